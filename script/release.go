@@ -1,0 +1,107 @@
+package script
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// Revision is the registry-wide, strictly increasing number of a change to any
+// release: etcd's mod revision. 0 is before the first change.
+type Revision int64
+
+// Version is an immutable, numbered edition of a script. Numbers start at 1 and
+// are never used again, not even after the script was deleted.
+type Version struct {
+	Number     uint64
+	Digest     Digest
+	Engine     string // "lua"
+	Entrypoint string // the function that is called; "" means that the chunk itself is the program
+	Size       int    // bytes of source
+	Author     string
+	Note       string
+	CreatedAt  time.Time
+}
+
+// SameProgram reports whether v and w run the same code: equal source, engine
+// and entrypoint.
+func (v Version) SameProgram(w Version) bool {
+	return v.Digest == w.Digest && v.Engine == w.Engine && v.Entrypoint == w.Entrypoint
+}
+
+// Release is what a script is now. Each change of it gets a Revision.
+type Release struct {
+	Name     Name
+	Revision Revision // of the change that made this release what it is
+
+	Active  Version // what runs; the zero Version when Deleted
+	Latest  uint64  // the highest number ever given; survives deletion
+	Pinned  bool    // Active was chosen and does not follow Latest
+	Enabled bool    // a disabled script answers Disabled
+	Deleted bool    // a tombstone: the script is gone
+
+	// Retained holds the versions that can still be run or pinned, in order of
+	// their numbers, Active among them. Empty when Deleted.
+	Retained []Version
+
+	Settings  Settings
+	ChangedAt time.Time // when the change was committed, by the registry's clock
+}
+
+// Retains returns the retained version with the number.
+func (r *Release) Retains(number uint64) (Version, bool) {
+	for _, v := range r.Retained {
+		if v.Number == number {
+			return v, true
+		}
+	}
+	return Version{}, false
+}
+
+// Settings are the parts of a release that its owner sets as a whole.
+type Settings struct {
+	Limits  Limits
+	Trigger Trigger
+	// Config is a JSON object that the script reads as `config`; nil means {}.
+	Config json.RawMessage
+	// HistoryLimit is how many versions are retained; 0 means DefaultHistoryLimit.
+	HistoryLimit int
+}
+
+// Trigger says when a gateway should run the script. Scriptorium carries it and
+// lists by it; the gateway decides.
+type Trigger struct {
+	Event string // such as "http-request"; a DNS label, or "" for none
+}
+
+// Bounds of a script's history.
+const (
+	DefaultHistoryLimit = 10
+	MaxHistoryLimit     = 50
+)
+
+// Change says what was done to a release, in its history.
+type Change string
+
+// The changes.
+const (
+	ChangePublish   Change = "publish"
+	ChangePin       Change = "pin"
+	ChangeUnpin     Change = "unpin"
+	ChangeRollback  Change = "rollback"
+	ChangeEnable    Change = "enable"
+	ChangeDisable   Change = "disable"
+	ChangeConfigure Change = "configure"
+	ChangeDelete    Change = "delete"
+)
+
+// HistoryEntry is one line of a script's history.
+type HistoryEntry struct {
+	Revision Revision
+	Change   Change
+	Version  uint64 // the version active after the change; 0 after a delete
+	Digest   Digest // of that version
+	Pinned   bool   // after the change
+	Author   string
+	Note     string
+	Time     time.Time
+}
