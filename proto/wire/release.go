@@ -1,0 +1,196 @@
+package wire
+
+import (
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	scriptv1 "github.com/scriptorium-dev/scriptorium/proto/script/v1"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// FromRelease returns the message for r.
+func FromRelease(r script.Release) *scriptv1.Release {
+	m := &scriptv1.Release{
+		Tenant:    r.Name.Tenant,
+		Name:      r.Name.Script,
+		Revision:  int64(r.Revision),
+		Latest:    r.Latest,
+		Pinned:    r.Pinned,
+		Enabled:   r.Enabled,
+		Deleted:   r.Deleted,
+		Settings:  FromSettings(r.Settings),
+		ChangedAt: fromTime(r.ChangedAt),
+	}
+	if r.Active.Number != 0 {
+		m.Active = FromVersion(r.Active)
+	}
+	for _, v := range r.Retained {
+		m.Retained = append(m.Retained, FromVersion(v))
+	}
+	return m
+}
+
+// ToRelease reads m. A live release names its active version among the retained.
+func ToRelease(m *scriptv1.Release) (script.Release, error) {
+	r := script.Release{
+		Name:      script.Name{Tenant: m.GetTenant(), Script: m.GetName()},
+		Revision:  script.Revision(m.GetRevision()),
+		Latest:    m.GetLatest(),
+		Pinned:    m.GetPinned(),
+		Enabled:   m.GetEnabled(),
+		Deleted:   m.GetDeleted(),
+		ChangedAt: toTime(m.GetChangedAt()),
+	}
+	if err := r.Name.Validate(); err != nil {
+		return script.Release{}, err
+	}
+	settings, err := ToSettings(m.GetSettings())
+	if err != nil {
+		return script.Release{}, err
+	}
+	r.Settings = settings
+	if r.Deleted {
+		return r, nil
+	}
+	if r.Active, err = ToVersion(m.GetActive()); err != nil {
+		return script.Release{}, err
+	}
+	for _, mv := range m.GetRetained() {
+		v, err := ToVersion(mv)
+		if err != nil {
+			return script.Release{}, err
+		}
+		r.Retained = append(r.Retained, v)
+	}
+	if v, ok := r.Retains(r.Active.Number); !ok || !v.SameProgram(r.Active) {
+		return script.Release{}, script.Errorf(script.Invalid, "release", "%s: the active version %d is not among the retained ones", r.Name, r.Active.Number)
+	}
+	return r, nil
+}
+
+// FromVersion returns the message for v.
+func FromVersion(v script.Version) *scriptv1.Version {
+	return &scriptv1.Version{
+		Number:     v.Number,
+		Digest:     FromDigest(v.Digest),
+		Engine:     v.Engine,
+		Entrypoint: v.Entrypoint,
+		Size:       int64(v.Size),
+		Author:     v.Author,
+		Note:       v.Note,
+		CreatedAt:  fromTime(v.CreatedAt),
+	}
+}
+
+// ToVersion reads m.
+func ToVersion(m *scriptv1.Version) (script.Version, error) {
+	digest, err := ToDigest(m.GetDigest())
+	if err != nil {
+		return script.Version{}, err
+	}
+	if m.GetNumber() == 0 || digest.IsZero() {
+		return script.Version{}, script.Errorf(script.Invalid, "version", "has no number or no digest")
+	}
+	if m.GetSize() < 0 || m.GetSize() > script.MaxSourceBytes {
+		return script.Version{}, script.Errorf(script.Invalid, "version", "has the impossible size %d", m.GetSize())
+	}
+	return script.Version{
+		Number:     m.GetNumber(),
+		Digest:     digest,
+		Engine:     m.GetEngine(),
+		Entrypoint: m.GetEntrypoint(),
+		Size:       int(m.GetSize()),
+		Author:     m.GetAuthor(),
+		Note:       m.GetNote(),
+		CreatedAt:  toTime(m.GetCreatedAt()),
+	}, nil
+}
+
+// FromDigest returns the raw bytes of d, nil for none.
+func FromDigest(d script.Digest) []byte {
+	if d.IsZero() {
+		return nil
+	}
+	return d[:]
+}
+
+// ToDigest reads 32 raw bytes; none are the zero Digest.
+func ToDigest(raw []byte) (script.Digest, error) {
+	var d script.Digest
+	if len(raw) != 0 && len(raw) != len(d) {
+		return d, script.Errorf(script.Invalid, "digest", "has %d bytes, want %d", len(raw), len(d))
+	}
+	copy(d[:], raw)
+	return d, nil
+}
+
+// FromSettings returns the message for s.
+func FromSettings(s script.Settings) *scriptv1.Settings {
+	return &scriptv1.Settings{
+		Limits:       FromLimits(s.Limits),
+		Trigger:      &scriptv1.Trigger{Event: s.Trigger.Event},
+		Config:       s.Config,
+		HistoryLimit: int32(s.HistoryLimit),
+	}
+}
+
+// ToSettings reads m; nil is the zero Settings. It checks the form alone: the
+// registry checks the bounds.
+func ToSettings(m *scriptv1.Settings) (script.Settings, error) {
+	limits, err := ToLimits(m.GetLimits())
+	if err != nil {
+		return script.Settings{}, err
+	}
+	return script.Settings{
+		Limits:       limits,
+		Trigger:      script.Trigger{Event: m.GetTrigger().GetEvent()},
+		Config:       m.GetConfig(),
+		HistoryLimit: int(m.GetHistoryLimit()),
+	}, nil
+}
+
+// FromLimits returns the message for l.
+func FromLimits(l script.Limits) *scriptv1.Limits {
+	m := &scriptv1.Limits{
+		Instructions: l.Instructions,
+		SourceBytes:  int64(l.SourceBytes),
+		StringBytes:  int64(l.StringBytes),
+		ResultBytes:  int64(l.ResultBytes),
+	}
+	if l.Timeout != 0 {
+		m.Timeout = durationpb.New(l.Timeout)
+	}
+	return m
+}
+
+// ToLimits reads m; nil is the zero Limits.
+func ToLimits(m *scriptv1.Limits) (script.Limits, error) {
+	if t := m.GetTimeout(); t != nil {
+		if err := t.CheckValid(); err != nil {
+			return script.Limits{}, script.Errorf(script.Invalid, "limits.timeout", "%v", err)
+		}
+	}
+	return script.Limits{
+		Instructions: m.GetInstructions(),
+		Timeout:      m.GetTimeout().AsDuration(),
+		SourceBytes:  int(m.GetSourceBytes()),
+		StringBytes:  int(m.GetStringBytes()),
+		ResultBytes:  int(m.GetResultBytes()),
+	}, nil
+}
+
+func fromTime(t time.Time) *timestamppb.Timestamp {
+	if t.IsZero() {
+		return nil
+	}
+	return timestamppb.New(t)
+}
+
+func toTime(m *timestamppb.Timestamp) time.Time {
+	if m == nil {
+		return time.Time{}
+	}
+	return m.AsTime()
+}
