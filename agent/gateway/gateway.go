@@ -1,0 +1,72 @@
+// Package gateway serves a node's Unix sockets: one socket a protocol, and one
+// sub-package a protocol (grpcsock, httpsock, respsock). They know nothing of
+// scripts but the Executor declared here.
+package gateway
+
+import (
+	"context"
+	"time"
+
+	"github.com/scriptorium-dev/scriptorium/engine"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// Executor runs scripts and says which there are. It is safe for concurrent use.
+type Executor interface {
+	// Execute runs call and fills reply. Its errors are *script.Error; reply
+	// then holds no results, and names a version only if one was found.
+	Execute(ctx context.Context, call *Call, reply *Reply) error
+
+	// List returns the live scripts in order of tenant and name.
+	List() []Script
+
+	// Position says what the agent has activated and how stale it is.
+	Position() Position
+}
+
+// Call asks for one run of a script. The executor only reads it, and keeps no
+// reference to it after Execute returns.
+type Call struct {
+	// Script is "tenant/name", or "tenant/name@7" for one version, as the
+	// caller wrote it.
+	Script string
+	// Args are the positional arguments, each a JSON value.
+	Args [][]byte
+	// Traceparent is the caller's W3C trace context, or "".
+	Traceparent string
+}
+
+// Reply is the answer to a Call. The zero Reply is ready to use; Reset makes it
+// ready for the next call. It is not safe for concurrent use.
+type Reply struct {
+	engine.Result
+
+	Version  uint64 // that ran
+	Digest   script.Digest
+	Position Position
+}
+
+// Reset empties the reply and keeps its buffers.
+func (r *Reply) Reset() {
+	r.Result.Reset()
+	r.Version, r.Digest, r.Position = 0, script.Digest{}, Position{}
+}
+
+// Position is how far an agent has come.
+type Position struct {
+	// Revision that the agent has activated.
+	Revision script.Revision
+	// Staleness is the time since the agent last knew that it was current.
+	// Negative: it never did since it started.
+	Staleness time.Duration
+}
+
+// Script is a live release as the agent runs it.
+type Script struct {
+	Name     script.Name
+	Revision script.Revision
+	Active   script.Version
+	Pinned   bool
+	Enabled  bool
+	Trigger  script.Trigger
+}

@@ -1,0 +1,81 @@
+// Package engine declares what compiles tenants' sources and runs the programs
+// that come of it. There is one engine a language; engine/lua is the first.
+// Package enginetest holds the conformance suite that every engine passes.
+//
+// The control plane may call Engine.Check, which never runs a tenant's code.
+// Only agents and scriptctl may run programs.
+package engine
+
+import (
+	"context"
+
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// Engine compiles sources of one language. It is safe for concurrent use.
+type Engine interface {
+	// Name is what a version's engine field says: "lua".
+	Name() string
+
+	// Check reports whether src compiles, without running any of it, in time
+	// and memory bounded by a small multiple of the source's size. A source
+	// that does not compile yields a *script.Error of kind script.Script with
+	// line and, where known, column; one that is over a bound of the compiler,
+	// of kind script.Limit; one that is not text, of kind script.Invalid.
+	Check(src Source) error
+
+	// Compile is Check, and returns the program. It keeps no reference to
+	// src.Code.
+	Compile(src Source) (Program, error)
+}
+
+// Source is what is compiled. It names neither tenant nor script: equal sources
+// of two tenants may share one program, and no name may leak from one to the
+// other.
+type Source struct {
+	Code []byte
+	// Entrypoint is the function that is called. If empty, the chunk itself is
+	// the program: see Program.Run.
+	Entrypoint string
+}
+
+// Program is a compiled source. It is immutable and safe for concurrent use.
+type Program interface {
+	// Run executes the program once and appends what it returns to res, each
+	// value as JSON. Each call starts from a fresh environment: nothing that an
+	// earlier call did can be seen.
+	//
+	// With an entrypoint, the chunk is executed and the function of that name
+	// called with the arguments. Without one, the single argument must be a
+	// JSON object (or there is no argument): its members are set as globals,
+	// and what the chunk returns is the result.
+	//
+	// The call is bounded by inv.Limits and by ctx. Errors are *script.Error of
+	// kind Script (the script raised an error; Line is set where known), Limit,
+	// Timeout or Invalid (an argument is not JSON, or a result cannot be).
+	// After an error res holds nothing. Run never panics, and returns soon
+	// after a bound is met whatever the script does.
+	Run(ctx context.Context, inv *Invocation, res *Result) error
+
+	// Size estimates the bytes of memory that the program holds, pooled states
+	// left out.
+	Size() int
+
+	// Close releases pooled states. Calls in flight finish; a later Run still
+	// works but pools nothing.
+	Close()
+}
+
+// Invocation is one call. The engine only reads it, and keeps no reference to
+// it after Run returns.
+type Invocation struct {
+	// Tenant owns the script. States are pooled by tenant and never serve two.
+	Tenant string
+	// Args are the positional arguments, each a JSON value.
+	Args [][]byte
+	// Config is a JSON object that the program sees as the global `config`, read
+	// afresh at each call; nil means {}.
+	Config []byte
+	// Limits bound the call; zero fields mean their defaults.
+	Limits script.Limits
+}
