@@ -2,8 +2,8 @@
 // that come of it. There is one engine a language; engine/lua is the first.
 // Package enginetest holds the conformance suite that every engine passes.
 //
-// The control plane may call Engine.Check, which never runs a tenant's code.
-// Only agents and scriptctl may run programs.
+// The control plane gets a Checker, which never runs a tenant's code. Only
+// agents and scriptctl may run programs.
 package engine
 
 import (
@@ -12,8 +12,10 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// Engine compiles sources of one language. It is safe for concurrent use.
-type Engine interface {
+// Checker says whether sources of one language compile. It is all that the
+// control plane gets of an engine, so that it cannot run a tenant's code. It is
+// safe for concurrent use.
+type Checker interface {
 	// Name is what a version's engine field says: "lua".
 	Name() string
 
@@ -23,6 +25,11 @@ type Engine interface {
 	// line and, where known, column; one that is over a bound of the compiler,
 	// of kind script.Limit; one that is not text, of kind script.Invalid.
 	Check(src Source) error
+}
+
+// Engine compiles sources of one language. It is safe for concurrent use.
+type Engine interface {
+	Checker
 
 	// Compile is Check, and returns the program. It keeps no reference to
 	// src.Code.

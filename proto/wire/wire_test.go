@@ -1,0 +1,160 @@
+package wire_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	eventv1 "github.com/scriptorium-dev/scriptorium/proto/event/v1"
+	"github.com/scriptorium-dev/scriptorium/proto/wire"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+func release() script.Release {
+	v := script.Version{
+		Number: 3, Digest: script.DigestOf([]byte("return 3")), Engine: "lua", Entrypoint: "handle", Size: 8,
+		Author: "ann", Note: "three", CreatedAt: time.Unix(1_700_000_000, 5).UTC(),
+	}
+	return script.Release{
+		Name: script.Name{Tenant: "acme", Script: "route"}, Revision: 42,
+		Active: v, Latest: 4, Pinned: true, Enabled: true,
+		Retained: []script.Version{{Number: 2, Digest: script.DigestOf([]byte("x")), Engine: "lua"}, v},
+		Settings: script.Settings{
+			Limits:       script.Limits{Instructions: 7, Timeout: time.Second, SourceBytes: 1, StringBytes: 2, ResultBytes: 3},
+			Trigger:      script.Trigger{Event: "http-request"},
+			Config:       []byte(`{"a":1}`),
+			HistoryLimit: 5,
+		},
+		ChangedAt: time.Unix(1_700_000_001, 0).UTC(),
+	}
+}
+
+func TestReleaseRoundTrip(t *testing.T) {
+	tombstone := script.Release{Name: script.Name{Tenant: "acme", Script: "gone"}, Revision: 43, Latest: 9, Deleted: true}
+	for _, want := range []script.Release{release(), tombstone} {
+		data, err := proto.Marshal(wire.FromReleaseObject(want))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var o eventv1.Object
+		if err := proto.Unmarshal(data, &o); err != nil {
+			t.Fatal(err)
+		}
+		got, ok, err := wire.ToReleaseObject(&o)
+		if err != nil || !ok {
+			t.Fatalf("ToReleaseObject: %v, %v", ok, err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("came back changed (-want +got):\n%s", diff)
+		}
+	}
+}
+
+func TestReleaseRefusesNonsense(t *testing.T) {
+	for name, spoil := range map[string]func(*eventv1.Object){
+		"key of another":     func(o *eventv1.Object) { o.Key = "releases/globex/route" },
+		"revision differs":   func(o *eventv1.Object) { o.Revision++ },
+		"no tenant":          func(o *eventv1.Object) { o.GetRelease().Tenant = "" },
+		"path as a name":     func(o *eventv1.Object) { o.GetRelease().Name = "../../etc" },
+		"no active version":  func(o *eventv1.Object) { o.GetRelease().Active = nil },
+		"active not kept":    func(o *eventv1.Object) { o.GetRelease().Retained = nil },
+		"short digest":       func(o *eventv1.Object) { o.GetRelease().Active.Digest = []byte{1} },
+		"digest of another":  func(o *eventv1.Object) { o.GetRelease().Active.Digest = wire.FromDigest(script.DigestOf(nil)) },
+		"enormous size":      func(o *eventv1.Object) { o.GetRelease().Active.Size = 1 << 40 },
+		"timeout beyond all": func(o *eventv1.Object) { o.GetRelease().Settings.Limits.Timeout.Seconds = 1 << 62 },
+	} {
+		o := wire.FromReleaseObject(release())
+		spoil(o)
+		if r, _, err := wire.ToReleaseObject(o); script.KindOf(err) != script.Invalid {
+			t.Errorf("%s: %v, %v, want Invalid", name, r, err)
+		}
+	}
+}
+
+func TestEnvelope(t *testing.T) {
+	sealed, err := wire.Seal(&eventv1.Beacon{Fleet: "f", HeadRevision: 7})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var beacon eventv1.Beacon
+	if err := wire.Open(sealed, &beacon); err != nil || beacon.GetHeadRevision() != 7 {
+		t.Errorf("Open = %v, %v", &beacon, err)
+	}
+	if err := wire.Open(sealed, &eventv1.Event{}); script.AsError(err).Field != "envelope.payload_type" {
+		t.Errorf("a beacon opened as an event: %v", err)
+	}
+	later, err := proto.Marshal(&eventv1.Envelope{Protocol: wire.Protocol + 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := wire.Open(later, &beacon); script.AsError(err).Field != "envelope.protocol" {
+		t.Errorf("a later protocol was read: %v", err)
+	}
+}
+
+func FuzzOpenEvent(f *testing.F) {
+	sealed, err := wire.Seal(&eventv1.Event{Fleet: "f", Revision: 42, Objects: []*eventv1.Object{wire.FromReleaseObject(release())}})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(sealed)
+	f.Add([]byte{})
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var event eventv1.Event
+		if err := wire.Open(data, &event); err != nil {
+			if script.KindOf(err) != script.Invalid {
+				t.Errorf("kind of %v", err)
+			}
+			return
+		}
+		for _, o := range event.GetObjects() {
+			r, ok, err := wire.ToReleaseObject(o)
+			if ok && err == nil && r.Name.Validate() != nil {
+				t.Errorf("accepted the name %q", r.Name)
+			}
+		}
+	})
+}
+
+func TestStatusCarriesTheError(t *testing.T) {
+	for _, kind := range []script.Kind{
+		script.NotFound, script.Disabled, script.Script, script.Timeout, script.Limit, script.Overloaded,
+		script.Denied, script.Invalid, script.Conflict, script.Unavailable, script.Internal,
+	} {
+		want := &script.Error{Kind: kind, Field: "source", Message: "no", Line: 3, Column: 4}
+		st := wire.ToStatus(want)
+		if status.Code(st) == codes.Unknown || status.Code(st) == codes.OK {
+			t.Errorf("%s has the code %v", kind, status.Code(st))
+		}
+		got, ok := errors.AsType[*script.Error](wire.FromStatus(st))
+		if !ok || got.Kind != kind || got.Field != want.Field || got.Message != want.Message || got.Line != 3 || got.Column != 4 {
+			t.Errorf("%v came back as %+v", want, got)
+		}
+	}
+}
+
+func TestStatusWithoutDetail(t *testing.T) {
+	for code, kind := range map[codes.Code]script.Kind{
+		codes.Unavailable:      script.Unavailable,
+		codes.DeadlineExceeded: script.Timeout,
+		codes.Unimplemented:    script.Invalid,
+		codes.PermissionDenied: script.Denied,
+		codes.DataLoss:         script.Internal,
+	} {
+		if got := script.KindOf(wire.FromStatus(status.Error(code, "x"))); got != kind {
+			t.Errorf("%v becomes %s, want %s", code, got, kind)
+		}
+	}
+	if wire.FromStatus(nil) != nil || wire.ToStatus(nil) != nil {
+		t.Error("nil is an error")
+	}
+	if got := status.Code(wire.ToStatus(context.Canceled)); got != codes.Canceled {
+		t.Errorf("a canceled call becomes %v", got)
+	}
+}
