@@ -1,0 +1,199 @@
+// Package registryclient is the Go client of a registry: it publishes scripts,
+// pins and rolls them back, and says how far they have come on the fleet.
+//
+// Every error is a *script.Error: its Kind says what happened (NotFound,
+// Invalid, Script for a source that does not compile, Conflict, Denied,
+// Unavailable for a registry that cannot be reached, Timeout for a context that
+// ended), and its Field and Line where. A registry that cannot be reached is
+// tried again for about a second, but only where doing it twice is the same as
+// doing it once: for reads, and for writes that state what is wanted and carry
+// no ExpectedRevision. A write that ends in Unavailable may have happened.
+package registryclient
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/grpc-ecosystem/go-grpc-middleware/v2/interceptors/retry"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+
+	registryv1 "github.com/scriptorium-dev/scriptorium/proto/registry/v1"
+	"github.com/scriptorium-dev/scriptorium/proto/wire"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// DefaultTimeout bounds a call whose context has no deadline.
+const DefaultTimeout = 10 * time.Second
+
+// maxMessage is the largest answer that is accepted: a page of a thousand
+// releases with large settings is one message.
+const maxMessage = 64 << 20
+
+// Client speaks to one registry, or to any of its replicas behind one target.
+// It is safe for concurrent use; all calls share one connection, which is made
+// when it is first needed and made again when it breaks.
+type Client struct {
+	target   string
+	timeout  time.Duration
+	conn     *grpc.ClientConn
+	registry registryv1.RegistryClient
+}
+
+// Option changes how Dial makes a client.
+type Option func(*options)
+
+type options struct {
+	timeout time.Duration
+	creds   credentials.TransportCredentials
+	dial    []grpc.DialOption
+}
+
+// WithTimeout sets what bounds a call whose context has no deadline, in place
+// of DefaultTimeout. It does not bound WatchStatus.
+func WithTimeout(d time.Duration) Option { return func(o *options) { o.timeout = d } }
+
+// WithTransportCredentials secures the connection. Without it there is none:
+// right for a Unix socket, and for a network that is trusted.
+func WithTransportCredentials(creds credentials.TransportCredentials) Option {
+	return func(o *options) { o.creds = creds }
+}
+
+// WithDialOptions adds gRPC options, such as interceptors.
+func WithDialOptions(dial ...grpc.DialOption) Option {
+	return func(o *options) { o.dial = append(o.dial, dial...) }
+}
+
+// Dial returns a client of the registry at target, "unix:PATH" or "host:port".
+// It does not connect yet: the first call does. The caller closes the client.
+func Dial(target string, opts ...Option) (*Client, error) {
+	endpoint, socket, err := parseTarget(target)
+	if err != nil {
+		return nil, err
+	}
+	o := options{timeout: DefaultTimeout, creds: insecure.NewCredentials()}
+	for _, opt := range opts {
+		opt(&o)
+	}
+	dial := append([]grpc.DialOption{
+		grpc.WithTransportCredentials(o.creds),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage)),
+		grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff:           backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 2 * time.Second},
+			MinConnectTimeout: 5 * time.Second,
+		}),
+		grpc.WithChainUnaryInterceptor(retry.UnaryClientInterceptor(
+			retry.WithCodes(codes.Unavailable),
+			retry.WithBackoff(retry.BackoffExponentialWithJitterBounded(100*time.Millisecond, 0.2, time.Second)),
+		)),
+	}, socket...)
+	conn, err := grpc.NewClient(endpoint, append(dial, o.dial...)...)
+	if err != nil {
+		return nil, script.Errorf(script.Invalid, "target", "%q cannot be dialled: %w", target, err)
+	}
+	return &Client{target: target, timeout: o.timeout, conn: conn, registry: registryv1.NewRegistryClient(conn)}, nil
+}
+
+// parseTarget returns what gRPC is told to dial, and how. gRPC reads a target as
+// a URL; the path of a socket is none, and may hold what a URL may not.
+func parseTarget(target string) (endpoint string, socket []grpc.DialOption, err error) {
+	if path, ok := strings.CutPrefix(target, "unix:"); ok && path != "" {
+		dial := func(ctx context.Context, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", path)
+		}
+		return "passthrough:///localhost", []grpc.DialOption{grpc.WithContextDialer(dial)}, nil
+	}
+	if _, port, err := net.SplitHostPort(target); err == nil && port != "" {
+		return target, nil, nil
+	}
+	return "", nil, script.Errorf(script.Invalid, "target", "%q is not where a registry can be: want unix:PATH or host:port", target)
+}
+
+// Target returns what the client was dialled with.
+func (c *Client) Target() string { return c.target }
+
+// Close ends the connection. Calls in flight fail.
+func (c *Client) Close() error { return c.conn.Close() }
+
+// attempts is how often a call that is safe to repeat is made.
+const attempts = 4
+
+// method is one method of the generated client.
+type method[Req, Resp any] func(context.Context, *Req, ...grpc.CallOption) (*Resp, error)
+
+// call makes one call. If repeat, it is made again while the registry cannot be
+// reached.
+func call[Req, Resp any](ctx context.Context, c *Client, repeat bool, m method[Req, Resp], req *Req) (*Resp, error) {
+	if _, ok := ctx.Deadline(); !ok && c.timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, c.timeout, errNoAnswer)
+		defer cancel()
+	}
+	tries := retry.Disable()
+	if repeat {
+		tries = retry.WithMax(attempts)
+	}
+	resp, err := m(ctx, req, tries)
+	if err != nil {
+		return nil, c.fault(ctx, err)
+	}
+	return resp, nil
+}
+
+// errNoAnswer is why a context ended that had no deadline of its caller's.
+var errNoAnswer = errors.New("no answer")
+
+// fault returns the *script.Error for what a call ended with.
+func (c *Client) fault(ctx context.Context, err error) error {
+	st := status.Convert(err)
+	e := script.AsError(wire.FromStatus(err))
+	if len(st.Details()) > 0 {
+		return e
+	}
+	awaitDeadline(ctx, st.Code())
+	switch cause := context.Cause(ctx); {
+	case errors.Is(cause, errNoAnswer):
+		return script.Errorf(script.Unavailable, "", "the registry at %s did not answer within %v: %w", c.target, c.timeout, err)
+	case cause != nil:
+		return &script.Error{Kind: script.Timeout, Message: fmt.Sprintf("the registry at %s had not answered: %v", c.target, cause), Err: cause}
+	}
+	switch st.Code() {
+	case codes.Unavailable:
+		return &script.Error{
+			Kind:    script.Unavailable,
+			Message: fmt.Sprintf("cannot reach the registry at %s (%s): is the registry running? try make run", c.target, dialError(st.Message())),
+			Err:     err,
+		}
+	case codes.Unimplemented:
+		return script.Errorf(script.Invalid, "", "what answers at %s is not a registry that knows this request (%s): %w", c.target, st.Message(), err)
+	}
+	return e
+}
+
+// awaitDeadline waits for the end of ctx when the registry noticed first that its
+// time was up, so that the reason is told as what it is.
+func awaitDeadline(ctx context.Context, code codes.Code) {
+	const ahead = 500 * time.Millisecond // by which the registry's clock may be first
+	deadline, ok := ctx.Deadline()
+	if !ok || code != codes.DeadlineExceeded && code != codes.Canceled || time.Until(deadline) > ahead {
+		return
+	}
+	<-ctx.Done()
+}
+
+// dialError shortens what gRPC says of a connection that cannot be made.
+func dialError(message string) string {
+	_, reason, ok := strings.Cut(message, "Error while dialing: ")
+	if !ok {
+		return message
+	}
+	return strings.TrimSuffix(reason, `"`)
+}

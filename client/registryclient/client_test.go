@@ -1,0 +1,235 @@
+package registryclient_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/scriptorium-dev/scriptorium/client/registryclient"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+var (
+	route = script.Name{Tenant: "acme", Script: "route"}
+	ada   = registryclient.Write{Author: "ada"}
+)
+
+func dial(t *testing.T, target string, opts ...registryclient.Option) *registryclient.Client {
+	t.Helper()
+	c, err := registryclient.Dial(target, opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+func publish(t *testing.T, c *registryclient.Client, name script.Name, source string) registryclient.Published {
+	t.Helper()
+	p, err := c.Publish(t.Context(), registryclient.PublishRequest{Name: name, Source: []byte(source), Write: ada})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func TestTargets(t *testing.T) {
+	for target, ok := range map[string]bool{
+		"unix:a/b.sock": true, "unix:/run/b.sock": true, "localhost:7070": true, "[::1]:7070": true, ":7070": true,
+		"": false, "unix:": false, "localhost": false, "/run/b.sock": false, "localhost:": false,
+	} {
+		c, err := registryclient.Dial(target)
+		if (err == nil) != ok {
+			t.Errorf("%q: %v", target, err)
+		}
+		if err == nil {
+			c.Close()
+		} else if script.KindOf(err) != script.Invalid {
+			t.Errorf("%q: kind %s", target, script.KindOf(err))
+		}
+	}
+}
+
+// A socket's path is no URL.
+func TestSocketPaths(t *testing.T) {
+	for _, folder := range []string{"a#1", "a%20b", "a b", "a?b", "ü"} {
+		dir, err := os.MkdirTemp("", folder)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer os.RemoveAll(dir)
+		target, stop := serve(dir, &fakeRegistry{})
+		defer stop()
+		publish(t, dial(t, target), route, "return 1")
+	}
+}
+
+func TestErrorsKeepTheirPlace(t *testing.T) {
+	c := dial(t, serveTest(t, &fakeRegistry{}))
+	_, err := c.Publish(t.Context(), registryclient.PublishRequest{Name: route, Source: []byte("broken"), Write: ada})
+	e, ok := errors.AsType[*script.Error](err)
+	if !ok || e.Kind != script.Script || e.Field != "source" || e.Line != 3 || e.Column != 7 {
+		t.Errorf("got %+v", e)
+	}
+	if _, err = c.Get(t.Context(), route); script.KindOf(err) != script.NotFound {
+		t.Errorf("got %v", err)
+	}
+	p := publish(t, c, route, "return 1")
+	w := ada
+	w.ExpectedRevision = p.Release.Revision + 1
+	_, err = c.Publish(t.Context(), registryclient.PublishRequest{Name: route, Source: []byte("return 2"), Write: w})
+	if script.KindOf(err) != script.Conflict {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestListTurnsPages(t *testing.T) {
+	f := &fakeRegistry{}
+	c := dial(t, serveTest(t, f))
+	const scripts = 5
+	for i := range scripts {
+		publish(t, c, script.Name{Tenant: "acme", Script: fmt.Sprint("s", i)}, "return 1")
+	}
+	var got []string
+	for r, err := range c.List(t.Context(), "acme") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, r.Name.Script)
+	}
+	if s := strings.Join(got, " "); s != "s0 s1 s2 s3 s4" {
+		t.Errorf("got %s", s)
+	}
+	for range c.List(t.Context(), "acme") {
+		break // asks for no more than the page that is read
+	}
+	if n := f.calls["List"]; n != 4 {
+		t.Errorf("%d pages were asked for, want 3 + 1", n)
+	}
+}
+
+// What is safe to do twice is tried again, and nothing else.
+func TestRetries(t *testing.T) {
+	guarded := ada
+	guarded.ExpectedRevision = 2
+	tests := []struct {
+		name, method string
+		call         func(context.Context, *registryclient.Client) error
+		again        bool
+	}{
+		{"get", "Get", func(ctx context.Context, c *registryclient.Client) error {
+			_, err := c.Get(ctx, route)
+			return err
+		}, true},
+		{"publish", "Publish", func(ctx context.Context, c *registryclient.Client) error {
+			_, err := c.Publish(ctx, registryclient.PublishRequest{Name: route, Source: []byte("x"), Write: ada})
+			return err
+		}, true},
+		{"guarded publish", "Publish", func(ctx context.Context, c *registryclient.Client) error {
+			_, err := c.Publish(ctx, registryclient.PublishRequest{Name: route, Source: []byte("x"), Write: guarded})
+			return err
+		}, false},
+		{"pin", "Pin", func(ctx context.Context, c *registryclient.Client) error {
+			_, _, err := c.Pin(ctx, route, 1, ada)
+			return err
+		}, true},
+		{"rollback to a version", "Rollback", func(ctx context.Context, c *registryclient.Client) error {
+			_, _, err := c.Rollback(ctx, route, 1, ada)
+			return err
+		}, true},
+		{"rollback by one", "Rollback", func(ctx context.Context, c *registryclient.Client) error {
+			_, _, err := c.Rollback(ctx, route, 0, ada)
+			return err
+		}, false},
+		{"delete", "Delete", func(ctx context.Context, c *registryclient.Client) error {
+			_, err := c.Delete(ctx, route, ada)
+			return err
+		}, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			f := &fakeRegistry{}
+			c := dial(t, serveTest(t, f))
+			publish(t, c, route, "return 1")
+			publish(t, c, route, "return 2")
+			before := f.calls[tt.method]
+			f.failures = 1
+			err := tt.call(t.Context(), c)
+			if want := before + 1; !tt.again && (script.KindOf(err) != script.Unavailable || f.calls[tt.method] != want) {
+				t.Errorf("%d calls and %v, want one and Unavailable", f.calls[tt.method]-before, err)
+			}
+			if want := before + 2; tt.again && (err != nil || f.calls[tt.method] != want) {
+				t.Errorf("%d calls and %v, want two and no error", f.calls[tt.method]-before, err)
+			}
+		})
+	}
+}
+
+func TestUnreachable(t *testing.T) {
+	target := "unix:" + filepath.Join(t.TempDir(), "none.sock")
+	c := dial(t, target)
+	_, err := c.Get(t.Context(), route)
+	if script.KindOf(err) != script.Unavailable {
+		t.Fatalf("got %v", err)
+	}
+	want := "cannot reach the registry at " + target + " ("
+	if s := err.Error(); !strings.HasPrefix(s, want) || !strings.HasSuffix(s, "no such file or directory): is the registry running? try make run") {
+		t.Errorf("got %s", s)
+	}
+	for _, err := range c.WatchStatus(t.Context(), route) {
+		if script.KindOf(err) != script.Unavailable {
+			t.Errorf("watch: got %v", err)
+		}
+	}
+}
+
+func TestDeadlines(t *testing.T) {
+	f := &fakeRegistry{block: make(chan struct{})}
+	t.Cleanup(func() { close(f.block) })
+	target := serveTest(t, f)
+
+	_, err := dial(t, target, registryclient.WithTimeout(20*time.Millisecond)).Get(t.Context(), route)
+	if script.KindOf(err) != script.Unavailable || !strings.Contains(err.Error(), "did not answer within 20ms") {
+		t.Errorf("default deadline: got %v", err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	_, err = dial(t, target).Get(ctx, route)
+	if script.KindOf(err) != script.Timeout || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("the caller's deadline: got %v", err)
+	}
+	ctx, cancel = context.WithCancel(t.Context())
+	cancel()
+	_, err = dial(t, target).Get(ctx, route)
+	if script.KindOf(err) != script.Timeout || !errors.Is(err, context.Canceled) {
+		t.Errorf("canceled: got %v", err)
+	}
+}
+
+func TestWatchStatusEnds(t *testing.T) {
+	c := dial(t, serveTest(t, &fakeRegistry{}))
+	var active []int
+	var last error
+	for fleet, err := range c.WatchStatus(t.Context(), route) {
+		if last = err; err == nil {
+			active = append(active, fleet.Scripts[0].Active)
+		}
+	}
+	if fmt.Sprint(active) != "[0 1 2]" || script.KindOf(last) != script.Unavailable {
+		t.Errorf("got %v, then %v", active, last)
+	}
+}
+
+// A registry that answers nonsense is not the caller's fault.
+func TestMalformedAnswer(t *testing.T) {
+	f := &fakeRegistry{releases: []*script.Release{{Name: route}}}
+	_, err := dial(t, serveTest(t, f)).Get(t.Context(), route)
+	if script.KindOf(err) != script.Internal {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,0 +1,134 @@
+package registryclient
+
+import (
+	"context"
+	"errors"
+	"io"
+	"iter"
+
+	registryv1 "github.com/scriptorium-dev/scriptorium/proto/registry/v1"
+	"github.com/scriptorium-dev/scriptorium/proto/wire"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// Get returns the release of a script, and NotFound if there is none.
+func (c *Client) Get(ctx context.Context, name script.Name) (script.Release, error) {
+	resp, err := call(ctx, c, true, c.registry.Get, &registryv1.GetRequest{Tenant: name.Tenant, Name: name.Script})
+	if err != nil {
+		return script.Release{}, err
+	}
+	return toRelease(resp.GetRelease())
+}
+
+// List yields the releases of a tenant, or of all if it is empty, in order of
+// tenant and name. It asks for them page by page as they are consumed; an error
+// ends the sequence.
+func (c *Client) List(ctx context.Context, tenant string) iter.Seq2[script.Release, error] {
+	return func(yield func(script.Release, error) bool) {
+		req := &registryv1.ListRequest{Tenant: tenant}
+		for {
+			resp, err := call(ctx, c, true, c.registry.List, req)
+			if err != nil {
+				yield(script.Release{}, err)
+				return
+			}
+			for _, m := range resp.GetReleases() {
+				release, err := toRelease(m)
+				if !yield(release, err) || err != nil {
+					return
+				}
+			}
+			if resp.GetNextPageToken() == "" {
+				return
+			}
+			req.PageToken = resp.GetNextPageToken()
+		}
+	}
+}
+
+// Source returns a version and its source; without a version in ref, the
+// active one.
+func (c *Client) Source(ctx context.Context, ref script.Ref) (script.Version, []byte, error) {
+	resp, err := call(ctx, c, true, c.registry.GetSource, &registryv1.GetSourceRequest{
+		Tenant: ref.Name.Tenant, Name: ref.Name.Script, Version: ref.Version,
+	})
+	if err != nil {
+		return script.Version{}, nil, err
+	}
+	version, err := wire.ToVersion(resp.GetVersion())
+	if err != nil {
+		return script.Version{}, nil, malformed(err)
+	}
+	return version, resp.GetSource(), nil
+}
+
+// History returns the changes of a script, newest first.
+func (c *Client) History(ctx context.Context, name script.Name) ([]script.HistoryEntry, error) {
+	resp, err := call(ctx, c, true, c.registry.History, &registryv1.HistoryRequest{Tenant: name.Tenant, Name: name.Script})
+	if err != nil {
+		return nil, err
+	}
+	entries := make([]script.HistoryEntry, 0, len(resp.GetEntries()))
+	for _, m := range resp.GetEntries() {
+		digest, err := wire.ToDigest(m.GetDigest())
+		if err != nil {
+			return nil, malformed(err)
+		}
+		e := script.HistoryEntry{
+			Revision: script.Revision(m.GetRevision()),
+			Change:   script.Change(m.GetChange()),
+			Version:  m.GetVersion(),
+			Digest:   digest,
+			Pinned:   m.GetPinned(),
+			Author:   m.GetAuthor(),
+			Note:     m.GetNote(),
+		}
+		if m.GetTime() != nil {
+			e.Time = m.GetTime().AsTime()
+		}
+		entries = append(entries, e)
+	}
+	return entries, nil
+}
+
+// Status says how far the selected scripts have come on the fleet. The zero
+// Name selects all scripts, one without Script all of the tenant.
+func (c *Client) Status(ctx context.Context, selected script.Name) (FleetStatus, error) {
+	resp, err := call(ctx, c, true, c.registry.Status, &registryv1.StatusRequest{Tenant: selected.Tenant, Name: selected.Script})
+	if err != nil {
+		return FleetStatus{}, err
+	}
+	return toFleetStatus(resp.GetStatus())
+}
+
+// WatchStatus yields the status of the selected scripts at once and then at
+// each change, at most ten times a second, until ctx is done, the caller breaks
+// off, or an error (yielded last) ends it: Unavailable when the registry goes
+// away, and Timeout, with the context's cause, when ctx is done. Only ctx bounds
+// it.
+func (c *Client) WatchStatus(ctx context.Context, selected script.Name) iter.Seq2[FleetStatus, error] {
+	return func(yield func(FleetStatus, error) bool) {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		stream, err := c.registry.WatchStatus(ctx, &registryv1.WatchStatusRequest{Tenant: selected.Tenant, Name: selected.Script})
+		if err != nil {
+			yield(FleetStatus{}, c.fault(ctx, err))
+			return
+		}
+		for {
+			resp, err := stream.Recv()
+			if errors.Is(err, io.EOF) {
+				yield(FleetStatus{}, script.Errorf(script.Unavailable, "", "the registry at %s ended the stream: it may be restarting", c.target))
+				return
+			}
+			if err != nil {
+				yield(FleetStatus{}, c.fault(ctx, err))
+				return
+			}
+			fleet, err := toFleetStatus(resp.GetStatus())
+			if !yield(fleet, err) || err != nil {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,166 @@
+package registryclient
+
+import (
+	"context"
+
+	registryv1 "github.com/scriptorium-dev/scriptorium/proto/registry/v1"
+	scriptv1 "github.com/scriptorium-dev/scriptorium/proto/script/v1"
+	"github.com/scriptorium-dev/scriptorium/proto/wire"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// Write is what every write says of itself.
+type Write struct {
+	Author string // who asks for it; required
+	Note   string // why, for the script's history
+	// ExpectedRevision: if not 0, the write happens only if the release still
+	// has this revision, and is a Conflict otherwise.
+	ExpectedRevision script.Revision
+}
+
+// PublishRequest asks for a source to be what a script runs. A nil pointer
+// keeps what the script has, and means the default for a new one.
+type PublishRequest struct {
+	Name       script.Name
+	Source     []byte
+	Engine     string  // "" means lua
+	Entrypoint *string // nil means handle; "" means that the chunk itself is the program
+	Settings   *script.Settings
+	Enabled    *bool
+	Pin        *uint64 // 0 follows the latest; it may be the version that this publish makes
+	DryRun     bool    // check everything, store nothing
+	Write
+}
+
+// Published is the answer to a publish.
+type Published struct {
+	Release script.Release
+	Version script.Version // the one that holds the source, new or not
+	Changed bool           // anything did; with DryRun, would have
+}
+
+// Publish stores a source as a version, unless it equals the latest one, and
+// applies the settings given, in one transaction. A source that does not
+// compile is an error of kind Script with its line; nothing is stored then.
+func (c *Client) Publish(ctx context.Context, p PublishRequest) (Published, error) {
+	req := &registryv1.PublishRequest{
+		Tenant:           p.Name.Tenant,
+		Name:             p.Name.Script,
+		Source:           p.Source,
+		Engine:           p.Engine,
+		Entrypoint:       p.Entrypoint,
+		Enabled:          p.Enabled,
+		Pin:              p.Pin,
+		Author:           p.Author,
+		Note:             p.Note,
+		ExpectedRevision: int64(p.ExpectedRevision),
+		DryRun:           p.DryRun,
+	}
+	if p.Settings != nil {
+		req.Settings = wire.FromSettings(*p.Settings)
+	}
+	resp, err := call(ctx, c, p.ExpectedRevision == 0, c.registry.Publish, req)
+	if err != nil {
+		return Published{}, err
+	}
+	release, err := toRelease(resp.GetRelease())
+	if err != nil {
+		return Published{}, err
+	}
+	version, err := wire.ToVersion(resp.GetVersion())
+	if err != nil {
+		return Published{}, malformed(err)
+	}
+	return Published{Release: release, Version: version, Changed: resp.GetChanged()}, nil
+}
+
+// Pin makes a retained version active and keeps it so. It returns the release
+// as it is then, and whether that is a change.
+func (c *Client) Pin(ctx context.Context, name script.Name, version uint64, w Write) (script.Release, bool, error) {
+	resp, err := call(ctx, c, w.ExpectedRevision == 0, c.registry.Pin, &registryv1.PinRequest{
+		Tenant: name.Tenant, Name: name.Script, Version: version,
+		Author: w.Author, Note: w.Note, ExpectedRevision: int64(w.ExpectedRevision),
+	})
+	return changed(resp, err)
+}
+
+// Unpin makes the latest version active and follows it from then on.
+func (c *Client) Unpin(ctx context.Context, name script.Name, w Write) (script.Release, bool, error) {
+	resp, err := call(ctx, c, w.ExpectedRevision == 0, c.registry.Unpin, &registryv1.UnpinRequest{
+		Tenant: name.Tenant, Name: name.Script,
+		Author: w.Author, Note: w.Note, ExpectedRevision: int64(w.ExpectedRevision),
+	})
+	return changed(resp, err)
+}
+
+// Rollback pins an older version; 0 is the highest retained one below the
+// active version. With 0 it is not tried again when the registry's answer is
+// lost, since a second rollback would go back further.
+func (c *Client) Rollback(ctx context.Context, name script.Name, version uint64, w Write) (script.Release, bool, error) {
+	repeat := w.ExpectedRevision == 0 && version != 0
+	resp, err := call(ctx, c, repeat, c.registry.Rollback, &registryv1.RollbackRequest{
+		Tenant: name.Tenant, Name: name.Script, Version: version,
+		Author: w.Author, Note: w.Note, ExpectedRevision: int64(w.ExpectedRevision),
+	})
+	return changed(resp, err)
+}
+
+// SetEnabled enables or disables a script. A disabled one answers Disabled.
+func (c *Client) SetEnabled(ctx context.Context, name script.Name, enabled bool, w Write) (script.Release, bool, error) {
+	resp, err := call(ctx, c, w.ExpectedRevision == 0, c.registry.SetEnabled, &registryv1.SetEnabledRequest{
+		Tenant: name.Tenant, Name: name.Script, Enabled: enabled,
+		Author: w.Author, Note: w.Note, ExpectedRevision: int64(w.ExpectedRevision),
+	})
+	return changed(resp, err)
+}
+
+// Configure replaces a script's settings.
+func (c *Client) Configure(ctx context.Context, name script.Name, s script.Settings, w Write) (script.Release, bool, error) {
+	resp, err := call(ctx, c, w.ExpectedRevision == 0, c.registry.Configure, &registryv1.ConfigureRequest{
+		Tenant: name.Tenant, Name: name.Script, Settings: wire.FromSettings(s),
+		Author: w.Author, Note: w.Note, ExpectedRevision: int64(w.ExpectedRevision),
+	})
+	return changed(resp, err)
+}
+
+// Delete removes a script and its versions, and returns the tombstone. It is
+// not tried again when the registry's answer is lost: a second one would find
+// nothing.
+func (c *Client) Delete(ctx context.Context, name script.Name, w Write) (script.Release, error) {
+	resp, err := call(ctx, c, false, c.registry.Delete, &registryv1.DeleteRequest{
+		Tenant: name.Tenant, Name: name.Script,
+		Author: w.Author, Note: w.Note, ExpectedRevision: int64(w.ExpectedRevision),
+	})
+	if err != nil {
+		return script.Release{}, err
+	}
+	return toRelease(resp.GetRelease())
+}
+
+// change is what the answers to changes of a release have in common.
+type change interface {
+	GetRelease() *scriptv1.Release
+	GetChanged() bool
+}
+
+func changed(resp change, err error) (script.Release, bool, error) {
+	if err != nil {
+		return script.Release{}, false, err
+	}
+	release, err := toRelease(resp.GetRelease())
+	return release, resp.GetChanged(), err
+}
+
+func toRelease(m *scriptv1.Release) (script.Release, error) {
+	r, err := wire.ToRelease(m)
+	if err != nil {
+		return script.Release{}, malformed(err)
+	}
+	return r, nil
+}
+
+// malformed is for an answer that breaks the contract: the fault is not the
+// caller's, whatever kind the translation gave it.
+func malformed(err error) error {
+	return script.Errorf(script.Internal, "", "the registry's answer cannot be read: %w", err)
+}
