@@ -1,0 +1,363 @@
+package manifest
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// decoder reads the documents of one file and collects their faults.
+type decoder struct {
+	file   string
+	dir    string
+	lines  []string
+	faults []*Error
+}
+
+// The fields of each object. What a cluster adds by itself is read over.
+var (
+	documentFields = []string{"apiVersion", "kind", "metadata", "spec", "status"}
+	metadataFields = []string{
+		"name", "namespace", "labels", "annotations",
+		"creationTimestamp", "deletionGracePeriodSeconds", "deletionTimestamp", "finalizers", "generateName",
+		"generation", "managedFields", "ownerReferences", "resourceVersion", "selfLink", "uid",
+	}
+	specFields = []string{
+		"tenantId", "script", "source", "sourceFile", "entrypoint", "enabled", "version",
+		"trigger", "config", "limits", "revisionHistoryLimit",
+	}
+	limitFields = []string{"instructions", "timeout", "sourceBytes", "stringBytes", "resultBytes"}
+)
+
+func (d *decoder) manifest(n *yaml.Node) Manifest {
+	m := Manifest{File: d.file, Line: n.Line}
+	if d.isOtherKind(n) {
+		return m
+	}
+	doc, ok := d.object(n, "", documentFields)
+	if !ok {
+		return m
+	}
+	d.constant(n, doc["apiVersion"], "apiVersion", APIVersion)
+	d.constant(n, doc["kind"], "kind", Kind)
+	d.metadata(n, doc["metadata"], &m)
+	d.spec(n, doc["spec"], &m)
+	return m
+}
+
+// isOtherKind reports a document that is not a LuaScript at all, so that its
+// fields are not reported one by one.
+func (d *decoder) isOtherKind(n *yaml.Node) bool {
+	if n.Kind != yaml.MappingNode {
+		d.fault(n, "", "is %s, want a %s manifest", describe(n), Kind)
+		return true
+	}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		if v := n.Content[i+1]; n.Content[i].Value == "kind" && isScalar(v, "!!str") && v.Value != Kind {
+			d.fault(v, "kind", "is %.80q, want %s: keep other kinds in files of their own", v.Value, Kind)
+			return true
+		}
+	}
+	return false
+}
+
+func (d *decoder) constant(parent, n *yaml.Node, field, want string) {
+	got, ok := d.requiredText(parent, n, field, want)
+	if ok && got != want {
+		d.fault(n, field, "is %.80q, want %s", got, want)
+	}
+}
+
+func (d *decoder) metadata(parent, n *yaml.Node, m *Manifest) {
+	if n == nil {
+		d.fault(parent, "metadata", "is missing: add metadata with a name")
+		return
+	}
+	fields, ok := d.object(n, "metadata", metadataFields)
+	if !ok {
+		return
+	}
+	m.Name.Script = d.label(n, fields["name"], "metadata.name", "the script's name")
+	if ns := fields["namespace"]; ns != nil {
+		d.label(n, ns, "metadata.namespace", "")
+	}
+	for _, field := range []string{"labels", "annotations"} {
+		d.texts(fields[field], "metadata."+field)
+	}
+}
+
+func (d *decoder) spec(parent, n *yaml.Node, m *Manifest) {
+	if n == nil {
+		d.fault(parent, "spec", "is missing: add spec with a tenantId and a source")
+		return
+	}
+	fields, ok := d.object(n, "spec", specFields)
+	if !ok {
+		return
+	}
+	m.Name.Tenant = d.label(n, fields["tenantId"], "spec.tenantId", "the tenant that owns the script")
+	m.Entrypoint = d.entrypoint(fields["entrypoint"])
+	m.Enabled = d.boolean(fields["enabled"], "spec.enabled", true)
+	m.Pin = d.number(fields["version"], "spec.version", 1<<53)
+	m.Settings.HistoryLimit = int(d.number(fields["revisionHistoryLimit"], "spec.revisionHistoryLimit", script.MaxHistoryLimit))
+	m.Settings.Trigger = d.trigger(fields["trigger"])
+	m.Settings.Limits = d.limits(fields["limits"])
+	m.Settings.Config = d.config(fields["config"])
+	d.source(n, fields, m)
+}
+
+func (d *decoder) entrypoint(n *yaml.Node) string {
+	if n == nil {
+		return DefaultEntrypoint
+	}
+	name, ok := d.text(n, "spec.entrypoint")
+	if ok && name != "" && !isIdentifier(name) {
+		d.fault(n, "spec.entrypoint", `%.80q is not the name of a function; leave it out for %s, or "" to run the chunk itself`, name, DefaultEntrypoint)
+	}
+	return name
+}
+
+func isIdentifier(s string) bool {
+	for i, c := range s {
+		letter := c == '_' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
+		if !letter && (i == 0 || c < '0' || c > '9') {
+			return false
+		}
+	}
+	return len(s) <= 128
+}
+
+func (d *decoder) trigger(n *yaml.Node) script.Trigger {
+	if n == nil {
+		return script.Trigger{}
+	}
+	fields, ok := d.object(n, "spec.trigger", []string{"event"})
+	if !ok {
+		return script.Trigger{}
+	}
+	return script.Trigger{Event: d.label(n, fields["event"], "spec.trigger.event", "when a gateway runs the script, such as http-request")}
+}
+
+func (d *decoder) limits(n *yaml.Node) script.Limits {
+	if n == nil {
+		return script.Limits{}
+	}
+	const path = "spec.limits"
+	fields, ok := d.object(n, path, limitFields)
+	if !ok {
+		return script.Limits{}
+	}
+	most := script.MaxLimits()
+	size := func(field string, highest int) int {
+		return int(d.number(fields[field], path+"."+field, uint64(highest)))
+	}
+	return script.Limits{
+		Instructions: d.number(fields["instructions"], path+".instructions", most.Instructions),
+		Timeout:      d.duration(fields["timeout"], path+".timeout", most.Timeout),
+		SourceBytes:  size("sourceBytes", most.SourceBytes),
+		StringBytes:  size("stringBytes", most.StringBytes),
+		ResultBytes:  size("resultBytes", most.ResultBytes),
+	}
+}
+
+func (d *decoder) duration(n *yaml.Node, field string, most time.Duration) time.Duration {
+	if n == nil {
+		return 0
+	}
+	if !isScalar(n, "!!str") {
+		d.fault(n, field, "is %s, want a duration such as 50ms", describe(n))
+		return 0
+	}
+	t, err := time.ParseDuration(n.Value)
+	if err != nil {
+		d.fault(n, field, "%.80q is not a duration: want a number and a unit, such as 50ms", n.Value)
+		return 0
+	}
+	if t <= 0 || t > most {
+		d.fault(n, field, "%v is not above 0 and at most %v", t, most)
+		return 0
+	}
+	return t
+}
+
+// fault reports what is wrong with the field that n holds.
+func (d *decoder) fault(n *yaml.Node, field, format string, args ...any) {
+	if strings.ContainsFunc(field, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		field = strconv.Quote(field) // a stranger's keys must not reach a terminal as they are
+	}
+	d.faults = append(d.faults, &Error{
+		File: d.file, Line: n.Line, Column: n.Column, Field: field, Message: fmt.Sprintf(format, args...),
+	})
+}
+
+// object returns the values of a mapping's fields by their names, and reports
+// those that are not known or there twice. A null counts as absent.
+func (d *decoder) object(n *yaml.Node, path string, known []string) (map[string]*yaml.Node, bool) {
+	if n.Kind == yaml.AliasNode {
+		n = n.Alias
+	}
+	if n.Kind != yaml.MappingNode {
+		d.fault(n, path, "is %s, want fields: %s", describe(n), strings.Join(known, ", "))
+		return nil, false
+	}
+	fields := make(map[string]*yaml.Node, len(n.Content)/2)
+	seen := make(map[string]int, len(n.Content)/2)
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key, value := n.Content[i], n.Content[i+1]
+		field := key.Value
+		if path != "" {
+			field = path + "." + key.Value
+		}
+		if first, ok := seen[key.Value]; ok {
+			d.fault(key, field, "is there twice, first in line %d: remove one", first)
+			continue
+		}
+		seen[key.Value] = key.Line
+		if !slices.Contains(known, key.Value) {
+			d.unknownField(key, field, known)
+			continue
+		}
+		if value.Kind == yaml.AliasNode {
+			value = value.Alias
+		}
+		if !isNull(value) {
+			fields[key.Value] = value
+		}
+	}
+	return fields, true
+}
+
+func (d *decoder) unknownField(key *yaml.Node, field string, known []string) {
+	if isScalar(key, "!!merge") {
+		d.fault(key, "<<", "merge keys are not supported: write the fields out")
+		return
+	}
+	for _, k := range known {
+		if strings.EqualFold(k, key.Value) {
+			d.fault(key, field, "is not a field: write it as %s", k)
+			return
+		}
+	}
+	d.fault(key, field, "is not a field; the fields here are %s", strings.Join(known, ", "))
+}
+
+// requiredText returns the text of n; what says what to write when it is absent.
+func (d *decoder) requiredText(parent, n *yaml.Node, field, what string) (string, bool) {
+	if n == nil {
+		d.fault(parent, field, "is missing: add %s", what)
+		return "", false
+	}
+	return d.text(n, field)
+}
+
+func (d *decoder) text(n *yaml.Node, field string) (string, bool) {
+	if isScalar(n, "!!str") {
+		return n.Value, true
+	}
+	if n.Kind == yaml.ScalarNode {
+		d.fault(n, field, "is %s, want text: put it in quotes", describe(n))
+	} else {
+		d.fault(n, field, "is %s, want text", describe(n))
+	}
+	return "", false
+}
+
+func (d *decoder) label(parent, n *yaml.Node, field, what string) string {
+	s, ok := d.requiredText(parent, n, field, what)
+	if !ok {
+		return ""
+	}
+	if err := script.ValidateLabel(field, s); err != nil {
+		e, _ := errors.AsType[*script.Error](err)
+		d.fault(n, field, "%s", e.Message)
+	}
+	return s
+}
+
+// texts checks a map of text to text, such as labels.
+func (d *decoder) texts(n *yaml.Node, path string) {
+	if n == nil {
+		return
+	}
+	if n.Kind != yaml.MappingNode {
+		d.fault(n, path, "is %s, want fields", describe(n))
+		return
+	}
+	var keys []string
+	for i := 0; i < len(n.Content); i += 2 {
+		keys = append(keys, n.Content[i].Value)
+	}
+	fields, _ := d.object(n, path, keys)
+	for _, key := range slices.Compact(keys) {
+		if v := fields[key]; v != nil {
+			d.text(v, path+"."+key)
+		}
+	}
+}
+
+func (d *decoder) boolean(n *yaml.Node, field string, absent bool) bool {
+	if n == nil {
+		return absent
+	}
+	if !isScalar(n, "!!bool") {
+		d.fault(n, field, "is %s, want true or false", describe(n))
+		return absent
+	}
+	return strings.EqualFold(n.Value, "true")
+}
+
+// number returns a number from 1 to most, and 0 for an absent n.
+func (d *decoder) number(n *yaml.Node, field string, most uint64) uint64 {
+	if n == nil {
+		return 0
+	}
+	var v uint64
+	if !isScalar(n, "!!int") || n.Decode(&v) != nil {
+		d.fault(n, field, "is %s, want a whole number from 1 to %d", describe(n), most)
+		return 0
+	}
+	if v < 1 || v > most {
+		d.fault(n, field, "%d is not between 1 and %d; leave it out for the default", v, most)
+		return 0
+	}
+	return v
+}
+
+func isScalar(n *yaml.Node, tag string) bool {
+	return n.Kind == yaml.ScalarNode && n.ShortTag() == tag
+}
+
+func isNull(n *yaml.Node) bool { return isScalar(n, "!!null") }
+
+// describe says what n is, for "is …, want …".
+func describe(n *yaml.Node) string {
+	switch n.Kind {
+	case yaml.MappingNode:
+		return "an object"
+	case yaml.SequenceNode:
+		return "a list"
+	case yaml.AliasNode:
+		return "an alias"
+	}
+	switch n.ShortTag() {
+	case "!!str":
+		return fmt.Sprintf("the text %.80q", n.Value)
+	case "!!int", "!!float":
+		return fmt.Sprintf("the number %.80s", n.Value)
+	case "!!bool":
+		return "the boolean " + n.Value
+	case "!!null":
+		return "empty"
+	case "!!timestamp":
+		return fmt.Sprintf("the date %.80s", n.Value)
+	}
+	return "of the type " + n.ShortTag()
+}

@@ -1,0 +1,152 @@
+package manifest
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Parse reads the manifests in data, which may hold several YAML documents (or
+// one JSON object, if name ends in ".json"). name stands for the file in
+// errors; dir is the folder that spec.sourceFile is relative to. Like Load, it
+// returns the right manifests along with the faults of the others.
+func Parse(name string, data []byte, dir string) ([]Manifest, error) {
+	if err := checkText(name, data); err != nil {
+		return nil, err
+	}
+	if filepath.Ext(name) == ".json" {
+		if err := checkJSON(name, data); err != nil {
+			return nil, err
+		}
+		data = yamlEscapes(data)
+	}
+	d := &decoder{file: name, dir: dir, lines: strings.Split(string(data), "\n")}
+	manifests := d.documents(data)
+	manifests, doubled := dropDoubles(manifests)
+	slices.SortStableFunc(d.faults, func(a, b *Error) int {
+		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+	})
+	faults := make([]error, 0, len(d.faults)+len(doubled))
+	for _, f := range d.faults {
+		faults = append(faults, f)
+	}
+	return manifests, errors.Join(append(faults, doubled...)...)
+}
+
+func (d *decoder) documents(data []byte) []Manifest {
+	var manifests []Manifest
+	docs := yaml.NewDecoder(bytes.NewReader(data))
+	for {
+		var doc yaml.Node
+		err := docs.Decode(&doc)
+		if errors.Is(err, io.EOF) {
+			return manifests
+		}
+		if err != nil {
+			d.faults = append(d.faults, syntaxError(d.file, err))
+			return manifests
+		}
+		if len(doc.Content) == 0 || isNull(doc.Content[0]) {
+			continue
+		}
+		before := len(d.faults)
+		m := d.manifest(doc.Content[0])
+		if len(d.faults) == before {
+			manifests = append(manifests, m)
+		}
+	}
+}
+
+// checkText refuses what is not text, with the place of the first bad byte.
+func checkText(name string, data []byte) error {
+	at := bytes.IndexByte(data, 0)
+	message := "there is a NUL byte here: a manifest is text"
+	if !utf8.Valid(data) {
+		at, message = validPrefix(data), "this is not valid UTF-8: save the file as UTF-8"
+	}
+	if at < 0 {
+		return nil
+	}
+	line, column := lineColumn(data, at)
+	return &Error{File: name, Line: line, Column: column, Message: message}
+}
+
+// validPrefix returns how many bytes of data come before the first that is not
+// UTF-8.
+func validPrefix(data []byte) int {
+	n := 0
+	for n < len(data) {
+		r, size := utf8.DecodeRune(data[n:])
+		if r == utf8.RuneError && size == 1 {
+			break
+		}
+		n += size
+	}
+	return n
+}
+
+func checkJSON(name string, data []byte) error {
+	var v json.RawMessage
+	err := json.Unmarshal(data, &v)
+	if err == nil {
+		return nil
+	}
+	e := &Error{File: name, Message: "is not JSON: " + err.Error()}
+	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
+		e.Line, e.Column = lineColumn(data, max(0, int(syntax.Offset)-1))
+	}
+	return e
+}
+
+func lineColumn(data []byte, offset int) (line, column int) {
+	before := data[:min(offset, len(data))]
+	return 1 + bytes.Count(before, []byte("\n")), len(before) - bytes.LastIndexByte(before, '\n')
+}
+
+var jsonEscape = regexp.MustCompile(`\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|.)`)
+
+// yamlEscapes rewrites the escapes that JSON has and YAML has not: \/ as a slash,
+// pairs such as \ud83d\ude00 as \U0001f600.
+func yamlEscapes(data []byte) []byte {
+	return jsonEscape.ReplaceAllFunc(data, func(escape []byte) []byte {
+		if string(escape) == `\/` {
+			return []byte("/")
+		}
+		if len(escape) < 12 {
+			return escape
+		}
+		high, _ := strconv.ParseUint(string(escape[2:6]), 16, 32)
+		low, _ := strconv.ParseUint(string(escape[8:12]), 16, 32)
+		return fmt.Appendf(nil, `\U%08x`, utf16.DecodeRune(rune(high), rune(low)))
+	})
+}
+
+var yamlError = regexp.MustCompile(`^yaml: (?:line (\d+): )?(.*)$`)
+
+func syntaxError(file string, err error) *Error {
+	e := &Error{File: file, Message: err.Error()}
+	if parts := yamlError.FindStringSubmatch(e.Message); parts != nil {
+		e.Line, _ = strconv.Atoi(parts[1])
+		e.Message = parts[2]
+	}
+	switch e.Message {
+	case "found character that cannot start any token":
+		e.Message += ": indent with spaces, not tabs, and quote text that starts with @, ` or %"
+	case "mapping values are not allowed in this context":
+		e.Message += ": check the indentation, and quote text that holds a colon"
+	}
+	e.Message = "is not YAML: " + e.Message
+	return e
+}

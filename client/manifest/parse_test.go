@@ -1,0 +1,290 @@
+package manifest_test
+
+import (
+	"encoding/base64"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/scriptorium-dev/scriptorium/client/manifest"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+const head = "apiVersion: scriptorium.dev/v1alpha1\nkind: LuaScript\nmetadata: {name: route}\n"
+
+const full = `
+apiVersion: scriptorium.dev/v1alpha1
+kind: LuaScript
+metadata:
+  name: route
+  namespace: gateways
+  labels: {app: shop}
+  annotations: {kubectl.kubernetes.io/last-applied-configuration: "{}"}
+  uid: 6e2b
+  resourceVersion: "12"
+  managedFields: [{manager: kubectl}]
+spec:
+  tenantId: acme
+  source: |
+    function decide() end
+  entrypoint: decide
+  enabled: false
+  version: 7
+  trigger: {event: http-request}
+  config: {b: [1, 2.5, true, null, "<x>"], a: {}}
+  limits: {instructions: 1000, timeout: 50ms, sourceBytes: 2000, stringBytes: 3000, resultBytes: 4000}
+  revisionHistoryLimit: 3
+status:
+  phase: Active
+`
+
+func TestParseFull(t *testing.T) {
+	got, err := manifest.Parse("route.yaml", []byte(full), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(got) != 1 {
+		t.Fatalf("got %d manifests, want 1", len(got))
+	}
+	m := got[0]
+	p := m.Publish()
+	if p.Name != (script.Name{Tenant: "acme", Script: "route"}) || string(p.Source) != "function decide() end\n" ||
+		p.Engine != "lua" || *p.Entrypoint != "decide" || *p.Enabled || *p.Pin != 7 {
+		t.Errorf("got %+v", p)
+	}
+	want := script.Settings{
+		Limits:       script.Limits{Instructions: 1000, Timeout: 50 * time.Millisecond, SourceBytes: 2000, StringBytes: 3000, ResultBytes: 4000},
+		Trigger:      script.Trigger{Event: "http-request"},
+		Config:       []byte(`{"a":{},"b":[1,2.5,true,null,"<x>"]}`),
+		HistoryLimit: 3,
+	}
+	if d := cmp.Diff(want, *p.Settings); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestParseDefaults(t *testing.T) {
+	got, err := manifest.Parse("m.yaml", []byte("---\n---\n"+head+"spec: {tenantId: acme, source: return 1, entrypoint: , config: null}\n"), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := got[0]
+	if m.Entrypoint != "handle" || !m.Enabled || m.Pin != 0 || m.Line != 3 || m.Settings.Config != nil {
+		t.Errorf("got %+v", m)
+	}
+}
+
+func TestParseEmptyEntrypoint(t *testing.T) {
+	got, err := manifest.Parse("m.yaml", []byte(head+`spec: {tenantId: acme, source: return 1, entrypoint: ""}`), "")
+	if err != nil || got[0].Entrypoint != "" {
+		t.Fatalf("got %+v, %v", got, err)
+	}
+}
+
+func TestParseJSON(t *testing.T) {
+	const doc = `{
+	"apiVersion": "scriptorium.dev\/v1alpha1", "kind": "LuaScript",
+	"metadata": {"name": "route"},
+	"spec": {"tenantId": "acme", "source": "return \"\ud83d\ude00\\ud83d\\ude00\""}
+}`
+	got, err := manifest.Parse("m.json", []byte(doc), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := string(got[0].Source); s != `return "😀\ud83d\ude00"` {
+		t.Errorf("source = %q", s)
+	}
+}
+
+func TestParseAlias(t *testing.T) {
+	got, err := manifest.Parse("m.yaml", []byte(head+"spec: {tenantId: &t acme, source: return 1, config: {owner: *t}}"), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := string(got[0].Settings.Config); s != `{"owner":"acme"}` {
+		t.Errorf("config = %s", s)
+	}
+}
+
+func spec(lines string) string { return head + "spec:\n  tenantId: acme\n" + lines }
+
+func TestParseFaults(t *testing.T) {
+	b64 := base64.StdEncoding.EncodeToString
+	bomb := "  config:\n    a: &a [1,1,1,1,1,1,1,1,1,1]\n"
+	for i := 'b'; i < 'j'; i++ {
+		bomb += "    " + string(i) + ": &" + string(i) + " [" + strings.Repeat("*"+string(i-1)+",", 10) + "]\n"
+	}
+	tests := []struct {
+		name string
+		doc  string
+		want []string // what each line of the error contains
+	}{
+		{"unknown field", spec("  source: return 1\n  rollout: {}\n"), []string{"m.yaml:7:3: spec.rollout: is not a field; the fields here are tenantId,"}},
+		{"wrong case", head + "spec: {tenantID: acme, source: return 1}", []string{"m.yaml:4:7: spec.tenantId: is missing", "m.yaml:4:8: spec.tenantID: is not a field: write it as tenantId"}},
+		{"doubled field", spec("  source: return 1\n  source: return 2\n"), []string{"m.yaml:7:3: spec.source: is there twice, first in line 6"}},
+		{"wrong types", spec("  source: [a]\n  enabled: yes\n  version: '7'\n  entrypoint: 5\n  config: []\n  limits: {timeout: 50}\n"), []string{
+			"m.yaml:6:11: spec.source: is a list, want text",
+			`m.yaml:7:12: spec.enabled: is the text "yes", want true or false`,
+			`m.yaml:8:12: spec.version: is the text "7", want a whole number`,
+			"m.yaml:9:15: spec.entrypoint: is the number 5, want text: put it in quotes",
+			"m.yaml:10:11: spec.config: is a list, want an object",
+			"m.yaml:11:21: spec.limits.timeout: is the number 50, want a duration such as 50ms",
+		}},
+		{"bad base64", spec("  script: '!!!'\n"), []string{"m.yaml:6:11: spec.script: is not base64"}},
+		{"script and source", spec("  script: cmV0dXJu\n  source: return\n"), []string{"m.yaml:7:11: spec.source: there is spec.script as well"}},
+		{"no source", spec(""), []string{"m.yaml:5:3: spec.source: is missing"}},
+		{"empty source", spec("  source: '  '\n"), []string{"spec.source: is empty"}},
+		{"NUL in source", spec("  source: \"a\\nb\\0\"\n"), []string{"m.yaml:6:11: spec.source: the source holds a NUL byte, in line 2"}},
+		{"NUL in base64", spec("  script: " + b64([]byte("a\x00")) + "\n"), []string{"spec.script: the source holds a NUL byte, in line 1"}},
+		{"not UTF-8 in base64", spec("  script: " + b64([]byte("a\xff")) + "\n"), []string{"spec.script: the source is not valid UTF-8"}},
+		{"NUL in the file", "kind: LuaScript\na: \x00", []string{"m.yaml:2:4: there is a NUL byte here"}},
+		{"not UTF-8", "kind: \xff", []string{"m.yaml:1:7: this is not valid UTF-8"}},
+		{"labels", strings.Replace(head, "route", "Route_1", 1) + "spec: {tenantId: '-a', source: return 1}", []string{
+			`m.yaml:3:18: metadata.name: "Route_1" is not a DNS label`, `m.yaml:4:18: spec.tenantId: "-a" is not a DNS label`,
+		}},
+		{"source too large", spec("  limits: {sourceBytes: 3}\n  source: return 1\n"), []string{"m.yaml:7:11: spec.source: the source has 8 bytes and may have 3: shorten it, or raise spec.limits.sourceBytes"}},
+		{"limits too high", spec("  source: return 1\n  limits: {instructions: 1000000000, timeout: 1h, stringBytes: 0, resultBytes: -1}\n"), []string{
+			"spec.limits.instructions: 1000000000 is not between 1 and 100000000", "spec.limits.timeout: 1h0m0s is not above 0 and at most 10s",
+			"spec.limits.stringBytes: 0 is not between", "spec.limits.resultBytes: is the number -1, want",
+		}},
+		{"version zero", spec("  source: return 1\n  version: 0\n"), []string{"spec.version: 0 is not between"}},
+		{"history", spec("  source: return 1\n  revisionHistoryLimit: 51\n"), []string{"spec.revisionHistoryLimit: 51 is not between 1 and 50"}},
+		{"entrypoint", spec("  source: return 1\n  entrypoint: a b\n"), []string{`spec.entrypoint: "a b" is not the name of a function`}},
+		{"trigger without event", spec("  source: return 1\n  trigger: {}\n"), []string{"spec.trigger.event: is missing"}},
+		{"other kind", "apiVersion: v1\nkind: ConfigMap\ndata: {a: b}\n", []string{`m.yaml:2:7: kind: is "ConfigMap", want LuaScript`}},
+		{"other API version", strings.Replace(head, "v1alpha1", "v1", 1) + "spec: {tenantId: acme, source: return 1}", []string{`apiVersion: is "scriptorium.dev/v1", want scriptorium.dev/v1alpha1`}},
+		{"nothing but a kind", "kind: LuaScript", []string{"apiVersion: is missing", "metadata: is missing", "spec: is missing"}},
+		{"not an object", "- a\n", []string{"m.yaml:1:1: is a list, want a LuaScript manifest"}},
+		{"tab", head + "spec:\n\ttenantId: acme\n", []string{"m.yaml:5: is not YAML: found character that cannot start any token: indent with spaces"}},
+		{"labels of another type", "apiVersion: scriptorium.dev/v1alpha1\nkind: LuaScript\nmetadata: {name: route, labels: {a: 1}}\nspec: {tenantId: acme, source: return 1}", []string{"m.yaml:3:37: metadata.labels.a: is the number 1, want text"}},
+		{"config keys", spec("  source: return 1\n  config: {1: a, b: {c: .inf, c: 2}}\n"), []string{"has a key that is the number 1", "spec.config.b.c: is .inf, which JSON has not", "spec.config.b.c: is there twice"}},
+		{"alias bomb", spec("  source: return 1\n" + bomb), []string{"spec.config: has more than 10000 values"}},
+		{"alias of itself", spec("  source: return 1\n  config: &c {a: *c}\n"), []string{"is nested deeper than 32"}},
+		{"control characters", spec("  source: return 1\n  \"a\\e[2J\\nb\": 1\n"), []string{`"spec.a\x1b[2J\nb": is not a field`}},
+		{"merge key", spec("  source: return 1\n  <<: {enabled: true}\n"), []string{"<<: merge keys are not supported"}},
+		{"every document", head + "spec: {}\n---\n" + head + "spec: {tenantId: 5, source: a}\n", []string{"m.yaml:4:7: spec.tenantId: is missing", "m.yaml:4:7: spec.source: is missing", "m.yaml:9:18: spec.tenantId: is the number 5"}},
+		{"same script twice", head + "spec: {tenantId: acme, source: a}\n---\n" + head + "spec: {tenantId: acme, source: a}\n", []string{"m.yaml:6:1: metadata.name: acme/route already has a manifest, m.yaml:1"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := manifest.Parse("m.yaml", []byte(tt.doc), t.TempDir())
+			if err == nil {
+				t.Fatal("no error")
+			}
+			if k := script.KindOf(err); k != script.Invalid {
+				t.Errorf("kind = %s, want INVALID", k)
+			}
+			lines := strings.Split(err.Error(), "\n")
+			if len(lines) != len(tt.want) {
+				t.Fatalf("got %d faults, want %d:\n%v", len(lines), len(tt.want), err)
+			}
+			for i, want := range tt.want {
+				if !strings.Contains(lines[i], want) {
+					t.Errorf("got  %s\nwant %s", lines[i], want)
+				}
+			}
+		})
+	}
+}
+
+func TestParseKeepsTheRightOnes(t *testing.T) {
+	got, err := manifest.Parse("m.yaml", []byte(head+"spec: {tenantId: acme, source: a}\n---\nkind: LuaScript\n"), "")
+	if err == nil || len(got) != 1 || got[0].Name.Script != "route" {
+		t.Fatalf("got %+v, %v", got, err)
+	}
+}
+
+func TestBadJSON(t *testing.T) {
+	_, err := manifest.Parse("m.json", []byte("{\n  \"kind\": LuaScript\n}"), "")
+	if err == nil || !strings.HasPrefix(err.Error(), "m.json:2:11: is not JSON: ") {
+		t.Fatalf("got %v", err)
+	}
+}
+
+func TestPosition(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, "route.lua", "return 1")
+	tests := []struct {
+		name, doc string
+		line, col int
+		want      string
+	}{
+		{"file", spec("  sourceFile: route.lua\n"), 3, 7, filepath.Join(dir, "route.lua") + ":3:7"},
+		{"file, no column", spec("  sourceFile: route.lua\n"), 3, 0, filepath.Join(dir, "route.lua") + ":3"},
+		{"block", spec("  source: |\n    local a\n    x = = 1\n"), 2, 5, "m.yaml:8:9"},
+		{"block after an empty line", spec("  source: |\n\n    x = = 1\n"), 2, 5, "m.yaml:8:9"},
+		{"block with a comment", spec("  source: |- # code\n    x = = 1"), 1, 5, "m.yaml:7:9"},
+		{"block with an indicator", spec("  source: |2\n      x = = 1\n"), 1, 7, "m.yaml:7:11"},
+		{"block in a later document", "---\nkind: Other\n---\n" + spec("  source: |\n    x = = 1\n"), 1, 0, "m.yaml:10"},
+		{"block with CRLF", strings.ReplaceAll(spec("  source: |\n    local a\n    x = = 1\n"), "\n", "\r\n"), 2, 5, "m.yaml:8:9"},
+		{"plain", spec("  source: x = = 1\n"), 1, 5, "m.yaml:6:11 (line 1 of the source)"},
+		{"base64", spec("  script: eCA9ID0gMQ==\n"), 1, 5, "m.yaml:6:11 (line 1 of the source)"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			ms, err := manifest.Parse("m.yaml", []byte(tt.doc), dir)
+			if len(ms) != 1 {
+				t.Fatal(err)
+			}
+			if got := ms[0].Position(tt.line, tt.col); got != tt.want {
+				t.Errorf("got %s, want %s", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestLocate(t *testing.T) {
+	ms, err := manifest.Parse("m.yaml", []byte(spec("  source: |\n    x = = 1\n")), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	compile := &script.Error{Kind: script.Script, Message: "unexpected '='", Line: 1, Column: 5}
+	located := ms[0].Locate(compile)
+	if got := located.Error(); got != "m.yaml:7:9: unexpected '='" {
+		t.Errorf("got %s", got)
+	}
+	if script.KindOf(located) != script.Script {
+		t.Errorf("kind = %s", script.KindOf(located))
+	}
+	if other := errors.New("other"); ms[0].Locate(other) != other { //nolint:errorlint // the very same
+		t.Error("another error was changed")
+	}
+}
+
+func write(t *testing.T, dir, name, content string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add([]byte(full), "m.yaml")
+	f.Add([]byte(spec("  source: |2\n      x\n")), "m.yaml")
+	f.Add([]byte(spec("  sourceFile: ../x\n")), "m.yaml")
+	f.Add([]byte(spec("  script: eCA9ID0gMQ==\n")), "m.yml")
+	f.Add([]byte(spec("  source: return 1\n  config: &c {a: *c}\n")), "m.yaml")
+	f.Add([]byte(`{"kind": "LuaScript", "spec": {"source": "\ud83d\ude00"}}`), "m.json")
+	f.Add([]byte("{?"), "m.json")
+	dir := f.TempDir()
+	f.Fuzz(func(t *testing.T, data []byte, name string) {
+		ms, err := manifest.Parse(name, data, dir)
+		for _, m := range ms {
+			if err := m.Name.Validate(); err != nil {
+				t.Errorf("an invalid name was accepted: %v", err)
+			}
+			if len(m.Source) == 0 {
+				t.Error("an empty source was accepted")
+			}
+			m.Position(1, 1)
+		}
+		if err != nil && script.KindOf(err) != script.Invalid {
+			t.Errorf("%v is of kind %s", err, script.KindOf(err))
+		}
+	})
+}

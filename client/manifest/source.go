@@ -1,0 +1,125 @@
+package manifest
+
+import (
+	"bytes"
+	"encoding/base64"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"unicode/utf8"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// source reads the one of the three fields that holds the source.
+func (d *decoder) source(spec *yaml.Node, fields map[string]*yaml.Node, m *Manifest) {
+	var field string
+	var n *yaml.Node
+	for _, name := range []string{"script", "source", "sourceFile"} {
+		if fields[name] == nil {
+			continue
+		}
+		if n != nil {
+			d.fault(fields[name], "spec."+name, "there is %s as well: keep one of script, source and sourceFile", field)
+			return
+		}
+		field, n = "spec."+name, fields[name]
+	}
+	if n == nil {
+		d.fault(spec, "spec.source", "is missing: add one of source (plain text), sourceFile (a file beside the manifest) and script (base64)")
+		return
+	}
+	value, ok := d.text(n, field)
+	if !ok {
+		return
+	}
+	m.at = d.placeOf(n)
+	switch field {
+	case "spec.source":
+		m.Source = []byte(value)
+	case "spec.script":
+		// kubectl takes base64 that is broken into lines.
+		code, err := base64.StdEncoding.DecodeString(strings.Join(strings.Fields(value), ""))
+		if err != nil {
+			d.fault(n, field, "is not base64 (%v): write the plain text to spec.source instead", err)
+			return
+		}
+		m.Source = code
+	case "spec.sourceFile":
+		if m.Source, ok = d.readSource(n, field, value); !ok {
+			return
+		}
+		m.SourceFile = filepath.Join(d.dir, filepath.FromSlash(value))
+	}
+	d.checkSource(n, field, m)
+}
+
+// readSource reads a file beside the manifest. The folder is opened as a root,
+// so that no symbolic link leads out of it.
+func (d *decoder) readSource(n *yaml.Node, field, path string) ([]byte, bool) {
+	if !filepath.IsLocal(filepath.FromSlash(path)) || strings.Contains("/"+path+"/", "/../") {
+		d.fault(n, field, "%.200q is not inside the manifest's folder: name a file beside the manifest, such as route.lua", path)
+		return nil, false
+	}
+	code, err := func() ([]byte, error) {
+		root, err := os.OpenRoot(d.dir)
+		if err != nil {
+			return nil, err
+		}
+		defer root.Close() //nolint:errcheck // nothing was written
+		// A pipe must not block the reader, which may be watching a folder.
+		info, err := root.Stat(filepath.FromSlash(path))
+		if err != nil {
+			return nil, err
+		}
+		if !info.Mode().IsRegular() {
+			return nil, errors.New("is not a regular file")
+		}
+		return readFile(root.Open(filepath.FromSlash(path)))
+	}()
+	if err != nil {
+		d.fault(n, field, "%s", unreadable(path, err).Message+": "+path)
+		return nil, false
+	}
+	return code, true
+}
+
+func (d *decoder) checkSource(n *yaml.Node, field string, m *Manifest) {
+	code := m.Source
+	most := m.Settings.Limits.OrDefaults().SourceBytes
+	switch nul := bytes.IndexByte(code, 0); {
+	case len(bytes.TrimSpace(code)) == 0:
+		d.fault(n, field, "is empty: a script has at least one statement")
+	case len(code) > most:
+		d.fault(n, field, "the source has %d bytes and may have %d: shorten it, or raise spec.limits.sourceBytes (at most %d)",
+			len(code), most, script.MaxSourceBytes)
+	case nul >= 0:
+		d.fault(n, field, "the source holds a NUL byte, in line %d: a script is text", 1+bytes.Count(code[:nul], []byte("\n")))
+	case !utf8.Valid(code):
+		d.fault(n, field, "the source is not valid UTF-8: save it as UTF-8")
+	}
+}
+
+// placeOf says where the lines of a value are. Those of a literal block start
+// in the line below the "|".
+func (d *decoder) placeOf(n *yaml.Node) place {
+	at := place{line: n.Line, column: n.Column}
+	if n.Style&yaml.LiteralStyle == 0 {
+		return at
+	}
+	at.block = true
+	for _, line := range d.lines[min(n.Line, len(d.lines)):] {
+		if text := strings.TrimLeft(line, " "); strings.TrimSpace(text) != "" {
+			at.indent = len(line) - len(text)
+			if first, _, _ := strings.Cut(n.Value, "\n"); strings.HasPrefix(first, " ") {
+				// An indentation indicator ("|2") leaves spaces to the text.
+				at.indent = max(0, at.indent-(len(first)-len(strings.TrimLeft(first, " "))))
+			}
+			break
+		}
+	}
+	return at
+}
