@@ -1,0 +1,175 @@
+package scriptctl
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/scriptorium-dev/scriptorium/client/agentclient"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+const callLong = `Call runs a script once on an agent and prints what it returned, each value as
+JSON on a line of its own. Every argument is a JSON value; put -- before them if
+one starts with a minus.
+
+The agent is the one at --agent-socket, else at $SCRIPTORIUM_AGENT, else agent-1
+beside the registry. --agent names others there, and may be repeated: each is
+called in turn.`
+
+const callExample = `  scriptctl call acme/route '{"path":"/api/cart","user":"42"}'
+  scriptctl call acme/greet@1 '"you"' --agent agent-1 --agent agent-2`
+
+type callOptions struct {
+	socket  string
+	agents  []string
+	timeout time.Duration
+}
+
+type callView struct {
+	Script           string            `json:"script"`
+	Agent            string            `json:"agent"`
+	Version          uint64            `json:"version"`
+	Digest           script.Digest     `json:"digest"`
+	StalenessSeconds *float64          `json:"stalenessSeconds"` // null: the agent never was current since it started
+	Results          []json.RawMessage `json:"results"`
+}
+
+func (a *app) callCommand() *cobra.Command {
+	var o callOptions
+	cmd := &cobra.Command{
+		Use:               "call TENANT/NAME[@VERSION] [JSON-ARG…]",
+		Short:             "Call a script on an agent",
+		Long:              callLong,
+		Example:           callExample,
+		Args:              cobra.MinimumNArgs(1),
+		ValidArgsFunction: a.completeNameThenVersions(0),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.call(cmd.Context(), args[0], args[1:], &o)
+		},
+	}
+	cmd.Flags().StringVar(&o.socket, "agent-socket", "", "the agent's grpc.sock")
+	cmd.Flags().StringArrayVar(&o.agents, "agent", nil, "an agent beside the registry, such as agent-2; may be repeated")
+	cmd.Flags().DurationVar(&o.timeout, "timeout", 10*time.Second, "how long to wait for the answer")
+	cmd.MarkFlagsMutuallyExclusive("agent-socket", "agent")
+	return cmd
+}
+
+func (a *app) call(ctx context.Context, name string, args []string, o *callOptions) error {
+	ref, err := script.ParseRef(name)
+	if err != nil {
+		return usage(err)
+	}
+	values := make([]any, len(args))
+	for i, arg := range args {
+		if !json.Valid([]byte(arg)) {
+			return usage(script.Errorf(script.Invalid, "", `argument %d, %.80q, is not JSON: text is written '"text"', an object '{"path":"/"}'`, i+1, arg))
+		}
+		values[i] = json.RawMessage(arg)
+	}
+	sockets, err := a.agentSockets(o)
+	if err != nil {
+		return usage(err)
+	}
+	var views []callView
+	var errs []error
+	for _, socket := range sockets {
+		view, err := callAgent(ctx, socket, ref, values, o.timeout)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		views = append(views, view)
+	}
+	if len(views) > 0 {
+		if err := a.printCalls(views); err != nil {
+			return err
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (a *app) printCalls(views []callView) error {
+	if len(views) == 1 && a.output != formatTable {
+		return a.print(views[0], nil)
+	}
+	return a.print(views, func(w io.Writer) {
+		for _, view := range views {
+			if len(views) > 1 {
+				fmt.Fprintf(w, "# %s\n", view.Agent)
+			}
+			for _, result := range view.Results {
+				fmt.Fprintln(w, string(result))
+			}
+		}
+	})
+}
+
+// agentSockets returns where the agents that are to be called listen.
+func (a *app) agentSockets(o *callOptions) ([]string, error) {
+	if socket := cmp.Or(o.socket, os.Getenv("SCRIPTORIUM_AGENT")); socket != "" && len(o.agents) == 0 {
+		return []string{socket}, nil
+	}
+	path, ok := strings.CutPrefix(a.registryTarget(), "unix:")
+	if !ok {
+		path = strings.TrimPrefix(defaultRegistry, "unix:")
+		if len(o.agents) > 0 {
+			return nil, script.Errorf(script.Invalid, "--agent", "names an agent beside the registry's socket, and %s is none: use --agent-socket", a.registryTarget())
+		}
+	}
+	agents := o.agents
+	if len(agents) == 0 {
+		agents = []string{"agent-1"}
+	}
+	sockets := make([]string, 0, len(agents))
+	for _, agent := range agents {
+		if err := script.ValidateLabel("--agent", agent); err != nil {
+			return nil, err
+		}
+		sockets = append(sockets, filepath.Join(filepath.Dir(path), agent, "grpc.sock"))
+	}
+	return sockets, nil
+}
+
+func callAgent(ctx context.Context, socket string, ref script.Ref, args []any, timeout time.Duration) (callView, error) {
+	client, err := agentclient.New(socket, agentclient.WithConnections(1))
+	if err != nil {
+		return callView{}, usage(err)
+	}
+	defer client.Close() //nolint:errcheck // nothing is in flight
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	result, err := client.Call(ctx, ref.String(), args...)
+	if err != nil {
+		return callView{}, callError(socket, ref, err)
+	}
+	view := callView{Script: ref.Name.String(), Agent: socket, Version: result.Version, Digest: result.Digest, Results: result.Values}
+	if view.Results == nil {
+		view.Results = []json.RawMessage{}
+	}
+	if result.Staleness >= 0 {
+		view.StalenessSeconds = new(result.Staleness.Seconds())
+	}
+	return view, nil
+}
+
+// callError says whose fault it is, and gives it an exit code.
+func callError(socket string, ref script.Ref, err error) error {
+	kind := script.KindOf(err)
+	switch kind {
+	case script.Unavailable:
+		return &exitError{code: exitUnreachable, err: fmt.Errorf("cannot reach the agent at %s (%w): is it running? try make run", socket, err)}
+	case script.Script, script.Timeout, script.Limit, script.Disabled, script.Overloaded:
+		return &exitError{code: exitCallFailed, err: fmt.Errorf("%s: %s: %w", ref, kind, err)}
+	}
+	return fmt.Errorf("%s: %s: %w", ref, kind, err)
+}

@@ -1,0 +1,128 @@
+package scriptctl_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/scriptorium-dev/scriptorium/client/manifest"
+	"github.com/scriptorium-dev/scriptorium/engine"
+	"github.com/scriptorium-dev/scriptorium/engine/lua"
+)
+
+// TestExamples runs each of the examples and knows the right answers.
+func TestExamples(t *testing.T) {
+	answers := map[string][]struct{ arg, want string }{
+		"acme/route": {
+			{`{"path":"/api/cart","user":"42"}`, `{"upstream":"cart"}`},
+			{`{"path":"/api/orders"}`, `{"upstream":"api"}`},
+			{`{"path":"/","headers":{"x-beta":"yes"}}`, `{"upstream":"web-beta"}`},
+			{`{"path":"/"}`, `{"upstream":"web"}`},
+			{`{}`, `{"upstream":"web"}`},
+		},
+		"acme/greet": {
+			{`"Ada"`, `"Hello, Ada!"`},
+		},
+		"acme/ab-split": {
+			{`{"user":"ada"}`, `{"headers":{"set":{"x-variant":"a"}},"metadata":{"experiment":"new-checkout","variant":"a"},"upstream":"checkout"}`},
+			{`{"user":"7"}`, `{"headers":{"set":{"x-variant":"b"}},"metadata":{"experiment":"new-checkout","variant":"b"},"upstream":"checkout-next"}`},
+			{`{}`, `{"headers":{"set":{"x-variant":"a"}},"metadata":{"experiment":"new-checkout","variant":"a"},"upstream":"checkout"}`},
+		},
+		"acme/deployment-health": {
+			{`{"obj":{"metadata":{"generation":2},"spec":{"replicas":3},"status":{"observedGeneration":2,"readyReplicas":3}}}`, `{"message":"3 of 3 replicas are ready","status":"Healthy"}`},
+			{`{"obj":{"metadata":{"generation":2},"spec":{"replicas":3},"status":{"observedGeneration":2,"readyReplicas":1}}}`, `{"message":"1 of 3 replicas are ready","status":"Progressing"}`},
+			{`{"obj":{"metadata":{"generation":1},"spec":{}}}`, `{"message":"Waiting for the first status","status":"Progressing"}`},
+			{`{"obj":{"metadata":{},"spec":{},"status":{"conditions":[{"type":"Progressing","reason":"ProgressDeadlineExceeded","message":"too slow"}]}}}`, `{"message":"too slow","status":"Degraded"}`},
+		},
+	}
+	manifests, err := manifest.Load("../../examples/scripts")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(manifests) != len(answers) {
+		t.Errorf("there are %d examples and answers for %d", len(manifests), len(answers))
+	}
+	for _, m := range manifests {
+		t.Run(m.Name.String(), func(t *testing.T) {
+			program, err := lua.New().Compile(engine.Source{Code: m.Source, Entrypoint: m.Entrypoint})
+			if err != nil {
+				t.Fatal(m.Locate(err))
+			}
+			defer program.Close()
+			for _, a := range answers[m.Name.String()] {
+				var result engine.Result
+				err := program.Run(t.Context(), &engine.Invocation{
+					Tenant: m.Name.Tenant, Args: [][]byte{[]byte(a.arg)}, Config: m.Settings.Config, Limits: m.Settings.Limits,
+				}, &result)
+				if err != nil {
+					t.Errorf("%s: %v", a.arg, err)
+					continue
+				}
+				if d := cmp.Diff(decode(t, []byte(a.want)), decode(t, result.Value(0))); d != "" {
+					t.Errorf("%s: %s", a.arg, d)
+				}
+			}
+		})
+	}
+}
+
+// TestExampleOverRedis: any Redis client calls what was published.
+func TestExampleOverRedis(t *testing.T) {
+	p := person{t, startFleet(t, 1)}
+	if out, code := p.run("", "publish", "-f", "../../examples/scripts", "--wait"); code != 0 {
+		t.Fatal(code, out)
+	}
+	client := redis.NewClient(&redis.Options{Network: "unix", Addr: filepath.Join(p.dir, "agent-1", "resp.sock")})
+	defer client.Close()
+	got, err := client.Do(t.Context(), "FCALL", "acme/route", 0, `{"path":"/api/cart","user":"42"}`).Text()
+	if err != nil || got != `{"upstream":"cart"}` {
+		t.Errorf("got %s, %v", got, err)
+	}
+}
+
+func decode(t *testing.T, data []byte) (v any) {
+	t.Helper()
+	if err := json.Unmarshal(data, &v); err != nil {
+		t.Fatalf("%s: %v", data, err)
+	}
+	return v
+}
+
+// TestSplitShare: about as many users get variant b as the manifest says.
+func TestSplitShare(t *testing.T) {
+	manifests, err := manifest.Load("../../examples/scripts/ab-split.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := manifests[0]
+	program, err := lua.New().Compile(engine.Source{Code: m.Source, Entrypoint: m.Entrypoint})
+	if err != nil {
+		t.Fatal(m.Locate(err))
+	}
+	defer program.Close()
+	const users, percent = 2000, 20
+	share := 0
+	for i := range users {
+		var result engine.Result
+		err := program.Run(t.Context(), &engine.Invocation{
+			Tenant: m.Name.Tenant, Args: [][]byte{fmt.Appendf(nil, `{"user":"%d"}`, i)}, Config: m.Settings.Config, Limits: m.Settings.Limits,
+		}, &result)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var answer struct{ Metadata struct{ Variant string } }
+		if err := json.Unmarshal(result.Value(0), &answer); err != nil {
+			t.Fatal(err)
+		}
+		if answer.Metadata.Variant == "b" {
+			share++
+		}
+	}
+	if got := 100 * float64(share) / users; got < percent-3 || got > percent+3 {
+		t.Errorf("%.1f %% of the users get variant b, want about %d", got, percent)
+	}
+}

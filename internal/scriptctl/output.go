@@ -1,0 +1,134 @@
+package scriptctl
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// The formats of --output.
+const (
+	formatTable = "table"
+	formatJSON  = "json"
+	formatYAML  = "yaml"
+)
+
+var formats = []string{formatTable, formatJSON, formatYAML}
+
+func checkFormat(format string) error {
+	if slices.Contains(formats, format) {
+		return nil
+	}
+	return usage(script.Errorf(script.Invalid, "--output", "%q is not a format: want %s", format, strings.Join(formats, ", ")))
+}
+
+// print prints v as JSON or YAML, or else whatever table prints.
+func (a *app) print(v any, table func(io.Writer)) error {
+	switch a.output {
+	case formatJSON:
+		enc := json.NewEncoder(a.Out)
+		enc.SetEscapeHTML(false)
+		enc.SetIndent("", "  ")
+		return enc.Encode(v)
+	case formatYAML:
+		return writeYAML(a.Out, v)
+	}
+	table(a.Out)
+	return nil
+}
+
+// printEach prints one of many values: a line of JSON, or a YAML document.
+func (a *app) printEach(v any) error {
+	if a.output == formatYAML {
+		fmt.Fprintln(a.Out, "---")
+		return writeYAML(a.Out, v)
+	}
+	enc := json.NewEncoder(a.Out)
+	enc.SetEscapeHTML(false)
+	return enc.Encode(v)
+}
+
+// writeYAML writes v with the fields that it has as JSON, in their order.
+func writeYAML(w io.Writer, v any) error {
+	var buf bytes.Buffer
+	enc := json.NewEncoder(&buf)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return err
+	}
+	var doc yaml.Node
+	if err := yaml.Unmarshal(buf.Bytes(), &doc); err != nil {
+		return err
+	}
+	clearStyle(&doc)
+	out := yaml.NewEncoder(w)
+	out.SetIndent(2)
+	if err := out.Encode(&doc); err != nil {
+		return err
+	}
+	return out.Close()
+}
+
+// clearStyle lets the encoder choose how to write each node.
+func clearStyle(n *yaml.Node) {
+	if len(n.Content) > 0 || n.Kind == yaml.ScalarNode {
+		n.Style = 0
+	}
+	for _, c := range n.Content {
+		clearStyle(c)
+	}
+}
+
+// columns writes rows aligned; the first is the heading.
+func columns(w io.Writer, rows [][]string) {
+	tw := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
+	for _, row := range rows {
+		fmt.Fprintln(tw, strings.TrimRight(strings.Join(row, "\t"), "\t"))
+	}
+	_ = tw.Flush() // what cannot be printed cannot be reported either
+}
+
+// columnLines returns the rows aligned, as lines.
+func columnLines(rows [][]string) []string {
+	var b strings.Builder
+	columns(&b, rows)
+	lines := strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")
+	for i := range lines {
+		lines[i] = strings.TrimRight(lines[i], " ")
+	}
+	return lines
+}
+
+// clock prints a moment in the reader's time zone.
+func clock(t time.Time) string {
+	if t.IsZero() {
+		return "-"
+	}
+	return t.Local().Format("2006-01-02 15:04:05")
+}
+
+// plain makes what a stranger wrote fit for one line of a terminal.
+func plain(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f || (r >= 0x80 && r < 0xa0) {
+			return ' '
+		}
+		return r
+	}, s)
+}
+
+func orDash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return plain(s)
+}

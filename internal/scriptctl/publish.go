@@ -1,0 +1,223 @@
+package scriptctl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/scriptorium-dev/scriptorium/client/manifest"
+	"github.com/scriptorium-dev/scriptorium/client/registryclient"
+	"github.com/scriptorium-dev/scriptorium/engine"
+	"github.com/scriptorium-dev/scriptorium/engine/lua"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+const publishLong = `Publish makes scripts what their LuaScript manifests say: source, settings, pin
+and whether they are enabled. A source that is new becomes a version; one that
+is the latest already changes nothing.
+
+All manifests are read and compiled here first: if any is wrong, all faults are
+shown and nothing is sent. Then each is published in turn; one that the registry
+refuses does not keep the others back, and the exit code says so at the end.`
+
+const publishExample = `  scriptctl publish -f examples/scripts
+  scriptctl publish -f route.yaml --note "carts go to cart-v2" --wait
+  kubectl get luascript route -o yaml | scriptctl publish -f - --dry-run`
+
+type publishOptions struct {
+	files  []string
+	dryRun bool
+	note   string
+	wait   waitFlags
+}
+
+// publishView is the outcome for one manifest.
+type publishView struct {
+	Script   string          `json:"script"`
+	Outcome  string          `json:"outcome"` // published, unchanged, "would be published" or refused
+	Version  uint64          `json:"version,omitempty"`
+	Digest   script.Digest   `json:"digest,omitzero"`
+	Revision script.Revision `json:"revision,omitempty"`
+	Active   uint64          `json:"activeVersion,omitempty"`
+	File     string          `json:"file"`
+	Line     int             `json:"line"`
+	Error    string          `json:"error,omitempty"`
+}
+
+func (a *app) publishCommand() *cobra.Command {
+	var o publishOptions
+	cmd := &cobra.Command{
+		Use:     "publish -f FILE|DIR",
+		Short:   "Publish the scripts of manifests",
+		Long:    publishLong,
+		Example: publishExample,
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.publish(cmd.Context(), &o)
+		},
+	}
+	cmd.Flags().StringArrayVarP(&o.files, "file", "f", nil, "a manifest, a folder of them, or - for standard input; may be repeated")
+	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "let the registry check everything and store nothing")
+	addNote(cmd, &o.note)
+	o.wait.add(cmd)
+	cmd.MarkFlagsMutuallyExclusive("dry-run", "wait")
+	must(cmd.MarkFlagRequired("file"))
+	must(cmd.MarkFlagFilename("file", "yaml", "yml", "json"))
+	return cmd
+}
+
+func (a *app) publish(ctx context.Context, o *publishOptions) error {
+	write, err := a.write(o.note)
+	if err != nil {
+		return err
+	}
+	manifests, err := a.loadManifests(o.files)
+	if err != nil {
+		return usage(err)
+	}
+	if err := check(manifests); err != nil {
+		return err
+	}
+	client, err := a.connect()
+	if err != nil {
+		return err
+	}
+
+	views := make([]publishView, 0, len(manifests))
+	goals := make(goals, len(manifests))
+	var first error
+	for i := range manifests {
+		m := &manifests[i]
+		request := m.Publish()
+		request.Write, request.DryRun = write, o.dryRun
+		published, err := client.Publish(ctx, request)
+		if err != nil {
+			err = named(m, err)
+			a.printError(err)
+			first = firstOf(first, err)
+			views = append(views, publishView{Script: m.Name.String(), Outcome: "refused", File: m.File, Line: m.Line, Error: err.Error()})
+			if exitCode(err) == exitUnreachable {
+				a.reportUnsent(manifests[i+1:])
+				break
+			}
+			continue
+		}
+		goals[m.Name] = published.Release.Revision
+		view := viewOfPublished(m, &published, o.dryRun)
+		views = append(views, view)
+		if a.output == formatTable {
+			fmt.Fprintln(a.Out, view)
+		}
+	}
+	if err := a.print(views, func(io.Writer) {}); err != nil {
+		return err
+	}
+	if err := a.awaitIf(ctx, &o.wait, goals); err != nil {
+		a.printError(err)
+		first = firstOf(first, err)
+	}
+	if first != nil {
+		return &exitError{code: exitCode(first)}
+	}
+	return nil
+}
+
+func firstOf(first, err error) error {
+	if first != nil {
+		return first
+	}
+	return err
+}
+
+func (a *app) reportUnsent(manifests []manifest.Manifest) {
+	for i := range manifests {
+		fmt.Fprintf(a.Err, "error: %s: not sent\n", manifests[i].Name)
+	}
+}
+
+func viewOfPublished(m *manifest.Manifest, p *registryclient.Published, dryRun bool) publishView {
+	v := publishView{
+		Script: m.Name.String(), Outcome: "unchanged", Version: p.Version.Number, Digest: p.Version.Digest,
+		Revision: p.Release.Revision, Active: p.Release.Active.Number, File: m.File, Line: m.Line,
+	}
+	switch {
+	case p.Changed && dryRun:
+		v.Outcome = "would be published"
+	case p.Changed:
+		v.Outcome = "published"
+	}
+	return v
+}
+
+func (v publishView) String() string {
+	s := fmt.Sprintf("%s v%d %s %s", v.Script, v.Version, v.Digest.Short(), v.Outcome)
+	if v.Active != v.Version {
+		s += fmt.Sprintf(" (pinned to v%d)", v.Active)
+	}
+	return s
+}
+
+func (a *app) loadManifests(files []string) ([]manifest.Manifest, error) {
+	var all []manifest.Manifest
+	var faults []error
+	seen := make(map[script.Name]string)
+	for _, file := range files {
+		manifests, err := a.loadFile(file)
+		if err != nil {
+			faults = append(faults, err)
+		} else if len(manifests) == 0 {
+			faults = append(faults, fmt.Errorf("%s holds no manifests: want %s documents in *.yaml, *.yml or *.json", file, manifest.Kind))
+		}
+		for _, m := range manifests {
+			if other, ok := seen[m.Name]; ok {
+				faults = append(faults, fmt.Errorf("%s:%d: %s already has a manifest in %s: give one of the two", m.File, m.Line, m.Name, other))
+			}
+			seen[m.Name] = m.File
+		}
+		all = append(all, manifests...)
+	}
+	return all, errors.Join(faults...)
+}
+
+func (a *app) loadFile(file string) ([]manifest.Manifest, error) {
+	if file != "-" {
+		return manifest.Load(file)
+	}
+	data, err := io.ReadAll(io.LimitReader(a.In, manifest.MaxFileBytes+1))
+	if err != nil {
+		return nil, fmt.Errorf("standard input: %w", err)
+	}
+	if len(data) > manifest.MaxFileBytes {
+		return nil, fmt.Errorf("standard input is larger than %d bytes", manifest.MaxFileBytes)
+	}
+	return manifest.Parse("stdin", data, ".")
+}
+
+// check compiles all sources and runs none.
+func check(manifests []manifest.Manifest) error {
+	compiler := lua.New()
+	var faults []error
+	for i := range manifests {
+		m := &manifests[i]
+		if err := compiler.Check(engine.Source{Code: m.Source, Entrypoint: m.Entrypoint}); err != nil {
+			faults = append(faults, named(m, err))
+		}
+	}
+	if len(faults) == 0 {
+		return nil
+	}
+	return &exitError{code: exitRefused, err: errors.Join(faults...)}
+}
+
+// named returns err with the place that it is about: in the source, or else the
+// manifest.
+func named(m *manifest.Manifest, err error) error {
+	located := m.Locate(err)
+	if _, ok := errors.AsType[*manifest.Error](located); ok {
+		return located
+	}
+	return fmt.Errorf("%s (%s:%d): %w", m.Name, m.File, m.Line, err)
+}

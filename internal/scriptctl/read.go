@@ -1,0 +1,311 @@
+package scriptctl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/rogpeppe/go-internal/diff"
+	"github.com/spf13/cobra"
+
+	"github.com/scriptorium-dev/scriptorium/client/registryclient"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+func (a *app) listCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:               "list [TENANT]",
+		Aliases:           []string{"ls"},
+		Short:             "List the scripts of a tenant, or of all",
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: a.completeTenants,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			tenant := ""
+			if len(args) == 1 {
+				tenant = args[0]
+				if err := script.ValidateLabel("tenant", tenant); err != nil {
+					return usage(err)
+				}
+			}
+			return a.list(cmd.Context(), tenant)
+		},
+	}
+}
+
+func (a *app) list(ctx context.Context, tenant string) error {
+	client, err := a.connect()
+	if err != nil {
+		return err
+	}
+	views := []scriptView{}
+	rows := [][]string{{"SCRIPT", "VERSION", "DIGEST", "STATE", "EVENT", "CHANGED"}}
+	for r, err := range client.List(ctx, tenant) {
+		if err != nil {
+			return err
+		}
+		v := viewOfRelease(&r)
+		views = append(views, v)
+		rows = append(rows, []string{
+			v.Name, "v" + strconv.FormatUint(v.Version, 10), v.Digest.Short(), state(&r), orDash(v.Event), clock(r.ChangedAt),
+		})
+	}
+	return a.print(views, func(w io.Writer) {
+		if len(views) == 0 {
+			fmt.Fprintln(a.Err, "no scripts yet: publish one with scriptctl publish -f FILE")
+			return
+		}
+		columns(w, rows)
+	})
+}
+
+func (a *app) getCommand() *cobra.Command {
+	var source bool
+	cmd := &cobra.Command{
+		Use:               "get TENANT/NAME[@VERSION]",
+		Short:             "Show a script, or one version of it",
+		Example:           "  scriptctl get acme/route\n  scriptctl get acme/route@3 --source > route.lua",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: a.completeNameThenVersions(0),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ref, err := script.ParseRef(args[0])
+			if err != nil {
+				return usage(err)
+			}
+			client, err := a.connect()
+			if err != nil {
+				return err
+			}
+			if source || ref.Version != 0 {
+				return a.getVersion(cmd.Context(), client, ref, source)
+			}
+			return a.getScript(cmd.Context(), client, ref.Name)
+		},
+	}
+	cmd.Flags().BoolVar(&source, "source", false, "print the source alone, as it was published")
+	return cmd
+}
+
+// sourceView is one version with its source.
+type sourceView struct {
+	Script string `json:"script"`
+	versionView
+	Source string `json:"source"`
+}
+
+func (a *app) getVersion(ctx context.Context, client *registryclient.Client, ref script.Ref, source bool) error {
+	version, code, err := client.Source(ctx, ref)
+	if err != nil {
+		return about(ref.String(), err)
+	}
+	v := sourceView{Script: ref.Name.String(), versionView: viewOfVersion(&version), Source: string(code)}
+	return a.print(v, func(w io.Writer) {
+		if source {
+			_, _ = w.Write(code) // as it is, for a file
+			return
+		}
+		columns(w, append([][]string{{"script:", v.Script}}, versionRows(&version)...))
+	})
+}
+
+func versionRows(v *script.Version) [][]string {
+	entrypoint := v.Entrypoint
+	if entrypoint == "" {
+		entrypoint = "the chunk itself"
+	}
+	return [][]string{
+		{"version:", "v" + strconv.FormatUint(v.Number, 10)},
+		{"digest:", v.Digest.String()},
+		{"engine:", plain(v.Engine)},
+		{"entrypoint:", plain(entrypoint)},
+		{"size:", fmt.Sprintf("%d bytes", v.Size)},
+		{"author:", orDash(v.Author)},
+		{"note:", orDash(v.Note)},
+		{"created:", clock(v.CreatedAt)},
+	}
+}
+
+func (a *app) getScript(ctx context.Context, client *registryclient.Client, name script.Name) error {
+	r, err := client.Get(ctx, name)
+	if err != nil {
+		return about(name.String(), err)
+	}
+	v := viewOfRelease(&r)
+	return a.print(v, func(w io.Writer) {
+		fmt.Fprintln(w, summary(&r))
+		config := "{}"
+		if len(v.Config) > 0 {
+			config = strings.TrimSpace(string(v.Config))
+		}
+		columns(w, [][]string{
+			{"revision:", strconv.FormatInt(int64(v.Revision), 10)},
+			{"changed:", clock(r.ChangedAt)},
+			{"event:", orDash(v.Event)},
+			{"limits:", fmt.Sprintf("%d instructions, %gs, source %d, string %d, result %d bytes",
+				v.Limits.Instructions, v.Limits.TimeoutSeconds, v.Limits.SourceBytes, v.Limits.StringBytes, v.Limits.ResultBytes)},
+			{"config:", plain(config)},
+		})
+		fmt.Fprintln(w)
+		rows := [][]string{{"VERSION", "DIGEST", "SIZE", "ENTRYPOINT", "CREATED", ""}}
+		for i := len(r.Retained) - 1; i >= 0; i-- {
+			version, mark := r.Retained[i], ""
+			if version.Number == r.Active.Number {
+				mark = "active"
+			}
+			rows = append(rows, []string{
+				"v" + strconv.FormatUint(version.Number, 10), version.Digest.Short(), strconv.Itoa(version.Size),
+				orDash(version.Entrypoint), clock(version.CreatedAt), mark,
+			})
+		}
+		columns(w, rows)
+	})
+}
+
+func (a *app) historyCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:               "history TENANT/NAME",
+		Short:             "Show who changed a script, when and why, newest first",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: a.completeNameThenVersions(0),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			name, err := parseName(args[0])
+			if err != nil {
+				return err
+			}
+			return a.history(cmd.Context(), name)
+		},
+	}
+}
+
+func (a *app) history(ctx context.Context, name script.Name) error {
+	client, err := a.connect()
+	if err != nil {
+		return err
+	}
+	entries, err := client.History(ctx, name)
+	if err != nil {
+		return about(name.String(), err)
+	}
+	if len(entries) == 0 {
+		return script.Errorf(script.NotFound, "", "%s has no history: there never was such a script", name)
+	}
+	views := []historyView{}
+	rows := [][]string{{"REVISION", "TIME", "CHANGE", "VERSION", "DIGEST", "AUTHOR", "NOTE"}}
+	for _, e := range entries {
+		views = append(views, historyView{
+			Revision: e.Revision, Change: e.Change, Version: e.Version, Digest: e.Digest,
+			Pinned: e.Pinned, Author: e.Author, Note: e.Note, Time: timeView(e.Time),
+		})
+		version := "-"
+		if e.Version != 0 {
+			version = "v" + strconv.FormatUint(e.Version, 10)
+		}
+		if e.Pinned {
+			version += " pinned"
+		}
+		rows = append(rows, []string{
+			strconv.FormatInt(int64(e.Revision), 10), clock(e.Time), plain(string(e.Change)), version,
+			orDash(e.Digest.Short()), orDash(e.Author), plain(e.Note),
+		})
+	}
+	return a.print(views, func(w io.Writer) { columns(w, rows) })
+}
+
+func (a *app) diffCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "diff TENANT/NAME [FROM [TO]]",
+		Short: "Show what changed between two versions",
+		Long: `Diff prints what changed between two versions of a script, as a unified diff.
+
+Without FROM it compares the active version with the one before it; without TO,
+FROM with the active version. Equal sources print nothing.`,
+		Args:              cobra.RangeArgs(1, 3),
+		ValidArgsFunction: a.completeNameThenVersions(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			name, from, err := nameAndVersion(args[:min(2, len(args))])
+			if err != nil {
+				return err
+			}
+			var to uint64
+			if len(args) == 3 {
+				if to, err = parseVersion(args[2]); err != nil {
+					return err
+				}
+			}
+			return a.diff(cmd.Context(), name, from, to)
+		},
+	}
+}
+
+func (a *app) diff(ctx context.Context, name script.Name, from, to uint64) error {
+	client, err := a.connect()
+	if err != nil {
+		return err
+	}
+	if from == 0 || to == 0 {
+		r, err := client.Get(ctx, name)
+		if err != nil {
+			return about(name.String(), err)
+		}
+		to = r.Active.Number
+		if from == 0 {
+			if from = before(&r); from == 0 {
+				return script.Errorf(script.NotFound, "", "%s has no version before v%d to compare with", name, to)
+			}
+		}
+	}
+	oldRef, newRef := script.Ref{Name: name, Version: from}, script.Ref{Name: name, Version: to}
+	oldVersion, oldCode, err := client.Source(ctx, oldRef)
+	if err != nil {
+		return about(oldRef.String(), err)
+	}
+	newVersion, newCode, err := client.Source(ctx, newRef)
+	if err != nil {
+		return about(newRef.String(), err)
+	}
+	if oldVersion.Entrypoint != newVersion.Entrypoint {
+		fmt.Fprintf(a.Err, "the entrypoint changed from %q to %q\n", oldVersion.Entrypoint, newVersion.Entrypoint)
+	}
+	text := string(diff.Diff(oldRef.String(), oldCode, newRef.String(), newCode))
+	_, text, _ = strings.Cut(text, "\n") // its first line repeats the names
+	return a.writeDiff(text)
+}
+
+// before returns the highest retained version below the active one, or 0.
+func before(r *script.Release) uint64 {
+	var number uint64
+	for _, v := range r.Retained {
+		if v.Number < r.Active.Number {
+			number = max(number, v.Number)
+		}
+	}
+	return number
+}
+
+func (a *app) writeDiff(text string) error {
+	if !a.OutTerminal || os.Getenv("NO_COLOR") != "" {
+		_, err := io.WriteString(a.Out, text)
+		return err
+	}
+	const bold, red, green, cyan, reset = "\x1b[1m", "\x1b[31m", "\x1b[32m", "\x1b[36m", "\x1b[0m"
+	var errs []error
+	for line := range strings.Lines(text) {
+		colour := ""
+		switch line = strings.TrimSuffix(line, "\n"); {
+		case strings.HasPrefix(line, "--- "), strings.HasPrefix(line, "+++ "):
+			colour = bold
+		case strings.HasPrefix(line, "@@"):
+			colour = cyan
+		case strings.HasPrefix(line, "-"):
+			colour = red
+		case strings.HasPrefix(line, "+"):
+			colour = green
+		}
+		_, err := fmt.Fprintf(a.Out, "%s%s%s\n", colour, line, reset)
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,154 @@
+// Package scriptctl is the command of the same name: a person's, or a pipeline's,
+// way to a registry. Each command lives in the file of its name; they share the
+// streams, the flags and the registry's client of one app.
+package scriptctl
+
+import (
+	"cmp"
+	"context"
+	"os"
+	"os/user"
+
+	"github.com/spf13/cobra"
+
+	"github.com/scriptorium-dev/scriptorium/client/registryclient"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+const defaultRegistry = "unix:.scriptorium/registry.sock"
+
+// The groups of commands in the help.
+const (
+	groupChange = "change"
+	groupRead   = "read"
+)
+
+const rootLong = `scriptctl publishes scripts to a Scriptorium registry, says what became of them
+on the fleet, and calls them on an agent.
+
+A script is named tenant/name, and one version of it tenant/name@7.
+
+Environment:
+  SCRIPTORIUM_REGISTRY  the registry, when --registry is not given
+  SCRIPTORIUM_AGENT     the agent that "call" asks, when none is given
+  SCRIPTORIUM_AUTHOR    who changes things, when --author is not given
+  NO_COLOR              no colours when set
+
+Exit codes:
+  0  done
+  1  anything else went wrong
+  2  usage: a flag, an argument or a manifest is wrong; nothing was sent
+  3  no such script or version
+  4  refused: it does not compile, breaks a rule, conflicts, or is not allowed
+  5  the registry or the agent cannot be reached
+  6  the script that was called failed
+  7  --wait: not every agent runs it`
+
+// app is one run of scriptctl.
+type app struct {
+	Streams
+	registry string
+	author   string
+	output   string
+	client   *registryclient.Client // see connect
+	started  bool                   // the arguments were understood
+}
+
+// Run runs scriptctl with the arguments that follow its name, and returns its
+// exit code. When ctx ends, it stops what it does.
+func Run(ctx context.Context, streams Streams, args []string) int {
+	a := &app{Streams: streams}
+	root := a.root()
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	if a.client != nil {
+		_ = a.client.Close() // nothing is in flight
+	}
+	return a.exit(err)
+}
+
+// Command returns the command tree, for those that describe it; Run runs it.
+func Command() *cobra.Command { return (&app{Streams: Standard()}).root() }
+
+func (a *app) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:           "scriptctl",
+		Short:         "Publish, roll back and call scripts on a fleet",
+		Long:          rootLong,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	root.SetIn(a.In)
+	root.SetOut(a.Out)
+	root.SetErr(a.Err)
+	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
+	flags := root.PersistentFlags()
+	flags.StringVar(&a.registry, "registry", "", "the registry: unix:PATH or host:port (default $SCRIPTORIUM_REGISTRY, else "+defaultRegistry+")")
+	flags.StringVar(&a.author, "author", "", "who makes the change (default $SCRIPTORIUM_AUTHOR, else your user name)")
+	flags.StringVarP(&a.output, "output", "o", formatTable, "how to print: table, json or yaml")
+	must(root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp)))
+
+	root.AddGroup(&cobra.Group{ID: groupChange, Title: "Change scripts:"}, &cobra.Group{ID: groupRead, Title: "See and call scripts:"})
+	add := func(group string, commands ...*cobra.Command) {
+		for _, c := range commands {
+			c.GroupID = group
+			a.begin(c)
+			root.AddCommand(c)
+		}
+	}
+	add(groupChange, a.publishCommand(), a.pinCommand(), a.unpinCommand(), a.rollbackCommand(),
+		a.enableCommand(true), a.enableCommand(false), a.deleteCommand())
+	add(groupRead, a.listCommand(), a.getCommand(), a.historyCommand(), a.diffCommand(), a.statusCommand(), a.callCommand())
+	add("", a.versionCommand())
+	return root
+}
+
+// begin makes c check what all commands share before it runs, and note that it
+// runs: an error before that is one of usage.
+func (a *app) begin(c *cobra.Command) {
+	run := c.RunE
+	c.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := checkFormat(a.output); err != nil {
+			return err
+		}
+		a.started = true
+		return run(cmd, args)
+	}
+}
+
+// connect returns the registry's client.
+func (a *app) connect() (*registryclient.Client, error) {
+	if a.client != nil {
+		return a.client, nil
+	}
+	client, err := registryclient.Dial(a.registryTarget())
+	if err != nil {
+		return nil, usage(err)
+	}
+	a.client = client
+	return client, nil
+}
+
+func (a *app) registryTarget() string {
+	return cmp.Or(a.registry, os.Getenv("SCRIPTORIUM_REGISTRY"), defaultRegistry)
+}
+
+// write returns what a change says of itself.
+func (a *app) write(note string) (registryclient.Write, error) {
+	author := cmp.Or(a.author, os.Getenv("SCRIPTORIUM_AUTHOR"))
+	if author == "" {
+		u, err := user.Current()
+		if err != nil {
+			return registryclient.Write{}, usage(script.Errorf(script.Invalid, "--author", "is needed: your user name is not known (%v)", err))
+		}
+		author = u.Username
+	}
+	return registryclient.Write{Author: author, Note: note}, nil
+}
+
+// must is for errors that only a mistake in this package can cause.
+func must(err error) {
+	if err != nil {
+		panic(err)
+	}
+}

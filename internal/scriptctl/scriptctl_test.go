@@ -1,0 +1,104 @@
+package scriptctl_test
+
+import (
+	"context"
+	"flag"
+	"log/slog"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/scriptorium-dev/scriptorium/client/registryclient"
+	"github.com/scriptorium-dev/scriptorium/internal/local"
+	"github.com/scriptorium-dev/scriptorium/internal/scriptctl"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+var update = flag.Bool("update", false, "rewrite what the scripts in testdata expect")
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){
+		"scriptctl": func() {
+			ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+			code := scriptctl.Run(ctx, scriptctl.Standard(), os.Args[1:])
+			stop()
+			os.Exit(code)
+		},
+	})
+}
+
+// startFleet starts a real registry (on etcd and NATS) and its agents, and
+// returns the folder with their sockets once they are connected.
+func startFleet(t *testing.T, agents int) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "sc") // a socket's path is short
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	stack, err := local.Start(t.Context(), dir, agents, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		if err := stack.Stop(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	client, err := registryclient.Dial(stack.RegistryTarget())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	for fleet, err := range client.WatchStatus(t.Context(), script.Name{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(fleet.Agents) == agents {
+			break
+		}
+	}
+	return dir
+}
+
+// TestScripts runs the scripts in testdata against one fleet. Each uses tenants
+// of its own.
+func TestScripts(t *testing.T) {
+	dir := startFleet(t, 2)
+	examples, err := filepath.Abs("../../examples")
+	if err != nil {
+		t.Fatal(err)
+	}
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata",
+		RequireExplicitExec: true,
+		UpdateScripts:       *update,
+		Setup: func(env *testscript.Env) error {
+			env.Setenv("SCRIPTORIUM_REGISTRY", "unix:"+filepath.Join(dir, "registry.sock"))
+			env.Setenv("SCRIPTORIUM_AUTHOR", "ada")
+			env.Setenv("FLEET", dir)
+			env.Setenv("EXAMPLES", examples)
+			env.Setenv("TZ", "UTC")
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"code": wantCode},
+	})
+}
+
+// wantCode is "code N COMMAND…": the command exits with the code.
+func wantCode(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: code N COMMAND…")
+	}
+	err := ts.Exec("sh", append([]string{"-c", `"$@" || code=$?; echo "${code:-0}" >exit.code`, "sh"}, args[1:]...)...)
+	ts.Check(err)
+	if got := ts.ReadFile("exit.code"); got != args[0]+"\n" {
+		ts.Fatalf("exit code %swant %s", got, args[0])
+	}
+}

@@ -1,0 +1,267 @@
+package scriptctl
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/scriptorium-dev/scriptorium/client/registryclient"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+type statusOptions struct {
+	watch  bool
+	agents bool
+}
+
+func (a *app) statusCommand() *cobra.Command {
+	var o statusOptions
+	cmd := &cobra.Command{
+		Use:   "status [TENANT | TENANT/NAME]",
+		Short: "Show how far scripts have come on the fleet",
+		Long: `Status shows for each script which version is wanted, how many agents run it,
+which agent is slowest, and how long the fleet took.
+
+With --watch it goes on until Ctrl-C: in place on a terminal, with a progress bar
+while a rollout runs; otherwise as a line for each change (with -o json, an
+object on a line).`,
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: a.completeNameThenVersions(0),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var selected script.Name
+			if len(args) == 1 {
+				var err error
+				if selected, err = parseSelection(args[0]); err != nil {
+					return usage(err)
+				}
+			}
+			if o.watch {
+				return a.watchStatus(cmd.Context(), selected, &o)
+			}
+			return a.status(cmd.Context(), selected, &o)
+		},
+	}
+	cmd.Flags().BoolVarP(&o.watch, "watch", "w", false, "go on until Ctrl-C")
+	cmd.Flags().BoolVar(&o.agents, "agents", false, "show the agents as well")
+	return cmd
+}
+
+// parseSelection reads "tenant" or "tenant/name".
+func parseSelection(arg string) (script.Name, error) {
+	if strings.Contains(arg, "/") {
+		return script.ParseName(arg)
+	}
+	return script.Name{Tenant: arg}, script.ValidateLabel("tenant", arg)
+}
+
+func (a *app) status(ctx context.Context, selected script.Name, o *statusOptions) error {
+	client, err := a.connect()
+	if err != nil {
+		return err
+	}
+	fleet, err := client.Status(ctx, selected)
+	if err != nil {
+		return err
+	}
+	dropGone(&fleet)
+	if selected.Script != "" && len(fleet.Scripts) == 0 {
+		return script.Errorf(script.NotFound, "", "there is no script %s", selected)
+	}
+	return a.print(viewOfFleet(&fleet), func(w io.Writer) {
+		columns(w, statusRows(&fleet, false))
+		if o.agents {
+			fmt.Fprintln(w)
+			columns(w, agentRows(&fleet))
+		}
+	})
+}
+
+// dropGone leaves out the scripts that were deleted and that no connected agent
+// runs any more.
+func dropGone(fleet *registryclient.FleetStatus) {
+	fleet.Scripts = slices.DeleteFunc(fleet.Scripts, func(s registryclient.ScriptStatus) bool {
+		return s.Release.Deleted && s.Waiting() == 0
+	})
+}
+
+// watchStatus prints the status until ctx ends. A registry that goes away is
+// waited for.
+func (a *app) watchStatus(ctx context.Context, selected script.Name, o *statusOptions) error {
+	client, err := a.connect()
+	if err != nil {
+		return err
+	}
+	show := a.statusShow(o)
+	for seen := false; ; {
+		err := func() error {
+			for fleet, err := range client.WatchStatus(ctx, selected) {
+				if err != nil {
+					return err
+				}
+				seen = true
+				dropGone(&fleet)
+				if err := show(&fleet); err != nil {
+					return err
+				}
+			}
+			return nil
+		}()
+		if ctx.Err() != nil {
+			return nil //nolint:nilerr // an interrupt is how a watch is meant to end
+		}
+		// Who asks for the first time is told at once that nobody answers.
+		if !seen || script.KindOf(err) != script.Unavailable {
+			return err
+		}
+		a.printError(err)
+		select {
+		case <-ctx.Done():
+		case <-time.After(time.Second):
+		}
+	}
+}
+
+// statusShow returns what shows each status in turn.
+func (a *app) statusShow(o *statusOptions) func(*registryclient.FleetStatus) error {
+	switch {
+	case a.output != formatTable:
+		return func(fleet *registryclient.FleetStatus) error { return a.printEach(viewOfFleet(fleet)) }
+	case a.OutTerminal:
+		c := &canvas{out: a.Out, size: a.Size}
+		return func(fleet *registryclient.FleetStatus) error {
+			lines := columnLines(statusRows(fleet, true))
+			if o.agents {
+				lines = append(append(lines, ""), columnLines(agentRows(fleet))...)
+			}
+			c.draw(lines)
+			return nil
+		}
+	}
+	last := make(map[string]string)
+	return func(fleet *registryclient.FleetStatus) error { return a.printChanges(fleet, o, last) }
+}
+
+// printChanges prints a line for each script, and agent, that is not what last
+// says.
+func (a *app) printChanges(fleet *registryclient.FleetStatus, o *statusOptions, last map[string]string) error {
+	now := make(map[string]string, len(last))
+	var order []string
+	add := func(key, line string) {
+		now[key] = line
+		order = append(order, key)
+	}
+	for i := range fleet.Scripts {
+		s := &fleet.Scripts[i]
+		line := progressLine(s)
+		if s.Failed > 0 {
+			line += " (" + failureList(s) + ")"
+		}
+		if r := &s.Release; !r.Deleted && (!r.Enabled || r.Pinned) {
+			line += ", " + state(r)
+		}
+		add(s.Release.Name.String(), line)
+	}
+	if o.agents {
+		for _, agent := range fleet.Agents {
+			what := fmt.Sprintf("at revision %d", agent.Activated)
+			if agent.Unknown {
+				what = "unknown"
+			}
+			add("agent "+agent.Name, "agent "+plain(agent.Name)+" "+what)
+		}
+	}
+	var lines []string
+	for _, key := range order {
+		if last[key] != now[key] {
+			lines = append(lines, now[key])
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(last)) {
+		if _, ok := now[key]; !ok {
+			lines = append(lines, plain(key)+" is gone")
+		}
+	}
+	for _, line := range lines {
+		if _, err := fmt.Fprintln(a.Out, line); err != nil {
+			return err
+		}
+	}
+	clear(last)
+	maps.Copy(last, now)
+	return nil
+}
+
+// statusRows is the table of scripts; with bars for those on their way.
+func statusRows(fleet *registryclient.FleetStatus, bars bool) [][]string {
+	rows := [][]string{{"SCRIPT", "VERSION", "DIGEST", "ACTIVE", "STATUS", "SLOWEST", "TOOK"}}
+	for i := range fleet.Scripts {
+		s := &fleet.Scripts[i]
+		r := &s.Release
+		version := "v" + strconv.FormatUint(r.Active.Number, 10)
+		switch {
+		case r.Deleted:
+			version = "deleted"
+		case r.Pinned:
+			version += " pinned"
+		}
+		status, took := progress(s), "-"
+		if bars && !s.Converged && s.Waiting() > 0 {
+			status = bar(s) + " " + status
+		}
+		if s.Took > 0 {
+			took = milliseconds(s.Took)
+		}
+		rows = append(rows, []string{
+			r.Name.String(), version, r.Active.Digest.Short(), fmt.Sprintf("%d/%d", s.Active, s.Desired), status, orDash(s.SlowestAgent), took,
+		})
+	}
+	return rows
+}
+
+// progress says in words where a release is.
+func progress(s *registryclient.ScriptStatus) string {
+	var words []string
+	switch {
+	case s.Desired == 0:
+		words = append(words, "no agents")
+	case s.Converged:
+		words = append(words, "converged")
+	case s.Waiting() > 0:
+		words = append(words, "rolling out")
+	}
+	if s.Failed > 0 {
+		words = append(words, fmt.Sprintf("%d failed: %s", s.Failed, failureList(s)))
+	}
+	if s.Unknown > 0 {
+		words = append(words, fmt.Sprintf("%d unknown", s.Unknown))
+	}
+	if !s.Release.Enabled && !s.Release.Deleted {
+		words = append(words, "disabled")
+	}
+	return strings.Join(words, ", ")
+}
+
+func agentRows(fleet *registryclient.FleetStatus) [][]string {
+	rows := [][]string{{"AGENT", "REVISION", "HEARD", "SOFTWARE", "LABELS"}}
+	for _, a := range fleet.Agents {
+		heard := a.UnheardFor.Round(100*time.Millisecond).String() + " ago"
+		if a.Unknown {
+			heard += ", unknown"
+		}
+		var labels []string
+		for _, key := range slices.Sorted(maps.Keys(a.Labels)) {
+			labels = append(labels, key+"="+a.Labels[key])
+		}
+		rows = append(rows, []string{
+			plain(a.Name), strconv.FormatInt(int64(a.Activated), 10), heard, orDash(a.Software), orDash(strings.Join(labels, ",")),
+		})
+	}
+	return rows
+}

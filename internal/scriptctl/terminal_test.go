@@ -1,0 +1,158 @@
+package scriptctl_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/scriptorium-dev/scriptorium/internal/scriptctl"
+)
+
+const manifestA = `
+apiVersion: scriptorium.dev/v1alpha1
+kind: LuaScript
+metadata: {name: a}
+spec: {tenantId: term, source: "function handle() return 1 end"}
+`
+
+// person runs scriptctl as somebody at a terminal does.
+type person struct {
+	t   *testing.T
+	dir string // of the fleet
+}
+
+func (p person) run(answer string, args ...string) (out string, code int) {
+	p.t.Helper()
+	var buf lockedBuffer
+	code = scriptctl.Run(p.t.Context(), scriptctl.Streams{
+		In: strings.NewReader(answer), Out: &buf, Err: &buf,
+		InTerminal: true, OutTerminal: true, ErrTerminal: true,
+		Size: func() (int, int) { return 100, 24 },
+	}, append(args, "--registry", "unix:"+filepath.Join(p.dir, "registry.sock"), "--author", "ada"))
+	return buf.String(), code
+}
+
+func (p person) publish(manifest string, flags ...string) (out string, code int) {
+	p.t.Helper()
+	file := filepath.Join(p.t.TempDir(), "m.yaml")
+	if err := os.WriteFile(file, []byte(manifest), 0o600); err != nil {
+		p.t.Fatal(err)
+	}
+	return p.run("", append([]string{"publish", "-f", file}, flags...)...)
+}
+
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+func TestDeleteAsks(t *testing.T) {
+	p := person{t, startFleet(t, 1)}
+	if out, code := p.publish(manifestA, "--wait"); code != 0 {
+		t.Fatal(code, out)
+	}
+	for _, answer := range []string{"\n", "n\n", "no\n", "", "yess\n"} {
+		out, code := p.run(answer, "delete", "term/a")
+		if code != 1 || !strings.Contains(out, "Delete term/a, active in v1, with its 1 versions? [y/N]") || !strings.Contains(out, "error: term/a was not deleted") {
+			t.Errorf("answer %q: exit code %d, %s", answer, code, out)
+		}
+	}
+	if out, code := p.run("Y\n", "delete", "term/a"); code != 0 || !strings.Contains(out, "term/a deleted") {
+		t.Errorf("exit code %d, %s", code, out)
+	}
+	if out, code := p.run("y\n", "delete", "term/a"); code != 3 {
+		t.Errorf("exit code %d, %s", code, out)
+	}
+}
+
+func TestWaitWithoutAgents(t *testing.T) {
+	p := person{t, startFleet(t, 0)}
+	out, code := p.publish(manifestA, "--wait", "--timeout", "3s")
+	if code != 7 || !strings.Contains(out, "error: term/a: no agent is connected after 3s: start one, or do not --wait") {
+		t.Errorf("exit code %d, %s", code, out)
+	}
+}
+
+func TestDiffInColour(t *testing.T) {
+	p := person{t, startFleet(t, 0)}
+	p.publish(manifestA)
+	p.publish(strings.Replace(manifestA, "return 1", "return 2", 1))
+	out, code := p.run("", "diff", "term/a")
+	if code != 0 || !strings.Contains(out, "\x1b[32m+function handle() return 2 end\x1b[0m\n") {
+		t.Errorf("exit code %d, %q", code, out)
+	}
+	t.Setenv("NO_COLOR", "1")
+	if out, _ := p.run("", "diff", "term/a"); strings.Contains(out, "\x1b") {
+		t.Errorf("coloured in spite of NO_COLOR: %q", out)
+	}
+}
+
+// watch runs "status --watch" until it printed a line with each of want, in
+// turn; each step happens before its line is waited for.
+func watch(t *testing.T, dir string, terminal bool, steps []func(), want []string) {
+	t.Helper()
+	r, w := io.Pipe()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	code := make(chan int, 1)
+	go func() {
+		code <- scriptctl.Run(ctx, scriptctl.Streams{
+			In: strings.NewReader(""), Out: w, Err: w, OutTerminal: terminal, ErrTerminal: terminal,
+			Size: func() (int, int) { return 120, 24 },
+		}, []string{"status", "--watch", "--agents", "term", "--registry", "unix:" + filepath.Join(dir, "registry.sock")})
+		w.Close()
+	}()
+	lines := bufio.NewScanner(r)
+	for i, line := range want {
+		go steps[i]()
+		for lines.Scan() && !strings.Contains(lines.Text(), line) {
+		}
+		if !strings.Contains(lines.Text(), line) {
+			t.Fatalf("the watch ended before %q", line)
+		}
+	}
+	cancel()
+	go io.Copy(io.Discard, r)
+	if c := <-code; c != 0 {
+		t.Errorf("exit code %d after an interrupt, want 0", c)
+	}
+}
+
+func TestWatch(t *testing.T) {
+	p := person{t, startFleet(t, 1)}
+	if out, code := p.publish(manifestA, "--wait"); code != 0 {
+		t.Fatal(code, out)
+	}
+	nothing := func() {}
+	publish := func() { p.publish(strings.Replace(manifestA, "return 1", "return 2", 1)) }
+	unpin := func() { p.run("", "unpin", "term/a") }
+	pin := func() { p.run("", "pin", "term/a", "1") }
+	remove := func() { p.run("", "delete", "term/a", "--yes") }
+	watch(t, p.dir, false,
+		[]func(){nothing, nothing, publish, pin},
+		[]string{"term/a v1 sha256:", "agent agent-1 at revision ", "term/a v2 sha256:", "on 1/1 agents"})
+	watch(t, p.dir, true,
+		[]func(){nothing, unpin, nothing},
+		[]string{"SCRIPT ", "term/a   v2        sha256:", "agent-1"})
+	watch(t, p.dir, false,
+		[]func(){nothing, remove},
+		[]string{"term/a v2", "term/a is gone"})
+}

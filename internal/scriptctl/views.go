@@ -1,0 +1,199 @@
+package scriptctl
+
+import (
+	"bytes"
+	"encoding/json"
+	"time"
+
+	"github.com/scriptorium-dev/scriptorium/client/registryclient"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// The views are what -o json and -o yaml print. Their fields are a contract with
+// whoever's pipeline reads them: add to them, and change none. Digests are
+// "sha256:…", durations are seconds, times are RFC 3339.
+
+type scriptView struct {
+	Name      string          `json:"script"` // tenant/name
+	Revision  script.Revision `json:"revision"`
+	Version   uint64          `json:"version"` // the active one; 0 once deleted
+	Digest    script.Digest   `json:"digest"`
+	Latest    uint64          `json:"latest"`
+	Pinned    bool            `json:"pinned"`
+	Enabled   bool            `json:"enabled"`
+	Deleted   bool            `json:"deleted"`
+	Event     string          `json:"event,omitempty"` // the trigger's
+	Limits    limitsView      `json:"limits"`
+	Config    json.RawMessage `json:"config,omitempty"`
+	History   int             `json:"revisionHistoryLimit"`
+	ChangedAt *time.Time      `json:"changedAt,omitempty"`
+	Versions  []versionView   `json:"versions"` // those that are retained
+}
+
+type limitsView struct {
+	Instructions   uint64  `json:"instructions"`
+	TimeoutSeconds float64 `json:"timeoutSeconds"`
+	SourceBytes    int     `json:"sourceBytes"`
+	StringBytes    int     `json:"stringBytes"`
+	ResultBytes    int     `json:"resultBytes"`
+}
+
+type versionView struct {
+	Version    uint64        `json:"version"`
+	Digest     script.Digest `json:"digest"`
+	Engine     string        `json:"engine"`
+	Entrypoint string        `json:"entrypoint"`
+	Size       int           `json:"size"`
+	Author     string        `json:"author,omitempty"`
+	Note       string        `json:"note,omitempty"`
+	CreatedAt  *time.Time    `json:"createdAt,omitempty"`
+}
+
+type historyView struct {
+	Revision script.Revision `json:"revision"`
+	Change   script.Change   `json:"change"`
+	Version  uint64          `json:"version"`
+	Digest   script.Digest   `json:"digest"`
+	Pinned   bool            `json:"pinned"`
+	Author   string          `json:"author"`
+	Note     string          `json:"note,omitempty"`
+	Time     *time.Time      `json:"time,omitempty"`
+}
+
+type fleetView struct {
+	Fleet    string          `json:"fleet"`
+	Revision script.Revision `json:"headRevision"`
+	Scripts  []statusView    `json:"scripts"`
+	Agents   []agentView     `json:"agents"`
+}
+
+type statusView struct {
+	Script       string          `json:"script"`
+	Revision     script.Revision `json:"revision"`
+	Version      uint64          `json:"version"`
+	Digest       script.Digest   `json:"digest"`
+	Pinned       bool            `json:"pinned"`
+	Enabled      bool            `json:"enabled"`
+	Deleted      bool            `json:"deleted"`
+	Desired      int             `json:"desired"`
+	Active       int             `json:"active"`
+	Waiting      int             `json:"waiting"`
+	Failed       int             `json:"failed"`
+	Unknown      int             `json:"unknown"`
+	Converged    bool            `json:"converged"`
+	TookSeconds  float64         `json:"tookSeconds,omitempty"` // absent when not known
+	SlowestAgent string          `json:"slowestAgent,omitempty"`
+	Failures     []failureView   `json:"failures,omitempty"`
+}
+
+type failureView struct {
+	Agent   string      `json:"agent"`
+	Kind    script.Kind `json:"kind"`
+	Message string      `json:"message"`
+	Line    int         `json:"line,omitempty"`
+}
+
+type agentView struct {
+	Agent          string            `json:"agent"`
+	Revision       script.Revision   `json:"activatedRevision"`
+	Unknown        bool              `json:"unknown"`
+	UnheardSeconds float64           `json:"unheardSeconds"`
+	Software       string            `json:"software,omitempty"`
+	Labels         map[string]string `json:"labels,omitempty"`
+}
+
+func viewOfRelease(r *script.Release) scriptView {
+	l := r.Settings.Limits.OrDefaults()
+	v := scriptView{
+		Name:     r.Name.String(),
+		Revision: r.Revision,
+		Version:  r.Active.Number,
+		Digest:   r.Active.Digest,
+		Latest:   r.Latest,
+		Pinned:   r.Pinned,
+		Enabled:  r.Enabled,
+		Deleted:  r.Deleted,
+		Event:    r.Settings.Trigger.Event,
+		Limits: limitsView{
+			Instructions: l.Instructions, TimeoutSeconds: l.Timeout.Seconds(),
+			SourceBytes: l.SourceBytes, StringBytes: l.StringBytes, ResultBytes: l.ResultBytes,
+		},
+		Config:    plainJSON(r.Settings.Config),
+		History:   r.Settings.HistoryLimit,
+		ChangedAt: timeView(r.ChangedAt),
+		Versions:  []versionView{},
+	}
+	if v.History == 0 {
+		v.History = script.DefaultHistoryLimit
+	}
+	for _, version := range r.Retained {
+		v.Versions = append(v.Versions, viewOfVersion(&version))
+	}
+	return v
+}
+
+func viewOfVersion(v *script.Version) versionView {
+	return versionView{
+		Version: v.Number, Digest: v.Digest, Engine: v.Engine, Entrypoint: v.Entrypoint, Size: v.Size,
+		Author: v.Author, Note: v.Note, CreatedAt: timeView(v.CreatedAt),
+	}
+}
+
+func viewOfFleet(f *registryclient.FleetStatus) fleetView {
+	v := fleetView{Fleet: f.Fleet, Revision: f.Head, Scripts: []statusView{}, Agents: []agentView{}}
+	for i := range f.Scripts {
+		v.Scripts = append(v.Scripts, viewOfStatus(&f.Scripts[i]))
+	}
+	for _, a := range f.Agents {
+		v.Agents = append(v.Agents, agentView{
+			Agent: a.Name, Revision: a.Activated, Unknown: a.Unknown, UnheardSeconds: a.UnheardFor.Seconds(),
+			Software: a.Software, Labels: a.Labels,
+		})
+	}
+	return v
+}
+
+func viewOfStatus(s *registryclient.ScriptStatus) statusView {
+	r := &s.Release
+	v := statusView{
+		Script: r.Name.String(), Revision: r.Revision, Version: r.Active.Number, Digest: r.Active.Digest,
+		Pinned: r.Pinned, Enabled: r.Enabled, Deleted: r.Deleted,
+		Desired: s.Desired, Active: s.Active, Waiting: s.Waiting(), Failed: s.Failed, Unknown: s.Unknown,
+		Converged: s.Converged, TookSeconds: s.Took.Seconds(), SlowestAgent: s.SlowestAgent,
+	}
+	for _, f := range s.Failures {
+		e := f.Err
+		if e == nil {
+			e = &script.Error{Kind: script.Internal, Message: "no reason given"}
+		}
+		v.Failures = append(v.Failures, failureView{Agent: f.Agent, Kind: e.Kind, Message: e.Message, Line: e.Line})
+	}
+	return v
+}
+
+// plainJSON rewrites JSON without the escapes that YAML does not know.
+func plainJSON(raw json.RawMessage) json.RawMessage {
+	if len(raw) == 0 {
+		return nil
+	}
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.UseNumber()
+	var v any
+	if err := dec.Decode(&v); err != nil {
+		return raw
+	}
+	var buf bytes.Buffer
+	enc := json.NewEncoder(&buf)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return raw
+	}
+	return buf.Bytes()
+}
+
+func timeView(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &t
+}

@@ -1,0 +1,215 @@
+package scriptctl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/scriptorium-dev/scriptorium/client/registryclient"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// waitFlags say whether, and for how long, to wait for the fleet.
+type waitFlags struct {
+	wait    bool
+	timeout time.Duration
+}
+
+func (f *waitFlags) add(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&f.wait, "wait", false, "wait until every agent runs it")
+	cmd.Flags().DurationVar(&f.timeout, "timeout", 30*time.Second, "how long --wait waits")
+}
+
+// goals are the revisions that scripts are to reach on every agent.
+type goals map[script.Name]script.Revision
+
+func (a *app) awaitIf(ctx context.Context, f *waitFlags, g goals) error {
+	if !f.wait || len(g) == 0 {
+		return nil
+	}
+	return a.await(ctx, g, f.timeout)
+}
+
+// selection returns the narrowest selection that holds all goals.
+func (g goals) selection() script.Name {
+	var selected script.Name
+	for name := range g {
+		switch {
+		case selected.IsZero():
+			selected = name
+		case selected.Tenant != name.Tenant:
+			return script.Name{}
+		case selected != name:
+			selected.Script = ""
+		}
+	}
+	return selected
+}
+
+var errTimeUp = errors.New("the time is up")
+
+// await waits until every agent runs what the goals name, and shows how far they
+// are. A registry that goes away meanwhile is waited for as well.
+func (a *app) await(ctx context.Context, g goals, timeout time.Duration) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer time.AfterFunc(timeout, func() { cancel(errTimeUp) }).Stop()
+	w := &waiter{app: a, open: maps.Clone(g), last: make(map[script.Name]registryclient.ScriptStatus)}
+	if a.ErrTerminal {
+		w.canvas = &canvas{out: a.Err, size: a.Size}
+	}
+	for {
+		err := w.watch(ctx, g.selection())
+		switch {
+		case len(w.open) == 0:
+			return w.outcome()
+		case errors.Is(context.Cause(ctx), errTimeUp):
+			return w.timeUp(timeout, err)
+		case ctx.Err() != nil || script.KindOf(err) != script.Unavailable:
+			return err
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+}
+
+// waiter follows the status until each of its goals is decided.
+type waiter struct {
+	app    *app
+	canvas *canvas // nil when there is no terminal
+	open   goals
+	last   map[script.Name]registryclient.ScriptStatus
+	faults []error
+}
+
+func (w *waiter) watch(ctx context.Context, selected script.Name) error {
+	for fleet, err := range w.app.client.WatchStatus(ctx, selected) {
+		if err != nil {
+			return err
+		}
+		w.see(&fleet)
+		if len(w.open) == 0 {
+			return nil
+		}
+	}
+	return nil
+}
+
+func (w *waiter) see(fleet *registryclient.FleetStatus) {
+	var done, progress []string
+	for i := range fleet.Scripts {
+		s := &fleet.Scripts[i]
+		name := s.Release.Name
+		goal, ok := w.open[name]
+		if !ok || s.Release.Revision < goal {
+			continue
+		}
+		w.last[name] = *s
+		switch {
+		case s.Converged:
+			delete(w.open, name)
+			done = append(done, progressLine(s))
+		case s.Failed > 0 && s.Waiting() == 0:
+			delete(w.open, name)
+			w.faults = append(w.faults, fmt.Errorf("%s: %s", progressLine(s), failureList(s)))
+		default:
+			progress = append(progress, bar(s)+" "+progressLine(s))
+		}
+	}
+	if w.canvas != nil {
+		w.canvas.clear()
+	}
+	if w.app.output == formatTable {
+		for _, line := range done {
+			fmt.Fprintln(w.app.Out, line)
+		}
+	}
+	if w.canvas != nil {
+		w.canvas.draw(progress)
+	}
+}
+
+// outcome is for when nothing is open any more.
+func (w *waiter) outcome() error {
+	if len(w.faults) == 0 {
+		return nil
+	}
+	return &exitError{code: exitNotConverged, err: errors.Join(w.faults...)}
+}
+
+func (w *waiter) timeUp(timeout time.Duration, watchErr error) error {
+	faults := w.faults
+	for _, name := range slices.SortedFunc(maps.Keys(w.open), compareNames) {
+		s, seen := w.last[name]
+		switch {
+		case !seen && script.KindOf(watchErr) == script.Unavailable:
+			faults = append(faults, fmt.Errorf("%s: not known after %v: %w", name, timeout, watchErr))
+		case !seen:
+			faults = append(faults, fmt.Errorf("%s: the registry had nothing to say of revision %d after %v", name, w.open[name], timeout))
+		case s.Desired == 0:
+			faults = append(faults, fmt.Errorf("%s: no agent is connected after %v: start one, or do not --wait", name, timeout))
+		default:
+			faults = append(faults, fmt.Errorf("%s after %v", progressLine(&s), timeout))
+		}
+	}
+	return &exitError{code: exitNotConverged, err: errors.Join(faults...)}
+}
+
+func compareNames(a, b script.Name) int { return strings.Compare(a.String(), b.String()) }
+
+// progressLine says in a line how far a release has come:
+// "acme/route v4 sha256:ab12cd34 active on 3/3 agents in 6.1 ms".
+func progressLine(s *registryclient.ScriptStatus) string {
+	r := &s.Release
+	what := "deleted"
+	if !r.Deleted {
+		what = fmt.Sprintf("v%d %s active", r.Active.Number, r.Active.Digest.Short())
+	}
+	line := fmt.Sprintf("%s %s on %d/%d agents", r.Name, what, s.Active, s.Desired)
+	if s.Took > 0 {
+		line += " in " + milliseconds(s.Took)
+	}
+	if s.Failed > 0 {
+		line += fmt.Sprintf(", %d failed", s.Failed)
+	}
+	if s.Unknown > 0 {
+		line += fmt.Sprintf(", %d unknown", s.Unknown)
+	}
+	if s.Waiting() > 0 && s.SlowestAgent != "" {
+		line += ", waiting for " + plain(s.SlowestAgent)
+	}
+	return line
+}
+
+func failureList(s *registryclient.ScriptStatus) string {
+	if len(s.Failures) == 0 {
+		return "no agent gave a reason"
+	}
+	var reasons []string
+	for _, f := range viewOfStatus(s).Failures {
+		reasons = append(reasons, plain(f.Agent+": "+f.Message))
+	}
+	return strings.Join(reasons, "; ")
+}
+
+func milliseconds(d time.Duration) string {
+	return fmt.Sprintf("%.1f ms", float64(d)/float64(time.Millisecond))
+}
+
+// bar draws how many of the agents run the release.
+func bar(s *registryclient.ScriptStatus) string {
+	const width = 20
+	full := 0
+	if s.Desired > 0 {
+		full = min(width, width*s.Active/s.Desired)
+	}
+	return "[" + strings.Repeat("#", full) + strings.Repeat("-", width-full) + "]"
+}
