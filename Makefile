@@ -17,7 +17,7 @@ help: ## Say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: run
-run: bin/scriptorium ## Start everything in one process and watch examples/scripts
+run: bin/scriptorium bin/scriptctl ## Start everything in one process and watch examples/scripts
 	@exec bin/scriptorium dev $(ARGS)
 
 .PHONY: demo
