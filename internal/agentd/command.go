@@ -1,0 +1,73 @@
+package agentd
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/spf13/cobra"
+
+	"github.com/scriptorium-dev/scriptorium/internal/flagenv"
+	"github.com/scriptorium-dev/scriptorium/internal/obs"
+	"github.com/scriptorium-dev/scriptorium/internal/version"
+)
+
+// Command returns the agentd command.
+func Command() *cobra.Command {
+	var (
+		cfg     Config
+		logging obs.LogOptions
+	)
+	cmd := &cobra.Command{
+		Use:   "agentd",
+		Short: "Hold a fleet's scripts on one node and run them for the gateway beside it",
+		Long: `agentd follows the registry, keeps every script on disk, and runs scripts for
+callers on this node over the Unix sockets resp.sock, http.sock and grpc.sock in
+its socket folder. It starts from its disk and keeps serving when registry and
+NATS are down.
+
+http.sock also answers /healthz, /readyz and /metrics; --admin-address serves
+them over TCP as well. SIGTERM drains: calls in flight are finished first.
+
+Every flag can be set by the environment variable behind it.`,
+		Example: `  agentd --registry registry.internal:7070 --nats-url nats://nats.internal:4222
+  agentd --allow uid:101=acme,shop --allow gid:33=*   # which callers may use which tenants`,
+		Args:    cobra.NoArgs,
+		Version: version.String(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			log, err := logging.NewLogger(os.Stderr)
+			if err != nil {
+				return err
+			}
+			metrics := prometheus.NewRegistry()
+			metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+			cfg.Log, cfg.Metrics = log.With("agent", cfg.Name), metrics
+			return Run(cmd.Context(), cfg)
+		},
+	}
+	hostname, err := os.Hostname()
+	if err != nil {
+		hostname = ""
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&cfg.Name, "name", hostname, "name of this agent, unique in the fleet; usually the node's")
+	flags.StringToStringVar(&cfg.Labels, "labels", nil, "labels of this agent, as key=value")
+	flags.StringVar(&cfg.StateDir, "state-dir", "/var/lib/scriptorium", "folder that scripts are kept in")
+	flags.StringVar(&cfg.SocketDir, "socket-dir", "/run/scriptorium", "folder of the sockets")
+	flags.StringVar(&cfg.Registry, "registry", "", "the registry's address: host:port, dns:///host:port or unix:PATH")
+	flags.StringSliceVar(&cfg.NATS, "nats-url", []string{"nats://127.0.0.1:4222"}, "servers of one NATS cluster")
+	flags.StringVar(&cfg.SubjectPrefix, "subject-prefix", "scriptorium", "prefix of the NATS subjects; the same as the registry's")
+	flags.StringArrayVar(&cfg.Allow, "allow", nil, "callers and the tenants they may use, uid:N=TENANT,… or gid:N=TENANT,… (* is all tenants); several with ; between them or by repeating the flag; without any, every caller may use all")
+	flags.Int64Var(&cfg.CacheBytes, "cache-bytes", 256<<20, "memory for compiled programs, in bytes")
+	flags.IntVar(&cfg.MaxRunning, "max-running", runtime.GOMAXPROCS(0), "calls that run at the same time; more wait")
+	flags.IntVar(&cfg.MaxWaiting, "max-waiting", 1024, "calls that may wait; more are answered OVERLOADED")
+	flags.StringVar(&cfg.AdminAddress, "admin-address", "", "host:port for /healthz, /readyz and /metrics; none when empty")
+	flags.DurationVar(&cfg.DrainTimeout, "drain-timeout", 10*time.Second, "time to finish calls in at SIGTERM")
+	logging.AddFlags(flags)
+	flagenv.Bind(cmd)
+	cmd.SetVersionTemplate(fmt.Sprintf("%s {{.Version}} %s\n", cmd.Name(), runtime.Version()))
+	return cmd
+}

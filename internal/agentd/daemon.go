@@ -1,0 +1,219 @@
+// Package agentd puts an agent's process together: the node, its sockets, and
+// what operators look at.
+package agentd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/scriptorium-dev/scriptorium/agent"
+	"github.com/scriptorium-dev/scriptorium/agent/gateway"
+	"github.com/scriptorium-dev/scriptorium/agent/gateway/grpcsock"
+	"github.com/scriptorium-dev/scriptorium/agent/gateway/httpsock"
+	"github.com/scriptorium-dev/scriptorium/agent/gateway/respsock"
+	"github.com/scriptorium-dev/scriptorium/engine"
+	"github.com/scriptorium-dev/scriptorium/engine/lua"
+	"github.com/scriptorium-dev/scriptorium/internal/obs"
+	"github.com/scriptorium-dev/scriptorium/internal/version"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// Config of an agent's process. The flags of Command say what each is for.
+type Config struct {
+	Name          string
+	Labels        map[string]string
+	StateDir      string
+	SocketDir     string
+	Registry      string
+	NATS          []string
+	SubjectPrefix string
+	Allow         []string
+	CacheBytes    int64
+	MaxRunning    int
+	MaxWaiting    int
+	AdminAddress  string
+	DrainTimeout  time.Duration
+
+	Log     *slog.Logger
+	Metrics *prometheus.Registry
+}
+
+// server is what every protocol's server is.
+type server interface {
+	Serve(l net.Listener) error
+	Shutdown(ctx context.Context) error
+}
+
+// Daemon is a running agent.
+type Daemon struct {
+	log      *slog.Logger
+	agent    *agent.Agent
+	servers  []server
+	admin    *obs.Admin
+	draining atomic.Bool
+
+	cancel  context.CancelFunc // ends following
+	running sync.WaitGroup
+	failed  chan error // a part that ended by itself
+}
+
+// Run serves until ctx is done, then drains within cfg.DrainTimeout.
+func Run(ctx context.Context, cfg Config) error {
+	d, err := Start(cfg)
+	if err != nil {
+		return err
+	}
+	select {
+	case <-ctx.Done():
+		cfg.Log.Info("draining", "timeout", cfg.DrainTimeout)
+	case err = <-d.failed:
+	}
+	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), cfg.DrainTimeout)
+	defer cancel()
+	return errors.Join(err, d.Stop(drain))
+}
+
+// Start loads the state folder and serves from it, and follows the registry from
+// then on. It does not wait for the registry.
+func Start(cfg Config) (*Daemon, error) {
+	if cfg.Registry == "" {
+		return nil, script.Errorf(script.Invalid, "--registry", "is required: the registry's address, such as registry.internal:7070")
+	}
+	access, err := gateway.ParseAccess(splitRules(cfg.Allow))
+	if err != nil {
+		return nil, err
+	}
+	if access.Open() {
+		cfg.Log.Warn("every caller that can open a socket may use every tenant; --allow narrows that")
+	}
+	a, err := agent.Open(agent.Config{
+		Name: cfg.Name, Labels: cfg.Labels, Software: version.String(), Dir: cfg.StateDir,
+		Registry: cfg.Registry, NATS: cfg.NATS, Prefix: cfg.SubjectPrefix,
+		Engines: []engine.Engine{lua.New()}, CacheBytes: cfg.CacheBytes,
+		MaxRunning: cfg.MaxRunning, MaxWaiting: cfg.MaxWaiting, Log: cfg.Log, Metrics: cfg.Metrics,
+	})
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	d := &Daemon{log: cfg.Log, agent: a, cancel: cancel, failed: make(chan error, 1)}
+	d.goRun("follow the registry", func() error { return a.Run(ctx) })
+	if err := d.serve(cfg, access); err != nil {
+		stopped, cancelStop := context.WithCancel(ctx)
+		cancelStop() // nobody was served: there is nothing to wait for
+		return nil, errors.Join(err, d.Stop(stopped))
+	}
+	cfg.Log.Info("serving", "sockets", cfg.SocketDir, "version", version.String())
+	return d, nil
+}
+
+// splitRules lets a variable hold several rules: one has commas already.
+func splitRules(values []string) (rules []string) {
+	for _, value := range values {
+		rules = append(rules, strings.Split(value, ";")...)
+	}
+	return rules
+}
+
+// serve opens the sockets and the admin listener.
+func (d *Daemon) serve(cfg Config, access *gateway.Access) error {
+	executor := d.agent.Executor()
+	for _, socket := range []struct {
+		name   string
+		server server
+	}{
+		{"resp.sock", respsock.New(respsock.Options{Executor: executor, Access: access, Logger: cfg.Log, Version: version.String()})},
+		{"grpc.sock", grpcsock.New(grpcsock.Options{Executor: executor, Access: access, Logger: cfg.Log})},
+		{"http.sock", httpsock.New(httpsock.Options{
+			Executor: executor, Access: access, Logger: cfg.Log, Ready: d.notReady,
+			Metrics: promhttp.HandlerFor(cfg.Metrics, promhttp.HandlerOpts{}),
+		})},
+	} {
+		l, err := gateway.Listen(filepath.Join(cfg.SocketDir, socket.name))
+		if err != nil {
+			return err
+		}
+		d.servers = append(d.servers, socket.server)
+		d.goRun(socket.name, func() error { return socket.server.Serve(l) })
+	}
+	if cfg.AdminAddress == "" {
+		return nil
+	}
+	var lc net.ListenConfig
+	l, err := lc.Listen(context.Background(), "tcp", cfg.AdminAddress)
+	if err != nil {
+		return script.Errorf(script.Invalid, "--admin-address", "%w", err)
+	}
+	d.admin = obs.ServeAdmin(l, obs.Handler(cfg.Metrics, d.readiness), cfg.Log)
+	return nil
+}
+
+// goRun runs a part; one that ends before Stop fails the daemon.
+func (d *Daemon) goRun(name string, run func() error) {
+	d.running.Go(func() {
+		err := run()
+		if d.draining.Load() {
+			return
+		}
+		select {
+		case d.failed <- fmt.Errorf("%s ended: %w", name, err):
+		default: // one reason is enough
+		}
+	})
+}
+
+// notReady says why the agent does not serve, or nil.
+func (d *Daemon) notReady() error {
+	switch {
+	case d.draining.Load():
+		return script.Errorf(script.Unavailable, "", "the agent is draining")
+	case !d.agent.Ready():
+		return script.Errorf(script.Unavailable, "", "the agent has nothing on disk and waits for its first snapshot from the registry")
+	}
+	return nil
+}
+
+func (d *Daemon) readiness(context.Context) obs.Readiness {
+	if err := d.notReady(); err != nil {
+		return obs.Readiness{Reason: err.Error()}
+	}
+	return obs.Readiness{Ready: true}
+}
+
+// Stop drains: it takes no new connections, finishes calls in flight until ctx
+// is done, tells the registry that this agent is leaving, and closes everything.
+func (d *Daemon) Stop(ctx context.Context) error {
+	d.draining.Store(true)
+	var (
+		mu   sync.Mutex
+		errs []error
+		wg   sync.WaitGroup
+	)
+	for _, s := range d.servers {
+		wg.Go(func() {
+			if err := s.Shutdown(ctx); err != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				errs = append(errs, fmt.Errorf("drain: %w", err))
+			}
+		})
+	}
+	wg.Wait()
+	d.cancel()
+	d.running.Wait()
+	if d.admin != nil {
+		errs = append(errs, d.admin.Close())
+	}
+	return errors.Join(append(errs, d.agent.Close())...)
+}

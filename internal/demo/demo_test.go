@@ -1,0 +1,42 @@
+package demo_test
+
+import (
+	"bytes"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/scriptorium-dev/scriptorium/internal/demo"
+	"github.com/scriptorium-dev/scriptorium/internal/process"
+	"github.com/scriptorium-dev/scriptorium/internal/scriptorium"
+)
+
+// TestMain is the scriptorium command when it is asked to be: the demo starts
+// agents as processes of the program that it is part of.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == "agentd" {
+		process.Main(scriptorium.Command())
+	}
+	os.Exit(m.Run())
+}
+
+func TestDemo(t *testing.T) {
+	var out bytes.Buffer
+	err := demo.Run(t.Context(), demo.Config{AgentCommand: []string{os.Args[0], "agentd"}, Out: &out})
+	t.Log("\n" + out.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(out.String(), "all 9 steps held") {
+		t.Error("not all steps were shown")
+	}
+}
+
+// TestDemoFails: a demonstration that cannot fail shows nothing.
+func TestDemoFails(t *testing.T) {
+	var out bytes.Buffer
+	err := demo.Run(t.Context(), demo.Config{AgentCommand: []string{os.Args[0], "agentd", "--log-level=nonsense"}, Out: &out})
+	if err == nil {
+		t.Errorf("a demonstration without agents held:\n%s", &out)
+	}
+}

@@ -1,0 +1,109 @@
+package dev
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/scriptorium-dev/scriptorium/client/registryclient"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// announcer prints a line for each release that the fleet came to run, whoever
+// changed it.
+type announcer struct {
+	out   io.Writer
+	known map[script.Name]script.Revision // announced, or there from the start
+	gone  map[script.Name]script.Revision // deleted, and not gone from every agent yet
+}
+
+func newAnnouncer(out io.Writer, start registryclient.FleetStatus) *announcer {
+	a := &announcer{out: out, known: map[script.Name]script.Revision{}, gone: map[script.Name]script.Revision{}}
+	for _, s := range start.Scripts {
+		a.known[s.Release.Name] = s.Release.Revision
+	}
+	return a
+}
+
+// hear takes the fleet's status at one moment.
+func (a *announcer) hear(fleet registryclient.FleetStatus) {
+	present := map[script.Name]bool{}
+	for i := range fleet.Scripts {
+		s := &fleet.Scripts[i]
+		name := s.Release.Name
+		present[name] = true
+		delete(a.gone, name)
+		if s.Release.Revision <= a.known[name] {
+			continue
+		}
+		if line, ok := progressLine(s); ok {
+			fmt.Fprintln(a.out, line)
+			a.known[name] = s.Release.Revision
+		}
+	}
+	for name := range a.known {
+		if !present[name] {
+			a.gone[name] = fleet.Head
+			delete(a.known, name)
+		}
+	}
+	a.hearGone(fleet)
+}
+
+func (a *announcer) hearGone(fleet registryclient.FleetStatus) {
+	names := slices.SortedFunc(maps.Keys(a.gone), func(x, y script.Name) int {
+		return cmp.Compare(x.String(), y.String())
+	})
+	for _, name := range names {
+		done := 0
+		for _, agent := range fleet.Agents {
+			if !agent.Unknown && agent.Activated >= a.gone[name] {
+				done++
+			}
+		}
+		if done < len(fleet.Agents) {
+			continue
+		}
+		fmt.Fprintf(a.out, "%s deleted on %d/%d agents\n", name, done, len(fleet.Agents))
+		delete(a.gone, name)
+	}
+}
+
+// progressLine returns the line for a release, once there is something final to say.
+func progressLine(s *registryclient.ScriptStatus) (string, bool) {
+	r := &s.Release
+	what := "active"
+	if !r.Enabled {
+		what = "disabled"
+	}
+	if r.Pinned {
+		what = "pinned and " + what
+	}
+	line := fmt.Sprintf("%s v%d %s %s on %d/%d agents", r.Name, r.Active.Number, r.Active.Digest.Short(), what, s.Active, s.Desired)
+	switch {
+	case s.Converged:
+		return line + took(s.Took), true
+	case s.Failed > 0 && s.Waiting() == 0:
+		return line + failures(s), true
+	}
+	return "", false
+}
+
+func took(d time.Duration) string {
+	if d == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" in %.1f ms", float64(d)/float64(time.Millisecond))
+}
+
+func failures(s *registryclient.ScriptStatus) string {
+	var b strings.Builder
+	for _, f := range s.Failures {
+		fmt.Fprintf(&b, "; %s keeps what it had: %v", f.Agent, f.Err)
+	}
+	return b.String()
+}

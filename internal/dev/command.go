@@ -1,0 +1,54 @@
+package dev
+
+import (
+	"log/slog"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/scriptorium-dev/scriptorium/internal/flagenv"
+	"github.com/scriptorium-dev/scriptorium/internal/obs"
+)
+
+// DefaultState is the state folder; scriptctl looks for the registry in it.
+const DefaultState = ".scriptorium"
+
+// Command returns the dev command.
+func Command() *cobra.Command {
+	var (
+		cfg     Config
+		logging obs.LogOptions
+	)
+	cmd := &cobra.Command{
+		Use:   "dev",
+		Short: "Run everything in one process and keep it as a folder of manifests says",
+		Long: `dev starts etcd, NATS, a registry and agents in this process, on loopback and on
+Unix sockets in the state folder, and publishes the LuaScript manifests of a
+folder. It then watches the folder: a manifest (or the .lua file that it names)
+that is saved is live on all agents at once, one that does not compile is refused
+with its line, and one that is removed removes its script.
+
+What is in the state folder stays: the next start continues from it.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			log, err := logging.NewLogger(os.Stderr)
+			if err != nil {
+				return err
+			}
+			cfg.Log, cfg.Out = log, cmd.OutOrStdout()
+			return Run(cmd.Context(), cfg)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&cfg.Scripts, "scripts", "examples/scripts", "folder of manifests")
+	flags.StringVar(&cfg.State, "state", DefaultState, "folder that everything is kept in")
+	flags.IntVar(&cfg.Agents, "agents", 3, "how many agents there are")
+	logging.AddFlags(flags)
+	// A person watches this: the log speaks up only when something is wrong.
+	logging.Level = slog.LevelError
+	flags.Lookup("log-level").DefValue = logging.Level.String()
+	logging.Format = "text"
+	flags.Lookup("log-format").DefValue = logging.Format
+	flagenv.Bind(cmd)
+	return cmd
+}

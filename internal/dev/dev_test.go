@@ -1,0 +1,223 @@
+package dev_test
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/scriptorium-dev/scriptorium/client/agentclient"
+	"github.com/scriptorium-dev/scriptorium/internal/dev"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// patience bounds every wait; nothing is measured by it.
+const patience = 30 * time.Second
+
+// session is a `scriptorium dev` that runs on a folder of its own.
+type session struct {
+	t       *testing.T
+	scripts string
+	state   string
+	lines   chan string
+	stop    func()
+}
+
+// start starts dev on the folders of old, or on new ones.
+func start(t *testing.T, scripts, state string) *session {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	r, w := io.Pipe()
+	s := &session{t: t, scripts: scripts, state: state, lines: make(chan string, 1000)}
+	done := make(chan error, 1)
+	go func() {
+		defer w.Close()
+		done <- dev.Run(ctx, dev.Config{
+			Scripts: scripts, State: state, Agents: 3, Out: w,
+			Log: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})),
+		})
+	}()
+	go func() {
+		for lines := bufio.NewScanner(r); lines.Scan(); {
+			s.lines <- lines.Text()
+		}
+	}()
+	stopped := false
+	s.stop = func() {
+		t.Helper()
+		if stopped {
+			return
+		}
+		stopped = true
+		cancel()
+		select {
+		case err := <-done:
+			if err != nil {
+				t.Errorf("dev ended with %v", err)
+			}
+		case <-time.After(patience):
+			t.Error("dev does not stop")
+		}
+	}
+	t.Cleanup(s.stop)
+	s.await(`live on every agent`)
+	return s
+}
+
+// await returns the first line from now on that matches.
+func (s *session) await(pattern string) string {
+	s.t.Helper()
+	re := regexp.MustCompile(pattern)
+	timeout := time.After(patience)
+	var others []string
+	for {
+		select {
+		case line := <-s.lines:
+			if re.MatchString(line) {
+				return line
+			}
+			others = append(others, line)
+		case <-timeout:
+			s.t.Fatalf("no line matches %s; there were:\n%s", pattern, strings.Join(others, "\n"))
+		}
+	}
+}
+
+func (s *session) write(name, text string) {
+	s.t.Helper()
+	// As an editor saves: another file that takes the old one's place.
+	temporary := filepath.Join(s.scripts, "."+name+".swp")
+	if err := os.WriteFile(temporary, []byte(text), 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+	if err := os.Rename(temporary, filepath.Join(s.scripts, name)); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// answers are what each agent answers.
+func (s *session) answers(ref string) (all []string) {
+	s.t.Helper()
+	for _, agent := range []string{"agent-1", "agent-2", "agent-3"} {
+		client, err := agentclient.New("unix:" + filepath.Join(s.state, agent, "grpc.sock"))
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		defer client.Close()
+		result, err := client.Call(s.t.Context(), ref)
+		if err != nil {
+			all = append(all, string(script.KindOf(err)))
+			continue
+		}
+		all = append(all, string(result.Values[0]))
+	}
+	return all
+}
+
+func (s *session) wantAnswers(ref, want string) {
+	s.t.Helper()
+	for i, got := range s.answers(ref) {
+		if got != want {
+			s.t.Errorf("agent-%d answers %s with %s, want %s", i+1, ref, got, want)
+		}
+	}
+}
+
+func manifest(name, spec string) string {
+	return "apiVersion: scriptorium.dev/v1alpha1\nkind: LuaScript\nmetadata:\n  name: " + name + "\nspec:\n  tenantId: acme\n" + spec
+}
+
+func returning(n string) string { return "function handle()\n  return " + n + "\nend\n" }
+
+func TestEditingTheFolder(t *testing.T) {
+	scripts := t.TempDir()
+	state := shortTempDir(t)
+	if err := os.WriteFile(filepath.Join(scripts, "one.lua"), []byte(returning("1")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(scripts, "one.yaml"), []byte(manifest("one", "  sourceFile: one.lua\n")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := start(t, scripts, state)
+	s.wantAnswers("acme/one", "1")
+
+	s.write("one.lua", returning("2"))
+	s.await(`^acme/one v2 sha256:[0-9a-f]{8} active on 3/3 agents in [0-9.]+ ms$`)
+	s.wantAnswers("acme/one", "2")
+
+	s.write("one.lua", "function handle()\n  return (\nend\n")
+	s.await(`one\.lua:3(:\d+)?: .*end`)
+	s.wantAnswers("acme/one", "2")
+
+	s.write("two.yaml", manifest("two", "  source: |\n    function handle() return 22 end\n"))
+	s.await(`^acme/two v1 .* active on 3/3`)
+	s.wantAnswers("acme/two", "22")
+
+	s.write("two.yaml", manifest("two", "  sourcce: x\n"))
+	s.await(`two\.yaml:\d+:\d+: .*sourcce`)
+	s.wantAnswers("acme/two", "22") // a broken manifest is not a removed one
+
+	if err := os.Remove(filepath.Join(scripts, "two.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	s.await(`^acme/two deleted on 3/3 agents$`)
+	s.wantAnswers("acme/two", "NOTFOUND")
+
+	s.write("one.lua", returning("3"))
+	s.await(`^acme/one v3 `)
+	s.wantAnswers("acme/one", "3")
+}
+
+func TestRestartContinues(t *testing.T) {
+	scripts := t.TempDir()
+	state := shortTempDir(t)
+	for name, n := range map[string]string{"kept": "1", "removed": "2"} {
+		text := manifest(name, "  source: |\n    function handle() return "+n+" end\n")
+		if err := os.WriteFile(filepath.Join(scripts, name+".yaml"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	first := start(t, scripts, state)
+	first.write("kept.yaml", manifest("kept", "  source: |\n    function handle() return 10 end\n"))
+	first.await(`^acme/kept v2 `)
+	first.stop()
+
+	if err := os.Remove(filepath.Join(scripts, "removed.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	second := start(t, scripts, state)
+	second.wantAnswers("acme/kept", "10")
+	second.wantAnswers("acme/kept@1", "1")
+	second.wantAnswers("acme/removed", "NOTFOUND")
+	second.write("kept.yaml", manifest("kept", "  source: |\n    function handle() return 30 end\n"))
+	second.await(`^acme/kept v3 `) // its numbers go on
+}
+
+func TestOneFolderOneProcess(t *testing.T) {
+	s := start(t, t.TempDir(), shortTempDir(t))
+	err := dev.Run(t.Context(), dev.Config{Scripts: s.scripts, State: s.state, Agents: 1, Out: io.Discard, Log: slog.New(slog.DiscardHandler)})
+	if e := script.AsError(err); e == nil || e.Field != "--state" || !strings.Contains(e.Message, "in use") {
+		t.Errorf("a second process on the same folder: %v", err)
+	}
+}
+
+// shortTempDir returns a folder whose path leaves room for a socket's.
+func shortTempDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "dev")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
+}

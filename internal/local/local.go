@@ -1,0 +1,188 @@
+// Package local runs all of Scriptorium on one machine, from the same parts that
+// run in production: etcd, NATS, a registry, and agents. It is what `scriptorium
+// dev`, the demo and the integration tests stand on. Each part can be stopped
+// and started again by itself.
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/scriptorium-dev/scriptorium/internal/agentd"
+	"github.com/scriptorium-dev/scriptorium/internal/embedded"
+	"github.com/scriptorium-dev/scriptorium/internal/registryd"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// Stack is a registry with its etcd and NATS, and agents. Its methods are not
+// safe for concurrent use.
+type Stack struct {
+	dir    string
+	log    *slog.Logger
+	lock   *os.File
+	agents map[int]*agentd.Daemon
+
+	etcd     *embedded.Etcd
+	nats     *embedded.NATS
+	natsPort int // kept, so that NATS comes back where clients look for it
+	registry *registryd.Daemon
+}
+
+// Start starts etcd, NATS, a registry, and as many agents, with their state in
+// dir: a stack that was there before continues where it was.
+func Start(ctx context.Context, dir string, agents int, log *slog.Logger) (*Stack, error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
+	lock, err := takeLock(filepath.Join(dir, "lock"))
+	if err != nil {
+		return nil, err
+	}
+	s := &Stack{dir: dir, log: log, lock: lock, agents: map[int]*agentd.Daemon{}}
+	if err := s.start(ctx, agents); err != nil {
+		stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer cancel()
+		return nil, errors.Join(err, s.Stop(stop))
+	}
+	return s, nil
+}
+
+// takeLock keeps two stacks from one folder. The lock ends with the process.
+func takeLock(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		return nil, errors.Join(script.Errorf(script.Invalid, "--state",
+			"%s is in use by another process; stop that one, or name another folder", filepath.Dir(path)), f.Close())
+	}
+	return f, nil
+}
+
+func (s *Stack) start(ctx context.Context, agents int) error {
+	if err := s.StartEtcd(ctx); err != nil {
+		return err
+	}
+	if err := s.StartNATS(ctx); err != nil {
+		return err
+	}
+	if err := s.StartRegistry(ctx); err != nil {
+		return err
+	}
+	for i := range agents {
+		if err := s.StartAgent(i + 1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// RegistryTarget is where the registry's gRPC API is.
+func (s *Stack) RegistryTarget() string { return "unix:" + filepath.Join(s.dir, "registry.sock") }
+
+// AgentDir is the folder of an agent, from 1, and of its sockets.
+func (s *Stack) AgentDir(i int) string { return filepath.Join(s.dir, agentName(i)) }
+
+// NATSURL is where NATS is, running or not.
+func (s *Stack) NATSURL() string { return fmt.Sprintf("nats://127.0.0.1:%d", s.natsPort) }
+
+func agentName(i int) string { return fmt.Sprintf("agent-%d", i) }
+
+// StartEtcd starts etcd on the data that it had.
+func (s *Stack) StartEtcd(ctx context.Context) (err error) {
+	s.etcd, err = embedded.StartEtcd(ctx, embedded.EtcdConfig{Dir: filepath.Join(s.dir, "etcd"), Log: s.log})
+	return err
+}
+
+// StartNATS starts NATS, where it was before if it was.
+func (s *Stack) StartNATS(ctx context.Context) (err error) {
+	s.nats, err = embedded.StartNATS(ctx, embedded.NATSConfig{Port: s.natsPort, Log: s.log})
+	if err != nil {
+		return err
+	}
+	s.natsPort = s.nats.Port()
+	return nil
+}
+
+// StopNATS stops NATS, as an outage does.
+func (s *Stack) StopNATS() {
+	if s.nats != nil {
+		s.nats.Stop()
+		s.nats = nil
+	}
+}
+
+// StartRegistry starts the registry on the etcd and NATS there are.
+func (s *Stack) StartRegistry(ctx context.Context) (err error) {
+	s.registry, err = registryd.Start(ctx, registryd.Config{
+		EtcdEndpoints: []string{s.etcd.Endpoint()},
+		NATS:          []string{s.NATSURL()},
+		Listen:        []string{s.RegistryTarget()},
+		Log:           s.log.With("part", "registry"),
+		Metrics:       prometheus.NewRegistry(),
+	})
+	return err
+}
+
+// StopRegistry stops the registry, waiting for calls in flight until ctx is done.
+func (s *Stack) StopRegistry(ctx context.Context) error {
+	if s.registry == nil {
+		return nil
+	}
+	err := s.registry.Stop(ctx)
+	s.registry = nil
+	return err
+}
+
+// StartAgent starts agent i, from 1, on what it had on disk.
+func (s *Stack) StartAgent(i int) error {
+	name := agentName(i)
+	a, err := agentd.Start(agentd.Config{
+		Name:     name,
+		StateDir: filepath.Join(s.AgentDir(i), "state"), SocketDir: s.AgentDir(i),
+		Registry: s.RegistryTarget(), NATS: []string{s.NATSURL()},
+		Log:     s.log.With("part", name),
+		Metrics: prometheus.NewRegistry(),
+	})
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	s.agents[i] = a
+	return nil
+}
+
+// StopAgent stops agent i, waiting for calls in flight until ctx is done.
+func (s *Stack) StopAgent(ctx context.Context, i int) error {
+	a := s.agents[i]
+	if a == nil {
+		return nil
+	}
+	delete(s.agents, i)
+	return a.Stop(ctx)
+}
+
+// Stop stops everything, agents first.
+func (s *Stack) Stop(ctx context.Context) error {
+	var g errgroup.Group
+	for _, a := range s.agents {
+		g.Go(func() error { return a.Stop(ctx) })
+	}
+	errs := []error{g.Wait(), s.StopRegistry(ctx)}
+	s.agents = nil
+	s.StopNATS()
+	if s.etcd != nil {
+		s.etcd.Stop()
+		s.etcd = nil
+	}
+	return errors.Join(append(errs, s.lock.Close())...)
+}
