@@ -1,0 +1,121 @@
+// Package docs holds what can be held of the documentation by a test: that links
+// lead somewhere, and that the commands it shows exist with the flags it gives
+// them.
+package docs_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"github.com/scriptorium-dev/scriptorium/internal/agentd"
+	"github.com/scriptorium-dev/scriptorium/internal/registryd"
+	"github.com/scriptorium-dev/scriptorium/internal/scriptctl"
+	"github.com/scriptorium-dev/scriptorium/internal/scriptorium"
+)
+
+const root = "../.."
+
+// pages returns the text of every page of the documentation by its path.
+func pages(t *testing.T) map[string]string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(root, "*.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	more, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]string{}
+	for _, file := range append(files, more...) {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[file] = string(text)
+	}
+	if len(all) < 5 {
+		t.Fatalf("found %d pages: is the test in the right folder?", len(all))
+	}
+	return all
+}
+
+var link = regexp.MustCompile(`\]\(([^)#\s]+)(#[^)\s]*)?\)`)
+
+func TestLinksLeadSomewhere(t *testing.T) {
+	for page, text := range pages(t) {
+		for _, m := range link.FindAllStringSubmatch(text, -1) {
+			target := m[1]
+			if strings.Contains(target, "://") {
+				continue
+			}
+			if _, err := os.Stat(filepath.Join(filepath.Dir(page), target)); err != nil {
+				t.Errorf("%s: the link to %s: %v", page, target, err)
+			}
+		}
+	}
+}
+
+// shown matches a line that shows one of our commands, in a transcript ("$ …")
+// or as a line of a block of its own.
+var shown = regexp.MustCompile(`(?m)^(?:    |\t)*(?:\$ )?(?:bin/)?((?:scriptctl|agentd|registryd|scriptorium)(?: .*)?)$`)
+
+func TestCommandsExist(t *testing.T) {
+	seen := 0
+	for page, text := range pages(t) {
+		for _, m := range shown.FindAllStringSubmatch(text, -1) {
+			line, _, _ := strings.Cut(m[1], " #")
+			line, _, _ = strings.Cut(line, " |")
+			seen++
+			if err := check(strings.TrimSuffix(strings.TrimSpace(line), "\\")); err != nil {
+				t.Errorf("%s: %s: %v", page, line, err)
+			}
+		}
+	}
+	if seen < 10 {
+		t.Errorf("found %d commands in the documentation: does the pattern still match?", seen)
+	}
+}
+
+// check reports whether the command line names a command of ours and gives it
+// only flags that it has.
+func check(line string) error {
+	words := strings.Fields(line)
+	commands := map[string]func() *cobra.Command{
+		"scriptctl":   scriptctl.Command,
+		"agentd":      agentd.Command,
+		"registryd":   registryd.Command,
+		"scriptorium": scriptorium.Command,
+	}
+	top := commands[words[0]]()
+	var args []string
+	for _, word := range words[1:] {
+		args = append(args, strings.Trim(word, `'"`))
+	}
+	cmd, rest, err := top.Find(args)
+	if err != nil {
+		return err
+	}
+	if cmd.HasSubCommands() && len(rest) > 0 && !strings.HasPrefix(rest[0], "-") {
+		return fmt.Errorf("no command %q", rest[0])
+	}
+	cmd.InitDefaultHelpFlag()
+	cmd.InitDefaultVersionFlag()
+	for _, word := range rest {
+		name, ok := strings.CutPrefix(word, "--")
+		if !ok || name == "" {
+			continue
+		}
+		name, _, _ = strings.Cut(name, "=")
+		if cmd.Flags().Lookup(name) == nil && cmd.InheritedFlags().Lookup(name) == nil {
+			return fmt.Errorf("no flag --%s", name)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,78 @@
+package docs_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/scriptorium-dev/scriptorium/client/manifest"
+	"github.com/scriptorium-dev/scriptorium/engine"
+	"github.com/scriptorium-dev/scriptorium/engine/lua"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+var (
+	block = regexp.MustCompile("(?s)```(lua|yaml)\n(.*?)```")
+	// claim is the first line of a Lua block: what it does with which arguments.
+	claim = regexp.MustCompile(`^-- (handle|chunk)\((.*)\) (returns|fails with) (.*)\n`)
+)
+
+// TestExamplesRun runs every block of Lua, which has to do what its first line
+// says, and reads every manifest.
+func TestExamplesRun(t *testing.T) {
+	ran := 0
+	for page, text := range pages(t) {
+		for _, m := range block.FindAllStringSubmatch(text, -1) {
+			language, code := m[1], m[2]
+			if language == "yaml" {
+				if _, err := manifest.Parse(page, []byte(code), t.TempDir()); err != nil && strings.Contains(code, "LuaScript") {
+					t.Errorf("%s: %v\n%s", page, err, code)
+				}
+				continue
+			}
+			ran++
+			said := claim.FindStringSubmatch(code)
+			if said == nil {
+				t.Errorf("%s: a block of Lua does not say first what it does:\n%s", page, code)
+				continue
+			}
+			if got, want := outcome(t, said[1], said[2], code), said[3]+" "+said[4]; got != want {
+				t.Errorf("%s: it %s, not %s:\n%s", page, got, want, code)
+			}
+		}
+	}
+	if ran < 5 {
+		t.Errorf("found %d examples: does the pattern still match?", ran)
+	}
+}
+
+// outcome runs code and says what it did as a claim does.
+func outcome(t *testing.T, entrypoint, args, code string) string {
+	t.Helper()
+	if entrypoint == "chunk" {
+		entrypoint = ""
+	}
+	program, err := lua.New().Compile(engine.Source{Code: []byte(code), Entrypoint: entrypoint})
+	if err != nil {
+		return "does not compile: " + err.Error()
+	}
+	var values []json.RawMessage
+	if err := json.Unmarshal([]byte("["+args+"]"), &values); err != nil {
+		t.Fatalf("arguments %s: %v", args, err)
+	}
+	call := &engine.Invocation{Tenant: "acme"}
+	for _, v := range values {
+		call.Args = append(call.Args, v)
+	}
+	var result engine.Result
+	if err := program.Run(t.Context(), call, &result); err != nil {
+		return "fails with " + string(script.KindOf(err)) + ": " + err.Error()
+	}
+	var all [][]byte
+	for i := range result.Len() {
+		all = append(all, result.Value(i))
+	}
+	return "returns " + string(bytes.Join(all, []byte(", ")))
+}
