@@ -1,0 +1,219 @@
+// Package agent wires one node: it keeps releases on disk, follows the registry's
+// feed, and runs the scripts that the node's gateways call. It serves nobody by
+// itself: the sockets of package gateway take its Executor.
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"regexp"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/keepalive"
+
+	"github.com/scriptorium-dev/scriptorium/agent/cache"
+	"github.com/scriptorium-dev/scriptorium/agent/execute"
+	"github.com/scriptorium-dev/scriptorium/agent/follow"
+	"github.com/scriptorium-dev/scriptorium/agent/gateway"
+	"github.com/scriptorium-dev/scriptorium/agent/store"
+	"github.com/scriptorium-dev/scriptorium/engine"
+	"github.com/scriptorium-dev/scriptorium/proto/wire"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// Config of an agent.
+type Config struct {
+	// Name of the agent, unique in its fleet: usually the node's.
+	Name string
+	// Labels go with the agent's status.
+	Labels map[string]string
+	// Software is the version that the status names.
+	Software string
+	// Dir is the state folder. No other agent may use it.
+	Dir string
+	// Registry is where the registry's gRPC API is: "unix:PATH" or "host:port".
+	Registry string
+	// DialOptions for the registry; without any, the connection is not encrypted.
+	DialOptions []grpc.DialOption
+	// NATS servers: "nats://host:port".
+	NATS []string
+	// Prefix of the NATS subjects; "" means wire.DefaultPrefix.
+	Prefix string
+
+	// Engines that run programs.
+	Engines []engine.Engine
+	// CacheBytes that compiled programs may hold together; 0 means 256 MiB.
+	CacheBytes int64
+	// MaxRunning calls run at once; 0 means GOMAXPROCS.
+	MaxRunning int
+	// MaxWaiting calls wait for their turn; 0 means 1024.
+	MaxWaiting int
+
+	Log     *slog.Logger          // nil means slog.Default()
+	Metrics prometheus.Registerer // may be nil
+}
+
+// Agent is one node's. It is safe for concurrent use.
+type Agent struct {
+	cfg      Config
+	log      *slog.Logger
+	state    *state
+	executor *execute.Executor
+	follower *follow.Follower
+	feed     *follow.NATS
+	conn     *grpc.ClientConn
+	ran      atomic.Bool
+}
+
+// names that can be part of a NATS subject; a Kubernetes node's can.
+var names = regexp.MustCompile(`^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$`)
+
+const (
+	maxName           = 253
+	defaultCacheBytes = 256 << 20
+)
+
+// Open loads what is on disk; the agent can then serve, whatever else is up.
+// The caller closes the agent.
+func Open(cfg Config) (*Agent, error) {
+	if !names.MatchString(cfg.Name) || len(cfg.Name) > maxName {
+		return nil, script.Errorf(script.Invalid, "name",
+			"%.80q cannot name an agent: want at most %d letters, digits, '-', '_' and single dots between them", cfg.Name, maxName)
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.Default()
+	}
+	if cfg.Prefix == "" {
+		cfg.Prefix = wire.DefaultPrefix
+	}
+	if cfg.CacheBytes == 0 {
+		cfg.CacheBytes = defaultCacheBytes
+	}
+	a := &Agent{cfg: cfg, log: cfg.Log}
+	conn, err := dial(cfg)
+	if err != nil {
+		return nil, err
+	}
+	a.conn = conn
+	registry := follow.NewRPC(conn)
+	if err := a.load(registry); err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	if err := a.assemble(registry); err != nil {
+		return nil, errors.Join(err, a.Close())
+	}
+	return a, nil
+}
+
+// dial makes a connection that comes up when it can, and within a second of
+// the registry being back.
+func dial(cfg Config) (*grpc.ClientConn, error) {
+	opts := []grpc.DialOption{
+		grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second},
+			MinConnectTimeout: 5 * time.Second,
+		}),
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 10 * time.Second, Timeout: 5 * time.Second}),
+	}
+	if len(cfg.DialOptions) == 0 {
+		opts = append(opts, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	}
+	conn, err := grpc.NewClient(cfg.Registry, append(opts, cfg.DialOptions...)...)
+	if err != nil {
+		return nil, script.Errorf(script.Invalid, "registry", "%.200q cannot be dialed: %w", cfg.Registry, err)
+	}
+	return conn, nil
+}
+
+// load opens the state folder and makes live what is in it.
+func (a *Agent) load(registry follow.Registry) error {
+	disk, loaded, err := store.Open(a.cfg.Dir)
+	if err != nil {
+		return err
+	}
+	engines := make(map[string]engine.Engine, len(a.cfg.Engines))
+	for _, e := range a.cfg.Engines {
+		engines[e.Name()] = e
+	}
+	a.state = &state{
+		store:  disk,
+		table:  cache.NewTable(),
+		cursor: follow.Cursor(loaded.Cursor),
+		programs: cache.NewPrograms(cache.Config{
+			Engines: engines,
+			Sources: &sources{store: disk, registry: registry, log: a.log},
+			Budget:  a.cfg.CacheBytes,
+		}),
+	}
+	for _, lost := range loaded.Lost {
+		a.log.Warn("part of the state folder is lost; it is fetched again", "path", lost.Path, "error", lost.Err)
+	}
+	a.state.restore(loaded.Releases)
+	a.log.Info("state loaded", "scripts", len(loaded.Releases), "fleet", loaded.Cursor.Fleet, "revision", loaded.Cursor.Revision)
+	return nil
+}
+
+func (a *Agent) assemble(registry follow.Registry) (err error) {
+	a.feed = &follow.NATS{URLs: a.cfg.NATS, Subjects: wire.Subjects{Prefix: a.cfg.Prefix}, Agent: a.cfg.Name, Log: a.log}
+	a.follower, err = follow.New(follow.Config{
+		Agent: a.cfg.Name, Labels: a.cfg.Labels, Software: a.cfg.Software,
+		State: a.state, Registry: registry, Feed: a.feed, Reporter: a.feed,
+		Log: a.log, Metrics: a.cfg.Metrics,
+	})
+	if err != nil {
+		return err
+	}
+	a.executor, err = execute.New(execute.Config{
+		Table: a.state.table, Programs: a.state.programs, Position: a.position,
+		MaxRunning: a.cfg.MaxRunning, MaxWaiting: a.cfg.MaxWaiting, Metrics: a.cfg.Metrics,
+	})
+	return err
+}
+
+// Executor runs calls. It serves from Open until Close.
+func (a *Agent) Executor() *execute.Executor { return a.executor }
+
+// Ready reports whether the agent has something to answer from: what was on
+// disk, or what the registry sent. That may be that there are no scripts.
+func (a *Agent) Ready() bool {
+	return a.state.cursor.Fleet != "" || a.state.table.Len() > 0 || a.follower.Synced()
+}
+
+func (a *Agent) position(now time.Time) gateway.Position {
+	revision, staleness := a.follower.Position(now)
+	return gateway.Position{Revision: revision, Staleness: staleness}
+}
+
+// Run follows the registry until ctx is done; then it says good-bye and returns
+// nil. An outage is no error. Run is called once at most.
+func (a *Agent) Run(ctx context.Context) error {
+	if a.ran.Swap(true) {
+		return errors.New("the agent has run already")
+	}
+	defer a.feed.Close()
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error {
+		a.state.warm(ctx, a.log)
+		return nil
+	})
+	g.Go(func() error { return a.follower.Run(ctx) })
+	if err := g.Wait(); err != nil {
+		return fmt.Errorf("agent %s: %w", a.cfg.Name, err)
+	}
+	return nil
+}
+
+// Close releases everything. Run must have returned; calls that come later may
+// fail.
+func (a *Agent) Close() error {
+	a.state.programs.Close()
+	return errors.Join(a.conn.Close(), a.state.store.Close())
+}

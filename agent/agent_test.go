@@ -1,0 +1,397 @@
+package agent_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/scriptorium-dev/scriptorium/agent"
+	"github.com/scriptorium-dev/scriptorium/agent/gateway"
+	"github.com/scriptorium-dev/scriptorium/engine"
+	eventv1 "github.com/scriptorium-dev/scriptorium/proto/event/v1"
+	registryv1 "github.com/scriptorium-dev/scriptorium/proto/registry/v1"
+	scriptv1 "github.com/scriptorium-dev/scriptorium/proto/script/v1"
+	"github.com/scriptorium-dev/scriptorium/proto/wire"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// echo is an engine whose programs return their source.
+type echo struct{}
+
+func (echo) Name() string { return "echo" }
+
+func (echo) Check(src engine.Source) error {
+	if strings.HasPrefix(string(src.Code), "bad") {
+		return &script.Error{Kind: script.Script, Message: "does not compile", Line: 1, Column: 1}
+	}
+	return nil
+}
+
+func (e echo) Compile(src engine.Source) (engine.Program, error) {
+	return echoProgram(src.Code), e.Check(src)
+}
+
+type echoProgram string
+
+func (p echoProgram) Run(_ context.Context, _ *engine.Invocation, res *engine.Result) error {
+	return res.Append(func(dst []byte) ([]byte, error) { return append(dst, p...), nil })
+}
+
+func (p echoProgram) Size() int { return len(p) }
+
+func (echoProgram) Close() {}
+
+// registry is a small one, over real gRPC and real NATS.
+type registry struct {
+	registryv1.UnimplementedFeedServer
+	t    *testing.T
+	dir  string
+	addr string
+
+	grpc *grpc.Server
+	nats *server.Server
+	conn *nats.Conn
+
+	mu       sync.Mutex
+	head     int64
+	releases map[string]script.Release
+	sources  map[script.Digest][]byte
+	mute     bool // publishes nothing
+}
+
+const socketName = "registry.sock"
+
+func newRegistry(t *testing.T) *registry {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "agent") // a socket's path must be short
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return &registry{
+		t: t, dir: dir, addr: l.Addr().String(), head: 1,
+		releases: map[string]script.Release{}, sources: map[script.Digest][]byte{},
+	}
+}
+
+func (r *registry) start() {
+	r.t.Helper()
+	path := filepath.Join(r.dir, socketName)
+	_ = os.Remove(path)
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.grpc = grpc.NewServer()
+	registryv1.RegisterFeedServer(r.grpc, r)
+	go r.grpc.Serve(l)
+
+	addr, err := net.ResolveTCPAddr("tcp", r.addr)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.nats, err = server.NewServer(&server.Options{Host: "127.0.0.1", Port: addr.Port, NoLog: true, NoSigs: true})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.nats.Start()
+	if !r.nats.ReadyForConnections(20 * time.Second) {
+		r.t.Fatal("NATS does not start")
+	}
+	if r.conn, err = nats.Connect(r.nats.ClientURL()); err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(r.stop)
+}
+
+func (r *registry) stop() {
+	r.conn.Close()
+	r.grpc.Stop()
+	r.nats.Shutdown()
+	r.nats.WaitForShutdown()
+}
+
+// publish adds a version and retains those before.
+func (r *registry) publish(name, source string) script.Revision {
+	r.t.Helper()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	previous := r.head
+	r.head++
+	rel := r.releases[name]
+	rel.Name = script.Name{Tenant: "acme", Script: name}
+	rel.Revision = script.Revision(r.head)
+	rel.Enabled = true
+	rel.Latest++
+	rel.Active = script.Version{Number: rel.Latest, Digest: script.DigestOf([]byte(source)), Engine: "echo", Size: len(source)}
+	rel.Retained = append(slices.Clone(rel.Retained), rel.Active)
+	r.releases[name] = rel
+	r.sources[rel.Active.Digest] = []byte(source)
+	r.send(wire.Subjects{Prefix: wire.DefaultPrefix}.Event(), &eventv1.Event{
+		Fleet: "f", Revision: r.head, PreviousRevision: previous,
+		Objects: []*eventv1.Object{wire.FromReleaseObject(rel)},
+		Sources: []*scriptv1.Source{{Digest: wire.FromDigest(rel.Active.Digest), Content: []byte(source)}},
+	})
+	return rel.Revision
+}
+
+func (r *registry) send(subject string, m proto.Message) {
+	data, err := wire.Seal(m)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if r.mute || r.conn == nil {
+		return
+	}
+	_ = r.conn.Publish(subject, data) // the agents notice what is lost
+}
+
+func (r *registry) beacon() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.send(wire.Subjects{Prefix: wire.DefaultPrefix}.Beacon(), &eventv1.Beacon{Fleet: "f", HeadRevision: r.head})
+}
+
+func (r *registry) Sync(req *registryv1.SyncRequest, stream registryv1.Feed_SyncServer) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	resp := &registryv1.SyncResponse{Fleet: "f", HeadRevision: r.head, Full: req.GetFleet() != "f" || req.GetSince() == 0}
+	for _, name := range slices.Sorted(maps.Keys(r.releases)) {
+		rel := r.releases[name]
+		if !resp.GetFull() && int64(rel.Revision) <= req.GetSince() {
+			continue
+		}
+		resp.Objects = append(resp.Objects, wire.FromReleaseObject(rel))
+		if !req.GetWithoutSources() {
+			resp.Sources = append(resp.Sources, &scriptv1.Source{
+				Digest: wire.FromDigest(rel.Active.Digest), Content: r.sources[rel.Active.Digest],
+			})
+		}
+	}
+	return stream.Send(resp)
+}
+
+func (r *registry) FetchSources(req *registryv1.FetchSourcesRequest, stream registryv1.Feed_FetchSourcesServer) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	resp := &registryv1.FetchSourcesResponse{}
+	for _, raw := range req.GetDigests() {
+		d, err := wire.ToDigest(raw)
+		if err != nil {
+			return wire.ToStatus(err)
+		}
+		if src, ok := r.sources[d]; ok {
+			resp.Sources = append(resp.Sources, &scriptv1.Source{Digest: raw, Content: src})
+		}
+	}
+	return stream.Send(resp)
+}
+
+// node is an agent that runs until it is stopped.
+type node struct {
+	*agent.Agent
+	stop func()
+}
+
+func startNode(t *testing.T, r *registry, dir string) *node {
+	t.Helper()
+	a, err := agent.Open(agent.Config{
+		Name: "node-1", Dir: dir, Registry: "unix:" + filepath.Join(r.dir, socketName), NATS: []string{"nats://" + r.addr},
+		Engines: []engine.Engine{echo{}}, Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- a.Run(ctx) }()
+	stop := sync.OnceFunc(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		if err := a.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(stop)
+	return &node{Agent: a, stop: stop}
+}
+
+func (n *node) call(t *testing.T, ref string) (string, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	var reply gateway.Reply
+	if err := n.Executor().Execute(ctx, &gateway.Call{Script: ref}, &reply); err != nil {
+		return "", err
+	}
+	return string(reply.Value(0)), nil
+}
+
+// eventually waits for ok, and beacons meanwhile.
+func eventually(t *testing.T, r *registry, what string, ok func() bool) {
+	t.Helper()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	deadline := time.After(30 * time.Second)
+	for n := 0; !ok(); n++ {
+		if n%20 == 0 {
+			r.beacon()
+		}
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatalf("never: %s", what)
+		}
+	}
+}
+
+func (n *node) answers(t *testing.T, r *registry, ref, want string) {
+	t.Helper()
+	eventually(t, r, ref+" answers "+want, func() bool {
+		got, err := n.call(t, ref)
+		return err == nil && got == want
+	})
+}
+
+func TestOneNode(t *testing.T) {
+	r := newRegistry(t)
+	r.publish("route", "one")
+	r.publish("route", "two")
+	r.start()
+	dir := t.TempDir()
+	n := startNode(t, r, dir)
+	n.answers(t, r, "acme/route", "two")
+	if !n.Ready() {
+		t.Error("not ready")
+	}
+	// Never active here: it is fetched when it is called.
+	n.answers(t, r, "acme/route@1", "one")
+
+	revision := r.publish("route", "three")
+	r.publish("other", "more")
+	n.answers(t, r, "acme/route", "three")
+	n.answers(t, r, "acme/other", "more")
+	eventually(t, r, "the position covers it", func() bool {
+		at := n.Executor().Position()
+		return at.Revision >= revision && at.Staleness >= 0
+	})
+
+	r.publish("route", "bad")
+	last := r.publish("other", "after")
+	eventually(t, r, "the revision", func() bool { return n.Executor().Position().Revision == last })
+	n.answers(t, r, "acme/route", "three")
+	n.stop()
+
+	// Everything down: from disk.
+	r.stop()
+	n = startNode(t, r, dir)
+	if !n.Ready() {
+		t.Error("not ready from disk")
+	}
+	for ref, want := range map[string]string{"acme/route": "three", "acme/other": "after", "acme/route@1": "one", "acme/route@2": "two"} {
+		if got, err := n.call(t, ref); err != nil || got != want {
+			t.Errorf("%s from disk: %q, %v", ref, got, err)
+		}
+	}
+	if at := n.Executor().Position(); at.Staleness >= 0 {
+		t.Errorf("claims to be current: %+v", at)
+	}
+
+	// What is published meanwhile comes when the registry is back.
+	r.mute = true
+	r.publish("route", "five")
+	r.publish("new", "first")
+	r.publish("new", "second")
+	r.mute = false
+	r.start()
+	n.answers(t, r, "acme/route", "five")
+	n.answers(t, r, "acme/new", "second")
+
+	r.stop()
+	if _, err := n.call(t, "acme/new@1"); script.KindOf(err) != script.Unavailable {
+		t.Errorf("a version that is not here, with the registry down: %v", err)
+	}
+	if _, err := n.call(t, "acme/new@7"); script.KindOf(err) != script.NotFound {
+		t.Errorf("a version that never was: %v", err)
+	}
+	if list := n.Executor().List(); len(list) != 3 {
+		t.Errorf("list %+v", list)
+	}
+}
+
+func TestAStateFolderThatRotted(t *testing.T) {
+	r := newRegistry(t)
+	for i := range 20 {
+		r.publish(fmt.Sprint("s", i), fmt.Sprint("source ", i))
+	}
+	r.start()
+	dir := t.TempDir()
+	n := startNode(t, r, dir)
+	for i := range 20 {
+		n.answers(t, r, fmt.Sprint("acme/s", i), fmt.Sprint("source ", i))
+	}
+	eventually(t, r, "the cursor is kept", func() bool {
+		_, err := os.Stat(filepath.Join(dir, "cursor"))
+		return err == nil
+	})
+	n.stop()
+
+	spoil := func(path string) {
+		t.Helper()
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		data[len(data)-1] ^= 1
+		if err := os.WriteFile(path, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	spoil(filepath.Join(dir, "releases/acme/s3"))
+	digits := strings.TrimPrefix(script.DigestOf([]byte("source 4")).String(), "sha256:")
+	spoil(filepath.Join(dir, "blobs", digits[:2], digits))
+
+	n = startNode(t, r, dir)
+	for i := range 20 {
+		n.answers(t, r, fmt.Sprint("acme/s", i), fmt.Sprint("source ", i))
+	}
+}
+
+func TestConfigIsChecked(t *testing.T) {
+	for _, name := range []string{"", "a b", "a.>", "*", "a..b", ".a", strings.Repeat("x", 300)} {
+		if a, err := agent.Open(agent.Config{Name: name, Dir: t.TempDir(), Registry: "unix:x"}); script.KindOf(err) != script.Invalid {
+			t.Errorf("%q: %v, %v", name, a, err)
+		}
+	}
+	dir := t.TempDir()
+	first, err := agent.Open(agent.Config{Name: "n", Dir: dir, Registry: "unix:x", Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer first.Close()
+	if _, err := agent.Open(agent.Config{Name: "n", Dir: dir, Registry: "unix:x"}); err == nil || !strings.Contains(err.Error(), "in use") {
+		t.Errorf("two agents in one folder: %v", err)
+	}
+}

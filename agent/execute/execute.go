@@ -1,0 +1,211 @@
+// Package execute runs calls: it finds the release, admits no more calls at once
+// than the machine can run, and runs the program within the release's limits.
+package execute
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/scriptorium-dev/scriptorium/agent/cache"
+	"github.com/scriptorium-dev/scriptorium/agent/gateway"
+	"github.com/scriptorium-dev/scriptorium/engine"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// Config of an Executor.
+type Config struct {
+	Table    *cache.Table
+	Programs *cache.Programs
+	// Position says how far the agent has come, as of now.
+	Position func(now time.Time) gateway.Position
+	// MaxRunning calls run at once; 0 means GOMAXPROCS.
+	MaxRunning int
+	// MaxWaiting calls wait for their turn, the others are refused at once; 0
+	// means 1024.
+	MaxWaiting int
+	// Metrics gets the executor's metrics, if not nil.
+	Metrics prometheus.Registerer
+}
+
+// Executor runs calls. It is safe for concurrent use.
+type Executor struct {
+	table    *cache.Table
+	programs *cache.Programs
+	position func(time.Time) gateway.Position
+	gate     gate
+	metrics  *metrics
+	// calls keeps what a call hands to its engine, since handing it over would
+	// allocate it anew each time.
+	calls sync.Pool
+}
+
+var _ gateway.Executor = (*Executor)(nil)
+
+// New returns an executor. It fails only if its metrics are registered already.
+func New(cfg Config) (*Executor, error) {
+	if cfg.MaxRunning <= 0 {
+		cfg.MaxRunning = runtime.GOMAXPROCS(0)
+	}
+	if cfg.MaxWaiting <= 0 {
+		cfg.MaxWaiting = 1024
+	}
+	x := &Executor{
+		table:    cfg.Table,
+		programs: cfg.Programs,
+		position: cfg.Position,
+		gate:     newGate(cfg.MaxRunning, cfg.MaxWaiting),
+		calls:    sync.Pool{New: func() any { return new(engine.Invocation) }},
+	}
+	m, err := newMetrics(cfg.Metrics, x)
+	if err != nil {
+		return nil, fmt.Errorf("register the executor's metrics: %w", err)
+	}
+	x.metrics = m
+	return x, nil
+}
+
+// Execute implements gateway.Executor.
+func (x *Executor) Execute(ctx context.Context, call *gateway.Call, reply *gateway.Reply) error {
+	start := time.Now()
+	err := x.execute(ctx, call, reply)
+	end := time.Now()
+	reply.Position = x.position(end)
+	if err != nil {
+		reply.Result.Reset()
+	}
+	x.metrics.called(err, end.Sub(start))
+	return err
+}
+
+func (x *Executor) execute(ctx context.Context, call *gateway.Call, reply *gateway.Reply) error {
+	release, number, err := x.find(call.Script)
+	if err != nil {
+		return err
+	}
+	program, err := x.program(ctx, release, number, reply)
+	for err != nil {
+		// The release may have been replaced, and its source removed, before
+		// its program was loaded: then the call has not begun, and runs what
+		// is live now.
+		again, _, gone := x.find(call.Script)
+		if gone != nil || again == release {
+			return err
+		}
+		release = again
+		program, err = x.program(ctx, release, number, reply)
+	}
+	if err := x.gate.enter(ctx, release.Limits.Timeout); err != nil {
+		return err
+	}
+	defer x.gate.leave()
+
+	inv := x.calls.Get().(*engine.Invocation)
+	inv.Tenant, inv.Args, inv.Config, inv.Limits = release.Name.Tenant, call.Args, release.Config, release.Limits
+	err = program.Run(ctx, inv, &reply.Result)
+	*inv = engine.Invocation{}
+	x.calls.Put(inv)
+	return err
+}
+
+// find returns the live release that ref names, and the number of the version
+// if it names one.
+func (x *Executor) find(ref string) (*cache.Release, uint64, error) {
+	if r := x.table.Get(ref); r != nil {
+		if !r.Enabled {
+			return nil, 0, disabled(r)
+		}
+		return r, 0, nil
+	}
+	parsed, err := script.ParseRef(ref)
+	if err != nil {
+		return nil, 0, err
+	}
+	base, _, _ := strings.Cut(ref, "@")
+	r := x.table.Get(base)
+	if r == nil {
+		return nil, 0, x.notFound(parsed.Name)
+	}
+	if !r.Enabled {
+		return nil, 0, disabled(r)
+	}
+	return r, parsed.Version, nil
+}
+
+// program returns the program of the version with the number, or of the active
+// one if it is 0, and says so in the reply.
+func (x *Executor) program(ctx context.Context, r *cache.Release, number uint64, reply *gateway.Reply) (engine.Program, error) {
+	if number == 0 || number == r.Active.Number {
+		reply.Version, reply.Digest = r.Active.Number, r.Active.Digest
+		program, err := x.programs.Of(ctx, r)
+		return program, unloaded(err, r.Name, r.Active.Number)
+	}
+	key, ok := r.Retained(number)
+	if !ok {
+		reply.Version, reply.Digest = 0, script.Digest{}
+		return nil, script.Errorf(script.NotFound, "version", "%s has no version %d any more, or yet; retained are %s",
+			r.Name, number, listOf(r.Numbers()))
+	}
+	reply.Version, reply.Digest = number, key.Digest
+	program, err := x.programs.Get(ctx, key)
+	return program, unloaded(err, r.Name, number)
+}
+
+// unloaded says of which version the program could not be loaded.
+func unloaded(err error, name script.Name, number uint64) error {
+	if err == nil {
+		return nil
+	}
+	e := *script.AsError(err)
+	e.Message = fmt.Sprintf("%s@%d cannot be run now: %s", name, number, e.Message)
+	return &e
+}
+
+func disabled(r *cache.Release) error {
+	return script.Errorf(script.Disabled, "script", "%s is disabled; its owner can enable it: scriptctl enable %s", r.Name, r.Name)
+}
+
+func (x *Executor) notFound(name script.Name) error {
+	if x.table.Len() == 0 {
+		return script.Errorf(script.NotFound, "script", "%s is not on this agent, which has no scripts yet: has it ever reached its registry?", name)
+	}
+	return script.Errorf(script.NotFound, "script", "%s is not on this agent; publish it, or see what there is: scriptctl list", name)
+}
+
+func listOf(numbers []uint64) string {
+	text := make([]string, len(numbers))
+	for i, n := range numbers {
+		text[i] = fmt.Sprint(n)
+	}
+	return strings.Join(text, ", ")
+}
+
+// List implements gateway.Executor.
+func (x *Executor) List() []gateway.Script {
+	releases := x.table.Sorted()
+	scripts := make([]gateway.Script, len(releases))
+	for i, r := range releases {
+		scripts[i] = gateway.Script{
+			Name: r.Name, Revision: r.Revision, Active: r.Active,
+			Pinned: r.Pinned, Enabled: r.Enabled, Trigger: r.Trigger,
+		}
+	}
+	return scripts
+}
+
+// Position implements gateway.Executor.
+func (x *Executor) Position() gateway.Position { return x.position(time.Now()) }
+
+// kindOf is script.KindOf, with what a canceled caller gets.
+func kindOf(err error) script.Kind {
+	if errors.Is(err, context.Canceled) && script.KindOf(err) == script.Internal {
+		return script.Timeout
+	}
+	return script.KindOf(err)
+}

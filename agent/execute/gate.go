@@ -1,0 +1,51 @@
+package execute
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// gate admits a number of calls at once and lets a number wait, first come
+// first served.
+type gate struct {
+	slots      chan struct{} // one element a running call
+	waiting    *atomic.Int64
+	maxWaiting int64
+}
+
+func newGate(running, waiting int) gate {
+	return gate{slots: make(chan struct{}, running), waiting: new(atomic.Int64), maxWaiting: int64(waiting)}
+}
+
+// enter returns nil when it is the call's turn; the caller then calls leave. It
+// waits at most patience.
+func (g gate) enter(ctx context.Context, patience time.Duration) error {
+	if ctx.Err() != nil {
+		return script.Errorf(script.Timeout, "", "the call's time ran out before it began: %w", context.Cause(ctx))
+	}
+	select {
+	case g.slots <- struct{}{}:
+		return nil
+	default:
+	}
+	if g.waiting.Add(1) > g.maxWaiting {
+		g.waiting.Add(-1)
+		return script.Errorf(script.Overloaded, "", "%d calls are running and %d are waiting, the most that this agent takes: try again", cap(g.slots), g.maxWaiting)
+	}
+	defer g.waiting.Add(-1)
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case g.slots <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return script.Errorf(script.Overloaded, "", "the call's time ran out while it waited for its turn: %w", context.Cause(ctx))
+	case <-timer.C:
+		return script.Errorf(script.Overloaded, "", "the call waited %v for its turn, as long as it may run: try again", patience)
+	}
+}
+
+func (g gate) leave() { <-g.slots }

@@ -1,0 +1,369 @@
+package follow
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	eventv1 "github.com/scriptorium-dev/scriptorium/proto/event/v1"
+	scriptv1 "github.com/scriptorium-dev/scriptorium/proto/script/v1"
+	"github.com/scriptorium-dev/scriptorium/proto/wire"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+const (
+	fetchAtOnce  = 1000             // digests in one request
+	fetchTimeout = 30 * time.Second // without anything coming
+	// bulk is the number of releases from which the programs in use are not
+	// made to give way for those that come.
+	bulk = 64
+)
+
+// applier makes releases live. It is used by one goroutine at a time: that of
+// the job in progress, or the loop while there is none.
+type applier struct {
+	state    State
+	registry Registry
+	log      *slog.Logger
+	metrics  *metrics
+	random   *rand.Rand
+
+	failing map[string]*failing
+	changed bool // failing, since the last outcome
+}
+
+// failing is a release that could not be made live. It is tried again if the
+// reason may pass, until it succeeds or the registry has a newer one.
+type failing struct {
+	item     Item
+	err      error
+	passing  bool
+	attempts int
+	at       time.Time
+}
+
+// candidate is a release on its way.
+type candidate struct {
+	Item
+	ready bool // prepared
+	err   error
+}
+
+func newApplier(cfg Config, m *metrics, random *rand.Rand) applier {
+	a := applier{
+		state: cfg.State, registry: cfg.Registry, log: cfg.Log, metrics: m,
+		random:  random,
+		failing: map[string]*failing{},
+	}
+	lost := script.Errorf(script.Unavailable, "", "its source was lost from disk and is being fetched again")
+	for _, r := range cfg.State.Incomplete() {
+		o := wire.FromReleaseObject(r)
+		a.fail(time.Now(), &candidate{Item: Item{Object: o, Release: r}, err: lost})
+	}
+	return a
+}
+
+// events applies events that follow one another, as one change.
+func (a *applier) events(ctx context.Context, from Cursor, events []*eventv1.Event) outcome {
+	out := outcome{kind: jobApply, began: time.Now(), cursor: from}
+	var objects []*eventv1.Object
+	var sources []*scriptv1.Source
+	for _, e := range events {
+		objects = append(objects, e.GetObjects()...)
+		sources = append(sources, e.GetSources()...)
+	}
+	var chosen selection
+	a.choose(&chosen, objects, false)
+	a.ready(ctx, chosen.candidates, a.verified(sources))
+	_ = a.commit(chosen.candidates, nil) // each candidate has the error, and is tried again
+	if ctx.Err() != nil {                // stopping: what was interrupted must come again
+		out.err = context.Cause(ctx)
+		return out
+	}
+	out.cursor.Revision = script.Revision(events[len(events)-1].GetRevision())
+	a.saveCursor(out.cursor)
+	a.metrics.events.Add(float64(len(events)))
+	return out
+}
+
+// retry tries again what is due.
+func (a *applier) retry(ctx context.Context, at Cursor) outcome {
+	now := time.Now()
+	out := outcome{kind: jobRetry, began: now, cursor: at}
+	var candidates []*candidate
+	for _, f := range a.failing {
+		if f.passing && !f.at.After(now) {
+			candidates = append(candidates, &candidate{Item: f.item})
+		}
+	}
+	a.ready(ctx, candidates, nil)
+	if ctx.Err() != nil {
+		out.err = context.Cause(ctx)
+		return out
+	}
+	_ = a.commit(candidates, nil) // as above
+	a.saveCursor(at)
+	return out
+}
+
+// selection is the newest release of each key among objects.
+type selection struct {
+	candidates []*candidate
+	at         map[string]int
+}
+
+// choose adds those of the objects that are newer than what is known. All are
+// newer than those of another fleet.
+func (a *applier) choose(s *selection, objects []*eventv1.Object, otherFleet bool) {
+	if s.at == nil {
+		s.at = map[string]int{}
+	}
+	for _, o := range objects {
+		r, ok, err := wire.ToReleaseObject(o)
+		switch {
+		case err != nil:
+			a.metrics.malformed.Inc()
+			r = script.Release{Revision: script.Revision(o.GetRevision())}
+		case !ok:
+			continue // of a kind that this software does not know
+		}
+		if !otherFleet && r.Revision <= a.known(o.GetKey()) {
+			continue
+		}
+		c := &candidate{Item: Item{Object: o, Release: r}, err: err}
+		i, twice := s.at[o.GetKey()]
+		switch {
+		case !twice:
+			s.at[o.GetKey()] = len(s.candidates)
+			s.candidates = append(s.candidates, c)
+		case r.Revision > s.candidates[i].Release.Revision:
+			s.candidates[i] = c
+		}
+	}
+}
+
+// known returns the newest revision of the key that was applied or tried.
+func (a *applier) known(key string) script.Revision {
+	known := a.state.Revision(key)
+	if f := a.failing[key]; f != nil {
+		known = max(known, f.item.Release.Revision)
+	}
+	return known
+}
+
+// ready brings the sources of the candidates and compiles them. What cannot be
+// made ready gets an error.
+func (a *applier) ready(ctx context.Context, candidates []*candidate, sources map[script.Digest][]byte) {
+	todo := slices.DeleteFunc(slices.Clone(candidates), func(c *candidate) bool {
+		return c.ready || c.err != nil || c.Release.Deleted
+	})
+	if len(todo) == 0 {
+		return
+	}
+	sources, fetchErr := a.bring(ctx, todo, sources)
+	putErr := a.state.PutSources(sources)
+	var g errgroup.Group
+	g.SetLimit(runtime.GOMAXPROCS(0))
+	for _, c := range todo {
+		d := c.Release.Active.Digest
+		_, here := sources[d]
+		switch {
+		case here && putErr != nil:
+			c.err = script.Errorf(script.Unavailable, "disk", "its source cannot be stored: %w", putErr)
+			continue
+		case !here && !a.state.HasSource(d):
+			c.err = fetchErr
+			if c.err == nil {
+				c.err = script.Errorf(script.Unavailable, "", "the registry did not send its source %v", d)
+			}
+			continue
+		}
+		g.Go(func() error {
+			c.err = a.state.Prepare(ctx, c.Release, sources[d], len(todo) > bulk)
+			c.ready = c.err == nil
+			return nil
+		})
+	}
+	_ = g.Wait() // each candidate has its own error
+}
+
+// bring returns those of the sources that the candidates need and the state
+// lacks, fetched if they are not given. The error says why some are missing.
+func (a *applier) bring(ctx context.Context, candidates []*candidate, given map[script.Digest][]byte) (map[script.Digest][]byte, error) {
+	needed := map[script.Digest][]byte{}
+	var missing []script.Digest
+	for _, c := range candidates {
+		d := c.Release.Active.Digest
+		if _, seen := needed[d]; seen || a.state.HasSource(d) {
+			continue
+		}
+		needed[d] = given[d]
+		if needed[d] == nil {
+			missing = append(missing, d)
+		}
+	}
+	var err error
+	for part := range slices.Chunk(missing, fetchAtOnce) {
+		if err = a.fetch(ctx, part, needed); err != nil {
+			break
+		}
+	}
+	for d, content := range needed {
+		if content == nil {
+			delete(needed, d)
+		}
+	}
+	return needed, err
+}
+
+func (a *applier) fetch(ctx context.Context, digests []script.Digest, into map[script.Digest][]byte) error {
+	ctx, idle := withIdleTimeout(ctx, fetchTimeout)
+	defer idle.stop()
+	for src, err := range a.registry.FetchSources(ctx, digests) {
+		if err != nil {
+			err = idle.explain(err)
+			return script.Errorf(script.Unavailable, "", "its source cannot be fetched: %w", err)
+		}
+		idle.reset()
+		for d, content := range a.verified([]*scriptv1.Source{src}) {
+			if _, wanted := into[d]; wanted {
+				into[d] = content
+			}
+		}
+	}
+	return nil
+}
+
+// verified returns the sources whose content has the digest that they claim.
+func (a *applier) verified(sources []*scriptv1.Source) map[script.Digest][]byte {
+	good := make(map[script.Digest][]byte, len(sources))
+	for _, src := range sources {
+		d, err := wire.ToDigest(src.GetDigest())
+		if err != nil || script.DigestOf(src.GetContent()) != d {
+			a.metrics.malformed.Inc()
+			a.log.Warn("a source does not have the digest that it came with; it is ignored", "digest", d.String())
+			continue
+		}
+		content := src.GetContent()
+		if content == nil {
+			content = []byte{} // an empty source is one
+		}
+		good[d] = content
+	}
+	return good
+}
+
+// commit makes live what is ready, removes what is gone, and remembers what
+// failed.
+func (a *applier) commit(candidates []*candidate, removed []script.Name) error {
+	var put []Item
+	for _, c := range candidates {
+		switch {
+		case c.err != nil:
+		case c.Release.Deleted:
+			removed = append(removed, c.Release.Name)
+		default:
+			put = append(put, c.Item)
+		}
+	}
+	var err error
+	if len(put)+len(removed) > 0 {
+		err = a.state.Commit(put, removed)
+	}
+	now := time.Now()
+	for _, c := range candidates {
+		if c.err == nil && err != nil {
+			c.err = script.Errorf(script.Unavailable, "disk", "it cannot be stored, and nothing goes live that is not: %w", err)
+		}
+		if c.err != nil {
+			a.fail(now, c)
+			continue
+		}
+		a.pass(c)
+	}
+	return err
+}
+
+func (a *applier) fail(now time.Time, c *candidate) {
+	key := c.Object.GetKey()
+	f := a.failing[key]
+	if f == nil || f.item.Release.Revision != c.Release.Revision {
+		f = &failing{item: c.Item}
+		a.failing[key] = f
+	}
+	if f.err == nil || f.err.Error() != c.err.Error() {
+		a.changed = true
+		a.log.Warn("a release cannot be made live; the one before it stays", "key", key, "revision", c.Object.GetRevision(), "error", c.err)
+	}
+	f.err = c.err
+	switch script.KindOf(c.err) {
+	case script.Script, script.Limit, script.Invalid:
+		f.passing = false
+	default:
+		f.passing = true
+	}
+	wait := min(retryMax, backoffMin<<min(f.attempts, 10))
+	f.at = now.Add(wait/2 + time.Duration(a.random.Int64N(int64(wait))))
+	f.attempts++
+}
+
+func (a *applier) pass(c *candidate) {
+	key := c.Object.GetKey()
+	if _, was := a.failing[key]; was {
+		delete(a.failing, key)
+		a.changed = true
+	}
+	a.log.Debug("release is live", "key", key, "revision", c.Object.GetRevision(), "version", c.Release.Active.Number)
+}
+
+// retryAt returns when the first of what failed is to be tried again; zero:
+// never.
+func (a *applier) retryAt() time.Time {
+	var at time.Time
+	for _, f := range a.failing {
+		if f.passing {
+			at = earlier(at, f.at)
+		}
+	}
+	return at
+}
+
+// saveCursor keeps the cursor, but short of what failed: after a restart that
+// has to come again. That the cursor cannot be kept is no reason to stop: it
+// then lags behind what is kept, and more comes again than is needed.
+func (a *applier) saveCursor(c Cursor) {
+	for _, f := range a.failing {
+		c.Revision = min(c.Revision, f.item.Release.Revision-1)
+	}
+	c.Revision = max(c.Revision, 0)
+	if err := a.state.SaveCursor(c); err != nil {
+		a.log.Warn("the cursor cannot be stored; a restart will fetch more than it needs", "error", err)
+	}
+}
+
+// leave adds to an outcome how the applier is left behind.
+func (a *applier) leave(out outcome) outcome {
+	out.changed, out.failures, out.retryAt = a.changed, a.failures(), a.retryAt()
+	a.changed = false
+	return out
+}
+
+// failures that stand, the oldest revision first.
+func (a *applier) failures() []*eventv1.Failure {
+	list := make([]*eventv1.Failure, 0, len(a.failing))
+	for key, f := range a.failing {
+		list = append(list, &eventv1.Failure{
+			Key: key, Revision: int64(f.item.Release.Revision), Error: wire.FromError(f.err),
+		})
+	}
+	slices.SortFunc(list, func(x, y *eventv1.Failure) int {
+		return cmp.Or(cmp.Compare(x.GetRevision(), y.GetRevision()), cmp.Compare(x.GetKey(), y.GetKey()))
+	})
+	return list
+}

@@ -1,0 +1,298 @@
+// Package follow keeps an agent current: it takes in the registry's feed,
+// notices what is missing from it and fetches that, makes releases live one by
+// one, and reports how far it has come.
+//
+// docs/architecture.md has the protocol. In short: every event names the one
+// before it, so a gap shows; a beacon says each second where the feed is, so a
+// silent loss shows; whatever shows is mended by a Sync with the registry, which
+// is also what is polled while no beacon is heard. The cursor moves over what
+// has been applied and over nothing else.
+package follow
+
+import (
+	"context"
+	"iter"
+	"log/slog"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	eventv1 "github.com/scriptorium-dev/scriptorium/proto/event/v1"
+	registryv1 "github.com/scriptorium-dev/scriptorium/proto/registry/v1"
+	scriptv1 "github.com/scriptorium-dev/scriptorium/proto/script/v1"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// Cursor is a position in the feed of one fleet. The zero Cursor is before
+// everything.
+type Cursor struct {
+	Fleet    string
+	Revision script.Revision
+}
+
+// Registry is what the follower asks of the registry. Errors of a stream end it.
+type Registry interface {
+	// Sync streams what changed since the cursor; see registry.v1.Feed.
+	Sync(ctx context.Context, since Cursor, withoutSources bool) iter.Seq2[*registryv1.SyncResponse, error]
+	// FetchSources streams those of the sources that the registry has.
+	FetchSources(ctx context.Context, digests []script.Digest) iter.Seq2[*scriptv1.Source, error]
+}
+
+// Feed is where the registry's announcements come from. It may lose, double,
+// delay and reorder them.
+type Feed interface {
+	// Subscribe hands every message to h until ctx is done. It returns when the
+	// subscription is in place, or at once while there is no connection.
+	Subscribe(ctx context.Context, h Handler) error
+}
+
+// Handler takes in what a Feed delivers. Its methods return at once and may be
+// called from any goroutine.
+type Handler interface {
+	Event(*eventv1.Event)
+	Beacon(*eventv1.Beacon)
+	RollCall(*eventv1.RollCall)
+	// Lost says that messages were lost on the way.
+	Lost()
+	// Malformed says that a message could not be read. That it was one of the
+	// feed would show as a gap.
+	Malformed()
+	// Connected says that the connection is there, anew or again, or is gone.
+	Connected(bool)
+}
+
+// Reporter sends status to the registry. A report that is lost is made up for
+// by the next.
+type Reporter interface {
+	Report(ctx context.Context, s *eventv1.Status) error
+}
+
+// Item is a release and the object that carried it.
+type Item struct {
+	Object  *eventv1.Object
+	Release script.Release
+}
+
+// State is the agent's own: what it keeps and what it runs. The follower is its
+// only writer, and calls these methods from one goroutine at a time, Prepare
+// excepted. Errors that are not a *script.Error of kind Script, Limit or
+// Invalid are taken to pass: what failed is tried again.
+type State interface {
+	// Cursor that was kept last.
+	Cursor() Cursor
+	// Revision of the live release with the key; 0 if there is none.
+	Revision(key string) script.Revision
+	// Live yields the keys of the live releases.
+	Live() iter.Seq[string]
+	// Incomplete returns live releases whose active source was lost.
+	Incomplete() []script.Release
+	// HasSource reports whether the source is kept.
+	HasSource(d script.Digest) bool
+	// PutSources keeps verified sources, durably.
+	PutSources(sources map[script.Digest][]byte) error
+	// Prepare compiles the active version. The source is given if it is at
+	// hand, else it is one of those kept. In bulk, nothing that is in use gives
+	// way for it. It may be called concurrently.
+	Prepare(ctx context.Context, r script.Release, source []byte, bulk bool) error
+	// Commit makes items durable and then live, and removes the others. After
+	// an error nothing of it is live.
+	Commit(put []Item, removed []script.Name) error
+	// SaveCursor keeps the cursor, durably.
+	SaveCursor(c Cursor) error
+}
+
+// Config of a Follower.
+type Config struct {
+	Agent    string            // the agent's name
+	Labels   map[string]string // go with each status
+	Software string            // the version of this software
+
+	State    State
+	Registry Registry
+	Feed     Feed
+	Reporter Reporter
+
+	Log     *slog.Logger
+	Metrics prometheus.Registerer // may be nil
+	// Seed of the jitter; 0 means a random one.
+	Seed uint64
+}
+
+// Follower follows the feed of one registry.
+type Follower struct {
+	cfg     Config
+	log     *slog.Logger
+	inbox   inbox
+	machine machine
+	applier applier
+	status  status
+	metrics *metrics
+	done    chan outcome
+	retryAt time.Time // of what failed
+
+	standing atomic.Pointer[standing]
+	synced   atomic.Bool
+}
+
+// standing is how far the follower has come, for all to read.
+type standing struct {
+	revision script.Revision
+	current  time.Time // when it was last known to be current; zero: never
+}
+
+// New returns a follower that starts from the state's cursor. It fails only if
+// its metrics are registered already.
+func New(cfg Config) (*Follower, error) {
+	seed := cfg.Seed
+	if seed == 0 {
+		seed = rand.Uint64()
+	}
+	f := &Follower{cfg: cfg, log: cfg.Log, done: make(chan outcome, 1)}
+	m, err := newMetrics(cfg.Metrics, f)
+	if err != nil {
+		return nil, err
+	}
+	f.metrics = m
+	f.inbox.init()
+	random := rand.New(rand.NewPCG(seed, 0))
+	f.machine = machine{cursor: cfg.State.Cursor(), random: random, metrics: m}
+	f.applier = newApplier(cfg, m, rand.New(rand.NewPCG(seed, 1)))
+	f.status = newStatus(cfg, random)
+	left := f.applier.leave(outcome{})
+	f.retryAt, f.status.failures = left.retryAt, left.failures
+	f.publish()
+	return f, nil
+}
+
+// Position returns the revision that is activated, and how long ago it was
+// known to be the registry's newest: negative if it never was since New.
+func (f *Follower) Position(now time.Time) (script.Revision, time.Duration) {
+	s := f.standing.Load()
+	if s.current.IsZero() {
+		return s.revision, -1
+	}
+	return s.revision, max(0, now.Sub(s.current))
+}
+
+// Synced reports whether the registry has answered since New.
+func (f *Follower) Synced() bool { return f.synced.Load() }
+
+// Run follows until ctx is done; it then says that the agent is leaving and
+// returns. It returns an error only if the feed cannot be subscribed to at all,
+// which no waiting would mend. Run is called once.
+func (f *Follower) Run(ctx context.Context) error {
+	now := time.Now()
+	f.machine.start(now)
+	f.status.changed()
+	if err := f.cfg.Feed.Subscribe(ctx, &f.inbox); err != nil {
+		return err
+	}
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		now = time.Now()
+		f.takeIn(now)
+		if j, ok := f.machine.next(now, f.retryAt); ok {
+			go func() { f.done <- f.work(ctx, j) }()
+		}
+		f.report(ctx, now)
+		timer.Reset(f.wake().Sub(now))
+		select {
+		case <-ctx.Done():
+			f.leave(ctx)
+			return nil
+		case out := <-f.done:
+			f.finish(time.Now(), out)
+		case <-f.inbox.signal:
+		case <-timer.C:
+		}
+	}
+}
+
+// takeIn hands what came in to the machine.
+func (f *Follower) takeIn(now time.Time) {
+	in := f.inbox.take()
+	for _, m := range in.messages {
+		switch body := m.body.(type) {
+		case *eventv1.Event:
+			f.machine.event(now, body)
+		case *eventv1.Beacon:
+			f.machine.beacon(m.at, body)
+		}
+	}
+	f.metrics.malformed.Add(float64(in.malformed))
+	if in.lost {
+		f.machine.lose()
+	}
+	if in.rollCall || in.connected {
+		f.status.called(now)
+	}
+	f.publish()
+}
+
+// work does one job, on a goroutine of its own: there is one at a time, so that
+// the loop goes on listening and reporting while a disk or the registry is slow.
+func (f *Follower) work(ctx context.Context, j job) outcome {
+	var out outcome
+	switch j.kind {
+	case jobSync:
+		out = f.applier.sync(ctx, j.cursor)
+	case jobApply:
+		out = f.applier.events(ctx, j.cursor, j.events)
+	default:
+		out = f.applier.retry(ctx, j.cursor)
+	}
+	return f.applier.leave(out)
+}
+
+func (f *Follower) finish(now time.Time, out outcome) {
+	before := f.machine.cursor
+	f.machine.finish(now, out)
+	if out.kind == jobSync && out.err == nil {
+		f.synced.Store(true)
+	}
+	if out.err != nil && out.kind == jobSync {
+		f.log.Warn("sync with the registry failed; what is live stays live", "error", out.err, "retry_in", f.machine.due.Sub(now))
+	}
+	f.retryAt, f.status.failures = out.retryAt, out.failures
+	if out.changed || before != f.machine.cursor {
+		f.status.changed()
+	}
+	f.publish()
+}
+
+// publish lets others see how far the follower has come.
+func (f *Follower) publish() {
+	s := standing{revision: f.machine.cursor.Revision, current: f.machine.current}
+	if old := f.standing.Load(); old == nil || *old != s {
+		f.standing.Store(&s)
+	}
+}
+
+func (f *Follower) wake() time.Time {
+	return earlier(f.status.wake(), f.machine.wake(f.retryAt))
+}
+
+func (f *Follower) report(ctx context.Context, now time.Time) {
+	if !f.status.due(now) {
+		return
+	}
+	if err := f.cfg.Reporter.Report(ctx, f.status.compose(now, f.machine.cursor, false)); err != nil {
+		f.log.Debug("status not sent; the next one makes up for it", "error", err)
+	}
+}
+
+// leave waits for the job in progress, whose context is done, and tells the
+// registry not to wait for this agent.
+func (f *Follower) leave(ctx context.Context) {
+	if f.machine.busy {
+		f.finish(time.Now(), <-f.done)
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer cancel()
+	if err := f.cfg.Reporter.Report(ctx, f.status.compose(time.Now(), f.machine.cursor, true)); err != nil {
+		f.log.Debug("could not say good-bye", "error", err)
+	}
+}

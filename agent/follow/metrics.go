@@ -1,0 +1,55 @@
+package follow
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+type metrics struct {
+	events, duplicates, foreign, malformed, syncs, syncsFailed prometheus.Counter
+}
+
+func newMetrics(reg prometheus.Registerer, f *Follower) (*metrics, error) {
+	var all []prometheus.Collector
+	counter := func(name, help string) prometheus.Counter {
+		c := prometheus.NewCounter(prometheus.CounterOpts{Name: "scriptorium_agent_" + name, Help: help})
+		all = append(all, c)
+		return c
+	}
+	m := &metrics{
+		events:      counter("events_total", "Events of the feed that were applied."),
+		duplicates:  counter("duplicate_events_total", "Events that had been applied or were waiting already."),
+		foreign:     counter("foreign_messages_total", "Messages of another fleet, which changed nothing."),
+		malformed:   counter("malformed_total", "Objects and sources that were not what they should be."),
+		syncs:       counter("syncs_total", "Syncs with the registry that succeeded."),
+		syncsFailed: counter("syncs_failed_total", "Syncs with the registry that failed."),
+	}
+	if reg == nil {
+		return m, nil
+	}
+	all = append(all,
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "scriptorium_agent_activated_revision", Help: "The revision that is activated.",
+		}, func() float64 {
+			revision, _ := f.Position(time.Now())
+			return float64(revision)
+		}),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "scriptorium_agent_staleness_seconds", Help: "Time since the agent last knew that it was current; -1: never since its start.",
+		}, func() float64 {
+			_, staleness := f.Position(time.Now())
+			if staleness < 0 {
+				return -1
+			}
+			return staleness.Seconds()
+		}),
+	)
+	for _, c := range all {
+		if err := reg.Register(c); err != nil {
+			return nil, fmt.Errorf("register the follower's metrics: %w", err)
+		}
+	}
+	return m, nil
+}

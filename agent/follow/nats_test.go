@@ -1,0 +1,193 @@
+package follow_test
+
+import (
+	"context"
+	"net"
+	"net/url"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/scriptorium-dev/scriptorium/agent/follow"
+	eventv1 "github.com/scriptorium-dev/scriptorium/proto/event/v1"
+	"github.com/scriptorium-dev/scriptorium/proto/wire"
+)
+
+// patience with what happens outside of this process's clock.
+const patience = 20 * time.Second
+
+// natsServer starts a server on the port, any if it is -1.
+func natsServer(t *testing.T, port int) *server.Server {
+	t.Helper()
+	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: port, NoLog: true, NoSigs: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Start()
+	if !s.ReadyForConnections(patience) {
+		t.Fatal("the NATS server does not start")
+	}
+	t.Cleanup(s.Shutdown)
+	return s
+}
+
+func portOf(t *testing.T, s *server.Server) int {
+	t.Helper()
+	u, err := url.Parse(s.ClientURL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	port, err := strconv.Atoi(u.Port())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return port
+}
+
+// heard collects what a feed delivers.
+type heard chan string
+
+func (h heard) Event(e *eventv1.Event) { h <- "event " + strconv.FormatInt(e.GetRevision(), 10) }
+
+func (h heard) Beacon(b *eventv1.Beacon)   { h <- "beacon " + strconv.FormatInt(b.GetHeadRevision(), 10) }
+func (h heard) RollCall(*eventv1.RollCall) { h <- "roll call" }
+func (h heard) Lost()                      { h <- "lost" }
+func (h heard) Malformed()                 { h <- "malformed" }
+
+func (h heard) Connected(is bool) { h <- "connected " + strconv.FormatBool(is) }
+
+func (h heard) expect(t *testing.T, want ...string) {
+	t.Helper()
+	for _, w := range want {
+		select {
+		case got := <-h:
+			if got != w {
+				t.Fatalf("heard %q, want %q", got, w)
+			}
+		case <-time.After(patience):
+			t.Fatalf("%q never came", w)
+		}
+	}
+}
+
+// publisher is another client of the server.
+func publisher(t *testing.T, s *server.Server) (*nats.Conn, func(subject string, m proto.Message)) {
+	t.Helper()
+	conn, err := nats.Connect(s.ClientURL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Close)
+	return conn, func(subject string, m proto.Message) {
+		t.Helper()
+		data, err := wire.Seal(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := conn.Publish(subject, data); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestNATS(t *testing.T) {
+	s := natsServer(t, -1)
+	subjects := wire.Subjects{Prefix: "test"}
+	feed := &follow.NATS{URLs: []string{s.ClientURL()}, Subjects: subjects, Agent: "node-1.example", Log: quiet}
+	if err := feed.Report(t.Context(), &eventv1.Status{}); err == nil {
+		t.Error("reported without a connection")
+	}
+	h := make(heard, 100)
+	if err := feed.Subscribe(t.Context(), h); err != nil {
+		t.Fatal(err)
+	}
+	defer feed.Close()
+	h.expect(t, "connected true")
+
+	conn, publish := publisher(t, s)
+	for i := range int64(20) {
+		publish(subjects.Event(), &eventv1.Event{Revision: i})
+		publish(subjects.Beacon(), &eventv1.Beacon{HeadRevision: i})
+	}
+	for i := range 20 {
+		h.expect(t, "event "+strconv.Itoa(i), "beacon "+strconv.Itoa(i))
+	}
+	publish(subjects.RollCall(), &eventv1.RollCall{})
+	publish(subjects.Beacon(), &eventv1.Event{Revision: 1}) // not what the subject says
+	if err := conn.Publish(subjects.Event(), []byte("\xff\xff rubbish")); err != nil {
+		t.Fatal(err)
+	}
+	if err := conn.Publish(subjects.Event(), nil); err != nil {
+		t.Fatal(err)
+	}
+	publish("test.feed.unknown", &eventv1.Beacon{})
+	publish(subjects.Event(), &eventv1.Event{Revision: 99})
+	h.expect(t, "roll call", "malformed", "malformed", "malformed", "event 99")
+
+	statuses, err := conn.SubscribeSync(subjects.AllStatus())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := conn.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	if err := feed.Report(t.Context(), &eventv1.Status{Agent: "node-1.example", Leaving: true}); err != nil {
+		t.Fatal(err)
+	}
+	feed.Close() // what was reported is on its way before
+	msg, err := statuses.NextMsg(patience)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var status eventv1.Status
+	if err := wire.Open(msg.Data, &status); err != nil || !status.GetLeaving() || msg.Subject != "test.status.node-1.example" {
+		t.Errorf("%s: %v, %v", msg.Subject, &status, err)
+	}
+}
+
+func TestNATSComesAndGoes(t *testing.T) {
+	// A port on which nothing listens yet.
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := l.Addr().(*net.TCPAddr).Port
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	subjects := wire.Subjects{Prefix: "test"}
+	feed := &follow.NATS{URLs: []string{"nats://127.0.0.1:" + strconv.Itoa(port)}, Subjects: subjects, Agent: "n", Log: quiet}
+	h := make(heard, 100)
+	if err := feed.Subscribe(context.Background(), h); err != nil {
+		t.Fatalf("with the server down: %v", err)
+	}
+	defer feed.Close()
+	for range 2 {
+		s := natsServer(t, port)
+		h.expect(t, "connected true")
+		_, publish := publisher(t, s)
+		publish(subjects.Event(), &eventv1.Event{Revision: 7})
+		h.expect(t, "event 7")
+		if err := feed.Report(t.Context(), &eventv1.Status{}); err != nil {
+			t.Error(err)
+		}
+		s.Shutdown()
+		s.WaitForShutdown()
+		h.expect(t, "connected false")
+	}
+	if portOf(t, natsServer(t, port)) != port {
+		t.Error("another port")
+	}
+	h.expect(t, "connected true")
+}
+
+func TestNATSMisconfigured(t *testing.T) {
+	feed := &follow.NATS{URLs: []string{"nats://\x7f:what"}, Agent: "n", Log: quiet}
+	if err := feed.Subscribe(t.Context(), make(heard, 1)); err == nil {
+		t.Error("no error")
+	}
+}

@@ -1,0 +1,205 @@
+package follow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"strings"
+	"time"
+
+	eventv1 "github.com/scriptorium-dev/scriptorium/proto/event/v1"
+	registryv1 "github.com/scriptorium-dev/scriptorium/proto/registry/v1"
+	scriptv1 "github.com/scriptorium-dev/scriptorium/proto/script/v1"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// stageBytes of sources are held in memory at most while a sync streams; then
+// they go to disk, where they wait for their releases.
+const stageBytes = 32 << 20
+
+// sync brings the state from the cursor to the registry's head. Releases go live
+// when the whole answer is in; after an error nothing has changed, but for
+// sources that wait on disk.
+func (a *applier) sync(ctx context.Context, from Cursor) outcome {
+	out := outcome{kind: jobSync, began: time.Now(), cursor: from}
+	answer, err := a.receive(ctx, from)
+	if err != nil {
+		out.err = err
+		return out
+	}
+	otherFleet := answer.head.Fleet != from.Fleet
+	if otherFleet && from.Fleet != "" {
+		a.log.Warn("the registry belongs to another fleet now; its snapshot replaces everything", "was", from.Fleet, "is", answer.head.Fleet)
+	}
+	before := a.failing
+	if otherFleet {
+		a.failing, a.changed = map[string]*failing{}, true
+	}
+	gone := a.goneFrom(answer)
+	a.ready(ctx, answer.chosen.candidates, answer.sources)
+	if err = context.Cause(ctx); err == nil {
+		err = a.commit(answer.chosen.candidates, gone)
+		if len(gone) == 0 && !otherFleet {
+			err = nil // what failed is tried again by itself
+		}
+	}
+	if err != nil {
+		// Nothing but another full answer says what is gone, so what failed
+		// before must not be forgotten for this one.
+		a.failing, out.err = before, err
+		return out
+	}
+	a.forget(answer)
+	out.cursor = answer.head
+	a.saveCursor(out.cursor)
+	return out
+}
+
+// answer is what a Sync brought.
+type answer struct {
+	head    Cursor
+	full    bool
+	keys    map[string]struct{} // of all objects, when full
+	chosen  selection
+	sources map[script.Digest][]byte
+	bytes   int
+}
+
+// receive takes in the whole stream.
+func (a *applier) receive(ctx context.Context, from Cursor) (*answer, error) {
+	ctx, idle := withIdleTimeout(ctx, fetchTimeout)
+	defer idle.stop()
+	all := &answer{keys: map[string]struct{}{}, sources: map[script.Digest][]byte{}}
+	// Whoever lost its cursor still has its sources.
+	without := from == Cursor{} && hasAny(a.state.Live())
+	for resp, err := range a.registry.Sync(ctx, from, without) {
+		if err != nil {
+			return nil, idle.explain(err)
+		}
+		idle.pause()
+		if err := all.begin(resp, from); err != nil {
+			return nil, err
+		}
+		a.take(ctx, all, from, resp.GetObjects(), resp.GetSources())
+		idle.reset()
+	}
+	switch {
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	case all.head.Fleet == "":
+		return nil, errors.New("the registry ended its answer before it began")
+	}
+	return all, nil
+}
+
+// begin takes in what every response says of the answer, and refuses what no
+// sound registry says.
+func (all *answer) begin(resp *registryv1.SyncResponse, from Cursor) error {
+	head := Cursor{Fleet: resp.GetFleet(), Revision: script.Revision(resp.GetHeadRevision())}
+	switch {
+	case head.Fleet == "":
+		return errors.New("the registry does not say which fleet it belongs to")
+	case all.head.Fleet != "" && (all.head.Fleet != head.Fleet || all.full != resp.GetFull()):
+		return errors.New("the registry contradicts itself within one answer")
+	case head.Fleet != from.Fleet && !resp.GetFull():
+		return script.Errorf(script.Invalid, "fleet", "the registry of fleet %.80q sent a difference to a follower of fleet %.80q", head.Fleet, from.Fleet)
+	case head.Fleet == from.Fleet && head.Revision < from.Revision:
+		return script.Errorf(script.Conflict, "head_revision",
+			"the registry is at revision %d, behind this agent's %d: was it restored from a backup? Restore with a revision bump, or remove the agent's state folder",
+			head.Revision, from.Revision)
+	}
+	all.head, all.full = head, resp.GetFull()
+	return nil
+}
+
+// take adds objects and sources to the answer. When the sources grow too large
+// for memory, the releases so far are made ready, which stores them.
+func (a *applier) take(ctx context.Context, all *answer, from Cursor, objects []*eventv1.Object, sources []*scriptv1.Source) {
+	if all.full {
+		for _, o := range objects {
+			all.keys[o.GetKey()] = struct{}{}
+		}
+	}
+	a.choose(&all.chosen, objects, all.head.Fleet != from.Fleet)
+	for d, content := range a.verified(sources) {
+		all.sources[d] = content
+		all.bytes += len(content)
+	}
+	if all.bytes >= stageBytes {
+		a.ready(ctx, all.chosen.candidates, all.sources)
+		all.sources, all.bytes = map[script.Digest][]byte{}, 0
+	}
+}
+
+// forget drops what failed of scripts that a full answer leaves out.
+func (a *applier) forget(all *answer) {
+	for key := range a.failing {
+		if _, there := all.keys[key]; all.full && !there {
+			delete(a.failing, key)
+			a.changed = true
+		}
+	}
+}
+
+// goneFrom returns the live scripts that a full answer leaves out.
+func (a *applier) goneFrom(all *answer) []script.Name {
+	if !all.full {
+		return nil
+	}
+	var gone []script.Name
+	for key := range a.state.Live() {
+		if _, there := all.keys[key]; there {
+			continue
+		}
+		if name, err := nameOf(key); err == nil {
+			gone = append(gone, name)
+		}
+	}
+	return gone
+}
+
+// nameOf returns the script whose release has the key.
+func nameOf(key string) (script.Name, error) {
+	return script.ParseName(strings.TrimPrefix(key, "releases/"))
+}
+
+func hasAny(keys iter.Seq[string]) bool {
+	for range keys {
+		return true
+	}
+	return false
+}
+
+// idleTimeout cancels a context when nothing came for a while.
+type idleTimeout struct {
+	timer  *time.Timer
+	after  time.Duration
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+}
+
+var errIdle = errors.New("the registry fell silent")
+
+func withIdleTimeout(parent context.Context, after time.Duration) (context.Context, idleTimeout) {
+	ctx, cancel := context.WithCancelCause(parent)
+	timer := time.AfterFunc(after, func() { cancel(fmt.Errorf("%w for %v", errIdle, after)) })
+	return ctx, idleTimeout{timer: timer, after: after, ctx: ctx, cancel: cancel}
+}
+
+func (t idleTimeout) pause() { t.timer.Stop() }
+
+func (t idleTimeout) reset() { t.timer.Reset(t.after) }
+
+// explain returns why the stream ended: what canceled it, if that is why.
+func (t idleTimeout) explain(err error) error {
+	if cause := context.Cause(t.ctx); cause != nil {
+		return cause
+	}
+	return err
+}
+
+func (t idleTimeout) stop() {
+	t.timer.Stop()
+	t.cancel(nil)
+}

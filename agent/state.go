@@ -1,0 +1,141 @@
+package agent
+
+import (
+	"context"
+	"iter"
+	"log/slog"
+	"strings"
+
+	eventv1 "github.com/scriptorium-dev/scriptorium/proto/event/v1"
+	"github.com/scriptorium-dev/scriptorium/proto/wire"
+
+	"github.com/scriptorium-dev/scriptorium/agent/cache"
+	"github.com/scriptorium-dev/scriptorium/agent/follow"
+	"github.com/scriptorium-dev/scriptorium/agent/store"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// state is what the follower changes: first the disk, then what runs.
+type state struct {
+	store    *store.Store
+	table    *cache.Table
+	programs *cache.Programs
+
+	cursor     follow.Cursor    // as loaded
+	incomplete []script.Release // as loaded
+}
+
+var _ follow.State = (*state)(nil)
+
+// restore makes live what was on disk. Its programs were compiled before they
+// were stored, and are compiled again when they are first called, or before.
+func (s *state) restore(releases []script.Release) {
+	put := make([]*cache.Release, 0, len(releases))
+	for _, r := range releases {
+		put = append(put, cache.NewRelease(r))
+		if !s.store.HasSource(r.Active.Digest) {
+			s.incomplete = append(s.incomplete, r)
+		}
+	}
+	s.table.Update(put, nil)
+}
+
+// warm compiles what was on disk, as far as there is room, so that first calls
+// need not wait for it.
+func (s *state) warm(ctx context.Context, log *slog.Logger) {
+	for r := range s.table.All() {
+		if ctx.Err() != nil || s.programs.Full() {
+			return
+		}
+		key := cache.KeyOf(r.Active)
+		if s.programs.Has(key) || !s.store.HasSource(key.Digest) {
+			continue
+		}
+		source, err := s.store.Source(key.Digest)
+		if err == nil {
+			err = s.programs.Prepare(key, source, false)
+		}
+		if err != nil {
+			log.Warn("a live script cannot be compiled", "script", r.Name.String(), "version", r.Active.Number, "error", err)
+		}
+	}
+}
+
+// Cursor implements follow.State.
+func (s *state) Cursor() follow.Cursor { return s.cursor }
+
+// Revision implements follow.State.
+func (s *state) Revision(key string) script.Revision {
+	name, ok := strings.CutPrefix(key, keyPrefix)
+	if !ok {
+		return 0
+	}
+	if r := s.table.Get(name); r != nil {
+		return r.Revision
+	}
+	return 0
+}
+
+const keyPrefix = "releases/"
+
+// Live implements follow.State.
+func (s *state) Live() iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for r := range s.table.All() {
+			if !yield(wire.ReleaseKey(r.Name)) {
+				return
+			}
+		}
+	}
+}
+
+// Incomplete implements follow.State.
+func (s *state) Incomplete() []script.Release { return s.incomplete }
+
+// HasSource implements follow.State.
+func (s *state) HasSource(d script.Digest) bool { return s.store.HasSource(d) }
+
+// PutSources implements follow.State.
+func (s *state) PutSources(sources map[script.Digest][]byte) error {
+	list := make([]store.Source, 0, len(sources))
+	for d, content := range sources {
+		list = append(list, store.Source{Digest: d, Content: content})
+	}
+	return s.store.PutSources(list)
+}
+
+// Prepare implements follow.State.
+func (s *state) Prepare(_ context.Context, r script.Release, source []byte, bulk bool) error {
+	key := cache.KeyOf(r.Active)
+	if s.programs.Has(key) {
+		return nil
+	}
+	if source == nil {
+		var err error
+		if source, err = s.store.Source(key.Digest); err != nil {
+			return script.Errorf(script.Unavailable, "disk", "its source cannot be read: %w", err)
+		}
+	}
+	return s.programs.Prepare(key, source, !bulk)
+}
+
+// Commit implements follow.State.
+func (s *state) Commit(put []follow.Item, removed []script.Name) error {
+	batch := store.Batch{Objects: make([]*eventv1.Object, 0, len(put))}
+	live := make([]*cache.Release, 0, len(put))
+	for _, item := range put {
+		batch.Objects = append(batch.Objects, item.Object)
+		live = append(live, cache.NewRelease(item.Release))
+	}
+	for _, name := range removed {
+		batch.Removed = append(batch.Removed, wire.ReleaseKey(name))
+	}
+	if err := s.store.Commit(batch); err != nil {
+		return err
+	}
+	s.table.Update(live, removed)
+	return nil
+}
+
+// SaveCursor implements follow.State.
+func (s *state) SaveCursor(c follow.Cursor) error { return s.store.SaveCursor(store.Cursor(c)) }

@@ -1,0 +1,289 @@
+package store
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/protobuf/proto"
+
+	eventv1 "github.com/scriptorium-dev/scriptorium/proto/event/v1"
+	"github.com/scriptorium-dev/scriptorium/proto/wire"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// Loaded is what was on disk.
+type Loaded struct {
+	// Releases that passed their checks, in order of tenant and name. The
+	// source of one may be missing: see Store.HasSource.
+	Releases []script.Release
+	// Cursor to follow the feed from. It is zero, which asks for a full
+	// snapshot, when anything that a sync would not bring back was lost.
+	Cursor Cursor
+	// Lost says what was corrupt or missing, for the log.
+	Lost []Lost
+}
+
+// Lost is a file that failed its check and was set aside.
+type Lost struct {
+	Path string // within the folder
+	Err  error
+}
+
+// maxCorrupt is how many corrupt files are kept for a person to look at.
+const maxCorrupt = 100
+
+func (s *Store) load() (*Loaded, error) {
+	if err := s.emptyTemp(); err != nil {
+		return nil, err
+	}
+	loaded := &Loaded{}
+	record, err := s.readCursor(loaded)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.loadReleases(loaded, record); err != nil {
+		return nil, err
+	}
+	if err := s.loadBlobs(loaded); err != nil {
+		return nil, err
+	}
+	// While a release is lost, its sources may still be of use to the snapshot
+	// that brings it back.
+	if loaded.Cursor != (Cursor{}) {
+		s.sweep()
+	}
+	return loaded, nil
+}
+
+func (s *Store) emptyTemp() error {
+	left, err := os.ReadDir(s.path("tmp"))
+	if err != nil {
+		return err
+	}
+	for _, entry := range left {
+		if err := os.RemoveAll(s.path("tmp", entry.Name())); err != nil {
+			return err
+		}
+	}
+	for i := range uint64(tempFolders) {
+		if err := os.Mkdir(s.path("tmp", strconv.FormatUint(i, 36)), 0o700); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readCursor returns the record, nil when there is none to believe.
+func (s *Store) readCursor(loaded *Loaded) (*cursorRecord, error) {
+	payload, err := readRecord(s.path("cursor"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	var record cursorRecord
+	if err == nil {
+		err = json.Unmarshal(payload, &record)
+	}
+	if err == nil {
+		loaded.Cursor = record.Cursor
+		return &record, nil
+	}
+	loaded.Lost = append(loaded.Lost, Lost{Path: "cursor", Err: err})
+	return nil, s.setAside(s.path("cursor"))
+}
+
+func (s *Store) loadReleases(loaded *Loaded, record *cursorRecord) error {
+	paths, err := s.releaseFiles()
+	if err != nil {
+		return err
+	}
+	releases, lost := readAll(paths, s.readRelease)
+	for _, r := range releases {
+		s.index(wire.ReleaseKey(r.Name), indexed{revision: int64(r.Revision), digests: digestsOf(r)})
+	}
+	slices.SortFunc(releases, func(a, b script.Release) int {
+		if c := strings.Compare(a.Name.Tenant, b.Name.Tenant); c != 0 {
+			return c
+		}
+		return strings.Compare(a.Name.Script, b.Name.Script)
+	})
+	loaded.Releases = releases
+	switch {
+	case len(lost) > 0:
+	case record != nil && (record.Releases != len(s.releases) || record.Sum != s.sum):
+		loaded.Lost = append(loaded.Lost, Lost{Path: "releases", Err: fmt.Errorf(
+			"%d are there and %d were when the cursor was written, or others", len(s.releases), record.Releases)})
+	default:
+		return nil
+	}
+	// The cursor goes before the evidence does: a crash in between must not
+	// leave a cursor that covers for what is lost.
+	loaded.Cursor = Cursor{}
+	if err := s.dropCursor(); err != nil {
+		return err
+	}
+	return s.setAllAside(loaded, lost)
+}
+
+// releaseFiles lists releases/<tenant>/<name>.
+func (s *Store) releaseFiles() ([]string, error) {
+	tenants, err := os.ReadDir(s.path("releases"))
+	if err != nil {
+		return nil, err
+	}
+	var paths []string
+	for _, tenant := range tenants {
+		if !tenant.IsDir() {
+			paths = append(paths, s.path("releases", tenant.Name()))
+			continue
+		}
+		s.folders[s.path("releases", tenant.Name())] = struct{}{}
+		names, err := os.ReadDir(s.path("releases", tenant.Name()))
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range names {
+			paths = append(paths, s.path("releases", tenant.Name(), name.Name()))
+		}
+	}
+	return paths, nil
+}
+
+func (s *Store) readRelease(path string) (script.Release, error) {
+	payload, err := readRecord(path)
+	if err != nil {
+		return script.Release{}, err
+	}
+	var o eventv1.Object
+	if err := proto.Unmarshal(payload, &o); err != nil {
+		return script.Release{}, err
+	}
+	if _, err := indexOf(&o); err != nil {
+		return script.Release{}, err
+	}
+	if want, err := s.releasePath(o.GetKey()); err != nil || want != path {
+		return script.Release{}, fmt.Errorf("it holds %.200q, which does not belong there", o.GetKey())
+	}
+	r, _, err := wire.ToReleaseObject(&o)
+	return r, err
+}
+
+// loadBlobs verifies every source that is on disk. One that is lost is not on
+// disk any more for anyone who asks, and is fetched again by its digest.
+func (s *Store) loadBlobs(loaded *Loaded) error {
+	folders, err := os.ReadDir(s.path("blobs"))
+	if err != nil {
+		return err
+	}
+	var paths []string
+	for _, folder := range folders {
+		s.folders[s.path("blobs", folder.Name())] = struct{}{}
+		blobs, err := os.ReadDir(s.path("blobs", folder.Name()))
+		if err != nil {
+			return err
+		}
+		for _, b := range blobs {
+			paths = append(paths, s.path("blobs", folder.Name(), b.Name()))
+		}
+	}
+	digests, lost := readAll(paths, func(path string) (script.Digest, error) {
+		want, err := script.ParseDigest("sha256:" + filepath.Base(path))
+		if err != nil {
+			return script.Digest{}, err
+		}
+		content, err := os.ReadFile(path)
+		if err != nil {
+			return script.Digest{}, err
+		}
+		if script.DigestOf(content) != want || path != s.blobPath(want) {
+			return script.Digest{}, errors.New("the content is not what the name says")
+		}
+		return want, nil
+	})
+	for _, d := range digests {
+		s.setPresent(d, true)
+	}
+	// What no release needs was being written when a process died.
+	lost = slices.DeleteFunc(lost, func(l Lost) bool {
+		d, err := script.ParseDigest("sha256:" + filepath.Base(l.Path))
+		return err == nil && !s.Retains(d) && os.Remove(l.Path) == nil
+	})
+	return s.setAllAside(loaded, lost)
+}
+
+// readAll reads the files on all cores and returns what passed and what did
+// not, the former in no particular order.
+func readAll[T any](paths []string, read func(string) (T, error)) (good []T, lost []Lost) {
+	var mu sync.Mutex
+	var g errgroup.Group
+	workers := runtime.GOMAXPROCS(0)
+	for part := range slices.Chunk(paths, max(1, (len(paths)+workers-1)/workers)) {
+		g.Go(func() error {
+			passed := make([]T, 0, len(part))
+			var failed []Lost
+			for _, path := range part {
+				v, err := read(path)
+				if err != nil {
+					failed = append(failed, Lost{Path: path, Err: err})
+					continue
+				}
+				passed = append(passed, v)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			good = append(good, passed...)
+			lost = append(lost, failed...)
+			return nil
+		})
+	}
+	_ = g.Wait() // no part fails: what cannot be read is lost
+	return good, lost
+}
+
+func (s *Store) setAllAside(loaded *Loaded, lost []Lost) error {
+	for _, l := range lost {
+		if err := s.setAside(l.Path); err != nil {
+			return err
+		}
+		if rel, err := filepath.Rel(s.dir, l.Path); err == nil {
+			l.Path = rel
+		}
+		loaded.Lost = append(loaded.Lost, l)
+	}
+	return nil
+}
+
+// setAside moves a file into corrupt/, where the oldest make room.
+func (s *Store) setAside(path string) error {
+	rel, err := filepath.Rel(s.dir, path)
+	if err != nil {
+		return err
+	}
+	name := time.Now().UTC().Format("20060102T150405.000000000") + "-" + strings.ReplaceAll(rel, string(filepath.Separator), "-")
+	if len(name) > 200 {
+		name = name[:200]
+	}
+	if err := s.disk.Rename(path, s.path("corrupt", name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("set %s aside: %w", rel, err)
+	}
+	kept, err := os.ReadDir(s.path("corrupt"))
+	if err != nil {
+		return err
+	}
+	for _, old := range kept[:max(0, len(kept)-maxCorrupt)] { // sorted by name, that is by time
+		if err := os.RemoveAll(s.path("corrupt", old.Name())); err != nil {
+			return err
+		}
+	}
+	return nil
+}

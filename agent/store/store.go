@@ -1,0 +1,202 @@
+// Package store keeps what an agent needs to start and serve alone: its live
+// releases, the sources they run and the cursor of the feed, on disk, durable
+// and verified.
+//
+// A folder belongs to one process at a time. Its layout:
+//
+//	blobs/<2 hex>/<64 hex>     a source, named by its digest, verified at each read
+//	releases/<tenant>/<name>   a release, in a record with length and checksum
+//	cursor                     fleet and revision, in such a record
+//	corrupt/                   what failed its check, kept for a person to look at
+//	tmp/                       files that are being written
+//	lock                       held while the folder is in use
+package store
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// Cursor is a position in the feed of one fleet. The zero Cursor is before
+// everything.
+type Cursor struct {
+	Fleet    string          `json:"fleet"`
+	Revision script.Revision `json:"revision"`
+}
+
+// Source is the source of a version. Digest must be that of Content.
+type Source struct {
+	Digest  script.Digest
+	Content []byte
+}
+
+// ErrMissing means that a source is not in the store, or was there and failed
+// its check. It can be fetched again.
+var ErrMissing = errors.New("the source is not in the store")
+
+// Store is a folder that this process has to itself. It is safe for concurrent
+// use; Commit, SaveCursor and PutSources wait for one another, and who reads a
+// sound source waits for nobody.
+type Store struct {
+	dir  string
+	disk disk
+	lock *os.File
+
+	writing sync.Mutex // held by whoever changes files
+
+	mu       sync.RWMutex // guards what follows; never held during I/O
+	releases map[string]indexed
+	blobs    map[script.Digest]blob
+	orphans  map[script.Digest]struct{} // blobs on disk that no release needs
+	sum      uint64                     // fingerprint of releases
+
+	folders map[string]struct{} // known to exist, within releases and blobs; guarded by writing
+}
+
+// indexed is what the store remembers of a release on disk.
+type indexed struct {
+	revision int64
+	digests  []script.Digest // of the retained versions, sorted, each once
+}
+
+type blob struct {
+	refs    int32 // releases that retain it
+	present bool
+}
+
+// Open locks the folder, makes it if it is not there, and loads it. The caller
+// closes the store. What is corrupt is set aside and reported in Loaded; an
+// error means that the folder cannot be used at all.
+func Open(dir string) (*Store, *Loaded, error) { return open(dir, osDisk{}) }
+
+func open(dir string, d disk) (*Store, *Loaded, error) {
+	s := &Store{
+		dir:      dir,
+		disk:     d,
+		releases: map[string]indexed{},
+		blobs:    map[script.Digest]blob{},
+		orphans:  map[script.Digest]struct{}{},
+		folders:  map[string]struct{}{},
+	}
+	if err := s.makeFolders(); err != nil {
+		return nil, nil, fmt.Errorf("prepare the state folder %s: %w", dir, err)
+	}
+	lock, err := lockFolder(dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	s.lock = lock
+	loaded, err := s.load()
+	if err != nil {
+		return nil, nil, errors.Join(fmt.Errorf("load the state folder %s: %w", dir, err), s.Close())
+	}
+	return s, loaded, nil
+}
+
+// Close releases the folder. Nothing else may be in progress.
+func (s *Store) Close() error { return s.lock.Close() }
+
+// HasSource reports whether the source is on disk, as far as is known without
+// reading it.
+func (s *Store) HasSource(d script.Digest) bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.blobs[d].present
+}
+
+// Retains reports whether a release on disk retains a version with the source.
+func (s *Store) Retains(d script.Digest) bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.blobs[d].refs > 0
+}
+
+// Source reads and verifies a source. A source that fails its check is set
+// aside and counts as missing. The error is ErrMissing, or one of reading.
+func (s *Store) Source(d script.Digest) ([]byte, error) {
+	content, err := os.ReadFile(s.blobPath(d))
+	switch {
+	case err == nil && script.DigestOf(content) == d:
+		return content, nil
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("read the source %v: %w", d, err)
+	case err != nil && !s.HasSource(d):
+		return nil, fmt.Errorf("%v: %w", d, ErrMissing)
+	}
+	return s.recheck(d)
+}
+
+// recheck reads a source that failed its check again, now that nobody can be
+// writing it, and sets it aside if it fails again.
+func (s *Store) recheck(d script.Digest) ([]byte, error) {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	content, err := os.ReadFile(s.blobPath(d))
+	if err == nil && script.DigestOf(content) == d {
+		return content, nil
+	}
+	s.setPresent(d, false)
+	if err != nil {
+		return nil, fmt.Errorf("%v vanished: %w", d, ErrMissing)
+	}
+	if err := s.setAside(s.blobPath(d)); err != nil {
+		return nil, errors.Join(fmt.Errorf("%v failed its check: %w", d, ErrMissing), err)
+	}
+	return nil, fmt.Errorf("%v failed its check and was set aside: %w", d, ErrMissing)
+}
+
+func (s *Store) setPresent(d script.Digest, present bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	b := s.blobs[d]
+	b.present = present
+	if b == (blob{}) {
+		delete(s.blobs, d)
+	} else {
+		s.blobs[d] = b
+	}
+	if present && b.refs == 0 {
+		s.orphans[d] = struct{}{}
+	} else {
+		delete(s.orphans, d)
+	}
+}
+
+func (s *Store) path(parts ...string) string {
+	return filepath.Join(append([]string{s.dir}, parts...)...)
+}
+
+func (s *Store) blobPath(d script.Digest) string {
+	digits := strings.TrimPrefix(d.String(), "sha256:")
+	return s.path("blobs", digits[:2], digits)
+}
+
+// releasePath turns an object's key into a path. Only DNS labels get through,
+// so that no key reaches outside the folder.
+func (s *Store) releasePath(key string) (string, error) {
+	name, ok := strings.CutPrefix(key, "releases/")
+	if !ok {
+		return "", script.Errorf(script.Invalid, "key", "%.200q is not the key of a release", key)
+	}
+	n, err := script.ParseName(name)
+	if err != nil {
+		return "", err
+	}
+	return s.path("releases", n.Tenant, n.Script), nil
+}
+
+func (s *Store) makeFolders() error {
+	for _, dir := range []string{"", "blobs", "releases", "corrupt", "tmp"} {
+		if err := os.MkdirAll(s.path(dir), 0o700); err != nil {
+			return err
+		}
+	}
+	return s.disk.SyncDir(s.dir)
+}

@@ -1,0 +1,219 @@
+package store_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/scriptorium-dev/scriptorium/agent/store"
+	eventv1 "github.com/scriptorium-dev/scriptorium/proto/event/v1"
+	"github.com/scriptorium-dev/scriptorium/proto/wire"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// release returns a release of "acme/<name>" whose versions 1… have the sources;
+// the last is active.
+func release(name string, revision script.Revision, sources ...string) script.Release {
+	r := script.Release{
+		Name: script.Name{Tenant: "acme", Script: name}, Revision: revision,
+		Enabled: true, Latest: uint64(len(sources)),
+	}
+	for i, src := range sources {
+		r.Active = script.Version{
+			Number: uint64(i + 1), Digest: script.DigestOf([]byte(src)), Engine: "lua", Entrypoint: "handle", Size: len(src),
+		}
+		r.Retained = append(r.Retained, r.Active)
+	}
+	return r
+}
+
+func source(content string) store.Source {
+	return store.Source{Digest: script.DigestOf([]byte(content)), Content: []byte(content)}
+}
+
+func put(r script.Release, sources ...string) store.Batch {
+	b := store.Batch{Objects: []*eventv1.Object{wire.FromReleaseObject(r)}}
+	for _, s := range sources {
+		b.Sources = append(b.Sources, source(s))
+	}
+	return b
+}
+
+func open(tb testing.TB, dir string) (*store.Store, *store.Loaded) {
+	tb.Helper()
+	s, loaded, err := store.Open(dir)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { s.Close() })
+	return s, loaded
+}
+
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// filled returns a folder with three scripts at cursor 30, and closes its store.
+func filled(tb testing.TB) string {
+	tb.Helper()
+	dir := tb.TempDir()
+	s, _ := open(tb, dir)
+	for i, name := range []string{"a", "b", "c"} {
+		must(tb, s.Commit(put(release(name, script.Revision(10*(i+1)), "source of "+name), "source of "+name)))
+	}
+	must(tb, s.SaveCursor(store.Cursor{Fleet: "f", Revision: 30}))
+	must(tb, s.Close())
+	return dir
+}
+
+func releasesOf(l *store.Loaded) string {
+	var all []string
+	for _, r := range l.Releases {
+		all = append(all, fmt.Sprintf("%s@%d", r.Name.Script, r.Revision))
+	}
+	return strings.Join(all, " ")
+}
+
+func TestWhatIsCommittedIsLoaded(t *testing.T) {
+	dir := t.TempDir()
+	s, loaded := open(t, dir)
+	if len(loaded.Releases) != 0 || loaded.Cursor != (store.Cursor{}) || len(loaded.Lost) != 0 {
+		t.Fatalf("a new folder holds %+v", loaded)
+	}
+	want := release("route", 7, "one", "two")
+	must(t, s.Commit(put(want, "two")))
+	must(t, s.SaveCursor(store.Cursor{Fleet: "f", Revision: 7}))
+	must(t, s.Close())
+
+	s, loaded = open(t, dir)
+	if diff := cmp.Diff([]script.Release{want}, loaded.Releases); diff != "" {
+		t.Errorf("releases (-want +got):\n%s", diff)
+	}
+	if loaded.Cursor != (store.Cursor{Fleet: "f", Revision: 7}) || len(loaded.Lost) != 0 {
+		t.Errorf("loaded %+v", loaded)
+	}
+	got, err := s.Source(want.Active.Digest)
+	if err != nil || string(got) != "two" {
+		t.Errorf("source is %q, %v", got, err)
+	}
+	if one := want.Retained[0].Digest; s.HasSource(one) || !s.Retains(one) {
+		t.Error("a retained source that was never put should be retained and not there")
+	}
+}
+
+func TestRemovedReleasesAreGone(t *testing.T) {
+	dir := filled(t)
+	s, _ := open(t, dir)
+	must(t, s.Commit(store.Batch{Removed: []string{"releases/acme/b", "releases/acme/unknown"}}))
+	must(t, s.SaveCursor(store.Cursor{Fleet: "f", Revision: 40}))
+	if s.HasSource(script.DigestOf([]byte("source of b"))) {
+		t.Error("its source is still there")
+	}
+	must(t, s.Close())
+	_, loaded := open(t, dir)
+	if got := releasesOf(loaded); got != "a@10 c@30" || loaded.Cursor.Revision != 40 {
+		t.Errorf("loaded %s at %+v", got, loaded.Cursor)
+	}
+}
+
+func TestSourcesLiveAsLongAsTheyAreRetained(t *testing.T) {
+	s, _ := open(t, t.TempDir())
+	has := func(content string) bool {
+		_, err := s.Source(script.DigestOf([]byte(content)))
+		return err == nil
+	}
+	must(t, s.Commit(put(release("x", 1, "shared"), "shared")))
+	must(t, s.Commit(put(release("y", 2, "shared", "own"), "own")))
+	must(t, s.Commit(put(release("x", 3, "new"), "new")))
+	if !has("shared") || !has("own") || !has("new") {
+		t.Fatal("a source was removed that a release retains")
+	}
+	must(t, s.PutSources([]store.Source{source("nobody's")}))
+	if !has("nobody's") {
+		t.Fatal("a source was removed before the commit that may need it")
+	}
+	must(t, s.Commit(store.Batch{Removed: []string{"releases/acme/y"}}))
+	if has("shared") || has("own") || has("nobody's") || !has("new") {
+		t.Error("what is left is not what is retained")
+	}
+	// Back again, as a rollback brings it.
+	must(t, s.Commit(put(release("x", 4, "shared"), "shared")))
+	if !has("shared") || has("new") {
+		t.Error("a source did not come back, or another stayed")
+	}
+}
+
+func TestBulkCommit(t *testing.T) {
+	dir := t.TempDir()
+	s, _ := open(t, dir)
+	var b store.Batch
+	for i := range 300 {
+		src := fmt.Sprint("source ", i)
+		b.Objects = append(b.Objects, wire.FromReleaseObject(release(fmt.Sprint("s", i), script.Revision(i+1), src)))
+		b.Sources = append(b.Sources, source(src))
+	}
+	must(t, s.Commit(b))
+	must(t, s.Close())
+	s, loaded := open(t, dir)
+	if len(loaded.Releases) != 300 || len(loaded.Lost) != 0 {
+		t.Fatalf("%d releases, lost %v", len(loaded.Releases), loaded.Lost)
+	}
+	for _, r := range loaded.Releases {
+		if !s.HasSource(r.Active.Digest) {
+			t.Fatalf("%s has no source", r.Name)
+		}
+	}
+}
+
+func TestOneProcessAtATime(t *testing.T) {
+	dir := t.TempDir()
+	s, _ := open(t, dir)
+	_, _, err := store.Open(dir)
+	if err == nil || !strings.Contains(err.Error(), fmt.Sprint("process ", os.Getpid())) {
+		t.Errorf("a second agent got in, or does not learn who is there: %v", err)
+	}
+	must(t, s.Close())
+	s, _, err = store.Open(dir)
+	must(t, err)
+	must(t, s.Close())
+}
+
+func TestKeysCannotReachOutside(t *testing.T) {
+	s, _ := open(t, t.TempDir())
+	for _, key := range []string{"releases/../x", "releases/a/../../x", "cursor", "releases/a", "releases/A/b", "releases/a/b/c", ""} {
+		if err := s.Commit(store.Batch{Removed: []string{key}}); script.KindOf(err) == "" {
+			t.Errorf("removed %q", key)
+		}
+		o := wire.FromReleaseObject(release("x", 1, "src"))
+		o.Key = key
+		if err := s.Commit(store.Batch{Objects: []*eventv1.Object{o}}); err == nil {
+			t.Errorf("put %q", key)
+		}
+	}
+}
+
+func TestLeftoversOfACrashAreRemoved(t *testing.T) {
+	dir := filled(t)
+	must(t, os.WriteFile(filepath.Join(dir, "tmp", "half"), []byte("half"), 0o600))
+	orphan := source("never committed")
+	digits := strings.TrimPrefix(orphan.Digest.String(), "sha256:")
+	must(t, os.MkdirAll(filepath.Join(dir, "blobs", digits[:2]), 0o700))
+	must(t, os.WriteFile(filepath.Join(dir, "blobs", digits[:2], digits), orphan.Content, 0o600))
+	s, loaded := open(t, dir)
+	if len(loaded.Lost) != 0 || loaded.Cursor.Revision != 30 {
+		t.Errorf("loaded %+v", loaded)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "tmp", "half")); err == nil {
+		t.Error("a temporary file is still there")
+	}
+	if s.HasSource(orphan.Digest) {
+		t.Error("a source that nothing needs is still there")
+	}
+}
