@@ -84,7 +84,8 @@ func ToStatus(err error) error {
 
 // FromStatus returns the *script.Error that a gRPC call's error carries. One
 // without a detail gets its kind from the code: what never reached a server is
-// Unavailable. nil stays nil.
+// Unavailable, and one whose context ended is a Timeout with the context's error
+// as its cause. nil stays nil.
 func FromStatus(err error) error {
 	if err == nil {
 		return nil
@@ -100,12 +101,14 @@ func FromStatus(err error) error {
 			return e
 		}
 	}
-	kind := script.Internal
+	kind, cause := script.Internal, err
 	switch st.Code() {
 	case codes.Unavailable:
 		kind = script.Unavailable
-	case codes.DeadlineExceeded, codes.Canceled:
-		kind = script.Timeout
+	case codes.DeadlineExceeded:
+		kind, cause = script.Timeout, context.DeadlineExceeded
+	case codes.Canceled:
+		kind, cause = script.Timeout, context.Canceled
 	case codes.InvalidArgument, codes.ResourceExhausted, codes.OutOfRange, codes.Unimplemented:
 		kind = script.Invalid
 	case codes.NotFound:
@@ -113,5 +116,5 @@ func FromStatus(err error) error {
 	case codes.PermissionDenied, codes.Unauthenticated:
 		kind = script.Denied
 	}
-	return &script.Error{Kind: kind, Message: st.Message(), Err: err}
+	return &script.Error{Kind: kind, Message: st.Message(), Err: cause}
 }

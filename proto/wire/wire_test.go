@@ -151,6 +151,9 @@ func TestStatusWithoutDetail(t *testing.T) {
 			t.Errorf("%v becomes %s, want %s", code, got, kind)
 		}
 	}
+	if err := wire.FromStatus(status.Error(codes.Canceled, "x")); !errors.Is(err, context.Canceled) || script.KindOf(err) != script.Timeout {
+		t.Errorf("a canceled call is %v", err)
+	}
 	if wire.FromStatus(nil) != nil || wire.ToStatus(nil) != nil {
 		t.Error("nil is an error")
 	}

@@ -1902,8 +1902,9 @@ func (x *AgentStatus) GetUnheardFor() *durationpb.Duration {
 
 // How far one release has come.
 type ScriptStatus struct {
-	state   protoimpl.MessageState `protogen:"open.v1"`
-	Release *v1.Release            `protobuf:"bytes,1,opt,name=release,proto3" json:"release,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// A tombstone, if the script was deleted and is asked for by its name.
+	Release *v1.Release `protobuf:"bytes,1,opt,name=release,proto3" json:"release,omitempty"`
 	// Agents of the fleet: active + waiting + failed + unknown.
 	Desired int32 `protobuf:"varint,2,opt,name=desired,proto3" json:"desired,omitempty"`
 	// Agents that have activated this release.
