@@ -49,7 +49,7 @@ func (a *agent) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer log.Close()
+	defer func() { _ = log.Close() }() // the child has its own
 	// Its life is not that of the step that starts it: kill and stop end it.
 	cmd := exec.CommandContext(context.WithoutCancel(ctx), a.command[0], a.command[1:]...) //nolint:gosec // our own program
 	cmd.Stdout, cmd.Stderr = log, log

@@ -72,7 +72,7 @@ func (n *node) post(ctx context.Context, ref, arg string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("%s, HTTP: %w", n.name, err)
 	}
-	defer response.Body.Close()
+	defer func() { _ = response.Body.Close() }()
 	body, err := io.ReadAll(response.Body)
 	if err != nil {
 		return "", fmt.Errorf("%s, HTTP: %w", n.name, err)

@@ -58,7 +58,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	if err != nil {
 		return err
 	}
-	defer client.Close()
+	defer func() { _ = client.Close() }()
 	scripts, err := openFolder(cfg.Scripts, filepath.Join(cfg.State, "applied.json"), client, cfg.Log,
 		func(err error) { fmt.Fprintln(cfg.Out, err) })
 	if err != nil {

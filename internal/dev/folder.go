@@ -67,7 +67,7 @@ func (f *folder) watch(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("watch %s: %w", f.path, err)
 	}
-	defer watcher.Close()
+	defer func() { _ = watcher.Close() }()
 	if err := watcher.Add(f.path); err != nil {
 		return fmt.Errorf("watch %s: %w", f.path, err)
 	}
@@ -146,12 +146,12 @@ func flatten(err error) (faults []error, broken map[string]bool) {
 
 func (f *folder) publish(ctx context.Context, m *manifest.Manifest) error {
 	request := m.Publish()
-	print, err := fingerprint(request)
+	wanted, err := fingerprint(request)
 	if err != nil {
 		return err
 	}
 	name := m.Name.String()
-	if f.applied[name].Fingerprint == print {
+	if f.applied[name].Fingerprint == wanted {
 		return nil
 	}
 	request.Author = "dev"
@@ -162,7 +162,7 @@ func (f *folder) publish(ctx context.Context, m *manifest.Manifest) error {
 		}
 		return fmt.Errorf("%s: %s: %w", m.File, name, err)
 	}
-	return f.remember(name, applied{File: m.File, Fingerprint: print})
+	return f.remember(name, applied{File: m.File, Fingerprint: wanted})
 }
 
 func (f *folder) remove(ctx context.Context, name string) error {

@@ -1,0 +1,234 @@
+package registryd_test
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/prometheus/client_golang/prometheus"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+
+	"github.com/scriptorium-dev/scriptorium/engine"
+	"github.com/scriptorium-dev/scriptorium/internal/embedded"
+	"github.com/scriptorium-dev/scriptorium/internal/registryd"
+	eventv1 "github.com/scriptorium-dev/scriptorium/proto/event/v1"
+	registryv1 "github.com/scriptorium-dev/scriptorium/proto/registry/v1"
+	"github.com/scriptorium-dev/scriptorium/proto/wire"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// patience is how long a test waits for what must come.
+const patience = 30 * time.Second
+
+// etcd is shared by all tests, each under a prefix of its own.
+var etcd *embedded.Etcd
+
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+func run(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "registryd")
+	if err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(dir)
+	etcd, err = embedded.StartEtcd(context.Background(), embedded.EtcdConfig{Dir: dir})
+	if err != nil {
+		panic(err)
+	}
+	defer etcd.Stop()
+	return m.Run()
+}
+
+func startNATS(t *testing.T, port int) *embedded.NATS {
+	t.Helper()
+	n, err := embedded.StartNATS(t.Context(), embedded.NATSConfig{Port: port})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(n.Stop)
+	return n
+}
+
+type checker struct{}
+
+func (checker) Name() string              { return "lua" }
+func (checker) Check(engine.Source) error { return nil }
+func quiet() *slog.Logger                 { return slog.New(slog.DiscardHandler) }
+func engines() map[string]engine.Checker  { return map[string]engine.Checker{"lua": checker{}} }
+func socket(dir string) string            { return "unix:" + filepath.Join(dir, "registry.sock") }
+func dir(t *testing.T) string {
+	t.Helper()
+	d, _ := os.MkdirTemp("", "r")
+	t.Cleanup(func() { os.RemoveAll(d) })
+	return d
+}
+
+func subjects(cfg registryd.Config) wire.Subjects { return wire.Subjects{Prefix: cfg.SubjectPrefix} }
+
+// config returns the configuration of a registry of its own.
+func config(t *testing.T, natsURL string) registryd.Config {
+	t.Helper()
+	id := rand.Text()
+	return registryd.Config{
+		EtcdEndpoints: []string{etcd.Endpoint()},
+		EtcdPrefix:    "/" + id,
+		NATS:          []string{natsURL},
+		SubjectPrefix: id,
+		Listen:        []string{socket(dir(t)), "127.0.0.1:0"},
+		AdminAddress:  "127.0.0.1:0",
+		Log:           quiet(),
+		Metrics:       prometheus.NewRegistry(),
+		Engines:       engines(),
+	}
+}
+
+func start(t *testing.T, cfg registryd.Config) (*registryd.Daemon, *client) {
+	t.Helper()
+	cfg.Metrics = prometheus.NewRegistry()
+	d, err := registryd.Start(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { stop(t, d) })
+	return d, dial(t, cfg.Listen[0])
+}
+
+func stop(t *testing.T, d *registryd.Daemon) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if err := d.Stop(ctx); err != nil {
+		t.Errorf("Stop: %v", err)
+	}
+	if ctx.Err() != nil {
+		t.Error("Stop did not come to an end")
+	}
+}
+
+type client struct {
+	registryv1.RegistryClient
+	feed registryv1.FeedClient
+}
+
+func dial(t *testing.T, target string) *client {
+	t.Helper()
+	conn, err := grpc.NewClient(target, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	return &client{registryv1.NewRegistryClient(conn), registryv1.NewFeedClient(conn)}
+}
+
+func (c *client) publish(t *testing.T, name, source string) *registryv1.PublishResponse {
+	t.Helper()
+	resp, err := c.Publish(t.Context(), &registryv1.PublishRequest{Tenant: "acme", Name: name, Source: []byte(source)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp
+}
+
+// agent is one that follows events, and reports when it is told to.
+type agent struct {
+	nc     *nats.Conn
+	events chan *eventv1.Event
+	rolls  chan struct{}
+	on     wire.Subjects
+}
+
+func newAgent(t *testing.T, url string, on wire.Subjects) *agent {
+	t.Helper()
+	nc, err := nats.Connect(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	a := &agent{nc: nc, events: make(chan *eventv1.Event, 10_000), rolls: make(chan struct{}, 100), on: on}
+	_, err = nc.Subscribe(on.Feed(), func(msg *nats.Msg) {
+		switch msg.Subject {
+		case on.Event():
+			var e eventv1.Event
+			if err := wire.Open(msg.Data, &e); err != nil {
+				t.Error(err)
+			}
+			a.events <- &e
+		case on.RollCall():
+			a.rolls <- struct{}{}
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := nc.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+func (a *agent) next(t *testing.T) *eventv1.Event {
+	t.Helper()
+	select {
+	case e := <-a.events:
+		return e
+	case <-time.After(patience):
+		t.Fatal("no event came")
+		return nil
+	}
+}
+
+func (a *agent) report(t *testing.T, m *eventv1.Status) {
+	t.Helper()
+	data, err := wire.Seal(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.nc.Publish(a.on.Status(m.GetAgent()), data); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// eventually polls until ok is true.
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	ticker := time.NewTicker(5 * time.Millisecond)
+	defer ticker.Stop()
+	deadline := time.After(patience)
+	for !ok() {
+		select {
+		case <-ticker.C:
+		case <-deadline:
+			t.Fatalf("never: %s", what)
+		}
+	}
+}
+
+func admin(t *testing.T, d *registryd.Daemon, path string) (int, string) {
+	t.Helper()
+	resp, err := http.Get("http://" + d.AdminAddr().String() + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(body)
+}

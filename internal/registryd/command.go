@@ -1,0 +1,61 @@
+package registryd
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/spf13/cobra"
+
+	"github.com/scriptorium-dev/scriptorium/internal/flagenv"
+	"github.com/scriptorium-dev/scriptorium/internal/obs"
+	"github.com/scriptorium-dev/scriptorium/internal/version"
+)
+
+// Command returns the registryd command.
+func Command() *cobra.Command {
+	var (
+		cfg     Config
+		logging obs.LogOptions
+	)
+	cmd := &cobra.Command{
+		Use:   "registryd",
+		Short: "Keep scripts in etcd and tell the fleet of every change",
+		Long: `registryd serves the registry's gRPC API: it checks and stores what is published,
+tells the agents over NATS, and says which of them run what.
+
+It needs etcd; without NATS it is degraded: agents then poll. SIGTERM drains:
+requests in flight are finished first.
+
+Every flag can be set by the environment variable behind it.`,
+		Example: `  registryd --etcd-endpoints http://etcd-0:2379,http://etcd-1:2379 --nats-url nats://nats:4222 --listen :7070
+  registryd --listen unix:/run/scriptorium/registry.sock --admin-address :8080`,
+		Args:    cobra.NoArgs,
+		Version: version.String(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			log, err := logging.NewLogger(os.Stderr)
+			if err != nil {
+				return err
+			}
+			cfg.Log, cfg.Metrics = log, prometheus.NewRegistry()
+			cfg.Metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+			return Run(cmd.Context(), cfg)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringSliceVar(&cfg.EtcdEndpoints, "etcd-endpoints", []string{"http://127.0.0.1:2379"}, "members of one etcd cluster")
+	flags.StringVar(&cfg.EtcdPrefix, "etcd-prefix", "/scriptorium/", "prefix of all keys in etcd")
+	flags.DurationVar(&cfg.EtcdWait, "etcd-wait", 30*time.Second, "time to wait for etcd at the start")
+	flags.StringSliceVar(&cfg.NATS, "nats-url", []string{"nats://127.0.0.1:4222"}, "servers of one NATS cluster")
+	flags.StringVar(&cfg.SubjectPrefix, "subject-prefix", "scriptorium", "prefix of the NATS subjects; the same as the agents'")
+	flags.StringSliceVar(&cfg.Listen, "listen", []string{"127.0.0.1:7070"}, "where gRPC is served: host:port or unix:PATH")
+	flags.StringVar(&cfg.AdminAddress, "admin-address", "", "host:port for /healthz, /readyz and /metrics; none when empty")
+	flags.DurationVar(&cfg.DrainTimeout, "drain-timeout", 10*time.Second, "time to finish requests in at SIGTERM")
+	logging.AddFlags(flags)
+	flagenv.Bind(cmd)
+	cmd.SetVersionTemplate(fmt.Sprintf("%s {{.Version}} %s\n", cmd.Name(), runtime.Version()))
+	return cmd
+}

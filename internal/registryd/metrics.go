@@ -1,0 +1,98 @@
+package registryd
+
+import (
+	"time"
+
+	grpcprom "github.com/grpc-ecosystem/go-grpc-middleware/providers/prometheus"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/scriptorium-dev/scriptorium/registry"
+	"github.com/scriptorium-dev/scriptorium/registry/fanout"
+	"github.com/scriptorium-dev/scriptorium/registry/fleet"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// metrics are what a registry counts. Names begin with scriptorium_registry_.
+type metrics struct {
+	writes    *prometheus.CounterVec
+	converged prometheus.Histogram
+	grpc      *grpcprom.ServerMetrics
+}
+
+const namespace, subsystem = "scriptorium", "registry"
+
+func newMetrics() *metrics {
+	return &metrics{
+		writes: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Namespace: namespace, Subsystem: subsystem, Name: "writes_total",
+			Help: "Writes by the change that was asked for and its outcome: changed, unchanged, refused, conflict or failed.",
+		}, []string{"change", "outcome"}),
+		converged: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Namespace: namespace, Subsystem: subsystem, Name: "converged_seconds",
+			Help:    "Time from the commit of a release until the last connected agent reported it active.",
+			Buckets: prometheus.ExponentialBuckets(0.002, 2, 14), // 2 ms to 16 s
+		}),
+		grpc: grpcprom.NewServerMetrics(grpcprom.WithServerHandlingTimeHistogram(
+			grpcprom.WithHistogramBuckets(prometheus.ExponentialBuckets(0.0005, 2, 14)),
+		)),
+	}
+}
+
+func (m *metrics) wrote(change script.Change, outcome registry.Outcome) {
+	m.writes.WithLabelValues(string(change), string(outcome)).Inc()
+}
+
+func (m *metrics) took(_ script.Name, took time.Duration) { m.converged.Observe(took.Seconds()) }
+
+// register adds all metrics to r. What the parts count themselves is read when
+// the metrics are.
+func (m *metrics) register(r prometheus.Registerer, feed *registry.Feed, fan *fanout.Fanout, fl *fleet.Fleet) error {
+	collectors := []prometheus.Collector{m.writes, m.converged, m.grpc}
+	counter := func(name, help string, labels prometheus.Labels, value func() uint64) {
+		collectors = append(collectors, prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Namespace: namespace, Subsystem: subsystem, Name: name, Help: help, ConstLabels: labels,
+		}, func() float64 { return float64(value()) }))
+	}
+	gauge := func(name, help string, labels prometheus.Labels, value func() float64) {
+		collectors = append(collectors, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Namespace: namespace, Subsystem: subsystem, Name: name, Help: help, ConstLabels: labels,
+		}, value))
+	}
+	const failures, ignored = "publish_failures_total", "agent_reports_ignored_total"
+	counter("events_published_total", "Events published on NATS.", nil, func() uint64 { return fan.Stats().Events })
+	counter("events_trimmed_total", "Events that were too large for NATS with their sources and went out without.", nil,
+		func() uint64 { return fan.Stats().Trimmed })
+	counter("beacons_published_total", "Beacons published on NATS.", nil, func() uint64 { return fan.Stats().Beacons })
+	counter(failures, "Events and beacons that were not published.", prometheus.Labels{"reason": "unreachable"},
+		func() uint64 { return fan.Stats().Failed })
+	counter(failures, "Events and beacons that were not published.", prometheus.Labels{"reason": "too_large"},
+		func() uint64 { return fan.Stats().Oversized })
+	counter("agent_reports_total", "Reports received from agents.", nil, func() uint64 { return fan.Stats().Reports })
+	counter(ignored, "Reports of agents that were ignored.", prometheus.Labels{"reason": "malformed"},
+		func() uint64 { return fan.Stats().Malformed })
+	counter(ignored, "Reports of agents that were ignored.", prometheus.Labels{"reason": "other_fleet"},
+		func() uint64 { return fl.Counts().Ignored.Foreign })
+	counter(ignored, "Reports of agents that were ignored.", prometheus.Labels{"reason": "stale"},
+		func() uint64 { return fl.Counts().Ignored.Stale })
+	gauge("feed_head_revision", "Revision up to which the feed has handed on every event.", nil,
+		func() float64 { return float64(feed.Head()) })
+	gauge("feed_running", "1 while the feed follows etcd.", nil, func() float64 { return flag(feed.Running()) })
+	gauge("nats_connected", "1 while NATS is connected.", nil, func() float64 { return flag(fan.Connected()) })
+	gauge("agents", "Agents of the fleet.", prometheus.Labels{"state": "connected"},
+		func() float64 { return float64(fl.Counts().Connected) })
+	gauge("agents", "Agents of the fleet.", prometheus.Labels{"state": "unknown"},
+		func() float64 { return float64(fl.Counts().Unknown) })
+	for _, c := range collectors {
+		if err := r.Register(c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func flag(on bool) float64 {
+	if on {
+		return 1
+	}
+	return 0
+}
