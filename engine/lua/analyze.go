@@ -1,0 +1,192 @@
+package lua
+
+import (
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/yuin/gopher-lua/ast"
+
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// Bounds of what gopher-lua's compiler is given. It recurses with the depth of
+// the tree, looks variables and constants up one by one, and numbers jumps in
+// 18 bits.
+const (
+	maxTreeDepth   = 1000
+	maxArithDepth  = 200 // constants are folded again at every level
+	maxFunctions   = 2000
+	maxArrayItems  = 25_000 // of one constructor
+	maxJumps       = 60_000 // of one function
+	maxGotos       = 200    // and as many labels, of one function
+	maxCompileCost = 50_000_000
+	concatGroup    = 40 // operands of one call: they all need registers
+)
+
+// The analyzer replaces operators by calls of these names, which finish turns
+// into the builtins. No script can hold such a string before that.
+const (
+	operatorPrefix = "\x00operator "
+	concatOperator = operatorPrefix + ".."
+	lengthOperator = operatorPrefix + "#"
+)
+
+// analyzer walks a tree once. It refuses what the compiler cannot take, finds
+// out what the script mentions, and rewrites what must be metered.
+type analyzer struct {
+	entrypoint string
+
+	defines    bool // the script may define the entrypoint
+	usesConfig bool
+	usesEnv    bool
+	usesArg    bool
+
+	fn        *function
+	functions int
+	cost      int
+	arith     int // arithmetic operators around the node
+	line      int // of the node that is being looked at
+}
+
+// function is what is known of the function that is being walked.
+type function struct {
+	outer     *function
+	visible   int // variables of the functions around it
+	locals    int // variables in scope
+	blocks    int
+	jumps     int
+	gotos     int
+	labels    int
+	constants map[string]struct{}
+}
+
+// refusal carries an error out of the walk.
+type refusal struct{ err *script.Error }
+
+func newAnalyzer(entrypoint string) *analyzer { return &analyzer{entrypoint: entrypoint} }
+
+func (a *analyzer) chunk(stmts []ast.Stmt) (err *script.Error) {
+	defer func() {
+		if r := recover(); r != nil {
+			refused, ok := r.(refusal)
+			if !ok {
+				panic(r)
+			}
+			err = refused.err
+		}
+	}()
+	a.enterFunction()
+	a.block(stmts, 1)
+	return nil
+}
+
+func (a *analyzer) refuse(kind script.Kind, format string, args ...any) {
+	err := script.Errorf(kind, "", format, args...)
+	err.Line = a.line
+	panic(refusal{err})
+}
+
+func (a *analyzer) at(n ast.PositionHolder, depth int) {
+	if line := n.Line(); line > 0 {
+		a.line = line
+	}
+	if depth > maxTreeDepth {
+		a.refuse(script.Limit, "the code is nested more than %d deep", maxTreeDepth)
+	}
+}
+
+func (a *analyzer) spend(n int) {
+	if a.cost += n; a.cost > maxCompileCost {
+		a.refuse(script.Limit, "the script is too complex to compile; split large functions, or pass data as JSON")
+	}
+}
+
+func (a *analyzer) jumps(n int) {
+	if a.fn.jumps += n; a.fn.jumps > maxJumps {
+		a.refuse(script.Limit, "the function has too many conditions and loops; split it")
+	}
+}
+
+// constant accounts for a constant of the function. The compiler compares it to
+// those it has.
+func (a *analyzer) constant(key string) {
+	a.fn.constants[key] = struct{}{}
+	a.spend(len(a.fn.constants))
+}
+
+func (a *analyzer) enterFunction() {
+	if a.functions++; a.functions > maxFunctions {
+		a.refuse(script.Limit, "the script has more than %d functions", maxFunctions)
+	}
+	f := &function{outer: a.fn, constants: make(map[string]struct{})}
+	if f.outer != nil {
+		f.visible = f.outer.visible + f.outer.locals + f.outer.blocks
+	}
+	a.fn = f
+}
+
+func (a *analyzer) leaveFunction() { a.fn = a.fn.outer }
+
+// block walks statements in a scope of their own.
+func (a *analyzer) block(stmts []ast.Stmt, depth int) {
+	locals := a.fn.locals
+	a.fn.blocks++
+	a.statements(stmts, depth)
+	a.fn.blocks--
+	a.fn.locals = locals
+}
+
+func (a *analyzer) statements(stmts []ast.Stmt, depth int) {
+	for i, stmt := range stmts {
+		a.at(stmt, depth)
+		stmts[i] = a.stmt(stmt, depth)
+	}
+}
+
+func (a *analyzer) function(f *ast.FunctionExpr, method bool, depth int) {
+	a.enterFunction()
+	a.fn.locals = len(f.ParList.Names)
+	if method {
+		a.fn.locals++
+	}
+	a.block(f.Stmts, depth+1)
+	a.leaveFunction()
+}
+
+func (a *analyzer) ident(name string) {
+	a.spend(1 + a.fn.visible + a.fn.locals + a.fn.blocks)
+	a.constant("s" + name)
+	switch name {
+	case "config":
+		a.usesConfig = true
+	case "_G":
+		a.usesEnv, a.usesConfig, a.defines = true, true, true
+	case "arg":
+		a.usesArg = true
+	}
+}
+
+func (a *analyzer) text(value string) {
+	if strings.HasPrefix(value, operatorPrefix) {
+		a.refuse(script.Script, "a string may not begin with %q", operatorPrefix)
+	}
+	a.constant("s" + value)
+	if value == a.entrypoint {
+		a.defines = true
+	}
+}
+
+// number makes sure that the compiler reads the literal as Lua does.
+func (a *analyzer) number(e *ast.NumberExpr) {
+	v, ok := parseNumber(e.Value)
+	if !ok {
+		a.refuse(script.Script, "malformed number near %s", quoteToken(strings.ToValidUTF8(e.Value, "?")))
+	}
+	a.constant("n" + e.Value)
+	if math.IsInf(v, 0) {
+		e.Value = "1e999"
+		return
+	}
+	e.Value = strconv.FormatFloat(v, 'g', -1, 64)
+}

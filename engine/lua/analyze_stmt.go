@@ -1,0 +1,169 @@
+package lua
+
+import (
+	"fmt"
+
+	"github.com/yuin/gopher-lua/ast"
+
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// stmt walks s and returns what takes its place.
+func (a *analyzer) stmt(s ast.Stmt, depth int) ast.Stmt {
+	a.spend(1)
+	switch s := s.(type) {
+	case *ast.AssignStmt:
+		return a.assign(s, depth)
+	case *ast.LocalAssignStmt:
+		a.localAssign(s, depth)
+	case *ast.FuncCallStmt:
+		s.Expr = a.expr(s.Expr, depth+1)
+	case *ast.DoBlockStmt:
+		a.block(s.Stmts, depth+1)
+	case *ast.FuncDefStmt:
+		a.define(s, depth)
+	case *ast.ReturnStmt:
+		a.exprs(s.Exprs, depth+1)
+	case *ast.IfStmt:
+		a.jumps(3)
+		s.Condition = a.expr(s.Condition, depth+1)
+		a.block(s.Then, depth+1)
+		a.block(s.Else, depth+1)
+	case *ast.LabelStmt:
+		if a.fn.labels++; a.fn.labels > maxGotos {
+			a.refuse(script.Limit, "the function has more than %d labels", maxGotos)
+		}
+	case *ast.GotoStmt:
+		if a.fn.gotos++; a.fn.gotos > maxGotos {
+			a.refuse(script.Limit, "the function has more than %d gotos", maxGotos)
+		}
+	default:
+		a.loop(s, depth)
+	}
+	return s
+}
+
+func (a *analyzer) loop(s ast.Stmt, depth int) {
+	a.jumps(4)
+	switch s := s.(type) {
+	case *ast.WhileStmt:
+		s.Condition = a.expr(s.Condition, depth+1)
+		a.block(s.Stmts, depth+1)
+	case *ast.RepeatStmt:
+		locals := a.fn.locals
+		a.fn.blocks++
+		a.statements(s.Stmts, depth+1)
+		s.Condition = a.expr(s.Condition, depth+1) // sees the block's variables
+		a.fn.blocks--
+		a.fn.locals = locals
+	case *ast.NumberForStmt:
+		s.Init, s.Limit = a.expr(s.Init, depth+1), a.expr(s.Limit, depth+1)
+		if s.Step != nil {
+			s.Step = a.expr(s.Step, depth+1)
+		}
+		a.loopBody(s.Stmts, 4, depth)
+	case *ast.GenericForStmt:
+		a.exprs(s.Exprs, depth+1)
+		a.loopBody(s.Stmts, 3+len(s.Names), depth)
+	}
+}
+
+// loopBody walks the body of a for loop that declares n variables.
+func (a *analyzer) loopBody(stmts []ast.Stmt, n, depth int) {
+	locals := a.fn.locals
+	a.fn.locals += n
+	a.block(stmts, depth+1)
+	a.fn.locals = locals
+}
+
+func (a *analyzer) localAssign(s *ast.LocalAssignStmt, depth int) {
+	a.exprs(s.Exprs, depth+1)
+	a.fn.locals += len(s.Names)
+}
+
+func (a *analyzer) define(s *ast.FuncDefStmt, depth int) {
+	if s.Name.Func == nil {
+		s.Name.Receiver = a.expr(s.Name.Receiver, depth+1)
+		a.constant("s" + s.Name.Method)
+		a.function(s.Func, true, depth)
+		return
+	}
+	a.target(s.Name.Func)
+	s.Name.Func = a.expr(s.Name.Func, depth+1)
+	a.function(s.Func, false, depth)
+}
+
+// target notes an assignment to the entrypoint.
+func (a *analyzer) target(e ast.Expr) {
+	if ident, ok := e.(*ast.IdentExpr); ok && ident.Value == a.entrypoint {
+		a.defines = true
+	}
+}
+
+func (a *analyzer) assign(s *ast.AssignStmt, depth int) ast.Stmt {
+	for _, e := range s.Lhs {
+		a.target(e)
+	}
+	a.exprs(s.Lhs, depth+1)
+	a.exprs(s.Rhs, depth+1)
+	if !miscompiled(s) {
+		return s
+	}
+	return viaLocals(s)
+}
+
+// miscompiled reports whether gopher-lua may compile s wrongly. It assigns to
+// local variables before all values are read, as in "a, b = b, a"; and a call
+// that is cut to one value overwrites a function's last parameter before it is
+// made, as in "x = (f(x))".
+func miscompiled(s *ast.AssignStmt) bool {
+	toName := false
+	for _, e := range s.Lhs {
+		if _, ok := e.(*ast.IdentExpr); ok {
+			toName = true
+		}
+	}
+	if len(s.Lhs) > 1 {
+		return toName
+	}
+	call, ok := s.Rhs[0].(*ast.FuncCallExpr)
+	return ok && toName && (call.AdjustRet || len(s.Rhs) > 1)
+}
+
+// viaLocals returns "do local o, v1, v2 = t, … o.x, b = v1, v2 end" for
+// "t.x, b = …": everything is read before anything is assigned.
+func viaLocals(s *ast.AssignStmt) ast.Stmt {
+	local := &ast.LocalAssignStmt{}
+	keep := func(e ast.Expr) ast.Expr {
+		name := fmt.Sprintf("(temporary %d)", len(local.Names))
+		local.Names = append(local.Names, name)
+		if e != nil {
+			local.Exprs = append(local.Exprs, e)
+		}
+		ident := &ast.IdentExpr{Value: name}
+		ident.SetLine(s.Line())
+		return ident
+	}
+	for _, target := range s.Lhs {
+		member, ok := target.(*ast.AttrGetExpr)
+		if !ok {
+			continue
+		}
+		member.Object = keep(member.Object)
+		if _, constant := member.Key.(*ast.StringExpr); !constant {
+			member.Key = keep(member.Key)
+		}
+	}
+	values := make([]ast.Expr, len(s.Lhs))
+	for i := range values {
+		values[i] = keep(nil)
+	}
+	local.Exprs = append(local.Exprs, s.Rhs...)
+	local.SetLine(s.Line())
+	assign := &ast.AssignStmt{Lhs: s.Lhs, Rhs: values}
+	assign.SetLine(s.Line())
+	block := &ast.DoBlockStmt{Stmts: []ast.Stmt{local, assign}}
+	block.SetLine(s.Line())
+	block.SetLastLine(s.Line())
+	return block
+}

@@ -1,0 +1,195 @@
+package lua
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	glua "github.com/yuin/gopher-lua"
+	"github.com/yuin/gopher-lua/parse"
+
+	"github.com/scriptorium-dev/scriptorium/engine"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+const (
+	// maxCodePerFunction keeps jumps within what an instruction can hold.
+	maxCodePerFunction = 100_000
+	// maxUpvalues is how many variables of the functions around it a function
+	// may use: gopher-lua counts them in a byte.
+	maxUpvalues = 255
+)
+
+// compiled is what a source becomes.
+type compiled struct {
+	proto      *glua.FunctionProto
+	usesConfig bool
+	usesEnv    bool
+}
+
+// compile checks src and compiles it, running nothing of it.
+func compile(src engine.Source) (c compiled, err *script.Error) {
+	defer func() {
+		if r := recover(); r != nil {
+			c, err = compiled{}, script.Errorf(script.Script, "", "the compiler cannot handle this source")
+			err.Err = fmt.Errorf("panic: %v", r)
+		}
+	}()
+	if src.Entrypoint != "" && !isName(src.Entrypoint) {
+		return c, script.Errorf(script.Invalid, "entrypoint", "%q is not a name of Lua", clip(src.Entrypoint))
+	}
+	if err := prescan(src.Code); err != nil {
+		return c, err
+	}
+	code := string(src.Code)
+	chunk, parseErr := parse.Parse(strings.NewReader(code), chunkName)
+	if parseErr != nil {
+		return c, syntaxError(code, parseErr)
+	}
+	a := newAnalyzer(src.Entrypoint)
+	if err := a.chunk(chunk); err != nil {
+		return c, err
+	}
+	if src.Entrypoint != "" && !a.defines {
+		return c, noEntrypoint(src.Entrypoint)
+	}
+	proto, compileErr := glua.Compile(chunk, chunkName)
+	if compileErr != nil {
+		return c, compilerError(compileErr)
+	}
+	if err := finish(proto, a); err != nil {
+		return c, err
+	}
+	proto.IsVarArg &^= glua.VarArgNeedsArg // a chunk has no arguments and no `arg`
+	return compiled{proto: proto, usesConfig: a.usesConfig, usesEnv: a.usesEnv}, nil
+}
+
+// finish patches p and the functions within it:
+//   - a tail call becomes a call, so that recursion meets the stack limit (and
+//     costs memory that is bounded);
+//   - the markers that the analyzer left become the builtins they stand for;
+//   - what serves debuggers alone goes, and slices lose their spare room.
+func finish(p *glua.FunctionProto, a *analyzer) *script.Error {
+	if len(p.Code) > maxCodePerFunction || len(p.DbgUpvalues) > maxUpvalues {
+		return &script.Error{
+			Kind: script.Limit, Line: p.LineDefined,
+			Message: "the function is too large, or uses too many variables of the functions around it; split it",
+		}
+	}
+	patchTailCalls(p)
+	for i, constant := range p.Constants {
+		if name, ok := constant.(glua.LString); ok {
+			if fn := sandbox().operators[string(name)]; fn != nil {
+				p.Constants[i] = fn
+			}
+		}
+	}
+	if !a.usesArg {
+		p.IsVarArg &^= glua.VarArgNeedsArg
+	}
+	p.DbgLocals, p.DbgCalls, p.DbgUpvalues = nil, nil, nil
+	p.Code, p.Constants = slices.Clone(p.Code), slices.Clone(p.Constants)
+	p.DbgSourcePositions = slices.Clone(p.DbgSourcePositions)
+	p.FunctionPrototypes = slices.Clone(p.FunctionPrototypes)
+	for _, inner := range p.FunctionPrototypes {
+		if err := finish(inner, a); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// opcodeShift is where an instruction's operation is.
+const opcodeShift = 26
+
+func patchTailCalls(p *glua.FunctionProto) {
+	for pc := 0; pc < len(p.Code); pc++ {
+		switch int(p.Code[pc] >> opcodeShift) {
+		case glua.OP_TAILCALL:
+			p.Code[pc] = p.Code[pc]&(1<<opcodeShift-1) | uint32(glua.OP_CALL)<<opcodeShift
+		case glua.OP_CLOSURE: // the words after it say where its variables are
+			pc += int(p.FunctionPrototypes[p.Code[pc]&0x3ffff].NumUpvalues)
+		}
+	}
+}
+
+// protoSize estimates the bytes that p holds.
+func protoSize(p *glua.FunctionProto) int {
+	const fixed = 400
+	size := fixed + 4*len(p.Code) + 8*len(p.DbgSourcePositions) + 8*len(p.FunctionPrototypes)
+	for _, constant := range p.Constants {
+		size += 16 + 16 + 16 // two slices' elements, and the boxed value
+		if s, ok := constant.(glua.LString); ok {
+			size += len(s)
+		}
+	}
+	for _, inner := range p.FunctionPrototypes {
+		size += protoSize(inner)
+	}
+	return size
+}
+
+// compilerError translates an error of gopher-lua's compiler.
+func compilerError(err error) *script.Error {
+	e, ok := errors.AsType[*glua.CompileError](err)
+	if !ok {
+		return script.Errorf(script.Script, "", "%s", clip(err.Error()))
+	}
+	kind := script.Script
+	for _, bound := range []string{"too many", "overflow", "too long"} {
+		if strings.Contains(e.Message, bound) {
+			kind = script.Limit
+		}
+	}
+	return &script.Error{Kind: kind, Message: clip(e.Message), Line: max(e.Line, 0)}
+}
+
+// syntaxError translates an error of gopher-lua's parser, which knows where the
+// offending token ends.
+func syntaxError(code string, err error) *script.Error {
+	e, ok := errors.AsType[*parse.Error](err)
+	if !ok {
+		return script.Errorf(script.Script, "", "%s", clip(err.Error()))
+	}
+	if e.Pos.Line == parse.EOF {
+		return unexpectedEnd(code)
+	}
+	where := token{line: e.Pos.Line, column: max(e.Pos.Column, 1), text: e.Token}
+	s := newScanner(code)
+	for t := s.next(); t.kind != tokenEnd; t = s.next() {
+		if t.endLine == e.Pos.Line && t.endColumn == e.Pos.Column {
+			where = t
+			break
+		}
+	}
+	switch e.Message {
+	case "syntax error":
+		return at(script.Errorf(script.Script, "", "unexpected %s", quoteToken(where.text)), where)
+	case "parse error":
+		return at(script.Errorf(script.Script, "", "the statement before %s is incomplete", quoteToken(where.text)), where)
+	}
+	return at(script.Errorf(script.Script, "", "%s near %s", strings.ToLower(clip(e.Message)), quoteToken(where.text)), where)
+}
+
+func unexpectedEnd(code string) *script.Error {
+	n := nesting{levels: make([]level, 1, 16)}
+	s := newScanner(code)
+	end := s.next()
+	for ; end.kind != tokenEnd; end = s.next() {
+		_, _ = n.add(end)
+	}
+	opener, open := n.unclosed()
+	if !open {
+		return at(script.Errorf(script.Script, "", "the script ends within a statement"), end)
+	}
+	return at(script.Errorf(script.Script, "", "the script ends, but %s of line %d is not closed", quoteToken(opener.text), opener.line), end)
+}
+
+func quoteToken(text string) string {
+	const most = 40
+	if len(text) > most {
+		text = strings.ToValidUTF8(text[:most], "") + "…"
+	}
+	return "'" + text + "'"
+}

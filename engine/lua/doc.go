@@ -1,0 +1,27 @@
+// Package lua is the engine for Lua 5.1: it compiles sources with gopher-lua
+// and runs them in a sandbox that is metered, bounded and read-only towards
+// everything that outlives a call. It is the only importer of gopher-lua.
+//
+// What a script may do is the list in base.go and the library files beside it;
+// nothing of gopher-lua's own libraries is reachable. See docs/writing-scripts.md
+// for the script author's view.
+//
+// # Bounds
+//
+// A call is bounded by an instruction budget (meter.go), by wall-clock time and
+// memory (watchdog.go), by the call stack (256 calls; tail calls count), by the
+// size of any one string, and by the size, depth (32) and number of values (16,384)
+// of its arguments and results. Builtins charge the budget for work that grows
+// with their input: an instruction for each step of a pattern, and for each 64
+// bytes copied.
+//
+// # JSON
+//
+// Arrays become tables that remember that they are arrays, so that an empty
+// one is still [] on the way back; json.array marks a table of the script's
+// own. null is json.null, a value equal to itself alone (and true in a
+// condition, as in other Lua JSON libraries). nil is null on the way out.
+// Unmarked tables with keys 1 to n are arrays, others are objects, whose
+// members keep the order in which they were first set; {} is an object. All
+// numbers are doubles: integers beyond 2^53 lose digits.
+package lua

@@ -1,0 +1,134 @@
+package lua
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	glua "github.com/yuin/gopher-lua"
+
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+const (
+	// chunkName is what positions in error messages begin with: "script:12: …".
+	chunkName = "script"
+	// maxMessageBytes bounds the message of an error that leaves the engine.
+	maxMessageBytes = 1 << 10
+)
+
+// raise ends the running function with err, whose kind and position survive
+// unless the script catches it: pcall hands it out as a string.
+func raise(l *glua.LState, err *script.Error) {
+	if err.Line == 0 {
+		err.Line = lineOf(l.Where(1))
+	}
+	l.Error(&glua.LUserData{Value: err, Metatable: glua.LNil}, 0)
+}
+
+func raiseLimit(l *glua.LState, format string, args ...any) {
+	raise(l, script.Errorf(script.Limit, "", format, args...))
+}
+
+// position is how gopher-lua begins messages and the lines of its tracebacks.
+var position = regexp.MustCompile(`(?m)^\t?` + chunkName + `:(\d+): ?`)
+
+// lineOf returns the line of the first position in s, or 0.
+func lineOf(s string) int {
+	match := position.FindStringSubmatch(s)
+	if match == nil {
+		return 0
+	}
+	line, _ := strconv.Atoi(match[1])
+	return line
+}
+
+// caught is the value that a script sees for an error that it caught.
+func caught(err *glua.ApiError, m *meter) glua.LValue {
+	switch v := err.Object.(type) {
+	case *glua.LUserData:
+		if e, ok := v.Value.(*script.Error); ok {
+			if e.Line == 0 {
+				return glua.LString(e.Message)
+			}
+			return glua.LString(chunkName + ":" + strconv.Itoa(e.Line) + ": " + e.Message)
+		}
+	case glua.LString:
+		// gopher-lua's own messages quote keys whole.
+		if len(v) > m.limits.StringBytes {
+			return v[:m.limits.StringBytes]
+		}
+	}
+	return err.Object
+}
+
+// callError translates what ended a call.
+func callError(err error, m *meter) *script.Error {
+	api, ok := errors.AsType[*glua.ApiError](err)
+	if !ok || api.Type == glua.ApiErrorPanic {
+		m.reason = faulted
+	}
+	if m.reason != running {
+		e := m.stopError()
+		if m.reason == faulted {
+			e.Err = err
+		}
+		if api != nil {
+			e.Line = lineOf(api.StackTrace)
+		}
+		return e
+	}
+	e := &script.Error{Kind: script.Script}
+	switch v := api.Object.(type) {
+	case *glua.LUserData:
+		if known, ok := v.Value.(*script.Error); ok {
+			*e = *known
+		} else {
+			e.Message = "the script raised a userdata"
+		}
+	case glua.LString:
+		e.Message = string(v)
+		if at := position.FindStringSubmatchIndex(e.Message); at != nil && at[0] == 0 {
+			e.Line = lineOf(e.Message)
+			e.Message = e.Message[at[1]:]
+		}
+		if e.Message == "stack overflow" || e.Message == "registry overflow" {
+			e.Kind = script.Limit
+			e.Message = fmt.Sprintf("%s: calls are nested more than %d deep, or hold too many values", e.Message, callStackSize)
+		}
+	case glua.LNumber:
+		e.Message = formatNumber(float64(v))
+	case *glua.LTable:
+		e.Message = "the script raised a table without a message"
+		if message, ok := v.RawGetString("message").(glua.LString); ok {
+			e.Message = string(message)
+		}
+	default:
+		e.Message = "the script raised a " + v.Type().String()
+	}
+	if e.Line == 0 {
+		e.Line = lineOf(api.StackTrace)
+	}
+	e.Message = clip(e.Message)
+	return e
+}
+
+// clip shortens a message and makes it valid UTF-8.
+func clip(s string) string {
+	if len(s) > maxMessageBytes {
+		cut := maxMessageBytes - len("…")
+		for cut > 0 && !utf8.RuneStart(s[cut]) {
+			cut--
+		}
+		s = s[:cut] + "…"
+	}
+	return strings.ToValidUTF8(s, "\uFFFD")
+}
+
+func noEntrypoint(name string) *script.Error {
+	return script.Errorf(script.Script, "",
+		"the script defines no global function %q; define it or set the entrypoint", name)
+}

@@ -1,0 +1,266 @@
+package lua
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	glua "github.com/yuin/gopher-lua"
+)
+
+// directive is one "%…" of string.format.
+type directive struct {
+	minus, plus, blank, alternate, zero bool
+
+	width     int
+	precision int // -1 if there is none
+	verb      byte
+}
+
+func stringFormat(l *glua.LState) int {
+	format := argString(l, 1)
+	m := meterOf(l)
+	var buf []byte
+	arg := 1
+	for i := 0; i < len(format); {
+		at := strings.IndexByte(format[i:], '%')
+		if at < 0 {
+			at = len(format) - i
+		}
+		before := len(buf)
+		buf = append(buf, format[i:i+at]...)
+		i += at
+		if i < len(format) {
+			if i+1 < len(format) && format[i+1] == '%' {
+				buf = append(buf, '%')
+				i += 2
+			} else {
+				var d directive
+				d, i = parseDirective(l, format, i+1)
+				arg++
+				buf = d.append(l, buf, arg)
+			}
+		}
+		m.capString(l, len(buf))
+		m.charge(l, 1+(len(buf)-before)/bytesPerInstruction)
+	}
+	l.Push(glua.LString(buf))
+	return 1
+}
+
+// parseDirective reads the directive whose '%' is before at, and returns where
+// it ends.
+func parseDirective(l *glua.LState, format string, at int) (directive, int) {
+	d := directive{precision: -1}
+	peek := func() byte {
+		if at < len(format) {
+			return format[at]
+		}
+		return 0
+	}
+	for flags := 0; ; flags++ {
+		flag := d.flag(peek())
+		if flag == nil {
+			break
+		}
+		if flags == 5 {
+			l.RaiseError("invalid format (repeated flags)")
+		}
+		*flag = true
+		at++
+	}
+	number := func() int {
+		n := 0
+		for digits := 0; isDigit(peek()); digits++ {
+			if digits == 2 {
+				l.RaiseError("invalid format (width or precision too long)")
+			}
+			n = 10*n + int(peek()-'0')
+			at++
+		}
+		return n
+	}
+	d.width = number()
+	if peek() == '.' {
+		at++
+		d.precision = number()
+	}
+	d.verb = peek()
+	return d, at + 1
+}
+
+// flag returns the flag that c sets, or nil.
+func (d *directive) flag(c byte) *bool {
+	switch c {
+	case '-':
+		return &d.minus
+	case '+':
+		return &d.plus
+	case ' ':
+		return &d.blank
+	case '#':
+		return &d.alternate
+	case '0':
+		return &d.zero
+	}
+	return nil
+}
+
+// append appends the n-th argument as d says.
+func (d *directive) append(l *glua.LState, buf []byte, n int) []byte {
+	switch d.verb {
+	case 'c':
+		return d.pad(buf, string([]byte{byte(argInt(l, n))}))
+	case 'd', 'i':
+		return d.pad(buf, d.integer(argNumber(l, n)))
+	case 'o', 'u', 'x', 'X':
+		return d.pad(buf, d.unsigned(argNumber(l, n)))
+	case 'e', 'E', 'f', 'g', 'G':
+		return d.pad(buf, d.float(argNumber(l, n)))
+	case 'q':
+		return appendQuoted(buf, argString(l, n))
+	case 's':
+		s := toString(l, argAny(l, n))
+		if d.precision >= 0 {
+			s = s[:min(d.precision, len(s))]
+		}
+		meterOf(l).capString(l, len(buf)+len(s))
+		d.zero = false
+		return d.pad(buf, s)
+	}
+	l.RaiseError("invalid option '%%%c' to 'format'", d.verb)
+	return buf
+}
+
+// pad appends text, blank-padded to the width. (Zeros are part of text.)
+func (d *directive) pad(buf []byte, text string) []byte {
+	blanks := strings.Repeat(" ", max(d.width-len(text), 0))
+	if d.minus {
+		return append(append(buf, text...), blanks...)
+	}
+	return append(append(buf, blanks...), text...)
+}
+
+// signed puts sign and zeros before digits.
+func (d *directive) signed(sign, digits string) string {
+	zeros := d.precision - len(digits)
+	if d.precision < 0 && d.zero && !d.minus {
+		zeros = d.width - len(sign) - len(digits)
+	}
+	return sign + strings.Repeat("0", max(zeros, 0)) + digits
+}
+
+func (d *directive) integer(f float64) string {
+	n := toInt64(f)
+	digits := strconv.FormatUint(absolute(n), 10)
+	if d.precision == 0 && n == 0 {
+		digits = ""
+	}
+	return d.signed(d.sign(n < 0), digits)
+}
+
+func (d *directive) sign(negative bool) string {
+	switch {
+	case negative:
+		return "-"
+	case d.plus:
+		return "+"
+	case d.blank:
+		return " "
+	}
+	return ""
+}
+
+func (d *directive) unsigned(f float64) string {
+	n := uint64(toInt64(f))
+	if f >= 1<<63 && f < 1<<64 {
+		n = uint64(f)
+	}
+	base := 16
+	switch d.verb {
+	case 'o':
+		base = 8
+	case 'u':
+		base = 10
+	}
+	digits, prefix := strconv.FormatUint(n, base), ""
+	if d.precision == 0 && n == 0 {
+		digits = ""
+	}
+	if d.alternate {
+		switch {
+		case base == 8 && !strings.HasPrefix(digits, "0"):
+			digits = "0" + digits
+		case base == 16 && n != 0:
+			prefix = "0x"
+		}
+	}
+	text := d.signed(prefix, digits)
+	if d.verb == 'X' {
+		text = strings.ToUpper(text)
+	}
+	return text
+}
+
+// float leaves signs, zeros and precision to fmt, which does as C does.
+func (d *directive) float(f float64) string {
+	var flags strings.Builder
+	for _, flag := range []struct {
+		set  bool
+		text string
+	}{{d.plus, "+"}, {d.blank, " "}, {d.alternate, "#"}} {
+		if flag.set {
+			flags.WriteString(flag.text)
+		}
+	}
+	if math.IsInf(f, 0) || math.IsNaN(f) {
+		text := strings.TrimLeft(formatNumber(f), "-")
+		if d.verb < 'a' {
+			text = strings.ToUpper(text)
+		}
+		return d.sign(math.IsInf(f, -1)) + text
+	}
+	if d.zero && !d.minus {
+		flags.WriteString("0" + strconv.Itoa(d.width))
+	}
+	precision := d.precision
+	if precision < 0 {
+		precision = 6
+	}
+	return fmt.Sprintf("%"+flags.String()+"."+strconv.Itoa(precision)+string(d.verb), f)
+}
+
+func absolute(n int64) uint64 {
+	if n < 0 {
+		return -uint64(n)
+	}
+	return uint64(n)
+}
+
+// toInt64 cuts f to an integer, as far as one holds it.
+func toInt64(f float64) int64 {
+	switch {
+	case math.IsNaN(f), f < -(1 << 63), f >= 1<<63:
+		return math.MinInt64 // as C does on common machines
+	}
+	return int64(f)
+}
+
+// appendQuoted appends s as a literal that Lua reads back.
+func appendQuoted(buf []byte, s string) []byte {
+	buf = append(buf, '"')
+	for i := range len(s) {
+		switch c := s[i]; c {
+		case '"', '\\', '\n':
+			buf = append(buf, '\\', c)
+		case '\r':
+			buf = append(buf, '\\', 'r')
+		case 0:
+			buf = append(buf, '\\', '0', '0', '0')
+		default:
+			buf = append(buf, c)
+		}
+	}
+	return append(buf, '"')
+}

@@ -1,0 +1,358 @@
+package lua
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
+
+	glua "github.com/yuin/gopher-lua"
+)
+
+// Bounds of JSON on its way in and out.
+const (
+	maxDepth = 32
+	maxNodes = 16_384
+)
+
+// decoder reads JSON (RFC 8259, strictly: UTF-8, one value, nothing after it)
+// into Lua values. Text without escapes is not copied: strings keep the whole
+// input alive. If a name occurs twice in an object, the last one counts.
+type decoder struct {
+	table func(array, hash int) *glua.LTable
+	nodes int // values that may still be made
+
+	in string
+	at int
+}
+
+// value decodes one JSON text.
+func (d *decoder) value(text []byte) (glua.LValue, error) {
+	if err := d.begin(string(text)); err != nil {
+		return nil, err
+	}
+	v, err := d.any(0)
+	if err != nil {
+		return nil, err
+	}
+	return v, d.end()
+}
+
+// members decodes a JSON object into t.
+func (d *decoder) members(text []byte, t *glua.LTable) error {
+	if err := d.begin(string(text)); err != nil {
+		return err
+	}
+	if d.peek() != '{' {
+		return errors.New("is not a JSON object")
+	}
+	if err := d.object(t, 0); err != nil {
+		return err
+	}
+	return d.end()
+}
+
+func (d *decoder) begin(text string) error {
+	if !utf8.ValidString(text) {
+		return errors.New("is not valid UTF-8")
+	}
+	d.in, d.at = text, 0
+	d.space()
+	return nil
+}
+
+func (d *decoder) end() error {
+	d.space()
+	if d.at < len(d.in) {
+		return d.errorf("unexpected text after the JSON value")
+	}
+	return nil
+}
+
+func (d *decoder) errorf(format string, args ...any) error {
+	return fmt.Errorf("%s at byte %d", fmt.Sprintf(format, args...), d.at+1)
+}
+
+func (d *decoder) space() {
+	for d.at < len(d.in) {
+		switch d.in[d.at] {
+		case ' ', '\t', '\n', '\r':
+			d.at++
+		default:
+			return
+		}
+	}
+}
+
+// peek returns the next byte, or 0 at the end.
+func (d *decoder) peek() byte {
+	if d.at < len(d.in) {
+		return d.in[d.at]
+	}
+	return 0
+}
+
+func (d *decoder) any(depth int) (glua.LValue, error) {
+	if d.nodes--; d.nodes < 0 {
+		return nil, d.errorf("more than %d values", maxNodes)
+	}
+	switch c := d.peek(); {
+	case c == '"':
+		s, err := d.text()
+		return glua.LString(s), err
+	case c == '{':
+		t := d.table(0, 8)
+		return t, d.object(t, depth)
+	case c == '[':
+		return d.array(depth)
+	case c == '-' || isDigit(c):
+		return d.number()
+	case c == 't':
+		return glua.LTrue, d.literal("true")
+	case c == 'f':
+		return glua.LFalse, d.literal("false")
+	case c == 'n':
+		return sandbox().null, d.literal("null")
+	case d.at >= len(d.in):
+		return nil, d.errorf("unexpected end of JSON")
+	}
+	return nil, d.errorf("unexpected character")
+}
+
+func (d *decoder) literal(word string) error {
+	if !strings.HasPrefix(d.in[d.at:], word) {
+		return d.errorf("unexpected character")
+	}
+	d.at += len(word)
+	return nil
+}
+
+func (d *decoder) enter(depth int) error {
+	if depth >= maxDepth {
+		return d.errorf("nested deeper than %d", maxDepth)
+	}
+	d.at++
+	d.space()
+	return nil
+}
+
+// next steps over what follows a member or an element: it reports whether there
+// is another.
+func (d *decoder) next(closer byte) (bool, error) {
+	d.space()
+	switch d.peek() {
+	case ',':
+		d.at++
+		d.space()
+		return true, nil
+	case closer:
+		d.at++
+		return false, nil
+	}
+	return false, d.errorf("expected ',' or '%c'", closer)
+}
+
+func (d *decoder) object(t *glua.LTable, depth int) error {
+	if err := d.enter(depth); err != nil {
+		return err
+	}
+	if d.peek() == '}' {
+		d.at++
+		return nil
+	}
+	for more := true; more; {
+		if d.peek() != '"' {
+			return d.errorf("expected a name in quotes")
+		}
+		name, err := d.text()
+		if err != nil {
+			return err
+		}
+		d.space()
+		if d.peek() != ':' {
+			return d.errorf("expected ':'")
+		}
+		d.at++
+		d.space()
+		v, err := d.any(depth + 1)
+		if err != nil {
+			return err
+		}
+		t.RawSetString(name, v)
+		if more, err = d.next('}'); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d *decoder) array(depth int) (*glua.LTable, error) {
+	if err := d.enter(depth); err != nil {
+		return nil, err
+	}
+	if d.peek() == ']' {
+		d.at++
+		t := d.table(0, 0)
+		t.Metatable = sandbox().arrayMeta
+		return t, nil
+	}
+	t := d.table(4, 0) // gopher-lua would begin with 32
+	t.Metatable = sandbox().arrayMeta
+	for n, more := 1, true; more; n++ {
+		v, err := d.any(depth + 1)
+		if err != nil {
+			return nil, err
+		}
+		t.RawSetInt(n, v)
+		if more, err = d.next(']'); err != nil {
+			return nil, err
+		}
+	}
+	return t, nil
+}
+
+func (d *decoder) digits() bool {
+	start := d.at
+	for isDigit(d.peek()) {
+		d.at++
+	}
+	return d.at > start
+}
+
+func (d *decoder) number() (glua.LValue, error) {
+	start := d.at
+	if d.peek() == '-' {
+		d.at++
+	}
+	if d.peek() == '0' {
+		d.at++
+	} else if !d.digits() {
+		return nil, d.errorf("malformed number")
+	}
+	integer := true
+	if d.peek() == '.' {
+		integer = false
+		if d.at++; !d.digits() {
+			return nil, d.errorf("malformed number")
+		}
+	}
+	if c := d.peek(); c == 'e' || c == 'E' {
+		integer = false
+		d.at++
+		if c := d.peek(); c == '+' || c == '-' {
+			d.at++
+		}
+		if !d.digits() {
+			return nil, d.errorf("malformed number")
+		}
+	}
+	digits := d.in[start:d.at]
+	const exact = 15 // digits that surely fit a double
+	if integer && len(digits) <= exact {
+		n, err := strconv.ParseInt(digits, 10, 64)
+		return glua.LNumber(n), err
+	}
+	f, err := strconv.ParseFloat(digits, 64)
+	if err != nil {
+		return nil, d.errorf("number out of range")
+	}
+	return glua.LNumber(f), nil
+}
+
+// text decodes a string in quotes.
+func (d *decoder) text() (string, error) {
+	d.at++
+	start := d.at
+	for d.at < len(d.in) {
+		switch c := d.in[d.at]; {
+		case c == '"':
+			d.at++
+			return d.in[start : d.at-1], nil
+		case c == '\\':
+			return d.escaped(start)
+		case c < ' ':
+			return "", d.errorf("control character in a string")
+		default:
+			d.at++
+		}
+	}
+	return "", d.errorf("unexpected end of JSON")
+}
+
+// escaped goes on with a string that began at start and has an escape at d.at.
+func (d *decoder) escaped(start int) (string, error) {
+	out := append(make([]byte, 0, 2*(d.at-start)+16), d.in[start:d.at]...)
+	for d.at < len(d.in) {
+		switch c := d.in[d.at]; {
+		case c == '"':
+			d.at++
+			return string(out), nil
+		case c == '\\':
+			r, err := d.escape()
+			if err != nil {
+				return "", err
+			}
+			out = utf8.AppendRune(out, r)
+		case c < ' ':
+			return "", d.errorf("control character in a string")
+		default:
+			out = append(out, c)
+			d.at++
+		}
+	}
+	return "", d.errorf("unexpected end of JSON")
+}
+
+// escape decodes the escape at d.at. Half of a surrogate pair becomes U+FFFD.
+func (d *decoder) escape() (rune, error) {
+	d.at++
+	c := d.peek()
+	if c == 'u' {
+		r, ok := d.hex()
+		if !ok {
+			return 0, d.errorf("malformed \\u escape")
+		}
+		if !utf16.IsSurrogate(r) {
+			return r, nil
+		}
+		if !strings.HasPrefix(d.in[d.at:], `\u`) {
+			return utf8.RuneError, nil
+		}
+		back := d.at
+		d.at++
+		low, ok := d.hex()
+		if !ok {
+			return 0, d.errorf("malformed \\u escape")
+		}
+		pair := utf16.DecodeRune(r, low)
+		if pair == utf8.RuneError {
+			d.at = back
+		}
+		return pair, nil
+	}
+	at := strings.IndexByte(`"\/bfnrt`, c)
+	if at < 0 || c == 0 {
+		return 0, d.errorf("unknown escape in a string")
+	}
+	d.at++
+	return rune("\"\\/\b\f\n\r\t"[at]), nil
+}
+
+// hex decodes the four digits after the 'u' at d.at.
+func (d *decoder) hex() (rune, bool) {
+	if d.at+5 > len(d.in) {
+		return 0, false
+	}
+	var r rune
+	for _, c := range []byte(d.in[d.at+1 : d.at+5]) {
+		digit := strings.IndexByte("0123456789abcdef", c|0x20)
+		if digit < 0 || c < '0' {
+			return 0, false
+		}
+		r = r<<4 | rune(digit)
+	}
+	d.at += 5
+	return r, true
+}

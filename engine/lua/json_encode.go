@@ -1,0 +1,279 @@
+package lua
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"unicode/utf8"
+
+	glua "github.com/yuin/gopher-lua"
+
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// encoder writes Lua values as JSON. It reads tables raw, so that nothing of
+// the script runs.
+type encoder struct {
+	meter *meter
+	nodes int    // values that may still be written
+	base  int    // where this encoder's output begins in dst
+	limit int    // bytes of output at most
+	over  string // what is too large then: "the results"
+}
+
+// errInterrupted ends encoding when the meter is spent.
+var errInterrupted = errors.New("interrupted")
+
+// encodeError says why a value has no JSON, and where in it.
+type encodeError struct {
+	kind    script.Kind
+	message string
+	path    string
+}
+
+func (e *encodeError) Error() string { return e.message }
+
+func refuse(kind script.Kind, format string, args ...any) error {
+	return &encodeError{kind: kind, message: fmt.Sprintf(format, args...)}
+}
+
+// in notes that err happened at a member of the value being written.
+func in(err error, member string) error {
+	if e, ok := errors.AsType[*encodeError](err); ok {
+		e.path = member + e.path
+	}
+	return err
+}
+
+// fail turns an error of value into one for the caller; what names the value.
+func (e *encoder) fail(err error, what string) *script.Error {
+	if errors.Is(err, errInterrupted) {
+		return e.meter.stopError()
+	}
+	failed, ok := errors.AsType[*encodeError](err)
+	if !ok {
+		return script.AsError(err)
+	}
+	if failed.kind == script.Limit {
+		return script.Errorf(failed.kind, "", "%s", failed.message)
+	}
+	return script.Errorf(failed.kind, "", "%s%s %s", what, clip(failed.path), failed.message)
+}
+
+// spend charges the meter, which encoding cannot do through a Lua error.
+func (e *encoder) spend(n int) error {
+	m := e.meter
+	m.left -= int64(n)
+	if m.left < 0 || m.stop.Load() != uint32(running) {
+		m.spend()
+		return errInterrupted
+	}
+	return nil
+}
+
+func (e *encoder) value(dst []byte, v glua.LValue, depth int) ([]byte, error) {
+	if e.nodes--; e.nodes < 0 {
+		return dst, refuse(script.Limit, "%s have more than %d values", e.over, maxNodes)
+	}
+	if err := e.spend(1); err != nil {
+		return dst, err
+	}
+	switch v := v.(type) {
+	case glua.LString:
+		return e.text(dst, string(v))
+	case glua.LNumber:
+		f := float64(v)
+		if math.IsNaN(f) || math.IsInf(f, 0) {
+			return dst, refuse(script.Invalid, "is %s, which JSON cannot say", formatNumber(f))
+		}
+		return e.room(appendJSONNumber(dst, f))
+	case glua.LBool:
+		return e.room(strconv.AppendBool(dst, bool(v)))
+	case *glua.LNilType:
+		return e.room(append(dst, "null"...))
+	case *glua.LTable:
+		if depth >= maxDepth {
+			return dst, refuse(script.Limit, "%s are nested deeper than %d, or contain themselves", e.over, maxDepth)
+		}
+		return e.table(dst, v, depth)
+	}
+	if v == glua.LValue(sandbox().null) {
+		return e.room(append(dst, "null"...))
+	}
+	return dst, refuse(script.Invalid, "is a %s, which JSON cannot say", v.Type())
+}
+
+// room refuses output that has become too large.
+func (e *encoder) room(dst []byte) ([]byte, error) {
+	if len(dst)-e.base > e.limit {
+		return dst, refuse(script.Limit, "%s are larger than %d bytes", e.over, e.limit)
+	}
+	return dst, nil
+}
+
+func (e *encoder) table(dst []byte, t *glua.LTable, depth int) ([]byte, error) {
+	n, err := e.arrayLen(t)
+	if err != nil {
+		return dst, err
+	}
+	if n < 0 {
+		return e.object(dst, t, depth)
+	}
+	dst = append(dst, '[')
+	for i := 1; i <= n; i++ {
+		if i > 1 {
+			dst = append(dst, ',')
+		}
+		if dst, err = e.value(dst, rawGetIndex(t, i), depth+1); err != nil {
+			return dst, in(err, "["+strconv.Itoa(i)+"]")
+		}
+	}
+	return e.room(append(dst, ']'))
+}
+
+// Arrays may have holes as long as they are not mostly holes.
+const (
+	sparseFrom  = 10
+	sparseRatio = 2
+)
+
+// arrayLen returns the length of t as an array, or -1 if it is an object.
+func (e *encoder) arrayLen(t *glua.LTable) (int, error) {
+	marked := t.Metatable == glua.LValue(sandbox().arrayMeta)
+	count, highest := 0, 0
+	for k, _ := t.Next(glua.LNil); k != glua.LNil; k, _ = t.Next(k) {
+		if err := e.spend(1); err != nil {
+			return 0, err
+		}
+		n, ok := k.(glua.LNumber)
+		if i := int(n); ok && i >= 1 && glua.LNumber(i) == n && i <= 1<<31 {
+			count++
+			highest = max(highest, i)
+			continue
+		}
+		if marked {
+			return 0, in(refuse(script.Invalid, "is a member of an array: its names must be 1, 2, 3 and so on"), "["+keyText(k)+"]")
+		}
+		return -1, nil
+	}
+	sparse := highest > sparseFrom && highest > count*sparseRatio
+	switch {
+	case marked && sparse:
+		return 0, refuse(script.Invalid, "is an array with too many holes")
+	case marked:
+		return highest, nil
+	case count == 0, sparse:
+		return -1, nil
+	}
+	return highest, nil
+}
+
+func (e *encoder) object(dst []byte, t *glua.LTable, depth int) ([]byte, error) {
+	dst = append(dst, '{')
+	first := true
+	var err error
+	for k, v := t.Next(glua.LNil); k != glua.LNil; k, v = t.Next(k) {
+		if !first {
+			dst = append(dst, ',')
+		}
+		first = false
+		switch key := k.(type) {
+		case glua.LString:
+			dst, err = e.text(dst, string(key))
+		case glua.LNumber:
+			name := formatNumber(float64(key))
+			if t.RawGetString(name) != glua.LNil {
+				return dst, refuse(script.Invalid, "has both the number %s and the text %q as names", name, name)
+			}
+			dst, err = e.text(dst, name)
+		default:
+			err = refuse(script.Invalid, "has a %s as a name", k.Type())
+		}
+		if err != nil {
+			return dst, err
+		}
+		dst = append(dst, ':')
+		if dst, err = e.value(dst, v, depth+1); err != nil {
+			return dst, in(err, "."+keyText(k))
+		}
+	}
+	return e.room(append(dst, '}'))
+}
+
+// keyText is k for an error message.
+func keyText(k glua.LValue) string {
+	switch k := k.(type) {
+	case glua.LString:
+		const most = 40
+		if len(k) > most {
+			return string(k[:most]) + "…"
+		}
+		return string(k)
+	case glua.LNumber:
+		return formatNumber(float64(k))
+	}
+	return k.Type().String()
+}
+
+// appendJSONNumber writes integers up to 2^53 without fraction or exponent, and
+// other numbers with as many digits as bring them back exactly.
+func appendJSONNumber(dst []byte, f float64) []byte {
+	if isExactInteger(f) {
+		return strconv.AppendInt(dst, int64(f), 10)
+	}
+	return strconv.AppendFloat(dst, f, 'g', -1, 64)
+}
+
+const hexDigits = "0123456789abcdef"
+
+// text writes s in quotes.
+func (e *encoder) text(dst []byte, s string) ([]byte, error) {
+	if err := e.spend(len(s) / bytesPerInstruction); err != nil {
+		return dst, err
+	}
+	if len(dst)-e.base+len(s) > e.limit {
+		return e.room(append(dst, s...))
+	}
+	dst = append(dst, '"')
+	start := 0
+	for i := 0; i < len(s); {
+		c := s[i]
+		if c >= utf8.RuneSelf {
+			r, size := utf8.DecodeRuneInString(s[i:])
+			if r == utf8.RuneError && size == 1 {
+				return dst, refuse(script.Invalid, "is text that is not UTF-8")
+			}
+			i += size
+			continue
+		}
+		if c >= ' ' && c != '"' && c != '\\' {
+			i++
+			continue
+		}
+		dst = append(dst, s[start:i]...)
+		dst = appendEscape(dst, c)
+		i++
+		start = i
+	}
+	dst = append(dst, s[start:]...)
+	return e.room(append(dst, '"'))
+}
+
+func appendEscape(dst []byte, c byte) []byte {
+	switch c {
+	case '"', '\\':
+		return append(dst, '\\', c)
+	case '\n':
+		return append(dst, '\\', 'n')
+	case '\r':
+		return append(dst, '\\', 'r')
+	case '\t':
+		return append(dst, '\\', 't')
+	case '\b':
+		return append(dst, '\\', 'b')
+	case '\f':
+		return append(dst, '\\', 'f')
+	}
+	return append(dst, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&15])
+}

@@ -1,0 +1,66 @@
+package lua
+
+import (
+	glua "github.com/yuin/gopher-lua"
+
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+func jsonFunctions() map[string]glua.LGFunction {
+	return map[string]glua.LGFunction{
+		"array":  jsonArray,
+		"decode": jsonDecode,
+		"encode": jsonEncode,
+	}
+}
+
+// jsonArray marks a table as an array, a new one if there is no argument, and
+// returns it.
+func jsonArray(l *glua.LState) int {
+	if l.GetTop() == 0 {
+		t := newTable()
+		t.Metatable = sandbox().arrayMeta
+		l.Push(t)
+		return 1
+	}
+	t := argTable(l)
+	if t.Metatable != glua.LNil && !isMarked(t) {
+		argError(l, 1, "a table with a metatable cannot become an array")
+	}
+	t.Metatable = sandbox().arrayMeta
+	l.SetTop(1)
+	return 1
+}
+
+func jsonDecode(l *glua.LState) int {
+	text := argString(l, 1)
+	meterOf(l).charge(l, len(text)/jsonBytesPerInstruction)
+	d := decoder{table: l.CreateTable, nodes: maxNodes}
+	v, err := d.value([]byte(text))
+	if err != nil {
+		l.RaiseError("invalid JSON: %s", err.Error())
+	}
+	l.Push(v)
+	return 1
+}
+
+// jsonBytesPerInstruction is how many bytes of JSON are decoded for one
+// instruction: a short value takes about as long as one.
+const jsonBytesPerInstruction = 4
+
+func jsonEncode(l *glua.LState) int {
+	v := argAny(l, 1)
+	m := meterOf(l)
+	e := encoder{meter: m, nodes: maxNodes, limit: m.limits.StringBytes, over: "the values"}
+	buf, err := e.value(nil, v, 0)
+	if err != nil {
+		failed := e.fail(err, "the value")
+		if failed.Kind == script.Limit {
+			raise(l, failed)
+		}
+		l.RaiseError("%s", failed.Message)
+	}
+	m.charge(l, 0)
+	l.Push(glua.LString(buf))
+	return 1
+}

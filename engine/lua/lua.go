@@ -1,0 +1,53 @@
+package lua
+
+import (
+	"sync"
+
+	glua "github.com/yuin/gopher-lua"
+
+	"github.com/scriptorium-dev/scriptorium/engine"
+)
+
+// Name is the engine's name in a version.
+const Name = "lua"
+
+// maxArrayIndex is where a table's array part ends; keys from there on live in
+// its hash. One assignment to a high index would otherwise allocate up to it.
+const maxArrayIndex = 8192
+
+// setLibraryLimits sets what gopher-lua keeps in variables of its package. It
+// must happen before any state or source is touched.
+var setLibraryLimits = sync.OnceFunc(func() { glua.MaxArrayIndex = maxArrayIndex })
+
+// Engine compiles and runs Lua. It is safe for concurrent use.
+type Engine struct {
+	pool     *pool
+	watchdog watchdog
+}
+
+// New returns an engine. It needs no closing: while no call runs, it has no
+// goroutine, at the latest 100 ms after the last one.
+func New() *Engine {
+	setLibraryLimits()
+	return &Engine{pool: newPool()}
+}
+
+// Name returns "lua".
+func (*Engine) Name() string { return Name }
+
+// Check is engine.Engine's.
+func (*Engine) Check(src engine.Source) error {
+	if _, err := compile(src); err != nil {
+		return err
+	}
+	return nil
+}
+
+// Compile is engine.Engine's.
+func (e *Engine) Compile(src engine.Source) (engine.Program, error) {
+	c, err := compile(src)
+	if err != nil {
+		return nil, err
+	}
+	return &program{engine: e, entrypoint: src.Entrypoint, compiled: c, size: protoSize(c.proto)}, nil
+}

@@ -1,0 +1,132 @@
+package lua
+
+import (
+	"math"
+	"math/rand/v2"
+
+	glua "github.com/yuin/gopher-lua"
+)
+
+var mathConstants = map[string]glua.LValue{
+	"huge": glua.LNumber(math.Inf(1)),
+	"pi":   glua.LNumber(math.Pi),
+}
+
+func mathFunctions() map[string]glua.LGFunction {
+	return map[string]glua.LGFunction{
+		"abs":        unary(math.Abs),
+		"acos":       unary(math.Acos),
+		"asin":       unary(math.Asin),
+		"atan":       unary(math.Atan),
+		"atan2":      binary(math.Atan2),
+		"ceil":       unary(math.Ceil),
+		"cos":        unary(math.Cos),
+		"cosh":       unary(math.Cosh),
+		"deg":        unary(func(x float64) float64 { return x * 180 / math.Pi }),
+		"exp":        unary(math.Exp),
+		"floor":      unary(math.Floor),
+		"fmod":       binary(math.Mod),
+		"frexp":      mathFrexp,
+		"ldexp":      mathLdexp,
+		"log":        unary(math.Log),
+		"log10":      unary(math.Log10),
+		"max":        extreme(func(a, b float64) bool { return a > b }),
+		"min":        extreme(func(a, b float64) bool { return a < b }),
+		"mod":        binary(math.Mod),
+		"modf":       mathModf,
+		"pow":        binary(math.Pow),
+		"rad":        unary(func(x float64) float64 { return x * math.Pi / 180 }),
+		"random":     mathRandom,
+		"randomseed": mathRandomseed,
+		"sin":        unary(math.Sin),
+		"sinh":       unary(math.Sinh),
+		"sqrt":       unary(math.Sqrt),
+		"tan":        unary(math.Tan),
+		"tanh":       unary(math.Tanh),
+	}
+}
+
+func unary(f func(float64) float64) glua.LGFunction {
+	return func(l *glua.LState) int {
+		l.Push(glua.LNumber(f(argNumber(l, 1))))
+		return 1
+	}
+}
+
+func binary(f func(a, b float64) float64) glua.LGFunction {
+	return func(l *glua.LState) int {
+		l.Push(glua.LNumber(f(argNumber(l, 1), argNumber(l, 2))))
+		return 1
+	}
+}
+
+// extreme returns the argument that is better than all others.
+func extreme(better func(a, b float64) bool) glua.LGFunction {
+	return func(l *glua.LState) int {
+		n := l.GetTop()
+		meterOf(l).charge(l, n)
+		best := argNumber(l, 1)
+		for i := 2; i <= n; i++ {
+			if v := argNumber(l, i); better(v, best) {
+				best = v
+			}
+		}
+		l.Push(glua.LNumber(best))
+		return 1
+	}
+}
+
+func mathFrexp(l *glua.LState) int {
+	fraction, exponent := math.Frexp(argNumber(l, 1))
+	l.Push(glua.LNumber(fraction))
+	l.Push(glua.LNumber(exponent))
+	return 2
+}
+
+func mathLdexp(l *glua.LState) int {
+	l.Push(glua.LNumber(math.Ldexp(argNumber(l, 1), max(-5000, min(argInt(l, 2), 5000)))))
+	return 1
+}
+
+func mathModf(l *glua.LState) int {
+	f := argNumber(l, 1)
+	whole, fraction := math.Trunc(f), 0.0
+	if !math.IsInf(f, 0) {
+		fraction = f - whole
+	}
+	l.Push(glua.LNumber(whole))
+	l.Push(glua.LNumber(fraction))
+	return 2
+}
+
+// mathRandom draws from the process's generator, which nobody can seed, or from
+// the call's own after math.randomseed.
+func mathRandom(l *glua.LState) int {
+	f := rand.Float64()
+	if own := meterOf(l).random; own != nil {
+		f = own.Float64()
+	}
+	low, high := 1.0, 0.0
+	switch l.GetTop() {
+	case 0:
+		l.Push(glua.LNumber(f))
+		return 1
+	case 1:
+		high = math.Floor(argNumber(l, 1))
+	case 2:
+		low, high = math.Floor(argNumber(l, 1)), math.Floor(argNumber(l, 2))
+	default:
+		l.RaiseError("wrong number of arguments")
+	}
+	if !(low <= high) {
+		argError(l, l.GetTop(), "interval is empty")
+	}
+	l.Push(glua.LNumber(low + math.Floor(f*(high-low+1))))
+	return 1
+}
+
+// mathRandomseed makes random numbers repeatable within this call.
+func mathRandomseed(l *glua.LState) int {
+	meterOf(l).random = rand.New(rand.NewPCG(math.Float64bits(argNumber(l, 1)), 0))
+	return 0
+}

@@ -1,0 +1,113 @@
+package lua
+
+import (
+	"strconv"
+
+	glua "github.com/yuin/gopher-lua"
+)
+
+// operatorLength is the operator #.
+func operatorLength(l *glua.LState) int {
+	switch v := l.Get(1).(type) {
+	case glua.LString:
+		l.Push(glua.LNumber(len(v)))
+		return 1
+	case *glua.LTable:
+		if v.Metatable == glua.LNil || isMarked(v) {
+			l.Push(glua.LNumber(border(v)))
+			return 1
+		}
+	}
+	return lengthByMeta(l, l.Get(1))
+}
+
+func lengthByMeta(l *glua.LState, v glua.LValue) int {
+	if fn := l.GetMetaField(v, "__len"); fn != glua.LNil {
+		l.Push(fn)
+		l.Push(v)
+		l.Call(1, 1)
+		return 1
+	}
+	t, ok := v.(*glua.LTable)
+	if !ok {
+		l.RaiseError("attempt to get length of a %s value", typeName(v))
+	}
+	l.Push(glua.LNumber(border(t)))
+	return 1
+}
+
+// operatorConcat is the operator "..", for a whole chain: it joins from the end.
+func operatorConcat(l *glua.LState) int {
+	n := l.GetTop()
+	total := 0
+	for i := 1; i <= n; i++ {
+		switch v := l.Get(i).(type) {
+		case glua.LString:
+			total += len(v)
+		case glua.LNumber:
+			total += 24 // at most
+		default:
+			return concatByMeta(l, n)
+		}
+	}
+	m := meterOf(l)
+	buf := make([]byte, 0, min(total, m.limits.StringBytes))
+	for i := 1; i <= n; i++ {
+		buf = appendText(buf, l.Get(i))
+	}
+	m.checkString(l, len(buf))
+	l.Push(glua.LString(buf))
+	return 1
+}
+
+// appendText appends a string or what a number prints.
+func appendText(buf []byte, v glua.LValue) []byte {
+	switch v := v.(type) {
+	case glua.LString:
+		return append(buf, v...)
+	case glua.LNumber:
+		if f := float64(v); isExactInteger(f) {
+			return strconv.AppendInt(buf, int64(f), 10)
+		}
+		return append(buf, formatNumber(float64(v))...)
+	}
+	return buf
+}
+
+func isText(v glua.LValue) bool {
+	return v.Type() == glua.LTString || v.Type() == glua.LTNumber
+}
+
+// concatByMeta joins operands of which some are neither string nor number.
+func concatByMeta(l *glua.LState, n int) int {
+	m := meterOf(l)
+	result := l.Get(n)
+	for i := n - 1; i >= 1; i-- {
+		left := l.Get(i)
+		if isText(left) && isText(result) {
+			buf := appendText(appendText(nil, left), result)
+			m.checkString(l, len(buf))
+			result = glua.LString(buf)
+			continue
+		}
+		fn := l.GetMetaField(left, "__concat")
+		if fn == glua.LNil {
+			fn = l.GetMetaField(result, "__concat")
+		}
+		if fn == glua.LNil {
+			culprit := left
+			if isText(left) {
+				culprit = result
+			}
+			l.RaiseError("attempt to concatenate a %s value", typeName(culprit))
+		}
+		l.Push(fn)
+		l.Push(left)
+		l.Push(result)
+		l.Call(2, 1)
+		result = l.Get(-1)
+		l.Pop(1)
+	}
+	l.Push(result)
+	return 1
+}

@@ -1,0 +1,159 @@
+package lua
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	glua "github.com/yuin/gopher-lua"
+)
+
+// osFunctions is what there is of os: time. All times are UTC, whatever zone the
+// node is in.
+func osFunctions() map[string]glua.LGFunction {
+	return map[string]glua.LGFunction{
+		"clock":    osClock,
+		"date":     osDate,
+		"difftime": osDifftime,
+		"time":     osTime,
+	}
+}
+
+// osClock returns the seconds since the call began.
+func osClock(l *glua.LState) int {
+	l.Push(glua.LNumber(time.Since(meterOf(l).started).Seconds()))
+	return 1
+}
+
+func osDifftime(l *glua.LState) int {
+	earlier := 0.0
+	if l.Get(2) != glua.LNil {
+		earlier = argNumber(l, 2)
+	}
+	l.Push(glua.LNumber(argNumber(l, 1) - earlier))
+	return 1
+}
+
+// Bounds of a table's fields, so that no time overflows.
+const maxTimeField = 1 << 31
+
+func osTime(l *glua.LState) int {
+	if l.Get(1) == glua.LNil {
+		l.Push(glua.LNumber(time.Now().Unix()))
+		return 1
+	}
+	t := argTable(l)
+	field := func(name string, otherwise int) int {
+		switch v := t.RawGetString(name).(type) {
+		case glua.LNumber:
+			return max(-maxTimeField, min(toInt(float64(v)), maxTimeField))
+		case glua.LString:
+			if f, ok := parseNumber(string(v)); ok {
+				return max(-maxTimeField, min(toInt(f), maxTimeField))
+			}
+		}
+		if otherwise < 0 {
+			l.RaiseError("field '%s' missing in date table", name)
+		}
+		return otherwise
+	}
+	year, month, day := field("year", -1), field("month", -1), field("day", -1)
+	hour, minute, second := field("hour", 12), field("min", 0), field("sec", 0)
+	date := time.Date(year, time.Month(month), day, hour, minute, second, 0, time.UTC)
+	l.Push(glua.LNumber(date.Unix()))
+	return 1
+}
+
+// dateFieldCost is what formatting one field costs.
+const dateFieldCost = 10
+
+// maxTime is beyond the year 9999.
+const maxTime = 1 << 40
+
+func osDate(l *glua.LState) int {
+	format := strings.TrimPrefix(optString(l, 1, "%c"), "!")
+	date := time.Now().UTC()
+	if l.Get(2) != glua.LNil {
+		date = time.Unix(int64(max(-maxTime, min(argInt(l, 2), maxTime))), 0).UTC()
+	}
+	if strings.HasPrefix(format, "*t") {
+		l.Push(dateTable(date))
+		return 1
+	}
+	m := meterOf(l)
+	m.chargeBytes(l, len(format))
+	buf := make([]byte, 0, 32)
+	for i := 0; i < len(format); i++ {
+		if format[i] != '%' || i+1 == len(format) {
+			buf = append(buf, format[i])
+			continue
+		}
+		i++
+		m.charge(l, dateFieldCost)
+		buf = append(buf, dateField(date, format[i])...)
+		m.capString(l, len(buf))
+	}
+	m.checkString(l, len(buf))
+	l.Push(glua.LString(buf))
+	return 1
+}
+
+func dateTable(date time.Time) *glua.LTable {
+	t := newTable()
+	for _, field := range []struct {
+		name  string
+		value int
+	}{
+		{"year", date.Year()},
+		{"month", int(date.Month())},
+		{"day", date.Day()},
+		{"hour", date.Hour()},
+		{"min", date.Minute()},
+		{"sec", date.Second()},
+		{"wday", int(date.Weekday()) + 1},
+		{"yday", date.YearDay()},
+	} {
+		t.RawSetString(field.name, glua.LNumber(field.value))
+	}
+	t.RawSetString("isdst", glua.LFalse)
+	return t
+}
+
+var dateLayouts = map[byte]string{
+	'a': "Mon", 'A': "Monday", 'b': "Jan", 'B': "January", 'c': "Mon Jan _2 15:04:05 2006",
+	'd': "02", 'D': "01/02/06", 'e': "_2", 'F': "2006-01-02", 'h': "Jan", 'H': "15", 'I': "03",
+	'm': "01", 'M': "04", 'p': "PM", 'r': "03:04:05 PM", 'R': "15:04", 'S': "05", 'T': "15:04:05",
+	'x': "01/02/06", 'X': "15:04:05", 'y': "06", 'Y': "2006", 'z': "-0700", 'Z': "MST",
+}
+
+// dateField returns what stands for "%verb", as strftime has it in the C locale.
+func dateField(date time.Time, verb byte) string {
+	if layout, ok := dateLayouts[verb]; ok {
+		if verb == 'Z' {
+			return "GMT"
+		}
+		return date.Format(layout)
+	}
+	switch verb {
+	case '%':
+		return "%"
+	case 'j':
+		return fmt.Sprintf("%03d", date.YearDay())
+	case 'n':
+		return "\n"
+	case 's':
+		return strconv.FormatInt(date.Unix(), 10)
+	case 't':
+		return "\t"
+	case 'u':
+		return strconv.Itoa((int(date.Weekday())+6)%7 + 1)
+	case 'U':
+		return fmt.Sprintf("%02d", (date.YearDay()+6-int(date.Weekday()))/7)
+	case 'w':
+		return strconv.Itoa(int(date.Weekday()))
+	case 'W':
+		return fmt.Sprintf("%02d", (date.YearDay()+6-(int(date.Weekday())+6)%7)/7)
+	}
+	return "%" + string(verb)
+}

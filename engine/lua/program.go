@@ -1,0 +1,131 @@
+package lua
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+
+	glua "github.com/yuin/gopher-lua"
+
+	"github.com/scriptorium-dev/scriptorium/engine"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// program is a compiled chunk. Its states belong to the engine's pool: they
+// hold nothing of a program, so one that is idle costs no state.
+type program struct {
+	engine     *Engine
+	entrypoint string
+	compiled
+	size   int
+	closed atomic.Bool
+}
+
+// Size is engine.Program's.
+func (p *program) Size() int { return p.size }
+
+// Close is engine.Program's.
+func (p *program) Close() { p.closed.Store(true) }
+
+// Run is engine.Program's.
+func (p *program) Run(ctx context.Context, inv *engine.Invocation, res *engine.Result) error {
+	if ctx.Err() != nil {
+		res.Reset()
+		return script.Errorf(script.Timeout, "", "the call was given up before it began: %w", ctx.Err())
+	}
+	s := p.engine.pool.get(inv.Tenant)
+	s.meter.begin(inv.Limits.OrDefaults())
+	p.engine.watchdog.arm(ctx, &s.meter)
+	err := p.run(s, inv, res)
+	p.engine.watchdog.disarm(&s.meter)
+	if err != nil {
+		res.Reset()
+		return err // and s, which may be half-way through something, is dropped
+	}
+	s.call.clear()
+	if !p.closed.Load() {
+		p.engine.pool.put(s)
+	}
+	return nil
+}
+
+// run is one call. Whatever happens in it ends in an error.
+func (p *program) run(s *state, inv *engine.Invocation, res *engine.Result) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			s.meter.reason = faulted
+			fault := s.meter.stopError()
+			fault.Err = fmt.Errorf("panic: %v", r)
+			err = fault
+		}
+	}()
+	if err := p.prepare(s, inv); err != nil {
+		return err
+	}
+	s.l.Push(s.enter)
+	if err := s.l.PCall(0, 0, nil); err != nil {
+		return callError(err, &s.meter)
+	}
+	return p.collect(s, res)
+}
+
+// prepare makes the environment and the arguments of a call.
+func (p *program) prepare(s *state, inv *engine.Invocation) error {
+	c := &s.call
+	c.program = p
+	c.env = s.l.CreateTable(0, 4)
+	c.env.Metatable = sandbox().envMeta
+	if p.usesEnv {
+		c.env.RawSetString("_G", c.env)
+	}
+	d := decoder{table: s.l.CreateTable, nodes: maxNodes}
+	if p.usesConfig {
+		config := s.l.CreateTable(0, 4)
+		if len(inv.Config) > 0 {
+			if err := d.members(inv.Config, config); err != nil {
+				return script.Errorf(script.Invalid, "config", "%w", err)
+			}
+		}
+		c.env.RawSetString("config", config)
+	}
+	if p.entrypoint == "" {
+		return p.setGlobals(&d, c.env, inv.Args)
+	}
+	for i, arg := range inv.Args {
+		v, err := d.value(arg)
+		if err != nil {
+			return script.Errorf(script.Invalid, fmt.Sprintf("args[%d]", i), "%w", err)
+		}
+		c.args = append(c.args, v)
+	}
+	return nil
+}
+
+// setGlobals sets the members of the single argument of a chunk that is the
+// program.
+func (p *program) setGlobals(d *decoder, env *glua.LTable, args [][]byte) error {
+	switch len(args) {
+	case 0:
+		return nil
+	case 1:
+		if err := d.members(args[0], env); err != nil {
+			return script.Errorf(script.Invalid, "args[0]", "%w", err)
+		}
+		return nil
+	}
+	return script.Errorf(script.Invalid, "args", "a script without entrypoint takes one argument, a JSON object, not %d", len(args))
+}
+
+// collect appends the results of the call to res.
+func (p *program) collect(s *state, res *engine.Result) error {
+	e := encoder{meter: &s.meter, nodes: maxNodes, limit: s.meter.limits.ResultBytes, over: "the results"}
+	before := res.Bytes()
+	for i, v := range s.call.results {
+		e.base = before
+		err := res.Append(func(dst []byte) ([]byte, error) { return e.value(dst, v, 0) })
+		if err != nil {
+			return e.fail(err, fmt.Sprintf("result %d", i+1))
+		}
+	}
+	return nil
+}

@@ -1,0 +1,128 @@
+package lua
+
+import (
+	"slices"
+	"sync"
+
+	glua "github.com/yuin/gopher-lua"
+)
+
+// box is what all states share: the names that every script finds, and the
+// values behind them. Nothing in it can be changed by a script: tables are
+// within reach of reads alone, through metatables that are protected, and
+// libraries are userdata.
+type box struct {
+	base       *glua.LTable // what globals fall back to
+	envMeta    *glua.LTable // of every environment
+	stringMeta *glua.LTable // of strings
+	arrayMeta  *glua.LTable // marks a table as a JSON array
+	null       *glua.LUserData
+	names      map[*glua.LFunction]string
+
+	ipairsNext, pairsNext, libraryNext *glua.LFunction
+	// operators are the builtins behind rewritten operators.
+	operators map[string]*glua.LFunction
+}
+
+// library is what the userdata of a library holds.
+type library struct{ members *glua.LTable }
+
+var shared struct {
+	once sync.Once
+	box  *box
+}
+
+// sandbox returns the box, made at its first use.
+func sandbox() *box {
+	shared.once.Do(func() { shared.box = newBox() })
+	return shared.box
+}
+
+func newBox() *box {
+	b := &box{
+		base:      newTable(),
+		arrayMeta: newTable(),
+		null:      &glua.LUserData{Metatable: glua.LNil},
+		names:     make(map[*glua.LFunction]string),
+
+		ipairsNext:  builtin(baseIpairsNext),
+		pairsNext:   builtin(baseNext),
+		libraryNext: builtin(baseLibraryNext),
+		operators: map[string]*glua.LFunction{
+			concatOperator: builtin(operatorConcat),
+			lengthOperator: builtin(operatorLength),
+		},
+	}
+	b.names[b.ipairsNext], b.names[b.pairsNext], b.names[b.libraryNext] = "for iterator", "next", "for iterator"
+	b.envMeta = protected(b.base)
+	b.null.Metatable = b.nullMeta()
+	b.fill(b.base, "", baseFunctions())
+	b.base.RawSetString("_VERSION", glua.LString(glua.LuaVersion))
+	stringMembers := b.library("string", stringFunctions(), nil)
+	b.stringMeta = protected(stringMembers)
+	b.library("table", tableFunctions(), nil)
+	b.library("math", mathFunctions(), mathConstants)
+	b.library("os", osFunctions(), nil)
+	b.library("json", jsonFunctions(), map[string]glua.LValue{"null": b.null})
+	return b
+}
+
+// newTable returns an empty table.
+func newTable() *glua.LTable { return &glua.LTable{Metatable: glua.LNil} }
+
+// protected returns a metatable that finds members in index, and that scripts
+// can neither read nor replace.
+func protected(index *glua.LTable) *glua.LTable {
+	meta := newTable()
+	meta.RawSetString("__index", index)
+	meta.RawSetString("__metatable", glua.LFalse)
+	return meta
+}
+
+// noEnv is the environment of builtins, which use none.
+var noEnv = newTable()
+
+// builtin returns fn as a function for scripts.
+func builtin(fn glua.LGFunction) *glua.LFunction {
+	return &glua.LFunction{IsG: true, Env: noEnv, GFunction: fn}
+}
+
+// fill adds functions to t, sorted by name.
+func (b *box) fill(t *glua.LTable, prefix string, functions map[string]glua.LGFunction) {
+	names := make([]string, 0, len(functions))
+	for name := range functions {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		fn := builtin(functions[name])
+		b.names[fn] = prefix + name
+		t.RawSetString(name, fn)
+	}
+}
+
+// library adds a library to the base and returns its members.
+func (b *box) library(name string, functions map[string]glua.LGFunction, values map[string]glua.LValue) *glua.LTable {
+	members := newTable()
+	b.fill(members, name+".", functions)
+	for key, value := range values {
+		members.RawSetString(key, value)
+	}
+	meta := protected(members)
+	meta.RawSetString("__newindex", builtin(func(l *glua.LState) int {
+		l.RaiseError("the library %s is read-only", name)
+		return 0
+	}))
+	b.base.RawSetString(name, &glua.LUserData{Value: library{members}, Metatable: meta})
+	return members
+}
+
+func (b *box) nullMeta() *glua.LTable {
+	meta := newTable()
+	meta.RawSetString("__metatable", glua.LFalse)
+	meta.RawSetString("__tostring", builtin(func(l *glua.LState) int {
+		l.Push(glua.LString("null"))
+		return 1
+	}))
+	return meta
+}

@@ -1,0 +1,334 @@
+package lua
+
+import (
+	"strings"
+
+	glua "github.com/yuin/gopher-lua"
+)
+
+// stringFunctions is the string library. Letters are those of ASCII.
+func stringFunctions() map[string]glua.LGFunction {
+	return map[string]glua.LGFunction{
+		"byte":    stringByte,
+		"char":    stringChar,
+		"find":    stringFind,
+		"format":  stringFormat,
+		"gmatch":  stringGmatch,
+		"gsub":    stringGsub,
+		"len":     stringLen,
+		"lower":   stringLower,
+		"match":   stringMatch,
+		"rep":     stringRep,
+		"reverse": stringReverse,
+		"sub":     stringSub,
+		"upper":   stringUpper,
+	}
+}
+
+// span translates Lua's positions, from 1 and negative from the end, into
+// offsets of Go.
+func span(n, first, last int) (int, int) {
+	if first < 0 {
+		first = max(n+first+1, 1)
+	} else {
+		first = max(first, 1)
+	}
+	if last < 0 {
+		last = n + last + 1
+	}
+	last = min(last, n)
+	if first > last {
+		return 0, 0
+	}
+	return first - 1, last
+}
+
+func stringByte(l *glua.LState) int {
+	s := argString(l, 1)
+	first := optInt(l, 2, 1)
+	start, end := span(len(s), first, optInt(l, 3, first))
+	n := end - start
+	if n > maxResults {
+		l.RaiseError("string slice too long")
+	}
+	meterOf(l).charge(l, n)
+	for i := start; i < end; i++ {
+		l.Push(glua.LNumber(s[i]))
+	}
+	return n
+}
+
+func stringChar(l *glua.LState) int {
+	n := l.GetTop()
+	meterOf(l).charge(l, n)
+	buf := make([]byte, n)
+	for i := range n {
+		c := argInt(l, i+1)
+		if c < 0 || c > 255 {
+			argError(l, i+1, "invalid value")
+		}
+		buf[i] = byte(c)
+	}
+	l.Push(glua.LString(buf))
+	return 1
+}
+
+func stringLen(l *glua.LState) int {
+	l.Push(glua.LNumber(len(argString(l, 1))))
+	return 1
+}
+
+// mapBytes pushes the string argument with each byte replaced.
+func mapBytes(l *glua.LState, replace func(byte) byte) int {
+	s := argString(l, 1)
+	meterOf(l).checkString(l, len(s))
+	buf := []byte(s)
+	for i, c := range buf {
+		buf[i] = replace(c)
+	}
+	l.Push(glua.LString(buf))
+	return 1
+}
+
+func stringLower(l *glua.LState) int {
+	return mapBytes(l, func(c byte) byte {
+		if 'A' <= c && c <= 'Z' {
+			c |= 0x20
+		}
+		return c
+	})
+}
+
+func stringUpper(l *glua.LState) int {
+	return mapBytes(l, func(c byte) byte {
+		if 'a' <= c && c <= 'z' {
+			c &^= 0x20
+		}
+		return c
+	})
+}
+
+// stringRep repeats a string; a separator between is Lua 5.2's addition.
+func stringRep(l *glua.LState) int {
+	s, n, separator := argString(l, 1), argInt(l, 2), optString(l, 3, "")
+	if n <= 0 || len(s)+len(separator) == 0 {
+		l.Push(glua.LString(""))
+		return 1
+	}
+	m := meterOf(l)
+	if n > m.limits.StringBytes+1 { // or the product might not fit
+		raiseLimit(l, "a string repeated %d times is over the limit of %d bytes", n, m.limits.StringBytes)
+	}
+	m.checkString(l, n*len(s)+(n-1)*len(separator))
+	l.Push(glua.LString(strings.Repeat(s+separator, n-1) + s))
+	return 1
+}
+
+func stringReverse(l *glua.LState) int {
+	s := argString(l, 1)
+	meterOf(l).checkString(l, len(s))
+	buf := make([]byte, len(s))
+	for i := range len(s) {
+		buf[len(s)-1-i] = s[i]
+	}
+	l.Push(glua.LString(buf))
+	return 1
+}
+
+// stringSub shares the memory of its argument.
+func stringSub(l *glua.LState) int {
+	s := argString(l, 1)
+	start, end := span(len(s), argInt(l, 2), optInt(l, 3, -1))
+	l.Push(glua.LString(s[start:end]))
+	return 1
+}
+
+func stringFind(l *glua.LState) int  { return find(l, true) }
+func stringMatch(l *glua.LState) int { return find(l, false) }
+
+// find is string.find, which returns positions first, and string.match.
+func find(l *glua.LState, positions bool) int {
+	s, pattern := argString(l, 1), argString(l, 2)
+	start := optInt(l, 3, 1)
+	if start < 0 {
+		start += len(s) + 1
+	}
+	start = min(max(start-1, 0), len(s))
+	if positions && (glua.LVAsBool(l.Get(4)) || !strings.ContainsAny(pattern, "^$*+?.([%-")) {
+		return findPlain(l, s, pattern, start)
+	}
+	m := matcher{l: l, meter: meterOf(l), src: s, pattern: pattern}
+	p := 0
+	anchored := strings.HasPrefix(pattern, "^")
+	if anchored {
+		p = 1
+	}
+	for ; start <= len(s); start++ {
+		m.step()
+		if end := m.matchAt(start, p); end != noMatch {
+			m.settle()
+			if !positions {
+				return m.push(start, end, true)
+			}
+			l.Push(glua.LNumber(start + 1))
+			l.Push(glua.LNumber(end))
+			return 2 + m.push(start, end, false)
+		}
+		if anchored {
+			break
+		}
+	}
+	m.settle()
+	l.Push(glua.LNil)
+	return 1
+}
+
+func findPlain(l *glua.LState, s, text string, start int) int {
+	meterOf(l).chargeBytes(l, len(s)-start)
+	at := strings.Index(s[start:], text)
+	if at < 0 {
+		l.Push(glua.LNil)
+		return 1
+	}
+	l.Push(glua.LNumber(start + at + 1))
+	l.Push(glua.LNumber(start + at + len(text)))
+	return 2
+}
+
+func stringGmatch(l *glua.LState) int {
+	s, pattern := argString(l, 1), argString(l, 2)
+	start := 0
+	l.Push(builtin(func(l *glua.LState) int {
+		m := matcher{l: l, meter: meterOf(l), src: s, pattern: pattern}
+		for ; start <= len(s); start++ {
+			m.step()
+			end := m.matchAt(start, 0)
+			if end == noMatch {
+				continue
+			}
+			m.settle()
+			from := start
+			start = end
+			if end == from { // an empty match: go on behind it
+				start++
+			}
+			return m.push(from, end, true)
+		}
+		m.settle()
+		return 0
+	}))
+	return 1
+}
+
+func stringGsub(l *glua.LState) int {
+	s, pattern := argString(l, 1), argString(l, 2)
+	replacement := l.Get(3)
+	switch replacement.Type() {
+	case glua.LTString, glua.LTNumber, glua.LTTable, glua.LTFunction:
+	default:
+		typeError(l, 3, "string/function/table")
+	}
+	most := optInt(l, 4, len(s)+1)
+	g := substitution{
+		matcher:     matcher{l: l, meter: meterOf(l), src: s, pattern: pattern},
+		replacement: replacement,
+	}
+	p := 0
+	if strings.HasPrefix(pattern, "^") {
+		p = 1
+		most = min(most, 1)
+	}
+	count, at := 0, 0
+	for count < most {
+		g.step()
+		end := g.matchAt(at, p)
+		if end != noMatch {
+			count++
+			g.replace(at, end)
+		}
+		switch {
+		case end != noMatch && end > at:
+			at = end
+		case at < len(s):
+			g.buf = append(g.buf, s[at])
+			at++
+		default:
+			most = count
+		}
+		if p == 1 {
+			break
+		}
+	}
+	g.settle()
+	g.buf = append(g.buf, s[min(at, len(s)):]...)
+	g.meter.checkString(l, len(g.buf))
+	l.Push(glua.LString(g.buf))
+	l.Push(glua.LNumber(count))
+	return 2
+}
+
+// substitution is a gsub in progress.
+type substitution struct {
+	matcher
+	replacement glua.LValue
+	buf         []byte
+}
+
+// replace appends what takes the place of the match from s to end.
+func (g *substitution) replace(s, end int) {
+	before := len(g.buf)
+	var v glua.LValue
+	switch r := g.replacement.(type) {
+	case glua.LString:
+		g.template(string(r), s, end)
+		g.appended(before)
+		return
+	case *glua.LFunction:
+		g.l.Push(r)
+		n := g.push(s, end, true)
+		g.l.Call(n, 1)
+		v = g.l.Get(-1)
+		g.l.Pop(1)
+	case *glua.LTable:
+		v = g.l.GetTable(r, g.capture(0, s, end))
+	default:
+		v = r
+	}
+	switch {
+	case glua.LVIsFalse(v):
+		g.buf = append(g.buf, g.src[s:end]...)
+	case isText(v):
+		g.buf = appendText(g.buf, v)
+	default:
+		g.l.RaiseError("invalid replacement value (a %s)", typeName(v))
+	}
+	g.appended(before)
+}
+
+// appended accounts for what was added to the result.
+func (g *substitution) appended(before int) {
+	g.meter.capString(g.l, len(g.buf))
+	g.meter.chargeBytes(g.l, len(g.buf)-before)
+}
+
+// template appends a replacement string, in which "%1" is a capture.
+func (g *substitution) template(r string, s, end int) {
+	for i := 0; i < len(r); i++ {
+		if r[i] != '%' {
+			g.buf = append(g.buf, r[i])
+			continue
+		}
+		if i++; i >= len(r) {
+			g.l.RaiseError("invalid use of '%%' in replacement string")
+		}
+		switch c := r[i]; {
+		case c == '0':
+			g.buf = append(g.buf, g.src[s:end]...)
+		case isDigit(c):
+			g.buf = appendText(g.buf, g.capture(int(c-'1'), s, end))
+		default:
+			g.buf = append(g.buf, c)
+		}
+		g.meter.capString(g.l, len(g.buf))
+	}
+}

@@ -1,0 +1,153 @@
+package lua
+
+import (
+	"sort"
+
+	glua "github.com/yuin/gopher-lua"
+)
+
+func tableFunctions() map[string]glua.LGFunction {
+	return map[string]glua.LGFunction{
+		"concat": tableConcat,
+		"getn":   tableGetn,
+		"insert": tableInsert,
+		"maxn":   tableMaxn,
+		"remove": tableRemove,
+		"sort":   tableSort,
+	}
+}
+
+func tableConcat(l *glua.LState) int {
+	t := argTable(l)
+	separator := optString(l, 2, "")
+	first, last := optInt(l, 3, 1), optLast(l, 4, t)
+	m := meterOf(l)
+	var buf []byte
+	for i := first; i <= last; i++ {
+		v := rawGetIndex(t, i)
+		if !isText(v) {
+			l.RaiseError("invalid value (%s) at index %d in table for 'concat'", typeName(v), i)
+		}
+		before := len(buf)
+		buf = appendText(buf, v)
+		if i < last {
+			buf = append(buf, separator...)
+		}
+		m.charge(l, 1+(len(buf)-before)/bytesPerInstruction)
+		m.capString(l, len(buf))
+	}
+	l.Push(glua.LString(buf))
+	return 1
+}
+
+func tableGetn(l *glua.LState) int {
+	l.Push(glua.LNumber(border(argTable(l))))
+	return 1
+}
+
+func tableInsert(l *glua.LState) int {
+	t := argTable(l)
+	end := border(t) + 1
+	switch l.GetTop() {
+	case 2:
+		t.RawSetInt(end, l.Get(2))
+	case 3:
+		position := argInt(l, 2)
+		for i := max(end, position); i > position; i-- {
+			meterOf(l).charge(l, 1)
+			t.RawSetInt(i, rawGetIndex(t, i-1))
+		}
+		t.RawSetInt(position, l.Get(3))
+	default:
+		l.RaiseError("wrong number of arguments to 'insert'")
+	}
+	return 0
+}
+
+func tableRemove(l *glua.LState) int {
+	t := argTable(l)
+	end := border(t)
+	position := optInt(l, 2, end)
+	if position < 1 || position > end {
+		return 0
+	}
+	removed := rawGetIndex(t, position)
+	for i := position; i < end; i++ {
+		meterOf(l).charge(l, 1)
+		t.RawSetInt(i, rawGetIndex(t, i+1))
+	}
+	t.RawSetInt(end, glua.LNil)
+	l.Push(removed)
+	return 1
+}
+
+func tableMaxn(l *glua.LState) int {
+	t := argTable(l)
+	m := meterOf(l)
+	highest := glua.LNumber(0)
+	for k, _ := t.Next(glua.LNil); k != glua.LNil; k, _ = t.Next(k) {
+		m.charge(l, 1)
+		if n, ok := k.(glua.LNumber); ok {
+			highest = max(highest, n)
+		}
+	}
+	l.Push(highest)
+	return 1
+}
+
+// tableSort sorts a copy and writes it back: what the comparator does to the
+// table, or an order that contradicts itself, cannot confuse it.
+func tableSort(l *glua.LState) int {
+	t := argTable(l)
+	var less *glua.LFunction
+	if l.Get(2) != glua.LNil {
+		less = argFunction(l, 2)
+	}
+	m := meterOf(l)
+	n := border(t)
+	m.charge(l, n)
+	values := make([]glua.LValue, n)
+	for i := range values {
+		values[i] = rawGetIndex(t, i+1)
+	}
+	sort.Sort(&sorter{l: l, meter: m, values: values, less: less})
+	for i, v := range values {
+		t.RawSetInt(i+1, v)
+	}
+	return 0
+}
+
+// sorter sorts values by a script's function, or by "<".
+type sorter struct {
+	l      *glua.LState
+	meter  *meter
+	values []glua.LValue
+	less   *glua.LFunction
+}
+
+func (s *sorter) Len() int      { return len(s.values) }
+func (s *sorter) Swap(i, j int) { s.values[i], s.values[j] = s.values[j], s.values[i] }
+
+func (s *sorter) Less(i, j int) bool {
+	s.meter.charge(s.l, 1)
+	if s.less == nil {
+		return lessThan(s.l, s.meter, s.values[i], s.values[j])
+	}
+	s.l.Push(s.less)
+	s.l.Push(s.values[i])
+	s.l.Push(s.values[j])
+	s.l.Call(2, 1)
+	result := glua.LVAsBool(s.l.Get(-1))
+	s.l.Pop(1)
+	return result
+}
+
+func lessThan(l *glua.LState, m *meter, a, b glua.LValue) bool {
+	if a, ok := a.(glua.LString); ok {
+		if b, ok := b.(glua.LString); ok {
+			m.chargeBytes(l, min(len(a), len(b)))
+			return a < b
+		}
+	}
+	return l.LessThan(a, b)
+}

@@ -1,0 +1,111 @@
+package lua
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+const (
+	// watchInterval is how often the watchdog looks: the resolution of
+	// timeouts and of a caller's cancellation.
+	watchInterval = 5 * time.Millisecond
+	// watchLinger is how long the watchdog stays without calls before its
+	// goroutine ends, so that steady traffic does not start one a call.
+	watchLinger = 20 * watchInterval
+)
+
+// watchdog stops calls whose time is up, whose caller gave up, or that grow the
+// heap too much. One goroutine serves all calls of an engine; it exists while
+// calls are armed and for watchLinger after. A call that was disarmed is never
+// stopped by a late firing: both happen under mu.
+type watchdog struct {
+	heap heapGauge
+
+	mu      sync.Mutex
+	calls   []*meter
+	running bool
+}
+
+// arm has m stopped at its timeout or when ctx ends, whichever is first.
+func (w *watchdog) arm(ctx context.Context, m *meter) {
+	deadline := m.started.Add(m.limits.Timeout)
+	if d, ok := ctx.Deadline(); ok && d.Before(deadline) {
+		deadline = d
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	m.ctx, m.deadline, m.heapBase = ctx, deadline, 0
+	m.slot = len(w.calls)
+	w.calls = append(w.calls, m)
+	if !w.running {
+		w.running = true
+		go w.watch()
+	}
+}
+
+// disarm ends what arm began. m may be used for another call afterwards.
+func (w *watchdog) disarm(m *meter) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	last := len(w.calls) - 1
+	moved := w.calls[last]
+	w.calls[m.slot], moved.slot = moved, m.slot
+	w.calls[last] = nil
+	w.calls = w.calls[:last]
+	m.ctx = nil
+}
+
+func (w *watchdog) watch() {
+	ticker := time.NewTicker(watchInterval)
+	defer ticker.Stop()
+	idleSince := time.Now()
+	for now := range ticker.C {
+		heap := w.heap.read()
+		w.mu.Lock()
+		if len(w.calls) > 0 {
+			idleSince = now
+		} else if now.Sub(idleSince) >= watchLinger {
+			w.running = false
+			w.mu.Unlock()
+			return
+		}
+		grown := w.stopLateCalls(now, heap)
+		w.mu.Unlock()
+		if grown {
+			w.stopGrowingCalls()
+		}
+	}
+}
+
+// stopLateCalls stops what is over its time, and reports whether the heap grew
+// suspiciously under a call that is still running.
+func (w *watchdog) stopLateCalls(now time.Time, heap uint64) (grown bool) {
+	for _, m := range w.calls {
+		switch {
+		case m.ctx.Err() == context.Canceled:
+			m.stop.CompareAndSwap(uint32(running), uint32(cancelled))
+		case !now.Before(m.deadline):
+			m.stop.CompareAndSwap(uint32(running), uint32(outOfTime))
+		case m.heapBase == 0:
+			m.heapBase = heap
+		case heap > m.heapBase+heapGrowth:
+			grown = true
+		}
+	}
+	return grown
+}
+
+// stopGrowingCalls stops the calls under which the heap has grown by more than
+// heapGrowth, not counting garbage. It cannot tell which of the calls that run
+// at the same time is to blame, and stops them all: the process is at stake.
+func (w *watchdog) stopGrowingCalls() {
+	live := w.heap.readLive()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, m := range w.calls {
+		if m.heapBase != 0 && live > m.heapBase+heapGrowth {
+			m.stop.CompareAndSwap(uint32(running), uint32(outOfMemory))
+		}
+	}
+}
