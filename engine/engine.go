@@ -59,17 +59,18 @@ type Program interface {
 	//
 	// The call is bounded by inv.Limits and by ctx. Errors are *script.Error of
 	// kind Script (the script raised an error; Line is set where known), Limit,
-	// Timeout or Invalid (an argument is not JSON, or a result cannot be).
+	// Timeout, Invalid (an argument is not JSON, or a result cannot be) or
+	// Internal (a fault of the engine; its cause does not travel).
 	// After an error res holds nothing. Run never panics, and returns soon
 	// after a bound is met whatever the script does.
 	Run(ctx context.Context, inv *Invocation, res *Result) error
 
-	// Size estimates the bytes of memory that the program holds, pooled states
-	// left out.
+	// Size estimates the bytes of memory that the program holds. What an engine
+	// pools between calls is not the program's.
 	Size() int
 
-	// Close releases pooled states. Calls in flight finish; a later Run still
-	// works but pools nothing.
+	// Close ends the program's part in what the engine pools. Calls in flight
+	// finish; a later Run still works but pools nothing.
 	Close()
 }
 

@@ -17,13 +17,17 @@ type Store interface {
 	// Fleet returns the identity that was made when the store was first used.
 	Fleet(ctx context.Context) (string, error)
 
+	// Head returns the revision of the last transaction; 0 before the first.
+	Head(ctx context.Context) (script.Revision, error)
+
 	// Release returns the release of the script, a tombstone included, and
 	// NotFound if there never was one.
 	Release(ctx context.Context, name script.Name) (script.Release, error)
 
 	// Releases returns at most limit live releases of the tenant (of all
-	// tenants if it is empty) in order of tenant and name, those after the name
-	// `after` alone; the zero Name starts at the beginning.
+	// tenants if it is empty) in the order of their names as text, "tenant/name"
+	// byte by byte, those after the name `after` alone; the zero Name starts at
+	// the beginning.
 	Releases(ctx context.Context, tenant string, after script.Name, limit int) ([]script.Release, error)
 
 	// Version returns a retained version with its author and note.
@@ -32,8 +36,12 @@ type Store interface {
 	// Source returns the source with the digest.
 	Source(ctx context.Context, digest script.Digest) ([]byte, error)
 
-	// History returns the changes of a script, newest first; none for a script
-	// that never was.
+	// Sources returns those of the sources that there are, in no particular
+	// order. The caller sees to it that they fit into memory together.
+	Sources(ctx context.Context, digests []script.Digest) ([]Source, error)
+
+	// History returns the last changes of a script, newest first, at most
+	// MaxHistory; none for a script that never was.
 	History(ctx context.Context, name script.Name) ([]script.HistoryEntry, error)
 
 	// Commit applies c in one transaction and returns its revision. If the
@@ -52,6 +60,15 @@ type Store interface {
 	// doubled, until ctx is done or an error ends it. An error means that the
 	// caller has to start again from Changes.
 	Watch(ctx context.Context, after script.Revision) iter.Seq2[Transaction, error]
+}
+
+// MaxHistory is how many lines of a script's history can be read.
+const MaxHistory = 100
+
+// Source is the source of a version, by its digest.
+type Source struct {
+	Digest  script.Digest
+	Content []byte
 }
 
 // Commit is one change of one release.

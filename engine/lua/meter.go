@@ -109,7 +109,7 @@ func (m *meter) stopError() *script.Error {
 	case outOfMemory:
 		return script.Errorf(script.Limit, "", "the call was stopped because memory ran short while it ran")
 	case faulted:
-		return script.Errorf(script.Script, "", "the script met a fault of the engine and was stopped")
+		return script.Errorf(script.Internal, "", "the script met a fault of the engine and was stopped")
 	default:
 		return script.Errorf(script.Limit, "", "the call used up its %d instructions", m.limits.Instructions)
 	}

@@ -1,0 +1,284 @@
+package registry
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// decision is what a write comes to: what is to be committed, and the release
+// that results. Without a change the release is the one that was there.
+type decision struct {
+	changed bool
+	release script.Release
+	version script.Version // of a publish: the one that holds the source
+	commit  Commit
+}
+
+func unchanged(cur script.Release) decision { return decision{release: cur} }
+
+// publication is a validated publish.
+type publication struct {
+	version  script.Version // without a number
+	source   []byte
+	settings *script.Settings // normalized
+	enabled  *bool
+	pin      *uint64
+}
+
+func decidePublish(cur script.Release, p publication, w Write, now time.Time) (decision, error) {
+	isNew := cur.Revision == 0 || cur.Deleted
+	next := cur
+	if isNew {
+		next = script.Release{Name: w.Name, Latest: cur.Latest, Enabled: true}
+	}
+	if p.settings != nil {
+		next.Settings = *p.settings
+	}
+	if p.enabled != nil {
+		next.Enabled = *p.enabled
+	}
+
+	version, known := cur.Retains(cur.Latest)
+	made := isNew || !known || !version.SameProgram(p.version)
+	if made {
+		// Only a new version is measured: a limit lowered later does not make the
+		// versions that are there unpublishable.
+		if err := validateSourceLimit(len(p.source), next.Settings.Limits); err != nil {
+			return decision{}, err
+		}
+		version = p.version
+		version.Number, version.CreatedAt = cur.Latest+1, now
+		next.Latest = version.Number
+		next.Retained = append(slices.Clip(next.Retained), inRelease(version))
+	}
+
+	switch {
+	case p.pin == nil && !next.Pinned, p.pin != nil && *p.pin == 0:
+		next.Active, next.Pinned = inRelease(version), false
+	case p.pin != nil:
+		target, ok := next.Retains(*p.pin)
+		if !ok {
+			return decision{}, notRetained("pin", next, *p.pin)
+		}
+		next.Active, next.Pinned = target, true
+	}
+
+	change := changeOf(cur, next, made)
+	if change == "" {
+		d := unchanged(cur)
+		d.version = version
+		return d, nil
+	}
+	d := decide(cur, next, change, w, now)
+	d.version = version
+	if made {
+		d.commit.Publish, d.commit.Source = &version, p.source
+	}
+	return d, nil
+}
+
+// changeOf names the most telling of the changes between two releases; "" if
+// there is none.
+func changeOf(cur, next script.Release, made bool) script.Change {
+	switch {
+	case made:
+		return script.ChangePublish
+	case next.Pinned && (!cur.Pinned || next.Active.Number != cur.Active.Number):
+		return script.ChangePin
+	case !next.Pinned && cur.Pinned:
+		return script.ChangeUnpin
+	case next.Enabled && !cur.Enabled:
+		return script.ChangeEnable
+	case !next.Enabled && cur.Enabled:
+		return script.ChangeDisable
+	case !sameSettings(next.Settings, cur.Settings):
+		return script.ChangeConfigure
+	}
+	return ""
+}
+
+func decidePin(cur script.Release, number uint64, w Write, now time.Time) (decision, error) {
+	if err := mustLive(cur); err != nil {
+		return decision{}, err
+	}
+	target, ok := cur.Retains(number)
+	if !ok {
+		return decision{}, notRetained("version", cur, number)
+	}
+	if cur.Pinned && cur.Active.Number == number {
+		return unchanged(cur), nil
+	}
+	next := cur
+	next.Active, next.Pinned = target, true
+	return decide(cur, next, script.ChangePin, w, now), nil
+}
+
+func decideUnpin(cur script.Release, w Write, now time.Time) (decision, error) {
+	if err := mustLive(cur); err != nil {
+		return decision{}, err
+	}
+	if !cur.Pinned {
+		return unchanged(cur), nil
+	}
+	latest, ok := cur.Retains(cur.Latest)
+	if !ok {
+		return decision{}, script.Errorf(script.Internal, "", "%s does not retain its latest version %d", cur.Name, cur.Latest)
+	}
+	next := cur
+	next.Active, next.Pinned = latest, false
+	return decide(cur, next, script.ChangeUnpin, w, now), nil
+}
+
+func decideRollback(cur script.Release, number uint64, w Write, now time.Time) (decision, error) {
+	if err := mustLive(cur); err != nil {
+		return decision{}, err
+	}
+	if number > cur.Active.Number {
+		return decision{}, script.Errorf(script.Invalid, "version",
+			"%d is newer than the active version %d: pin it, or unpin to follow the latest", number, cur.Active.Number)
+	}
+	target, ok := cur.Retains(number)
+	if number == 0 {
+		target, ok = retainedBelow(cur, cur.Active.Number)
+		if !ok {
+			return decision{}, script.Errorf(script.NotFound, "version",
+				"%s retains no version older than the active %d to go back to", cur.Name, cur.Active.Number)
+		}
+	}
+	if !ok {
+		return decision{}, notRetained("version", cur, number)
+	}
+	if cur.Pinned && cur.Active.Number == target.Number {
+		return unchanged(cur), nil
+	}
+	next := cur
+	next.Active, next.Pinned = target, true
+	return decide(cur, next, script.ChangeRollback, w, now), nil
+}
+
+func retainedBelow(r script.Release, number uint64) (script.Version, bool) {
+	for _, v := range slices.Backward(r.Retained) {
+		if v.Number < number {
+			return v, true
+		}
+	}
+	return script.Version{}, false
+}
+
+func decideEnabled(cur script.Release, enabled bool, w Write, now time.Time) (decision, error) {
+	if err := mustLive(cur); err != nil {
+		return decision{}, err
+	}
+	if cur.Enabled == enabled {
+		return unchanged(cur), nil
+	}
+	next := cur
+	next.Enabled = enabled
+	change := script.ChangeDisable
+	if enabled {
+		change = script.ChangeEnable
+	}
+	return decide(cur, next, change, w, now), nil
+}
+
+func decideConfigure(cur script.Release, settings script.Settings, w Write, now time.Time) (decision, error) {
+	if err := mustLive(cur); err != nil {
+		return decision{}, err
+	}
+	if sameSettings(cur.Settings, settings) {
+		return unchanged(cur), nil
+	}
+	next := cur
+	next.Settings = settings
+	return decide(cur, next, script.ChangeConfigure, w, now), nil
+}
+
+func decideDelete(cur script.Release, w Write, now time.Time) (decision, error) {
+	if err := mustLive(cur); err != nil {
+		return decision{}, err
+	}
+	tombstone := script.Release{Name: cur.Name, Latest: cur.Latest, Deleted: true}
+	return decide(cur, tombstone, script.ChangeDelete, w, now), nil
+}
+
+// decide completes the decision to make cur into next: it drops the versions
+// beyond the limit and writes the line of history.
+func decide(cur, next script.Release, change script.Change, w Write, now time.Time) decision {
+	next.Revision, next.ChangedAt = 0, now
+	next.Retained = retain(next)
+	var drop []uint64
+	for _, v := range cur.Retained {
+		if _, ok := next.Retains(v.Number); !ok {
+			drop = append(drop, v.Number)
+		}
+	}
+	return decision{
+		changed: true,
+		release: next,
+		commit: Commit{
+			Guard:   cur.Revision,
+			Release: next,
+			Drop:    drop,
+			Entry: script.HistoryEntry{
+				Change:  change,
+				Version: next.Active.Number,
+				Digest:  next.Active.Digest,
+				Pinned:  next.Pinned,
+				Author:  w.Author,
+				Note:    w.Note,
+				Time:    now,
+			},
+		},
+	}
+}
+
+// retain returns the versions of r within its history limit: the oldest go
+// first, the active and the latest never.
+func retain(r script.Release) []script.Version {
+	limit := r.Settings.HistoryLimit
+	if limit == 0 {
+		limit = script.DefaultHistoryLimit
+	}
+	excess := len(r.Retained) - limit
+	if excess <= 0 {
+		return r.Retained
+	}
+	kept := make([]script.Version, 0, limit+1)
+	for _, v := range r.Retained {
+		if excess > 0 && v.Number != r.Active.Number && v.Number != r.Latest {
+			excess--
+			continue
+		}
+		kept = append(kept, v)
+	}
+	return kept
+}
+
+// inRelease returns v as a release carries it: who made it and why does not
+// travel with every event.
+func inRelease(v script.Version) script.Version {
+	v.Author, v.Note = "", ""
+	return v
+}
+
+func mustLive(cur script.Release) error {
+	if cur.Revision == 0 {
+		return script.Errorf(script.NotFound, "name", "there is no script %s", cur.Name)
+	}
+	if cur.Deleted {
+		return script.Errorf(script.NotFound, "name", "the script %s was deleted", cur.Name)
+	}
+	return nil
+}
+
+func notRetained(field string, r script.Release, number uint64) error {
+	numbers := make([]string, len(r.Retained))
+	for i, v := range r.Retained {
+		numbers[i] = fmt.Sprint(v.Number)
+	}
+	return script.Errorf(script.NotFound, field, "%s has no version %d: it retains %s", r.Name, number, strings.Join(numbers, ", "))
+}

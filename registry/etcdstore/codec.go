@@ -1,0 +1,83 @@
+package etcdstore
+
+import (
+	"fmt"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	registryv1 "github.com/scriptorium-dev/scriptorium/proto/registry/v1"
+	scriptv1 "github.com/scriptorium-dev/scriptorium/proto/script/v1"
+	"github.com/scriptorium-dev/scriptorium/proto/wire"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+func encodeRelease(r script.Release) ([]byte, error) {
+	r.Revision = 0 // the key's mod revision says it
+	return proto.Marshal(wire.FromRelease(r))
+}
+
+func decodeRelease(kv *mvccpb.KeyValue) (script.Release, error) {
+	var m scriptv1.Release
+	if err := proto.Unmarshal(kv.Value, &m); err != nil {
+		return script.Release{}, corrupt(kv, err)
+	}
+	r, err := wire.ToRelease(&m)
+	if err != nil {
+		return script.Release{}, corrupt(kv, err)
+	}
+	r.Revision = script.Revision(kv.ModRevision)
+	return r, nil
+}
+
+func encodeVersion(v script.Version) ([]byte, error) { return proto.Marshal(wire.FromVersion(v)) }
+
+func decodeVersion(kv *mvccpb.KeyValue) (script.Version, error) {
+	var m scriptv1.Version
+	if err := proto.Unmarshal(kv.Value, &m); err != nil {
+		return script.Version{}, corrupt(kv, err)
+	}
+	v, err := wire.ToVersion(&m)
+	if err != nil {
+		return script.Version{}, corrupt(kv, err)
+	}
+	return v, nil
+}
+
+func encodeHistory(e script.HistoryEntry) ([]byte, error) {
+	return proto.Marshal(&registryv1.HistoryEntry{
+		Change:  string(e.Change),
+		Version: e.Version,
+		Digest:  wire.FromDigest(e.Digest),
+		Pinned:  e.Pinned,
+		Author:  e.Author,
+		Note:    e.Note,
+		Time:    timestamppb.New(e.Time),
+	})
+}
+
+func decodeHistory(kv *mvccpb.KeyValue) (script.HistoryEntry, error) {
+	var m registryv1.HistoryEntry
+	if err := proto.Unmarshal(kv.Value, &m); err != nil {
+		return script.HistoryEntry{}, corrupt(kv, err)
+	}
+	digest, err := wire.ToDigest(m.GetDigest())
+	if err != nil {
+		return script.HistoryEntry{}, corrupt(kv, err)
+	}
+	return script.HistoryEntry{
+		Revision: script.Revision(kv.ModRevision),
+		Change:   script.Change(m.GetChange()),
+		Version:  m.GetVersion(),
+		Digest:   digest,
+		Pinned:   m.GetPinned(),
+		Author:   m.GetAuthor(),
+		Note:     m.GetNote(),
+		Time:     m.GetTime().AsTime(),
+	}, nil
+}
+
+func corrupt(kv *mvccpb.KeyValue, err error) error {
+	return script.Errorf(script.Internal, "", "what etcd holds at %s cannot be read: %w", kv.Key, fmt.Errorf("%w (mod revision %d)", err, kv.ModRevision))
+}

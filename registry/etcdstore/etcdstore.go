@@ -1,0 +1,246 @@
+// Package etcdstore keeps the registry's state in etcd. It is the only importer
+// of the etcd client.
+package etcdstore
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+
+	"github.com/scriptorium-dev/scriptorium/registry"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// DefaultPrefix is where everything is kept unless configured.
+const DefaultPrefix = "/scriptorium/"
+
+// Config says which etcd, and where in it.
+type Config struct {
+	// Endpoints of etcd, such as "http://127.0.0.1:2379".
+	Endpoints []string
+	// Prefix of all keys; DefaultPrefix if empty. Registries with one prefix are
+	// replicas of each other.
+	Prefix string
+	// TLS, if not nil, secures the connection.
+	TLS *tls.Config
+	// Username and Password, if etcd asks for them.
+	Username, Password string
+	// Timeout bounds each operation, besides its context; 5 s if 0.
+	Timeout time.Duration
+}
+
+// Store is a registry.Store in etcd. It is safe for concurrent use.
+type Store struct {
+	client    *clientv3.Client
+	keys      keys
+	endpoints string
+	timeout   time.Duration
+	fleet     atomic.Pointer[string]
+}
+
+var _ registry.Store = (*Store)(nil)
+
+// Open returns a store. It does not wait for etcd: operations are Unavailable
+// until it can be reached.
+func Open(cfg Config) (*Store, error) {
+	if len(cfg.Endpoints) == 0 {
+		return nil, script.Errorf(script.Invalid, "etcd endpoints", "name at least one endpoint of etcd")
+	}
+	client, err := clientv3.New(clientv3.Config{
+		Endpoints:            cfg.Endpoints,
+		DialKeepAliveTime:    5 * time.Second,
+		DialKeepAliveTimeout: 3 * time.Second,
+		TLS:                  cfg.TLS,
+		Username:             cfg.Username,
+		Password:             cfg.Password,
+		Logger:               zap.NewNop(),
+	})
+	if err != nil {
+		return nil, script.Errorf(script.Invalid, "etcd endpoints", "cannot use %s: %w", strings.Join(cfg.Endpoints, ", "), err)
+	}
+	s := &Store{
+		client:    client,
+		keys:      keys{prefix: normalPrefix(DefaultPrefix)},
+		endpoints: strings.Join(cfg.Endpoints, ", "),
+		timeout:   5 * time.Second,
+	}
+	if cfg.Prefix != "" {
+		s.keys.prefix = normalPrefix(cfg.Prefix)
+	}
+	if cfg.Timeout > 0 {
+		s.timeout = cfg.Timeout
+	}
+	return s, nil
+}
+
+// Close ends the connection, and all watches with it.
+func (s *Store) Close() error { return s.client.Close() }
+
+// Fleet implements registry.Store.
+func (s *Store) Fleet(ctx context.Context) (string, error) {
+	if id := s.fleet.Load(); id != nil {
+		return *id, nil
+	}
+	key := s.keys.fleet()
+	resp, err := s.commit(ctx, "read the fleet's identity",
+		[]clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(key), "=", 0)},
+		[]clientv3.Op{clientv3.OpPut(key, rand.Text()), clientv3.OpGet(key)},
+		[]clientv3.Op{clientv3.OpGet(key)})
+	if err != nil {
+		return "", err
+	}
+	last := resp.Responses[len(resp.Responses)-1].GetResponseRange()
+	id := string(last.Kvs[0].Value)
+	s.fleet.Store(&id)
+	return id, nil
+}
+
+// Head implements registry.Store.
+func (s *Store) Head(ctx context.Context) (script.Revision, error) {
+	resp, err := s.get(ctx, "read the head", s.keys.head())
+	if err != nil || len(resp.Kvs) == 0 {
+		return 0, err
+	}
+	return script.Revision(resp.Kvs[0].ModRevision), nil
+}
+
+// Release implements registry.Store.
+func (s *Store) Release(ctx context.Context, name script.Name) (script.Release, error) {
+	resp, err := s.get(ctx, "read "+name.String(), s.keys.release(name))
+	if err != nil {
+		return script.Release{}, err
+	}
+	if len(resp.Kvs) == 0 {
+		return script.Release{}, script.Errorf(script.NotFound, "name", "there is no script %s", name)
+	}
+	return decodeRelease(resp.Kvs[0])
+}
+
+// Releases implements registry.Store.
+func (s *Store) Releases(ctx context.Context, tenant string, last script.Name, limit int) ([]script.Release, error) {
+	from := s.keys.releases()
+	if tenant != "" {
+		from = s.keys.tenant(tenant)
+	}
+	end := clientv3.GetPrefixRangeEnd(from)
+	if !last.IsZero() {
+		from = max(from, after(s.keys.release(last)))
+	}
+	var page []script.Release
+	for len(page) < limit {
+		resp, err := s.get(ctx, "list releases", from, clientv3.WithRange(end), clientv3.WithLimit(int64(limit-len(page))))
+		if err != nil {
+			return nil, err
+		}
+		for _, kv := range resp.Kvs {
+			r, err := decodeRelease(kv)
+			if err != nil {
+				return nil, err
+			}
+			if !r.Deleted {
+				page = append(page, r)
+			}
+			from = after(string(kv.Key))
+		}
+		if !resp.More {
+			break
+		}
+	}
+	return page, nil
+}
+
+// Version implements registry.Store.
+func (s *Store) Version(ctx context.Context, name script.Name, number uint64) (script.Version, error) {
+	resp, err := s.get(ctx, "read a version of "+name.String(), s.keys.version(name, number))
+	if err != nil {
+		return script.Version{}, err
+	}
+	if len(resp.Kvs) == 0 {
+		return script.Version{}, script.Errorf(script.NotFound, "version", "%s has no version %d", name, number)
+	}
+	return decodeVersion(resp.Kvs[0])
+}
+
+// Source implements registry.Store.
+func (s *Store) Source(ctx context.Context, digest script.Digest) ([]byte, error) {
+	resp, err := s.get(ctx, "read a source", s.keys.blob(digest))
+	if err != nil {
+		return nil, err
+	}
+	if len(resp.Kvs) == 0 {
+		return nil, script.Errorf(script.NotFound, "digest", "there is no source %s", digest)
+	}
+	return resp.Kvs[0].Value, nil
+}
+
+// opsPerTxn is how many reads go into one request; etcd allows 128.
+const opsPerTxn = 100
+
+// Sources implements registry.Store.
+func (s *Store) Sources(ctx context.Context, digests []script.Digest) ([]registry.Source, error) {
+	found := make([]registry.Source, 0, len(digests))
+	for len(digests) > 0 {
+		batch := digests[:min(opsPerTxn, len(digests))]
+		digests = digests[len(batch):]
+		reads := make([]clientv3.Op, len(batch))
+		for i, d := range batch {
+			reads[i] = clientv3.OpGet(s.keys.blob(d))
+		}
+		resp, err := s.commit(ctx, "read sources", nil, reads, nil)
+		if err != nil {
+			return nil, err
+		}
+		for i, r := range resp.Responses {
+			if kvs := r.GetResponseRange().GetKvs(); len(kvs) > 0 {
+				found = append(found, registry.Source{Digest: batch[i], Content: kvs[0].Value})
+			}
+		}
+	}
+	return found, nil
+}
+
+// History implements registry.Store.
+func (s *Store) History(ctx context.Context, name script.Name) ([]script.HistoryEntry, error) {
+	resp, err := s.get(ctx, "read the history of "+name.String(), s.keys.history(name), clientv3.WithPrefix(),
+		clientv3.WithSort(clientv3.SortByKey, clientv3.SortDescend), clientv3.WithLimit(registry.MaxHistory))
+	if err != nil {
+		return nil, err
+	}
+	entries := make([]script.HistoryEntry, 0, len(resp.Kvs))
+	for _, kv := range resp.Kvs {
+		e, err := decodeHistory(kv)
+		if err != nil {
+			return nil, err
+		}
+		entries = append(entries, e)
+	}
+	return entries, nil
+}
+
+// get reads within the store's timeout.
+func (s *Store) get(ctx context.Context, what, key string, opts ...clientv3.OpOption) (*clientv3.GetResponse, error) {
+	bounded, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	resp, err := s.client.Get(bounded, key, opts...)
+	if err != nil {
+		return nil, s.failure(ctx, what, err)
+	}
+	return resp, nil
+}
+
+// commit runs a transaction within the store's timeout.
+func (s *Store) commit(ctx context.Context, what string, guards []clientv3.Cmp, then, otherwise []clientv3.Op) (*clientv3.TxnResponse, error) {
+	bounded, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	resp, err := s.client.Txn(bounded).If(guards...).Then(then...).Else(otherwise...).Commit()
+	if err != nil {
+		return nil, s.failure(ctx, what, err)
+	}
+	return resp, nil
+}

@@ -1,0 +1,272 @@
+package etcdstore_test
+
+import (
+	"context"
+	"crypto/rand"
+	"flag"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/scriptorium-dev/scriptorium/internal/embedded"
+	"github.com/scriptorium-dev/scriptorium/registry"
+	"github.com/scriptorium-dev/scriptorium/registry/etcdstore"
+	"github.com/scriptorium-dev/scriptorium/registry/storetest"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// etcd is shared by all tests, each under a prefix of its own.
+var etcd *embedded.Etcd
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "etcdstore")
+	if err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(dir)
+	etcd, err = embedded.StartEtcd(context.Background(), embedded.EtcdConfig{Dir: dir})
+	if err != nil {
+		panic(err)
+	}
+	defer etcd.Stop()
+	return m.Run()
+}
+
+func open(t *testing.T, prefix string) *etcdstore.Store {
+	t.Helper()
+	s, err := etcdstore.Open(etcdstore.Config{Endpoints: []string{etcd.Endpoint()}, Prefix: prefix})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+func client(t *testing.T) *clientv3.Client {
+	t.Helper()
+	c, err := clientv3.New(clientv3.Config{Endpoints: []string{etcd.Endpoint()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+func TestStore(t *testing.T) {
+	prefixes := map[registry.Store]string{}
+	storetest.Run(t, storetest.Harness{
+		Open: func(t *testing.T) registry.Store {
+			t.Helper()
+			prefix := "/" + rand.Text()
+			s := open(t, prefix)
+			prefixes[s] = prefix
+			return s
+		},
+		Reopen: func(t *testing.T, s registry.Store) registry.Store {
+			t.Helper()
+			s.(*etcdstore.Store).Close()
+			return open(t, prefixes[s])
+		},
+		Compact: func(t *testing.T, _ registry.Store, upTo script.Revision) {
+			t.Helper()
+			if _, err := client(t).Compact(t.Context(), int64(upTo)); err != nil {
+				t.Fatal(err)
+			}
+		},
+	})
+}
+
+// TestSurvivesEtcdRestart: what was committed is there after etcd was stopped and
+// started again, with its revision.
+func TestSurvivesEtcdRestart(t *testing.T) {
+	dir := t.TempDir()
+	start := func() (*embedded.Etcd, *etcdstore.Store) {
+		e, err := embedded.StartEtcd(t.Context(), embedded.EtcdConfig{Dir: dir})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(e.Stop)
+		s, err := etcdstore.Open(etcdstore.Config{Endpoints: []string{e.Endpoint()}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { s.Close() })
+		return e, s
+	}
+	e, s := start()
+	name := script.Name{Tenant: "acme", Script: "route"}
+	source := []byte("return 1")
+	v := script.Version{Number: 1, Digest: script.DigestOf(source), Engine: "lua", Size: len(source)}
+	revision, err := s.Commit(t.Context(), registry.Commit{
+		Release: script.Release{Name: name, Active: v, Latest: 1, Retained: []script.Version{v}},
+		Publish: &v, Source: source,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.Stop()
+	_, s = start()
+	r, err := s.Release(t.Context(), name)
+	if err != nil || r.Revision != revision {
+		t.Errorf("after the restart: %+v, %v; want revision %d", r, err, revision)
+	}
+}
+
+// TestUnreachable: every operation ends in time with an error that says where
+// etcd should be.
+func TestUnreachable(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	silent := ln.Addr().String() // accepts and never answers
+	defer ln.Close()
+	refused, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed := refused.Addr().String()
+	refused.Close()
+
+	for name, endpoint := range map[string]string{"silent": silent, "refused": closed} {
+		t.Run(name, func(t *testing.T) {
+			s, err := etcdstore.Open(etcdstore.Config{Endpoints: []string{"http://" + endpoint}, Timeout: 200 * time.Millisecond})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Close()
+			route := script.Name{Tenant: "acme", Script: "route"}
+			for what, op := range map[string]func(ctx context.Context) error{
+				"Fleet":    func(ctx context.Context) error { _, err := s.Fleet(ctx); return err },
+				"Head":     func(ctx context.Context) error { _, err := s.Head(ctx); return err },
+				"Release":  func(ctx context.Context) error { _, err := s.Release(ctx, route); return err },
+				"Releases": func(ctx context.Context) error { _, err := s.Releases(ctx, "", script.Name{}, 1); return err },
+				"Source":   func(ctx context.Context) error { _, err := s.Source(ctx, script.Digest{1}); return err },
+				"Sources":  func(ctx context.Context) error { _, err := s.Sources(ctx, make([]script.Digest, 1)); return err },
+				"Changes":  func(ctx context.Context) error { _, err := s.Changes(ctx, 0); return err },
+				"Commit": func(ctx context.Context) error {
+					_, err := s.Commit(ctx, registry.Commit{Release: script.Release{Name: route}})
+					return err
+				},
+			} {
+				err := op(t.Context())
+				if script.KindOf(err) != script.Unavailable || !strings.Contains(fmt.Sprint(err), endpoint) {
+					t.Errorf("%s: %v; want Unavailable, naming %s", what, err, endpoint)
+				}
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			if _, err := s.Head(ctx); err == nil {
+				t.Error("Head with a context that is done: no error")
+			}
+		})
+	}
+}
+
+// TestCorrupt: what cannot be read names its key, and nothing panics.
+func TestCorrupt(t *testing.T) {
+	prefix := "/" + rand.Text()
+	s, c := open(t, prefix), client(t)
+	for _, value := range []string{"\xff\xff\xff", "", "\x0a\x01A"} {
+		if _, err := c.Put(t.Context(), prefix+"/releases/acme/route", value); err != nil {
+			t.Fatal(err)
+		}
+		_, err := s.Release(t.Context(), script.Name{Tenant: "acme", Script: "route"})
+		if script.KindOf(err) != script.Internal || !strings.Contains(err.Error(), prefix+"/releases/acme/route") {
+			t.Errorf("%q: %v; want Internal, naming the key", value, err)
+		}
+	}
+}
+
+// TestHistoryIsTrimmed: a script that changes for ever does not fill etcd.
+func TestHistoryIsTrimmed(t *testing.T) {
+	prefix := "/" + rand.Text()
+	s, c := open(t, prefix), client(t)
+	cur := script.Release{Name: script.Name{Tenant: "acme", Script: "route"}, Deleted: true}
+	for range registry.MaxHistory + 100 {
+		revision, err := s.Commit(t.Context(), registry.Commit{Guard: cur.Revision, Release: cur})
+		if err != nil {
+			t.Fatal(err)
+		}
+		cur.Revision = revision
+	}
+	resp, err := c.Get(t.Context(), prefix+"/history/", clientv3.WithPrefix(), clientv3.WithCountOnly())
+	if err != nil || resp.Count < registry.MaxHistory || resp.Count > registry.MaxHistory+20 {
+		t.Errorf("%d lines of history are kept, %v; want about %d", resp.Count, err, registry.MaxHistory)
+	}
+}
+
+// TestIdleAcrossCompaction: a registry in which nothing changes can be watched
+// although etcd went on, and compacted the last change.
+func TestIdleAcrossCompaction(t *testing.T) {
+	for _, committed := range []bool{false, true} {
+		t.Run(fmt.Sprint("committed=", committed), func(t *testing.T) {
+			for !watchIdle(t, committed) {
+				continue
+			}
+		})
+	}
+}
+
+// watchIdle reports whether the watch was open in time for the commit that it is
+// to see; nothing can be said otherwise.
+func watchIdle(t *testing.T, committed bool) bool {
+	t.Helper()
+	s, c := open(t, "/"+rand.Text()), client(t)
+	commit := func(name string) script.Revision {
+		r := script.Release{Name: script.Name{Tenant: "acme", Script: name}, Deleted: true}
+		revision, err := s.Commit(t.Context(), registry.Commit{Release: r})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return revision
+	}
+	var head script.Revision
+	if committed {
+		head = commit("before")
+	}
+	put, err := c.Put(t.Context(), "/elsewhere", "x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Compact(t.Context(), put.Header.Revision); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	seen, ended := make(chan script.Revision, 1), make(chan error, 1)
+	go func() {
+		for tx, err := range s.Watch(ctx, head) {
+			if err != nil {
+				ended <- err
+				return
+			}
+			seen <- tx.Revision
+		}
+	}()
+	select {
+	case err := <-ended:
+		t.Fatalf("an idle watch ended: %v", err)
+	case <-time.After(200 * time.Millisecond):
+	}
+	want := commit("after")
+	select {
+	case <-ended:
+		return false
+	case got := <-seen:
+		if got != want {
+			t.Errorf("revision %d, want %d", got, want)
+		}
+	}
+	return true
+}

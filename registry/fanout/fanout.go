@@ -1,0 +1,245 @@
+// Package fanout carries the change feed to the fleet over NATS, and the agents'
+// status back. It is the registry's only importer of the NATS client.
+//
+// NATS brings speed, not truth: nothing here is retried or stored. What is lost
+// on the way agents find out by the next beacon, or by polling when none comes.
+package fanout
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	eventv1 "github.com/scriptorium-dev/scriptorium/proto/event/v1"
+	scriptv1 "github.com/scriptorium-dev/scriptorium/proto/script/v1"
+	"github.com/scriptorium-dev/scriptorium/proto/wire"
+	"github.com/scriptorium-dev/scriptorium/registry"
+	"github.com/scriptorium-dev/scriptorium/registry/fleet"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// Config says which NATS, and how.
+type Config struct {
+	// URLs of NATS servers, such as "nats://127.0.0.1:4222".
+	URLs []string
+	// Subjects of the fleet; wire.DefaultPrefix if their prefix is empty.
+	Subjects wire.Subjects
+	// TLS, if not nil, secures the connection.
+	TLS *tls.Config
+	// CredentialsFile is a NATS credentials file, or "".
+	CredentialsFile string
+	// Reports gets what the agents say of themselves. It is called from one
+	// goroutine.
+	Reports func(fleet.Report)
+	Log     *slog.Logger
+}
+
+// Fanout is a connection to NATS that is kept up for ever. It is safe for
+// concurrent use.
+type Fanout struct {
+	nc       *nats.Conn
+	subjects wire.Subjects
+	reports  func(fleet.Report)
+	log      *slog.Logger
+	fleet    atomic.Pointer[string] // whose roll is called
+
+	stats stats
+}
+
+var _ registry.Publisher = (*Fanout)(nil)
+
+type stats struct {
+	events, trimmed, oversized, failed, beacons, reports, malformed atomic.Uint64
+}
+
+// Stats counts what went over NATS since the start.
+type Stats struct {
+	Events    uint64 // published
+	Trimmed   uint64 // of these, without their sources: they were too large with them
+	Oversized uint64 // not published: too large even so
+	Failed    uint64 // not published for any other reason
+	Beacons   uint64
+	Reports   uint64 // received
+	Malformed uint64 // reports that could not be read
+}
+
+// Stats returns the counts.
+func (f *Fanout) Stats() Stats {
+	return Stats{
+		Events:    f.stats.events.Load(),
+		Trimmed:   f.stats.trimmed.Load(),
+		Oversized: f.stats.oversized.Load(),
+		Failed:    f.stats.failed.Load(),
+		Beacons:   f.stats.beacons.Load(),
+		Reports:   f.stats.reports.Load(),
+		Malformed: f.stats.malformed.Load(),
+	}
+}
+
+// Connect returns a Fanout. It does not wait for NATS: if no server can be
+// reached it keeps trying, and what is published meanwhile fails.
+func Connect(cfg Config) (*Fanout, error) {
+	f := &Fanout{subjects: cfg.Subjects, reports: cfg.Reports, log: cfg.Log}
+	if f.subjects.Prefix == "" {
+		f.subjects.Prefix = wire.DefaultPrefix
+	}
+	options := []nats.Option{
+		nats.Name("scriptorium registry"),
+		nats.RetryOnFailedConnect(true),
+		nats.MaxReconnects(-1),
+		nats.ReconnectWait(250 * time.Millisecond),
+		nats.ReconnectJitter(250*time.Millisecond, 250*time.Millisecond),
+		nats.Timeout(2 * time.Second),
+		nats.PingInterval(5 * time.Second),
+		// What cannot be sent now is not sent later: a beacon of the past would make
+		// agents believe that they are current.
+		nats.ReconnectBufSize(-1),
+		nats.NoEcho(),
+		nats.ConnectHandler(func(nc *nats.Conn) { f.connected(nc) }),
+		nats.ReconnectHandler(func(nc *nats.Conn) { f.connected(nc) }),
+		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
+			if err != nil {
+				f.log.Warn("NATS is gone; agents poll until it is back", "error", err)
+			}
+		}),
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
+			f.log.Warn("NATS reports an error", "error", err)
+		}),
+	}
+	if cfg.TLS != nil {
+		options = append(options, nats.Secure(cfg.TLS))
+	}
+	if cfg.CredentialsFile != "" {
+		options = append(options, nats.UserCredentials(cfg.CredentialsFile))
+	}
+	urls := strings.Join(cfg.URLs, ",")
+	nc, err := nats.Connect(urls, options...)
+	if err != nil {
+		return nil, script.Errorf(script.Invalid, "nats", "cannot use %s: %w", urls, err)
+	}
+	f.nc = nc
+	sub, err := nc.Subscribe(f.subjects.AllStatus(), f.receive)
+	if err != nil {
+		nc.Close()
+		return nil, script.Errorf(script.Invalid, "nats", "cannot subscribe to %s: %w", f.subjects.AllStatus(), err)
+	}
+	// A roll call makes all agents answer at once.
+	if err := sub.SetPendingLimits(1<<20, 256<<20); err != nil {
+		nc.Close()
+		return nil, script.Errorf(script.Internal, "nats", "cannot set the limits of the subscription: %w", err)
+	}
+	return f, nil
+}
+
+// Close ends the connection.
+func (f *Fanout) Close() { f.nc.Close() }
+
+// Connected reports whether a server of NATS is connected right now.
+func (f *Fanout) Connected() bool { return f.nc.IsConnected() }
+
+func (f *Fanout) connected(nc *nats.Conn) {
+	f.log.Info("NATS is connected", "server", nc.ConnectedUrlRedacted())
+	if id := f.fleet.Load(); id != nil {
+		f.rollCall(nc, *id)
+	}
+}
+
+// RollCall asks every agent of the fleet for its status, now and whenever the
+// connection comes back.
+func (f *Fanout) RollCall(fleetID string) {
+	f.fleet.Store(&fleetID)
+	f.rollCall(f.nc, fleetID)
+}
+
+// rollCall needs no retry: agents report every few seconds by themselves.
+func (f *Fanout) rollCall(nc *nats.Conn, fleetID string) {
+	data, err := wire.Seal(&eventv1.RollCall{Fleet: fleetID})
+	if err == nil {
+		err = nc.Publish(f.subjects.RollCall(), data)
+	}
+	if err != nil {
+		f.log.Debug("the roll was not called; agents report by themselves soon", "error", err)
+	}
+}
+
+// PublishEvent implements registry.Publisher. An event that is larger than the
+// server takes goes out without its sources, which agents then fetch.
+func (f *Fanout) PublishEvent(ctx context.Context, e registry.Event) error {
+	m := &eventv1.Event{
+		Fleet:            e.Fleet,
+		Revision:         int64(e.Revision),
+		PreviousRevision: int64(e.Previous),
+		CommittedAt:      timestamppb.New(e.CommittedAt),
+	}
+	for _, r := range e.Releases {
+		m.Objects = append(m.Objects, wire.FromReleaseObject(r))
+	}
+	for _, s := range e.Sources {
+		m.Sources = append(m.Sources, &scriptv1.Source{Digest: wire.FromDigest(s.Digest), Content: s.Content})
+	}
+	err := f.publish(ctx, f.subjects.Event(), m)
+	if errors.Is(err, nats.ErrMaxPayload) && len(m.Sources) > 0 {
+		m.Sources = nil
+		if err = f.publish(ctx, f.subjects.Event(), m); err == nil {
+			f.stats.trimmed.Add(1)
+		}
+	}
+	switch {
+	case err == nil:
+		f.stats.events.Add(1)
+		return nil
+	case errors.Is(err, nats.ErrMaxPayload):
+		f.stats.oversized.Add(1)
+	default:
+		f.stats.failed.Add(1)
+	}
+	return script.Errorf(script.Unavailable, "", "publish the event of revision %d: %w", e.Revision, err)
+}
+
+// PublishBeacon implements registry.Publisher.
+func (f *Fanout) PublishBeacon(ctx context.Context, b registry.Beacon) error {
+	err := f.publish(ctx, f.subjects.Beacon(), &eventv1.Beacon{
+		Fleet:        b.Fleet,
+		HeadRevision: int64(b.Head),
+		SentAt:       timestamppb.New(b.SentAt),
+	})
+	if err != nil {
+		f.stats.failed.Add(1)
+		return script.Errorf(script.Unavailable, "", "publish a beacon: %w", err)
+	}
+	f.stats.beacons.Add(1)
+	return nil
+}
+
+// publish hands m to the connection, whose writer sends it at once: waiting for
+// the server to confirm would only delay the next event.
+func (f *Fanout) publish(ctx context.Context, subject string, m proto.Message) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	data, err := wire.Seal(m)
+	if err != nil {
+		return err
+	}
+	return f.nc.Publish(subject, data)
+}
+
+func (f *Fanout) receive(msg *nats.Msg) {
+	agent := strings.TrimPrefix(msg.Subject, f.subjects.Status(""))
+	report, err := readReport(agent, msg.Data)
+	if err != nil {
+		f.stats.malformed.Add(1)
+		f.log.Debug("an agent's report cannot be read", "agent", agent, "error", err)
+		return
+	}
+	f.stats.reports.Add(1)
+	f.reports(report)
+}

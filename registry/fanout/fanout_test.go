@@ -1,0 +1,333 @@
+package fanout_test
+
+import (
+	"bytes"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/scriptorium-dev/scriptorium/internal/embedded"
+	eventv1 "github.com/scriptorium-dev/scriptorium/proto/event/v1"
+	scriptv1 "github.com/scriptorium-dev/scriptorium/proto/script/v1"
+	"github.com/scriptorium-dev/scriptorium/proto/wire"
+	"github.com/scriptorium-dev/scriptorium/registry"
+	"github.com/scriptorium-dev/scriptorium/registry/fanout"
+	"github.com/scriptorium-dev/scriptorium/registry/fleet"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// patience is how long a test waits for what must come.
+const patience = 30 * time.Second
+
+func startNATS(t *testing.T, cfg embedded.NATSConfig) *embedded.NATS {
+	t.Helper()
+	n, err := embedded.StartNATS(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(n.Stop)
+	return n
+}
+
+func connect(t *testing.T, url string, reports chan<- fleet.Report) *fanout.Fanout {
+	t.Helper()
+	f, err := fanout.Connect(fanout.Config{
+		URLs:     []string{url},
+		Subjects: wire.Subjects{Prefix: "test"},
+		Reports:  func(r fleet.Report) { reports <- r },
+		Log:      slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(f.Close)
+	return f
+}
+
+// listener is an agent's end of NATS.
+type listener struct {
+	t   *testing.T
+	nc  *nats.Conn
+	sub *nats.Subscription
+}
+
+func listen(t *testing.T, url string) *listener {
+	t.Helper()
+	nc, err := nats.Connect(url, nats.MaxReconnects(-1), nats.ReconnectWait(10*time.Millisecond))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	sub, err := nc.SubscribeSync("test.feed.*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := nc.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	return &listener{t: t, nc: nc, sub: sub}
+}
+
+// next reads the next message into m and returns its subject.
+func (l *listener) next(m proto.Message) string {
+	l.t.Helper()
+	msg, err := l.sub.NextMsg(patience)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	if err := wire.Open(msg.Data, m); err != nil {
+		l.t.Fatalf("%s: %v", msg.Subject, err)
+	}
+	return msg.Subject
+}
+
+// eventually polls until ok is true.
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	ticker := time.NewTicker(5 * time.Millisecond)
+	defer ticker.Stop()
+	deadline := time.After(patience)
+	for !ok() {
+		select {
+		case <-ticker.C:
+		case <-deadline:
+			t.Fatalf("never: %s", what)
+		}
+	}
+}
+
+func event(revision script.Revision, source []byte) registry.Event {
+	v := script.Version{Number: 1, Digest: script.DigestOf(source), Engine: "lua", Size: len(source)}
+	r := script.Release{
+		Name: script.Name{Tenant: "acme", Script: "route"}, Revision: revision, Active: v, Latest: 1,
+		Retained: []script.Version{v}, ChangedAt: time.Unix(1_700_000_000, 5).UTC(),
+	}
+	return registry.Event{
+		Fleet: "F1", Revision: revision, Previous: revision - 1, Releases: []script.Release{r},
+		Sources: []registry.Source{{Digest: v.Digest, Content: source}}, CommittedAt: r.ChangedAt,
+	}
+}
+
+func TestPublish(t *testing.T) {
+	n := startNATS(t, embedded.NATSConfig{})
+	l := listen(t, n.URL())
+	f := connect(t, n.URL(), nil)
+	eventually(t, "connected", f.Connected)
+
+	want := event(7, []byte("return 1"))
+	if err := f.PublishEvent(t.Context(), want); err != nil {
+		t.Fatal(err)
+	}
+	var e eventv1.Event
+	if subject := l.next(&e); subject != "test.feed.event" {
+		t.Errorf("the event came on %s", subject)
+	}
+	r, ok, err := wire.ToReleaseObject(e.GetObjects()[0])
+	if err != nil || !ok || r.Revision != 7 || r.Active != want.Releases[0].Active {
+		t.Errorf("object: %+v, %v, %v", r, ok, err)
+	}
+	if e.GetFleet() != "F1" || e.GetRevision() != 7 || e.GetPreviousRevision() != 6 || !e.GetCommittedAt().AsTime().Equal(want.CommittedAt) {
+		t.Errorf("event: %v", &e)
+	}
+	if len(e.GetSources()) != 1 || string(e.GetSources()[0].GetContent()) != "return 1" {
+		t.Errorf("sources: %v", e.GetSources())
+	}
+
+	sent := time.Unix(1_700_000_001, 0).UTC()
+	if err := f.PublishBeacon(t.Context(), registry.Beacon{Fleet: "F1", Head: 7, SentAt: sent}); err != nil {
+		t.Fatal(err)
+	}
+	var b eventv1.Beacon
+	if subject := l.next(&b); subject != "test.feed.beacon" || b.GetFleet() != "F1" || b.GetHeadRevision() != 7 || !b.GetSentAt().AsTime().Equal(sent) {
+		t.Errorf("beacon on %s: %v", subject, &b)
+	}
+	f.RollCall("F1")
+	var roll eventv1.RollCall
+	if subject := l.next(&roll); subject != "test.feed.rollcall" || roll.GetFleet() != "F1" {
+		t.Errorf("roll call on %s: %v", subject, &roll)
+	}
+}
+
+// TestTooLarge: an event that the server does not take goes out without its
+// sources, or not at all; the next is not held up.
+func TestTooLarge(t *testing.T) {
+	n := startNATS(t, embedded.NATSConfig{MaxPayload: 4096})
+	l := listen(t, n.URL())
+	f := connect(t, n.URL(), nil)
+	eventually(t, "connected", f.Connected)
+
+	if err := f.PublishEvent(t.Context(), event(1, bytes.Repeat([]byte("x"), 5000))); err != nil {
+		t.Fatal(err)
+	}
+	var e eventv1.Event
+	l.next(&e)
+	if len(e.GetSources()) != 0 || len(e.GetObjects()) != 1 {
+		t.Errorf("%d sources, %d objects; want the object alone", len(e.GetSources()), len(e.GetObjects()))
+	}
+	huge := event(2, []byte("x"))
+	huge.Releases[0].Settings.Config = []byte(`{"k":"` + strings.Repeat("x", 5000) + `"}`)
+	if err := f.PublishEvent(t.Context(), huge); err == nil {
+		t.Error("an event of 5,000 bytes got through a server that takes 4,096")
+	}
+	if err := f.PublishEvent(t.Context(), event(3, []byte("x"))); err != nil {
+		t.Fatal(err)
+	}
+	if l.next(&e); e.GetRevision() != 3 {
+		t.Errorf("revision %d, want 3", e.GetRevision())
+	}
+	if got := f.Stats(); got.Events != 2 || got.Trimmed != 1 || got.Oversized != 1 || got.Failed != 0 {
+		t.Errorf("stats: %+v", got)
+	}
+}
+
+// TestOutage: without NATS nothing blocks and nothing is kept for later; when it
+// comes back the roll is called and the feed goes on.
+func TestOutage(t *testing.T) {
+	n := startNATS(t, embedded.NATSConfig{})
+	reports := make(chan fleet.Report, 10)
+	f := connect(t, n.URL(), reports)
+	eventually(t, "connected", f.Connected)
+	f.RollCall("F1")
+	n.Stop()
+	eventually(t, "disconnected", func() bool { return !f.Connected() })
+	for i := range script.Revision(100) {
+		if err := f.PublishEvent(t.Context(), event(i+1, []byte("lost"))); err == nil {
+			t.Fatal("published without a server")
+		}
+	}
+	if err := f.PublishBeacon(t.Context(), registry.Beacon{Fleet: "F1", Head: 100}); err == nil {
+		t.Error("a beacon was published without a server")
+	}
+	if got := f.Stats(); got.Failed != 101 || got.Events != 0 {
+		t.Errorf("stats: %+v", got)
+	}
+	n = startNATS(t, embedded.NATSConfig{Port: n.Port()})
+	l := listen(t, n.URL())
+	eventually(t, "connected again", f.Connected)
+	if err := f.PublishEvent(t.Context(), event(101, []byte("new"))); err != nil {
+		t.Fatal(err)
+	}
+	var e eventv1.Event
+	for {
+		msg, err := l.sub.NextMsg(patience)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if msg.Subject != "test.feed.event" {
+			continue // the roll call, if we were here in time
+		}
+		if err := wire.Open(msg.Data, &e); err != nil {
+			t.Fatal(err)
+		}
+		break
+	}
+	if e.GetRevision() != 101 {
+		t.Errorf("revision %d came first, want 101", e.GetRevision())
+	}
+	sendStatus(t, l.nc, "a", &eventv1.Status{Fleet: "F1", Agent: "a", Incarnation: "1", Sequence: 1})
+	select {
+	case r := <-reports:
+		if r.Agent != "a" {
+			t.Errorf("report: %+v", r)
+		}
+	case <-time.After(patience):
+		t.Fatal("the subscription did not come back")
+	}
+}
+
+// TestStartsWithoutNATS: a registry that starts before NATS calls the roll once it
+// is there.
+func TestStartsWithoutNATS(t *testing.T) {
+	n := startNATS(t, embedded.NATSConfig{})
+	n.Stop()
+	f := connect(t, n.URL(), nil)
+	f.RollCall("F1")
+	if f.Connected() {
+		t.Error("connected to a server that is stopped")
+	}
+	if err := f.PublishEvent(t.Context(), event(1, nil)); err == nil {
+		t.Error("published without a server")
+	}
+	startNATS(t, embedded.NATSConfig{Port: n.Port()})
+	eventually(t, "connected", f.Connected)
+	eventually(t, "published", func() bool { return f.PublishEvent(t.Context(), event(2, nil)) == nil })
+}
+
+func sendStatus(t *testing.T, nc *nats.Conn, agent string, m *eventv1.Status) {
+	t.Helper()
+	data, err := wire.Seal(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := nc.Publish("test.status."+agent, data); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestReports(t *testing.T) {
+	n := startNATS(t, embedded.NATSConfig{})
+	reports := make(chan fleet.Report, 100)
+	f := connect(t, n.URL(), reports)
+	eventually(t, "connected", f.Connected)
+	nc := listen(t, n.URL()).nc
+
+	bad := func(change func(*eventv1.Status)) *eventv1.Status {
+		m := &eventv1.Status{Fleet: "F1", Agent: "node.example-1", Incarnation: "i", Sequence: 1}
+		change(m)
+		return m
+	}
+	many := map[string]string{}
+	for i := range 100 {
+		many[strings.Repeat("k", i+1)] = ""
+	}
+	refused := []*eventv1.Status{
+		bad(func(m *eventv1.Status) { m.Agent = "" }),
+		bad(func(m *eventv1.Status) { m.Agent = "somebody-else" }),
+		bad(func(m *eventv1.Status) { m.Incarnation = "" }),
+		bad(func(m *eventv1.Status) { m.ActivatedRevision = -1 }),
+		bad(func(m *eventv1.Status) { m.Labels = many }),
+		bad(func(m *eventv1.Status) { m.Labels = map[string]string{"k": strings.Repeat("v", 5000)} }),
+		bad(func(m *eventv1.Status) { m.Software = strings.Repeat("v", 5000) }),
+		bad(func(m *eventv1.Status) { m.Failures = []*eventv1.Failure{{Key: "releases/NOT/a name"}} }),
+	}
+	for _, m := range refused {
+		sendStatus(t, nc, "node.example-1", m)
+	}
+	for _, data := range []string{"", "garbage", "\x08\x02"} {
+		if err := nc.Publish("test.status.node.example-1", []byte(data)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sendStatus(t, nc, "node.example-1", &eventv1.Status{
+		Fleet: "F1", Agent: "node.example-1", Incarnation: "i", Sequence: 9, Labels: map[string]string{"zone": "a"},
+		Software: "v1", ActivatedRevision: 12, Leaving: true,
+		Failures: []*eventv1.Failure{
+			{Key: "releases/acme/route", Revision: 11, Error: &scriptv1.Error{Kind: "SCRIPT", Message: strings.Repeat("é", 5000), Line: 3}},
+			{Key: "settings/acme", Revision: 10},
+			{Key: "releases/acme/auth", Revision: 9},
+		},
+	})
+	var r fleet.Report
+	select {
+	case r = <-reports:
+	case <-time.After(patience):
+		t.Fatal("no report came")
+	}
+	if r.Fleet != "F1" || r.Agent != "node.example-1" || r.Incarnation != "i" || r.Sequence != 9 || r.Labels["zone"] != "a" ||
+		r.Software != "v1" || r.Activated != 12 || !r.Leaving || len(r.Failures) != 2 {
+		t.Errorf("report: %+v", r)
+	}
+	if first := r.Failures[0]; first.Name.String() != "acme/route" || first.Revision != 11 || first.Err.Line != 3 || len(first.Err.Message) > 4096 {
+		t.Errorf("failure: %+v", first)
+	}
+	if r.Failures[1].Err == nil {
+		t.Error("a failure without a reason has no error")
+	}
+	if got := f.Stats(); got.Malformed != uint64(len(refused)+3) || got.Reports != 1 {
+		t.Errorf("stats: %+v, want %d malformed and one report", got, len(refused)+3)
+	}
+}

@@ -1,0 +1,37 @@
+package fanout
+
+import (
+	"testing"
+	"unicode/utf8"
+
+	eventv1 "github.com/scriptorium-dev/scriptorium/proto/event/v1"
+	"github.com/scriptorium-dev/scriptorium/proto/wire"
+)
+
+// FuzzReadReport: whatever comes from NATS is refused or within bounds.
+func FuzzReadReport(f *testing.F) {
+	seed, err := wire.Seal(&eventv1.Status{
+		Fleet: "F1", Agent: "a", Incarnation: "i", Sequence: 1, ActivatedRevision: 2, Labels: map[string]string{"k": "v"},
+		Failures: []*eventv1.Failure{{Key: "releases/acme/route", Revision: 1}},
+	})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add("a", seed)
+	f.Add("a", []byte{})
+	f.Add("", []byte("\x08\x01\x12\x00"))
+	f.Fuzz(func(t *testing.T, agent string, data []byte) {
+		r, err := readReport(agent, data)
+		if err != nil {
+			return
+		}
+		if r.Agent == "" || r.Agent != agent || r.Incarnation == "" || r.Activated < 0 || len(r.Labels) > maxLabels {
+			t.Errorf("accepted %+v", r)
+		}
+		for _, failure := range r.Failures {
+			if failure.Err == nil || failure.Name.Validate() != nil || !utf8.ValidString(failure.Err.Message) {
+				t.Errorf("accepted the failure %+v", failure)
+			}
+		}
+	})
+}

@@ -1,0 +1,187 @@
+// Package registry holds the rules of the registry: what publishing, pinning,
+// rolling back and deleting do to a release, and the feed of changes that follows
+// from them.
+//
+// It declares what it needs: a Store that keeps the state, and a Publisher that
+// carries the feed. Each write is decided by a pure function of the release as it
+// is, and then committed in one transaction guarded by the release's revision, so
+// that two writers never lose an update.
+package registry
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/scriptorium-dev/scriptorium/engine"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// Config is what a Registry is made of.
+type Config struct {
+	// Store keeps the state.
+	Store Store
+	// Engines check sources before they are stored, by their names.
+	Engines map[string]engine.Checker
+	// DefaultEngine is the engine of a publish that names none; "lua" if empty.
+	DefaultEngine string
+	// Clock tells the time of changes; time.Now if nil.
+	Clock func() time.Time
+	// Wrote, if not nil, is told the end of each write: the change that was
+	// asked for and its outcome. It must not block.
+	Wrote func(change script.Change, outcome Outcome)
+}
+
+// Outcome is how a write ended.
+type Outcome string
+
+// The outcomes.
+const (
+	Changed   Outcome = "changed"   // committed
+	Unchanged Outcome = "unchanged" // all was so already, or a dry run
+	Refused   Outcome = "refused"   // the request is to blame
+	Conflict  Outcome = "conflict"  // somebody else was first
+	Failed    Outcome = "failed"    // the registry or its store is to blame
+)
+
+// Registry writes and reads scripts. It keeps no state of its own: any number of
+// registries may share a store. It is safe for concurrent use.
+//
+// Its errors are *script.Error: Invalid with the field for bad input, Script for
+// a source that does not compile, NotFound, Conflict, and Unavailable when the
+// store cannot be reached.
+type Registry struct {
+	store         Store
+	engines       map[string]engine.Checker
+	defaultEngine string
+	now           func() time.Time
+	wrote         func(script.Change, Outcome)
+}
+
+// New returns a registry over cfg.Store.
+func New(cfg Config) *Registry {
+	r := &Registry{
+		store:         cfg.Store,
+		engines:       maps.Clone(cfg.Engines),
+		defaultEngine: cfg.DefaultEngine,
+		now:           cfg.Clock,
+		wrote:         cfg.Wrote,
+	}
+	if r.defaultEngine == "" {
+		r.defaultEngine = "lua"
+	}
+	if r.now == nil {
+		r.now = time.Now
+	}
+	if r.wrote == nil {
+		r.wrote = func(script.Change, Outcome) {}
+	}
+	return r
+}
+
+// attempts bounds how often a write is decided anew because others were faster.
+// With n writers of one script at once each attempt lets at least one through.
+const attempts = 64
+
+// write decides and commits until nobody else was first. It returns what was
+// decided, with the release as committed. prepare, if not nil, may refuse a
+// decision before it is committed.
+func (r *Registry) write(ctx context.Context, w Write, change script.Change, dry bool,
+	decide func(cur script.Release, now time.Time) (decision, error), prepare func(decision) error,
+) (decision, error) {
+	d, err := r.tryWrite(ctx, w, dry, decide, prepare)
+	r.wrote(change, outcomeOf(d, dry, err))
+	return d, err
+}
+
+func (r *Registry) tryWrite(ctx context.Context, w Write, dry bool,
+	decide func(cur script.Release, now time.Time) (decision, error), prepare func(decision) error,
+) (decision, error) {
+	if err := w.validate(); err != nil {
+		return decision{}, err
+	}
+	for attempt := 1; ; attempt++ {
+		cur, err := r.current(ctx, w.Name)
+		if err != nil {
+			return decision{}, err
+		}
+		if w.ExpectedRevision != 0 && w.ExpectedRevision != cur.Revision {
+			return decision{}, script.Errorf(script.Conflict, "expected_revision",
+				"%s is at revision %d, not %d: read it again and decide anew", w.Name, cur.Revision, w.ExpectedRevision)
+		}
+		d, err := decide(cur, r.now().UTC())
+		if err != nil {
+			return decision{}, err
+		}
+		if prepare != nil {
+			if err := prepare(d); err != nil {
+				return decision{}, err
+			}
+		}
+		if dry || !d.changed {
+			return d, nil
+		}
+		d.release.Revision, err = r.store.Commit(ctx, d.commit)
+		if err == nil {
+			return d, nil
+		}
+		lostRace := script.KindOf(err) == script.Conflict
+		if !lostRace || w.ExpectedRevision != 0 || attempt == attempts {
+			return decision{}, err
+		}
+	}
+}
+
+// current returns the release as it is; one that never was has revision 0.
+func (r *Registry) current(ctx context.Context, name script.Name) (script.Release, error) {
+	cur, err := r.store.Release(ctx, name)
+	if script.KindOf(err) == script.NotFound {
+		return script.Release{Name: name}, nil
+	}
+	return cur, err
+}
+
+func outcomeOf(d decision, dry bool, err error) Outcome {
+	switch script.KindOf(err) {
+	case "":
+		if d.changed && !dry {
+			return Changed
+		}
+		return Unchanged
+	case script.Conflict:
+		return Conflict
+	case script.Invalid, script.NotFound, script.Script, script.Limit, script.Denied:
+		return Refused
+	}
+	return Failed
+}
+
+// engine returns the engine with the name.
+func (r *Registry) engine(name string) (engine.Checker, error) {
+	if e, ok := r.engines[name]; ok {
+		return e, nil
+	}
+	known := slices.Sorted(maps.Keys(r.engines))
+	return nil, script.Errorf(script.Invalid, "engine", "%.80q is not an engine of this registry: it has %s", name, strings.Join(known, ", "))
+}
+
+// check compiles the source of the version.
+func (r *Registry) check(v script.Version, source []byte) error {
+	e, err := r.engine(v.Engine)
+	if err != nil {
+		return err
+	}
+	err = e.Check(engine.Source{Code: source, Entrypoint: v.Entrypoint})
+	if err == nil {
+		return nil
+	}
+	if known, ok := errors.AsType[*script.Error](err); ok && known.Field == "" {
+		refusal := *known
+		refusal.Field = "source"
+		return &refusal
+	}
+	return err
+}

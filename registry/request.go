@@ -1,0 +1,97 @@
+package registry
+
+import (
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// DefaultEntrypoint is the function that is called unless a publish names another.
+const DefaultEntrypoint = "handle"
+
+// Write is what every request that changes a script says.
+type Write struct {
+	Name   script.Name
+	Author string // at most MaxAuthorBytes
+	Note   string // at most MaxNoteBytes
+	// ExpectedRevision, if not 0, is the revision that the release must still
+	// have; the write is a Conflict otherwise.
+	ExpectedRevision script.Revision
+}
+
+// PublishRequest asks for a version, and for settings with it.
+type PublishRequest struct {
+	Write
+	Source     []byte
+	Engine     string           // the registry's default if empty
+	Entrypoint string           // the function that is called; "": the chunk is the program
+	Settings   *script.Settings // nil keeps them
+	Enabled    *bool            // nil keeps it; a new script is enabled
+	Pin        *uint64          // nil keeps it, 0 follows the latest, else the version to pin
+	DryRun     bool             // decide and check, store nothing
+}
+
+// PublishResult is what a publish came to.
+type PublishResult struct {
+	Release script.Release
+	Version script.Version // that holds the source, new or not
+	Changed bool
+}
+
+// Result is what any other write came to.
+type Result struct {
+	Release script.Release
+	Changed bool
+}
+
+// PinRequest asks for a version to be active and to stay so.
+type PinRequest struct {
+	Write
+	Version uint64
+}
+
+// UnpinRequest asks to follow the latest version.
+type UnpinRequest struct {
+	Write
+}
+
+// RollbackRequest asks for an older version to be pinned.
+type RollbackRequest struct {
+	Write
+	Version uint64 // 0: the highest retained below the active one
+}
+
+// SetEnabledRequest asks for a script to be enabled or disabled.
+type SetEnabledRequest struct {
+	Write
+	Enabled bool
+}
+
+// ConfigureRequest asks for a script's settings to be replaced.
+type ConfigureRequest struct {
+	Write
+	Settings script.Settings
+}
+
+// DeleteRequest asks for a script to be removed.
+type DeleteRequest struct {
+	Write
+}
+
+// ListRequest asks for a page of releases.
+type ListRequest struct {
+	Tenant   string // all tenants if empty
+	PageSize int    // 0: DefaultPageSize; more than MaxPageSize: MaxPageSize
+	// PageToken is the ListResult.NextPageToken of the page before, or "".
+	PageToken string
+}
+
+// ListResult is a page of releases, in the order of their names as text.
+type ListResult struct {
+	Releases      []script.Release
+	NextPageToken string // "" on the last page
+}
+
+// Sizes of pages.
+const (
+	DefaultPageSize = 500
+	MaxPageSize     = 1000
+)

@@ -1,0 +1,175 @@
+package rpc
+
+import (
+	"context"
+
+	registryv1 "github.com/scriptorium-dev/scriptorium/proto/registry/v1"
+	scriptv1 "github.com/scriptorium-dev/scriptorium/proto/script/v1"
+	"github.com/scriptorium-dev/scriptorium/proto/wire"
+	"github.com/scriptorium-dev/scriptorium/registry"
+	"github.com/scriptorium-dev/scriptorium/registry/fleet"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+type registryService struct {
+	registryv1.UnimplementedRegistryServer
+	registry *registry.Registry
+	fleet    *fleet.Fleet
+	draining <-chan struct{}
+}
+
+// writeRequest is what the requests of all writes have in common.
+type writeRequest interface {
+	GetTenant() string
+	GetName() string
+	GetAuthor() string
+	GetNote() string
+	GetExpectedRevision() int64
+}
+
+func toWrite(m writeRequest) registry.Write {
+	return registry.Write{
+		Name:             script.Name{Tenant: m.GetTenant(), Script: m.GetName()},
+		Author:           m.GetAuthor(),
+		Note:             m.GetNote(),
+		ExpectedRevision: script.Revision(m.GetExpectedRevision()),
+	}
+}
+
+func (s *registryService) Publish(ctx context.Context, m *registryv1.PublishRequest) (*registryv1.PublishResponse, error) {
+	req := registry.PublishRequest{
+		Write:      toWrite(m),
+		Source:     m.GetSource(),
+		Engine:     m.GetEngine(),
+		Entrypoint: registry.DefaultEntrypoint,
+		Enabled:    m.Enabled,
+		Pin:        m.Pin,
+		DryRun:     m.GetDryRun(),
+	}
+	if m.Entrypoint != nil {
+		req.Entrypoint = m.GetEntrypoint()
+	}
+	if m.GetSettings() != nil {
+		settings, err := toSettings(m.GetSettings())
+		if err != nil {
+			return nil, err
+		}
+		req.Settings = &settings
+	}
+	result, err := s.registry.Publish(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	return &registryv1.PublishResponse{
+		Release: wire.FromRelease(result.Release),
+		Version: wire.FromVersion(result.Version),
+		Changed: result.Changed,
+	}, nil
+}
+
+func (s *registryService) Pin(ctx context.Context, m *registryv1.PinRequest) (*registryv1.PinResponse, error) {
+	result, err := s.registry.Pin(ctx, registry.PinRequest{Write: toWrite(m), Version: m.GetVersion()})
+	if err != nil {
+		return nil, err
+	}
+	return &registryv1.PinResponse{Release: wire.FromRelease(result.Release), Changed: result.Changed}, nil
+}
+
+func (s *registryService) Unpin(ctx context.Context, m *registryv1.UnpinRequest) (*registryv1.UnpinResponse, error) {
+	result, err := s.registry.Unpin(ctx, registry.UnpinRequest{Write: toWrite(m)})
+	if err != nil {
+		return nil, err
+	}
+	return &registryv1.UnpinResponse{Release: wire.FromRelease(result.Release), Changed: result.Changed}, nil
+}
+
+func (s *registryService) Rollback(ctx context.Context, m *registryv1.RollbackRequest) (*registryv1.RollbackResponse, error) {
+	result, err := s.registry.Rollback(ctx, registry.RollbackRequest{Write: toWrite(m), Version: m.GetVersion()})
+	if err != nil {
+		return nil, err
+	}
+	return &registryv1.RollbackResponse{Release: wire.FromRelease(result.Release), Changed: result.Changed}, nil
+}
+
+func (s *registryService) SetEnabled(ctx context.Context, m *registryv1.SetEnabledRequest) (*registryv1.SetEnabledResponse, error) {
+	result, err := s.registry.SetEnabled(ctx, registry.SetEnabledRequest{Write: toWrite(m), Enabled: m.GetEnabled()})
+	if err != nil {
+		return nil, err
+	}
+	return &registryv1.SetEnabledResponse{Release: wire.FromRelease(result.Release), Changed: result.Changed}, nil
+}
+
+func (s *registryService) Configure(ctx context.Context, m *registryv1.ConfigureRequest) (*registryv1.ConfigureResponse, error) {
+	settings, err := toSettings(m.GetSettings())
+	if err != nil {
+		return nil, err
+	}
+	result, err := s.registry.Configure(ctx, registry.ConfigureRequest{Write: toWrite(m), Settings: settings})
+	if err != nil {
+		return nil, err
+	}
+	return &registryv1.ConfigureResponse{Release: wire.FromRelease(result.Release), Changed: result.Changed}, nil
+}
+
+func (s *registryService) Delete(ctx context.Context, m *registryv1.DeleteRequest) (*registryv1.DeleteResponse, error) {
+	result, err := s.registry.Delete(ctx, registry.DeleteRequest{Write: toWrite(m)})
+	if err != nil {
+		return nil, err
+	}
+	return &registryv1.DeleteResponse{Release: wire.FromRelease(result.Release)}, nil
+}
+
+func (s *registryService) Get(ctx context.Context, m *registryv1.GetRequest) (*registryv1.GetResponse, error) {
+	release, err := s.registry.Get(ctx, script.Name{Tenant: m.GetTenant(), Script: m.GetName()})
+	if err != nil {
+		return nil, err
+	}
+	return &registryv1.GetResponse{Release: wire.FromRelease(release)}, nil
+}
+
+func (s *registryService) List(ctx context.Context, m *registryv1.ListRequest) (*registryv1.ListResponse, error) {
+	result, err := s.registry.List(ctx, registry.ListRequest{
+		Tenant:    m.GetTenant(),
+		PageSize:  int(m.GetPageSize()),
+		PageToken: m.GetPageToken(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	resp := &registryv1.ListResponse{NextPageToken: result.NextPageToken}
+	for _, release := range result.Releases {
+		resp.Releases = append(resp.Releases, wire.FromRelease(release))
+	}
+	return resp, nil
+}
+
+func (s *registryService) GetSource(ctx context.Context, m *registryv1.GetSourceRequest) (*registryv1.GetSourceResponse, error) {
+	version, source, err := s.registry.Source(ctx, script.Name{Tenant: m.GetTenant(), Script: m.GetName()}, m.GetVersion())
+	if err != nil {
+		return nil, err
+	}
+	return &registryv1.GetSourceResponse{Version: wire.FromVersion(version), Source: source}, nil
+}
+
+func (s *registryService) History(ctx context.Context, m *registryv1.HistoryRequest) (*registryv1.HistoryResponse, error) {
+	entries, err := s.registry.History(ctx, script.Name{Tenant: m.GetTenant(), Script: m.GetName()})
+	if err != nil {
+		return nil, err
+	}
+	resp := &registryv1.HistoryResponse{}
+	for _, entry := range entries {
+		resp.Entries = append(resp.Entries, fromHistoryEntry(entry))
+	}
+	return resp, nil
+}
+
+// toSettings names the field as the registry does.
+func toSettings(m *scriptv1.Settings) (script.Settings, error) {
+	settings, err := wire.ToSettings(m)
+	if err != nil {
+		named := *script.AsError(err)
+		named.Field = "settings." + named.Field
+		return script.Settings{}, &named
+	}
+	return settings, nil
+}

@@ -1,0 +1,131 @@
+// Package rpc serves the registry over gRPC. It translates between messages and
+// the nouns, and holds no rules of its own.
+package rpc
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/health"
+	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/reflection"
+
+	registryv1 "github.com/scriptorium-dev/scriptorium/proto/registry/v1"
+	"github.com/scriptorium-dev/scriptorium/proto/wire"
+	"github.com/scriptorium-dev/scriptorium/registry"
+	"github.com/scriptorium-dev/scriptorium/registry/fleet"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// Config is what a Server serves.
+type Config struct {
+	Registry *registry.Registry
+	Fleet    *fleet.Fleet
+	Log      *slog.Logger
+	// Unary and Stream run around every call, outermost first: for metrics.
+	Unary  []grpc.UnaryServerInterceptor
+	Stream []grpc.StreamServerInterceptor
+	// Options are added to those of the gRPC server: for credentials.
+	Options []grpc.ServerOption
+}
+
+// Server is a gRPC server of the registry's services, with health and reflection.
+type Server struct {
+	server *grpc.Server
+	health *health.Server
+
+	drain    sync.Once
+	draining chan struct{} // closed when watches are to end
+}
+
+// Bounds of what a client may ask of the server.
+const (
+	maxRequestBytes = 4 << 20
+	maxStreams      = 1000 // of one connection at a time
+)
+
+// New returns a server that does not listen yet.
+func New(cfg Config) *Server {
+	s := &Server{health: health.NewServer(), draining: make(chan struct{})}
+	guard := guard{log: cfg.Log}
+	options := []grpc.ServerOption{
+		grpc.MaxRecvMsgSize(maxRequestBytes),
+		grpc.MaxConcurrentStreams(maxStreams),
+		grpc.ConnectionTimeout(10 * time.Second),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: 30 * time.Second, Timeout: 10 * time.Second}),
+		grpc.ChainUnaryInterceptor(append(cfg.Unary, guard.unary)...),
+		grpc.ChainStreamInterceptor(append(cfg.Stream, guard.stream)...),
+	}
+	s.server = grpc.NewServer(append(options, cfg.Options...)...)
+	registryv1.RegisterRegistryServer(s.server, &registryService{registry: cfg.Registry, fleet: cfg.Fleet, draining: s.draining})
+	registryv1.RegisterFeedServer(s.server, &feedService{registry: cfg.Registry})
+	healthv1.RegisterHealthServer(s.server, s.health)
+	reflection.Register(s.server)
+	return s
+}
+
+// Serve answers on ln until the server is drained or stopped.
+func (s *Server) Serve(ln net.Listener) error { return s.server.Serve(ln) }
+
+// Drain stops listening, ends watches, and lets other calls finish until ctx is
+// done; then it cuts them off.
+func (s *Server) Drain(ctx context.Context) {
+	s.drain.Do(func() {
+		s.health.Shutdown()
+		close(s.draining)
+	})
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		s.server.GracefulStop()
+	}()
+	select {
+	case <-done:
+	case <-ctx.Done():
+		s.server.Stop()
+		<-done
+	}
+}
+
+// guard makes statuses of errors, and of panics: no call takes the process down.
+type guard struct{ log *slog.Logger }
+
+func (g guard) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (resp any, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			resp, err = nil, g.panicked(ctx, info.FullMethod, p)
+		}
+		err = asStatus(ctx, err)
+	}()
+	return handler(ctx, req)
+}
+
+func (g guard) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = g.panicked(ss.Context(), info.FullMethod, p)
+		}
+		err = asStatus(ss.Context(), err)
+	}()
+	return handler(srv, ss)
+}
+
+func (g guard) panicked(ctx context.Context, method string, p any) error {
+	g.log.ErrorContext(ctx, "a call panicked", "method", method, "panic", p, "stack", string(debug.Stack()))
+	return script.Errorf(script.Internal, "", "a fault in the registry; its log has the details")
+}
+
+// asStatus tells a call that was given up by its caller from one that failed.
+func asStatus(ctx context.Context, err error) error {
+	if err != nil && ctx.Err() != nil {
+		return wire.ToStatus(ctx.Err())
+	}
+	return wire.ToStatus(err)
+}

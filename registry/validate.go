@@ -1,0 +1,168 @@
+package registry
+
+import (
+	"bytes"
+	"encoding/json"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// Bounds of what a request may say.
+const (
+	MaxAuthorBytes     = 128
+	MaxNoteBytes       = 512
+	MaxEntrypointBytes = 64
+	MaxConfigBytes     = 64 << 10
+)
+
+func (w Write) validate() error {
+	if err := w.Name.Validate(); err != nil {
+		return err
+	}
+	if err := validateText("author", w.Author, MaxAuthorBytes); err != nil {
+		return err
+	}
+	if err := validateText("note", w.Note, MaxNoteBytes); err != nil {
+		return err
+	}
+	if w.ExpectedRevision < 0 {
+		return script.Errorf(script.Invalid, "expected_revision", "%d is negative", w.ExpectedRevision)
+	}
+	return nil
+}
+
+// validateText refuses what would garble a terminal or a log: authors and notes
+// are shown to people.
+func validateText(field, s string, most int) error {
+	if len(s) > most {
+		return script.Errorf(script.Invalid, field, "has %d bytes, at most %d are allowed", len(s), most)
+	}
+	if !utf8.ValidString(s) {
+		return script.Errorf(script.Invalid, field, "is not valid UTF-8")
+	}
+	for _, c := range s {
+		if unicode.IsControl(c) && c != '\n' && c != '\t' {
+			return script.Errorf(script.Invalid, field, "contains the control character %U", c)
+		}
+	}
+	return nil
+}
+
+// validateSource checks what can be said of a source without the release's limits.
+func validateSource(source []byte) error {
+	if len(source) == 0 {
+		return script.Errorf(script.Invalid, "source", "must not be empty")
+	}
+	if len(source) > script.MaxSourceBytes {
+		return script.Errorf(script.Invalid, "source", "has %d bytes: a source has at most %d (1 MiB), whatever its limits",
+			len(source), script.MaxSourceBytes)
+	}
+	if i := bytes.IndexByte(source, 0); i >= 0 {
+		e := script.Errorf(script.Invalid, "source", "contains a NUL byte")
+		e.Line, e.Column = lineAndColumn(source, i)
+		return e
+	}
+	if !utf8.Valid(source) {
+		e := script.Errorf(script.Invalid, "source", "is not valid UTF-8")
+		e.Line, e.Column = lineAndColumn(source, firstInvalid(source))
+		return e
+	}
+	return nil
+}
+
+func firstInvalid(text []byte) int {
+	for i := 0; i < len(text); {
+		c, size := utf8.DecodeRune(text[i:])
+		if c == utf8.RuneError && size == 1 {
+			return i
+		}
+		i += size
+	}
+	return len(text)
+}
+
+func lineAndColumn(text []byte, offset int) (line, column int) {
+	before := text[:offset]
+	return bytes.Count(before, []byte("\n")) + 1, offset - bytes.LastIndexByte(before, '\n')
+}
+
+// validateSourceLimit checks the source against the limit that the release will have.
+func validateSourceLimit(size int, limits script.Limits) error {
+	if most := limits.OrDefaults().SourceBytes; size > most {
+		return script.Errorf(script.Invalid, "source",
+			"has %d bytes, the script's limit is %d: raise limits.sourceBytes, at most 1 MiB", size, most)
+	}
+	return nil
+}
+
+// validateEntrypoint accepts what is a name in the languages of scripts.
+func validateEntrypoint(s string) error {
+	if len(s) > MaxEntrypointBytes {
+		return script.Errorf(script.Invalid, "entrypoint", "has %d bytes, at most %d are allowed", len(s), MaxEntrypointBytes)
+	}
+	for i := range len(s) {
+		c := s[i]
+		letter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '_'
+		digit := c >= '0' && c <= '9'
+		if !letter && (!digit || i == 0) {
+			return script.Errorf(script.Invalid, "entrypoint",
+				"%q is not the name of a function: want letters, digits and '_', not starting with a digit", s)
+		}
+	}
+	return nil
+}
+
+// normalizeSettings validates s and brings it into the one form in which equal
+// settings are equal.
+func normalizeSettings(s script.Settings) (script.Settings, error) {
+	if err := s.Limits.Validate("settings.limits"); err != nil {
+		return script.Settings{}, err
+	}
+	if s.Trigger.Event != "" {
+		if err := script.ValidateLabel("settings.trigger.event", s.Trigger.Event); err != nil {
+			return script.Settings{}, err
+		}
+	}
+	if s.HistoryLimit < 0 || s.HistoryLimit > script.MaxHistoryLimit {
+		return script.Settings{}, script.Errorf(script.Invalid, "settings.historyLimit",
+			"%d is not between 0 and %d", s.HistoryLimit, script.MaxHistoryLimit)
+	}
+	config, err := normalizeConfig(s.Config)
+	if err != nil {
+		return script.Settings{}, err
+	}
+	s.Config = config
+	return s, nil
+}
+
+func normalizeConfig(config []byte) (json.RawMessage, error) {
+	const field = "settings.config"
+	if len(config) > MaxConfigBytes {
+		return nil, script.Errorf(script.Invalid, field, "has %d bytes, at most %d (64 KiB) are allowed", len(config), MaxConfigBytes)
+	}
+	if len(config) == 0 {
+		return nil, nil
+	}
+	if !utf8.Valid(config) {
+		return nil, script.Errorf(script.Invalid, field, "is not valid UTF-8")
+	}
+	var compact bytes.Buffer
+	if err := json.Compact(&compact, config); err != nil {
+		return nil, script.Errorf(script.Invalid, field, "is not JSON: %w", err)
+	}
+	switch text := compact.Bytes(); {
+	case text[0] != '{':
+		return nil, script.Errorf(script.Invalid, field, "is not a JSON object")
+	case len(text) == len("{}"):
+		return nil, nil
+	default:
+		return text, nil
+	}
+}
+
+// sameSettings compares normalized settings.
+func sameSettings(a, b script.Settings) bool {
+	return a.Limits == b.Limits && a.Trigger == b.Trigger && a.HistoryLimit == b.HistoryLimit && bytes.Equal(a.Config, b.Config)
+}

@@ -1,0 +1,148 @@
+package registry
+
+import (
+	"context"
+	"time"
+
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// Publish stores the source as a version, unless it equals the latest version,
+// and applies the given settings, in one transaction. What does not compile is
+// refused and nothing is stored.
+func (r *Registry) Publish(ctx context.Context, req PublishRequest) (PublishResult, error) {
+	p, err := r.publication(req)
+	if err != nil {
+		r.wrote(script.ChangePublish, outcomeOf(decision{}, req.DryRun, err))
+		return PublishResult{}, err
+	}
+	compiled := false
+	check := func(d decision) error {
+		if d.commit.Publish == nil || compiled {
+			return nil
+		}
+		if err := r.check(p.version, p.source); err != nil {
+			return err
+		}
+		compiled = true
+		return nil
+	}
+	d, err := r.write(ctx, req.Write, script.ChangePublish, req.DryRun, func(cur script.Release, now time.Time) (decision, error) {
+		return decidePublish(cur, p, req.Write, now)
+	}, check)
+	if err != nil {
+		return PublishResult{}, err
+	}
+	version := d.version
+	if d.commit.Publish == nil {
+		if version, err = r.store.Version(ctx, req.Name, version.Number); err != nil {
+			return PublishResult{}, err
+		}
+	}
+	return PublishResult{Release: d.release, Version: version, Changed: d.changed}, nil
+}
+
+// publication validates all of req that can be judged without the release.
+func (r *Registry) publication(req PublishRequest) (publication, error) {
+	if err := req.validate(); err != nil {
+		return publication{}, err
+	}
+	if req.Engine == "" {
+		req.Engine = r.defaultEngine
+	}
+	if _, err := r.engine(req.Engine); err != nil {
+		return publication{}, err
+	}
+	if err := validateEntrypoint(req.Entrypoint); err != nil {
+		return publication{}, err
+	}
+	if err := validateSource(req.Source); err != nil {
+		return publication{}, err
+	}
+	p := publication{
+		version: script.Version{
+			Digest:     script.DigestOf(req.Source),
+			Engine:     req.Engine,
+			Entrypoint: req.Entrypoint,
+			Size:       len(req.Source),
+			Author:     req.Author,
+			Note:       req.Note,
+		},
+		source:  req.Source,
+		enabled: req.Enabled,
+		pin:     req.Pin,
+	}
+	if req.Settings != nil {
+		settings, err := normalizeSettings(*req.Settings)
+		if err != nil {
+			return publication{}, err
+		}
+		p.settings = &settings
+	}
+	return p, nil
+}
+
+// Pin makes a retained version active and keeps it so.
+func (r *Registry) Pin(ctx context.Context, req PinRequest) (Result, error) {
+	return r.change(ctx, req.Write, script.ChangePin, func(cur script.Release, now time.Time) (decision, error) {
+		if req.Version == 0 {
+			return decision{}, script.Errorf(script.Invalid, "version", "must name the version to pin, from 1")
+		}
+		return decidePin(cur, req.Version, req.Write, now)
+	})
+}
+
+// Unpin makes the latest version active and follows it from then on.
+func (r *Registry) Unpin(ctx context.Context, req UnpinRequest) (Result, error) {
+	return r.change(ctx, req.Write, script.ChangeUnpin, func(cur script.Release, now time.Time) (decision, error) {
+		return decideUnpin(cur, req.Write, now)
+	})
+}
+
+// Rollback pins an older version.
+func (r *Registry) Rollback(ctx context.Context, req RollbackRequest) (Result, error) {
+	return r.change(ctx, req.Write, script.ChangeRollback, func(cur script.Release, now time.Time) (decision, error) {
+		return decideRollback(cur, req.Version, req.Write, now)
+	})
+}
+
+// SetEnabled enables or disables a script.
+func (r *Registry) SetEnabled(ctx context.Context, req SetEnabledRequest) (Result, error) {
+	change := script.ChangeDisable
+	if req.Enabled {
+		change = script.ChangeEnable
+	}
+	return r.change(ctx, req.Write, change, func(cur script.Release, now time.Time) (decision, error) {
+		return decideEnabled(cur, req.Enabled, req.Write, now)
+	})
+}
+
+// Configure replaces a script's settings.
+func (r *Registry) Configure(ctx context.Context, req ConfigureRequest) (Result, error) {
+	return r.change(ctx, req.Write, script.ChangeConfigure, func(cur script.Release, now time.Time) (decision, error) {
+		settings, err := normalizeSettings(req.Settings)
+		if err != nil {
+			return decision{}, err
+		}
+		return decideConfigure(cur, settings, req.Write, now)
+	})
+}
+
+// Delete removes a script and its versions, and returns the tombstone. The
+// script's numbers are never used again.
+func (r *Registry) Delete(ctx context.Context, req DeleteRequest) (Result, error) {
+	return r.change(ctx, req.Write, script.ChangeDelete, func(cur script.Release, now time.Time) (decision, error) {
+		return decideDelete(cur, req.Write, now)
+	})
+}
+
+// change is every write but Publish.
+func (r *Registry) change(ctx context.Context, w Write, change script.Change,
+	decide func(cur script.Release, now time.Time) (decision, error),
+) (Result, error) {
+	d, err := r.write(ctx, w, change, false, decide, nil)
+	if err != nil {
+		return Result{}, err
+	}
+	return Result{Release: d.release, Changed: d.changed}, nil
+}
