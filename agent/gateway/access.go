@@ -1,0 +1,135 @@
+package gateway
+
+import (
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// Access says which peers may use which tenants. A nil or zero Access has no
+// rules, and lets every peer use every tenant. It is immutable.
+type Access struct {
+	rules []accessRule
+}
+
+type accessRule struct {
+	group   bool // id is a gid, not a uid
+	id      uint32
+	all     bool
+	tenants []string
+}
+
+// ParseAccess parses rules of the form "uid:1000=acme,shop", "gid:33=acme" or
+// "uid:0=*". A peer may use what any of the rules for its user or its primary
+// group lets it use. Its errors are Invalid.
+func ParseAccess(rules []string) (*Access, error) {
+	a := &Access{}
+	for _, text := range rules {
+		rule, err := parseAccessRule(strings.TrimSpace(text))
+		if err != nil {
+			return nil, err
+		}
+		a.rules = append(a.rules, rule)
+	}
+	return a, nil
+}
+
+func parseAccessRule(text string) (accessRule, error) {
+	bad := func(why string) error {
+		return script.Errorf(script.Invalid, "access", "rule %q: %s: want uid:NUMBER=TENANT,… or gid:NUMBER=*", text, why)
+	}
+	who, tenants, ok := strings.Cut(text, "=")
+	if !ok {
+		return accessRule{}, bad("there is no '='")
+	}
+	kind, number, _ := strings.Cut(who, ":")
+	if kind != "uid" && kind != "gid" {
+		return accessRule{}, bad("it starts with neither uid: nor gid:")
+	}
+	id, err := strconv.ParseUint(number, 10, 32)
+	if err != nil {
+		return accessRule{}, bad("the id is not a number")
+	}
+	rule := accessRule{group: kind == "gid", id: uint32(id)}
+	for tenant := range strings.SplitSeq(tenants, ",") {
+		tenant = strings.TrimSpace(tenant)
+		if tenant == "*" {
+			rule.all = true
+			continue
+		}
+		if err := script.ValidateLabel("tenant", tenant); err != nil {
+			return accessRule{}, bad(err.Error())
+		}
+		rule.tenants = append(rule.tenants, tenant)
+	}
+	return rule, nil
+}
+
+// Open reports whether there are no rules, so that every peer may use every
+// tenant. An agent that starts so says it in its log.
+func (a *Access) Open() bool { return a == nil || len(a.rules) == 0 }
+
+// GrantTo returns what the peer may use.
+func (a *Access) GrantTo(peer Peer) Grant {
+	if a.Open() {
+		return Grant{all: true}
+	}
+	g := Grant{who: peer.String()}
+	for _, rule := range a.rules {
+		if rule.group && rule.id != peer.GID || !rule.group && rule.id != peer.UID {
+			continue
+		}
+		g.all = g.all || rule.all
+		g.tenants = append(g.tenants, rule.tenants...)
+	}
+	return g
+}
+
+// GrantOf returns what the peer at the other end of conn may use: nothing, if
+// there are rules and the peer cannot be known.
+func (a *Access) GrantOf(conn net.Conn) Grant {
+	if a.Open() {
+		return Grant{all: true}
+	}
+	peer, err := PeerOf(conn)
+	if err != nil {
+		return Grant{who: "an unknown peer"}
+	}
+	return a.GrantTo(peer)
+}
+
+// Grant is what one connection's peer may use. The zero Grant is nothing. It is
+// immutable.
+type Grant struct {
+	all     bool
+	tenants []string
+	who     string
+}
+
+// Allows reports whether the peer may use the tenant.
+func (g Grant) Allows(tenant string) bool { return g.all || slices.Contains(g.tenants, tenant) }
+
+// Check returns nil if the peer may use the script ("tenant/name" or
+// "tenant/name@7"), a Denied error if it may not, and an Invalid one if ref is
+// not a script.
+func (g Grant) Check(ref string) error {
+	if g.all {
+		return nil
+	}
+	parsed, err := script.ParseRef(ref)
+	if err != nil {
+		return err
+	}
+	return g.CheckTenant(parsed.Name.Tenant)
+}
+
+// CheckTenant returns nil if the peer may use the tenant, else a Denied error.
+func (g Grant) CheckTenant(tenant string) error {
+	if g.Allows(tenant) {
+		return nil
+	}
+	return script.Errorf(script.Denied, "tenant", "%s may not use tenant %s: no access rule of this agent lets it", g.who, tenant)
+}

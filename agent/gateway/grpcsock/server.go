@@ -1,0 +1,156 @@
+// Package grpcsock serves scripts over gRPC: scriptorium.agent.v1.Executor, with
+// health and reflection. It translates, and holds no rules of its own.
+package grpcsock
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/health"
+	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/reflection"
+
+	"github.com/scriptorium-dev/scriptorium/agent/gateway"
+	agentv1 "github.com/scriptorium-dev/scriptorium/proto/agent/v1"
+	"github.com/scriptorium-dev/scriptorium/proto/wire"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// Options of a Server. Executor is required; a zero field means what it says.
+type Options struct {
+	Executor gateway.Executor
+	// Access decides who may use which tenants; nil: everybody all of them.
+	Access *gateway.Access
+	// Logger gets what an operator should know; nil: slog.Default().
+	Logger *slog.Logger
+	// MaxConnections at a time; 0: gateway.DefaultMaxConnections. One more is
+	// closed.
+	MaxConnections int
+	// HandshakeTimeout closes a connection that does not begin to speak HTTP/2;
+	// 0: 10 s.
+	HandshakeTimeout time.Duration
+}
+
+func (o Options) withDefaults() Options {
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	o.Executor = gateway.Protect(o.Executor, o.Logger)
+	if o.MaxConnections == 0 {
+		o.MaxConnections = gateway.DefaultMaxConnections
+	}
+	if o.HandshakeTimeout == 0 {
+		o.HandshakeTimeout = 10 * time.Second
+	}
+	return o
+}
+
+// Bounds of what one connection may ask for.
+const (
+	maxMessage = 4 << 20 // bytes, either way
+	maxStreams = 1024    // calls at a time
+	maxHeaders = 32 << 10
+	maxArgs    = 1024
+	readBuffer = 4 << 10
+)
+
+// ErrClosed is what Serve returns after Shutdown.
+var ErrClosed = errors.New("grpcsock: the server was shut down")
+
+// Server serves connections. Its methods are safe for concurrent use.
+type Server struct {
+	opts   Options
+	grpc   *grpc.Server
+	health *health.Server
+
+	drain    sync.Once
+	draining chan struct{}
+}
+
+// New returns a Server.
+func New(opts Options) *Server {
+	s := &Server{opts: opts.withDefaults(), health: health.NewServer(), draining: make(chan struct{})}
+	s.grpc = grpc.NewServer(
+		grpc.Creds(peerCredentials{s.opts.Access}),
+		grpc.MaxRecvMsgSize(maxMessage),
+		grpc.MaxSendMsgSize(maxMessage),
+		grpc.MaxConcurrentStreams(maxStreams),
+		grpc.MaxHeaderListSize(maxHeaders),
+		grpc.ConnectionTimeout(s.opts.HandshakeTimeout),
+		// Ten thousand idle connections must be cheap, and calls are small.
+		grpc.ReadBufferSize(readBuffer),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
+		grpc.UnaryInterceptor(s.recoverUnary),
+		grpc.StreamInterceptor(s.recoverStream),
+	)
+	agentv1.RegisterExecutorServer(s.grpc, &service{server: s})
+	healthv1.RegisterHealthServer(s.grpc, s.health)
+	reflection.Register(s.grpc)
+	return s
+}
+
+// Serve accepts connections on l, which it closes, until Shutdown, and then
+// returns ErrClosed.
+func (s *Server) Serve(l net.Listener) error {
+	l = gateway.LimitConnections(l, s.opts.MaxConnections, func(net.Conn) {
+		s.opts.Logger.Warn("a connection was refused: the socket has as many as it may", "limit", s.opts.MaxConnections)
+	})
+	if err := s.grpc.Serve(l); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
+		return err
+	}
+	return ErrClosed
+}
+
+// Shutdown stops accepting, lets calls in flight finish, those of streams
+// included, and closes all connections. When ctx is done first, it ends what is
+// left and returns ctx's error.
+func (s *Server) Shutdown(ctx context.Context) error {
+	s.drain.Do(func() {
+		s.health.Shutdown()
+		close(s.draining)
+	})
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		s.grpc.GracefulStop()
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		s.grpc.Stop()
+		<-done
+		return ctx.Err()
+	}
+}
+
+func (s *Server) recoverUnary(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (resp any, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = s.panicked(info.FullMethod, p)
+		}
+	}()
+	return next(ctx, req)
+}
+
+func (s *Server) recoverStream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = s.panicked(info.FullMethod, p)
+		}
+	}()
+	return next(srv, stream)
+}
+
+// panicked logs a panic and returns what the caller gets to see of it.
+func (s *Server) panicked(method string, p any) error {
+	s.opts.Logger.Error("a request panicked", "method", method, "panic", p, "stack", string(debug.Stack()))
+	return wire.ToStatus(script.Errorf(script.Internal, "", "the agent failed to handle the request; its log says why"))
+}

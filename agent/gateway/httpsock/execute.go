@@ -1,0 +1,209 @@
+package httpsock
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/scriptorium-dev/scriptorium/agent/gateway"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// ArgsContentType is that of a body {"args":[…]} with any number of arguments.
+const ArgsContentType = "application/vnd.scriptorium.args+json"
+
+// The headers of a call and of its answer.
+const (
+	HeaderVersion   = "Scriptorium-Version"   // that ran
+	HeaderDigest    = "Scriptorium-Digest"    // of that version
+	HeaderStaleness = "Scriptorium-Staleness" // seconds, "0.412", or "unknown"
+	HeaderResults   = "Scriptorium-Results"   // how many there are, unless it is one
+	HeaderTimeout   = "Scriptorium-Timeout"   // of the request: "50ms"
+)
+
+const (
+	maxBody = 1 << 20
+	maxArgs = 1024
+)
+
+// run is what one call needs; runs are pooled.
+type run struct {
+	body  bytes.Buffer
+	call  gateway.Call
+	reply gateway.Reply
+	out   []byte
+}
+
+var runPool = sync.Pool{New: func() any { return new(run) }}
+
+func (r *run) release() {
+	const most = 64 << 10 // do not keep what an unusual call needed
+	if r.body.Cap() > most || r.reply.Bytes() > most {
+		return
+	}
+	r.body.Reset()
+	r.reply.Reset()
+	clear(r.call.Args)
+	r.call = gateway.Call{Args: r.call.Args[:0]}
+	r.out = r.out[:0]
+	runPool.Put(r)
+}
+
+// execute serves POST /v1/execute/{tenant}/{script}.
+func (s *Server) execute(w http.ResponseWriter, req *http.Request) {
+	r := runPool.Get().(*run)
+	defer r.release()
+	ref := req.PathValue("tenant") + "/" + req.PathValue("script")
+	ctx, cancel, err := withTimeout(req)
+	if err != nil {
+		s.fail(w, err)
+		return
+	}
+	defer cancel()
+	if err := grantOf(req).Check(ref); err != nil {
+		s.fail(w, err)
+		return
+	}
+	if err := r.readArgs(w, req); err != nil {
+		s.fail(w, err)
+		return
+	}
+	r.call.Script = ref
+	r.call.Traceparent = req.Header.Get("Traceparent")
+	err = s.opts.Executor.Execute(ctx, &r.call, &r.reply)
+	describe(w.Header(), &r.reply)
+	if err != nil {
+		s.fail(w, err)
+		return
+	}
+	s.succeed(w, r)
+}
+
+// withTimeout returns the request's context, with the deadline that its header
+// asks for.
+func withTimeout(req *http.Request) (context.Context, context.CancelFunc, error) {
+	text := req.Header.Get(HeaderTimeout)
+	if text == "" {
+		return req.Context(), func() {}, nil
+	}
+	timeout, err := time.ParseDuration(text)
+	if err != nil || timeout <= 0 {
+		return nil, nil, script.Errorf(script.Invalid, HeaderTimeout, "%.40q is not a positive duration such as 50ms", text)
+	}
+	ctx, cancel := context.WithTimeout(req.Context(), timeout)
+	return ctx, cancel, nil
+}
+
+// readArgs reads the arguments from the body into r.call.Args.
+func (r *run) readArgs(w http.ResponseWriter, req *http.Request) error {
+	several, err := severalArgs(req.Header.Get("Content-Type"))
+	if err != nil {
+		return err
+	}
+	if _, err := r.body.ReadFrom(http.MaxBytesReader(w, req.Body, maxBody)); err != nil {
+		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+			return &statusError{http.StatusRequestEntityTooLarge, script.Errorf(script.Invalid, "body", "has more than %d bytes", maxBody)}
+		}
+		return script.Errorf(script.Invalid, "body", "cannot be read: %w", err)
+	}
+	body := r.body.Bytes()
+	if !several {
+		if len(bytes.TrimSpace(body)) > 0 {
+			r.call.Args = append(r.call.Args, body)
+		}
+		return nil
+	}
+	var envelope struct {
+		Args []json.RawMessage `json:"args"`
+	}
+	decoder := json.NewDecoder(bytes.NewReader(body))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&envelope); err != nil {
+		return script.Errorf(script.Invalid, "body", `is not {"args":[…]}: %w`, err)
+	}
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+		return script.Errorf(script.Invalid, "body", `has something after {"args":[…]}`)
+	}
+	if len(envelope.Args) > maxArgs {
+		return script.Errorf(script.Invalid, "args", "there are %d arguments; a call may have %d", len(envelope.Args), maxArgs)
+	}
+	for _, arg := range envelope.Args {
+		r.call.Args = append(r.call.Args, arg)
+	}
+	return nil
+}
+
+// severalArgs says whether a body of the content type holds several arguments.
+// What curl sends unless told otherwise, a form, is taken for JSON.
+func severalArgs(contentType string) (bool, error) {
+	switch contentType {
+	case "", "application/json", "application/x-www-form-urlencoded":
+		return false, nil
+	case ArgsContentType:
+		return true, nil
+	}
+	media, _, err := mime.ParseMediaType(contentType)
+	switch {
+	case err != nil:
+	case media == ArgsContentType:
+		return true, nil
+	case media == "application/json", media == "text/json", strings.HasSuffix(media, "+json"):
+		return false, nil
+	}
+	return false, &statusError{http.StatusUnsupportedMediaType, script.Errorf(script.Invalid, "Content-Type",
+		"%.80q is not supported: want application/json or %s", contentType, ArgsContentType)}
+}
+
+// describe says which version answered, and how stale the agent is.
+func describe(h http.Header, reply *gateway.Reply) {
+	if reply.Version != 0 {
+		h[HeaderVersion] = []string{strconv.FormatUint(reply.Version, 10)}
+		h[HeaderDigest] = []string{reply.Digest.String()}
+	}
+	h[HeaderStaleness] = []string{formatStaleness(reply.Position.Staleness)}
+}
+
+func formatStaleness(d time.Duration) string {
+	if d < 0 {
+		return "unknown"
+	}
+	return strconv.FormatFloat(d.Seconds(), 'f', 3, 64)
+}
+
+// succeed writes the results.
+func (s *Server) succeed(w http.ResponseWriter, r *run) {
+	var body []byte
+	switch n := r.reply.Len(); n {
+	case 0:
+		body = append(r.out, "null"...)
+	case 1:
+		body = r.reply.Value(0)
+	default:
+		body = append(r.out, '[')
+		for i := range n {
+			if i > 0 {
+				body = append(body, ',')
+			}
+			body = append(body, r.reply.Value(i)...)
+		}
+		body = append(body, ']')
+		r.out = body
+	}
+	h := w.Header()
+	if n := r.reply.Len(); n != 1 {
+		h[HeaderResults] = []string{strconv.Itoa(n)}
+	}
+	h["Content-Type"] = jsonContentType
+	h["Content-Length"] = []string{strconv.Itoa(len(body))}
+	_, _ = w.Write(body) // a caller that went away needs no answer
+}
+
+var jsonContentType = []string{"application/json"}

@@ -1,0 +1,151 @@
+// Package httpsock serves scripts over HTTP:
+//
+//	POST /v1/execute/{tenant}/{script}    runs a script, or one version: {script}@7
+//	GET  /v1/scripts                      lists the scripts that the caller may run
+//	GET  /healthz, /readyz, /metrics
+//
+// The body of a call is its one argument as JSON (no body: no argument), or
+// {"args":[…]} with the content type ArgsContentType. The answer is the result:
+// null if there is none, an array if there are several, and then the header
+// Scriptorium-Results says how many. Every error is a JSON object as errorBody
+// declares it. docs/protocol.md has the whole contract.
+package httpsock
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/scriptorium-dev/scriptorium/agent/gateway"
+)
+
+// Options of a Server. Executor is required; a zero field means what it says.
+type Options struct {
+	Executor gateway.Executor
+	// Access decides who may use which tenants; nil: everybody all of them.
+	Access *gateway.Access
+	// Logger gets what an operator should know; nil: slog.Default().
+	Logger *slog.Logger
+	// Metrics answers /metrics; nil: there is no /metrics.
+	Metrics http.Handler
+	// Ready returns nil once the agent serves, else why it does not; nil: it
+	// always does.
+	Ready func() error
+	// MaxConnections at a time; 0: gateway.DefaultMaxConnections. One more is
+	// told so and closed.
+	MaxConnections int
+	// ReadTimeout bounds the receipt of one request; 0: 30 s.
+	ReadTimeout time.Duration
+	// WriteTimeout bounds a call and the writing of its answer; 0: 30 s. It has
+	// to be longer than a script may run.
+	WriteTimeout time.Duration
+	// IdleTimeout closes a connection without requests; 0: 10 min.
+	IdleTimeout time.Duration
+}
+
+func (o Options) withDefaults() Options {
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	o.Executor = gateway.Protect(o.Executor, o.Logger)
+	if o.Ready == nil {
+		o.Ready = func() error { return nil }
+	}
+	if o.MaxConnections == 0 {
+		o.MaxConnections = gateway.DefaultMaxConnections
+	}
+	if o.ReadTimeout == 0 {
+		o.ReadTimeout = 30 * time.Second
+	}
+	if o.WriteTimeout == 0 {
+		o.WriteTimeout = 30 * time.Second
+	}
+	if o.IdleTimeout == 0 {
+		o.IdleTimeout = 10 * time.Minute
+	}
+	return o
+}
+
+// ErrClosed is what Serve returns after Shutdown.
+var ErrClosed = errors.New("httpsock: the server was shut down")
+
+// Server serves connections. Its methods are safe for concurrent use.
+type Server struct {
+	opts Options
+	http *http.Server
+}
+
+// maxHeaderBytes of a request: a gateway adds a few headers, not pages of them.
+const maxHeaderBytes = 32 << 10
+
+// New returns a Server.
+func New(opts Options) *Server {
+	s := &Server{opts: opts.withDefaults()}
+	s.http = &http.Server{
+		Handler:           s.routes(),
+		ReadHeaderTimeout: s.opts.ReadTimeout,
+		ReadTimeout:       s.opts.ReadTimeout,
+		WriteTimeout:      s.opts.WriteTimeout,
+		IdleTimeout:       s.opts.IdleTimeout,
+		MaxHeaderBytes:    maxHeaderBytes,
+		ErrorLog:          slog.NewLogLogger(s.opts.Logger.Handler(), slog.LevelWarn),
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
+			return context.WithValue(ctx, grantKey{}, s.opts.Access.GrantOf(c))
+		},
+	}
+	return s
+}
+
+// grantKey is the context key of the connection's gateway.Grant.
+type grantKey struct{}
+
+func grantOf(r *http.Request) gateway.Grant {
+	grant, _ := r.Context().Value(grantKey{}).(gateway.Grant)
+	return grant
+}
+
+// routes sends every path to its handler. The handlers look at the method
+// themselves, so that a wrong one is answered in JSON as any other error.
+func (s *Server) routes() http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("/v1/execute/{tenant}/{script}", s.only(http.MethodPost, s.execute))
+	mux.Handle("/v1/scripts", s.only(http.MethodGet, s.list))
+	mux.Handle("/healthz", s.only(http.MethodGet, s.health))
+	mux.Handle("/readyz", s.only(http.MethodGet, s.ready))
+	if s.opts.Metrics != nil {
+		mux.Handle("/metrics", s.only(http.MethodGet, s.opts.Metrics.ServeHTTP))
+	}
+	mux.HandleFunc("/", s.notFound)
+	return mux
+}
+
+// Serve accepts connections on l, which it closes, until Shutdown, and then
+// returns ErrClosed.
+func (s *Server) Serve(l net.Listener) error {
+	l = gateway.LimitConnections(l, s.opts.MaxConnections, refuse)
+	if err := s.http.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return ErrClosed
+}
+
+func refuse(nc net.Conn) {
+	const body = `{"error":{"kind":"OVERLOADED","message":"the socket has as many connections as it may"}}` + "\n"
+	const reply = "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n" + body
+	_ = nc.SetWriteDeadline(time.Now().Add(time.Second))
+	_, _ = nc.Write([]byte(reply))
+}
+
+// Shutdown stops accepting, lets requests in flight finish and closes idle
+// connections. When ctx is done first, it closes what is left and returns ctx's
+// error.
+func (s *Server) Shutdown(ctx context.Context) error {
+	err := s.http.Shutdown(ctx)
+	if err != nil {
+		return errors.Join(err, s.http.Close())
+	}
+	return nil
+}

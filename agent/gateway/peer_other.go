@@ -1,0 +1,9 @@
+//go:build !linux
+
+package gateway
+
+import "errors"
+
+func peerOf(uintptr) (Peer, error) {
+	return Peer{}, errors.ErrUnsupported
+}
