@@ -1,0 +1,175 @@
+package main
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime/pprof"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/scriptorium-dev/scriptorium/agent/cache"
+	"github.com/scriptorium-dev/scriptorium/agent/execute"
+	"github.com/scriptorium-dev/scriptorium/agent/gateway"
+	"github.com/scriptorium-dev/scriptorium/agent/gateway/grpcsock"
+	"github.com/scriptorium-dev/scriptorium/agent/gateway/httpsock"
+	"github.com/scriptorium-dev/scriptorium/agent/gateway/respsock"
+	"github.com/scriptorium-dev/scriptorium/engine"
+	"github.com/scriptorium-dev/scriptorium/engine/lua"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// The script that is measured, and the argument of each call.
+const (
+	routeRef = "acme/route"
+	routeArg = `{"method":"GET","path":"/api/cart","host":"shop.example","user":"u-4711","country":"de"}`
+)
+
+//go:embed route.lua
+var routeSource []byte
+
+// newAgentCommand is the process under test: an agent's executor and sockets,
+// with the one script, and no registry. It ends when its standard input does, so
+// that it never outlives the driver.
+func newAgentCommand() *cobra.Command {
+	var dir, profile string
+	cmd := &cobra.Command{
+		Use:    "agent",
+		Short:  "Serve the script under test until standard input ends",
+		Args:   cobra.NoArgs,
+		Hidden: true,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if profile != "" {
+				file, err := os.Create(profile)
+				if err != nil {
+					return err
+				}
+				defer func() { _ = file.Close() }()
+				if err := pprof.StartCPUProfile(file); err != nil {
+					return err
+				}
+				defer pprof.StopCPUProfile()
+			}
+			return serveAgent(cmd.Context(), dir, cmd.InOrStdin())
+		},
+	}
+	cmd.Flags().StringVar(&dir, "socket-dir", "", "folder of the sockets")
+	cmd.Flags().StringVar(&profile, "cpuprofile", "", "write a CPU profile to this file")
+	return cmd
+}
+
+type server interface {
+	Serve(l net.Listener) error
+	Shutdown(ctx context.Context) error
+}
+
+func serveAgent(ctx context.Context, dir string, until io.Reader) error {
+	executor, err := newExecutor()
+	if err != nil {
+		return err
+	}
+	logger := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	servers := map[string]server{
+		"resp.sock": respsock.New(respsock.Options{Executor: executor, Logger: logger}),
+		"http.sock": httpsock.New(httpsock.Options{Executor: executor, Logger: logger}),
+		"grpc.sock": grpcsock.New(grpcsock.Options{Executor: executor, Logger: logger}),
+	}
+	var serving errgroup.Group
+	for name, s := range servers {
+		l, err := gateway.Listen(filepath.Join(dir, name))
+		if err != nil {
+			return err
+		}
+		serving.Go(func() error { return s.Serve(l) })
+	}
+	_, _ = io.Copy(io.Discard, until)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer cancel()
+	for _, s := range servers {
+		_ = s.Shutdown(ctx) // connections that are still open end with the process
+	}
+	_ = serving.Wait() // says that they were shut down
+	return nil
+}
+
+// newExecutor returns the executor of an agent that has the one script.
+func newExecutor() (gateway.Executor, error) {
+	version := script.Version{
+		Number: 1, Digest: script.DigestOf(routeSource), Engine: "lua", Entrypoint: "handle", Size: len(routeSource),
+	}
+	table := cache.NewTable()
+	table.Update([]*cache.Release{cache.NewRelease(script.Release{
+		Name:     script.Name{Tenant: "acme", Script: "route"},
+		Revision: 1, Active: version, Latest: 1, Enabled: true, Retained: []script.Version{version},
+	})}, nil)
+	return execute.New(execute.Config{
+		Table: table,
+		Programs: cache.NewPrograms(cache.Config{
+			Engines: map[string]engine.Engine{"lua": lua.New()},
+			Sources: oneSource{},
+			Budget:  64 << 20,
+		}),
+		Position: func(time.Time) gateway.Position { return gateway.Position{Revision: 1} },
+	})
+}
+
+// oneSource is where the one script is compiled from.
+type oneSource struct{}
+
+func (oneSource) Source(context.Context, script.Digest) ([]byte, error) { return routeSource, nil }
+
+// startAgent starts this program again as the agent, on sockets in dir.
+func startAgent(ctx context.Context, dir, profile string) (stop func() error, err error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.CommandContext(ctx, self, "agent", "--socket-dir", dir, "--cpuprofile", profile)
+	cmd.Stderr = os.Stderr
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start the agent: %w", err)
+	}
+	stop = func() error {
+		_ = stdin.Close()
+		return cmd.Wait()
+	}
+	for _, name := range []string{"resp.sock", "http.sock", "grpc.sock"} {
+		if err := waitForSocket(ctx, filepath.Join(dir, name)); err != nil {
+			return nil, errors.Join(fmt.Errorf("the agent did not come up: %w", err), stop())
+		}
+	}
+	return stop, nil
+}
+
+// waitForSocket waits until somebody answers on the socket, at most ten seconds.
+func waitForSocket(ctx context.Context, path string) error {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	var dialer net.Dialer
+	for {
+		conn, err := dialer.DialContext(ctx, "unix", path)
+		if err == nil {
+			return conn.Close()
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return err
+		}
+	}
+}

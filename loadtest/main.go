@@ -1,0 +1,32 @@
+// Command loadtest measures Scriptorium beside its yardsticks:
+//
+//	go run ./loadtest calls
+//
+// measures calls over an agent's sockets, and the same script in Redis.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	root := &cobra.Command{
+		Use:           "loadtest",
+		Short:         "Measure Scriptorium beside its yardsticks",
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	root.AddCommand(newCallsCommand(), newAgentCommand())
+	if err := root.ExecuteContext(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "loadtest:", err)
+		os.Exit(1)
+	}
+}
