@@ -101,7 +101,7 @@ func (x *Executor) execute(ctx context.Context, call *gateway.Call, reply *gatew
 		release = again
 		program, err = x.program(ctx, release, number, reply)
 	}
-	if err := x.gate.enter(ctx, release.Limits.Timeout); err != nil {
+	if err := x.gate.enter(ctx); err != nil {
 		return err
 	}
 	defer x.gate.leave()

@@ -241,7 +241,7 @@ func TestOverload(t *testing.T) {
 // of the version before.
 func TestEditUnderFire(t *testing.T) {
 	n := newNode(t, 1, 4, 1024)
-	n.publish("route", nil, "1")
+	n.publish("route", func(r *script.Release) { r.Settings.Config = []byte("first") }, "first")
 	var done atomic.Bool
 	var answered atomic.Int64
 	var wg sync.WaitGroup

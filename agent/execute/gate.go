@@ -20,9 +20,14 @@ func newGate(running, waiting int) gate {
 	return gate{slots: make(chan struct{}, running), waiting: new(atomic.Int64), maxWaiting: int64(waiting)}
 }
 
+// patience is how long a call waits for its turn when its caller sets no
+// deadline: longer than a busy processor makes it wait, and short enough that a
+// gateway still has somebody to answer.
+const patience = time.Second
+
 // enter returns nil when it is the call's turn; the caller then calls leave. It
-// waits at most patience.
-func (g gate) enter(ctx context.Context, patience time.Duration) error {
+// waits until ctx is done, or for patience.
+func (g gate) enter(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return script.Errorf(script.Timeout, "", "the call's time ran out before it began: %w", context.Cause(ctx))
 	}
@@ -44,7 +49,7 @@ func (g gate) enter(ctx context.Context, patience time.Duration) error {
 	case <-ctx.Done():
 		return script.Errorf(script.Overloaded, "", "the call's time ran out while it waited for its turn: %w", context.Cause(ctx))
 	case <-timer.C:
-		return script.Errorf(script.Overloaded, "", "the call waited %v for its turn, as long as it may run: try again", patience)
+		return script.Errorf(script.Overloaded, "", "the call waited %v for its turn: try again", patience)
 	}
 }
 
