@@ -70,21 +70,9 @@ func (c *Client) History(ctx context.Context, name script.Name) ([]script.Histor
 	}
 	entries := make([]script.HistoryEntry, 0, len(resp.GetEntries()))
 	for _, m := range resp.GetEntries() {
-		digest, err := wire.ToDigest(m.GetDigest())
+		e, err := wire.ToHistoryEntry(m)
 		if err != nil {
 			return nil, malformed(err)
-		}
-		e := script.HistoryEntry{
-			Revision: script.Revision(m.GetRevision()),
-			Change:   script.Change(m.GetChange()),
-			Version:  m.GetVersion(),
-			Digest:   digest,
-			Pinned:   m.GetPinned(),
-			Author:   m.GetAuthor(),
-			Note:     m.GetNote(),
-		}
-		if m.GetTime() != nil {
-			e.Time = m.GetTime().AsTime()
 		}
 		entries = append(entries, e)
 	}

@@ -181,6 +181,38 @@ func ToLimits(m *scriptv1.Limits) (script.Limits, error) {
 	}, nil
 }
 
+// FromHistoryEntry returns the message for e.
+func FromHistoryEntry(e script.HistoryEntry) *scriptv1.HistoryEntry {
+	return &scriptv1.HistoryEntry{
+		Revision: int64(e.Revision),
+		Change:   string(e.Change),
+		Version:  e.Version,
+		Digest:   FromDigest(e.Digest),
+		Pinned:   e.Pinned,
+		Author:   e.Author,
+		Note:     e.Note,
+		Time:     fromTime(e.Time),
+	}
+}
+
+// ToHistoryEntry reads m.
+func ToHistoryEntry(m *scriptv1.HistoryEntry) (script.HistoryEntry, error) {
+	digest, err := ToDigest(m.GetDigest())
+	if err != nil {
+		return script.HistoryEntry{}, err
+	}
+	return script.HistoryEntry{
+		Revision: script.Revision(m.GetRevision()),
+		Change:   script.Change(m.GetChange()),
+		Version:  m.GetVersion(),
+		Digest:   digest,
+		Pinned:   m.GetPinned(),
+		Author:   m.GetAuthor(),
+		Note:     m.GetNote(),
+		Time:     toTime(m.GetTime()),
+	}, nil
+}
+
 func fromTime(t time.Time) *timestamppb.Timestamp {
 	if t.IsZero() {
 		return nil

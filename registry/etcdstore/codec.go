@@ -5,9 +5,7 @@ import (
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
-	registryv1 "github.com/scriptorium-dev/scriptorium/proto/registry/v1"
 	scriptv1 "github.com/scriptorium-dev/scriptorium/proto/script/v1"
 	"github.com/scriptorium-dev/scriptorium/proto/wire"
 	"github.com/scriptorium-dev/scriptorium/script"
@@ -46,36 +44,21 @@ func decodeVersion(kv *mvccpb.KeyValue) (script.Version, error) {
 }
 
 func encodeHistory(e script.HistoryEntry) ([]byte, error) {
-	return proto.Marshal(&registryv1.HistoryEntry{
-		Change:  string(e.Change),
-		Version: e.Version,
-		Digest:  wire.FromDigest(e.Digest),
-		Pinned:  e.Pinned,
-		Author:  e.Author,
-		Note:    e.Note,
-		Time:    timestamppb.New(e.Time),
-	})
+	e.Revision = 0 // etcd keeps it
+	return proto.Marshal(wire.FromHistoryEntry(e))
 }
 
 func decodeHistory(kv *mvccpb.KeyValue) (script.HistoryEntry, error) {
-	var m registryv1.HistoryEntry
+	var m scriptv1.HistoryEntry
 	if err := proto.Unmarshal(kv.Value, &m); err != nil {
 		return script.HistoryEntry{}, corrupt(kv, err)
 	}
-	digest, err := wire.ToDigest(m.GetDigest())
+	e, err := wire.ToHistoryEntry(&m)
 	if err != nil {
 		return script.HistoryEntry{}, corrupt(kv, err)
 	}
-	return script.HistoryEntry{
-		Revision: script.Revision(kv.ModRevision),
-		Change:   script.Change(m.GetChange()),
-		Version:  m.GetVersion(),
-		Digest:   digest,
-		Pinned:   m.GetPinned(),
-		Author:   m.GetAuthor(),
-		Note:     m.GetNote(),
-		Time:     m.GetTime().AsTime(),
-	}, nil
+	e.Revision = script.Revision(kv.ModRevision)
+	return e, nil
 }
 
 func corrupt(kv *mvccpb.KeyValue, err error) error {

@@ -13,7 +13,7 @@ import (
 //	blobs/<sha256>               source bytes
 //	versions/<tenant>/<name>/<n> scriptorium.script.v1.Version
 //	releases/<tenant>/<name>     scriptorium.script.v1.Release
-//	history/<tenant>/<name>/<r>  scriptorium.registry.v1.HistoryEntry; r is the
+//	history/<tenant>/<name>/<r>  scriptorium.script.v1.HistoryEntry; r is the
 //	                             revision that the change replaced
 //	meta/fleet                   the registry's identity
 //	meta/head                    empty; written by each transaction, so that its

@@ -158,7 +158,7 @@ func (s *registryService) History(ctx context.Context, m *registryv1.HistoryRequ
 	}
 	resp := &registryv1.HistoryResponse{}
 	for _, entry := range entries {
-		resp.Entries = append(resp.Entries, fromHistoryEntry(entry))
+		resp.Entries = append(resp.Entries, wire.FromHistoryEntry(entry))
 	}
 	return resp, nil
 }

@@ -5,7 +5,6 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/durationpb"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	registryv1 "github.com/scriptorium-dev/scriptorium/proto/registry/v1"
 	"github.com/scriptorium-dev/scriptorium/proto/wire"
@@ -113,17 +112,4 @@ func fromScriptStatus(p fleet.ScriptStatus) *registryv1.ScriptStatus {
 		m.Failures = append(m.Failures, &registryv1.AgentFailure{Agent: failure.Agent, Error: wire.FromError(failure.Err)})
 	}
 	return m
-}
-
-func fromHistoryEntry(e script.HistoryEntry) *registryv1.HistoryEntry {
-	return &registryv1.HistoryEntry{
-		Revision: int64(e.Revision),
-		Change:   string(e.Change),
-		Version:  e.Version,
-		Digest:   wire.FromDigest(e.Digest),
-		Pinned:   e.Pinned,
-		Author:   e.Author,
-		Note:     e.Note,
-		Time:     timestamppb.New(e.Time),
-	}
 }

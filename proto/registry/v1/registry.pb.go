@@ -14,7 +14,6 @@ import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	durationpb "google.golang.org/protobuf/types/known/durationpb"
-	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
@@ -1404,7 +1403,7 @@ func (x *HistoryRequest) GetName() string {
 type HistoryResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Newest first.
-	Entries       []*HistoryEntry `protobuf:"bytes,1,rep,name=entries,proto3" json:"entries,omitempty"`
+	Entries       []*v1.HistoryEntry `protobuf:"bytes,1,rep,name=entries,proto3" json:"entries,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1439,112 +1438,9 @@ func (*HistoryResponse) Descriptor() ([]byte, []int) {
 	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{21}
 }
 
-func (x *HistoryResponse) GetEntries() []*HistoryEntry {
+func (x *HistoryResponse) GetEntries() []*v1.HistoryEntry {
 	if x != nil {
 		return x.Entries
-	}
-	return nil
-}
-
-// One change of a release.
-type HistoryEntry struct {
-	state    protoimpl.MessageState `protogen:"open.v1"`
-	Revision int64                  `protobuf:"varint,1,opt,name=revision,proto3" json:"revision,omitempty"`
-	// publish, pin, unpin, rollback, enable, disable, configure or delete.
-	Change string `protobuf:"bytes,2,opt,name=change,proto3" json:"change,omitempty"`
-	// The version active after the change; 0 after a delete.
-	Version       uint64                 `protobuf:"varint,3,opt,name=version,proto3" json:"version,omitempty"`
-	Digest        []byte                 `protobuf:"bytes,4,opt,name=digest,proto3" json:"digest,omitempty"`
-	Pinned        bool                   `protobuf:"varint,5,opt,name=pinned,proto3" json:"pinned,omitempty"`
-	Author        string                 `protobuf:"bytes,6,opt,name=author,proto3" json:"author,omitempty"`
-	Note          string                 `protobuf:"bytes,7,opt,name=note,proto3" json:"note,omitempty"`
-	Time          *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=time,proto3" json:"time,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *HistoryEntry) Reset() {
-	*x = HistoryEntry{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[22]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *HistoryEntry) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*HistoryEntry) ProtoMessage() {}
-
-func (x *HistoryEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[22]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use HistoryEntry.ProtoReflect.Descriptor instead.
-func (*HistoryEntry) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{22}
-}
-
-func (x *HistoryEntry) GetRevision() int64 {
-	if x != nil {
-		return x.Revision
-	}
-	return 0
-}
-
-func (x *HistoryEntry) GetChange() string {
-	if x != nil {
-		return x.Change
-	}
-	return ""
-}
-
-func (x *HistoryEntry) GetVersion() uint64 {
-	if x != nil {
-		return x.Version
-	}
-	return 0
-}
-
-func (x *HistoryEntry) GetDigest() []byte {
-	if x != nil {
-		return x.Digest
-	}
-	return nil
-}
-
-func (x *HistoryEntry) GetPinned() bool {
-	if x != nil {
-		return x.Pinned
-	}
-	return false
-}
-
-func (x *HistoryEntry) GetAuthor() string {
-	if x != nil {
-		return x.Author
-	}
-	return ""
-}
-
-func (x *HistoryEntry) GetNote() string {
-	if x != nil {
-		return x.Note
-	}
-	return ""
-}
-
-func (x *HistoryEntry) GetTime() *timestamppb.Timestamp {
-	if x != nil {
-		return x.Time
 	}
 	return nil
 }
@@ -1561,7 +1457,7 @@ type StatusRequest struct {
 
 func (x *StatusRequest) Reset() {
 	*x = StatusRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[23]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1573,7 +1469,7 @@ func (x *StatusRequest) String() string {
 func (*StatusRequest) ProtoMessage() {}
 
 func (x *StatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[23]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1586,7 +1482,7 @@ func (x *StatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusRequest.ProtoReflect.Descriptor instead.
 func (*StatusRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{23}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *StatusRequest) GetTenant() string {
@@ -1612,7 +1508,7 @@ type StatusResponse struct {
 
 func (x *StatusResponse) Reset() {
 	*x = StatusResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[24]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1624,7 +1520,7 @@ func (x *StatusResponse) String() string {
 func (*StatusResponse) ProtoMessage() {}
 
 func (x *StatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[24]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1637,7 +1533,7 @@ func (x *StatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusResponse.ProtoReflect.Descriptor instead.
 func (*StatusResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{24}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *StatusResponse) GetStatus() *FleetStatus {
@@ -1659,7 +1555,7 @@ type WatchStatusRequest struct {
 
 func (x *WatchStatusRequest) Reset() {
 	*x = WatchStatusRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[25]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1671,7 +1567,7 @@ func (x *WatchStatusRequest) String() string {
 func (*WatchStatusRequest) ProtoMessage() {}
 
 func (x *WatchStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[25]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1684,7 +1580,7 @@ func (x *WatchStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchStatusRequest.ProtoReflect.Descriptor instead.
 func (*WatchStatusRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{25}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *WatchStatusRequest) GetTenant() string {
@@ -1710,7 +1606,7 @@ type WatchStatusResponse struct {
 
 func (x *WatchStatusResponse) Reset() {
 	*x = WatchStatusResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[26]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1722,7 +1618,7 @@ func (x *WatchStatusResponse) String() string {
 func (*WatchStatusResponse) ProtoMessage() {}
 
 func (x *WatchStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[26]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1735,7 +1631,7 @@ func (x *WatchStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchStatusResponse.ProtoReflect.Descriptor instead.
 func (*WatchStatusResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{26}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *WatchStatusResponse) GetStatus() *FleetStatus {
@@ -1758,7 +1654,7 @@ type FleetStatus struct {
 
 func (x *FleetStatus) Reset() {
 	*x = FleetStatus{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[27]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1770,7 +1666,7 @@ func (x *FleetStatus) String() string {
 func (*FleetStatus) ProtoMessage() {}
 
 func (x *FleetStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[27]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1783,7 +1679,7 @@ func (x *FleetStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FleetStatus.ProtoReflect.Descriptor instead.
 func (*FleetStatus) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{27}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *FleetStatus) GetFleet() string {
@@ -1830,7 +1726,7 @@ type AgentStatus struct {
 
 func (x *AgentStatus) Reset() {
 	*x = AgentStatus{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[28]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1842,7 +1738,7 @@ func (x *AgentStatus) String() string {
 func (*AgentStatus) ProtoMessage() {}
 
 func (x *AgentStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[28]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1855,7 +1751,7 @@ func (x *AgentStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentStatus.ProtoReflect.Descriptor instead.
 func (*AgentStatus) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{28}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *AgentStatus) GetAgent() string {
@@ -1928,7 +1824,7 @@ type ScriptStatus struct {
 
 func (x *ScriptStatus) Reset() {
 	*x = ScriptStatus{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[29]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1940,7 +1836,7 @@ func (x *ScriptStatus) String() string {
 func (*ScriptStatus) ProtoMessage() {}
 
 func (x *ScriptStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[29]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1953,7 +1849,7 @@ func (x *ScriptStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScriptStatus.ProtoReflect.Descriptor instead.
 func (*ScriptStatus) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{29}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ScriptStatus) GetRelease() *v1.Release {
@@ -2029,7 +1925,7 @@ type AgentFailure struct {
 
 func (x *AgentFailure) Reset() {
 	*x = AgentFailure{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[30]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2041,7 +1937,7 @@ func (x *AgentFailure) String() string {
 func (*AgentFailure) ProtoMessage() {}
 
 func (x *AgentFailure) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[30]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2054,7 +1950,7 @@ func (x *AgentFailure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentFailure.ProtoReflect.Descriptor instead.
 func (*AgentFailure) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{30}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *AgentFailure) GetAgent() string {
@@ -2085,7 +1981,7 @@ type SyncRequest struct {
 
 func (x *SyncRequest) Reset() {
 	*x = SyncRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[31]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2097,7 +1993,7 @@ func (x *SyncRequest) String() string {
 func (*SyncRequest) ProtoMessage() {}
 
 func (x *SyncRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[31]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2110,7 +2006,7 @@ func (x *SyncRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SyncRequest.ProtoReflect.Descriptor instead.
 func (*SyncRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{31}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *SyncRequest) GetFleet() string {
@@ -2150,7 +2046,7 @@ type SyncResponse struct {
 
 func (x *SyncResponse) Reset() {
 	*x = SyncResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[32]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2162,7 +2058,7 @@ func (x *SyncResponse) String() string {
 func (*SyncResponse) ProtoMessage() {}
 
 func (x *SyncResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[32]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2175,7 +2071,7 @@ func (x *SyncResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SyncResponse.ProtoReflect.Descriptor instead.
 func (*SyncResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{32}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *SyncResponse) GetFleet() string {
@@ -2222,7 +2118,7 @@ type FetchSourcesRequest struct {
 
 func (x *FetchSourcesRequest) Reset() {
 	*x = FetchSourcesRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[33]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2234,7 +2130,7 @@ func (x *FetchSourcesRequest) String() string {
 func (*FetchSourcesRequest) ProtoMessage() {}
 
 func (x *FetchSourcesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[33]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2247,7 +2143,7 @@ func (x *FetchSourcesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchSourcesRequest.ProtoReflect.Descriptor instead.
 func (*FetchSourcesRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{33}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *FetchSourcesRequest) GetDigests() [][]byte {
@@ -2266,7 +2162,7 @@ type FetchSourcesResponse struct {
 
 func (x *FetchSourcesResponse) Reset() {
 	*x = FetchSourcesResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[34]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2278,7 +2174,7 @@ func (x *FetchSourcesResponse) String() string {
 func (*FetchSourcesResponse) ProtoMessage() {}
 
 func (x *FetchSourcesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[34]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2291,7 +2187,7 @@ func (x *FetchSourcesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchSourcesResponse.ProtoReflect.Descriptor instead.
 func (*FetchSourcesResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{34}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *FetchSourcesResponse) GetSources() []*v1.Source {
@@ -2305,7 +2201,7 @@ var File_proto_registry_v1_registry_proto protoreflect.FileDescriptor
 
 const file_proto_registry_v1_registry_proto_rawDesc = "" +
 	"\n" +
-	" proto/registry/v1/registry.proto\x12\x17scriptorium.registry.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1aproto/event/v1/event.proto\x1a\x1cproto/script/v1/script.proto\"\x99\x03\n" +
+	" proto/registry/v1/registry.proto\x12\x17scriptorium.registry.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1aproto/event/v1/event.proto\x1a\x1cproto/script/v1/script.proto\"\x99\x03\n" +
 	"\x0ePublishRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x16\n" +
@@ -2411,18 +2307,9 @@ const file_proto_registry_v1_registry_proto_rawDesc = "" +
 	"\x06source\x18\x02 \x01(\fR\x06source\"<\n" +
 	"\x0eHistoryRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
-	"\x04name\x18\x02 \x01(\tR\x04name\"R\n" +
-	"\x0fHistoryResponse\x12?\n" +
-	"\aentries\x18\x01 \x03(\v2%.scriptorium.registry.v1.HistoryEntryR\aentries\"\xe8\x01\n" +
-	"\fHistoryEntry\x12\x1a\n" +
-	"\brevision\x18\x01 \x01(\x03R\brevision\x12\x16\n" +
-	"\x06change\x18\x02 \x01(\tR\x06change\x12\x18\n" +
-	"\aversion\x18\x03 \x01(\x04R\aversion\x12\x16\n" +
-	"\x06digest\x18\x04 \x01(\fR\x06digest\x12\x16\n" +
-	"\x06pinned\x18\x05 \x01(\bR\x06pinned\x12\x16\n" +
-	"\x06author\x18\x06 \x01(\tR\x06author\x12\x12\n" +
-	"\x04note\x18\a \x01(\tR\x04note\x12.\n" +
-	"\x04time\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\x04time\";\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\"P\n" +
+	"\x0fHistoryResponse\x12=\n" +
+	"\aentries\x18\x01 \x03(\v2#.scriptorium.script.v1.HistoryEntryR\aentries\";\n" +
 	"\rStatusRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\"N\n" +
@@ -2507,117 +2394,115 @@ func file_proto_registry_v1_registry_proto_rawDescGZIP() []byte {
 	return file_proto_registry_v1_registry_proto_rawDescData
 }
 
-var file_proto_registry_v1_registry_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
+var file_proto_registry_v1_registry_proto_msgTypes = make([]protoimpl.MessageInfo, 35)
 var file_proto_registry_v1_registry_proto_goTypes = []any{
-	(*PublishRequest)(nil),        // 0: scriptorium.registry.v1.PublishRequest
-	(*PublishResponse)(nil),       // 1: scriptorium.registry.v1.PublishResponse
-	(*PinRequest)(nil),            // 2: scriptorium.registry.v1.PinRequest
-	(*PinResponse)(nil),           // 3: scriptorium.registry.v1.PinResponse
-	(*UnpinRequest)(nil),          // 4: scriptorium.registry.v1.UnpinRequest
-	(*UnpinResponse)(nil),         // 5: scriptorium.registry.v1.UnpinResponse
-	(*RollbackRequest)(nil),       // 6: scriptorium.registry.v1.RollbackRequest
-	(*RollbackResponse)(nil),      // 7: scriptorium.registry.v1.RollbackResponse
-	(*SetEnabledRequest)(nil),     // 8: scriptorium.registry.v1.SetEnabledRequest
-	(*SetEnabledResponse)(nil),    // 9: scriptorium.registry.v1.SetEnabledResponse
-	(*ConfigureRequest)(nil),      // 10: scriptorium.registry.v1.ConfigureRequest
-	(*ConfigureResponse)(nil),     // 11: scriptorium.registry.v1.ConfigureResponse
-	(*DeleteRequest)(nil),         // 12: scriptorium.registry.v1.DeleteRequest
-	(*DeleteResponse)(nil),        // 13: scriptorium.registry.v1.DeleteResponse
-	(*GetRequest)(nil),            // 14: scriptorium.registry.v1.GetRequest
-	(*GetResponse)(nil),           // 15: scriptorium.registry.v1.GetResponse
-	(*ListRequest)(nil),           // 16: scriptorium.registry.v1.ListRequest
-	(*ListResponse)(nil),          // 17: scriptorium.registry.v1.ListResponse
-	(*GetSourceRequest)(nil),      // 18: scriptorium.registry.v1.GetSourceRequest
-	(*GetSourceResponse)(nil),     // 19: scriptorium.registry.v1.GetSourceResponse
-	(*HistoryRequest)(nil),        // 20: scriptorium.registry.v1.HistoryRequest
-	(*HistoryResponse)(nil),       // 21: scriptorium.registry.v1.HistoryResponse
-	(*HistoryEntry)(nil),          // 22: scriptorium.registry.v1.HistoryEntry
-	(*StatusRequest)(nil),         // 23: scriptorium.registry.v1.StatusRequest
-	(*StatusResponse)(nil),        // 24: scriptorium.registry.v1.StatusResponse
-	(*WatchStatusRequest)(nil),    // 25: scriptorium.registry.v1.WatchStatusRequest
-	(*WatchStatusResponse)(nil),   // 26: scriptorium.registry.v1.WatchStatusResponse
-	(*FleetStatus)(nil),           // 27: scriptorium.registry.v1.FleetStatus
-	(*AgentStatus)(nil),           // 28: scriptorium.registry.v1.AgentStatus
-	(*ScriptStatus)(nil),          // 29: scriptorium.registry.v1.ScriptStatus
-	(*AgentFailure)(nil),          // 30: scriptorium.registry.v1.AgentFailure
-	(*SyncRequest)(nil),           // 31: scriptorium.registry.v1.SyncRequest
-	(*SyncResponse)(nil),          // 32: scriptorium.registry.v1.SyncResponse
-	(*FetchSourcesRequest)(nil),   // 33: scriptorium.registry.v1.FetchSourcesRequest
-	(*FetchSourcesResponse)(nil),  // 34: scriptorium.registry.v1.FetchSourcesResponse
-	nil,                           // 35: scriptorium.registry.v1.AgentStatus.LabelsEntry
-	(*v1.Settings)(nil),           // 36: scriptorium.script.v1.Settings
-	(*v1.Release)(nil),            // 37: scriptorium.script.v1.Release
-	(*v1.Version)(nil),            // 38: scriptorium.script.v1.Version
-	(*timestamppb.Timestamp)(nil), // 39: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 40: google.protobuf.Duration
-	(*v1.Error)(nil),              // 41: scriptorium.script.v1.Error
-	(*v11.Object)(nil),            // 42: scriptorium.event.v1.Object
-	(*v1.Source)(nil),             // 43: scriptorium.script.v1.Source
+	(*PublishRequest)(nil),       // 0: scriptorium.registry.v1.PublishRequest
+	(*PublishResponse)(nil),      // 1: scriptorium.registry.v1.PublishResponse
+	(*PinRequest)(nil),           // 2: scriptorium.registry.v1.PinRequest
+	(*PinResponse)(nil),          // 3: scriptorium.registry.v1.PinResponse
+	(*UnpinRequest)(nil),         // 4: scriptorium.registry.v1.UnpinRequest
+	(*UnpinResponse)(nil),        // 5: scriptorium.registry.v1.UnpinResponse
+	(*RollbackRequest)(nil),      // 6: scriptorium.registry.v1.RollbackRequest
+	(*RollbackResponse)(nil),     // 7: scriptorium.registry.v1.RollbackResponse
+	(*SetEnabledRequest)(nil),    // 8: scriptorium.registry.v1.SetEnabledRequest
+	(*SetEnabledResponse)(nil),   // 9: scriptorium.registry.v1.SetEnabledResponse
+	(*ConfigureRequest)(nil),     // 10: scriptorium.registry.v1.ConfigureRequest
+	(*ConfigureResponse)(nil),    // 11: scriptorium.registry.v1.ConfigureResponse
+	(*DeleteRequest)(nil),        // 12: scriptorium.registry.v1.DeleteRequest
+	(*DeleteResponse)(nil),       // 13: scriptorium.registry.v1.DeleteResponse
+	(*GetRequest)(nil),           // 14: scriptorium.registry.v1.GetRequest
+	(*GetResponse)(nil),          // 15: scriptorium.registry.v1.GetResponse
+	(*ListRequest)(nil),          // 16: scriptorium.registry.v1.ListRequest
+	(*ListResponse)(nil),         // 17: scriptorium.registry.v1.ListResponse
+	(*GetSourceRequest)(nil),     // 18: scriptorium.registry.v1.GetSourceRequest
+	(*GetSourceResponse)(nil),    // 19: scriptorium.registry.v1.GetSourceResponse
+	(*HistoryRequest)(nil),       // 20: scriptorium.registry.v1.HistoryRequest
+	(*HistoryResponse)(nil),      // 21: scriptorium.registry.v1.HistoryResponse
+	(*StatusRequest)(nil),        // 22: scriptorium.registry.v1.StatusRequest
+	(*StatusResponse)(nil),       // 23: scriptorium.registry.v1.StatusResponse
+	(*WatchStatusRequest)(nil),   // 24: scriptorium.registry.v1.WatchStatusRequest
+	(*WatchStatusResponse)(nil),  // 25: scriptorium.registry.v1.WatchStatusResponse
+	(*FleetStatus)(nil),          // 26: scriptorium.registry.v1.FleetStatus
+	(*AgentStatus)(nil),          // 27: scriptorium.registry.v1.AgentStatus
+	(*ScriptStatus)(nil),         // 28: scriptorium.registry.v1.ScriptStatus
+	(*AgentFailure)(nil),         // 29: scriptorium.registry.v1.AgentFailure
+	(*SyncRequest)(nil),          // 30: scriptorium.registry.v1.SyncRequest
+	(*SyncResponse)(nil),         // 31: scriptorium.registry.v1.SyncResponse
+	(*FetchSourcesRequest)(nil),  // 32: scriptorium.registry.v1.FetchSourcesRequest
+	(*FetchSourcesResponse)(nil), // 33: scriptorium.registry.v1.FetchSourcesResponse
+	nil,                          // 34: scriptorium.registry.v1.AgentStatus.LabelsEntry
+	(*v1.Settings)(nil),          // 35: scriptorium.script.v1.Settings
+	(*v1.Release)(nil),           // 36: scriptorium.script.v1.Release
+	(*v1.Version)(nil),           // 37: scriptorium.script.v1.Version
+	(*v1.HistoryEntry)(nil),      // 38: scriptorium.script.v1.HistoryEntry
+	(*durationpb.Duration)(nil),  // 39: google.protobuf.Duration
+	(*v1.Error)(nil),             // 40: scriptorium.script.v1.Error
+	(*v11.Object)(nil),           // 41: scriptorium.event.v1.Object
+	(*v1.Source)(nil),            // 42: scriptorium.script.v1.Source
 }
 var file_proto_registry_v1_registry_proto_depIdxs = []int32{
-	36, // 0: scriptorium.registry.v1.PublishRequest.settings:type_name -> scriptorium.script.v1.Settings
-	37, // 1: scriptorium.registry.v1.PublishResponse.release:type_name -> scriptorium.script.v1.Release
-	38, // 2: scriptorium.registry.v1.PublishResponse.version:type_name -> scriptorium.script.v1.Version
-	37, // 3: scriptorium.registry.v1.PinResponse.release:type_name -> scriptorium.script.v1.Release
-	37, // 4: scriptorium.registry.v1.UnpinResponse.release:type_name -> scriptorium.script.v1.Release
-	37, // 5: scriptorium.registry.v1.RollbackResponse.release:type_name -> scriptorium.script.v1.Release
-	37, // 6: scriptorium.registry.v1.SetEnabledResponse.release:type_name -> scriptorium.script.v1.Release
-	36, // 7: scriptorium.registry.v1.ConfigureRequest.settings:type_name -> scriptorium.script.v1.Settings
-	37, // 8: scriptorium.registry.v1.ConfigureResponse.release:type_name -> scriptorium.script.v1.Release
-	37, // 9: scriptorium.registry.v1.DeleteResponse.release:type_name -> scriptorium.script.v1.Release
-	37, // 10: scriptorium.registry.v1.GetResponse.release:type_name -> scriptorium.script.v1.Release
-	37, // 11: scriptorium.registry.v1.ListResponse.releases:type_name -> scriptorium.script.v1.Release
-	38, // 12: scriptorium.registry.v1.GetSourceResponse.version:type_name -> scriptorium.script.v1.Version
-	22, // 13: scriptorium.registry.v1.HistoryResponse.entries:type_name -> scriptorium.registry.v1.HistoryEntry
-	39, // 14: scriptorium.registry.v1.HistoryEntry.time:type_name -> google.protobuf.Timestamp
-	27, // 15: scriptorium.registry.v1.StatusResponse.status:type_name -> scriptorium.registry.v1.FleetStatus
-	27, // 16: scriptorium.registry.v1.WatchStatusResponse.status:type_name -> scriptorium.registry.v1.FleetStatus
-	28, // 17: scriptorium.registry.v1.FleetStatus.agents:type_name -> scriptorium.registry.v1.AgentStatus
-	29, // 18: scriptorium.registry.v1.FleetStatus.scripts:type_name -> scriptorium.registry.v1.ScriptStatus
-	35, // 19: scriptorium.registry.v1.AgentStatus.labels:type_name -> scriptorium.registry.v1.AgentStatus.LabelsEntry
-	40, // 20: scriptorium.registry.v1.AgentStatus.unheard_for:type_name -> google.protobuf.Duration
-	37, // 21: scriptorium.registry.v1.ScriptStatus.release:type_name -> scriptorium.script.v1.Release
-	40, // 22: scriptorium.registry.v1.ScriptStatus.took:type_name -> google.protobuf.Duration
-	30, // 23: scriptorium.registry.v1.ScriptStatus.failures:type_name -> scriptorium.registry.v1.AgentFailure
-	41, // 24: scriptorium.registry.v1.AgentFailure.error:type_name -> scriptorium.script.v1.Error
-	42, // 25: scriptorium.registry.v1.SyncResponse.objects:type_name -> scriptorium.event.v1.Object
-	43, // 26: scriptorium.registry.v1.SyncResponse.sources:type_name -> scriptorium.script.v1.Source
-	43, // 27: scriptorium.registry.v1.FetchSourcesResponse.sources:type_name -> scriptorium.script.v1.Source
-	0,  // 28: scriptorium.registry.v1.Registry.Publish:input_type -> scriptorium.registry.v1.PublishRequest
-	2,  // 29: scriptorium.registry.v1.Registry.Pin:input_type -> scriptorium.registry.v1.PinRequest
-	4,  // 30: scriptorium.registry.v1.Registry.Unpin:input_type -> scriptorium.registry.v1.UnpinRequest
-	6,  // 31: scriptorium.registry.v1.Registry.Rollback:input_type -> scriptorium.registry.v1.RollbackRequest
-	8,  // 32: scriptorium.registry.v1.Registry.SetEnabled:input_type -> scriptorium.registry.v1.SetEnabledRequest
-	10, // 33: scriptorium.registry.v1.Registry.Configure:input_type -> scriptorium.registry.v1.ConfigureRequest
-	12, // 34: scriptorium.registry.v1.Registry.Delete:input_type -> scriptorium.registry.v1.DeleteRequest
-	14, // 35: scriptorium.registry.v1.Registry.Get:input_type -> scriptorium.registry.v1.GetRequest
-	16, // 36: scriptorium.registry.v1.Registry.List:input_type -> scriptorium.registry.v1.ListRequest
-	18, // 37: scriptorium.registry.v1.Registry.GetSource:input_type -> scriptorium.registry.v1.GetSourceRequest
-	20, // 38: scriptorium.registry.v1.Registry.History:input_type -> scriptorium.registry.v1.HistoryRequest
-	23, // 39: scriptorium.registry.v1.Registry.Status:input_type -> scriptorium.registry.v1.StatusRequest
-	25, // 40: scriptorium.registry.v1.Registry.WatchStatus:input_type -> scriptorium.registry.v1.WatchStatusRequest
-	31, // 41: scriptorium.registry.v1.Feed.Sync:input_type -> scriptorium.registry.v1.SyncRequest
-	33, // 42: scriptorium.registry.v1.Feed.FetchSources:input_type -> scriptorium.registry.v1.FetchSourcesRequest
-	1,  // 43: scriptorium.registry.v1.Registry.Publish:output_type -> scriptorium.registry.v1.PublishResponse
-	3,  // 44: scriptorium.registry.v1.Registry.Pin:output_type -> scriptorium.registry.v1.PinResponse
-	5,  // 45: scriptorium.registry.v1.Registry.Unpin:output_type -> scriptorium.registry.v1.UnpinResponse
-	7,  // 46: scriptorium.registry.v1.Registry.Rollback:output_type -> scriptorium.registry.v1.RollbackResponse
-	9,  // 47: scriptorium.registry.v1.Registry.SetEnabled:output_type -> scriptorium.registry.v1.SetEnabledResponse
-	11, // 48: scriptorium.registry.v1.Registry.Configure:output_type -> scriptorium.registry.v1.ConfigureResponse
-	13, // 49: scriptorium.registry.v1.Registry.Delete:output_type -> scriptorium.registry.v1.DeleteResponse
-	15, // 50: scriptorium.registry.v1.Registry.Get:output_type -> scriptorium.registry.v1.GetResponse
-	17, // 51: scriptorium.registry.v1.Registry.List:output_type -> scriptorium.registry.v1.ListResponse
-	19, // 52: scriptorium.registry.v1.Registry.GetSource:output_type -> scriptorium.registry.v1.GetSourceResponse
-	21, // 53: scriptorium.registry.v1.Registry.History:output_type -> scriptorium.registry.v1.HistoryResponse
-	24, // 54: scriptorium.registry.v1.Registry.Status:output_type -> scriptorium.registry.v1.StatusResponse
-	26, // 55: scriptorium.registry.v1.Registry.WatchStatus:output_type -> scriptorium.registry.v1.WatchStatusResponse
-	32, // 56: scriptorium.registry.v1.Feed.Sync:output_type -> scriptorium.registry.v1.SyncResponse
-	34, // 57: scriptorium.registry.v1.Feed.FetchSources:output_type -> scriptorium.registry.v1.FetchSourcesResponse
-	43, // [43:58] is the sub-list for method output_type
-	28, // [28:43] is the sub-list for method input_type
-	28, // [28:28] is the sub-list for extension type_name
-	28, // [28:28] is the sub-list for extension extendee
-	0,  // [0:28] is the sub-list for field type_name
+	35, // 0: scriptorium.registry.v1.PublishRequest.settings:type_name -> scriptorium.script.v1.Settings
+	36, // 1: scriptorium.registry.v1.PublishResponse.release:type_name -> scriptorium.script.v1.Release
+	37, // 2: scriptorium.registry.v1.PublishResponse.version:type_name -> scriptorium.script.v1.Version
+	36, // 3: scriptorium.registry.v1.PinResponse.release:type_name -> scriptorium.script.v1.Release
+	36, // 4: scriptorium.registry.v1.UnpinResponse.release:type_name -> scriptorium.script.v1.Release
+	36, // 5: scriptorium.registry.v1.RollbackResponse.release:type_name -> scriptorium.script.v1.Release
+	36, // 6: scriptorium.registry.v1.SetEnabledResponse.release:type_name -> scriptorium.script.v1.Release
+	35, // 7: scriptorium.registry.v1.ConfigureRequest.settings:type_name -> scriptorium.script.v1.Settings
+	36, // 8: scriptorium.registry.v1.ConfigureResponse.release:type_name -> scriptorium.script.v1.Release
+	36, // 9: scriptorium.registry.v1.DeleteResponse.release:type_name -> scriptorium.script.v1.Release
+	36, // 10: scriptorium.registry.v1.GetResponse.release:type_name -> scriptorium.script.v1.Release
+	36, // 11: scriptorium.registry.v1.ListResponse.releases:type_name -> scriptorium.script.v1.Release
+	37, // 12: scriptorium.registry.v1.GetSourceResponse.version:type_name -> scriptorium.script.v1.Version
+	38, // 13: scriptorium.registry.v1.HistoryResponse.entries:type_name -> scriptorium.script.v1.HistoryEntry
+	26, // 14: scriptorium.registry.v1.StatusResponse.status:type_name -> scriptorium.registry.v1.FleetStatus
+	26, // 15: scriptorium.registry.v1.WatchStatusResponse.status:type_name -> scriptorium.registry.v1.FleetStatus
+	27, // 16: scriptorium.registry.v1.FleetStatus.agents:type_name -> scriptorium.registry.v1.AgentStatus
+	28, // 17: scriptorium.registry.v1.FleetStatus.scripts:type_name -> scriptorium.registry.v1.ScriptStatus
+	34, // 18: scriptorium.registry.v1.AgentStatus.labels:type_name -> scriptorium.registry.v1.AgentStatus.LabelsEntry
+	39, // 19: scriptorium.registry.v1.AgentStatus.unheard_for:type_name -> google.protobuf.Duration
+	36, // 20: scriptorium.registry.v1.ScriptStatus.release:type_name -> scriptorium.script.v1.Release
+	39, // 21: scriptorium.registry.v1.ScriptStatus.took:type_name -> google.protobuf.Duration
+	29, // 22: scriptorium.registry.v1.ScriptStatus.failures:type_name -> scriptorium.registry.v1.AgentFailure
+	40, // 23: scriptorium.registry.v1.AgentFailure.error:type_name -> scriptorium.script.v1.Error
+	41, // 24: scriptorium.registry.v1.SyncResponse.objects:type_name -> scriptorium.event.v1.Object
+	42, // 25: scriptorium.registry.v1.SyncResponse.sources:type_name -> scriptorium.script.v1.Source
+	42, // 26: scriptorium.registry.v1.FetchSourcesResponse.sources:type_name -> scriptorium.script.v1.Source
+	0,  // 27: scriptorium.registry.v1.Registry.Publish:input_type -> scriptorium.registry.v1.PublishRequest
+	2,  // 28: scriptorium.registry.v1.Registry.Pin:input_type -> scriptorium.registry.v1.PinRequest
+	4,  // 29: scriptorium.registry.v1.Registry.Unpin:input_type -> scriptorium.registry.v1.UnpinRequest
+	6,  // 30: scriptorium.registry.v1.Registry.Rollback:input_type -> scriptorium.registry.v1.RollbackRequest
+	8,  // 31: scriptorium.registry.v1.Registry.SetEnabled:input_type -> scriptorium.registry.v1.SetEnabledRequest
+	10, // 32: scriptorium.registry.v1.Registry.Configure:input_type -> scriptorium.registry.v1.ConfigureRequest
+	12, // 33: scriptorium.registry.v1.Registry.Delete:input_type -> scriptorium.registry.v1.DeleteRequest
+	14, // 34: scriptorium.registry.v1.Registry.Get:input_type -> scriptorium.registry.v1.GetRequest
+	16, // 35: scriptorium.registry.v1.Registry.List:input_type -> scriptorium.registry.v1.ListRequest
+	18, // 36: scriptorium.registry.v1.Registry.GetSource:input_type -> scriptorium.registry.v1.GetSourceRequest
+	20, // 37: scriptorium.registry.v1.Registry.History:input_type -> scriptorium.registry.v1.HistoryRequest
+	22, // 38: scriptorium.registry.v1.Registry.Status:input_type -> scriptorium.registry.v1.StatusRequest
+	24, // 39: scriptorium.registry.v1.Registry.WatchStatus:input_type -> scriptorium.registry.v1.WatchStatusRequest
+	30, // 40: scriptorium.registry.v1.Feed.Sync:input_type -> scriptorium.registry.v1.SyncRequest
+	32, // 41: scriptorium.registry.v1.Feed.FetchSources:input_type -> scriptorium.registry.v1.FetchSourcesRequest
+	1,  // 42: scriptorium.registry.v1.Registry.Publish:output_type -> scriptorium.registry.v1.PublishResponse
+	3,  // 43: scriptorium.registry.v1.Registry.Pin:output_type -> scriptorium.registry.v1.PinResponse
+	5,  // 44: scriptorium.registry.v1.Registry.Unpin:output_type -> scriptorium.registry.v1.UnpinResponse
+	7,  // 45: scriptorium.registry.v1.Registry.Rollback:output_type -> scriptorium.registry.v1.RollbackResponse
+	9,  // 46: scriptorium.registry.v1.Registry.SetEnabled:output_type -> scriptorium.registry.v1.SetEnabledResponse
+	11, // 47: scriptorium.registry.v1.Registry.Configure:output_type -> scriptorium.registry.v1.ConfigureResponse
+	13, // 48: scriptorium.registry.v1.Registry.Delete:output_type -> scriptorium.registry.v1.DeleteResponse
+	15, // 49: scriptorium.registry.v1.Registry.Get:output_type -> scriptorium.registry.v1.GetResponse
+	17, // 50: scriptorium.registry.v1.Registry.List:output_type -> scriptorium.registry.v1.ListResponse
+	19, // 51: scriptorium.registry.v1.Registry.GetSource:output_type -> scriptorium.registry.v1.GetSourceResponse
+	21, // 52: scriptorium.registry.v1.Registry.History:output_type -> scriptorium.registry.v1.HistoryResponse
+	23, // 53: scriptorium.registry.v1.Registry.Status:output_type -> scriptorium.registry.v1.StatusResponse
+	25, // 54: scriptorium.registry.v1.Registry.WatchStatus:output_type -> scriptorium.registry.v1.WatchStatusResponse
+	31, // 55: scriptorium.registry.v1.Feed.Sync:output_type -> scriptorium.registry.v1.SyncResponse
+	33, // 56: scriptorium.registry.v1.Feed.FetchSources:output_type -> scriptorium.registry.v1.FetchSourcesResponse
+	42, // [42:57] is the sub-list for method output_type
+	27, // [27:42] is the sub-list for method input_type
+	27, // [27:27] is the sub-list for extension type_name
+	27, // [27:27] is the sub-list for extension extendee
+	0,  // [0:27] is the sub-list for field type_name
 }
 
 func init() { file_proto_registry_v1_registry_proto_init() }
@@ -2632,7 +2517,7 @@ func file_proto_registry_v1_registry_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_registry_v1_registry_proto_rawDesc), len(file_proto_registry_v1_registry_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   36,
+			NumMessages:   35,
 			NumExtensions: 0,
 			NumServices:   2,
 		},
