@@ -1,38 +1,97 @@
 package gatewaytest
 
 import (
+	"errors"
+	"fmt"
 	"io"
 	"net"
+	"os"
+	"os/exec"
 	"runtime"
-	"syscall"
+	"strconv"
+	"strings"
 	"testing"
 )
 
-// HoldIdle opens ten thousand connections to the socket, or as many as the limit
-// of open files lets one process hold both ends of. On each it sends the request,
+// idle is how many connections HoldIdle holds.
+const idle = 10_000
+
+// The variables that make a test's process the client of HoldIdle.
+const (
+	holdPath    = "GATEWAYTEST_HOLD_IDLE"
+	holdRequest = "GATEWAYTEST_HOLD_REQUEST"
+	holdReply   = "GATEWAYTEST_HOLD_REPLY"
+)
+
+// Main is the TestMain of packages that use HoldIdle.
+func Main(m *testing.M) {
+	path, ok := os.LookupEnv(holdPath)
+	if !ok {
+		os.Exit(m.Run())
+	}
+	request, _ := strconv.Unquote(os.Getenv(holdRequest)) // HoldIdle quoted them
+	reply, _ := strconv.Unquote(os.Getenv(holdReply))
+	if err := hold(path, request, reply); err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+}
+
+// HoldIdle opens ten thousand connections to the socket, from a process of its
+// own: no process need have files for both ends. On each it sends the request,
 // reads a reply that has the prefix, and leaves it idle until the test ends. It
-// returns how many bytes the process holds for each connection.
+// returns how many bytes this process holds for each.
 func HoldIdle(t *testing.T, path, request, reply string) (bytesEach int64) {
 	t.Helper()
-	n := min(10_000, openFiles(t)/2-500)
 	before := memoryInUse()
-	for i := range n {
-		conn, err := new(net.Dialer).DialContext(t.Context(), "unix", path)
+	client := exec.CommandContext(t.Context(), os.Args[0])
+	client.Env = append(os.Environ(), holdPath+"="+path, holdRequest+"="+strconv.Quote(request), holdReply+"="+strconv.Quote(reply))
+	stdin, err := client.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := client.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := client.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = stdin.Close() // and the client ends
+		_ = client.Wait()
+	})
+	said := make([]byte, 1024)
+	n, err := stdout.Read(said)
+	if err != nil || string(said[:n]) != holding {
+		t.Fatalf("the client says %q, %v", said[:n], err)
+	}
+	bytesEach = (memoryInUse() - before) / idle
+	t.Logf("%d idle connections hold %d bytes each", idle, bytesEach)
+	return bytesEach
+}
+
+const holding = "holding\n"
+
+// hold opens the connections and keeps them until standard input ends.
+func hold(path, request, reply string) error {
+	for i := range idle {
+		conn, err := net.Dial("unix", path) //nolint:noctx // the process ends with its test
 		if err != nil {
-			t.Fatalf("connection %d: %v", i, err)
+			return fmt.Errorf("connection %d: %w", i, err)
 		}
-		t.Cleanup(func() { _ = conn.Close() })
+		defer func() { _ = conn.Close() }()
 		if _, err := io.WriteString(conn, request); err != nil {
-			t.Fatalf("connection %d: %v", i, err)
+			return fmt.Errorf("connection %d: %w", i, err)
 		}
 		got := make([]byte, len(reply))
-		if _, err := io.ReadFull(conn, got); err != nil || string(got) != reply {
-			t.Fatalf("connection %d: got %q, %v", i, got, err)
+		if _, err := io.ReadFull(conn, got); err != nil || !strings.HasPrefix(string(got), reply) {
+			return errors.Join(fmt.Errorf("connection %d: got %q", i, got), err)
 		}
 	}
-	bytesEach = (memoryInUse() - before) / int64(n)
-	t.Logf("%d idle connections hold %d bytes each", n, bytesEach)
-	return bytesEach
+	fmt.Print(holding)
+	_, err := io.Copy(io.Discard, os.Stdin)
+	return err
 }
 
 func memoryInUse() int64 {
@@ -40,19 +99,4 @@ func memoryInUse() int64 {
 	runtime.GC()
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapInuse + m.StackInuse)
-}
-
-// openFiles raises the limit of open files as far as it goes, and returns it.
-func openFiles(t *testing.T) int {
-	t.Helper()
-	var limit syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
-		t.Fatal(err)
-	}
-	limit.Cur = limit.Max
-	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
-		t.Logf("the limit of open files stays: %v", err)
-	}
-	_ = syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit)
-	return int(min(limit.Cur, 1<<20))
 }
