@@ -25,6 +25,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/agent/gateway"
 	"github.com/scriptorium-dev/scriptorium/agent/store"
 	"github.com/scriptorium-dev/scriptorium/engine"
+	"github.com/scriptorium-dev/scriptorium/proto/target"
 	"github.com/scriptorium-dev/scriptorium/proto/wire"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -116,17 +117,21 @@ func Open(cfg Config) (*Agent, error) {
 // dial makes a connection that comes up when it can, and within a second of
 // the registry being back.
 func dial(cfg Config) (*grpc.ClientConn, error) {
-	opts := []grpc.DialOption{
+	endpoint, opts, err := target.Parse(cfg.Registry)
+	if err != nil {
+		return nil, fmt.Errorf("registry: %w", err)
+	}
+	opts = append(opts,
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second},
 			MinConnectTimeout: 5 * time.Second,
 		}),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 10 * time.Second, Timeout: 5 * time.Second}),
-	}
+	)
 	if len(cfg.DialOptions) == 0 {
 		opts = append(opts, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	}
-	conn, err := grpc.NewClient(cfg.Registry, append(opts, cfg.DialOptions...)...)
+	conn, err := grpc.NewClient(endpoint, append(opts, cfg.DialOptions...)...)
 	if err != nil {
 		return nil, script.Errorf(script.Invalid, "registry", "%.200q cannot be dialed: %w", cfg.Registry, err)
 	}

@@ -24,6 +24,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	agentv1 "github.com/scriptorium-dev/scriptorium/proto/agent/v1"
+	"github.com/scriptorium-dev/scriptorium/proto/target"
 	"github.com/scriptorium-dev/scriptorium/proto/wire"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -62,34 +63,37 @@ func WithTimeout(d time.Duration) Option { return func(o *options) { o.timeout =
 // reached, or was shutting down and said so.
 func WithAttempts(n int) Option { return func(o *options) { o.attempts = n } }
 
-// New returns a Client of the agent at target: the path of its grpc.sock, with or
+// New returns a Client of the agent at socket: the path of its grpc.sock, with or
 // without "unix:" before it. It does not connect yet: an agent that is not there
 // shows at the first call, and one that comes back is found again.
-func New(target string, opts ...Option) (*Client, error) {
+func New(socket string, opts ...Option) (*Client, error) {
 	o := options{connections: 2, concurrency: 64, timeout: 15 * time.Second, attempts: 3}
 	for _, opt := range opts {
 		opt(&o)
 	}
-	path := strings.TrimPrefix(strings.TrimPrefix(target, "unix://"), "unix:")
-	if path == "" {
-		return nil, script.Errorf(script.Invalid, "target", "%q names no socket: want the path of an agent's grpc.sock", target)
+	if !strings.HasPrefix(socket, "unix:") {
+		socket = "unix:" + socket
+	}
+	endpoint, dial, err := target.Parse(socket)
+	if err != nil {
+		return nil, err
 	}
 	if o.connections < 1 || o.concurrency < 1 || o.attempts < 1 || o.timeout <= 0 {
 		return nil, script.Errorf(script.Invalid, "options", "connections, concurrency, attempts and timeout must be positive")
 	}
 	c := &Client{opts: o}
 	for range o.connections {
-		cc, err := grpc.NewClient("unix:"+path,
+		cc, err := grpc.NewClient(endpoint, append(dial,
 			grpc.WithTransportCredentials(insecure.NewCredentials()), // the kernel vouches for both ends
 			grpc.WithConnectParams(grpc.ConnectParams{
 				// The agent is on this machine: trying again costs next to nothing.
 				Backoff:           backoff.Config{BaseDelay: 10 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second},
 				MinConnectTimeout: time.Second,
 			}),
-		)
+		)...)
 		if err != nil {
 			_ = c.Close()
-			return nil, script.Errorf(script.Invalid, "target", "%q: %w", target, err)
+			return nil, script.Errorf(script.Invalid, "target", "%q: %w", socket, err)
 		}
 		c.conns = append(c.conns, newConn(cc, o.concurrency))
 	}

@@ -14,7 +14,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"strings"
 	"time"
 
@@ -27,6 +26,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	registryv1 "github.com/scriptorium-dev/scriptorium/proto/registry/v1"
+	"github.com/scriptorium-dev/scriptorium/proto/target"
 	"github.com/scriptorium-dev/scriptorium/proto/wire"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -72,10 +72,10 @@ func WithDialOptions(dial ...grpc.DialOption) Option {
 	return func(o *options) { o.dial = append(o.dial, dial...) }
 }
 
-// Dial returns a client of the registry at target, "unix:PATH" or "host:port".
+// Dial returns a client of the registry at address, "unix:PATH" or "host:port".
 // It does not connect yet: the first call does. The caller closes the client.
-func Dial(target string, opts ...Option) (*Client, error) {
-	endpoint, socket, err := parseTarget(target)
+func Dial(address string, opts ...Option) (*Client, error) {
+	endpoint, socket, err := target.Parse(address)
 	if err != nil {
 		return nil, err
 	}
@@ -97,24 +97,9 @@ func Dial(target string, opts ...Option) (*Client, error) {
 	}, socket...)
 	conn, err := grpc.NewClient(endpoint, append(dial, o.dial...)...)
 	if err != nil {
-		return nil, script.Errorf(script.Invalid, "target", "%q cannot be dialled: %w", target, err)
+		return nil, script.Errorf(script.Invalid, "target", "%q cannot be dialled: %w", address, err)
 	}
-	return &Client{target: target, timeout: o.timeout, conn: conn, registry: registryv1.NewRegistryClient(conn)}, nil
-}
-
-// parseTarget returns what gRPC is told to dial, and how. gRPC reads a target as
-// a URL; the path of a socket is none, and may hold what a URL may not.
-func parseTarget(target string) (endpoint string, socket []grpc.DialOption, err error) {
-	if path, ok := strings.CutPrefix(target, "unix:"); ok && path != "" {
-		dial := func(ctx context.Context, _ string) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, "unix", path)
-		}
-		return "passthrough:///localhost", []grpc.DialOption{grpc.WithContextDialer(dial)}, nil
-	}
-	if _, port, err := net.SplitHostPort(target); err == nil && port != "" {
-		return target, nil, nil
-	}
-	return "", nil, script.Errorf(script.Invalid, "target", "%q is not where a registry can be: want unix:PATH or host:port", target)
+	return &Client{target: address, timeout: o.timeout, conn: conn, registry: registryv1.NewRegistryClient(conn)}, nil
 }
 
 // Target returns what the client was dialled with.

@@ -57,7 +57,8 @@ var codeOf = map[script.Kind]codes.Code{
 
 // ToStatus returns the gRPC status error for err, with a
 // scriptorium.script.v1.Error detail. nil stays nil, an error that is a status
-// already stays as it is, and a canceled context becomes codes.Canceled.
+// already stays as it is, and a context's error becomes codes.Canceled or
+// codes.DeadlineExceeded.
 func ToStatus(err error) error {
 	if err == nil {
 		return nil
@@ -66,7 +67,7 @@ func ToStatus(err error) error {
 		if _, ok := status.FromError(err); ok {
 			return err
 		}
-		if errors.Is(err, context.Canceled) {
+		if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 			return status.FromContextError(err).Err()
 		}
 	}
@@ -109,7 +110,9 @@ func FromStatus(err error) error {
 		kind, cause = script.Timeout, context.DeadlineExceeded
 	case codes.Canceled:
 		kind, cause = script.Timeout, context.Canceled
-	case codes.InvalidArgument, codes.ResourceExhausted, codes.OutOfRange, codes.Unimplemented:
+	case codes.ResourceExhausted:
+		kind = script.Limit
+	case codes.InvalidArgument, codes.OutOfRange, codes.Unimplemented:
 		kind = script.Invalid
 	case codes.NotFound:
 		kind = script.NotFound

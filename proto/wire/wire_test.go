@@ -3,6 +3,7 @@ package wire_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -159,5 +160,8 @@ func TestStatusWithoutDetail(t *testing.T) {
 	}
 	if got := status.Code(wire.ToStatus(context.Canceled)); got != codes.Canceled {
 		t.Errorf("a canceled call becomes %v", got)
+	}
+	if got := status.Code(wire.ToStatus(fmt.Errorf("read: %w", context.DeadlineExceeded))); got != codes.DeadlineExceeded {
+		t.Errorf("a call out of time becomes %v", got)
 	}
 }
