@@ -30,13 +30,15 @@ func Main(cmd *cobra.Command) {
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return script.Errorf(script.Invalid, "", "%w (see %s --help)", err, cmd.CommandPath())
 	})
+	understood := false
+	cmd.PersistentPreRun = func(*cobra.Command, []string) { understood = true }
 	err := cmd.ExecuteContext(ctx)
 	stop()
 	if err == nil {
 		os.Exit(0)
 	}
 	fmt.Fprintln(os.Stderr, cmd.Name()+": "+err.Error())
-	if script.KindOf(err) == script.Invalid {
+	if !understood || script.KindOf(err) == script.Invalid {
 		os.Exit(exitUsage)
 	}
 	os.Exit(exitFailed)

@@ -227,6 +227,8 @@ func TestWrongFlags(t *testing.T) {
 		environment string
 		says        string
 	}{
+		{name: "unknown command", command: "nonsense", says: "nonsense"},
+		{name: "an argument too many", command: "agentd", flags: []string{"nonsense"}, says: "nonsense"},
 		{name: "unknown flag", command: "agentd", flags: []string{"--nonsense"}, says: "--nonsense"},
 		{name: "no registry", command: "agentd", flags: []string{"--state-dir", t.TempDir()}, says: "--registry: is required"},
 		{name: "bad variable", command: "registryd", environment: "SCRIPTORIUM_DRAIN_TIMEOUT=soon", says: "SCRIPTORIUM_DRAIN_TIMEOUT"},
