@@ -26,7 +26,9 @@ func Command() *cobra.Command {
 Unix sockets in the state folder, and publishes the LuaScript manifests of a
 folder. It then watches the folder: a manifest (or the .lua file that it names)
 that is saved is live on all agents at once, one that does not compile is refused
-with its line, and one that is removed removes its script.
+with its line, and one that is removed removes its script. Folders in it are not
+read. A script becomes all that its manifest says when that is saved: a pin or
+anything else that was set by hand ends then.
 
 What is in the state folder stays: the next start continues from it.`,
 		Args: cobra.NoArgs,

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -33,8 +34,10 @@ type Config struct {
 const (
 	// startTime is how long the fleet may take to run what the folder says.
 	startTime = 10 * time.Second
-	// stopTime is how long calls in flight may take when it is stopped.
-	stopTime = time.Second
+	// drainTime is how long calls in flight may take when it is stopped, and
+	// stopTime how long everything may.
+	drainTime = 500 * time.Millisecond
+	stopTime  = 1500 * time.Millisecond
 )
 
 // Run runs until ctx is done.
@@ -49,22 +52,18 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() {
-		stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
-		defer cancel()
-		err = errors.Join(err, stack.Stop(stop))
-	}()
+	defer func() { err = errors.Join(err, stop(context.WithoutCancel(ctx), stack, cfg.Log)) }()
 	client, err := registryclient.Dial(stack.RegistryTarget())
 	if err != nil {
 		return err
 	}
 	defer func() { _ = client.Close() }()
 	scripts, err := openFolder(cfg.Scripts, filepath.Join(cfg.State, "applied.json"), client, cfg.Log,
-		func(err error) { fmt.Fprintln(cfg.Out, err) })
+		func(text string) { fmt.Fprintln(cfg.Out, text) })
 	if err != nil {
 		return err
 	}
-	scripts.apply(ctx)
+	scripts.start(ctx)
 	start, err := settled(ctx, client, cfg.Agents)
 	if err != nil {
 		return ignoreDone(ctx, err)
@@ -74,6 +73,22 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	g.Go(func() error { return scripts.watch(ctx) })
 	g.Go(func() error { return announce(ctx, cfg, client, start) })
 	return ignoreDone(ctx, g.Wait())
+}
+
+// stop stops the stack, and gives up when that takes too long: a person waits,
+// and whatever was acknowledged is on disk.
+func stop(ctx context.Context, stack *local.Stack, log *slog.Logger) error {
+	ctx, cancel := context.WithTimeout(ctx, drainTime)
+	defer cancel()
+	stopped := make(chan error, 1)
+	go func() { stopped <- stack.Stop(ctx) }()
+	select {
+	case err := <-stopped:
+		return err
+	case <-time.After(stopTime):
+		log.Warn("not everything stopped in time; leaving it", "waited", stopTime.String())
+		return nil
+	}
 }
 
 // ignoreDone returns nil for an error that only says that ctx is done.
@@ -128,10 +143,15 @@ func banner(cfg Config, stack *local.Stack, fleet registryclient.FleetStatus) {
 			live++
 		}
 	}
-	fmt.Fprintf(cfg.Out, "scriptorium %s: etcd, NATS, a registry and %d agents, state in %s\n", version.String(), cfg.Agents, cfg.State)
+	fmt.Fprintf(cfg.Out, "scriptorium %s: etcd, NATS, a registry and %d of %d agents, state in %s\n",
+		version.String(), len(fleet.Agents), cfg.Agents, cfg.State)
 	fmt.Fprintf(cfg.Out, "  registry  %s\n", stack.RegistryTarget())
-	fmt.Fprintf(cfg.Out, "  agents    %s/{grpc,http,resp}.sock, and so on to agent-%d\n", stack.AgentDir(1), cfg.Agents)
-	fmt.Fprintf(cfg.Out, "  scripts   %d of %d live on every agent; save a file in %s to change one\n", live, len(fleet.Scripts), cfg.Scripts)
+	agents := stack.AgentDir(1) + "/{grpc,http,resp}.sock"
+	if cfg.Agents > 1 {
+		agents += fmt.Sprintf(", and so on to agent-%d", cfg.Agents)
+	}
+	fmt.Fprintf(cfg.Out, "  agents    %s\n", agents)
+	fmt.Fprintf(cfg.Out, "  scripts   %d of %d live on every agent; save a manifest in %s to add or change one\n", live, len(fleet.Scripts), cfg.Scripts)
 	for i, line := range suggestions(cfg, stack, fleet) {
 		label := ""
 		if i == 0 {
@@ -147,8 +167,8 @@ func suggestions(cfg Config, stack *local.Stack, fleet registryclient.FleetStatu
 	const route = "acme/route" // of examples/scripts
 	var lines []string
 	if ctl, ok := scriptctl(); ok {
-		if cfg.State != DefaultState {
-			ctl += " --registry " + stack.RegistryTarget()
+		if _, elsewhere := os.LookupEnv("SCRIPTORIUM_REGISTRY"); elsewhere || cfg.State != DefaultState {
+			ctl += " --registry " + quote(stack.RegistryTarget())
 		}
 		lines = append(lines, ctl+" status --watch")
 	}
@@ -158,13 +178,23 @@ func suggestions(cfg Config, stack *local.Stack, fleet registryclient.FleetStatu
 		}
 		argument := `'{"path":"/api/cart","user":"42"}'`
 		if _, err := exec.LookPath("redis-cli"); err == nil {
-			lines = append(lines, fmt.Sprintf("redis-cli -s %s/resp.sock FCALL %s 0 %s", stack.AgentDir(1), route, argument))
+			lines = append(lines, fmt.Sprintf("redis-cli -s %s FCALL %s 0 %s", quote(stack.AgentDir(1)+"/resp.sock"), route, argument))
 		}
 		if _, err := exec.LookPath("curl"); err == nil {
-			lines = append(lines, fmt.Sprintf("curl --unix-socket %s/http.sock -d %s http://agent/v1/execute/%s", stack.AgentDir(1), argument, route))
+			lines = append(lines, fmt.Sprintf(`curl -w '\n' --unix-socket %s -d %s http://agent/v1/execute/%s`, quote(stack.AgentDir(1)+"/http.sock"), argument, route))
 		}
 	}
 	return lines
+}
+
+// quote quotes a word for a shell, if it needs that.
+func quote(word string) string {
+	if strings.IndexFunc(word, func(r rune) bool {
+		return !strings.ContainsRune("/.:_-", r) && (r > 'z' || r < '0' || (r > '9' && r < 'A') || (r > 'Z' && r < 'a'))
+	}) < 0 {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
 // scriptctl returns how to call the scriptctl that was built beside this
@@ -180,10 +210,14 @@ func scriptctl() (string, bool) {
 	}
 	here, err := os.Getwd()
 	if err != nil {
-		return path, true
+		return quote(path), true
 	}
-	if relative, err := filepath.Rel(here, path); err == nil && len(relative) < len(path) {
-		return relative, true
+	relative, err := filepath.Rel(here, path)
+	if err != nil || len(relative) > len(path) {
+		return quote(path), true
 	}
-	return path, true
+	if !strings.Contains(relative, "/") {
+		relative = "./" + relative
+	}
+	return quote(relative), true
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/scriptorium-dev/scriptorium/client/agentclient"
+	"github.com/scriptorium-dev/scriptorium/client/registryclient"
 	"github.com/scriptorium-dev/scriptorium/internal/dev"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -192,11 +193,50 @@ func TestRestartContinues(t *testing.T) {
 		t.Fatal(err)
 	}
 	second := start(t, scripts, state)
-	second.wantAnswers("acme/kept", "10")
+	second.wantAnswers("acme/kept", "10") // and the deletion was said before the banner
 	second.wantAnswers("acme/kept@1", "1")
 	second.wantAnswers("acme/removed", "NOTFOUND")
 	second.write("kept.yaml", manifest("kept", "  source: |\n    function handle() return 30 end\n"))
 	second.await(`^acme/kept v3 `) // its numbers go on
+}
+
+// TestAnotherFolder: what came from one folder is left alone by another.
+func TestAnotherFolder(t *testing.T) {
+	text := manifest("one", "  source: |\n    function handle() return 1 end\n")
+	state, scripts := shortTempDir(t), t.TempDir()
+	if err := os.WriteFile(filepath.Join(scripts, "one.yaml"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	start(t, scripts, state).stop()
+
+	other := start(t, t.TempDir(), state)
+	other.wantAnswers("acme/one", "1")
+	other.write("two.yaml", manifest("two", "  source: |\n    function handle() return 2 end\n"))
+	other.await(`^acme/two v1 `)
+	other.wantAnswers("acme/one", "1")
+}
+
+// TestDeletedByHand: a script that somebody deleted comes back when its manifest
+// is saved.
+func TestDeletedByHand(t *testing.T) {
+	text := manifest("one", "  source: |\n    function handle() return 1 end\n")
+	state, scripts := shortTempDir(t), t.TempDir()
+	if err := os.WriteFile(filepath.Join(scripts, "one.yaml"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := start(t, scripts, state)
+	client, err := registryclient.Dial("unix:" + filepath.Join(state, "registry.sock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	if _, err := client.Delete(t.Context(), script.Name{Tenant: "acme", Script: "one"}, registryclient.Write{Author: "test"}); err != nil {
+		t.Fatal(err)
+	}
+	s.await(`^acme/one deleted on 3/3 agents$`)
+	s.write("one.yaml", text)
+	s.await(`^acme/one v2 .* active on 3/3`)
+	s.wantAnswers("acme/one", "1")
 }
 
 func TestOneFolderOneProcess(t *testing.T) {

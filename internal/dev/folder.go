@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/fsnotify/fsnotify"
@@ -30,11 +31,11 @@ const settle = 20 * time.Millisecond
 // applied is remembered on disk, so that a restart does not undo a pin that was
 // set by hand, and a manifest removed in the meantime removes its script.
 type folder struct {
-	path   string
+	path   string // absolute
 	memory string // the file that remembers what was applied
 	client *registryclient.Client
 	log    *slog.Logger
-	say    func(error) // tells a person of a manifest that was not applied
+	say    func(string) // tells a person what was not applied, and what else was done
 
 	applied map[string]applied // by tenant/name
 	said    map[string]bool    // faults of the last pass
@@ -42,11 +43,15 @@ type folder struct {
 
 // applied is what a folder last made of one script.
 type applied struct {
-	File        string `json:"file"`
+	File        string `json:"file"` // absolute
 	Fingerprint string `json:"fingerprint"`
 }
 
-func openFolder(path, memory string, client *registryclient.Client, log *slog.Logger, say func(error)) (*folder, error) {
+func openFolder(path, memory string, client *registryclient.Client, log *slog.Logger, say func(string)) (*folder, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil, err
+	}
 	f := &folder{path: path, memory: memory, client: client, log: log, say: say, applied: map[string]applied{}}
 	data, err := os.ReadFile(memory)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -93,24 +98,48 @@ func (f *folder) watch(ctx context.Context) error {
 	}
 }
 
+// start applies the folder for the first time.
+func (f *folder) start(ctx context.Context) {
+	for _, name := range slices.Sorted(maps.Keys(f.applied)) {
+		if from := f.applied[name].File; filepath.Dir(from) != f.path {
+			f.say(fmt.Sprintf("%s comes from %s: left as it is", name, from))
+		}
+	}
+	before := maps.Clone(f.applied)
+	f.apply(ctx)
+	for _, name := range slices.Sorted(maps.Keys(before)) {
+		if _, still := f.applied[name]; !still {
+			f.say(fmt.Sprintf("%s deleted: its manifest %s is gone", name, before[name].File))
+		}
+	}
+}
+
 // apply makes the registry what the folder says, as far as it can, and returns
 // the folders that sources come from.
 func (f *folder) apply(ctx context.Context) (sources []string) {
 	manifests, err := manifest.Load(f.path)
 	faults, broken := flatten(err)
+	live, err := f.live(ctx)
+	if err != nil {
+		f.tell(append(faults, err))
+		return nil
+	}
 	present := map[string]bool{}
 	for _, m := range manifests {
-		present[m.Name.String()] = true
+		name := m.Name.String()
+		present[name] = true
 		if m.SourceFile != "" {
 			sources = append(sources, filepath.Dir(m.SourceFile))
 		}
-		if err := f.publish(ctx, &m); err != nil {
+		if err := f.publish(ctx, &m, live[name]); err != nil {
 			faults = append(faults, err)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(f.applied)) {
-		// A file with a fault may still be meant to hold the script.
-		if present[name] || broken[f.applied[name].File] || broken[f.path] {
+		file := f.applied[name].File
+		// Another folder's are not ours to remove, and a file with a fault may
+		// still be meant to hold the script.
+		if present[name] || filepath.Dir(file) != f.path || broken[file] || broken[f.path] {
 			continue
 		}
 		if err := f.remove(ctx, name); err != nil {
@@ -120,6 +149,18 @@ func (f *folder) apply(ctx context.Context) (sources []string) {
 	f.tell(faults)
 	slices.Sort(sources)
 	return slices.Compact(sources)
+}
+
+// live returns the names of the scripts that there are.
+func (f *folder) live(ctx context.Context) (map[string]bool, error) {
+	names := map[string]bool{}
+	for r, err := range f.client.List(ctx, "") {
+		if err != nil {
+			return nil, err
+		}
+		names[r.Name.String()] = true
+	}
+	return names, nil
 }
 
 // flatten returns the single faults of a manifest.Load, and the files they are in.
@@ -144,14 +185,16 @@ func flatten(err error) (faults []error, broken map[string]bool) {
 	return faults, broken
 }
 
-func (f *folder) publish(ctx context.Context, m *manifest.Manifest) error {
+// publish makes the script what its manifest says, unless it was applied before
+// and the script is still there.
+func (f *folder) publish(ctx context.Context, m *manifest.Manifest, live bool) error {
 	request := m.Publish()
 	wanted, err := fingerprint(request)
 	if err != nil {
 		return err
 	}
 	name := m.Name.String()
-	if f.applied[name].Fingerprint == wanted {
+	if live && f.applied[name] == (applied{File: m.File, Fingerprint: wanted}) {
 		return nil
 	}
 	request.Author = "dev"
@@ -195,17 +238,33 @@ func (f *folder) remember(name string, a applied) error {
 	return os.Rename(temporary, f.memory)
 }
 
-// tell says each fault once, until it is gone.
+// tell says each fault once, and when there is none any more.
 func (f *folder) tell(faults []error) {
 	said := map[string]bool{}
 	for _, err := range faults {
-		text := err.Error()
+		text := f.shorten(err.Error())
 		if !f.said[text] && !said[text] {
-			f.say(err)
+			f.say(text)
 		}
 		said[text] = true
 	}
+	if len(f.said) > 0 && len(said) == 0 {
+		f.say("every manifest is right again")
+	}
 	f.said = said
+}
+
+// shorten writes paths as seen from the current folder.
+func (f *folder) shorten(text string) string {
+	here, err := os.Getwd()
+	if err != nil {
+		return text
+	}
+	relative, err := filepath.Rel(here, f.path)
+	if err != nil || len(relative) > len(f.path) {
+		return text
+	}
+	return strings.ReplaceAll(text, f.path, relative)
 }
 
 // fingerprint tells requests apart that ask for different things.
