@@ -76,7 +76,7 @@ func Run(ctx context.Context, cfg Config) error {
 	}
 	select {
 	case <-ctx.Done():
-		cfg.Log.Info("draining", "timeout", cfg.DrainTimeout)
+		cfg.Log.Info("draining", "timeout", cfg.DrainTimeout.String())
 	case err = <-d.failed:
 	}
 	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), cfg.DrainTimeout)
@@ -87,8 +87,8 @@ func Run(ctx context.Context, cfg Config) error {
 // Start loads the state folder and serves from it, and follows the registry from
 // then on. It does not wait for the registry.
 func Start(cfg Config) (*Daemon, error) {
-	if cfg.Registry == "" {
-		return nil, script.Errorf(script.Invalid, "--registry", "is required: the registry's address, such as registry.internal:7070")
+	if err := cfg.validate(); err != nil {
+		return nil, err
 	}
 	access, err := gateway.ParseAccess(splitRules(cfg.Allow))
 	if err != nil {
@@ -116,6 +116,26 @@ func Start(cfg Config) (*Daemon, error) {
 	}
 	cfg.Log.Info("serving", "sockets", cfg.SocketDir, "version", version.String())
 	return d, nil
+}
+
+// validate checks what nobody else does.
+func (c *Config) validate() error {
+	if c.Registry == "" {
+		return script.Errorf(script.Invalid, "--registry", "is required: the registry's address, such as registry.internal:7070")
+	}
+	for flag, value := range map[string]int64{
+		"--cache-bytes": c.CacheBytes, "--max-running": int64(c.MaxRunning), "--max-waiting": int64(c.MaxWaiting),
+	} {
+		if value < 0 {
+			return script.Errorf(script.Invalid, flag, "is %d; it cannot be negative", value)
+		}
+	}
+	for _, url := range c.NATS {
+		if !strings.HasPrefix(url, "nats://") && !strings.HasPrefix(url, "tls://") {
+			return script.Errorf(script.Invalid, "--nats-url", "%q is no NATS server: want nats://host:port", url)
+		}
+	}
+	return nil
 }
 
 // splitRules lets a variable hold several rules: one has commas already.

@@ -14,11 +14,11 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/scriptorium-dev/scriptorium/internal/agentd"
 	"github.com/scriptorium-dev/scriptorium/internal/embedded"
+	"github.com/scriptorium-dev/scriptorium/internal/obs"
 	"github.com/scriptorium-dev/scriptorium/internal/registryd"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -129,7 +129,7 @@ func (s *Stack) StartRegistry(ctx context.Context) (err error) {
 		NATS:          []string{s.NATSURL()},
 		Listen:        []string{s.RegistryTarget()},
 		Log:           s.log.With("part", "registry"),
-		Metrics:       prometheus.NewRegistry(),
+		Metrics:       obs.NewMetrics(),
 	})
 	return err
 }
@@ -152,7 +152,7 @@ func (s *Stack) StartAgent(i int) error {
 		StateDir: filepath.Join(s.AgentDir(i), "state"), SocketDir: s.AgentDir(i),
 		Registry: s.RegistryTarget(), NATS: []string{s.NATSURL()},
 		Log:     s.log.With("part", name),
-		Metrics: prometheus.NewRegistry(),
+		Metrics: obs.NewMetrics(),
 	})
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)

@@ -6,8 +6,6 @@ import (
 	"runtime"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/spf13/cobra"
 
 	"github.com/scriptorium-dev/scriptorium/internal/flagenv"
@@ -40,8 +38,7 @@ Every flag can be set by the environment variable behind it.`,
 			if err != nil {
 				return err
 			}
-			cfg.Log, cfg.Metrics = log, prometheus.NewRegistry()
-			cfg.Metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+			cfg.Log, cfg.Metrics = log, obs.NewMetrics()
 			return Run(cmd.Context(), cfg)
 		},
 	}

@@ -233,6 +233,8 @@ func TestWrongFlags(t *testing.T) {
 		{name: "no registry", command: "agentd", flags: []string{"--state-dir", t.TempDir()}, says: "--registry: is required"},
 		{name: "bad variable", command: "registryd", environment: "SCRIPTORIUM_DRAIN_TIMEOUT=soon", says: "SCRIPTORIUM_DRAIN_TIMEOUT"},
 		{name: "bad log format", command: "registryd", flags: []string{"--log-format=xml"}, says: "--log-format"},
+		{name: "negative size", command: "agentd", flags: []string{"--registry=x:1", "--cache-bytes=-1"}, says: "--cache-bytes"},
+		{name: "bad NATS", command: "agentd", flags: []string{"--registry=x:1", "--nats-url=foo://x"}, says: "--nats-url"},
 		{name: "bad access rule", command: "agentd", flags: []string{"--registry=x:1", "--state-dir", t.TempDir(), "--allow=who"}, says: "who"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
