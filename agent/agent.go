@@ -34,7 +34,8 @@ import (
 type Config struct {
 	// Name of the agent, unique in its fleet: usually the node's.
 	Name string
-	// Labels go with the agent's status.
+	// Labels go with the agent's status: at most 64, names and values of at most
+	// 1 KiB of UTF-8.
 	Labels map[string]string
 	// Software is the version that the status names.
 	Software string
@@ -88,6 +89,9 @@ func Open(cfg Config) (*Agent, error) {
 	if !names.MatchString(cfg.Name) || len(cfg.Name) > maxName {
 		return nil, script.Errorf(script.Invalid, "name",
 			"%.80q cannot name an agent: want at most %d letters, digits, '-', '_' and single dots between them", cfg.Name, maxName)
+	}
+	if err := checkTexts(cfg); err != nil {
+		return nil, err
 	}
 	if cfg.Log == nil {
 		cfg.Log = slog.Default()

@@ -3,7 +3,9 @@ package follow
 import (
 	"cmp"
 	"context"
+	"iter"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"runtime"
 	"slices"
@@ -18,11 +20,10 @@ import (
 )
 
 const (
-	fetchAtOnce  = 1000             // digests in one request
-	fetchTimeout = 30 * time.Second // without anything coming
-	// bulk is the number of releases from which the programs in use are not
-	// made to give way for those that come.
-	bulk = 64
+	fetchAtOnce = 1000 // digests in one request
+	// manyReleases is the number from which the programs in use are not made to
+	// give way for those that come.
+	manyReleases = 64
 )
 
 // applier makes releases live. It is used by one goroutine at a time: that of
@@ -36,6 +37,7 @@ type applier struct {
 
 	failing map[string]*failing
 	changed bool // failing, since the last outcome
+	silent  int  // syncs in a row that the registry did not answer
 }
 
 // failing is a release that could not be made live. It is tried again if the
@@ -163,14 +165,42 @@ func (a *applier) ready(ctx context.Context, candidates []*candidate, sources ma
 	todo := slices.DeleteFunc(slices.Clone(candidates), func(c *candidate) bool {
 		return c.ready || c.err != nil || c.Release.Deleted
 	})
-	if len(todo) == 0 {
-		return
+	many := len(todo) > manyReleases
+	var fetchErr error // once there is one, nothing more is fetched
+	for part := range bySize(todo) {
+		fetchErr = a.readyPart(ctx, part, sources, many, fetchErr)
 	}
-	sources, fetchErr := a.bring(ctx, todo, sources)
+}
+
+// bySize yields the candidates in parts whose sources have stageBytes together
+// at most.
+func bySize(candidates []*candidate) iter.Seq[[]*candidate] {
+	return func(yield func([]*candidate) bool) {
+		first, bytes := 0, 0
+		for i, c := range candidates {
+			size := c.Release.Active.Size
+			if i > first && bytes+size > stageBytes {
+				if !yield(candidates[first:i]) {
+					return
+				}
+				first, bytes = i, 0
+			}
+			bytes += size
+		}
+		if first < len(candidates) {
+			yield(candidates[first:])
+		}
+	}
+}
+
+// readyPart makes ready what fits into memory together. It returns why sources
+// could not be fetched, be it now or before.
+func (a *applier) readyPart(ctx context.Context, part []*candidate, given map[script.Digest][]byte, many bool, fetchErr error) error {
+	sources, fetchErr := a.bring(ctx, part, given, fetchErr)
 	putErr := a.state.PutSources(sources)
 	var g errgroup.Group
 	g.SetLimit(runtime.GOMAXPROCS(0))
-	for _, c := range todo {
+	for _, c := range part {
 		d := c.Release.Active.Digest
 		_, here := sources[d]
 		switch {
@@ -185,78 +215,63 @@ func (a *applier) ready(ctx context.Context, candidates []*candidate, sources ma
 			continue
 		}
 		g.Go(func() error {
-			c.err = a.state.Prepare(ctx, c.Release, sources[d], len(todo) > bulk)
+			c.err = a.state.Prepare(ctx, c.Release, sources[d], many)
 			c.ready = c.err == nil
 			return nil
 		})
 	}
 	_ = g.Wait() // each candidate has its own error
+	return fetchErr
 }
 
 // bring returns those of the sources that the candidates need and the state
-// lacks, fetched if they are not given. The error says why some are missing.
-func (a *applier) bring(ctx context.Context, candidates []*candidate, given map[script.Digest][]byte) (map[script.Digest][]byte, error) {
-	needed := map[script.Digest][]byte{}
+// lacks, fetched if they are not given and fetching did not fail before. The
+// error says why some are missing.
+func (a *applier) bring(ctx context.Context, candidates []*candidate, given map[script.Digest][]byte, fetchErr error) (map[script.Digest][]byte, error) {
+	sources := map[script.Digest][]byte{}
+	seen := map[script.Digest]struct{}{}
 	var missing []script.Digest
 	for _, c := range candidates {
 		d := c.Release.Active.Digest
-		if _, seen := needed[d]; seen || a.state.HasSource(d) {
+		if _, twice := seen[d]; twice || a.state.HasSource(d) {
 			continue
 		}
-		needed[d] = given[d]
-		if needed[d] == nil {
-			missing = append(missing, d)
+		seen[d] = struct{}{}
+		if content, here := given[d]; here {
+			sources[d] = content
+			continue
 		}
+		missing = append(missing, d)
 	}
-	var err error
 	for part := range slices.Chunk(missing, fetchAtOnce) {
-		if err = a.fetch(ctx, part, needed); err != nil {
+		if fetchErr != nil {
 			break
 		}
+		var got map[script.Digest][]byte
+		got, fetchErr = Fetch(ctx, a.registry, part, a.unsound)
+		maps.Copy(sources, got)
 	}
-	for d, content := range needed {
-		if content == nil {
-			delete(needed, d)
-		}
-	}
-	return needed, err
-}
-
-func (a *applier) fetch(ctx context.Context, digests []script.Digest, into map[script.Digest][]byte) error {
-	ctx, idle := withIdleTimeout(ctx, fetchTimeout)
-	defer idle.stop()
-	for src, err := range a.registry.FetchSources(ctx, digests) {
-		if err != nil {
-			err = idle.explain(err)
-			return script.Errorf(script.Unavailable, "", "its source cannot be fetched: %w", err)
-		}
-		idle.reset()
-		for d, content := range a.verified([]*scriptv1.Source{src}) {
-			if _, wanted := into[d]; wanted {
-				into[d] = content
-			}
-		}
-	}
-	return nil
+	return sources, fetchErr
 }
 
 // verified returns the sources whose content has the digest that they claim.
 func (a *applier) verified(sources []*scriptv1.Source) map[script.Digest][]byte {
 	good := make(map[script.Digest][]byte, len(sources))
 	for _, src := range sources {
-		d, err := wire.ToDigest(src.GetDigest())
-		if err != nil || script.DigestOf(src.GetContent()) != d {
-			a.metrics.malformed.Inc()
-			a.log.Warn("a source does not have the digest that it came with; it is ignored", "digest", d.String())
+		d, content, err := verify(src)
+		if err != nil {
+			a.unsound(err)
 			continue
-		}
-		content := src.GetContent()
-		if content == nil {
-			content = []byte{} // an empty source is one
 		}
 		good[d] = content
 	}
 	return good
+}
+
+// unsound takes note of a source that cannot be used.
+func (a *applier) unsound(err error) {
+	a.metrics.malformed.Inc()
+	a.log.Warn("the registry sent a source that cannot be used; it is ignored", "error", err)
 }
 
 // commit makes live what is ready, removes what is gone, and remembers what
@@ -359,7 +374,7 @@ func (a *applier) failures() []*eventv1.Failure {
 	list := make([]*eventv1.Failure, 0, len(a.failing))
 	for key, f := range a.failing {
 		list = append(list, &eventv1.Failure{
-			Key: key, Revision: int64(f.item.Release.Revision), Error: wire.FromError(f.err),
+			Key: key, Revision: int64(f.item.Release.Revision), Error: reason(f.err),
 		})
 	}
 	slices.SortFunc(list, func(x, y *eventv1.Failure) int {

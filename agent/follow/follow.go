@@ -56,8 +56,9 @@ type Handler interface {
 	RollCall(*eventv1.RollCall)
 	// Lost says that messages were lost on the way.
 	Lost()
-	// Malformed says that a message could not be read. That it was one of the
-	// feed would show as a gap.
+	// Malformed says that a message could not be read. It is counted and changes
+	// nothing, as it may be a stranger's: if it was one of the feed, a gap shows,
+	// at the latest by the next beacon.
 	Malformed()
 	// Connected says that the connection is there, anew or again, or is gone.
 	Connected(bool)
@@ -131,6 +132,7 @@ type Follower struct {
 	metrics *metrics
 	done    chan outcome
 	retryAt time.Time // of what failed
+	unsent  bool      // the last status
 
 	standing atomic.Pointer[standing]
 	synced   atomic.Bool
@@ -279,8 +281,13 @@ func (f *Follower) report(ctx context.Context, now time.Time) {
 	if !f.status.due(now) {
 		return
 	}
-	if err := f.cfg.Reporter.Report(ctx, f.status.compose(now, f.machine.cursor, false)); err != nil {
-		f.log.Debug("status not sent; the next one makes up for it", "error", err)
+	err := f.cfg.Reporter.Report(ctx, f.status.compose(now, f.machine.cursor, false))
+	level := slog.LevelDebug
+	if err != nil && !f.unsent {
+		level = slog.LevelWarn // and no more of it until one gets through
+	}
+	if f.unsent = err != nil; f.unsent {
+		f.log.Log(ctx, level, "status not sent, so that the registry does not see this agent; the next one makes up for it", "error", err)
 	}
 }
 

@@ -196,12 +196,7 @@ func TestAnotherFleetReplacesEverything(t *testing.T) {
 		}
 		pass(time.Second)
 		n.expect("before")
-		w.mu.Lock()
-		w.fleet, w.head, w.last = "fleet-2", 3, 3
-		clear(w.now)
-		clear(w.changed)
-		clear(w.commits)
-		w.mu.Unlock()
+		w.rebuild()
 		w.commit(map[string]string{"s1": "new", "t": "new"})
 		pass(6 * time.Second)
 		n.expect("after")

@@ -108,8 +108,7 @@ func (n *NATS) connected(conn *nats.Conn, h Handler, what string) {
 	h.Connected(true)
 }
 
-// deliver hands a message on. What cannot be read counts as lost: what it said
-// then comes by a sync.
+// deliver hands a message on. Of what cannot be read, only that is told.
 func (n *NATS) deliver(h Handler, m *nats.Msg) {
 	var err error
 	switch m.Subject {

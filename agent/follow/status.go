@@ -4,11 +4,14 @@ import (
 	"crypto/rand"
 	"maps"
 	mathrand "math/rand/v2"
+	"strings"
 	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	eventv1 "github.com/scriptorium-dev/scriptorium/proto/event/v1"
+	scriptv1 "github.com/scriptorium-dev/scriptorium/proto/script/v1"
+	"github.com/scriptorium-dev/scriptorium/proto/wire"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -17,6 +20,7 @@ const (
 	statusApart = 100 * time.Millisecond // at least: ten in any second
 	callJitter  = 200 * time.Millisecond // at most, before answering a roll call
 	maxFailures = 256                    // in one status
+	maxReason   = 1024                   // bytes of the message of one: a status must fit into one message of NATS
 )
 
 // status decides when the agent says how it is, and what. It is used by one
@@ -42,6 +46,23 @@ func newStatus(cfg Config, random *mathrand.Rand) status {
 		},
 		random: random,
 	}
+}
+
+// reason returns err in the form that a status carries: bounded, and text in
+// which whatever was not is replaced, for with anything else the whole status
+// could not be sent.
+func reason(err error) *scriptv1.Error {
+	m := wire.FromError(err)
+	m.Kind, m.Field, m.Message = text(m.GetKind()), text(m.GetField()), text(m.GetMessage())
+	return m
+}
+
+func text(s string) string {
+	s = strings.ToValidUTF8(s, "\uFFFD")
+	if len(s) > maxReason {
+		s = strings.ToValidUTF8(s[:maxReason], "") // without half a character
+	}
+	return s
 }
 
 // changed asks for a report at once.

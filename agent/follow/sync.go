@@ -3,7 +3,6 @@ package follow
 import (
 	"context"
 	"errors"
-	"fmt"
 	"iter"
 	"strings"
 	"time"
@@ -14,8 +13,9 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// stageBytes of sources are held in memory at most while a sync streams; then
-// they go to disk, where they wait for their releases.
+// stageBytes of sources that travel with a sync are held in memory; then they go
+// to disk, where they wait for their releases. As much is held of those that are
+// fetched.
 const stageBytes = 32 << 20
 
 // sync brings the state from the cursor to the registry's head. Releases go live
@@ -36,8 +36,8 @@ func (a *applier) sync(ctx context.Context, from Cursor) outcome {
 	if otherFleet {
 		a.failing, a.changed = map[string]*failing{}, true
 	}
-	gone := a.goneFrom(answer)
 	a.ready(ctx, answer.chosen.candidates, answer.sources)
+	gone := a.goneFrom(answer, from)
 	if err = context.Cause(ctx); err == nil {
 		err = a.commit(answer.chosen.candidates, gone)
 		if len(gone) == 0 && !otherFleet {
@@ -68,21 +68,28 @@ type answer struct {
 
 // receive takes in the whole stream.
 func (a *applier) receive(ctx context.Context, from Cursor) (*answer, error) {
-	ctx, idle := withIdleTimeout(ctx, fetchTimeout)
-	defer idle.stop()
+	// A registry under load may need longer: giving up on it each time after the
+	// same while would only add to the load.
+	ctx, silence := withSilenceLimit(ctx, min(idleTimeout, answerTimeout<<min(a.silent, 10)))
+	defer silence.stop()
 	all := &answer{keys: map[string]struct{}{}, sources: map[script.Digest][]byte{}}
 	// Whoever lost its cursor still has its sources.
 	without := from == Cursor{} && hasAny(a.state.Live())
 	for resp, err := range a.registry.Sync(ctx, from, without) {
 		if err != nil {
-			return nil, idle.explain(err)
+			err = silence.explain(err)
+			if errors.Is(err, errSilent) {
+				a.silent++
+			}
+			return nil, err
 		}
-		idle.pause()
+		silence.pause()
+		a.silent = 0
 		if err := all.begin(resp, from); err != nil {
 			return nil, err
 		}
 		a.take(ctx, all, from, resp.GetObjects(), resp.GetSources())
-		idle.reset()
+		silence.heard()
 	}
 	switch {
 	case ctx.Err() != nil:
@@ -142,14 +149,29 @@ func (a *applier) forget(all *answer) {
 	}
 }
 
-// goneFrom returns the live scripts that a full answer leaves out.
-func (a *applier) goneFrom(all *answer) []script.Name {
+// goneFrom returns the live scripts that a full answer leaves out, and those
+// whose live release is of another fleet and that have none of this fleet to
+// take its place: revisions of two fleets do not compare, so that one would
+// outlive all that follow it. If the fleet before is not known, a release tells
+// by its revision, which within a fleet never goes down.
+func (a *applier) goneFrom(all *answer, from Cursor) []script.Name {
 	if !all.full {
 		return nil
 	}
+	stale := func(string) bool { return false }
+	if all.head.Fleet != from.Fleet {
+		stale = func(key string) bool {
+			at, chosen := all.chosen.at[key]
+			if !chosen {
+				return true
+			}
+			c := all.chosen.candidates[at]
+			return c.err != nil && (from.Fleet != "" || a.state.Revision(key) > c.Release.Revision)
+		}
+	}
 	var gone []script.Name
 	for key := range a.state.Live() {
-		if _, there := all.keys[key]; there {
+		if _, there := all.keys[key]; there && !stale(key) {
 			continue
 		}
 		if name, err := nameOf(key); err == nil {
@@ -169,37 +191,4 @@ func hasAny(keys iter.Seq[string]) bool {
 		return true
 	}
 	return false
-}
-
-// idleTimeout cancels a context when nothing came for a while.
-type idleTimeout struct {
-	timer  *time.Timer
-	after  time.Duration
-	ctx    context.Context
-	cancel context.CancelCauseFunc
-}
-
-var errIdle = errors.New("the registry fell silent")
-
-func withIdleTimeout(parent context.Context, after time.Duration) (context.Context, idleTimeout) {
-	ctx, cancel := context.WithCancelCause(parent)
-	timer := time.AfterFunc(after, func() { cancel(fmt.Errorf("%w for %v", errIdle, after)) })
-	return ctx, idleTimeout{timer: timer, after: after, ctx: ctx, cancel: cancel}
-}
-
-func (t idleTimeout) pause() { t.timer.Stop() }
-
-func (t idleTimeout) reset() { t.timer.Reset(t.after) }
-
-// explain returns why the stream ended: what canceled it, if that is why.
-func (t idleTimeout) explain(err error) error {
-	if cause := context.Cause(t.ctx); cause != nil {
-		return cause
-	}
-	return err
-}
-
-func (t idleTimeout) stop() {
-	t.timer.Stop()
-	t.cancel(nil)
 }

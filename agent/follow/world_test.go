@@ -36,6 +36,8 @@ type world struct {
 	commits  map[string]map[script.Revision]script.Digest // everything that ever was
 	sources  map[script.Digest][]byte
 	handlers map[follow.Handler]struct{}
+	inline   bool // sources are small: all travel with events
+	large    bool // none does
 	syncs    int
 	fulls    int
 }
@@ -49,6 +51,7 @@ type faults struct {
 	cut, slow, hide               float64       // a sync breaks off, takes long; a source is not sent
 	disk                          float64       // a commit fails
 	floor                         float64       // a sync is answered with a full snapshot
+	hang                          bool          // the registry takes calls and answers none
 }
 
 func newWorld(t *testing.T, seed uint64) *world {
@@ -85,7 +88,7 @@ func (w *world) commit(changes map[string]string) script.Revision {
 			r.Retained = []script.Version{r.Active}
 			w.sources[r.Active.Digest] = src
 			w.now[name] = r
-			if w.random.IntN(2) == 0 { // else too large to travel with the event
+			if !w.large && (w.inline || w.random.IntN(2) == 0) { // else too large to travel with the event
 				e.Sources = append(e.Sources, &scriptv1.Source{Digest: wire.FromDigest(r.Active.Digest), Content: src})
 			}
 		}
@@ -99,6 +102,16 @@ func (w *world) commit(changes map[string]string) script.Revision {
 	w.last = w.head
 	w.send(func(h follow.Handler) { h.Event(e) })
 	return w.head
+}
+
+// rebuild empties the registry: another fleet, whose revisions start low.
+func (w *world) rebuild() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.fleet, w.head, w.last = "fleet-2", 3, 3
+	clear(w.now)
+	clear(w.changed)
+	clear(w.commits)
 }
 
 func (w *world) beacon() {
@@ -155,7 +168,7 @@ var errDown = script.Errorf(script.Unavailable, "", "the registry is down")
 func (w *world) Sync(ctx context.Context, since follow.Cursor, without bool) iter.Seq2[*registryv1.SyncResponse, error] {
 	w.mu.Lock()
 	w.syncs++
-	down, cut, slow := w.faults.down, w.chance(w.faults.cut), w.chance(w.faults.slow)
+	down, hang, cut, slow := w.faults.down, w.faults.hang, w.chance(w.faults.cut), w.chance(w.faults.slow)
 	responses := w.answer(since, without)
 	if cut {
 		responses = responses[:w.random.IntN(len(responses))]
@@ -165,6 +178,11 @@ func (w *world) Sync(ctx context.Context, since follow.Cursor, without bool) ite
 	return func(yield func(*registryv1.SyncResponse, error) bool) {
 		if down {
 			yield(nil, errDown)
+			return
+		}
+		if hang {
+			<-ctx.Done()
+			yield(nil, ctx.Err())
 			return
 		}
 		for _, resp := range responses {
@@ -216,9 +234,15 @@ func (w *world) answer(since follow.Cursor, without bool) []*registryv1.SyncResp
 }
 
 // FetchSources implements follow.Registry.
-func (w *world) FetchSources(_ context.Context, digests []script.Digest) iter.Seq2[*scriptv1.Source, error] {
+func (w *world) FetchSources(ctx context.Context, digests []script.Digest) iter.Seq2[*scriptv1.Source, error] {
 	return func(yield func(*scriptv1.Source, error) bool) {
 		w.mu.Lock()
+		if w.faults.hang {
+			w.mu.Unlock()
+			<-ctx.Done()
+			yield(nil, ctx.Err())
+			return
+		}
 		defer w.mu.Unlock()
 		if w.faults.down {
 			yield(nil, errDown)
@@ -249,10 +273,12 @@ type node struct {
 	live    map[string]script.Release
 	sources map[script.Digest][]byte
 	cursor  follow.Cursor
-	fleet   string // whose releases are live
+	fleet   string // of the last commit
 	status  *eventv1.Status
 	reports []time.Time
 	leaving int
+	held    int  // bytes of sources at once, at most
+	lost    bool // sources of what is live were lost: the cursor goes back before it
 }
 
 func newNode(w *world, name string) *node {
@@ -300,13 +326,14 @@ func (n *node) Live() iter.Seq[string] {
 }
 
 func (n *node) Incomplete() []script.Release {
-	var lost []script.Release
+	var incomplete []script.Release
 	for _, r := range n.live {
 		if n.sources[r.Active.Digest] == nil {
-			lost = append(lost, r)
+			incomplete = append(incomplete, r)
 		}
 	}
-	return lost
+	n.lost = len(incomplete) > 0
+	return incomplete
 }
 
 func (n *node) HasSource(d script.Digest) bool {
@@ -330,6 +357,7 @@ func (n *node) PutSources(sources map[script.Digest][]byte) error {
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	n.held = max(n.held, bytesOf(sources))
 	for d, content := range sources {
 		if script.DigestOf(content) != d {
 			n.w.t.Errorf("%s stores %q under another's digest", n.name, content)
@@ -337,6 +365,14 @@ func (n *node) PutSources(sources map[script.Digest][]byte) error {
 		n.sources[d] = content
 	}
 	return nil
+}
+
+func bytesOf(sources map[script.Digest][]byte) int {
+	total := 0
+	for _, content := range sources {
+		total += len(content)
+	}
+	return total
 }
 
 func (n *node) Prepare(_ context.Context, r script.Release, source []byte, _ bool) error {
@@ -349,7 +385,7 @@ func (n *node) Prepare(_ context.Context, r script.Release, source []byte, _ boo
 		n.w.t.Errorf("%s compiles %q for %v", n.name, source, r.Active.Digest)
 	}
 	if string(source[:3]) == "bad" {
-		return script.Errorf(script.Script, "", "bad source")
+		return script.Errorf(script.Script, "", "bad source: %s", source)
 	}
 	return nil
 }
@@ -362,13 +398,11 @@ func (n *node) Commit(put []follow.Item, removed []script.Name) error {
 	defer n.w.mu.Unlock()
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.w.fleet != n.fleet {
-		n.fleet = n.w.fleet // a full snapshot replaces all
-		n.live = map[string]script.Release{}
-	}
+	sameFleet := n.w.fleet == n.fleet
+	n.fleet = n.w.fleet
 	for _, item := range put {
 		key, r := item.Object.GetKey(), item.Release
-		if r.Revision < n.live[key].Revision {
+		if sameFleet && r.Revision < n.live[key].Revision {
 			n.w.t.Errorf("%s went back from %d to %d of %s", n.name, n.live[key].Revision, r.Revision, key)
 		}
 		if d, committed := n.w.commits[key][r.Revision]; !committed || d != r.Active.Digest {
@@ -391,7 +425,7 @@ func (n *node) SaveCursor(c follow.Cursor) error {
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if c.Fleet == n.cursor.Fleet && c.Revision < n.cursor.Revision && n.cursor.Revision-c.Revision > 1<<20 {
+	if c.Fleet == n.cursor.Fleet && c.Revision < n.cursor.Revision && !n.lost {
 		n.w.t.Errorf("%s: the cursor went from %v to %v", n.name, n.cursor, c)
 	}
 	n.cursor = c
@@ -408,6 +442,9 @@ func (n *node) Report(_ context.Context, s *eventv1.Status) error {
 	defer n.mu.Unlock()
 	if s.GetLeaving() {
 		n.leaving++
+	}
+	if data, err := wire.Seal(s); err != nil || len(data) > 1<<20 {
+		n.w.t.Errorf("%s composed a status of %d bytes that cannot be sent: %v", n.name, len(data), err)
 	}
 	n.status = s
 	n.reports = append(n.reports, time.Now())

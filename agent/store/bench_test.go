@@ -11,13 +11,13 @@ import (
 )
 
 // many returns n releases with sources of about 1 KiB.
-func many(n int) store.Batch {
+func many(n int) change {
 	filler := strings.Repeat("-- a comment of some length\n", 36)
-	var b store.Batch
+	var b change
 	for i := range n {
 		src := fmt.Sprintf("%sreturn %d", filler, i)
 		b.Objects = append(b.Objects, wire.FromReleaseObject(release(fmt.Sprint("s", i), script.Revision(i+1), src)))
-		b.Sources = append(b.Sources, source(src))
+		b.sources = append(b.sources, source(src))
 	}
 	return b
 }
@@ -25,7 +25,7 @@ func many(n int) store.Batch {
 func BenchmarkLoad10000(b *testing.B) {
 	dir := b.TempDir()
 	s, _ := open(b, dir)
-	must(b, s.Commit(many(10_000)))
+	must(b, many(10_000).to(s))
 	must(b, s.SaveCursor(store.Cursor{Fleet: "f", Revision: 10_000}))
 	must(b, s.Close())
 	for b.Loop() {
@@ -43,7 +43,7 @@ func BenchmarkCommit100000(b *testing.B) {
 	for b.Loop() {
 		s, _, err := store.Open(b.TempDir())
 		must(b, err)
-		must(b, s.Commit(batch))
+		must(b, batch.to(s))
 		must(b, s.Close())
 	}
 }
@@ -54,7 +54,7 @@ func BenchmarkCommitOne(b *testing.B) {
 	for b.Loop() {
 		n++
 		src := fmt.Sprint("source ", n)
-		must(b, s.Commit(put(release("a", script.Revision(n), src), src)))
+		must(b, put(release("a", script.Revision(n), src), src).to(s))
 		must(b, s.SaveCursor(store.Cursor{Fleet: "f", Revision: script.Revision(n)}))
 	}
 }

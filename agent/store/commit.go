@@ -25,20 +25,15 @@ type Batch struct {
 	Objects []*eventv1.Object
 	// Removed are keys whose releases are gone. Unknown ones are ignored.
 	Removed []string
-	// Sources that the objects need.
-	Sources []Source
 }
 
-// Commit makes b durable: sources first, then releases, then removals. Sources
-// that no release retains any more are removed afterwards. After an error none,
-// some or all of b may be on disk, each file whole; the same batch, or a newer
-// one, can be committed again.
+// Commit makes b durable: releases, whose sources were put before, and then
+// removals. Sources that no release retains any more are removed afterwards.
+// After an error none, some or all of b may be on disk, each file whole; the same
+// batch, or a newer one, can be committed again.
 func (s *Store) Commit(b Batch) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
-	if err := s.putSources(b.Sources); err != nil {
-		return err
-	}
 	if err := s.putObjects(b.Objects); err != nil {
 		return err
 	}
@@ -54,10 +49,6 @@ func (s *Store) Commit(b Batch) error {
 func (s *Store) PutSources(sources []Source) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
-	return s.putSources(sources)
-}
-
-func (s *Store) putSources(sources []Source) error {
 	var files []file
 	var added []script.Digest
 	seen := map[script.Digest]struct{}{}

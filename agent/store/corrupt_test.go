@@ -79,7 +79,7 @@ func TestCorruptEntriesHeal(t *testing.T) {
 				must(t, s.Close())
 			}
 			s, _ := open(t, dir)
-			must(t, s.Commit(put(release("b", 20, "source of b"), "source of b")))
+			must(t, put(release("b", 20, "source of b"), "source of b").to(s))
 			must(t, s.SaveCursor(store.Cursor{Fleet: "f", Revision: 30}))
 			must(t, s.Close())
 			s, loaded := open(t, dir)
@@ -203,11 +203,10 @@ func TestCrashAtEveryStep(t *testing.T) {
 		s, _, err := store.OpenOn(dir, disk)
 		must(t, err)
 		disk.left = steps
-		err = s.Commit(store.Batch{
-			Objects: append(put(release("a", 40, "new a")).Objects, wire.FromReleaseObject(release("d", 40, "new d"))),
-			Removed: []string{"releases/acme/c"},
-			Sources: []store.Source{source("new a"), source("new d")},
-		})
+		all := put(release("a", 40, "new a"), "new a", "new d")
+		all.Objects = append(all.Objects, wire.FromReleaseObject(release("d", 40, "new d")))
+		all.Removed = []string{"releases/acme/c"}
+		err = all.to(s)
 		if err == nil {
 			err = s.SaveCursor(store.Cursor{Fleet: "f", Revision: 40})
 		}
@@ -249,7 +248,7 @@ func TestFullDiskIsSurvived(t *testing.T) {
 	t.Cleanup(func() { s.Close() })
 	for left := range 12 {
 		disk.left = left
-		if err := s.Commit(put(release("a", 40, "new a"), "new a")); err == nil {
+		if err := put(release("a", 40, "new a"), "new a").to(s); err == nil {
 			break
 		}
 		if _, err := s.Source(script.DigestOf([]byte("source of a"))); err != nil {
@@ -257,7 +256,7 @@ func TestFullDiskIsSurvived(t *testing.T) {
 		}
 	}
 	disk.left = 1 << 30
-	must(t, s.Commit(put(release("a", 41, "newer a"), "newer a")))
+	must(t, put(release("a", 41, "newer a"), "newer a").to(s))
 	must(t, s.SaveCursor(store.Cursor{Fleet: "f", Revision: 41}))
 	must(t, s.Close())
 	s, loaded := open(t, dir)

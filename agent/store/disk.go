@@ -66,9 +66,9 @@ type file struct {
 }
 
 const (
-	// bulk is the number of files from which one sync of the file system is
+	// manyFiles is the number from which one sync of the file system is
 	// cheaper than one of each file.
-	bulk = 64
+	manyFiles = 64
 	// syncers at work at once: fsync waits for the device, not for a core.
 	syncers = 8
 	// tempFolders share the temporary files, since creating one locks its folder.
@@ -88,7 +88,7 @@ func (s *Store) replace(files []file, blobs bool) (touched bool, err error) {
 		return false, nil
 	}
 	each, writers := true, syncers
-	if len(files) > bulk {
+	if len(files) > manyFiles {
 		each, writers = false, runtime.GOMAXPROCS(0)
 	}
 	for i := range files {
@@ -141,7 +141,7 @@ func (s *Store) syncDirs(dirs map[string]struct{}, each bool) error {
 		}
 		return inParallel(syncers, list, s.disk.SyncDir)
 	}
-	if each || len(dirs) <= bulk {
+	if each || len(dirs) <= manyFiles {
 		return sync()
 	}
 	_, err := s.syncAllOr(sync)

@@ -35,12 +35,25 @@ func source(content string) store.Source {
 	return store.Source{Digest: script.DigestOf([]byte(content)), Content: []byte(content)}
 }
 
-func put(r script.Release, sources ...string) store.Batch {
-	b := store.Batch{Objects: []*eventv1.Object{wire.FromReleaseObject(r)}}
+// change is a batch and the sources to put before it.
+type change struct {
+	store.Batch
+	sources []store.Source
+}
+
+func put(r script.Release, sources ...string) change {
+	c := change{Batch: store.Batch{Objects: []*eventv1.Object{wire.FromReleaseObject(r)}}}
 	for _, s := range sources {
-		b.Sources = append(b.Sources, source(s))
+		c.sources = append(c.sources, source(s))
 	}
-	return b
+	return c
+}
+
+func (c change) to(s *store.Store) error {
+	if err := s.PutSources(c.sources); err != nil {
+		return err
+	}
+	return s.Commit(c.Batch)
 }
 
 func open(tb testing.TB, dir string) (*store.Store, *store.Loaded) {
@@ -66,7 +79,7 @@ func filled(tb testing.TB) string {
 	dir := tb.TempDir()
 	s, _ := open(tb, dir)
 	for i, name := range []string{"a", "b", "c"} {
-		must(tb, s.Commit(put(release(name, script.Revision(10*(i+1)), "source of "+name), "source of "+name)))
+		must(tb, put(release(name, script.Revision(10*(i+1)), "source of "+name), "source of "+name).to(s))
 	}
 	must(tb, s.SaveCursor(store.Cursor{Fleet: "f", Revision: 30}))
 	must(tb, s.Close())
@@ -88,7 +101,7 @@ func TestWhatIsCommittedIsLoaded(t *testing.T) {
 		t.Fatalf("a new folder holds %+v", loaded)
 	}
 	want := release("route", 7, "one", "two")
-	must(t, s.Commit(put(want, "two")))
+	must(t, put(want, "two").to(s))
 	must(t, s.SaveCursor(store.Cursor{Fleet: "f", Revision: 7}))
 	must(t, s.Close())
 
@@ -129,9 +142,9 @@ func TestSourcesLiveAsLongAsTheyAreRetained(t *testing.T) {
 		_, err := s.Source(script.DigestOf([]byte(content)))
 		return err == nil
 	}
-	must(t, s.Commit(put(release("x", 1, "shared"), "shared")))
-	must(t, s.Commit(put(release("y", 2, "shared", "own"), "own")))
-	must(t, s.Commit(put(release("x", 3, "new"), "new")))
+	must(t, put(release("x", 1, "shared"), "shared").to(s))
+	must(t, put(release("y", 2, "shared", "own"), "own").to(s))
+	must(t, put(release("x", 3, "new"), "new").to(s))
 	if !has("shared") || !has("own") || !has("new") {
 		t.Fatal("a source was removed that a release retains")
 	}
@@ -144,7 +157,7 @@ func TestSourcesLiveAsLongAsTheyAreRetained(t *testing.T) {
 		t.Error("what is left is not what is retained")
 	}
 	// Back again, as a rollback brings it.
-	must(t, s.Commit(put(release("x", 4, "shared"), "shared")))
+	must(t, put(release("x", 4, "shared"), "shared").to(s))
 	if !has("shared") || has("new") {
 		t.Error("a source did not come back, or another stayed")
 	}
@@ -153,13 +166,13 @@ func TestSourcesLiveAsLongAsTheyAreRetained(t *testing.T) {
 func TestBulkCommit(t *testing.T) {
 	dir := t.TempDir()
 	s, _ := open(t, dir)
-	var b store.Batch
+	var b change
 	for i := range 300 {
 		src := fmt.Sprint("source ", i)
 		b.Objects = append(b.Objects, wire.FromReleaseObject(release(fmt.Sprint("s", i), script.Revision(i+1), src)))
-		b.Sources = append(b.Sources, source(src))
+		b.sources = append(b.sources, source(src))
 	}
-	must(t, s.Commit(b))
+	must(t, b.to(s))
 	must(t, s.Close())
 	s, loaded := open(t, dir)
 	if len(loaded.Releases) != 300 || len(loaded.Lost) != 0 {

@@ -231,7 +231,7 @@ func (d *demo) changeMany(ctx context.Context) (string, error) {
 		<-ticker.C
 	}
 	slices.Sort(times)
-	return fmt.Sprintf("sent → all agents answer with it: median %s, slowest %s",
+	return fmt.Sprintf("sent → all agents answer so: median %s, slowest %s",
 		Milliseconds(times[changes/2]), Milliseconds(times[changes-1])), nil
 }
 

@@ -1,0 +1,107 @@
+package follow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	scriptv1 "github.com/scriptorium-dev/scriptorium/proto/script/v1"
+	"github.com/scriptorium-dev/scriptorium/proto/wire"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+const (
+	// answerTimeout bounds the wait for the first response of a stream: events
+	// wait meanwhile, and a registry that can be reached answers within it.
+	answerTimeout = 3 * time.Second
+	// idleTimeout bounds the wait for each further response.
+	idleTimeout = 30 * time.Second
+)
+
+// Fetch returns those of the sources that the registry sends, verified. The
+// error, of kind Unavailable, says why some are missing; nil when the registry
+// does not have them. What the registry sends that is not what it claims to be,
+// or was not asked for, is told to bad, and is not returned.
+func Fetch(ctx context.Context, from Registry, digests []script.Digest, bad func(error)) (map[script.Digest][]byte, error) {
+	ctx, silence := withSilenceLimit(ctx, answerTimeout)
+	defer silence.stop()
+	wanted := make(map[script.Digest]struct{}, len(digests))
+	for _, d := range digests {
+		wanted[d] = struct{}{}
+	}
+	got := make(map[script.Digest][]byte, len(digests))
+	for src, err := range from.FetchSources(ctx, digests) {
+		if err != nil {
+			return got, script.Errorf(script.Unavailable, "", "its source cannot be fetched from the registry: %w", silence.explain(err))
+		}
+		silence.heard()
+		d, content, err := verify(src)
+		if _, asked := wanted[d]; err == nil && !asked {
+			err = fmt.Errorf("the source %v was not asked for", d)
+		}
+		if err != nil {
+			bad(err)
+			continue
+		}
+		if got[d] = content; len(got) == len(wanted) {
+			return got, nil
+		}
+	}
+	if err := context.Cause(ctx); err != nil {
+		return got, script.Errorf(script.Unavailable, "", "its source cannot be fetched from the registry: %w", err)
+	}
+	return got, nil
+}
+
+// verify returns the content of a source that has the digest it came with. It
+// is never nil without an error.
+func verify(src *scriptv1.Source) (script.Digest, []byte, error) {
+	d, err := wire.ToDigest(src.GetDigest())
+	if err != nil {
+		return d, nil, fmt.Errorf("a source came with no sound digest: %w", err)
+	}
+	content := src.GetContent()
+	if got := script.DigestOf(content); got != d {
+		return d, nil, fmt.Errorf("the source %v came with the content of %v", d, got)
+	}
+	if content == nil {
+		content = []byte{} // an empty source is one
+	}
+	return d, content, nil
+}
+
+// silenceLimit cancels a context when nothing came for a while: at first for
+// the time given, and then for idleTimeout.
+type silenceLimit struct {
+	timer  *time.Timer
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+}
+
+var errSilent = errors.New("the registry does not answer")
+
+func withSilenceLimit(parent context.Context, first time.Duration) (context.Context, silenceLimit) {
+	ctx, cancel := context.WithCancelCause(parent)
+	timer := time.AfterFunc(first, func() { cancel(errSilent) })
+	return ctx, silenceLimit{timer: timer, ctx: ctx, cancel: cancel}
+}
+
+// pause stops the clock until heard is called.
+func (l silenceLimit) pause() { l.timer.Stop() }
+
+// heard starts the clock anew.
+func (l silenceLimit) heard() { l.timer.Reset(idleTimeout) }
+
+// explain returns why the stream ended: what canceled it, if that is why.
+func (l silenceLimit) explain(err error) error {
+	if cause := context.Cause(l.ctx); cause != nil {
+		return cause
+	}
+	return err
+}
+
+func (l silenceLimit) stop() {
+	l.timer.Stop()
+	l.cancel(nil)
+}

@@ -1,0 +1,45 @@
+package agent
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"unicode/utf8"
+
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// Bounds of what goes with a status: the registry drops one that is beyond them.
+const (
+	maxLabels    = 64
+	maxTextBytes = 1024
+)
+
+// checkTexts refuses what would keep every status from being sent or read.
+func checkTexts(cfg Config) error {
+	if problem := problemOf(cfg.Software); problem != "" {
+		return script.Errorf(script.Invalid, "software", "the version of the software %s", problem)
+	}
+	if len(cfg.Labels) > maxLabels {
+		return script.Errorf(script.Invalid, "labels", "%d labels are too many: at most %d go with an agent's status", len(cfg.Labels), maxLabels)
+	}
+	for _, key := range slices.Sorted(maps.Keys(cfg.Labels)) {
+		if problem := problemOf(key); problem != "" {
+			return script.Errorf(script.Invalid, "labels", "the name of the label %.80q %s", key, problem)
+		}
+		if problem := problemOf(cfg.Labels[key]); problem != "" {
+			return script.Errorf(script.Invalid, "labels", "the value of the label %.80q %s", key, problem)
+		}
+	}
+	return nil
+}
+
+func problemOf(text string) string {
+	switch {
+	case !utf8.ValidString(text):
+		return "is not valid UTF-8"
+	case len(text) > maxTextBytes:
+		return fmt.Sprintf("has %d bytes, at most %d are allowed", len(text), maxTextBytes)
+	}
+	return ""
+}
