@@ -252,11 +252,11 @@ func (f *Follower) work(ctx context.Context, j job) outcome {
 func (f *Follower) finish(now time.Time, out outcome) {
 	before := f.machine.cursor
 	f.machine.finish(now, out)
-	if out.kind == jobSync && out.err == nil {
-		f.synced.Store(true)
+	if out.kind == jobSync && out.err == nil && !f.synced.Swap(true) {
+		f.log.Info("first sync with the registry", "fleet", f.machine.cursor.Fleet, "revision", f.machine.cursor.Revision)
 	}
 	if out.err != nil && out.kind == jobSync {
-		f.log.Warn("sync with the registry failed; what is live stays live", "error", out.err, "retry_in", f.machine.due.Sub(now))
+		f.log.Warn("sync with the registry failed; what is live stays live", "error", out.err, "retry_in", f.machine.due.Sub(now).String())
 	}
 	f.retryAt, f.status.failures = out.retryAt, out.failures
 	if out.changed || before != f.machine.cursor {
