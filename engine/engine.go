@@ -58,9 +58,11 @@ type Program interface {
 	// and what the chunk returns is the result.
 	//
 	// The call is bounded by inv.Limits and by ctx. Errors are *script.Error of
-	// kind Script (the script raised an error; Line is set where known), Limit,
-	// Timeout, Invalid (an argument is not JSON, or a result cannot be) or
-	// Internal (a fault of the engine; its cause does not travel).
+	// kind Script (the script raised an error, in which case Line is set where
+	// known, or returned what JSON cannot say), Limit (results that are too large
+	// or nested too deep are among them), Timeout, Invalid (an argument or the
+	// config is not what it must be; never a result) or Internal (a fault of the
+	// engine; its cause does not travel).
 	// After an error res holds nothing. Run never panics, and returns soon
 	// after a bound is met whatever the script does.
 	Run(ctx context.Context, inv *Invocation, res *Result) error

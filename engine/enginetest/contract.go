@@ -202,18 +202,18 @@ func (s *suite) testScriptError(t *testing.T) {
 
 func (s *suite) testResults(t *testing.T) {
 	e := s.newEngine()
-	for name, source := range map[string]string{"unencodable": s.Unencodable, "cycle": s.Cycle} {
-		_, err := call(t, s.compile(t, e, source, Entrypoint), invocation())
-		if kind := script.KindOf(err); kind != script.Invalid && kind != script.Limit {
-			t.Errorf("%s: error = %v", name, err)
-		}
+	_, err := call(t, s.compile(t, e, s.Unencodable, Entrypoint), invocation())
+	wantError(t, err, script.Script)
+	_, err = call(t, s.compile(t, e, s.Cycle, Entrypoint), invocation())
+	if kind := script.KindOf(err); kind != script.Script && kind != script.Limit {
+		t.Errorf("cycle: error = %v (%s), want one of kind SCRIPT or LIMIT", err, kind)
 	}
 	p := s.compile(t, e, s.Repeat, Entrypoint)
 	inv := invocation(`1000`)
 	inv.Limits.ResultBytes = 1002
 	wantValues(t, p, inv, `"`+strings.Repeat("x", 1000)+`"`)
 	inv.Limits.ResultBytes = 1001
-	_, err := call(t, p, inv)
+	_, err = call(t, p, inv)
 	wantError(t, err, script.Limit)
 
 	inv = invocation(`1001`)

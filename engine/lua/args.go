@@ -24,7 +24,7 @@ func argError(l *glua.LState, n int, message string) {
 func typeError(l *glua.LState, n int, want string) {
 	got := "no value"
 	if n <= l.GetTop() {
-		got = typeName(l.Get(n))
+		got = valueName(l.Get(n))
 	}
 	argError(l, n, fmt.Sprintf("%s expected, got %s", want, got))
 }

@@ -53,11 +53,14 @@ func baseError(l *glua.LState) int {
 
 func baseGetMetatable(l *glua.LState) int {
 	v := argAny(l, 1)
-	if isMarked(v) {
-		l.Push(glua.LNil)
-	} else {
-		l.Push(l.GetMetatable(v))
+	switch v.Type() {
+	case glua.LTTable, glua.LTString, glua.LTUserData:
+		if !isMarked(v) {
+			l.Push(l.GetMetatable(v))
+			return 1
+		}
 	}
+	l.Push(glua.LNil) // other types have what refusals made, which is ours
 	return 1
 }
 

@@ -57,7 +57,11 @@ func caught(err *glua.ApiError, m *meter) glua.LValue {
 			return glua.LString(chunkName + ":" + strconv.Itoa(e.Line) + ": " + e.Message)
 		}
 	case glua.LString:
-		// gopher-lua's own messages quote keys whole.
+		position, message := splitPosition(string(v))
+		if words := reword(message); words != message {
+			return glua.LString(position + words)
+		}
+		// A position or a key in it may have made it too long.
 		if len(v) > m.limits.StringBytes {
 			return v[:m.limits.StringBytes]
 		}
@@ -87,14 +91,13 @@ func callError(err error, m *meter) *script.Error {
 		if known, ok := v.Value.(*script.Error); ok {
 			*e = *known
 		} else {
-			e.Message = "the script raised a userdata"
+			e.Message = "the script raised a " + valueName(v)
 		}
 	case glua.LString:
-		e.Message = string(v)
-		if at := position.FindStringSubmatchIndex(e.Message); at != nil && at[0] == 0 {
-			e.Line = lineOf(e.Message)
-			e.Message = e.Message[at[1]:]
-		}
+		var where string
+		where, e.Message = splitPosition(string(v))
+		e.Line = lineOf(where)
+		e.Message = reword(e.Message)
 		if e.Message == "stack overflow" || e.Message == "registry overflow" {
 			e.Kind = script.Limit
 			e.Message = fmt.Sprintf("%s: calls are nested more than %d deep, or hold too many values", e.Message, callStackSize)

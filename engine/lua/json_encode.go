@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 
 	glua "github.com/yuin/gopher-lua"
@@ -85,7 +86,7 @@ func (e *encoder) value(dst []byte, v glua.LValue, depth int) ([]byte, error) {
 	case glua.LNumber:
 		f := float64(v)
 		if math.IsNaN(f) || math.IsInf(f, 0) {
-			return dst, refuse(script.Invalid, "is %s, which JSON cannot say", formatNumber(f))
+			return dst, refuse(script.Script, "is %s, which JSON cannot say", formatNumber(f))
 		}
 		return e.room(appendJSONNumber(dst, f))
 	case glua.LBool:
@@ -101,7 +102,11 @@ func (e *encoder) value(dst []byte, v glua.LValue, depth int) ([]byte, error) {
 	if v == glua.LValue(sandbox().null) {
 		return e.room(append(dst, "null"...))
 	}
-	return dst, refuse(script.Invalid, "is a %s, which JSON cannot say", v.Type())
+	what := valueName(v)
+	if isLibrary(v) {
+		what = "library"
+	}
+	return dst, refuse(script.Script, "is a %s, which JSON cannot say", what)
 }
 
 // room refuses output that has become too large.
@@ -153,14 +158,14 @@ func (e *encoder) arrayLen(t *glua.LTable) (int, error) {
 			continue
 		}
 		if marked {
-			return 0, in(refuse(script.Invalid, "is a member of an array: its names must be 1, 2, 3 and so on"), "["+keyText(k)+"]")
+			return 0, in(refuse(script.Script, "is a member of an array: its names must be 1, 2, 3 and so on"), "["+keyText(k)+"]")
 		}
 		return -1, nil
 	}
 	sparse := highest > sparseFrom && highest > count*sparseRatio
 	switch {
 	case marked && sparse:
-		return 0, refuse(script.Invalid, "is an array with too many holes")
+		return 0, refuse(script.Script, "is an array with too many holes")
 	case marked:
 		return highest, nil
 	case count == 0, sparse:
@@ -184,11 +189,11 @@ func (e *encoder) object(dst []byte, t *glua.LTable, depth int) ([]byte, error) 
 		case glua.LNumber:
 			name := formatNumber(float64(key))
 			if t.RawGetString(name) != glua.LNil {
-				return dst, refuse(script.Invalid, "has both the number %s and the text %q as names", name, name)
+				return dst, refuse(script.Script, "has both the number %s and the text %q as names", name, name)
 			}
 			dst, err = e.text(dst, name)
 		default:
-			err = refuse(script.Invalid, "has a %s as a name", k.Type())
+			err = refuse(script.Script, "has a %s as a name", valueName(k))
 		}
 		if err != nil {
 			return dst, err
@@ -207,13 +212,13 @@ func keyText(k glua.LValue) string {
 	case glua.LString:
 		const most = 40
 		if len(k) > most {
-			return string(k[:most]) + "…"
+			return strings.ToValidUTF8(string(k[:most]), "") + "…"
 		}
 		return string(k)
 	case glua.LNumber:
 		return formatNumber(float64(k))
 	}
-	return k.Type().String()
+	return valueName(k)
 }
 
 // appendJSONNumber writes integers up to 2^53 without fraction or exponent, and
@@ -242,7 +247,7 @@ func (e *encoder) text(dst []byte, s string) ([]byte, error) {
 		if c >= utf8.RuneSelf {
 			r, size := utf8.DecodeRuneInString(s[i:])
 			if r == utf8.RuneError && size == 1 {
-				return dst, refuse(script.Invalid, "is text that is not UTF-8")
+				return dst, refuse(script.Script, "is text that is not UTF-8")
 			}
 			i += size
 			continue

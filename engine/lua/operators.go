@@ -30,7 +30,7 @@ func lengthByMeta(l *glua.LState, v glua.LValue) int {
 	}
 	t, ok := v.(*glua.LTable)
 	if !ok {
-		l.RaiseError("attempt to get length of a %s value", typeName(v))
+		l.RaiseError("attempt to get length of a %s value", valueName(v))
 	}
 	l.Push(glua.LNumber(border(t)))
 	return 1
@@ -99,7 +99,7 @@ func concatByMeta(l *glua.LState, n int) int {
 			if isText(left) {
 				culprit = result
 			}
-			l.RaiseError("attempt to concatenate a %s value", typeName(culprit))
+			l.RaiseError("attempt to concatenate a %s value", valueName(culprit))
 		}
 		l.Push(fn)
 		l.Push(left)

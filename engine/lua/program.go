@@ -2,6 +2,7 @@ package lua
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
 
@@ -31,7 +32,7 @@ func (p *program) Close() { p.closed.Store(true) }
 func (p *program) Run(ctx context.Context, inv *engine.Invocation, res *engine.Result) error {
 	if ctx.Err() != nil {
 		res.Reset()
-		return script.Errorf(script.Timeout, "", "the call was given up before it began: %w", ctx.Err())
+		return lateError(ctx.Err())
 	}
 	s := p.engine.pool.get(inv.Tenant)
 	s.meter.begin(inv.Limits.OrDefaults())
@@ -47,6 +48,16 @@ func (p *program) Run(ctx context.Context, inv *engine.Invocation, res *engine.R
 		p.engine.pool.put(s)
 	}
 	return nil
+}
+
+// lateError is for a call whose context has ended, because of cause, before it
+// could begin.
+func lateError(cause error) error {
+	message := "the call's time ran out before it began"
+	if errors.Is(cause, context.Canceled) {
+		message = "the caller gave up before the call began"
+	}
+	return &script.Error{Kind: script.Timeout, Message: message, Err: cause}
 }
 
 // run is one call. Whatever happens in it ends in an error.

@@ -16,12 +16,14 @@ type box struct {
 	envMeta    *glua.LTable // of every environment
 	stringMeta *glua.LTable // of strings
 	arrayMeta  *glua.LTable // marks a table as a JSON array
+	plainMeta  *glua.LTable // of nil, booleans, numbers and functions
 	null       *glua.LUserData
 	names      map[*glua.LFunction]string
 
 	ipairsNext, pairsNext, libraryNext *glua.LFunction
 	// operators are the builtins behind rewritten operators.
 	operators map[string]*glua.LFunction
+	refusals  map[string]*glua.LFunction
 }
 
 // library is what the userdata of a library holds.
@@ -54,12 +56,16 @@ func newBox() *box {
 		},
 	}
 	b.names[b.ipairsNext], b.names[b.pairsNext], b.names[b.libraryNext] = "for iterator", "next", "for iterator"
+	b.refusals = refusals()
+	b.plainMeta = newTable()
+	b.refuse(b.plainMeta)
 	b.envMeta = protected(b.base)
 	b.null.Metatable = b.nullMeta()
 	b.fill(b.base, "", baseFunctions())
 	b.base.RawSetString("_VERSION", glua.LString(glua.LuaVersion))
 	stringMembers := b.library("string", stringFunctions(), nil)
 	b.stringMeta = protected(stringMembers)
+	b.refuse(b.stringMeta)
 	b.library("table", tableFunctions(), nil)
 	b.library("math", mathFunctions(), mathConstants)
 	b.library("os", osFunctions(), nil)
@@ -113,12 +119,21 @@ func (b *box) library(name string, functions map[string]glua.LGFunction, values 
 		l.RaiseError("the library %s is read-only", name)
 		return 0
 	}))
+	b.refuse(meta)
 	b.base.RawSetString(name, &glua.LUserData{Value: library{members}, Metatable: meta})
 	return members
 }
 
+// refuse adds the refusals to a metatable.
+func (b *box) refuse(meta *glua.LTable) {
+	for event, fn := range b.refusals {
+		meta.RawSetString(event, fn)
+	}
+}
+
 func (b *box) nullMeta() *glua.LTable {
 	meta := newTable()
+	b.refuse(meta)
 	meta.RawSetString("__metatable", glua.LFalse)
 	meta.RawSetString("__tostring", builtin(func(l *glua.LState) int {
 		l.Push(glua.LString("null"))

@@ -37,6 +37,9 @@ func newState(tenant string) *state {
 	}
 	s.l.SetContext(&s.meter)
 	s.l.SetMetatable(glua.LString(""), sandbox().stringMeta)
+	for _, v := range []glua.LValue{glua.LNil, glua.LFalse, glua.LNumber(0), &glua.LFunction{}} {
+		s.l.SetMetatable(v, sandbox().plainMeta)
+	}
 	s.enter = builtin(func(l *glua.LState) int { return s.call.enter(l, &s.meter) })
 	return s
 }

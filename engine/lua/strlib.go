@@ -300,7 +300,7 @@ func (g *substitution) replace(s, end int) {
 	case isText(v):
 		g.buf = appendText(g.buf, v)
 	default:
-		g.l.RaiseError("invalid replacement value (a %s)", typeName(v))
+		g.l.RaiseError("invalid replacement value (a %s)", valueName(v))
 	}
 	g.appended(before)
 }

@@ -26,7 +26,7 @@ func tableConcat(l *glua.LState) int {
 	for i := first; i <= last; i++ {
 		v := rawGetIndex(t, i)
 		if !isText(v) {
-			l.RaiseError("invalid value (%s) at index %d in table for 'concat'", typeName(v), i)
+			l.RaiseError("invalid value (%s) at index %d in table for 'concat'", valueName(v), i)
 		}
 		before := len(buf)
 		buf = appendText(buf, v)
