@@ -2,8 +2,6 @@ package registry
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -55,23 +53,23 @@ type Feed struct {
 	log       *slog.Logger
 	now       func() time.Time
 
-	fleet string
-	// position is the revision of the last transaction that was handed on, if it
-	// is located.
-	position script.Revision
-	located  bool
-	// What the last tick found: the head, and how far the feed was.
-	tickHead, tickPosition script.Revision
+	fleet   string
+	located bool // head is where the feed is to go on
+	tail    tail
 
-	head    atomic.Int64
-	running atomic.Bool
-	begun   chan struct{} // closed once the feed was located
-	begin   sync.Once
+	head  atomic.Int64
+	begun chan struct{} // closed once the feed was located
+	once  sync.Once
+
+	mu    sync.Mutex
+	moved chan struct{} // closed when the head moves; nil while nobody waits
 }
 
 // NewFeed returns a feed from store to publisher.
 func NewFeed(store Store, publisher Publisher, log *slog.Logger) *Feed {
-	return &Feed{store: store, publisher: publisher, log: log, now: time.Now, begun: make(chan struct{})}
+	f := &Feed{store: store, publisher: publisher, log: log, now: time.Now, begun: make(chan struct{})}
+	f.tail = tail{store: store, follower: (*feedFollower)(f), log: log, name: "the feed"}
+	return f
 }
 
 // Begun is closed once the feed knows where it starts: every later transaction
@@ -79,125 +77,96 @@ func NewFeed(store Store, publisher Publisher, log *slog.Logger) *Feed {
 func (f *Feed) Begun() <-chan struct{} { return f.begun }
 
 // Running reports whether the feed is following the store right now.
-func (f *Feed) Running() bool { return f.running.Load() }
+func (f *Feed) Running() bool { return f.tail.running.Load() }
 
 // Head returns the revision up to which the feed has handed on everything.
 func (f *Feed) Head() script.Revision { return script.Revision(f.head.Load()) }
 
-// Run follows the store until ctx is done. It starts anew, after a pause, when
-// the store cannot be reached or has forgotten where the feed was.
-func (f *Feed) Run(ctx context.Context) {
-	defer f.running.Store(false)
-	pause := backoff{}
-	for ctx.Err() == nil {
-		err := f.follow(ctx, &pause)
-		f.running.Store(false)
-		if ctx.Err() != nil {
-			return
-		}
-		wait := pause.next()
-		f.log.Warn("the feed starts again", "error", err, "position", f.position, "pause", wait)
-		if !sleep(ctx, wait) {
-			return
-		}
-	}
-}
-
-// errBehind: the store has transactions that the watch did not deliver.
-var errBehind = errors.New("the watch fell behind the store")
-
-// follow publishes from one watch until it fails.
-func (f *Feed) follow(ctx context.Context, pause *backoff) error {
-	if err := f.locate(ctx); err != nil {
-		return err
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	after := f.position
-	steps := f.watch(ctx, after)
-
-	f.running.Store(true)
-	if f.tickHead == f.position {
-		f.beacon(ctx, f.position)
-	}
-	ticker := time.NewTicker(BeaconInterval)
-	defer ticker.Stop()
+// Reached waits until the feed has handed on everything up to the revision. The
+// error is that of ctx.
+func (f *Feed) Reached(ctx context.Context, revision script.Revision) error {
 	for {
+		f.mu.Lock()
+		if f.Head() >= revision {
+			f.mu.Unlock()
+			return nil
+		}
+		if f.moved == nil {
+			f.moved = make(chan struct{})
+		}
+		moved := f.moved
+		f.mu.Unlock()
 		select {
+		case <-moved:
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-ticker.C:
-			if err := f.tick(ctx); err != nil {
-				return err
-			}
-		case s, ok := <-steps:
-			if !ok {
-				return errors.New("the watch ended")
-			}
-			if s.err != nil {
-				if f.position == after {
-					// Nothing came: the store may have forgotten this revision.
-					f.located = false
-				}
-				return s.err
-			}
-			f.event(ctx, s.t)
-			pause.reset()
 		}
 	}
-}
-
-// step is what a watch yields.
-type step struct {
-	t   Transaction
-	err error
-}
-
-// watch runs a watch until ctx is done or it fails; then the channel is closed.
-func (f *Feed) watch(ctx context.Context, after script.Revision) <-chan step {
-	steps := make(chan step)
-	go func() {
-		defer close(steps)
-		for t, err := range f.store.Watch(ctx, after) {
-			select {
-			case steps <- step{t, err}:
-			case <-ctx.Done():
-				return
-			}
-		}
-	}()
-	return steps
-}
-
-// locate finds where to follow from: on from the last transaction that was
-// handed on, or from the head when there is none.
-func (f *Feed) locate(ctx context.Context) error {
-	fleet, err := f.store.Fleet(ctx)
-	if err != nil {
-		return err
-	}
-	head, err := f.store.Head(ctx)
-	if err != nil {
-		return err
-	}
-	if !f.located {
-		f.advance(head)
-	}
-	f.fleet, f.located = fleet, true
-	f.tickHead, f.tickPosition = head, f.position
-	f.begin.Do(func() { close(f.begun) })
-	return nil
 }
 
 func (f *Feed) advance(to script.Revision) {
-	f.position = to
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	f.head.Store(int64(to))
+	if f.moved != nil {
+		close(f.moved)
+		f.moved = nil
+	}
 }
+
+// Run follows the store until ctx is done. It starts anew, after a pause, when
+// the store cannot be reached or has forgotten where the feed was.
+func (f *Feed) Run(ctx context.Context) { f.tail.run(ctx) }
+
+// feedFollower is what the feed does with what its tail finds.
+type feedFollower Feed
+
+// begin finds where to follow from: on from the last transaction that was handed
+// on, or from the head when there is none.
+func (ff *feedFollower) begin(ctx context.Context) (script.Revision, error) {
+	f := (*Feed)(ff)
+	fleet, err := f.store.Fleet(ctx)
+	if err != nil {
+		return 0, err
+	}
+	if !f.located {
+		head, err := f.store.Head(ctx)
+		if err != nil {
+			return 0, err
+		}
+		f.advance(head)
+	}
+	f.fleet, f.located = fleet, true
+	f.once.Do(func() { close(f.begun) })
+	return f.Head(), nil
+}
+
+func (ff *feedFollower) began(ctx context.Context, head script.Revision) {
+	ff.ticked(ctx, head, false)
+}
+
+func (ff *feedFollower) apply(ctx context.Context, t Transaction) {
+	f := (*Feed)(ff)
+	f.event(ctx, t)
+	f.advance(t.Revision)
+}
+
+// ticked sends a beacon. It promises agents that they are current if they have
+// everything up to it, so none is sent while events are on their way here. Of
+// those that are overdue it tells: agents need not wait for the next watch.
+func (ff *feedFollower) ticked(ctx context.Context, head script.Revision, behind bool) {
+	f := (*Feed)(ff)
+	if behind || head <= f.Head() {
+		f.beacon(ctx, max(head, f.Head()))
+	}
+}
+
+func (ff *feedFollower) lost() { ff.located = false }
 
 // event hands on one transaction. That it fails is the publisher's to count:
 // agents see the gap at the next beacon.
 func (f *Feed) event(ctx context.Context, t Transaction) {
-	e := Event{Fleet: f.fleet, Revision: t.Revision, Previous: f.position, Releases: t.Releases}
+	e := Event{Fleet: f.fleet, Revision: t.Revision, Previous: f.Head(), Releases: t.Releases}
 	var digests []script.Digest
 	for i := range t.Releases {
 		active := t.Releases[i].Active
@@ -216,26 +185,6 @@ func (f *Feed) event(ctx context.Context, t Transaction) {
 	if err := f.publisher.PublishEvent(ctx, e); err != nil {
 		f.log.Warn("an event was not published; agents will heal by the next beacon or by polling", "revision", t.Revision, "error", err)
 	}
-	f.advance(t.Revision)
-}
-
-// tick sends a beacon, if the store says that the feed is where it is: a beacon
-// promises agents that they are current, so none is sent on a guess.
-func (f *Feed) tick(ctx context.Context) error {
-	ask, cancel := context.WithTimeout(ctx, BeaconInterval)
-	defer cancel()
-	head, err := f.store.Head(ask)
-	if err != nil {
-		return fmt.Errorf("ask for the head: %w", err)
-	}
-	if f.tickHead > f.position && f.tickPosition == f.position {
-		// Nothing came in a whole interval: tell the fleet, and watch afresh.
-		f.beacon(ctx, head)
-		return errBehind
-	}
-	f.tickHead, f.tickPosition = head, f.position
-	f.beacon(ctx, f.position)
-	return nil
 }
 
 func (f *Feed) beacon(ctx context.Context, head script.Revision) {

@@ -269,6 +269,77 @@ func TestFeedResumes(t *testing.T) {
 	})
 }
 
+// TestFeedAfterQuietOutages: an outage in which nothing came is not a reason to
+// leave anything out.
+func TestFeedAfterQuietOutages(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, p := newBench(t), &recorder{}
+		store := newFlaky(b.store)
+		_, stop := runFeed(store, p)
+		defer stop()
+		synctest.Wait()
+		for i := range 3 {
+			store.cutWatches()
+			synctest.Wait()
+			b.publish(fmt.Sprint(i))
+			time.Sleep(time.Minute) //nolint:forbidigo // the clock of a synctest bubble
+			store.cutWatches()
+			time.Sleep(time.Minute) //nolint:forbidigo // the clock of a synctest bubble
+		}
+		events, _ := p.seen()
+		wantChain(t, events, 0)
+		if len(events) != 3 {
+			t.Errorf("%d events, want 3", len(events))
+		}
+	})
+}
+
+// TestFeedComesBackAtOnce: outages of long ago do not slow the next return.
+func TestFeedComesBackAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, p := newBench(t), &recorder{}
+		store := newFlaky(b.store)
+		feed, stop := runFeed(store, p)
+		defer stop()
+		for range 20 {
+			synctest.Wait()
+			store.cutWatches()
+			time.Sleep(time.Second / 2) //nolint:forbidigo // the clock of a synctest bubble
+			if !feed.Running() {
+				t.Fatal("half a second after an outage the feed does not run, although nothing else is wrong")
+			}
+			time.Sleep(time.Minute) //nolint:forbidigo // the clock of a synctest bubble
+		}
+	})
+}
+
+// TestNoBeaconBeforeItsEvents: agents that have all but what is on its way are not
+// told anything.
+func TestNoBeaconBeforeItsEvents(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, p := newBench(t), &recorder{}
+		store := newFlaky(b.store)
+		store.set(true, nil)
+		feed, stop := runFeed(store, p)
+		defer stop()
+		synctest.Wait()
+		r := b.publish("one").Release
+		time.Sleep(registry.BeaconInterval + time.Millisecond) //nolint:forbidigo // the clock of a synctest bubble
+		if _, beacons := p.seen(); len(beacons) != 1 {
+			t.Errorf("%d beacons, want the one of the start", len(beacons))
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		if err := feed.Reached(ctx, r.Revision); err == nil {
+			t.Error("the feed says that it has reached what it has not seen")
+		}
+		store.set(false, nil)
+		if err := feed.Reached(t.Context(), r.Revision); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // TestFeedAfterCompaction: a feed that the store cannot bring up goes on from the
 // head, and the gap shows.
 func TestFeedAfterCompaction(t *testing.T) {
@@ -382,6 +453,26 @@ func TestFollow(t *testing.T) {
 			if head, resets, n := m.at(); head != r.Revision || resets != 1 || n != 1 {
 				t.Errorf("round %d: at %d after %d resets with %d; want %d after one", i, head, resets, n, r.Revision)
 			}
+		}
+	})
+}
+
+// TestFollowFindsSilence: a watch that delivers nothing is found out.
+func TestFollowFindsSilence(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, m := newBench(t), &mirror{}
+		store := newFlaky(b.store)
+		store.set(true, nil)
+		b.publish("before")
+		ctx, cancel := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		wg.Go(func() { registry.Follow(ctx, store, m, quiet()) })
+		defer func() { cancel(); wg.Wait() }()
+		synctest.Wait()
+		r := b.publish("one").Release
+		time.Sleep(4 * time.Second) //nolint:forbidigo // the clock of a synctest bubble
+		if head, resets, _ := m.at(); head != r.Revision || resets != 1 {
+			t.Errorf("at %d after %d resets, want %d after one", head, resets, r.Revision)
 		}
 	})
 }

@@ -2,7 +2,6 @@ package registry
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 
 	"github.com/scriptorium-dev/scriptorium/script"
@@ -20,65 +19,53 @@ type Projection interface {
 // Follow keeps p up to date with the store until ctx is done. It starts anew,
 // after a pause, when the store cannot be reached.
 func Follow(ctx context.Context, store Store, p Projection, log *slog.Logger) {
-	f := follower{store: store, projection: p}
-	pause := backoff{}
-	for ctx.Err() == nil {
-		err := f.follow(ctx, &pause)
-		if ctx.Err() != nil {
-			return
-		}
-		wait := pause.next()
-		log.Warn("following the store starts again", "error", err, "position", f.position, "pause", wait)
-		if !sleep(ctx, wait) {
-			return
-		}
-	}
+	f := &projector{store: store, projection: p}
+	t := tail{store: store, follower: f, log: log, name: "following the releases"}
+	t.run(ctx)
 }
 
-type follower struct {
+// projector is what a projection does with what its tail finds.
+type projector struct {
 	store      Store
 	projection Projection
 	position   script.Revision
 	begun      bool
 }
 
-func (f *follower) follow(ctx context.Context, pause *backoff) error {
-	if err := f.catchUp(ctx); err != nil {
-		return err
-	}
-	pause.reset()
-	for t, err := range f.store.Watch(ctx, f.position) {
-		if err != nil {
-			return err
-		}
-		f.projection.Apply(t)
-		f.position = t.Revision
-	}
-	return errors.New("the watch ended")
-}
-
-func (f *follower) catchUp(ctx context.Context) error {
-	fleet, err := f.store.Fleet(ctx)
+// begin catches up.
+func (p *projector) begin(ctx context.Context) (script.Revision, error) {
+	fleet, err := p.store.Fleet(ctx)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	changes, err := f.store.Changes(ctx, f.position)
+	changes, err := p.store.Changes(ctx, p.position)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	var releases []script.Release
 	for release, err := range changes.Releases {
 		if err != nil {
-			return err
+			return 0, err
 		}
 		releases = append(releases, release)
 	}
 	switch {
-	case changes.Full || !f.begun:
-		f.projection.Reset(fleet, changes.Head, releases)
-	case changes.Head > f.position:
-		f.projection.Apply(Transaction{Revision: changes.Head, Releases: releases})
+	case changes.Full || !p.begun:
+		p.projection.Reset(fleet, changes.Head, releases)
+	case changes.Head > p.position:
+		p.projection.Apply(Transaction{Revision: changes.Head, Releases: releases})
 	}
-	f.position, f.begun = changes.Head, true
-	return nil
+	p.position, p.begun = changes.Head, true
+	return p.position, nil
 }
+
+func (p *projector) apply(_ context.Context, t Transaction) {
+	p.projection.Apply(t)
+	p.position = t.Revision
+}
+
+func (p *projector) began(context.Context, script.Revision)        {}
+func (p *projector) ticked(context.Context, script.Revision, bool) {}
+
+// lost needs nothing: begin asks for what changed, not for each change.
+func (p *projector) lost() {}

@@ -10,7 +10,7 @@ const DefaultEntrypoint = "handle"
 // Write is what every request that changes a script says.
 type Write struct {
 	Name   script.Name
-	Author string // at most MaxAuthorBytes
+	Author string // who asks for it; required, at most MaxAuthorBytes
 	Note   string // at most MaxNoteBytes
 	// ExpectedRevision, if not 0, is the revision that the release must still
 	// have; the write is a Conflict otherwise.

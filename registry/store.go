@@ -58,7 +58,8 @@ type Store interface {
 
 	// Watch yields every transaction above after, in order, none left out or
 	// doubled, until ctx is done or an error ends it. An error means that the
-	// caller has to start again from Changes.
+	// caller has to start again from Changes; ErrForgotten is in its chain if the
+	// store has forgotten transactions above after.
 	Watch(ctx context.Context, after script.Revision) iter.Seq2[Transaction, error]
 }
 

@@ -21,6 +21,9 @@ func (w Write) validate() error {
 	if err := w.Name.Validate(); err != nil {
 		return err
 	}
+	if w.Author == "" {
+		return script.Errorf(script.Invalid, "author", "must say who asks for the change")
+	}
 	if err := validateText("author", w.Author, MaxAuthorBytes); err != nil {
 		return err
 	}

@@ -35,6 +35,7 @@ func TestBadInput(t *testing.T) {
 		{"entrypoint", "entrypoint", "digit", func(r *registry.PublishRequest) { r.Entrypoint = "1st" }},
 		{"entrypoint with code", "entrypoint", "letters", func(r *registry.PublishRequest) { r.Entrypoint = "f();g" }},
 		{"long entrypoint", "entrypoint", "64", func(r *registry.PublishRequest) { r.Entrypoint = strings.Repeat("f", 65) }},
+		{"no author", "author", "who", func(r *registry.PublishRequest) { r.Author = "" }},
 		{"long author", "author", "128", func(r *registry.PublishRequest) { r.Author = strings.Repeat("a", 129) }},
 		{"author with escapes", "author", "control", func(r *registry.PublishRequest) { r.Author = "\x1b[2J" }},
 		{"author not UTF-8", "author", "UTF-8", func(r *registry.PublishRequest) { r.Author = "\xff" }},

@@ -13,6 +13,7 @@ package agentclient
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync/atomic"
@@ -158,8 +159,19 @@ func wait(ctx context.Context, attempt int) bool {
 	}
 }
 
+// contextError returns the error of a call whose ctx is done. Its cause is ctx's.
 func contextError(ctx context.Context) error {
-	return script.Errorf(script.Timeout, "", "the call was given up: %w", context.Cause(ctx))
+	cause := context.Cause(ctx)
+	e := &script.Error{Kind: script.Timeout, Err: cause}
+	switch {
+	case errors.Is(cause, context.DeadlineExceeded):
+		e.Message = "the call's time ran out"
+	case errors.Is(cause, context.Canceled):
+		e.Message = "the call was canceled by its caller"
+	default:
+		e.Message = "the call was given up by its caller: " + cause.Error()
+	}
+	return e
 }
 
 // ListOptions choose scripts. The zero ListOptions choose all.
@@ -178,12 +190,15 @@ type Script struct {
 	Trigger  script.Trigger
 }
 
-// List returns the scripts that the caller may run, in order of tenant and name.
+// List returns the scripts that the caller may run, in the order of "tenant/name".
 func (c *Client) List(ctx context.Context, choose ListOptions) ([]Script, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.opts.timeout)
 	defer cancel()
 	resp, err := c.conns[0].api.List(ctx, &agentv1.ListRequest{Tenant: choose.Tenant, Event: choose.Event})
 	if err != nil {
+		if ctx.Err() != nil {
+			return nil, contextError(ctx)
+		}
 		return nil, wire.FromStatus(err)
 	}
 	list := make([]Script, 0, len(resp.GetScripts()))

@@ -144,10 +144,28 @@ func TestDeadlines(t *testing.T) {
 	if _, err := c.Call(ctx, "acme/wait"); script.KindOf(err) != script.Timeout {
 		t.Errorf("a deadline: %v", err)
 	}
-	ctx, cancel = context.WithCancel(t.Context())
+	late, cancelLate := context.WithDeadline(t.Context(), time.Unix(1, 0))
+	defer cancelLate()
+	canceled, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := c.Call(ctx, "acme/echo"); !errors.Is(err, context.Canceled) {
-		t.Errorf("a canceled context: %v", err)
+	because, giveUp := context.WithCancelCause(t.Context())
+	giveUp(errors.New("the request was answered from the cache"))
+	for _, tt := range []struct {
+		ctx   context.Context
+		says  string
+		cause error
+	}{
+		{late, "the call's time ran out", context.DeadlineExceeded},
+		{canceled, "the call was canceled by its caller", context.Canceled},
+		{because, "the call was given up by its caller: the request was answered from the cache", context.Cause(because)},
+	} {
+		_, err := c.Call(tt.ctx, "acme/echo")
+		if script.KindOf(err) != script.Timeout || err.Error() != tt.says || !errors.Is(err, tt.cause) {
+			t.Errorf("a call got %v, want %q", err, tt.says)
+		}
+		if _, err := c.List(tt.ctx, agentclient.ListOptions{}); script.KindOf(err) != script.Timeout || err.Error() != tt.says {
+			t.Errorf("a list got %v, want %q", err, tt.says)
+		}
 	}
 	if _, err := c.Call(t.Context(), "acme/echo", 1); err != nil {
 		t.Errorf("after the timeouts: %v", err)

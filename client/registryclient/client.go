@@ -4,10 +4,15 @@
 // Every error is a *script.Error: its Kind says what happened (NotFound,
 // Invalid, Script for a source that does not compile, Conflict, Denied,
 // Unavailable for a registry that cannot be reached, Timeout for a context that
-// ended), and its Field and Line where. A registry that cannot be reached is
-// tried again for about a second, but only where doing it twice is the same as
-// doing it once: for reads, and for writes that state what is wanted and carry
-// no ExpectedRevision. A write that ends in Unavailable may have happened.
+// ended), and its Field and Line where. A write that ends in Unavailable may have
+// happened.
+//
+// A registry that cannot be reached is tried again for about a second: for reads,
+// and for writes that state what is wanted and carry no ExpectedRevision. Doing
+// such a write twice is the same as doing it once, unless the answer to the first
+// is lost and another writer comes in between: the second then undoes what the
+// other did. Who shares a script with other writers sets ExpectedRevision: the
+// write is then made once.
 package registryclient
 
 import (
@@ -23,6 +28,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/status"
 
 	registryv1 "github.com/scriptorium-dev/scriptorium/proto/registry/v1"
@@ -90,6 +96,9 @@ func Dial(address string, opts ...Option) (*Client, error) {
 			Backoff:           backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 2 * time.Second},
 			MinConnectTimeout: 5 * time.Second,
 		}),
+		// A connection that is gone without a word must not hang a watch for ever. The
+		// registry allows a ping every 5 s.
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 20 * time.Second, Timeout: 5 * time.Second}),
 		grpc.WithChainUnaryInterceptor(retry.UnaryClientInterceptor(
 			retry.WithCodes(codes.Unavailable),
 			retry.WithBackoff(retry.BackoffExponentialWithJitterBounded(100*time.Millisecond, 0.2, time.Second)),
@@ -108,7 +117,7 @@ func (c *Client) Target() string { return c.target }
 // Close ends the connection. Calls in flight fail.
 func (c *Client) Close() error { return c.conn.Close() }
 
-// attempts is how often a call that is safe to repeat is made.
+// attempts is how often a call that may be repeated is made.
 const attempts = 4
 
 // method is one method of the generated client.

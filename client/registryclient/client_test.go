@@ -113,7 +113,7 @@ func TestListTurnsPages(t *testing.T) {
 	}
 }
 
-// What is safe to do twice is tried again, and nothing else.
+// What states what is wanted is tried again, and nothing else.
 func TestRetries(t *testing.T) {
 	guarded := ada
 	guarded.ExpectedRevision = 2

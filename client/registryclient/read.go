@@ -20,8 +20,8 @@ func (c *Client) Get(ctx context.Context, name script.Name) (script.Release, err
 	return toRelease(resp.GetRelease())
 }
 
-// List yields the releases of a tenant, or of all if it is empty, in order of
-// tenant and name. It asks for them page by page as they are consumed; an error
+// List yields the releases of a tenant, or of all if it is empty, in the order of
+// the text "tenant/name". It asks for them page by page as they are consumed; an error
 // ends the sequence.
 func (c *Client) List(ctx context.Context, tenant string) iter.Seq2[script.Release, error] {
 	return func(yield func(script.Release, error) bool) {

@@ -28,6 +28,8 @@ type AgentStatus struct {
 
 // ScriptStatus is how far one release has come.
 type ScriptStatus struct {
+	// Release is without its config, and with its active version alone of the
+	// retained ones: Get has them.
 	Release   script.Release
 	Desired   int  // agents of the fleet
 	Active    int  // agents that have activated this release

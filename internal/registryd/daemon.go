@@ -74,9 +74,14 @@ type Daemon struct {
 	failed  chan error // a part that ended by itself
 }
 
-// Run serves until ctx is done, then drains within cfg.DrainTimeout.
+// Run serves until ctx is done, then drains within cfg.DrainTimeout. If ctx is done
+// before it serves, that is no error.
 func Run(ctx context.Context, cfg Config) error {
 	d, err := Start(ctx, cfg)
+	if err != nil && errors.Is(ctx.Err(), context.Canceled) {
+		cfg.Log.Info("stopped before it served", "reason", err)
+		return nil
+	}
 	if err != nil {
 		return err
 	}
@@ -120,10 +125,11 @@ func (d *Daemon) start(ctx, life context.Context, cfg Config) error {
 	m := newMetrics()
 	d.fleet = fleet.New(fleet.Config{Converged: m.took})
 	d.fan, err = fanout.Connect(fanout.Config{
-		URLs:     cfg.NATS,
-		Subjects: wire.Subjects{Prefix: cfg.SubjectPrefix},
-		Reports:  d.fleet.Heard,
-		Log:      cfg.Log,
+		URLs:       cfg.NATS,
+		Subjects:   wire.Subjects{Prefix: cfg.SubjectPrefix},
+		Reports:    d.fleet.Heard,
+		RollCalled: d.fleet.RollCalled,
+		Log:        cfg.Log,
 	})
 	if err != nil {
 		return err
@@ -167,27 +173,30 @@ func (d *Daemon) awaitStore(ctx context.Context, cfg Config) (string, error) {
 	if wait == 0 {
 		wait = 30 * time.Second
 	}
-	ctx, cancel := context.WithTimeout(ctx, wait)
+	bounded, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	for {
-		id, err := d.store.Fleet(ctx)
+		id, err := d.store.Fleet(bounded)
 		if err == nil {
 			return id, nil
 		}
 		if ctx.Err() != nil {
+			return "", ctx.Err()
+		}
+		if bounded.Err() != nil {
 			return "", fmt.Errorf("gave up on etcd after %v: %w", wait, err)
 		}
 		cfg.Log.Warn("etcd cannot be reached yet", "error", err)
 		select {
 		case <-time.After(500 * time.Millisecond):
-		case <-ctx.Done():
+		case <-bounded.Done():
 		}
 	}
 }
 
 // sweep keeps the fleet's idea of who is unheard up to date.
 func (d *Daemon) sweep(ctx context.Context) {
-	ticker := time.NewTicker(time.Second)
+	ticker := time.NewTicker(250 * time.Millisecond)
 	defer ticker.Stop()
 	for {
 		select {
@@ -275,10 +284,31 @@ func (d *Daemon) Stop(ctx context.Context) (err error) {
 	return err
 }
 
+// feedDrain bounds the wait for the last events: if etcd is down they do not come,
+// and agents find out by the next beacon of another replica, or by polling.
+const feedDrain = 2 * time.Second
+
+// drainFeed waits until what was acknowledged has become events, and NATS has them.
+func (d *Daemon) drainFeed(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, feedDrain)
+	defer cancel()
+	head, err := d.store.Head(ctx)
+	if err == nil {
+		err = d.feed.Reached(ctx, head)
+	}
+	if err == nil && d.fan.Connected() {
+		err = d.fan.Flush(ctx)
+	}
+	if err != nil {
+		d.log.Warn("the last events may not have gone out; agents heal by themselves", "error", err)
+	}
+}
+
 func (d *Daemon) close(ctx context.Context) error {
 	d.draining.Store(true)
 	if d.server != nil {
 		d.server.Drain(ctx)
+		d.drainFeed(ctx)
 	}
 	d.cancel()
 	d.running.Wait()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -51,6 +52,9 @@ func TestThePath(t *testing.T) {
 	}
 	a.report(t, &eventv1.Status{Fleet: e.GetFleet(), Agent: "n1", Incarnation: "1", Sequence: 1, ActivatedRevision: e.GetRevision()})
 	next, err := stream.Recv()
+	for err == nil && !next.GetStatus().GetScripts()[0].GetConverged() {
+		next, err = stream.Recv() // the first agent is not the fleet until the roll call had its time
+	}
 	if err != nil || !next.GetStatus().GetScripts()[0].GetConverged() || next.GetStatus().GetScripts()[0].GetTook().AsDuration() <= 0 {
 		t.Errorf("after the report: %v, %v", next, err)
 	}
@@ -110,7 +114,7 @@ func TestConcurrentPublishers(t *testing.T) {
 		c := []*client{one, two}[w%2]
 		wg.Go(func() {
 			for i := range each {
-				resp, err := c.Publish(t.Context(), &registryv1.PublishRequest{Tenant: "acme", Name: "route", Source: fmt.Appendf(nil, "%d %d", w, i)})
+				resp, err := c.Publish(t.Context(), &registryv1.PublishRequest{Tenant: "acme", Author: "ann", Name: "route", Source: fmt.Appendf(nil, "%d %d", w, i)})
 				if err != nil {
 					t.Error(err)
 					return
@@ -140,6 +144,106 @@ func TestConcurrentPublishers(t *testing.T) {
 	if last != got.GetRelease().GetRevision() {
 		t.Errorf("the last event is %d, the release is at %d", last, got.GetRelease().GetRevision())
 	}
+}
+
+// TestReplicas: two registries publish one feed. What comes twice is dropped by its
+// revision, as agents do, and what remains is a complete chain.
+func TestReplicas(t *testing.T) {
+	n := startNATS(t, 0)
+	cfg := config(t, n.URL())
+	a := newAgent(t, n.URL(), subjects(cfg))
+	_, one := start(t, cfg)
+	other := cfg
+	other.Listen = []string{socket(dir(t))}
+	_, two := start(t, other)
+
+	const writers, each = 4, 20
+	var wg sync.WaitGroup
+	for w := range writers {
+		c := []*client{one, two}[w%2]
+		wg.Go(func() {
+			for i := range each {
+				if _, err := c.Publish(t.Context(), &registryv1.PublishRequest{
+					Tenant: "acme", Name: fmt.Sprint("script-", w), Source: fmt.Appendf(nil, "%d", i), Author: "ann",
+				}); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	var at int64
+	follows := map[int64]int64{}
+	applied := 0
+	for range 2 * writers * each {
+		e := a.next(t)
+		if before, again := follows[e.GetRevision()]; again && before != e.GetPreviousRevision() {
+			t.Errorf("%d follows %d, and %d: the replicas disagree", e.GetRevision(), before, e.GetPreviousRevision())
+		}
+		follows[e.GetRevision()] = e.GetPreviousRevision()
+		if e.GetRevision() <= at {
+			continue // what the other replica has said
+		}
+		if e.GetPreviousRevision() > at {
+			t.Errorf("%d follows %d, the agent is at %d: a gap", e.GetRevision(), e.GetPreviousRevision(), at)
+		}
+		at, applied = e.GetRevision(), applied+1
+	}
+	if applied != writers*each || len(follows) != writers*each {
+		t.Errorf("%d applied of %d revisions, want %d", applied, len(follows), writers*each)
+	}
+}
+
+// TestDrainHandsOn: a publish that was acknowledged reaches the fleet, although
+// the registry is stopped at once.
+func TestDrainHandsOn(t *testing.T) {
+	n := startNATS(t, 0)
+	cfg := config(t, n.URL())
+	a := newAgent(t, n.URL(), subjects(cfg))
+	for i := range 20 {
+		d, c := start(t, cfg)
+		eventually(t, "connected", func() bool { return len(d.Ready(t.Context()).Degraded) == 0 })
+		want := c.publish(t, "route", fmt.Sprint(i)).GetRelease().GetRevision()
+		stop(t, d)
+		if got := a.next(t).GetRevision(); got != want {
+			t.Fatalf("round %d: event %d, want %d", i, got, want)
+		}
+	}
+}
+
+// TestStoppedBeforeEtcd: who stops a registry that waits for etcd gets no error.
+func TestStoppedBeforeEtcd(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cfg := config(t, "nats://127.0.0.1:1")
+	cfg.EtcdEndpoints = []string{"http://127.0.0.1:1"}
+	waiting := make(chan struct{}, 100)
+	cfg.Log = slog.New(told{slog.DiscardHandler, waiting})
+	done := make(chan error, 1)
+	go func() { done <- registryd.Run(ctx, cfg) }()
+	<-waiting
+	cancel()
+	select {
+	case err := <-done:
+		if err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	case <-time.After(patience):
+		t.Fatal("Run did not end")
+	}
+}
+
+// told is a log that says when something was logged.
+type told struct {
+	slog.Handler
+	lines chan<- struct{}
+}
+
+func (l told) Enabled(context.Context, slog.Level) bool { return true }
+
+func (l told) Handle(context.Context, slog.Record) error {
+	l.lines <- struct{}{}
+	return nil
 }
 
 // TestRestart: a registry goes on where it was, with the same identity and a chain
@@ -234,7 +338,7 @@ func TestEtcdOutage(t *testing.T) {
 	own.Stop()
 	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 	defer cancel()
-	if _, err := c.Publish(ctx, &registryv1.PublishRequest{Tenant: "acme", Name: "route", Source: []byte("two")}); err == nil {
+	if _, err := c.Publish(ctx, &registryv1.PublishRequest{Tenant: "acme", Author: "ann", Name: "route", Source: []byte("two")}); err == nil {
 		t.Error("published without etcd")
 	}
 	eventually(t, "not ready", func() bool { return !d.Ready(t.Context()).Ready })

@@ -129,7 +129,7 @@ func dial(t *testing.T, target string) *client {
 
 func (c *client) publish(t *testing.T, name, source string) *registryv1.PublishResponse {
 	t.Helper()
-	resp, err := c.Publish(t.Context(), &registryv1.PublishRequest{Tenant: "acme", Name: name, Source: []byte(source)})
+	resp, err := c.Publish(t.Context(), &registryv1.PublishRequest{Tenant: "acme", Author: "ann", Name: name, Source: []byte(source)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -70,6 +70,8 @@ func (m *metrics) register(r prometheus.Registerer, feed *registry.Feed, fan *fa
 	counter("agent_reports_total", "Reports received from agents.", nil, func() uint64 { return fan.Stats().Reports })
 	counter(ignored, "Reports of agents that were ignored.", prometheus.Labels{"reason": "malformed"},
 		func() uint64 { return fan.Stats().Malformed })
+	counter("agent_failures_skipped_total", "Failures in agents' reports that could not be read.", nil,
+		func() uint64 { return fan.Stats().Skipped })
 	counter(ignored, "Reports of agents that were ignored.", prometheus.Labels{"reason": "other_fleet"},
 		func() uint64 { return fl.Counts().Ignored.Foreign })
 	counter(ignored, "Reports of agents that were ignored.", prometheus.Labels{"reason": "stale"},

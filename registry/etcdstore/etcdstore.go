@@ -5,7 +5,6 @@ package etcdstore
 import (
 	"context"
 	"crypto/rand"
-	"crypto/tls"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -27,12 +26,6 @@ type Config struct {
 	// Prefix of all keys; DefaultPrefix if empty. Registries with one prefix are
 	// replicas of each other.
 	Prefix string
-	// TLS, if not nil, secures the connection.
-	TLS *tls.Config
-	// Username and Password, if etcd asks for them.
-	Username, Password string
-	// Timeout bounds each operation, besides its context; 5 s if 0.
-	Timeout time.Duration
 }
 
 // Store is a registry.Store in etcd. It is safe for concurrent use.
@@ -40,7 +33,6 @@ type Store struct {
 	client    *clientv3.Client
 	keys      keys
 	endpoints string
-	timeout   time.Duration
 	fleet     atomic.Pointer[string]
 }
 
@@ -56,9 +48,6 @@ func Open(cfg Config) (*Store, error) {
 		Endpoints:            cfg.Endpoints,
 		DialKeepAliveTime:    5 * time.Second,
 		DialKeepAliveTimeout: 3 * time.Second,
-		TLS:                  cfg.TLS,
-		Username:             cfg.Username,
-		Password:             cfg.Password,
 		Logger:               zap.NewNop(),
 	})
 	if err != nil {
@@ -68,13 +57,9 @@ func Open(cfg Config) (*Store, error) {
 		client:    client,
 		keys:      keys{prefix: normalPrefix(DefaultPrefix)},
 		endpoints: strings.Join(cfg.Endpoints, ", "),
-		timeout:   5 * time.Second,
 	}
 	if cfg.Prefix != "" {
 		s.keys.prefix = normalPrefix(cfg.Prefix)
-	}
-	if cfg.Timeout > 0 {
-		s.timeout = cfg.Timeout
 	}
 	return s, nil
 }
@@ -223,9 +208,12 @@ func (s *Store) History(ctx context.Context, name script.Name) ([]script.History
 	return entries, nil
 }
 
-// get reads within the store's timeout.
+// timeout bounds each operation, besides its context.
+const timeout = 5 * time.Second
+
+// get reads within the timeout.
 func (s *Store) get(ctx context.Context, what, key string, opts ...clientv3.OpOption) (*clientv3.GetResponse, error) {
-	bounded, cancel := context.WithTimeout(ctx, s.timeout)
+	bounded, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	resp, err := s.client.Get(bounded, key, opts...)
 	if err != nil {
@@ -234,9 +222,9 @@ func (s *Store) get(ctx context.Context, what, key string, opts ...clientv3.OpOp
 	return resp, nil
 }
 
-// commit runs a transaction within the store's timeout.
+// commit runs a transaction within the timeout.
 func (s *Store) commit(ctx context.Context, what string, guards []clientv3.Cmp, then, otherwise []clientv3.Op) (*clientv3.TxnResponse, error) {
-	bounded, cancel := context.WithTimeout(ctx, s.timeout)
+	bounded, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	resp, err := s.client.Txn(bounded).If(guards...).Then(then...).Else(otherwise...).Commit()
 	if err != nil {

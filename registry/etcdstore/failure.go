@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/scriptorium-dev/scriptorium/registry"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -23,7 +24,7 @@ func (s *Store) failure(ctx context.Context, what string, err error) error {
 	}
 	switch {
 	case errors.Is(err, rpctypes.ErrCompacted):
-		return script.Errorf(script.Unavailable, "", "%s: etcd has compacted what was asked for: start again from a snapshot: %w", what, err)
+		return script.Errorf(script.Unavailable, "", "%s: etcd has compacted what was asked for: start again from a snapshot: %w", what, registry.ErrForgotten)
 	case errors.Is(err, rpctypes.ErrRequestTooLarge):
 		return script.Errorf(script.Invalid, "", "%s: etcd refuses a request of this size: raise etcd's --max-request-bytes to 1.5 MiB or more: %w", what, err)
 	case errors.Is(err, rpctypes.ErrNoSpace):

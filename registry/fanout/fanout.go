@@ -7,7 +7,6 @@ package fanout
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"log/slog"
 	"strings"
@@ -32,14 +31,12 @@ type Config struct {
 	URLs []string
 	// Subjects of the fleet; wire.DefaultPrefix if their prefix is empty.
 	Subjects wire.Subjects
-	// TLS, if not nil, secures the connection.
-	TLS *tls.Config
-	// CredentialsFile is a NATS credentials file, or "".
-	CredentialsFile string
 	// Reports gets what the agents say of themselves. It is called from one
 	// goroutine.
 	Reports func(fleet.Report)
-	Log     *slog.Logger
+	// RollCalled, if not nil, is told each time that the roll was called.
+	RollCalled func()
+	Log        *slog.Logger
 }
 
 // Fanout is a connection to NATS that is kept up for ever. It is safe for
@@ -48,8 +45,10 @@ type Fanout struct {
 	nc       *nats.Conn
 	subjects wire.Subjects
 	reports  func(fleet.Report)
+	called   func()
 	log      *slog.Logger
 	fleet    atomic.Pointer[string] // whose roll is called
+	warned   time.Time              // of malformed reports; used by the subscription alone
 
 	stats stats
 }
@@ -57,7 +56,7 @@ type Fanout struct {
 var _ registry.Publisher = (*Fanout)(nil)
 
 type stats struct {
-	events, trimmed, oversized, failed, beacons, reports, malformed atomic.Uint64
+	events, trimmed, oversized, failed, beacons, reports, malformed, skipped atomic.Uint64
 }
 
 // Stats counts what went over NATS since the start.
@@ -69,6 +68,7 @@ type Stats struct {
 	Beacons   uint64
 	Reports   uint64 // received
 	Malformed uint64 // reports that could not be read
+	Skipped   uint64 // failures in reports that could not be read
 }
 
 // Stats returns the counts.
@@ -81,13 +81,17 @@ func (f *Fanout) Stats() Stats {
 		Beacons:   f.stats.beacons.Load(),
 		Reports:   f.stats.reports.Load(),
 		Malformed: f.stats.malformed.Load(),
+		Skipped:   f.stats.skipped.Load(),
 	}
 }
 
 // Connect returns a Fanout. It does not wait for NATS: if no server can be
 // reached it keeps trying, and what is published meanwhile fails.
 func Connect(cfg Config) (*Fanout, error) {
-	f := &Fanout{subjects: cfg.Subjects, reports: cfg.Reports, log: cfg.Log}
+	f := &Fanout{subjects: cfg.Subjects, reports: cfg.Reports, called: cfg.RollCalled, log: cfg.Log}
+	if f.called == nil {
+		f.called = func() {}
+	}
 	if f.subjects.Prefix == "" {
 		f.subjects.Prefix = wire.DefaultPrefix
 	}
@@ -95,6 +99,8 @@ func Connect(cfg Config) (*Fanout, error) {
 		nats.Name("scriptorium registry"),
 		nats.RetryOnFailedConnect(true),
 		nats.MaxReconnects(-1),
+		// A password may be wrong for a while, such as when it is being changed.
+		nats.IgnoreAuthErrorAbort(),
 		nats.ReconnectWait(250 * time.Millisecond),
 		nats.ReconnectJitter(250*time.Millisecond, 250*time.Millisecond),
 		nats.Timeout(2 * time.Second),
@@ -113,12 +119,6 @@ func Connect(cfg Config) (*Fanout, error) {
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
 			f.log.Warn("NATS reports an error", "error", err)
 		}),
-	}
-	if cfg.TLS != nil {
-		options = append(options, nats.Secure(cfg.TLS))
-	}
-	if cfg.CredentialsFile != "" {
-		options = append(options, nats.UserCredentials(cfg.CredentialsFile))
 	}
 	urls := strings.Join(cfg.URLs, ",")
 	nc, err := nats.Connect(urls, options...)
@@ -141,6 +141,9 @@ func Connect(cfg Config) (*Fanout, error) {
 
 // Close ends the connection.
 func (f *Fanout) Close() { f.nc.Close() }
+
+// Flush waits until the server has all that was published. ctx must have a deadline.
+func (f *Fanout) Flush(ctx context.Context) error { return f.nc.FlushWithContext(ctx) }
 
 // Connected reports whether a server of NATS is connected right now.
 func (f *Fanout) Connected() bool { return f.nc.IsConnected() }
@@ -167,7 +170,9 @@ func (f *Fanout) rollCall(nc *nats.Conn, fleetID string) {
 	}
 	if err != nil {
 		f.log.Debug("the roll was not called; agents report by themselves soon", "error", err)
+		return
 	}
+	f.called()
 }
 
 // PublishEvent implements registry.Publisher. An event that is larger than the
@@ -232,14 +237,31 @@ func (f *Fanout) publish(ctx context.Context, subject string, m proto.Message) e
 	return f.nc.Publish(subject, data)
 }
 
+// warnInterval is the time between two warnings of malformed reports.
+const warnInterval = time.Minute
+
+// malformed warns of a report, but not of each: an agent that is at odds with this
+// registry sends one every few seconds.
+func (f *Fanout) malformed(agent string, attrs ...any) {
+	if now := time.Now(); now.Sub(f.warned) >= warnInterval {
+		f.warned = now
+		f.log.Warn("reports of agents cannot be read: do their versions fit this registry's?", append(attrs, "agent", agent,
+			"malformed", f.stats.malformed.Load(), "failures_left_out_so_far", f.stats.skipped.Load())...)
+	}
+}
+
 func (f *Fanout) receive(msg *nats.Msg) {
 	agent := strings.TrimPrefix(msg.Subject, f.subjects.Status(""))
-	report, err := readReport(agent, msg.Data)
+	report, skipped, err := readReport(agent, msg.Data)
 	if err != nil {
 		f.stats.malformed.Add(1)
-		f.log.Debug("an agent's report cannot be read", "agent", agent, "error", err)
+		f.malformed(agent, "error", err)
 		return
 	}
 	f.stats.reports.Add(1)
+	if skipped > 0 {
+		f.stats.skipped.Add(uint64(skipped))
+		f.malformed(agent, "failures_left_out", skipped)
+	}
 	f.reports(report)
 }

@@ -2,11 +2,14 @@ package fanout_test
 
 import (
 	"bytes"
+	"context"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"google.golang.org/protobuf/proto"
 
@@ -35,12 +38,13 @@ func startNATS(t *testing.T, cfg embedded.NATSConfig) *embedded.NATS {
 
 func connect(t *testing.T, url string, reports chan<- fleet.Report) *fanout.Fanout {
 	t.Helper()
-	f, err := fanout.Connect(fanout.Config{
-		URLs:     []string{url},
-		Subjects: wire.Subjects{Prefix: "test"},
-		Reports:  func(r fleet.Report) { reports <- r },
-		Log:      slog.New(slog.DiscardHandler),
-	})
+	return connectWith(t, fanout.Config{URLs: []string{url}, Reports: func(r fleet.Report) { reports <- r }})
+}
+
+func connectWith(t *testing.T, cfg fanout.Config) *fanout.Fanout {
+	t.Helper()
+	cfg.Subjects, cfg.Log = wire.Subjects{Prefix: "test"}, slog.New(slog.DiscardHandler)
+	f, err := fanout.Connect(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -244,17 +248,60 @@ func TestOutage(t *testing.T) {
 func TestStartsWithoutNATS(t *testing.T) {
 	n := startNATS(t, embedded.NATSConfig{})
 	n.Stop()
-	f := connect(t, n.URL(), nil)
+	called := make(chan struct{}, 100)
+	f := connectWith(t, fanout.Config{URLs: []string{n.URL()}, RollCalled: func() { called <- struct{}{} }})
 	f.RollCall("F1")
+	if len(called) != 0 {
+		t.Error("the roll is said to be called without NATS")
+	}
 	if f.Connected() {
 		t.Error("connected to a server that is stopped")
 	}
 	if err := f.PublishEvent(t.Context(), event(1, nil)); err == nil {
 		t.Error("published without a server")
 	}
-	startNATS(t, embedded.NATSConfig{Port: n.Port()})
+	n = startNATS(t, embedded.NATSConfig{Port: n.Port()})
+	awaitCall(t, called)
 	eventually(t, "connected", f.Connected)
+	n.Stop()
+	startNATS(t, embedded.NATSConfig{Port: n.Port()})
+	awaitCall(t, called) // agents may have come and gone meanwhile
 	eventually(t, "published", func() bool { return f.PublishEvent(t.Context(), event(2, nil)) == nil })
+}
+
+// refuser refuses the first connections.
+type refuser struct{ left atomic.Int32 }
+
+func (r *refuser) Check(server.ClientAuthentication) bool { return r.left.Add(-1) < 0 }
+
+// TestSurvivesRefusals: a password that is wrong for a while costs the time, not
+// the connection.
+func TestSurvivesRefusals(t *testing.T) {
+	auth := &refuser{}
+	auth.left.Store(4)
+	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, NoSigs: true, NoLog: true, CustomClientAuthentication: auth})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Start()
+	defer s.Shutdown()
+	if !s.ReadyForConnections(patience) {
+		t.Fatal("NATS does not start")
+	}
+	f := connect(t, s.ClientURL(), nil)
+	eventually(t, "connected", f.Connected)
+	if left := auth.left.Load(); left >= 0 {
+		t.Errorf("%d connections were to be refused yet", left)
+	}
+}
+
+func awaitCall(t *testing.T, called <-chan struct{}) {
+	t.Helper()
+	select {
+	case <-called:
+	case <-time.After(patience):
+		t.Fatal("nobody said that the roll was called")
+	}
 }
 
 func sendStatus(t *testing.T, nc *nats.Conn, agent string, m *eventv1.Status) {
@@ -273,6 +320,11 @@ func TestReports(t *testing.T) {
 	reports := make(chan fleet.Report, 100)
 	f := connect(t, n.URL(), reports)
 	eventually(t, "connected", f.Connected)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if err := f.Flush(ctx); err != nil { // the subscription is there now
+		t.Fatal(err)
+	}
 	nc := listen(t, n.URL()).nc
 
 	bad := func(change func(*eventv1.Status)) *eventv1.Status {
@@ -292,7 +344,6 @@ func TestReports(t *testing.T) {
 		bad(func(m *eventv1.Status) { m.Labels = many }),
 		bad(func(m *eventv1.Status) { m.Labels = map[string]string{"k": strings.Repeat("v", 5000)} }),
 		bad(func(m *eventv1.Status) { m.Software = strings.Repeat("v", 5000) }),
-		bad(func(m *eventv1.Status) { m.Failures = []*eventv1.Failure{{Key: "releases/NOT/a name"}} }),
 	}
 	for _, m := range refused {
 		sendStatus(t, nc, "node.example-1", m)
@@ -308,6 +359,7 @@ func TestReports(t *testing.T) {
 		Failures: []*eventv1.Failure{
 			{Key: "releases/acme/route", Revision: 11, Error: &scriptv1.Error{Kind: "SCRIPT", Message: strings.Repeat("é", 5000), Line: 3}},
 			{Key: "settings/acme", Revision: 10},
+			{Key: "releases/NOT/a name", Revision: 10},
 			{Key: "releases/acme/auth", Revision: 9},
 		},
 	})
@@ -327,7 +379,7 @@ func TestReports(t *testing.T) {
 	if r.Failures[1].Err == nil {
 		t.Error("a failure without a reason has no error")
 	}
-	if got := f.Stats(); got.Malformed != uint64(len(refused)+3) || got.Reports != 1 {
+	if got := f.Stats(); got.Malformed != uint64(len(refused)+3) || got.Reports != 1 || got.Skipped != 1 {
 		t.Errorf("stats: %+v, want %d malformed and one report", got, len(refused)+3)
 	}
 }

@@ -18,27 +18,28 @@ const (
 	maxErrorMessage = 4096
 )
 
-// readReport reads what came on the status subject of the agent.
-func readReport(agent string, data []byte) (fleet.Report, error) {
+// readReport reads what came on the status subject of the agent. It also returns
+// how many failures were left out because they cannot be read.
+func readReport(agent string, data []byte) (r fleet.Report, skipped int, err error) {
 	var m eventv1.Status
 	if err := wire.Open(data, &m); err != nil {
-		return fleet.Report{}, err
+		return fleet.Report{}, 0, err
 	}
 	if m.GetAgent() == "" || len(m.GetAgent()) > maxAgentBytes || m.GetAgent() != agent {
-		return fleet.Report{}, script.Errorf(script.Invalid, "agent", "%.80q reports on the subject of %.80q", m.GetAgent(), agent)
+		return fleet.Report{}, 0, script.Errorf(script.Invalid, "agent", "%.80q reports on the subject of %.80q", m.GetAgent(), agent)
 	}
 	if m.GetIncarnation() == "" || len(m.GetIncarnation()) > maxTextBytes || len(m.GetSoftware()) > maxTextBytes {
-		return fleet.Report{}, script.Errorf(script.Invalid, "incarnation", "is empty or too long, or the software's name is")
+		return fleet.Report{}, 0, script.Errorf(script.Invalid, "incarnation", "is empty or too long, or the software's name is")
 	}
 	if m.GetActivatedRevision() < 0 {
-		return fleet.Report{}, script.Errorf(script.Invalid, "activated_revision", "%d is negative", m.GetActivatedRevision())
+		return fleet.Report{}, 0, script.Errorf(script.Invalid, "activated_revision", "%d is negative", m.GetActivatedRevision())
 	}
 	if err := checkLabels(m.GetLabels()); err != nil {
-		return fleet.Report{}, err
+		return fleet.Report{}, 0, err
 	}
-	failures, err := readFailures(m.GetFailures())
+	failures, skipped, err := readFailures(m.GetFailures())
 	if err != nil {
-		return fleet.Report{}, err
+		return fleet.Report{}, 0, err
 	}
 	return fleet.Report{
 		Fleet:       m.GetFleet(),
@@ -50,7 +51,7 @@ func readReport(agent string, data []byte) (fleet.Report, error) {
 		Activated:   script.Revision(m.GetActivatedRevision()),
 		Failures:    failures,
 		Leaving:     m.GetLeaving(),
-	}, nil
+	}, skipped, nil
 }
 
 func checkLabels(labels map[string]string) error {
@@ -65,13 +66,13 @@ func checkLabels(labels map[string]string) error {
 	return nil
 }
 
-// readFailures skips objects of kinds that are unknown here: a newer agent may
-// follow more than this registry knows of.
-func readFailures(messages []*eventv1.Failure) ([]fleet.Failure, error) {
+// readFailures leaves out objects of kinds that are unknown here: a newer agent may
+// follow more than this registry knows of. It counts those that it left out because
+// they name no script: they must not hide how far the agent is.
+func readFailures(messages []*eventv1.Failure) (failures []fleet.Failure, skipped int, err error) {
 	if len(messages) > maxFailures {
-		return nil, script.Errorf(script.Invalid, "failures", "are %d, at most %d are allowed", len(messages), maxFailures)
+		return nil, 0, script.Errorf(script.Invalid, "failures", "are %d, at most %d are allowed", len(messages), maxFailures)
 	}
-	var failures []fleet.Failure
 	for _, m := range messages {
 		path, ok := strings.CutPrefix(m.GetKey(), "releases/")
 		if !ok {
@@ -79,7 +80,8 @@ func readFailures(messages []*eventv1.Failure) ([]fleet.Failure, error) {
 		}
 		name, err := script.ParseName(path)
 		if err != nil {
-			return nil, err
+			skipped++
+			continue
 		}
 		cause := wire.ToError(m.GetError())
 		if cause == nil {
@@ -88,5 +90,5 @@ func readFailures(messages []*eventv1.Failure) ([]fleet.Failure, error) {
 		cause.Message = strings.ToValidUTF8(cause.Message[:min(len(cause.Message), maxErrorMessage)], "")
 		failures = append(failures, fleet.Failure{Name: name, Revision: script.Revision(m.GetRevision()), Err: cause})
 	}
-	return failures, nil
+	return failures, skipped, nil
 }

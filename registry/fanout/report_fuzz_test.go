@@ -21,7 +21,7 @@ func FuzzReadReport(f *testing.F) {
 	f.Add("a", []byte{})
 	f.Add("", []byte("\x08\x01\x12\x00"))
 	f.Fuzz(func(t *testing.T, agent string, data []byte) {
-		r, err := readReport(agent, data)
+		r, _, err := readReport(agent, data)
 		if err != nil {
 			return
 		}

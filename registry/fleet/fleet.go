@@ -23,6 +23,10 @@ type Config struct {
 	// DropAfter is how long an agent may be unknown before it is taken for gone; an
 	// hour if 0.
 	DropAfter time.Duration
+	// Settle is how long nothing counts as converged after the roll was called: of
+	// a fleet of a thousand one agent is heard first, and it is not the fleet. 1 s
+	// if 0: connected agents answer within 200 ms.
+	Settle time.Duration
 	// Converged, if not nil, is told each release that converged, and how long
 	// that took. It is called with the fleet locked and must not call back.
 	Converged func(name script.Name, took time.Duration)
@@ -56,6 +60,7 @@ type Fleet struct {
 	now          func() time.Time
 	unknownAfter time.Duration
 	dropAfter    time.Duration
+	settleFor    time.Duration
 	converged    func(script.Name, time.Duration)
 
 	mu       sync.Mutex
@@ -69,7 +74,11 @@ type Fleet struct {
 	pending  []*progress                       // waited for, by revision
 	failing  map[script.Name]map[string]*agent // connected agents by what they failed
 	ignored  Ignored
-	changed  chan struct{} // closed at each change; nil while nobody waits
+	// gathering: the agents have yet to answer the roll, which was called at
+	// called; if that is zero, it has yet to be called.
+	gathering bool
+	called    time.Time
+	changed   chan struct{} // closed at each change; nil while nobody waits
 }
 
 var _ registry.Projection = (*Fleet)(nil)
@@ -107,7 +116,9 @@ func New(cfg Config) *Fleet {
 		now:          cfg.Clock,
 		unknownAfter: cfg.UnknownAfter,
 		dropAfter:    cfg.DropAfter,
+		settleFor:    cfg.Settle,
 		converged:    cfg.Converged,
+		gathering:    true,
 		agents:       map[string]*agent{},
 		departed:     map[string]departure{},
 		scripts:      map[script.Name]*progress{},
@@ -122,10 +133,38 @@ func New(cfg Config) *Fleet {
 	if f.dropAfter == 0 {
 		f.dropAfter = time.Hour
 	}
+	if f.settleFor == 0 {
+		f.settleFor = time.Second
+	}
 	if f.converged == nil {
 		f.converged = func(script.Name, time.Duration) {}
 	}
 	return f
+}
+
+// RollCalled says that the agents were just asked to report: at the start, and
+// whenever they may have been out of reach. Until they had the time to answer
+// nothing counts as converged.
+func (f *Fleet) RollCalled() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.gathering, f.called = true, f.now()
+	f.touch()
+}
+
+// gathered reports whether the agents had the time to answer the roll. What has
+// converged meanwhile is found once they had.
+func (f *Fleet) gathered(now time.Time) bool {
+	if !f.gathering {
+		return true
+	}
+	if f.called.IsZero() || now.Sub(f.called) < f.settleFor {
+		return false
+	}
+	f.gathering = false
+	f.settle(now)
+	f.touch()
+	return true
 }
 
 // Heard takes in a report.
@@ -263,12 +302,13 @@ func (f *Fleet) forget(a *agent) {
 	f.touch()
 }
 
-// Sweep finds the agents that are unheard for too long. Call it about once a
-// second.
+// Sweep finds the agents that are unheard for too long, and that a roll call has
+// been answered. Call it a few times a second.
 func (f *Fleet) Sweep() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	now := f.now()
+	f.gathered(now)
 	lost := false
 	for name, a := range f.agents {
 		unheard := now.Sub(a.heard)

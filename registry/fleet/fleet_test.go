@@ -37,6 +37,8 @@ func newBench(t *testing.T) *bench {
 		},
 	})
 	b.Reset(fleetID, 10, []script.Release{b.release(route, 10)})
+	b.RollCalled()
+	b.pass(time.Second)
 	return b
 }
 

@@ -124,7 +124,7 @@ func (f *Fleet) recovered(a *agent, name script.Name, now time.Time) {
 // settle finds the releases that have converged by now.
 func (f *Fleet) settle(now time.Time) {
 	lowest, ok := f.levels.lowest()
-	if !ok {
+	if !ok || !f.gathered(now) {
 		return
 	}
 	reached, _ := slices.BinarySearchFunc(f.pending, lowest+1, byRevision)

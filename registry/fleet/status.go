@@ -42,7 +42,8 @@ type ScriptStatus struct {
 	Active  int // agents that have activated this release
 	Failed  int // agents that could not, and run what they had
 	Unknown int // agents that are unknown
-	// Converged: every connected agent is active, and there is at least one.
+	// Converged: every connected agent is active, and there is at least one; not
+	// while the agents answer a roll call.
 	Converged bool
 	// Took is the time from commit until the last agent reported it active, if
 	// that is known.
@@ -72,6 +73,7 @@ func (f *Fleet) Status(filter Filter) Status {
 
 func (f *Fleet) status(filter Filter) Status {
 	now := f.now()
+	f.gathered(now)
 	s := Status{Fleet: f.id, Head: f.head, Agents: make([]Agent, 0, len(f.agents))}
 	var last *agent // the connected agent that is furthest behind
 	for _, a := range f.agents {
@@ -137,7 +139,7 @@ func (f *Fleet) scriptStatus(p *progress, last *agent) ScriptStatus {
 			s.Failures = append(s.Failures, AgentFailure{Agent: name, Err: failure.Err})
 		}
 	}
-	s.Converged = connected > 0 && s.Active == connected
+	s.Converged = !f.gathering && connected > 0 && s.Active == connected
 	switch {
 	case s.Converged && p.settled:
 		s.Took, s.HasTook, s.SlowestAgent = p.took, true, p.lastAgent

@@ -217,7 +217,7 @@ func (s *Store) newer(after script.Revision) ([]registry.Transaction, <-chan str
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if after < s.floor {
-		return nil, nil, script.Errorf(script.Unavailable, "", "transactions up to revision %d are forgotten", s.floor)
+		return nil, nil, script.Errorf(script.Unavailable, "", "up to revision %d: %w", s.floor, registry.ErrForgotten)
 	}
 	first, _ := slices.BinarySearchFunc(s.log, after+1, func(t registry.Transaction, r script.Revision) int {
 		return int(t.Revision - r)

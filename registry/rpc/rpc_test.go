@@ -58,7 +58,7 @@ type bench struct {
 
 func newBench(t *testing.T) *bench {
 	t.Helper()
-	store, fl, log := memstore.New(), fleet.New(fleet.Config{}), slog.New(slog.DiscardHandler)
+	store, fl, log := memstore.New(), fleet.New(fleet.Config{Settle: 1}), slog.New(slog.DiscardHandler)
 	server := rpc.New(rpc.Config{
 		Registry: registry.New(registry.Config{Store: store, Engines: map[string]engine.Checker{"lua": checker{}}}),
 		Fleet:    fl,
@@ -84,6 +84,7 @@ func newBench(t *testing.T) *bench {
 			t.Errorf("Serve: %v", err)
 		}
 	})
+	fl.RollCalled()
 	id, _ := store.Fleet(t.Context())
 	return &bench{
 		RegistryClient: registryv1.NewRegistryClient(conn), feed: registryv1.NewFeedClient(conn),
@@ -132,23 +133,23 @@ func TestWritesAndReads(t *testing.T) {
 		t.Errorf("first: %v", first)
 	}
 	empty := ""
-	chunk, err := b.Publish(ctx, &registryv1.PublishRequest{Tenant: "acme", Name: "route", Source: []byte("one"), Entrypoint: &empty})
+	chunk, err := b.Publish(ctx, &registryv1.PublishRequest{Tenant: "acme", Author: "ann", Name: "route", Source: []byte("one"), Entrypoint: &empty})
 	if err != nil || chunk.GetVersion().GetEntrypoint() != "" || chunk.GetVersion().GetNumber() != 2 {
 		t.Errorf("an empty entrypoint: %v, %v", chunk, err)
 	}
-	if r, err := b.Pin(ctx, &registryv1.PinRequest{Tenant: "acme", Name: "route", Version: 1}); err != nil || !r.GetChanged() || !r.GetRelease().GetPinned() {
+	if r, err := b.Pin(ctx, &registryv1.PinRequest{Tenant: "acme", Author: "ann", Name: "route", Version: 1}); err != nil || !r.GetChanged() || !r.GetRelease().GetPinned() {
 		t.Errorf("Pin: %v, %v", r, err)
 	}
-	if r, err := b.Unpin(ctx, &registryv1.UnpinRequest{Tenant: "acme", Name: "route"}); err != nil || r.GetRelease().GetActive().GetNumber() != 2 {
+	if r, err := b.Unpin(ctx, &registryv1.UnpinRequest{Tenant: "acme", Author: "ann", Name: "route"}); err != nil || r.GetRelease().GetActive().GetNumber() != 2 {
 		t.Errorf("Unpin: %v, %v", r, err)
 	}
-	if r, err := b.Rollback(ctx, &registryv1.RollbackRequest{Tenant: "acme", Name: "route"}); err != nil || r.GetRelease().GetActive().GetNumber() != 1 {
+	if r, err := b.Rollback(ctx, &registryv1.RollbackRequest{Tenant: "acme", Author: "ann", Name: "route"}); err != nil || r.GetRelease().GetActive().GetNumber() != 1 {
 		t.Errorf("Rollback: %v, %v", r, err)
 	}
-	if r, err := b.SetEnabled(ctx, &registryv1.SetEnabledRequest{Tenant: "acme", Name: "route"}); err != nil || r.GetRelease().GetEnabled() {
+	if r, err := b.SetEnabled(ctx, &registryv1.SetEnabledRequest{Tenant: "acme", Author: "ann", Name: "route"}); err != nil || r.GetRelease().GetEnabled() {
 		t.Errorf("SetEnabled: %v, %v", r, err)
 	}
-	r, err := b.Configure(ctx, &registryv1.ConfigureRequest{Tenant: "acme", Name: "route", Settings: &scriptv1.Settings{Config: []byte(`{"a": 1}`)}})
+	r, err := b.Configure(ctx, &registryv1.ConfigureRequest{Tenant: "acme", Author: "ann", Name: "route", Settings: &scriptv1.Settings{Config: []byte(`{"a": 1}`)}})
 	if err != nil || string(r.GetRelease().GetSettings().GetConfig()) != `{"a":1}` {
 		t.Errorf("Configure: %v, %v", r, err)
 	}
@@ -168,7 +169,7 @@ func TestWritesAndReads(t *testing.T) {
 	if err != nil || len(history.GetEntries()) != 7 || history.GetEntries()[0].GetChange() != "configure" || history.GetEntries()[6].GetAuthor() != "ann" {
 		t.Errorf("History: %v, %v", history, err)
 	}
-	gone, err := b.Delete(ctx, &registryv1.DeleteRequest{Tenant: "acme", Name: "route"})
+	gone, err := b.Delete(ctx, &registryv1.DeleteRequest{Tenant: "acme", Author: "ann", Name: "route"})
 	if err != nil || !gone.GetRelease().GetDeleted() {
 		t.Errorf("Delete: %v, %v", gone, err)
 	}
@@ -184,16 +185,16 @@ func TestErrors(t *testing.T) {
 		kind  script.Kind
 		field string
 	}{
-		{"tenant", &registryv1.PublishRequest{Tenant: "A", Name: "route", Source: []byte("x")}, codes.InvalidArgument, script.Invalid, "tenant"},
-		{"limits", &registryv1.PublishRequest{Tenant: "acme", Name: "route", Source: []byte("x"), Settings: &scriptv1.Settings{
+		{"tenant", &registryv1.PublishRequest{Tenant: "A", Author: "ann", Name: "route", Source: []byte("x")}, codes.InvalidArgument, script.Invalid, "tenant"},
+		{"limits", &registryv1.PublishRequest{Tenant: "acme", Author: "ann", Name: "route", Source: []byte("x"), Settings: &scriptv1.Settings{
 			Limits: &scriptv1.Limits{SourceBytes: -1},
 		}}, codes.InvalidArgument, script.Invalid, "settings.limits.sourceBytes"},
-		{"broken", &registryv1.PublishRequest{Tenant: "acme", Name: "route", Source: []byte("broken")}, codes.Aborted, script.Script, "source"},
+		{"broken", &registryv1.PublishRequest{Tenant: "acme", Author: "ann", Name: "route", Source: []byte("broken")}, codes.Aborted, script.Script, "source"},
 		{"conflict", &registryv1.PublishRequest{
-			Tenant: "acme", Name: "route", Source: []byte("x"), ExpectedRevision: first.GetRelease().GetRevision() + 1,
+			Tenant: "acme", Author: "ann", Name: "route", Source: []byte("x"), ExpectedRevision: first.GetRelease().GetRevision() + 1,
 		}, codes.FailedPrecondition, script.Conflict, "expected_revision"},
-		{"panic", &registryv1.PublishRequest{Tenant: "acme", Name: "route", Source: []byte("panic")}, codes.Internal, script.Internal, ""},
-		{"large", &registryv1.PublishRequest{Tenant: "acme", Name: "route", Source: make([]byte, 1<<20+1)}, codes.InvalidArgument, script.Invalid, "source"},
+		{"panic", &registryv1.PublishRequest{Tenant: "acme", Author: "ann", Name: "route", Source: []byte("panic")}, codes.Internal, script.Internal, ""},
+		{"large", &registryv1.PublishRequest{Tenant: "acme", Author: "ann", Name: "route", Source: make([]byte, 1<<20+1)}, codes.InvalidArgument, script.Invalid, "source"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			_, err := b.Publish(t.Context(), test.req)
@@ -216,7 +217,7 @@ func TestErrors(t *testing.T) {
 	if status.Code(err) != codes.NotFound || detail(t, err).GetField() != "name" {
 		t.Errorf("Get: %v", err)
 	}
-	_, err = b.Publish(t.Context(), &registryv1.PublishRequest{Tenant: "acme", Name: "route", Source: make([]byte, 5<<20)})
+	_, err = b.Publish(t.Context(), &registryv1.PublishRequest{Tenant: "acme", Author: "ann", Name: "route", Source: make([]byte, 5<<20)})
 	if status.Code(err) != codes.ResourceExhausted {
 		t.Errorf("a request of 5 MiB: %v", err)
 	}
@@ -382,6 +383,28 @@ func TestStatus(t *testing.T) {
 	if p.GetActive() != 1 || p.GetDesired() != 1 || !p.GetConverged() || p.GetSlowestAgent() != "a" || p.GetTook() == nil || p.GetRelease().GetRevision() != revision {
 		t.Errorf("script: %v", p)
 	}
+	// A status carries nothing that grows with the script.
+	if _, err := b.Publish(t.Context(), &registryv1.PublishRequest{
+		Tenant: "acme", Name: "route", Source: []byte("two"), Author: "ann",
+		Settings: &scriptv1.Settings{HistoryLimit: 5, Config: []byte(`{"a":1}`)},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	resp, err = b.Status(t.Context(), &registryv1.StatusRequest{Tenant: "acme", Name: "route"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := resp.GetStatus().GetScripts()[0].GetRelease()
+	if len(r.GetRetained()) != 1 || r.GetRetained()[0].GetNumber() != 2 || r.GetSettings().GetConfig() != nil || r.GetSettings().GetHistoryLimit() != 5 {
+		t.Errorf("the release in a status: %v", r)
+	}
+	if _, err := wire.ToRelease(r); err != nil {
+		t.Errorf("the release in a status cannot be read: %v", err)
+	}
+	got, err := b.Get(t.Context(), &registryv1.GetRequest{Tenant: "acme", Name: "route"})
+	if err != nil || len(got.GetRelease().GetRetained()) != 2 || len(got.GetRelease().GetSettings().GetConfig()) == 0 {
+		t.Errorf("Get: %v, %v; want all of it", got, err)
+	}
 	// Who has published sees the status of that release, and of none before it.
 	for i := range 20 {
 		revision = b.publish(t, "route", fmt.Sprint(i)).GetRelease().GetRevision()
@@ -440,9 +463,11 @@ func TestWatchStatus(t *testing.T) {
 
 func TestHealthAndReflection(t *testing.T) {
 	b := newBench(t)
-	resp, err := healthv1.NewHealthClient(b.conn).Check(t.Context(), &healthv1.HealthCheckRequest{})
-	if err != nil || resp.GetStatus() != healthv1.HealthCheckResponse_SERVING {
-		t.Errorf("health: %v, %v", resp, err)
+	for _, service := range []string{"", "scriptorium.registry.v1.Registry", "scriptorium.registry.v1.Feed"} {
+		resp, err := healthv1.NewHealthClient(b.conn).Check(t.Context(), &healthv1.HealthCheckRequest{Service: service})
+		if err != nil || resp.GetStatus() != healthv1.HealthCheckResponse_SERVING {
+			t.Errorf("health of %q: %v, %v", service, resp, err)
+		}
 	}
 	stream, err := reflectionv1.NewServerReflectionClient(b.conn).ServerReflectionInfo(t.Context())
 	if err != nil {

@@ -66,6 +66,10 @@ func New(cfg Config) *Server {
 	s.server = grpc.NewServer(append(options, cfg.Options...)...)
 	registryv1.RegisterRegistryServer(s.server, &registryService{registry: cfg.Registry, fleet: cfg.Fleet, draining: s.draining})
 	registryv1.RegisterFeedServer(s.server, &feedService{registry: cfg.Registry})
+	// "" is serving from the start; Drain makes all NOT_SERVING.
+	for _, service := range []string{registryv1.Registry_ServiceDesc.ServiceName, registryv1.Feed_ServiceDesc.ServiceName} {
+		s.health.SetServingStatus(service, healthv1.HealthCheckResponse_SERVING)
+	}
 	healthv1.RegisterHealthServer(s.server, s.health)
 	reflection.Register(s.server)
 	return s

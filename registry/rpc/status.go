@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"context"
+	"slices"
 
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -95,9 +96,17 @@ func fromStatus(s fleet.Status) *registryv1.FleetStatus {
 	return m
 }
 
+// summary leaves out what may be large and does not tell how far a release has
+// come: a status is of all scripts, and goes out up to ten times a second.
+func summary(r script.Release) script.Release {
+	r.Settings.Config = nil
+	r.Retained = slices.DeleteFunc(slices.Clone(r.Retained), func(v script.Version) bool { return v.Number != r.Active.Number })
+	return r
+}
+
 func fromScriptStatus(p fleet.ScriptStatus) *registryv1.ScriptStatus {
 	m := &registryv1.ScriptStatus{
-		Release:      wire.FromRelease(p.Release),
+		Release:      wire.FromRelease(summary(p.Release)),
 		Desired:      int32(p.Desired),
 		Active:       int32(p.Active),
 		Failed:       int32(p.Failed),

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"testing"
@@ -202,6 +203,9 @@ func (h Harness) testWatchAfterCompaction(t *testing.T) {
 	select {
 	case err := <-ended:
 		wantKind(t, err, script.Unavailable)
+		if !errors.Is(err, registry.ErrForgotten) {
+			t.Errorf("%v; want ErrForgotten in its chain", err)
+		}
 	case tx := <-watch:
 		t.Errorf("got %+v from a past that was compacted", tx)
 	case <-ctx.Done():

@@ -1799,7 +1799,9 @@ func (x *AgentStatus) GetUnheardFor() *durationpb.Duration {
 // How far one release has come.
 type ScriptStatus struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// A tombstone, if the script was deleted and is asked for by its name.
+	// A tombstone, if the script was deleted and is asked for by its name. Of the
+	// retained versions the active one alone is among them, and settings.config is
+	// left out: Get has them.
 	Release *v1.Release `protobuf:"bytes,1,opt,name=release,proto3" json:"release,omitempty"`
 	// Agents of the fleet: active + waiting + failed + unknown.
 	Desired int32 `protobuf:"varint,2,opt,name=desired,proto3" json:"desired,omitempty"`
@@ -1809,7 +1811,8 @@ type ScriptStatus struct {
 	Failed int32 `protobuf:"varint,4,opt,name=failed,proto3" json:"failed,omitempty"`
 	// Agents that are unknown.
 	Unknown int32 `protobuf:"varint,5,opt,name=unknown,proto3" json:"unknown,omitempty"`
-	// Every connected agent is active, and there is at least one.
+	// Every connected agent is active, and there is at least one. Not for a second
+	// after the registry started or got NATS back: agents then report anew.
 	Converged bool `protobuf:"varint,6,opt,name=converged,proto3" json:"converged,omitempty"`
 	// From commit until the last agent reported it active; absent until converged
 	// and for releases older than this registry's process.

@@ -66,7 +66,7 @@ type RegistryClient interface {
 	Delete(ctx context.Context, in *DeleteRequest, opts ...grpc.CallOption) (*DeleteResponse, error)
 	// Get returns one release.
 	Get(ctx context.Context, in *GetRequest, opts ...grpc.CallOption) (*GetResponse, error)
-	// List returns releases in order of tenant and name, page by page.
+	// List returns releases in the order of the text "tenant/name", page by page.
 	List(ctx context.Context, in *ListRequest, opts ...grpc.CallOption) (*ListResponse, error)
 	// GetSource returns a version with its source.
 	GetSource(ctx context.Context, in *GetSourceRequest, opts ...grpc.CallOption) (*GetSourceResponse, error)
@@ -256,7 +256,7 @@ type RegistryServer interface {
 	Delete(context.Context, *DeleteRequest) (*DeleteResponse, error)
 	// Get returns one release.
 	Get(context.Context, *GetRequest) (*GetResponse, error)
-	// List returns releases in order of tenant and name, page by page.
+	// List returns releases in the order of the text "tenant/name", page by page.
 	List(context.Context, *ListRequest) (*ListResponse, error)
 	// GetSource returns a version with its source.
 	GetSource(context.Context, *GetSourceRequest) (*GetSourceResponse, error)

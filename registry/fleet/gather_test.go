@@ -1,0 +1,83 @@
+package fleet_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/scriptorium-dev/scriptorium/registry"
+	"github.com/scriptorium-dev/scriptorium/registry/fleet"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// TestGathers: the first agents that are heard are not the fleet, neither after
+// the start nor after they were out of reach.
+func TestGathers(t *testing.T) {
+	b := &bench{t: t, now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
+	b.Fleet = fleet.New(fleet.Config{
+		Clock:  func() time.Time { return b.now },
+		Settle: 2 * time.Second,
+		Converged: func(name script.Name, took time.Duration) {
+			b.converged = append(b.converged, fmt.Sprint(name, " ", took))
+		},
+	})
+	b.Reset(fleetID, 10, []script.Release{b.release(route, 10)})
+	b.hear("a", 10)
+	b.pass(time.Hour)
+	b.hear("a", 10)
+	b.want("1/0/0 of 1", false, "") // nobody was asked
+	for range 2 {
+		next := b.route().Release.Revision + 1
+		b.commit(route, next)
+		b.RollCalled()
+		b.pass(time.Millisecond)
+		b.hear("a", next)
+		b.pass(2*time.Second - 2*time.Millisecond)
+		b.Sweep()
+		b.want("1/0/0 of "+fmt.Sprint(len(b.Status(fleet.Filter{}).Agents)), false, map[bool]string{true: "late"}[next > 11])
+		b.hear("late", next-1)
+		b.pass(time.Millisecond)
+		b.want("1/0/0 of 2", false, "late")
+		b.hear("late", next)
+		b.want("2/0/0 of 2", true, "late")
+		if len(b.converged) != int(next)-10 {
+			t.Errorf("converged: %v", b.converged)
+		}
+	}
+}
+
+// TestGatheringEndsByItself: who watches is told when the agents had their time.
+func TestGatheringEndsByItself(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := fleet.New(fleet.Config{})
+		f.Reset(fleetID, 0, nil)
+		f.Apply(registry.Transaction{Revision: 1, Releases: []script.Release{{Name: route, Revision: 1, ChangedAt: time.Now()}}})
+		f.RollCalled()
+		f.Heard(fleet.Report{Fleet: fleetID, Agent: "a", Incarnation: "1", Sequence: 1, Activated: 1})
+		ctx, cancel := context.WithCancel(t.Context())
+		var sweeping sync.WaitGroup
+		sweeping.Go(func() {
+			for ctx.Err() == nil {
+				f.Sweep()
+				time.Sleep(100 * time.Millisecond) //nolint:forbidigo // the clock of a synctest bubble
+			}
+		})
+		defer func() { cancel(); sweeping.Wait() }()
+		var seen []bool
+		for s := range f.Watch(ctx, fleet.Filter{}) {
+			seen = append(seen, s.Scripts[0].Converged)
+			if s.Scripts[0].Converged {
+				if s.Scripts[0].Took != 0 {
+					t.Errorf("took %v; the time to gather is not the release's", s.Scripts[0].Took)
+				}
+				break
+			}
+		}
+		if len(seen) != 2 || seen[0] || !seen[1] {
+			t.Errorf("converged: %v; want false, then true", seen)
+		}
+	})
+}
