@@ -34,7 +34,8 @@ var (
 		"tenantId", "script", "source", "sourceFile", "entrypoint", "enabled", "version",
 		"trigger", "config", "limits", "revisionHistoryLimit",
 	}
-	limitFields = []string{"instructions", "timeout", "sourceBytes", "stringBytes", "resultBytes"}
+	sourceFields = []string{"script", "source", "sourceFile"} // one of them
+	limitFields  = []string{"instructions", "timeout", "sourceBytes", "stringBytes", "resultBytes"}
 )
 
 func (d *decoder) manifest(n *yaml.Node) Manifest {
@@ -103,6 +104,7 @@ func (d *decoder) spec(parent, n *yaml.Node, m *Manifest) {
 	if !ok {
 		return
 	}
+	m.fields = fieldPlaces(fields)
 	m.Name.Tenant = d.label(n, fields["tenantId"], "spec.tenantId", "the tenant that owns the script")
 	m.Entrypoint = d.entrypoint(fields["entrypoint"])
 	m.Enabled = d.boolean(fields["enabled"], "spec.enabled", true)

@@ -25,7 +25,7 @@ func (e *Error) Error() string {
 	return s + e.Message
 }
 
-// Unwrap returns the cause: the compiler's *script.Error for one that came of
+// Unwrap returns the cause: the error that was located for one that came of
 // Manifest.Locate, and otherwise a *script.Error of kind Invalid.
 func (e *Error) Unwrap() error {
 	if e.Err != nil {

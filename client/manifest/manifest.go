@@ -4,8 +4,8 @@
 // It is strict where kubectl is: unknown and doubled fields, wrong types and
 // impossible values are faults, each with file, line, column and the path of
 // the field, and all faults of a file are reported at once. It reads a script's
-// source but does not compile it; Manifest.Locate says where in which file a
-// compiler's error is.
+// source but does not compile it; Manifest.Locate says where in which file an
+// error of a compiler, or of the registry, is.
 package manifest
 
 import (
@@ -53,14 +53,8 @@ type Manifest struct {
 	Pin        uint64 // the version that is pinned; 0 follows the latest
 	Settings   script.Settings
 
-	at place
-}
-
-// place is where the source stands in the manifest's file.
-type place struct {
-	line, column int  // of the value
-	block        bool // a literal block: its lines are lines of the source
-	indent       int  // of the block's lines, in bytes
+	at     place            // of the source
+	fields map[string]place // of spec's values, by their paths
 }
 
 // Publish returns the request that makes the registry's script what the
@@ -74,48 +68,6 @@ func (m *Manifest) Publish() registryclient.PublishRequest {
 		Settings:   new(m.Settings),
 		Enabled:    new(m.Enabled),
 		Pin:        new(m.Pin),
-	}
-}
-
-// Position returns where line and column of the source are: "route.lua:3:7",
-// or the line and column of the manifest if the source stands there in a
-// literal block. In any other form (base64, quoted) source lines are not lines
-// of the file: it returns where the value starts, and "line 3 of the source".
-// A column of 0 is unknown and left out.
-func (m *Manifest) Position(line, column int) string {
-	file, l, c, note := m.locate(line, column)
-	pos := position(file, l, c)
-	if note != "" {
-		pos += " (" + note + ")"
-	}
-	return pos
-}
-
-// Locate returns err with its place in the file, if it is an error in the
-// source: a *script.Error with a line. Any other error is returned as it is.
-func (m *Manifest) Locate(err error) error {
-	e, ok := errors.AsType[*script.Error](err)
-	if !ok || e.Line == 0 {
-		return err
-	}
-	file, line, column, note := m.locate(e.Line, e.Column)
-	message := e.Message
-	if note != "" {
-		message += " (" + note + ")"
-	}
-	return &Error{File: file, Line: line, Column: column, Message: message, Err: err}
-}
-
-func (m *Manifest) locate(line, column int) (file string, l, c int, note string) {
-	switch {
-	case m.SourceFile != "":
-		return m.SourceFile, line, column, ""
-	case m.at.block && column > 0:
-		return m.File, m.at.line + line, m.at.indent + column, ""
-	case m.at.block:
-		return m.File, m.at.line + line, 0, ""
-	default:
-		return m.File, m.at.line, m.at.column, fmt.Sprintf("line %d of the source", line)
 	}
 }
 

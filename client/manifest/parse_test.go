@@ -256,6 +256,69 @@ func TestLocate(t *testing.T) {
 	}
 }
 
+func TestLocateWithoutLine(t *testing.T) {
+	const fields = `  version: 99
+  entrypoint: run
+  trigger: {event: http-request}
+  limits:
+    timeout: 50ms
+  config: {a: 1}
+  revisionHistoryLimit: 3
+`
+	noEntrypoint := script.Errorf(script.Script, "", `the script defines no global function "run"; define it or set the entrypoint`)
+	dir := t.TempDir()
+	write(t, dir, "a.lua", "return 1")
+	tests := []struct {
+		name, spec string
+		err        *script.Error
+		want       string
+	}{
+		{"pin", fields, script.Errorf(script.NotFound, "pin", "acme/a has no version 99"), "m.yaml:7:12: spec.version: acme/a has no version 99"},
+		{"no entrypoint", fields, noEntrypoint, `m.yaml:8:15: spec.entrypoint: the script defines no global function "run"`},
+		{"no entrypoint, says the registry", fields, script.Errorf(script.Script, "source", "define it or set the entrypoint"), "m.yaml:8:15: spec.entrypoint: define it"},
+		{"entrypoint", fields, script.Errorf(script.Invalid, "entrypoint", "has 65 bytes"), "m.yaml:8:15: spec.entrypoint: has 65 bytes"},
+		{"event", fields, script.Errorf(script.Invalid, "settings.trigger.event", "is bad"), "m.yaml:9:20: spec.trigger.event: is bad"},
+		{"limit", fields, script.Errorf(script.Invalid, "settings.limits.timeout", "is bad"), "m.yaml:11:14: spec.limits.timeout: is bad"},
+		{"config", fields, script.Errorf(script.Invalid, "settings.config", "is bad"), "m.yaml:12:11: spec.config: is bad"},
+		{"history", fields, script.Errorf(script.Invalid, "settings.historyLimit", "is bad"), "m.yaml:13:25: spec.revisionHistoryLimit: is bad"},
+		{"source", fields, script.Errorf(script.Invalid, "source", "has 9 bytes"), "m.yaml:6:11: spec.source: has 9 bytes"},
+		{"another fault of the source", fields, script.Errorf(script.Script, "source", "is too deep"), "m.yaml:6:11: is too deep"},
+		{"default entrypoint", "", noEntrypoint, "m.yaml:6:11: the script defines"},
+		{"field that is not there", "", script.Errorf(script.Invalid, "settings.limits.timeout", "is bad"), ""},
+		{"no field", fields, script.Errorf(script.Conflict, "", "changed"), ""},
+		{"field of the request", fields, script.Errorf(script.Invalid, "note", "has 600 bytes"), ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			ms, err := manifest.Parse("m.yaml", []byte(spec("  source: return 1\n"+tt.spec)), dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			checkLocated(t, ms[0].Locate(tt.err), tt.err, tt.want)
+		})
+	}
+	ms, err := manifest.Parse("m.yaml", []byte(spec("  sourceFile: a.lua\n")), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkLocated(t, ms[0].Locate(noEntrypoint), noEntrypoint, filepath.Join(dir, "a.lua")+":1:1: the script defines")
+	large := script.Errorf(script.Invalid, "source", "has 9 bytes")
+	checkLocated(t, ms[0].Locate(large), large, "m.yaml:6:15: spec.sourceFile: has 9 bytes")
+}
+
+// checkLocated checks what Locate made of err; want is "" for nothing.
+func checkLocated(t *testing.T, located error, err *script.Error, want string) {
+	t.Helper()
+	switch {
+	case want == "" && located != error(err): //nolint:errorlint // the very same
+		t.Errorf("got %v, want the same error", located)
+	case !strings.HasPrefix(located.Error(), want):
+		t.Errorf("got %v, want %s", located, want)
+	case script.KindOf(located) != err.Kind:
+		t.Errorf("kind = %s, want %s", script.KindOf(located), err.Kind)
+	}
+}
+
 func write(t *testing.T, dir, name, content string) {
 	t.Helper()
 	if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {

@@ -18,7 +18,7 @@ import (
 func (d *decoder) source(spec *yaml.Node, fields map[string]*yaml.Node, m *Manifest) {
 	var field string
 	var n *yaml.Node
-	for _, name := range []string{"script", "source", "sourceFile"} {
+	for _, name := range sourceFields {
 		if fields[name] == nil {
 			continue
 		}

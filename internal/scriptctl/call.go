@@ -24,7 +24,10 @@ one starts with a minus.
 
 The agent is the one at --agent-socket, else at $SCRIPTORIUM_AGENT, else agent-1
 beside the registry. --agent names others there, and may be repeated: each is
-called in turn.`
+called in turn.
+
+With -o json, or yaml, a call that fails is an object on standard error:
+{"error": {"agent", "kind", "message", "line"}}.`
 
 const callExample = `  scriptctl call acme/route '{"path":"/api/cart","user":"42"}'
   scriptctl call acme/greet@1 '"you"' --agent agent-1 --agent agent-2`
@@ -51,10 +54,10 @@ func (a *app) callCommand() *cobra.Command {
 		Short:             "Call a script on an agent",
 		Long:              callLong,
 		Example:           callExample,
-		Args:              cobra.MinimumNArgs(1),
+		Args:              wantArgs(1, anyNumber, "a script", `tenant/name [JSON-ARG…]`),
 		ValidArgsFunction: a.completeNameThenVersions(0),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.call(cmd.Context(), args[0], args[1:], &o)
+			return a.printErrorViews(a.call(cmd.Context(), args[0], args[1:], &o))
 		},
 	}
 	cmd.Flags().StringVar(&o.socket, "agent-socket", "", "the agent's grpc.sock")
@@ -123,7 +126,7 @@ func (a *app) agentSockets(o *callOptions) ([]string, error) {
 	if !ok {
 		path = strings.TrimPrefix(defaultRegistry, "unix:")
 		if len(o.agents) > 0 {
-			return nil, script.Errorf(script.Invalid, "--agent", "names an agent beside the registry's socket, and %s is none: use --agent-socket", a.registryTarget())
+			return nil, script.Errorf(script.Invalid, "", "--agent names an agent beside the registry's socket, and %s is none: use --agent-socket", a.registryTarget())
 		}
 	}
 	agents := o.agents
@@ -150,7 +153,7 @@ func callAgent(ctx context.Context, socket string, ref script.Ref, args []any, t
 	defer cancel()
 	result, err := client.Call(ctx, ref.String(), args...)
 	if err != nil {
-		return callView{}, callError(socket, ref, err)
+		return callView{}, &agentError{agent: socket, err: callError(socket, ref, err)}
 	}
 	view := callView{Script: ref.Name.String(), Agent: socket, Version: result.Version, Digest: result.Digest, Results: result.Values}
 	if view.Results == nil {
@@ -162,6 +165,15 @@ func callAgent(ctx context.Context, socket string, ref script.Ref, args []any, t
 	return view, nil
 }
 
+// agentError is an error of a call, with the agent's socket.
+type agentError struct {
+	agent string
+	err   error
+}
+
+func (e *agentError) Error() string { return e.err.Error() }
+func (e *agentError) Unwrap() error { return e.err }
+
 // callError says whose fault it is, and gives it an exit code.
 func callError(socket string, ref script.Ref, err error) error {
 	kind := script.KindOf(err)
@@ -170,6 +182,10 @@ func callError(socket string, ref script.Ref, err error) error {
 		return &exitError{code: exitUnreachable, err: fmt.Errorf("cannot reach the agent at %s (%w): is it running? try make run", socket, err)}
 	case script.Script, script.Timeout, script.Limit, script.Disabled, script.Overloaded:
 		return &exitError{code: exitCallFailed, err: fmt.Errorf("%s: %s: %w", ref, kind, err)}
+	case script.NotFound:
+		if strings.Contains(err.Error(), ref.Name.String()) {
+			return err
+		}
 	}
 	return fmt.Errorf("%s: %s: %w", ref, kind, err)
 }

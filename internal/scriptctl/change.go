@@ -92,7 +92,7 @@ func (a *app) pinCommand() *cobra.Command {
 		Use:               "pin TENANT/NAME VERSION",
 		Short:             "Make a version active and keep it so",
 		Example:           "  scriptctl pin acme/route 7 --wait",
-		Args:              cobra.ExactArgs(2),
+		Args:              wantArgs(2, 2, "a script and a version", "tenant/name 7"),
 		ValidArgsFunction: a.completeNameThenVersions(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			name, version, err := nameAndVersion(args)
@@ -113,7 +113,7 @@ func (a *app) unpinCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:               "unpin TENANT/NAME",
 		Short:             "Make the latest version active and follow it from then on",
-		Args:              cobra.ExactArgs(1),
+		Args:              wantScript(),
 		ValidArgsFunction: a.completeNameThenVersions(0),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			name, err := parseName(args[0])
@@ -135,7 +135,7 @@ func (a *app) rollbackCommand() *cobra.Command {
 		Use:               "rollback TENANT/NAME [VERSION]",
 		Short:             "Pin an older version: the one before the active one, if none is named",
 		Example:           "  scriptctl rollback acme/route --note \"carts were lost\" --wait",
-		Args:              cobra.RangeArgs(1, 2),
+		Args:              wantArgs(1, 2, "a script, and a version if it is not the one before", "tenant/name [7]"),
 		ValidArgsFunction: a.completeNameThenVersions(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			name, version, err := nameAndVersion(args)
@@ -160,7 +160,7 @@ func (a *app) enableCommand(enabled bool) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:               use + " TENANT/NAME",
 		Short:             short,
-		Args:              cobra.ExactArgs(1),
+		Args:              wantScript(),
 		ValidArgsFunction: a.completeNameThenVersions(0),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			name, err := parseName(args[0])
@@ -183,7 +183,7 @@ func (a *app) deleteCommand() *cobra.Command {
 		Use:               "delete TENANT/NAME",
 		Short:             "Remove a script and all its versions",
 		Long:              "Delete removes a script and all its versions from the fleet. It asks first, and\nneeds --yes where nobody can answer.",
-		Args:              cobra.ExactArgs(1),
+		Args:              wantScript(),
 		ValidArgsFunction: a.completeNameThenVersions(0),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			name, err := parseName(args[0])
@@ -228,7 +228,7 @@ func (a *app) delete(ctx context.Context, name script.Name, f *changeFlags, yes 
 // confirm asks whether to delete what the registry has.
 func (a *app) confirm(ctx context.Context, client *registryclient.Client, name script.Name) error {
 	if !a.InTerminal {
-		return usage(script.Errorf(script.Invalid, "--yes", "is needed to delete %s: there is no terminal to ask on", name))
+		return usage(script.Errorf(script.Invalid, "", "delete wants --yes to delete %s: there is no terminal to ask on", name))
 	}
 	release, err := client.Get(ctx, name)
 	if err != nil {
@@ -244,14 +244,6 @@ func (a *app) confirm(ctx context.Context, client *registryclient.Client, name s
 		return nil
 	}
 	return fmt.Errorf("%s was not deleted", name)
-}
-
-// about puts the script that was asked for before an error of the registry's.
-func about(what string, err error) error {
-	if exitCode(err) == exitUnreachable || strings.Contains(err.Error(), what) {
-		return err
-	}
-	return fmt.Errorf("%s: %w", what, err)
 }
 
 func parseName(arg string) (script.Name, error) {

@@ -108,16 +108,22 @@ type versionInfo struct {
 	Platform string `json:"platform"`
 }
 
+func thisVersion() versionInfo {
+	return versionInfo{Version: version.String(), Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+}
+
+func (v versionInfo) String() string {
+	return fmt.Sprintf("scriptctl %s (%s, %s)", v.Version, v.Go, v.Platform)
+}
+
 func (a *app) versionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Print the version of scriptctl",
-		Args:  cobra.NoArgs,
+		Args:  wantArgs(0, 0, "no arguments", ""),
 		RunE: func(*cobra.Command, []string) error {
-			v := versionInfo{Version: version.String(), Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
-			return a.print(v, func(w io.Writer) {
-				fmt.Fprintf(w, "scriptctl %s (%s, %s)\n", v.Version, v.Go, v.Platform)
-			})
+			v := thisVersion()
+			return a.print(v, func(w io.Writer) { fmt.Fprintln(w, v) })
 		},
 	}
 }

@@ -3,7 +3,6 @@ package scriptctl
 import (
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -51,27 +50,6 @@ func (a *app) exit(err error) int {
 		return exitUsage
 	}
 	return exitCode(err)
-}
-
-func (a *app) printError(err error) {
-	for _, line := range lines(err) {
-		fmt.Fprintf(a.Err, "error: %s\n", line)
-	}
-}
-
-// lines returns a line for each single error in err.
-func lines(err error) []string {
-	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		var all []string
-		for _, e := range joined.Unwrap() {
-			all = append(all, lines(e)...)
-		}
-		return all
-	}
-	if e, ok := err.(*exitError); ok && e.err != nil { //nolint:errorlint // this very error, not one that it wraps
-		return lines(e.err)
-	}
-	return []string{strings.Join(strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' || r == '\r' }), " ")}
 }
 
 func exitCode(err error) int {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
 
@@ -47,12 +48,12 @@ func (a *app) print(v any, table func(io.Writer)) error {
 }
 
 // printEach prints one of many values: a line of JSON, or a YAML document.
-func (a *app) printEach(v any) error {
+func (a *app) printEach(w io.Writer, v any) error {
 	if a.output == formatYAML {
-		fmt.Fprintln(a.Out, "---")
-		return writeYAML(a.Out, v)
+		fmt.Fprintln(w, "---")
+		return writeYAML(w, v)
 	}
-	enc := json.NewEncoder(a.Out)
+	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)
 	return enc.Encode(v)
 }
@@ -97,13 +98,28 @@ func columns(w io.Writer, rows [][]string) {
 	_ = tw.Flush() // what cannot be printed cannot be reported either
 }
 
-// columnLines returns the rows aligned, as lines.
-func columnLines(rows [][]string) []string {
-	var b strings.Builder
-	columns(&b, rows)
-	lines := strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")
-	for i := range lines {
-		lines[i] = strings.TrimRight(lines[i], " ")
+// grid aligns rows that are drawn again and again. Its columns stand close, and
+// never get narrower: what is drawn over must not jump.
+type grid struct {
+	widths []int
+}
+
+func (g *grid) lines(rows [][]string) []string {
+	for _, row := range rows {
+		for i, cell := range row {
+			if i == len(g.widths) {
+				g.widths = append(g.widths, 0)
+			}
+			g.widths[i] = max(g.widths[i], utf8.RuneCountInString(cell))
+		}
+	}
+	lines := make([]string, len(rows))
+	for i, row := range rows {
+		var b strings.Builder
+		for j, cell := range row {
+			fmt.Fprintf(&b, "%-*s  ", g.widths[j], cell)
+		}
+		lines[i] = strings.TrimRight(b.String(), " ")
 	}
 	return lines
 }

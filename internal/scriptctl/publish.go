@@ -21,11 +21,16 @@ is the latest already changes nothing.
 
 All manifests are read and compiled here first: if any is wrong, all faults are
 shown and nothing is sent. Then each is published in turn; one that the registry
-refuses does not keep the others back, and the exit code says so at the end.`
+refuses does not keep the others back, and the exit code says so at the end.
 
-const publishExample = `  scriptctl publish -f examples/scripts
-  scriptctl publish -f route.yaml --note "carts go to cart-v2" --wait
+A manifest is a file, with or without -f before it, or - for standard input. Of a
+folder its own *.yaml, *.yml and *.json are read, and not the folders below it.`
+
+const publishExample = `  scriptctl publish examples/scripts
+  scriptctl publish route.yaml --note "carts go to cart-v2" --wait
   kubectl get luascript route -o yaml | scriptctl publish -f - --dry-run`
+
+var manifestExtensions = []string{"yaml", "yml", "json"}
 
 type publishOptions struct {
 	files  []string
@@ -50,12 +55,18 @@ type publishView struct {
 func (a *app) publishCommand() *cobra.Command {
 	var o publishOptions
 	cmd := &cobra.Command{
-		Use:     "publish -f FILE|DIR",
+		Use:     "publish FILE|DIR...",
 		Short:   "Publish the scripts of manifests",
 		Long:    publishLong,
 		Example: publishExample,
-		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			return manifestExtensions, cobra.ShellCompDirectiveFilterFileExt
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.files = append(o.files, args...)
+			if len(o.files) == 0 {
+				return usage(errors.New("publish wants a file or folder: publish -f FILE|DIR"))
+			}
 			return a.publish(cmd.Context(), &o)
 		},
 	}
@@ -64,8 +75,7 @@ func (a *app) publishCommand() *cobra.Command {
 	addNote(cmd, &o.note)
 	o.wait.add(cmd)
 	cmd.MarkFlagsMutuallyExclusive("dry-run", "wait")
-	must(cmd.MarkFlagRequired("file"))
-	must(cmd.MarkFlagFilename("file", "yaml", "yml", "json"))
+	must(cmd.MarkFlagFilename("file", manifestExtensions...))
 	return cmd
 }
 
@@ -98,7 +108,7 @@ func (a *app) publish(ctx context.Context, o *publishOptions) error {
 			err = named(m, err)
 			a.printError(err)
 			first = firstOf(first, err)
-			views = append(views, publishView{Script: m.Name.String(), Outcome: "refused", File: m.File, Line: m.Line, Error: err.Error()})
+			views = append(views, publishView{Script: m.Name.String(), Outcome: "refused", File: m.File, Line: m.Line, Error: text(err)})
 			if exitCode(err) == exitUnreachable {
 				a.reportUnsent(manifests[i+1:])
 				break

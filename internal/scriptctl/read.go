@@ -2,14 +2,11 @@ package scriptctl
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strconv"
 	"strings"
 
-	"github.com/rogpeppe/go-internal/diff"
 	"github.com/spf13/cobra"
 
 	"github.com/scriptorium-dev/scriptorium/client/registryclient"
@@ -21,7 +18,7 @@ func (a *app) listCommand() *cobra.Command {
 		Use:               "list [TENANT]",
 		Aliases:           []string{"ls"},
 		Short:             "List the scripts of a tenant, or of all",
-		Args:              cobra.MaximumNArgs(1),
+		Args:              wantArgs(0, 1, "one tenant at most", "[tenant]"),
 		ValidArgsFunction: a.completeTenants,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			tenant := ""
@@ -55,11 +52,20 @@ func (a *app) list(ctx context.Context, tenant string) error {
 	}
 	return a.print(views, func(w io.Writer) {
 		if len(views) == 0 {
-			fmt.Fprintln(a.Err, "no scripts yet: publish one with scriptctl publish -f FILE")
+			a.printNoScripts(tenant)
 			return
 		}
 		columns(w, rows)
 	})
+}
+
+// printNoScripts says why a table is empty.
+func (a *app) printNoScripts(tenant string) {
+	if tenant != "" {
+		fmt.Fprintf(a.Err, "tenant %s has no scripts\n", tenant)
+		return
+	}
+	fmt.Fprintln(a.Err, "no scripts yet: publish one with scriptctl publish FILE")
 }
 
 func (a *app) getCommand() *cobra.Command {
@@ -68,7 +74,7 @@ func (a *app) getCommand() *cobra.Command {
 		Use:               "get TENANT/NAME[@VERSION]",
 		Short:             "Show a script, or one version of it",
 		Example:           "  scriptctl get acme/route\n  scriptctl get acme/route@3 --source > route.lua",
-		Args:              cobra.ExactArgs(1),
+		Args:              wantScript(),
 		ValidArgsFunction: a.completeNameThenVersions(0),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ref, err := script.ParseRef(args[0])
@@ -168,7 +174,7 @@ func (a *app) historyCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:               "history TENANT/NAME",
 		Short:             "Show who changed a script, when and why, newest first",
-		Args:              cobra.ExactArgs(1),
+		Args:              wantScript(),
 		ValidArgsFunction: a.completeNameThenVersions(0),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			name, err := parseName(args[0])
@@ -212,100 +218,4 @@ func (a *app) history(ctx context.Context, name script.Name) error {
 		})
 	}
 	return a.print(views, func(w io.Writer) { columns(w, rows) })
-}
-
-func (a *app) diffCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "diff TENANT/NAME [FROM [TO]]",
-		Short: "Show what changed between two versions",
-		Long: `Diff prints what changed between two versions of a script, as a unified diff.
-
-Without FROM it compares the active version with the one before it; without TO,
-FROM with the active version. Equal sources print nothing.`,
-		Args:              cobra.RangeArgs(1, 3),
-		ValidArgsFunction: a.completeNameThenVersions(2),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			name, from, err := nameAndVersion(args[:min(2, len(args))])
-			if err != nil {
-				return err
-			}
-			var to uint64
-			if len(args) == 3 {
-				if to, err = parseVersion(args[2]); err != nil {
-					return err
-				}
-			}
-			return a.diff(cmd.Context(), name, from, to)
-		},
-	}
-}
-
-func (a *app) diff(ctx context.Context, name script.Name, from, to uint64) error {
-	client, err := a.connect()
-	if err != nil {
-		return err
-	}
-	if from == 0 || to == 0 {
-		r, err := client.Get(ctx, name)
-		if err != nil {
-			return about(name.String(), err)
-		}
-		to = r.Active.Number
-		if from == 0 {
-			if from = before(&r); from == 0 {
-				return script.Errorf(script.NotFound, "", "%s has no version before v%d to compare with", name, to)
-			}
-		}
-	}
-	oldRef, newRef := script.Ref{Name: name, Version: from}, script.Ref{Name: name, Version: to}
-	oldVersion, oldCode, err := client.Source(ctx, oldRef)
-	if err != nil {
-		return about(oldRef.String(), err)
-	}
-	newVersion, newCode, err := client.Source(ctx, newRef)
-	if err != nil {
-		return about(newRef.String(), err)
-	}
-	if oldVersion.Entrypoint != newVersion.Entrypoint {
-		fmt.Fprintf(a.Err, "the entrypoint changed from %q to %q\n", oldVersion.Entrypoint, newVersion.Entrypoint)
-	}
-	text := string(diff.Diff(oldRef.String(), oldCode, newRef.String(), newCode))
-	_, text, _ = strings.Cut(text, "\n") // its first line repeats the names
-	return a.writeDiff(text)
-}
-
-// before returns the highest retained version below the active one, or 0.
-func before(r *script.Release) uint64 {
-	var number uint64
-	for _, v := range r.Retained {
-		if v.Number < r.Active.Number {
-			number = max(number, v.Number)
-		}
-	}
-	return number
-}
-
-func (a *app) writeDiff(text string) error {
-	if !a.OutTerminal || os.Getenv("NO_COLOR") != "" {
-		_, err := io.WriteString(a.Out, text)
-		return err
-	}
-	const bold, red, green, cyan, reset = "\x1b[1m", "\x1b[31m", "\x1b[32m", "\x1b[36m", "\x1b[0m"
-	var errs []error
-	for line := range strings.Lines(text) {
-		colour := ""
-		switch line = strings.TrimSuffix(line, "\n"); {
-		case strings.HasPrefix(line, "--- "), strings.HasPrefix(line, "+++ "):
-			colour = bold
-		case strings.HasPrefix(line, "@@"):
-			colour = cyan
-		case strings.HasPrefix(line, "-"):
-			colour = red
-		case strings.HasPrefix(line, "+"):
-			colour = green
-		}
-		_, err := fmt.Fprintf(a.Out, "%s%s%s\n", colour, line, reset)
-		errs = append(errs, err)
-	}
-	return errors.Join(errs...)
 }

@@ -41,7 +41,7 @@ Exit codes:
   3  no such script or version
   4  refused: it does not compile, breaks a rule, conflicts, or is not allowed
   5  the registry or the agent cannot be reached
-  6  the script that was called failed
+  6  the call failed: SCRIPT, TIMEOUT, LIMIT, DISABLED or OVERLOADED
   7  --wait: not every agent runs it`
 
 // app is one run of scriptctl.
@@ -75,9 +75,11 @@ func (a *app) root() *cobra.Command {
 		Use:           "scriptctl",
 		Short:         "Publish, roll back and call scripts on a fleet",
 		Long:          rootLong,
+		Version:       thisVersion().String(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
+	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetIn(a.In)
 	root.SetOut(a.Out)
 	root.SetErr(a.Err)
@@ -139,7 +141,7 @@ func (a *app) write(note string) (registryclient.Write, error) {
 	if author == "" {
 		u, err := user.Current()
 		if err != nil {
-			return registryclient.Write{}, usage(script.Errorf(script.Invalid, "--author", "is needed: your user name is not known (%v)", err))
+			return registryclient.Write{}, usage(script.Errorf(script.Invalid, "", "--author is needed: your user name is not known (%v)", err))
 		}
 		author = u.Username
 	}

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -32,7 +33,7 @@ which agent is slowest, and how long the fleet took.
 With --watch it goes on until Ctrl-C: in place on a terminal, with a progress bar
 while a rollout runs; otherwise as a line for each change (with -o json, an
 object on a line).`,
-		Args:              cobra.MaximumNArgs(1),
+		Args:              wantArgs(0, 1, "one tenant or script at most", "[tenant/name]"),
 		ValidArgsFunction: a.completeNameThenVersions(0),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var selected script.Name
@@ -75,7 +76,11 @@ func (a *app) status(ctx context.Context, selected script.Name, o *statusOptions
 		return script.Errorf(script.NotFound, "", "there is no script %s", selected)
 	}
 	return a.print(viewOfFleet(&fleet), func(w io.Writer) {
-		columns(w, statusRows(&fleet, false))
+		if len(fleet.Scripts) == 0 {
+			a.printNoScripts(selected.Tenant)
+		} else {
+			columns(w, statusRows(&fleet, false))
+		}
 		if o.agents {
 			fmt.Fprintln(w)
 			columns(w, agentRows(&fleet))
@@ -132,13 +137,14 @@ func (a *app) watchStatus(ctx context.Context, selected script.Name, o *statusOp
 func (a *app) statusShow(o *statusOptions) func(*registryclient.FleetStatus) error {
 	switch {
 	case a.output != formatTable:
-		return func(fleet *registryclient.FleetStatus) error { return a.printEach(viewOfFleet(fleet)) }
+		return func(fleet *registryclient.FleetStatus) error { return a.printEach(a.Out, viewOfFleet(fleet)) }
 	case a.OutTerminal:
 		c := &canvas{out: a.Out, size: a.Size}
+		var scripts, agents grid
 		return func(fleet *registryclient.FleetStatus) error {
-			lines := columnLines(statusRows(fleet, true))
+			lines := append(scripts.lines(statusRows(fleet, true)), failureLines(fleet)...)
 			if o.agents {
-				lines = append(append(lines, ""), columnLines(agentRows(fleet))...)
+				lines = append(append(lines, ""), agents.lines(agentRows(fleet))...)
 			}
 			c.draw(lines)
 			return nil
@@ -162,9 +168,6 @@ func (a *app) printChanges(fleet *registryclient.FleetStatus, o *statusOptions, 
 		line := progressLine(s)
 		if s.Failed > 0 {
 			line += " (" + failureList(s) + ")"
-		}
-		if r := &s.Release; !r.Deleted && (!r.Enabled || r.Pinned) {
-			line += ", " + state(r)
 		}
 		add(s.Release.Name.String(), line)
 	}
@@ -198,9 +201,29 @@ func (a *app) printChanges(fleet *registryclient.FleetStatus, o *statusOptions, 
 	return nil
 }
 
-// statusRows is the table of scripts; with bars for those on their way.
+// failureLines says for each script why agents could not activate it.
+func failureLines(fleet *registryclient.FleetStatus) []string {
+	var lines []string
+	for i := range fleet.Scripts {
+		if s := &fleet.Scripts[i]; s.Failed > 0 {
+			lines = append(lines, fmt.Sprintf("%s: %s", s.Release.Name, failureList(s)))
+		}
+	}
+	return lines
+}
+
+// statusRows is the table of scripts; with bars for those on their way, it keeps
+// room for what the cells may come to hold, and leaves the reasons of failures to
+// failureLines.
 func statusRows(fleet *registryclient.FleetStatus, bars bool) [][]string {
 	rows := [][]string{{"SCRIPT", "VERSION", "DIGEST", "ACTIVE", "STATUS", "SLOWEST", "TOOK"}}
+	if bars {
+		slowest := len("SLOWEST")
+		for _, agent := range fleet.Agents {
+			slowest = max(slowest, utf8.RuneCountInString(agent.Name))
+		}
+		rows[0][4], rows[0][5] = pad(rows[0][4], barWidth), pad(rows[0][5], slowest)
+	}
 	for i := range fleet.Scripts {
 		s := &fleet.Scripts[i]
 		r := &s.Release
@@ -211,33 +234,51 @@ func statusRows(fleet *registryclient.FleetStatus, bars bool) [][]string {
 		case r.Pinned:
 			version += " pinned"
 		}
-		status, took := progress(s), "-"
-		if bars && !s.Converged && s.Waiting() > 0 {
-			status = bar(s) + " " + status
+		phase, took := phaseOf(s), "-"
+		if bars && phase == rollingOut {
+			phase = bar(s)
+		}
+		words := notes(s, !bars)
+		if phase != "" {
+			words = append([]string{phase}, words...)
 		}
 		if s.Took > 0 {
 			took = milliseconds(s.Took)
 		}
 		rows = append(rows, []string{
-			r.Name.String(), version, r.Active.Digest.Short(), fmt.Sprintf("%d/%d", s.Active, s.Desired), status, orDash(s.SlowestAgent), took,
+			r.Name.String(), version, r.Active.Digest.Short(), fmt.Sprintf("%d/%d", s.Active, s.Desired), strings.Join(words, ", "), orDash(s.SlowestAgent), took,
 		})
 	}
 	return rows
 }
 
-// progress says in words where a release is.
-func progress(s *registryclient.ScriptStatus) string {
-	var words []string
+// rollingOut is the phase of a release that agents have yet to activate. It is
+// as wide as its bar.
+const rollingOut = "rolling out"
+
+// phaseOf says in words where a release is; "" when only failures are left.
+func phaseOf(s *registryclient.ScriptStatus) string {
 	switch {
 	case s.Desired == 0:
-		words = append(words, "no agents")
+		return "no agents"
 	case s.Converged:
-		words = append(words, "converged")
+		return "converged"
 	case s.Waiting() > 0:
-		words = append(words, "rolling out")
+		return rollingOut
 	}
+	return ""
+}
+
+// notes says in words what there is to know of a release besides its phase, with
+// the reasons of failures if asked for.
+func notes(s *registryclient.ScriptStatus, reasons bool) []string {
+	var words []string
 	if s.Failed > 0 {
-		words = append(words, fmt.Sprintf("%d failed: %s", s.Failed, failureList(s)))
+		word := fmt.Sprintf("%d failed", s.Failed)
+		if reasons {
+			word += ": " + failureList(s)
+		}
+		words = append(words, word)
 	}
 	if s.Unknown > 0 {
 		words = append(words, fmt.Sprintf("%d unknown", s.Unknown))
@@ -245,8 +286,10 @@ func progress(s *registryclient.ScriptStatus) string {
 	if !s.Release.Enabled && !s.Release.Deleted {
 		words = append(words, "disabled")
 	}
-	return strings.Join(words, ", ")
+	return words
 }
+
+func pad(s string, width int) string { return fmt.Sprintf("%-*s", width, s) }
 
 func agentRows(fleet *registryclient.FleetStatus) [][]string {
 	rows := [][]string{{"AGENT", "REVISION", "HEARD", "SOFTWARE", "LABELS"}}

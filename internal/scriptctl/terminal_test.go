@@ -145,14 +145,15 @@ func TestWatch(t *testing.T) {
 	publish := func() { p.publish(strings.Replace(manifestA, "return 1", "return 2", 1)) }
 	unpin := func() { p.run("", "unpin", "term/a") }
 	pin := func() { p.run("", "pin", "term/a", "1") }
+	disable := func() { p.run("", "disable", "term/a") }
 	remove := func() { p.run("", "delete", "term/a", "--yes") }
 	watch(t, p.dir, false,
 		[]func(){nothing, nothing, publish, pin},
 		[]string{"term/a v1 sha256:", "agent agent-1 at revision ", "term/a v2 sha256:", "on 1/1 agents"})
 	watch(t, p.dir, true,
 		[]func(){nothing, unpin, nothing},
-		[]string{"SCRIPT ", "term/a   v2        sha256:", "agent-1"})
+		[]string{"SCRIPT ", "term/a  v2         sha256:", "agent-1"})
 	watch(t, p.dir, false,
-		[]func(){nothing, remove},
-		[]string{"term/a v2", "term/a is gone"})
+		[]func(){nothing, disable, remove},
+		[]string{"term/a v2", "disabled on 1/1 agents", "term/a is gone"})
 }

@@ -171,7 +171,14 @@ func progressLine(s *registryclient.ScriptStatus) string {
 	r := &s.Release
 	what := "deleted"
 	if !r.Deleted {
-		what = fmt.Sprintf("v%d %s active", r.Active.Number, r.Active.Digest.Short())
+		what = "active"
+		if !r.Enabled {
+			what = "disabled"
+		}
+		if r.Pinned {
+			what = "pinned and " + what
+		}
+		what = fmt.Sprintf("v%d %s %s", r.Active.Number, r.Active.Digest.Short(), what)
 	}
 	line := fmt.Sprintf("%s %s on %d/%d agents", r.Name, what, s.Active, s.Desired)
 	if s.Took > 0 {
@@ -204,9 +211,12 @@ func milliseconds(d time.Duration) string {
 	return fmt.Sprintf("%.1f ms", float64(d)/float64(time.Millisecond))
 }
 
+// barWidth is the width of a bar, with its ends.
+const barWidth = 11
+
 // bar draws how many of the agents run the release.
 func bar(s *registryclient.ScriptStatus) string {
-	const width = 20
+	const width = barWidth - 2
 	full := 0
 	if s.Desired > 0 {
 		full = min(width, width*s.Active/s.Desired)

@@ -8,8 +8,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/scriptorium-dev/scriptorium/internal/scriptctl"
 	registryv1 "github.com/scriptorium-dev/scriptorium/proto/registry/v1"
@@ -98,12 +100,67 @@ func TestWait(t *testing.T) {
 						t.Errorf("got %q, want %q in it", buf.String(), want)
 					}
 				}
-				if bar := strings.Contains(buf.String(), "[######---"); tt.name == "converges" && bar != terminal {
+				if bar := strings.Contains(buf.String(), "[###------]"); tt.name == "converges" && bar != terminal {
 					t.Errorf("terminal: %v, but a progress bar: %v in %q", terminal, bar, buf.String())
 				}
 			})
 		}
 	}
+}
+
+// A watch on a narrow terminal shows all columns, in their places, while a
+// rollout runs and after it.
+func TestWatchKeepsItsColumns(t *testing.T) {
+	at := func(active int32, slowest string) *registryv1.ScriptStatus {
+		r := released("deployment-route")
+		return &registryv1.ScriptStatus{
+			Release: wire.FromRelease(r), Desired: 3, Active: active, Converged: active == 3, SlowestAgent: slowest,
+			Took: durationpb.New(time.Duration(active/3) * 12300 * time.Microsecond),
+		}
+	}
+	broken := at(2, "agent-3")
+	broken.Failed = 1
+	broken.Failures = []*registryv1.AgentFailure{{Agent: "agent-3", Error: wire.FromError(script.Errorf(script.Limit, "", "no space is left on the disk"))}}
+	r := &rollout{streams: make(chan []*registryv1.ScriptStatus, 1)}
+	r.streams <- []*registryv1.ScriptStatus{at(0, "agent-3"), at(2, "agent-3"), at(3, ""), at(0, "agent-2"), broken, at(3, "agent-1")}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	out := &frames{last: "agent-1", done: cancel}
+	if code := scriptctl.Run(ctx, scriptctl.Streams{
+		In: strings.NewReader(""), Out: out, Err: io.Discard, OutTerminal: true, ErrTerminal: true,
+		Size: func() (int, int) { return 90, 24 },
+	}, []string{"status", "--watch", "--registry", serveRollout(t, r)}); code != 0 {
+		t.Fatalf("exit code %d", code)
+	}
+	const heading = "SCRIPT                 VERSION    DIGEST           ACTIVE  STATUS       SLOWEST  TOOK"
+	want := []string{
+		"0/3     [---------]  agent-3  -", "2/3     [######---]  agent-3  -", "3/3     converged    -        12.3 ms",
+		"0/3     [---------]  agent-2  -",
+		"2/3     1 failed     agent-3  -\nacme/deployment-route: agent-3: no space is left on the disk", "3/3     converged    agent-1  12.3 ms",
+	}
+	if len(out.all) != len(want) {
+		t.Fatalf("got %q, want %d frames", out.all, len(want))
+	}
+	for i, frame := range out.all {
+		if !strings.Contains(frame, heading+"\n") || !strings.Contains(frame, want[i]+"\n") {
+			t.Errorf("frame %d:\n%swant %s", i, frame, want[i])
+		}
+	}
+}
+
+// frames keeps each thing that was drawn, and calls done after the last.
+type frames struct {
+	all  []string
+	last string // what the last holds
+	done func()
+}
+
+func (f *frames) Write(p []byte) (int, error) {
+	f.all = append(f.all, string(p))
+	if strings.Contains(string(p), f.last) {
+		f.done()
+	}
+	return len(p), nil
 }
 
 func serveRollout(t *testing.T, r *rollout) string {

@@ -1,0 +1,132 @@
+package scriptctl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/rogpeppe/go-internal/diff"
+	"github.com/spf13/cobra"
+
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+func (a *app) diffCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "diff TENANT/NAME [FROM [TO]]",
+		Short: "Show what changed between two versions",
+		Long: `Diff prints what changed between two versions of a script, as a unified diff.
+
+Without FROM it compares the active version with the one before it; without TO,
+FROM with the active version. Equal sources print nothing.`,
+		Args:              wantArgs(1, 3, "a script, and two versions at most", "tenant/name [FROM [TO]]"),
+		ValidArgsFunction: a.completeNameThenVersions(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			name, from, err := nameAndVersion(args[:min(2, len(args))])
+			if err != nil {
+				return err
+			}
+			var to uint64
+			if len(args) == 3 {
+				if to, err = parseVersion(args[2]); err != nil {
+					return err
+				}
+			}
+			return a.diff(cmd.Context(), name, from, to)
+		},
+	}
+}
+
+func (a *app) diff(ctx context.Context, name script.Name, from, to uint64) error {
+	client, err := a.connect()
+	if err != nil {
+		return err
+	}
+	if from == 0 || to == 0 {
+		r, err := client.Get(ctx, name)
+		if err != nil {
+			return about(name.String(), err)
+		}
+		to = r.Active.Number
+		if from == 0 {
+			if from = before(&r); from == 0 {
+				return script.Errorf(script.NotFound, "", "%s has no version before v%d to compare with", name, to)
+			}
+		}
+	}
+	oldRef, newRef := script.Ref{Name: name, Version: from}, script.Ref{Name: name, Version: to}
+	oldVersion, oldCode, err := client.Source(ctx, oldRef)
+	if err != nil {
+		return about(oldRef.String(), err)
+	}
+	newVersion, newCode, err := client.Source(ctx, newRef)
+	if err != nil {
+		return about(newRef.String(), err)
+	}
+	text := string(diff.Diff(oldRef.String(), oldCode, newRef.String(), newCode))
+	_, text, _ = strings.Cut(text, "\n") // its first line repeats the names
+	view := diffView{Script: name.String(), From: from, To: to, Diff: text}
+	if oldVersion.Entrypoint != newVersion.Entrypoint {
+		view.Entrypoint = &entrypointDiff{From: oldVersion.Entrypoint, To: newVersion.Entrypoint}
+	}
+	if a.output != formatTable {
+		return a.print(view, nil)
+	}
+	if e := view.Entrypoint; e != nil {
+		fmt.Fprintf(a.Err, "the entrypoint changed from %q to %q\n", e.From, e.To)
+	}
+	return a.writeDiff(text)
+}
+
+// diffView is what changed between two versions.
+type diffView struct {
+	Script     string          `json:"script"`
+	From       uint64          `json:"from"`
+	To         uint64          `json:"to"`
+	Diff       string          `json:"diff"`                 // unified; empty for equal sources
+	Entrypoint *entrypointDiff `json:"entrypoint,omitempty"` // when it changed
+}
+
+type entrypointDiff struct {
+	From string `json:"from"`
+	To   string `json:"to"`
+}
+
+// before returns the highest retained version below the active one, or 0.
+func before(r *script.Release) uint64 {
+	var number uint64
+	for _, v := range r.Retained {
+		if v.Number < r.Active.Number {
+			number = max(number, v.Number)
+		}
+	}
+	return number
+}
+
+func (a *app) writeDiff(text string) error {
+	if !a.OutTerminal || os.Getenv("NO_COLOR") != "" {
+		_, err := io.WriteString(a.Out, text)
+		return err
+	}
+	const bold, red, green, cyan, reset = "\x1b[1m", "\x1b[31m", "\x1b[32m", "\x1b[36m", "\x1b[0m"
+	var errs []error
+	for line := range strings.Lines(text) {
+		colour := ""
+		switch line = strings.TrimSuffix(line, "\n"); {
+		case strings.HasPrefix(line, "--- "), strings.HasPrefix(line, "+++ "):
+			colour = bold
+		case strings.HasPrefix(line, "@@"):
+			colour = cyan
+		case strings.HasPrefix(line, "-"):
+			colour = red
+		case strings.HasPrefix(line, "+"):
+			colour = green
+		}
+		_, err := fmt.Fprintf(a.Out, "%s%s%s\n", colour, line, reset)
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
