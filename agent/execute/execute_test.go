@@ -216,7 +216,8 @@ func TestOverload(t *testing.T) {
 		if script.KindOf(err) != script.Overloaded || time.Since(began) != 0 {
 			t.Errorf("one too many: %v after %v", err, time.Since(began))
 		}
-		if err := <-waiting; script.KindOf(err) != script.Overloaded || time.Since(began) != time.Millisecond {
+		if err := <-waiting; script.KindOf(err) != script.Overloaded || time.Since(began) != time.Millisecond ||
+			err.Error() != "the call's time ran out while it waited for its turn" || !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("its deadline passed: %v after %v", err, time.Since(began))
 		}
 		for range 2 {
@@ -281,6 +282,31 @@ func TestEditUnderFire(t *testing.T) {
 	done.Store(true)
 	wg.Wait()
 	t.Logf("%d calls", answered.Load())
+}
+
+func TestACallThatIsOverBeforeItBegins(t *testing.T) {
+	n := newNode(t, 1<<20, 1, 1)
+	n.publish("route", nil, "one")
+	if err := n.Execute(t.Context(), &gateway.Call{Script: "acme/route"}, &gateway.Reply{}); err != nil { // loads it
+		t.Fatal(err)
+	}
+	late, cancelLate := context.WithDeadline(t.Context(), time.Unix(1, 0))
+	defer cancelLate()
+	canceled, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, tt := range []struct {
+		ctx   context.Context
+		says  string
+		cause error
+	}{
+		{late, "the call's time ran out before it began", context.DeadlineExceeded},
+		{canceled, "the call was canceled before it began", context.Canceled},
+	} {
+		err := n.Execute(tt.ctx, &gateway.Call{Script: "acme/route"}, &gateway.Reply{})
+		if script.KindOf(err) != script.Timeout || err.Error() != tt.says || !errors.Is(err, tt.cause) {
+			t.Errorf("got %v, want %q", err, tt.says)
+		}
+	}
 }
 
 func TestExecuteAllocatesNothing(t *testing.T) {

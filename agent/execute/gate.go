@@ -2,6 +2,7 @@ package execute
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 	"time"
 
@@ -29,7 +30,7 @@ const patience = time.Second
 // waits until ctx is done, or for patience.
 func (g gate) enter(ctx context.Context) error {
 	if ctx.Err() != nil {
-		return script.Errorf(script.Timeout, "", "the call's time ran out before it began: %w", context.Cause(ctx))
+		return ended(ctx, script.Timeout, "before it began")
 	}
 	select {
 	case g.slots <- struct{}{}:
@@ -47,10 +48,20 @@ func (g gate) enter(ctx context.Context) error {
 	case g.slots <- struct{}{}:
 		return nil
 	case <-ctx.Done():
-		return script.Errorf(script.Overloaded, "", "the call's time ran out while it waited for its turn: %w", context.Cause(ctx))
+		return ended(ctx, script.Overloaded, "while it waited for its turn")
 	case <-timer.C:
 		return script.Errorf(script.Overloaded, "", "the call waited %v for its turn: try again", patience)
 	}
 }
 
 func (g gate) leave() { <-g.slots }
+
+// ended returns the error of a call whose ctx is done, with the cause but
+// without its words, which are for Go programmers.
+func ended(ctx context.Context, kind script.Kind, when string) error {
+	what := "the call's time ran out"
+	if errors.Is(ctx.Err(), context.Canceled) {
+		what = "the call was canceled"
+	}
+	return &script.Error{Kind: kind, Message: what + " " + when, Err: context.Cause(ctx)}
+}

@@ -167,7 +167,9 @@ func TestDeadlines(t *testing.T) {
 			t.Errorf("a list got %v, want %q", err, tt.says)
 		}
 	}
-	if _, err := c.Call(t.Context(), "acme/echo", 1); err != nil {
+	patient, cancelPatient := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancelPatient()
+	if _, err := c.Call(patient, "acme/echo", 1); err != nil {
 		t.Errorf("after the timeouts: %v", err)
 	}
 }

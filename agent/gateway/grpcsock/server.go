@@ -59,6 +59,13 @@ const (
 	maxHeaders = 32 << 10
 	maxArgs    = 1024
 	readBuffer = 4 << 10
+
+	// What one stream, and one connection, may send before it is read. Unless
+	// told, gRPC lets a stream's window grow to 16 MiB by what it measures: a
+	// client that asks on many streams and reads no answers would make us hold
+	// that for each.
+	streamWindow     = 64 << 10
+	connectionWindow = 1 << 20
 )
 
 // ErrClosed is what Serve returns after Shutdown.
@@ -86,11 +93,15 @@ func New(opts Options) *Server {
 		grpc.ConnectionTimeout(s.opts.HandshakeTimeout),
 		// Ten thousand idle connections must be cheap, and calls are small.
 		grpc.ReadBufferSize(readBuffer),
+		grpc.StaticStreamWindowSize(streamWindow),
+		grpc.StaticConnWindowSize(connectionWindow),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
 		grpc.UnaryInterceptor(s.recoverUnary),
 		grpc.StreamInterceptor(s.recoverStream),
 	)
 	agentv1.RegisterExecutorServer(s.grpc, &service{server: s})
+	// "" is serving from the start; Shutdown makes both NOT_SERVING.
+	s.health.SetServingStatus(agentv1.Executor_ServiceDesc.ServiceName, healthv1.HealthCheckResponse_SERVING)
 	healthv1.RegisterHealthServer(s.grpc, s.health)
 	reflection.Register(s.grpc)
 	return s

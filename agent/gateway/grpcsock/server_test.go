@@ -215,9 +215,11 @@ func TestListAndAccess(t *testing.T) {
 
 func TestHealthAndReflection(t *testing.T) {
 	_, _, conn := serve(t, grpcsock.Options{})
-	resp, err := healthv1.NewHealthClient(conn).Check(t.Context(), &healthv1.HealthCheckRequest{})
-	if err != nil || resp.GetStatus() != healthv1.HealthCheckResponse_SERVING {
-		t.Errorf("got %v, %v", resp, err)
+	for _, service := range []string{"", "scriptorium.agent.v1.Executor"} {
+		resp, err := healthv1.NewHealthClient(conn).Check(t.Context(), &healthv1.HealthCheckRequest{Service: service})
+		if err != nil || resp.GetStatus() != healthv1.HealthCheckResponse_SERVING {
+			t.Errorf("%q: got %v, %v", service, resp, err)
+		}
 	}
 	stream, err := reflectionv1.NewServerReflectionClient(conn).ServerReflectionInfo(t.Context())
 	if err != nil {
@@ -230,6 +232,36 @@ func TestHealthAndReflection(t *testing.T) {
 		t.Errorf("got %v, %v", info, err)
 	}
 	_ = stream.CloseSend()
+}
+
+func TestHealthWhileDraining(t *testing.T) {
+	s, _, conn := serve(t, grpcsock.Options{})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var watches []grpc.ServerStreamingClient[healthv1.HealthCheckResponse]
+	expect := func(watch grpc.ServerStreamingClient[healthv1.HealthCheckResponse], want healthv1.HealthCheckResponse_ServingStatus) {
+		t.Helper()
+		if resp, err := watch.Recv(); err != nil || resp.GetStatus() != want {
+			t.Errorf("got %v, %v, want %v", resp, err, want)
+		}
+	}
+	for _, service := range []string{"", "scriptorium.agent.v1.Executor"} {
+		watch, err := healthv1.NewHealthClient(conn).Watch(ctx, &healthv1.HealthCheckRequest{Service: service})
+		if err != nil {
+			t.Fatal(err)
+		}
+		expect(watch, healthv1.HealthCheckResponse_SERVING)
+		watches = append(watches, watch)
+	}
+	done := make(chan error, 1)
+	go func() { done <- s.Shutdown(context.Background()) }()
+	for _, watch := range watches {
+		expect(watch, healthv1.HealthCheckResponse_NOT_SERVING)
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
 }
 
 // TestBadFrames: whatever a stranger writes ends in a closed connection, and

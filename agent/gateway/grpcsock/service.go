@@ -166,7 +166,7 @@ func (x *exchange) execute() error {
 	ctx := x.stream.Context()
 	if t := x.request.GetTimeout(); t != nil {
 		if err := t.CheckValid(); err != nil {
-			return script.Errorf(script.Invalid, "timeout", "%v", err)
+			return &script.Error{Kind: script.Invalid, Field: "timeout", Message: "is not a duration: its seconds and nanos differ in sign, or are out of range", Err: err}
 		}
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, t.AsDuration())

@@ -3,7 +3,6 @@ package httpsock
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 	"strconv"
 
@@ -38,7 +37,8 @@ var statusOf = map[script.Kind]int{
 	script.Internal:    http.StatusInternalServerError,
 }
 
-// statusError is an error with a status other than that of its kind.
+// statusError is an error with a status other than that of its kind: HTTP has
+// several for what is all script.Invalid.
 type statusError struct {
 	status int
 	err    *script.Error
@@ -93,20 +93,32 @@ func (s *Server) only(method string, h http.HandlerFunc) http.HandlerFunc {
 }
 
 func (s *Server) notFound(w http.ResponseWriter, r *http.Request) {
-	s.fail(w, &statusError{http.StatusNotFound, script.Errorf(script.Invalid, "path",
-		"there is nothing at %.200q: want POST /v1/execute/{tenant}/{script}", r.URL.Path)})
+	s.fail(w, script.Errorf(script.NotFound, "path",
+		"there is nothing at %.200q: want POST /v1/execute/{tenant}/{script}", r.URL.Path))
+}
+
+// healthBody is the answer to /healthz, and readyBody that to /readyz: the same
+// as on the agent's admin address.
+type healthBody struct {
+	Alive bool `json:"alive"`
+}
+
+type readyBody struct {
+	Ready bool `json:"ready"`
+	// Reason says why it is not.
+	Reason string `json:"reason,omitempty"`
 }
 
 func (s *Server) health(w http.ResponseWriter, _ *http.Request) {
-	_, _ = fmt.Fprintln(w, "ok")
+	s.writeJSON(w, http.StatusOK, healthBody{Alive: true})
 }
 
 func (s *Server) ready(w http.ResponseWriter, _ *http.Request) {
 	if err := s.opts.Ready(); err != nil {
-		s.fail(w, script.Errorf(script.Unavailable, "", "%w", err))
+		s.writeJSON(w, http.StatusServiceUnavailable, readyBody{Reason: err.Error()})
 		return
 	}
-	_, _ = fmt.Fprintln(w, "ok")
+	s.writeJSON(w, http.StatusOK, readyBody{Ready: true})
 }
 
 // listBody is the answer to GET /v1/scripts.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"mime"
 	"net/http"
@@ -112,7 +113,7 @@ func (r *run) readArgs(w http.ResponseWriter, req *http.Request) error {
 		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 			return &statusError{http.StatusRequestEntityTooLarge, script.Errorf(script.Invalid, "body", "has more than %d bytes", maxBody)}
 		}
-		return script.Errorf(script.Invalid, "body", "cannot be read: %w", err)
+		return &script.Error{Kind: script.Invalid, Field: "body", Message: "did not come whole: it ended early, or took too long", Err: err}
 	}
 	body := r.body.Bytes()
 	if !several {
@@ -121,24 +122,43 @@ func (r *run) readArgs(w http.ResponseWriter, req *http.Request) error {
 		}
 		return nil
 	}
+	args, err := parseArgs(body)
+	if err != nil {
+		return err
+	}
+	for _, arg := range args {
+		r.call.Args = append(r.call.Args, arg)
+	}
+	return nil
+}
+
+// wantArgs is what a body of several arguments is told that is something else.
+const wantArgs = `the body must be a JSON object {"args":[…]}`
+
+// parseArgs returns the arguments in a body {"args":[…]}. They point into it.
+func parseArgs(body []byte) ([]json.RawMessage, error) {
 	var envelope struct {
 		Args []json.RawMessage `json:"args"`
 	}
 	decoder := json.NewDecoder(bytes.NewReader(body))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&envelope); err != nil {
-		return script.Errorf(script.Invalid, "body", `is not {"args":[…]}: %w`, err)
+		// What the decoder says is about Go; its position helps all the same.
+		message := wantArgs + " and nothing beside args"
+		if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
+			message = fmt.Sprintf("%s: it is not JSON at byte %d", wantArgs, syntax.Offset)
+		} else if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+			message = wantArgs + ": it ends too early"
+		}
+		return nil, &script.Error{Kind: script.Invalid, Field: "body", Message: message, Err: err}
 	}
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return script.Errorf(script.Invalid, "body", `has something after {"args":[…]}`)
+		return nil, script.Errorf(script.Invalid, "body", "%s: there is something after it", wantArgs)
 	}
 	if len(envelope.Args) > maxArgs {
-		return script.Errorf(script.Invalid, "args", "there are %d arguments; a call may have %d", len(envelope.Args), maxArgs)
+		return nil, script.Errorf(script.Invalid, "args", "there are %d arguments; a call may have %d", len(envelope.Args), maxArgs)
 	}
-	for _, arg := range envelope.Args {
-		r.call.Args = append(r.call.Args, arg)
-	}
-	return nil
+	return envelope.Args, nil
 }
 
 // severalArgs says whether a body of the content type holds several arguments.

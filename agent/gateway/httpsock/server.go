@@ -7,8 +7,19 @@
 // The body of a call is its one argument as JSON (no body: no argument), or
 // {"args":[…]} with the content type ArgsContentType. The answer is the result:
 // null if there is none, an array if there are several, and then the header
-// Scriptorium-Results says how many. Every error is a JSON object as errorBody
-// declares it. docs/protocol.md has the whole contract.
+// Scriptorium-Results says how many. Every error of these paths but /readyz is a
+// JSON object as errorBody declares it. Its kind decides the status, with three
+// exceptions of kind INVALID, else 400, for which HTTP has a status of its own:
+//
+//	405  a method that the path does not take; Allow says which it does
+//	413  a body over the limit
+//	415  a content type that is not JSON
+//
+// A path that is not there is 404 with kind NOTFOUND and field "path"; a script
+// that is not there has field "script" or "version".
+//
+// /healthz answers {"alive":true}; /readyz 200 {"ready":true}, or 503
+// {"ready":false,"reason":"…"}. docs/protocol.md has the whole contract.
 package httpsock
 
 import (

@@ -150,14 +150,14 @@ func TestErrors(t *testing.T) {
 		{path: "acme/echo@x", status: 400, want: `"field":"version"`},
 		{path: "acme/wait", header: []string{"Scriptorium-Timeout", "5ms"}, status: 504, want: `"kind":"TIMEOUT"`},
 		{path: "acme/wait", header: []string{"Scriptorium-Timeout", "soon"}, status: 400, want: `"field":"Scriptorium-Timeout"`},
-		{path: "acme/echo", header: []string{"Content-Type", "text/xml"}, status: 415, want: `"field":"Content-Type"`},
-		{path: "acme/echo", body: strings.Repeat(" ", 1<<20+1), status: 413, want: `"field":"body"`},
+		{path: "acme/echo", header: []string{"Content-Type", "text/xml"}, status: 415, want: `"kind":"INVALID","field":"Content-Type"`},
+		{path: "acme/echo", body: strings.Repeat(" ", 1<<20+1), status: 413, want: `"kind":"INVALID","field":"body"`},
 		{path: "acme/echo", body: `[1]`, header: args, status: 400, want: `"field":"body"`},
 		{path: "acme/echo", body: `{"args":[1]}x`, header: args, status: 400, want: `"field":"body"`},
 		{path: "acme/echo", body: `{"args":[1],"arg":2}`, header: args, status: 400, want: `"field":"body"`},
 		{path: "acme/echo", body: `{"args":[` + strings.Repeat("1,", 1024) + `1]}`, header: args, status: 400, want: `"field":"args"`},
-		{method: "GET", path: "acme/echo", status: 405, want: `"field":"method"`},
-		{path: "acme/echo/more", status: 404, want: `"field":"path"`},
+		{method: "GET", path: "acme/echo", status: 405, want: `"kind":"INVALID","field":"method"`},
+		{path: "acme/echo/more", status: 404, want: `"kind":"NOTFOUND","field":"path"`},
 	} {
 		t.Run(fmt.Sprintf("%s %.60s", tt.path, tt.body), func(t *testing.T) {
 			method := tt.method
@@ -231,18 +231,18 @@ func TestProbesAndMetrics(t *testing.T) {
 		Ready:   func() error { return <-ready },
 		Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "a 1") }),
 	})
-	if got := do(t, client, "GET", "/healthz", ""); got.status != 200 {
+	if got := do(t, client, "GET", "/healthz", ""); got.status != 200 || got.body != `{"alive":true}`+"\n" || got.header.Get("Content-Type") != "application/json" {
 		t.Errorf("got %+v", got)
 	}
 	if got := do(t, client, "GET", "/metrics", ""); got.body != "a 1" {
 		t.Errorf("got %+v", got)
 	}
 	ready <- errors.New("no snapshot yet")
-	if got := do(t, client, "GET", "/readyz", ""); got.status != 503 || !strings.Contains(got.body, "no snapshot yet") {
+	if got := do(t, client, "GET", "/readyz", ""); got.status != 503 || got.body != `{"ready":false,"reason":"no snapshot yet"}`+"\n" {
 		t.Errorf("got %+v", got)
 	}
 	ready <- nil
-	if got := do(t, client, "GET", "/readyz", ""); got.status != 200 {
+	if got := do(t, client, "GET", "/readyz", ""); got.status != 200 || got.body != `{"ready":true}`+"\n" {
 		t.Errorf("got %+v", got)
 	}
 }

@@ -28,7 +28,7 @@ var commandList = []command{
 	{"ECHO", 2, "connection", "Answers the message.", "message", (*conn).echo},
 	{"HELLO", -1, "connection", "Chooses the protocol.", "[2|3 [SETNAME name]]", (*conn).hello},
 	{"AUTH", -2, "connection", "Is refused: the socket knows its peer.", "[username] password", (*conn).auth},
-	{"CLIENT", -2, "connection", "Names the connection.", "ID|GETNAME|SETNAME|SETINFO|INFO|NO-EVICT|NO-TOUCH", (*conn).client},
+	{"CLIENT", -2, "connection", "Names the connection.", "ID|GETNAME|SETNAME|SETINFO|INFO|LIST|NO-EVICT|NO-TOUCH", (*conn).client},
 	{"SELECT", 2, "connection", "Takes database 0.", "0", (*conn).selectDB},
 	{"RESET", 1, "connection", "Makes the connection as it was at first.", "", (*conn).reset},
 	{"QUIT", -1, "connection", "Closes the connection.", "", (*conn).quit},
@@ -58,7 +58,9 @@ func (c *conn) dispatch(w *work) {
 	switch {
 	case !ok:
 		w.out = appendError(w.out, "ERR", unknownCommand(args))
-		c.closing = isHTTP(args)
+		if isHTTP(args) {
+			c.closing, c.refused = true, true
+		}
 	case cmd.arity > 0 && len(args) != cmd.arity || len(args) < -cmd.arity:
 		w.out = appendWrongArity(w.out, args[0])
 	case cmd.run == nil:

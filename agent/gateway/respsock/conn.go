@@ -1,6 +1,7 @@
 package respsock
 
 import (
+	"io"
 	"net"
 	"sync"
 	"syscall"
@@ -18,6 +19,11 @@ const (
 
 	// trusted is after how many reads a connection counts as long-lived.
 	trusted = 16
+
+	// How long, and for how many bytes, a connection that ends with an error
+	// goes on to take what its client sends: see linger.
+	lingerTime  = time.Second
+	lingerBytes = 64 << 20
 )
 
 // work is what a connection needs while it is served, and not while it rests.
@@ -68,6 +74,7 @@ type conn struct {
 	timed   bool  // a read deadline is set
 	reads   int   // that got something, up to trusted
 	closing bool
+	refused bool     // the last reply is an error, and what comes after it is not read
 	backlog *backlog // nil as long as the client reads its replies
 }
 
@@ -98,11 +105,29 @@ func (c *conn) close() {
 	if c.backlog != nil {
 		c.backlog.wait()
 	}
+	if c.refused {
+		c.linger()
+	}
 	_ = c.nc.Close()
 	if c.charged > 0 {
 		c.srv.budget.give(c.charged)
 	}
 }
+
+// linger lets a client read the error that ends the connection. Most clients
+// send a request whole before they read: closed at once, the connection would
+// fail their write, or lose the error with what was not received. So it is only
+// closed for writing, and what still comes is thrown away, within bounds.
+func (c *conn) linger() {
+	_ = c.raw.Control(func(fd uintptr) { _ = unix.Shutdown(int(fd), unix.SHUT_WR) })
+	c.setReadDeadline(lingerTime)
+	_, _ = io.CopyBuffer(discard{}, io.LimitReader(c.nc, lingerBytes), c.work.in)
+}
+
+// discard hides the ReadFrom of io.Discard, so that io.CopyBuffer takes our buffer.
+type discard struct{}
+
+func (discard) Write(p []byte) (int, error) { return len(p), nil }
 
 // wake makes a connection at rest see that the server drains.
 func (c *conn) wake() { _ = c.nc.SetReadDeadline(time.Unix(1, 0)) }
@@ -176,7 +201,7 @@ func (c *conn) answer(w *work) (progress bool) {
 		n, err := w.parser.next(w.in[w.start:w.end])
 		if err != nil {
 			w.out = appendError(w.out, "ERR", err.Error())
-			c.closing = true
+			c.closing, c.refused = true, true
 			return progress
 		}
 		if n == 0 {
@@ -208,13 +233,13 @@ func (c *conn) makeRoom(w *work) bool {
 	}
 	if left >= maxRequest {
 		w.out = appendError(w.out, "ERR", errTooLarge.Error())
-		c.flush(w)
+		c.refused = c.flush(w)
 		return false
 	}
 	size := min(max(w.parser.need, 2*len(w.in)), maxRequest)
 	if !c.srv.budget.take(size - c.charged) {
 		w.out = appendError(w.out, "OVERLOADED", "the agent has no memory left for large requests; try again later")
-		c.flush(w)
+		c.refused = c.flush(w)
 		return false
 	}
 	c.charged = size

@@ -59,7 +59,7 @@ func (c *conn) docs(w *work, names [][]byte) {
 		w.out = appendBulk(w.out, strings.ToLower(cmd.name))
 		w.out = appendMap(w.out, 4, c.resp3)
 		w.out = appendBulk(appendBulk(w.out, "summary"), cmd.summary)
-		w.out = appendBulk(appendBulk(w.out, "since"), "1.0.0")
+		w.out = appendBulk(appendBulk(w.out, "since"), "0.1.0")
 		w.out = appendBulk(appendBulk(w.out, "group"), cmd.group)
 		w.out = appendBulk(w.out, "arguments")
 		if cmd.syntax == "" {

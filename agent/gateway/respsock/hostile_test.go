@@ -60,7 +60,8 @@ func TestBadFramesEndInAnErrorAndAClosedConnection(t *testing.T) {
 		{"*x\r\n", "-ERR Protocol error: invalid multibulk length"},
 		{"*1000000\r\n", "-ERR Protocol error: invalid multibulk length"},
 		{"*1\r\n!", "-ERR Protocol error: expected '$', got '!'"},
-		{"*1\r\n$2000000\r\n", "-ERR Protocol error: invalid bulk length"},
+		{"*1\r\n$-5\r\n", "-ERR Protocol error: invalid bulk length\r\n"},
+		{"*1\r\n$2000000\r\n", "-ERR Protocol error: invalid bulk length: more than 1049600 bytes\r\n"},
 		{"*1\r\n$1\r\nxxx", "-ERR Protocol error: a bulk string does not end"},
 		{"ECHO \"x\n", "-ERR Protocol error: unbalanced quotes"},
 		{strings.Repeat("x", 100<<10), "-ERR Protocol error: too big inline request"},
@@ -71,6 +72,60 @@ func TestBadFramesEndInAnErrorAndAClosedConnection(t *testing.T) {
 		go io.WriteString(c, tt.in) // all of it may not be taken
 		c.expectLine(tt.want)
 		c.expectEnd()
+	}
+}
+
+// TestAnErrorIsReadByWhoSendsTheWholeRequestFirst: as nearly all clients do. The
+// socket's buffers hold far less than these requests.
+func TestAnErrorIsReadByWhoSendsTheWholeRequestFirst(t *testing.T) {
+	_, path := serve(t, respsock.Options{})
+	bystander(t, path)
+	for _, size := range []int{2 << 20, 20 << 20} {
+		c := dial(t, path)
+		c.send(command("PING") + command("FCALL", "acme/echo", "0", strings.Repeat("1", size)))
+		c.expect("+PONG\r\n-ERR Protocol error: invalid bulk length: more than 1049600 bytes\r\n")
+		c.expectEnd()
+	}
+}
+
+// TestAfterAProtocolErrorAClientIsNotListenedToForLong: neither one that sends
+// for ever nor one that says nothing more keeps the connection.
+func TestAfterAProtocolErrorAClientIsNotListenedToForLong(t *testing.T) {
+	_, path := serve(t, respsock.Options{MaxConnections: 2})
+	silent, endless := dial(t, path), dial(t, path)
+	silent.send("*x\r\n")
+	silent.expectLine("-ERR Protocol error: invalid multibulk length")
+	silent.expectEnd()
+	_, err := io.WriteString(endless, "*x\r\n")
+	for chunk := strings.Repeat("x", 64<<10); err == nil; {
+		_, err = io.WriteString(endless, chunk)
+	}
+	if !errors.Is(err, syscall.EPIPE) && !errors.Is(err, syscall.ECONNRESET) {
+		t.Errorf("the server did not close the connection: %v", err)
+	}
+	for { // until both places are free again, though the first did not close its end
+		first, second := dial(t, path), dial(t, path)
+		_, _ = io.WriteString(first, command("PING"))
+		_, _ = io.WriteString(second, command("PING"))
+		a, _ := first.r.ReadString('\n')
+		b, _ := second.r.ReadString('\n')
+		first.Close()
+		second.Close()
+		if a == "+PONG\r\n" && b == a {
+			return
+		}
+	}
+}
+
+// TestShutdownDoesNotWaitForWhoWasRefused: there is nothing in flight.
+func TestShutdownDoesNotWaitForWhoWasRefused(t *testing.T) {
+	s, path := serve(t, respsock.Options{})
+	c := dial(t, path)
+	c.send("*x\r\n")
+	c.expectLine("-ERR Protocol error: invalid multibulk length")
+	c.expectEnd()
+	if err := s.Shutdown(t.Context()); err != nil {
+		t.Error(err)
 	}
 }
 

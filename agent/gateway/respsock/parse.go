@@ -64,7 +64,10 @@ func (p *parser) next(buf []byte) (int, error) {
 		if err != nil || start == 0 {
 			return 0, err
 		}
-		if size < 0 || size > maxBulk {
+		if size < 0 {
+			return 0, protocolError("invalid bulk length")
+		}
+		if size > maxBulk {
 			return 0, protocolError("invalid bulk length: more than " + strconv.Itoa(maxBulk) + " bytes")
 		}
 		end := start + size

@@ -37,6 +37,7 @@ func TestParse(t *testing.T) {
 		{in: "*1048576\r\n", error: "invalid multibulk length"},
 		{in: "*1\r\nPING\r\n", error: "expected '$', got 'P'"},
 		{in: "*1\r\n$-1\r\n", error: "invalid bulk length"},
+		{in: "*1\r\n$x\r\n", error: "invalid bulk length"},
 		{in: "*1\r\n$99999999\r\n", error: "invalid bulk length"},
 		{in: "*1\r\n$4\r\nPINGxx", error: "does not end where its length says"},
 		{in: "PING\r\n", want: []string{"PING"}, n: -1},
