@@ -143,7 +143,9 @@ func (p *Programs) get(ctx context.Context, k Key) (*entry, engine.Program, erro
 		l := res.Val.(loaded)
 		return l.entry, l.program, nil
 	case <-ctx.Done():
-		return nil, nil, script.Errorf(script.Timeout, "", "the call's time ran out while its program was being loaded: %w", context.Cause(ctx))
+		return nil, nil, &script.Error{
+			Kind: script.Timeout, Message: "the call's time ran out while its program was being loaded", Err: context.Cause(ctx),
+		}
 	}
 }
 
