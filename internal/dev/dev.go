@@ -115,7 +115,7 @@ func settled(ctx context.Context, client *registryclient.Client, agents int) (la
 		done := len(fleet.Agents) >= agents
 		for i := range fleet.Scripts {
 			s := &fleet.Scripts[i]
-			done = done && s.Waiting() == 0
+			done = done && (s.Converged || s.Failed > 0 && s.Waiting() == 0)
 		}
 		if done {
 			return fleet, nil

@@ -67,8 +67,16 @@ func start(t *testing.T, scripts, state string) *session {
 		}
 	}
 	t.Cleanup(s.stop)
-	s.await(`live on every agent`)
+	if line := s.await(`live on every agent`); !allLive(line) {
+		t.Errorf("started with %q", line)
+	}
 	return s
+}
+
+// allLive reports whether the banner's line says that all scripts are live.
+func allLive(line string) bool {
+	counts := regexp.MustCompile(` (\d+) of (\d+) live`).FindStringSubmatch(line)
+	return counts != nil && counts[1] == counts[2]
 }
 
 // await returns the first line from now on that matches.
