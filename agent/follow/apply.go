@@ -162,12 +162,12 @@ func (a *applier) known(key string) script.Revision {
 // ready brings the sources of the candidates and compiles them. What cannot be
 // made ready gets an error.
 func (a *applier) ready(ctx context.Context, candidates []*candidate, sources map[script.Digest][]byte) {
-	todo := slices.DeleteFunc(slices.Clone(candidates), func(c *candidate) bool {
+	wanted := slices.DeleteFunc(slices.Clone(candidates), func(c *candidate) bool {
 		return c.ready || c.err != nil || c.Release.Deleted
 	})
-	many := len(todo) > manyReleases
+	many := len(wanted) > manyReleases
 	var fetchErr error // once there is one, nothing more is fetched
-	for part := range bySize(todo) {
+	for part := range bySize(wanted) {
 		fetchErr = a.readyPart(ctx, part, sources, many, fetchErr)
 	}
 }
