@@ -42,6 +42,12 @@ type analyzer struct {
 	usesEnv    bool
 	usesArg    bool
 
+	// For wrap.
+	assigned      map[string]bool // names that are assigned to
+	chunkLocals   int             // variables of the chunk, in scope at once
+	returns       bool            // the chunk returns
+	usesArguments bool            // the chunk uses its arguments
+
 	fn        *function
 	functions int
 	cost      int
@@ -64,7 +70,9 @@ type function struct {
 // refusal carries an error out of the walk.
 type refusal struct{ err *script.Error }
 
-func newAnalyzer(entrypoint string) *analyzer { return &analyzer{entrypoint: entrypoint} }
+func newAnalyzer(entrypoint string) *analyzer {
+	return &analyzer{entrypoint: entrypoint, assigned: map[string]bool{}}
+}
 
 func (a *analyzer) chunk(stmts []ast.Stmt) (err *script.Error) {
 	defer func() {
@@ -127,6 +135,17 @@ func (a *analyzer) enterFunction() {
 }
 
 func (a *analyzer) leaveFunction() { a.fn = a.fn.outer }
+
+// inChunk reports whether what is looked at belongs to no function but the chunk.
+func (a *analyzer) inChunk() bool { return a.fn.outer == nil }
+
+// declare accounts for n more variables in scope.
+func (a *analyzer) declare(n int) {
+	a.fn.locals += n
+	if a.inChunk() {
+		a.chunkLocals = max(a.chunkLocals, a.fn.locals)
+	}
+}
 
 // block walks statements in a scope of their own.
 func (a *analyzer) block(stmts []ast.Stmt, depth int) {

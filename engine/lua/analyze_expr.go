@@ -32,6 +32,8 @@ func (a *analyzer) expr(e ast.Expr, depth int) ast.Expr {
 		a.call(e, depth)
 	case *ast.FunctionExpr:
 		a.function(e, false, depth)
+	case *ast.Comma3Expr:
+		a.usesArguments = a.usesArguments || a.inChunk()
 	case *ast.StringConcatOpExpr:
 		return a.concat(e, depth)
 	case *ast.UnaryLenOpExpr:

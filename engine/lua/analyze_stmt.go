@@ -23,6 +23,7 @@ func (a *analyzer) stmt(s ast.Stmt, depth int) ast.Stmt {
 	case *ast.FuncDefStmt:
 		a.define(s, depth)
 	case *ast.ReturnStmt:
+		a.returns = a.returns || a.inChunk()
 		a.exprs(s.Exprs, depth+1)
 	case *ast.IfStmt:
 		a.jumps(3)
@@ -71,14 +72,14 @@ func (a *analyzer) loop(s ast.Stmt, depth int) {
 // loopBody walks the body of a for loop that declares n variables.
 func (a *analyzer) loopBody(stmts []ast.Stmt, n, depth int) {
 	locals := a.fn.locals
-	a.fn.locals += n
+	a.declare(n)
 	a.block(stmts, depth+1)
 	a.fn.locals = locals
 }
 
 func (a *analyzer) localAssign(s *ast.LocalAssignStmt, depth int) {
 	a.exprs(s.Exprs, depth+1)
-	a.fn.locals += len(s.Names)
+	a.declare(len(s.Names))
 }
 
 func (a *analyzer) define(s *ast.FuncDefStmt, depth int) {
@@ -93,9 +94,14 @@ func (a *analyzer) define(s *ast.FuncDefStmt, depth int) {
 	a.function(s.Func, false, depth)
 }
 
-// target notes an assignment to the entrypoint.
+// target notes an assignment to a variable.
 func (a *analyzer) target(e ast.Expr) {
-	if ident, ok := e.(*ast.IdentExpr); ok && ident.Value == a.entrypoint {
+	ident, ok := e.(*ast.IdentExpr)
+	if !ok {
+		return
+	}
+	a.assigned[ident.Value] = true
+	if ident.Value == a.entrypoint {
 		a.defines = true
 	}
 }

@@ -53,12 +53,13 @@ func argAny(l *glua.LState, n int) glua.LValue {
 	return l.Get(n)
 }
 
-// argTable returns the first argument, a table.
+// argTable returns the first argument, a table, which is not lazy any more.
 func argTable(l *glua.LState) *glua.LTable {
 	t, ok := l.Get(1).(*glua.LTable)
 	if !ok {
 		typeError(l, 1, "table")
 	}
+	settle(callOf(l), t)
 	return t
 }
 

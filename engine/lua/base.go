@@ -64,9 +64,11 @@ func baseGetMetatable(l *glua.LState) int {
 	return 1
 }
 
+// isMarked reports whether v is a table whose metatable is a mark of ours: for
+// scripts it has none.
 func isMarked(v glua.LValue) bool {
 	t, ok := v.(*glua.LTable)
-	return ok && t.Metatable == glua.LValue(sandbox().arrayMeta)
+	return ok && (t.Metatable == glua.LValue(sandbox().arrayMeta) || lazyOf(t) != nil)
 }
 
 func baseSetmetatable(l *glua.LState) int {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	glua "github.com/yuin/gopher-lua"
+	"github.com/yuin/gopher-lua/ast"
 	"github.com/yuin/gopher-lua/parse"
 
 	"github.com/scriptorium-dev/scriptorium/engine"
@@ -26,6 +27,7 @@ type compiled struct {
 	proto      *glua.FunctionProto
 	usesConfig bool
 	usesEnv    bool
+	wrapped    bool // see wrap: the chunk takes the config and returns the entrypoint
 }
 
 // compile checks src and compiles it, running nothing of it.
@@ -54,15 +56,28 @@ func compile(src engine.Source) (c compiled, err *script.Error) {
 	if src.Entrypoint != "" && !a.defines {
 		return c, noEntrypoint(src.Entrypoint)
 	}
-	proto, compileErr := glua.Compile(chunk, chunkName)
-	if compileErr != nil {
-		return c, compilerError(compileErr)
+	c = compiled{usesConfig: a.usesConfig, usesEnv: a.usesEnv}
+	if wrapped, ok := a.wrap(chunk); ok {
+		if c.proto, err = generate(wrapped, a); err == nil {
+			c.wrapped = true
+			return c, nil
+		}
+	}
+	c.proto, err = generate(chunk, a)
+	return c, err
+}
+
+// generate makes code of a tree.
+func generate(chunk []ast.Stmt, a *analyzer) (*glua.FunctionProto, *script.Error) {
+	proto, err := glua.Compile(chunk, chunkName)
+	if err != nil {
+		return nil, compilerError(err)
 	}
 	if err := finish(proto, a); err != nil {
-		return c, err
+		return nil, err
 	}
-	proto.IsVarArg &^= glua.VarArgNeedsArg // a chunk has no arguments and no `arg`
-	return compiled{proto: proto, usesConfig: a.usesConfig, usesEnv: a.usesEnv}, nil
+	proto.IsVarArg &^= glua.VarArgNeedsArg // a chunk has no `arg`
+	return proto, nil
 }
 
 // finish patches p and the functions within it:

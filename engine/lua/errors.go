@@ -106,6 +106,7 @@ func callError(err error, m *meter) *script.Error {
 		e.Message = formatNumber(float64(v))
 	case *glua.LTable:
 		e.Message = "the script raised a table without a message"
+		settle(m.call, v)
 		if message, ok := v.RawGetString("message").(glua.LString); ok {
 			e.Message = string(message)
 		}

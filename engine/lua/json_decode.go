@@ -19,13 +19,16 @@ const (
 
 // decoder reads JSON (RFC 8259, strictly: UTF-8, one value, nothing after it)
 // into Lua values. Text without escapes is not copied: strings keep the whole
-// input alive. If a name occurs twice in an object, the last one counts.
+// input alive. If a name occurs twice in an object, the last one counts. Objects
+// become lazy ones.
 type decoder struct {
-	table func(array, hash int) *glua.LTable
-	nodes int // values that may still be made
+	call  *call // that it is for
+	nodes int   // values that may still be made
 
-	in string
-	at int
+	in      string
+	at      int
+	deepest int  // level of what was read
+	rough   bool // what was read is not as the encoder would write it
 }
 
 // value decodes one JSON text.
@@ -40,18 +43,19 @@ func (d *decoder) value(text []byte) (glua.LValue, error) {
 	return v, d.end()
 }
 
-// members decodes a JSON object into t.
-func (d *decoder) members(text []byte, t *glua.LTable) error {
+// object decodes a JSON object.
+func (d *decoder) object(text []byte) (*glua.LTable, error) {
 	if err := d.begin(string(text)); err != nil {
-		return err
+		return nil, err
 	}
 	if d.peek() != '{' {
-		return errors.New("is not a JSON object")
+		return nil, errors.New("is not a JSON object")
 	}
-	if err := d.object(t, 0); err != nil {
-		return err
+	t, err := d.lazy(0)
+	if err != nil {
+		return nil, err
 	}
-	return d.end()
+	return t, d.end()
 }
 
 func (d *decoder) begin(text string) error {
@@ -79,6 +83,7 @@ func (d *decoder) space() {
 	for d.at < len(d.in) {
 		switch d.in[d.at] {
 		case ' ', '\t', '\n', '\r':
+			d.rough = true
 			d.at++
 		default:
 			return
@@ -94,28 +99,43 @@ func (d *decoder) peek() byte {
 	return 0
 }
 
-func (d *decoder) any(depth int) (glua.LValue, error) {
+// count takes one value from those that may still be made.
+func (d *decoder) count() error {
 	if d.nodes--; d.nodes < 0 {
-		return nil, d.errorf("more than %d values", maxNodes)
+		return d.errorf("more than %d values", maxNodes)
+	}
+	return nil
+}
+
+func (d *decoder) any(depth int) (glua.LValue, error) {
+	if err := d.count(); err != nil {
+		return nil, err
 	}
 	switch c := d.peek(); {
 	case c == '"':
 		s, err := d.text()
 		return glua.LString(s), err
 	case c == '{':
-		t := d.table(0, 8)
-		return t, d.object(t, depth)
+		return d.lazy(depth)
 	case c == '[':
 		return d.array(depth)
 	case c == '-' || isDigit(c):
 		return d.number()
-	case c == 't':
+	}
+	return d.word()
+}
+
+// word decodes true, false or null.
+func (d *decoder) word() (glua.LValue, error) {
+	switch d.peek() {
+	case 't':
 		return glua.LTrue, d.literal("true")
-	case c == 'f':
+	case 'f':
 		return glua.LFalse, d.literal("false")
-	case c == 'n':
+	case 'n':
 		return sandbox().null, d.literal("null")
-	case d.at >= len(d.in):
+	}
+	if d.at >= len(d.in) {
 		return nil, d.errorf("unexpected end of JSON")
 	}
 	return nil, d.errorf("unexpected character")
@@ -133,6 +153,7 @@ func (d *decoder) enter(depth int) error {
 	if depth >= maxDepth {
 		return d.errorf("nested deeper than %d", maxDepth)
 	}
+	d.deepest = max(d.deepest, depth)
 	d.at++
 	d.space()
 	return nil
@@ -154,38 +175,22 @@ func (d *decoder) next(closer byte) (bool, error) {
 	return false, d.errorf("expected ',' or '%c'", closer)
 }
 
-func (d *decoder) object(t *glua.LTable, depth int) error {
-	if err := d.enter(depth); err != nil {
-		return err
+// name decodes the name of a member, up to its value.
+func (d *decoder) name() (string, error) {
+	if d.peek() != '"' {
+		return "", d.errorf("expected a name in quotes")
 	}
-	if d.peek() == '}' {
-		d.at++
-		return nil
+	name, err := d.text()
+	if err != nil {
+		return "", err
 	}
-	for more := true; more; {
-		if d.peek() != '"' {
-			return d.errorf("expected a name in quotes")
-		}
-		name, err := d.text()
-		if err != nil {
-			return err
-		}
-		d.space()
-		if d.peek() != ':' {
-			return d.errorf("expected ':'")
-		}
-		d.at++
-		d.space()
-		v, err := d.any(depth + 1)
-		if err != nil {
-			return err
-		}
-		t.RawSetString(name, v)
-		if more, err = d.next('}'); err != nil {
-			return err
-		}
+	d.space()
+	if d.peek() != ':' {
+		return "", d.errorf("expected ':'")
 	}
-	return nil
+	d.at++
+	d.space()
+	return name, nil
 }
 
 func (d *decoder) array(depth int) (*glua.LTable, error) {
@@ -194,11 +199,11 @@ func (d *decoder) array(depth int) (*glua.LTable, error) {
 	}
 	if d.peek() == ']' {
 		d.at++
-		t := d.table(0, 0)
+		t := d.call.l.CreateTable(0, 0)
 		t.Metatable = sandbox().arrayMeta
 		return t, nil
 	}
-	t := d.table(4, 0) // gopher-lua would begin with 32
+	t := d.call.l.CreateTable(4, 0) // gopher-lua would begin with 32
 	t.Metatable = sandbox().arrayMeta
 	for n, more := 1, true; more; n++ {
 		v, err := d.any(depth + 1)
@@ -221,36 +226,15 @@ func (d *decoder) digits() bool {
 	return d.at > start
 }
 
+// exactDigits are so many that they surely fit a double.
+const exactDigits = 15
+
 func (d *decoder) number() (glua.LValue, error) {
-	start := d.at
-	if d.peek() == '-' {
-		d.at++
+	digits, integer, err := d.digitsOfNumber()
+	if err != nil {
+		return nil, err
 	}
-	if d.peek() == '0' {
-		d.at++
-	} else if !d.digits() {
-		return nil, d.errorf("malformed number")
-	}
-	integer := true
-	if d.peek() == '.' {
-		integer = false
-		if d.at++; !d.digits() {
-			return nil, d.errorf("malformed number")
-		}
-	}
-	if c := d.peek(); c == 'e' || c == 'E' {
-		integer = false
-		d.at++
-		if c := d.peek(); c == '+' || c == '-' {
-			d.at++
-		}
-		if !d.digits() {
-			return nil, d.errorf("malformed number")
-		}
-	}
-	digits := d.in[start:d.at]
-	const exact = 15 // digits that surely fit a double
-	if integer && len(digits) <= exact {
+	if integer && len(digits) <= exactDigits {
 		n, err := strconv.ParseInt(digits, 10, 64)
 		return glua.LNumber(n), err
 	}
@@ -259,6 +243,46 @@ func (d *decoder) number() (glua.LValue, error) {
 		return nil, d.errorf("number out of range")
 	}
 	return glua.LNumber(f), nil
+}
+
+// digitsOfNumber checks the number at d.at and returns its text.
+func (d *decoder) digitsOfNumber() (text string, integer bool, err error) {
+	start := d.at
+	if d.peek() == '-' {
+		d.at++
+	}
+	if d.peek() == '0' {
+		d.at++
+	} else if !d.digits() {
+		return "", false, d.errorf("malformed number")
+	}
+	integer = true
+	exponent := false
+	if d.peek() == '.' {
+		integer = false
+		if d.at++; !d.digits() {
+			return "", false, d.errorf("malformed number")
+		}
+	}
+	if c := d.peek(); c == 'e' || c == 'E' {
+		integer, exponent = false, true
+		d.at++
+		if c := d.peek(); c == '+' || c == '-' {
+			d.at++
+		}
+		if !d.digits() {
+			return "", false, d.errorf("malformed number")
+		}
+	}
+	text = d.in[start:d.at]
+	const surelyFits = 300 // digits, without an exponent
+	if exponent || len(text) > surelyFits {
+		if _, err := strconv.ParseFloat(text, 64); err != nil {
+			return "", false, d.errorf("number out of range")
+		}
+	}
+	d.rough = d.rough || !isPlainNumber(text, integer)
+	return text, integer, nil
 }
 
 // text decodes a string in quotes.
@@ -271,6 +295,7 @@ func (d *decoder) text() (string, error) {
 			d.at++
 			return d.in[start : d.at-1], nil
 		case c == '\\':
+			d.rough = true
 			return d.escaped(start)
 		case c < ' ':
 			return "", d.errorf("control character in a string")

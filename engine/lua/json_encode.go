@@ -75,7 +75,7 @@ func (e *encoder) spend(n int) error {
 
 func (e *encoder) value(dst []byte, v glua.LValue, depth int) ([]byte, error) {
 	if e.nodes--; e.nodes < 0 {
-		return dst, refuse(script.Limit, "%s have more than %d values", e.over, maxNodes)
+		return dst, e.tooMany()
 	}
 	if err := e.spend(1); err != nil {
 		return dst, err
@@ -109,6 +109,10 @@ func (e *encoder) value(dst []byte, v glua.LValue, depth int) ([]byte, error) {
 	return dst, refuse(script.Script, "is a %s, which JSON cannot say", what)
 }
 
+func (e *encoder) tooMany() error {
+	return refuse(script.Limit, "%s have more than %d values", e.over, maxNodes)
+}
+
 // room refuses output that has become too large.
 func (e *encoder) room(dst []byte) ([]byte, error) {
 	if len(dst)-e.base > e.limit {
@@ -118,6 +122,9 @@ func (e *encoder) room(dst []byte) ([]byte, error) {
 }
 
 func (e *encoder) table(dst []byte, t *glua.LTable, depth int) ([]byte, error) {
+	if o := lazyOf(t); o != nil {
+		return e.lazyObject(dst, o, depth)
+	}
 	n, err := e.arrayLen(t)
 	if err != nil {
 		return dst, err

@@ -35,7 +35,7 @@ func jsonArray(l *glua.LState) int {
 func jsonDecode(l *glua.LState) int {
 	text := argString(l, 1)
 	meterOf(l).charge(l, len(text)/jsonBytesPerInstruction)
-	d := decoder{table: l.CreateTable, nodes: maxNodes}
+	d := decoder{call: callOf(l), nodes: maxNodes}
 	v, err := d.value([]byte(text))
 	if err != nil {
 		l.RaiseError("invalid JSON: %s", err.Error())

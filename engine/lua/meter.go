@@ -39,6 +39,7 @@ type meter struct {
 	stop   atomic.Uint32
 	reason stopReason
 	limits script.Limits
+	call   *call // that it is for
 
 	started time.Time
 	random  *rand.Rand // set by math.randomseed, for this call alone
@@ -147,3 +148,6 @@ func (m *meter) checkString(l *glua.LState, n int) {
 
 // meterOf returns the meter of the call that l runs.
 func meterOf(l *glua.LState) *meter { return l.Context().(*meter) }
+
+// callOf returns the call that l runs.
+func callOf(l *glua.LState) *call { return meterOf(l).call }

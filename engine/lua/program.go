@@ -84,23 +84,20 @@ func (p *program) run(s *state, inv *engine.Invocation, res *engine.Result) (err
 func (p *program) prepare(s *state, inv *engine.Invocation) error {
 	c := &s.call
 	c.program = p
-	c.env = s.l.CreateTable(0, 4)
-	c.env.Metatable = sandbox().envMeta
-	if p.usesEnv {
-		c.env.RawSetString("_G", c.env)
-	}
-	d := decoder{table: s.l.CreateTable, nodes: maxNodes}
+	d := decoder{call: c, nodes: maxNodes}
 	if p.usesConfig {
-		config := s.l.CreateTable(0, 4)
-		if len(inv.Config) > 0 {
-			if err := d.members(inv.Config, config); err != nil {
-				return script.Errorf(script.Invalid, "config", "%w", err)
-			}
+		config, err := d.object(orEmpty(inv.Config))
+		if err != nil {
+			return script.Errorf(script.Invalid, "config", "%w", err)
 		}
-		c.env.RawSetString("config", config)
+		c.config = config
+	}
+	c.env = sandbox().bareEnv
+	if !p.wrapped {
+		c.env = p.environment(c)
 	}
 	if p.entrypoint == "" {
-		return p.setGlobals(&d, c.env, inv.Args)
+		return p.setGlobals(s, &d, inv.Args)
 	}
 	for i, arg := range inv.Args {
 		v, err := d.value(arg)
@@ -112,15 +109,41 @@ func (p *program) prepare(s *state, inv *engine.Invocation) error {
 	return nil
 }
 
+// environment returns the globals of a call.
+func (p *program) environment(c *call) *glua.LTable {
+	env := c.l.CreateTable(0, 4)
+	env.Metatable = sandbox().envMeta
+	if p.usesEnv {
+		env.RawSetString("_G", env)
+	}
+	if p.usesConfig {
+		env.RawSetString("config", c.config)
+	}
+	return env
+}
+
+// orEmpty returns a config, {} if there is none.
+func orEmpty(config []byte) []byte {
+	if len(config) == 0 {
+		return []byte("{}")
+	}
+	return config
+}
+
 // setGlobals sets the members of the single argument of a chunk that is the
 // program.
-func (p *program) setGlobals(d *decoder, env *glua.LTable, args [][]byte) error {
+func (p *program) setGlobals(s *state, d *decoder, args [][]byte) error {
 	switch len(args) {
 	case 0:
 		return nil
 	case 1:
-		if err := d.members(args[0], env); err != nil {
+		globals, err := d.object(args[0])
+		if err != nil {
 			return script.Errorf(script.Invalid, "args[0]", "%w", err)
+		}
+		o := lazyOf(globals)
+		for i := range o.members {
+			s.call.env.RawSetString(o.members[i].name, o.valueAt(&s.call, i))
 		}
 		return nil
 	}

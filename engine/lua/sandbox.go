@@ -14,8 +14,10 @@ import (
 type box struct {
 	base       *glua.LTable // what globals fall back to
 	envMeta    *glua.LTable // of every environment
+	bareEnv    *glua.LTable // of programs that are wrapped, which set no globals
 	stringMeta *glua.LTable // of strings
 	arrayMeta  *glua.LTable // marks a table as a JSON array
+	lazyMeta   *glua.LTable // marks a table as a lazy object
 	plainMeta  *glua.LTable // of nil, booleans, numbers and functions
 	null       *glua.LUserData
 	names      map[*glua.LFunction]string
@@ -44,6 +46,7 @@ func newBox() *box {
 	b := &box{
 		base:      newTable(),
 		arrayMeta: newTable(),
+		lazyMeta:  newTable(),
 		null:      &glua.LUserData{Metatable: glua.LNil},
 		names:     make(map[*glua.LFunction]string),
 
@@ -57,9 +60,13 @@ func newBox() *box {
 	}
 	b.names[b.ipairsNext], b.names[b.pairsNext], b.names[b.libraryNext] = "for iterator", "next", "for iterator"
 	b.refusals = refusals()
+	b.lazyMeta.RawSetString("__index", builtin(lazyIndex))
+	b.lazyMeta.RawSetString("__newindex", builtin(lazyNewIndex))
 	b.plainMeta = newTable()
 	b.refuse(b.plainMeta)
 	b.envMeta = protected(b.base)
+	b.bareEnv = newTable()
+	b.bareEnv.Metatable = b.envMeta
 	b.null.Metatable = b.nullMeta()
 	b.fill(b.base, "", baseFunctions())
 	b.base.RawSetString("_VERSION", glua.LString(glua.LuaVersion))
@@ -106,6 +113,9 @@ func (b *box) fill(t *glua.LTable, prefix string, functions map[string]glua.LGFu
 		t.RawSetString(name, fn)
 	}
 }
+
+// hasGlobal reports whether every script finds a global of the name.
+func (b *box) hasGlobal(name string) bool { return b.base.RawGetString(name) != glua.LNil }
 
 // library adds a library to the base and returns its members.
 func (b *box) library(name string, functions map[string]glua.LGFunction, values map[string]glua.LValue) *glua.LTable {

@@ -35,6 +35,7 @@ func newState(tenant string) *state {
 			SkipOpenLibs:     true,
 		}),
 	}
+	s.call.l, s.meter.call = s.l, &s.call
 	s.l.SetContext(&s.meter)
 	s.l.SetMetatable(glua.LString(""), sandbox().stringMeta)
 	for _, v := range []glua.LValue{glua.LNil, glua.LFalse, glua.LNumber(0), &glua.LFunction{}} {
@@ -46,10 +47,15 @@ func newState(tenant string) *state {
 
 // call is what a state is running: one invocation of a program.
 type call struct {
+	l       *glua.LState
 	program *program
 	env     *glua.LTable
+	config  glua.LValue // if the program uses it
 	args    []glua.LValue
 	results []glua.LValue // what the program returned, once entered
+
+	members []member // of the lazy objects that were made
+	names   []string // of the objects that are being decoded
 }
 
 // enter executes the chunk in its environment, calls the entrypoint if there is
@@ -59,12 +65,7 @@ func (c *call) enter(l *glua.LState, m *meter) int {
 	if c.program.entrypoint == "" {
 		l.Call(0, glua.MultRet)
 	} else {
-		l.Call(0, 0)
-		fn, ok := c.env.RawGetString(c.program.entrypoint).(*glua.LFunction)
-		if !ok {
-			raise(l, noEntrypoint(c.program.entrypoint))
-		}
-		l.Push(fn)
+		c.define(l)
 		for _, arg := range c.args {
 			l.Push(arg)
 		}
@@ -80,9 +81,45 @@ func (c *call) enter(l *glua.LState, m *meter) int {
 	return 0
 }
 
+// define runs the chunk, which is on the stack, and puts the entrypoint in its
+// place.
+func (c *call) define(l *glua.LState) {
+	var value glua.LValue
+	switch {
+	case !c.program.wrapped:
+		l.Call(0, 0)
+		value = c.env.RawGetString(c.program.entrypoint)
+	case c.program.usesConfig:
+		l.Push(c.config)
+		l.Call(1, 1)
+	default:
+		l.Call(0, 1)
+	}
+	if c.program.wrapped {
+		value = l.Get(-1)
+		l.Pop(1)
+	}
+	fn, ok := value.(*glua.LFunction)
+	if !ok {
+		raise(l, noEntrypoint(c.program.entrypoint))
+	}
+	l.Push(fn)
+}
+
+// keptMembers is up to how many members a call keeps the memory of.
+const keptMembers = 1024
+
 // clear drops everything of the call and keeps the slices' memory.
 func (c *call) clear() {
 	clear(c.args)
 	clear(c.results)
-	*c = call{args: c.args[:0], results: c.results[:0]}
+	clear(c.members)
+	clear(c.names[:cap(c.names)])
+	if cap(c.members) > keptMembers {
+		c.members = nil
+	}
+	if cap(c.names) > keptMembers {
+		c.names = nil
+	}
+	*c = call{l: c.l, args: c.args[:0], results: c.results[:0], members: c.members[:0], names: c.names[:0]}
 }

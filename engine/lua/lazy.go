@@ -1,0 +1,274 @@
+package lua
+
+import (
+	"unsafe"
+
+	glua "github.com/yuin/gopher-lua"
+)
+
+// lazyObject is a table made of a JSON object whose members stay text until the
+// script asks for them: most scripts read a few of many. Whatever else is done to
+// the table first makes it a plain one; scripts cannot tell the difference.
+//
+// The text was checked from end to end before, so that reading it cannot fail.
+type lazyObject struct {
+	// LTable is what scripts hold. It must come first: see lazyOf. As long as its
+	// metatable is the sandbox's lazyMeta, it is empty and members count.
+	glua.LTable
+
+	text       string // all of the JSON
+	start, end int    // of the object in text
+	depth      int
+	deepest    int  // of what is in it
+	values     int  // within it, at any depth
+	plain      bool // what the encoder would write is what stands there
+	opened     bool // a member that is a table was handed out
+	members    []member
+}
+
+// member of a lazy object.
+type member struct {
+	name  string
+	start int         // of the value in the text
+	value glua.LValue // once it was asked for
+}
+
+// lazyMembers is up to how many members are searched one by one.
+const lazyMembers = 32
+
+// lazyOf returns the lazy object that t is, or nil.
+func lazyOf(t *glua.LTable) *lazyObject {
+	if t.Metatable != glua.LValue(sandbox().lazyMeta) {
+		return nil
+	}
+	// Only newLazy gives a table this metatable, and t is the first field of what it
+	// makes.
+	return (*lazyObject)(unsafe.Pointer(t))
+}
+
+// settle makes t a plain table if it is a lazy one.
+func settle(c *call, t *glua.LTable) {
+	o := lazyOf(t)
+	if o == nil {
+		return
+	}
+	*t = *c.l.CreateTable(0, len(o.members))
+	for i := range o.members {
+		t.RawSetString(o.members[i].name, o.valueAt(c, i))
+	}
+	o.members, o.text = nil, ""
+}
+
+// get returns the member with the name; nil if there is none. If a name occurs
+// twice, the last one counts.
+func (o *lazyObject) get(c *call, name string) glua.LValue {
+	for i := len(o.members) - 1; i >= 0; i-- {
+		if o.members[i].name == name {
+			return o.valueAt(c, i)
+		}
+	}
+	return glua.LNil
+}
+
+// valueAt returns the value of the i-th member, the same each time.
+func (o *lazyObject) valueAt(c *call, i int) glua.LValue {
+	m := &o.members[i]
+	if m.value != nil {
+		return m.value
+	}
+	d := decoder{call: c, nodes: maxNodes, in: o.text, at: m.start}
+	v, err := d.any(o.depth + 1)
+	if err != nil {
+		panic(err) // the text was checked before
+	}
+	m.value = v
+	if _, ok := v.(*glua.LTable); ok {
+		o.opened = true
+	}
+	return v
+}
+
+// lazyIndex is __index of lazy objects.
+func lazyIndex(l *glua.LState) int {
+	t := l.Get(1).(*glua.LTable)
+	o := lazyOf(t)
+	name, ok := l.Get(2).(glua.LString)
+	switch {
+	case !ok:
+		l.Push(glua.LNil)
+	case len(o.members) > lazyMembers:
+		settle(callOf(l), t)
+		l.Push(t.RawGetString(string(name)))
+	default:
+		l.Push(o.get(callOf(l), string(name)))
+	}
+	return 1
+}
+
+// lazyNewIndex is __newindex of lazy objects.
+func lazyNewIndex(l *glua.LState) int {
+	t := l.Get(1).(*glua.LTable)
+	settle(callOf(l), t)
+	l.RawSet(t, l.Get(2), l.Get(3))
+	return 0
+}
+
+// lazy decodes the object at d.at into a lazy one.
+func (d *decoder) lazy(depth int) (*glua.LTable, error) {
+	o := &lazyObject{text: d.in, start: d.at, depth: depth}
+	o.Metatable = sandbox().lazyMeta
+	rough, deepest, before, first := d.rough, d.deepest, d.nodes, len(d.call.members)
+	d.rough, d.deepest = false, depth
+	err := d.members(depth, func(name string, start int) {
+		d.call.members = append(d.call.members, member{name: name, start: start})
+	})
+	o.end, o.plain, o.deepest, o.values = d.at, !d.rough, d.deepest, before-d.nodes
+	d.rough, d.deepest = d.rough || rough, max(d.deepest, deepest)
+	// Of its own from here on: what others append must not reach into it.
+	o.members = d.call.members[first:len(d.call.members):len(d.call.members)]
+	return &o.LTable, err
+}
+
+// members checks the object at d.at and calls each with the members that are its
+// own.
+func (d *decoder) members(depth int, each func(name string, start int)) error {
+	if err := d.enter(depth); err != nil {
+		return err
+	}
+	if d.peek() == '}' {
+		d.at++
+		return nil
+	}
+	mark := len(d.call.names)
+	var seen uint64
+	for more := true; more; {
+		name, err := d.name()
+		if err != nil {
+			return err
+		}
+		seen = d.note(seen, mark, name)
+		if each != nil {
+			each(name, d.at)
+		}
+		if err := d.skip(depth + 1); err != nil {
+			return err
+		}
+		if more, err = d.next('}'); err != nil {
+			return err
+		}
+	}
+	d.call.names = d.call.names[:mark]
+	return nil
+}
+
+// note remembers a name of the object whose names begin at mark, and finds out
+// whether it occurred before: what is written then is not what stands there.
+// seen has a bit for each name so far.
+func (d *decoder) note(seen uint64, mark int, name string) uint64 {
+	const most = 64 // more are not compared
+	if d.rough {
+		return seen
+	}
+	bit := uint64(1)
+	if n := len(name); n > 0 {
+		bit <<= (uint(n)*7 + uint(name[0])*31 + uint(name[n-1])) % 64
+	}
+	names := d.call.names[mark:]
+	if len(names) >= most {
+		d.rough = true
+		return seen
+	}
+	if seen&bit != 0 {
+		for _, known := range names {
+			d.rough = d.rough || known == name
+		}
+	}
+	d.call.names = append(d.call.names, name)
+	return seen | bit
+}
+
+// skip checks the value at d.at and steps over it.
+func (d *decoder) skip(depth int) error {
+	if err := d.count(); err != nil {
+		return err
+	}
+	switch c := d.peek(); {
+	case c == '"':
+		_, err := d.text()
+		return err
+	case c == '{':
+		return d.members(depth, nil)
+	case c == '[':
+		return d.skipArray(depth)
+	case c == '-' || isDigit(c):
+		_, _, err := d.digitsOfNumber()
+		return err
+	}
+	_, err := d.word()
+	return err
+}
+
+func (d *decoder) skipArray(depth int) error {
+	if err := d.enter(depth); err != nil {
+		return err
+	}
+	if d.peek() == ']' {
+		d.at++
+		return nil
+	}
+	for more := true; more; {
+		if err := d.skip(depth + 1); err != nil {
+			return err
+		}
+		var err error
+		if more, err = d.next(']'); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// isPlainNumber reports whether the encoder would write the number as it stands.
+func isPlainNumber(text string, integer bool) bool {
+	if text[0] == '-' {
+		text = text[1:]
+		if text[0] == '0' && integer {
+			return false
+		}
+	}
+	if len(text) > exactDigits {
+		return false
+	}
+	if integer {
+		return true
+	}
+	dot := 0
+	for dot < len(text) && isDigit(text[dot]) {
+		dot++
+	}
+	const pointUpTo, zeros = 6, "0.0000" // beyond, and below, there is an exponent
+	if dot > pointUpTo || text[dot] != '.' || len(text) >= len(zeros) && text[:len(zeros)] == zeros {
+		return false
+	}
+	for _, c := range []byte(text[dot+1:]) {
+		if !isDigit(c) {
+			return false
+		}
+	}
+	return text[len(text)-1] != '0'
+}
+
+// lazyObject writes a lazy object: as it stands if nothing of it can have changed.
+func (e *encoder) lazyObject(dst []byte, o *lazyObject, depth int) ([]byte, error) {
+	if o.opened || !o.plain || depth+o.deepest-o.depth >= maxDepth {
+		settle(e.meter.call, &o.LTable)
+		return e.object(dst, &o.LTable, depth)
+	}
+	if e.nodes -= o.values; e.nodes < 0 {
+		return dst, e.tooMany()
+	}
+	if err := e.spend(o.values + (o.end-o.start)/bytesPerInstruction); err != nil {
+		return dst, err
+	}
+	return e.room(append(dst, o.text[o.start:o.end]...))
+}
