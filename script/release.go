@@ -45,6 +45,9 @@ type Release struct {
 
 	Settings  Settings
 	ChangedAt time.Time // when the change was committed, by the registry's clock
+
+	// Owner alone changes the script, unless forced; "" means everyone who may.
+	Owner string
 }
 
 // Retains returns the retained version with the number.
@@ -92,6 +95,8 @@ const (
 	ChangeDisable   Change = "disable"
 	ChangeConfigure Change = "configure"
 	ChangeDelete    Change = "delete"
+	ChangeOwn       Change = "own"
+	ChangeImport    Change = "import"
 )
 
 // HistoryEntry is one line of a script's history.
@@ -104,4 +109,20 @@ type HistoryEntry struct {
 	Author   string
 	Note     string
 	Time     time.Time
+}
+
+// AuditEntry is one write, in the registry's audit trail.
+type AuditEntry struct {
+	Revision Revision
+	Time     time.Time
+	Name     Name
+	Change   Change
+	Version  uint64 // the version active after the change; 0 after a delete
+	Digest   Digest // of that version
+	Author   string // who said to ask for it
+	Identity string // who the registry found to ask for it
+	Peer     string // where the request came from: an address, or "unix"
+	Owner    string // of the script, after the change
+	Forced   bool   // it went past the script's owner
+	Note     string
 }

@@ -22,6 +22,7 @@ func FromRelease(r script.Release) *scriptv1.Release {
 		Deleted:   r.Deleted,
 		Settings:  FromSettings(r.Settings),
 		ChangedAt: fromTime(r.ChangedAt),
+		Owner:     r.Owner,
 	}
 	if r.Active.Number != 0 {
 		m.Active = FromVersion(r.Active)
@@ -42,6 +43,7 @@ func ToRelease(m *scriptv1.Release) (script.Release, error) {
 		Enabled:   m.GetEnabled(),
 		Deleted:   m.GetDeleted(),
 		ChangedAt: toTime(m.GetChangedAt()),
+		Owner:     m.GetOwner(),
 	}
 	if err := r.Name.Validate(); err != nil {
 		return script.Release{}, err
@@ -225,4 +227,45 @@ func toTime(m *timestamppb.Timestamp) time.Time {
 		return time.Time{}
 	}
 	return m.AsTime()
+}
+
+// FromAuditEntry returns the message for e.
+func FromAuditEntry(e script.AuditEntry) *scriptv1.AuditEntry {
+	return &scriptv1.AuditEntry{
+		Revision: int64(e.Revision),
+		Time:     fromTime(e.Time),
+		Tenant:   e.Name.Tenant,
+		Name:     e.Name.Script,
+		Change:   string(e.Change),
+		Version:  e.Version,
+		Digest:   FromDigest(e.Digest),
+		Author:   e.Author,
+		Identity: e.Identity,
+		Peer:     e.Peer,
+		Owner:    e.Owner,
+		Forced:   e.Forced,
+		Note:     e.Note,
+	}
+}
+
+// ToAuditEntry reads m.
+func ToAuditEntry(m *scriptv1.AuditEntry) (script.AuditEntry, error) {
+	digest, err := ToDigest(m.GetDigest())
+	if err != nil {
+		return script.AuditEntry{}, err
+	}
+	return script.AuditEntry{
+		Revision: script.Revision(m.GetRevision()),
+		Time:     toTime(m.GetTime()),
+		Name:     script.Name{Tenant: m.GetTenant(), Script: m.GetName()},
+		Change:   script.Change(m.GetChange()),
+		Version:  m.GetVersion(),
+		Digest:   digest,
+		Author:   m.GetAuthor(),
+		Identity: m.GetIdentity(),
+		Peer:     m.GetPeer(),
+		Owner:    m.GetOwner(),
+		Forced:   m.GetForced(),
+		Note:     m.GetNote(),
+	}, nil
 }

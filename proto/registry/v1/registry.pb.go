@@ -14,6 +14,7 @@ import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	durationpb "google.golang.org/protobuf/types/known/durationpb"
+	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
@@ -47,7 +48,10 @@ type PublishRequest struct {
 	Note             string  `protobuf:"bytes,10,opt,name=note,proto3" json:"note,omitempty"`
 	ExpectedRevision int64   `protobuf:"varint,11,opt,name=expected_revision,json=expectedRevision,proto3" json:"expected_revision,omitempty"`
 	// Check everything, store nothing. The response says what would be.
-	DryRun        bool `protobuf:"varint,12,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
+	DryRun        bool   `protobuf:"varint,12,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
+	Owner         string `protobuf:"bytes,13,opt,name=owner,proto3" json:"owner,omitempty"`
+	Force         bool   `protobuf:"varint,14,opt,name=force,proto3" json:"force,omitempty"`
+	RequestId     string `protobuf:"bytes,15,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -166,6 +170,27 @@ func (x *PublishRequest) GetDryRun() bool {
 	return false
 }
 
+func (x *PublishRequest) GetOwner() string {
+	if x != nil {
+		return x.Owner
+	}
+	return ""
+}
+
+func (x *PublishRequest) GetForce() bool {
+	if x != nil {
+		return x.Force
+	}
+	return false
+}
+
+func (x *PublishRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
 type PublishResponse struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Release *v1.Release            `protobuf:"bytes,1,opt,name=release,proto3" json:"release,omitempty"`
@@ -236,6 +261,9 @@ type PinRequest struct {
 	Author           string                 `protobuf:"bytes,4,opt,name=author,proto3" json:"author,omitempty"`
 	Note             string                 `protobuf:"bytes,5,opt,name=note,proto3" json:"note,omitempty"`
 	ExpectedRevision int64                  `protobuf:"varint,6,opt,name=expected_revision,json=expectedRevision,proto3" json:"expected_revision,omitempty"`
+	Owner            string                 `protobuf:"bytes,7,opt,name=owner,proto3" json:"owner,omitempty"`
+	Force            bool                   `protobuf:"varint,8,opt,name=force,proto3" json:"force,omitempty"`
+	RequestId        string                 `protobuf:"bytes,9,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
@@ -312,6 +340,27 @@ func (x *PinRequest) GetExpectedRevision() int64 {
 	return 0
 }
 
+func (x *PinRequest) GetOwner() string {
+	if x != nil {
+		return x.Owner
+	}
+	return ""
+}
+
+func (x *PinRequest) GetForce() bool {
+	if x != nil {
+		return x.Force
+	}
+	return false
+}
+
+func (x *PinRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
 type PinResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Release       *v1.Release            `protobuf:"bytes,1,opt,name=release,proto3" json:"release,omitempty"`
@@ -371,6 +420,9 @@ type UnpinRequest struct {
 	Author           string                 `protobuf:"bytes,3,opt,name=author,proto3" json:"author,omitempty"`
 	Note             string                 `protobuf:"bytes,4,opt,name=note,proto3" json:"note,omitempty"`
 	ExpectedRevision int64                  `protobuf:"varint,5,opt,name=expected_revision,json=expectedRevision,proto3" json:"expected_revision,omitempty"`
+	Owner            string                 `protobuf:"bytes,6,opt,name=owner,proto3" json:"owner,omitempty"`
+	Force            bool                   `protobuf:"varint,7,opt,name=force,proto3" json:"force,omitempty"`
+	RequestId        string                 `protobuf:"bytes,8,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
@@ -440,6 +492,27 @@ func (x *UnpinRequest) GetExpectedRevision() int64 {
 	return 0
 }
 
+func (x *UnpinRequest) GetOwner() string {
+	if x != nil {
+		return x.Owner
+	}
+	return ""
+}
+
+func (x *UnpinRequest) GetForce() bool {
+	if x != nil {
+		return x.Force
+	}
+	return false
+}
+
+func (x *UnpinRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
 type UnpinResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Release       *v1.Release            `protobuf:"bytes,1,opt,name=release,proto3" json:"release,omitempty"`
@@ -502,6 +575,9 @@ type RollbackRequest struct {
 	Author           string `protobuf:"bytes,4,opt,name=author,proto3" json:"author,omitempty"`
 	Note             string `protobuf:"bytes,5,opt,name=note,proto3" json:"note,omitempty"`
 	ExpectedRevision int64  `protobuf:"varint,6,opt,name=expected_revision,json=expectedRevision,proto3" json:"expected_revision,omitempty"`
+	Owner            string `protobuf:"bytes,7,opt,name=owner,proto3" json:"owner,omitempty"`
+	Force            bool   `protobuf:"varint,8,opt,name=force,proto3" json:"force,omitempty"`
+	RequestId        string `protobuf:"bytes,9,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
@@ -578,6 +654,27 @@ func (x *RollbackRequest) GetExpectedRevision() int64 {
 	return 0
 }
 
+func (x *RollbackRequest) GetOwner() string {
+	if x != nil {
+		return x.Owner
+	}
+	return ""
+}
+
+func (x *RollbackRequest) GetForce() bool {
+	if x != nil {
+		return x.Force
+	}
+	return false
+}
+
+func (x *RollbackRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
 type RollbackResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Release       *v1.Release            `protobuf:"bytes,1,opt,name=release,proto3" json:"release,omitempty"`
@@ -638,6 +735,9 @@ type SetEnabledRequest struct {
 	Author           string                 `protobuf:"bytes,4,opt,name=author,proto3" json:"author,omitempty"`
 	Note             string                 `protobuf:"bytes,5,opt,name=note,proto3" json:"note,omitempty"`
 	ExpectedRevision int64                  `protobuf:"varint,6,opt,name=expected_revision,json=expectedRevision,proto3" json:"expected_revision,omitempty"`
+	Owner            string                 `protobuf:"bytes,7,opt,name=owner,proto3" json:"owner,omitempty"`
+	Force            bool                   `protobuf:"varint,8,opt,name=force,proto3" json:"force,omitempty"`
+	RequestId        string                 `protobuf:"bytes,9,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
@@ -714,6 +814,27 @@ func (x *SetEnabledRequest) GetExpectedRevision() int64 {
 	return 0
 }
 
+func (x *SetEnabledRequest) GetOwner() string {
+	if x != nil {
+		return x.Owner
+	}
+	return ""
+}
+
+func (x *SetEnabledRequest) GetForce() bool {
+	if x != nil {
+		return x.Force
+	}
+	return false
+}
+
+func (x *SetEnabledRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
 type SetEnabledResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Release       *v1.Release            `protobuf:"bytes,1,opt,name=release,proto3" json:"release,omitempty"`
@@ -774,6 +895,9 @@ type ConfigureRequest struct {
 	Author           string                 `protobuf:"bytes,4,opt,name=author,proto3" json:"author,omitempty"`
 	Note             string                 `protobuf:"bytes,5,opt,name=note,proto3" json:"note,omitempty"`
 	ExpectedRevision int64                  `protobuf:"varint,6,opt,name=expected_revision,json=expectedRevision,proto3" json:"expected_revision,omitempty"`
+	Owner            string                 `protobuf:"bytes,7,opt,name=owner,proto3" json:"owner,omitempty"`
+	Force            bool                   `protobuf:"varint,8,opt,name=force,proto3" json:"force,omitempty"`
+	RequestId        string                 `protobuf:"bytes,9,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
@@ -850,6 +974,27 @@ func (x *ConfigureRequest) GetExpectedRevision() int64 {
 	return 0
 }
 
+func (x *ConfigureRequest) GetOwner() string {
+	if x != nil {
+		return x.Owner
+	}
+	return ""
+}
+
+func (x *ConfigureRequest) GetForce() bool {
+	if x != nil {
+		return x.Force
+	}
+	return false
+}
+
+func (x *ConfigureRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
 type ConfigureResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Release       *v1.Release            `protobuf:"bytes,1,opt,name=release,proto3" json:"release,omitempty"`
@@ -909,6 +1054,9 @@ type DeleteRequest struct {
 	Author           string                 `protobuf:"bytes,3,opt,name=author,proto3" json:"author,omitempty"`
 	Note             string                 `protobuf:"bytes,4,opt,name=note,proto3" json:"note,omitempty"`
 	ExpectedRevision int64                  `protobuf:"varint,5,opt,name=expected_revision,json=expectedRevision,proto3" json:"expected_revision,omitempty"`
+	Owner            string                 `protobuf:"bytes,6,opt,name=owner,proto3" json:"owner,omitempty"`
+	Force            bool                   `protobuf:"varint,7,opt,name=force,proto3" json:"force,omitempty"`
+	RequestId        string                 `protobuf:"bytes,8,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
@@ -978,6 +1126,27 @@ func (x *DeleteRequest) GetExpectedRevision() int64 {
 	return 0
 }
 
+func (x *DeleteRequest) GetOwner() string {
+	if x != nil {
+		return x.Owner
+	}
+	return ""
+}
+
+func (x *DeleteRequest) GetForce() bool {
+	if x != nil {
+		return x.Force
+	}
+	return false
+}
+
+func (x *DeleteRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
 type DeleteResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The tombstone.
@@ -1023,6 +1192,167 @@ func (x *DeleteResponse) GetRelease() *v1.Release {
 	return nil
 }
 
+type SetOwnerRequest struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Tenant string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	Name   string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// Empty takes the owner away.
+	NewOwner         string `protobuf:"bytes,3,opt,name=new_owner,json=newOwner,proto3" json:"new_owner,omitempty"`
+	Author           string `protobuf:"bytes,4,opt,name=author,proto3" json:"author,omitempty"`
+	Note             string `protobuf:"bytes,5,opt,name=note,proto3" json:"note,omitempty"`
+	ExpectedRevision int64  `protobuf:"varint,6,opt,name=expected_revision,json=expectedRevision,proto3" json:"expected_revision,omitempty"`
+	Owner            string `protobuf:"bytes,7,opt,name=owner,proto3" json:"owner,omitempty"`
+	Force            bool   `protobuf:"varint,8,opt,name=force,proto3" json:"force,omitempty"`
+	RequestId        string `protobuf:"bytes,9,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
+}
+
+func (x *SetOwnerRequest) Reset() {
+	*x = SetOwnerRequest{}
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetOwnerRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetOwnerRequest) ProtoMessage() {}
+
+func (x *SetOwnerRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetOwnerRequest.ProtoReflect.Descriptor instead.
+func (*SetOwnerRequest) Descriptor() ([]byte, []int) {
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *SetOwnerRequest) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *SetOwnerRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *SetOwnerRequest) GetNewOwner() string {
+	if x != nil {
+		return x.NewOwner
+	}
+	return ""
+}
+
+func (x *SetOwnerRequest) GetAuthor() string {
+	if x != nil {
+		return x.Author
+	}
+	return ""
+}
+
+func (x *SetOwnerRequest) GetNote() string {
+	if x != nil {
+		return x.Note
+	}
+	return ""
+}
+
+func (x *SetOwnerRequest) GetExpectedRevision() int64 {
+	if x != nil {
+		return x.ExpectedRevision
+	}
+	return 0
+}
+
+func (x *SetOwnerRequest) GetOwner() string {
+	if x != nil {
+		return x.Owner
+	}
+	return ""
+}
+
+func (x *SetOwnerRequest) GetForce() bool {
+	if x != nil {
+		return x.Force
+	}
+	return false
+}
+
+func (x *SetOwnerRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+type SetOwnerResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Release       *v1.Release            `protobuf:"bytes,1,opt,name=release,proto3" json:"release,omitempty"`
+	Changed       bool                   `protobuf:"varint,2,opt,name=changed,proto3" json:"changed,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetOwnerResponse) Reset() {
+	*x = SetOwnerResponse{}
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetOwnerResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetOwnerResponse) ProtoMessage() {}
+
+func (x *SetOwnerResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetOwnerResponse.ProtoReflect.Descriptor instead.
+func (*SetOwnerResponse) Descriptor() ([]byte, []int) {
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *SetOwnerResponse) GetRelease() *v1.Release {
+	if x != nil {
+		return x.Release
+	}
+	return nil
+}
+
+func (x *SetOwnerResponse) GetChanged() bool {
+	if x != nil {
+		return x.Changed
+	}
+	return false
+}
+
 type GetRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Tenant        string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
@@ -1033,7 +1363,7 @@ type GetRequest struct {
 
 func (x *GetRequest) Reset() {
 	*x = GetRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[14]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1045,7 +1375,7 @@ func (x *GetRequest) String() string {
 func (*GetRequest) ProtoMessage() {}
 
 func (x *GetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[14]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1058,7 +1388,7 @@ func (x *GetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRequest.ProtoReflect.Descriptor instead.
 func (*GetRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{14}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *GetRequest) GetTenant() string {
@@ -1084,7 +1414,7 @@ type GetResponse struct {
 
 func (x *GetResponse) Reset() {
 	*x = GetResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[15]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1096,7 +1426,7 @@ func (x *GetResponse) String() string {
 func (*GetResponse) ProtoMessage() {}
 
 func (x *GetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[15]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1109,7 +1439,7 @@ func (x *GetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetResponse.ProtoReflect.Descriptor instead.
 func (*GetResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{15}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *GetResponse) GetRelease() *v1.Release {
@@ -1133,7 +1463,7 @@ type ListRequest struct {
 
 func (x *ListRequest) Reset() {
 	*x = ListRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[16]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1145,7 +1475,7 @@ func (x *ListRequest) String() string {
 func (*ListRequest) ProtoMessage() {}
 
 func (x *ListRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[16]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1158,7 +1488,7 @@ func (x *ListRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRequest.ProtoReflect.Descriptor instead.
 func (*ListRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{16}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ListRequest) GetTenant() string {
@@ -1193,7 +1523,7 @@ type ListResponse struct {
 
 func (x *ListResponse) Reset() {
 	*x = ListResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[17]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1205,7 +1535,7 @@ func (x *ListResponse) String() string {
 func (*ListResponse) ProtoMessage() {}
 
 func (x *ListResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[17]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1218,7 +1548,7 @@ func (x *ListResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListResponse.ProtoReflect.Descriptor instead.
 func (*ListResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{17}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ListResponse) GetReleases() []*v1.Release {
@@ -1247,7 +1577,7 @@ type GetSourceRequest struct {
 
 func (x *GetSourceRequest) Reset() {
 	*x = GetSourceRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[18]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1259,7 +1589,7 @@ func (x *GetSourceRequest) String() string {
 func (*GetSourceRequest) ProtoMessage() {}
 
 func (x *GetSourceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[18]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1272,7 +1602,7 @@ func (x *GetSourceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSourceRequest.ProtoReflect.Descriptor instead.
 func (*GetSourceRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{18}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *GetSourceRequest) GetTenant() string {
@@ -1306,7 +1636,7 @@ type GetSourceResponse struct {
 
 func (x *GetSourceResponse) Reset() {
 	*x = GetSourceResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[19]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1318,7 +1648,7 @@ func (x *GetSourceResponse) String() string {
 func (*GetSourceResponse) ProtoMessage() {}
 
 func (x *GetSourceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[19]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1331,7 +1661,7 @@ func (x *GetSourceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSourceResponse.ProtoReflect.Descriptor instead.
 func (*GetSourceResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{19}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *GetSourceResponse) GetVersion() *v1.Version {
@@ -1358,7 +1688,7 @@ type HistoryRequest struct {
 
 func (x *HistoryRequest) Reset() {
 	*x = HistoryRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[20]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1370,7 +1700,7 @@ func (x *HistoryRequest) String() string {
 func (*HistoryRequest) ProtoMessage() {}
 
 func (x *HistoryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[20]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1383,7 +1713,7 @@ func (x *HistoryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryRequest.ProtoReflect.Descriptor instead.
 func (*HistoryRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{20}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *HistoryRequest) GetTenant() string {
@@ -1410,7 +1740,7 @@ type HistoryResponse struct {
 
 func (x *HistoryResponse) Reset() {
 	*x = HistoryResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[21]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1422,7 +1752,7 @@ func (x *HistoryResponse) String() string {
 func (*HistoryResponse) ProtoMessage() {}
 
 func (x *HistoryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[21]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1435,7 +1765,7 @@ func (x *HistoryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryResponse.ProtoReflect.Descriptor instead.
 func (*HistoryResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{21}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *HistoryResponse) GetEntries() []*v1.HistoryEntry {
@@ -1445,19 +1775,796 @@ func (x *HistoryResponse) GetEntries() []*v1.HistoryEntry {
 	return nil
 }
 
-type StatusRequest struct {
+type AuditRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// All tenants when empty.
 	Tenant string `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
 	// All scripts of the tenant when empty.
-	Name          string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// Entries from then on; absent means all that are kept.
+	Since *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=since,proto3" json:"since,omitempty"`
+	// At most this many; 0 means 100, more than 1,000 means 1,000.
+	PageSize int32 `protobuf:"varint,4,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	// From the last response; empty starts with the newest.
+	PageToken     string `protobuf:"bytes,5,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AuditRequest) Reset() {
+	*x = AuditRequest{}
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AuditRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AuditRequest) ProtoMessage() {}
+
+func (x *AuditRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AuditRequest.ProtoReflect.Descriptor instead.
+func (*AuditRequest) Descriptor() ([]byte, []int) {
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *AuditRequest) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *AuditRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *AuditRequest) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+func (x *AuditRequest) GetPageSize() int32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *AuditRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+type AuditResponse struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Entries []*v1.AuditEntry       `protobuf:"bytes,1,rep,name=entries,proto3" json:"entries,omitempty"`
+	// Empty on the last page.
+	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AuditResponse) Reset() {
+	*x = AuditResponse{}
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AuditResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AuditResponse) ProtoMessage() {}
+
+func (x *AuditResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AuditResponse.ProtoReflect.Descriptor instead.
+func (*AuditResponse) Descriptor() ([]byte, []int) {
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *AuditResponse) GetEntries() []*v1.AuditEntry {
+	if x != nil {
+		return x.Entries
+	}
+	return nil
+}
+
+func (x *AuditResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
+type ExportRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// All tenants when empty.
+	Tenant        string `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExportRequest) Reset() {
+	*x = ExportRequest{}
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExportRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExportRequest) ProtoMessage() {}
+
+func (x *ExportRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExportRequest.ProtoReflect.Descriptor instead.
+func (*ExportRequest) Descriptor() ([]byte, []int) {
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *ExportRequest) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+type ExportResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to Item:
+	//
+	//	*ExportResponse_Header
+	//	*ExportResponse_Script
+	//	*ExportResponse_Source
+	Item          isExportResponse_Item `protobuf_oneof:"item"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExportResponse) Reset() {
+	*x = ExportResponse{}
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExportResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExportResponse) ProtoMessage() {}
+
+func (x *ExportResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExportResponse.ProtoReflect.Descriptor instead.
+func (*ExportResponse) Descriptor() ([]byte, []int) {
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *ExportResponse) GetItem() isExportResponse_Item {
+	if x != nil {
+		return x.Item
+	}
+	return nil
+}
+
+func (x *ExportResponse) GetHeader() *ExportHeader {
+	if x != nil {
+		if x, ok := x.Item.(*ExportResponse_Header); ok {
+			return x.Header
+		}
+	}
+	return nil
+}
+
+func (x *ExportResponse) GetScript() *ScriptRecord {
+	if x != nil {
+		if x, ok := x.Item.(*ExportResponse_Script); ok {
+			return x.Script
+		}
+	}
+	return nil
+}
+
+func (x *ExportResponse) GetSource() *v1.Source {
+	if x != nil {
+		if x, ok := x.Item.(*ExportResponse_Source); ok {
+			return x.Source
+		}
+	}
+	return nil
+}
+
+type isExportResponse_Item interface {
+	isExportResponse_Item()
+}
+
+type ExportResponse_Header struct {
+	Header *ExportHeader `protobuf:"bytes,1,opt,name=header,proto3,oneof"`
+}
+
+type ExportResponse_Script struct {
+	Script *ScriptRecord `protobuf:"bytes,2,opt,name=script,proto3,oneof"`
+}
+
+type ExportResponse_Source struct {
+	Source *v1.Source `protobuf:"bytes,3,opt,name=source,proto3,oneof"`
+}
+
+func (*ExportResponse_Header) isExportResponse_Item() {}
+
+func (*ExportResponse_Script) isExportResponse_Item() {}
+
+func (*ExportResponse_Source) isExportResponse_Item() {}
+
+// ExportHeader comes first.
+type ExportHeader struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Fleet string                 `protobuf:"bytes,1,opt,name=fleet,proto3" json:"fleet,omitempty"`
+	// What follows is as of this revision.
+	HeadRevision  int64                  `protobuf:"varint,2,opt,name=head_revision,json=headRevision,proto3" json:"head_revision,omitempty"`
+	ExportedAt    *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=exported_at,json=exportedAt,proto3" json:"exported_at,omitempty"`
+	Tenant        string                 `protobuf:"bytes,4,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExportHeader) Reset() {
+	*x = ExportHeader{}
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExportHeader) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExportHeader) ProtoMessage() {}
+
+func (x *ExportHeader) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExportHeader.ProtoReflect.Descriptor instead.
+func (*ExportHeader) Descriptor() ([]byte, []int) {
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *ExportHeader) GetFleet() string {
+	if x != nil {
+		return x.Fleet
+	}
+	return ""
+}
+
+func (x *ExportHeader) GetHeadRevision() int64 {
+	if x != nil {
+		return x.HeadRevision
+	}
+	return 0
+}
+
+func (x *ExportHeader) GetExportedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ExportedAt
+	}
+	return nil
+}
+
+func (x *ExportHeader) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+// ScriptRecord is all there is of one script, but for its sources.
+type ScriptRecord struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Of a deleted script, the tombstone: its numbers are not used again.
+	Release *v1.Release `protobuf:"bytes,1,opt,name=release,proto3" json:"release,omitempty"`
+	// With authors and notes.
+	Versions []*v1.Version `protobuf:"bytes,2,rep,name=versions,proto3" json:"versions,omitempty"`
+	// Newest first.
+	History       []*v1.HistoryEntry `protobuf:"bytes,3,rep,name=history,proto3" json:"history,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ScriptRecord) Reset() {
+	*x = ScriptRecord{}
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ScriptRecord) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ScriptRecord) ProtoMessage() {}
+
+func (x *ScriptRecord) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ScriptRecord.ProtoReflect.Descriptor instead.
+func (*ScriptRecord) Descriptor() ([]byte, []int) {
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *ScriptRecord) GetRelease() *v1.Release {
+	if x != nil {
+		return x.Release
+	}
+	return nil
+}
+
+func (x *ScriptRecord) GetVersions() []*v1.Version {
+	if x != nil {
+		return x.Versions
+	}
+	return nil
+}
+
+func (x *ScriptRecord) GetHistory() []*v1.HistoryEntry {
+	if x != nil {
+		return x.History
+	}
+	return nil
+}
+
+type ImportRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to Item:
+	//
+	//	*ImportRequest_Options
+	//	*ImportRequest_Script
+	//	*ImportRequest_Source
+	Item          isImportRequest_Item `protobuf_oneof:"item"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ImportRequest) Reset() {
+	*x = ImportRequest{}
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ImportRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ImportRequest) ProtoMessage() {}
+
+func (x *ImportRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ImportRequest.ProtoReflect.Descriptor instead.
+func (*ImportRequest) Descriptor() ([]byte, []int) {
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *ImportRequest) GetItem() isImportRequest_Item {
+	if x != nil {
+		return x.Item
+	}
+	return nil
+}
+
+func (x *ImportRequest) GetOptions() *ImportOptions {
+	if x != nil {
+		if x, ok := x.Item.(*ImportRequest_Options); ok {
+			return x.Options
+		}
+	}
+	return nil
+}
+
+func (x *ImportRequest) GetScript() *ScriptRecord {
+	if x != nil {
+		if x, ok := x.Item.(*ImportRequest_Script); ok {
+			return x.Script
+		}
+	}
+	return nil
+}
+
+func (x *ImportRequest) GetSource() *v1.Source {
+	if x != nil {
+		if x, ok := x.Item.(*ImportRequest_Source); ok {
+			return x.Source
+		}
+	}
+	return nil
+}
+
+type isImportRequest_Item interface {
+	isImportRequest_Item()
+}
+
+type ImportRequest_Options struct {
+	Options *ImportOptions `protobuf:"bytes,1,opt,name=options,proto3,oneof"`
+}
+
+type ImportRequest_Script struct {
+	Script *ScriptRecord `protobuf:"bytes,2,opt,name=script,proto3,oneof"`
+}
+
+type ImportRequest_Source struct {
+	Source *v1.Source `protobuf:"bytes,3,opt,name=source,proto3,oneof"`
+}
+
+func (*ImportRequest_Options) isImportRequest_Item() {}
+
+func (*ImportRequest_Script) isImportRequest_Item() {}
+
+func (*ImportRequest_Source) isImportRequest_Item() {}
+
+// ImportOptions come first.
+type ImportOptions struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Author string                 `protobuf:"bytes,1,opt,name=author,proto3" json:"author,omitempty"`
+	Note   string                 `protobuf:"bytes,2,opt,name=note,proto3" json:"note,omitempty"`
+	// Replace scripts that are there and differ; they are a CONFLICT otherwise.
+	Overwrite bool `protobuf:"varint,3,opt,name=overwrite,proto3" json:"overwrite,omitempty"`
+	// Check everything, store nothing.
+	DryRun        bool `protobuf:"varint,4,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ImportOptions) Reset() {
+	*x = ImportOptions{}
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ImportOptions) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ImportOptions) ProtoMessage() {}
+
+func (x *ImportOptions) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ImportOptions.ProtoReflect.Descriptor instead.
+func (*ImportOptions) Descriptor() ([]byte, []int) {
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *ImportOptions) GetAuthor() string {
+	if x != nil {
+		return x.Author
+	}
+	return ""
+}
+
+func (x *ImportOptions) GetNote() string {
+	if x != nil {
+		return x.Note
+	}
+	return ""
+}
+
+func (x *ImportOptions) GetOverwrite() bool {
+	if x != nil {
+		return x.Overwrite
+	}
+	return false
+}
+
+func (x *ImportOptions) GetDryRun() bool {
+	if x != nil {
+		return x.DryRun
+	}
+	return false
+}
+
+type ImportResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Scripts that were stored, were so already, and were replaced.
+	Created       int32 `protobuf:"varint,1,opt,name=created,proto3" json:"created,omitempty"`
+	Unchanged     int32 `protobuf:"varint,2,opt,name=unchanged,proto3" json:"unchanged,omitempty"`
+	Replaced      int32 `protobuf:"varint,3,opt,name=replaced,proto3" json:"replaced,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ImportResponse) Reset() {
+	*x = ImportResponse{}
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ImportResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ImportResponse) ProtoMessage() {}
+
+func (x *ImportResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ImportResponse.ProtoReflect.Descriptor instead.
+func (*ImportResponse) Descriptor() ([]byte, []int) {
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *ImportResponse) GetCreated() int32 {
+	if x != nil {
+		return x.Created
+	}
+	return 0
+}
+
+func (x *ImportResponse) GetUnchanged() int32 {
+	if x != nil {
+		return x.Unchanged
+	}
+	return 0
+}
+
+func (x *ImportResponse) GetReplaced() int32 {
+	if x != nil {
+		return x.Replaced
+	}
+	return 0
+}
+
+type ListAgentsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// At most this many; 0 means 500, more than 1,000 means 1,000.
+	PageSize int32 `protobuf:"varint,1,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	// From the last response; empty starts at the beginning.
+	PageToken string `protobuf:"bytes,2,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	// Those alone that failed or run behind, or are unknown.
+	Troubled      bool `protobuf:"varint,3,opt,name=troubled,proto3" json:"troubled,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListAgentsRequest) Reset() {
+	*x = ListAgentsRequest{}
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListAgentsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListAgentsRequest) ProtoMessage() {}
+
+func (x *ListAgentsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListAgentsRequest.ProtoReflect.Descriptor instead.
+func (*ListAgentsRequest) Descriptor() ([]byte, []int) {
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *ListAgentsRequest) GetPageSize() int32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *ListAgentsRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+func (x *ListAgentsRequest) GetTroubled() bool {
+	if x != nil {
+		return x.Troubled
+	}
+	return false
+}
+
+type ListAgentsResponse struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Agents []*AgentStatus         `protobuf:"bytes,1,rep,name=agents,proto3" json:"agents,omitempty"`
+	// Empty on the last page.
+	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	Fleet         string `protobuf:"bytes,3,opt,name=fleet,proto3" json:"fleet,omitempty"`
+	HeadRevision  int64  `protobuf:"varint,4,opt,name=head_revision,json=headRevision,proto3" json:"head_revision,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListAgentsResponse) Reset() {
+	*x = ListAgentsResponse{}
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListAgentsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListAgentsResponse) ProtoMessage() {}
+
+func (x *ListAgentsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListAgentsResponse.ProtoReflect.Descriptor instead.
+func (*ListAgentsResponse) Descriptor() ([]byte, []int) {
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *ListAgentsResponse) GetAgents() []*AgentStatus {
+	if x != nil {
+		return x.Agents
+	}
+	return nil
+}
+
+func (x *ListAgentsResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
+func (x *ListAgentsResponse) GetFleet() string {
+	if x != nil {
+		return x.Fleet
+	}
+	return ""
+}
+
+func (x *ListAgentsResponse) GetHeadRevision() int64 {
+	if x != nil {
+		return x.HeadRevision
+	}
+	return 0
+}
+
+type StatusRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// All that the caller may read when empty.
+	Tenant string `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	// All scripts of the tenant when empty.
+	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// At most this many scripts; 0 means 500, more than 1,000 means 1,000.
+	PageSize int32 `protobuf:"varint,3,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	// From the last response; empty starts at the beginning.
+	PageToken     string `protobuf:"bytes,4,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *StatusRequest) Reset() {
 	*x = StatusRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[22]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1469,7 +2576,7 @@ func (x *StatusRequest) String() string {
 func (*StatusRequest) ProtoMessage() {}
 
 func (x *StatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[22]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1482,7 +2589,7 @@ func (x *StatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusRequest.ProtoReflect.Descriptor instead.
 func (*StatusRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{22}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *StatusRequest) GetTenant() string {
@@ -1499,16 +2606,32 @@ func (x *StatusRequest) GetName() string {
 	return ""
 }
 
+func (x *StatusRequest) GetPageSize() int32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *StatusRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
 type StatusResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Status        *FleetStatus           `protobuf:"bytes,1,opt,name=status,proto3" json:"status,omitempty"`
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Status *FleetStatus           `protobuf:"bytes,1,opt,name=status,proto3" json:"status,omitempty"`
+	// Empty on the last page.
+	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *StatusResponse) Reset() {
 	*x = StatusResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[23]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1520,7 +2643,7 @@ func (x *StatusResponse) String() string {
 func (*StatusResponse) ProtoMessage() {}
 
 func (x *StatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[23]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1533,7 +2656,7 @@ func (x *StatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusResponse.ProtoReflect.Descriptor instead.
 func (*StatusResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{23}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *StatusResponse) GetStatus() *FleetStatus {
@@ -1543,9 +2666,16 @@ func (x *StatusResponse) GetStatus() *FleetStatus {
 	return nil
 }
 
+func (x *StatusResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
 type WatchStatusRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// All tenants when empty.
+	// All that the caller may read when empty.
 	Tenant string `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
 	// All scripts of the tenant when empty.
 	Name          string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
@@ -1555,7 +2685,7 @@ type WatchStatusRequest struct {
 
 func (x *WatchStatusRequest) Reset() {
 	*x = WatchStatusRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[24]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1567,7 +2697,7 @@ func (x *WatchStatusRequest) String() string {
 func (*WatchStatusRequest) ProtoMessage() {}
 
 func (x *WatchStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[24]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1580,7 +2710,7 @@ func (x *WatchStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchStatusRequest.ProtoReflect.Descriptor instead.
 func (*WatchStatusRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{24}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *WatchStatusRequest) GetTenant() string {
@@ -1606,7 +2736,7 @@ type WatchStatusResponse struct {
 
 func (x *WatchStatusResponse) Reset() {
 	*x = WatchStatusResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[25]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1618,7 +2748,7 @@ func (x *WatchStatusResponse) String() string {
 func (*WatchStatusResponse) ProtoMessage() {}
 
 func (x *WatchStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[25]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1631,7 +2761,7 @@ func (x *WatchStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchStatusResponse.ProtoReflect.Descriptor instead.
 func (*WatchStatusResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{25}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *WatchStatusResponse) GetStatus() *FleetStatus {
@@ -1643,18 +2773,21 @@ func (x *WatchStatusResponse) GetStatus() *FleetStatus {
 
 // The fleet and the scripts that were asked for, at one moment.
 type FleetStatus struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Fleet         string                 `protobuf:"bytes,1,opt,name=fleet,proto3" json:"fleet,omitempty"`
-	HeadRevision  int64                  `protobuf:"varint,2,opt,name=head_revision,json=headRevision,proto3" json:"head_revision,omitempty"`
-	Agents        []*AgentStatus         `protobuf:"bytes,3,rep,name=agents,proto3" json:"agents,omitempty"`
-	Scripts       []*ScriptStatus        `protobuf:"bytes,4,rep,name=scripts,proto3" json:"scripts,omitempty"`
+	state        protoimpl.MessageState `protogen:"open.v1"`
+	Fleet        string                 `protobuf:"bytes,1,opt,name=fleet,proto3" json:"fleet,omitempty"`
+	HeadRevision int64                  `protobuf:"varint,2,opt,name=head_revision,json=headRevision,proto3" json:"head_revision,omitempty"`
+	Scripts      []*ScriptStatus        `protobuf:"bytes,4,rep,name=scripts,proto3" json:"scripts,omitempty"`
+	// Agents that are heard of.
+	Connected int32 `protobuf:"varint,5,opt,name=connected,proto3" json:"connected,omitempty"`
+	// Agents unheard for 15 s: what they run is not known.
+	Unknown       int32 `protobuf:"varint,6,opt,name=unknown,proto3" json:"unknown,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *FleetStatus) Reset() {
 	*x = FleetStatus{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[26]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1666,7 +2799,7 @@ func (x *FleetStatus) String() string {
 func (*FleetStatus) ProtoMessage() {}
 
 func (x *FleetStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[26]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1679,7 +2812,7 @@ func (x *FleetStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FleetStatus.ProtoReflect.Descriptor instead.
 func (*FleetStatus) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{26}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *FleetStatus) GetFleet() string {
@@ -1696,18 +2829,25 @@ func (x *FleetStatus) GetHeadRevision() int64 {
 	return 0
 }
 
-func (x *FleetStatus) GetAgents() []*AgentStatus {
-	if x != nil {
-		return x.Agents
-	}
-	return nil
-}
-
 func (x *FleetStatus) GetScripts() []*ScriptStatus {
 	if x != nil {
 		return x.Scripts
 	}
 	return nil
+}
+
+func (x *FleetStatus) GetConnected() int32 {
+	if x != nil {
+		return x.Connected
+	}
+	return 0
+}
+
+func (x *FleetStatus) GetUnknown() int32 {
+	if x != nil {
+		return x.Unknown
+	}
+	return 0
 }
 
 // One agent, as it last reported.
@@ -1718,15 +2858,29 @@ type AgentStatus struct {
 	Software          string                 `protobuf:"bytes,3,opt,name=software,proto3" json:"software,omitempty"`
 	ActivatedRevision int64                  `protobuf:"varint,4,opt,name=activated_revision,json=activatedRevision,proto3" json:"activated_revision,omitempty"`
 	// Unheard for 15 s: what it runs is not known.
-	Unknown       bool                 `protobuf:"varint,5,opt,name=unknown,proto3" json:"unknown,omitempty"`
-	UnheardFor    *durationpb.Duration `protobuf:"bytes,6,opt,name=unheard_for,json=unheardFor,proto3" json:"unheard_for,omitempty"`
+	Unknown    bool                 `protobuf:"varint,5,opt,name=unknown,proto3" json:"unknown,omitempty"`
+	UnheardFor *durationpb.Duration `protobuf:"bytes,6,opt,name=unheard_for,json=unheardFor,proto3" json:"unheard_for,omitempty"`
+	// Releases above activated_revision that it should have; 0 when it is current.
+	Behind int32 `protobuf:"varint,7,opt,name=behind,proto3" json:"behind,omitempty"`
+	// Since the oldest of those was committed.
+	Lag *durationpb.Duration `protobuf:"bytes,8,opt,name=lag,proto3" json:"lag,omitempty"`
+	// At most ten.
+	Failures []*ScriptFailure `protobuf:"bytes,9,rep,name=failures,proto3" json:"failures,omitempty"`
+	// All of them.
+	Failed int32 `protobuf:"varint,10,opt,name=failed,proto3" json:"failed,omitempty"`
+	// The tenants that it follows, as globs; none means all.
+	Tenants []string `protobuf:"bytes,11,rep,name=tenants,proto3" json:"tenants,omitempty"`
+	// The keys that what is on its disk is signed by.
+	DiskKeys []string `protobuf:"bytes,12,rep,name=disk_keys,json=diskKeys,proto3" json:"disk_keys,omitempty"`
+	// How often it found itself to differ from the registry, since its start.
+	Drifts        uint64 `protobuf:"varint,13,opt,name=drifts,proto3" json:"drifts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *AgentStatus) Reset() {
 	*x = AgentStatus{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[27]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1738,7 +2892,7 @@ func (x *AgentStatus) String() string {
 func (*AgentStatus) ProtoMessage() {}
 
 func (x *AgentStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[27]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1751,7 +2905,7 @@ func (x *AgentStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentStatus.ProtoReflect.Descriptor instead.
 func (*AgentStatus) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{27}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *AgentStatus) GetAgent() string {
@@ -1796,6 +2950,124 @@ func (x *AgentStatus) GetUnheardFor() *durationpb.Duration {
 	return nil
 }
 
+func (x *AgentStatus) GetBehind() int32 {
+	if x != nil {
+		return x.Behind
+	}
+	return 0
+}
+
+func (x *AgentStatus) GetLag() *durationpb.Duration {
+	if x != nil {
+		return x.Lag
+	}
+	return nil
+}
+
+func (x *AgentStatus) GetFailures() []*ScriptFailure {
+	if x != nil {
+		return x.Failures
+	}
+	return nil
+}
+
+func (x *AgentStatus) GetFailed() int32 {
+	if x != nil {
+		return x.Failed
+	}
+	return 0
+}
+
+func (x *AgentStatus) GetTenants() []string {
+	if x != nil {
+		return x.Tenants
+	}
+	return nil
+}
+
+func (x *AgentStatus) GetDiskKeys() []string {
+	if x != nil {
+		return x.DiskKeys
+	}
+	return nil
+}
+
+func (x *AgentStatus) GetDrifts() uint64 {
+	if x != nil {
+		return x.Drifts
+	}
+	return 0
+}
+
+// ScriptFailure is a release that an agent could not make live.
+type ScriptFailure struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Tenant        string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Revision      int64                  `protobuf:"varint,3,opt,name=revision,proto3" json:"revision,omitempty"`
+	Error         *v1.Error              `protobuf:"bytes,4,opt,name=error,proto3" json:"error,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ScriptFailure) Reset() {
+	*x = ScriptFailure{}
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[41]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ScriptFailure) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ScriptFailure) ProtoMessage() {}
+
+func (x *ScriptFailure) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[41]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ScriptFailure.ProtoReflect.Descriptor instead.
+func (*ScriptFailure) Descriptor() ([]byte, []int) {
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{41}
+}
+
+func (x *ScriptFailure) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *ScriptFailure) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ScriptFailure) GetRevision() int64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+func (x *ScriptFailure) GetError() *v1.Error {
+	if x != nil {
+		return x.Error
+	}
+	return nil
+}
+
 // How far one release has come.
 type ScriptStatus struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1803,7 +3075,7 @@ type ScriptStatus struct {
 	// retained versions the active one alone is among them, and settings.config is
 	// left out: Get has them.
 	Release *v1.Release `protobuf:"bytes,1,opt,name=release,proto3" json:"release,omitempty"`
-	// Agents of the fleet: active + waiting + failed + unknown.
+	// Agents that follow the script's tenant: active + waiting + failed + unknown.
 	Desired int32 `protobuf:"varint,2,opt,name=desired,proto3" json:"desired,omitempty"`
 	// Agents that have activated this release.
 	Active int32 `protobuf:"varint,3,opt,name=active,proto3" json:"active,omitempty"`
@@ -1814,20 +3086,21 @@ type ScriptStatus struct {
 	// Every connected agent is active, and there is at least one. Not for a second
 	// after the registry started or got NATS back: agents then report anew.
 	Converged bool `protobuf:"varint,6,opt,name=converged,proto3" json:"converged,omitempty"`
-	// From commit until the last agent reported it active; absent until converged
-	// and for releases older than this registry's process.
+	// From commit until the last agent reported it active; absent until converged.
 	Took *durationpb.Duration `protobuf:"bytes,7,opt,name=took,proto3" json:"took,omitempty"`
 	// The agent that was last, or is still waited for; empty when none is.
 	SlowestAgent string `protobuf:"bytes,8,opt,name=slowest_agent,json=slowestAgent,proto3" json:"slowest_agent,omitempty"`
 	// At most five.
-	Failures      []*AgentFailure `protobuf:"bytes,9,rep,name=failures,proto3" json:"failures,omitempty"`
+	Failures []*AgentFailure `protobuf:"bytes,9,rep,name=failures,proto3" json:"failures,omitempty"`
+	// How it converged; absent until it did.
+	Rollout       *Rollout `protobuf:"bytes,10,opt,name=rollout,proto3" json:"rollout,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ScriptStatus) Reset() {
 	*x = ScriptStatus{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[28]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1839,7 +3112,7 @@ func (x *ScriptStatus) String() string {
 func (*ScriptStatus) ProtoMessage() {}
 
 func (x *ScriptStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[28]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1852,7 +3125,7 @@ func (x *ScriptStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScriptStatus.ProtoReflect.Descriptor instead.
 func (*ScriptStatus) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{28}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *ScriptStatus) GetRelease() *v1.Release {
@@ -1918,6 +3191,107 @@ func (x *ScriptStatus) GetFailures() []*AgentFailure {
 	return nil
 }
 
+func (x *ScriptStatus) GetRollout() *Rollout {
+	if x != nil {
+		return x.Rollout
+	}
+	return nil
+}
+
+// Rollout is how a release came to all agents: the time from its commit until
+// they reported it active. It is kept, so that every replica tells the same.
+type Rollout struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Revision      int64                  `protobuf:"varint,1,opt,name=revision,proto3" json:"revision,omitempty"`
+	Agents        int32                  `protobuf:"varint,2,opt,name=agents,proto3" json:"agents,omitempty"`
+	Median        *durationpb.Duration   `protobuf:"bytes,3,opt,name=median,proto3" json:"median,omitempty"`
+	P99           *durationpb.Duration   `protobuf:"bytes,4,opt,name=p99,proto3" json:"p99,omitempty"`
+	Slowest       *durationpb.Duration   `protobuf:"bytes,5,opt,name=slowest,proto3" json:"slowest,omitempty"`
+	SlowestAgent  string                 `protobuf:"bytes,6,opt,name=slowest_agent,json=slowestAgent,proto3" json:"slowest_agent,omitempty"`
+	ConvergedAt   *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=converged_at,json=convergedAt,proto3" json:"converged_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Rollout) Reset() {
+	*x = Rollout{}
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[43]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Rollout) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Rollout) ProtoMessage() {}
+
+func (x *Rollout) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[43]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Rollout.ProtoReflect.Descriptor instead.
+func (*Rollout) Descriptor() ([]byte, []int) {
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{43}
+}
+
+func (x *Rollout) GetRevision() int64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+func (x *Rollout) GetAgents() int32 {
+	if x != nil {
+		return x.Agents
+	}
+	return 0
+}
+
+func (x *Rollout) GetMedian() *durationpb.Duration {
+	if x != nil {
+		return x.Median
+	}
+	return nil
+}
+
+func (x *Rollout) GetP99() *durationpb.Duration {
+	if x != nil {
+		return x.P99
+	}
+	return nil
+}
+
+func (x *Rollout) GetSlowest() *durationpb.Duration {
+	if x != nil {
+		return x.Slowest
+	}
+	return nil
+}
+
+func (x *Rollout) GetSlowestAgent() string {
+	if x != nil {
+		return x.SlowestAgent
+	}
+	return ""
+}
+
+func (x *Rollout) GetConvergedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ConvergedAt
+	}
+	return nil
+}
+
 type AgentFailure struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Agent         string                 `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
@@ -1928,7 +3302,7 @@ type AgentFailure struct {
 
 func (x *AgentFailure) Reset() {
 	*x = AgentFailure{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[29]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1940,7 +3314,7 @@ func (x *AgentFailure) String() string {
 func (*AgentFailure) ProtoMessage() {}
 
 func (x *AgentFailure) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[29]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1953,7 +3327,7 @@ func (x *AgentFailure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentFailure.ProtoReflect.Descriptor instead.
 func (*AgentFailure) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{29}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *AgentFailure) GetAgent() string {
@@ -1966,6 +3340,142 @@ func (x *AgentFailure) GetAgent() string {
 func (x *AgentFailure) GetError() *v1.Error {
 	if x != nil {
 		return x.Error
+	}
+	return nil
+}
+
+type PullRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The fleet that since belongs to; empty asks for a full snapshot.
+	Fleet string `protobuf:"bytes,1,opt,name=fleet,proto3" json:"fleet,omitempty"`
+	// The revision that the follower has; 0 asks for a full snapshot.
+	Since int64 `protobuf:"varint,2,opt,name=since,proto3" json:"since,omitempty"`
+	// Do not inline sources: the follower fetches those that it lacks.
+	WithoutSources bool `protobuf:"varint,3,opt,name=without_sources,json=withoutSources,proto3" json:"without_sources,omitempty"`
+	// The tenants to follow, as globs ('*' stands for any characters); none means
+	// all. They make the group.
+	Tenants []string `protobuf:"bytes,4,rep,name=tenants,proto3" json:"tenants,omitempty"`
+	// Random, 16 to 64 bytes; it comes back on each page.
+	Nonce         []byte `protobuf:"bytes,5,opt,name=nonce,proto3" json:"nonce,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PullRequest) Reset() {
+	*x = PullRequest{}
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[45]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PullRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PullRequest) ProtoMessage() {}
+
+func (x *PullRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[45]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PullRequest.ProtoReflect.Descriptor instead.
+func (*PullRequest) Descriptor() ([]byte, []int) {
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{45}
+}
+
+func (x *PullRequest) GetFleet() string {
+	if x != nil {
+		return x.Fleet
+	}
+	return ""
+}
+
+func (x *PullRequest) GetSince() int64 {
+	if x != nil {
+		return x.Since
+	}
+	return 0
+}
+
+func (x *PullRequest) GetWithoutSources() bool {
+	if x != nil {
+		return x.WithoutSources
+	}
+	return false
+}
+
+func (x *PullRequest) GetTenants() []string {
+	if x != nil {
+		return x.Tenants
+	}
+	return nil
+}
+
+func (x *PullRequest) GetNonce() []byte {
+	if x != nil {
+		return x.Nonce
+	}
+	return nil
+}
+
+type PullResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Envelope of Page.
+	Page []byte `protobuf:"bytes,1,opt,name=page,proto3" json:"page,omitempty"`
+	// Of active versions up to 64 KiB. Their digests are in the entries.
+	Sources       []*v1.Source `protobuf:"bytes,2,rep,name=sources,proto3" json:"sources,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PullResponse) Reset() {
+	*x = PullResponse{}
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[46]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PullResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PullResponse) ProtoMessage() {}
+
+func (x *PullResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[46]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PullResponse.ProtoReflect.Descriptor instead.
+func (*PullResponse) Descriptor() ([]byte, []int) {
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{46}
+}
+
+func (x *PullResponse) GetPage() []byte {
+	if x != nil {
+		return x.Page
+	}
+	return nil
+}
+
+func (x *PullResponse) GetSources() []*v1.Source {
+	if x != nil {
+		return x.Sources
 	}
 	return nil
 }
@@ -1984,7 +3494,7 @@ type SyncRequest struct {
 
 func (x *SyncRequest) Reset() {
 	*x = SyncRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[30]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1996,7 +3506,7 @@ func (x *SyncRequest) String() string {
 func (*SyncRequest) ProtoMessage() {}
 
 func (x *SyncRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[30]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2009,7 +3519,7 @@ func (x *SyncRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SyncRequest.ProtoReflect.Descriptor instead.
 func (*SyncRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{30}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *SyncRequest) GetFleet() string {
@@ -2049,7 +3559,7 @@ type SyncResponse struct {
 
 func (x *SyncResponse) Reset() {
 	*x = SyncResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[31]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2061,7 +3571,7 @@ func (x *SyncResponse) String() string {
 func (*SyncResponse) ProtoMessage() {}
 
 func (x *SyncResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[31]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2074,7 +3584,7 @@ func (x *SyncResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SyncResponse.ProtoReflect.Descriptor instead.
 func (*SyncResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{31}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *SyncResponse) GetFleet() string {
@@ -2113,15 +3623,16 @@ func (x *SyncResponse) GetSources() []*v1.Source {
 }
 
 type FetchSourcesRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Digests       [][]byte               `protobuf:"bytes,1,rep,name=digests,proto3" json:"digests,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Of versions that releases retain, of tenants that the caller may read.
+	Digests       [][]byte `protobuf:"bytes,1,rep,name=digests,proto3" json:"digests,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *FetchSourcesRequest) Reset() {
 	*x = FetchSourcesRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[32]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2133,7 +3644,7 @@ func (x *FetchSourcesRequest) String() string {
 func (*FetchSourcesRequest) ProtoMessage() {}
 
 func (x *FetchSourcesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[32]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2146,7 +3657,7 @@ func (x *FetchSourcesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchSourcesRequest.ProtoReflect.Descriptor instead.
 func (*FetchSourcesRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{32}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *FetchSourcesRequest) GetDigests() [][]byte {
@@ -2165,7 +3676,7 @@ type FetchSourcesResponse struct {
 
 func (x *FetchSourcesResponse) Reset() {
 	*x = FetchSourcesResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[33]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2177,7 +3688,7 @@ func (x *FetchSourcesResponse) String() string {
 func (*FetchSourcesResponse) ProtoMessage() {}
 
 func (x *FetchSourcesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[33]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2190,7 +3701,7 @@ func (x *FetchSourcesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchSourcesResponse.ProtoReflect.Descriptor instead.
 func (*FetchSourcesResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{33}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *FetchSourcesResponse) GetSources() []*v1.Source {
@@ -2204,7 +3715,7 @@ var File_proto_registry_v1_registry_proto protoreflect.FileDescriptor
 
 const file_proto_registry_v1_registry_proto_rawDesc = "" +
 	"\n" +
-	" proto/registry/v1/registry.proto\x12\x17scriptorium.registry.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1aproto/event/v1/event.proto\x1a\x1cproto/script/v1/script.proto\"\x99\x03\n" +
+	" proto/registry/v1/registry.proto\x12\x17scriptorium.registry.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1aproto/event/v1/event.proto\x1a\x1cproto/script/v1/script.proto\"\xe4\x03\n" +
 	"\x0ePublishRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x16\n" +
@@ -2220,7 +3731,11 @@ const file_proto_registry_v1_registry_proto_rawDesc = "" +
 	"\x04note\x18\n" +
 	" \x01(\tR\x04note\x12+\n" +
 	"\x11expected_revision\x18\v \x01(\x03R\x10expectedRevision\x12\x17\n" +
-	"\adry_run\x18\f \x01(\bR\x06dryRunB\r\n" +
+	"\adry_run\x18\f \x01(\bR\x06dryRun\x12\x14\n" +
+	"\x05owner\x18\r \x01(\tR\x05owner\x12\x14\n" +
+	"\x05force\x18\x0e \x01(\bR\x05force\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x0f \x01(\tR\trequestIdB\r\n" +
 	"\v_entrypointB\n" +
 	"\n" +
 	"\b_enabledB\x06\n" +
@@ -2228,7 +3743,7 @@ const file_proto_registry_v1_registry_proto_rawDesc = "" +
 	"\x0fPublishResponse\x128\n" +
 	"\arelease\x18\x01 \x01(\v2\x1e.scriptorium.script.v1.ReleaseR\arelease\x128\n" +
 	"\aversion\x18\x02 \x01(\v2\x1e.scriptorium.script.v1.VersionR\aversion\x12\x18\n" +
-	"\achanged\x18\x03 \x01(\bR\achanged\"\xab\x01\n" +
+	"\achanged\x18\x03 \x01(\bR\achanged\"\xf6\x01\n" +
 	"\n" +
 	"PinRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
@@ -2236,57 +3751,95 @@ const file_proto_registry_v1_registry_proto_rawDesc = "" +
 	"\aversion\x18\x03 \x01(\x04R\aversion\x12\x16\n" +
 	"\x06author\x18\x04 \x01(\tR\x06author\x12\x12\n" +
 	"\x04note\x18\x05 \x01(\tR\x04note\x12+\n" +
-	"\x11expected_revision\x18\x06 \x01(\x03R\x10expectedRevision\"a\n" +
+	"\x11expected_revision\x18\x06 \x01(\x03R\x10expectedRevision\x12\x14\n" +
+	"\x05owner\x18\a \x01(\tR\x05owner\x12\x14\n" +
+	"\x05force\x18\b \x01(\bR\x05force\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\t \x01(\tR\trequestId\"a\n" +
 	"\vPinResponse\x128\n" +
 	"\arelease\x18\x01 \x01(\v2\x1e.scriptorium.script.v1.ReleaseR\arelease\x12\x18\n" +
-	"\achanged\x18\x02 \x01(\bR\achanged\"\x93\x01\n" +
+	"\achanged\x18\x02 \x01(\bR\achanged\"\xde\x01\n" +
 	"\fUnpinRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x16\n" +
 	"\x06author\x18\x03 \x01(\tR\x06author\x12\x12\n" +
 	"\x04note\x18\x04 \x01(\tR\x04note\x12+\n" +
-	"\x11expected_revision\x18\x05 \x01(\x03R\x10expectedRevision\"c\n" +
+	"\x11expected_revision\x18\x05 \x01(\x03R\x10expectedRevision\x12\x14\n" +
+	"\x05owner\x18\x06 \x01(\tR\x05owner\x12\x14\n" +
+	"\x05force\x18\a \x01(\bR\x05force\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\b \x01(\tR\trequestId\"c\n" +
 	"\rUnpinResponse\x128\n" +
 	"\arelease\x18\x01 \x01(\v2\x1e.scriptorium.script.v1.ReleaseR\arelease\x12\x18\n" +
-	"\achanged\x18\x02 \x01(\bR\achanged\"\xb0\x01\n" +
+	"\achanged\x18\x02 \x01(\bR\achanged\"\xfb\x01\n" +
 	"\x0fRollbackRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x18\n" +
 	"\aversion\x18\x03 \x01(\x04R\aversion\x12\x16\n" +
 	"\x06author\x18\x04 \x01(\tR\x06author\x12\x12\n" +
 	"\x04note\x18\x05 \x01(\tR\x04note\x12+\n" +
-	"\x11expected_revision\x18\x06 \x01(\x03R\x10expectedRevision\"f\n" +
+	"\x11expected_revision\x18\x06 \x01(\x03R\x10expectedRevision\x12\x14\n" +
+	"\x05owner\x18\a \x01(\tR\x05owner\x12\x14\n" +
+	"\x05force\x18\b \x01(\bR\x05force\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\t \x01(\tR\trequestId\"f\n" +
 	"\x10RollbackResponse\x128\n" +
 	"\arelease\x18\x01 \x01(\v2\x1e.scriptorium.script.v1.ReleaseR\arelease\x12\x18\n" +
-	"\achanged\x18\x02 \x01(\bR\achanged\"\xb2\x01\n" +
+	"\achanged\x18\x02 \x01(\bR\achanged\"\xfd\x01\n" +
 	"\x11SetEnabledRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x18\n" +
 	"\aenabled\x18\x03 \x01(\bR\aenabled\x12\x16\n" +
 	"\x06author\x18\x04 \x01(\tR\x06author\x12\x12\n" +
 	"\x04note\x18\x05 \x01(\tR\x04note\x12+\n" +
-	"\x11expected_revision\x18\x06 \x01(\x03R\x10expectedRevision\"h\n" +
+	"\x11expected_revision\x18\x06 \x01(\x03R\x10expectedRevision\x12\x14\n" +
+	"\x05owner\x18\a \x01(\tR\x05owner\x12\x14\n" +
+	"\x05force\x18\b \x01(\bR\x05force\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\t \x01(\tR\trequestId\"h\n" +
 	"\x12SetEnabledResponse\x128\n" +
 	"\arelease\x18\x01 \x01(\v2\x1e.scriptorium.script.v1.ReleaseR\arelease\x12\x18\n" +
-	"\achanged\x18\x02 \x01(\bR\achanged\"\xd4\x01\n" +
+	"\achanged\x18\x02 \x01(\bR\achanged\"\x9f\x02\n" +
 	"\x10ConfigureRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12;\n" +
 	"\bsettings\x18\x03 \x01(\v2\x1f.scriptorium.script.v1.SettingsR\bsettings\x12\x16\n" +
 	"\x06author\x18\x04 \x01(\tR\x06author\x12\x12\n" +
 	"\x04note\x18\x05 \x01(\tR\x04note\x12+\n" +
-	"\x11expected_revision\x18\x06 \x01(\x03R\x10expectedRevision\"g\n" +
+	"\x11expected_revision\x18\x06 \x01(\x03R\x10expectedRevision\x12\x14\n" +
+	"\x05owner\x18\a \x01(\tR\x05owner\x12\x14\n" +
+	"\x05force\x18\b \x01(\bR\x05force\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\t \x01(\tR\trequestId\"g\n" +
 	"\x11ConfigureResponse\x128\n" +
 	"\arelease\x18\x01 \x01(\v2\x1e.scriptorium.script.v1.ReleaseR\arelease\x12\x18\n" +
-	"\achanged\x18\x02 \x01(\bR\achanged\"\x94\x01\n" +
+	"\achanged\x18\x02 \x01(\bR\achanged\"\xdf\x01\n" +
 	"\rDeleteRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x16\n" +
 	"\x06author\x18\x03 \x01(\tR\x06author\x12\x12\n" +
 	"\x04note\x18\x04 \x01(\tR\x04note\x12+\n" +
-	"\x11expected_revision\x18\x05 \x01(\x03R\x10expectedRevision\"J\n" +
+	"\x11expected_revision\x18\x05 \x01(\x03R\x10expectedRevision\x12\x14\n" +
+	"\x05owner\x18\x06 \x01(\tR\x05owner\x12\x14\n" +
+	"\x05force\x18\a \x01(\bR\x05force\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\b \x01(\tR\trequestId\"J\n" +
 	"\x0eDeleteResponse\x128\n" +
-	"\arelease\x18\x01 \x01(\v2\x1e.scriptorium.script.v1.ReleaseR\arelease\"8\n" +
+	"\arelease\x18\x01 \x01(\v2\x1e.scriptorium.script.v1.ReleaseR\arelease\"\xfe\x01\n" +
+	"\x0fSetOwnerRequest\x12\x16\n" +
+	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1b\n" +
+	"\tnew_owner\x18\x03 \x01(\tR\bnewOwner\x12\x16\n" +
+	"\x06author\x18\x04 \x01(\tR\x06author\x12\x12\n" +
+	"\x04note\x18\x05 \x01(\tR\x04note\x12+\n" +
+	"\x11expected_revision\x18\x06 \x01(\x03R\x10expectedRevision\x12\x14\n" +
+	"\x05owner\x18\a \x01(\tR\x05owner\x12\x14\n" +
+	"\x05force\x18\b \x01(\bR\x05force\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\t \x01(\tR\trequestId\"f\n" +
+	"\x10SetOwnerResponse\x128\n" +
+	"\arelease\x18\x01 \x01(\v2\x1e.scriptorium.script.v1.ReleaseR\arelease\x12\x18\n" +
+	"\achanged\x18\x02 \x01(\bR\achanged\"8\n" +
 	"\n" +
 	"GetRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
@@ -2312,12 +3865,67 @@ const file_proto_registry_v1_registry_proto_rawDesc = "" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\"P\n" +
 	"\x0fHistoryResponse\x12=\n" +
-	"\aentries\x18\x01 \x03(\v2#.scriptorium.script.v1.HistoryEntryR\aentries\";\n" +
+	"\aentries\x18\x01 \x03(\v2#.scriptorium.script.v1.HistoryEntryR\aentries\"\xa8\x01\n" +
+	"\fAuditRequest\x12\x16\n" +
+	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x120\n" +
+	"\x05since\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x1b\n" +
+	"\tpage_size\x18\x04 \x01(\x05R\bpageSize\x12\x1d\n" +
+	"\n" +
+	"page_token\x18\x05 \x01(\tR\tpageToken\"t\n" +
+	"\rAuditResponse\x12;\n" +
+	"\aentries\x18\x01 \x03(\v2!.scriptorium.script.v1.AuditEntryR\aentries\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"'\n" +
+	"\rExportRequest\x12\x16\n" +
+	"\x06tenant\x18\x01 \x01(\tR\x06tenant\"\xd3\x01\n" +
+	"\x0eExportResponse\x12?\n" +
+	"\x06header\x18\x01 \x01(\v2%.scriptorium.registry.v1.ExportHeaderH\x00R\x06header\x12?\n" +
+	"\x06script\x18\x02 \x01(\v2%.scriptorium.registry.v1.ScriptRecordH\x00R\x06script\x127\n" +
+	"\x06source\x18\x03 \x01(\v2\x1d.scriptorium.script.v1.SourceH\x00R\x06sourceB\x06\n" +
+	"\x04item\"\x9e\x01\n" +
+	"\fExportHeader\x12\x14\n" +
+	"\x05fleet\x18\x01 \x01(\tR\x05fleet\x12#\n" +
+	"\rhead_revision\x18\x02 \x01(\x03R\fheadRevision\x12;\n" +
+	"\vexported_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"exportedAt\x12\x16\n" +
+	"\x06tenant\x18\x04 \x01(\tR\x06tenant\"\xc3\x01\n" +
+	"\fScriptRecord\x128\n" +
+	"\arelease\x18\x01 \x01(\v2\x1e.scriptorium.script.v1.ReleaseR\arelease\x12:\n" +
+	"\bversions\x18\x02 \x03(\v2\x1e.scriptorium.script.v1.VersionR\bversions\x12=\n" +
+	"\ahistory\x18\x03 \x03(\v2#.scriptorium.script.v1.HistoryEntryR\ahistory\"\xd5\x01\n" +
+	"\rImportRequest\x12B\n" +
+	"\aoptions\x18\x01 \x01(\v2&.scriptorium.registry.v1.ImportOptionsH\x00R\aoptions\x12?\n" +
+	"\x06script\x18\x02 \x01(\v2%.scriptorium.registry.v1.ScriptRecordH\x00R\x06script\x127\n" +
+	"\x06source\x18\x03 \x01(\v2\x1d.scriptorium.script.v1.SourceH\x00R\x06sourceB\x06\n" +
+	"\x04item\"r\n" +
+	"\rImportOptions\x12\x16\n" +
+	"\x06author\x18\x01 \x01(\tR\x06author\x12\x12\n" +
+	"\x04note\x18\x02 \x01(\tR\x04note\x12\x1c\n" +
+	"\toverwrite\x18\x03 \x01(\bR\toverwrite\x12\x17\n" +
+	"\adry_run\x18\x04 \x01(\bR\x06dryRun\"d\n" +
+	"\x0eImportResponse\x12\x18\n" +
+	"\acreated\x18\x01 \x01(\x05R\acreated\x12\x1c\n" +
+	"\tunchanged\x18\x02 \x01(\x05R\tunchanged\x12\x1a\n" +
+	"\breplaced\x18\x03 \x01(\x05R\breplaced\"k\n" +
+	"\x11ListAgentsRequest\x12\x1b\n" +
+	"\tpage_size\x18\x01 \x01(\x05R\bpageSize\x12\x1d\n" +
+	"\n" +
+	"page_token\x18\x02 \x01(\tR\tpageToken\x12\x1a\n" +
+	"\btroubled\x18\x03 \x01(\bR\btroubled\"\xb5\x01\n" +
+	"\x12ListAgentsResponse\x12<\n" +
+	"\x06agents\x18\x01 \x03(\v2$.scriptorium.registry.v1.AgentStatusR\x06agents\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12\x14\n" +
+	"\x05fleet\x18\x03 \x01(\tR\x05fleet\x12#\n" +
+	"\rhead_revision\x18\x04 \x01(\x03R\fheadRevision\"w\n" +
 	"\rStatusRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
-	"\x04name\x18\x02 \x01(\tR\x04name\"N\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1b\n" +
+	"\tpage_size\x18\x03 \x01(\x05R\bpageSize\x12\x1d\n" +
+	"\n" +
+	"page_token\x18\x04 \x01(\tR\tpageToken\"v\n" +
 	"\x0eStatusResponse\x12<\n" +
-	"\x06status\x18\x01 \x01(\v2$.scriptorium.registry.v1.FleetStatusR\x06status\"@\n" +
+	"\x06status\x18\x01 \x01(\v2$.scriptorium.registry.v1.FleetStatusR\x06status\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"@\n" +
 	"\x12WatchStatusRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\"S\n" +
@@ -2325,9 +3933,10 @@ const file_proto_registry_v1_registry_proto_rawDesc = "" +
 	"\x06status\x18\x01 \x01(\v2$.scriptorium.registry.v1.FleetStatusR\x06status\"\xc7\x01\n" +
 	"\vFleetStatus\x12\x14\n" +
 	"\x05fleet\x18\x01 \x01(\tR\x05fleet\x12#\n" +
-	"\rhead_revision\x18\x02 \x01(\x03R\fheadRevision\x12<\n" +
-	"\x06agents\x18\x03 \x03(\v2$.scriptorium.registry.v1.AgentStatusR\x06agents\x12?\n" +
-	"\ascripts\x18\x04 \x03(\v2%.scriptorium.registry.v1.ScriptStatusR\ascripts\"\xc9\x02\n" +
+	"\rhead_revision\x18\x02 \x01(\x03R\fheadRevision\x12?\n" +
+	"\ascripts\x18\x04 \x03(\v2%.scriptorium.registry.v1.ScriptStatusR\ascripts\x12\x1c\n" +
+	"\tconnected\x18\x05 \x01(\x05R\tconnected\x12\x18\n" +
+	"\aunknown\x18\x06 \x01(\x05R\aunknownJ\x04\b\x03\x10\x04\"\xb9\x04\n" +
 	"\vAgentStatus\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x12H\n" +
 	"\x06labels\x18\x02 \x03(\v20.scriptorium.registry.v1.AgentStatus.LabelsEntryR\x06labels\x12\x1a\n" +
@@ -2335,10 +3944,23 @@ const file_proto_registry_v1_registry_proto_rawDesc = "" +
 	"\x12activated_revision\x18\x04 \x01(\x03R\x11activatedRevision\x12\x18\n" +
 	"\aunknown\x18\x05 \x01(\bR\aunknown\x12:\n" +
 	"\vunheard_for\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\n" +
-	"unheardFor\x1a9\n" +
+	"unheardFor\x12\x16\n" +
+	"\x06behind\x18\a \x01(\x05R\x06behind\x12+\n" +
+	"\x03lag\x18\b \x01(\v2\x19.google.protobuf.DurationR\x03lag\x12B\n" +
+	"\bfailures\x18\t \x03(\v2&.scriptorium.registry.v1.ScriptFailureR\bfailures\x12\x16\n" +
+	"\x06failed\x18\n" +
+	" \x01(\x05R\x06failed\x12\x18\n" +
+	"\atenants\x18\v \x03(\tR\atenants\x12\x1b\n" +
+	"\tdisk_keys\x18\f \x03(\tR\bdiskKeys\x12\x16\n" +
+	"\x06drifts\x18\r \x01(\x04R\x06drifts\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xe1\x02\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x8b\x01\n" +
+	"\rScriptFailure\x12\x16\n" +
+	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1a\n" +
+	"\brevision\x18\x03 \x01(\x03R\brevision\x122\n" +
+	"\x05error\x18\x04 \x01(\v2\x1c.scriptorium.script.v1.ErrorR\x05error\"\x9d\x03\n" +
 	"\fScriptStatus\x128\n" +
 	"\arelease\x18\x01 \x01(\v2\x1e.scriptorium.script.v1.ReleaseR\arelease\x12\x18\n" +
 	"\adesired\x18\x02 \x01(\x05R\adesired\x12\x16\n" +
@@ -2348,10 +3970,29 @@ const file_proto_registry_v1_registry_proto_rawDesc = "" +
 	"\tconverged\x18\x06 \x01(\bR\tconverged\x12-\n" +
 	"\x04took\x18\a \x01(\v2\x19.google.protobuf.DurationR\x04took\x12#\n" +
 	"\rslowest_agent\x18\b \x01(\tR\fslowestAgent\x12A\n" +
-	"\bfailures\x18\t \x03(\v2%.scriptorium.registry.v1.AgentFailureR\bfailures\"X\n" +
+	"\bfailures\x18\t \x03(\v2%.scriptorium.registry.v1.AgentFailureR\bfailures\x12:\n" +
+	"\arollout\x18\n" +
+	" \x01(\v2 .scriptorium.registry.v1.RolloutR\arollout\"\xb6\x02\n" +
+	"\aRollout\x12\x1a\n" +
+	"\brevision\x18\x01 \x01(\x03R\brevision\x12\x16\n" +
+	"\x06agents\x18\x02 \x01(\x05R\x06agents\x121\n" +
+	"\x06median\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x06median\x12+\n" +
+	"\x03p99\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x03p99\x123\n" +
+	"\aslowest\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\aslowest\x12#\n" +
+	"\rslowest_agent\x18\x06 \x01(\tR\fslowestAgent\x12=\n" +
+	"\fconverged_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\vconvergedAt\"X\n" +
 	"\fAgentFailure\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x122\n" +
-	"\x05error\x18\x02 \x01(\v2\x1c.scriptorium.script.v1.ErrorR\x05error\"b\n" +
+	"\x05error\x18\x02 \x01(\v2\x1c.scriptorium.script.v1.ErrorR\x05error\"\x92\x01\n" +
+	"\vPullRequest\x12\x14\n" +
+	"\x05fleet\x18\x01 \x01(\tR\x05fleet\x12\x14\n" +
+	"\x05since\x18\x02 \x01(\x03R\x05since\x12'\n" +
+	"\x0fwithout_sources\x18\x03 \x01(\bR\x0ewithoutSources\x12\x18\n" +
+	"\atenants\x18\x04 \x03(\tR\atenants\x12\x14\n" +
+	"\x05nonce\x18\x05 \x01(\fR\x05nonce\"[\n" +
+	"\fPullResponse\x12\x12\n" +
+	"\x04page\x18\x01 \x01(\fR\x04page\x127\n" +
+	"\asources\x18\x02 \x03(\v2\x1d.scriptorium.script.v1.SourceR\asources\"b\n" +
 	"\vSyncRequest\x12\x14\n" +
 	"\x05fleet\x18\x01 \x01(\tR\x05fleet\x12\x14\n" +
 	"\x05since\x18\x02 \x01(\x03R\x05since\x12'\n" +
@@ -2365,7 +4006,7 @@ const file_proto_registry_v1_registry_proto_rawDesc = "" +
 	"\x13FetchSourcesRequest\x12\x18\n" +
 	"\adigests\x18\x01 \x03(\fR\adigests\"O\n" +
 	"\x14FetchSourcesResponse\x127\n" +
-	"\asources\x18\x01 \x03(\v2\x1d.scriptorium.script.v1.SourceR\asources2\xc9\t\n" +
+	"\asources\x18\x01 \x03(\v2\x1d.scriptorium.script.v1.SourceR\asources2\xa3\r\n" +
 	"\bRegistry\x12\\\n" +
 	"\aPublish\x12'.scriptorium.registry.v1.PublishRequest\x1a(.scriptorium.registry.v1.PublishResponse\x12P\n" +
 	"\x03Pin\x12#.scriptorium.registry.v1.PinRequest\x1a$.scriptorium.registry.v1.PinResponse\x12V\n" +
@@ -2374,14 +4015,21 @@ const file_proto_registry_v1_registry_proto_rawDesc = "" +
 	"\n" +
 	"SetEnabled\x12*.scriptorium.registry.v1.SetEnabledRequest\x1a+.scriptorium.registry.v1.SetEnabledResponse\x12b\n" +
 	"\tConfigure\x12).scriptorium.registry.v1.ConfigureRequest\x1a*.scriptorium.registry.v1.ConfigureResponse\x12Y\n" +
-	"\x06Delete\x12&.scriptorium.registry.v1.DeleteRequest\x1a'.scriptorium.registry.v1.DeleteResponse\x12P\n" +
+	"\x06Delete\x12&.scriptorium.registry.v1.DeleteRequest\x1a'.scriptorium.registry.v1.DeleteResponse\x12_\n" +
+	"\bSetOwner\x12(.scriptorium.registry.v1.SetOwnerRequest\x1a).scriptorium.registry.v1.SetOwnerResponse\x12P\n" +
 	"\x03Get\x12#.scriptorium.registry.v1.GetRequest\x1a$.scriptorium.registry.v1.GetResponse\x12S\n" +
 	"\x04List\x12$.scriptorium.registry.v1.ListRequest\x1a%.scriptorium.registry.v1.ListResponse\x12b\n" +
 	"\tGetSource\x12).scriptorium.registry.v1.GetSourceRequest\x1a*.scriptorium.registry.v1.GetSourceResponse\x12\\\n" +
-	"\aHistory\x12'.scriptorium.registry.v1.HistoryRequest\x1a(.scriptorium.registry.v1.HistoryResponse\x12Y\n" +
+	"\aHistory\x12'.scriptorium.registry.v1.HistoryRequest\x1a(.scriptorium.registry.v1.HistoryResponse\x12V\n" +
+	"\x05Audit\x12%.scriptorium.registry.v1.AuditRequest\x1a&.scriptorium.registry.v1.AuditResponse\x12[\n" +
+	"\x06Export\x12&.scriptorium.registry.v1.ExportRequest\x1a'.scriptorium.registry.v1.ExportResponse0\x01\x12[\n" +
+	"\x06Import\x12&.scriptorium.registry.v1.ImportRequest\x1a'.scriptorium.registry.v1.ImportResponse(\x01\x12e\n" +
+	"\n" +
+	"ListAgents\x12*.scriptorium.registry.v1.ListAgentsRequest\x1a+.scriptorium.registry.v1.ListAgentsResponse\x12Y\n" +
 	"\x06Status\x12&.scriptorium.registry.v1.StatusRequest\x1a'.scriptorium.registry.v1.StatusResponse\x12j\n" +
-	"\vWatchStatus\x12+.scriptorium.registry.v1.WatchStatusRequest\x1a,.scriptorium.registry.v1.WatchStatusResponse0\x012\xcc\x01\n" +
+	"\vWatchStatus\x12+.scriptorium.registry.v1.WatchStatusRequest\x1a,.scriptorium.registry.v1.WatchStatusResponse0\x012\xa3\x02\n" +
 	"\x04Feed\x12U\n" +
+	"\x04Pull\x12$.scriptorium.registry.v1.PullRequest\x1a%.scriptorium.registry.v1.PullResponse0\x01\x12U\n" +
 	"\x04Sync\x12$.scriptorium.registry.v1.SyncRequest\x1a%.scriptorium.registry.v1.SyncResponse0\x01\x12m\n" +
 	"\fFetchSources\x12,.scriptorium.registry.v1.FetchSourcesRequest\x1a-.scriptorium.registry.v1.FetchSourcesResponse0\x01BEZCgithub.com/scriptorium-dev/scriptorium/proto/registry/v1;registryv1b\x06proto3"
 
@@ -2397,115 +4045,168 @@ func file_proto_registry_v1_registry_proto_rawDescGZIP() []byte {
 	return file_proto_registry_v1_registry_proto_rawDescData
 }
 
-var file_proto_registry_v1_registry_proto_msgTypes = make([]protoimpl.MessageInfo, 35)
+var file_proto_registry_v1_registry_proto_msgTypes = make([]protoimpl.MessageInfo, 52)
 var file_proto_registry_v1_registry_proto_goTypes = []any{
-	(*PublishRequest)(nil),       // 0: scriptorium.registry.v1.PublishRequest
-	(*PublishResponse)(nil),      // 1: scriptorium.registry.v1.PublishResponse
-	(*PinRequest)(nil),           // 2: scriptorium.registry.v1.PinRequest
-	(*PinResponse)(nil),          // 3: scriptorium.registry.v1.PinResponse
-	(*UnpinRequest)(nil),         // 4: scriptorium.registry.v1.UnpinRequest
-	(*UnpinResponse)(nil),        // 5: scriptorium.registry.v1.UnpinResponse
-	(*RollbackRequest)(nil),      // 6: scriptorium.registry.v1.RollbackRequest
-	(*RollbackResponse)(nil),     // 7: scriptorium.registry.v1.RollbackResponse
-	(*SetEnabledRequest)(nil),    // 8: scriptorium.registry.v1.SetEnabledRequest
-	(*SetEnabledResponse)(nil),   // 9: scriptorium.registry.v1.SetEnabledResponse
-	(*ConfigureRequest)(nil),     // 10: scriptorium.registry.v1.ConfigureRequest
-	(*ConfigureResponse)(nil),    // 11: scriptorium.registry.v1.ConfigureResponse
-	(*DeleteRequest)(nil),        // 12: scriptorium.registry.v1.DeleteRequest
-	(*DeleteResponse)(nil),       // 13: scriptorium.registry.v1.DeleteResponse
-	(*GetRequest)(nil),           // 14: scriptorium.registry.v1.GetRequest
-	(*GetResponse)(nil),          // 15: scriptorium.registry.v1.GetResponse
-	(*ListRequest)(nil),          // 16: scriptorium.registry.v1.ListRequest
-	(*ListResponse)(nil),         // 17: scriptorium.registry.v1.ListResponse
-	(*GetSourceRequest)(nil),     // 18: scriptorium.registry.v1.GetSourceRequest
-	(*GetSourceResponse)(nil),    // 19: scriptorium.registry.v1.GetSourceResponse
-	(*HistoryRequest)(nil),       // 20: scriptorium.registry.v1.HistoryRequest
-	(*HistoryResponse)(nil),      // 21: scriptorium.registry.v1.HistoryResponse
-	(*StatusRequest)(nil),        // 22: scriptorium.registry.v1.StatusRequest
-	(*StatusResponse)(nil),       // 23: scriptorium.registry.v1.StatusResponse
-	(*WatchStatusRequest)(nil),   // 24: scriptorium.registry.v1.WatchStatusRequest
-	(*WatchStatusResponse)(nil),  // 25: scriptorium.registry.v1.WatchStatusResponse
-	(*FleetStatus)(nil),          // 26: scriptorium.registry.v1.FleetStatus
-	(*AgentStatus)(nil),          // 27: scriptorium.registry.v1.AgentStatus
-	(*ScriptStatus)(nil),         // 28: scriptorium.registry.v1.ScriptStatus
-	(*AgentFailure)(nil),         // 29: scriptorium.registry.v1.AgentFailure
-	(*SyncRequest)(nil),          // 30: scriptorium.registry.v1.SyncRequest
-	(*SyncResponse)(nil),         // 31: scriptorium.registry.v1.SyncResponse
-	(*FetchSourcesRequest)(nil),  // 32: scriptorium.registry.v1.FetchSourcesRequest
-	(*FetchSourcesResponse)(nil), // 33: scriptorium.registry.v1.FetchSourcesResponse
-	nil,                          // 34: scriptorium.registry.v1.AgentStatus.LabelsEntry
-	(*v1.Settings)(nil),          // 35: scriptorium.script.v1.Settings
-	(*v1.Release)(nil),           // 36: scriptorium.script.v1.Release
-	(*v1.Version)(nil),           // 37: scriptorium.script.v1.Version
-	(*v1.HistoryEntry)(nil),      // 38: scriptorium.script.v1.HistoryEntry
-	(*durationpb.Duration)(nil),  // 39: google.protobuf.Duration
-	(*v1.Error)(nil),             // 40: scriptorium.script.v1.Error
-	(*v11.Object)(nil),           // 41: scriptorium.event.v1.Object
-	(*v1.Source)(nil),            // 42: scriptorium.script.v1.Source
+	(*PublishRequest)(nil),        // 0: scriptorium.registry.v1.PublishRequest
+	(*PublishResponse)(nil),       // 1: scriptorium.registry.v1.PublishResponse
+	(*PinRequest)(nil),            // 2: scriptorium.registry.v1.PinRequest
+	(*PinResponse)(nil),           // 3: scriptorium.registry.v1.PinResponse
+	(*UnpinRequest)(nil),          // 4: scriptorium.registry.v1.UnpinRequest
+	(*UnpinResponse)(nil),         // 5: scriptorium.registry.v1.UnpinResponse
+	(*RollbackRequest)(nil),       // 6: scriptorium.registry.v1.RollbackRequest
+	(*RollbackResponse)(nil),      // 7: scriptorium.registry.v1.RollbackResponse
+	(*SetEnabledRequest)(nil),     // 8: scriptorium.registry.v1.SetEnabledRequest
+	(*SetEnabledResponse)(nil),    // 9: scriptorium.registry.v1.SetEnabledResponse
+	(*ConfigureRequest)(nil),      // 10: scriptorium.registry.v1.ConfigureRequest
+	(*ConfigureResponse)(nil),     // 11: scriptorium.registry.v1.ConfigureResponse
+	(*DeleteRequest)(nil),         // 12: scriptorium.registry.v1.DeleteRequest
+	(*DeleteResponse)(nil),        // 13: scriptorium.registry.v1.DeleteResponse
+	(*SetOwnerRequest)(nil),       // 14: scriptorium.registry.v1.SetOwnerRequest
+	(*SetOwnerResponse)(nil),      // 15: scriptorium.registry.v1.SetOwnerResponse
+	(*GetRequest)(nil),            // 16: scriptorium.registry.v1.GetRequest
+	(*GetResponse)(nil),           // 17: scriptorium.registry.v1.GetResponse
+	(*ListRequest)(nil),           // 18: scriptorium.registry.v1.ListRequest
+	(*ListResponse)(nil),          // 19: scriptorium.registry.v1.ListResponse
+	(*GetSourceRequest)(nil),      // 20: scriptorium.registry.v1.GetSourceRequest
+	(*GetSourceResponse)(nil),     // 21: scriptorium.registry.v1.GetSourceResponse
+	(*HistoryRequest)(nil),        // 22: scriptorium.registry.v1.HistoryRequest
+	(*HistoryResponse)(nil),       // 23: scriptorium.registry.v1.HistoryResponse
+	(*AuditRequest)(nil),          // 24: scriptorium.registry.v1.AuditRequest
+	(*AuditResponse)(nil),         // 25: scriptorium.registry.v1.AuditResponse
+	(*ExportRequest)(nil),         // 26: scriptorium.registry.v1.ExportRequest
+	(*ExportResponse)(nil),        // 27: scriptorium.registry.v1.ExportResponse
+	(*ExportHeader)(nil),          // 28: scriptorium.registry.v1.ExportHeader
+	(*ScriptRecord)(nil),          // 29: scriptorium.registry.v1.ScriptRecord
+	(*ImportRequest)(nil),         // 30: scriptorium.registry.v1.ImportRequest
+	(*ImportOptions)(nil),         // 31: scriptorium.registry.v1.ImportOptions
+	(*ImportResponse)(nil),        // 32: scriptorium.registry.v1.ImportResponse
+	(*ListAgentsRequest)(nil),     // 33: scriptorium.registry.v1.ListAgentsRequest
+	(*ListAgentsResponse)(nil),    // 34: scriptorium.registry.v1.ListAgentsResponse
+	(*StatusRequest)(nil),         // 35: scriptorium.registry.v1.StatusRequest
+	(*StatusResponse)(nil),        // 36: scriptorium.registry.v1.StatusResponse
+	(*WatchStatusRequest)(nil),    // 37: scriptorium.registry.v1.WatchStatusRequest
+	(*WatchStatusResponse)(nil),   // 38: scriptorium.registry.v1.WatchStatusResponse
+	(*FleetStatus)(nil),           // 39: scriptorium.registry.v1.FleetStatus
+	(*AgentStatus)(nil),           // 40: scriptorium.registry.v1.AgentStatus
+	(*ScriptFailure)(nil),         // 41: scriptorium.registry.v1.ScriptFailure
+	(*ScriptStatus)(nil),          // 42: scriptorium.registry.v1.ScriptStatus
+	(*Rollout)(nil),               // 43: scriptorium.registry.v1.Rollout
+	(*AgentFailure)(nil),          // 44: scriptorium.registry.v1.AgentFailure
+	(*PullRequest)(nil),           // 45: scriptorium.registry.v1.PullRequest
+	(*PullResponse)(nil),          // 46: scriptorium.registry.v1.PullResponse
+	(*SyncRequest)(nil),           // 47: scriptorium.registry.v1.SyncRequest
+	(*SyncResponse)(nil),          // 48: scriptorium.registry.v1.SyncResponse
+	(*FetchSourcesRequest)(nil),   // 49: scriptorium.registry.v1.FetchSourcesRequest
+	(*FetchSourcesResponse)(nil),  // 50: scriptorium.registry.v1.FetchSourcesResponse
+	nil,                           // 51: scriptorium.registry.v1.AgentStatus.LabelsEntry
+	(*v1.Settings)(nil),           // 52: scriptorium.script.v1.Settings
+	(*v1.Release)(nil),            // 53: scriptorium.script.v1.Release
+	(*v1.Version)(nil),            // 54: scriptorium.script.v1.Version
+	(*v1.HistoryEntry)(nil),       // 55: scriptorium.script.v1.HistoryEntry
+	(*timestamppb.Timestamp)(nil), // 56: google.protobuf.Timestamp
+	(*v1.AuditEntry)(nil),         // 57: scriptorium.script.v1.AuditEntry
+	(*v1.Source)(nil),             // 58: scriptorium.script.v1.Source
+	(*durationpb.Duration)(nil),   // 59: google.protobuf.Duration
+	(*v1.Error)(nil),              // 60: scriptorium.script.v1.Error
+	(*v11.Object)(nil),            // 61: scriptorium.event.v1.Object
 }
 var file_proto_registry_v1_registry_proto_depIdxs = []int32{
-	35, // 0: scriptorium.registry.v1.PublishRequest.settings:type_name -> scriptorium.script.v1.Settings
-	36, // 1: scriptorium.registry.v1.PublishResponse.release:type_name -> scriptorium.script.v1.Release
-	37, // 2: scriptorium.registry.v1.PublishResponse.version:type_name -> scriptorium.script.v1.Version
-	36, // 3: scriptorium.registry.v1.PinResponse.release:type_name -> scriptorium.script.v1.Release
-	36, // 4: scriptorium.registry.v1.UnpinResponse.release:type_name -> scriptorium.script.v1.Release
-	36, // 5: scriptorium.registry.v1.RollbackResponse.release:type_name -> scriptorium.script.v1.Release
-	36, // 6: scriptorium.registry.v1.SetEnabledResponse.release:type_name -> scriptorium.script.v1.Release
-	35, // 7: scriptorium.registry.v1.ConfigureRequest.settings:type_name -> scriptorium.script.v1.Settings
-	36, // 8: scriptorium.registry.v1.ConfigureResponse.release:type_name -> scriptorium.script.v1.Release
-	36, // 9: scriptorium.registry.v1.DeleteResponse.release:type_name -> scriptorium.script.v1.Release
-	36, // 10: scriptorium.registry.v1.GetResponse.release:type_name -> scriptorium.script.v1.Release
-	36, // 11: scriptorium.registry.v1.ListResponse.releases:type_name -> scriptorium.script.v1.Release
-	37, // 12: scriptorium.registry.v1.GetSourceResponse.version:type_name -> scriptorium.script.v1.Version
-	38, // 13: scriptorium.registry.v1.HistoryResponse.entries:type_name -> scriptorium.script.v1.HistoryEntry
-	26, // 14: scriptorium.registry.v1.StatusResponse.status:type_name -> scriptorium.registry.v1.FleetStatus
-	26, // 15: scriptorium.registry.v1.WatchStatusResponse.status:type_name -> scriptorium.registry.v1.FleetStatus
-	27, // 16: scriptorium.registry.v1.FleetStatus.agents:type_name -> scriptorium.registry.v1.AgentStatus
-	28, // 17: scriptorium.registry.v1.FleetStatus.scripts:type_name -> scriptorium.registry.v1.ScriptStatus
-	34, // 18: scriptorium.registry.v1.AgentStatus.labels:type_name -> scriptorium.registry.v1.AgentStatus.LabelsEntry
-	39, // 19: scriptorium.registry.v1.AgentStatus.unheard_for:type_name -> google.protobuf.Duration
-	36, // 20: scriptorium.registry.v1.ScriptStatus.release:type_name -> scriptorium.script.v1.Release
-	39, // 21: scriptorium.registry.v1.ScriptStatus.took:type_name -> google.protobuf.Duration
-	29, // 22: scriptorium.registry.v1.ScriptStatus.failures:type_name -> scriptorium.registry.v1.AgentFailure
-	40, // 23: scriptorium.registry.v1.AgentFailure.error:type_name -> scriptorium.script.v1.Error
-	41, // 24: scriptorium.registry.v1.SyncResponse.objects:type_name -> scriptorium.event.v1.Object
-	42, // 25: scriptorium.registry.v1.SyncResponse.sources:type_name -> scriptorium.script.v1.Source
-	42, // 26: scriptorium.registry.v1.FetchSourcesResponse.sources:type_name -> scriptorium.script.v1.Source
-	0,  // 27: scriptorium.registry.v1.Registry.Publish:input_type -> scriptorium.registry.v1.PublishRequest
-	2,  // 28: scriptorium.registry.v1.Registry.Pin:input_type -> scriptorium.registry.v1.PinRequest
-	4,  // 29: scriptorium.registry.v1.Registry.Unpin:input_type -> scriptorium.registry.v1.UnpinRequest
-	6,  // 30: scriptorium.registry.v1.Registry.Rollback:input_type -> scriptorium.registry.v1.RollbackRequest
-	8,  // 31: scriptorium.registry.v1.Registry.SetEnabled:input_type -> scriptorium.registry.v1.SetEnabledRequest
-	10, // 32: scriptorium.registry.v1.Registry.Configure:input_type -> scriptorium.registry.v1.ConfigureRequest
-	12, // 33: scriptorium.registry.v1.Registry.Delete:input_type -> scriptorium.registry.v1.DeleteRequest
-	14, // 34: scriptorium.registry.v1.Registry.Get:input_type -> scriptorium.registry.v1.GetRequest
-	16, // 35: scriptorium.registry.v1.Registry.List:input_type -> scriptorium.registry.v1.ListRequest
-	18, // 36: scriptorium.registry.v1.Registry.GetSource:input_type -> scriptorium.registry.v1.GetSourceRequest
-	20, // 37: scriptorium.registry.v1.Registry.History:input_type -> scriptorium.registry.v1.HistoryRequest
-	22, // 38: scriptorium.registry.v1.Registry.Status:input_type -> scriptorium.registry.v1.StatusRequest
-	24, // 39: scriptorium.registry.v1.Registry.WatchStatus:input_type -> scriptorium.registry.v1.WatchStatusRequest
-	30, // 40: scriptorium.registry.v1.Feed.Sync:input_type -> scriptorium.registry.v1.SyncRequest
-	32, // 41: scriptorium.registry.v1.Feed.FetchSources:input_type -> scriptorium.registry.v1.FetchSourcesRequest
-	1,  // 42: scriptorium.registry.v1.Registry.Publish:output_type -> scriptorium.registry.v1.PublishResponse
-	3,  // 43: scriptorium.registry.v1.Registry.Pin:output_type -> scriptorium.registry.v1.PinResponse
-	5,  // 44: scriptorium.registry.v1.Registry.Unpin:output_type -> scriptorium.registry.v1.UnpinResponse
-	7,  // 45: scriptorium.registry.v1.Registry.Rollback:output_type -> scriptorium.registry.v1.RollbackResponse
-	9,  // 46: scriptorium.registry.v1.Registry.SetEnabled:output_type -> scriptorium.registry.v1.SetEnabledResponse
-	11, // 47: scriptorium.registry.v1.Registry.Configure:output_type -> scriptorium.registry.v1.ConfigureResponse
-	13, // 48: scriptorium.registry.v1.Registry.Delete:output_type -> scriptorium.registry.v1.DeleteResponse
-	15, // 49: scriptorium.registry.v1.Registry.Get:output_type -> scriptorium.registry.v1.GetResponse
-	17, // 50: scriptorium.registry.v1.Registry.List:output_type -> scriptorium.registry.v1.ListResponse
-	19, // 51: scriptorium.registry.v1.Registry.GetSource:output_type -> scriptorium.registry.v1.GetSourceResponse
-	21, // 52: scriptorium.registry.v1.Registry.History:output_type -> scriptorium.registry.v1.HistoryResponse
-	23, // 53: scriptorium.registry.v1.Registry.Status:output_type -> scriptorium.registry.v1.StatusResponse
-	25, // 54: scriptorium.registry.v1.Registry.WatchStatus:output_type -> scriptorium.registry.v1.WatchStatusResponse
-	31, // 55: scriptorium.registry.v1.Feed.Sync:output_type -> scriptorium.registry.v1.SyncResponse
-	33, // 56: scriptorium.registry.v1.Feed.FetchSources:output_type -> scriptorium.registry.v1.FetchSourcesResponse
-	42, // [42:57] is the sub-list for method output_type
-	27, // [27:42] is the sub-list for method input_type
-	27, // [27:27] is the sub-list for extension type_name
-	27, // [27:27] is the sub-list for extension extendee
-	0,  // [0:27] is the sub-list for field type_name
+	52, // 0: scriptorium.registry.v1.PublishRequest.settings:type_name -> scriptorium.script.v1.Settings
+	53, // 1: scriptorium.registry.v1.PublishResponse.release:type_name -> scriptorium.script.v1.Release
+	54, // 2: scriptorium.registry.v1.PublishResponse.version:type_name -> scriptorium.script.v1.Version
+	53, // 3: scriptorium.registry.v1.PinResponse.release:type_name -> scriptorium.script.v1.Release
+	53, // 4: scriptorium.registry.v1.UnpinResponse.release:type_name -> scriptorium.script.v1.Release
+	53, // 5: scriptorium.registry.v1.RollbackResponse.release:type_name -> scriptorium.script.v1.Release
+	53, // 6: scriptorium.registry.v1.SetEnabledResponse.release:type_name -> scriptorium.script.v1.Release
+	52, // 7: scriptorium.registry.v1.ConfigureRequest.settings:type_name -> scriptorium.script.v1.Settings
+	53, // 8: scriptorium.registry.v1.ConfigureResponse.release:type_name -> scriptorium.script.v1.Release
+	53, // 9: scriptorium.registry.v1.DeleteResponse.release:type_name -> scriptorium.script.v1.Release
+	53, // 10: scriptorium.registry.v1.SetOwnerResponse.release:type_name -> scriptorium.script.v1.Release
+	53, // 11: scriptorium.registry.v1.GetResponse.release:type_name -> scriptorium.script.v1.Release
+	53, // 12: scriptorium.registry.v1.ListResponse.releases:type_name -> scriptorium.script.v1.Release
+	54, // 13: scriptorium.registry.v1.GetSourceResponse.version:type_name -> scriptorium.script.v1.Version
+	55, // 14: scriptorium.registry.v1.HistoryResponse.entries:type_name -> scriptorium.script.v1.HistoryEntry
+	56, // 15: scriptorium.registry.v1.AuditRequest.since:type_name -> google.protobuf.Timestamp
+	57, // 16: scriptorium.registry.v1.AuditResponse.entries:type_name -> scriptorium.script.v1.AuditEntry
+	28, // 17: scriptorium.registry.v1.ExportResponse.header:type_name -> scriptorium.registry.v1.ExportHeader
+	29, // 18: scriptorium.registry.v1.ExportResponse.script:type_name -> scriptorium.registry.v1.ScriptRecord
+	58, // 19: scriptorium.registry.v1.ExportResponse.source:type_name -> scriptorium.script.v1.Source
+	56, // 20: scriptorium.registry.v1.ExportHeader.exported_at:type_name -> google.protobuf.Timestamp
+	53, // 21: scriptorium.registry.v1.ScriptRecord.release:type_name -> scriptorium.script.v1.Release
+	54, // 22: scriptorium.registry.v1.ScriptRecord.versions:type_name -> scriptorium.script.v1.Version
+	55, // 23: scriptorium.registry.v1.ScriptRecord.history:type_name -> scriptorium.script.v1.HistoryEntry
+	31, // 24: scriptorium.registry.v1.ImportRequest.options:type_name -> scriptorium.registry.v1.ImportOptions
+	29, // 25: scriptorium.registry.v1.ImportRequest.script:type_name -> scriptorium.registry.v1.ScriptRecord
+	58, // 26: scriptorium.registry.v1.ImportRequest.source:type_name -> scriptorium.script.v1.Source
+	40, // 27: scriptorium.registry.v1.ListAgentsResponse.agents:type_name -> scriptorium.registry.v1.AgentStatus
+	39, // 28: scriptorium.registry.v1.StatusResponse.status:type_name -> scriptorium.registry.v1.FleetStatus
+	39, // 29: scriptorium.registry.v1.WatchStatusResponse.status:type_name -> scriptorium.registry.v1.FleetStatus
+	42, // 30: scriptorium.registry.v1.FleetStatus.scripts:type_name -> scriptorium.registry.v1.ScriptStatus
+	51, // 31: scriptorium.registry.v1.AgentStatus.labels:type_name -> scriptorium.registry.v1.AgentStatus.LabelsEntry
+	59, // 32: scriptorium.registry.v1.AgentStatus.unheard_for:type_name -> google.protobuf.Duration
+	59, // 33: scriptorium.registry.v1.AgentStatus.lag:type_name -> google.protobuf.Duration
+	41, // 34: scriptorium.registry.v1.AgentStatus.failures:type_name -> scriptorium.registry.v1.ScriptFailure
+	60, // 35: scriptorium.registry.v1.ScriptFailure.error:type_name -> scriptorium.script.v1.Error
+	53, // 36: scriptorium.registry.v1.ScriptStatus.release:type_name -> scriptorium.script.v1.Release
+	59, // 37: scriptorium.registry.v1.ScriptStatus.took:type_name -> google.protobuf.Duration
+	44, // 38: scriptorium.registry.v1.ScriptStatus.failures:type_name -> scriptorium.registry.v1.AgentFailure
+	43, // 39: scriptorium.registry.v1.ScriptStatus.rollout:type_name -> scriptorium.registry.v1.Rollout
+	59, // 40: scriptorium.registry.v1.Rollout.median:type_name -> google.protobuf.Duration
+	59, // 41: scriptorium.registry.v1.Rollout.p99:type_name -> google.protobuf.Duration
+	59, // 42: scriptorium.registry.v1.Rollout.slowest:type_name -> google.protobuf.Duration
+	56, // 43: scriptorium.registry.v1.Rollout.converged_at:type_name -> google.protobuf.Timestamp
+	60, // 44: scriptorium.registry.v1.AgentFailure.error:type_name -> scriptorium.script.v1.Error
+	58, // 45: scriptorium.registry.v1.PullResponse.sources:type_name -> scriptorium.script.v1.Source
+	61, // 46: scriptorium.registry.v1.SyncResponse.objects:type_name -> scriptorium.event.v1.Object
+	58, // 47: scriptorium.registry.v1.SyncResponse.sources:type_name -> scriptorium.script.v1.Source
+	58, // 48: scriptorium.registry.v1.FetchSourcesResponse.sources:type_name -> scriptorium.script.v1.Source
+	0,  // 49: scriptorium.registry.v1.Registry.Publish:input_type -> scriptorium.registry.v1.PublishRequest
+	2,  // 50: scriptorium.registry.v1.Registry.Pin:input_type -> scriptorium.registry.v1.PinRequest
+	4,  // 51: scriptorium.registry.v1.Registry.Unpin:input_type -> scriptorium.registry.v1.UnpinRequest
+	6,  // 52: scriptorium.registry.v1.Registry.Rollback:input_type -> scriptorium.registry.v1.RollbackRequest
+	8,  // 53: scriptorium.registry.v1.Registry.SetEnabled:input_type -> scriptorium.registry.v1.SetEnabledRequest
+	10, // 54: scriptorium.registry.v1.Registry.Configure:input_type -> scriptorium.registry.v1.ConfigureRequest
+	12, // 55: scriptorium.registry.v1.Registry.Delete:input_type -> scriptorium.registry.v1.DeleteRequest
+	14, // 56: scriptorium.registry.v1.Registry.SetOwner:input_type -> scriptorium.registry.v1.SetOwnerRequest
+	16, // 57: scriptorium.registry.v1.Registry.Get:input_type -> scriptorium.registry.v1.GetRequest
+	18, // 58: scriptorium.registry.v1.Registry.List:input_type -> scriptorium.registry.v1.ListRequest
+	20, // 59: scriptorium.registry.v1.Registry.GetSource:input_type -> scriptorium.registry.v1.GetSourceRequest
+	22, // 60: scriptorium.registry.v1.Registry.History:input_type -> scriptorium.registry.v1.HistoryRequest
+	24, // 61: scriptorium.registry.v1.Registry.Audit:input_type -> scriptorium.registry.v1.AuditRequest
+	26, // 62: scriptorium.registry.v1.Registry.Export:input_type -> scriptorium.registry.v1.ExportRequest
+	30, // 63: scriptorium.registry.v1.Registry.Import:input_type -> scriptorium.registry.v1.ImportRequest
+	33, // 64: scriptorium.registry.v1.Registry.ListAgents:input_type -> scriptorium.registry.v1.ListAgentsRequest
+	35, // 65: scriptorium.registry.v1.Registry.Status:input_type -> scriptorium.registry.v1.StatusRequest
+	37, // 66: scriptorium.registry.v1.Registry.WatchStatus:input_type -> scriptorium.registry.v1.WatchStatusRequest
+	45, // 67: scriptorium.registry.v1.Feed.Pull:input_type -> scriptorium.registry.v1.PullRequest
+	47, // 68: scriptorium.registry.v1.Feed.Sync:input_type -> scriptorium.registry.v1.SyncRequest
+	49, // 69: scriptorium.registry.v1.Feed.FetchSources:input_type -> scriptorium.registry.v1.FetchSourcesRequest
+	1,  // 70: scriptorium.registry.v1.Registry.Publish:output_type -> scriptorium.registry.v1.PublishResponse
+	3,  // 71: scriptorium.registry.v1.Registry.Pin:output_type -> scriptorium.registry.v1.PinResponse
+	5,  // 72: scriptorium.registry.v1.Registry.Unpin:output_type -> scriptorium.registry.v1.UnpinResponse
+	7,  // 73: scriptorium.registry.v1.Registry.Rollback:output_type -> scriptorium.registry.v1.RollbackResponse
+	9,  // 74: scriptorium.registry.v1.Registry.SetEnabled:output_type -> scriptorium.registry.v1.SetEnabledResponse
+	11, // 75: scriptorium.registry.v1.Registry.Configure:output_type -> scriptorium.registry.v1.ConfigureResponse
+	13, // 76: scriptorium.registry.v1.Registry.Delete:output_type -> scriptorium.registry.v1.DeleteResponse
+	15, // 77: scriptorium.registry.v1.Registry.SetOwner:output_type -> scriptorium.registry.v1.SetOwnerResponse
+	17, // 78: scriptorium.registry.v1.Registry.Get:output_type -> scriptorium.registry.v1.GetResponse
+	19, // 79: scriptorium.registry.v1.Registry.List:output_type -> scriptorium.registry.v1.ListResponse
+	21, // 80: scriptorium.registry.v1.Registry.GetSource:output_type -> scriptorium.registry.v1.GetSourceResponse
+	23, // 81: scriptorium.registry.v1.Registry.History:output_type -> scriptorium.registry.v1.HistoryResponse
+	25, // 82: scriptorium.registry.v1.Registry.Audit:output_type -> scriptorium.registry.v1.AuditResponse
+	27, // 83: scriptorium.registry.v1.Registry.Export:output_type -> scriptorium.registry.v1.ExportResponse
+	32, // 84: scriptorium.registry.v1.Registry.Import:output_type -> scriptorium.registry.v1.ImportResponse
+	34, // 85: scriptorium.registry.v1.Registry.ListAgents:output_type -> scriptorium.registry.v1.ListAgentsResponse
+	36, // 86: scriptorium.registry.v1.Registry.Status:output_type -> scriptorium.registry.v1.StatusResponse
+	38, // 87: scriptorium.registry.v1.Registry.WatchStatus:output_type -> scriptorium.registry.v1.WatchStatusResponse
+	46, // 88: scriptorium.registry.v1.Feed.Pull:output_type -> scriptorium.registry.v1.PullResponse
+	48, // 89: scriptorium.registry.v1.Feed.Sync:output_type -> scriptorium.registry.v1.SyncResponse
+	50, // 90: scriptorium.registry.v1.Feed.FetchSources:output_type -> scriptorium.registry.v1.FetchSourcesResponse
+	70, // [70:91] is the sub-list for method output_type
+	49, // [49:70] is the sub-list for method input_type
+	49, // [49:49] is the sub-list for extension type_name
+	49, // [49:49] is the sub-list for extension extendee
+	0,  // [0:49] is the sub-list for field type_name
 }
 
 func init() { file_proto_registry_v1_registry_proto_init() }
@@ -2514,13 +4215,23 @@ func file_proto_registry_v1_registry_proto_init() {
 		return
 	}
 	file_proto_registry_v1_registry_proto_msgTypes[0].OneofWrappers = []any{}
+	file_proto_registry_v1_registry_proto_msgTypes[27].OneofWrappers = []any{
+		(*ExportResponse_Header)(nil),
+		(*ExportResponse_Script)(nil),
+		(*ExportResponse_Source)(nil),
+	}
+	file_proto_registry_v1_registry_proto_msgTypes[30].OneofWrappers = []any{
+		(*ImportRequest_Options)(nil),
+		(*ImportRequest_Script)(nil),
+		(*ImportRequest_Source)(nil),
+	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_registry_v1_registry_proto_rawDesc), len(file_proto_registry_v1_registry_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   35,
+			NumMessages:   52,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

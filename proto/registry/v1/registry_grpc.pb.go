@@ -28,10 +28,15 @@ const (
 	Registry_SetEnabled_FullMethodName  = "/scriptorium.registry.v1.Registry/SetEnabled"
 	Registry_Configure_FullMethodName   = "/scriptorium.registry.v1.Registry/Configure"
 	Registry_Delete_FullMethodName      = "/scriptorium.registry.v1.Registry/Delete"
+	Registry_SetOwner_FullMethodName    = "/scriptorium.registry.v1.Registry/SetOwner"
 	Registry_Get_FullMethodName         = "/scriptorium.registry.v1.Registry/Get"
 	Registry_List_FullMethodName        = "/scriptorium.registry.v1.Registry/List"
 	Registry_GetSource_FullMethodName   = "/scriptorium.registry.v1.Registry/GetSource"
 	Registry_History_FullMethodName     = "/scriptorium.registry.v1.Registry/History"
+	Registry_Audit_FullMethodName       = "/scriptorium.registry.v1.Registry/Audit"
+	Registry_Export_FullMethodName      = "/scriptorium.registry.v1.Registry/Export"
+	Registry_Import_FullMethodName      = "/scriptorium.registry.v1.Registry/Import"
+	Registry_ListAgents_FullMethodName  = "/scriptorium.registry.v1.Registry/ListAgents"
 	Registry_Status_FullMethodName      = "/scriptorium.registry.v1.Registry/Status"
 	Registry_WatchStatus_FullMethodName = "/scriptorium.registry.v1.Registry/WatchStatus"
 )
@@ -47,6 +52,15 @@ const (
 // happens only if the release still has that revision, and is a CONFLICT
 // otherwise. 0 asks for no such guard. A write that would change nothing
 // answers with the release as it is and changed = false.
+//
+// A write acts for an owner, or for none if owner is empty. A script that has an
+// owner is changed by writes for that owner, and is DENIED to others unless they
+// force, which takes the role admin. A publish for an owner gives a script that
+// has none, or is forced, that owner.
+//
+// A write with a request_id of 16 to 64 bytes happens once, however often it is
+// sent within an hour; sent again it answers with the release as it is, and with
+// changed as it was.
 type RegistryClient interface {
 	// Publish stores source as a version, unless it equals the latest version,
 	// and applies the given settings, in one transaction. What does not compile
@@ -64,6 +78,8 @@ type RegistryClient interface {
 	Configure(ctx context.Context, in *ConfigureRequest, opts ...grpc.CallOption) (*ConfigureResponse, error)
 	// Delete removes a script and its versions. Its numbers are never used again.
 	Delete(ctx context.Context, in *DeleteRequest, opts ...grpc.CallOption) (*DeleteResponse, error)
+	// SetOwner gives a script an owner, another one or none.
+	SetOwner(ctx context.Context, in *SetOwnerRequest, opts ...grpc.CallOption) (*SetOwnerResponse, error)
 	// Get returns one release.
 	Get(ctx context.Context, in *GetRequest, opts ...grpc.CallOption) (*GetResponse, error)
 	// List returns releases in the order of the text "tenant/name", page by page.
@@ -72,10 +88,23 @@ type RegistryClient interface {
 	GetSource(ctx context.Context, in *GetSourceRequest, opts ...grpc.CallOption) (*GetSourceResponse, error)
 	// History returns the changes of a script, newest first.
 	History(ctx context.Context, in *HistoryRequest, opts ...grpc.CallOption) (*HistoryResponse, error)
-	// Status says how far scripts have come on the fleet.
+	// Audit returns the writes of all scripts, newest first, page by page.
+	Audit(ctx context.Context, in *AuditRequest, opts ...grpc.CallOption) (*AuditResponse, error)
+	// Export streams all scripts, or those of one tenant, with every retained
+	// version and the history: each script's record, and the sources that it is the
+	// first to need before it.
+	Export(ctx context.Context, in *ExportRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ExportResponse], error)
+	// Import stores what Export sent, exact to the version numbers. Each script is
+	// stored in one transaction; what was stored stays when a later one is refused.
+	Import(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[ImportRequest, ImportResponse], error)
+	// ListAgents returns the agents in the order of their names, page by page.
+	ListAgents(ctx context.Context, in *ListAgentsRequest, opts ...grpc.CallOption) (*ListAgentsResponse, error)
+	// Status says how far scripts have come on the fleet, in the order of the text
+	// "tenant/name", page by page.
 	Status(ctx context.Context, in *StatusRequest, opts ...grpc.CallOption) (*StatusResponse, error)
 	// WatchStatus sends the status at once and then at each change, at most ten
-	// times a second.
+	// times a second; of more than a thousand scripts less often, in proportion, and
+	// of more than ten thousand not at all (LIMIT).
 	WatchStatus(ctx context.Context, in *WatchStatusRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchStatusResponse], error)
 }
 
@@ -157,6 +186,16 @@ func (c *registryClient) Delete(ctx context.Context, in *DeleteRequest, opts ...
 	return out, nil
 }
 
+func (c *registryClient) SetOwner(ctx context.Context, in *SetOwnerRequest, opts ...grpc.CallOption) (*SetOwnerResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(SetOwnerResponse)
+	err := c.cc.Invoke(ctx, Registry_SetOwner_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *registryClient) Get(ctx context.Context, in *GetRequest, opts ...grpc.CallOption) (*GetResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(GetResponse)
@@ -197,6 +236,58 @@ func (c *registryClient) History(ctx context.Context, in *HistoryRequest, opts .
 	return out, nil
 }
 
+func (c *registryClient) Audit(ctx context.Context, in *AuditRequest, opts ...grpc.CallOption) (*AuditResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(AuditResponse)
+	err := c.cc.Invoke(ctx, Registry_Audit_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *registryClient) Export(ctx context.Context, in *ExportRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ExportResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Registry_ServiceDesc.Streams[0], Registry_Export_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[ExportRequest, ExportResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Registry_ExportClient = grpc.ServerStreamingClient[ExportResponse]
+
+func (c *registryClient) Import(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[ImportRequest, ImportResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Registry_ServiceDesc.Streams[1], Registry_Import_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[ImportRequest, ImportResponse]{ClientStream: stream}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Registry_ImportClient = grpc.ClientStreamingClient[ImportRequest, ImportResponse]
+
+func (c *registryClient) ListAgents(ctx context.Context, in *ListAgentsRequest, opts ...grpc.CallOption) (*ListAgentsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListAgentsResponse)
+	err := c.cc.Invoke(ctx, Registry_ListAgents_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *registryClient) Status(ctx context.Context, in *StatusRequest, opts ...grpc.CallOption) (*StatusResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(StatusResponse)
@@ -209,7 +300,7 @@ func (c *registryClient) Status(ctx context.Context, in *StatusRequest, opts ...
 
 func (c *registryClient) WatchStatus(ctx context.Context, in *WatchStatusRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchStatusResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &Registry_ServiceDesc.Streams[0], Registry_WatchStatus_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &Registry_ServiceDesc.Streams[2], Registry_WatchStatus_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -237,6 +328,15 @@ type Registry_WatchStatusClient = grpc.ServerStreamingClient[WatchStatusResponse
 // happens only if the release still has that revision, and is a CONFLICT
 // otherwise. 0 asks for no such guard. A write that would change nothing
 // answers with the release as it is and changed = false.
+//
+// A write acts for an owner, or for none if owner is empty. A script that has an
+// owner is changed by writes for that owner, and is DENIED to others unless they
+// force, which takes the role admin. A publish for an owner gives a script that
+// has none, or is forced, that owner.
+//
+// A write with a request_id of 16 to 64 bytes happens once, however often it is
+// sent within an hour; sent again it answers with the release as it is, and with
+// changed as it was.
 type RegistryServer interface {
 	// Publish stores source as a version, unless it equals the latest version,
 	// and applies the given settings, in one transaction. What does not compile
@@ -254,6 +354,8 @@ type RegistryServer interface {
 	Configure(context.Context, *ConfigureRequest) (*ConfigureResponse, error)
 	// Delete removes a script and its versions. Its numbers are never used again.
 	Delete(context.Context, *DeleteRequest) (*DeleteResponse, error)
+	// SetOwner gives a script an owner, another one or none.
+	SetOwner(context.Context, *SetOwnerRequest) (*SetOwnerResponse, error)
 	// Get returns one release.
 	Get(context.Context, *GetRequest) (*GetResponse, error)
 	// List returns releases in the order of the text "tenant/name", page by page.
@@ -262,10 +364,23 @@ type RegistryServer interface {
 	GetSource(context.Context, *GetSourceRequest) (*GetSourceResponse, error)
 	// History returns the changes of a script, newest first.
 	History(context.Context, *HistoryRequest) (*HistoryResponse, error)
-	// Status says how far scripts have come on the fleet.
+	// Audit returns the writes of all scripts, newest first, page by page.
+	Audit(context.Context, *AuditRequest) (*AuditResponse, error)
+	// Export streams all scripts, or those of one tenant, with every retained
+	// version and the history: each script's record, and the sources that it is the
+	// first to need before it.
+	Export(*ExportRequest, grpc.ServerStreamingServer[ExportResponse]) error
+	// Import stores what Export sent, exact to the version numbers. Each script is
+	// stored in one transaction; what was stored stays when a later one is refused.
+	Import(grpc.ClientStreamingServer[ImportRequest, ImportResponse]) error
+	// ListAgents returns the agents in the order of their names, page by page.
+	ListAgents(context.Context, *ListAgentsRequest) (*ListAgentsResponse, error)
+	// Status says how far scripts have come on the fleet, in the order of the text
+	// "tenant/name", page by page.
 	Status(context.Context, *StatusRequest) (*StatusResponse, error)
 	// WatchStatus sends the status at once and then at each change, at most ten
-	// times a second.
+	// times a second; of more than a thousand scripts less often, in proportion, and
+	// of more than ten thousand not at all (LIMIT).
 	WatchStatus(*WatchStatusRequest, grpc.ServerStreamingServer[WatchStatusResponse]) error
 	mustEmbedUnimplementedRegistryServer()
 }
@@ -298,6 +413,9 @@ func (UnimplementedRegistryServer) Configure(context.Context, *ConfigureRequest)
 func (UnimplementedRegistryServer) Delete(context.Context, *DeleteRequest) (*DeleteResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Delete not implemented")
 }
+func (UnimplementedRegistryServer) SetOwner(context.Context, *SetOwnerRequest) (*SetOwnerResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method SetOwner not implemented")
+}
 func (UnimplementedRegistryServer) Get(context.Context, *GetRequest) (*GetResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Get not implemented")
 }
@@ -309,6 +427,18 @@ func (UnimplementedRegistryServer) GetSource(context.Context, *GetSourceRequest)
 }
 func (UnimplementedRegistryServer) History(context.Context, *HistoryRequest) (*HistoryResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method History not implemented")
+}
+func (UnimplementedRegistryServer) Audit(context.Context, *AuditRequest) (*AuditResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Audit not implemented")
+}
+func (UnimplementedRegistryServer) Export(*ExportRequest, grpc.ServerStreamingServer[ExportResponse]) error {
+	return status.Error(codes.Unimplemented, "method Export not implemented")
+}
+func (UnimplementedRegistryServer) Import(grpc.ClientStreamingServer[ImportRequest, ImportResponse]) error {
+	return status.Error(codes.Unimplemented, "method Import not implemented")
+}
+func (UnimplementedRegistryServer) ListAgents(context.Context, *ListAgentsRequest) (*ListAgentsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListAgents not implemented")
 }
 func (UnimplementedRegistryServer) Status(context.Context, *StatusRequest) (*StatusResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Status not implemented")
@@ -463,6 +593,24 @@ func _Registry_Delete_Handler(srv interface{}, ctx context.Context, dec func(int
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Registry_SetOwner_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(SetOwnerRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RegistryServer).SetOwner(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Registry_SetOwner_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RegistryServer).SetOwner(ctx, req.(*SetOwnerRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _Registry_Get_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(GetRequest)
 	if err := dec(in); err != nil {
@@ -535,6 +683,60 @@ func _Registry_History_Handler(srv interface{}, ctx context.Context, dec func(in
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Registry_Audit_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(AuditRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RegistryServer).Audit(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Registry_Audit_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RegistryServer).Audit(ctx, req.(*AuditRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Registry_Export_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(ExportRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(RegistryServer).Export(m, &grpc.GenericServerStream[ExportRequest, ExportResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Registry_ExportServer = grpc.ServerStreamingServer[ExportResponse]
+
+func _Registry_Import_Handler(srv interface{}, stream grpc.ServerStream) error {
+	return srv.(RegistryServer).Import(&grpc.GenericServerStream[ImportRequest, ImportResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Registry_ImportServer = grpc.ClientStreamingServer[ImportRequest, ImportResponse]
+
+func _Registry_ListAgents_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListAgentsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RegistryServer).ListAgents(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Registry_ListAgents_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RegistryServer).ListAgents(ctx, req.(*ListAgentsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _Registry_Status_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(StatusRequest)
 	if err := dec(in); err != nil {
@@ -600,6 +802,10 @@ var Registry_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _Registry_Delete_Handler,
 		},
 		{
+			MethodName: "SetOwner",
+			Handler:    _Registry_SetOwner_Handler,
+		},
+		{
 			MethodName: "Get",
 			Handler:    _Registry_Get_Handler,
 		},
@@ -616,11 +822,29 @@ var Registry_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _Registry_History_Handler,
 		},
 		{
+			MethodName: "Audit",
+			Handler:    _Registry_Audit_Handler,
+		},
+		{
+			MethodName: "ListAgents",
+			Handler:    _Registry_ListAgents_Handler,
+		},
+		{
 			MethodName: "Status",
 			Handler:    _Registry_Status_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{
+		{
+			StreamName:    "Export",
+			Handler:       _Registry_Export_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "Import",
+			Handler:       _Registry_Import_Handler,
+			ClientStreams: true,
+		},
 		{
 			StreamName:    "WatchStatus",
 			Handler:       _Registry_WatchStatus_Handler,
@@ -631,6 +855,7 @@ var Registry_ServiceDesc = grpc.ServiceDesc{
 }
 
 const (
+	Feed_Pull_FullMethodName         = "/scriptorium.registry.v1.Feed/Pull"
 	Feed_Sync_FullMethodName         = "/scriptorium.registry.v1.Feed/Sync"
 	Feed_FetchSources_FullMethodName = "/scriptorium.registry.v1.Feed/FetchSources"
 )
@@ -641,8 +866,14 @@ const (
 //
 // Feed is what agents follow when events on NATS are not enough.
 type FeedClient interface {
-	// Sync streams every object whose revision is above since, tombstones
-	// included. When the follower cannot be brought up from there, it streams a
+	// Pull streams every entry whose revision is above since, tombstones included.
+	// When the follower cannot be brought up from there, it streams a full snapshot
+	// of live objects instead and says so on each page.
+	Pull(ctx context.Context, in *PullRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[PullResponse], error)
+	// Sync is what followers of protocol 1 have for Pull: unsigned, and of all
+	// tenants.
+	//
+	// It streams every object whose revision is above since, tombstones included. When the follower cannot be brought up from there, it streams a
 	// full snapshot of live objects instead and says so in the first response.
 	Sync(ctx context.Context, in *SyncRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[SyncResponse], error)
 	// FetchSources streams the sources with the digests. Unknown digests are left
@@ -658,9 +889,28 @@ func NewFeedClient(cc grpc.ClientConnInterface) FeedClient {
 	return &feedClient{cc}
 }
 
+func (c *feedClient) Pull(ctx context.Context, in *PullRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[PullResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Feed_ServiceDesc.Streams[0], Feed_Pull_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[PullRequest, PullResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Feed_PullClient = grpc.ServerStreamingClient[PullResponse]
+
 func (c *feedClient) Sync(ctx context.Context, in *SyncRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[SyncResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &Feed_ServiceDesc.Streams[0], Feed_Sync_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &Feed_ServiceDesc.Streams[1], Feed_Sync_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -679,7 +929,7 @@ type Feed_SyncClient = grpc.ServerStreamingClient[SyncResponse]
 
 func (c *feedClient) FetchSources(ctx context.Context, in *FetchSourcesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[FetchSourcesResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &Feed_ServiceDesc.Streams[1], Feed_FetchSources_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &Feed_ServiceDesc.Streams[2], Feed_FetchSources_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -702,8 +952,14 @@ type Feed_FetchSourcesClient = grpc.ServerStreamingClient[FetchSourcesResponse]
 //
 // Feed is what agents follow when events on NATS are not enough.
 type FeedServer interface {
-	// Sync streams every object whose revision is above since, tombstones
-	// included. When the follower cannot be brought up from there, it streams a
+	// Pull streams every entry whose revision is above since, tombstones included.
+	// When the follower cannot be brought up from there, it streams a full snapshot
+	// of live objects instead and says so on each page.
+	Pull(*PullRequest, grpc.ServerStreamingServer[PullResponse]) error
+	// Sync is what followers of protocol 1 have for Pull: unsigned, and of all
+	// tenants.
+	//
+	// It streams every object whose revision is above since, tombstones included. When the follower cannot be brought up from there, it streams a
 	// full snapshot of live objects instead and says so in the first response.
 	Sync(*SyncRequest, grpc.ServerStreamingServer[SyncResponse]) error
 	// FetchSources streams the sources with the digests. Unknown digests are left
@@ -719,6 +975,9 @@ type FeedServer interface {
 // pointer dereference when methods are called.
 type UnimplementedFeedServer struct{}
 
+func (UnimplementedFeedServer) Pull(*PullRequest, grpc.ServerStreamingServer[PullResponse]) error {
+	return status.Error(codes.Unimplemented, "method Pull not implemented")
+}
 func (UnimplementedFeedServer) Sync(*SyncRequest, grpc.ServerStreamingServer[SyncResponse]) error {
 	return status.Error(codes.Unimplemented, "method Sync not implemented")
 }
@@ -745,6 +1004,17 @@ func RegisterFeedServer(s grpc.ServiceRegistrar, srv FeedServer) {
 	}
 	s.RegisterService(&Feed_ServiceDesc, srv)
 }
+
+func _Feed_Pull_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(PullRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(FeedServer).Pull(m, &grpc.GenericServerStream[PullRequest, PullResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Feed_PullServer = grpc.ServerStreamingServer[PullResponse]
 
 func _Feed_Sync_Handler(srv interface{}, stream grpc.ServerStream) error {
 	m := new(SyncRequest)
@@ -776,6 +1046,11 @@ var Feed_ServiceDesc = grpc.ServiceDesc{
 	HandlerType: (*FeedServer)(nil),
 	Methods:     []grpc.MethodDesc{},
 	Streams: []grpc.StreamDesc{
+		{
+			StreamName:    "Pull",
+			Handler:       _Feed_Pull_Handler,
+			ServerStreams: true,
+		},
 		{
 			StreamName:    "Sync",
 			Handler:       _Feed_Sync_Handler,

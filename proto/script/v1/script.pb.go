@@ -147,9 +147,11 @@ type Release struct {
 	// A tombstone: the script is gone.
 	Deleted bool `protobuf:"varint,8,opt,name=deleted,proto3" json:"deleted,omitempty"`
 	// The versions that can still be run or pinned, in order of their numbers.
-	Retained      []*Version             `protobuf:"bytes,9,rep,name=retained,proto3" json:"retained,omitempty"`
-	Settings      *Settings              `protobuf:"bytes,10,opt,name=settings,proto3" json:"settings,omitempty"`
-	ChangedAt     *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=changed_at,json=changedAt,proto3" json:"changed_at,omitempty"`
+	Retained  []*Version             `protobuf:"bytes,9,rep,name=retained,proto3" json:"retained,omitempty"`
+	Settings  *Settings              `protobuf:"bytes,10,opt,name=settings,proto3" json:"settings,omitempty"`
+	ChangedAt *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=changed_at,json=changedAt,proto3" json:"changed_at,omitempty"`
+	// Who alone changes the script, unless forced; "" means everyone who may.
+	Owner         string `protobuf:"bytes,12,opt,name=owner,proto3" json:"owner,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -259,6 +261,13 @@ func (x *Release) GetChangedAt() *timestamppb.Timestamp {
 		return x.ChangedAt
 	}
 	return nil
+}
+
+func (x *Release) GetOwner() string {
+	if x != nil {
+		return x.Owner
+	}
+	return ""
 }
 
 // The parts of a release that its owner sets as a whole.
@@ -459,7 +468,8 @@ func (x *Trigger) GetEvent() string {
 type HistoryEntry struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	Revision int64                  `protobuf:"varint,1,opt,name=revision,proto3" json:"revision,omitempty"`
-	// publish, pin, unpin, rollback, enable, disable, configure or delete.
+	// publish, pin, unpin, rollback, enable, disable, configure, delete, own or
+	// import.
 	Change string `protobuf:"bytes,2,opt,name=change,proto3" json:"change,omitempty"`
 	// The version active after the change; 0 after a delete.
 	Version       uint64                 `protobuf:"varint,3,opt,name=version,proto3" json:"version,omitempty"`
@@ -558,6 +568,154 @@ func (x *HistoryEntry) GetTime() *timestamppb.Timestamp {
 	return nil
 }
 
+// One write, in the registry's audit trail.
+type AuditEntry struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Of the transaction.
+	Revision int64                  `protobuf:"varint,1,opt,name=revision,proto3" json:"revision,omitempty"`
+	Time     *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=time,proto3" json:"time,omitempty"`
+	Tenant   string                 `protobuf:"bytes,3,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	Name     string                 `protobuf:"bytes,4,opt,name=name,proto3" json:"name,omitempty"`
+	// As in HistoryEntry.
+	Change string `protobuf:"bytes,5,opt,name=change,proto3" json:"change,omitempty"`
+	// The version active after the change; 0 after a delete.
+	Version uint64 `protobuf:"varint,6,opt,name=version,proto3" json:"version,omitempty"`
+	Digest  []byte `protobuf:"bytes,7,opt,name=digest,proto3" json:"digest,omitempty"`
+	// Who said to ask for it.
+	Author string `protobuf:"bytes,8,opt,name=author,proto3" json:"author,omitempty"`
+	// Who the registry found to ask for it: of a certificate, a token or a socket's peer.
+	Identity string `protobuf:"bytes,9,opt,name=identity,proto3" json:"identity,omitempty"`
+	// Where the request came from: an address, or "unix".
+	Peer  string `protobuf:"bytes,10,opt,name=peer,proto3" json:"peer,omitempty"`
+	Owner string `protobuf:"bytes,11,opt,name=owner,proto3" json:"owner,omitempty"`
+	// It went past the script's owner.
+	Forced        bool   `protobuf:"varint,12,opt,name=forced,proto3" json:"forced,omitempty"`
+	Note          string `protobuf:"bytes,13,opt,name=note,proto3" json:"note,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AuditEntry) Reset() {
+	*x = AuditEntry{}
+	mi := &file_proto_script_v1_script_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AuditEntry) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AuditEntry) ProtoMessage() {}
+
+func (x *AuditEntry) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_script_v1_script_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AuditEntry.ProtoReflect.Descriptor instead.
+func (*AuditEntry) Descriptor() ([]byte, []int) {
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *AuditEntry) GetRevision() int64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+func (x *AuditEntry) GetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Time
+	}
+	return nil
+}
+
+func (x *AuditEntry) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *AuditEntry) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *AuditEntry) GetChange() string {
+	if x != nil {
+		return x.Change
+	}
+	return ""
+}
+
+func (x *AuditEntry) GetVersion() uint64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *AuditEntry) GetDigest() []byte {
+	if x != nil {
+		return x.Digest
+	}
+	return nil
+}
+
+func (x *AuditEntry) GetAuthor() string {
+	if x != nil {
+		return x.Author
+	}
+	return ""
+}
+
+func (x *AuditEntry) GetIdentity() string {
+	if x != nil {
+		return x.Identity
+	}
+	return ""
+}
+
+func (x *AuditEntry) GetPeer() string {
+	if x != nil {
+		return x.Peer
+	}
+	return ""
+}
+
+func (x *AuditEntry) GetOwner() string {
+	if x != nil {
+		return x.Owner
+	}
+	return ""
+}
+
+func (x *AuditEntry) GetForced() bool {
+	if x != nil {
+		return x.Forced
+	}
+	return false
+}
+
+func (x *AuditEntry) GetNote() string {
+	if x != nil {
+		return x.Note
+	}
+	return ""
+}
+
 // The source of a version, content-addressed.
 type Source struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -569,7 +727,7 @@ type Source struct {
 
 func (x *Source) Reset() {
 	*x = Source{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[6]
+	mi := &file_proto_script_v1_script_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -581,7 +739,7 @@ func (x *Source) String() string {
 func (*Source) ProtoMessage() {}
 
 func (x *Source) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[6]
+	mi := &file_proto_script_v1_script_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -594,7 +752,7 @@ func (x *Source) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Source.ProtoReflect.Descriptor instead.
 func (*Source) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{6}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Source) GetDigest() []byte {
@@ -630,7 +788,7 @@ type Error struct {
 
 func (x *Error) Reset() {
 	*x = Error{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[7]
+	mi := &file_proto_script_v1_script_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -642,7 +800,7 @@ func (x *Error) String() string {
 func (*Error) ProtoMessage() {}
 
 func (x *Error) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[7]
+	mi := &file_proto_script_v1_script_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -655,7 +813,7 @@ func (x *Error) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Error.ProtoReflect.Descriptor instead.
 func (*Error) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{7}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Error) GetKind() string {
@@ -709,7 +867,7 @@ const file_proto_script_v1_script_proto_rawDesc = "" +
 	"\x06author\x18\x06 \x01(\tR\x06author\x12\x12\n" +
 	"\x04note\x18\a \x01(\tR\x04note\x129\n" +
 	"\n" +
-	"created_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\"\xa1\x03\n" +
+	"created_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\"\xb7\x03\n" +
 	"\aRelease\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1a\n" +
@@ -723,7 +881,8 @@ const file_proto_script_v1_script_proto_rawDesc = "" +
 	"\bsettings\x18\n" +
 	" \x01(\v2\x1f.scriptorium.script.v1.SettingsR\bsettings\x129\n" +
 	"\n" +
-	"changed_at\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\tchangedAt\"\xb8\x01\n" +
+	"changed_at\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\tchangedAt\x12\x14\n" +
+	"\x05owner\x18\f \x01(\tR\x05owner\"\xb8\x01\n" +
 	"\bSettings\x125\n" +
 	"\x06limits\x18\x01 \x01(\v2\x1d.scriptorium.script.v1.LimitsR\x06limits\x128\n" +
 	"\atrigger\x18\x02 \x01(\v2\x1e.scriptorium.script.v1.TriggerR\atrigger\x12\x16\n" +
@@ -745,7 +904,23 @@ const file_proto_script_v1_script_proto_rawDesc = "" +
 	"\x06pinned\x18\x05 \x01(\bR\x06pinned\x12\x16\n" +
 	"\x06author\x18\x06 \x01(\tR\x06author\x12\x12\n" +
 	"\x04note\x18\a \x01(\tR\x04note\x12.\n" +
-	"\x04time\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\x04time\":\n" +
+	"\x04time\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\x04time\"\xd8\x02\n" +
+	"\n" +
+	"AuditEntry\x12\x1a\n" +
+	"\brevision\x18\x01 \x01(\x03R\brevision\x12.\n" +
+	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x16\n" +
+	"\x06tenant\x18\x03 \x01(\tR\x06tenant\x12\x12\n" +
+	"\x04name\x18\x04 \x01(\tR\x04name\x12\x16\n" +
+	"\x06change\x18\x05 \x01(\tR\x06change\x12\x18\n" +
+	"\aversion\x18\x06 \x01(\x04R\aversion\x12\x16\n" +
+	"\x06digest\x18\a \x01(\fR\x06digest\x12\x16\n" +
+	"\x06author\x18\b \x01(\tR\x06author\x12\x1a\n" +
+	"\bidentity\x18\t \x01(\tR\bidentity\x12\x12\n" +
+	"\x04peer\x18\n" +
+	" \x01(\tR\x04peer\x12\x14\n" +
+	"\x05owner\x18\v \x01(\tR\x05owner\x12\x16\n" +
+	"\x06forced\x18\f \x01(\bR\x06forced\x12\x12\n" +
+	"\x04note\x18\r \x01(\tR\x04note\":\n" +
 	"\x06Source\x12\x16\n" +
 	"\x06digest\x18\x01 \x01(\fR\x06digest\x12\x18\n" +
 	"\acontent\x18\x02 \x01(\fR\acontent\"w\n" +
@@ -768,7 +943,7 @@ func file_proto_script_v1_script_proto_rawDescGZIP() []byte {
 	return file_proto_script_v1_script_proto_rawDescData
 }
 
-var file_proto_script_v1_script_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
+var file_proto_script_v1_script_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
 var file_proto_script_v1_script_proto_goTypes = []any{
 	(*Version)(nil),               // 0: scriptorium.script.v1.Version
 	(*Release)(nil),               // 1: scriptorium.script.v1.Release
@@ -776,26 +951,28 @@ var file_proto_script_v1_script_proto_goTypes = []any{
 	(*Limits)(nil),                // 3: scriptorium.script.v1.Limits
 	(*Trigger)(nil),               // 4: scriptorium.script.v1.Trigger
 	(*HistoryEntry)(nil),          // 5: scriptorium.script.v1.HistoryEntry
-	(*Source)(nil),                // 6: scriptorium.script.v1.Source
-	(*Error)(nil),                 // 7: scriptorium.script.v1.Error
-	(*timestamppb.Timestamp)(nil), // 8: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 9: google.protobuf.Duration
+	(*AuditEntry)(nil),            // 6: scriptorium.script.v1.AuditEntry
+	(*Source)(nil),                // 7: scriptorium.script.v1.Source
+	(*Error)(nil),                 // 8: scriptorium.script.v1.Error
+	(*timestamppb.Timestamp)(nil), // 9: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 10: google.protobuf.Duration
 }
 var file_proto_script_v1_script_proto_depIdxs = []int32{
-	8, // 0: scriptorium.script.v1.Version.created_at:type_name -> google.protobuf.Timestamp
-	0, // 1: scriptorium.script.v1.Release.active:type_name -> scriptorium.script.v1.Version
-	0, // 2: scriptorium.script.v1.Release.retained:type_name -> scriptorium.script.v1.Version
-	2, // 3: scriptorium.script.v1.Release.settings:type_name -> scriptorium.script.v1.Settings
-	8, // 4: scriptorium.script.v1.Release.changed_at:type_name -> google.protobuf.Timestamp
-	3, // 5: scriptorium.script.v1.Settings.limits:type_name -> scriptorium.script.v1.Limits
-	4, // 6: scriptorium.script.v1.Settings.trigger:type_name -> scriptorium.script.v1.Trigger
-	9, // 7: scriptorium.script.v1.Limits.timeout:type_name -> google.protobuf.Duration
-	8, // 8: scriptorium.script.v1.HistoryEntry.time:type_name -> google.protobuf.Timestamp
-	9, // [9:9] is the sub-list for method output_type
-	9, // [9:9] is the sub-list for method input_type
-	9, // [9:9] is the sub-list for extension type_name
-	9, // [9:9] is the sub-list for extension extendee
-	0, // [0:9] is the sub-list for field type_name
+	9,  // 0: scriptorium.script.v1.Version.created_at:type_name -> google.protobuf.Timestamp
+	0,  // 1: scriptorium.script.v1.Release.active:type_name -> scriptorium.script.v1.Version
+	0,  // 2: scriptorium.script.v1.Release.retained:type_name -> scriptorium.script.v1.Version
+	2,  // 3: scriptorium.script.v1.Release.settings:type_name -> scriptorium.script.v1.Settings
+	9,  // 4: scriptorium.script.v1.Release.changed_at:type_name -> google.protobuf.Timestamp
+	3,  // 5: scriptorium.script.v1.Settings.limits:type_name -> scriptorium.script.v1.Limits
+	4,  // 6: scriptorium.script.v1.Settings.trigger:type_name -> scriptorium.script.v1.Trigger
+	10, // 7: scriptorium.script.v1.Limits.timeout:type_name -> google.protobuf.Duration
+	9,  // 8: scriptorium.script.v1.HistoryEntry.time:type_name -> google.protobuf.Timestamp
+	9,  // 9: scriptorium.script.v1.AuditEntry.time:type_name -> google.protobuf.Timestamp
+	10, // [10:10] is the sub-list for method output_type
+	10, // [10:10] is the sub-list for method input_type
+	10, // [10:10] is the sub-list for extension type_name
+	10, // [10:10] is the sub-list for extension extendee
+	0,  // [0:10] is the sub-list for field type_name
 }
 
 func init() { file_proto_script_v1_script_proto_init() }
@@ -809,7 +986,7 @@ func file_proto_script_v1_script_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_script_v1_script_proto_rawDesc), len(file_proto_script_v1_script_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   8,
+			NumMessages:   9,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -1,0 +1,9 @@
+//go:build !linux
+
+package unixpeer
+
+import "errors"
+
+func of(uintptr) (Peer, error) {
+	return Peer{}, errors.ErrUnsupported
+}

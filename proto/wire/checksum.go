@@ -1,0 +1,113 @@
+package wire
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// Sum is an order-independent checksum over releases: the sum of their
+// fingerprints, as four numbers modulo 2^64 each. It is there to find accidents;
+// against malice there are signatures. The zero Sum is of no releases.
+type Sum [4]uint64
+
+// KindRelease is the kind of a Checksum over releases.
+const KindRelease = "releases"
+
+// Add adds a release's fingerprint.
+func (s *Sum) Add(fingerprint Sum) {
+	for i := range s {
+		s[i] += fingerprint[i]
+	}
+}
+
+// Remove takes a release's fingerprint out again.
+func (s *Sum) Remove(fingerprint Sum) {
+	for i := range s {
+		s[i] -= fingerprint[i]
+	}
+}
+
+// Bytes returns the 32 bytes that travel, each number big endian.
+func (s Sum) Bytes() []byte {
+	b := make([]byte, 0, 32)
+	for _, n := range s {
+		b = binary.BigEndian.AppendUint64(b, n)
+	}
+	return b
+}
+
+// ToSum reads what Bytes returns.
+func ToSum(b []byte) (Sum, error) {
+	if len(b) != 32 {
+		return Sum{}, script.Errorf(script.Invalid, "checksum", "has %d bytes, want 32", len(b))
+	}
+	return sumOf(b), nil
+}
+
+func sumOf(b []byte) (s Sum) {
+	for i := range s {
+		s[i] = binary.BigEndian.Uint64(b[8*i:])
+	}
+	return s
+}
+
+// Fingerprint returns the SHA-256 of all of a live release that decides what a
+// call of it does, field by field: texts and bytes with their lengths before them,
+// numbers as 8 bytes, big endian. A tombstone has none: its fingerprint is zero.
+//
+// It is made from the release and not from a message, so that softwares of
+// different ages agree: fields that are added to a release are not added here.
+func Fingerprint(r script.Release) Sum {
+	if r.Deleted {
+		return Sum{}
+	}
+	f := fields{buf: make([]byte, 0, 1024)}
+	f.text(r.Name.Tenant)
+	f.text(r.Name.Script)
+	f.number(uint64(r.Revision))
+	f.version(r.Active)
+	f.flag(r.Pinned)
+	f.flag(r.Enabled)
+	f.number(uint64(len(r.Retained)))
+	for _, v := range r.Retained {
+		f.version(v)
+	}
+	l := r.Settings.Limits
+	for _, n := range []uint64{
+		l.Instructions, uint64(l.Timeout), uint64(l.SourceBytes), uint64(l.StringBytes), uint64(l.ResultBytes),
+	} {
+		f.number(n)
+	}
+	f.text(r.Settings.Trigger.Event)
+	f.text(string(r.Settings.Config))
+	sum := sha256.Sum256(f.buf)
+	return sumOf(sum[:])
+}
+
+// fields collects what is hashed.
+type fields struct{ buf []byte }
+
+func (f *fields) number(n uint64) { f.buf = binary.BigEndian.AppendUint64(f.buf, n) }
+
+func (f *fields) text(s string) {
+	f.number(uint64(len(s)))
+	f.buf = append(f.buf, s...)
+}
+
+func (f *fields) flag(on bool) {
+	if on {
+		f.number(1)
+		return
+	}
+	f.number(0)
+}
+
+func (f *fields) version(v script.Version) {
+	f.number(v.Number)
+	f.buf = append(f.buf, v.Digest[:]...)
+	f.text(v.Engine)
+	f.text(v.Entrypoint)
+	f.number(uint64(v.Size))
+}

@@ -1,0 +1,28 @@
+package wire
+
+// Subjects are the NATS subjects of one fleet.
+type Subjects struct {
+	// Prefix comes before every subject; "scriptorium" unless configured.
+	Prefix string
+}
+
+// DefaultPrefix of the subjects.
+const DefaultPrefix = "scriptorium"
+
+// Event is where the events of a group go.
+func (s Subjects) Event(group string) string { return s.Prefix + ".feed." + group + ".event" }
+
+// Beacon is where the beacons of a group go.
+func (s Subjects) Beacon(group string) string { return s.Prefix + ".feed." + group + ".beacon" }
+
+// Feed matches both of them, so that one subscription keeps their order.
+func (s Subjects) Feed(group string) string { return s.Prefix + ".feed." + group + ".*" }
+
+// RollCall is where roll calls go.
+func (s Subjects) RollCall() string { return s.Prefix + ".rollcall" }
+
+// Status is where the agent reports.
+func (s Subjects) Status(agent string) string { return s.Prefix + ".status." + agent }
+
+// AllStatus matches every agent's reports.
+func (s Subjects) AllStatus() string { return s.Prefix + ".status.>" }
