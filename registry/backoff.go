@@ -2,30 +2,29 @@ package registry
 
 import (
 	"context"
+	"log/slog"
 	"math/rand/v2"
 	"time"
 )
 
-// backoff is the pause between attempts: doubling from 100 ms to 5 s, with jitter.
-type backoff struct {
-	last time.Duration
-}
-
-func (b *backoff) next() time.Duration {
-	b.last = min(max(2*b.last, 100*time.Millisecond), 5*time.Second)
-	return b.last/2 + rand.N(b.last/2)
-}
-
-func (b *backoff) reset() { b.last = 0 }
-
-// sleep waits and reports whether ctx is still on.
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
+// Persist calls do until ctx is done, with a pause between calls that doubles from
+// 100 ms to 5 s, with jitter, until do says that it has worked. What do is, and why
+// it ended, is logged.
+func Persist(ctx context.Context, log *slog.Logger, what string, do func(worked func()) error) {
+	var last time.Duration
+	for ctx.Err() == nil {
+		err := do(func() { last = 0 })
+		if ctx.Err() != nil {
+			return
+		}
+		last = min(max(2*last, 100*time.Millisecond), 5*time.Second)
+		pause := last/2 + rand.N(last/2)
+		log.Warn(what+" starts again", "error", err, "pause", pause)
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+		}
 	}
 }

@@ -12,10 +12,11 @@ import (
 // decision is what a write comes to: what is to be committed, and the release
 // that results. Without a change the release is the one that was there.
 type decision struct {
-	changed bool
-	release script.Release
-	version script.Version // of a publish: the one that holds the source
-	commit  Commit
+	changed  bool
+	repeated bool // it was made before, for the same request
+	release  script.Release
+	version  script.Version // of a publish: the one that holds the source
+	commit   Commit
 }
 
 func unchanged(cur script.Release) decision { return decision{release: cur} }
@@ -30,10 +31,13 @@ type publication struct {
 }
 
 func decidePublish(cur script.Release, p publication, w Write, now time.Time) (decision, error) {
-	isNew := cur.Revision == 0 || cur.Deleted
+	isNew := !live(cur)
 	next := cur
 	if isNew {
 		next = script.Release{Name: w.Name, Latest: cur.Latest, Enabled: true}
+	}
+	if w.Owner != "" { // another owner was asked before
+		next.Owner = w.Owner
 	}
 	if p.settings != nil {
 		next.Settings = *p.settings
@@ -42,7 +46,7 @@ func decidePublish(cur script.Release, p publication, w Write, now time.Time) (d
 		next.Enabled = *p.enabled
 	}
 
-	version, known := cur.Retains(cur.Latest)
+	version, known := newest(cur)
 	made := isNew || !known || !version.SameProgram(p.version)
 	if made {
 		// Only a new version is measured: a limit lowered later does not make the
@@ -74,7 +78,7 @@ func decidePublish(cur script.Release, p publication, w Write, now time.Time) (d
 		return d, nil
 	}
 	d := decide(cur, next, change, w, now)
-	d.version = version
+	d.version, d.commit.Found = version, version.Number
 	if made {
 		d.commit.Publish, d.commit.Source = &version, p.source
 	}
@@ -97,6 +101,8 @@ func changeOf(cur, next script.Release, made bool) script.Change {
 		return script.ChangeDisable
 	case !sameSettings(next.Settings, cur.Settings):
 		return script.ChangeConfigure
+	case next.Owner != cur.Owner:
+		return script.ChangeOwn
 	}
 	return ""
 }
@@ -124,9 +130,9 @@ func decideUnpin(cur script.Release, w Write, now time.Time) (decision, error) {
 	if !cur.Pinned {
 		return unchanged(cur), nil
 	}
-	latest, ok := cur.Retains(cur.Latest)
+	latest, ok := newest(cur)
 	if !ok {
-		return decision{}, script.Errorf(script.Internal, "", "%s does not retain its latest version %d", cur.Name, cur.Latest)
+		return decision{}, script.Errorf(script.Internal, "", "%s retains no version", cur.Name)
 	}
 	next := cur
 	next.Active, next.Pinned = latest, false
@@ -205,6 +211,18 @@ func decideDelete(cur script.Release, w Write, now time.Time) (decision, error) 
 	return decide(cur, tombstone, script.ChangeDelete, w, now), nil
 }
 
+func decideOwner(cur script.Release, owner string, w Write, now time.Time) (decision, error) {
+	if err := mustLive(cur); err != nil {
+		return decision{}, err
+	}
+	if cur.Owner == owner {
+		return unchanged(cur), nil
+	}
+	next := cur
+	next.Owner = owner
+	return decide(cur, next, script.ChangeOwn, w, now), nil
+}
+
 // decide completes the decision to make cur into next: it drops the versions
 // beyond the limit and writes the line of history.
 func decide(cur, next script.Release, change script.Change, w Write, now time.Time) decision {
@@ -228,7 +246,7 @@ func decide(cur, next script.Release, change script.Change, w Write, now time.Ti
 				Version: next.Active.Number,
 				Digest:  next.Active.Digest,
 				Pinned:  next.Pinned,
-				Author:  w.Author,
+				Author:  w.attribution(),
 				Note:    w.Note,
 				Time:    now,
 			},
@@ -236,8 +254,18 @@ func decide(cur, next script.Release, change script.Change, w Write, now time.Ti
 	}
 }
 
+// newest returns the version that an unpinned script follows. It is the latest, or,
+// of a script that was imported in place of one with more versions, the highest that
+// came with it.
+func newest(r script.Release) (script.Version, bool) {
+	if len(r.Retained) == 0 {
+		return script.Version{}, false
+	}
+	return r.Retained[len(r.Retained)-1], true
+}
+
 // retain returns the versions of r within its history limit: the oldest go
-// first, the active and the latest never.
+// first, the active and the newest never.
 func retain(r script.Release) []script.Version {
 	limit := r.Settings.HistoryLimit
 	if limit == 0 {
@@ -248,8 +276,9 @@ func retain(r script.Release) []script.Version {
 		return r.Retained
 	}
 	kept := make([]script.Version, 0, limit+1)
+	last, _ := newest(r)
 	for _, v := range r.Retained {
-		if excess > 0 && v.Number != r.Active.Number && v.Number != r.Latest {
+		if excess > 0 && v.Number != r.Active.Number && v.Number != last.Number {
 			excess--
 			continue
 		}
@@ -265,8 +294,11 @@ func inRelease(v script.Version) script.Version {
 	return v
 }
 
+// live reports whether there is such a script.
+func live(cur script.Release) bool { return cur.Revision != 0 && !cur.Deleted }
+
 func mustLive(cur script.Release) error {
-	if cur.Revision == 0 {
+	if cur.Revision == 0 && !cur.Deleted {
 		return script.Errorf(script.NotFound, "name", "there is no script %s", cur.Name)
 	}
 	if cur.Deleted {

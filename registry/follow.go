@@ -2,70 +2,266 @@ package registry
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
+	"sync/atomic"
+	"time"
 
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// Projection is a view of the releases that is kept up to date by Follow, which
-// calls it from one goroutine.
+// ErrForgotten is in the chain of a watch's error if the store has forgotten
+// transactions that the watch was to yield: no other watch from there can do
+// better.
+var ErrForgotten = errors.New("the store has forgotten transactions that were asked for")
+
+// State is all there is of the releases at one moment.
+type State struct {
+	Fleet string // the registry's identity
+	Head  script.Revision
+	// Floor, Heads: as in Snapshot.
+	Floor script.Revision
+	Heads map[string]script.Revision
+	// Releases are all, tombstones included, in no particular order.
+	Releases []script.Release
+}
+
+// Projection is a view of the releases that Follow keeps up to date. Follow calls
+// it from one goroutine. What it is given it may keep, but not change.
 type Projection interface {
-	// Reset says that these are all live releases, as of the head.
-	Reset(fleet string, head script.Revision, releases []script.Release)
-	// Apply says what became of some releases, up to t.Revision.
+	// Reset says that all is as in s. It is called first, and whenever some
+	// transactions cannot be told.
+	Reset(s State)
+	// Apply says what the next transaction did.
 	Apply(t Transaction)
 }
 
-// Follow keeps p up to date with the store until ctx is done. It starts anew,
-// after a pause, when the store cannot be reached.
-func Follow(ctx context.Context, store Store, p Projection, log *slog.Logger) {
-	f := &projector{store: store, projection: p}
-	t := tail{store: store, follower: f, log: log, name: "following the releases"}
-	t.run(ctx)
+// Pulsed is a Projection that wants to know when it is up to date.
+type Pulsed interface {
+	Projection
+	// Pulse says that everything was applied that the store had a moment ago. It is
+	// called about once a PulseInterval, unless the store does not answer or its
+	// watch fell behind.
+	Pulse()
 }
 
-// projector is what a projection does with what its tail finds.
-type projector struct {
-	store      Store
-	projection Projection
-	position   script.Revision
-	begun      bool
+// PulseInterval is the time between two looks at the store's head.
+const PulseInterval = time.Second
+
+// Follow keeps the projections up to date with the store through one watch until
+// ctx is done: it hands each transaction on once, in order. Where the store does not
+// answer it tries again after a pause; where it has forgotten what comes next it
+// starts from a snapshot.
+func Follow(ctx context.Context, store Store, log *slog.Logger, projections ...Projection) {
+	f := follower{store: store, log: log, projections: projections}
+	Persist(ctx, log, "following the store", func(worked func()) error { return f.follow(ctx, worked) })
 }
 
-// begin catches up.
-func (p *projector) begin(ctx context.Context) (script.Revision, error) {
-	fleet, err := p.store.Fleet(ctx)
-	if err != nil {
-		return 0, err
+type follower struct {
+	store       Store
+	log         *slog.Logger
+	projections []Projection
+
+	// located: everything up to position was handed on, and nothing else.
+	located  bool
+	position atomic.Int64 // written by one goroutine
+
+	waiting bool            // a pulse is due once the position is at due
+	due     script.Revision // the store's head when it was last looked at
+	stalled script.Revision // where the position was then
+}
+
+// What a watch does not tell by itself.
+var (
+	errBehind  = errors.New("the watch fell behind the store")
+	errRewound = errors.New("the store is behind what it had: was it restored from a backup?")
+)
+
+// follow hands on what one watch yields until it fails. It says when it has worked.
+func (f *follower) follow(ctx context.Context, worked func()) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if err := f.locate(ctx); err != nil {
+		return err
 	}
-	changes, err := p.store.Changes(ctx, p.position)
-	if err != nil {
-		return 0, err
-	}
-	var releases []script.Release
-	for release, err := range changes.Releases {
-		if err != nil {
-			return 0, err
+	f.waiting = false
+	steps, heads := f.watch(ctx), f.heads(ctx)
+	for {
+		var err error
+		select {
+		case s := <-steps:
+			err = f.step(s)
+		case h := <-heads:
+			err = f.compare(h)
+		case <-ctx.Done():
+			return ctx.Err()
 		}
-		releases = append(releases, release)
+		if err != nil {
+			return err
+		}
+		worked()
 	}
+}
+
+// locate finds where to go on: after what was handed on, or with a snapshot.
+func (f *follower) locate(ctx context.Context) error {
+	if f.located {
+		head, err := f.store.Head(ctx)
+		if err != nil {
+			return err
+		}
+		if head >= f.at() {
+			return nil
+		}
+		f.log.Warn("following the store starts from a snapshot", "error", errRewound, "position", f.at(), "head", head)
+		f.located = false
+	}
+	state, err := f.snapshot(ctx)
+	if err != nil {
+		return err
+	}
+	for _, p := range f.projections {
+		p.Reset(state)
+	}
+	f.moveTo(state.Head)
+	f.located = true
+	return nil
+}
+
+// snapshot reads all there is. What cannot be read is left out: one bad record
+// must not stop everything else for ever.
+func (f *follower) snapshot(ctx context.Context) (State, error) {
+	fleet, err := f.store.Fleet(ctx)
+	if err != nil {
+		return State{}, err
+	}
+	snapshot, err := f.store.Snapshot(ctx)
+	if err != nil {
+		return State{}, err
+	}
+	state := State{Fleet: fleet, Head: snapshot.Head, Floor: snapshot.Floor, Heads: snapshot.Heads}
+	for release, err := range snapshot.Releases {
+		switch {
+		case script.KindOf(err) == script.Internal:
+			f.log.Error("a release is left out of everything", "error", err)
+		case err != nil:
+			return State{}, err
+		default:
+			state.Releases = append(state.Releases, release)
+		}
+	}
+	return state, nil
+}
+
+func (f *follower) at() script.Revision { return script.Revision(f.position.Load()) }
+
+func (f *follower) moveTo(r script.Revision) { f.position.Store(int64(r)) }
+
+// step is what a watch yields.
+type step struct {
+	t   Transaction
+	err error
+}
+
+func (f *follower) step(s step) error {
+	if s.err != nil {
+		if errors.Is(s.err, ErrForgotten) || script.KindOf(s.err) == script.Internal {
+			f.located = false
+		}
+		return s.err
+	}
+	if s.t.Revision <= f.at() {
+		return nil
+	}
+	for _, p := range f.projections {
+		p.Apply(s.t)
+	}
+	f.moveTo(s.t.Revision)
+	f.pulse()
+	return nil
+}
+
+// look is what the store says of its head, and where the position was before.
+type look struct {
+	head, before script.Revision
+	err          error
+}
+
+// compare finds out whether the watch has gone silent, and whether the projections
+// are up to date.
+func (f *follower) compare(l look) error {
 	switch {
-	case changes.Full || !p.begun:
-		p.projection.Reset(fleet, changes.Head, releases)
-	case changes.Head > p.position:
-		p.projection.Apply(Transaction{Revision: changes.Head, Releases: releases})
+	case l.err != nil:
+		return fmt.Errorf("ask for the head: %w", l.err)
+	case l.head < l.before:
+		f.located = false
+		return errRewound
+	case f.waiting && f.stalled == f.at(): // for a whole interval
+		return errBehind
 	}
-	p.position, p.begun = changes.Head, true
-	return p.position, nil
+	f.waiting, f.due, f.stalled = true, l.head, f.at()
+	f.pulse()
+	return nil
 }
 
-func (p *projector) apply(_ context.Context, t Transaction) {
-	p.projection.Apply(t)
-	p.position = t.Revision
+// pulse tells the projections, once they are, that they are up to date.
+func (f *follower) pulse() {
+	if !f.waiting || f.at() < f.due {
+		return
+	}
+	f.waiting = false
+	for _, p := range f.projections {
+		if p, ok := p.(Pulsed); ok {
+			p.Pulse()
+		}
+	}
 }
 
-func (p *projector) began(context.Context, script.Revision)        {}
-func (p *projector) ticked(context.Context, script.Revision, bool) {}
+// heads looks at the store's head, now and then at each interval, until ctx is done.
+func (f *follower) heads(ctx context.Context) <-chan look {
+	looks := make(chan look)
+	go func() {
+		ticker := time.NewTicker(PulseInterval)
+		defer ticker.Stop()
+		for {
+			l := look{before: f.at()}
+			ask, cancel := context.WithTimeout(ctx, PulseInterval)
+			l.head, l.err = f.store.Head(ask)
+			cancel()
+			select {
+			case looks <- l:
+			case <-ctx.Done():
+				return
+			}
+			select {
+			case <-ticker.C:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return looks
+}
 
-// lost needs nothing: begin asks for what changed, not for each change.
-func (p *projector) lost() {}
+// watch runs a watch from the position until ctx is done or it fails.
+func (f *follower) watch(ctx context.Context) <-chan step {
+	steps, after := make(chan step), f.at()
+	go func() {
+		send := func(s step) bool {
+			select {
+			case steps <- s:
+				return true
+			case <-ctx.Done():
+				return false
+			}
+		}
+		for t, err := range f.store.Watch(ctx, after) {
+			if !send(step{t, err}) || err != nil {
+				return
+			}
+		}
+		send(step{err: errors.New("the watch ended")})
+	}()
+	return steps
+}

@@ -35,7 +35,7 @@ func TestHistory(t *testing.T) {
 	must(b.Configure(ctx, registry.ConfigureRequest{Write: write(route), Settings: script.Settings{HistoryLimit: 2}}))
 	must(b.Delete(ctx, registry.DeleteRequest{Write: write(route)}))
 
-	entries, err := b.History(ctx, route)
+	entries, err := b.History(ctx, everybody, route)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +53,7 @@ func TestHistory(t *testing.T) {
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("history:\n got %v\nwant %v", got, want)
 	}
-	_, err = b.History(ctx, script.Name{Tenant: "acme", Script: "never"})
+	_, err = b.History(ctx, everybody, script.Name{Tenant: "acme", Script: "never"})
 	wantKind(t, err, script.NotFound, "name")
 }
 
@@ -141,7 +141,7 @@ func TestList(t *testing.T) {
 		var names []string
 		token, pages := "", 0
 		for {
-			page, err := b.List(ctx, registry.ListRequest{Tenant: "acme", PageSize: size, PageToken: token})
+			page, err := b.List(ctx, registry.ListRequest{By: everybody, Tenant: "acme", PageSize: size, PageToken: token})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -167,10 +167,11 @@ func TestList(t *testing.T) {
 		"page_size":  {PageSize: -1},
 		"page_token": {Tenant: "acme", PageToken: "other/s1"},
 	} {
+		req.By = everybody
 		_, err := b.List(ctx, req)
 		wantKind(t, err, script.Invalid, field)
 	}
-	_, err := b.List(ctx, registry.ListRequest{PageToken: "\x00"})
+	_, err := b.List(ctx, registry.ListRequest{By: everybody, PageToken: "\x00"})
 	wantKind(t, err, script.Invalid, "page_token")
 }
 

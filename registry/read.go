@@ -2,13 +2,15 @@ package registry
 
 import (
 	"context"
+	"unicode/utf8"
 
+	"github.com/scriptorium-dev/scriptorium/registry/access"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
 // Get returns one live release.
-func (r *Registry) Get(ctx context.Context, name script.Name) (script.Release, error) {
-	if err := name.Validate(); err != nil {
+func (r *Registry) Get(ctx context.Context, by access.Identity, name script.Name) (script.Release, error) {
+	if err := mayRead(by, name); err != nil {
 		return script.Release{}, err
 	}
 	cur, err := r.current(ctx, name)
@@ -21,19 +23,31 @@ func (r *Registry) Get(ctx context.Context, name script.Name) (script.Release, e
 	return cur, nil
 }
 
+func mayRead(by access.Identity, name script.Name) error {
+	if err := name.Validate(); err != nil {
+		return err
+	}
+	return by.Check(access.Read, name.Tenant)
+}
+
 // pageBytes bounds a page, so that its message stays below what gRPC clients
 // accept by default (4 MiB), however large the releases' configs are.
 const pageBytes = 2 << 20
 
-// List returns a page of live releases.
+// List returns a page of live releases: of the tenant that is asked for, or else of
+// all that the caller may read.
 func (r *Registry) List(ctx context.Context, req ListRequest) (ListResult, error) {
 	if req.Tenant != "" {
 		if err := script.ValidateLabel("tenant", req.Tenant); err != nil {
 			return ListResult{}, err
 		}
+		if err := req.By.Check(access.Read, req.Tenant); err != nil {
+			return ListResult{}, err
+		}
 	}
-	if req.PageSize < 0 {
-		return ListResult{}, script.Errorf(script.Invalid, "page_size", "%d is negative", req.PageSize)
+	size, err := pageSize(req.PageSize, DefaultPageSize)
+	if err != nil {
+		return ListResult{}, err
 	}
 	var after script.Name
 	if req.PageToken != "" {
@@ -43,11 +57,7 @@ func (r *Registry) List(ctx context.Context, req ListRequest) (ListResult, error
 		}
 		after = name
 	}
-	size := min(req.PageSize, MaxPageSize)
-	if size == 0 {
-		size = DefaultPageSize
-	}
-	releases, err := r.store.Releases(ctx, req.Tenant, after, size+1)
+	releases, err := r.readable(ctx, req, after, size+1)
 	if err != nil {
 		return ListResult{}, err
 	}
@@ -58,6 +68,46 @@ func (r *Registry) List(ctx context.Context, req ListRequest) (ListResult, error
 	}
 	return result, nil
 }
+
+func pageSize(asked, otherwise int) (int, error) {
+	if asked < 0 {
+		return 0, script.Errorf(script.Invalid, "page_size", "%d is negative", asked)
+	}
+	if asked == 0 {
+		return otherwise, nil
+	}
+	return min(asked, MaxPageSize), nil
+}
+
+// readable returns at most limit releases after the name that the caller may read.
+func (r *Registry) readable(ctx context.Context, req ListRequest, after script.Name, limit int) ([]script.Release, error) {
+	var found []script.Release
+	for len(found) < limit {
+		want := limit - len(found)
+		releases, err := r.store.Releases(ctx, req.Tenant, after, want)
+		if err != nil {
+			return nil, err
+		}
+		readable := true
+		for _, release := range releases {
+			after = release.Name
+			readable = req.By.Allows(access.Read, after.Tenant)
+			if readable {
+				found = append(found, release)
+			}
+		}
+		if len(releases) < want {
+			break
+		}
+		if !readable { // nor is the rest of that tenant
+			after.Script = afterAllScripts
+		}
+	}
+	return found, nil
+}
+
+// afterAllScripts comes after the label of any script, byte by byte.
+const afterAllScripts = "~"
 
 // fits returns how many of the releases, at least one, have about that many bytes.
 func fits(releases []script.Release, bytes int) int {
@@ -72,8 +122,8 @@ func fits(releases []script.Release, bytes int) int {
 }
 
 // Source returns a retained version with its source; 0 means the active version.
-func (r *Registry) Source(ctx context.Context, name script.Name, number uint64) (script.Version, []byte, error) {
-	cur, err := r.Get(ctx, name)
+func (r *Registry) Source(ctx context.Context, by access.Identity, name script.Name, number uint64) (script.Version, []byte, error) {
+	cur, err := r.Get(ctx, by, name)
 	if err != nil {
 		return script.Version{}, nil, err
 	}
@@ -96,8 +146,8 @@ func (r *Registry) Source(ctx context.Context, name script.Name, number uint64) 
 
 // History returns the last changes of a script, newest first, those before it
 // was deleted included.
-func (r *Registry) History(ctx context.Context, name script.Name) ([]script.HistoryEntry, error) {
-	if err := name.Validate(); err != nil {
+func (r *Registry) History(ctx context.Context, by access.Identity, name script.Name) ([]script.HistoryEntry, error) {
+	if err := mayRead(by, name); err != nil {
 		return nil, err
 	}
 	entries, err := r.store.History(ctx, name)
@@ -110,6 +160,49 @@ func (r *Registry) History(ctx context.Context, name script.Name) ([]script.Hist
 	return entries, nil
 }
 
+// Audit returns a page of the audit trail. It takes the role admin: of the tenant
+// that is asked for, or of all.
+func (r *Registry) Audit(ctx context.Context, req AuditRequest) (AuditResult, error) {
+	if err := validateAuditFilter(req.AuditFilter); err != nil {
+		return AuditResult{}, err
+	}
+	if err := mayAdminister(req.By, req.Tenant); err != nil {
+		return AuditResult{}, err
+	}
+	size, err := pageSize(req.PageSize, DefaultAuditPageSize)
+	if err != nil {
+		return AuditResult{}, err
+	}
+	if len(req.PageToken) > maxTokenBytes || !utf8.ValidString(req.PageToken) {
+		return AuditResult{}, script.Errorf(script.Invalid, "page_token", "%.80q does not come from a page of the audit trail", req.PageToken)
+	}
+	entries, token, err := r.store.Audit(ctx, req.AuditFilter, req.PageToken, size)
+	if err != nil {
+		return AuditResult{}, err
+	}
+	return AuditResult{Entries: entries, NextPageToken: token}, nil
+}
+
+const maxTokenBytes = 128
+
+func validateAuditFilter(f AuditFilter) error {
+	switch {
+	case f.Tenant == "" && f.Script == "":
+		return nil
+	case f.Script == "":
+		return script.ValidateLabel("tenant", f.Tenant)
+	}
+	return script.Name{Tenant: f.Tenant, Script: f.Script}.Validate()
+}
+
+// mayAdminister refuses who is not admin of the tenant, or of all if it is empty.
+func mayAdminister(by access.Identity, tenant string) error {
+	if tenant == "" {
+		return by.CheckAll(access.Admin, script.Selector{})
+	}
+	return by.Check(access.Admin, tenant)
+}
+
 // Head returns the revision of the last change.
 func (r *Registry) Head(ctx context.Context) (script.Revision, error) {
 	return r.store.Head(ctx)
@@ -118,23 +211,6 @@ func (r *Registry) Head(ctx context.Context) (script.Revision, error) {
 // Fleet returns the identity of the registry, and so of its fleet.
 func (r *Registry) Fleet(ctx context.Context) (string, error) {
 	return r.store.Fleet(ctx)
-}
-
-// Changes returns what became of the releases since the revision that a follower
-// of the named fleet has. Revisions of two fleets cannot be compared: a follower
-// of another fleet gets all there is.
-func (r *Registry) Changes(ctx context.Context, fleet string, since script.Revision) (Changes, error) {
-	if since < 0 {
-		return Changes{}, script.Errorf(script.Invalid, "since", "%d is negative", since)
-	}
-	own, err := r.store.Fleet(ctx)
-	if err != nil {
-		return Changes{}, err
-	}
-	if fleet != own {
-		since = 0
-	}
-	return r.store.Changes(ctx, since)
 }
 
 // Sources returns those of the sources that there are, in no particular order.

@@ -9,7 +9,6 @@
 package registry
 
 import (
-	"context"
 	"errors"
 	"maps"
 	"slices"
@@ -41,7 +40,7 @@ type Outcome string
 // The outcomes.
 const (
 	Changed   Outcome = "changed"   // committed
-	Unchanged Outcome = "unchanged" // all was so already, or a dry run
+	Unchanged Outcome = "unchanged" // all was so already, by the same request even, or a dry run
 	Refused   Outcome = "refused"   // the request is to blame
 	Conflict  Outcome = "conflict"  // somebody else was first
 	Failed    Outcome = "failed"    // the registry or its store is to blame
@@ -50,9 +49,9 @@ const (
 // Registry writes and reads scripts. It keeps no state of its own: any number of
 // registries may share a store. It is safe for concurrent use.
 //
-// Its errors are *script.Error: Invalid with the field for bad input, Script for
-// a source that does not compile, NotFound, Conflict, and Unavailable when the
-// store cannot be reached.
+// Its errors are *script.Error: Invalid with the field for bad input, Denied for what
+// the caller may not do, Script for a source that does not compile, NotFound,
+// Conflict, and Unavailable when the store cannot be reached.
 type Registry struct {
 	store         Store
 	engines       map[string]engine.Checker
@@ -82,72 +81,10 @@ func New(cfg Config) *Registry {
 	return r
 }
 
-// attempts bounds how often a write is decided anew because others were faster.
-// With n writers of one script at once each attempt lets at least one through.
-const attempts = 64
-
-// write decides and commits until nobody else was first. It returns what was
-// decided, with the release as committed. prepare, if not nil, may refuse a
-// decision before it is committed.
-func (r *Registry) write(ctx context.Context, w Write, change script.Change, dry bool,
-	decide func(cur script.Release, now time.Time) (decision, error), prepare func(decision) error,
-) (decision, error) {
-	d, err := r.tryWrite(ctx, w, dry, decide, prepare)
-	r.wrote(change, outcomeOf(d, dry, err))
-	return d, err
-}
-
-func (r *Registry) tryWrite(ctx context.Context, w Write, dry bool,
-	decide func(cur script.Release, now time.Time) (decision, error), prepare func(decision) error,
-) (decision, error) {
-	if err := w.validate(); err != nil {
-		return decision{}, err
-	}
-	for attempt := 1; ; attempt++ {
-		cur, err := r.current(ctx, w.Name)
-		if err != nil {
-			return decision{}, err
-		}
-		if w.ExpectedRevision != 0 && w.ExpectedRevision != cur.Revision {
-			return decision{}, script.Errorf(script.Conflict, "expected_revision",
-				"%s is at revision %d, not %d: read it again and decide anew", w.Name, cur.Revision, w.ExpectedRevision)
-		}
-		d, err := decide(cur, r.now().UTC())
-		if err != nil {
-			return decision{}, err
-		}
-		if prepare != nil {
-			if err := prepare(d); err != nil {
-				return decision{}, err
-			}
-		}
-		if dry || !d.changed {
-			return d, nil
-		}
-		d.release.Revision, err = r.store.Commit(ctx, d.commit)
-		if err == nil {
-			return d, nil
-		}
-		lostRace := script.KindOf(err) == script.Conflict
-		if !lostRace || w.ExpectedRevision != 0 || attempt == attempts {
-			return decision{}, err
-		}
-	}
-}
-
-// current returns the release as it is; one that never was has revision 0.
-func (r *Registry) current(ctx context.Context, name script.Name) (script.Release, error) {
-	cur, err := r.store.Release(ctx, name)
-	if script.KindOf(err) == script.NotFound {
-		return script.Release{Name: name}, nil
-	}
-	return cur, err
-}
-
 func outcomeOf(d decision, dry bool, err error) Outcome {
 	switch script.KindOf(err) {
 	case "":
-		if d.changed && !dry {
+		if d.changed && !dry && !d.repeated {
 			return Changed
 		}
 		return Unchanged

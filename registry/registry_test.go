@@ -12,6 +12,7 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/registry"
+	"github.com/scriptorium-dev/scriptorium/registry/access"
 	"github.com/scriptorium-dev/scriptorium/registry/memstore"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -36,6 +37,9 @@ func (c *checker) Check(src engine.Source) error {
 
 var route = script.Name{Tenant: "acme", Script: "route"}
 
+// everybody may everything.
+var everybody = access.Everybody("unix")
+
 // bench is a registry with what tests need around it.
 type bench struct {
 	*registry.Registry
@@ -56,7 +60,7 @@ func newBench(t *testing.T) *bench {
 }
 
 func write(name script.Name) registry.Write {
-	return registry.Write{Name: name, Author: "ann", Note: "why"}
+	return registry.Write{Name: name, Author: "ann", Note: "why", By: everybody}
 }
 
 // publish publishes source and returns the release.
@@ -87,7 +91,7 @@ func settings(s script.Settings) func(*registry.PublishRequest) {
 
 func (b *bench) get() script.Release {
 	b.t.Helper()
-	r, err := b.Get(b.t.Context(), route)
+	r, err := b.Get(b.t.Context(), everybody, route)
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -146,12 +150,12 @@ func TestPublish(t *testing.T) {
 		t.Errorf("Get: %+v, publish returned %+v", got, second.Release)
 	}
 	for number, want := range map[uint64]string{0: "two", 1: "one", 2: "two"} {
-		v, source, err := b.Source(t.Context(), route, number)
+		v, source, err := b.Source(t.Context(), everybody, route, number)
 		if err != nil || string(source) != want || v.Author != "ann" {
 			t.Errorf("Source %d: %+v, %q, %v; want %q", number, v, source, err, want)
 		}
 	}
-	_, _, err := b.Source(t.Context(), route, 3)
+	_, _, err := b.Source(t.Context(), everybody, route, 3)
 	wantKind(t, err, script.NotFound, "version")
 }
 
@@ -201,7 +205,7 @@ func TestPublishChecksFirst(t *testing.T) {
 	if e == nil || e.Kind != script.Script || e.Line != 2 || e.Column != 5 || e.Field != "source" {
 		t.Errorf("got %#v, want where it does not compile", err)
 	}
-	_, err = b.Get(t.Context(), route)
+	_, err = b.Get(t.Context(), everybody, route)
 	wantKind(t, err, script.NotFound, "name")
 	_, err = b.store.Source(t.Context(), script.DigestOf([]byte("broken")))
 	wantKind(t, err, script.NotFound, "digest")
@@ -371,13 +375,13 @@ func TestDeleteAndMakeAgain(t *testing.T) {
 	if err != nil || !deleted.Release.Deleted || deleted.Release.Latest != 2 || deleted.Release.Revision == 0 {
 		t.Fatalf("Delete: %+v, %v", deleted, err)
 	}
-	_, err = b.Get(ctx, route)
+	_, err = b.Get(ctx, everybody, route)
 	wantKind(t, err, script.NotFound, "name")
 	_, err = b.Delete(ctx, registry.DeleteRequest{Write: write(route)})
 	wantKind(t, err, script.NotFound, "name")
 	_, err = b.Pin(ctx, registry.PinRequest{Write: write(route), Version: 1})
 	wantKind(t, err, script.NotFound, "name")
-	_, _, err = b.Source(ctx, route, 1)
+	_, _, err = b.Source(ctx, everybody, route, 1)
 	wantKind(t, err, script.NotFound, "name")
 
 	again := b.publish("two")

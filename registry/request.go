@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"github.com/scriptorium-dev/scriptorium/registry/access"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -15,6 +16,18 @@ type Write struct {
 	// ExpectedRevision, if not 0, is the revision that the release must still
 	// have; the write is a Conflict otherwise.
 	ExpectedRevision script.Revision
+
+	// By is who asks. The write is Denied unless it has the roles that the change
+	// takes.
+	By access.Identity
+	// Owner is who the write acts for; "" for nobody. A script that has an owner is
+	// changed by writes for that owner alone, unless Force, which takes Admin.
+	// A publish for an owner gives a script that has none, or is forced, that owner.
+	Owner string
+	Force bool
+	// RequestID, if not empty, makes the write happen once, however often it is
+	// asked for within RequestMemory. 16 to 64 bytes.
+	RequestID string
 }
 
 // PublishRequest asks for a version, and for settings with it.
@@ -76,8 +89,15 @@ type DeleteRequest struct {
 	Write
 }
 
-// ListRequest asks for a page of releases.
+// SetOwnerRequest asks for a script to get an owner, another one or none.
+type SetOwnerRequest struct {
+	Write
+	NewOwner string // none if empty
+}
+
+// ListRequest asks for a page of the releases that By may read.
 type ListRequest struct {
+	By       access.Identity
 	Tenant   string // all tenants if empty
 	PageSize int    // 0: DefaultPageSize; more than MaxPageSize: MaxPageSize
 	// PageToken is the ListResult.NextPageToken of the page before, or "".
@@ -90,8 +110,24 @@ type ListResult struct {
 	NextPageToken string // "" on the last page
 }
 
+// AuditRequest asks for a page of the audit trail.
+type AuditRequest struct {
+	By access.Identity
+	AuditFilter
+	PageSize int // 0: DefaultAuditPageSize; more than MaxPageSize: MaxPageSize
+	// PageToken is the AuditResult.NextPageToken of the page before, or "".
+	PageToken string
+}
+
+// AuditResult is a page of the audit trail, newest first.
+type AuditResult struct {
+	Entries       []script.AuditEntry
+	NextPageToken string // "" on the last page
+}
+
 // Sizes of pages.
 const (
-	DefaultPageSize = 500
-	MaxPageSize     = 1000
+	DefaultPageSize      = 500
+	DefaultAuditPageSize = 100
+	MaxPageSize          = 1000
 )

@@ -3,6 +3,7 @@ package registry
 import (
 	"context"
 	"iter"
+	"time"
 
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -21,7 +22,8 @@ type Store interface {
 	Head(ctx context.Context) (script.Revision, error)
 
 	// Release returns the release of the script, a tombstone included, and
-	// NotFound if there never was one.
+	// NotFound if there never was one. Of a tombstone that was collected the number
+	// of the latest version is left: it is returned with revision 0.
 	Release(ctx context.Context, name script.Name) (script.Release, error)
 
 	// Releases returns at most limit live releases of the tenant (of all
@@ -44,32 +46,101 @@ type Store interface {
 	// MaxHistory; none for a script that never was.
 	History(ctx context.Context, name script.Name) ([]script.HistoryEntry, error)
 
+	// Audit returns at most limit entries of the audit trail, newest first, those
+	// up to the token `after` of an earlier page left out, and the token of the
+	// last of them, or "" if there are no more.
+	Audit(ctx context.Context, filter AuditFilter, after string, limit int) (entries []script.AuditEntry, token string, err error)
+
+	// Request returns what became of the write with the request id; ok is false if
+	// there was none, or if that is longer ago than RequestMemory.
+	Request(ctx context.Context, id string) (done Done, ok bool, err error)
+
 	// Commit applies c in one transaction and returns its revision. If the
-	// release's revision is not c.Guard any more, it changes nothing and
-	// returns Conflict. If it returns Unavailable, it may or may not have
-	// happened.
+	// release's revision is not c.Guard any more, or there was a write with
+	// c.RequestID, it changes nothing and returns Conflict. If it returns
+	// Unavailable, it may or may not have happened.
 	Commit(ctx context.Context, c Commit) (script.Revision, error)
 
-	// Changes yields every release with a revision above since, tombstones
-	// included, as of one moment, in no particular order. If since is 0, below
-	// the floor or ahead of the store, it yields all live releases instead,
-	// with Full set.
-	Changes(ctx context.Context, since script.Revision) (Changes, error)
+	// PutSource stores a source that a Restore will need. It is collected like any
+	// other if none comes.
+	PutSource(ctx context.Context, source []byte) (script.Digest, error)
+
+	// Restore makes a script what r says, in place of all that is known of it. It
+	// is NotFound if a source is missing; else it is as Commit is.
+	Restore(ctx context.Context, r Restoration) (script.Revision, error)
+
+	// Snapshot returns all there is, as of one moment.
+	Snapshot(ctx context.Context) (Snapshot, error)
+
+	// Record returns what a release of the Snapshot with the head leaves out, as of
+	// the same moment: the versions that it retains, with authors and notes, and the
+	// history, newest first. It is Unavailable, with ErrForgotten in the chain, if
+	// the store has forgotten that moment.
+	Record(ctx context.Context, r script.Release, head script.Revision) ([]script.Version, []script.HistoryEntry, error)
+
+	// Graves yields what is left of each tombstone that was collected, as Release
+	// returns it; also of scripts that were made again since.
+	Graves(ctx context.Context) iter.Seq2[script.Release, error]
 
 	// Watch yields every transaction above after, in order, none left out or
 	// doubled, until ctx is done or an error ends it. An error means that the
-	// caller has to start again from Changes; ErrForgotten is in its chain if the
+	// caller has to start again; ErrForgotten is in its chain if the
 	// store has forgotten transactions above after.
 	Watch(ctx context.Context, after script.Revision) iter.Seq2[Transaction, error]
+}
+
+// Trash is the part of a store that a Collector cleans up. Errors are as those of
+// a Store.
+type Trash interface {
+	// Tombstones yields the tombstones of releases that were deleted before then.
+	Tombstones(ctx context.Context, before time.Time) iter.Seq2[script.Release, error]
+	// Bury removes a tombstone with the script's history, unless its release has
+	// changed since, and raises the floor to its revision. The number of its latest
+	// version stays known. It is no change of a release: it gets no revision, and
+	// nobody who watches sees it.
+	Bury(ctx context.Context, tombstone script.Release) error
+	// Blobs yields the digest of each stored source.
+	Blobs(ctx context.Context) iter.Seq2[Blob, error]
+	// Discard removes a source, unless it was written or needed since the blob was
+	// yielded. It reports whether it did.
+	Discard(ctx context.Context, b Blob) (bool, error)
+	// TrimAudit removes the entries of the audit trail from before then, and
+	// returns how many those were.
+	TrimAudit(ctx context.Context, before time.Time) (int, error)
+}
+
+// Blob is a stored source as a Collector sees it.
+type Blob struct {
+	Digest script.Digest
+	// Touched is the store's own mark of the moment of the listing: what writes or
+	// needs the source later is seen by Discard. It is not a revision of a release.
+	Touched int64
 }
 
 // MaxHistory is how many lines of a script's history can be read.
 const MaxHistory = 100
 
+// RequestMemory is how long the store at least remembers a request id.
+const RequestMemory = time.Hour
+
 // Source is the source of a version, by its digest.
 type Source struct {
 	Digest  script.Digest
 	Content []byte
+}
+
+// AuditFilter says which entries of the audit trail.
+type AuditFilter struct {
+	Tenant string    // all tenants if empty
+	Script string    // all scripts of the tenant if empty
+	Since  time.Time // the zero Time: all that are kept
+}
+
+// Matches reports whether the filter lets the entry through.
+func (f AuditFilter) Matches(e script.AuditEntry) bool {
+	return (f.Tenant == "" || f.Tenant == e.Name.Tenant) &&
+		(f.Script == "" || f.Script == e.Name.Script) &&
+		!e.Time.Before(f.Since)
 }
 
 // Commit is one change of one release.
@@ -86,15 +157,45 @@ type Commit struct {
 	Drop []uint64
 	// Entry is the line that the history gets. Its Revision is ignored.
 	Entry script.HistoryEntry
+	// Audit is the entry that the audit trail gets; the zero AuditEntry: none. Its
+	// Revision is ignored.
+	Audit script.AuditEntry
+	// RequestID, if not empty, is remembered with the version that was published
+	// or found.
+	RequestID string
+	Found     uint64
 }
 
-// Changes is what became of the releases since a revision.
-type Changes struct {
-	// Head is the revision that a follower has once it has applied them all.
+// Done is what became of a write.
+type Done struct {
+	Name     script.Name
+	Change   script.Change
+	Revision script.Revision // that it made
+	Version  uint64          // of a publish: the one that holds the source
+}
+
+// Restoration is a script as it was exported.
+type Restoration struct {
+	// Guard as in Commit.
+	Guard   script.Revision
+	Release script.Release   // its Revision is ignored
+	Version []script.Version // all that the release retains, with authors and notes
+	// History is newest first. The first line is that of the restoration and gets
+	// its revision; the others have none, for theirs were another registry's.
+	History []script.HistoryEntry
+	Audit   script.AuditEntry
+}
+
+// Snapshot is all there is of the releases.
+type Snapshot struct {
 	Head script.Revision
-	// Full: the releases are all there are; whatever else a follower has is gone.
-	Full bool
-	// Releases may be ranged over once.
+	// Floor: tombstones with a revision up to it may have been collected.
+	Floor script.Revision
+	// Heads has the revision of the last transaction that touched each tenant.
+	Heads map[string]script.Revision
+	// Releases yields every release, tombstones included, in no particular order.
+	// It may be ranged over once. An Internal error stands for one release that cannot
+	// be read, and others follow; any other error is the last.
 	Releases iter.Seq2[script.Release, error]
 }
 

@@ -15,25 +15,45 @@ const (
 	MaxNoteBytes       = 512
 	MaxEntrypointBytes = 64
 	MaxConfigBytes     = 64 << 10
+	MaxOwnerBytes      = 256
+	MinRequestIDBytes  = 16
+	MaxRequestIDBytes  = 64
 )
 
 func (w Write) validate() error {
 	if err := w.Name.Validate(); err != nil {
 		return err
 	}
-	if w.Author == "" {
-		return script.Errorf(script.Invalid, "author", "must say who asks for the change")
-	}
-	if err := validateText("author", w.Author, MaxAuthorBytes); err != nil {
-		return err
-	}
-	if err := validateText("note", w.Note, MaxNoteBytes); err != nil {
+	if err := validateAuthor(w.Author, w.Note); err != nil {
 		return err
 	}
 	if w.ExpectedRevision < 0 {
 		return script.Errorf(script.Invalid, "expected_revision", "%d is negative", w.ExpectedRevision)
 	}
-	return nil
+	if err := validateText("owner", w.Owner, MaxOwnerBytes); err != nil {
+		return err
+	}
+	return validateRequestID(w.RequestID)
+}
+
+func validateAuthor(author, note string) error {
+	if author == "" {
+		return script.Errorf(script.Invalid, "author", "must say who asks for the change")
+	}
+	if err := validateText("author", author, MaxAuthorBytes); err != nil {
+		return err
+	}
+	return validateText("note", note, MaxNoteBytes)
+}
+
+func validateRequestID(id string) error {
+	if id == "" {
+		return nil
+	}
+	if len(id) < MinRequestIDBytes {
+		return script.Errorf(script.Invalid, "request_id", "has %d bytes, at least %d are needed: make it of random letters and digits", len(id), MinRequestIDBytes)
+	}
+	return validateText("request_id", id, MaxRequestIDBytes)
 }
 
 // validateText refuses what would garble a terminal or a log: authors and notes

@@ -27,19 +27,30 @@ func (r *Registry) Publish(ctx context.Context, req PublishRequest) (PublishResu
 		compiled = true
 		return nil
 	}
-	d, err := r.write(ctx, req.Write, script.ChangePublish, req.DryRun, func(cur script.Release, now time.Time) (decision, error) {
-		return decidePublish(cur, p, req.Write, now)
-	}, check)
+	d, err := r.write(ctx, asked{
+		Write: req.Write, change: script.ChangePublish, dry: req.DryRun, prepare: check,
+		decide: func(cur script.Release, now time.Time) (decision, error) {
+			return decidePublish(cur, p, req.Write, now)
+		},
+	})
 	if err != nil {
 		return PublishResult{}, err
 	}
-	version := d.version
-	if d.commit.Publish == nil {
-		if version, err = r.store.Version(ctx, req.Name, version.Number); err != nil {
-			return PublishResult{}, err
-		}
+	result := PublishResult{Release: d.release, Version: d.version, Changed: d.changed}
+	if d.commit.Publish != nil {
+		return result, nil
 	}
-	return PublishResult{Release: d.release, Version: version, Changed: d.changed}, nil
+	version, err := r.store.Version(ctx, req.Name, d.version.Number)
+	switch script.KindOf(err) {
+	case "":
+		result.Version = version
+	case script.NotFound: // dropped since: of a repeated request, maybe long ago
+		result.Version = p.version
+		result.Version.Number = d.version.Number
+	default:
+		return PublishResult{}, err
+	}
+	return result, nil
 }
 
 // publication validates all of req that can be judged without the release.
@@ -65,7 +76,7 @@ func (r *Registry) publication(req PublishRequest) (publication, error) {
 			Engine:     req.Engine,
 			Entrypoint: req.Entrypoint,
 			Size:       len(req.Source),
-			Author:     req.Author,
+			Author:     req.attribution(),
 			Note:       req.Note,
 		},
 		source:  req.Source,
@@ -128,6 +139,16 @@ func (r *Registry) Configure(ctx context.Context, req ConfigureRequest) (Result,
 	})
 }
 
+// SetOwner gives a script an owner, another one or none.
+func (r *Registry) SetOwner(ctx context.Context, req SetOwnerRequest) (Result, error) {
+	return r.change(ctx, req.Write, script.ChangeOwn, func(cur script.Release, now time.Time) (decision, error) {
+		if err := validateText("new_owner", req.NewOwner, MaxOwnerBytes); err != nil {
+			return decision{}, err
+		}
+		return decideOwner(cur, req.NewOwner, req.Write, now)
+	})
+}
+
 // Delete removes a script and its versions, and returns the tombstone. The
 // script's numbers are never used again.
 func (r *Registry) Delete(ctx context.Context, req DeleteRequest) (Result, error) {
@@ -140,7 +161,7 @@ func (r *Registry) Delete(ctx context.Context, req DeleteRequest) (Result, error
 func (r *Registry) change(ctx context.Context, w Write, change script.Change,
 	decide func(cur script.Release, now time.Time) (decision, error),
 ) (Result, error) {
-	d, err := r.write(ctx, w, change, false, decide, nil)
+	d, err := r.write(ctx, asked{Write: w, change: change, decide: decide})
 	if err != nil {
 		return Result{}, err
 	}

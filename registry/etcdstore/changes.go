@@ -3,7 +3,9 @@ package etcdstore
 import (
 	"context"
 	"iter"
+	"strings"
 
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/scriptorium-dev/scriptorium/registry"
@@ -14,68 +16,67 @@ import (
 // snapshot, however many releases there are.
 const pageSize = 500
 
-// Changes implements registry.Store.
-func (s *Store) Changes(ctx context.Context, since script.Revision) (registry.Changes, error) {
-	resp, err := s.get(ctx, "read the head", s.keys.head())
+// Snapshot implements registry.Store. It is consistent as of one revision of etcd,
+// which must not be compacted while the releases are read.
+func (s *Store) Snapshot(ctx context.Context) (registry.Snapshot, error) {
+	resp, err := s.commit(ctx, "begin a snapshot", nil, []clientv3.Op{
+		clientv3.OpGet(s.keys.head(), clientv3.WithKeysOnly()), clientv3.OpGet(s.keys.floor()),
+	}, nil)
 	if err != nil {
-		return registry.Changes{}, err
+		return registry.Snapshot{}, err
 	}
-	var head script.Revision
-	if len(resp.Kvs) > 0 {
-		head = script.Revision(resp.Kvs[0].ModRevision)
+	snapshot := registry.Snapshot{Heads: map[string]script.Revision{}}
+	if kvs := resp.Responses[0].GetResponseRange().GetKvs(); len(kvs) > 0 {
+		snapshot.Head = script.Revision(kvs[0].ModRevision)
 	}
-	full := since <= 0 || since > head
-	if !full && since == head {
-		// Most of those who ask have it all: they cost etcd one key, not a scan of
-		// the releases.
-		return registry.Changes{Head: head, Releases: func(func(script.Release, error) bool) {}}, nil
+	if kvs := resp.Responses[1].GetResponseRange().GetKvs(); len(kvs) > 0 {
+		floor, err := decodeFloor(kvs[0])
+		if err != nil {
+			return registry.Snapshot{}, err
+		}
+		snapshot.Floor = script.Revision(floor)
 	}
-	if full {
-		since = 0
+	at := resp.Header.Revision
+	heads := s.keys.heads()
+	for kv, err := range s.pages(ctx, "read the tenants' heads", heads, at, clientv3.WithKeysOnly()) {
+		if err != nil {
+			return registry.Snapshot{}, err
+		}
+		snapshot.Heads[strings.TrimPrefix(string(kv.Key), heads)] = script.Revision(kv.ModRevision)
 	}
-	scan := scan{store: s, at: resp.Header.Revision, since: since, full: full}
-	return registry.Changes{Head: head, Full: full, Releases: scan.releases(ctx)}, nil
-}
-
-// scan reads the releases as of one revision of etcd, page by page.
-type scan struct {
-	store *Store
-	at    int64 // etcd's revision: nothing newer is seen
-	since script.Revision
-	full  bool
-}
-
-func (c scan) releases(ctx context.Context) iter.Seq2[script.Release, error] {
-	return func(yield func(script.Release, error) bool) {
-		from := c.store.keys.releases()
-		end := clientv3.GetPrefixRangeEnd(from)
-		// With a filter by revision etcd reads the whole range for each page. That is
-		// right for the few changes of the usual resync, which are one page. If there
-		// are more, plain pages are cheaper, and the filter is ours.
-		filter := c.since > 0
-		for {
-			opts := []clientv3.OpOption{clientv3.WithRange(end), clientv3.WithRev(c.at), clientv3.WithLimit(pageSize)}
-			if filter {
-				opts = append(opts, clientv3.WithMinModRev(int64(c.since)+1))
-			}
-			resp, err := c.store.get(ctx, "read releases", from, opts...)
+	snapshot.Releases = func(yield func(script.Release, error) bool) {
+		for kv, err := range s.pages(ctx, "read releases", s.keys.releases(), at) {
 			if err != nil {
 				yield(script.Release{}, err)
 				return
 			}
-			filter = false
+			if !yield(decodeRelease(kv)) {
+				return
+			}
+		}
+	}
+	return snapshot, nil
+}
+
+// pages yields all keys with the prefix as of one revision of etcd. An error is the
+// last that it yields.
+func (s *Store) pages(ctx context.Context, what, prefix string, at int64, opts ...clientv3.OpOption) iter.Seq2[*mvccpb.KeyValue, error] {
+	return func(yield func(*mvccpb.KeyValue, error) bool) {
+		from := prefix
+		opts := append([]clientv3.OpOption{
+			clientv3.WithRange(clientv3.GetPrefixRangeEnd(prefix)), clientv3.WithRev(at), clientv3.WithLimit(pageSize),
+		}, opts...)
+		for {
+			resp, err := s.get(ctx, what, from, opts...)
+			if err != nil {
+				yield(nil, err)
+				return
+			}
 			for _, kv := range resp.Kvs {
-				from = after(string(kv.Key))
-				if script.Revision(kv.ModRevision) <= c.since {
-					continue
-				}
-				r, err := decodeRelease(kv)
-				if err == nil && c.full && r.Deleted {
-					continue
-				}
-				if !yield(r, err) || err != nil {
+				if !yield(kv, nil) {
 					return
 				}
+				from = after(string(kv.Key))
 			}
 			if !resp.More {
 				return

@@ -6,6 +6,7 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"google.golang.org/protobuf/proto"
 
+	registryv1 "github.com/scriptorium-dev/scriptorium/proto/registry/v1"
 	scriptv1 "github.com/scriptorium-dev/scriptorium/proto/script/v1"
 	"github.com/scriptorium-dev/scriptorium/proto/wire"
 	"github.com/scriptorium-dev/scriptorium/script"
@@ -56,6 +57,49 @@ func decodeHistory(kv *mvccpb.KeyValue) (script.HistoryEntry, error) {
 	e, err := wire.ToHistoryEntry(&m)
 	if err != nil {
 		return script.HistoryEntry{}, corrupt(kv, err)
+	}
+	e.Revision = script.Revision(kv.ModRevision)
+	return e, nil
+}
+
+func encodeImported(lines []script.HistoryEntry) ([]byte, error) {
+	m := &registryv1.HistoryResponse{}
+	for _, e := range lines {
+		e.Revision = 0 // it was another registry's
+		m.Entries = append(m.Entries, wire.FromHistoryEntry(e))
+	}
+	return proto.Marshal(m)
+}
+
+func decodeImported(kv *mvccpb.KeyValue) ([]script.HistoryEntry, error) {
+	var m registryv1.HistoryResponse
+	if err := proto.Unmarshal(kv.Value, &m); err != nil {
+		return nil, corrupt(kv, err)
+	}
+	lines := make([]script.HistoryEntry, len(m.GetEntries()))
+	for i, line := range m.GetEntries() {
+		e, err := wire.ToHistoryEntry(line)
+		if err != nil {
+			return nil, corrupt(kv, err)
+		}
+		lines[i] = e
+	}
+	return lines, nil
+}
+
+func encodeAudit(e script.AuditEntry) ([]byte, error) {
+	e.Revision = 0 // the key's mod revision says it
+	return proto.Marshal(wire.FromAuditEntry(e))
+}
+
+func decodeAudit(kv *mvccpb.KeyValue) (script.AuditEntry, error) {
+	var m scriptv1.AuditEntry
+	if err := proto.Unmarshal(kv.Value, &m); err != nil {
+		return script.AuditEntry{}, corrupt(kv, err)
+	}
+	e, err := wire.ToAuditEntry(&m)
+	if err != nil {
+		return script.AuditEntry{}, corrupt(kv, err)
 	}
 	e.Revision = script.Revision(kv.ModRevision)
 	return e, nil

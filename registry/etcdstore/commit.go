@@ -13,78 +13,160 @@ import (
 // not every write has to remove one.
 const historySlack = 20
 
+// change is a transaction in the making that changes one release.
+type change struct {
+	release script.Release
+	guard   script.Revision
+	guards  []clientv3.Cmp
+	ops     []clientv3.Op
+	// asks are read if a guard does not hold, after the release's key.
+	asks []clientv3.Op
+}
+
+// newChange returns the change with all that every change of a release writes: six
+// operations at most.
+func (s *Store) newChange(guard script.Revision, release script.Release, entry script.HistoryEntry, audit script.AuditEntry) (*change, error) {
+	name := release.Name
+	value, err := encodeRelease(release)
+	if err != nil {
+		return nil, script.Errorf(script.Internal, "", "encode the release of %s: %w", name, err)
+	}
+	line, err := encodeHistory(entry)
+	if err != nil {
+		return nil, script.Errorf(script.Internal, "", "encode the history of %s: %w", name, err)
+	}
+	c := &change{
+		release: release,
+		guard:   guard,
+		guards:  []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(s.keys.release(name)), "=", int64(guard))},
+		ops: []clientv3.Op{
+			clientv3.OpPut(s.keys.release(name), string(value)),
+			clientv3.OpPut(s.keys.historyEntry(name, guard), string(line)),
+			clientv3.OpPut(s.keys.head(), ""),
+			clientv3.OpPut(s.keys.tenantHead(name.Tenant), ""),
+		},
+	}
+	if audit != (script.AuditEntry{}) {
+		value, err := encodeAudit(audit)
+		if err != nil {
+			return nil, script.Errorf(script.Internal, "", "encode the audit entry of %s: %w", name, err)
+		}
+		c.ops = append(c.ops, clientv3.OpPut(s.newAuditKey(audit.Time), string(value)))
+	}
+	return c, nil
+}
+
 // Commit implements registry.Store.
 func (s *Store) Commit(ctx context.Context, c registry.Commit) (script.Revision, error) {
-	name := c.Release.Name
-	writes, err := s.writes(c)
+	if c.RequestID == "" {
+		return s.commitOnce(ctx, c, clientv3.NoLease)
+	}
+	lease, err := s.leaseOfRequests(ctx)
 	if err != nil {
 		return 0, err
 	}
-	key := s.keys.release(name)
-	resp, err := s.commit(ctx, "change "+name.String(),
-		[]clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key), "=", int64(c.Guard))},
-		append(writes, clientv3.OpGet(s.keys.history(name), clientv3.WithPrefix(), clientv3.WithCountOnly())),
-		[]clientv3.Op{clientv3.OpGet(key, clientv3.WithKeysOnly())})
+	revision, err := s.commitOnce(ctx, c, lease)
+	if !leaseIsGone(err) {
+		return revision, err
+	}
+	// Nothing was done: etcd does not know the lease any more.
+	s.requests.forget(lease)
+	if lease, err = s.leaseOfRequests(ctx); err != nil {
+		return 0, err
+	}
+	return s.commitOnce(ctx, c, lease)
+}
+
+func (s *Store) commitOnce(ctx context.Context, c registry.Commit, lease clientv3.LeaseID) (script.Revision, error) {
+	ch, err := s.writes(c, lease)
 	if err != nil {
 		return 0, err
 	}
-	last := resp.Responses[len(resp.Responses)-1].GetResponseRange()
+	resp, err := s.apply(ctx, ch)
+	if err != nil {
+		return 0, err
+	}
 	if !resp.Succeeded {
-		var now int64
-		if len(last.GetKvs()) > 0 {
-			now = last.GetKvs()[0].ModRevision
-		}
-		return 0, script.Errorf(script.Conflict, "", "%s is at revision %d, not %d: somebody else changed it first", name, now, c.Guard)
-	}
-	if excess := last.GetCount() - registry.MaxHistory; excess >= historySlack {
-		s.trimHistory(ctx, name, excess)
+		return 0, s.conflict(ch, resp)
 	}
 	return script.Revision(resp.Header.Revision), nil
 }
 
-// writes are the operations of one commit: at most 6 and one for each version
+// apply commits the change, and trims the history if that is due.
+func (s *Store) apply(ctx context.Context, c *change) (*clientv3.TxnResponse, error) {
+	name := c.release.Name
+	resp, err := s.commit(ctx, "change "+name.String(), c.guards,
+		append(c.ops, clientv3.OpGet(s.keys.history(name), clientv3.WithPrefix(), clientv3.WithCountOnly())),
+		append([]clientv3.Op{clientv3.OpGet(s.keys.release(name), clientv3.WithKeysOnly())}, c.asks...))
+	if err != nil || !resp.Succeeded {
+		return resp, err
+	}
+	last := resp.Responses[len(resp.Responses)-1].GetResponseRange()
+	if excess := last.GetCount() - registry.MaxHistory; excess >= historySlack {
+		s.trimHistory(ctx, name, excess)
+	}
+	return resp, nil
+}
+
+func (s *Store) conflict(c *change, resp *clientv3.TxnResponse) error {
+	if found := modRevision(resp, 0); found != int64(c.guard) {
+		return script.Errorf(script.Conflict, "", "%s is at revision %d, not %d: somebody else changed it first", c.release.Name, found, c.guard)
+	}
+	return script.Errorf(script.Conflict, "", "the change of %s was made already, or the script was made and deleted in the meantime", c.release.Name)
+}
+
+// modRevision returns that of the one key that the n-th answer is about; 0 if there
+// is none.
+func modRevision(resp *clientv3.TxnResponse, n int) int64 {
+	if kvs := resp.Responses[n].GetResponseRange().GetKvs(); len(kvs) > 0 {
+		return kvs[0].ModRevision
+	}
+	return 0
+}
+
+// writes are the operations of one commit: at most ten and one for each version
 // that is dropped, of which there are no more than script.MaxHistoryLimit and two.
-func (s *Store) writes(c registry.Commit) ([]clientv3.Op, error) {
+func (s *Store) writes(c registry.Commit, lease clientv3.LeaseID) (*change, error) {
 	name := c.Release.Name
-	release, err := encodeRelease(c.Release)
+	ch, err := s.newChange(c.Guard, c.Release, c.Entry, c.Audit)
 	if err != nil {
-		return nil, script.Errorf(script.Internal, "", "encode the release of %s: %w", name, err)
-	}
-	entry, err := encodeHistory(c.Entry)
-	if err != nil {
-		return nil, script.Errorf(script.Internal, "", "encode the history of %s: %w", name, err)
-	}
-	ops := []clientv3.Op{
-		clientv3.OpPut(s.keys.release(name), string(release)),
-		clientv3.OpPut(s.keys.historyEntry(name, c.Guard), string(entry)),
-		clientv3.OpPut(s.keys.head(), ""),
+		return nil, err
 	}
 	if c.Publish != nil {
 		version, err := encodeVersion(*c.Publish)
 		if err != nil {
 			return nil, script.Errorf(script.Internal, "", "encode version %d of %s: %w", c.Publish.Number, name, err)
 		}
-		// The source is content-addressed: what is there already is the same.
-		blob := s.keys.blob(c.Publish.Digest)
-		ops = append(ops,
-			clientv3.OpPut(s.keys.version(name, c.Publish.Number), string(version)),
-			clientv3.OpTxn(
-				[]clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(blob), "=", 0)},
-				[]clientv3.Op{clientv3.OpPut(blob, string(c.Source))}, nil))
+		if c.Guard == 0 {
+			// The numbers go on from a grave, which must be the one that was seen.
+			ch.guards = append(ch.guards, s.graveIs(name, c.Publish.Number-1))
+		}
+		ch.ops = append(ch.ops, clientv3.OpPut(s.keys.version(name, c.Publish.Number), string(version)))
+		ch.ops = append(ch.ops, s.putBlob(c.Publish.Digest, c.Source)...)
+	}
+	if c.RequestID != "" {
+		key := s.keys.request(c.RequestID)
+		done, err := encodeDone(c)
+		if err != nil {
+			return nil, script.Errorf(script.Internal, "", "encode what became of a request: %w", err)
+		}
+		ch.guards = append(ch.guards, clientv3.Compare(clientv3.CreateRevision(key), "=", 0))
+		ch.ops = append(ch.ops, clientv3.OpPut(key, string(done), clientv3.WithLease(lease)))
 	}
 	for _, number := range c.Drop {
-		ops = append(ops, clientv3.OpDelete(s.keys.version(name, number)))
+		ch.ops = append(ch.ops, clientv3.OpDelete(s.keys.version(name, number)))
 	}
-	return ops, nil
+	return ch, nil
 }
 
-// trimHistory removes the oldest lines. The next commit tries again if it fails.
-func (s *Store) trimHistory(ctx context.Context, name script.Name, excess int64) {
-	resp, err := s.get(ctx, "trim history", s.keys.history(name), clientv3.WithPrefix(), clientv3.WithKeysOnly(), clientv3.WithLimit(excess))
-	if err != nil || len(resp.Kvs) == 0 {
-		return
+// putBlob stores a source unless it is there, and says that it is needed. It is
+// content-addressed: what is there already is the same.
+func (s *Store) putBlob(digest script.Digest, source []byte) []clientv3.Op {
+	blob := s.keys.blob(digest)
+	return []clientv3.Op{
+		clientv3.OpPut(s.keys.touched(digest), ""),
+		clientv3.OpTxn(
+			[]clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(blob), "=", 0)},
+			[]clientv3.Op{clientv3.OpPut(blob, string(source))}, nil),
 	}
-	oldest := resp.Kvs[len(resp.Kvs)-1].Key
-	_, _ = s.commit(ctx, "trim history", nil,
-		[]clientv3.Op{clientv3.OpDelete(s.keys.history(name), clientv3.WithRange(after(string(oldest))))}, nil)
 }

@@ -26,6 +26,8 @@ type Config struct {
 	// Prefix of all keys; DefaultPrefix if empty. Registries with one prefix are
 	// replicas of each other.
 	Prefix string
+	// Security of the connections.
+	Security Security
 }
 
 // Store is a registry.Store in etcd. It is safe for concurrent use.
@@ -34,9 +36,14 @@ type Store struct {
 	keys      keys
 	endpoints string
 	fleet     atomic.Pointer[string]
+	requests  requestLease
+	trouble   *trouble
 }
 
-var _ registry.Store = (*Store)(nil)
+var (
+	_ registry.Store = (*Store)(nil)
+	_ registry.Trash = (*Store)(nil)
+)
 
 // Open returns a store. It does not wait for etcd: operations are Unavailable
 // until it can be reached.
@@ -44,19 +51,27 @@ func Open(cfg Config) (*Store, error) {
 	if len(cfg.Endpoints) == 0 {
 		return nil, script.Errorf(script.Invalid, "etcd endpoints", "name at least one endpoint of etcd")
 	}
-	client, err := clientv3.New(clientv3.Config{
+	config := clientv3.Config{
 		Endpoints:            cfg.Endpoints,
 		DialKeepAliveTime:    5 * time.Second,
 		DialKeepAliveTimeout: 3 * time.Second,
 		Logger:               zap.NewNop(),
-	})
+	}
+	trouble := &trouble{}
+	made, err := cfg.Security.configure(&config, trouble)
+	if err != nil {
+		return nil, err
+	}
+	client, err := clientv3.New(config)
 	if err != nil {
 		return nil, script.Errorf(script.Invalid, "etcd endpoints", "cannot use %s: %w", strings.Join(cfg.Endpoints, ", "), err)
 	}
+	made()
 	s := &Store{
 		client:    client,
 		keys:      keys{prefix: normalPrefix(DefaultPrefix)},
 		endpoints: strings.Join(cfg.Endpoints, ", "),
+		trouble:   trouble,
 	}
 	if cfg.Prefix != "" {
 		s.keys.prefix = normalPrefix(cfg.Prefix)
@@ -72,16 +87,25 @@ func (s *Store) Fleet(ctx context.Context) (string, error) {
 	if id := s.fleet.Load(); id != nil {
 		return *id, nil
 	}
+	// To read it first is not only cheaper: an etcd without space refuses every
+	// transaction that may write.
 	key := s.keys.fleet()
-	resp, err := s.commit(ctx, "read the fleet's identity",
-		[]clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(key), "=", 0)},
-		[]clientv3.Op{clientv3.OpPut(key, rand.Text()), clientv3.OpGet(key)},
-		[]clientv3.Op{clientv3.OpGet(key)})
+	resp, err := s.get(ctx, "read the fleet's identity", key)
 	if err != nil {
 		return "", err
 	}
-	last := resp.Responses[len(resp.Responses)-1].GetResponseRange()
-	id := string(last.Kvs[0].Value)
+	kvs := resp.Kvs
+	if len(kvs) == 0 {
+		made, err := s.commit(ctx, "make the fleet's identity",
+			[]clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(key), "=", 0)},
+			[]clientv3.Op{clientv3.OpPut(key, rand.Text()), clientv3.OpGet(key)},
+			[]clientv3.Op{clientv3.OpGet(key)})
+		if err != nil {
+			return "", err
+		}
+		kvs = made.Responses[len(made.Responses)-1].GetResponseRange().GetKvs()
+	}
+	id := string(kvs[0].Value)
 	s.fleet.Store(&id)
 	return id, nil
 }
@@ -101,10 +125,17 @@ func (s *Store) Release(ctx context.Context, name script.Name) (script.Release, 
 	if err != nil {
 		return script.Release{}, err
 	}
+	if len(resp.Kvs) > 0 {
+		return decodeRelease(resp.Kvs[0])
+	}
+	resp, err = s.get(ctx, "read the grave of "+name.String(), s.keys.grave(name))
+	if err != nil {
+		return script.Release{}, err
+	}
 	if len(resp.Kvs) == 0 {
 		return script.Release{}, script.Errorf(script.NotFound, "name", "there is no script %s", name)
 	}
-	return decodeRelease(resp.Kvs[0])
+	return s.decodeGrave(resp.Kvs[0])
 }
 
 // Releases implements registry.Store.
@@ -188,24 +219,6 @@ func (s *Store) Sources(ctx context.Context, digests []script.Digest) ([]registr
 		}
 	}
 	return found, nil
-}
-
-// History implements registry.Store.
-func (s *Store) History(ctx context.Context, name script.Name) ([]script.HistoryEntry, error) {
-	resp, err := s.get(ctx, "read the history of "+name.String(), s.keys.history(name), clientv3.WithPrefix(),
-		clientv3.WithSort(clientv3.SortByKey, clientv3.SortDescend), clientv3.WithLimit(registry.MaxHistory))
-	if err != nil {
-		return nil, err
-	}
-	entries := make([]script.HistoryEntry, 0, len(resp.Kvs))
-	for _, kv := range resp.Kvs {
-		e, err := decodeHistory(kv)
-		if err != nil {
-			return nil, err
-		}
-		entries = append(entries, e)
-	}
-	return entries, nil
 }
 
 // timeout bounds each operation, besides its context.

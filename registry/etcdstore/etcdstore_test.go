@@ -86,25 +86,6 @@ func TestStore(t *testing.T) {
 	})
 }
 
-// TestChangesOfNothing: thousands of agents that poll and have it all must cost
-// etcd next to nothing: once the head is known, nothing more is read.
-func TestChangesOfNothing(t *testing.T) {
-	s := open(t, "/"+rand.Text())
-	name := script.Name{Tenant: "acme", Script: "route"}
-	head, err := s.Commit(t.Context(), registry.Commit{Release: script.Release{Name: name, Deleted: true}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	changes, err := s.Changes(t.Context(), head)
-	if err != nil || changes.Full || changes.Head != head {
-		t.Fatalf("%+v, %v; want none since %d", changes, err, head)
-	}
-	s.Close() // whatever is read now fails
-	for release, err := range changes.Releases {
-		t.Errorf("%v, %v: etcd was asked for the releases", release.Name, err)
-	}
-}
-
 // TestSurvivesEtcdRestart: what was committed is there after etcd was stopped and
 // started again, with its revision.
 func TestSurvivesEtcdRestart(t *testing.T) {
@@ -172,7 +153,7 @@ func TestUnreachable(t *testing.T) {
 				"Releases": func(ctx context.Context) error { _, err := s.Releases(ctx, "", script.Name{}, 1); return err },
 				"Source":   func(ctx context.Context) error { _, err := s.Source(ctx, script.Digest{1}); return err },
 				"Sources":  func(ctx context.Context) error { _, err := s.Sources(ctx, make([]script.Digest, 1)); return err },
-				"Changes":  func(ctx context.Context) error { _, err := s.Changes(ctx, 0); return err },
+				"Snapshot": func(ctx context.Context) error { _, err := s.Snapshot(ctx); return err },
 				"Commit": func(ctx context.Context) error {
 					_, err := s.Commit(ctx, registry.Commit{Release: script.Release{Name: route}})
 					return err

@@ -28,9 +28,9 @@ func (s *Store) failure(ctx context.Context, what string, err error) error {
 	case errors.Is(err, rpctypes.ErrRequestTooLarge):
 		return script.Errorf(script.Invalid, "", "%s: etcd refuses a request of this size: raise etcd's --max-request-bytes to 1.5 MiB or more: %w", what, err)
 	case errors.Is(err, rpctypes.ErrNoSpace):
-		return script.Errorf(script.Unavailable, "", "%s: etcd at %s is out of space: compact and defragment it, then disarm its alarm: %w", what, s.endpoints, err)
-	case code == codes.PermissionDenied || code == codes.Unauthenticated:
+		return script.Errorf(script.Unavailable, "", "%s: etcd at %s has reached its quota and takes no writes: compact and defragment it, then disarm its alarm; agents go on with what they have: %w", what, s.endpoints, err)
+	case code == codes.PermissionDenied || code == codes.Unauthenticated || errors.Is(err, rpctypes.ErrAuthFailed):
 		return script.Errorf(script.Unavailable, "", "%s: etcd at %s refuses us: check the user and the role that its prefix needs: %w", what, s.endpoints, err)
 	}
-	return script.Errorf(script.Unavailable, "", "%s: etcd at %s did not answer: check that it runs, has a leader and can be reached from here: %w", what, s.endpoints, err)
+	return script.Errorf(script.Unavailable, "", "%s: etcd at %s did not answer: check that it runs, has a leader and can be reached from here: %w", what, s.endpoints, s.trouble.of(err))
 }

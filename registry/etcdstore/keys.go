@@ -3,7 +3,9 @@ package etcdstore
 import (
 	"encoding/hex"
 	"fmt"
+	"math"
 	"strings"
+	"time"
 
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -11,13 +13,26 @@ import (
 // keys names what is stored, under one prefix:
 //
 //	blobs/<sha256>               source bytes
+//	touched/<sha256>             empty; written by each commit that needs the
+//	                             source, so that its mod revision tells the last
 //	versions/<tenant>/<name>/<n> scriptorium.script.v1.Version
 //	releases/<tenant>/<name>     scriptorium.script.v1.Release
+//	graves/<tenant>/<name>       of a tombstone that was collected: the number of
+//	                             the latest version
 //	history/<tenant>/<name>/<r>  scriptorium.script.v1.HistoryEntry; r is the
 //	                             revision that the change replaced
+//	imported/<tenant>/<name>     scriptorium.registry.v1.HistoryResponse: the lines
+//	                             of history that the script was imported with
+//	audit/<t>-<random>           scriptorium.script.v1.AuditEntry; t falls as time
+//	                             goes on, so that the newest comes first
+//	requests/<id>                JSON of what became of the write with the id; on a
+//	                             lease
 //	meta/fleet                   the registry's identity
 //	meta/head                    empty; written by each transaction, so that its
 //	                             mod revision is that of the last one
+//	meta/heads/<tenant>          the same of each tenant; never removed
+//	meta/floor                   a revision: tombstones up to it may be gone
+//	meta/restored                empty; written by each import of a script
 //
 // Numbers have 20 digits, so that keys sort like numbers. A release's revision is
 // its key's mod revision.
@@ -25,10 +40,18 @@ type keys struct {
 	prefix string // ends with a '/'
 }
 
-func (k keys) blob(d script.Digest) string { return k.prefix + "blobs/" + hex.EncodeToString(d[:]) }
+func (k keys) blobs() string { return k.prefix + "blobs/" }
+
+func (k keys) blob(d script.Digest) string { return k.blobs() + hex.EncodeToString(d[:]) }
+
+func (k keys) touched(d script.Digest) string {
+	return k.prefix + "touched/" + hex.EncodeToString(d[:])
+}
+
+func (k keys) versions(name script.Name) string { return k.prefix + "versions/" + name.String() + "/" }
 
 func (k keys) version(name script.Name, number uint64) string {
-	return fmt.Sprintf("%sversions/%s/%020d", k.prefix, name, number)
+	return fmt.Sprintf("%s%020d", k.versions(name), number)
 }
 
 func (k keys) releases() string { return k.prefix + "releases/" }
@@ -37,15 +60,47 @@ func (k keys) tenant(tenant string) string { return k.releases() + tenant + "/" 
 
 func (k keys) release(name script.Name) string { return k.releases() + name.String() }
 
+func (k keys) graves() string { return k.prefix + "graves/" }
+
+func (k keys) grave(name script.Name) string { return k.graves() + name.String() }
+
 func (k keys) history(name script.Name) string { return k.prefix + "history/" + name.String() + "/" }
 
 func (k keys) historyEntry(name script.Name, replaced script.Revision) string {
 	return fmt.Sprintf("%s%020d", k.history(name), replaced)
 }
 
+func (k keys) imported(name script.Name) string { return k.prefix + "imported/" + name.String() }
+
+func (k keys) audit() string { return k.prefix + "audit/" }
+
+// auditAt is below the keys of all entries of that time and of earlier ones, and
+// above those of later ones.
+func (k keys) auditAt(t time.Time) string {
+	var nanos int64
+	switch {
+	case t.Before(time.Unix(0, 0)):
+	case t.After(time.Unix(0, math.MaxInt64)):
+		nanos = math.MaxInt64
+	default:
+		nanos = t.UnixNano()
+	}
+	return fmt.Sprintf("%s%020d", k.audit(), math.MaxInt64-nanos)
+}
+
+func (k keys) request(id string) string { return k.prefix + "requests/" + id }
+
 func (k keys) fleet() string { return k.prefix + "meta/fleet" }
 
 func (k keys) head() string { return k.prefix + "meta/head" }
+
+func (k keys) heads() string { return k.prefix + "meta/heads/" }
+
+func (k keys) tenantHead(tenant string) string { return k.heads() + tenant }
+
+func (k keys) floor() string { return k.prefix + "meta/floor" }
+
+func (k keys) restored() string { return k.prefix + "meta/restored" }
 
 // after returns the first key behind key.
 func after(key string) string { return key + "\x00" }

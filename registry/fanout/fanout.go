@@ -15,12 +15,12 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	eventv1 "github.com/scriptorium-dev/scriptorium/proto/event/v1"
-	scriptv1 "github.com/scriptorium-dev/scriptorium/proto/script/v1"
+	"github.com/scriptorium-dev/scriptorium/proto/natsconn"
+	"github.com/scriptorium-dev/scriptorium/proto/seal"
 	"github.com/scriptorium-dev/scriptorium/proto/wire"
-	"github.com/scriptorium-dev/scriptorium/registry"
+	"github.com/scriptorium-dev/scriptorium/registry/feed"
 	"github.com/scriptorium-dev/scriptorium/registry/fleet"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -29,8 +29,12 @@ import (
 type Config struct {
 	// URLs of NATS servers, such as "nats://127.0.0.1:4222".
 	URLs []string
+	// Security of the connection.
+	Security natsconn.Security
 	// Subjects of the fleet; wire.DefaultPrefix if their prefix is empty.
 	Subjects wire.Subjects
+	// Sealer seals what agents are to believe.
+	Sealer *seal.Sealer
 	// Reports gets what the agents say of themselves. It is called from one
 	// goroutine.
 	Reports func(fleet.Report)
@@ -44,6 +48,7 @@ type Config struct {
 type Fanout struct {
 	nc       *nats.Conn
 	subjects wire.Subjects
+	sealer   *seal.Sealer
 	reports  func(fleet.Report)
 	called   func()
 	log      *slog.Logger
@@ -53,7 +58,7 @@ type Fanout struct {
 	stats stats
 }
 
-var _ registry.Publisher = (*Fanout)(nil)
+var _ feed.Publisher = (*Fanout)(nil)
 
 type stats struct {
 	events, trimmed, oversized, failed, beacons, reports, malformed, skipped atomic.Uint64
@@ -88,7 +93,7 @@ func (f *Fanout) Stats() Stats {
 // Connect returns a Fanout. It does not wait for NATS: if no server can be
 // reached it keeps trying, and what is published meanwhile fails.
 func Connect(cfg Config) (*Fanout, error) {
-	f := &Fanout{subjects: cfg.Subjects, reports: cfg.Reports, called: cfg.RollCalled, log: cfg.Log}
+	f := &Fanout{subjects: cfg.Subjects, sealer: cfg.Sealer, reports: cfg.Reports, called: cfg.RollCalled, log: cfg.Log}
 	if f.called == nil {
 		f.called = func() {}
 	}
@@ -104,7 +109,12 @@ func Connect(cfg Config) (*Fanout, error) {
 		nats.ReconnectWait(250 * time.Millisecond),
 		nats.ReconnectJitter(250*time.Millisecond, 250*time.Millisecond),
 		nats.Timeout(2 * time.Second),
-		nats.PingInterval(5 * time.Second),
+		// A server that takes nothing any more is to hold up neither the feed nor the
+		// replica's choice of another one.
+		nats.FlusherTimeout(500 * time.Millisecond),
+		nats.ReconnectOnFlusherError(),
+		nats.PingInterval(time.Second),
+		nats.MaxPingsOutstanding(2),
 		// What cannot be sent now is not sent later: a beacon of the past would make
 		// agents believe that they are current.
 		nats.ReconnectBufSize(-1),
@@ -120,8 +130,12 @@ func Connect(cfg Config) (*Fanout, error) {
 			f.log.Warn("NATS reports an error", "error", err)
 		}),
 	}
+	secure, err := cfg.Security.Options()
+	if err != nil {
+		return nil, err
+	}
 	urls := strings.Join(cfg.URLs, ",")
-	nc, err := nats.Connect(urls, options...)
+	nc, err := nats.Connect(urls, append(options, secure...)...)
 	if err != nil {
 		return nil, script.Errorf(script.Invalid, "nats", "cannot use %s: %w", urls, err)
 	}
@@ -164,7 +178,7 @@ func (f *Fanout) RollCall(fleetID string) {
 
 // rollCall needs no retry: agents report every few seconds by themselves.
 func (f *Fanout) rollCall(nc *nats.Conn, fleetID string) {
-	data, err := wire.Seal(&eventv1.RollCall{Fleet: fleetID})
+	data, err := f.sealer.Seal(&eventv1.RollCall{Fleet: fleetID})
 	if err == nil {
 		err = nc.Publish(f.subjects.RollCall(), data)
 	}
@@ -175,25 +189,13 @@ func (f *Fanout) rollCall(nc *nats.Conn, fleetID string) {
 	f.called()
 }
 
-// PublishEvent implements registry.Publisher. An event that is larger than the
-// server takes goes out without its sources, which agents then fetch.
-func (f *Fanout) PublishEvent(ctx context.Context, e registry.Event) error {
-	m := &eventv1.Event{
-		Fleet:            e.Fleet,
-		Revision:         int64(e.Revision),
-		PreviousRevision: int64(e.Previous),
-		CommittedAt:      timestamppb.New(e.CommittedAt),
-	}
-	for _, r := range e.Releases {
-		m.Objects = append(m.Objects, wire.FromReleaseObject(r))
-	}
-	for _, s := range e.Sources {
-		m.Sources = append(m.Sources, &scriptv1.Source{Digest: wire.FromDigest(s.Digest), Content: s.Content})
-	}
-	err := f.publish(ctx, f.subjects.Event(), m)
-	if errors.Is(err, nats.ErrMaxPayload) && len(m.Sources) > 0 {
-		m.Sources = nil
-		if err = f.publish(ctx, f.subjects.Event(), m); err == nil {
+// PublishEvent implements feed.Publisher. An event that is larger than the server
+// takes goes out without its sources, which agents then fetch.
+func (f *Fanout) PublishEvent(ctx context.Context, e feed.Event) error {
+	err := f.publish(ctx, f.subjects.Event(e.Group), eventMessage(e))
+	if errors.Is(err, nats.ErrMaxPayload) && len(e.Sources) > 0 {
+		e.Sources = nil
+		if err = f.publish(ctx, f.subjects.Event(e.Group), eventMessage(e)); err == nil {
 			f.stats.trimmed.Add(1)
 		}
 	}
@@ -209,14 +211,9 @@ func (f *Fanout) PublishEvent(ctx context.Context, e registry.Event) error {
 	return script.Errorf(script.Unavailable, "", "publish the event of revision %d: %w", e.Revision, err)
 }
 
-// PublishBeacon implements registry.Publisher.
-func (f *Fanout) PublishBeacon(ctx context.Context, b registry.Beacon) error {
-	err := f.publish(ctx, f.subjects.Beacon(), &eventv1.Beacon{
-		Fleet:        b.Fleet,
-		HeadRevision: int64(b.Head),
-		SentAt:       timestamppb.New(b.SentAt),
-	})
-	if err != nil {
+// PublishBeacon implements feed.Publisher.
+func (f *Fanout) PublishBeacon(ctx context.Context, b feed.Beacon) error {
+	if err := f.publish(ctx, f.subjects.Beacon(b.Group), beaconMessage(b)); err != nil {
 		f.stats.failed.Add(1)
 		return script.Errorf(script.Unavailable, "", "publish a beacon: %w", err)
 	}
@@ -230,7 +227,7 @@ func (f *Fanout) publish(ctx context.Context, subject string, m proto.Message) e
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	data, err := wire.Seal(m)
+	data, err := f.sealer.Seal(m)
 	if err != nil {
 		return err
 	}

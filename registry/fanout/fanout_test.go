@@ -3,7 +3,9 @@ package fanout_test
 import (
 	"bytes"
 	"context"
+	"crypto/ed25519"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -12,15 +14,27 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/scriptorium-dev/scriptorium/internal/embedded"
 	eventv1 "github.com/scriptorium-dev/scriptorium/proto/event/v1"
 	scriptv1 "github.com/scriptorium-dev/scriptorium/proto/script/v1"
+	"github.com/scriptorium-dev/scriptorium/proto/seal"
 	"github.com/scriptorium-dev/scriptorium/proto/wire"
 	"github.com/scriptorium-dev/scriptorium/registry"
 	"github.com/scriptorium-dev/scriptorium/registry/fanout"
+	"github.com/scriptorium-dev/scriptorium/registry/feed"
 	"github.com/scriptorium-dev/scriptorium/registry/fleet"
+	"github.com/scriptorium-dev/scriptorium/registry/mirror"
 	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// The registry's key in these tests, and what agents believe.
+var (
+	key     = ed25519.NewKeyFromSeed(bytes.Repeat([]byte{7}, ed25519.SeedSize))
+	sealer  = seal.NewSealer(key)
+	keyring = seal.NewKeyring(key.Public().(ed25519.PublicKey))
 )
 
 // patience is how long a test waits for what must come.
@@ -44,6 +58,7 @@ func connect(t *testing.T, url string, reports chan<- fleet.Report) *fanout.Fano
 func connectWith(t *testing.T, cfg fanout.Config) *fanout.Fanout {
 	t.Helper()
 	cfg.Subjects, cfg.Log = wire.Subjects{Prefix: "test"}, slog.New(slog.DiscardHandler)
+	cfg.Sealer = sealer
 	f, err := fanout.Connect(cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -66,7 +81,7 @@ func listen(t *testing.T, url string) *listener {
 		t.Fatal(err)
 	}
 	t.Cleanup(nc.Close)
-	sub, err := nc.SubscribeSync("test.feed.*")
+	sub, err := nc.SubscribeSync("test.>")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,8 +98,8 @@ func (l *listener) next(m proto.Message) string {
 	if err != nil {
 		l.t.Fatal(err)
 	}
-	if err := wire.Open(msg.Data, m); err != nil {
-		l.t.Fatalf("%s: %v", msg.Subject, err)
+	if id, err := keyring.Open(msg.Data, m); err != nil || id != sealer.KeyID() {
+		l.t.Fatalf("%s: key %q, %v", msg.Subject, id, err)
 	}
 	return msg.Subject
 }
@@ -104,15 +119,10 @@ func eventually(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-func event(revision script.Revision, source []byte) registry.Event {
-	v := script.Version{Number: 1, Digest: script.DigestOf(source), Engine: "lua", Size: len(source)}
-	r := script.Release{
-		Name: script.Name{Tenant: "acme", Script: "route"}, Revision: revision, Active: v, Latest: 1,
-		Retained: []script.Version{v}, ChangedAt: time.Unix(1_700_000_000, 5).UTC(),
-	}
-	return registry.Event{
-		Fleet: "F1", Revision: revision, Previous: revision - 1, Releases: []script.Release{r},
-		Sources: []registry.Source{{Digest: v.Digest, Content: source}}, CommittedAt: r.ChangedAt,
+func event(revision script.Revision, source []byte) feed.Event {
+	return feed.Event{
+		Group: "all", Fleet: "F1", Revision: revision, Previous: revision - 1, Entries: [][]byte{[]byte("sealed")},
+		Sources: []registry.Source{{Digest: script.DigestOf(source), Content: source}}, CommittedAt: time.Unix(1_700_000_000, 5).UTC(),
 	}
 }
 
@@ -123,35 +133,40 @@ func TestPublish(t *testing.T) {
 	eventually(t, "connected", f.Connected)
 
 	want := event(7, []byte("return 1"))
+	want.Group = "g-0123456789abcdef"
 	if err := f.PublishEvent(t.Context(), want); err != nil {
 		t.Fatal(err)
 	}
 	var e eventv1.Event
-	if subject := l.next(&e); subject != "test.feed.event" {
+	if subject := l.next(&e); subject != "test.feed.g-0123456789abcdef.event" {
 		t.Errorf("the event came on %s", subject)
 	}
-	r, ok, err := wire.ToReleaseObject(e.GetObjects()[0])
-	if err != nil || !ok || r.Revision != 7 || r.Active != want.Releases[0].Active {
-		t.Errorf("object: %+v, %v, %v", r, ok, err)
-	}
-	if e.GetFleet() != "F1" || e.GetRevision() != 7 || e.GetPreviousRevision() != 6 || !e.GetCommittedAt().AsTime().Equal(want.CommittedAt) {
+	digest := script.DigestOf([]byte("return 1"))
+	if !proto.Equal(&e, &eventv1.Event{
+		Fleet: "F1", Group: want.Group, Revision: 7, PreviousRevision: 6, CommittedAt: timestamppb.New(want.CommittedAt),
+		Entries: [][]byte{[]byte("sealed")}, Sources: []*scriptv1.Source{{Digest: digest[:], Content: []byte("return 1")}},
+	}) {
 		t.Errorf("event: %v", &e)
-	}
-	if len(e.GetSources()) != 1 || string(e.GetSources()[0].GetContent()) != "return 1" {
-		t.Errorf("sources: %v", e.GetSources())
 	}
 
 	sent := time.Unix(1_700_000_001, 0).UTC()
-	if err := f.PublishBeacon(t.Context(), registry.Beacon{Fleet: "F1", Head: 7, SentAt: sent}); err != nil {
+	beacon := feed.Beacon{
+		Group: "all", Fleet: "F1", Head: 7, Position: mirror.Position{Head: 5, Sum: wire.Sum{1, 2, 3, 4}},
+		Term: 3, Sequence: 9, ReportInterval: 200 * time.Millisecond, SentAt: sent,
+	}
+	if err := f.PublishBeacon(t.Context(), beacon); err != nil {
 		t.Fatal(err)
 	}
 	var b eventv1.Beacon
-	if subject := l.next(&b); subject != "test.feed.beacon" || b.GetFleet() != "F1" || b.GetHeadRevision() != 7 || !b.GetSentAt().AsTime().Equal(sent) {
+	if subject := l.next(&b); subject != "test.feed.all.beacon" || !proto.Equal(&b, &eventv1.Beacon{
+		Fleet: "F1", Group: "all", HeadRevision: 7, GroupRevision: 5, Term: 3, Sequence: 9, SentAt: timestamppb.New(sent),
+		ReportInterval: durationpb.New(200 * time.Millisecond), Checksums: []*eventv1.Checksum{{Kind: "releases", Sum: wire.Sum{1, 2, 3, 4}.Bytes()}},
+	}) {
 		t.Errorf("beacon on %s: %v", subject, &b)
 	}
 	f.RollCall("F1")
 	var roll eventv1.RollCall
-	if subject := l.next(&roll); subject != "test.feed.rollcall" || roll.GetFleet() != "F1" {
+	if subject := l.next(&roll); subject != "test.rollcall" || roll.GetFleet() != "F1" {
 		t.Errorf("roll call on %s: %v", subject, &roll)
 	}
 }
@@ -169,11 +184,11 @@ func TestTooLarge(t *testing.T) {
 	}
 	var e eventv1.Event
 	l.next(&e)
-	if len(e.GetSources()) != 0 || len(e.GetObjects()) != 1 {
-		t.Errorf("%d sources, %d objects; want the object alone", len(e.GetSources()), len(e.GetObjects()))
+	if len(e.GetSources()) != 0 || len(e.GetEntries()) != 1 {
+		t.Errorf("%d sources, %d entries; want the entry alone", len(e.GetSources()), len(e.GetEntries()))
 	}
 	huge := event(2, []byte("x"))
-	huge.Releases[0].Settings.Config = []byte(`{"k":"` + strings.Repeat("x", 5000) + `"}`)
+	huge.Entries = [][]byte{bytes.Repeat([]byte("x"), 5000)}
 	if err := f.PublishEvent(t.Context(), huge); err == nil {
 		t.Error("an event of 5,000 bytes got through a server that takes 4,096")
 	}
@@ -203,7 +218,7 @@ func TestOutage(t *testing.T) {
 			t.Fatal("published without a server")
 		}
 	}
-	if err := f.PublishBeacon(t.Context(), registry.Beacon{Fleet: "F1", Head: 100}); err == nil {
+	if err := f.PublishBeacon(t.Context(), feed.Beacon{Group: "all", Fleet: "F1", Head: 100}); err == nil {
 		t.Error("a beacon was published without a server")
 	}
 	if got := f.Stats(); got.Failed != 101 || got.Events != 0 {
@@ -221,10 +236,10 @@ func TestOutage(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if msg.Subject != "test.feed.event" {
+		if msg.Subject != "test.feed.all.event" {
 			continue // the roll call, if we were here in time
 		}
-		if err := wire.Open(msg.Data, &e); err != nil {
+		if _, err := keyring.Open(msg.Data, &e); err != nil {
 			t.Fatal(err)
 		}
 		break
@@ -306,7 +321,7 @@ func awaitCall(t *testing.T, called <-chan struct{}) {
 
 func sendStatus(t *testing.T, nc *nats.Conn, agent string, m *eventv1.Status) {
 	t.Helper()
-	data, err := wire.Seal(m)
+	data, err := seal.SealStatus(m)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -344,6 +359,9 @@ func TestReports(t *testing.T) {
 		bad(func(m *eventv1.Status) { m.Labels = many }),
 		bad(func(m *eventv1.Status) { m.Labels = map[string]string{"k": strings.Repeat("v", 5000)} }),
 		bad(func(m *eventv1.Status) { m.Software = strings.Repeat("v", 5000) }),
+		bad(func(m *eventv1.Status) { m.Tenants = []string{"NOT A GLOB"} }),
+		bad(func(m *eventv1.Status) { m.DiskKeys = []string{strings.Repeat("k", 5000)} }),
+		bad(func(m *eventv1.Status) { m.DiskKeys = make([]string, 100) }),
 	}
 	for _, m := range refused {
 		sendStatus(t, nc, "node.example-1", m)
@@ -356,6 +374,7 @@ func TestReports(t *testing.T) {
 	sendStatus(t, nc, "node.example-1", &eventv1.Status{
 		Fleet: "F1", Agent: "node.example-1", Incarnation: "i", Sequence: 9, Labels: map[string]string{"zone": "a"},
 		Software: "v1", ActivatedRevision: 12, Leaving: true,
+		Tenants: []string{"shop-*", "acme"}, DiskKeys: []string{"0123456789abcdef"}, Drifts: 3, Activations: []*eventv1.Activation{{Revision: 12, Ago: durationpb.New(time.Second)}},
 		Failures: []*eventv1.Failure{
 			{Key: "releases/acme/route", Revision: 11, Error: &scriptv1.Error{Kind: "SCRIPT", Message: strings.Repeat("é", 5000), Line: 3}},
 			{Key: "settings/acme", Revision: 10},
@@ -371,6 +390,9 @@ func TestReports(t *testing.T) {
 	}
 	if r.Fleet != "F1" || r.Agent != "node.example-1" || r.Incarnation != "i" || r.Sequence != 9 || r.Labels["zone"] != "a" ||
 		r.Software != "v1" || r.Activated != 12 || !r.Leaving || len(r.Failures) != 2 {
+		t.Errorf("report: %+v", r)
+	}
+	if r.Tenants.String() != "acme,shop-*" || !slices.Equal(r.DiskKeys, []string{"0123456789abcdef"}) || r.Drifts != 3 || !slices.Equal(r.Activations, []fleet.Activation{{Revision: 12, Ago: time.Second}}) {
 		t.Errorf("report: %+v", r)
 	}
 	if first := r.Failures[0]; first.Name.String() != "acme/route" || first.Revision != 11 || first.Err.Line != 3 || len(first.Err.Message) > 4096 {

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	eventv1 "github.com/scriptorium-dev/scriptorium/proto/event/v1"
+	"github.com/scriptorium-dev/scriptorium/proto/seal"
 	"github.com/scriptorium-dev/scriptorium/proto/wire"
 	"github.com/scriptorium-dev/scriptorium/registry/fleet"
 	"github.com/scriptorium-dev/scriptorium/script"
@@ -16,13 +17,16 @@ const (
 	maxLabels       = 64
 	maxFailures     = 10_000
 	maxErrorMessage = 4096
+	maxDiskKeys     = 64
+	maxActivations  = 32
+	maxKeyBytes     = 64
 )
 
 // readReport reads what came on the status subject of the agent. It also returns
 // how many failures were left out because they cannot be read.
 func readReport(agent string, data []byte) (r fleet.Report, skipped int, err error) {
 	var m eventv1.Status
-	if err := wire.Open(data, &m); err != nil {
+	if err := seal.OpenStatus(data, &m); err != nil {
 		return fleet.Report{}, 0, err
 	}
 	if m.GetAgent() == "" || len(m.GetAgent()) > maxAgentBytes || m.GetAgent() != agent {
@@ -37,6 +41,13 @@ func readReport(agent string, data []byte) (r fleet.Report, skipped int, err err
 	if err := checkLabels(m.GetLabels()); err != nil {
 		return fleet.Report{}, 0, err
 	}
+	tenants, err := script.ParseSelector(m.GetTenants())
+	if err != nil {
+		return fleet.Report{}, 0, err
+	}
+	if err := checkDiskKeys(m.GetDiskKeys()); err != nil {
+		return fleet.Report{}, 0, err
+	}
 	failures, skipped, err := readFailures(m.GetFailures())
 	if err != nil {
 		return fleet.Report{}, 0, err
@@ -49,9 +60,25 @@ func readReport(agent string, data []byte) (r fleet.Report, skipped int, err err
 		Labels:      m.GetLabels(),
 		Software:    m.GetSoftware(),
 		Activated:   script.Revision(m.GetActivatedRevision()),
+		Activations: readActivations(m.GetActivations()),
 		Failures:    failures,
 		Leaving:     m.GetLeaving(),
+		Tenants:     tenants,
+		DiskKeys:    m.GetDiskKeys(),
+		Drifts:      m.GetDrifts(),
 	}, skipped, nil
+}
+
+// readActivations takes those that make sense.
+func readActivations(messages []*eventv1.Activation) []fleet.Activation {
+	if len(messages) == 0 {
+		return nil
+	}
+	activations := make([]fleet.Activation, 0, min(len(messages), maxActivations))
+	for _, m := range messages[:min(len(messages), maxActivations)] {
+		activations = append(activations, fleet.Activation{Revision: script.Revision(m.GetRevision()), Ago: m.GetAgo().AsDuration()})
+	}
+	return activations
 }
 
 func checkLabels(labels map[string]string) error {
@@ -61,6 +88,18 @@ func checkLabels(labels map[string]string) error {
 	for key, value := range labels {
 		if len(key) > maxTextBytes || len(value) > maxTextBytes {
 			return script.Errorf(script.Invalid, "labels", "%.80q is too long", key)
+		}
+	}
+	return nil
+}
+
+func checkDiskKeys(keys []string) error {
+	if len(keys) > maxDiskKeys {
+		return script.Errorf(script.Invalid, "disk_keys", "are %d, at most %d are allowed", len(keys), maxDiskKeys)
+	}
+	for _, key := range keys {
+		if len(key) > maxKeyBytes {
+			return script.Errorf(script.Invalid, "disk_keys", "%.80q is too long", key)
 		}
 	}
 	return nil

@@ -5,12 +5,12 @@ import (
 	"unicode/utf8"
 
 	eventv1 "github.com/scriptorium-dev/scriptorium/proto/event/v1"
-	"github.com/scriptorium-dev/scriptorium/proto/wire"
+	"github.com/scriptorium-dev/scriptorium/proto/seal"
 )
 
 // FuzzReadReport: whatever comes from NATS is refused or within bounds.
 func FuzzReadReport(f *testing.F) {
-	seed, err := wire.Seal(&eventv1.Status{
+	seed, err := seal.SealStatus(&eventv1.Status{
 		Fleet: "F1", Agent: "a", Incarnation: "i", Sequence: 1, ActivatedRevision: 2, Labels: map[string]string{"k": "v"},
 		Failures: []*eventv1.Failure{{Key: "releases/acme/route", Revision: 1}},
 	})

@@ -1,8 +1,19 @@
 // Package fleet keeps in memory what the fleet's agents say of themselves, and
 // says how far each release has come on them.
 //
-// It is pure: reports and releases come in by method calls, and the clock is the
-// caller's. Nothing in it is stored: after a restart the agents report again.
+// Reports and releases come in by method calls, and the clock is the caller's.
+// Every replica of a registry hears every agent, and so comes to the same answers.
+// What reports alone would not tell a replica that was just started is kept in a
+// Memory that the replicas share: how long rollouts took, and the agents that were
+// heard of. The process wires it so:
+//
+//	f := fleet.New(fleet.Config{…})
+//	fanout.Config{Reports: f.Heard, RollCalled: f.RollCalled}
+//	registry.Follow(ctx, store, log, …, f)    // the releases
+//	go f.Keep(ctx, store, leading, log)        // an etcdstore.Store is a Memory
+//	go every 250 ms: f.Sweep()
+//	each beacon: ReportInterval: f.ReportInterval()
+//	the collector of groups: f.Groups()
 package fleet
 
 import (
@@ -23,79 +34,57 @@ type Config struct {
 	// DropAfter is how long an agent may be unknown before it is taken for gone; an
 	// hour if 0.
 	DropAfter time.Duration
-	// Settle is how long nothing counts as converged after the roll was called: of
-	// a fleet of a thousand one agent is heard first, and it is not the fleet. 1 s
-	// if 0: connected agents answer within 200 ms.
+	// Settle is how long nothing counts as converged after the roll was called, and
+	// after the last agent that answers it with being new here, five times as long
+	// at most: of a fleet of a thousand one agent is heard first, and it is not the
+	// fleet. 1 s if 0: connected agents answer within 200 ms.
 	Settle time.Duration
-	// Converged, if not nil, is told each release that converged, and how long
-	// that took. It is called with the fleet locked and must not call back.
+	// TombstonesFor is how long a deleted script has a status; 24 h if 0.
+	TombstonesFor time.Duration
+	// Activated, if not nil, is told how long each release took to become active on
+	// each agent; and Converged each release that converged, and how long that took.
+	// Both are called with the fleet locked and must not call back.
+	Activated func(took time.Duration)
 	Converged func(name script.Name, took time.Duration)
-}
-
-// Report is what an agent says of itself.
-type Report struct {
-	Fleet       string
-	Agent       string
-	Incarnation string // made at each start of the agent
-	Sequence    uint64 // counts up within an incarnation
-	Labels      map[string]string
-	Software    string
-	// Activated: every release up to here is live, but for the failures.
-	Activated script.Revision
-	Failures  []Failure
-	Leaving   bool // the agent is to be forgotten, not to be waited for
-}
-
-// Failure is a release that an agent could not make live.
-type Failure struct {
-	Name     script.Name
-	Revision script.Revision // of the release that failed
-	Err      *script.Error
 }
 
 // Fleet is what is known of the agents and the releases. It is safe for
 // concurrent use. A report costs time by what changed in it, not by the number
 // of agents or scripts.
+//
+// A rollout under way takes 3.5 KiB and a bit for each agent: of 10,000 agents
+// 4.8 KiB. There is one for each script at most.
 type Fleet struct {
-	now          func() time.Time
-	unknownAfter time.Duration
-	dropAfter    time.Duration
-	settleFor    time.Duration
-	converged    func(script.Name, time.Duration)
+	cfg Config
+	now func() time.Time
 
-	mu       sync.Mutex
-	id       string
-	head     script.Revision
-	base     script.Revision // the head when the releases were first known here
-	agents   map[string]*agent
-	departed map[string]departure
-	levels   levels // of the connected agents
-	scripts  map[script.Name]*progress
-	pending  []*progress                       // waited for, by revision
-	failing  map[script.Name]map[string]*agent // connected agents by what they failed
-	ignored  Ignored
-	// gathering: the agents have yet to answer the roll, which was called at
-	// called; if that is zero, it has yet to be called.
-	gathering bool
-	called    time.Time
-	changed   chan struct{} // closed at each change; nil while nobody waits
+	mu        sync.Mutex
+	id        string
+	head      script.Revision
+	base      script.Revision // the head when the releases were first known here
+	agents    map[string]*agent
+	connected int
+	freeSlots []int // of agents that are gone
+	departed  map[string]departure
+	groups    map[string]*group   // by the text of their selectors
+	following map[string][]*group // by tenant, once they were asked for
+	scripts   map[script.Name]*progress
+	order     order                           // of the scripts, by revision
+	pending   []*progress                     // waited for, by revision
+	failing   map[script.Name]map[*agent]bool // connected agents by what they failed
+	ignored   Ignored
+	doubtful  span // pending releases in it may have converged
+	// gathering: the agents have yet to answer the roll, which was called at called;
+	// if that is zero, it has yet to be called. joined is when a new agent was last
+	// heard.
+	gathering      bool
+	called, joined time.Time
+	trimmed        time.Time     // when tombstones were last looked for
+	changed        chan struct{} // closed at each change; nil while nobody waits
+	memory         memory
 }
 
 var _ registry.Projection = (*Fleet)(nil)
-
-// agent is the last that was heard of an agent.
-type agent struct {
-	name        string
-	incarnation string
-	before      []string // incarnations before it
-	sequence    uint64
-	labels      map[string]string
-	software    string
-	activated   script.Revision
-	failures    map[script.Name]Failure
-	heard       time.Time
-	unknown     bool
-}
 
 // departure is an agent that said that it leaves: what is still under way from
 // that incarnation does not bring it back.
@@ -112,34 +101,36 @@ type Ignored struct {
 
 // New returns a fleet without agents.
 func New(cfg Config) *Fleet {
-	f := &Fleet{
-		now:          cfg.Clock,
-		unknownAfter: cfg.UnknownAfter,
-		dropAfter:    cfg.DropAfter,
-		settleFor:    cfg.Settle,
-		converged:    cfg.Converged,
-		gathering:    true,
-		agents:       map[string]*agent{},
-		departed:     map[string]departure{},
-		scripts:      map[script.Name]*progress{},
-		failing:      map[script.Name]map[string]*agent{},
+	orElse := func(d *time.Duration, other time.Duration) {
+		if *d == 0 {
+			*d = other
+		}
 	}
-	if f.now == nil {
-		f.now = time.Now
+	orElse(&cfg.UnknownAfter, 15*time.Second)
+	orElse(&cfg.DropAfter, time.Hour)
+	orElse(&cfg.Settle, time.Second)
+	orElse(&cfg.TombstonesFor, 24*time.Hour)
+	if cfg.Clock == nil {
+		cfg.Clock = time.Now
 	}
-	if f.unknownAfter == 0 {
-		f.unknownAfter = 15 * time.Second
+	if cfg.Activated == nil {
+		cfg.Activated = func(time.Duration) {}
 	}
-	if f.dropAfter == 0 {
-		f.dropAfter = time.Hour
+	if cfg.Converged == nil {
+		cfg.Converged = func(script.Name, time.Duration) {}
 	}
-	if f.settleFor == 0 {
-		f.settleFor = time.Second
+	return &Fleet{
+		cfg:       cfg,
+		now:       cfg.Clock,
+		gathering: true,
+		agents:    map[string]*agent{},
+		departed:  map[string]departure{},
+		groups:    map[string]*group{},
+		following: map[string][]*group{},
+		scripts:   map[script.Name]*progress{},
+		failing:   map[script.Name]map[*agent]bool{},
+		memory:    newMemory(),
 	}
-	if f.converged == nil {
-		f.converged = func(script.Name, time.Duration) {}
-	}
-	return f
 }
 
 // RollCalled says that the agents were just asked to report: at the start, and
@@ -148,7 +139,7 @@ func New(cfg Config) *Fleet {
 func (f *Fleet) RollCalled() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.gathering, f.called = true, f.now()
+	f.gathering, f.called, f.joined = true, f.now(), time.Time{}
 	f.touch()
 }
 
@@ -158,10 +149,12 @@ func (f *Fleet) gathered(now time.Time) bool {
 	if !f.gathering {
 		return true
 	}
-	if f.called.IsZero() || now.Sub(f.called) < f.settleFor {
+	quiet := min(now.Sub(f.called), max(now.Sub(f.joined), now.Sub(f.called)-4*f.cfg.Settle))
+	if f.called.IsZero() || quiet < f.cfg.Settle {
 		return false
 	}
 	f.gathering = false
+	f.doubt(0, never)
 	f.settle(now)
 	f.touch()
 	return true
@@ -176,8 +169,9 @@ func (f *Fleet) Heard(r Report) {
 		return
 	}
 	now := f.now()
+	f.gathered(now)
 	a := f.agents[r.Agent]
-	if !f.accepts(a, r, now) {
+	if !f.accepts(a, &r, now) {
 		f.ignored.Stale++
 		return
 	}
@@ -185,40 +179,40 @@ func (f *Fleet) Heard(r Report) {
 		f.departed[r.Agent] = departure{incarnation: r.Incarnation, at: now}
 		if a != nil {
 			f.forget(a)
+			f.settle(now)
+			f.touch()
 		}
 		return
 	}
 	if a == nil {
-		a = &agent{name: r.Agent, incarnation: r.Incarnation, unknown: true}
-		f.agents[r.Agent] = a
+		a = f.newAgent(r.Agent)
 	}
-	if a.incarnation != r.Incarnation {
-		a.before = append(a.before, a.incarnation)
-		a.before = a.before[max(0, len(a.before)-rememberedIncarnations):]
-		a.incarnation = r.Incarnation
-	}
-	a.sequence, a.heard = r.Sequence, now
-	a.labels, a.software = r.Labels, r.Software
 	f.update(a, r, now)
 }
 
-// rememberedIncarnations of an agent are told from its next one.
-const rememberedIncarnations = 4
+func (f *Fleet) newAgent(name string) *agent {
+	a := &agent{unknown: true, slot: len(f.agents)}
+	if n := len(f.freeSlots); n > 0 {
+		a.slot, f.freeSlots = f.freeSlots[n-1], f.freeSlots[:n-1]
+	}
+	f.agents[name] = a
+	return a
+}
 
 // accepts reports whether r is newer than what is known.
-func (f *Fleet) accepts(a *agent, r Report, now time.Time) bool {
+func (f *Fleet) accepts(a *agent, r *Report, now time.Time) bool {
 	if d, ok := f.departed[r.Agent]; ok && d.incarnation == r.Incarnation {
 		return false
 	}
 	if a == nil {
 		return true
 	}
-	if a.incarnation == r.Incarnation {
-		return r.Sequence > a.sequence
+	if a.report.Incarnation == r.Incarnation {
+		return r.Sequence > a.report.Sequence
 	}
 	for _, old := range a.before {
 		// Two agents of one name: the newer one counts while it is heard.
-		if old == r.Incarnation && !a.unknown && now.Sub(a.heard) < f.unknownAfter {
+		if old == r.Incarnation && !a.unknown && now.Sub(a.heard) < f.cfg.UnknownAfter {
 			return false
 		}
 	}
@@ -227,57 +221,74 @@ func (f *Fleet) accepts(a *agent, r Report, now time.Time) bool {
 
 // update brings the indexes to what the report says.
 func (f *Fleet) update(a *agent, r Report, now time.Time) {
-	joined, moved := a.unknown, a.activated != r.Activated
-	if joined || moved {
-		if !joined {
-			f.levels.remove(a.activated)
-		}
-		from := a.activated
-		if joined || r.Activated < from {
-			from = 0
-		}
-		a.activated, a.unknown = r.Activated, false
-		f.levels.add(a.activated)
-		f.passed(a, from, now)
+	if a.report.Incarnation != r.Incarnation || a.unknown {
+		f.note(r.Agent)
 	}
-	failed := f.updateFailures(a, r.Failures, joined, now)
+	before, failures := a.report.Activated, latestFailures(r.Failures)
+	f.join(a, r.Tenants)
+	joined, moved := a.unknown, before != r.Activated // one that changes its group joins
+	since := a.heard
+	a.take(r, now)
+	if joined {
+		a.unknown = false
+		f.connected++
+		f.joined = now
+	}
+	failed := f.updateFailures(a, failures, joined, since)
+	if joined || moved {
+		f.place(a, before, joined)
+		if joined || r.Activated < before {
+			before = 0
+		}
+		f.passed(a, before)
+	}
 	if joined || moved || failed {
 		f.settle(now)
 		f.touch()
 	}
 }
 
-// updateFailures replaces the agent's failures and reports whether they differ.
-func (f *Fleet) updateFailures(a *agent, failures []Failure, joined bool, now time.Time) bool {
-	if len(failures) == 0 && len(a.failures) == 0 {
+// place counts the agent where it is now.
+func (f *Fleet) place(a *agent, before script.Revision, joined bool) {
+	g := a.group
+	lowest := g.lowest()
+	if !joined {
+		g.levels.remove(before)
+	}
+	g.levels.add(a.report.Activated)
+	if lowest == never {
+		lowest = 0 // its first agent
+	}
+	f.doubt(lowest, g.lowest())
+}
+
+// updateFailures replaces the agent's failures, which it had said since then, and
+// reports whether they differ.
+func (f *Fleet) updateFailures(a *agent, next map[script.Name]Failure, joined bool, since time.Time) bool {
+	if len(next) == 0 && len(a.failures) == 0 {
 		return false
 	}
-	next := make(map[script.Name]Failure, len(failures))
-	for _, failure := range failures {
-		if known, ok := next[failure.Name]; !ok || failure.Revision > known.Revision {
-			next[failure.Name] = failure
-		}
-	}
-	differ := joined || len(next) != len(a.failures)
-	for name := range a.failures {
+	before := a.failures
+	a.failures = next
+	differ := joined || len(next) != len(before)
+	for name := range before {
 		if _, ok := next[name]; !ok {
 			f.unindexFailure(a, name)
-			f.recovered(a, name, now)
+			f.recovered(a, name, since)
 		}
 	}
 	for name, failure := range next {
-		differ = differ || a.failures[name].Revision != failure.Revision
+		differ = differ || before[name].Revision != failure.Revision
 		if f.failing[name] == nil {
-			f.failing[name] = map[string]*agent{}
+			f.failing[name] = map[*agent]bool{}
 		}
-		f.failing[name][a.name] = a
+		f.failing[name][a] = true
 	}
-	a.failures = next
 	return differ
 }
 
 func (f *Fleet) unindexFailure(a *agent, name script.Name) {
-	delete(f.failing[name], a.name)
+	delete(f.failing[name], a)
 	if len(f.failing[name]) == 0 {
 		delete(f.failing, name)
 	}
@@ -289,17 +300,26 @@ func (f *Fleet) disconnect(a *agent) {
 		return
 	}
 	a.unknown = true
-	f.levels.remove(a.activated)
+	f.connected--
+	lowest := a.group.lowest()
+	a.group.levels.remove(a.report.Activated)
+	f.doubt(lowest, a.group.lowest())
 	for name := range a.failures {
 		f.unindexFailure(a, name)
+		if p := f.scripts[name]; p != nil {
+			f.doubt(p.release.Revision-1, p.release.Revision)
+		}
 	}
 }
 
 func (f *Fleet) forget(a *agent) {
-	f.disconnect(a)
-	delete(f.agents, a.name)
-	f.settle(f.now())
-	f.touch()
+	f.leave(a)
+	delete(f.agents, a.report.Agent)
+	f.freeSlots = append(f.freeSlots, a.slot)
+	for _, p := range f.pending {
+		p.measured.remove(a.slot)
+	}
+	f.note(a.report.Agent)
 }
 
 // Sweep finds the agents that are unheard for too long, and that a roll call has
@@ -310,26 +330,45 @@ func (f *Fleet) Sweep() {
 	now := f.now()
 	f.gathered(now)
 	lost := false
-	for name, a := range f.agents {
-		unheard := now.Sub(a.heard)
-		if !a.unknown && unheard >= f.unknownAfter {
+	for _, a := range f.agents {
+		if !a.unknown && now.Sub(a.heard) >= f.cfg.UnknownAfter {
 			f.disconnect(a)
+			f.note(a.report.Agent)
 			lost = true
 		}
-		if a.unknown && unheard >= f.unknownAfter+f.dropAfter {
-			delete(f.agents, name)
-			lost = true
+		if f.expired(a, now) {
+			lost = f.drop(a) || lost
 		}
 	}
 	for name, d := range f.departed {
-		if now.Sub(d.at) >= f.unknownAfter {
+		if now.Sub(d.at) >= f.cfg.UnknownAfter {
 			delete(f.departed, name)
 		}
+	}
+	if now.Sub(f.trimmed) >= time.Minute {
+		f.trimmed = now
+		f.dropTombstones(now)
 	}
 	if lost {
 		f.settle(now)
 		f.touch()
 	}
+}
+
+// expired reports whether the agent is unknown for so long that it is taken for gone.
+func (f *Fleet) expired(a *agent, now time.Time) bool {
+	return a.unknown && now.Sub(a.heard) >= f.cfg.UnknownAfter+f.cfg.DropAfter
+}
+
+// drop forgets an agent that is expired, and reports whether it did: one that the
+// memory has is forgotten by all replicas together, once the memory has it no more.
+func (f *Fleet) drop(a *agent) bool {
+	if _, ok := f.memory.agents[a.report.Agent]; ok {
+		f.note(a.report.Agent)
+		return false
+	}
+	f.forget(a)
+	return true
 }
 
 // Counts is the size of the fleet, for metrics.
@@ -343,6 +382,20 @@ type Counts struct {
 func (f *Fleet) Counts() Counts {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	connected := f.levels.total()
-	return Counts{Connected: connected, Unknown: len(f.agents) - connected, Ignored: f.ignored}
+	return Counts{Connected: f.connected, Unknown: len(f.agents) - f.connected, Ignored: f.ignored}
+}
+
+// Reports of a whole fleet come at reportsPerSecond at most, and those of one agent
+// reportsApart at least.
+const (
+	reportsPerSecond = 5000
+	reportsApart     = 100 * time.Millisecond
+)
+
+// ReportInterval is the least time between two reports of an agent that this fleet
+// can bear.
+func (f *Fleet) ReportInterval() time.Duration {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return max(reportsApart, time.Duration(f.connected)*time.Second/reportsPerSecond)
 }

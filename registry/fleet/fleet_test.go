@@ -36,7 +36,7 @@ func newBench(t *testing.T) *bench {
 			b.converged = append(b.converged, fmt.Sprintf("%s %v", name, took))
 		},
 	})
-	b.Reset(fleetID, 10, []script.Release{b.release(route, 10)})
+	b.reset(fleetID, 10, b.release(route, 10))
 	b.RollCalled()
 	b.pass(time.Second)
 	return b
@@ -50,6 +50,12 @@ func (b *bench) release(name script.Name, revision script.Revision) script.Relea
 func (b *bench) commit(name script.Name, revision script.Revision) {
 	b.Apply(registry.Transaction{Revision: revision, Releases: []script.Release{b.release(name, revision)}})
 }
+
+func (b *bench) reset(id string, head script.Revision, releases ...script.Release) {
+	b.Reset(registry.State{Fleet: id, Head: head, Releases: releases})
+}
+
+func (b *bench) agents() []fleet.Agent { return b.Agents(fleet.AgentFilter{}).Agents }
 
 func (b *bench) pass(d time.Duration) { b.now = b.now.Add(d) }
 
@@ -74,6 +80,15 @@ func (b *bench) route() fleet.ScriptStatus {
 		b.t.Fatalf("%d scripts, want 1", len(s.Scripts))
 	}
 	return s.Scripts[0]
+}
+
+// took is how long the slowest agent of route's rollout took; -1 if there is none.
+func (b *bench) took() time.Duration {
+	b.t.Helper()
+	if r := b.route().Rollout; r != nil {
+		return r.Slowest
+	}
+	return -1
 }
 
 // want checks "active/failed/unknown of desired", convergence and the slowest.
@@ -102,13 +117,13 @@ func TestConverges(t *testing.T) {
 	b.pass(2 * time.Millisecond)
 	b.hear("a", 11)
 	b.want("3/0/0 of 3", true, "a")
-	if s := b.route(); !s.HasTook || s.Took != 5*time.Millisecond {
-		t.Errorf("took %v, %v; want 5ms", s.Took, s.HasTook)
+	if took := b.took(); took != 5*time.Millisecond {
+		t.Errorf("took %v; want 5ms", took)
 	}
 	b.pass(5 * time.Second)
 	b.hear("a", 11) // a heartbeat is not news
-	if s := b.route(); s.Took != 5*time.Millisecond {
-		t.Errorf("after a heartbeat: took %v", s.Took)
+	if took := b.took(); took != 5*time.Millisecond {
+		t.Errorf("after a heartbeat: took %v", took)
 	}
 	b.hear("late", 10)
 	b.want("3/0/0 of 4", false, "late")
@@ -136,8 +151,8 @@ func TestReportAheadOfTheWatch(t *testing.T) {
 	b.pass(2 * time.Millisecond)
 	b.Apply(registry.Transaction{Revision: 11, Releases: []script.Release{committed}})
 	b.want("2/0/0 of 2", true, "b")
-	if s := b.route(); s.Took != 4*time.Millisecond || s.Release.Revision != 11 {
-		t.Errorf("took %v for revision %d; want 4ms, when the last reported, for 11", s.Took, s.Release.Revision)
+	if s := b.route(); b.took() != 4*time.Millisecond || s.Release.Revision != 11 {
+		t.Errorf("took %v for revision %d; want 4ms, when the last reported, for 11", b.took(), s.Release.Revision)
 	}
 	// An agent that failed what comes next has not come as far as this.
 	b.fail("c", 12, 12)
@@ -164,8 +179,8 @@ func TestFailures(t *testing.T) {
 	b.pass(time.Second)
 	b.hear("b", 12) // it tried again
 	b.want("2/0/0 of 2", true, "b")
-	if s := b.route(); s.Took != time.Second+time.Millisecond {
-		t.Errorf("took %v, want until the last got over it", s.Took)
+	if took := b.took(); took != time.Second+time.Millisecond {
+		t.Errorf("took %v, want until the last got over it", took)
 	}
 	for i := range 9 {
 		b.fail(fmt.Sprint("f", i), 12, 12)
@@ -187,7 +202,7 @@ func TestUnknownAndDropped(t *testing.T) {
 	b.pass(time.Second)
 	b.Sweep()
 	b.want("1/0/1 of 2", true, "a")
-	if agents := b.Status(fleet.Filter{}).Agents; !agents[1].Unknown || agents[1].UnheardFor != 15*time.Second || agents[0].Unknown {
+	if agents := b.agents(); !agents[1].Unknown || agents[1].UnheardFor != 15*time.Second || agents[0].Unknown {
 		t.Errorf("agents: %+v", agents)
 	}
 	if c := b.Counts(); c.Connected != 1 || c.Unknown != 1 {
@@ -237,7 +252,7 @@ func TestIgnored(t *testing.T) {
 	restarted.Incarnation, restarted.Sequence = "a-2", 1
 	b.Heard(restarted) // numbers start again with an incarnation
 	b.hear("a", 5)     // of the incarnation before
-	agents := b.Status(fleet.Filter{}).Agents
+	agents := b.agents()
 	if len(agents) != 1 || agents[0].Activated != 12 {
 		t.Errorf("agents: %+v; want a at 12", agents)
 	}
@@ -246,7 +261,7 @@ func TestIgnored(t *testing.T) {
 	}
 	b.pass(16 * time.Second)
 	b.hear("a", 12) // the other of the name is gone
-	if agents := b.Status(fleet.Filter{}).Agents; agents[0].UnheardFor != 0 {
+	if agents := b.agents(); agents[0].UnheardFor != 0 {
 		t.Errorf("agents: %+v; want a heard", agents)
 	}
 }
@@ -257,14 +272,14 @@ func TestReset(t *testing.T) {
 	b.commit(route, 11)
 	b.pass(time.Second)
 	other := script.Name{Tenant: "acme", Script: "other"}
-	b.Reset(fleetID, 12, []script.Release{b.release(other, 12), {Name: route, Revision: 11, ChangedAt: b.now.Add(-time.Second)}})
+	b.reset(fleetID, 12, b.release(other, 12), script.Release{Name: route, Revision: 11, ChangedAt: b.now.Add(-time.Second)})
 	b.hear("a", 12)
 	b.want("1/0/0 of 1", true, "a")
-	if s := b.route(); s.Took != time.Second {
-		t.Errorf("took %v; a reset that brings nothing new forgets nothing", s.Took)
+	if took := b.took(); took != time.Second {
+		t.Errorf("took %v; a reset that brings nothing new forgets nothing", took)
 	}
-	b.Reset("F2", 3, nil)
-	if s := b.Status(fleet.Filter{}); len(s.Agents) != 0 || len(s.Scripts) != 0 || s.Fleet != "F2" || s.Head != 3 {
+	b.reset("F2", 3)
+	if s := b.Status(fleet.Filter{}); len(b.agents()) != 0 || len(s.Scripts) != 0 || s.Fleet != "F2" || s.Head != 3 {
 		t.Errorf("after another fleet: %+v", s)
 	}
 }
@@ -300,7 +315,7 @@ func TestFilter(t *testing.T) {
 func TestWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := fleet.New(fleet.Config{})
-		f.Reset(fleetID, 10, nil)
+		f.Reset(registry.State{Fleet: fleetID, Head: 10})
 		ctx, cancel := context.WithCancel(t.Context())
 		statuses := make(chan fleet.Status)
 		go func() {
@@ -310,14 +325,14 @@ func TestWatch(t *testing.T) {
 			}
 		}()
 		start := time.Now()
-		if s := <-statuses; len(s.Agents) != 0 || time.Since(start) != 0 {
+		if s := <-statuses; s.Connected != 0 || time.Since(start) != 0 {
 			t.Errorf("the first came after %v: %+v", time.Since(start), s)
 		}
 		for i := range 1000 {
 			f.Heard(fleet.Report{Fleet: fleetID, Agent: fmt.Sprint(i), Incarnation: "1", Sequence: 1, Activated: 10})
 		}
-		if s := <-statuses; len(s.Agents) != 1000 || time.Since(start) != 100*time.Millisecond {
-			t.Errorf("the second came after %v with %d agents; want all in one, 100 ms later", time.Since(start), len(s.Agents))
+		if s := <-statuses; s.Connected != 1000 || time.Since(start) != 100*time.Millisecond {
+			t.Errorf("the second came after %v with %d agents; want all in one, 100 ms later", time.Since(start), s.Connected)
 		}
 		synctest.Wait()
 		select {
@@ -326,8 +341,8 @@ func TestWatch(t *testing.T) {
 		case <-time.After(time.Minute):
 		}
 		f.Sweep()
-		if s := <-statuses; !s.Agents[0].Unknown {
-			t.Errorf("after a minute: %+v", s.Agents[0])
+		if s := <-statuses; s.Unknown != 1000 {
+			t.Errorf("after a minute: %+v", s)
 		}
 		cancel()
 		if _, more := <-statuses; more {
@@ -341,7 +356,7 @@ func TestReached(t *testing.T) {
 		f := fleet.New(fleet.Config{})
 		done := make(chan error, 1)
 		go func() { done <- f.Reached(t.Context(), 3) }()
-		f.Reset(fleetID, 1, nil)
+		f.Reset(registry.State{Fleet: fleetID, Head: 1})
 		f.Apply(registry.Transaction{Revision: 2})
 		synctest.Wait()
 		select {
@@ -433,7 +448,7 @@ func BenchmarkHeard(b *testing.B) {
 	for i := range releases {
 		releases[i] = script.Release{Name: script.Name{Tenant: "acme", Script: fmt.Sprint("s", i)}, Revision: script.Revision(i + 1)}
 	}
-	f.Reset(fleetID, scripts, releases)
+	f.Reset(registry.State{Fleet: fleetID, Head: scripts, Releases: releases})
 	names := make([]string, agents)
 	for i := range names {
 		names[i] = fmt.Sprint("agent-", i)

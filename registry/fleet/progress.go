@@ -12,43 +12,63 @@ import (
 // progress is how far one release has come.
 type progress struct {
 	release script.Release
-	// recent: committed while this fleet was watched, so that its time is known.
-	recent bool
-	// lastAgent is the last that activated it, at lastAt.
-	lastAgent string
-	lastAt    time.Time
-	settled   bool // it converged once; took is how long that was
-	took      time.Duration
+	text    string // the name
+	// replaced: the script has a newer release, or is gone.
+	replaced bool
+	// waited: it is among the pending.
+	waited bool
+	// Of a release that is pending: the agents that it is live on, and how long that
+	// took.
+	measured slots
+	times    *times
+	// rollout is how it converged, once it did: as it is remembered, or else as it
+	// was measured here.
+	rollout *script.Rollout
 }
 
 // Reset implements registry.Projection.
-func (f *Fleet) Reset(fleet string, head script.Revision, releases []script.Release) {
+func (f *Fleet) Reset(s registry.State) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.id != fleet {
-		f.id, f.base = fleet, head
-		clear(f.agents)
-		clear(f.departed)
-		clear(f.failing)
-		clear(f.scripts)
-		f.levels = levels{}
+	if f.id != s.Fleet {
+		f.start(s.Fleet, s.Head)
 	}
 	before := f.scripts
-	f.scripts = make(map[script.Name]*progress, len(releases))
-	f.pending = nil
-	for _, r := range releases {
-		if p := before[r.Name]; p != nil && p.release.Revision == r.Revision {
-			f.scripts[r.Name] = p
-			if p.recent && !p.settled {
-				f.await(p)
-			}
+	f.scripts = make(map[script.Name]*progress, len(s.Releases))
+	f.order, f.pending = order{}, nil
+	byAge := func(a, b script.Release) int { return cmp.Compare(a.Revision, b.Revision) }
+	for _, r := range slices.SortedFunc(slices.Values(s.Releases), byAge) {
+		p := before[r.Name]
+		if p == nil || p.release.Revision != r.Revision {
+			f.track(r)
 			continue
 		}
-		f.track(r)
+		f.scripts[r.Name] = p
+		f.order.add(p)
+		if p.waited {
+			f.pending = append(f.pending, p)
+		}
 	}
-	f.head = head
+	for name, p := range before {
+		p.replaced = f.scripts[name] != p
+	}
+	f.head = s.Head
+	f.doubt(0, never)
 	f.settle(f.now())
 	f.touch()
+}
+
+// start forgets another fleet.
+func (f *Fleet) start(fleet string, head script.Revision) {
+	f.id, f.base = fleet, head
+	clear(f.agents)
+	clear(f.departed)
+	clear(f.failing)
+	clear(f.scripts)
+	clear(f.groups)
+	clear(f.following)
+	f.connected, f.freeSlots = 0, nil
+	f.memory.forget()
 }
 
 // Apply implements registry.Projection.
@@ -65,26 +85,56 @@ func (f *Fleet) Apply(t registry.Transaction) {
 
 // track replaces what is known of a script by a new release of it.
 func (f *Fleet) track(r script.Release) {
-	if old := f.scripts[r.Name]; old != nil {
-		if old.release.Revision >= r.Revision {
-			return
-		}
-		f.abandon(old)
-	}
-	p := &progress{release: r, recent: r.Revision > f.base}
-	f.scripts[r.Name] = p
-	if !p.recent {
+	old := f.scripts[r.Name]
+	if old != nil && old.release.Revision >= r.Revision {
 		return
+	}
+	p := &progress{release: r, text: r.Name.String(), rollout: f.memory.rollout(r.Name, r.Revision)}
+	f.scripts[r.Name] = p
+	f.order.add(p)
+	if old != nil {
+		f.replace(old)
+	}
+	if r.Revision <= f.base || p.rollout != nil {
+		return // when it came to the agents is not known, or was found out before
 	}
 	f.await(p)
 	// Agents follow the same feed: some may have reported the release before it
-	// was seen here. Their reports are what their records say.
-	if f.levels.atLeast(r.Revision) == 0 {
+	// was seen here.
+	if f.reachedBy(p) == 0 {
 		return
 	}
+	f.doubt(r.Revision-1, r.Revision)
 	for _, a := range f.agents {
-		if !a.unknown && a.activated >= r.Revision && a.heard.After(p.lastAt) {
-			p.lastAgent, p.lastAt = a.name, a.heard
+		if !a.unknown && a.report.Activated >= r.Revision {
+			f.measure(p, a, a.live(p.release.Revision))
+		}
+	}
+}
+
+// replace forgets a release that was replaced, or is gone.
+func (f *Fleet) replace(p *progress) {
+	p.replaced = true
+	f.order.dropped()
+	if i, ok := slices.BinarySearchFunc(f.pending, p.release.Revision, byRevision); ok && f.pending[i] == p {
+		f.pending = slices.Delete(f.pending, i, i+1)
+	}
+	p.conclude()
+}
+
+// conclude ends the measurement.
+func (p *progress) conclude() { p.waited, p.measured, p.times = false, nil, nil }
+
+// dropTombstones forgets the scripts that were deleted long ago.
+func (f *Fleet) dropTombstones(now time.Time) {
+	for _, p := range f.order.list {
+		if now.Sub(p.release.ChangedAt) < f.cfg.TombstonesFor {
+			return // what comes after it is younger still
+		}
+		if p.release.Deleted && !p.replaced {
+			delete(f.scripts, p.release.Name)
+			f.replace(p)
+			f.noteRollout(p.release.Name)
 		}
 	}
 }
@@ -92,70 +142,123 @@ func (f *Fleet) track(r script.Release) {
 func byRevision(p *progress, r script.Revision) int { return cmp.Compare(p.release.Revision, r) }
 
 func (f *Fleet) await(p *progress) {
+	p.waited, p.times = true, &times{}
 	i, _ := slices.BinarySearchFunc(f.pending, p.release.Revision, byRevision)
 	f.pending = slices.Insert(f.pending, i, p)
 }
 
-func (f *Fleet) abandon(p *progress) {
-	if i, ok := slices.BinarySearchFunc(f.pending, p.release.Revision, byRevision); ok && f.pending[i] == p {
-		f.pending = slices.Delete(f.pending, i, i+1)
-	}
-}
-
-// passed notes that the agent just reported the releases above from.
-func (f *Fleet) passed(a *agent, from script.Revision, now time.Time) {
+// passed measures the releases that the agent has activated above from.
+func (f *Fleet) passed(a *agent, from script.Revision) {
 	i, _ := slices.BinarySearchFunc(f.pending, from+1, byRevision)
 	for _, p := range f.pending[i:] {
-		if p.release.Revision > a.activated {
+		if p.release.Revision > a.report.Activated {
 			return
 		}
-		p.lastAgent, p.lastAt = a.name, now
+		f.measure(p, a, a.live(p.release.Revision))
 	}
 }
 
-// recovered notes that the agent got over its failure of the script.
-func (f *Fleet) recovered(a *agent, name script.Name, now time.Time) {
+// recovered notes that the agent got over its failure of the script, of which it
+// last said then.
+func (f *Fleet) recovered(a *agent, name script.Name, failed time.Time) {
 	p := f.scripts[name]
-	if p != nil && p.recent && !p.settled && a.activated >= p.release.Revision {
-		p.lastAgent, p.lastAt = a.name, now
+	if p != nil && p.waited && a.report.Activated >= p.release.Revision {
+		live := a.live(p.release.Revision)
+		if !live.After(failed) {
+			live = a.heard // that was the failure
+		}
+		f.measure(p, a, live)
+		f.doubt(p.release.Revision-1, p.release.Revision)
+	}
+}
+
+// measure notes that the release is live on the agent since then, if it follows it and has
+// not failed it.
+func (f *Fleet) measure(p *progress, a *agent, live time.Time) {
+	if p.measured.has(a.slot) || !a.group.selector.Matches(p.release.Name.Tenant) || a.couldNot(&p.release) {
+		return
+	}
+	p.measured.add(a.slot)
+	took := max(0, live.Sub(p.release.ChangedAt))
+	p.times.add(a.report.Agent, took)
+	f.cfg.Activated(took)
+}
+
+// span is a range of revisions: above the first, up to the second.
+type span struct{ above, upTo script.Revision }
+
+// doubt says that pending releases in the range may have converged.
+func (f *Fleet) doubt(above, upTo script.Revision) {
+	switch {
+	case upTo <= above:
+	case f.doubtful == span{}:
+		f.doubtful = span{above, upTo}
+	default:
+		f.doubtful = span{min(f.doubtful.above, above), max(f.doubtful.upTo, upTo)}
 	}
 }
 
 // settle finds the releases that have converged by now.
 func (f *Fleet) settle(now time.Time) {
-	lowest, ok := f.levels.lowest()
-	if !ok || !f.gathered(now) {
+	if f.doubtful == (span{}) || !f.gathered(now) {
 		return
 	}
-	reached, _ := slices.BinarySearchFunc(f.pending, lowest+1, byRevision)
-	if reached == 0 {
-		return
-	}
-	kept := f.pending[:0]
-	for i, p := range f.pending {
-		if i >= reached || f.failed(p.release) > 0 {
-			kept = append(kept, p)
-			continue
+	doubtful := f.doubtful
+	f.doubtful = span{}
+	from, _ := slices.BinarySearchFunc(f.pending, doubtful.above+1, byRevision)
+	kept := from
+	next := from
+	for ; next < len(f.pending) && f.pending[next].release.Revision <= doubtful.upTo; next++ {
+		if p := f.pending[next]; !f.everywhere(p) {
+			f.pending[kept] = p
+			kept++
+		} else {
+			f.converge(p, now)
 		}
-		at := p.lastAt
-		if at.IsZero() {
-			at = now
-		}
-		p.settled, p.took = true, max(0, at.Sub(p.release.ChangedAt))
-		f.converged(p.release.Name, p.took)
 	}
-	clear(f.pending[len(kept):])
-	f.pending = kept
+	f.pending = slices.Delete(f.pending, kept, next)
 }
 
-// failed counts the connected agents that could not activate the release, or
-// what came after it: such an agent runs neither.
-func (f *Fleet) failed(r script.Release) int {
-	n := 0
-	for _, a := range f.failing[r.Name] {
-		if a.failures[r.Name].Revision >= r.Revision {
-			n++
+// everywhere reports whether all connected agents that follow the release have
+// activated it, and whether there is one.
+func (f *Fleet) everywhere(p *progress) bool {
+	connected := 0
+	for _, g := range f.followers(p.release.Name.Tenant) {
+		if g.lowest() < p.release.Revision {
+			return false
+		}
+		connected += g.levels.total()
+	}
+	if connected == 0 {
+		return false
+	}
+	for a := range f.failing[p.release.Name] {
+		if a.couldNot(&p.release) {
+			return false
 		}
 	}
+	return true
+}
+
+// reachedBy counts the connected agents that follow the release and are past it.
+func (f *Fleet) reachedBy(p *progress) int {
+	n := 0
+	for _, g := range f.followers(p.release.Name.Tenant) {
+		n += g.levels.atLeast(p.release.Revision)
+	}
 	return n
+}
+
+func (f *Fleet) converge(p *progress, now time.Time) {
+	t := p.times
+	if p.rollout == nil { // no other replica was first
+		p.rollout = &script.Rollout{
+			Revision: p.release.Revision, Agents: t.count,
+			Median: t.quantile(50), P99: t.quantile(99), Slowest: t.slowest, SlowestAgent: t.agent,
+			ConvergedAt: now.UTC(),
+		}
+		f.noteRollout(p.release.Name)
+	}
+	p.conclude()
+	f.cfg.Converged(p.release.Name, t.slowest)
 }

@@ -3,7 +3,6 @@ package fleet
 import (
 	"context"
 	"iter"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -15,43 +14,40 @@ import (
 type Filter struct {
 	Tenant string // all tenants if empty
 	Script string // all scripts of the tenant if empty
+	// Readable, if not nil, says of which tenants the status may be.
+	Readable func(tenant string) bool
+	// After the script with this name as text, "tenant/name", alone.
+	After string
+	// Limit is the greatest number of scripts; none if 0.
+	Limit int
 }
 
 // Status is the fleet and the scripts that were asked for, at one moment.
 type Status struct {
-	Fleet   string
-	Head    script.Revision
-	Agents  []Agent        // by name
-	Scripts []ScriptStatus // by the names' text
-}
-
-// Agent is one agent, as it last reported.
-type Agent struct {
-	Name       string
-	Labels     map[string]string
-	Software   string
-	Activated  script.Revision
-	Unknown    bool // unheard for too long: what it runs is not known
-	UnheardFor time.Duration
+	Fleet     string
+	Head      script.Revision
+	Connected int            // agents
+	Unknown   int            // agents that are unheard for too long
+	Scripts   []ScriptStatus // by the names' text
+	More      bool           // there are more scripts than the limit
 }
 
 // ScriptStatus is how far one release has come.
 type ScriptStatus struct {
 	Release script.Release
-	Desired int // agents of the fleet: active, waited for, failed and unknown
+	Desired int // agents that follow the tenant: active, waited for, failed and unknown
 	Active  int // agents that have activated this release
 	Failed  int // agents that could not, and run what they had
 	Unknown int // agents that are unknown
 	// Converged: every connected agent is active, and there is at least one; not
 	// while the agents answer a roll call.
 	Converged bool
-	// Took is the time from commit until the last agent reported it active, if
-	// that is known.
-	Took    time.Duration
-	HasTook bool
+	// Rollout is how it converged; nil until it did, or if that is not known. It is
+	// not to be changed.
+	Rollout *script.Rollout
 	// SlowestAgent was the last, or is still waited for.
 	SlowestAgent string
-	Failures     []AgentFailure // at most MaxFailures
+	Failures     []AgentFailure // at most MaxFailures, by the agents' names
 }
 
 // MaxFailures is how many failures a ScriptStatus names.
@@ -68,85 +64,125 @@ type AgentFailure struct {
 func (f *Fleet) Status(filter Filter) Status {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.status(filter)
+	return f.status(&filter)
 }
 
-func (f *Fleet) status(filter Filter) Status {
-	now := f.now()
-	f.gathered(now)
-	s := Status{Fleet: f.id, Head: f.head, Agents: make([]Agent, 0, len(f.agents))}
-	var last *agent // the connected agent that is furthest behind
-	for _, a := range f.agents {
-		s.Agents = append(s.Agents, Agent{
-			Name:       a.name,
-			Labels:     a.labels,
-			Software:   a.software,
-			Activated:  a.activated,
-			Unknown:    a.unknown,
-			UnheardFor: now.Sub(a.heard),
-		})
-		if !a.unknown && (last == nil || a.activated < last.activated || a.activated == last.activated && a.name < last.name) {
-			last = a
-		}
+func (f *Fleet) status(filter *Filter) Status {
+	f.gathered(f.now())
+	s := Status{Fleet: f.id, Head: f.head, Connected: f.connected, Unknown: len(f.agents) - f.connected}
+	chosen := f.chosen(filter)
+	if filter.Limit > 0 && len(chosen) > filter.Limit {
+		chosen, s.More = chosen[:filter.Limit], true
 	}
-	slices.SortFunc(s.Agents, func(a, b Agent) int { return strings.Compare(a.Name, b.Name) })
-	for p := range f.chosen(filter) {
+	s.Scripts = make([]ScriptStatus, 0, len(chosen))
+	last := f.laggards()
+	for _, p := range chosen {
 		s.Scripts = append(s.Scripts, f.scriptStatus(p, last))
 	}
-	slices.SortFunc(s.Scripts, func(a, b ScriptStatus) int {
-		return strings.Compare(a.Release.Name.String(), b.Release.Name.String())
-	})
 	return s
 }
 
-// chosen yields what the filter lets through.
-func (f *Fleet) chosen(filter Filter) iter.Seq[*progress] {
-	return func(yield func(*progress) bool) {
-		if filter.Script != "" {
-			if p := f.scripts[script.Name{Tenant: filter.Tenant, Script: filter.Script}]; p != nil {
-				yield(p)
-			}
-			return
+// laggards returns of each group the connected agent that is furthest behind. It is
+// to be called once, and only if it is needed.
+func (f *Fleet) laggards() func() map[*group]*agent {
+	var found map[*group]*agent
+	return func() map[*group]*agent {
+		if found != nil {
+			return found
 		}
-		for name, p := range f.scripts {
-			if (filter.Tenant == "" || name.Tenant == filter.Tenant) && !p.release.Deleted && !yield(p) {
-				return
+		found = make(map[*group]*agent, len(f.groups))
+		for _, a := range f.agents {
+			if last := found[a.group]; !a.unknown && (last == nil || a.behind(last)) {
+				found[a.group] = a
 			}
 		}
+		return found
 	}
 }
 
-func (f *Fleet) scriptStatus(p *progress, last *agent) ScriptStatus {
-	r := p.release
-	connected := f.levels.total()
-	s := ScriptStatus{
-		Release: r,
-		Desired: len(f.agents),
-		Active:  f.levels.atLeast(r.Revision),
-		Unknown: len(f.agents) - connected,
+// behind reports whether a is further behind than b; of two that are not, it is the
+// one with the lesser name.
+func (a *agent) behind(b *agent) bool {
+	if a.report.Activated != b.report.Activated {
+		return a.report.Activated < b.report.Activated
 	}
-	for _, name := range slices.Sorted(maps.Keys(f.failing[r.Name])) {
-		a := f.failing[r.Name][name]
-		failure := a.failures[r.Name]
-		if failure.Revision < r.Revision {
+	return a.report.Agent < b.report.Agent
+}
+
+// chosen returns what the filter lets through, by the names' text.
+func (f *Fleet) chosen(filter *Filter) []*progress {
+	if filter.Script != "" {
+		p := f.scripts[script.Name{Tenant: filter.Tenant, Script: filter.Script}]
+		if p == nil || filter.Readable != nil && !filter.Readable(filter.Tenant) {
+			return nil
+		}
+		return []*progress{p}
+	}
+	readable := map[string]bool{}
+	var chosen []*progress
+	for name, p := range f.scripts {
+		if p.release.Deleted || filter.Tenant != "" && name.Tenant != filter.Tenant || p.text <= filter.After {
+			continue
+		}
+		ok, asked := readable[name.Tenant]
+		if !asked {
+			ok = filter.Readable == nil || filter.Readable(name.Tenant)
+			readable[name.Tenant] = ok
+		}
+		if ok {
+			chosen = append(chosen, p)
+		}
+	}
+	slices.SortFunc(chosen, func(a, b *progress) int { return strings.Compare(a.text, b.text) })
+	return chosen
+}
+
+func (f *Fleet) scriptStatus(p *progress, laggards func() map[*group]*agent) ScriptStatus {
+	s := ScriptStatus{Release: p.release, Active: f.reachedBy(p), Rollout: p.rollout}
+	connected := 0
+	for _, g := range f.followers(p.release.Name.Tenant) {
+		s.Desired += g.known
+		connected += g.levels.total()
+	}
+	s.Unknown = s.Desired - connected
+	f.countFailures(p, &s)
+	s.Converged = !f.gathering && connected > 0 && s.Active == connected
+	if s.Converged {
+		if p.rollout != nil {
+			s.SlowestAgent = p.rollout.SlowestAgent
+		}
+		return s
+	}
+	var last *agent
+	for _, g := range f.followers(p.release.Name.Tenant) {
+		if g.lowest() < p.release.Revision {
+			if a := laggards()[g]; last == nil || a.behind(last) {
+				last = a
+			}
+		}
+	}
+	if last != nil {
+		s.SlowestAgent = last.report.Agent
+	}
+	return s
+}
+
+// countFailures adds what agents failed, and takes it from what they activated.
+func (f *Fleet) countFailures(p *progress, s *ScriptStatus) {
+	for a := range f.failing[p.release.Name] {
+		if !a.couldNot(&p.release) || !a.group.selector.Matches(p.release.Name.Tenant) {
 			continue
 		}
 		s.Failed++
-		if a.activated >= r.Revision {
+		if a.report.Activated >= p.release.Revision {
 			s.Active--
 		}
-		if len(s.Failures) < MaxFailures {
-			s.Failures = append(s.Failures, AgentFailure{Agent: name, Err: failure.Err})
+		i, _ := slices.BinarySearchFunc(s.Failures, a.report.Agent, func(x AgentFailure, name string) int { return strings.Compare(x.Agent, name) })
+		if i < MaxFailures {
+			s.Failures = slices.Insert(s.Failures, i, AgentFailure{Agent: a.report.Agent, Err: a.failures[p.release.Name].Err})
+			s.Failures = s.Failures[:min(len(s.Failures), MaxFailures)]
 		}
 	}
-	s.Converged = !f.gathering && connected > 0 && s.Active == connected
-	switch {
-	case s.Converged && p.settled:
-		s.Took, s.HasTook, s.SlowestAgent = p.took, true, p.lastAgent
-	case !s.Converged && last != nil && last.activated < r.Revision:
-		s.SlowestAgent = last.name
-	}
-	return s
 }
 
 // Reached waits until the releases up to the revision are known here.
@@ -167,11 +203,15 @@ func (f *Fleet) Reached(ctx context.Context, revision script.Revision) error {
 	}
 }
 
-// watchInterval is the least time between two statuses of a watch.
-const watchInterval = 100 * time.Millisecond
+// A watch is told of changes ten times a second, and less often if it is of many
+// scripts.
+const (
+	watchInterval    = 100 * time.Millisecond
+	scriptsPerSecond = 10_000
+)
 
 // Watch yields the status at once, and again after each change, at most ten times
-// a second, until ctx is done.
+// a second and 10,000 scripts a second, until ctx is done.
 func (f *Fleet) Watch(ctx context.Context, filter Filter) iter.Seq[Status] {
 	return func(yield func(Status) bool) {
 		pace := time.NewTimer(0)
@@ -183,9 +223,9 @@ func (f *Fleet) Watch(ctx context.Context, filter Filter) iter.Seq[Status] {
 				return
 			}
 			f.mu.Lock()
-			changed, status := f.wait(), f.status(filter)
+			changed, status := f.wait(), f.status(&filter)
 			f.mu.Unlock()
-			pace.Reset(watchInterval)
+			pace.Reset(max(watchInterval, time.Duration(len(status.Scripts))*time.Second/scriptsPerSecond))
 			if !yield(status) {
 				return
 			}

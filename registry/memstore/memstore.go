@@ -20,28 +20,53 @@ import (
 type Store struct {
 	fleet string
 
-	mu       sync.Mutex
-	head     script.Revision
-	floor    script.Revision // transactions up to here are forgotten
-	log      []registry.Transaction
-	grown    chan struct{} // closed when the log grows
-	releases map[script.Name]script.Release
-	versions map[script.Ref]script.Version
+	mu        sync.Mutex
+	head      script.Revision
+	heads     map[string]script.Revision // of tenants
+	forgotten script.Revision            // transactions up to here
+	log       []registry.Transaction
+	grown     chan struct{} // closed when the log grows
+	releases  map[script.Name]script.Release
+	versions  map[script.Ref]script.Version
+	history   map[script.Name][]script.HistoryEntry // oldest first
+	audit     []audited                             // in order of time
+	requests  map[string]registry.Done
+
 	blobs    map[script.Digest][]byte
-	history  map[script.Name][]script.HistoryEntry // oldest first
+	moment   int64 // counts what Blob.Touched has to tell apart
+	touched  map[script.Digest]int64
+	restored int64
+	floor    script.Revision
+	graves   map[script.Name]uint64
+	// editions are all versions that ever were, for those who read a Record.
+	editions map[edition]script.Version
 }
 
-var _ registry.Store = (*Store)(nil)
+// edition tells versions apart that had the same number.
+type edition struct {
+	ref    script.Ref
+	digest script.Digest
+}
+
+var (
+	_ registry.Store = (*Store)(nil)
+	_ registry.Trash = (*Store)(nil)
+)
 
 // New returns an empty store.
 func New() *Store {
 	return &Store{
 		fleet:    rand.Text(),
+		heads:    map[string]script.Revision{},
 		grown:    make(chan struct{}),
 		releases: map[script.Name]script.Release{},
 		versions: map[script.Ref]script.Version{},
-		blobs:    map[script.Digest][]byte{},
 		history:  map[script.Name][]script.HistoryEntry{},
+		requests: map[string]registry.Done{},
+		blobs:    map[script.Digest][]byte{},
+		touched:  map[script.Digest]int64{},
+		graves:   map[script.Name]uint64{},
+		editions: map[edition]script.Version{},
 	}
 }
 
@@ -50,8 +75,8 @@ func New() *Store {
 func (s *Store) Compact(upTo script.Revision) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.floor = max(s.floor, upTo)
-	s.log = slices.DeleteFunc(s.log, func(t registry.Transaction) bool { return t.Revision <= s.floor })
+	s.forgotten = max(s.forgotten, upTo)
+	s.log = slices.DeleteFunc(s.log, func(t registry.Transaction) bool { return t.Revision <= s.forgotten })
 }
 
 // Fleet implements registry.Store.
@@ -68,11 +93,13 @@ func (s *Store) Head(context.Context) (script.Revision, error) {
 func (s *Store) Release(_ context.Context, name script.Name) (script.Release, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	r, ok := s.releases[name]
-	if !ok {
-		return script.Release{}, script.Errorf(script.NotFound, "name", "there is no script %s", name)
+	if r, ok := s.releases[name]; ok {
+		return clone(r), nil
 	}
-	return clone(r), nil
+	if latest, ok := s.graves[name]; ok {
+		return script.Release{Name: name, Latest: latest, Deleted: true}, nil
+	}
+	return script.Release{}, script.Errorf(script.NotFound, "name", "there is no script %s", name)
 }
 
 // Releases implements registry.Store.
@@ -140,45 +167,86 @@ func (s *Store) Commit(_ context.Context, c registry.Commit) (script.Revision, e
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	name := c.Release.Name
-	if now := s.releases[name].Revision; now != c.Guard {
-		return 0, script.Errorf(script.Conflict, "", "%s is at revision %d, not %d: somebody else changed it first", name, now, c.Guard)
+	if err := s.guarded(name, c.Guard); err != nil {
+		return 0, err
 	}
-	s.head++
-	release := clone(c.Release)
-	release.Revision = s.head
-	s.releases[name] = release
+	if _, ok := s.requests[c.RequestID]; ok && c.RequestID != "" {
+		return 0, script.Errorf(script.Conflict, "", "the change of %s was made already", name)
+	}
 	if c.Publish != nil {
-		s.versions[script.Ref{Name: name, Version: c.Publish.Number}] = *c.Publish
-		s.blobs[c.Publish.Digest] = bytes.Clone(c.Source)
+		if c.Guard == 0 && s.graves[name] != c.Publish.Number-1 {
+			return 0, script.Errorf(script.Conflict, "", "%s was made and deleted in the meantime", name)
+		}
+		s.putVersion(name, *c.Publish)
+		s.putSource(c.Publish.Digest, c.Source)
 	}
 	for _, number := range c.Drop {
 		delete(s.versions, script.Ref{Name: name, Version: number})
 	}
-	entry := c.Entry
-	entry.Revision = s.head
+	revision := s.change(c.Release, c.Entry, c.Audit)
+	if c.RequestID != "" {
+		done := registry.Done{Name: name, Change: c.Entry.Change, Revision: revision, Version: c.Found}
+		if c.Publish != nil {
+			done.Version = c.Publish.Number
+		}
+		s.requests[c.RequestID] = done
+	}
+	return revision, nil
+}
+
+func (s *Store) guarded(name script.Name, guard script.Revision) error {
+	if now := s.releases[name].Revision; now != guard {
+		return script.Errorf(script.Conflict, "", "%s is at revision %d, not %d: somebody else changed it first", name, now, guard)
+	}
+	return nil
+}
+
+// change makes a release what it is to be, and returns the revision.
+func (s *Store) change(release script.Release, entry script.HistoryEntry, audit script.AuditEntry) script.Revision {
+	s.head++
+	name := release.Name
+	s.heads[name.Tenant] = s.head
+	release = clone(release)
+	release.Revision, entry.Revision, audit.Revision = s.head, s.head, s.head
+	s.releases[name] = release
 	s.history[name] = append(s.history[name], entry)
+	if audit != (script.AuditEntry{}) {
+		s.addAudit(audit)
+	}
 	s.log = append(s.log, registry.Transaction{Revision: s.head, Releases: []script.Release{release}})
 	close(s.grown)
 	s.grown = make(chan struct{})
-	return s.head, nil
+	return s.head
 }
 
-// Changes implements registry.Store.
-func (s *Store) Changes(_ context.Context, since script.Revision) (registry.Changes, error) {
+func (s *Store) putVersion(name script.Name, v script.Version) {
+	ref := script.Ref{Name: name, Version: v.Number}
+	s.versions[ref] = v
+	s.editions[edition{ref, v.Digest}] = v
+}
+
+func (s *Store) putSource(digest script.Digest, source []byte) {
+	s.moment++
+	s.touched[digest] = s.moment
+	if _, ok := s.blobs[digest]; !ok {
+		s.blobs[digest] = bytes.Clone(source)
+	}
+}
+
+// Snapshot implements registry.Store.
+func (s *Store) Snapshot(context.Context) (registry.Snapshot, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	full := since <= 0 || since > s.head
-	var changed []script.Release
+	all := make([]script.Release, 0, len(s.releases))
 	for r := range maps.Values(s.releases) {
-		if full && !r.Deleted || !full && r.Revision > since {
-			changed = append(changed, clone(r))
-		}
+		all = append(all, clone(r))
 	}
-	return registry.Changes{
-		Head: s.head,
-		Full: full,
+	return registry.Snapshot{
+		Head:  s.head,
+		Floor: s.floor,
+		Heads: maps.Clone(s.heads),
 		Releases: func(yield func(script.Release, error) bool) {
-			for _, r := range changed {
+			for _, r := range all {
 				if !yield(r, nil) {
 					return
 				}
@@ -216,8 +284,8 @@ func (s *Store) Watch(ctx context.Context, after script.Revision) iter.Seq2[regi
 func (s *Store) newer(after script.Revision) ([]registry.Transaction, <-chan struct{}, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if after < s.floor {
-		return nil, nil, script.Errorf(script.Unavailable, "", "up to revision %d: %w", s.floor, registry.ErrForgotten)
+	if after < s.forgotten {
+		return nil, nil, script.Errorf(script.Unavailable, "", "up to revision %d: %w", s.forgotten, registry.ErrForgotten)
 	}
 	first, _ := slices.BinarySearchFunc(s.log, after+1, func(t registry.Transaction, r script.Revision) int {
 		return int(t.Revision - r)

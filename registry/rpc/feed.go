@@ -2,122 +2,119 @@ package rpc
 
 import (
 	"context"
+	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/protobuf/proto"
 
 	registryv1 "github.com/scriptorium-dev/scriptorium/proto/registry/v1"
 	scriptv1 "github.com/scriptorium-dev/scriptorium/proto/script/v1"
+	"github.com/scriptorium-dev/scriptorium/proto/seal"
 	"github.com/scriptorium-dev/scriptorium/proto/wire"
 	"github.com/scriptorium-dev/scriptorium/registry"
+	"github.com/scriptorium-dev/scriptorium/registry/access"
+	"github.com/scriptorium-dev/scriptorium/registry/mirror"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
+// Groups are told who follows what.
+type Groups interface {
+	// Follow says that somebody is about to follow the tenants.
+	Follow(ctx context.Context, tenants script.Selector) error
+}
+
+// feedService serves followers from the mirror; of the store it asks for the head
+// and for sources alone.
 type feedService struct {
 	registryv1.UnimplementedFeedServer
 	registry *registry.Registry
+	mirror   *mirror.Mirror
+	groups   Groups
+	sealer   *seal.Sealer
+	head     shared[script.Revision]
 }
 
-// chunkBytes is about how much goes into one message of a stream: large enough
-// to be fast, small enough for any client to take.
-const chunkBytes = 1 << 20
+func newFeedService(cfg Config) *feedService {
+	s := &feedService{registry: cfg.Registry, mirror: cfg.Mirror, groups: cfg.Groups, sealer: cfg.Sealer}
+	s.head.ask = s.registry.Head
+	return s
+}
+
+// catchUpTimeout bounds the wait for the mirror.
+const catchUpTimeout = 2 * time.Second
+
+// catchUp waits until the mirror has all that was committed before the request.
+func (s *feedService) catchUp(ctx context.Context) error {
+	bounded, cancel := context.WithTimeout(ctx, catchUpTimeout)
+	defer cancel()
+	head, err := s.head.get(bounded)
+	if err == nil {
+		err = s.mirror.Reached(bounded, head)
+	}
+	if bounded.Err() != nil && ctx.Err() == nil {
+		return script.Errorf(script.Unavailable, "", "this replica does not keep up with the store: ask another one, or again: %w", err)
+	}
+	return err
+}
+
+// Bounds of a nonce.
+const minNonce, maxNonce = 16, 64
+
+func (s *feedService) Pull(m *registryv1.PullRequest, stream grpc.ServerStreamingServer[registryv1.PullResponse]) error {
+	ctx := stream.Context()
+	tenants, err := script.ParseSelector(m.GetTenants())
+	if err != nil {
+		return err
+	}
+	if n := len(m.GetNonce()); n < minNonce || n > maxNonce {
+		return script.Errorf(script.Invalid, "nonce", "has %d bytes, want %d to %d random ones", n, minNonce, maxNonce)
+	}
+	changes, err := s.changes(ctx, mirror.Query{Fleet: m.GetFleet(), Since: script.Revision(m.GetSince()), Tenants: tenants})
+	if err != nil {
+		return err
+	}
+	p := pages{
+		stream:  stream,
+		sealer:  s.sealer,
+		sources: sourcesOf(s.registry, m.GetWithoutSources()),
+		nonce:   m.GetNonce(),
+		group:   tenants.Group(),
+		changes: changes,
+	}
+	return p.send(ctx)
+}
 
 func (s *feedService) Sync(m *registryv1.SyncRequest, stream grpc.ServerStreamingServer[registryv1.SyncResponse]) error {
 	ctx := stream.Context()
-	changes, err := s.registry.Changes(ctx, m.GetFleet(), script.Revision(m.GetSince()))
+	changes, err := s.changes(ctx, mirror.Query{Fleet: m.GetFleet(), Since: script.Revision(m.GetSince())})
 	if err != nil {
 		return err
 	}
-	fleet, err := s.registry.Fleet(ctx)
-	if err != nil {
-		return err
-	}
-	c := chunks{
-		stream:   stream,
-		registry: s.registry,
-		inline:   !m.GetWithoutSources(),
-		sent:     map[script.Digest]bool{},
-		empty:    func() *registryv1.SyncResponse { return newChunk(fleet, changes) },
-	}
-	c.next = c.empty()
-	for release, err := range changes.Releases {
-		if err != nil {
-			return err
-		}
-		if err := c.add(ctx, release); err != nil {
-			return err
-		}
-	}
-	return c.last(ctx)
-}
-
-func newChunk(fleet string, changes registry.Changes) *registryv1.SyncResponse {
-	return &registryv1.SyncResponse{Fleet: fleet, HeadRevision: int64(changes.Head), Full: changes.Full}
-}
-
-// chunks sends releases in messages of about chunkBytes, with the sources that
-// travel along.
-type chunks struct {
-	stream   grpc.ServerStreamingServer[registryv1.SyncResponse]
-	registry *registry.Registry
-	inline   bool
-	sent     map[script.Digest]bool // sources that were sent, or are about to be
-	empty    func() *registryv1.SyncResponse
-
-	next   *registryv1.SyncResponse
-	bytes  int
-	fetch  []script.Digest
-	chunks int
-}
-
-func (c *chunks) add(ctx context.Context, r script.Release) error {
-	object := wire.FromReleaseObject(r)
-	size := proto.Size(object)
-	active := r.Active
-	withSource := c.inline && active.Number != 0 && active.Size <= registry.InlineSourceBytes && !c.sent[active.Digest]
-	if withSource {
-		size += active.Size
-	}
-	if c.bytes > 0 && c.bytes+size > chunkBytes {
-		if err := c.send(ctx); err != nil {
-			return err
-		}
-	}
-	c.next.Objects = append(c.next.Objects, object)
-	c.bytes += size
-	if withSource {
-		c.sent[active.Digest] = true
-		c.fetch = append(c.fetch, active.Digest)
-	}
-	return nil
-}
-
-// last sends what is left: at least one message, for it carries the head.
-func (c *chunks) last(ctx context.Context) error {
-	if c.chunks > 0 && len(c.next.GetObjects()) == 0 {
-		return nil
-	}
+	c := chunks{stream: stream, sources: sourcesOf(s.registry, m.GetWithoutSources()), changes: changes}
 	return c.send(ctx)
 }
 
-func (c *chunks) send(ctx context.Context) error {
-	if len(c.fetch) > 0 {
-		sources, err := c.registry.Sources(ctx, c.fetch)
-		if err != nil {
-			return err
-		}
-		c.next.Sources = fromSources(sources)
+// changes returns what the follower lacks, if it may have it.
+func (s *feedService) changes(ctx context.Context, q mirror.Query) (mirror.Changes, error) {
+	if q.Since < 0 {
+		return mirror.Changes{}, script.Errorf(script.Invalid, "since", "%d is negative", q.Since)
 	}
-	err := c.stream.Send(c.next)
-	c.next, c.bytes, c.fetch = c.empty(), 0, c.fetch[:0]
-	c.chunks++
-	return err
+	if err := access.FromContext(ctx).CheckAll(access.Read, q.Tenants); err != nil {
+		return mirror.Changes{}, err
+	}
+	if err := s.groups.Follow(ctx, q.Tenants); err != nil {
+		return mirror.Changes{}, err
+	}
+	if err := s.catchUp(ctx); err != nil {
+		return mirror.Changes{}, err
+	}
+	return s.mirror.Changes(q), nil
 }
 
 // fetchBatch is how many sources, of up to 1 MiB each, are in memory at once.
 const fetchBatch = 8
 
 func (s *feedService) FetchSources(m *registryv1.FetchSourcesRequest, stream grpc.ServerStreamingServer[registryv1.FetchSourcesResponse]) error {
+	ctx := stream.Context()
 	digests := make([]script.Digest, 0, len(m.GetDigests()))
 	for _, raw := range m.GetDigests() {
 		digest, err := wire.ToDigest(raw)
@@ -126,10 +123,14 @@ func (s *feedService) FetchSources(m *registryv1.FetchSourcesRequest, stream grp
 		}
 		digests = append(digests, digest)
 	}
+	digests, err := s.readable(ctx, digests)
+	if err != nil {
+		return err
+	}
 	for len(digests) > 0 {
 		batch := digests[:min(fetchBatch, len(digests))]
 		digests = digests[len(batch):]
-		sources, err := s.registry.Sources(stream.Context(), batch)
+		sources, err := s.registry.Sources(ctx, batch)
 		if err != nil {
 			return err
 		}
@@ -138,6 +139,22 @@ func (s *feedService) FetchSources(m *registryv1.FetchSourcesRequest, stream grp
 		}
 	}
 	return nil
+}
+
+// readable returns those of the sources that the caller may read.
+func (s *feedService) readable(ctx context.Context, digests []script.Digest) ([]script.Digest, error) {
+	who := access.FromContext(ctx)
+	may := func(tenant string) bool { return who.Allows(access.Read, tenant) }
+	readable, unknown := s.mirror.Readable(digests, may)
+	if unknown == 0 {
+		return readable, nil
+	}
+	// The caller may have heard of a release before this replica has.
+	if err := s.catchUp(ctx); err != nil {
+		return nil, err
+	}
+	readable, _ = s.mirror.Readable(digests, may)
+	return readable, nil
 }
 
 // sendSources sends the sources in messages of about chunkBytes.

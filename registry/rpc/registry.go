@@ -7,6 +7,7 @@ import (
 	scriptv1 "github.com/scriptorium-dev/scriptorium/proto/script/v1"
 	"github.com/scriptorium-dev/scriptorium/proto/wire"
 	"github.com/scriptorium-dev/scriptorium/registry"
+	"github.com/scriptorium-dev/scriptorium/registry/access"
 	"github.com/scriptorium-dev/scriptorium/registry/fleet"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -25,20 +26,27 @@ type writeRequest interface {
 	GetAuthor() string
 	GetNote() string
 	GetExpectedRevision() int64
+	GetOwner() string
+	GetForce() bool
+	GetRequestId() string
 }
 
-func toWrite(m writeRequest) registry.Write {
+func toWrite(ctx context.Context, m writeRequest) registry.Write {
 	return registry.Write{
 		Name:             script.Name{Tenant: m.GetTenant(), Script: m.GetName()},
 		Author:           m.GetAuthor(),
 		Note:             m.GetNote(),
 		ExpectedRevision: script.Revision(m.GetExpectedRevision()),
+		By:               access.FromContext(ctx),
+		Owner:            m.GetOwner(),
+		Force:            m.GetForce(),
+		RequestID:        m.GetRequestId(),
 	}
 }
 
 func (s *registryService) Publish(ctx context.Context, m *registryv1.PublishRequest) (*registryv1.PublishResponse, error) {
 	req := registry.PublishRequest{
-		Write:      toWrite(m),
+		Write:      toWrite(ctx, m),
 		Source:     m.GetSource(),
 		Engine:     m.GetEngine(),
 		Entrypoint: registry.DefaultEntrypoint,
@@ -68,7 +76,7 @@ func (s *registryService) Publish(ctx context.Context, m *registryv1.PublishRequ
 }
 
 func (s *registryService) Pin(ctx context.Context, m *registryv1.PinRequest) (*registryv1.PinResponse, error) {
-	result, err := s.registry.Pin(ctx, registry.PinRequest{Write: toWrite(m), Version: m.GetVersion()})
+	result, err := s.registry.Pin(ctx, registry.PinRequest{Write: toWrite(ctx, m), Version: m.GetVersion()})
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +84,7 @@ func (s *registryService) Pin(ctx context.Context, m *registryv1.PinRequest) (*r
 }
 
 func (s *registryService) Unpin(ctx context.Context, m *registryv1.UnpinRequest) (*registryv1.UnpinResponse, error) {
-	result, err := s.registry.Unpin(ctx, registry.UnpinRequest{Write: toWrite(m)})
+	result, err := s.registry.Unpin(ctx, registry.UnpinRequest{Write: toWrite(ctx, m)})
 	if err != nil {
 		return nil, err
 	}
@@ -84,7 +92,7 @@ func (s *registryService) Unpin(ctx context.Context, m *registryv1.UnpinRequest)
 }
 
 func (s *registryService) Rollback(ctx context.Context, m *registryv1.RollbackRequest) (*registryv1.RollbackResponse, error) {
-	result, err := s.registry.Rollback(ctx, registry.RollbackRequest{Write: toWrite(m), Version: m.GetVersion()})
+	result, err := s.registry.Rollback(ctx, registry.RollbackRequest{Write: toWrite(ctx, m), Version: m.GetVersion()})
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +100,7 @@ func (s *registryService) Rollback(ctx context.Context, m *registryv1.RollbackRe
 }
 
 func (s *registryService) SetEnabled(ctx context.Context, m *registryv1.SetEnabledRequest) (*registryv1.SetEnabledResponse, error) {
-	result, err := s.registry.SetEnabled(ctx, registry.SetEnabledRequest{Write: toWrite(m), Enabled: m.GetEnabled()})
+	result, err := s.registry.SetEnabled(ctx, registry.SetEnabledRequest{Write: toWrite(ctx, m), Enabled: m.GetEnabled()})
 	if err != nil {
 		return nil, err
 	}
@@ -104,7 +112,7 @@ func (s *registryService) Configure(ctx context.Context, m *registryv1.Configure
 	if err != nil {
 		return nil, err
 	}
-	result, err := s.registry.Configure(ctx, registry.ConfigureRequest{Write: toWrite(m), Settings: settings})
+	result, err := s.registry.Configure(ctx, registry.ConfigureRequest{Write: toWrite(ctx, m), Settings: settings})
 	if err != nil {
 		return nil, err
 	}
@@ -112,15 +120,23 @@ func (s *registryService) Configure(ctx context.Context, m *registryv1.Configure
 }
 
 func (s *registryService) Delete(ctx context.Context, m *registryv1.DeleteRequest) (*registryv1.DeleteResponse, error) {
-	result, err := s.registry.Delete(ctx, registry.DeleteRequest{Write: toWrite(m)})
+	result, err := s.registry.Delete(ctx, registry.DeleteRequest{Write: toWrite(ctx, m)})
 	if err != nil {
 		return nil, err
 	}
 	return &registryv1.DeleteResponse{Release: wire.FromRelease(result.Release)}, nil
 }
 
+func (s *registryService) SetOwner(ctx context.Context, m *registryv1.SetOwnerRequest) (*registryv1.SetOwnerResponse, error) {
+	result, err := s.registry.SetOwner(ctx, registry.SetOwnerRequest{Write: toWrite(ctx, m), NewOwner: m.GetNewOwner()})
+	if err != nil {
+		return nil, err
+	}
+	return &registryv1.SetOwnerResponse{Release: wire.FromRelease(result.Release), Changed: result.Changed}, nil
+}
+
 func (s *registryService) Get(ctx context.Context, m *registryv1.GetRequest) (*registryv1.GetResponse, error) {
-	release, err := s.registry.Get(ctx, script.Name{Tenant: m.GetTenant(), Script: m.GetName()})
+	release, err := s.registry.Get(ctx, access.FromContext(ctx), script.Name{Tenant: m.GetTenant(), Script: m.GetName()})
 	if err != nil {
 		return nil, err
 	}
@@ -129,6 +145,7 @@ func (s *registryService) Get(ctx context.Context, m *registryv1.GetRequest) (*r
 
 func (s *registryService) List(ctx context.Context, m *registryv1.ListRequest) (*registryv1.ListResponse, error) {
 	result, err := s.registry.List(ctx, registry.ListRequest{
+		By:        access.FromContext(ctx),
 		Tenant:    m.GetTenant(),
 		PageSize:  int(m.GetPageSize()),
 		PageToken: m.GetPageToken(),
@@ -144,7 +161,7 @@ func (s *registryService) List(ctx context.Context, m *registryv1.ListRequest) (
 }
 
 func (s *registryService) GetSource(ctx context.Context, m *registryv1.GetSourceRequest) (*registryv1.GetSourceResponse, error) {
-	version, source, err := s.registry.Source(ctx, script.Name{Tenant: m.GetTenant(), Script: m.GetName()}, m.GetVersion())
+	version, source, err := s.registry.Source(ctx, access.FromContext(ctx), script.Name{Tenant: m.GetTenant(), Script: m.GetName()}, m.GetVersion())
 	if err != nil {
 		return nil, err
 	}
@@ -152,13 +169,37 @@ func (s *registryService) GetSource(ctx context.Context, m *registryv1.GetSource
 }
 
 func (s *registryService) History(ctx context.Context, m *registryv1.HistoryRequest) (*registryv1.HistoryResponse, error) {
-	entries, err := s.registry.History(ctx, script.Name{Tenant: m.GetTenant(), Script: m.GetName()})
+	entries, err := s.registry.History(ctx, access.FromContext(ctx), script.Name{Tenant: m.GetTenant(), Script: m.GetName()})
 	if err != nil {
 		return nil, err
 	}
 	resp := &registryv1.HistoryResponse{}
 	for _, entry := range entries {
 		resp.Entries = append(resp.Entries, wire.FromHistoryEntry(entry))
+	}
+	return resp, nil
+}
+
+func (s *registryService) Audit(ctx context.Context, m *registryv1.AuditRequest) (*registryv1.AuditResponse, error) {
+	req := registry.AuditRequest{
+		By:          access.FromContext(ctx),
+		AuditFilter: registry.AuditFilter{Tenant: m.GetTenant(), Script: m.GetName()},
+		PageSize:    int(m.GetPageSize()),
+		PageToken:   m.GetPageToken(),
+	}
+	if m.GetSince() != nil {
+		if err := m.GetSince().CheckValid(); err != nil {
+			return nil, script.Errorf(script.Invalid, "since", "is no time: %w", err)
+		}
+		req.Since = m.GetSince().AsTime()
+	}
+	result, err := s.registry.Audit(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	resp := &registryv1.AuditResponse{NextPageToken: result.NextPageToken}
+	for _, entry := range result.Entries {
+		resp.Entries = append(resp.Entries, wire.FromAuditEntry(entry))
 	}
 	return resp, nil
 }

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"time"
 
@@ -17,9 +18,11 @@ import (
 	"google.golang.org/grpc/reflection"
 
 	registryv1 "github.com/scriptorium-dev/scriptorium/proto/registry/v1"
+	"github.com/scriptorium-dev/scriptorium/proto/seal"
 	"github.com/scriptorium-dev/scriptorium/proto/wire"
 	"github.com/scriptorium-dev/scriptorium/registry"
 	"github.com/scriptorium-dev/scriptorium/registry/fleet"
+	"github.com/scriptorium-dev/scriptorium/registry/mirror"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -27,11 +30,18 @@ import (
 type Config struct {
 	Registry *registry.Registry
 	Fleet    *fleet.Fleet
-	Log      *slog.Logger
+	// Mirror and Groups serve followers; Sealer seals what they are to believe.
+	Mirror *mirror.Mirror
+	Groups Groups
+	Sealer *seal.Sealer
+	Log    *slog.Logger
+	// Authentication says how callers are known. What each may do its identity says,
+	// which every call finds in its context (access.FromContext).
+	Authentication Authentication
 	// Unary and Stream run around every call, outermost first: for metrics.
 	Unary  []grpc.UnaryServerInterceptor
 	Stream []grpc.StreamServerInterceptor
-	// Options are added to those of the gRPC server: for credentials.
+	// Options are added to those of the gRPC server.
 	Options []grpc.ServerOption
 }
 
@@ -48,24 +58,34 @@ type Server struct {
 const (
 	maxRequestBytes = 4 << 20
 	maxStreams      = 1000 // of one connection at a time
+
+	// A connection is made anew after about the one, and what still runs on it is
+	// ended the other after that: so certificates and identities are looked at again.
+	connectionAge = 10 * time.Minute
+	connectionEnd = 30 * time.Minute
 )
 
 // New returns a server that does not listen yet.
 func New(cfg Config) *Server {
 	s := &Server{health: health.NewServer(), draining: make(chan struct{})}
 	guard := guard{log: cfg.Log}
+	authn := newAuthenticator(cfg.Authentication, cfg.Log)
 	options := []grpc.ServerOption{
+		grpc.Creds(authn.credentials()),
 		grpc.MaxRecvMsgSize(maxRequestBytes),
 		grpc.MaxConcurrentStreams(maxStreams),
 		grpc.ConnectionTimeout(10 * time.Second),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
-		grpc.KeepaliveParams(keepalive.ServerParameters{Time: 30 * time.Second, Timeout: 10 * time.Second}),
-		grpc.ChainUnaryInterceptor(append(cfg.Unary, guard.unary)...),
-		grpc.ChainStreamInterceptor(append(cfg.Stream, guard.stream)...),
+		grpc.KeepaliveParams(keepalive.ServerParameters{
+			Time: 30 * time.Second, Timeout: 10 * time.Second,
+			MaxConnectionAge: connectionAge, MaxConnectionAgeGrace: connectionEnd,
+		}),
+		grpc.ChainUnaryInterceptor(append(slices.Clone(cfg.Unary), guard.unary, authn.unary)...),
+		grpc.ChainStreamInterceptor(append(slices.Clone(cfg.Stream), guard.stream, authn.stream)...),
 	}
 	s.server = grpc.NewServer(append(options, cfg.Options...)...)
 	registryv1.RegisterRegistryServer(s.server, &registryService{registry: cfg.Registry, fleet: cfg.Fleet, draining: s.draining})
-	registryv1.RegisterFeedServer(s.server, &feedService{registry: cfg.Registry})
+	registryv1.RegisterFeedServer(s.server, newFeedService(cfg))
 	// "" is serving from the start; Drain makes all NOT_SERVING.
 	for _, service := range []string{registryv1.Registry_ServiceDesc.ServiceName, registryv1.Feed_ServiceDesc.ServiceName} {
 		s.health.SetServingStatus(service, healthv1.HealthCheckResponse_SERVING)

@@ -3,21 +3,40 @@ package rpc
 import (
 	"context"
 	"slices"
+	"strings"
 
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	registryv1 "github.com/scriptorium-dev/scriptorium/proto/registry/v1"
 	"github.com/scriptorium-dev/scriptorium/proto/wire"
+	"github.com/scriptorium-dev/scriptorium/registry"
+	"github.com/scriptorium-dev/scriptorium/registry/access"
 	"github.com/scriptorium-dev/scriptorium/registry/fleet"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
+// Bounds of what is said of the fleet at once.
+const (
+	// maxWatched scripts are watched together; of more than a page of them the
+	// reasons of failures are cut.
+	maxWatched    = 10_000
+	maxReason     = 1024
+	watchedReason = 200 // bytes
+	// agentsBytes is about how large a page of agents is.
+	agentsBytes = 2 << 20
+)
+
 func (s *registryService) Status(ctx context.Context, m *registryv1.StatusRequest) (*registryv1.StatusResponse, error) {
-	filter, err := toFilter(m.GetTenant(), m.GetName())
+	filter, err := toFilter(access.FromContext(ctx), m.GetTenant(), m.GetName())
 	if err != nil {
 		return nil, err
 	}
+	if filter.Limit, err = pageSize(m.GetPageSize()); err != nil {
+		return nil, err
+	}
+	filter.After = m.GetPageToken()
 	if err := s.catchUp(ctx); err != nil {
 		return nil, err
 	}
@@ -25,14 +44,19 @@ func (s *registryService) Status(ctx context.Context, m *registryv1.StatusReques
 	if filter.Script != "" && len(status.Scripts) == 0 {
 		return nil, script.Errorf(script.NotFound, "name", "there is no script %s/%s", filter.Tenant, filter.Script)
 	}
-	return &registryv1.StatusResponse{Status: fromStatus(status)}, nil
+	resp := &registryv1.StatusResponse{Status: fromStatus(&status, maxReason)}
+	if status.More {
+		resp.NextPageToken = status.Scripts[len(status.Scripts)-1].Release.Name.String()
+	}
+	return resp, nil
 }
 
 func (s *registryService) WatchStatus(m *registryv1.WatchStatusRequest, stream grpc.ServerStreamingServer[registryv1.WatchStatusResponse]) error {
-	filter, err := toFilter(m.GetTenant(), m.GetName())
+	filter, err := toFilter(access.FromContext(stream.Context()), m.GetTenant(), m.GetName())
 	if err != nil {
 		return err
 	}
+	filter.Limit = maxWatched
 	ctx, cancel := context.WithCancel(stream.Context())
 	defer cancel()
 	go func() {
@@ -46,11 +70,59 @@ func (s *registryService) WatchStatus(m *registryv1.WatchStatusRequest, stream g
 		return err
 	}
 	for status := range s.fleet.Watch(ctx, filter) {
-		if err := stream.Send(&registryv1.WatchStatusResponse{Status: fromStatus(status)}); err != nil {
+		if status.More {
+			return script.Errorf(script.Limit, "tenant", "there are more than %d scripts, too many to watch together: watch those of one tenant", maxWatched)
+		}
+		reason := maxReason
+		if len(status.Scripts) > registry.MaxPageSize {
+			reason = watchedReason
+		}
+		if err := stream.Send(&registryv1.WatchStatusResponse{Status: fromStatus(&status, reason)}); err != nil {
 			return err
 		}
 	}
 	return script.Errorf(script.Unavailable, "", "this registry is stopping: watch another one")
+}
+
+// ListAgents is for those that may read all tenants: nodes, their labels and their
+// keys are the platform's. What concerns a tenant's own scripts, its Status says.
+func (s *registryService) ListAgents(ctx context.Context, m *registryv1.ListAgentsRequest) (*registryv1.ListAgentsResponse, error) {
+	if err := access.FromContext(ctx).CheckAll(access.Read, script.Selector{}); err != nil {
+		return nil, err
+	}
+	size, err := pageSize(m.GetPageSize())
+	if err != nil {
+		return nil, err
+	}
+	if err := s.catchUp(ctx); err != nil {
+		return nil, err
+	}
+	list := s.fleet.Agents(fleet.AgentFilter{After: m.GetPageToken(), Limit: size, Troubled: m.GetTroubled()})
+	resp := &registryv1.ListAgentsResponse{Fleet: list.Fleet, HeadRevision: int64(list.Head)}
+	bytes, more := 0, list.More
+	for i := range list.Agents {
+		agent := fromAgent(&list.Agents[i])
+		if bytes += proto.Size(agent); bytes > agentsBytes && i > 0 {
+			more = true
+			break
+		}
+		resp.Agents = append(resp.Agents, agent)
+	}
+	if more {
+		resp.NextPageToken = resp.Agents[len(resp.Agents)-1].GetAgent()
+	}
+	return resp, nil
+}
+
+// pageSize returns how many there are to be on a page.
+func pageSize(asked int32) (int, error) {
+	switch {
+	case asked < 0:
+		return 0, script.Errorf(script.Invalid, "page_size", "%d is negative", asked)
+	case asked == 0:
+		return registry.DefaultPageSize, nil
+	}
+	return min(int(asked), registry.MaxPageSize), nil
 }
 
 // catchUp waits until this replica knows what was committed before the request:
@@ -63,35 +135,34 @@ func (s *registryService) catchUp(ctx context.Context) error {
 	return s.fleet.Reached(ctx, head)
 }
 
-func toFilter(tenant, name string) (fleet.Filter, error) {
+// toFilter selects what who may read: without a tenant, the scripts of all those
+// that are.
+func toFilter(who access.Identity, tenant, name string) (fleet.Filter, error) {
 	if name != "" {
-		return fleet.Filter{Tenant: tenant, Script: name}, script.Name{Tenant: tenant, Script: name}.Validate()
+		if err := (script.Name{Tenant: tenant, Script: name}).Validate(); err != nil {
+			return fleet.Filter{}, err
+		}
+		return fleet.Filter{Tenant: tenant, Script: name}, who.Check(access.Read, tenant)
 	}
 	if tenant != "" {
-		return fleet.Filter{Tenant: tenant}, script.ValidateLabel("tenant", tenant)
+		if err := script.ValidateLabel("tenant", tenant); err != nil {
+			return fleet.Filter{}, err
+		}
+		return fleet.Filter{Tenant: tenant}, who.Check(access.Read, tenant)
 	}
-	return fleet.Filter{}, nil
+	return fleet.Filter{Readable: func(tenant string) bool { return who.Allows(access.Read, tenant) }}, nil
 }
 
-func fromStatus(s fleet.Status) *registryv1.FleetStatus {
+func fromStatus(s *fleet.Status, reason int) *registryv1.FleetStatus {
 	m := &registryv1.FleetStatus{
 		Fleet:        s.Fleet,
 		HeadRevision: int64(s.Head),
-		Agents:       make([]*registryv1.AgentStatus, 0, len(s.Agents)),
+		Connected:    int32(s.Connected),
+		Unknown:      int32(s.Unknown),
 		Scripts:      make([]*registryv1.ScriptStatus, 0, len(s.Scripts)),
 	}
-	for _, a := range s.Agents {
-		m.Agents = append(m.Agents, &registryv1.AgentStatus{
-			Agent:             a.Name,
-			Labels:            a.Labels,
-			Software:          a.Software,
-			ActivatedRevision: int64(a.Activated),
-			Unknown:           a.Unknown,
-			UnheardFor:        durationpb.New(a.UnheardFor),
-		})
-	}
-	for _, p := range s.Scripts {
-		m.Scripts = append(m.Scripts, fromScriptStatus(p))
+	for i := range s.Scripts {
+		m.Scripts = append(m.Scripts, fromScriptStatus(&s.Scripts[i], reason))
 	}
 	return m
 }
@@ -104,7 +175,7 @@ func summary(r script.Release) script.Release {
 	return r
 }
 
-func fromScriptStatus(p fleet.ScriptStatus) *registryv1.ScriptStatus {
+func fromScriptStatus(p *fleet.ScriptStatus, reason int) *registryv1.ScriptStatus {
 	m := &registryv1.ScriptStatus{
 		Release:      wire.FromRelease(summary(p.Release)),
 		Desired:      int32(p.Desired),
@@ -114,11 +185,48 @@ func fromScriptStatus(p fleet.ScriptStatus) *registryv1.ScriptStatus {
 		Converged:    p.Converged,
 		SlowestAgent: p.SlowestAgent,
 	}
-	if p.HasTook {
-		m.Took = durationpb.New(p.Took)
+	if p.Rollout != nil {
+		m.Rollout = wire.FromRollout(*p.Rollout)
+		if p.Converged {
+			m.Took = durationpb.New(p.Rollout.Slowest)
+		}
 	}
 	for _, failure := range p.Failures {
-		m.Failures = append(m.Failures, &registryv1.AgentFailure{Agent: failure.Agent, Error: wire.FromError(failure.Err)})
+		m.Failures = append(m.Failures, &registryv1.AgentFailure{Agent: failure.Agent, Error: wire.FromError(cut(failure.Err, reason))})
 	}
 	return m
+}
+
+func fromAgent(a *fleet.Agent) *registryv1.AgentStatus {
+	m := &registryv1.AgentStatus{
+		Agent:             a.Name,
+		Labels:            a.Labels,
+		Software:          a.Software,
+		ActivatedRevision: int64(a.Activated),
+		Unknown:           a.Unknown,
+		UnheardFor:        durationpb.New(a.UnheardFor),
+		Behind:            int32(a.Behind),
+		Lag:               durationpb.New(a.Lag),
+		Failed:            int32(a.Failed),
+		Tenants:           a.Tenants.Globs(),
+		DiskKeys:          a.DiskKeys,
+		Drifts:            a.Drifts,
+	}
+	for _, failure := range a.Failures {
+		m.Failures = append(m.Failures, &registryv1.ScriptFailure{
+			Tenant: failure.Name.Tenant, Name: failure.Name.Script, Revision: int64(failure.Revision),
+			Error: wire.FromError(cut(failure.Err, maxReason)),
+		})
+	}
+	return m
+}
+
+// cut bounds what an error says.
+func cut(err *script.Error, bytes int) *script.Error {
+	if len(err.Message) <= bytes {
+		return err
+	}
+	short := *err
+	short.Message = strings.ToValidUTF8(err.Message[:bytes], "") + "…"
+	return &short
 }

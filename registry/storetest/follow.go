@@ -15,66 +15,76 @@ import (
 // patience is how long a test waits for what must come.
 const patience = 30 * time.Second
 
-func (h Harness) testChanges(t *testing.T) {
-	s, ctx := h.Open(t), t.Context()
-	var all []script.Release
+func (h Harness) testSnapshot(t *testing.T) {
+	s := h.Open(t)
+	want := map[script.Name]script.Release{}
 	for i := range 5 {
-		all = append(all, commit(t, s, publish(script.Release{}, named(i), "x")))
+		want[named(i)] = commit(t, s, publish(script.Release{}, named(i), "x"))
 	}
-	head := all[4].Revision
-	for i, r := range all {
-		changes, err := s.Changes(ctx, r.Revision)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got := collect(t, changes)
-		if changes.Full || changes.Head != head || len(got) != len(all)-1-i {
-			t.Errorf("since %d: %d releases, full %v, head %d; want %d, false, %d", r.Revision, len(got), changes.Full, changes.Head, len(all)-1-i, head)
-		}
-		for _, newer := range all[i+1:] {
-			if !same(got[newer.Name], newer) {
-				t.Errorf("since %d: %+v, want %+v", r.Revision, got[newer.Name], newer)
-			}
+	want[named(2)] = commit(t, s, tombstone(want[named(2)]))
+	other := commit(t, s, publish(script.Release{}, script.Name{Tenant: "other", Script: "s"}, "x"))
+	want[other.Name] = other
+	last := commit(t, s, publish(want[named(4)], named(4), "y"))
+	want[named(4)] = last
+	head, heads, floor, got := snapshot(t, s)
+	if head != last.Revision || floor != 0 || len(got) != len(want) {
+		t.Errorf("head %d, floor %d, %d releases; want %d, 0, %d", head, floor, len(got), last.Revision, len(want))
+	}
+	for name, r := range want {
+		if !same(got[name], r) {
+			t.Errorf("%+v, want %+v", got[name], r)
 		}
 	}
-	for _, since := range []script.Revision{0, -1, head + 1, head + 1000} {
-		changes, err := s.Changes(ctx, since)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := collect(t, changes); !changes.Full || changes.Head != head || len(got) != len(all) {
-			t.Errorf("since %d: %d releases, full %v, head %d; want all", since, len(got), changes.Full, changes.Head)
-		}
+	if len(heads) != 2 || heads["acme"] != last.Revision || heads["other"] != other.Revision {
+		t.Errorf("the heads are %v; want acme at %d, other at %d", heads, last.Revision, other.Revision)
 	}
 }
 
-// testChangesAreOfOneMoment: what is committed while somebody reads does not show.
-func (h Harness) testChangesAreOfOneMoment(t *testing.T) {
+// testSnapshotIsOfOneMoment: what is committed while somebody reads does not show.
+func (h Harness) testSnapshotIsOfOneMoment(t *testing.T) {
 	s, ctx := h.Open(t), t.Context()
 	first := commit(t, s, publish(script.Release{}, named(1), "one"))
-	changes, err := s.Changes(ctx, 0)
+	snap, err := s.Snapshot(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
 	commit(t, s, publish(first, named(1), "two"))
 	commit(t, s, publish(script.Release{}, named(2), "new"))
-	got := collect(t, changes)
-	if changes.Head != first.Revision || len(got) != 1 || !same(got[named(1)], first) {
-		t.Errorf("head %d: %+v; want what was there at %d", changes.Head, got, first.Revision)
+	got := collect(t, snap)
+	if snap.Head != first.Revision || len(got) != 1 || !same(got[named(1)], first) {
+		t.Errorf("head %d: %+v; want what was there at %d", snap.Head, got, first.Revision)
+	}
+	versions, history, err := s.Record(ctx, first, snap.Head)
+	if err != nil || len(versions) != 1 || versions[0].Number != 1 || versions[0].Author != "ann" || len(history) != 1 || history[0].Revision != first.Revision {
+		t.Errorf("the record at %d: %+v, %+v, %v; want version 1 and its line", snap.Head, versions, history, err)
 	}
 }
 
-// testManyChanges reads more than any page holds, from the start and since.
-func (h Harness) testManyChanges(t *testing.T) {
+// testRecordOutlivesTheVersions: the record of a snapshot has what was dropped since.
+func (h Harness) testRecordOutlivesTheVersions(t *testing.T) {
+	s := h.Open(t)
+	first := commit(t, s, publish(script.Release{}, named(1), "one"))
+	second := commit(t, s, publish(first, named(1), "two"))
+	head, _, _, _ := snapshot(t, s)
+	commit(t, s, tombstone(second))
+	versions, history, err := s.Record(t.Context(), second, head)
+	if err != nil || len(versions) != 2 || versions[0].Number != 1 || versions[1].Number != 2 || versions[1].Note != "because" {
+		t.Errorf("versions: %+v, %v; want 1 and 2", versions, err)
+	}
+	if len(history) != 2 || history[0].Revision != second.Revision {
+		t.Errorf("history: %+v; want two lines", history)
+	}
+}
+
+// testLargeSnapshot reads more than any page holds.
+func (h Harness) testLargeSnapshot(t *testing.T) {
 	s, ctx := h.Open(t), t.Context()
-	const count, writers = 1300, 8
+	const count, writers = 1050, 16
 	var wg sync.WaitGroup
-	revisions := make([]script.Revision, count)
 	for w := range writers {
 		wg.Go(func() {
 			for i := w; i < count; i += writers {
-				var err error
-				if revisions[i], err = s.Commit(ctx, publish(script.Release{}, named(i), "x")); err != nil {
+				if _, err := s.Commit(ctx, publish(script.Release{}, named(i), "x")); err != nil {
 					t.Error(err)
 					return
 				}
@@ -85,24 +95,14 @@ func (h Harness) testManyChanges(t *testing.T) {
 	if t.Failed() {
 		return
 	}
-	lowest := revisions[0]
-	for _, r := range revisions {
-		lowest = min(lowest, r)
+	if _, _, _, got := snapshot(t, s); len(got) != count {
+		t.Errorf("%d releases, want %d", len(got), count)
 	}
-	for since, want := range map[script.Revision]int{0: count, lowest: count - 1} {
-		changes, err := s.Changes(ctx, since)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := collect(t, changes); len(got) != want {
-			t.Errorf("since %d: %d releases, want %d", since, len(got), want)
-		}
-	}
-	changes, err := s.Changes(ctx, 0)
+	snap, err := s.Snapshot(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, err := range changes.Releases {
+	for _, err := range snap.Releases {
 		if err != nil {
 			t.Error(err)
 		}
@@ -211,13 +211,9 @@ func (h Harness) testWatchAfterCompaction(t *testing.T) {
 	case <-ctx.Done():
 		t.Error("the watch neither ended nor yielded")
 	}
-	// Changes need no past.
-	changes, err := s.Changes(ctx, first.Revision)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := collect(t, changes); len(got) != 1 || !same(got[named(1)], third) {
-		t.Errorf("Changes after compaction: %+v, want %+v", got, third)
+	// A snapshot needs no past.
+	if _, _, _, got := snapshot(t, s); len(got) != 1 || !same(got[named(1)], third) {
+		t.Errorf("a snapshot after compaction: %+v, want %+v", got, third)
 	}
 	again, _ := watching(ctx, s, third.Revision)
 	fourth := commit(t, s, publish(third, named(1), "4"))

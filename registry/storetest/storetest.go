@@ -1,4 +1,5 @@
-// Package storetest is the suite that every registry.Store passes.
+// Package storetest is the suite that every registry.Store passes. The stores are a
+// registry.Trash too.
 package storetest
 
 import (
@@ -35,13 +36,34 @@ func Run(t *testing.T, h Harness) {
 	t.Run("Tombstone", h.testTombstone)
 	t.Run("Paging", h.testPaging)
 	t.Run("History", h.testHistory)
-	t.Run("Changes", h.testChanges)
-	t.Run("ChangesAreOfOneMoment", h.testChangesAreOfOneMoment)
-	t.Run("ManyChanges", h.testManyChanges)
+	t.Run("Snapshot", h.testSnapshot)
+	t.Run("SnapshotIsOfOneMoment", h.testSnapshotIsOfOneMoment)
+	t.Run("RecordOutlivesTheVersions", h.testRecordOutlivesTheVersions)
+	t.Run("LargeSnapshot", h.testLargeSnapshot)
 	t.Run("WatchIsComplete", h.testWatchIsComplete)
 	t.Run("WatchFromThePast", h.testWatchFromThePast)
 	t.Run("WatchAfterCompaction", h.testWatchAfterCompaction)
 	t.Run("Restart", h.testRestart)
+	t.Run("Audit", h.testAudit)
+	t.Run("LongTrail", h.testLongTrail)
+	t.Run("TrimAudit", h.testTrimAudit)
+	t.Run("Requests", h.testRequests)
+	t.Run("OneRequestAtOnce", h.testOneRequestAtOnce)
+	t.Run("Restore", h.testRestore)
+	t.Run("RestoreInPlace", h.testRestoreInPlace)
+	t.Run("RestoreMany", h.testRestoreMany)
+	t.Run("RestoreOnAGrave", h.testRestoreOnAGrave)
+	t.Run("Tombstones", h.testTombstones)
+	t.Run("Bury", h.testBury)
+	t.Run("BuryAtOnce", h.testBuryAtOnce)
+	t.Run("BuryIsSilent", h.testBuryIsSilent)
+	t.Run("Discard", h.testDiscard)
+	t.Run("ManyBlobs", h.testManyBlobs)
+	t.Run("Collector", h.testCollector)
+	t.Run("CollectorRacesNobody", h.testCollectorRacesNobody)
+	t.Run("ExportImport", h.testExportImport)
+	t.Run("ExportOneTenant", h.testExportOneTenant)
+	t.Run("ExportIsOfOneMoment", h.testExportIsOfOneMoment)
 }
 
 // at is a time that every store can keep.
@@ -112,10 +134,20 @@ func same(a, b script.Release) bool {
 	return fmt.Sprintf("%+v", a) == fmt.Sprintf("%+v", b)
 }
 
-func collect(t *testing.T, c registry.Changes) map[script.Name]script.Release {
+// snapshot takes a snapshot and collects it.
+func snapshot(t *testing.T, s registry.Store) (head script.Revision, heads map[string]script.Revision, floor script.Revision, all map[script.Name]script.Release) {
+	t.Helper()
+	snap, err := s.Snapshot(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return snap.Head, snap.Heads, snap.Floor, collect(t, snap)
+}
+
+func collect(t *testing.T, snap registry.Snapshot) map[script.Name]script.Release {
 	t.Helper()
 	all := map[script.Name]script.Release{}
-	for r, err := range c.Releases {
+	for r, err := range snap.Releases {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -147,9 +179,8 @@ func (h Harness) testEmpty(t *testing.T) {
 	if sources, err := s.Sources(ctx, []script.Digest{script.DigestOf(nil)}); len(sources) != 0 || err != nil {
 		t.Errorf("Sources: %v, %v", sources, err)
 	}
-	changes, err := s.Changes(ctx, 0)
-	if err != nil || !changes.Full || changes.Head != 0 || len(collect(t, changes)) != 0 {
-		t.Errorf("Changes: %+v, %v", changes, err)
+	if head, heads, floor, all := snapshot(t, s); head != 0 || len(heads) != 0 || floor != 0 || len(all) != 0 {
+		t.Errorf("Snapshot: head %d, heads %v, floor %d, %v", head, heads, floor, all)
 	}
 	first, err := s.Fleet(ctx)
 	if err != nil || first == "" {
@@ -318,19 +349,8 @@ func (h Harness) testTombstone(t *testing.T) {
 	_, err := s.Version(ctx, named(1), 1)
 	wantKind(t, err, script.NotFound)
 
-	since, err := s.Changes(ctx, two.Revision)
-	if err != nil || since.Full {
-		t.Fatalf("Changes since %d: %+v, %v", two.Revision, since, err)
-	}
-	if all := collect(t, since); len(all) != 1 || !same(all[named(1)], gone) {
-		t.Errorf("Changes since %d: %+v; want the tombstone", two.Revision, all)
-	}
-	full, err := s.Changes(ctx, 0)
-	if err != nil || !full.Full {
-		t.Fatalf("Changes: %+v, %v", full, err)
-	}
-	if all := collect(t, full); len(all) != 1 || !same(all[named(2)], two) {
-		t.Errorf("Changes: %+v; want what is live", all)
+	if head, _, _, all := snapshot(t, s); head != gone.Revision || len(all) != 2 || !same(all[named(1)], gone) || !same(all[named(2)], two) {
+		t.Errorf("Snapshot: %+v; want the tombstone and what is live", all)
 	}
 	again := commit(t, s, publish(gone, named(1), "one"))
 	if got, err := s.Release(ctx, named(1)); err != nil || !same(got, again) || got.Latest != 2 {

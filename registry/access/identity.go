@@ -1,0 +1,80 @@
+// Package access says who may do what in a registry: identities with their roles,
+// and the policy that gives them.
+package access
+
+import (
+	"slices"
+
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// Role is what an identity may do with the scripts of some tenants. Each allows
+// Read as well.
+type Role string
+
+// The roles.
+const (
+	// Read allows to see scripts, sources, history and status, and to follow them.
+	Read Role = "read"
+	// Publish allows new versions and settings.
+	Publish Role = "publish"
+	// Release allows to choose what runs: pin, unpin, roll back, enable, disable.
+	Release Role = "release"
+	// Admin allows everything: also to delete, to go past owners, to export, to
+	// import, and to read the audit trail.
+	Admin Role = "admin"
+)
+
+// Grant gives roles for the tenants that the selector selects.
+type Grant struct {
+	Roles   []Role
+	Tenants script.Selector
+}
+
+// Identity is who asks. It is immutable. The zero Identity may nothing.
+type Identity struct {
+	// Name as in the policy; it stands in the audit trail.
+	Name string
+	// Peer is where the request comes from: an address, or "unix".
+	Peer   string
+	Grants []Grant
+}
+
+// Everybody returns the identity of a registry that does not ask who asks: it may
+// everything.
+func Everybody(peer string) Identity {
+	return Identity{Name: "anonymous", Peer: peer, Grants: []Grant{{Roles: []Role{Admin}}}}
+}
+
+// Allows reports whether i has the role for the tenant.
+func (i Identity) Allows(role Role, tenant string) bool {
+	return slices.ContainsFunc(i.Grants, func(g Grant) bool { return g.gives(role) && g.Tenants.Matches(tenant) })
+}
+
+// AllowsAll reports whether i has the role for every tenant that the selector
+// selects. It may say no where it takes several grants to cover one glob.
+func (i Identity) AllowsAll(role Role, tenants script.Selector) bool {
+	return slices.ContainsFunc(i.Grants, func(g Grant) bool { return g.gives(role) && tenants.Within(g.Tenants) })
+}
+
+// Check returns a Denied error that says which role is missing, unless i has it for
+// the tenant.
+func (i Identity) Check(role Role, tenant string) error {
+	if i.Allows(role, tenant) {
+		return nil
+	}
+	return script.Errorf(script.Denied, "tenant", "%s has no role %s for the tenant %.80q: the registry's access policy grants it", i.Name, role, tenant)
+}
+
+// CheckAll is Check for every tenant that the selector selects.
+func (i Identity) CheckAll(role Role, tenants script.Selector) error {
+	if i.AllowsAll(role, tenants) {
+		return nil
+	}
+	return script.Errorf(script.Denied, "tenant", "%s has no role %s for the tenants %.200v: the registry's access policy grants it", i.Name, role, tenants)
+}
+
+func (g Grant) gives(role Role) bool {
+	return slices.Contains(g.Roles, role) || slices.Contains(g.Roles, Admin) ||
+		role == Read && len(g.Roles) > 0
+}

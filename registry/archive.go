@@ -1,0 +1,171 @@
+package registry
+
+import (
+	"strings"
+	"time"
+
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// Item is a part of an archive of scripts: exactly one of its fields is set.
+type Item struct {
+	Header *Header
+	Record *Record
+	Source *Source
+}
+
+// Header says where an archive comes from. It comes first.
+type Header struct {
+	Fleet      string
+	Head       script.Revision // all that follows is as of then
+	ExportedAt time.Time
+	Tenant     string // "" for all
+}
+
+// Record is all there is of one script, but for its sources: those that it is the
+// first to need come before it.
+type Record struct {
+	Release  script.Release // of a deleted script the tombstone
+	Versions []script.Version
+	History  []script.HistoryEntry // newest first
+}
+
+// maxAttributionBytes bounds an author in an archive, which may name an identity too.
+const maxAttributionBytes = 512
+
+// maxRecordVersions is how many versions a release can retain: those of its history
+// limit, and the active and the newest ones.
+const maxRecordVersions = script.MaxHistoryLimit + 2
+
+// validate refuses a record that no registry can have written, and brings its
+// settings into their one form. The engines are not asked.
+func (rec *Record) validate() error {
+	r := &rec.Release
+	if err := r.Name.Validate(); err != nil {
+		return err
+	}
+	if err := validateText("release.owner", r.Owner, MaxOwnerBytes); err != nil {
+		return rec.blame(err)
+	}
+	if r.Latest == 0 {
+		return rec.refuse("release.latest", "it has had no version")
+	}
+	if err := rec.validateHistory(); err != nil {
+		return rec.blame(err)
+	}
+	if r.Deleted {
+		if len(rec.Versions) > 0 || len(r.Retained) > 0 || r.Active != (script.Version{}) {
+			return rec.refuse("release.deleted", "it was deleted, and yet has versions")
+		}
+		return nil
+	}
+	settings, err := normalizeSettings(r.Settings)
+	if err != nil {
+		return rec.blame(err)
+	}
+	r.Settings = settings
+	return rec.blame(rec.validateVersions())
+}
+
+func (rec *Record) validateVersions() error {
+	r := &rec.Release
+	if len(rec.Versions) == 0 || len(rec.Versions) > maxRecordVersions || len(rec.Versions) != len(r.Retained) {
+		return script.Errorf(script.Invalid, "versions", "there are %d, and the release retains %d", len(rec.Versions), len(r.Retained))
+	}
+	last := uint64(0)
+	for i, v := range rec.Versions {
+		if v.Number <= last || v.Number > r.Latest {
+			return script.Errorf(script.Invalid, "versions", "number %d is out of order: the latest is %d", v.Number, r.Latest)
+		}
+		last = v.Number
+		if !sameVersion(inRelease(v), r.Retained[i]) {
+			return script.Errorf(script.Invalid, "versions", "number %d is not as the release says", v.Number)
+		}
+		if err := validateVersion(v); err != nil {
+			return err
+		}
+	}
+	active, ok := r.Retains(r.Active.Number)
+	if !ok || !sameVersion(active, r.Active) {
+		return script.Errorf(script.Invalid, "release.active", "number %d is not among the retained versions", r.Active.Number)
+	}
+	if !r.Pinned && r.Active.Number != last {
+		return script.Errorf(script.Invalid, "release.active", "number %d is active, though it is not pinned and %d is newer", r.Active.Number, last)
+	}
+	return nil
+}
+
+func validateVersion(v script.Version) error {
+	if v.Digest.IsZero() || v.Size < 1 || v.Size > script.MaxSourceBytes {
+		return script.Errorf(script.Invalid, "versions", "number %d has no digest, or the impossible size %d", v.Number, v.Size)
+	}
+	if err := validateEntrypoint(v.Entrypoint); err != nil {
+		return err
+	}
+	if err := validateText("versions.author", v.Author, maxAttributionBytes); err != nil {
+		return err
+	}
+	return validateText("versions.note", v.Note, MaxNoteBytes)
+}
+
+func (rec *Record) validateHistory() error {
+	if len(rec.History) > MaxHistory {
+		return script.Errorf(script.Invalid, "history", "has %d lines, at most %d are kept", len(rec.History), MaxHistory)
+	}
+	for _, e := range rec.History {
+		if err := script.ValidateLabel("history.change", string(e.Change)); err != nil {
+			return err
+		}
+		if err := validateText("history.author", e.Author, maxAttributionBytes); err != nil {
+			return err
+		}
+		if err := validateText("history.note", e.Note, MaxNoteBytes); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (rec *Record) refuse(field, format string, args ...any) error {
+	return rec.blame(script.Errorf(script.Invalid, field, format, args...))
+}
+
+// blame names the script that err is about; nil stays nil.
+func (rec *Record) blame(err error) error {
+	if err == nil {
+		return nil
+	}
+	named := *script.AsError(err)
+	name := rec.Release.Name.String()
+	if !strings.HasPrefix(named.Message, name) {
+		named.Message = name + ": " + named.Message
+	}
+	return &named
+}
+
+func sameVersion(a, b script.Version) bool {
+	return a.Number == b.Number && a.SameProgram(b) && a.Size == b.Size && a.CreatedAt.Equal(b.CreatedAt)
+}
+
+// sameScript reports whether a script is as the archive has it. A version with one
+// number and one time of creation is the same in all else too. That the registry has
+// given more numbers since is no difference.
+func sameScript(cur, archived script.Release) bool {
+	if live(cur) == archived.Deleted || cur.Latest < archived.Latest {
+		return false
+	}
+	if archived.Deleted {
+		return true
+	}
+	if cur.Pinned != archived.Pinned || cur.Enabled != archived.Enabled || cur.Owner != archived.Owner ||
+		!sameVersion(cur.Active, archived.Active) || !sameSettings(cur.Settings, archived.Settings) ||
+		len(cur.Retained) != len(archived.Retained) {
+		return false
+	}
+	for i := range cur.Retained {
+		if !sameVersion(cur.Retained[i], archived.Retained[i]) {
+			return false
+		}
+	}
+	return true
+}

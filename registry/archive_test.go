@@ -1,0 +1,240 @@
+package registry_test
+
+import (
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/scriptorium-dev/scriptorium/registry"
+	"github.com/scriptorium-dev/scriptorium/registry/access"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+func (b *bench) export(by access.Identity, tenant string) ([]registry.Item, error) {
+	var items []registry.Item
+	for item, err := range b.Export(b.t.Context(), registry.ExportRequest{By: by, Tenant: tenant}) {
+		if err != nil {
+			return items, err
+		}
+		items = append(items, item)
+	}
+	return items, nil
+}
+
+// archive is that of a script with two versions.
+func archive(t *testing.T) []registry.Item {
+	t.Helper()
+	b := newBench(t)
+	b.publish("one", settings(script.Settings{HistoryLimit: 4}))
+	b.publish("two")
+	items, err := b.export(everybody, "")
+	if err != nil || len(items) != 4 {
+		t.Fatalf("%d items, %v; want a header, two sources and a script", len(items), err)
+	}
+	return items
+}
+
+func from(items []registry.Item) iter.Seq2[registry.Item, error] {
+	return func(yield func(registry.Item, error) bool) {
+		for _, item := range items {
+			if !yield(item, nil) {
+				return
+			}
+		}
+	}
+}
+
+func importing(by access.Identity) registry.ImportRequest {
+	return registry.ImportRequest{By: by, Author: "eve"}
+}
+
+// altered returns a copy of the archive, changed.
+func altered(items []registry.Item, change func(sources []*registry.Source, rec *registry.Record)) []registry.Item {
+	items = slices.Clone(items)
+	var sources []*registry.Source
+	var record *registry.Record
+	for i := range items {
+		if s := items[i].Source; s != nil {
+			c := *s
+			c.Content = slices.Clone(c.Content)
+			items[i].Source, sources = &c, append(sources, &c)
+		}
+		if r := items[i].Record; r != nil {
+			c := *r
+			c.Versions, c.History, c.Release.Retained = slices.Clone(c.Versions), slices.Clone(c.History), slices.Clone(c.Release.Retained)
+			items[i].Record, record = &c, &c
+		}
+	}
+	change(sources, record)
+	return items
+}
+
+// TestImportRefuses: an archive that is torn or was altered is refused, and nothing
+// of it is stored.
+func TestImportRefuses(t *testing.T) {
+	whole := archive(t)
+	alter := func(change func(sources []*registry.Source, rec *registry.Record)) []registry.Item {
+		return altered(whole, change)
+	}
+	release := func(change func(r *script.Release)) []registry.Item {
+		return alter(func(_ []*registry.Source, rec *registry.Record) { change(&rec.Release) })
+	}
+	for what, c := range map[string]struct {
+		items []registry.Item
+		kind  script.Kind
+		says  string
+	}{
+		"torn before the script": {whole[:3], script.Invalid, "torn"},
+		"a source is missing":    {append(slices.Clone(whole[:2]), whole[3]), script.Invalid, "torn"},
+		"a source was altered":   {alter(func(s []*registry.Source, _ *registry.Record) { s[0].Content[0] ^= 1 }), script.Invalid, "altered"},
+		"a source was emptied":   {alter(func(s []*registry.Source, _ *registry.Record) { s[0].Content = nil }), script.Invalid, "empty"},
+		"it does not compile": {alter(func(s []*registry.Source, rec *registry.Record) {
+			digest := script.DigestOf([]byte("broken"))
+			s[0].Content, s[0].Digest = []byte("broken"), digest
+			rec.Versions[0].Digest, rec.Versions[0].Size = digest, 6
+			rec.Release.Retained[0] = rec.Versions[0]
+			rec.Release.Retained[0].Author, rec.Release.Retained[0].Note = "", ""
+		}), script.Script, "acme/route"},
+		"another size": {alter(func(_ []*registry.Source, rec *registry.Record) {
+			rec.Versions[0].Size, rec.Release.Retained[0].Size = 99, 99
+		}), script.Invalid, "99"},
+		"the release has another digest": {release(func(r *script.Release) { r.Retained[0].Digest[3] ^= 1 }), script.Invalid, "number 1"},
+		"a version is missing":           {alter(func(_ []*registry.Source, rec *registry.Record) { rec.Versions = rec.Versions[1:] }), script.Invalid, "retains 2"},
+		"no versions":                    {alter(func(_ []*registry.Source, rec *registry.Record) { rec.Versions, rec.Release.Retained = nil, nil }), script.Invalid, "retains 0"},
+		"versions out of order": {alter(func(_ []*registry.Source, rec *registry.Record) {
+			slices.Reverse(rec.Versions)
+			slices.Reverse(rec.Release.Retained)
+		}), script.Invalid, "order"},
+		"numbers above the latest":  {release(func(r *script.Release) { r.Latest = 1 }), script.Invalid, "order"},
+		"no number":                 {release(func(r *script.Release) { r.Latest = 0 }), script.Invalid, "no version"},
+		"active is not the newest":  {release(func(r *script.Release) { r.Active = r.Retained[0] }), script.Invalid, "not pinned"},
+		"active is not retained":    {release(func(r *script.Release) { r.Active.Number = 7 }), script.Invalid, "retained"},
+		"a tombstone with versions": {release(func(r *script.Release) { r.Deleted = true }), script.Invalid, "deleted"},
+		"a bad name":                {release(func(r *script.Release) { r.Name.Script = "../x" }), script.Invalid, "label"},
+		"a bad owner":               {release(func(r *script.Release) { r.Owner = "\x1b[31m" }), script.Invalid, "control"},
+		"a bad config":              {release(func(r *script.Release) { r.Settings.Config = []byte("[") }), script.Invalid, "JSON"},
+		"an unknown engine": {alter(func(_ []*registry.Source, rec *registry.Record) {
+			for i := range rec.Versions {
+				rec.Versions[i].Engine, rec.Release.Retained[i].Engine = "cobol", "cobol"
+			}
+			rec.Release.Active.Engine = "cobol"
+		}), script.Invalid, "cobol"},
+		"a bad entrypoint": {alter(func(_ []*registry.Source, rec *registry.Record) {
+			rec.Versions[0].Entrypoint, rec.Release.Retained[0].Entrypoint = "a-b", "a-b"
+		}), script.Invalid, "function"},
+		"a bad author": {alter(func(_ []*registry.Source, rec *registry.Record) { rec.Versions[0].Author = "\x00" }), script.Invalid, "control"},
+		"a bad line":   {alter(func(_ []*registry.Source, rec *registry.Record) { rec.History[0].Change = "Rm -rf" }), script.Invalid, "label"},
+		"too many lines": {alter(func(_ []*registry.Source, rec *registry.Record) {
+			rec.History = make([]script.HistoryEntry, registry.MaxHistory+1)
+		}), script.Invalid, "lines"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			for _, dry := range []bool{false, true} {
+				b := newBench(t)
+				req := importing(everybody)
+				req.DryRun = dry
+				result, err := b.Import(t.Context(), req, from(c.items))
+				if script.KindOf(err) != c.kind || !strings.Contains(fmt.Sprint(err), c.says) {
+					t.Errorf("%v; want %s, saying %q", err, c.kind, c.says)
+				}
+				if b.head() != 0 || result != (registry.ImportResult{}) {
+					t.Errorf("it was stored: %+v", result)
+				}
+				for _, item := range c.items {
+					if item.Source == nil {
+						continue
+					}
+					if _, err := b.store.Source(t.Context(), item.Source.Digest); script.KindOf(err) != script.NotFound {
+						t.Errorf("a source was stored: %v", err)
+					}
+				}
+			}
+		})
+	}
+}
+
+func TestImportOverWhatIsThere(t *testing.T) {
+	items := archive(t)
+	ctx := t.Context()
+	b := newBench(t)
+	b.publish("mine", func(r *registry.PublishRequest) { r.Owner = cr })
+	for i := range 4 {
+		b.publish(fmt.Sprint("mine ", i), func(r *registry.PublishRequest) { r.Owner = cr })
+	}
+	head := b.head()
+	_, err := b.Import(ctx, importing(everybody), from(items))
+	wantKind(t, err, script.Conflict, "name")
+	if b.head() != head {
+		t.Error("a conflict was stored")
+	}
+	over := importing(who(t, "root", "acme", access.Admin))
+	over.Overwrite = true
+	if result, err := b.Import(ctx, over, from(items)); err != nil || result.Replaced != 1 {
+		t.Fatalf("overwrite: %+v, %v", result, err)
+	}
+	r := b.get()
+	wantRelease(t, r, 2, 5, false)
+	if r.Owner != "" || r.Settings.HistoryLimit != 4 || fmt.Sprint(retained(r)) != "[1 2]" {
+		t.Errorf("overwritten: %+v", r)
+	}
+	for e := range b.lastAudits(1) {
+		if !e.Forced || e.Identity != "root" || e.Change != script.ChangeImport || e.Author != "eve" {
+			t.Errorf("the audit trail says %+v", e)
+		}
+	}
+	if result, err := b.Import(ctx, over, from(items)); err != nil || result.Unchanged != 1 {
+		t.Errorf("again: %+v, %v; want it unchanged", result, err)
+	}
+	// It goes on as any script, with numbers that nobody has had.
+	if again := b.publish("two"); again.Changed {
+		t.Errorf("the newest version again: %+v; want nothing new", again)
+	}
+	if _, err := b.Pin(ctx, registry.PinRequest{Write: write(route), Version: 1}); err != nil {
+		t.Error(err)
+	}
+	if r, err := b.Unpin(ctx, registry.UnpinRequest{Write: write(route)}); err != nil || r.Release.Active.Number != 2 {
+		t.Errorf("unpin: %+v, %v; want the newest that there is", r, err)
+	}
+	if next := b.publish("next"); next.Version.Number != 6 {
+		t.Errorf("the next version is %d, want 6", next.Version.Number)
+	}
+	// One that was deleted is no conflict: it comes back.
+	b.remove()
+	if result, err := b.Import(ctx, importing(everybody), from(items)); err != nil || result.Created != 1 {
+		t.Errorf("of a deleted script: %+v, %v", result, err)
+	}
+	wantRelease(t, b.get(), 2, 6, false)
+}
+
+func TestArchivesTakeARole(t *testing.T) {
+	items := archive(t)
+	for what, by := range map[string]access.Identity{
+		"nobody": {}, "others": who(t, "x", "shop", access.Admin), "no admin": who(t, "x", "*", access.Read, access.Publish, access.Release),
+	} {
+		b := newBench(t)
+		if _, err := b.Import(t.Context(), importing(by), from(items)); script.KindOf(err) != script.Denied || b.head() != 0 {
+			t.Errorf("import by %s: %v", what, err)
+		}
+		for _, tenant := range []string{"", "acme"} {
+			if got, err := b.export(by, tenant); script.KindOf(err) != script.Denied || len(got) > 0 {
+				t.Errorf("export of %q by %s: %v", tenant, what, err)
+			}
+		}
+	}
+	b := newBench(t)
+	admin := who(t, "x", "acme", access.Admin)
+	if _, err := b.Import(t.Context(), importing(admin), from(items)); err != nil {
+		t.Error(err)
+	}
+	if got, err := b.export(admin, "acme"); err != nil || len(got) != 4 {
+		t.Errorf("%d items, %v", len(got), err)
+	}
+	_, err := b.export(admin, "")
+	wantKind(t, err, script.Denied, "tenant")
+	_, err = b.export(everybody, "No")
+	wantKind(t, err, script.Invalid, "tenant")
+	_, err = b.Import(t.Context(), registry.ImportRequest{By: everybody}, from(items))
+	wantKind(t, err, script.Invalid, "author")
+}

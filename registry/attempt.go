@@ -1,0 +1,212 @@
+package registry
+
+import (
+	"context"
+	"time"
+
+	"github.com/scriptorium-dev/scriptorium/registry/access"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// asked is a write that was asked for.
+type asked struct {
+	Write
+	change script.Change
+	dry    bool
+	decide func(cur script.Release, now time.Time) (decision, error)
+	// prepare, if not nil, may refuse a decision before it is committed.
+	prepare func(decision) error
+}
+
+// attempts bounds how often a write is decided anew because others were faster.
+// With n writers of one script at once each attempt lets at least one through.
+const attempts = 64
+
+// write decides and commits until nobody else was first. It returns what was
+// decided, with the release as committed.
+func (r *Registry) write(ctx context.Context, a asked) (decision, error) {
+	d, err := r.tryWrite(ctx, a)
+	r.wrote(a.change, outcomeOf(d, a.dry, err))
+	return d, err
+}
+
+func (r *Registry) tryWrite(ctx context.Context, a asked) (decision, error) {
+	if err := a.validate(); err != nil {
+		return decision{}, err
+	}
+	if err := a.By.Check(access.Read, a.Name.Tenant); err != nil {
+		return decision{}, err
+	}
+	for attempt := 1; ; attempt++ {
+		d, outcome, err := r.attempt(ctx, a)
+		if outcome == committed || a.dry {
+			return d, err
+		}
+		// What stood in the way, or made the write unnecessary, may be this very
+		// write: asked for before, with an answer that got lost.
+		before, ok, lookErr := r.repeated(ctx, a, err)
+		switch {
+		case lookErr != nil:
+			return decision{}, lookErr
+		case ok:
+			return before, nil
+		case outcome != lostRace || a.ExpectedRevision != 0 || attempt == attempts:
+			return d, err
+		}
+	}
+}
+
+// The outcomes of an attempt.
+type attemptOutcome int
+
+const (
+	settled   attemptOutcome = iota // refused, or nothing to change
+	committed                       // done
+	lostRace                        // somebody else was first: decide anew
+)
+
+func (r *Registry) attempt(ctx context.Context, a asked) (decision, attemptOutcome, error) {
+	cur, err := r.current(ctx, a.Name)
+	if err != nil {
+		return decision{}, settled, err
+	}
+	if a.ExpectedRevision != 0 && a.ExpectedRevision != cur.Revision {
+		return decision{}, settled, script.Errorf(script.Conflict, "expected_revision",
+			"%s is at revision %d, not %d: read it again and decide anew", a.Name, cur.Revision, a.ExpectedRevision)
+	}
+	forced, err := a.passOwner(cur)
+	if err != nil {
+		return decision{}, settled, err
+	}
+	d, err := a.decide(cur, r.now().UTC())
+	if err != nil {
+		return decision{}, settled, err
+	}
+	if err := a.mayMake(cur, d); err != nil {
+		return decision{}, settled, err
+	}
+	if a.prepare != nil {
+		if err := a.prepare(d); err != nil {
+			return decision{}, settled, err
+		}
+	}
+	if a.dry || !d.changed {
+		return d, settled, nil
+	}
+	d.commit.Audit = a.auditEntry(d.commit, forced)
+	d.commit.RequestID = a.RequestID
+	d.release.Revision, err = r.store.Commit(ctx, d.commit)
+	switch script.KindOf(err) {
+	case "":
+		return d, committed, nil
+	case script.Conflict:
+		return decision{}, lostRace, err
+	}
+	return decision{}, settled, err
+}
+
+// repeated returns what became of the write if it was asked for before. What it came
+// to now, err, is the answer if not.
+func (r *Registry) repeated(ctx context.Context, a asked, err error) (d decision, ok bool, lookErr error) {
+	if a.RequestID == "" || script.KindOf(err) == script.Unavailable {
+		return decision{}, false, nil
+	}
+	done, ok, lookErr := r.store.Request(ctx, a.RequestID)
+	if lookErr != nil || !ok {
+		return decision{}, false, lookErr
+	}
+	// A publish may come to any change: that of its settings, or of the pin.
+	if done.Name != a.Name || a.change != script.ChangePublish && a.change != done.Change {
+		return decision{}, false, script.Errorf(script.Invalid, "request_id",
+			"was used before, for %s of %s: make a new one for each write", done.Change, done.Name)
+	}
+	cur, lookErr := r.current(ctx, a.Name)
+	if lookErr != nil {
+		return decision{}, false, lookErr
+	}
+	return decision{changed: true, repeated: true, release: cur, version: script.Version{Number: done.Version}}, true, nil
+}
+
+// current returns the release as it is; one that never was has revision 0.
+func (r *Registry) current(ctx context.Context, name script.Name) (script.Release, error) {
+	cur, err := r.store.Release(ctx, name)
+	if script.KindOf(err) == script.NotFound {
+		return script.Release{Name: name}, nil
+	}
+	return cur, err
+}
+
+// passOwner reports whether the write goes past the owner of the script.
+func (w Write) passOwner(cur script.Release) (forced bool, err error) {
+	if cur.Owner == "" || cur.Owner == w.Owner {
+		return false, nil
+	}
+	if !w.Force {
+		return false, script.Errorf(script.Denied, "owner",
+			"%s belongs to %.200q: change it there, or force the change, which takes the role %s", w.Name, cur.Owner, access.Admin)
+	}
+	return true, w.By.Check(access.Admin, w.Name.Tenant)
+}
+
+// mayMake refuses a decision that takes a role which the caller does not have.
+func (w Write) mayMake(cur script.Release, d decision) error {
+	for _, role := range rolesFor(cur, d) {
+		if err := w.By.Check(role, w.Name.Tenant); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// rolesFor returns the roles that it takes to make cur what was decided; reading is
+// taken for granted.
+func rolesFor(cur script.Release, d decision) []access.Role {
+	if !d.changed {
+		return nil
+	}
+	next := d.commit.Release
+	if next.Deleted {
+		return []access.Role{access.Admin}
+	}
+	if !live(cur) {
+		return []access.Role{access.Publish}
+	}
+	var roles []access.Role
+	if d.commit.Publish != nil || next.Owner != cur.Owner || !sameSettings(next.Settings, cur.Settings) {
+		roles = append(roles, access.Publish)
+	}
+	// That a script follows its latest version is the publisher's doing. What else
+	// changes what runs is a choice of its own.
+	chosen := next.Pinned && next.Active.Number != cur.Active.Number
+	if chosen || next.Pinned != cur.Pinned || next.Enabled != cur.Enabled {
+		roles = append(roles, access.Release)
+	}
+	return roles
+}
+
+// attribution is who the history names: the author as given, and the identity that
+// vouches for it unless that is the same or not known.
+func (w Write) attribution() string { return attribution(w.By, w.Author) }
+
+func attribution(by access.Identity, author string) string {
+	if by.Name == "" || by.Name == author || by.Name == access.Everybody(by.Peer).Name {
+		return author
+	}
+	return author + " via " + by.Name
+}
+
+func (w Write) auditEntry(c Commit, forced bool) script.AuditEntry {
+	return script.AuditEntry{
+		Time:     c.Entry.Time,
+		Name:     w.Name,
+		Change:   c.Entry.Change,
+		Version:  c.Entry.Version,
+		Digest:   c.Entry.Digest,
+		Author:   w.Author,
+		Identity: w.By.Name,
+		Peer:     w.By.Peer,
+		Owner:    c.Release.Owner,
+		Forced:   forced,
+		Note:     w.Note,
+	}
+}

@@ -1,0 +1,192 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// CollectorConfig is what a Collector is made of.
+type CollectorConfig struct {
+	Store Store
+	Trash Trash // of the same store
+	// Interval is the time between two rounds; DefaultCollectInterval if 0.
+	Interval time.Duration
+	// TombstoneRetention is how long a tombstone is kept. An agent that comes back
+	// later gets a full snapshot. DefaultTombstoneRetention if 0.
+	TombstoneRetention time.Duration
+	// AuditRetention is how long entries of the audit trail are kept; 0: for ever.
+	AuditRetention time.Duration
+	// Clock tells the time; time.Now if nil.
+	Clock func() time.Time
+	Log   *slog.Logger
+	// Collected, if not nil, is told the end of each round. It must not block.
+	Collected func(Collected, error)
+}
+
+// Defaults of a CollectorConfig.
+const (
+	DefaultCollectInterval    = 10 * time.Minute
+	DefaultTombstoneRetention = 24 * time.Hour
+)
+
+// Collected is what a round removed.
+type Collected struct {
+	Tombstones   int
+	Sources      int
+	AuditEntries int
+}
+
+// Collector removes from a store what nobody needs any more: old tombstones, sources
+// that no release retains, and old entries of the audit trail. One collector of a
+// store is enough, and the leader runs it; several do no harm.
+//
+// A source is removed in the second of two rounds that find it unneeded, and only if
+// it was neither written nor needed from the first listing on. That is safe whatever
+// happens at the same time, because of three facts. The store sees to the first: a
+// commit that makes a release retain a source it did not retain before (a publish, or
+// a restoration) marks the source as needed in that same transaction, a publish also
+// writes the source if it is not there, and a restoration fails if it is not. The
+// second: Discard is one transaction that does nothing if there is such a mark from
+// after the listing. The third: each round lists the sources first and takes its
+// snapshot of the releases after that.
+//
+//   - A publish that commits before the listing is in the snapshot, so its source is
+//     not unneeded (unless it was dropped again, which leaves it so).
+//   - A publish that commits between the listing and Discard has left its mark.
+//   - A publish that commits after Discard writes the source again. A retry of a
+//     publish is another publish, or is told of the first and writes nothing.
+//   - A restoration is the same, but that the last case fails it: the import then
+//     puts the sources of that script again. Sources that were put and not needed yet
+//     are marked too, so that an import has at least a round's interval between
+//     putting a source and needing it, however long it takes as a whole.
+//   - Nothing else makes a release retain what it did not: pins and rollbacks choose
+//     among what is retained.
+//   - Whoever reads a release (an agent, an event on its way, an export) and then its
+//     sources has at least an interval for it after they were dropped. One that
+//     comes later finds that the release has changed since.
+type Collector struct {
+	cfg CollectorConfig
+	// suspects are the sources that the last round found unneeded, as it listed them.
+	suspects map[script.Digest]Blob
+}
+
+// NewCollector returns a collector.
+func NewCollector(cfg CollectorConfig) *Collector {
+	if cfg.Interval == 0 {
+		cfg.Interval = DefaultCollectInterval
+	}
+	if cfg.TombstoneRetention == 0 {
+		cfg.TombstoneRetention = DefaultTombstoneRetention
+	}
+	if cfg.Clock == nil {
+		cfg.Clock = time.Now
+	}
+	if cfg.Collected == nil {
+		cfg.Collected = func(Collected, error) {}
+	}
+	return &Collector{cfg: cfg}
+}
+
+// Run collects once an interval until ctx is done. It starts with a round at once,
+// and must not be called again before it returned.
+func (c *Collector) Run(ctx context.Context) {
+	ticker := time.NewTicker(c.cfg.Interval)
+	defer ticker.Stop()
+	c.suspects = nil // maybe from long ago
+	for {
+		c.round(ctx)
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (c *Collector) round(ctx context.Context) {
+	started := c.cfg.Clock()
+	done, err := c.Collect(ctx)
+	if ctx.Err() != nil {
+		return
+	}
+	c.cfg.Collected(done, err)
+	if err != nil {
+		c.cfg.Log.Warn("not everything could be collected; the next round tries again", "error", err, "interval", c.cfg.Interval)
+	}
+	if done != (Collected{}) {
+		c.cfg.Log.Info("collected what nobody needs any more", "tombstones", done.Tombstones, "sources", done.Sources,
+			"audit_entries", done.AuditEntries, "took", c.cfg.Clock().Sub(started))
+	}
+}
+
+// Collect is one round. What it cannot do does not keep it from the rest. It must
+// not be called while Run or another Collect is under way.
+func (c *Collector) Collect(ctx context.Context) (Collected, error) {
+	var done Collected
+	now := c.cfg.Clock()
+	buryErr := c.bury(ctx, now.Add(-c.cfg.TombstoneRetention), &done)
+	discardErr := c.discard(ctx, &done)
+	var trimErr error
+	if c.cfg.AuditRetention > 0 {
+		done.AuditEntries, trimErr = c.cfg.Trash.TrimAudit(ctx, now.Add(-c.cfg.AuditRetention))
+	}
+	return done, errors.Join(buryErr, discardErr, trimErr)
+}
+
+func (c *Collector) bury(ctx context.Context, before time.Time, done *Collected) error {
+	for tombstone, err := range c.cfg.Trash.Tombstones(ctx, before) {
+		if err != nil {
+			return fmt.Errorf("look for tombstones: %w", err)
+		}
+		if err := c.cfg.Trash.Bury(ctx, tombstone); err != nil {
+			return fmt.Errorf("remove the tombstone of %s: %w", tombstone.Name, err)
+		}
+		done.Tombstones++
+	}
+	return nil
+}
+
+func (c *Collector) discard(ctx context.Context, done *Collected) error {
+	unneeded := map[script.Digest]Blob{}
+	for blob, err := range c.cfg.Trash.Blobs(ctx) {
+		if err != nil {
+			return fmt.Errorf("list the sources: %w", err)
+		}
+		unneeded[blob.Digest] = blob
+	}
+	// The snapshot has to come after the listing.
+	snapshot, err := c.cfg.Store.Snapshot(ctx)
+	if err != nil {
+		return fmt.Errorf("find out which sources are needed: %w", err)
+	}
+	for release, err := range snapshot.Releases {
+		if err != nil {
+			return fmt.Errorf("find out which sources are needed: %w", err)
+		}
+		for _, v := range release.Retained {
+			delete(unneeded, v.Digest)
+		}
+	}
+	before := c.suspects
+	c.suspects = unneeded
+	for digest := range unneeded {
+		suspect, ok := before[digest]
+		if !ok {
+			continue
+		}
+		discarded, err := c.cfg.Trash.Discard(ctx, suspect)
+		if err != nil {
+			return fmt.Errorf("remove a source: %w", err)
+		}
+		if discarded {
+			delete(unneeded, digest)
+			done.Sources++
+		}
+	}
+	return nil
+}

@@ -1,0 +1,88 @@
+package etcdstore
+
+import (
+	"context"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/scriptorium-dev/scriptorium/registry"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// History implements registry.Store.
+func (s *Store) History(ctx context.Context, name script.Name) ([]script.HistoryEntry, error) {
+	resp, err := s.commit(ctx, "read the history of "+name.String(), nil, s.readHistory(name, 0), nil)
+	if err != nil {
+		return nil, err
+	}
+	return decodeLines(resp.Responses[0].GetResponseRange().GetKvs(), resp.Responses[1].GetResponseRange().GetKvs())
+}
+
+// readHistory reads the newest lines, and those that the script was imported with,
+// as of the revision of etcd; 0: now.
+func (s *Store) readHistory(name script.Name, at int64) []clientv3.Op {
+	return []clientv3.Op{
+		clientv3.OpGet(s.keys.history(name), clientv3.WithPrefix(), clientv3.WithRev(at),
+			clientv3.WithSort(clientv3.SortByKey, clientv3.SortDescend), clientv3.WithLimit(registry.MaxHistory)),
+		clientv3.OpGet(s.keys.imported(name), clientv3.WithRev(at)),
+	}
+}
+
+func decodeLines(lines, imported []*mvccpb.KeyValue) ([]script.HistoryEntry, error) {
+	entries := make([]script.HistoryEntry, 0, len(lines))
+	for _, kv := range lines {
+		e, err := decodeHistory(kv)
+		if err != nil {
+			return nil, err
+		}
+		entries = append(entries, e)
+	}
+	for _, kv := range imported {
+		older, err := decodeImported(kv)
+		if err != nil {
+			return nil, err
+		}
+		entries = append(entries, older...)
+	}
+	return entries[:min(len(entries), registry.MaxHistory)], nil
+}
+
+// trimHistory removes the oldest lines. The next commit tries again if it fails.
+func (s *Store) trimHistory(ctx context.Context, name script.Name, excess int64) {
+	resp, err := s.get(ctx, "trim history", s.keys.history(name), clientv3.WithPrefix(), clientv3.WithKeysOnly(), clientv3.WithLimit(excess))
+	if err != nil || len(resp.Kvs) == 0 {
+		return
+	}
+	oldest := resp.Kvs[len(resp.Kvs)-1].Key
+	_, _ = s.commit(ctx, "trim history", nil, []clientv3.Op{
+		clientv3.OpDelete(s.keys.history(name), clientv3.WithRange(after(string(oldest)))),
+		clientv3.OpDelete(s.keys.imported(name)), // older than all of them
+	}, nil)
+}
+
+// Record implements registry.Store.
+func (s *Store) Record(ctx context.Context, r script.Release, head script.Revision) ([]script.Version, []script.HistoryEntry, error) {
+	// The head is a revision of etcd, and up to the next one no release changes.
+	at := int64(head)
+	reads := append(s.readHistory(r.Name, at), clientv3.OpGet(s.keys.versions(r.Name), clientv3.WithPrefix(), clientv3.WithRev(at)))
+	resp, err := s.commit(ctx, "read the record of "+r.Name.String(), nil, reads, nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	history, err := decodeLines(resp.Responses[0].GetResponseRange().GetKvs(), resp.Responses[1].GetResponseRange().GetKvs())
+	if err != nil {
+		return nil, nil, err
+	}
+	var versions []script.Version
+	for _, kv := range resp.Responses[2].GetResponseRange().GetKvs() {
+		v, err := decodeVersion(kv)
+		if err != nil {
+			return nil, nil, err
+		}
+		if _, ok := r.Retains(v.Number); ok {
+			versions = append(versions, v)
+		}
+	}
+	return versions, history, nil
+}

@@ -1,0 +1,77 @@
+package etcdstore_test
+
+import (
+	"crypto/rand"
+	"errors"
+	"testing"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/scriptorium-dev/scriptorium/registry"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+func requested(name string) registry.Commit {
+	return registry.Commit{
+		Release:   script.Release{Name: script.Name{Tenant: "acme", Script: name}, Deleted: true},
+		Entry:     script.HistoryEntry{Change: script.ChangeDelete},
+		RequestID: rand.Text(),
+	}
+}
+
+// TestRequestsShareALease: request ids go by themselves, not before RequestMemory is
+// over, and many are on one lease; a lease that etcd lost is replaced.
+func TestRequestsShareALease(t *testing.T) {
+	prefix := "/" + rand.Text()
+	s, c := open(t, prefix), client(t)
+	leaseOf := func(commit registry.Commit) clientv3.LeaseID {
+		t.Helper()
+		if _, err := s.Commit(t.Context(), commit); err != nil {
+			t.Fatal(err)
+		}
+		resp, err := c.Get(t.Context(), prefix+"/requests/"+commit.RequestID)
+		if err != nil || len(resp.Kvs) != 1 || resp.Kvs[0].Lease == 0 {
+			t.Fatalf("the request is at %v, %v; want it on a lease", resp, err)
+		}
+		return clientv3.LeaseID(resp.Kvs[0].Lease)
+	}
+	first := requested("a")
+	lease := leaseOf(first)
+	if again := leaseOf(requested("b")); again != lease {
+		t.Errorf("two requests are on two leases")
+	}
+	left, err := c.TimeToLive(t.Context(), lease)
+	if err != nil || left.TTL < int64(registry.RequestMemory.Seconds()) {
+		t.Errorf("the lease lives for %v s, %v; want %v at least", left, err, registry.RequestMemory)
+	}
+	if _, err := c.Revoke(t.Context(), lease); err != nil {
+		t.Fatal(err)
+	}
+	if _, ok, err := s.Request(t.Context(), first.RequestID); ok || err != nil {
+		t.Errorf("after its lease: %v, %v; want it forgotten", ok, err)
+	}
+	if another := leaseOf(requested("c")); another == lease {
+		t.Error("a lease that is gone is still used")
+	}
+}
+
+// TestRecordOfTheForgotten: a moment that etcd has compacted is an error that says so.
+func TestRecordOfTheForgotten(t *testing.T) {
+	s, c := open(t, "/"+rand.Text()), client(t)
+	commit := requested("a")
+	head, err := s.Commit(t.Context(), commit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	put, err := c.Put(t.Context(), "/elsewhere", "x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Compact(t.Context(), put.Header.Revision); err != nil {
+		t.Fatal(err)
+	}
+	_, _, err = s.Record(t.Context(), commit.Release, head)
+	if script.KindOf(err) != script.Unavailable || !errors.Is(err, registry.ErrForgotten) {
+		t.Errorf("%v; want Unavailable with ErrForgotten", err)
+	}
+}

@@ -1,0 +1,139 @@
+package etcdstore
+
+import (
+	"context"
+	"strconv"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/scriptorium-dev/scriptorium/registry"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// PutSource implements registry.Store.
+func (s *Store) PutSource(ctx context.Context, source []byte) (script.Digest, error) {
+	digest := script.DigestOf(source)
+	_, err := s.commit(ctx, "store a source", nil, s.putBlob(digest, source), nil)
+	return digest, err
+}
+
+// Restore implements registry.Store. It is one transaction of at most 115
+// operations: 9 of its own, and 53 each for versions that come and go.
+func (s *Store) Restore(ctx context.Context, r registry.Restoration) (script.Revision, error) {
+	ch, err := s.restoration(ctx, r)
+	if err != nil {
+		return 0, err
+	}
+	resp, err := s.apply(ctx, ch)
+	if err != nil {
+		return 0, err
+	}
+	if resp.Succeeded {
+		return script.Revision(resp.Header.Revision), nil
+	}
+	if modRevision(resp, 0) == int64(r.Guard) {
+		for i, v := range r.Version {
+			if resp.Responses[1+i].GetResponseRange().GetCount() == 0 {
+				return 0, script.Errorf(script.NotFound, "digest", "there is no source %s, which version %d of %s needs", v.Digest, v.Number, r.Release.Name)
+			}
+		}
+	}
+	return 0, s.conflict(ch, resp)
+}
+
+func (s *Store) restoration(ctx context.Context, r registry.Restoration) (*change, error) {
+	name := r.Release.Name
+	if len(r.History) == 0 {
+		return nil, script.Errorf(script.Internal, "", "the restoration of %s has no line of history", name)
+	}
+	ch, err := s.newChange(r.Guard, r.Release, r.History[0], r.Audit)
+	if err != nil {
+		return nil, err
+	}
+	ch.ops = append(ch.ops, clientv3.OpPut(s.keys.restored(), ""))
+	if err := s.replaceHistory(ch, r); err != nil {
+		return nil, err
+	}
+	for _, v := range r.Version {
+		value, err := encodeVersion(v)
+		if err != nil {
+			return nil, script.Errorf(script.Internal, "", "encode version %d of %s: %w", v.Number, name, err)
+		}
+		blob := s.keys.blob(v.Digest)
+		ch.guards = append(ch.guards, clientv3.Compare(clientv3.CreateRevision(blob), ">", 0))
+		ch.asks = append(ch.asks, clientv3.OpGet(blob, clientv3.WithCountOnly()))
+		ch.ops = append(ch.ops, clientv3.OpPut(s.keys.version(name, v.Number), string(value)))
+	}
+	return ch, s.replaceRelease(ctx, ch, r)
+}
+
+// replaceHistory puts the restoration's lines in place of those that there are,
+// which all have lower keys than the line that it writes.
+func (s *Store) replaceHistory(ch *change, r registry.Restoration) error {
+	name := r.Release.Name
+	older, err := encodeImported(r.History[1:])
+	if err != nil {
+		return script.Errorf(script.Internal, "", "encode the history of %s: %w", name, err)
+	}
+	ch.ops = append(ch.ops, clientv3.OpPut(s.keys.imported(name), string(older)))
+	if r.Guard > 0 {
+		ch.ops = append(ch.ops, clientv3.OpDelete(s.keys.history(name), clientv3.WithRange(s.keys.historyEntry(name, r.Guard))))
+	}
+	return nil
+}
+
+// replaceRelease removes the versions that are not restored. Of a script that is
+// not there it sees to it that its numbers are not used again.
+func (s *Store) replaceRelease(ctx context.Context, ch *change, r registry.Restoration) error {
+	name := r.Release.Name
+	cur, err := s.Release(ctx, name)
+	if script.KindOf(err) == script.NotFound {
+		cur, err = script.Release{Name: name}, nil
+	}
+	if err != nil {
+		return err
+	}
+	if cur.Revision != r.Guard {
+		return script.Errorf(script.Conflict, "", "%s is at revision %d, not %d: somebody else changed it first", name, cur.Revision, r.Guard)
+	}
+	if cur.Latest > r.Release.Latest {
+		return script.Errorf(script.Conflict, "", "%s has had %d versions: the numbers above %d cannot be given again", name, cur.Latest, r.Release.Latest)
+	}
+	if r.Guard == 0 {
+		ch.guards = append(ch.guards, s.graveIs(name, cur.Latest))
+	}
+	stays := map[uint64]bool{}
+	for _, v := range r.Version {
+		stays[v.Number] = true
+	}
+	for _, v := range cur.Retained {
+		if !stays[v.Number] {
+			ch.ops = append(ch.ops, clientv3.OpDelete(s.keys.version(name, v.Number)))
+		}
+	}
+	return nil
+}
+
+// graveIs holds if the grave of the script has the number; 0: if there is none.
+func (s *Store) graveIs(name script.Name, latest uint64) clientv3.Cmp {
+	if latest == 0 {
+		return clientv3.Compare(clientv3.CreateRevision(s.keys.grave(name)), "=", 0)
+	}
+	return clientv3.Compare(clientv3.Value(s.keys.grave(name)), "=", encodeGrave(latest))
+}
+
+func encodeGrave(latest uint64) string { return strconv.FormatUint(latest, 10) }
+
+// decodeGrave returns what is left of a tombstone.
+func (s *Store) decodeGrave(kv *mvccpb.KeyValue) (script.Release, error) {
+	name, err := script.ParseName(string(kv.Key[len(s.keys.graves()):]))
+	if err != nil {
+		return script.Release{}, corrupt(kv, err)
+	}
+	latest, err := strconv.ParseUint(string(kv.Value), 10, 64)
+	if err != nil {
+		return script.Release{}, corrupt(kv, err)
+	}
+	return script.Release{Name: name, Latest: latest, Deleted: true}, nil
+}

@@ -1,0 +1,143 @@
+package etcdstore
+
+import (
+	"context"
+	"iter"
+	"strconv"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/scriptorium-dev/scriptorium/registry"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// now is the revision of a read that is of no moment in particular.
+const now = 0
+
+// Tombstones implements registry.Trash.
+func (s *Store) Tombstones(ctx context.Context, before time.Time) iter.Seq2[script.Release, error] {
+	return func(yield func(script.Release, error) bool) {
+		for kv, err := range s.pages(ctx, "look for tombstones", s.keys.releases(), now) {
+			if err != nil {
+				yield(script.Release{}, err)
+				return
+			}
+			r, err := decodeRelease(kv)
+			if err == nil && (!r.Deleted || !r.ChangedAt.Before(before)) {
+				continue
+			}
+			if !yield(r, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// Graves implements registry.Store.
+func (s *Store) Graves(ctx context.Context) iter.Seq2[script.Release, error] {
+	return func(yield func(script.Release, error) bool) {
+		for kv, err := range s.pages(ctx, "read graves", s.keys.graves(), now) {
+			if err != nil {
+				yield(script.Release{}, err)
+				return
+			}
+			r, err := s.decodeGrave(kv)
+			if !yield(r, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// Bury implements registry.Trash.
+func (s *Store) Bury(ctx context.Context, tombstone script.Release) error {
+	name := tombstone.Name
+	release, floor := s.keys.release(name), s.keys.floor()
+	for {
+		resp, err := s.get(ctx, "read the floor", floor)
+		if err != nil {
+			return err
+		}
+		var current, seen int64
+		if len(resp.Kvs) > 0 {
+			if current, err = decodeFloor(resp.Kvs[0]); err != nil {
+				return err
+			}
+			seen = resp.Kvs[0].ModRevision
+		}
+		guards := []clientv3.Cmp{
+			clientv3.Compare(clientv3.ModRevision(release), "=", int64(tombstone.Revision)),
+			clientv3.Compare(clientv3.ModRevision(floor), "=", seen), // never lower it
+		}
+		buried, err := s.commit(ctx, "remove the tombstone of "+name.String(), guards, []clientv3.Op{
+			clientv3.OpDelete(release),
+			clientv3.OpPut(s.keys.grave(name), encodeGrave(tombstone.Latest)),
+			clientv3.OpPut(floor, strconv.FormatInt(max(current, int64(tombstone.Revision)), 10)),
+			clientv3.OpDelete(s.keys.history(name), clientv3.WithPrefix()),
+			clientv3.OpDelete(s.keys.imported(name)),
+		}, []clientv3.Op{clientv3.OpGet(release, clientv3.WithKeysOnly())})
+		if err != nil || buried.Succeeded || modRevision(buried, 0) != int64(tombstone.Revision) {
+			return err
+		}
+	}
+}
+
+// decodeFloor reads the value of meta/floor.
+func decodeFloor(kv *mvccpb.KeyValue) (int64, error) {
+	floor, err := strconv.ParseInt(string(kv.Value), 10, 64)
+	if err != nil {
+		return 0, corrupt(kv, err)
+	}
+	return floor, nil
+}
+
+// blobPage is how many blobs are listed at once. etcd reads their contents too,
+// although it does not send them.
+const blobPage = 100
+
+// Blobs implements registry.Trash. All are listed as of one revision of etcd, which
+// they carry in place of that at which each was touched: whether that was before is
+// for Discard to find out.
+func (s *Store) Blobs(ctx context.Context) iter.Seq2[registry.Blob, error] {
+	return func(yield func(registry.Blob, error) bool) {
+		resp, err := s.get(ctx, "list sources", s.keys.head(), clientv3.WithCountOnly())
+		if err != nil {
+			yield(registry.Blob{}, err)
+			return
+		}
+		at := resp.Header.Revision
+		for kv, err := range s.pages(ctx, "list sources", s.keys.blobs(), at, clientv3.WithKeysOnly(), clientv3.WithLimit(blobPage)) {
+			if err != nil {
+				yield(registry.Blob{}, err)
+				return
+			}
+			digest, err := script.ParseDigest("sha256:" + string(kv.Key[len(s.keys.blobs()):]))
+			if err != nil {
+				yield(registry.Blob{}, corrupt(kv, err))
+				return
+			}
+			if !yield(registry.Blob{Digest: digest, Touched: at}, nil) {
+				return
+			}
+		}
+	}
+}
+
+// Discard implements registry.Trash. A commit that needs the source after it was
+// listed touches it, so that this transaction comes to nothing; one that comes
+// after this transaction finds the source gone and stores it again.
+func (s *Store) Discard(ctx context.Context, b registry.Blob) (bool, error) {
+	touched := s.keys.touched(b.Digest)
+	resp, err := s.commit(ctx, "remove a source",
+		[]clientv3.Cmp{
+			clientv3.Compare(clientv3.ModRevision(touched), "<", b.Touched+1),
+			clientv3.Compare(clientv3.ModRevision(s.keys.restored()), "<", b.Touched+1),
+		},
+		[]clientv3.Op{clientv3.OpDelete(s.keys.blob(b.Digest)), clientv3.OpDelete(touched)}, nil)
+	if err != nil {
+		return false, err
+	}
+	return resp.Succeeded, nil
+}

@@ -1,0 +1,146 @@
+package registry
+
+import (
+	"context"
+	"iter"
+	"slices"
+
+	"github.com/scriptorium-dev/scriptorium/registry/access"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// ExportRequest asks for an archive.
+type ExportRequest struct {
+	By     access.Identity
+	Tenant string // all tenants if empty
+}
+
+// Export yields all scripts, or those of one tenant, as of one moment: with every
+// retained version, the history, and the sources, each before the first script that
+// needs it; and of deleted scripts the numbers that are not used again. It takes the
+// role admin. An error is the last that it yields.
+func (r *Registry) Export(ctx context.Context, req ExportRequest) iter.Seq2[Item, error] {
+	return func(yield func(Item, error) bool) {
+		e := exporter{store: r.store, tenant: req.Tenant, yield: yield, sent: map[script.Digest]bool{}, seen: map[script.Name]bool{}}
+		err := r.export(ctx, req, &e)
+		if err != nil && !e.left {
+			yield(Item{}, err)
+		}
+	}
+}
+
+func (r *Registry) export(ctx context.Context, req ExportRequest, e *exporter) error {
+	if req.Tenant != "" {
+		if err := script.ValidateLabel("tenant", req.Tenant); err != nil {
+			return err
+		}
+	}
+	if err := mayAdminister(req.By, req.Tenant); err != nil {
+		return err
+	}
+	fleet, err := r.store.Fleet(ctx)
+	if err != nil {
+		return err
+	}
+	snapshot, err := r.store.Snapshot(ctx)
+	if err != nil {
+		return err
+	}
+	header := Header{Fleet: fleet, Head: snapshot.Head, ExportedAt: r.now().UTC(), Tenant: req.Tenant}
+	if !e.send(Item{Header: &header}) {
+		return nil
+	}
+	if err := e.scripts(ctx, snapshot); err != nil || e.left {
+		return err
+	}
+	return e.graves(ctx)
+}
+
+// exporter sends the items of one archive.
+type exporter struct {
+	store  Store
+	tenant string
+	yield  func(Item, error) bool
+	left   bool // nobody wants more
+	sent   map[script.Digest]bool
+	seen   map[script.Name]bool
+}
+
+// send reports whether more is wanted.
+func (e *exporter) send(item Item) bool {
+	e.left = e.left || !e.yield(item, nil)
+	return !e.left
+}
+
+func (e *exporter) wants(name script.Name) bool { return e.tenant == "" || name.Tenant == e.tenant }
+
+func (e *exporter) scripts(ctx context.Context, snapshot Snapshot) error {
+	for release, err := range snapshot.Releases {
+		if err != nil {
+			return err
+		}
+		if !e.wants(release.Name) {
+			continue
+		}
+		e.seen[release.Name] = true
+		versions, history, err := e.store.Record(ctx, release, snapshot.Head)
+		if err != nil {
+			return err
+		}
+		if err := e.sources(ctx, release); err != nil || e.left {
+			return err
+		}
+		if !e.send(Item{Record: &Record{Release: release, Versions: versions, History: history}}) {
+			return nil
+		}
+	}
+	return nil
+}
+
+// exportBatch is how many sources, of up to 1 MiB each, are in memory at once.
+const exportBatch = 8
+
+// sources sends those that the release needs and that were not sent yet.
+func (e *exporter) sources(ctx context.Context, release script.Release) error {
+	var missing []script.Digest
+	for _, v := range release.Retained {
+		if !e.sent[v.Digest] {
+			e.sent[v.Digest] = true
+			missing = append(missing, v.Digest)
+		}
+	}
+	for batch := range slices.Chunk(missing, exportBatch) {
+		sources, err := e.store.Sources(ctx, batch)
+		if err != nil {
+			return err
+		}
+		if len(sources) < len(batch) {
+			return script.Errorf(script.Unavailable, "",
+				"%s was changed while the export ran, and a source of it is gone: export again", release.Name)
+		}
+		for _, source := range sources {
+			if !e.send(Item{Source: &source}) {
+				return nil
+			}
+		}
+	}
+	return nil
+}
+
+// graves sends the numbers of deleted scripts that are older than any tombstone.
+// They are read after the snapshot, so that one whose tombstone was collected in the
+// meantime is not missed; it was seen.
+func (e *exporter) graves(ctx context.Context) error {
+	for grave, err := range e.store.Graves(ctx) {
+		if err != nil {
+			return err
+		}
+		if e.seen[grave.Name] || !e.wants(grave.Name) {
+			continue
+		}
+		if !e.send(Item{Record: &Record{Release: grave}}) {
+			return nil
+		}
+	}
+	return nil
+}

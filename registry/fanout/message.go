@@ -1,0 +1,54 @@
+package fanout
+
+import (
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	eventv1 "github.com/scriptorium-dev/scriptorium/proto/event/v1"
+	scriptv1 "github.com/scriptorium-dev/scriptorium/proto/script/v1"
+	"github.com/scriptorium-dev/scriptorium/proto/seal"
+	"github.com/scriptorium-dev/scriptorium/proto/wire"
+	"github.com/scriptorium-dev/scriptorium/registry"
+	"github.com/scriptorium-dev/scriptorium/registry/feed"
+)
+
+// SealEvent returns the envelope that an event travels in, the same for the same
+// event on every replica. PublishEvent leaves the sources out where it is larger
+// than the server takes.
+func SealEvent(sealer *seal.Sealer, e feed.Event) ([]byte, error) {
+	return sealer.Seal(eventMessage(e))
+}
+
+func eventMessage(e feed.Event) *eventv1.Event {
+	return &eventv1.Event{
+		Fleet:            e.Fleet,
+		Group:            e.Group,
+		Revision:         int64(e.Revision),
+		PreviousRevision: int64(e.Previous),
+		Entries:          e.Entries,
+		Sources:          fromSources(e.Sources),
+		CommittedAt:      timestamppb.New(e.CommittedAt),
+	}
+}
+
+func beaconMessage(b feed.Beacon) *eventv1.Beacon {
+	return &eventv1.Beacon{
+		Fleet:          b.Fleet,
+		Group:          b.Group,
+		HeadRevision:   int64(b.Head),
+		GroupRevision:  int64(b.Position.Head),
+		Checksums:      []*eventv1.Checksum{{Kind: wire.KindRelease, Sum: b.Position.Sum.Bytes()}},
+		Term:           b.Term,
+		Sequence:       b.Sequence,
+		ReportInterval: durationpb.New(b.ReportInterval),
+		SentAt:         timestamppb.New(b.SentAt),
+	}
+}
+
+func fromSources(sources []registry.Source) []*scriptv1.Source {
+	messages := make([]*scriptv1.Source, len(sources))
+	for i, s := range sources {
+		messages[i] = &scriptv1.Source{Digest: wire.FromDigest(s.Digest), Content: s.Content}
+	}
+	return messages
+}

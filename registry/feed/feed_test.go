@@ -1,0 +1,216 @@
+package feed_test
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/scriptorium-dev/scriptorium/proto/wire"
+	"github.com/scriptorium-dev/scriptorium/registry"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+func TestEvents(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		defer b.stop()
+		b.Lead(1)
+		want := b.publish("acme", "route", "return 1")
+		b.publish("acme", "large", strings.Repeat("x", 65<<10))
+		gone := b.remove("acme", "route")
+		synctest.Wait()
+		events := b.of("all")
+		wantChain(t, events, 0)
+		if len(events) != 3 {
+			t.Fatalf("%d events, want 3", len(events))
+		}
+		e := events[0]
+		fleet, _ := b.store.Fleet(t.Context())
+		if e.Fleet != fleet || e.Revision != want.Revision || !e.CommittedAt.Equal(want.ChangedAt) {
+			t.Errorf("event: %+v", e)
+		}
+		if got := releasesOf(t, e); len(got) != 1 || wire.Fingerprint(got[0]) != wire.Fingerprint(want) {
+			t.Errorf("releases: %+v, want %+v", got, want)
+		}
+		if len(e.Sources) != 1 || string(e.Sources[0].Content) != "return 1" || e.Sources[0].Digest != want.Active.Digest {
+			t.Errorf("sources: %+v", e.Sources)
+		}
+		if len(events[1].Sources) != 0 || len(events[2].Sources) != 0 {
+			t.Error("a source came along that is large, or gone")
+		}
+		if got := releasesOf(t, events[2]); len(got) != 1 || !got[0].Deleted || got[0].Revision != gone.Revision {
+			t.Errorf("releases: %+v, want the tombstone", got)
+		}
+	})
+}
+
+// TestGroupsHaveTheirOwnChains: each group gets the events of its tenants alone, and
+// each says which of them came before, from the first one on.
+func TestGroupsHaveTheirOwnChains(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		shops, zoo := selector(t, "shop-*"), selector(t, "zoo")
+		b := newBench(t, shops, zoo)
+		defer b.stop()
+		b.Lead(1)
+		first := b.publish("shop-a", "route", "1")
+		b.publish("acme", "route", "2")
+		second := b.publish("shop-b", "route", "3")
+		synctest.Wait()
+		late := selector(t, "acme", "shop-a")
+		b.SetGroups([]script.Selector{shops, late})
+		third := b.publish("shop-a", "route", "4")
+		b.publish("zoo", "route", "5")
+		synctest.Wait()
+
+		got := b.of(shops.Group())
+		wantChain(t, got, 0)
+		if len(got) != 3 || got[0].Revision != first.Revision || got[1].Revision != second.Revision || got[2].Revision != third.Revision {
+			t.Errorf("shops: %+v", got)
+		}
+		if got := b.of(late.Group()); len(got) != 1 || got[0].Previous != 2 || got[0].Revision != third.Revision {
+			t.Errorf("a group that came late: %+v; want %d after 2", got, third.Revision)
+		}
+		if got := b.of(zoo.Group()); len(got) != 0 {
+			t.Errorf("a group that was removed: %+v", got)
+		}
+		all := b.of("all")
+		wantChain(t, all, 0)
+		if len(all) != 5 {
+			t.Errorf("%d events of all, want 5", len(all))
+		}
+	})
+}
+
+func TestBeacons(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		shops := selector(t, "shop-*")
+		b := newBench(t, shops)
+		defer b.stop()
+		b.publish("shop-a", "route", "1")
+		synctest.Wait()
+		if n := b.beaconCount(); n != 0 || len(b.of("all")) != 0 {
+			t.Errorf("%d beacons and %d events of a replica that does not lead", n, len(b.of("all")))
+		}
+		b.Lead(7)
+		if n := b.beaconCount(); n != 2 {
+			t.Errorf("%d beacons at once, want one for each group", n)
+		}
+		other := b.publish("acme", "route", "2")
+		later(5*registry.PulseInterval + time.Millisecond)
+		synctest.Wait()
+		if n := b.beaconCount(); n != 12 {
+			t.Errorf("%d beacons after 5 intervals, want 12", n)
+		}
+		shop, all := b.lastBeacon(shops.Group()), b.lastBeacon("all")
+		if shop.Head != other.Revision || shop.Position.Head != 1 || shop.Position != b.mirror.Group(shops) || shop.Term != 7 || shop.Fleet == "" || shop.SentAt.IsZero() {
+			t.Errorf("beacon: %+v", shop)
+		}
+		if all.Head != other.Revision || all.Position.Head != other.Revision || all.Position != b.mirror.Group(script.Selector{}) || all.ReportInterval != 100*time.Millisecond {
+			t.Errorf("beacon: %+v", all)
+		}
+		if shop.Sequence == all.Sequence || max(shop.Sequence, all.Sequence) != 12 {
+			t.Errorf("sequences %d and %d, want them to count the beacons", shop.Sequence, all.Sequence)
+		}
+		b.Yield()
+		later(5 * registry.PulseInterval)
+		b.publish("acme", "route", "3")
+		synctest.Wait()
+		if n := b.beaconCount(); n != 12 || len(b.of("all")) != 2 {
+			t.Errorf("%d beacons and %d events after the lead has ended", n, len(b.of("all")))
+		}
+	})
+}
+
+// TestTakeover: who takes the lead says again what the leader before may have left
+// unsaid, and nothing older.
+func TestTakeover(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, selector(t, "shop-*"))
+		defer b.stop()
+		b.publish("acme", "old", "1")
+		later(11 * time.Second)
+		two := b.publish("shop-a", "route", "2")
+		later(3 * time.Second)
+		b.publish("acme", "route", "3")
+		synctest.Wait()
+		b.Lead(1)
+		wantChain(t, b.of("all"), 1)
+		if n := len(b.of("all")); n != 2 {
+			t.Errorf("%d events of all, want 2", n)
+		}
+		if got := b.of(selector(t, "shop-*").Group()); len(got) != 1 || got[0].Revision != two.Revision {
+			t.Errorf("events of the group: %+v", got)
+		}
+		if s := b.Stats(); !s.Leading || s.Term != 1 || s.Takeovers != 1 || s.Republished != 3 || s.Head != 3 || s.Groups != 2 || !s.Running {
+			t.Errorf("stats: %+v", s)
+		}
+		if last := b.lastBeacon("all"); last.Head != 3 || last.Term != 1 {
+			t.Errorf("beacon: %+v", last)
+		}
+	})
+}
+
+// TestBacklogIsBounded: a flood leaves the last 8 MiB.
+func TestBacklogIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		defer b.stop()
+		const each, count = 60 << 10, 300
+		for i := range count {
+			b.publish("acme", "route", strings.Repeat("x", each)+time.Duration(i).String())
+		}
+		synctest.Wait()
+		b.Lead(1)
+		got := b.of("all")
+		if n := len(got); n*each > 8<<20 || n*each < 7<<20 || got[n-1].Revision != count {
+			t.Errorf("%d events of %d bytes, the last of revision %d", n, each, got[n-1].Revision)
+		}
+		wantChain(t, got, got[0].Revision-1)
+	})
+}
+
+// TestAnEventThatIsLostShows in the next one, and in the next beacon.
+func TestAnEventThatIsLostShows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		defer b.stop()
+		b.Lead(1)
+		b.publish("acme", "route", "1")
+		synctest.Wait()
+		b.set(true)
+		b.publish("acme", "route", "2")
+		synctest.Wait()
+		b.set(false)
+		b.publish("acme", "route", "3")
+		synctest.Wait()
+		if got := b.of("all"); len(got) != 2 || got[1].Revision != 3 || got[1].Previous != 2 {
+			t.Errorf("events: %+v; want 3 to follow 2", got)
+		}
+	})
+}
+
+// TestAfterAnOutage that the store has forgotten, the chain goes on where the store is.
+func TestAfterAnOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		shops := selector(t, "shop-*")
+		b := newBench(t, shops)
+		b.publish("shop-a", "route", "1")
+		synctest.Wait()
+		b.stop()
+		b.publish("shop-a", "route", "2")
+		b.publish("acme", "route", "3")
+		b.store.Compact(3)
+		second := newReplica(t, b.store, shops)
+		defer second.stop()
+		second.Lead(2)
+		last := b.publish("shop-b", "route", "4")
+		synctest.Wait()
+		if got := second.of(shops.Group()); len(got) != 1 || got[0].Previous != 2 || got[0].Revision != last.Revision {
+			t.Errorf("events of the group: %+v; want %d to follow 2", got, last.Revision)
+		}
+		if got := second.of("all"); len(got) != 1 || got[0].Previous != 3 {
+			t.Errorf("events of all: %+v; want one that follows 3", got)
+		}
+	})
+}

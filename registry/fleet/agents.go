@@ -1,0 +1,116 @@
+package fleet
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// AgentFilter says which agents to list.
+type AgentFilter struct {
+	After string // the agent with this name, alone; the empty name begins
+	Limit int    // at most so many; none if 0
+	// Troubled: those alone that failed or run behind, or are unknown.
+	Troubled bool
+}
+
+// Agents is some of the fleet's agents, at one moment.
+type Agents struct {
+	Fleet  string
+	Head   script.Revision
+	Agents []Agent // by name
+	More   bool    // there are more than the limit
+}
+
+// Agent is one agent, as it last reported.
+type Agent struct {
+	Name       string
+	Labels     map[string]string // not to be changed
+	Software   string
+	Activated  script.Revision
+	Unknown    bool // unheard for too long: what it runs is not known
+	UnheardFor time.Duration
+	// Behind is the number of releases above Activated that it follows, and Lag the
+	// time since the oldest of them was committed.
+	Behind   int
+	Lag      time.Duration
+	Failures []Failure // at most MaxAgentFailures, by the scripts' names
+	Failed   int       // all of them
+	Tenants  script.Selector
+	DiskKeys []string // not to be changed
+	Drifts   uint64
+}
+
+// MaxAgentFailures is how many failures an Agent names.
+const MaxAgentFailures = 10
+
+// Agents lists agents by name.
+func (f *Fleet) Agents(filter AgentFilter) Agents {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	names := make([]string, 0, len(f.agents))
+	for name := range maps.Keys(f.agents) {
+		if name > filter.After {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	list := Agents{Fleet: f.id, Head: f.head}
+	lags := lags{fleet: f, now: f.now(), known: map[place]lag{}}
+	for _, name := range names {
+		a := lags.describe(f.agents[name])
+		if filter.Troubled && !a.Unknown && a.Behind == 0 && a.Failed == 0 {
+			continue
+		}
+		if filter.Limit > 0 && len(list.Agents) == filter.Limit {
+			list.More = true
+			break
+		}
+		list.Agents = append(list.Agents, a)
+	}
+	return list
+}
+
+// lags finds out how far agents are behind; once for all that are at one place.
+type lags struct {
+	fleet *Fleet
+	now   time.Time
+	known map[place]lag
+}
+
+type place struct {
+	group    *group
+	revision script.Revision
+}
+
+type lag struct {
+	behind int
+	since  time.Duration
+}
+
+func (l *lags) of(p place) lag {
+	if found, ok := l.known[p]; ok {
+		return found
+	}
+	var found lag
+	n, oldest := l.fleet.order.above(p.revision, p.group.selector)
+	if n > 0 {
+		found = lag{behind: n, since: max(0, l.now.Sub(oldest))}
+	}
+	l.known[p] = found
+	return found
+}
+
+func (l *lags) describe(a *agent) Agent {
+	r := &a.report
+	behind := l.of(place{a.group, r.Activated})
+	return Agent{
+		Name: r.Agent, Labels: r.Labels, Software: r.Software, Activated: r.Activated,
+		Unknown: a.unknown, UnheardFor: max(0, l.now.Sub(a.heard)),
+		Behind: behind.behind, Lag: behind.since,
+		Failures: a.someFailures(), Failed: len(a.failures),
+		Tenants: r.Tenants, DiskKeys: r.DiskKeys, Drifts: r.Drifts,
+	}
+}

@@ -1,0 +1,367 @@
+package fleet
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"iter"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// Memory keeps what the replicas of a registry tell alike, and what none of them
+// may forget when it is started anew. It holds one Memo of each agent and of each
+// script. Errors are those of a registry.Store.
+type Memory interface {
+	// Remember stores at most MaxMemos, each in place of the last of its kind, and
+	// removes those that are Gone.
+	Remember(ctx context.Context, memos []Memo) error
+	// Recall yields every memo there is, then one that is Complete and nothing else,
+	// and then each that changes, until ctx is done or an error ends it.
+	Recall(ctx context.Context) iter.Seq2[Memo, error]
+}
+
+// MaxMemos are stored at a time.
+const MaxMemos = 64
+
+// Memo is of an agent if Agent is not empty, and else of a script.
+type Memo struct {
+	// Agent was heard of: Report is the last that it said, with MaxAgentFailures at
+	// most, and Heard when; that is the zero Time if it was connected then.
+	Agent  string
+	Report Report
+	Heard  time.Time
+	// Script is how it came to its release.
+	Script  script.Name
+	Rollout script.Rollout
+	// Gone: the agent left, or the script was deleted long ago.
+	Gone     bool
+	Complete bool
+}
+
+// memory is what the fleet knows of its Memory, and what it has noted that is not
+// yet there.
+type memory struct {
+	rollouts     map[script.Name]*script.Rollout
+	agents       map[string]stored
+	notedScripts map[script.Name]time.Time
+	notedAgents  map[string]time.Time
+	noted        chan struct{} // has room for one
+	recalled     chan struct{} // closed once everything was recalled
+}
+
+// stored is what the memory has of an agent.
+type stored struct {
+	incarnation string
+	connected   bool
+}
+
+func newMemory() memory {
+	return memory{
+		rollouts:     map[script.Name]*script.Rollout{},
+		agents:       map[string]stored{},
+		notedScripts: map[script.Name]time.Time{},
+		notedAgents:  map[string]time.Time{},
+		noted:        make(chan struct{}, 1),
+		recalled:     make(chan struct{}),
+	}
+}
+
+func (m *memory) forget() {
+	clear(m.rollouts)
+	clear(m.agents)
+	clear(m.notedScripts)
+	clear(m.notedAgents)
+}
+
+func (m *memory) wake() {
+	select {
+	case m.noted <- struct{}{}:
+	default: // it is awake
+	}
+}
+
+// note says that the memory of the agent may have to change.
+func (f *Fleet) note(agent string) {
+	if _, ok := f.memory.notedAgents[agent]; !ok {
+		f.memory.notedAgents[agent] = f.now()
+		f.memory.wake()
+	}
+}
+
+// noteRollout says that the memory of the script may have to change.
+func (f *Fleet) noteRollout(name script.Name) {
+	if _, ok := f.memory.notedScripts[name]; !ok {
+		f.memory.notedScripts[name] = f.now()
+		f.memory.wake()
+	}
+}
+
+// rollout is what is remembered of the release.
+func (m *memory) rollout(name script.Name, revision script.Revision) *script.Rollout {
+	if r := m.rollouts[name]; r != nil && r.Revision == revision {
+		return r
+	}
+	return nil
+}
+
+// Recalled is closed once Keep has recalled everything for the first time.
+func (f *Fleet) Recalled() <-chan struct{} { return f.memory.recalled }
+
+// Pauses of Keep.
+const (
+	keepInterval = 250 * time.Millisecond // between two looks at whether this replica leads
+	keepPause    = time.Second            // after an error
+	keepTimeout  = 5 * time.Second        // of one write
+	// keepPatience is how long a replica leaves it to the one that leads: that one
+	// may have been started anew, and know less.
+	keepPatience = 5 * time.Second
+)
+
+// Keep recalls what m holds and remembers there what this fleet finds out: at once
+// while leading says that this replica is the one to do so, and otherwise what the
+// other did not. It returns when ctx is done.
+func (f *Fleet) Keep(ctx context.Context, m Memory, leading func() bool, log *slog.Logger) {
+	if f.Reached(ctx, 0) != nil {
+		return // ctx is done
+	}
+	var recalling sync.WaitGroup
+	defer recalling.Wait()
+	recalling.Go(func() {
+		for ctx.Err() == nil {
+			err := f.recall(ctx, m)
+			if ctx.Err() == nil {
+				log.Warn("the memory of the fleet is recalled again", "error", err, "pause", keepPause)
+				pause(ctx, keepPause)
+			}
+		}
+	})
+	select {
+	case <-f.Recalled():
+	case <-ctx.Done():
+		return
+	}
+	ticker := time.NewTicker(keepInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-f.memory.noted:
+		case <-ticker.C:
+		case <-ctx.Done():
+			return
+		}
+		patience := keepPatience
+		if leading() {
+			patience = 0
+		}
+		if err := f.remember(ctx, m, patience); err != nil && ctx.Err() == nil {
+			log.Warn("what the fleet found out is not remembered yet", "error", err, "pause", keepPause)
+			pause(ctx, keepPause)
+		}
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
+	}
+}
+
+// remember stores all that was noted so long ago.
+func (f *Fleet) remember(ctx context.Context, m Memory, patience time.Duration) error {
+	for {
+		memos := f.notes(patience)
+		if len(memos) == 0 {
+			return nil
+		}
+		bounded, cancel := context.WithTimeout(ctx, keepTimeout)
+		err := m.Remember(bounded, memos)
+		cancel()
+		if err != nil {
+			return err
+		}
+		f.mu.Lock()
+		for i := range memos {
+			f.memory.keep(&memos[i])
+		}
+		f.mu.Unlock()
+	}
+}
+
+// notes returns some of what is to be stored; none if that is all.
+func (f *Fleet) notes(patience time.Duration) []Memo {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var memos []Memo
+	now := f.now()
+	for name, noted := range f.memory.notedScripts {
+		if memo, ok := f.rolloutMemo(name); !ok {
+			delete(f.memory.notedScripts, name)
+		} else if now.Sub(noted) >= patience {
+			memos = append(memos, memo)
+		}
+		if len(memos) == MaxMemos {
+			return memos
+		}
+	}
+	for name, noted := range f.memory.notedAgents {
+		if memo, ok := f.agentMemo(name); !ok {
+			delete(f.memory.notedAgents, name)
+		} else if now.Sub(noted) >= patience {
+			memos = append(memos, memo)
+		}
+		if len(memos) == MaxMemos {
+			return memos
+		}
+	}
+	return memos
+}
+
+// rolloutMemo is what is to be stored of the script, if anything is.
+func (f *Fleet) rolloutMemo(name script.Name) (Memo, bool) {
+	known, p := f.memory.rollouts[name], f.scripts[name]
+	switch {
+	case p == nil:
+		return Memo{Script: name, Gone: true}, known != nil
+	case p.rollout == nil || known != nil && known.Revision == p.rollout.Revision:
+		return Memo{}, false
+	}
+	return Memo{Script: name, Rollout: *p.rollout}, true
+}
+
+// agentMemo is what is to be stored of the agent, if anything is.
+func (f *Fleet) agentMemo(name string) (Memo, bool) {
+	known, ok := f.memory.agents[name]
+	a := f.agents[name]
+	switch {
+	case a == nil || f.expired(a, f.now()):
+		return Memo{Agent: name, Gone: true}, ok
+	case a.remembered || ok && known == stored{a.report.Incarnation, !a.unknown}:
+		return Memo{}, false
+	}
+	memo := Memo{Agent: name, Report: a.report}
+	memo.Report.Failures = a.someFailures()
+	if a.unknown {
+		memo.Heard = a.heard.UTC()
+	}
+	return memo, true
+}
+
+// someFailures returns at most MaxAgentFailures, by the scripts' names.
+func (a *agent) someFailures() []Failure {
+	failures := make([]Failure, 0, min(len(a.failures), MaxAgentFailures+1))
+	for _, failure := range a.failures {
+		i, _ := slices.BinarySearchFunc(failures, failure, func(a, b Failure) int { return cmp.Compare(a.Name.String(), b.Name.String()) })
+		failures = slices.Insert(failures, i, failure)
+		failures = failures[:min(len(failures), MaxAgentFailures)]
+	}
+	return failures
+}
+
+// keep notes what the Memory has.
+func (m *memory) keep(memo *Memo) {
+	switch {
+	case memo.Agent != "" && memo.Gone:
+		delete(m.agents, memo.Agent)
+	case memo.Agent != "":
+		m.agents[memo.Agent] = stored{memo.Report.Incarnation, memo.Heard.IsZero()}
+	case memo.Gone:
+		delete(m.rollouts, memo.Script)
+	default:
+		rollout := memo.Rollout
+		m.rollouts[memo.Script] = &rollout
+	}
+}
+
+// recall takes in what m yields until that ends.
+func (f *Fleet) recall(ctx context.Context, m Memory) error {
+	agents, scripts := map[string]bool{}, map[script.Name]bool{}
+	complete := false
+	for memo, err := range m.Recall(ctx) {
+		switch {
+		case err != nil:
+			return err
+		case memo.Complete:
+			f.recalledAll(agents, scripts)
+			complete = true
+			continue
+		case !complete:
+			agents[memo.Agent], scripts[memo.Script] = true, true
+		}
+		f.mu.Lock()
+		f.recalled(&memo)
+		f.mu.Unlock()
+	}
+	return fmt.Errorf("the memory ended: %w", context.Cause(ctx))
+}
+
+// recalledAll says that there is nothing but of these agents and scripts.
+func (f *Fleet) recalledAll(agents map[string]bool, scripts map[script.Name]bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for name := range f.memory.agents {
+		if !agents[name] {
+			f.recalled(&Memo{Agent: name, Gone: true})
+		}
+	}
+	for name := range f.memory.rollouts {
+		if !scripts[name] {
+			f.recalled(&Memo{Script: name, Gone: true})
+		}
+	}
+	select {
+	case <-f.memory.recalled:
+	default:
+		close(f.memory.recalled)
+	}
+}
+
+// recalled takes in one memo.
+func (f *Fleet) recalled(memo *Memo) {
+	f.memory.keep(memo)
+	if memo.Agent == "" {
+		p := f.scripts[memo.Script]
+		if p != nil && !memo.Gone && p.release.Revision == memo.Rollout.Revision {
+			p.rollout = f.memory.rollouts[memo.Script]
+			f.touch()
+		}
+		return
+	}
+	a := f.agents[memo.Agent]
+	switch {
+	case memo.Gone && a != nil && a.unknown:
+		f.forget(a)
+	case memo.Gone && a != nil:
+		f.note(memo.Agent) // it is here: the leader finds out, or we are
+	case memo.Gone || a != nil && !a.remembered:
+		return // heard here, which says more
+	case f.departed[memo.Agent].incarnation == memo.Report.Incarnation && a == nil:
+		f.note(memo.Agent) // it left meanwhile
+		return
+	default:
+		if a == nil {
+			a = f.newAgent(memo.Agent)
+		}
+		f.reminded(a, memo)
+	}
+	f.settle(f.now())
+	f.touch()
+}
+
+// reminded makes the agent one that this fleet has not heard itself.
+func (f *Fleet) reminded(a *agent, memo *Memo) {
+	now := f.now()
+	heard := memo.Heard
+	if heard.IsZero() || heard.After(now) {
+		heard = now // since nobody here listened
+	}
+	f.join(a, memo.Report.Tenants)
+	a.take(memo.Report, heard)
+	a.report.Agent = memo.Agent
+	a.failures, a.remembered = latestFailures(memo.Report.Failures), true
+}

@@ -1,0 +1,46 @@
+package fleet
+
+import (
+	"slices"
+	"time"
+
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// order is the releases by revision. Those that were replaced stay in it until they
+// are too many.
+type order struct {
+	list     []*progress
+	replaced int
+}
+
+func (o *order) add(p *progress) {
+	i := len(o.list)
+	if i > 0 && o.list[i-1].release.Revision > p.release.Revision {
+		i, _ = slices.BinarySearchFunc(o.list, p.release.Revision, byRevision)
+	}
+	o.list = slices.Insert(o.list, i, p)
+}
+
+// dropped says that one more of the list is replaced.
+func (o *order) dropped() {
+	if o.replaced++; o.replaced > 64 && o.replaced > len(o.list)/2 {
+		o.list = slices.DeleteFunc(slices.Clone(o.list), func(p *progress) bool { return p.replaced })
+		o.replaced = 0
+	}
+}
+
+// above counts the releases above the revision that the selector selects, and says
+// when the first of them was committed.
+func (o *order) above(r script.Revision, tenants script.Selector) (n int, oldest time.Time) {
+	i, _ := slices.BinarySearchFunc(o.list, r+1, byRevision)
+	for _, p := range o.list[i:] {
+		if p.replaced || !tenants.Matches(p.release.Name.Tenant) {
+			continue
+		}
+		if n++; n == 1 {
+			oldest = p.release.ChangedAt
+		}
+	}
+	return n, oldest
+}

@@ -1,0 +1,106 @@
+package fleet
+
+import (
+	"time"
+
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// Report is what an agent says of itself. The fleet keeps what it points to.
+type Report struct {
+	Fleet       string
+	Agent       string
+	Incarnation string // made at each start of the agent
+	Sequence    uint64 // counts up within an incarnation
+	Labels      map[string]string
+	Software    string
+	// Activated: every release up to here is live, but for the failures.
+	Activated script.Revision
+	// Activations are when that was, lately: in the order of the revisions.
+	Activations []Activation
+	Failures    []Failure
+	Leaving     bool            // the agent is to be forgotten, not to be waited for
+	Tenants     script.Selector // that it follows
+	DiskKeys    []string        // the ids of the keys that what is on its disk is signed by
+	Drifts      uint64          // how often it differed from the registry's checksum, since its start
+}
+
+// Activation says since when a revision, and what is below it, has been live on an
+// agent.
+type Activation struct {
+	Revision script.Revision
+	Ago      time.Duration // before the report was sent
+}
+
+// Failure is a release that an agent could not make live.
+type Failure struct {
+	Name     script.Name
+	Revision script.Revision // of the release that failed
+	Err      *script.Error
+}
+
+// agent is the last that was heard of an agent.
+type agent struct {
+	report   Report // the last; its Failures are in failures
+	before   []string
+	failures map[script.Name]Failure
+	group    *group
+	slot     int       // in the measurements of rollouts
+	moved    time.Time // when it was heard that it activated what it has
+	heard    time.Time
+	unknown  bool
+	// remembered: nothing was heard of it here, another replica did; or this one,
+	// before it was started anew.
+	remembered bool
+}
+
+// rememberedIncarnations of an agent are told from its next one.
+const rememberedIncarnations = 4
+
+// take replaces what is known of the agent by what it reports.
+func (a *agent) take(r Report, now time.Time) {
+	if a.report.Incarnation != r.Incarnation && a.report.Incarnation != "" {
+		a.before = append(a.before, a.report.Incarnation)
+		a.before = a.before[max(0, len(a.before)-rememberedIncarnations):]
+	}
+	if a.unknown || a.report.Activated != r.Activated {
+		a.moved = now
+	}
+	a.report, a.heard, a.remembered = r, now, false
+	a.report.Failures = nil
+}
+
+// live is since when the revision has been live on the agent, which has activated
+// it: as it says itself, or else when it was first heard.
+func (a *agent) live(r script.Revision) time.Time {
+	for _, activation := range a.report.Activations {
+		if activation.Revision >= r {
+			return a.heard.Add(-min(max(activation.Ago, 0), maxAgo))
+		}
+	}
+	return a.moved
+}
+
+// maxAgo bounds what an agent may say.
+const maxAgo = 10 * time.Second
+
+// couldNot reports whether the agent failed to activate the release, or what came
+// after it: such an agent runs neither.
+func (a *agent) couldNot(r *script.Release) bool {
+	failure, ok := a.failures[r.Name]
+	return ok && failure.Revision >= r.Revision
+}
+
+// latestFailures is the last failure of each script among them.
+func latestFailures(failures []Failure) map[script.Name]Failure {
+	if len(failures) == 0 {
+		return nil
+	}
+	latest := make(map[script.Name]Failure, len(failures))
+	for _, failure := range failures {
+		if known, ok := latest[failure.Name]; !ok || failure.Revision > known.Revision {
+			latest[failure.Name] = failure
+		}
+	}
+	return latest
+}

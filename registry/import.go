@@ -1,0 +1,248 @@
+package registry
+
+import (
+	"context"
+	"iter"
+
+	"github.com/scriptorium-dev/scriptorium/registry/access"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// ImportRequest says how to import.
+type ImportRequest struct {
+	By     access.Identity
+	Author string // as in Write
+	Note   string
+	// Overwrite replaces scripts that are there and differ; they are a Conflict
+	// otherwise.
+	Overwrite bool
+	DryRun    bool // check everything, store nothing
+}
+
+// ImportResult counts scripts.
+type ImportResult struct {
+	Created   int
+	Unchanged int // were so already
+	Replaced  int
+}
+
+// maxPendingBytes bounds the sources that wait for the script that needs them.
+const maxPendingBytes = 128 << 20
+
+// Import stores what Export yielded, exact to the version numbers. Its history gets
+// one more line. It takes the role admin for the tenant of each script.
+//
+// Each script is stored whole, in one transaction, or not at all. The first error
+// ends the import; the scripts before it stay stored, and importing the archive again
+// finds them unchanged.
+func (r *Registry) Import(ctx context.Context, req ImportRequest, items iter.Seq2[Item, error]) (ImportResult, error) {
+	im := importer{
+		registry: r, req: req,
+		pending: map[script.Digest][]byte{}, sizes: map[script.Digest]int{}, checked: map[program]bool{},
+	}
+	if err := validateAuthor(req.Author, req.Note); err != nil {
+		return ImportResult{}, err
+	}
+	for item, err := range items {
+		if err == nil {
+			err = im.take(ctx, item)
+		}
+		if err != nil {
+			return im.result, err
+		}
+	}
+	if len(im.pending) > 0 {
+		return im.result, script.Errorf(script.Invalid, "archive",
+			"it ends with %d sources whose script is missing: it is torn", len(im.pending))
+	}
+	return im.result, nil
+}
+
+// importer is one import under way.
+type importer struct {
+	registry *Registry
+	req      ImportRequest
+	result   ImportResult
+
+	pending      map[script.Digest][]byte // sources that no script has needed yet
+	pendingBytes int
+	sizes        map[script.Digest]int // of sources that were seen
+	checked      map[program]bool      // compiles
+}
+
+// program is what is compiled.
+type program struct {
+	digest             script.Digest
+	engine, entrypoint string
+}
+
+func (im *importer) take(ctx context.Context, item Item) error {
+	switch {
+	case item.Source != nil:
+		return im.source(*item.Source)
+	case item.Record != nil:
+		return im.record(ctx, *item.Record)
+	}
+	return nil
+}
+
+func (im *importer) source(source Source) error {
+	if err := validateSource(source.Content); err != nil {
+		return err
+	}
+	if digest := script.DigestOf(source.Content); digest != source.Digest {
+		return script.Errorf(script.Invalid, "source", "the archive has a source as %s which is %s: it was altered or is torn", source.Digest, digest)
+	}
+	if _, twice := im.pending[source.Digest]; twice {
+		return nil
+	}
+	im.pendingBytes += len(source.Content)
+	if im.pendingBytes > maxPendingBytes {
+		return script.Errorf(script.Limit, "source", "the archive has %d MiB of sources before any script that needs them", maxPendingBytes>>20)
+	}
+	im.pending[source.Digest] = source.Content
+	im.sizes[source.Digest] = len(source.Content)
+	return nil
+}
+
+func (im *importer) record(ctx context.Context, rec Record) error {
+	if err := rec.validate(); err != nil {
+		return err
+	}
+	if err := im.req.By.Check(access.Admin, rec.Release.Name.Tenant); err != nil {
+		return err
+	}
+	for _, v := range rec.Versions {
+		if err := im.check(ctx, v); err != nil {
+			return rec.blame(err)
+		}
+	}
+	outcome, err := im.store(ctx, rec)
+	im.registry.wrote(script.ChangeImport, outcome)
+	if err != nil {
+		return rec.blame(err)
+	}
+	for _, v := range rec.Versions {
+		im.pendingBytes -= len(im.pending[v.Digest])
+		delete(im.pending, v.Digest)
+	}
+	return nil
+}
+
+// check compiles a version, once for all that are the same program.
+func (im *importer) check(ctx context.Context, v script.Version) error {
+	p := program{digest: v.Digest, engine: v.Engine, entrypoint: v.Entrypoint}
+	if !im.checked[p] {
+		source, err := im.sourceOf(ctx, v)
+		if err != nil {
+			return err
+		}
+		if source != nil {
+			if err := im.registry.check(v, source); err != nil {
+				return err
+			}
+			im.sizes[v.Digest] = len(source)
+		}
+		im.checked[p] = true
+	}
+	if size := im.sizes[v.Digest]; size != v.Size {
+		return script.Errorf(script.Invalid, "versions", "version %d has %d bytes, its source %d: the archive was altered", v.Number, v.Size, size)
+	}
+	return nil
+}
+
+// sourceOf returns the source of the version. It is nil for one that a dry run has
+// seen before and did not keep.
+func (im *importer) sourceOf(ctx context.Context, v script.Version) ([]byte, error) {
+	if source, ok := im.pending[v.Digest]; ok {
+		return source, nil
+	}
+	source, err := im.registry.store.Source(ctx, v.Digest)
+	if script.KindOf(err) != script.NotFound {
+		return source, err
+	}
+	if _, seen := im.sizes[v.Digest]; seen && im.req.DryRun {
+		return nil, nil
+	}
+	return nil, script.Errorf(script.Invalid, "versions",
+		"the source %s of version %d is neither before it in the archive nor stored: the archive is torn", v.Digest.Short(), v.Number)
+}
+
+// store makes the script what the archive says, unless it is so.
+func (im *importer) store(ctx context.Context, rec Record) (Outcome, error) {
+	for attempt := 1; ; attempt++ {
+		cur, err := im.registry.current(ctx, rec.Release.Name)
+		if err != nil {
+			return Failed, err
+		}
+		if sameScript(cur, rec.Release) {
+			im.result.Unchanged++
+			return Unchanged, nil
+		}
+		if live(cur) && !im.req.Overwrite {
+			return Conflict, script.Errorf(script.Conflict, "name",
+				"there is such a script, and it differs from the archive's: import with overwrite to replace it, or delete it first")
+		}
+		if im.req.DryRun {
+			im.count(cur)
+			return Unchanged, nil
+		}
+		err = im.restore(ctx, cur, rec)
+		if err == nil {
+			im.count(cur)
+			return Changed, nil
+		}
+		// A Conflict: somebody else changed it. NotFound: a source that nothing
+		// needed yet was collected; those that came with this script are put again.
+		again := map[script.Kind]int{script.Conflict: attempts, script.NotFound: 3}
+		if attempt >= again[script.KindOf(err)] {
+			return outcomeOf(decision{}, false, err), err
+		}
+	}
+}
+
+func (im *importer) count(cur script.Release) {
+	if live(cur) {
+		im.result.Replaced++
+	} else {
+		im.result.Created++
+	}
+}
+
+func (im *importer) restore(ctx context.Context, cur script.Release, rec Record) error {
+	for _, v := range rec.Versions {
+		source, ok := im.pending[v.Digest]
+		if !ok {
+			continue
+		}
+		if _, err := im.registry.store.PutSource(ctx, source); err != nil {
+			return err
+		}
+	}
+	_, err := im.registry.store.Restore(ctx, im.restoration(cur, rec))
+	return err
+}
+
+func (im *importer) restoration(cur script.Release, rec Record) Restoration {
+	next := rec.Release
+	next.Latest = max(next.Latest, cur.Latest) // numbers are never used again
+	next.ChangedAt = im.registry.now().UTC()
+	line := script.HistoryEntry{
+		Change:  script.ChangeImport,
+		Version: next.Active.Number,
+		Digest:  next.Active.Digest,
+		Pinned:  next.Pinned,
+		Author:  attribution(im.req.By, im.req.Author),
+		Note:    im.req.Note,
+		Time:    next.ChangedAt,
+	}
+	w := Write{Name: next.Name, Author: im.req.Author, Note: im.req.Note, By: im.req.By}
+	history := append([]script.HistoryEntry{line}, rec.History...)
+	return Restoration{
+		Guard:   cur.Revision,
+		Release: next,
+		Version: rec.Versions,
+		History: history[:min(len(history), MaxHistory)],
+		Audit:   w.auditEntry(Commit{Release: next, Entry: line}, cur.Owner != "" && cur.Owner != next.Owner),
+	}
+}

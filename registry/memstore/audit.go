@@ -1,0 +1,68 @@
+package memstore
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/scriptorium-dev/scriptorium/registry"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// audited is an entry of the audit trail with its number, which is its token.
+type audited struct {
+	number int
+	entry  script.AuditEntry
+}
+
+// addAudit keeps the trail in order of time.
+func (s *Store) addAudit(e script.AuditEntry) {
+	s.moment++
+	at := len(s.audit)
+	for at > 0 && e.Time.Before(s.audit[at-1].entry.Time) {
+		at--
+	}
+	s.audit = slices.Insert(s.audit, at, audited{number: int(s.moment), entry: e})
+}
+
+// Audit implements registry.Store.
+func (s *Store) Audit(_ context.Context, filter registry.AuditFilter, after string, limit int) ([]script.AuditEntry, string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	seen := after == ""
+	var entries []script.AuditEntry
+	token := ""
+	for _, a := range slices.Backward(s.audit) {
+		number := strconv.Itoa(a.number)
+		if !seen {
+			seen = number == after
+			continue
+		}
+		if !filter.Matches(a.entry) {
+			continue
+		}
+		if len(entries) == limit {
+			return entries, token, nil
+		}
+		entries, token = append(entries, a.entry), number
+	}
+	return entries, "", nil
+}
+
+// TrimAudit implements registry.Trash.
+func (s *Store) TrimAudit(_ context.Context, before time.Time) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := len(s.audit)
+	s.audit = slices.DeleteFunc(s.audit, func(a audited) bool { return a.entry.Time.Before(before) })
+	return all - len(s.audit), nil
+}
+
+// Request implements registry.Store. Requests are remembered for ever.
+func (s *Store) Request(_ context.Context, id string) (registry.Done, bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	done, ok := s.requests[id]
+	return done, ok, nil
+}

@@ -1,0 +1,85 @@
+package memstore
+
+import (
+	"context"
+	"iter"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/scriptorium-dev/scriptorium/registry"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// Tombstones implements registry.Trash.
+func (s *Store) Tombstones(_ context.Context, before time.Time) iter.Seq2[script.Release, error] {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var found []script.Release
+	for _, r := range s.releases {
+		if r.Deleted && r.ChangedAt.Before(before) {
+			found = append(found, clone(r))
+		}
+	}
+	return without(found)
+}
+
+// Graves implements registry.Store.
+func (s *Store) Graves(context.Context) iter.Seq2[script.Release, error] {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var found []script.Release
+	for name, latest := range s.graves {
+		found = append(found, script.Release{Name: name, Latest: latest, Deleted: true})
+	}
+	return without(found)
+}
+
+// Bury implements registry.Trash.
+func (s *Store) Bury(_ context.Context, tombstone script.Release) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	name := tombstone.Name
+	if s.releases[name].Revision != tombstone.Revision {
+		return nil
+	}
+	delete(s.releases, name)
+	delete(s.history, name)
+	s.graves[name] = tombstone.Latest
+	s.floor = max(s.floor, tombstone.Revision)
+	return nil
+}
+
+// Blobs implements registry.Trash.
+func (s *Store) Blobs(context.Context) iter.Seq2[registry.Blob, error] {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var found []registry.Blob
+	for _, digest := range slices.Collect(maps.Keys(s.blobs)) {
+		found = append(found, registry.Blob{Digest: digest, Touched: s.moment})
+	}
+	return without(found)
+}
+
+// Discard implements registry.Trash.
+func (s *Store) Discard(_ context.Context, b registry.Blob) (bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.touched[b.Digest] > b.Touched || s.restored > b.Touched {
+		return false, nil
+	}
+	delete(s.blobs, b.Digest)
+	delete(s.touched, b.Digest)
+	return true, nil
+}
+
+// without yields all of them, without an error.
+func without[T any](all []T) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for _, item := range all {
+			if !yield(item, nil) {
+				return
+			}
+		}
+	}
+}

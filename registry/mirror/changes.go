@@ -1,0 +1,151 @@
+package mirror
+
+import (
+	"slices"
+
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// Query is what a follower asks for.
+type Query struct {
+	// Fleet that Since belongs to: revisions of two fleets cannot be compared.
+	Fleet string
+	// Since is the revision that the follower has; 0 for none.
+	Since script.Revision
+	// Tenants that it follows.
+	Tenants script.Selector
+}
+
+// Changes is what a follower lacks, as of one moment.
+type Changes struct {
+	Fleet string
+	Head  script.Revision // the registry's
+	// Full: Entries are all live ones. Else they are those above Query.Since, tombstones
+	// included.
+	Full bool
+	// Entries are in the order of their revisions.
+	Entries []*Entry
+	Group   Position
+}
+
+// Changes returns what the follower lacks. It costs time by what has changed in
+// the registry since.
+func (m *Mirror) Changes(q Query) Changes {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	i := m.image
+	c := Changes{Fleet: i.fleet, Head: i.head, Group: i.position(q.Tenants)}
+	c.Full = q.Fleet != i.fleet || q.Since <= 0 || q.Since > i.head || q.Since < i.floor
+	since := q.Since
+	if c.Full {
+		since = 0
+		if q.Tenants.All() {
+			c.Entries = make([]*Entry, 0, len(i.entries))
+		}
+	} else if c.Group.Head <= since {
+		return c
+	}
+	matches := memo(q.Tenants)
+	for e := i.ends.older; e != &i.ends && e.revision > since; e = e.older {
+		if (!c.Full || !e.deleted) && matches(e.name.Tenant) {
+			c.Entries = append(c.Entries, e)
+		}
+	}
+	slices.Reverse(c.Entries)
+	return c
+}
+
+// memo returns tenants.Matches that remembers its answers.
+func memo(tenants script.Selector) func(string) bool {
+	if tenants.All() {
+		return func(string) bool { return true }
+	}
+	known := map[string]bool{}
+	return func(tenant string) bool {
+		match, ok := known[tenant]
+		if !ok {
+			match = tenants.Matches(tenant)
+			known[tenant] = match
+		}
+		return match
+	}
+}
+
+// Entries returns the entries of the scripts, where there are any.
+func (m *Mirror) Entries(names ...script.Name) []*Entry {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	entries := make([]*Entry, 0, len(names))
+	for _, name := range names {
+		if e := m.image.entries[name]; e != nil {
+			entries = append(entries, e)
+		}
+	}
+	return entries
+}
+
+func (m *Mirror) all() []*Entry {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	entries := make([]*Entry, 0, len(m.image.entries))
+	for e := m.image.ends.older; e != &m.image.ends; e = e.older {
+		entries = append(entries, e)
+	}
+	return entries
+}
+
+// Size returns how many releases are here, tombstones included.
+func (m *Mirror) Size() int {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return len(m.image.entries)
+}
+
+// Fleet returns the registry's identity; "" before the first Reset.
+func (m *Mirror) Fleet() string {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return m.image.fleet
+}
+
+// Group returns where the group of the tenants is.
+func (m *Mirror) Group(tenants script.Selector) Position {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return m.image.position(tenants)
+}
+
+// Keep has the position of the group at hand from now on, until it is dropped.
+func (m *Mirror) Keep(tenants script.Selector) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.image.keep(tenants)
+}
+
+// Drop ends what Keep began.
+func (m *Mirror) Drop(tenants script.Selector) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.image.groups, tenants.Group())
+}
+
+func (i *image) keep(tenants script.Selector) {
+	i.groups[tenants.Group()] = &group{tenants: tenants, Position: i.position(tenants)}
+}
+
+func (i *image) position(tenants script.Selector) Position {
+	if g := i.groups[tenants.Group()]; g != nil {
+		return g.Position
+	}
+	var p Position
+	for _, t := range i.tenants {
+		if tenants.Matches(t.name) {
+			p.Head = max(p.Head, t.head)
+			p.Sum.Add(t.sum)
+		}
+	}
+	if tenants.All() {
+		p.Head = i.head
+	}
+	return p
+}

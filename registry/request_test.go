@@ -1,0 +1,231 @@
+package registry_test
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/scriptorium-dev/scriptorium/engine"
+	"github.com/scriptorium-dev/scriptorium/registry"
+	"github.com/scriptorium-dev/scriptorium/registry/memstore"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// lossy is a store that loses the answer of every commit while it is told to: the
+// commit happens, and who asked is told that nobody knows.
+type lossy struct {
+	*memstore.Store
+	mu     sync.Mutex
+	losing bool
+	lost   int
+}
+
+func (l *lossy) lose(on bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.losing = on
+}
+
+func (l *lossy) Commit(ctx context.Context, c registry.Commit) (script.Revision, error) {
+	revision, err := l.Store.Commit(ctx, c)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.losing && err == nil {
+		l.lost++
+		return 0, script.Errorf(script.Unavailable, "", "the answer was lost")
+	}
+	return revision, err
+}
+
+func newLossyBench(t *testing.T) (*bench, *lossy) {
+	t.Helper()
+	store := &lossy{Store: memstore.New()}
+	b := &bench{t: t, store: store.Store, checker: &checker{}}
+	b.Registry = registry.New(registry.Config{Store: store, Engines: map[string]engine.Checker{"lua": b.checker}})
+	return b, store
+}
+
+// TestRetriesHappenOnce: a write whose answer was lost is asked for again, with the
+// same id, and happens once; even if another writer came in between.
+func TestRetriesHappenOnce(t *testing.T) {
+	type answer struct {
+		release script.Release
+		version uint64
+		changed bool
+	}
+	simple := func(r registry.Result, err error) (answer, error) { return answer{r.Release, 0, r.Changed}, err }
+	publish := func(source string, opts ...func(*registry.PublishRequest)) func(b *bench, w registry.Write) (answer, error) {
+		return func(b *bench, w registry.Write) (answer, error) {
+			r, err := b.tryPublish(source, append([]func(*registry.PublishRequest){func(r *registry.PublishRequest) { r.Write = w }}, opts...)...)
+			return answer{r.Release, r.Version.Number, r.Changed}, err
+		}
+	}
+	writes := map[string]struct {
+		do      func(b *bench, w registry.Write) (answer, error)
+		change  script.Change
+		version uint64
+	}{
+		"publish":          {publish("four"), script.ChangePublish, 4},
+		"publish settings": {publish("three", settings(script.Settings{HistoryLimit: 7})), script.ChangeConfigure, 3},
+		"publish to claim": {publish("three", func(r *registry.PublishRequest) { r.Owner = cr }), script.ChangeOwn, 3},
+		"publish with pin": {publish("three", pin(1)), script.ChangePin, 3},
+		"rollback to any": {func(b *bench, w registry.Write) (answer, error) {
+			return simple(b.Rollback(b.t.Context(), registry.RollbackRequest{Write: w}))
+		}, script.ChangeRollback, 0},
+		"delete": {func(b *bench, w registry.Write) (answer, error) {
+			return simple(b.Delete(b.t.Context(), registry.DeleteRequest{Write: w}))
+		}, script.ChangeDelete, 0},
+		"disable": {func(b *bench, w registry.Write) (answer, error) {
+			return simple(b.SetEnabled(b.t.Context(), registry.SetEnabledRequest{Write: w}))
+		}, script.ChangeDisable, 0},
+		"own": {func(b *bench, w registry.Write) (answer, error) {
+			return simple(b.SetOwner(b.t.Context(), registry.SetOwnerRequest{Write: w, NewOwner: cr}))
+		}, script.ChangeOwn, 0},
+		"publish at a rev.": {publish("four", func(r *registry.PublishRequest) { r.ExpectedRevision = 3 }), script.ChangePublish, 4},
+	}
+	between := map[string]func(b *bench){
+		"nobody":           func(*bench) {},
+		"another publish":  func(b *bench) { b.publish("five", force) },
+		"another rollback": func(b *bench) { _, _ = b.Rollback(b.t.Context(), registry.RollbackRequest{Write: forced()}) },
+		"delete":           func(b *bench) { _, _ = b.Delete(b.t.Context(), registry.DeleteRequest{Write: forced()}) },
+		"delete and bury": func(b *bench) {
+			_, _ = b.Delete(b.t.Context(), registry.DeleteRequest{Write: forced()})
+			r, err := b.store.Release(b.t.Context(), route)
+			if err == nil {
+				err = b.store.Bury(b.t.Context(), r)
+			}
+			if err != nil {
+				b.t.Error(err)
+			}
+		},
+	}
+	for what, w := range writes {
+		for who, meddle := range between {
+			t.Run(what+"/"+who, func(t *testing.T) {
+				b, store := newLossyBench(t)
+				for _, source := range []string{"one", "two", "three"} {
+					b.publish(source)
+				}
+				req := write(route)
+				req.RequestID = rand.Text()
+				store.lose(true)
+				if _, err := w.do(b, req); script.KindOf(err) != script.Unavailable {
+					t.Fatalf("the answer was not lost: %v", err)
+				}
+				store.lose(false)
+				meddle(b)
+				head := b.head()
+				for range 3 {
+					got, err := w.do(b, req)
+					if err != nil || !got.changed || got.version != w.version {
+						t.Fatalf("asked again: %+v, %v; want changed, version %d", got, err, w.version)
+					}
+					if now, _ := b.store.Release(t.Context(), route); got.release.Revision != now.Revision || got.release.Latest != now.Latest {
+						t.Errorf("asked again: %+v; want the release as it is: %+v", got.release, now)
+					}
+				}
+				if b.head() != head {
+					t.Error("it happened twice")
+				}
+				n := 0
+				for e := range b.lastAudits(100) {
+					if e.Revision == 4 && e.Change == w.change {
+						n++
+					}
+				}
+				if n != 1 || store.lost != 1 {
+					t.Errorf("the audit trail has it %d times, %d answers were lost; want 1, 1", n, store.lost)
+				}
+			})
+		}
+	}
+}
+
+func forced() registry.Write {
+	w := write(route)
+	w.Force = true
+	return w
+}
+
+func force(r *registry.PublishRequest) { r.Force = true }
+
+// TestRetriesOfManyHappenOnce: writers retry until they have an answer, while answers
+// are lost; each write happens once.
+func TestRetriesOfManyHappenOnce(t *testing.T) {
+	b, store := newLossyBench(t)
+	const writers, each = 6, 20
+	var wg sync.WaitGroup
+	for w := range writers {
+		wg.Go(func() {
+			for i := range each {
+				req := write(route)
+				req.RequestID = rand.Text()
+				source := fmt.Sprintf("writer %d, %d", w, i)
+				store.lose(i%3 == w%3)
+				for {
+					_, err := b.tryPublish(source, func(r *registry.PublishRequest) { r.Write = req })
+					if err == nil {
+						break
+					}
+					if kind := script.KindOf(err); kind != script.Unavailable && kind != script.Conflict {
+						t.Error(err)
+						return
+					}
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if latest := b.get().Latest; latest != writers*each {
+		t.Errorf("%d versions were made of %d publishes, %d answers were lost", latest, writers*each, store.lost)
+	}
+}
+
+func TestRequestIDs(t *testing.T) {
+	b := newBench(t)
+	ctx := t.Context()
+	id := rand.Text()
+	with := func(id string, name script.Name) registry.Write {
+		w := write(name)
+		w.RequestID = id
+		return w
+	}
+	publish := func(w registry.Write, source string) (registry.PublishResult, error) {
+		return b.Publish(ctx, registry.PublishRequest{Write: w, Source: []byte(source), Entrypoint: "handle"})
+	}
+	first, err := publish(with(id, route), "one")
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := script.Name{Tenant: "acme", Script: "other"}
+	_, err = publish(with(id, other), "one")
+	wantKind(t, err, script.Invalid, "request_id")
+	_, err = b.SetEnabled(ctx, registry.SetEnabledRequest{Write: with(id, route)})
+	wantKind(t, err, script.Invalid, "request_id")
+	_, err = b.Get(ctx, everybody, other)
+	wantKind(t, err, script.NotFound, "name")
+	b.publish("two")
+	again, err := publish(with(id, route), "one")
+	if err != nil || !again.Changed || again.Version != first.Version || again.Release.Latest != 2 {
+		t.Errorf("again: %+v, %v; want version 1 as it was made, and the release as it is", again, err)
+	}
+	// A write that changes nothing is not remembered: it has nothing to repeat.
+	same := with(rand.Text(), route)
+	if r, err := publish(same, "two"); err != nil || r.Changed {
+		t.Errorf("what is there: %+v, %v", r, err)
+	}
+	if _, ok, _ := b.store.Request(ctx, same.RequestID); ok {
+		t.Error("a write that changed nothing is remembered")
+	}
+	for _, bad := range []string{"short", strings.Repeat("x", 15), strings.Repeat("x", 65), "0123456789abcde\x00", "0123456789abcdef\xff"} {
+		_, err := publish(with(bad, route), "three")
+		wantKind(t, err, script.Invalid, "request_id")
+	}
+	_, err = publish(with(strings.Repeat("x", 16), route), "three")
+	if err != nil {
+		t.Error(err)
+	}
+}

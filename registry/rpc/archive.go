@@ -1,0 +1,140 @@
+package rpc
+
+import (
+	"errors"
+	"io"
+	"iter"
+
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	registryv1 "github.com/scriptorium-dev/scriptorium/proto/registry/v1"
+	scriptv1 "github.com/scriptorium-dev/scriptorium/proto/script/v1"
+	"github.com/scriptorium-dev/scriptorium/proto/wire"
+	"github.com/scriptorium-dev/scriptorium/registry"
+	"github.com/scriptorium-dev/scriptorium/registry/access"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+func (s *registryService) Export(m *registryv1.ExportRequest, stream grpc.ServerStreamingServer[registryv1.ExportResponse]) error {
+	ctx := stream.Context()
+	for item, err := range s.registry.Export(ctx, registry.ExportRequest{By: access.FromContext(ctx), Tenant: m.GetTenant()}) {
+		if err != nil {
+			return err
+		}
+		if err := stream.Send(fromItem(item)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func fromItem(item registry.Item) *registryv1.ExportResponse {
+	switch {
+	case item.Header != nil:
+		return &registryv1.ExportResponse{Item: &registryv1.ExportResponse_Header{Header: &registryv1.ExportHeader{
+			Fleet:        item.Header.Fleet,
+			HeadRevision: int64(item.Header.Head),
+			ExportedAt:   timestamppb.New(item.Header.ExportedAt),
+			Tenant:       item.Header.Tenant,
+		}}}
+	case item.Source != nil:
+		return &registryv1.ExportResponse{Item: &registryv1.ExportResponse_Source{Source: &scriptv1.Source{
+			Digest: wire.FromDigest(item.Source.Digest), Content: item.Source.Content,
+		}}}
+	}
+	m := &registryv1.ScriptRecord{Release: wire.FromRelease(item.Record.Release)}
+	for _, v := range item.Record.Versions {
+		m.Versions = append(m.Versions, wire.FromVersion(v))
+	}
+	for _, e := range item.Record.History {
+		m.History = append(m.History, wire.FromHistoryEntry(e))
+	}
+	return &registryv1.ExportResponse{Item: &registryv1.ExportResponse_Script{Script: m}}
+}
+
+func (s *registryService) Import(stream grpc.ClientStreamingServer[registryv1.ImportRequest, registryv1.ImportResponse]) error {
+	ctx := stream.Context()
+	first, err := stream.Recv()
+	if err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	options := first.GetOptions()
+	if options == nil {
+		return script.Errorf(script.Invalid, "options", "must come first")
+	}
+	result, err := s.registry.Import(ctx, registry.ImportRequest{
+		By:        access.FromContext(ctx),
+		Author:    options.GetAuthor(),
+		Note:      options.GetNote(),
+		Overwrite: options.GetOverwrite(),
+		DryRun:    options.GetDryRun(),
+	}, received(stream))
+	if err != nil {
+		return err
+	}
+	return stream.SendAndClose(&registryv1.ImportResponse{
+		Created:   int32(result.Created),
+		Unchanged: int32(result.Unchanged),
+		Replaced:  int32(result.Replaced),
+	})
+}
+
+// received yields what the client sends until it is done.
+func received(stream grpc.ClientStreamingServer[registryv1.ImportRequest, registryv1.ImportResponse]) iter.Seq2[registry.Item, error] {
+	return func(yield func(registry.Item, error) bool) {
+		for {
+			m, err := stream.Recv()
+			if errors.Is(err, io.EOF) {
+				return
+			}
+			var item registry.Item
+			if err == nil {
+				item, err = toItem(m)
+			}
+			if !yield(item, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+func toItem(m *registryv1.ImportRequest) (registry.Item, error) {
+	switch {
+	case m.GetSource() != nil:
+		digest, err := wire.ToDigest(m.GetSource().GetDigest())
+		if err != nil {
+			return registry.Item{}, err
+		}
+		return registry.Item{Source: &registry.Source{Digest: digest, Content: m.GetSource().GetContent()}}, nil
+	case m.GetScript() != nil:
+		record, err := toRecord(m.GetScript())
+		return registry.Item{Record: record}, err
+	case m.GetOptions() != nil:
+		return registry.Item{}, script.Errorf(script.Invalid, "options", "came twice")
+	}
+	return registry.Item{}, script.Errorf(script.Invalid, "item", "is of a kind that this registry does not know: it is older than the archive")
+}
+
+func toRecord(m *registryv1.ScriptRecord) (*registry.Record, error) {
+	release, err := wire.ToRelease(m.GetRelease())
+	if err != nil {
+		return nil, err
+	}
+	record := &registry.Record{Release: release}
+	for _, mv := range m.GetVersions() {
+		v, err := wire.ToVersion(mv)
+		if err != nil {
+			return nil, err
+		}
+		record.Versions = append(record.Versions, v)
+	}
+	for _, me := range m.GetHistory() {
+		e, err := wire.ToHistoryEntry(me)
+		if err != nil {
+			return nil, err
+		}
+		record.History = append(record.History, e)
+	}
+	return record, nil
+}

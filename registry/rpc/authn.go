@@ -1,0 +1,246 @@
+package rpc
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"log/slog"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/peer"
+
+	"github.com/scriptorium-dev/scriptorium/proto/bearer"
+	"github.com/scriptorium-dev/scriptorium/proto/unixpeer"
+	"github.com/scriptorium-dev/scriptorium/registry/access"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// Authentication says how callers are known. The zero value knows callers over Unix
+// sockets alone.
+type Authentication struct {
+	// TLS of connections over TCP; nil for plain text.
+	TLS credentials.TransportCredentials
+	// Policy returns the access policy as it is now. If it is nil there is none:
+	// then whoever could open a Unix socket may do everything, for the socket's mode
+	// is the rule.
+	Policy func() *access.Policy
+	// InsecureAnonymous lets everybody do everything over TCP too. It is for a
+	// registry without a Policy.
+	InsecureAnonymous bool
+	// InsecureTokens takes tokens over TCP in plain text, where others may read them.
+	InsecureTokens bool
+	// Refused, if not nil, is told of each caller that was refused because it is not
+	// known. It is called from any goroutine.
+	Refused func(access.Reason)
+}
+
+// authenticator finds out who asks, for every call.
+type authenticator struct {
+	Authentication
+	log *slog.Logger
+
+	mu     sync.Mutex
+	logged time.Time // when a refusal was logged last
+	silent int       // refusals since
+}
+
+func newAuthenticator(cfg Authentication, log *slog.Logger) *authenticator {
+	if cfg.Refused == nil {
+		cfg.Refused = func(access.Reason) {}
+	}
+	return &authenticator{Authentication: cfg, log: log}
+}
+
+func (a *authenticator) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+	ctx, err := a.admit(ctx, info.FullMethod)
+	if err != nil {
+		return nil, err
+	}
+	return handler(ctx, req)
+}
+
+func (a *authenticator) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
+	policy := a.policy()
+	ctx, err := a.admit(ss.Context(), info.FullMethod)
+	if err != nil {
+		return err
+	}
+	s := identifiedStream{ServerStream: ss, ctx: ctx}
+	if info.IsServerStream {
+		s.outdated = func() bool { return a.policy() != policy }
+	}
+	return handler(srv, s)
+}
+
+// policy returns the access policy as it is now; nil if there is none.
+func (a *authenticator) policy() *access.Policy {
+	if a.Policy == nil {
+		return nil
+	}
+	return a.Policy()
+}
+
+// identifiedStream is of a caller that is known.
+type identifiedStream struct {
+	grpc.ServerStream
+	ctx      context.Context
+	outdated func() bool // the access policy is another than at the start; may be nil
+}
+
+func (s identifiedStream) Context() context.Context { return s.ctx }
+
+// SendMsg implements grpc.ServerStream. What a caller was allowed when it asked it may
+// not be any more.
+func (s identifiedStream) SendMsg(m any) error {
+	if s.outdated != nil && s.outdated() {
+		return script.Errorf(script.Unavailable, "", "the access policy has changed meanwhile: ask again")
+	}
+	return s.ServerStream.SendMsg(m)
+}
+
+// admit returns a context with the caller's identity.
+func (a *authenticator) admit(ctx context.Context, method string) (context.Context, error) {
+	if strings.HasPrefix(method, "/"+healthv1.Health_ServiceDesc.ServiceName+"/") {
+		return ctx, nil // probes have no credentials, and learn no more than that
+	}
+	who, err := a.identify(ctx)
+	if err != nil {
+		a.refuse(err, peerOf(ctx))
+		return ctx, err
+	}
+	return access.NewContext(ctx, who), nil
+}
+
+func (a *authenticator) identify(ctx context.Context) (access.Identity, error) {
+	shown := access.Credentials{Peer: peerOf(ctx)}
+	user, unix := unixpeer.FromContext[socketUser](ctx)
+	if a.Policy == nil {
+		switch {
+		case unix || a.InsecureAnonymous:
+			return access.Everybody(shown.Peer), nil
+		default:
+			return access.Identity{}, access.NewUnknown(access.NothingShown, "the registry has no access policy, so nobody may ask over the network: start registryd with --access-policy")
+		}
+	}
+	shown.Unix, shown.UID = unix && user.known, user.uid
+	shown.Certificate = certificateOf(ctx)
+	var err error
+	if shown.Token, err = bearer.FromContext(ctx); err != nil {
+		return access.Identity{}, access.NewUnknown(access.MalformedToken, "the request's metadata is no token: %v", err)
+	}
+	if shown.Token != "" && !unix && a.TLS == nil && !a.InsecureTokens {
+		return access.Identity{}, access.NewUnknown(access.PlaintextToken, "a token came in plain text, where others may have read it: replace the token, and connect with TLS")
+	}
+	return a.Policy().Identify(shown, time.Now())
+}
+
+// refusalsLogged is how often refusals are logged at most: who is refused may try
+// again as fast as it can.
+const refusalsLogged = time.Minute
+
+// refuse counts and logs a caller that is not known.
+func (a *authenticator) refuse(err error, from string) {
+	if unknown, ok := errors.AsType[*access.Unknown](err); ok {
+		a.Refused(unknown.Reason)
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	now := time.Now()
+	if !a.logged.IsZero() && now.Sub(a.logged) < refusalsLogged {
+		a.silent++
+		return
+	}
+	a.log.Warn("a caller was refused; others are logged once a minute", "peer", from, "error", err, "others", a.silent)
+	a.logged, a.silent = now, 0
+}
+
+// socketUser is who is at the other end of a Unix socket.
+type socketUser struct {
+	uid   uint32
+	known bool
+}
+
+// String returns "unix uid 1000".
+func (u socketUser) String() string {
+	if !u.known {
+		return "unix"
+	}
+	return "unix uid " + strconv.FormatUint(uint64(u.uid), 10)
+}
+
+// credentials are those of the server: TLS, or what the configuration says, for TCP,
+// and the kernel's word for Unix sockets.
+func (a *authenticator) credentials() credentials.TransportCredentials {
+	tcp := a.TLS
+	if tcp == nil {
+		tcp = insecure.NewCredentials()
+	}
+	return byNetwork{
+		TransportCredentials: tcp,
+		unix: unixpeer.Credentials(func(conn net.Conn) socketUser {
+			p, err := unixpeer.Of(conn)
+			return socketUser{uid: p.UID, known: err == nil}
+		}),
+		failed: func(conn net.Conn, err error) {
+			a.refuse(access.NewUnknown(access.FailedHandshake, "the TLS handshake failed: %v", err), conn.RemoteAddr().String())
+		},
+	}
+}
+
+// byNetwork are the credentials of TCP, and others for Unix sockets.
+type byNetwork struct {
+	credentials.TransportCredentials
+	unix   credentials.TransportCredentials
+	failed func(net.Conn, error)
+}
+
+// ServerHandshake implements credentials.TransportCredentials.
+func (c byNetwork) ServerHandshake(conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	if conn.LocalAddr().Network() == "unix" {
+		return c.unix.ServerHandshake(conn)
+	}
+	secured, info, err := c.TransportCredentials.ServerHandshake(conn)
+	if err != nil {
+		c.failed(conn, err)
+	}
+	return secured, info, err
+}
+
+// Clone implements credentials.TransportCredentials.
+func (c byNetwork) Clone() credentials.TransportCredentials {
+	c.TransportCredentials, c.unix = c.TransportCredentials.Clone(), c.unix.Clone()
+	return c
+}
+
+// peerOf names where a request comes from.
+func peerOf(ctx context.Context) string {
+	if user, ok := unixpeer.FromContext[socketUser](ctx); ok {
+		return user.String()
+	}
+	if p, ok := peer.FromContext(ctx); ok {
+		return p.Addr.String()
+	}
+	return "unknown"
+}
+
+// certificateOf returns the caller's certificate if its chain was verified, else
+// nil.
+func certificateOf(ctx context.Context) *x509.Certificate {
+	p, ok := peer.FromContext(ctx)
+	if !ok {
+		return nil
+	}
+	info, ok := p.AuthInfo.(credentials.TLSInfo)
+	if !ok || len(info.State.VerifiedChains) == 0 {
+		return nil
+	}
+	return info.State.VerifiedChains[0][0]
+}
