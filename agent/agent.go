@@ -25,6 +25,8 @@ import (
 	"github.com/scriptorium-dev/scriptorium/agent/gateway"
 	"github.com/scriptorium-dev/scriptorium/agent/store"
 	"github.com/scriptorium-dev/scriptorium/engine"
+	"github.com/scriptorium-dev/scriptorium/proto/natsconn"
+	"github.com/scriptorium-dev/scriptorium/proto/seal"
 	"github.com/scriptorium-dev/scriptorium/proto/target"
 	"github.com/scriptorium-dev/scriptorium/proto/wire"
 	"github.com/scriptorium-dev/scriptorium/script"
@@ -47,8 +49,18 @@ type Config struct {
 	DialOptions []grpc.DialOption
 	// NATS servers: "nats://host:port".
 	NATS []string
+	// NATSSecurity of the connection to them.
+	NATSSecurity natsconn.Security
 	// Prefix of the NATS subjects; "" means wire.DefaultPrefix.
 	Prefix string
+
+	// Trusted holds the keys whose messages, and whose files on disk, are believed.
+	// Its keys can be replaced at any time. seal.TrustEverything() asks for no
+	// signatures; nil is an error.
+	Trusted *seal.Keyring
+	// Tenants whose scripts the agent holds; the zero Selector means all. When it
+	// changes between starts, what is not selected any more is removed.
+	Tenants script.Selector
 
 	// Engines that run programs.
 	Engines []engine.Engine
@@ -92,6 +104,9 @@ func Open(cfg Config) (*Agent, error) {
 	}
 	if err := checkTexts(cfg); err != nil {
 		return nil, err
+	}
+	if cfg.Trusted == nil {
+		return nil, script.Errorf(script.Internal, "", "agent.Config.Trusted is nil: seal.TrustEverything() is for those who ask for no signatures")
 	}
 	if cfg.Log == nil {
 		cfg.Log = slog.Default()
@@ -144,7 +159,7 @@ func dial(cfg Config) (*grpc.ClientConn, error) {
 
 // load opens the state folder and makes live what is in it.
 func (a *Agent) load(registry follow.Registry) error {
-	disk, loaded, err := store.Open(a.cfg.Dir)
+	disk, loaded, err := store.Open(a.cfg.Dir, a.cfg.Trusted)
 	if err != nil {
 		return err
 	}
@@ -153,27 +168,54 @@ func (a *Agent) load(registry follow.Registry) error {
 		engines[e.Name()] = e
 	}
 	a.state = &state{
-		store:  disk,
-		table:  cache.NewTable(),
-		cursor: follow.Cursor(loaded.Cursor),
+		store: disk,
+		table: cache.NewTable(),
+		group: a.cfg.Tenants.Group(),
 		programs: cache.NewPrograms(cache.Config{
 			Engines: engines,
 			Sources: &sources{store: disk, registry: registry, log: a.log},
 			Budget:  a.cfg.CacheBytes,
 		}),
 	}
+	if err := a.tellLost(loaded); err != nil {
+		return errors.Join(err, disk.Close())
+	}
+	releases := a.state.choose(loaded, a.cfg.Tenants, a.log)
+	a.state.restore(releases)
+	a.log.Info("state loaded", "scripts", len(releases), "fleet", a.state.cursor.Fleet, "revision", a.state.cursor.Revision,
+		"tenants", a.cfg.Tenants.String())
+	return nil
+}
+
+// tellLost says what of the state folder is not served, and counts it.
+func (a *Agent) tellLost(loaded *store.Loaded) error {
 	for _, lost := range loaded.Lost {
 		a.log.Warn("part of the state folder is lost; it is fetched again", "path", lost.Path, "error", lost.Err)
 	}
-	a.state.restore(loaded.Releases)
-	a.log.Info("state loaded", "scripts", len(loaded.Releases), "fleet", loaded.Cursor.Fleet, "revision", loaded.Cursor.Revision)
+	if n := len(loaded.Doubted); n > 0 {
+		a.log.Warn("scripts on disk are not signed by a trusted key and are not served; they are fetched again, and left alone until then",
+			"scripts", n, "first", loaded.Doubted[0].Path, "error", loaded.Doubted[0].Err)
+	}
+	if a.cfg.Metrics == nil {
+		return nil
+	}
+	gauge := prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "scriptorium_agent_disk_refused",
+		Help: "Files of the state folder that were not believed at the last start, by reason: corrupt, or not signed by a trusted key.",
+	}, []string{"reason"})
+	gauge.WithLabelValues("corrupt").Set(float64(len(loaded.Lost)))
+	gauge.WithLabelValues("not_signed").Set(float64(len(loaded.Doubted)))
+	if err := a.cfg.Metrics.Register(gauge); err != nil {
+		return fmt.Errorf("register the agent's metrics: %w", err)
+	}
 	return nil
 }
 
 func (a *Agent) assemble(registry follow.Registry) (err error) {
-	a.feed = &follow.NATS{URLs: a.cfg.NATS, Subjects: wire.Subjects{Prefix: a.cfg.Prefix}, Agent: a.cfg.Name, Log: a.log}
+	a.feed = &follow.NATS{URLs: a.cfg.NATS, Security: a.cfg.NATSSecurity, Subjects: wire.Subjects{Prefix: a.cfg.Prefix}, Group: a.state.group, Agent: a.cfg.Name, Log: a.log}
 	a.follower, err = follow.New(follow.Config{
 		Agent: a.cfg.Name, Labels: a.cfg.Labels, Software: a.cfg.Software,
+		Trusted: a.cfg.Trusted, Tenants: a.cfg.Tenants,
 		State: a.state, Registry: registry, Feed: a.feed, Reporter: a.feed,
 		Log: a.log, Metrics: a.cfg.Metrics,
 	})

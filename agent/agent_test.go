@@ -1,7 +1,9 @@
 package agent_test
 
 import (
+	"bytes"
 	"context"
+	"crypto/ed25519"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -26,6 +28,7 @@ import (
 	eventv1 "github.com/scriptorium-dev/scriptorium/proto/event/v1"
 	registryv1 "github.com/scriptorium-dev/scriptorium/proto/registry/v1"
 	scriptv1 "github.com/scriptorium-dev/scriptorium/proto/script/v1"
+	"github.com/scriptorium-dev/scriptorium/proto/seal"
 	"github.com/scriptorium-dev/scriptorium/proto/wire"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -63,16 +66,33 @@ type registry struct {
 	dir  string
 	addr string
 
-	grpc *grpc.Server
-	nats *server.Server
-	conn *nats.Conn
+	sealer *seal.Sealer
+	grpc   *grpc.Server
+	nats   *server.Server
+	conn   *nats.Conn
 
 	mu       sync.Mutex
 	head     int64
-	releases map[string]script.Release
+	sequence uint64
+	groups   map[string]*group
+	releases map[string]script.Release // by "tenant/name"
 	sources  map[script.Digest][]byte
 	mute     bool // publishes nothing
 }
+
+// group is a chain of the feed.
+type group struct {
+	tenants script.Selector
+	last    int64
+}
+
+var subjects = wire.Subjects{Prefix: wire.DefaultPrefix}
+
+func keyOf(number byte) ed25519.PrivateKey {
+	return ed25519.NewKeyFromSeed(bytes.Repeat([]byte{number}, ed25519.SeedSize))
+}
+
+func publicOf(number byte) ed25519.PublicKey { return keyOf(number).Public().(ed25519.PublicKey) }
 
 const socketName = "registry.sock"
 
@@ -89,7 +109,8 @@ func newRegistry(t *testing.T) *registry {
 	}
 	defer l.Close()
 	return &registry{
-		t: t, dir: dir, addr: l.Addr().String(), head: 1,
+		t: t, dir: dir, addr: l.Addr().String(), head: 1, sealer: seal.NewSealer(keyOf(1)),
+		groups:   map[string]*group{script.GroupAll: {last: 1}},
 		releases: map[string]script.Release{}, sources: map[script.Digest][]byte{},
 	}
 }
@@ -136,58 +157,99 @@ func (r *registry) publish(name, source string) script.Revision {
 	r.t.Helper()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	previous := r.head
+	full := name
+	if !strings.Contains(name, "/") {
+		full = "acme/" + name
+	}
 	r.head++
-	rel := r.releases[name]
-	rel.Name = script.Name{Tenant: "acme", Script: name}
+	rel := r.releases[full]
+	rel.Name, _ = script.ParseName(full)
 	rel.Revision = script.Revision(r.head)
 	rel.Enabled = true
 	rel.Latest++
 	rel.Active = script.Version{Number: rel.Latest, Digest: script.DigestOf([]byte(source)), Engine: "echo", Size: len(source)}
 	rel.Retained = append(slices.Clone(rel.Retained), rel.Active)
-	r.releases[name] = rel
+	r.releases[full] = rel
 	r.sources[rel.Active.Digest] = []byte(source)
-	r.send(wire.Subjects{Prefix: wire.DefaultPrefix}.Event(), &eventv1.Event{
-		Fleet: "f", Revision: r.head, PreviousRevision: previous,
-		Objects: []*eventv1.Object{wire.FromReleaseObject(rel)},
-		Sources: []*scriptv1.Source{{Digest: wire.FromDigest(rel.Active.Digest), Content: []byte(source)}},
-	})
+	for name, g := range r.groups {
+		if !g.tenants.Matches(rel.Name.Tenant) {
+			continue
+		}
+		r.send(subjects.Event(name), &eventv1.Event{
+			Fleet: "f", Group: name, Revision: r.head, PreviousRevision: g.last,
+			Entries: [][]byte{r.seal(wire.FromReleaseEntry("f", rel))},
+			Sources: []*scriptv1.Source{{Digest: wire.FromDigest(rel.Active.Digest), Content: []byte(source)}},
+		})
+		g.last = r.head
+	}
 	return rel.Revision
 }
 
-func (r *registry) send(subject string, m proto.Message) {
-	data, err := wire.Seal(m)
+func (r *registry) seal(m proto.Message) []byte {
+	data, err := r.sealer.Seal(m)
 	if err != nil {
 		r.t.Fatal(err)
 	}
+	return data
+}
+
+func (r *registry) send(subject string, m proto.Message) {
 	if r.mute || r.conn == nil {
 		return
 	}
-	_ = r.conn.Publish(subject, data) // the agents notice what is lost
+	_ = r.conn.Publish(subject, r.seal(m)) // the agents notice what is lost
 }
 
 func (r *registry) beacon() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.send(wire.Subjects{Prefix: wire.DefaultPrefix}.Beacon(), &eventv1.Beacon{Fleet: "f", HeadRevision: r.head})
+	for name, g := range r.groups {
+		r.sequence++
+		r.send(subjects.Beacon(name), &eventv1.Beacon{
+			Fleet: "f", Group: name, HeadRevision: r.head, GroupRevision: g.last, Term: 1, Sequence: r.sequence,
+			Checksums: r.checksums(g.tenants),
+		})
+	}
 }
 
-func (r *registry) Sync(req *registryv1.SyncRequest, stream registryv1.Feed_SyncServer) error {
+func (r *registry) checksums(tenants script.Selector) []*eventv1.Checksum {
+	var sum wire.Sum
+	for _, rel := range r.releases {
+		if tenants.Matches(rel.Name.Tenant) {
+			sum.Add(wire.Fingerprint(rel))
+		}
+	}
+	return []*eventv1.Checksum{{Kind: wire.KindRelease, Sum: sum.Bytes()}}
+}
+
+func (r *registry) Pull(req *registryv1.PullRequest, stream registryv1.Feed_PullServer) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	resp := &registryv1.SyncResponse{Fleet: "f", HeadRevision: r.head, Full: req.GetFleet() != "f" || req.GetSince() == 0}
+	tenants, err := script.ParseSelector(req.GetTenants())
+	if err != nil {
+		return wire.ToStatus(err)
+	}
+	if r.groups[tenants.Group()] == nil {
+		r.groups[tenants.Group()] = &group{tenants: tenants, last: r.head}
+	}
+	page := &eventv1.Page{
+		Fleet: "f", Group: tenants.Group(), Nonce: req.GetNonce(), Last: true, HeadRevision: r.head,
+		Full: req.GetFleet() != "f" || req.GetSince() == 0, Checksums: r.checksums(tenants),
+	}
+	resp := &registryv1.PullResponse{}
 	for _, name := range slices.Sorted(maps.Keys(r.releases)) {
 		rel := r.releases[name]
-		if !resp.GetFull() && int64(rel.Revision) <= req.GetSince() {
+		if !tenants.Matches(rel.Name.Tenant) || !page.GetFull() && int64(rel.Revision) <= req.GetSince() {
 			continue
 		}
-		resp.Objects = append(resp.Objects, wire.FromReleaseObject(rel))
+		page.Entries = append(page.Entries, r.seal(wire.FromReleaseEntry("f", rel)))
 		if !req.GetWithoutSources() {
 			resp.Sources = append(resp.Sources, &scriptv1.Source{
 				Digest: wire.FromDigest(rel.Active.Digest), Content: r.sources[rel.Active.Digest],
 			})
 		}
 	}
+	resp.Page = r.seal(page)
 	return stream.Send(resp)
 }
 
@@ -213,12 +275,17 @@ type node struct {
 	stop func()
 }
 
-func startNode(t *testing.T, r *registry, dir string) *node {
+func startNode(t *testing.T, r *registry, dir string, configure ...func(*agent.Config)) *node {
 	t.Helper()
-	a, err := agent.Open(agent.Config{
+	cfg := agent.Config{
 		Name: "node-1", Dir: dir, Registry: "unix:" + filepath.Join(r.dir, socketName), NATS: []string{"nats://" + r.addr},
+		Trusted: seal.NewKeyring(publicOf(1)),
 		Engines: []engine.Engine{echo{}}, Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(),
-	})
+	}
+	for _, c := range configure {
+		c(&cfg)
+	}
+	a, err := agent.Open(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -381,17 +448,17 @@ func TestAStateFolderThatRotted(t *testing.T) {
 
 func TestConfigIsChecked(t *testing.T) {
 	for _, name := range []string{"", "a b", "a.>", "*", "a..b", ".a", strings.Repeat("x", 300)} {
-		if a, err := agent.Open(agent.Config{Name: name, Dir: t.TempDir(), Registry: "unix:x"}); script.KindOf(err) != script.Invalid {
+		if a, err := agent.Open(agent.Config{Name: name, Dir: t.TempDir(), Registry: "unix:x", Trusted: seal.TrustEverything()}); script.KindOf(err) != script.Invalid {
 			t.Errorf("%q: %v, %v", name, a, err)
 		}
 	}
 	dir := t.TempDir()
-	first, err := agent.Open(agent.Config{Name: "n", Dir: dir, Registry: "unix:x", Log: slog.New(slog.DiscardHandler)})
+	first, err := agent.Open(agent.Config{Name: "n", Dir: dir, Registry: "unix:x", Trusted: seal.TrustEverything(), Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer first.Close()
-	if _, err := agent.Open(agent.Config{Name: "n", Dir: dir, Registry: "unix:x"}); err == nil || !strings.Contains(err.Error(), "in use") {
+	if _, err := agent.Open(agent.Config{Name: "n", Dir: dir, Registry: "unix:x", Trusted: seal.TrustEverything()}); err == nil || !strings.Contains(err.Error(), "in use") {
 		t.Errorf("two agents in one folder: %v", err)
 	}
 }

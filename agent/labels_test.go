@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/scriptorium-dev/scriptorium/agent"
+	"github.com/scriptorium-dev/scriptorium/proto/seal"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -37,7 +38,7 @@ func TestLabelsAreChecked(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			a, err := agent.Open(agent.Config{
-				Name: "n", Dir: t.TempDir(), Registry: "unix:x", Log: slog.New(slog.DiscardHandler),
+				Name: "n", Dir: t.TempDir(), Registry: "unix:x", Trusted: seal.TrustEverything(), Log: slog.New(slog.DiscardHandler),
 				Labels: tt.labels, Software: tt.software,
 			})
 			if err == nil {

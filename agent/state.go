@@ -1,17 +1,17 @@
 package agent
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"iter"
 	"log/slog"
 	"strings"
 
-	eventv1 "github.com/scriptorium-dev/scriptorium/proto/event/v1"
-	"github.com/scriptorium-dev/scriptorium/proto/wire"
-
 	"github.com/scriptorium-dev/scriptorium/agent/cache"
 	"github.com/scriptorium-dev/scriptorium/agent/follow"
 	"github.com/scriptorium-dev/scriptorium/agent/store"
+	"github.com/scriptorium-dev/scriptorium/proto/wire"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -20,12 +20,42 @@ type state struct {
 	store    *store.Store
 	table    *cache.Table
 	programs *cache.Programs
+	group    string // of the feed that is followed
 
 	cursor     follow.Cursor    // as loaded
 	incomplete []script.Release // as loaded
 }
 
 var _ follow.State = (*state)(nil)
+
+// choose takes the releases of other tenants than those that are followed from disk,
+// and returns the rest. The cursor of another group is not one of this, but for the
+// fleet: it asks for a full snapshot.
+func (s *state) choose(loaded *store.Loaded, tenants script.Selector, log *slog.Logger) []script.Release {
+	s.cursor = follow.Cursor{Fleet: loaded.Cursor.Fleet, Revision: loaded.Cursor.Revision}
+	kept := make([]script.Release, 0, len(loaded.Releases))
+	var others store.Batch
+	for _, r := range loaded.Releases {
+		if tenants.Matches(r.Name.Tenant) {
+			kept = append(kept, r)
+			continue
+		}
+		others.Removed = append(others.Removed, wire.ReleaseKey(r.Name))
+	}
+	var err error
+	if len(others.Removed) > 0 && len(loaded.Doubted) == 0 { // a commit removes the sources of what is in doubt
+		err = s.store.Commit(others)
+	}
+	if s.cursor.Revision > 0 && cmp.Or(loaded.Cursor.Group, script.GroupAll) != s.group {
+		log.Info("other tenants are followed than before; everything is fetched and compared", "tenants", tenants.String(), "scripts_removed", len(others.Removed))
+		s.cursor.Revision = 0
+		err = errors.Join(err, s.SaveCursor(s.cursor))
+	}
+	if err != nil {
+		log.Warn("scripts of tenants that are not followed cannot be removed from disk; they are not served, and it is tried again at the next start", "error", err)
+	}
+	return kept
+}
 
 // restore makes live what was on disk. Its programs were compiled before they
 // were stored, and are compiled again when they are first called, or before.
@@ -121,10 +151,9 @@ func (s *state) Prepare(_ context.Context, r script.Release, source []byte, bulk
 
 // Commit implements follow.State.
 func (s *state) Commit(put []follow.Item, removed []script.Name) error {
-	batch := store.Batch{Objects: make([]*eventv1.Object, 0, len(put))}
+	batch := store.Batch{Put: entries(put)}
 	live := make([]*cache.Release, 0, len(put))
 	for _, item := range put {
-		batch.Objects = append(batch.Objects, item.Object)
 		live = append(live, cache.NewRelease(item.Release))
 	}
 	for _, name := range removed {
@@ -137,5 +166,35 @@ func (s *state) Commit(put []follow.Item, removed []script.Name) error {
 	return nil
 }
 
+func entries(items []follow.Item) []store.Entry {
+	list := make([]store.Entry, 0, len(items))
+	for _, item := range items {
+		list = append(list, store.Entry{Release: item.Release, Sealed: item.Sealed, SealedBy: item.SealedBy})
+	}
+	return list
+}
+
+// Reseal implements follow.State.
+func (s *state) Reseal(items []follow.Item) error { return s.store.Reseal(entries(items)) }
+
+// Keys implements follow.State.
+func (s *state) Keys() []string { return s.store.Keys() }
+
+// Checksum implements follow.State.
+func (s *state) Checksum(again int, leftOut []string) wire.Sum {
+	names := make([]string, 0, len(leftOut))
+	for _, key := range leftOut {
+		names = append(names, strings.TrimPrefix(key, keyPrefix))
+	}
+	return s.table.Checksum(again, names...)
+}
+
+// Check implements follow.State.
+func (s *state) Check(key string) (wire.Sum, bool) {
+	return s.table.Check(strings.TrimPrefix(key, keyPrefix))
+}
+
 // SaveCursor implements follow.State.
-func (s *state) SaveCursor(c follow.Cursor) error { return s.store.SaveCursor(store.Cursor(c)) }
+func (s *state) SaveCursor(c follow.Cursor) error {
+	return s.store.SaveCursor(store.Cursor{Fleet: c.Fleet, Revision: c.Revision, Group: s.group})
+}

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"unique"
 
+	"github.com/scriptorium-dev/scriptorium/proto/wire"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -24,13 +25,17 @@ type Release struct {
 	Limits   script.Limits // defaults applied
 	Config   []byte        // a JSON object; nil means {}
 
+	limits   script.Limits // as they were set
 	editions []edition
+	made     wire.Sum              // its fingerprint when it was made
+	counted  wire.Sum              // its fingerprint, as the table's sum has it; guarded by Table.writing
 	entry    atomic.Pointer[entry] // of the active program, while it is compiled
 }
 
 // edition is what running a retained version takes.
 type edition struct {
 	number uint64
+	size   int
 	key    Key
 }
 
@@ -45,16 +50,37 @@ func NewRelease(r script.Release) *Release {
 		Trigger:  r.Settings.Trigger,
 		Limits:   r.Settings.Limits.OrDefaults(),
 		Config:   r.Settings.Config,
+		limits:   r.Settings.Limits,
 		editions: make([]edition, 0, len(r.Retained)),
 	}
 	live.Active.Engine = intern(r.Active.Engine)
 	live.Active.Entrypoint = intern(r.Active.Entrypoint)
 	for _, v := range r.Retained {
-		live.editions = append(live.editions, edition{number: v.Number, key: Key{
+		live.editions = append(live.editions, edition{number: v.Number, size: v.Size, key: Key{
 			Engine: intern(v.Engine), Entrypoint: intern(v.Entrypoint), Digest: v.Digest,
 		}})
 	}
+	live.made = live.Fingerprint()
+	live.counted = live.made
 	return live
+}
+
+// Fingerprint returns wire.Fingerprint of the release as it is in memory now.
+func (r *Release) Fingerprint() wire.Sum {
+	limits := r.limits
+	if r.Limits != limits.OrDefaults() {
+		limits = r.Limits // what calls get is what counts
+	}
+	retained := make([]script.Version, len(r.editions))
+	for i, e := range r.editions {
+		retained[i] = script.Version{
+			Number: e.number, Size: e.size, Digest: e.key.Digest, Engine: e.key.Engine, Entrypoint: e.key.Entrypoint,
+		}
+	}
+	return wire.Fingerprint(script.Release{
+		Name: r.Name, Revision: r.Revision, Active: r.Active, Pinned: r.Pinned, Enabled: r.Enabled, Retained: retained,
+		Settings: script.Settings{Limits: limits, Trigger: r.Trigger, Config: r.Config},
+	})
 }
 
 // intern makes the many copies of few words share their memory.
@@ -89,6 +115,9 @@ type Table struct {
 	writing sync.Mutex
 	shards  [shards]atomic.Pointer[map[string]*Release] // by "tenant/name"; each map is immutable
 	count   atomic.Int64
+
+	sum  wire.Sum // of the releases' fingerprints; guarded by writing, as is next
+	next int      // the shard to look at again next
 }
 
 // NewTable returns an empty table.
@@ -116,6 +145,14 @@ func (t *Table) Update(put []*Release, gone []script.Name) {
 	t.writing.Lock()
 	defer t.writing.Unlock()
 	changed := map[uint64]map[string]*Release{}
+	replace := func(old, with *Release) {
+		if old != nil {
+			t.sum.Remove(old.counted)
+		}
+		if with != nil {
+			t.sum.Add(with.counted)
+		}
+	}
 	shard := func(name string) map[string]*Release {
 		i := t.shardOf(name)
 		if changed[i] == nil {
@@ -125,16 +162,64 @@ func (t *Table) Update(put []*Release, gone []script.Name) {
 	}
 	for _, r := range put {
 		name := r.Name.String()
+		replace(shard(name)[name], r)
 		shard(name)[name] = r
 	}
 	for _, n := range gone {
 		name := n.String()
+		replace(shard(name)[name], nil)
 		delete(shard(name), name)
 	}
 	for i, m := range changed {
 		t.count.Add(int64(len(m) - len(*t.shards[i].Load())))
 		t.shards[i].Store(&m)
 	}
+}
+
+// Checksum returns the sum of the fingerprints of the live releases, but for the
+// scripts left out. Before that it makes the fingerprints of at least `again` of
+// them anew, each time of the next ones, or of all if there are no more: so a bit
+// that flipped in memory shows in the sum.
+func (t *Table) Checksum(again int, leftOut ...string) wire.Sum {
+	t.writing.Lock()
+	defer t.writing.Unlock()
+	if again >= t.Len() {
+		t.sum = wire.Sum{} // which may have flipped, too
+		for r := range t.All() {
+			r.counted = r.Fingerprint()
+			t.sum.Add(r.counted)
+		}
+		again = 0
+	}
+	for looked := 0; looked < again; t.next = (t.next + 1) % shards {
+		m := *t.shards[t.next].Load()
+		for _, r := range m {
+			now := r.Fingerprint()
+			t.sum.Remove(r.counted)
+			t.sum.Add(now)
+			r.counted = now
+		}
+		looked += len(m)
+	}
+	sum := t.sum
+	for _, name := range leftOut {
+		if r := t.Get(name); r != nil {
+			sum.Remove(r.counted)
+		}
+	}
+	return sum
+}
+
+// Check returns the fingerprint of the live release of the script "tenant/name" as
+// it is in memory now, and whether it is what it was when it went live. Without one,
+// it returns zero and false.
+func (t *Table) Check(name string) (fingerprint wire.Sum, sound bool) {
+	r := t.Get(name)
+	if r == nil {
+		return wire.Sum{}, false
+	}
+	fingerprint = r.Fingerprint()
+	return fingerprint, fingerprint == r.made
 }
 
 // All yields the live releases in no particular order.

@@ -31,6 +31,8 @@ const (
 type applier struct {
 	state    State
 	registry Registry
+	open     opener
+	refusals *refusals
 	log      *slog.Logger
 	metrics  *metrics
 	random   *rand.Rand
@@ -57,38 +59,37 @@ type candidate struct {
 	err   error
 }
 
-func newApplier(cfg Config, m *metrics, random *rand.Rand) applier {
+func newApplier(cfg Config, open opener, refusals *refusals, m *metrics, random *rand.Rand) applier {
 	a := applier{
-		state: cfg.State, registry: cfg.Registry, log: cfg.Log, metrics: m,
+		state: cfg.State, registry: cfg.Registry, open: open, refusals: refusals, log: cfg.Log, metrics: m,
 		random:  random,
 		failing: map[string]*failing{},
 	}
 	lost := script.Errorf(script.Unavailable, "", "its source was lost from disk and is being fetched again")
 	for _, r := range cfg.State.Incomplete() {
-		o := wire.FromReleaseObject(r)
-		a.fail(time.Now(), &candidate{Item: Item{Object: o, Release: r}, err: lost})
+		a.fail(time.Now(), &candidate{Item: Item{Key: wire.ReleaseKey(r.Name), Release: r}, err: lost})
 	}
 	return a
 }
 
 // events applies events that follow one another, as one change.
-func (a *applier) events(ctx context.Context, from Cursor, events []*eventv1.Event) outcome {
+func (a *applier) events(ctx context.Context, from Cursor, events []*event) outcome {
 	out := outcome{kind: jobApply, began: time.Now(), cursor: from}
-	var objects []*eventv1.Object
+	var objects []object
 	var sources []*scriptv1.Source
 	for _, e := range events {
-		objects = append(objects, e.GetObjects()...)
-		sources = append(sources, e.GetSources()...)
+		objects = append(objects, e.objects...)
+		sources = append(sources, e.sources...)
 	}
 	var chosen selection
-	a.choose(&chosen, objects, false)
+	a.choose(&chosen, objects, choice{})
 	a.ready(ctx, chosen.candidates, a.verified(sources))
 	_ = a.commit(chosen.candidates, nil) // each candidate has the error, and is tried again
 	if ctx.Err() != nil {                // stopping: what was interrupted must come again
 		out.err = context.Cause(ctx)
 		return out
 	}
-	out.cursor.Revision = script.Revision(events[len(events)-1].GetRevision())
+	out.cursor.Revision = events[len(events)-1].revision
 	a.saveCursor(out.cursor)
 	a.metrics.events.Add(float64(len(events)))
 	return out
@@ -118,33 +119,42 @@ func (a *applier) retry(ctx context.Context, at Cursor) outcome {
 type selection struct {
 	candidates []*candidate
 	at         map[string]int
+	same       []Item // looked at, and equal to what is live but for the envelope
 }
 
-// choose adds those of the objects that are newer than what is known. All are
-// newer than those of another fleet.
-func (a *applier) choose(s *selection, objects []*eventv1.Object, otherFleet bool) {
+// choice says which objects are chosen besides those that are newer than what is
+// known.
+type choice struct {
+	otherFleet bool            // all: revisions of two fleets do not compare
+	thorough   bool            // those that differ from what is live
+	head       script.Revision // that the objects are as of, if thorough
+}
+
+// choose adds those of the objects that are to go live.
+func (a *applier) choose(s *selection, objects []object, by choice) {
 	if s.at == nil {
 		s.at = map[string]int{}
 	}
 	for _, o := range objects {
-		r, ok, err := wire.ToReleaseObject(o)
-		switch {
-		case err != nil:
+		if o.err != nil {
 			a.metrics.malformed.Inc()
-			r = script.Release{Revision: script.Revision(o.GetRevision())}
-		case !ok:
-			continue // of a kind that this software does not know
 		}
-		if !otherFleet && r.Revision <= a.known(o.GetKey()) {
-			continue
+		if !by.otherFleet && o.Release.Revision <= a.known(o.Key) {
+			if !by.thorough {
+				continue
+			}
+			if !a.differs(o, by.head) {
+				s.same = append(s.same, o.Item)
+				continue
+			}
 		}
-		c := &candidate{Item: Item{Object: o, Release: r}, err: err}
-		i, twice := s.at[o.GetKey()]
+		c := &candidate{Item: o.Item, err: o.err}
+		i, twice := s.at[o.Key]
 		switch {
 		case !twice:
-			s.at[o.GetKey()] = len(s.candidates)
+			s.at[o.Key] = len(s.candidates)
 			s.candidates = append(s.candidates, c)
-		case r.Revision > s.candidates[i].Release.Revision:
+		case o.Release.Revision > s.candidates[i].Release.Revision:
 			s.candidates[i] = c
 		}
 	}
@@ -287,6 +297,7 @@ func (a *applier) commit(candidates []*candidate, removed []script.Name) error {
 			put = append(put, c.Item)
 		}
 	}
+	put = slices.DeleteFunc(put, func(i Item) bool { return i.Sealed == nil }) // it is live and kept: only its source was missing
 	var err error
 	if len(put)+len(removed) > 0 {
 		err = a.state.Commit(put, removed)
@@ -306,7 +317,7 @@ func (a *applier) commit(candidates []*candidate, removed []script.Name) error {
 }
 
 func (a *applier) fail(now time.Time, c *candidate) {
-	key := c.Object.GetKey()
+	key := c.Key
 	f := a.failing[key]
 	if f == nil || f.item.Release.Revision != c.Release.Revision {
 		f = &failing{item: c.Item}
@@ -314,7 +325,7 @@ func (a *applier) fail(now time.Time, c *candidate) {
 	}
 	if f.err == nil || f.err.Error() != c.err.Error() {
 		a.changed = true
-		a.log.Warn("a release cannot be made live; the one before it stays", "key", key, "revision", c.Object.GetRevision(), "error", c.err)
+		a.log.Warn("a release cannot be made live; the one before it stays", "key", key, "revision", c.Release.Revision, "error", c.err)
 	}
 	f.err = c.err
 	switch script.KindOf(c.err) {
@@ -329,12 +340,12 @@ func (a *applier) fail(now time.Time, c *candidate) {
 }
 
 func (a *applier) pass(c *candidate) {
-	key := c.Object.GetKey()
+	key := c.Key
 	if _, was := a.failing[key]; was {
 		delete(a.failing, key)
 		a.changed = true
 	}
-	a.log.Debug("release is live", "key", key, "revision", c.Object.GetRevision(), "version", c.Release.Active.Number)
+	a.log.Debug("release is live", "key", key, "revision", c.Release.Revision, "version", c.Release.Active.Number)
 }
 
 // retryAt returns when the first of what failed is to be tried again; zero:
@@ -364,7 +375,7 @@ func (a *applier) saveCursor(c Cursor) {
 
 // leave adds to an outcome how the applier is left behind.
 func (a *applier) leave(out outcome) outcome {
-	out.changed, out.failures, out.retryAt = a.changed, a.failures(), a.retryAt()
+	out.changed, out.failures, out.retryAt, out.keys = a.changed, a.failures(), a.retryAt(), a.state.Keys()
 	a.changed = false
 	return out
 }

@@ -141,11 +141,11 @@ type thoughtful struct {
 	thinks time.Duration
 }
 
-func (r thoughtful) Sync(ctx context.Context, since follow.Cursor, without bool) iter.Seq2[*registryv1.SyncResponse, error] {
-	return func(yield func(*registryv1.SyncResponse, error) bool) {
+func (r thoughtful) Pull(ctx context.Context, req *registryv1.PullRequest) iter.Seq2[*registryv1.PullResponse, error] {
+	return func(yield func(*registryv1.PullResponse, error) bool) {
 		select {
 		case <-time.After(r.thinks):
-			r.world.Sync(ctx, since, without)(yield)
+			r.world.Pull(ctx, req)(yield)
 		case <-ctx.Done():
 			yield(nil, ctx.Err())
 		}
@@ -159,9 +159,9 @@ func TestASlowRegistryIsSyncedWith(t *testing.T) {
 		w := newWorld(t, 1)
 		w.commit(map[string]string{"a": "one"})
 		n := newNode(w, "n")
-		f, err := follow.New(follow.Config{
-			Agent: "n", State: n, Registry: thoughtful{world: w, thinks: 20 * time.Second}, Feed: w, Reporter: n, Log: quiet, Seed: 1,
-		})
+		cfg := n.config(1)
+		cfg.Registry = thoughtful{world: w, thinks: 20 * time.Second}
+		f, err := follow.New(cfg)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -4,16 +4,19 @@
 //
 // docs/architecture.md has the protocol. In short: every event names the one
 // before it, so a gap shows; a beacon says each second where the feed is, so a
-// silent loss shows; whatever shows is mended by a Sync with the registry, which
-// is also what is polled while no beacon is heard. The cursor moves over what
-// has been applied and over nothing else.
+// silent loss shows, and what the state's checksum is, so that a drift shows;
+// whatever shows is mended by a Pull from the registry, which is also what is polled
+// while no beacon is heard. The cursor moves over what has been applied and over
+// nothing else. Nothing is believed that no trusted key has signed.
 package follow
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -22,6 +25,8 @@ import (
 	eventv1 "github.com/scriptorium-dev/scriptorium/proto/event/v1"
 	registryv1 "github.com/scriptorium-dev/scriptorium/proto/registry/v1"
 	scriptv1 "github.com/scriptorium-dev/scriptorium/proto/script/v1"
+	"github.com/scriptorium-dev/scriptorium/proto/seal"
+	"github.com/scriptorium-dev/scriptorium/proto/wire"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -34,7 +39,10 @@ type Cursor struct {
 
 // Registry is what the follower asks of the registry. Errors of a stream end it.
 type Registry interface {
-	// Sync streams what changed since the cursor; see registry.v1.Feed.
+	// Pull streams sealed pages; see registry.v1.Feed. A registry that does not
+	// know it ends the stream with ErrOldRegistry in the error's chain.
+	Pull(ctx context.Context, req *registryv1.PullRequest) iter.Seq2[*registryv1.PullResponse, error]
+	// Sync streams what changed since the cursor, as the wire protocol 1 had it.
 	Sync(ctx context.Context, since Cursor, withoutSources bool) iter.Seq2[*registryv1.SyncResponse, error]
 	// FetchSources streams those of the sources that the registry has.
 	FetchSources(ctx context.Context, digests []script.Digest) iter.Seq2[*scriptv1.Source, error]
@@ -48,18 +56,15 @@ type Feed interface {
 	Subscribe(ctx context.Context, h Handler) error
 }
 
-// Handler takes in what a Feed delivers. Its methods return at once and may be
-// called from any goroutine.
+// Handler takes in what a Feed delivers: messages in their envelopes, which it opens
+// itself, and of which it does not believe all. They are its own from then on. Its
+// methods return at once and may be called from any goroutine.
 type Handler interface {
-	Event(*eventv1.Event)
-	Beacon(*eventv1.Beacon)
-	RollCall(*eventv1.RollCall)
+	Event(sealed []byte)
+	Beacon(sealed []byte)
+	RollCall(sealed []byte)
 	// Lost says that messages were lost on the way.
 	Lost()
-	// Malformed says that a message could not be read. It is counted and changes
-	// nothing, as it may be a stranger's: if it was one of the feed, a gap shows,
-	// at the latest by the next beacon.
-	Malformed()
 	// Connected says that the connection is there, anew or again, or is gone.
 	Connected(bool)
 }
@@ -70,10 +75,12 @@ type Reporter interface {
 	Report(ctx context.Context, s *eventv1.Status) error
 }
 
-// Item is a release and the object that carried it.
+// Item is a release as the registry sent it.
 type Item struct {
-	Object  *eventv1.Object
-	Release script.Release
+	Key      string // of the object: "releases/<tenant>/<name>"
+	Release  script.Release
+	Sealed   []byte // the envelope of its entry
+	SealedBy string // the key that the envelope says to be signed by; "" for none
 }
 
 // State is the agent's own: what it keeps and what it runs. The follower is its
@@ -100,6 +107,20 @@ type State interface {
 	// Commit makes items durable and then live, and removes the others. After
 	// an error nothing of it is live.
 	Commit(put []Item, removed []script.Name) error
+	// Reseal keeps items that are live in place of what is kept of them in other
+	// envelopes, durably.
+	Reseal(items []Item) error
+	// Keys returns the ids of the keys that what is kept is signed by; "" is among
+	// them if something is not.
+	Keys() []string
+	// Checksum returns the sum of wire.Fingerprint over the live releases, but for
+	// those with the keys that are left out. Before, it reads at least `again` of
+	// them anew, each time the next ones, or all if there are no more.
+	Checksum(again int, leftOut []string) wire.Sum
+	// Check returns wire.Fingerprint of the live release with the key as it is in
+	// memory now, and whether it still is what was committed. Both are zero if there
+	// is none.
+	Check(key string) (fingerprint wire.Sum, sound bool)
 	// SaveCursor keeps the cursor, durably.
 	SaveCursor(c Cursor) error
 }
@@ -109,6 +130,11 @@ type Config struct {
 	Agent    string            // the agent's name
 	Labels   map[string]string // go with each status
 	Software string            // the version of this software
+
+	// Trusted says whose messages are believed.
+	Trusted *seal.Keyring
+	// Tenants are those that are followed.
+	Tenants script.Selector
 
 	State    State
 	Registry Registry
@@ -123,16 +149,17 @@ type Config struct {
 
 // Follower follows the feed of one registry.
 type Follower struct {
-	cfg     Config
-	log     *slog.Logger
-	inbox   inbox
-	machine machine
-	applier applier
-	status  status
-	metrics *metrics
-	done    chan outcome
-	retryAt time.Time // of what failed
-	unsent  bool      // the last status
+	cfg      Config
+	log      *slog.Logger
+	inbox    inbox
+	machine  machine
+	applier  applier
+	status   status
+	metrics  *metrics
+	refusals *refusals
+	done     chan outcome
+	retryAt  time.Time // of what failed
+	unsent   bool      // the last status
 
 	standing atomic.Pointer[standing]
 	synced   atomic.Bool
@@ -145,25 +172,29 @@ type standing struct {
 }
 
 // New returns a follower that starts from the state's cursor. It fails only if
-// its metrics are registered already.
+// nobody is said to be trusted, or if its metrics are registered already.
 func New(cfg Config) (*Follower, error) {
 	seed := cfg.Seed
 	if seed == 0 {
 		seed = rand.Uint64()
 	}
-	f := &Follower{cfg: cfg, log: cfg.Log, done: make(chan outcome, 1)}
+	if cfg.Trusted == nil {
+		return nil, errors.New("follow: Config.Trusted is nil: seal.TrustEverything() is for those who ask for no signatures")
+	}
+	f := &Follower{cfg: cfg, log: cfg.Log, refusals: newRefusals(cfg.Log), done: make(chan outcome, 1)}
 	m, err := newMetrics(cfg.Metrics, f)
 	if err != nil {
 		return nil, err
 	}
 	f.metrics = m
-	f.inbox.init()
+	open := opener{trusted: cfg.Trusted, tenants: cfg.Tenants, group: cfg.Tenants.Group()}
+	f.inbox.init(open, f.refusals)
 	random := rand.New(rand.NewPCG(seed, 0))
-	f.machine = machine{cursor: cfg.State.Cursor(), random: random, metrics: m}
-	f.applier = newApplier(cfg, m, rand.New(rand.NewPCG(seed, 1)))
+	f.machine = newMachine(cfg, random, m, f.refusals)
+	f.applier = newApplier(cfg, open, f.refusals, m, rand.New(rand.NewPCG(seed, 1)))
 	f.status = newStatus(cfg, random)
 	left := f.applier.leave(outcome{})
-	f.retryAt, f.status.failures = left.retryAt, left.failures
+	f.retryAt, f.status.failures, f.status.keys, f.machine.keys = left.retryAt, left.failures, left.keys, left.keys
 	f.publish()
 	return f, nil
 }
@@ -217,18 +248,21 @@ func (f *Follower) Run(ctx context.Context) error {
 func (f *Follower) takeIn(now time.Time) {
 	in := f.inbox.take()
 	for _, m := range in.messages {
-		switch body := m.body.(type) {
-		case *eventv1.Event:
-			f.machine.event(now, body)
-		case *eventv1.Beacon:
-			f.machine.beacon(m.at, body)
+		switch {
+		case m.event != nil:
+			f.machine.event(now, m.event)
+		case m.beacon != nil:
+			if f.machine.takeBeacon(m.beacon) {
+				f.status.slow(m.beacon.reportEach)
+			}
+		case !f.machine.foreign("roll call", *m.rollCall):
+			f.status.called(now)
 		}
 	}
-	f.metrics.malformed.Add(float64(in.malformed))
 	if in.lost {
 		f.machine.lose()
 	}
-	if in.rollCall || in.connected {
+	if in.connected {
 		f.status.called(now)
 	}
 	f.publish()
@@ -240,7 +274,9 @@ func (f *Follower) work(ctx context.Context, j job) outcome {
 	var out outcome
 	switch j.kind {
 	case jobSync:
-		out = f.applier.sync(ctx, j.cursor)
+		out = f.applier.sync(ctx, j.cursor, j.thorough)
+	case jobCheck:
+		out = f.applier.check(ctx, j.cursor, j.beacon)
 	case jobApply:
 		out = f.applier.events(ctx, j.cursor, j.events)
 	default:
@@ -250,19 +286,38 @@ func (f *Follower) work(ctx context.Context, j job) outcome {
 }
 
 func (f *Follower) finish(now time.Time, out outcome) {
-	before := f.machine.cursor
+	before, drifts := f.machine.cursor, f.machine.drifts
 	f.machine.finish(now, out)
-	if out.kind == jobSync && out.err == nil && !f.synced.Swap(true) {
-		f.log.Info("first sync with the registry", "fleet", f.machine.cursor.Fleet, "revision", f.machine.cursor.Revision)
+	if out.kind == jobSync {
+		f.tell(now, out)
 	}
-	if out.err != nil && out.kind == jobSync {
-		f.log.Warn("sync with the registry failed; what is live stays live", "error", out.err, "retry_in", f.machine.due.Sub(now).String())
-	}
-	f.retryAt, f.status.failures = out.retryAt, out.failures
-	if out.changed || before != f.machine.cursor {
+	if f.machine.drifts != drifts {
+		f.log.Warn("what is live differs from what the registry has; everything is fetched and compared",
+			"revision", f.machine.cursor.Revision, "found", f.machine.drifts, "again_in", f.machine.drift.due.Sub(now).String())
 		f.status.changed()
 	}
+	// A beacon moves the cursor each second in a fleet with other groups.
+	if out.changed || !slices.Equal(f.status.keys, out.keys) || out.kind != jobCheck && before != f.machine.cursor {
+		f.status.changed()
+	}
+	if before != f.machine.cursor && (out.kind == jobApply || out.kind == jobSync) {
+		f.status.activated(now, f.machine.cursor.Revision)
+	}
+	f.retryAt, f.status.failures, f.status.keys, f.status.drifts = out.retryAt, out.failures, out.keys, f.machine.drifts
 	f.publish()
+}
+
+// tell says in the log how a sync ended, if that is news.
+func (f *Follower) tell(now time.Time, out outcome) {
+	if out.err == nil {
+		if !f.synced.Swap(true) {
+			f.log.Info("first sync with the registry", "fleet", f.machine.cursor.Fleet, "revision", f.machine.cursor.Revision)
+		}
+		return
+	}
+	if _, said := errors.AsType[*refusal](out.err); !said {
+		f.log.Warn("sync with the registry failed; what is live stays live", "error", out.err, "retry_in", f.machine.due.Sub(now).String())
+	}
 }
 
 // publish lets others see how far the follower has come.

@@ -4,9 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
-	"os"
-	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -51,11 +48,23 @@ func (w *world) counts() (syncs, fulls int) {
 	return w.syncs, w.fulls
 }
 
-// simulate runs do with a world, its beacons and one node that has synced.
+// simulate runs do with a world, its beacons and one node that has synced. Nothing is
+// signed: signatures take most of the time.
 func simulate(t *testing.T, do func(w *world, n *node, f *follow.Follower)) {
 	t.Helper()
+	simulateIn(t, (*world).unsigned, do)
+}
+
+// simulateSigned does it with signatures.
+func simulateSigned(t *testing.T, do func(w *world, n *node, f *follow.Follower)) {
+	t.Helper()
+	simulateIn(t, func(w *world) *world { return w }, do)
+}
+
+func simulateIn(t *testing.T, prepare func(*world) *world, do func(w *world, n *node, f *follow.Follower)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, 1)
+		w := prepare(newWorld(t, 1))
 		ctx, cancel := context.WithCancel(t.Context())
 		go w.beacons(ctx)
 		n := newNode(w, "n")
@@ -66,13 +75,6 @@ func simulate(t *testing.T, do func(w *world, n *node, f *follow.Follower)) {
 		cancel()
 		synctest.Wait()
 	})
-}
-
-func (n *node) expect(when string) {
-	n.w.t.Helper()
-	if wrong := n.converged(); wrong != "" {
-		n.w.t.Errorf("%s: %s", when, wrong)
-	}
 }
 
 func TestAnEventIsAppliedAtOnce(t *testing.T) {
@@ -170,13 +172,15 @@ func TestStrayMessagesChangeNothing(t *testing.T) {
 		w.commit(map[string]string{"a": "one"})
 		pass(time.Second)
 		before, _ := w.counts()
-		evil := script.Release{Name: script.Name{Tenant: "acme", Script: "a"}, Revision: 1 << 30, Deleted: true}
+		evil := script.Release{Name: nameFor("a"), Revision: 1 << 30, Deleted: true}
 		for h := range w.handlers {
-			h.Event(&eventv1.Event{Fleet: "other", Revision: 1 << 30, Objects: []*eventv1.Object{wire.FromReleaseObject(evil)}})
-			h.Beacon(&eventv1.Beacon{Fleet: "other", HeadRevision: 1 << 30})
-			h.Event(&eventv1.Event{})
-			h.Beacon(&eventv1.Beacon{})
-			h.Malformed()
+			h.Event(w.seal(&eventv1.Event{
+				Fleet: "other", Group: "all", Revision: 1 << 30, Entries: [][]byte{w.seal(wire.FromReleaseEntry("other", evil))},
+			}))
+			h.Beacon(w.seal(&eventv1.Beacon{Fleet: "other", Group: "all", HeadRevision: 1 << 30, GroupRevision: 1 << 30}))
+			h.Event(w.seal(&eventv1.Event{}))
+			h.Beacon(w.seal(&eventv1.Beacon{}))
+			h.Event(nil)
 		}
 		pass(time.Second)
 		n.expect("after stray messages")
@@ -340,7 +344,7 @@ func TestRollCallAndGoodBye(t *testing.T) {
 		pass(time.Second)
 		before := len(n.reports)
 		for h := range w.handlers {
-			h.RollCall(&eventv1.RollCall{Fleet: w.fleet})
+			h.RollCall(w.seal(&eventv1.RollCall{Fleet: w.fleet}))
 		}
 		pass(200 * time.Millisecond)
 		if len(n.reports) != before+1 {
@@ -356,7 +360,7 @@ func TestRollCallAndGoodBye(t *testing.T) {
 
 func TestManyWaitingEventsAreForgottenForASync(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, 1)
+		w := newWorld(t, 1).unsigned()
 		w.set(faults{down: true})
 		n := newNode(w, "n")
 		_, stop := n.run(t.Context(), 1)
@@ -389,93 +393,4 @@ func TestALostSourceComesBack(t *testing.T) {
 		}
 		stop()
 	})
-}
-
-// TestFaults runs agents through a minute of faults, and restarts, and checks
-// the promises: a node's State and Report check what must always hold, the end
-// that every agent converges. SCRIPTORIUM_SEED repeats one run.
-func TestFaults(t *testing.T) {
-	runs := 12
-	first := rand.Uint64()
-	if s := os.Getenv("SCRIPTORIUM_SEED"); s != "" {
-		seed, err := strconv.ParseUint(s, 10, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
-		first, runs = seed, 1
-	}
-	for i := range runs {
-		seed := first + uint64(i)
-		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { faultyMinute(t, seed) })
-		})
-	}
-}
-
-func faultyMinute(t *testing.T, seed uint64) {
-	t.Helper()
-	random := rand.New(rand.NewPCG(seed, 1))
-	w := newWorld(t, seed)
-	ctx, cancel := context.WithCancel(t.Context())
-	go w.beacons(ctx)
-	nodes := make([]*node, 3)
-	stops := make([]func(), len(nodes))
-	for i := range nodes {
-		nodes[i] = newNode(w, fmt.Sprint("n", i))
-		_, stops[i] = nodes[i].run(ctx, seed+uint64(i)+1)
-	}
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); {
-		switch random.IntN(20) {
-		case 0:
-			w.set(randomFaults(random))
-		case 1:
-			w.set(faults{})
-		case 2:
-			i := random.IntN(len(nodes))
-			stops[i]()
-			_, stops[i] = nodes[i].run(ctx, random.Uint64())
-		default:
-			changes := map[string]string{}
-			for range 1 + random.IntN(3) {
-				src := fmt.Sprint("source ", random.IntN(1000))
-				switch random.IntN(8) {
-				case 0:
-					src = fmt.Sprint("bad ", random.IntN(1000))
-				case 1:
-					src = ""
-				}
-				changes[fmt.Sprint("s", random.IntN(12))] = src
-			}
-			w.commit(changes)
-		}
-		pass(time.Duration(random.Int64N(int64(300 * time.Millisecond))))
-	}
-	w.set(faults{})
-	pass(500*time.Millisecond + 2*time.Second + 300*time.Millisecond) // what is delayed, two beacons, jitter
-	for _, n := range nodes {
-		n.expect(n.name + " at the end")
-	}
-	for _, stop := range stops {
-		stop()
-	}
-	cancel()
-	synctest.Wait()
-}
-
-func randomFaults(random *rand.Rand) faults {
-	chance := func(most float64) float64 {
-		if random.IntN(2) == 0 {
-			return 0
-		}
-		return most * random.Float64()
-	}
-	f := faults{
-		lose: chance(0.5), double: chance(0.5), foreign: chance(0.2), garble: chance(0.2),
-		cut: chance(0.5), slow: chance(0.5), hide: chance(0.5), disk: chance(0.5), floor: chance(0.5),
-		silent: random.IntN(4) == 0, down: random.IntN(4) == 0,
-	}
-	if random.IntN(2) == 0 {
-		f.delay = time.Duration(1 + random.Int64N(int64(500*time.Millisecond)))
-	}
-	return f
 }

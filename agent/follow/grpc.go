@@ -7,6 +7,8 @@ import (
 	"iter"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	grpcstatus "google.golang.org/grpc/status"
 
 	registryv1 "github.com/scriptorium-dev/scriptorium/proto/registry/v1"
 	scriptv1 "github.com/scriptorium-dev/scriptorium/proto/script/v1"
@@ -27,6 +29,25 @@ var _ Registry = RPC{}
 // NewRPC returns a client on the connection.
 func NewRPC(conn grpc.ClientConnInterface) RPC {
 	return RPC{client: registryv1.NewFeedClient(conn)}
+}
+
+// Pull implements Registry.
+func (r RPC) Pull(ctx context.Context, req *registryv1.PullRequest) iter.Seq2[*registryv1.PullResponse, error] {
+	return func(yield func(*registryv1.PullResponse, error) bool) {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		stream, err := r.client.Pull(ctx, req, grpc.MaxCallRecvMsgSize(maxMessage))
+		if err != nil {
+			yield(nil, wire.FromStatus(err))
+			return
+		}
+		receive(stream.Recv, func(resp *registryv1.PullResponse, err error) bool {
+			if e, ok := errors.AsType[*script.Error](err); ok && grpcstatus.Code(e.Err) == codes.Unimplemented {
+				err = ErrOldRegistry
+			}
+			return yield(resp, err)
+		})
+	}
 }
 
 // Sync implements Registry.

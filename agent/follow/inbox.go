@@ -3,10 +3,6 @@ package follow
 import (
 	"sync"
 	"time"
-
-	"google.golang.org/protobuf/proto"
-
-	eventv1 "github.com/scriptorium-dev/scriptorium/proto/event/v1"
 )
 
 // Bounds of what waits to be applied. Over them the follower forgets what waits
@@ -16,9 +12,12 @@ const (
 	maxWaitingBytes = 32 << 20
 )
 
-// inbox takes in what the feed delivers, never blocks it, and keeps the order.
+// inbox takes in what the feed delivers, never blocks it, and keeps the order of
+// what is believed.
 type inbox struct {
-	signal chan struct{}
+	signal   chan struct{}
+	open     opener
+	refusals *refusals
 
 	mu  sync.Mutex
 	in  incoming
@@ -27,47 +26,63 @@ type inbox struct {
 
 // incoming is what came in since the last look.
 type incoming struct {
-	messages  []message // events and beacons
-	malformed int
+	messages  []message
 	lost      bool
-	rollCall  bool
 	connected bool
 }
 
+// message is one of these.
 type message struct {
-	at   time.Time
-	body proto.Message
+	event    *event
+	beacon   *beacon
+	rollCall *string // the fleet
 }
 
-func (b *inbox) init() { b.signal = make(chan struct{}, 1) }
+func (b *inbox) init(open opener, refusals *refusals) {
+	b.signal, b.open, b.refusals = make(chan struct{}, 1), open, refusals
+}
 
-func (b *inbox) Event(e *eventv1.Event) { b.add(e, proto.Size(e)) }
+func (b *inbox) Event(data []byte) {
+	e, err := b.open.event(data)
+	if err != nil {
+		b.refusals.note("event", err)
+		return
+	}
+	b.add(message{event: e}, e.bytes)
+}
 
-func (b *inbox) Beacon(e *eventv1.Beacon) { b.add(e, 0) }
+func (b *inbox) Beacon(data []byte) {
+	m, err := b.open.beacon(data, time.Now())
+	if err != nil {
+		b.refusals.note("beacon", err)
+		return
+	}
+	b.add(message{beacon: m}, 0)
+}
 
-func (b *inbox) RollCall(*eventv1.RollCall) {
-	b.change(func() { b.in.rollCall = true })
+func (b *inbox) RollCall(data []byte) {
+	fleet, err := b.open.rollCall(data)
+	if err != nil {
+		b.refusals.note("roll call", err)
+		return
+	}
+	b.add(message{rollCall: &fleet}, 0)
 }
 
 func (b *inbox) Lost() {
 	b.change(func() { b.in.lost = true })
 }
 
-func (b *inbox) Malformed() {
-	b.change(func() { b.in.malformed++ })
-}
-
 func (b *inbox) Connected(is bool) {
 	b.change(func() { b.in.connected = is })
 }
 
-func (b *inbox) add(m proto.Message, size int) {
-	at := time.Now()
+func (b *inbox) add(m message, size int) {
 	b.change(func() {
 		if len(b.in.messages) >= maxWaiting || b.len+size > maxWaitingBytes {
 			b.in.messages, b.in.lost, b.len = nil, true, 0
 		}
-		b.in.messages = append(b.in.messages, message{at: at, body: m})
+		b.in.messages = append(b.in.messages, m)
 		b.len += size
 	})
 }

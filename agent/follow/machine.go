@@ -6,8 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"google.golang.org/protobuf/proto"
-
 	eventv1 "github.com/scriptorium-dev/scriptorium/proto/event/v1"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -20,6 +18,9 @@ const (
 	backoffMin = 250 * time.Millisecond // after a sync that failed
 	backoffMax = 5 * time.Second
 	retryMax   = time.Second // between attempts at a release that failed
+	// pullEvery is how long the agent takes the word of beacons, give or take a
+	// quarter: whoever can replay or withhold them cannot hold it back for longer.
+	pullEvery = time.Minute
 	// batchEvents is how many events are applied, and made durable, together.
 	batchEvents = 256
 )
@@ -30,49 +31,69 @@ const (
 	jobApply jobKind = iota
 	jobSync
 	jobRetry
+	jobCheck
 )
 
 // job is what the machine wants done, from the cursor on.
 type job struct {
-	kind   jobKind
-	cursor Cursor
-	events []*eventv1.Event
+	kind     jobKind
+	cursor   Cursor
+	events   []*event // of jobApply
+	beacon   *beacon  // of jobCheck
+	thorough bool     // of jobSync: everything is looked at, whatever the cursor says
 }
 
 // outcome of a job. After an error the cursor is that of the job.
 type outcome struct {
-	kind   jobKind
-	began  time.Time
-	cursor Cursor
-	err    error
+	kind     jobKind
+	began    time.Time
+	cursor   Cursor
+	err      error
+	thorough bool
+
+	checked  bool   // the state was compared with the registry's, as of the cursor
+	agrees   bool   // and is equal
+	sealedBy string // the key of the registry's answer
 
 	// How the applier is left behind.
 	changed  bool
 	failures []*eventv1.Failure
 	retryAt  time.Time
+	keys     []string // that what is on disk is signed by
 }
 
 // machine decides what to do next from what it is told. It does nothing
 // itself, knows no clock, and is used by one goroutine.
 type machine struct {
-	cursor  Cursor
-	random  *rand.Rand
-	metrics *metrics
+	cursor   Cursor
+	random   *rand.Rand
+	metrics  *metrics
+	refusals *refusals
 
 	synced bool // since the start: nothing is applied before that
 	busy   bool // a job is in progress
 	missed bool // messages are known to be lost
 
-	events []*eventv1.Event // waiting, in order of revision
+	events []*event // waiting, in order of revision
 	bytes  int
 
 	heard       time.Time       // when the last beacon came
-	announced   script.Revision // the highest head that a beacon named since the last sync
+	beacon      *beacon         // the last one, until the state was compared with it
+	accepted    place           // of the last one
+	announced   script.Revision // the highest revision of the group that a beacon named since the last sync
 	announcedAt time.Time
 	due         time.Time // of the sync that is wanted; zero: none is
 	poll        time.Time // of the sync that is done if no beacon comes before
+	backstop    time.Time // of the one that is done whatever comes
 	failed      int       // syncs in a row
 	current     time.Time // when the cursor was last known to be the newest
+
+	drift    repair // the state differs from the registry's
+	rotation repair // what is on disk is signed by another key than the registry's
+	drifts   uint64 // found since the start
+	signer   string // the key that the registry signs by
+	keys     []string
+	unsigned bool // signatures do not matter
 }
 
 func (m *machine) start(now time.Time) {
@@ -81,57 +102,37 @@ func (m *machine) start(now time.Time) {
 }
 
 // event takes in an event, wherever it belongs.
-func (m *machine) event(now time.Time, e *eventv1.Event) {
-	if m.foreign(e.GetFleet()) {
+func (m *machine) event(now time.Time, e *event) {
+	if m.foreign("event", e.fleet) {
 		return
 	}
-	if script.Revision(e.GetRevision()) <= m.cursor.Revision {
+	if e.revision <= m.cursor.Revision {
 		m.metrics.duplicates.Inc()
 		return
 	}
-	at, there := slices.BinarySearchFunc(m.events, e.GetRevision(), func(e *eventv1.Event, rev int64) int {
-		return cmp.Compare(e.GetRevision(), rev)
+	at, there := slices.BinarySearchFunc(m.events, e.revision, func(e *event, rev script.Revision) int {
+		return cmp.Compare(e.revision, rev)
 	})
 	if there {
 		m.metrics.duplicates.Inc()
 		return
 	}
 	m.events = slices.Insert(m.events, at, e)
-	m.bytes += proto.Size(e)
+	m.bytes += e.bytes
 	if len(m.events) > maxWaiting || m.bytes > maxWaitingBytes {
 		m.lose()
 	}
 	m.plan(now)
 }
 
-// beacon takes in a beacon that came at the given time.
-func (m *machine) beacon(at time.Time, b *eventv1.Beacon) {
-	if m.foreign(b.GetFleet()) {
-		return
-	}
-	m.heard = at
-	head := script.Revision(b.GetHeadRevision())
-	if head > m.announced {
-		m.announced, m.announcedAt = head, at
-	}
-	m.poll = at.Add(silence + m.jitter(pollEvery))
-	if m.synced && head <= m.cursor.Revision && at.After(m.current) {
-		m.current = at
-	}
-	if m.failed > 0 { // somebody is there: try soon, not when the patience of an outage ends
-		m.due = earlier(m.due, at.Add(m.jitter(syncJitter)))
-	}
-	m.plan(at)
-}
-
 // foreign reports whether a message belongs to another fleet. Such a message
 // changes nothing: only the registry itself can say that the fleet is another
 // one now. Before the fleet is known, none is foreign.
-func (m *machine) foreign(fleet string) bool {
+func (m *machine) foreign(what, fleet string) bool {
 	if m.cursor.Fleet == "" || fleet == m.cursor.Fleet {
 		return false
 	}
-	m.metrics.foreign.Inc()
+	m.refusals.note(what, refuse(refusedOtherFleet, "it is of the fleet %.80q, and this agent's is %q", fleet, m.cursor.Fleet))
 	return true
 }
 
@@ -147,15 +148,19 @@ func (m *machine) next(now, retry time.Time) (job, bool) {
 		return job{}, false
 	}
 	if m.synced {
+		if b := m.comparable(); b != nil {
+			m.busy = true
+			return job{kind: jobCheck, cursor: m.cursor, beacon: b}, true
+		}
 		if events := m.contiguous(); len(events) > 0 {
 			m.busy = true
 			return job{kind: jobApply, cursor: m.cursor, events: events}, true
 		}
 	}
 	m.plan(now)
-	if due := earlier(m.due, m.poll); !due.IsZero() && !now.Before(due) {
+	if due := m.syncAt(); !due.IsZero() && !now.Before(due) {
 		m.busy, m.missed = true, false
-		return job{kind: jobSync, cursor: m.cursor}, true
+		return job{kind: jobSync, cursor: m.cursor, thorough: m.drift.isDue(now) || m.rotation.isDue(now)}, true
 	}
 	if m.synced && !retry.IsZero() && !now.Before(retry) {
 		m.busy = true
@@ -164,13 +169,17 @@ func (m *machine) next(now, retry time.Time) (job, bool) {
 	return job{}, false
 }
 
-// contiguous takes the waiting events that follow the cursor without a gap.
-func (m *machine) contiguous() []*eventv1.Event {
+// contiguous takes the waiting events that follow the cursor without a gap, up to
+// where the beacon is that the state is to be compared with.
+func (m *machine) contiguous() []*event {
 	m.discard()
 	at := m.cursor.Revision
 	n := 0
-	for n < len(m.events) && n < batchEvents && script.Revision(m.events[n].GetPreviousRevision()) <= at {
-		at = script.Revision(m.events[n].GetRevision())
+	for n < len(m.events) && n < batchEvents && m.events[n].previous <= at {
+		if b := m.beacon; b != nil && m.events[n].revision > b.head {
+			break
+		}
+		at = m.events[n].revision
 		n++
 	}
 	events := slices.Clone(m.events[:n])
@@ -184,11 +193,11 @@ func (m *machine) discard() {
 	kept := m.events[:0]
 	m.bytes = 0
 	for _, e := range m.events {
-		if m.foreign(e.GetFleet()) || script.Revision(e.GetRevision()) <= m.cursor.Revision {
+		if m.foreign("event", e.fleet) || e.revision <= m.cursor.Revision {
 			continue
 		}
 		kept = append(kept, e)
-		m.bytes += proto.Size(e)
+		m.bytes += e.bytes
 	}
 	clear(m.events[len(kept):])
 	m.events = kept
@@ -196,7 +205,7 @@ func (m *machine) discard() {
 
 func (m *machine) remove(n int) {
 	for _, e := range m.events[:n] {
-		m.bytes -= proto.Size(e)
+		m.bytes -= e.bytes
 	}
 	m.events = slices.Delete(m.events, 0, n)
 }
@@ -207,8 +216,8 @@ func (m *machine) plan(now time.Time) {
 	if m.busy || m.failed > 0 || !m.synced {
 		return // decided when the job ends, or by the backoff
 	}
-	gap := len(m.events) > 0 && script.Revision(m.events[0].GetPreviousRevision()) > m.cursor.Revision
-	behind := len(m.events) == 0 && m.announced > m.cursor.Revision
+	gap := len(m.events) > 0 && m.events[0].previous > m.cursor.Revision
+	behind := m.announced > m.cursor.Revision && (len(m.events) == 0 || m.events[0].revision > m.announced)
 	switch {
 	case !m.missed && !gap && !behind:
 		m.due = time.Time{}
@@ -219,12 +228,26 @@ func (m *machine) plan(now time.Time) {
 
 // finish takes in how a job ended.
 func (m *machine) finish(now time.Time, out outcome) {
-	m.busy = false
-	if out.kind != jobSync {
-		m.advance(now, out.cursor)
-		return
+	m.busy, m.keys = false, out.keys
+	switch {
+	case out.kind == jobSync:
+		m.finishSync(now, out)
+	case out.kind == jobCheck && out.err == nil:
+		m.judge(now, out)
+		if !m.drift.wanted && out.began.After(m.current) {
+			m.current = out.began
+		}
 	}
+	m.advance(now, out.cursor)
+	m.rotate(now)
+}
+
+func (m *machine) finishSync(now time.Time, out outcome) {
 	m.due, m.poll = time.Time{}, time.Time{}
+	if out.thorough {
+		m.drift.tried(now, m.random)
+		m.rotation.tried(now, m.random)
+	}
 	if out.err != nil {
 		m.failed++
 		m.metrics.syncsFailed.Inc()
@@ -237,22 +260,23 @@ func (m *machine) finish(now time.Time, out outcome) {
 	if out.cursor.Fleet != m.cursor.Fleet || m.announcedAt.Before(out.began) {
 		m.announced = 0 // the registry's own answer is newer
 	}
-	if out.began.After(m.current) {
+	if out.sealedBy != "" && out.began.Sub(m.heard) > silence { // else beacons tell
+		m.signer = out.sealedBy
+	}
+	m.judge(now, out)
+	if !m.drift.wanted && out.began.After(m.current) {
 		m.current = out.began
 	}
 	m.poll = now.Add(pollEvery/2 + m.jitter(pollEvery))
 	if beacon := m.heard.Add(silence); beacon.After(m.poll) {
 		m.poll = beacon.Add(m.jitter(pollEvery))
 	}
-	m.advance(now, out.cursor)
+	m.backstop = now.Add(pullEvery*3/4 + m.jitter(pullEvery/2))
 }
 
 func (m *machine) advance(now time.Time, to Cursor) {
 	m.cursor = to
 	m.discard()
-	if m.synced && m.announced > 0 && m.announced <= to.Revision && m.heard.After(m.current) {
-		m.current = m.heard
-	}
 	m.plan(now)
 }
 
@@ -263,9 +287,18 @@ func (m *machine) wake(retry time.Time) time.Time {
 	case m.busy:
 		return time.Time{}
 	case m.synced:
-		return earlier(earlier(m.due, m.poll), retry)
+		return earlier(m.syncAt(), retry)
 	}
 	return m.due
+}
+
+// syncAt returns when the next sync is due; zero: never.
+func (m *machine) syncAt() time.Time {
+	if m.failed > 0 || !m.synced {
+		return m.due // an outage is not mended by more haste
+	}
+	at := earlier(earlier(m.due, m.poll), m.backstop)
+	return earlier(at, earlier(m.drift.due, m.rotation.due))
 }
 
 func (m *machine) jitter(most time.Duration) time.Duration {

@@ -8,7 +8,7 @@ import (
 )
 
 type metrics struct {
-	events, duplicates, foreign, malformed, syncs, syncsFailed prometheus.Counter
+	events, duplicates, malformed, syncs, syncsFailed, drifts prometheus.Counter
 }
 
 func newMetrics(reg prometheus.Registerer, f *Follower) (*metrics, error) {
@@ -21,15 +21,16 @@ func newMetrics(reg prometheus.Registerer, f *Follower) (*metrics, error) {
 	m := &metrics{
 		events:      counter("events_total", "Events of the feed that were applied."),
 		duplicates:  counter("duplicate_events_total", "Events that had been applied or were waiting already."),
-		foreign:     counter("foreign_messages_total", "Messages of another fleet, which changed nothing."),
 		malformed:   counter("malformed_total", "Objects and sources that were not what they should be."),
 		syncs:       counter("syncs_total", "Syncs with the registry that succeeded."),
 		syncsFailed: counter("syncs_failed_total", "Syncs with the registry that failed."),
+		drifts:      counter("drifts_total", "How often what is live was found to differ from the registry's checksum."),
 	}
 	if reg == nil {
 		return m, nil
 	}
 	all = append(all,
+		f.refusals.counts,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "scriptorium_agent_activated_revision", Help: "The revision that is activated.",
 		}, func() float64 {

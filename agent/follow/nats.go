@@ -12,6 +12,8 @@ import (
 	"github.com/nats-io/nats.go"
 
 	eventv1 "github.com/scriptorium-dev/scriptorium/proto/event/v1"
+	"github.com/scriptorium-dev/scriptorium/proto/natsconn"
+	"github.com/scriptorium-dev/scriptorium/proto/seal"
 	"github.com/scriptorium-dev/scriptorium/proto/wire"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -21,7 +23,9 @@ import (
 // after the subscription's context is done.
 type NATS struct {
 	URLs     []string
+	Security natsconn.Security
 	Subjects wire.Subjects
+	Group    string // of the feed
 	Agent    string // the name to report under
 	Log      *slog.Logger
 
@@ -66,16 +70,22 @@ func (n *NATS) Subscribe(ctx context.Context, h Handler) error {
 			}
 		}),
 	}
-	conn, err := nats.Connect(strings.Join(n.URLs, ","), opts...)
+	secure, err := n.Security.Options()
+	if err != nil {
+		return err
+	}
+	conn, err := nats.Connect(strings.Join(n.URLs, ","), append(opts, secure...)...)
 	if err != nil {
 		return fmt.Errorf("set up the connection to NATS at %s: %w", strings.Join(n.URLs, ","), err)
 	}
-	sub, err := conn.Subscribe(n.Subjects.Feed(), func(m *nats.Msg) { n.deliver(h, m) })
-	if err != nil {
-		conn.Close()
-		return fmt.Errorf("subscribe to %s: %w", n.Subjects.Feed(), err)
+	for _, subject := range []string{n.Subjects.Feed(n.Group), n.Subjects.RollCall()} {
+		sub, err := conn.Subscribe(subject, func(m *nats.Msg) { n.deliver(h, m) })
+		if err != nil {
+			conn.Close()
+			return fmt.Errorf("subscribe to %s: %w", subject, err)
+		}
+		context.AfterFunc(ctx, func() { _ = sub.Unsubscribe() }) // fails only if it is over anyhow
 	}
-	context.AfterFunc(ctx, func() { _ = sub.Unsubscribe() }) // fails only if it is over anyhow
 	n.mu.Lock()
 	n.conn = conn
 	n.mu.Unlock()
@@ -108,29 +118,15 @@ func (n *NATS) connected(conn *nats.Conn, h Handler, what string) {
 	h.Connected(true)
 }
 
-// deliver hands a message on. Of what cannot be read, only that is told.
+// deliver hands a message on.
 func (n *NATS) deliver(h Handler, m *nats.Msg) {
-	var err error
 	switch m.Subject {
-	case n.Subjects.Event():
-		var e eventv1.Event
-		if err = wire.Open(m.Data, &e); err == nil {
-			h.Event(&e)
-		}
-	case n.Subjects.Beacon():
-		var b eventv1.Beacon
-		if err = wire.Open(m.Data, &b); err == nil {
-			h.Beacon(&b)
-		}
+	case n.Subjects.Event(n.Group):
+		h.Event(m.Data)
+	case n.Subjects.Beacon(n.Group):
+		h.Beacon(m.Data)
 	case n.Subjects.RollCall():
-		var r eventv1.RollCall
-		if err = wire.Open(m.Data, &r); err == nil {
-			h.RollCall(&r)
-		}
-	}
-	if err != nil {
-		n.Log.Warn("a message of the feed cannot be read", "subject", m.Subject, "bytes", len(m.Data), "error", err)
-		h.Malformed()
+		h.RollCall(m.Data)
 	}
 }
 
@@ -140,7 +136,7 @@ func (n *NATS) Report(_ context.Context, s *eventv1.Status) error {
 	if conn == nil {
 		return script.Errorf(script.Unavailable, "", "not connected to NATS")
 	}
-	data, err := wire.Seal(s)
+	data, err := seal.SealStatus(s)
 	if err != nil {
 		return err
 	}

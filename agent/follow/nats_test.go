@@ -10,10 +10,10 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/scriptorium-dev/scriptorium/agent/follow"
 	eventv1 "github.com/scriptorium-dev/scriptorium/proto/event/v1"
+	"github.com/scriptorium-dev/scriptorium/proto/seal"
 	"github.com/scriptorium-dev/scriptorium/proto/wire"
 )
 
@@ -51,14 +51,11 @@ func portOf(t *testing.T, s *server.Server) int {
 // heard collects what a feed delivers.
 type heard chan string
 
-func (h heard) Event(e *eventv1.Event) { h <- "event " + strconv.FormatInt(e.GetRevision(), 10) }
-
-func (h heard) Beacon(b *eventv1.Beacon)   { h <- "beacon " + strconv.FormatInt(b.GetHeadRevision(), 10) }
-func (h heard) RollCall(*eventv1.RollCall) { h <- "roll call" }
-func (h heard) Lost()                      { h <- "lost" }
-func (h heard) Malformed()                 { h <- "malformed" }
-
-func (h heard) Connected(is bool) { h <- "connected " + strconv.FormatBool(is) }
+func (h heard) Event(data []byte)    { h <- "event " + string(data) }
+func (h heard) Beacon(data []byte)   { h <- "beacon " + string(data) }
+func (h heard) RollCall(data []byte) { h <- "roll call " + string(data) }
+func (h heard) Lost()                { h <- "lost" }
+func (h heard) Connected(is bool)    { h <- "connected " + strconv.FormatBool(is) }
 
 func (h heard) expect(t *testing.T, want ...string) {
 	t.Helper()
@@ -75,20 +72,16 @@ func (h heard) expect(t *testing.T, want ...string) {
 }
 
 // publisher is another client of the server.
-func publisher(t *testing.T, s *server.Server) (*nats.Conn, func(subject string, m proto.Message)) {
+func publisher(t *testing.T, s *server.Server) (*nats.Conn, func(subject, data string)) {
 	t.Helper()
 	conn, err := nats.Connect(s.ClientURL())
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(conn.Close)
-	return conn, func(subject string, m proto.Message) {
+	return conn, func(subject, data string) {
 		t.Helper()
-		data, err := wire.Seal(m)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := conn.Publish(subject, data); err != nil {
+		if err := conn.Publish(subject, []byte(data)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -97,7 +90,7 @@ func publisher(t *testing.T, s *server.Server) (*nats.Conn, func(subject string,
 func TestNATS(t *testing.T) {
 	s := natsServer(t, -1)
 	subjects := wire.Subjects{Prefix: "test"}
-	feed := &follow.NATS{URLs: []string{s.ClientURL()}, Subjects: subjects, Agent: "node-1.example", Log: quiet}
+	feed := &follow.NATS{URLs: []string{s.ClientURL()}, Subjects: subjects, Group: "g", Agent: "node-1.example", Log: quiet}
 	if err := feed.Report(t.Context(), &eventv1.Status{}); err == nil {
 		t.Error("reported without a connection")
 	}
@@ -109,24 +102,19 @@ func TestNATS(t *testing.T) {
 	h.expect(t, "connected true")
 
 	conn, publish := publisher(t, s)
-	for i := range int64(20) {
-		publish(subjects.Event(), &eventv1.Event{Revision: i})
-		publish(subjects.Beacon(), &eventv1.Beacon{HeadRevision: i})
+	for i := range 20 {
+		publish(subjects.Event("g"), strconv.Itoa(i))
+		publish(subjects.Beacon("g"), strconv.Itoa(i))
+		publish(subjects.Event("all"), "of another group")
 	}
 	for i := range 20 {
 		h.expect(t, "event "+strconv.Itoa(i), "beacon "+strconv.Itoa(i))
 	}
-	publish(subjects.RollCall(), &eventv1.RollCall{})
-	publish(subjects.Beacon(), &eventv1.Event{Revision: 1}) // not what the subject says
-	if err := conn.Publish(subjects.Event(), []byte("\xff\xff rubbish")); err != nil {
-		t.Fatal(err)
-	}
-	if err := conn.Publish(subjects.Event(), nil); err != nil {
-		t.Fatal(err)
-	}
-	publish("test.feed.unknown", &eventv1.Beacon{})
-	publish(subjects.Event(), &eventv1.Event{Revision: 99})
-	h.expect(t, "roll call", "malformed", "malformed", "malformed", "event 99")
+	publish("test.feed.g.unknown", "what")
+	publish(subjects.Event("g"), "last")
+	h.expect(t, "event last")
+	publish(subjects.RollCall(), "all")
+	h.expect(t, "roll call all")
 
 	statuses, err := conn.SubscribeSync(subjects.AllStatus())
 	if err != nil {
@@ -144,7 +132,7 @@ func TestNATS(t *testing.T) {
 		t.Fatal(err)
 	}
 	var status eventv1.Status
-	if err := wire.Open(msg.Data, &status); err != nil || !status.GetLeaving() || msg.Subject != "test.status.node-1.example" {
+	if err := seal.OpenStatus(msg.Data, &status); err != nil || !status.GetLeaving() || msg.Subject != "test.status.node-1.example" {
 		t.Errorf("%s: %v, %v", msg.Subject, &status, err)
 	}
 }
@@ -160,7 +148,7 @@ func TestNATSComesAndGoes(t *testing.T) {
 		t.Fatal(err)
 	}
 	subjects := wire.Subjects{Prefix: "test"}
-	feed := &follow.NATS{URLs: []string{"nats://127.0.0.1:" + strconv.Itoa(port)}, Subjects: subjects, Agent: "n", Log: quiet}
+	feed := &follow.NATS{URLs: []string{"nats://127.0.0.1:" + strconv.Itoa(port)}, Subjects: subjects, Group: "g", Agent: "n", Log: quiet}
 	h := make(heard, 100)
 	if err := feed.Subscribe(context.Background(), h); err != nil {
 		t.Fatalf("with the server down: %v", err)
@@ -170,7 +158,7 @@ func TestNATSComesAndGoes(t *testing.T) {
 		s := natsServer(t, port)
 		h.expect(t, "connected true")
 		_, publish := publisher(t, s)
-		publish(subjects.Event(), &eventv1.Event{Revision: 7})
+		publish(subjects.Event("g"), "7")
 		h.expect(t, "event 7")
 		if err := feed.Report(t.Context(), &eventv1.Status{}); err != nil {
 			t.Error(err)

@@ -80,7 +80,7 @@ func TestALostCursorTakesNothingAway(t *testing.T) {
 func TestASnapshotHoldsABoundOfSourcesInMemory(t *testing.T) {
 	const each, count, bound = 600 << 10, 120, 32 << 20
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, 1)
+		w := newWorld(t, 1).unsigned()
 		for i := range count {
 			w.commit(map[string]string{fmt.Sprint("s", i): fmt.Sprintf("%0*d", each, i)})
 		}

@@ -4,9 +4,11 @@ import (
 	"crypto/rand"
 	"maps"
 	mathrand "math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
+	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	eventv1 "github.com/scriptorium-dev/scriptorium/proto/event/v1"
@@ -30,11 +32,30 @@ type status struct {
 	random   *mathrand.Rand
 	failures []*eventv1.Failure
 
+	tenants []string
+	keys    []string // that what is on disk is signed by
+	drifts  uint64
+	apart   time.Duration // between two reports, at least
+	live    []activation  // the last, in the order of their revisions
+
 	sequence uint64
 	sent     time.Time
 	wanted   time.Time // when to send the next; zero: only when it is time anyhow
 	dirty    bool      // something changed since the last
 }
+
+// activation is when everything up to a revision was live.
+type activation struct {
+	revision script.Revision
+	at       time.Time
+}
+
+// Bounds of what a status tells of activations: it tells each in several reports, as
+// one may get lost.
+const (
+	maxActivations = 32
+	activationsFor = 10 * time.Second
+)
 
 func newStatus(cfg Config, random *mathrand.Rand) status {
 	return status{
@@ -44,9 +65,14 @@ func newStatus(cfg Config, random *mathrand.Rand) status {
 			Labels:      maps.Clone(cfg.Labels),
 			Software:    cfg.Software,
 		},
-		random: random,
+		random:  random,
+		tenants: cfg.Tenants.Globs(),
+		apart:   statusApart,
 	}
 }
+
+// slow takes in how long the registry wants reports to be apart.
+func (s *status) slow(apart time.Duration) { s.apart = min(max(apart, statusApart), statusEvery) }
 
 // reason returns err in the form that a status carries: bounded, and text in
 // which whatever was not is replaced, for with anything else the whole status
@@ -65,6 +91,25 @@ func text(s string) string {
 	return s
 }
 
+// activated notes that everything up to the revision is live.
+func (s *status) activated(now time.Time, r script.Revision) {
+	if n := len(s.live); n > 0 && s.live[n-1].revision >= r {
+		s.live = s.live[:0] // the registry is another
+	}
+	s.live = append(s.live[max(0, len(s.live)+1-maxActivations):], activation{r, now})
+}
+
+// activations are the last, in the form that a status carries.
+func (s *status) activations(now time.Time) []*eventv1.Activation {
+	var list []*eventv1.Activation
+	for _, a := range s.live {
+		if ago := now.Sub(a.at); ago <= activationsFor {
+			list = append(list, &eventv1.Activation{Revision: int64(a.revision), Ago: durationpb.New(max(0, ago))})
+		}
+	}
+	return list
+}
+
 // changed asks for a report at once.
 func (s *status) changed() { s.dirty = true }
 
@@ -81,7 +126,7 @@ func (s *status) wake() time.Time {
 		at = s.sent
 	}
 	at = earlier(at, s.wanted)
-	if soonest := s.sent.Add(statusApart); at.Before(soonest) {
+	if soonest := s.sent.Add(s.apart); at.Before(soonest) {
 		return soonest
 	}
 	return at
@@ -112,5 +157,9 @@ func (s *status) compose(now time.Time, at Cursor, leaving bool) *eventv1.Status
 		Failures:          failures,
 		Leaving:           leaving,
 		SentAt:            timestamppb.New(now),
+		Tenants:           s.tenants,
+		DiskKeys:          slices.DeleteFunc(slices.Clone(s.keys), func(id string) bool { return id == "" }),
+		Drifts:            s.drifts,
+		Activations:       s.activations(now),
 	}
 }

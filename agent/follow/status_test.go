@@ -62,10 +62,10 @@ func TestAStatusThatCannotBeSentIsWarnedOfOnce(t *testing.T) {
 		reporter := &refusing{}
 		reporter.fails.Store(true)
 		w := newWorld(t, 1)
-		f, err := follow.New(follow.Config{
-			Agent: "n", State: newNode(w, "n"), Registry: w, Feed: w, Reporter: reporter,
-			Log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn})), Seed: 1,
-		})
+		cfg := newNode(w, "n").config(1)
+		cfg.Reporter = reporter
+		cfg.Log = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))
+		f, err := follow.New(cfg)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -84,6 +84,36 @@ func TestAStatusThatCannotBeSentIsWarnedOfOnce(t *testing.T) {
 		cancel()
 		if err := <-done; err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+// A report that waited for its turn says since when each release has been live.
+func TestAStatusSaysWhenReleasesWentLive(t *testing.T) {
+	simulate(t, func(w *world, n *node, _ *follow.Follower) {
+		pass(time.Second)
+		for i := range 40 {
+			w.commit(map[string]string{fmt.Sprint("s", i): "good"})
+			pass(10 * time.Millisecond)
+		}
+		pass(time.Second)
+		n.mu.Lock()
+		list, activated := n.status.GetActivations(), n.status.GetActivatedRevision()
+		n.mu.Unlock()
+		if len(list) != 32 || list[len(list)-1].GetRevision() != activated {
+			t.Fatalf("%d activations up to %v, want 32 up to %d", len(list), list[len(list)-1], activated)
+		}
+		for i := range list[1:] {
+			before, after := list[i], list[i+1]
+			if before.GetRevision() >= after.GetRevision() || before.GetAgo().AsDuration()-after.GetAgo().AsDuration() != 10*time.Millisecond {
+				t.Errorf("activations %v and %v; want them in order and 10 ms apart", before, after)
+			}
+		}
+		pass(time.Minute)
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		if old := n.status.GetActivations(); len(old) != 0 {
+			t.Errorf("a minute later: %v", old)
 		}
 	})
 }

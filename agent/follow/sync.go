@@ -2,14 +2,16 @@ package follow
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"iter"
+	"math"
 	"strings"
 	"time"
 
-	eventv1 "github.com/scriptorium-dev/scriptorium/proto/event/v1"
 	registryv1 "github.com/scriptorium-dev/scriptorium/proto/registry/v1"
 	scriptv1 "github.com/scriptorium-dev/scriptorium/proto/script/v1"
+	"github.com/scriptorium-dev/scriptorium/proto/wire"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -18,12 +20,16 @@ import (
 // fetched.
 const stageBytes = 32 << 20
 
+// nonceBytes make an answer of the past, or one to somebody else, useless.
+const nonceBytes = 16
+
 // sync brings the state from the cursor to the registry's head. Releases go live
 // when the whole answer is in; after an error nothing has changed, but for
-// sources that wait on disk.
-func (a *applier) sync(ctx context.Context, from Cursor) outcome {
-	out := outcome{kind: jobSync, began: time.Now(), cursor: from}
-	answer, err := a.receive(ctx, from)
+// sources that wait on disk. A thorough sync asks for everything and compares it
+// with what is live.
+func (a *applier) sync(ctx context.Context, from Cursor, thorough bool) outcome {
+	out := outcome{kind: jobSync, began: time.Now(), cursor: from, thorough: thorough}
+	answer, err := a.receive(ctx, from, thorough)
 	if err != nil {
 		out.err = err
 		return out
@@ -51,84 +57,153 @@ func (a *applier) sync(ctx context.Context, from Cursor) outcome {
 		return out
 	}
 	a.forget(answer)
-	out.cursor = answer.head
+	if thorough {
+		a.reseal(answer.chosen.same)
+	}
+	out.cursor, out.sealedBy = answer.head, answer.sealedBy
+	again := lookAgain
+	if thorough {
+		again = math.MaxInt
+	}
+	out.checked, out.agrees = a.compare(answer.sum, again)
 	a.saveCursor(out.cursor)
 	return out
 }
 
-// answer is what a Sync brought.
+// answer is what the registry answered.
 type answer struct {
+	choice  choice
 	head    Cursor
 	full    bool
 	keys    map[string]struct{} // of all objects, when full
 	chosen  selection
 	sources map[script.Digest][]byte
 	bytes   int
+
+	pages    int
+	last     bool
+	sum      *wire.Sum
+	sealedBy string
 }
 
 // receive takes in the whole stream.
-func (a *applier) receive(ctx context.Context, from Cursor) (*answer, error) {
+func (a *applier) receive(ctx context.Context, from Cursor, thorough bool) (*answer, error) {
 	// A registry under load may need longer: giving up on it each time after the
 	// same while would only add to the load.
 	ctx, silence := withSilenceLimit(ctx, min(idleTimeout, answerTimeout<<min(a.silent, 10)))
 	defer silence.stop()
-	all := &answer{keys: map[string]struct{}{}, sources: map[script.Digest][]byte{}}
+	since := from
+	if thorough {
+		since.Revision = 0
+	}
 	// Whoever lost its cursor still has its sources.
-	without := from == Cursor{} && hasAny(a.state.Live())
-	for resp, err := range a.registry.Sync(ctx, from, without) {
-		if err != nil {
-			err = silence.explain(err)
-			if errors.Is(err, errSilent) {
-				a.silent++
-			}
-			return nil, err
-		}
-		silence.pause()
-		a.silent = 0
-		if err := all.begin(resp, from); err != nil {
-			return nil, err
-		}
-		a.take(ctx, all, from, resp.GetObjects(), resp.GetSources())
-		silence.heard()
+	without := since.Revision == 0 && hasAny(a.state.Live())
+	all := &answer{choice: choice{thorough: thorough}, keys: map[string]struct{}{}, sources: map[script.Digest][]byte{}}
+	err := a.pull(ctx, silence, all, from, since, without)
+	if errors.Is(err, ErrOldRegistry) {
+		err = a.pullUnsigned(ctx, silence, all, from, since, without)
 	}
 	switch {
+	case err != nil:
+		if errors.Is(err, errSilent) {
+			a.silent++
+		}
+		return nil, err
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
 	case all.head.Fleet == "":
 		return nil, errors.New("the registry ended its answer before it began")
+	case thorough && !all.full:
+		return nil, errors.New("the registry answered with a difference where everything was asked for")
 	}
 	return all, nil
 }
 
-// begin takes in what every response says of the answer, and refuses what no
-// sound registry says.
-func (all *answer) begin(resp *registryv1.SyncResponse, from Cursor) error {
-	head := Cursor{Fleet: resp.GetFleet(), Revision: script.Revision(resp.GetHeadRevision())}
+// pull takes in the pages of an answer.
+func (a *applier) pull(ctx context.Context, silence silenceLimit, all *answer, from, since Cursor, without bool) error {
+	nonce := make([]byte, nonceBytes)
+	_, _ = rand.Read(nonce) // never fails
+	request := &registryv1.PullRequest{
+		Fleet: since.Fleet, Since: int64(since.Revision), WithoutSources: without, Tenants: a.open.tenants.Globs(), Nonce: nonce,
+	}
+	for resp, err := range a.registry.Pull(ctx, request) {
+		if err != nil {
+			return silence.explain(err)
+		}
+		silence.pause()
+		a.silent = 0
+		p, err := a.open.page(resp.GetPage(), nonce)
+		if err == nil {
+			err = all.turn(p)
+		}
+		if err == nil {
+			err = all.begin(Cursor{Fleet: p.GetFleet(), Revision: script.Revision(p.GetHeadRevision())}, p.GetFull(), from)
+		}
+		if err != nil {
+			a.refusals.note("answer of the registry", err)
+			return err
+		}
+		a.take(ctx, all, p.objects, resp.GetSources())
+		silence.heard()
+	}
+	if ctx.Err() == nil && !all.last {
+		err := refuse(refusedMalformed, "the registry's answer ended after %d pages, before its last", all.pages)
+		a.refusals.note("answer of the registry", err)
+		return err
+	}
+	return nil
+}
+
+// turn takes in a page's place in the answer, and refuses one that has none.
+func (all *answer) turn(p page) error {
+	switch {
+	case all.last:
+		return refuse(refusedMalformed, "a page of the registry's answer came after the last")
+	case int(p.GetNumber()) != all.pages:
+		return refuse(refusedMalformed, "page %d of the registry's answer came where number %d was due", p.GetNumber(), all.pages)
+	case all.pages > 0 && all.head.Fleet != p.GetFleet():
+		return refuse(refusedOtherFleet, "the registry's answer begins as one of fleet %.80q and goes on as one of %.80q", all.head.Fleet, p.GetFleet())
+	case all.pages > 0 && all.head.Revision != script.Revision(p.GetHeadRevision()):
+		return refuse(refusedMalformed, "the registry's answer leads to revision %d and to %d", all.head.Revision, p.GetHeadRevision())
+	}
+	all.pages++
+	all.last = p.GetLast()
+	if all.last {
+		all.sum = p.sum
+	}
+	all.sealedBy = p.sealedBy
+	return nil
+}
+
+// begin takes in what every part says of the answer, and refuses what no sound
+// registry says.
+func (all *answer) begin(head Cursor, full bool, from Cursor) error {
 	switch {
 	case head.Fleet == "":
 		return errors.New("the registry does not say which fleet it belongs to")
-	case all.head.Fleet != "" && (all.head.Fleet != head.Fleet || all.full != resp.GetFull()):
-		return errors.New("the registry contradicts itself within one answer")
-	case head.Fleet != from.Fleet && !resp.GetFull():
-		return script.Errorf(script.Invalid, "fleet", "the registry of fleet %.80q sent a difference to a follower of fleet %.80q", head.Fleet, from.Fleet)
+	case all.head.Fleet != "" && (all.head.Fleet != head.Fleet || all.full != full):
+		return refuse(refusedMalformed, "the registry contradicts itself within one answer")
+	case head.Fleet != from.Fleet && !full:
+		return refuse(refusedOtherFleet, "the registry of fleet %.80q sent a difference to a follower of fleet %.80q", head.Fleet, from.Fleet)
 	case head.Fleet == from.Fleet && head.Revision < from.Revision:
 		return script.Errorf(script.Conflict, "head_revision",
 			"the registry is at revision %d, behind this agent's %d: was it restored from a backup? Restore with a revision bump, or remove the agent's state folder",
 			head.Revision, from.Revision)
 	}
-	all.head, all.full = head, resp.GetFull()
+	all.head, all.full = head, full
+	all.choice.otherFleet, all.choice.head = head.Fleet != from.Fleet, head.Revision
 	return nil
 }
 
 // take adds objects and sources to the answer. When the sources grow too large
 // for memory, the releases so far are made ready, which stores them.
-func (a *applier) take(ctx context.Context, all *answer, from Cursor, objects []*eventv1.Object, sources []*scriptv1.Source) {
+func (a *applier) take(ctx context.Context, all *answer, objects []object, sources []*scriptv1.Source) {
 	if all.full {
 		for _, o := range objects {
-			all.keys[o.GetKey()] = struct{}{}
+			all.keys[o.Key] = struct{}{}
 		}
 	}
-	a.choose(&all.chosen, objects, all.head.Fleet != from.Fleet)
+	a.choose(&all.chosen, objects, all.choice)
 	for d, content := range a.verified(sources) {
 		all.sources[d] = content
 		all.bytes += len(content)
@@ -181,9 +256,12 @@ func (a *applier) goneFrom(all *answer, from Cursor) []script.Name {
 	return gone
 }
 
+// keyPrefix is what the keys of releases begin with.
+const keyPrefix = "releases/"
+
 // nameOf returns the script whose release has the key.
 func nameOf(key string) (script.Name, error) {
-	return script.ParseName(strings.TrimPrefix(key, "releases/"))
+	return script.ParseName(strings.TrimPrefix(key, keyPrefix))
 }
 
 func hasAny(keys iter.Seq[string]) bool {

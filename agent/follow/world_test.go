@@ -2,49 +2,74 @@ package follow_test
 
 import (
 	"context"
+	"crypto/ed25519"
 	"errors"
-	"fmt"
 	"iter"
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"google.golang.org/protobuf/proto"
 
 	"github.com/scriptorium-dev/scriptorium/agent/follow"
 	eventv1 "github.com/scriptorium-dev/scriptorium/proto/event/v1"
 	registryv1 "github.com/scriptorium-dev/scriptorium/proto/registry/v1"
 	scriptv1 "github.com/scriptorium-dev/scriptorium/proto/script/v1"
+	"github.com/scriptorium-dev/scriptorium/proto/seal"
 	"github.com/scriptorium-dev/scriptorium/proto/wire"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
 // world is a registry and its feed, with faults. Its events reach handlers after
-// a delay, or never, or twice.
+// a delay, or never, or twice, or in the hands of somebody who changes them.
 type world struct {
 	t *testing.T
 
 	mu       sync.Mutex
 	random   *rand.Rand
 	faults   faults
+	sealer   *seal.Sealer
+	trusted  *seal.Keyring // by nodes that are made
 	fleet    string
 	head     script.Revision
-	last     script.Revision // the revision of the last event
-	now      map[string]script.Release
+	term     int64
+	sequence uint64
+	groups   map[string]*group
+	now      map[string]script.Release                    // by key
 	changed  map[string]script.Revision                   // by key, tombstones included
 	commits  map[string]map[script.Revision]script.Digest // everything that ever was
 	sources  map[script.Digest][]byte
-	handlers map[follow.Handler]struct{}
-	inline   bool // sources are small: all travel with events
-	large    bool // none does
+	handlers map[follow.Handler]string // and its group
+	sent     map[string][]sent         // the last messages of each group
+	inline   bool                      // sources are small: all travel with events
+	large    bool                      // none does
+	wrong    bool                      // checksums are: a bug of the registry
+	odd      bool                      // those of beacons are
+	old      bool                      // it speaks the wire protocol 1
 	syncs    int
 	fulls    int
+}
+
+// group is a chain of the feed.
+type group struct {
+	tenants script.Selector
+	last    script.Revision // the revision of its last event
+}
+
+// sent is a message as it was sent.
+type sent struct {
+	beacon bool
+	data   []byte
 }
 
 // faults are probabilities.
 type faults struct {
 	lose, double, foreign, garble float64
+	forge, alter, replay          float64       // somebody on the way
 	delay                         time.Duration // at most, of a message
 	silent                        bool          // nothing comes over the feed
 	down                          bool          // the registry answers nothing
@@ -54,105 +79,243 @@ type faults struct {
 	hang                          bool          // the registry takes calls and answers none
 }
 
+// newKey returns the key of the number.
+func newKey(number byte) ed25519.PrivateKey {
+	return ed25519.NewKeyFromSeed(slices.Repeat([]byte{number}, ed25519.SeedSize))
+}
+
+func publicOf(key ed25519.PrivateKey) ed25519.PublicKey { return key.Public().(ed25519.PublicKey) }
+
 func newWorld(t *testing.T, seed uint64) *world {
 	t.Helper()
 	return &world{
-		t: t, random: rand.New(rand.NewPCG(seed, 7)), fleet: "fleet-1", head: 1, last: 1,
-		now: map[string]script.Release{}, changed: map[string]script.Revision{},
+		t: t, random: rand.New(rand.NewPCG(seed, 7)), fleet: "fleet-1", head: 1, term: 1,
+		sealer: seal.NewSealer(newKey(1)), trusted: seal.NewKeyring(publicOf(newKey(1))),
+		groups: map[string]*group{script.GroupAll: {last: 1}},
+		now:    map[string]script.Release{}, changed: map[string]script.Revision{},
 		commits: map[string]map[script.Revision]script.Digest{},
-		sources: map[script.Digest][]byte{}, handlers: map[follow.Handler]struct{}{},
+		sources: map[script.Digest][]byte{}, handlers: map[follow.Handler]string{}, sent: map[string][]sent{},
 	}
 }
 
+// unsigned makes it one of those who ask for no signatures.
+func (w *world) unsigned() *world {
+	w.sealer, w.trusted = seal.Unsigned(), seal.TrustEverything()
+	return w
+}
+
 func (w *world) chance(p float64) bool { return p > 0 && w.random.Float64() < p }
+
+func (w *world) seal(m proto.Message) []byte { return sealWith(w.t, w.sealer, m) }
+
+func sealWith(t *testing.T, s *seal.Sealer, m proto.Message) []byte {
+	t.Helper()
+	data, err := s.Seal(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// nameFor returns the script "tenant/name", the tenant being acme if none is named.
+func nameFor(name string) script.Name {
+	if tenant, rest, ok := strings.Cut(name, "/"); ok {
+		return script.Name{Tenant: tenant, Script: rest}
+	}
+	return script.Name{Tenant: "acme", Script: name}
+}
 
 // commit changes scripts in one transaction: an empty source deletes.
 func (w *world) commit(changes map[string]string) script.Revision {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.head += script.Revision(1 + w.random.IntN(3)) // others write to the same store
-	e := &eventv1.Event{Fleet: w.fleet, Revision: int64(w.head), PreviousRevision: int64(w.last)}
+	releases := make([]script.Release, 0, len(changes))
+	inline := map[script.Digest]*scriptv1.Source{}
 	for _, name := range slices.Sorted(maps.Keys(changes)) {
-		src := []byte(changes[name])
-		r := w.now[name]
-		r.Name = script.Name{Tenant: "acme", Script: name}
-		r.Revision = w.head
-		key := wire.ReleaseKey(r.Name)
-		if len(src) == 0 {
-			r = script.Release{Name: r.Name, Revision: w.head, Latest: r.Latest, Deleted: true}
-			delete(w.now, name)
-		} else {
-			r.Latest++
-			r.Enabled = true
-			r.Active = script.Version{Number: r.Latest, Digest: script.DigestOf(src), Engine: "fake", Size: len(src)}
-			r.Retained = []script.Version{r.Active}
-			w.sources[r.Active.Digest] = src
-			w.now[name] = r
-			if !w.large && (w.inline || w.random.IntN(2) == 0) { // else too large to travel with the event
-				e.Sources = append(e.Sources, &scriptv1.Source{Digest: wire.FromDigest(r.Active.Digest), Content: src})
+		r := w.change(nameFor(name), []byte(changes[name]))
+		releases = append(releases, r)
+		if !r.Deleted && !w.large && (w.inline || w.random.IntN(2) == 0) { // else too large to travel with the event
+			inline[r.Active.Digest] = &scriptv1.Source{Digest: wire.FromDigest(r.Active.Digest), Content: w.sources[r.Active.Digest]}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(w.groups)) {
+		g := w.groups[name]
+		e := &eventv1.Event{Fleet: w.fleet, Group: name, Revision: int64(w.head), PreviousRevision: int64(g.last)}
+		for _, r := range releases {
+			if !g.tenants.Matches(r.Name.Tenant) {
+				continue
+			}
+			e.Entries = append(e.Entries, w.seal(wire.FromReleaseEntry(w.fleet, r)))
+			if src := inline[r.Active.Digest]; src != nil && !r.Deleted {
+				e.Sources = append(e.Sources, src)
 			}
 		}
-		w.changed[key] = w.head
-		if w.commits[key] == nil {
-			w.commits[key] = map[script.Revision]script.Digest{}
+		if len(e.Entries) > 0 {
+			g.last = w.head
+			w.send(name, sent{data: w.seal(e)})
 		}
-		w.commits[key][w.head] = r.Active.Digest
-		e.Objects = append(e.Objects, wire.FromReleaseObject(r))
 	}
-	w.last = w.head
-	w.send(func(h follow.Handler) { h.Event(e) })
 	return w.head
+}
+
+// change makes a release of the revision that is in the making.
+func (w *world) change(name script.Name, src []byte) script.Release {
+	key := wire.ReleaseKey(name)
+	r := w.now[key]
+	if len(src) == 0 {
+		r = script.Release{Name: name, Revision: w.head, Latest: r.Latest, Deleted: true}
+		delete(w.now, key)
+	} else {
+		r.Name, r.Revision, r.Enabled = name, w.head, true
+		r.Latest++
+		r.Active = script.Version{Number: r.Latest, Digest: script.DigestOf(src), Engine: "fake", Size: len(src)}
+		r.Retained = []script.Version{r.Active}
+		w.sources[r.Active.Digest] = src
+		w.now[key] = r
+	}
+	w.changed[key] = w.head
+	if w.commits[key] == nil {
+		w.commits[key] = map[script.Revision]script.Digest{}
+	}
+	w.commits[key][w.head] = r.Active.Digest
+	return r
 }
 
 // rebuild empties the registry: another fleet, whose revisions start low.
 func (w *world) rebuild() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.fleet, w.head, w.last = "fleet-2", 3, 3
+	w.fleet, w.head, w.term, w.sequence = "fleet-2", 3, 1, 0
+	for _, g := range w.groups {
+		g.last = 3
+	}
 	clear(w.now)
 	clear(w.changed)
 	clear(w.commits)
+	clear(w.sent)
 }
 
 func (w *world) beacon() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	b := &eventv1.Beacon{Fleet: w.fleet, HeadRevision: int64(w.head)}
-	w.send(func(h follow.Handler) { h.Beacon(b) })
-}
-
-// send delivers a message to every handler, each with its own fate. w.mu is held.
-func (w *world) send(deliver func(follow.Handler)) {
-	for h := range w.handlers {
-		if w.chance(w.faults.foreign) {
-			h.Event(&eventv1.Event{Fleet: "stray", Revision: int64(w.head + 1000), PreviousRevision: 0})
-			h.Beacon(&eventv1.Beacon{Fleet: "stray", HeadRevision: 1 << 40})
-		}
-		if w.chance(w.faults.garble) {
-			h.Malformed()
-		}
-		if w.faults.silent || w.chance(w.faults.lose) {
-			continue
-		}
-		copies := 1
-		if w.chance(w.faults.double) {
-			copies = 2
-		}
-		for range copies {
-			if w.faults.delay == 0 {
-				deliver(h)
-				continue
-			}
-			time.AfterFunc(time.Duration(w.random.Int64N(int64(w.faults.delay))), func() { deliver(h) })
-		}
+	for _, name := range slices.Sorted(maps.Keys(w.groups)) {
+		w.sequence++
+		w.send(name, sent{beacon: true, data: w.seal(w.beaconOf(name))})
 	}
 }
 
+// beaconOf composes the beacon of a group, as of now. w.mu is held.
+func (w *world) beaconOf(name string) *eventv1.Beacon {
+	g := w.groups[name]
+	b := &eventv1.Beacon{
+		Fleet: w.fleet, Group: name, HeadRevision: int64(w.head), GroupRevision: int64(g.last),
+		Term: w.term, Sequence: w.sequence, Checksums: w.checksums(g.tenants),
+	}
+	if w.odd {
+		b.Checksums[0].Sum[5]++
+	}
+	return b
+}
+
+func (w *world) checksums(tenants script.Selector) []*eventv1.Checksum {
+	var sum wire.Sum
+	for _, r := range w.now {
+		if tenants.Matches(r.Name.Tenant) {
+			sum.Add(wire.Fingerprint(r))
+		}
+	}
+	if w.wrong {
+		sum[0]++
+	}
+	return []*eventv1.Checksum{{Kind: wire.KindRelease, Sum: sum.Bytes()}, {Kind: "unknown"}}
+}
+
+// send delivers a message to every handler of the group, each with its own fate.
+// w.mu is held.
+func (w *world) send(name string, m sent) {
+	for h, of := range w.handlers {
+		if of == name {
+			w.meddle(h, name, m)
+			w.deliver(h, m)
+		}
+	}
+	w.sent[name] = append(w.sent[name], m)
+	w.sent[name] = w.sent[name][max(0, len(w.sent[name])-50):]
+}
+
+// meddle adds what strangers send.
+func (w *world) meddle(h follow.Handler, name string, m sent) {
+	if w.chance(w.faults.foreign) {
+		h.Event(w.seal(&eventv1.Event{Fleet: "stray", Group: name, Revision: int64(w.head + 1000)}))
+		h.Beacon(w.seal(&eventv1.Beacon{Fleet: "stray", Group: name, HeadRevision: 1 << 40, GroupRevision: 1 << 40, Term: 1 << 40}))
+	}
+	if w.chance(w.faults.garble) {
+		h.Event([]byte("\xff\xff rubbish"))
+	}
+	if w.chance(w.faults.alter) {
+		altered := slices.Clone(m.data)
+		altered[w.random.IntN(len(altered))] ^= 1 << w.random.IntN(8)
+		hand(h, sent{beacon: m.beacon, data: altered})
+	}
+	if w.chance(w.faults.replay) && len(w.sent[name]) > 0 {
+		hand(h, w.sent[name][w.random.IntN(len(w.sent[name]))])
+	}
+	if w.chance(w.faults.forge) {
+		h.Event(w.forgery(name))
+	}
+}
+
+// forgery is an event that would delete a script, of one who does not have the key.
+func (w *world) forgery(name string) []byte {
+	stranger := seal.NewSealer(newKey(66))
+	evil := script.Release{Name: nameFor("s1"), Revision: w.head + 1, Deleted: true}
+	return sealWith(w.t, stranger, &eventv1.Event{
+		Fleet: w.fleet, Group: name, Revision: int64(w.head + 1), PreviousRevision: int64(w.groups[name].last),
+		Entries: [][]byte{sealWith(w.t, stranger, wire.FromReleaseEntry(w.fleet, evil))},
+	})
+}
+
+// deliver delivers a message, if it gets through.
+func (w *world) deliver(h follow.Handler, m sent) {
+	if w.faults.silent || w.old || w.chance(w.faults.lose) {
+		return
+	}
+	copies := 1
+	if w.chance(w.faults.double) {
+		copies = 2
+	}
+	for range copies {
+		if w.faults.delay == 0 {
+			hand(h, m)
+			continue
+		}
+		time.AfterFunc(time.Duration(w.random.Int64N(int64(w.faults.delay))), func() { hand(h, m) })
+	}
+}
+
+// hand hands a copy of its own to the handler.
+func hand(h follow.Handler, m sent) {
+	if m.beacon {
+		h.Beacon(slices.Clone(m.data))
+		return
+	}
+	h.Event(slices.Clone(m.data))
+}
+
+// line is the feed of one node.
+type line struct {
+	w       *world
+	tenants script.Selector
+}
+
 // Subscribe implements follow.Feed.
-func (w *world) Subscribe(ctx context.Context, h follow.Handler) error {
+func (l line) Subscribe(ctx context.Context, h follow.Handler) error {
+	w := l.w
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.handlers[h] = struct{}{}
+	w.join(l.tenants)
+	w.handlers[h] = l.tenants.Group()
 	context.AfterFunc(ctx, func() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -162,75 +325,141 @@ func (w *world) Subscribe(ctx context.Context, h follow.Handler) error {
 	return nil
 }
 
+// join makes a group, whose chain begins at the head. w.mu is held.
+func (w *world) join(tenants script.Selector) {
+	if w.groups[tenants.Group()] == nil {
+		w.groups[tenants.Group()] = &group{tenants: tenants, last: w.head}
+	}
+}
+
 var errDown = script.Errorf(script.Unavailable, "", "the registry is down")
 
-// Sync implements follow.Registry.
-func (w *world) Sync(ctx context.Context, since follow.Cursor, without bool) iter.Seq2[*registryv1.SyncResponse, error] {
+// Pull implements follow.Registry.
+func (w *world) Pull(ctx context.Context, req *registryv1.PullRequest) iter.Seq2[*registryv1.PullResponse, error] {
+	return func(yield func(*registryv1.PullResponse, error) bool) {
+		w.mu.Lock()
+		w.syncs++
+		old, pages := w.old, w.answer(req)
+		w.mu.Unlock()
+		if old {
+			yield(nil, follow.ErrOldRegistry)
+			return
+		}
+		stream(ctx, w, pages, yield)
+	}
+}
+
+// stream yields the responses as faults will have it.
+func stream[T any](ctx context.Context, w *world, responses []T, yield func(T, error) bool) {
 	w.mu.Lock()
-	w.syncs++
 	down, hang, cut, slow := w.faults.down, w.faults.hang, w.chance(w.faults.cut), w.chance(w.faults.slow)
-	responses := w.answer(since, without)
 	if cut {
 		responses = responses[:w.random.IntN(len(responses))]
 	}
 	pause := time.Duration(w.random.Int64N(int64(500 * time.Millisecond)))
 	w.mu.Unlock()
-	return func(yield func(*registryv1.SyncResponse, error) bool) {
-		if down {
-			yield(nil, errDown)
-			return
-		}
-		if hang {
-			<-ctx.Done()
-			yield(nil, ctx.Err())
-			return
-		}
-		for _, resp := range responses {
-			if slow {
-				select {
-				case <-time.After(pause / time.Duration(len(responses))):
-				case <-ctx.Done():
-					yield(nil, ctx.Err())
-					return
-				}
-			}
-			if !yield(resp, nil) {
+	var none T
+	if down {
+		yield(none, errDown)
+		return
+	}
+	if hang {
+		<-ctx.Done()
+		yield(none, ctx.Err())
+		return
+	}
+	for _, resp := range responses {
+		if slow {
+			select {
+			case <-time.After(pause / time.Duration(len(responses))):
+			case <-ctx.Done():
+				yield(none, ctx.Err())
 				return
 			}
 		}
-		if cut {
-			yield(nil, errors.New("connection reset by peer"))
+		if !yield(resp, nil) {
+			return
 		}
+	}
+	if cut {
+		yield(none, errors.New("connection reset by peer"))
 	}
 }
 
-// answer composes the responses to a sync, as of now. w.mu is held.
-func (w *world) answer(since follow.Cursor, without bool) []*registryv1.SyncResponse {
-	full := since.Fleet != w.fleet || since.Revision == 0 || since.Revision > w.head || w.chance(w.faults.floor)
-	if full {
-		w.fulls++
+// answer composes the responses to a pull, as of now. w.mu is held.
+func (w *world) answer(req *registryv1.PullRequest) []*registryv1.PullResponse {
+	tenants, err := script.ParseSelector(req.GetTenants())
+	if err != nil || len(req.GetNonce()) < 16 {
+		w.t.Errorf("a request that is refused: %v, %v", req, err)
 	}
-	base := func() *registryv1.SyncResponse {
-		return &registryv1.SyncResponse{Fleet: w.fleet, HeadRevision: int64(w.head), Full: full}
+	w.join(tenants)
+	releases, full := w.since(req.GetFleet(), script.Revision(req.GetSince()), tenants)
+	pages := []*eventv1.Page{{}}
+	var responses []*registryv1.PullResponse
+	for _, r := range releases {
+		pages = append(pages, &eventv1.Page{Entries: [][]byte{w.seal(wire.FromReleaseEntry(w.fleet, r))}})
 	}
-	responses := []*registryv1.SyncResponse{base()}
-	for key, revision := range w.changed {
-		name, _ := script.ParseName(key[len("releases/"):])
-		r, live := w.now[name.Script]
-		if !live {
-			r = script.Release{Name: name, Revision: revision, Deleted: true}
+	for i, p := range pages {
+		p.Fleet, p.Group, p.Nonce, p.Number, p.HeadRevision, p.Full = w.fleet, tenants.Group(), req.GetNonce(), int32(i), int64(w.head), full
+		if p.Last = i == len(pages)-1; p.Last {
+			p.Checksums = w.checksums(tenants)
 		}
-		if (full && !live) || (!full && revision <= since.Revision) {
-			continue
-		}
-		resp := base()
-		resp.Objects = append(resp.Objects, wire.FromReleaseObject(r))
-		if live && !without && !w.chance(w.faults.hide) {
-			resp.Sources = append(resp.Sources, &scriptv1.Source{Digest: wire.FromDigest(r.Active.Digest), Content: w.sources[r.Active.Digest]})
+		resp := &registryv1.PullResponse{Page: w.seal(p)}
+		if i > 0 {
+			resp.Sources = w.sourceOf(releases[i-1], req.GetWithoutSources())
 		}
 		responses = append(responses, resp)
 	}
 	return responses
+}
+
+// since returns what is above a revision. w.mu is held.
+func (w *world) since(fleet string, since script.Revision, tenants script.Selector) (releases []script.Release, full bool) {
+	full = fleet != w.fleet || since == 0 || since > w.head || w.chance(w.faults.floor)
+	if full {
+		w.fulls++
+	}
+	for key, revision := range w.changed {
+		name, _ := script.ParseName(strings.TrimPrefix(key, "releases/"))
+		r, live := w.now[key]
+		if !live {
+			r = script.Release{Name: name, Revision: revision, Deleted: true}
+		}
+		if tenants.Matches(name.Tenant) && (!full || live) && (full || revision > since) {
+			releases = append(releases, r)
+		}
+	}
+	return releases, full
+}
+
+func (w *world) sourceOf(r script.Release, without bool) []*scriptv1.Source {
+	if r.Deleted || without || w.chance(w.faults.hide) {
+		return nil
+	}
+	return []*scriptv1.Source{{Digest: wire.FromDigest(r.Active.Digest), Content: w.sources[r.Active.Digest]}}
+}
+
+// Sync implements follow.Registry, as a registry of protocol 1 does.
+func (w *world) Sync(ctx context.Context, since follow.Cursor, without bool) iter.Seq2[*registryv1.SyncResponse, error] {
+	return func(yield func(*registryv1.SyncResponse, error) bool) {
+		w.mu.Lock()
+		if !w.old {
+			w.t.Error("a registry of protocol 2 was asked as one of protocol 1")
+		}
+		releases, full := w.since(since.Fleet, since.Revision, script.Selector{})
+		base := func() *registryv1.SyncResponse {
+			return &registryv1.SyncResponse{Fleet: w.fleet, HeadRevision: int64(w.head), Full: full}
+		}
+		responses := []*registryv1.SyncResponse{base()}
+		for _, r := range releases {
+			resp := base()
+			resp.Objects = append(resp.Objects, wire.FromReleaseObject(r))
+			resp.Sources = w.sourceOf(r, without)
+			responses = append(responses, resp)
+		}
+		w.mu.Unlock()
+		stream(ctx, w, responses, yield)
+	}
 }
 
 // FetchSources implements follow.Registry.
@@ -261,236 +490,4 @@ func (w *world) FetchSources(ctx context.Context, digests []script.Digest) iter.
 			}
 		}
 	}
-}
-
-// node is an agent's state in memory. What is in it survives the follower, as a
-// disk does. It checks the promises at each change and each report.
-type node struct {
-	w    *world
-	name string
-
-	mu      sync.Mutex
-	live    map[string]script.Release
-	sources map[script.Digest][]byte
-	cursor  follow.Cursor
-	fleet   string // of the last commit
-	status  *eventv1.Status
-	reports []time.Time
-	leaving int
-	held    int  // bytes of sources at once, at most
-	lost    bool // sources of what is live were lost: the cursor goes back before it
-}
-
-func newNode(w *world, name string) *node {
-	return &node{w: w, name: name, live: map[string]script.Release{}, sources: map[script.Digest][]byte{}}
-}
-
-// run follows until the returned function is called.
-func (n *node) run(ctx context.Context, seed uint64) (*follow.Follower, func()) {
-	ctx, cancel := context.WithCancel(ctx)
-	f, err := follow.New(follow.Config{
-		Agent: n.name, State: n, Registry: n.w, Feed: n.w, Reporter: n, Log: quiet, Seed: seed,
-	})
-	if err != nil {
-		n.w.t.Fatal(err)
-	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		if err := f.Run(ctx); err != nil {
-			n.w.t.Error(err)
-		}
-	}()
-	return f, func() {
-		cancel()
-		<-done
-	}
-}
-
-func (n *node) Cursor() follow.Cursor {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.cursor
-}
-
-func (n *node) Revision(key string) script.Revision {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.live[key].Revision
-}
-
-func (n *node) Live() iter.Seq[string] {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return slices.Values(slices.Collect(maps.Keys(n.live)))
-}
-
-func (n *node) Incomplete() []script.Release {
-	var incomplete []script.Release
-	for _, r := range n.live {
-		if n.sources[r.Active.Digest] == nil {
-			incomplete = append(incomplete, r)
-		}
-	}
-	n.lost = len(incomplete) > 0
-	return incomplete
-}
-
-func (n *node) HasSource(d script.Digest) bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.sources[d] != nil
-}
-
-func (n *node) fault() error {
-	n.w.mu.Lock()
-	defer n.w.mu.Unlock()
-	if n.w.chance(n.w.faults.disk) {
-		return errors.New("no space left on device")
-	}
-	return nil
-}
-
-func (n *node) PutSources(sources map[script.Digest][]byte) error {
-	if err := n.fault(); err != nil {
-		return err
-	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.held = max(n.held, bytesOf(sources))
-	for d, content := range sources {
-		if script.DigestOf(content) != d {
-			n.w.t.Errorf("%s stores %q under another's digest", n.name, content)
-		}
-		n.sources[d] = content
-	}
-	return nil
-}
-
-func bytesOf(sources map[script.Digest][]byte) int {
-	total := 0
-	for _, content := range sources {
-		total += len(content)
-	}
-	return total
-}
-
-func (n *node) Prepare(_ context.Context, r script.Release, source []byte, _ bool) error {
-	if source == nil {
-		n.mu.Lock()
-		source = n.sources[r.Active.Digest]
-		n.mu.Unlock()
-	}
-	if script.DigestOf(source) != r.Active.Digest {
-		n.w.t.Errorf("%s compiles %q for %v", n.name, source, r.Active.Digest)
-	}
-	if string(source[:3]) == "bad" {
-		return script.Errorf(script.Script, "", "bad source: %s", source)
-	}
-	return nil
-}
-
-func (n *node) Commit(put []follow.Item, removed []script.Name) error {
-	if err := n.fault(); err != nil {
-		return err
-	}
-	n.w.mu.Lock()
-	defer n.w.mu.Unlock()
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	sameFleet := n.w.fleet == n.fleet
-	n.fleet = n.w.fleet
-	for _, item := range put {
-		key, r := item.Object.GetKey(), item.Release
-		if sameFleet && r.Revision < n.live[key].Revision {
-			n.w.t.Errorf("%s went back from %d to %d of %s", n.name, n.live[key].Revision, r.Revision, key)
-		}
-		if d, committed := n.w.commits[key][r.Revision]; !committed || d != r.Active.Digest {
-			n.w.t.Errorf("%s runs %s at %d, which was never committed", n.name, key, r.Revision)
-		}
-		if n.sources[r.Active.Digest] == nil {
-			n.w.t.Errorf("%s made %s live without its source", n.name, key)
-		}
-		n.live[key] = r
-	}
-	for _, name := range removed {
-		delete(n.live, wire.ReleaseKey(name))
-	}
-	return nil
-}
-
-func (n *node) SaveCursor(c follow.Cursor) error {
-	if err := n.fault(); err != nil {
-		return err
-	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if c.Fleet == n.cursor.Fleet && c.Revision < n.cursor.Revision && !n.lost {
-		n.w.t.Errorf("%s: the cursor went from %v to %v", n.name, n.cursor, c)
-	}
-	n.cursor = c
-	return nil
-}
-
-// Report implements follow.Reporter, and checks that the status is true: every
-// script that did not change after the activated revision is live, or gone, as
-// it should be, but for the failures.
-func (n *node) Report(_ context.Context, s *eventv1.Status) error {
-	n.w.mu.Lock()
-	defer n.w.mu.Unlock()
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if s.GetLeaving() {
-		n.leaving++
-	}
-	if data, err := wire.Seal(s); err != nil || len(data) > 1<<20 {
-		n.w.t.Errorf("%s composed a status of %d bytes that cannot be sent: %v", n.name, len(data), err)
-	}
-	n.status = s
-	n.reports = append(n.reports, time.Now())
-	if s.GetFleet() != n.w.fleet {
-		return nil
-	}
-	failed := map[string]int64{}
-	for _, f := range s.GetFailures() {
-		failed[f.GetKey()] = f.GetRevision()
-	}
-	for key, revision := range n.w.changed {
-		if int64(revision) > s.GetActivatedRevision() || failed[key] == int64(revision) {
-			continue
-		}
-		want := n.w.now[key[len("releases/acme/"):]].Revision // 0 when deleted
-		if got := n.live[key].Revision; got != want {
-			n.w.t.Errorf("%s reports %d, but %s is at %d instead of %d (failed: %v)", n.name, s.GetActivatedRevision(), key, got, want, failed)
-		}
-	}
-	return nil
-}
-
-// converged says what is wrong with the node, or "".
-func (n *node) converged() string {
-	n.w.mu.Lock()
-	defer n.w.mu.Unlock()
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.status == nil || n.status.GetFleet() != n.w.fleet || script.Revision(n.status.GetActivatedRevision()) < n.w.last {
-		return fmt.Sprintf("its status is %v, the head %d", n.status, n.w.head)
-	}
-	failed := map[string]bool{}
-	for _, f := range n.status.GetFailures() {
-		failed[f.GetKey()] = true
-	}
-	for name, want := range n.w.now {
-		key := wire.ReleaseKey(want.Name)
-		bad := string(n.w.sources[want.Active.Digest][:3]) == "bad"
-		if got := n.live[key].Revision; bad != failed[key] || (!bad && got != want.Revision) {
-			return fmt.Sprintf("%s is at %d, wanted %d; bad: %v, reported as failed: %v", name, got, want.Revision, bad, failed[key])
-		}
-	}
-	for key := range n.live {
-		if _, there := n.w.now[key[len("releases/acme/"):]]; !there {
-			return key + " is still live"
-		}
-	}
-	return ""
 }

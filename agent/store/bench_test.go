@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/scriptorium-dev/scriptorium/agent/store"
-	"github.com/scriptorium-dev/scriptorium/proto/wire"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -16,7 +15,7 @@ func many(n int) change {
 	var b change
 	for i := range n {
 		src := fmt.Sprintf("%sreturn %d", filler, i)
-		b.Objects = append(b.Objects, wire.FromReleaseObject(release(fmt.Sprint("s", i), script.Revision(i+1), src)))
+		b.Put = append(b.Put, entry(release(fmt.Sprint("s", i), script.Revision(i+1), src)))
 		b.sources = append(b.sources, source(src))
 	}
 	return b
@@ -29,7 +28,7 @@ func BenchmarkLoad10000(b *testing.B) {
 	must(b, s.SaveCursor(store.Cursor{Fleet: "f", Revision: 10_000}))
 	must(b, s.Close())
 	for b.Loop() {
-		s, loaded, err := store.Open(dir)
+		s, loaded, err := store.Open(dir, trusted)
 		must(b, err)
 		if len(loaded.Releases) != 10_000 || len(loaded.Lost) != 0 {
 			b.Fatal(len(loaded.Releases), loaded.Lost)
@@ -41,7 +40,7 @@ func BenchmarkLoad10000(b *testing.B) {
 func BenchmarkCommit100000(b *testing.B) {
 	batch := many(100_000)
 	for b.Loop() {
-		s, _, err := store.Open(b.TempDir())
+		s, _, err := store.Open(b.TempDir(), trusted)
 		must(b, err)
 		must(b, batch.to(s))
 		must(b, s.Close())

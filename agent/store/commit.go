@@ -12,17 +12,21 @@ import (
 	"path/filepath"
 	"slices"
 
-	"google.golang.org/protobuf/proto"
-
-	eventv1 "github.com/scriptorium-dev/scriptorium/proto/event/v1"
 	"github.com/scriptorium-dev/scriptorium/proto/wire"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
+// Entry is a live release as the registry sent it.
+type Entry struct {
+	Release  script.Release
+	Sealed   []byte // the envelope of the entry
+	SealedBy string // the key that has signed the envelope; "" for none
+}
+
 // Batch is a change of what is kept.
 type Batch struct {
-	// Objects are live releases, to be put in place of what has their keys.
-	Objects []*eventv1.Object
+	// Put are releases, to be put in place of what has their keys.
+	Put []Entry
 	// Removed are keys whose releases are gone. Unknown ones are ignored.
 	Removed []string
 }
@@ -34,7 +38,7 @@ type Batch struct {
 func (s *Store) Commit(b Batch) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
-	if err := s.putObjects(b.Objects); err != nil {
+	if err := s.put(b.Put); err != nil {
 		return err
 	}
 	if err := s.removeObjects(b.Removed); err != nil {
@@ -42,6 +46,20 @@ func (s *Store) Commit(b Batch) error {
 	}
 	s.sweep()
 	return nil
+}
+
+// Reseal makes those entries durable that are on disk signed by another key. The
+// releases in them are those that are on disk.
+func (s *Store) Reseal(entries []Entry) error {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	s.mu.RLock()
+	others := slices.DeleteFunc(slices.Clone(entries), func(e Entry) bool {
+		had, there := s.releases[wire.ReleaseKey(e.Release.Name)]
+		return !there || had.sealedBy == e.SealedBy
+	})
+	s.mu.RUnlock()
+	return s.put(others)
 }
 
 // PutSources makes sources durable. Those that no release retains are removed
@@ -72,24 +90,17 @@ func (s *Store) PutSources(sources []Source) error {
 	return nil
 }
 
-func (s *Store) putObjects(objects []*eventv1.Object) error {
-	files := make([]file, 0, len(objects))
-	entries := make([]indexed, 0, len(objects))
-	for _, o := range objects {
-		path, err := s.releasePath(o.GetKey())
+func (s *Store) put(put []Entry) error {
+	files := make([]file, 0, len(put))
+	for _, e := range put {
+		if e.Release.Deleted || e.Release.Revision <= 0 {
+			return script.Errorf(script.Invalid, "release", "%.200s is not a live release", e.Release.Name)
+		}
+		path, err := s.releasePath(wire.ReleaseKey(e.Release.Name))
 		if err != nil {
 			return err
 		}
-		entry, err := indexOf(o)
-		if err != nil {
-			return err
-		}
-		payload, err := proto.Marshal(o)
-		if err != nil {
-			return fmt.Errorf("encode %s: %w", o.GetKey(), err)
-		}
-		files = append(files, file{path: path, content: encodeRecord(payload)})
-		entries = append(entries, entry)
+		files = append(files, file{path: path, content: encodeRecord(e.Sealed)})
 	}
 	if err := s.makeFoldersOf("releases", files); err != nil {
 		return fmt.Errorf("make the folders of tenants: %w", err)
@@ -100,14 +111,14 @@ func (s *Store) putObjects(objects []*eventv1.Object) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for i, o := range objects {
-		entry := entries[i]
+	for _, e := range put {
+		key, entry := wire.ReleaseKey(e.Release.Name), indexOf(e.Release, e.SealedBy)
 		if err != nil { // either edition may be there: keep the sources of both
-			entry.digests = slices.Concat(entry.digests, s.releases[o.GetKey()].digests)
+			entry.digests = slices.Concat(entry.digests, s.releases[key].digests)
 			slices.SortFunc(entry.digests, compareDigests)
 			entry.digests = slices.Compact(entry.digests)
 		}
-		s.index(o.GetKey(), entry)
+		s.index(key, entry)
 	}
 	if err != nil {
 		return fmt.Errorf("write releases: %w", err)
@@ -194,13 +205,20 @@ func (s *Store) index(key string, entry indexed) {
 			delete(s.blobs, d)
 		}
 	}
-	s.sum -= fingerprint(key, s.releases[key].revision)
+	before, was := s.releases[key]
+	s.sum -= fingerprint(key, before.revision)
 	s.sum += fingerprint(key, entry.revision)
+	if was {
+		if s.keys[before.sealedBy]--; s.keys[before.sealedBy] == 0 {
+			delete(s.keys, before.sealedBy)
+		}
+	}
 	if entry.revision == 0 {
 		delete(s.releases, key)
-	} else {
-		s.releases[key] = entry
+		return
 	}
+	s.releases[key] = entry
+	s.keys[entry.sealedBy]++
 }
 
 // fingerprint of a release; those of all are added up, in any order. It is to
@@ -240,10 +258,15 @@ type cursorRecord struct {
 }
 
 // SaveCursor makes the cursor durable. The caller saves it after what it covers
-// was committed: a cursor may lag behind the releases, and never leads.
+// was committed: a cursor may lag behind the releases, and never leads. Once there
+// is one after a load that did not believe all releases, a full snapshot has
+// replaced them, and what is left of them is removed.
 func (s *Store) SaveCursor(c Cursor) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
+	if c.Revision > 0 {
+		s.removeDoubtful()
+	}
 	s.mu.RLock()
 	record := cursorRecord{Cursor: c, Releases: len(s.releases), Sum: s.sum}
 	s.mu.RUnlock()
@@ -257,6 +280,25 @@ func (s *Store) SaveCursor(c Cursor) error {
 	return nil
 }
 
+// removeDoubtful removes the files that were not believed and that no release has
+// replaced. What cannot be removed now is tried again with the next cursor.
+func (s *Store) removeDoubtful() {
+	s.doubtful = slices.DeleteFunc(s.doubtful, func(path string) bool {
+		key, err := filepath.Rel(s.dir, path)
+		if err != nil {
+			return true
+		}
+		s.mu.RLock()
+		_, replaced := s.releases[filepath.ToSlash(key)]
+		s.mu.RUnlock()
+		if replaced {
+			return true
+		}
+		err = s.disk.Remove(path)
+		return err == nil || errors.Is(err, fs.ErrNotExist)
+	})
+}
+
 // dropCursor makes the next sync a full one, durably.
 func (s *Store) dropCursor() error {
 	if err := s.disk.Remove(s.path("cursor")); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -265,16 +307,9 @@ func (s *Store) dropCursor() error {
 	return s.disk.SyncDir(s.dir)
 }
 
-// indexOf returns what the store remembers of an object.
-func indexOf(o *eventv1.Object) (indexed, error) {
-	r, ok, err := wire.ToReleaseObject(o)
-	if err != nil {
-		return indexed{}, err
-	}
-	if !ok || r.Deleted || r.Revision <= 0 {
-		return indexed{}, script.Errorf(script.Invalid, "object", "%.200q is not a live release", o.GetKey())
-	}
-	return indexed{revision: o.GetRevision(), digests: digestsOf(r)}, nil
+// indexOf returns what the store remembers of a release.
+func indexOf(r script.Release, sealedBy string) indexed {
+	return indexed{revision: int64(r.Revision), sealedBy: sealedBy, digests: digestsOf(r)}
 }
 
 func digestsOf(r script.Release) []script.Digest {

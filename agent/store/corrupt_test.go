@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/scriptorium-dev/scriptorium/agent/store"
-	"github.com/scriptorium-dev/scriptorium/proto/wire"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -200,11 +199,11 @@ func TestCrashAtEveryStep(t *testing.T) {
 	for steps := 0; ; steps++ {
 		dir := filled(t)
 		disk := &faultyDisk{left: 1 << 30, torn: rand.New(rand.NewPCG(seed, uint64(steps)))}
-		s, _, err := store.OpenOn(dir, disk)
+		s, _, err := store.OpenOn(dir, trusted, disk)
 		must(t, err)
 		disk.left = steps
 		all := put(release("a", 40, "new a"), "new a", "new d")
-		all.Objects = append(all.Objects, wire.FromReleaseObject(release("d", 40, "new d")))
+		all.Put = append(all.Put, entry(release("d", 40, "new d")))
 		all.Removed = []string{"releases/acme/c"}
 		err = all.to(s)
 		if err == nil {
@@ -243,7 +242,7 @@ func TestCrashAtEveryStep(t *testing.T) {
 func TestFullDiskIsSurvived(t *testing.T) {
 	dir := filled(t)
 	disk := &faultyDisk{left: 1 << 30, torn: rand.New(rand.NewPCG(1, 1))}
-	s, _, err := store.OpenOn(dir, disk)
+	s, _, err := store.OpenOn(dir, trusted, disk)
 	must(t, err)
 	t.Cleanup(func() { s.Close() })
 	for left := range 12 {
@@ -274,8 +273,8 @@ func FuzzRecord(f *testing.F) {
 	f.Add(store.EncodeRecord([]byte("payload")))
 	f.Add(store.EncodeRecord([]byte("payload"))[:20])
 	f.Fuzz(func(t *testing.T, data []byte) {
-		payload, err := store.DecodeRecord(data)
-		if err == nil && string(store.EncodeRecord(payload)) != string(data) {
+		payload, format, err := store.DecodeRecord(data)
+		if err == nil && format == store.RecordFormat && string(store.EncodeRecord(payload)) != string(data) {
 			t.Errorf("%q was read as a record of %q", data, payload)
 		}
 	})

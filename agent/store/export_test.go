@@ -1,5 +1,7 @@
 package store
 
+import "github.com/scriptorium-dev/scriptorium/proto/seal"
+
 // Disk is what tests put faults into.
 type Disk = disk
 
@@ -7,10 +9,15 @@ type Disk = disk
 type OSDisk = osDisk
 
 // OpenOn opens a store on another disk.
-func OpenOn(dir string, d Disk) (*Store, *Loaded, error) { return open(dir, d) }
+func OpenOn(dir string, trusted *seal.Keyring, d Disk) (*Store, *Loaded, error) {
+	return open(dir, trusted, d)
+}
 
 // MaxCorrupt is how many corrupt files are kept.
 const MaxCorrupt = maxCorrupt
+
+// RecordFormat is the number that records are written with.
+const RecordFormat = recordFormat
 
 var (
 	EncodeRecord = encodeRecord

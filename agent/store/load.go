@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,9 +16,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
-	"google.golang.org/protobuf/proto"
 
-	eventv1 "github.com/scriptorium-dev/scriptorium/proto/event/v1"
 	"github.com/scriptorium-dev/scriptorium/proto/wire"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -32,6 +31,10 @@ type Loaded struct {
 	Cursor Cursor
 	// Lost says what was corrupt or missing, for the log.
 	Lost []Lost
+	// Doubted are the releases that no key has signed that is trusted now. They are
+	// not among the Releases. Their files are left alone until a full snapshot has
+	// come: if it is the trusted keys that are wrong, nothing is lost.
+	Doubted []Lost
 }
 
 // Lost is a file that failed its check and was set aside.
@@ -86,7 +89,7 @@ func (s *Store) emptyTemp() error {
 
 // readCursor returns the record, nil when there is none to believe.
 func (s *Store) readCursor(loaded *Loaded) (*cursorRecord, error) {
-	payload, err := readRecord(s.path("cursor"))
+	payload, _, err := readRecord(s.path("cursor"))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -107,19 +110,31 @@ func (s *Store) loadReleases(loaded *Loaded, record *cursorRecord) error {
 	if err != nil {
 		return err
 	}
-	releases, lost := readAll(paths, s.readRelease)
-	for _, r := range releases {
-		s.index(wire.ReleaseKey(r.Name), indexed{revision: int64(r.Revision), digests: digestsOf(r)})
+	read, lost := readAll(paths, s.readRelease)
+	fleet, read, strangers := ofOneFleet(read, loaded.Cursor.Fleet)
+	lost = append(lost, strangers...)
+	for _, l := range takeDoubted(&lost) {
+		s.doubtful = append(s.doubtful, l.Path)
+		l.Path = s.within(l.Path)
+		loaded.Doubted = append(loaded.Doubted, l)
+	}
+	releases := make([]script.Release, 0, len(read))
+	for _, r := range read {
+		s.index(wire.ReleaseKey(r.Name), indexOf(r.Release, r.sealedBy))
+		releases = append(releases, r.Release)
 	}
 	slices.SortFunc(releases, func(a, b script.Release) int {
-		if c := strings.Compare(a.Name.Tenant, b.Name.Tenant); c != 0 {
-			return c
-		}
-		return strings.Compare(a.Name.Script, b.Name.Script)
+		return cmp.Or(strings.Compare(a.Name.Tenant, b.Name.Tenant), strings.Compare(a.Name.Script, b.Name.Script))
 	})
 	loaded.Releases = releases
 	switch {
 	case len(lost) > 0:
+	case len(loaded.Doubted) > 0:
+		// The cursor stays on disk: if they are believed next time, it is right.
+		loaded.Cursor = Cursor{}
+		return nil
+	case record != nil && record.Fleet != fleet:
+		loaded.Lost = append(loaded.Lost, Lost{Path: "cursor", Err: fmt.Errorf("it is of the fleet %.80q, and the releases are of %.80q", record.Fleet, fleet)})
 	case record != nil && (record.Releases != len(s.releases) || record.Sum != s.sum):
 		loaded.Lost = append(loaded.Lost, Lost{Path: "releases", Err: fmt.Errorf(
 			"%d are there and %d were when the cursor was written, or others", len(s.releases), record.Releases)})
@@ -159,23 +174,29 @@ func (s *Store) releaseFiles() ([]string, error) {
 	return paths, nil
 }
 
-func (s *Store) readRelease(path string) (script.Release, error) {
-	payload, err := readRecord(path)
+// readRelease reads and verifies a release. Its error has errDoubted in its chain
+// if the file is sound and not believed.
+func (s *Store) readRelease(path string) (onDisk, error) {
+	payload, format, err := readRecord(path)
 	if err != nil {
-		return script.Release{}, err
+		return onDisk{}, err
 	}
-	var o eventv1.Object
-	if err := proto.Unmarshal(payload, &o); err != nil {
-		return script.Release{}, err
+	e, err := s.believe(payload, format)
+	if err != nil {
+		return onDisk{}, err
 	}
-	if _, err := indexOf(&o); err != nil {
-		return script.Release{}, err
+	object := e.message.GetObject()
+	if want, err := s.releasePath(object.GetKey()); err != nil || want != path {
+		return onDisk{}, fmt.Errorf("it holds %.200q, which does not belong there", object.GetKey())
 	}
-	if want, err := s.releasePath(o.GetKey()); err != nil || want != path {
-		return script.Release{}, fmt.Errorf("it holds %.200q, which does not belong there", o.GetKey())
+	r, ok, err := wire.ToReleaseObject(object)
+	if err != nil {
+		return onDisk{}, err
 	}
-	r, _, err := wire.ToReleaseObject(&o)
-	return r, err
+	if !ok || r.Deleted || r.Revision <= 0 {
+		return onDisk{}, fmt.Errorf("%.200q is not a live release", object.GetKey())
+	}
+	return onDisk{Release: r, path: path, fleet: e.message.GetFleet(), sealedBy: e.sealedBy}, nil
 }
 
 // loadBlobs verifies every source that is on disk. One that is lost is not on
@@ -255,9 +276,7 @@ func (s *Store) setAllAside(loaded *Loaded, lost []Lost) error {
 		if err := s.setAside(l.Path); err != nil {
 			return err
 		}
-		if rel, err := filepath.Rel(s.dir, l.Path); err == nil {
-			l.Path = rel
-		}
+		l.Path = s.within(l.Path)
 		loaded.Lost = append(loaded.Lost, l)
 	}
 	return nil

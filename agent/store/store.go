@@ -1,12 +1,13 @@
 // Package store keeps what an agent needs to start and serve alone: its live
 // releases, the sources they run and the cursor of the feed, on disk, durable
-// and verified.
+// and verified: what the registry has signed is kept as it came, and believed again
+// at load only if a key that is trusted then has signed it.
 //
 // A folder belongs to one process at a time. Its layout:
 //
 //	blobs/<2 hex>/<64 hex>     a source, named by its digest, verified at each read
-//	releases/<tenant>/<name>   a release, in a record with length and checksum
-//	cursor                     fleet and revision, in such a record
+//	releases/<tenant>/<name>   the envelope of a release's entry, in a record with length and checksum
+//	cursor                     fleet, revision and group, in such a record
 //	corrupt/                   what failed its check, kept for a person to look at
 //	tmp/                       files that are being written
 //	lock                       held while the folder is in use
@@ -16,11 +17,14 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
+	"github.com/scriptorium-dev/scriptorium/proto/seal"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -29,6 +33,8 @@ import (
 type Cursor struct {
 	Fleet    string          `json:"fleet"`
 	Revision script.Revision `json:"revision"`
+	// Group of the feed that was followed; "" means script.GroupAll.
+	Group string `json:"group,omitempty"`
 }
 
 // Source is the source of a version. Digest must be that of Content.
@@ -45,9 +51,10 @@ var ErrMissing = errors.New("the source is not in the store")
 // use; Commit, SaveCursor and PutSources wait for one another, and who reads a
 // sound source waits for nobody.
 type Store struct {
-	dir  string
-	disk disk
-	lock *os.File
+	dir     string
+	disk    disk
+	trusted *seal.Keyring
+	lock    *os.File
 
 	writing sync.Mutex // held by whoever changes files
 
@@ -56,13 +63,16 @@ type Store struct {
 	blobs    map[script.Digest]blob
 	orphans  map[script.Digest]struct{} // blobs on disk that no release needs
 	sum      uint64                     // fingerprint of releases
+	keys     map[string]int             // how many releases each key has signed
 
-	folders map[string]struct{} // known to exist, within releases and blobs; guarded by writing
+	doubtful []string            // files of releases that were not believed at load; guarded by writing
+	folders  map[string]struct{} // known to exist, within releases and blobs; guarded by writing
 }
 
 // indexed is what the store remembers of a release on disk.
 type indexed struct {
 	revision int64
+	sealedBy string          // the key that has signed it; "" for none
 	digests  []script.Digest // of the retained versions, sorted, each once
 }
 
@@ -72,17 +82,22 @@ type blob struct {
 }
 
 // Open locks the folder, makes it if it is not there, and loads it. The caller
-// closes the store. What is corrupt is set aside and reported in Loaded; an
-// error means that the folder cannot be used at all.
-func Open(dir string) (*Store, *Loaded, error) { return open(dir, osDisk{}) }
+// closes the store. Releases are believed if the keyring believes their entries.
+// What is corrupt is set aside and reported in Loaded; an error means that the
+// folder cannot be used at all.
+func Open(dir string, trusted *seal.Keyring) (*Store, *Loaded, error) {
+	return open(dir, trusted, osDisk{})
+}
 
-func open(dir string, d disk) (*Store, *Loaded, error) {
+func open(dir string, trusted *seal.Keyring, d disk) (*Store, *Loaded, error) {
 	s := &Store{
 		dir:      dir,
 		disk:     d,
+		trusted:  trusted,
 		releases: map[string]indexed{},
 		blobs:    map[script.Digest]blob{},
 		orphans:  map[script.Digest]struct{}{},
+		keys:     map[string]int{},
 		folders:  map[string]struct{}{},
 	}
 	if err := s.makeFolders(); err != nil {
@@ -102,6 +117,14 @@ func open(dir string, d disk) (*Store, *Loaded, error) {
 
 // Close releases the folder. Nothing else may be in progress.
 func (s *Store) Close() error { return s.lock.Close() }
+
+// Keys returns the ids of the keys that the releases on disk are signed by, sorted;
+// "" is among them if one is not signed.
+func (s *Store) Keys() []string {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return slices.Sorted(maps.Keys(s.keys))
+}
 
 // HasSource reports whether the source is on disk, as far as is known without
 // reading it.

@@ -1,6 +1,8 @@
 package store_test
 
 import (
+	"bytes"
+	"crypto/ed25519"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/scriptorium-dev/scriptorium/agent/store"
-	eventv1 "github.com/scriptorium-dev/scriptorium/proto/event/v1"
+	"github.com/scriptorium-dev/scriptorium/proto/seal"
 	"github.com/scriptorium-dev/scriptorium/proto/wire"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -41,8 +43,33 @@ type change struct {
 	sources []store.Source
 }
 
+// sealer signs what the tests put, and trusted believes it.
+var (
+	sealer  = sealerOf(1)
+	trusted = seal.NewKeyring(publicOf(1))
+)
+
+func keyOf(number byte) ed25519.PrivateKey {
+	return ed25519.NewKeyFromSeed(bytes.Repeat([]byte{number}, ed25519.SeedSize))
+}
+
+func publicOf(number byte) ed25519.PublicKey { return keyOf(number).Public().(ed25519.PublicKey) }
+
+func sealerOf(number byte) *seal.Sealer { return seal.NewSealer(keyOf(number)) }
+
+// entry returns the release as the registry of the fleet "f" sends it.
+func entry(r script.Release) store.Entry { return entryOf("f", sealer, r) }
+
+func entryOf(fleet string, by *seal.Sealer, r script.Release) store.Entry {
+	data, err := by.Seal(wire.FromReleaseEntry(fleet, r))
+	if err != nil {
+		panic(err)
+	}
+	return store.Entry{Release: r, Sealed: data, SealedBy: by.KeyID()}
+}
+
 func put(r script.Release, sources ...string) change {
-	c := change{Batch: store.Batch{Objects: []*eventv1.Object{wire.FromReleaseObject(r)}}}
+	c := change{Batch: store.Batch{Put: []store.Entry{entry(r)}}}
 	for _, s := range sources {
 		c.sources = append(c.sources, source(s))
 	}
@@ -58,7 +85,7 @@ func (c change) to(s *store.Store) error {
 
 func open(tb testing.TB, dir string) (*store.Store, *store.Loaded) {
 	tb.Helper()
-	s, loaded, err := store.Open(dir)
+	s, loaded, err := store.Open(dir, trusted)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -169,7 +196,7 @@ func TestBulkCommit(t *testing.T) {
 	var b change
 	for i := range 300 {
 		src := fmt.Sprint("source ", i)
-		b.Objects = append(b.Objects, wire.FromReleaseObject(release(fmt.Sprint("s", i), script.Revision(i+1), src)))
+		b.Put = append(b.Put, entry(release(fmt.Sprint("s", i), script.Revision(i+1), src)))
 		b.sources = append(b.sources, source(src))
 	}
 	must(t, b.to(s))
@@ -188,12 +215,12 @@ func TestBulkCommit(t *testing.T) {
 func TestOneProcessAtATime(t *testing.T) {
 	dir := t.TempDir()
 	s, _ := open(t, dir)
-	_, _, err := store.Open(dir)
+	_, _, err := store.Open(dir, trusted)
 	if err == nil || !strings.Contains(err.Error(), fmt.Sprint("process ", os.Getpid())) {
 		t.Errorf("a second agent got in, or does not learn who is there: %v", err)
 	}
 	must(t, s.Close())
-	s, _, err = store.Open(dir)
+	s, _, err = store.Open(dir, trusted)
 	must(t, err)
 	must(t, s.Close())
 }
@@ -204,10 +231,12 @@ func TestKeysCannotReachOutside(t *testing.T) {
 		if err := s.Commit(store.Batch{Removed: []string{key}}); script.KindOf(err) == "" {
 			t.Errorf("removed %q", key)
 		}
-		o := wire.FromReleaseObject(release("x", 1, "src"))
-		o.Key = key
-		if err := s.Commit(store.Batch{Objects: []*eventv1.Object{o}}); err == nil {
-			t.Errorf("put %q", key)
+	}
+	for _, name := range []script.Name{{}, {Tenant: "..", Script: "x"}, {Tenant: "a", Script: "../../x"}, {Tenant: "A", Script: "b"}, {Tenant: "a", Script: "b/c"}} {
+		r := release("x", 1, "src")
+		r.Name = name
+		if err := s.Commit(store.Batch{Put: []store.Entry{entry(r)}}); err == nil {
+			t.Errorf("put %v", name)
 		}
 	}
 }

@@ -19,6 +19,7 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/agent/gateway"
 	agentv1 "github.com/scriptorium-dev/scriptorium/proto/agent/v1"
+	"github.com/scriptorium-dev/scriptorium/proto/unixpeer"
 	"github.com/scriptorium-dev/scriptorium/proto/wire"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -85,7 +86,7 @@ type Server struct {
 func New(opts Options) *Server {
 	s := &Server{opts: opts.withDefaults(), health: health.NewServer(), draining: make(chan struct{})}
 	s.grpc = grpc.NewServer(
-		grpc.Creds(peerCredentials{s.opts.Access}),
+		grpc.Creds(unixpeer.Credentials(s.opts.Access.GrantOf)),
 		grpc.MaxRecvMsgSize(maxMessage),
 		grpc.MaxSendMsgSize(maxMessage),
 		grpc.MaxConcurrentStreams(maxStreams),

@@ -1,0 +1,6 @@
+package agent
+
+import "github.com/scriptorium-dev/scriptorium/agent/cache"
+
+// Table returns the live releases, for tests to spoil.
+func (a *Agent) Table() *cache.Table { return a.state.table }

@@ -1,0 +1,154 @@
+package follow
+
+import (
+	"math/rand/v2"
+	"time"
+)
+
+const (
+	driftJitter  = 300 * time.Millisecond // before a drift is healed, at most
+	driftMin     = time.Second            // after a full answer that did not heal it
+	driftMax     = time.Minute
+	rotateJitter = 10 * time.Second // before the disk is rewritten with another key, at most
+	rotateMin    = 10 * time.Second // after a full answer that did not rewrite all of it
+	rotateMax    = 10 * time.Minute
+)
+
+// place is where in the order of all beacons one is.
+type place struct {
+	fleet    string
+	term     int64
+	sequence uint64
+}
+
+// after reports whether p is later than what was accepted before.
+func (p place) after(q place) bool {
+	return p.fleet != q.fleet || p.term > q.term || p.term == q.term && p.sequence > q.sequence
+}
+
+// repair is a full answer of the registry that is wanted, with a patience that grows
+// as long as such answers do not help, or not for long.
+type repair struct {
+	least, most time.Duration // of the patience
+
+	wanted bool
+	due    time.Time // zero: not wanted
+	tries  int       // in a row
+	last   time.Time // of these
+	next   time.Time // not before then
+}
+
+// want asks for a repair within the jitter, or when patience allows it. It reports
+// whether it was not wanted already.
+func (r *repair) want(now time.Time, jitter time.Duration) bool {
+	if r.wanted {
+		return false
+	}
+	if now.Sub(r.last) > 2*r.most {
+		r.tries, r.next = 0, time.Time{}
+	}
+	r.wanted, r.due = true, now.Add(jitter)
+	if r.due.Before(r.next) {
+		r.due = r.next
+	}
+	return true
+}
+
+func (r *repair) isDue(now time.Time) bool { return r.wanted && !now.Before(r.due) }
+
+// tried says that there was a full answer, or none where one was asked for.
+func (r *repair) tried(now time.Time, random *rand.Rand) {
+	if !r.wanted {
+		return
+	}
+	backoff := min(r.most, r.least<<min(r.tries, 20))
+	r.tries++
+	r.last, r.next = now, now.Add(backoff/2+time.Duration(random.Int64N(int64(backoff))))
+	r.due = r.next
+}
+
+// done says that nothing is to be repaired now.
+func (r *repair) done() { r.wanted, r.due = false, time.Time{} }
+
+func newMachine(cfg Config, random *rand.Rand, m *metrics, refusals *refusals) machine {
+	return machine{
+		cursor: cfg.State.Cursor(), random: random, metrics: m, refusals: refusals,
+		drift:    repair{least: driftMin, most: driftMax},
+		rotation: repair{least: rotateMin, most: rotateMax},
+		unsigned: cfg.Trusted.TrustsEverything(),
+	}
+}
+
+// takeBeacon takes in a beacon, unless it is of the past or of another fleet.
+func (m *machine) takeBeacon(b *beacon) (accepted bool) {
+	if m.foreign("beacon", b.fleet) {
+		return false
+	}
+	at := place{fleet: b.fleet, term: b.term, sequence: b.sequence}
+	if !at.after(m.accepted) {
+		m.refusals.note("beacon", refuse(refusedReplayed, "it is number %d of term %d, and number %d of term %d came before",
+			b.sequence, b.term, m.accepted.sequence, m.accepted.term))
+		return false
+	}
+	m.accepted, m.beacon, m.heard = at, b, b.at
+	if b.group > m.announced {
+		m.announced, m.announcedAt = b.group, b.at
+	}
+	m.poll = b.at.Add(silence + m.jitter(pollEvery))
+	if m.synced && b.head < m.cursor.Revision && !m.drift.wanted && b.at.After(m.current) {
+		m.current = b.at
+	}
+	if m.failed > 0 { // somebody is there: try soon, not when the patience of an outage ends
+		m.due = earlier(m.due, b.at.Add(m.jitter(syncJitter)))
+	}
+	if b.sealedBy != "" {
+		m.signer = b.sealedBy
+	}
+	m.rotate(b.at)
+	m.plan(b.at)
+	return true
+}
+
+// comparable takes the beacon that the state can be compared with now: the group has
+// nothing between the cursor and the beacon's head. One that is behind the cursor
+// is forgotten, one that is ahead of it waits.
+func (m *machine) comparable() *beacon {
+	b := m.beacon
+	if b == nil || b.fleet == m.cursor.Fleet && b.group > m.cursor.Revision {
+		return nil
+	}
+	m.beacon = nil
+	if b.fleet != m.cursor.Fleet || b.head < m.cursor.Revision {
+		return nil
+	}
+	return b
+}
+
+// judge takes in whether the state is the registry's.
+func (m *machine) judge(now time.Time, out outcome) {
+	switch {
+	case !out.checked:
+	case out.agrees:
+		m.drift.done()
+	case m.drift.want(now, m.jitter(driftJitter)) || out.thorough:
+		m.drifts++
+		m.metrics.drifts.Inc()
+	}
+}
+
+// rotate asks for what is on disk to be rewritten if the registry has signed it by
+// another key than it signs by now.
+func (m *machine) rotate(now time.Time) {
+	stale := len(m.keys) > 1 || len(m.keys) == 1 && m.keys[0] != m.signer
+	switch {
+	case m.unsigned || m.signer == "" || !stale:
+		m.rotation.done()
+	default:
+		m.rotation.want(now, m.jitter(rotateJitter))
+	}
+}
+
+// moveOn returns the cursor after a beacon that it can be compared with.
+func (b *beacon) moveOn(c Cursor) Cursor {
+	return Cursor{Fleet: c.Fleet, Revision: max(c.Revision, b.head)}
+}

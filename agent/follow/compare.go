@@ -1,0 +1,80 @@
+package follow
+
+import (
+	"context"
+	"time"
+
+	"github.com/scriptorium-dev/scriptorium/proto/wire"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// lookAgain is how many live releases are read again at each beacon, so that a bit
+// that flipped in memory shows within two beacons for up to twice as many.
+const lookAgain = 4096
+
+// check compares the state with the beacon. The group has nothing between the cursor
+// and the beacon's head, so that the cursor moves on to there.
+func (a *applier) check(ctx context.Context, at Cursor, b *beacon) outcome {
+	out := outcome{kind: jobCheck, began: time.Now(), cursor: at}
+	if out.err = context.Cause(ctx); out.err != nil {
+		return out
+	}
+	out.cursor = b.moveOn(at)
+	out.checked, out.agrees = a.compare(b.sum, lookAgain)
+	return out
+}
+
+// compare compares what is live with the registry's checksum, nil if there is none.
+// What could not be made live counts as if it were: that it is not is known, and no
+// drift.
+func (a *applier) compare(with *wire.Sum, again int) (compared, equal bool) {
+	leftOut := make([]string, 0, len(a.failing))
+	var failing wire.Sum
+	readable := true
+	for key, f := range a.failing {
+		leftOut = append(leftOut, key)
+		failing.Add(wire.Fingerprint(f.item.Release))
+		readable = readable && !f.item.Release.Name.IsZero()
+	}
+	sum := a.state.Checksum(again, leftOut)
+	if with == nil || !readable {
+		return false, false
+	}
+	sum.Add(failing)
+	return true, sum == *with
+}
+
+// differs reports whether an object of a full answer, which is not newer than what is
+// known, is to take the place of it: it is not what is live, and what is live is not
+// sound, or cannot be newer than the answer.
+func (a *applier) differs(o object, head script.Revision) bool {
+	if o.err != nil {
+		return false
+	}
+	want := wire.Fingerprint(o.Release)
+	if f := a.failing[o.Key]; f != nil {
+		return wire.Fingerprint(f.item.Release) != want && (o.Release.Revision >= f.item.Release.Revision || f.item.Release.Revision <= head)
+	}
+	live, sound := a.state.Check(o.Key)
+	if live == want {
+		return false
+	}
+	revision := a.state.Revision(o.Key)
+	return !sound || o.Release.Revision >= revision || revision <= head
+}
+
+// reseal keeps items that are live, or that failed, in the envelopes that they came
+// in now.
+func (a *applier) reseal(items []Item) {
+	live := make([]Item, 0, len(items))
+	for _, item := range items {
+		if f := a.failing[item.Key]; f == nil {
+			live = append(live, item)
+		} else if f.item.Release.Revision == item.Release.Revision && f.item.Sealed != nil {
+			f.item = item
+		}
+	}
+	if err := a.state.Reseal(live); err != nil {
+		a.log.Warn("what is on disk cannot be rewritten with the registry's new signatures; it is tried again later", "error", err)
+	}
+}

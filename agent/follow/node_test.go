@@ -1,0 +1,378 @@
+package follow_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/scriptorium-dev/scriptorium/agent/follow"
+	eventv1 "github.com/scriptorium-dev/scriptorium/proto/event/v1"
+	"github.com/scriptorium-dev/scriptorium/proto/seal"
+	"github.com/scriptorium-dev/scriptorium/proto/wire"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// node is an agent's state in memory. What is in it survives the follower, as a
+// disk does. It checks the promises at each change and each report.
+type node struct {
+	w       *world
+	name    string
+	trusted *seal.Keyring
+	tenants script.Selector
+	metrics *prometheus.Registry // of the last run
+
+	mu        sync.Mutex
+	live      map[string]script.Release
+	committed map[string]wire.Sum    // fingerprints
+	kept      map[string]follow.Item // on disk
+	sources   map[script.Digest][]byte
+	cursor    follow.Cursor
+	fleet     string // of the last commit
+	status    *eventv1.Status
+	reports   []time.Time
+	prepared  int
+	leaving   int
+	held      int  // bytes of sources at once, at most
+	lost      bool // sources of what is live were lost: the cursor goes back before it
+	damaged   bool // by the test: what it holds need not be right until it is healed
+}
+
+func newNode(w *world, name string) *node {
+	return &node{
+		w: w, name: name, trusted: w.trusted,
+		live: map[string]script.Release{}, committed: map[string]wire.Sum{}, kept: map[string]follow.Item{},
+		sources: map[script.Digest][]byte{},
+	}
+}
+
+// config of a follower of the node.
+func (n *node) config(seed uint64) follow.Config {
+	n.metrics = prometheus.NewRegistry()
+	return follow.Config{
+		Agent: n.name, Trusted: n.trusted, Tenants: n.tenants,
+		State: n, Registry: n.w, Feed: line{w: n.w, tenants: n.tenants}, Reporter: n,
+		Log: quiet, Metrics: n.metrics, Seed: seed,
+	}
+}
+
+// run follows until the returned function is called.
+func (n *node) run(ctx context.Context, seed uint64) (*follow.Follower, func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	f, err := follow.New(n.config(seed))
+	if err != nil {
+		n.w.t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := f.Run(ctx); err != nil {
+			n.w.t.Error(err)
+		}
+	}()
+	return f, func() {
+		cancel()
+		<-done
+	}
+}
+
+// metric returns the value of a counter of the last run, by its label if it has one.
+func (n *node) metric(name, label string) int {
+	n.w.t.Helper()
+	families, err := n.metrics.Gather()
+	if err != nil {
+		n.w.t.Fatal(err)
+	}
+	for _, family := range families {
+		for _, m := range family.GetMetric() {
+			if family.GetName() == name && (label == "" || m.GetLabel()[0].GetValue() == label) {
+				return int(m.GetCounter().GetValue())
+			}
+		}
+	}
+	return 0
+}
+
+func (n *node) refused(reason string) int {
+	return n.metric("scriptorium_agent_messages_refused_total", reason)
+}
+
+func (n *node) Cursor() follow.Cursor {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.cursor
+}
+
+func (n *node) Revision(key string) script.Revision {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.live[key].Revision
+}
+
+func (n *node) Live() iter.Seq[string] {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return slices.Values(slices.Collect(maps.Keys(n.live)))
+}
+
+func (n *node) Incomplete() []script.Release {
+	var incomplete []script.Release
+	for _, r := range n.live {
+		if n.sources[r.Active.Digest] == nil {
+			incomplete = append(incomplete, r)
+		}
+	}
+	n.lost = len(incomplete) > 0
+	return incomplete
+}
+
+func (n *node) HasSource(d script.Digest) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.sources[d] != nil
+}
+
+func (n *node) fault() error {
+	n.w.mu.Lock()
+	defer n.w.mu.Unlock()
+	if n.w.chance(n.w.faults.disk) {
+		return errors.New("no space left on device")
+	}
+	return nil
+}
+
+func (n *node) PutSources(sources map[script.Digest][]byte) error {
+	if err := n.fault(); err != nil {
+		return err
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.held = max(n.held, bytesOf(sources))
+	for d, content := range sources {
+		if script.DigestOf(content) != d {
+			n.w.t.Errorf("%s stores %q under another's digest", n.name, content)
+		}
+		n.sources[d] = content
+	}
+	return nil
+}
+
+func bytesOf(sources map[script.Digest][]byte) int {
+	total := 0
+	for _, content := range sources {
+		total += len(content)
+	}
+	return total
+}
+
+func (n *node) Prepare(_ context.Context, r script.Release, source []byte, _ bool) error {
+	n.mu.Lock()
+	n.prepared++
+	if source == nil {
+		source = n.sources[r.Active.Digest]
+	}
+	n.mu.Unlock()
+	if script.DigestOf(source) != r.Active.Digest {
+		n.w.t.Errorf("%s compiles %q for %v", n.name, source, r.Active.Digest)
+	}
+	if string(source[:3]) == "bad" {
+		return script.Errorf(script.Script, "", "bad source: %s", source)
+	}
+	return nil
+}
+
+func (n *node) Commit(put []follow.Item, removed []script.Name) error {
+	if err := n.fault(); err != nil {
+		return err
+	}
+	n.w.mu.Lock()
+	defer n.w.mu.Unlock()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	sameFleet := n.w.fleet == n.fleet
+	n.fleet = n.w.fleet
+	for _, item := range put {
+		key, r := item.Key, item.Release
+		if sameFleet && !n.damaged && r.Revision < n.live[key].Revision {
+			n.w.t.Errorf("%s went back from %d to %d of %s", n.name, n.live[key].Revision, r.Revision, key)
+		}
+		if d, committed := n.w.commits[key][r.Revision]; !committed || d != r.Active.Digest {
+			n.w.t.Errorf("%s runs %s at %d, which was never committed", n.name, key, r.Revision)
+		}
+		if n.sources[r.Active.Digest] == nil {
+			n.w.t.Errorf("%s made %s live without its source", n.name, key)
+		}
+		if !n.tenants.Matches(r.Name.Tenant) {
+			n.w.t.Errorf("%s made %s live, which it does not follow", n.name, key)
+		}
+		n.live[key], n.committed[key] = r, wire.Fingerprint(r)
+		n.keep(item)
+	}
+	for _, name := range removed {
+		key := wire.ReleaseKey(name)
+		delete(n.live, key)
+		delete(n.kept, key)
+	}
+	return nil
+}
+
+// keep puts an entry on the disk, where it has to be believed when it is read.
+func (n *node) keep(item follow.Item) {
+	var e eventv1.Entry
+	if _, err := n.trusted.Open(item.Sealed, &e); err != nil {
+		n.w.t.Errorf("%s keeps an entry of %s that it will not believe: %v", n.name, item.Key, err)
+	}
+	if e.GetFleet() != n.w.fleet || e.GetObject().GetKey() != item.Key || e.GetObject().GetRevision() != int64(item.Release.Revision) {
+		n.w.t.Errorf("%s keeps another entry for %s: %v", n.name, item.Key, &e)
+	}
+	n.kept[item.Key] = item
+}
+
+func (n *node) Reseal(items []follow.Item) error {
+	if err := n.fault(); err != nil {
+		return err
+	}
+	n.w.mu.Lock()
+	defer n.w.mu.Unlock()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, item := range items {
+		if n.live[item.Key].Revision != item.Release.Revision {
+			n.w.t.Errorf("%s reseals %s at %d, which is live at %d", n.name, item.Key, item.Release.Revision, n.live[item.Key].Revision)
+		}
+		n.keep(item)
+	}
+	return nil
+}
+
+func (n *node) Keys() []string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	keys := map[string]struct{}{}
+	for _, item := range n.kept {
+		keys[item.SealedBy] = struct{}{}
+	}
+	return slices.Sorted(maps.Keys(keys))
+}
+
+func (n *node) Checksum(_ int, leftOut []string) wire.Sum {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	var sum wire.Sum
+	for key, r := range n.live {
+		if !slices.Contains(leftOut, key) {
+			sum.Add(wire.Fingerprint(r))
+		}
+	}
+	return sum
+}
+
+func (n *node) Check(key string) (wire.Sum, bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	r, ok := n.live[key]
+	if !ok {
+		return wire.Sum{}, false
+	}
+	sum := wire.Fingerprint(r)
+	return sum, sum == n.committed[key]
+}
+
+func (n *node) SaveCursor(c follow.Cursor) error {
+	if err := n.fault(); err != nil {
+		return err
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if c.Fleet == n.cursor.Fleet && c.Revision < n.cursor.Revision && !n.lost {
+		n.w.t.Errorf("%s: the cursor went from %v to %v", n.name, n.cursor, c)
+	}
+	n.cursor = c
+	return nil
+}
+
+// Report implements follow.Reporter, and checks that the status is true: every
+// script that did not change after the activated revision is live, or gone, as
+// it should be, but for the failures.
+func (n *node) Report(_ context.Context, s *eventv1.Status) error {
+	n.w.mu.Lock()
+	defer n.w.mu.Unlock()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if s.GetLeaving() {
+		n.leaving++
+	}
+	if data, err := seal.SealStatus(s); err != nil || len(data) > 1<<20 {
+		n.w.t.Errorf("%s composed a status of %d bytes that cannot be sent: %v", n.name, len(data), err)
+	}
+	n.status = s
+	n.reports = append(n.reports, time.Now())
+	if s.GetFleet() != n.w.fleet || n.damaged {
+		return nil
+	}
+	failed := map[string]int64{}
+	for _, f := range s.GetFailures() {
+		failed[f.GetKey()] = f.GetRevision()
+	}
+	for key, revision := range n.w.changed {
+		if int64(revision) > s.GetActivatedRevision() || failed[key] == int64(revision) || !n.follows(key) {
+			continue
+		}
+		want := n.w.now[key].Revision // 0 when deleted
+		if got := n.live[key].Revision; got != want {
+			n.w.t.Errorf("%s reports %d, but %s is at %d instead of %d (failed: %v)", n.name, s.GetActivatedRevision(), key, got, want, failed)
+		}
+	}
+	return nil
+}
+
+func (n *node) follows(key string) bool {
+	name, err := script.ParseName(key[len("releases/"):])
+	return err == nil && n.tenants.Matches(name.Tenant)
+}
+
+// converged says what is wrong with the node, or "".
+func (n *node) converged() string {
+	n.w.mu.Lock()
+	defer n.w.mu.Unlock()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.status == nil || n.status.GetFleet() != n.w.fleet || script.Revision(n.status.GetActivatedRevision()) < n.w.groups[n.tenants.Group()].last {
+		return fmt.Sprintf("its status is %v, the head %d", n.status, n.w.head)
+	}
+	failed := map[string]bool{}
+	for _, f := range n.status.GetFailures() {
+		failed[f.GetKey()] = true
+	}
+	for key, want := range n.w.now {
+		if !n.follows(key) {
+			continue
+		}
+		bad := string(n.w.sources[want.Active.Digest][:3]) == "bad"
+		if got := n.live[key].Revision; bad != failed[key] || (!bad && got != want.Revision) {
+			return fmt.Sprintf("%s is at %d, wanted %d; bad: %v, reported as failed: %v", key, got, want.Revision, bad, failed[key])
+		}
+		if !bad && (wire.Fingerprint(n.live[key]) != wire.Fingerprint(want) || n.kept[key].Release.Revision != want.Revision) {
+			return fmt.Sprintf("%s is %+v, wanted %+v; %d is on disk", key, n.live[key], want, n.kept[key].Release.Revision)
+		}
+	}
+	for key := range n.live {
+		if _, there := n.w.now[key]; !there || !n.follows(key) {
+			return key + " is still live"
+		}
+	}
+	return ""
+}
+
+func (n *node) expect(when string) {
+	n.w.t.Helper()
+	if wrong := n.converged(); wrong != "" {
+		n.w.t.Errorf("%s: %s", when, wrong)
+	}
+}
