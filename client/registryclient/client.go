@@ -4,19 +4,22 @@
 // Every error is a *script.Error: its Kind says what happened (NotFound,
 // Invalid, Script for a source that does not compile, Conflict, Denied,
 // Unavailable for a registry that cannot be reached, Timeout for a context that
-// ended), and its Field and Line where. A write that ends in Unavailable may have
-// happened.
+// ended), and its Field and Line where.
 //
-// A registry that cannot be reached is tried again for about a second: for reads,
-// and for writes that state what is wanted and carry no ExpectedRevision. Doing
-// such a write twice is the same as doing it once, unless the answer to the first
-// is lost and another writer comes in between: the second then undoes what the
-// other did. Who shares a script with other writers sets ExpectedRevision: the
-// write is then made once.
+// A registry that cannot be reached is asked again for about a second, whatever is
+// asked of it. That is safe for writes as well: each carries an id, by which the
+// registry makes it once, however often it is sent (a registry that speaks protocol 1
+// does not know ids yet). A write that ends in Unavailable or Timeout has happened
+// once or not at all; who wants to know sends it again with the same
+// Write.RequestID, within an hour.
+//
+// Who shares a script with other writers sets ExpectedRevision, so that nobody
+// undoes what another one did without having seen it.
 package registryclient
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"strings"
@@ -28,9 +31,11 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/credentials/local"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/status"
 
+	"github.com/scriptorium-dev/scriptorium/proto/bearer"
 	registryv1 "github.com/scriptorium-dev/scriptorium/proto/registry/v1"
 	"github.com/scriptorium-dev/scriptorium/proto/target"
 	"github.com/scriptorium-dev/scriptorium/proto/wire"
@@ -67,10 +72,27 @@ type options struct {
 // of DefaultTimeout. It does not bound WatchStatus.
 func WithTimeout(d time.Duration) Option { return func(o *options) { o.timeout = d } }
 
-// WithTransportCredentials secures the connection. Without it there is none:
-// right for a Unix socket, and for a network that is trusted.
+// WithTransportCredentials secures the connection. Without it, or WithTLS, there is
+// no encryption: right for a Unix socket, and for a network that is trusted.
 func WithTransportCredentials(creds credentials.TransportCredentials) Option {
 	return func(o *options) { o.creds = creds }
+}
+
+// WithTLS secures the connection: with the certificates that config believes in
+// (RootCAs) and shows (Certificates, GetClientCertificate), and TLS 1.3 unless it says
+// otherwise.
+func WithTLS(config *tls.Config) Option {
+	config = config.Clone()
+	if config.MinVersion == 0 {
+		config.MinVersion = tls.VersionTLS13
+	}
+	return WithTransportCredentials(credentials.NewTLS(config))
+}
+
+// WithToken shows the registry a bearer token with each call. token is asked for it
+// each time: it may change. The connection has to be secured, or a Unix socket.
+func WithToken(token func() (string, error)) Option {
+	return WithDialOptions(grpc.WithPerRPCCredentials(bearer.Credentials(token, false)))
 }
 
 // WithDialOptions adds gRPC options, such as interceptors.
@@ -86,6 +108,9 @@ func Dial(address string, opts ...Option) (*Client, error) {
 		return nil, err
 	}
 	o := options{timeout: DefaultTimeout, creds: insecure.NewCredentials()}
+	if len(socket) > 0 {
+		o.creds = local.NewCredentials() // what goes over a Unix socket stays on this machine
+	}
 	for _, opt := range opts {
 		opt(&o)
 	}
@@ -117,25 +142,20 @@ func (c *Client) Target() string { return c.target }
 // Close ends the connection. Calls in flight fail.
 func (c *Client) Close() error { return c.conn.Close() }
 
-// attempts is how often a call that may be repeated is made.
+// attempts is how often a call is made at most.
 const attempts = 4
 
 // method is one method of the generated client.
 type method[Req, Resp any] func(context.Context, *Req, ...grpc.CallOption) (*Resp, error)
 
-// call makes one call. If repeat, it is made again while the registry cannot be
-// reached.
-func call[Req, Resp any](ctx context.Context, c *Client, repeat bool, m method[Req, Resp], req *Req) (*Resp, error) {
+// call makes one call, and makes it again while the registry cannot be reached.
+func call[Req, Resp any](ctx context.Context, c *Client, m method[Req, Resp], req *Req) (*Resp, error) {
 	if _, ok := ctx.Deadline(); !ok && c.timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, c.timeout, errNoAnswer)
 		defer cancel()
 	}
-	tries := retry.Disable()
-	if repeat {
-		tries = retry.WithMax(attempts)
-	}
-	resp, err := m(ctx, req, tries)
+	resp, err := m(ctx, req, retry.WithMax(attempts))
 	if err != nil {
 		return nil, c.fault(ctx, err)
 	}
@@ -163,7 +183,7 @@ func (c *Client) fault(ctx context.Context, err error) error {
 	case codes.Unavailable:
 		return &script.Error{
 			Kind:    script.Unavailable,
-			Message: fmt.Sprintf("cannot reach the registry at %s (%s): is the registry running? try make run", c.target, dialError(st.Message())),
+			Message: fmt.Sprintf("cannot reach the registry at %s (%s): %s", c.target, dialError(st.Message()), advice(st.Message())),
 			Err:     err,
 		}
 	case codes.Unimplemented:
@@ -183,9 +203,29 @@ func awaitDeadline(ctx context.Context, code codes.Code) {
 	<-ctx.Done()
 }
 
+// advice says what to do about a connection that cannot be made.
+func advice(message string) string {
+	switch {
+	case strings.Contains(message, "first record does not look like a TLS handshake"):
+		return "it does not speak TLS: the port is another's, or registryd was started without --tls-cert"
+	case strings.Contains(message, "certificate signed by unknown authority"):
+		return "its certificate is by a CA that is not known here: name that CA's file (scriptctl: --ca)"
+	case strings.Contains(message, "x509: "):
+		return "its certificate does not fit: is this the address that it was made for?"
+	case strings.Contains(message, "remote error: tls: "):
+		return "it refuses the client certificate: is it by the CA of registryd's --tls-client-ca, and still valid?"
+	case strings.Contains(message, "error reading server preface"):
+		return "it may want TLS"
+	}
+	return "is the registry running? try make run"
+}
+
 // dialError shortens what gRPC says of a connection that cannot be made.
 func dialError(message string) string {
 	_, reason, ok := strings.Cut(message, "Error while dialing: ")
+	if !ok {
+		_, reason, ok = strings.Cut(message, "transport: authentication handshake failed: ")
+	}
 	if !ok {
 		return message
 	}

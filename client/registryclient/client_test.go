@@ -113,63 +113,6 @@ func TestListTurnsPages(t *testing.T) {
 	}
 }
 
-// What states what is wanted is tried again, and nothing else.
-func TestRetries(t *testing.T) {
-	guarded := ada
-	guarded.ExpectedRevision = 2
-	tests := []struct {
-		name, method string
-		call         func(context.Context, *registryclient.Client) error
-		again        bool
-	}{
-		{"get", "Get", func(ctx context.Context, c *registryclient.Client) error {
-			_, err := c.Get(ctx, route)
-			return err
-		}, true},
-		{"publish", "Publish", func(ctx context.Context, c *registryclient.Client) error {
-			_, err := c.Publish(ctx, registryclient.PublishRequest{Name: route, Source: []byte("x"), Write: ada})
-			return err
-		}, true},
-		{"guarded publish", "Publish", func(ctx context.Context, c *registryclient.Client) error {
-			_, err := c.Publish(ctx, registryclient.PublishRequest{Name: route, Source: []byte("x"), Write: guarded})
-			return err
-		}, false},
-		{"pin", "Pin", func(ctx context.Context, c *registryclient.Client) error {
-			_, _, err := c.Pin(ctx, route, 1, ada)
-			return err
-		}, true},
-		{"rollback to a version", "Rollback", func(ctx context.Context, c *registryclient.Client) error {
-			_, _, err := c.Rollback(ctx, route, 1, ada)
-			return err
-		}, true},
-		{"rollback by one", "Rollback", func(ctx context.Context, c *registryclient.Client) error {
-			_, _, err := c.Rollback(ctx, route, 0, ada)
-			return err
-		}, false},
-		{"delete", "Delete", func(ctx context.Context, c *registryclient.Client) error {
-			_, err := c.Delete(ctx, route, ada)
-			return err
-		}, false},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			f := &fakeRegistry{}
-			c := dial(t, serveTest(t, f))
-			publish(t, c, route, "return 1")
-			publish(t, c, route, "return 2")
-			before := f.calls[tt.method]
-			f.failures = 1
-			err := tt.call(t.Context(), c)
-			if want := before + 1; !tt.again && (script.KindOf(err) != script.Unavailable || f.calls[tt.method] != want) {
-				t.Errorf("%d calls and %v, want one and Unavailable", f.calls[tt.method]-before, err)
-			}
-			if want := before + 2; tt.again && (err != nil || f.calls[tt.method] != want) {
-				t.Errorf("%d calls and %v, want two and no error", f.calls[tt.method]-before, err)
-			}
-		})
-	}
-}
-
 func TestUnreachable(t *testing.T) {
 	target := "unix:" + filepath.Join(t.TempDir(), "none.sock")
 	c := dial(t, target)

@@ -2,6 +2,8 @@ package registryclient_test
 
 import (
 	"context"
+	"errors"
+	"io"
 	"net"
 	"path/filepath"
 	"sync"
@@ -17,7 +19,8 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// fakeRegistry keeps scripts in memory, without rules, and can be told to fail.
+// fakeRegistry keeps scripts in memory, without rules, and can be told to fail. It
+// makes writes once, as a registry does.
 type fakeRegistry struct {
 	registryv1.UnimplementedRegistryServer
 
@@ -25,8 +28,15 @@ type fakeRegistry struct {
 	releases []*script.Release
 	revision script.Revision
 	failures int            // so many calls yet fail as Unavailable
+	lost     int            // so many answers yet are lost: the call was made, and fails as Unavailable
 	block    chan struct{}  // if not nil, calls wait for it
 	calls    map[string]int // by method
+	last     any            // the last request
+	answers  map[string]any // by request id
+	audit    []*scriptv1.AuditEntry
+	exported []*registryv1.ExportResponse
+	imported []*registryv1.ImportRequest
+	refuse   error // what Import ends in, after the options
 }
 
 // serve serves f on a socket and returns its target. It is a separate function
@@ -64,12 +74,39 @@ func (f *fakeRegistry) intercept(ctx context.Context, req any, info *grpc.UnaryS
 		f.calls = make(map[string]int)
 	}
 	f.calls[filepath.Base(info.FullMethod)]++
+	f.last = req
 	if f.failures > 0 {
 		f.failures--
 		return nil, status.Error(codes.Unavailable, "told to fail")
 	}
-	resp, err := handle(ctx, req)
+	resp, err := f.once(ctx, req, handle)
+	if f.lost > 0 {
+		f.lost--
+		return nil, status.Error(codes.Unavailable, "the answer is lost")
+	}
 	return resp, wire.ToStatus(err)
+}
+
+// once makes a request that names itself one time alone.
+func (f *fakeRegistry) once(ctx context.Context, req any, handle grpc.UnaryHandler) (any, error) {
+	named, ok := req.(interface{ GetRequestId() string })
+	if !ok || named.GetRequestId() == "" {
+		return handle(ctx, req)
+	}
+	if n := len(named.GetRequestId()); n < 16 || n > 64 {
+		return nil, script.Errorf(script.Invalid, "request_id", "has %d bytes", n)
+	}
+	if resp, ok := f.answers[named.GetRequestId()]; ok {
+		return resp, nil
+	}
+	resp, err := handle(ctx, req)
+	if err == nil {
+		if f.answers == nil {
+			f.answers = make(map[string]any)
+		}
+		f.answers[named.GetRequestId()] = resp
+	}
+	return resp, err
 }
 
 func (f *fakeRegistry) find(tenant, name string) (*script.Release, error) {
@@ -126,6 +163,57 @@ func (f *fakeRegistry) Pin(_ context.Context, m *registryv1.PinRequest) (*regist
 func (f *fakeRegistry) Rollback(_ context.Context, m *registryv1.RollbackRequest) (*registryv1.RollbackResponse, error) {
 	r, err := f.activate(m.GetTenant(), m.GetName(), m.GetVersion(), true)
 	return &registryv1.RollbackResponse{Release: r, Changed: true}, err
+}
+
+func (f *fakeRegistry) SetOwner(_ context.Context, m *registryv1.SetOwnerRequest) (*registryv1.SetOwnerResponse, error) {
+	r, err := f.find(m.GetTenant(), m.GetName())
+	if err != nil {
+		return nil, err
+	}
+	if r.Owner != "" && r.Owner != m.GetOwner() && !m.GetForce() {
+		return nil, script.Errorf(script.Denied, "owner", "the script belongs to %s", r.Owner)
+	}
+	f.revision++
+	r.Revision, r.Owner = f.revision, m.GetNewOwner()
+	return &registryv1.SetOwnerResponse{Release: wire.FromRelease(*r), Changed: true}, nil
+}
+
+// Audit answers in pages of two at most.
+func (f *fakeRegistry) Audit(_ context.Context, m *registryv1.AuditRequest) (*registryv1.AuditResponse, error) {
+	start := len(m.GetPageToken())
+	end := min(start+min(2, int(m.GetPageSize())), len(f.audit))
+	resp := &registryv1.AuditResponse{Entries: f.audit[start:end]}
+	if end < len(f.audit) {
+		resp.NextPageToken = string(make([]byte, end))
+	}
+	return resp, nil
+}
+
+func (f *fakeRegistry) Export(_ *registryv1.ExportRequest, stream grpc.ServerStreamingServer[registryv1.ExportResponse]) error {
+	for _, m := range f.exported {
+		if err := stream.Send(m); err != nil {
+			return err
+		}
+	}
+	return wire.ToStatus(f.refuse)
+}
+
+func (f *fakeRegistry) Import(stream grpc.ClientStreamingServer[registryv1.ImportRequest, registryv1.ImportResponse]) error {
+	for {
+		m, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			return stream.SendAndClose(&registryv1.ImportResponse{Created: 1, Unchanged: 2, Replaced: 3})
+		}
+		if err != nil {
+			return err
+		}
+		f.mu.Lock()
+		f.imported = append(f.imported, m)
+		f.mu.Unlock()
+		if f.refuse != nil {
+			return wire.ToStatus(f.refuse)
+		}
+	}
 }
 
 func (f *fakeRegistry) Delete(_ context.Context, m *registryv1.DeleteRequest) (*registryv1.DeleteResponse, error) {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/scriptorium-dev/scriptorium/client/registryclient"
 	registryv1 "github.com/scriptorium-dev/scriptorium/proto/registry/v1"
@@ -63,7 +64,7 @@ func TestHalfOpen(t *testing.T) {
 		registryv1.RegisterRegistryServer(server, quietRegistry{})
 		go server.Serve(ln)
 		defer server.Stop()
-		c, err := registryclient.Dial("unix:any", registryclient.WithDialOptions(
+		c, err := registryclient.Dial("unix:any", registryclient.WithTransportCredentials(insecure.NewCredentials()), registryclient.WithDialOptions(
 			grpc.WithContextDialer(func(context.Context, string) (net.Conn, error) {
 				ours, theirs := net.Pipe()
 				ln <- theirs

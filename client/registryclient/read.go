@@ -13,7 +13,7 @@ import (
 
 // Get returns the release of a script, and NotFound if there is none.
 func (c *Client) Get(ctx context.Context, name script.Name) (script.Release, error) {
-	resp, err := call(ctx, c, true, c.registry.Get, &registryv1.GetRequest{Tenant: name.Tenant, Name: name.Script})
+	resp, err := call(ctx, c, c.registry.Get, &registryv1.GetRequest{Tenant: name.Tenant, Name: name.Script})
 	if err != nil {
 		return script.Release{}, err
 	}
@@ -27,7 +27,7 @@ func (c *Client) List(ctx context.Context, tenant string) iter.Seq2[script.Relea
 	return func(yield func(script.Release, error) bool) {
 		req := &registryv1.ListRequest{Tenant: tenant}
 		for {
-			resp, err := call(ctx, c, true, c.registry.List, req)
+			resp, err := call(ctx, c, c.registry.List, req)
 			if err != nil {
 				yield(script.Release{}, err)
 				return
@@ -49,7 +49,7 @@ func (c *Client) List(ctx context.Context, tenant string) iter.Seq2[script.Relea
 // Source returns a version and its source; without a version in ref, the
 // active one.
 func (c *Client) Source(ctx context.Context, ref script.Ref) (script.Version, []byte, error) {
-	resp, err := call(ctx, c, true, c.registry.GetSource, &registryv1.GetSourceRequest{
+	resp, err := call(ctx, c, c.registry.GetSource, &registryv1.GetSourceRequest{
 		Tenant: ref.Name.Tenant, Name: ref.Name.Script, Version: ref.Version,
 	})
 	if err != nil {
@@ -64,7 +64,7 @@ func (c *Client) Source(ctx context.Context, ref script.Ref) (script.Version, []
 
 // History returns the changes of a script, newest first.
 func (c *Client) History(ctx context.Context, name script.Name) ([]script.HistoryEntry, error) {
-	resp, err := call(ctx, c, true, c.registry.History, &registryv1.HistoryRequest{Tenant: name.Tenant, Name: name.Script})
+	resp, err := call(ctx, c, c.registry.History, &registryv1.HistoryRequest{Tenant: name.Tenant, Name: name.Script})
 	if err != nil {
 		return nil, err
 	}
@@ -77,16 +77,6 @@ func (c *Client) History(ctx context.Context, name script.Name) ([]script.Histor
 		entries = append(entries, e)
 	}
 	return entries, nil
-}
-
-// Status says how far the selected scripts have come on the fleet. The zero
-// Name selects all scripts, one without Script all of the tenant.
-func (c *Client) Status(ctx context.Context, selected script.Name) (FleetStatus, error) {
-	resp, err := call(ctx, c, true, c.registry.Status, &registryv1.StatusRequest{Tenant: selected.Tenant, Name: selected.Script})
-	if err != nil {
-		return FleetStatus{}, err
-	}
-	return toFleetStatus(resp.GetStatus())
 }
 
 // WatchStatus yields the status of the selected scripts at once and then at

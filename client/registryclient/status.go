@@ -1,6 +1,8 @@
 package registryclient
 
 import (
+	"context"
+	"iter"
 	"time"
 
 	registryv1 "github.com/scriptorium-dev/scriptorium/proto/registry/v1"
@@ -10,10 +12,11 @@ import (
 
 // FleetStatus is the fleet and the selected scripts, at one moment.
 type FleetStatus struct {
-	Fleet   string // the registry's identity, made once
-	Head    script.Revision
-	Agents  []AgentStatus
-	Scripts []ScriptStatus
+	Fleet     string // the registry's identity, made once
+	Head      script.Revision
+	Connected int // agents that are heard of
+	Unknown   int // agents that are unheard for too long: what they run is not known
+	Scripts   []ScriptStatus
 }
 
 // AgentStatus is one agent, as it last reported.
@@ -24,6 +27,20 @@ type AgentStatus struct {
 	Activated  script.Revision // every release up to here is live, but for failures
 	Unknown    bool            // unheard for too long: what it runs is not known
 	UnheardFor time.Duration
+	Behind     int             // releases above Activated that it follows
+	Lag        time.Duration   // since the oldest of those was committed
+	Failures   []ScriptFailure // at most ten
+	Failed     int             // all of them
+	Tenants    script.Selector // that it follows
+	DiskKeys   []string        // the ids of the keys that what is on its disk is signed by
+	Drifts     uint64          // how often it differed from the registry's checksum, since its start
+}
+
+// ScriptFailure is a release that an agent could not activate.
+type ScriptFailure struct {
+	Name     script.Name
+	Revision script.Revision
+	Err      *script.Error
 }
 
 // ScriptStatus is how far one release has come.
@@ -31,7 +48,7 @@ type ScriptStatus struct {
 	// Release is without its config, and with its active version alone of the
 	// retained ones: Get has them.
 	Release   script.Release
-	Desired   int  // agents of the fleet
+	Desired   int  // agents that follow the tenant
 	Active    int  // agents that have activated this release
 	Failed    int  // agents that could not, and still run what they had
 	Unknown   int  // agents that are unknown
@@ -39,6 +56,8 @@ type ScriptStatus struct {
 	// Took is the time from the commit until the last agent reported it active;
 	// 0 when that is not known.
 	Took time.Duration
+	// Rollout is how it converged; nil until it did, or when that is not known.
+	Rollout *script.Rollout
 	// SlowestAgent was last, or is still waited for; "" when none is.
 	SlowestAgent string
 	Failures     []AgentFailure // at most five
@@ -56,17 +75,92 @@ type AgentFailure struct {
 	Err   *script.Error
 }
 
-func toFleetStatus(m *registryv1.FleetStatus) (FleetStatus, error) {
-	fleet := FleetStatus{Fleet: m.GetFleet(), Head: script.Revision(m.GetHeadRevision())}
-	for _, a := range m.GetAgents() {
-		fleet.Agents = append(fleet.Agents, AgentStatus{
-			Name:       a.GetAgent(),
-			Labels:     a.GetLabels(),
-			Software:   a.GetSoftware(),
-			Activated:  script.Revision(a.GetActivatedRevision()),
-			Unknown:    a.GetUnknown(),
-			UnheardFor: a.GetUnheardFor().AsDuration(),
+// Status says how far the selected scripts have come on the fleet. The zero
+// Name selects all scripts that the caller may read, one without Script all of the
+// tenant. Many scripts are asked for page by page: each page is of its own moment.
+func (c *Client) Status(ctx context.Context, selected script.Name) (FleetStatus, error) {
+	req := &registryv1.StatusRequest{Tenant: selected.Tenant, Name: selected.Script, PageSize: statusPage}
+	var whole FleetStatus
+	for {
+		resp, err := call(ctx, c, c.registry.Status, req)
+		if err != nil {
+			return FleetStatus{}, err
+		}
+		page, err := toFleetStatus(resp.GetStatus())
+		if err != nil {
+			return FleetStatus{}, err
+		}
+		page.Scripts = append(whole.Scripts, page.Scripts...)
+		whole = page
+		if resp.GetNextPageToken() == "" {
+			return whole, nil
+		}
+		req.PageToken = resp.GetNextPageToken()
+	}
+}
+
+// statusPage is how many scripts are asked for at a time.
+const statusPage = 1000
+
+// Agents yields the agents in the order of their names; if troubled, those alone
+// that failed or run behind, or are unknown. It asks for them page by page as they
+// are consumed; an error ends the sequence.
+func (c *Client) Agents(ctx context.Context, troubled bool) iter.Seq2[AgentStatus, error] {
+	return func(yield func(AgentStatus, error) bool) {
+		req := &registryv1.ListAgentsRequest{Troubled: troubled}
+		for {
+			resp, err := call(ctx, c, c.registry.ListAgents, req)
+			if err != nil {
+				yield(AgentStatus{}, err)
+				return
+			}
+			for _, m := range resp.GetAgents() {
+				agent, err := toAgentStatus(m)
+				if !yield(agent, err) || err != nil {
+					return
+				}
+			}
+			if resp.GetNextPageToken() == "" {
+				return
+			}
+			req.PageToken = resp.GetNextPageToken()
+		}
+	}
+}
+
+func toAgentStatus(m *registryv1.AgentStatus) (AgentStatus, error) {
+	tenants, err := script.ParseSelector(m.GetTenants())
+	if err != nil {
+		return AgentStatus{}, malformed(err)
+	}
+	a := AgentStatus{
+		Name:       m.GetAgent(),
+		Labels:     m.GetLabels(),
+		Software:   m.GetSoftware(),
+		Activated:  script.Revision(m.GetActivatedRevision()),
+		Unknown:    m.GetUnknown(),
+		UnheardFor: m.GetUnheardFor().AsDuration(),
+		Behind:     int(m.GetBehind()),
+		Lag:        m.GetLag().AsDuration(),
+		Failed:     int(m.GetFailed()),
+		Tenants:    tenants,
+		DiskKeys:   m.GetDiskKeys(),
+		Drifts:     m.GetDrifts(),
+	}
+	for _, f := range m.GetFailures() {
+		a.Failures = append(a.Failures, ScriptFailure{
+			Name:     script.Name{Tenant: f.GetTenant(), Script: f.GetName()},
+			Revision: script.Revision(f.GetRevision()),
+			Err:      wire.ToError(f.GetError()),
 		})
+	}
+	return a, nil
+}
+
+func toFleetStatus(m *registryv1.FleetStatus) (FleetStatus, error) {
+	fleet := FleetStatus{
+		Fleet: m.GetFleet(), Head: script.Revision(m.GetHeadRevision()),
+		Connected: int(m.GetConnected()), Unknown: int(m.GetUnknown()),
 	}
 	for _, s := range m.GetScripts() {
 		release, err := toRelease(s.GetRelease())
@@ -82,6 +176,9 @@ func toFleetStatus(m *registryv1.FleetStatus) (FleetStatus, error) {
 			Converged:    s.GetConverged(),
 			Took:         s.GetTook().AsDuration(),
 			SlowestAgent: s.GetSlowestAgent(),
+		}
+		if rollout, ok := wire.ToRollout(s.GetRollout()); ok {
+			st.Rollout = &rollout
 		}
 		for _, f := range s.GetFailures() {
 			st.Failures = append(st.Failures, AgentFailure{Agent: f.GetAgent(), Err: wire.ToError(f.GetError())})

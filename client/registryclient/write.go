@@ -2,6 +2,7 @@ package registryclient
 
 import (
 	"context"
+	"crypto/rand"
 
 	registryv1 "github.com/scriptorium-dev/scriptorium/proto/registry/v1"
 	scriptv1 "github.com/scriptorium-dev/scriptorium/proto/script/v1"
@@ -16,6 +17,28 @@ type Write struct {
 	// ExpectedRevision: if not 0, the write happens only if the release still
 	// has this revision, and is a Conflict otherwise.
 	ExpectedRevision script.Revision
+	// Owner is who the write acts for; "" for nobody. A script that has an owner is
+	// changed by writes for that owner, and is Denied to others unless they Force,
+	// which takes the role admin. A publish for an owner gives a script that has
+	// none, or is forced, that owner.
+	Owner string
+	Force bool
+	// RequestID names this one write, so that it happens once however often it is
+	// sent within an hour: 16 to 64 bytes, such as NewRequestID returns. "" makes one
+	// for the call.
+	RequestID string
+}
+
+// NewRequestID returns a random id for a write, for those who send it again
+// themselves.
+func NewRequestID() string { return rand.Text() }
+
+// id returns the id that the write is sent with.
+func (w *Write) id() string {
+	if w.RequestID != "" {
+		return w.RequestID
+	}
+	return NewRequestID()
 }
 
 // PublishRequest asks for a source to be what a script runs. A nil pointer
@@ -39,7 +62,7 @@ type Published struct {
 	Changed bool           // anything did; with DryRun, would have
 }
 
-// Publish stores a source as a version, unless it equals the latest one, and
+// Publish stores source as a version, unless it equals the latest one, and
 // applies the settings given, in one transaction. A source that does not
 // compile is an error of kind Script with its line; nothing is stored then.
 func (c *Client) Publish(ctx context.Context, p PublishRequest) (Published, error) {
@@ -54,12 +77,17 @@ func (c *Client) Publish(ctx context.Context, p PublishRequest) (Published, erro
 		Author:           p.Author,
 		Note:             p.Note,
 		ExpectedRevision: int64(p.ExpectedRevision),
+		Owner:            p.Owner,
+		Force:            p.Force,
 		DryRun:           p.DryRun,
+	}
+	if !p.DryRun { // what stores nothing need not happen once
+		req.RequestId = p.id()
 	}
 	if p.Settings != nil {
 		req.Settings = wire.FromSettings(*p.Settings)
 	}
-	resp, err := call(ctx, c, p.ExpectedRevision == 0, c.registry.Publish, req)
+	resp, err := call(ctx, c, c.registry.Publish, req)
 	if err != nil {
 		return Published{}, err
 	}
@@ -77,59 +105,72 @@ func (c *Client) Publish(ctx context.Context, p PublishRequest) (Published, erro
 // Pin makes a retained version active and keeps it so. It returns the release
 // as it is then, and whether that is a change.
 func (c *Client) Pin(ctx context.Context, name script.Name, version uint64, w Write) (script.Release, bool, error) {
-	resp, err := call(ctx, c, w.ExpectedRevision == 0, c.registry.Pin, &registryv1.PinRequest{
+	resp, err := call(ctx, c, c.registry.Pin, &registryv1.PinRequest{
 		Tenant: name.Tenant, Name: name.Script, Version: version,
 		Author: w.Author, Note: w.Note, ExpectedRevision: int64(w.ExpectedRevision),
+		Owner: w.Owner, Force: w.Force, RequestId: w.id(),
 	})
 	return changed(resp, err)
 }
 
 // Unpin makes the latest version active and follows it from then on.
 func (c *Client) Unpin(ctx context.Context, name script.Name, w Write) (script.Release, bool, error) {
-	resp, err := call(ctx, c, w.ExpectedRevision == 0, c.registry.Unpin, &registryv1.UnpinRequest{
+	resp, err := call(ctx, c, c.registry.Unpin, &registryv1.UnpinRequest{
 		Tenant: name.Tenant, Name: name.Script,
 		Author: w.Author, Note: w.Note, ExpectedRevision: int64(w.ExpectedRevision),
+		Owner: w.Owner, Force: w.Force, RequestId: w.id(),
 	})
 	return changed(resp, err)
 }
 
 // Rollback pins an older version; 0 is the highest retained one below the
-// active version. With 0 it is not tried again when the registry's answer is
-// lost, since a second rollback would go back further.
+// active version.
 func (c *Client) Rollback(ctx context.Context, name script.Name, version uint64, w Write) (script.Release, bool, error) {
-	repeat := w.ExpectedRevision == 0 && version != 0
-	resp, err := call(ctx, c, repeat, c.registry.Rollback, &registryv1.RollbackRequest{
+	resp, err := call(ctx, c, c.registry.Rollback, &registryv1.RollbackRequest{
 		Tenant: name.Tenant, Name: name.Script, Version: version,
 		Author: w.Author, Note: w.Note, ExpectedRevision: int64(w.ExpectedRevision),
+		Owner: w.Owner, Force: w.Force, RequestId: w.id(),
 	})
 	return changed(resp, err)
 }
 
 // SetEnabled enables or disables a script. A disabled one answers Disabled.
 func (c *Client) SetEnabled(ctx context.Context, name script.Name, enabled bool, w Write) (script.Release, bool, error) {
-	resp, err := call(ctx, c, w.ExpectedRevision == 0, c.registry.SetEnabled, &registryv1.SetEnabledRequest{
+	resp, err := call(ctx, c, c.registry.SetEnabled, &registryv1.SetEnabledRequest{
 		Tenant: name.Tenant, Name: name.Script, Enabled: enabled,
 		Author: w.Author, Note: w.Note, ExpectedRevision: int64(w.ExpectedRevision),
+		Owner: w.Owner, Force: w.Force, RequestId: w.id(),
 	})
 	return changed(resp, err)
 }
 
 // Configure replaces a script's settings.
 func (c *Client) Configure(ctx context.Context, name script.Name, s script.Settings, w Write) (script.Release, bool, error) {
-	resp, err := call(ctx, c, w.ExpectedRevision == 0, c.registry.Configure, &registryv1.ConfigureRequest{
+	resp, err := call(ctx, c, c.registry.Configure, &registryv1.ConfigureRequest{
 		Tenant: name.Tenant, Name: name.Script, Settings: wire.FromSettings(s),
 		Author: w.Author, Note: w.Note, ExpectedRevision: int64(w.ExpectedRevision),
+		Owner: w.Owner, Force: w.Force, RequestId: w.id(),
 	})
 	return changed(resp, err)
 }
 
-// Delete removes a script and its versions, and returns the tombstone. It is
-// not tried again when the registry's answer is lost: a second one would find
-// nothing.
+// SetOwner gives a script an owner, another one, or with "" none. The write acts
+// for w.Owner, as every other does: for the owner that there is, unless it is forced.
+func (c *Client) SetOwner(ctx context.Context, name script.Name, owner string, w Write) (script.Release, bool, error) {
+	resp, err := call(ctx, c, c.registry.SetOwner, &registryv1.SetOwnerRequest{
+		Tenant: name.Tenant, Name: name.Script, NewOwner: owner,
+		Author: w.Author, Note: w.Note, ExpectedRevision: int64(w.ExpectedRevision),
+		Owner: w.Owner, Force: w.Force, RequestId: w.id(),
+	})
+	return changed(resp, err)
+}
+
+// Delete removes a script and its versions, and returns the tombstone.
 func (c *Client) Delete(ctx context.Context, name script.Name, w Write) (script.Release, error) {
-	resp, err := call(ctx, c, false, c.registry.Delete, &registryv1.DeleteRequest{
+	resp, err := call(ctx, c, c.registry.Delete, &registryv1.DeleteRequest{
 		Tenant: name.Tenant, Name: name.Script,
 		Author: w.Author, Note: w.Note, ExpectedRevision: int64(w.ExpectedRevision),
+		Owner: w.Owner, Force: w.Force, RequestId: w.id(),
 	})
 	if err != nil {
 		return script.Release{}, err

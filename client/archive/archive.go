@@ -1,0 +1,146 @@
+// Package archive is the file that holds an export of a registry: a tar archive
+// that a person can look into.
+//
+//	manifest.json                 format, fleet, revision, time: comes first
+//	blobs/sha256/<hex>            the source of a version, before the first script that needs it
+//	scripts/<tenant>/<name>.json  all there is of one script, as the JSON form of
+//	                              scriptorium.registry.v1.ScriptRecord
+//	end.json                      how many there are, and a digest of them: comes last
+//
+// Whoever reads an archive that was cut off or altered gets an error. Headers are
+// fixed and the order is that of the items, so that the same items give the same
+// bytes. The digest is the SHA-256 of what sha256sum prints of the entries before
+// end.json, in their order.
+//
+// Archives are written and read as streams: one item is in memory at a time, and
+// some hundred bytes for each.
+package archive
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"hash"
+	"slices"
+	"strings"
+	"time"
+
+	registryv1 "github.com/scriptorium-dev/scriptorium/proto/registry/v1"
+	"github.com/scriptorium-dev/scriptorium/proto/wire"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// Format is the number of the format that this package writes and reads.
+const Format = 1
+
+// Item is one part of an export. One of its fields is set: Source if the others
+// are nil.
+type Item struct {
+	Header *Header // first, and only there
+	// Script is moved and not read, so that it stays the message that it is on the
+	// wire. The sources that it needs are among the items before it.
+	Script *registryv1.ScriptRecord
+	Source []byte
+}
+
+// Header says what an export is of.
+type Header struct {
+	Fleet      string          // the registry's identity
+	Head       script.Revision // the items are as of this revision
+	ExportedAt time.Time
+	Tenant     string // that it is limited to; "" for all
+}
+
+// Summary says what is in an archive.
+type Summary struct {
+	Header
+	Scripts int
+	Sources int
+}
+
+// Names of entries.
+const (
+	manifestEntry = "manifest.json"
+	endEntry      = "end.json"
+	blobFolder    = "blobs/sha256/"
+	scriptFolder  = "scripts/"
+	scriptSuffix  = ".json"
+)
+
+// manifest is the form of manifest.json.
+type manifest struct {
+	Format     int       `json:"format"`
+	Fleet      string    `json:"fleet"`
+	Head       int64     `json:"headRevision"`
+	ExportedAt time.Time `json:"exportedAt"`
+	Tenant     string    `json:"tenant,omitempty"`
+}
+
+// end is the form of end.json.
+type end struct {
+	Scripts int    `json:"scripts"`
+	Sources int    `json:"sources"`
+	Digest  string `json:"digest"`
+}
+
+func blobPath(d script.Digest) string { return blobFolder + hex.EncodeToString(d[:]) }
+
+func scriptPath(n script.Name) string {
+	return scriptFolder + n.Tenant + "/" + n.Script + scriptSuffix
+}
+
+// contents keeps account of the entries of one archive.
+type contents struct {
+	sum     hash.Hash
+	entries map[string]struct{}
+	scripts int
+	sources int
+}
+
+func newContents() contents {
+	return contents{sum: sha256.New(), entries: make(map[string]struct{})}
+}
+
+// add counts an entry. It is Invalid if there was one of that name.
+func (c *contents) add(name string, data []byte) error {
+	if c.has(name) {
+		return script.Errorf(script.Invalid, name, "is there twice")
+	}
+	c.entries[name] = struct{}{}
+	fmt.Fprintf(c.sum, "%x  %s\n", sha256.Sum256(data), name)
+	switch {
+	case strings.HasPrefix(name, scriptFolder):
+		c.scripts++
+	case strings.HasPrefix(name, blobFolder):
+		c.sources++
+	}
+	return nil
+}
+
+func (c *contents) has(name string) bool {
+	_, ok := c.entries[name]
+	return ok
+}
+
+func (c *contents) end() end {
+	return end{Scripts: c.scripts, Sources: c.sources, Digest: "sha256:" + hex.EncodeToString(c.sum.Sum(nil))}
+}
+
+// checkRecord returns the name of the script, and an Invalid error if it has none
+// or needs a source that is not there.
+func (c *contents) checkRecord(m *registryv1.ScriptRecord) (script.Name, error) {
+	name := script.Name{Tenant: m.GetRelease().GetTenant(), Script: m.GetRelease().GetName()}
+	if err := name.Validate(); err != nil {
+		return name, err
+	}
+	for _, v := range slices.Concat(m.GetRelease().GetRetained(), m.GetVersions()) {
+		digest, err := wire.ToDigest(v.GetDigest())
+		if err != nil {
+			return name, err
+		}
+		if !c.has(blobPath(digest)) {
+			return name, script.Errorf(script.Invalid, scriptPath(name), "needs the source %s, which is not before it", digest)
+		}
+	}
+	return name, nil
+}
