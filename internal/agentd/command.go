@@ -27,12 +27,19 @@ callers on this node over the Unix sockets resp.sock, http.sock and grpc.sock in
 its socket folder. It starts from its disk and keeps serving when registry and
 NATS are down.
 
+It believes what the registry has signed, with one of the keys of --trusted-key.
+Keys and certificates are read again when their files change. Whatever is not
+secure has to be asked for by a flag that begins with --insecure, and is said in
+the log.
+
 http.sock also answers /healthz, /readyz and /metrics; --admin-address serves
 them over TCP as well. SIGTERM drains: calls in flight are finished first.
 
 Every flag can be set by the environment variable behind it.`,
-		Example: `  agentd --registry registry.internal:7070 --nats-url nats://nats.internal:4222
-  agentd --allow uid:101=acme,shop --allow gid:33=*   # which callers may use which tenants`,
+		Example: `  agentd --trusted-key registry.pub --registry registry.internal:7070 --registry-ca ca.crt --registry-cert tls.crt --registry-key tls.key \
+      --nats-url tls://nats.internal:4222 --nats-ca ca.crt --nats-user agent --nats-password-file nats-password
+  agentd --trusted-key registry.pub --registry unix:/run/scriptorium/registry.sock --insecure-plaintext   # all on one machine
+  agentd --allow uid:101=acme,shop --allow gid:33=* …   # which callers may use which tenants`,
 		Args:    cobra.NoArgs,
 		Version: version.String(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -62,6 +69,8 @@ Every flag can be set by the environment variable behind it.`,
 	flags.IntVar(&cfg.MaxWaiting, "max-waiting", 1024, "calls that may wait; more are answered OVERLOADED")
 	flags.StringVar(&cfg.AdminAddress, "admin-address", "", "host:port for /healthz, /readyz and /metrics; none when empty")
 	flags.DurationVar(&cfg.DrainTimeout, "drain-timeout", 10*time.Second, "time to finish calls in at SIGTERM")
+	flags.StringSliceVar(&cfg.Tenants, "tenants", nil, "tenants whose scripts this agent holds, as names or globs; all when empty")
+	cfg.Security.addFlags(flags)
 	logging.AddFlags(flags)
 	flagenv.Bind(cmd)
 	cmd.SetVersionTemplate(fmt.Sprintf("%s {{.Version}} %s\n", cmd.Name(), runtime.Version()))

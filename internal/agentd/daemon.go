@@ -44,6 +44,8 @@ type Config struct {
 	MaxWaiting    int
 	AdminAddress  string
 	DrainTimeout  time.Duration
+	Tenants       []string
+	Security      Security
 
 	Log     *slog.Logger
 	Metrics *prometheus.Registry
@@ -97,9 +99,19 @@ func Start(cfg Config) (*Daemon, error) {
 	if access.Open() {
 		cfg.Log.Warn("every caller that can open a socket may use every tenant; --allow narrows that")
 	}
+	tenants, err := script.ParseSelector(cfg.Tenants)
+	if err != nil {
+		return nil, fmt.Errorf("--tenants: %w", err)
+	}
+	secure, err := cfg.Security.open(cfg)
+	if err != nil {
+		return nil, err
+	}
 	a, err := agent.Open(agent.Config{
 		Name: cfg.Name, Labels: cfg.Labels, Software: version.String(), Dir: cfg.StateDir,
-		Registry: cfg.Registry, NATS: cfg.NATS, Prefix: cfg.SubjectPrefix,
+		Registry: cfg.Registry, DialOptions: secure.dial,
+		NATS: cfg.NATS, NATSSecurity: secure.nats, Prefix: cfg.SubjectPrefix,
+		Trusted: secure.keyring, Tenants: tenants,
 		Engines: []engine.Engine{lua.New()}, CacheBytes: cfg.CacheBytes,
 		MaxRunning: cfg.MaxRunning, MaxWaiting: cfg.MaxWaiting, Log: cfg.Log, Metrics: cfg.Metrics,
 	})
@@ -109,12 +121,13 @@ func Start(cfg Config) (*Daemon, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	d := &Daemon{log: cfg.Log, agent: a, cancel: cancel, failed: make(chan error, 1)}
 	d.goRun("follow the registry", func() error { return a.Run(ctx) })
+	d.running.Go(func() { secure.run(ctx) })
 	if err := d.serve(cfg, access); err != nil {
 		stopped, cancelStop := context.WithCancel(ctx)
 		cancelStop() // nobody was served: there is nothing to wait for
 		return nil, errors.Join(err, d.Stop(stopped))
 	}
-	cfg.Log.Info("serving", "sockets", cfg.SocketDir, "version", version.String())
+	cfg.Log.Info("serving", "sockets", cfg.SocketDir, "version", version.String(), "tenants", tenants.String(), "group", tenants.Group())
 	return d, nil
 }
 

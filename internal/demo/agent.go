@@ -39,7 +39,7 @@ func newAgent(command []string, name, dir string, stack *local.Stack) (*agent, e
 	a.command = slices.Concat(command, []string{
 		"--name", name, "--state-dir", filepath.Join(dir, "state"), "--socket-dir", dir,
 		"--registry", stack.RegistryTarget(), "--nats-url", stack.NATSURL(), "--log-format", "text",
-	})
+	}, stack.AgentFlags())
 	return a, nil
 }
 

@@ -18,11 +18,12 @@ import (
 type announcer struct {
 	out   io.Writer
 	known map[script.Name]script.Revision // announced, or there from the start
-	gone  map[script.Name]script.Revision // deleted, and not gone from every agent yet
+	gone  map[script.Name]bool            // deleted, and not gone from every agent yet
+	ask   func(script.Name) (registryclient.ScriptStatus, error)
 }
 
-func newAnnouncer(out io.Writer, start registryclient.FleetStatus) *announcer {
-	a := &announcer{out: out, known: map[script.Name]script.Revision{}, gone: map[script.Name]script.Revision{}}
+func newAnnouncer(out io.Writer, start registryclient.FleetStatus, ask func(script.Name) (registryclient.ScriptStatus, error)) *announcer {
+	a := &announcer{out: out, known: map[script.Name]script.Revision{}, gone: map[script.Name]bool{}, ask: ask}
 	for _, s := range start.Scripts {
 		a.known[s.Release.Name] = s.Release.Revision
 	}
@@ -47,28 +48,25 @@ func (a *announcer) hear(fleet registryclient.FleetStatus) {
 	}
 	for name := range a.known {
 		if !present[name] {
-			a.gone[name] = fleet.Head
+			a.gone[name] = true
 			delete(a.known, name)
 		}
 	}
-	a.hearGone(fleet)
+	a.hearGone()
 }
 
-func (a *announcer) hearGone(fleet registryclient.FleetStatus) {
+// hearGone asks how far the deletions have come: a status of all scripts has none
+// of those that are deleted.
+func (a *announcer) hearGone() {
 	names := slices.SortedFunc(maps.Keys(a.gone), func(x, y script.Name) int {
 		return cmp.Compare(x.String(), y.String())
 	})
 	for _, name := range names {
-		done := 0
-		for _, agent := range fleet.Agents {
-			if !agent.Unknown && agent.Activated >= a.gone[name] {
-				done++
-			}
+		s, err := a.ask(name)
+		if err != nil || !s.Release.Deleted || !s.Converged {
+			continue // the next status brings us here again
 		}
-		if done < len(fleet.Agents) {
-			continue
-		}
-		fmt.Fprintf(a.out, "%s deleted on %d/%d agents\n", name, done, len(fleet.Agents))
+		fmt.Fprintf(a.out, "%s deleted on %d/%d agents\n", name, s.Active, s.Desired)
 		delete(a.gone, name)
 	}
 }

@@ -112,7 +112,7 @@ func settled(ctx context.Context, client *registryclient.Client, agents int) (la
 			return last, err
 		}
 		last = fleet
-		done := len(fleet.Agents) >= agents
+		done := fleet.Connected >= agents
 		for i := range fleet.Scripts {
 			s := &fleet.Scripts[i]
 			done = done && (s.Converged || s.Failed > 0 && s.Waiting() == 0)
@@ -125,7 +125,13 @@ func settled(ctx context.Context, client *registryclient.Client, agents int) (la
 }
 
 func announce(ctx context.Context, cfg Config, client *registryclient.Client, start registryclient.FleetStatus) error {
-	a := newAnnouncer(cfg.Out, start)
+	a := newAnnouncer(cfg.Out, start, func(name script.Name) (registryclient.ScriptStatus, error) {
+		fleet, err := client.Status(ctx, name)
+		if err != nil {
+			return registryclient.ScriptStatus{}, err
+		}
+		return fleet.Scripts[0], nil
+	})
 	for fleet, err := range client.WatchStatus(ctx, script.Name{}) {
 		if err != nil {
 			return err
@@ -144,7 +150,7 @@ func banner(cfg Config, stack *local.Stack, fleet registryclient.FleetStatus) {
 		}
 	}
 	fmt.Fprintf(cfg.Out, "scriptorium %s: etcd, NATS, a registry and %d of %d agents, state in %s\n",
-		version.String(), len(fleet.Agents), cfg.Agents, cfg.State)
+		version.String(), fleet.Connected, cfg.Agents, cfg.State)
 	fmt.Fprintf(cfg.Out, "  registry  %s\n", stack.RegistryTarget())
 	agents := stack.AgentDir(1) + "/{grpc,http,resp}.sock"
 	if cfg.Agents > 1 {

@@ -13,8 +13,10 @@ import (
 	"strconv"
 	"sync"
 
+	"go.etcd.io/etcd/client/pkg/v3/transport"
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.uber.org/zap"
+	"golang.org/x/crypto/bcrypt"
 	"google.golang.org/grpc"
 )
 
@@ -24,6 +26,11 @@ type EtcdConfig struct {
 	Dir string
 	// Port on loopback; 0 takes a free one.
 	Port int
+	// CertFile and KeyFile are what it shows its clients, in PEM, and ClientCAFile has
+	// those who vouch for them: then it speaks TLS, and asks for client certificates.
+	CertFile, KeyFile, ClientCAFile string
+	// QuotaBytes is the size at which it refuses writes; 0: etcd's own default.
+	QuotaBytes int64
 	// Log gets what is worth knowing; nil discards it.
 	Log *slog.Logger
 }
@@ -34,6 +41,13 @@ type Etcd struct {
 	endpoint string
 	streams  context.CancelFunc // ends watches
 	stop     sync.Once
+}
+
+func (c EtcdConfig) scheme() string {
+	if c.CertFile != "" {
+		return "https"
+	}
+	return "http"
 }
 
 // StartEtcd starts etcd and returns once it serves.
@@ -49,12 +63,19 @@ func StartEtcd(ctx context.Context, cfg EtcdConfig) (*Etcd, error) {
 	// There are no peers: any free port will do, and its number is of no interest.
 	c.ListenPeerUrls, c.AdvertisePeerUrls = []url.URL{loopback}, []url.URL{loopback}
 	c.InitialCluster = c.Name + "=" + loopback.String()
-	clients := url.URL{Scheme: "http", Host: net.JoinHostPort("127.0.0.1", strconv.Itoa(cfg.Port))}
+	clients := url.URL{Scheme: cfg.scheme(), Host: net.JoinHostPort("127.0.0.1", strconv.Itoa(cfg.Port))}
 	c.ListenClientUrls, c.AdvertiseClientUrls = []url.URL{clients}, []url.URL{clients}
+	if cfg.CertFile != "" {
+		c.ClientTLSInfo = transport.TLSInfo{
+			CertFile: cfg.CertFile, KeyFile: cfg.KeyFile, TrustedCAFile: cfg.ClientCAFile, ClientCertAuth: cfg.ClientCAFile != "",
+		}
+	}
 	// One member elects itself: the sooner the better.
 	c.TickMs, c.ElectionMs = 20, 200
 	c.AutoCompactionMode, c.AutoCompactionRetention = embed.CompactorModePeriodic, "1h"
+	c.QuotaBackendBytes = cfg.QuotaBytes
 	c.EnableGRPCGateway = false
+	c.BcryptCost = uint(bcrypt.MinCost) // who has passwords here is a test
 	c.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zap.NewNop())
 	// Closing waits seconds for open watches to end by themselves, and they do not.
 	stopping, cancel := context.WithCancel(context.Background())
@@ -65,7 +86,7 @@ func StartEtcd(ctx context.Context, cfg EtcdConfig) (*Etcd, error) {
 		cancel()
 		return nil, fmt.Errorf("start etcd on %s: %w", cfg.Dir, err)
 	}
-	e := &Etcd{server: server, endpoint: "http://" + server.Clients[0].Addr().String(), streams: cancel}
+	e := &Etcd{server: server, endpoint: cfg.scheme() + "://" + server.Clients[0].Addr().String(), streams: cancel}
 	select {
 	case <-server.Server.ReadyNotify():
 		log.Debug("etcd serves", "endpoint", e.endpoint, "dir", cfg.Dir)
@@ -82,7 +103,7 @@ func StartEtcd(ctx context.Context, cfg EtcdConfig) (*Etcd, error) {
 	}
 }
 
-// Endpoint is where clients connect: "http://127.0.0.1:PORT".
+// Endpoint is where clients connect: "http://127.0.0.1:PORT", or https.
 func (e *Etcd) Endpoint() string { return e.endpoint }
 
 // Stop ends the server. Watches are cut off; what was acknowledged is on disk.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
+	"golang.org/x/crypto/bcrypt"
 )
 
 // NATSConfig says where NATS listens.
@@ -18,8 +19,36 @@ type NATSConfig struct {
 	Port int
 	// MaxPayload is the size of the largest message; NATS' default if 0.
 	MaxPayload int32
+	// User and Password that clients have to show; none if empty.
+	User, Password string
+	// ConfigFile, if not empty, configures the server as `nats-server --config` does,
+	// but for where it listens. The fields above it but Port are then not used.
+	ConfigFile string
 	// Log gets warnings and errors; nil discards them.
 	Log *slog.Logger
+}
+
+func (c NATSConfig) options() (*server.Options, error) {
+	options := &server.Options{MaxPayload: c.MaxPayload}
+	if c.User != "" {
+		hash, err := bcrypt.GenerateFromPassword([]byte(c.Password), bcrypt.MinCost)
+		if err != nil {
+			return nil, fmt.Errorf("configure NATS: the password: %w", err)
+		}
+		options.Username, options.Password = c.User, string(hash)
+	}
+	if c.ConfigFile != "" {
+		var err error
+		if options, err = server.ProcessConfigFile(c.ConfigFile); err != nil {
+			return nil, fmt.Errorf("configure NATS: %w", err)
+		}
+	}
+	options.ServerName, options.NoSigs = "scriptorium", true
+	options.Host, options.Port = "127.0.0.1", c.Port
+	if c.Port == 0 {
+		options.Port = server.RANDOM_PORT
+	}
+	return options, nil
 }
 
 const startTimeout = 10 * time.Second
@@ -32,17 +61,11 @@ type NATS struct {
 
 // StartNATS starts NATS and returns once it serves.
 func StartNATS(ctx context.Context, cfg NATSConfig) (*NATS, error) {
-	port := cfg.Port
-	if port == 0 {
-		port = server.RANDOM_PORT
+	options, err := cfg.options()
+	if err != nil {
+		return nil, err
 	}
-	s, err := server.NewServer(&server.Options{
-		ServerName: "scriptorium",
-		Host:       "127.0.0.1",
-		Port:       port,
-		MaxPayload: cfg.MaxPayload,
-		NoSigs:     true,
-	})
+	s, err := server.NewServer(options)
 	if err != nil {
 		return nil, fmt.Errorf("start NATS: %w", err)
 	}

@@ -29,6 +29,7 @@ type Stack struct {
 	dir    string
 	log    *slog.Logger
 	lock   *os.File
+	secret secrets
 	agents map[int]*agentd.Daemon
 
 	etcd     *embedded.Etcd
@@ -47,7 +48,7 @@ func Start(ctx context.Context, dir string, agents int, log *slog.Logger) (*Stac
 	if err != nil {
 		return nil, err
 	}
-	s := &Stack{dir: dir, log: log, lock: lock, agents: map[int]*agentd.Daemon{}}
+	s := &Stack{dir: dir, log: log, lock: lock, secret: secrets{dir: dir}, agents: map[int]*agentd.Daemon{}}
 	if err := s.start(ctx, agents); err != nil {
 		stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 		defer cancel()
@@ -70,6 +71,9 @@ func takeLock(path string) (*os.File, error) {
 }
 
 func (s *Stack) start(ctx context.Context, agents int) error {
+	if err := s.secret.prepare(); err != nil {
+		return fmt.Errorf("make the keys of the stack: %w", err)
+	}
 	if err := s.StartEtcd(ctx); err != nil {
 		return err
 	}
@@ -106,7 +110,7 @@ func (s *Stack) StartEtcd(ctx context.Context) (err error) {
 
 // StartNATS starts NATS, where it was before if it was.
 func (s *Stack) StartNATS(ctx context.Context) (err error) {
-	s.nats, err = embedded.StartNATS(ctx, embedded.NATSConfig{Port: s.natsPort, Log: s.log})
+	s.nats, err = embedded.StartNATS(ctx, embedded.NATSConfig{Port: s.natsPort, User: natsUser, Password: s.secret.password, Log: s.log})
 	if err != nil {
 		return err
 	}
@@ -128,6 +132,7 @@ func (s *Stack) StartRegistry(ctx context.Context) (err error) {
 		EtcdEndpoints: []string{s.etcd.Endpoint()},
 		NATS:          []string{s.NATSURL()},
 		Listen:        []string{s.RegistryTarget()},
+		Security:      s.secret.registry(),
 		Log:           s.log.With("part", "registry"),
 		Metrics:       obs.NewMetrics(),
 	})
@@ -150,7 +155,7 @@ func (s *Stack) StartAgent(i int) error {
 	a, err := agentd.Start(agentd.Config{
 		Name:     name,
 		StateDir: filepath.Join(s.AgentDir(i), "state"), SocketDir: s.AgentDir(i),
-		Registry: s.RegistryTarget(), NATS: []string{s.NATSURL()},
+		Registry: s.RegistryTarget(), NATS: []string{s.NATSURL()}, Security: s.secret.agent(),
 		Log:     s.log.With("part", name),
 		Metrics: obs.NewMetrics(),
 	})

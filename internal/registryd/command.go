@@ -25,12 +25,21 @@ func Command() *cobra.Command {
 		Long: `registryd serves the registry's gRPC API: it checks and stores what is published,
 tells the agents over NATS, and says which of them run what.
 
+What agents believe is signed with --signing-key. Who may do what is said by
+--access-policy: callers are known by client certificates (--tls-client-ca), by
+tokens, or over Unix sockets by their uid. Certificates and the policy are read
+again when their files change. Whatever is not secure has to be asked for by a
+flag that begins with --insecure, and is said in the log.
+
 It needs etcd; without NATS it is degraded: agents then poll. SIGTERM drains:
 requests in flight are finished first.
 
 Every flag can be set by the environment variable behind it.`,
-		Example: `  registryd --etcd-endpoints http://etcd-0:2379,http://etcd-1:2379 --nats-url nats://nats:4222 --listen :7070
-  registryd --listen unix:/run/scriptorium/registry.sock --admin-address :8080`,
+		Example: `  registryd --signing-key signing.key --access-policy policy.yaml --listen :7070 \
+      --tls-cert tls.crt --tls-key tls.key --tls-client-ca ca.crt \
+      --etcd-endpoints https://etcd-0:2379,https://etcd-1:2379 --etcd-ca etcd-ca.crt --etcd-cert etcd.crt --etcd-key etcd.key \
+      --nats-url tls://nats:4222 --nats-ca ca.crt --nats-user registry --nats-password-file nats-password
+  registryd --signing-key signing.key --listen unix:/run/scriptorium/registry.sock --insecure-plaintext   # all on one machine`,
 		Args:    cobra.NoArgs,
 		Version: version.String(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -51,6 +60,10 @@ Every flag can be set by the environment variable behind it.`,
 	flags.StringSliceVar(&cfg.Listen, "listen", []string{"127.0.0.1:7070"}, "where gRPC is served: host:port or unix:PATH")
 	flags.StringVar(&cfg.AdminAddress, "admin-address", "", "host:port for /healthz, /readyz and /metrics; none when empty")
 	flags.DurationVar(&cfg.DrainTimeout, "drain-timeout", 10*time.Second, "time to finish requests in at SIGTERM")
+	flags.DurationVar(&cfg.AuditRetention, "audit-retention", 90*24*time.Hour, "time that the audit trail is kept for")
+	flags.DurationVar(&cfg.TombstoneRetention, "tombstone-retention", 24*time.Hour, "time that a deleted script's tombstone is kept for; agents that were away for longer take a full snapshot")
+	flags.DurationVar(&cfg.CollectInterval, "collect-interval", 10*time.Minute, "time between two collections of what nothing needs any more")
+	cfg.Security.addFlags(flags)
 	logging.AddFlags(flags)
 	flagenv.Bind(cmd)
 	cmd.SetVersionTemplate(fmt.Sprintf("%s {{.Version}} %s\n", cmd.Name(), runtime.Version()))

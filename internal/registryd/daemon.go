@@ -5,26 +5,21 @@ package registryd
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"google.golang.org/grpc"
 
-	"github.com/scriptorium-dev/scriptorium/agent/gateway"
 	"github.com/scriptorium-dev/scriptorium/engine"
-	"github.com/scriptorium-dev/scriptorium/engine/lua"
 	"github.com/scriptorium-dev/scriptorium/internal/obs"
-	"github.com/scriptorium-dev/scriptorium/proto/wire"
-	"github.com/scriptorium-dev/scriptorium/registry"
 	"github.com/scriptorium-dev/scriptorium/registry/etcdstore"
 	"github.com/scriptorium-dev/scriptorium/registry/fanout"
+	"github.com/scriptorium-dev/scriptorium/registry/feed"
 	"github.com/scriptorium-dev/scriptorium/registry/fleet"
+	"github.com/scriptorium-dev/scriptorium/registry/mirror"
 	"github.com/scriptorium-dev/scriptorium/registry/rpc"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -47,6 +42,10 @@ type Config struct {
 	AdminAddress string
 	// DrainTimeout is how long Run lets calls finish.
 	DrainTimeout time.Duration
+	// Security says whom the registry believes, and by what it is believed.
+	Security Security
+	// AuditRetention, TombstoneRetention and CollectInterval are about what is kept.
+	AuditRetention, TombstoneRetention, CollectInterval time.Duration
 
 	Log     *slog.Logger
 	Metrics *prometheus.Registry
@@ -57,9 +56,12 @@ type Config struct {
 // Daemon is a running registry.
 type Daemon struct {
 	log    *slog.Logger
+	secure *secured
 	store  *etcdstore.Store
 	fan    *fanout.Fanout
-	feed   *registry.Feed
+	mirror *mirror.Mirror
+	feed   *feed.Feed
+	groups *feed.Groups
 	fleet  *fleet.Fleet
 	server *rpc.Server
 	admin  *obs.Admin
@@ -68,7 +70,9 @@ type Daemon struct {
 	adminAddr net.Addr
 	draining  atomic.Bool
 
-	cancel  context.CancelFunc // ends the feed and the fleet
+	cancel  context.CancelFunc // ends what goes on in the background
+	resign  func()             // ends the lead, and waits for it
+	leading sync.WaitGroup
 	stop    sync.Once
 	running sync.WaitGroup
 	failed  chan error // a part that ended by itself
@@ -101,12 +105,16 @@ func Start(ctx context.Context, cfg Config) (*Daemon, error) {
 	if len(cfg.Listen) == 0 {
 		return nil, script.Errorf(script.Invalid, "--listen", "name at least one address: host:port or unix:PATH")
 	}
-	store, err := etcdstore.Open(etcdstore.Config{Endpoints: cfg.EtcdEndpoints, Prefix: cfg.EtcdPrefix})
+	secure, err := cfg.Security.open(cfg)
+	if err != nil {
+		return nil, err
+	}
+	store, err := etcdstore.Open(etcdstore.Config{Endpoints: cfg.EtcdEndpoints, Prefix: cfg.EtcdPrefix, Security: secure.etcd})
 	if err != nil {
 		return nil, err
 	}
 	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	d := &Daemon{log: cfg.Log, store: store, cancel: cancel, failed: make(chan error, 1)}
+	d := &Daemon{log: cfg.Log, secure: secure, store: store, cancel: cancel, failed: make(chan error, 1)}
 	if err := d.start(ctx, life, cfg); err != nil {
 		now, cancelNow := context.WithCancel(ctx)
 		cancelNow() // nobody was served: there is nothing to wait for
@@ -114,140 +122,6 @@ func Start(ctx context.Context, cfg Config) (*Daemon, error) {
 	}
 	cfg.Log.Info("serving", "listen", cfg.Listen, "etcd", cfg.EtcdEndpoints)
 	return d, nil
-}
-
-// start assembles the parts. life is the daemon's, ctx bounds the start.
-func (d *Daemon) start(ctx, life context.Context, cfg Config) error {
-	id, err := d.awaitStore(ctx, cfg)
-	if err != nil {
-		return err
-	}
-	m := newMetrics()
-	d.fleet = fleet.New(fleet.Config{Converged: m.took})
-	d.fan, err = fanout.Connect(fanout.Config{
-		URLs:       cfg.NATS,
-		Subjects:   wire.Subjects{Prefix: cfg.SubjectPrefix},
-		Reports:    d.fleet.Heard,
-		RollCalled: d.fleet.RollCalled,
-		Log:        cfg.Log,
-	})
-	if err != nil {
-		return err
-	}
-	d.feed = registry.NewFeed(d.store, d.fan, cfg.Log)
-	if err := m.register(cfg.Metrics, d.feed, d.fan, d.fleet); err != nil {
-		return fmt.Errorf("register the metrics: %w", err)
-	}
-	engines := cfg.Engines
-	if engines == nil {
-		l := lua.New()
-		engines = map[string]engine.Checker{l.Name(): l}
-	}
-	d.server = rpc.New(rpc.Config{
-		Registry: registry.New(registry.Config{Store: d.store, Engines: engines, Wrote: m.wrote}),
-		Fleet:    d.fleet,
-		Log:      cfg.Log,
-		Unary:    []grpc.UnaryServerInterceptor{m.grpc.UnaryServerInterceptor()},
-		Stream:   []grpc.StreamServerInterceptor{m.grpc.StreamServerInterceptor()},
-	})
-	d.running.Go(func() { d.feed.Run(life) })
-	d.running.Go(func() { registry.Follow(life, d.store, d.fleet, cfg.Log) })
-	d.running.Go(func() { d.sweep(life) })
-	// What is written from now on is to become an event at once, and reports count
-	// once the releases are known.
-	select {
-	case <-d.feed.Begun():
-	case <-ctx.Done():
-		return script.Errorf(script.Unavailable, "", "the feed did not begin in time: %w", ctx.Err())
-	}
-	if err := d.fleet.Reached(ctx, 0); err != nil {
-		return err
-	}
-	d.fan.RollCall(id)
-	return d.serve(ctx, cfg)
-}
-
-// awaitStore waits until etcd answers, and returns the registry's identity.
-func (d *Daemon) awaitStore(ctx context.Context, cfg Config) (string, error) {
-	wait := cfg.EtcdWait
-	if wait == 0 {
-		wait = 30 * time.Second
-	}
-	bounded, cancel := context.WithTimeout(ctx, wait)
-	defer cancel()
-	for {
-		id, err := d.store.Fleet(bounded)
-		if err == nil {
-			return id, nil
-		}
-		if ctx.Err() != nil {
-			return "", ctx.Err()
-		}
-		if bounded.Err() != nil {
-			return "", fmt.Errorf("gave up on etcd after %v: %w", wait, err)
-		}
-		cfg.Log.Warn("etcd cannot be reached yet", "error", err)
-		select {
-		case <-time.After(500 * time.Millisecond):
-		case <-bounded.Done():
-		}
-	}
-}
-
-// sweep keeps the fleet's idea of who is unheard up to date.
-func (d *Daemon) sweep(ctx context.Context) {
-	ticker := time.NewTicker(250 * time.Millisecond)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ticker.C:
-			d.fleet.Sweep()
-		case <-ctx.Done():
-			return
-		}
-	}
-}
-
-// serve opens the listeners.
-func (d *Daemon) serve(ctx context.Context, cfg Config) error {
-	for _, address := range cfg.Listen {
-		ln, err := listen(ctx, address)
-		if err != nil {
-			return err
-		}
-		d.addrs = append(d.addrs, ln.Addr())
-		d.running.Go(func() {
-			if err := d.server.Serve(ln); err != nil && !d.draining.Load() {
-				select {
-				case d.failed <- fmt.Errorf("serving on %s ended: %w", address, err):
-				default: // one reason is enough
-				}
-			}
-		})
-	}
-	if cfg.AdminAddress == "" {
-		return nil
-	}
-	var lc net.ListenConfig
-	ln, err := lc.Listen(ctx, "tcp", cfg.AdminAddress)
-	if err != nil {
-		return script.Errorf(script.Invalid, "--admin-address", "%w", err)
-	}
-	d.adminAddr = ln.Addr()
-	d.admin = obs.ServeAdmin(ln, obs.Handler(cfg.Metrics, d.Ready), cfg.Log)
-	return nil
-}
-
-func listen(ctx context.Context, address string) (net.Listener, error) {
-	if path, ok := strings.CutPrefix(address, "unix:"); ok {
-		return gateway.Listen(strings.TrimPrefix(path, "//"))
-	}
-	var lc net.ListenConfig
-	ln, err := lc.Listen(ctx, "tcp", address)
-	if err != nil {
-		return nil, script.Errorf(script.Invalid, "--listen", "%w", err)
-	}
-	return ln, nil
 }
 
 // Addrs are the addresses that gRPC is served on, in the order of Config.Listen.
@@ -267,8 +141,8 @@ func (d *Daemon) Ready(ctx context.Context) obs.Readiness {
 	if _, err := d.store.Head(ctx); err != nil {
 		return obs.Readiness{Reason: err.Error()}
 	}
-	if !d.feed.Running() {
-		return obs.Readiness{Reason: "the feed does not follow etcd: see the log"}
+	if !d.feed.Stats().Running {
+		return obs.Readiness{Reason: "the registry does not keep up with etcd: see the log"}
 	}
 	state := obs.Readiness{Ready: true}
 	if !d.fan.Connected() {
@@ -288,13 +162,14 @@ func (d *Daemon) Stop(ctx context.Context) (err error) {
 // and agents find out by the next beacon of another replica, or by polling.
 const feedDrain = 2 * time.Second
 
-// drainFeed waits until what was acknowledged has become events, and NATS has them.
+// drainFeed waits until what was acknowledged has become events, and NATS has them
+// if it is for this replica to publish them; then another one leads.
 func (d *Daemon) drainFeed(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, feedDrain)
 	defer cancel()
 	head, err := d.store.Head(ctx)
 	if err == nil {
-		err = d.feed.Reached(ctx, head)
+		err = d.mirror.Reached(ctx, head)
 	}
 	if err == nil && d.fan.Connected() {
 		err = d.fan.Flush(ctx)
@@ -309,6 +184,9 @@ func (d *Daemon) close(ctx context.Context) error {
 	if d.server != nil {
 		d.server.Drain(ctx)
 		d.drainFeed(ctx)
+	}
+	if d.resign != nil {
+		d.resign()
 	}
 	d.cancel()
 	d.running.Wait()

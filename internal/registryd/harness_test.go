@@ -15,13 +15,16 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/internal/embedded"
 	"github.com/scriptorium-dev/scriptorium/internal/registryd"
 	eventv1 "github.com/scriptorium-dev/scriptorium/proto/event/v1"
 	registryv1 "github.com/scriptorium-dev/scriptorium/proto/registry/v1"
+	"github.com/scriptorium-dev/scriptorium/proto/seal"
 	"github.com/scriptorium-dev/scriptorium/proto/wire"
+	"github.com/scriptorium-dev/scriptorium/script"
 )
 
 // patience is how long a test waits for what must come.
@@ -86,6 +89,7 @@ func config(t *testing.T, natsURL string) registryd.Config {
 		Log:           quiet(),
 		Metrics:       prometheus.NewRegistry(),
 		Engines:       engines(),
+		Security:      registryd.Security{InsecureUnsigned: true, InsecureAnonymous: true, InsecurePlaintext: true},
 	}
 }
 
@@ -138,34 +142,52 @@ func (c *client) publish(t *testing.T, name, source string) *registryv1.PublishR
 
 // agent is one that follows events, and reports when it is told to.
 type agent struct {
-	nc     *nats.Conn
-	events chan *eventv1.Event
-	rolls  chan struct{}
-	on     wire.Subjects
+	nc      *nats.Conn
+	events  chan *eventv1.Event
+	beacons chan *eventv1.Beacon
+	rolls   chan struct{}
+	on      wire.Subjects
 }
 
 func newAgent(t *testing.T, url string, on wire.Subjects) *agent {
+	t.Helper()
+	return newAgentOf(t, url, on, script.GroupAll)
+}
+
+func newAgentOf(t *testing.T, url string, on wire.Subjects, group string) *agent {
 	t.Helper()
 	nc, err := nats.Connect(url)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(nc.Close)
-	a := &agent{nc: nc, events: make(chan *eventv1.Event, 10_000), rolls: make(chan struct{}, 100), on: on}
-	_, err = nc.Subscribe(on.Feed(), func(msg *nats.Msg) {
+	a := &agent{
+		nc: nc, on: on,
+		events: make(chan *eventv1.Event, 10_000), beacons: make(chan *eventv1.Beacon, 10_000), rolls: make(chan struct{}, 100),
+	}
+	open := func(msg *nats.Msg, m proto.Message) {
+		if _, err := seal.TrustEverything().Open(msg.Data, m); err != nil {
+			t.Error(err)
+		}
+	}
+	handle := func(msg *nats.Msg) {
 		switch msg.Subject {
-		case on.Event():
+		case on.Event(group):
 			var e eventv1.Event
-			if err := wire.Open(msg.Data, &e); err != nil {
-				t.Error(err)
-			}
+			open(msg, &e)
 			a.events <- &e
+		case on.Beacon(group):
+			var b eventv1.Beacon
+			open(msg, &b)
+			a.beacons <- &b
 		case on.RollCall():
 			a.rolls <- struct{}{}
 		}
-	})
-	if err != nil {
-		t.Fatal(err)
+	}
+	for _, subject := range []string{on.Feed(group), on.RollCall()} {
+		if _, err = nc.Subscribe(subject, handle); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if err := nc.Flush(); err != nil {
 		t.Fatal(err)
@@ -186,7 +208,7 @@ func (a *agent) next(t *testing.T) *eventv1.Event {
 
 func (a *agent) report(t *testing.T, m *eventv1.Status) {
 	t.Helper()
-	data, err := wire.Seal(m)
+	data, err := seal.SealStatus(m)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -222,4 +244,10 @@ func admin(t *testing.T, d *registryd.Daemon, path string) (int, string) {
 		t.Fatal(err)
 	}
 	return resp.StatusCode, string(body)
+}
+
+// leads waits until the replica publishes.
+func leads(t *testing.T, d *registryd.Daemon) {
+	t.Helper()
+	eventually(t, "leads", d.Leading)
 }

@@ -7,8 +7,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/scriptorium-dev/scriptorium/registry"
-	"github.com/scriptorium-dev/scriptorium/registry/fanout"
-	"github.com/scriptorium-dev/scriptorium/registry/fleet"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -16,6 +14,9 @@ import (
 type metrics struct {
 	writes    *prometheus.CounterVec
 	converged prometheus.Histogram
+	active    prometheus.Histogram
+	removed   *prometheus.CounterVec
+	rounds    *prometheus.CounterVec
 	grpc      *grpcprom.ServerMetrics
 }
 
@@ -29,9 +30,22 @@ func newMetrics() *metrics {
 		}, []string{"change", "outcome"}),
 		converged: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Namespace: namespace, Subsystem: subsystem, Name: "converged_seconds",
-			Help:    "Time from the commit of a release until the last connected agent reported it active.",
+			Help:    "Time from the commit of a release until it was live on the last connected agent.",
 			Buckets: prometheus.ExponentialBuckets(0.002, 2, 14), // 2 ms to 16 s
 		}),
+		active: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Namespace: namespace, Subsystem: subsystem, Name: "rollout_seconds",
+			Help:    "Time from the commit of a release until an agent reported it active, of each agent.",
+			Buckets: prometheus.ExponentialBuckets(0.002, 2, 14),
+		}),
+		removed: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Namespace: namespace, Subsystem: subsystem, Name: "collected_total",
+			Help: "What was removed because nobody needs it any more: tombstones, sources, audit_entries.",
+		}, []string{"what"}),
+		rounds: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Namespace: namespace, Subsystem: subsystem, Name: "collections_total",
+			Help: "Rounds of the collector by their outcome: done or failed.",
+		}, []string{"outcome"}),
 		grpc: grpcprom.NewServerMetrics(grpcprom.WithServerHandlingTimeHistogram(
 			grpcprom.WithHistogramBuckets(prometheus.ExponentialBuckets(0.0005, 2, 14)),
 		)),
@@ -44,10 +58,24 @@ func (m *metrics) wrote(change script.Change, outcome registry.Outcome) {
 
 func (m *metrics) took(_ script.Name, took time.Duration) { m.converged.Observe(took.Seconds()) }
 
+func (m *metrics) activated(took time.Duration) { m.active.Observe(took.Seconds()) }
+
+func (m *metrics) collected(c registry.Collected, err error) {
+	outcome := "done"
+	if err != nil {
+		outcome = "failed"
+	}
+	m.rounds.WithLabelValues(outcome).Inc()
+	for what, n := range map[string]int{"tombstones": c.Tombstones, "sources": c.Sources, "audit_entries": c.AuditEntries} {
+		m.removed.WithLabelValues(what).Add(float64(n))
+	}
+}
+
 // register adds all metrics to r. What the parts count themselves is read when
 // the metrics are.
-func (m *metrics) register(r prometheus.Registerer, feed *registry.Feed, fan *fanout.Fanout, fl *fleet.Fleet) error {
-	collectors := []prometheus.Collector{m.writes, m.converged, m.grpc}
+func (m *metrics) register(r prometheus.Registerer, d *Daemon) error {
+	fan, fl := d.fan, d.fleet
+	collectors := []prometheus.Collector{m.writes, m.converged, m.active, m.removed, m.rounds, m.grpc}
 	counter := func(name, help string, labels prometheus.Labels, value func() uint64) {
 		collectors = append(collectors, prometheus.NewCounterFunc(prometheus.CounterOpts{
 			Namespace: namespace, Subsystem: subsystem, Name: name, Help: help, ConstLabels: labels,
@@ -77,8 +105,16 @@ func (m *metrics) register(r prometheus.Registerer, feed *registry.Feed, fan *fa
 	counter(ignored, "Reports of agents that were ignored.", prometheus.Labels{"reason": "stale"},
 		func() uint64 { return fl.Counts().Ignored.Stale })
 	gauge("feed_head_revision", "Revision up to which the feed has handed on every event.", nil,
-		func() float64 { return float64(feed.Head()) })
-	gauge("feed_running", "1 while the feed follows etcd.", nil, func() float64 { return flag(feed.Running()) })
+		func() float64 { return float64(d.feed.Stats().Head) })
+	gauge("feed_running", "1 while the feed keeps up with etcd.", nil, func() float64 { return flag(d.feed.Stats().Running) })
+	gauge("feed_groups", "Groups of agents that events are made for, that of all tenants included.", nil,
+		func() float64 { return float64(d.feed.Stats().Groups) })
+	gauge("leader", "1 while this replica leads: it publishes.", nil, func() float64 { return flag(d.feed.Stats().Leading) })
+	gauge("term", "Term of this replica's last lead; 0 if it never led.", nil, func() float64 { return float64(d.feed.Stats().Term) })
+	counter("takeovers_total", "Times that this replica began to lead.", nil, func() uint64 { return d.feed.Stats().Takeovers })
+	counter("events_republished_total", "Events that were published again when this replica began to lead.", nil,
+		func() uint64 { return d.feed.Stats().Republished })
+	gauge("mirror_releases", "Releases that are held in memory, tombstones included.", nil, func() float64 { return float64(d.mirror.Size()) })
 	gauge("nats_connected", "1 while NATS is connected.", nil, func() float64 { return flag(fan.Connected()) })
 	gauge("agents", "Agents of the fleet.", prometheus.Labels{"state": "connected"},
 		func() float64 { return float64(fl.Counts().Connected) })

@@ -145,7 +145,7 @@ func TestOwners(t *testing.T) {
 	owners := map[string][]string{
 		"go.etcd.io/etcd/client/v3":       {"registry/etcdstore"},
 		"go.etcd.io/etcd/server/v3":       {"internal/embedded"},
-		"github.com/nats-io/nats.go":      {"registry/fanout", "agent/follow"},
+		"github.com/nats-io/nats.go":      {"registry/fanout", "agent/follow", "proto/natsconn"},
 		"github.com/nats-io/nats-server":  {"internal/embedded"},
 		"github.com/yuin/gopher-lua":      {"engine/lua"},
 		"github.com/hashicorp/golang-lru": {"agent/cache"},

@@ -2,6 +2,7 @@ package scriptctl
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 )
@@ -16,11 +17,12 @@ func wantArgs(least, most int, what, example string) cobra.PositionalArgs {
 		if len(args) >= least && (most == anyNumber || len(args) <= most) {
 			return nil
 		}
-		usage := "scriptctl " + cmd.Name()
+		usage := cmd.CommandPath()
+		_, name, _ := strings.Cut(usage, " ") // without "scriptctl"
 		if example != "" {
 			usage += " " + example
 		}
-		return fmt.Errorf("%s wants %s: %s", cmd.Name(), what, usage)
+		return fmt.Errorf("%s wants %s: %s", name, what, usage)
 	}
 }
 

@@ -29,18 +29,27 @@ type change func(ctx context.Context, client *registryclient.Client, name script
 
 // changeFlags are the flags that all changes have.
 type changeFlags struct {
+	ownerFlags
 	note string
 	wait waitFlags
 }
 
 func (f *changeFlags) add(cmd *cobra.Command) {
 	addNote(cmd, &f.note)
+	f.ownerFlags.add(cmd)
 	f.wait.add(cmd)
+}
+
+// writeAs returns what a change with the flags says of itself.
+func (a *app) writeAs(f *changeFlags) (registryclient.Write, error) {
+	w, err := a.write(f.note)
+	f.actFor(&w)
+	return w, err
 }
 
 // apply makes the change, prints what the release is then, and waits if asked to.
 func (a *app) apply(ctx context.Context, name script.Name, f *changeFlags, do change) error {
-	write, err := a.write(f.note)
+	write, err := a.writeAs(f)
 	if err != nil {
 		return err
 	}
@@ -199,7 +208,7 @@ func (a *app) deleteCommand() *cobra.Command {
 }
 
 func (a *app) delete(ctx context.Context, name script.Name, f *changeFlags, yes bool) error {
-	write, err := a.write(f.note)
+	write, err := a.writeAs(f)
 	if err != nil {
 		return err
 	}

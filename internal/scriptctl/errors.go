@@ -84,7 +84,7 @@ func text(err error) string {
 func saysField(e *script.Error) bool {
 	switch e.Field {
 	case "name", "version":
-		return e.Kind == script.NotFound || strings.Contains(e.Message, e.Field)
+		return e.Kind == script.NotFound || e.Kind == script.Conflict || strings.Contains(e.Message, e.Field)
 	case "script":
 		return strings.Contains(e.Message, e.Field)
 	}

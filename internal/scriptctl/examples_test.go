@@ -12,6 +12,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/client/manifest"
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/engine/lua"
+	"github.com/scriptorium-dev/scriptorium/script"
 )
 
 // TestExamples runs each of the examples and knows the right answers.
@@ -56,7 +57,7 @@ func TestExamples(t *testing.T) {
 			for _, a := range answers[m.Name.String()] {
 				var result engine.Result
 				err := program.Run(t.Context(), &engine.Invocation{
-					Tenant: m.Name.Tenant, Args: [][]byte{[]byte(a.arg)}, Config: m.Settings.Config, Limits: m.Settings.Limits,
+					Tenant: m.Name.Tenant, Args: [][]byte{[]byte(a.arg)}, Config: m.Settings.Config, Limits: unhurried(m.Settings.Limits),
 				}, &result)
 				if err != nil {
 					t.Errorf("%s: %v", a.arg, err)
@@ -84,6 +85,12 @@ func TestExampleOverRedis(t *testing.T) {
 	}
 }
 
+// unhurried are the limits on a machine that has other things to do as well.
+func unhurried(l script.Limits) script.Limits {
+	l.Timeout = script.MaxLimits().Timeout
+	return l
+}
+
 func decode(t *testing.T, data []byte) (v any) {
 	t.Helper()
 	if err := json.Unmarshal(data, &v); err != nil {
@@ -109,7 +116,7 @@ func TestSplitShare(t *testing.T) {
 	for i := range users {
 		var result engine.Result
 		err := program.Run(t.Context(), &engine.Invocation{
-			Tenant: m.Name.Tenant, Args: [][]byte{fmt.Appendf(nil, `{"user":"%d"}`, i)}, Config: m.Settings.Config, Limits: m.Settings.Limits,
+			Tenant: m.Name.Tenant, Args: [][]byte{fmt.Appendf(nil, `{"user":"%d"}`, i)}, Config: m.Settings.Config, Limits: unhurried(m.Settings.Limits),
 		}, &result)
 		if err != nil {
 			t.Fatal(err)

@@ -35,8 +35,7 @@ var manifestExtensions = []string{"yaml", "yml", "json"}
 type publishOptions struct {
 	files  []string
 	dryRun bool
-	note   string
-	wait   waitFlags
+	changeFlags
 }
 
 // publishView is the outcome for one manifest.
@@ -72,15 +71,14 @@ func (a *app) publishCommand() *cobra.Command {
 	}
 	cmd.Flags().StringArrayVarP(&o.files, "file", "f", nil, "a manifest, a folder of them, or - for standard input; may be repeated")
 	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "let the registry check everything and store nothing")
-	addNote(cmd, &o.note)
-	o.wait.add(cmd)
+	o.add(cmd)
 	cmd.MarkFlagsMutuallyExclusive("dry-run", "wait")
 	must(cmd.MarkFlagFilename("file", manifestExtensions...))
 	return cmd
 }
 
 func (a *app) publish(ctx context.Context, o *publishOptions) error {
-	write, err := a.write(o.note)
+	write, err := a.writeAs(&o.changeFlags)
 	if err != nil {
 		return err
 	}

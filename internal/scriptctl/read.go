@@ -149,6 +149,7 @@ func (a *app) getScript(ctx context.Context, client *registryclient.Client, name
 		columns(w, [][]string{
 			{"revision:", strconv.FormatInt(int64(v.Revision), 10)},
 			{"changed:", clock(r.ChangedAt)},
+			{"owner:", orDash(v.Owner)},
 			{"event:", orDash(v.Event)},
 			{"limits:", fmt.Sprintf("%d instructions, %gs, source %d, string %d, result %d bytes",
 				v.Limits.Instructions, v.Limits.TimeoutSeconds, v.Limits.SourceBytes, v.Limits.StringBytes, v.Limits.ResultBytes)},

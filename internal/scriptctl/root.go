@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/scriptorium-dev/scriptorium/client/registryclient"
+	"github.com/scriptorium-dev/scriptorium/internal/security"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -21,6 +22,7 @@ const defaultRegistry = "unix:.scriptorium/registry.sock"
 const (
 	groupChange = "change"
 	groupRead   = "read"
+	groupRun    = "run"
 )
 
 const rootLong = `scriptctl publishes scripts to a Scriptorium registry, says what became of them
@@ -32,12 +34,15 @@ Environment:
   SCRIPTORIUM_REGISTRY  the registry, when --registry is not given
   SCRIPTORIUM_AGENT     the agent that "call" asks, when none is given
   SCRIPTORIUM_AUTHOR    who changes things, when --author is not given
+  SCRIPTORIUM_TOKEN     a bearer token for the registry, when --token-file is not
+                        given; SCRIPTORIUM_CA, _CERT, _KEY, _TOKEN_FILE and
+                        _INSECURE_PLAINTEXT stand for the flags of those names
   NO_COLOR              no colours when set
 
 Exit codes:
   0  done
   1  anything else went wrong
-  2  usage: a flag, an argument or a manifest is wrong; nothing was sent
+  2  usage: a flag, an argument or a file is wrong; nothing was sent
   3  no such script or version
   4  refused: it does not compile, breaks a rule, conflicts, or is not allowed
   5  the registry or the agent cannot be reached
@@ -50,6 +55,8 @@ type app struct {
 	registry string
 	author   string
 	output   string
+	caller   security.Caller
+	plain    bool                   // --insecure-plaintext
 	client   *registryclient.Client // see connect
 	started  bool                   // the arguments were understood
 }
@@ -88,9 +95,11 @@ func (a *app) root() *cobra.Command {
 	flags.StringVar(&a.registry, "registry", "", "the registry: unix:PATH or host:port (default $SCRIPTORIUM_REGISTRY, else "+defaultRegistry+")")
 	flags.StringVar(&a.author, "author", "", "who makes the change (default $SCRIPTORIUM_AUTHOR, else your user name)")
 	flags.StringVarP(&a.output, "output", "o", formatTable, "how to print: table, json or yaml")
+	a.addConnectionFlags(root)
 	must(root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp)))
 
-	root.AddGroup(&cobra.Group{ID: groupChange, Title: "Change scripts:"}, &cobra.Group{ID: groupRead, Title: "See and call scripts:"})
+	root.AddGroup(&cobra.Group{ID: groupChange, Title: "Change scripts:"}, &cobra.Group{ID: groupRead, Title: "See and call scripts:"},
+		&cobra.Group{ID: groupRun, Title: "Run a registry:"})
 	add := func(group string, commands ...*cobra.Command) {
 		for _, c := range commands {
 			c.GroupID = group
@@ -99,15 +108,19 @@ func (a *app) root() *cobra.Command {
 		}
 	}
 	add(groupChange, a.publishCommand(), a.pinCommand(), a.unpinCommand(), a.rollbackCommand(),
-		a.enableCommand(true), a.enableCommand(false), a.deleteCommand())
-	add(groupRead, a.listCommand(), a.getCommand(), a.historyCommand(), a.diffCommand(), a.statusCommand(), a.callCommand())
+		a.enableCommand(true), a.enableCommand(false), a.ownerCommand(), a.deleteCommand())
+	add(groupRead, a.listCommand(), a.getCommand(), a.historyCommand(), a.diffCommand(), a.statusCommand(), a.agentsCommand(), a.callCommand())
+	add(groupRun, a.auditCommand(), a.exportCommand(), a.importCommand(), a.keysCommand(), a.tokenCommand())
 	add("", a.versionCommand())
 	return root
 }
 
-// begin makes c check what all commands share before it runs, and note that it
-// runs: an error before that is one of usage.
+// begin makes c and its own commands check what all commands share before they run,
+// and note that they run: an error before that is one of usage.
 func (a *app) begin(c *cobra.Command) {
+	for _, sub := range c.Commands() {
+		a.begin(sub)
+	}
 	run := c.RunE
 	c.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := checkFormat(a.output); err != nil {
@@ -123,7 +136,11 @@ func (a *app) connect() (*registryclient.Client, error) {
 	if a.client != nil {
 		return a.client, nil
 	}
-	client, err := registryclient.Dial(a.registryTarget())
+	connection, err := a.connection()
+	if err != nil {
+		return nil, usage(err)
+	}
+	client, err := registryclient.Dial(a.registryTarget(), connection...)
 	if err != nil {
 		return nil, usage(err)
 	}

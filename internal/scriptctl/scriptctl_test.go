@@ -35,12 +35,19 @@ func TestMain(m *testing.M) {
 // returns the folder with their sockets once they are connected.
 func startFleet(t *testing.T, agents int) string {
 	t.Helper()
+	_, dir := startStack(t, agents)
+	return dir
+}
+
+// startStack is startFleet for those who stop and start parts of it.
+func startStack(t *testing.T, agents int) (stack *local.Stack, dir string) {
+	t.Helper()
 	dir, err := os.MkdirTemp("", "sc") // a socket's path is short
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	stack, err := local.Start(t.Context(), dir, agents, slog.New(slog.DiscardHandler))
+	stack, err = local.Start(t.Context(), dir, agents, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,11 +67,11 @@ func startFleet(t *testing.T, agents int) string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(fleet.Agents) == agents {
+		if fleet.Connected == agents {
 			break
 		}
 	}
-	return dir
+	return stack, dir
 }
 
 // TestScripts runs the scripts in testdata against one fleet. Each uses tenants

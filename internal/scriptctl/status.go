@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -17,18 +16,18 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-type statusOptions struct {
-	watch  bool
-	agents bool
-}
-
 func (a *app) statusCommand() *cobra.Command {
-	var o statusOptions
+	var watch bool
 	cmd := &cobra.Command{
 		Use:   "status [TENANT | TENANT/NAME]",
 		Short: "Show how far scripts have come on the fleet",
-		Long: `Status shows for each script which version is wanted, how many agents run it,
-which agent is slowest, and how long the fleet took.
+		Long: `Status shows for each script which version is wanted, on how many of the agents
+that follow its tenant it is active, which agent is slowest, and how long the
+rollout took from the commit until it was active: on the last agent (TOOK), on
+half of them (MEDIAN), and on 99 of 100 (P99). The registry remembers that.
+
+An agent that is unheard for 15 seconds is unknown: what it runs nobody knows.
+"scriptctl agents" shows the agents.
 
 With --watch it goes on until Ctrl-C: in place on a terminal, with a progress bar
 while a rollout runs; otherwise as a line for each change (with -o json, an
@@ -43,14 +42,13 @@ object on a line).`,
 					return usage(err)
 				}
 			}
-			if o.watch {
-				return a.watchStatus(cmd.Context(), selected, &o)
+			if watch {
+				return a.watchStatus(cmd.Context(), selected)
 			}
-			return a.status(cmd.Context(), selected, &o)
+			return a.status(cmd.Context(), selected)
 		},
 	}
-	cmd.Flags().BoolVarP(&o.watch, "watch", "w", false, "go on until Ctrl-C")
-	cmd.Flags().BoolVar(&o.agents, "agents", false, "show the agents as well")
+	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "go on until Ctrl-C")
 	return cmd
 }
 
@@ -62,7 +60,7 @@ func parseSelection(arg string) (script.Name, error) {
 	return script.Name{Tenant: arg}, script.ValidateLabel("tenant", arg)
 }
 
-func (a *app) status(ctx context.Context, selected script.Name, o *statusOptions) error {
+func (a *app) status(ctx context.Context, selected script.Name) error {
 	client, err := a.connect()
 	if err != nil {
 		return err
@@ -78,13 +76,9 @@ func (a *app) status(ctx context.Context, selected script.Name, o *statusOptions
 	return a.print(viewOfFleet(&fleet), func(w io.Writer) {
 		if len(fleet.Scripts) == 0 {
 			a.printNoScripts(selected.Tenant)
-		} else {
-			columns(w, statusRows(&fleet, false))
+			return
 		}
-		if o.agents {
-			fmt.Fprintln(w)
-			columns(w, agentRows(&fleet))
-		}
+		columns(w, statusRows(&fleet, false))
 	})
 }
 
@@ -98,12 +92,12 @@ func dropGone(fleet *registryclient.FleetStatus) {
 
 // watchStatus prints the status until ctx ends. A registry that goes away is
 // waited for.
-func (a *app) watchStatus(ctx context.Context, selected script.Name, o *statusOptions) error {
+func (a *app) watchStatus(ctx context.Context, selected script.Name) error {
 	client, err := a.connect()
 	if err != nil {
 		return err
 	}
-	show := a.statusShow(o)
+	show := a.statusShow()
 	for seen := false; ; {
 		err := func() error {
 			for fleet, err := range client.WatchStatus(ctx, selected) {
@@ -134,29 +128,24 @@ func (a *app) watchStatus(ctx context.Context, selected script.Name, o *statusOp
 }
 
 // statusShow returns what shows each status in turn.
-func (a *app) statusShow(o *statusOptions) func(*registryclient.FleetStatus) error {
+func (a *app) statusShow() func(*registryclient.FleetStatus) error {
 	switch {
 	case a.output != formatTable:
 		return func(fleet *registryclient.FleetStatus) error { return a.printEach(a.Out, viewOfFleet(fleet)) }
 	case a.OutTerminal:
 		c := &canvas{out: a.Out, size: a.Size}
-		var scripts, agents grid
+		var scripts grid
 		return func(fleet *registryclient.FleetStatus) error {
-			lines := append(scripts.lines(statusRows(fleet, true)), failureLines(fleet)...)
-			if o.agents {
-				lines = append(append(lines, ""), agents.lines(agentRows(fleet))...)
-			}
-			c.draw(lines)
+			c.draw(append(scripts.lines(statusRows(fleet, true)), failureLines(fleet)...))
 			return nil
 		}
 	}
 	last := make(map[string]string)
-	return func(fleet *registryclient.FleetStatus) error { return a.printChanges(fleet, o, last) }
+	return func(fleet *registryclient.FleetStatus) error { return a.printChanges(fleet, last) }
 }
 
-// printChanges prints a line for each script, and agent, that is not what last
-// says.
-func (a *app) printChanges(fleet *registryclient.FleetStatus, o *statusOptions, last map[string]string) error {
+// printChanges prints a line for each script that is not what last says.
+func (a *app) printChanges(fleet *registryclient.FleetStatus, last map[string]string) error {
 	now := make(map[string]string, len(last))
 	var order []string
 	add := func(key, line string) {
@@ -170,15 +159,6 @@ func (a *app) printChanges(fleet *registryclient.FleetStatus, o *statusOptions, 
 			line += " (" + failureList(s) + ")"
 		}
 		add(s.Release.Name.String(), line)
-	}
-	if o.agents {
-		for _, agent := range fleet.Agents {
-			what := fmt.Sprintf("at revision %d", agent.Activated)
-			if agent.Unknown {
-				what = "unknown"
-			}
-			add("agent "+agent.Name, "agent "+plain(agent.Name)+" "+what)
-		}
 	}
 	var lines []string
 	for _, key := range order {
@@ -218,11 +198,9 @@ func failureLines(fleet *registryclient.FleetStatus) []string {
 func statusRows(fleet *registryclient.FleetStatus, bars bool) [][]string {
 	rows := [][]string{{"SCRIPT", "VERSION", "DIGEST", "ACTIVE", "STATUS", "SLOWEST", "TOOK"}}
 	if bars {
-		slowest := len("SLOWEST")
-		for _, agent := range fleet.Agents {
-			slowest = max(slowest, utf8.RuneCountInString(agent.Name))
-		}
-		rows[0][4], rows[0][5] = pad(rows[0][4], barWidth), pad(rows[0][5], slowest)
+		rows[0][4] = pad(rows[0][4], barWidth)
+	} else {
+		rows[0] = append(rows[0], "MEDIAN", "P99")
 	}
 	for i := range fleet.Scripts {
 		s := &fleet.Scripts[i]
@@ -245,9 +223,17 @@ func statusRows(fleet *registryclient.FleetStatus, bars bool) [][]string {
 		if s.Took > 0 {
 			took = milliseconds(s.Took)
 		}
-		rows = append(rows, []string{
+		row := []string{
 			r.Name.String(), version, r.Active.Digest.Short(), fmt.Sprintf("%d/%d", s.Active, s.Desired), strings.Join(words, ", "), orDash(s.SlowestAgent), took,
-		})
+		}
+		switch {
+		case bars:
+		case s.Rollout != nil:
+			row = append(row, milliseconds(s.Rollout.Median), milliseconds(s.Rollout.P99))
+		default:
+			row = append(row, "-", "-")
+		}
+		rows = append(rows, row)
 	}
 	return rows
 }
@@ -290,21 +276,3 @@ func notes(s *registryclient.ScriptStatus, reasons bool) []string {
 }
 
 func pad(s string, width int) string { return fmt.Sprintf("%-*s", width, s) }
-
-func agentRows(fleet *registryclient.FleetStatus) [][]string {
-	rows := [][]string{{"AGENT", "REVISION", "HEARD", "SOFTWARE", "LABELS"}}
-	for _, a := range fleet.Agents {
-		heard := a.UnheardFor.Round(100*time.Millisecond).String() + " ago"
-		if a.Unknown {
-			heard += ", unknown"
-		}
-		var labels []string
-		for _, key := range slices.Sorted(maps.Keys(a.Labels)) {
-			labels = append(labels, key+"="+a.Labels[key])
-		}
-		rows = append(rows, []string{
-			plain(a.Name), strconv.FormatInt(int64(a.Activated), 10), heard, orDash(a.Software), orDash(strings.Join(labels, ",")),
-		})
-	}
-	return rows
-}

@@ -22,6 +22,7 @@ type scriptView struct {
 	Pinned    bool            `json:"pinned"`
 	Enabled   bool            `json:"enabled"`
 	Deleted   bool            `json:"deleted"`
+	Owner     string          `json:"owner,omitempty"`
 	Event     string          `json:"event,omitempty"` // the trigger's
 	Limits    limitsView      `json:"limits"`
 	Config    json.RawMessage `json:"config,omitempty"`
@@ -61,10 +62,11 @@ type historyView struct {
 }
 
 type fleetView struct {
-	Fleet    string          `json:"fleet"`
-	Revision script.Revision `json:"headRevision"`
-	Scripts  []statusView    `json:"scripts"`
-	Agents   []agentView     `json:"agents"`
+	Fleet     string          `json:"fleet"`
+	Revision  script.Revision `json:"headRevision"`
+	Connected int             `json:"connectedAgents"`
+	Unknown   int             `json:"unknownAgents"`
+	Scripts   []statusView    `json:"scripts"`
 }
 
 type statusView struct {
@@ -83,7 +85,17 @@ type statusView struct {
 	Converged    bool            `json:"converged"`
 	TookSeconds  float64         `json:"tookSeconds,omitempty"` // absent when not known
 	SlowestAgent string          `json:"slowestAgent,omitempty"`
+	Rollout      *rolloutView    `json:"rollout,omitempty"` // absent when not known
 	Failures     []failureView   `json:"failures,omitempty"`
+}
+
+type rolloutView struct {
+	Agents         int        `json:"agents"`
+	MedianSeconds  float64    `json:"medianSeconds"`
+	P99Seconds     float64    `json:"p99Seconds"`
+	SlowestSeconds float64    `json:"slowestSeconds"`
+	SlowestAgent   string     `json:"slowestAgent"`
+	ConvergedAt    *time.Time `json:"convergedAt,omitempty"`
 }
 
 type failureView struct {
@@ -91,15 +103,6 @@ type failureView struct {
 	Kind    script.Kind `json:"kind"`
 	Message string      `json:"message"`
 	Line    int         `json:"line,omitempty"`
-}
-
-type agentView struct {
-	Agent          string            `json:"agent"`
-	Revision       script.Revision   `json:"activatedRevision"`
-	Unknown        bool              `json:"unknown"`
-	UnheardSeconds float64           `json:"unheardSeconds"`
-	Software       string            `json:"software,omitempty"`
-	Labels         map[string]string `json:"labels,omitempty"`
 }
 
 func viewOfRelease(r *script.Release) scriptView {
@@ -113,6 +116,7 @@ func viewOfRelease(r *script.Release) scriptView {
 		Pinned:   r.Pinned,
 		Enabled:  r.Enabled,
 		Deleted:  r.Deleted,
+		Owner:    r.Owner,
 		Event:    r.Settings.Trigger.Event,
 		Limits: limitsView{
 			Instructions: l.Instructions, TimeoutSeconds: l.Timeout.Seconds(),
@@ -140,15 +144,9 @@ func viewOfVersion(v *script.Version) versionView {
 }
 
 func viewOfFleet(f *registryclient.FleetStatus) fleetView {
-	v := fleetView{Fleet: f.Fleet, Revision: f.Head, Scripts: []statusView{}, Agents: []agentView{}}
+	v := fleetView{Fleet: f.Fleet, Revision: f.Head, Connected: f.Connected, Unknown: f.Unknown, Scripts: []statusView{}}
 	for i := range f.Scripts {
 		v.Scripts = append(v.Scripts, viewOfStatus(&f.Scripts[i]))
-	}
-	for _, a := range f.Agents {
-		v.Agents = append(v.Agents, agentView{
-			Agent: a.Name, Revision: a.Activated, Unknown: a.Unknown, UnheardSeconds: a.UnheardFor.Seconds(),
-			Software: a.Software, Labels: a.Labels,
-		})
 	}
 	return v
 }
@@ -161,14 +159,25 @@ func viewOfStatus(s *registryclient.ScriptStatus) statusView {
 		Desired: s.Desired, Active: s.Active, Waiting: s.Waiting(), Failed: s.Failed, Unknown: s.Unknown,
 		Converged: s.Converged, TookSeconds: s.Took.Seconds(), SlowestAgent: s.SlowestAgent,
 	}
-	for _, f := range s.Failures {
-		e := f.Err
-		if e == nil {
-			e = &script.Error{Kind: script.Internal, Message: "no reason given"}
+	if r := s.Rollout; r != nil {
+		v.Rollout = &rolloutView{
+			Agents: r.Agents, MedianSeconds: r.Median.Seconds(), P99Seconds: r.P99.Seconds(), SlowestSeconds: r.Slowest.Seconds(),
+			SlowestAgent: r.SlowestAgent, ConvergedAt: timeView(r.ConvergedAt),
 		}
+	}
+	for _, f := range s.Failures {
+		e := orUnsaid(f.Err)
 		v.Failures = append(v.Failures, failureView{Agent: f.Agent, Kind: e.Kind, Message: e.Message, Line: e.Line})
 	}
 	return v
+}
+
+// orUnsaid is err, or one that says that there is none.
+func orUnsaid(err *script.Error) *script.Error {
+	if err == nil {
+		return &script.Error{Kind: script.Internal, Message: "no reason given"}
+	}
+	return err
 }
 
 // plainJSON rewrites JSON without the escapes that YAML does not know.

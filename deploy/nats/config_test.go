@@ -1,0 +1,287 @@
+// Package nats_test loads the configurations for NATS that we hand out into real
+// servers, and tries to do what they must not allow.
+package nats_test
+
+import (
+	"bufio"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"golang.org/x/crypto/bcrypt"
+
+	"github.com/scriptorium-dev/scriptorium/internal/certtest"
+	"github.com/scriptorium-dev/scriptorium/internal/embedded"
+	"github.com/scriptorium-dev/scriptorium/internal/tlsfiles"
+	"github.com/scriptorium-dev/scriptorium/proto/natsconn"
+)
+
+const (
+	patience         = 20 * time.Second
+	registryPassword = "the password of registries"
+	agentPassword    = "the password of agents"
+)
+
+// broker is a server with a configuration of ours.
+type broker struct {
+	url string
+	ca  *certtest.CA
+}
+
+func start(t *testing.T, config string) broker {
+	t.Helper()
+	ca := certtest.NewCA(t)
+	own := ca.Issue("nats", certtest.Leaf{CommonName: "nats"})
+	for name, value := range map[string]string{
+		"NATS_TLS_CERT": own.Cert, "NATS_TLS_KEY": own.Key, "NATS_TLS_CA": ca.File,
+		"REGISTRY_PASSWORD": hash(t, registryPassword), "AGENT_PASSWORD": hash(t, agentPassword),
+	} {
+		t.Setenv(name, value)
+	}
+	n, err := embedded.StartNATS(t.Context(), embedded.NATSConfig{ConfigFile: config})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(n.Stop)
+	return broker{url: n.URL(), ca: ca}
+}
+
+func hash(t *testing.T, password string) string {
+	t.Helper()
+	h, err := bcrypt.GenerateFromPassword([]byte(password), bcrypt.MinCost)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(h)
+}
+
+// client is a connection whose errors can be waited for.
+type client struct {
+	*nats.Conn
+	errs chan error
+}
+
+// security shows a user, and believes the CA.
+func security(t *testing.T, ca, user, password string) natsconn.Security {
+	t.Helper()
+	m, err := tlsfiles.Load(tlsfiles.Files{CA: ca}, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return natsconn.Security{
+		TLS:  func() (*tls.Config, error) { return m.Client() },
+		User: user, Password: func() (string, error) { return password, nil },
+	}
+}
+
+func connect(t *testing.T, url string, s natsconn.Security) (client, error) {
+	t.Helper()
+	options, err := s.Options()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := client{errs: make(chan error, 100)}
+	options = append(options, nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { c.errs <- err }), nats.NoReconnect())
+	if c.Conn, err = nats.Connect(url, options...); err != nil {
+		return c, err
+	}
+	t.Cleanup(c.Close)
+	return c, nil
+}
+
+func (b broker) as(t *testing.T, user, password string) client {
+	t.Helper()
+	c, err := connect(t, b.url, security(t, b.ca.File, user, password))
+	if err != nil {
+		t.Fatalf("connect as %s: %v", user, err)
+	}
+	return c
+}
+
+func (c client) subscribe(t *testing.T, subject string) *nats.Subscription {
+	t.Helper()
+	sub, err := c.SubscribeSync(subject)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	return sub
+}
+
+func (c client) publish(t *testing.T, subject, text string) {
+	t.Helper()
+	if err := c.Publish(subject, []byte(text)); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Flush(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// refused waits until the server has said that it does not allow what was asked last.
+func (c client) refused(t *testing.T, what string) {
+	t.Helper()
+	select {
+	case err := <-c.errs:
+		if !errors.Is(err, nats.ErrPermissionViolation) || !strings.Contains(err.Error(), what) {
+			t.Errorf("%v, want a refusal of %s", err, what)
+		}
+	case <-time.After(patience):
+		t.Fatalf("%s was not refused", what)
+	}
+}
+
+func next(t *testing.T, sub *nats.Subscription, want string) {
+	t.Helper()
+	m, err := sub.NextMsg(patience)
+	if err != nil || string(m.Data) != want {
+		t.Errorf("%s: %v, %v, want %q", sub.Subject, m, err, want)
+	}
+}
+
+func TestEachMayDoWhatItNeeds(t *testing.T) {
+	b := start(t, "nats-server.conf")
+	registry, agent := b.as(t, "registry", registryPassword), b.as(t, "agent", agentPassword)
+	reports := registry.subscribe(t, "scriptorium.status.>")
+	feed, selective, rolls := agent.subscribe(t, "scriptorium.feed.all.*"), agent.subscribe(t, "scriptorium.feed.g-0123456789abcdef.*"), agent.subscribe(t, "scriptorium.rollcall")
+	registry.publish(t, "scriptorium.feed.all.event", "event")
+	registry.publish(t, "scriptorium.feed.g-0123456789abcdef.beacon", "beacon")
+	registry.publish(t, "scriptorium.rollcall", "roll call")
+	agent.publish(t, "scriptorium.status.n1.internal", "status")
+	next(t, feed, "event")
+	next(t, selective, "beacon")
+	next(t, rolls, "roll call")
+	next(t, reports, "status")
+	for _, c := range []client{registry, agent} {
+		select {
+		case err := <-c.errs:
+			t.Error(err)
+		default:
+		}
+	}
+}
+
+func TestAnAgentAnnouncesNothing(t *testing.T) {
+	b := start(t, "nats-server.conf")
+	registry, thief, other := b.as(t, "registry", registryPassword), b.as(t, "agent", agentPassword), b.as(t, "agent", agentPassword)
+	feed, rolls := other.subscribe(t, "scriptorium.feed.>"), other.subscribe(t, "scriptorium.rollcall")
+	for _, subject := range []string{
+		"scriptorium.feed.all.event", "scriptorium.feed.all.beacon", "scriptorium.feed.g-0123456789abcdef.event",
+		"scriptorium.rollcall", "scriptorium.feed", "other.status.n1", "_INBOX.x", "$SYS.REQ.SERVER.PING",
+	} {
+		thief.publish(t, subject, "forged")
+		thief.refused(t, subject)
+	}
+	for _, subject := range []string{"scriptorium.status.>", "scriptorium.status.n2", "scriptorium.*.>", ">", "other.feed.>", "$SYS.>"} {
+		thief.subscribe(t, subject)
+		thief.refused(t, subject)
+	}
+	// What was forged would have come before this.
+	registry.publish(t, "scriptorium.feed.all.event", "true")
+	registry.publish(t, "scriptorium.rollcall", "true")
+	next(t, feed, "true")
+	next(t, rolls, "true")
+}
+
+func TestARegistryReportsNothing(t *testing.T) {
+	b := start(t, "nats-server.conf")
+	registry := b.as(t, "registry", registryPassword)
+	registry.publish(t, "scriptorium.status.n1", "forged")
+	registry.refused(t, "scriptorium.status.n1")
+	registry.subscribe(t, "scriptorium.feed.>")
+	registry.refused(t, "scriptorium.feed.>")
+}
+
+func TestNobodyElseIsLetIn(t *testing.T) {
+	b := start(t, "nats-server.conf")
+	for name, s := range map[string]natsconn.Security{
+		"wrong password":              security(t, b.ca.File, "agent", registryPassword),
+		"no password":                 security(t, b.ca.File, "agent", ""),
+		"unknown user":                security(t, b.ca.File, "root", agentPassword),
+		"nobody":                      {TLS: security(t, b.ca.File, "", "").TLS},
+		"a server of another CA":      security(t, certtest.NewCA(t).File, "agent", agentPassword),
+		"TLS that nobody has set up":  {User: "agent", Password: security(t, b.ca.File, "", agentPassword).Password},
+		"a user that has no password": {User: "agent"},
+	} {
+		options, err := s.Options()
+		if err == nil {
+			var c *nats.Conn
+			if c, err = nats.Connect(b.url, append(options, nats.NoReconnect())...); err == nil {
+				c.Close()
+			}
+		}
+		if err == nil {
+			t.Errorf("%s: connected", name)
+		}
+	}
+}
+
+func TestNothingIsTakenInPlainText(t *testing.T) {
+	b := start(t, "nats-server.conf")
+	conn, err := net.Dial("tcp", strings.TrimPrefix(b.url, "nats://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
+		t.Fatal(err)
+	}
+	r := bufio.NewReader(conn)
+	if info, err := r.ReadString('\n'); err != nil || !strings.Contains(info, `"tls_required":true`) {
+		t.Fatalf("%q, %v", info, err)
+	}
+	fmt.Fprintf(conn, "CONNECT {\"verbose\":true,\"user\":\"agent\",\"pass\":%q}\r\nPING\r\n", agentPassword)
+	for {
+		line, err := r.ReadString('\n')
+		if strings.HasPrefix(line, "+OK") || strings.HasPrefix(line, "PONG") {
+			t.Fatalf("the server answered %q", line)
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+var userBlock = regexp.MustCompile("(?s)```\n(\\s*\\{\n.*?user: agent-n1\n.*?)```")
+
+// TestTheNarrowerUser of docs/security.md hears its own group, and speaks for its own
+// node.
+func TestTheNarrowerUser(t *testing.T) {
+	docs, err := os.ReadFile("../../docs/security.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	user := userBlock.FindSubmatch(docs)
+	config, err := os.ReadFile("nats-server.conf")
+	if err != nil || user == nil {
+		t.Fatalf("no user agent-n1 in docs/security.md, or %v", err)
+	}
+	path := filepath.Join(t.TempDir(), "nats-server.conf")
+	narrower := strings.Replace(string(config), "users = [", "users = [\n"+string(user[1]), 1)
+	if err := os.WriteFile(path, []byte(narrower), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("AGENT_N1_PASSWORD", hash(t, "the password of n1"))
+	b := start(t, path)
+	registry, n1 := b.as(t, "registry", registryPassword), b.as(t, "agent-n1", "the password of n1")
+	reports, feed := registry.subscribe(t, "scriptorium.status.>"), n1.subscribe(t, "scriptorium.feed.g-4f1e5d7a0b3c2968.*")
+	n1.publish(t, "scriptorium.status.n2", "forged")
+	n1.refused(t, "scriptorium.status.n2")
+	n1.subscribe(t, "scriptorium.feed.all.*")
+	n1.refused(t, "scriptorium.feed.all.*")
+	n1.publish(t, "scriptorium.status.n1", "true")
+	registry.publish(t, "scriptorium.feed.g-4f1e5d7a0b3c2968.event", "true")
+	next(t, reports, "true")
+	next(t, feed, "true")
+}

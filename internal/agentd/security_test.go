@@ -1,0 +1,49 @@
+package agentd_test
+
+import (
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/scriptorium-dev/scriptorium/internal/agentd"
+	"github.com/scriptorium-dev/scriptorium/internal/security"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// TestAChoiceThatIsMissing, or contradicts another, is refused and names the flag.
+func TestAChoiceThatIsMissing(t *testing.T) {
+	open := agentd.Security{InsecureUnsigned: true, InsecurePlaintext: true}
+	for _, tt := range []struct {
+		name   string
+		change func(*agentd.Config)
+		flag   string
+		says   string
+	}{
+		{"nothing is chosen", func(c *agentd.Config) { c.Security = agentd.Security{} }, "--trusted-key", "scriptctl keys public"},
+		{"trusted and everybody", func(c *agentd.Config) { c.Security.TrustedKeys = []string{"x"} }, "--insecure-unsigned", "contradicts"},
+		{"no such key", func(c *agentd.Config) {
+			c.Security.InsecureUnsigned, c.Security.TrustedKeys = false, []string{"none.pem"}
+		}, "--trusted-key", "none.pem"},
+		{"plain NATS", func(c *agentd.Config) { c.Security.InsecurePlaintext = false }, "--nats-url", "tls://"},
+		{"no such CA", func(c *agentd.Config) { c.Security.Registry = security.Caller{CA: "none.crt"} }, "--registry-ca", "none.crt"},
+		{"no such token", func(c *agentd.Config) { c.Security.Registry = security.Caller{TokenFile: "none.token"} }, "--registry-token-file", "none.token"},
+		{"certificate without its key", func(c *agentd.Config) { c.Security.Registry = security.Caller{Cert: "x.crt"} }, "--registry-ca", "go together"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			cfg := agentd.Config{
+				Name: "n1", StateDir: t.TempDir(), SocketDir: t.TempDir(), Registry: "127.0.0.1:1", NATS: []string{"nats://127.0.0.1:1"},
+				Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(), Security: open,
+			}
+			tt.change(&cfg)
+			d, err := agentd.Start(cfg)
+			if err == nil {
+				t.Cleanup(func() { _ = d.Stop(t.Context()) })
+			}
+			if script.KindOf(err) != script.Invalid || !strings.HasPrefix(err.Error(), tt.flag) || !strings.Contains(err.Error(), tt.says) {
+				t.Errorf("%v, want %s first, and %q", err, tt.flag, tt.says)
+			}
+		})
+	}
+}

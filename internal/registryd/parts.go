@@ -1,0 +1,228 @@
+package registryd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/scriptorium-dev/scriptorium/agent/gateway"
+	"github.com/scriptorium-dev/scriptorium/engine"
+	"github.com/scriptorium-dev/scriptorium/engine/lua"
+	"github.com/scriptorium-dev/scriptorium/internal/obs"
+	"github.com/scriptorium-dev/scriptorium/proto/wire"
+	"github.com/scriptorium-dev/scriptorium/registry"
+	"github.com/scriptorium-dev/scriptorium/registry/fanout"
+	"github.com/scriptorium-dev/scriptorium/registry/feed"
+	"github.com/scriptorium-dev/scriptorium/registry/fleet"
+	"github.com/scriptorium-dev/scriptorium/registry/mirror"
+	"github.com/scriptorium-dev/scriptorium/registry/rpc"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// start assembles the parts. life is the daemon's, ctx bounds the start.
+func (d *Daemon) start(ctx, life context.Context, cfg Config) error {
+	id, err := d.awaitStore(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	m := newMetrics()
+	d.fleet = fleet.New(fleet.Config{Converged: m.took, Activated: m.activated, TombstonesFor: cfg.TombstoneRetention})
+	d.fan, err = fanout.Connect(fanout.Config{
+		URLs:       cfg.NATS,
+		Security:   d.secure.nats,
+		Subjects:   wire.Subjects{Prefix: cfg.SubjectPrefix},
+		Sealer:     d.secure.sealer,
+		Reports:    d.fleet.Heard,
+		RollCalled: d.fleet.RollCalled,
+		Log:        cfg.Log,
+	})
+	if err != nil {
+		return err
+	}
+	d.mirror = mirror.New(d.secure.sealer, cfg.Log)
+	d.feed = feed.New(feed.Config{
+		Mirror:         d.mirror,
+		Sources:        d.store,
+		Publisher:      d.fan,
+		ReportInterval: d.fleet.ReportInterval,
+		Retention:      cfg.TombstoneRetention,
+		Log:            cfg.Log,
+	})
+	d.groups = feed.NewGroups(d.store, d.feed, nil, cfg.Log)
+	if err := errors.Join(m.register(cfg.Metrics, d), d.secure.register(cfg.Metrics)); err != nil {
+		return fmt.Errorf("register the metrics: %w", err)
+	}
+	d.server = rpc.New(d.services(cfg, m))
+	d.run(life, registry.NewCollector(registry.CollectorConfig{
+		Store:              d.store,
+		Trash:              d.store,
+		Interval:           cfg.CollectInterval,
+		TombstoneRetention: cfg.TombstoneRetention,
+		AuditRetention:     cfg.AuditRetention,
+		Log:                cfg.Log,
+		Collected:          m.collected,
+	}))
+	// What is written from now on is to become an event at once, and reports count
+	// once the releases are known.
+	if err := errors.Join(d.mirror.Reached(ctx, 0), d.fleet.Reached(ctx, 0)); err != nil {
+		return script.Errorf(script.Unavailable, "", "the releases were not read in time: %w", err)
+	}
+	select { // agents that other replicas know of are the fleet too
+	case <-d.fleet.Recalled():
+	case <-ctx.Done():
+		return script.Errorf(script.Unavailable, "", "what the replicas know of the fleet was not read in time: %w", ctx.Err())
+	}
+	d.fan.RollCall(id)
+	return d.serve(ctx, cfg)
+}
+
+// services are what is served over gRPC.
+func (d *Daemon) services(cfg Config, m *metrics) rpc.Config {
+	engines := cfg.Engines
+	if engines == nil {
+		l := lua.New()
+		engines = map[string]engine.Checker{l.Name(): l}
+	}
+	return rpc.Config{
+		Registry: registry.New(registry.Config{Store: d.store, Engines: engines, Wrote: m.wrote}),
+		Fleet:    d.fleet,
+		Mirror:   d.mirror,
+		Groups:   d.groups,
+		Sealer:   d.secure.sealer,
+		Log:      cfg.Log,
+
+		Authentication: d.secure.authentication,
+
+		Unary:  []grpc.UnaryServerInterceptor{m.grpc.UnaryServerInterceptor()},
+		Stream: []grpc.StreamServerInterceptor{m.grpc.StreamServerInterceptor()},
+	}
+}
+
+// run starts what goes on in the background until life is done.
+func (d *Daemon) run(life context.Context, collector *registry.Collector) {
+	leader := feed.Leader{
+		Elector:   d.store,
+		Feed:      d.feed,
+		Connected: d.fan.Connected,
+		Duties:    []func(context.Context){d.sweepGroups, collector.Run},
+		Log:       d.log,
+	}
+	for _, part := range []func(context.Context){
+		func(ctx context.Context) { registry.Follow(ctx, d.store, d.log, d.feed, d.fleet) },
+		func(ctx context.Context) { d.fleet.Keep(ctx, d.store, d.Leading, d.log) },
+		d.mirror.SealAll,
+		d.groups.Run,
+		d.sweep,
+		d.secure.run,
+	} {
+		d.running.Go(func() { part(life) })
+	}
+	// To resign takes etcd, and comes before everything else ends: see close.
+	leading, resign := context.WithCancel(life)
+	d.resign = func() {
+		resign()
+		d.leading.Wait()
+	}
+	d.leading.Go(func() { leader.Run(leading) })
+}
+
+// Leading reports whether this replica publishes.
+func (d *Daemon) Leading() bool { return d.feed.Stats().Leading }
+
+// awaitStore waits until etcd answers, and returns the registry's identity.
+func (d *Daemon) awaitStore(ctx context.Context, cfg Config) (string, error) {
+	wait := cfg.EtcdWait
+	if wait == 0 {
+		wait = 30 * time.Second
+	}
+	bounded, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	for {
+		id, err := d.store.Fleet(bounded)
+		if err == nil {
+			return id, nil
+		}
+		if ctx.Err() != nil {
+			return "", ctx.Err()
+		}
+		if bounded.Err() != nil {
+			return "", fmt.Errorf("gave up on etcd after %v: %w", wait, err)
+		}
+		cfg.Log.Warn("etcd cannot be reached yet", "error", err)
+		select {
+		case <-time.After(500 * time.Millisecond):
+		case <-bounded.Done():
+		}
+	}
+}
+
+// sweep keeps the fleet's idea of who is unheard up to date.
+func (d *Daemon) sweep(ctx context.Context) {
+	every(ctx, 250*time.Millisecond, d.fleet.Sweep)
+}
+
+// sweepGroups removes the groups that no agent follows any more.
+func (d *Daemon) sweepGroups(ctx context.Context) {
+	every(ctx, time.Minute, func() { d.groups.Sweep(ctx, d.fleet.Groups()) })
+}
+
+// every calls do at each interval until ctx is done.
+func every(ctx context.Context, interval time.Duration, do func()) {
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+			do()
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// serve opens the listeners.
+func (d *Daemon) serve(ctx context.Context, cfg Config) error {
+	for _, address := range cfg.Listen {
+		ln, err := listen(ctx, address)
+		if err != nil {
+			return err
+		}
+		d.addrs = append(d.addrs, ln.Addr())
+		d.running.Go(func() {
+			if err := d.server.Serve(ln); err != nil && !d.draining.Load() {
+				select {
+				case d.failed <- fmt.Errorf("serving on %s ended: %w", address, err):
+				default: // one reason is enough
+				}
+			}
+		})
+	}
+	if cfg.AdminAddress == "" {
+		return nil
+	}
+	var lc net.ListenConfig
+	ln, err := lc.Listen(ctx, "tcp", cfg.AdminAddress)
+	if err != nil {
+		return script.Errorf(script.Invalid, "--admin-address", "%w", err)
+	}
+	d.adminAddr = ln.Addr()
+	d.admin = obs.ServeAdmin(ln, obs.Handler(cfg.Metrics, d.Ready), cfg.Log)
+	return nil
+}
+
+func listen(ctx context.Context, address string) (net.Listener, error) {
+	if path, ok := strings.CutPrefix(address, "unix:"); ok {
+		return gateway.Listen(strings.TrimPrefix(path, "//"))
+	}
+	var lc net.ListenConfig
+	ln, err := lc.Listen(ctx, "tcp", address)
+	if err != nil {
+		return nil, script.Errorf(script.Invalid, "--listen", "%w", err)
+	}
+	return ln, nil
+}

@@ -1,0 +1,258 @@
+package registryd
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/spf13/pflag"
+
+	"github.com/scriptorium-dev/scriptorium/internal/security"
+	"github.com/scriptorium-dev/scriptorium/internal/tlsfiles"
+	"github.com/scriptorium-dev/scriptorium/proto/natsconn"
+	"github.com/scriptorium-dev/scriptorium/proto/seal"
+	"github.com/scriptorium-dev/scriptorium/registry/access"
+	"github.com/scriptorium-dev/scriptorium/registry/etcdstore"
+	"github.com/scriptorium-dev/scriptorium/registry/rpc"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// Security says whom the registry believes, and by what it is believed. The zero
+// value makes no choice; Start then says which one it wants. docs/security.md
+// describes all of it.
+type Security struct {
+	// SigningKey is the file of the private key that everything agents believe is
+	// signed with; InsecureUnsigned does without.
+	SigningKey       string
+	InsecureUnsigned bool
+
+	// TLSCert and TLSKey are the files of what is shown over TCP, TLSClientCA of those
+	// who vouch for clients.
+	TLSCert, TLSKey, TLSClientCA string
+
+	// AccessPolicy is the file that says who may do what; InsecureAnonymous lets
+	// everybody do everything.
+	AccessPolicy      string
+	InsecureAnonymous bool
+
+	// InsecurePlaintext allows connections that are not encrypted: with clients, etcd
+	// and NATS.
+	InsecurePlaintext bool
+
+	// Of etcd.
+	EtcdCA, EtcdCert, EtcdKey  string
+	EtcdUser, EtcdPasswordFile string
+
+	NATS security.NATS
+}
+
+func (s *Security) addFlags(flags *pflag.FlagSet) {
+	flags.StringVar(&s.SigningKey, "signing-key", "", "file of the private key that events and snapshots are signed with; `scriptctl keys generate` makes one")
+	flags.BoolVar(&s.InsecureUnsigned, "insecure-unsigned", false, "sign nothing: whoever reaches NATS can then run code on agents that accept that")
+	flags.StringVar(&s.TLSCert, "tls-cert", "", "file of the certificate, with its chain, for host:port listeners")
+	flags.StringVar(&s.TLSKey, "tls-key", "", "file of that certificate's private key")
+	flags.StringVar(&s.TLSClientCA, "tls-client-ca", "", "file of the CA certificates that vouch for clients; without it none is asked for a certificate")
+	flags.StringVar(&s.AccessPolicy, "access-policy", "", "file of the access policy: who may do what")
+	flags.BoolVar(&s.InsecureAnonymous, "insecure-anonymous", false, "let everybody who reaches a listener do everything")
+	flags.BoolVar(&s.InsecurePlaintext, security.PlaintextFlag, false, "allow host:port listeners, etcd and NATS without TLS")
+	flags.StringVar(&s.EtcdCA, "etcd-ca", "", "file of the CA certificates that vouch for etcd; with https:// and without it, the system's")
+	flags.StringVar(&s.EtcdCert, "etcd-cert", "", "file of the client certificate for etcd")
+	flags.StringVar(&s.EtcdKey, "etcd-key", "", "file of that certificate's private key")
+	flags.StringVar(&s.EtcdUser, "etcd-user", "", "user of etcd, if the client certificate does not name one")
+	flags.StringVar(&s.EtcdPasswordFile, "etcd-password-file", "", "file of that user's password")
+	s.NATS.AddFlags(flags)
+}
+
+// secured is what comes of a Security: what the parts of the registry need of it.
+type secured struct {
+	sealer         *seal.Sealer
+	authentication rpc.Authentication
+	etcd           etcdstore.Security
+	nats           natsconn.Security
+
+	log     *slog.Logger
+	policy  atomic.Pointer[access.Policy] // of the file, as it was when it was good last
+	file    string
+	watch   *tlsfiles.Watch
+	current atomic.Bool // the policy is the file's
+
+	refused *prometheus.CounterVec
+	stale   prometheus.GaugeFunc
+}
+
+// open reads all files, and refuses what nobody has chosen.
+func (s Security) open(cfg Config) (*secured, error) {
+	out := &secured{log: cfg.Log, file: s.AccessPolicy}
+	var err error
+	if out.sealer, err = s.sealer(cfg.Log); err != nil {
+		return nil, err
+	}
+	out.metrics()
+	if err := s.access(out, overTCP(cfg.Listen)); err != nil {
+		return nil, err
+	}
+	if out.etcd, err = s.etcd(cfg.EtcdEndpoints, cfg.Log); err != nil {
+		return nil, err
+	}
+	if out.nats, err = s.NATS.Open(cfg.NATS, s.InsecurePlaintext, cfg.Log); err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// overTCP returns those of the addresses that others can reach.
+func overTCP(listen []string) (tcp []string) {
+	for _, address := range listen {
+		if !strings.HasPrefix(address, "unix:") {
+			tcp = append(tcp, address)
+		}
+	}
+	return tcp
+}
+
+func (s Security) sealer(log *slog.Logger) (*seal.Sealer, error) {
+	switch {
+	case s.SigningKey != "" && s.InsecureUnsigned:
+		return nil, script.Errorf(script.Invalid, "--insecure-unsigned", "contradicts --signing-key: leave one out")
+	case s.InsecureUnsigned:
+		log.Warn("nothing is signed: agents that accept that run whatever anybody puts on NATS")
+		return seal.Unsigned(), nil
+	case s.SigningKey == "":
+		return nil, script.Errorf(script.Invalid, "--signing-key", "is required: make a key with `scriptctl keys generate`, and give agents its public part as --trusted-key; --insecure-unsigned does without")
+	}
+	key, err := seal.ReadPrivateKey(s.SigningKey)
+	if err != nil {
+		return nil, script.Errorf(script.Invalid, "--signing-key", "%w", err)
+	}
+	sealer := seal.NewSealer(key)
+	log.Info("everything agents believe is signed", "key", sealer.KeyID())
+	return sealer, nil
+}
+
+// access makes out.authentication.
+func (s Security) access(out *secured, tcp []string) error {
+	a := rpc.Authentication{InsecureTokens: s.InsecurePlaintext, InsecureAnonymous: s.InsecureAnonymous, Refused: out.countRefused}
+	switch {
+	case s.AccessPolicy != "" && s.InsecureAnonymous:
+		return script.Errorf(script.Invalid, "--insecure-anonymous", "contradicts --access-policy: leave one out")
+	case s.AccessPolicy != "":
+		out.watch = tlsfiles.NewWatch(s.AccessPolicy)
+		policy, err := access.Load(s.AccessPolicy)
+		if err != nil {
+			return script.Errorf(script.Invalid, "--access-policy", "%w", err)
+		}
+		out.policy.Store(policy)
+		out.current.Store(true)
+		a.Policy = out.policy.Load
+		if policy.HasCertificates() && s.TLSClientCA == "" && len(tcp) > 0 {
+			out.log.Warn("the access policy names client certificates, but without --tls-client-ca nobody is asked for one")
+		}
+	case s.InsecureAnonymous:
+		out.log.Warn("everybody who reaches a listener may do everything: publish, delete, export", "listen", tcp)
+	case len(tcp) > 0:
+		return script.Errorf(script.Invalid, "--access-policy", "is required to listen on %s: name the file that says who may do what; --insecure-anonymous lets everybody do everything", strings.Join(tcp, ", "))
+	}
+	if s.AccessPolicy == "" {
+		out.log.Info("there is no access policy: whoever may open a Unix socket of the registry may do everything")
+	}
+	out.authentication = a
+	if len(tcp) == 0 {
+		return nil
+	}
+	if s.TLSCert == "" && s.TLSKey == "" {
+		if s.TLSClientCA != "" {
+			return script.Errorf(script.Invalid, "--tls-client-ca", "needs --tls-cert and --tls-key")
+		}
+		for _, address := range tcp {
+			if err := security.Plaintext(s.InsecurePlaintext, "--listen", "the registry's listener", "give --tls-cert and --tls-key", address, out.log); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	m, err := tlsfiles.Load(tlsfiles.Files{CA: s.TLSClientCA, Cert: s.TLSCert, Key: s.TLSKey}, out.log)
+	if err != nil {
+		return script.Errorf(script.Invalid, "--tls-cert, --tls-key, --tls-client-ca", "%w", err)
+	}
+	out.authentication.TLS = m.Credentials()
+	return nil
+}
+
+func (s Security) etcd(endpoints []string, log *slog.Logger) (sec etcdstore.Security, err error) {
+	if (s.EtcdUser == "") != (s.EtcdPasswordFile == "") {
+		return sec, script.Errorf(script.Invalid, "--etcd-user", "and --etcd-password-file go together")
+	}
+	if s.EtcdUser != "" {
+		sec.User = s.EtcdUser
+		if sec.Password, err = tlsfiles.Secret(s.EtcdPasswordFile); err != nil {
+			return sec, script.Errorf(script.Invalid, "--etcd-password-file", "%w", err)
+		}
+	}
+	encrypted := 0
+	for _, endpoint := range endpoints {
+		if strings.HasPrefix(endpoint, "https://") || strings.HasPrefix(endpoint, "unixs://") {
+			encrypted++
+		}
+	}
+	files := tlsfiles.Files{CA: s.EtcdCA, Cert: s.EtcdCert, Key: s.EtcdKey}
+	switch {
+	case encrypted == 0 && files != tlsfiles.Files{}:
+		return sec, script.Errorf(script.Invalid, "--etcd-endpoints", "%s are not encrypted, so --etcd-ca, --etcd-cert and --etcd-key have no use: write https://", strings.Join(endpoints, ", "))
+	case encrypted == 0:
+		return sec, security.Plaintext(s.InsecurePlaintext, "--etcd-endpoints", "etcd", "write https://", strings.Join(endpoints, ","), log)
+	case encrypted < len(endpoints):
+		return sec, script.Errorf(script.Invalid, "--etcd-endpoints", "are partly https:// and partly not: %s", strings.Join(endpoints, ", "))
+	}
+	m, err := tlsfiles.Load(files, log)
+	if err != nil {
+		return sec, script.Errorf(script.Invalid, "--etcd-ca, --etcd-cert, --etcd-key", "%w", err)
+	}
+	sec.Credentials = m.Credentials()
+	return sec, nil
+}
+
+// policyInterval is how often the file of the access policy is looked at.
+const policyInterval = 2 * time.Second
+
+// run keeps the access policy as its file says, until ctx is done.
+func (s *secured) run(ctx context.Context) {
+	if s.watch == nil {
+		return
+	}
+	s.watch.Run(ctx, policyInterval, func() {
+		policy, err := access.Load(s.file)
+		s.current.Store(err == nil)
+		if err != nil {
+			s.log.Error("the access policy was replaced by one that cannot be used; the old one stays in force", "error", oneLine(err))
+			return
+		}
+		s.policy.Store(policy)
+		s.log.Info("the access policy was read again", "file", s.file)
+	})
+}
+
+func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
+
+func (s *secured) metrics() {
+	s.refused = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Namespace: namespace, Subsystem: subsystem, Name: "callers_refused_total",
+		Help: "Requests and connections of callers that are not known, by the reason.",
+	}, []string{"reason"})
+	for _, reason := range access.Reasons() {
+		s.refused.WithLabelValues(string(reason))
+	}
+	s.stale = prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Namespace: namespace, Subsystem: subsystem, Name: "access_policy_current",
+		Help: "1 while the access policy in force is what its file says; 0 if the file cannot be used, or there is none.",
+	}, func() float64 { return flag(s.current.Load()) })
+}
+
+func (s *secured) countRefused(reason access.Reason) { s.refused.WithLabelValues(string(reason)).Inc() }
+
+func (s *secured) register(r prometheus.Registerer) error {
+	return errors.Join(r.Register(s.refused), r.Register(s.stale))
+}

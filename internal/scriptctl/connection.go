@@ -1,0 +1,83 @@
+package scriptctl
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strconv"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/grpc"
+
+	"github.com/scriptorium-dev/scriptorium/client/registryclient"
+	"github.com/scriptorium-dev/scriptorium/internal/security"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+const plaintextVariable = "SCRIPTORIUM_INSECURE_PLAINTEXT"
+
+func (a *app) addConnectionFlags(root *cobra.Command) {
+	flags := root.PersistentFlags()
+	a.caller.AddFlags(flags, "")
+	flags.BoolVar(&a.plain, security.PlaintextFlag, false, "connect to a registry at host:port without TLS")
+	for _, file := range []string{"ca", "cert", "key", "token-file"} {
+		must(root.MarkPersistentFlagFilename(file))
+	}
+}
+
+// connection returns how the registry is connected to.
+func (a *app) connection() ([]registryclient.Option, error) {
+	caller := security.Caller{
+		CA:        cmp.Or(a.caller.CA, os.Getenv("SCRIPTORIUM_CA")),
+		Cert:      cmp.Or(a.caller.Cert, os.Getenv("SCRIPTORIUM_CERT")),
+		Key:       cmp.Or(a.caller.Key, os.Getenv("SCRIPTORIUM_KEY")),
+		TokenFile: a.caller.TokenFile,
+		Token:     os.Getenv("SCRIPTORIUM_TOKEN"),
+	}
+	if caller.Token == "" {
+		caller.TokenFile = cmp.Or(caller.TokenFile, os.Getenv("SCRIPTORIUM_TOKEN_FILE"))
+	}
+	plaintext := a.plain
+	if text := os.Getenv(plaintextVariable); text != "" && !plaintext {
+		allowed, err := strconv.ParseBool(text)
+		if err != nil {
+			return nil, script.Errorf(script.Invalid, plaintextVariable, "is %q; want true or false", text)
+		}
+		plaintext = allowed
+	}
+	connection, err := caller.Open(a.registryTarget(), "", plaintext, slog.New(warnings{a.Err}))
+	if err != nil {
+		return nil, err
+	}
+	options := []registryclient.Option{registryclient.WithTransportCredentials(connection.Transport)}
+	if connection.PerCall != nil {
+		options = append(options, registryclient.WithDialOptions(grpc.WithPerRPCCredentials(connection.PerCall)))
+	}
+	return options, nil
+}
+
+// warnings prints what is logged as a warning.
+type warnings struct{ to io.Writer }
+
+// Enabled implements slog.Handler.
+func (warnings) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelWarn }
+
+// Handle implements slog.Handler.
+func (w warnings) Handle(_ context.Context, r slog.Record) error {
+	fmt.Fprintf(w.to, "warning: %s", r.Message)
+	r.Attrs(func(attr slog.Attr) bool {
+		fmt.Fprintf(w.to, " (%s: %s)", attr.Key, attr.Value)
+		return true
+	})
+	fmt.Fprintln(w.to)
+	return nil
+}
+
+// WithAttrs implements slog.Handler.
+func (w warnings) WithAttrs([]slog.Attr) slog.Handler { return w }
+
+// WithGroup implements slog.Handler.
+func (w warnings) WithGroup(string) slog.Handler { return w }
