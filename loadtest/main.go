@@ -3,6 +3,10 @@
 //	go run ./loadtest calls
 //
 // measures calls over an agent's sockets, and the same script in Redis.
+//
+//	go run ./loadtest status --agents 10000
+//
+// measures what the status of a large fleet costs a registry.
 package main
 
 import (
@@ -24,7 +28,7 @@ func main() {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(newCallsCommand(), newAgentCommand())
+	root.AddCommand(newCallsCommand(), newAgentCommand(), newStatusCommand(), newServersCommand(), newProfiledCommand())
 	if err := root.ExecuteContext(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "loadtest:", err)
 		os.Exit(1)

@@ -1,0 +1,215 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/scriptorium-dev/scriptorium/loadtest/faults/cluster"
+	"github.com/scriptorium-dev/scriptorium/loadtest/faults/forge"
+	"github.com/scriptorium-dev/scriptorium/loadtest/faults/load"
+	"github.com/scriptorium-dev/scriptorium/loadtest/faults/natswire"
+	"github.com/scriptorium-dev/scriptorium/loadtest/faults/netfault"
+	"github.com/scriptorium-dev/scriptorium/loadtest/faults/plan"
+)
+
+// injector does what a plan says.
+type injector struct {
+	cluster *cluster.Cluster
+	record  *load.Record
+	callers map[string]*load.Caller // by agent
+	forger  *forge.Stranger
+
+	mu        sync.Mutex
+	converged []func() // to call once the fleet has converged
+}
+
+// run does all actions, and returns when the last is undone.
+func (in *injector) run(ctx context.Context, p plan.Plan) error {
+	var (
+		all  sync.WaitGroup
+		mu   sync.Mutex
+		errs []string
+	)
+	began := time.Now()
+	for _, a := range p.Actions {
+		all.Go(func() {
+			if !rest(ctx, time.Until(began.Add(a.At))) {
+				return
+			}
+			if err := in.do(ctx, a); err != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				errs = append(errs, fmt.Sprintf("%s %s: %v", a.Kind, a.Target, err))
+			}
+		})
+	}
+	rest(ctx, p.Length)
+	all.Wait()
+	if len(errs) > 0 {
+		return fmt.Errorf("the faults could not be made: %s", strings.Join(errs, "; "))
+	}
+	return nil
+}
+
+// rest waits, and reports false if ctx is done first.
+func rest(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// do does one action and undoes it.
+func (in *injector) do(ctx context.Context, a plan.Action) error {
+	over := in.record.Fault(string(a.Kind), a.Target, a.Detail())
+	switch a.Kind {
+	case plan.Kill:
+		defer over()
+		return in.kill(ctx, a.Target, a.For)
+	case plan.Tear:
+		in.whenConverged(over)
+		return in.tear(ctx, a)
+	case plan.Pause:
+		defer over()
+		p := in.cluster.Process(a.Target)
+		p.Pause()
+		rest(ctx, a.For)
+		p.Resume()
+	case plan.Break:
+		defer over()
+		in.cluster.Break(a.Target, a.Net)
+		rest(ctx, a.For)
+		in.cluster.Break(a.Target, netfault.Fault{})
+	case plan.Mangle:
+		defer over()
+		m := in.cluster.Agent(a.Target).Mangler
+		m.Set(a.Odds)
+		rest(ctx, a.For)
+		m.Set(natswire.Odds{})
+	case plan.Forge:
+		defer over()
+		bounded, cancel := context.WithTimeout(ctx, a.For)
+		defer cancel()
+		in.forger.Run(bounded, rand.New(rand.NewPCG(a.Seed, 6)))
+	case plan.Fill:
+		defer over()
+		agent := in.cluster.Agent(a.Target)
+		if err := agent.Fill(); err != nil {
+			return err
+		}
+		rest(ctx, a.For)
+		return agent.Drain()
+	case plan.Jump:
+		defer over()
+		if err := in.cluster.Jump(a.Target, a.Seconds); err != nil {
+			return err
+		}
+		rest(ctx, a.For)
+		return in.cluster.Jump(a.Target, 0)
+	case plan.Blackout:
+		defer over()
+		return in.blackout(ctx, a)
+	}
+	return nil
+}
+
+// kill kills a process, and starts it again later. An agent is down until its
+// sockets answer.
+func (in *injector) kill(ctx context.Context, name string, down time.Duration) error {
+	p := in.cluster.Process(name)
+	p.Kill()
+	rest(ctx, down)
+	if err := p.Start(); err != nil {
+		return err
+	}
+	in.awaitAgent(ctx, name)
+	return nil
+}
+
+// startPatience is how long an agent may take to serve from its disk: far longer
+// than it takes, and not so long that nobody would mind.
+const startPatience = 15 * time.Second
+
+// awaitAgent waits until the agent serves; one that never does is as good as one
+// that ended.
+func (in *injector) awaitAgent(ctx context.Context, name string) {
+	caller, ok := in.callers[name]
+	if !ok {
+		return
+	}
+	bounded, cancel := context.WithTimeout(ctx, startPatience)
+	defer cancel()
+	if err := caller.Reached(bounded); err != nil && ctx.Err() == nil {
+		in.record.Crash(fmt.Sprintf("%s does not serve %v after its start: %v\n%s", name, startPatience, err, in.cluster.Agent(name).Tail()))
+	}
+}
+
+// tear kills an agent, damages its files and starts it. Until it has converged it
+// may miss what was damaged.
+func (in *injector) tear(ctx context.Context, a plan.Action) error {
+	down := in.record.Fault(string(plan.Kill), a.Target, "to tear its files")
+	defer down()
+	agent := in.cluster.Agent(a.Target)
+	agent.Kill()
+	done, err := agent.Tear(rand.New(rand.NewPCG(a.Seed, 4)))
+	if err != nil {
+		return err
+	}
+	in.record.Fault("torn", a.Target, strings.Join(done, ", "))()
+	rest(ctx, a.For)
+	if err := agent.Start(); err != nil {
+		return err
+	}
+	in.awaitAgent(ctx, a.Target)
+	return nil
+}
+
+// blackout kills the control plane, and in the middle of that restarts an agent.
+func (in *injector) blackout(ctx context.Context, a plan.Action) error {
+	var plane []*cluster.Process
+	for _, p := range in.cluster.Processes() {
+		if in.cluster.Agent(p.Name) == nil {
+			plane = append(plane, p)
+			p.Kill()
+		}
+	}
+	if rest(ctx, a.For/3) {
+		over := in.record.Fault(string(plan.Kill), a.Target, "with everything else down")
+		err := in.kill(ctx, a.Target, a.For/8)
+		over()
+		if err != nil {
+			return err
+		}
+	}
+	rest(ctx, a.For/3)
+	for _, p := range plane {
+		if err := p.Start(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (in *injector) whenConverged(f func()) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.converged = append(in.converged, f)
+}
+
+// over says that the fleet has converged.
+func (in *injector) over() {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	for _, f := range in.converged {
+		f()
+	}
+	in.converged = nil
+}

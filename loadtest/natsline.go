@@ -1,0 +1,88 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// natsLine is a connection to NATS that is shared by thousands of simulated agents.
+// It speaks the little of the protocol that they need. It is safe for concurrent use.
+type natsLine struct {
+	conn net.Conn
+
+	mu  sync.Mutex
+	out *bufio.Writer
+}
+
+// dialNATS connects, and hands what comes on the subjects to receive, from one
+// goroutine, until the line breaks.
+func dialNATS(ctx context.Context, address string, receive func(subject string, data []byte), subjects ...string) (*natsLine, error) {
+	var dialer net.Dialer
+	conn, err := dialer.DialContext(ctx, "tcp", strings.TrimPrefix(address, "nats://"))
+	if err != nil {
+		return nil, err
+	}
+	l := &natsLine{conn: conn, out: bufio.NewWriterSize(conn, 64<<10)}
+	fmt.Fprint(l.out, "CONNECT {\"verbose\":false,\"pedantic\":false,\"echo\":false,\"protocol\":1}\r\n")
+	for i, subject := range subjects {
+		fmt.Fprintf(l.out, "SUB %s %d\r\n", subject, i+1)
+	}
+	go l.read(bufio.NewReaderSize(conn, 64<<10), receive)
+	return l, l.flush()
+}
+
+// read answers pings and hands on messages until the line breaks.
+func (l *natsLine) read(in *bufio.Reader, receive func(string, []byte)) {
+	for {
+		line, err := in.ReadString('\n')
+		if err != nil {
+			return
+		}
+		fields := strings.Fields(line)
+		switch {
+		case len(fields) == 1 && fields[0] == "PING":
+			l.mu.Lock()
+			_, _ = l.out.WriteString("PONG\r\n") // it fails with the line
+			_ = l.out.Flush()
+			l.mu.Unlock()
+		case len(fields) >= 4 && fields[0] == "MSG":
+			size, err := strconv.Atoi(fields[len(fields)-1])
+			if err != nil {
+				return
+			}
+			data := make([]byte, size+len("\r\n"))
+			if _, err := io.ReadFull(in, data); err != nil {
+				return
+			}
+			receive(fields[1], data[:size])
+		}
+	}
+}
+
+// publish sends a message with the next flush, or before.
+func (l *natsLine) publish(subject string, data []byte) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if _, err := fmt.Fprintf(l.out, "PUB %s %d\r\n", subject, len(data)); err != nil {
+		return err
+	}
+	if _, err := l.out.Write(data); err != nil {
+		return err
+	}
+	_, err := l.out.WriteString("\r\n")
+	return err
+}
+
+func (l *natsLine) flush() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.out.Flush()
+}
+
+func (l *natsLine) close() { _ = l.conn.Close() }
