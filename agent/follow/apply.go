@@ -6,6 +6,7 @@ import (
 	"iter"
 	"log/slog"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"runtime"
 	"slices"
@@ -45,7 +46,10 @@ type applier struct {
 // failing is a release that could not be made live. It is tried again if the
 // reason may pass, until it succeeds or the registry has a newer one.
 type failing struct {
-	item     Item
+	item Item
+	// since is the revision of the first release of the key that is neither live nor
+	// replaced by one that is.
+	since    script.Revision
 	err      error
 	passing  bool
 	attempts int
@@ -55,7 +59,8 @@ type failing struct {
 // candidate is a release on its way.
 type candidate struct {
 	Item
-	ready bool // prepared
+	since script.Revision // as in failing, if it fails
+	ready bool            // prepared
 	err   error
 }
 
@@ -67,7 +72,7 @@ func newApplier(cfg Config, open opener, refusals *refusals, m *metrics, random 
 	}
 	lost := script.Errorf(script.Unavailable, "", "its source was lost from disk and is being fetched again")
 	for _, r := range cfg.State.Incomplete() {
-		a.fail(time.Now(), &candidate{Item: Item{Key: wire.ReleaseKey(r.Name), Release: r}, err: lost})
+		a.fail(time.Now(), &candidate{since: r.Revision, Item: Item{Key: wire.ReleaseKey(r.Name), Release: r}, err: lost})
 	}
 	return a
 }
@@ -82,7 +87,7 @@ func (a *applier) events(ctx context.Context, from Cursor, events []*event) outc
 		sources = append(sources, e.sources...)
 	}
 	var chosen selection
-	a.choose(&chosen, objects, choice{})
+	a.choose(&chosen, objects, choice{above: nothingUnseen})
 	a.ready(ctx, chosen.candidates, a.verified(sources))
 	_ = a.commit(chosen.candidates, nil) // each candidate has the error, and is tried again
 	if ctx.Err() != nil {                // stopping: what was interrupted must come again
@@ -128,7 +133,13 @@ type choice struct {
 	otherFleet bool            // all: revisions of two fleets do not compare
 	thorough   bool            // those that differ from what is live
 	head       script.Revision // that the objects are as of, if thorough
+	// above is the revision from which on there may have been releases that are not
+	// among the objects, since they were replaced.
+	above script.Revision
 }
+
+// nothingUnseen is the choice's above for events, of which each is there.
+const nothingUnseen = math.MaxInt64 - 1
 
 // choose adds those of the objects that are to go live.
 func (a *applier) choose(s *selection, objects []object, by choice) {
@@ -148,13 +159,17 @@ func (a *applier) choose(s *selection, objects []object, by choice) {
 				continue
 			}
 		}
-		c := &candidate{Item: o.Item, err: o.err}
+		c := &candidate{Item: o.Item, err: o.err, since: min(o.Release.Revision, by.above+1)}
 		i, twice := s.at[o.Key]
-		switch {
-		case !twice:
+		if !twice {
 			s.at[o.Key] = len(s.candidates)
 			s.candidates = append(s.candidates, c)
-		case o.Release.Revision > s.candidates[i].Release.Revision:
+			continue
+		}
+		before := s.candidates[i]
+		before.since = min(before.since, c.since)
+		if o.Release.Revision > before.Release.Revision {
+			c.since = before.since
 			s.candidates[i] = c
 		}
 	}
@@ -320,7 +335,11 @@ func (a *applier) fail(now time.Time, c *candidate) {
 	key := c.Key
 	f := a.failing[key]
 	if f == nil || f.item.Release.Revision != c.Release.Revision {
-		f = &failing{item: c.Item}
+		since := c.since
+		if f != nil {
+			since = min(since, f.since)
+		}
+		f = &failing{item: c.Item, since: since}
 		a.failing[key] = f
 	}
 	if f.err == nil || f.err.Error() != c.err.Error() {
@@ -365,7 +384,7 @@ func (a *applier) retryAt() time.Time {
 // then lags behind what is kept, and more comes again than is needed.
 func (a *applier) saveCursor(c Cursor) {
 	for _, f := range a.failing {
-		c.Revision = min(c.Revision, f.item.Release.Revision-1)
+		c.Revision = min(c.Revision, f.since-1)
 	}
 	c.Revision = max(c.Revision, 0)
 	if err := a.state.SaveCursor(c); err != nil {
@@ -380,16 +399,22 @@ func (a *applier) leave(out outcome) outcome {
 	return out
 }
 
-// failures that stand, the oldest revision first.
-func (a *applier) failures() []*eventv1.Failure {
-	list := make([]*eventv1.Failure, 0, len(a.failing))
+// failure is what a status tells of a release that could not be made live.
+type failure struct {
+	since   script.Revision // as in failing
+	message *eventv1.Failure
+}
+
+// failures that stand, those that have stood for longest first.
+func (a *applier) failures() []failure {
+	list := make([]failure, 0, len(a.failing))
 	for key, f := range a.failing {
-		list = append(list, &eventv1.Failure{
+		list = append(list, failure{since: f.since, message: &eventv1.Failure{
 			Key: key, Revision: int64(f.item.Release.Revision), Error: reason(f.err),
-		})
+		}})
 	}
-	slices.SortFunc(list, func(x, y *eventv1.Failure) int {
-		return cmp.Or(cmp.Compare(x.GetRevision(), y.GetRevision()), cmp.Compare(x.GetKey(), y.GetKey()))
+	slices.SortFunc(list, func(x, y failure) int {
+		return cmp.Or(cmp.Compare(x.since, y.since), cmp.Compare(x.message.GetKey(), y.message.GetKey()))
 	})
 	return list
 }

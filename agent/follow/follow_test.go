@@ -276,6 +276,22 @@ func TestWhatCannotBeStoredIsNotLive(t *testing.T) {
 	})
 }
 
+// TestTheCursorStaysBelowTheFirstFailure: of a script that fails twice the disk
+// has neither release, so that a restart must not take the first one for done.
+func TestTheCursorStaysBelowTheFirstFailure(t *testing.T) {
+	simulate(t, func(w *world, n *node, _ *follow.Follower) {
+		w.commit(map[string]string{"a": "good"})
+		pass(100 * time.Millisecond)
+		first := w.commit(map[string]string{"a": "bad"})
+		w.commit(map[string]string{"b": "good"})
+		w.commit(map[string]string{"a": "bad again"})
+		pass(300 * time.Millisecond)
+		if c := n.Cursor(); c.Revision != first-1 {
+			t.Errorf("the cursor on disk is %d, so that a restart would report %d as live", c.Revision, first)
+		}
+	})
+}
+
 func TestADeletionThatCannotBeStoredIsNotForgotten(t *testing.T) {
 	simulate(t, func(w *world, n *node, _ *follow.Follower) {
 		w.commit(map[string]string{"a": "one", "b": "one"})

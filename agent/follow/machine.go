@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	eventv1 "github.com/scriptorium-dev/scriptorium/proto/event/v1"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -57,7 +56,7 @@ type outcome struct {
 
 	// How the applier is left behind.
 	changed  bool
-	failures []*eventv1.Failure
+	failures []failure
 	retryAt  time.Time
 	keys     []string // that what is on disk is signed by
 }

@@ -30,7 +30,7 @@ const (
 type status struct {
 	base     *eventv1.Status
 	random   *mathrand.Rand
-	failures []*eventv1.Failure
+	failures []failure
 
 	tenants []string
 	keys    []string // that what is on disk is signed by
@@ -141,10 +141,14 @@ func (s *status) due(now time.Time) bool { return !now.Before(s.wake()) }
 func (s *status) compose(now time.Time, at Cursor, leaving bool) *eventv1.Status {
 	s.sequence++
 	s.sent, s.wanted, s.dirty = now, time.Time{}, false
-	failures, activated := s.failures, at.Revision
-	if len(failures) > maxFailures {
-		activated = min(activated, script.Revision(failures[maxFailures].GetRevision()-1))
-		failures = failures[:maxFailures]
+	activated := at.Revision
+	told := s.failures[:min(len(s.failures), maxFailures)]
+	if len(told) < len(s.failures) {
+		activated = min(activated, s.failures[len(told)].since-1)
+	}
+	failures := make([]*eventv1.Failure, len(told))
+	for i, f := range told {
+		failures[i] = f.message
 	}
 	return &eventv1.Status{
 		Fleet:             at.Fleet,

@@ -192,6 +192,10 @@ func (all *answer) begin(head Cursor, full bool, from Cursor) error {
 	}
 	all.head, all.full = head, full
 	all.choice.otherFleet, all.choice.head = head.Fleet != from.Fleet, head.Revision
+	all.choice.above = 0
+	if head.Fleet == from.Fleet {
+		all.choice.above = from.Revision
+	}
 	return nil
 }
 
