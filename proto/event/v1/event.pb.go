@@ -640,7 +640,11 @@ type Page struct {
 	// Envelopes of Entry.
 	Entries [][]byte `protobuf:"bytes,8,rep,name=entries,proto3" json:"entries,omitempty"`
 	// On the last page: of the group's objects, as of head_revision.
-	Checksums     []*Checksum `protobuf:"bytes,9,rep,name=checksums,proto3" json:"checksums,omitempty"`
+	Checksums []*Checksum `protobuf:"bytes,9,rep,name=checksums,proto3" json:"checksums,omitempty"`
+	// Of the request, as the registry got it: an answer to another question does not
+	// fit.
+	Since         int64  `protobuf:"varint,10,opt,name=since,proto3" json:"since,omitempty"`
+	SinceFleet    string `protobuf:"bytes,11,opt,name=since_fleet,json=sinceFleet,proto3" json:"since_fleet,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -736,6 +740,20 @@ func (x *Page) GetChecksums() []*Checksum {
 		return x.Checksums
 	}
 	return nil
+}
+
+func (x *Page) GetSince() int64 {
+	if x != nil {
+		return x.Since
+	}
+	return 0
+}
+
+func (x *Page) GetSinceFleet() string {
+	if x != nil {
+		return x.SinceFleet
+	}
+	return ""
 }
 
 // Status is what an agent says of itself: on change, at most ten times a
@@ -1063,7 +1081,7 @@ const file_proto_event_v1_event_proto_rawDesc = "" +
 	"\bsequence\x18\b \x01(\x04R\bsequence\x12B\n" +
 	"\x0freport_interval\x18\t \x01(\v2\x19.google.protobuf.DurationR\x0ereportInterval\" \n" +
 	"\bRollCall\x12\x14\n" +
-	"\x05fleet\x18\x01 \x01(\tR\x05fleet\"\x85\x02\n" +
+	"\x05fleet\x18\x01 \x01(\tR\x05fleet\"\xbc\x02\n" +
 	"\x04Page\x12\x14\n" +
 	"\x05fleet\x18\x01 \x01(\tR\x05fleet\x12\x14\n" +
 	"\x05group\x18\x02 \x01(\tR\x05group\x12\x14\n" +
@@ -1073,7 +1091,11 @@ const file_proto_event_v1_event_proto_rawDesc = "" +
 	"\rhead_revision\x18\x06 \x01(\x03R\fheadRevision\x12\x12\n" +
 	"\x04full\x18\a \x01(\bR\x04full\x12\x18\n" +
 	"\aentries\x18\b \x03(\fR\aentries\x12<\n" +
-	"\tchecksums\x18\t \x03(\v2\x1e.scriptorium.event.v1.ChecksumR\tchecksums\"\xd7\x04\n" +
+	"\tchecksums\x18\t \x03(\v2\x1e.scriptorium.event.v1.ChecksumR\tchecksums\x12\x14\n" +
+	"\x05since\x18\n" +
+	" \x01(\x03R\x05since\x12\x1f\n" +
+	"\vsince_fleet\x18\v \x01(\tR\n" +
+	"sinceFleet\"\xd7\x04\n" +
 	"\x06Status\x12\x14\n" +
 	"\x05fleet\x18\x01 \x01(\tR\x05fleet\x12\x14\n" +
 	"\x05agent\x18\x02 \x01(\tR\x05agent\x12 \n" +
