@@ -126,9 +126,9 @@ func init() {
 			time.WallOffset = seconds
 		}
 	}
-	set()
 	asked := make(chan os.Signal, 1)
 	signal.Notify(asked, syscall.SIGUSR1)
+	set() // only now: whoever changes the file from here on is heard
 	go func() {
 		for range asked {
 			set()

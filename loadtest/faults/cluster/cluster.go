@@ -9,8 +9,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"slices"
+	"syscall"
 
 	"github.com/scriptorium-dev/scriptorium/loadtest/faults/natswire"
 	"github.com/scriptorium-dev/scriptorium/loadtest/faults/netfault"
@@ -79,6 +81,8 @@ func Start(ctx context.Context, cfg Config) (c *Cluster, err error) {
 			err = errors.Join(err, c.Close())
 		}
 	}()
+	// What children inherit: a process that has only just started is not to die of it.
+	signal.Ignore(syscall.SIGUSR1)
 	if err := os.MkdirAll(filepath.Join(cfg.Dir, "log"), 0o755); err != nil {
 		return c, err
 	}

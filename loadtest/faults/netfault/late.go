@@ -32,8 +32,12 @@ func (w *late) Write(data []byte) (int, error) {
 		f, changed := w.link.fault(w.pair.source)
 		part, wait := data[written:], time.Duration(0)
 		switch f.Mode {
-		case Cut, Blackhole, Mute: // since it was looked at
+		case Cut, Blackhole: // since await looked
 			continue
+		case Mute: // what the client says goes through
+			if w.answers {
+				continue
+			}
 		case Delay:
 			if !delayed {
 				delayed, wait = true, f.Late
