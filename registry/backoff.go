@@ -8,7 +8,7 @@ import (
 )
 
 // Persist calls do until ctx is done, with a pause between calls that doubles from
-// 100 ms to 5 s, with jitter, until do says that it has worked. What do is, and why
+// 100 ms to 1 s, with jitter, until do says that it has worked. What do is, and why
 // it ended, is logged.
 func Persist(ctx context.Context, log *slog.Logger, what string, do func(worked func()) error) {
 	var last time.Duration
@@ -17,7 +17,7 @@ func Persist(ctx context.Context, log *slog.Logger, what string, do func(worked 
 		if ctx.Err() != nil {
 			return
 		}
-		last = min(max(2*last, 100*time.Millisecond), 5*time.Second)
+		last = min(max(2*last, 100*time.Millisecond), time.Second)
 		pause := last/2 + rand.N(last/2)
 		log.Warn(what+" starts again", "error", err, "pause", pause)
 		timer := time.NewTimer(pause)

@@ -243,10 +243,6 @@ func (m *machine) finish(now time.Time, out outcome) {
 
 func (m *machine) finishSync(now time.Time, out outcome) {
 	m.due, m.poll = time.Time{}, time.Time{}
-	if out.thorough {
-		m.drift.tried(now, m.random)
-		m.rotation.tried(now, m.random)
-	}
 	if out.err != nil {
 		m.failed++
 		m.metrics.syncsFailed.Inc()
@@ -256,6 +252,10 @@ func (m *machine) finishSync(now time.Time, out outcome) {
 	}
 	m.synced, m.failed = true, 0
 	m.metrics.syncs.Inc()
+	if out.thorough {
+		m.drift.tried(now, m.random)
+		m.rotation.tried(now, m.random)
+	}
 	if out.cursor.Fleet != m.cursor.Fleet || m.announcedAt.Before(out.began) {
 		m.announced = 0 // the registry's own answer is newer
 	}

@@ -123,7 +123,7 @@ func (a *agent) check() {
 		a.mu.Lock()
 		drifted := a.drifted[r.Name]
 		a.mu.Unlock()
-		if made, ok := a.w.truth.find(r.Name, r.Revision); !drifted && (!ok || made.print != r.Fingerprint()) {
+		if made, ok := a.w.truth.find(r.Name, r.Revision); !drifted && (!ok || made.sum != r.Fingerprint()) {
 			a.w.violate("%s runs %s at revision %d, which was never committed so", a.name, r.Name, r.Revision)
 		}
 	}
@@ -133,9 +133,6 @@ func (a *agent) check() {
 // after the activated revision is live, or gone, as it should be, but for the
 // failures.
 func (a *agent) checkStatus(p *process, s *eventv1.Status) {
-	if !p.follower.Synced() {
-		return // KNOWN
-	}
 	activated := script.Revision(s.GetActivatedRevision())
 	failed := map[string]script.Revision{}
 	for _, f := range s.GetFailures() {
@@ -211,7 +208,7 @@ func (a *agent) unsettled() string {
 		case want.release.Deleted && got != nil:
 			return fmt.Sprintf("%s runs %s, which was deleted", a.name, name)
 		case want.release.Deleted:
-		case got == nil || got.Revision != want.revision || got.Fingerprint() != want.print:
+		case got == nil || got.Revision != want.revision || got.Fingerprint() != want.sum:
 			return fmt.Sprintf("%s does not run %s as of revision %d", a.name, name, want.revision)
 		}
 	}
@@ -219,12 +216,18 @@ func (a *agent) unsettled() string {
 }
 
 // adrift returns a script that has drifted, and whose drift can be found. What is live
-// in place of a release that cannot be compiled is not what the registry has anyhow.
+// in place of a release that cannot be compiled is not what the registry has anyhow;
+// and what changed again may have mended it.
 func (a *agent) adrift() (script.Name, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for name := range a.drifted {
-		if last, ok := a.w.truth.asOf(name, 1<<62); !ok || !isBad(last.release) {
+		last, ok := a.w.truth.asOf(name, 1<<62)
+		if gone := !ok || last.release.Deleted; gone && a.process.live(name) == nil {
+			delete(a.drifted, name)
+			continue
+		}
+		if !isBad(last.release) {
 			return name, true
 		}
 	}

@@ -21,22 +21,22 @@ type election struct {
 }
 
 type candidate struct {
-	replica *replica
+	server  *server
 	granted chan *leadership
 }
 
 // leadership is one replica's term.
 type leadership struct {
 	election *election
-	replica  *replica
+	server   *server
 	term     int64
 	lost     chan struct{}
 	once     sync.Once
 }
 
 // campaign waits until the replica leads.
-func (e *election) campaign(ctx context.Context, r *replica) (*leadership, error) {
-	c := &candidate{replica: r, granted: make(chan *leadership, 1)}
+func (e *election) campaign(ctx context.Context, s *server) (*leadership, error) {
+	c := &candidate{server: s, granted: make(chan *leadership, 1)}
 	e.mu.Lock()
 	e.waiting = append(e.waiting, c)
 	e.grant()
@@ -63,12 +63,12 @@ func (e *election) grant() {
 		return
 	}
 	for i, c := range e.waiting {
-		if c.replica.store.isCut() {
+		if c.server.dead.Load() || c.server.store.isCut() {
 			continue
 		}
 		e.waiting = slices.Delete(e.waiting, i, i+1)
 		e.term++
-		e.holder = &leadership{election: e, replica: c.replica, term: e.term, lost: make(chan struct{})}
+		e.holder = &leadership{election: e, server: c.server, term: e.term, lost: make(chan struct{})}
 		c.granted <- e.holder
 		return
 	}
@@ -89,6 +89,9 @@ func (l *leadership) Resign(context.Context) error {
 	e := l.election
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if l.server.dead.Load() || l.server.store.isCut() {
+		return errNoStore // the store finds out by itself
+	}
 	l.end()
 	e.release(l)
 	return nil
@@ -104,16 +107,16 @@ func (e *election) leader() *replica {
 	if e.holder == nil {
 		return nil
 	}
-	return e.holder.replica
+	return e.holder.server.replica
 }
 
 // unheard says that the replica does not reach the store any more, be it dead or
 // cut off: its term ends when its session has.
-func (e *election) unheard(r *replica, still func() bool) {
+func (e *election) unheard(s *server, still func() bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	l := e.holder
-	if l == nil || l.replica != r {
+	if l == nil || l.server != s {
 		return
 	}
 	e.line.in(sessionTTL, func() {
@@ -127,10 +130,10 @@ func (e *election) unheard(r *replica, still func() bool) {
 }
 
 // forget drops the candidacies of a process that died.
-func (e *election) forget(r *replica) {
+func (e *election) forget(s *server) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.waiting = slices.DeleteFunc(e.waiting, func(c *candidate) bool { return c.replica == r })
+	e.waiting = slices.DeleteFunc(e.waiting, func(c *candidate) bool { return c.server == s })
 }
 
 // poll lets the next lead, if that has become possible.

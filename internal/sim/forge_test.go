@@ -206,7 +206,6 @@ func (a *agent) drift(r *rand.Rand, number int) {
 	}
 	a.drifted[live.Name] = true
 	kind := r.IntN(4)
-	a.w.everDrifted = true
 	a.w.log("#%d %s drifts: %s, way %d", number, a.name, live.Name, kind)
 	switch kind {
 	case 0: // a bit flips

@@ -146,7 +146,7 @@ func renewed(w *world, c *channel, nonce, data []byte) []byte {
 type wrapped struct {
 	registry.Store
 	watch    func(context.Context, script.Revision) iter.Seq2[registry.Transaction, error]
-	request  func(context.Context, string) (registry.Done, bool, error)
+	request  func(context.Context, script.Name, string) (registry.Done, bool, error)
 	snapshot func(context.Context) (registry.Snapshot, error)
 	commit   func(context.Context, registry.Commit) (script.Revision, error)
 }
@@ -158,11 +158,11 @@ func (s *wrapped) Watch(ctx context.Context, after script.Revision) iter.Seq2[re
 	return s.Store.Watch(ctx, after)
 }
 
-func (s *wrapped) Request(ctx context.Context, id string) (registry.Done, bool, error) {
+func (s *wrapped) Request(ctx context.Context, name script.Name, id string) (registry.Done, bool, error) {
 	if s.request != nil {
-		return s.request(ctx, id)
+		return s.request(ctx, name, id)
 	}
-	return s.Store.Request(ctx, id)
+	return s.Store.Request(ctx, name, id)
 }
 
 func (s *wrapped) Snapshot(ctx context.Context) (registry.Snapshot, error) {
@@ -199,7 +199,7 @@ func forgetful(s *storeLink) registryStore {
 func amnesic(s *storeLink) registryStore {
 	return &wrapped{
 		Store: s,
-		request: func(context.Context, string) (registry.Done, bool, error) {
+		request: func(context.Context, script.Name, string) (registry.Done, bool, error) {
 			return registry.Done{}, false, nil
 		},
 		commit: func(ctx context.Context, c registry.Commit) (script.Revision, error) {

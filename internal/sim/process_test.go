@@ -146,7 +146,7 @@ func (p *process) makeLive(put []follow.Item, removed []script.Name) {
 	live := make([]*cache.Release, 0, len(put))
 	for _, item := range put {
 		r := item.Release
-		if made, ok := a.w.truth.find(r.Name, r.Revision); !ok || made.print != wire.Fingerprint(r) {
+		if made, ok := a.w.truth.find(r.Name, r.Revision); !ok || made.sum != wire.Fingerprint(r) {
 			a.w.violate("%s makes %s of revision %d live, which was never committed so", a.name, r.Name, r.Revision)
 		}
 		if r.Revision < a.reached[r.Name] {

@@ -44,13 +44,14 @@ func TestWithheldFeed(t *testing.T) {
 		"old beacons again": func(w *world, a *agent) {
 			tape := slices.DeleteFunc(w.bus.recorded(), func(m message) bool { return m.subject != subjects.Beacon(a.tenants.Group()) })
 			a.peer.set(linkFaults{lose: 1})
+			life := a.process.ctx
 			w.running.Go(func() {
-				for i := 0; rest(a.process.ctx, time.Second) == nil; i++ {
+				for i := 0; rest(life, time.Second) == nil; i++ {
 					a.peer.arrive(tape[i%len(tape)])
 				}
 			})
 		},
-		"beacons ever later": func(w *world, a *agent) { w.running.Go(func() { a.slowDown() }) },
+		"beacons ever later": func(_ *world, a *agent) { a.slowDown() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			const backstop = 80 * time.Second // a minute and its jitter, and some
@@ -81,14 +82,17 @@ func (a *agent) slowDown() {
 		}
 	}
 	a.peer.mu.Unlock()
-	for rest(a.process.ctx, 2*time.Second) == nil {
-		mu.Lock()
-		if len(waiting) > 0 {
-			receive(waiting[0])
-			waiting = waiting[1:]
+	life := a.process.ctx
+	a.w.running.Go(func() {
+		for rest(life, 2*time.Second) == nil {
+			mu.Lock()
+			if len(waiting) > 0 {
+				receive(waiting[0])
+				waiting = waiting[1:]
+			}
+			mu.Unlock()
 		}
-		mu.Unlock()
-	}
+	})
 }
 
 // unsettledBus says what the second agent lacks; what it reports does not count.
@@ -152,5 +156,19 @@ func TestRegistryAway(t *testing.T) {
 		}
 		w.publish(1, name)
 		w.await("the agents", recoverWithin, w.unsettledAgent)
+	})
+}
+// TestDriftInAnOutage: a drift that is found while the registry is away is healed
+// soon after it is back, however long that was.
+func TestDriftInAnOutage(t *testing.T) {
+	scene(t, func(w *world) {
+		w.publish(0, script.Name{Tenant: "acme", Script: "route"})
+		_ = rest(w.ctx, 5*time.Second)
+		a := w.agents[0]
+		a.channel.set(callFaults{refuse: true})
+		a.drift(rand.New(rand.NewPCG(3, 3)), 0)
+		_ = rest(w.ctx, time.Minute)
+		a.channel.set(callFaults{})
+		w.await("a drift", healWithin, a.unsettled)
 	})
 }

@@ -27,8 +27,7 @@ import (
 // purpose wrap it.
 type registryStore = registry.Store
 
-// replica is a node that runs a registry, as a process of registryd puts one
-// together.
+// replica is a node that runs a registry.
 type replica struct {
 	w      *world
 	number int
@@ -36,8 +35,13 @@ type replica struct {
 	peer   *peer
 	store  *storeLink
 
-	// Of the process; up is false while there is none.
-	up       atomic.Bool
+	running atomic.Pointer[server] // nil while there is no process
+}
+
+// server is its process, as one of registryd is put together.
+type server struct {
+	*replica
+	dead     atomic.Bool
 	life     context.Context
 	end      context.CancelFunc
 	stopping context.CancelFunc // ends the leading alone
@@ -61,72 +65,73 @@ func newReplica(w *world, number int) *replica {
 	}
 }
 
-func (r *replica) alive() bool { return r.up.Load() }
-
 // start starts the process, if there is none.
 func (r *replica) start() {
-	if r.alive() {
+	if r.running.Load() != nil {
 		return
 	}
-	log, sealer := r.w.logger(r.name), r.w.sealer()
-	life, end := context.WithCancel(r.w.ctx)
-	leading, stopping := context.WithCancel(life)
-	r.life, r.end, r.stopping, r.sealer = life, end, stopping, sealer
+	log := r.w.logger(r.name)
+	s := &server{replica: r, sealer: r.w.sealer()}
+	s.life, s.end = context.WithCancel(r.w.ctx)
+	leading, stopping := context.WithCancel(s.life)
+	s.stopping = stopping
 	store := registryStore(r.store)
 	if wrap := r.w.bugs.store; wrap != nil {
 		store = wrap(r.store)
 	}
-	r.registry = registry.New(registry.Config{
+	s.registry = registry.New(registry.Config{
 		Store: store, Engines: map[string]engine.Checker{"sim": anySource{}}, DefaultEngine: "sim", Clock: r.w.clock,
 	})
-	r.fleet = fleet.New(fleet.Config{})
-	r.mirror = mirror.New(sealer, log)
-	r.feed = feed.New(feed.Config{
-		Mirror: r.mirror, Sources: store, Publisher: r, Retention: tombstoneRetention, Clock: r.w.clock, Log: log,
+	s.fleet = fleet.New(fleet.Config{})
+	s.mirror = mirror.New(s.sealer, log)
+	s.feed = feed.New(feed.Config{
+		Mirror: s.mirror, Sources: store, Publisher: s, Retention: tombstoneRetention, Clock: r.w.clock, Log: log,
 	})
-	r.groups = feed.NewGroups(r.store, r.feed, r.w.clock, log)
-	r.serve()
+	s.groups = feed.NewGroups(r.store, s.feed, r.w.clock, log)
+	s.serve()
 	leader := &feed.Leader{
-		Elector: (*elector)(r), Feed: r.feed, Connected: r.peer.online, Log: log,
-		Duties: []func(context.Context){r.sweepGroups},
+		Elector: (*elector)(s), Feed: s.feed, Connected: r.peer.online, Log: log,
+		Duties: []func(context.Context){s.sweepGroups},
 	}
-	r.up.Store(true)
+	r.running.Store(s)
 	r.peer.attach(
 		func(subject string) bool { return strings.HasPrefix(subject, subjects.Status("")) },
-		r.hear,
+		s.hear,
 		func(is bool) {
 			if is {
-				r.rollCall()
+				s.rollCall()
 			}
 		},
 	)
-	running := &r.w.running
-	running.Go(func() { registry.Follow(life, store, log, r.feed, r.fleet) })
-	running.Go(func() { r.groups.Run(life) })
-	running.Go(func() { leader.Run(leading) })
-	running.Go(func() { r.fleet.Keep(life, r.store, func() bool { return r.feed.Stats().Leading }, log) })
-	running.Go(func() { r.sweep(life) })
+	all := &r.w.running
+	all.Go(func() { registry.Follow(s.life, store, log, s.feed, s.fleet) })
+	all.Go(func() { s.groups.Run(s.life) })
+	all.Go(func() { leader.Run(leading) })
+	all.Go(func() { s.fleet.Keep(s.life, r.store, func() bool { return s.feed.Stats().Leading }, log) })
+	all.Go(func() { s.sweep(s.life) })
 }
 
 // kill ends the process without notice. Its session with the store is over when that
 // has waited long enough.
 func (r *replica) kill() {
-	if !r.alive() {
+	s := r.running.Swap(nil)
+	if s == nil {
 		return
 	}
-	r.up.Store(false)
+	s.dead.Store(true)
 	r.peer.detach()
-	r.end()
-	r.w.election.forget(r)
-	r.w.election.unheard(r, func() bool { return true })
+	s.end()
+	r.w.election.forget(s)
+	r.w.election.unheard(s, func() bool { return true })
 }
 
 // drain ends the process as an operator does.
 func (r *replica) drain() {
-	if !r.alive() {
+	s := r.running.Load()
+	if s == nil {
 		return
 	}
-	r.stopping()
+	s.stopping()
 	_ = rest(r.w.ctx, 50*time.Millisecond) // it resigns meanwhile
 	r.kill()
 }
@@ -135,26 +140,26 @@ func (r *replica) drain() {
 const tombstoneRetention = 2 * time.Minute
 
 // sweep keeps the fleet's idea of who is unheard up to date.
-func (r *replica) sweep(ctx context.Context) {
+func (s *server) sweep(ctx context.Context) {
 	ticker := time.NewTicker(250 * time.Millisecond)
 	defer ticker.Stop()
 	for {
 		select {
 		case <-ticker.C:
-			r.fleet.Sweep()
+			s.fleet.Sweep()
 		case <-ctx.Done():
 			return
 		}
 	}
 }
 
-func (r *replica) sweepGroups(ctx context.Context) {
+func (s *server) sweepGroups(ctx context.Context) {
 	ticker := time.NewTicker(time.Minute)
 	defer ticker.Stop()
 	for {
 		select {
 		case <-ticker.C:
-			r.groups.Sweep(ctx, r.fleet.Groups())
+			s.groups.Sweep(ctx, s.fleet.Groups())
 		case <-ctx.Done():
 			return
 		}
@@ -165,19 +170,19 @@ func (r *replica) sweepGroups(ctx context.Context) {
 // unheard for too long is over.
 func (r *replica) cutStore(f storeFaults) {
 	r.store.set(f)
-	if r.store.isCut() {
-		r.w.election.unheard(r, r.store.isCut)
+	if s := r.running.Load(); s != nil && r.store.isCut() {
+		r.w.election.unheard(s, r.store.isCut)
 		return
 	}
 	r.w.election.poll()
 }
 
 // elector is the replica's part in the election.
-type elector replica
+type elector server
 
 // Campaign implements registry.Elector.
 func (e *elector) Campaign(ctx context.Context) (registry.Leadership, error) {
-	l, err := e.w.election.campaign(ctx, (*replica)(e))
+	l, err := e.w.election.campaign(ctx, (*server)(e))
 	if err != nil {
 		return nil, err
 	}
@@ -187,16 +192,17 @@ func (e *elector) Campaign(ctx context.Context) (registry.Leadership, error) {
 // collect makes two rounds of the collector, as the one that leads does now and then.
 // Tombstones are old enough after a while, and so some are that agents have not seen.
 func (r *replica) collect(mode int) {
-	if !r.alive() {
+	s := r.running.Load()
+	if s == nil {
 		return
 	}
-	life, collector := r.life, registry.NewCollector(registry.CollectorConfig{
+	collector := registry.NewCollector(registry.CollectorConfig{
 		Store: r.store, Trash: r.store, Clock: r.w.clock, Log: r.w.logger(r.name),
 		TombstoneRetention: time.Duration(1+mode) * 100 * time.Millisecond,
 	})
 	r.w.running.Go(func() {
 		for range 2 {
-			if _, err := collector.Collect(life); err != nil {
+			if _, err := collector.Collect(s.life); err != nil {
 				r.w.log("%s could not collect all: %v", r.name, err)
 			}
 		}
@@ -204,25 +210,25 @@ func (r *replica) collect(mode int) {
 }
 
 // serve makes what agents ask of the replica.
-func (r *replica) serve() {
-	r.services = services{}
-	rpc.RegisterFeed(&r.services, rpc.Config{
-		Registry: r.registry, Fleet: r.fleet, Mirror: r.mirror, Groups: r.groups, Sealer: r.sealer, Log: r.w.logger(r.name),
+func (s *server) serve() {
+	s.services = services{}
+	rpc.RegisterFeed(&s.services, rpc.Config{
+		Registry: s.registry, Fleet: s.fleet, Mirror: s.mirror, Groups: s.groups, Sealer: s.sealer, Log: s.w.logger(s.name),
 	})
 }
 
 // PublishEvent implements feed.Publisher.
-func (r *replica) PublishEvent(_ context.Context, e feed.Event) error {
-	data, err := fanout.SealEvent(r.sealer, e)
+func (s *server) PublishEvent(_ context.Context, e feed.Event) error {
+	data, err := fanout.SealEvent(s.sealer, e)
 	if err != nil {
 		return err
 	}
-	return r.publish(subjects.Event(e.Group), data)
+	return s.publish(subjects.Event(e.Group), data)
 }
 
 // PublishBeacon implements feed.Publisher.
-func (r *replica) PublishBeacon(_ context.Context, b feed.Beacon) error {
-	data, err := r.sealer.Seal(&eventv1.Beacon{
+func (s *server) PublishBeacon(_ context.Context, b feed.Beacon) error {
+	data, err := s.sealer.Seal(&eventv1.Beacon{
 		Fleet:          b.Fleet,
 		Group:          b.Group,
 		HeadRevision:   int64(b.Head),
@@ -236,45 +242,45 @@ func (r *replica) PublishBeacon(_ context.Context, b feed.Beacon) error {
 	if err != nil {
 		return err
 	}
-	return r.publish(subjects.Beacon(b.Group), data)
+	return s.publish(subjects.Beacon(b.Group), data)
 }
 
-func (r *replica) publish(subject string, data []byte) error {
-	if !r.alive() || !r.peer.publish(message{subject: subject, data: data}) {
+func (s *server) publish(subject string, data []byte) error {
+	if s.dead.Load() || !s.peer.publish(message{subject: subject, data: data}) {
 		return script.Errorf(script.Unavailable, "", "not connected")
 	}
 	return nil
 }
 
 // rollCall asks the agents for their status.
-func (r *replica) rollCall() {
-	id, _ := r.w.truth.Fleet(r.w.ctx) // never fails
-	data, err := r.sealer.Seal(&eventv1.RollCall{Fleet: id})
+func (s *server) rollCall() {
+	id, _ := s.w.truth.Fleet(s.w.ctx) // never fails
+	data, err := s.sealer.Seal(&eventv1.RollCall{Fleet: id})
 	if err == nil {
-		err = r.publish(subjects.RollCall(), data)
+		err = s.publish(subjects.RollCall(), data)
 	}
 	if err == nil {
-		r.fleet.RollCalled()
+		s.fleet.RollCalled()
 	}
 }
 
 // hear takes in a status, as package fanout does.
-func (r *replica) hear(m message) {
-	var s eventv1.Status
-	if err := seal.OpenStatus(m.data, &s); err != nil {
-		r.w.violate("%s cannot read a status: %v", r.name, err)
+func (s *server) hear(m message) {
+	var status eventv1.Status
+	if err := seal.OpenStatus(m.data, &status); err != nil {
+		s.w.violate("%s cannot read a status: %v", s.name, err)
 		return
 	}
-	tenants, err := script.ParseSelector(s.GetTenants())
+	tenants, err := script.ParseSelector(status.GetTenants())
 	if err != nil {
-		r.w.violate("%s cannot read what an agent follows: %v", r.name, err)
+		s.w.violate("%s cannot read what an agent follows: %v", s.name, err)
 	}
 	report := fleet.Report{
-		Fleet: s.GetFleet(), Agent: s.GetAgent(), Incarnation: s.GetIncarnation(), Sequence: s.GetSequence(),
-		Activated: script.Revision(s.GetActivatedRevision()), Leaving: s.GetLeaving(), Tenants: tenants,
-		DiskKeys: s.GetDiskKeys(), Drifts: s.GetDrifts(),
+		Fleet: status.GetFleet(), Agent: status.GetAgent(), Incarnation: status.GetIncarnation(), Sequence: status.GetSequence(),
+		Activated: script.Revision(status.GetActivatedRevision()), Leaving: status.GetLeaving(), Tenants: tenants,
+		DiskKeys: status.GetDiskKeys(), Drifts: status.GetDrifts(),
 	}
-	for _, failure := range s.GetFailures() {
+	for _, failure := range status.GetFailures() {
 		name, err := script.ParseName(strings.TrimPrefix(failure.GetKey(), keyPrefix))
 		if err != nil {
 			continue
@@ -283,32 +289,28 @@ func (r *replica) hear(m message) {
 			Name: name, Revision: script.Revision(failure.GetRevision()), Err: wire.ToError(failure.GetError()),
 		})
 	}
-	r.fleet.Heard(report)
+	s.fleet.Heard(report)
 }
 
 // check finds out whether what the fleet is said to run is what it runs: a release
 // has converged if every agent of its tenant that is heard has had it live.
-func (r *replica) check() {
-	if !r.alive() {
-		return
-	}
-	status := r.fleet.Status(fleet.Filter{})
-	for _, s := range status.Scripts {
-		if !s.Converged {
+func (s *server) check() {
+	for _, status := range s.fleet.Status(fleet.Filter{}).Scripts {
+		if !status.Converged {
 			continue
 		}
-		for _, heard := range r.fleet.Agents(fleet.AgentFilter{}).Agents {
+		for _, heard := range s.fleet.Agents(fleet.AgentFilter{}).Agents {
 			if heard.Unknown {
 				continue
 			}
-			a := r.w.agentNamed(heard.Name)
+			a := s.w.agentNamed(heard.Name)
 			a.mu.Lock()
-			reached := max(a.reached[s.Release.Name], a.passed[s.Release.Name])
-			drifted := a.drifted[s.Release.Name]
+			reached := max(a.reached[status.Release.Name], a.passed[status.Release.Name])
+			drifted := a.drifted[status.Release.Name]
 			a.mu.Unlock()
-			if a.tenants.Matches(s.Release.Name.Tenant) && !drifted && reached < s.Release.Revision {
-				r.w.violate("%s says that %s of revision %d has converged, and %s has had revision %d at most",
-					r.name, s.Release.Name, s.Release.Revision, a.name, reached)
+			if a.tenants.Matches(status.Release.Name.Tenant) && !drifted && reached < status.Release.Revision {
+				s.w.violate("%s says that %s of revision %d has converged, and %s has had revision %d at most",
+					s.name, status.Release.Name, status.Release.Revision, a.name, reached)
 			}
 		}
 	}

@@ -140,15 +140,15 @@ func (c *channel) NewStream(ctx context.Context, _ *grpc.StreamDesc, name string
 	if faults.refuse {
 		return nil, errNoRegistry
 	}
-	replica := c.w.anyReplica(r)
-	if replica == nil {
+	server := c.w.anyServer(r)
+	if server == nil {
 		return nil, errNoRegistry
 	}
-	m, ok := replica.services.methods[name]
+	m, ok := server.services.methods[name]
 	if !ok {
 		return nil, status.Error(codes.Unimplemented, name)
 	}
-	serving, cancel := context.WithCancel(replica.life)
+	serving, cancel := context.WithCancel(server.life)
 	s := &stream{channel: c, ctx: ctx, serving: access.NewContext(serving, access.Everybody("sim")), cancel: cancel}
 	s.requests.init()
 	s.answers.init()
@@ -156,7 +156,7 @@ func (c *channel) NewStream(ctx context.Context, _ *grpc.StreamDesc, name string
 	c.streams[s] = struct{}{}
 	c.mu.Unlock()
 	context.AfterFunc(ctx, func() { s.end(status.FromContextError(ctx.Err()).Err()) })
-	context.AfterFunc(replica.life, func() { s.end(errNoRegistry) })
+	context.AfterFunc(server.life, func() { s.end(errNoRegistry) })
 	c.w.running.Go(func() {
 		err := m.handle(m.service, (*served)(s))
 		if err == nil {

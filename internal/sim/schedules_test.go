@@ -18,7 +18,7 @@ var (
 	schedules = flag.Int("sim.schedules", 0, "how many schedules to run; 0: as many as fit into sim.time")
 	firstSeed = flag.Uint64("sim.seed", 0, "the seed of the first schedule; 0: a random one")
 	onlySteps = flag.String("sim.steps", "", "the numbers of the steps to run, with commas between them; empty: all")
-	runFor    = flag.Duration("sim.time", 10*time.Second, "how long to run schedules, if not a number of them")
+	runFor    = flag.Duration("sim.time", 6*time.Second, "how long to run schedules, if not a number of them")
 )
 
 // TestSchedules runs schedules of random faults. One that breaks a promise is cut down

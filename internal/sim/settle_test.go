@@ -57,7 +57,7 @@ func (w *world) settle() time.Duration {
 	}) {
 		return 0
 	}
-	if since := ready.since(withBus); since > withinBound && !w.everDrifted { // KNOWN
+	if since := ready.since(withBus); since > withinBound {
 		w.violate("the agents needed %v once the registry was there", since)
 	}
 	took := time.Since(began)
@@ -100,9 +100,9 @@ func (w *world) unsettledAgent() string {
 // behind returns a replica that does not follow the store.
 func (w *world) behind() string {
 	head := w.truth.head(script.Selector{})
-	for _, r := range w.replicas {
-		if s := r.feed.Stats(); !s.Running || s.Head < head {
-			return fmt.Sprintf("%s is at revision %d of %d; running: %v", r.name, s.Head, head, s.Running)
+	for _, s := range w.servers() {
+		if stats := s.feed.Stats(); !stats.Running || stats.Head < head {
+			return fmt.Sprintf("%s is at revision %d of %d; running: %v", s.name, stats.Head, head, stats.Running)
 		}
 	}
 	return ""
@@ -111,7 +111,7 @@ func (w *world) behind() string {
 // unbelieved returns a release of which a replica does not say that it converged,
 // though it has.
 func (w *world) unbelieved() string {
-	for _, r := range w.replicas {
+	for _, r := range w.servers() {
 		known := map[string]bool{}
 		for _, s := range r.fleet.Status(fleet.Filter{}).Scripts {
 			known[s.Release.Name.String()] = true

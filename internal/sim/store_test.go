@@ -136,11 +136,24 @@ func (l *storeLink) Sources(ctx context.Context, digests []script.Digest) ([]reg
 }
 
 // Request implements registry.Store.
-func (l *storeLink) Request(ctx context.Context, id string) (registry.Done, bool, error) {
+func (l *storeLink) Request(ctx context.Context, name script.Name, id string) (registry.Done, bool, error) {
 	if _, err := l.pass(ctx); err != nil {
 		return registry.Done{}, false, err
 	}
-	return l.Store.Request(ctx, id)
+	return l.Store.Request(ctx, name, id)
+}
+
+// NoteRequest implements registry.Store.
+func (l *storeLink) NoteRequest(ctx context.Context, guard script.Revision, id string, done registry.Done) error {
+	lost, err := l.pass(ctx)
+	if err != nil {
+		return err
+	}
+	err = l.Store.NoteRequest(ctx, guard, id, done)
+	if lost {
+		return errNoStore
+	}
+	return err
 }
 
 // Commit implements registry.Store.

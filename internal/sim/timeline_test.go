@@ -111,6 +111,7 @@ type link struct {
 	faults linkFaults
 	count  uint64
 	last   time.Time // when the last one arrives
+	era    int       // counts the times that messages under way were lost
 }
 
 // linkFaults say what a link does to messages.
@@ -124,10 +125,27 @@ type linkFaults struct {
 // latency of a link that works.
 const latency = 300 * time.Microsecond
 
+// set changes the faults. What was held back until now is lost.
 func (l *link) set(f linkFaults) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.faults.hold > 0 {
+		l.era++
+	}
 	l.faults = f
+}
+
+// inEra returns what does something unless messages were lost meanwhile. l.mu is held.
+func (l *link) inEra(do func()) func() {
+	era := l.era
+	return func() {
+		l.mu.Lock()
+		lost := l.era != era
+		l.mu.Unlock()
+		if !lost {
+			do()
+		}
+	}
 }
 
 func (l *link) isCut() bool {
@@ -149,6 +167,7 @@ func (l *link) send(deliver func()) {
 	if r.Float64() < l.faults.double {
 		copies = 2
 	}
+	deliver = l.inEra(deliver)
 	for range copies {
 		at := time.Now().Add(latency + l.faults.hold)
 		if r.Float64() < l.faults.late {

@@ -27,7 +27,7 @@ type truth struct {
 type commit struct {
 	revision script.Revision
 	release  script.Release
-	print    wire.Sum // of the release
+	sum      wire.Sum // of the release
 	note     string   // of the write: its number
 }
 
@@ -49,7 +49,7 @@ func (t *truth) Commit(ctx context.Context, c registry.Commit) (script.Revision,
 	}
 	r := c.Release
 	r.Revision = revision
-	made := commit{revision: revision, release: r, print: wire.Fingerprint(r), note: c.Entry.Note}
+	made := commit{revision: revision, release: r, sum: wire.Fingerprint(r), note: c.Entry.Note}
 	t.commits = append(t.commits, made)
 	t.byName[r.Name] = append(t.byName[r.Name], made)
 	return revision, nil
@@ -110,6 +110,16 @@ func (t *truth) deletedAfter(name script.Name, revision script.Revision) (script
 	return 0, false
 }
 
+// everLatest reports whether the source was that of the script's latest version once.
+func (t *truth) everLatest(name script.Name, digest script.Digest) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.ContainsFunc(t.byName[name], func(c commit) bool {
+		latest, ok := c.release.Retains(c.release.Latest)
+		return ok && latest.Digest == digest
+	})
+}
+
 // names returns all scripts that ever were.
 func (t *truth) names() []script.Name {
 	t.mu.Lock()
@@ -139,18 +149,18 @@ func (t *truth) noted(note string) []commit {
 func (t *truth) verify(ctx context.Context) error {
 	for _, name := range t.names() {
 		last, _ := t.asOf(name, 1<<62)
-		now, err := t.Store.Release(ctx, name)
+		now, err := t.Release(ctx, name)
 		if err != nil {
 			return fmt.Errorf("%s is lost: %w", name, err)
 		}
 		if buried := now.Revision == 0; buried && last.release.Deleted && now.Latest == last.release.Latest {
 			continue
 		}
-		if now.Revision != last.revision || wire.Fingerprint(now) != last.print {
+		if now.Revision != last.revision || wire.Fingerprint(now) != last.sum {
 			return fmt.Errorf("%s is at revision %d, though %d was the last commit", name, now.Revision, last.revision)
 		}
 		for _, v := range now.Retained {
-			if _, err := t.Store.Source(ctx, v.Digest); err != nil {
+			if _, err := t.Source(ctx, v.Digest); err != nil {
 				return fmt.Errorf("the source of %s@%d is lost: %w", name, v.Number, err)
 			}
 		}

@@ -32,10 +32,9 @@ type world struct {
 	running  sync.WaitGroup // everything
 	writing  sync.WaitGroup // writers
 
-	keys        []ed25519.PrivateKey // those that agents trust
-	signing     int                  // which of them registries sign with
-	skew        time.Duration        // of the registries' clocks
-	everDrifted bool
+	keys    []ed25519.PrivateKey // those that agents trust
+	signing int                  // which of them registries sign with
+	skew    time.Duration        // of the registries' clocks
 
 	mu         sync.Mutex
 	history    []string
@@ -153,15 +152,26 @@ func (w *world) clock() time.Time {
 	return time.Now().Add(w.skew)
 }
 
-// anyReplica returns one that lives; nil if there is none.
-func (w *world) anyReplica(r *rand.Rand) *replica {
+// anyServer returns one that lives; nil if there is none.
+func (w *world) anyServer(r *rand.Rand) *server {
 	first := r.IntN(len(w.replicas))
 	for i := range w.replicas {
-		if candidate := w.replicas[(first+i)%len(w.replicas)]; candidate.alive() {
-			return candidate
+		if s := w.replicas[(first+i)%len(w.replicas)].running.Load(); s != nil {
+			return s
 		}
 	}
 	return nil
+}
+
+// servers returns those that live.
+func (w *world) servers() []*server {
+	var all []*server
+	for _, r := range w.replicas {
+		if s := r.running.Load(); s != nil {
+			all = append(all, s)
+		}
+	}
+	return all
 }
 
 // log adds a line to the history.
@@ -231,8 +241,8 @@ func (c *chronicler) WithGroup(string) slog.Handler { return c }
 
 // check looks at what must be true at every moment.
 func (w *world) check() {
-	for _, r := range w.replicas {
-		r.check()
+	for _, s := range w.servers() {
+		s.check()
 	}
 	for _, a := range w.agents {
 		a.check()
