@@ -235,6 +235,7 @@ func (r *registry) Pull(req *registryv1.PullRequest, stream registryv1.Feed_Pull
 	page := &eventv1.Page{
 		Fleet: "f", Group: tenants.Group(), Nonce: req.GetNonce(), Last: true, HeadRevision: r.head,
 		Full: req.GetFleet() != "f" || req.GetSince() == 0, Checksums: r.checksums(tenants),
+		Since: req.GetSince(), SinceFleet: req.GetFleet(),
 	}
 	resp := &registryv1.PullResponse{}
 	for _, name := range slices.Sorted(maps.Keys(r.releases)) {

@@ -24,6 +24,7 @@ type state struct {
 
 	cursor     follow.Cursor    // as loaded
 	incomplete []script.Release // as loaded
+	others     []string         // keys of what is on disk and not followed
 }
 
 var _ follow.State = (*state)(nil)
@@ -34,27 +35,39 @@ var _ follow.State = (*state)(nil)
 func (s *state) choose(loaded *store.Loaded, tenants script.Selector, log *slog.Logger) []script.Release {
 	s.cursor = follow.Cursor{Fleet: loaded.Cursor.Fleet, Revision: loaded.Cursor.Revision}
 	kept := make([]script.Release, 0, len(loaded.Releases))
-	var others store.Batch
 	for _, r := range loaded.Releases {
 		if tenants.Matches(r.Name.Tenant) {
 			kept = append(kept, r)
 			continue
 		}
-		others.Removed = append(others.Removed, wire.ReleaseKey(r.Name))
+		s.others = append(s.others, wire.ReleaseKey(r.Name))
 	}
+	others := len(s.others)
 	var err error
-	if len(others.Removed) > 0 && len(loaded.Doubted) == 0 { // a commit removes the sources of what is in doubt
-		err = s.store.Commit(others)
+	if len(loaded.Doubted) == 0 { // else with the first snapshot: a commit removes the sources of what is in doubt
+		err = s.removeOthers()
 	}
 	if s.cursor.Revision > 0 && cmp.Or(loaded.Cursor.Group, script.GroupAll) != s.group {
-		log.Info("other tenants are followed than before; everything is fetched and compared", "tenants", tenants.String(), "scripts_removed", len(others.Removed))
+		log.Info("other tenants are followed than before; everything is fetched and compared", "tenants", tenants.String(), "scripts_removed", others)
 		s.cursor.Revision = 0
 		err = errors.Join(err, s.SaveCursor(s.cursor))
 	}
 	if err != nil {
-		log.Warn("scripts of tenants that are not followed cannot be removed from disk; they are not served, and it is tried again at the next start", "error", err)
+		log.Warn("scripts of tenants that are not followed cannot be removed from disk; they are not served, and it is tried again after the first sync", "error", err)
 	}
 	return kept
+}
+
+// removeOthers removes from disk what is not followed.
+func (s *state) removeOthers() error {
+	if len(s.others) == 0 {
+		return nil
+	}
+	if err := s.store.Commit(store.Batch{Removed: s.others}); err != nil {
+		return err
+	}
+	s.others = nil
+	return nil
 }
 
 // restore makes live what was on disk. Its programs were compiled before they
@@ -194,7 +207,15 @@ func (s *state) Check(key string) (wire.Sum, bool) {
 	return s.table.Check(strings.TrimPrefix(key, keyPrefix))
 }
 
-// SaveCursor implements follow.State.
+// SaveCursor implements follow.State. Once there is one, a snapshot has come.
 func (s *state) SaveCursor(c follow.Cursor) error {
+	var err error
+	if c.Revision > 0 {
+		err = s.removeOthers()
+	}
+	return errors.Join(err, s.saveCursor(c))
+}
+
+func (s *state) saveCursor(c follow.Cursor) error {
 	return s.store.SaveCursor(store.Cursor{Fleet: c.Fleet, Revision: c.Revision, Group: s.group})
 }

@@ -157,6 +157,46 @@ func TestOtherTenantsThanBefore(t *testing.T) {
 	expect(n, "acme/a", "shop/a", "shop/b", "shop-eu/a", "shop-eu/b")
 }
 
+// TestOtherTenantsAreGoneWhateverWasInDoubt: what is not followed stays on disk until a
+// snapshot has come, and no longer, or its key would have to be trusted for ever.
+func TestOtherTenantsAreGoneWhateverWasInDoubt(t *testing.T) {
+	t.Parallel()
+	r := newRegistry(t)
+	r.publish("acme/a", "of acme")
+	r.publish("shop/a", "of shop")
+	r.start()
+	run := func(dir string, key byte) {
+		r.mu.Lock()
+		r.sealer = seal.NewSealer(keyOf(key))
+		r.mu.Unlock()
+		n := startNode(t, r, dir, func(cfg *agent.Config) { cfg.Trusted = seal.NewKeyring(publicOf(key)) })
+		n.answers(t, r, "acme/a", "of acme")
+		n.answers(t, r, "shop/a", "of shop")
+		n.stop()
+	}
+	dir, other := t.TempDir(), t.TempDir()
+	run(other, 2)
+	run(dir, 1)
+	const doubted = "releases/acme/a"
+	data, err := os.ReadFile(filepath.Join(other, doubted))
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, doubted), data, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	tenants, err := script.ParseSelector([]string{"acme"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := startNode(t, r, dir, func(cfg *agent.Config) { cfg.Tenants = tenants })
+	n.answers(t, r, "acme/a", "of acme")
+	eventually(t, r, "the release of another tenant is gone", func() bool {
+		files, err := filepath.Glob(filepath.Join(dir, "releases/*/*"))
+		return err == nil && len(files) == 1 && strings.HasSuffix(files[0], doubted)
+	})
+}
+
 func TestADriftIsHealedInMemoryAndOnDisk(t *testing.T) {
 	t.Parallel()
 	r := newRegistry(t)

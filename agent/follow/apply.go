@@ -154,8 +154,11 @@ func (a *applier) choose(s *selection, objects []object, by choice) {
 			if !by.thorough {
 				continue
 			}
-			if !a.differs(o, by.head) {
+			differs, same := a.look(o, by.head)
+			if same {
 				s.same = append(s.same, o.Item)
+			}
+			if !differs {
 				continue
 			}
 		}

@@ -44,23 +44,26 @@ func (a *applier) compare(with *wire.Sum, again int) (compared, equal bool) {
 	return true, sum == *with
 }
 
-// differs reports whether an object of a full answer, which is not newer than what is
-// known, is to take the place of it: it is not what is live, and what is live is not
-// sound, or cannot be newer than the answer.
-func (a *applier) differs(o object, head script.Revision) bool {
+// look compares an object of a full answer, which is not newer than what is known, with
+// that. It is the same if it is live, or failed, as it is. It differs if it is to take the
+// place of what is live: that is not sound, or cannot be newer than the answer.
+func (a *applier) look(o object, head script.Revision) (differs, same bool) {
 	if o.err != nil {
-		return false
+		return false, false
 	}
-	want := wire.Fingerprint(o.Release)
+	want := wire.Fingerprint(o.Release) // the revision is in it
 	if f := a.failing[o.Key]; f != nil {
-		return wire.Fingerprint(f.item.Release) != want && (o.Release.Revision >= f.item.Release.Revision || f.item.Release.Revision <= head)
+		if wire.Fingerprint(f.item.Release) == want {
+			return false, !o.Release.Deleted
+		}
+		return o.Release.Revision >= f.item.Release.Revision || f.item.Release.Revision <= head, false
 	}
 	live, sound := a.state.Check(o.Key)
 	if live == want {
-		return false
+		return false, !o.Release.Deleted
 	}
 	revision := a.state.Revision(o.Key)
-	return !sound || o.Release.Revision >= revision || revision <= head
+	return !sound || o.Release.Revision >= revision || revision <= head, false
 }
 
 // reseal keeps items that are live, or that failed, in the envelopes that they came
@@ -68,9 +71,11 @@ func (a *applier) differs(o object, head script.Revision) bool {
 func (a *applier) reseal(items []Item) {
 	live := make([]Item, 0, len(items))
 	for _, item := range items {
-		if f := a.failing[item.Key]; f == nil {
+		f := a.failing[item.Key]
+		switch {
+		case f == nil && a.state.Revision(item.Key) == item.Release.Revision: // not replaced within the answer
 			live = append(live, item)
-		} else if f.item.Release.Revision == item.Release.Revision && f.item.Sealed != nil {
+		case f != nil && f.item.Release.Revision == item.Release.Revision && f.item.Sealed != nil:
 			f.item = item
 		}
 	}

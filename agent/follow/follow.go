@@ -160,6 +160,7 @@ type Follower struct {
 	done     chan outcome
 	retryAt  time.Time // of what failed
 	unsent   bool      // the last status
+	trouble  trouble   // with the registry
 
 	standing atomic.Pointer[standing]
 	synced   atomic.Bool
@@ -310,14 +311,32 @@ func (f *Follower) finish(now time.Time, out outcome) {
 // tell says in the log how a sync ended, if that is news.
 func (f *Follower) tell(now time.Time, out outcome) {
 	if out.err == nil {
+		f.trouble = trouble{}
 		if !f.synced.Swap(true) {
 			f.log.Info("first sync with the registry", "fleet", f.machine.cursor.Fleet, "revision", f.machine.cursor.Revision)
 		}
 		return
 	}
-	if _, said := errors.AsType[*refusal](out.err); !said {
-		f.log.Warn("sync with the registry failed; what is live stays live", "error", out.err, "retry_in", f.machine.due.Sub(now).String())
+	if _, said := errors.AsType[*refusal](out.err); said || !f.trouble.news(now, out.err) {
+		return
 	}
+	f.log.Warn("sync with the registry failed; what is live stays live; the same is logged once a minute",
+		"error", out.err, "failed", f.machine.failed, "retry_in", f.machine.due.Sub(now).String())
+}
+
+// trouble is why the last sync failed, as far as the log has it.
+type trouble struct {
+	text   string
+	logged time.Time
+}
+
+// news reports whether the error is to be logged: it is another one, or it was long ago.
+func (t *trouble) news(now time.Time, err error) bool {
+	if text := err.Error(); text != t.text || now.Sub(t.logged) >= logEvery {
+		*t = trouble{text: text, logged: now}
+		return true
+	}
+	return false
 }
 
 // publish lets others see how far the follower has come.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	eventv1 "github.com/scriptorium-dev/scriptorium/proto/event/v1"
+	registryv1 "github.com/scriptorium-dev/scriptorium/proto/registry/v1"
 	scriptv1 "github.com/scriptorium-dev/scriptorium/proto/script/v1"
 	"github.com/scriptorium-dev/scriptorium/proto/seal"
 	"github.com/scriptorium-dev/scriptorium/proto/wire"
@@ -111,15 +112,18 @@ func (o *opener) rollCall(data []byte) (fleet string, err error) {
 	return m.GetFleet(), nil
 }
 
-// page opens a page of the answer to the request with the nonce.
-func (o *opener) page(data, nonce []byte) (page, error) {
+// page opens a page of the answer to the request.
+func (o *opener) page(data []byte, to *registryv1.PullRequest) (page, error) {
 	m := &eventv1.Page{}
 	id, err := o.trusted.Open(data, m)
 	switch {
 	case err != nil:
 		return page{}, refusalOf(data, err)
-	case !bytes.Equal(m.GetNonce(), nonce):
+	case !bytes.Equal(m.GetNonce(), to.GetNonce()):
 		return page{}, refuse(refusedReplayed, "a page of the registry's answer belongs to another request")
+	case m.GetSince() != to.GetSince() || m.GetSinceFleet() != to.GetFleet():
+		return page{}, refuse(refusedReplayed, "a page of the registry's answer is for a follower at revision %d of fleet %.80q; this one asked at %d of %q",
+			m.GetSince(), m.GetSinceFleet(), to.GetSince(), to.GetFleet())
 	case m.GetGroup() != o.group:
 		return page{}, refuse(refusedOtherGroup, "a page of the registry's answer is of the group %.80q, where %q was asked for", m.GetGroup(), o.group)
 	case m.GetFleet() == "":

@@ -132,7 +132,7 @@ func (a *applier) pull(ctx context.Context, silence silenceLimit, all *answer, f
 		}
 		silence.pause()
 		a.silent = 0
-		p, err := a.open.page(resp.GetPage(), nonce)
+		p, err := a.open.page(resp.GetPage(), request)
 		if err == nil {
 			err = all.turn(p)
 		}

@@ -129,6 +129,10 @@ func TestReseal(t *testing.T) {
 	if got := s.Keys(); len(got) != 2 {
 		t.Errorf("keys %v", got)
 	}
+	must(t, s.Reseal([]store.Entry{entryOf("f", sealerOf(2), release("a", 5, "older")), entryOf("f", sealerOf(2), release("a", 15, "newer"))}))
+	if got := s.Keys(); len(got) != 2 {
+		t.Errorf("keys %v", got)
+	}
 	must(t, s.Reseal(append(all, entryOf("f", sealerOf(2), release("c", 30, "source of c")))))
 	if got := s.Keys(); !slices.Equal(got, []string{second}) {
 		t.Errorf("keys %v", got)

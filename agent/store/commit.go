@@ -48,15 +48,15 @@ func (s *Store) Commit(b Batch) error {
 	return nil
 }
 
-// Reseal makes those entries durable that are on disk signed by another key. The
-// releases in them are those that are on disk.
+// Reseal makes those entries durable whose releases are on disk, signed by another
+// key. Those of other revisions than are on disk are ignored.
 func (s *Store) Reseal(entries []Entry) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	s.mu.RLock()
 	others := slices.DeleteFunc(slices.Clone(entries), func(e Entry) bool {
 		had, there := s.releases[wire.ReleaseKey(e.Release.Name)]
-		return !there || had.sealedBy == e.SealedBy
+		return !there || had.revision != int64(e.Release.Revision) || had.sealedBy == e.SealedBy
 	})
 	s.mu.RUnlock()
 	return s.put(others)

@@ -52,9 +52,29 @@ func (i Identity) Allows(role Role, tenant string) bool {
 }
 
 // AllowsAll reports whether i has the role for every tenant that the selector
-// selects. It may say no where it takes several grants to cover one glob.
+// selects. Each of its globs may be covered by another grant; it may say no where it
+// takes several globs of grants to cover one.
 func (i Identity) AllowsAll(role Role, tenants script.Selector) bool {
+	if tenants.All() {
+		return i.covers(role, tenants)
+	}
+	for _, glob := range tenants.Globs() {
+		part, err := script.ParseSelector([]string{glob})
+		if err != nil || !i.covers(role, part) {
+			return false
+		}
+	}
+	return true
+}
+
+// covers reports whether one grant gives the role for all that the selector selects.
+func (i Identity) covers(role Role, tenants script.Selector) bool {
 	return slices.ContainsFunc(i.Grants, func(g Grant) bool { return g.gives(role) && tenants.Within(g.Tenants) })
+}
+
+// AllowsAny reports whether i has the role for some tenant, whichever.
+func (i Identity) AllowsAny(role Role) bool {
+	return slices.ContainsFunc(i.Grants, func(g Grant) bool { return g.gives(role) })
 }
 
 // Check returns a Denied error that says which role is missing, unless i has it for

@@ -160,6 +160,48 @@ func TestGrants(t *testing.T) {
 	}
 }
 
+// TestSeveralGrantsTogether allow what none of them allows alone.
+func TestSeveralGrantsTogether(t *testing.T) {
+	selector := func(globs ...string) script.Selector {
+		s, err := script.ParseSelector(globs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	who := access.Identity{Name: "several", Grants: []access.Grant{
+		{Roles: []access.Role{access.Read}, Tenants: selector("acme")},
+		{Roles: []access.Role{access.Publish}, Tenants: selector("globex", "shop-*")},
+	}}
+	for _, tt := range []struct {
+		role    access.Role
+		tenants script.Selector
+		want    bool
+	}{
+		{access.Read, selector("acme", "globex"), true},
+		{access.Read, selector("acme", "globex", "shop-1*"), true},
+		{access.Read, selector("acme", "other"), false},
+		{access.Read, selector("acme", "shop*"), false},
+		{access.Read, selector("acme", "**"), false},
+		{access.Read, selector(), false},
+		{access.Publish, selector("globex", "shop-1"), true},
+		{access.Publish, selector("acme", "globex"), false},
+	} {
+		if got := who.AllowsAll(tt.role, tt.tenants); got != tt.want || (who.CheckAll(tt.role, tt.tenants) == nil) != tt.want {
+			t.Errorf("%s of %v: %v, want %v", tt.role, tt.tenants, got, tt.want)
+		}
+	}
+	if !access.Everybody("unix").AllowsAll(access.Admin, selector()) || !access.Everybody("unix").AllowsAll(access.Read, selector("acme", "x*")) {
+		t.Error("everybody may not do everything")
+	}
+	if (access.Identity{}).AllowsAll(access.Read, selector()) || (access.Identity{}).AllowsAll(access.Read, selector("acme")) {
+		t.Error("the zero Identity may read")
+	}
+	if !who.AllowsAny(access.Publish) || !who.AllowsAny(access.Read) || who.AllowsAny(access.Admin) || (access.Identity{}).AllowsAny(access.Read) {
+		t.Error("AllowsAny")
+	}
+}
+
 func TestParseSaysWhatIsWrongAndWhere(t *testing.T) {
 	subject := func(fields string) string {
 		return "subjects:\n  - name: ci\n    uids: [1]\n    grants: [{roles: [read], tenants: [acme]}]\n" + fields

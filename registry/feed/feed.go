@@ -174,6 +174,7 @@ func (f *Feed) Reset(s registry.State) {
 	defer f.mu.Unlock()
 	f.cfg.Mirror.Reset(s)
 	f.fleet, f.head = s.Fleet, s.Head
+	f.backlog = backlog{} // it may be of another fleet, or of a past that a restore has undone
 	for _, g := range f.groups {
 		g.revision = f.cfg.Mirror.Group(g.tenants).Head
 	}

@@ -151,6 +151,42 @@ func TestTakeover(t *testing.T) {
 	})
 }
 
+// TestTakeoverAfterAReset: what was before a snapshot is not said again, for it may be
+// of another fleet.
+func TestTakeoverAfterAReset(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		b.publish("acme", "route", "1")
+		synctest.Wait()
+		b.stop()
+		b.Reset(registry.State{Fleet: "F2", Head: 7})
+		b.Lead(1)
+		if n := len(b.of("all")); n != 0 || b.Stats().Republished != 0 {
+			t.Errorf("%d events from before the snapshot", n)
+		}
+	})
+}
+
+// TestAStaleReplicaSaysNothingOfItself when it takes the lead, until it knows that it
+// is up to date.
+func TestAStaleReplicaSaysNothingOfItself(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		b.publish("acme", "route", "1")
+		synctest.Wait()
+		b.stop()
+		later(2*registry.PulseInterval + time.Millisecond)
+		b.Lead(1)
+		if n := b.beaconCount(); n != 0 {
+			t.Errorf("%d beacons of a replica that does not follow", n)
+		}
+		b.Pulse()
+		if n := b.beaconCount(); n != 1 {
+			t.Errorf("%d beacons once it does, want 1", n)
+		}
+	})
+}
+
 // TestBacklogIsBounded: a flood leaves the last 8 MiB.
 func TestBacklogIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

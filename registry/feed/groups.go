@@ -4,10 +4,12 @@ import (
 	"context"
 	"iter"
 	"log/slog"
+	"maps"
 	"sync"
 	"time"
 
 	"github.com/scriptorium-dev/scriptorium/registry"
+	"github.com/scriptorium-dev/scriptorium/registry/access"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -16,6 +18,11 @@ const (
 	// MaxGroups of agents that follow some tenants only. A beacon goes to each, each
 	// second.
 	MaxGroups = 256
+	// maxGroupsEach is how many groups one identity adds by one replica, unless it may
+	// read all tenants: so that the agents of one team leave room for those of others.
+	maxGroupsEach = 64
+	// fullPause is how long the store is not asked again when there are too many.
+	fullPause = 10 * time.Second
 	// groupIdle is how long a group stays that nobody follows.
 	groupIdle = time.Hour
 )
@@ -43,6 +50,14 @@ type Groups struct {
 
 	mu    sync.Mutex
 	known map[string]*followed // by the group's name
+	added map[string]addition  // by this replica; by the group's name
+	full  time.Time            // until when there is no room
+}
+
+// addition says who brought a group.
+type addition struct {
+	by string // the name of the identity
+	at time.Time
 }
 
 type followed struct {
@@ -55,7 +70,7 @@ func NewGroups(store GroupStore, f *Feed, clock func() time.Time, log *slog.Logg
 	if clock == nil {
 		clock = time.Now
 	}
-	return &Groups{store: store, feed: f, log: log, now: clock, known: map[string]*followed{}}
+	return &Groups{store: store, feed: f, log: log, now: clock, known: map[string]*followed{}, added: map[string]addition{}}
 }
 
 // Run keeps up with what other replicas know, until ctx is done.
@@ -85,15 +100,62 @@ func (g *Groups) replace(all []script.Selector) {
 			g.known[name] = &followed{tenants: tenants, at: g.now()}
 		}
 	}
+	maps.DeleteFunc(g.added, func(name string, a addition) bool {
+		return g.known[name] == nil && g.now().Sub(a.at) > time.Minute // else the watch may not know it yet
+	})
 }
 
 // Follow says that somebody is about to follow the tenants: it is known to all
-// replicas when it returns. The error is Limit if there are too many groups.
-func (g *Groups) Follow(ctx context.Context, tenants script.Selector) error {
+// replicas when it returns. The error is Limit if there are too many groups, in all or
+// of who asks. Without a group its followers hear nothing, and poll.
+func (g *Groups) Follow(ctx context.Context, who access.Identity, tenants script.Selector) error {
 	if tenants.All() || g.used(tenants) {
 		return nil
 	}
-	return g.store.PutGroup(ctx, tenants, MaxGroups)
+	if err := g.admit(who, tenants); err != nil {
+		return err
+	}
+	err := g.store.PutGroup(ctx, tenants, MaxGroups)
+	if err != nil {
+		g.refused(tenants, err)
+	}
+	return err
+}
+
+// admit notes a group that is to be added, unless there is no room.
+func (g *Groups) admit(who access.Identity, tenants script.Selector) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	now := g.now()
+	if now.Before(g.full) {
+		return script.Errorf(script.Limit, "tenants", "there are %d groups of agents that follow some tenants only, which is the most: follow what others follow, or all tenants", MaxGroups)
+	}
+	name := tenants.Group()
+	if _, again := g.added[name]; !again && !who.AllowsAll(access.Read, script.Selector{}) && g.addedBy(who.Name) >= maxGroupsEach {
+		return script.Errorf(script.Limit, "tenants", "the agents of %s follow %d different selections of tenants, which is the most: follow what others of them follow", who.Name, maxGroupsEach)
+	}
+	g.added[name] = addition{by: who.Name, at: now}
+	return nil
+}
+
+// addedBy returns how many groups the identity has brought that are still there.
+func (g *Groups) addedBy(name string) (n int) {
+	for _, a := range g.added {
+		if a.by == name {
+			n++
+		}
+	}
+	return n
+}
+
+// refused forgets a group that could not be added.
+func (g *Groups) refused(tenants script.Selector, err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	delete(g.added, tenants.Group())
+	if script.KindOf(err) == script.Limit {
+		g.full = g.now().Add(fullPause)
+	}
 }
 
 // used notes the use of a group, and reports whether it is known.

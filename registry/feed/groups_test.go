@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/scriptorium-dev/scriptorium/registry/access"
 	"github.com/scriptorium-dev/scriptorium/registry/feed"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -95,7 +96,7 @@ func TestGroups(t *testing.T) {
 		defer cancel()
 		follow := func(tenants script.Selector) {
 			t.Helper()
-			if err := g.Follow(t.Context(), tenants); err != nil {
+			if err := g.Follow(t.Context(), access.Everybody("unix"), tenants); err != nil {
 				t.Error(err)
 			}
 			synctest.Wait()
@@ -140,11 +141,73 @@ func TestGroups(t *testing.T) {
 		for i := range feed.MaxGroups - 1 {
 			follow(selector(t, fmt.Sprint("tenant-", i)))
 		}
-		if err := g.Follow(t.Context(), zoo); script.KindOf(err) != script.Limit {
+		if err := g.Follow(t.Context(), access.Everybody("unix"), zoo); script.KindOf(err) != script.Limit {
 			t.Errorf("one group too many: %v, want LIMIT", err)
 		}
 		if b.Stats().Groups != feed.MaxGroups+1 {
 			t.Errorf("the feed serves %d groups, want %d", b.Stats().Groups, feed.MaxGroups+1)
+		}
+		// The store is not asked by each of many that poll, and again in a while.
+		_, before := store.count()
+		for range 100 {
+			_ = g.Follow(t.Context(), access.Everybody("unix"), zoo) // is refused
+		}
+		if _, puts := store.count(); puts != before {
+			t.Errorf("the store was asked %d times for room", puts-before)
+		}
+		store.change(func() { delete(store.groups, shops.Group()) })
+		later(11 * time.Second)
+		follow(zoo)
+		if groups, _ := store.count(); groups != feed.MaxGroups {
+			t.Errorf("%d groups, want one more when there is room", groups)
+		}
+	})
+}
+
+// TestOneIdentityLeavesRoom for the groups of others.
+func TestOneIdentityLeavesRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, store := newBench(t), newGroupStore()
+		defer b.stop()
+		g := feed.NewGroups(store, b.Feed, nil, quiet())
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { g.Run(ctx) })
+		defer running.Wait()
+		defer cancel()
+		teamed := func(name string) access.Identity {
+			return access.Identity{Name: name, Grants: []access.Grant{{Roles: []access.Role{access.Read}, Tenants: selector(t, "team-*")}}}
+		}
+		greedy := 0
+		for i := range 300 {
+			if err := g.Follow(t.Context(), teamed("greedy"), selector(t, fmt.Sprintf("team-%d*", i))); err == nil {
+				greedy++
+			} else if script.KindOf(err) != script.Limit {
+				t.Error(err)
+			}
+		}
+		if groups, _ := store.count(); groups != greedy || greedy != 64 {
+			t.Errorf("one identity has %d groups, and was told so of %d; want 64", groups, greedy)
+		}
+		synctest.Wait()
+		for _, tenants := range []script.Selector{selector(t, "team-3*"), {}} {
+			if err := g.Follow(t.Context(), teamed("greedy"), tenants); err != nil {
+				t.Errorf("%v, which is there: %v", tenants, err)
+			}
+		}
+		if err := g.Follow(t.Context(), teamed("modest"), selector(t, "team-x")); err != nil {
+			t.Errorf("another identity: %v", err)
+		}
+		synctest.Wait()
+
+		// When its groups are gone there is room again.
+		for range 7 {
+			later(10 * time.Minute)
+			g.Sweep(t.Context(), nil)
+		}
+		synctest.Wait()
+		if err := g.Follow(t.Context(), teamed("greedy"), selector(t, "team-y")); err != nil {
+			t.Errorf("with none left: %v", err)
 		}
 	})
 }

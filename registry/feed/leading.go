@@ -20,8 +20,13 @@ func (f *Feed) Lead(number int64) {
 		f.publish(held.event)
 		f.stats.Republished++
 	}
-	f.beacons()
+	if f.now().Sub(f.pulsed) <= freshFor {
+		f.beacons() // else with the next pulse: what is known may be long past
+	}
 }
+
+// freshFor is how long after a pulse the feed is taken to be up to date.
+const freshFor = 2 * registry.PulseInterval
 
 // Yield ends the lead. When it returns, nothing is being published.
 func (f *Feed) Yield() {

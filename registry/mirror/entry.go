@@ -62,6 +62,12 @@ func newEntry(sealer *seal.Sealer, fleet string, r script.Release) (*Entry, erro
 	return e, nil
 }
 
+// says reports whether the entry is of the release, as it is. After the store was
+// restored from a backup, a revision may be that of another change.
+func (e *Entry) says(r script.Release) bool {
+	return e.revision == r.Revision && e.changedAt.Equal(r.ChangedAt) && e.sum == wire.Fingerprint(r)
+}
+
 // copied returns an entry that says the same and has no neighbours yet.
 func (e *Entry) copied() *Entry {
 	c := &Entry{

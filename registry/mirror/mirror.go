@@ -113,7 +113,7 @@ func (m *Mirror) Reset(s registry.State) {
 func (m *Mirror) sorted(old *image, s registry.State) []*Entry {
 	entries := make([]*Entry, 0, len(s.Releases))
 	for _, r := range s.Releases {
-		if e := old.entries[r.Name]; e != nil && e.revision == r.Revision && old.fleet == s.Fleet {
+		if e := old.entries[r.Name]; e != nil && old.fleet == s.Fleet && e.says(r) {
 			entries = append(entries, e.copied())
 			continue
 		}

@@ -186,6 +186,42 @@ func againstModel(t *testing.T, seed uint64) {
 	}
 }
 
+// TestARestoredStore may have another release, or tombstone, at a revision that was
+// there before.
+func TestARestoredStore(t *testing.T) {
+	state := func(releases ...script.Release) registry.State {
+		return registry.State{Fleet: fleet, Head: 5, Heads: map[string]script.Revision{"acme": 5}, Releases: releases}
+	}
+	gone := release("acme", "gone", 4)
+	later := gone
+	later.ChangedAt = later.ChangedAt.Add(time.Hour)
+	m := newMirror()
+	m.Reset(state(release("acme", "route", 5, "before"), gone))
+	for _, e := range m.Entries(script.Name{Tenant: "acme", Script: "route"}, gone.Name) {
+		if _, err := e.Sealed(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := release("acme", "route", 5, "after")
+	m.Reset(state(want, later))
+	if got := m.Group(script.Selector{}).Sum; got != wire.Fingerprint(want) {
+		t.Error("the checksum is of what was before")
+	}
+	for i, want := range []script.Release{want, later} {
+		o, err := m.Entries(want.Name)[0].Object()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, _, err := wire.ToReleaseObject(o); err != nil || got.Active.Digest != want.Active.Digest || !got.ChangedAt.Equal(want.ChangedAt) {
+			t.Errorf("entry %d: %+v, %v; want %+v", i, got, err, want)
+		}
+	}
+	m.Forget(gone.ChangedAt.Add(time.Minute))
+	if m.Size() != 2 {
+		t.Error("the tombstone went by the time of the one before")
+	}
+}
+
 func compare(t *testing.T, m *mirror.Mirror, want *model, tenants script.Selector, since script.Revision) {
 	t.Helper()
 	got := m.Changes(mirror.Query{Fleet: fleet, Since: since, Tenants: tenants})

@@ -1,14 +1,14 @@
 package rpc
 
 import (
+	"cmp"
 	"context"
 	"crypto/x509"
 	"errors"
+	"io"
 	"log/slog"
 	"net"
 	"strconv"
-	"strings"
-	"sync"
 	"time"
 
 	"google.golang.org/grpc"
@@ -45,11 +45,8 @@ type Authentication struct {
 // authenticator finds out who asks, for every call.
 type authenticator struct {
 	Authentication
-	log *slog.Logger
-
-	mu     sync.Mutex
-	logged time.Time // when a refusal was logged last
-	silent int       // refusals since
+	log      *slog.Logger
+	refusals seldom
 }
 
 func newAuthenticator(cfg Authentication, log *slog.Logger) *authenticator {
@@ -73,11 +70,8 @@ func (a *authenticator) stream(srv any, ss grpc.ServerStream, info *grpc.StreamS
 	if err != nil {
 		return err
 	}
-	s := identifiedStream{ServerStream: ss, ctx: ctx}
-	if info.IsServerStream {
-		s.outdated = func() bool { return a.policy() != policy }
-	}
-	return handler(srv, s)
+	outdated := func() bool { return a.policy() != policy }
+	return handler(srv, identifiedStream{ServerStream: ss, ctx: ctx, outdated: outdated})
 }
 
 // policy returns the access policy as it is now; nil if there is none.
@@ -92,23 +86,40 @@ func (a *authenticator) policy() *access.Policy {
 type identifiedStream struct {
 	grpc.ServerStream
 	ctx      context.Context
-	outdated func() bool // the access policy is another than at the start; may be nil
+	outdated func() bool // the access policy is another than at the start
 }
 
 func (s identifiedStream) Context() context.Context { return s.ctx }
 
-// SendMsg implements grpc.ServerStream. What a caller was allowed when it asked it may
-// not be any more.
+// SendMsg implements grpc.ServerStream.
 func (s identifiedStream) SendMsg(m any) error {
-	if s.outdated != nil && s.outdated() {
-		return script.Errorf(script.Unavailable, "", "the access policy has changed meanwhile: ask again")
+	if err := s.check(); err != nil {
+		return err
 	}
 	return s.ServerStream.SendMsg(m)
 }
 
+// RecvMsg implements grpc.ServerStream.
+func (s identifiedStream) RecvMsg(m any) error {
+	err := s.ServerStream.RecvMsg(m)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	return cmp.Or(s.check(), err)
+}
+
+// check returns an error if the access policy is not what it was: what a caller was
+// allowed when it asked it may not be any more.
+func (s identifiedStream) check() error {
+	if s.outdated() {
+		return script.Errorf(script.Unavailable, "", "the access policy has changed meanwhile: ask again")
+	}
+	return nil
+}
+
 // admit returns a context with the caller's identity.
 func (a *authenticator) admit(ctx context.Context, method string) (context.Context, error) {
-	if strings.HasPrefix(method, "/"+healthv1.Health_ServiceDesc.ServiceName+"/") {
+	if method == healthv1.Health_Check_FullMethodName {
 		return ctx, nil // probes have no credentials, and learn no more than that
 	}
 	who, err := a.identify(ctx)
@@ -142,24 +153,14 @@ func (a *authenticator) identify(ctx context.Context) (access.Identity, error) {
 	return a.Policy().Identify(shown, time.Now())
 }
 
-// refusalsLogged is how often refusals are logged at most: who is refused may try
-// again as fast as it can.
-const refusalsLogged = time.Minute
-
 // refuse counts and logs a caller that is not known.
 func (a *authenticator) refuse(err error, from string) {
 	if unknown, ok := errors.AsType[*access.Unknown](err); ok {
 		a.Refused(unknown.Reason)
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	now := time.Now()
-	if !a.logged.IsZero() && now.Sub(a.logged) < refusalsLogged {
-		a.silent++
-		return
+	if others, due := a.refusals.due(); due {
+		a.log.Warn("a caller was refused; others are logged once a minute", "peer", from, "error", err, "others", others)
 	}
-	a.log.Warn("a caller was refused; others are logged once a minute", "peer", from, "error", err, "others", a.silent)
-	a.logged, a.silent = now, 0
 }
 
 // socketUser is who is at the other end of a Unix socket.

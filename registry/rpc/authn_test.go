@@ -282,6 +282,14 @@ func TestHealthIsForEverybody(t *testing.T) {
 	if resp, err := healthv1.NewHealthClient(conn).Check(t.Context(), &healthv1.HealthCheckRequest{}); err != nil || resp.GetStatus() != healthv1.HealthCheckResponse_SERVING {
 		t.Errorf("health: %v, %v", resp, err)
 	}
+	// To watch it costs the registry something, for as long as the caller likes.
+	watch, err := healthv1.NewHealthClient(conn).Watch(t.Context(), &healthv1.HealthCheckRequest{})
+	if err == nil {
+		_, err = watch.Recv()
+	}
+	if script.KindOf(wire.FromStatus(err)) != script.Denied {
+		t.Errorf("a watch of a stranger: %v", err)
+	}
 	reflect := func(conn *grpc.ClientConn) error {
 		stream, err := reflectionv1.NewServerReflectionClient(conn).ServerReflectionInfo(t.Context())
 		if err != nil {
@@ -327,6 +335,48 @@ func TestThePolicyOfTheMoment(t *testing.T) {
 	}
 	if resp, err := watch.Recv(); script.KindOf(wire.FromStatus(err)) != script.Unavailable {
 		t.Errorf("a watch of before goes on: %v, %v", resp, err)
+	}
+}
+
+// TestAnImportEndsWithItsRights: what a caller may not do any more it does not do on a
+// stream that it began before.
+func TestAnImportEndsWithItsRights(t *testing.T) {
+	var now atomic.Pointer[access.Policy]
+	rights := "subjects: [{name: importer, tokens: [" + digestOf(goodToken) + "], grants: [{roles: [admin], tenants: ['*']}]}]"
+	now.Store(policy(t, rights)())
+	looked := make(chan struct{}, 1000)
+	g := serveGuarded(t, "tcp", rpc.Authentication{InsecureTokens: true, Policy: func() *access.Policy {
+		looked <- struct{}{}
+		return now.Load()
+	}})
+	conn := g.dial(t, insecure.NewCredentials(), withToken(goodToken))
+	s, client := prepare(t, conn), registryv1.NewRegistryClient(conn)
+	if _, err := client.Delete(t.Context(), &registryv1.DeleteRequest{Tenant: "acme", Name: "pinned", Author: "ann"}); err != nil {
+		t.Fatal(err)
+	}
+	for len(looked) > 0 {
+		<-looked
+	}
+	stream, err := conn.NewStream(t.Context(), &grpc.StreamDesc{ServerStreams: true, ClientStreams: true}, registryv1.Registry_Import_FullMethodName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	options := &registryv1.ImportRequest{Item: &registryv1.ImportRequest_Options{Options: &registryv1.ImportOptions{Author: "ann", Overwrite: true}}}
+	if err := stream.SendMsg(options); err != nil {
+		t.Fatal(err)
+	}
+	<-looked // when it began,
+	<-looked // and to know who asks
+	now.Store(policy(t, readers("tokens: ["+digestOf(goodToken)+"]"))())
+	for _, m := range s.exported {
+		_ = stream.SendMsg(m) // RecvMsg has the reason
+	}
+	_ = stream.CloseSend() // as above
+	if err := stream.RecvMsg(&registryv1.ImportResponse{}); script.KindOf(wire.FromStatus(err)) != script.Unavailable {
+		t.Errorf("%v, want that the rights have changed", err)
+	}
+	if got, err := client.Get(t.Context(), &registryv1.GetRequest{Tenant: "acme", Name: "pinned"}); script.KindOf(wire.FromStatus(err)) != script.NotFound {
+		t.Errorf("it was imported: %v, %v", got, err)
 	}
 }
 

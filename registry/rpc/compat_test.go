@@ -40,7 +40,7 @@ func (s *answers[T]) Send(m *T) error {
 
 type nobody struct{}
 
-func (nobody) Follow(context.Context, script.Selector) error { return nil }
+func (nobody) Follow(context.Context, access.Identity, script.Selector) error { return nil }
 
 // serve returns a service whose mirror has the state, over the store.
 func serve(store registry.Store, state registry.State) *feedService {

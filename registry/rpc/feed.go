@@ -1,7 +1,10 @@
 package rpc
 
 import (
+	"bytes"
 	"context"
+	"log/slog"
+	"slices"
 	"time"
 
 	"google.golang.org/grpc"
@@ -18,8 +21,9 @@ import (
 
 // Groups are told who follows what.
 type Groups interface {
-	// Follow says that somebody is about to follow the tenants.
-	Follow(ctx context.Context, tenants script.Selector) error
+	// Follow says that who asks is about to follow the tenants. After an error it gets
+	// no events of them, unless others follow the same.
+	Follow(ctx context.Context, who access.Identity, tenants script.Selector) error
 }
 
 // feedService serves followers from the mirror; of the store it asks for the head
@@ -30,11 +34,13 @@ type feedService struct {
 	mirror   *mirror.Mirror
 	groups   Groups
 	sealer   *seal.Sealer
+	log      *slog.Logger
 	head     shared[script.Revision]
+	silent   seldom // about followers without events
 }
 
 func newFeedService(cfg Config) *feedService {
-	s := &feedService{registry: cfg.Registry, mirror: cfg.Mirror, groups: cfg.Groups, sealer: cfg.Sealer}
+	s := &feedService{registry: cfg.Registry, mirror: cfg.Mirror, groups: cfg.Groups, sealer: cfg.Sealer, log: cfg.Log}
 	s.head.ask = s.registry.Head
 	return s
 }
@@ -76,7 +82,7 @@ func (s *feedService) Pull(m *registryv1.PullRequest, stream grpc.ServerStreamin
 		stream:  stream,
 		sealer:  s.sealer,
 		sources: sourcesOf(s.registry, m.GetWithoutSources()),
-		nonce:   m.GetNonce(),
+		request: m,
 		group:   tenants.Group(),
 		changes: changes,
 	}
@@ -101,20 +107,41 @@ func (s *feedService) changes(ctx context.Context, q mirror.Query) (mirror.Chang
 	if err := access.FromContext(ctx).CheckAll(access.Read, q.Tenants); err != nil {
 		return mirror.Changes{}, err
 	}
-	if err := s.groups.Follow(ctx, q.Tenants); err != nil {
-		return mirror.Changes{}, err
-	}
+	s.follow(ctx, q.Tenants)
 	if err := s.catchUp(ctx); err != nil {
 		return mirror.Changes{}, err
 	}
 	return s.mirror.Changes(q), nil
 }
 
-// fetchBatch is how many sources, of up to 1 MiB each, are in memory at once.
-const fetchBatch = 8
+// follow has the feed serve who follows the tenants. Where that fails the follower
+// hears no beacon, and goes on to poll: it gets what it asks for all the same.
+func (s *feedService) follow(ctx context.Context, tenants script.Selector) {
+	who := access.FromContext(ctx)
+	bounded, cancel := context.WithTimeout(ctx, catchUpTimeout)
+	defer cancel()
+	err := s.groups.Follow(bounded, who, tenants)
+	if err == nil || ctx.Err() != nil {
+		return
+	}
+	if others, due := s.silent.due(); due {
+		s.log.WarnContext(ctx, "agents get no events of the tenants that they follow, and poll; others are logged once a minute",
+			"tenants", tenants, "identity", who.Name, "error", err, "others", others)
+	}
+}
+
+const (
+	// maxDigests of one request to fetch sources.
+	maxDigests = 10_000
+	// fetchBatch is how many sources, of up to 1 MiB each, are in memory at once.
+	fetchBatch = 8
+)
 
 func (s *feedService) FetchSources(m *registryv1.FetchSourcesRequest, stream grpc.ServerStreamingServer[registryv1.FetchSourcesResponse]) error {
 	ctx := stream.Context()
+	if n := len(m.GetDigests()); n > maxDigests {
+		return script.Errorf(script.Limit, "digests", "%d sources at once are too many: ask for at most %d", n, maxDigests)
+	}
 	digests := make([]script.Digest, 0, len(m.GetDigests()))
 	for _, raw := range m.GetDigests() {
 		digest, err := wire.ToDigest(raw)
@@ -123,7 +150,8 @@ func (s *feedService) FetchSources(m *registryv1.FetchSourcesRequest, stream grp
 		}
 		digests = append(digests, digest)
 	}
-	digests, err := s.readable(ctx, digests)
+	slices.SortFunc(digests, func(a, b script.Digest) int { return bytes.Compare(a[:], b[:]) })
+	digests, err := s.readable(ctx, slices.Compact(digests))
 	if err != nil {
 		return err
 	}

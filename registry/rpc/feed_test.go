@@ -18,6 +18,7 @@ import (
 
 	registryv1 "github.com/scriptorium-dev/scriptorium/proto/registry/v1"
 	"github.com/scriptorium-dev/scriptorium/proto/wire"
+	"github.com/scriptorium-dev/scriptorium/registry/access"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -31,7 +32,7 @@ type groups struct {
 	err      error
 }
 
-func (g *groups) Follow(_ context.Context, tenants script.Selector) error {
+func (g *groups) Follow(_ context.Context, _ access.Identity, tenants script.Selector) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.followed = append(g.followed, tenants.String())
@@ -177,11 +178,20 @@ func TestFetchSources(t *testing.T) {
 	if len(want) != 0 {
 		t.Errorf("%d sources did not come", len(want))
 	}
-	bad, err := b.feed.FetchSources(t.Context(), &registryv1.FetchSourcesRequest{Digests: [][]byte{{1, 2, 3}}})
-	if err == nil {
-		_, err = bad.Recv()
+	fetch := func(digests ...[]byte) (*registryv1.FetchSourcesResponse, error) {
+		stream, err := b.feed.FetchSources(t.Context(), &registryv1.FetchSourcesRequest{Digests: digests})
+		if err != nil {
+			return nil, err
+		}
+		return stream.Recv()
 	}
-	if status.Code(err) != codes.InvalidArgument {
+	if _, err := fetch([]byte{1, 2, 3}); status.Code(err) != codes.InvalidArgument {
 		t.Errorf("a digest of 3 bytes: %v", err)
+	}
+	if got, err := fetch(slices.Repeat(req.GetDigests()[:1], 10_000)...); err != nil || len(got.GetSources()) != 1 {
+		t.Errorf("the same one 10,000 times: %d sources, %v", len(got.GetSources()), err)
+	}
+	if _, err := fetch(slices.Repeat(req.GetDigests()[:1], 10_001)...); script.KindOf(wire.FromStatus(err)) != script.Limit {
+		t.Errorf("10,001 digests: %v, want LIMIT", err)
 	}
 }

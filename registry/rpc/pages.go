@@ -62,7 +62,7 @@ type pages struct {
 	stream  grpc.ServerStreamingServer[registryv1.PullResponse]
 	sealer  *seal.Sealer
 	sources inlined
-	nonce   []byte
+	request *registryv1.PullRequest
 	group   string
 	changes mirror.Changes
 
@@ -94,12 +94,14 @@ func (p *pages) flush(ctx context.Context, last bool) error {
 	page := &eventv1.Page{
 		Fleet:        p.changes.Fleet,
 		Group:        p.group,
-		Nonce:        p.nonce,
+		Nonce:        p.request.GetNonce(),
 		Number:       p.number,
 		Last:         last,
 		HeadRevision: int64(p.changes.Head),
 		Full:         p.changes.Full,
 		Entries:      p.entries,
+		Since:        p.request.GetSince(),
+		SinceFleet:   p.request.GetFleet(),
 	}
 	if last {
 		page.Checksums = []*eventv1.Checksum{{Kind: wire.KindRelease, Sum: p.changes.Group.Sum.Bytes()}}

@@ -67,6 +67,9 @@ func pull(t *testing.T, feed registryv1.FeedClient, req *registryv1.PullRequest)
 		if int(page.GetNumber()) != got.pages || page.GetGroup() != tenants.Group() || !bytes.Equal(page.GetNonce(), req.GetNonce()) {
 			t.Errorf("page %d of group %s for %q; want %d", page.GetNumber(), page.GetGroup(), page.GetNonce(), got.pages)
 		}
+		if page.GetSince() != req.GetSince() || page.GetSinceFleet() != req.GetFleet() {
+			t.Errorf("page since %d of %q; want %d of %q", page.GetSince(), page.GetSinceFleet(), req.GetSince(), req.GetFleet())
+		}
 		got.pages, got.head, got.full = got.pages+1, page.GetHeadRevision(), page.GetFull()
 		got.add(t, &page)
 		for _, s := range resp.GetSources() {
@@ -193,9 +196,18 @@ func TestPullRefuses(t *testing.T) {
 			t.Errorf("%s: %v, want INVALID at %s", name, err, test.field)
 		}
 	}
-	b.groups.fail(script.Errorf(script.Limit, "tenants", "too many groups"))
-	if _, err := pull(t, b.feed, &registryv1.PullRequest{Tenants: []string{"a"}}); status.Code(err) != codes.ResourceExhausted {
-		t.Errorf("one group too many: %v", err)
+}
+
+// TestAPullNeedsNoGroup: one that cannot be added costs the follower its events, and
+// not what it asks for.
+func TestAPullNeedsNoGroup(t *testing.T) {
+	b := newBench(t)
+	b.publish(t, "route", "return 1")
+	for _, kind := range []script.Kind{script.Limit, script.Unavailable} {
+		b.groups.fail(script.Errorf(kind, "tenants", "it cannot be added"))
+		if got, err := pull(t, b.feed, &registryv1.PullRequest{Tenants: []string{"acme"}}); err != nil || len(got.releases) != 1 {
+			t.Errorf("%s: %v, %v", kind, got.names(), err)
+		}
 	}
 }
 
