@@ -200,12 +200,122 @@ func TestImportOverWhatIsThere(t *testing.T) {
 	if next := b.publish("next"); next.Version.Number != 6 {
 		t.Errorf("the next version is %d, want 6", next.Version.Number)
 	}
-	// One that was deleted is no conflict: it comes back.
-	b.remove()
-	if result, err := b.Import(ctx, importing(everybody), from(items)); err != nil || result.Created != 1 {
-		t.Errorf("of a deleted script: %+v, %v", result, err)
+}
+
+// TestImportOverADeletedScript: its numbers get another meaning only where that is
+// asked for, and then it comes back.
+func TestImportOverADeletedScript(t *testing.T) {
+	items := archive(t)
+	ctx := t.Context()
+	for what, bury := range map[string]bool{"a tombstone": false, "a grave": true} {
+		t.Run(what, func(t *testing.T) {
+			b := newBench(t)
+			b.publish("mine")
+			b.remove()
+			if bury {
+				tombstone, err := b.store.Release(ctx, route)
+				if err == nil {
+					err = b.store.Bury(ctx, tombstone)
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			for _, dry := range []bool{true, false} {
+				req := importing(everybody)
+				req.DryRun = dry
+				_, err := b.Import(ctx, req, from(items))
+				wantKind(t, err, script.Conflict, "name")
+			}
+			over := importing(everybody)
+			over.Overwrite = true
+			if result, err := b.Import(ctx, over, from(items)); err != nil || result.Created != 1 {
+				t.Errorf("%+v, %v", result, err)
+			}
+			if got := b.get(); got.Latest != 2 || got.Active.Number != 2 {
+				t.Errorf("%+v; want version 2", got)
+			}
+		})
 	}
-	wantRelease(t, b.get(), 2, 6, false)
+	// Numbers that it has not had yet are no conflict.
+	b := newBench(t)
+	b.publish("one")
+	b.remove()
+	later := altered(items, func(_ []*registry.Source, rec *registry.Record) {
+		rec.Versions, rec.Release.Retained = rec.Versions[1:], rec.Release.Retained[1:]
+	})
+	later = slices.Delete(later, 1, 2) // the first source
+	if result, err := b.Import(ctx, importing(everybody), from(later)); err != nil || result.Created != 1 {
+		t.Errorf("with later numbers: %+v, %v", result, err)
+	}
+}
+
+// TestImportTakesNoOthersSource: who knows the digest of another tenant's source
+// does not get it by that.
+func TestImportTakesNoOthersSource(t *testing.T) {
+	items := archive(t)
+	without := append(slices.Clone(items[:1]), items[3]) // no sources
+	ctx := t.Context()
+	b := newBench(t)
+	for _, source := range []string{"one", "two"} {
+		other := registry.PublishRequest{Write: write(script.Name{Tenant: "shop", Script: "s"}), Source: []byte(source), Entrypoint: "handle"}
+		if _, err := b.Publish(ctx, other); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err := b.Import(ctx, importing(everybody), from(without))
+	wantKind(t, err, script.Invalid, "versions")
+	// Nor once an archive has brought a script of that tenant.
+	others := altered(items, func(_ []*registry.Source, rec *registry.Record) {
+		rec.Release.Name = script.Name{Tenant: "shop", Script: "s"}
+	})
+	_, err = b.Import(ctx, importing(everybody), from(slices.Concat(without[:1], others[3:], without[1:])))
+	if script.KindOf(err) == "" {
+		t.Error("the source of another script was taken")
+	}
+	// One that the script has need not come again.
+	if _, err := b.Import(ctx, importing(everybody), from(items)); err != nil {
+		t.Fatal(err)
+	}
+	over := importing(everybody)
+	over.Overwrite = true
+	own := altered(without, func(_ []*registry.Source, rec *registry.Record) { rec.Release.Owner = "me" })
+	if result, err := b.Import(ctx, over, from(own)); err != nil || result.Replaced != 1 {
+		t.Errorf("with the sources it has: %+v, %v", result, err)
+	}
+}
+
+// TestImportsAreFew: an import that may come to nothing holds no memory of the
+// registry's, and no more than two hold any.
+func TestImportsAreFew(t *testing.T) {
+	items := archive(t)
+	ctx := t.Context()
+	b := newBench(t)
+	_, err := b.Import(ctx, importing(who(t, "x", "*", access.Read, access.Publish, access.Release)), func(func(registry.Item, error) bool) {
+		t.Error("it is read although who sends it is admin of nothing")
+	})
+	wantKind(t, err, script.Denied, "tenant")
+	slow := func(then func()) iter.Seq2[registry.Item, error] {
+		return func(yield func(registry.Item, error) bool) {
+			then()
+			from(items)(yield)
+		}
+	}
+	_, err = b.Import(ctx, importing(everybody), slow(func() {
+		_, err := b.Import(ctx, importing(everybody), slow(func() {
+			_, err := b.Import(ctx, importing(everybody), from(items))
+			wantKind(t, err, script.Overloaded, "")
+		}))
+		if err != nil {
+			t.Error(err)
+		}
+	}))
+	if err != nil {
+		t.Error(err)
+	}
+	if _, err := b.Import(ctx, importing(everybody), from(items)); err != nil {
+		t.Errorf("after the others: %v", err)
+	}
 }
 
 func TestArchivesTakeARole(t *testing.T) {

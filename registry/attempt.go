@@ -2,6 +2,7 @@ package registry
 
 import (
 	"context"
+	"encoding/json"
 	"time"
 
 	"github.com/scriptorium-dev/scriptorium/registry/access"
@@ -12,6 +13,9 @@ import (
 type asked struct {
 	Write
 	change script.Change
+	// terms are what the request asks for besides: all that, with Write, decides
+	// what becomes of it. They are told apart as JSON.
+	terms  any
 	dry    bool
 	decide func(cur script.Release, now time.Time) (decision, error)
 	// prepare, if not nil, may refuse a decision before it is committed.
@@ -37,14 +41,18 @@ func (r *Registry) tryWrite(ctx context.Context, a asked) (decision, error) {
 	if err := a.By.Check(access.Read, a.Name.Tenant); err != nil {
 		return decision{}, err
 	}
+	means, err := a.means()
+	if err != nil {
+		return decision{}, err
+	}
 	for attempt := 1; ; attempt++ {
-		d, outcome, err := r.attempt(ctx, a)
+		d, outcome, err := r.attempt(ctx, a, means)
 		if outcome == committed || a.dry {
 			return d, err
 		}
-		// What stood in the way, or made the write unnecessary, may be this very
-		// write: asked for before, with an answer that got lost.
-		before, ok, lookErr := r.repeated(ctx, a, err)
+		// What stood in the way may be this very write: asked for before, with an
+		// answer that got lost.
+		before, ok, lookErr := r.repeated(ctx, a, means, err)
 		switch {
 		case lookErr != nil:
 			return decision{}, lookErr
@@ -60,12 +68,28 @@ func (r *Registry) tryWrite(ctx context.Context, a asked) (decision, error) {
 type attemptOutcome int
 
 const (
-	settled   attemptOutcome = iota // refused, or nothing to change
-	committed                       // done
+	settled   attemptOutcome = iota // refused
+	committed                       // done, or nothing to change
 	lostRace                        // somebody else was first: decide anew
 )
 
-func (r *Registry) attempt(ctx context.Context, a asked) (decision, attemptOutcome, error) {
+// means is what the write asks for, however often it does: who asks and why is no
+// part of it.
+func (a asked) means() (Asked, error) {
+	text, err := json.Marshal(struct {
+		Change           script.Change
+		ExpectedRevision script.Revision
+		Owner            string
+		Force            bool
+		Terms            any
+	}{a.change, a.ExpectedRevision, a.Owner, a.Force, a.terms})
+	if err != nil {
+		return Asked{}, script.Errorf(script.Internal, "", "encode what is asked of %s: %w", a.Name, err)
+	}
+	return Asked{Change: a.change, Digest: script.DigestOf(text)}, nil
+}
+
+func (r *Registry) attempt(ctx context.Context, a asked, means Asked) (decision, attemptOutcome, error) {
 	cur, err := r.current(ctx, a.Name)
 	if err != nil {
 		return decision{}, settled, err
@@ -90,12 +114,18 @@ func (r *Registry) attempt(ctx context.Context, a asked) (decision, attemptOutco
 			return decision{}, settled, err
 		}
 	}
-	if a.dry || !d.changed {
-		return d, settled, nil
+	switch {
+	case a.dry || !d.changed && a.RequestID == "":
+		return d, committed, nil
+	case !d.changed:
+		// A retry must not do later what there is no need to do now.
+		done := Done{Name: a.Name, Asked: means, Version: d.version.Number}
+		err = r.store.NoteRequest(ctx, cur.Revision, a.RequestID, done)
+	default:
+		d.commit.Audit = a.auditEntry(d.commit, forced)
+		d.commit.RequestID, d.commit.Asked = a.RequestID, means
+		d.release.Revision, err = r.store.Commit(ctx, d.commit)
 	}
-	d.commit.Audit = a.auditEntry(d.commit, forced)
-	d.commit.RequestID = a.RequestID
-	d.release.Revision, err = r.store.Commit(ctx, d.commit)
 	switch script.KindOf(err) {
 	case "":
 		return d, committed, nil
@@ -107,24 +137,23 @@ func (r *Registry) attempt(ctx context.Context, a asked) (decision, attemptOutco
 
 // repeated returns what became of the write if it was asked for before. What it came
 // to now, err, is the answer if not.
-func (r *Registry) repeated(ctx context.Context, a asked, err error) (d decision, ok bool, lookErr error) {
+func (r *Registry) repeated(ctx context.Context, a asked, means Asked, err error) (d decision, ok bool, lookErr error) {
 	if a.RequestID == "" || script.KindOf(err) == script.Unavailable {
 		return decision{}, false, nil
 	}
-	done, ok, lookErr := r.store.Request(ctx, a.RequestID)
+	done, ok, lookErr := r.store.Request(ctx, a.Name, a.RequestID)
 	if lookErr != nil || !ok {
 		return decision{}, false, lookErr
 	}
-	// A publish may come to any change: that of its settings, or of the pin.
-	if done.Name != a.Name || a.change != script.ChangePublish && a.change != done.Change {
+	if done.Asked != means {
 		return decision{}, false, script.Errorf(script.Invalid, "request_id",
-			"was used before, for %s of %s: make a new one for each write", done.Change, done.Name)
+			"was used before, for another request (%s) of %s: make a new one for each write", done.Asked.Change, a.Name)
 	}
 	cur, lookErr := r.current(ctx, a.Name)
 	if lookErr != nil {
 		return decision{}, false, lookErr
 	}
-	return decision{changed: true, repeated: true, release: cur, version: script.Version{Number: done.Version}}, true, nil
+	return decision{changed: done.Change != "", repeated: true, release: cur, version: script.Version{Number: done.Version}}, true, nil
 }
 
 // current returns the release as it is; one that never was has revision 0.

@@ -38,15 +38,11 @@ func (r *Registry) export(ctx context.Context, req ExportRequest, e *exporter) e
 	if err := mayAdminister(req.By, req.Tenant); err != nil {
 		return err
 	}
-	fleet, err := r.store.Fleet(ctx)
-	if err != nil {
-		return err
-	}
 	snapshot, err := r.store.Snapshot(ctx)
 	if err != nil {
 		return err
 	}
-	header := Header{Fleet: fleet, Head: snapshot.Head, ExportedAt: r.now().UTC(), Tenant: req.Tenant}
+	header := Header{Fleet: snapshot.Fleet, Head: snapshot.Head, ExportedAt: r.now().UTC(), Tenant: req.Tenant}
 	if !e.send(Item{Header: &header}) {
 		return nil
 	}
@@ -83,7 +79,7 @@ func (e *exporter) scripts(ctx context.Context, snapshot Snapshot) error {
 			continue
 		}
 		e.seen[release.Name] = true
-		versions, history, err := e.store.Record(ctx, release, snapshot.Head)
+		versions, history, err := e.store.Record(ctx, release, snapshot.At)
 		if err != nil {
 			return err
 		}

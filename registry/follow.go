@@ -65,6 +65,7 @@ type follower struct {
 
 	// located: everything up to position was handed on, and nothing else.
 	located  bool
+	fleet    string       // whose
 	position atomic.Int64 // written by one goroutine
 
 	waiting bool            // a pulse is due once the position is at due
@@ -76,6 +77,7 @@ type follower struct {
 var (
 	errBehind  = errors.New("the watch fell behind the store")
 	errRewound = errors.New("the store is behind what it had: was it restored from a backup?")
+	errWiped   = errors.New("the store has another identity than it had: was it wiped?")
 )
 
 // follow hands on what one watch yields until it fails. It says when it has worked.
@@ -107,14 +109,14 @@ func (f *follower) follow(ctx context.Context, worked func()) error {
 // locate finds where to go on: after what was handed on, or with a snapshot.
 func (f *follower) locate(ctx context.Context) error {
 	if f.located {
-		head, err := f.store.Head(ctx)
+		replaced, err := f.replaced(ctx)
 		if err != nil {
 			return err
 		}
-		if head >= f.at() {
+		if replaced == nil {
 			return nil
 		}
-		f.log.Warn("following the store starts from a snapshot", "error", errRewound, "position", f.at(), "head", head)
+		f.log.Warn("following the store starts from a snapshot", "error", replaced, "position", f.at())
 		f.located = false
 	}
 	state, err := f.snapshot(ctx)
@@ -124,23 +126,40 @@ func (f *follower) locate(ctx context.Context) error {
 	for _, p := range f.projections {
 		p.Reset(state)
 	}
+	f.fleet = state.Fleet
 	f.moveTo(state.Head)
 	f.located = true
 	return nil
 }
 
+// replaced finds out whether the store is not the one any more whose transactions
+// were handed on: it returns why, or nil.
+func (f *follower) replaced(ctx context.Context) (why, err error) {
+	fleet, err := f.store.Fleet(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if fleet != f.fleet {
+		return errWiped, nil
+	}
+	head, err := f.store.Head(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if head < f.at() {
+		return fmt.Errorf("%w (its head is %d)", errRewound, head), nil
+	}
+	return nil, nil
+}
+
 // snapshot reads all there is. What cannot be read is left out: one bad record
 // must not stop everything else for ever.
 func (f *follower) snapshot(ctx context.Context) (State, error) {
-	fleet, err := f.store.Fleet(ctx)
-	if err != nil {
-		return State{}, err
-	}
 	snapshot, err := f.store.Snapshot(ctx)
 	if err != nil {
 		return State{}, err
 	}
-	state := State{Fleet: fleet, Head: snapshot.Head, Floor: snapshot.Floor, Heads: snapshot.Heads}
+	state := State{Fleet: snapshot.Fleet, Head: snapshot.Head, Floor: snapshot.Floor, Heads: snapshot.Heads}
 	for release, err := range snapshot.Releases {
 		switch {
 		case script.KindOf(err) == script.Internal:

@@ -1,6 +1,7 @@
 package registry_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,6 +27,7 @@ type flaky struct {
 	headErr error
 	rewound script.Revision // the head is that much lower
 	bad     script.Revision // cannot be read
+	fleet   string          // if not empty, another identity
 }
 
 func newFlaky(s *memstore.Store) *flaky { return &flaky{Store: s, cut: make(chan struct{})} }
@@ -55,11 +57,19 @@ func (f *flaky) Head(ctx context.Context) (script.Revision, error) {
 	return head - rewound, err
 }
 
+func (f *flaky) Fleet(ctx context.Context) (string, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	fleet, err := f.Store.Fleet(ctx)
+	return cmp.Or(f.fleet, fleet), err
+}
+
 func (f *flaky) Snapshot(ctx context.Context) (registry.Snapshot, error) {
 	f.mu.Lock()
-	bad := f.bad
+	bad, fleet := f.bad, f.fleet
 	f.mu.Unlock()
 	s, err := f.Store.Snapshot(ctx)
+	s.Fleet = cmp.Or(fleet, s.Fleet)
 	releases := s.Releases
 	s.Releases = func(yield func(script.Release, error) bool) {
 		for r, err := range releases {
@@ -219,6 +229,13 @@ func TestFollowStartsFromASnapshot(t *testing.T) {
 			store.cutWatches()
 			synctest.Wait()
 			b.publish("two, which cannot be read")
+			b.publish("three")
+		},
+		"the store was wiped and filled again": func(b *bench, store *flaky) {
+			store.cutWatches()
+			synctest.Wait()
+			store.set(func(f *flaky) { f.fleet = "another" })
+			b.publish("two")
 			b.publish("three")
 		},
 		"the store is behind what it had": func(b *bench, store *flaky) {

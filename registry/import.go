@@ -3,6 +3,7 @@ package registry
 import (
 	"context"
 	"iter"
+	"slices"
 
 	"github.com/scriptorium-dev/scriptorium/registry/access"
 	"github.com/scriptorium-dev/scriptorium/script"
@@ -13,8 +14,8 @@ type ImportRequest struct {
 	By     access.Identity
 	Author string // as in Write
 	Note   string
-	// Overwrite replaces scripts that are there and differ; they are a Conflict
-	// otherwise.
+	// Overwrite replaces scripts that are there and differ, and gives numbers that a
+	// deleted script had to the archive's versions; both are a Conflict otherwise.
 	Overwrite bool
 	DryRun    bool // check everything, store nothing
 }
@@ -30,18 +31,29 @@ type ImportResult struct {
 const maxPendingBytes = 128 << 20
 
 // Import stores what Export yielded, exact to the version numbers. Its history gets
-// one more line. It takes the role admin for the tenant of each script.
+// one more line. It takes the role admin for the tenant of each script. While too many
+// imports are under way it is Overloaded.
 //
 // Each script is stored whole, in one transaction, or not at all. The first error
 // ends the import; the scripts before it stay stored, and importing the archive again
 // finds them unchanged.
 func (r *Registry) Import(ctx context.Context, req ImportRequest, items iter.Seq2[Item, error]) (ImportResult, error) {
+	if err := validateAuthor(req.Author, req.Note); err != nil {
+		return ImportResult{}, err
+	}
+	// Sources come before the script that says whose they are.
+	if err := mayAdministerAny(req.By); err != nil {
+		return ImportResult{}, err
+	}
+	select {
+	case r.importing <- struct{}{}:
+		defer func() { <-r.importing }()
+	default:
+		return ImportResult{}, script.Errorf(script.Overloaded, "", "%d imports are under way, which is as many as there may be at a time: try again", maxImports)
+	}
 	im := importer{
 		registry: r, req: req,
 		pending: map[script.Digest][]byte{}, sizes: map[script.Digest]int{}, checked: map[program]bool{},
-	}
-	if err := validateAuthor(req.Author, req.Note); err != nil {
-		return ImportResult{}, err
 	}
 	for item, err := range items {
 		if err == nil {
@@ -66,8 +78,8 @@ type importer struct {
 
 	pending      map[script.Digest][]byte // sources that no script has needed yet
 	pendingBytes int
-	sizes        map[script.Digest]int // of sources that were seen
-	checked      map[program]bool      // compiles
+	sizes        map[script.Digest]int // of sources that came
+	checked      map[program]bool      // came, and compiles
 }
 
 // program is what is compiled.
@@ -112,8 +124,12 @@ func (im *importer) record(ctx context.Context, rec Record) error {
 	if err := im.req.By.Check(access.Admin, rec.Release.Name.Tenant); err != nil {
 		return err
 	}
+	cur, err := im.registry.current(ctx, rec.Release.Name)
+	if err != nil {
+		return err
+	}
 	for _, v := range rec.Versions {
-		if err := im.check(ctx, v); err != nil {
+		if err := im.check(ctx, cur, v); err != nil {
 			return rec.blame(err)
 		}
 	}
@@ -129,11 +145,13 @@ func (im *importer) record(ctx context.Context, rec Record) error {
 	return nil
 }
 
-// check compiles a version, once for all that are the same program.
-func (im *importer) check(ctx context.Context, v script.Version) error {
+// check compiles a version of the script, which is cur, once for all that are the same
+// program.
+func (im *importer) check(ctx context.Context, cur script.Release, v script.Version) error {
+	size, came := im.sizes[v.Digest]
 	p := program{digest: v.Digest, engine: v.Engine, entrypoint: v.Entrypoint}
-	if !im.checked[p] {
-		source, err := im.sourceOf(ctx, v)
+	if !came || !im.checked[p] {
+		source, err := im.sourceOf(ctx, cur, v)
 		if err != nil {
 			return err
 		}
@@ -141,31 +159,37 @@ func (im *importer) check(ctx context.Context, v script.Version) error {
 			if err := im.registry.check(v, source); err != nil {
 				return err
 			}
-			im.sizes[v.Digest] = len(source)
+			size = len(source)
 		}
-		im.checked[p] = true
+		im.checked[p] = came
 	}
-	if size := im.sizes[v.Digest]; size != v.Size {
+	if size != v.Size {
 		return script.Errorf(script.Invalid, "versions", "version %d has %d bytes, its source %d: the archive was altered", v.Number, v.Size, size)
 	}
 	return nil
 }
 
-// sourceOf returns the source of the version. It is nil for one that a dry run has
-// seen before and did not keep.
-func (im *importer) sourceOf(ctx context.Context, v script.Version) ([]byte, error) {
+// sourceOf returns the source of a version of the script, which is cur. It is nil for
+// one that a dry run has seen before and did not keep.
+func (im *importer) sourceOf(ctx context.Context, cur script.Release, v script.Version) ([]byte, error) {
 	if source, ok := im.pending[v.Digest]; ok {
 		return source, nil
 	}
-	source, err := im.registry.store.Source(ctx, v.Digest)
-	if script.KindOf(err) != script.NotFound {
-		return source, err
+	// Who knows no more of a source than its digest does not get it: it may be
+	// another tenant's.
+	_, came := im.sizes[v.Digest]
+	retained := slices.ContainsFunc(cur.Retained, func(r script.Version) bool { return r.Digest == v.Digest })
+	if came || retained {
+		source, err := im.registry.store.Source(ctx, v.Digest)
+		if script.KindOf(err) != script.NotFound {
+			return source, err
+		}
 	}
-	if _, seen := im.sizes[v.Digest]; seen && im.req.DryRun {
+	if came && im.req.DryRun {
 		return nil, nil
 	}
 	return nil, script.Errorf(script.Invalid, "versions",
-		"the source %s of version %d is neither before it in the archive nor stored: the archive is torn", v.Digest.Short(), v.Number)
+		"the source %s of version %d is neither before it in the archive nor a source of this script: the archive is torn", v.Digest.Short(), v.Number)
 }
 
 // store makes the script what the archive says, unless it is so.
@@ -179,9 +203,8 @@ func (im *importer) store(ctx context.Context, rec Record) (Outcome, error) {
 			im.result.Unchanged++
 			return Unchanged, nil
 		}
-		if live(cur) && !im.req.Overwrite {
-			return Conflict, script.Errorf(script.Conflict, "name",
-				"there is such a script, and it differs from the archive's: import with overwrite to replace it, or delete it first")
+		if err := im.mayReplace(cur, rec); err != nil {
+			return Conflict, err
 		}
 		if im.req.DryRun {
 			im.count(cur)
@@ -199,6 +222,24 @@ func (im *importer) store(ctx context.Context, rec Record) (Outcome, error) {
 			return outcomeOf(decision{}, false, err), err
 		}
 	}
+}
+
+// mayReplace refuses to make something else of what there is, and of numbers that have
+// meant something, unless that is asked for.
+func (im *importer) mayReplace(cur script.Release, rec Record) error {
+	if im.req.Overwrite {
+		return nil
+	}
+	if live(cur) {
+		return script.Errorf(script.Conflict, "name",
+			"there is such a script, and it differs from the archive's: import with overwrite to replace it")
+	}
+	// Of a deleted script nothing is left that says what its versions were.
+	if len(rec.Versions) > 0 && rec.Versions[0].Number <= cur.Latest {
+		return script.Errorf(script.Conflict, "name",
+			"the script was deleted, and had versions up to %d: import with overwrite to give such numbers to the archive's versions", cur.Latest)
+	}
+	return nil
 }
 
 func (im *importer) count(cur script.Release) {

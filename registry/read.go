@@ -203,6 +203,14 @@ func mayAdminister(by access.Identity, tenant string) error {
 	return by.Check(access.Admin, tenant)
 }
 
+// mayAdministerAny refuses who is admin of no tenant at all.
+func mayAdministerAny(by access.Identity) error {
+	if by.AllowsAny(access.Admin) {
+		return nil
+	}
+	return script.Errorf(script.Denied, "tenant", "%s has no role %s for any tenant: the registry's access policy grants it", by.Name, access.Admin)
+}
+
 // Head returns the revision of the last change.
 func (r *Registry) Head(ctx context.Context) (script.Revision, error) {
 	return r.store.Head(ctx)

@@ -58,7 +58,11 @@ type Registry struct {
 	defaultEngine string
 	now           func() time.Time
 	wrote         func(script.Change, Outcome)
+	importing     chan struct{} // has room for as many imports as may run at a time
 }
+
+// maxImports run at a time: each may hold maxPendingBytes of sources.
+const maxImports = 2
 
 // New returns a registry over cfg.Store.
 func New(cfg Config) *Registry {
@@ -68,6 +72,7 @@ func New(cfg Config) *Registry {
 		defaultEngine: cfg.DefaultEngine,
 		now:           cfg.Clock,
 		wrote:         cfg.Wrote,
+		importing:     make(chan struct{}, maxImports),
 	}
 	if r.defaultEngine == "" {
 		r.defaultEngine = "lua"

@@ -119,7 +119,8 @@ type AuditRequest struct {
 	PageToken string
 }
 
-// AuditResult is a page of the audit trail, newest first.
+// AuditResult is a page of the audit trail, newest first. It may have fewer entries
+// than were asked for, even none, although more follow.
 type AuditResult struct {
 	Entries       []script.AuditEntry
 	NextPageToken string // "" on the last page

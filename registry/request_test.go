@@ -200,25 +200,17 @@ func TestRequestIDs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	other := script.Name{Tenant: "acme", Script: "other"}
-	_, err = publish(with(id, other), "one")
-	wantKind(t, err, script.Invalid, "request_id")
 	_, err = b.SetEnabled(ctx, registry.SetEnabledRequest{Write: with(id, route)})
 	wantKind(t, err, script.Invalid, "request_id")
-	_, err = b.Get(ctx, everybody, other)
-	wantKind(t, err, script.NotFound, "name")
 	b.publish("two")
 	again, err := publish(with(id, route), "one")
 	if err != nil || !again.Changed || again.Version != first.Version || again.Release.Latest != 2 {
 		t.Errorf("again: %+v, %v; want version 1 as it was made, and the release as it is", again, err)
 	}
-	// A write that changes nothing is not remembered: it has nothing to repeat.
-	same := with(rand.Text(), route)
-	if r, err := publish(same, "two"); err != nil || r.Changed {
-		t.Errorf("what is there: %+v, %v", r, err)
-	}
-	if _, ok, _ := b.store.Request(ctx, same.RequestID); ok {
-		t.Error("a write that changed nothing is remembered")
+	// Each script has ids of its own: nobody uses up another's.
+	other := script.Name{Tenant: "acme", Script: "other"}
+	if r, err := publish(with(id, other), "one"); err != nil || !r.Changed {
+		t.Errorf("the id of another script: %+v, %v", r, err)
 	}
 	for _, bad := range []string{"short", strings.Repeat("x", 15), strings.Repeat("x", 65), "0123456789abcde\x00", "0123456789abcdef\xff"} {
 		_, err := publish(with(bad, route), "three")
@@ -227,5 +219,94 @@ func TestRequestIDs(t *testing.T) {
 	_, err = publish(with(strings.Repeat("x", 16), route), "three")
 	if err != nil {
 		t.Error(err)
+	}
+}
+
+// TestUnchangedIsRemembered: a write that changed nothing changes nothing either when
+// it is asked for again, whatever others wrote in between.
+func TestUnchangedIsRemembered(t *testing.T) {
+	b := newBench(t)
+	ctx := t.Context()
+	b.publish("one")
+	w := write(route)
+	w.RequestID = rand.Text()
+	publish := func() (registry.PublishResult, error) {
+		return b.Publish(ctx, registry.PublishRequest{Write: w, Source: []byte("one"), Entrypoint: "handle"})
+	}
+	head := b.head()
+	if r, err := publish(); err != nil || r.Changed || r.Version.Number != 1 {
+		t.Fatalf("what is there: %+v, %v", r, err)
+	}
+	if b.head() != head {
+		t.Error("a write that changed nothing is a transaction")
+	}
+	b.publish("two")
+	head = b.head()
+	if r, err := publish(); err != nil || r.Changed || r.Version.Number != 1 || r.Release.Latest != 2 {
+		t.Errorf("again: %+v, %v; want it unchanged, of version 1", r, err)
+	}
+	if b.head() != head {
+		t.Error("a retry took back what another wrote")
+	}
+	dry := registry.PublishRequest{Write: write(route), Source: []byte("two"), Entrypoint: "handle", DryRun: true}
+	dry.RequestID = rand.Text()
+	if _, err := b.Publish(ctx, dry); err != nil {
+		t.Error(err)
+	}
+	if _, ok, _ := b.store.Request(ctx, route, dry.RequestID); ok {
+		t.Error("a dry run is remembered")
+	}
+}
+
+// TestOneIDForTwoRequests: a request that asks for anything else than the first with
+// its id is told so, and not that it happened.
+func TestOneIDForTwoRequests(t *testing.T) {
+	b := newBench(t)
+	ctx := t.Context()
+	b.publish("one")
+	b.publish("two")
+	b.publish("three")
+	first := func() (func(opts ...func(*registry.PublishRequest)) error, registry.Write) {
+		w := write(route)
+		w.RequestID = rand.Text()
+		return func(opts ...func(*registry.PublishRequest)) error {
+			_, err := b.tryPublish("four", append([]func(*registry.PublishRequest){func(r *registry.PublishRequest) { r.Write = w }}, opts...)...)
+			return err
+		}, w
+	}
+	publish, w := first()
+	if err := publish(); err != nil {
+		t.Fatal(err)
+	}
+	off := false
+	head := b.head()
+	for what, other := range map[string]func(*registry.PublishRequest){
+		"source":     func(r *registry.PublishRequest) { r.Source = []byte("five") },
+		"entrypoint": func(r *registry.PublishRequest) { r.Entrypoint = "other" },
+		"settings":   settings(script.Settings{HistoryLimit: 9}),
+		"enabled":    func(r *registry.PublishRequest) { r.Enabled = &off },
+		"pin":        pin(1),
+		"owner":      func(r *registry.PublishRequest) { r.Owner = cr },
+		"force":      force,
+		"revision":   func(r *registry.PublishRequest) { r.ExpectedRevision = 3 },
+	} {
+		if err := publish(other); script.KindOf(err) != script.Invalid || !strings.Contains(err.Error(), "another request") {
+			t.Errorf("with another %s: %v; want it refused as another request", what, err)
+		}
+	}
+	if err := publish(func(r *registry.PublishRequest) { r.Author, r.Note = "bob", "again" }); err != nil {
+		t.Errorf("by somebody else, who says why: %v; want it to be the same request", err)
+	}
+	if _, err := b.Pin(ctx, registry.PinRequest{Write: w, Version: 1}); script.KindOf(err) != script.Invalid {
+		t.Errorf("a pin: %v", err)
+	}
+	_, w = first()
+	if _, err := b.Pin(ctx, registry.PinRequest{Write: w, Version: 1}); err != nil {
+		t.Fatal(err)
+	}
+	_, err := b.Pin(ctx, registry.PinRequest{Write: w, Version: 2})
+	wantKind(t, err, script.Invalid, "request_id")
+	if got := b.head(); got != head+1 {
+		t.Errorf("the head is %d, want %d: nothing but the first pin", got, head+1)
 	}
 }

@@ -15,7 +15,8 @@ import (
 // Reads are linearizable. Errors are *script.Error: NotFound, Conflict where
 // said, and Unavailable when the store cannot be reached.
 type Store interface {
-	// Fleet returns the identity that was made when the store was first used.
+	// Fleet returns the identity that was made when the store was first used. It is
+	// another one if the store was wiped since.
 	Fleet(ctx context.Context) (string, error)
 
 	// Head returns the revision of the last transaction; 0 before the first.
@@ -47,17 +48,26 @@ type Store interface {
 	History(ctx context.Context, name script.Name) ([]script.HistoryEntry, error)
 
 	// Audit returns at most limit entries of the audit trail, newest first, those
-	// up to the token `after` of an earlier page left out, and the token of the
-	// last of them, or "" if there are no more.
+	// up to the token `after` of an earlier page left out, and the token to go on
+	// from, or "" if there are no more. It may return fewer than limit, even none,
+	// with a token, so that a filter that few pass does not read the whole trail at
+	// once.
 	Audit(ctx context.Context, filter AuditFilter, after string, limit int) (entries []script.AuditEntry, token string, err error)
 
-	// Request returns what became of the write with the request id; ok is false if
-	// there was none, or if that is longer ago than RequestMemory.
-	Request(ctx context.Context, id string) (done Done, ok bool, err error)
+	// Request returns what became of the write of the script with the request id; ok
+	// is false if there was none, or if that is longer ago than RequestMemory. Each
+	// script has ids of its own.
+	Request(ctx context.Context, name script.Name, id string) (done Done, ok bool, err error)
+
+	// NoteRequest remembers under the request id that a write changed nothing, where
+	// the release's revision is guard. It is no transaction: Head stays what it is,
+	// and nobody who watches sees it. It is Conflict as Commit is. The Revision of
+	// done is ignored.
+	NoteRequest(ctx context.Context, guard script.Revision, id string, done Done) error
 
 	// Commit applies c in one transaction and returns its revision. If the
-	// release's revision is not c.Guard any more, or there was a write with
-	// c.RequestID, it changes nothing and returns Conflict. If it returns
+	// release's revision is not c.Guard any more, or there was a write of the script
+	// with c.RequestID, it changes nothing and returns Conflict. If it returns
 	// Unavailable, it may or may not have happened.
 	Commit(ctx context.Context, c Commit) (script.Revision, error)
 
@@ -69,14 +79,15 @@ type Store interface {
 	// is NotFound if a source is missing; else it is as Commit is.
 	Restore(ctx context.Context, r Restoration) (script.Revision, error)
 
-	// Snapshot returns all there is, as of one moment.
+	// Snapshot returns all there is, as of one moment. Releases come in the order of
+	// their names as text, "tenant/name" byte by byte.
 	Snapshot(ctx context.Context) (Snapshot, error)
 
-	// Record returns what a release of the Snapshot with the head leaves out, as of
-	// the same moment: the versions that it retains, with authors and notes, and the
+	// Record returns what a release of a Snapshot leaves out, as of the same moment,
+	// Snapshot.At: the versions that it retains, with authors and notes, and the
 	// history, newest first. It is Unavailable, with ErrForgotten in the chain, if
 	// the store has forgotten that moment.
-	Record(ctx context.Context, r script.Release, head script.Revision) ([]script.Version, []script.HistoryEntry, error)
+	Record(ctx context.Context, r script.Release, at int64) ([]script.Version, []script.HistoryEntry, error)
 
 	// Graves yields what is left of each tombstone that was collected, as Release
 	// returns it; also of scripts that were made again since.
@@ -160,17 +171,25 @@ type Commit struct {
 	// Audit is the entry that the audit trail gets; the zero AuditEntry: none. Its
 	// Revision is ignored.
 	Audit script.AuditEntry
-	// RequestID, if not empty, is remembered with the version that was published
-	// or found.
+	// RequestID, if not empty, is remembered with what was asked for, and the
+	// version that was published or found.
 	RequestID string
+	Asked     Asked
 	Found     uint64
+}
+
+// Asked is what a write was asked to do.
+type Asked struct {
+	Change script.Change
+	Digest script.Digest // of all that decides what becomes of it
 }
 
 // Done is what became of a write.
 type Done struct {
 	Name     script.Name
-	Change   script.Change
-	Revision script.Revision // that it made
+	Asked    Asked
+	Change   script.Change   // "" if nothing changed
+	Revision script.Revision // that it made; of one that changed nothing not a release's
 	Version  uint64          // of a publish: the one that holds the source
 }
 
@@ -188,13 +207,18 @@ type Restoration struct {
 
 // Snapshot is all there is of the releases.
 type Snapshot struct {
+	// Fleet is the identity that Store.Fleet returns.
+	Fleet string
+	// At is the store's own mark of the moment, for Store.Record. It is not a revision
+	// of a release.
+	At   int64
 	Head script.Revision
 	// Floor: tombstones with a revision up to it may have been collected.
 	Floor script.Revision
 	// Heads has the revision of the last transaction that touched each tenant.
 	Heads map[string]script.Revision
-	// Releases yields every release, tombstones included, in no particular order.
-	// It may be ranged over once. An Internal error stands for one release that cannot
+	// Releases yields every release, tombstones included, in the order of their names
+	// as text. It may be ranged over once. An Internal error stands for one release that cannot
 	// be read, and others follow; any other error is the last.
 	Releases iter.Seq2[script.Release, error]
 }

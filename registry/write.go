@@ -28,7 +28,7 @@ func (r *Registry) Publish(ctx context.Context, req PublishRequest) (PublishResu
 		return nil
 	}
 	d, err := r.write(ctx, asked{
-		Write: req.Write, change: script.ChangePublish, dry: req.DryRun, prepare: check,
+		Write: req.Write, change: script.ChangePublish, terms: p.terms(), dry: req.DryRun, prepare: check,
 		decide: func(cur script.Release, now time.Time) (decision, error) {
 			return decidePublish(cur, p, req.Write, now)
 		},
@@ -93,9 +93,20 @@ func (r *Registry) publication(req PublishRequest) (publication, error) {
 	return p, nil
 }
 
+// terms are what a publish asks for: the version, but for who made it and why.
+func (p publication) terms() any {
+	return struct {
+		Digest             script.Digest
+		Engine, Entrypoint string
+		Settings           *script.Settings
+		Enabled            *bool
+		Pin                *uint64
+	}{p.version.Digest, p.version.Engine, p.version.Entrypoint, p.settings, p.enabled, p.pin}
+}
+
 // Pin makes a retained version active and keeps it so.
 func (r *Registry) Pin(ctx context.Context, req PinRequest) (Result, error) {
-	return r.change(ctx, req.Write, script.ChangePin, func(cur script.Release, now time.Time) (decision, error) {
+	return r.change(ctx, req.Write, script.ChangePin, req.Version, func(cur script.Release, now time.Time) (decision, error) {
 		if req.Version == 0 {
 			return decision{}, script.Errorf(script.Invalid, "version", "must name the version to pin, from 1")
 		}
@@ -105,14 +116,14 @@ func (r *Registry) Pin(ctx context.Context, req PinRequest) (Result, error) {
 
 // Unpin makes the latest version active and follows it from then on.
 func (r *Registry) Unpin(ctx context.Context, req UnpinRequest) (Result, error) {
-	return r.change(ctx, req.Write, script.ChangeUnpin, func(cur script.Release, now time.Time) (decision, error) {
+	return r.change(ctx, req.Write, script.ChangeUnpin, nil, func(cur script.Release, now time.Time) (decision, error) {
 		return decideUnpin(cur, req.Write, now)
 	})
 }
 
 // Rollback pins an older version.
 func (r *Registry) Rollback(ctx context.Context, req RollbackRequest) (Result, error) {
-	return r.change(ctx, req.Write, script.ChangeRollback, func(cur script.Release, now time.Time) (decision, error) {
+	return r.change(ctx, req.Write, script.ChangeRollback, req.Version, func(cur script.Release, now time.Time) (decision, error) {
 		return decideRollback(cur, req.Version, req.Write, now)
 	})
 }
@@ -123,15 +134,16 @@ func (r *Registry) SetEnabled(ctx context.Context, req SetEnabledRequest) (Resul
 	if req.Enabled {
 		change = script.ChangeEnable
 	}
-	return r.change(ctx, req.Write, change, func(cur script.Release, now time.Time) (decision, error) {
+	return r.change(ctx, req.Write, change, nil, func(cur script.Release, now time.Time) (decision, error) {
 		return decideEnabled(cur, req.Enabled, req.Write, now)
 	})
 }
 
 // Configure replaces a script's settings.
 func (r *Registry) Configure(ctx context.Context, req ConfigureRequest) (Result, error) {
-	return r.change(ctx, req.Write, script.ChangeConfigure, func(cur script.Release, now time.Time) (decision, error) {
-		settings, err := normalizeSettings(req.Settings)
+	// Normalized in advance, settings that mean the same are the same request.
+	settings, err := normalizeSettings(req.Settings)
+	return r.change(ctx, req.Write, script.ChangeConfigure, settings, func(cur script.Release, now time.Time) (decision, error) {
 		if err != nil {
 			return decision{}, err
 		}
@@ -141,7 +153,7 @@ func (r *Registry) Configure(ctx context.Context, req ConfigureRequest) (Result,
 
 // SetOwner gives a script an owner, another one or none.
 func (r *Registry) SetOwner(ctx context.Context, req SetOwnerRequest) (Result, error) {
-	return r.change(ctx, req.Write, script.ChangeOwn, func(cur script.Release, now time.Time) (decision, error) {
+	return r.change(ctx, req.Write, script.ChangeOwn, req.NewOwner, func(cur script.Release, now time.Time) (decision, error) {
 		if err := validateText("new_owner", req.NewOwner, MaxOwnerBytes); err != nil {
 			return decision{}, err
 		}
@@ -152,16 +164,16 @@ func (r *Registry) SetOwner(ctx context.Context, req SetOwnerRequest) (Result, e
 // Delete removes a script and its versions, and returns the tombstone. The
 // script's numbers are never used again.
 func (r *Registry) Delete(ctx context.Context, req DeleteRequest) (Result, error) {
-	return r.change(ctx, req.Write, script.ChangeDelete, func(cur script.Release, now time.Time) (decision, error) {
+	return r.change(ctx, req.Write, script.ChangeDelete, nil, func(cur script.Release, now time.Time) (decision, error) {
 		return decideDelete(cur, req.Write, now)
 	})
 }
 
-// change is every write but Publish.
-func (r *Registry) change(ctx context.Context, w Write, change script.Change,
+// change is every write but Publish; terms as in asked.
+func (r *Registry) change(ctx context.Context, w Write, change script.Change, terms any,
 	decide func(cur script.Release, now time.Time) (decision, error),
 ) (Result, error) {
-	d, err := r.write(ctx, asked{Write: w, change: change, decide: decide})
+	d, err := r.write(ctx, asked{Write: w, change: change, terms: terms, decide: decide})
 	if err != nil {
 		return Result{}, err
 	}

@@ -173,7 +173,7 @@ func disabled(r *cache.Release) error {
 
 func (x *Executor) notFound(name script.Name) error {
 	if x.table.Len() == 0 {
-		return script.Errorf(script.NotFound, "script", "%s is not on this agent, which has no scripts yet: has it ever reached its registry?", name)
+		return script.Errorf(script.NotFound, "script", "%s is not on this agent, which has no scripts: it has not reached its registry, or believes nothing of what is on its disk; its log says", name)
 	}
 	return script.Errorf(script.NotFound, "script", "%s is not on this agent; publish it, or see what there is: scriptctl list", name)
 }

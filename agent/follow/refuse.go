@@ -27,6 +27,11 @@ const (
 	refusedReplayed    = "replayed"
 )
 
+var reasons = []string{
+	refusedUnsigned, refusedUnknownKey, refusedForged, refusedMalformed, refusedOtherFleet, refusedOtherGroup,
+	refusedOldProtocol, refusedNewProtocol, refusedReplayed,
+}
+
 // refusal is why a message is not believed. Such a message changes nothing.
 type refusal struct {
 	reason string
@@ -86,7 +91,7 @@ type quiet struct {
 }
 
 func newRefusals(log *slog.Logger) *refusals {
-	return &refusals{
+	r := &refusals{
 		counts: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "scriptorium_agent_messages_refused_total",
 			Help: "Messages that changed nothing, because they are not what the registry of this fleet sends now.",
@@ -94,6 +99,10 @@ func newRefusals(log *slog.Logger) *refusals {
 		log:   log,
 		since: map[string]*quiet{},
 	}
+	for _, reason := range reasons {
+		r.counts.WithLabelValues(reason) // there from the start, for alerts
+	}
+	return r
 }
 
 // note takes note of an error, if it is a refusal.

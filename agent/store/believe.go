@@ -28,6 +28,11 @@ type entry struct {
 // errDoubted means that a file is whole, and that no trusted key has signed it.
 var errDoubted = errors.New("no key that is trusted here has signed it")
 
+// doubted is errDoubted with its reason, which says the same in more words.
+type doubted struct{ error }
+
+func (d doubted) Unwrap() []error { return []error{d.error, errDoubted} }
+
 // believe takes the entry out of a record.
 func (s *Store) believe(payload []byte, format byte) (entry, error) {
 	var e eventv1.Entry
@@ -40,7 +45,7 @@ func (s *Store) believe(payload []byte, format byte) (entry, error) {
 	}
 	id, err := s.trusted.Open(payload, &e)
 	if errors.Is(err, seal.ErrUnsigned) || errors.Is(err, seal.ErrUnknownKey) {
-		return entry{}, fmt.Errorf("%w: %w", err, errDoubted)
+		return entry{}, doubted{err}
 	}
 	if err == nil && id == "" { // of those that are believed whoever signed them
 		id, err = seal.Unpack(payload, &e)

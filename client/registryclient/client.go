@@ -136,9 +136,6 @@ func Dial(address string, opts ...Option) (*Client, error) {
 	return &Client{target: address, timeout: o.timeout, conn: conn, registry: registryv1.NewRegistryClient(conn)}, nil
 }
 
-// Target returns what the client was dialled with.
-func (c *Client) Target() string { return c.target }
-
 // Close ends the connection. Calls in flight fail.
 func (c *Client) Close() error { return c.conn.Close() }
 

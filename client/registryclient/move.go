@@ -76,8 +76,8 @@ func toItem(m *registryv1.ExportResponse) (archive.Item, error) {
 type ImportOptions struct {
 	Author string // who asks for it; required
 	Note   string // why, for the scripts' histories
-	// Overwrite replaces scripts that are there and differ. They are a Conflict
-	// otherwise.
+	// Overwrite replaces scripts that are there and differ, and gives numbers that a
+	// deleted script had to the archive's versions. Both are a Conflict otherwise.
 	Overwrite bool
 	DryRun    bool // check everything, store nothing
 }

@@ -114,12 +114,6 @@ func (e *Etcd) Stop() {
 	})
 }
 
-// Close is Stop.
-func (e *Etcd) Close() error {
-	e.Stop()
-	return nil
-}
-
 // endStreams ends every stream once stopping is done.
 func endStreams(stopping context.Context) grpc.StreamServerInterceptor {
 	return func(srv any, ss grpc.ServerStream, _ *grpc.StreamServerInfo, handler grpc.StreamHandler) error {

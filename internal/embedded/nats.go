@@ -108,12 +108,6 @@ func (n *NATS) Stop() {
 	n.server.WaitForShutdown()
 }
 
-// Close is Stop.
-func (n *NATS) Close() error {
-	n.Stop()
-	return nil
-}
-
 // natsLog writes the server's log to slog.
 type natsLog struct {
 	log   *slog.Logger

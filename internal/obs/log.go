@@ -19,7 +19,7 @@ type LogOptions struct {
 
 // AddFlags defines --log-level and --log-format.
 func (o *LogOptions) AddFlags(flags *pflag.FlagSet) {
-	flags.TextVar(&o.Level, "log-level", slog.LevelInfo, "least level that is logged: debug, info, warn or error")
+	flags.TextVar(&o.Level, "log-level", slog.LevelInfo, "least `level` that is logged: debug, info, warn or error")
 	flags.StringVar(&o.Format, "log-format", "json", "format of the log: json or text")
 }
 

@@ -35,7 +35,7 @@ func newMetrics() *metrics {
 		}),
 		active: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Namespace: namespace, Subsystem: subsystem, Name: "rollout_seconds",
-			Help:    "Time from the commit of a release until an agent reported it active, of each agent.",
+			Help:    "Time from the commit of a release until it was live on an agent, of each agent.",
 			Buckets: prometheus.ExponentialBuckets(0.002, 2, 14),
 		}),
 		removed: prometheus.NewCounterVec(prometheus.CounterOpts{

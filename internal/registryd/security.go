@@ -51,7 +51,7 @@ type Security struct {
 }
 
 func (s *Security) addFlags(flags *pflag.FlagSet) {
-	flags.StringVar(&s.SigningKey, "signing-key", "", "file of the private key that events and snapshots are signed with; `scriptctl keys generate` makes one")
+	flags.StringVar(&s.SigningKey, "signing-key", "", "`file` of the private key that events and snapshots are signed with; scriptctl keys generate makes one")
 	flags.BoolVar(&s.InsecureUnsigned, "insecure-unsigned", false, "sign nothing: whoever reaches NATS can then run code on agents that accept that")
 	flags.StringVar(&s.TLSCert, "tls-cert", "", "file of the certificate, with its chain, for host:port listeners")
 	flags.StringVar(&s.TLSKey, "tls-key", "", "file of that certificate's private key")
@@ -92,7 +92,7 @@ func (s Security) open(cfg Config) (*secured, error) {
 		return nil, err
 	}
 	out.metrics()
-	if err := s.access(out, overTCP(cfg.Listen)); err != nil {
+	if err := s.access(out, overTCP(cfg.Listen), len(cfg.Listen)); err != nil {
 		return nil, err
 	}
 	if out.etcd, err = s.etcd(cfg.EtcdEndpoints, cfg.Log); err != nil {
@@ -133,8 +133,9 @@ func (s Security) sealer(log *slog.Logger) (*seal.Sealer, error) {
 	return sealer, nil
 }
 
-// access makes out.authentication.
-func (s Security) access(out *secured, tcp []string) error {
+// access makes out.authentication, for that many listeners, of which tcp are those
+// that others can reach.
+func (s Security) access(out *secured, tcp []string, listeners int) error {
 	a := rpc.Authentication{InsecureTokens: s.InsecurePlaintext, InsecureAnonymous: s.InsecureAnonymous, Refused: out.countRefused}
 	switch {
 	case s.AccessPolicy != "" && s.InsecureAnonymous:
@@ -156,7 +157,7 @@ func (s Security) access(out *secured, tcp []string) error {
 	case len(tcp) > 0:
 		return script.Errorf(script.Invalid, "--access-policy", "is required to listen on %s: name the file that says who may do what; --insecure-anonymous lets everybody do everything", strings.Join(tcp, ", "))
 	}
-	if s.AccessPolicy == "" {
+	if s.AccessPolicy == "" && len(tcp) < listeners {
 		out.log.Info("there is no access policy: whoever may open a Unix socket of the registry may do everything")
 	}
 	out.authentication = a

@@ -178,7 +178,7 @@ history. What was stored until then stays: importing again goes on from there.`,
 		},
 	}
 	addArchive(cmd, &o.file, "the archive, or - for standard input")
-	cmd.Flags().BoolVar(&o.overwrite, "overwrite", false, "replace scripts that are there and differ")
+	cmd.Flags().BoolVar(&o.overwrite, "overwrite", false, "replace scripts that are there and differ, and give numbers of deleted ones again")
 	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "let the registry check everything and store nothing")
 	cmd.Flags().StringVar(&o.note, "note", "", "why, for the scripts' histories")
 	return cmd

@@ -167,6 +167,9 @@ func (a *app) wantUnused(ctx context.Context, id string, left []string) error {
 		if err != nil {
 			return err
 		}
+		if agent.Unknown && len(agent.DiskKeys) == 0 {
+			return script.Errorf(script.Denied, "", "%s is unheard of, and nobody knows what its disk is signed by: start it, wait until it is forgotten, or use --force", plain(agent.Name))
+		}
 		for _, key := range agent.DiskKeys {
 			switch {
 			case key == id:

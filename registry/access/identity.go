@@ -83,7 +83,7 @@ func (i Identity) Check(role Role, tenant string) error {
 	if i.Allows(role, tenant) {
 		return nil
 	}
-	return script.Errorf(script.Denied, "tenant", "%s has no role %s for the tenant %.80q: the registry's access policy grants it", i.Name, role, tenant)
+	return script.Errorf(script.Denied, "tenant", "%s has no role %s for the tenant %.80q: ask whoever keeps the registry's access policy for it", i.Name, role, tenant)
 }
 
 // CheckAll is Check for every tenant that the selector selects.
@@ -91,7 +91,11 @@ func (i Identity) CheckAll(role Role, tenants script.Selector) error {
 	if i.AllowsAll(role, tenants) {
 		return nil
 	}
-	return script.Errorf(script.Denied, "tenant", "%s has no role %s for the tenants %.200v: the registry's access policy grants it", i.Name, role, tenants)
+	which := "the tenants " + tenants.String()
+	if tenants.All() {
+		which = "all tenants"
+	}
+	return script.Errorf(script.Denied, "tenant", "%s has no role %s for %.200s: ask whoever keeps the registry's access policy for it", i.Name, role, which)
 }
 
 func (g Grant) gives(role Role) bool {

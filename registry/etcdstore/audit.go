@@ -14,6 +14,9 @@ import (
 
 func (s *Store) newAuditKey(t time.Time) string { return s.keys.auditAt(t) + "-" + rand.Text() }
 
+// auditPages are read for one page of the audit trail at most.
+const auditPages = 20
+
 // Audit implements registry.Store. Newer entries have lower keys, so that a page is
 // read without etcd having to sort all there are.
 func (s *Store) Audit(ctx context.Context, filter registry.AuditFilter, last string, limit int) ([]script.AuditEntry, string, error) {
@@ -25,7 +28,10 @@ func (s *Store) Audit(ctx context.Context, filter registry.AuditFilter, last str
 		end = s.keys.auditAt(filter.Since.Add(-1))
 	}
 	var entries []script.AuditEntry
-	for from < end {
+	for range auditPages {
+		if from >= end {
+			return entries, "", nil
+		}
 		resp, err := s.get(ctx, "read the audit trail", from, clientv3.WithRange(end), clientv3.WithLimit(pageSize))
 		if err != nil {
 			return nil, "", err
@@ -40,18 +46,20 @@ func (s *Store) Audit(ctx context.Context, filter registry.AuditFilter, last str
 				continue
 			}
 			entries = append(entries, e)
-			if len(entries) == limit {
-				if i == len(resp.Kvs)-1 && !resp.More {
-					return entries, "", nil
-				}
-				return entries, strings.TrimPrefix(string(kv.Key), s.keys.audit()), nil
+			if len(entries) < limit {
+				continue
 			}
+			if i == len(resp.Kvs)-1 && !resp.More {
+				return entries, "", nil
+			}
+			return entries, strings.TrimPrefix(string(kv.Key), s.keys.audit()), nil
 		}
 		if !resp.More {
-			break
+			return entries, "", nil
 		}
+		last = string(resp.Kvs[len(resp.Kvs)-1].Key)
 	}
-	return entries, "", nil
+	return entries, strings.TrimPrefix(last, s.keys.audit()), nil
 }
 
 // TrimAudit implements registry.Trash, page by page: a large removal at once would

@@ -19,13 +19,12 @@ const pageSize = 500
 // Snapshot implements registry.Store. It is consistent as of one revision of etcd,
 // which must not be compacted while the releases are read.
 func (s *Store) Snapshot(ctx context.Context) (registry.Snapshot, error) {
-	resp, err := s.commit(ctx, "begin a snapshot", nil, []clientv3.Op{
-		clientv3.OpGet(s.keys.head(), clientv3.WithKeysOnly()), clientv3.OpGet(s.keys.floor()),
-	}, nil)
+	resp, err := s.beginSnapshot(ctx)
 	if err != nil {
 		return registry.Snapshot{}, err
 	}
-	snapshot := registry.Snapshot{Heads: map[string]script.Revision{}}
+	at := resp.Header.Revision
+	snapshot := registry.Snapshot{At: at, Heads: map[string]script.Revision{}}
 	if kvs := resp.Responses[0].GetResponseRange().GetKvs(); len(kvs) > 0 {
 		snapshot.Head = script.Revision(kvs[0].ModRevision)
 	}
@@ -36,7 +35,7 @@ func (s *Store) Snapshot(ctx context.Context) (registry.Snapshot, error) {
 		}
 		snapshot.Floor = script.Revision(floor)
 	}
-	at := resp.Header.Revision
+	snapshot.Fleet = string(resp.Responses[2].GetResponseRange().GetKvs()[0].Value)
 	heads := s.keys.heads()
 	for kv, err := range s.pages(ctx, "read the tenants' heads", heads, at, clientv3.WithKeysOnly()) {
 		if err != nil {
@@ -56,6 +55,22 @@ func (s *Store) Snapshot(ctx context.Context) (registry.Snapshot, error) {
 		}
 	}
 	return snapshot, nil
+}
+
+// beginSnapshot reads the head, the floor and the fleet's identity, which it makes
+// if there is none.
+func (s *Store) beginSnapshot(ctx context.Context) (*clientv3.TxnResponse, error) {
+	for {
+		resp, err := s.commit(ctx, "begin a snapshot", nil, []clientv3.Op{
+			clientv3.OpGet(s.keys.head(), clientv3.WithKeysOnly()), clientv3.OpGet(s.keys.floor()), clientv3.OpGet(s.keys.fleet()),
+		}, nil)
+		if err != nil || resp.Responses[2].GetResponseRange().GetCount() > 0 {
+			return resp, err
+		}
+		if _, err := s.Fleet(ctx); err != nil {
+			return nil, err
+		}
+	}
 }
 
 // pages yields all keys with the prefix as of one revision of etcd. An error is the

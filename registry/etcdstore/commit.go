@@ -61,20 +61,12 @@ func (s *Store) Commit(ctx context.Context, c registry.Commit) (script.Revision,
 	if c.RequestID == "" {
 		return s.commitOnce(ctx, c, clientv3.NoLease)
 	}
-	lease, err := s.leaseOfRequests(ctx)
-	if err != nil {
-		return 0, err
-	}
-	revision, err := s.commitOnce(ctx, c, lease)
-	if !leaseIsGone(err) {
-		return revision, err
-	}
-	// Nothing was done: etcd does not know the lease any more.
-	s.requests.forget(lease)
-	if lease, err = s.leaseOfRequests(ctx); err != nil {
-		return 0, err
-	}
-	return s.commitOnce(ctx, c, lease)
+	var revision script.Revision
+	err := s.leased(ctx, func(lease clientv3.LeaseID) (err error) {
+		revision, err = s.commitOnce(ctx, c, lease)
+		return err
+	})
+	return revision, err
 }
 
 func (s *Store) commitOnce(ctx context.Context, c registry.Commit, lease clientv3.LeaseID) (script.Revision, error) {
@@ -87,7 +79,7 @@ func (s *Store) commitOnce(ctx context.Context, c registry.Commit, lease clientv
 		return 0, err
 	}
 	if !resp.Succeeded {
-		return 0, s.conflict(ch, resp)
+		return 0, conflict(ch.release.Name, ch.guard, resp)
 	}
 	return script.Revision(resp.Header.Revision), nil
 }
@@ -108,11 +100,12 @@ func (s *Store) apply(ctx context.Context, c *change) (*clientv3.TxnResponse, er
 	return resp, nil
 }
 
-func (s *Store) conflict(c *change, resp *clientv3.TxnResponse) error {
-	if found := modRevision(resp, 0); found != int64(c.guard) {
-		return script.Errorf(script.Conflict, "", "%s is at revision %d, not %d: somebody else changed it first", c.release.Name, found, c.guard)
+// conflict says why a guarded change came to nothing; the release's key was read first.
+func conflict(name script.Name, guard script.Revision, resp *clientv3.TxnResponse) error {
+	if found := modRevision(resp, 0); found != int64(guard) {
+		return script.Errorf(script.Conflict, "", "%s is at revision %d, not %d: somebody else changed it first", name, found, guard)
 	}
-	return script.Errorf(script.Conflict, "", "the change of %s was made already, or the script was made and deleted in the meantime", c.release.Name)
+	return script.Errorf(script.Conflict, "", "the change of %s was made already, or the script was made and deleted in the meantime", name)
 }
 
 // modRevision returns that of the one key that the n-th answer is about; 0 if there
@@ -145,13 +138,11 @@ func (s *Store) writes(c registry.Commit, lease clientv3.LeaseID) (*change, erro
 		ch.ops = append(ch.ops, s.putBlob(c.Publish.Digest, c.Source)...)
 	}
 	if c.RequestID != "" {
-		key := s.keys.request(c.RequestID)
-		done, err := encodeDone(c)
+		isNew, put, err := s.putDone(c.RequestID, doneBy(c), lease)
 		if err != nil {
-			return nil, script.Errorf(script.Internal, "", "encode what became of a request: %w", err)
+			return nil, err
 		}
-		ch.guards = append(ch.guards, clientv3.Compare(clientv3.CreateRevision(key), "=", 0))
-		ch.ops = append(ch.ops, clientv3.OpPut(key, string(done), clientv3.WithLease(lease)))
+		ch.guards, ch.ops = append(ch.guards, isNew), append(ch.ops, put)
 	}
 	for _, number := range c.Drop {
 		ch.ops = append(ch.ops, clientv3.OpDelete(s.keys.version(name, number)))

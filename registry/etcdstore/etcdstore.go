@@ -6,7 +6,6 @@ import (
 	"context"
 	"crypto/rand"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -35,7 +34,6 @@ type Store struct {
 	client    *clientv3.Client
 	keys      keys
 	endpoints string
-	fleet     atomic.Pointer[string]
 	requests  requestLease
 	trouble   *trouble
 }
@@ -84,9 +82,6 @@ func (s *Store) Close() error { return s.client.Close() }
 
 // Fleet implements registry.Store.
 func (s *Store) Fleet(ctx context.Context) (string, error) {
-	if id := s.fleet.Load(); id != nil {
-		return *id, nil
-	}
 	// To read it first is not only cheaper: an etcd without space refuses every
 	// transaction that may write.
 	key := s.keys.fleet()
@@ -105,9 +100,7 @@ func (s *Store) Fleet(ctx context.Context) (string, error) {
 		}
 		kvs = made.Responses[len(made.Responses)-1].GetResponseRange().GetKvs()
 	}
-	id := string(kvs[0].Value)
-	s.fleet.Store(&id)
-	return id, nil
+	return string(kvs[0].Value), nil
 }
 
 // Head implements registry.Store.

@@ -62,9 +62,7 @@ func (s *Store) trimHistory(ctx context.Context, name script.Name, excess int64)
 }
 
 // Record implements registry.Store.
-func (s *Store) Record(ctx context.Context, r script.Release, head script.Revision) ([]script.Version, []script.HistoryEntry, error) {
-	// The head is a revision of etcd, and up to the next one no release changes.
-	at := int64(head)
+func (s *Store) Record(ctx context.Context, r script.Release, at int64) ([]script.Version, []script.HistoryEntry, error) {
 	reads := append(s.readHistory(r.Name, at), clientv3.OpGet(s.keys.versions(r.Name), clientv3.WithPrefix(), clientv3.WithRev(at)))
 	resp, err := s.commit(ctx, "read the record of "+r.Name.String(), nil, reads, nil)
 	if err != nil {

@@ -25,7 +25,7 @@ import (
 //	                             of history that the script was imported with
 //	audit/<t>-<random>           scriptorium.script.v1.AuditEntry; t falls as time
 //	                             goes on, so that the newest comes first
-//	requests/<id>                JSON of what became of the write with the id; on a
+//	requests/<tenant>/<name>/<id> JSON of what became of the write with the id; on a
 //	                             lease
 //	meta/fleet                   the registry's identity
 //	meta/head                    empty; written by each transaction, so that its
@@ -88,7 +88,9 @@ func (k keys) auditAt(t time.Time) string {
 	return fmt.Sprintf("%s%020d", k.audit(), math.MaxInt64-nanos)
 }
 
-func (k keys) request(id string) string { return k.prefix + "requests/" + id }
+func (k keys) request(name script.Name, id string) string {
+	return k.prefix + "requests/" + name.String() + "/" + id
+}
 
 func (k keys) fleet() string { return k.prefix + "meta/fleet" }
 

@@ -119,8 +119,9 @@ func TestQuota(t *testing.T) {
 	b.makeRoom(t)
 	b.wantReads(t, last)
 	next, err := b.publish(ctx)
-	if err != nil || next.Version.Number != last.Version.Number+1 {
-		t.Errorf("after room was made: version %d, %v; want %d", next.Version.Number, err, last.Version.Number+1)
+	// What ended in Unavailable may have happened.
+	if n := next.Version.Number; err != nil || n <= last.Version.Number || n > last.Version.Number+3 {
+		t.Errorf("after room was made: version %d, %v; want what follows %d", n, err, last.Version.Number)
 	}
 }
 

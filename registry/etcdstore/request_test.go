@@ -8,6 +8,8 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/scriptorium-dev/scriptorium/registry"
+	"github.com/scriptorium-dev/scriptorium/registry/access"
+	"github.com/scriptorium-dev/scriptorium/registry/etcdstore"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -29,7 +31,7 @@ func TestRequestsShareALease(t *testing.T) {
 		if _, err := s.Commit(t.Context(), commit); err != nil {
 			t.Fatal(err)
 		}
-		resp, err := c.Get(t.Context(), prefix+"/requests/"+commit.RequestID)
+		resp, err := c.Get(t.Context(), prefix+"/requests/"+commit.Release.Name.String()+"/"+commit.RequestID)
 		if err != nil || len(resp.Kvs) != 1 || resp.Kvs[0].Lease == 0 {
 			t.Fatalf("the request is at %v, %v; want it on a lease", resp, err)
 		}
@@ -47,7 +49,7 @@ func TestRequestsShareALease(t *testing.T) {
 	if _, err := c.Revoke(t.Context(), lease); err != nil {
 		t.Fatal(err)
 	}
-	if _, ok, err := s.Request(t.Context(), first.RequestID); ok || err != nil {
+	if _, ok, err := s.Request(t.Context(), first.Release.Name, first.RequestID); ok || err != nil {
 		t.Errorf("after its lease: %v, %v; want it forgotten", ok, err)
 	}
 	if another := leaseOf(requested("c")); another == lease {
@@ -55,12 +57,12 @@ func TestRequestsShareALease(t *testing.T) {
 	}
 }
 
-// TestRecordOfTheForgotten: a moment that etcd has compacted is an error that says so.
-func TestRecordOfTheForgotten(t *testing.T) {
+// compacted has a script, writes something else to etcd, and compacts it up to then.
+func compacted(t *testing.T) (*etcdstore.Store, registry.Commit) {
+	t.Helper()
 	s, c := open(t, "/"+rand.Text()), client(t)
 	commit := requested("a")
-	head, err := s.Commit(t.Context(), commit)
-	if err != nil {
+	if _, err := s.Commit(t.Context(), commit); err != nil {
 		t.Fatal(err)
 	}
 	put, err := c.Put(t.Context(), "/elsewhere", "x")
@@ -70,8 +72,51 @@ func TestRecordOfTheForgotten(t *testing.T) {
 	if _, err := c.Compact(t.Context(), put.Header.Revision); err != nil {
 		t.Fatal(err)
 	}
-	_, _, err = s.Record(t.Context(), commit.Release, head)
+	return s, commit
+}
+
+// TestRecordOfTheForgotten: a moment that etcd has compacted is an error that says so.
+func TestRecordOfTheForgotten(t *testing.T) {
+	s, commit := compacted(t)
+	_, _, err := s.Record(t.Context(), commit.Release, 1)
 	if script.KindOf(err) != script.Unavailable || !errors.Is(err, registry.ErrForgotten) {
 		t.Errorf("%v; want Unavailable with ErrForgotten", err)
+	}
+}
+
+// TestExportAfterCompaction: that the last change was long ago does not matter.
+func TestExportAfterCompaction(t *testing.T) {
+	s, commit := compacted(t)
+	scripts := 0
+	for item, err := range registry.New(registry.Config{Store: s}).Export(t.Context(), registry.ExportRequest{By: access.Everybody("unix")}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if item.Record != nil && item.Record.Release.Name == commit.Release.Name && len(item.Record.History) == 1 {
+			scripts++
+		}
+	}
+	if scripts != 1 {
+		t.Errorf("%d scripts, want 1 with its history", scripts)
+	}
+}
+
+// TestWiped: a store that was wiped while a registry has it open is another one.
+func TestWiped(t *testing.T) {
+	prefix := "/" + rand.Text()
+	s, c := open(t, prefix), client(t)
+	before, err := s.Fleet(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Delete(t.Context(), prefix, clientv3.WithPrefix()); err != nil {
+		t.Fatal(err)
+	}
+	snap, err := s.Snapshot(t.Context())
+	if err != nil || snap.Fleet == before || snap.Fleet == "" {
+		t.Errorf("a snapshot of %q, %v; want another than %q", snap.Fleet, err, before)
+	}
+	if after, err := s.Fleet(t.Context()); err != nil || after != snap.Fleet {
+		t.Errorf("the fleet is %q, %v; want %q", after, err, snap.Fleet)
 	}
 }

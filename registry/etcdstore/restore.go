@@ -39,7 +39,7 @@ func (s *Store) Restore(ctx context.Context, r registry.Restoration) (script.Rev
 			}
 		}
 	}
-	return 0, s.conflict(ch, resp)
+	return 0, conflict(ch.release.Name, ch.guard, resp)
 }
 
 func (s *Store) restoration(ctx context.Context, r registry.Restoration) (*change, error) {

@@ -105,7 +105,10 @@ func (l *lags) of(p place) lag {
 
 func (l *lags) describe(a *agent) Agent {
 	r := &a.report
-	behind := l.of(place{a.group, r.Activated})
+	var behind lag // of one that is unknown, nobody knows
+	if !a.unknown {
+		behind = l.of(place{a.group, r.Activated})
+	}
 	return Agent{
 		Name: r.Agent, Labels: r.Labels, Software: r.Software, Activated: r.Activated,
 		Unknown: a.unknown, UnheardFor: max(0, l.now.Sub(a.heard)),

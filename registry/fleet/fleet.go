@@ -17,6 +17,7 @@
 package fleet
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -221,7 +222,7 @@ func (f *Fleet) accepts(a *agent, r *Report, now time.Time) bool {
 
 // update brings the indexes to what the report says.
 func (f *Fleet) update(a *agent, r Report, now time.Time) {
-	if a.report.Incarnation != r.Incarnation || a.unknown {
+	if a.report.Incarnation != r.Incarnation || a.unknown || !slices.Equal(a.report.DiskKeys, r.DiskKeys) {
 		f.note(r.Agent)
 	}
 	before, failures := a.report.Activated, latestFailures(r.Failures)

@@ -7,6 +7,7 @@ import (
 	"iter"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -58,6 +59,11 @@ type memory struct {
 type stored struct {
 	incarnation string
 	connected   bool
+	keys        string // that its disk is signed by: they must stay trusted though it is away
+}
+
+func storedOf(r *Report, connected bool) stored {
+	return stored{incarnation: r.Incarnation, connected: connected, keys: strings.Join(r.DiskKeys, " ")}
 }
 
 func newMemory() memory {
@@ -183,17 +189,29 @@ func (f *Fleet) remember(ctx context.Context, m Memory, patience time.Duration) 
 		err := m.Remember(bounded, memos)
 		cancel()
 		if err != nil {
+			f.noteAgain(memos, patience)
 			return err
 		}
-		f.mu.Lock()
-		for i := range memos {
-			f.memory.keep(&memos[i])
-		}
-		f.mu.Unlock()
+		// What the memory has now is for Recall to tell: another replica may have
+		// written in the meantime.
 	}
 }
 
-// notes returns some of what is to be stored; none if that is all.
+// noteAgain takes back memos that were not stored.
+func (f *Fleet) noteAgain(memos []Memo, patience time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	due := f.now().Add(-patience)
+	for i := range memos {
+		if memos[i].Agent != "" {
+			f.memory.notedAgents[memos[i].Agent] = due
+		} else {
+			f.memory.notedScripts[memos[i].Script] = due
+		}
+	}
+}
+
+// notes takes some of what is to be stored; none if that is all.
 func (f *Fleet) notes(patience time.Duration) []Memo {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -203,6 +221,7 @@ func (f *Fleet) notes(patience time.Duration) []Memo {
 		if memo, ok := f.rolloutMemo(name); !ok {
 			delete(f.memory.notedScripts, name)
 		} else if now.Sub(noted) >= patience {
+			delete(f.memory.notedScripts, name)
 			memos = append(memos, memo)
 		}
 		if len(memos) == MaxMemos {
@@ -213,6 +232,7 @@ func (f *Fleet) notes(patience time.Duration) []Memo {
 		if memo, ok := f.agentMemo(name); !ok {
 			delete(f.memory.notedAgents, name)
 		} else if now.Sub(noted) >= patience {
+			delete(f.memory.notedAgents, name)
 			memos = append(memos, memo)
 		}
 		if len(memos) == MaxMemos {
@@ -241,7 +261,7 @@ func (f *Fleet) agentMemo(name string) (Memo, bool) {
 	switch {
 	case a == nil || f.expired(a, f.now()):
 		return Memo{Agent: name, Gone: true}, ok
-	case a.remembered || ok && known == stored{a.report.Incarnation, !a.unknown}:
+	case a.remembered || ok && known == storedOf(&a.report, !a.unknown):
 		return Memo{}, false
 	}
 	memo := Memo{Agent: name, Report: a.report}
@@ -269,7 +289,7 @@ func (m *memory) keep(memo *Memo) {
 	case memo.Agent != "" && memo.Gone:
 		delete(m.agents, memo.Agent)
 	case memo.Agent != "":
-		m.agents[memo.Agent] = stored{memo.Report.Incarnation, memo.Heard.IsZero()}
+		m.agents[memo.Agent] = storedOf(&memo.Report, memo.Heard.IsZero())
 	case memo.Gone:
 		delete(m.rollouts, memo.Script)
 	default:

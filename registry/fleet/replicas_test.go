@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -136,6 +137,7 @@ type node struct {
 	activated   script.Revision
 	failed      map[script.Name]script.Revision
 	dead        bool
+	keys        []string
 	lastReports []fleet.Report // not delivered yet
 }
 
@@ -143,7 +145,7 @@ func (n *node) report(leaving bool) {
 	n.sequence++
 	r := fleet.Report{
 		Fleet: fleetID, Agent: n.name, Incarnation: fmt.Sprint(n.name, n.starts), Sequence: n.sequence, Activated: n.activated,
-		Tenants: n.tenants, Leaving: leaving, Software: fmt.Sprint("v", n.starts), Labels: map[string]string{"node": n.name},
+		Tenants: n.tenants, DiskKeys: n.keys, Leaving: leaving, Software: fmt.Sprint("v", n.starts), Labels: map[string]string{"node": n.name},
 	}
 	for name, revision := range n.failed {
 		r.Failures = append(r.Failures, fleet.Failure{Name: name, Revision: revision, Err: &script.Error{Kind: script.Script, Message: "boom", Line: 3}})
@@ -319,6 +321,31 @@ func TestRememberedByOthers(t *testing.T) {
 		rs.wantAgreement("after it was dropped")
 		if c := rs.all[0].Counts(); c.Connected != 1 || c.Unknown != 0 || len(rs.memory.agents) != 1 {
 			t.Errorf("%+v, %d remembered; want b forgotten", c, len(rs.memory.agents))
+		}
+	})
+}
+
+// TestKeysAreRemembered: which keys a disk needs is known although its agent and
+// all replicas died since.
+func TestKeysAreRemembered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rs := newReplicas(t)
+		n := &node{name: "a"}
+		w := &wildlife{rs: rs, random: rand.New(rand.NewPCG(1, 1)), nodes: []*node{n}}
+		for _, keys := range [][]string{nil, {"old"}} { // its disk is empty at first
+			n.keys = keys
+			w.heartbeat()
+			w.deliver()
+			pass(5 * time.Second)
+		}
+		n.dead = true
+		for i := range rs.all {
+			rs.restart(i)
+		}
+		pass(20 * time.Second)
+		a := rs.all[0].Agents(fleet.AgentFilter{}).Agents[0]
+		if !a.Unknown || !slices.Equal(a.DiskKeys, []string{"old"}) || a.Behind != 0 {
+			t.Errorf("%+v; want an unknown agent that needs the key", a)
 		}
 	})
 }

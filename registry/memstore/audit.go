@@ -60,9 +60,25 @@ func (s *Store) TrimAudit(_ context.Context, before time.Time) (int, error) {
 }
 
 // Request implements registry.Store. Requests are remembered for ever.
-func (s *Store) Request(_ context.Context, id string) (registry.Done, bool, error) {
+func (s *Store) Request(_ context.Context, name script.Name, id string) (registry.Done, bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	done, ok := s.requests[id]
+	done, ok := s.requests[request{name, id}]
 	return done, ok, nil
+}
+
+// NoteRequest implements registry.Store.
+func (s *Store) NoteRequest(_ context.Context, guard script.Revision, id string, done registry.Done) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.guarded(done.Name, guard); err != nil {
+		return err
+	}
+	key := request{done.Name, id}
+	if _, ok := s.requests[key]; ok {
+		return script.Errorf(script.Conflict, "", "the change of %s was made already", done.Name)
+	}
+	done.Revision = 0
+	s.requests[key] = done
+	return nil
 }

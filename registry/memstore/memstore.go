@@ -30,7 +30,7 @@ type Store struct {
 	versions  map[script.Ref]script.Version
 	history   map[script.Name][]script.HistoryEntry // oldest first
 	audit     []audited                             // in order of time
-	requests  map[string]registry.Done
+	requests  map[request]registry.Done
 
 	blobs    map[script.Digest][]byte
 	moment   int64 // counts what Blob.Touched has to tell apart
@@ -40,6 +40,12 @@ type Store struct {
 	graves   map[script.Name]uint64
 	// editions are all versions that ever were, for those who read a Record.
 	editions map[edition]script.Version
+}
+
+// request is the key of a request: each script has ids of its own.
+type request struct {
+	name script.Name
+	id   string
 }
 
 // edition tells versions apart that had the same number.
@@ -62,7 +68,7 @@ func New() *Store {
 		releases: map[script.Name]script.Release{},
 		versions: map[script.Ref]script.Version{},
 		history:  map[script.Name][]script.HistoryEntry{},
-		requests: map[string]registry.Done{},
+		requests: map[request]registry.Done{},
 		blobs:    map[script.Digest][]byte{},
 		touched:  map[script.Digest]int64{},
 		graves:   map[script.Name]uint64{},
@@ -170,7 +176,7 @@ func (s *Store) Commit(_ context.Context, c registry.Commit) (script.Revision, e
 	if err := s.guarded(name, c.Guard); err != nil {
 		return 0, err
 	}
-	if _, ok := s.requests[c.RequestID]; ok && c.RequestID != "" {
+	if _, ok := s.requests[request{name, c.RequestID}]; ok {
 		return 0, script.Errorf(script.Conflict, "", "the change of %s was made already", name)
 	}
 	if c.Publish != nil {
@@ -185,11 +191,11 @@ func (s *Store) Commit(_ context.Context, c registry.Commit) (script.Revision, e
 	}
 	revision := s.change(c.Release, c.Entry, c.Audit)
 	if c.RequestID != "" {
-		done := registry.Done{Name: name, Change: c.Entry.Change, Revision: revision, Version: c.Found}
+		done := registry.Done{Name: name, Asked: c.Asked, Change: c.Entry.Change, Revision: revision, Version: c.Found}
 		if c.Publish != nil {
 			done.Version = c.Publish.Number
 		}
-		s.requests[c.RequestID] = done
+		s.requests[request{name, c.RequestID}] = done
 	}
 	return revision, nil
 }
@@ -241,7 +247,10 @@ func (s *Store) Snapshot(context.Context) (registry.Snapshot, error) {
 	for r := range maps.Values(s.releases) {
 		all = append(all, clone(r))
 	}
+	slices.SortFunc(all, func(a, b script.Release) int { return strings.Compare(a.Name.String(), b.Name.String()) })
 	return registry.Snapshot{
+		Fleet: s.fleet,
+		At:    int64(s.head),
 		Head:  s.head,
 		Floor: s.floor,
 		Heads: maps.Clone(s.heads),

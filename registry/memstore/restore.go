@@ -54,7 +54,7 @@ func (s *Store) Restore(_ context.Context, r registry.Restoration) (script.Revis
 }
 
 // Record implements registry.Store.
-func (s *Store) Record(_ context.Context, r script.Release, _ script.Revision) ([]script.Version, []script.HistoryEntry, error) {
+func (s *Store) Record(_ context.Context, r script.Release, _ int64) ([]script.Version, []script.HistoryEntry, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var versions []script.Version

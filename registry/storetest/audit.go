@@ -147,23 +147,19 @@ func (h Harness) testLongTrail(t *testing.T) {
 func (h Harness) testRequests(t *testing.T) {
 	s, ctx := h.Open(t), t.Context()
 	id := rand.Text()
-	if _, ok, err := s.Request(ctx, id); ok || err != nil {
+	if _, ok, err := s.Request(ctx, named(1), id); ok || err != nil {
 		t.Errorf("a request that never was: %v, %v", ok, err)
 	}
 	c := publish(script.Release{}, named(1), "one")
-	c.RequestID = id
+	c.RequestID, c.Asked = id, asked("one")
 	first := commit(t, s, c)
-	want := registry.Done{Name: named(1), Change: script.ChangePublish, Revision: first.Revision, Version: 1}
-	if done, ok, err := s.Request(ctx, id); !ok || err != nil || done != want {
+	want := registry.Done{Name: named(1), Asked: c.Asked, Change: script.ChangePublish, Revision: first.Revision, Version: 1}
+	if done, ok, err := s.Request(ctx, named(1), id); !ok || err != nil || done != want {
 		t.Errorf("Request: %+v, %v, %v; want %+v", done, ok, err, want)
 	}
 	second := publish(first, named(1), "two")
 	second.RequestID = id
 	_, err := s.Commit(ctx, second)
-	wantKind(t, err, script.Conflict)
-	other := publish(script.Release{}, named(2), "two")
-	other.RequestID = id
-	_, err = s.Commit(ctx, other)
 	wantKind(t, err, script.Conflict)
 	if got, err := s.Release(ctx, named(1)); err != nil || !same(got, first) {
 		t.Errorf("after conflicts: %+v, %v; want %+v", got, err, first)
@@ -171,45 +167,104 @@ func (h Harness) testRequests(t *testing.T) {
 	_, err = s.Source(ctx, script.DigestOf([]byte("two")))
 	wantKind(t, err, script.NotFound)
 
+	other := publish(script.Release{}, named(2), "one")
+	other.RequestID = id // of another script: nobody shares ids
+	commit(t, s, other)
+	if done, ok, err := s.Request(ctx, named(2), id); !ok || err != nil || done.Name != named(2) {
+		t.Errorf("Request of another script: %+v, %v, %v", done, ok, err)
+	}
+
 	settings := registry.Commit{
 		Guard: first.Revision, Release: first, RequestID: rand.Text(), Found: 1,
 		Entry: script.HistoryEntry{Change: script.ChangeConfigure, Version: 1, Time: at},
 	}
 	r := commit(t, s, settings)
 	want = registry.Done{Name: named(1), Change: script.ChangeConfigure, Revision: r.Revision, Version: 1}
-	if done, ok, err := s.Request(ctx, settings.RequestID); !ok || err != nil || done != want {
+	if done, ok, err := s.Request(ctx, named(1), settings.RequestID); !ok || err != nil || done != want {
 		t.Errorf("Request: %+v, %v, %v; want %+v", done, ok, err, want)
 	}
 	s = h.Reopen(t, s)
-	if _, ok, err := s.Request(ctx, id); !ok || err != nil {
+	if _, ok, err := s.Request(ctx, named(1), id); !ok || err != nil {
 		t.Errorf("after a restart: %v, %v; want it remembered", ok, err)
 	}
 }
 
-// testOneRequestAtOnce: of many commits for one request at the same time one happens.
+func asked(source string) registry.Asked {
+	return registry.Asked{Change: script.ChangePublish, Digest: script.DigestOf([]byte(source))}
+}
+
+// testNoteRequest: what became of a write that changed nothing is remembered, and is
+// no change.
+func (h Harness) testNoteRequest(t *testing.T) {
+	s, ctx := h.Open(t), t.Context()
+	first := commit(t, s, publish(script.Release{}, named(1), "one"))
+	before, heads, _, _ := snapshot(t, s)
+	id, done := rand.Text(), registry.Done{Name: named(1), Asked: asked("one"), Version: 1}
+	wantKind(t, s.NoteRequest(ctx, first.Revision-1, id, done), script.Conflict)
+	if _, ok, err := s.Request(ctx, named(1), id); ok || err != nil {
+		t.Errorf("what was refused is remembered: %v, %v", ok, err)
+	}
+	if err := s.NoteRequest(ctx, first.Revision, id, done); err != nil {
+		t.Fatal(err)
+	}
+	wantKind(t, s.NoteRequest(ctx, first.Revision, id, done), script.Conflict)
+	got, ok, err := s.Request(ctx, named(1), id)
+	got.Revision = 0
+	if !ok || err != nil || got != done {
+		t.Errorf("Request: %+v, %v, %v; want %+v", got, ok, err, done)
+	}
+	c := publish(first, named(1), "two")
+	c.RequestID = id
+	_, err = s.Commit(ctx, c)
+	wantKind(t, err, script.Conflict)
+	head, after, _, all := snapshot(t, s)
+	if head != before || after["acme"] != heads["acme"] || !same(all[named(1)], first) {
+		t.Errorf("head %d, %v, %+v; want them as before: %d, %v, %+v", head, after, all[named(1)], before, heads, first)
+	}
+	next := commit(t, s, publish(first, named(1), "two"))
+	for tx, err := range s.Watch(ctx, before) {
+		if err != nil || tx.Revision != next.Revision {
+			t.Errorf("watched %+v, %v; want revision %d next", tx, err, next.Revision)
+		}
+		break
+	}
+}
+
+// testOneRequestAtOnce: of many writers that do one request at the same time, and
+// again where somebody else was first, one does it.
 func (h Harness) testOneRequestAtOnce(t *testing.T) {
-	s := h.Open(t)
-	id := rand.Text()
+	s, ctx, id := h.Open(t), t.Context(), rand.Text()
+	cur := commit(t, s, publish(script.Release{}, named(1), "x"))
 	var happened atomic.Int32
 	var wg sync.WaitGroup
 	for i := range 16 {
 		wg.Go(func() {
-			c := publish(script.Release{}, named(i), "x")
-			c.RequestID = id
-			_, err := s.Commit(t.Context(), c)
-			switch script.KindOf(err) {
-			case "":
-				happened.Add(1)
-			case script.Conflict:
-			default:
-				t.Error(err)
+			cur := cur
+			for known := false; !known; {
+				c := publish(cur, named(1), "x")
+				if i%2 == 0 { // others are in the way
+					c.RequestID = id
+				}
+				_, err := s.Commit(ctx, c)
+				switch {
+				case err == nil && c.RequestID != "":
+					happened.Add(1)
+				case err != nil && script.KindOf(err) != script.Conflict:
+					t.Error(err)
+				}
+				var lookErr, readErr error
+				_, known, lookErr = s.Request(ctx, named(1), id)
+				cur, readErr = s.Release(ctx, named(1))
+				if lookErr != nil || readErr != nil {
+					t.Error(lookErr, readErr)
+					return
+				}
 			}
 		})
 	}
 	wg.Wait()
-	_, _, _, all := snapshot(t, s)
-	if happened.Load() != 1 || len(all) != 1 {
-		t.Errorf("%d commits happened, there are %d releases; want 1", happened.Load(), len(all))
+	if happened.Load() != 1 {
+		t.Errorf("it happened %d times, want once", happened.Load())
 	}
 }
 

@@ -40,6 +40,32 @@ func (h Harness) testSnapshot(t *testing.T) {
 	}
 }
 
+// testSnapshotIsInOrder: of the names as text, in which a '-' is below the '/' behind
+// a tenant.
+func (h Harness) testSnapshotIsInOrder(t *testing.T) {
+	s, ctx := h.Open(t), t.Context()
+	for _, name := range []script.Name{{Tenant: "b", Script: "a"}, {Tenant: "a", Script: "z"}, {Tenant: "a-b", Script: "m"}, {Tenant: "a", Script: "a"}} {
+		commit(t, s, publish(script.Release{}, name, "x"))
+	}
+	snap, err := s.Snapshot(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for r, err := range snap.Releases {
+		if err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, r.Name.String())
+	}
+	if want := "[a-b/m a/a a/z b/a]"; fmt.Sprint(names) != want {
+		t.Errorf("got %v, want %s", names, want)
+	}
+	if id, err := s.Fleet(ctx); err != nil || snap.Fleet == "" || snap.Fleet != id {
+		t.Errorf("the snapshot is of %q, the store %q, %v", snap.Fleet, id, err)
+	}
+}
+
 // testSnapshotIsOfOneMoment: what is committed while somebody reads does not show.
 func (h Harness) testSnapshotIsOfOneMoment(t *testing.T) {
 	s, ctx := h.Open(t), t.Context()
@@ -54,7 +80,7 @@ func (h Harness) testSnapshotIsOfOneMoment(t *testing.T) {
 	if snap.Head != first.Revision || len(got) != 1 || !same(got[named(1)], first) {
 		t.Errorf("head %d: %+v; want what was there at %d", snap.Head, got, first.Revision)
 	}
-	versions, history, err := s.Record(ctx, first, snap.Head)
+	versions, history, err := s.Record(ctx, first, snap.At)
 	if err != nil || len(versions) != 1 || versions[0].Number != 1 || versions[0].Author != "ann" || len(history) != 1 || history[0].Revision != first.Revision {
 		t.Errorf("the record at %d: %+v, %+v, %v; want version 1 and its line", snap.Head, versions, history, err)
 	}
@@ -65,9 +91,12 @@ func (h Harness) testRecordOutlivesTheVersions(t *testing.T) {
 	s := h.Open(t)
 	first := commit(t, s, publish(script.Release{}, named(1), "one"))
 	second := commit(t, s, publish(first, named(1), "two"))
-	head, _, _, _ := snapshot(t, s)
+	snap, err := s.Snapshot(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
 	commit(t, s, tombstone(second))
-	versions, history, err := s.Record(t.Context(), second, head)
+	versions, history, err := s.Record(t.Context(), second, snap.At)
 	if err != nil || len(versions) != 2 || versions[0].Number != 1 || versions[1].Number != 2 || versions[1].Note != "because" {
 		t.Errorf("versions: %+v, %v; want 1 and 2", versions, err)
 	}

@@ -84,7 +84,11 @@ func testRestoredHistory(t *testing.T, s registry.Store, restored script.Release
 	if history, err := s.History(ctx, named(1)); err != nil || len(history) != 4 || history[0].Revision != next.Revision {
 		t.Errorf("History after a publish: %+v, %v; want one line more", history, err)
 	}
-	versions, lines, err := s.Record(ctx, next, next.Revision)
+	snap, err := s.Snapshot(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	versions, lines, err := s.Record(ctx, next, snap.At)
 	if err != nil || fmt.Sprint(numbers(versions)) != "[2 4 5]" || len(lines) != 4 {
 		t.Errorf("Record: %v, %v, %v", numbers(versions), lines, err)
 	}

@@ -2289,7 +2289,8 @@ type ImportOptions struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Author string                 `protobuf:"bytes,1,opt,name=author,proto3" json:"author,omitempty"`
 	Note   string                 `protobuf:"bytes,2,opt,name=note,proto3" json:"note,omitempty"`
-	// Replace scripts that are there and differ; they are a CONFLICT otherwise.
+	// Replace scripts that are there and differ, and give version numbers that a deleted
+	// script had to the archive's versions; both are a CONFLICT otherwise.
 	Overwrite bool `protobuf:"varint,3,opt,name=overwrite,proto3" json:"overwrite,omitempty"`
 	// Check everything, store nothing.
 	DryRun        bool `protobuf:"varint,4,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
@@ -3086,7 +3087,7 @@ type ScriptStatus struct {
 	// Every connected agent is active, and there is at least one. Not for a second
 	// after the registry started or got NATS back: agents then report anew.
 	Converged bool `protobuf:"varint,6,opt,name=converged,proto3" json:"converged,omitempty"`
-	// From commit until the last agent reported it active; absent until converged.
+	// From commit until it was live on the last agent; absent until converged.
 	Took *durationpb.Duration `protobuf:"bytes,7,opt,name=took,proto3" json:"took,omitempty"`
 	// The agent that was last, or is still waited for; empty when none is.
 	SlowestAgent string `protobuf:"bytes,8,opt,name=slowest_agent,json=slowestAgent,proto3" json:"slowest_agent,omitempty"`
@@ -3199,7 +3200,8 @@ func (x *ScriptStatus) GetRollout() *Rollout {
 }
 
 // Rollout is how a release came to all agents: the time from its commit until
-// they reported it active. It is kept, so that every replica tells the same.
+// it was live there, by the agents' own account. It is kept, so that every replica
+// tells the same.
 type Rollout struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Revision      int64                  `protobuf:"varint,1,opt,name=revision,proto3" json:"revision,omitempty"`

@@ -873,8 +873,9 @@ type FeedClient interface {
 	// Sync is what followers of protocol 1 have for Pull: unsigned, and of all
 	// tenants.
 	//
-	// It streams every object whose revision is above since, tombstones included. When the follower cannot be brought up from there, it streams a
-	// full snapshot of live objects instead and says so in the first response.
+	// It streams every object whose revision is above since, tombstones included.
+	// When the follower cannot be brought up from there, it streams a full snapshot
+	// of live objects instead and says so in the first response.
 	Sync(ctx context.Context, in *SyncRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[SyncResponse], error)
 	// FetchSources streams the sources with the digests. Unknown digests are left
 	// out.
@@ -959,8 +960,9 @@ type FeedServer interface {
 	// Sync is what followers of protocol 1 have for Pull: unsigned, and of all
 	// tenants.
 	//
-	// It streams every object whose revision is above since, tombstones included. When the follower cannot be brought up from there, it streams a
-	// full snapshot of live objects instead and says so in the first response.
+	// It streams every object whose revision is above since, tombstones included.
+	// When the follower cannot be brought up from there, it streams a full snapshot
+	// of live objects instead and says so in the first response.
 	Sync(*SyncRequest, grpc.ServerStreamingServer[SyncResponse]) error
 	// FetchSources streams the sources with the digests. Unknown digests are left
 	// out.

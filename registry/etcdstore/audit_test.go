@@ -1,0 +1,56 @@
+package etcdstore_test
+
+import (
+	"crypto/rand"
+	"fmt"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/scriptorium-dev/scriptorium/registry"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// TestAuditOfFewInALongTrail: a filter that few entries pass does not make one call
+// read the whole trail, and leaves none of them out.
+func TestAuditOfFewInALongTrail(t *testing.T) {
+	prefix := "/" + rand.Text()
+	s, c := open(t, prefix), client(t)
+	commit := func(name string) {
+		t.Helper()
+		change := requested(name)
+		change.Audit = script.AuditEntry{Time: time.Unix(1e9, 0), Name: change.Release.Name, Change: script.ChangeDelete, Identity: "ci"}
+		if _, err := s.Commit(t.Context(), change); err != nil {
+			t.Fatal(err)
+		}
+	}
+	commit("many")
+	resp, err := c.Get(t.Context(), prefix+"/audit/", clientv3.WithPrefix())
+	if err != nil || len(resp.Kvs) != 1 {
+		t.Fatalf("%v, %v", resp, err)
+	}
+	const count = 10_500
+	for from := 0; from < count; from += 100 {
+		var puts []clientv3.Op
+		for i := from; i < from+100; i++ {
+			puts = append(puts, clientv3.OpPut(fmt.Sprintf("%s/audit/%020d-x", prefix, i), string(resp.Kvs[0].Value)))
+		}
+		if _, err := c.Txn(t.Context()).Then(puts...).Commit(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	commit("few") // older than all of those
+	filter := registry.AuditFilter{Tenant: "acme", Script: "few"}
+	page, token, err := s.Audit(t.Context(), filter, "", 10)
+	if err != nil || len(page) != 0 || token == "" {
+		t.Fatalf("the first page: %+v, %q, %v; want it to stop on the way", page, token, err)
+	}
+	page, token, err = s.Audit(t.Context(), filter, token, 10)
+	if err != nil || len(page) != 1 || token != "" {
+		t.Errorf("the next page: %+v, %q, %v; want the one entry", page, token, err)
+	}
+	if all, _, err := s.Audit(t.Context(), registry.AuditFilter{}, "", 1000); err != nil || len(all) != 1000 {
+		t.Errorf("without a filter: %d entries, %v; want 1000", len(all), err)
+	}
+}
