@@ -22,6 +22,17 @@ type asked struct {
 	prepare func(decision) error
 }
 
+// usualRole is the one that the change takes in most cases.
+func usualRole(change script.Change) access.Role {
+	switch change {
+	case script.ChangePublish, script.ChangeConfigure, script.ChangeOwn:
+		return access.Publish
+	case script.ChangeDelete:
+		return access.Admin
+	}
+	return access.Release
+}
+
 // attempts bounds how often a write is decided anew because others were faster.
 // With n writers of one script at once each attempt lets at least one through.
 const attempts = 64
@@ -38,8 +49,8 @@ func (r *Registry) tryWrite(ctx context.Context, a asked) (decision, error) {
 	if err := a.validate(); err != nil {
 		return decision{}, err
 	}
-	if err := a.By.Check(access.Read, a.Name.Tenant); err != nil {
-		return decision{}, err
+	if !a.By.Allows(access.Read, a.Name.Tenant) { // nothing is said of the script
+		return decision{}, a.By.Check(usualRole(a.change), a.Name.Tenant)
 	}
 	means, err := a.means()
 	if err != nil {
@@ -172,7 +183,7 @@ func (w Write) passOwner(cur script.Release) (forced bool, err error) {
 	}
 	if !w.Force {
 		return false, script.Errorf(script.Denied, "owner",
-			"%s belongs to %.200q: change it there, or force the change, which takes the role %s", w.Name, cur.Owner, access.Admin)
+			"%s belongs to %.200q: change it there, write for that owner (--owner), or force the change (--force), which takes the role %s", w.Name, cur.Owner, access.Admin)
 	}
 	return true, w.By.Check(access.Admin, w.Name.Tenant)
 }

@@ -142,6 +142,9 @@ func (m *machine) rotate(now time.Time) {
 	stale := len(m.keys) > 1 || len(m.keys) == 1 && m.keys[0] != m.signer
 	switch {
 	case m.unsigned || m.signer == "" || !stale:
+		if m.rotation.wanted {
+			m.refusals.log.Info("what is on disk is signed by the registry's key now", "key", m.signer)
+		}
 		m.rotation.done()
 	default:
 		m.rotation.want(now, m.jitter(rotateJitter))

@@ -391,7 +391,7 @@ func (s *secured) testRefusals(t *testing.T) {
 	}{
 		{"another role", s.as("ci", "delete", "acme/route", "--yes"), 4, "ci has no role admin for the tenant"},
 		{"another role again", s.as("ci", "pin", "acme/route", "1"), 4, "ci has no role release"},
-		{"another tenant", s.as("ci", "publish", s.manifest("shop", "")), 4, `ci has no role read for the tenant "shop"`},
+		{"another tenant", s.as("ci", "publish", s.manifest("shop", "")), 4, `ci has no role publish for the tenant "shop"`},
 		{"fleet", s.as("ci", "agents"), 4, "ci has no role read"},
 		{"no credentials", append([]string{"list", "--ca", s.file("ca.crt")}, address...), 4, "show it a client certificate or a bearer token"},
 		{"certificate of nobody", append([]string{"list", "--ca", s.file("ca.crt"), "--cert", s.file("stranger.crt"), "--key", s.file("stranger.key")}, address...), 4, `does not name the client certificate: commonName "stranger"`},

@@ -158,6 +158,7 @@ func TestRegistryAway(t *testing.T) {
 		w.await("the agents", recoverWithin, w.unsettledAgent)
 	})
 }
+
 // TestDriftInAnOutage: a drift that is found while the registry is away is healed
 // soon after it is back, however long that was.
 func TestDriftInAnOutage(t *testing.T) {
