@@ -238,6 +238,21 @@ func (a *Agent) Ready() bool {
 	return a.state.cursor.Fleet != "" || a.state.table.Len() > 0 || a.follower.Synced()
 }
 
+// staleAfter is how old the registry's last word may be before it is worth a look.
+const staleAfter = 5 * time.Second
+
+// Degraded says what keeps the agent from being current; "" if it is.
+func (a *Agent) Degraded(now time.Time) string {
+	_, staleness := a.follower.Position(now)
+	switch {
+	case staleness < 0:
+		return "the registry was not heard since the start: what is on disk is served"
+	case staleness > staleAfter:
+		return fmt.Sprintf("the registry was not heard for %v: what was live stays live", staleness.Round(time.Second))
+	}
+	return ""
+}
+
 func (a *Agent) position(now time.Time) gateway.Position {
 	revision, staleness := a.follower.Position(now)
 	return gateway.Position{Revision: revision, Staleness: staleness}

@@ -354,6 +354,10 @@ func TestOneNode(t *testing.T) {
 	if !n.Ready() {
 		t.Error("not ready")
 	}
+	eventually(t, r, "the registry is heard", func() bool { return n.Degraded(time.Now()) == "" })
+	if why := n.Degraded(time.Now().Add(time.Minute)); !strings.Contains(why, "not heard for") {
+		t.Errorf("a minute later without a word of the registry: degraded %q", why)
+	}
 	// Never active here: it is fetched when it is called.
 	n.answers(t, r, "acme/route@1", "one")
 
@@ -377,6 +381,9 @@ func TestOneNode(t *testing.T) {
 	n = startNode(t, r, dir)
 	if !n.Ready() {
 		t.Error("not ready from disk")
+	}
+	if why := n.Degraded(time.Now()); !strings.Contains(why, "since the start") {
+		t.Errorf("with everything down: degraded %q", why)
 	}
 	for ref, want := range map[string]string{"acme/route": "three", "acme/other": "after", "acme/route@1": "one", "acme/route@2": "two"} {
 		if got, err := n.call(t, ref); err != nil || got != want {

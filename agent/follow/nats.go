@@ -136,6 +136,9 @@ func (n *NATS) Report(_ context.Context, s *eventv1.Status) error {
 	if conn == nil {
 		return script.Errorf(script.Unavailable, "", "not connected to NATS")
 	}
+	if !conn.IsConnected() {
+		return script.Errorf(script.Unavailable, "", "NATS at %s cannot be reached: is it running, and may this agent log in?", strings.Join(n.URLs, ", "))
+	}
 	data, err := seal.SealStatus(s)
 	if err != nil {
 		return err

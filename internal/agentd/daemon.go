@@ -221,7 +221,11 @@ func (d *Daemon) readiness(context.Context) obs.Readiness {
 	if err := d.notReady(); err != nil {
 		return obs.Readiness{Reason: err.Error()}
 	}
-	return obs.Readiness{Ready: true}
+	state := obs.Readiness{Ready: true}
+	if why := d.agent.Degraded(time.Now()); why != "" {
+		state.Degraded = []string{why}
+	}
+	return state
 }
 
 // Stop drains: it takes no new connections, finishes calls in flight until ctx
