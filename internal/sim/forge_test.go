@@ -209,7 +209,12 @@ func (a *agent) drift(r *rand.Rand, number int) {
 	a.w.log("#%d %s drifts: %s, way %d", number, a.name, live.Name, kind)
 	switch kind {
 	case 0: // a bit flips
-		live.Enabled = !live.Enabled
+		// In a release of its own, for who reads the live one now is not to be raced with.
+		if now, ok := a.w.truth.asOf(live.Name, live.Revision); ok {
+			flipped := cache.NewRelease(now.release)
+			flipped.Enabled = !flipped.Enabled
+			p.table.Update([]*cache.Release{flipped}, nil)
+		}
 	case 1: // another release is in its place, or more than there should be
 		name := live.Name
 		if r.IntN(2) == 0 {
