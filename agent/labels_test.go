@@ -19,7 +19,7 @@ func TestLabelsAreChecked(t *testing.T) {
 		}
 		return labels
 	}
-	long := strings.Repeat("x", 1024)
+	long := strings.Repeat("n", 1024)
 	tests := map[string]struct {
 		labels   map[string]string
 		software string
@@ -30,7 +30,7 @@ func TestLabelsAreChecked(t *testing.T) {
 		"as long as can": {labels: map[string]string{long: long}},
 		"too many":       {labels: many(65), problem: "65"},
 		"long value":     {labels: map[string]string{"zone": long + "x", "rack": "1"}, problem: `"zone"`},
-		"long name":      {labels: map[string]string{long + "x": "1"}, problem: `"xxxx`},
+		"long name":      {labels: map[string]string{long + "x": "1"}, problem: `"nnnn`},
 		"value no UTF-8": {labels: map[string]string{"zone": "\xff"}, problem: `"zone"`},
 		"name no UTF-8":  {labels: map[string]string{"zone\xff": "1"}, problem: `"zone\xff"`},
 		"long software":  {software: long + "x", problem: "software"},

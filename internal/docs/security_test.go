@@ -44,7 +44,7 @@ func TestTheAccessPolicyCanBeUsed(t *testing.T) {
 // TestTheCertificatesCanBeMade with the commands that are shown.
 func TestTheCertificatesCanBeMade(t *testing.T) {
 	if _, err := exec.LookPath("openssl"); err != nil {
-		t.Skip("there is no openssl here")
+		t.Skip("needs the command openssl, which .ci/run installs")
 	}
 	dir := t.TempDir()
 	cmd := exec.CommandContext(t.Context(), "sh", "-ec", fenced(t, "sh", "openssl"))

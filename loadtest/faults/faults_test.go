@@ -13,7 +13,7 @@ import (
 // TestShort is the short setting: real processes, a few schedules.
 func TestShort(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it starts a cluster, and takes a minute or two")
+		t.Skip("needs a minute or two for a cluster: run without -short")
 	}
 	t.Setenv("TMPDIR", shortTemp(t))
 	seed := uint64(time.Now().Unix())

@@ -48,7 +48,7 @@ func TestReadFrame(t *testing.T) {
 
 func TestReadFrameRefuses(t *testing.T) {
 	for _, stream := range []string{
-		"\r\n", "MSG a 1\r\n", "MSG a 1 -1\r\n", "MSG a 1 99999999999\r\n", "MSG a 1 2 3 4\r\nxxxx\r\n",
+		"\r\n", "MSG a 1\r\n", "MSG a 1 -1\r\n", "MSG a 1 99999999999\r\n", "MSG a 1 2 3 4\r\nbody\r\n",
 		"MSG a 1 5\r\nhelloXX", "MSG a 1 5\r\nhel", "MSG a", strings.Repeat("x", 100<<10),
 	} {
 		if f, err := natswire.ReadFrame(bufio.NewReader(strings.NewReader(stream))); err == nil {
