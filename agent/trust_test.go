@@ -1,13 +1,11 @@
 package agent_test
 
 import (
-	"bytes"
 	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -16,6 +14,7 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/agent"
 	"github.com/scriptorium-dev/scriptorium/agent/cache"
+	"github.com/scriptorium-dev/scriptorium/internal/obs/obstest"
 	eventv1 "github.com/scriptorium-dev/scriptorium/proto/event/v1"
 	registryv1 "github.com/scriptorium-dev/scriptorium/proto/registry/v1"
 	"github.com/scriptorium-dev/scriptorium/proto/seal"
@@ -262,24 +261,6 @@ func (r *oldRegistry) Sync(_ *registryv1.SyncRequest, stream registryv1.Feed_Syn
 	return stream.Send(resp)
 }
 
-// syncBuffer is a log that is read while it is written.
-type syncBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *syncBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *syncBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
-}
-
 func TestARegistryOfProtocol1(t *testing.T) {
 	t.Parallel()
 	r := newRegistry(t)
@@ -327,7 +308,7 @@ func TestARegistryOfProtocol1(t *testing.T) {
 	n.answers(t, r, "acme/route@3", "as it was in protocol 1")
 	n.stop()
 
-	var log syncBuffer
+	var log obstest.Output
 	n = startNode(t, r, t.TempDir(), func(cfg *agent.Config) { cfg.Log = slog.New(slog.NewTextHandler(&log, nil)) })
 	publish()
 	eventually(t, r, "it says why", func() bool { return strings.Contains(log.String(), "upgrade registries first") })

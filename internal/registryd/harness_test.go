@@ -19,6 +19,7 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/internal/embedded"
+	"github.com/scriptorium-dev/scriptorium/internal/embedded/etcdtest"
 	"github.com/scriptorium-dev/scriptorium/internal/registryd"
 	eventv1 "github.com/scriptorium-dev/scriptorium/proto/event/v1"
 	registryv1 "github.com/scriptorium-dev/scriptorium/proto/registry/v1"
@@ -33,20 +34,8 @@ const patience = 30 * time.Second
 // etcd is shared by all tests, each under a prefix of its own.
 var etcd *embedded.Etcd
 
-func TestMain(m *testing.M) { os.Exit(run(m)) }
-
-func run(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "registryd")
-	if err != nil {
-		panic(err)
-	}
-	defer os.RemoveAll(dir)
-	etcd, err = embedded.StartEtcd(context.Background(), embedded.EtcdConfig{Dir: dir})
-	if err != nil {
-		panic(err)
-	}
-	defer etcd.Stop()
-	return m.Run()
+func TestMain(m *testing.M) {
+	os.Exit(etcdtest.Run(m, func(e *embedded.Etcd) { etcd = e }))
 }
 
 func startNATS(t *testing.T, port int) *embedded.NATS {

@@ -2,15 +2,14 @@ package scriptctl_test
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"io"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 
+	"github.com/scriptorium-dev/scriptorium/internal/obs/obstest"
 	"github.com/scriptorium-dev/scriptorium/internal/scriptctl"
 )
 
@@ -29,7 +28,7 @@ type person struct {
 
 func (p person) run(answer string, args ...string) (out string, code int) {
 	p.t.Helper()
-	var buf lockedBuffer
+	var buf obstest.Output
 	code = scriptctl.Run(p.t.Context(), scriptctl.Streams{
 		In: strings.NewReader(answer), Out: &buf, Err: &buf,
 		InTerminal: true, OutTerminal: true, ErrTerminal: true,
@@ -45,23 +44,6 @@ func (p person) publish(manifest string, flags ...string) (out string, code int)
 		p.t.Fatal(err)
 	}
 	return p.run("", append([]string{"publish", "-f", file}, flags...)...)
-}
-
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
 }
 
 func TestDeleteAsks(t *testing.T) {

@@ -1,7 +1,6 @@
 package scriptorium_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -11,7 +10,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -19,6 +17,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/client/agentclient"
 	"github.com/scriptorium-dev/scriptorium/client/registryclient"
 	"github.com/scriptorium-dev/scriptorium/internal/embedded"
+	"github.com/scriptorium-dev/scriptorium/internal/obs/obstest"
 	"github.com/scriptorium-dev/scriptorium/internal/process"
 	"github.com/scriptorium-dev/scriptorium/internal/scriptorium"
 	"github.com/scriptorium-dev/scriptorium/script"
@@ -38,30 +37,13 @@ const patience = 30 * time.Second // bounds every wait; nothing is measured by i
 // daemon is a process of ours.
 type daemon struct {
 	cmd    *exec.Cmd
-	output *lockedBuffer
-}
-
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
+	output *obstest.Output
 }
 
 // run starts the command with flags as arguments and more as variables.
 func run(t *testing.T, command string, flags []string, environment ...string) *daemon {
 	t.Helper()
-	d := &daemon{output: &lockedBuffer{}}
+	d := &daemon{output: &obstest.Output{}}
 	d.cmd = exec.CommandContext(t.Context(), os.Args[0], append([]string{command}, flags...)...)
 	d.cmd.Env = append(os.Environ(), environment...)
 	d.cmd.Stdout, d.cmd.Stderr = d.output, d.output

@@ -7,9 +7,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"google.golang.org/protobuf/types/known/durationpb"
-	"google.golang.org/protobuf/types/known/timestamppb"
-
 	"github.com/scriptorium-dev/scriptorium/engine"
 	eventv1 "github.com/scriptorium-dev/scriptorium/proto/event/v1"
 	"github.com/scriptorium-dev/scriptorium/proto/seal"
@@ -228,17 +225,7 @@ func (s *server) PublishEvent(_ context.Context, e feed.Event) error {
 
 // PublishBeacon implements feed.Publisher.
 func (s *server) PublishBeacon(_ context.Context, b feed.Beacon) error {
-	data, err := s.sealer.Seal(&eventv1.Beacon{
-		Fleet:          b.Fleet,
-		Group:          b.Group,
-		HeadRevision:   int64(b.Head),
-		GroupRevision:  int64(b.Position.Head),
-		Checksums:      []*eventv1.Checksum{{Kind: wire.KindRelease, Sum: b.Position.Sum.Bytes()}},
-		Term:           b.Term,
-		Sequence:       b.Sequence,
-		ReportInterval: durationpb.New(b.ReportInterval),
-		SentAt:         timestamppb.New(b.SentAt),
-	})
+	data, err := fanout.SealBeacon(s.sealer, b)
 	if err != nil {
 		return err
 	}

@@ -1,7 +1,6 @@
 package tlsfiles_test
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"log/slog"
@@ -9,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -18,26 +16,16 @@ import (
 	"google.golang.org/grpc/credentials"
 
 	"github.com/scriptorium-dev/scriptorium/internal/certtest"
+	"github.com/scriptorium-dev/scriptorium/internal/obs/obstest"
 	"github.com/scriptorium-dev/scriptorium/internal/tlsfiles"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
 // recorder is a log that can be read.
-type recorder struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (r *recorder) Write(p []byte) (int, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.text.Write(p)
-}
+type recorder struct{ obstest.Output }
 
 func (r *recorder) count(s string) int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return strings.Count(r.text.String(), s)
+	return strings.Count(r.String(), s)
 }
 
 func (r *recorder) log() *slog.Logger { return slog.New(slog.NewTextHandler(r, nil)) }

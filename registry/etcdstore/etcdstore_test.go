@@ -3,7 +3,6 @@ package etcdstore_test
 import (
 	"context"
 	"crypto/rand"
-	"flag"
 	"fmt"
 	"net"
 	"os"
@@ -14,6 +13,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/scriptorium-dev/scriptorium/internal/embedded"
+	"github.com/scriptorium-dev/scriptorium/internal/embedded/etcdtest"
 	"github.com/scriptorium-dev/scriptorium/registry"
 	"github.com/scriptorium-dev/scriptorium/registry/etcdstore"
 	"github.com/scriptorium-dev/scriptorium/registry/storetest"
@@ -24,22 +24,7 @@ import (
 var etcd *embedded.Etcd
 
 func TestMain(m *testing.M) {
-	flag.Parse()
-	os.Exit(run(m))
-}
-
-func run(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "etcdstore")
-	if err != nil {
-		panic(err)
-	}
-	defer os.RemoveAll(dir)
-	etcd, err = embedded.StartEtcd(context.Background(), embedded.EtcdConfig{Dir: dir})
-	if err != nil {
-		panic(err)
-	}
-	defer etcd.Stop()
-	return m.Run()
+	os.Exit(etcdtest.Run(m, func(e *embedded.Etcd) { etcd = e }))
 }
 
 func open(t *testing.T, prefix string) *etcdstore.Store {

@@ -19,6 +19,11 @@ func SealEvent(sealer *seal.Sealer, e feed.Event) ([]byte, error) {
 	return sealer.Seal(eventMessage(e))
 }
 
+// SealBeacon returns the envelope that a beacon travels in.
+func SealBeacon(sealer *seal.Sealer, b feed.Beacon) ([]byte, error) {
+	return sealer.Seal(beaconMessage(b))
+}
+
 func eventMessage(e feed.Event) *eventv1.Event {
 	return &eventv1.Event{
 		Fleet:            e.Fleet,

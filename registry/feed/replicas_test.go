@@ -16,6 +16,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/scriptorium-dev/scriptorium/internal/embedded"
+	"github.com/scriptorium-dev/scriptorium/internal/embedded/etcdtest"
 	"github.com/scriptorium-dev/scriptorium/registry"
 	"github.com/scriptorium-dev/scriptorium/registry/etcdstore"
 	"github.com/scriptorium-dev/scriptorium/registry/feed"
@@ -28,20 +29,8 @@ const patience = 60 * time.Second
 // etcd is shared by all tests, each under a prefix of its own.
 var etcd *embedded.Etcd
 
-func TestMain(m *testing.M) { os.Exit(run(m)) }
-
-func run(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "feed")
-	if err != nil {
-		panic(err)
-	}
-	defer os.RemoveAll(dir)
-	etcd, err = embedded.StartEtcd(context.Background(), embedded.EtcdConfig{Dir: dir})
-	if err != nil {
-		panic(err)
-	}
-	defer etcd.Stop()
-	return m.Run()
+func TestMain(m *testing.M) {
+	os.Exit(etcdtest.Run(m, func(e *embedded.Etcd) { etcd = e }))
 }
 
 func open(t *testing.T, prefix string) *etcdstore.Store {

@@ -1,7 +1,6 @@
 package rpc_test
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -26,6 +25,7 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/internal/certtest"
+	"github.com/scriptorium-dev/scriptorium/internal/obs/obstest"
 	"github.com/scriptorium-dev/scriptorium/internal/tlsfiles"
 	"github.com/scriptorium-dev/scriptorium/proto/bearer"
 	registryv1 "github.com/scriptorium-dev/scriptorium/proto/registry/v1"
@@ -43,28 +43,10 @@ import (
 // guarded is a served registry that asks who asks.
 type guarded struct {
 	address string
-	log     *lines
+	log     *obstest.Output
 
 	mu      sync.Mutex
 	refused []access.Reason
-}
-
-// lines is a log that can be read.
-type lines struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *lines) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
 }
 
 func (g *guarded) reasons() []access.Reason {
@@ -76,7 +58,7 @@ func (g *guarded) reasons() []access.Reason {
 // serveGuarded serves on "unix", or on TCP.
 func serveGuarded(t *testing.T, network string, auth rpc.Authentication) *guarded {
 	t.Helper()
-	g := &guarded{log: &lines{}}
+	g := &guarded{log: &obstest.Output{}}
 	auth.Refused = func(reason access.Reason) {
 		g.mu.Lock()
 		defer g.mu.Unlock()
@@ -227,7 +209,7 @@ func TestWhoIsKnown(t *testing.T) {
 				t.Errorf("%v, %v, want %s", err, reasons, tt.want)
 			}
 			if n := strings.Count(g.log.String(), "was refused"); n != 1 {
-				t.Errorf("%d lines in the log, want one a minute:\n%s", n, g.log)
+				t.Errorf("%d obstest.Output in the log, want one a minute:\n%s", n, g.log)
 			}
 			if strings.Contains(g.log.String(), goodToken) || strings.Contains(fmt.Sprint(err), goodToken) {
 				t.Errorf("the token is told: %v\n%s", err, g.log)
