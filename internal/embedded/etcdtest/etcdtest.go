@@ -19,7 +19,7 @@ func Run(m *testing.M, started func(*embedded.Etcd)) int {
 	if err != nil {
 		panic(err)
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }() // it is in the folder of temporary files
 	etcd, err := embedded.StartEtcd(context.Background(), embedded.EtcdConfig{Dir: dir})
 	if err != nil {
 		panic(err)
