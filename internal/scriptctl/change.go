@@ -47,19 +47,28 @@ func (a *app) writeAs(f *changeFlags) (registryclient.Write, error) {
 	return w, err
 }
 
-// apply makes the change, prints what the release is then, and waits if asked to.
-func (a *app) apply(ctx context.Context, name script.Name, f *changeFlags, do change) error {
+// commit makes the change, and returns what the release is then.
+func (a *app) commit(ctx context.Context, name script.Name, f *changeFlags, do change) (release script.Release, changed bool, err error) {
 	write, err := a.writeAs(f)
 	if err != nil {
-		return err
+		return script.Release{}, false, err
 	}
 	client, err := a.connect()
 	if err != nil {
-		return err
+		return script.Release{}, false, err
 	}
-	release, changed, err := do(ctx, client, name, write)
+	release, changed, err = do(ctx, client, name, write)
 	if err != nil {
-		return about(name.String(), err)
+		return script.Release{}, false, about(name.String(), err)
+	}
+	return release, changed, nil
+}
+
+// apply makes the change, prints what the release is then, and waits if asked to.
+func (a *app) apply(ctx context.Context, name script.Name, f *changeFlags, do change) error {
+	release, changed, err := a.commit(ctx, name, f, do)
+	if err != nil {
+		return err
 	}
 	err = a.print(changedView{viewOfRelease(&release), changed}, func(w io.Writer) {
 		line := summary(&release)

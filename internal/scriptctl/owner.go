@@ -86,17 +86,11 @@ func (a *app) showOwner(ctx context.Context, name script.Name) error {
 }
 
 func (a *app) setOwner(ctx context.Context, name script.Name, owner string, f *changeFlags) error {
-	write, err := a.writeAs(f)
+	release, changed, err := a.commit(ctx, name, f, func(ctx context.Context, c *registryclient.Client, n script.Name, w registryclient.Write) (script.Release, bool, error) {
+		return c.SetOwner(ctx, n, owner, w)
+	})
 	if err != nil {
 		return err
-	}
-	client, err := a.connect()
-	if err != nil {
-		return err
-	}
-	release, changed, err := client.SetOwner(ctx, name, owner, write)
-	if err != nil {
-		return about(name.String(), err)
 	}
 	return a.printOwner(&release, changed)
 }

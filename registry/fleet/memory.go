@@ -215,28 +215,25 @@ func (f *Fleet) noteAgain(memos []Memo, patience time.Duration) {
 func (f *Fleet) notes(patience time.Duration) []Memo {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	var memos []Memo
-	now := f.now()
-	for name, noted := range f.memory.notedScripts {
-		if memo, ok := f.rolloutMemo(name); !ok {
-			delete(f.memory.notedScripts, name)
-		} else if now.Sub(noted) >= patience {
-			delete(f.memory.notedScripts, name)
-			memos = append(memos, memo)
-		}
+	due := f.now().Add(-patience)
+	memos := takeNotes(nil, f.memory.notedScripts, due, f.rolloutMemo)
+	return takeNotes(memos, f.memory.notedAgents, due, f.agentMemo)
+}
+
+// takeNotes appends, up to MaxMemos, what is to be stored of what was noted until
+// due, and forgets that and what needs no storing any more.
+func takeNotes[K comparable](memos []Memo, noted map[K]time.Time, due time.Time, memoOf func(K) (Memo, bool)) []Memo {
+	for of, at := range noted {
 		if len(memos) == MaxMemos {
-			return memos
+			break
 		}
-	}
-	for name, noted := range f.memory.notedAgents {
-		if memo, ok := f.agentMemo(name); !ok {
-			delete(f.memory.notedAgents, name)
-		} else if now.Sub(noted) >= patience {
-			delete(f.memory.notedAgents, name)
+		memo, ok := memoOf(of)
+		if ok && at.After(due) {
+			continue
+		}
+		delete(noted, of)
+		if ok {
 			memos = append(memos, memo)
-		}
-		if len(memos) == MaxMemos {
-			return memos
 		}
 	}
 	return memos
