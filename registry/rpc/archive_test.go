@@ -2,8 +2,6 @@ package rpc_test
 
 import (
 	"crypto/rand"
-	"errors"
-	"io"
 	"strings"
 	"testing"
 	"time"
@@ -79,20 +77,7 @@ func TestAudit(t *testing.T) {
 func (b *bench) export(t *testing.T) []*registryv1.ExportResponse {
 	t.Helper()
 	stream, err := b.Export(t.Context(), &registryv1.ExportRequest{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var items []*registryv1.ExportResponse
-	for {
-		item, err := stream.Recv()
-		if errors.Is(err, io.EOF) {
-			return items
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		items = append(items, item)
-	}
+	return received(t, stream, err)
 }
 
 func (b *bench) load(t *testing.T, messages ...*registryv1.ImportRequest) (*registryv1.ImportResponse, error) {

@@ -132,17 +132,7 @@ func prepare(t *testing.T, conn *grpc.ClientConn) (s setup) {
 	publish("pinned", "pinned "+secret, "", 1)
 	publish("pinned", "not this "+secret, "", 1)
 	export, err := client.Export(t.Context(), &registryv1.ExportRequest{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for {
-		item, err := export.Recv()
-		if errors.Is(err, io.EOF) {
-			return s
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+	for _, item := range received(t, export, err) {
 		if record := item.GetScript(); record != nil {
 			s.exported = append(s.exported, &registryv1.ImportRequest{Item: &registryv1.ImportRequest_Script{Script: record}})
 		}
@@ -150,6 +140,7 @@ func prepare(t *testing.T, conn *grpc.ClientConn) (s setup) {
 			s.exported = append(s.exported, &registryv1.ImportRequest{Item: &registryv1.ImportRequest_Source{Source: source}})
 		}
 	}
+	return s
 }
 
 // call makes one call and returns all that came of it, as bytes.

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"testing"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
@@ -52,21 +53,27 @@ func (g *groups) fail(err error) {
 }
 
 // sync reads a whole stream of Sync.
-func (b *bench) sync(t *testing.T, req *registryv1.SyncRequest) (all []*registryv1.SyncResponse) {
+func (b *bench) sync(t *testing.T, req *registryv1.SyncRequest) []*registryv1.SyncResponse {
 	t.Helper()
 	stream, err := b.feed.Sync(t.Context(), req)
+	return received(t, stream, err)
+}
+
+// received reads the whole of a stream that was asked for.
+func received[T any](t *testing.T, stream grpc.ServerStreamingClient[T], err error) (all []*T) {
+	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for {
-		resp, err := stream.Recv()
+		m, err := stream.Recv()
 		if errors.Is(err, io.EOF) {
 			return all
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
-		all = append(all, resp)
+		all = append(all, m)
 	}
 }
 
@@ -154,17 +161,7 @@ func TestFetchSources(t *testing.T) {
 		want[string(v.GetDigest())] = true
 	}
 	stream, err := b.feed.FetchSources(t.Context(), req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for {
-		resp, err := stream.Recv()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+	for _, resp := range received(t, stream, err) {
 		if size := proto.Size(resp); size > 1<<20+1<<10 {
 			t.Errorf("a message of %d bytes", size)
 		}

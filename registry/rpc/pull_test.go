@@ -263,23 +263,14 @@ subjects:
 	}
 	fetched := func(feed registryv1.FeedClient) (n int) {
 		stream, err := feed.FetchSources(t.Context(), &registryv1.FetchSourcesRequest{Digests: [][]byte{own, shared, foreign}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for {
-			resp, err := stream.Recv()
-			if errors.Is(err, io.EOF) {
-				return n
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
+		for _, resp := range received(t, stream, err) {
 			for _, s := range resp.GetSources() {
 				if n++; bytes.Contains(s.GetContent(), []byte("foreign")) && feed == shops {
 					t.Error("shops got the source of another tenant")
 				}
 			}
 		}
+		return n
 	}
 	if n := fetched(root); n != 3 {
 		t.Errorf("root fetched %d sources, want 3", n)
