@@ -88,4 +88,15 @@ type Invocation struct {
 	Config []byte
 	// Limits bound the call; zero fields mean their defaults.
 	Limits script.Limits
+
+	// Script, Version and Traceparent say what is called and for whom, for Host. The
+	// program can read none of them.
+	Script      string
+	Version     uint64
+	Traceparent string // the caller's W3C trace context, or ""
+	// Host is what the program may use of the agent; nil if there is none: what
+	// needs it is then an error of the script.
+	Host Host
+	// Turn is the call's turn on a processor; nil if it need not share.
+	Turn Turn
 }

@@ -10,6 +10,9 @@ type Limits struct {
 	SourceBytes  int           // size of the source
 	StringBytes  int           // size of any one string made while running
 	ResultBytes  int           // size of all results together, as JSON
+	LogBytes     int           // bytes a second that the script may log on each agent
+	Concurrency  int           // calls of the script that run at once on an agent; 0 means as many as its tenant may
+	Coroutines   bool          // whether the script finds the coroutine library
 }
 
 // MaxSourceBytes is the largest source that a registry stores, whatever the limits.
@@ -23,6 +26,7 @@ func DefaultLimits() Limits {
 		SourceBytes:  64 << 10,
 		StringBytes:  256 << 10,
 		ResultBytes:  64 << 10,
+		LogBytes:     16 << 10,
 	}
 }
 
@@ -34,6 +38,9 @@ func MaxLimits() Limits {
 		SourceBytes:  MaxSourceBytes,
 		StringBytes:  4 << 20,
 		ResultBytes:  1 << 20,
+		LogBytes:     1 << 20,
+		Concurrency:  1024,
+		Coroutines:   true,
 	}
 }
 
@@ -55,7 +62,34 @@ func (l Limits) OrDefaults() Limits {
 	if l.ResultBytes == 0 {
 		l.ResultBytes = d.ResultBytes
 	}
+	if l.LogBytes == 0 {
+		l.LogBytes = d.LogBytes
+	}
 	return l
+}
+
+// AtMost returns l with each field that is over that of most, if that is set, cut
+// down to it. Both should have had their defaults applied where defaults count.
+func (l Limits) AtMost(most Limits) Limits {
+	l.Instructions = atMost(l.Instructions, most.Instructions)
+	l.Timeout = atMost(l.Timeout, most.Timeout)
+	l.SourceBytes = atMost(l.SourceBytes, most.SourceBytes)
+	l.StringBytes = atMost(l.StringBytes, most.StringBytes)
+	l.ResultBytes = atMost(l.ResultBytes, most.ResultBytes)
+	l.LogBytes = atMost(l.LogBytes, most.LogBytes)
+	if l.Concurrency == 0 { // as many as the tenant may
+		l.Concurrency = most.Concurrency
+	}
+	l.Concurrency = atMost(l.Concurrency, most.Concurrency)
+	return l
+}
+
+// atMost returns n, or most if that is set and less.
+func atMost[T uint64 | int | time.Duration](n, most T) T {
+	if most == 0 {
+		return n
+	}
+	return min(n, most)
 }
 
 // Validate returns an Invalid error that names the field of the first limit
@@ -76,6 +110,8 @@ func (l Limits) Validate(field string) error {
 		{"sourceBytes", l.SourceBytes, m.SourceBytes},
 		{"stringBytes", l.StringBytes, m.StringBytes},
 		{"resultBytes", l.ResultBytes, m.ResultBytes},
+		{"logBytes", l.LogBytes, m.LogBytes},
+		{"concurrency", l.Concurrency, m.Concurrency},
 	} {
 		if size.got < 0 || size.got > size.max {
 			return Errorf(Invalid, field+"."+size.name, "%d is not between 0 and the maximum, %d", size.got, size.max)

@@ -97,6 +97,10 @@ const (
 	ChangeDelete    Change = "delete"
 	ChangeOwn       Change = "own"
 	ChangeImport    Change = "import"
+
+	ChangePut       Change = "put"       // of a value
+	ChangeRemove    Change = "remove"    // of a value
+	ChangeSetTenant Change = "settenant" // of a tenant's settings
 )
 
 // HistoryEntry is one line of a script's history.
@@ -125,4 +129,7 @@ type AuditEntry struct {
 	Owner    string // of the script, after the change
 	Forced   bool   // it went past the script's owner
 	Note     string
+	// Key of the value that was written, in a tenant's own data; Name has no script
+	// then, and for a tenant's settings.
+	Key string
 }

@@ -120,11 +120,13 @@ func TestLimits(t *testing.T) {
 	if got := (script.Limits{}).OrDefaults(); got != script.DefaultLimits() {
 		t.Errorf("OrDefaults of nothing = %+v", got)
 	}
-	kept := script.Limits{Instructions: 1, Timeout: 1, SourceBytes: 1, StringBytes: 1, ResultBytes: 1}
+	kept := script.Limits{Instructions: 1, Timeout: 1, SourceBytes: 1, StringBytes: 1, ResultBytes: 1, LogBytes: 1}
 	if got := kept.OrDefaults(); got != kept {
 		t.Errorf("OrDefaults changed %+v to %+v", kept, got)
 	}
 	over := map[string]script.Limits{
+		"limits.logBytes":     {LogBytes: -1},
+		"limits.concurrency":  {Concurrency: script.MaxLimits().Concurrency + 1},
 		"limits.instructions": {Instructions: script.MaxLimits().Instructions + 1},
 		"limits.timeout":      {Timeout: -time.Second},
 		"limits.sourceBytes":  {SourceBytes: script.MaxSourceBytes + 1},

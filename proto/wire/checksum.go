@@ -7,13 +7,17 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// Sum is an order-independent checksum over releases: the sum of their
+// Sum is an order-independent checksum over objects of one kind: the sum of their
 // fingerprints, as four numbers modulo 2^64 each. It is there to find accidents;
-// against malice there are signatures. The zero Sum is of no releases.
+// against malice there are signatures. The zero Sum is of no objects.
 type Sum [4]uint64
 
-// KindRelease is the kind of a Checksum over releases.
-const KindRelease = "releases"
+// The kinds of a Checksum.
+const (
+	KindRelease = string(script.Releases)
+	KindValue   = string(script.Values)
+	KindTenant  = string(script.Tenants)
+)
 
 // Add adds a release's fingerprint.
 func (s *Sum) Add(fingerprint Sum) {
@@ -82,12 +86,58 @@ func Fingerprint(r script.Release) Sum {
 	}
 	f.text(r.Settings.Trigger.Event)
 	f.text(string(r.Settings.Config))
-	sum := sha256.Sum256(f.buf)
-	return sumOf(sum[:])
+	return f.sum()
+}
+
+// FingerprintObject is Fingerprint for an object of any kind. Of a value the key, the
+// revision, the digest and the size count; of a tenant the name, the revision and the
+// settings.
+func FingerprintObject(o script.Object) Sum {
+	switch {
+	case o.Deleted():
+		return Sum{}
+	case o.Release != nil:
+		return Fingerprint(*o.Release)
+	case o.Value != nil:
+		return fingerprintValue(*o.Value)
+	}
+	return fingerprintTenant(*o.Tenant)
+}
+
+func fingerprintValue(v script.Value) Sum {
+	f := fields{buf: make([]byte, 0, 512)}
+	f.text(v.Key.Tenant)
+	f.text(v.Key.Key)
+	f.number(uint64(v.Revision))
+	f.text(string(v.Digest[:]))
+	f.number(uint64(v.Size))
+	return f.sum()
+}
+
+func fingerprintTenant(t script.Tenant) Sum {
+	f := fields{buf: make([]byte, 0, 512)}
+	f.text(t.Name)
+	f.number(uint64(t.Revision))
+	f.text(string(t.Settings.Isolation))
+	l := t.Settings.Limits
+	for _, n := range []uint64{
+		l.Instructions, uint64(l.Timeout), uint64(l.SourceBytes), uint64(l.StringBytes), uint64(l.ResultBytes),
+		uint64(l.LogBytes), uint64(l.Concurrency),
+		uint64(t.Settings.Concurrency), uint64(t.Settings.CPU), uint64(t.Settings.LogBytes),
+		uint64(t.Settings.MemoryBytes), uint64(t.Settings.ValueBytes),
+	} {
+		f.number(n)
+	}
+	return f.sum()
 }
 
 // fields collects what is hashed.
 type fields struct{ buf []byte }
+
+func (f *fields) sum() Sum {
+	sum := sha256.Sum256(f.buf)
+	return sumOf(sum[:])
+}
 
 func (f *fields) number(n uint64) { f.buf = binary.BigEndian.AppendUint64(f.buf, n) }
 

@@ -160,6 +160,9 @@ func FromLimits(l script.Limits) *scriptv1.Limits {
 		SourceBytes:  int64(l.SourceBytes),
 		StringBytes:  int64(l.StringBytes),
 		ResultBytes:  int64(l.ResultBytes),
+		LogBytes:     int64(l.LogBytes),
+		Concurrency:  int32(l.Concurrency),
+		Coroutines:   l.Coroutines,
 	}
 	if l.Timeout != 0 {
 		m.Timeout = durationpb.New(l.Timeout)
@@ -180,6 +183,9 @@ func ToLimits(m *scriptv1.Limits) (script.Limits, error) {
 		SourceBytes:  int(m.GetSourceBytes()),
 		StringBytes:  int(m.GetStringBytes()),
 		ResultBytes:  int(m.GetResultBytes()),
+		LogBytes:     int(m.GetLogBytes()),
+		Concurrency:  int(m.GetConcurrency()),
+		Coroutines:   m.GetCoroutines(),
 	}, nil
 }
 
@@ -245,6 +251,7 @@ func FromAuditEntry(e script.AuditEntry) *scriptv1.AuditEntry {
 		Owner:    e.Owner,
 		Forced:   e.Forced,
 		Note:     e.Note,
+		Key:      e.Key,
 	}
 }
 
@@ -267,5 +274,6 @@ func ToAuditEntry(m *scriptv1.AuditEntry) (script.AuditEntry, error) {
 		Owner:    m.GetOwner(),
 		Forced:   m.GetForced(),
 		Note:     m.GetNote(),
+		Key:      m.GetKey(),
 	}, nil
 }

@@ -26,3 +26,12 @@ func (s Subjects) Status(agent string) string { return s.Prefix + ".status." + a
 
 // AllStatus matches every agent's reports.
 func (s Subjects) AllStatus() string { return s.Prefix + ".status.>" }
+
+// Tail is where a registry asks for what scripts log.
+func (s Subjects) Tail() string { return s.Prefix + ".tail" }
+
+// Logs is where the agent sends what scripts log.
+func (s Subjects) Logs(agent string) string { return s.Prefix + ".logs." + agent }
+
+// AllLogs matches what every agent sends.
+func (s Subjects) AllLogs() string { return s.Prefix + ".logs.>" }

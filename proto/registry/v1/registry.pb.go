@@ -2417,6 +2417,907 @@ func (x *ImportResponse) GetReplaced() int32 {
 	return 0
 }
 
+type PutValueRequest struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Tenant  string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	Key     string                 `protobuf:"bytes,2,opt,name=key,proto3" json:"key,omitempty"`
+	Content []byte                 `protobuf:"bytes,3,opt,name=content,proto3" json:"content,omitempty"`
+	Author  string                 `protobuf:"bytes,4,opt,name=author,proto3" json:"author,omitempty"`
+	// As in the writes of scripts.
+	ExpectedRevision int64 `protobuf:"varint,5,opt,name=expected_revision,json=expectedRevision,proto3" json:"expected_revision,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
+}
+
+func (x *PutValueRequest) Reset() {
+	*x = PutValueRequest{}
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PutValueRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PutValueRequest) ProtoMessage() {}
+
+func (x *PutValueRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PutValueRequest.ProtoReflect.Descriptor instead.
+func (*PutValueRequest) Descriptor() ([]byte, []int) {
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *PutValueRequest) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *PutValueRequest) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *PutValueRequest) GetContent() []byte {
+	if x != nil {
+		return x.Content
+	}
+	return nil
+}
+
+func (x *PutValueRequest) GetAuthor() string {
+	if x != nil {
+		return x.Author
+	}
+	return ""
+}
+
+func (x *PutValueRequest) GetExpectedRevision() int64 {
+	if x != nil {
+		return x.ExpectedRevision
+	}
+	return 0
+}
+
+type PutValueResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Value         *v1.Value              `protobuf:"bytes,1,opt,name=value,proto3" json:"value,omitempty"`
+	Changed       bool                   `protobuf:"varint,2,opt,name=changed,proto3" json:"changed,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PutValueResponse) Reset() {
+	*x = PutValueResponse{}
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PutValueResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PutValueResponse) ProtoMessage() {}
+
+func (x *PutValueResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PutValueResponse.ProtoReflect.Descriptor instead.
+func (*PutValueResponse) Descriptor() ([]byte, []int) {
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *PutValueResponse) GetValue() *v1.Value {
+	if x != nil {
+		return x.Value
+	}
+	return nil
+}
+
+func (x *PutValueResponse) GetChanged() bool {
+	if x != nil {
+		return x.Changed
+	}
+	return false
+}
+
+type GetValueRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Tenant        string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	Key           string                 `protobuf:"bytes,2,opt,name=key,proto3" json:"key,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetValueRequest) Reset() {
+	*x = GetValueRequest{}
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetValueRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetValueRequest) ProtoMessage() {}
+
+func (x *GetValueRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetValueRequest.ProtoReflect.Descriptor instead.
+func (*GetValueRequest) Descriptor() ([]byte, []int) {
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{35}
+}
+
+func (x *GetValueRequest) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *GetValueRequest) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+type GetValueResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Value         *v1.Value              `protobuf:"bytes,1,opt,name=value,proto3" json:"value,omitempty"`
+	Content       []byte                 `protobuf:"bytes,2,opt,name=content,proto3" json:"content,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetValueResponse) Reset() {
+	*x = GetValueResponse{}
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[36]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetValueResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetValueResponse) ProtoMessage() {}
+
+func (x *GetValueResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[36]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetValueResponse.ProtoReflect.Descriptor instead.
+func (*GetValueResponse) Descriptor() ([]byte, []int) {
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{36}
+}
+
+func (x *GetValueResponse) GetValue() *v1.Value {
+	if x != nil {
+		return x.Value
+	}
+	return nil
+}
+
+func (x *GetValueResponse) GetContent() []byte {
+	if x != nil {
+		return x.Content
+	}
+	return nil
+}
+
+type ListValuesRequest struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Tenant string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	// Only keys that begin so.
+	Prefix string `protobuf:"bytes,2,opt,name=prefix,proto3" json:"prefix,omitempty"`
+	// At most this many; 0 means 500, more than 1,000 means 1,000.
+	PageSize int32 `protobuf:"varint,3,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	// From the last response; empty starts at the beginning.
+	PageToken     string `protobuf:"bytes,4,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListValuesRequest) Reset() {
+	*x = ListValuesRequest{}
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[37]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListValuesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListValuesRequest) ProtoMessage() {}
+
+func (x *ListValuesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[37]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListValuesRequest.ProtoReflect.Descriptor instead.
+func (*ListValuesRequest) Descriptor() ([]byte, []int) {
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{37}
+}
+
+func (x *ListValuesRequest) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *ListValuesRequest) GetPrefix() string {
+	if x != nil {
+		return x.Prefix
+	}
+	return ""
+}
+
+func (x *ListValuesRequest) GetPageSize() int32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *ListValuesRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+type ListValuesResponse struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Values []*v1.Value            `protobuf:"bytes,1,rep,name=values,proto3" json:"values,omitempty"`
+	// Empty on the last page.
+	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	// Of all of the tenant's values, and what they may be.
+	UsedBytes     int64 `protobuf:"varint,3,opt,name=used_bytes,json=usedBytes,proto3" json:"used_bytes,omitempty"`
+	QuotaBytes    int64 `protobuf:"varint,4,opt,name=quota_bytes,json=quotaBytes,proto3" json:"quota_bytes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListValuesResponse) Reset() {
+	*x = ListValuesResponse{}
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[38]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListValuesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListValuesResponse) ProtoMessage() {}
+
+func (x *ListValuesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[38]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListValuesResponse.ProtoReflect.Descriptor instead.
+func (*ListValuesResponse) Descriptor() ([]byte, []int) {
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{38}
+}
+
+func (x *ListValuesResponse) GetValues() []*v1.Value {
+	if x != nil {
+		return x.Values
+	}
+	return nil
+}
+
+func (x *ListValuesResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
+func (x *ListValuesResponse) GetUsedBytes() int64 {
+	if x != nil {
+		return x.UsedBytes
+	}
+	return 0
+}
+
+func (x *ListValuesResponse) GetQuotaBytes() int64 {
+	if x != nil {
+		return x.QuotaBytes
+	}
+	return 0
+}
+
+type DeleteValueRequest struct {
+	state            protoimpl.MessageState `protogen:"open.v1"`
+	Tenant           string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	Key              string                 `protobuf:"bytes,2,opt,name=key,proto3" json:"key,omitempty"`
+	Author           string                 `protobuf:"bytes,3,opt,name=author,proto3" json:"author,omitempty"`
+	ExpectedRevision int64                  `protobuf:"varint,4,opt,name=expected_revision,json=expectedRevision,proto3" json:"expected_revision,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
+}
+
+func (x *DeleteValueRequest) Reset() {
+	*x = DeleteValueRequest{}
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[39]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeleteValueRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeleteValueRequest) ProtoMessage() {}
+
+func (x *DeleteValueRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[39]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeleteValueRequest.ProtoReflect.Descriptor instead.
+func (*DeleteValueRequest) Descriptor() ([]byte, []int) {
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{39}
+}
+
+func (x *DeleteValueRequest) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *DeleteValueRequest) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *DeleteValueRequest) GetAuthor() string {
+	if x != nil {
+		return x.Author
+	}
+	return ""
+}
+
+func (x *DeleteValueRequest) GetExpectedRevision() int64 {
+	if x != nil {
+		return x.ExpectedRevision
+	}
+	return 0
+}
+
+type DeleteValueResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The tombstone.
+	Value         *v1.Value `protobuf:"bytes,1,opt,name=value,proto3" json:"value,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeleteValueResponse) Reset() {
+	*x = DeleteValueResponse{}
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[40]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeleteValueResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeleteValueResponse) ProtoMessage() {}
+
+func (x *DeleteValueResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[40]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeleteValueResponse.ProtoReflect.Descriptor instead.
+func (*DeleteValueResponse) Descriptor() ([]byte, []int) {
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{40}
+}
+
+func (x *DeleteValueResponse) GetValue() *v1.Value {
+	if x != nil {
+		return x.Value
+	}
+	return nil
+}
+
+type SetTenantRequest struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Tenant string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	// Absent takes the settings away.
+	Settings         *v1.TenantSettings `protobuf:"bytes,2,opt,name=settings,proto3" json:"settings,omitempty"`
+	Author           string             `protobuf:"bytes,3,opt,name=author,proto3" json:"author,omitempty"`
+	ExpectedRevision int64              `protobuf:"varint,4,opt,name=expected_revision,json=expectedRevision,proto3" json:"expected_revision,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
+}
+
+func (x *SetTenantRequest) Reset() {
+	*x = SetTenantRequest{}
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[41]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetTenantRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetTenantRequest) ProtoMessage() {}
+
+func (x *SetTenantRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[41]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetTenantRequest.ProtoReflect.Descriptor instead.
+func (*SetTenantRequest) Descriptor() ([]byte, []int) {
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{41}
+}
+
+func (x *SetTenantRequest) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *SetTenantRequest) GetSettings() *v1.TenantSettings {
+	if x != nil {
+		return x.Settings
+	}
+	return nil
+}
+
+func (x *SetTenantRequest) GetAuthor() string {
+	if x != nil {
+		return x.Author
+	}
+	return ""
+}
+
+func (x *SetTenantRequest) GetExpectedRevision() int64 {
+	if x != nil {
+		return x.ExpectedRevision
+	}
+	return 0
+}
+
+type SetTenantResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Tenant        *v1.Tenant             `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	Changed       bool                   `protobuf:"varint,2,opt,name=changed,proto3" json:"changed,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetTenantResponse) Reset() {
+	*x = SetTenantResponse{}
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[42]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetTenantResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetTenantResponse) ProtoMessage() {}
+
+func (x *SetTenantResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[42]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetTenantResponse.ProtoReflect.Descriptor instead.
+func (*SetTenantResponse) Descriptor() ([]byte, []int) {
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{42}
+}
+
+func (x *SetTenantResponse) GetTenant() *v1.Tenant {
+	if x != nil {
+		return x.Tenant
+	}
+	return nil
+}
+
+func (x *SetTenantResponse) GetChanged() bool {
+	if x != nil {
+		return x.Changed
+	}
+	return false
+}
+
+type GetTenantRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Tenant        string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetTenantRequest) Reset() {
+	*x = GetTenantRequest{}
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[43]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetTenantRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetTenantRequest) ProtoMessage() {}
+
+func (x *GetTenantRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[43]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetTenantRequest.ProtoReflect.Descriptor instead.
+func (*GetTenantRequest) Descriptor() ([]byte, []int) {
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{43}
+}
+
+func (x *GetTenantRequest) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+type GetTenantResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Tenant        *v1.Tenant             `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetTenantResponse) Reset() {
+	*x = GetTenantResponse{}
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[44]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetTenantResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetTenantResponse) ProtoMessage() {}
+
+func (x *GetTenantResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[44]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetTenantResponse.ProtoReflect.Descriptor instead.
+func (*GetTenantResponse) Descriptor() ([]byte, []int) {
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{44}
+}
+
+func (x *GetTenantResponse) GetTenant() *v1.Tenant {
+	if x != nil {
+		return x.Tenant
+	}
+	return nil
+}
+
+type ListTenantsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// At most this many; 0 means 500, more than 1,000 means 1,000.
+	PageSize int32 `protobuf:"varint,1,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	// From the last response; empty starts at the beginning.
+	PageToken     string `protobuf:"bytes,2,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListTenantsRequest) Reset() {
+	*x = ListTenantsRequest{}
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[45]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListTenantsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListTenantsRequest) ProtoMessage() {}
+
+func (x *ListTenantsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[45]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListTenantsRequest.ProtoReflect.Descriptor instead.
+func (*ListTenantsRequest) Descriptor() ([]byte, []int) {
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{45}
+}
+
+func (x *ListTenantsRequest) GetPageSize() int32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *ListTenantsRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+type ListTenantsResponse struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Tenants []*v1.Tenant           `protobuf:"bytes,1,rep,name=tenants,proto3" json:"tenants,omitempty"`
+	// Empty on the last page.
+	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListTenantsResponse) Reset() {
+	*x = ListTenantsResponse{}
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[46]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListTenantsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListTenantsResponse) ProtoMessage() {}
+
+func (x *ListTenantsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[46]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListTenantsResponse.ProtoReflect.Descriptor instead.
+func (*ListTenantsResponse) Descriptor() ([]byte, []int) {
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{46}
+}
+
+func (x *ListTenantsResponse) GetTenants() []*v1.Tenant {
+	if x != nil {
+		return x.Tenants
+	}
+	return nil
+}
+
+func (x *ListTenantsResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
+type WatchLogsRequest struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Tenant string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	// All scripts of the tenant when empty.
+	Name          string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WatchLogsRequest) Reset() {
+	*x = WatchLogsRequest{}
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[47]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchLogsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchLogsRequest) ProtoMessage() {}
+
+func (x *WatchLogsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[47]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchLogsRequest.ProtoReflect.Descriptor instead.
+func (*WatchLogsRequest) Descriptor() ([]byte, []int) {
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{47}
+}
+
+func (x *WatchLogsRequest) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *WatchLogsRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+type WatchLogsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Lines of one agent, in order.
+	Logs          *v11.Logs `protobuf:"bytes,1,opt,name=logs,proto3" json:"logs,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WatchLogsResponse) Reset() {
+	*x = WatchLogsResponse{}
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[48]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchLogsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchLogsResponse) ProtoMessage() {}
+
+func (x *WatchLogsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[48]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchLogsResponse.ProtoReflect.Descriptor instead.
+func (*WatchLogsResponse) Descriptor() ([]byte, []int) {
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{48}
+}
+
+func (x *WatchLogsResponse) GetLogs() *v11.Logs {
+	if x != nil {
+		return x.Logs
+	}
+	return nil
+}
+
 type ListAgentsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// At most this many; 0 means 500, more than 1,000 means 1,000.
@@ -2431,7 +3332,7 @@ type ListAgentsRequest struct {
 
 func (x *ListAgentsRequest) Reset() {
 	*x = ListAgentsRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[33]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2443,7 +3344,7 @@ func (x *ListAgentsRequest) String() string {
 func (*ListAgentsRequest) ProtoMessage() {}
 
 func (x *ListAgentsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[33]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2456,7 +3357,7 @@ func (x *ListAgentsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAgentsRequest.ProtoReflect.Descriptor instead.
 func (*ListAgentsRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{33}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *ListAgentsRequest) GetPageSize() int32 {
@@ -2493,7 +3394,7 @@ type ListAgentsResponse struct {
 
 func (x *ListAgentsResponse) Reset() {
 	*x = ListAgentsResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[34]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2505,7 +3406,7 @@ func (x *ListAgentsResponse) String() string {
 func (*ListAgentsResponse) ProtoMessage() {}
 
 func (x *ListAgentsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[34]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2518,7 +3419,7 @@ func (x *ListAgentsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAgentsResponse.ProtoReflect.Descriptor instead.
 func (*ListAgentsResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{34}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *ListAgentsResponse) GetAgents() []*AgentStatus {
@@ -2565,7 +3466,7 @@ type StatusRequest struct {
 
 func (x *StatusRequest) Reset() {
 	*x = StatusRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[35]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2577,7 +3478,7 @@ func (x *StatusRequest) String() string {
 func (*StatusRequest) ProtoMessage() {}
 
 func (x *StatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[35]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2590,7 +3491,7 @@ func (x *StatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusRequest.ProtoReflect.Descriptor instead.
 func (*StatusRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{35}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *StatusRequest) GetTenant() string {
@@ -2632,7 +3533,7 @@ type StatusResponse struct {
 
 func (x *StatusResponse) Reset() {
 	*x = StatusResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[36]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2644,7 +3545,7 @@ func (x *StatusResponse) String() string {
 func (*StatusResponse) ProtoMessage() {}
 
 func (x *StatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[36]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2657,7 +3558,7 @@ func (x *StatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusResponse.ProtoReflect.Descriptor instead.
 func (*StatusResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{36}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *StatusResponse) GetStatus() *FleetStatus {
@@ -2686,7 +3587,7 @@ type WatchStatusRequest struct {
 
 func (x *WatchStatusRequest) Reset() {
 	*x = WatchStatusRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[37]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2698,7 +3599,7 @@ func (x *WatchStatusRequest) String() string {
 func (*WatchStatusRequest) ProtoMessage() {}
 
 func (x *WatchStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[37]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2711,7 +3612,7 @@ func (x *WatchStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchStatusRequest.ProtoReflect.Descriptor instead.
 func (*WatchStatusRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{37}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *WatchStatusRequest) GetTenant() string {
@@ -2737,7 +3638,7 @@ type WatchStatusResponse struct {
 
 func (x *WatchStatusResponse) Reset() {
 	*x = WatchStatusResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[38]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2749,7 +3650,7 @@ func (x *WatchStatusResponse) String() string {
 func (*WatchStatusResponse) ProtoMessage() {}
 
 func (x *WatchStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[38]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2762,7 +3663,7 @@ func (x *WatchStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchStatusResponse.ProtoReflect.Descriptor instead.
 func (*WatchStatusResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{38}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *WatchStatusResponse) GetStatus() *FleetStatus {
@@ -2788,7 +3689,7 @@ type FleetStatus struct {
 
 func (x *FleetStatus) Reset() {
 	*x = FleetStatus{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[39]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2800,7 +3701,7 @@ func (x *FleetStatus) String() string {
 func (*FleetStatus) ProtoMessage() {}
 
 func (x *FleetStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[39]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2813,7 +3714,7 @@ func (x *FleetStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FleetStatus.ProtoReflect.Descriptor instead.
 func (*FleetStatus) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{39}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *FleetStatus) GetFleet() string {
@@ -2881,7 +3782,7 @@ type AgentStatus struct {
 
 func (x *AgentStatus) Reset() {
 	*x = AgentStatus{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[40]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2893,7 +3794,7 @@ func (x *AgentStatus) String() string {
 func (*AgentStatus) ProtoMessage() {}
 
 func (x *AgentStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[40]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2906,7 +3807,7 @@ func (x *AgentStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentStatus.ProtoReflect.Descriptor instead.
 func (*AgentStatus) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{40}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *AgentStatus) GetAgent() string {
@@ -3013,7 +3914,7 @@ type ScriptFailure struct {
 
 func (x *ScriptFailure) Reset() {
 	*x = ScriptFailure{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[41]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3025,7 +3926,7 @@ func (x *ScriptFailure) String() string {
 func (*ScriptFailure) ProtoMessage() {}
 
 func (x *ScriptFailure) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[41]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3038,7 +3939,7 @@ func (x *ScriptFailure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScriptFailure.ProtoReflect.Descriptor instead.
 func (*ScriptFailure) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{41}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *ScriptFailure) GetTenant() string {
@@ -3101,7 +4002,7 @@ type ScriptStatus struct {
 
 func (x *ScriptStatus) Reset() {
 	*x = ScriptStatus{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[42]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3113,7 +4014,7 @@ func (x *ScriptStatus) String() string {
 func (*ScriptStatus) ProtoMessage() {}
 
 func (x *ScriptStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[42]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3126,7 +4027,7 @@ func (x *ScriptStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScriptStatus.ProtoReflect.Descriptor instead.
 func (*ScriptStatus) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{42}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *ScriptStatus) GetRelease() *v1.Release {
@@ -3217,7 +4118,7 @@ type Rollout struct {
 
 func (x *Rollout) Reset() {
 	*x = Rollout{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[43]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3229,7 +4130,7 @@ func (x *Rollout) String() string {
 func (*Rollout) ProtoMessage() {}
 
 func (x *Rollout) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[43]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3242,7 +4143,7 @@ func (x *Rollout) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rollout.ProtoReflect.Descriptor instead.
 func (*Rollout) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{43}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *Rollout) GetRevision() int64 {
@@ -3304,7 +4205,7 @@ type AgentFailure struct {
 
 func (x *AgentFailure) Reset() {
 	*x = AgentFailure{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[44]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3316,7 +4217,7 @@ func (x *AgentFailure) String() string {
 func (*AgentFailure) ProtoMessage() {}
 
 func (x *AgentFailure) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[44]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3329,7 +4230,7 @@ func (x *AgentFailure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentFailure.ProtoReflect.Descriptor instead.
 func (*AgentFailure) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{44}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *AgentFailure) GetAgent() string {
@@ -3365,7 +4266,7 @@ type PullRequest struct {
 
 func (x *PullRequest) Reset() {
 	*x = PullRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[45]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3377,7 +4278,7 @@ func (x *PullRequest) String() string {
 func (*PullRequest) ProtoMessage() {}
 
 func (x *PullRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[45]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3390,7 +4291,7 @@ func (x *PullRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PullRequest.ProtoReflect.Descriptor instead.
 func (*PullRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{45}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *PullRequest) GetFleet() string {
@@ -3440,7 +4341,7 @@ type PullResponse struct {
 
 func (x *PullResponse) Reset() {
 	*x = PullResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[46]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3452,7 +4353,7 @@ func (x *PullResponse) String() string {
 func (*PullResponse) ProtoMessage() {}
 
 func (x *PullResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[46]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3465,7 +4366,7 @@ func (x *PullResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PullResponse.ProtoReflect.Descriptor instead.
 func (*PullResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{46}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *PullResponse) GetPage() []byte {
@@ -3496,7 +4397,7 @@ type SyncRequest struct {
 
 func (x *SyncRequest) Reset() {
 	*x = SyncRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[47]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3508,7 +4409,7 @@ func (x *SyncRequest) String() string {
 func (*SyncRequest) ProtoMessage() {}
 
 func (x *SyncRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[47]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3521,7 +4422,7 @@ func (x *SyncRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SyncRequest.ProtoReflect.Descriptor instead.
 func (*SyncRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{47}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *SyncRequest) GetFleet() string {
@@ -3561,7 +4462,7 @@ type SyncResponse struct {
 
 func (x *SyncResponse) Reset() {
 	*x = SyncResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[48]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3573,7 +4474,7 @@ func (x *SyncResponse) String() string {
 func (*SyncResponse) ProtoMessage() {}
 
 func (x *SyncResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[48]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3586,7 +4487,7 @@ func (x *SyncResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SyncResponse.ProtoReflect.Descriptor instead.
 func (*SyncResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{48}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *SyncResponse) GetFleet() string {
@@ -3634,7 +4535,7 @@ type FetchSourcesRequest struct {
 
 func (x *FetchSourcesRequest) Reset() {
 	*x = FetchSourcesRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[49]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3646,7 +4547,7 @@ func (x *FetchSourcesRequest) String() string {
 func (*FetchSourcesRequest) ProtoMessage() {}
 
 func (x *FetchSourcesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[49]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3659,7 +4560,7 @@ func (x *FetchSourcesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchSourcesRequest.ProtoReflect.Descriptor instead.
 func (*FetchSourcesRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{49}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *FetchSourcesRequest) GetDigests() [][]byte {
@@ -3678,7 +4579,7 @@ type FetchSourcesResponse struct {
 
 func (x *FetchSourcesResponse) Reset() {
 	*x = FetchSourcesResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[50]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3690,7 +4591,7 @@ func (x *FetchSourcesResponse) String() string {
 func (*FetchSourcesResponse) ProtoMessage() {}
 
 func (x *FetchSourcesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[50]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3703,7 +4604,7 @@ func (x *FetchSourcesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchSourcesResponse.ProtoReflect.Descriptor instead.
 func (*FetchSourcesResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{50}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *FetchSourcesResponse) GetSources() []*v1.Source {
@@ -3908,7 +4809,66 @@ const file_proto_registry_v1_registry_proto_rawDesc = "" +
 	"\x0eImportResponse\x12\x18\n" +
 	"\acreated\x18\x01 \x01(\x05R\acreated\x12\x1c\n" +
 	"\tunchanged\x18\x02 \x01(\x05R\tunchanged\x12\x1a\n" +
-	"\breplaced\x18\x03 \x01(\x05R\breplaced\"k\n" +
+	"\breplaced\x18\x03 \x01(\x05R\breplaced\"\x9a\x01\n" +
+	"\x0fPutValueRequest\x12\x16\n" +
+	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x10\n" +
+	"\x03key\x18\x02 \x01(\tR\x03key\x12\x18\n" +
+	"\acontent\x18\x03 \x01(\fR\acontent\x12\x16\n" +
+	"\x06author\x18\x04 \x01(\tR\x06author\x12+\n" +
+	"\x11expected_revision\x18\x05 \x01(\x03R\x10expectedRevision\"`\n" +
+	"\x10PutValueResponse\x122\n" +
+	"\x05value\x18\x01 \x01(\v2\x1c.scriptorium.script.v1.ValueR\x05value\x12\x18\n" +
+	"\achanged\x18\x02 \x01(\bR\achanged\";\n" +
+	"\x0fGetValueRequest\x12\x16\n" +
+	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x10\n" +
+	"\x03key\x18\x02 \x01(\tR\x03key\"`\n" +
+	"\x10GetValueResponse\x122\n" +
+	"\x05value\x18\x01 \x01(\v2\x1c.scriptorium.script.v1.ValueR\x05value\x12\x18\n" +
+	"\acontent\x18\x02 \x01(\fR\acontent\"\x7f\n" +
+	"\x11ListValuesRequest\x12\x16\n" +
+	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x16\n" +
+	"\x06prefix\x18\x02 \x01(\tR\x06prefix\x12\x1b\n" +
+	"\tpage_size\x18\x03 \x01(\x05R\bpageSize\x12\x1d\n" +
+	"\n" +
+	"page_token\x18\x04 \x01(\tR\tpageToken\"\xb2\x01\n" +
+	"\x12ListValuesResponse\x124\n" +
+	"\x06values\x18\x01 \x03(\v2\x1c.scriptorium.script.v1.ValueR\x06values\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12\x1d\n" +
+	"\n" +
+	"used_bytes\x18\x03 \x01(\x03R\tusedBytes\x12\x1f\n" +
+	"\vquota_bytes\x18\x04 \x01(\x03R\n" +
+	"quotaBytes\"\x83\x01\n" +
+	"\x12DeleteValueRequest\x12\x16\n" +
+	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x10\n" +
+	"\x03key\x18\x02 \x01(\tR\x03key\x12\x16\n" +
+	"\x06author\x18\x03 \x01(\tR\x06author\x12+\n" +
+	"\x11expected_revision\x18\x04 \x01(\x03R\x10expectedRevision\"I\n" +
+	"\x13DeleteValueResponse\x122\n" +
+	"\x05value\x18\x01 \x01(\v2\x1c.scriptorium.script.v1.ValueR\x05value\"\xb2\x01\n" +
+	"\x10SetTenantRequest\x12\x16\n" +
+	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12A\n" +
+	"\bsettings\x18\x02 \x01(\v2%.scriptorium.script.v1.TenantSettingsR\bsettings\x12\x16\n" +
+	"\x06author\x18\x03 \x01(\tR\x06author\x12+\n" +
+	"\x11expected_revision\x18\x04 \x01(\x03R\x10expectedRevision\"d\n" +
+	"\x11SetTenantResponse\x125\n" +
+	"\x06tenant\x18\x01 \x01(\v2\x1d.scriptorium.script.v1.TenantR\x06tenant\x12\x18\n" +
+	"\achanged\x18\x02 \x01(\bR\achanged\"*\n" +
+	"\x10GetTenantRequest\x12\x16\n" +
+	"\x06tenant\x18\x01 \x01(\tR\x06tenant\"J\n" +
+	"\x11GetTenantResponse\x125\n" +
+	"\x06tenant\x18\x01 \x01(\v2\x1d.scriptorium.script.v1.TenantR\x06tenant\"P\n" +
+	"\x12ListTenantsRequest\x12\x1b\n" +
+	"\tpage_size\x18\x01 \x01(\x05R\bpageSize\x12\x1d\n" +
+	"\n" +
+	"page_token\x18\x02 \x01(\tR\tpageToken\"v\n" +
+	"\x13ListTenantsResponse\x127\n" +
+	"\atenants\x18\x01 \x03(\v2\x1d.scriptorium.script.v1.TenantR\atenants\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\">\n" +
+	"\x10WatchLogsRequest\x12\x16\n" +
+	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\"C\n" +
+	"\x11WatchLogsResponse\x12.\n" +
+	"\x04logs\x18\x01 \x01(\v2\x1a.scriptorium.event.v1.LogsR\x04logs\"k\n" +
 	"\x11ListAgentsRequest\x12\x1b\n" +
 	"\tpage_size\x18\x01 \x01(\x05R\bpageSize\x12\x1d\n" +
 	"\n" +
@@ -4008,7 +4968,7 @@ const file_proto_registry_v1_registry_proto_rawDesc = "" +
 	"\x13FetchSourcesRequest\x12\x18\n" +
 	"\adigests\x18\x01 \x03(\fR\adigests\"O\n" +
 	"\x14FetchSourcesResponse\x127\n" +
-	"\asources\x18\x01 \x03(\v2\x1d.scriptorium.script.v1.SourceR\asources2\xa3\r\n" +
+	"\asources\x18\x01 \x03(\v2\x1d.scriptorium.script.v1.SourceR\asources2\xce\x13\n" +
 	"\bRegistry\x12\\\n" +
 	"\aPublish\x12'.scriptorium.registry.v1.PublishRequest\x1a(.scriptorium.registry.v1.PublishResponse\x12P\n" +
 	"\x03Pin\x12#.scriptorium.registry.v1.PinRequest\x1a$.scriptorium.registry.v1.PinResponse\x12V\n" +
@@ -4025,7 +4985,16 @@ const file_proto_registry_v1_registry_proto_rawDesc = "" +
 	"\aHistory\x12'.scriptorium.registry.v1.HistoryRequest\x1a(.scriptorium.registry.v1.HistoryResponse\x12V\n" +
 	"\x05Audit\x12%.scriptorium.registry.v1.AuditRequest\x1a&.scriptorium.registry.v1.AuditResponse\x12[\n" +
 	"\x06Export\x12&.scriptorium.registry.v1.ExportRequest\x1a'.scriptorium.registry.v1.ExportResponse0\x01\x12[\n" +
-	"\x06Import\x12&.scriptorium.registry.v1.ImportRequest\x1a'.scriptorium.registry.v1.ImportResponse(\x01\x12e\n" +
+	"\x06Import\x12&.scriptorium.registry.v1.ImportRequest\x1a'.scriptorium.registry.v1.ImportResponse(\x01\x12_\n" +
+	"\bPutValue\x12(.scriptorium.registry.v1.PutValueRequest\x1a).scriptorium.registry.v1.PutValueResponse\x12_\n" +
+	"\bGetValue\x12(.scriptorium.registry.v1.GetValueRequest\x1a).scriptorium.registry.v1.GetValueResponse\x12e\n" +
+	"\n" +
+	"ListValues\x12*.scriptorium.registry.v1.ListValuesRequest\x1a+.scriptorium.registry.v1.ListValuesResponse\x12h\n" +
+	"\vDeleteValue\x12+.scriptorium.registry.v1.DeleteValueRequest\x1a,.scriptorium.registry.v1.DeleteValueResponse\x12b\n" +
+	"\tSetTenant\x12).scriptorium.registry.v1.SetTenantRequest\x1a*.scriptorium.registry.v1.SetTenantResponse\x12b\n" +
+	"\tGetTenant\x12).scriptorium.registry.v1.GetTenantRequest\x1a*.scriptorium.registry.v1.GetTenantResponse\x12h\n" +
+	"\vListTenants\x12+.scriptorium.registry.v1.ListTenantsRequest\x1a,.scriptorium.registry.v1.ListTenantsResponse\x12d\n" +
+	"\tWatchLogs\x12).scriptorium.registry.v1.WatchLogsRequest\x1a*.scriptorium.registry.v1.WatchLogsResponse0\x01\x12e\n" +
 	"\n" +
 	"ListAgents\x12*.scriptorium.registry.v1.ListAgentsRequest\x1a+.scriptorium.registry.v1.ListAgentsResponse\x12Y\n" +
 	"\x06Status\x12&.scriptorium.registry.v1.StatusRequest\x1a'.scriptorium.registry.v1.StatusResponse\x12j\n" +
@@ -4047,7 +5016,7 @@ func file_proto_registry_v1_registry_proto_rawDescGZIP() []byte {
 	return file_proto_registry_v1_registry_proto_rawDescData
 }
 
-var file_proto_registry_v1_registry_proto_msgTypes = make([]protoimpl.MessageInfo, 52)
+var file_proto_registry_v1_registry_proto_msgTypes = make([]protoimpl.MessageInfo, 68)
 var file_proto_registry_v1_registry_proto_goTypes = []any{
 	(*PublishRequest)(nil),        // 0: scriptorium.registry.v1.PublishRequest
 	(*PublishResponse)(nil),       // 1: scriptorium.registry.v1.PublishResponse
@@ -4082,133 +5051,178 @@ var file_proto_registry_v1_registry_proto_goTypes = []any{
 	(*ImportRequest)(nil),         // 30: scriptorium.registry.v1.ImportRequest
 	(*ImportOptions)(nil),         // 31: scriptorium.registry.v1.ImportOptions
 	(*ImportResponse)(nil),        // 32: scriptorium.registry.v1.ImportResponse
-	(*ListAgentsRequest)(nil),     // 33: scriptorium.registry.v1.ListAgentsRequest
-	(*ListAgentsResponse)(nil),    // 34: scriptorium.registry.v1.ListAgentsResponse
-	(*StatusRequest)(nil),         // 35: scriptorium.registry.v1.StatusRequest
-	(*StatusResponse)(nil),        // 36: scriptorium.registry.v1.StatusResponse
-	(*WatchStatusRequest)(nil),    // 37: scriptorium.registry.v1.WatchStatusRequest
-	(*WatchStatusResponse)(nil),   // 38: scriptorium.registry.v1.WatchStatusResponse
-	(*FleetStatus)(nil),           // 39: scriptorium.registry.v1.FleetStatus
-	(*AgentStatus)(nil),           // 40: scriptorium.registry.v1.AgentStatus
-	(*ScriptFailure)(nil),         // 41: scriptorium.registry.v1.ScriptFailure
-	(*ScriptStatus)(nil),          // 42: scriptorium.registry.v1.ScriptStatus
-	(*Rollout)(nil),               // 43: scriptorium.registry.v1.Rollout
-	(*AgentFailure)(nil),          // 44: scriptorium.registry.v1.AgentFailure
-	(*PullRequest)(nil),           // 45: scriptorium.registry.v1.PullRequest
-	(*PullResponse)(nil),          // 46: scriptorium.registry.v1.PullResponse
-	(*SyncRequest)(nil),           // 47: scriptorium.registry.v1.SyncRequest
-	(*SyncResponse)(nil),          // 48: scriptorium.registry.v1.SyncResponse
-	(*FetchSourcesRequest)(nil),   // 49: scriptorium.registry.v1.FetchSourcesRequest
-	(*FetchSourcesResponse)(nil),  // 50: scriptorium.registry.v1.FetchSourcesResponse
-	nil,                           // 51: scriptorium.registry.v1.AgentStatus.LabelsEntry
-	(*v1.Settings)(nil),           // 52: scriptorium.script.v1.Settings
-	(*v1.Release)(nil),            // 53: scriptorium.script.v1.Release
-	(*v1.Version)(nil),            // 54: scriptorium.script.v1.Version
-	(*v1.HistoryEntry)(nil),       // 55: scriptorium.script.v1.HistoryEntry
-	(*timestamppb.Timestamp)(nil), // 56: google.protobuf.Timestamp
-	(*v1.AuditEntry)(nil),         // 57: scriptorium.script.v1.AuditEntry
-	(*v1.Source)(nil),             // 58: scriptorium.script.v1.Source
-	(*durationpb.Duration)(nil),   // 59: google.protobuf.Duration
-	(*v1.Error)(nil),              // 60: scriptorium.script.v1.Error
-	(*v11.Object)(nil),            // 61: scriptorium.event.v1.Object
+	(*PutValueRequest)(nil),       // 33: scriptorium.registry.v1.PutValueRequest
+	(*PutValueResponse)(nil),      // 34: scriptorium.registry.v1.PutValueResponse
+	(*GetValueRequest)(nil),       // 35: scriptorium.registry.v1.GetValueRequest
+	(*GetValueResponse)(nil),      // 36: scriptorium.registry.v1.GetValueResponse
+	(*ListValuesRequest)(nil),     // 37: scriptorium.registry.v1.ListValuesRequest
+	(*ListValuesResponse)(nil),    // 38: scriptorium.registry.v1.ListValuesResponse
+	(*DeleteValueRequest)(nil),    // 39: scriptorium.registry.v1.DeleteValueRequest
+	(*DeleteValueResponse)(nil),   // 40: scriptorium.registry.v1.DeleteValueResponse
+	(*SetTenantRequest)(nil),      // 41: scriptorium.registry.v1.SetTenantRequest
+	(*SetTenantResponse)(nil),     // 42: scriptorium.registry.v1.SetTenantResponse
+	(*GetTenantRequest)(nil),      // 43: scriptorium.registry.v1.GetTenantRequest
+	(*GetTenantResponse)(nil),     // 44: scriptorium.registry.v1.GetTenantResponse
+	(*ListTenantsRequest)(nil),    // 45: scriptorium.registry.v1.ListTenantsRequest
+	(*ListTenantsResponse)(nil),   // 46: scriptorium.registry.v1.ListTenantsResponse
+	(*WatchLogsRequest)(nil),      // 47: scriptorium.registry.v1.WatchLogsRequest
+	(*WatchLogsResponse)(nil),     // 48: scriptorium.registry.v1.WatchLogsResponse
+	(*ListAgentsRequest)(nil),     // 49: scriptorium.registry.v1.ListAgentsRequest
+	(*ListAgentsResponse)(nil),    // 50: scriptorium.registry.v1.ListAgentsResponse
+	(*StatusRequest)(nil),         // 51: scriptorium.registry.v1.StatusRequest
+	(*StatusResponse)(nil),        // 52: scriptorium.registry.v1.StatusResponse
+	(*WatchStatusRequest)(nil),    // 53: scriptorium.registry.v1.WatchStatusRequest
+	(*WatchStatusResponse)(nil),   // 54: scriptorium.registry.v1.WatchStatusResponse
+	(*FleetStatus)(nil),           // 55: scriptorium.registry.v1.FleetStatus
+	(*AgentStatus)(nil),           // 56: scriptorium.registry.v1.AgentStatus
+	(*ScriptFailure)(nil),         // 57: scriptorium.registry.v1.ScriptFailure
+	(*ScriptStatus)(nil),          // 58: scriptorium.registry.v1.ScriptStatus
+	(*Rollout)(nil),               // 59: scriptorium.registry.v1.Rollout
+	(*AgentFailure)(nil),          // 60: scriptorium.registry.v1.AgentFailure
+	(*PullRequest)(nil),           // 61: scriptorium.registry.v1.PullRequest
+	(*PullResponse)(nil),          // 62: scriptorium.registry.v1.PullResponse
+	(*SyncRequest)(nil),           // 63: scriptorium.registry.v1.SyncRequest
+	(*SyncResponse)(nil),          // 64: scriptorium.registry.v1.SyncResponse
+	(*FetchSourcesRequest)(nil),   // 65: scriptorium.registry.v1.FetchSourcesRequest
+	(*FetchSourcesResponse)(nil),  // 66: scriptorium.registry.v1.FetchSourcesResponse
+	nil,                           // 67: scriptorium.registry.v1.AgentStatus.LabelsEntry
+	(*v1.Settings)(nil),           // 68: scriptorium.script.v1.Settings
+	(*v1.Release)(nil),            // 69: scriptorium.script.v1.Release
+	(*v1.Version)(nil),            // 70: scriptorium.script.v1.Version
+	(*v1.HistoryEntry)(nil),       // 71: scriptorium.script.v1.HistoryEntry
+	(*timestamppb.Timestamp)(nil), // 72: google.protobuf.Timestamp
+	(*v1.AuditEntry)(nil),         // 73: scriptorium.script.v1.AuditEntry
+	(*v1.Source)(nil),             // 74: scriptorium.script.v1.Source
+	(*v1.Value)(nil),              // 75: scriptorium.script.v1.Value
+	(*v1.TenantSettings)(nil),     // 76: scriptorium.script.v1.TenantSettings
+	(*v1.Tenant)(nil),             // 77: scriptorium.script.v1.Tenant
+	(*v11.Logs)(nil),              // 78: scriptorium.event.v1.Logs
+	(*durationpb.Duration)(nil),   // 79: google.protobuf.Duration
+	(*v1.Error)(nil),              // 80: scriptorium.script.v1.Error
+	(*v11.Object)(nil),            // 81: scriptorium.event.v1.Object
 }
 var file_proto_registry_v1_registry_proto_depIdxs = []int32{
-	52, // 0: scriptorium.registry.v1.PublishRequest.settings:type_name -> scriptorium.script.v1.Settings
-	53, // 1: scriptorium.registry.v1.PublishResponse.release:type_name -> scriptorium.script.v1.Release
-	54, // 2: scriptorium.registry.v1.PublishResponse.version:type_name -> scriptorium.script.v1.Version
-	53, // 3: scriptorium.registry.v1.PinResponse.release:type_name -> scriptorium.script.v1.Release
-	53, // 4: scriptorium.registry.v1.UnpinResponse.release:type_name -> scriptorium.script.v1.Release
-	53, // 5: scriptorium.registry.v1.RollbackResponse.release:type_name -> scriptorium.script.v1.Release
-	53, // 6: scriptorium.registry.v1.SetEnabledResponse.release:type_name -> scriptorium.script.v1.Release
-	52, // 7: scriptorium.registry.v1.ConfigureRequest.settings:type_name -> scriptorium.script.v1.Settings
-	53, // 8: scriptorium.registry.v1.ConfigureResponse.release:type_name -> scriptorium.script.v1.Release
-	53, // 9: scriptorium.registry.v1.DeleteResponse.release:type_name -> scriptorium.script.v1.Release
-	53, // 10: scriptorium.registry.v1.SetOwnerResponse.release:type_name -> scriptorium.script.v1.Release
-	53, // 11: scriptorium.registry.v1.GetResponse.release:type_name -> scriptorium.script.v1.Release
-	53, // 12: scriptorium.registry.v1.ListResponse.releases:type_name -> scriptorium.script.v1.Release
-	54, // 13: scriptorium.registry.v1.GetSourceResponse.version:type_name -> scriptorium.script.v1.Version
-	55, // 14: scriptorium.registry.v1.HistoryResponse.entries:type_name -> scriptorium.script.v1.HistoryEntry
-	56, // 15: scriptorium.registry.v1.AuditRequest.since:type_name -> google.protobuf.Timestamp
-	57, // 16: scriptorium.registry.v1.AuditResponse.entries:type_name -> scriptorium.script.v1.AuditEntry
+	68, // 0: scriptorium.registry.v1.PublishRequest.settings:type_name -> scriptorium.script.v1.Settings
+	69, // 1: scriptorium.registry.v1.PublishResponse.release:type_name -> scriptorium.script.v1.Release
+	70, // 2: scriptorium.registry.v1.PublishResponse.version:type_name -> scriptorium.script.v1.Version
+	69, // 3: scriptorium.registry.v1.PinResponse.release:type_name -> scriptorium.script.v1.Release
+	69, // 4: scriptorium.registry.v1.UnpinResponse.release:type_name -> scriptorium.script.v1.Release
+	69, // 5: scriptorium.registry.v1.RollbackResponse.release:type_name -> scriptorium.script.v1.Release
+	69, // 6: scriptorium.registry.v1.SetEnabledResponse.release:type_name -> scriptorium.script.v1.Release
+	68, // 7: scriptorium.registry.v1.ConfigureRequest.settings:type_name -> scriptorium.script.v1.Settings
+	69, // 8: scriptorium.registry.v1.ConfigureResponse.release:type_name -> scriptorium.script.v1.Release
+	69, // 9: scriptorium.registry.v1.DeleteResponse.release:type_name -> scriptorium.script.v1.Release
+	69, // 10: scriptorium.registry.v1.SetOwnerResponse.release:type_name -> scriptorium.script.v1.Release
+	69, // 11: scriptorium.registry.v1.GetResponse.release:type_name -> scriptorium.script.v1.Release
+	69, // 12: scriptorium.registry.v1.ListResponse.releases:type_name -> scriptorium.script.v1.Release
+	70, // 13: scriptorium.registry.v1.GetSourceResponse.version:type_name -> scriptorium.script.v1.Version
+	71, // 14: scriptorium.registry.v1.HistoryResponse.entries:type_name -> scriptorium.script.v1.HistoryEntry
+	72, // 15: scriptorium.registry.v1.AuditRequest.since:type_name -> google.protobuf.Timestamp
+	73, // 16: scriptorium.registry.v1.AuditResponse.entries:type_name -> scriptorium.script.v1.AuditEntry
 	28, // 17: scriptorium.registry.v1.ExportResponse.header:type_name -> scriptorium.registry.v1.ExportHeader
 	29, // 18: scriptorium.registry.v1.ExportResponse.script:type_name -> scriptorium.registry.v1.ScriptRecord
-	58, // 19: scriptorium.registry.v1.ExportResponse.source:type_name -> scriptorium.script.v1.Source
-	56, // 20: scriptorium.registry.v1.ExportHeader.exported_at:type_name -> google.protobuf.Timestamp
-	53, // 21: scriptorium.registry.v1.ScriptRecord.release:type_name -> scriptorium.script.v1.Release
-	54, // 22: scriptorium.registry.v1.ScriptRecord.versions:type_name -> scriptorium.script.v1.Version
-	55, // 23: scriptorium.registry.v1.ScriptRecord.history:type_name -> scriptorium.script.v1.HistoryEntry
+	74, // 19: scriptorium.registry.v1.ExportResponse.source:type_name -> scriptorium.script.v1.Source
+	72, // 20: scriptorium.registry.v1.ExportHeader.exported_at:type_name -> google.protobuf.Timestamp
+	69, // 21: scriptorium.registry.v1.ScriptRecord.release:type_name -> scriptorium.script.v1.Release
+	70, // 22: scriptorium.registry.v1.ScriptRecord.versions:type_name -> scriptorium.script.v1.Version
+	71, // 23: scriptorium.registry.v1.ScriptRecord.history:type_name -> scriptorium.script.v1.HistoryEntry
 	31, // 24: scriptorium.registry.v1.ImportRequest.options:type_name -> scriptorium.registry.v1.ImportOptions
 	29, // 25: scriptorium.registry.v1.ImportRequest.script:type_name -> scriptorium.registry.v1.ScriptRecord
-	58, // 26: scriptorium.registry.v1.ImportRequest.source:type_name -> scriptorium.script.v1.Source
-	40, // 27: scriptorium.registry.v1.ListAgentsResponse.agents:type_name -> scriptorium.registry.v1.AgentStatus
-	39, // 28: scriptorium.registry.v1.StatusResponse.status:type_name -> scriptorium.registry.v1.FleetStatus
-	39, // 29: scriptorium.registry.v1.WatchStatusResponse.status:type_name -> scriptorium.registry.v1.FleetStatus
-	42, // 30: scriptorium.registry.v1.FleetStatus.scripts:type_name -> scriptorium.registry.v1.ScriptStatus
-	51, // 31: scriptorium.registry.v1.AgentStatus.labels:type_name -> scriptorium.registry.v1.AgentStatus.LabelsEntry
-	59, // 32: scriptorium.registry.v1.AgentStatus.unheard_for:type_name -> google.protobuf.Duration
-	59, // 33: scriptorium.registry.v1.AgentStatus.lag:type_name -> google.protobuf.Duration
-	41, // 34: scriptorium.registry.v1.AgentStatus.failures:type_name -> scriptorium.registry.v1.ScriptFailure
-	60, // 35: scriptorium.registry.v1.ScriptFailure.error:type_name -> scriptorium.script.v1.Error
-	53, // 36: scriptorium.registry.v1.ScriptStatus.release:type_name -> scriptorium.script.v1.Release
-	59, // 37: scriptorium.registry.v1.ScriptStatus.took:type_name -> google.protobuf.Duration
-	44, // 38: scriptorium.registry.v1.ScriptStatus.failures:type_name -> scriptorium.registry.v1.AgentFailure
-	43, // 39: scriptorium.registry.v1.ScriptStatus.rollout:type_name -> scriptorium.registry.v1.Rollout
-	59, // 40: scriptorium.registry.v1.Rollout.median:type_name -> google.protobuf.Duration
-	59, // 41: scriptorium.registry.v1.Rollout.p99:type_name -> google.protobuf.Duration
-	59, // 42: scriptorium.registry.v1.Rollout.slowest:type_name -> google.protobuf.Duration
-	56, // 43: scriptorium.registry.v1.Rollout.converged_at:type_name -> google.protobuf.Timestamp
-	60, // 44: scriptorium.registry.v1.AgentFailure.error:type_name -> scriptorium.script.v1.Error
-	58, // 45: scriptorium.registry.v1.PullResponse.sources:type_name -> scriptorium.script.v1.Source
-	61, // 46: scriptorium.registry.v1.SyncResponse.objects:type_name -> scriptorium.event.v1.Object
-	58, // 47: scriptorium.registry.v1.SyncResponse.sources:type_name -> scriptorium.script.v1.Source
-	58, // 48: scriptorium.registry.v1.FetchSourcesResponse.sources:type_name -> scriptorium.script.v1.Source
-	0,  // 49: scriptorium.registry.v1.Registry.Publish:input_type -> scriptorium.registry.v1.PublishRequest
-	2,  // 50: scriptorium.registry.v1.Registry.Pin:input_type -> scriptorium.registry.v1.PinRequest
-	4,  // 51: scriptorium.registry.v1.Registry.Unpin:input_type -> scriptorium.registry.v1.UnpinRequest
-	6,  // 52: scriptorium.registry.v1.Registry.Rollback:input_type -> scriptorium.registry.v1.RollbackRequest
-	8,  // 53: scriptorium.registry.v1.Registry.SetEnabled:input_type -> scriptorium.registry.v1.SetEnabledRequest
-	10, // 54: scriptorium.registry.v1.Registry.Configure:input_type -> scriptorium.registry.v1.ConfigureRequest
-	12, // 55: scriptorium.registry.v1.Registry.Delete:input_type -> scriptorium.registry.v1.DeleteRequest
-	14, // 56: scriptorium.registry.v1.Registry.SetOwner:input_type -> scriptorium.registry.v1.SetOwnerRequest
-	16, // 57: scriptorium.registry.v1.Registry.Get:input_type -> scriptorium.registry.v1.GetRequest
-	18, // 58: scriptorium.registry.v1.Registry.List:input_type -> scriptorium.registry.v1.ListRequest
-	20, // 59: scriptorium.registry.v1.Registry.GetSource:input_type -> scriptorium.registry.v1.GetSourceRequest
-	22, // 60: scriptorium.registry.v1.Registry.History:input_type -> scriptorium.registry.v1.HistoryRequest
-	24, // 61: scriptorium.registry.v1.Registry.Audit:input_type -> scriptorium.registry.v1.AuditRequest
-	26, // 62: scriptorium.registry.v1.Registry.Export:input_type -> scriptorium.registry.v1.ExportRequest
-	30, // 63: scriptorium.registry.v1.Registry.Import:input_type -> scriptorium.registry.v1.ImportRequest
-	33, // 64: scriptorium.registry.v1.Registry.ListAgents:input_type -> scriptorium.registry.v1.ListAgentsRequest
-	35, // 65: scriptorium.registry.v1.Registry.Status:input_type -> scriptorium.registry.v1.StatusRequest
-	37, // 66: scriptorium.registry.v1.Registry.WatchStatus:input_type -> scriptorium.registry.v1.WatchStatusRequest
-	45, // 67: scriptorium.registry.v1.Feed.Pull:input_type -> scriptorium.registry.v1.PullRequest
-	47, // 68: scriptorium.registry.v1.Feed.Sync:input_type -> scriptorium.registry.v1.SyncRequest
-	49, // 69: scriptorium.registry.v1.Feed.FetchSources:input_type -> scriptorium.registry.v1.FetchSourcesRequest
-	1,  // 70: scriptorium.registry.v1.Registry.Publish:output_type -> scriptorium.registry.v1.PublishResponse
-	3,  // 71: scriptorium.registry.v1.Registry.Pin:output_type -> scriptorium.registry.v1.PinResponse
-	5,  // 72: scriptorium.registry.v1.Registry.Unpin:output_type -> scriptorium.registry.v1.UnpinResponse
-	7,  // 73: scriptorium.registry.v1.Registry.Rollback:output_type -> scriptorium.registry.v1.RollbackResponse
-	9,  // 74: scriptorium.registry.v1.Registry.SetEnabled:output_type -> scriptorium.registry.v1.SetEnabledResponse
-	11, // 75: scriptorium.registry.v1.Registry.Configure:output_type -> scriptorium.registry.v1.ConfigureResponse
-	13, // 76: scriptorium.registry.v1.Registry.Delete:output_type -> scriptorium.registry.v1.DeleteResponse
-	15, // 77: scriptorium.registry.v1.Registry.SetOwner:output_type -> scriptorium.registry.v1.SetOwnerResponse
-	17, // 78: scriptorium.registry.v1.Registry.Get:output_type -> scriptorium.registry.v1.GetResponse
-	19, // 79: scriptorium.registry.v1.Registry.List:output_type -> scriptorium.registry.v1.ListResponse
-	21, // 80: scriptorium.registry.v1.Registry.GetSource:output_type -> scriptorium.registry.v1.GetSourceResponse
-	23, // 81: scriptorium.registry.v1.Registry.History:output_type -> scriptorium.registry.v1.HistoryResponse
-	25, // 82: scriptorium.registry.v1.Registry.Audit:output_type -> scriptorium.registry.v1.AuditResponse
-	27, // 83: scriptorium.registry.v1.Registry.Export:output_type -> scriptorium.registry.v1.ExportResponse
-	32, // 84: scriptorium.registry.v1.Registry.Import:output_type -> scriptorium.registry.v1.ImportResponse
-	34, // 85: scriptorium.registry.v1.Registry.ListAgents:output_type -> scriptorium.registry.v1.ListAgentsResponse
-	36, // 86: scriptorium.registry.v1.Registry.Status:output_type -> scriptorium.registry.v1.StatusResponse
-	38, // 87: scriptorium.registry.v1.Registry.WatchStatus:output_type -> scriptorium.registry.v1.WatchStatusResponse
-	46, // 88: scriptorium.registry.v1.Feed.Pull:output_type -> scriptorium.registry.v1.PullResponse
-	48, // 89: scriptorium.registry.v1.Feed.Sync:output_type -> scriptorium.registry.v1.SyncResponse
-	50, // 90: scriptorium.registry.v1.Feed.FetchSources:output_type -> scriptorium.registry.v1.FetchSourcesResponse
-	70, // [70:91] is the sub-list for method output_type
-	49, // [49:70] is the sub-list for method input_type
-	49, // [49:49] is the sub-list for extension type_name
-	49, // [49:49] is the sub-list for extension extendee
-	0,  // [0:49] is the sub-list for field type_name
+	74, // 26: scriptorium.registry.v1.ImportRequest.source:type_name -> scriptorium.script.v1.Source
+	75, // 27: scriptorium.registry.v1.PutValueResponse.value:type_name -> scriptorium.script.v1.Value
+	75, // 28: scriptorium.registry.v1.GetValueResponse.value:type_name -> scriptorium.script.v1.Value
+	75, // 29: scriptorium.registry.v1.ListValuesResponse.values:type_name -> scriptorium.script.v1.Value
+	75, // 30: scriptorium.registry.v1.DeleteValueResponse.value:type_name -> scriptorium.script.v1.Value
+	76, // 31: scriptorium.registry.v1.SetTenantRequest.settings:type_name -> scriptorium.script.v1.TenantSettings
+	77, // 32: scriptorium.registry.v1.SetTenantResponse.tenant:type_name -> scriptorium.script.v1.Tenant
+	77, // 33: scriptorium.registry.v1.GetTenantResponse.tenant:type_name -> scriptorium.script.v1.Tenant
+	77, // 34: scriptorium.registry.v1.ListTenantsResponse.tenants:type_name -> scriptorium.script.v1.Tenant
+	78, // 35: scriptorium.registry.v1.WatchLogsResponse.logs:type_name -> scriptorium.event.v1.Logs
+	56, // 36: scriptorium.registry.v1.ListAgentsResponse.agents:type_name -> scriptorium.registry.v1.AgentStatus
+	55, // 37: scriptorium.registry.v1.StatusResponse.status:type_name -> scriptorium.registry.v1.FleetStatus
+	55, // 38: scriptorium.registry.v1.WatchStatusResponse.status:type_name -> scriptorium.registry.v1.FleetStatus
+	58, // 39: scriptorium.registry.v1.FleetStatus.scripts:type_name -> scriptorium.registry.v1.ScriptStatus
+	67, // 40: scriptorium.registry.v1.AgentStatus.labels:type_name -> scriptorium.registry.v1.AgentStatus.LabelsEntry
+	79, // 41: scriptorium.registry.v1.AgentStatus.unheard_for:type_name -> google.protobuf.Duration
+	79, // 42: scriptorium.registry.v1.AgentStatus.lag:type_name -> google.protobuf.Duration
+	57, // 43: scriptorium.registry.v1.AgentStatus.failures:type_name -> scriptorium.registry.v1.ScriptFailure
+	80, // 44: scriptorium.registry.v1.ScriptFailure.error:type_name -> scriptorium.script.v1.Error
+	69, // 45: scriptorium.registry.v1.ScriptStatus.release:type_name -> scriptorium.script.v1.Release
+	79, // 46: scriptorium.registry.v1.ScriptStatus.took:type_name -> google.protobuf.Duration
+	60, // 47: scriptorium.registry.v1.ScriptStatus.failures:type_name -> scriptorium.registry.v1.AgentFailure
+	59, // 48: scriptorium.registry.v1.ScriptStatus.rollout:type_name -> scriptorium.registry.v1.Rollout
+	79, // 49: scriptorium.registry.v1.Rollout.median:type_name -> google.protobuf.Duration
+	79, // 50: scriptorium.registry.v1.Rollout.p99:type_name -> google.protobuf.Duration
+	79, // 51: scriptorium.registry.v1.Rollout.slowest:type_name -> google.protobuf.Duration
+	72, // 52: scriptorium.registry.v1.Rollout.converged_at:type_name -> google.protobuf.Timestamp
+	80, // 53: scriptorium.registry.v1.AgentFailure.error:type_name -> scriptorium.script.v1.Error
+	74, // 54: scriptorium.registry.v1.PullResponse.sources:type_name -> scriptorium.script.v1.Source
+	81, // 55: scriptorium.registry.v1.SyncResponse.objects:type_name -> scriptorium.event.v1.Object
+	74, // 56: scriptorium.registry.v1.SyncResponse.sources:type_name -> scriptorium.script.v1.Source
+	74, // 57: scriptorium.registry.v1.FetchSourcesResponse.sources:type_name -> scriptorium.script.v1.Source
+	0,  // 58: scriptorium.registry.v1.Registry.Publish:input_type -> scriptorium.registry.v1.PublishRequest
+	2,  // 59: scriptorium.registry.v1.Registry.Pin:input_type -> scriptorium.registry.v1.PinRequest
+	4,  // 60: scriptorium.registry.v1.Registry.Unpin:input_type -> scriptorium.registry.v1.UnpinRequest
+	6,  // 61: scriptorium.registry.v1.Registry.Rollback:input_type -> scriptorium.registry.v1.RollbackRequest
+	8,  // 62: scriptorium.registry.v1.Registry.SetEnabled:input_type -> scriptorium.registry.v1.SetEnabledRequest
+	10, // 63: scriptorium.registry.v1.Registry.Configure:input_type -> scriptorium.registry.v1.ConfigureRequest
+	12, // 64: scriptorium.registry.v1.Registry.Delete:input_type -> scriptorium.registry.v1.DeleteRequest
+	14, // 65: scriptorium.registry.v1.Registry.SetOwner:input_type -> scriptorium.registry.v1.SetOwnerRequest
+	16, // 66: scriptorium.registry.v1.Registry.Get:input_type -> scriptorium.registry.v1.GetRequest
+	18, // 67: scriptorium.registry.v1.Registry.List:input_type -> scriptorium.registry.v1.ListRequest
+	20, // 68: scriptorium.registry.v1.Registry.GetSource:input_type -> scriptorium.registry.v1.GetSourceRequest
+	22, // 69: scriptorium.registry.v1.Registry.History:input_type -> scriptorium.registry.v1.HistoryRequest
+	24, // 70: scriptorium.registry.v1.Registry.Audit:input_type -> scriptorium.registry.v1.AuditRequest
+	26, // 71: scriptorium.registry.v1.Registry.Export:input_type -> scriptorium.registry.v1.ExportRequest
+	30, // 72: scriptorium.registry.v1.Registry.Import:input_type -> scriptorium.registry.v1.ImportRequest
+	33, // 73: scriptorium.registry.v1.Registry.PutValue:input_type -> scriptorium.registry.v1.PutValueRequest
+	35, // 74: scriptorium.registry.v1.Registry.GetValue:input_type -> scriptorium.registry.v1.GetValueRequest
+	37, // 75: scriptorium.registry.v1.Registry.ListValues:input_type -> scriptorium.registry.v1.ListValuesRequest
+	39, // 76: scriptorium.registry.v1.Registry.DeleteValue:input_type -> scriptorium.registry.v1.DeleteValueRequest
+	41, // 77: scriptorium.registry.v1.Registry.SetTenant:input_type -> scriptorium.registry.v1.SetTenantRequest
+	43, // 78: scriptorium.registry.v1.Registry.GetTenant:input_type -> scriptorium.registry.v1.GetTenantRequest
+	45, // 79: scriptorium.registry.v1.Registry.ListTenants:input_type -> scriptorium.registry.v1.ListTenantsRequest
+	47, // 80: scriptorium.registry.v1.Registry.WatchLogs:input_type -> scriptorium.registry.v1.WatchLogsRequest
+	49, // 81: scriptorium.registry.v1.Registry.ListAgents:input_type -> scriptorium.registry.v1.ListAgentsRequest
+	51, // 82: scriptorium.registry.v1.Registry.Status:input_type -> scriptorium.registry.v1.StatusRequest
+	53, // 83: scriptorium.registry.v1.Registry.WatchStatus:input_type -> scriptorium.registry.v1.WatchStatusRequest
+	61, // 84: scriptorium.registry.v1.Feed.Pull:input_type -> scriptorium.registry.v1.PullRequest
+	63, // 85: scriptorium.registry.v1.Feed.Sync:input_type -> scriptorium.registry.v1.SyncRequest
+	65, // 86: scriptorium.registry.v1.Feed.FetchSources:input_type -> scriptorium.registry.v1.FetchSourcesRequest
+	1,  // 87: scriptorium.registry.v1.Registry.Publish:output_type -> scriptorium.registry.v1.PublishResponse
+	3,  // 88: scriptorium.registry.v1.Registry.Pin:output_type -> scriptorium.registry.v1.PinResponse
+	5,  // 89: scriptorium.registry.v1.Registry.Unpin:output_type -> scriptorium.registry.v1.UnpinResponse
+	7,  // 90: scriptorium.registry.v1.Registry.Rollback:output_type -> scriptorium.registry.v1.RollbackResponse
+	9,  // 91: scriptorium.registry.v1.Registry.SetEnabled:output_type -> scriptorium.registry.v1.SetEnabledResponse
+	11, // 92: scriptorium.registry.v1.Registry.Configure:output_type -> scriptorium.registry.v1.ConfigureResponse
+	13, // 93: scriptorium.registry.v1.Registry.Delete:output_type -> scriptorium.registry.v1.DeleteResponse
+	15, // 94: scriptorium.registry.v1.Registry.SetOwner:output_type -> scriptorium.registry.v1.SetOwnerResponse
+	17, // 95: scriptorium.registry.v1.Registry.Get:output_type -> scriptorium.registry.v1.GetResponse
+	19, // 96: scriptorium.registry.v1.Registry.List:output_type -> scriptorium.registry.v1.ListResponse
+	21, // 97: scriptorium.registry.v1.Registry.GetSource:output_type -> scriptorium.registry.v1.GetSourceResponse
+	23, // 98: scriptorium.registry.v1.Registry.History:output_type -> scriptorium.registry.v1.HistoryResponse
+	25, // 99: scriptorium.registry.v1.Registry.Audit:output_type -> scriptorium.registry.v1.AuditResponse
+	27, // 100: scriptorium.registry.v1.Registry.Export:output_type -> scriptorium.registry.v1.ExportResponse
+	32, // 101: scriptorium.registry.v1.Registry.Import:output_type -> scriptorium.registry.v1.ImportResponse
+	34, // 102: scriptorium.registry.v1.Registry.PutValue:output_type -> scriptorium.registry.v1.PutValueResponse
+	36, // 103: scriptorium.registry.v1.Registry.GetValue:output_type -> scriptorium.registry.v1.GetValueResponse
+	38, // 104: scriptorium.registry.v1.Registry.ListValues:output_type -> scriptorium.registry.v1.ListValuesResponse
+	40, // 105: scriptorium.registry.v1.Registry.DeleteValue:output_type -> scriptorium.registry.v1.DeleteValueResponse
+	42, // 106: scriptorium.registry.v1.Registry.SetTenant:output_type -> scriptorium.registry.v1.SetTenantResponse
+	44, // 107: scriptorium.registry.v1.Registry.GetTenant:output_type -> scriptorium.registry.v1.GetTenantResponse
+	46, // 108: scriptorium.registry.v1.Registry.ListTenants:output_type -> scriptorium.registry.v1.ListTenantsResponse
+	48, // 109: scriptorium.registry.v1.Registry.WatchLogs:output_type -> scriptorium.registry.v1.WatchLogsResponse
+	50, // 110: scriptorium.registry.v1.Registry.ListAgents:output_type -> scriptorium.registry.v1.ListAgentsResponse
+	52, // 111: scriptorium.registry.v1.Registry.Status:output_type -> scriptorium.registry.v1.StatusResponse
+	54, // 112: scriptorium.registry.v1.Registry.WatchStatus:output_type -> scriptorium.registry.v1.WatchStatusResponse
+	62, // 113: scriptorium.registry.v1.Feed.Pull:output_type -> scriptorium.registry.v1.PullResponse
+	64, // 114: scriptorium.registry.v1.Feed.Sync:output_type -> scriptorium.registry.v1.SyncResponse
+	66, // 115: scriptorium.registry.v1.Feed.FetchSources:output_type -> scriptorium.registry.v1.FetchSourcesResponse
+	87, // [87:116] is the sub-list for method output_type
+	58, // [58:87] is the sub-list for method input_type
+	58, // [58:58] is the sub-list for extension type_name
+	58, // [58:58] is the sub-list for extension extendee
+	0,  // [0:58] is the sub-list for field type_name
 }
 
 func init() { file_proto_registry_v1_registry_proto_init() }
@@ -4233,7 +5247,7 @@ func file_proto_registry_v1_registry_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_registry_v1_registry_proto_rawDesc), len(file_proto_registry_v1_registry_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   52,
+			NumMessages:   68,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

@@ -36,6 +36,14 @@ const (
 	Registry_Audit_FullMethodName       = "/scriptorium.registry.v1.Registry/Audit"
 	Registry_Export_FullMethodName      = "/scriptorium.registry.v1.Registry/Export"
 	Registry_Import_FullMethodName      = "/scriptorium.registry.v1.Registry/Import"
+	Registry_PutValue_FullMethodName    = "/scriptorium.registry.v1.Registry/PutValue"
+	Registry_GetValue_FullMethodName    = "/scriptorium.registry.v1.Registry/GetValue"
+	Registry_ListValues_FullMethodName  = "/scriptorium.registry.v1.Registry/ListValues"
+	Registry_DeleteValue_FullMethodName = "/scriptorium.registry.v1.Registry/DeleteValue"
+	Registry_SetTenant_FullMethodName   = "/scriptorium.registry.v1.Registry/SetTenant"
+	Registry_GetTenant_FullMethodName   = "/scriptorium.registry.v1.Registry/GetTenant"
+	Registry_ListTenants_FullMethodName = "/scriptorium.registry.v1.Registry/ListTenants"
+	Registry_WatchLogs_FullMethodName   = "/scriptorium.registry.v1.Registry/WatchLogs"
 	Registry_ListAgents_FullMethodName  = "/scriptorium.registry.v1.Registry/ListAgents"
 	Registry_Status_FullMethodName      = "/scriptorium.registry.v1.Registry/Status"
 	Registry_WatchStatus_FullMethodName = "/scriptorium.registry.v1.Registry/WatchStatus"
@@ -97,6 +105,26 @@ type RegistryClient interface {
 	// Import stores what Export sent, exact to the version numbers. Each script is
 	// stored in one transaction; what was stored stays when a later one is refused.
 	Import(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[ImportRequest, ImportResponse], error)
+	// PutValue stores a key of a tenant's own data, which is pushed to agents as
+	// scripts are.
+	PutValue(ctx context.Context, in *PutValueRequest, opts ...grpc.CallOption) (*PutValueResponse, error)
+	// GetValue returns a value with its content.
+	GetValue(ctx context.Context, in *GetValueRequest, opts ...grpc.CallOption) (*GetValueResponse, error)
+	// ListValues returns a tenant's values without their contents, in the order of
+	// the keys, page by page.
+	ListValues(ctx context.Context, in *ListValuesRequest, opts ...grpc.CallOption) (*ListValuesResponse, error)
+	// DeleteValue removes a key.
+	DeleteValue(ctx context.Context, in *DeleteValueRequest, opts ...grpc.CallOption) (*DeleteValueResponse, error)
+	// SetTenant replaces what holds for all scripts of a tenant.
+	SetTenant(ctx context.Context, in *SetTenantRequest, opts ...grpc.CallOption) (*SetTenantResponse, error)
+	// GetTenant returns it; the defaults if nothing was set.
+	GetTenant(ctx context.Context, in *GetTenantRequest, opts ...grpc.CallOption) (*GetTenantResponse, error)
+	// ListTenants returns the tenants for which something was set, in the order of
+	// their names, page by page.
+	ListTenants(ctx context.Context, in *ListTenantsRequest, opts ...grpc.CallOption) (*ListTenantsResponse, error)
+	// WatchLogs streams what scripts log on the fleet from now on. Lines of one agent
+	// come in order; those that are too many are left out, and counted.
+	WatchLogs(ctx context.Context, in *WatchLogsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchLogsResponse], error)
 	// ListAgents returns the agents in the order of their names, page by page.
 	ListAgents(ctx context.Context, in *ListAgentsRequest, opts ...grpc.CallOption) (*ListAgentsResponse, error)
 	// Status says how far scripts have come on the fleet, in the order of the text
@@ -278,6 +306,95 @@ func (c *registryClient) Import(ctx context.Context, opts ...grpc.CallOption) (g
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Registry_ImportClient = grpc.ClientStreamingClient[ImportRequest, ImportResponse]
 
+func (c *registryClient) PutValue(ctx context.Context, in *PutValueRequest, opts ...grpc.CallOption) (*PutValueResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(PutValueResponse)
+	err := c.cc.Invoke(ctx, Registry_PutValue_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *registryClient) GetValue(ctx context.Context, in *GetValueRequest, opts ...grpc.CallOption) (*GetValueResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetValueResponse)
+	err := c.cc.Invoke(ctx, Registry_GetValue_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *registryClient) ListValues(ctx context.Context, in *ListValuesRequest, opts ...grpc.CallOption) (*ListValuesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListValuesResponse)
+	err := c.cc.Invoke(ctx, Registry_ListValues_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *registryClient) DeleteValue(ctx context.Context, in *DeleteValueRequest, opts ...grpc.CallOption) (*DeleteValueResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(DeleteValueResponse)
+	err := c.cc.Invoke(ctx, Registry_DeleteValue_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *registryClient) SetTenant(ctx context.Context, in *SetTenantRequest, opts ...grpc.CallOption) (*SetTenantResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(SetTenantResponse)
+	err := c.cc.Invoke(ctx, Registry_SetTenant_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *registryClient) GetTenant(ctx context.Context, in *GetTenantRequest, opts ...grpc.CallOption) (*GetTenantResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetTenantResponse)
+	err := c.cc.Invoke(ctx, Registry_GetTenant_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *registryClient) ListTenants(ctx context.Context, in *ListTenantsRequest, opts ...grpc.CallOption) (*ListTenantsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListTenantsResponse)
+	err := c.cc.Invoke(ctx, Registry_ListTenants_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *registryClient) WatchLogs(ctx context.Context, in *WatchLogsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchLogsResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Registry_ServiceDesc.Streams[2], Registry_WatchLogs_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[WatchLogsRequest, WatchLogsResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Registry_WatchLogsClient = grpc.ServerStreamingClient[WatchLogsResponse]
+
 func (c *registryClient) ListAgents(ctx context.Context, in *ListAgentsRequest, opts ...grpc.CallOption) (*ListAgentsResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ListAgentsResponse)
@@ -300,7 +417,7 @@ func (c *registryClient) Status(ctx context.Context, in *StatusRequest, opts ...
 
 func (c *registryClient) WatchStatus(ctx context.Context, in *WatchStatusRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchStatusResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &Registry_ServiceDesc.Streams[2], Registry_WatchStatus_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &Registry_ServiceDesc.Streams[3], Registry_WatchStatus_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -373,6 +490,26 @@ type RegistryServer interface {
 	// Import stores what Export sent, exact to the version numbers. Each script is
 	// stored in one transaction; what was stored stays when a later one is refused.
 	Import(grpc.ClientStreamingServer[ImportRequest, ImportResponse]) error
+	// PutValue stores a key of a tenant's own data, which is pushed to agents as
+	// scripts are.
+	PutValue(context.Context, *PutValueRequest) (*PutValueResponse, error)
+	// GetValue returns a value with its content.
+	GetValue(context.Context, *GetValueRequest) (*GetValueResponse, error)
+	// ListValues returns a tenant's values without their contents, in the order of
+	// the keys, page by page.
+	ListValues(context.Context, *ListValuesRequest) (*ListValuesResponse, error)
+	// DeleteValue removes a key.
+	DeleteValue(context.Context, *DeleteValueRequest) (*DeleteValueResponse, error)
+	// SetTenant replaces what holds for all scripts of a tenant.
+	SetTenant(context.Context, *SetTenantRequest) (*SetTenantResponse, error)
+	// GetTenant returns it; the defaults if nothing was set.
+	GetTenant(context.Context, *GetTenantRequest) (*GetTenantResponse, error)
+	// ListTenants returns the tenants for which something was set, in the order of
+	// their names, page by page.
+	ListTenants(context.Context, *ListTenantsRequest) (*ListTenantsResponse, error)
+	// WatchLogs streams what scripts log on the fleet from now on. Lines of one agent
+	// come in order; those that are too many are left out, and counted.
+	WatchLogs(*WatchLogsRequest, grpc.ServerStreamingServer[WatchLogsResponse]) error
 	// ListAgents returns the agents in the order of their names, page by page.
 	ListAgents(context.Context, *ListAgentsRequest) (*ListAgentsResponse, error)
 	// Status says how far scripts have come on the fleet, in the order of the text
@@ -436,6 +573,30 @@ func (UnimplementedRegistryServer) Export(*ExportRequest, grpc.ServerStreamingSe
 }
 func (UnimplementedRegistryServer) Import(grpc.ClientStreamingServer[ImportRequest, ImportResponse]) error {
 	return status.Error(codes.Unimplemented, "method Import not implemented")
+}
+func (UnimplementedRegistryServer) PutValue(context.Context, *PutValueRequest) (*PutValueResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method PutValue not implemented")
+}
+func (UnimplementedRegistryServer) GetValue(context.Context, *GetValueRequest) (*GetValueResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetValue not implemented")
+}
+func (UnimplementedRegistryServer) ListValues(context.Context, *ListValuesRequest) (*ListValuesResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListValues not implemented")
+}
+func (UnimplementedRegistryServer) DeleteValue(context.Context, *DeleteValueRequest) (*DeleteValueResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method DeleteValue not implemented")
+}
+func (UnimplementedRegistryServer) SetTenant(context.Context, *SetTenantRequest) (*SetTenantResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method SetTenant not implemented")
+}
+func (UnimplementedRegistryServer) GetTenant(context.Context, *GetTenantRequest) (*GetTenantResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetTenant not implemented")
+}
+func (UnimplementedRegistryServer) ListTenants(context.Context, *ListTenantsRequest) (*ListTenantsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListTenants not implemented")
+}
+func (UnimplementedRegistryServer) WatchLogs(*WatchLogsRequest, grpc.ServerStreamingServer[WatchLogsResponse]) error {
+	return status.Error(codes.Unimplemented, "method WatchLogs not implemented")
 }
 func (UnimplementedRegistryServer) ListAgents(context.Context, *ListAgentsRequest) (*ListAgentsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListAgents not implemented")
@@ -719,6 +880,143 @@ func _Registry_Import_Handler(srv interface{}, stream grpc.ServerStream) error {
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Registry_ImportServer = grpc.ClientStreamingServer[ImportRequest, ImportResponse]
 
+func _Registry_PutValue_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(PutValueRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RegistryServer).PutValue(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Registry_PutValue_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RegistryServer).PutValue(ctx, req.(*PutValueRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Registry_GetValue_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetValueRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RegistryServer).GetValue(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Registry_GetValue_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RegistryServer).GetValue(ctx, req.(*GetValueRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Registry_ListValues_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListValuesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RegistryServer).ListValues(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Registry_ListValues_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RegistryServer).ListValues(ctx, req.(*ListValuesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Registry_DeleteValue_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(DeleteValueRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RegistryServer).DeleteValue(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Registry_DeleteValue_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RegistryServer).DeleteValue(ctx, req.(*DeleteValueRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Registry_SetTenant_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(SetTenantRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RegistryServer).SetTenant(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Registry_SetTenant_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RegistryServer).SetTenant(ctx, req.(*SetTenantRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Registry_GetTenant_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetTenantRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RegistryServer).GetTenant(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Registry_GetTenant_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RegistryServer).GetTenant(ctx, req.(*GetTenantRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Registry_ListTenants_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListTenantsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RegistryServer).ListTenants(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Registry_ListTenants_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RegistryServer).ListTenants(ctx, req.(*ListTenantsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Registry_WatchLogs_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(WatchLogsRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(RegistryServer).WatchLogs(m, &grpc.GenericServerStream[WatchLogsRequest, WatchLogsResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Registry_WatchLogsServer = grpc.ServerStreamingServer[WatchLogsResponse]
+
 func _Registry_ListAgents_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ListAgentsRequest)
 	if err := dec(in); err != nil {
@@ -826,6 +1124,34 @@ var Registry_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _Registry_Audit_Handler,
 		},
 		{
+			MethodName: "PutValue",
+			Handler:    _Registry_PutValue_Handler,
+		},
+		{
+			MethodName: "GetValue",
+			Handler:    _Registry_GetValue_Handler,
+		},
+		{
+			MethodName: "ListValues",
+			Handler:    _Registry_ListValues_Handler,
+		},
+		{
+			MethodName: "DeleteValue",
+			Handler:    _Registry_DeleteValue_Handler,
+		},
+		{
+			MethodName: "SetTenant",
+			Handler:    _Registry_SetTenant_Handler,
+		},
+		{
+			MethodName: "GetTenant",
+			Handler:    _Registry_GetTenant_Handler,
+		},
+		{
+			MethodName: "ListTenants",
+			Handler:    _Registry_ListTenants_Handler,
+		},
+		{
 			MethodName: "ListAgents",
 			Handler:    _Registry_ListAgents_Handler,
 		},
@@ -844,6 +1170,11 @@ var Registry_ServiceDesc = grpc.ServiceDesc{
 			StreamName:    "Import",
 			Handler:       _Registry_Import_Handler,
 			ClientStreams: true,
+		},
+		{
+			StreamName:    "WatchLogs",
+			Handler:       _Registry_WatchLogs_Handler,
+			ServerStreams: true,
 		},
 		{
 			StreamName:    "WatchStatus",

@@ -343,12 +343,18 @@ func (x *Settings) GetHistoryLimit() int32 {
 
 // Bounds of one call. Zero means the default.
 type Limits struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Instructions  uint64                 `protobuf:"varint,1,opt,name=instructions,proto3" json:"instructions,omitempty"`
-	Timeout       *durationpb.Duration   `protobuf:"bytes,2,opt,name=timeout,proto3" json:"timeout,omitempty"`
-	SourceBytes   int64                  `protobuf:"varint,3,opt,name=source_bytes,json=sourceBytes,proto3" json:"source_bytes,omitempty"`
-	StringBytes   int64                  `protobuf:"varint,4,opt,name=string_bytes,json=stringBytes,proto3" json:"string_bytes,omitempty"`
-	ResultBytes   int64                  `protobuf:"varint,5,opt,name=result_bytes,json=resultBytes,proto3" json:"result_bytes,omitempty"`
+	state        protoimpl.MessageState `protogen:"open.v1"`
+	Instructions uint64                 `protobuf:"varint,1,opt,name=instructions,proto3" json:"instructions,omitempty"`
+	Timeout      *durationpb.Duration   `protobuf:"bytes,2,opt,name=timeout,proto3" json:"timeout,omitempty"`
+	SourceBytes  int64                  `protobuf:"varint,3,opt,name=source_bytes,json=sourceBytes,proto3" json:"source_bytes,omitempty"`
+	StringBytes  int64                  `protobuf:"varint,4,opt,name=string_bytes,json=stringBytes,proto3" json:"string_bytes,omitempty"`
+	ResultBytes  int64                  `protobuf:"varint,5,opt,name=result_bytes,json=resultBytes,proto3" json:"result_bytes,omitempty"`
+	// Calls of the script that run at once on an agent; 0 means as many as the tenant may.
+	Concurrency int32 `protobuf:"varint,6,opt,name=concurrency,proto3" json:"concurrency,omitempty"`
+	// Bytes a second that the script may log on each agent.
+	LogBytes int64 `protobuf:"varint,7,opt,name=log_bytes,json=logBytes,proto3" json:"log_bytes,omitempty"`
+	// The script may use coroutines.
+	Coroutines    bool `protobuf:"varint,8,opt,name=coroutines,proto3" json:"coroutines,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -418,6 +424,320 @@ func (x *Limits) GetResultBytes() int64 {
 	return 0
 }
 
+func (x *Limits) GetConcurrency() int32 {
+	if x != nil {
+		return x.Concurrency
+	}
+	return 0
+}
+
+func (x *Limits) GetLogBytes() int64 {
+	if x != nil {
+		return x.LogBytes
+	}
+	return 0
+}
+
+func (x *Limits) GetCoroutines() bool {
+	if x != nil {
+		return x.Coroutines
+	}
+	return false
+}
+
+// A key of a tenant's own data, that its scripts read.
+type Value struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Tenant string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	Key    string                 `protobuf:"bytes,2,opt,name=key,proto3" json:"key,omitempty"`
+	// The registry-wide number of the change that made the value what it is.
+	Revision int64 `protobuf:"varint,3,opt,name=revision,proto3" json:"revision,omitempty"`
+	// The raw 32 bytes of the SHA-256 of the content, which travels as a Source does.
+	Digest []byte `protobuf:"bytes,4,opt,name=digest,proto3" json:"digest,omitempty"`
+	// Bytes of content.
+	Size int64 `protobuf:"varint,5,opt,name=size,proto3" json:"size,omitempty"`
+	// A tombstone: the key is gone.
+	Deleted       bool                   `protobuf:"varint,6,opt,name=deleted,proto3" json:"deleted,omitempty"`
+	Author        string                 `protobuf:"bytes,7,opt,name=author,proto3" json:"author,omitempty"`
+	ChangedAt     *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=changed_at,json=changedAt,proto3" json:"changed_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Value) Reset() {
+	*x = Value{}
+	mi := &file_proto_script_v1_script_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Value) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Value) ProtoMessage() {}
+
+func (x *Value) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_script_v1_script_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Value.ProtoReflect.Descriptor instead.
+func (*Value) Descriptor() ([]byte, []int) {
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *Value) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *Value) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *Value) GetRevision() int64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+func (x *Value) GetDigest() []byte {
+	if x != nil {
+		return x.Digest
+	}
+	return nil
+}
+
+func (x *Value) GetSize() int64 {
+	if x != nil {
+		return x.Size
+	}
+	return 0
+}
+
+func (x *Value) GetDeleted() bool {
+	if x != nil {
+		return x.Deleted
+	}
+	return false
+}
+
+func (x *Value) GetAuthor() string {
+	if x != nil {
+		return x.Author
+	}
+	return ""
+}
+
+func (x *Value) GetChangedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ChangedAt
+	}
+	return nil
+}
+
+// What holds for all scripts of one tenant.
+type Tenant struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// The registry-wide number of the change that made the settings what they are.
+	Revision int64           `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`
+	Settings *TenantSettings `protobuf:"bytes,3,opt,name=settings,proto3" json:"settings,omitempty"`
+	// The settings were taken away: the defaults hold.
+	Deleted       bool                   `protobuf:"varint,4,opt,name=deleted,proto3" json:"deleted,omitempty"`
+	Author        string                 `protobuf:"bytes,5,opt,name=author,proto3" json:"author,omitempty"`
+	ChangedAt     *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=changed_at,json=changedAt,proto3" json:"changed_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Tenant) Reset() {
+	*x = Tenant{}
+	mi := &file_proto_script_v1_script_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Tenant) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Tenant) ProtoMessage() {}
+
+func (x *Tenant) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_script_v1_script_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Tenant.ProtoReflect.Descriptor instead.
+func (*Tenant) Descriptor() ([]byte, []int) {
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *Tenant) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Tenant) GetRevision() int64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+func (x *Tenant) GetSettings() *TenantSettings {
+	if x != nil {
+		return x.Settings
+	}
+	return nil
+}
+
+func (x *Tenant) GetDeleted() bool {
+	if x != nil {
+		return x.Deleted
+	}
+	return false
+}
+
+func (x *Tenant) GetAuthor() string {
+	if x != nil {
+		return x.Author
+	}
+	return ""
+}
+
+func (x *Tenant) GetChangedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ChangedAt
+	}
+	return nil
+}
+
+// What a tenant may use on each agent, all its scripts together. Zero means the
+// default.
+type TenantSettings struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// "shared" or "process"; empty means "shared".
+	Isolation string `protobuf:"bytes,1,opt,name=isolation,proto3" json:"isolation,omitempty"`
+	// What each script's limits are at most.
+	Limits *Limits `protobuf:"bytes,2,opt,name=limits,proto3" json:"limits,omitempty"`
+	// Calls that run at once; 0 means no bound but the agent's.
+	Concurrency int32 `protobuf:"varint,3,opt,name=concurrency,proto3" json:"concurrency,omitempty"`
+	// Thousandths of a core, on average; 0 means no bound but the others' share.
+	Cpu int32 `protobuf:"varint,4,opt,name=cpu,proto3" json:"cpu,omitempty"`
+	// Bytes a second that all scripts together may log.
+	LogBytes int64 `protobuf:"varint,5,opt,name=log_bytes,json=logBytes,proto3" json:"log_bytes,omitempty"`
+	// Memory of the tenant's process, when it has one of its own.
+	MemoryBytes int64 `protobuf:"varint,6,opt,name=memory_bytes,json=memoryBytes,proto3" json:"memory_bytes,omitempty"`
+	// What all of the tenant's values may have together.
+	ValueBytes    int64 `protobuf:"varint,7,opt,name=value_bytes,json=valueBytes,proto3" json:"value_bytes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TenantSettings) Reset() {
+	*x = TenantSettings{}
+	mi := &file_proto_script_v1_script_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TenantSettings) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TenantSettings) ProtoMessage() {}
+
+func (x *TenantSettings) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_script_v1_script_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TenantSettings.ProtoReflect.Descriptor instead.
+func (*TenantSettings) Descriptor() ([]byte, []int) {
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *TenantSettings) GetIsolation() string {
+	if x != nil {
+		return x.Isolation
+	}
+	return ""
+}
+
+func (x *TenantSettings) GetLimits() *Limits {
+	if x != nil {
+		return x.Limits
+	}
+	return nil
+}
+
+func (x *TenantSettings) GetConcurrency() int32 {
+	if x != nil {
+		return x.Concurrency
+	}
+	return 0
+}
+
+func (x *TenantSettings) GetCpu() int32 {
+	if x != nil {
+		return x.Cpu
+	}
+	return 0
+}
+
+func (x *TenantSettings) GetLogBytes() int64 {
+	if x != nil {
+		return x.LogBytes
+	}
+	return 0
+}
+
+func (x *TenantSettings) GetMemoryBytes() int64 {
+	if x != nil {
+		return x.MemoryBytes
+	}
+	return 0
+}
+
+func (x *TenantSettings) GetValueBytes() int64 {
+	if x != nil {
+		return x.ValueBytes
+	}
+	return 0
+}
+
 // When a gateway should run the script.
 type Trigger struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -429,7 +749,7 @@ type Trigger struct {
 
 func (x *Trigger) Reset() {
 	*x = Trigger{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[4]
+	mi := &file_proto_script_v1_script_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -441,7 +761,7 @@ func (x *Trigger) String() string {
 func (*Trigger) ProtoMessage() {}
 
 func (x *Trigger) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[4]
+	mi := &file_proto_script_v1_script_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -454,7 +774,7 @@ func (x *Trigger) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Trigger.ProtoReflect.Descriptor instead.
 func (*Trigger) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{4}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Trigger) GetEvent() string {
@@ -484,7 +804,7 @@ type HistoryEntry struct {
 
 func (x *HistoryEntry) Reset() {
 	*x = HistoryEntry{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[5]
+	mi := &file_proto_script_v1_script_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -496,7 +816,7 @@ func (x *HistoryEntry) String() string {
 func (*HistoryEntry) ProtoMessage() {}
 
 func (x *HistoryEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[5]
+	mi := &file_proto_script_v1_script_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -509,7 +829,7 @@ func (x *HistoryEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryEntry.ProtoReflect.Descriptor instead.
 func (*HistoryEntry) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{5}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *HistoryEntry) GetRevision() int64 {
@@ -576,7 +896,7 @@ type AuditEntry struct {
 	Time     *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=time,proto3" json:"time,omitempty"`
 	Tenant   string                 `protobuf:"bytes,3,opt,name=tenant,proto3" json:"tenant,omitempty"`
 	Name     string                 `protobuf:"bytes,4,opt,name=name,proto3" json:"name,omitempty"`
-	// As in HistoryEntry.
+	// As in HistoryEntry, or put, remove or settenant.
 	Change string `protobuf:"bytes,5,opt,name=change,proto3" json:"change,omitempty"`
 	// The version active after the change; 0 after a delete.
 	Version uint64 `protobuf:"varint,6,opt,name=version,proto3" json:"version,omitempty"`
@@ -589,15 +909,17 @@ type AuditEntry struct {
 	Peer  string `protobuf:"bytes,10,opt,name=peer,proto3" json:"peer,omitempty"`
 	Owner string `protobuf:"bytes,11,opt,name=owner,proto3" json:"owner,omitempty"`
 	// It went past the script's owner.
-	Forced        bool   `protobuf:"varint,12,opt,name=forced,proto3" json:"forced,omitempty"`
-	Note          string `protobuf:"bytes,13,opt,name=note,proto3" json:"note,omitempty"`
+	Forced bool   `protobuf:"varint,12,opt,name=forced,proto3" json:"forced,omitempty"`
+	Note   string `protobuf:"bytes,13,opt,name=note,proto3" json:"note,omitempty"`
+	// Of the value that was written; name is empty then, and for a tenant's settings.
+	Key           string `protobuf:"bytes,14,opt,name=key,proto3" json:"key,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *AuditEntry) Reset() {
 	*x = AuditEntry{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[6]
+	mi := &file_proto_script_v1_script_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -609,7 +931,7 @@ func (x *AuditEntry) String() string {
 func (*AuditEntry) ProtoMessage() {}
 
 func (x *AuditEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[6]
+	mi := &file_proto_script_v1_script_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -622,7 +944,7 @@ func (x *AuditEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditEntry.ProtoReflect.Descriptor instead.
 func (*AuditEntry) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{6}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *AuditEntry) GetRevision() int64 {
@@ -716,6 +1038,13 @@ func (x *AuditEntry) GetNote() string {
 	return ""
 }
 
+func (x *AuditEntry) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
 // The source of a version, content-addressed.
 type Source struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -727,7 +1056,7 @@ type Source struct {
 
 func (x *Source) Reset() {
 	*x = Source{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[7]
+	mi := &file_proto_script_v1_script_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -739,7 +1068,7 @@ func (x *Source) String() string {
 func (*Source) ProtoMessage() {}
 
 func (x *Source) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[7]
+	mi := &file_proto_script_v1_script_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -752,7 +1081,7 @@ func (x *Source) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Source.ProtoReflect.Descriptor instead.
 func (*Source) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{7}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Source) GetDigest() []byte {
@@ -788,7 +1117,7 @@ type Error struct {
 
 func (x *Error) Reset() {
 	*x = Error{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[8]
+	mi := &file_proto_script_v1_script_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -800,7 +1129,7 @@ func (x *Error) String() string {
 func (*Error) ProtoMessage() {}
 
 func (x *Error) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[8]
+	mi := &file_proto_script_v1_script_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -813,7 +1142,7 @@ func (x *Error) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Error.ProtoReflect.Descriptor instead.
 func (*Error) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{8}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Error) GetKind() string {
@@ -887,13 +1216,45 @@ const file_proto_script_v1_script_proto_rawDesc = "" +
 	"\x06limits\x18\x01 \x01(\v2\x1d.scriptorium.script.v1.LimitsR\x06limits\x128\n" +
 	"\atrigger\x18\x02 \x01(\v2\x1e.scriptorium.script.v1.TriggerR\atrigger\x12\x16\n" +
 	"\x06config\x18\x03 \x01(\fR\x06config\x12#\n" +
-	"\rhistory_limit\x18\x04 \x01(\x05R\fhistoryLimit\"\xca\x01\n" +
+	"\rhistory_limit\x18\x04 \x01(\x05R\fhistoryLimit\"\xa9\x02\n" +
 	"\x06Limits\x12\"\n" +
 	"\finstructions\x18\x01 \x01(\x04R\finstructions\x123\n" +
 	"\atimeout\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\atimeout\x12!\n" +
 	"\fsource_bytes\x18\x03 \x01(\x03R\vsourceBytes\x12!\n" +
 	"\fstring_bytes\x18\x04 \x01(\x03R\vstringBytes\x12!\n" +
-	"\fresult_bytes\x18\x05 \x01(\x03R\vresultBytes\"\x1f\n" +
+	"\fresult_bytes\x18\x05 \x01(\x03R\vresultBytes\x12 \n" +
+	"\vconcurrency\x18\x06 \x01(\x05R\vconcurrency\x12\x1b\n" +
+	"\tlog_bytes\x18\a \x01(\x03R\blogBytes\x12\x1e\n" +
+	"\n" +
+	"coroutines\x18\b \x01(\bR\n" +
+	"coroutines\"\xe6\x01\n" +
+	"\x05Value\x12\x16\n" +
+	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x10\n" +
+	"\x03key\x18\x02 \x01(\tR\x03key\x12\x1a\n" +
+	"\brevision\x18\x03 \x01(\x03R\brevision\x12\x16\n" +
+	"\x06digest\x18\x04 \x01(\fR\x06digest\x12\x12\n" +
+	"\x04size\x18\x05 \x01(\x03R\x04size\x12\x18\n" +
+	"\adeleted\x18\x06 \x01(\bR\adeleted\x12\x16\n" +
+	"\x06author\x18\a \x01(\tR\x06author\x129\n" +
+	"\n" +
+	"changed_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\tchangedAt\"\xe8\x01\n" +
+	"\x06Tenant\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
+	"\brevision\x18\x02 \x01(\x03R\brevision\x12A\n" +
+	"\bsettings\x18\x03 \x01(\v2%.scriptorium.script.v1.TenantSettingsR\bsettings\x12\x18\n" +
+	"\adeleted\x18\x04 \x01(\bR\adeleted\x12\x16\n" +
+	"\x06author\x18\x05 \x01(\tR\x06author\x129\n" +
+	"\n" +
+	"changed_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\tchangedAt\"\xfa\x01\n" +
+	"\x0eTenantSettings\x12\x1c\n" +
+	"\tisolation\x18\x01 \x01(\tR\tisolation\x125\n" +
+	"\x06limits\x18\x02 \x01(\v2\x1d.scriptorium.script.v1.LimitsR\x06limits\x12 \n" +
+	"\vconcurrency\x18\x03 \x01(\x05R\vconcurrency\x12\x10\n" +
+	"\x03cpu\x18\x04 \x01(\x05R\x03cpu\x12\x1b\n" +
+	"\tlog_bytes\x18\x05 \x01(\x03R\blogBytes\x12!\n" +
+	"\fmemory_bytes\x18\x06 \x01(\x03R\vmemoryBytes\x12\x1f\n" +
+	"\vvalue_bytes\x18\a \x01(\x03R\n" +
+	"valueBytes\"\x1f\n" +
 	"\aTrigger\x12\x14\n" +
 	"\x05event\x18\x01 \x01(\tR\x05event\"\xe8\x01\n" +
 	"\fHistoryEntry\x12\x1a\n" +
@@ -904,7 +1265,7 @@ const file_proto_script_v1_script_proto_rawDesc = "" +
 	"\x06pinned\x18\x05 \x01(\bR\x06pinned\x12\x16\n" +
 	"\x06author\x18\x06 \x01(\tR\x06author\x12\x12\n" +
 	"\x04note\x18\a \x01(\tR\x04note\x12.\n" +
-	"\x04time\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\x04time\"\xd8\x02\n" +
+	"\x04time\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\x04time\"\xea\x02\n" +
 	"\n" +
 	"AuditEntry\x12\x1a\n" +
 	"\brevision\x18\x01 \x01(\x03R\brevision\x12.\n" +
@@ -920,7 +1281,8 @@ const file_proto_script_v1_script_proto_rawDesc = "" +
 	" \x01(\tR\x04peer\x12\x14\n" +
 	"\x05owner\x18\v \x01(\tR\x05owner\x12\x16\n" +
 	"\x06forced\x18\f \x01(\bR\x06forced\x12\x12\n" +
-	"\x04note\x18\r \x01(\tR\x04note\":\n" +
+	"\x04note\x18\r \x01(\tR\x04note\x12\x10\n" +
+	"\x03key\x18\x0e \x01(\tR\x03key\":\n" +
 	"\x06Source\x12\x16\n" +
 	"\x06digest\x18\x01 \x01(\fR\x06digest\x12\x18\n" +
 	"\acontent\x18\x02 \x01(\fR\acontent\"w\n" +
@@ -943,36 +1305,43 @@ func file_proto_script_v1_script_proto_rawDescGZIP() []byte {
 	return file_proto_script_v1_script_proto_rawDescData
 }
 
-var file_proto_script_v1_script_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
+var file_proto_script_v1_script_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
 var file_proto_script_v1_script_proto_goTypes = []any{
 	(*Version)(nil),               // 0: scriptorium.script.v1.Version
 	(*Release)(nil),               // 1: scriptorium.script.v1.Release
 	(*Settings)(nil),              // 2: scriptorium.script.v1.Settings
 	(*Limits)(nil),                // 3: scriptorium.script.v1.Limits
-	(*Trigger)(nil),               // 4: scriptorium.script.v1.Trigger
-	(*HistoryEntry)(nil),          // 5: scriptorium.script.v1.HistoryEntry
-	(*AuditEntry)(nil),            // 6: scriptorium.script.v1.AuditEntry
-	(*Source)(nil),                // 7: scriptorium.script.v1.Source
-	(*Error)(nil),                 // 8: scriptorium.script.v1.Error
-	(*timestamppb.Timestamp)(nil), // 9: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 10: google.protobuf.Duration
+	(*Value)(nil),                 // 4: scriptorium.script.v1.Value
+	(*Tenant)(nil),                // 5: scriptorium.script.v1.Tenant
+	(*TenantSettings)(nil),        // 6: scriptorium.script.v1.TenantSettings
+	(*Trigger)(nil),               // 7: scriptorium.script.v1.Trigger
+	(*HistoryEntry)(nil),          // 8: scriptorium.script.v1.HistoryEntry
+	(*AuditEntry)(nil),            // 9: scriptorium.script.v1.AuditEntry
+	(*Source)(nil),                // 10: scriptorium.script.v1.Source
+	(*Error)(nil),                 // 11: scriptorium.script.v1.Error
+	(*timestamppb.Timestamp)(nil), // 12: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 13: google.protobuf.Duration
 }
 var file_proto_script_v1_script_proto_depIdxs = []int32{
-	9,  // 0: scriptorium.script.v1.Version.created_at:type_name -> google.protobuf.Timestamp
+	12, // 0: scriptorium.script.v1.Version.created_at:type_name -> google.protobuf.Timestamp
 	0,  // 1: scriptorium.script.v1.Release.active:type_name -> scriptorium.script.v1.Version
 	0,  // 2: scriptorium.script.v1.Release.retained:type_name -> scriptorium.script.v1.Version
 	2,  // 3: scriptorium.script.v1.Release.settings:type_name -> scriptorium.script.v1.Settings
-	9,  // 4: scriptorium.script.v1.Release.changed_at:type_name -> google.protobuf.Timestamp
+	12, // 4: scriptorium.script.v1.Release.changed_at:type_name -> google.protobuf.Timestamp
 	3,  // 5: scriptorium.script.v1.Settings.limits:type_name -> scriptorium.script.v1.Limits
-	4,  // 6: scriptorium.script.v1.Settings.trigger:type_name -> scriptorium.script.v1.Trigger
-	10, // 7: scriptorium.script.v1.Limits.timeout:type_name -> google.protobuf.Duration
-	9,  // 8: scriptorium.script.v1.HistoryEntry.time:type_name -> google.protobuf.Timestamp
-	9,  // 9: scriptorium.script.v1.AuditEntry.time:type_name -> google.protobuf.Timestamp
-	10, // [10:10] is the sub-list for method output_type
-	10, // [10:10] is the sub-list for method input_type
-	10, // [10:10] is the sub-list for extension type_name
-	10, // [10:10] is the sub-list for extension extendee
-	0,  // [0:10] is the sub-list for field type_name
+	7,  // 6: scriptorium.script.v1.Settings.trigger:type_name -> scriptorium.script.v1.Trigger
+	13, // 7: scriptorium.script.v1.Limits.timeout:type_name -> google.protobuf.Duration
+	12, // 8: scriptorium.script.v1.Value.changed_at:type_name -> google.protobuf.Timestamp
+	6,  // 9: scriptorium.script.v1.Tenant.settings:type_name -> scriptorium.script.v1.TenantSettings
+	12, // 10: scriptorium.script.v1.Tenant.changed_at:type_name -> google.protobuf.Timestamp
+	3,  // 11: scriptorium.script.v1.TenantSettings.limits:type_name -> scriptorium.script.v1.Limits
+	12, // 12: scriptorium.script.v1.HistoryEntry.time:type_name -> google.protobuf.Timestamp
+	12, // 13: scriptorium.script.v1.AuditEntry.time:type_name -> google.protobuf.Timestamp
+	14, // [14:14] is the sub-list for method output_type
+	14, // [14:14] is the sub-list for method input_type
+	14, // [14:14] is the sub-list for extension type_name
+	14, // [14:14] is the sub-list for extension extendee
+	0,  // [0:14] is the sub-list for field type_name
 }
 
 func init() { file_proto_script_v1_script_proto_init() }
@@ -986,7 +1355,7 @@ func file_proto_script_v1_script_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_script_v1_script_proto_rawDesc), len(file_proto_script_v1_script_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   9,
+			NumMessages:   12,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

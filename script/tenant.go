@@ -1,0 +1,112 @@
+package script
+
+import "time"
+
+// Tenant is what holds for all scripts of one tenant.
+type Tenant struct {
+	Name      string
+	Revision  Revision // of the change that made the settings what they are
+	Settings  TenantSettings
+	Deleted   bool // the settings were taken away: the defaults hold
+	Author    string
+	ChangedAt time.Time
+}
+
+// Isolation says how the calls of a tenant are kept from those of others.
+type Isolation string
+
+// The isolations.
+const (
+	// IsolationShared runs calls in the agent's process, in states of their own.
+	IsolationShared Isolation = "shared"
+	// IsolationProcess runs them in a process that the tenant has to itself.
+	IsolationProcess Isolation = "process"
+)
+
+// TenantSettings bound what a tenant may use on each agent, all its scripts
+// together. A zero field means its default.
+type TenantSettings struct {
+	Isolation Isolation
+	// Limits are what each script's limits are at most; zero fields bound nothing.
+	Limits      Limits
+	Concurrency int   // calls that run at once; 0 means no bound but the agent's
+	CPU         int   // thousandths of a core, on average; 0 means no bound but the others' share
+	LogBytes    int   // bytes a second that all scripts together may log
+	MemoryBytes int64 // of the tenant's process, when it has one
+	ValueBytes  int64 // that all of the tenant's values may have together
+}
+
+// DefaultTenantSettings are those of a tenant that sets none.
+func DefaultTenantSettings() TenantSettings {
+	return TenantSettings{
+		Isolation:   IsolationShared,
+		LogBytes:    64 << 10,
+		MemoryBytes: 256 << 20,
+		ValueBytes:  16 << 20,
+	}
+}
+
+// MaxTenantSettings are the highest that a tenant may be given.
+func MaxTenantSettings() TenantSettings {
+	return TenantSettings{
+		Limits:      MaxLimits(),
+		Concurrency: 1024,
+		CPU:         1_000_000,
+		LogBytes:    16 << 20,
+		MemoryBytes: 64 << 30,
+		ValueBytes:  256 << 20,
+	}
+}
+
+// minMemoryBytes is what a process needs before it can run anything.
+const minMemoryBytes = 64 << 20
+
+// OrDefaults returns s with each zero field set to its default.
+func (s TenantSettings) OrDefaults() TenantSettings {
+	d := DefaultTenantSettings()
+	if s.Isolation == "" {
+		s.Isolation = d.Isolation
+	}
+	if s.LogBytes == 0 {
+		s.LogBytes = d.LogBytes
+	}
+	if s.MemoryBytes == 0 {
+		s.MemoryBytes = d.MemoryBytes
+	}
+	if s.ValueBytes == 0 {
+		s.ValueBytes = d.ValueBytes
+	}
+	return s
+}
+
+// Validate returns an Invalid error that names the first field that is out of
+// bounds; field is the path of s itself, such as "spec".
+func (s TenantSettings) Validate(field string) error {
+	switch s.Isolation {
+	case "", IsolationShared, IsolationProcess:
+	default:
+		return Errorf(Invalid, field+".isolation", "%s is no isolation: want %s or %s", quote(string(s.Isolation)), IsolationShared, IsolationProcess)
+	}
+	if err := s.Limits.Validate(field + ".limits"); err != nil {
+		return err
+	}
+	m := MaxTenantSettings()
+	for _, bound := range []struct {
+		name     string
+		got, max int64
+	}{
+		{"concurrency", int64(s.Concurrency), int64(m.Concurrency)},
+		{"cpu", int64(s.CPU), int64(m.CPU)},
+		{"logBytes", int64(s.LogBytes), int64(m.LogBytes)},
+		{"memoryBytes", s.MemoryBytes, m.MemoryBytes},
+		{"valueBytes", s.ValueBytes, m.ValueBytes},
+	} {
+		if bound.got < 0 || bound.got > bound.max {
+			return Errorf(Invalid, field+"."+bound.name, "%d is not between 0 and the maximum, %d", bound.got, bound.max)
+		}
+	}
+	if s.MemoryBytes != 0 && s.MemoryBytes < minMemoryBytes {
+		return Errorf(Invalid, field+".memoryBytes", "%d is less than a process needs, %d", s.MemoryBytes, minMemoryBytes)
+	}
+	return nil
+}
