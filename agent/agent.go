@@ -66,7 +66,9 @@ type Config struct {
 	Engines []engine.Engine
 	// CacheBytes that compiled programs may hold together; 0 means 256 MiB.
 	CacheBytes int64
-	// MaxRunning calls run at once; 0 means GOMAXPROCS.
+	// ValueCacheBytes of the contents of values that are kept in memory; 0 means 64 MiB.
+	ValueCacheBytes int64
+	// MaxRunning calls run at once; 0 means GOMAXPROCS-1, at least 1.
 	MaxRunning int
 	// MaxWaiting calls wait for their turn; 0 means 1024.
 	MaxWaiting int
@@ -80,6 +82,7 @@ type Agent struct {
 	cfg      Config
 	log      *slog.Logger
 	state    *state
+	contents *contents
 	executor *execute.Executor
 	follower *follow.Follower
 	feed     *follow.NATS
@@ -91,8 +94,9 @@ type Agent struct {
 var names = regexp.MustCompile(`^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$`)
 
 const (
-	maxName           = 253
-	defaultCacheBytes = 256 << 20
+	maxName                = 253
+	defaultCacheBytes      = 256 << 20
+	defaultValueCacheBytes = 64 << 20
 )
 
 // Open loads what is on disk; the agent can then serve, whatever else is up.
@@ -116,6 +120,9 @@ func Open(cfg Config) (*Agent, error) {
 	}
 	if cfg.CacheBytes == 0 {
 		cfg.CacheBytes = defaultCacheBytes
+	}
+	if cfg.ValueCacheBytes == 0 {
+		cfg.ValueCacheBytes = defaultValueCacheBytes
 	}
 	a := &Agent{cfg: cfg, log: cfg.Log}
 	conn, err := dial(cfg)
@@ -167,22 +174,21 @@ func (a *Agent) load(registry follow.Registry) error {
 	for _, e := range a.cfg.Engines {
 		engines[e.Name()] = e
 	}
+	from := &sources{store: disk, registry: registry, log: a.log}
+	a.contents = newContents(from)
 	a.state = &state{
-		store: disk,
-		table: cache.NewTable(),
-		group: a.cfg.Tenants.Group(),
-		programs: cache.NewPrograms(cache.Config{
-			Engines: engines,
-			Sources: &sources{store: disk, registry: registry, log: a.log},
-			Budget:  a.cfg.CacheBytes,
-		}),
+		store:    disk,
+		table:    cache.NewTable(),
+		values:   cache.NewValues(a.contents, a.cfg.ValueCacheBytes),
+		tenants:  cache.NewTenants(),
+		programs: cache.NewPrograms(cache.Config{Engines: engines, Sources: from, Budget: a.cfg.CacheBytes}),
+		group:    a.cfg.Tenants.Group(),
 	}
 	if err := a.tellLost(loaded); err != nil {
 		return errors.Join(err, disk.Close())
 	}
-	releases := a.state.choose(loaded, a.cfg.Tenants, a.log)
-	a.state.restore(releases)
-	a.log.Info("state loaded", "scripts", len(releases), "fleet", a.state.cursor.Fleet, "revision", a.state.cursor.Revision,
+	a.state.restore(a.state.choose(loaded, a.cfg.Tenants, a.log))
+	a.log.Info("state loaded", "scripts", a.state.table.Len(), "values", a.state.values.Len(), "fleet", a.state.cursor.Fleet, "revision", a.state.cursor.Revision,
 		"tenants", a.cfg.Tenants.String())
 	return nil
 }
@@ -223,7 +229,7 @@ func (a *Agent) assemble(registry follow.Registry) (err error) {
 		return err
 	}
 	a.executor, err = execute.New(execute.Config{
-		Table: a.state.table, Programs: a.state.programs, Position: a.position,
+		Table: a.state.table, Programs: a.state.programs, Position: a.position, Tenants: a.state.tenants.Settings,
 		MaxRunning: a.cfg.MaxRunning, MaxWaiting: a.cfg.MaxWaiting, Metrics: a.cfg.Metrics,
 	})
 	return err
@@ -231,6 +237,12 @@ func (a *Agent) assemble(registry follow.Registry) (err error) {
 
 // Executor runs calls. It serves from Open until Close.
 func (a *Agent) Executor() *execute.Executor { return a.executor }
+
+// Values are the live values of the tenants that the agent follows.
+func (a *Agent) Values() *cache.Values { return a.state.values }
+
+// Tenants are the live settings of the tenants that the agent follows.
+func (a *Agent) Tenants() *cache.Tenants { return a.state.tenants }
 
 // Ready reports whether the agent has something to answer from: what was on
 // disk, or what the registry sent. That may be that there are no scripts.
@@ -281,5 +293,6 @@ func (a *Agent) Run(ctx context.Context) error {
 // fail.
 func (a *Agent) Close() error {
 	a.state.programs.Close()
+	a.contents.close()
 	return errors.Join(a.conn.Close(), a.state.store.Close())
 }

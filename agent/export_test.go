@@ -4,3 +4,6 @@ import "github.com/scriptorium-dev/scriptorium/agent/cache"
 
 // Table returns the live releases, for tests to spoil.
 func (a *Agent) Table() *cache.Table { return a.state.table }
+
+// Observe has the observer told of what is committed. It is called before Run.
+func (a *Agent) Observe(o observer) { a.state.observer = o }

@@ -19,28 +19,60 @@ import (
 type state struct {
 	store    *store.Store
 	table    *cache.Table
+	values   *cache.Values
+	tenants  *cache.Tenants
 	programs *cache.Programs
-	group    string // of the feed that is followed
+	observer observer // may be nil
+	group    string   // of the feed that is followed
 
-	cursor     follow.Cursor    // as loaded
-	incomplete []script.Release // as loaded
-	others     []string         // keys of what is on disk and not followed
+	cursor     follow.Cursor   // as loaded
+	incomplete []script.Object // as loaded
+	others     []string        // keys of what is on disk and not followed
 }
 
 var _ follow.State = (*state)(nil)
 
-// choose takes the releases of other tenants than those that are followed from disk,
+// observer keeps copies of what is live, such as those that processes of their own
+// run.
+type observer interface {
+	// Committed is told what was made durable, before it goes live here: it is all that
+	// one change has, and what the observer makes of it should be as much one swap. An
+	// object that is put may be live already, as it is: its content was lost, and is
+	// there again. What the objects need can be read from the agent's store. The change
+	// counts as activated once Committed returns; it is called by one goroutine at a
+	// time, and later changes wait for it.
+	Committed(put []script.Object, removed []string)
+}
+
+// live is a table of live objects of one kind, by the names that come after their kind
+// in their keys.
+type live interface {
+	Revision(name string) script.Revision
+	Names() iter.Seq[string]
+	Checksum(again int, leftOut ...string) wire.Sum
+	Check(name string) (fingerprint wire.Sum, sound bool)
+}
+
+// nothing is the table of what is not followed.
+type nothing struct{}
+
+func (nothing) Revision(string) script.Revision          { return 0 }
+func (nothing) Names() iter.Seq[string]                  { return func(func(string) bool) {} }
+func (nothing) Checksum(int, ...string) (none wire.Sum)  { return none }
+func (nothing) Check(string) (none wire.Sum, sound bool) { return none, false }
+
+// choose takes the objects of other tenants than those that are followed from disk,
 // and returns the rest. The cursor of another group is not one of this, but for the
-// fleet: it asks for a full snapshot.
-func (s *state) choose(loaded *store.Loaded, tenants script.Selector, log *slog.Logger) []script.Release {
+// fleet: it asks for a full snapshot. So is one that has passed what was not kept.
+func (s *state) choose(loaded *store.Loaded, tenants script.Selector, log *slog.Logger) []script.Object {
 	s.cursor = follow.Cursor{Fleet: loaded.Cursor.Fleet, Revision: loaded.Cursor.Revision}
-	kept := make([]script.Release, 0, len(loaded.Releases))
-	for _, r := range loaded.Releases {
-		if tenants.Matches(r.Name.Tenant) {
-			kept = append(kept, r)
+	kept := make([]script.Object, 0, len(loaded.Releases)+len(loaded.Values)+len(loaded.Tenants))
+	for o := range loaded.Objects() {
+		if tenants.Matches(o.TenantName()) {
+			kept = append(kept, o)
 			continue
 		}
-		s.others = append(s.others, wire.ReleaseKey(r.Name))
+		s.others = append(s.others, o.Key())
 	}
 	others := len(s.others)
 	var err error
@@ -48,12 +80,16 @@ func (s *state) choose(loaded *store.Loaded, tenants script.Selector, log *slog.
 		err = s.removeOthers()
 	}
 	if s.cursor.Revision > 0 && cmp.Or(loaded.Cursor.Group, script.GroupAll) != s.group {
-		log.Info("other tenants are followed than before; everything is fetched and compared", "tenants", tenants.String(), "scripts_removed", others)
+		log.Info("other tenants are followed than before; everything is fetched and compared", "tenants", tenants.String(), "objects_removed", others)
 		s.cursor.Revision = 0
 		err = errors.Join(err, s.SaveCursor(s.cursor))
 	}
+	if s.cursor.Revision > 0 && loaded.ReleasesAlone {
+		log.Info("the state folder is of software that kept scripts alone; everything is fetched once, for values and settings of tenants")
+		s.cursor.Revision = 0
+	}
 	if err != nil {
-		log.Warn("scripts of tenants that are not followed cannot be removed from disk; they are not served, and it is tried again after the first sync", "error", err)
+		log.Warn("what is on disk of tenants that are not followed cannot be removed from disk; they are not served, and it is tried again after the first sync", "error", err)
 	}
 	return kept
 }
@@ -72,15 +108,26 @@ func (s *state) removeOthers() error {
 
 // restore makes live what was on disk. Its programs were compiled before they
 // were stored, and are compiled again when they are first called, or before.
-func (s *state) restore(releases []script.Release) {
-	put := make([]*cache.Release, 0, len(releases))
-	for _, r := range releases {
-		put = append(put, cache.NewRelease(r))
-		if !s.store.HasSource(r.Active.Digest) {
-			s.incomplete = append(s.incomplete, r)
+func (s *state) restore(objects []script.Object) {
+	for _, o := range objects {
+		if d, _, needs := o.Content(); needs && !s.store.HasSource(d) {
+			s.incomplete = append(s.incomplete, alone(o))
 		}
 	}
-	s.table.Update(put, nil)
+	s.makeLive(objects, nil)
+}
+
+// alone returns an object that does not keep what it was loaded with in memory.
+func alone(o script.Object) script.Object {
+	switch {
+	case o.Release != nil:
+		r := *o.Release
+		return script.Object{Release: &r}
+	case o.Value != nil:
+		v := *o.Value
+		return script.Object{Value: &v}
+	}
+	return o
 }
 
 // warm compiles what was on disk, as far as there is room, so that first calls
@@ -107,33 +154,43 @@ func (s *state) warm(ctx context.Context, log *slog.Logger) {
 // Cursor implements follow.State.
 func (s *state) Cursor() follow.Cursor { return s.cursor }
 
-// Revision implements follow.State.
-func (s *state) Revision(key string) script.Revision {
-	name, ok := strings.CutPrefix(key, keyPrefix)
-	if !ok {
-		return 0
+// live returns the table that has the object with the key, and its name there.
+func (s *state) live(key string) (in live, name string) {
+	kind, name, _ := strings.Cut(key, "/")
+	switch script.ObjectKind(kind) {
+	case script.Releases:
+		return s.table, name
+	case script.Values:
+		return s.values, name
+	case script.Tenants:
+		return s.tenants, name
 	}
-	if r := s.table.Get(name); r != nil {
-		return r.Revision
-	}
-	return 0
+	return nothing{}, name
 }
 
-const keyPrefix = "releases/"
+// Revision implements follow.State.
+func (s *state) Revision(key string) script.Revision {
+	in, name := s.live(key)
+	return in.Revision(name)
+}
 
 // Live implements follow.State.
 func (s *state) Live() iter.Seq[string] {
 	return func(yield func(string) bool) {
-		for r := range s.table.All() {
-			if !yield(wire.ReleaseKey(r.Name)) {
-				return
+		for _, kind := range []script.ObjectKind{script.Releases, script.Values, script.Tenants} {
+			prefix := string(kind) + "/"
+			in, _ := s.live(prefix)
+			for name := range in.Names() {
+				if !yield(prefix + name) {
+					return
+				}
 			}
 		}
 	}
 }
 
 // Incomplete implements follow.State.
-func (s *state) Incomplete() []script.Release { return s.incomplete }
+func (s *state) Incomplete() []script.Object { return s.incomplete }
 
 // HasSource implements follow.State.
 func (s *state) HasSource(d script.Digest) bool { return s.store.HasSource(d) }
@@ -162,27 +219,70 @@ func (s *state) Prepare(_ context.Context, r script.Release, source []byte, bulk
 	return s.programs.Prepare(key, source, !bulk)
 }
 
-// Commit implements follow.State.
-func (s *state) Commit(put []follow.Item, removed []script.Name) error {
-	batch := store.Batch{Put: entries(put)}
-	live := make([]*cache.Release, 0, len(put))
-	for _, item := range put {
-		live = append(live, cache.NewRelease(item.Release))
-	}
-	for _, name := range removed {
-		batch.Removed = append(batch.Removed, wire.ReleaseKey(name))
-	}
+// Commit implements follow.State. First the disk; then those who keep copies; then what
+// runs: see makeLive.
+func (s *state) Commit(put []follow.Item, removed []string) error {
+	batch := store.Batch{Put: entries(put), Removed: removed}
 	if err := s.store.Commit(batch); err != nil {
 		return err
 	}
-	s.table.Update(live, removed)
+	objects := make([]script.Object, 0, len(put))
+	for _, item := range put {
+		objects = append(objects, item.Object)
+	}
+	if s.observer != nil {
+		s.observer.Committed(objects, removed)
+	}
+	s.makeLive(objects, removed)
 	return nil
 }
 
+// makeLive swaps what runs: the settings of tenants, values, releases, and then the
+// values that are gone. So a script finds the values that were there before it, and
+// those that go with it only after it has gone. Values of one tenant are swapped
+// together, releases one by one.
+func (s *state) makeLive(put []script.Object, removed []string) {
+	var tenants []script.Tenant
+	var values []script.Value
+	releases := make([]*cache.Release, 0, len(put))
+	for _, o := range put {
+		switch {
+		case o.Release != nil:
+			releases = append(releases, cache.NewRelease(*o.Release))
+		case o.Value != nil:
+			values = append(values, *o.Value)
+		default:
+			tenants = append(tenants, *o.Tenant)
+		}
+	}
+	var goneScripts []script.Name
+	var goneValues []script.ValueKey
+	var goneTenants []string
+	for _, key := range removed {
+		kind, name, _ := strings.Cut(key, "/")
+		tenant, rest, _ := strings.Cut(name, "/")
+		switch script.ObjectKind(kind) {
+		case script.Releases:
+			goneScripts = append(goneScripts, script.Name{Tenant: tenant, Script: rest})
+		case script.Values:
+			goneValues = append(goneValues, script.ValueKey{Tenant: tenant, Key: rest})
+		case script.Tenants:
+			goneTenants = append(goneTenants, name)
+		}
+	}
+	s.tenants.Update(tenants, goneTenants)
+	s.values.Update(values, nil)
+	s.table.Update(releases, goneScripts)
+	s.values.Update(nil, goneValues)
+}
+
+// entries are what is new to the disk.
 func entries(items []follow.Item) []store.Entry {
 	list := make([]store.Entry, 0, len(items))
 	for _, item := range items {
-		list = append(list, store.Entry{Release: item.Release, Sealed: item.Sealed, SealedBy: item.SealedBy})
+		if item.Sealed != nil {
+			list = append(list, store.Entry{Object: item.Object, Sealed: item.Sealed, SealedBy: item.SealedBy})
+		}
 	}
 	return list
 }
@@ -194,17 +294,20 @@ func (s *state) Reseal(items []follow.Item) error { return s.store.Reseal(entrie
 func (s *state) Keys() []string { return s.store.Keys() }
 
 // Checksum implements follow.State.
-func (s *state) Checksum(again int, leftOut []string) wire.Sum {
+func (s *state) Checksum(kind script.ObjectKind, again int, leftOut []string) wire.Sum {
+	prefix := string(kind) + "/"
 	names := make([]string, 0, len(leftOut))
 	for _, key := range leftOut {
-		names = append(names, strings.TrimPrefix(key, keyPrefix))
+		names = append(names, strings.TrimPrefix(key, prefix))
 	}
-	return s.table.Checksum(again, names...)
+	in, _ := s.live(prefix)
+	return in.Checksum(again, names...)
 }
 
 // Check implements follow.State.
 func (s *state) Check(key string) (wire.Sum, bool) {
-	return s.table.Check(strings.TrimPrefix(key, keyPrefix))
+	in, name := s.live(key)
+	return in.Check(name)
 }
 
 // SaveCursor implements follow.State. Once there is one, a snapshot has come.

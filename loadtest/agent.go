@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime/pprof"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -37,14 +38,24 @@ const (
 //go:embed route.lua
 var routeSource []byte
 
+// spinSources are scripts of neighbours, by name.
+var spinSources = map[string][]byte{
+	"loop":   []byte("function handle() while true do end end"),
+	"litter": []byte("function handle() local t while true do t = { {}, {} } end end"),
+}
+
+// neighbour returns the reference of the i-th neighbour's script.
+func neighbour(i int, spin string) string { return fmt.Sprintf("neighbour-%d/%s", i, spin) }
+
 // newAgentCommand is the process under test: an agent's executor and sockets,
 // with the one script, and no registry. It ends when its standard input does, so
 // that it never outlives the driver.
 func newAgentCommand() *cobra.Command {
 	var dir, profile string
+	var admission bool
 	cmd := &cobra.Command{
 		Use:    "agent",
-		Short:  "Serve the script under test until standard input ends",
+		Short:  "Serve the scripts under test until standard input ends",
 		Args:   cobra.NoArgs,
 		Hidden: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -59,11 +70,12 @@ func newAgentCommand() *cobra.Command {
 				}
 				defer pprof.StopCPUProfile()
 			}
-			return serveAgent(cmd.Context(), dir, cmd.InOrStdin())
+			return serveAgent(cmd.Context(), dir, admission, cmd.InOrStdin())
 		},
 	}
 	cmd.Flags().StringVar(&dir, "socket-dir", "", "folder of the sockets")
 	cmd.Flags().StringVar(&profile, "cpuprofile", "", "write a CPU profile to this file")
+	cmd.Flags().BoolVar(&admission, "admission", true, "admit calls as an agent does")
 	return cmd
 }
 
@@ -72,8 +84,8 @@ type server interface {
 	Shutdown(ctx context.Context) error
 }
 
-func serveAgent(ctx context.Context, dir string, until io.Reader) error {
-	executor, err := newExecutor()
+func serveAgent(ctx context.Context, dir string, admission bool, until io.Reader) error {
+	executor, err := newExecutor(admission)
 	if err != nil {
 		return err
 	}
@@ -101,39 +113,55 @@ func serveAgent(ctx context.Context, dir string, until io.Reader) error {
 	return nil
 }
 
-// newExecutor returns the executor of an agent that has the one script.
-func newExecutor() (gateway.Executor, error) {
-	version := script.Version{
-		Number: 1, Digest: script.DigestOf(routeSource), Engine: "lua", Entrypoint: "handle", Size: len(routeSource),
+// newExecutor returns the executor of an agent that has the one script, and those of
+// its neighbours.
+func newExecutor(admission bool) (gateway.Executor, error) {
+	table, from := cache.NewTable(), sources{}
+	table.Update([]*cache.Release{from.add("acme/route", routeSource, script.Limits{})}, nil)
+	for name, source := range spinSources {
+		limits := script.Limits{Instructions: script.MaxLimits().Instructions}
+		for i := range maxNeighbours {
+			table.Update([]*cache.Release{from.add(neighbour(i, name), source, limits)}, nil)
+		}
 	}
-	table := cache.NewTable()
-	table.Update([]*cache.Release{cache.NewRelease(script.Release{
-		Name:     script.Name{Tenant: "acme", Script: "route"},
+	programs := cache.NewPrograms(cache.Config{
+		Engines: map[string]engine.Engine{"lua": lua.New()},
+		Sources: from,
+		Budget:  64 << 20,
+	})
+	if !admission {
+		return newUnadmitted(table, programs), nil
+	}
+	return execute.New(execute.Config{Table: table, Programs: programs, Position: position})
+}
+
+// sources are what the scripts are compiled from.
+type sources map[script.Digest][]byte
+
+// add adds a source and returns a release of it as the script "tenant/name".
+func (s sources) add(ref string, source []byte, limits script.Limits) *cache.Release {
+	version := script.Version{
+		Number: 1, Digest: script.DigestOf(source), Engine: "lua", Entrypoint: "handle", Size: len(source),
+	}
+	s[version.Digest] = source
+	tenant, name, _ := strings.Cut(ref, "/")
+	return cache.NewRelease(script.Release{
+		Name:     script.Name{Tenant: tenant, Script: name},
 		Revision: 1, Active: version, Latest: 1, Enabled: true, Retained: []script.Version{version},
-	})}, nil)
-	return execute.New(execute.Config{
-		Table: table,
-		Programs: cache.NewPrograms(cache.Config{
-			Engines: map[string]engine.Engine{"lua": lua.New()},
-			Sources: oneSource{},
-			Budget:  64 << 20,
-		}),
-		Position: func(time.Time) gateway.Position { return gateway.Position{Revision: 1} },
+		Settings: script.Settings{Limits: limits},
 	})
 }
 
-// oneSource is where the one script is compiled from.
-type oneSource struct{}
-
-func (oneSource) Source(context.Context, script.Digest) ([]byte, error) { return routeSource, nil }
+// Source is cache.Sources'.
+func (s sources) Source(_ context.Context, d script.Digest) ([]byte, error) { return s[d], nil }
 
 // startAgent starts this program again as the agent, on sockets in dir.
-func startAgent(ctx context.Context, dir, profile string) (stop func() error, err error) {
+func startAgent(ctx context.Context, dir string, flags ...string) (stop func() error, err error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.CommandContext(ctx, self, "agent", "--socket-dir", dir, "--cpuprofile", profile)
+	cmd := exec.CommandContext(ctx, self, append([]string{"agent", "--socket-dir", dir}, flags...)...)
 	cmd.Stderr = os.Stderr
 	stdin, err := cmd.StdinPipe()
 	if err != nil {

@@ -90,7 +90,7 @@ func runCalls(ctx context.Context, o callsOptions, out, progress io.Writer) (err
 	b := &bench{opts: o, sockets: o.socketDir}
 	if b.sockets == "" {
 		b.sockets = dir
-		stop, err := startAgent(ctx, dir, o.profile)
+		stop, err := startAgent(ctx, dir, "--cpuprofile", o.profile)
 		if err != nil {
 			return err
 		}

@@ -4,6 +4,10 @@
 //
 // measures calls over an agent's sockets, and the same script in Redis.
 //
+//	go run ./loadtest neighbours
+//
+// measures what tenants that spin do to another one's calls.
+//
 //	go run ./loadtest status --agents 10000
 //
 // measures what the status of a large fleet costs a registry.
@@ -28,7 +32,7 @@ func main() {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(newCallsCommand(), newAgentCommand(), newStatusCommand(), newServersCommand(), newProfiledCommand())
+	root.AddCommand(newCallsCommand(), newNeighboursCommand(), newAgentCommand(), newStatusCommand(), newServersCommand(), newProfiledCommand())
 	if err := root.ExecuteContext(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "loadtest:", err)
 		os.Exit(1)

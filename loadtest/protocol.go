@@ -26,8 +26,10 @@ func respCommand(words ...string) []byte {
 	return b.Bytes()
 }
 
-func respCalls() protocol {
-	return protocol{request: respCommand("FCALL", routeRef, "0", routeArg), reply: respReply}
+func respCalls() protocol { return respCallsOf(routeRef) }
+
+func respCallsOf(ref string) protocol {
+	return protocol{request: respCommand("FCALL", ref, "0", routeArg), reply: respReply}
 }
 
 func redisCalls(sha string) protocol {

@@ -215,7 +215,7 @@ func TestImportOverADeletedScript(t *testing.T) {
 			if bury {
 				tombstone, err := b.store.Release(ctx, route)
 				if err == nil {
-					err = b.store.Bury(ctx, tombstone)
+					err = b.store.Bury(ctx, script.Object{Release: &tombstone})
 				}
 				if err != nil {
 					t.Fatal(err)

@@ -120,6 +120,9 @@ func (r *Registry) attempt(ctx context.Context, a asked, means Asked) (decision,
 	if err := a.mayMake(cur, d); err != nil {
 		return decision{}, settled, err
 	}
+	if err := r.withinCeiling(ctx, cur, d); err != nil {
+		return decision{}, settled, err
+	}
 	if a.prepare != nil {
 		if err := a.prepare(d); err != nil {
 			return decision{}, settled, err

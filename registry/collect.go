@@ -42,7 +42,9 @@ type Collected struct {
 }
 
 // Collector removes from a store what nobody needs any more: old tombstones, sources
-// that no release retains, and old entries of the audit trail. One collector of a
+// that no release retains, contents that no value has, and old entries of the audit
+// trail. What is said of sources here holds for contents: a commit of a value is like
+// a publish. One collector of a
 // store is enough, and the leader runs it; several do no harm.
 //
 // A source is removed in the second of two rounds that find it unneeded, and only if
@@ -144,7 +146,7 @@ func (c *Collector) bury(ctx context.Context, before time.Time, done *Collected)
 			return fmt.Errorf("look for tombstones: %w", err)
 		}
 		if err := c.cfg.Trash.Bury(ctx, tombstone); err != nil {
-			return fmt.Errorf("remove the tombstone of %s: %w", tombstone.Name, err)
+			return fmt.Errorf("remove the tombstone of %s: %w", tombstone.Key(), err)
 		}
 		done.Tombstones++
 	}
@@ -164,12 +166,12 @@ func (c *Collector) discard(ctx context.Context, done *Collected) error {
 	if err != nil {
 		return fmt.Errorf("find out which sources are needed: %w", err)
 	}
-	for release, err := range snapshot.Releases {
+	for object, err := range snapshot.Objects() {
 		if err != nil {
 			return fmt.Errorf("find out which sources are needed: %w", err)
 		}
-		for _, v := range release.Retained {
-			delete(unneeded, v.Digest)
+		for digest := range object.Retained {
+			delete(unneeded, digest)
 		}
 	}
 	before := c.suspects

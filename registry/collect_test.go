@@ -59,9 +59,9 @@ type broken struct {
 
 var errBroken = errors.New("broken")
 
-func (s broken) Tombstones(ctx context.Context, before time.Time) iter.Seq2[script.Release, error] {
+func (s broken) Tombstones(ctx context.Context, before time.Time) iter.Seq2[script.Object, error] {
 	if s.tombstones {
-		return func(yield func(script.Release, error) bool) { yield(script.Release{}, errBroken) }
+		return func(yield func(script.Object, error) bool) { yield(script.Object{}, errBroken) }
 	}
 	return s.Store.Tombstones(ctx, before)
 }

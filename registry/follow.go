@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"log/slog"
 	"sync/atomic"
 	"time"
@@ -16,18 +17,27 @@ import (
 // better.
 var ErrForgotten = errors.New("the store has forgotten transactions that were asked for")
 
-// State is all there is of the releases at one moment.
+// State is all there is of the objects at one moment.
 type State struct {
 	Fleet string // the registry's identity
 	Head  script.Revision
 	// Floor, Heads: as in Snapshot.
 	Floor script.Revision
 	Heads map[string]script.Revision
-	// Releases are all, tombstones included, in no particular order.
+	// Releases, Values and Tenants are all, tombstones included, in no particular
+	// order.
 	Releases []script.Release
+	Values   []script.Value
+	Tenants  []script.Tenant
 }
 
-// Projection is a view of the releases that Follow keeps up to date. Follow calls
+// Objects yields all there is. They belong to the state.
+func (s State) Objects() iter.Seq[script.Object] { return objects(s.Releases, s.Values, s.Tenants) }
+
+// Len returns how many objects there are.
+func (s State) Len() int { return len(s.Releases) + len(s.Values) + len(s.Tenants) }
+
+// Projection is a view of the objects that Follow keeps up to date. Follow calls
 // it from one goroutine. What it is given it may keep, but not change.
 type Projection interface {
 	// Reset says that all is as in s. It is called first, and whenever some
@@ -160,17 +170,32 @@ func (f *follower) snapshot(ctx context.Context) (State, error) {
 		return State{}, err
 	}
 	state := State{Fleet: snapshot.Fleet, Head: snapshot.Head, Floor: snapshot.Floor, Heads: snapshot.Heads}
-	for release, err := range snapshot.Releases {
-		switch {
-		case script.KindOf(err) == script.Internal:
-			f.log.Error("a release is left out of everything", "error", err)
-		case err != nil:
-			return State{}, err
-		default:
-			state.Releases = append(state.Releases, release)
-		}
+	if state.Releases, err = gather(f.log, snapshot.Releases); err != nil {
+		return State{}, err
+	}
+	if state.Values, err = gather(f.log, snapshot.Values); err != nil {
+		return State{}, err
+	}
+	if state.Tenants, err = gather(f.log, snapshot.Tenants); err != nil {
+		return State{}, err
 	}
 	return state, nil
+}
+
+// gather returns what can be read.
+func gather[T any](log *slog.Logger, all iter.Seq2[T, error]) ([]T, error) {
+	var found []T
+	for object, err := range all {
+		switch {
+		case script.KindOf(err) == script.Internal:
+			log.Error("an object is left out of everything", "error", err)
+		case err != nil:
+			return nil, err
+		default:
+			found = append(found, object)
+		}
+	}
+	return found, nil
 }
 
 func (f *follower) at() script.Revision { return script.Revision(f.position.Load()) }

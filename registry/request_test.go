@@ -95,7 +95,7 @@ func TestRetriesHappenOnce(t *testing.T) {
 			_, _ = b.Delete(b.t.Context(), registry.DeleteRequest{Write: forced()})
 			r, err := b.store.Release(b.t.Context(), route)
 			if err == nil {
-				err = b.store.Bury(b.t.Context(), r)
+				err = b.store.Bury(b.t.Context(), script.Object{Release: &r})
 			}
 			if err != nil {
 				b.t.Error(err)

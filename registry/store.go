@@ -79,6 +79,31 @@ type Store interface {
 	// is NotFound if a source is missing; else it is as Commit is.
 	Restore(ctx context.Context, r Restoration) (script.Revision, error)
 
+	// Stock returns what there is of the value, and what bounds it, as of one moment.
+	// With an empty key it is of the tenant alone.
+	Stock(ctx context.Context, key script.ValueKey) (Stock, error)
+
+	// Values returns at most limit live values of the tenant whose keys begin with
+	// the prefix, in the order of the keys byte by byte, those after the key `after`
+	// alone.
+	Values(ctx context.Context, tenant, prefix, after string, limit int) ([]script.Value, error)
+
+	// CommitValue applies c in one transaction and returns its revision. It is a
+	// Conflict, and changes nothing, if the value's revision is not c.Guard any more,
+	// or any of the tenant's values has changed since c.Usage was read. The content
+	// is kept as sources are: Source and Sources return it. Unavailable is as in
+	// Commit.
+	CommitValue(ctx context.Context, c ValueCommit) (script.Revision, error)
+
+	// Tenants returns at most limit tenants for which something is set, in the order of
+	// their names, those after `after` alone.
+	Tenants(ctx context.Context, after string, limit int) ([]script.Tenant, error)
+
+	// CommitTenant applies c in one transaction and returns its revision. It is a
+	// Conflict, and changes nothing, if the revision of the settings is not c.Guard
+	// any more. Unavailable is as in Commit.
+	CommitTenant(ctx context.Context, c TenantCommit) (script.Revision, error)
+
 	// Snapshot returns all there is, as of one moment. Releases come in the order of
 	// their names as text, "tenant/name" byte by byte.
 	Snapshot(ctx context.Context) (Snapshot, error)
@@ -103,14 +128,14 @@ type Store interface {
 // Trash is the part of a store that a Collector cleans up. Errors are as those of
 // a Store.
 type Trash interface {
-	// Tombstones yields the tombstones of releases that were deleted before then.
-	Tombstones(ctx context.Context, before time.Time) iter.Seq2[script.Release, error]
-	// Bury removes a tombstone with the script's history, unless its release has
-	// changed since, and raises the floor to its revision. The number of its latest
-	// version stays known. It is no change of a release: it gets no revision, and
-	// nobody who watches sees it.
-	Bury(ctx context.Context, tombstone script.Release) error
-	// Blobs yields the digest of each stored source.
+	// Tombstones yields the tombstones, of any kind, of what was deleted before then.
+	Tombstones(ctx context.Context, before time.Time) iter.Seq2[script.Object, error]
+	// Bury removes a tombstone, of a script with its history, unless the object has
+	// changed since, and raises the floor to its revision. The number of a script's
+	// latest version stays known. It is no change of an object: it gets no revision,
+	// and nobody who watches sees it.
+	Bury(ctx context.Context, tombstone script.Object) error
+	// Blobs yields the digest of each stored source, and content of a value.
 	Blobs(ctx context.Context) iter.Seq2[Blob, error]
 	// Discard removes a source, unless it was written or needed since the blob was
 	// yielded. It reports whether it did.
@@ -205,7 +230,42 @@ type Restoration struct {
 	Audit   script.AuditEntry
 }
 
-// Snapshot is all there is of the releases.
+// Stock is what there is of a value, and what bounds it, as of one moment.
+type Stock struct {
+	Value  script.Value  // a tombstone included; revision 0: there is none
+	Usage  Usage         // of all of the tenant's values
+	Tenant script.Tenant // a tombstone included; revision 0: nothing was set
+}
+
+// Usage is how much a tenant's values take.
+type Usage struct {
+	Bytes  int64 // of all contents together
+	Values int   // live ones
+	// Mark is the store's own of the last change: a commit checks that there was none
+	// since. It is not a revision of an object.
+	Mark int64
+}
+
+// ValueCommit is one change of one value.
+type ValueCommit struct {
+	// Guard is the revision that the value must still have; 0: it must not exist.
+	Guard script.Revision
+	// Value is what it becomes. Its Revision is ignored: the commit gives it.
+	Value   script.Value
+	Content []byte // unless Value is a tombstone
+	// Usage is what the tenant's values take then, with the mark of what was read.
+	Usage Usage
+	Audit script.AuditEntry // its Revision is ignored
+}
+
+// TenantCommit is one change of one tenant's settings.
+type TenantCommit struct {
+	Guard  script.Revision // as in ValueCommit
+	Tenant script.Tenant   // its Revision is ignored
+	Audit  script.AuditEntry
+}
+
+// Snapshot is all there is of the objects.
 type Snapshot struct {
 	// Fleet is the identity that Store.Fleet returns.
 	Fleet string
@@ -221,10 +281,66 @@ type Snapshot struct {
 	// as text. It may be ranged over once. An Internal error stands for one release that cannot
 	// be read, and others follow; any other error is the last.
 	Releases iter.Seq2[script.Release, error]
+	// Values and Tenants yield those objects in the same way, in the order of their
+	// keys.
+	Values  iter.Seq2[script.Value, error]
+	Tenants iter.Seq2[script.Tenant, error]
+}
+
+// Objects yields all of them. It may be ranged over once, in place of Releases, Values
+// and Tenants. Any error is the last.
+func (s Snapshot) Objects() iter.Seq2[script.Object, error] {
+	return func(yield func(script.Object, error) bool) {
+		_ = each(s.Releases, func(r script.Release) script.Object { return script.Object{Release: &r} }, yield) &&
+			each(s.Values, func(v script.Value) script.Object { return script.Object{Value: &v} }, yield) &&
+			each(s.Tenants, func(t script.Tenant) script.Object { return script.Object{Tenant: &t} }, yield)
+	}
+}
+
+// each yields the objects, and reports whether more is wanted.
+func each[T any](all iter.Seq2[T, error], object func(T) script.Object, yield func(script.Object, error) bool) bool {
+	for t, err := range all {
+		if err != nil {
+			yield(script.Object{}, err)
+			return false
+		}
+		if !yield(object(t), nil) {
+			return false
+		}
+	}
+	return true
 }
 
 // Transaction is one committed change, as watched.
 type Transaction struct {
 	Revision script.Revision
 	Releases []script.Release
+	Values   []script.Value
+	Tenants  []script.Tenant
+}
+
+// Objects yields all that the transaction changed, always in the same order. They
+// belong to the transaction.
+func (t Transaction) Objects() iter.Seq[script.Object] {
+	return objects(t.Releases, t.Values, t.Tenants)
+}
+
+func objects(releases []script.Release, values []script.Value, tenants []script.Tenant) iter.Seq[script.Object] {
+	return func(yield func(script.Object) bool) {
+		for i := range releases {
+			if !yield(script.Object{Release: &releases[i]}) {
+				return
+			}
+		}
+		for i := range values {
+			if !yield(script.Object{Value: &values[i]}) {
+				return
+			}
+		}
+		for i := range tenants {
+			if !yield(script.Object{Tenant: &tenants[i]}) {
+				return
+			}
+		}
+	}
 }

@@ -1,5 +1,7 @@
 package script
 
+import "time"
+
 // Object is what the registry keeps and agents follow: a release, a value or a
 // tenant's settings. Exactly one field is set. Whoever gets an Object does not
 // change what it points to.
@@ -62,6 +64,18 @@ func (o Object) Revision() Revision {
 		return o.Value.Revision
 	}
 	return o.Tenant.Revision
+}
+
+// ChangedAt is when the change that made the object what it is was committed, by the
+// registry's clock.
+func (o Object) ChangedAt() time.Time {
+	switch {
+	case o.Release != nil:
+		return o.Release.ChangedAt
+	case o.Value != nil:
+		return o.Value.ChangedAt
+	}
+	return o.Tenant.ChangedAt
 }
 
 // Deleted reports whether the object is a tombstone.

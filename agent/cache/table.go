@@ -66,7 +66,11 @@ func NewRelease(r script.Release) *Release {
 }
 
 // Fingerprint returns wire.Fingerprint of the release as it is in memory now.
-func (r *Release) Fingerprint() wire.Sum {
+func (r *Release) Fingerprint() wire.Sum { return wire.Fingerprint(r.Script()) }
+
+// Script returns the release with all that decides what a call does, which is what
+// NewRelease needs; the rest, such as authors, is not kept.
+func (r *Release) Script() script.Release {
 	limits := r.limits
 	if r.Limits != limits.OrDefaults() {
 		limits = r.Limits // what calls get is what counts
@@ -77,10 +81,10 @@ func (r *Release) Fingerprint() wire.Sum {
 			Number: e.number, Size: e.size, Digest: e.key.Digest, Engine: e.key.Engine, Entrypoint: e.key.Entrypoint,
 		}
 	}
-	return wire.Fingerprint(script.Release{
+	return script.Release{
 		Name: r.Name, Revision: r.Revision, Active: r.Active, Pinned: r.Pinned, Enabled: r.Enabled, Retained: retained,
 		Settings: script.Settings{Limits: limits, Trigger: r.Trigger, Config: r.Config},
-	})
+	}
 }
 
 // intern makes the many copies of few words share their memory.
@@ -133,6 +137,27 @@ func NewTable() *Table {
 // allocates nothing.
 func (t *Table) Get(name string) *Release {
 	return (*t.shards[t.shardOf(name)].Load())[name]
+}
+
+// Revision returns the revision of the live release of the script "tenant/name"; 0
+// if there is none.
+func (t *Table) Revision(name string) script.Revision {
+	if r := t.Get(name); r != nil {
+		return r.Revision
+	}
+	return 0
+}
+
+// Names yields the scripts with live releases, each "tenant/name", in no particular
+// order.
+func (t *Table) Names() iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for r := range t.All() {
+			if !yield(r.Name.String()) {
+				return
+			}
+		}
+	}
 }
 
 // Len returns the number of live releases.

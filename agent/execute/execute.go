@@ -1,5 +1,5 @@
-// Package execute runs calls: it finds the release, admits no more calls at once
-// than the machine can run, and runs the program within the release's limits.
+// Package execute runs calls: it finds the release, waits for the call's turn on a
+// processor, and runs the program within the limits of the release and its tenant.
 package execute
 
 import (
@@ -13,6 +13,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/scriptorium-dev/scriptorium/agent/admission"
 	"github.com/scriptorium-dev/scriptorium/agent/cache"
 	"github.com/scriptorium-dev/scriptorium/agent/gateway"
 	"github.com/scriptorium-dev/scriptorium/engine"
@@ -25,10 +26,17 @@ type Config struct {
 	Programs *cache.Programs
 	// Position says how far the agent has come, as of now.
 	Position func(now time.Time) gateway.Position
-	// MaxRunning calls run at once; 0 means GOMAXPROCS.
+	// Tenants returns the settings of a tenant, zero fields meaning their defaults. It
+	// is asked at each call, so what changes there holds from the next call on. If it
+	// is nil, all tenants have the defaults.
+	Tenants func(tenant string) script.TenantSettings
+	// Host is what scripts may use of the agent; nil if there is none.
+	Host engine.Host
+	// MaxRunning calls run at once; 0 means GOMAXPROCS-1, at least 1: one processor
+	// is left for those who bring the calls and take the answers away.
 	MaxRunning int
-	// MaxWaiting calls wait for their turn, the others are refused at once; 0
-	// means 1024.
+	// MaxWaiting calls wait for their turn, half of them of one tenant; the others are
+	// refused at once. 0 means 1024.
 	MaxWaiting int
 	// Metrics gets the executor's metrics, if not nil.
 	Metrics prometheus.Registerer
@@ -39,11 +47,21 @@ type Executor struct {
 	table    *cache.Table
 	programs *cache.Programs
 	position func(time.Time) gateway.Position
-	gate     gate
+	tenants  func(string) script.TenantSettings
+	host     engine.Host
+	gate     *admission.Gate
 	metrics  *metrics
 	// calls keeps what a call hands to its engine, since handing it over would
 	// allocate it anew each time.
 	calls sync.Pool
+}
+
+// call is what a call takes.
+type call struct {
+	invocation engine.Invocation
+	turn       admission.Turn
+	settings   script.TenantSettings
+	admission  admission.Call
 }
 
 var _ gateway.Executor = (*Executor)(nil)
@@ -51,7 +69,7 @@ var _ gateway.Executor = (*Executor)(nil)
 // New returns an executor. It fails only if its metrics are registered already.
 func New(cfg Config) (*Executor, error) {
 	if cfg.MaxRunning <= 0 {
-		cfg.MaxRunning = runtime.GOMAXPROCS(0)
+		cfg.MaxRunning = max(runtime.GOMAXPROCS(0)-1, 1)
 	}
 	if cfg.MaxWaiting <= 0 {
 		cfg.MaxWaiting = 1024
@@ -60,8 +78,13 @@ func New(cfg Config) (*Executor, error) {
 		table:    cfg.Table,
 		programs: cfg.Programs,
 		position: cfg.Position,
-		gate:     newGate(cfg.MaxRunning, cfg.MaxWaiting),
-		calls:    sync.Pool{New: func() any { return new(engine.Invocation) }},
+		tenants:  cfg.Tenants,
+		host:     cfg.Host,
+		gate:     admission.New(admission.Config{Running: cfg.MaxRunning, Waiting: cfg.MaxWaiting}),
+		calls:    sync.Pool{New: func() any { return new(call) }},
+	}
+	if x.tenants == nil {
+		x.tenants = func(string) script.TenantSettings { return script.TenantSettings{} }
 	}
 	m, err := newMetrics(cfg.Metrics, x)
 	if err != nil {
@@ -84,8 +107,8 @@ func (x *Executor) Execute(ctx context.Context, call *gateway.Call, reply *gatew
 	return err
 }
 
-func (x *Executor) execute(ctx context.Context, call *gateway.Call, reply *gateway.Reply) error {
-	release, number, err := x.find(call.Script)
+func (x *Executor) execute(ctx context.Context, asked *gateway.Call, reply *gateway.Reply) error {
+	release, number, err := x.find(asked.Script)
 	if err != nil {
 		return err
 	}
@@ -94,23 +117,43 @@ func (x *Executor) execute(ctx context.Context, call *gateway.Call, reply *gatew
 		// The release may have been replaced, and its source removed, before
 		// its program was loaded: then the call has not begun, and runs what
 		// is live now.
-		again, _, gone := x.find(call.Script)
+		again, _, gone := x.find(asked.Script)
 		if gone != nil || again == release {
 			return err
 		}
 		release = again
 		program, err = x.program(ctx, release, number, reply)
 	}
-	if err := x.gate.enter(ctx); err != nil {
+	c := x.calls.Get().(*call)
+	err = x.run(ctx, c, release, program, asked, reply)
+	c.invocation, c.admission, c.settings = engine.Invocation{}, admission.Call{}, script.TenantSettings{}
+	x.calls.Put(c)
+	return err
+}
+
+// run runs the program when it is the call's turn.
+func (x *Executor) run(ctx context.Context, c *call, release *cache.Release, program engine.Program, asked *gateway.Call, reply *gateway.Reply) error {
+	c.settings = x.tenants(release.Name.Tenant)
+	limits := release.Limits.AtMost(c.settings.Limits)
+	c.admission = admission.Call{
+		Tenant: release.Name.Tenant, Script: release.Name.Script, Settings: &c.settings,
+		Concurrency: limits.Concurrency, Timeout: limits.Timeout,
+	}
+	if err := x.gate.Enter(ctx, &c.turn, &c.admission); err != nil {
 		return err
 	}
-	defer x.gate.leave()
-
-	inv := x.calls.Get().(*engine.Invocation)
-	inv.Tenant, inv.Args, inv.Config, inv.Limits = release.Name.Tenant, call.Args, release.Config, release.Limits
-	err = program.Run(ctx, inv, &reply.Result)
-	*inv = engine.Invocation{}
-	x.calls.Put(inv)
+	defer c.turn.Leave()
+	c.invocation = engine.Invocation{
+		Tenant: release.Name.Tenant, Args: asked.Args, Config: release.Config, Limits: limits,
+		Script: release.Name.Script, Version: reply.Version, Traceparent: asked.Traceparent,
+		Host: x.host, Turn: &c.turn,
+	}
+	err := program.Run(ctx, &c.invocation, &reply.Result)
+	if waited := c.turn.Waited(); waited > 0 && script.KindOf(err) == script.Timeout {
+		e := *script.AsError(err)
+		e.Message += fmt.Sprintf("; it waited %v of that while others had its turn", waited.Round(time.Millisecond))
+		return &e
+	}
 	return err
 }
 

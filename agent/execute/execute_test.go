@@ -187,7 +187,7 @@ func TestExecute(t *testing.T) {
 
 func TestOverload(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := newNode(t, 1<<20, 2, 3)
+		n := newNode(t, 1<<20, 2, 6) // of one tenant, three wait
 		n.publish("wait", func(r *script.Release) { r.Settings.Limits.Timeout = time.Second }, "wait")
 		n.publish("route", nil, "one")
 		ctx, cancel := context.WithCancel(t.Context())

@@ -16,18 +16,17 @@ import (
 
 	eventv1 "github.com/scriptorium-dev/scriptorium/proto/event/v1"
 	scriptv1 "github.com/scriptorium-dev/scriptorium/proto/script/v1"
-	"github.com/scriptorium-dev/scriptorium/proto/wire"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
 const (
 	fetchAtOnce = 1000 // digests in one request
-	// manyReleases is the number from which the programs in use are not made to
+	// manyObjects is the number from which the programs in use are not made to
 	// give way for those that come.
-	manyReleases = 64
+	manyObjects = 64
 )
 
-// applier makes releases live. It is used by one goroutine at a time: that of
+// applier makes objects live. It is used by one goroutine at a time: that of
 // the job in progress, or the loop while there is none.
 type applier struct {
 	state    State
@@ -43,11 +42,11 @@ type applier struct {
 	silent  int  // syncs in a row that the registry did not answer
 }
 
-// failing is a release that could not be made live. It is tried again if the
+// failing is an object that could not be made live. It is tried again if the
 // reason may pass, until it succeeds or the registry has a newer one.
 type failing struct {
 	item Item
-	// since is the revision of the first release of the key that is neither live nor
+	// since is the revision of the first object of the key that is neither live nor
 	// replaced by one that is.
 	since    script.Revision
 	err      error
@@ -56,7 +55,7 @@ type failing struct {
 	at       time.Time
 }
 
-// candidate is a release on its way.
+// candidate is an object on its way.
 type candidate struct {
 	Item
 	since script.Revision // as in failing, if it fails
@@ -70,9 +69,9 @@ func newApplier(cfg Config, open opener, refusals *refusals, m *metrics, random 
 		random:  random,
 		failing: map[string]*failing{},
 	}
-	lost := script.Errorf(script.Unavailable, "", "its source was lost from disk and is being fetched again")
-	for _, r := range cfg.State.Incomplete() {
-		a.fail(time.Now(), &candidate{since: r.Revision, Item: Item{Key: wire.ReleaseKey(r.Name), Release: r}, err: lost})
+	for _, o := range cfg.State.Incomplete() {
+		lost := script.Errorf(script.Unavailable, "", "its %s was lost from disk and is being fetched again", contentOf(o))
+		a.fail(time.Now(), &candidate{since: o.Revision(), Item: Item{Key: o.Key(), Object: o}, err: lost})
 	}
 	return a
 }
@@ -120,7 +119,7 @@ func (a *applier) retry(ctx context.Context, at Cursor) outcome {
 	return out
 }
 
-// selection is the newest release of each key among objects.
+// selection is the newest object of each key among objects.
 type selection struct {
 	candidates []*candidate
 	at         map[string]int
@@ -133,8 +132,8 @@ type choice struct {
 	otherFleet bool            // all: revisions of two fleets do not compare
 	thorough   bool            // those that differ from what is live
 	head       script.Revision // that the objects are as of, if thorough
-	// above is the revision from which on there may have been releases that are not
-	// among the objects, since they were replaced.
+	// above is the revision from which on there may have been objects that are not
+	// among them, since they were replaced.
 	above script.Revision
 }
 
@@ -150,7 +149,7 @@ func (a *applier) choose(s *selection, objects []object, by choice) {
 		if o.err != nil {
 			a.metrics.malformed.Inc()
 		}
-		if !by.otherFleet && o.Release.Revision <= a.known(o.Key) {
+		if !by.otherFleet && o.Object.Revision() <= a.known(o.Key) {
 			if !by.thorough {
 				continue
 			}
@@ -162,7 +161,7 @@ func (a *applier) choose(s *selection, objects []object, by choice) {
 				continue
 			}
 		}
-		c := &candidate{Item: o.Item, err: o.err, since: min(o.Release.Revision, by.above+1)}
+		c := &candidate{Item: o.Item, err: o.err, since: min(o.Object.Revision(), by.above+1)}
 		i, twice := s.at[o.Key]
 		if !twice {
 			s.at[o.Key] = len(s.candidates)
@@ -171,7 +170,7 @@ func (a *applier) choose(s *selection, objects []object, by choice) {
 		}
 		before := s.candidates[i]
 		before.since = min(before.since, c.since)
-		if o.Release.Revision > before.Release.Revision {
+		if o.Object.Revision() > before.Object.Revision() {
 			c.since = before.since
 			s.candidates[i] = c
 		}
@@ -182,18 +181,19 @@ func (a *applier) choose(s *selection, objects []object, by choice) {
 func (a *applier) known(key string) script.Revision {
 	known := a.state.Revision(key)
 	if f := a.failing[key]; f != nil {
-		known = max(known, f.item.Release.Revision)
+		known = max(known, f.item.Object.Revision())
 	}
 	return known
 }
 
-// ready brings the sources of the candidates and compiles them. What cannot be
-// made ready gets an error.
+// ready brings what the candidates need, and compiles the programs of releases. What
+// cannot be made ready gets an error.
 func (a *applier) ready(ctx context.Context, candidates []*candidate, sources map[script.Digest][]byte) {
 	wanted := slices.DeleteFunc(slices.Clone(candidates), func(c *candidate) bool {
-		return c.ready || c.err != nil || c.Release.Deleted
+		_, _, needs := c.Object.Content()
+		return c.ready || c.err != nil || !needs
 	})
-	many := len(wanted) > manyReleases
+	many := len(wanted) > manyObjects
 	var fetchErr error // once there is one, nothing more is fetched
 	for part := range bySize(wanted) {
 		fetchErr = a.readyPart(ctx, part, sources, many, fetchErr)
@@ -206,7 +206,7 @@ func bySize(candidates []*candidate) iter.Seq[[]*candidate] {
 	return func(yield func([]*candidate) bool) {
 		first, bytes := 0, 0
 		for i, c := range candidates {
-			size := c.Release.Active.Size
+			_, size, _ := c.Object.Content()
 			if i > first && bytes+size > stageBytes {
 				if !yield(candidates[first:i]) {
 					return
@@ -229,21 +229,24 @@ func (a *applier) readyPart(ctx context.Context, part []*candidate, given map[sc
 	var g errgroup.Group
 	g.SetLimit(runtime.GOMAXPROCS(0))
 	for _, c := range part {
-		d := c.Release.Active.Digest
+		d, _, _ := c.Object.Content()
 		_, here := sources[d]
 		switch {
 		case here && putErr != nil:
-			c.err = script.Errorf(script.Unavailable, "disk", "its source cannot be stored: %w", putErr)
+			c.err = script.Errorf(script.Unavailable, "disk", "its %s cannot be stored: %w", contentOf(c.Object), putErr)
 			continue
 		case !here && !a.state.HasSource(d):
 			c.err = fetchErr
 			if c.err == nil {
-				c.err = script.Errorf(script.Unavailable, "", "the registry did not send its source %v", d)
+				c.err = script.Errorf(script.Unavailable, "", "the registry did not send its %s %v", contentOf(c.Object), d)
 			}
+			continue
+		case c.Object.Release == nil:
+			c.ready = true
 			continue
 		}
 		g.Go(func() error {
-			c.err = a.state.Prepare(ctx, c.Release, sources[d], many)
+			c.err = a.state.Prepare(ctx, *c.Object.Release, sources[d], many)
 			c.ready = c.err == nil
 			return nil
 		})
@@ -260,7 +263,7 @@ func (a *applier) bring(ctx context.Context, candidates []*candidate, given map[
 	seen := map[script.Digest]struct{}{}
 	var missing []script.Digest
 	for _, c := range candidates {
-		d := c.Release.Active.Digest
+		d, _, _ := c.Object.Content()
 		if _, twice := seen[d]; twice || a.state.HasSource(d) {
 			continue
 		}
@@ -296,6 +299,14 @@ func (a *applier) verified(sources []*scriptv1.Source) map[script.Digest][]byte 
 	return good
 }
 
+// contentOf says what the content of the object is.
+func contentOf(o script.Object) string {
+	if o.Value != nil {
+		return "content"
+	}
+	return "source"
+}
+
 // unsound takes note of a source that cannot be used.
 func (a *applier) unsound(err error) {
 	a.metrics.malformed.Inc()
@@ -304,18 +315,17 @@ func (a *applier) unsound(err error) {
 
 // commit makes live what is ready, removes what is gone, and remembers what
 // failed.
-func (a *applier) commit(candidates []*candidate, removed []script.Name) error {
+func (a *applier) commit(candidates []*candidate, removed []string) error {
 	var put []Item
 	for _, c := range candidates {
 		switch {
 		case c.err != nil:
-		case c.Release.Deleted:
-			removed = append(removed, c.Release.Name)
+		case c.Object.Deleted():
+			removed = append(removed, c.Key)
 		default:
 			put = append(put, c.Item)
 		}
 	}
-	put = slices.DeleteFunc(put, func(i Item) bool { return i.Sealed == nil }) // it is live and kept: only its source was missing
 	var err error
 	if len(put)+len(removed) > 0 {
 		err = a.state.Commit(put, removed)
@@ -337,7 +347,7 @@ func (a *applier) commit(candidates []*candidate, removed []script.Name) error {
 func (a *applier) fail(now time.Time, c *candidate) {
 	key := c.Key
 	f := a.failing[key]
-	if f == nil || f.item.Release.Revision != c.Release.Revision {
+	if f == nil || f.item.Object.Revision() != c.Object.Revision() {
 		since := c.since
 		if f != nil {
 			since = min(since, f.since)
@@ -347,7 +357,7 @@ func (a *applier) fail(now time.Time, c *candidate) {
 	}
 	if f.err == nil || f.err.Error() != c.err.Error() {
 		a.changed = true
-		a.log.Warn("a release cannot be made live; the one before it stays", "key", key, "revision", c.Release.Revision, "error", c.err)
+		a.log.Warn("what the registry has cannot be made live; what was before it stays", "key", key, "revision", c.Object.Revision(), "error", c.err)
 	}
 	f.err = c.err
 	switch script.KindOf(c.err) {
@@ -367,7 +377,7 @@ func (a *applier) pass(c *candidate) {
 		delete(a.failing, key)
 		a.changed = true
 	}
-	a.log.Debug("release is live", "key", key, "revision", c.Release.Revision, "version", c.Release.Active.Number)
+	a.log.Debug("it is live", "key", key, "revision", c.Object.Revision())
 }
 
 // retryAt returns when the first of what failed is to be tried again; zero:
@@ -402,7 +412,7 @@ func (a *applier) leave(out outcome) outcome {
 	return out
 }
 
-// failure is what a status tells of a release that could not be made live.
+// failure is what a status tells of an object that could not be made live.
 type failure struct {
 	since   script.Revision // as in failing
 	message *eventv1.Failure
@@ -413,11 +423,14 @@ func (a *applier) failures() []failure {
 	list := make([]failure, 0, len(a.failing))
 	for key, f := range a.failing {
 		list = append(list, failure{since: f.since, message: &eventv1.Failure{
-			Key: key, Revision: int64(f.item.Release.Revision), Error: reason(f.err),
+			Key: key, Revision: int64(f.item.Object.Revision()), Error: reason(f.err),
 		}})
 	}
-	slices.SortFunc(list, func(x, y failure) int {
-		return cmp.Or(cmp.Compare(x.since, y.since), cmp.Compare(x.message.GetKey(), y.message.GetKey()))
-	})
+	slices.SortFunc(list, longestFirst)
 	return list
+}
+
+// longestFirst puts what has failed for longer first.
+func longestFirst(x, y failure) int {
+	return cmp.Or(cmp.Compare(x.since, y.since), cmp.Compare(x.message.GetKey(), y.message.GetKey()))
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/agent/follow"
 	"github.com/scriptorium-dev/scriptorium/proto/seal"
+	"github.com/scriptorium-dev/scriptorium/script"
 )
 
 const drifts = "scriptorium_agent_drifts_total"
@@ -18,35 +19,33 @@ const drifts = "scriptorium_agent_drifts_total"
 // twoBeacons is how long it takes until two of them were heard, and a repair after.
 const twoBeacons = 2*time.Second + 500*time.Millisecond
 
+// spoil changes a live release, but not what was committed of it.
+func (n *node) spoil(key string, change func(r *script.Release)) {
+	r := *n.live[key].Release
+	change(&r)
+	n.live[key] = script.Object{Release: &r}
+}
+
 func TestADriftIsFoundAndHealed(t *testing.T) {
 	const a, b = "releases/acme/a", "releases/acme/b"
 	for name, damage := range map[string]func(n *node){
 		"a bit of a digest flips": func(n *node) {
-			r := n.live[a]
-			r.Active.Digest[7] ^= 16
-			n.live[a] = r
+			n.spoil(a, func(r *script.Release) { r.Active.Digest[7] ^= 16 })
 		},
 		"a bit of a revision flips, upwards": func(n *node) {
-			r := n.live[a]
-			r.Revision |= 1 << 40
-			n.live[a] = r
+			n.spoil(a, func(r *script.Release) { r.Revision |= 1 << 40 })
 		},
 		"a bit of a revision flips, down": func(n *node) {
-			r := n.live[a]
-			r.Revision ^= 1
-			n.live[a] = r
+			n.spoil(a, func(r *script.Release) { r.Revision ^= 1 })
 		},
 		"it is disabled here": func(n *node) {
-			r := n.live[a]
-			r.Enabled = false
-			n.live[a] = r
+			n.spoil(a, func(r *script.Release) { r.Enabled = false })
 		},
 		"one is dropped": func(n *node) { delete(n.live, a); delete(n.kept, a) },
 		"one is stale":   func(n *node) { n.live[a] = n.live["old"]; n.committed[a] = n.committed["old"] },
 		"a ghost": func(n *node) {
-			r := n.live[b]
-			r.Name = nameFor("ghost")
-			n.live["releases/acme/ghost"] = r
+			n.live["releases/acme/ghost"] = n.live[b]
+			n.spoil("releases/acme/ghost", func(r *script.Release) { r.Name = nameFor("ghost") })
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

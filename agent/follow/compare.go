@@ -8,7 +8,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// lookAgain is how many live releases are read again at each beacon, so that a bit
+// lookAgain is how many live objects of each kind are read again at each beacon, so that a bit
 // that flipped in memory shows within two beacons for up to twice as many.
 const lookAgain = 4096
 
@@ -20,28 +20,44 @@ func (a *applier) check(ctx context.Context, at Cursor, b *beacon) outcome {
 		return out
 	}
 	out.cursor = b.moveOn(at)
-	out.checked, out.agrees = a.compare(b.sum, lookAgain)
+	out.checked, out.agrees = a.compare(b.sums, lookAgain)
 	return out
 }
 
-// compare compares what is live with the registry's checksum, nil if there is none.
-// What could not be made live counts as if it were: that it is not is known, and no
-// drift.
-func (a *applier) compare(with *wire.Sum, again int) (compared, equal bool) {
-	leftOut := make([]string, 0, len(a.failing))
+// compare compares what is live with the registry's checksums, kind by kind: of a kind
+// that has none there is nothing to be said. What could not be made live counts as if
+// it were: that it is not is known, and no drift.
+func (a *applier) compare(with sums, again int) (compared, equal bool) {
+	equal = true
+	for _, kind := range kinds {
+		sum, readable := a.sumOf(kind, again)
+		want, there := with[kind]
+		if !there || !readable {
+			continue
+		}
+		compared = true
+		equal = equal && sum == want
+	}
+	return compared, compared && equal
+}
+
+// sumOf returns the sum over the live objects of the kind, with what failed in the
+// place of what is live instead. It is of no use if some of what failed cannot be read.
+func (a *applier) sumOf(kind script.ObjectKind, again int) (sum wire.Sum, readable bool) {
+	var leftOut []string
 	var failing wire.Sum
-	readable := true
+	readable = true
 	for key, f := range a.failing {
+		if f.item.Object.Kind() != kind {
+			continue
+		}
 		leftOut = append(leftOut, key)
-		failing.Add(wire.Fingerprint(f.item.Release))
-		readable = readable && !f.item.Release.Name.IsZero()
+		failing.Add(wire.FingerprintObject(f.item.Object))
+		readable = readable && !isUnread(f.item.Object)
 	}
-	sum := a.state.Checksum(again, leftOut)
-	if with == nil || !readable {
-		return false, false
-	}
+	sum = a.state.Checksum(kind, again, leftOut)
 	sum.Add(failing)
-	return true, sum == *with
+	return sum, readable
 }
 
 // look compares an object of a full answer, which is not newer than what is known, with
@@ -51,19 +67,19 @@ func (a *applier) look(o object, head script.Revision) (differs, same bool) {
 	if o.err != nil {
 		return false, false
 	}
-	want := wire.Fingerprint(o.Release) // the revision is in it
+	want := wire.FingerprintObject(o.Object) // the revision is in it
 	if f := a.failing[o.Key]; f != nil {
-		if wire.Fingerprint(f.item.Release) == want {
-			return false, !o.Release.Deleted
+		if wire.FingerprintObject(f.item.Object) == want {
+			return false, !o.Object.Deleted()
 		}
-		return o.Release.Revision >= f.item.Release.Revision || f.item.Release.Revision <= head, false
+		return o.Object.Revision() >= f.item.Object.Revision() || f.item.Object.Revision() <= head, false
 	}
 	live, sound := a.state.Check(o.Key)
 	if live == want {
-		return false, !o.Release.Deleted
+		return false, !o.Object.Deleted()
 	}
 	revision := a.state.Revision(o.Key)
-	return !sound || o.Release.Revision >= revision || revision <= head, false
+	return !sound || o.Object.Revision() >= revision || revision <= head, false
 }
 
 // reseal keeps items that are live, or that failed, in the envelopes that they came
@@ -73,9 +89,9 @@ func (a *applier) reseal(items []Item) {
 	for _, item := range items {
 		f := a.failing[item.Key]
 		switch {
-		case f == nil && a.state.Revision(item.Key) == item.Release.Revision: // not replaced within the answer
+		case f == nil && a.state.Revision(item.Key) == item.Object.Revision(): // not replaced within the answer
 			live = append(live, item)
-		case f != nil && f.item.Release.Revision == item.Release.Revision && f.item.Sealed != nil:
+		case f != nil && f.item.Object.Revision() == item.Object.Revision() && f.item.Sealed != nil:
 			f.item = item
 		}
 	}

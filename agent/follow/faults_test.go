@@ -79,7 +79,15 @@ func faultyMinute(t *testing.T, seed uint64) {
 				case 1:
 					src = ""
 				}
-				changes[fmt.Sprint([]string{"acme", "shop"}[random.IntN(2)], "/s", random.IntN(12))] = src
+				tenant := []string{"acme", "shop"}[random.IntN(2)]
+				name := fmt.Sprint(tenant, "/s", random.IntN(12))
+				switch random.IntN(4) {
+				case 0:
+					name = fmt.Sprint("values/", tenant, "/k/", random.IntN(8))
+				case 1:
+					name = "tenants/" + tenant
+				}
+				changes[name] = src
 			}
 			w.commit(changes)
 		}

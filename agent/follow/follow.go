@@ -1,6 +1,6 @@
 // Package follow keeps an agent current: it takes in the registry's feed,
-// notices what is missing from it and fetches that, makes releases live one by
-// one, and reports how far it has come.
+// notices what is missing from it and fetches that, makes releases, values and
+// settings of tenants live one by one, and reports how far it has come.
 //
 // docs/architecture.md has the protocol. In short: every event names the one
 // before it, so a gap shows; a beacon says each second where the feed is, so a
@@ -75,10 +75,10 @@ type Reporter interface {
 	Report(ctx context.Context, s *eventv1.Status) error
 }
 
-// Item is a release as the registry sent it.
+// Item is an object as the registry sent it.
 type Item struct {
-	Key      string // of the object: "releases/<tenant>/<name>"
-	Release  script.Release
+	Key      string // of the object, as script.Object has it
+	Object   script.Object
 	Sealed   []byte // the envelope of its entry
 	SealedBy string // the key that the envelope says to be signed by; "" for none
 }
@@ -90,34 +90,36 @@ type Item struct {
 type State interface {
 	// Cursor that was kept last.
 	Cursor() Cursor
-	// Revision of the live release with the key; 0 if there is none.
+	// Revision of the live object with the key; 0 if there is none.
 	Revision(key string) script.Revision
-	// Live yields the keys of the live releases.
+	// Live yields the keys of the live objects.
 	Live() iter.Seq[string]
-	// Incomplete returns live releases whose active source was lost.
-	Incomplete() []script.Release
-	// HasSource reports whether the source is kept.
+	// Incomplete returns live objects whose content was lost: the source of the
+	// active version, or that of a value.
+	Incomplete() []script.Object
+	// HasSource reports whether the source, or the content of a value, is kept.
 	HasSource(d script.Digest) bool
-	// PutSources keeps verified sources, durably.
+	// PutSources keeps verified sources and contents, durably.
 	PutSources(sources map[script.Digest][]byte) error
 	// Prepare compiles the active version. The source is given if it is at
 	// hand, else it is one of those kept. In bulk, nothing that is in use gives
 	// way for it. It may be called concurrently.
 	Prepare(ctx context.Context, r script.Release, source []byte, bulk bool) error
-	// Commit makes items durable and then live, and removes the others. After
-	// an error nothing of it is live.
-	Commit(put []Item, removed []script.Name) error
+	// Commit makes items durable and then live, and removes what has the other keys.
+	// After an error nothing of it is live. An item without an envelope is live and
+	// kept as it is: its content was lost, and is there again.
+	Commit(put []Item, removed []string) error
 	// Reseal keeps items that are live in place of what is kept of them in other
 	// envelopes, durably.
 	Reseal(items []Item) error
 	// Keys returns the ids of the keys that what is kept is signed by; "" is among
 	// them if something is not.
 	Keys() []string
-	// Checksum returns the sum of wire.Fingerprint over the live releases, but for
-	// those with the keys that are left out. Before, it reads at least `again` of
-	// them anew, each time the next ones, or all if there are no more.
-	Checksum(again int, leftOut []string) wire.Sum
-	// Check returns wire.Fingerprint of the live release with the key as it is in
+	// Checksum returns the sum of wire.FingerprintObject over the live objects of the
+	// kind, but for those with the keys that are left out. Before, it reads at least
+	// `again` of them anew, each time the next ones, or all if there are no more.
+	Checksum(kind script.ObjectKind, again int, leftOut []string) wire.Sum
+	// Check returns wire.FingerprintObject of the live object with the key as it is in
 	// memory now, and whether it still is what was committed. Both are zero if there
 	// is none.
 	Check(key string) (fingerprint wire.Sum, sound bool)
@@ -136,6 +138,10 @@ type Config struct {
 	// Tenants are those that are followed.
 	Tenants script.Selector
 
+	// Troubles returns what is live and yet kept from running, for the status; may be
+	// nil. It returns at once.
+	Troubles func() []Trouble
+
 	State    State
 	Registry Registry
 	Feed     Feed
@@ -145,6 +151,13 @@ type Config struct {
 	Metrics prometheus.Registerer // may be nil
 	// Seed of the jitter; 0 means a random one.
 	Seed uint64
+}
+
+// Trouble is a live object that is kept from running, and why.
+type Trouble struct {
+	Key      string // of the object
+	Revision script.Revision
+	Err      error
 }
 
 // Follower follows the feed of one registry.
@@ -210,6 +223,10 @@ func (f *Follower) Position(now time.Time) (script.Revision, time.Duration) {
 	return s.revision, max(0, now.Sub(s.current))
 }
 
+// TroublesChanged says that what Config.Troubles returns has changed. It returns at
+// once, and may be called from any goroutine.
+func (f *Follower) TroublesChanged() { f.inbox.trouble() }
+
 // Synced reports whether the registry has answered since New.
 func (f *Follower) Synced() bool { return f.synced.Load() }
 
@@ -265,6 +282,9 @@ func (f *Follower) takeIn(now time.Time) {
 	}
 	if in.connected {
 		f.status.called(now)
+	}
+	if in.troubled {
+		f.status.changed()
 	}
 	f.publish()
 }
@@ -354,6 +374,9 @@ func (f *Follower) wake() time.Time {
 func (f *Follower) report(ctx context.Context, now time.Time) {
 	if !f.status.due(now) {
 		return
+	}
+	if f.cfg.Troubles != nil {
+		f.status.troubles = f.cfg.Troubles()
 	}
 	err := f.cfg.Reporter.Report(ctx, f.status.compose(now, f.machine.cursor, false))
 	level := slog.LevelDebug

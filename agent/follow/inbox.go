@@ -29,6 +29,7 @@ type incoming struct {
 	messages  []message
 	lost      bool
 	connected bool
+	troubled  bool
 }
 
 // message is one of these.
@@ -75,6 +76,10 @@ func (b *inbox) Lost() {
 
 func (b *inbox) Connected(is bool) {
 	b.change(func() { b.in.connected = is })
+}
+
+func (b *inbox) trouble() {
+	b.change(func() { b.in.troubled = true })
 }
 
 func (b *inbox) add(m message, size int) {

@@ -148,3 +148,20 @@ func (n *NATS) Report(_ context.Context, s *eventv1.Status) error {
 	}
 	return nil
 }
+
+// SendLogs sends what scripts have logged to whoever reads along. Lines that are lost on
+// the way are lost.
+func (n *NATS) SendLogs(m *eventv1.Logs) error {
+	conn := n.connection()
+	if conn == nil || !conn.IsConnected() {
+		return script.Errorf(script.Unavailable, "", "not connected to NATS")
+	}
+	data, err := seal.SealLogs(m)
+	if err != nil {
+		return err
+	}
+	if err := conn.Publish(n.Subjects.Logs(n.Agent), data); err != nil {
+		return fmt.Errorf("publish what scripts have logged: %w", err)
+	}
+	return nil
+}

@@ -29,7 +29,7 @@ type node struct {
 	metrics *prometheus.Registry // of the last run
 
 	mu        sync.Mutex
-	live      map[string]script.Release
+	live      map[string]script.Object
 	committed map[string]wire.Sum    // fingerprints
 	kept      map[string]follow.Item // on disk
 	sources   map[script.Digest][]byte
@@ -47,7 +47,7 @@ type node struct {
 func newNode(w *world, name string) *node {
 	return &node{
 		w: w, name: name, trusted: w.trusted,
-		live: map[string]script.Release{}, committed: map[string]wire.Sum{}, kept: map[string]follow.Item{},
+		live: map[string]script.Object{}, committed: map[string]wire.Sum{}, kept: map[string]follow.Item{},
 		sources: map[script.Digest][]byte{},
 	}
 }
@@ -112,7 +112,15 @@ func (n *node) Cursor() follow.Cursor {
 func (n *node) Revision(key string) script.Revision {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.live[key].Revision
+	return revisionOf(n.live[key])
+}
+
+// revisionOf returns the object's; 0 if there is none.
+func revisionOf(o script.Object) script.Revision {
+	if o == (script.Object{}) {
+		return 0
+	}
+	return o.Revision()
 }
 
 func (n *node) Live() iter.Seq[string] {
@@ -121,11 +129,11 @@ func (n *node) Live() iter.Seq[string] {
 	return slices.Values(slices.Collect(maps.Keys(n.live)))
 }
 
-func (n *node) Incomplete() []script.Release {
-	var incomplete []script.Release
-	for _, r := range n.live {
-		if n.sources[r.Active.Digest] == nil {
-			incomplete = append(incomplete, r)
+func (n *node) Incomplete() []script.Object {
+	var incomplete []script.Object
+	for _, o := range n.live {
+		if d, _, needs := o.Content(); needs && n.sources[d] == nil {
+			incomplete = append(incomplete, o)
 		}
 	}
 	n.lost = len(incomplete) > 0
@@ -187,7 +195,7 @@ func (n *node) Prepare(_ context.Context, r script.Release, source []byte, _ boo
 	return nil
 }
 
-func (n *node) Commit(put []follow.Item, removed []script.Name) error {
+func (n *node) Commit(put []follow.Item, removed []string) error {
 	if err := n.fault(); err != nil {
 		return err
 	}
@@ -198,24 +206,26 @@ func (n *node) Commit(put []follow.Item, removed []script.Name) error {
 	sameFleet := n.w.fleet == n.fleet
 	n.fleet = n.w.fleet
 	for _, item := range put {
-		key, r := item.Key, item.Release
-		if sameFleet && !n.damaged && r.Revision < n.live[key].Revision {
-			n.w.t.Errorf("%s went back from %d to %d of %s", n.name, n.live[key].Revision, r.Revision, key)
+		key, o := item.Key, item.Object
+		if item.Sealed == nil && revisionOf(n.live[key]) == o.Revision() {
+			continue
 		}
-		if d, committed := n.w.commits[key][r.Revision]; !committed || d != r.Active.Digest {
-			n.w.t.Errorf("%s runs %s at %d, which was never committed", n.name, key, r.Revision)
+		if sameFleet && !n.damaged && o.Revision() < revisionOf(n.live[key]) {
+			n.w.t.Errorf("%s went back from %d to %d of %s", n.name, revisionOf(n.live[key]), o.Revision(), key)
 		}
-		if n.sources[r.Active.Digest] == nil {
-			n.w.t.Errorf("%s made %s live without its source", n.name, key)
+		if sum, committed := n.w.commits[key][o.Revision()]; !committed || sum != wire.FingerprintObject(o) || key != o.Key() {
+			n.w.t.Errorf("%s has %s at %d, which was never committed", n.name, key, o.Revision())
 		}
-		if !n.tenants.Matches(r.Name.Tenant) {
+		if d, _, needs := o.Content(); needs && n.sources[d] == nil {
+			n.w.t.Errorf("%s made %s live without its content", n.name, key)
+		}
+		if !n.tenants.Matches(o.TenantName()) {
 			n.w.t.Errorf("%s made %s live, which it does not follow", n.name, key)
 		}
-		n.live[key], n.committed[key] = r, wire.Fingerprint(r)
+		n.live[key], n.committed[key] = o, wire.FingerprintObject(o)
 		n.keep(item)
 	}
-	for _, name := range removed {
-		key := wire.ReleaseKey(name)
+	for _, key := range removed {
 		delete(n.live, key)
 		delete(n.kept, key)
 	}
@@ -228,7 +238,7 @@ func (n *node) keep(item follow.Item) {
 	if _, err := n.trusted.Open(item.Sealed, &e); err != nil {
 		n.w.t.Errorf("%s keeps an entry of %s that it will not believe: %v", n.name, item.Key, err)
 	}
-	if e.GetFleet() != n.w.fleet || e.GetObject().GetKey() != item.Key || e.GetObject().GetRevision() != int64(item.Release.Revision) {
+	if e.GetFleet() != n.w.fleet || e.GetObject().GetKey() != item.Key || e.GetObject().GetRevision() != int64(item.Object.Revision()) {
 		n.w.t.Errorf("%s keeps another entry for %s: %v", n.name, item.Key, &e)
 	}
 	n.kept[item.Key] = item
@@ -243,8 +253,8 @@ func (n *node) Reseal(items []follow.Item) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, item := range items {
-		if n.live[item.Key].Revision != item.Release.Revision {
-			n.w.t.Errorf("%s reseals %s at %d, which is live at %d", n.name, item.Key, item.Release.Revision, n.live[item.Key].Revision)
+		if live := revisionOf(n.live[item.Key]); live != item.Object.Revision() {
+			n.w.t.Errorf("%s reseals %s at %d, which is live at %d", n.name, item.Key, item.Object.Revision(), live)
 		}
 		n.keep(item)
 	}
@@ -261,13 +271,13 @@ func (n *node) Keys() []string {
 	return slices.Sorted(maps.Keys(keys))
 }
 
-func (n *node) Checksum(_ int, leftOut []string) wire.Sum {
+func (n *node) Checksum(kind script.ObjectKind, _ int, leftOut []string) wire.Sum {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	var sum wire.Sum
-	for key, r := range n.live {
-		if !slices.Contains(leftOut, key) {
-			sum.Add(wire.Fingerprint(r))
+	for key, o := range n.live {
+		if o.Kind() == kind && !slices.Contains(leftOut, key) {
+			sum.Add(wire.FingerprintObject(o))
 		}
 	}
 	return sum
@@ -276,11 +286,11 @@ func (n *node) Checksum(_ int, leftOut []string) wire.Sum {
 func (n *node) Check(key string) (wire.Sum, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	r, ok := n.live[key]
+	o, ok := n.live[key]
 	if !ok {
 		return wire.Sum{}, false
 	}
-	sum := wire.Fingerprint(r)
+	sum := wire.FingerprintObject(o)
 	return sum, sum == n.committed[key]
 }
 
@@ -298,7 +308,7 @@ func (n *node) SaveCursor(c follow.Cursor) error {
 }
 
 // Report implements follow.Reporter, and checks that the status is true: every
-// script that did not change after the activated revision is live, or gone, as
+// object that did not change after the activated revision is live, or gone, as
 // it should be, but for the failures.
 func (n *node) Report(_ context.Context, s *eventv1.Status) error {
 	n.w.mu.Lock()
@@ -324,8 +334,8 @@ func (n *node) Report(_ context.Context, s *eventv1.Status) error {
 		if int64(revision) > s.GetActivatedRevision() || failed[key] == int64(revision) || !n.follows(key) {
 			continue
 		}
-		want := n.w.now[key].Revision // 0 when deleted
-		if got := n.live[key].Revision; got != want {
+		want := revisionOf(n.w.now[key]) // 0 when deleted
+		if got := revisionOf(n.live[key]); got != want {
 			n.w.t.Errorf("%s reports %d, but %s is at %d instead of %d (failed: %v)", n.name, s.GetActivatedRevision(), key, got, want, failed)
 		}
 	}
@@ -333,8 +343,7 @@ func (n *node) Report(_ context.Context, s *eventv1.Status) error {
 }
 
 func (n *node) follows(key string) bool {
-	name, err := script.ParseName(key[len("releases/"):])
-	return err == nil && n.tenants.Matches(name.Tenant)
+	return n.tenants.Matches(tombstone(key, 1).TenantName())
 }
 
 // converged says what is wrong with the node, or "".
@@ -354,12 +363,12 @@ func (n *node) converged() string {
 		if !n.follows(key) {
 			continue
 		}
-		bad := string(n.w.sources[want.Active.Digest][:3]) == "bad"
-		if got := n.live[key].Revision; bad != failed[key] || (!bad && got != want.Revision) {
-			return fmt.Sprintf("%s is at %d, wanted %d; bad: %v, reported as failed: %v", key, got, want.Revision, bad, failed[key])
+		bad := want.Release != nil && string(n.w.sources[want.Release.Active.Digest][:3]) == "bad"
+		if got := revisionOf(n.live[key]); bad != failed[key] || (!bad && got != want.Revision()) {
+			return fmt.Sprintf("%s is at %d, wanted %d; bad: %v, reported as failed: %v", key, got, want.Revision(), bad, failed[key])
 		}
-		if !bad && (wire.Fingerprint(n.live[key]) != wire.Fingerprint(want) || n.kept[key].Release.Revision != want.Revision) {
-			return fmt.Sprintf("%s is %+v, wanted %+v; %d is on disk", key, n.live[key], want, n.kept[key].Release.Revision)
+		if kept := revisionOf(n.kept[key].Object); !bad && (wire.FingerprintObject(n.live[key]) != wire.FingerprintObject(want) || kept != want.Revision()) {
+			return fmt.Sprintf("%s is not what it should be at %d, of which %d is on disk", key, want.Revision(), kept)
 		}
 	}
 	for key := range n.live {

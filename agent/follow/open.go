@@ -2,7 +2,6 @@ package follow
 
 import (
 	"bytes"
-	"strings"
 	"time"
 
 	eventv1 "github.com/scriptorium-dev/scriptorium/proto/event/v1"
@@ -24,7 +23,9 @@ type opener struct {
 // object is an entry that came within a message that is believed.
 type object struct {
 	Item
-	err error // why the release cannot be read; the Item then has Key and Revision alone
+	// err says why the object cannot go live. If it cannot even be read, the Item has its
+	// key and revision alone.
+	err error
 }
 
 // event is a transaction of the feed, as the group sees it.
@@ -45,7 +46,7 @@ type beacon struct {
 	group      script.Revision // of the group's last event
 	term       int64
 	sequence   uint64
-	sum        *wire.Sum // of the releases as of head; nil if it does not say
+	sums       sums // as of head
 	reportEach time.Duration
 	sealedBy   string
 }
@@ -54,7 +55,7 @@ type beacon struct {
 type page struct {
 	*eventv1.Page
 	objects  []object
-	sum      *wire.Sum
+	sums     sums // on the last page
 	sealedBy string
 }
 
@@ -93,13 +94,13 @@ func (o *opener) beacon(data []byte, at time.Time) (*beacon, error) {
 		return nil, refuse(refusedMalformed, "a beacon of fleet %.80q has the group at revision %d and the head at %d",
 			m.GetFleet(), m.GetGroupRevision(), m.GetHeadRevision())
 	}
-	sum, err := releaseSum(m.GetChecksums())
+	sums, err := sumsOf(m.GetChecksums())
 	if err != nil {
 		return nil, err
 	}
 	return &beacon{
 		at: at, fleet: m.GetFleet(), head: script.Revision(m.GetHeadRevision()), group: script.Revision(m.GetGroupRevision()),
-		term: m.GetTerm(), sequence: m.GetSequence(), sum: sum, reportEach: m.GetReportInterval().AsDuration(), sealedBy: id,
+		term: m.GetTerm(), sequence: m.GetSequence(), sums: sums, reportEach: m.GetReportInterval().AsDuration(), sealedBy: id,
 	}, nil
 }
 
@@ -133,7 +134,7 @@ func (o *opener) page(data []byte, to *registryv1.PullRequest) (page, error) {
 	if p.objects, err = o.entries(m.GetFleet(), m.GetEntries()); err != nil {
 		return page{}, err
 	}
-	p.sum, err = releaseSum(m.GetChecksums())
+	p.sums, err = sumsOf(m.GetChecksums())
 	return p, err
 }
 
@@ -161,33 +162,21 @@ func (o *opener) entries(fleet string, sealed [][]byte) ([]object, error) {
 
 // object reads an object; ok is false if it is not followed.
 func (o *opener) object(m *eventv1.Object) (obj object, ok bool) {
-	if !strings.HasPrefix(m.GetKey(), keyPrefix) {
+	kind, ok := kindOf(m.GetKey())
+	if !ok {
 		return object{}, false
 	}
-	r, is, err := wire.ToReleaseObject(m)
-	if err == nil && !is {
-		return object{}, false // of a kind that this software does not know
+	read, known, err := wire.ToObject(m)
+	if !known {
+		return object{}, false // with something that this software does not know
 	}
 	if err != nil {
-		r = script.Release{Revision: script.Revision(m.GetRevision())}
+		read = unread(kind, script.Revision(m.GetRevision()))
+	} else {
+		err = heeded(read)
 	}
-	if name, nameErr := nameOf(m.GetKey()); nameErr == nil && !o.tenants.Matches(name.Tenant) {
+	if tenant := tenantOf(m.GetKey()); script.ValidateLabel("tenant", tenant) == nil && !o.tenants.Matches(tenant) {
 		return object{}, false
 	}
-	return object{Item: Item{Key: m.GetKey(), Release: r}, err: err}, true
-}
-
-// releaseSum returns the checksum over releases; nil if there is none.
-func releaseSum(checksums []*eventv1.Checksum) (*wire.Sum, error) {
-	for _, c := range checksums {
-		if c.GetKind() != wire.KindRelease {
-			continue
-		}
-		sum, err := wire.ToSum(c.GetSum())
-		if err != nil {
-			return nil, &refusal{reason: refusedMalformed, err: err}
-		}
-		return &sum, nil
-	}
-	return nil, nil
+	return object{Item: Item{Key: m.GetKey(), Object: read}, err: err}, true
 }

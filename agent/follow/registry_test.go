@@ -87,7 +87,7 @@ func TestASnapshotHoldsABoundOfSourcesInMemory(t *testing.T) {
 		n := newNode(w, "n")
 		// Live releases and no cursor: all sources are fetched.
 		gone := script.Name{Tenant: "acme", Script: "gone"}
-		n.live["releases/acme/gone"] = script.Release{Name: gone, Revision: 1, Active: script.Version{Digest: script.DigestOf([]byte("gone"))}}
+		n.live["releases/acme/gone"] = script.Object{Release: &script.Release{Name: gone, Revision: 1, Active: script.Version{Digest: script.DigestOf([]byte("gone"))}}}
 		n.sources[script.DigestOf([]byte("gone"))] = []byte("gone")
 		_, stop := n.run(t.Context(), 1)
 		pass(3 * time.Second)

@@ -31,6 +31,7 @@ type status struct {
 	base     *eventv1.Status
 	random   *mathrand.Rand
 	failures []failure
+	troubles []Trouble // that others have with what is live
 
 	tenants []string
 	keys    []string // that what is on disk is signed by
@@ -91,6 +92,25 @@ func text(s string) string {
 	return s
 }
 
+// all returns the failures, with the troubles of what has not failed, those that have
+// stood for longest first.
+func (s *status) all() []failure {
+	if len(s.troubles) == 0 {
+		return s.failures
+	}
+	list := slices.Clone(s.failures)
+	for _, t := range s.troubles {
+		if slices.ContainsFunc(s.failures, func(f failure) bool { return f.message.GetKey() == t.Key }) {
+			continue
+		}
+		list = append(list, failure{since: t.Revision, message: &eventv1.Failure{
+			Key: t.Key, Revision: int64(t.Revision), Error: reason(t.Err),
+		}})
+	}
+	slices.SortFunc(list, longestFirst)
+	return list
+}
+
 // activated notes that everything up to the revision is live.
 func (s *status) activated(now time.Time, r script.Revision) {
 	if n := len(s.live); n > 0 && s.live[n-1].revision >= r {
@@ -142,9 +162,10 @@ func (s *status) compose(now time.Time, at Cursor, leaving bool) *eventv1.Status
 	s.sequence++
 	s.sent, s.wanted, s.dirty = now, time.Time{}, false
 	activated := at.Revision
-	told := s.failures[:min(len(s.failures), maxFailures)]
-	if len(told) < len(s.failures) {
-		activated = min(activated, s.failures[len(told)].since-1)
+	all := s.all()
+	told := all[:min(len(all), maxFailures)]
+	if len(told) < len(all) {
+		activated = min(activated, all[len(told)].since-1)
 	}
 	failures := make([]*eventv1.Failure, len(told))
 	for i, f := range told {

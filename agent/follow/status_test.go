@@ -15,6 +15,7 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/agent/follow"
 	eventv1 "github.com/scriptorium-dev/scriptorium/proto/event/v1"
+	"github.com/scriptorium-dev/scriptorium/script"
 )
 
 // The node's Report checks of each status that it can be sent.
@@ -114,6 +115,62 @@ func TestAStatusSaysWhenReleasesWentLive(t *testing.T) {
 		defer n.mu.Unlock()
 		if old := n.status.GetActivations(); len(old) != 0 {
 			t.Errorf("a minute later: %v", old)
+		}
+	})
+}
+
+// What others keep from running is told among what failed, without a newer failure of
+// the same script being hidden.
+func TestAStatusTellsTroubles(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1).unsigned()
+		n := newNode(w, "n")
+		cfg := n.config(1)
+		var troubles atomic.Pointer[[]follow.Trouble]
+		troubles.Store(&[]follow.Trouble{})
+		cfg.Troubles = func() []follow.Trouble { return *troubles.Load() }
+		f, err := follow.New(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- f.Run(ctx) }()
+		pass(time.Second)
+		at := w.commit(map[string]string{"a": "one", "b": "one"})
+		pass(time.Second)
+		killed := script.Errorf(script.Limit, "", "it has killed its process three times")
+		troubles.Store(&[]follow.Trouble{
+			{Key: "releases/acme/a", Revision: at, Err: killed}, {Key: "releases/acme/b", Revision: at, Err: killed},
+		})
+		f.TroublesChanged()
+		pass(200 * time.Millisecond)
+		told := func() string {
+			n.mu.Lock()
+			defer n.mu.Unlock()
+			var all []string
+			for _, f := range n.status.GetFailures() {
+				all = append(all, fmt.Sprint(f.GetKey(), "@", f.GetRevision(), " ", f.GetError().GetKind()))
+			}
+			return strings.Join(all, ", ")
+		}
+		if got, want := told(), fmt.Sprintf("releases/acme/a@%d LIMIT, releases/acme/b@%[1]d LIMIT", at); got != want {
+			t.Errorf("told: %s; want %s", got, want)
+		}
+		bad := w.commit(map[string]string{"a": "bad"})
+		pass(200 * time.Millisecond)
+		if got, want := told(), fmt.Sprintf("releases/acme/b@%d LIMIT, releases/acme/a@%d SCRIPT", at, bad); got != want {
+			t.Errorf("told: %s; want %s", got, want)
+		}
+		troubles.Store(&[]follow.Trouble{})
+		w.commit(map[string]string{"a": "two"})
+		pass(200 * time.Millisecond)
+		if got := told(); got != "" {
+			t.Errorf("told later: %s", got)
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
 		}
 	})
 }

@@ -6,12 +6,10 @@ import (
 	"errors"
 	"iter"
 	"math"
-	"strings"
 	"time"
 
 	registryv1 "github.com/scriptorium-dev/scriptorium/proto/registry/v1"
 	scriptv1 "github.com/scriptorium-dev/scriptorium/proto/script/v1"
-	"github.com/scriptorium-dev/scriptorium/proto/wire"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -23,7 +21,7 @@ const stageBytes = 32 << 20
 // nonceBytes make an answer of the past, or one to somebody else, useless.
 const nonceBytes = 16
 
-// sync brings the state from the cursor to the registry's head. Releases go live
+// sync brings the state from the cursor to the registry's head. Objects go live
 // when the whole answer is in; after an error nothing has changed, but for
 // sources that wait on disk. A thorough sync asks for everything and compares it
 // with what is live.
@@ -65,7 +63,7 @@ func (a *applier) sync(ctx context.Context, from Cursor, thorough bool) outcome 
 	if thorough {
 		again = math.MaxInt
 	}
-	out.checked, out.agrees = a.compare(answer.sum, again)
+	out.checked, out.agrees = a.compare(answer.sums, again)
 	a.saveCursor(out.cursor)
 	return out
 }
@@ -82,7 +80,7 @@ type answer struct {
 
 	pages    int
 	last     bool
-	sum      *wire.Sum
+	sums     sums
 	sealedBy string
 }
 
@@ -169,7 +167,7 @@ func (all *answer) turn(p page) error {
 	all.pages++
 	all.last = p.GetLast()
 	if all.last {
-		all.sum = p.sum
+		all.sums = p.sums
 	}
 	all.sealedBy = p.sealedBy
 	return nil
@@ -200,7 +198,7 @@ func (all *answer) begin(head Cursor, full bool, from Cursor) error {
 }
 
 // take adds objects and sources to the answer. When the sources grow too large
-// for memory, the releases so far are made ready, which stores them.
+// for memory, the objects so far are made ready, which stores them.
 func (a *applier) take(ctx context.Context, all *answer, objects []object, sources []*scriptv1.Source) {
 	if all.full {
 		for _, o := range objects {
@@ -218,22 +216,30 @@ func (a *applier) take(ctx context.Context, all *answer, objects []object, sourc
 	}
 }
 
-// forget drops what failed of scripts that a full answer leaves out.
+// leavesOut reports whether a full answer says that there is no object with the key:
+// one of a registry that does not know its kind says nothing of it.
+func (all *answer) leavesOut(key string) bool {
+	kind, _ := kindOf(key)
+	_, there := all.keys[key]
+	return !there && all.sums.knows(kind)
+}
+
+// forget drops what failed of objects that a full answer leaves out.
 func (a *applier) forget(all *answer) {
 	for key := range a.failing {
-		if _, there := all.keys[key]; all.full && !there {
+		if all.full && all.leavesOut(key) {
 			delete(a.failing, key)
 			a.changed = true
 		}
 	}
 }
 
-// goneFrom returns the live scripts that a full answer leaves out, and those
-// whose live release is of another fleet and that have none of this fleet to
-// take its place: revisions of two fleets do not compare, so that one would
-// outlive all that follow it. If the fleet before is not known, a release tells
-// by its revision, which within a fleet never goes down.
-func (a *applier) goneFrom(all *answer, from Cursor) []script.Name {
+// goneFrom returns the keys of live objects that a full answer leaves out, and of
+// those that are of another fleet and have none of this fleet to take their place:
+// revisions of two fleets do not compare, so that one would outlive all that follow
+// it. If the fleet before is not known, an object tells by its revision, which within
+// a fleet never goes down.
+func (a *applier) goneFrom(all *answer, from Cursor) []string {
 	if !all.full {
 		return nil
 	}
@@ -245,27 +251,16 @@ func (a *applier) goneFrom(all *answer, from Cursor) []script.Name {
 				return true
 			}
 			c := all.chosen.candidates[at]
-			return c.err != nil && (from.Fleet != "" || a.state.Revision(key) > c.Release.Revision)
+			return c.err != nil && (from.Fleet != "" || a.state.Revision(key) > c.Object.Revision())
 		}
 	}
-	var gone []script.Name
+	var gone []string
 	for key := range a.state.Live() {
-		if _, there := all.keys[key]; there && !stale(key) {
-			continue
-		}
-		if name, err := nameOf(key); err == nil {
-			gone = append(gone, name)
+		if all.leavesOut(key) || stale(key) {
+			gone = append(gone, key)
 		}
 	}
 	return gone
-}
-
-// keyPrefix is what the keys of releases begin with.
-const keyPrefix = "releases/"
-
-// nameOf returns the script whose release has the key.
-func nameOf(key string) (script.Name, error) {
-	return script.ParseName(strings.TrimPrefix(key, keyPrefix))
 }
 
 func hasAny(keys iter.Seq[string]) bool {

@@ -39,9 +39,9 @@ type world struct {
 	term     int64
 	sequence uint64
 	groups   map[string]*group
-	now      map[string]script.Release                    // by key
-	changed  map[string]script.Revision                   // by key, tombstones included
-	commits  map[string]map[script.Revision]script.Digest // everything that ever was
+	now      map[string]script.Object                // by key
+	changed  map[string]script.Revision              // by key, tombstones included
+	commits  map[string]map[script.Revision]wire.Sum // everything that ever was
 	sources  map[script.Digest][]byte
 	handlers map[follow.Handler]string // and its group
 	sent     map[string][]sent         // the last messages of each group
@@ -50,6 +50,7 @@ type world struct {
 	wrong    bool                      // checksums are: a bug of the registry
 	odd      bool                      // those of beacons are
 	old      bool                      // it speaks the wire protocol 1
+	narrow   bool                      // it knows releases alone
 	syncs    int
 	fulls    int
 }
@@ -92,8 +93,8 @@ func newWorld(t *testing.T, seed uint64) *world {
 		t: t, random: rand.New(rand.NewPCG(seed, 7)), fleet: "fleet-1", head: 1, term: 1,
 		sealer: seal.NewSealer(newKey(1)), trusted: seal.NewKeyring(publicOf(newKey(1))),
 		groups: map[string]*group{script.GroupAll: {last: 1}},
-		now:    map[string]script.Release{}, changed: map[string]script.Revision{},
-		commits: map[string]map[script.Revision]script.Digest{},
+		now:    map[string]script.Object{}, changed: map[string]script.Revision{},
+		commits: map[string]map[script.Revision]wire.Sum{},
 		sources: map[script.Digest][]byte{}, handlers: map[follow.Handler]string{}, sent: map[string][]sent{},
 	}
 }
@@ -125,30 +126,39 @@ func nameFor(name string) script.Name {
 	return script.Name{Tenant: "acme", Script: name}
 }
 
-// commit changes scripts in one transaction: an empty source deletes.
+// keyFor returns the key of a script, of "values/tenant/key" or of "tenants/name".
+func keyFor(name string) string {
+	if strings.HasPrefix(name, "values/") || strings.HasPrefix(name, "tenants/") {
+		return name
+	}
+	return wire.ReleaseKey(nameFor(name))
+}
+
+// commit changes objects in one transaction: scripts to sources, values to contents,
+// tenants to settings that follow from the text. An empty one deletes.
 func (w *world) commit(changes map[string]string) script.Revision {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.head += script.Revision(1 + w.random.IntN(3)) // others write to the same store
-	releases := make([]script.Release, 0, len(changes))
+	objects := make([]script.Object, 0, len(changes))
 	inline := map[script.Digest]*scriptv1.Source{}
 	for _, name := range slices.Sorted(maps.Keys(changes)) {
-		r := w.change(nameFor(name), []byte(changes[name]))
-		releases = append(releases, r)
-		if !r.Deleted && !w.large && (w.inline || w.random.IntN(2) == 0) { // else too large to travel with the event
-			inline[r.Active.Digest] = &scriptv1.Source{Digest: wire.FromDigest(r.Active.Digest), Content: w.sources[r.Active.Digest]}
+		o := w.change(keyFor(name), changes[name])
+		objects = append(objects, o)
+		if d, _, needs := o.Content(); needs && !w.large && (w.inline || w.random.IntN(2) == 0) { // else too large to travel with the event
+			inline[d] = &scriptv1.Source{Digest: wire.FromDigest(d), Content: w.sources[d]}
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(w.groups)) {
 		g := w.groups[name]
 		e := &eventv1.Event{Fleet: w.fleet, Group: name, Revision: int64(w.head), PreviousRevision: int64(g.last)}
-		for _, r := range releases {
-			if !g.tenants.Matches(r.Name.Tenant) {
+		for _, o := range objects {
+			if !g.tenants.Matches(o.TenantName()) {
 				continue
 			}
-			e.Entries = append(e.Entries, w.seal(wire.FromReleaseEntry(w.fleet, r)))
-			if src := inline[r.Active.Digest]; src != nil && !r.Deleted {
-				e.Sources = append(e.Sources, src)
+			e.Entries = append(e.Entries, w.seal(wire.FromObjectEntry(w.fleet, o)))
+			if d, _, needs := o.Content(); needs && inline[d] != nil {
+				e.Sources = append(e.Sources, inline[d])
 			}
 		}
 		if len(e.Entries) > 0 {
@@ -159,27 +169,56 @@ func (w *world) commit(changes map[string]string) script.Revision {
 	return w.head
 }
 
-// change makes a release of the revision that is in the making.
-func (w *world) change(name script.Name, src []byte) script.Release {
-	key := wire.ReleaseKey(name)
-	r := w.now[key]
-	if len(src) == 0 {
-		r = script.Release{Name: name, Revision: w.head, Latest: r.Latest, Deleted: true}
+// change makes an object of the revision that is in the making.
+func (w *world) change(key, text string) script.Object {
+	o := tombstone(key, w.head)
+	if text == "" {
 		delete(w.now, key)
 	} else {
-		r.Name, r.Revision, r.Enabled = name, w.head, true
-		r.Latest++
-		r.Active = script.Version{Number: r.Latest, Digest: script.DigestOf(src), Engine: "fake", Size: len(src)}
-		r.Retained = []script.Version{r.Active}
-		w.sources[r.Active.Digest] = src
-		w.now[key] = r
+		o = w.make(o, w.now[key], []byte(text))
+		w.now[key] = o
 	}
 	w.changed[key] = w.head
 	if w.commits[key] == nil {
-		w.commits[key] = map[script.Revision]script.Digest{}
+		w.commits[key] = map[script.Revision]wire.Sum{}
 	}
-	w.commits[key][w.head] = r.Active.Digest
-	return r
+	w.commits[key][w.head] = wire.FingerprintObject(o)
+	return o
+}
+
+// make makes a live object of a tombstone, from the object before.
+func (w *world) make(o, before script.Object, text []byte) script.Object {
+	d := script.DigestOf(text)
+	switch {
+	case o.Value != nil:
+		w.sources[d] = text
+		return script.Object{Value: &script.Value{Key: o.Value.Key, Revision: w.head, Digest: d, Size: len(text)}}
+	case o.Tenant != nil:
+		settings := script.TenantSettings{LogBytes: len(text), CPU: int(text[0])}
+		return script.Object{Tenant: &script.Tenant{Name: o.Tenant.Name, Revision: w.head, Settings: settings}}
+	}
+	w.sources[d] = text
+	latest := uint64(1)
+	if before.Release != nil {
+		latest = before.Release.Latest + 1
+	}
+	active := script.Version{Number: latest, Digest: d, Engine: "fake", Size: len(text)}
+	return script.Object{Release: &script.Release{
+		Name: o.Release.Name, Revision: w.head, Enabled: true, Latest: latest, Active: active, Retained: []script.Version{active},
+	}}
+}
+
+// tombstone returns the object with the key as it is once it was deleted.
+func tombstone(key string, at script.Revision) script.Object {
+	kind, name, _ := strings.Cut(key, "/")
+	tenant, rest, _ := strings.Cut(name, "/")
+	switch script.ObjectKind(kind) {
+	case script.Values:
+		return script.Object{Value: &script.Value{Key: script.ValueKey{Tenant: tenant, Key: rest}, Revision: at, Deleted: true}}
+	case script.Tenants:
+		return script.Object{Tenant: &script.Tenant{Name: tenant, Revision: at, Deleted: true}}
+	}
+	return script.Object{Release: &script.Release{Name: script.Name{Tenant: tenant, Script: rest}, Revision: at, Deleted: true}}
 }
 
 // rebuild empties the registry: another fleet, whose revisions start low.
@@ -219,16 +258,27 @@ func (w *world) beaconOf(name string) *eventv1.Beacon {
 }
 
 func (w *world) checksums(tenants script.Selector) []*eventv1.Checksum {
-	var sum wire.Sum
-	for _, r := range w.now {
-		if tenants.Matches(r.Name.Tenant) {
-			sum.Add(wire.Fingerprint(r))
+	sums := map[script.ObjectKind]wire.Sum{}
+	for _, o := range w.now {
+		if tenants.Matches(o.TenantName()) {
+			sum := sums[o.Kind()]
+			sum.Add(wire.FingerprintObject(o))
+			sums[o.Kind()] = sum
 		}
 	}
 	if w.wrong {
+		sum := sums[script.Releases]
 		sum[0]++
+		sums[script.Releases] = sum
 	}
-	return []*eventv1.Checksum{{Kind: wire.KindRelease, Sum: sum.Bytes()}, {Kind: "unknown"}}
+	checksums := []*eventv1.Checksum{{Kind: wire.KindRelease, Sum: sums[script.Releases].Bytes()}, {Kind: "unknown"}}
+	if w.narrow {
+		return checksums
+	}
+	for _, kind := range []script.ObjectKind{script.Values, script.Tenants} {
+		checksums = append(checksums, &eventv1.Checksum{Kind: string(kind), Sum: sums[kind].Bytes()})
+	}
+	return checksums
 }
 
 // send delivers a message to every handler of the group, each with its own fate.
@@ -393,11 +443,11 @@ func (w *world) answer(req *registryv1.PullRequest) []*registryv1.PullResponse {
 		w.t.Errorf("a request that is refused: %v, %v", req, err)
 	}
 	w.join(tenants)
-	releases, full := w.since(req.GetFleet(), script.Revision(req.GetSince()), tenants)
+	objects, full := w.since(req.GetFleet(), script.Revision(req.GetSince()), tenants)
 	pages := []*eventv1.Page{{}}
 	var responses []*registryv1.PullResponse
-	for _, r := range releases {
-		pages = append(pages, &eventv1.Page{Entries: [][]byte{w.seal(wire.FromReleaseEntry(w.fleet, r))}})
+	for _, o := range objects {
+		pages = append(pages, &eventv1.Page{Entries: [][]byte{w.seal(wire.FromObjectEntry(w.fleet, o))}})
 	}
 	for i, p := range pages {
 		p.Since, p.SinceFleet = req.GetSince(), req.GetFleet()
@@ -407,7 +457,7 @@ func (w *world) answer(req *registryv1.PullRequest) []*registryv1.PullResponse {
 		}
 		resp := &registryv1.PullResponse{Page: w.seal(p)}
 		if i > 0 {
-			resp.Sources = w.sourceOf(releases[i-1], req.GetWithoutSources())
+			resp.Sources = w.sourceOf(objects[i-1], req.GetWithoutSources())
 		}
 		responses = append(responses, resp)
 	}
@@ -415,29 +465,32 @@ func (w *world) answer(req *registryv1.PullRequest) []*registryv1.PullResponse {
 }
 
 // since returns what is above a revision. w.mu is held.
-func (w *world) since(fleet string, since script.Revision, tenants script.Selector) (releases []script.Release, full bool) {
+func (w *world) since(fleet string, since script.Revision, tenants script.Selector) (objects []script.Object, full bool) {
 	full = fleet != w.fleet || since == 0 || since > w.head || w.chance(w.faults.floor)
 	if full {
 		w.fulls++
 	}
 	for key, revision := range w.changed {
-		name, _ := script.ParseName(strings.TrimPrefix(key, "releases/"))
-		r, live := w.now[key]
+		o, live := w.now[key]
 		if !live {
-			r = script.Release{Name: name, Revision: revision, Deleted: true}
+			o = tombstone(key, revision)
 		}
-		if tenants.Matches(name.Tenant) && (!full || live) && (full || revision > since) {
-			releases = append(releases, r)
+		if w.narrow && o.Release == nil {
+			continue
+		}
+		if tenants.Matches(o.TenantName()) && (!full || live) && (full || revision > since) {
+			objects = append(objects, o)
 		}
 	}
-	return releases, full
+	return objects, full
 }
 
-func (w *world) sourceOf(r script.Release, without bool) []*scriptv1.Source {
-	if r.Deleted || without || w.chance(w.faults.hide) {
+func (w *world) sourceOf(o script.Object, without bool) []*scriptv1.Source {
+	d, _, needs := o.Content()
+	if !needs || without || w.chance(w.faults.hide) {
 		return nil
 	}
-	return []*scriptv1.Source{{Digest: wire.FromDigest(r.Active.Digest), Content: w.sources[r.Active.Digest]}}
+	return []*scriptv1.Source{{Digest: wire.FromDigest(d), Content: w.sources[d]}}
 }
 
 // Sync implements follow.Registry, as a registry of protocol 1 does.
@@ -447,15 +500,15 @@ func (w *world) Sync(ctx context.Context, since follow.Cursor, without bool) ite
 		if !w.old {
 			w.t.Error("a registry of protocol 2 was asked as one of protocol 1")
 		}
-		releases, full := w.since(since.Fleet, since.Revision, script.Selector{})
+		objects, full := w.since(since.Fleet, since.Revision, script.Selector{})
 		base := func() *registryv1.SyncResponse {
 			return &registryv1.SyncResponse{Fleet: w.fleet, HeadRevision: int64(w.head), Full: full}
 		}
 		responses := []*registryv1.SyncResponse{base()}
-		for _, r := range releases {
+		for _, o := range objects {
 			resp := base()
-			resp.Objects = append(resp.Objects, wire.FromReleaseObject(r))
-			resp.Sources = w.sourceOf(r, without)
+			resp.Objects = append(resp.Objects, wire.FromObject(o))
+			resp.Sources = w.sourceOf(o, without)
 			responses = append(responses, resp)
 		}
 		w.mu.Unlock()

@@ -12,9 +12,9 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// onDisk is a release that was read and is believed.
+// onDisk is an object that was read and is believed.
 type onDisk struct {
-	script.Release
+	script.Object
 	path     string
 	fleet    string // "" if the file does not say: it is of the wire protocol 1
 	sealedBy string
@@ -67,7 +67,7 @@ func takeDoubted(lost *[]Lost) (doubted []Lost) {
 	return doubted
 }
 
-// ofOneFleet returns the releases of one fleet: the cursor's, if there are any, and
+// ofOneFleet returns the objects of one fleet: the cursor's, if there are any, and
 // else the one that has most of them. Others are lost.
 func ofOneFleet(read []onDisk, cursor string) (fleet string, kept []onDisk, lost []Lost) {
 	fleet = cursor

@@ -11,28 +11,28 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
-	"github.com/scriptorium-dev/scriptorium/proto/wire"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// Entry is a live release as the registry sent it.
+// Entry is a live object as the registry sent it.
 type Entry struct {
-	Release  script.Release
+	Object   script.Object
 	Sealed   []byte // the envelope of the entry
 	SealedBy string // the key that has signed the envelope; "" for none
 }
 
 // Batch is a change of what is kept.
 type Batch struct {
-	// Put are releases, to be put in place of what has their keys.
+	// Put are objects, to be put in place of what has their keys.
 	Put []Entry
-	// Removed are keys whose releases are gone. Unknown ones are ignored.
+	// Removed are keys whose objects are gone. Unknown ones are ignored.
 	Removed []string
 }
 
-// Commit makes b durable: releases, whose sources were put before, and then
-// removals. Sources that no release retains any more are removed afterwards.
+// Commit makes b durable: objects, whose sources were put before, and then
+// removals. Sources that no object retains any more are removed afterwards.
 // After an error none, some or all of b may be on disk, each file whole; the same
 // batch, or a newer one, can be committed again.
 func (s *Store) Commit(b Batch) error {
@@ -48,21 +48,21 @@ func (s *Store) Commit(b Batch) error {
 	return nil
 }
 
-// Reseal makes those entries durable whose releases are on disk, signed by another
+// Reseal makes those entries durable whose objects are on disk, signed by another
 // key. Those of other revisions than are on disk are ignored.
 func (s *Store) Reseal(entries []Entry) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	s.mu.RLock()
 	others := slices.DeleteFunc(slices.Clone(entries), func(e Entry) bool {
-		had, there := s.releases[wire.ReleaseKey(e.Release.Name)]
-		return !there || had.revision != int64(e.Release.Revision) || had.sealedBy == e.SealedBy
+		had, there := s.objects[e.Object.Key()]
+		return !there || had.revision != int64(e.Object.Revision()) || had.sealedBy == e.SealedBy
 	})
 	s.mu.RUnlock()
 	return s.put(others)
 }
 
-// PutSources makes sources durable. Those that no release retains are removed
+// PutSources makes sources durable. Those that no object retains are removed
 // at the next commit.
 func (s *Store) PutSources(sources []Source) error {
 	s.writing.Lock()
@@ -78,7 +78,7 @@ func (s *Store) PutSources(sources []Source) error {
 		files = append(files, file{path: s.blobPath(src.Digest), content: src.Content})
 		added = append(added, src.Digest)
 	}
-	if err := s.makeFoldersOf("blobs", files); err != nil {
+	if err := s.makeFoldersOf(files); err != nil {
 		return fmt.Errorf("make the folders of sources: %w", err)
 	}
 	if _, err := s.replace(files, true); err != nil {
@@ -93,43 +93,42 @@ func (s *Store) PutSources(sources []Source) error {
 func (s *Store) put(put []Entry) error {
 	files := make([]file, 0, len(put))
 	for _, e := range put {
-		if e.Release.Deleted || e.Release.Revision <= 0 {
-			return script.Errorf(script.Invalid, "release", "%.200s is not a live release", e.Release.Name)
+		if e.Object.Deleted() || e.Object.Revision() <= 0 {
+			return script.Errorf(script.Invalid, "object", "%.200s is not live", e.Object.Key())
 		}
-		path, err := s.releasePath(wire.ReleaseKey(e.Release.Name))
+		path, err := s.objectPath(e.Object.Key())
 		if err != nil {
 			return err
 		}
 		files = append(files, file{path: path, content: encodeRecord(e.Sealed)})
 	}
-	if err := s.makeFoldersOf("releases", files); err != nil {
+	if err := s.makeFoldersOf(files); err != nil {
 		return fmt.Errorf("make the folders of tenants: %w", err)
 	}
 	touched, err := s.replace(files, false)
 	if err != nil && !touched {
-		return fmt.Errorf("write releases: %w", err)
+		return fmt.Errorf("write objects: %w", err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, e := range put {
-		key, entry := wire.ReleaseKey(e.Release.Name), indexOf(e.Release, e.SealedBy)
+		key, entry := e.Object.Key(), indexOf(e.Object, e.SealedBy)
 		if err != nil { // either edition may be there: keep the sources of both
-			entry.digests = slices.Concat(entry.digests, s.releases[key].digests)
+			entry.digests = slices.Concat(entry.digests, s.objects[key].digests)
 			slices.SortFunc(entry.digests, compareDigests)
 			entry.digests = slices.Compact(entry.digests)
 		}
 		s.index(key, entry)
 	}
 	if err != nil {
-		return fmt.Errorf("write releases: %w", err)
+		return fmt.Errorf("write objects: %w", err)
 	}
 	return nil
 }
 
-// makeFoldersOf makes the folders of the files, which are within parent,
-// durably.
-func (s *Store) makeFoldersOf(parent string, files []file) error {
-	made := map[string]struct{}{}
+// makeFoldersOf makes the folders of the files durably. What they are in is there.
+func (s *Store) makeFoldersOf(files []file) error {
+	made, parents := map[string]struct{}{}, map[string]struct{}{}
 	for _, f := range files {
 		dir := filepath.Dir(f.path)
 		if _, known := s.folders[dir]; known {
@@ -142,12 +141,12 @@ func (s *Store) makeFoldersOf(parent string, files []file) error {
 			return err
 		}
 		made[dir] = struct{}{}
+		parents[filepath.Dir(dir)] = struct{}{}
 	}
-	if len(made) == 0 {
-		return nil
-	}
-	if err := s.disk.SyncDir(s.path(parent)); err != nil {
-		return err
+	for parent := range parents {
+		if err := s.disk.SyncDir(parent); err != nil {
+			return err
+		}
 	}
 	maps.Copy(s.folders, made)
 	return nil
@@ -157,13 +156,13 @@ func (s *Store) removeObjects(keys []string) error {
 	dirs := map[string]struct{}{}
 	var errs []error
 	for _, key := range keys {
-		path, err := s.releasePath(key)
+		path, err := s.objectPath(key)
 		if err != nil {
 			errs = append(errs, err)
 			continue
 		}
 		s.mu.RLock()
-		_, known := s.releases[key]
+		_, known := s.objects[key]
 		s.mu.RUnlock()
 		if !known {
 			continue
@@ -192,7 +191,7 @@ func (s *Store) index(key string, entry indexed) {
 		s.blobs[d] = b
 		delete(s.orphans, d)
 	}
-	for _, d := range s.releases[key].digests {
+	for _, d := range s.objects[key].digests {
 		b := s.blobs[d]
 		b.refs--
 		s.blobs[d] = b
@@ -205,23 +204,47 @@ func (s *Store) index(key string, entry indexed) {
 			delete(s.blobs, d)
 		}
 	}
-	before, was := s.releases[key]
-	s.sum -= fingerprint(key, before.revision)
-	s.sum += fingerprint(key, entry.revision)
+	before, was := s.objects[key]
+	s.tallyOf(key).replace(key, before.revision, entry.revision)
 	if was {
 		if s.keys[before.sealedBy]--; s.keys[before.sealedBy] == 0 {
 			delete(s.keys, before.sealedBy)
 		}
 	}
 	if entry.revision == 0 {
-		delete(s.releases, key)
+		delete(s.objects, key)
 		return
 	}
-	s.releases[key] = entry
+	s.objects[key] = entry
 	s.keys[entry.sealedBy]++
 }
 
-// fingerprint of a release; those of all are added up, in any order. It is to
+// tally tells whether objects are those that were there.
+type tally struct {
+	Count int    `json:"count"`
+	Sum   uint64 `json:"sum"` // of the fingerprints
+}
+
+// tallyOf returns the one that counts the object.
+func (s *Store) tallyOf(key string) *tally {
+	if strings.HasPrefix(key, string(script.Releases)+"/") {
+		return &s.releases
+	}
+	return &s.others
+}
+
+// replace counts the object with another revision than before; 0 is none.
+func (t *tally) replace(key string, before, after int64) {
+	if before != 0 {
+		t.Count--
+	}
+	if after != 0 {
+		t.Count++
+	}
+	t.Sum += fingerprint(key, after) - fingerprint(key, before)
+}
+
+// fingerprint of an object; those of all are added up, in any order. It is to
 // notice accidents, not malice.
 func fingerprint(key string, revision int64) uint64 {
 	if revision == 0 {
@@ -233,7 +256,7 @@ func fingerprint(key string, revision int64) uint64 {
 	return h.Sum64()
 }
 
-// sweep removes the sources that no release retains. What cannot be removed
+// sweep removes the sources that no object retains. What cannot be removed
 // now is tried again at the next commit.
 func (s *Store) sweep() {
 	s.mu.RLock()
@@ -249,17 +272,20 @@ func (s *Store) sweep() {
 	}
 }
 
-// cursorRecord is the cursor with a fingerprint of the releases that were there
-// when it was written, so that a release that vanishes is noticed at load.
+// cursorRecord is the cursor with fingerprints of the objects that were there when it
+// was written, so that one that vanishes is noticed at load. Releases are told apart,
+// as software that knows no others expects them.
 type cursorRecord struct {
 	Cursor
 	Releases int    `json:"releases"`
 	Sum      uint64 `json:"sum"`
+	// Others are values and tenants; nil if the software that wrote it kept none.
+	Others *tally `json:"others,omitempty"`
 }
 
 // SaveCursor makes the cursor durable. The caller saves it after what it covers
-// was committed: a cursor may lag behind the releases, and never leads. Once there
-// is one after a load that did not believe all releases, a full snapshot has
+// was committed: a cursor may lag behind the objects, and never leads. Once there
+// is one after a load that did not believe all objects, a full snapshot has
 // replaced them, and what is left of them is removed.
 func (s *Store) SaveCursor(c Cursor) error {
 	s.writing.Lock()
@@ -268,7 +294,8 @@ func (s *Store) SaveCursor(c Cursor) error {
 		s.removeDoubtful()
 	}
 	s.mu.RLock()
-	record := cursorRecord{Cursor: c, Releases: len(s.releases), Sum: s.sum}
+	others := s.others
+	record := cursorRecord{Cursor: c, Releases: s.releases.Count, Sum: s.releases.Sum, Others: &others}
 	s.mu.RUnlock()
 	payload, err := json.Marshal(record)
 	if err != nil {
@@ -280,16 +307,16 @@ func (s *Store) SaveCursor(c Cursor) error {
 	return nil
 }
 
-// removeDoubtful removes the files that were not believed and that no release has
+// removeDoubtful removes the files that were not believed and that no object has
 // replaced. What cannot be removed now is tried again with the next cursor.
 func (s *Store) removeDoubtful() {
 	s.doubtful = slices.DeleteFunc(s.doubtful, func(path string) bool {
-		key, err := filepath.Rel(s.dir, path)
+		key, err := s.keyOf(path)
 		if err != nil {
 			return true
 		}
 		s.mu.RLock()
-		_, replaced := s.releases[filepath.ToSlash(key)]
+		_, replaced := s.objects[key]
 		s.mu.RUnlock()
 		if replaced {
 			return true
@@ -307,18 +334,10 @@ func (s *Store) dropCursor() error {
 	return s.disk.SyncDir(s.dir)
 }
 
-// indexOf returns what the store remembers of a release.
-func indexOf(r script.Release, sealedBy string) indexed {
-	return indexed{revision: int64(r.Revision), sealedBy: sealedBy, digests: digestsOf(r)}
-}
-
-func digestsOf(r script.Release) []script.Digest {
-	digests := make([]script.Digest, 0, len(r.Retained))
-	for _, v := range r.Retained {
-		digests = append(digests, v.Digest)
-	}
-	slices.SortFunc(digests, compareDigests)
-	return slices.Compact(digests)
+// indexOf returns what the store remembers of an object.
+func indexOf(o script.Object, sealedBy string) indexed {
+	digests := slices.SortedFunc(o.Retained, compareDigests)
+	return indexed{revision: int64(o.Revision()), sealedBy: sealedBy, digests: slices.Clip(slices.Compact(digests))}
 }
 
 func compareDigests(a, b script.Digest) int { return slices.Compare(a[:], b[:]) }

@@ -23,3 +23,9 @@ var (
 	EncodeRecord = encodeRecord
 	DecodeRecord = decodeRecord
 )
+
+// ObjectPath and KeyOf turn a key into a path and back.
+func (s *Store) ObjectPath(key string) (string, error) { return s.objectPath(key) }
+
+// KeyOf is the inverse of ObjectPath.
+func (s *Store) KeyOf(path string) (string, error) { return s.keyOf(path) }

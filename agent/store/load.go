@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -23,18 +24,44 @@ import (
 
 // Loaded is what was on disk.
 type Loaded struct {
-	// Releases that passed their checks, in order of tenant and name. The
-	// source of one may be missing: see Store.HasSource.
+	// Releases, Values and Tenants that passed their checks, in order of tenant and
+	// name or key. What one needs may be missing: see Store.HasSource.
 	Releases []script.Release
+	Values   []script.Value
+	Tenants  []script.Tenant
 	// Cursor to follow the feed from. It is zero, which asks for a full
 	// snapshot, when anything that a sync would not bring back was lost.
 	Cursor Cursor
+	// ReleasesAlone says that the cursor is of software that kept nothing else: it has
+	// passed values and tenants that are not here.
+	ReleasesAlone bool
 	// Lost says what was corrupt or missing, for the log.
 	Lost []Lost
-	// Doubted are the releases that no key has signed that is trusted now. They are
-	// not among the Releases. Their files are left alone until a full snapshot has
+	// Doubted are the objects that no key has signed that is trusted now. They are
+	// not among those above. Their files are left alone until a full snapshot has
 	// come: if it is the trusted keys that are wrong, nothing is lost.
 	Doubted []Lost
+}
+
+// Objects yields all that was loaded.
+func (l *Loaded) Objects() iter.Seq[script.Object] {
+	return func(yield func(script.Object) bool) {
+		for i := range l.Tenants {
+			if !yield(script.Object{Tenant: &l.Tenants[i]}) {
+				return
+			}
+		}
+		for i := range l.Values {
+			if !yield(script.Object{Value: &l.Values[i]}) {
+				return
+			}
+		}
+		for i := range l.Releases {
+			if !yield(script.Object{Release: &l.Releases[i]}) {
+				return
+			}
+		}
+	}
 }
 
 // Lost is a file that failed its check and was set aside.
@@ -55,13 +82,13 @@ func (s *Store) load() (*Loaded, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := s.loadReleases(loaded, record); err != nil {
+	if err := s.loadObjects(loaded, record); err != nil {
 		return nil, err
 	}
 	if err := s.loadBlobs(loaded); err != nil {
 		return nil, err
 	}
-	// While a release is lost, its sources may still be of use to the snapshot
+	// While an object is lost, its sources may still be of use to the snapshot
 	// that brings it back.
 	if loaded.Cursor != (Cursor{}) {
 		s.sweep()
@@ -98,19 +125,19 @@ func (s *Store) readCursor(loaded *Loaded) (*cursorRecord, error) {
 		err = json.Unmarshal(payload, &record)
 	}
 	if err == nil {
-		loaded.Cursor = record.Cursor
+		loaded.Cursor, loaded.ReleasesAlone = record.Cursor, record.Others == nil
 		return &record, nil
 	}
 	loaded.Lost = append(loaded.Lost, Lost{Path: "cursor", Err: err})
 	return nil, s.setAside(s.path("cursor"))
 }
 
-func (s *Store) loadReleases(loaded *Loaded, record *cursorRecord) error {
-	paths, err := s.releaseFiles()
+func (s *Store) loadObjects(loaded *Loaded, record *cursorRecord) error {
+	paths, err := s.objectFiles()
 	if err != nil {
 		return err
 	}
-	read, lost := readAll(paths, s.readRelease)
+	read, lost := readAll(paths, s.readObject)
 	fleet, read, strangers := ofOneFleet(read, loaded.Cursor.Fleet)
 	lost = append(lost, strangers...)
 	for _, l := range takeDoubted(&lost) {
@@ -118,15 +145,10 @@ func (s *Store) loadReleases(loaded *Loaded, record *cursorRecord) error {
 		l.Path = s.within(l.Path)
 		loaded.Doubted = append(loaded.Doubted, l)
 	}
-	releases := make([]script.Release, 0, len(read))
-	for _, r := range read {
-		s.index(wire.ReleaseKey(r.Name), indexOf(r.Release, r.sealedBy))
-		releases = append(releases, r.Release)
+	for _, o := range read {
+		s.index(o.Key(), indexOf(o.Object, o.sealedBy))
 	}
-	slices.SortFunc(releases, func(a, b script.Release) int {
-		return cmp.Or(strings.Compare(a.Name.Tenant, b.Name.Tenant), strings.Compare(a.Name.Script, b.Name.Script))
-	})
-	loaded.Releases = releases
+	loaded.take(read)
 	switch {
 	case len(lost) > 0:
 	case len(loaded.Doubted) > 0:
@@ -135,9 +157,10 @@ func (s *Store) loadReleases(loaded *Loaded, record *cursorRecord) error {
 		return nil
 	case record != nil && record.Fleet != fleet:
 		loaded.Lost = append(loaded.Lost, Lost{Path: "cursor", Err: fmt.Errorf("it is of the fleet %.80q, and the releases are of %.80q", record.Fleet, fleet)})
-	case record != nil && (record.Releases != len(s.releases) || record.Sum != s.sum):
-		loaded.Lost = append(loaded.Lost, Lost{Path: "releases", Err: fmt.Errorf(
-			"%d are there and %d were when the cursor was written, or others", len(s.releases), record.Releases)})
+	case record != nil && s.releases != (tally{Count: record.Releases, Sum: record.Sum}):
+		loaded.Lost = append(loaded.Lost, Lost{Path: "releases", Err: vanished(s.releases, record.Releases)})
+	case record != nil && record.Others != nil && s.others != *record.Others:
+		loaded.Lost = append(loaded.Lost, Lost{Path: "values", Err: fmt.Errorf("with tenants, %w", vanished(s.others, record.Others.Count))})
 	default:
 		return nil
 	}
@@ -150,33 +173,63 @@ func (s *Store) loadReleases(loaded *Loaded, record *cursorRecord) error {
 	return s.setAllAside(loaded, lost)
 }
 
-// releaseFiles lists releases/<tenant>/<name>.
-func (s *Store) releaseFiles() ([]string, error) {
-	tenants, err := os.ReadDir(s.path("releases"))
-	if err != nil {
-		return nil, err
-	}
-	var paths []string
-	for _, tenant := range tenants {
-		if !tenant.IsDir() {
-			paths = append(paths, s.path("releases", tenant.Name()))
-			continue
+// vanished is what is wrong when the objects are not those of the cursor.
+func vanished(is tally, were int) error {
+	return fmt.Errorf("%d are there and %d were when the cursor was written, or others", is.Count, were)
+}
+
+// take sorts the objects by their kinds and keys.
+func (l *Loaded) take(read []onDisk) {
+	for _, o := range read {
+		switch {
+		case o.Release != nil:
+			l.Releases = append(l.Releases, *o.Release)
+		case o.Value != nil:
+			l.Values = append(l.Values, *o.Value)
+		default:
+			l.Tenants = append(l.Tenants, *o.Tenant)
 		}
-		s.folders[s.path("releases", tenant.Name())] = struct{}{}
-		names, err := os.ReadDir(s.path("releases", tenant.Name()))
+	}
+	slices.SortFunc(l.Releases, func(a, b script.Release) int {
+		return cmp.Or(strings.Compare(a.Name.Tenant, b.Name.Tenant), strings.Compare(a.Name.Script, b.Name.Script))
+	})
+	slices.SortFunc(l.Values, func(a, b script.Value) int {
+		return cmp.Or(strings.Compare(a.Key.Tenant, b.Key.Tenant), strings.Compare(a.Key.Key, b.Key.Key))
+	})
+	slices.SortFunc(l.Tenants, func(a, b script.Tenant) int { return strings.Compare(a.Name, b.Name) })
+}
+
+// objectFiles lists releases/<tenant>/<name>, values/<tenant>/<key> and
+// tenants/<tenant>, and whatever else is there, which no check will pass.
+func (s *Store) objectFiles() ([]string, error) {
+	var paths []string
+	for _, kind := range kinds {
+		within, err := os.ReadDir(s.path(string(kind)))
 		if err != nil {
 			return nil, err
 		}
-		for _, name := range names {
-			paths = append(paths, s.path("releases", tenant.Name(), name.Name()))
+		for _, entry := range within {
+			path := s.path(string(kind), entry.Name())
+			if !entry.IsDir() || kind == script.Tenants {
+				paths = append(paths, path)
+				continue
+			}
+			s.folders[path] = struct{}{}
+			names, err := os.ReadDir(path)
+			if err != nil {
+				return nil, err
+			}
+			for _, name := range names {
+				paths = append(paths, filepath.Join(path, name.Name()))
+			}
 		}
 	}
 	return paths, nil
 }
 
-// readRelease reads and verifies a release. Its error has errDoubted in its chain
+// readObject reads and verifies an object. Its error has errDoubted in its chain
 // if the file is sound and not believed.
-func (s *Store) readRelease(path string) (onDisk, error) {
+func (s *Store) readObject(path string) (onDisk, error) {
 	payload, format, err := readRecord(path)
 	if err != nil {
 		return onDisk{}, err
@@ -185,18 +238,18 @@ func (s *Store) readRelease(path string) (onDisk, error) {
 	if err != nil {
 		return onDisk{}, err
 	}
-	object := e.message.GetObject()
-	if want, err := s.releasePath(object.GetKey()); err != nil || want != path {
-		return onDisk{}, fmt.Errorf("it holds %.200q, which does not belong there", object.GetKey())
+	message := e.message.GetObject()
+	if want, err := s.objectPath(message.GetKey()); err != nil || want != path {
+		return onDisk{}, fmt.Errorf("it holds %.200q, which does not belong there", message.GetKey())
 	}
-	r, ok, err := wire.ToReleaseObject(object)
+	o, known, err := wire.ToObject(message)
 	if err != nil {
 		return onDisk{}, err
 	}
-	if !ok || r.Deleted || r.Revision <= 0 {
-		return onDisk{}, fmt.Errorf("%.200q is not a live release", object.GetKey())
+	if !known || o.Deleted() || o.Revision() <= 0 {
+		return onDisk{}, fmt.Errorf("%.200q is not live", message.GetKey())
 	}
-	return onDisk{Release: r, path: path, fleet: e.message.GetFleet(), sealedBy: e.sealedBy}, nil
+	return onDisk{Object: o, path: path, fleet: e.message.GetFleet(), sealedBy: e.sealedBy}, nil
 }
 
 // loadBlobs verifies every source that is on disk. One that is lost is not on
@@ -234,7 +287,7 @@ func (s *Store) loadBlobs(loaded *Loaded) error {
 	for _, d := range digests {
 		s.setPresent(d, true)
 	}
-	// What no release needs was being written when a process died.
+	// What no object needs was being written when a process died.
 	lost = slices.DeleteFunc(lost, func(l Lost) bool {
 		d, err := script.ParseDigest("sha256:" + filepath.Base(l.Path))
 		return err == nil && !s.Retains(d) && os.Remove(l.Path) == nil

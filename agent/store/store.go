@@ -1,16 +1,24 @@
 // Package store keeps what an agent needs to start and serve alone: its live
-// releases, the sources they run and the cursor of the feed, on disk, durable
-// and verified: what the registry has signed is kept as it came, and believed again
-// at load only if a key that is trusted then has signed it.
+// releases, values and settings of tenants, the sources and contents they need and
+// the cursor of the feed, on disk, durable and verified: what the registry has signed
+// is kept as it came, and believed again at load only if a key that is trusted then
+// has signed it.
 //
 // A folder belongs to one process at a time. Its layout:
 //
-//	blobs/<2 hex>/<64 hex>     a source, named by its digest, verified at each read
+//	blobs/<2 hex>/<64 hex>     a source, or a value's content, named by its digest, verified at each read
 //	releases/<tenant>/<name>   the envelope of a release's entry, in a record with length and checksum
+//	values/<tenant>/<key>      that of a value; a ',' is a '/' of its key
+//	tenants/<tenant>           that of a tenant's settings
 //	cursor                     fleet, revision and group, in such a record
 //	corrupt/                   what failed its check, kept for a person to look at
 //	tmp/                       files that are being written
 //	lock                       held while the folder is in use
+//
+// Software that knew releases alone left a folder without values and tenants: it is
+// loaded, and Loaded.ReleasesAlone says that its cursor has passed what was not kept.
+// Should such software be put back, it leaves values/ and tenants/ alone and removes
+// the contents that only values need; they are fetched again later.
 package store
 
 import (
@@ -37,7 +45,8 @@ type Cursor struct {
 	Group string `json:"group,omitempty"`
 }
 
-// Source is the source of a version. Digest must be that of Content.
+// Source is the source of a version, or the content of a value. Digest must be that
+// of Content.
 type Source struct {
 	Digest  script.Digest
 	Content []byte
@@ -58,31 +67,32 @@ type Store struct {
 
 	writing sync.Mutex // held by whoever changes files
 
-	mu       sync.RWMutex // guards what follows; never held during I/O
-	releases map[string]indexed
+	mu       sync.RWMutex       // guards what follows; never held during I/O
+	objects  map[string]indexed // by key
 	blobs    map[script.Digest]blob
-	orphans  map[script.Digest]struct{} // blobs on disk that no release needs
-	sum      uint64                     // fingerprint of releases
-	keys     map[string]int             // how many releases each key has signed
+	orphans  map[script.Digest]struct{} // blobs on disk that no object needs
+	releases tally
+	others   tally          // values and tenants
+	keys     map[string]int // how many objects each key has signed
 
-	doubtful []string            // files of releases that were not believed at load; guarded by writing
-	folders  map[string]struct{} // known to exist, within releases and blobs; guarded by writing
+	doubtful []string            // files of objects that were not believed at load; guarded by writing
+	folders  map[string]struct{} // known to exist, but for those that are always there; guarded by writing
 }
 
-// indexed is what the store remembers of a release on disk.
+// indexed is what the store remembers of an object on disk.
 type indexed struct {
 	revision int64
 	sealedBy string          // the key that has signed it; "" for none
-	digests  []script.Digest // of the retained versions, sorted, each once
+	digests  []script.Digest // of what it retains, sorted, each once
 }
 
 type blob struct {
-	refs    int32 // releases that retain it
+	refs    int32 // objects that retain it
 	present bool
 }
 
 // Open locks the folder, makes it if it is not there, and loads it. The caller
-// closes the store. Releases are believed if the keyring believes their entries.
+// closes the store. Objects are believed if the keyring believes their entries.
 // What is corrupt is set aside and reported in Loaded; an error means that the
 // folder cannot be used at all.
 func Open(dir string, trusted *seal.Keyring) (*Store, *Loaded, error) {
@@ -91,14 +101,14 @@ func Open(dir string, trusted *seal.Keyring) (*Store, *Loaded, error) {
 
 func open(dir string, trusted *seal.Keyring, d disk) (*Store, *Loaded, error) {
 	s := &Store{
-		dir:      dir,
-		disk:     d,
-		trusted:  trusted,
-		releases: map[string]indexed{},
-		blobs:    map[script.Digest]blob{},
-		orphans:  map[script.Digest]struct{}{},
-		keys:     map[string]int{},
-		folders:  map[string]struct{}{},
+		dir:     dir,
+		disk:    d,
+		trusted: trusted,
+		objects: map[string]indexed{},
+		blobs:   map[script.Digest]blob{},
+		orphans: map[script.Digest]struct{}{},
+		keys:    map[string]int{},
+		folders: map[string]struct{}{},
 	}
 	if err := s.makeFolders(); err != nil {
 		return nil, nil, fmt.Errorf("prepare the state folder %s: %w", dir, err)
@@ -118,7 +128,7 @@ func open(dir string, trusted *seal.Keyring, d disk) (*Store, *Loaded, error) {
 // Close releases the folder. Nothing else may be in progress.
 func (s *Store) Close() error { return s.lock.Close() }
 
-// Keys returns the ids of the keys that the releases on disk are signed by, sorted;
+// Keys returns the ids of the keys that the objects on disk are signed by, sorted;
 // "" is among them if one is not signed.
 func (s *Store) Keys() []string {
 	s.mu.RLock()
@@ -134,7 +144,7 @@ func (s *Store) HasSource(d script.Digest) bool {
 	return s.blobs[d].present
 }
 
-// Retains reports whether a release on disk retains a version with the source.
+// Retains reports whether an object on disk needs the source, or may.
 func (s *Store) Retains(d script.Digest) bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -201,25 +211,16 @@ func (s *Store) blobPath(d script.Digest) string {
 	return s.path("blobs", digits[:2], digits)
 }
 
-// releasePath turns an object's key into a path. Only DNS labels get through,
-// so that no key reaches outside the folder.
-func (s *Store) releasePath(key string) (string, error) {
-	name, ok := strings.CutPrefix(key, "releases/")
-	if !ok {
-		return "", script.Errorf(script.Invalid, "key", "%.200q is not the key of a release", key)
-	}
-	n, err := script.ParseName(name)
-	if err != nil {
-		return "", err
-	}
-	return s.path("releases", n.Tenant, n.Script), nil
-}
-
 func (s *Store) makeFolders() error {
-	for _, dir := range []string{"", "blobs", "releases", "corrupt", "tmp"} {
+	dirs := []string{"", "blobs", "corrupt", "tmp"}
+	for _, kind := range kinds {
+		dirs = append(dirs, string(kind))
+	}
+	for _, dir := range dirs {
 		if err := os.MkdirAll(s.path(dir), 0o700); err != nil {
 			return err
 		}
+		s.folders[s.path(dir)] = struct{}{}
 	}
 	return s.disk.SyncDir(s.dir)
 }

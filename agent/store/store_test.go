@@ -65,7 +65,7 @@ func entryOf(fleet string, by *seal.Sealer, r script.Release) store.Entry {
 	if err != nil {
 		panic(err)
 	}
-	return store.Entry{Release: r, Sealed: data, SealedBy: by.KeyID()}
+	return store.Entry{Object: script.Object{Release: &r}, Sealed: data, SealedBy: by.KeyID()}
 }
 
 func put(r script.Release, sources ...string) change {

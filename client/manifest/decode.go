@@ -35,7 +35,7 @@ var (
 		"trigger", "config", "limits", "revisionHistoryLimit",
 	}
 	sourceFields = []string{"script", "source", "sourceFile"} // one of them
-	limitFields  = []string{"instructions", "timeout", "sourceBytes", "stringBytes", "resultBytes"}
+	limitFields  = []string{"instructions", "timeout", "sourceBytes", "stringBytes", "resultBytes", "logBytes", "concurrency", "coroutines"}
 )
 
 func (d *decoder) manifest(n *yaml.Node) Manifest {
@@ -167,6 +167,9 @@ func (d *decoder) limits(n *yaml.Node) script.Limits {
 		SourceBytes:  size("sourceBytes", most.SourceBytes),
 		StringBytes:  size("stringBytes", most.StringBytes),
 		ResultBytes:  size("resultBytes", most.ResultBytes),
+		LogBytes:     size("logBytes", most.LogBytes),
+		Concurrency:  size("concurrency", most.Concurrency),
+		Coroutines:   d.boolean(fields["coroutines"], path+".coroutines", false),
 	}
 }
 

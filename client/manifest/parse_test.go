@@ -37,7 +37,7 @@ spec:
   version: 7
   trigger: {event: http-request}
   config: {b: [1, 2.5, true, null, "<x>"], a: {}}
-  limits: {instructions: 1000, timeout: 50ms, sourceBytes: 2000, stringBytes: 3000, resultBytes: 4000}
+  limits: {instructions: 1000, timeout: 50ms, sourceBytes: 2000, stringBytes: 3000, resultBytes: 4000, logBytes: 5000, concurrency: 6, coroutines: true}
   revisionHistoryLimit: 3
 status:
   phase: Active
@@ -58,7 +58,10 @@ func TestParseFull(t *testing.T) {
 		t.Errorf("got %+v", p)
 	}
 	want := script.Settings{
-		Limits:       script.Limits{Instructions: 1000, Timeout: 50 * time.Millisecond, SourceBytes: 2000, StringBytes: 3000, ResultBytes: 4000},
+		Limits: script.Limits{
+			Instructions: 1000, Timeout: 50 * time.Millisecond, SourceBytes: 2000, StringBytes: 3000, ResultBytes: 4000,
+			LogBytes: 5000, Concurrency: 6, Coroutines: true,
+		},
 		Trigger:      script.Trigger{Event: "http-request"},
 		Config:       []byte(`{"a":{},"b":[1,2.5,true,null,"<x>"]}`),
 		HistoryLimit: 3,
@@ -148,9 +151,11 @@ func TestParseFaults(t *testing.T) {
 			`m.yaml:3:18: metadata.name: "Route_1" is not a DNS label`, `m.yaml:4:18: spec.tenantId: "-a" is not a DNS label`,
 		}},
 		{"source too large", spec("  limits: {sourceBytes: 3}\n  source: return 1\n"), []string{"m.yaml:7:11: spec.source: the source has 8 bytes and may have 3: shorten it, or raise spec.limits.sourceBytes"}},
-		{"limits too high", spec("  source: return 1\n  limits: {instructions: 1000000000, timeout: 1h, stringBytes: 0, resultBytes: -1}\n"), []string{
+		{"limits too high", spec("  source: return 1\n  limits: {instructions: 1000000000, timeout: 1h, stringBytes: 0, resultBytes: -1, logBytes: 1048577, concurrency: 1025, coroutines: 1}\n"), []string{
 			"spec.limits.instructions: 1000000000 is not between 1 and 100000000", "spec.limits.timeout: 1h0m0s is not above 0 and at most 10s",
 			"spec.limits.stringBytes: 0 is not between", "spec.limits.resultBytes: is the number -1, want",
+			"spec.limits.logBytes: 1048577 is not between 1 and 1048576", "spec.limits.concurrency: 1025 is not between 1 and 1024",
+			"spec.limits.coroutines: is the number 1, want true or false",
 		}},
 		{"version zero", spec("  source: return 1\n  version: 0\n"), []string{"spec.version: 0 is not between"}},
 		{"history", spec("  source: return 1\n  revisionHistoryLimit: 51\n"), []string{"spec.revisionHistoryLimit: 51 is not between 1 and 50"}},

@@ -11,7 +11,8 @@
 // registry makes it once, however often it is sent (a registry that speaks protocol 1
 // does not know ids yet). A write that ends in Unavailable or Timeout has happened
 // once or not at all; who wants to know sends it again with the same
-// Write.RequestID, within an hour.
+// Write.RequestID, within an hour. Writes of values and of tenants' settings are told
+// apart by what they write instead: see DataWrite.
 //
 // Who shares a script with other writers sets ExpectedRevision, so that nobody
 // undoes what another one did without having seen it.
@@ -147,12 +148,17 @@ type method[Req, Resp any] func(context.Context, *Req, ...grpc.CallOption) (*Res
 
 // call makes one call, and makes it again while the registry cannot be reached.
 func call[Req, Resp any](ctx context.Context, c *Client, m method[Req, Resp], req *Req) (*Resp, error) {
+	return callUpTo(ctx, c, attempts, m, req)
+}
+
+// callUpTo is call with so many attempts at most.
+func callUpTo[Req, Resp any](ctx context.Context, c *Client, most uint, m method[Req, Resp], req *Req) (*Resp, error) {
 	if _, ok := ctx.Deadline(); !ok && c.timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, c.timeout, errNoAnswer)
 		defer cancel()
 	}
-	resp, err := m(ctx, req, retry.WithMax(attempts))
+	resp, err := m(ctx, req, retry.WithMax(most))
 	if err != nil {
 		return nil, c.fault(ctx, err)
 	}

@@ -153,16 +153,21 @@ func next(t *testing.T, sub *nats.Subscription, want string) {
 func TestEachMayDoWhatItNeeds(t *testing.T) {
 	b := start(t, "nats-server.conf")
 	registry, agent := b.as(t, "registry", registryPassword), b.as(t, "agent", agentPassword)
-	reports := registry.subscribe(t, "scriptorium.status.>")
-	feed, selective, rolls := agent.subscribe(t, "scriptorium.feed.all.*"), agent.subscribe(t, "scriptorium.feed.g-0123456789abcdef.*"), agent.subscribe(t, "scriptorium.rollcall")
+	reports, logs := registry.subscribe(t, "scriptorium.status.>"), registry.subscribe(t, "scriptorium.logs.>")
+	feed, selective := agent.subscribe(t, "scriptorium.feed.all.*"), agent.subscribe(t, "scriptorium.feed.g-0123456789abcdef.*")
+	rolls, tails := agent.subscribe(t, "scriptorium.rollcall"), agent.subscribe(t, "scriptorium.tail")
 	registry.publish(t, "scriptorium.feed.all.event", "event")
 	registry.publish(t, "scriptorium.feed.g-0123456789abcdef.beacon", "beacon")
 	registry.publish(t, "scriptorium.rollcall", "roll call")
+	registry.publish(t, "scriptorium.tail", "tail")
 	agent.publish(t, "scriptorium.status.n1.internal", "status")
+	agent.publish(t, "scriptorium.logs.n1.internal", "logs")
 	next(t, feed, "event")
 	next(t, selective, "beacon")
 	next(t, rolls, "roll call")
+	next(t, tails, "tail")
 	next(t, reports, "status")
+	next(t, logs, "logs")
 	for _, c := range []client{registry, agent} {
 		select {
 		case err := <-c.errs:
@@ -178,12 +183,12 @@ func TestAnAgentAnnouncesNothing(t *testing.T) {
 	feed, rolls := other.subscribe(t, "scriptorium.feed.>"), other.subscribe(t, "scriptorium.rollcall")
 	for _, subject := range []string{
 		"scriptorium.feed.all.event", "scriptorium.feed.all.beacon", "scriptorium.feed.g-0123456789abcdef.event",
-		"scriptorium.rollcall", "scriptorium.feed", "other.status.n1", "_INBOX.x", "$SYS.REQ.SERVER.PING",
+		"scriptorium.rollcall", "scriptorium.tail", "scriptorium.feed", "scriptorium.logs", "other.status.n1", "other.logs.n1", "_INBOX.x", "$SYS.REQ.SERVER.PING",
 	} {
 		thief.publish(t, subject, "forged")
 		thief.refused(t, subject)
 	}
-	for _, subject := range []string{"scriptorium.status.>", "scriptorium.status.n2", "scriptorium.*.>", ">", "other.feed.>", "$SYS.>"} {
+	for _, subject := range []string{"scriptorium.status.>", "scriptorium.status.n2", "scriptorium.logs.>", "scriptorium.logs.n2", "scriptorium.*.>", ">", "other.feed.>", "$SYS.>"} {
 		thief.subscribe(t, subject)
 		thief.refused(t, subject)
 	}
@@ -197,10 +202,14 @@ func TestAnAgentAnnouncesNothing(t *testing.T) {
 func TestARegistryReportsNothing(t *testing.T) {
 	b := start(t, "nats-server.conf")
 	registry := b.as(t, "registry", registryPassword)
-	registry.publish(t, "scriptorium.status.n1", "forged")
-	registry.refused(t, "scriptorium.status.n1")
-	registry.subscribe(t, "scriptorium.feed.>")
-	registry.refused(t, "scriptorium.feed.>")
+	for _, subject := range []string{"scriptorium.status.n1", "scriptorium.logs.n1"} {
+		registry.publish(t, subject, "forged")
+		registry.refused(t, subject)
+	}
+	for _, subject := range []string{"scriptorium.feed.>", "scriptorium.tail"} {
+		registry.subscribe(t, subject)
+		registry.refused(t, subject)
+	}
 }
 
 func TestNobodyElseIsLetIn(t *testing.T) {
@@ -276,12 +285,19 @@ func TestTheNarrowerUser(t *testing.T) {
 	b := start(t, path)
 	registry, n1 := b.as(t, "registry", registryPassword), b.as(t, "agent-n1", "the password of n1")
 	reports, feed := registry.subscribe(t, "scriptorium.status.>"), n1.subscribe(t, "scriptorium.feed.g-4f1e5d7a0b3c2968.*")
+	logs, tails := registry.subscribe(t, "scriptorium.logs.>"), n1.subscribe(t, "scriptorium.tail")
 	n1.publish(t, "scriptorium.status.n2", "forged")
 	n1.refused(t, "scriptorium.status.n2")
+	n1.publish(t, "scriptorium.logs.n2", "forged")
+	n1.refused(t, "scriptorium.logs.n2")
 	n1.subscribe(t, "scriptorium.feed.all.*")
 	n1.refused(t, "scriptorium.feed.all.*")
 	n1.publish(t, "scriptorium.status.n1", "true")
+	n1.publish(t, "scriptorium.logs.n1", "true")
+	registry.publish(t, "scriptorium.tail", "true")
 	registry.publish(t, "scriptorium.feed.g-4f1e5d7a0b3c2968.event", "true")
 	next(t, reports, "true")
 	next(t, feed, "true")
+	next(t, logs, "true")
+	next(t, tails, "true")
 }

@@ -36,6 +36,12 @@ type Dialect struct {
 	Unencodable string // returns what JSON cannot say
 	Cycle       string // returns a value that contains itself
 
+	// What the agent lends, see engine.Host.
+	Log   string // logs its argument, a text, at the level info
+	Value string // returns the value with the key that is its argument, as text, or null
+	Tally string // adds one to the counter "calls", and returns what it is then
+	Take  string // takes a token of the bucket "calls", which holds two, and returns whether there was one
+
 	Chunk      string // no entrypoint: returns the global obj
 	ChunkTwice string // no entrypoint: returns the numbers 1 and 2
 
@@ -58,6 +64,8 @@ func Run(t *testing.T, newEngine func() engine.Engine, d Dialect) {
 	t.Run("Chunk", s.testChunk)
 	t.Run("Config", s.testConfig)
 	t.Run("FreshEnvironment", s.testFreshEnvironment)
+	t.Run("Host", s.testHost)
+	t.Run("NoHost", s.testNoHost)
 	t.Run("ScriptError", s.testScriptError)
 	t.Run("Instructions", s.testInstructions)
 	t.Run("Timeout", s.testTimeout)

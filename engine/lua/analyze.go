@@ -30,6 +30,7 @@ const (
 	operatorPrefix = "\x00operator "
 	concatOperator = operatorPrefix + ".."
 	lengthOperator = operatorPrefix + "#"
+	argOperator    = operatorPrefix + "arg"
 )
 
 // analyzer walks a tree once. It refuses what the compiler cannot take, finds
@@ -40,7 +41,6 @@ type analyzer struct {
 	defines    bool // the script may define the entrypoint
 	usesConfig bool
 	usesEnv    bool
-	usesArg    bool
 
 	// For wrap.
 	assigned      map[string]bool // names that are assigned to
@@ -65,6 +65,8 @@ type function struct {
 	gotos     int
 	labels    int
 	constants map[string]struct{}
+	namesArg  bool // it, or a function in it, mentions "arg"
+	namesRest bool // it mentions "..."
 }
 
 // refusal carries an error out of the walk.
@@ -74,7 +76,7 @@ func newAnalyzer(entrypoint string) *analyzer {
 	return &analyzer{entrypoint: entrypoint, assigned: map[string]bool{}}
 }
 
-func (a *analyzer) chunk(stmts []ast.Stmt) (err *script.Error) {
+func (a *analyzer) chunk(stmts []ast.Stmt) (walked []ast.Stmt, err *script.Error) {
 	defer func() {
 		if r := recover(); r != nil {
 			refused, ok := r.(refusal)
@@ -85,8 +87,7 @@ func (a *analyzer) chunk(stmts []ast.Stmt) (err *script.Error) {
 		}
 	}()
 	a.enterFunction()
-	a.block(stmts, 1)
-	return nil
+	return a.block(stmts, 1), nil
 }
 
 func (a *analyzer) refuse(kind script.Kind, format string, args ...any) {
@@ -147,20 +148,29 @@ func (a *analyzer) declare(n int) {
 	}
 }
 
-// block walks statements in a scope of their own.
-func (a *analyzer) block(stmts []ast.Stmt, depth int) {
+// block walks statements in a scope of their own, and returns what takes their
+// place.
+func (a *analyzer) block(stmts []ast.Stmt, depth int) []ast.Stmt {
 	locals := a.fn.locals
 	a.fn.blocks++
-	a.statements(stmts, depth)
+	stmts = a.statements(stmts, depth)
 	a.fn.blocks--
 	a.fn.locals = locals
+	return stmts
 }
 
-func (a *analyzer) statements(stmts []ast.Stmt, depth int) {
+func (a *analyzer) statements(stmts []ast.Stmt, depth int) []ast.Stmt {
+	labels := false
 	for i, stmt := range stmts {
 		a.at(stmt, depth)
 		stmts[i] = a.stmt(stmt, depth)
+		_, label := stmt.(*ast.LabelStmt)
+		labels = labels || label
 	}
+	if labels {
+		return spacedLabels(stmts)
+	}
+	return stmts
 }
 
 func (a *analyzer) function(f *ast.FunctionExpr, method bool, depth int) {
@@ -169,8 +179,25 @@ func (a *analyzer) function(f *ast.FunctionExpr, method bool, depth int) {
 	if method {
 		a.fn.locals++
 	}
-	a.block(f.Stmts, depth+1)
+	f.Stmts = a.block(f.Stmts, depth+1)
+	if a.fn.namesArg && f.ParList.HasVargs && !a.fn.namesRest {
+		f.Stmts = append([]ast.Stmt{declareArg(f)}, f.Stmts...)
+	}
 	a.leaveFunction()
+}
+
+// declareArg returns "local arg = {n = select("#", ...), ...}", by a builtin: what
+// gopher-lua has for it makes a table of any size for nothing.
+func declareArg(f *ast.FunctionExpr) ast.Stmt {
+	rest := &ast.Comma3Expr{}
+	rest.SetLine(f.Line())
+	fn := &ast.StringExpr{Value: argOperator}
+	fn.SetLine(f.Line())
+	call := &ast.FuncCallExpr{Func: fn, Args: []ast.Expr{rest}}
+	call.SetLine(f.Line())
+	local := &ast.LocalAssignStmt{Names: []string{"arg"}, Exprs: []ast.Expr{call}}
+	local.SetLine(f.Line())
+	return local
 }
 
 func (a *analyzer) ident(name string) {
@@ -182,7 +209,9 @@ func (a *analyzer) ident(name string) {
 	case "_G":
 		a.usesEnv, a.usesConfig, a.defines = true, true, true
 	case "arg":
-		a.usesArg = true
+		for fn := a.fn; fn != nil; fn = fn.outer {
+			fn.namesArg = true
+		}
 	}
 }
 

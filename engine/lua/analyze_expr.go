@@ -34,22 +34,24 @@ func (a *analyzer) expr(e ast.Expr, depth int) ast.Expr {
 		a.function(e, false, depth)
 	case *ast.Comma3Expr:
 		a.usesArguments = a.usesArguments || a.inChunk()
+		a.fn.namesRest = true
 	case *ast.StringConcatOpExpr:
 		return a.concat(e, depth)
 	case *ast.UnaryLenOpExpr:
 		return operatorCall(lengthOperator, e, []ast.Expr{a.expr(e.Expr, depth+1)})
 	default:
-		a.operation(e, depth)
+		return a.operation(e, depth)
 	}
 	return e
 }
 
-// operation walks the operators that stay what they are.
-func (a *analyzer) operation(e ast.Expr, depth int) {
+// operation walks the other operators, which mostly stay what they are.
+func (a *analyzer) operation(e ast.Expr, depth int) ast.Expr {
 	switch e := e.(type) {
 	case *ast.LogicalOpExpr:
 		a.jumps(4)
 		e.Lhs, e.Rhs = a.expr(e.Lhs, depth+1), a.expr(e.Rhs, depth+1)
+		return logical(e)
 	case *ast.RelationalOpExpr:
 		a.jumps(1)
 		e.Lhs, e.Rhs = a.expr(e.Lhs, depth+1), a.expr(e.Rhs, depth+1)
@@ -67,7 +69,9 @@ func (a *analyzer) operation(e ast.Expr, depth int) {
 		a.arith--
 	case *ast.UnaryNotOpExpr:
 		e.Expr = a.expr(e.Expr, depth+1)
+		return negated(e)
 	}
+	return e
 }
 
 func (a *analyzer) table(e *ast.TableExpr, depth int) {
@@ -120,12 +124,7 @@ func (a *analyzer) concat(e *ast.StringConcatOpExpr, depth int) ast.Expr {
 // operatorCall returns a call of the operator's builtin with exactly these
 // operands: the last one, too, gives one value alone.
 func operatorCall(name string, at ast.Expr, operands []ast.Expr) *ast.FuncCallExpr {
-	switch last := operands[len(operands)-1].(type) {
-	case *ast.FuncCallExpr:
-		last.AdjustRet = true
-	case *ast.Comma3Expr:
-		last.AdjustRet = true
-	}
+	single(operands[len(operands)-1])
 	fn := &ast.StringExpr{Value: name}
 	fn.SetLine(at.Line())
 	call := &ast.FuncCallExpr{Func: fn, Args: operands}

@@ -19,7 +19,7 @@ func (a *analyzer) stmt(s ast.Stmt, depth int) ast.Stmt {
 	case *ast.FuncCallStmt:
 		s.Expr = a.expr(s.Expr, depth+1)
 	case *ast.DoBlockStmt:
-		a.block(s.Stmts, depth+1)
+		s.Stmts = a.block(s.Stmts, depth+1)
 	case *ast.FuncDefStmt:
 		a.define(s, depth)
 	case *ast.ReturnStmt:
@@ -28,8 +28,8 @@ func (a *analyzer) stmt(s ast.Stmt, depth int) ast.Stmt {
 	case *ast.IfStmt:
 		a.jumps(3)
 		s.Condition = a.expr(s.Condition, depth+1)
-		a.block(s.Then, depth+1)
-		a.block(s.Else, depth+1)
+		s.Then, s.Else = a.block(s.Then, depth+1), a.block(s.Else, depth+1)
+		return decided(s)
 	case *ast.LabelStmt:
 		if a.fn.labels++; a.fn.labels > maxGotos {
 			a.refuse(script.Limit, "the function has more than %d labels", maxGotos)
@@ -39,21 +39,24 @@ func (a *analyzer) stmt(s ast.Stmt, depth int) ast.Stmt {
 			a.refuse(script.Limit, "the function has more than %d gotos", maxGotos)
 		}
 	default:
-		a.loop(s, depth)
+		return a.loop(s, depth)
 	}
 	return s
 }
 
-func (a *analyzer) loop(s ast.Stmt, depth int) {
+func (a *analyzer) loop(s ast.Stmt, depth int) ast.Stmt {
 	a.jumps(4)
 	switch s := s.(type) {
 	case *ast.WhileStmt:
 		s.Condition = a.expr(s.Condition, depth+1)
-		a.block(s.Stmts, depth+1)
+		s.Stmts = spaced(a.block(s.Stmts, depth+1))
+		if isTrue, constant := truth(s.Condition); constant && !isTrue {
+			return within(s, nil)
+		}
 	case *ast.RepeatStmt:
 		locals := a.fn.locals
 		a.fn.blocks++
-		a.statements(s.Stmts, depth+1)
+		s.Stmts = spaced(a.statements(s.Stmts, depth+1))
 		s.Condition = a.expr(s.Condition, depth+1) // sees the block's variables
 		a.fn.blocks--
 		a.fn.locals = locals
@@ -62,19 +65,21 @@ func (a *analyzer) loop(s ast.Stmt, depth int) {
 		if s.Step != nil {
 			s.Step = a.expr(s.Step, depth+1)
 		}
-		a.loopBody(s.Stmts, 4, depth)
+		s.Stmts = a.loopBody(s.Stmts, 4, depth)
 	case *ast.GenericForStmt:
 		a.exprs(s.Exprs, depth+1)
-		a.loopBody(s.Stmts, 3+len(s.Names), depth)
+		s.Stmts = spaced(a.loopBody(s.Stmts, 3+len(s.Names), depth))
 	}
+	return s
 }
 
 // loopBody walks the body of a for loop that declares n variables.
-func (a *analyzer) loopBody(stmts []ast.Stmt, n, depth int) {
+func (a *analyzer) loopBody(stmts []ast.Stmt, n, depth int) []ast.Stmt {
 	locals := a.fn.locals
 	a.declare(n)
-	a.block(stmts, depth+1)
+	stmts = a.block(stmts, depth+1)
 	a.fn.locals = locals
+	return stmts
 }
 
 func (a *analyzer) localAssign(s *ast.LocalAssignStmt, depth int) {
@@ -119,9 +124,10 @@ func (a *analyzer) assign(s *ast.AssignStmt, depth int) ast.Stmt {
 }
 
 // miscompiled reports whether gopher-lua may compile s wrongly. It assigns to
-// local variables before all values are read, as in "a, b = b, a"; and a call
-// that is cut to one value overwrites a function's last parameter before it is
-// made, as in "x = (f(x))".
+// local variables before all values are read, as in "a, b = b, a"; a call that is
+// cut to one value overwrites a function's last parameter before it is made, as in
+// "x = (f(x))"; and "x = y and z" leaves that parameter as it is if y is a false
+// variable of the function around.
 func miscompiled(s *ast.AssignStmt) bool {
 	toName := false
 	for _, e := range s.Lhs {
@@ -132,12 +138,18 @@ func miscompiled(s *ast.AssignStmt) bool {
 	if len(s.Lhs) > 1 {
 		return toName
 	}
-	call, ok := s.Rhs[0].(*ast.FuncCallExpr)
-	return ok && toName && (call.AdjustRet || len(s.Rhs) > 1)
+	switch value := s.Rhs[0].(type) {
+	case *ast.FuncCallExpr:
+		return toName && (value.AdjustRet || len(s.Rhs) > 1)
+	case *ast.LogicalOpExpr:
+		return toName
+	}
+	return false
 }
 
-// viaLocals returns "do local o, v1, v2 = t, … o.x, b = v1, v2 end" for
-// "t.x, b = …": everything is read before anything is assigned.
+// viaLocals returns "do local o, v1, v2 = t, … b = v2 o.x = v1 end" for
+// "t.x, b = …": everything is read before anything is assigned, from the right, as
+// the reference implementation does.
 func viaLocals(s *ast.AssignStmt) ast.Stmt {
 	local := &ast.LocalAssignStmt{}
 	keep := func(e ast.Expr) ast.Expr {
@@ -160,15 +172,15 @@ func viaLocals(s *ast.AssignStmt) ast.Stmt {
 			member.Key = keep(member.Key)
 		}
 	}
-	values := make([]ast.Expr, len(s.Lhs))
-	for i := range values {
-		values[i] = keep(nil)
+	assigns := make([]ast.Stmt, len(s.Lhs))
+	for i, target := range s.Lhs {
+		assign := &ast.AssignStmt{Lhs: []ast.Expr{target}, Rhs: []ast.Expr{keep(nil)}}
+		assign.SetLine(s.Line())
+		assigns[len(assigns)-1-i] = assign
 	}
 	local.Exprs = append(local.Exprs, s.Rhs...)
 	local.SetLine(s.Line())
-	assign := &ast.AssignStmt{Lhs: s.Lhs, Rhs: values}
-	assign.SetLine(s.Line())
-	block := &ast.DoBlockStmt{Stmts: []ast.Stmt{local, assign}}
+	block := &ast.DoBlockStmt{Stmts: append([]ast.Stmt{local}, assigns...)}
 	block.SetLine(s.Line())
 	block.SetLastLine(s.Line())
 	return block

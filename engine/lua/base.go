@@ -3,6 +3,7 @@ package lua
 import (
 	"hash/maphash"
 	"strconv"
+	"strings"
 
 	glua "github.com/yuin/gopher-lua"
 )
@@ -28,6 +29,7 @@ func baseFunctions() map[string]glua.LGFunction {
 		"rawequal":     baseRawequal,
 		"rawget":       baseRawget,
 		"rawset":       baseRawset,
+		"require":      baseRequire,
 		"select":       baseSelect,
 		"setmetatable": baseSetmetatable,
 		"tonumber":     baseTonumber,
@@ -47,8 +49,23 @@ func baseAssert(l *glua.LState) int {
 }
 
 func baseError(l *glua.LState) int {
-	l.Error(l.Get(1), max(optInt(l, 2, 1), 0))
+	value, level := l.Get(1), optInt(l, 2, 1)
+	if level > 0 && isText(value) {
+		value = glua.LString(where(l, level)) + glua.LString(appendText(nil, value))
+	}
+	l.Error(value, 0)
 	return 0
+}
+
+// where returns what messages begin with that blame the function at the level: 1
+// is the one that called the builtin that runs. It is empty for builtins, and where
+// there is no such level.
+func where(l *glua.LState, level int) string {
+	position := l.Where(min(level, callStackSize))
+	if !strings.HasPrefix(position, chunkName) {
+		return ""
+	}
+	return position + " "
 }
 
 func baseGetMetatable(l *glua.LState) int {
@@ -75,7 +92,7 @@ func baseSetmetatable(l *glua.LState) int {
 	t := argTable(l)
 	meta := l.Get(2)
 	if _, ok := meta.(*glua.LTable); !ok && (meta != glua.LNil || l.GetTop() < 2) {
-		typeError(l, 2, "nil or table")
+		argError(l, 2, "nil or table expected")
 	}
 	if old, ok := t.Metatable.(*glua.LTable); ok && old.RawGetString("__metatable") != glua.LNil {
 		l.RaiseError("cannot change a protected metatable")
@@ -153,19 +170,26 @@ func basePcall(l *glua.LState) int {
 // baseXpcall calls the handler after the stack was unwound: without the debug
 // library it cannot see the difference.
 func baseXpcall(l *glua.LState) int {
-	fn, handler := argAny(l, 1), argFunction(l, 2)
-	l.SetTop(0)
-	l.Push(fn)
-	if value, failed := protectedCall(l, 0); failed {
-		l.SetTop(0)
-		l.Push(glua.LFalse)
-		l.Push(handler)
-		l.Push(value)
-		l.Call(1, glua.MultRet)
+	handler := argAny(l, 2)
+	l.SetTop(1)
+	value, failed := protectedCall(l, 0)
+	if !failed {
+		l.Insert(glua.LTrue, 1)
 		return l.GetTop()
 	}
-	l.Insert(glua.LTrue, 1)
-	return l.GetTop()
+	l.SetTop(0)
+	l.Push(glua.LFalse)
+	if _, callable := handler.(*glua.LFunction); callable {
+		l.Push(handler)
+		l.Push(value)
+		if _, failed := protectedCall(l, 1); !failed {
+			l.SetTop(2) // a handler returns one value
+			return 2
+		}
+	}
+	l.SetTop(1)
+	l.Push(glua.LString("error in error handling"))
+	return 2
 }
 
 // protectedCall calls the function on the stack and reports whether it failed,
@@ -182,6 +206,7 @@ func protectedCall(l *glua.LState, args int) (glua.LValue, bool) {
 		m.left = -1
 	}
 	m.charge(l, errorCost)
+	m.make(l, errorSize(api))
 	return caught(api, m), true
 }
 
@@ -197,7 +222,7 @@ func baseRawget(l *glua.LState) int {
 
 func baseRawset(l *glua.LState) int {
 	t := argTable(l)
-	l.RawSet(t, argAny(l, 2), argAny(l, 3)) // refuses nil and NaN
+	setRaw(l, t, argAny(l, 2), argAny(l, 3)) // refuses nil and NaN
 	l.SetTop(1)
 	return 1
 }
@@ -221,11 +246,11 @@ func baseSelect(l *glua.LState) int {
 func baseTonumber(l *glua.LState) int {
 	v := argAny(l, 1)
 	base := optInt(l, 2, 10)
-	if base < 2 || base > 36 {
-		argError(l, 2, "base out of range")
-	}
 	if base != 10 {
 		s := argString(l, 1)
+		if base < 2 || base > 36 {
+			argError(l, 2, "base out of range")
+		}
 		meterOf(l).charge(l, len(s)/digitsPerInstruction)
 		pushNumberOrNil(l)(parseInteger(s, base))
 		return 1

@@ -3,11 +3,13 @@ package lua_test
 import (
 	"errors"
 	"fmt"
+	"os"
 	"runtime"
 	"strings"
 	"testing"
 
 	"github.com/scriptorium-dev/scriptorium/engine"
+	"github.com/scriptorium-dev/scriptorium/engine/enginetest/corpus"
 	"github.com/scriptorium-dev/scriptorium/engine/lua"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -176,8 +178,12 @@ func FuzzCheck(f *testing.F) {
 	for _, source := range sourceBombs {
 		f.Add([]byte(source(300)))
 	}
-	for _, h := range hostile {
-		f.Add([]byte("function handle() " + h.body + " end"))
+	scripts, err := corpus.Read(os.DirFS(corpusDir))
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, s := range scripts {
+		f.Add([]byte(s.Variants()[0].Source))
 	}
 	f.Add([]byte(typicalSource))
 	e := lua.New()

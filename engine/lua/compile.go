@@ -50,7 +50,8 @@ func compile(src engine.Source) (c compiled, err *script.Error) {
 		return c, syntaxError(code, parseErr)
 	}
 	a := newAnalyzer(src.Entrypoint)
-	if err := a.chunk(chunk); err != nil {
+	chunk, err = a.chunk(chunk)
+	if err != nil {
 		return c, err
 	}
 	if src.Entrypoint != "" && !a.defines {
@@ -76,7 +77,6 @@ func generate(chunk []ast.Stmt, a *analyzer) (*glua.FunctionProto, *script.Error
 	if err := finish(proto, a); err != nil {
 		return nil, err
 	}
-	proto.IsVarArg &^= glua.VarArgNeedsArg // a chunk has no `arg`
 	return proto, nil
 }
 
@@ -100,9 +100,7 @@ func finish(p *glua.FunctionProto, a *analyzer) *script.Error {
 			}
 		}
 	}
-	if !a.usesArg {
-		p.IsVarArg &^= glua.VarArgNeedsArg
-	}
+	p.IsVarArg &^= glua.VarArgNeedsArg // declareArg has done that where it is used
 	p.DbgLocals, p.DbgCalls, p.DbgUpvalues = nil, nil, nil
 	p.Code, p.Constants = slices.Clone(p.Code), slices.Clone(p.Constants)
 	p.DbgSourcePositions = slices.Clone(p.DbgSourcePositions)

@@ -30,6 +30,11 @@ func TestConformance(t *testing.T) {
 		Unencodable: "function handle() return { deep = { handle } } end",
 		Cycle:       "function handle() local t = {} t.t = t return t end",
 
+		Log:   "function handle(text) log.info(text) end",
+		Value: "function handle(key) return kv.get(key) end",
+		Tally: "function handle() return counter.add('calls') end",
+		Take:  "function handle() return (ratelimit.allow('calls', {rate = 0.001, burst = 2})) end",
+
 		Chunk:      "return obj",
 		ChunkTwice: "return 1, 2",
 

@@ -36,15 +36,18 @@ func stringFormat(l *glua.LState) int {
 				buf = append(buf, '%')
 				i += 2
 			} else {
+				if arg++; arg > l.GetTop() {
+					argError(l, arg, "no value")
+				}
 				var d directive
 				d, i = parseDirective(l, format, i+1)
-				arg++
 				buf = d.append(l, buf, arg)
 			}
 		}
 		m.capString(l, len(buf))
 		m.charge(l, 1+(len(buf)-before)/bytesPerInstruction)
 	}
+	m.makeString(l, len(buf))
 	l.Push(glua.LString(buf))
 	return 1
 }
@@ -129,7 +132,7 @@ func (d *directive) append(l *glua.LState, buf []byte, n int) []byte {
 		d.zero = false
 		return d.pad(buf, s)
 	}
-	l.RaiseError("invalid option '%%%c' to 'format'", d.verb)
+	l.RaiseError("invalid option '%%%s' to 'format'", strings.TrimRight(string([]byte{d.verb}), "\x00"))
 	return buf
 }
 

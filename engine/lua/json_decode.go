@@ -201,6 +201,7 @@ func (d *decoder) array(depth int) (*glua.LTable, error) {
 		d.at++
 		t := d.call.l.CreateTable(0, 0)
 		t.Metatable = sandbox().arrayMeta
+		meterOf(d.call.l).made(tableBytes)
 		return t, nil
 	}
 	t := d.call.l.CreateTable(4, 0) // gopher-lua would begin with 32
@@ -215,6 +216,7 @@ func (d *decoder) array(depth int) (*glua.LTable, error) {
 			return nil, err
 		}
 	}
+	meterOf(d.call.l).made(tableBytes + footprintOf(t).since(footprint{}))
 	return t, nil
 }
 

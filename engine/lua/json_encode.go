@@ -66,11 +66,10 @@ func (e *encoder) fail(err error, what string) *script.Error {
 func (e *encoder) spend(n int) error {
 	m := e.meter
 	m.left -= int64(n)
-	if m.left < 0 || m.stop.Load() != uint32(running) {
-		m.spend()
-		return errInterrupted
+	if m.left >= 0 && m.stop.Load() == uint32(running) || m.goesOn() {
+		return nil
 	}
-	return nil
+	return errInterrupted
 }
 
 func (e *encoder) value(dst []byte, v glua.LValue, depth int) ([]byte, error) {

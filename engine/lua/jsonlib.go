@@ -18,6 +18,7 @@ func jsonFunctions() map[string]glua.LGFunction {
 // returns it.
 func jsonArray(l *glua.LState) int {
 	if l.GetTop() == 0 {
+		meterOf(l).make(l, tableBytes)
 		t := newTable()
 		t.Metatable = sandbox().arrayMeta
 		l.Push(t)
@@ -35,6 +36,7 @@ func jsonArray(l *glua.LState) int {
 func jsonDecode(l *glua.LState) int {
 	text := argString(l, 1)
 	meterOf(l).charge(l, len(text)/jsonBytesPerInstruction)
+	meterOf(l).make(l, 2*len(text)) // its copies
 	d := decoder{call: callOf(l), nodes: maxNodes}
 	v, err := d.value([]byte(text))
 	if err != nil {
@@ -54,13 +56,14 @@ func jsonEncode(l *glua.LState) int {
 	e := encoder{meter: m, nodes: maxNodes, limit: m.limits.StringBytes, over: "the values"}
 	buf, err := e.value(nil, v, 0)
 	if err != nil {
+		m.makeString(l, len(buf)) // in vain
 		failed := e.fail(err, "the value")
 		if failed.Kind == script.Limit {
 			raise(l, failed)
 		}
 		l.RaiseError("%s", failed.Message)
 	}
-	m.charge(l, 0)
+	m.makeString(l, len(buf))
 	l.Push(glua.LString(buf))
 	return 1
 }

@@ -56,6 +56,7 @@ func settle(c *call, t *glua.LTable) {
 	for i := range o.members {
 		t.RawSetString(o.members[i].name, o.valueAt(c, i))
 	}
+	meterOf(c.l).made(footprintOf(t).since(footprint{}))
 	o.members, o.text = nil, ""
 }
 
@@ -109,7 +110,7 @@ func lazyIndex(l *glua.LState) int {
 func lazyNewIndex(l *glua.LState) int {
 	t := l.Get(1).(*glua.LTable)
 	settle(callOf(l), t)
-	l.RawSet(t, l.Get(2), l.Get(3))
+	setRaw(l, t, l.Get(2), l.Get(3))
 	return 0
 }
 
@@ -126,6 +127,7 @@ func (d *decoder) lazy(depth int) (*glua.LTable, error) {
 	d.rough, d.deepest = d.rough || rough, max(d.deepest, deepest)
 	// Of its own from here on: what others append must not reach into it.
 	o.members = d.call.members[first:len(d.call.members):len(d.call.members)]
+	meterOf(d.call.l).made(lazyBytes + memberBytes*len(o.members))
 	return &o.LTable, err
 }
 

@@ -17,12 +17,16 @@ const maxArrayIndex = 8192
 
 // setLibraryLimits sets what gopher-lua keeps in variables of its package. It
 // must happen before any state or source is touched.
-var setLibraryLimits = sync.OnceFunc(func() { glua.MaxArrayIndex = maxArrayIndex })
+var setLibraryLimits = sync.OnceFunc(func() {
+	glua.MaxArrayIndex = maxArrayIndex
+	countAllocations()
+})
 
 // Engine compiles and runs Lua. It is safe for concurrent use.
 type Engine struct {
 	pool     *pool
 	watchdog watchdog
+	patterns patterns // of re
 }
 
 // New returns an engine. It needs no closing: while no call runs, it has no

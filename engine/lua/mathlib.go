@@ -55,7 +55,8 @@ func unary(f func(float64) float64) glua.LGFunction {
 
 func binary(f func(a, b float64) float64) glua.LGFunction {
 	return func(l *glua.LState) int {
-		l.Push(glua.LNumber(f(argNumber(l, 1), argNumber(l, 2))))
+		b := argNumber(l, 2) // first, as the reference implementation does
+		l.Push(glua.LNumber(f(argNumber(l, 1), b)))
 		return 1
 	}
 }
@@ -84,16 +85,18 @@ func mathFrexp(l *glua.LState) int {
 }
 
 func mathLdexp(l *glua.LState) int {
-	l.Push(glua.LNumber(math.Ldexp(argNumber(l, 1), max(-5000, min(argInt(l, 2), 5000)))))
+	exponent := argInt(l, 2)
+	l.Push(glua.LNumber(math.Ldexp(argNumber(l, 1), max(-5000, min(exponent, 5000)))))
 	return 1
 }
 
 func mathModf(l *glua.LState) int {
 	f := argNumber(l, 1)
-	whole, fraction := math.Trunc(f), 0.0
-	if !math.IsInf(f, 0) {
-		fraction = f - whole
+	whole, fraction := math.Modf(f)
+	if math.IsInf(f, 0) {
+		fraction = 0
 	}
+	fraction = math.Copysign(fraction, f)
 	l.Push(glua.LNumber(whole))
 	l.Push(glua.LNumber(fraction))
 	return 2

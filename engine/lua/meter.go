@@ -8,6 +8,7 @@ import (
 
 	glua "github.com/yuin/gopher-lua"
 
+	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -19,12 +20,17 @@ const bytesPerInstruction = 64
 type stopReason uint32
 
 const (
-	running     stopReason = iota
-	outOfBudget            // the instructions are used up
-	outOfTime              // the wall clock ran out
-	cancelled              // the caller's context ended
-	outOfMemory            // the process's heap grew too much while the call ran
-	faulted                // gopher-lua panicked; the state cannot be trusted
+	running        stopReason = iota
+	outOfBudget               // the instructions are used up
+	outOfTime                 // the wall clock ran out
+	cancelled                 // the caller's context ended
+	outOfMemory               // the process's heap grew too much while the call ran
+	outOfAllowance            // the call allocated too much
+	faulted                   // gopher-lua panicked; the state cannot be trusted
+
+	// asked is no reason to stop: the call is to yield its turn. It takes the place of
+	// running until it has.
+	asked
 )
 
 // meter counts down a call's instructions. It is the context.Context of the
@@ -33,13 +39,15 @@ const (
 // that catches the error meets it again at its next instruction.
 //
 // All of it belongs to the goroutine that runs the call, save stop, which the
-// watchdog sets, and the fields that the watchdog guards.
+// watchdog sets and whoever gives turns, and the fields that the watchdog guards.
 type meter struct {
 	left   int64
+	memory int64 // bytes that may still be allocated; see memory.go
 	stop   atomic.Uint32
 	reason stopReason
 	limits script.Limits
 	call   *call // that it is for
+	turn   engine.Turn
 
 	started time.Time
 	random  *rand.Rand // set by math.randomseed, for this call alone
@@ -61,6 +69,7 @@ var closedChannel = func() chan struct{} {
 func (m *meter) begin(limits script.Limits) {
 	m.limits = limits
 	m.left = int64(min(limits.Instructions, 1<<62))
+	m.memory = m.allowance()
 	m.reason = running
 	m.stop.Store(uint32(running))
 	m.random = nil
@@ -72,15 +81,52 @@ func (m *meter) Done() <-chan struct{} {
 	if m.left--; m.left >= 0 && m.stop.Load() == uint32(running) {
 		return nil
 	}
-	m.spend()
+	if m.goesOn() {
+		return nil
+	}
 	return closedChannel
+}
+
+// goesOn yields the call's turn if it is asked for, and reports whether the call may
+// go on; if not, it settles why.
+func (m *meter) goesOn() bool {
+	if m.left >= 0 && m.stop.CompareAndSwap(uint32(asked), uint32(running)) && m.turn != nil {
+		m.turn.Yield()
+		// The clock did not stop meanwhile, and the watchdog may not have looked yet.
+		switch {
+		case m.ctx.Err() == context.Canceled:
+			m.halt(cancelled)
+		case !time.Now().Before(m.deadline):
+			m.halt(outOfTime)
+		}
+	}
+	if m.left >= 0 && m.stop.Load() == uint32(running) {
+		return true
+	}
+	m.spend()
+	return false
+}
+
+// ask asks the call to yield. It may be called from any goroutine, also when the call
+// is over.
+func (m *meter) ask() { m.stop.CompareAndSwap(uint32(running), uint32(asked)) }
+
+// halt stops the call, for the reason if there is none yet. It may be called from any
+// goroutine.
+func (m *meter) halt(why stopReason) {
+	for {
+		now := m.stop.Load()
+		if now != uint32(running) && now != uint32(asked) || m.stop.CompareAndSwap(now, uint32(why)) {
+			return
+		}
+	}
 }
 
 // spend settles why the call is stopped; the first reason counts.
 func (m *meter) spend() {
 	if m.reason == running {
 		m.reason = stopReason(m.stop.Load())
-		if m.reason == running {
+		if m.reason == running || m.reason == asked {
 			m.reason = outOfBudget
 		}
 	}
@@ -109,6 +155,8 @@ func (m *meter) stopError() *script.Error {
 		return script.Errorf(script.Timeout, "", "the caller gave up before the call ended")
 	case outOfMemory:
 		return script.Errorf(script.Limit, "", "the call was stopped because memory ran short while it ran")
+	case outOfAllowance:
+		return script.Errorf(script.Limit, "", "the call made more than %d KiB of strings, tables and functions", m.allowance()>>10)
 	case faulted:
 		return script.Errorf(script.Internal, "", "the script met a fault of the engine and was stopped")
 	default:
@@ -120,10 +168,9 @@ func (m *meter) stopError() *script.Error {
 // too much, or if the watchdog says so.
 func (m *meter) charge(l *glua.LState, n int) {
 	m.left -= int64(n)
-	if m.left >= 0 && m.stop.Load() == uint32(running) {
+	if m.left >= 0 && m.stop.Load() == uint32(running) || m.goesOn() {
 		return
 	}
-	m.spend()
 	l.RaiseError("%s", m.stopError().Message)
 }
 
@@ -135,15 +182,17 @@ func (m *meter) chargeBytes(l *glua.LState, n int) {
 // capString refuses a string of n bytes that is over the limit.
 func (m *meter) capString(l *glua.LState, n int) {
 	if n > m.limits.StringBytes {
+		m.makeString(l, m.limits.StringBytes) // which was put together in vain
 		raiseLimit(l, "a string of %d bytes is over the limit of %d", n, m.limits.StringBytes)
 	}
 }
 
 // checkString is for a string of n bytes that is about to be made: it is
-// refused if it is over the limit, and charged for otherwise.
+// refused if it is over the limit, and charged and counted for otherwise.
 func (m *meter) checkString(l *glua.LState, n int) {
 	m.capString(l, n)
 	m.chargeBytes(l, n)
+	m.makeString(l, n)
 }
 
 // meterOf returns the meter of the call that l runs.

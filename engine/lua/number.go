@@ -18,6 +18,8 @@ func isExactInteger(f float64) bool {
 // keep all their digits.
 func formatNumber(f float64) string {
 	switch {
+	case f == 0 && math.Signbit(f):
+		return "-0"
 	case isExactInteger(f):
 		return strconv.FormatInt(int64(f), 10)
 	case math.IsInf(f, 1):
@@ -107,6 +109,9 @@ func digitOf(c byte) int {
 func parseInteger(s string, base int) (float64, bool) {
 	s = strings.Trim(s, luaSpace)
 	digits, negative := strings.CutPrefix(s, "-")
+	if !negative {
+		digits = strings.TrimPrefix(s, "+")
+	}
 	if base == 16 && len(digits) > 2 && digits[0] == '0' && digits[1]|0x20 == 'x' {
 		digits = digits[2:]
 	}

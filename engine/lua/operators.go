@@ -66,7 +66,7 @@ func appendText(buf []byte, v glua.LValue) []byte {
 	case glua.LString:
 		return append(buf, v...)
 	case glua.LNumber:
-		if f := float64(v); isExactInteger(f) {
+		if f := float64(v); isExactInteger(f) && f != 0 {
 			return strconv.AppendInt(buf, int64(f), 10)
 		}
 		return append(buf, formatNumber(float64(v))...)
@@ -109,5 +109,20 @@ func concatByMeta(l *glua.LState, n int) int {
 		l.Pop(1)
 	}
 	l.Push(result)
+	return 1
+}
+
+// operatorArg makes the table that functions with "..." find as arg.
+func operatorArg(l *glua.LState) int {
+	n := l.GetTop()
+	m := meterOf(l)
+	m.charge(l, n)
+	t := l.CreateTable(n, 1)
+	for i := 1; i <= n; i++ {
+		t.RawSetInt(i, l.Get(i))
+	}
+	t.RawSetString("n", glua.LNumber(n))
+	m.makeTable(l, t)
+	l.Push(t)
 	return 1
 }

@@ -2,6 +2,7 @@ package lua
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -31,7 +32,7 @@ func osDifftime(l *glua.LState) int {
 	if l.Get(2) != glua.LNil {
 		earlier = argNumber(l, 2)
 	}
-	l.Push(glua.LNumber(argNumber(l, 1) - earlier))
+	l.Push(glua.LNumber(math.Trunc(argNumber(l, 1)) - math.Trunc(earlier)))
 	return 1
 }
 
@@ -58,8 +59,8 @@ func osTime(l *glua.LState) int {
 		}
 		return otherwise
 	}
-	year, month, day := field("year", -1), field("month", -1), field("day", -1)
-	hour, minute, second := field("hour", 12), field("min", 0), field("sec", 0)
+	second, minute, hour := field("sec", 0), field("min", 0), field("hour", 12)
+	day, month, year := field("day", -1), field("month", -1), field("year", -1)
 	date := time.Date(year, time.Month(month), day, hour, minute, second, 0, time.UTC)
 	l.Push(glua.LNumber(date.Unix()))
 	return 1
@@ -78,7 +79,9 @@ func osDate(l *glua.LState) int {
 		date = time.Unix(int64(max(-maxTime, min(argInt(l, 2), maxTime))), 0).UTC()
 	}
 	if strings.HasPrefix(format, "*t") {
-		l.Push(dateTable(date))
+		t := dateTable(date)
+		meterOf(l).makeTable(l, t)
+		l.Push(t)
 		return 1
 	}
 	m := meterOf(l)

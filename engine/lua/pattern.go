@@ -140,7 +140,7 @@ func (m *matcher) special(s, p int) (int, int) {
 	case 'f':
 		p += 2
 		if p >= len(m.pattern) || m.pattern[p] != '[' {
-			m.l.RaiseError("missing '[' after '%%f' in pattern")
+			m.l.RaiseError("%s", "missing '[' after '%f' in pattern")
 		}
 		end := m.classEnd(p)
 		var previous, current byte
@@ -354,7 +354,10 @@ func (m *matcher) reference(s int, digit byte) int {
 		m.l.RaiseError("invalid capture index")
 	}
 	c := m.captures[i]
-	text := m.src[c.start : c.start+max(c.length, 0)]
+	if c.length == capturePosition {
+		return noMatch // it is no text
+	}
+	text := m.src[c.start : c.start+c.length]
 	m.steps += len(text) / bytesPerInstruction
 	m.step()
 	if !strings.HasPrefix(m.src[s:], text) {

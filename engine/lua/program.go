@@ -37,8 +37,12 @@ func (p *program) Run(ctx context.Context, inv *engine.Invocation, res *engine.R
 	s := p.engine.pool.get(inv.Tenant)
 	s.meter.begin(inv.Limits.OrDefaults())
 	p.engine.watchdog.arm(ctx, &s.meter)
+	if s.meter.turn = inv.Turn; inv.Turn != nil {
+		inv.Turn.Bind(s.ask)
+	}
 	err := p.run(s, inv, res)
 	p.engine.watchdog.disarm(&s.meter)
+	s.meter.turn = nil
 	if err != nil {
 		res.Reset()
 		return err // and s, which may be half-way through something, is dropped
@@ -83,7 +87,7 @@ func (p *program) run(s *state, inv *engine.Invocation, res *engine.Result) (err
 // prepare makes the environment and the arguments of a call.
 func (p *program) prepare(s *state, inv *engine.Invocation) error {
 	c := &s.call
-	c.program = p
+	c.program, c.inv = p, inv
 	d := decoder{call: c, nodes: maxNodes}
 	if p.usesConfig {
 		config, err := d.object(orEmpty(inv.Config))
@@ -92,7 +96,7 @@ func (p *program) prepare(s *state, inv *engine.Invocation) error {
 		}
 		c.config = config
 	}
-	c.env = sandbox().bareEnv
+	_, c.env = sandbox().environments(inv.Limits.Coroutines)
 	if !p.wrapped {
 		c.env = p.environment(c)
 	}
@@ -112,7 +116,7 @@ func (p *program) prepare(s *state, inv *engine.Invocation) error {
 // environment returns the globals of a call.
 func (p *program) environment(c *call) *glua.LTable {
 	env := c.l.CreateTable(0, 4)
-	env.Metatable = sandbox().envMeta
+	env.Metatable, _ = sandbox().environments(c.inv.Limits.Coroutines)
 	if p.usesEnv {
 		env.RawSetString("_G", env)
 	}

@@ -12,15 +12,19 @@ import (
 // within reach of reads alone, through metatables that are protected, and
 // libraries are userdata.
 type box struct {
-	base       *glua.LTable // what globals fall back to
-	envMeta    *glua.LTable // of every environment
-	bareEnv    *glua.LTable // of programs that are wrapped, which set no globals
-	stringMeta *glua.LTable // of strings
-	arrayMeta  *glua.LTable // marks a table as a JSON array
-	lazyMeta   *glua.LTable // marks a table as a lazy object
-	plainMeta  *glua.LTable // of nil, booleans, numbers and functions
-	null       *glua.LUserData
-	names      map[*glua.LFunction]string
+	base    *glua.LTable // what globals fall back to
+	envMeta *glua.LTable // of every environment
+	bareEnv *glua.LTable // of programs that are wrapped, which set no globals
+
+	withoutMeta    *glua.LTable // envMeta and bareEnv where there are no coroutines
+	withoutBareEnv *glua.LTable
+	threads        threads
+	stringMeta     *glua.LTable // of strings
+	arrayMeta      *glua.LTable // marks a table as a JSON array
+	lazyMeta       *glua.LTable // marks a table as a lazy object
+	plainMeta      *glua.LTable // of nil, booleans, numbers and functions
+	null           *glua.LUserData
+	names          map[*glua.LFunction]string
 
 	ipairsNext, pairsNext, libraryNext *glua.LFunction
 	// operators are the builtins behind rewritten operators.
@@ -56,6 +60,7 @@ func newBox() *box {
 		operators: map[string]*glua.LFunction{
 			concatOperator: builtin(operatorConcat),
 			lengthOperator: builtin(operatorLength),
+			argOperator:    builtin(operatorArg),
 		},
 	}
 	b.names[b.ipairsNext], b.names[b.pairsNext], b.names[b.libraryNext] = "for iterator", "next", "for iterator"
@@ -73,10 +78,13 @@ func newBox() *box {
 	stringMembers := b.library("string", stringFunctions(), nil)
 	b.stringMeta = protected(stringMembers)
 	b.refuse(b.stringMeta)
+	stringArithmetic(b.stringMeta)
 	b.library("table", tableFunctions(), nil)
 	b.library("math", mathFunctions(), mathConstants)
 	b.library("os", osFunctions(), nil)
 	b.library("json", jsonFunctions(), map[string]glua.LValue{"null": b.null})
+	b.addAPI()
+	b.addCoroutines()
 	return b
 }
 

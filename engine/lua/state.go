@@ -2,6 +2,8 @@ package lua
 
 import (
 	glua "github.com/yuin/gopher-lua"
+
+	"github.com/scriptorium-dev/scriptorium/engine"
 )
 
 const (
@@ -20,6 +22,7 @@ type state struct {
 	meter  meter
 	call   call
 	enter  *glua.LFunction // runs call
+	ask    func()          // meter.ask
 
 	older, newer *state // in the pool's list
 }
@@ -35,10 +38,11 @@ func newState(tenant string) *state {
 			SkipOpenLibs:     true,
 		}),
 	}
-	s.call.l, s.meter.call = s.l, &s.call
+	s.call.l, s.meter.call, s.ask = s.l, &s.call, s.meter.ask
 	s.l.SetContext(&s.meter)
+	s.l.Options = coroutineOptions(s.l.Options)
 	s.l.SetMetatable(glua.LString(""), sandbox().stringMeta)
-	for _, v := range []glua.LValue{glua.LNil, glua.LFalse, glua.LNumber(0), &glua.LFunction{}} {
+	for _, v := range []glua.LValue{glua.LNil, glua.LFalse, glua.LNumber(0), &glua.LFunction{}, s.l} {
 		s.l.SetMetatable(v, sandbox().plainMeta)
 	}
 	s.enter = builtin(func(l *glua.LState) int { return s.call.enter(l, &s.meter) })
@@ -49,10 +53,14 @@ func newState(tenant string) *state {
 type call struct {
 	l       *glua.LState
 	program *program
+	inv     *engine.Invocation
 	env     *glua.LTable
 	config  glua.LValue // if the program uses it
 	args    []glua.LValue
 	results []glua.LValue // what the program returned, once entered
+
+	coroutines []*coroutine // that were made
+	resumed    int          // of them, within each other
 
 	members []member // of the lazy objects that were made
 	names   []string // of the objects that are being decoded

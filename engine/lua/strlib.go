@@ -223,12 +223,12 @@ func stringGmatch(l *glua.LState) int {
 func stringGsub(l *glua.LState) int {
 	s, pattern := argString(l, 1), argString(l, 2)
 	replacement := l.Get(3)
+	most := optInt(l, 4, len(s)+1)
 	switch replacement.Type() {
 	case glua.LTString, glua.LTNumber, glua.LTTable, glua.LTFunction:
 	default:
-		typeError(l, 3, "string/function/table")
+		argError(l, 3, "string/function/table expected")
 	}
-	most := optInt(l, 4, len(s)+1)
 	g := substitution{
 		matcher:     matcher{l: l, meter: meterOf(l), src: s, pattern: pattern},
 		replacement: replacement,
@@ -319,7 +319,7 @@ func (g *substitution) template(r string, s, end int) {
 			continue
 		}
 		if i++; i >= len(r) {
-			g.l.RaiseError("invalid use of '%%' in replacement string")
+			g.l.RaiseError("%s", "invalid use of '%' in replacement string")
 		}
 		switch c := r[i]; {
 		case c == '0':

@@ -18,8 +18,8 @@ func tableFunctions() map[string]glua.LGFunction {
 }
 
 func tableConcat(l *glua.LState) int {
-	t := argTable(l)
 	separator := optString(l, 2, "")
+	t := argTable(l)
 	first, last := optInt(l, 3, 1), optLast(l, 4, t)
 	m := meterOf(l)
 	var buf []byte
@@ -36,6 +36,7 @@ func tableConcat(l *glua.LState) int {
 		m.charge(l, 1+(len(buf)-before)/bytesPerInstruction)
 		m.capString(l, len(buf))
 	}
+	m.makeString(l, len(buf))
 	l.Push(glua.LString(buf))
 	return 1
 }
@@ -50,14 +51,14 @@ func tableInsert(l *glua.LState) int {
 	end := border(t) + 1
 	switch l.GetTop() {
 	case 2:
-		t.RawSetInt(end, l.Get(2))
+		setIndex(l, t, end, l.Get(2))
 	case 3:
 		position := argInt(l, 2)
 		for i := max(end, position); i > position; i-- {
 			meterOf(l).charge(l, 1)
-			t.RawSetInt(i, rawGetIndex(t, i-1))
+			setIndex(l, t, i, rawGetIndex(t, i-1))
 		}
-		t.RawSetInt(position, l.Get(3))
+		setIndex(l, t, position, l.Get(3))
 	default:
 		l.RaiseError("wrong number of arguments to 'insert'")
 	}

@@ -84,9 +84,9 @@ func (w *watchdog) stopLateCalls(now time.Time, heap uint64) (grown bool) {
 	for _, m := range w.calls {
 		switch {
 		case m.ctx.Err() == context.Canceled:
-			m.stop.CompareAndSwap(uint32(running), uint32(cancelled))
+			m.halt(cancelled)
 		case !now.Before(m.deadline):
-			m.stop.CompareAndSwap(uint32(running), uint32(outOfTime))
+			m.halt(outOfTime)
 		case m.heapBase == 0:
 			m.heapBase = heap
 		case heap > m.heapBase+heapGrowth:
@@ -105,7 +105,7 @@ func (w *watchdog) stopGrowingCalls() {
 	defer w.mu.Unlock()
 	for _, m := range w.calls {
 		if m.heapBase != 0 && live > m.heapBase+heapGrowth {
-			m.stop.CompareAndSwap(uint32(running), uint32(outOfMemory))
+			m.halt(outOfMemory)
 		}
 	}
 }

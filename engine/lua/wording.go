@@ -134,7 +134,7 @@ func rewordComparison(message, rest string) string {
 
 func isTypeName(s string) bool {
 	switch s {
-	case "nil", "boolean", "number", "string", "table", "function", "userdata":
+	case "nil", "boolean", "number", "string", "table", "function", "userdata", "thread":
 		return true
 	}
 	return false

@@ -57,7 +57,9 @@ func (d *Daemon) start(ctx, life context.Context, cfg Config) error {
 	if err := errors.Join(m.register(cfg.Metrics, d), d.secure.register(cfg.Metrics)); err != nil {
 		return fmt.Errorf("register the metrics: %w", err)
 	}
-	d.server = rpc.New(d.services(cfg, m))
+	services := d.services(cfg, m)
+	services.Logs = fanout.NewLogs(d.fan, id)
+	d.server = rpc.New(services)
 	d.run(life, registry.NewCollector(registry.CollectorConfig{
 		Store:              d.store,
 		Trash:              d.store,

@@ -17,7 +17,9 @@ import (
 type auditView struct {
 	Revision script.Revision `json:"revision"`
 	Time     *time.Time      `json:"time,omitempty"`
-	Script   string          `json:"script"`
+	Tenant   string          `json:"tenant"`
+	Script   string          `json:"script"`        // tenant/name; "" where none was written
+	Key      string          `json:"key,omitempty"` // of a value, where one was written
 	Change   script.Change   `json:"change"`
 	Version  uint64          `json:"version"`
 	Digest   script.Digest   `json:"digest"`
@@ -36,7 +38,8 @@ func (a *app) auditCommand() *cobra.Command {
 		Use:   "audit [TENANT | TENANT/NAME]",
 		Short: "Show who wrote what to the registry, newest first",
 		Long: `Audit shows the writes that the registry has on record, of deleted scripts too, newest
-first. AUTHOR is who the writer said to be, IDENTITY who the registry found it to be
+first. SCRIPT is the key where kv data was written (put, remove), and the tenant where
+its settings were (settenant). AUTHOR is who the writer said to be, IDENTITY who the registry found it to be
 by its certificate, token or user, and FROM where it came from. It takes the role
 admin.`,
 		Example:           "  scriptctl audit --since 24h\n  scriptctl audit acme/route --since 2026-01-31T12:00:00Z -o json",
@@ -89,10 +92,14 @@ func (a *app) audit(ctx context.Context, f registryclient.AuditFilter) error {
 		if err != nil {
 			return err
 		}
-		views = append(views, auditView{
-			Revision: e.Revision, Time: timeView(e.Time), Script: e.Name.String(), Change: e.Change, Version: e.Version, Digest: e.Digest,
+		view := auditView{
+			Revision: e.Revision, Time: timeView(e.Time), Tenant: e.Name.Tenant, Key: e.Key, Change: e.Change, Version: e.Version, Digest: e.Digest,
 			Author: e.Author, Identity: e.Identity, Peer: e.Peer, Owner: e.Owner, Forced: e.Forced, Note: e.Note,
-		})
+		}
+		if e.Name.Script != "" {
+			view.Script = e.Name.String()
+		}
+		views = append(views, view)
 	}
 	return a.print(views, func(w io.Writer) {
 		if len(views) == 0 {
@@ -122,8 +129,15 @@ func (v *auditView) row() []string {
 	if v.Time != nil {
 		at = clock(*v.Time)
 	}
+	what := v.Script
+	switch {
+	case v.Key != "":
+		what = v.Tenant + "/" + v.Key
+	case what == "": // the tenant's settings
+		what = v.Tenant
+	}
 	return []string{
-		strconv.FormatInt(int64(v.Revision), 10), at, plain(v.Script), change, version,
+		strconv.FormatInt(int64(v.Revision), 10), at, plain(what), change, version,
 		orDash(v.Author), orDash(v.Identity), orDash(v.Peer), plain(v.Note),
 	}
 }

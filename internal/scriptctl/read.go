@@ -151,8 +151,7 @@ func (a *app) getScript(ctx context.Context, client *registryclient.Client, name
 			{"changed:", clock(r.ChangedAt)},
 			{"owner:", orDash(v.Owner)},
 			{"event:", orDash(v.Event)},
-			{"limits:", fmt.Sprintf("%d instructions, %gs, source %d, string %d, result %d bytes",
-				v.Limits.Instructions, v.Limits.TimeoutSeconds, v.Limits.SourceBytes, v.Limits.StringBytes, v.Limits.ResultBytes)},
+			{"limits:", limitsText(&v.Limits)},
 			{"config:", plain(config)},
 		})
 		fmt.Fprintln(w)
@@ -169,6 +168,18 @@ func (a *app) getScript(ctx context.Context, client *registryclient.Client, name
 		}
 		columns(w, rows)
 	})
+}
+
+func limitsText(l *limitsView) string {
+	text := fmt.Sprintf("%d instructions, %gs, source %d, string %d, result %d bytes, log %d bytes/s",
+		l.Instructions, l.TimeoutSeconds, l.SourceBytes, l.StringBytes, l.ResultBytes, l.LogBytes)
+	if l.Concurrency > 0 {
+		text += fmt.Sprintf(", %d at once", l.Concurrency)
+	}
+	if l.Coroutines {
+		text += ", coroutines"
+	}
+	return text
 }
 
 func (a *app) historyCommand() *cobra.Command {

@@ -108,9 +108,9 @@ func (a *app) root() *cobra.Command {
 		}
 	}
 	add(groupChange, a.publishCommand(), a.pinCommand(), a.unpinCommand(), a.rollbackCommand(),
-		a.enableCommand(true), a.enableCommand(false), a.ownerCommand(), a.deleteCommand())
-	add(groupRead, a.listCommand(), a.getCommand(), a.historyCommand(), a.diffCommand(), a.statusCommand(), a.agentsCommand(), a.callCommand())
-	add(groupRun, a.auditCommand(), a.exportCommand(), a.importCommand(), a.keysCommand(), a.tokenCommand())
+		a.enableCommand(true), a.enableCommand(false), a.ownerCommand(), a.deleteCommand(), a.kvCommand())
+	add(groupRead, a.listCommand(), a.getCommand(), a.historyCommand(), a.diffCommand(), a.statusCommand(), a.agentsCommand(), a.callCommand(), a.logsCommand())
+	add(groupRun, a.tenantCommand(), a.auditCommand(), a.exportCommand(), a.importCommand(), a.keysCommand(), a.tokenCommand())
 	add("", a.versionCommand())
 	return root
 }

@@ -37,6 +37,9 @@ type limitsView struct {
 	SourceBytes    int     `json:"sourceBytes"`
 	StringBytes    int     `json:"stringBytes"`
 	ResultBytes    int     `json:"resultBytes"`
+	LogBytes       int     `json:"logBytes"`    // a second
+	Concurrency    int     `json:"concurrency"` // 0: no bound
+	Coroutines     bool    `json:"coroutines"`
 }
 
 type versionView struct {
@@ -106,22 +109,18 @@ type failureView struct {
 }
 
 func viewOfRelease(r *script.Release) scriptView {
-	l := r.Settings.Limits.OrDefaults()
 	v := scriptView{
-		Name:     r.Name.String(),
-		Revision: r.Revision,
-		Version:  r.Active.Number,
-		Digest:   r.Active.Digest,
-		Latest:   r.Latest,
-		Pinned:   r.Pinned,
-		Enabled:  r.Enabled,
-		Deleted:  r.Deleted,
-		Owner:    r.Owner,
-		Event:    r.Settings.Trigger.Event,
-		Limits: limitsView{
-			Instructions: l.Instructions, TimeoutSeconds: l.Timeout.Seconds(),
-			SourceBytes: l.SourceBytes, StringBytes: l.StringBytes, ResultBytes: l.ResultBytes,
-		},
+		Name:      r.Name.String(),
+		Revision:  r.Revision,
+		Version:   r.Active.Number,
+		Digest:    r.Active.Digest,
+		Latest:    r.Latest,
+		Pinned:    r.Pinned,
+		Enabled:   r.Enabled,
+		Deleted:   r.Deleted,
+		Owner:     r.Owner,
+		Event:     r.Settings.Trigger.Event,
+		Limits:    viewOfLimits(r.Settings.Limits.OrDefaults()),
 		Config:    plainJSON(r.Settings.Config),
 		History:   r.Settings.HistoryLimit,
 		ChangedAt: timeView(r.ChangedAt),
@@ -134,6 +133,14 @@ func viewOfRelease(r *script.Release) scriptView {
 		v.Versions = append(v.Versions, viewOfVersion(&version))
 	}
 	return v
+}
+
+func viewOfLimits(l script.Limits) limitsView {
+	return limitsView{
+		Instructions: l.Instructions, TimeoutSeconds: l.Timeout.Seconds(),
+		SourceBytes: l.SourceBytes, StringBytes: l.StringBytes, ResultBytes: l.ResultBytes,
+		LogBytes: l.LogBytes, Concurrency: l.Concurrency, Coroutines: l.Coroutines,
+	}
 }
 
 func viewOfVersion(v *script.Version) versionView {

@@ -66,7 +66,7 @@ var errDead = errors.New("the process is dead")
 
 // commit keeps entries and removes others, one after another: after an error, or
 // the death of the process, each may have happened or not.
-func (d *disk) commit(ctx context.Context, put []follow.Item, removed []script.Name) error {
+func (d *disk) commit(ctx context.Context, put []follow.Item, removed []string) error {
 	r, err := d.write(ctx)
 	if ctx.Err() != nil {
 		err = errDead
@@ -74,13 +74,13 @@ func (d *disk) commit(ctx context.Context, put []follow.Item, removed []script.N
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, item := range put {
-		if err == nil || r.IntN(2) == 0 {
-			d.entries[item.Release.Name] = item
+		if item.Sealed != nil && (err == nil || r.IntN(2) == 0) {
+			d.entries[item.Object.Release.Name] = item
 		}
 	}
-	for _, name := range removed {
+	for _, key := range removed {
 		if err == nil || r.IntN(2) == 0 {
-			delete(d.entries, name)
+			delete(d.entries, nameOf(key))
 		}
 	}
 	return err
@@ -90,8 +90,8 @@ func (d *disk) commit(ctx context.Context, put []follow.Item, removed []script.N
 func (d *disk) reseal(ctx context.Context, items []follow.Item) error {
 	d.mu.Lock()
 	there := slices.DeleteFunc(slices.Clone(items), func(item follow.Item) bool {
-		had, ok := d.entries[item.Release.Name]
-		return !ok || had.SealedBy == item.SealedBy || had.Release.Revision != item.Release.Revision
+		had, ok := d.entries[item.Object.Release.Name]
+		return !ok || had.SealedBy == item.SealedBy || had.Object.Revision() != item.Object.Revision()
 	})
 	d.mu.Unlock()
 	if len(there) == 0 {

@@ -229,16 +229,16 @@ func floorless(s *storeLink) registryStore {
 // altered is the state of an agent with some of it changed.
 type altered struct {
 	*process
-	commit func(put []follow.Item, removed []script.Name) error
+	commit func(put []follow.Item, removed []string) error
 }
 
-func (s *altered) Commit(put []follow.Item, removed []script.Name) error {
+func (s *altered) Commit(put []follow.Item, removed []string) error {
 	return s.commit(put, removed)
 }
 
 // careless does not mind when the disk is full.
 func careless(p *process) followState {
-	return &altered{process: p, commit: func(put []follow.Item, removed []script.Name) error {
+	return &altered{process: p, commit: func(put []follow.Item, removed []string) error {
 		_ = p.Commit(put, removed) // the bug
 		return nil
 	}}
@@ -246,7 +246,7 @@ func careless(p *process) followState {
 
 // volatile confirms, and then loses what it has confirmed when the process dies.
 func volatile(p *process) followState {
-	return &altered{process: p, commit: func(put []follow.Item, removed []script.Name) error {
+	return &altered{process: p, commit: func(put []follow.Item, removed []string) error {
 		d := p.agent.disk
 		d.mu.Lock()
 		before := map[script.Name]follow.Item{}
@@ -264,7 +264,7 @@ func volatile(p *process) followState {
 
 // hasty makes live what then cannot be stored.
 func hasty(p *process) followState {
-	return &altered{process: p, commit: func(put []follow.Item, removed []script.Name) error {
+	return &altered{process: p, commit: func(put []follow.Item, removed []string) error {
 		err := p.Commit(put, removed)
 		if err != nil && !p.dead.Load() {
 			p.makeLive(put, removed)

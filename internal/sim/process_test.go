@@ -27,7 +27,7 @@ type process struct {
 
 	table      *cache.Table
 	cursor     follow.Cursor
-	incomplete []script.Release
+	incomplete []script.Object
 
 	mu       sync.Mutex
 	compiled map[script.Digest]int // attempts
@@ -47,24 +47,31 @@ func (p *process) load() {
 	defer d.mu.Unlock()
 	p.cursor = d.cursor
 	for name, item := range d.entries {
+		r := item.Object.Release
 		var e eventv1.Entry
 		if _, err := a.trusted.Open(item.Sealed, &e); err != nil {
 			a.w.violate("%s cannot believe what it has on disk of %s: %v", a.name, name, err)
 		}
-		p.table.Update([]*cache.Release{cache.NewRelease(item.Release)}, nil)
-		if d.sources[item.Release.Active.Digest] == nil {
-			p.incomplete = append(p.incomplete, item.Release)
+		p.table.Update([]*cache.Release{cache.NewRelease(*r)}, nil)
+		if d.sources[r.Active.Digest] == nil {
+			p.incomplete = append(p.incomplete, item.Object)
 		}
 		a.mu.Lock()
-		if item.Release.Revision < a.reached[name] {
-			a.w.violate("%s starts with %s of revision %d, where %d was live", a.name, name, item.Release.Revision, a.reached[name])
+		if r.Revision < a.reached[name] {
+			a.w.violate("%s starts with %s of revision %d, where %d was live", a.name, name, r.Revision, a.reached[name])
 		}
-		a.reached[name] = item.Release.Revision
+		a.reached[name] = r.Revision
 		a.mu.Unlock()
 	}
 }
 
 const keyPrefix = "releases/"
+
+// nameOf returns the script whose release has the key.
+func nameOf(key string) script.Name {
+	tenant, name, _ := strings.Cut(strings.TrimPrefix(key, keyPrefix), "/")
+	return script.Name{Tenant: tenant, Script: name}
+}
 
 // Cursor implements follow.State.
 func (p *process) Cursor() follow.Cursor { return p.cursor }
@@ -89,7 +96,7 @@ func (p *process) Live() iter.Seq[string] {
 }
 
 // Incomplete implements follow.State.
-func (p *process) Incomplete() []script.Release { return p.incomplete }
+func (p *process) Incomplete() []script.Object { return p.incomplete }
 
 // HasSource implements follow.State.
 func (p *process) HasSource(d script.Digest) bool { return p.agent.disk.has(d) }
@@ -126,7 +133,7 @@ func (p *process) Prepare(_ context.Context, r script.Release, content []byte, _
 
 // Commit implements follow.State. Nothing may go live that was never committed, nor
 // anything older than what was.
-func (p *process) Commit(put []follow.Item, removed []script.Name) error {
+func (p *process) Commit(put []follow.Item, removed []string) error {
 	a := p.agent
 	if err := a.disk.commit(p.ctx, put, removed); err != nil {
 		return err
@@ -139,13 +146,16 @@ func (p *process) Commit(put []follow.Item, removed []script.Name) error {
 }
 
 // makeLive swaps releases.
-func (p *process) makeLive(put []follow.Item, removed []script.Name) {
+func (p *process) makeLive(put []follow.Item, removed []string) {
 	a := p.agent
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	live := make([]*cache.Release, 0, len(put))
 	for _, item := range put {
-		r := item.Release
+		if item.Sealed == nil {
+			continue // live already: its source is back
+		}
+		r := *item.Object.Release
 		if made, ok := a.w.truth.find(r.Name, r.Revision); !ok || made.sum != wire.Fingerprint(r) {
 			a.w.violate("%s makes %s of revision %d live, which was never committed so", a.name, r.Name, r.Revision)
 		}
@@ -162,10 +172,12 @@ func (p *process) makeLive(put []follow.Item, removed []script.Name) {
 		delete(a.drifted, r.Name)
 		live = append(live, cache.NewRelease(r))
 	}
-	for _, name := range removed {
-		a.remove(p, name)
+	gone := make([]script.Name, 0, len(removed))
+	for _, key := range removed {
+		gone = append(gone, nameOf(key))
+		a.remove(p, nameOf(key))
 	}
-	p.table.Update(live, removed)
+	p.table.Update(live, gone)
 }
 
 // remove notes that a script is gone. a.mu is held.
@@ -192,7 +204,10 @@ func (p *process) Reseal(items []follow.Item) error { return p.agent.disk.reseal
 func (p *process) Keys() []string { return p.agent.disk.keys() }
 
 // Checksum implements follow.State.
-func (p *process) Checksum(again int, leftOut []string) wire.Sum {
+func (p *process) Checksum(kind script.ObjectKind, again int, leftOut []string) wire.Sum {
+	if kind != script.Releases {
+		return wire.Sum{}
+	}
 	names := make([]string, len(leftOut))
 	for i, key := range leftOut {
 		names[i] = strings.TrimPrefix(key, keyPrefix)

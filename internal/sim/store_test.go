@@ -193,14 +193,14 @@ func (l *storeLink) Watch(ctx context.Context, after script.Revision) iter.Seq2[
 }
 
 // Tombstones implements registry.Trash.
-func (l *storeLink) Tombstones(ctx context.Context, before time.Time) iter.Seq2[script.Release, error] {
-	return func(yield func(script.Release, error) bool) {
+func (l *storeLink) Tombstones(ctx context.Context, before time.Time) iter.Seq2[script.Object, error] {
+	return func(yield func(script.Object, error) bool) {
 		if _, err := l.pass(ctx); err != nil {
-			yield(script.Release{}, err)
+			yield(script.Object{}, err)
 			return
 		}
-		for r, err := range l.Trash.Tombstones(ctx, before) {
-			if !yield(r, err) {
+		for o, err := range l.Trash.Tombstones(ctx, before) {
+			if !yield(o, err) {
 				return
 			}
 		}
@@ -208,7 +208,7 @@ func (l *storeLink) Tombstones(ctx context.Context, before time.Time) iter.Seq2[
 }
 
 // Bury implements registry.Trash.
-func (l *storeLink) Bury(ctx context.Context, tombstone script.Release) error {
+func (l *storeLink) Bury(ctx context.Context, tombstone script.Object) error {
 	lost, err := l.pass(ctx)
 	if err != nil {
 		return err

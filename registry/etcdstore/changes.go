@@ -12,12 +12,12 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// pageSize is how many releases are read at once: it bounds the memory of a
-// snapshot, however many releases there are.
+// pageSize is how many objects are read at once: it bounds the memory of a snapshot,
+// however many there are.
 const pageSize = 500
 
 // Snapshot implements registry.Store. It is consistent as of one revision of etcd,
-// which must not be compacted while the releases are read.
+// which must not be compacted while the objects are read.
 func (s *Store) Snapshot(ctx context.Context) (registry.Snapshot, error) {
 	resp, err := s.beginSnapshot(ctx)
 	if err != nil {
@@ -43,18 +43,27 @@ func (s *Store) Snapshot(ctx context.Context) (registry.Snapshot, error) {
 		}
 		snapshot.Heads[strings.TrimPrefix(string(kv.Key), heads)] = script.Revision(kv.ModRevision)
 	}
-	snapshot.Releases = func(yield func(script.Release, error) bool) {
-		for kv, err := range s.pages(ctx, "read releases", s.keys.releases(), at) {
+	snapshot.Releases = decoded(s.pages(ctx, "read releases", s.keys.releases(), at), decodeRelease)
+	snapshot.Values = decoded(s.pages(ctx, "read values", s.keys.values(), at), decodeValue)
+	snapshot.Tenants = decoded(s.pages(ctx, "read the tenants' settings", s.keys.allSettings(), at), decodeTenant)
+	return snapshot, nil
+}
+
+// decoded yields what is stored in the keys. What cannot be decoded is an error that
+// others follow.
+func decoded[T any](kvs iter.Seq2[*mvccpb.KeyValue, error], decode func(*mvccpb.KeyValue) (T, error)) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for kv, err := range kvs {
 			if err != nil {
-				yield(script.Release{}, err)
+				var none T
+				yield(none, err)
 				return
 			}
-			if !yield(decodeRelease(kv)) {
+			if !yield(decode(kv)) {
 				return
 			}
 		}
 	}
-	return snapshot, nil
 }
 
 // beginSnapshot reads the head, the floor and the fleet's identity, which it makes
@@ -112,16 +121,18 @@ func (s *Store) Watch(ctx context.Context, after script.Revision) iter.Seq2[regi
 		}
 		// A member that lost its leader may be cut off: the watch has to end then, so
 		// that the next one finds another member.
-		updates := s.client.Watch(clientv3.WithRequireLeader(ctx), s.keys.releases(),
-			clientv3.WithPrefix(), clientv3.WithRev(from), clientv3.WithFilterDelete())
+		// One watch for all kinds: etcd keeps no order between two.
+		first, end := s.keys.objects()
+		updates := s.client.Watch(clientv3.WithRequireLeader(ctx), first,
+			clientv3.WithRange(end), clientv3.WithRev(from), clientv3.WithFilterDelete())
 		for resp := range updates {
 			if err := resp.Err(); err != nil {
 				if ctx.Err() == nil {
-					yield(registry.Transaction{}, s.failure(ctx, "watch the releases", err))
+					yield(registry.Transaction{}, s.failure(ctx, "watch the objects", err))
 				}
 				return
 			}
-			for t, err := range transactions(resp.Events) {
+			for t, err := range s.transactions(resp.Events) {
 				if !yield(t, err) || err != nil {
 					return
 				}
@@ -135,7 +146,7 @@ func (s *Store) Watch(ctx context.Context, after script.Revision) iter.Seq2[regi
 
 // watchFrom returns etcd's revision to watch from. It is not always the one behind
 // after: etcd counts other writes too, and may have compacted it although no
-// release has changed since.
+// object has changed since.
 func (s *Store) watchFrom(ctx context.Context, after script.Revision) (int64, error) {
 	resp, err := s.get(ctx, "read the head", s.keys.head())
 	if err != nil {
@@ -147,28 +158,49 @@ func (s *Store) watchFrom(ctx context.Context, after script.Revision) (int64, er
 	return int64(after) + 1, nil
 }
 
-// transactions groups events by revision: etcd never splits a revision between
-// two responses.
-func transactions(events []*clientv3.Event) iter.Seq2[registry.Transaction, error] {
+// transactions groups the events of objects by revision: etcd never splits a revision
+// between two responses.
+func (s *Store) transactions(events []*clientv3.Event) iter.Seq2[registry.Transaction, error] {
 	return func(yield func(registry.Transaction, error) bool) {
 		var t registry.Transaction
 		for _, event := range events {
-			revision := script.Revision(event.Kv.ModRevision)
-			if t.Revision != revision && t.Revision != 0 {
-				if !yield(t, nil) {
-					return
-				}
-				t = registry.Transaction{}
+			next := t
+			if revision := script.Revision(event.Kv.ModRevision); t.Revision != revision {
+				next = registry.Transaction{Revision: revision}
 			}
-			release, err := decodeRelease(event.Kv)
-			if err != nil {
+			is, err := s.add(&next, event.Kv)
+			switch {
+			case err != nil:
 				yield(registry.Transaction{}, err)
 				return
+			case !is:
+				continue
+			case t.Revision != 0 && t.Revision != next.Revision && !yield(t, nil):
+				return
 			}
-			t.Revision, t.Releases = revision, append(t.Releases, release)
+			t = next
 		}
 		if t.Revision != 0 {
 			yield(t, nil)
 		}
 	}
+}
+
+// add adds what is stored in the key to the transaction, if it is an object.
+func (s *Store) add(t *registry.Transaction, kv *mvccpb.KeyValue) (is bool, err error) {
+	switch key := string(kv.Key); {
+	case strings.HasPrefix(key, s.keys.releases()):
+		release, err := decodeRelease(kv)
+		t.Releases = append(t.Releases, release)
+		return true, err
+	case strings.HasPrefix(key, s.keys.values()):
+		value, err := decodeValue(kv)
+		t.Values = append(t.Values, value)
+		return true, err
+	case strings.HasPrefix(key, s.keys.allSettings()):
+		tenant, err := decodeTenant(kv)
+		t.Tenants = append(t.Tenants, tenant)
+		return true, err
+	}
+	return false, nil
 }

@@ -30,6 +30,42 @@ func decodeRelease(kv *mvccpb.KeyValue) (script.Release, error) {
 	return r, nil
 }
 
+func encodeValue(v script.Value) ([]byte, error) {
+	v.Revision = 0 // the key's mod revision says it
+	return proto.Marshal(wire.FromValue(v))
+}
+
+func decodeValue(kv *mvccpb.KeyValue) (script.Value, error) {
+	var m scriptv1.Value
+	if err := proto.Unmarshal(kv.Value, &m); err != nil {
+		return script.Value{}, corrupt(kv, err)
+	}
+	v, err := wire.ToValue(&m)
+	if err != nil {
+		return script.Value{}, corrupt(kv, err)
+	}
+	v.Revision = script.Revision(kv.ModRevision)
+	return v, nil
+}
+
+func encodeTenant(t script.Tenant) ([]byte, error) {
+	t.Revision = 0 // the key's mod revision says it
+	return proto.Marshal(wire.FromTenant(t))
+}
+
+func decodeTenant(kv *mvccpb.KeyValue) (script.Tenant, error) {
+	var m scriptv1.Tenant
+	if err := proto.Unmarshal(kv.Value, &m); err != nil {
+		return script.Tenant{}, corrupt(kv, err)
+	}
+	t, err := wire.ToTenant(&m)
+	if err != nil {
+		return script.Tenant{}, corrupt(kv, err)
+	}
+	t.Revision = script.Revision(kv.ModRevision)
+	return t, nil
+}
+
 func encodeVersion(v script.Version) ([]byte, error) { return proto.Marshal(wire.FromVersion(v)) }
 
 func decodeVersion(kv *mvccpb.KeyValue) (script.Version, error) {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
@@ -141,19 +142,26 @@ func (s *Store) Releases(ctx context.Context, tenant string, last script.Name, l
 	if !last.IsZero() {
 		from = max(from, after(s.keys.release(last)))
 	}
-	var page []script.Release
-	for len(page) < limit {
-		resp, err := s.get(ctx, "list releases", from, clientv3.WithRange(end), clientv3.WithLimit(int64(limit-len(page))))
+	return livePage(ctx, s, "list releases", from, end, limit, decodeRelease, func(r script.Release) bool { return !r.Deleted })
+}
+
+// livePage returns at most limit of what is stored between the keys and is live.
+func livePage[T any](ctx context.Context, s *Store, what, from, end string, limit int,
+	decode func(*mvccpb.KeyValue) (T, error), live func(T) bool,
+) ([]T, error) {
+	var page []T
+	for len(page) < limit && from < end {
+		resp, err := s.get(ctx, what, from, clientv3.WithRange(end), clientv3.WithLimit(int64(limit-len(page))))
 		if err != nil {
 			return nil, err
 		}
 		for _, kv := range resp.Kvs {
-			r, err := decodeRelease(kv)
+			t, err := decode(kv)
 			if err != nil {
 				return nil, err
 			}
-			if !r.Deleted {
-				page = append(page, r)
+			if live(t) {
+				page = append(page, t)
 			}
 			from = after(string(kv.Key))
 		}

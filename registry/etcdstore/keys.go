@@ -7,16 +7,23 @@ import (
 	"strings"
 	"time"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
+
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
 // keys names what is stored, under one prefix:
 //
-//	blobs/<sha256>               source bytes
+//	blobs/<sha256>               source bytes, and contents of values
 //	touched/<sha256>             empty; written by each commit that needs the
-//	                             source, so that its mod revision tells the last
+//	                             blob, so that its mod revision tells the last
 //	versions/<tenant>/<name>/<n> scriptorium.script.v1.Version
 //	releases/<tenant>/<name>     scriptorium.script.v1.Release
+//	values/<tenant>/<key>        scriptorium.script.v1.Value; the key may have slashes
+//	usage/<tenant>               JSON of how much the tenant's values take; written
+//	                             with each of them, so that two writers together
+//	                             cannot take more than there is
+//	tenants/<tenant>             scriptorium.script.v1.Tenant
 //	graves/<tenant>/<name>       of a tombstone that was collected: the number of
 //	                             the latest version
 //	history/<tenant>/<name>/<r>  scriptorium.script.v1.HistoryEntry; r is the
@@ -34,8 +41,8 @@ import (
 //	meta/floor                   a revision: tombstones up to it may be gone
 //	meta/restored                empty; written by each import of a script
 //
-// Numbers have 20 digits, so that keys sort like numbers. A release's revision is
-// its key's mod revision.
+// Numbers have 20 digits, so that keys sort like numbers. The revision of a release, a
+// value or a tenant's settings is its key's mod revision.
 type keys struct {
 	prefix string // ends with a '/'
 }
@@ -59,6 +66,27 @@ func (k keys) releases() string { return k.prefix + "releases/" }
 func (k keys) tenant(tenant string) string { return k.releases() + tenant + "/" }
 
 func (k keys) release(name script.Name) string { return k.releases() + name.String() }
+
+func (k keys) values() string { return k.prefix + "values/" }
+
+func (k keys) valuesOf(tenant string) string { return k.values() + tenant + "/" }
+
+func (k keys) value(key script.ValueKey) string { return k.valuesOf(key.Tenant) + key.Key }
+
+func (k keys) usage(tenant string) string { return k.prefix + "usage/" + tenant }
+
+func (k keys) allSettings() string { return k.prefix + "tenants/" }
+
+func (k keys) settings(tenant string) string { return k.allSettings() + tenant }
+
+// object is where the object is: its own key, under the prefix.
+func (k keys) object(o script.Object) string { return k.prefix + o.Key() }
+
+// objects returns a range of keys that has those of all objects: releases/, tenants/
+// and values/. What lies between them is small: requests/, touched/ and usage/.
+func (k keys) objects() (from, end string) {
+	return k.releases(), clientv3.GetPrefixRangeEnd(k.values())
+}
 
 func (k keys) graves() string { return k.prefix + "graves/" }
 

@@ -157,7 +157,7 @@ func agentMemo(agent string, m *eventv1.Status) (fleet.Memo, bool) {
 		memo.Heard = m.GetSentAt().AsTime()
 	}
 	for _, f := range m.GetFailures() {
-		name, err := script.ParseName(f.GetKey())
+		name, err := fleet.ParseFailureName(f.GetKey())
 		if err != nil || f.GetError() == nil {
 			return fleet.Memo{}, false
 		}

@@ -17,18 +17,18 @@ import (
 const now = 0
 
 // Tombstones implements registry.Trash.
-func (s *Store) Tombstones(ctx context.Context, before time.Time) iter.Seq2[script.Release, error] {
-	return func(yield func(script.Release, error) bool) {
-		for kv, err := range s.pages(ctx, "look for tombstones", s.keys.releases(), now) {
-			if err != nil {
-				yield(script.Release{}, err)
-				return
-			}
-			r, err := decodeRelease(kv)
-			if err == nil && (!r.Deleted || !r.ChangedAt.Before(before)) {
+func (s *Store) Tombstones(ctx context.Context, before time.Time) iter.Seq2[script.Object, error] {
+	objects := registry.Snapshot{
+		Releases: decoded(s.pages(ctx, "look for tombstones", s.keys.releases(), now), decodeRelease),
+		Values:   decoded(s.pages(ctx, "look for tombstones", s.keys.values(), now), decodeValue),
+		Tenants:  decoded(s.pages(ctx, "look for tombstones", s.keys.allSettings(), now), decodeTenant),
+	}
+	return func(yield func(script.Object, error) bool) {
+		for o, err := range objects.Objects() {
+			if err == nil && (!o.Deleted() || !o.ChangedAt().Before(before)) {
 				continue
 			}
-			if !yield(r, err) || err != nil {
+			if !yield(o, err) {
 				return
 			}
 		}
@@ -52,9 +52,8 @@ func (s *Store) Graves(ctx context.Context) iter.Seq2[script.Release, error] {
 }
 
 // Bury implements registry.Trash.
-func (s *Store) Bury(ctx context.Context, tombstone script.Release) error {
-	name := tombstone.Name
-	release, floor := s.keys.release(name), s.keys.floor()
+func (s *Store) Bury(ctx context.Context, tombstone script.Object) error {
+	key, floor := s.keys.object(tombstone), s.keys.floor()
 	for {
 		resp, err := s.get(ctx, "read the floor", floor)
 		if err != nil {
@@ -68,20 +67,30 @@ func (s *Store) Bury(ctx context.Context, tombstone script.Release) error {
 			seen = resp.Kvs[0].ModRevision
 		}
 		guards := []clientv3.Cmp{
-			clientv3.Compare(clientv3.ModRevision(release), "=", int64(tombstone.Revision)),
+			clientv3.Compare(clientv3.ModRevision(key), "=", int64(tombstone.Revision())),
 			clientv3.Compare(clientv3.ModRevision(floor), "=", seen), // never lower it
 		}
-		buried, err := s.commit(ctx, "remove the tombstone of "+name.String(), guards, []clientv3.Op{
-			clientv3.OpDelete(release),
-			clientv3.OpPut(s.keys.grave(name), encodeGrave(tombstone.Latest)),
-			clientv3.OpPut(floor, strconv.FormatInt(max(current, int64(tombstone.Revision)), 10)),
-			clientv3.OpDelete(s.keys.history(name), clientv3.WithPrefix()),
-			clientv3.OpDelete(s.keys.imported(name)),
-		}, []clientv3.Op{clientv3.OpGet(release, clientv3.WithKeysOnly())})
-		if err != nil || buried.Succeeded || modRevision(buried, 0) != int64(tombstone.Revision) {
+		ops := append(s.funeral(tombstone),
+			clientv3.OpPut(floor, strconv.FormatInt(max(current, int64(tombstone.Revision())), 10)))
+		buried, err := s.commit(ctx, "remove the tombstone of "+tombstone.Key(), guards, ops,
+			[]clientv3.Op{clientv3.OpGet(key, clientv3.WithKeysOnly())})
+		if err != nil || buried.Succeeded || modRevision(buried, 0) != int64(tombstone.Revision()) {
 			return err
 		}
 	}
+}
+
+// funeral is what is done to the tombstone itself.
+func (s *Store) funeral(tombstone script.Object) []clientv3.Op {
+	ops := []clientv3.Op{clientv3.OpDelete(s.keys.object(tombstone))}
+	if tombstone.Release == nil {
+		return ops
+	}
+	name := tombstone.Release.Name
+	return append(ops,
+		clientv3.OpPut(s.keys.grave(name), encodeGrave(tombstone.Release.Latest)),
+		clientv3.OpDelete(s.keys.history(name), clientv3.WithPrefix()),
+		clientv3.OpDelete(s.keys.imported(name)))
 }
 
 // decodeFloor reads the value of meta/floor.

@@ -151,7 +151,7 @@ func TestPublish(t *testing.T) {
 
 	sent := time.Unix(1_700_000_001, 0).UTC()
 	beacon := feed.Beacon{
-		Group: "all", Fleet: "F1", Head: 7, Position: mirror.Position{Head: 5, Sum: wire.Sum{1, 2, 3, 4}},
+		Group: "all", Fleet: "F1", Head: 7, Position: mirror.Position{Head: 5, Sums: mirror.Sums{{1, 2, 3, 4}, {5}, {6}}},
 		Term: 3, Sequence: 9, ReportInterval: 200 * time.Millisecond, SentAt: sent,
 	}
 	if err := f.PublishBeacon(t.Context(), beacon); err != nil {
@@ -160,7 +160,9 @@ func TestPublish(t *testing.T) {
 	var b eventv1.Beacon
 	if subject := l.next(&b); subject != "test.feed.all.beacon" || !proto.Equal(&b, &eventv1.Beacon{
 		Fleet: "F1", Group: "all", HeadRevision: 7, GroupRevision: 5, Term: 3, Sequence: 9, SentAt: timestamppb.New(sent),
-		ReportInterval: durationpb.New(200 * time.Millisecond), Checksums: []*eventv1.Checksum{{Kind: "releases", Sum: wire.Sum{1, 2, 3, 4}.Bytes()}},
+		ReportInterval: durationpb.New(200 * time.Millisecond), Checksums: []*eventv1.Checksum{
+			{Kind: "releases", Sum: wire.Sum{1, 2, 3, 4}.Bytes()}, {Kind: "values", Sum: wire.Sum{5}.Bytes()}, {Kind: "tenants", Sum: wire.Sum{6}.Bytes()},
+		},
 	}) {
 		t.Errorf("beacon on %s: %v", subject, &b)
 	}

@@ -42,7 +42,7 @@ func beaconMessage(b feed.Beacon) *eventv1.Beacon {
 		Group:          b.Group,
 		HeadRevision:   int64(b.Head),
 		GroupRevision:  int64(b.Position.Head),
-		Checksums:      []*eventv1.Checksum{{Kind: wire.KindRelease, Sum: b.Position.Sum.Bytes()}},
+		Checksums:      b.Position.Sums.Checksums(),
 		Term:           b.Term,
 		Sequence:       b.Sequence,
 		ReportInterval: durationpb.New(b.ReportInterval),

@@ -107,17 +107,16 @@ func checkDiskKeys(keys []string) error {
 
 // readFailures leaves out objects of kinds that are unknown here: a newer agent may
 // follow more than this registry knows of. It counts those that it left out because
-// they name no script: they must not hide how far the agent is.
+// they name nothing that there can be: they must not hide how far the agent is.
 func readFailures(messages []*eventv1.Failure) (failures []fleet.Failure, skipped int, err error) {
 	if len(messages) > maxFailures {
 		return nil, 0, script.Errorf(script.Invalid, "failures", "are %d, at most %d are allowed", len(messages), maxFailures)
 	}
 	for _, m := range messages {
-		path, ok := strings.CutPrefix(m.GetKey(), "releases/")
+		name, ok, err := fleet.FailureName(m.GetKey())
 		if !ok {
 			continue
 		}
-		name, err := script.ParseName(path)
 		if err != nil {
 			skipped++
 			continue

@@ -27,8 +27,8 @@ type Event struct {
 	Previous script.Revision
 	// Entries are sealed, in the order of the transaction.
 	Entries [][]byte
-	// Sources are those of active versions up to mirror.InlineSourceBytes, in the
-	// order of their digests.
+	// Sources are those of active versions, and contents of values, up to
+	// mirror.InlineSourceBytes, in the order of their digests.
 	Sources     []registry.Source
 	CommittedAt time.Time
 }
@@ -205,17 +205,19 @@ func (f *Feed) Apply(t registry.Transaction) {
 func (f *Feed) event(g *group, t registry.Transaction, sources []registry.Source) (Event, bool) {
 	e := Event{Group: g.name, Fleet: f.fleet, Revision: t.Revision, Previous: g.revision}
 	var inline []script.Digest
-	for _, r := range t.Releases {
-		if !g.tenants.Matches(r.Name.Tenant) {
+	for o := range t.Objects() {
+		if !g.tenants.Matches(o.TenantName()) {
 			continue
 		}
-		e.CommittedAt = r.ChangedAt
-		inline = append(inline, r.Active.Digest)
+		e.CommittedAt = o.ChangedAt()
+		if digest, _, ok := o.Content(); ok {
+			inline = append(inline, digest)
+		}
 		g.revision = t.Revision
-		for _, entry := range f.cfg.Mirror.Entries(r.Name) {
+		for _, entry := range f.cfg.Mirror.Entries(o.Key()) {
 			sealed, err := entry.Sealed()
 			if err != nil {
-				f.log.Error("an event goes out without an entry", "script", r.Name, "error", err)
+				f.log.Error("an event goes out without an entry", "object", o.Key(), "error", err)
 				continue
 			}
 			e.Entries = append(e.Entries, sealed)
@@ -235,10 +237,9 @@ const sourcesTimeout = time.Second
 // sources returns what travels along with the transaction.
 func (f *Feed) sources(t registry.Transaction) []registry.Source {
 	var digests []script.Digest
-	for i := range t.Releases {
-		active := t.Releases[i].Active
-		if active.Number != 0 && active.Size <= mirror.InlineSourceBytes {
-			digests = append(digests, active.Digest)
+	for o := range t.Objects() {
+		if digest, size, ok := o.Content(); ok && size <= mirror.InlineSourceBytes {
+			digests = append(digests, digest)
 		}
 	}
 	if len(digests) == 0 {

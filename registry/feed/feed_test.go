@@ -45,6 +45,58 @@ func TestEvents(t *testing.T) {
 	})
 }
 
+// TestEventsOfAllKinds: values and settings ride the same chain as releases, the small
+// contents come along, and the beacon has a checksum of each kind.
+func TestEventsOfAllKinds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		shops := selector(t, "shop-*")
+		b := newBench(t, shops)
+		defer b.stop()
+		b.Lead(1)
+		must := func(err error) {
+			t.Helper()
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		b.publish("acme", "route", "return 1")
+		must(b.putValue("shop-a", "flags/a", "on"))
+		must(b.putValue("shop-a", "large", strings.Repeat("x", 65<<10)))
+		must(b.setTenant("shop-b", 3))
+		b.publish("shop-a", "route", "return 2")
+		must(b.removeValue("shop-a", "flags/a"))
+		synctest.Wait()
+		wantChain(t, b.of("all"), 0)
+		events := b.of(shops.Group())
+		wantChain(t, events, 0)
+		want := []string{"values/shop-a/flags/a", "values/shop-a/large", "tenants/shop-b", "releases/shop-a/route", "values/shop-a/flags/a"}
+		if len(events) != len(want) || len(b.of("all")) != len(want)+1 {
+			t.Fatalf("%d events of the shops, %d of all; want %d and one more", len(events), len(b.of("all")), len(want))
+		}
+		for i, e := range events {
+			objects := objectsOf(t, e)
+			if len(objects) != 1 || objects[0].Key() != want[i] || objects[0].Revision() != e.Revision || !e.CommittedAt.Equal(objects[0].ChangedAt()) {
+				t.Errorf("event %d: %+v, want %s", e.Revision, objects, want[i])
+			}
+			if inline := i == 0 || i == 3; inline != (len(e.Sources) == 1) {
+				t.Errorf("event %d of %s has %d sources", e.Revision, want[i], len(e.Sources))
+			}
+		}
+		if content := string(events[0].Sources[0].Content); content != "on" {
+			t.Errorf("the value came as %q", content)
+		}
+		later(registry.PulseInterval + time.Millisecond)
+		synctest.Wait()
+		sums := b.lastBeacon(shops.Group()).Position.Sums
+		for i, kind := range []script.ObjectKind{script.Values, script.Tenants, script.Releases} {
+			o := objectsOf(t, events[i+1])[0] // the live ones
+			if sums.Of(kind) != wire.FingerprintObject(o) {
+				t.Errorf("the checksum of the %s is not that of %s", kind, o.Key())
+			}
+		}
+	})
+}
+
 // TestGroupsHaveTheirOwnChains: each group gets the events of its tenants alone, and
 // each says which of them came before, from the first one on.
 func TestGroupsHaveTheirOwnChains(t *testing.T) {

@@ -163,6 +163,30 @@ func (w writer) remove(tenant, name string) script.Release {
 	return result.Release
 }
 
+func (w writer) putValue(tenant, key, content string) error {
+	_, _, err := w.registry.PutValue(context.Background(), registry.PutValue{
+		Key: script.ValueKey{Tenant: tenant, Key: key}, Content: []byte(content), Author: "ann", By: access.Everybody("unix"),
+	})
+	return err
+}
+
+func (w writer) removeValue(tenant, key string) error {
+	_, err := w.registry.DeleteValue(context.Background(), registry.DeleteValue{
+		Key: script.ValueKey{Tenant: tenant, Key: key}, Author: "ann", By: access.Everybody("unix"),
+	})
+	return err
+}
+
+// setTenant makes the concurrency that of the tenant; 0 takes its settings away.
+func (w writer) setTenant(tenant string, concurrency int) error {
+	req := registry.SetTenant{Tenant: tenant, Author: "ann", By: access.Everybody("unix")}
+	if concurrency > 0 {
+		req.Settings = &script.TenantSettings{Concurrency: concurrency}
+	}
+	_, _, err := w.registry.SetTenant(context.Background(), req)
+	return err
+}
+
 // replica is a feed that follows a store.
 type replica struct {
 	*feed.Feed
@@ -210,6 +234,23 @@ func wantChain(t *testing.T, events []feed.Event, from script.Revision) {
 		}
 		from = e.Revision
 	}
+}
+
+// objectsOf opens the event's entries.
+func objectsOf(t *testing.T, e feed.Event) (objects []script.Object) {
+	t.Helper()
+	for _, sealed := range e.Entries {
+		var entry eventv1.Entry
+		if _, err := keyring.Open(sealed, &entry); err != nil {
+			t.Fatal(err)
+		}
+		o, ok, err := wire.ToObject(entry.GetObject())
+		if err != nil || !ok || entry.GetFleet() != e.Fleet {
+			t.Errorf("entry: %v, %v, of fleet %s", ok, err, entry.GetFleet())
+		}
+		objects = append(objects, o)
+	}
+	return objects
 }
 
 // releasesOf opens the event's entries.

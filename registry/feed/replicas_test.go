@@ -9,6 +9,7 @@ import (
 	mathrand "math/rand/v2"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -20,6 +21,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/registry"
 	"github.com/scriptorium-dev/scriptorium/registry/etcdstore"
 	"github.com/scriptorium-dev/scriptorium/registry/feed"
+	"github.com/scriptorium-dev/scriptorium/registry/mirror"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -94,7 +96,8 @@ func (s *suspended) Watch(ctx context.Context, after script.Revision) iter.Seq2[
 	}
 }
 
-// scribble makes random changes of some tenants' scripts, several at a time.
+// scribble makes random changes of some tenants' scripts, values and settings, several
+// at a time.
 func scribble(t *testing.T, store registry.Store, seed uint64, changes int) {
 	t.Helper()
 	var writing sync.WaitGroup
@@ -104,11 +107,20 @@ func scribble(t *testing.T, store registry.Store, seed uint64, changes int) {
 			to := newWriter(t, store)
 			for i := range changes / 3 {
 				tenant, name := []string{"acme", "shop-a", "shop-b", "zoo"}[random.IntN(4)], fmt.Sprint("script-", w)
-				if random.IntN(4) > 0 {
+				var err error
+				switch random.IntN(8) {
+				case 0:
+					_, err = to.registry.Delete(t.Context(), registry.DeleteRequest{Write: writeOf(tenant, name)})
+				case 1, 2:
+					content := fmt.Sprint(seed, w, i, strings.Repeat("x", random.IntN(2)*mirror.InlineSourceBytes))
+					err = to.putValue(tenant, name, content)
+				case 3:
+					err = to.removeValue(tenant, name)
+				case 4:
+					err = to.setTenant(tenant, random.IntN(3))
+				default:
 					to.publish(tenant, name, fmt.Sprint(seed, w, i))
-					continue
 				}
-				_, err := to.registry.Delete(t.Context(), registry.DeleteRequest{Write: writeOf(tenant, name)})
 				if err != nil && script.KindOf(err) != script.NotFound {
 					t.Error(err)
 				}

@@ -32,8 +32,8 @@ type Agent struct {
 	Activated  script.Revision
 	Unknown    bool // unheard for too long: what it runs is not known
 	UnheardFor time.Duration
-	// Behind is the number of releases above Activated that it follows, and Lag the
-	// time since the oldest of them was committed.
+	// Behind is the number of releases, and other objects that changed lately, above
+	// Activated that it follows, and Lag the time since the oldest of them was committed.
 	Behind   int
 	Lag      time.Duration
 	Failures []Failure // at most MaxAgentFailures, by the scripts' names

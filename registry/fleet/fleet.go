@@ -70,7 +70,8 @@ type Fleet struct {
 	groups    map[string]*group   // by the text of their selectors
 	following map[string][]*group // by tenant, once they were asked for
 	scripts   map[script.Name]*progress
-	order     order                           // of the scripts, by revision
+	others    map[string]*progress            // objects that are no releases, by their keys, as far as they changed lately
+	order     order                           // of both, by revision
 	pending   []*progress                     // waited for, by revision
 	failing   map[script.Name]map[*agent]bool // connected agents by what they failed
 	ignored   Ignored
@@ -129,6 +130,7 @@ func New(cfg Config) *Fleet {
 		groups:    map[string]*group{},
 		following: map[string][]*group{},
 		scripts:   map[script.Name]*progress{},
+		others:    map[string]*progress{},
 		failing:   map[script.Name]map[*agent]bool{},
 		memory:    newMemory(),
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// order is the releases by revision. Those that were replaced stay in it until they
+// order is the releases, and what other objects changed lately, by revision. Those that were replaced stay in it until they
 // are too many.
 type order struct {
 	list     []*progress
@@ -30,7 +30,7 @@ func (o *order) dropped() {
 	}
 }
 
-// above counts the releases above the revision that the selector selects, and says
+// above counts those above the revision that the selector selects, and says
 // when the first of them was committed.
 func (o *order) above(r script.Revision, tenants script.Selector) (n int, oldest time.Time) {
 	i, _ := slices.BinarySearchFunc(o.list, r+1, byRevision)

@@ -12,7 +12,10 @@ import (
 // progress is how far one release has come.
 type progress struct {
 	release script.Release
-	text    string // the name
+	// other is the key of an object that is no release: it is among the order alone, so
+	// that agents are known to lack it, and has the release's tenant, revision and time.
+	other string
+	text  string // the name
 	// replaced: the script has a newer release, or is gone.
 	replaced bool
 	// waited: it is among the pending.
@@ -36,6 +39,7 @@ func (f *Fleet) Reset(s registry.State) {
 	before := f.scripts
 	f.scripts = make(map[script.Name]*progress, len(s.Releases))
 	f.order, f.pending = order{}, nil
+	clear(f.others) // who is behind from before the snapshot shows by the releases
 	byAge := func(a, b script.Release) int { return cmp.Compare(a.Revision, b.Revision) }
 	for _, r := range slices.SortedFunc(slices.Values(s.Releases), byAge) {
 		p := before[r.Name]
@@ -65,6 +69,7 @@ func (f *Fleet) start(fleet string, head script.Revision) {
 	clear(f.departed)
 	clear(f.failing)
 	clear(f.scripts)
+	clear(f.others)
 	clear(f.groups)
 	clear(f.following)
 	f.connected, f.freeSlots = 0, nil
@@ -78,9 +83,28 @@ func (f *Fleet) Apply(t registry.Transaction) {
 	for _, r := range t.Releases {
 		f.track(r)
 	}
+	for o := range t.Objects() {
+		if o.Release == nil {
+			f.trackOther(o)
+		}
+	}
 	f.head = max(f.head, t.Revision)
 	f.settle(f.now())
 	f.touch()
+}
+
+// trackOther replaces what is known of an object that is no release by a new edition.
+func (f *Fleet) trackOther(o script.Object) {
+	key := o.Key()
+	if old := f.others[key]; old != nil {
+		old.replaced = true
+		f.order.dropped()
+	}
+	f.others[key] = &progress{
+		other:   key,
+		release: script.Release{Name: script.Name{Tenant: o.TenantName()}, Revision: o.Revision(), ChangedAt: o.ChangedAt()},
+	}
+	f.order.add(f.others[key])
 }
 
 // track replaces what is known of a script by a new release of it.
@@ -125,11 +149,17 @@ func (f *Fleet) replace(p *progress) {
 // conclude ends the measurement.
 func (p *progress) conclude() { p.waited, p.measured, p.times = false, nil, nil }
 
-// dropTombstones forgets the scripts that were deleted long ago.
+// dropTombstones forgets the scripts that were deleted long ago, and other objects that
+// have not changed for as long.
 func (f *Fleet) dropTombstones(now time.Time) {
 	for _, p := range f.order.list {
 		if now.Sub(p.release.ChangedAt) < f.cfg.TombstonesFor {
 			return // what comes after it is younger still
+		}
+		if p.other != "" && !p.replaced {
+			p.replaced = true
+			delete(f.others, p.other)
+			f.order.dropped()
 		}
 		if p.release.Deleted && !p.replaced {
 			delete(f.scripts, p.release.Name)

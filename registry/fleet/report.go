@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"strings"
 	"time"
 
 	"github.com/scriptorium-dev/scriptorium/script"
@@ -32,11 +33,49 @@ type Activation struct {
 	Ago      time.Duration // before the report was sent
 }
 
-// Failure is a release that an agent could not make live.
+// Failure is a release, or another object, that an agent could not make live.
 type Failure struct {
-	Name     script.Name
-	Revision script.Revision // of the release that failed
+	Name     script.Name     // as FailureName returns it
+	Revision script.Revision // of the object that failed
 	Err      *script.Error
+}
+
+// The names of failures that are not of scripts. No script can be called so.
+const (
+	valueName    = "kv:" // and the key
+	settingsName = "tenant:settings"
+)
+
+// FailureName returns the name that the failure of the object with the key goes by: that of
+// the script; of a value the tenant's with "kv:" and the value's key; of a tenant's
+// settings the tenant's with "tenant:settings". ok is false for an object of a kind that
+// is not known here.
+func FailureName(key string) (name script.Name, ok bool, err error) {
+	kind, path, _ := strings.Cut(key, "/")
+	switch script.ObjectKind(kind) {
+	case script.Releases:
+		name, err = script.ParseName(path)
+		return name, true, err
+	case script.Values:
+		value, err := script.ParseValueKey(path)
+		return script.Name{Tenant: value.Tenant, Script: valueName + value.Key}, true, err
+	case script.Tenants:
+		return script.Name{Tenant: path, Script: settingsName}, true, script.ValidateLabel("tenant", path)
+	}
+	return script.Name{}, false, nil
+}
+
+// ParseFailureName reads the text of a name that FailureName returned.
+func ParseFailureName(text string) (script.Name, error) {
+	tenant, of, _ := strings.Cut(text, "/")
+	key := string(script.Releases) + "/" + text
+	if value, ok := strings.CutPrefix(of, valueName); ok {
+		key = string(script.Values) + "/" + tenant + "/" + value
+	} else if of == settingsName {
+		key = string(script.Tenants) + "/" + tenant
+	}
+	name, _, err := FailureName(key)
+	return name, err
 }
 
 // agent is the last that was heard of an agent.

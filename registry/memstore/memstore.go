@@ -31,6 +31,9 @@ type Store struct {
 	history   map[script.Name][]script.HistoryEntry // oldest first
 	audit     []audited                             // in order of time
 	requests  map[request]registry.Done
+	values    map[script.ValueKey]script.Value
+	usage     map[string]registry.Usage // by tenant
+	tenants   map[string]script.Tenant
 
 	blobs    map[script.Digest][]byte
 	moment   int64 // counts what Blob.Touched has to tell apart
@@ -69,6 +72,9 @@ func New() *Store {
 		versions: map[script.Ref]script.Version{},
 		history:  map[script.Name][]script.HistoryEntry{},
 		requests: map[request]registry.Done{},
+		values:   map[script.ValueKey]script.Value{},
+		usage:    map[string]registry.Usage{},
+		tenants:  map[string]script.Tenant{},
 		blobs:    map[script.Digest][]byte{},
 		touched:  map[script.Digest]int64{},
 		graves:   map[script.Name]uint64{},
@@ -209,17 +215,24 @@ func (s *Store) guarded(name script.Name, guard script.Revision) error {
 
 // change makes a release what it is to be, and returns the revision.
 func (s *Store) change(release script.Release, entry script.HistoryEntry, audit script.AuditEntry) script.Revision {
-	s.head++
-	name := release.Name
-	s.heads[name.Tenant] = s.head
+	name, next := release.Name, s.head+1
 	release = clone(release)
-	release.Revision, entry.Revision, audit.Revision = s.head, s.head, s.head
+	release.Revision, entry.Revision = next, next
 	s.releases[name] = release
 	s.history[name] = append(s.history[name], entry)
-	if audit != (script.AuditEntry{}) {
+	return s.changed(name.Tenant, registry.Transaction{Releases: []script.Release{release}}, audit)
+}
+
+// changed makes t the next transaction, which touched the tenant, and returns its
+// revision.
+func (s *Store) changed(tenant string, t registry.Transaction, audit script.AuditEntry) script.Revision {
+	s.head++
+	s.heads[tenant] = s.head
+	t.Revision, audit.Revision = s.head, s.head
+	if audit != (script.AuditEntry{Revision: s.head}) {
 		s.addAudit(audit)
 	}
-	s.log = append(s.log, registry.Transaction{Revision: s.head, Releases: []script.Release{release}})
+	s.log = append(s.log, t)
 	close(s.grown)
 	s.grown = make(chan struct{})
 	return s.head
@@ -249,18 +262,14 @@ func (s *Store) Snapshot(context.Context) (registry.Snapshot, error) {
 	}
 	slices.SortFunc(all, func(a, b script.Release) int { return strings.Compare(a.Name.String(), b.Name.String()) })
 	return registry.Snapshot{
-		Fleet: s.fleet,
-		At:    int64(s.head),
-		Head:  s.head,
-		Floor: s.floor,
-		Heads: maps.Clone(s.heads),
-		Releases: func(yield func(script.Release, error) bool) {
-			for _, r := range all {
-				if !yield(r, nil) {
-					return
-				}
-			}
-		},
+		Fleet:    s.fleet,
+		At:       int64(s.head),
+		Head:     s.head,
+		Floor:    s.floor,
+		Heads:    maps.Clone(s.heads),
+		Releases: without(all),
+		Values:   without(s.sortedValues()),
+		Tenants:  without(s.sortedTenants()),
 	}, nil
 }
 
@@ -301,7 +310,11 @@ func (s *Store) newer(after script.Revision) ([]registry.Transaction, <-chan str
 	})
 	var news []registry.Transaction
 	for _, t := range s.log[first:] {
-		news = append(news, registry.Transaction{Revision: t.Revision, Releases: []script.Release{clone(t.Releases[0])}})
+		if len(t.Releases) > 0 {
+			t.Releases = []script.Release{clone(t.Releases[0])}
+		}
+		t.Values, t.Tenants = slices.Clone(t.Values), slices.Clone(t.Tenants)
+		news = append(news, t)
 	}
 	return news, s.grown, nil
 }

@@ -12,14 +12,24 @@ import (
 )
 
 // Tombstones implements registry.Trash.
-func (s *Store) Tombstones(_ context.Context, before time.Time) iter.Seq2[script.Release, error] {
+func (s *Store) Tombstones(_ context.Context, before time.Time) iter.Seq2[script.Object, error] {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var found []script.Release
-	for _, r := range s.releases {
-		if r.Deleted && r.ChangedAt.Before(before) {
-			found = append(found, clone(r))
+	var found []script.Object
+	add := func(o script.Object) {
+		if o.Deleted() && o.ChangedAt().Before(before) {
+			found = append(found, o)
 		}
+	}
+	for _, r := range s.releases {
+		r = clone(r)
+		add(script.Object{Release: &r})
+	}
+	for _, v := range s.values {
+		add(script.Object{Value: &v})
+	}
+	for _, t := range s.tenants {
+		add(script.Object{Tenant: &t})
 	}
 	return without(found)
 }
@@ -36,17 +46,24 @@ func (s *Store) Graves(context.Context) iter.Seq2[script.Release, error] {
 }
 
 // Bury implements registry.Trash.
-func (s *Store) Bury(_ context.Context, tombstone script.Release) error {
+func (s *Store) Bury(_ context.Context, tombstone script.Object) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	name := tombstone.Name
-	if s.releases[name].Revision != tombstone.Revision {
+	revision := tombstone.Revision()
+	switch {
+	case tombstone.Value != nil && s.values[tombstone.Value.Key].Revision == revision:
+		delete(s.values, tombstone.Value.Key)
+	case tombstone.Tenant != nil && s.tenants[tombstone.Tenant.Name].Revision == revision:
+		delete(s.tenants, tombstone.Tenant.Name)
+	case tombstone.Release != nil && s.releases[tombstone.Release.Name].Revision == revision:
+		name := tombstone.Release.Name
+		delete(s.releases, name)
+		delete(s.history, name)
+		s.graves[name] = tombstone.Release.Latest
+	default:
 		return nil
 	}
-	delete(s.releases, name)
-	delete(s.history, name)
-	s.graves[name] = tombstone.Latest
-	s.floor = max(s.floor, tombstone.Revision)
+	s.floor = max(s.floor, revision)
 	return nil
 }
 

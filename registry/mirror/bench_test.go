@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"testing"
 
+	"github.com/scriptorium-dev/scriptorium/proto/wire"
 	"github.com/scriptorium-dev/scriptorium/registry"
 	"github.com/scriptorium-dev/scriptorium/registry/mirror"
 	"github.com/scriptorium-dev/scriptorium/script"
@@ -61,7 +62,7 @@ func BenchmarkSeal(b *testing.B) {
 	r := release("tenant-0", "script-0", 2, "a", "b", "c")
 	for b.Loop() {
 		m.Apply(registry.Transaction{Revision: r.Revision, Releases: []script.Release{r}})
-		if _, err := m.Entries(r.Name)[0].Sealed(); err != nil {
+		if _, err := m.Entries(wire.ReleaseKey(r.Name))[0].Sealed(); err != nil {
 			b.Fatal(err)
 		}
 		r.Revision++

@@ -14,6 +14,8 @@ type Query struct {
 	Since script.Revision
 	// Tenants that it follows.
 	Tenants script.Selector
+	// ReleasesOnly: it knows no other objects.
+	ReleasesOnly bool
 }
 
 // Changes is what a follower lacks, as of one moment.
@@ -47,7 +49,7 @@ func (m *Mirror) Changes(q Query) Changes {
 	}
 	matches := memo(q.Tenants)
 	for e := i.ends.older; e != &i.ends && e.revision > since; e = e.older {
-		if (!c.Full || !e.deleted) && matches(e.name.Tenant) {
+		if (!c.Full || !e.deleted) && (!q.ReleasesOnly || e.kind == kindReleases) && matches(e.tenant) {
 			c.Entries = append(c.Entries, e)
 		}
 	}
@@ -71,13 +73,13 @@ func memo(tenants script.Selector) func(string) bool {
 	}
 }
 
-// Entries returns the entries of the scripts, where there are any.
-func (m *Mirror) Entries(names ...script.Name) []*Entry {
+// Entries returns the entries of the objects with the keys, where there are any.
+func (m *Mirror) Entries(keys ...string) []*Entry {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
-	entries := make([]*Entry, 0, len(names))
-	for _, name := range names {
-		if e := m.image.entries[name]; e != nil {
+	entries := make([]*Entry, 0, len(keys))
+	for _, key := range keys {
+		if e := m.image.entries[key]; e != nil {
 			entries = append(entries, e)
 		}
 	}
@@ -94,7 +96,7 @@ func (m *Mirror) all() []*Entry {
 	return entries
 }
 
-// Size returns how many releases are here, tombstones included.
+// Size returns how many objects are here, tombstones included.
 func (m *Mirror) Size() int {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -141,7 +143,7 @@ func (i *image) position(tenants script.Selector) Position {
 	for _, t := range i.tenants {
 		if tenants.Matches(t.name) {
 			p.Head = max(p.Head, t.head)
-			p.Sum.Add(t.sum)
+			p.Sums.add(t.sums)
 		}
 	}
 	if tenants.All() {

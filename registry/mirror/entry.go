@@ -12,16 +12,18 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// Entry is one release, as it travels. What it says never changes. It is safe for
+// Entry is one object, as it travels. What it says never changes. It is safe for
 // concurrent use.
 type Entry struct {
-	name      script.Name
+	key       string // of the object
+	tenant    string
+	kind      kind
 	revision  script.Revision
 	deleted   bool
-	size      int32         // of the active version's source
-	active    script.Digest // zero if there is none
+	size      int32         // of the content
+	digest    script.Digest // of the active version's source, or the value; zero if there is none
 	changedAt time.Time
-	sum       wire.Sum // the release's fingerprint
+	sum       wire.Sum // the object's fingerprint
 	sealer    *seal.Sealer
 	content   atomic.Pointer[content]
 
@@ -35,43 +37,45 @@ type content struct {
 	sealed bool
 }
 
-// InlineSourceBytes is the size of the largest source that travels with its
-// release.
+// InlineSourceBytes is the size of the largest source, or content of a value, that
+// travels with its object.
 const InlineSourceBytes = 64 << 10
 
 // encoding is deterministic, so that all replicas encode the same.
 var encoding = proto.MarshalOptions{Deterministic: true}
 
-func newEntry(sealer *seal.Sealer, fleet string, r script.Release) (*Entry, error) {
-	bytes, err := encoding.Marshal(wire.FromReleaseEntry(fleet, r))
+func newEntry(sealer *seal.Sealer, fleet string, o script.Object) (*Entry, error) {
+	bytes, err := encoding.Marshal(wire.FromObjectEntry(fleet, o))
 	if err != nil {
-		return nil, script.Errorf(script.Internal, "", "encode the release of %s: %w", r.Name, err)
+		return nil, script.Errorf(script.Internal, "", "encode %s: %w", o.Key(), err)
 	}
 	e := &Entry{
-		name:      r.Name,
-		revision:  r.Revision,
-		deleted:   r.Deleted,
-		changedAt: r.ChangedAt,
-		sum:       wire.Fingerprint(r),
+		key:       o.Key(),
+		tenant:    o.TenantName(),
+		kind:      kindOf(o),
+		revision:  o.Revision(),
+		deleted:   o.Deleted(),
+		changedAt: o.ChangedAt(),
+		sum:       wire.FingerprintObject(o),
 		sealer:    sealer,
 	}
-	if r.Active.Number != 0 {
-		e.active, e.size = r.Active.Digest, int32(r.Active.Size)
+	if digest, size, ok := o.Content(); ok {
+		e.digest, e.size = digest, int32(size)
 	}
 	e.content.Store(&content{bytes: bytes})
 	return e, nil
 }
 
-// says reports whether the entry is of the release, as it is. After the store was
+// says reports whether the entry is of the object, as it is. After the store was
 // restored from a backup, a revision may be that of another change.
-func (e *Entry) says(r script.Release) bool {
-	return e.revision == r.Revision && e.changedAt.Equal(r.ChangedAt) && e.sum == wire.Fingerprint(r)
+func (e *Entry) says(o script.Object) bool {
+	return e.revision == o.Revision() && e.changedAt.Equal(o.ChangedAt()) && e.sum == wire.FingerprintObject(o)
 }
 
 // copied returns an entry that says the same and has no neighbours yet.
 func (e *Entry) copied() *Entry {
 	c := &Entry{
-		name: e.name, revision: e.revision, deleted: e.deleted, size: e.size, active: e.active,
+		key: e.key, tenant: e.tenant, kind: e.kind, revision: e.revision, deleted: e.deleted, size: e.size, digest: e.digest,
 		changedAt: e.changedAt, sum: e.sum, sealer: e.sealer,
 	}
 	c.content.Store(e.content.Load())
@@ -91,7 +95,7 @@ func (e *Entry) Sealed() ([]byte, error) {
 	}
 	envelope, err := e.sealer.Seal(m)
 	if err != nil {
-		return nil, script.Errorf(script.Internal, "", "seal the release of %s: %w", e.name, err)
+		return nil, script.Errorf(script.Internal, "", "seal %s: %w", e.key, err)
 	}
 	if !e.content.CompareAndSwap(c, &content{bytes: envelope, sealed: true}) {
 		return e.content.Load().bytes, nil // somebody else has sealed it
@@ -105,10 +109,10 @@ func (e *Entry) Object() (*eventv1.Object, error) {
 	return m.GetObject(), err
 }
 
-// Inline returns the digest of the active version's source, if that is small
-// enough to travel with the release.
+// Inline returns the digest of the active version's source, or of the value, if that
+// is small enough to travel with the object.
 func (e *Entry) Inline() (digest script.Digest, size int, ok bool) {
-	return e.active, int(e.size), !e.active.IsZero() && e.size <= InlineSourceBytes
+	return e.digest, int(e.size), !e.digest.IsZero() && e.size <= InlineSourceBytes
 }
 
 func (e *Entry) message() (*eventv1.Entry, error) {
@@ -129,11 +133,21 @@ func (e *Entry) message() (*eventv1.Entry, error) {
 }
 
 func (e *Entry) unreadable(err error) error {
-	return script.Errorf(script.Internal, "", "the mirror's entry of %s cannot be read: %w", e.name, err)
+	return script.Errorf(script.Internal, "", "the mirror's entry of %s cannot be read: %w", e.key, err)
 }
 
-// retained yields the digest of each version that the release retains.
+// retained yields the digest of each version that the release retains, or of the
+// value.
 func (e *Entry) retained(yield func(script.Digest) bool) {
+	switch e.kind {
+	case kindValues:
+		if !e.deleted {
+			yield(e.digest)
+		}
+		return
+	case kindTenants:
+		return
+	}
 	m, err := e.message()
 	if err != nil {
 		return // it was encoded here

@@ -1,5 +1,4 @@
-// Package mirror keeps every release of a registry in memory, as it travels to
-// agents: sealed once, with what each group of agents needs to know, so that to
+// Package mirror keeps every object of a registry in memory, as it travels to agents: sealed once, with what each group of agents needs to know, so that to
 // bring a follower up costs what has changed and no work of the store.
 package mirror
 
@@ -12,12 +11,11 @@ import (
 	"time"
 
 	"github.com/scriptorium-dev/scriptorium/proto/seal"
-	"github.com/scriptorium-dev/scriptorium/proto/wire"
 	"github.com/scriptorium-dev/scriptorium/registry"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// Mirror is a registry.Projection of all releases. It is safe for concurrent use.
+// Mirror is a registry.Projection of all objects. It is safe for concurrent use.
 // It is empty until it was reset for the first time.
 type Mirror struct {
 	sealer *seal.Sealer
@@ -35,8 +33,8 @@ var _ registry.Projection = (*Mirror)(nil)
 type image struct {
 	fleet       string
 	head, floor script.Revision
-	entries     map[script.Name]*Entry
-	ends        Entry // of the ring of entries: newer is the oldest one, older the newest
+	entries     map[string]*Entry // by the objects' keys
+	ends        Entry             // of the ring of entries: newer is the oldest one, older the newest
 	tenants     map[string]*tenant
 	groups      map[string]*group // by their names
 	holders     holders
@@ -46,7 +44,7 @@ type image struct {
 type tenant struct {
 	name string
 	head script.Revision // of the last transaction that touched it
-	sum  wire.Sum
+	sums Sums
 }
 
 // group is what is kept of a group so that it need not be counted each time.
@@ -59,7 +57,7 @@ type group struct {
 type Position struct {
 	// Head is the revision of the last transaction that touched the group.
 	Head script.Revision
-	Sum  wire.Sum // over the group's live releases
+	Sums Sums // over the group's live objects
 }
 
 // New returns a mirror whose entries the sealer seals.
@@ -74,7 +72,7 @@ func (m *Mirror) newImage(s registry.State) *image {
 		fleet:   s.Fleet,
 		head:    s.Head,
 		floor:   s.Floor,
-		entries: make(map[script.Name]*Entry, len(s.Releases)),
+		entries: make(map[string]*Entry, s.Len()),
 		tenants: make(map[string]*tenant, len(s.Heads)),
 		groups:  map[string]*group{},
 		holders: holders{},
@@ -111,13 +109,13 @@ func (m *Mirror) Reset(s registry.State) {
 // sorted returns the state's entries in the order of their revisions. Those that
 // were known stay: they may be sealed.
 func (m *Mirror) sorted(old *image, s registry.State) []*Entry {
-	entries := make([]*Entry, 0, len(s.Releases))
-	for _, r := range s.Releases {
-		if e := old.entries[r.Name]; e != nil && old.fleet == s.Fleet && e.says(r) {
+	entries := make([]*Entry, 0, s.Len())
+	for o := range s.Objects() {
+		if e := old.entries[o.Key()]; e != nil && old.fleet == s.Fleet && e.says(o) {
 			entries = append(entries, e.copied())
 			continue
 		}
-		if e := m.entry(s.Fleet, r); e != nil {
+		if e := m.entry(s.Fleet, o); e != nil {
 			entries = append(entries, e)
 		}
 	}
@@ -127,10 +125,10 @@ func (m *Mirror) sorted(old *image, s registry.State) []*Entry {
 
 // entry returns nil for what cannot be encoded, which is nothing that the store
 // has decoded.
-func (m *Mirror) entry(fleet string, r script.Release) *Entry {
-	e, err := newEntry(m.sealer, fleet, r)
+func (m *Mirror) entry(fleet string, o script.Object) *Entry {
+	e, err := newEntry(m.sealer, fleet, o)
 	if err != nil {
-		m.log.Error("a release is left out of what agents get", "error", err)
+		m.log.Error("an object is left out of what agents get", "error", err)
 		return nil
 	}
 	return e
@@ -141,16 +139,16 @@ func (m *Mirror) Apply(t registry.Transaction) {
 	m.mu.RLock()
 	fleet := m.image.fleet
 	m.mu.RUnlock()
-	entries := make([]*Entry, 0, len(t.Releases))
-	for _, r := range t.Releases {
-		if e := m.entry(fleet, r); e != nil {
+	var entries []*Entry
+	for o := range t.Objects() {
+		if e := m.entry(fleet, o); e != nil {
 			entries = append(entries, e)
 		}
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, r := range t.Releases {
-		m.image.touch(r.Name.Tenant, t.Revision)
+	for o := range t.Objects() {
+		m.image.touch(o.TenantName(), t.Revision)
 	}
 	for _, e := range entries {
 		m.image.put(e)
@@ -186,25 +184,25 @@ func (i *image) tenant(name string) *tenant {
 	return t
 }
 
-// put makes e the entry of its script. It is the newest one.
+// put makes e the entry of its object. It is the newest one.
 func (i *image) put(e *Entry) {
-	t := i.tenant(e.name.Tenant)
+	t := i.tenant(e.tenant)
 	t.head = max(t.head, e.revision)
 	delta := e.sum
-	if old := i.entries[e.name]; old != nil {
+	if old := i.entries[e.key]; old != nil {
 		delta.Remove(old.sum)
 		i.unlink(old)
 	}
 	for digest := range e.retained {
 		i.holders.add(digest, t)
 	}
-	i.entries[e.name] = e
+	i.entries[e.key] = e
 	last := i.ends.older
 	last.newer, e.older, e.newer, i.ends.older = e, last, &i.ends, e
-	t.sum.Add(delta)
+	t.sums[e.kind].Add(delta)
 	for _, g := range i.groups {
 		if g.tenants.Matches(t.name) {
-			g.Sum.Add(delta)
+			g.Sums[e.kind].Add(delta)
 		}
 	}
 }
@@ -212,7 +210,7 @@ func (i *image) put(e *Entry) {
 // unlink takes e out of the order, and what it retains out of what is held.
 func (i *image) unlink(e *Entry) {
 	e.older.newer, e.newer.older = e.newer, e.older
-	t := i.tenants[e.name.Tenant]
+	t := i.tenants[e.tenant]
 	for digest := range e.retained {
 		i.holders.remove(digest, t)
 	}
@@ -257,7 +255,7 @@ func (m *Mirror) Forget(before time.Time) {
 	for e := i.ends.newer; e != &i.ends; e = e.newer {
 		if e.deleted && e.changedAt.Before(before) {
 			i.unlink(e)
-			delete(i.entries, e.name)
+			delete(i.entries, e.key)
 			i.floor = max(i.floor, e.revision)
 		}
 	}

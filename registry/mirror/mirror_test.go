@@ -61,56 +61,95 @@ func release(tenant, name string, revision script.Revision, sources ...string) s
 	return r
 }
 
+// value of tenant/key at the revision; without content it is a tombstone.
+func value(tenant, key string, revision script.Revision, content ...string) script.Value {
+	v := script.Value{
+		Key: script.ValueKey{Tenant: tenant, Key: key}, Revision: revision, Deleted: len(content) == 0, Author: "ann",
+		ChangedAt: time.Unix(1_700_000_000+int64(revision), 0).UTC(),
+	}
+	if !v.Deleted {
+		v.Digest, v.Size = script.DigestOf([]byte(content[0])), len(content[0])
+	}
+	return v
+}
+
+// settings of a tenant at the revision; without a concurrency they are a tombstone.
+func settings(tenant string, revision script.Revision, concurrency int) script.Tenant {
+	return script.Tenant{
+		Name: tenant, Revision: revision, Deleted: concurrency == 0, Settings: script.TenantSettings{Concurrency: concurrency},
+		ChangedAt: time.Unix(1_700_000_000+int64(revision), 0).UTC(),
+	}
+}
+
 // model is what a mirror must answer, by the shortest way.
 type model struct {
 	head, floor script.Revision
 	heads       map[string]script.Revision
-	releases    map[script.Name]script.Release
+	objects     map[string]script.Object
 }
 
 func (m *model) apply(t registry.Transaction) {
 	m.head = t.Revision
-	for _, r := range t.Releases {
-		m.heads[r.Name.Tenant] = t.Revision
-		m.releases[r.Name] = r
+	for o := range t.Objects() {
+		m.heads[o.TenantName()] = t.Revision
+		m.objects[o.Key()] = o
 	}
 }
 
 func (m *model) state() registry.State {
-	return registry.State{Fleet: fleet, Head: m.head, Floor: m.floor, Heads: maps.Clone(m.heads), Releases: slices.Collect(maps.Values(m.releases))}
+	s := registry.State{Fleet: fleet, Head: m.head, Floor: m.floor, Heads: maps.Clone(m.heads)}
+	for _, o := range m.objects {
+		switch o.Kind() {
+		case script.Releases:
+			s.Releases = append(s.Releases, *o.Release)
+		case script.Values:
+			s.Values = append(s.Values, *o.Value)
+		case script.Tenants:
+			s.Tenants = append(s.Tenants, *o.Tenant)
+		}
+	}
+	return s
 }
 
-func (m *model) position(tenants script.Selector) (p mirror.Position) {
-	for tenant, head := range m.heads {
+// position returns where the group is, and the checksums of its releases, values and
+// tenants.
+func (m *model) position(tenants script.Selector) (head script.Revision, sums map[script.ObjectKind]wire.Sum) {
+	for tenant, at := range m.heads {
 		if tenants.Matches(tenant) {
-			p.Head = max(p.Head, head)
+			head = max(head, at)
 		}
 	}
-	for _, r := range m.releases {
-		if tenants.Matches(r.Name.Tenant) {
-			p.Sum.Add(wire.Fingerprint(r))
+	sums = map[script.ObjectKind]wire.Sum{}
+	for _, o := range m.objects {
+		if tenants.Matches(o.TenantName()) {
+			sum := sums[o.Kind()]
+			sum.Add(wire.FingerprintObject(o))
+			sums[o.Kind()] = sum
 		}
 	}
-	return p
+	return head, sums
 }
 
 // lacks returns the keys of what a follower at since lacks, with their revisions.
-func (m *model) lacks(since script.Revision, tenants script.Selector) (full bool, lacks map[string]script.Revision) {
+func (m *model) lacks(since script.Revision, tenants script.Selector, releasesOnly bool) (full bool, lacks map[string]script.Revision) {
 	lacks = map[string]script.Revision{}
 	full = since <= 0 || since > m.head || since < m.floor
-	for _, r := range m.releases {
-		if tenants.Matches(r.Name.Tenant) && (full && !r.Deleted || !full && r.Revision > since) {
-			lacks[wire.ReleaseKey(r.Name)] = r.Revision
+	for key, o := range m.objects {
+		if releasesOnly && o.Release == nil || !tenants.Matches(o.TenantName()) {
+			continue
+		}
+		if full && !o.Deleted() || !full && o.Revision() > since {
+			lacks[key] = o.Revision()
 		}
 	}
 	return full, lacks
 }
 
 func (m *model) readable(digest script.Digest, may func(string) bool) (known, readable bool) {
-	for _, r := range m.releases {
-		for _, v := range r.Retained {
-			if v.Digest == digest {
-				known, readable = true, readable || may(r.Name.Tenant)
+	for _, o := range m.objects {
+		for d := range o.Retained {
+			if d == digest {
+				known, readable = true, readable || may(o.TenantName())
 			}
 		}
 	}
@@ -135,7 +174,7 @@ func againstModel(t *testing.T, seed uint64) {
 	groups := []script.Selector{{}, selector(t, "shop-*"), selector(t, "acme", "zoo"), selector(t, "nobody"), selector(t, "*o*")}
 
 	m := newMirror()
-	want := &model{heads: map[string]script.Revision{}, releases: map[script.Name]script.Release{}}
+	want := &model{heads: map[string]script.Revision{}, objects: map[string]script.Object{}}
 	m.Reset(want.state())
 	for range 300 {
 		switch random.IntN(40) {
@@ -148,24 +187,14 @@ func againstModel(t *testing.T, seed uint64) {
 		case 3:
 			before := want.head - script.Revision(random.IntN(20))
 			m.Forget(time.Unix(1_700_000_000+int64(before), 0))
-			for name, r := range want.releases {
-				if r.Deleted && r.Revision < before {
-					delete(want.releases, name)
-					want.floor = max(want.floor, r.Revision)
+			for key, o := range want.objects {
+				if o.Deleted() && o.Revision() < before {
+					delete(want.objects, key)
+					want.floor = max(want.floor, o.Revision())
 				}
 			}
 		default:
-			tx := registry.Transaction{Revision: want.head + script.Revision(1+random.IntN(3))}
-			for range 1 + random.IntN(2) {
-				var retained []string
-				for range random.IntN(4) {
-					retained = append(retained, pick(sources...))
-				}
-				r := release(pick(tenants...), pick("a", "b", "c"), tx.Revision, retained...)
-				if !slices.ContainsFunc(tx.Releases, func(o script.Release) bool { return o.Name == r.Name }) {
-					tx.Releases = append(tx.Releases, r)
-				}
-			}
+			tx := randomTransaction(random, want.head+script.Revision(1+random.IntN(3)), tenants, sources)
 			want.apply(tx)
 			m.Apply(tx)
 		}
@@ -186,6 +215,35 @@ func againstModel(t *testing.T, seed uint64) {
 	}
 }
 
+// randomTransaction changes a release or two, a value or a tenant's settings.
+func randomTransaction(random *rand.Rand, at script.Revision, tenants, sources []string) registry.Transaction {
+	pick := func(of ...string) string { return of[random.IntN(len(of))] }
+	tx := registry.Transaction{Revision: at}
+	switch random.IntN(6) {
+	case 0:
+		tx.Tenants = append(tx.Tenants, settings(pick(tenants...), at, random.IntN(3)))
+		return tx
+	case 1, 2:
+		var content []string
+		if random.IntN(3) > 0 {
+			content = append(content, pick(sources...))
+		}
+		tx.Values = append(tx.Values, value(pick(tenants...), pick("a", "b/c"), at, content...))
+		return tx
+	}
+	for range 1 + random.IntN(2) {
+		var retained []string
+		for range random.IntN(4) {
+			retained = append(retained, pick(sources...))
+		}
+		r := release(pick(tenants...), pick("a", "b", "c"), at, retained...)
+		if !slices.ContainsFunc(tx.Releases, func(o script.Release) bool { return o.Name == r.Name }) {
+			tx.Releases = append(tx.Releases, r)
+		}
+	}
+	return tx
+}
+
 // TestARestoredStore may have another release, or tombstone, at a revision that was
 // there before.
 func TestARestoredStore(t *testing.T) {
@@ -197,18 +255,18 @@ func TestARestoredStore(t *testing.T) {
 	later.ChangedAt = later.ChangedAt.Add(time.Hour)
 	m := newMirror()
 	m.Reset(state(release("acme", "route", 5, "before"), gone))
-	for _, e := range m.Entries(script.Name{Tenant: "acme", Script: "route"}, gone.Name) {
+	for _, e := range m.Entries("releases/acme/route", wire.ReleaseKey(gone.Name)) {
 		if _, err := e.Sealed(); err != nil {
 			t.Fatal(err)
 		}
 	}
 	want := release("acme", "route", 5, "after")
 	m.Reset(state(want, later))
-	if got := m.Group(script.Selector{}).Sum; got != wire.Fingerprint(want) {
+	if got := m.Group(script.Selector{}).Sums.Of(script.Releases); got != wire.Fingerprint(want) {
 		t.Error("the checksum is of what was before")
 	}
 	for i, want := range []script.Release{want, later} {
-		o, err := m.Entries(want.Name)[0].Object()
+		o, err := m.Entries(wire.ReleaseKey(want.Name))[0].Object()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -224,8 +282,9 @@ func TestARestoredStore(t *testing.T) {
 
 func compare(t *testing.T, m *mirror.Mirror, want *model, tenants script.Selector, since script.Revision) {
 	t.Helper()
-	got := m.Changes(mirror.Query{Fleet: fleet, Since: since, Tenants: tenants})
-	full, lacks := want.lacks(since, tenants)
+	releasesOnly := since%2 == 0
+	got := m.Changes(mirror.Query{Fleet: fleet, Since: since, Tenants: tenants, ReleasesOnly: releasesOnly})
+	full, lacks := want.lacks(since, tenants, releasesOnly)
 	if got.Full != full || got.Head != want.head || got.Fleet != fleet || len(got.Entries) != len(lacks) {
 		t.Errorf("%v since %d of %d: %d entries, full %v; want %d, %v", tenants, since, got.Head, len(got.Entries), got.Full, len(lacks), full)
 	}
@@ -237,8 +296,14 @@ func compare(t *testing.T, m *mirror.Mirror, want *model, tenants script.Selecto
 		}
 		last = o.GetRevision()
 	}
-	if position := want.position(tenants); got.Group != position || m.Group(tenants) != position {
-		t.Errorf("%v: at %+v, want %+v", tenants, got.Group, position)
+	head, sums := want.position(tenants)
+	if got.Group.Head != head || m.Group(tenants) != got.Group {
+		t.Errorf("%v: at %+v and %+v, want %d", tenants, got.Group, m.Group(tenants), head)
+	}
+	for _, kind := range []script.ObjectKind{script.Releases, script.Values, script.Tenants} {
+		if got.Group.Sums.Of(kind) != sums[kind] {
+			t.Errorf("%v: the checksum of the %s is %v, want %v", tenants, kind, got.Group.Sums.Of(kind), sums[kind])
+		}
 	}
 }
 
@@ -253,7 +318,7 @@ func TestSealedEntries(t *testing.T) {
 	state := registry.State{Fleet: fleet, Head: 7, Heads: map[string]script.Revision{"acme": 7}, Releases: []script.Release{r}}
 	two.Reset(state)
 	sealed := func(m *mirror.Mirror) []byte {
-		data, err := m.Entries(r.Name)[0].Sealed()
+		data, err := m.Entries(wire.ReleaseKey(r.Name))[0].Sealed()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -275,7 +340,7 @@ func TestSealedEntries(t *testing.T) {
 	if err != nil || !ok || entry.GetFleet() != fleet || wire.Fingerprint(got) != wire.Fingerprint(r) {
 		t.Errorf("%+v, %v, %v; want %+v", got, ok, err, r)
 	}
-	if digest, size, ok := one.Entries(r.Name)[0].Inline(); !ok || digest != r.Active.Digest || size != 2 {
+	if digest, size, ok := one.Entries(wire.ReleaseKey(r.Name))[0].Inline(); !ok || digest != r.Active.Digest || size != 2 {
 		t.Errorf("inline: %s, %d, %v", digest, size, ok)
 	}
 	one.Reset(registry.State{Fleet: "F2", Head: 7, Releases: []script.Release{r}})

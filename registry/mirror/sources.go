@@ -2,7 +2,8 @@ package mirror
 
 import "github.com/scriptorium-dev/scriptorium/script"
 
-// holders says, for each source, of which tenants' releases retain it, and how often.
+// holders says, for each source or content of a value, of which tenants' objects retain
+// it, and how often.
 type holders map[script.Digest]holder
 
 // holder is the first tenant, as most sources have one, and the others.
@@ -51,9 +52,9 @@ func (h holders) remove(digest script.Digest, t *tenant) {
 	delete(h, digest)
 }
 
-// Readable returns those of the sources that a release of a tenant that may be
-// read retains. The others are hidden if a release of another tenant retains them,
-// and unknown if none does.
+// Readable returns those of the sources, and contents of values, that an object of a
+// tenant that may be read retains. The others are hidden if an object of another tenant
+// retains them, and unknown if none does.
 func (m *Mirror) Readable(digests []script.Digest, may func(tenant string) bool) (readable []script.Digest, unknown int) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()

@@ -68,7 +68,7 @@ func serveGuarded(t *testing.T, network string, auth rpc.Authentication) *guarde
 	m, fl := mirror.New(sealer, log), fleet.New(fleet.Config{Settle: 1})
 	server := rpc.New(rpc.Config{
 		Registry: registry.New(registry.Config{Store: store, Engines: map[string]engine.Checker{"lua": checker{}}}),
-		Fleet:    fl, Mirror: m, Groups: &groups{}, Sealer: sealer, Log: log, Authentication: auth,
+		Fleet:    fl, Logs: talkative{}, Mirror: m, Groups: &groups{}, Sealer: sealer, Log: log, Authentication: auth,
 	})
 	go registry.Follow(t.Context(), store, log, m, fl)
 	address := "127.0.0.1:0"

@@ -36,9 +36,10 @@ type ask struct {
 }
 
 // setup is what is there when something is asked for: a script of acme with two
-// versions, of which 2 is active, and one that belongs to an owner.
+// versions, of which 2 is active, one that belongs to an owner, a value and settings.
 type setup struct {
 	digest   []byte
+	content  []byte          // the digest of a value's
 	exported []proto.Message // to import it again
 }
 
@@ -78,12 +79,26 @@ var asked = []ask{
 	{"sources", "FetchSources", access.Read, true, func(s setup) []proto.Message {
 		return []proto.Message{&registryv1.FetchSourcesRequest{Digests: [][]byte{s.digest}}}
 	}},
+	{"put", "PutValue", access.Publish, false, one(&registryv1.PutValueRequest{Tenant: "acme", Key: "new", Content: []byte("x"), Author: "ann"})},
+	{"overwrite", "PutValue", access.Publish, false, one(&registryv1.PutValueRequest{Tenant: "acme", Key: secret, Content: []byte("x"), Author: "ann"})},
+	{"value", "GetValue", access.Read, false, one(&registryv1.GetValueRequest{Tenant: "acme", Key: secret})},
+	{"values", "ListValues", access.Read, false, one(&registryv1.ListValuesRequest{Tenant: "acme"})},
+	{"remove a value", "DeleteValue", access.Publish, false, one(&registryv1.DeleteValueRequest{Tenant: "acme", Key: secret, Author: "ann"})},
+	{"content of a value", "FetchSources", access.Read, true, func(s setup) []proto.Message {
+		return []proto.Message{&registryv1.FetchSourcesRequest{Digests: [][]byte{s.content}}}
+	}},
+	{"set a tenant", "SetTenant", access.Admin, false, one(&registryv1.SetTenantRequest{Tenant: "acme", Settings: &scriptv1.TenantSettings{Concurrency: 1}, Author: "ann"})},
+	{"unset a tenant", "SetTenant", access.Admin, false, one(&registryv1.SetTenantRequest{Tenant: "acme", Author: "ann"})},
+	{"tenant", "GetTenant", access.Read, false, one(&registryv1.GetTenantRequest{Tenant: "acme"})},
+	{"logs", "WatchLogs", access.Read, false, one(&registryv1.WatchLogsRequest{Tenant: "acme", Name: secret})},
+	{"logs of a tenant", "WatchLogs", access.Read, false, one(&registryv1.WatchLogsRequest{Tenant: "acme"})},
 }
 
 // askedOfAll are about all tenants: that of one of them is not enough.
 var askedOfAll = []ask{
 	{"audit of all", "Audit", access.Admin, false, one(&registryv1.AuditRequest{})},
 	{"export of all", "Export", access.Admin, false, one(&registryv1.ExportRequest{})},
+	{"tenants", "ListTenants", access.Admin, false, one(&registryv1.ListTenantsRequest{})},
 	{"agents", "ListAgents", access.Read, false, one(&registryv1.ListAgentsRequest{})},
 	{"pull of all", "Pull", access.Read, false, one(&registryv1.PullRequest{Nonce: bytes.Repeat([]byte{1}, 16)})},
 	{"pull of globs", "Pull", access.Read, false, one(&registryv1.PullRequest{Tenants: []string{"acme", "a*"}, Nonce: bytes.Repeat([]byte{1}, 16)})},
@@ -131,6 +146,15 @@ func prepare(t *testing.T, conn *grpc.ClientConn) (s setup) {
 	publish("owned", "of another "+secret, "cr/"+secret, 0)
 	publish("pinned", "pinned "+secret, "", 1)
 	publish("pinned", "not this "+secret, "", 1)
+	value, err := client.PutValue(t.Context(), &registryv1.PutValueRequest{Tenant: "acme", Key: secret, Content: []byte("content " + secret), Author: secret})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.content = value.GetValue().GetDigest()
+	settings := &scriptv1.TenantSettings{Concurrency: 7}
+	if _, err := client.SetTenant(t.Context(), &registryv1.SetTenantRequest{Tenant: "acme", Settings: settings, Author: secret}); err != nil {
+		t.Fatal(err)
+	}
 	export, err := client.Export(t.Context(), &registryv1.ExportRequest{})
 	for _, item := range received(t, export, err) {
 		if record := item.GetScript(); record != nil {
@@ -172,7 +196,7 @@ func call(t *testing.T, conn *grpc.ClientConn, method protoreflect.MethodDescrip
 			t.Fatal(err)
 		}
 		all = append(all, data...)
-		if method.Name() == "WatchStatus" {
+		if method.Name() == "WatchStatus" || method.Name() == "WatchLogs" {
 			return all, nil // it would go on for ever
 		}
 	}

@@ -91,7 +91,7 @@ func (s *feedService) Pull(m *registryv1.PullRequest, stream grpc.ServerStreamin
 
 func (s *feedService) Sync(m *registryv1.SyncRequest, stream grpc.ServerStreamingServer[registryv1.SyncResponse]) error {
 	ctx := stream.Context()
-	changes, err := s.changes(ctx, mirror.Query{Fleet: m.GetFleet(), Since: script.Revision(m.GetSince())})
+	changes, err := s.changes(ctx, mirror.Query{Fleet: m.GetFleet(), Since: script.Revision(m.GetSince()), ReleasesOnly: true})
 	if err != nil {
 		return err
 	}

@@ -9,7 +9,6 @@ import (
 	eventv1 "github.com/scriptorium-dev/scriptorium/proto/event/v1"
 	registryv1 "github.com/scriptorium-dev/scriptorium/proto/registry/v1"
 	"github.com/scriptorium-dev/scriptorium/proto/seal"
-	"github.com/scriptorium-dev/scriptorium/proto/wire"
 	"github.com/scriptorium-dev/scriptorium/registry"
 	"github.com/scriptorium-dev/scriptorium/registry/mirror"
 	"github.com/scriptorium-dev/scriptorium/script"
@@ -104,7 +103,7 @@ func (p *pages) flush(ctx context.Context, last bool) error {
 		SinceFleet:   p.request.GetFleet(),
 	}
 	if last {
-		page.Checksums = []*eventv1.Checksum{{Kind: wire.KindRelease, Sum: p.changes.Group.Sum.Bytes()}}
+		page.Checksums = p.changes.Group.Sums.Checksums()
 	}
 	sealed, err := p.sealer.Seal(page)
 	if err != nil {

@@ -167,7 +167,7 @@ func TestPull(t *testing.T) {
 			t.Errorf("%s: %v, full %v, at %d, %v; want %v, %v", name, got.names(), got.full, got.head, err, test.want, test.full)
 		}
 		tenants, _ := script.ParseSelector(test.req.GetTenants())
-		if want := b.mirror.Group(tenants).Sum; got.sum != want {
+		if want := b.mirror.Group(tenants).Sums.Of(script.Releases); got.sum != want {
 			t.Errorf("%s: another checksum than the mirror's", name)
 		}
 		if followed := b.groups.all(); !slices.Contains(followed, tenants.String()) {

@@ -16,6 +16,7 @@ type registryService struct {
 	registryv1.UnimplementedRegistryServer
 	registry *registry.Registry
 	fleet    *fleet.Fleet
+	logs     Logs
 	draining <-chan struct{}
 }
 
@@ -208,9 +209,14 @@ func (s *registryService) Audit(ctx context.Context, m *registryv1.AuditRequest)
 func toSettings(m *scriptv1.Settings) (script.Settings, error) {
 	settings, err := wire.ToSettings(m)
 	if err != nil {
-		named := *script.AsError(err)
-		named.Field = "settings." + named.Field
-		return script.Settings{}, &named
+		return script.Settings{}, within("settings", err)
 	}
 	return settings, nil
+}
+
+// within returns err with its field as one of the message in the field.
+func within(field string, err error) error {
+	named := *script.AsError(err)
+	named.Field = field + "." + named.Field
+	return &named
 }

@@ -67,6 +67,7 @@ func newBenchFor(t *testing.T, store *memstore.Store, authentication rpc.Authent
 	server := rpc.New(rpc.Config{
 		Registry:       registry.New(registry.Config{Store: store, Engines: map[string]engine.Checker{"lua": checker{}}}),
 		Fleet:          fl,
+		Logs:           talkative{},
 		Mirror:         m,
 		Groups:         groups,
 		Sealer:         sealer,

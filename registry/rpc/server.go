@@ -30,6 +30,8 @@ import (
 type Config struct {
 	Registry *registry.Registry
 	Fleet    *fleet.Fleet
+	// Logs of scripts, for those who read along; nil if there is no way to get them.
+	Logs Logs
 	// Mirror and Groups serve followers; Sealer seals what they are to believe.
 	Mirror *mirror.Mirror
 	Groups Groups
@@ -84,7 +86,7 @@ func New(cfg Config) *Server {
 		grpc.ChainStreamInterceptor(append(slices.Clone(cfg.Stream), guard.stream, authn.stream)...),
 	}
 	s.server = grpc.NewServer(append(options, cfg.Options...)...)
-	registryv1.RegisterRegistryServer(s.server, &registryService{registry: cfg.Registry, fleet: cfg.Fleet, draining: s.draining})
+	registryv1.RegisterRegistryServer(s.server, &registryService{registry: cfg.Registry, fleet: cfg.Fleet, logs: cfg.Logs, draining: s.draining})
 	registryv1.RegisterFeedServer(s.server, newFeedService(cfg))
 	// "" is serving from the start; Drain makes all NOT_SERVING.
 	for _, service := range []string{registryv1.Registry_ServiceDesc.ServiceName, registryv1.Feed_ServiceDesc.ServiceName} {

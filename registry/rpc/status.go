@@ -57,15 +57,8 @@ func (s *registryService) WatchStatus(m *registryv1.WatchStatusRequest, stream g
 		return err
 	}
 	filter.Limit = maxWatched
-	ctx, cancel := context.WithCancel(stream.Context())
+	ctx, cancel := s.untilDraining(stream.Context())
 	defer cancel()
-	go func() {
-		select {
-		case <-s.draining:
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
 	if err := s.catchUp(ctx); err != nil {
 		return err
 	}
@@ -81,6 +74,25 @@ func (s *registryService) WatchStatus(m *registryv1.WatchStatusRequest, stream g
 			return err
 		}
 	}
+	return errStopping()
+}
+
+// untilDraining returns a context that ends when the server is drained, too. The caller
+// cancels it.
+func (s *registryService) untilDraining(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	go func() {
+		select {
+		case <-s.draining:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, cancel
+}
+
+// errStopping is how a watch ends when the server is drained.
+func errStopping() error {
 	return script.Errorf(script.Unavailable, "", "this registry is stopping: watch another one")
 }
 

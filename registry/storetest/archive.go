@@ -91,7 +91,7 @@ func furnish(t *testing.T, s registry.Store) {
 	}
 	tombstone, err := s.Release(ctx, named(3))
 	must(err)
-	must(s.(registry.Trash).Bury(ctx, tombstone))
+	must(s.(registry.Trash).Bury(ctx, object(tombstone)))
 }
 
 var importing = registry.ImportRequest{By: access.Everybody("unix"), Author: "eve", Note: "move"}

@@ -162,7 +162,7 @@ func (h Harness) testRestoreOnAGrave(t *testing.T) {
 	for i := range 5 {
 		cur = commit(t, s, publish(cur, named(1), fmt.Sprint("old ", i)))
 	}
-	if err := s.(registry.Trash).Bury(ctx, commit(t, s, tombstone(cur))); err != nil {
+	if err := s.(registry.Trash).Bury(ctx, object(commit(t, s, tombstone(cur)))); err != nil {
 		t.Fatal(err)
 	}
 	putSource(t, s, "new")

@@ -27,6 +27,8 @@ func gather[T any](t *testing.T, all iter.Seq2[T, error]) []T {
 	return got
 }
 
+func object(r script.Release) script.Object { return script.Object{Release: &r} }
+
 func (h Harness) testTombstones(t *testing.T) {
 	s, ctx := h.Open(t), t.Context()
 	trash := s.(registry.Trash)
@@ -42,9 +44,9 @@ func (h Harness) testTombstones(t *testing.T) {
 		if len(got) != want {
 			t.Fatalf("%d tombstones are older than %d h, want %d", len(got), want, want)
 		}
-		for _, r := range got {
-			if !slices.ContainsFunc(tombstones, func(tomb script.Release) bool { return same(r, tomb) }) {
-				t.Errorf("got %+v", r)
+		for _, o := range got {
+			if !slices.ContainsFunc(tombstones, func(tomb script.Release) bool { return o.Release != nil && same(*o.Release, tomb) }) {
+				t.Errorf("got %s at %d", o.Key(), o.Revision())
 			}
 		}
 	}
@@ -56,10 +58,10 @@ func (h Harness) testBury(t *testing.T) {
 	two := commit(t, s, publish(commit(t, s, publish(script.Release{}, named(1), "1")), named(1), "2"))
 	gone := commit(t, s, tombstone(two))
 	other := commit(t, s, tombstone(commit(t, s, publish(script.Release{}, named(2), "1"))))
-	if err := trash.Bury(ctx, other); err != nil {
+	if err := trash.Bury(ctx, object(other)); err != nil {
 		t.Fatal(err)
 	}
-	if err := trash.Bury(ctx, gone); err != nil { // a lower revision: the floor stays
+	if err := trash.Bury(ctx, object(gone)); err != nil { // a lower revision: the floor stays
 		t.Fatal(err)
 	}
 	head, heads, floor, all := snapshot(t, s)
@@ -96,14 +98,14 @@ func testLifeAfterBurial(t *testing.T, s registry.Store, want, gone script.Relea
 	if entries, err := s.History(ctx, named(1)); err != nil || len(entries) != 1 || entries[0].Revision != again.Revision {
 		t.Errorf("History of the new one: %+v, %v", entries, err)
 	}
-	if err := trash.Bury(ctx, gone); err != nil {
+	if err := trash.Bury(ctx, object(gone)); err != nil {
 		t.Errorf("Bury what is gone: %v", err)
 	}
 	if got, err := s.Release(ctx, named(1)); err != nil || !same(got, again) {
 		t.Errorf("after a late Bury: %+v, %v; want %+v", got, err, again)
 	}
 	last := commit(t, s, tombstone(again))
-	if err := trash.Bury(ctx, last); err != nil {
+	if err := trash.Bury(ctx, object(last)); err != nil {
 		t.Fatal(err)
 	}
 	if got, err := s.Release(ctx, named(1)); err != nil || got.Latest != 3 {
@@ -123,7 +125,7 @@ func (h Harness) testBuryAtOnce(t *testing.T) {
 	for w := range 4 {
 		wg.Go(func() {
 			for i := range tombstones {
-				if err := trash.Bury(ctx, tombstones[(i*7+w*5)%len(tombstones)]); err != nil {
+				if err := trash.Bury(ctx, object(tombstones[(i*7+w*5)%len(tombstones)])); err != nil {
 					t.Error(err)
 				}
 			}
@@ -142,7 +144,7 @@ func (h Harness) testBuryIsSilent(t *testing.T) {
 	defer cancel()
 	gone := commit(t, s, tombstone(commit(t, s, publish(script.Release{}, named(1), "1"))))
 	watch, _ := watching(ctx, s, gone.Revision)
-	if err := s.(registry.Trash).Bury(ctx, gone); err != nil {
+	if err := s.(registry.Trash).Bury(ctx, object(gone)); err != nil {
 		t.Fatal(err)
 	}
 	want := commit(t, s, publish(script.Release{}, named(2), "1"))

@@ -27,6 +27,57 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+type LogsState int32
+
+const (
+	LogsState_LOGS_STATE_UNSPECIFIED LogsState = 0
+	// The agents have been asked for lines.
+	LogsState_LOGS_STATE_LISTENING LogsState = 1
+	// The registry has lost NATS: lines are missing until it listens again.
+	LogsState_LOGS_STATE_INTERRUPTED LogsState = 2
+)
+
+// Enum value maps for LogsState.
+var (
+	LogsState_name = map[int32]string{
+		0: "LOGS_STATE_UNSPECIFIED",
+		1: "LOGS_STATE_LISTENING",
+		2: "LOGS_STATE_INTERRUPTED",
+	}
+	LogsState_value = map[string]int32{
+		"LOGS_STATE_UNSPECIFIED": 0,
+		"LOGS_STATE_LISTENING":   1,
+		"LOGS_STATE_INTERRUPTED": 2,
+	}
+)
+
+func (x LogsState) Enum() *LogsState {
+	p := new(LogsState)
+	*p = x
+	return p
+}
+
+func (x LogsState) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (LogsState) Descriptor() protoreflect.EnumDescriptor {
+	return file_proto_registry_v1_registry_proto_enumTypes[0].Descriptor()
+}
+
+func (LogsState) Type() protoreflect.EnumType {
+	return &file_proto_registry_v1_registry_proto_enumTypes[0]
+}
+
+func (x LogsState) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use LogsState.Descriptor instead.
+func (LogsState) EnumDescriptor() ([]byte, []int) {
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{0}
+}
+
 type PublishRequest struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Tenant string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
@@ -3275,8 +3326,12 @@ func (x *WatchLogsRequest) GetName() string {
 
 type WatchLogsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Lines of one agent, in order.
-	Logs          *v11.Logs `protobuf:"bytes,1,opt,name=logs,proto3" json:"logs,omitempty"`
+	// Lines of one agent, in order. Without an agent's name: how many the registry left
+	// out, of whichever agents, since they were not read in time. Absent where the
+	// state is told.
+	Logs *v11.Logs `protobuf:"bytes,1,opt,name=logs,proto3" json:"logs,omitempty"`
+	// What has become of the stream; the first response tells it.
+	State         LogsState `protobuf:"varint,2,opt,name=state,proto3,enum=scriptorium.registry.v1.LogsState" json:"state,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3316,6 +3371,13 @@ func (x *WatchLogsResponse) GetLogs() *v11.Logs {
 		return x.Logs
 	}
 	return nil
+}
+
+func (x *WatchLogsResponse) GetState() LogsState {
+	if x != nil {
+		return x.State
+	}
+	return LogsState_LOGS_STATE_UNSPECIFIED
 }
 
 type ListAgentsRequest struct {
@@ -4866,9 +4928,10 @@ const file_proto_registry_v1_registry_proto_rawDesc = "" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\">\n" +
 	"\x10WatchLogsRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
-	"\x04name\x18\x02 \x01(\tR\x04name\"C\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\"}\n" +
 	"\x11WatchLogsResponse\x12.\n" +
-	"\x04logs\x18\x01 \x01(\v2\x1a.scriptorium.event.v1.LogsR\x04logs\"k\n" +
+	"\x04logs\x18\x01 \x01(\v2\x1a.scriptorium.event.v1.LogsR\x04logs\x128\n" +
+	"\x05state\x18\x02 \x01(\x0e2\".scriptorium.registry.v1.LogsStateR\x05state\"k\n" +
 	"\x11ListAgentsRequest\x12\x1b\n" +
 	"\tpage_size\x18\x01 \x01(\x05R\bpageSize\x12\x1d\n" +
 	"\n" +
@@ -4968,7 +5031,11 @@ const file_proto_registry_v1_registry_proto_rawDesc = "" +
 	"\x13FetchSourcesRequest\x12\x18\n" +
 	"\adigests\x18\x01 \x03(\fR\adigests\"O\n" +
 	"\x14FetchSourcesResponse\x127\n" +
-	"\asources\x18\x01 \x03(\v2\x1d.scriptorium.script.v1.SourceR\asources2\xce\x13\n" +
+	"\asources\x18\x01 \x03(\v2\x1d.scriptorium.script.v1.SourceR\asources*]\n" +
+	"\tLogsState\x12\x1a\n" +
+	"\x16LOGS_STATE_UNSPECIFIED\x10\x00\x12\x18\n" +
+	"\x14LOGS_STATE_LISTENING\x10\x01\x12\x1a\n" +
+	"\x16LOGS_STATE_INTERRUPTED\x10\x022\xce\x13\n" +
 	"\bRegistry\x12\\\n" +
 	"\aPublish\x12'.scriptorium.registry.v1.PublishRequest\x1a(.scriptorium.registry.v1.PublishResponse\x12P\n" +
 	"\x03Pin\x12#.scriptorium.registry.v1.PinRequest\x1a$.scriptorium.registry.v1.PinResponse\x12V\n" +
@@ -5016,213 +5083,216 @@ func file_proto_registry_v1_registry_proto_rawDescGZIP() []byte {
 	return file_proto_registry_v1_registry_proto_rawDescData
 }
 
+var file_proto_registry_v1_registry_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
 var file_proto_registry_v1_registry_proto_msgTypes = make([]protoimpl.MessageInfo, 68)
 var file_proto_registry_v1_registry_proto_goTypes = []any{
-	(*PublishRequest)(nil),        // 0: scriptorium.registry.v1.PublishRequest
-	(*PublishResponse)(nil),       // 1: scriptorium.registry.v1.PublishResponse
-	(*PinRequest)(nil),            // 2: scriptorium.registry.v1.PinRequest
-	(*PinResponse)(nil),           // 3: scriptorium.registry.v1.PinResponse
-	(*UnpinRequest)(nil),          // 4: scriptorium.registry.v1.UnpinRequest
-	(*UnpinResponse)(nil),         // 5: scriptorium.registry.v1.UnpinResponse
-	(*RollbackRequest)(nil),       // 6: scriptorium.registry.v1.RollbackRequest
-	(*RollbackResponse)(nil),      // 7: scriptorium.registry.v1.RollbackResponse
-	(*SetEnabledRequest)(nil),     // 8: scriptorium.registry.v1.SetEnabledRequest
-	(*SetEnabledResponse)(nil),    // 9: scriptorium.registry.v1.SetEnabledResponse
-	(*ConfigureRequest)(nil),      // 10: scriptorium.registry.v1.ConfigureRequest
-	(*ConfigureResponse)(nil),     // 11: scriptorium.registry.v1.ConfigureResponse
-	(*DeleteRequest)(nil),         // 12: scriptorium.registry.v1.DeleteRequest
-	(*DeleteResponse)(nil),        // 13: scriptorium.registry.v1.DeleteResponse
-	(*SetOwnerRequest)(nil),       // 14: scriptorium.registry.v1.SetOwnerRequest
-	(*SetOwnerResponse)(nil),      // 15: scriptorium.registry.v1.SetOwnerResponse
-	(*GetRequest)(nil),            // 16: scriptorium.registry.v1.GetRequest
-	(*GetResponse)(nil),           // 17: scriptorium.registry.v1.GetResponse
-	(*ListRequest)(nil),           // 18: scriptorium.registry.v1.ListRequest
-	(*ListResponse)(nil),          // 19: scriptorium.registry.v1.ListResponse
-	(*GetSourceRequest)(nil),      // 20: scriptorium.registry.v1.GetSourceRequest
-	(*GetSourceResponse)(nil),     // 21: scriptorium.registry.v1.GetSourceResponse
-	(*HistoryRequest)(nil),        // 22: scriptorium.registry.v1.HistoryRequest
-	(*HistoryResponse)(nil),       // 23: scriptorium.registry.v1.HistoryResponse
-	(*AuditRequest)(nil),          // 24: scriptorium.registry.v1.AuditRequest
-	(*AuditResponse)(nil),         // 25: scriptorium.registry.v1.AuditResponse
-	(*ExportRequest)(nil),         // 26: scriptorium.registry.v1.ExportRequest
-	(*ExportResponse)(nil),        // 27: scriptorium.registry.v1.ExportResponse
-	(*ExportHeader)(nil),          // 28: scriptorium.registry.v1.ExportHeader
-	(*ScriptRecord)(nil),          // 29: scriptorium.registry.v1.ScriptRecord
-	(*ImportRequest)(nil),         // 30: scriptorium.registry.v1.ImportRequest
-	(*ImportOptions)(nil),         // 31: scriptorium.registry.v1.ImportOptions
-	(*ImportResponse)(nil),        // 32: scriptorium.registry.v1.ImportResponse
-	(*PutValueRequest)(nil),       // 33: scriptorium.registry.v1.PutValueRequest
-	(*PutValueResponse)(nil),      // 34: scriptorium.registry.v1.PutValueResponse
-	(*GetValueRequest)(nil),       // 35: scriptorium.registry.v1.GetValueRequest
-	(*GetValueResponse)(nil),      // 36: scriptorium.registry.v1.GetValueResponse
-	(*ListValuesRequest)(nil),     // 37: scriptorium.registry.v1.ListValuesRequest
-	(*ListValuesResponse)(nil),    // 38: scriptorium.registry.v1.ListValuesResponse
-	(*DeleteValueRequest)(nil),    // 39: scriptorium.registry.v1.DeleteValueRequest
-	(*DeleteValueResponse)(nil),   // 40: scriptorium.registry.v1.DeleteValueResponse
-	(*SetTenantRequest)(nil),      // 41: scriptorium.registry.v1.SetTenantRequest
-	(*SetTenantResponse)(nil),     // 42: scriptorium.registry.v1.SetTenantResponse
-	(*GetTenantRequest)(nil),      // 43: scriptorium.registry.v1.GetTenantRequest
-	(*GetTenantResponse)(nil),     // 44: scriptorium.registry.v1.GetTenantResponse
-	(*ListTenantsRequest)(nil),    // 45: scriptorium.registry.v1.ListTenantsRequest
-	(*ListTenantsResponse)(nil),   // 46: scriptorium.registry.v1.ListTenantsResponse
-	(*WatchLogsRequest)(nil),      // 47: scriptorium.registry.v1.WatchLogsRequest
-	(*WatchLogsResponse)(nil),     // 48: scriptorium.registry.v1.WatchLogsResponse
-	(*ListAgentsRequest)(nil),     // 49: scriptorium.registry.v1.ListAgentsRequest
-	(*ListAgentsResponse)(nil),    // 50: scriptorium.registry.v1.ListAgentsResponse
-	(*StatusRequest)(nil),         // 51: scriptorium.registry.v1.StatusRequest
-	(*StatusResponse)(nil),        // 52: scriptorium.registry.v1.StatusResponse
-	(*WatchStatusRequest)(nil),    // 53: scriptorium.registry.v1.WatchStatusRequest
-	(*WatchStatusResponse)(nil),   // 54: scriptorium.registry.v1.WatchStatusResponse
-	(*FleetStatus)(nil),           // 55: scriptorium.registry.v1.FleetStatus
-	(*AgentStatus)(nil),           // 56: scriptorium.registry.v1.AgentStatus
-	(*ScriptFailure)(nil),         // 57: scriptorium.registry.v1.ScriptFailure
-	(*ScriptStatus)(nil),          // 58: scriptorium.registry.v1.ScriptStatus
-	(*Rollout)(nil),               // 59: scriptorium.registry.v1.Rollout
-	(*AgentFailure)(nil),          // 60: scriptorium.registry.v1.AgentFailure
-	(*PullRequest)(nil),           // 61: scriptorium.registry.v1.PullRequest
-	(*PullResponse)(nil),          // 62: scriptorium.registry.v1.PullResponse
-	(*SyncRequest)(nil),           // 63: scriptorium.registry.v1.SyncRequest
-	(*SyncResponse)(nil),          // 64: scriptorium.registry.v1.SyncResponse
-	(*FetchSourcesRequest)(nil),   // 65: scriptorium.registry.v1.FetchSourcesRequest
-	(*FetchSourcesResponse)(nil),  // 66: scriptorium.registry.v1.FetchSourcesResponse
-	nil,                           // 67: scriptorium.registry.v1.AgentStatus.LabelsEntry
-	(*v1.Settings)(nil),           // 68: scriptorium.script.v1.Settings
-	(*v1.Release)(nil),            // 69: scriptorium.script.v1.Release
-	(*v1.Version)(nil),            // 70: scriptorium.script.v1.Version
-	(*v1.HistoryEntry)(nil),       // 71: scriptorium.script.v1.HistoryEntry
-	(*timestamppb.Timestamp)(nil), // 72: google.protobuf.Timestamp
-	(*v1.AuditEntry)(nil),         // 73: scriptorium.script.v1.AuditEntry
-	(*v1.Source)(nil),             // 74: scriptorium.script.v1.Source
-	(*v1.Value)(nil),              // 75: scriptorium.script.v1.Value
-	(*v1.TenantSettings)(nil),     // 76: scriptorium.script.v1.TenantSettings
-	(*v1.Tenant)(nil),             // 77: scriptorium.script.v1.Tenant
-	(*v11.Logs)(nil),              // 78: scriptorium.event.v1.Logs
-	(*durationpb.Duration)(nil),   // 79: google.protobuf.Duration
-	(*v1.Error)(nil),              // 80: scriptorium.script.v1.Error
-	(*v11.Object)(nil),            // 81: scriptorium.event.v1.Object
+	(LogsState)(0),                // 0: scriptorium.registry.v1.LogsState
+	(*PublishRequest)(nil),        // 1: scriptorium.registry.v1.PublishRequest
+	(*PublishResponse)(nil),       // 2: scriptorium.registry.v1.PublishResponse
+	(*PinRequest)(nil),            // 3: scriptorium.registry.v1.PinRequest
+	(*PinResponse)(nil),           // 4: scriptorium.registry.v1.PinResponse
+	(*UnpinRequest)(nil),          // 5: scriptorium.registry.v1.UnpinRequest
+	(*UnpinResponse)(nil),         // 6: scriptorium.registry.v1.UnpinResponse
+	(*RollbackRequest)(nil),       // 7: scriptorium.registry.v1.RollbackRequest
+	(*RollbackResponse)(nil),      // 8: scriptorium.registry.v1.RollbackResponse
+	(*SetEnabledRequest)(nil),     // 9: scriptorium.registry.v1.SetEnabledRequest
+	(*SetEnabledResponse)(nil),    // 10: scriptorium.registry.v1.SetEnabledResponse
+	(*ConfigureRequest)(nil),      // 11: scriptorium.registry.v1.ConfigureRequest
+	(*ConfigureResponse)(nil),     // 12: scriptorium.registry.v1.ConfigureResponse
+	(*DeleteRequest)(nil),         // 13: scriptorium.registry.v1.DeleteRequest
+	(*DeleteResponse)(nil),        // 14: scriptorium.registry.v1.DeleteResponse
+	(*SetOwnerRequest)(nil),       // 15: scriptorium.registry.v1.SetOwnerRequest
+	(*SetOwnerResponse)(nil),      // 16: scriptorium.registry.v1.SetOwnerResponse
+	(*GetRequest)(nil),            // 17: scriptorium.registry.v1.GetRequest
+	(*GetResponse)(nil),           // 18: scriptorium.registry.v1.GetResponse
+	(*ListRequest)(nil),           // 19: scriptorium.registry.v1.ListRequest
+	(*ListResponse)(nil),          // 20: scriptorium.registry.v1.ListResponse
+	(*GetSourceRequest)(nil),      // 21: scriptorium.registry.v1.GetSourceRequest
+	(*GetSourceResponse)(nil),     // 22: scriptorium.registry.v1.GetSourceResponse
+	(*HistoryRequest)(nil),        // 23: scriptorium.registry.v1.HistoryRequest
+	(*HistoryResponse)(nil),       // 24: scriptorium.registry.v1.HistoryResponse
+	(*AuditRequest)(nil),          // 25: scriptorium.registry.v1.AuditRequest
+	(*AuditResponse)(nil),         // 26: scriptorium.registry.v1.AuditResponse
+	(*ExportRequest)(nil),         // 27: scriptorium.registry.v1.ExportRequest
+	(*ExportResponse)(nil),        // 28: scriptorium.registry.v1.ExportResponse
+	(*ExportHeader)(nil),          // 29: scriptorium.registry.v1.ExportHeader
+	(*ScriptRecord)(nil),          // 30: scriptorium.registry.v1.ScriptRecord
+	(*ImportRequest)(nil),         // 31: scriptorium.registry.v1.ImportRequest
+	(*ImportOptions)(nil),         // 32: scriptorium.registry.v1.ImportOptions
+	(*ImportResponse)(nil),        // 33: scriptorium.registry.v1.ImportResponse
+	(*PutValueRequest)(nil),       // 34: scriptorium.registry.v1.PutValueRequest
+	(*PutValueResponse)(nil),      // 35: scriptorium.registry.v1.PutValueResponse
+	(*GetValueRequest)(nil),       // 36: scriptorium.registry.v1.GetValueRequest
+	(*GetValueResponse)(nil),      // 37: scriptorium.registry.v1.GetValueResponse
+	(*ListValuesRequest)(nil),     // 38: scriptorium.registry.v1.ListValuesRequest
+	(*ListValuesResponse)(nil),    // 39: scriptorium.registry.v1.ListValuesResponse
+	(*DeleteValueRequest)(nil),    // 40: scriptorium.registry.v1.DeleteValueRequest
+	(*DeleteValueResponse)(nil),   // 41: scriptorium.registry.v1.DeleteValueResponse
+	(*SetTenantRequest)(nil),      // 42: scriptorium.registry.v1.SetTenantRequest
+	(*SetTenantResponse)(nil),     // 43: scriptorium.registry.v1.SetTenantResponse
+	(*GetTenantRequest)(nil),      // 44: scriptorium.registry.v1.GetTenantRequest
+	(*GetTenantResponse)(nil),     // 45: scriptorium.registry.v1.GetTenantResponse
+	(*ListTenantsRequest)(nil),    // 46: scriptorium.registry.v1.ListTenantsRequest
+	(*ListTenantsResponse)(nil),   // 47: scriptorium.registry.v1.ListTenantsResponse
+	(*WatchLogsRequest)(nil),      // 48: scriptorium.registry.v1.WatchLogsRequest
+	(*WatchLogsResponse)(nil),     // 49: scriptorium.registry.v1.WatchLogsResponse
+	(*ListAgentsRequest)(nil),     // 50: scriptorium.registry.v1.ListAgentsRequest
+	(*ListAgentsResponse)(nil),    // 51: scriptorium.registry.v1.ListAgentsResponse
+	(*StatusRequest)(nil),         // 52: scriptorium.registry.v1.StatusRequest
+	(*StatusResponse)(nil),        // 53: scriptorium.registry.v1.StatusResponse
+	(*WatchStatusRequest)(nil),    // 54: scriptorium.registry.v1.WatchStatusRequest
+	(*WatchStatusResponse)(nil),   // 55: scriptorium.registry.v1.WatchStatusResponse
+	(*FleetStatus)(nil),           // 56: scriptorium.registry.v1.FleetStatus
+	(*AgentStatus)(nil),           // 57: scriptorium.registry.v1.AgentStatus
+	(*ScriptFailure)(nil),         // 58: scriptorium.registry.v1.ScriptFailure
+	(*ScriptStatus)(nil),          // 59: scriptorium.registry.v1.ScriptStatus
+	(*Rollout)(nil),               // 60: scriptorium.registry.v1.Rollout
+	(*AgentFailure)(nil),          // 61: scriptorium.registry.v1.AgentFailure
+	(*PullRequest)(nil),           // 62: scriptorium.registry.v1.PullRequest
+	(*PullResponse)(nil),          // 63: scriptorium.registry.v1.PullResponse
+	(*SyncRequest)(nil),           // 64: scriptorium.registry.v1.SyncRequest
+	(*SyncResponse)(nil),          // 65: scriptorium.registry.v1.SyncResponse
+	(*FetchSourcesRequest)(nil),   // 66: scriptorium.registry.v1.FetchSourcesRequest
+	(*FetchSourcesResponse)(nil),  // 67: scriptorium.registry.v1.FetchSourcesResponse
+	nil,                           // 68: scriptorium.registry.v1.AgentStatus.LabelsEntry
+	(*v1.Settings)(nil),           // 69: scriptorium.script.v1.Settings
+	(*v1.Release)(nil),            // 70: scriptorium.script.v1.Release
+	(*v1.Version)(nil),            // 71: scriptorium.script.v1.Version
+	(*v1.HistoryEntry)(nil),       // 72: scriptorium.script.v1.HistoryEntry
+	(*timestamppb.Timestamp)(nil), // 73: google.protobuf.Timestamp
+	(*v1.AuditEntry)(nil),         // 74: scriptorium.script.v1.AuditEntry
+	(*v1.Source)(nil),             // 75: scriptorium.script.v1.Source
+	(*v1.Value)(nil),              // 76: scriptorium.script.v1.Value
+	(*v1.TenantSettings)(nil),     // 77: scriptorium.script.v1.TenantSettings
+	(*v1.Tenant)(nil),             // 78: scriptorium.script.v1.Tenant
+	(*v11.Logs)(nil),              // 79: scriptorium.event.v1.Logs
+	(*durationpb.Duration)(nil),   // 80: google.protobuf.Duration
+	(*v1.Error)(nil),              // 81: scriptorium.script.v1.Error
+	(*v11.Object)(nil),            // 82: scriptorium.event.v1.Object
 }
 var file_proto_registry_v1_registry_proto_depIdxs = []int32{
-	68, // 0: scriptorium.registry.v1.PublishRequest.settings:type_name -> scriptorium.script.v1.Settings
-	69, // 1: scriptorium.registry.v1.PublishResponse.release:type_name -> scriptorium.script.v1.Release
-	70, // 2: scriptorium.registry.v1.PublishResponse.version:type_name -> scriptorium.script.v1.Version
-	69, // 3: scriptorium.registry.v1.PinResponse.release:type_name -> scriptorium.script.v1.Release
-	69, // 4: scriptorium.registry.v1.UnpinResponse.release:type_name -> scriptorium.script.v1.Release
-	69, // 5: scriptorium.registry.v1.RollbackResponse.release:type_name -> scriptorium.script.v1.Release
-	69, // 6: scriptorium.registry.v1.SetEnabledResponse.release:type_name -> scriptorium.script.v1.Release
-	68, // 7: scriptorium.registry.v1.ConfigureRequest.settings:type_name -> scriptorium.script.v1.Settings
-	69, // 8: scriptorium.registry.v1.ConfigureResponse.release:type_name -> scriptorium.script.v1.Release
-	69, // 9: scriptorium.registry.v1.DeleteResponse.release:type_name -> scriptorium.script.v1.Release
-	69, // 10: scriptorium.registry.v1.SetOwnerResponse.release:type_name -> scriptorium.script.v1.Release
-	69, // 11: scriptorium.registry.v1.GetResponse.release:type_name -> scriptorium.script.v1.Release
-	69, // 12: scriptorium.registry.v1.ListResponse.releases:type_name -> scriptorium.script.v1.Release
-	70, // 13: scriptorium.registry.v1.GetSourceResponse.version:type_name -> scriptorium.script.v1.Version
-	71, // 14: scriptorium.registry.v1.HistoryResponse.entries:type_name -> scriptorium.script.v1.HistoryEntry
-	72, // 15: scriptorium.registry.v1.AuditRequest.since:type_name -> google.protobuf.Timestamp
-	73, // 16: scriptorium.registry.v1.AuditResponse.entries:type_name -> scriptorium.script.v1.AuditEntry
-	28, // 17: scriptorium.registry.v1.ExportResponse.header:type_name -> scriptorium.registry.v1.ExportHeader
-	29, // 18: scriptorium.registry.v1.ExportResponse.script:type_name -> scriptorium.registry.v1.ScriptRecord
-	74, // 19: scriptorium.registry.v1.ExportResponse.source:type_name -> scriptorium.script.v1.Source
-	72, // 20: scriptorium.registry.v1.ExportHeader.exported_at:type_name -> google.protobuf.Timestamp
-	69, // 21: scriptorium.registry.v1.ScriptRecord.release:type_name -> scriptorium.script.v1.Release
-	70, // 22: scriptorium.registry.v1.ScriptRecord.versions:type_name -> scriptorium.script.v1.Version
-	71, // 23: scriptorium.registry.v1.ScriptRecord.history:type_name -> scriptorium.script.v1.HistoryEntry
-	31, // 24: scriptorium.registry.v1.ImportRequest.options:type_name -> scriptorium.registry.v1.ImportOptions
-	29, // 25: scriptorium.registry.v1.ImportRequest.script:type_name -> scriptorium.registry.v1.ScriptRecord
-	74, // 26: scriptorium.registry.v1.ImportRequest.source:type_name -> scriptorium.script.v1.Source
-	75, // 27: scriptorium.registry.v1.PutValueResponse.value:type_name -> scriptorium.script.v1.Value
-	75, // 28: scriptorium.registry.v1.GetValueResponse.value:type_name -> scriptorium.script.v1.Value
-	75, // 29: scriptorium.registry.v1.ListValuesResponse.values:type_name -> scriptorium.script.v1.Value
-	75, // 30: scriptorium.registry.v1.DeleteValueResponse.value:type_name -> scriptorium.script.v1.Value
-	76, // 31: scriptorium.registry.v1.SetTenantRequest.settings:type_name -> scriptorium.script.v1.TenantSettings
-	77, // 32: scriptorium.registry.v1.SetTenantResponse.tenant:type_name -> scriptorium.script.v1.Tenant
-	77, // 33: scriptorium.registry.v1.GetTenantResponse.tenant:type_name -> scriptorium.script.v1.Tenant
-	77, // 34: scriptorium.registry.v1.ListTenantsResponse.tenants:type_name -> scriptorium.script.v1.Tenant
-	78, // 35: scriptorium.registry.v1.WatchLogsResponse.logs:type_name -> scriptorium.event.v1.Logs
-	56, // 36: scriptorium.registry.v1.ListAgentsResponse.agents:type_name -> scriptorium.registry.v1.AgentStatus
-	55, // 37: scriptorium.registry.v1.StatusResponse.status:type_name -> scriptorium.registry.v1.FleetStatus
-	55, // 38: scriptorium.registry.v1.WatchStatusResponse.status:type_name -> scriptorium.registry.v1.FleetStatus
-	58, // 39: scriptorium.registry.v1.FleetStatus.scripts:type_name -> scriptorium.registry.v1.ScriptStatus
-	67, // 40: scriptorium.registry.v1.AgentStatus.labels:type_name -> scriptorium.registry.v1.AgentStatus.LabelsEntry
-	79, // 41: scriptorium.registry.v1.AgentStatus.unheard_for:type_name -> google.protobuf.Duration
-	79, // 42: scriptorium.registry.v1.AgentStatus.lag:type_name -> google.protobuf.Duration
-	57, // 43: scriptorium.registry.v1.AgentStatus.failures:type_name -> scriptorium.registry.v1.ScriptFailure
-	80, // 44: scriptorium.registry.v1.ScriptFailure.error:type_name -> scriptorium.script.v1.Error
-	69, // 45: scriptorium.registry.v1.ScriptStatus.release:type_name -> scriptorium.script.v1.Release
-	79, // 46: scriptorium.registry.v1.ScriptStatus.took:type_name -> google.protobuf.Duration
-	60, // 47: scriptorium.registry.v1.ScriptStatus.failures:type_name -> scriptorium.registry.v1.AgentFailure
-	59, // 48: scriptorium.registry.v1.ScriptStatus.rollout:type_name -> scriptorium.registry.v1.Rollout
-	79, // 49: scriptorium.registry.v1.Rollout.median:type_name -> google.protobuf.Duration
-	79, // 50: scriptorium.registry.v1.Rollout.p99:type_name -> google.protobuf.Duration
-	79, // 51: scriptorium.registry.v1.Rollout.slowest:type_name -> google.protobuf.Duration
-	72, // 52: scriptorium.registry.v1.Rollout.converged_at:type_name -> google.protobuf.Timestamp
-	80, // 53: scriptorium.registry.v1.AgentFailure.error:type_name -> scriptorium.script.v1.Error
-	74, // 54: scriptorium.registry.v1.PullResponse.sources:type_name -> scriptorium.script.v1.Source
-	81, // 55: scriptorium.registry.v1.SyncResponse.objects:type_name -> scriptorium.event.v1.Object
-	74, // 56: scriptorium.registry.v1.SyncResponse.sources:type_name -> scriptorium.script.v1.Source
-	74, // 57: scriptorium.registry.v1.FetchSourcesResponse.sources:type_name -> scriptorium.script.v1.Source
-	0,  // 58: scriptorium.registry.v1.Registry.Publish:input_type -> scriptorium.registry.v1.PublishRequest
-	2,  // 59: scriptorium.registry.v1.Registry.Pin:input_type -> scriptorium.registry.v1.PinRequest
-	4,  // 60: scriptorium.registry.v1.Registry.Unpin:input_type -> scriptorium.registry.v1.UnpinRequest
-	6,  // 61: scriptorium.registry.v1.Registry.Rollback:input_type -> scriptorium.registry.v1.RollbackRequest
-	8,  // 62: scriptorium.registry.v1.Registry.SetEnabled:input_type -> scriptorium.registry.v1.SetEnabledRequest
-	10, // 63: scriptorium.registry.v1.Registry.Configure:input_type -> scriptorium.registry.v1.ConfigureRequest
-	12, // 64: scriptorium.registry.v1.Registry.Delete:input_type -> scriptorium.registry.v1.DeleteRequest
-	14, // 65: scriptorium.registry.v1.Registry.SetOwner:input_type -> scriptorium.registry.v1.SetOwnerRequest
-	16, // 66: scriptorium.registry.v1.Registry.Get:input_type -> scriptorium.registry.v1.GetRequest
-	18, // 67: scriptorium.registry.v1.Registry.List:input_type -> scriptorium.registry.v1.ListRequest
-	20, // 68: scriptorium.registry.v1.Registry.GetSource:input_type -> scriptorium.registry.v1.GetSourceRequest
-	22, // 69: scriptorium.registry.v1.Registry.History:input_type -> scriptorium.registry.v1.HistoryRequest
-	24, // 70: scriptorium.registry.v1.Registry.Audit:input_type -> scriptorium.registry.v1.AuditRequest
-	26, // 71: scriptorium.registry.v1.Registry.Export:input_type -> scriptorium.registry.v1.ExportRequest
-	30, // 72: scriptorium.registry.v1.Registry.Import:input_type -> scriptorium.registry.v1.ImportRequest
-	33, // 73: scriptorium.registry.v1.Registry.PutValue:input_type -> scriptorium.registry.v1.PutValueRequest
-	35, // 74: scriptorium.registry.v1.Registry.GetValue:input_type -> scriptorium.registry.v1.GetValueRequest
-	37, // 75: scriptorium.registry.v1.Registry.ListValues:input_type -> scriptorium.registry.v1.ListValuesRequest
-	39, // 76: scriptorium.registry.v1.Registry.DeleteValue:input_type -> scriptorium.registry.v1.DeleteValueRequest
-	41, // 77: scriptorium.registry.v1.Registry.SetTenant:input_type -> scriptorium.registry.v1.SetTenantRequest
-	43, // 78: scriptorium.registry.v1.Registry.GetTenant:input_type -> scriptorium.registry.v1.GetTenantRequest
-	45, // 79: scriptorium.registry.v1.Registry.ListTenants:input_type -> scriptorium.registry.v1.ListTenantsRequest
-	47, // 80: scriptorium.registry.v1.Registry.WatchLogs:input_type -> scriptorium.registry.v1.WatchLogsRequest
-	49, // 81: scriptorium.registry.v1.Registry.ListAgents:input_type -> scriptorium.registry.v1.ListAgentsRequest
-	51, // 82: scriptorium.registry.v1.Registry.Status:input_type -> scriptorium.registry.v1.StatusRequest
-	53, // 83: scriptorium.registry.v1.Registry.WatchStatus:input_type -> scriptorium.registry.v1.WatchStatusRequest
-	61, // 84: scriptorium.registry.v1.Feed.Pull:input_type -> scriptorium.registry.v1.PullRequest
-	63, // 85: scriptorium.registry.v1.Feed.Sync:input_type -> scriptorium.registry.v1.SyncRequest
-	65, // 86: scriptorium.registry.v1.Feed.FetchSources:input_type -> scriptorium.registry.v1.FetchSourcesRequest
-	1,  // 87: scriptorium.registry.v1.Registry.Publish:output_type -> scriptorium.registry.v1.PublishResponse
-	3,  // 88: scriptorium.registry.v1.Registry.Pin:output_type -> scriptorium.registry.v1.PinResponse
-	5,  // 89: scriptorium.registry.v1.Registry.Unpin:output_type -> scriptorium.registry.v1.UnpinResponse
-	7,  // 90: scriptorium.registry.v1.Registry.Rollback:output_type -> scriptorium.registry.v1.RollbackResponse
-	9,  // 91: scriptorium.registry.v1.Registry.SetEnabled:output_type -> scriptorium.registry.v1.SetEnabledResponse
-	11, // 92: scriptorium.registry.v1.Registry.Configure:output_type -> scriptorium.registry.v1.ConfigureResponse
-	13, // 93: scriptorium.registry.v1.Registry.Delete:output_type -> scriptorium.registry.v1.DeleteResponse
-	15, // 94: scriptorium.registry.v1.Registry.SetOwner:output_type -> scriptorium.registry.v1.SetOwnerResponse
-	17, // 95: scriptorium.registry.v1.Registry.Get:output_type -> scriptorium.registry.v1.GetResponse
-	19, // 96: scriptorium.registry.v1.Registry.List:output_type -> scriptorium.registry.v1.ListResponse
-	21, // 97: scriptorium.registry.v1.Registry.GetSource:output_type -> scriptorium.registry.v1.GetSourceResponse
-	23, // 98: scriptorium.registry.v1.Registry.History:output_type -> scriptorium.registry.v1.HistoryResponse
-	25, // 99: scriptorium.registry.v1.Registry.Audit:output_type -> scriptorium.registry.v1.AuditResponse
-	27, // 100: scriptorium.registry.v1.Registry.Export:output_type -> scriptorium.registry.v1.ExportResponse
-	32, // 101: scriptorium.registry.v1.Registry.Import:output_type -> scriptorium.registry.v1.ImportResponse
-	34, // 102: scriptorium.registry.v1.Registry.PutValue:output_type -> scriptorium.registry.v1.PutValueResponse
-	36, // 103: scriptorium.registry.v1.Registry.GetValue:output_type -> scriptorium.registry.v1.GetValueResponse
-	38, // 104: scriptorium.registry.v1.Registry.ListValues:output_type -> scriptorium.registry.v1.ListValuesResponse
-	40, // 105: scriptorium.registry.v1.Registry.DeleteValue:output_type -> scriptorium.registry.v1.DeleteValueResponse
-	42, // 106: scriptorium.registry.v1.Registry.SetTenant:output_type -> scriptorium.registry.v1.SetTenantResponse
-	44, // 107: scriptorium.registry.v1.Registry.GetTenant:output_type -> scriptorium.registry.v1.GetTenantResponse
-	46, // 108: scriptorium.registry.v1.Registry.ListTenants:output_type -> scriptorium.registry.v1.ListTenantsResponse
-	48, // 109: scriptorium.registry.v1.Registry.WatchLogs:output_type -> scriptorium.registry.v1.WatchLogsResponse
-	50, // 110: scriptorium.registry.v1.Registry.ListAgents:output_type -> scriptorium.registry.v1.ListAgentsResponse
-	52, // 111: scriptorium.registry.v1.Registry.Status:output_type -> scriptorium.registry.v1.StatusResponse
-	54, // 112: scriptorium.registry.v1.Registry.WatchStatus:output_type -> scriptorium.registry.v1.WatchStatusResponse
-	62, // 113: scriptorium.registry.v1.Feed.Pull:output_type -> scriptorium.registry.v1.PullResponse
-	64, // 114: scriptorium.registry.v1.Feed.Sync:output_type -> scriptorium.registry.v1.SyncResponse
-	66, // 115: scriptorium.registry.v1.Feed.FetchSources:output_type -> scriptorium.registry.v1.FetchSourcesResponse
-	87, // [87:116] is the sub-list for method output_type
-	58, // [58:87] is the sub-list for method input_type
-	58, // [58:58] is the sub-list for extension type_name
-	58, // [58:58] is the sub-list for extension extendee
-	0,  // [0:58] is the sub-list for field type_name
+	69, // 0: scriptorium.registry.v1.PublishRequest.settings:type_name -> scriptorium.script.v1.Settings
+	70, // 1: scriptorium.registry.v1.PublishResponse.release:type_name -> scriptorium.script.v1.Release
+	71, // 2: scriptorium.registry.v1.PublishResponse.version:type_name -> scriptorium.script.v1.Version
+	70, // 3: scriptorium.registry.v1.PinResponse.release:type_name -> scriptorium.script.v1.Release
+	70, // 4: scriptorium.registry.v1.UnpinResponse.release:type_name -> scriptorium.script.v1.Release
+	70, // 5: scriptorium.registry.v1.RollbackResponse.release:type_name -> scriptorium.script.v1.Release
+	70, // 6: scriptorium.registry.v1.SetEnabledResponse.release:type_name -> scriptorium.script.v1.Release
+	69, // 7: scriptorium.registry.v1.ConfigureRequest.settings:type_name -> scriptorium.script.v1.Settings
+	70, // 8: scriptorium.registry.v1.ConfigureResponse.release:type_name -> scriptorium.script.v1.Release
+	70, // 9: scriptorium.registry.v1.DeleteResponse.release:type_name -> scriptorium.script.v1.Release
+	70, // 10: scriptorium.registry.v1.SetOwnerResponse.release:type_name -> scriptorium.script.v1.Release
+	70, // 11: scriptorium.registry.v1.GetResponse.release:type_name -> scriptorium.script.v1.Release
+	70, // 12: scriptorium.registry.v1.ListResponse.releases:type_name -> scriptorium.script.v1.Release
+	71, // 13: scriptorium.registry.v1.GetSourceResponse.version:type_name -> scriptorium.script.v1.Version
+	72, // 14: scriptorium.registry.v1.HistoryResponse.entries:type_name -> scriptorium.script.v1.HistoryEntry
+	73, // 15: scriptorium.registry.v1.AuditRequest.since:type_name -> google.protobuf.Timestamp
+	74, // 16: scriptorium.registry.v1.AuditResponse.entries:type_name -> scriptorium.script.v1.AuditEntry
+	29, // 17: scriptorium.registry.v1.ExportResponse.header:type_name -> scriptorium.registry.v1.ExportHeader
+	30, // 18: scriptorium.registry.v1.ExportResponse.script:type_name -> scriptorium.registry.v1.ScriptRecord
+	75, // 19: scriptorium.registry.v1.ExportResponse.source:type_name -> scriptorium.script.v1.Source
+	73, // 20: scriptorium.registry.v1.ExportHeader.exported_at:type_name -> google.protobuf.Timestamp
+	70, // 21: scriptorium.registry.v1.ScriptRecord.release:type_name -> scriptorium.script.v1.Release
+	71, // 22: scriptorium.registry.v1.ScriptRecord.versions:type_name -> scriptorium.script.v1.Version
+	72, // 23: scriptorium.registry.v1.ScriptRecord.history:type_name -> scriptorium.script.v1.HistoryEntry
+	32, // 24: scriptorium.registry.v1.ImportRequest.options:type_name -> scriptorium.registry.v1.ImportOptions
+	30, // 25: scriptorium.registry.v1.ImportRequest.script:type_name -> scriptorium.registry.v1.ScriptRecord
+	75, // 26: scriptorium.registry.v1.ImportRequest.source:type_name -> scriptorium.script.v1.Source
+	76, // 27: scriptorium.registry.v1.PutValueResponse.value:type_name -> scriptorium.script.v1.Value
+	76, // 28: scriptorium.registry.v1.GetValueResponse.value:type_name -> scriptorium.script.v1.Value
+	76, // 29: scriptorium.registry.v1.ListValuesResponse.values:type_name -> scriptorium.script.v1.Value
+	76, // 30: scriptorium.registry.v1.DeleteValueResponse.value:type_name -> scriptorium.script.v1.Value
+	77, // 31: scriptorium.registry.v1.SetTenantRequest.settings:type_name -> scriptorium.script.v1.TenantSettings
+	78, // 32: scriptorium.registry.v1.SetTenantResponse.tenant:type_name -> scriptorium.script.v1.Tenant
+	78, // 33: scriptorium.registry.v1.GetTenantResponse.tenant:type_name -> scriptorium.script.v1.Tenant
+	78, // 34: scriptorium.registry.v1.ListTenantsResponse.tenants:type_name -> scriptorium.script.v1.Tenant
+	79, // 35: scriptorium.registry.v1.WatchLogsResponse.logs:type_name -> scriptorium.event.v1.Logs
+	0,  // 36: scriptorium.registry.v1.WatchLogsResponse.state:type_name -> scriptorium.registry.v1.LogsState
+	57, // 37: scriptorium.registry.v1.ListAgentsResponse.agents:type_name -> scriptorium.registry.v1.AgentStatus
+	56, // 38: scriptorium.registry.v1.StatusResponse.status:type_name -> scriptorium.registry.v1.FleetStatus
+	56, // 39: scriptorium.registry.v1.WatchStatusResponse.status:type_name -> scriptorium.registry.v1.FleetStatus
+	59, // 40: scriptorium.registry.v1.FleetStatus.scripts:type_name -> scriptorium.registry.v1.ScriptStatus
+	68, // 41: scriptorium.registry.v1.AgentStatus.labels:type_name -> scriptorium.registry.v1.AgentStatus.LabelsEntry
+	80, // 42: scriptorium.registry.v1.AgentStatus.unheard_for:type_name -> google.protobuf.Duration
+	80, // 43: scriptorium.registry.v1.AgentStatus.lag:type_name -> google.protobuf.Duration
+	58, // 44: scriptorium.registry.v1.AgentStatus.failures:type_name -> scriptorium.registry.v1.ScriptFailure
+	81, // 45: scriptorium.registry.v1.ScriptFailure.error:type_name -> scriptorium.script.v1.Error
+	70, // 46: scriptorium.registry.v1.ScriptStatus.release:type_name -> scriptorium.script.v1.Release
+	80, // 47: scriptorium.registry.v1.ScriptStatus.took:type_name -> google.protobuf.Duration
+	61, // 48: scriptorium.registry.v1.ScriptStatus.failures:type_name -> scriptorium.registry.v1.AgentFailure
+	60, // 49: scriptorium.registry.v1.ScriptStatus.rollout:type_name -> scriptorium.registry.v1.Rollout
+	80, // 50: scriptorium.registry.v1.Rollout.median:type_name -> google.protobuf.Duration
+	80, // 51: scriptorium.registry.v1.Rollout.p99:type_name -> google.protobuf.Duration
+	80, // 52: scriptorium.registry.v1.Rollout.slowest:type_name -> google.protobuf.Duration
+	73, // 53: scriptorium.registry.v1.Rollout.converged_at:type_name -> google.protobuf.Timestamp
+	81, // 54: scriptorium.registry.v1.AgentFailure.error:type_name -> scriptorium.script.v1.Error
+	75, // 55: scriptorium.registry.v1.PullResponse.sources:type_name -> scriptorium.script.v1.Source
+	82, // 56: scriptorium.registry.v1.SyncResponse.objects:type_name -> scriptorium.event.v1.Object
+	75, // 57: scriptorium.registry.v1.SyncResponse.sources:type_name -> scriptorium.script.v1.Source
+	75, // 58: scriptorium.registry.v1.FetchSourcesResponse.sources:type_name -> scriptorium.script.v1.Source
+	1,  // 59: scriptorium.registry.v1.Registry.Publish:input_type -> scriptorium.registry.v1.PublishRequest
+	3,  // 60: scriptorium.registry.v1.Registry.Pin:input_type -> scriptorium.registry.v1.PinRequest
+	5,  // 61: scriptorium.registry.v1.Registry.Unpin:input_type -> scriptorium.registry.v1.UnpinRequest
+	7,  // 62: scriptorium.registry.v1.Registry.Rollback:input_type -> scriptorium.registry.v1.RollbackRequest
+	9,  // 63: scriptorium.registry.v1.Registry.SetEnabled:input_type -> scriptorium.registry.v1.SetEnabledRequest
+	11, // 64: scriptorium.registry.v1.Registry.Configure:input_type -> scriptorium.registry.v1.ConfigureRequest
+	13, // 65: scriptorium.registry.v1.Registry.Delete:input_type -> scriptorium.registry.v1.DeleteRequest
+	15, // 66: scriptorium.registry.v1.Registry.SetOwner:input_type -> scriptorium.registry.v1.SetOwnerRequest
+	17, // 67: scriptorium.registry.v1.Registry.Get:input_type -> scriptorium.registry.v1.GetRequest
+	19, // 68: scriptorium.registry.v1.Registry.List:input_type -> scriptorium.registry.v1.ListRequest
+	21, // 69: scriptorium.registry.v1.Registry.GetSource:input_type -> scriptorium.registry.v1.GetSourceRequest
+	23, // 70: scriptorium.registry.v1.Registry.History:input_type -> scriptorium.registry.v1.HistoryRequest
+	25, // 71: scriptorium.registry.v1.Registry.Audit:input_type -> scriptorium.registry.v1.AuditRequest
+	27, // 72: scriptorium.registry.v1.Registry.Export:input_type -> scriptorium.registry.v1.ExportRequest
+	31, // 73: scriptorium.registry.v1.Registry.Import:input_type -> scriptorium.registry.v1.ImportRequest
+	34, // 74: scriptorium.registry.v1.Registry.PutValue:input_type -> scriptorium.registry.v1.PutValueRequest
+	36, // 75: scriptorium.registry.v1.Registry.GetValue:input_type -> scriptorium.registry.v1.GetValueRequest
+	38, // 76: scriptorium.registry.v1.Registry.ListValues:input_type -> scriptorium.registry.v1.ListValuesRequest
+	40, // 77: scriptorium.registry.v1.Registry.DeleteValue:input_type -> scriptorium.registry.v1.DeleteValueRequest
+	42, // 78: scriptorium.registry.v1.Registry.SetTenant:input_type -> scriptorium.registry.v1.SetTenantRequest
+	44, // 79: scriptorium.registry.v1.Registry.GetTenant:input_type -> scriptorium.registry.v1.GetTenantRequest
+	46, // 80: scriptorium.registry.v1.Registry.ListTenants:input_type -> scriptorium.registry.v1.ListTenantsRequest
+	48, // 81: scriptorium.registry.v1.Registry.WatchLogs:input_type -> scriptorium.registry.v1.WatchLogsRequest
+	50, // 82: scriptorium.registry.v1.Registry.ListAgents:input_type -> scriptorium.registry.v1.ListAgentsRequest
+	52, // 83: scriptorium.registry.v1.Registry.Status:input_type -> scriptorium.registry.v1.StatusRequest
+	54, // 84: scriptorium.registry.v1.Registry.WatchStatus:input_type -> scriptorium.registry.v1.WatchStatusRequest
+	62, // 85: scriptorium.registry.v1.Feed.Pull:input_type -> scriptorium.registry.v1.PullRequest
+	64, // 86: scriptorium.registry.v1.Feed.Sync:input_type -> scriptorium.registry.v1.SyncRequest
+	66, // 87: scriptorium.registry.v1.Feed.FetchSources:input_type -> scriptorium.registry.v1.FetchSourcesRequest
+	2,  // 88: scriptorium.registry.v1.Registry.Publish:output_type -> scriptorium.registry.v1.PublishResponse
+	4,  // 89: scriptorium.registry.v1.Registry.Pin:output_type -> scriptorium.registry.v1.PinResponse
+	6,  // 90: scriptorium.registry.v1.Registry.Unpin:output_type -> scriptorium.registry.v1.UnpinResponse
+	8,  // 91: scriptorium.registry.v1.Registry.Rollback:output_type -> scriptorium.registry.v1.RollbackResponse
+	10, // 92: scriptorium.registry.v1.Registry.SetEnabled:output_type -> scriptorium.registry.v1.SetEnabledResponse
+	12, // 93: scriptorium.registry.v1.Registry.Configure:output_type -> scriptorium.registry.v1.ConfigureResponse
+	14, // 94: scriptorium.registry.v1.Registry.Delete:output_type -> scriptorium.registry.v1.DeleteResponse
+	16, // 95: scriptorium.registry.v1.Registry.SetOwner:output_type -> scriptorium.registry.v1.SetOwnerResponse
+	18, // 96: scriptorium.registry.v1.Registry.Get:output_type -> scriptorium.registry.v1.GetResponse
+	20, // 97: scriptorium.registry.v1.Registry.List:output_type -> scriptorium.registry.v1.ListResponse
+	22, // 98: scriptorium.registry.v1.Registry.GetSource:output_type -> scriptorium.registry.v1.GetSourceResponse
+	24, // 99: scriptorium.registry.v1.Registry.History:output_type -> scriptorium.registry.v1.HistoryResponse
+	26, // 100: scriptorium.registry.v1.Registry.Audit:output_type -> scriptorium.registry.v1.AuditResponse
+	28, // 101: scriptorium.registry.v1.Registry.Export:output_type -> scriptorium.registry.v1.ExportResponse
+	33, // 102: scriptorium.registry.v1.Registry.Import:output_type -> scriptorium.registry.v1.ImportResponse
+	35, // 103: scriptorium.registry.v1.Registry.PutValue:output_type -> scriptorium.registry.v1.PutValueResponse
+	37, // 104: scriptorium.registry.v1.Registry.GetValue:output_type -> scriptorium.registry.v1.GetValueResponse
+	39, // 105: scriptorium.registry.v1.Registry.ListValues:output_type -> scriptorium.registry.v1.ListValuesResponse
+	41, // 106: scriptorium.registry.v1.Registry.DeleteValue:output_type -> scriptorium.registry.v1.DeleteValueResponse
+	43, // 107: scriptorium.registry.v1.Registry.SetTenant:output_type -> scriptorium.registry.v1.SetTenantResponse
+	45, // 108: scriptorium.registry.v1.Registry.GetTenant:output_type -> scriptorium.registry.v1.GetTenantResponse
+	47, // 109: scriptorium.registry.v1.Registry.ListTenants:output_type -> scriptorium.registry.v1.ListTenantsResponse
+	49, // 110: scriptorium.registry.v1.Registry.WatchLogs:output_type -> scriptorium.registry.v1.WatchLogsResponse
+	51, // 111: scriptorium.registry.v1.Registry.ListAgents:output_type -> scriptorium.registry.v1.ListAgentsResponse
+	53, // 112: scriptorium.registry.v1.Registry.Status:output_type -> scriptorium.registry.v1.StatusResponse
+	55, // 113: scriptorium.registry.v1.Registry.WatchStatus:output_type -> scriptorium.registry.v1.WatchStatusResponse
+	63, // 114: scriptorium.registry.v1.Feed.Pull:output_type -> scriptorium.registry.v1.PullResponse
+	65, // 115: scriptorium.registry.v1.Feed.Sync:output_type -> scriptorium.registry.v1.SyncResponse
+	67, // 116: scriptorium.registry.v1.Feed.FetchSources:output_type -> scriptorium.registry.v1.FetchSourcesResponse
+	88, // [88:117] is the sub-list for method output_type
+	59, // [59:88] is the sub-list for method input_type
+	59, // [59:59] is the sub-list for extension type_name
+	59, // [59:59] is the sub-list for extension extendee
+	0,  // [0:59] is the sub-list for field type_name
 }
 
 func init() { file_proto_registry_v1_registry_proto_init() }
@@ -5246,13 +5316,14 @@ func file_proto_registry_v1_registry_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_registry_v1_registry_proto_rawDesc), len(file_proto_registry_v1_registry_proto_rawDesc)),
-			NumEnums:      0,
+			NumEnums:      1,
 			NumMessages:   68,
 			NumExtensions: 0,
 			NumServices:   2,
 		},
 		GoTypes:           file_proto_registry_v1_registry_proto_goTypes,
 		DependencyIndexes: file_proto_registry_v1_registry_proto_depIdxs,
+		EnumInfos:         file_proto_registry_v1_registry_proto_enumTypes,
 		MessageInfos:      file_proto_registry_v1_registry_proto_msgTypes,
 	}.Build()
 	File_proto_registry_v1_registry_proto = out.File

@@ -1,0 +1,434 @@
+// Package admission decides which calls run and which wait.
+//
+// A gate gives out a fixed number of turns on the machine's processors. As long as
+// one is free, a call takes it and goes. Otherwise calls wait in their tenant's
+// queue, and the next turn is for the tenant that has used the least processor time.
+// A call that has a turn is asked to give it back, and goes on later, when a call
+// arrives of a tenant that has used less, and after each slice as long as somebody
+// waits: so what a call waits for is not how long others run, but how many tenants
+// want to run.
+//
+// What counts as used is the tenant's pace. While it wants to run, its pace is the
+// processor time that it gets; while it does not, it keeps up with those who do, but
+// for a credit. So tenants that want to run all the time get equal shares, those that
+// want less than that go before them, and nobody is made to pay for having used what
+// nobody else wanted.
+package admission
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+const (
+	// patience is how long a call waits for its first turn when its caller sets no
+	// deadline: longer than a busy processor makes it wait, and short enough that a
+	// gateway still has somebody to answer.
+	patience = time.Second
+	// slice is how long a call keeps its turn while others wait.
+	slice = time.Millisecond
+	// credit is how far a tenant that comes back is behind those who are there.
+	credit = 10 * time.Millisecond
+	// overtime is how much longer than its timeout a call may wait to go on: its
+	// engine, whose clock began later, then finds it to be late.
+	overtime = 5 * time.Millisecond
+)
+
+// Config of a Gate.
+type Config struct {
+	// Running calls have a turn at once. For the moment that a call takes to notice
+	// that its turn was taken, one more may run.
+	Running int
+	// Waiting calls wait for one, calls that gave their turn back not counted; one
+	// tenant's are at most half of them, or one.
+	Waiting int
+}
+
+// Gate gives out turns. It is safe for concurrent use.
+type Gate struct {
+	running, waiting, perTenant int
+	epoch                       time.Time
+
+	mu      sync.Mutex
+	turns   []*Turn // those that were given out
+	late    *Turn   // of a call from which it was taken, and that has not noticed
+	tenants map[string]*tenant
+	sweepAt int           // so many tenants call for a look at who is gone
+	queues  []*tenant     // those with calls that wait
+	fresh   int           // calls that wait and have not begun
+	bounded int           // turns given out to tenants with a bucket
+	pace    time.Duration // of those who get turns
+	timer   *time.Timer   // calls tick, a slice after somebody needs it
+	ticking bool
+	stats   Stats
+	refused [reasons]uint64
+}
+
+// Stats of a gate.
+type Stats struct {
+	Running int // calls that have a turn
+	Waiting int // calls that wait for their first one
+	Paused  int // calls that gave theirs back and wait to go on
+
+	Pauses     uint64            // how often a turn was given back
+	Used       time.Duration     // for how long turns were held, all together
+	Overloaded map[string]uint64 // calls that were refused, or waited too long, by reason
+}
+
+// New returns a gate. It needs no closing: it has a timer while calls wait, and no
+// goroutine of its own.
+func New(cfg Config) *Gate {
+	g := &Gate{
+		running:   max(cfg.Running, 1),
+		waiting:   max(cfg.Waiting, 1),
+		perTenant: max(cfg.Waiting/2, 1),
+		epoch:     time.Now(),
+		tenants:   map[string]*tenant{},
+		sweepAt:   firstSweep,
+	}
+	g.turns = make([]*Turn, 0, g.running)
+	return g
+}
+
+// Call says for whom a turn is.
+type Call struct {
+	Tenant, Script string
+	// Concurrency is how many calls of the script may be in progress; 0 means any number.
+	Concurrency int
+	// Timeout of the call, from its first turn.
+	Timeout time.Duration
+	// Settings of the tenant.
+	Settings *script.TenantSettings
+}
+
+// Enter returns nil when it is the call's turn; the caller then calls t.Leave, and
+// may use t for another call after. It waits until ctx is done, or for a second. Its
+// errors are *script.Error of kind Overloaded, or Timeout if ctx was done at first.
+func (g *Gate) Enter(ctx context.Context, t *Turn, call *Call) error {
+	if ctx.Err() != nil {
+		return ended(ctx, script.Timeout, "before it began")
+	}
+	t.begin(ctx, g, *call)
+	g.mu.Lock()
+	now := g.now()
+	full := len(g.turns) == g.running
+	if full {
+		g.settle(now)
+	}
+	t.tenant = g.tenant(call.Tenant, call.Settings, now)
+	if len(t.tenant.queue) == 0 && t.tenant.blocks(t, now) == free && (!full || g.steal(t.tenant, now)) {
+		g.give(t, now)
+		g.mu.Unlock()
+		return nil
+	}
+	if err := g.queue(t); err != nil {
+		g.mu.Unlock()
+		return err
+	}
+	g.dispatch(now)
+	if most := g.costliest(t.tenant); t.state == waiting && t.tenant.next(now, g.running) == t && most != nil {
+		most.ask()
+	}
+	g.need()
+	g.mu.Unlock()
+	if !t.wait(patience) {
+		return g.tooLong(t)
+	}
+	if t.refused != nil {
+		return t.refused
+	}
+	return nil
+}
+
+// tooLong returns the error of a call that has waited for its first turn in vain.
+func (g *Gate) tooLong(t *Turn) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	why := t.tenant.blocks(t, g.now())
+	switch {
+	case t.ctx.Err() == nil && why == free:
+		return g.refuse(t, processors)
+	case t.ctx.Err() == nil:
+		return g.refuse(t, why)
+	}
+	g.refused[caller]++
+	err := ended(t.ctx, script.Overloaded, "while it waited for its turn")
+	if why != free {
+		err.Field, err.Message = why.field(), err.Message+"; "+why.message(g, t)
+	}
+	return err
+}
+
+// now returns the time since the gate was made.
+func (g *Gate) now() time.Duration { return time.Since(g.epoch) }
+
+// queue puts a new call behind those that wait, or refuses it. When there is no room
+// at all, the tenant with the most waiting calls makes some.
+func (g *Gate) queue(t *Turn) *script.Error {
+	if t.tenant.fresh >= g.perTenant {
+		return g.refuse(t, tenantFull)
+	}
+	if g.fresh >= g.waiting {
+		longest := g.longest()
+		if longest == nil || longest.fresh <= t.tenant.fresh+1 {
+			return g.refuse(t, allFull)
+		}
+		last := longest.newest()
+		g.remove(last)
+		last.refused = g.refuse(last, crowdedOut)
+		last.granted <- struct{}{}
+	}
+	g.add(t)
+	return nil
+}
+
+// longest returns the tenant with the most calls that wait and have not begun.
+func (g *Gate) longest() (longest *tenant) {
+	for _, tn := range g.queues {
+		if longest == nil || tn.fresh > longest.fresh {
+			longest = tn
+		}
+	}
+	return longest
+}
+
+// add puts a call at the end of its tenant's queue.
+func (g *Gate) add(t *Turn) {
+	if len(t.tenant.queue) == 0 {
+		g.queues = append(g.queues, t.tenant)
+	}
+	if t.granted == nil {
+		t.granted = make(chan struct{}, 1)
+	}
+	t.state = waiting
+	t.tenant.queue = append(t.tenant.queue, t)
+	if t.begun {
+		t.tenant.parked++
+		g.stats.Paused++
+		return
+	}
+	t.tenant.fresh++
+	g.fresh++
+}
+
+// remove takes a call out of its tenant's queue.
+func (g *Gate) remove(t *Turn) {
+	tn := t.tenant
+	tn.queue = without(tn.queue, t)
+	if len(tn.queue) == 0 {
+		g.queues = without(g.queues, tn)
+	}
+	t.state = out
+	if t.begun {
+		tn.parked--
+		g.stats.Paused--
+		return
+	}
+	tn.fresh--
+	g.fresh--
+}
+
+// without removes v from s, which has it, and keeps the others' order.
+func without[E comparable](s []E, v E) []E {
+	i := slices.Index(s, v)
+	return slices.Delete(s, i, i+1)
+}
+
+// give gives a turn to a call that does not wait.
+func (g *Gate) give(t *Turn, now time.Duration) {
+	t.state, t.since, t.charged, t.asked = running, now, now, false
+	t.wanted.Store(false)
+	g.turns = append(g.turns, t)
+	g.pace = max(g.pace, t.tenant.pace)
+	if !t.begun {
+		t.begun, t.first = true, now
+		t.tenant.begin(t)
+	}
+	if t.tenant.rate > 0 {
+		t.bounded = true
+		g.bounded++
+		g.need()
+	}
+}
+
+// take takes the turn from a call that has one.
+func (g *Gate) take(t *Turn, now time.Duration) {
+	g.charge(t, now)
+	i := slices.Index(g.turns, t)
+	last := len(g.turns) - 1
+	g.turns[i] = g.turns[last]
+	g.turns[last] = nil
+	g.turns = g.turns[:last]
+	t.state = out
+	if t.bounded {
+		t.bounded = false
+		g.bounded--
+	}
+}
+
+// end takes the turn from a call that knows, if it has one.
+func (g *Gate) end(t *Turn, now time.Duration) {
+	switch t.state {
+	case running:
+		g.take(t, now)
+	case late:
+		g.late = nil
+		g.charge(t, now)
+		t.state = out
+	}
+}
+
+// charge has the call's tenant pay for the turn so far.
+func (g *Gate) charge(t *Turn, now time.Duration) {
+	used := now - t.charged
+	t.charged = now
+	g.stats.Used += used
+	t.tenant.pace = max(t.tenant.pace+used, g.pace-credit)
+	if len(g.queues) == 0 { // nobody goes without what it used
+		g.pace = max(g.pace, t.tenant.pace)
+	}
+	t.tenant.drain(used, now)
+}
+
+// settle charges all calls that have a turn, so that who has used how much can be
+// compared.
+func (g *Gate) settle(now time.Duration) {
+	for _, t := range g.turns {
+		g.charge(t, now)
+	}
+}
+
+// dispatch gives out the turns that are free.
+func (g *Gate) dispatch(now time.Duration) {
+	for len(g.turns) < g.running {
+		t := g.pick(now)
+		if g.late != nil && (t == nil || g.late.tenant.pace < t.tenant.pace) {
+			g.restore(now)
+			continue
+		}
+		if t == nil {
+			return
+		}
+		g.remove(t)
+		g.give(t, now)
+		t.granted <- struct{}{}
+	}
+}
+
+// pick returns the call that is to run next, or nil if none may.
+func (g *Gate) pick(now time.Duration) (next *Turn) {
+	for _, tn := range g.queues {
+		tn.pace = max(tn.pace, g.pace-credit) // it may have waited for something else
+		if next != nil && tn.pace >= next.tenant.pace {
+			continue
+		}
+		if t := tn.next(now, g.running); t != nil {
+			next = t
+		}
+	}
+	return next
+}
+
+// steal takes a turn for a call of the tenant from the call whose tenant has used the
+// most, if that is more by a slice. The new call need not wait until the other has
+// noticed: one processor more than there are turns is there for that, and so for one
+// such call at a time.
+func (g *Gate) steal(tn *tenant, now time.Duration) bool {
+	if g.late != nil {
+		return false
+	}
+	most := g.costliest(tn)
+	if most == nil || !most.bound.Load() {
+		return false
+	}
+	g.take(most, now)
+	g.late = most
+	most.state = late
+	most.ask()
+	return true
+}
+
+// costliest returns the call that has a turn and whose tenant has used the most, and
+// more than tn by a slice; nil if there is none. Those that are asked for it anyway
+// do not count.
+func (g *Gate) costliest(tn *tenant) (most *Turn) {
+	for _, t := range g.turns {
+		if !t.asked && (most == nil || t.tenant.pace > most.tenant.pace) {
+			most = t
+		}
+	}
+	if most == nil || most.tenant.pace <= tn.pace+slice {
+		return nil
+	}
+	return most
+}
+
+// restore gives its turn back to the call that has not noticed that it has lost it.
+// It may notice now, and then yields for nothing.
+func (g *Gate) restore(now time.Duration) {
+	t := g.late
+	g.late = nil
+	g.charge(t, now)
+	g.give(t, now)
+}
+
+// need has tick called in a slice, if there is something to do for it.
+func (g *Gate) need() {
+	if g.ticking || len(g.queues) == 0 && g.bounded == 0 {
+		return
+	}
+	g.ticking = true
+	if g.timer == nil {
+		g.timer = time.AfterFunc(slice, g.tick)
+		return
+	}
+	g.timer.Reset(slice)
+}
+
+// tick asks for the turns of calls that had theirs for a slice and for which others
+// wait, and of those whose tenants' buckets are empty.
+func (g *Gate) tick() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.ticking = false
+	now := g.now()
+	g.settle(now)
+	g.dispatch(now)
+	next := g.pick(now)
+	waiting := len(g.queues)
+	for _, t := range g.turns {
+		switch {
+		case t.asked:
+			waiting--
+		case t.tenant.empty(now):
+			t.ask()
+		case next != nil && waiting > 0 && now-t.since >= slice && next.tenant.pace <= t.tenant.pace:
+			t.ask()
+			waiting--
+		}
+	}
+	g.need()
+}
+
+// refuse counts a refusal and returns its error.
+func (g *Gate) refuse(t *Turn, why reason) *script.Error {
+	g.refused[why]++
+	return &script.Error{Kind: script.Overloaded, Field: why.field(), Message: why.message(g, t) + ": try again"}
+}
+
+// Stats returns what the gate does and did.
+func (g *Gate) Stats() Stats {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	s := g.stats
+	s.Running, s.Waiting = len(g.turns), g.fresh
+	s.Overloaded = make(map[string]uint64, len(g.refused))
+	for why, n := range g.refused[free+1:] {
+		s.Overloaded[Reasons()[why]] = n
+	}
+	return s
+}

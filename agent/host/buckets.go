@@ -1,0 +1,96 @@
+package host
+
+import (
+	"container/list"
+	"math"
+	"strings"
+	"time"
+)
+
+const (
+	// maxBuckets of a tenant.
+	maxBuckets = 10_000
+	// lookedAt is how many of the buckets that were used least recently are looked at
+	// for one that can be forgotten without anybody noticing.
+	lookedAt = 16
+)
+
+// bucket holds tokens. The zero bucket is full at its first use.
+type bucket struct {
+	tokens float64
+	at     time.Time // when it held them
+}
+
+// fill adds what came in since.
+func (b *bucket) fill(now time.Time, rate, burst float64) {
+	switch {
+	case b.at.IsZero():
+		b.tokens = burst
+	case now.After(b.at):
+		b.tokens += rate * now.Sub(b.at).Seconds()
+	}
+	b.tokens, b.at = min(b.tokens, burst), now
+}
+
+// buckets are those of one tenant, the most recently used in front. When there are too
+// many, one that is full again is forgotten, or else the one that was not used for
+// longest: the tenant gains no more by that than that bucket, filled.
+type buckets struct {
+	byName map[string]*list.Element
+	order  list.List
+}
+
+type named struct {
+	bucket
+	name        string
+	rate, burst float64
+}
+
+func (b *buckets) take(now time.Time, name string, n, rate, burst float64) (ok bool, wait time.Duration) {
+	if b.byName == nil {
+		b.byName = make(map[string]*list.Element)
+	}
+	e := b.byName[name]
+	if e == nil {
+		if len(b.byName) >= maxBuckets {
+			b.forget(now)
+		}
+		name = strings.Clone(name) // what it was cut out of may be large
+		e = b.order.PushFront(&named{name: name})
+		b.byName[name] = e
+	}
+	b.order.MoveToFront(e)
+	found := e.Value.(*named)
+	found.rate, found.burst = rate, burst
+	found.fill(now, rate, burst)
+	if found.tokens >= n {
+		found.tokens -= n
+		return true, 0
+	}
+	return false, after(n-found.tokens, rate)
+}
+
+// after is how long it takes until n tokens have come in.
+func after(n, rate float64) time.Duration {
+	const most = math.MaxInt64 / 2
+	return time.Duration(min(math.Ceil(n/rate*float64(time.Second)), most))
+}
+
+func (b *buckets) forget(now time.Time) {
+	victim := b.order.Back()
+	e := victim
+	for range lookedAt {
+		if e == nil {
+			break
+		}
+		n := e.Value.(*named)
+		later := n.bucket
+		if later.fill(now, n.rate, n.burst); later.tokens >= n.burst {
+			victim = e
+			break
+		}
+		e = e.Prev()
+	}
+	delete(b.byName, victim.Value.(*named).name)
+	b.order.Remove(victim)
+}

@@ -1,0 +1,142 @@
+// Package host is what an agent lends to the programs that it runs: it implements
+// engine.Host. What scripts log goes to the agent's own log and, while somebody reads
+// along, to the registry. Counters and buckets are the node's alone, and are forgotten
+// when the agent ends.
+package host
+
+import (
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/scriptorium-dev/scriptorium/engine"
+	eventv1 "github.com/scriptorium-dev/scriptorium/proto/event/v1"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// Values are the tenants' key-value data: see engine.Host, which has both methods.
+type Values interface {
+	Value(tenant, key string) (content []byte, ok bool, err error)
+	Keys(tenant, prefix, after string, limit int) []string
+}
+
+// Config of a Host.
+type Config struct {
+	// Agent is the name that lines are sent under.
+	Agent string
+	// Values that scripts read.
+	Values Values
+	// Tenants returns a tenant's settings; zero fields mean their defaults. It is called
+	// for each line.
+	Tenants func(tenant string) script.TenantSettings
+	// Send sends lines to whoever reads along. It is called by Run alone. nil means that
+	// nobody can.
+	Send func(*eventv1.Logs) error
+	// Fleet that the agent belongs to, "" if it does not know yet.
+	Fleet func() string
+	// Log gets what scripts log; nil means slog.Default().
+	Log *slog.Logger
+	// Metrics gets the host's metrics, if not nil.
+	Metrics prometheus.Registerer
+	// CounterMetrics makes each counter of each tenant a metric, too: up to 1,000 series
+	// a tenant.
+	CounterMetrics bool
+}
+
+// Host is engine.Host for one agent.
+type Host struct {
+	cfg     Config
+	log     *slog.Logger
+	metrics *metrics
+	tails   tails
+
+	mu      sync.RWMutex
+	tenants map[string]*tenant
+
+	noisyMu sync.Mutex
+	noisy   []*source // of which lines were dropped since that was last said
+}
+
+var _ engine.Host = (*Host)(nil)
+
+// tenant is what the host keeps of one tenant.
+type tenant struct {
+	name string
+
+	mu       sync.Mutex
+	logs     bucket
+	scripts  map[string]*source
+	counters map[string]float64
+	buckets  buckets
+}
+
+// New returns a host. It serves at once; Run sends what is read along. It fails only if
+// its metrics are registered already.
+func New(cfg Config) (*Host, error) {
+	if cfg.Log == nil {
+		cfg.Log = slog.Default()
+	}
+	h := &Host{cfg: cfg, log: cfg.Log, tenants: make(map[string]*tenant)}
+	h.tails.init()
+	m, err := newMetrics(cfg.Metrics, h)
+	if err != nil {
+		return nil, fmt.Errorf("register the host's metrics: %w", err)
+	}
+	h.metrics = m
+	return h, nil
+}
+
+// Value is engine.Host's.
+func (h *Host) Value(tenant, key string) ([]byte, bool, error) {
+	return h.cfg.Values.Value(tenant, key)
+}
+
+// Keys is engine.Host's.
+func (h *Host) Keys(tenant, prefix, after string, limit int) []string {
+	return h.cfg.Values.Keys(tenant, prefix, after, limit)
+}
+
+// Count is engine.Host's.
+func (h *Host) Count(tenant, counter string, n float64) (float64, error) {
+	return h.tenant(tenant).count(counter, n)
+}
+
+// Take is engine.Host's.
+func (h *Host) Take(tenant, bucket string, n, rate, burst float64) (ok bool, wait time.Duration) {
+	t := h.tenant(tenant)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.buckets.take(time.Now(), bucket, n, rate, burst)
+}
+
+// tenant returns what is kept of the tenant.
+func (h *Host) tenant(name string) *tenant {
+	h.mu.RLock()
+	t := h.tenants[name]
+	h.mu.RUnlock()
+	if t != nil {
+		return t
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if t := h.tenants[name]; t != nil {
+		return t
+	}
+	t = &tenant{name: name, scripts: make(map[string]*source), counters: make(map[string]float64)}
+	h.tenants[name] = t
+	return t
+}
+
+// all returns all tenants that something is kept of.
+func (h *Host) all() []*tenant {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	all := make([]*tenant, 0, len(h.tenants))
+	for _, t := range h.tenants {
+		all = append(all, t)
+	}
+	return all
+}

@@ -1,0 +1,8 @@
+package confine
+
+import "golang.org/x/sys/unix"
+
+const auditArch = unix.AUDIT_ARCH_AARCH64
+
+// alwaysHere are calls of this architecture alone.
+var alwaysHere []uintptr

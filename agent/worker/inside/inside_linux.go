@@ -1,0 +1,157 @@
+package inside
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"runtime"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/scriptorium-dev/scriptorium/agent/cache"
+	"github.com/scriptorium-dev/scriptorium/agent/worker/confine"
+	"github.com/scriptorium-dev/scriptorium/agent/worker/link"
+	"github.com/scriptorium-dev/scriptorium/engine"
+	workerv1 "github.com/scriptorium-dev/scriptorium/proto/worker/v1"
+)
+
+// Config of a process.
+type Config struct {
+	// Engines that run programs.
+	Engines []engine.Engine
+	// Host makes what programs may use of the agent; nil for nothing. Lines that
+	// scripts log go to log.
+	Host func(tenants *cache.Tenants, values *cache.Values, log Log) engine.Host
+	// Version of the software, for those who ask on a socket.
+	Version string
+}
+
+// Log takes lines that scripts have logged, bounded already. It does not wait: what
+// its agent does not take in time is counted and left out.
+type Log func(*workerv1.LogLine)
+
+// Run confines this process and serves the tenant that it is assigned, until its
+// agent is gone or ends it. It takes the process over, and returns only errors.
+func Run(cfg Config) error {
+	// All that takes a file is read before there are no files.
+	_, _ = time.Now().Local().Zone()
+	control, err := link.Conn(link.ControlFD)
+	if err != nil {
+		return fmt.Errorf("this command is started by an agent alone: %w", err)
+	}
+	served, err := link.Conn(link.WorkerFD)
+	if err != nil {
+		return fmt.Errorf("this command is started by an agent alone: %w", err)
+	}
+	asked, err := link.Conn(link.HomeFD)
+	if err != nil {
+		return fmt.Errorf("this command is started by an agent alone: %w", err)
+	}
+	confined, err := confine.Self()
+	if err != nil {
+		return err
+	}
+	if err := link.Send(control, []byte("ready"), nil); err != nil {
+		return fmt.Errorf("say to the agent that the process is ready: %w", err)
+	}
+	p := &process{cfg: cfg, confined: confined, log: slog.New(slog.NewJSONHandler(os.Stderr, nil))}
+	if err := p.assigned(control); err != nil {
+		return err
+	}
+	if err := p.start(served, asked); err != nil {
+		return err
+	}
+	_, _, err = link.Receive(control) // nothing more comes
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return fmt.Errorf("the agent is gone: %w", err)
+}
+
+// process is this one, once it has a tenant.
+type process struct {
+	cfg      Config
+	confined *confine.Confined
+	log      *slog.Logger
+
+	assignment workerv1.Assignment
+	page       *link.Page
+	listeners  []net.Listener // as the assignment's sockets
+}
+
+// assigned waits for the tenant and takes over what comes with it.
+func (p *process) assigned(control *net.UnixConn) error {
+	packet, files, err := link.Receive(control)
+	if errors.Is(err, io.EOF) { // a spare that nobody needs any more
+		os.Exit(0)
+	}
+	if err != nil {
+		return fmt.Errorf("receive the assignment: %w", err)
+	}
+	defer func() {
+		for _, f := range files {
+			_ = f.Close()
+		}
+	}()
+	if err := proto.Unmarshal(packet, &p.assignment); err != nil {
+		return fmt.Errorf("read the assignment: %w", err)
+	}
+	if len(files) != 1+len(p.assignment.GetSockets()) {
+		return fmt.Errorf("%d descriptors came with an assignment of %d sockets", len(files), len(p.assignment.GetSockets()))
+	}
+	if p.page, err = link.MapPage(files[0]); err != nil {
+		return err
+	}
+	for _, f := range files[1:] {
+		l, err := net.FileListener(f)
+		if err != nil {
+			return fmt.Errorf("take over a socket: %w", err)
+		}
+		p.listeners = append(p.listeners, l)
+	}
+	p.log = p.log.With("pid", os.Getpid())
+	runtime.GOMAXPROCS(int(p.assignment.GetProcessors()))
+	return p.confined.Memory(p.assignment.GetMemoryBytes(), p.assignment.GetCapped())
+}
+
+// start answers the agent from now on.
+func (p *process) start(served, asked net.Conn) error {
+	conn, err := link.Dial(asked)
+	if err != nil {
+		return err
+	}
+	s, err := newService(p, workerv1.NewHomeClient(conn))
+	if err != nil {
+		return err
+	}
+	server := link.NewServer(grpc.MaxConcurrentStreams(maxCalls))
+	workerv1.RegisterWorkerServer(server, s)
+	go link.Serve(server, served)
+	go p.beat(context.Background())
+	return nil
+}
+
+// maxCalls is how many calls the agent may forward at a time.
+const maxCalls = 4096
+
+// beatEvery is how often the process says that it still turns.
+const beatEvery = 100 * time.Millisecond
+
+func (p *process) beat(ctx context.Context) {
+	tick := time.NewTicker(beatEvery)
+	defer tick.Stop()
+	for {
+		p.page.Beat()
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}

@@ -1,0 +1,247 @@
+package inside
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/scriptorium-dev/scriptorium/agent/cache"
+	"github.com/scriptorium-dev/scriptorium/agent/execute"
+	"github.com/scriptorium-dev/scriptorium/agent/gateway"
+	"github.com/scriptorium-dev/scriptorium/agent/gateway/grpcsock"
+	"github.com/scriptorium-dev/scriptorium/agent/gateway/httpsock"
+	"github.com/scriptorium-dev/scriptorium/agent/gateway/respsock"
+	"github.com/scriptorium-dev/scriptorium/engine"
+	"github.com/scriptorium-dev/scriptorium/proto/wire"
+	workerv1 "github.com/scriptorium-dev/scriptorium/proto/worker/v1"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// service answers the agent.
+type service struct {
+	workerv1.UnimplementedWorkerServer
+	*process
+
+	table    *cache.Table
+	values   *cache.Values
+	tenants  *cache.Tenants
+	programs *cache.Programs
+	executor *guard
+	metrics  *prometheus.Registry
+
+	applying sync.Mutex // changes come one after the other
+	serving  bool       // guarded by applying
+	servers  []server   // guarded by applying
+	stopWarm context.CancelFunc
+}
+
+// server is what every protocol's server is.
+type server interface {
+	Serve(l net.Listener) error
+	Shutdown(ctx context.Context) error
+}
+
+func newService(p *process, client workerv1.HomeClient) (*service, error) {
+	from := home{client: client}
+	engines := make(map[string]engine.Engine, len(p.cfg.Engines))
+	for _, e := range p.cfg.Engines {
+		engines[e.Name()] = marking{Engine: e, page: p.page}
+	}
+	budget := p.assignment.GetMemoryBytes() / 4
+	s := &service{
+		process:  p,
+		table:    cache.NewTable(),
+		values:   cache.NewValues(from, budget),
+		tenants:  cache.NewTenants(),
+		programs: cache.NewPrograms(cache.Config{Engines: engines, Sources: from, Budget: budget}),
+		metrics:  prometheus.NewRegistry(),
+		stopWarm: func() {},
+	}
+	s.metrics.MustRegister(collectors.NewGoCollector())
+	var host engine.Host
+	if p.cfg.Host != nil {
+		lines := newLogger(from)
+		host = p.cfg.Host(s.tenants, s.values, lines.log)
+		go func() {
+			if err := lines.run(context.Background()); err != nil {
+				p.log.Error("logs of scripts are lost from now on", "error", err)
+			}
+		}()
+	}
+	x, err := execute.New(execute.Config{
+		Table: s.table, Programs: s.programs, Tenants: s.tenants.Settings, Host: host,
+		Position:   func(time.Time) gateway.Position { return p.page.Position() },
+		MaxRunning: int(p.assignment.GetProcessors()), MaxWaiting: int(p.assignment.GetMaxWaiting()),
+		Metrics: s.metrics,
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.executor = newGuard(gateway.Protect(x, p.log))
+	s.executor.set(p.assignment.GetQuarantine())
+	return s, nil
+}
+
+// Apply implements workerv1.WorkerServer.
+func (s *service) Apply(ctx context.Context, req *workerv1.ApplyRequest) (*workerv1.ApplyResponse, error) {
+	c, err := changeOf(req)
+	if err != nil {
+		return nil, wire.ToStatus(err)
+	}
+	s.applying.Lock()
+	defer s.applying.Unlock()
+	if s.serving {
+		s.compile(ctx, c.releases)
+	}
+	s.tenants.Update(c.tenants, c.goneTenants)
+	s.values.Update(c.values, nil)
+	s.table.Update(c.releases, c.goneScripts)
+	s.values.Update(nil, c.goneValues)
+	return &workerv1.ApplyResponse{}, nil
+}
+
+// compile makes the programs of releases ready. The agent has compiled them before: one
+// that fails here goes live all the same, and its calls say why.
+func (s *service) compile(ctx context.Context, releases []*cache.Release) {
+	for _, r := range releases {
+		if _, err := s.programs.Of(ctx, r); err != nil {
+			s.log.Warn("a live script cannot be compiled", "script", r.Name.String(), "version", r.Active.Number, "error", err)
+		}
+	}
+}
+
+// change is what an ApplyRequest asks for.
+type change struct {
+	releases []*cache.Release
+	values   []script.Value
+	tenants  []script.Tenant
+
+	goneScripts []script.Name
+	goneValues  []script.ValueKey
+	goneTenants []string
+}
+
+func changeOf(req *workerv1.ApplyRequest) (*change, error) {
+	c := &change{}
+	for _, m := range req.GetPut() {
+		o, ok, err := wire.ToObject(m)
+		if err != nil || !ok {
+			return nil, errors.Join(fmt.Errorf("the agent sent %.80q, which cannot be read", m.GetKey()), err)
+		}
+		switch {
+		case o.Release != nil:
+			c.releases = append(c.releases, cache.NewRelease(*o.Release))
+		case o.Value != nil:
+			c.values = append(c.values, *o.Value)
+		default:
+			c.tenants = append(c.tenants, *o.Tenant)
+		}
+	}
+	for _, key := range req.GetGone() {
+		kind, name, _ := strings.Cut(key, "/")
+		tenant, rest, _ := strings.Cut(name, "/")
+		switch script.ObjectKind(kind) {
+		case script.Releases:
+			c.goneScripts = append(c.goneScripts, script.Name{Tenant: tenant, Script: rest})
+		case script.Values:
+			c.goneValues = append(c.goneValues, script.ValueKey{Tenant: tenant, Key: rest})
+		case script.Tenants:
+			c.goneTenants = append(c.goneTenants, name)
+		}
+	}
+	return c, nil
+}
+
+// Serve implements workerv1.WorkerServer.
+func (s *service) Serve(context.Context, *workerv1.ServeRequest) (*workerv1.ServeResponse, error) {
+	access, err := gateway.ParseAccess(s.assignment.GetAccess())
+	if err != nil {
+		return nil, wire.ToStatus(err)
+	}
+	s.applying.Lock()
+	defer s.applying.Unlock()
+	if s.serving {
+		return &workerv1.ServeResponse{}, nil
+	}
+	for i, protocol := range s.assignment.GetSockets() {
+		srv, err := s.server(protocol, access)
+		if err != nil {
+			return nil, wire.ToStatus(err)
+		}
+		s.servers = append(s.servers, srv)
+		go func() { _ = srv.Serve(s.listeners[i]) }() // ends with Drain
+	}
+	s.serving = true
+	ctx, cancel := context.WithCancel(context.Background())
+	s.stopWarm = cancel
+	go s.warm(ctx)
+	return &workerv1.ServeResponse{}, nil
+}
+
+// connections that a socket takes, so that all together leave descriptors for the rest.
+const connections = 2500
+
+func (s *service) server(protocol string, access *gateway.Access) (server, error) {
+	switch protocol {
+	case "resp":
+		return respsock.New(respsock.Options{Executor: s.executor, Access: access, Logger: s.log, Version: s.cfg.Version, MaxConnections: connections}), nil
+	case "grpc":
+		return grpcsock.New(grpcsock.Options{Executor: s.executor, Access: access, Logger: s.log, MaxConnections: connections}), nil
+	case "http":
+		return httpsock.New(httpsock.Options{
+			Executor: s.executor, Access: access, Logger: s.log, MaxConnections: connections,
+			Metrics: promhttp.HandlerFor(s.metrics, promhttp.HandlerOpts{}),
+		}), nil
+	}
+	return nil, script.Errorf(script.Internal, "", "there is no protocol %q", protocol)
+}
+
+// warm compiles what is live, as far as there is room, so that first calls need not
+// wait for it.
+func (s *service) warm(ctx context.Context) {
+	for r := range s.table.All() {
+		if ctx.Err() != nil || s.programs.Full() {
+			return
+		}
+		_, _ = s.programs.Of(ctx, r) // a call that needs it says what is wrong
+	}
+}
+
+// Execute implements workerv1.WorkerServer.
+func (s *service) Execute(ctx context.Context, req *workerv1.ExecuteRequest) (*workerv1.ExecuteResponse, error) {
+	var reply gateway.Reply
+	err := s.executor.Execute(ctx, &gateway.Call{Script: req.GetScript(), Args: req.GetArgs(), Traceparent: req.GetTraceparent()}, &reply)
+	resp := &workerv1.ExecuteResponse{Version: reply.Version, Digest: wire.FromDigest(reply.Digest), Error: wire.FromError(err)}
+	for i := range reply.Len() {
+		resp.Results = append(resp.Results, reply.Value(i))
+	}
+	return resp, nil
+}
+
+// Quarantine implements workerv1.WorkerServer.
+func (s *service) Quarantine(_ context.Context, req *workerv1.QuarantineRequest) (*workerv1.QuarantineResponse, error) {
+	s.executor.set(req)
+	return &workerv1.QuarantineResponse{}, nil
+}
+
+// Drain implements workerv1.WorkerServer.
+func (s *service) Drain(ctx context.Context, _ *workerv1.DrainRequest) (*workerv1.DrainResponse, error) {
+	s.applying.Lock()
+	defer s.applying.Unlock()
+	s.stopWarm()
+	var draining sync.WaitGroup
+	for _, srv := range s.servers {
+		draining.Go(func() { _ = srv.Shutdown(ctx) }) // what is left when ctx ends is cut off
+	}
+	draining.Wait()
+	s.servers = nil
+	return &workerv1.DrainResponse{}, nil
+}

@@ -1,0 +1,161 @@
+package worker
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// Pool has the processes of one agent. It is safe for concurrent use.
+type Pool struct {
+	cfg     Config
+	host    *host // what starts processes
+	metrics *metrics
+	byName  atomic.Pointer[map[string]*tenant] // those that have a process; immutable
+
+	mu      sync.Mutex // guards changes of byName, and closed
+	closed  bool
+	leaving sync.WaitGroup // tenants that are on their way out
+}
+
+// New returns a pool with processes for the tenants whose settings ask for one: it
+// returns before they are there, and their calls wait for them. The caller shuts it
+// down.
+func New(cfg Config) (*Pool, error) {
+	p := &Pool{cfg: cfg.withDefaults()}
+	p.byName.Store(&map[string]*tenant{})
+	m, err := newMetrics(cfg.Metrics, p)
+	if err != nil {
+		return nil, err
+	}
+	p.metrics = m
+	if p.host, err = newHost(p); err != nil {
+		return nil, err
+	}
+	for name := range cfg.Node.Tenants.Names() {
+		p.configure(name, cfg.Node.Tenants.Settings(name), nil)
+	}
+	return p, nil
+}
+
+// Committed tells processes of a change that is about to be live in the agent. It
+// returns when all that are concerned run it, or are being replaced by such as start
+// from it. Calls come one after the other, each after what the one before said is
+// live in the agent.
+func (p *Pool) Committed(put []script.Object, removed []string) {
+	changes := map[string]*change{}
+	of := func(tenant string) *change {
+		if changes[tenant] == nil {
+			changes[tenant] = &change{}
+		}
+		return changes[tenant]
+	}
+	for _, o := range put {
+		c := of(o.TenantName())
+		c.put = append(c.put, o)
+		if o.Tenant != nil {
+			settings := o.Tenant.Settings.OrDefaults()
+			c.settings = &settings
+		}
+	}
+	for _, key := range removed {
+		kind, name, _ := strings.Cut(key, "/")
+		tenant, _, _ := strings.Cut(name, "/")
+		c := of(tenant)
+		c.gone = append(c.gone, key)
+		if script.ObjectKind(kind) == script.Tenants {
+			settings := script.TenantSettings{}.OrDefaults()
+			c.settings = &settings
+		}
+	}
+	var telling sync.WaitGroup
+	for name, c := range changes {
+		t := (*p.byName.Load())[name]
+		if c.settings != nil {
+			t = p.configure(name, *c.settings, c)
+		}
+		if t != nil {
+			telling.Go(func() { t.apply(c) })
+		}
+	}
+	telling.Wait()
+}
+
+// change is what of a commit concerns one tenant.
+type change struct {
+	put      []script.Object
+	gone     []string               // keys
+	settings *script.TenantSettings // if they changed, defaults applied
+}
+
+// configure gives the tenant a process, or takes it away, and returns the tenant if it
+// had one and keeps it. A new process is told of c, if that is not nil.
+func (p *Pool) configure(name string, settings script.TenantSettings, c *change) *tenant {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	isolated := settings.Isolation == script.IsolationProcess && !p.closed
+	t := (*p.byName.Load())[name]
+	switch {
+	case t == nil && isolated:
+		p.put(name, newTenant(p, name, settings, c))
+		return nil
+	case t != nil && !isolated:
+		p.put(name, nil)
+		p.leaving.Go(func() { t.leave(context.Background()) })
+		p.cfg.Changed()
+		return nil
+	}
+	return t
+}
+
+// put changes who has a process. p.mu is held.
+func (p *Pool) put(name string, t *tenant) {
+	all := maps.Clone(*p.byName.Load())
+	if t == nil {
+		delete(all, name)
+	} else {
+		all[name] = t
+	}
+	p.byName.Store(&all)
+}
+
+// Quarantined returns the scripts that are kept from running, in order of their names.
+func (p *Pool) Quarantined() []Quarantined {
+	var all []Quarantined
+	for _, t := range *p.byName.Load() {
+		all = append(all, t.quarantined()...)
+	}
+	slices.SortFunc(all, func(a, b Quarantined) int { return cmp.Compare(a.Script.String(), b.Script.String()) })
+	return all
+}
+
+// Status returns the processes of all tenants that have one, in order of the tenants.
+func (p *Pool) Status() []Status {
+	tenants := *p.byName.Load()
+	all := make([]Status, 0, len(tenants))
+	for _, name := range slices.Sorted(maps.Keys(tenants)) {
+		all = append(all, tenants[name].status())
+	}
+	return all
+}
+
+// Shutdown closes the tenants' own sockets, lets calls in flight finish until ctx is
+// done, and ends all processes. Calls that come later are refused.
+func (p *Pool) Shutdown(ctx context.Context) error {
+	p.mu.Lock()
+	p.closed = true
+	tenants := *p.byName.Load()
+	p.mu.Unlock()
+	for _, t := range tenants {
+		p.leaving.Go(func() { t.leave(ctx) })
+	}
+	p.leaving.Wait()
+	p.host.close()
+	return ctx.Err()
+}

@@ -1,0 +1,258 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/scriptorium-dev/scriptorium/agent/gateway"
+	"github.com/scriptorium-dev/scriptorium/agent/worker/confine"
+	"github.com/scriptorium-dev/scriptorium/agent/worker/link"
+	workerv1 "github.com/scriptorium-dev/scriptorium/proto/worker/v1"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// process is one that was started, with or without a tenant.
+type process struct {
+	cmd     *exec.Cmd
+	group   *confine.Cgroup // nil if there is none
+	control *net.UnixConn
+	conn    *grpc.ClientConn
+	client  workerv1.WorkerClient
+	home    *home
+	output  *output
+	ended   chan struct{} // closed when it has
+	why     atomic.Pointer[reason]
+	calls   sync.WaitGroup // that were forwarded
+
+	mu       sync.Mutex // guards what follows
+	page     *link.Page // nil once closed
+	pageFile *os.File
+	beats    uint64
+	beat     time.Time // when they last changed
+}
+
+// startPatience is how long a process may take until it is confined; on a busy machine
+// that is long.
+const startPatience = 20 * time.Second
+
+// newProcess starts a process and waits until it is confined.
+func newProcess(h *host, group *confine.Cgroup) (_ *process, err error) {
+	p := &process{
+		group: group, ended: make(chan struct{}), output: &output{log: h.pool.cfg.Log},
+		home: newHome(h.pool.cfg), beat: time.Now(),
+	}
+	var theirs []*os.File
+	defer func() {
+		for _, f := range theirs {
+			_ = f.Close()
+		}
+		if err != nil {
+			p.kill(failed)
+			if p.cmd != nil && p.cmd.Process != nil {
+				<-p.ended
+			}
+			p.close()
+		}
+	}()
+	sockets := make([]*net.UnixConn, 3)
+	for i, pair := range []func() (*net.UnixConn, *os.File, error){link.Packets, link.Stream, link.Stream} {
+		ours, their, err := pair()
+		if err != nil {
+			return nil, err
+		}
+		sockets[i], theirs = ours, append(theirs, their)
+	}
+	p.control = sockets[0]
+	if p.page, p.pageFile, err = link.NewPage(); err != nil {
+		return nil, err
+	}
+	if p.conn, err = link.Dial(sockets[1]); err != nil {
+		return nil, err
+	}
+	p.client = workerv1.NewWorkerClient(p.conn)
+	go link.Serve(p.home.server, sockets[2])
+
+	cfg := h.pool.cfg
+	p.cmd = &exec.Cmd{
+		Path: confine.Executable, Args: append([]string{os.Args[0]}, cfg.Command...),
+		Env: []string{"GOTRACEBACK=single"}, Dir: "/",
+		Stderr: p.output, ExtraFiles: theirs, SysProcAttr: confine.Attributes(cfg.UID, cfg.GID, group),
+		WaitDelay: time.Second,
+	}
+	h.starter.Do(func() { err = p.cmd.Start() })
+	if err != nil {
+		return nil, err
+	}
+	h.running.Go(func() {
+		_ = p.cmd.Wait() // what there is to say is in the state
+		close(p.ended)
+	})
+	return p, p.confined()
+}
+
+// confined waits until the process says that it is.
+func (p *process) confined() error {
+	if err := p.control.SetReadDeadline(time.Now().Add(startPatience)); err != nil {
+		return err
+	}
+	_, _, err := link.Receive(p.control)
+	if err == nil {
+		return p.control.SetReadDeadline(time.Time{})
+	}
+	select {
+	case <-p.ended:
+	case <-time.After(time.Second): // for its last words
+	}
+	first, _ := p.output.crash()
+	return fmt.Errorf("it did not get ready (%w): %s", err, first)
+}
+
+// assign makes the process t's, with the limits that the settings have.
+func (p *process) assign(t *tenant, s script.TenantSettings, a *workerv1.Assignment) error {
+	p.home.tenant.Store(t)
+	p.output.of(t.name)
+	if p.group != nil {
+		if err := p.group.Limit(s.MemoryBytes, s.CPU); err != nil {
+			return fmt.Errorf("set the limits of the control group: %w", err)
+		}
+		a.Capped = true
+	}
+	files := []*os.File{p.pageFile}
+	for _, l := range t.sockets {
+		a.Sockets = append(a.Sockets, l.protocol)
+		files = append(files, l.file)
+	}
+	packet, err := proto.Marshal(a)
+	if err != nil {
+		return err
+	}
+	if err := link.Send(p.control, packet, files); err != nil {
+		return fmt.Errorf("hand the sockets over: %w", err)
+	}
+	return nil
+}
+
+// look tells how far the agent has come, and returns for how long the process has given
+// no sign.
+func (p *process) look(at gateway.Position, now time.Time) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.page == nil {
+		return 0
+	}
+	p.page.SetPosition(at)
+	if beats := p.page.Beats(); beats != p.beats {
+		p.beats, p.beat = beats, now
+	}
+	return now.Sub(p.beat)
+}
+
+// ranAtTheEnd returns what the process ran when it ended.
+func (p *process) ranAtTheEnd() map[link.Mark]bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.page == nil {
+		return nil
+	}
+	return p.page.Running()
+}
+
+// kill ends the process at once; what is noted is the first reason.
+func (p *process) kill(why reason) {
+	p.why.CompareAndSwap(nil, &why)
+	if p.cmd != nil && p.cmd.Process != nil {
+		_ = p.cmd.Process.Kill() // it may have ended
+	}
+}
+
+// reason says why the process has ended.
+func (p *process) reason() reason {
+	if why := p.why.Load(); why != nil {
+		return *why
+	}
+	first, _ := p.output.crash()
+	status, _ := p.cmd.ProcessState.Sys().(syscall.WaitStatus)
+	switch {
+	case p.group != nil && p.group.OutOfMemory(),
+		strings.Contains(first, "out of memory"), strings.Contains(first, "cannot allocate memory"):
+		return outOfMemory
+	case status.Signaled() && status.Signal() == syscall.SIGKILL:
+		return killed
+	case first != "" || status.Signaled():
+		return crashed
+	}
+	return exited
+}
+
+// state says how the process ended.
+func (p *process) state() string { return p.cmd.ProcessState.String() }
+
+// resident returns the memory that the process has, in bytes.
+func (p *process) resident() int64 {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", p.cmd.Process.Pid))
+	if err != nil {
+		return 0
+	}
+	fields := strings.Fields(string(text))
+	if len(fields) < 2 {
+		return 0
+	}
+	pages, err := strconv.ParseInt(fields[1], 10, 64)
+	if err != nil {
+		return 0
+	}
+	return pages * int64(os.Getpagesize())
+}
+
+// drain lets the process finish what it does until ctx is done, and ends it.
+func (p *process) drain(ctx context.Context) {
+	_, err := p.client.Drain(ctx, &workerv1.DrainRequest{})
+	if err == nil {
+		forwarded := make(chan struct{})
+		go func() {
+			defer close(forwarded)
+			p.calls.Wait()
+		}()
+		select {
+		case <-forwarded:
+		case <-ctx.Done():
+		}
+	}
+	p.kill(settings)
+	<-p.ended
+}
+
+// close releases what is left of a process that has ended.
+func (p *process) close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.home != nil {
+		p.home.server.Stop()
+	}
+	if p.conn != nil {
+		_ = p.conn.Close()
+	}
+	if p.control != nil {
+		_ = p.control.Close()
+	}
+	if p.page != nil {
+		_ = errors.Join(p.page.Close(), p.pageFile.Close())
+		p.page = nil
+	}
+	if p.group != nil {
+		_ = p.group.Remove()
+	}
+}

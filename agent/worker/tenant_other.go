@@ -1,0 +1,36 @@
+//go:build !linux
+
+package worker
+
+import (
+	"context"
+	"runtime"
+
+	"github.com/scriptorium-dev/scriptorium/agent/gateway"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// host starts no processes here.
+type host struct{}
+
+func newHost(*Pool) (*host, error) { return &host{}, nil }
+
+func (*host) close() {}
+
+// tenant is one that asks for a process and gets none: its calls are refused.
+type tenant struct{ name string }
+
+func newTenant(p *Pool, name string, _ script.TenantSettings, _ *change) *tenant {
+	p.cfg.Log.Error("a tenant asks for a process of its own, which this agent cannot give: its calls are refused", "tenant", name, "system", runtime.GOOS)
+	return &tenant{name: name}
+}
+
+func (t *tenant) execute(context.Context, *gateway.Call, *gateway.Reply) error {
+	return script.Errorf(script.Unavailable, "tenant", "tenant %s asks for a process of its own, which an agent on %s cannot give: run the agent on Linux, or set the tenant's isolation to %s",
+		t.name, runtime.GOOS, script.IsolationShared)
+}
+
+func (*tenant) apply(*change)              {}
+func (*tenant) leave(context.Context)      {}
+func (*tenant) quarantined() []Quarantined { return nil }
+func (t *tenant) status() Status           { return Status{Tenant: t.name} }

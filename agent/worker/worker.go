@@ -1,0 +1,131 @@
+// Package worker gives tenants that are to be walled off a process of their own: it
+// starts one for each, confined, hands it the tenant's sockets and what is live of the
+// tenant, forwards calls that come to the shared sockets, and puts another in its
+// place when it dies. It runs on Linux; elsewhere such tenants' calls are refused.
+//
+// What is live in such a process is what is live in the agent's tables: a new process
+// starts from all of it, and is told of each change before that is live in the agent.
+// The process is not believed in anything but what concerns its tenant.
+package worker
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/scriptorium-dev/scriptorium/agent/cache"
+	"github.com/scriptorium-dev/scriptorium/agent/gateway"
+	workerv1 "github.com/scriptorium-dev/scriptorium/proto/worker/v1"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// Node is what of the agent its tenants' processes need.
+type Node struct {
+	Table   *cache.Table
+	Values  *cache.Values
+	Tenants *cache.Tenants
+	// Content returns a source or the content of a value, wherever it has to come from.
+	Content func(ctx context.Context, d script.Digest) ([]byte, error)
+	// Position says how far the agent has come.
+	Position func(now time.Time) gateway.Position
+}
+
+// Config of a Pool.
+type Config struct {
+	Node Node
+	// Command are the arguments with which this executable calls inside.Run.
+	Command []string
+	// Dir is the folder of the tenants' own sockets: each has them in the folder of its
+	// name.
+	Dir string
+	// Access are the rules of who may call, as gateway.ParseAccess reads them.
+	Access []string
+	// MaxWaiting calls of a tenant wait for their turn; 0 means 1024.
+	MaxWaiting int
+	// Spares are processes that are kept ready as long as some tenant has one; 0 means 1.
+	Spares int
+	// UID and GID that processes run as if the agent is root; 0 means Nobody.
+	UID, GID int
+	// Cgroup is a folder of cgroup v2 that is delegated to the agent and has no process
+	// in it; "" means the one that systemd delegates, if there is one. Without any,
+	// limits of the process itself hold instead.
+	Cgroup string
+	// Quarantine says when a script is kept from running.
+	Quarantine QuarantinePolicy
+
+	// Logged gets lines that scripts of the tenant have logged. It does not wait.
+	Logged func(tenant string, lines []*workerv1.LogLine, dropped int64)
+	// Changed is called when what Quarantined returns has changed, from any goroutine.
+	Changed func()
+
+	Log     *slog.Logger          // nil means slog.Default()
+	Metrics prometheus.Registerer // may be nil
+}
+
+// Nobody is the user and the group that processes run as unless told.
+const Nobody = 65534
+
+// QuarantinePolicy says when a script that kills its tenant's process is kept from
+// running, and for how long. Zero fields mean their defaults.
+type QuarantinePolicy struct {
+	Deaths int           // of the process while the script ran; 3
+	Within time.Duration // of each other; a minute
+	For    time.Duration // 10 minutes
+}
+
+func (q QuarantinePolicy) withDefaults() QuarantinePolicy {
+	if q.Deaths == 0 {
+		q.Deaths = 3
+	}
+	if q.Within == 0 {
+		q.Within = time.Minute
+	}
+	if q.For == 0 {
+		q.For = 10 * time.Minute
+	}
+	return q
+}
+
+// Quarantined is a script that is kept from running on this agent.
+type Quarantined struct {
+	Script   script.Name
+	Revision script.Revision // of the release that killed the process
+	Since    time.Time
+	Until    time.Time
+	Err      *script.Error // what its callers get
+}
+
+// Status of one tenant's process.
+type Status struct {
+	Tenant string
+	PID    int   // 0 while there is none
+	Memory int64 // bytes that are resident
+}
+
+func (c Config) withDefaults() Config {
+	if c.MaxWaiting == 0 {
+		c.MaxWaiting = 1024
+	}
+	if c.Spares == 0 {
+		c.Spares = 1
+	}
+	if c.UID == 0 {
+		c.UID = Nobody
+	}
+	if c.GID == 0 {
+		c.GID = Nobody
+	}
+	if c.Logged == nil {
+		c.Logged = func(string, []*workerv1.LogLine, int64) {}
+	}
+	if c.Changed == nil {
+		c.Changed = func() {}
+	}
+	if c.Log == nil {
+		c.Log = slog.Default()
+	}
+	c.Quarantine = c.Quarantine.withDefaults()
+	return c
+}

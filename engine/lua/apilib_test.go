@@ -1,0 +1,132 @@
+package lua_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/scriptorium-dev/scriptorium/engine"
+	"github.com/scriptorium-dev/scriptorium/engine/enginetest"
+	"github.com/scriptorium-dev/scriptorium/engine/lua"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// apiCase is a script, or the body of one's handle(a, b), and what becomes of it.
+type apiCase struct {
+	body string
+	args []string
+	want string // the results, one a line
+	fail string // what the error's message holds
+	kind script.Kind
+}
+
+// testAPI runs cases, each with a fresh host.
+func testAPI(t *testing.T, newHost func() *enginetest.Host, cases []apiCase) {
+	t.Helper()
+	e := lua.New()
+	for _, c := range cases {
+		t.Run("", func(t *testing.T) {
+			inv := &engine.Invocation{Tenant: "acme", Script: "edge", Version: 7, Limits: script.Limits{Timeout: patient}}
+			if newHost != nil {
+				inv.Host = newHost()
+			}
+			got, err := evaluate(t, e, inv, c.body, c.args...)
+			wantPresentable(t, err)
+			switch {
+			case err != nil && c.fail == "":
+				t.Errorf("%s\nfails: %v", c.body, err)
+			case err != nil:
+				kind := c.kind
+				if kind == "" {
+					kind = script.Script
+				}
+				if e := script.AsError(err); !strings.Contains(e.Message, c.fail) || e.Kind != kind {
+					t.Errorf("%s\nfails with %s %q, not %s %q", c.body, e.Kind, e.Message, kind, c.fail)
+				}
+			case c.fail != "":
+				t.Errorf("%s\nreturns %q, and does not fail with %q", c.body, got, c.fail)
+			case got != c.want:
+				t.Errorf("%s\nreturns %q, not %q", c.body, got, c.want)
+			}
+		})
+	}
+}
+
+// evaluate runs body as that of handle(a, b), unless it defines one itself.
+func evaluate(t *testing.T, e engine.Engine, inv *engine.Invocation, body string, args ...string) (string, error) {
+	t.Helper()
+	if !strings.Contains(body, "function handle") {
+		body = "function handle(a, b) " + body + "\nend"
+	}
+	p := compile(t, e, body)
+	inv.Args = nil
+	for _, arg := range args {
+		inv.Args = append(inv.Args, []byte(arg))
+	}
+	var res engine.Result
+	err := p.Run(t.Context(), inv, &res)
+	lines := make([]string, res.Len())
+	for i := range lines {
+		lines[i] = string(res.Value(i))
+	}
+	return strings.Join(lines, "\n"), err
+}
+
+func TestAPIVersion(t *testing.T) {
+	testAPI(t, nil, []apiCase{
+		{body: "return scriptorium.api", want: "1"},
+		{body: "scriptorium.api = 2", fail: "read-only"},
+		{body: "return scriptorium.more", want: "null"},
+		{body: "return (pcall(function() log.info = nil end))", want: "false"},
+		{body: "rawset(kv, 'get', 1)", fail: "table expected"},
+		{body: "log = nil return log", want: "null"}, // a script's own name
+	})
+}
+
+func TestWithoutHost(t *testing.T) {
+	testAPI(t, nil, []apiCase{
+		{body: "log.info('x') log.warn('x', {a = 1}) log.error('x') log_info('x') return 1", want: "1"},
+		{body: "return kv.get('x')", fail: "kv.get is not available: the script runs without an agent"},
+		{body: "return kv.json('x')", fail: "kv.json is not available"},
+		{body: "return kv.keys()", fail: "kv.keys is not available"},
+		{body: "return counter.add('x')", fail: "counter.add is not available"},
+		{body: "return counter.get('x')", fail: "counter.get is not available"},
+		{body: "return ratelimit.allow('x', {rate = 1})", fail: "ratelimit.allow is not available"},
+		{body: "return (pcall(kv.get, 'x'))", want: "false"},
+	})
+}
+
+func TestGetRequestHeader(t *testing.T) {
+	request := `{"method":"GET","headers":{"host":"a.example","X-Mixed":"m","x-list":["one","two"],"x-empty":[],"x-null":null,"x-n":7,"x-twice":"1","x-twice":"2","x-table":{"1":"a"},"x-true":true}}`
+	many := `{"headers":{` + strings.Repeat(`"x":"1",`, 100) + `"Last":"l"}}`
+	testAPI(t, nil, []apiCase{
+		{body: "return get_request_header('host')", args: []string{request}, want: `"a.example"`},
+		{body: "return get_request_header('HOST')", args: []string{request}, want: `"a.example"`},
+		{body: "return get_request_header('x-mixed')", args: []string{request}, want: `"m"`},
+		{body: "return get_request_header('x-list')", args: []string{request}, want: `"one"`},
+		{body: "return get_request_header('x-empty')", args: []string{request}, want: `null`},
+		{body: "return get_request_header('x-null')", args: []string{request}, want: `null`},
+		{body: "return get_request_header('x-n')", args: []string{request}, want: `"7"`},
+		{body: "return get_request_header('x-twice')", args: []string{request}, want: `"2"`},
+		{body: "return get_request_header('x-table')", args: []string{request}, want: `null`},
+		{body: "return get_request_header('x-true')", args: []string{request}, want: `null`},
+		{body: "return get_request_header('none')", args: []string{request}, want: `null`},
+		{body: "return get_request_header('last'), get_request_header('X')", args: []string{many}, want: "\"l\"\n\"1\""},
+		{body: "a.headers['X-New'] = 'n' return get_request_header('x-new'), get_request_header('x-Mixed')", args: []string{request}, want: "\"n\"\n\"m\""},
+		{body: "a.headers = {Host = 'changed'} return get_request_header('host')", args: []string{request}, want: `"changed"`},
+		{body: "a.method = nil return get_request_header('host')", args: []string{request}, want: `"a.example"`},
+		{body: "return get_request_header('x')", want: "null"},
+		{body: "return get_request_header('x')", args: []string{`1`}, want: "null"},
+		{body: "return get_request_header('x')", args: []string{`{}`}, want: "null"},
+		{body: "return get_request_header('x')", args: []string{`{"headers":"x"}`}, want: "null"},
+		{body: "return get_request_header()", args: []string{request}, fail: "bad argument #1 to 'get_request_header' (string expected, got no value)"},
+		{body: "setmetatable(a.headers, {__index = function() error('looked') end}) return get_request_header('none')", args: []string{request}, want: "null"},
+	})
+
+	p, err := lua.New().Compile(engine.Source{Code: []byte("return get_request_header('Host')")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := run(t, p, "acme", request); got != `"a.example"` || err != nil {
+		t.Errorf("without an entrypoint: %q, %v", got, err)
+	}
+}

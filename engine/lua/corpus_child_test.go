@@ -1,0 +1,272 @@
+package lua_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"runtime/metrics"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/scriptorium-dev/scriptorium/engine"
+	"github.com/scriptorium-dev/scriptorium/engine/enginetest/corpus"
+	"github.com/scriptorium-dev/scriptorium/engine/lua"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// A child runs a part of the corpus: what crashes it is known by what it said last.
+const (
+	corpusVariable = "SCRIPTORIUM_TEST_CORPUS"       // the family
+	afterVariable  = "SCRIPTORIUM_TEST_CORPUS_AFTER" // the script to begin behind, or ""
+	corpusDir      = "testdata/corpus"
+)
+
+func TestMain(m *testing.M) {
+	if family, ok := os.LookupEnv(corpusVariable); ok {
+		if err := runCorpus(os.Stdout, family, os.Getenv(afterVariable)); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// corpusLimits are the limits of a hostile call.
+func corpusLimits(s *corpus.Script, v corpus.Variant) script.Limits {
+	const deadline = 250 * time.Millisecond
+	limits := script.Limits{Timeout: deadline, Coroutines: v.Coroutines}
+	switch {
+	case s.MostLimits:
+		limits = script.MaxLimits()
+		limits.Timeout /= 5 // which suffices to fill any memory
+	case lua.RaceEnabled:
+		limits.Instructions = 50_000 // an instruction takes some ten times as long
+	case !v.Exact:
+		limits.Instructions = 200_000 // or most of these would do the same for longer
+	}
+	return limits
+}
+
+// corpusRun is what a child says of one run of one script: first that it begins, and
+// then how it went.
+type corpusRun struct {
+	Script, Variant string
+	Ended           bool
+	Kind            script.Kind
+	Wall            time.Duration
+	Peak, Total     int64 // bytes: by how much the heap grew, and all that was allocated
+	Problems        []string
+}
+
+// runCorpus runs all scripts of a family, behind the one named after, and writes a
+// line of JSON for each begin and each end.
+func runCorpus(w io.Writer, family, after string) error {
+	scripts, err := corpus.Read(os.DirFS(corpusDir))
+	if err != nil {
+		return err
+	}
+	c := &corpusChild{engine: lua.New(), host: &canaryHost{}, out: json.NewEncoder(w)}
+	if err := c.compileGolden(); err != nil {
+		return err
+	}
+	c.heap.start()
+	defer c.heap.end()
+	c.golden() // and warm
+	for _, s := range scripts {
+		if s.Family != family || s.ProcessOnly {
+			continue
+		}
+		if after != "" {
+			if s.Name == after {
+				after = ""
+			}
+			continue
+		}
+		for _, v := range s.Variants() {
+			if err := c.run(s, v); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// corpusChild runs hostile scripts of one tenant, mallory, on the engine that serves
+// others.
+type corpusChild struct {
+	engine   engine.Engine
+	programs []engine.Program // of golden
+	host     *canaryHost
+	heap     heapWatch
+	res      engine.Result // one for all: nothing of one call may be seen in another
+	out      *json.Encoder
+	problems []string
+}
+
+func (c *corpusChild) problem(format string, args ...any) {
+	c.problems = append(c.problems, fmt.Sprintf(format, args...))
+}
+
+func (c *corpusChild) run(s *corpus.Script, v corpus.Variant) error {
+	r := corpusRun{Script: s.Name, Variant: v.Name}
+	if err := c.out.Encode(r); err != nil {
+		return err
+	}
+	c.problems = nil
+	goroutines, limits := runtime.NumGoroutine(), corpusLimits(s, v)
+	// The machine may be busy, and then nothing ends in time: what misses the bound
+	// is run again, and has three chances. What really ignores its deadline misses
+	// it each time.
+	for range 3 {
+		c.call(s, v, &r, limits)
+		if r.Wall <= 2*limits.Timeout {
+			break
+		}
+	}
+	if r.Wall > 2*limits.Timeout {
+		c.problem("took %v, more than twice its deadline", r.Wall)
+	}
+	if r.Peak > s.Alloc && !lua.RaceEnabled {
+		c.problem("the heap grew by %d KiB, more than %d", r.Peak>>10, s.Alloc>>10)
+	}
+	c.golden()
+	// The engine's watchdog may come and go meanwhile.
+	if n := runtime.NumGoroutine(); n > goroutines+1 {
+		c.problem("%d goroutines, %d before", n, goroutines)
+	}
+	r.Ended, r.Problems = true, c.problems
+	return c.out.Encode(r)
+}
+
+// call runs a variant once and looks at how it ends.
+func (c *corpusChild) call(s *corpus.Script, v corpus.Variant, r *corpusRun, limits script.Limits) {
+	c.host.logged.Reset()
+	c.res.Reset()
+	err := c.measure(v, r, limits)
+	r.Kind = script.KindOf(err)
+	switch {
+	case v.Exact && !s.Allows(r.Kind):
+		c.problem("error = %v (%s), want one of %q", err, r.Kind, s.Want)
+	case r.Kind == script.Internal, r.Kind == script.Invalid && !s.Allows(script.Invalid):
+		c.problem("error = %v (%s)", err, r.Kind)
+	}
+	if err != nil && c.res.Len() != 0 {
+		c.problem("%d results beside an error", c.res.Len())
+	}
+	if err != nil {
+		c.presentable(script.AsError(err))
+	}
+	for i := range c.res.Len() {
+		c.discreet("a result", c.res.Value(i))
+	}
+	c.discreet("the log", c.host.logged.Bytes())
+}
+
+// measure compiles and runs a variant.
+func (c *corpusChild) measure(v corpus.Variant, r *corpusRun, limits script.Limits) error {
+	c.heap.begin()
+	defer func() { r.Peak, r.Total = c.heap.grown() }()
+	p, err := c.engine.Compile(engine.Source{Code: []byte(v.Source), Entrypoint: corpus.Entrypoint})
+	if err != nil {
+		return err
+	}
+	inv := &engine.Invocation{
+		Tenant: "mallory", Script: "evil", Version: 1, Limits: limits, Host: c.host,
+		Args: [][]byte{[]byte(`{"path":"/"}`)}, Config: []byte(`{"mine":true}`),
+	}
+	started := time.Now()
+	err = p.Run(context.Background(), inv, &c.res)
+	r.Wall = time.Since(started)
+	return err
+}
+
+// presentable looks for what no error may tell.
+func (c *corpusChild) presentable(err *script.Error) {
+	c.discreet("the error", []byte(err.Message+err.Field))
+	if err.Message == "" || len(err.Message) > 1100 {
+		c.problem("message of %d bytes", len(err.Message))
+	}
+	for _, leak := range engineWords {
+		if strings.Contains(err.Message, leak) {
+			c.problem("message tells %q: %s", leak, err.Message)
+		}
+	}
+}
+
+// engineWords tell of the inside of the engine.
+var engineWords = []string{"goroutine", "runtime error", ".go:", "traceback", "[G]", "<string>", "0xc0", "fault of the engine"}
+
+// discreet looks for the other tenant's secret.
+func (c *corpusChild) discreet(where string, text []byte) {
+	if bytes.Contains(text, []byte(canary)) {
+		c.problem("%s tells the other tenant's secret: %.200s", where, text)
+	}
+}
+
+// heapWatch measures the heap while something runs.
+type heapWatch struct {
+	stop   chan struct{}
+	before uint64
+	allocs uint64
+	peak   atomic.Uint64
+}
+
+const (
+	heapObjects = "/memory/classes/heap/objects:bytes"
+	heapAllocs  = "/gc/heap/allocs:bytes"
+)
+
+func readHeap(name string) uint64 {
+	sample := [1]metrics.Sample{{Name: name}}
+	metrics.Read(sample[:])
+	return sample[0].Value.Uint64()
+}
+
+// start begins to look at the heap every millisecond.
+func (h *heapWatch) start() {
+	h.stop = make(chan struct{})
+	go func() {
+		ticker := time.NewTicker(time.Millisecond)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ticker.C:
+				h.look()
+			case <-h.stop:
+				return
+			}
+		}
+	}()
+}
+
+func (h *heapWatch) end() { close(h.stop) }
+
+func (h *heapWatch) look() {
+	now := readHeap(heapObjects)
+	for {
+		peak := h.peak.Load()
+		if now <= peak || h.peak.CompareAndSwap(peak, now) {
+			return
+		}
+	}
+}
+
+func (h *heapWatch) begin() {
+	runtime.GC()
+	h.before, h.allocs = readHeap(heapObjects), readHeap(heapAllocs)
+	h.peak.Store(h.before)
+}
+
+// grown returns by how much the heap grew at most since begin, garbage included, and
+// how many bytes were allocated in all.
+func (h *heapWatch) grown() (peak, total int64) {
+	h.look()
+	return int64(h.peak.Load() - h.before), int64(readHeap(heapAllocs) - h.allocs)
+}

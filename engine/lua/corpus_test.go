@@ -1,0 +1,160 @@
+package lua_test
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/scriptorium-dev/scriptorium/engine/enginetest/corpus"
+)
+
+var corpusTable = flag.Bool("corpus.table", false, "print the table of docs/engine.md after TestCorpus")
+
+// silence is how long a child may say nothing before it counts as hanging.
+const silence = time.Minute
+
+// TestCorpus runs every script of the corpus in every way there is, each family in a
+// process of its own.
+func TestCorpus(t *testing.T) {
+	scripts, err := corpus.Read(os.DirFS(corpusDir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	families := make([]familyReport, len(corpus.Families))
+	t.Run("family", func(t *testing.T) {
+		for i, name := range corpus.Families {
+			f := &families[i]
+			f.name = name
+			for _, s := range scripts {
+				if s.Family == name {
+					f.scripts++
+				}
+				if s.Family == name && s.ProcessOnly {
+					f.processOnly = append(f.processOnly, s.Name)
+				}
+			}
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				f.run(t)
+			})
+		}
+	})
+	if *corpusTable {
+		printTable(os.Stdout, families)
+	}
+}
+
+// familyReport is what became of a family.
+type familyReport struct {
+	name        string
+	scripts     int
+	processOnly []string
+	runs        int
+
+	wall, peak, total corpusRun // the worst of each
+}
+
+// run runs the family in a child, and in another one behind what crashed it.
+func (f *familyReport) run(t *testing.T) {
+	for after, crashed := "", true; crashed; {
+		after, crashed = f.child(t, after)
+	}
+	if f.runs == 0 {
+		t.Error("nothing was run")
+	}
+}
+
+// child runs a child, and returns which script it crashed with.
+func (f *familyReport) child(t *testing.T, after string) (last string, crashed bool) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), os.Args[0])
+	cmd.Env = append(os.Environ(), corpusVariable+"="+f.name, afterVariable+"="+after, "GORACE=atexit_sleep_ms=0")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var said bytes.Buffer
+	cmd.Stderr = &said
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	begun, readErr := f.listen(t, out, cmd.Process)
+	if err := errors.Join(cmd.Wait(), readErr); err != nil {
+		if begun.Script == "" || begun.Script == after {
+			t.Fatalf("the child died: %v\n%.3000s", err, said.Bytes())
+		}
+		t.Errorf("%s %s: the process died: %v\n%.3000s", begun.Script, begun.Variant, err, said.Bytes())
+		return begun.Script, true
+	}
+	return "", false
+}
+
+// listen reads what the child says, and kills it if it says nothing for too long.
+func (f *familyReport) listen(t *testing.T, out io.Reader, child *os.Process) (last corpusRun, err error) {
+	hangs := time.AfterFunc(silence, func() { _ = child.Kill() })
+	defer hangs.Stop()
+	lines := bufio.NewScanner(out)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		hangs.Reset(silence)
+		var r corpusRun
+		if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
+			return last, fmt.Errorf("the child says %q: %w", lines.Text(), err)
+		}
+		last = r
+		if r.Ended {
+			f.ended(t, r)
+		}
+	}
+	return last, lines.Err()
+}
+
+func (f *familyReport) ended(t *testing.T, r corpusRun) {
+	f.runs++
+	for _, problem := range r.Problems {
+		t.Errorf("%s, %s: %s", r.Script, r.Variant, problem)
+	}
+	if r.Wall > f.wall.Wall {
+		f.wall = r
+	}
+	if r.Peak > f.peak.Peak {
+		f.peak = r
+	}
+	if r.Total > f.total.Total {
+		f.total = r
+	}
+}
+
+// printTable prints the families as Markdown.
+func printTable(w io.Writer, families []familyReport) {
+	fmt.Fprintln(w, "| family | scripts | runs | worst wall time | worst heap growth | worst allocation in all |")
+	fmt.Fprintln(w, "|---|---|---|---|---|---|")
+	mebibytes := func(n int64) string { return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20)) }
+	var all familyReport
+	for _, f := range families {
+		fmt.Fprintf(w, "| %s | %d | %d | %d ms (%s) | %s (%s) | %s (%s) |\n", f.name, f.scripts, f.runs,
+			f.wall.Wall.Milliseconds(), f.wall.Script, mebibytes(f.peak.Peak), f.peak.Script, mebibytes(f.total.Total), f.total.Script)
+		all.scripts += f.scripts
+		all.runs += f.runs
+		all.wall.Wall = max(all.wall.Wall, f.wall.Wall)
+		all.peak.Peak = max(all.peak.Peak, f.peak.Peak)
+		all.total.Total = max(all.total.Total, f.total.Total)
+		for _, name := range f.processOnly {
+			all.processOnly = append(all.processOnly, f.name+"/"+name)
+		}
+	}
+	fmt.Fprintf(w, "| **all** | %d | %d | %d ms | %s | %s |\n", all.scripts, all.runs,
+		all.wall.Wall.Milliseconds(), mebibytes(all.peak.Peak), mebibytes(all.total.Total))
+	if len(all.processOnly) > 0 {
+		fmt.Fprintf(w, "\nFor a process of its own alone: %s.\n", strings.Join(all.processOnly, ", "))
+	}
+}

@@ -1,0 +1,92 @@
+package lua
+
+import (
+	"runtime"
+	"testing"
+
+	"github.com/scriptorium-dev/scriptorium/engine"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// allocators are loops that allocate in one way each; n is how often.
+var allocators = map[string]string{
+	"empty tables":       `for i = 1, n do local t = {} end`,
+	"items":              `for i = 1, n do local t = {1, 2, 3} end`,
+	"many items":         `for i = 1, n / 50 do local t = {i,i,i,i,i,i,i,i,i,i,i,i,i,i,i,i,i,i,i,i,i,i,i,i,i,i,i,i,i,i,i,i,i,i,i,i,i,i,i,i,i,i,i,i,i,i,i,i,i,i} end`,
+	"names":              `for i = 1, n do local t = {a = 1, b = 2} end`,
+	"first name":         `for i = 1, n / 5 do local t = {} t.x = 1 end`,
+	"first item":         `for i = 1, n do local t = {} t[1] = 1 end`,
+	"first number":       `for i = 1, n do local t = {} t[0.5] = 1 end`,
+	"many names":         `local t = {} for i = 1, n do t["name" .. i] = 1 end`,
+	"many numbers":       `local t = {} for i = 1, n do t[i + 0.5] = 1 end`,
+	"many indices":       `for k = 1, n / 1000 do local t = {} for i = 1, 1000 do t[i] = 1 end end`,
+	"indices beyond":     `local t = {} for i = 1, n do t[i] = 1 end`,
+	"high index":         `for i = 1, n / 1000 do local t = {} t[8191] = 1 end`,
+	"high by rawset":     `for i = 1, n / 1000 do rawset({}, 8191, 1) end`,
+	"high by insert":     `for i = 1, n / 1000 do table.insert({}, 8191, 1) end`,
+	"high by another":    `for i = 1, n / 1000 do setmetatable({}, {__newindex = {}})[8191] = 1 end`,
+	"high in braces":     `for i = 1, n / 1000 do local t = {[8191] = 1} end`,
+	"varargs":            `local function f(...) for i = 1, n / 1000 do local t = {...} end end f(unpack({}, 1, 7000))`,
+	"arg":                `local function g(...) return arg end local function f(...) for i = 1, n / 1000 do g(...) end end f(unpack({}, 1, 7000))`,
+	"functions":          `for i = 1, n do local f = function() return i end end`,
+	"variables":          `for i = 1, n / 5 do local a, b, c, d, e, f, g, h = 1 local x = function() return a, b, c, d, e, f, g, h end end`,
+	"strings":            `local s = ("x"):rep(1000) for i = 1, n do local t = s .. i end`,
+	"short strings":      `local s = "x" for i = 1, n do local t = s .. i end`,
+	"tostring":           `for i = 1, n do local t = tostring(i) end`,
+	"sub":                `local s = ("x"):rep(1000) for i = 1, n do local t = s:sub(2) end`,
+	"upper":              `local s = ("x"):rep(1000) for i = 1, n do local t = s:upper() end`,
+	"reverse":            `local s = ("x"):rep(1000) for i = 1, n do local t = s:reverse() end`,
+	"rep":                `for i = 1, n do local t = ("xy"):rep(500) end`,
+	"find":               `local s = ("x"):rep(100) for i = 1, n do local t = s:find("y") end`,
+	"match":              `local s = ("x"):rep(100) for i = 1, n do local t = s:match("(x)(x)") end`,
+	"gsub":               `local s = ("x"):rep(100) for i = 1, n / 10 do local t = s:gsub("x", "yz") end`,
+	"gsub by function":   `local s = ("x"):rep(100) for i = 1, n / 10 do local t = s:gsub("x", function() return "yz" end) end`,
+	"gmatch":             `local s = ("x "):rep(100) for i = 1, n / 10 do for w in s:gmatch("x") do end end`,
+	"format":             `for i = 1, n do local t = ("%d %s %5.2f"):format(i, "abc", 3.5) end`,
+	"concat":             `local t = {} for i = 1, 100 do t[i] = "abc" end for i = 1, n / 100 do local s = table.concat(t, ",") end`,
+	"sort":               `local t = {} for i = 1, 100 do t[i] = -i end for i = 1, n / 100 do table.sort(t) end`,
+	"JSON decoded":       `for i = 1, n / 10 do local t = json.decode('{"a":[1,2,{"b":[[],[],{}]}],"c":"text"}').a[3].b[1] end`,
+	"JSON arrays":        `local s = "[" .. ("[],"):rep(1000) .. "[]]" for i = 1, n / 1000 do json.decode(s) end`,
+	"JSON encoded":       `local t = {a = {1, 2, 3}, b = "text"} for i = 1, n do json.encode(t) end`,
+	"errors":             `for i = 1, n / 10 do pcall(error, "x") end`,
+	"error tables":       `for i = 1, n / 10 do pcall(error, {}) end`,
+	"deep errors":        `local function f(k) if k == 0 then error("x") end return 1 + f(k - 1) end for i = 1, n / 100 do pcall(f, 200) end`,
+	"long errors":        `local s = ("x"):rep(100000) for i = 1, n / 1000 do pcall(error, s) end`,
+	"long keys in errors": `local s = ("x"):rep(100000) for i = 1, n / 1000 do pcall(function() local x = nil x = x[s] end) end`,
+	"calls":              `local function f() end for i = 1, n do f() end`,
+	"pcalls":             `local function f() end for i = 1, n do pcall(f) end`,
+	"numbers":            `local x = 0.5 for i = 1, n do x = x + 1.5 end`,
+	"dates":              `for i = 1, n / 10 do os.date("*t", i) end`,
+}
+
+// TestAllocationIsCounted compares what calls were charged for with what they
+// allocated.
+func TestAllocationIsCounted(t *testing.T) {
+	for name, source := range allocators {
+		t.Run(name, func(t *testing.T) {
+			c, err := compile(engine.Source{Code: []byte("local n = 20000 " + source)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			p := &program{engine: New(), compiled: c}
+			s := newState("acme")
+			limits := script.MaxLimits()
+			s.meter.begin(limits)
+			var before, after runtime.MemStats
+			var res engine.Result
+			runtime.ReadMemStats(&before)
+			if err := p.run(s, &engine.Invocation{}, &res); err != nil {
+				t.Fatal(err)
+			}
+			runtime.ReadMemStats(&after)
+			allocated := int64(after.TotalAlloc - before.TotalAlloc)
+			counted := s.meter.allowance() - s.meter.memory
+			instructions := int64(limits.Instructions) - s.meter.left
+			const perInstruction = 12 // numbers above all: see bytesForInstruction
+			if counted < allocated*9/10 && allocated-counted > perInstruction*instructions && !RaceEnabled {
+				t.Errorf("%d bytes counted, %d allocated by %d instructions", counted, allocated, instructions)
+			}
+			t.Logf("%d bytes counted, %d allocated by %d instructions: %.2f", counted, allocated, instructions, float64(counted)/float64(allocated))
+		})
+	}
+}

@@ -1,0 +1,217 @@
+package lua
+
+import (
+	"regexp"
+	"strings"
+	"unicode/utf8"
+
+	glua "github.com/yuin/gopher-lua"
+)
+
+// reFunctions are regular expressions as RE2 has them: linear in the text, which Lua's
+// own patterns are not, and with alternatives.
+func reFunctions() map[string]glua.LGFunction {
+	return map[string]glua.LGFunction{
+		"escape": reEscape,
+		"find":   reFind,
+		"gsub":   reGsub,
+		"match":  reMatch,
+		"test":   reTest,
+	}
+}
+
+func reEscape(l *glua.LState) int {
+	s := argString(l, 1)
+	m := meterOf(l)
+	m.chargeBytes(l, len(s))
+	quoted := regexp.QuoteMeta(s)
+	m.checkString(l, len(quoted))
+	l.Push(glua.LString(quoted))
+	return 1
+}
+
+func reTest(l *glua.LState) int {
+	s, p := argString(l, 1), argPattern(l, 2)
+	l.Push(glua.LBool(p.search(l, s, 0) != nil))
+	return 1
+}
+
+// reFind returns where the first match begins and ends, and its captures.
+func reFind(l *glua.LState) int {
+	s, p := argString(l, 1), argPattern(l, 2)
+	at := p.search(l, s, searchFrom(l, s))
+	if at == nil {
+		l.Push(glua.LNil)
+		return 1
+	}
+	l.Push(glua.LNumber(at[0] + 1))
+	l.Push(glua.LNumber(at[1]))
+	for i := 1; i <= p.groups; i++ {
+		l.Push(groupOf(s, at, i))
+	}
+	return 2 + p.groups
+}
+
+// reMatch returns the captures of the first match, or all of it if there are none.
+func reMatch(l *glua.LState) int {
+	s, p := argString(l, 1), argPattern(l, 2)
+	at := p.search(l, s, searchFrom(l, s))
+	if at == nil {
+		l.Push(glua.LNil)
+		return 1
+	}
+	return pushGroups(l, p, s, at)
+}
+
+// searchFrom returns where the third argument says that a search begins.
+func searchFrom(l *glua.LState, s string) int {
+	from := optInt(l, 3, 1)
+	if from < 0 {
+		from += len(s) + 1
+	}
+	return max(0, min(from-1, len(s)))
+}
+
+// pushGroups pushes the captures of a match, or all of it if there are none, and
+// returns how many.
+func pushGroups(l *glua.LState, p *rePattern, s string, at []int) int {
+	if p.groups == 0 {
+		l.Push(groupOf(s, at, 0))
+		return 1
+	}
+	for i := 1; i <= p.groups; i++ {
+		l.Push(groupOf(s, at, i))
+	}
+	return p.groups
+}
+
+// groupOf returns the i-th capture; false if it took no part in the match.
+func groupOf(s string, at []int, i int) glua.LValue {
+	if at[2*i] < 0 {
+		return glua.LFalse
+	}
+	return glua.LString(s[at[2*i]:at[2*i+1]])
+}
+
+// matchCost is what each match of gsub costs besides the search.
+const matchCost = 10
+
+// reGsub replaces matches as string.gsub does: by a text with %0 to %9, by what a table
+// has, or by what a function returns.
+func reGsub(l *glua.LState) int {
+	s, p := argString(l, 1), argPattern(l, 2)
+	r := replacement{l: l, pattern: p, with: l.Get(3)}
+	switch v := r.with.(type) {
+	case glua.LNumber:
+		r.with = glua.LString(formatNumber(float64(v)))
+	case glua.LString, *glua.LTable, *glua.LFunction:
+	default:
+		typeError(l, 3, "string, function or table")
+	}
+	most := optInt(l, 4, maxExactInteger)
+	m := meterOf(l)
+	copied, count, last := 0, 0, -1
+	for from := 0; from <= len(s) && count < most; {
+		at := p.search(l, s, from)
+		if at == nil {
+			break
+		}
+		accept := true
+		if at[1] > from {
+			from = at[1]
+		} else { // nothing was matched, right here
+			accept = at[0] != last
+			_, size := utf8.DecodeRuneInString(s[from:])
+			from += max(size, 1)
+		}
+		last = at[1]
+		if !accept {
+			continue
+		}
+		count++
+		before := cap(r.buf)
+		r.buf = append(r.buf, s[copied:at[0]]...)
+		r.add(s, at)
+		copied = at[1]
+		m.charge(l, matchCost)
+		m.capString(l, len(r.buf))
+		if cap(r.buf) != before {
+			m.make(l, cap(r.buf))
+		}
+	}
+	m.checkString(l, len(r.buf)+len(s)-copied)
+	l.Push(glua.LString(string(r.buf) + s[copied:]))
+	l.Push(glua.LNumber(count))
+	return 2
+}
+
+// replacement builds the text that gsub returns.
+type replacement struct {
+	l       *glua.LState
+	pattern *rePattern
+	with    glua.LValue
+	buf     []byte
+}
+
+// add appends what stands for a match.
+func (r *replacement) add(s string, at []int) {
+	value := glua.LValue(glua.LNil)
+	switch with := r.with.(type) {
+	case glua.LString:
+		r.expand(string(with), s, at)
+		return
+	case *glua.LFunction:
+		r.l.Push(with)
+		r.l.Call(pushGroups(r.l, r.pattern, s, at), 1)
+		value = r.l.Get(-1)
+		r.l.Pop(1)
+	default:
+		value = r.l.GetTable(with, groupOf(s, at, min(1, r.pattern.groups)))
+	}
+	switch v := value.(type) {
+	case glua.LString:
+		r.buf = append(r.buf, v...)
+	case glua.LNumber:
+		r.buf = append(r.buf, formatNumber(float64(v))...)
+	default:
+		if !glua.LVIsFalse(v) {
+			r.l.RaiseError("invalid replacement value (a %s)", valueName(v))
+		}
+		r.buf = append(r.buf, s[at[0]:at[1]]...)
+	}
+}
+
+// expand appends a text in which %N is a capture.
+func (r *replacement) expand(with, s string, at []int) {
+	m := meterOf(r.l)
+	m.charge(r.l, len(with)/bytesPerInstruction)
+	for {
+		text, rest, found := strings.Cut(with, "%")
+		r.buf = append(r.buf, text...)
+		if !found {
+			return
+		}
+		if rest == "" {
+			r.l.RaiseError("%s", "malformed replacement (ends with '%')")
+		}
+		with = rest[1:]
+		group := int(rest[0]) - '0'
+		switch {
+		case rest[0] == '%':
+			r.buf = append(r.buf, '%')
+			continue
+		case group < 0 || group > 9:
+			r.l.RaiseError("%s", "invalid use of '%' in replacement: %0 to %9 are captures, and %% is %")
+		case group == 1 && r.pattern.groups == 0:
+			group = 0
+		case group > r.pattern.groups:
+			r.l.RaiseError("invalid capture index %%%d: the pattern has %d", group, r.pattern.groups)
+		}
+		if at[2*group] >= 0 {
+			text := s[at[2*group]:at[2*group+1]]
+			m.charge(r.l, len(text)/bytesPerInstruction)
+			r.buf = append(r.buf, text...)
+			m.capString(r.l, len(r.buf))
+		}
+	}
+}

@@ -1,0 +1,170 @@
+package lua
+
+import (
+	"regexp"
+	"regexp/syntax"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	glua "github.com/yuin/gopher-lua"
+)
+
+// Bounds of a pattern. Parsing may take long for a short pattern, and its program be
+// large: each of these was a way to that.
+const (
+	maxPatternBytes  = 1024
+	maxPatternSize   = 1000 // instructions of its program, and runes of its sets
+	maxPatternGroups = 32   // each thread of the matcher carries their positions along
+	maxUnicodeSets   = 16   // \p{…}
+	maxFoldedRanges  = 2    // ranges beyond ASCII in any case, each 8 ms
+
+	runesPerSize     = 16 // runes of sets that count as one instruction
+	groupsPerCost    = 8  // groups that make a step cost twice as much
+	compileBaseCost  = 200
+	compileByteCost  = 10
+	compileSizeCost  = 5
+	compileSetCost   = 3000
+	compileRangeCost = 80_000
+
+	// Memory, roughly.
+	fixed        = 4 << 10
+	bytesPerByte = 200      // of a pattern, to parse it
+	bytesPerSet  = 20 << 10 // the same of a \p{…}
+	bytesPerSize = 500      // of what is kept
+)
+
+// rePattern is a compiled pattern. It is safe for concurrent use.
+type rePattern struct {
+	text        string
+	first       *regexp.Regexp        // for a search from the beginning
+	rest        func() *regexp.Regexp // for one from the second character on: it matches the one before, too
+	restPaid    atomic.Bool
+	groups      int
+	cost        int // steps for each character
+	compileCost int // of rest
+	bytes       int // of memory, roughly
+}
+
+// argPattern returns the compiled n-th argument.
+func argPattern(l *glua.LState, n int) *rePattern {
+	text := argString(l, n)
+	c := callOf(l)
+	cache := &c.program.engine.patterns
+	if p := cache.get(c.inv.Tenant, text); p != nil {
+		return p
+	}
+	p, problem := compilePattern(text, func(instructions, bytes int) {
+		meterOf(l).charge(l, instructions)
+		meterOf(l).make(l, bytes)
+	})
+	if problem != "" {
+		argError(l, n, problem)
+	}
+	cache.put(c.inv.Tenant, p)
+	return p
+}
+
+// compilePattern compiles text and has what it costs charged before each step; problem
+// is not empty if text is no pattern.
+func compilePattern(text string, charge func(instructions, bytes int)) (p *rePattern, problem string) {
+	if len(text) > maxPatternBytes {
+		return nil, "the pattern is longer than 1024 bytes"
+	}
+	sets := strings.Count(text, `\p`) + strings.Count(text, `\P`)
+	if sets > maxUnicodeSets {
+		return nil, `the pattern has more than 16 of \p{…}`
+	}
+	ranges := foldedRanges(text)
+	if ranges > maxFoldedRanges {
+		return nil, "the pattern has more than 2 ranges beyond ASCII without regard to case"
+	}
+	parse := compileBaseCost + len(text)*compileByteCost + sets*compileSetCost + ranges*compileRangeCost
+	charge(2*parse, 2*(fixed+len(text)*bytesPerByte+sets*bytesPerSet)) // regexp parses it again
+	tree, err := syntax.Parse(text, syntax.Perl)
+	if err != nil {
+		return nil, "malformed pattern: " + clip(strings.TrimPrefix(err.Error(), "error parsing regexp: "))
+	}
+	size := programSize(tree)
+	groups := tree.MaxCap()
+	switch {
+	case size > maxPatternSize:
+		return nil, "the pattern is too large once its repetitions are written out"
+	case groups > maxPatternGroups:
+		return nil, "the pattern has more than 32 groups"
+	}
+	bytes := fixed + len(text) + size*bytesPerSize
+	charge(size*compileSizeCost, bytes)
+	first, err := regexp.Compile(text)
+	if err != nil {
+		return nil, "malformed pattern: " + clip(err.Error())
+	}
+	text = strings.Clone(text) // what it was cut out of may be large
+	return &rePattern{
+		text:  text,
+		first: first,
+		rest: sync.OnceValue(func() *regexp.Regexp {
+			return regexp.MustCompile(`\A(?s:.)(?s:.*?)(` + text + `)`)
+		}),
+		groups:      groups,
+		cost:        (size + 1) * (groupsPerCost + groups) / groupsPerCost,
+		compileCost: parse + size*compileSizeCost,
+		bytes:       bytes,
+	}, ""
+}
+
+// foldedRanges returns how many ranges that reach beyond ASCII may have to be looked
+// through for other cases, if the pattern ever asks for any case.
+func foldedRanges(text string) int {
+	if !ignoresCase(text) {
+		return 0
+	}
+	n := strings.Count(text, `-\x`)
+	for i := range len(text) - 1 {
+		if text[i] == '-' && text[i+1] >= 0x80 {
+			n++
+		}
+	}
+	return n
+}
+
+// ignoresCase reports whether the pattern may have the flag i.
+func ignoresCase(text string) bool {
+	for {
+		_, rest, found := strings.Cut(text, "(?")
+		if !found {
+			return false
+		}
+		flags := rest[:len(rest)-len(strings.TrimLeft(rest, "imsU-"))]
+		if strings.Contains(flags, "i") {
+			return true
+		}
+		text = rest
+	}
+}
+
+// programSize is at least what the program of a pattern has of instructions, and a
+// share of the runes in its sets. It does not count beyond maxPatternSize.
+func programSize(re *syntax.Regexp) int {
+	size := 1
+	switch re.Op {
+	case syntax.OpLiteral:
+		size = len(re.Rune)
+	case syntax.OpCharClass:
+		size += len(re.Rune) / runesPerSize
+	case syntax.OpCapture:
+		size++
+	case syntax.OpAlternate:
+		size += len(re.Sub)
+	}
+	for _, sub := range re.Sub {
+		size += programSize(sub)
+		if size > maxPatternSize {
+			return size
+		}
+	}
+	if re.Op == syntax.OpRepeat {
+		size *= max(re.Max, re.Min+1, 1)
+	}
+	return size
+}

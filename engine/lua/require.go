@@ -1,0 +1,33 @@
+package lua
+
+import (
+	"slices"
+	"strings"
+
+	glua "github.com/yuin/gopher-lua"
+)
+
+// baseRequire returns a library that is there already: scripts that were written
+// for other hosts ask for those that they use. It loads nothing.
+func baseRequire(l *glua.LState) int {
+	name := argString(l, 1)
+	libraries := callOf(l).base()
+	if lib := libraries.RawGetString(name); isLibrary(lib) {
+		l.Push(lib)
+		return 1
+	}
+	var names []string
+	libraries.ForEach(func(name, v glua.LValue) {
+		if isLibrary(v) {
+			names = append(names, name.String())
+		}
+	})
+	slices.Sort(names)
+	l.RaiseError("module '%s' not found: there are %s", clip(name), strings.Join(names, ", "))
+	return 0
+}
+
+// base returns what the globals of the call fall back to.
+func (c *call) base() *glua.LTable {
+	return c.env.Metatable.(*glua.LTable).RawGetString("__index").(*glua.LTable)
+}

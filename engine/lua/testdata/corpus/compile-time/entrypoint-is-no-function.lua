@@ -1,0 +1,3 @@
+-- want: script
+-- as: program
+handle = 5

@@ -1,0 +1,4 @@
+-- want: limit
+-- row: tail calls bloat tracebacks
+-- as: program
+function handle() return handle() end

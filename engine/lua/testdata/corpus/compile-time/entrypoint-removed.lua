@@ -1,0 +1,4 @@
+-- want: script
+-- as: program
+function handle() end
+handle = nil

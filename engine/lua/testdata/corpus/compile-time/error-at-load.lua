@@ -1,0 +1,4 @@
+-- want: script
+-- as: program
+error("at load")
+function handle() end

@@ -1,0 +1,3 @@
+-- want: script
+-- as: program
+function handle() goto inside do ::inside:: end end

@@ -1,0 +1,3 @@
+-- want: script fine
+-- as: program
+function handle() ::a:: ::a:: end

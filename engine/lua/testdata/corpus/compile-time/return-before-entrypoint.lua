@@ -1,0 +1,4 @@
+-- want: script
+-- as: program
+do return end
+function handle() end

@@ -1,0 +1,4 @@
+-- want: limit
+-- as: program
+while true do end
+function handle() end

@@ -1,0 +1,4 @@
+-- want: script
+-- as: program
+--[==[ never closed
+function handle() end

@@ -1,0 +1,5 @@
+-- want: script
+-- as: program
+function handle()
+  return "abc
+end

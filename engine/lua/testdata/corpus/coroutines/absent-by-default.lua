@@ -1,0 +1,3 @@
+-- Without the switch there is no such library.
+-- want: script
+coroutine.create(function() end)

@@ -1,0 +1,4 @@
+-- want: script
+-- coroutines: on
+local co = coroutine.wrap(function() error({}) end)
+co()

@@ -1,0 +1,3 @@
+-- want: script
+-- coroutines: on
+coroutine.yield(1)

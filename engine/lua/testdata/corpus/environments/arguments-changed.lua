@@ -1,0 +1,3 @@
+-- want: fine
+local a = ...
+if a then a.planted = {} for k in pairs(a) do a[k] = nil end end

@@ -1,0 +1,2 @@
+-- want: script
+getmetatable(json.array()).x = 1

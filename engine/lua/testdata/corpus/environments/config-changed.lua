@@ -1,0 +1,4 @@
+-- want: fine
+config.planted = "evil"
+config.secret = "evil"
+config = {planted = "evil"}

@@ -1,0 +1,3 @@
+-- want: fine
+-- row: escapes
+assert(not string.dump)

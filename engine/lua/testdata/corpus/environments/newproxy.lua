@@ -1,0 +1,3 @@
+-- want: script
+-- row: escapes
+newproxy(true)

@@ -1,0 +1,2 @@
+-- want: script
+json.null.x = 1

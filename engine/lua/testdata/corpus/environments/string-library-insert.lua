@@ -1,0 +1,2 @@
+-- want: script
+table.insert(string, 1)

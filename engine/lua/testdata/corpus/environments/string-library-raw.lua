@@ -1,0 +1,3 @@
+-- want: script
+-- row: shared mutable state
+rawset(string, "format", 1)

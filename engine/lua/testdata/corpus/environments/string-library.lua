@@ -1,0 +1,3 @@
+-- want: script
+-- row: shared mutable state
+string.format = function() return "evil" end

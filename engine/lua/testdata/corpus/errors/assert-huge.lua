@@ -1,0 +1,2 @@
+-- want: script
+assert(false, ("x"):rep(200000))

@@ -1,0 +1,3 @@
+-- want: script
+local t = {}
+t[("x"):rep(200000)]()

@@ -1,0 +1,3 @@
+-- want: limit timeout
+local function f() return f() end
+while true do pcall(f) end

@@ -1,0 +1,2 @@
+-- want: script
+return ("x"):rep(200000) < 1

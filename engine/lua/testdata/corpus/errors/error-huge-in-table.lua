@@ -1,0 +1,2 @@
+-- want: script
+error({message = ("x"):rep(200000)})

@@ -1,0 +1,2 @@
+-- want: script
+local t local x = t[("x"):rep(200000)]

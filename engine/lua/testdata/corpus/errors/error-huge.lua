@@ -1,0 +1,2 @@
+-- want: script
+error(("x"):rep(200000))

@@ -1,0 +1,2 @@
+-- want: script
+error(setmetatable({}, {__tostring = function() error("again") end}))

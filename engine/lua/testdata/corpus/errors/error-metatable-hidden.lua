@@ -1,0 +1,2 @@
+-- want: script
+error(setmetatable({message = {}}, {__metatable = 1}))

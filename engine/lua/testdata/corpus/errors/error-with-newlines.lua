@@ -1,0 +1,2 @@
+-- want: script
+error(("line\n"):rep(10000))

@@ -1,0 +1,2 @@
+-- want: script
+error("x", 1e15)

@@ -1,0 +1,3 @@
+-- want: script
+pcall(function() pcall(function() pcall(error, "a") error("b") end) error("c") end)
+error("d")

@@ -1,0 +1,2 @@
+-- want: fine
+assert(not pcall(nil))

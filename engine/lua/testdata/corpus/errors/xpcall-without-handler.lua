@@ -1,0 +1,2 @@
+-- want: script
+xpcall(function() end)

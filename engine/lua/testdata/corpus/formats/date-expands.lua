@@ -1,0 +1,2 @@
+-- want: limit
+os.date(("%c"):rep(100000))

@@ -1,0 +1,3 @@
+-- want: limit
+-- row: string growth
+local s = "a" while true do s = ("%s%s"):format(s, s) end

@@ -1,0 +1,2 @@
+-- want: script
+return ("%" .. ("-"):rep(100000) .. "d"):format(1)

@@ -1,0 +1,2 @@
+-- want: script
+("%.99999999f"):format(1)

@@ -1,0 +1,2 @@
+-- want: limit
+local t = setmetatable({}, {__tostring = function(t) return ("%s"):format(t) end}) tostring(t)

@@ -1,0 +1,2 @@
+-- want: script
+("%99999999d"):format(1)

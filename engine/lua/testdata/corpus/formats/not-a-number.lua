@@ -1,0 +1,2 @@
+-- want: script
+return ("%d"):format("x")

@@ -1,0 +1,2 @@
+-- want: script
+return ("%s%s"):format(1)

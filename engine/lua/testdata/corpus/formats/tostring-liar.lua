@@ -1,0 +1,2 @@
+-- want: script
+return ("%s"):format(setmetatable({}, {__tostring = function() return {} end}))

@@ -1,0 +1,2 @@
+-- want: limit timeout
+local i = 0 while true do i = i + 1 pcall(counter.add, "c" .. i) end

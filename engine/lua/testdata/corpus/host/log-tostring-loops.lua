@@ -1,0 +1,2 @@
+-- want: limit timeout
+log.info(setmetatable({}, {__tostring = function() while true do end end}))

@@ -1,0 +1,2 @@
+-- want: limit
+local function f() return re.gsub("a", "a", f) end f()

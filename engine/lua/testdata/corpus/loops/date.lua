@@ -1,0 +1,2 @@
+-- want: limit timeout
+local f = ("%c"):rep(5000) while true do os.date(f) end

@@ -1,0 +1,2 @@
+-- want: limit
+for i = 10, 1, 0 do end

@@ -1,0 +1,2 @@
+-- want: limit
+for i = 1, 1e9 do end

@@ -1,0 +1,2 @@
+-- want: limit
+::again:: goto again

@@ -1,0 +1,2 @@
+-- want: limit
+table.insert({}, -1e15, 1)

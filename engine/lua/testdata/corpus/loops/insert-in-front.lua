@@ -1,0 +1,2 @@
+-- want: limit timeout
+local t = {} while true do table.insert(t, 1, 1) end

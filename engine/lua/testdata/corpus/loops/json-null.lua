@@ -1,0 +1,2 @@
+-- want: limit
+while json.null do end

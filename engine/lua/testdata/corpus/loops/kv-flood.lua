@@ -1,0 +1,2 @@
+-- want: limit timeout
+while true do kv.get("secret") end

@@ -1,0 +1,2 @@
+-- want: limit
+while true do end

@@ -1,0 +1,2 @@
+-- want: limit timeout
+while true do pcall(pcall, pcall, pcall, error) end

@@ -1,0 +1,2 @@
+-- want: limit timeout
+local function f() pcall(f) pcall(f) end f()

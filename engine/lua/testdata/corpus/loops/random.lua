@@ -1,0 +1,2 @@
+-- want: limit
+repeat until math.random() > 1

@@ -1,0 +1,2 @@
+-- want: script
+local t = {} setmetatable(t, {__call = t}) t()

@@ -1,0 +1,2 @@
+-- want: script
+return setmetatable({}, {__lt = function() return true end}) < 1

@@ -1,0 +1,2 @@
+-- want: script
+local t = {} setmetatable(t, {__index = t}) return t.x

@@ -1,0 +1,2 @@
+-- want: script
+return setmetatable({}, {__index = function() error({}) end}).x

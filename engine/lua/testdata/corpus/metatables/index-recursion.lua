@@ -1,0 +1,2 @@
+-- want: limit
+local t = setmetatable({}, {}) getmetatable(t).__index = function(t, k) return t[k] end return t.x

@@ -1,0 +1,3 @@
+-- want: fine
+assert(not pcall(setmetatable, setmetatable({}, {__metatable = 1}), {}))
+assert(getmetatable("") == false)

@@ -1,0 +1,3 @@
+-- want: script limit fine
+local t = setmetatable({}, {__tostring = function() return nil end})
+return tostring(t)

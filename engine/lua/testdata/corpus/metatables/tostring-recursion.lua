@@ -1,0 +1,2 @@
+-- want: limit
+local t = setmetatable({}, {__tostring = function(t) return tostring(t) end}) tostring(t)

@@ -1,0 +1,2 @@
+-- want: limit
+local m = {} m.__unm = function(a) return -a end return -setmetatable({}, m)

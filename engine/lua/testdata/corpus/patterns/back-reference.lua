@@ -1,0 +1,2 @@
+-- want: limit timeout
+(("a"):rep(100000)):find("(a*)%1b")

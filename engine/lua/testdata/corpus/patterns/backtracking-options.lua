@@ -1,0 +1,2 @@
+-- want: limit
+(("a"):rep(28)):match(("a?"):rep(28)..("a"):rep(28).."b")

@@ -1,0 +1,2 @@
+-- want: limit timeout
+(("("):rep(2000) .. (")"):rep(1000)):gsub("%b()", "")

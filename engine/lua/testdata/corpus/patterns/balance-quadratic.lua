@@ -1,0 +1,2 @@
+-- want: limit timeout
+(("("):rep(250000)):find("%b()")

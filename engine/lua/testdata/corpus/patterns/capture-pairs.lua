@@ -1,0 +1,3 @@
+-- want: script
+-- row: Go stack overflow in parser, patterns, replacement strings
+("x"):find(("()"):rep(100000))

@@ -1,0 +1,2 @@
+-- want: limit
+while true do for w in ("a"):rep(1000):gmatch("") do end end

@@ -1,0 +1,2 @@
+-- want: limit timeout
+(("a"):rep(10000)):find("[" .. ("b"):rep(10000) .. "]")

@@ -1,0 +1,2 @@
+-- want: limit
+(("a"):rep(1000)):find(("a?"):rep(1000))

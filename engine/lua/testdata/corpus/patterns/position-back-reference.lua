@@ -1,0 +1,2 @@
+-- want: script fine
+return ("abc"):match("()%1")

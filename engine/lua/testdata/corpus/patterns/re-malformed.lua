@@ -1,0 +1,2 @@
+-- want: fine script limit
+re.test("", "(")

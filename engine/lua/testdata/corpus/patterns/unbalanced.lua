@@ -1,0 +1,2 @@
+-- want: script
+("abc"):find("%b")

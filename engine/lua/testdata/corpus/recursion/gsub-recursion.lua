@@ -1,0 +1,2 @@
+-- want: limit
+local function f() ("a"):gsub("a", f) end f()

@@ -1,0 +1,2 @@
+-- want: limit
+local function f() for x in f do end end f()

@@ -1,0 +1,2 @@
+-- want: limit
+local function f() f() end f()

@@ -1,0 +1,2 @@
+-- want: limit
+local function f() table.sort({1, 2}, f) end f()

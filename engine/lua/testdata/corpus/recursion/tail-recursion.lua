@@ -1,0 +1,3 @@
+-- want: limit
+-- row: tail calls bloat tracebacks
+local function f() return f() end f()

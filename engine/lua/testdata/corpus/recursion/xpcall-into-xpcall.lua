@@ -1,0 +1,2 @@
+-- want: fine limit timeout
+local function f() xpcall(f, f) end f()

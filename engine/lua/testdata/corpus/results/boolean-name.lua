@@ -1,0 +1,2 @@
+-- want: script
+return {[true] = 1}

@@ -1,0 +1,2 @@
+-- want: script
+return {[1.5] = 1, ["1.5"] = 2}

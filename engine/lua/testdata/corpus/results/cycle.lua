@@ -1,0 +1,5 @@
+-- want: limit script
+-- row: hostile results
+local t = {}
+t.t = t
+return t

@@ -1,0 +1,3 @@
+-- Each byte becomes six.
+-- want: limit
+return ("\1"):rep(20000)

@@ -1,0 +1,2 @@
+-- want: script
+return {a = {b = tostring}}

@@ -1,0 +1,3 @@
+-- want: script
+-- row: hostile results
+return function() end

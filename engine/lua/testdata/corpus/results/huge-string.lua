@@ -1,0 +1,3 @@
+-- want: limit
+-- row: hostile results
+return ("x"):rep(100000)

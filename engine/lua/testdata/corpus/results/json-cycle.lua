@@ -1,0 +1,2 @@
+-- want: limit
+local t = {} t[1] = t json.encode(t)

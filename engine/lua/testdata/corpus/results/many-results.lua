@@ -1,0 +1,2 @@
+-- want: fine limit
+return unpack({}, 1, 7999)

@@ -1,0 +1,2 @@
+-- want: script
+return 0/0

@@ -1,0 +1,2 @@
+-- want: script
+return {["\255"] = 1}

@@ -1,0 +1,3 @@
+-- want: limit
+-- row: string growth
+local s = "x" while true do s = base64.encode(s) end

@@ -1,0 +1,2 @@
+-- want: script
+(("x"):rep(200000)):byte(1, -1)

@@ -1,0 +1,2 @@
+-- want: script
+table.concat({}, "x", 1, 1e15)

@@ -1,0 +1,2 @@
+-- want: limit
+local s = '"' while true do s = json.encode(s) end

@@ -1,0 +1,3 @@
+-- want: limit
+-- row: string growth
+local s = "x" while true do s = crypto.hex(s) end

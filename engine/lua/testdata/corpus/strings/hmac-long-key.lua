@@ -1,0 +1,2 @@
+-- want: limit timeout
+local s = ("x"):rep(262144) while true do crypto.hmac("sha256", s, s) end

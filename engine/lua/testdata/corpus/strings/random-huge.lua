@@ -1,0 +1,2 @@
+-- want: limit script
+return crypto.random(1e15)

@@ -1,0 +1,2 @@
+-- want: limit
+("a"):rep(math.huge)

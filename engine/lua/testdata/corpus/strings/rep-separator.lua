@@ -1,0 +1,2 @@
+-- want: limit
+(""):rep(1e10, "xxxxxxxx")

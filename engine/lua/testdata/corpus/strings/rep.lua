@@ -1,0 +1,3 @@
+-- want: limit
+-- row: string growth
+("a"):rep(1e10)

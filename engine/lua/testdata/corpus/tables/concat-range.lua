@@ -1,0 +1,2 @@
+-- want: script
+table.concat({}, "", -1e15, 1e15)

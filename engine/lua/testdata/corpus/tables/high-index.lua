@@ -1,0 +1,3 @@
+-- want: fine
+-- row: one instruction, gigabytes
+local t = {} t[67108863] = 1 return #t

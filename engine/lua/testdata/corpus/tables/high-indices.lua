@@ -1,0 +1,3 @@
+-- want: limit timeout
+-- row: one instruction, gigabytes
+local ts = {} for i = 1, 1e9 do local t = {} t[8191] = 1 ts[i] = t end

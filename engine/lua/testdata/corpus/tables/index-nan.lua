@@ -1,0 +1,2 @@
+-- want: script
+local t = {} t[0/0] = 1

@@ -1,0 +1,2 @@
+-- want: script
+json.decode(("["):rep(100000))

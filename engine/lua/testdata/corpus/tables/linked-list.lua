@@ -1,0 +1,3 @@
+-- want: limit
+local l
+while true do l = {next = l} end

@@ -1,0 +1,2 @@
+-- want: script
+math.random(0)

@@ -1,0 +1,2 @@
+-- want: script
+rawset({}, 0/0, 1)

@@ -1,0 +1,2 @@
+-- want: script
+rawset({}, nil, 1)

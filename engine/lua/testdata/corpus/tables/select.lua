@@ -1,0 +1,2 @@
+-- want: script
+select(-5, 1)

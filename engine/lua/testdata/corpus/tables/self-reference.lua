@@ -1,0 +1,3 @@
+-- want: fine
+local t = {}
+t.t, t[1], t[t] = t, t, t

@@ -1,0 +1,2 @@
+-- want: script
+table.sort({1, "a", {}})

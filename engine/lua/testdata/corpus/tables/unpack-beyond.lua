@@ -1,0 +1,2 @@
+-- want: script
+unpack({}, -1e308, 1e308)

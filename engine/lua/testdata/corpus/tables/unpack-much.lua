@@ -1,0 +1,2 @@
+-- want: script
+return select("#", unpack({}, 1, 1e8))

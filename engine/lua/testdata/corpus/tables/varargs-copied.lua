@@ -1,0 +1,2 @@
+-- want: limit timeout
+local function f(...) return f(...) end f(unpack({}, 1, 7999))

@@ -1,0 +1,2 @@
+-- want: limit timeout
+local function f(...) local a = {...} return f(unpack(a), unpack(a)) end f(1)

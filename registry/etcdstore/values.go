@@ -1,0 +1,128 @@
+package etcdstore
+
+import (
+	"context"
+	"encoding/json"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/scriptorium-dev/scriptorium/registry"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// usage is what is stored of a registry.Usage: its mark is the key's mod revision.
+type usage struct {
+	Bytes  int64 `json:"bytes"`
+	Values int   `json:"values"`
+}
+
+// Stock implements registry.Store.
+func (s *Store) Stock(ctx context.Context, key script.ValueKey) (registry.Stock, error) {
+	reads := []clientv3.Op{clientv3.OpGet(s.keys.usage(key.Tenant)), clientv3.OpGet(s.keys.settings(key.Tenant))}
+	if key.Key != "" {
+		reads = append(reads, clientv3.OpGet(s.keys.value(key)))
+	}
+	resp, err := s.commit(ctx, "read "+key.String(), nil, reads, nil)
+	if err != nil {
+		return registry.Stock{}, err
+	}
+	var stock registry.Stock
+	if kvs := resp.Responses[0].GetResponseRange().GetKvs(); len(kvs) > 0 {
+		var u usage
+		if err := json.Unmarshal(kvs[0].Value, &u); err != nil {
+			return registry.Stock{}, corrupt(kvs[0], err)
+		}
+		stock.Usage = registry.Usage{Bytes: u.Bytes, Values: u.Values, Mark: kvs[0].ModRevision}
+	}
+	if kvs := resp.Responses[1].GetResponseRange().GetKvs(); len(kvs) > 0 {
+		if stock.Tenant, err = decodeTenant(kvs[0]); err != nil {
+			return registry.Stock{}, err
+		}
+	}
+	if key.Key == "" {
+		return stock, nil
+	}
+	if kvs := resp.Responses[2].GetResponseRange().GetKvs(); len(kvs) > 0 {
+		if stock.Value, err = decodeValue(kvs[0]); err != nil {
+			return registry.Stock{}, err
+		}
+	}
+	return stock, nil
+}
+
+// Values implements registry.Store.
+func (s *Store) Values(ctx context.Context, tenant, prefix, last string, limit int) ([]script.Value, error) {
+	from := s.keys.valuesOf(tenant) + prefix
+	end := clientv3.GetPrefixRangeEnd(from)
+	if last != "" {
+		from = max(from, after(s.keys.valuesOf(tenant)+last))
+	}
+	return livePage(ctx, s, "list values", from, end, limit, decodeValue, func(v script.Value) bool { return !v.Deleted })
+}
+
+// Tenants implements registry.Store.
+func (s *Store) Tenants(ctx context.Context, last string, limit int) ([]script.Tenant, error) {
+	from := s.keys.allSettings()
+	end := clientv3.GetPrefixRangeEnd(from)
+	if last != "" {
+		from = after(s.keys.settings(last))
+	}
+	return livePage(ctx, s, "list tenants", from, end, limit, decodeTenant, func(t script.Tenant) bool { return !t.Deleted })
+}
+
+// CommitValue implements registry.Store. It is one transaction of at most seven
+// operations.
+func (s *Store) CommitValue(ctx context.Context, c registry.ValueCommit) (script.Revision, error) {
+	key := c.Value.Key
+	value, err := encodeValue(c.Value)
+	if err != nil {
+		return 0, script.Errorf(script.Internal, "", "encode the value %s: %w", key, err)
+	}
+	taken, err := json.Marshal(usage{Bytes: c.Usage.Bytes, Values: c.Usage.Values})
+	if err != nil {
+		return 0, script.Errorf(script.Internal, "", "encode what the values of %s take: %w", key.Tenant, err)
+	}
+	ops := []clientv3.Op{
+		clientv3.OpPut(s.keys.value(key), string(value)),
+		clientv3.OpPut(s.keys.usage(key.Tenant), string(taken)),
+	}
+	if !c.Value.Deleted {
+		ops = append(ops, s.putBlob(c.Value.Digest, c.Content)...)
+	}
+	return s.commitObject(ctx, script.Object{Value: &c.Value}, ops, c.Audit,
+		clientv3.Compare(clientv3.ModRevision(s.keys.value(key)), "=", int64(c.Guard)),
+		clientv3.Compare(clientv3.ModRevision(s.keys.usage(key.Tenant)), "=", c.Usage.Mark))
+}
+
+// CommitTenant implements registry.Store.
+func (s *Store) CommitTenant(ctx context.Context, c registry.TenantCommit) (script.Revision, error) {
+	key := s.keys.settings(c.Tenant.Name)
+	value, err := encodeTenant(c.Tenant)
+	if err != nil {
+		return 0, script.Errorf(script.Internal, "", "encode the settings of %s: %w", c.Tenant.Name, err)
+	}
+	return s.commitObject(ctx, script.Object{Tenant: &c.Tenant}, []clientv3.Op{clientv3.OpPut(key, string(value))}, c.Audit,
+		clientv3.Compare(clientv3.ModRevision(key), "=", int64(c.Guard)))
+}
+
+// commitObject applies the operations with what every change of an object writes.
+func (s *Store) commitObject(ctx context.Context, o script.Object, ops []clientv3.Op, audit script.AuditEntry, guards ...clientv3.Cmp) (script.Revision, error) {
+	ops = append(ops,
+		clientv3.OpPut(s.keys.head(), ""),
+		clientv3.OpPut(s.keys.tenantHead(o.TenantName()), ""))
+	if audit != (script.AuditEntry{}) {
+		entry, err := encodeAudit(audit)
+		if err != nil {
+			return 0, script.Errorf(script.Internal, "", "encode the audit entry of %s: %w", o.Key(), err)
+		}
+		ops = append(ops, clientv3.OpPut(s.newAuditKey(audit.Time), string(entry)))
+	}
+	resp, err := s.commit(ctx, "change "+o.Key(), guards, ops, nil)
+	if err != nil {
+		return 0, err
+	}
+	if !resp.Succeeded {
+		return 0, script.Errorf(script.Conflict, "", "%s, or what bounds it, was changed by somebody else first", o.Key())
+	}
+	return script.Revision(resp.Header.Revision), nil
+}

@@ -1,0 +1,78 @@
+package memstore
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/scriptorium-dev/scriptorium/registry"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// Stock implements registry.Store.
+func (s *Store) Stock(_ context.Context, key script.ValueKey) (registry.Stock, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return registry.Stock{Value: s.values[key], Usage: s.usage[key.Tenant], Tenant: s.tenants[key.Tenant]}, nil
+}
+
+// Values implements registry.Store.
+func (s *Store) Values(_ context.Context, tenant, prefix, after string, limit int) ([]script.Value, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	page := slices.DeleteFunc(s.sortedValues(), func(v script.Value) bool {
+		return v.Deleted || v.Key.Tenant != tenant || !strings.HasPrefix(v.Key.Key, prefix) || v.Key.Key <= after
+	})
+	return page[:min(limit, len(page))], nil
+}
+
+func (s *Store) sortedValues() []script.Value {
+	return slices.SortedFunc(maps.Values(s.values), func(a, b script.Value) int { return strings.Compare(a.Key.String(), b.Key.String()) })
+}
+
+// CommitValue implements registry.Store.
+func (s *Store) CommitValue(_ context.Context, c registry.ValueCommit) (script.Revision, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	v, tenant := c.Value, c.Value.Key.Tenant
+	if now := s.values[v.Key].Revision; now != c.Guard {
+		return 0, script.Errorf(script.Conflict, "", "%s is at revision %d, not %d: somebody else changed it first", v.Key, now, c.Guard)
+	}
+	if s.usage[tenant].Mark != c.Usage.Mark {
+		return 0, script.Errorf(script.Conflict, "", "somebody else changed a value of %s in the meantime", tenant)
+	}
+	v.Revision = s.head + 1
+	s.values[v.Key] = v
+	c.Usage.Mark++
+	s.usage[tenant] = c.Usage
+	if !v.Deleted {
+		s.putSource(v.Digest, c.Content)
+	}
+	return s.changed(tenant, registry.Transaction{Values: []script.Value{v}}, c.Audit), nil
+}
+
+// Tenants implements registry.Store.
+func (s *Store) Tenants(_ context.Context, after string, limit int) ([]script.Tenant, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	page := slices.DeleteFunc(s.sortedTenants(), func(t script.Tenant) bool { return t.Deleted || t.Name <= after })
+	return page[:min(limit, len(page))], nil
+}
+
+func (s *Store) sortedTenants() []script.Tenant {
+	return slices.SortedFunc(maps.Values(s.tenants), func(a, b script.Tenant) int { return strings.Compare(a.Name, b.Name) })
+}
+
+// CommitTenant implements registry.Store.
+func (s *Store) CommitTenant(_ context.Context, c registry.TenantCommit) (script.Revision, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t := c.Tenant
+	if now := s.tenants[t.Name].Revision; now != c.Guard {
+		return 0, script.Errorf(script.Conflict, "", "the settings of %s are at revision %d, not %d: somebody else changed them first", t.Name, now, c.Guard)
+	}
+	t.Revision = s.head + 1
+	s.tenants[t.Name] = t
+	return s.changed(t.Name, registry.Transaction{Tenants: []script.Tenant{t}}, c.Audit), nil
+}

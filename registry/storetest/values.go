@@ -1,0 +1,484 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/scriptorium-dev/scriptorium/registry"
+	"github.com/scriptorium-dev/scriptorium/registry/access"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+func keyed(tenant, key string) script.ValueKey { return script.ValueKey{Tenant: tenant, Key: key} }
+
+func stock(t *testing.T, s registry.Store, key script.ValueKey) registry.Stock {
+	t.Helper()
+	got, err := s.Stock(t.Context(), key)
+	if err != nil {
+		t.Errorf("Stock: %v", err)
+	}
+	return got
+}
+
+// putCommit is the commit that puts the content in place of what there is.
+func putCommit(cur registry.Stock, key script.ValueKey, content string) registry.ValueCommit {
+	usage := cur.Usage
+	usage.Bytes += int64(len(content) - cur.Value.Size)
+	if cur.Value.Revision == 0 || cur.Value.Deleted {
+		usage.Values++
+	}
+	return registry.ValueCommit{
+		Guard: cur.Value.Revision, Content: []byte(content), Usage: usage,
+		Value: script.Value{Key: key, Digest: script.DigestOf([]byte(content)), Size: len(content), Author: "ann", ChangedAt: at},
+		Audit: script.AuditEntry{Time: at, Name: script.Name{Tenant: key.Tenant}, Key: key.Key, Change: script.ChangePut, Author: "ann"},
+	}
+}
+
+func removeCommit(cur registry.Stock) registry.ValueCommit {
+	usage := cur.Usage
+	usage.Bytes -= int64(cur.Value.Size)
+	usage.Values--
+	return registry.ValueCommit{
+		Guard: cur.Value.Revision, Usage: usage,
+		Value: script.Value{Key: cur.Value.Key, Deleted: true, Author: "ann", ChangedAt: at},
+	}
+}
+
+// commitValue commits c, which must succeed, and returns the value as it is then. It may
+// be called from any goroutine, as what follows may.
+func commitValue(t *testing.T, s registry.Store, c registry.ValueCommit) script.Value {
+	t.Helper()
+	revision, err := s.CommitValue(t.Context(), c)
+	if err != nil {
+		t.Errorf("CommitValue: %v", err)
+	}
+	c.Value.Revision = revision
+	return c.Value
+}
+
+func put(t *testing.T, s registry.Store, key script.ValueKey, content string) script.Value {
+	t.Helper()
+	return commitValue(t, s, putCommit(stock(t, s, key), key, content))
+}
+
+func remove(t *testing.T, s registry.Store, key script.ValueKey) script.Value {
+	t.Helper()
+	return commitValue(t, s, removeCommit(stock(t, s, key)))
+}
+
+// set makes the concurrency that of the tenant; 0 takes the settings away.
+func set(t *testing.T, s registry.Store, tenant string, concurrency int) script.Tenant {
+	t.Helper()
+	c := registry.TenantCommit{
+		Guard: stock(t, s, keyed(tenant, "")).Tenant.Revision,
+		Tenant: script.Tenant{
+			Name: tenant, Settings: script.TenantSettings{Concurrency: concurrency}, Deleted: concurrency == 0, Author: "ann", ChangedAt: at,
+		},
+	}
+	revision, err := s.CommitTenant(t.Context(), c)
+	if err != nil {
+		t.Errorf("CommitTenant: %v", err)
+	}
+	c.Tenant.Revision = revision
+	return c.Tenant
+}
+
+func (h Harness) testValues(t *testing.T) {
+	s, ctx := h.Open(t), t.Context()
+	if got := stock(t, s, keyed("acme", "a")); got != (registry.Stock{}) {
+		t.Errorf("of nothing: %+v", got)
+	}
+	one := put(t, s, keyed("acme", "flags/a"), "on")
+	two := put(t, s, keyed("acme", "flags/a"), "off")
+	large := strings.Repeat("x", script.MaxValueBytes)
+	put(t, s, keyed("acme", "large"), large)
+	empty := put(t, s, keyed("acme-b", "empty"), "")
+	if two.Revision <= one.Revision || empty.Revision <= two.Revision {
+		t.Errorf("revisions %d, %d, %d do not grow", one.Revision, two.Revision, empty.Revision)
+	}
+	if head, err := s.Head(ctx); err != nil || head != empty.Revision {
+		t.Errorf("the head is %d, %v; want %d", head, err, empty.Revision)
+	}
+	got := stock(t, s, keyed("acme", "flags/a"))
+	if got.Value != two || got.Usage.Values != 2 || got.Usage.Bytes != int64(len(large)+len("off")) {
+		t.Errorf("got %+v, want %+v, 2 values of %d bytes", got, two, len(large)+len("off"))
+	}
+	for _, content := range []string{"off", large, ""} {
+		if source, err := s.Source(ctx, script.DigestOf([]byte(content))); err != nil || string(source) != content {
+			t.Errorf("the content %.10q: %d bytes, %v", content, len(source), err)
+		}
+	}
+	gone := remove(t, s, keyed("acme", "flags/a"))
+	if got := stock(t, s, keyed("acme", "flags/a")); got.Value != gone || got.Usage.Values != 1 || got.Usage.Bytes != int64(len(large)) {
+		t.Errorf("after the removal: %+v, want %+v, and one value", got, gone)
+	}
+	again := put(t, s, keyed("acme", "flags/a"), "again")
+	s = h.Reopen(t, s)
+	if got := stock(t, s, keyed("acme", "flags/a")); got.Value != again {
+		t.Errorf("after a restart: %+v, want %+v", got.Value, again)
+	}
+	entries, _, err := s.Audit(ctx, registry.AuditFilter{Tenant: "acme"}, "", 10)
+	if err != nil || len(entries) != 4 || !slices.ContainsFunc(entries, func(e script.AuditEntry) bool {
+		return e.Revision == again.Revision && e.Key == "flags/a" && e.Change == script.ChangePut
+	}) {
+		t.Errorf("the audit trail: %+v, %v", entries, err)
+	}
+}
+
+// testValueGuards: neither the value nor what the tenant has may have changed since.
+func (h Harness) testValueGuards(t *testing.T) {
+	s, ctx := h.Open(t), t.Context()
+	a, b := keyed("acme", "a"), keyed("acme", "b")
+	early := putCommit(stock(t, s, a), a, "early")
+	other := putCommit(stock(t, s, b), b, "other")
+	first := put(t, s, a, "first")
+	for what, c := range map[string]registry.ValueCommit{"a value that is there now": early, "a usage of the past": other} {
+		_, err := s.CommitValue(ctx, c)
+		if script.KindOf(err) != script.Conflict {
+			t.Errorf("%s: %v, want a conflict", what, err)
+		}
+	}
+	wrong := putCommit(stock(t, s, a), a, "wrong")
+	wrong.Guard--
+	_, err := s.CommitValue(ctx, wrong)
+	wantKind(t, err, script.Conflict)
+	if got := stock(t, s, a); got.Value != first || got.Usage.Values != 1 {
+		t.Errorf("got %+v, want %+v alone", got, first)
+	}
+	if head, err := s.Head(ctx); err != nil || head != first.Revision {
+		t.Errorf("the head is %d, %v; want %d: nothing happened since", head, err, first.Revision)
+	}
+	put(t, s, keyed("zoo", "a"), "of another tenant")
+	put(t, s, a, "second") // it was in nobody's way
+}
+
+func (h Harness) testValuePaging(t *testing.T) {
+	s, ctx := h.Open(t), t.Context()
+	for _, key := range []string{"b", "a/2", "a/1", "a-1", "a", "a/10", "B"} {
+		put(t, s, keyed("acme", key), key)
+	}
+	put(t, s, keyed("acme-a", "a/0"), "another tenant's")
+	remove(t, s, keyed("acme", "a/10"))
+	for _, test := range []struct {
+		prefix, after string
+		limit         int
+		want          string
+	}{
+		{"", "", 10, "[B a a-1 a/1 a/2 b]"},
+		{"", "", 3, "[B a a-1]"},
+		{"", "a-1", 2, "[a/1 a/2]"},
+		{"", "b", 2, "[]"},
+		{"a", "", 10, "[a a-1 a/1 a/2]"},
+		{"a/", "", 10, "[a/1 a/2]"},
+		{"a/", "a/1", 10, "[a/2]"},
+		{"a/", "b", 10, "[]"},
+		{"a/", "B", 1, "[a/1]"},
+		{"nothing", "", 10, "[]"},
+	} {
+		page, err := s.Values(ctx, "acme", test.prefix, test.after, test.limit)
+		keys := []string{}
+		for _, v := range page {
+			keys = append(keys, v.Key.Key)
+		}
+		if err != nil || fmt.Sprint(keys) != test.want {
+			t.Errorf("%d of %q after %q: %v, %v; want %s", test.limit, test.prefix, test.after, keys, err, test.want)
+		}
+	}
+}
+
+func (h Harness) testTenants(t *testing.T) {
+	s, ctx := h.Open(t), t.Context()
+	acme, zoo := set(t, s, "acme", 1), set(t, s, "zoo", 2)
+	acme = set(t, s, "acme", 3)
+	if got := stock(t, s, keyed("acme", "")); got.Tenant != acme {
+		t.Errorf("got %+v, want %+v", got.Tenant, acme)
+	}
+	_, err := s.CommitTenant(ctx, registry.TenantCommit{Tenant: script.Tenant{Name: "acme", ChangedAt: at}})
+	wantKind(t, err, script.Conflict)
+	gone := set(t, s, "shop", 1)
+	gone = set(t, s, gone.Name, 0)
+	for _, test := range []struct {
+		after string
+		limit int
+		want  []script.Tenant
+	}{{"", 10, []script.Tenant{acme, zoo}}, {"", 1, []script.Tenant{acme}}, {"acme", 1, []script.Tenant{zoo}}, {"zoo", 1, nil}} {
+		if got, err := s.Tenants(ctx, test.after, test.limit); err != nil || !slices.Equal(got, test.want) {
+			t.Errorf("%d after %q: %+v, %v; want %+v", test.limit, test.after, got, err, test.want)
+		}
+	}
+	if head, heads, _, _ := snapshot(t, s); head != gone.Revision || heads["acme"] != acme.Revision || heads["shop"] != gone.Revision {
+		t.Errorf("head %d, heads %v; want %d, acme at %d", head, heads, gone.Revision, acme.Revision)
+	}
+}
+
+// everything returns all objects of a snapshot by their keys.
+func everything(t *testing.T, s registry.Store) map[string]string {
+	t.Helper()
+	snap, err := s.Snapshot(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]string{}
+	for o, err := range snap.Objects() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if all[o.Key()] != "" {
+			t.Errorf("%s came twice", o.Key())
+		}
+		all[o.Key()] = described(o)
+	}
+	return all
+}
+
+// described is all of the object, as text.
+func described(o script.Object) string {
+	switch o.Kind() {
+	case script.Releases:
+		return fmt.Sprintf("%+v", *o.Release)
+	case script.Values:
+		return fmt.Sprintf("%+v", *o.Value)
+	}
+	return fmt.Sprintf("%+v", *o.Tenant)
+}
+
+// testObjectsAreWatched: a watch yields the changes of all kinds in one order, each
+// once, however many write; what it yielded last of each is what a snapshot has.
+func (h Harness) testObjectsAreWatched(t *testing.T) {
+	s := h.Open(t)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	first := set(t, s, "acme", 1)
+	watch, ended := watching(ctx, s, first.Revision)
+	const each = 12
+	var writing sync.WaitGroup
+	writing.Go(func() {
+		var cur script.Release
+		for i := range each {
+			c := publish(cur, named(1), fmt.Sprint(i))
+			revision, err := s.Commit(ctx, c)
+			if err != nil {
+				t.Error(err)
+			}
+			cur = c.Release
+			cur.Revision = revision
+		}
+	})
+	for _, tenant := range []string{"acme", "zoo"} {
+		writing.Go(func() {
+			for i := range each {
+				key := keyed(tenant, fmt.Sprint("key-", i%3))
+				if cur := stock(t, s, key); cur.Value.Revision != 0 && !cur.Value.Deleted && i%2 == 0 {
+					remove(t, s, key)
+				} else {
+					put(t, s, key, fmt.Sprint("content ", i))
+				}
+			}
+		})
+	}
+	writing.Go(func() {
+		for i := range each {
+			set(t, s, "zoo", i)
+		}
+	})
+	last := map[string]string{"tenants/acme": described(script.Object{Tenant: &first})}
+	after := first.Revision
+	for range 4 * each {
+		select {
+		case tx := <-watch:
+			objects := slices.Collect(tx.Objects())
+			if tx.Revision <= after || len(objects) != 1 || objects[0].Revision() != tx.Revision {
+				t.Fatalf("revision %d after %d: %+v; want one object, in order", tx.Revision, after, tx)
+			}
+			after, last[objects[0].Key()] = tx.Revision, described(objects[0])
+		case err := <-ended:
+			t.Fatalf("the watch ended: %v", err)
+		case <-ctx.Done():
+			t.Fatal("not all transactions came")
+		}
+	}
+	writing.Wait()
+	now := everything(t, s)
+	if len(now) != len(last) {
+		t.Errorf("%d objects, of %d the watch told", len(now), len(last))
+	}
+	for key, want := range last {
+		if now[key] != want {
+			t.Errorf("%s: %s\nthe watch: %s", key, now[key], want)
+		}
+	}
+	if head, err := s.Head(ctx); err != nil || head != after {
+		t.Errorf("the head is %d, %v; want %d", head, err, after)
+	}
+}
+
+// testQuotaAtOnce: writers that come at once, by several registries, never have more
+// together than the tenant may, and what is counted is what is there.
+func (h Harness) testQuotaAtOnce(t *testing.T) {
+	s, ctx := h.Open(t), t.Context()
+	const quota, size, writers, each = 10_000, 900, 6, 8
+	admin := rules(s)
+	if _, _, err := admin.SetTenant(ctx, registry.SetTenant{
+		Tenant: "acme", Settings: &script.TenantSettings{ValueBytes: quota}, Author: "ann", By: access.Everybody("unix"),
+	}); err != nil {
+		t.Fatal(err)
+	}
+	var writing sync.WaitGroup
+	for w := range writers {
+		writing.Go(func() {
+			r := rules(s)
+			for i := range each {
+				key := keyed("acme", fmt.Sprintf("w%d/%d", w, i%5))
+				var err error
+				if i%4 == 3 {
+					_, err = r.DeleteValue(ctx, registry.DeleteValue{Key: key, Author: "ann", By: access.Everybody("unix")})
+				} else {
+					content := strings.Repeat(fmt.Sprint(w, i), size)[:size-i]
+					_, _, err = r.PutValue(ctx, registry.PutValue{Key: key, Content: []byte(content), Author: "ann", By: access.Everybody("unix")})
+				}
+				switch script.KindOf(err) {
+				case "", script.Limit, script.NotFound:
+				default:
+					t.Errorf("writer %d: %v", w, err)
+				}
+				if used := stock(t, s, key).Usage.Bytes; used > quota {
+					t.Errorf("%d bytes are used, of %d", used, quota)
+				}
+			}
+		})
+	}
+	writing.Wait()
+	values, err := s.Values(ctx, "acme", "", "", 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := int64(0)
+	for _, v := range values {
+		sum += int64(v.Size)
+	}
+	if usage := stock(t, s, keyed("acme", "")).Usage; usage.Bytes != sum || usage.Values != len(values) || sum > quota {
+		t.Errorf("%+v are counted, %d values of %d bytes are there", usage, len(values), sum)
+	}
+}
+
+// testBuryObjects: tombstones of values and of settings go as those of scripts do.
+func (h Harness) testBuryObjects(t *testing.T) {
+	s, ctx := h.Open(t), t.Context()
+	trash := s.(registry.Trash)
+	put(t, s, keyed("acme", "kept"), "kept")
+	set(t, s, "zoo", 1)
+	put(t, s, keyed("acme", "a/b"), "x")
+	value := remove(t, s, keyed("acme", "a/b"))
+	set(t, s, "acme", 1)
+	tenant := set(t, s, "acme", 0)
+	release := commit(t, s, tombstone(commit(t, s, publish(script.Release{}, named(1), "1"))))
+	put(t, s, keyed("acme", "again"), "x")
+	stale := remove(t, s, keyed("acme", "again"))
+	again := put(t, s, keyed("acme", "again"), "y")
+	if got := gather(t, trash.Tombstones(ctx, at)); len(got) != 0 {
+		t.Errorf("%d tombstones are older than they are", len(got))
+	}
+	found := map[string]script.Revision{}
+	for _, o := range gather(t, trash.Tombstones(ctx, at.Add(time.Hour))) {
+		found[o.Key()] = o.Revision()
+	}
+	if len(found) != 3 || found["values/acme/a/b"] != value.Revision || found["tenants/acme"] != tenant.Revision || found["releases/"+release.Name.String()] != release.Revision {
+		t.Errorf("tombstones: %v", found)
+	}
+	for _, o := range []script.Object{{Tenant: &tenant}, {Value: &value}, {Value: &stale}} {
+		if err := trash.Bury(ctx, o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, _, floor, _ := snapshot(t, s); floor != tenant.Revision {
+		t.Errorf("the floor is %d, want %d", floor, tenant.Revision)
+	}
+	all := everything(t, s)
+	if len(all) != 4 || all["values/acme/again"] != described(script.Object{Value: &again}) || all["values/acme/kept"] == "" || all["tenants/zoo"] == "" {
+		t.Errorf("left: %v", all)
+	}
+	if got := stock(t, s, keyed("acme", "a/b")); got.Value != (script.Value{}) || got.Usage.Values != 2 {
+		t.Errorf("of what was buried: %+v", got)
+	}
+	put(t, s, keyed("acme", "a/b"), "made again")
+}
+
+// testCollectorOfValues: a content stays while a value has it, and goes after.
+func (h Harness) testCollectorOfValues(t *testing.T) {
+	s, ctx := h.Open(t), t.Context()
+	c := collector(s, time.Nanosecond)
+	put(t, s, keyed("acme", "a"), "replaced")
+	put(t, s, keyed("acme", "a"), "kept")
+	put(t, s, keyed("acme", "b"), "removed")
+	remove(t, s, keyed("acme", "b"))
+	commit(t, s, publish(script.Release{}, named(1), "shared"))
+	put(t, s, keyed("acme", "c"), "shared")
+	remove(t, s, keyed("acme", "c"))
+	for round, want := range []registry.Collected{{Tombstones: 2}, {Sources: 2}, {}} {
+		if got, err := c.Collect(ctx); err != nil || got != want {
+			t.Errorf("round %d: %+v, %v; want %+v", round, got, err, want)
+		}
+	}
+	for content, want := range map[string]bool{"replaced": false, "removed": false, "kept": true, "shared": true} {
+		if _, err := s.Source(ctx, script.DigestOf([]byte(content))); (err == nil) != want {
+			t.Errorf("%q: %v; want it there: %v", content, err, want)
+		}
+	}
+	// One that is put again between two rounds stays.
+	put(t, s, keyed("acme", "a"), "other")
+	if _, err := c.Collect(ctx); err != nil {
+		t.Fatal(err)
+	}
+	put(t, s, keyed("acme", "d"), "kept")
+	if got, err := c.Collect(ctx); err != nil || got.Sources != 0 {
+		t.Errorf("a content that is put again: %+v, %v", got, err)
+	}
+	if _, err := s.Source(ctx, script.DigestOf([]byte("kept"))); err != nil {
+		t.Error(err)
+	}
+}
+
+// testValuesRaceTheCollector: values come and go with the same few contents while
+// collectors run; none ever loses its content.
+func (h Harness) testValuesRaceTheCollector(t *testing.T) {
+	s := h.Open(t)
+	ctx, stop := context.WithCancel(t.Context())
+	var collecting, writing sync.WaitGroup
+	collecting.Go(func() {
+		c := collector(s, time.Nanosecond)
+		for ctx.Err() == nil {
+			if _, err := c.Collect(ctx); err != nil && !errors.Is(ctx.Err(), context.Canceled) {
+				t.Error(err)
+			}
+		}
+	})
+	for w := range 3 {
+		writing.Go(func() {
+			r, key := rules(s), keyed(fmt.Sprint("tenant-", w), "key")
+			for i := range 25 {
+				v, _, err := r.PutValue(t.Context(), registry.PutValue{Key: key, Content: fmt.Append(nil, "content ", (w+i)%4), Author: "ann", By: access.Everybody("unix")})
+				if err != nil {
+					t.Error(err)
+				}
+				if source, err := s.Source(t.Context(), v.Digest); err != nil || script.DigestOf(source) != v.Digest {
+					t.Errorf("a value lost its content: %v", err)
+				}
+				if i%3 > 0 {
+					continue
+				}
+				if _, err := r.DeleteValue(t.Context(), registry.DeleteValue{Key: key, Author: "ann", By: access.Everybody("unix")}); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	writing.Wait()
+	stop()
+	collecting.Wait()
+}

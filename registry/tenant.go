@@ -1,0 +1,176 @@
+package registry
+
+import (
+	"context"
+	"time"
+
+	"github.com/scriptorium-dev/scriptorium/registry/access"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// SetTenant asks for what holds for all scripts of a tenant to be replaced. It takes
+// the role admin.
+type SetTenant struct {
+	Tenant   string
+	Settings *script.TenantSettings // nil takes them away
+	Author   string                 // as in Write
+	// ExpectedRevision, if not 0, is the revision that the settings must still have.
+	ExpectedRevision script.Revision
+	By               access.Identity
+}
+
+// SetTenant replaces the tenant's settings in one transaction, and returns them.
+// changed is false, and there is no revision, if they are so already.
+func (r *Registry) SetTenant(ctx context.Context, req SetTenant) (t script.Tenant, changed bool, err error) {
+	defer func() { r.wrote(script.ChangeSetTenant, outcomeOf(decision{changed: changed}, false, err)) }()
+	if err := req.validate(); err != nil {
+		return script.Tenant{}, false, err
+	}
+	for attempt := 1; ; attempt++ {
+		stock, err := r.store.Stock(ctx, script.ValueKey{Tenant: req.Tenant})
+		if err != nil {
+			return script.Tenant{}, false, err
+		}
+		commit, changed, err := decideTenant(stock.Tenant, req, r.now().UTC())
+		if err != nil || !changed {
+			return commit.Tenant, false, err
+		}
+		commit.Tenant.Revision, err = r.store.CommitTenant(ctx, commit)
+		if script.KindOf(err) == script.Conflict && attempt < attempts {
+			continue
+		}
+		if err != nil {
+			return script.Tenant{}, false, err
+		}
+		return commit.Tenant, true, nil
+	}
+}
+
+func (req SetTenant) validate() error {
+	if err := script.ValidateLabel("tenant", req.Tenant); err != nil {
+		return err
+	}
+	if err := validateAuthor(req.Author, ""); err != nil {
+		return err
+	}
+	if req.ExpectedRevision < 0 {
+		return script.Errorf(script.Invalid, "expected_revision", "%d is negative", req.ExpectedRevision)
+	}
+	if err := req.By.Check(access.Admin, req.Tenant); err != nil {
+		return err
+	}
+	if req.Settings == nil {
+		return nil
+	}
+	return req.Settings.Validate("settings")
+}
+
+// decideTenant is what the request comes to. Without a change the commit's tenant is
+// the one that was there.
+func decideTenant(cur script.Tenant, req SetTenant, now time.Time) (c TenantCommit, changed bool, err error) {
+	if req.ExpectedRevision != 0 && req.ExpectedRevision != cur.Revision {
+		return c, false, script.Errorf(script.Conflict, "expected_revision",
+			"the settings of %s are at revision %d, not %d: read them again and decide anew", req.Tenant, cur.Revision, req.ExpectedRevision)
+	}
+	isLive := cur.Revision != 0 && !cur.Deleted
+	next := script.Tenant{Name: req.Tenant, Author: attribution(req.By, req.Author), ChangedAt: now}
+	if req.Settings != nil {
+		next.Settings = *req.Settings
+	} else {
+		next.Deleted = true
+	}
+	if isLive != next.Deleted && cur.Settings == next.Settings {
+		cur.Name = req.Tenant
+		return TenantCommit{Tenant: cur}, false, nil
+	}
+	return TenantCommit{
+		Guard: cur.Revision, Tenant: next,
+		Audit: script.AuditEntry{
+			Time: now, Name: script.Name{Tenant: req.Tenant}, Change: script.ChangeSetTenant,
+			Author: req.Author, Identity: req.By.Name, Peer: req.By.Peer,
+		},
+	}, true, nil
+}
+
+// withinCeiling refuses limits that are more than the script's tenant may have, where
+// the decision gives the script other ones. Those that a script has had before its
+// tenant's were lowered are cut down by the agents.
+func (r *Registry) withinCeiling(ctx context.Context, cur script.Release, d decision) error {
+	if !d.changed {
+		return nil
+	}
+	next := d.commit.Release
+	limits := next.Settings.Limits
+	if next.Deleted || limits == (script.Limits{}) || live(cur) && limits == cur.Settings.Limits {
+		return nil
+	}
+	stock, err := r.store.Stock(ctx, script.ValueKey{Tenant: next.Name.Tenant})
+	if err != nil {
+		return err
+	}
+	return checkCeiling(next.Name.Tenant, limits, stock.Tenant.Settings.Limits)
+}
+
+// checkCeiling names the first limit that is set, and more than the tenant's.
+func checkCeiling(tenant string, l, most script.Limits) error {
+	for _, limit := range []struct {
+		name      string
+		got, most int64
+	}{
+		{"instructions", int64(l.Instructions), int64(most.Instructions)},
+		{"timeout", int64(l.Timeout), int64(most.Timeout)},
+		{"sourceBytes", int64(l.SourceBytes), int64(most.SourceBytes)},
+		{"stringBytes", int64(l.StringBytes), int64(most.StringBytes)},
+		{"resultBytes", int64(l.ResultBytes), int64(most.ResultBytes)},
+		{"logBytes", int64(l.LogBytes), int64(most.LogBytes)},
+		{"concurrency", int64(l.Concurrency), int64(most.Concurrency)},
+	} {
+		if limit.most == 0 || limit.got <= limit.most {
+			continue
+		}
+		got, allowed := any(limit.got), any(limit.most)
+		if limit.name == "timeout" {
+			got, allowed = l.Timeout, most.Timeout
+		}
+		return script.Errorf(script.Invalid, "settings.limits."+limit.name,
+			"%v is more than the tenant %s may have, %v: ask for less, or have the tenant's limits raised", got, tenant, allowed)
+	}
+	return nil
+}
+
+// Tenant returns the settings of a tenant; the zero settings, with revision 0, if
+// nothing was set. It takes the role read.
+func (r *Registry) Tenant(ctx context.Context, by access.Identity, name string) (script.Tenant, error) {
+	if err := script.ValidateLabel("tenant", name); err != nil {
+		return script.Tenant{}, err
+	}
+	if err := by.Check(access.Read, name); err != nil {
+		return script.Tenant{}, err
+	}
+	stock, err := r.store.Stock(ctx, script.ValueKey{Tenant: name})
+	if err != nil {
+		return script.Tenant{}, err
+	}
+	if stock.Tenant.Deleted {
+		return script.Tenant{Name: name}, nil
+	}
+	stock.Tenant.Name = name
+	return stock.Tenant, nil
+}
+
+// Tenants returns the tenants for which something is set, in the order of their names,
+// those after `after` alone, and limit at most. It takes the role admin of all tenants.
+func (r *Registry) Tenants(ctx context.Context, by access.Identity, after string, limit int) ([]script.Tenant, error) {
+	if err := mayAdminister(by, ""); err != nil {
+		return nil, err
+	}
+	if after != "" {
+		if err := script.ValidateLabel("page_token", after); err != nil {
+			return nil, err
+		}
+	}
+	if err := validateLimit(limit); err != nil {
+		return nil, err
+	}
+	return r.store.Tenants(ctx, after, limit)
+}

@@ -1,0 +1,219 @@
+package registry
+
+import (
+	"context"
+	"time"
+
+	"github.com/scriptorium-dev/scriptorium/registry/access"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// PutValue asks for a key of a tenant's own data to have the content. It takes the
+// role publish.
+type PutValue struct {
+	Key     script.ValueKey
+	Content []byte // at most script.MaxValueBytes
+	Author  string // as in Write
+	// ExpectedRevision, if not 0, is the revision that the value must still have.
+	ExpectedRevision script.Revision
+	By               access.Identity
+}
+
+// DeleteValue asks for a key to be removed. It takes the role publish.
+type DeleteValue struct {
+	Key              script.ValueKey
+	Author           string
+	ExpectedRevision script.Revision
+	By               access.Identity
+}
+
+// PutValue stores the content under the key, in one transaction with what the
+// tenant's values have together. changed is false, and there is no revision, if the
+// key has that content. It is a Limit error, with used and quota, if the tenant may
+// not have so much, or so many.
+func (r *Registry) PutValue(ctx context.Context, req PutValue) (v script.Value, changed bool, err error) {
+	a := askedValue{key: req.Key, author: req.Author, expected: req.ExpectedRevision, by: req.By, change: script.ChangePut, content: req.Content}
+	return r.writeValue(ctx, a)
+}
+
+// DeleteValue removes the key, and returns the tombstone.
+func (r *Registry) DeleteValue(ctx context.Context, req DeleteValue) (script.Value, error) {
+	a := askedValue{key: req.Key, author: req.Author, expected: req.ExpectedRevision, by: req.By, change: script.ChangeRemove}
+	v, _, err := r.writeValue(ctx, a)
+	return v, err
+}
+
+// askedValue is a write of a value that was asked for.
+type askedValue struct {
+	key      script.ValueKey
+	author   string
+	expected script.Revision
+	by       access.Identity
+	change   script.Change // put or remove
+	content  []byte
+}
+
+func (a askedValue) validate() error {
+	if err := a.key.Validate(); err != nil {
+		return err
+	}
+	if len(a.content) > script.MaxValueBytes {
+		return script.Errorf(script.Invalid, "content", "has %d bytes: a value has at most %d (1 MiB)", len(a.content), script.MaxValueBytes)
+	}
+	if a.expected < 0 {
+		return script.Errorf(script.Invalid, "expected_revision", "%d is negative", a.expected)
+	}
+	if err := validateAuthor(a.author, ""); err != nil {
+		return err
+	}
+	return a.by.Check(access.Publish, a.key.Tenant)
+}
+
+// valueAttempts bounds how often a write of a value is decided anew because others
+// were faster. All writers of one tenant's values stand in each other's way; each
+// attempt lets at least one through.
+const valueAttempts = 256
+
+func (r *Registry) writeValue(ctx context.Context, a askedValue) (v script.Value, changed bool, err error) {
+	defer func() { r.wrote(a.change, outcomeOf(decision{changed: changed}, false, err)) }()
+	if err := a.validate(); err != nil {
+		return script.Value{}, false, err
+	}
+	for attempt := 1; ; attempt++ {
+		stock, err := r.store.Stock(ctx, a.key)
+		if err != nil {
+			return script.Value{}, false, err
+		}
+		commit, changed, err := decideValue(stock, a, r.now().UTC())
+		if err != nil || !changed {
+			return commit.Value, false, err
+		}
+		commit.Value.Revision, err = r.store.CommitValue(ctx, commit)
+		if script.KindOf(err) == script.Conflict && attempt < valueAttempts {
+			continue
+		}
+		if err != nil {
+			return script.Value{}, false, err
+		}
+		return commit.Value, true, nil
+	}
+}
+
+// decideValue is what the write comes to. Without a change the commit's value is the
+// one that was there.
+func decideValue(stock Stock, a askedValue, now time.Time) (c ValueCommit, changed bool, err error) {
+	cur := stock.Value
+	if a.expected != 0 && a.expected != cur.Revision {
+		return c, false, script.Errorf(script.Conflict, "expected_revision",
+			"%s is at revision %d, not %d: read it again and decide anew", a.key, cur.Revision, a.expected)
+	}
+	isLive := cur.Revision != 0 && !cur.Deleted
+	next := script.Value{Key: a.key, Author: attribution(a.by, a.author), ChangedAt: now}
+	usage := stock.Usage
+	if isLive {
+		usage.Bytes -= int64(cur.Size)
+		usage.Values--
+	}
+	if a.change == script.ChangeRemove {
+		if !isLive {
+			return c, false, noValue(a.key)
+		}
+		next.Deleted = true
+	} else {
+		next.Digest, next.Size = script.DigestOf(a.content), len(a.content)
+		if isLive && next.Digest == cur.Digest {
+			return ValueCommit{Value: cur}, false, nil
+		}
+		usage.Bytes += int64(next.Size)
+		usage.Values++
+		if err := mayHold(stock, usage, a.key.Tenant); err != nil {
+			return c, false, err
+		}
+	}
+	return ValueCommit{
+		Guard: cur.Revision, Value: next, Content: a.content, Usage: usage,
+		Audit: script.AuditEntry{
+			Time: now, Name: script.Name{Tenant: a.key.Tenant}, Key: a.key.Key, Change: a.change,
+			Digest: next.Digest, Author: a.author, Identity: a.by.Name, Peer: a.by.Peer,
+		},
+	}, true, nil
+}
+
+// mayHold refuses what is more than the tenant may have. What makes less of it is
+// never refused: the quota may have been lowered since.
+func mayHold(stock Stock, next Usage, tenant string) error {
+	quota := stock.Tenant.Settings.OrDefaults().ValueBytes
+	if next.Values > script.MaxValues && next.Values > stock.Usage.Values {
+		return script.Errorf(script.Limit, "key", "%s has %d values, which is the most that a tenant may have: delete some first", tenant, stock.Usage.Values)
+	}
+	if next.Bytes > quota && next.Bytes > stock.Usage.Bytes {
+		return script.Errorf(script.Limit, "content", "%s uses %d of %d bytes, and would use %d: delete values, or have the tenant's valueBytes raised",
+			tenant, stock.Usage.Bytes, quota, next.Bytes)
+	}
+	return nil
+}
+
+func noValue(key script.ValueKey) error {
+	return script.Errorf(script.NotFound, "key", "there is no value %s", key)
+}
+
+// Value returns a value with its content. It takes the role read.
+func (r *Registry) Value(ctx context.Context, by access.Identity, key script.ValueKey) (script.Value, []byte, error) {
+	if err := key.Validate(); err != nil {
+		return script.Value{}, nil, err
+	}
+	if err := by.Check(access.Read, key.Tenant); err != nil {
+		return script.Value{}, nil, err
+	}
+	stock, err := r.store.Stock(ctx, key)
+	if err != nil {
+		return script.Value{}, nil, err
+	}
+	if stock.Value.Revision == 0 || stock.Value.Deleted {
+		return script.Value{}, nil, noValue(key)
+	}
+	content, err := r.store.Source(ctx, stock.Value.Digest)
+	if err != nil {
+		return script.Value{}, nil, err
+	}
+	return stock.Value, content, nil
+}
+
+// Values returns a tenant's values whose keys begin with the prefix, in the order of
+// the keys byte by byte, those after the key `after` alone, and limit at most; and how
+// many bytes all of the tenant's values have together, and may have. It takes the role
+// read.
+func (r *Registry) Values(ctx context.Context, by access.Identity, tenant, prefix, after string, limit int) (values []script.Value, used, quota int64, err error) {
+	if err := script.ValidateLabel("tenant", tenant); err != nil {
+		return nil, 0, 0, err
+	}
+	if err := by.Check(access.Read, tenant); err != nil {
+		return nil, 0, 0, err
+	}
+	if len(prefix) > script.MaxValueKeyLen {
+		return nil, 0, 0, script.Errorf(script.Invalid, "prefix", "has %d bytes, and no key has more than %d", len(prefix), script.MaxValueKeyLen)
+	}
+	if after != "" {
+		if err := (script.ValueKey{Tenant: tenant, Key: after}).Validate(); err != nil {
+			return nil, 0, 0, script.Errorf(script.Invalid, "page_token", "%.80q does not come from a page of this list", after)
+		}
+	}
+	if err := validateLimit(limit); err != nil {
+		return nil, 0, 0, err
+	}
+	stock, err := r.store.Stock(ctx, script.ValueKey{Tenant: tenant})
+	if err != nil {
+		return nil, 0, 0, err
+	}
+	values, err = r.store.Values(ctx, tenant, prefix, after, limit)
+	return values, stock.Usage.Bytes, stock.Tenant.Settings.OrDefaults().ValueBytes, err
+}
+
+// validateLimit accepts what a page may have, and one more, which tells whether there
+// is another page.
+func validateLimit(limit int) error {
+	if limit < 1 || limit > MaxPageSize+1 {
+		return script.Errorf(script.Invalid, "page_size", "%d is not between 1 and %d", limit, MaxPageSize+1)
+	}
+	return nil
+}
