@@ -23,7 +23,9 @@ import (
 	"github.com/scriptorium-dev/scriptorium/agent/execute"
 	"github.com/scriptorium-dev/scriptorium/agent/follow"
 	"github.com/scriptorium-dev/scriptorium/agent/gateway"
+	"github.com/scriptorium-dev/scriptorium/agent/host"
 	"github.com/scriptorium-dev/scriptorium/agent/store"
+	"github.com/scriptorium-dev/scriptorium/agent/worker"
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/proto/natsconn"
 	"github.com/scriptorium-dev/scriptorium/proto/seal"
@@ -73,8 +75,15 @@ type Config struct {
 	// MaxWaiting calls wait for their turn; 0 means 1024.
 	MaxWaiting int
 
+	// Workers says how tenants that are to be walled off get their processes; of it, the
+	// agent sets Node, MaxWaiting, Log and Metrics. Without a Command there they get none,
+	// and their calls are refused.
+	Workers worker.Config
+
 	Log     *slog.Logger          // nil means slog.Default()
 	Metrics prometheus.Registerer // may be nil
+	// CounterMetrics makes each counter of each tenant's scripts a metric, too.
+	CounterMetrics bool
 }
 
 // Agent is one node's. It is safe for concurrent use.
@@ -83,11 +92,16 @@ type Agent struct {
 	log      *slog.Logger
 	state    *state
 	contents *contents
+	host     *host.Host
 	executor *execute.Executor
+	workers  *worker.Pool
+	router   gateway.Executor // over both
 	follower *follow.Follower
 	feed     *follow.NATS
 	conn     *grpc.ClientConn
 	ran      atomic.Bool
+
+	endWorkers func()
 }
 
 // names that can be part of a NATS subject; a Kubernetes node's can.
@@ -219,24 +233,30 @@ func (a *Agent) tellLost(loaded *store.Loaded) error {
 
 func (a *Agent) assemble(registry follow.Registry) (err error) {
 	a.feed = &follow.NATS{URLs: a.cfg.NATS, Security: a.cfg.NATSSecurity, Subjects: wire.Subjects{Prefix: a.cfg.Prefix}, Group: a.state.group, Agent: a.cfg.Name, Log: a.log}
+	if err := a.lend(); err != nil {
+		return err
+	}
 	a.follower, err = follow.New(follow.Config{
 		Agent: a.cfg.Name, Labels: a.cfg.Labels, Software: a.cfg.Software,
 		Trusted: a.cfg.Trusted, Tenants: a.cfg.Tenants,
-		State: a.state, Registry: registry, Feed: a.feed, Reporter: a.feed,
+		State: a.state, Registry: registry, Feed: a.feed, Reporter: a.feed, Tail: a.tail,
 		Log: a.log, Metrics: a.cfg.Metrics,
 	})
 	if err != nil {
 		return err
 	}
 	a.executor, err = execute.New(execute.Config{
-		Table: a.state.table, Programs: a.state.programs, Position: a.position, Tenants: a.state.tenants.Settings,
+		Table: a.state.table, Programs: a.state.programs, Position: a.position, Tenants: a.state.tenants.Settings, Host: a.host,
 		MaxRunning: a.cfg.MaxRunning, MaxWaiting: a.cfg.MaxWaiting, Metrics: a.cfg.Metrics,
 	})
-	return err
+	if err != nil {
+		return err
+	}
+	return a.startWorkers()
 }
 
 // Executor runs calls. It serves from Open until Close.
-func (a *Agent) Executor() *execute.Executor { return a.executor }
+func (a *Agent) Executor() gateway.Executor { return a.router }
 
 // Values are the live values of the tenants that the agent follows.
 func (a *Agent) Values() *cache.Values { return a.state.values }
@@ -283,6 +303,7 @@ func (a *Agent) Run(ctx context.Context) error {
 		return nil
 	})
 	g.Go(func() error { return a.follower.Run(ctx) })
+	g.Go(func() error { return a.host.Run(ctx) })
 	if err := g.Wait(); err != nil {
 		return fmt.Errorf("agent %s: %w", a.cfg.Name, err)
 	}
@@ -292,6 +313,9 @@ func (a *Agent) Run(ctx context.Context) error {
 // Close releases everything. Run must have returned; calls that come later may
 // fail.
 func (a *Agent) Close() error {
+	if a.endWorkers != nil {
+		a.endWorkers()
+	}
 	a.state.programs.Close()
 	a.contents.close()
 	return errors.Join(a.conn.Close(), a.state.store.Close())

@@ -151,3 +151,33 @@ func TestReplies(t *testing.T) {
 		}
 	}
 }
+
+func TestNeighbours(t *testing.T) {
+	cmd := newNeighboursCommand()
+	cmd.SetArgs([]string{"--duration", "50ms", "--rounds", "1", "--protocols", "resp", "--neighbours", "2", "-o", "json"})
+	var out bytes.Buffer
+	cmd.SetOut(&out)
+	if err := cmd.ExecuteContext(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var got []neighbourhood
+	if err := json.Unmarshal(out.Bytes(), &got); err != nil {
+		t.Fatal(err)
+	}
+	for i, s := range got {
+		if s.Admission != (i < 2) || s.Neighbours != i%2*2 || s.Rate <= 0 || s.P99 < s.P50 || s.Ratio <= 0 {
+			t.Errorf("impossible figures: %+v", s)
+		}
+	}
+	if len(got) != 4 {
+		t.Errorf("%d situations", len(got))
+	}
+	for _, args := range [][]string{{"--neighbours", "0"}, {"--spin", "nothing"}, {"-o", "xml"}, {"--rounds", "0"}} {
+		cmd := newNeighboursCommand()
+		cmd.SilenceUsage, cmd.SilenceErrors = true, true
+		cmd.SetArgs(args)
+		if err := cmd.ExecuteContext(t.Context()); err == nil {
+			t.Errorf("%v was taken", args)
+		}
+	}
+}

@@ -7,11 +7,19 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// Item is a part of an archive of scripts: exactly one of its fields is set.
+// Item is a part of an archive: exactly one of its fields is set.
 type Item struct {
 	Header *Header
 	Record *Record
 	Source *Source
+	Value  *ValueRecord
+	Tenant *script.Tenant
+}
+
+// ValueRecord is a value with its content.
+type ValueRecord struct {
+	Value   script.Value
+	Content []byte
 }
 
 // Header says where an archive comes from. It comes first.

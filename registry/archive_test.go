@@ -348,3 +348,70 @@ func TestArchivesTakeARole(t *testing.T) {
 	_, err = b.Import(t.Context(), registry.ImportRequest{By: everybody}, from(items))
 	wantKind(t, err, script.Invalid, "author")
 }
+
+// TestImportValues: values and settings that differ are kept, unless they are to be
+// replaced; what was altered, is too much, or of a tenant that one is not admin of is
+// refused.
+func TestImportValues(t *testing.T) {
+	from1, ctx := newBench(t), t.Context()
+	from1.set("acme", &script.TenantSettings{ValueBytes: 100})
+	from1.put(flag, "on")
+	items, err := from1.export(everybody, "")
+	if err != nil || len(items) != 3 {
+		t.Fatalf("%d items, %v; want a header, the settings and a value", len(items), err)
+	}
+	alter := func(change func(v *registry.ValueRecord)) []registry.Item {
+		v := *items[2].Value
+		v.Content = slices.Clone(v.Content)
+		change(&v)
+		return []registry.Item{items[0], {Value: &v}}
+	}
+	for what, c := range map[string]struct {
+		items []registry.Item
+		by    access.Identity
+		kind  script.Kind
+	}{
+		"an altered content": {alter(func(v *registry.ValueRecord) { v.Content[0] ^= 1 }), everybody, script.Invalid},
+		"another size":       {alter(func(v *registry.ValueRecord) { v.Value.Size++ }), everybody, script.Invalid},
+		"a bad key":          {alter(func(v *registry.ValueRecord) { v.Value.Key.Key = ".." }), everybody, script.Invalid},
+		"no admin of it": {items, access.Identity{Name: "who", Grants: []access.Grant{
+			{Roles: []access.Role{access.Admin}, Tenants: tenantsOf(t, "zoo")}, {Roles: []access.Role{access.Publish}},
+		}}, script.Denied},
+		"settings out of bounds": {[]registry.Item{items[0], {Tenant: &script.Tenant{Name: "acme", Settings: script.TenantSettings{CPU: -1}}}}, everybody, script.Invalid},
+	} {
+		b := newBench(t)
+		if result, err := b.Import(ctx, importing(c.by), from(c.items)); script.KindOf(err) != c.kind || result.Values+result.Tenants != 0 || b.head() != 0 {
+			t.Errorf("%s: %+v, %v; want %s and nothing stored", what, result, err, c.kind)
+		}
+	}
+	b := newBench(t)
+	b.set("acme", &script.TenantSettings{ValueBytes: 1})
+	_, err = b.Import(ctx, importing(everybody), from(items[2:]))
+	wantKind(t, err, script.Limit, "content")
+	_, err = b.Import(ctx, importing(everybody), from(items))
+	wantKind(t, err, script.Conflict, "tenant")
+	over := importing(everybody)
+	over.Overwrite = true
+	if result, err := b.Import(ctx, over, from(items)); err != nil || result != (registry.ImportResult{Values: 1, Tenants: 1}) {
+		t.Errorf("overwrite: %+v, %v", result, err)
+	}
+	b.put(flag, "off")
+	_, err = b.Import(ctx, importing(everybody), from(items))
+	wantKind(t, err, script.Conflict, "key")
+	if result, err := b.Import(ctx, over, from(items)); err != nil || result != (registry.ImportResult{Values: 1}) {
+		t.Errorf("overwrite: %+v, %v", result, err)
+	}
+	head := b.head()
+	if result, err := b.Import(ctx, importing(everybody), from(items)); err != nil || result != (registry.ImportResult{}) || b.head() != head {
+		t.Errorf("again: %+v, %v; want nothing stored", result, err)
+	}
+}
+
+func tenantsOf(t *testing.T, globs ...string) script.Selector {
+	t.Helper()
+	selector, err := script.ParseSelector(globs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return selector
+}

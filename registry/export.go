@@ -15,10 +15,11 @@ type ExportRequest struct {
 	Tenant string // all tenants if empty
 }
 
-// Export yields all scripts, or those of one tenant, as of one moment: with every
-// retained version, the history, and the sources, each before the first script that
-// needs it; and of deleted scripts the numbers that are not used again. It takes the
-// role admin. An error is the last that it yields.
+// Export yields all there is, or what is of one tenant, as of one moment: the tenants'
+// settings, the values, and the scripts with every retained version, the history, and
+// the sources, each before the first script that needs it; and of deleted scripts the
+// numbers that are not used again. It takes the role admin. An error is the last that
+// it yields.
 func (r *Registry) Export(ctx context.Context, req ExportRequest) iter.Seq2[Item, error] {
 	return func(yield func(Item, error) bool) {
 		e := exporter{store: r.store, tenant: req.Tenant, yield: yield, sent: map[script.Digest]bool{}, seen: map[script.Name]bool{}}
@@ -46,10 +47,17 @@ func (r *Registry) export(ctx context.Context, req ExportRequest, e *exporter) e
 	if !e.send(Item{Header: &header}) {
 		return nil
 	}
-	if err := e.scripts(ctx, snapshot); err != nil || e.left {
-		return err
+	for _, part := range []func() error{
+		func() error { return e.tenants(snapshot) }, // they bound the values
+		func() error { return e.values(ctx, snapshot) },
+		func() error { return e.scripts(ctx, snapshot) },
+		func() error { return e.graves(ctx) },
+	} {
+		if err := part(); err != nil || e.left {
+			return err
+		}
 	}
-	return e.graves(ctx)
+	return nil
 }
 
 // exporter sends the items of one archive.
@@ -68,14 +76,72 @@ func (e *exporter) send(item Item) bool {
 	return !e.left
 }
 
-func (e *exporter) wants(name script.Name) bool { return e.tenant == "" || name.Tenant == e.tenant }
+func (e *exporter) wants(tenant string) bool { return e.tenant == "" || tenant == e.tenant }
+
+func (e *exporter) tenants(snapshot Snapshot) error {
+	for tenant, err := range snapshot.Tenants {
+		if err != nil {
+			return err
+		}
+		if !tenant.Deleted && e.wants(tenant.Name) && !e.send(Item{Tenant: &tenant}) {
+			return nil
+		}
+	}
+	return nil
+}
+
+func (e *exporter) values(ctx context.Context, snapshot Snapshot) error {
+	var batch []script.Value
+	for value, err := range snapshot.Values {
+		if err != nil {
+			return err
+		}
+		if value.Deleted || !e.wants(value.Key.Tenant) {
+			continue
+		}
+		if batch = append(batch, value); len(batch) < exportBatch {
+			continue
+		}
+		if err := e.contents(ctx, batch); err != nil || e.left {
+			return err
+		}
+		batch = batch[:0]
+	}
+	return e.contents(ctx, batch)
+}
+
+// contents sends the values with their contents.
+func (e *exporter) contents(ctx context.Context, values []script.Value) error {
+	digests := make([]script.Digest, len(values))
+	for i, v := range values {
+		digests[i] = v.Digest
+	}
+	sources, err := e.store.Sources(ctx, digests)
+	if err != nil {
+		return err
+	}
+	contents := make(map[script.Digest][]byte, len(sources))
+	for _, source := range sources {
+		contents[source.Digest] = source.Content
+	}
+	for _, v := range values {
+		content, ok := contents[v.Digest]
+		if !ok {
+			return script.Errorf(script.Unavailable, "", "%s was changed while the export ran, and what it was is gone: export again", v.Key)
+		}
+		if !e.send(Item{Value: &ValueRecord{Value: v, Content: content}}) {
+			return nil
+		}
+	}
+	return nil
+}
 
 func (e *exporter) scripts(ctx context.Context, snapshot Snapshot) error {
 	for release, err := range snapshot.Releases {
 		if err != nil {
 			return err
 		}
-		if !e.wants(release.Name) {
+		if !e.wants(release.Name.Tenant) {
 			continue
 		}
 		e.seen[release.Name] = true
@@ -131,7 +197,7 @@ func (e *exporter) graves(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if e.seen[grave.Name] || !e.wants(grave.Name) {
+		if e.seen[grave.Name] || !e.wants(grave.Name.Tenant) {
 			continue
 		}
 		if !e.send(Item{Record: &Record{Release: grave}}) {

@@ -14,17 +14,19 @@ type ImportRequest struct {
 	By     access.Identity
 	Author string // as in Write
 	Note   string
-	// Overwrite replaces scripts that are there and differ, and gives numbers that a
+	// Overwrite replaces what is there and differs, and gives numbers that a
 	// deleted script had to the archive's versions; both are a Conflict otherwise.
 	Overwrite bool
 	DryRun    bool // check everything, store nothing
 }
 
-// ImportResult counts scripts.
+// ImportResult counts scripts, and what else was stored.
 type ImportResult struct {
 	Created   int
 	Unchanged int // were so already
 	Replaced  int
+	Values    int // stored, not those that were so already
+	Tenants   int // whose settings were stored, not those that were so already
 }
 
 // maxPendingBytes bounds the sources that wait for the script that needs them.
@@ -35,7 +37,7 @@ const maxPendingBytes = 128 << 20
 // imports are under way it is Overloaded.
 //
 // Each script is stored whole, in one transaction, or not at all. The first error
-// ends the import; the scripts before it stay stored, and importing the archive again
+// ends the import; what came before it stays stored, and importing the archive again
 // finds them unchanged.
 func (r *Registry) Import(ctx context.Context, req ImportRequest, items iter.Seq2[Item, error]) (ImportResult, error) {
 	if err := validateAuthor(req.Author, req.Note); err != nil {
@@ -94,6 +96,10 @@ func (im *importer) take(ctx context.Context, item Item) error {
 		return im.source(*item.Source)
 	case item.Record != nil:
 		return im.record(ctx, *item.Record)
+	case item.Value != nil:
+		return im.value(ctx, *item.Value)
+	case item.Tenant != nil:
+		return im.tenant(ctx, *item.Tenant)
 	}
 	return nil
 }
@@ -286,4 +292,39 @@ func (im *importer) restoration(cur script.Release, rec Record) Restoration {
 		History: history[:min(len(history), MaxHistory)],
 		Audit:   w.auditEntry(Commit{Release: next, Entry: line}, cur.Owner != "" && cur.Owner != next.Owner),
 	}
+}
+
+// value stores a value, unless it is so.
+func (im *importer) value(ctx context.Context, rec ValueRecord) error {
+	key := rec.Value.Key
+	if err := key.Validate(); err != nil {
+		return err
+	}
+	if digest := script.DigestOf(rec.Content); digest != rec.Value.Digest || len(rec.Content) != rec.Value.Size {
+		return script.Errorf(script.Invalid, "value", "%s: the archive has %s of %d bytes, which is %s of %d: it was altered or is torn",
+			key, rec.Value.Digest, rec.Value.Size, digest, len(rec.Content))
+	}
+	if err := im.req.By.Check(access.Admin, key.Tenant); err != nil {
+		return err
+	}
+	_, changed, err := im.registry.writeValue(ctx, askedValue{
+		key: key, author: im.req.Author, note: im.req.Note, by: im.req.By, change: script.ChangeImport, content: rec.Content,
+		keep: !im.req.Overwrite, dry: im.req.DryRun,
+	})
+	if changed {
+		im.result.Values++
+	}
+	return err
+}
+
+// tenant stores a tenant's settings, unless they are so.
+func (im *importer) tenant(ctx context.Context, t script.Tenant) error {
+	_, changed, err := im.registry.writeTenant(ctx, askedTenant{
+		SetTenant: SetTenant{Tenant: t.Name, Settings: &t.Settings, Author: im.req.Author, By: im.req.By},
+		note:      im.req.Note, change: script.ChangeImport, keep: !im.req.Overwrite, dry: im.req.DryRun,
+	})
+	if changed {
+		im.result.Tenants++
+	}
+	return err
 }

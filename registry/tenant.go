@@ -22,18 +22,31 @@ type SetTenant struct {
 // SetTenant replaces the tenant's settings in one transaction, and returns them.
 // changed is false, and there is no revision, if they are so already.
 func (r *Registry) SetTenant(ctx context.Context, req SetTenant) (t script.Tenant, changed bool, err error) {
-	defer func() { r.wrote(script.ChangeSetTenant, outcomeOf(decision{changed: changed}, false, err)) }()
-	if err := req.validate(); err != nil {
+	return r.writeTenant(ctx, askedTenant{SetTenant: req, change: script.ChangeSetTenant})
+}
+
+// askedTenant is a write of a tenant's settings that was asked for.
+type askedTenant struct {
+	SetTenant
+	change script.Change // settenant or import
+	note   string
+	keep   bool // do not replace settings that are there
+	dry    bool // store nothing
+}
+
+func (r *Registry) writeTenant(ctx context.Context, a askedTenant) (t script.Tenant, changed bool, err error) {
+	defer func() { r.wrote(a.change, outcomeOf(decision{changed: changed}, a.dry, err)) }()
+	if err := a.validate(); err != nil {
 		return script.Tenant{}, false, err
 	}
 	for attempt := 1; ; attempt++ {
-		stock, err := r.store.Stock(ctx, script.ValueKey{Tenant: req.Tenant})
+		stock, err := r.store.Stock(ctx, script.ValueKey{Tenant: a.Tenant})
 		if err != nil {
 			return script.Tenant{}, false, err
 		}
-		commit, changed, err := decideTenant(stock.Tenant, req, r.now().UTC())
-		if err != nil || !changed {
-			return commit.Tenant, false, err
+		commit, changed, err := decideTenant(stock.Tenant, a, r.now().UTC())
+		if err != nil || !changed || a.dry {
+			return commit.Tenant, changed, err
 		}
 		commit.Tenant.Revision, err = r.store.CommitTenant(ctx, commit)
 		if script.KindOf(err) == script.Conflict && attempt < attempts {
@@ -46,48 +59,51 @@ func (r *Registry) SetTenant(ctx context.Context, req SetTenant) (t script.Tenan
 	}
 }
 
-func (req SetTenant) validate() error {
-	if err := script.ValidateLabel("tenant", req.Tenant); err != nil {
+func (a askedTenant) validate() error {
+	if err := script.ValidateLabel("tenant", a.Tenant); err != nil {
 		return err
 	}
-	if err := validateAuthor(req.Author, ""); err != nil {
+	if err := validateAuthor(a.Author, a.note); err != nil {
 		return err
 	}
-	if req.ExpectedRevision < 0 {
-		return script.Errorf(script.Invalid, "expected_revision", "%d is negative", req.ExpectedRevision)
+	if a.ExpectedRevision < 0 {
+		return script.Errorf(script.Invalid, "expected_revision", "%d is negative", a.ExpectedRevision)
 	}
-	if err := req.By.Check(access.Admin, req.Tenant); err != nil {
+	if err := a.By.Check(access.Admin, a.Tenant); err != nil {
 		return err
 	}
-	if req.Settings == nil {
+	if a.Settings == nil {
 		return nil
 	}
-	return req.Settings.Validate("settings")
+	return a.Settings.Validate("settings")
 }
 
 // decideTenant is what the request comes to. Without a change the commit's tenant is
 // the one that was there.
-func decideTenant(cur script.Tenant, req SetTenant, now time.Time) (c TenantCommit, changed bool, err error) {
-	if req.ExpectedRevision != 0 && req.ExpectedRevision != cur.Revision {
+func decideTenant(cur script.Tenant, a askedTenant, now time.Time) (c TenantCommit, changed bool, err error) {
+	if a.ExpectedRevision != 0 && a.ExpectedRevision != cur.Revision {
 		return c, false, script.Errorf(script.Conflict, "expected_revision",
-			"the settings of %s are at revision %d, not %d: read them again and decide anew", req.Tenant, cur.Revision, req.ExpectedRevision)
+			"the settings of %s are at revision %d, not %d: read them again and decide anew", a.Tenant, cur.Revision, a.ExpectedRevision)
 	}
 	isLive := cur.Revision != 0 && !cur.Deleted
-	next := script.Tenant{Name: req.Tenant, Author: attribution(req.By, req.Author), ChangedAt: now}
-	if req.Settings != nil {
-		next.Settings = *req.Settings
+	next := script.Tenant{Name: a.Tenant, Author: attribution(a.By, a.Author), ChangedAt: now}
+	if a.Settings != nil {
+		next.Settings = *a.Settings
 	} else {
 		next.Deleted = true
 	}
 	if isLive != next.Deleted && cur.Settings == next.Settings {
-		cur.Name = req.Tenant
+		cur.Name = a.Tenant
 		return TenantCommit{Tenant: cur}, false, nil
+	}
+	if isLive && a.keep {
+		return c, false, script.Errorf(script.Conflict, "tenant", "%s has settings, which differ from the archive's: import with overwrite to replace them", a.Tenant)
 	}
 	return TenantCommit{
 		Guard: cur.Revision, Tenant: next,
 		Audit: script.AuditEntry{
-			Time: now, Name: script.Name{Tenant: req.Tenant}, Change: script.ChangeSetTenant,
-			Author: req.Author, Identity: req.By.Name, Peer: req.By.Peer,
+			Time: now, Name: script.Name{Tenant: a.Tenant}, Change: a.change,
+			Author: a.Author, Identity: a.By.Name, Peer: a.By.Peer, Note: a.note,
 		},
 	}, true, nil
 }

@@ -49,8 +49,11 @@ type askedValue struct {
 	author   string
 	expected script.Revision
 	by       access.Identity
-	change   script.Change // put or remove
+	change   script.Change // put, import or remove
 	content  []byte
+	note     string
+	keep     bool // do not replace a value that is there
+	dry      bool // store nothing, and do not ask for the quota: what raises it is not stored either
 }
 
 func (a askedValue) validate() error {
@@ -63,7 +66,7 @@ func (a askedValue) validate() error {
 	if a.expected < 0 {
 		return script.Errorf(script.Invalid, "expected_revision", "%d is negative", a.expected)
 	}
-	if err := validateAuthor(a.author, ""); err != nil {
+	if err := validateAuthor(a.author, a.note); err != nil {
 		return err
 	}
 	return a.by.Check(access.Publish, a.key.Tenant)
@@ -75,7 +78,7 @@ func (a askedValue) validate() error {
 const valueAttempts = 256
 
 func (r *Registry) writeValue(ctx context.Context, a askedValue) (v script.Value, changed bool, err error) {
-	defer func() { r.wrote(a.change, outcomeOf(decision{changed: changed}, false, err)) }()
+	defer func() { r.wrote(a.change, outcomeOf(decision{changed: changed}, a.dry, err)) }()
 	if err := a.validate(); err != nil {
 		return script.Value{}, false, err
 	}
@@ -85,8 +88,8 @@ func (r *Registry) writeValue(ctx context.Context, a askedValue) (v script.Value
 			return script.Value{}, false, err
 		}
 		commit, changed, err := decideValue(stock, a, r.now().UTC())
-		if err != nil || !changed {
-			return commit.Value, false, err
+		if err != nil || !changed || a.dry {
+			return commit.Value, changed, err
 		}
 		commit.Value.Revision, err = r.store.CommitValue(ctx, commit)
 		if script.KindOf(err) == script.Conflict && attempt < valueAttempts {
@@ -124,9 +127,12 @@ func decideValue(stock Stock, a askedValue, now time.Time) (c ValueCommit, chang
 		if isLive && next.Digest == cur.Digest {
 			return ValueCommit{Value: cur}, false, nil
 		}
+		if isLive && a.keep {
+			return c, false, script.Errorf(script.Conflict, "key", "%s is there, and differs from the archive's: import with overwrite to replace it", a.key)
+		}
 		usage.Bytes += int64(next.Size)
 		usage.Values++
-		if err := mayHold(stock, usage, a.key.Tenant); err != nil {
+		if err := mayHold(stock, usage, a.key.Tenant); err != nil && !a.dry {
 			return c, false, err
 		}
 	}
@@ -134,7 +140,7 @@ func decideValue(stock Stock, a askedValue, now time.Time) (c ValueCommit, chang
 		Guard: cur.Revision, Value: next, Content: a.content, Usage: usage,
 		Audit: script.AuditEntry{
 			Time: now, Name: script.Name{Tenant: a.key.Tenant}, Key: a.key.Key, Change: a.change,
-			Digest: next.Digest, Author: a.author, Identity: a.by.Name, Peer: a.by.Peer,
+			Digest: next.Digest, Author: a.author, Identity: a.by.Name, Peer: a.by.Peer, Note: a.note,
 		},
 	}, true, nil
 }

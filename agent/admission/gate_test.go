@@ -209,10 +209,10 @@ func TestBucket(t *testing.T) {
 			}
 		}
 		all.Wait()
-		for i, cpu := range []time.Duration{250, 50} {
-			got, want := time.Duration(worked[i].Load()), (lasting+time.Second)*cpu/1000
+		for i, cpu := range []float64{0.25, 0.05} {
+			got, want := time.Duration(worked[i].Load()), time.Duration(cpu*float64(lasting+time.Second))
 			if got < want*95/100 || got > want*105/100 {
-				t.Errorf("%d thousandths of a core: worked %v, want %v", cpu, got, want)
+				t.Errorf("%v of a core: worked %v, want %v", cpu, got, want)
 			}
 		}
 		settled(t, m)

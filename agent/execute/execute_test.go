@@ -37,6 +37,11 @@ func (p program) Run(ctx context.Context, inv *engine.Invocation, res *engine.Re
 	case "wait":
 		<-ctx.Done()
 		return script.Errorf(script.Timeout, "", "waited")
+	case "inspect":
+		return res.Append(func(dst []byte) ([]byte, error) {
+			return fmt.Appendf(dst, "%s/%s@%d %d %v %d %s %v %v", inv.Tenant, inv.Script, inv.Version, inv.Limits.Instructions,
+				inv.Limits.Timeout, inv.Limits.Concurrency, inv.Traceparent, inv.Host, inv.Turn != nil), nil
+		})
 	case "fail":
 		return &script.Error{Kind: script.Script, Message: "boom", Line: 3}
 	}
@@ -58,6 +63,7 @@ type node struct {
 	table    *cache.Table
 	metrics  *prometheus.Registry
 	revision script.Revision
+	settings script.TenantSettings // of all tenants
 
 	mu      sync.RWMutex
 	sources map[script.Digest][]byte
@@ -83,6 +89,7 @@ func newNode(tb testing.TB, budget int64, running, waiting int) *node {
 		Position: func(time.Time) gateway.Position {
 			return gateway.Position{Revision: 42, Staleness: time.Second}
 		},
+		Tenants: func(string) script.TenantSettings { return n.settings }, Host: host{},
 		MaxRunning: running, MaxWaiting: waiting, Metrics: n.metrics,
 	})
 	if err != nil {
@@ -183,6 +190,61 @@ func TestExecute(t *testing.T) {
 	if list := n.List(); len(list) != 3 || list[0].Name.Script != "bad" || list[2].Active.Number != 4 {
 		t.Errorf("list %+v", list)
 	}
+}
+
+// host is what programs get of this agent: a name.
+type host struct{ engine.Host }
+
+func (host) String() string { return "the host" }
+
+func TestWhatProgramsGet(t *testing.T) {
+	n := newNode(t, 1<<20, 1, 1)
+	n.publish("see", func(r *script.Release) { r.Settings.Limits.Timeout = 2 * time.Second }, "one", "inspect")
+	for _, tt := range []struct {
+		settings script.TenantSettings
+		want     string
+	}{
+		{script.TenantSettings{}, "acme/see@2 1000000 2s 0 00-trace the host true"},
+		{
+			script.TenantSettings{Limits: script.Limits{Instructions: 5000, Timeout: time.Second, Concurrency: 3}},
+			"acme/see@2 5000 1s 3 00-trace the host true",
+		},
+	} {
+		n.settings = tt.settings
+		var reply gateway.Reply
+		err := n.Execute(t.Context(), &gateway.Call{Script: "acme/see", Traceparent: "00-trace"}, &reply)
+		if err != nil || string(reply.Value(0)) != tt.want {
+			t.Errorf("%q, %v, want %q", reply.Value(0), err, tt.want)
+		}
+	}
+}
+
+// However many calls come, as many run as the tenant's settings say, from the next
+// call on.
+func TestTenantsConcurrency(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t, 1<<20, 8, 8)
+		n.publish("wait", nil, "wait")
+		n.publish("route", nil, "one")
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 2)
+		for range 2 {
+			go func() { done <- n.Execute(ctx, &gateway.Call{Script: "acme/wait"}, &gateway.Reply{}) }()
+		}
+		synctest.Wait()
+		n.settings.Concurrency = 2
+		err := n.Execute(t.Context(), &gateway.Call{Script: "acme/route"}, &gateway.Reply{})
+		if script.KindOf(err) != script.Overloaded || script.AsError(err).Field != "tenant.concurrency" {
+			t.Errorf("a third call: %v", err)
+		}
+		n.settings.Concurrency = 3
+		if err := n.Execute(t.Context(), &gateway.Call{Script: "acme/route"}, &gateway.Reply{}); err != nil {
+			t.Errorf("with room for three: %v", err)
+		}
+		cancel()
+		<-done
+		<-done
+	})
 }
 
 func TestOverload(t *testing.T) {

@@ -63,6 +63,7 @@ type Handler interface {
 	Event(sealed []byte)
 	Beacon(sealed []byte)
 	RollCall(sealed []byte)
+	Tail(sealed []byte)
 	// Lost says that messages were lost on the way.
 	Lost()
 	// Connected says that the connection is there, anew or again, or is gone.
@@ -142,6 +143,10 @@ type Config struct {
 	// nil. It returns at once.
 	Troubles func() []Trouble
 
+	// Tail is told, from one goroutine, that somebody reads along with what scripts log;
+	// may be nil. It returns at once.
+	Tail func(Tail)
+
 	State    State
 	Registry Registry
 	Feed     Feed
@@ -174,6 +179,7 @@ type Follower struct {
 	retryAt  time.Time // of what failed
 	unsent   bool      // the last status
 	trouble  trouble   // with the registry
+	tails    tails
 
 	standing atomic.Pointer[standing]
 	synced   atomic.Bool
@@ -273,6 +279,8 @@ func (f *Follower) takeIn(now time.Time) {
 			if f.machine.takeBeacon(m.beacon) {
 				f.status.slow(m.beacon.reportEach)
 			}
+		case m.tail != nil:
+			f.tail(now, m.tail)
 		case !f.machine.foreign("roll call", *m.rollCall):
 			f.status.called(now)
 		}

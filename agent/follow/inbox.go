@@ -37,6 +37,7 @@ type message struct {
 	event    *event
 	beacon   *beacon
 	rollCall *string // the fleet
+	tail     *Tail
 }
 
 func (b *inbox) init(open opener, refusals *refusals) {
@@ -68,6 +69,15 @@ func (b *inbox) RollCall(data []byte) {
 		return
 	}
 	b.add(message{rollCall: &fleet}, 0)
+}
+
+func (b *inbox) Tail(data []byte) {
+	t, err := b.open.tail(data)
+	if err != nil {
+		b.refusals.note("tail", err)
+		return
+	}
+	b.add(message{tail: t}, 0)
 }
 
 func (b *inbox) Lost() {

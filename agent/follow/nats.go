@@ -78,7 +78,7 @@ func (n *NATS) Subscribe(ctx context.Context, h Handler) error {
 	if err != nil {
 		return fmt.Errorf("set up the connection to NATS at %s: %w", strings.Join(n.URLs, ","), err)
 	}
-	for _, subject := range []string{n.Subjects.Feed(n.Group), n.Subjects.RollCall()} {
+	for _, subject := range []string{n.Subjects.Feed(n.Group), n.Subjects.RollCall(), n.Subjects.Tail()} {
 		sub, err := conn.Subscribe(subject, func(m *nats.Msg) { n.deliver(h, m) })
 		if err != nil {
 			conn.Close()
@@ -127,6 +127,8 @@ func (n *NATS) deliver(h Handler, m *nats.Msg) {
 		h.Beacon(m.Data)
 	case n.Subjects.RollCall():
 		h.RollCall(m.Data)
+	case n.Subjects.Tail():
+		h.Tail(m.Data)
 	}
 }
 

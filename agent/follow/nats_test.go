@@ -54,6 +54,7 @@ type heard chan string
 func (h heard) Event(data []byte)    { h <- "event " + string(data) }
 func (h heard) Beacon(data []byte)   { h <- "beacon " + string(data) }
 func (h heard) RollCall(data []byte) { h <- "roll call " + string(data) }
+func (h heard) Tail(data []byte)     { h <- "tail " + string(data) }
 func (h heard) Lost()                { h <- "lost" }
 func (h heard) Connected(is bool)    { h <- "connected " + strconv.FormatBool(is) }
 
@@ -115,7 +116,13 @@ func TestNATS(t *testing.T) {
 	h.expect(t, "event last")
 	publish(subjects.RollCall(), "all")
 	h.expect(t, "roll call all")
+	publish(subjects.Tail(), "acme")
+	h.expect(t, "tail acme")
 
+	logs, err := conn.SubscribeSync(subjects.AllLogs())
+	if err != nil {
+		t.Fatal(err)
+	}
 	statuses, err := conn.SubscribeSync(subjects.AllStatus())
 	if err != nil {
 		t.Fatal(err)
@@ -126,6 +133,9 @@ func TestNATS(t *testing.T) {
 	if err := feed.Report(t.Context(), &eventv1.Status{Agent: "node-1.example", Leaving: true}); err != nil {
 		t.Fatal(err)
 	}
+	if err := feed.SendLogs(&eventv1.Logs{Agent: "node-1.example", Dropped: 3}); err != nil {
+		t.Fatal(err)
+	}
 	feed.Close() // what was reported is on its way before
 	msg, err := statuses.NextMsg(patience)
 	if err != nil {
@@ -134,6 +144,16 @@ func TestNATS(t *testing.T) {
 	var status eventv1.Status
 	if err := seal.OpenStatus(msg.Data, &status); err != nil || !status.GetLeaving() || msg.Subject != "test.status.node-1.example" {
 		t.Errorf("%s: %v, %v", msg.Subject, &status, err)
+	}
+	if msg, err = logs.NextMsg(patience); err != nil {
+		t.Fatal(err)
+	}
+	var said eventv1.Logs
+	if err := seal.OpenLogs(msg.Data, &said); err != nil || said.GetDropped() != 3 || msg.Subject != "test.logs.node-1.example" {
+		t.Errorf("%s: %v, %v", msg.Subject, &said, err)
+	}
+	if err := feed.SendLogs(&eventv1.Logs{}); err == nil {
+		t.Error("lines were sent after the end")
 	}
 }
 

@@ -35,8 +35,6 @@ type Config struct {
 	// Send sends lines to whoever reads along. It is called by Run alone. nil means that
 	// nobody can.
 	Send func(*eventv1.Logs) error
-	// Fleet that the agent belongs to, "" if it does not know yet.
-	Fleet func() string
 	// Log gets what scripts log; nil means slog.Default().
 	Log *slog.Logger
 	// Metrics gets the host's metrics, if not nil.

@@ -29,9 +29,6 @@ func newHost(tb testing.TB, cfg host.Config) *host.Host {
 	if cfg.Tenants == nil {
 		cfg.Tenants = func(string) script.TenantSettings { return script.TenantSettings{} }
 	}
-	if cfg.Fleet == nil {
-		cfg.Fleet = func() string { return "fleet" }
-	}
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
@@ -191,7 +188,7 @@ func TestAtOnce(t *testing.T) {
 			for i := range 200 {
 				tenant := fmt.Sprint("tenant-", (worker+i)%3)
 				h.Log(&engine.Invocation{Tenant: tenant, Script: fmt.Sprint("s", i%5), Version: 1}, engine.Info, "x")
-				h.Tail(tenant, "", time.Now().Add(time.Second))
+				h.Tail("fleet", tenant, "", time.Now().Add(time.Second))
 				h.Count(tenant, fmt.Sprint("c", i%7), 1)
 				h.Take(tenant, fmt.Sprint("b", i%7), 1, 1, 1)
 				if i%50 == 0 {

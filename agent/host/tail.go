@@ -41,6 +41,7 @@ type tails struct {
 	until atomic.Int64 // after start: when the last of them ends
 
 	mu      sync.Mutex
+	fleet   string               // of who asked last
 	wanted  map[tailOf]time.Time // until when
 	queue   []line
 	bytes   int
@@ -54,9 +55,9 @@ func (t *tails) init() {
 	t.wake = make(chan struct{}, 1)
 }
 
-// Tail has the lines of the script, or of all the tenant's if name is empty, sent until
-// then, but no longer than a minute. Whoever reads along asks again in time.
-func (h *Host) Tail(tenant, name string, until time.Time) {
+// Tail has the lines of the script, or of all the tenant's if name is empty, sent to the
+// fleet until then, but no longer than a minute. Whoever reads along asks again in time.
+func (h *Host) Tail(fleet, tenant, name string, until time.Time) {
 	t := &h.tails
 	now := time.Now()
 	if latest := now.Add(maxTailLasts); until.After(latest) {
@@ -78,7 +79,7 @@ func (h *Host) Tail(tenant, name string, until time.Time) {
 	if !until.After(t.wanted[of]) {
 		return
 	}
-	t.wanted[of] = until
+	t.fleet, t.wanted[of] = fleet, until
 	t.until.Store(max(t.until.Load(), int64(until.Sub(t.start))))
 }
 
@@ -125,7 +126,7 @@ func (t *tails) lost(lines int) {
 }
 
 // batch takes what fits into one message, and how many lines were dropped before.
-func (t *tails) batch() (lines []line, dropped uint64) {
+func (t *tails) batch() (lines []line, fleet string, dropped uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	n, bytes := 0, 0
@@ -138,7 +139,7 @@ func (t *tails) batch() (lines []line, dropped uint64) {
 		n++
 	}
 	if n == 0 {
-		return nil, 0
+		return nil, "", 0
 	}
 	lines = t.queue[:n:n]
 	t.queue = t.queue[n:]
@@ -147,7 +148,7 @@ func (t *tails) batch() (lines []line, dropped uint64) {
 	}
 	t.bytes -= bytes
 	dropped, t.dropped = t.dropped, 0
-	return lines, dropped
+	return lines, t.fleet, dropped
 }
 
 // Run sends lines to those who read along and says in the log what was left out of it,
@@ -177,11 +178,11 @@ func (h *Host) Run(ctx context.Context) error {
 // sendAll sends what waits.
 func (h *Host) sendAll() {
 	for {
-		lines, dropped := h.tails.batch()
+		lines, fleet, dropped := h.tails.batch()
 		if len(lines) == 0 {
 			return
 		}
-		err := h.send(lines, dropped)
+		err := h.send(lines, fleet, dropped)
 		if err == nil {
 			continue
 		}
@@ -191,11 +192,11 @@ func (h *Host) sendAll() {
 	}
 }
 
-func (h *Host) send(lines []line, dropped uint64) error {
+func (h *Host) send(lines []line, fleet string, dropped uint64) error {
 	if h.cfg.Send == nil {
 		return nil
 	}
-	m := &eventv1.Logs{Fleet: h.cfg.Fleet(), Agent: h.cfg.Agent, Dropped: dropped, Lines: make([]*eventv1.LogLine, len(lines))}
+	m := &eventv1.Logs{Fleet: fleet, Agent: h.cfg.Agent, Dropped: dropped, Lines: make([]*eventv1.LogLine, len(lines))}
 	for i, l := range lines {
 		m.Lines[i] = &eventv1.LogLine{
 			Time: timestamppb.New(l.time), Tenant: l.tenant, Name: l.name, Version: l.version,

@@ -85,7 +85,7 @@ func loud(tenant, name string) *engine.Invocation {
 func TestTail(t *testing.T) {
 	tailed(t, func(t *testing.T, h *host.Host, r *reader) {
 		h.Log(loud("acme", "edge"), engine.Info, "before")
-		h.Tail("acme", "edge", time.Now().Add(10*time.Second))
+		h.Tail("fleet", "acme", "edge", time.Now().Add(10*time.Second))
 		inv := loud("acme", "edge")
 		inv.Traceparent = traceparent
 		h.Log(inv, engine.Warn, "hello")
@@ -118,8 +118,8 @@ func TestTail(t *testing.T) {
 
 func TestTailOfTenant(t *testing.T) {
 	tailed(t, func(t *testing.T, h *host.Host, r *reader) {
-		h.Tail("acme", "", time.Now().Add(time.Second))
-		h.Tail("acme", "", time.Now()) // does not end it
+		h.Tail("fleet", "acme", "", time.Now().Add(time.Second))
+		h.Tail("fleet", "acme", "", time.Now()) // does not end it
 		h.Log(loud("acme", "a"), engine.Info, "1")
 		h.Log(loud("acme", "b"), engine.Info, "2")
 		h.Log(loud("globex", "a"), engine.Info, "3")
@@ -133,7 +133,7 @@ func TestTailOfTenant(t *testing.T) {
 // TestTailIsNotForLong asks for an hour.
 func TestTailIsNotForLong(t *testing.T) {
 	tailed(t, func(t *testing.T, h *host.Host, r *reader) {
-		h.Tail("acme", "", time.Now().Add(time.Hour))
+		h.Tail("fleet", "acme", "", time.Now().Add(time.Hour))
 		wait(time.Minute)
 		h.Log(loud("acme", "a"), engine.Info, "x")
 		wait(time.Second)
@@ -147,7 +147,7 @@ func TestTailIsNotForLong(t *testing.T) {
 func TestTooManyTails(t *testing.T) {
 	tailed(t, func(t *testing.T, h *host.Host, r *reader) {
 		for i := range 1000 {
-			h.Tail(fmt.Sprint("tenant-", i), "", time.Now().Add(time.Second))
+			h.Tail("fleet", fmt.Sprint("tenant-", i), "", time.Now().Add(time.Second))
 		}
 		for i := range 1000 {
 			h.Log(loud(fmt.Sprint("tenant-", i), "a"), engine.Info, "x")
@@ -156,7 +156,7 @@ func TestTooManyTails(t *testing.T) {
 		if lines, _ := r.read(); len(lines) != 256 {
 			t.Errorf("%d lines", len(lines))
 		}
-		h.Tail("late", "", time.Now().Add(time.Second)) // in place of those that have ended
+		h.Tail("fleet", "late", "", time.Now().Add(time.Second)) // in place of those that have ended
 		h.Log(loud("late", "a"), engine.Info, "x")
 		wait(time.Second)
 		if lines, _ := r.read(); len(lines) != 1 {
@@ -169,7 +169,7 @@ func TestTooManyTails(t *testing.T) {
 // are not too large.
 func TestBatches(t *testing.T) {
 	tailed(t, func(t *testing.T, h *host.Host, r *reader) {
-		h.Tail("acme", "", time.Now().Add(time.Minute))
+		h.Tail("fleet", "acme", "", time.Now().Add(time.Minute))
 		const each = 20 // milliseconds between two lines
 		for i := range 100 {
 			h.Log(loud("acme", "a"), engine.Info, fmt.Sprintf("%03d %s", i, strings.Repeat("x", 1000)))
@@ -203,7 +203,7 @@ func TestBatches(t *testing.T) {
 // TestQueueIsBounded logs far more than can be sent.
 func TestQueueIsBounded(t *testing.T) {
 	tailed(t, func(t *testing.T, h *host.Host, r *reader) {
-		h.Tail("acme", "", time.Now().Add(time.Minute))
+		h.Tail("fleet", "acme", "", time.Now().Add(time.Minute))
 		const all = 5000
 		for range all {
 			h.Log(loud("acme", "a"), engine.Info, strings.Repeat("x", 1000))
@@ -219,7 +219,7 @@ func TestQueueIsBounded(t *testing.T) {
 // TestDroppedByLimitIsTold: a reader knows that lines are missing.
 func TestDroppedByLimitIsTold(t *testing.T) {
 	tailed(t, func(t *testing.T, h *host.Host, r *reader) {
-		h.Tail("acme", "edge", time.Now().Add(time.Minute))
+		h.Tail("fleet", "acme", "edge", time.Now().Add(time.Minute))
 		for range 100 {
 			h.Log(invocation("acme", "edge"), engine.Info, strings.Repeat("x", 992))
 			h.Log(invocation("acme", "other"), engine.Info, strings.Repeat("x", 992))
@@ -234,7 +234,7 @@ func TestDroppedByLimitIsTold(t *testing.T) {
 func TestSendFails(t *testing.T) {
 	tailed(t, func(t *testing.T, h *host.Host, r *reader) {
 		r.fails = errors.New("NATS is gone")
-		h.Tail("acme", "", time.Now().Add(time.Minute))
+		h.Tail("fleet", "acme", "", time.Now().Add(time.Minute))
 		for range 3 {
 			h.Log(loud("acme", "a"), engine.Info, "lost")
 		}
@@ -261,7 +261,7 @@ func TestSendHangs(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- h.Run(ctx) }()
-		h.Tail("acme", "", time.Now().Add(time.Minute))
+		h.Tail("fleet", "acme", "", time.Now().Add(time.Minute))
 		for range 1000 {
 			h.Log(loud("acme", "a"), engine.Info, "x")
 			wait(time.Millisecond)

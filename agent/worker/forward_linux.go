@@ -27,11 +27,13 @@ func (t *tenant) execute(ctx context.Context, call *gateway.Call, reply *gateway
 	}
 	defer t.calls.Add(-1)
 	p, err := t.process(ctx)
+	for err == nil && !p.enter() { // another one has taken its place meanwhile
+		p, err = t.process(ctx)
+	}
 	if err != nil {
 		return err
 	}
-	p.calls.Add(1)
-	defer p.calls.Done()
+	defer p.leave()
 	resp, err := p.client.Execute(ctx, &workerv1.ExecuteRequest{Script: call.Script, Args: call.Args, Traceparent: call.Traceparent})
 	if err != nil {
 		return t.lost(ctx, err)
@@ -56,14 +58,14 @@ func (t *tenant) execute(ctx context.Context, call *gateway.Call, reply *gateway
 // process returns the one that serves.
 func (t *tenant) process(ctx context.Context) (*process, error) {
 	s := t.state.Load()
-	if s.process != nil {
+	if s.process != nil && s.process.reachable() {
 		return s.process, nil
 	}
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
 	for {
 		switch {
-		case s.process != nil:
+		case s.process != nil && s.process.reachable():
 			return s.process, nil
 		case s.refused != nil:
 			return nil, s.refused

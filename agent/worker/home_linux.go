@@ -7,6 +7,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/scriptorium-dev/scriptorium/agent/worker/link"
+	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/proto/wire"
 	workerv1 "github.com/scriptorium-dev/scriptorium/proto/worker/v1"
 	"github.com/scriptorium-dev/scriptorium/script"
@@ -48,8 +49,34 @@ func (h *home) Content(ctx context.Context, req *workerv1.ContentRequest) (*work
 
 // Log implements workerv1.HomeServer.
 func (h *home) Log(_ context.Context, req *workerv1.LogRequest) (*workerv1.LogResponse, error) {
-	if t := h.tenant.Load(); t != nil {
-		h.cfg.Logged(t.name, req.GetLines(), req.GetDropped())
+	t := h.tenant.Load()
+	if t == nil || h.cfg.Host == nil {
+		return &workerv1.LogResponse{}, nil
+	}
+	for _, line := range req.GetLines() {
+		// The process may say what it likes; but a line is of a script that there is, and of
+		// this tenant.
+		r := h.cfg.Node.Table.Get(t.name + "/" + line.GetScript())
+		if r == nil {
+			continue
+		}
+		inv := engine.Invocation{
+			Tenant: t.name, Script: r.Name.Script, Version: line.GetVersion(), Traceparent: line.GetTraceparent(),
+			Limits: r.Limits.AtMost(h.cfg.Node.Tenants.Settings(t.name).Limits),
+		}
+		h.cfg.Host.Log(&inv, level(line.GetLevel()), line.GetMessage())
+	}
+	if n := req.GetDropped(); n > 0 && t.sayDropped() {
+		h.cfg.Log.Warn("scripts of a tenant log more than it may; lines were left out", "tenant", t.name, "lines", n)
 	}
 	return &workerv1.LogResponse{}, nil
+}
+
+// level reads a level; what is none is Info.
+func level(s string) engine.Level {
+	switch l := engine.Level(s); l {
+	case engine.Warn, engine.Error:
+		return l
+	}
+	return engine.Info
 }

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/scriptorium-dev/scriptorium/script"
 )
 
 // metrics of processes. No label grows with the number of tenants.
@@ -12,6 +14,7 @@ type metrics struct {
 	restarts *prometheus.CounterVec
 	replaced prometheus.Histogram
 	lost     prometheus.Counter
+	calls    *prometheus.CounterVec
 }
 
 func newMetrics(reg prometheus.Registerer, p *Pool) (*metrics, error) {
@@ -30,6 +33,10 @@ func newMetrics(reg prometheus.Registerer, p *Pool) (*metrics, error) {
 			Help: "Forwarded calls whose process ended while it ran them.",
 		}),
 	}
+	m.calls = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "scriptorium_agent_worker_calls_total",
+		Help: "Calls that were forwarded to tenants' processes, by outcome: OK, or the kind of the error.",
+	}, []string{"outcome"})
 	for _, reason := range reasons {
 		m.restarts.WithLabelValues(string(reason))
 	}
@@ -40,7 +47,7 @@ func newMetrics(reg prometheus.Registerer, p *Pool) (*metrics, error) {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value)
 	}
 	for _, c := range []prometheus.Collector{
-		m.restarts, m.replaced, m.lost,
+		m.restarts, m.replaced, m.lost, m.calls,
 		gauge("scriptorium_agent_workers", "Tenants that have a process of their own.", func() float64 { return float64(len(*p.byName.Load())) }),
 		gauge("scriptorium_agent_workers_serving", "Those of them whose process serves.", func() float64 { return float64(p.serving()) }),
 		gauge("scriptorium_agent_worker_memory_bytes", "Resident memory of all processes of tenants.", func() float64 { return float64(p.memory()) }),
@@ -51,6 +58,14 @@ func newMetrics(reg prometheus.Registerer, p *Pool) (*metrics, error) {
 		}
 	}
 	return m, nil
+}
+
+func (m *metrics) called(err error) {
+	outcome := "OK"
+	if err != nil {
+		outcome = string(script.KindOf(err))
+	}
+	m.calls.WithLabelValues(outcome).Inc()
 }
 
 func (m *metrics) replacedAfter(d time.Duration) { m.replaced.Observe(d.Seconds()) }

@@ -107,6 +107,7 @@ func (p *Pool) configure(name string, settings script.TenantSettings, c *change)
 		return nil
 	case t != nil && !isolated:
 		p.put(name, nil)
+		t.closeSockets() // now, lest it find them in its way if it comes back
 		p.leaving.Go(func() { t.leave(context.Background()) })
 		p.cfg.Changed()
 		return nil
@@ -146,15 +147,21 @@ func (p *Pool) Status() []Status {
 }
 
 // Shutdown closes the tenants' own sockets, lets calls in flight finish until ctx is
-// done, and ends all processes. Calls that come later are refused.
+// done, and ends all processes. Calls that come later are refused. It may be called
+// again.
 func (p *Pool) Shutdown(ctx context.Context) error {
 	p.mu.Lock()
+	if p.closed {
+		p.mu.Unlock()
+		p.leaving.Wait()
+		return nil
+	}
 	p.closed = true
-	tenants := *p.byName.Load()
-	p.mu.Unlock()
-	for _, t := range tenants {
+	for _, t := range *p.byName.Load() {
+		t.closeSockets()
 		p.leaving.Go(func() { t.leave(ctx) })
 	}
+	p.mu.Unlock()
 	p.leaving.Wait()
 	p.host.close()
 	return ctx.Err()

@@ -143,7 +143,7 @@ func TestKilled(t *testing.T) {
 	var direct, forwarded, cut, lost, other atomic.Int64
 	var callers sync.WaitGroup
 	var gaps []time.Duration // of the time until a new connection is answered
-	callers.Go(func() { // a new connection for each call
+	callers.Go(func() {      // a new connection for each call
 		for !done.Load() {
 			c, err := net.Dial("unix", w.socket("acme", "resp"))
 			if err != nil {
@@ -187,7 +187,10 @@ func TestKilled(t *testing.T) {
 		}
 	})
 	const kills = 20
+	next := time.NewTicker(200 * time.Millisecond) // a spare process may be ready by then
+	defer next.Stop()
 	for range kills {
+		<-next.C
 		pid := w.pid("acme")
 		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 			t.Fatal(err)

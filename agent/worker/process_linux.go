@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/connectivity"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/scriptorium-dev/scriptorium/agent/gateway"
@@ -35,10 +36,12 @@ type process struct {
 	output  *output
 	ended   chan struct{} // closed when it has
 	why     atomic.Pointer[reason]
-	calls   sync.WaitGroup // that were forwarded
 
-	mu       sync.Mutex // guards what follows
-	page     *link.Page // nil once closed
+	mu       sync.Mutex    // guards what follows
+	calls    int           // that were forwarded and are not answered
+	retired  bool          // no more are
+	idle     chan struct{} // closed when it is retired and the last one is answered
+	page     *link.Page    // nil once closed
 	pageFile *os.File
 	beats    uint64
 	beat     time.Time // when they last changed
@@ -51,7 +54,7 @@ const startPatience = 20 * time.Second
 // newProcess starts a process and waits until it is confined.
 func newProcess(h *host, group *confine.Cgroup) (_ *process, err error) {
 	p := &process{
-		group: group, ended: make(chan struct{}), output: &output{log: h.pool.cfg.Log},
+		group: group, ended: make(chan struct{}), idle: make(chan struct{}), output: &output{log: h.pool.cfg.Log},
 		home: newHome(h.pool.cfg), beat: time.Now(),
 	}
 	var theirs []*os.File
@@ -217,17 +220,49 @@ func (p *process) resident() int64 {
 	return pages * int64(os.Getpagesize())
 }
 
-// drain lets the process finish what it does until ctx is done, and ends it.
+// reachable reports whether calls can be forwarded. They cannot from the moment that the
+// process ends, which is a little before the agent knows that it has.
+func (p *process) reachable() bool { return p.conn.GetState() == connectivity.Ready }
+
+// enter begins to forward a call, unless the process is retired.
+func (p *process) enter() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.retired {
+		return false
+	}
+	p.calls++
+	return true
+}
+
+// leave ends what enter began.
+func (p *process) leave() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.calls--
+	if p.retired && p.calls == 0 {
+		close(p.idle)
+	}
+}
+
+// retire takes no more calls.
+func (p *process) retire() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.retired = true
+	if p.calls == 0 {
+		close(p.idle)
+	}
+}
+
+// drain lets the process, in whose place there is another or none, finish what it does
+// until ctx is done, and ends it.
 func (p *process) drain(ctx context.Context) {
-	_, err := p.client.Drain(ctx, &workerv1.DrainRequest{})
-	if err == nil {
-		forwarded := make(chan struct{})
-		go func() {
-			defer close(forwarded)
-			p.calls.Wait()
-		}()
+	p.retire()
+	if _, err := p.client.Drain(ctx, &workerv1.DrainRequest{}); err == nil {
 		select {
-		case <-forwarded:
+		case <-p.idle:
+		case <-p.ended:
 		case <-ctx.Done():
 		}
 	}

@@ -2,9 +2,11 @@ package worker
 
 import (
 	"context"
+	"errors"
 	"strings"
 
 	"github.com/scriptorium-dev/scriptorium/agent/gateway"
+	"github.com/scriptorium-dev/scriptorium/script"
 )
 
 // Router returns an executor that sends the calls of tenants that have a process to
@@ -20,19 +22,35 @@ type router struct {
 
 // Execute implements gateway.Executor.
 func (r *router) Execute(ctx context.Context, call *gateway.Call, reply *gateway.Reply) error {
-	tenants := r.pool.byName.Load()
-	if len(*tenants) == 0 {
-		return r.Executor.Execute(ctx, call, reply)
+	t := r.tenantOf(call)
+	for t != nil {
+		err := t.execute(ctx, call, reply)
+		if err == errLeft { //nolint:errorlint // it is never wrapped
+			if again := r.tenantOf(call); again != t {
+				t = again
+				continue
+			}
+			err = script.Errorf(script.Unavailable, "tenant", "the process of tenant %s is being ended: the agent stops", t.name)
+		}
+		r.pool.metrics.called(err)
+		reply.Position = r.Position()
+		if err != nil {
+			reply.Result.Reset()
+		}
+		return err
+	}
+	return r.Executor.Execute(ctx, call, reply)
+}
+
+// errLeft says that the tenant has left, and has no process for the call any more.
+var errLeft = errors.New("the tenant has left")
+
+// tenantOf returns the tenant whose process the call is for, or nil.
+func (r *router) tenantOf(call *gateway.Call) *tenant {
+	tenants := *r.pool.byName.Load()
+	if len(tenants) == 0 {
+		return nil
 	}
 	name, _, _ := strings.Cut(call.Script, "/")
-	t := (*tenants)[name]
-	if t == nil {
-		return r.Executor.Execute(ctx, call, reply)
-	}
-	err := t.execute(ctx, call, reply)
-	reply.Position = r.Position()
-	if err != nil {
-		reply.Result.Reset()
-	}
-	return err
+	return tenants[name]
 }

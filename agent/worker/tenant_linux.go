@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/time/rate"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/scriptorium-dev/scriptorium/agent/worker/link"
@@ -30,7 +31,8 @@ type tenant struct {
 	stopped  chan struct{}
 	another  chan struct{} // holds an element when the settings ask for another process
 	grace    atomic.Pointer[context.Context]
-	digests  sync.RWMutex // guards retained
+	said     *rate.Sometimes // that lines were left out
+	digests  sync.RWMutex    // guards retained
 	retained map[script.Digest]struct{}
 
 	mu       sync.Mutex // guards what follows; held while a process takes over and while it is told
@@ -50,11 +52,17 @@ type state struct {
 // newTenant gives the tenant a process as soon as there is one.
 func newTenant(p *Pool, name string, s script.TenantSettings, c *change) *tenant {
 	t := &tenant{
-		pool: p, name: name, settings: s, last: c, enough: manyDigests, blame: newBlame(p.cfg.Quarantine),
+		pool: p, name: name, settings: s, last: c, enough: manyDigests, blame: newBlame(p.cfg.Quarantine), said: &rate.Sometimes{Interval: time.Second},
 		stopped: make(chan struct{}), another: make(chan struct{}, 1), retained: map[script.Digest]struct{}{},
 	}
 	t.ctx, t.cancel = context.WithCancel(context.Background())
 	t.state.Store(&state{changed: make(chan struct{})})
+	if len(p.cfg.Command) == 0 {
+		p.cfg.Log.Error("a tenant asks for a process of its own, which this agent is not set up to give: its calls are refused", "tenant", name)
+		t.become(nil, script.Errorf(script.Unavailable, "tenant", "tenant %s asks for a process of its own, which this agent is not set up to give: run agentd, or set the tenant's isolation to %s", name, script.IsolationShared))
+		close(t.stopped)
+		return t
+	}
 	t.listen()
 	go t.run()
 	return t
@@ -71,7 +79,8 @@ func (t *tenant) run() {
 	defer close(t.stopped)
 	ended := time.Time{} // the process before, if it died
 	var old *process     // that still serves, and is to be replaced
-	for crashes := 0; ; {
+	deaths := rate.NewLimiter(deathsASecond, deathsAtOnce)
+	for {
 		p := t.place()
 		if old != nil {
 			t.retire(context.Background(), old)
@@ -85,43 +94,35 @@ func (t *tenant) run() {
 			t.pool.metrics.replacedAfter(took)
 			t.pool.cfg.Log.Info("the process of a tenant was replaced", "tenant", t.name, "pid", p.cmd.Process.Pid, "after", took.Round(100*time.Microsecond))
 		}
-		began := time.Now()
 		switch t.watch(p) {
 		case diedItself:
 			ended = time.Now()
 			t.become(nil, nil)
 			t.bury(p)
-			if time.Since(began) > crashLoop {
-				crashes = 0
-			}
-			crashes++
-			t.pause(crashes)
+			t.pause(deaths.Reserve().Delay())
 		case replaceIt:
 			old, ended = p, time.Time{}
 			t.pool.metrics.restarts.WithLabelValues(string(settings)).Inc()
 		case leave:
-			t.become(nil, t.gone())
+			t.become(nil, errLeft)
 			t.retire(*t.grace.Load(), p)
 			return
 		}
 	}
 }
 
-// A process that dies this soon after it began, a few times in a row, is replaced
-// later and later: otherwise nothing else would get done.
+// How often a tenant's process is replaced at once. One that dies more often is
+// replaced later: otherwise the machine would do little else.
 const (
-	crashLoop   = time.Second
-	crashesFree = 3
-	crashPause  = 50 * time.Millisecond
-	crashLatest = 5 * time.Second
+	deathsAtOnce  = 30
+	deathsASecond = 1
 )
 
-func (t *tenant) pause(crashes int) {
-	if crashes <= crashesFree {
+func (t *tenant) pause(pause time.Duration) {
+	if pause == 0 {
 		return
 	}
-	pause := min(crashPause<<min(crashes-crashesFree, 10), crashLatest)
-	t.become(nil, script.Errorf(script.Unavailable, "tenant", "the process of tenant %s keeps dying; the next one is started within %v: the agent's log says why", t.name, pause))
+	t.become(nil, script.Errorf(script.Unavailable, "tenant", "the process of tenant %s keeps dying; the next one is started in %v: the agent's log says why", t.name, pause.Round(time.Millisecond)))
 	select {
 	case <-time.After(pause):
 	case <-t.ctx.Done():
@@ -178,7 +179,7 @@ func (t *tenant) place() *process {
 			p.close()
 		}
 		if t.ctx.Err() != nil {
-			t.become(nil, t.gone())
+			t.become(nil, errLeft)
 			return nil
 		}
 		t.pool.cfg.Log.Error("a tenant's process cannot be made to serve; trying again", "tenant", t.name, "error", err, "after", delay)
@@ -252,6 +253,12 @@ func (t *tenant) live() *change {
 		}
 	}
 	return &change{put: objects}
+}
+
+// sayDropped reports whether it is time to say again that lines were left out.
+func (t *tenant) sayDropped() (yes bool) {
+	t.said.Do(func() { yes = true })
+	return yes
 }
 
 // manyDigests are still few enough to be kept for no need.
@@ -347,14 +354,13 @@ func (t *tenant) apply(c *change) {
 	}
 }
 
-// leave ends the tenant's sockets and its process, which finishes its calls until ctx
-// is done, or for as long as one may take.
+// leave ends the tenant's process, which finishes its calls until ctx is done, or for as
+// long as one may take.
 func (t *tenant) leave(ctx context.Context) {
 	const longest = 15 * time.Second
 	ctx, cancel := context.WithTimeout(ctx, longest)
 	defer cancel()
 	t.grace.Store(&ctx)
-	t.closeSockets()
 	t.cancel()
 	<-t.stopped
 }
@@ -366,10 +372,6 @@ func (t *tenant) retire(ctx context.Context, p *process) {
 	defer cancel()
 	p.drain(ctx)
 	p.close()
-}
-
-func (t *tenant) gone() error {
-	return script.Errorf(script.Unavailable, "tenant", "the process of tenant %s is being ended", t.name)
 }
 
 // bury says why the process died, and finds out who is to blame.

@@ -31,6 +31,7 @@ func (t *tenant) execute(context.Context, *gateway.Call, *gateway.Reply) error {
 }
 
 func (*tenant) apply(*change)              {}
+func (*tenant) closeSockets()              {}
 func (*tenant) leave(context.Context)      {}
 func (*tenant) quarantined() []Quarantined { return nil }
 func (t *tenant) status() Status           { return Status{Tenant: t.name} }

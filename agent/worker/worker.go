@@ -17,7 +17,7 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/agent/cache"
 	"github.com/scriptorium-dev/scriptorium/agent/gateway"
-	workerv1 "github.com/scriptorium-dev/scriptorium/proto/worker/v1"
+	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -35,7 +35,8 @@ type Node struct {
 // Config of a Pool.
 type Config struct {
 	Node Node
-	// Command are the arguments with which this executable calls inside.Run.
+	// Command are the arguments with which this executable calls inside.Run. Without any
+	// there are no processes, and calls of tenants that ask for one are refused.
 	Command []string
 	// Dir is the folder of the tenants' own sockets: each has them in the folder of its
 	// name.
@@ -55,8 +56,8 @@ type Config struct {
 	// Quarantine says when a script is kept from running.
 	Quarantine QuarantinePolicy
 
-	// Logged gets lines that scripts of the tenant have logged. It does not wait.
-	Logged func(tenant string, lines []*workerv1.LogLine, dropped int64)
+	// Host takes what scripts log; nil if nobody does.
+	Host engine.Host
 	// Changed is called when what Quarantined returns has changed, from any goroutine.
 	Changed func()
 
@@ -116,9 +117,6 @@ func (c Config) withDefaults() Config {
 	}
 	if c.GID == 0 {
 		c.GID = Nobody
-	}
-	if c.Logged == nil {
-		c.Logged = func(string, []*workerv1.LogLine, int64) {}
 	}
 	if c.Changed == nil {
 		c.Changed = func() {}

@@ -254,6 +254,7 @@ func (w *world) publish(language, ref string, sources ...string) {
 	}
 	w.revision++
 	r := script.Release{Name: name, Revision: w.revision, Enabled: true}
+	r.Settings.Limits.Timeout = 10 * time.Second // the machine may be busy
 	for i, src := range sources {
 		r.Active = script.Version{Number: uint64(i + 1), Digest: w.keep(src), Engine: language, Size: len(src)}
 		if language == "lua" {

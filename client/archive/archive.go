@@ -2,6 +2,9 @@
 // that a person can look into.
 //
 //	manifest.json                 format, fleet, revision, time: comes first
+//	tenants/<tenant>.json         a tenant's settings, as the JSON form of
+//	                              scriptorium.script.v1.Tenant
+//	values/<tenant>/<key>         the content of a value; the key may have slashes
 //	blobs/sha256/<hex>            the source of a version, before the first script that needs it
 //	scripts/<tenant>/<name>.json  all there is of one script, as the JSON form of
 //	                              scriptorium.registry.v1.ScriptRecord
@@ -26,6 +29,7 @@ import (
 	"time"
 
 	registryv1 "github.com/scriptorium-dev/scriptorium/proto/registry/v1"
+	scriptv1 "github.com/scriptorium-dev/scriptorium/proto/script/v1"
 	"github.com/scriptorium-dev/scriptorium/proto/wire"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -36,6 +40,10 @@ const Format = 1
 // Item is one part of an export. One of its fields is set: Source if the others
 // are nil.
 type Item struct {
+	// Tenant is the settings of a tenant, and Value a value with its content: of what
+	// it says besides, an archive keeps the key alone.
+	Tenant *scriptv1.Tenant
+	Value  *registryv1.ValueRecord
 	Header *Header // first, and only there
 	// Script is moved and not read, so that it stays the message that it is on the
 	// wire. The sources that it needs are among the items before it.
@@ -56,6 +64,8 @@ type Summary struct {
 	Header
 	Scripts int
 	Sources int
+	Values  int
+	Tenants int // that have settings
 }
 
 // Names of entries.
@@ -65,6 +75,9 @@ const (
 	blobFolder    = "blobs/sha256/"
 	scriptFolder  = "scripts/"
 	scriptSuffix  = ".json"
+	valueFolder   = "values/"
+	tenantFolder  = "tenants/"
+	tenantSuffix  = ".json"
 )
 
 // manifest is the form of manifest.json.
@@ -80,6 +93,8 @@ type manifest struct {
 type end struct {
 	Scripts int    `json:"scripts"`
 	Sources int    `json:"sources"`
+	Values  int    `json:"values,omitempty"`
+	Tenants int    `json:"tenants,omitempty"`
 	Digest  string `json:"digest"`
 }
 
@@ -89,12 +104,18 @@ func scriptPath(n script.Name) string {
 	return scriptFolder + n.Tenant + "/" + n.Script + scriptSuffix
 }
 
+func valuePath(k script.ValueKey) string { return valueFolder + k.String() }
+
+func tenantPath(tenant string) string { return tenantFolder + tenant + tenantSuffix }
+
 // contents keeps account of the entries of one archive.
 type contents struct {
 	sum     hash.Hash
 	entries map[string]struct{}
 	scripts int
 	sources int
+	values  int
+	tenants int
 }
 
 func newContents() contents {
@@ -113,6 +134,10 @@ func (c *contents) add(name string, data []byte) error {
 		c.scripts++
 	case strings.HasPrefix(name, blobFolder):
 		c.sources++
+	case strings.HasPrefix(name, valueFolder):
+		c.values++
+	case strings.HasPrefix(name, tenantFolder):
+		c.tenants++
 	}
 	return nil
 }
@@ -123,7 +148,7 @@ func (c *contents) has(name string) bool {
 }
 
 func (c *contents) end() end {
-	return end{Scripts: c.scripts, Sources: c.sources, Digest: "sha256:" + hex.EncodeToString(c.sum.Sum(nil))}
+	return end{Scripts: c.scripts, Sources: c.sources, Values: c.values, Tenants: c.tenants, Digest: "sha256:" + hex.EncodeToString(c.sum.Sum(nil))}
 }
 
 // checkRecord returns the name of the script, and an Invalid error if it has none

@@ -52,10 +52,19 @@ func record(tenant, name string, sources ...[]byte) *registryv1.ScriptRecord {
 	return m
 }
 
+func value(tenant, key string, content []byte) *registryv1.ValueRecord {
+	v := script.Value{Key: script.ValueKey{Tenant: tenant, Key: key}, Digest: script.DigestOf(content), Size: len(content)}
+	return &registryv1.ValueRecord{Value: wire.FromValue(v), Content: content}
+}
+
 func items() []archive.Item {
 	long := strings.Repeat("n", script.MaxLabelLen)
 	return []archive.Item{
 		{Header: &header},
+		{Tenant: wire.FromTenant(script.Tenant{Name: "acme", Revision: 3, ChangedAt: at, Settings: script.TenantSettings{Isolation: script.IsolationProcess, CPU: 5}})},
+		{Value: value("acme", "flags/a", []byte("\x00on"))},
+		{Value: value("acme", "flags", nil)},
+		{Value: value(long, strings.Repeat("k", script.MaxValueKeyLen), large)},
 		{Source: one},
 		{Source: two},
 		{Script: record("acme", "a", one, two)},
@@ -106,7 +115,7 @@ func TestRoundTrip(t *testing.T) {
 		t.Error("what was read gives other bytes when it is written")
 	}
 	s, err := archive.Verify(bytes.NewReader(data))
-	if want := (archive.Summary{Header: header, Scripts: 5, Sources: 3}); err != nil || s != want {
+	if want := (archive.Summary{Header: header, Scripts: 5, Sources: 3, Values: 3, Tenants: 1}); err != nil || s != want {
 		t.Errorf("Verify: %+v, %v; want %+v", s, err, want)
 	}
 }
@@ -159,6 +168,12 @@ func TestLookInto(t *testing.T) {
 	}
 	if got := all["blobs/sha256/"+strings.TrimPrefix(script.DigestOf(one).String(), "sha256:")]; got != string(one) {
 		t.Errorf("the source is %q", got)
+	}
+	if got := all["values/acme/flags/a"]; got != "\x00on" {
+		t.Errorf("the value is %q", got)
+	}
+	if got := all["tenants/acme.json"]; !strings.Contains(got, "\n    \"cpu\": 5\n") {
+		t.Errorf("the settings are %s", got)
 	}
 	if got := all["scripts/acme/a.json"]; !strings.Contains(got, "\n    \"name\": \"a\",\n") {
 		t.Errorf("the record is %s", got)
@@ -249,6 +264,9 @@ func TestRefused(t *testing.T) {
 		{"a stranger", raw(t, manifest, entry{name: "../../etc/passwd"}), "does not belong"},
 		{"a path", raw(t, manifest, entry{name: "scripts/../x.json", content: `{"release":{"tenant":"..","name":"x"}}`}), "is not a DNS label"},
 		{"another name", raw(t, manifest, entry{name: "scripts/a/b.json", content: `{"release":{"tenant":"a","name":"c"}}`}), "scripts/a/b.json: is the script a/c"},
+		{"a value's path", raw(t, manifest, entry{name: "values/acme/../x", content: "x"}), "values/acme/../x: is no value"},
+		{"a value that is too large", raw(t, manifest, entry{name: "values/acme/x", content: strings.Repeat("x", script.MaxValueBytes+1)}), "has more than 1048576 bytes"},
+		{"another tenant", raw(t, manifest, entry{name: "tenants/a.json", content: `{"name":"b"}`}), "tenants/a.json: is of the tenant"},
 		{"another digest", raw(t, manifest, entry{name: "blobs/sha256/00", content: "x"}), "was altered"},
 		{"a doubled entry", raw(t, manifest, blob, blob), "is there twice"},
 		{"two manifests", raw(t, manifest, manifest), "manifest.json: is there twice"},

@@ -13,6 +13,8 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 
 	registryv1 "github.com/scriptorium-dev/scriptorium/proto/registry/v1"
+	scriptv1 "github.com/scriptorium-dev/scriptorium/proto/script/v1"
+	"github.com/scriptorium-dev/scriptorium/proto/wire"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -21,6 +23,7 @@ const (
 	maxSmall  = 64 << 10 // manifest.json, end.json
 	maxRecord = 8 << 20  // what a registry lets a script have is far below
 	maxSource = script.MaxSourceBytes
+	maxValue  = script.MaxValueBytes
 )
 
 // Verify reads an archive to its end and says what is in it. Errors are those of
@@ -35,6 +38,10 @@ func Verify(r io.Reader) (Summary, error) {
 			s.Header = *item.Header
 		case item.Script != nil:
 			s.Scripts++
+		case item.Value != nil:
+			s.Values++
+		case item.Tenant != nil:
+			s.Tenants++
 		default:
 			s.Sources++
 		}
@@ -103,6 +110,10 @@ func (r *reader) entry(name string) (Item, error) {
 		return r.source(name)
 	case strings.HasPrefix(name, scriptFolder) && strings.HasSuffix(name, scriptSuffix):
 		return r.script(name)
+	case strings.HasPrefix(name, valueFolder):
+		return r.value(name)
+	case strings.HasPrefix(name, tenantFolder) && strings.HasSuffix(name, tenantSuffix):
+		return r.tenant(name)
 	}
 	return Item{}, script.Errorf(script.Invalid, name, "does not belong into an archive of format %d", Format)
 }
@@ -177,6 +188,34 @@ func (r *reader) script(path string) (Item, error) {
 	return Item{Script: m}, nil
 }
 
+func (r *reader) value(path string) (Item, error) {
+	key, err := script.ParseValueKey(strings.TrimPrefix(path, valueFolder))
+	if err != nil {
+		return Item{}, script.Errorf(script.Invalid, path, "is no value: %w", err)
+	}
+	data, err := r.read(path, maxValue)
+	if err != nil {
+		return Item{}, err
+	}
+	v := script.Value{Key: key, Digest: script.DigestOf(data), Size: len(data)}
+	return Item{Value: &registryv1.ValueRecord{Value: wire.FromValue(v), Content: data}}, nil
+}
+
+func (r *reader) tenant(path string) (Item, error) {
+	data, err := r.read(path, maxSmall)
+	if err != nil {
+		return Item{}, err
+	}
+	m := &scriptv1.Tenant{}
+	if err := protojson.Unmarshal(data, m); err != nil {
+		return Item{}, script.Errorf(script.Invalid, path, "cannot be read: %w", err)
+	}
+	if tenantPath(m.GetName()) != path {
+		return Item{}, script.Errorf(script.Invalid, path, "is of the tenant %.80q", m.GetName())
+	}
+	return Item{Tenant: m}, nil
+}
+
 // end returns io.EOF if the archive has what its end says, and ends there.
 func (r *reader) end() error {
 	data, err := r.read(endEntry, maxSmall)
@@ -188,8 +227,7 @@ func (r *reader) end() error {
 		return err
 	}
 	if found := r.content.end(); said != found {
-		return script.Errorf(script.Invalid, endEntry, "the archive was altered: it says %d scripts and %d sources, %s, and there are %d and %d, %s",
-			said.Scripts, said.Sources, said.Digest, found.Scripts, found.Sources, found.Digest)
+		return script.Errorf(script.Invalid, endEntry, "the archive was altered: it says %+v, and there are %+v", said, found)
 	}
 	h, err := r.tar.Next()
 	if err == nil {

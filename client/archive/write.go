@@ -7,8 +7,10 @@ import (
 	"io"
 
 	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
 
 	registryv1 "github.com/scriptorium-dev/scriptorium/proto/registry/v1"
+	scriptv1 "github.com/scriptorium-dev/scriptorium/proto/script/v1"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -35,6 +37,10 @@ func (w *Writer) Add(item Item) error {
 		return script.Errorf(script.Invalid, manifestEntry, "has to come first")
 	case item.Script != nil:
 		return w.addScript(item.Script)
+	case item.Value != nil:
+		return w.addValue(item.Value)
+	case item.Tenant != nil:
+		return w.addTenant(item.Tenant)
 	}
 	name := blobPath(script.DigestOf(item.Source))
 	if w.content.has(name) {
@@ -59,11 +65,30 @@ func (w *Writer) addScript(m *registryv1.ScriptRecord) error {
 	if err != nil {
 		return err
 	}
-	data, err := encodeRecord(m)
+	data, err := encodeMessage("script", m)
 	if err != nil {
 		return err
 	}
 	return w.add(scriptPath(name), data)
+}
+
+func (w *Writer) addValue(m *registryv1.ValueRecord) error {
+	key := script.ValueKey{Tenant: m.GetValue().GetTenant(), Key: m.GetValue().GetKey()}
+	if err := key.Validate(); err != nil {
+		return err
+	}
+	return w.add(valuePath(key), m.GetContent())
+}
+
+func (w *Writer) addTenant(m *scriptv1.Tenant) error {
+	if err := script.ValidateLabel("tenant", m.GetName()); err != nil {
+		return err
+	}
+	data, err := encodeMessage("tenant", m)
+	if err != nil {
+		return err
+	}
+	return w.add(tenantPath(m.GetName()), data)
 }
 
 func (w *Writer) add(name string, data []byte) error {
@@ -73,9 +98,17 @@ func (w *Writer) add(name string, data []byte) error {
 	return w.put(name, data)
 }
 
+// longestPlain is the longest name that every tar takes as it is; those of values may be
+// longer.
+const longestPlain = 100
+
 func (w *Writer) put(name string, data []byte) error {
+	format := tar.FormatUSTAR
+	if len(name) > longestPlain {
+		format = tar.FormatPAX
+	}
 	err := w.tar.WriteHeader(&tar.Header{
-		Typeflag: tar.TypeReg, Name: name, Size: int64(len(data)), Mode: 0o644, Format: tar.FormatUSTAR,
+		Typeflag: tar.TypeReg, Name: name, Size: int64(len(data)), Mode: 0o644, Format: format,
 	})
 	if err != nil {
 		return err
@@ -86,7 +119,7 @@ func (w *Writer) put(name string, data []byte) error {
 
 // Summary returns what was written.
 func (w *Writer) Summary() Summary {
-	s := Summary{Scripts: w.content.scripts, Sources: w.content.sources}
+	s := Summary{Scripts: w.content.scripts, Sources: w.content.sources, Values: w.content.values, Tenants: w.content.tenants}
 	if w.header != nil {
 		s.Header = *w.header
 	}
@@ -116,16 +149,16 @@ func encode(v any) ([]byte, error) {
 	return append(data, '\n'), nil
 }
 
-// encodeRecord gives the same bytes for the same record: protojson alone puts
+// encodeMessage gives the same bytes for the same message: protojson alone puts
 // spaces where it likes.
-func encodeRecord(m *registryv1.ScriptRecord) ([]byte, error) {
+func encodeMessage(what string, m proto.Message) ([]byte, error) {
 	data, err := protojson.Marshal(m)
 	if err != nil {
-		return nil, script.Errorf(script.Invalid, "script", "cannot be written as JSON: %w", err)
+		return nil, script.Errorf(script.Invalid, what, "cannot be written as JSON: %w", err)
 	}
 	var out bytes.Buffer
 	if err := json.Indent(&out, data, "", "  "); err != nil {
-		return nil, script.Errorf(script.Internal, "script", "cannot be written as JSON: %w", err)
+		return nil, script.Errorf(script.Internal, what, "cannot be written as JSON: %w", err)
 	}
 	out.WriteByte('\n')
 	return out.Bytes(), nil

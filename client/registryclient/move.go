@@ -13,10 +13,10 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// Export yields all scripts of the tenant, or of all if it is empty, as of one
-// revision: the header, and then each script after the sources that it is the first
-// to need. An error ends the sequence; without one it is complete. Only ctx bounds
-// it. It takes the role admin.
+// Export yields all there is of the tenant, or of all if it is empty, as of one
+// revision: the header, the tenants' settings, the values, and then each script after
+// the sources that it is the first to need. An error ends the sequence; without one
+// it is complete. Only ctx bounds it. It takes the role admin.
 func (c *Client) Export(ctx context.Context, tenant string) iter.Seq2[archive.Item, error] {
 	return func(yield func(archive.Item, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
@@ -58,6 +58,17 @@ func toItem(m *registryv1.ExportResponse) (archive.Item, error) {
 		}}, nil
 	case m.GetScript() != nil:
 		return archive.Item{Script: m.GetScript()}, nil
+	case m.GetTenant() != nil:
+		return archive.Item{Tenant: m.GetTenant()}, nil
+	case m.GetValue() != nil:
+		v, err := wire.ToValue(m.GetValue().GetValue())
+		if err != nil {
+			return archive.Item{}, malformed(err)
+		}
+		if got := script.DigestOf(m.GetValue().GetContent()); got != v.Digest {
+			return archive.Item{}, script.Errorf(script.Internal, "", "the registry sent the value %s with the digest %s as %s: its store is damaged", v.Key, got, v.Digest)
+		}
+		return archive.Item{Value: m.GetValue()}, nil
 	case m.GetSource() == nil:
 		return archive.Item{}, malformed(errors.New("an item of an export that is not known here"))
 	}
@@ -76,24 +87,26 @@ func toItem(m *registryv1.ExportResponse) (archive.Item, error) {
 type ImportOptions struct {
 	Author string // who asks for it; required
 	Note   string // why, for the scripts' histories
-	// Overwrite replaces scripts that are there and differ, and gives numbers that a
+	// Overwrite replaces what is there and differs, and gives numbers that a
 	// deleted script had to the archive's versions. Both are a Conflict otherwise.
 	Overwrite bool
 	DryRun    bool // check everything, store nothing
 }
 
-// Imported is what became of the scripts of an import.
+// Imported is what became of the scripts of an import, and of what else there was.
 type Imported struct {
 	Created   int
 	Unchanged int // they were there, just so
 	Replaced  int
+	Values    int // that were stored, not those that were so already
+	Tenants   int // whose settings were stored, not those that were so already
 }
 
-// Import stores what Export yielded, exact to the version numbers. Each script is
-// stored in one transaction: what was stored stays when a later one is refused, or
-// the registry cannot be reached any more, and importing the same again goes on from there. An
-// error that items yield ends the import, and is returned as it is. Only ctx bounds
-// it. It takes the role admin.
+// Import stores what Export yielded, exact to the version numbers. Each script, value
+// and tenant's settings is stored in one transaction: what was stored stays when a
+// later one is refused, or the registry cannot be reached any more, and importing the
+// same again goes on from there. An error that items yield ends the import, and is
+// returned as it is. Only ctx bounds it. It takes the role admin.
 func (c *Client) Import(ctx context.Context, o ImportOptions, items iter.Seq2[archive.Item, error]) (Imported, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -123,12 +136,17 @@ func (c *Client) Import(ctx context.Context, o ImportOptions, items iter.Seq2[ar
 	if err != nil {
 		return Imported{}, c.fault(ctx, err)
 	}
-	return Imported{Created: int(resp.GetCreated()), Unchanged: int(resp.GetUnchanged()), Replaced: int(resp.GetReplaced())}, nil
+	return Imported{Created: int(resp.GetCreated()), Unchanged: int(resp.GetUnchanged()), Replaced: int(resp.GetReplaced()), Values: int(resp.GetValues()), Tenants: int(resp.GetTenants())}, nil
 }
 
 func fromItem(item archive.Item) *registryv1.ImportRequest {
-	if item.Script != nil {
+	switch {
+	case item.Script != nil:
 		return &registryv1.ImportRequest{Item: &registryv1.ImportRequest_Script{Script: item.Script}}
+	case item.Value != nil:
+		return &registryv1.ImportRequest{Item: &registryv1.ImportRequest_Value{Value: item.Value}}
+	case item.Tenant != nil:
+		return &registryv1.ImportRequest{Item: &registryv1.ImportRequest_Tenant{Tenant: item.Tenant}}
 	}
 	return &registryv1.ImportRequest{Item: &registryv1.ImportRequest_Source{Source: &scriptv1.Source{
 		Digest: wire.FromDigest(script.DigestOf(item.Source)), Content: item.Source,

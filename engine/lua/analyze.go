@@ -14,14 +14,21 @@ import (
 // the tree, looks variables and constants up one by one, and numbers jumps in
 // 18 bits.
 const (
-	maxTreeDepth   = 1000
-	maxArithDepth  = 200 // constants are folded again at every level
-	maxFunctions   = 2000
-	maxArrayItems  = 25_000 // of one constructor
-	maxJumps       = 60_000 // of one function
-	maxGotos       = 200    // and as many labels, of one function
-	maxCompileCost = 50_000_000
-	concatGroup    = 40 // operands of one call: they all need registers
+	maxTreeDepth  = 1000
+	maxArithDepth = 200 // constants are folded again at every level
+	maxFunctions  = 2000
+	maxArrayItems = 25_000 // of one constructor
+	maxJumps      = 60_000 // of one function
+	maxGotos      = 200    // and as many labels, of one function
+	concatGroup   = 40     // operands of one call: they all need registers
+)
+
+// What compiling may cost: comparisons of names and constants, of which some ten
+// million take 100 ms. Larger sources may cost more.
+const (
+	minCompileCost     = 5_000_000
+	compileCostOfAByte = 110
+	maxCompileCost     = 50_000_000
 )
 
 // The analyzer replaces operators by calls of these names, which finish turns
@@ -37,6 +44,7 @@ const (
 // out what the script mentions, and rewrites what must be metered.
 type analyzer struct {
 	entrypoint string
+	afford     int // cost
 
 	defines    bool // the script may define the entrypoint
 	usesConfig bool
@@ -72,8 +80,11 @@ type function struct {
 // refusal carries an error out of the walk.
 type refusal struct{ err *script.Error }
 
-func newAnalyzer(entrypoint string) *analyzer {
-	return &analyzer{entrypoint: entrypoint, assigned: map[string]bool{}}
+func newAnalyzer(entrypoint string, sourceBytes int) *analyzer {
+	return &analyzer{
+		entrypoint: entrypoint, assigned: map[string]bool{},
+		afford: min(max(minCompileCost, compileCostOfAByte*sourceBytes), maxCompileCost),
+	}
 }
 
 func (a *analyzer) chunk(stmts []ast.Stmt) (walked []ast.Stmt, err *script.Error) {
@@ -106,7 +117,7 @@ func (a *analyzer) at(n ast.PositionHolder, depth int) {
 }
 
 func (a *analyzer) spend(n int) {
-	if a.cost += n; a.cost > maxCompileCost {
+	if a.cost += n; a.cost > a.afford {
 		a.refuse(script.Limit, "the script is too complex to compile; split large functions, or pass data as JSON")
 	}
 }

@@ -106,6 +106,7 @@ func (a *analyzer) target(e ast.Expr) {
 		return
 	}
 	a.assigned[ident.Value] = true
+	a.constant("s" + ident.Value) // which is looked up once more
 	if ident.Value == a.entrypoint {
 		a.defines = true
 	}

@@ -95,7 +95,7 @@ func numberOption(l *glua.LState, n int, t *glua.LTable, name string, otherwise 
 func getRequestHeader(l *glua.LState) int {
 	name := asciiLower(argString(l, 1))
 	c := callOf(l)
-	headers := glua.LValue(glua.LNil)
+	var headers glua.LValue = glua.LNil
 	switch {
 	case c.program.entrypoint == "":
 		headers = c.env.RawGetString("headers")
@@ -104,7 +104,7 @@ func getRequestHeader(l *glua.LState) int {
 			headers = memberOf(c, request, "headers")
 		}
 	}
-	value := glua.LValue(glua.LNil)
+	var value glua.LValue = glua.LNil
 	if t, ok := headers.(*glua.LTable); ok {
 		value = headerOf(l, t, name)
 	}

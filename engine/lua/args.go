@@ -25,6 +25,9 @@ func typeError(l *glua.LState, n int, want string) {
 	got := "no value"
 	if n <= l.GetTop() {
 		got = valueName(l.Get(n))
+		if isLibrary(l.Get(n)) {
+			got = "library, which is read-only"
+		}
 	}
 	argError(l, n, fmt.Sprintf("%s expected, got %s", want, got))
 }
@@ -37,13 +40,16 @@ func typeName(v glua.LValue) string {
 	return v.Type().String()
 }
 
-func isLibrary(v glua.LValue) bool {
-	ud, ok := v.(*glua.LUserData)
-	if !ok {
-		return false
+func isLibrary(v glua.LValue) bool { return libraryMembers(v) != nil }
+
+// libraryMembers returns what is in the library v; nil if it is none.
+func libraryMembers(v glua.LValue) *glua.LTable {
+	if ud, ok := v.(*glua.LUserData); ok {
+		if lib, ok := ud.Value.(library); ok {
+			return lib.members
+		}
 	}
-	_, ok = ud.Value.(library)
-	return ok
+	return nil
 }
 
 func argAny(l *glua.LState, n int) glua.LValue {

@@ -122,6 +122,9 @@ func baseIpairs(l *glua.LState) int {
 }
 
 func baseNext(l *glua.LState) int {
+	if isLibrary(l.Get(1)) {
+		return baseLibraryNext(l)
+	}
 	return pushNext(l, argTable(l))
 }
 
@@ -139,7 +142,7 @@ func baseLibraryNext(l *glua.LState) int {
 	if !isLibrary(l.Get(1)) {
 		typeError(l, 1, "table")
 	}
-	return pushNext(l, l.Get(1).(*glua.LUserData).Value.(library).members)
+	return pushNext(l, libraryMembers(l.Get(1)))
 }
 
 func basePairs(l *glua.LState) int {
@@ -216,7 +219,11 @@ func baseRawequal(l *glua.LState) int {
 }
 
 func baseRawget(l *glua.LState) int {
-	l.Push(argTable(l).RawGet(argAny(l, 2)))
+	t := libraryMembers(l.Get(1))
+	if t == nil {
+		t = argTable(l)
+	}
+	l.Push(t.RawGet(argAny(l, 2)))
 	return 1
 }
 

@@ -49,7 +49,7 @@ func compile(src engine.Source) (c compiled, err *script.Error) {
 	if parseErr != nil {
 		return c, syntaxError(code, parseErr)
 	}
-	a := newAnalyzer(src.Entrypoint)
+	a := newAnalyzer(src.Entrypoint, len(src.Code))
 	chunk, err = a.chunk(chunk)
 	if err != nil {
 		return c, err
@@ -59,22 +59,22 @@ func compile(src engine.Source) (c compiled, err *script.Error) {
 	}
 	c = compiled{usesConfig: a.usesConfig, usesEnv: a.usesEnv}
 	if wrapped, ok := a.wrap(chunk); ok {
-		if c.proto, err = generate(wrapped, a); err == nil {
+		if c.proto, err = generate(wrapped); err == nil {
 			c.wrapped = true
 			return c, nil
 		}
 	}
-	c.proto, err = generate(chunk, a)
+	c.proto, err = generate(chunk)
 	return c, err
 }
 
 // generate makes code of a tree.
-func generate(chunk []ast.Stmt, a *analyzer) (*glua.FunctionProto, *script.Error) {
+func generate(chunk []ast.Stmt) (*glua.FunctionProto, *script.Error) {
 	proto, err := glua.Compile(chunk, chunkName)
 	if err != nil {
 		return nil, compilerError(err)
 	}
-	if err := finish(proto, a); err != nil {
+	if err := finish(proto); err != nil {
 		return nil, err
 	}
 	return proto, nil
@@ -85,7 +85,7 @@ func generate(chunk []ast.Stmt, a *analyzer) (*glua.FunctionProto, *script.Error
 //     costs memory that is bounded);
 //   - the markers that the analyzer left become the builtins they stand for;
 //   - what serves debuggers alone goes, and slices lose their spare room.
-func finish(p *glua.FunctionProto, a *analyzer) *script.Error {
+func finish(p *glua.FunctionProto) *script.Error {
 	if len(p.Code) > maxCodePerFunction || len(p.DbgUpvalues) > maxUpvalues {
 		return &script.Error{
 			Kind: script.Limit, Line: p.LineDefined,
@@ -106,7 +106,7 @@ func finish(p *glua.FunctionProto, a *analyzer) *script.Error {
 	p.DbgSourcePositions = slices.Clone(p.DbgSourcePositions)
 	p.FunctionPrototypes = slices.Clone(p.FunctionPrototypes)
 	for _, inner := range p.FunctionPrototypes {
-		if err := finish(inner, a); err != nil {
+		if err := finish(inner); err != nil {
 			return err
 		}
 	}

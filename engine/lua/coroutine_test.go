@@ -81,13 +81,15 @@ func TestCoroutines(t *testing.T) {
 		{"pcall within", `
 			local co = coroutine.wrap(function() return pcall(error, "x"), pcall(coroutine.yield, 1) end)
 			return co()`, `false false "script:2: attempt to yield across metamethod/C-call boundary"`},
-		{"errors", `
+		{
+			"errors", `
 			local co = coroutine.create(function() error({message = "m"}) end)
 			local ok, e = coroutine.resume(co)
 			local ok2, e2 = coroutine.resume(co)
 			local ok3, e3 = pcall(coroutine.wrap(function() local x = nil .. "" end))
 			return ok, e.message, ok2, e2, ok3, e3`,
-			`false "m" false "cannot resume dead coroutine" false "script:5: attempt to concatenate a nil value"`},
+			`false "m" false "cannot resume dead coroutine" false "script:5: attempt to concatenate a nil value"`,
+		},
 	} {
 		got, err := runCoroutines(t, "function handle()"+tt.body+"\nend", script.Limits{})
 		if err != nil || got != tt.want {
@@ -117,7 +119,7 @@ func TestCoroutinesAreBounded(t *testing.T) {
 		{"as a result", `return coroutine.create(function() end)`, "is a thread, which JSON cannot say", script.Script},
 		{"called", `coroutine.create(function() end)()`, "attempt to call a thread value", script.Script},
 	} {
-		_, err := runCoroutines(t, "function handle() "+tt.body+" end", script.Limits{})
+		_, err := runCoroutines(t, "function handle() "+tt.body+" end", script.Limits{Timeout: script.MaxLimits().Timeout})
 		if script.KindOf(err) != tt.kind || !strings.Contains(err.Error(), tt.message) {
 			t.Errorf("%s: %s %v, want %s with %q", tt.name, script.KindOf(err), err, tt.kind, tt.message)
 		}

@@ -107,11 +107,26 @@ func (p *programmer) block(depth int) {
 }
 
 func (p *programmer) statement(depth int) {
-	kind := p.IntN(12)
+	kind := p.IntN(16)
 	if depth == 0 && kind > 5 {
-		kind -= 6
+		kind %= 6
 	}
 	switch kind {
+	case 12: // closures over the variables of a loop
+		p.loops++
+		p.line("do local fs, m = {}, 0 repeat m = m + 1 local q = %s fs[m] = function(z) q = z or q return q, %s end", p.value(), p.name())
+		p.line("if %s then break end until m >= 3 or q == %s", p.value(), p.name())
+		p.line("for _, f in ipairs(fs) do log[#log + 1] = tostring(type(f(%s))) %s = (f()) end end", p.name(), p.name())
+	case 13: // methods and fields
+		p.line("do local o = {v = %s, get = function(self, ...) return self.v, ... end, set = function(self, v) self.v = v return self end}", p.value())
+		p.line("%s = o:set(%s):get(%s) %s = select('#', o:get(%s, o:get())) o.v, o.w = o.w, %s log[#log + 1] = type(o.v) .. type(o.w) end",
+			p.name(), p.value(), p.name(), p.name(), p.name(), p.value())
+	case 14: // values in a row
+		p.line("do local function r(...) return %s, ... end local l = {r(), r(%s, %s), (r(1)), r(r(%s))}", p.value(), p.name(), p.value(), p.name())
+		p.line("%s = #l > 2 and l[3] %s = l[%d] log[#log + 1] = type(l[2]) end", p.name(), p.name(), 1+p.IntN(5))
+	case 15: // loops within each other that end early
+		p.line("for i = 1, 3 do for j = 3, 1, -1 do local f = function() i = j return %s end if %s then break end %s = f() end", p.value(), p.value(), p.name())
+		p.line("if %s then local u = %s %s = u break else %s = i end end", p.value(), p.value(), p.name(), p.name())
 	case 0:
 		p.line("%s = %s", p.name(), p.value())
 	case 1:

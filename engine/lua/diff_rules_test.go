@@ -37,6 +37,8 @@ var (
 	namedKey      = regexp.MustCompile(` \(key '[^']*'\)`)
 	namedVariable = regexp.MustCompile(`(?:local|global|field|upvalue|method) '[^']*' \(a (\w+) value\)`)
 	cutNUL        = regexp.MustCompile(`(?:\\000| )+`)
+	number        = regexp.MustCompile(`-?\d+\.?\d*(?:e[-+]\d+)?`)
+	rounded       = regexp.MustCompile(`\d\.\d{5,13}e\+1\d`)
 	methodCall    = regexp.MustCompile(`(?:calling '(\w+)' on bad self|bad argument #(\d+) to '(\w+)')`)
 )
 
@@ -63,10 +65,8 @@ var rules = []rule{
 		f, _ := strconv.ParseFloat(s, 64)
 		return shortNumber(f)
 	}),
-	within(`math\.|\^|%`, rewritten("in the last digits", `-?\d+\.?\d*(?:e[-+]\d+)?`, func(s string) string {
-		f, _ := strconv.ParseFloat(s, 64)
-		return strconv.FormatFloat(f, 'g', 13, 64)
-	})),
+	within(`\.\.|concat`, rule{"print all their digits", func(_, _, there string) bool { return rounded.MatchString(there) }}),
+	within(`math\.|\^|%`, rule{"in the last digits", func(_, here, there string) bool { return near(here, there) }}),
 	within(`table\.sort`, rewritten("in which order", `attempt to compare (?:two .*|\w+ with \w+)`, cut)),
 	rewritten("which of two wrong operands", `attempt to (?:perform arithmetic on|concatenate) .*`, cut),
 	within(`gsub.*%`, rule{"at the end of a replacement", func(_, here, there string) bool {
@@ -81,22 +81,38 @@ var rules = []rule{
 	within(`tonumber\(.*-.*, "?\d`, rule{"negative numerals in other bases", func(_, here, there string) bool {
 		return strings.HasPrefix(here, "-") && strings.HasSuffix(there, "e+19")
 	}}),
-	within(`\\000"`, rule{"ends a numeral", func(_, here, there string) bool {
+	within(`\\000"`, rule{"ends a numeral", func(_, here, _ string) bool {
 		return here == "nil" || strings.HasPrefix(here, "error")
 	}}),
 	rewritten("the sign of", `[-+ ]*(?:nan|NAN) *`, func(string) string { return "nan" }),
-	within(`format\(.*s`, rule{"takes any value", func(_, here, there string) bool {
+	within(`format\(.*s`, rule{"takes any value", func(_, _, there string) bool {
 		return strings.Contains(there, "(string expected, got ")
 	}}),
 	within(`format\(.*c`, rule{"keeps a NUL", func(_, here, there string) bool {
 		return cutNUL.ReplaceAllString(here, "") == cutNUL.ReplaceAllString(there, "")
 	}}),
-	within(`format\(.*[diouxX]`, rule{"beyond 2^63", func(_, here, there string) bool {
+	within(`format\(.*[diouxX]`, rule{"beyond 2^63", func(_, here, _ string) bool {
 		return regexp.MustCompile(`9223372036854775808|8000000000000000|1000000000000000000000`).MatchString(here)
 	}}),
-	within(`\d/0|\de\d\d|2\^|\d{10}`, rule{"are not cut to 32 bits", func(body, here, there string) bool {
+	within(`\d/0|\de\d\d|2\^|\d{10}`, rule{"are not cut to 32 bits", func(body, _, _ string) bool {
 		return !strings.Contains(body, "format")
 	}}),
+}
+
+// near reports whether there is here but for the last digits of its numbers.
+func near(here, there string) bool {
+	a, b := number.FindAllString(here, -1), number.FindAllString(there, -1)
+	if len(a) != len(b) || number.ReplaceAllString(here, "#") != number.ReplaceAllString(there, "#") {
+		return false
+	}
+	for i := range a {
+		x, _ := strconv.ParseFloat(a[i], 64)
+		y, _ := strconv.ParseFloat(b[i], 64)
+		if math.Abs(x-y) > 1e-12*max(math.Abs(x), math.Abs(y), 1) {
+			return false
+		}
+	}
+	return true
 }
 
 // cut leaves nothing of s.

@@ -32,7 +32,8 @@ const maxLocalsBeside = 100
 // cannot be done.
 func (a *analyzer) wrap(chunk []ast.Stmt) (wrapped []ast.Stmt, ok bool) {
 	if a.entrypoint == "" || a.usesEnv || a.returns || a.usesArguments ||
-		len(a.assigned) > maxGlobals || a.chunkLocals > maxLocalsBeside {
+		len(a.assigned) > maxGlobals || a.chunkLocals > maxLocalsBeside ||
+		2*a.cost > a.afford { // it may have to be compiled again without
 		return nil, false
 	}
 	if a.usesConfig {

@@ -184,7 +184,7 @@ func (e *encoder) object(dst []byte, t *glua.LTable, depth int) ([]byte, error) 
 	dst = append(dst, '{')
 	first := true
 	var err error
-	for k, v := t.Next(glua.LNil); k != glua.LNil; k, v = t.Next(k) {
+	for k, v := range pairs(t) {
 		if !first {
 			dst = append(dst, ',')
 		}

@@ -16,21 +16,34 @@ type lazyObject struct {
 	// metatable is the sandbox's lazyMeta, it is empty and members count.
 	glua.LTable
 
-	text       string // all of the JSON
-	start, end int    // of the object in text
-	depth      int
+	extent
+	text    string // all of the JSON
+	depth   int
+	opened  bool // a member that is a table was handed out
+	members []member
+}
+
+// extent is what is known of an object once it was checked.
+type extent struct {
+	start, end int  // in the text
 	deepest    int  // of what is in it
 	values     int  // within it, at any depth
 	plain      bool // what the encoder would write is what stands there
-	opened     bool // a member that is a table was handed out
-	members    []member
 }
 
 // member of a lazy object.
 type member struct {
 	name  string
 	start int         // of the value in the text
+	inner int         // where call.inner has the object that is the value, from 1; or 0
 	value glua.LValue // once it was asked for
+}
+
+// innerObject is an object that is a member of a lazy one: its members were found
+// when that was checked, and need not be looked for again when it is asked for.
+type innerObject struct {
+	extent
+	members []member
 }
 
 // lazyMembers is up to how many members are searched one by one.
@@ -77,6 +90,12 @@ func (o *lazyObject) valueAt(c *call, i int) glua.LValue {
 	if m.value != nil {
 		return m.value
 	}
+	if m.inner > 0 {
+		in := &c.inner[m.inner-1]
+		m.value = &newLazy(c, o.text, o.depth+1, in.extent, in.members).LTable
+		o.opened = true
+		return m.value
+	}
 	d := decoder{call: c, nodes: maxNodes, in: o.text, at: m.start}
 	v, err := d.any(o.depth + 1)
 	if err != nil {
@@ -114,26 +133,59 @@ func lazyNewIndex(l *glua.LState) int {
 	return 0
 }
 
-// lazy decodes the object at d.at into a lazy one.
-func (d *decoder) lazy(depth int) (*glua.LTable, error) {
-	o := &lazyObject{text: d.in, start: d.at, depth: depth}
+func newLazy(c *call, text string, depth int, e extent, members []member) *lazyObject {
+	o := &lazyObject{text: text, depth: depth, extent: e, members: members}
 	o.Metatable = sandbox().lazyMeta
-	rough, deepest, before, first := d.rough, d.deepest, d.nodes, len(d.call.members)
-	d.rough, d.deepest = false, depth
-	err := d.members(depth, func(name string, start int) {
-		d.call.members = append(d.call.members, member{name: name, start: start})
-	})
-	o.end, o.plain, o.deepest, o.values = d.at, !d.rough, d.deepest, before-d.nodes
-	d.rough, d.deepest = d.rough || rough, max(d.deepest, deepest)
-	// Of its own from here on: what others append must not reach into it.
-	o.members = d.call.members[first:len(d.call.members):len(d.call.members)]
-	meterOf(d.call.l).made(lazyBytes + memberBytes*len(o.members))
-	return &o.LTable, err
+	meterOf(c.l).made(lazyBytes + memberBytes*len(members))
+	return o
 }
 
-// members checks the object at d.at and calls each with the members that are its
-// own.
-func (d *decoder) members(depth int, each func(name string, start int)) error {
+// lazy decodes the object at d.at into a lazy one.
+func (d *decoder) lazy(depth int) (*glua.LTable, error) {
+	first := len(d.call.members)
+	e, err := d.extent(depth, keepMembers)
+	// Of its own from here on: what others append must not reach into it.
+	members := d.call.members[first:len(d.call.members):len(d.call.members)]
+	return &newLazy(d.call, d.in, depth, e, members).LTable, err
+}
+
+// inner checks the object at d.at, which is the value of the last member, and keeps
+// what is found.
+func (d *decoder) inner(depth int) error {
+	if err := d.count(); err != nil {
+		return err
+	}
+	c := d.call
+	last, first := &c.members[len(c.members)-1], len(c.innerMembers)
+	e, err := d.extent(depth, keepInner)
+	c.inner = append(c.inner, innerObject{e, c.innerMembers[first:len(c.innerMembers):len(c.innerMembers)]})
+	last.inner = len(c.inner)
+	meterOf(c.l).made(memberBytes * (len(c.innerMembers) - first))
+	return err
+}
+
+// extent checks the object at d.at.
+func (d *decoder) extent(depth int, keep keep) (extent, error) {
+	e := extent{start: d.at}
+	rough, deepest, before := d.rough, d.deepest, d.nodes
+	d.rough, d.deepest = false, depth
+	err := d.members(depth, keep)
+	e.end, e.plain, e.deepest, e.values = d.at, !d.rough, d.deepest, before-d.nodes
+	d.rough, d.deepest = d.rough || rough, max(d.deepest, deepest)
+	return e, err
+}
+
+// keep says what becomes of the members of an object that is checked.
+type keep uint8
+
+const (
+	keepNone    keep = iota
+	keepMembers      // they go to call.members, and those of their objects to call.innerMembers
+	keepInner        // they go to call.innerMembers
+)
+
+// members checks the object at d.at.
+func (d *decoder) members(depth int, keep keep) error {
 	if err := d.enter(depth); err != nil {
 		return err
 	}
@@ -149,10 +201,18 @@ func (d *decoder) members(depth int, each func(name string, start int)) error {
 			return err
 		}
 		seen = d.note(seen, mark, name)
-		if each != nil {
-			each(name, d.at)
+		switch keep {
+		case keepMembers:
+			d.call.members = append(d.call.members, member{name: name, start: d.at})
+		case keepInner:
+			d.call.innerMembers = append(d.call.innerMembers, member{name: name, start: d.at})
 		}
-		if err := d.skip(depth + 1); err != nil {
+		if keep == keepMembers && d.peek() == '{' {
+			err = d.inner(depth + 1)
+		} else {
+			err = d.skip(depth + 1)
+		}
+		if err != nil {
 			return err
 		}
 		if more, err = d.next('}'); err != nil {
@@ -199,7 +259,7 @@ func (d *decoder) skip(depth int) error {
 		_, err := d.text()
 		return err
 	case c == '{':
-		return d.members(depth, nil)
+		return d.members(depth, keepNone)
 	case c == '[':
 		return d.skipArray(depth)
 	case c == '-' || isDigit(c):

@@ -20,6 +20,7 @@ const maxArrayIndex = 8192
 var setLibraryLimits = sync.OnceFunc(func() {
 	glua.MaxArrayIndex = maxArrayIndex
 	countAllocations()
+	quicken()
 })
 
 // Engine compiles and runs Lua. It is safe for concurrent use.

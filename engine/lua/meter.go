@@ -100,7 +100,8 @@ func (m *meter) goesOn() bool {
 			m.halt(outOfTime)
 		}
 	}
-	if m.left >= 0 && m.stop.Load() == uint32(running) {
+	// Asked again meanwhile, it yields at the next instruction.
+	if now := stopReason(m.stop.Load()); m.left >= 0 && (now == running || now == asked) {
 		return true
 	}
 	m.spend()

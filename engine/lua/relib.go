@@ -31,14 +31,14 @@ func reEscape(l *glua.LState) int {
 }
 
 func reTest(l *glua.LState) int {
-	s, p := argString(l, 1), argPattern(l, 2)
+	s, p := argString(l, 1), argPattern(l)
 	l.Push(glua.LBool(p.search(l, s, 0) != nil))
 	return 1
 }
 
 // reFind returns where the first match begins and ends, and its captures.
 func reFind(l *glua.LState) int {
-	s, p := argString(l, 1), argPattern(l, 2)
+	s, p := argString(l, 1), argPattern(l)
 	at := p.search(l, s, searchFrom(l, s))
 	if at == nil {
 		l.Push(glua.LNil)
@@ -54,7 +54,7 @@ func reFind(l *glua.LState) int {
 
 // reMatch returns the captures of the first match, or all of it if there are none.
 func reMatch(l *glua.LState) int {
-	s, p := argString(l, 1), argPattern(l, 2)
+	s, p := argString(l, 1), argPattern(l)
 	at := p.search(l, s, searchFrom(l, s))
 	if at == nil {
 		l.Push(glua.LNil)
@@ -99,7 +99,7 @@ const matchCost = 10
 // reGsub replaces matches as string.gsub does: by a text with %0 to %9, by what a table
 // has, or by what a function returns.
 func reGsub(l *glua.LState) int {
-	s, p := argString(l, 1), argPattern(l, 2)
+	s, p := argString(l, 1), argPattern(l)
 	r := replacement{l: l, pattern: p, with: l.Get(3)}
 	switch v := r.with.(type) {
 	case glua.LNumber:
@@ -155,7 +155,7 @@ type replacement struct {
 
 // add appends what stands for a match.
 func (r *replacement) add(s string, at []int) {
-	value := glua.LValue(glua.LNil)
+	var value glua.LValue = glua.LNil
 	switch with := r.with.(type) {
 	case glua.LString:
 		r.expand(string(with), s, at)

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func kept(t testing.TB, text string) *rePattern {
+func kept(t *testing.T, text string) *rePattern {
 	t.Helper()
 	p, problem := compilePattern(text, func(int, int) {})
 	if problem != "" {

@@ -46,8 +46,9 @@ type rePattern struct {
 	bytes       int // of memory, roughly
 }
 
-// argPattern returns the compiled n-th argument.
-func argPattern(l *glua.LState, n int) *rePattern {
+// argPattern returns the second argument, compiled.
+func argPattern(l *glua.LState) *rePattern {
+	const n = 2
 	text := argString(l, n)
 	c := callOf(l)
 	cache := &c.program.engine.patterns

@@ -62,8 +62,10 @@ type call struct {
 	coroutines []*coroutine // that were made
 	resumed    int          // of them, within each other
 
-	members []member // of the lazy objects that were made
-	names   []string // of the objects that are being decoded
+	members      []member // of the lazy objects that were made
+	innerMembers []member // of the objects in them
+	inner        []innerObject
+	names        []string // of the objects that are being decoded
 }
 
 // enter executes the chunk in its environment, calls the entrypoint if there is
@@ -122,12 +124,20 @@ func (c *call) clear() {
 	clear(c.args)
 	clear(c.results)
 	clear(c.members)
+	clear(c.innerMembers)
+	clear(c.inner)
 	clear(c.names[:cap(c.names)])
 	if cap(c.members) > keptMembers {
 		c.members = nil
 	}
+	if cap(c.innerMembers) > keptMembers || cap(c.inner) > keptMembers {
+		c.innerMembers, c.inner = nil, nil
+	}
 	if cap(c.names) > keptMembers {
 		c.names = nil
 	}
-	*c = call{l: c.l, args: c.args[:0], results: c.results[:0], members: c.members[:0], names: c.names[:0]}
+	*c = call{
+		l: c.l, args: c.args[:0], results: c.results[:0], names: c.names[:0],
+		members: c.members[:0], innerMembers: c.innerMembers[:0], inner: c.inner[:0],
+	}
 }

@@ -72,7 +72,7 @@ func chargeTime(l *glua.LState) {
 
 func timeFormat(l *glua.LState) int {
 	t, layout := argNumber(l, 1), argLayout(l, 2)
-	if !(t >= firstTime && t < afterTime) { //nolint:staticcheck // NaN is neither
+	if !(t >= firstTime && t < afterTime) { // NaN is neither
 		argError(l, 1, "want a time between the years 0 and 9999")
 	}
 	chargeTime(l)

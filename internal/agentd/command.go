@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -47,6 +48,7 @@ Every flag can be set by the environment variable behind it.`,
 			if err != nil {
 				return err
 			}
+			cfg.Workers.Command = append(strings.Fields(cmd.CommandPath())[1:], workerCommand)
 			cfg.Log, cfg.Metrics = log.With("agent", cfg.Name), obs.NewMetrics()
 			return Run(cmd.Context(), cfg)
 		},
@@ -70,9 +72,12 @@ Every flag can be set by the environment variable behind it.`,
 	flags.StringVar(&cfg.AdminAddress, "admin-address", "", "host:port for /healthz, /readyz and /metrics; none when empty")
 	flags.DurationVar(&cfg.DrainTimeout, "drain-timeout", 10*time.Second, "time to finish calls in at SIGTERM")
 	flags.StringSliceVar(&cfg.Tenants, "tenants", nil, "tenants whose scripts this agent holds, as names or globs; all when empty")
+	flags.BoolVar(&cfg.CounterMetrics, "counter-metrics", false, "make each counter of each tenant's scripts a metric, up to 1,000 a tenant")
+	cfg.Workers.addFlags(flags)
 	cfg.Security.addFlags(flags)
 	logging.AddFlags(flags)
 	flagenv.Bind(cmd)
+	cmd.AddCommand(WorkerCommand())
 	cmd.SetVersionTemplate(fmt.Sprintf("%s {{.Version}} %s\n", cmd.Name(), runtime.Version()))
 	return cmd
 }

@@ -41,11 +41,14 @@ type Config struct {
 	Allow         []string
 	CacheBytes    int64
 	MaxRunning    int
-	MaxWaiting    int
-	AdminAddress  string
-	DrainTimeout  time.Duration
-	Tenants       []string
-	Security      Security
+	// CounterMetrics makes the counters of scripts metrics.
+	CounterMetrics bool
+	MaxWaiting     int
+	AdminAddress   string
+	DrainTimeout   time.Duration
+	Tenants        []string
+	Workers        Workers
+	Security       Security
 
 	Log     *slog.Logger
 	Metrics *prometheus.Registry
@@ -113,7 +116,7 @@ func Start(cfg Config) (*Daemon, error) {
 		NATS: cfg.NATS, NATSSecurity: secure.nats, Prefix: cfg.SubjectPrefix,
 		Trusted: secure.keyring, Tenants: tenants,
 		Engines: []engine.Engine{lua.New()}, CacheBytes: cfg.CacheBytes,
-		MaxRunning: cfg.MaxRunning, MaxWaiting: cfg.MaxWaiting, Log: cfg.Log, Metrics: cfg.Metrics,
+		MaxRunning: cfg.MaxRunning, MaxWaiting: cfg.MaxWaiting, Workers: cfg.workers(), Log: cfg.Log, Metrics: cfg.Metrics, CounterMetrics: cfg.CounterMetrics,
 	})
 	if err != nil {
 		return nil, err
@@ -247,6 +250,9 @@ func (d *Daemon) Stop(ctx context.Context) error {
 		})
 	}
 	wg.Wait()
+	if err := d.agent.Workers().Shutdown(ctx); err != nil {
+		errs = append(errs, fmt.Errorf("drain the processes of tenants: %w", err))
+	}
 	d.cancel()
 	d.running.Wait()
 	if d.admin != nil {

@@ -37,6 +37,7 @@ What is in the state folder stays: the next start continues from it.`,
 			if err != nil {
 				return err
 			}
+			cfg.Workers = []string{"agentd", "worker"} // which stands beside this command
 			cfg.Log, cfg.Out = log, cmd.OutOrStdout()
 			return Run(cmd.Context(), cfg)
 		},

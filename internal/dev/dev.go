@@ -27,6 +27,7 @@ type Config struct {
 	Scripts string // folder of manifests
 	State   string // folder that everything is kept in
 	Agents  int
+	Workers []string // see local.WithWorkers
 	Out     io.Writer
 	Log     *slog.Logger
 }
@@ -48,7 +49,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	if cfg.Agents < 1 {
 		return script.Errorf(script.Invalid, "--agents", "is %d; at least 1", cfg.Agents)
 	}
-	stack, err := local.Start(ctx, cfg.State, cfg.Agents, cfg.Log)
+	stack, err := local.Start(ctx, cfg.State, cfg.Agents, cfg.Log, local.WithWorkers(cfg.Workers...))
 	if err != nil {
 		return err
 	}

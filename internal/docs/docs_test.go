@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -32,8 +33,12 @@ func pages(t *testing.T) map[string]string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	deeper, err := filepath.Glob(filepath.Join(root, "docs", "*", "*.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	all := map[string]string{}
-	for _, file := range append(files, more...) {
+	for _, file := range slices.Concat(files, more, deeper) {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)

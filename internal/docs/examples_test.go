@@ -9,6 +9,7 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/client/manifest"
 	"github.com/scriptorium-dev/scriptorium/engine"
+	"github.com/scriptorium-dev/scriptorium/engine/enginetest"
 	"github.com/scriptorium-dev/scriptorium/engine/lua"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -17,7 +18,14 @@ var (
 	block = regexp.MustCompile("(?s)```(lua|yaml)\n(.*?)```")
 	// claim is the first line of a Lua block: what it does with which arguments.
 	claim = regexp.MustCompile(`^-- (handle|chunk)\((.*)\) (returns|fails with) (.*)\n`)
+	// logged is a line behind it: what the example logs.
+	logged = regexp.MustCompile(`(?m)^-- logs (info|warn|error): (.*)\n`)
 )
+
+// stored is what docs/api/kv.md says that there are.
+var stored = map[string]string{
+	"flags": `{"beta":true,"percent":5}`, "motd": "hello", "users/ann": `{"plan":"pro"}`, "users/bob": `{"plan":"free"}`,
+}
 
 // TestExamplesRun runs every block of Lua, which has to do what its first line
 // says, and reads every manifest.
@@ -38,7 +46,11 @@ func TestExamplesRun(t *testing.T) {
 				t.Errorf("%s: a block of Lua does not say first what it does:\n%s", page, code)
 				continue
 			}
-			if got, want := outcome(t, said[1], said[2], code), said[3]+" "+said[4]; got != want {
+			want := said[3] + " " + said[4]
+			for _, line := range logged.FindAllStringSubmatch(code, -1) {
+				want += "\nlogs " + line[1] + ": " + line[2]
+			}
+			if got := outcome(t, said[1], said[2], code); got != want {
 				t.Errorf("%s: it %s, not %s:\n%s", page, got, want, code)
 			}
 		}
@@ -62,7 +74,8 @@ func outcome(t *testing.T, entrypoint, args, code string) string {
 	if err := json.Unmarshal([]byte("["+args+"]"), &values); err != nil {
 		t.Fatalf("arguments %s: %v", args, err)
 	}
-	call := &engine.Invocation{Tenant: "acme"}
+	host := &enginetest.Host{Values: map[string]map[string]string{"acme": stored}}
+	call := &engine.Invocation{Tenant: "acme", Host: host}
 	for _, v := range values {
 		call.Args = append(call.Args, v)
 	}
@@ -74,5 +87,9 @@ func outcome(t *testing.T, entrypoint, args, code string) string {
 	for i := range result.Len() {
 		all = append(all, result.Value(i))
 	}
-	return "returns " + string(bytes.Join(all, []byte(", ")))
+	said := "returns " + string(bytes.Join(all, []byte(", ")))
+	for _, line := range host.Lines() {
+		said += "\nlogs " + string(line.Level) + ": " + line.Message
+	}
+	return said
 }

@@ -32,6 +32,7 @@ type Stack struct {
 	secret secrets
 	agents map[int]*agentd.Daemon
 
+	workers agentd.Workers
 	etcd     *embedded.Etcd
 	nats     *embedded.NATS
 	natsPort int // kept, so that NATS comes back where clients look for it
@@ -40,7 +41,7 @@ type Stack struct {
 
 // Start starts etcd, NATS, a registry, and as many agents, with their state in
 // dir: a stack that was there before continues where it was.
-func Start(ctx context.Context, dir string, agents int, log *slog.Logger) (*Stack, error) {
+func Start(ctx context.Context, dir string, agents int, log *slog.Logger, opts ...Option) (*Stack, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}
@@ -49,12 +50,24 @@ func Start(ctx context.Context, dir string, agents int, log *slog.Logger) (*Stac
 		return nil, err
 	}
 	s := &Stack{dir: dir, log: log, lock: lock, secret: secrets{dir: dir}, agents: map[int]*agentd.Daemon{}}
+	for _, opt := range opts {
+		opt(s)
+	}
 	if err := s.start(ctx, agents); err != nil {
 		stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 		defer cancel()
 		return nil, errors.Join(err, s.Stop(stop))
 	}
 	return s, nil
+}
+
+// Option of a Stack.
+type Option func(*Stack)
+
+// WithWorkers gives tenants that are to be walled off their processes: see
+// agentd.Workers.Command.
+func WithWorkers(command ...string) Option {
+	return func(s *Stack) { s.workers.Command = command }
 }
 
 // takeLock keeps two stacks from one folder. The lock ends with the process.
@@ -155,7 +168,7 @@ func (s *Stack) StartAgent(i int) error {
 	a, err := agentd.Start(agentd.Config{
 		Name:     name,
 		StateDir: filepath.Join(s.AgentDir(i), "state"), SocketDir: s.AgentDir(i),
-		Registry: s.RegistryTarget(), NATS: []string{s.NATSURL()}, Security: s.secret.agent(),
+		Registry: s.RegistryTarget(), NATS: []string{s.NATSURL()}, Security: s.secret.agent(), Workers: s.workers,
 		Log:     s.log.With("part", name),
 		Metrics: obs.NewMetrics(),
 	})

@@ -28,11 +28,14 @@ type exportedView struct {
 	Tenant     string          `json:"tenant,omitempty"`
 	Scripts    int             `json:"scripts"`
 	Sources    int             `json:"sources"`
+	Values     int             `json:"values"`
+	Tenants    int             `json:"tenants"` // whose settings there are
 }
 
 func viewOfArchive(file string, s archive.Summary) exportedView {
 	return exportedView{
-		File: file, Fleet: s.Fleet, Revision: s.Head, ExportedAt: s.ExportedAt, Tenant: s.Tenant, Scripts: s.Scripts, Sources: s.Sources,
+		File: file, Fleet: s.Fleet, Revision: s.Head, ExportedAt: s.ExportedAt, Tenant: s.Tenant,
+		Scripts: s.Scripts, Sources: s.Sources, Values: s.Values, Tenants: s.Tenants,
 	}
 }
 
@@ -41,9 +44,10 @@ func (a *app) exportCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "export -f FILE",
 		Short: "Write all scripts of a registry, or of a tenant, to an archive",
-		Long: `Export writes all scripts, with every retained version, their pins and histories, to an
-archive that "scriptctl import" reads, as of one revision. Of deleted scripts it has
-the numbers that are not to be used again. It takes the role admin.
+		Long: `Export writes all scripts, with every retained version, their pins and histories, the kv
+data and the settings of the tenants to an archive that "scriptctl import" reads, as of
+one revision. Of deleted scripts it has the numbers that are not to be used again. It
+takes the role admin.
 
 The archive is a tar file that you can look into. It gets its name when it is complete;
 one that is there is replaced. With - it goes to standard output.`,
@@ -58,7 +62,7 @@ one that is there is replaced. With - it goes to standard output.`,
 			return a.export(cmd.Context(), tenant, file)
 		},
 	}
-	cmd.Flags().StringVar(&tenant, "tenant", "", "this tenant's scripts alone")
+	cmd.Flags().StringVar(&tenant, "tenant", "", "what is of this tenant alone")
 	must(cmd.RegisterFlagCompletionFunc("tenant", a.completeTenants))
 	addArchive(cmd, &file, "where the archive goes, or - for standard output")
 	return cmd
@@ -103,7 +107,11 @@ func (a *app) export(ctx context.Context, tenant, file string) error {
 }
 
 func exportedLine(s archive.Summary, to string) string {
-	return fmt.Sprintf("%s with %s exported to %s, as of revision %d", count(s.Scripts, "script"), count(s.Sources, "source"), to, s.Head)
+	what := fmt.Sprintf("%s with %s", count(s.Scripts, "script"), count(s.Sources, "source"))
+	if s.Values > 0 || s.Tenants > 0 {
+		what += fmt.Sprintf(", %s and the settings of %s", count(s.Values, "value"), count(s.Tenants, "tenant"))
+	}
+	return fmt.Sprintf("%s exported to %s, as of revision %d", what, to, s.Head)
 }
 
 func writeArchive(out io.Writer, items iter.Seq2[archive.Item, error]) (archive.Summary, error) {
@@ -150,6 +158,9 @@ type importedView struct {
 	Created   int  `json:"created"`
 	Unchanged int  `json:"unchanged"`
 	Replaced  int  `json:"replaced"`
+	// What was stored besides, and was not so already.
+	StoredValues  int `json:"storedValues"`
+	StoredTenants int `json:"storedTenants"`
 }
 
 type importOptions struct {
@@ -165,7 +176,8 @@ func (a *app) importCommand() *cobra.Command {
 		Use:   "import -f FILE",
 		Short: "Store the scripts of an archive in a registry",
 		Long: `Import stores the scripts of an archive that "scriptctl export" wrote, exact to the
-version numbers, with pins and histories. It takes the role admin.
+version numbers, with pins and histories, and the kv data and settings of tenants that
+are in it. It takes the role admin.
 
 The whole archive is checked first, so that nothing is imported from one that was cut off
 or altered. Then each script is stored by itself. One that is there already, just so,
@@ -178,7 +190,7 @@ history. What was stored until then stays: importing again goes on from there.`,
 		},
 	}
 	addArchive(cmd, &o.file, "the archive, or - for standard input")
-	cmd.Flags().BoolVar(&o.overwrite, "overwrite", false, "replace scripts that are there and differ, and give numbers of deleted ones again")
+	cmd.Flags().BoolVar(&o.overwrite, "overwrite", false, "replace what is there and differs, and give numbers of deleted ones again")
 	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "let the registry check everything and store nothing")
 	cmd.Flags().StringVar(&o.note, "note", "", "why, for the scripts' histories")
 	return cmd
@@ -211,7 +223,11 @@ func (a *app) importArchive(ctx context.Context, o *importOptions) error {
 	if err != nil {
 		return importError(err, o)
 	}
-	v := importedView{viewOfArchive(o.file, summary), o.dryRun, imported.Created, imported.Unchanged, imported.Replaced}
+	v := importedView{
+		exportedView: viewOfArchive(o.file, summary), DryRun: o.dryRun,
+		Created: imported.Created, Unchanged: imported.Unchanged, Replaced: imported.Replaced,
+		StoredValues: imported.Values, StoredTenants: imported.Tenants,
+	}
 	return a.print(v, func(w io.Writer) { fmt.Fprintln(w, v) })
 }
 
@@ -262,7 +278,11 @@ func (v importedView) String() string {
 	if v.DryRun {
 		head = "nothing was stored; of " + file + " would be"
 	}
-	return fmt.Sprintf("%s: %s created, %d unchanged, %d replaced", head, count(v.Created, "script"), v.Unchanged, v.Replaced)
+	line := fmt.Sprintf("%s: %s created, %d unchanged, %d replaced", head, count(v.Created, "script"), v.Unchanged, v.Replaced)
+	if v.Values > 0 || v.Tenants > 0 {
+		line += fmt.Sprintf("; %s and the settings of %s stored", count(v.StoredValues, "value"), count(v.StoredTenants, "tenant"))
+	}
+	return line
 }
 
 // count says how many: "1 script", "2 scripts".

@@ -17,6 +17,8 @@ func (w *world) do(st step) {
 		wr := newWrite(st)
 		w.log("#%d writer: %s", st.number, wr)
 		w.writing.Go(func() { w.perform(wr, st.seed) })
+	case stepObject:
+		w.writing.Go(func() { w.performObject(st) })
 	case stepBus:
 		w.disturbBus(st, r)
 	case stepBusDown:

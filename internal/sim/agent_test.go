@@ -43,6 +43,9 @@ type agent struct {
 	passed map[script.Name]script.Revision
 	// drifted are scripts whose live release was changed behind the follower's back.
 	drifted map[script.Name]bool
+	// reachedKeys and driftedKeys are the same of values and settings, by their keys.
+	reachedKeys map[string]script.Revision
+	driftedKeys map[string]bool
 }
 
 func newAgent(w *world, number int, globs string) *agent {
@@ -51,7 +54,7 @@ func newAgent(w *world, number int, globs string) *agent {
 		w: w, number: number, name: name, tenants: selector(globs),
 		disk: newDisk(w.seed, name+" disk"), peer: w.bus.join(name), channel: newChannel(w, name+" calls"),
 		trusted: w.keyring(), reached: map[script.Name]script.Revision{}, passed: map[script.Name]script.Revision{},
-		drifted: map[script.Name]bool{},
+		drifted: map[script.Name]bool{}, reachedKeys: map[string]script.Revision{}, driftedKeys: map[string]bool{},
 	}
 }
 
@@ -61,7 +64,7 @@ func (a *agent) start() {
 		return
 	}
 	a.runs++
-	p := &process{agent: a, table: cache.NewTable(), compiled: map[script.Digest]int{}, done: make(chan struct{})}
+	p := &process{agent: a, table: cache.NewTable(), values: cache.NewValues(a.disk, 1<<20), tenants: cache.NewTenants(), compiled: map[script.Digest]int{}, done: make(chan struct{})}
 	p.ctx, p.die = context.WithCancel(a.w.ctx)
 	p.load()
 	state, reporter := followState(p), followReporter(p)
@@ -108,6 +111,7 @@ func (a *agent) crash(how crash, r *rand.Rand) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	clear(a.drifted) // that was in memory
+	clear(a.driftedKeys)
 }
 
 // tested returns what the agent's live table has of a script.
@@ -127,6 +131,7 @@ func (a *agent) check() {
 			a.w.violate("%s runs %s at revision %d, which was never committed so", a.name, r.Name, r.Revision)
 		}
 	}
+	a.checkObjects(p)
 }
 
 // checkStatus finds out whether a status is true: every script that has not changed
@@ -138,6 +143,7 @@ func (a *agent) checkStatus(p *process, s *eventv1.Status) {
 	for _, f := range s.GetFailures() {
 		failed[f.GetKey()] = script.Revision(f.GetRevision())
 	}
+	a.checkObjectStatus(p, activated, failed)
 	for _, name := range a.w.truth.names() {
 		want, ok := a.w.truth.asOf(name, activated)
 		a.mu.Lock()
@@ -189,6 +195,9 @@ func (a *agent) unsettled() string {
 	}
 	if name, ok := a.adrift(); ok {
 		return fmt.Sprintf("the drift of %s in %s is not healed", name, a.name)
+	}
+	if lack := a.unsettledObject(failed); lack != "" {
+		return lack
 	}
 	for _, name := range a.w.truth.names() {
 		if !a.tenants.Matches(name.Tenant) {

@@ -21,7 +21,7 @@ type disk struct {
 	mu      sync.Mutex
 	faults  diskFaults
 	count   uint64
-	entries map[script.Name]follow.Item
+	entries map[string]follow.Item // by key
 	sources map[script.Digest][]byte
 	cursor  follow.Cursor
 }
@@ -34,7 +34,7 @@ type diskFaults struct {
 }
 
 func newDisk(seed uint64, name string) *disk {
-	return &disk{seed: seed, name: name, entries: map[script.Name]follow.Item{}, sources: map[script.Digest][]byte{}}
+	return &disk{seed: seed, name: name, entries: map[string]follow.Item{}, sources: map[script.Digest][]byte{}}
 }
 
 func (d *disk) set(f diskFaults) {
@@ -75,12 +75,12 @@ func (d *disk) commit(ctx context.Context, put []follow.Item, removed []string) 
 	defer d.mu.Unlock()
 	for _, item := range put {
 		if item.Sealed != nil && (err == nil || r.IntN(2) == 0) {
-			d.entries[item.Object.Release.Name] = item
+			d.entries[item.Key] = item
 		}
 	}
 	for _, key := range removed {
 		if err == nil || r.IntN(2) == 0 {
-			delete(d.entries, nameOf(key))
+			delete(d.entries, key)
 		}
 	}
 	return err
@@ -90,7 +90,7 @@ func (d *disk) commit(ctx context.Context, put []follow.Item, removed []string) 
 func (d *disk) reseal(ctx context.Context, items []follow.Item) error {
 	d.mu.Lock()
 	there := slices.DeleteFunc(slices.Clone(items), func(item follow.Item) bool {
-		had, ok := d.entries[item.Object.Release.Name]
+		had, ok := d.entries[item.Key]
 		return !ok || had.SealedBy == item.SealedBy || had.Object.Revision() != item.Object.Revision()
 	})
 	d.mu.Unlock()
@@ -148,6 +148,14 @@ func (d *disk) has(digest script.Digest) bool {
 	return ok
 }
 
+// Content implements cache.Reader.
+func (d *disk) Content(digest script.Digest) ([]byte, error) {
+	if content := d.source(digest); content != nil {
+		return content, nil
+	}
+	return nil, script.Errorf(script.Unavailable, "", "it is not there")
+}
+
 func (d *disk) source(digest script.Digest) []byte {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -189,11 +197,8 @@ func (d *disk) damage(c crash, r *rand.Rand) {
 	defer d.mu.Unlock()
 	switch c {
 	case crashTorn:
-		names := slices.SortedFunc(maps.Keys(d.entries), func(a, b script.Name) int {
-			return slices.Compare([]byte(a.String()), []byte(b.String()))
-		})
-		if len(names) > 0 {
-			delete(d.entries, names[r.IntN(len(names))])
+		if keys := slices.Sorted(maps.Keys(d.entries)); len(keys) > 0 {
+			delete(d.entries, keys[r.IntN(len(keys))])
 		}
 		d.cursor = follow.Cursor{}
 	case crashCursor:

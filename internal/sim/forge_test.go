@@ -195,12 +195,12 @@ func (a *agent) drift(r *rand.Rand, number int) {
 		return
 	}
 	all := p.table.Sorted()
-	if len(all) == 0 {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if (len(all) == 0 || r.IntN(3) == 0) && a.driftObject(p, r, number) || len(all) == 0 {
 		return
 	}
 	live := all[r.IntN(len(all))]
-	a.mu.Lock()
-	defer a.mu.Unlock()
 	if a.drifted[live.Name] {
 		return
 	}

@@ -3,6 +3,7 @@ package sim
 import (
 	"context"
 	"iter"
+	"slices"
 	"strings"
 	"testing"
 
@@ -35,6 +36,8 @@ var mutants = []struct {
 	{"a disk that forgets what it has confirmed", bugs{state: volatile}, "", []kind{stepCrashAgent, stepStartAgent}},
 	{"an agent that makes live before it is on disk", bugs{state: hasty}, "was live", []kind{stepDisk, stepCrashAgent, stepStartAgent}},
 	{"a feed whose beacons stand still", bugs{bus: standstill}, "", []kind{stepBus}},
+	{"an agent that keeps values that were deleted", bugs{state: hoarding}, "still has", []kind{stepObject}},
+	{"a feed that drops values and does not know", bugs{store: valueless}, "", []kind{stepObject}},
 }
 
 // mutantSchedules are many times those that it takes to find each of them.
@@ -195,6 +198,22 @@ func forgetful(s *storeLink) registryStore {
 	}}
 }
 
+// valueless leaves values out of every fifth transaction that is watched.
+func valueless(s *storeLink) registryStore {
+	return &wrapped{Store: s, watch: func(ctx context.Context, after script.Revision) iter.Seq2[registry.Transaction, error] {
+		return func(yield func(registry.Transaction, error) bool) {
+			for t, err := range s.Watch(ctx, after) {
+				if err == nil && t.Revision%5 == 0 {
+					t.Values, t.Tenants = nil, nil
+				}
+				if !yield(t, err) {
+					return
+				}
+			}
+		}
+	}}
+}
+
 // amnesic remembers no request.
 func amnesic(s *storeLink) registryStore {
 	return &wrapped{
@@ -249,7 +268,7 @@ func volatile(p *process) followState {
 	return &altered{process: p, commit: func(put []follow.Item, removed []string) error {
 		d := p.agent.disk
 		d.mu.Lock()
-		before := map[script.Name]follow.Item{}
+		before := map[string]follow.Item{}
 		for name, item := range d.entries {
 			before[name] = item
 		}
@@ -270,6 +289,13 @@ func hasty(p *process) followState {
 			p.makeLive(put, removed)
 		}
 		return err
+	}}
+}
+
+// hoarding does not remove values.
+func hoarding(p *process) followState {
+	return &altered{process: p, commit: func(put []follow.Item, removed []string) error {
+		return p.Commit(put, slices.DeleteFunc(slices.Clone(removed), func(key string) bool { return strings.HasPrefix(key, "values/") }))
 	}}
 }
 

@@ -26,6 +26,8 @@ type process struct {
 	follower *follow.Follower
 
 	table      *cache.Table
+	values     *cache.Values
+	tenants    *cache.Tenants
 	cursor     follow.Cursor
 	incomplete []script.Object
 
@@ -46,50 +48,83 @@ func (p *process) load() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	p.cursor = d.cursor
-	for name, item := range d.entries {
-		r := item.Object.Release
+	for key, item := range d.entries {
 		var e eventv1.Entry
 		if _, err := a.trusted.Open(item.Sealed, &e); err != nil {
-			a.w.violate("%s cannot believe what it has on disk of %s: %v", a.name, name, err)
+			a.w.violate("%s cannot believe what it has on disk of %s: %v", a.name, key, err)
 		}
-		p.table.Update([]*cache.Release{cache.NewRelease(*r)}, nil)
-		if d.sources[r.Active.Digest] == nil {
+		p.swap([]script.Object{item.Object}, nil)
+		if content, _, needs := item.Object.Content(); needs && d.sources[content] == nil {
 			p.incomplete = append(p.incomplete, item.Object)
 		}
-		a.mu.Lock()
-		if r.Revision < a.reached[name] {
-			a.w.violate("%s starts with %s of revision %d, where %d was live", a.name, name, r.Revision, a.reached[name])
-		}
-		a.reached[name] = r.Revision
-		a.mu.Unlock()
+		a.restored(item.Object)
+	}
+}
+
+// restored notes that an object is live that was on disk.
+func (a *agent) restored(o script.Object) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	before := a.reachedKeys[o.Key()]
+	if o.Release != nil {
+		before = a.reached[o.Release.Name]
+		a.reached[o.Release.Name] = o.Revision()
+	} else {
+		a.reachedKeys[o.Key()] = o.Revision()
+	}
+	if o.Revision() < before {
+		a.w.violate("%s starts with %s of revision %d, where %d was live", a.name, o.Key(), o.Revision(), before)
 	}
 }
 
 const keyPrefix = "releases/"
 
-// nameOf returns the script whose release has the key.
+// nameOf returns the tenant and the rest of the object's key: of a release it is the
+// script.
 func nameOf(key string) script.Name {
-	tenant, name, _ := strings.Cut(strings.TrimPrefix(key, keyPrefix), "/")
+	_, name, _ := strings.Cut(key, "/")
+	tenant, name, _ := strings.Cut(name, "/")
 	return script.Name{Tenant: tenant, Script: name}
 }
 
 // Cursor implements follow.State.
 func (p *process) Cursor() follow.Cursor { return p.cursor }
 
+// table has the live objects of one kind.
+type table interface {
+	Revision(name string) script.Revision
+	Names() iter.Seq[string]
+	Checksum(again int, leftOut ...string) wire.Sum
+	Check(name string) (fingerprint wire.Sum, sound bool)
+}
+
+// tableOf returns the table of the object with the key, and its name there.
+func (p *process) tableOf(key string) (in table, name string) {
+	kind, name, _ := strings.Cut(key, "/")
+	switch script.ObjectKind(kind) {
+	case script.Values:
+		return p.values, name
+	case script.Tenants:
+		return p.tenants, name
+	}
+	return p.table, name
+}
+
 // Revision implements follow.State.
 func (p *process) Revision(key string) script.Revision {
-	if r := p.table.Get(strings.TrimPrefix(key, keyPrefix)); r != nil {
-		return r.Revision
-	}
-	return 0
+	in, name := p.tableOf(key)
+	return in.Revision(name)
 }
 
 // Live implements follow.State.
 func (p *process) Live() iter.Seq[string] {
 	return func(yield func(string) bool) {
-		for r := range p.table.All() {
-			if !yield(wire.ReleaseKey(r.Name)) {
-				return
+		for _, prefix := range []string{keyPrefix, "values/", "tenants/"} {
+			in, _ := p.tableOf(prefix)
+			for name := range in.Names() {
+				if !yield(prefix + name) {
+					return
+				}
 			}
 		}
 	}
@@ -145,39 +180,73 @@ func (p *process) Commit(put []follow.Item, removed []string) error {
 	return nil
 }
 
-// makeLive swaps releases.
+// makeLive swaps objects.
 func (p *process) makeLive(put []follow.Item, removed []string) {
 	a := p.agent
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	live := make([]*cache.Release, 0, len(put))
+	objects := make([]script.Object, 0, len(put))
 	for _, item := range put {
 		if item.Sealed == nil {
-			continue // live already: its source is back
+			continue // live already: its content is back
 		}
-		r := *item.Object.Release
-		if made, ok := a.w.truth.find(r.Name, r.Revision); !ok || made.sum != wire.Fingerprint(r) {
-			a.w.violate("%s makes %s of revision %d live, which was never committed so", a.name, r.Name, r.Revision)
+		objects = append(objects, item.Object)
+		if item.Object.Release == nil {
+			a.makeObjectLive(item.Object)
+			continue
 		}
-		if r.Revision < a.reached[r.Name] {
-			a.w.violate("%s goes back from revision %d of %s to %d", a.name, a.reached[r.Name], r.Name, r.Revision)
-		}
-		if !a.tenants.Matches(r.Name.Tenant) {
-			a.w.violate("%s makes %s live, which it does not follow", a.name, r.Name)
-		}
-		if !a.disk.has(r.Active.Digest) {
-			a.w.violate("%s makes %s live without its source", a.name, r.Name)
-		}
-		a.reached[r.Name] = r.Revision
-		delete(a.drifted, r.Name)
-		live = append(live, cache.NewRelease(r))
+		a.makeReleaseLive(*item.Object.Release)
 	}
-	gone := make([]script.Name, 0, len(removed))
 	for _, key := range removed {
-		gone = append(gone, nameOf(key))
-		a.remove(p, nameOf(key))
+		if isRelease(key) {
+			a.remove(p, nameOf(key))
+			continue
+		}
+		a.removeObject(p, key)
 	}
-	p.table.Update(live, gone)
+	p.swap(objects, removed)
+}
+
+// makeReleaseLive notes that a release goes live. a.mu is held.
+func (a *agent) makeReleaseLive(r script.Release) {
+	if made, ok := a.w.truth.find(r.Name, r.Revision); !ok || made.sum != wire.Fingerprint(r) {
+		a.w.violate("%s makes %s of revision %d live, which was never committed so", a.name, r.Name, r.Revision)
+	}
+	if r.Revision < a.reached[r.Name] {
+		a.w.violate("%s goes back from revision %d of %s to %d", a.name, a.reached[r.Name], r.Name, r.Revision)
+	}
+	if !a.tenants.Matches(r.Name.Tenant) {
+		a.w.violate("%s makes %s live, which it does not follow", a.name, r.Name)
+	}
+	if !a.disk.has(r.Active.Digest) {
+		a.w.violate("%s makes %s live without its source", a.name, r.Name)
+	}
+	a.reached[r.Name] = r.Revision
+	delete(a.drifted, r.Name)
+}
+
+// swap changes the tables.
+func (p *process) swap(put []script.Object, removed []string) {
+	for _, o := range put {
+		switch {
+		case o.Release != nil:
+			p.table.Update([]*cache.Release{cache.NewRelease(*o.Release)}, nil)
+		case o.Value != nil:
+			p.values.Update([]script.Value{*o.Value}, nil)
+		default:
+			p.tenants.Update([]script.Tenant{*o.Tenant}, nil)
+		}
+	}
+	for _, key := range removed {
+		switch name := nameOf(key); {
+		case isRelease(key):
+			p.table.Update(nil, []script.Name{name})
+		case strings.HasPrefix(key, "values/"):
+			p.values.Update(nil, []script.ValueKey{{Tenant: name.Tenant, Key: name.Script}})
+		default:
+			p.tenants.Update(nil, []string{name.Tenant})
+		}
+	}
 }
 
 // remove notes that a script is gone. a.mu is held.
@@ -205,19 +274,19 @@ func (p *process) Keys() []string { return p.agent.disk.keys() }
 
 // Checksum implements follow.State.
 func (p *process) Checksum(kind script.ObjectKind, again int, leftOut []string) wire.Sum {
-	if kind != script.Releases {
-		return wire.Sum{}
-	}
+	prefix := string(kind) + "/"
 	names := make([]string, len(leftOut))
 	for i, key := range leftOut {
-		names[i] = strings.TrimPrefix(key, keyPrefix)
+		names[i] = strings.TrimPrefix(key, prefix)
 	}
-	return p.table.Checksum(again, names...)
+	in, _ := p.tableOf(prefix)
+	return in.Checksum(again, names...)
 }
 
 // Check implements follow.State.
 func (p *process) Check(key string) (wire.Sum, bool) {
-	return p.table.Check(strings.TrimPrefix(key, keyPrefix))
+	in, name := p.tableOf(key)
+	return in.Check(name)
 }
 
 // SaveCursor implements follow.State.

@@ -15,8 +15,9 @@ import (
 // truth is the store, and the memory of all that was ever committed to it.
 type truth struct {
 	*memstore.Store
-	groups groupTable
-	memos  memoTable
+	groups  groupTable
+	memos   memoTable
+	objects objectTruth // but for releases
 
 	mu      sync.Mutex
 	commits []commit
@@ -65,12 +66,13 @@ func (t *truth) compact() {
 func (t *truth) head(tenants script.Selector) script.Revision {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	head := t.objects.head(tenants)
 	for _, c := range slices.Backward(t.commits) {
 		if tenants.Matches(c.release.Name.Tenant) {
-			return c.revision
+			return max(head, c.revision)
 		}
 	}
-	return 0
+	return head
 }
 
 // find returns the commit of the script with the revision.
@@ -165,5 +167,5 @@ func (t *truth) verify(ctx context.Context) error {
 			}
 		}
 	}
-	return nil
+	return t.verifyObjects(ctx)
 }

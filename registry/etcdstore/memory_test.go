@@ -27,7 +27,11 @@ func TestMemory(t *testing.T) {
 		Report: fleet.Report{
 			Fleet: "F1", Agent: "node/1", Incarnation: "i", Sequence: 9, Labels: map[string]string{"zone": "a"}, Software: "v1", Activated: 12,
 			Tenants: tenants, DiskKeys: []string{"0123456789abcdef"}, Drifts: 3,
-			Failures: []fleet.Failure{{Name: route, Revision: 11, Err: &script.Error{Kind: script.Script, Message: "boom", Line: 3}}},
+			Failures: []fleet.Failure{
+				{Name: route, Revision: 11, Err: &script.Error{Kind: script.Script, Message: "boom", Line: 3}},
+				{Name: script.Name{Tenant: "acme", Script: "kv:flags/a"}, Revision: 12, Err: &script.Error{Kind: script.Unavailable, Message: "gone"}},
+				{Name: script.Name{Tenant: "acme", Script: "tenant:settings"}, Revision: 12, Err: &script.Error{Kind: script.Internal, Message: "no"}},
+			},
 		},
 	}
 	connected := fleet.Memo{Agent: "node/2", Report: fleet.Report{Agent: "node/2", Incarnation: "j"}}

@@ -382,6 +382,7 @@ func TestReports(t *testing.T) {
 			{Key: "settings/acme", Revision: 10},
 			{Key: "releases/NOT/a name", Revision: 10},
 			{Key: "releases/acme/auth", Revision: 9},
+			{Key: "values/acme/flags/a", Revision: 12},
 		},
 	})
 	var r fleet.Report
@@ -391,7 +392,7 @@ func TestReports(t *testing.T) {
 		t.Fatal("no report came")
 	}
 	if r.Fleet != "F1" || r.Agent != "node.example-1" || r.Incarnation != "i" || r.Sequence != 9 || r.Labels["zone"] != "a" ||
-		r.Software != "v1" || r.Activated != 12 || !r.Leaving || len(r.Failures) != 2 {
+		r.Software != "v1" || r.Activated != 12 || !r.Leaving || len(r.Failures) != 3 {
 		t.Errorf("report: %+v", r)
 	}
 	if r.Tenants.String() != "acme,shop-*" || !slices.Equal(r.DiskKeys, []string{"0123456789abcdef"}) || r.Drifts != 3 || !slices.Equal(r.Activations, []fleet.Activation{{Revision: 12, Ago: time.Second}}) {
@@ -399,6 +400,9 @@ func TestReports(t *testing.T) {
 	}
 	if first := r.Failures[0]; first.Name.String() != "acme/route" || first.Revision != 11 || first.Err.Line != 3 || len(first.Err.Message) > 4096 {
 		t.Errorf("failure: %+v", first)
+	}
+	if value := r.Failures[2]; value.Name.String() != "acme/kv:flags/a" || value.Revision != 12 {
+		t.Errorf("the failure of a value: %+v", value)
 	}
 	if r.Failures[1].Err == nil {
 		t.Error("a failure without a reason has no error")

@@ -6,13 +6,14 @@ import (
 
 	eventv1 "github.com/scriptorium-dev/scriptorium/proto/event/v1"
 	"github.com/scriptorium-dev/scriptorium/proto/seal"
+	"github.com/scriptorium-dev/scriptorium/registry/fleet"
 )
 
 // FuzzReadReport: whatever comes from NATS is refused or within bounds.
 func FuzzReadReport(f *testing.F) {
 	seed, err := seal.SealStatus(&eventv1.Status{
 		Fleet: "F1", Agent: "a", Incarnation: "i", Sequence: 1, ActivatedRevision: 2, Labels: map[string]string{"k": "v"},
-		Failures: []*eventv1.Failure{{Key: "releases/acme/route", Revision: 1}},
+		Failures: []*eventv1.Failure{{Key: "releases/acme/route", Revision: 1}, {Key: "values/acme/a/b", Revision: 2}, {Key: "tenants/acme", Revision: 3}},
 	})
 	if err != nil {
 		f.Fatal(err)
@@ -29,7 +30,7 @@ func FuzzReadReport(f *testing.F) {
 			t.Errorf("accepted %+v", r)
 		}
 		for _, failure := range r.Failures {
-			if failure.Err == nil || failure.Name.Validate() != nil || !utf8.ValidString(failure.Err.Message) {
+			if _, err := fleet.ParseFailureName(failure.Name.String()); err != nil || failure.Err == nil || !utf8.ValidString(failure.Err.Message) {
 				t.Errorf("accepted the failure %+v", failure)
 			}
 		}

@@ -43,6 +43,14 @@ func fromItem(item registry.Item) *registryv1.ExportResponse {
 			Digest: wire.FromDigest(item.Source.Digest), Content: item.Source.Content,
 		}}}
 	}
+	if item.Value != nil {
+		return &registryv1.ExportResponse{Item: &registryv1.ExportResponse_Value{Value: &registryv1.ValueRecord{
+			Value: wire.FromValue(item.Value.Value), Content: item.Value.Content,
+		}}}
+	}
+	if item.Tenant != nil {
+		return &registryv1.ExportResponse{Item: &registryv1.ExportResponse_Tenant{Tenant: wire.FromTenant(*item.Tenant)}}
+	}
 	m := &registryv1.ScriptRecord{Release: wire.FromRelease(item.Record.Release)}
 	for _, v := range item.Record.Versions {
 		m.Versions = append(m.Versions, wire.FromVersion(v))
@@ -77,6 +85,8 @@ func (s *registryService) Import(stream grpc.ClientStreamingServer[registryv1.Im
 		Created:   int32(result.Created),
 		Unchanged: int32(result.Unchanged),
 		Replaced:  int32(result.Replaced),
+		Values:    int32(result.Values),
+		Tenants:   int32(result.Tenants),
 	})
 }
 
@@ -110,6 +120,18 @@ func toItem(m *registryv1.ImportRequest) (registry.Item, error) {
 	case m.GetScript() != nil:
 		record, err := toRecord(m.GetScript())
 		return registry.Item{Record: record}, err
+	case m.GetValue() != nil:
+		value, err := wire.ToValue(m.GetValue().GetValue())
+		if err == nil && value.Deleted {
+			err = script.Errorf(script.Invalid, "value", "%s is a tombstone, which an archive has none of", value.Key)
+		}
+		return registry.Item{Value: &registry.ValueRecord{Value: value, Content: m.GetValue().GetContent()}}, err
+	case m.GetTenant() != nil:
+		tenant, err := wire.ToTenant(m.GetTenant())
+		if err == nil && tenant.Deleted {
+			err = script.Errorf(script.Invalid, "tenant", "%s is a tombstone, which an archive has none of", tenant.Name)
+		}
+		return registry.Item{Tenant: &tenant}, err
 	case m.GetOptions() != nil:
 		return registry.Item{}, script.Errorf(script.Invalid, "options", "came twice")
 	}

@@ -20,7 +20,16 @@ type anyCode struct{}
 func (anyCode) Name() string              { return "lua" }
 func (anyCode) Check(engine.Source) error { return nil }
 
-// FuzzImport: whatever a record says, it is refused for a reason, or stored whole, so
+func encoded(f *testing.F, m proto.Message) []byte {
+	f.Helper()
+	data, err := proto.Marshal(m)
+	if err != nil {
+		f.Fatal(err)
+	}
+	return data
+}
+
+// FuzzImport: whatever an item says, it is refused for a reason, or stored whole, so
 // that the registry can export it and its releases can travel.
 func FuzzImport(f *testing.F) {
 	source := []byte("return 1")
@@ -34,12 +43,14 @@ func FuzzImport(f *testing.F) {
 			History:  []*scriptv1.HistoryEntry{{Change: "publish", Version: 2, Author: "ann"}},
 		},
 	} {
-		seed, err := proto.Marshal(&registryv1.ImportRequest{Item: &registryv1.ImportRequest_Script{Script: record}})
-		if err != nil {
-			f.Fatal(err)
-		}
-		f.Add(seed)
+		f.Add(encoded(f, &registryv1.ImportRequest{Item: &registryv1.ImportRequest_Script{Script: record}}))
 	}
+	f.Add(encoded(f, &registryv1.ImportRequest{Item: &registryv1.ImportRequest_Value{Value: &registryv1.ValueRecord{
+		Value: &scriptv1.Value{Tenant: "acme", Key: "a/b", Digest: digest[:], Size: int64(len(source))}, Content: source,
+	}}}))
+	f.Add(encoded(f, &registryv1.ImportRequest{Item: &registryv1.ImportRequest_Tenant{Tenant: &scriptv1.Tenant{
+		Name: "acme", Settings: &scriptv1.TenantSettings{Isolation: "process", Cpu: 500},
+	}}}))
 	f.Fuzz(func(t *testing.T, message []byte) {
 		var m registryv1.ImportRequest
 		if proto.Unmarshal(message, &m) != nil {
@@ -54,7 +65,7 @@ func FuzzImport(f *testing.F) {
 			}
 		})
 		head, _ := store.Head(t.Context())
-		if head != 0 && result.Created != 1 || head == 0 && err == nil {
+		if stored := result.Created + result.Values + result.Tenants; head != 0 && stored != 1 || head == 0 && err == nil {
 			t.Fatalf("head %d, %+v, %v", head, result, err)
 		}
 		if kind := script.KindOf(err); kind != "" && kind != script.Invalid && kind != script.Limit {

@@ -42,6 +42,10 @@ func comparable(items []registry.Item) []string {
 		switch {
 		case item.Source != nil:
 			lines = append(lines, fmt.Sprintf("source %s %q", item.Source.Digest, item.Source.Content))
+		case item.Value != nil:
+			lines = append(lines, fmt.Sprintf("value %s %s %q", item.Value.Value.Key, item.Value.Value.Digest, item.Value.Content))
+		case item.Tenant != nil:
+			lines = append(lines, fmt.Sprintf("tenant %s %+v", item.Tenant.Name, item.Tenant.Settings))
 		case item.Record != nil:
 			r := *item.Record
 			r.Release.Revision, r.Release.ChangedAt = 0, time.Time{}
@@ -92,6 +96,27 @@ func furnish(t *testing.T, s registry.Store) {
 	tombstone, err := s.Release(ctx, named(3))
 	must(err)
 	must(s.(registry.Trash).Bury(ctx, object(tombstone)))
+	furnishTenants(t, s)
+}
+
+// furnishTenants makes values and settings, some of which are gone again: of acme two
+// values and settings that they need, of other one value.
+func furnishTenants(t *testing.T, s registry.Store) {
+	t.Helper()
+	_, _, err := rules(s).SetTenant(t.Context(), registry.SetTenant{
+		Tenant: "acme", Settings: &script.TenantSettings{Concurrency: 3, ValueBytes: 20 << 20}, Author: "ann", By: access.Everybody("unix"),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	set(t, s, "other", 4)
+	set(t, s, "other", 0)
+	put(t, s, keyed("acme", "flags/a"), "replaced")
+	put(t, s, keyed("acme", "flags/a"), "\x00on")
+	put(t, s, keyed("acme", "empty"), "")
+	put(t, s, keyed("acme", "gone"), "gone")
+	remove(t, s, keyed("acme", "gone"))
+	put(t, s, keyed("other", "flags/a"), "\x00on")
 }
 
 var importing = registry.ImportRequest{By: access.Everybody("unix"), Author: "eve", Note: "move"}
@@ -102,7 +127,7 @@ func (h Harness) testExportImport(t *testing.T) {
 	items := archive(t, a, "")
 	dry := importing
 	dry.DryRun = true
-	want := registry.ImportResult{Created: 4}
+	want := registry.ImportResult{Created: 4, Values: 3, Tenants: 1}
 	if got, err := rules(b).Import(t.Context(), dry, from(items)); err != nil || got != want {
 		t.Errorf("a dry run: %+v, %v; want %+v", got, err, want)
 	}
@@ -152,7 +177,7 @@ func (h Harness) testExportOneTenant(t *testing.T) {
 	a, b := h.Open(t), h.Open(t)
 	furnish(t, a)
 	items := archive(t, a, "other")
-	want := registry.ImportResult{Created: 1}
+	want := registry.ImportResult{Created: 1, Values: 1}
 	if got, err := rules(b).Import(t.Context(), importing, from(items)); err != nil || got != want {
 		t.Errorf("Import: %+v, %v; want %+v", got, err, want)
 	}
@@ -181,6 +206,9 @@ func (h Harness) testExportIsOfOneMoment(t *testing.T) {
 			if first != nil || second != nil || third != nil {
 				t.Fatal(first, second, third)
 			}
+			put(t, s, keyed("acme", "flags/a"), "later")
+			remove(t, s, keyed("acme", "empty"))
+			set(t, s, "acme", 0)
 		}
 		items = append(items, item)
 	}

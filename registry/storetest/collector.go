@@ -27,9 +27,10 @@ func rules(s registry.Store) *registry.Registry {
 	return registry.New(registry.Config{Store: s, Engines: map[string]engine.Checker{"lua": anything{}}})
 }
 
-func collector(s registry.Store, tombstones time.Duration) *registry.Collector {
+// collector returns one that takes tombstones at once.
+func collector(s registry.Store) *registry.Collector {
 	return registry.NewCollector(registry.CollectorConfig{
-		Store: s, Trash: s.(registry.Trash), TombstoneRetention: tombstones, Log: slog.New(slog.DiscardHandler),
+		Store: s, Trash: s.(registry.Trash), TombstoneRetention: time.Nanosecond, Log: slog.New(slog.DiscardHandler),
 	})
 }
 
@@ -56,7 +57,7 @@ func wantSources(t *testing.T, s registry.Store) (retained map[script.Digest]boo
 // testCollector: it takes two rounds to remove a source, and what is needed stays.
 func (h Harness) testCollector(t *testing.T) {
 	s, ctx := h.Open(t), t.Context()
-	c := collector(s, time.Nanosecond)
+	c := collector(s)
 	one := commit(t, s, publish(script.Release{}, named(1), "dropped"))
 	commit(t, s, publish(script.Release{}, named(2), "kept"))
 	gone := commit(t, s, tombstone(one))
@@ -110,7 +111,7 @@ func (h Harness) testCollectorRacesNobody(t *testing.T) {
 	var writing, collecting sync.WaitGroup
 	for range collectors {
 		collecting.Go(func() {
-			c := collector(s, time.Nanosecond)
+			c := collector(s)
 			for ctx.Err() == nil {
 				got, err := c.Collect(ctx)
 				if err != nil && ctx.Err() == nil {

@@ -64,6 +64,7 @@ func Run(t *testing.T, h Harness) {
 	t.Run("Collector", h.testCollector)
 	t.Run("CollectorRacesNobody", h.testCollectorRacesNobody)
 	t.Run("Values", h.testValues)
+	t.Run("RemoveValue", h.testRemoveValue)
 	t.Run("ValueGuards", h.testValueGuards)
 	t.Run("ValuePaging", h.testValuePaging)
 	t.Run("Tenants", h.testTenants)

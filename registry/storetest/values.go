@@ -2,13 +2,11 @@ package storetest
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/scriptorium-dev/scriptorium/registry"
 	"github.com/scriptorium-dev/scriptorium/registry/access"
@@ -114,17 +112,23 @@ func (h Harness) testValues(t *testing.T) {
 			t.Errorf("the content %.10q: %d bytes, %v", content, len(source), err)
 		}
 	}
-	gone := remove(t, s, keyed("acme", "flags/a"))
-	if got := stock(t, s, keyed("acme", "flags/a")); got.Value != gone || got.Usage.Values != 1 || got.Usage.Bytes != int64(len(large)) {
+}
+
+func (h Harness) testRemoveValue(t *testing.T) {
+	s, key := h.Open(t), keyed("acme", "flags/a")
+	put(t, s, key, "on")
+	put(t, s, keyed("acme", "other"), "12345")
+	gone := remove(t, s, key)
+	if got := stock(t, s, key); got.Value != gone || got.Usage.Values != 1 || got.Usage.Bytes != 5 {
 		t.Errorf("after the removal: %+v, want %+v, and one value", got, gone)
 	}
-	again := put(t, s, keyed("acme", "flags/a"), "again")
+	again := put(t, s, key, "again")
 	s = h.Reopen(t, s)
-	if got := stock(t, s, keyed("acme", "flags/a")); got.Value != again {
-		t.Errorf("after a restart: %+v, want %+v", got.Value, again)
+	if got := stock(t, s, key); got.Value != again || got.Usage.Values != 2 {
+		t.Errorf("after a restart: %+v, want %+v", got, again)
 	}
-	entries, _, err := s.Audit(ctx, registry.AuditFilter{Tenant: "acme"}, "", 10)
-	if err != nil || len(entries) != 4 || !slices.ContainsFunc(entries, func(e script.AuditEntry) bool {
+	entries, _, err := s.Audit(t.Context(), registry.AuditFilter{Tenant: "acme"}, "", 10)
+	if err != nil || len(entries) != 3 || !slices.ContainsFunc(entries, func(e script.AuditEntry) bool {
 		return e.Revision == again.Revision && e.Key == "flags/a" && e.Change == script.ChangePut
 	}) {
 		t.Errorf("the audit trail: %+v, %v", entries, err)
@@ -194,8 +198,8 @@ func (h Harness) testValuePaging(t *testing.T) {
 
 func (h Harness) testTenants(t *testing.T) {
 	s, ctx := h.Open(t), t.Context()
-	acme, zoo := set(t, s, "acme", 1), set(t, s, "zoo", 2)
-	acme = set(t, s, "acme", 3)
+	set(t, s, "acme", 1)
+	zoo, acme := set(t, s, "zoo", 2), set(t, s, "acme", 3)
 	if got := stock(t, s, keyed("acme", "")); got.Tenant != acme {
 		t.Errorf("got %+v, want %+v", got.Tenant, acme)
 	}
@@ -248,15 +252,10 @@ func described(o script.Object) string {
 	return fmt.Sprintf("%+v", *o.Tenant)
 }
 
-// testObjectsAreWatched: a watch yields the changes of all kinds in one order, each
-// once, however many write; what it yielded last of each is what a snapshot has.
-func (h Harness) testObjectsAreWatched(t *testing.T) {
-	s := h.Open(t)
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	first := set(t, s, "acme", 1)
-	watch, ended := watching(ctx, s, first.Revision)
-	const each = 12
+// changeAll makes each changes, at once, of a release, of values of two tenants and of
+// the settings of one.
+func changeAll(ctx context.Context, t *testing.T, s registry.Store, each int) *sync.WaitGroup {
+	t.Helper()
 	var writing sync.WaitGroup
 	writing.Go(func() {
 		var cur script.Release
@@ -287,6 +286,19 @@ func (h Harness) testObjectsAreWatched(t *testing.T) {
 			set(t, s, "zoo", i)
 		}
 	})
+	return &writing
+}
+
+// testObjectsAreWatched: a watch yields the changes of all kinds in one order, each
+// once, however many write; what it yielded last of each is what a snapshot has.
+func (h Harness) testObjectsAreWatched(t *testing.T) {
+	s := h.Open(t)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	first := set(t, s, "acme", 1)
+	watch, ended := watching(ctx, s, first.Revision)
+	const each = 12
+	written := changeAll(ctx, t, s, each)
 	last := map[string]string{"tenants/acme": described(script.Object{Tenant: &first})}
 	after := first.Revision
 	for range 4 * each {
@@ -303,7 +315,7 @@ func (h Harness) testObjectsAreWatched(t *testing.T) {
 			t.Fatal("not all transactions came")
 		}
 	}
-	writing.Wait()
+	written.Wait()
 	now := everything(t, s)
 	if len(now) != len(last) {
 		t.Errorf("%d objects, of %d the watch told", len(now), len(last))
@@ -365,120 +377,4 @@ func (h Harness) testQuotaAtOnce(t *testing.T) {
 	if usage := stock(t, s, keyed("acme", "")).Usage; usage.Bytes != sum || usage.Values != len(values) || sum > quota {
 		t.Errorf("%+v are counted, %d values of %d bytes are there", usage, len(values), sum)
 	}
-}
-
-// testBuryObjects: tombstones of values and of settings go as those of scripts do.
-func (h Harness) testBuryObjects(t *testing.T) {
-	s, ctx := h.Open(t), t.Context()
-	trash := s.(registry.Trash)
-	put(t, s, keyed("acme", "kept"), "kept")
-	set(t, s, "zoo", 1)
-	put(t, s, keyed("acme", "a/b"), "x")
-	value := remove(t, s, keyed("acme", "a/b"))
-	set(t, s, "acme", 1)
-	tenant := set(t, s, "acme", 0)
-	release := commit(t, s, tombstone(commit(t, s, publish(script.Release{}, named(1), "1"))))
-	put(t, s, keyed("acme", "again"), "x")
-	stale := remove(t, s, keyed("acme", "again"))
-	again := put(t, s, keyed("acme", "again"), "y")
-	if got := gather(t, trash.Tombstones(ctx, at)); len(got) != 0 {
-		t.Errorf("%d tombstones are older than they are", len(got))
-	}
-	found := map[string]script.Revision{}
-	for _, o := range gather(t, trash.Tombstones(ctx, at.Add(time.Hour))) {
-		found[o.Key()] = o.Revision()
-	}
-	if len(found) != 3 || found["values/acme/a/b"] != value.Revision || found["tenants/acme"] != tenant.Revision || found["releases/"+release.Name.String()] != release.Revision {
-		t.Errorf("tombstones: %v", found)
-	}
-	for _, o := range []script.Object{{Tenant: &tenant}, {Value: &value}, {Value: &stale}} {
-		if err := trash.Bury(ctx, o); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if _, _, floor, _ := snapshot(t, s); floor != tenant.Revision {
-		t.Errorf("the floor is %d, want %d", floor, tenant.Revision)
-	}
-	all := everything(t, s)
-	if len(all) != 4 || all["values/acme/again"] != described(script.Object{Value: &again}) || all["values/acme/kept"] == "" || all["tenants/zoo"] == "" {
-		t.Errorf("left: %v", all)
-	}
-	if got := stock(t, s, keyed("acme", "a/b")); got.Value != (script.Value{}) || got.Usage.Values != 2 {
-		t.Errorf("of what was buried: %+v", got)
-	}
-	put(t, s, keyed("acme", "a/b"), "made again")
-}
-
-// testCollectorOfValues: a content stays while a value has it, and goes after.
-func (h Harness) testCollectorOfValues(t *testing.T) {
-	s, ctx := h.Open(t), t.Context()
-	c := collector(s, time.Nanosecond)
-	put(t, s, keyed("acme", "a"), "replaced")
-	put(t, s, keyed("acme", "a"), "kept")
-	put(t, s, keyed("acme", "b"), "removed")
-	remove(t, s, keyed("acme", "b"))
-	commit(t, s, publish(script.Release{}, named(1), "shared"))
-	put(t, s, keyed("acme", "c"), "shared")
-	remove(t, s, keyed("acme", "c"))
-	for round, want := range []registry.Collected{{Tombstones: 2}, {Sources: 2}, {}} {
-		if got, err := c.Collect(ctx); err != nil || got != want {
-			t.Errorf("round %d: %+v, %v; want %+v", round, got, err, want)
-		}
-	}
-	for content, want := range map[string]bool{"replaced": false, "removed": false, "kept": true, "shared": true} {
-		if _, err := s.Source(ctx, script.DigestOf([]byte(content))); (err == nil) != want {
-			t.Errorf("%q: %v; want it there: %v", content, err, want)
-		}
-	}
-	// One that is put again between two rounds stays.
-	put(t, s, keyed("acme", "a"), "other")
-	if _, err := c.Collect(ctx); err != nil {
-		t.Fatal(err)
-	}
-	put(t, s, keyed("acme", "d"), "kept")
-	if got, err := c.Collect(ctx); err != nil || got.Sources != 0 {
-		t.Errorf("a content that is put again: %+v, %v", got, err)
-	}
-	if _, err := s.Source(ctx, script.DigestOf([]byte("kept"))); err != nil {
-		t.Error(err)
-	}
-}
-
-// testValuesRaceTheCollector: values come and go with the same few contents while
-// collectors run; none ever loses its content.
-func (h Harness) testValuesRaceTheCollector(t *testing.T) {
-	s := h.Open(t)
-	ctx, stop := context.WithCancel(t.Context())
-	var collecting, writing sync.WaitGroup
-	collecting.Go(func() {
-		c := collector(s, time.Nanosecond)
-		for ctx.Err() == nil {
-			if _, err := c.Collect(ctx); err != nil && !errors.Is(ctx.Err(), context.Canceled) {
-				t.Error(err)
-			}
-		}
-	})
-	for w := range 3 {
-		writing.Go(func() {
-			r, key := rules(s), keyed(fmt.Sprint("tenant-", w), "key")
-			for i := range 25 {
-				v, _, err := r.PutValue(t.Context(), registry.PutValue{Key: key, Content: fmt.Append(nil, "content ", (w+i)%4), Author: "ann", By: access.Everybody("unix")})
-				if err != nil {
-					t.Error(err)
-				}
-				if source, err := s.Source(t.Context(), v.Digest); err != nil || script.DigestOf(source) != v.Digest {
-					t.Errorf("a value lost its content: %v", err)
-				}
-				if i%3 > 0 {
-					continue
-				}
-				if _, err := r.DeleteValue(t.Context(), registry.DeleteValue{Key: key, Author: "ann", By: access.Everybody("unix")}); err != nil {
-					t.Error(err)
-				}
-			}
-		})
-	}
-	writing.Wait()
-	stop()
-	collecting.Wait()
 }

@@ -104,7 +104,13 @@ func program(arch uint32, list []rule) ([]unix.SockFilter, error) {
 			bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: uint32(r.nr), SkipTrue: uint8(len(allow))})
 		prog = append(prog, allow...)
 	}
-	prog = append(prog, bpf.RetConstant{Val: unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM)})
+	prog = append(prog,
+		// Its flags are in memory, where no filter sees them. A C library that is told that
+		// there is no such call makes its threads by clone.
+		bpf.LoadAbsolute{Off: offsetNumber, Size: wordBytes},
+		bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: unix.SYS_CLONE3, SkipTrue: 1},
+		bpf.RetConstant{Val: unix.SECCOMP_RET_ERRNO | uint32(unix.ENOSYS)},
+		bpf.RetConstant{Val: unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM)})
 	raw, err := bpf.Assemble(prog)
 	if err != nil {
 		return nil, fmt.Errorf("assemble the filter of system calls: %w", err)

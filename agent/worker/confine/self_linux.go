@@ -17,7 +17,7 @@ const Descriptors = 8192
 
 // Confined is this process, once it is.
 type Confined struct {
-	data uint64 // bytes of data that were there before and count against the cap of memory
+	statm *os.File // how much memory this process has
 }
 
 // Self confines this process for good: it can gain no rights, is not dumped or
@@ -27,7 +27,11 @@ func Self() (*Confined, error) {
 	if auditArch == 0 {
 		return nil, fmt.Errorf("processes cannot be confined on %s", runtime.GOARCH)
 	}
-	c := &Confined{data: unusualData()}
+	statm, err := os.Open("/proc/self/statm")
+	if err != nil {
+		return nil, fmt.Errorf("see how much memory there is: %w", err)
+	}
+	c := &Confined{statm: statm}
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return nil, fmt.Errorf("switch dumps off: %w", err)
 	}
@@ -45,36 +49,66 @@ func Self() (*Confined, error) {
 	return c, filterSystemCalls(os.Getpid())
 }
 
-// Memory caps what this process may have, in bytes. Unless the cap is kept from
-// outside, allocating more ends the process. The garbage collector works harder well
-// before that.
+// Memory caps what this process may have, in bytes, what it has already not counted.
+// Unless the cap is kept from outside, allocating more ends the process. The garbage
+// collector works harder well before that.
 func (c *Confined) Memory(bytes int64, fromOutside bool) error {
+	defer func() { _ = c.statm.Close() }()
 	debug.SetMemoryLimit(bytes - bytes/8)
+	debug.SetMaxStack(int(min(bytes/4, maxStack)))
 	if fromOutside {
 		return nil
 	}
-	return setLimit(unix.RLIMIT_DATA, uint64(bytes)+c.data)
+	has, err := c.data()
+	if err != nil {
+		return err
+	}
+	return setLimit(unix.RLIMIT_DATA, uint64(bytes)+has)
 }
 
-// usualData is more than a Go process has as data when it starts.
-const usualData = 1 << 30
+// maxStack is how deep one goroutine may be, in bytes.
+const maxStack = 64 << 20
 
-// unusualData returns what this process has as data if that is so much that it is the
-// shadow memory of a race detector.
-func unusualData() uint64 {
-	text, err := os.ReadFile("/proc/self/statm")
+// data returns how much memory this process has that counts against the limit.
+func (c *Confined) data() (uint64, error) {
+	text := make([]byte, 256)
+	n, err := c.statm.Read(text)
 	if err != nil {
-		return 0
+		return 0, fmt.Errorf("see how much memory there is: %w", err)
 	}
-	fields := strings.Fields(string(text))
-	if len(fields) < 6 {
-		return 0
+	const field = 5 // data, and the stack
+	fields := strings.Fields(string(text[:n]))
+	if len(fields) <= field {
+		return 0, fmt.Errorf("%q does not say how much memory there is", text[:n])
 	}
-	pages, err := strconv.ParseUint(fields[5], 10, 64)
-	if err != nil || pages*uint64(os.Getpagesize()) < usualData {
-		return 0
+	pages, err := strconv.ParseUint(fields[field], 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("%q does not say how much memory there is: %w", text[:n], err)
 	}
-	return pages * uint64(os.Getpagesize())
+	return pages * uint64(os.Getpagesize()), nil
+}
+
+// threadStack is what a thread gets in a program that is linked with C.
+const threadStack = 512 << 10
+
+// SmallStacks makes threads small, if C makes them: by default they take so much that
+// a cap of memory is soon met. It executes this program anew for that, so it is the
+// first thing to be called.
+func SmallStacks() error {
+	if !linkedWithC {
+		return nil
+	}
+	var now unix.Rlimit
+	if err := unix.Prlimit(0, unix.RLIMIT_STACK, nil, &now); err != nil {
+		return fmt.Errorf("read the limit of stacks: %w", err)
+	}
+	if now.Cur <= threadStack {
+		return nil
+	}
+	if err := setLimit(unix.RLIMIT_STACK, threadStack); err != nil {
+		return err
+	}
+	return fmt.Errorf("execute this program anew: %w", unix.Exec(Executable, os.Args, os.Environ()))
 }
 
 // setLimit lowers a limit of this process for good, and leaves one that is lower.

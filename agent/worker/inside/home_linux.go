@@ -2,7 +2,6 @@ package inside
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/scriptorium-dev/scriptorium/agent/cache"
@@ -47,58 +46,4 @@ func (h home) content(ctx context.Context, d script.Digest, patience time.Durati
 		return nil, script.Errorf(script.Internal, "", "the agent sent another content than that of %v", d)
 	}
 	return got.GetContent(), nil
-}
-
-// Bounds of the lines that wait for the agent, and that are sent together.
-const (
-	maxLines = 1024
-	together = 128
-)
-
-// logger hands lines over to the agent.
-type logger struct {
-	home  home
-	lines chan *workerv1.LogLine
-	lost  chan int64 // how many were left out; holds one number
-}
-
-func newLogger(h home) *logger {
-	l := &logger{home: h, lines: make(chan *workerv1.LogLine, maxLines), lost: make(chan int64, 1)}
-	l.lost <- 0
-	return l
-}
-
-// log is a Log.
-func (l *logger) log(line *workerv1.LogLine) {
-	select {
-	case l.lines <- line:
-	default:
-		l.lost <- 1 + <-l.lost
-	}
-}
-
-// run sends lines, as many together as there are, until ctx is done.
-func (l *logger) run(ctx context.Context) error {
-	for {
-		var req workerv1.LogRequest
-		select {
-		case line := <-l.lines:
-			req.Lines = append(req.Lines, line)
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-		for more := true; more && len(req.GetLines()) < together; {
-			select {
-			case line := <-l.lines:
-				req.Lines = append(req.Lines, line)
-			default:
-				more = false
-			}
-		}
-		req.Dropped = <-l.lost
-		l.lost <- 0
-		if _, err := l.home.client.Log(ctx, &req); err != nil {
-			return fmt.Errorf("hand over what scripts logged: %w", err)
-		}
-	}
 }

@@ -14,7 +14,6 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/scriptorium-dev/scriptorium/agent/cache"
 	"github.com/scriptorium-dev/scriptorium/agent/worker/confine"
 	"github.com/scriptorium-dev/scriptorium/agent/worker/link"
 	"github.com/scriptorium-dev/scriptorium/engine"
@@ -25,20 +24,16 @@ import (
 type Config struct {
 	// Engines that run programs.
 	Engines []engine.Engine
-	// Host makes what programs may use of the agent; nil for nothing. Lines that
-	// scripts log go to log.
-	Host func(tenants *cache.Tenants, values *cache.Values, log Log) engine.Host
 	// Version of the software, for those who ask on a socket.
 	Version string
 }
 
-// Log takes lines that scripts have logged, bounded already. It does not wait: what
-// its agent does not take in time is counted and left out.
-type Log func(*workerv1.LogLine)
-
 // Run confines this process and serves the tenant that it is assigned, until its
 // agent is gone or ends it. It takes the process over, and returns only errors.
 func Run(cfg Config) error {
+	if err := confine.SmallStacks(); err != nil {
+		return err
+	}
 	// All that takes a file is read before there are no files.
 	_, _ = time.Now().Local().Zone()
 	control, err := link.Conn(link.ControlFD)

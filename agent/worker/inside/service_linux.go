@@ -19,6 +19,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/agent/gateway/grpcsock"
 	"github.com/scriptorium-dev/scriptorium/agent/gateway/httpsock"
 	"github.com/scriptorium-dev/scriptorium/agent/gateway/respsock"
+	"github.com/scriptorium-dev/scriptorium/agent/host"
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/proto/wire"
 	workerv1 "github.com/scriptorium-dev/scriptorium/proto/worker/v1"
@@ -66,18 +67,18 @@ func newService(p *process, client workerv1.HomeClient) (*service, error) {
 		stopWarm: func() {},
 	}
 	s.metrics.MustRegister(collectors.NewGoCollector())
-	var host engine.Host
-	if p.cfg.Host != nil {
-		lines := newLogger(from)
-		host = p.cfg.Host(s.tenants, s.values, lines.log)
-		go func() {
-			if err := lines.run(context.Background()); err != nil {
-				p.log.Error("logs of scripts are lost from now on", "error", err)
-			}
-		}()
+	lent, err := host.New(host.Config{Values: s.values, Tenants: s.tenants.Settings, Log: p.log, Metrics: s.metrics})
+	if err != nil {
+		return nil, err
 	}
+	lender := newLender(lent, from, s.tenants.Settings)
+	go func() {
+		if err := lender.run(context.Background()); err != nil {
+			p.log.Error("what scripts log is lost from now on", "error", err)
+		}
+	}()
 	x, err := execute.New(execute.Config{
-		Table: s.table, Programs: s.programs, Tenants: s.tenants.Settings, Host: host,
+		Table: s.table, Programs: s.programs, Tenants: s.tenants.Settings, Host: lender,
 		Position:   func(time.Time) gateway.Position { return p.page.Position() },
 		MaxRunning: int(p.assignment.GetProcessors()), MaxWaiting: int(p.assignment.GetMaxWaiting()),
 		Metrics: s.metrics,

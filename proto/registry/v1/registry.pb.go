@@ -2012,6 +2012,8 @@ type ExportResponse struct {
 	//	*ExportResponse_Header
 	//	*ExportResponse_Script
 	//	*ExportResponse_Source
+	//	*ExportResponse_Value
+	//	*ExportResponse_Tenant
 	Item          isExportResponse_Item `protobuf_oneof:"item"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2081,6 +2083,24 @@ func (x *ExportResponse) GetSource() *v1.Source {
 	return nil
 }
 
+func (x *ExportResponse) GetValue() *ValueRecord {
+	if x != nil {
+		if x, ok := x.Item.(*ExportResponse_Value); ok {
+			return x.Value
+		}
+	}
+	return nil
+}
+
+func (x *ExportResponse) GetTenant() *v1.Tenant {
+	if x != nil {
+		if x, ok := x.Item.(*ExportResponse_Tenant); ok {
+			return x.Tenant
+		}
+	}
+	return nil
+}
+
 type isExportResponse_Item interface {
 	isExportResponse_Item()
 }
@@ -2097,11 +2117,23 @@ type ExportResponse_Source struct {
 	Source *v1.Source `protobuf:"bytes,3,opt,name=source,proto3,oneof"`
 }
 
+type ExportResponse_Value struct {
+	Value *ValueRecord `protobuf:"bytes,4,opt,name=value,proto3,oneof"`
+}
+
+type ExportResponse_Tenant struct {
+	Tenant *v1.Tenant `protobuf:"bytes,5,opt,name=tenant,proto3,oneof"`
+}
+
 func (*ExportResponse_Header) isExportResponse_Item() {}
 
 func (*ExportResponse_Script) isExportResponse_Item() {}
 
 func (*ExportResponse_Source) isExportResponse_Item() {}
+
+func (*ExportResponse_Value) isExportResponse_Item() {}
+
+func (*ExportResponse_Tenant) isExportResponse_Item() {}
 
 // ExportHeader comes first.
 type ExportHeader struct {
@@ -2237,6 +2269,59 @@ func (x *ScriptRecord) GetHistory() []*v1.HistoryEntry {
 	return nil
 }
 
+// ValueRecord is a value with its content.
+type ValueRecord struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Value         *v1.Value              `protobuf:"bytes,1,opt,name=value,proto3" json:"value,omitempty"`
+	Content       []byte                 `protobuf:"bytes,2,opt,name=content,proto3" json:"content,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ValueRecord) Reset() {
+	*x = ValueRecord{}
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ValueRecord) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ValueRecord) ProtoMessage() {}
+
+func (x *ValueRecord) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ValueRecord.ProtoReflect.Descriptor instead.
+func (*ValueRecord) Descriptor() ([]byte, []int) {
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *ValueRecord) GetValue() *v1.Value {
+	if x != nil {
+		return x.Value
+	}
+	return nil
+}
+
+func (x *ValueRecord) GetContent() []byte {
+	if x != nil {
+		return x.Content
+	}
+	return nil
+}
+
 type ImportRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to Item:
@@ -2244,6 +2329,8 @@ type ImportRequest struct {
 	//	*ImportRequest_Options
 	//	*ImportRequest_Script
 	//	*ImportRequest_Source
+	//	*ImportRequest_Value
+	//	*ImportRequest_Tenant
 	Item          isImportRequest_Item `protobuf_oneof:"item"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2251,7 +2338,7 @@ type ImportRequest struct {
 
 func (x *ImportRequest) Reset() {
 	*x = ImportRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[30]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2263,7 +2350,7 @@ func (x *ImportRequest) String() string {
 func (*ImportRequest) ProtoMessage() {}
 
 func (x *ImportRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[30]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2276,7 +2363,7 @@ func (x *ImportRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImportRequest.ProtoReflect.Descriptor instead.
 func (*ImportRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{30}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ImportRequest) GetItem() isImportRequest_Item {
@@ -2313,6 +2400,24 @@ func (x *ImportRequest) GetSource() *v1.Source {
 	return nil
 }
 
+func (x *ImportRequest) GetValue() *ValueRecord {
+	if x != nil {
+		if x, ok := x.Item.(*ImportRequest_Value); ok {
+			return x.Value
+		}
+	}
+	return nil
+}
+
+func (x *ImportRequest) GetTenant() *v1.Tenant {
+	if x != nil {
+		if x, ok := x.Item.(*ImportRequest_Tenant); ok {
+			return x.Tenant
+		}
+	}
+	return nil
+}
+
 type isImportRequest_Item interface {
 	isImportRequest_Item()
 }
@@ -2329,11 +2434,23 @@ type ImportRequest_Source struct {
 	Source *v1.Source `protobuf:"bytes,3,opt,name=source,proto3,oneof"`
 }
 
+type ImportRequest_Value struct {
+	Value *ValueRecord `protobuf:"bytes,4,opt,name=value,proto3,oneof"`
+}
+
+type ImportRequest_Tenant struct {
+	Tenant *v1.Tenant `protobuf:"bytes,5,opt,name=tenant,proto3,oneof"`
+}
+
 func (*ImportRequest_Options) isImportRequest_Item() {}
 
 func (*ImportRequest_Script) isImportRequest_Item() {}
 
 func (*ImportRequest_Source) isImportRequest_Item() {}
+
+func (*ImportRequest_Value) isImportRequest_Item() {}
+
+func (*ImportRequest_Tenant) isImportRequest_Item() {}
 
 // ImportOptions come first.
 type ImportOptions struct {
@@ -2351,7 +2468,7 @@ type ImportOptions struct {
 
 func (x *ImportOptions) Reset() {
 	*x = ImportOptions{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[31]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2363,7 +2480,7 @@ func (x *ImportOptions) String() string {
 func (*ImportOptions) ProtoMessage() {}
 
 func (x *ImportOptions) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[31]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2376,7 +2493,7 @@ func (x *ImportOptions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImportOptions.ProtoReflect.Descriptor instead.
 func (*ImportOptions) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{31}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ImportOptions) GetAuthor() string {
@@ -2410,16 +2527,19 @@ func (x *ImportOptions) GetDryRun() bool {
 type ImportResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Scripts that were stored, were so already, and were replaced.
-	Created       int32 `protobuf:"varint,1,opt,name=created,proto3" json:"created,omitempty"`
-	Unchanged     int32 `protobuf:"varint,2,opt,name=unchanged,proto3" json:"unchanged,omitempty"`
-	Replaced      int32 `protobuf:"varint,3,opt,name=replaced,proto3" json:"replaced,omitempty"`
+	Created   int32 `protobuf:"varint,1,opt,name=created,proto3" json:"created,omitempty"`
+	Unchanged int32 `protobuf:"varint,2,opt,name=unchanged,proto3" json:"unchanged,omitempty"`
+	Replaced  int32 `protobuf:"varint,3,opt,name=replaced,proto3" json:"replaced,omitempty"`
+	// Values, and settings of tenants, that were stored; not those that were so already.
+	Values        int32 `protobuf:"varint,4,opt,name=values,proto3" json:"values,omitempty"`
+	Tenants       int32 `protobuf:"varint,5,opt,name=tenants,proto3" json:"tenants,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ImportResponse) Reset() {
 	*x = ImportResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[32]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2431,7 +2551,7 @@ func (x *ImportResponse) String() string {
 func (*ImportResponse) ProtoMessage() {}
 
 func (x *ImportResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[32]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2444,7 +2564,7 @@ func (x *ImportResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImportResponse.ProtoReflect.Descriptor instead.
 func (*ImportResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{32}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ImportResponse) GetCreated() int32 {
@@ -2468,6 +2588,20 @@ func (x *ImportResponse) GetReplaced() int32 {
 	return 0
 }
 
+func (x *ImportResponse) GetValues() int32 {
+	if x != nil {
+		return x.Values
+	}
+	return 0
+}
+
+func (x *ImportResponse) GetTenants() int32 {
+	if x != nil {
+		return x.Tenants
+	}
+	return 0
+}
+
 type PutValueRequest struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Tenant  string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
@@ -2482,7 +2616,7 @@ type PutValueRequest struct {
 
 func (x *PutValueRequest) Reset() {
 	*x = PutValueRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[33]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2494,7 +2628,7 @@ func (x *PutValueRequest) String() string {
 func (*PutValueRequest) ProtoMessage() {}
 
 func (x *PutValueRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[33]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2507,7 +2641,7 @@ func (x *PutValueRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutValueRequest.ProtoReflect.Descriptor instead.
 func (*PutValueRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{33}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *PutValueRequest) GetTenant() string {
@@ -2555,7 +2689,7 @@ type PutValueResponse struct {
 
 func (x *PutValueResponse) Reset() {
 	*x = PutValueResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[34]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2567,7 +2701,7 @@ func (x *PutValueResponse) String() string {
 func (*PutValueResponse) ProtoMessage() {}
 
 func (x *PutValueResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[34]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2580,7 +2714,7 @@ func (x *PutValueResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutValueResponse.ProtoReflect.Descriptor instead.
 func (*PutValueResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{34}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *PutValueResponse) GetValue() *v1.Value {
@@ -2607,7 +2741,7 @@ type GetValueRequest struct {
 
 func (x *GetValueRequest) Reset() {
 	*x = GetValueRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[35]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2619,7 +2753,7 @@ func (x *GetValueRequest) String() string {
 func (*GetValueRequest) ProtoMessage() {}
 
 func (x *GetValueRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[35]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2632,7 +2766,7 @@ func (x *GetValueRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetValueRequest.ProtoReflect.Descriptor instead.
 func (*GetValueRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{35}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *GetValueRequest) GetTenant() string {
@@ -2659,7 +2793,7 @@ type GetValueResponse struct {
 
 func (x *GetValueResponse) Reset() {
 	*x = GetValueResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[36]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2671,7 +2805,7 @@ func (x *GetValueResponse) String() string {
 func (*GetValueResponse) ProtoMessage() {}
 
 func (x *GetValueResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[36]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2684,7 +2818,7 @@ func (x *GetValueResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetValueResponse.ProtoReflect.Descriptor instead.
 func (*GetValueResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{36}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *GetValueResponse) GetValue() *v1.Value {
@@ -2716,7 +2850,7 @@ type ListValuesRequest struct {
 
 func (x *ListValuesRequest) Reset() {
 	*x = ListValuesRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[37]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2728,7 +2862,7 @@ func (x *ListValuesRequest) String() string {
 func (*ListValuesRequest) ProtoMessage() {}
 
 func (x *ListValuesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[37]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2741,7 +2875,7 @@ func (x *ListValuesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListValuesRequest.ProtoReflect.Descriptor instead.
 func (*ListValuesRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{37}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ListValuesRequest) GetTenant() string {
@@ -2786,7 +2920,7 @@ type ListValuesResponse struct {
 
 func (x *ListValuesResponse) Reset() {
 	*x = ListValuesResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[38]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2798,7 +2932,7 @@ func (x *ListValuesResponse) String() string {
 func (*ListValuesResponse) ProtoMessage() {}
 
 func (x *ListValuesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[38]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2811,7 +2945,7 @@ func (x *ListValuesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListValuesResponse.ProtoReflect.Descriptor instead.
 func (*ListValuesResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{38}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ListValuesResponse) GetValues() []*v1.Value {
@@ -2854,7 +2988,7 @@ type DeleteValueRequest struct {
 
 func (x *DeleteValueRequest) Reset() {
 	*x = DeleteValueRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[39]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2866,7 +3000,7 @@ func (x *DeleteValueRequest) String() string {
 func (*DeleteValueRequest) ProtoMessage() {}
 
 func (x *DeleteValueRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[39]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2879,7 +3013,7 @@ func (x *DeleteValueRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteValueRequest.ProtoReflect.Descriptor instead.
 func (*DeleteValueRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{39}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *DeleteValueRequest) GetTenant() string {
@@ -2920,7 +3054,7 @@ type DeleteValueResponse struct {
 
 func (x *DeleteValueResponse) Reset() {
 	*x = DeleteValueResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[40]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2932,7 +3066,7 @@ func (x *DeleteValueResponse) String() string {
 func (*DeleteValueResponse) ProtoMessage() {}
 
 func (x *DeleteValueResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[40]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2945,7 +3079,7 @@ func (x *DeleteValueResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteValueResponse.ProtoReflect.Descriptor instead.
 func (*DeleteValueResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{40}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *DeleteValueResponse) GetValue() *v1.Value {
@@ -2968,7 +3102,7 @@ type SetTenantRequest struct {
 
 func (x *SetTenantRequest) Reset() {
 	*x = SetTenantRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[41]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2980,7 +3114,7 @@ func (x *SetTenantRequest) String() string {
 func (*SetTenantRequest) ProtoMessage() {}
 
 func (x *SetTenantRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[41]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2993,7 +3127,7 @@ func (x *SetTenantRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetTenantRequest.ProtoReflect.Descriptor instead.
 func (*SetTenantRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{41}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *SetTenantRequest) GetTenant() string {
@@ -3034,7 +3168,7 @@ type SetTenantResponse struct {
 
 func (x *SetTenantResponse) Reset() {
 	*x = SetTenantResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[42]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3046,7 +3180,7 @@ func (x *SetTenantResponse) String() string {
 func (*SetTenantResponse) ProtoMessage() {}
 
 func (x *SetTenantResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[42]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3059,7 +3193,7 @@ func (x *SetTenantResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetTenantResponse.ProtoReflect.Descriptor instead.
 func (*SetTenantResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{42}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *SetTenantResponse) GetTenant() *v1.Tenant {
@@ -3085,7 +3219,7 @@ type GetTenantRequest struct {
 
 func (x *GetTenantRequest) Reset() {
 	*x = GetTenantRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[43]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3097,7 +3231,7 @@ func (x *GetTenantRequest) String() string {
 func (*GetTenantRequest) ProtoMessage() {}
 
 func (x *GetTenantRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[43]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3110,7 +3244,7 @@ func (x *GetTenantRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTenantRequest.ProtoReflect.Descriptor instead.
 func (*GetTenantRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{43}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *GetTenantRequest) GetTenant() string {
@@ -3129,7 +3263,7 @@ type GetTenantResponse struct {
 
 func (x *GetTenantResponse) Reset() {
 	*x = GetTenantResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[44]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3141,7 +3275,7 @@ func (x *GetTenantResponse) String() string {
 func (*GetTenantResponse) ProtoMessage() {}
 
 func (x *GetTenantResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[44]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3154,7 +3288,7 @@ func (x *GetTenantResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTenantResponse.ProtoReflect.Descriptor instead.
 func (*GetTenantResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{44}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *GetTenantResponse) GetTenant() *v1.Tenant {
@@ -3176,7 +3310,7 @@ type ListTenantsRequest struct {
 
 func (x *ListTenantsRequest) Reset() {
 	*x = ListTenantsRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[45]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3188,7 +3322,7 @@ func (x *ListTenantsRequest) String() string {
 func (*ListTenantsRequest) ProtoMessage() {}
 
 func (x *ListTenantsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[45]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3201,7 +3335,7 @@ func (x *ListTenantsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTenantsRequest.ProtoReflect.Descriptor instead.
 func (*ListTenantsRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{45}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *ListTenantsRequest) GetPageSize() int32 {
@@ -3229,7 +3363,7 @@ type ListTenantsResponse struct {
 
 func (x *ListTenantsResponse) Reset() {
 	*x = ListTenantsResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[46]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3241,7 +3375,7 @@ func (x *ListTenantsResponse) String() string {
 func (*ListTenantsResponse) ProtoMessage() {}
 
 func (x *ListTenantsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[46]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3254,7 +3388,7 @@ func (x *ListTenantsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTenantsResponse.ProtoReflect.Descriptor instead.
 func (*ListTenantsResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{46}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *ListTenantsResponse) GetTenants() []*v1.Tenant {
@@ -3282,7 +3416,7 @@ type WatchLogsRequest struct {
 
 func (x *WatchLogsRequest) Reset() {
 	*x = WatchLogsRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[47]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3294,7 +3428,7 @@ func (x *WatchLogsRequest) String() string {
 func (*WatchLogsRequest) ProtoMessage() {}
 
 func (x *WatchLogsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[47]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3307,7 +3441,7 @@ func (x *WatchLogsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchLogsRequest.ProtoReflect.Descriptor instead.
 func (*WatchLogsRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{47}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *WatchLogsRequest) GetTenant() string {
@@ -3338,7 +3472,7 @@ type WatchLogsResponse struct {
 
 func (x *WatchLogsResponse) Reset() {
 	*x = WatchLogsResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[48]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3350,7 +3484,7 @@ func (x *WatchLogsResponse) String() string {
 func (*WatchLogsResponse) ProtoMessage() {}
 
 func (x *WatchLogsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[48]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3363,7 +3497,7 @@ func (x *WatchLogsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchLogsResponse.ProtoReflect.Descriptor instead.
 func (*WatchLogsResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{48}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *WatchLogsResponse) GetLogs() *v11.Logs {
@@ -3394,7 +3528,7 @@ type ListAgentsRequest struct {
 
 func (x *ListAgentsRequest) Reset() {
 	*x = ListAgentsRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[49]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3406,7 +3540,7 @@ func (x *ListAgentsRequest) String() string {
 func (*ListAgentsRequest) ProtoMessage() {}
 
 func (x *ListAgentsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[49]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3419,7 +3553,7 @@ func (x *ListAgentsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAgentsRequest.ProtoReflect.Descriptor instead.
 func (*ListAgentsRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{49}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *ListAgentsRequest) GetPageSize() int32 {
@@ -3456,7 +3590,7 @@ type ListAgentsResponse struct {
 
 func (x *ListAgentsResponse) Reset() {
 	*x = ListAgentsResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[50]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3468,7 +3602,7 @@ func (x *ListAgentsResponse) String() string {
 func (*ListAgentsResponse) ProtoMessage() {}
 
 func (x *ListAgentsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[50]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3481,7 +3615,7 @@ func (x *ListAgentsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAgentsResponse.ProtoReflect.Descriptor instead.
 func (*ListAgentsResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{50}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *ListAgentsResponse) GetAgents() []*AgentStatus {
@@ -3528,7 +3662,7 @@ type StatusRequest struct {
 
 func (x *StatusRequest) Reset() {
 	*x = StatusRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[51]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3540,7 +3674,7 @@ func (x *StatusRequest) String() string {
 func (*StatusRequest) ProtoMessage() {}
 
 func (x *StatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[51]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3553,7 +3687,7 @@ func (x *StatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusRequest.ProtoReflect.Descriptor instead.
 func (*StatusRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{51}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *StatusRequest) GetTenant() string {
@@ -3595,7 +3729,7 @@ type StatusResponse struct {
 
 func (x *StatusResponse) Reset() {
 	*x = StatusResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[52]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3607,7 +3741,7 @@ func (x *StatusResponse) String() string {
 func (*StatusResponse) ProtoMessage() {}
 
 func (x *StatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[52]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3620,7 +3754,7 @@ func (x *StatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusResponse.ProtoReflect.Descriptor instead.
 func (*StatusResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{52}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *StatusResponse) GetStatus() *FleetStatus {
@@ -3649,7 +3783,7 @@ type WatchStatusRequest struct {
 
 func (x *WatchStatusRequest) Reset() {
 	*x = WatchStatusRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[53]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3661,7 +3795,7 @@ func (x *WatchStatusRequest) String() string {
 func (*WatchStatusRequest) ProtoMessage() {}
 
 func (x *WatchStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[53]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3674,7 +3808,7 @@ func (x *WatchStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchStatusRequest.ProtoReflect.Descriptor instead.
 func (*WatchStatusRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{53}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *WatchStatusRequest) GetTenant() string {
@@ -3700,7 +3834,7 @@ type WatchStatusResponse struct {
 
 func (x *WatchStatusResponse) Reset() {
 	*x = WatchStatusResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[54]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3712,7 +3846,7 @@ func (x *WatchStatusResponse) String() string {
 func (*WatchStatusResponse) ProtoMessage() {}
 
 func (x *WatchStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[54]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3725,7 +3859,7 @@ func (x *WatchStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchStatusResponse.ProtoReflect.Descriptor instead.
 func (*WatchStatusResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{54}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *WatchStatusResponse) GetStatus() *FleetStatus {
@@ -3751,7 +3885,7 @@ type FleetStatus struct {
 
 func (x *FleetStatus) Reset() {
 	*x = FleetStatus{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[55]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3763,7 +3897,7 @@ func (x *FleetStatus) String() string {
 func (*FleetStatus) ProtoMessage() {}
 
 func (x *FleetStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[55]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3776,7 +3910,7 @@ func (x *FleetStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FleetStatus.ProtoReflect.Descriptor instead.
 func (*FleetStatus) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{55}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *FleetStatus) GetFleet() string {
@@ -3844,7 +3978,7 @@ type AgentStatus struct {
 
 func (x *AgentStatus) Reset() {
 	*x = AgentStatus{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[56]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3856,7 +3990,7 @@ func (x *AgentStatus) String() string {
 func (*AgentStatus) ProtoMessage() {}
 
 func (x *AgentStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[56]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3869,7 +4003,7 @@ func (x *AgentStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentStatus.ProtoReflect.Descriptor instead.
 func (*AgentStatus) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{56}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *AgentStatus) GetAgent() string {
@@ -3976,7 +4110,7 @@ type ScriptFailure struct {
 
 func (x *ScriptFailure) Reset() {
 	*x = ScriptFailure{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[57]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3988,7 +4122,7 @@ func (x *ScriptFailure) String() string {
 func (*ScriptFailure) ProtoMessage() {}
 
 func (x *ScriptFailure) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[57]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4001,7 +4135,7 @@ func (x *ScriptFailure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScriptFailure.ProtoReflect.Descriptor instead.
 func (*ScriptFailure) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{57}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *ScriptFailure) GetTenant() string {
@@ -4064,7 +4198,7 @@ type ScriptStatus struct {
 
 func (x *ScriptStatus) Reset() {
 	*x = ScriptStatus{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[58]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4076,7 +4210,7 @@ func (x *ScriptStatus) String() string {
 func (*ScriptStatus) ProtoMessage() {}
 
 func (x *ScriptStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[58]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4089,7 +4223,7 @@ func (x *ScriptStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScriptStatus.ProtoReflect.Descriptor instead.
 func (*ScriptStatus) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{58}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *ScriptStatus) GetRelease() *v1.Release {
@@ -4180,7 +4314,7 @@ type Rollout struct {
 
 func (x *Rollout) Reset() {
 	*x = Rollout{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[59]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4192,7 +4326,7 @@ func (x *Rollout) String() string {
 func (*Rollout) ProtoMessage() {}
 
 func (x *Rollout) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[59]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4205,7 +4339,7 @@ func (x *Rollout) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rollout.ProtoReflect.Descriptor instead.
 func (*Rollout) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{59}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *Rollout) GetRevision() int64 {
@@ -4267,7 +4401,7 @@ type AgentFailure struct {
 
 func (x *AgentFailure) Reset() {
 	*x = AgentFailure{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[60]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4279,7 +4413,7 @@ func (x *AgentFailure) String() string {
 func (*AgentFailure) ProtoMessage() {}
 
 func (x *AgentFailure) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[60]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4292,7 +4426,7 @@ func (x *AgentFailure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentFailure.ProtoReflect.Descriptor instead.
 func (*AgentFailure) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{60}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *AgentFailure) GetAgent() string {
@@ -4328,7 +4462,7 @@ type PullRequest struct {
 
 func (x *PullRequest) Reset() {
 	*x = PullRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[61]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4340,7 +4474,7 @@ func (x *PullRequest) String() string {
 func (*PullRequest) ProtoMessage() {}
 
 func (x *PullRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[61]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4353,7 +4487,7 @@ func (x *PullRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PullRequest.ProtoReflect.Descriptor instead.
 func (*PullRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{61}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *PullRequest) GetFleet() string {
@@ -4403,7 +4537,7 @@ type PullResponse struct {
 
 func (x *PullResponse) Reset() {
 	*x = PullResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[62]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4415,7 +4549,7 @@ func (x *PullResponse) String() string {
 func (*PullResponse) ProtoMessage() {}
 
 func (x *PullResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[62]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4428,7 +4562,7 @@ func (x *PullResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PullResponse.ProtoReflect.Descriptor instead.
 func (*PullResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{62}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *PullResponse) GetPage() []byte {
@@ -4459,7 +4593,7 @@ type SyncRequest struct {
 
 func (x *SyncRequest) Reset() {
 	*x = SyncRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[63]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4471,7 +4605,7 @@ func (x *SyncRequest) String() string {
 func (*SyncRequest) ProtoMessage() {}
 
 func (x *SyncRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[63]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4484,7 +4618,7 @@ func (x *SyncRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SyncRequest.ProtoReflect.Descriptor instead.
 func (*SyncRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{63}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *SyncRequest) GetFleet() string {
@@ -4524,7 +4658,7 @@ type SyncResponse struct {
 
 func (x *SyncResponse) Reset() {
 	*x = SyncResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[64]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4536,7 +4670,7 @@ func (x *SyncResponse) String() string {
 func (*SyncResponse) ProtoMessage() {}
 
 func (x *SyncResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[64]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4549,7 +4683,7 @@ func (x *SyncResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SyncResponse.ProtoReflect.Descriptor instead.
 func (*SyncResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{64}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *SyncResponse) GetFleet() string {
@@ -4597,7 +4731,7 @@ type FetchSourcesRequest struct {
 
 func (x *FetchSourcesRequest) Reset() {
 	*x = FetchSourcesRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[65]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4609,7 +4743,7 @@ func (x *FetchSourcesRequest) String() string {
 func (*FetchSourcesRequest) ProtoMessage() {}
 
 func (x *FetchSourcesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[65]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4622,7 +4756,7 @@ func (x *FetchSourcesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchSourcesRequest.ProtoReflect.Descriptor instead.
 func (*FetchSourcesRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{65}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *FetchSourcesRequest) GetDigests() [][]byte {
@@ -4641,7 +4775,7 @@ type FetchSourcesResponse struct {
 
 func (x *FetchSourcesResponse) Reset() {
 	*x = FetchSourcesResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[66]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4653,7 +4787,7 @@ func (x *FetchSourcesResponse) String() string {
 func (*FetchSourcesResponse) ProtoMessage() {}
 
 func (x *FetchSourcesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[66]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4666,7 +4800,7 @@ func (x *FetchSourcesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchSourcesResponse.ProtoReflect.Descriptor instead.
 func (*FetchSourcesResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{66}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *FetchSourcesResponse) GetSources() []*v1.Source {
@@ -4842,11 +4976,13 @@ const file_proto_registry_v1_registry_proto_rawDesc = "" +
 	"\aentries\x18\x01 \x03(\v2!.scriptorium.script.v1.AuditEntryR\aentries\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"'\n" +
 	"\rExportRequest\x12\x16\n" +
-	"\x06tenant\x18\x01 \x01(\tR\x06tenant\"\xd3\x01\n" +
+	"\x06tenant\x18\x01 \x01(\tR\x06tenant\"\xca\x02\n" +
 	"\x0eExportResponse\x12?\n" +
 	"\x06header\x18\x01 \x01(\v2%.scriptorium.registry.v1.ExportHeaderH\x00R\x06header\x12?\n" +
 	"\x06script\x18\x02 \x01(\v2%.scriptorium.registry.v1.ScriptRecordH\x00R\x06script\x127\n" +
-	"\x06source\x18\x03 \x01(\v2\x1d.scriptorium.script.v1.SourceH\x00R\x06sourceB\x06\n" +
+	"\x06source\x18\x03 \x01(\v2\x1d.scriptorium.script.v1.SourceH\x00R\x06source\x12<\n" +
+	"\x05value\x18\x04 \x01(\v2$.scriptorium.registry.v1.ValueRecordH\x00R\x05value\x127\n" +
+	"\x06tenant\x18\x05 \x01(\v2\x1d.scriptorium.script.v1.TenantH\x00R\x06tenantB\x06\n" +
 	"\x04item\"\x9e\x01\n" +
 	"\fExportHeader\x12\x14\n" +
 	"\x05fleet\x18\x01 \x01(\tR\x05fleet\x12#\n" +
@@ -4857,21 +4993,28 @@ const file_proto_registry_v1_registry_proto_rawDesc = "" +
 	"\fScriptRecord\x128\n" +
 	"\arelease\x18\x01 \x01(\v2\x1e.scriptorium.script.v1.ReleaseR\arelease\x12:\n" +
 	"\bversions\x18\x02 \x03(\v2\x1e.scriptorium.script.v1.VersionR\bversions\x12=\n" +
-	"\ahistory\x18\x03 \x03(\v2#.scriptorium.script.v1.HistoryEntryR\ahistory\"\xd5\x01\n" +
+	"\ahistory\x18\x03 \x03(\v2#.scriptorium.script.v1.HistoryEntryR\ahistory\"[\n" +
+	"\vValueRecord\x122\n" +
+	"\x05value\x18\x01 \x01(\v2\x1c.scriptorium.script.v1.ValueR\x05value\x12\x18\n" +
+	"\acontent\x18\x02 \x01(\fR\acontent\"\xcc\x02\n" +
 	"\rImportRequest\x12B\n" +
 	"\aoptions\x18\x01 \x01(\v2&.scriptorium.registry.v1.ImportOptionsH\x00R\aoptions\x12?\n" +
 	"\x06script\x18\x02 \x01(\v2%.scriptorium.registry.v1.ScriptRecordH\x00R\x06script\x127\n" +
-	"\x06source\x18\x03 \x01(\v2\x1d.scriptorium.script.v1.SourceH\x00R\x06sourceB\x06\n" +
+	"\x06source\x18\x03 \x01(\v2\x1d.scriptorium.script.v1.SourceH\x00R\x06source\x12<\n" +
+	"\x05value\x18\x04 \x01(\v2$.scriptorium.registry.v1.ValueRecordH\x00R\x05value\x127\n" +
+	"\x06tenant\x18\x05 \x01(\v2\x1d.scriptorium.script.v1.TenantH\x00R\x06tenantB\x06\n" +
 	"\x04item\"r\n" +
 	"\rImportOptions\x12\x16\n" +
 	"\x06author\x18\x01 \x01(\tR\x06author\x12\x12\n" +
 	"\x04note\x18\x02 \x01(\tR\x04note\x12\x1c\n" +
 	"\toverwrite\x18\x03 \x01(\bR\toverwrite\x12\x17\n" +
-	"\adry_run\x18\x04 \x01(\bR\x06dryRun\"d\n" +
+	"\adry_run\x18\x04 \x01(\bR\x06dryRun\"\x96\x01\n" +
 	"\x0eImportResponse\x12\x18\n" +
 	"\acreated\x18\x01 \x01(\x05R\acreated\x12\x1c\n" +
 	"\tunchanged\x18\x02 \x01(\x05R\tunchanged\x12\x1a\n" +
-	"\breplaced\x18\x03 \x01(\x05R\breplaced\"\x9a\x01\n" +
+	"\breplaced\x18\x03 \x01(\x05R\breplaced\x12\x16\n" +
+	"\x06values\x18\x04 \x01(\x05R\x06values\x12\x18\n" +
+	"\atenants\x18\x05 \x01(\x05R\atenants\"\x9a\x01\n" +
 	"\x0fPutValueRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\tR\x03key\x12\x18\n" +
@@ -5084,7 +5227,7 @@ func file_proto_registry_v1_registry_proto_rawDescGZIP() []byte {
 }
 
 var file_proto_registry_v1_registry_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_proto_registry_v1_registry_proto_msgTypes = make([]protoimpl.MessageInfo, 68)
+var file_proto_registry_v1_registry_proto_msgTypes = make([]protoimpl.MessageInfo, 69)
 var file_proto_registry_v1_registry_proto_goTypes = []any{
 	(LogsState)(0),                // 0: scriptorium.registry.v1.LogsState
 	(*PublishRequest)(nil),        // 1: scriptorium.registry.v1.PublishRequest
@@ -5117,182 +5260,188 @@ var file_proto_registry_v1_registry_proto_goTypes = []any{
 	(*ExportResponse)(nil),        // 28: scriptorium.registry.v1.ExportResponse
 	(*ExportHeader)(nil),          // 29: scriptorium.registry.v1.ExportHeader
 	(*ScriptRecord)(nil),          // 30: scriptorium.registry.v1.ScriptRecord
-	(*ImportRequest)(nil),         // 31: scriptorium.registry.v1.ImportRequest
-	(*ImportOptions)(nil),         // 32: scriptorium.registry.v1.ImportOptions
-	(*ImportResponse)(nil),        // 33: scriptorium.registry.v1.ImportResponse
-	(*PutValueRequest)(nil),       // 34: scriptorium.registry.v1.PutValueRequest
-	(*PutValueResponse)(nil),      // 35: scriptorium.registry.v1.PutValueResponse
-	(*GetValueRequest)(nil),       // 36: scriptorium.registry.v1.GetValueRequest
-	(*GetValueResponse)(nil),      // 37: scriptorium.registry.v1.GetValueResponse
-	(*ListValuesRequest)(nil),     // 38: scriptorium.registry.v1.ListValuesRequest
-	(*ListValuesResponse)(nil),    // 39: scriptorium.registry.v1.ListValuesResponse
-	(*DeleteValueRequest)(nil),    // 40: scriptorium.registry.v1.DeleteValueRequest
-	(*DeleteValueResponse)(nil),   // 41: scriptorium.registry.v1.DeleteValueResponse
-	(*SetTenantRequest)(nil),      // 42: scriptorium.registry.v1.SetTenantRequest
-	(*SetTenantResponse)(nil),     // 43: scriptorium.registry.v1.SetTenantResponse
-	(*GetTenantRequest)(nil),      // 44: scriptorium.registry.v1.GetTenantRequest
-	(*GetTenantResponse)(nil),     // 45: scriptorium.registry.v1.GetTenantResponse
-	(*ListTenantsRequest)(nil),    // 46: scriptorium.registry.v1.ListTenantsRequest
-	(*ListTenantsResponse)(nil),   // 47: scriptorium.registry.v1.ListTenantsResponse
-	(*WatchLogsRequest)(nil),      // 48: scriptorium.registry.v1.WatchLogsRequest
-	(*WatchLogsResponse)(nil),     // 49: scriptorium.registry.v1.WatchLogsResponse
-	(*ListAgentsRequest)(nil),     // 50: scriptorium.registry.v1.ListAgentsRequest
-	(*ListAgentsResponse)(nil),    // 51: scriptorium.registry.v1.ListAgentsResponse
-	(*StatusRequest)(nil),         // 52: scriptorium.registry.v1.StatusRequest
-	(*StatusResponse)(nil),        // 53: scriptorium.registry.v1.StatusResponse
-	(*WatchStatusRequest)(nil),    // 54: scriptorium.registry.v1.WatchStatusRequest
-	(*WatchStatusResponse)(nil),   // 55: scriptorium.registry.v1.WatchStatusResponse
-	(*FleetStatus)(nil),           // 56: scriptorium.registry.v1.FleetStatus
-	(*AgentStatus)(nil),           // 57: scriptorium.registry.v1.AgentStatus
-	(*ScriptFailure)(nil),         // 58: scriptorium.registry.v1.ScriptFailure
-	(*ScriptStatus)(nil),          // 59: scriptorium.registry.v1.ScriptStatus
-	(*Rollout)(nil),               // 60: scriptorium.registry.v1.Rollout
-	(*AgentFailure)(nil),          // 61: scriptorium.registry.v1.AgentFailure
-	(*PullRequest)(nil),           // 62: scriptorium.registry.v1.PullRequest
-	(*PullResponse)(nil),          // 63: scriptorium.registry.v1.PullResponse
-	(*SyncRequest)(nil),           // 64: scriptorium.registry.v1.SyncRequest
-	(*SyncResponse)(nil),          // 65: scriptorium.registry.v1.SyncResponse
-	(*FetchSourcesRequest)(nil),   // 66: scriptorium.registry.v1.FetchSourcesRequest
-	(*FetchSourcesResponse)(nil),  // 67: scriptorium.registry.v1.FetchSourcesResponse
-	nil,                           // 68: scriptorium.registry.v1.AgentStatus.LabelsEntry
-	(*v1.Settings)(nil),           // 69: scriptorium.script.v1.Settings
-	(*v1.Release)(nil),            // 70: scriptorium.script.v1.Release
-	(*v1.Version)(nil),            // 71: scriptorium.script.v1.Version
-	(*v1.HistoryEntry)(nil),       // 72: scriptorium.script.v1.HistoryEntry
-	(*timestamppb.Timestamp)(nil), // 73: google.protobuf.Timestamp
-	(*v1.AuditEntry)(nil),         // 74: scriptorium.script.v1.AuditEntry
-	(*v1.Source)(nil),             // 75: scriptorium.script.v1.Source
-	(*v1.Value)(nil),              // 76: scriptorium.script.v1.Value
-	(*v1.TenantSettings)(nil),     // 77: scriptorium.script.v1.TenantSettings
-	(*v1.Tenant)(nil),             // 78: scriptorium.script.v1.Tenant
-	(*v11.Logs)(nil),              // 79: scriptorium.event.v1.Logs
-	(*durationpb.Duration)(nil),   // 80: google.protobuf.Duration
-	(*v1.Error)(nil),              // 81: scriptorium.script.v1.Error
-	(*v11.Object)(nil),            // 82: scriptorium.event.v1.Object
+	(*ValueRecord)(nil),           // 31: scriptorium.registry.v1.ValueRecord
+	(*ImportRequest)(nil),         // 32: scriptorium.registry.v1.ImportRequest
+	(*ImportOptions)(nil),         // 33: scriptorium.registry.v1.ImportOptions
+	(*ImportResponse)(nil),        // 34: scriptorium.registry.v1.ImportResponse
+	(*PutValueRequest)(nil),       // 35: scriptorium.registry.v1.PutValueRequest
+	(*PutValueResponse)(nil),      // 36: scriptorium.registry.v1.PutValueResponse
+	(*GetValueRequest)(nil),       // 37: scriptorium.registry.v1.GetValueRequest
+	(*GetValueResponse)(nil),      // 38: scriptorium.registry.v1.GetValueResponse
+	(*ListValuesRequest)(nil),     // 39: scriptorium.registry.v1.ListValuesRequest
+	(*ListValuesResponse)(nil),    // 40: scriptorium.registry.v1.ListValuesResponse
+	(*DeleteValueRequest)(nil),    // 41: scriptorium.registry.v1.DeleteValueRequest
+	(*DeleteValueResponse)(nil),   // 42: scriptorium.registry.v1.DeleteValueResponse
+	(*SetTenantRequest)(nil),      // 43: scriptorium.registry.v1.SetTenantRequest
+	(*SetTenantResponse)(nil),     // 44: scriptorium.registry.v1.SetTenantResponse
+	(*GetTenantRequest)(nil),      // 45: scriptorium.registry.v1.GetTenantRequest
+	(*GetTenantResponse)(nil),     // 46: scriptorium.registry.v1.GetTenantResponse
+	(*ListTenantsRequest)(nil),    // 47: scriptorium.registry.v1.ListTenantsRequest
+	(*ListTenantsResponse)(nil),   // 48: scriptorium.registry.v1.ListTenantsResponse
+	(*WatchLogsRequest)(nil),      // 49: scriptorium.registry.v1.WatchLogsRequest
+	(*WatchLogsResponse)(nil),     // 50: scriptorium.registry.v1.WatchLogsResponse
+	(*ListAgentsRequest)(nil),     // 51: scriptorium.registry.v1.ListAgentsRequest
+	(*ListAgentsResponse)(nil),    // 52: scriptorium.registry.v1.ListAgentsResponse
+	(*StatusRequest)(nil),         // 53: scriptorium.registry.v1.StatusRequest
+	(*StatusResponse)(nil),        // 54: scriptorium.registry.v1.StatusResponse
+	(*WatchStatusRequest)(nil),    // 55: scriptorium.registry.v1.WatchStatusRequest
+	(*WatchStatusResponse)(nil),   // 56: scriptorium.registry.v1.WatchStatusResponse
+	(*FleetStatus)(nil),           // 57: scriptorium.registry.v1.FleetStatus
+	(*AgentStatus)(nil),           // 58: scriptorium.registry.v1.AgentStatus
+	(*ScriptFailure)(nil),         // 59: scriptorium.registry.v1.ScriptFailure
+	(*ScriptStatus)(nil),          // 60: scriptorium.registry.v1.ScriptStatus
+	(*Rollout)(nil),               // 61: scriptorium.registry.v1.Rollout
+	(*AgentFailure)(nil),          // 62: scriptorium.registry.v1.AgentFailure
+	(*PullRequest)(nil),           // 63: scriptorium.registry.v1.PullRequest
+	(*PullResponse)(nil),          // 64: scriptorium.registry.v1.PullResponse
+	(*SyncRequest)(nil),           // 65: scriptorium.registry.v1.SyncRequest
+	(*SyncResponse)(nil),          // 66: scriptorium.registry.v1.SyncResponse
+	(*FetchSourcesRequest)(nil),   // 67: scriptorium.registry.v1.FetchSourcesRequest
+	(*FetchSourcesResponse)(nil),  // 68: scriptorium.registry.v1.FetchSourcesResponse
+	nil,                           // 69: scriptorium.registry.v1.AgentStatus.LabelsEntry
+	(*v1.Settings)(nil),           // 70: scriptorium.script.v1.Settings
+	(*v1.Release)(nil),            // 71: scriptorium.script.v1.Release
+	(*v1.Version)(nil),            // 72: scriptorium.script.v1.Version
+	(*v1.HistoryEntry)(nil),       // 73: scriptorium.script.v1.HistoryEntry
+	(*timestamppb.Timestamp)(nil), // 74: google.protobuf.Timestamp
+	(*v1.AuditEntry)(nil),         // 75: scriptorium.script.v1.AuditEntry
+	(*v1.Source)(nil),             // 76: scriptorium.script.v1.Source
+	(*v1.Tenant)(nil),             // 77: scriptorium.script.v1.Tenant
+	(*v1.Value)(nil),              // 78: scriptorium.script.v1.Value
+	(*v1.TenantSettings)(nil),     // 79: scriptorium.script.v1.TenantSettings
+	(*v11.Logs)(nil),              // 80: scriptorium.event.v1.Logs
+	(*durationpb.Duration)(nil),   // 81: google.protobuf.Duration
+	(*v1.Error)(nil),              // 82: scriptorium.script.v1.Error
+	(*v11.Object)(nil),            // 83: scriptorium.event.v1.Object
 }
 var file_proto_registry_v1_registry_proto_depIdxs = []int32{
-	69, // 0: scriptorium.registry.v1.PublishRequest.settings:type_name -> scriptorium.script.v1.Settings
-	70, // 1: scriptorium.registry.v1.PublishResponse.release:type_name -> scriptorium.script.v1.Release
-	71, // 2: scriptorium.registry.v1.PublishResponse.version:type_name -> scriptorium.script.v1.Version
-	70, // 3: scriptorium.registry.v1.PinResponse.release:type_name -> scriptorium.script.v1.Release
-	70, // 4: scriptorium.registry.v1.UnpinResponse.release:type_name -> scriptorium.script.v1.Release
-	70, // 5: scriptorium.registry.v1.RollbackResponse.release:type_name -> scriptorium.script.v1.Release
-	70, // 6: scriptorium.registry.v1.SetEnabledResponse.release:type_name -> scriptorium.script.v1.Release
-	69, // 7: scriptorium.registry.v1.ConfigureRequest.settings:type_name -> scriptorium.script.v1.Settings
-	70, // 8: scriptorium.registry.v1.ConfigureResponse.release:type_name -> scriptorium.script.v1.Release
-	70, // 9: scriptorium.registry.v1.DeleteResponse.release:type_name -> scriptorium.script.v1.Release
-	70, // 10: scriptorium.registry.v1.SetOwnerResponse.release:type_name -> scriptorium.script.v1.Release
-	70, // 11: scriptorium.registry.v1.GetResponse.release:type_name -> scriptorium.script.v1.Release
-	70, // 12: scriptorium.registry.v1.ListResponse.releases:type_name -> scriptorium.script.v1.Release
-	71, // 13: scriptorium.registry.v1.GetSourceResponse.version:type_name -> scriptorium.script.v1.Version
-	72, // 14: scriptorium.registry.v1.HistoryResponse.entries:type_name -> scriptorium.script.v1.HistoryEntry
-	73, // 15: scriptorium.registry.v1.AuditRequest.since:type_name -> google.protobuf.Timestamp
-	74, // 16: scriptorium.registry.v1.AuditResponse.entries:type_name -> scriptorium.script.v1.AuditEntry
+	70, // 0: scriptorium.registry.v1.PublishRequest.settings:type_name -> scriptorium.script.v1.Settings
+	71, // 1: scriptorium.registry.v1.PublishResponse.release:type_name -> scriptorium.script.v1.Release
+	72, // 2: scriptorium.registry.v1.PublishResponse.version:type_name -> scriptorium.script.v1.Version
+	71, // 3: scriptorium.registry.v1.PinResponse.release:type_name -> scriptorium.script.v1.Release
+	71, // 4: scriptorium.registry.v1.UnpinResponse.release:type_name -> scriptorium.script.v1.Release
+	71, // 5: scriptorium.registry.v1.RollbackResponse.release:type_name -> scriptorium.script.v1.Release
+	71, // 6: scriptorium.registry.v1.SetEnabledResponse.release:type_name -> scriptorium.script.v1.Release
+	70, // 7: scriptorium.registry.v1.ConfigureRequest.settings:type_name -> scriptorium.script.v1.Settings
+	71, // 8: scriptorium.registry.v1.ConfigureResponse.release:type_name -> scriptorium.script.v1.Release
+	71, // 9: scriptorium.registry.v1.DeleteResponse.release:type_name -> scriptorium.script.v1.Release
+	71, // 10: scriptorium.registry.v1.SetOwnerResponse.release:type_name -> scriptorium.script.v1.Release
+	71, // 11: scriptorium.registry.v1.GetResponse.release:type_name -> scriptorium.script.v1.Release
+	71, // 12: scriptorium.registry.v1.ListResponse.releases:type_name -> scriptorium.script.v1.Release
+	72, // 13: scriptorium.registry.v1.GetSourceResponse.version:type_name -> scriptorium.script.v1.Version
+	73, // 14: scriptorium.registry.v1.HistoryResponse.entries:type_name -> scriptorium.script.v1.HistoryEntry
+	74, // 15: scriptorium.registry.v1.AuditRequest.since:type_name -> google.protobuf.Timestamp
+	75, // 16: scriptorium.registry.v1.AuditResponse.entries:type_name -> scriptorium.script.v1.AuditEntry
 	29, // 17: scriptorium.registry.v1.ExportResponse.header:type_name -> scriptorium.registry.v1.ExportHeader
 	30, // 18: scriptorium.registry.v1.ExportResponse.script:type_name -> scriptorium.registry.v1.ScriptRecord
-	75, // 19: scriptorium.registry.v1.ExportResponse.source:type_name -> scriptorium.script.v1.Source
-	73, // 20: scriptorium.registry.v1.ExportHeader.exported_at:type_name -> google.protobuf.Timestamp
-	70, // 21: scriptorium.registry.v1.ScriptRecord.release:type_name -> scriptorium.script.v1.Release
-	71, // 22: scriptorium.registry.v1.ScriptRecord.versions:type_name -> scriptorium.script.v1.Version
-	72, // 23: scriptorium.registry.v1.ScriptRecord.history:type_name -> scriptorium.script.v1.HistoryEntry
-	32, // 24: scriptorium.registry.v1.ImportRequest.options:type_name -> scriptorium.registry.v1.ImportOptions
-	30, // 25: scriptorium.registry.v1.ImportRequest.script:type_name -> scriptorium.registry.v1.ScriptRecord
-	75, // 26: scriptorium.registry.v1.ImportRequest.source:type_name -> scriptorium.script.v1.Source
-	76, // 27: scriptorium.registry.v1.PutValueResponse.value:type_name -> scriptorium.script.v1.Value
-	76, // 28: scriptorium.registry.v1.GetValueResponse.value:type_name -> scriptorium.script.v1.Value
-	76, // 29: scriptorium.registry.v1.ListValuesResponse.values:type_name -> scriptorium.script.v1.Value
-	76, // 30: scriptorium.registry.v1.DeleteValueResponse.value:type_name -> scriptorium.script.v1.Value
-	77, // 31: scriptorium.registry.v1.SetTenantRequest.settings:type_name -> scriptorium.script.v1.TenantSettings
-	78, // 32: scriptorium.registry.v1.SetTenantResponse.tenant:type_name -> scriptorium.script.v1.Tenant
-	78, // 33: scriptorium.registry.v1.GetTenantResponse.tenant:type_name -> scriptorium.script.v1.Tenant
-	78, // 34: scriptorium.registry.v1.ListTenantsResponse.tenants:type_name -> scriptorium.script.v1.Tenant
-	79, // 35: scriptorium.registry.v1.WatchLogsResponse.logs:type_name -> scriptorium.event.v1.Logs
-	0,  // 36: scriptorium.registry.v1.WatchLogsResponse.state:type_name -> scriptorium.registry.v1.LogsState
-	57, // 37: scriptorium.registry.v1.ListAgentsResponse.agents:type_name -> scriptorium.registry.v1.AgentStatus
-	56, // 38: scriptorium.registry.v1.StatusResponse.status:type_name -> scriptorium.registry.v1.FleetStatus
-	56, // 39: scriptorium.registry.v1.WatchStatusResponse.status:type_name -> scriptorium.registry.v1.FleetStatus
-	59, // 40: scriptorium.registry.v1.FleetStatus.scripts:type_name -> scriptorium.registry.v1.ScriptStatus
-	68, // 41: scriptorium.registry.v1.AgentStatus.labels:type_name -> scriptorium.registry.v1.AgentStatus.LabelsEntry
-	80, // 42: scriptorium.registry.v1.AgentStatus.unheard_for:type_name -> google.protobuf.Duration
-	80, // 43: scriptorium.registry.v1.AgentStatus.lag:type_name -> google.protobuf.Duration
-	58, // 44: scriptorium.registry.v1.AgentStatus.failures:type_name -> scriptorium.registry.v1.ScriptFailure
-	81, // 45: scriptorium.registry.v1.ScriptFailure.error:type_name -> scriptorium.script.v1.Error
-	70, // 46: scriptorium.registry.v1.ScriptStatus.release:type_name -> scriptorium.script.v1.Release
-	80, // 47: scriptorium.registry.v1.ScriptStatus.took:type_name -> google.protobuf.Duration
-	61, // 48: scriptorium.registry.v1.ScriptStatus.failures:type_name -> scriptorium.registry.v1.AgentFailure
-	60, // 49: scriptorium.registry.v1.ScriptStatus.rollout:type_name -> scriptorium.registry.v1.Rollout
-	80, // 50: scriptorium.registry.v1.Rollout.median:type_name -> google.protobuf.Duration
-	80, // 51: scriptorium.registry.v1.Rollout.p99:type_name -> google.protobuf.Duration
-	80, // 52: scriptorium.registry.v1.Rollout.slowest:type_name -> google.protobuf.Duration
-	73, // 53: scriptorium.registry.v1.Rollout.converged_at:type_name -> google.protobuf.Timestamp
-	81, // 54: scriptorium.registry.v1.AgentFailure.error:type_name -> scriptorium.script.v1.Error
-	75, // 55: scriptorium.registry.v1.PullResponse.sources:type_name -> scriptorium.script.v1.Source
-	82, // 56: scriptorium.registry.v1.SyncResponse.objects:type_name -> scriptorium.event.v1.Object
-	75, // 57: scriptorium.registry.v1.SyncResponse.sources:type_name -> scriptorium.script.v1.Source
-	75, // 58: scriptorium.registry.v1.FetchSourcesResponse.sources:type_name -> scriptorium.script.v1.Source
-	1,  // 59: scriptorium.registry.v1.Registry.Publish:input_type -> scriptorium.registry.v1.PublishRequest
-	3,  // 60: scriptorium.registry.v1.Registry.Pin:input_type -> scriptorium.registry.v1.PinRequest
-	5,  // 61: scriptorium.registry.v1.Registry.Unpin:input_type -> scriptorium.registry.v1.UnpinRequest
-	7,  // 62: scriptorium.registry.v1.Registry.Rollback:input_type -> scriptorium.registry.v1.RollbackRequest
-	9,  // 63: scriptorium.registry.v1.Registry.SetEnabled:input_type -> scriptorium.registry.v1.SetEnabledRequest
-	11, // 64: scriptorium.registry.v1.Registry.Configure:input_type -> scriptorium.registry.v1.ConfigureRequest
-	13, // 65: scriptorium.registry.v1.Registry.Delete:input_type -> scriptorium.registry.v1.DeleteRequest
-	15, // 66: scriptorium.registry.v1.Registry.SetOwner:input_type -> scriptorium.registry.v1.SetOwnerRequest
-	17, // 67: scriptorium.registry.v1.Registry.Get:input_type -> scriptorium.registry.v1.GetRequest
-	19, // 68: scriptorium.registry.v1.Registry.List:input_type -> scriptorium.registry.v1.ListRequest
-	21, // 69: scriptorium.registry.v1.Registry.GetSource:input_type -> scriptorium.registry.v1.GetSourceRequest
-	23, // 70: scriptorium.registry.v1.Registry.History:input_type -> scriptorium.registry.v1.HistoryRequest
-	25, // 71: scriptorium.registry.v1.Registry.Audit:input_type -> scriptorium.registry.v1.AuditRequest
-	27, // 72: scriptorium.registry.v1.Registry.Export:input_type -> scriptorium.registry.v1.ExportRequest
-	31, // 73: scriptorium.registry.v1.Registry.Import:input_type -> scriptorium.registry.v1.ImportRequest
-	34, // 74: scriptorium.registry.v1.Registry.PutValue:input_type -> scriptorium.registry.v1.PutValueRequest
-	36, // 75: scriptorium.registry.v1.Registry.GetValue:input_type -> scriptorium.registry.v1.GetValueRequest
-	38, // 76: scriptorium.registry.v1.Registry.ListValues:input_type -> scriptorium.registry.v1.ListValuesRequest
-	40, // 77: scriptorium.registry.v1.Registry.DeleteValue:input_type -> scriptorium.registry.v1.DeleteValueRequest
-	42, // 78: scriptorium.registry.v1.Registry.SetTenant:input_type -> scriptorium.registry.v1.SetTenantRequest
-	44, // 79: scriptorium.registry.v1.Registry.GetTenant:input_type -> scriptorium.registry.v1.GetTenantRequest
-	46, // 80: scriptorium.registry.v1.Registry.ListTenants:input_type -> scriptorium.registry.v1.ListTenantsRequest
-	48, // 81: scriptorium.registry.v1.Registry.WatchLogs:input_type -> scriptorium.registry.v1.WatchLogsRequest
-	50, // 82: scriptorium.registry.v1.Registry.ListAgents:input_type -> scriptorium.registry.v1.ListAgentsRequest
-	52, // 83: scriptorium.registry.v1.Registry.Status:input_type -> scriptorium.registry.v1.StatusRequest
-	54, // 84: scriptorium.registry.v1.Registry.WatchStatus:input_type -> scriptorium.registry.v1.WatchStatusRequest
-	62, // 85: scriptorium.registry.v1.Feed.Pull:input_type -> scriptorium.registry.v1.PullRequest
-	64, // 86: scriptorium.registry.v1.Feed.Sync:input_type -> scriptorium.registry.v1.SyncRequest
-	66, // 87: scriptorium.registry.v1.Feed.FetchSources:input_type -> scriptorium.registry.v1.FetchSourcesRequest
-	2,  // 88: scriptorium.registry.v1.Registry.Publish:output_type -> scriptorium.registry.v1.PublishResponse
-	4,  // 89: scriptorium.registry.v1.Registry.Pin:output_type -> scriptorium.registry.v1.PinResponse
-	6,  // 90: scriptorium.registry.v1.Registry.Unpin:output_type -> scriptorium.registry.v1.UnpinResponse
-	8,  // 91: scriptorium.registry.v1.Registry.Rollback:output_type -> scriptorium.registry.v1.RollbackResponse
-	10, // 92: scriptorium.registry.v1.Registry.SetEnabled:output_type -> scriptorium.registry.v1.SetEnabledResponse
-	12, // 93: scriptorium.registry.v1.Registry.Configure:output_type -> scriptorium.registry.v1.ConfigureResponse
-	14, // 94: scriptorium.registry.v1.Registry.Delete:output_type -> scriptorium.registry.v1.DeleteResponse
-	16, // 95: scriptorium.registry.v1.Registry.SetOwner:output_type -> scriptorium.registry.v1.SetOwnerResponse
-	18, // 96: scriptorium.registry.v1.Registry.Get:output_type -> scriptorium.registry.v1.GetResponse
-	20, // 97: scriptorium.registry.v1.Registry.List:output_type -> scriptorium.registry.v1.ListResponse
-	22, // 98: scriptorium.registry.v1.Registry.GetSource:output_type -> scriptorium.registry.v1.GetSourceResponse
-	24, // 99: scriptorium.registry.v1.Registry.History:output_type -> scriptorium.registry.v1.HistoryResponse
-	26, // 100: scriptorium.registry.v1.Registry.Audit:output_type -> scriptorium.registry.v1.AuditResponse
-	28, // 101: scriptorium.registry.v1.Registry.Export:output_type -> scriptorium.registry.v1.ExportResponse
-	33, // 102: scriptorium.registry.v1.Registry.Import:output_type -> scriptorium.registry.v1.ImportResponse
-	35, // 103: scriptorium.registry.v1.Registry.PutValue:output_type -> scriptorium.registry.v1.PutValueResponse
-	37, // 104: scriptorium.registry.v1.Registry.GetValue:output_type -> scriptorium.registry.v1.GetValueResponse
-	39, // 105: scriptorium.registry.v1.Registry.ListValues:output_type -> scriptorium.registry.v1.ListValuesResponse
-	41, // 106: scriptorium.registry.v1.Registry.DeleteValue:output_type -> scriptorium.registry.v1.DeleteValueResponse
-	43, // 107: scriptorium.registry.v1.Registry.SetTenant:output_type -> scriptorium.registry.v1.SetTenantResponse
-	45, // 108: scriptorium.registry.v1.Registry.GetTenant:output_type -> scriptorium.registry.v1.GetTenantResponse
-	47, // 109: scriptorium.registry.v1.Registry.ListTenants:output_type -> scriptorium.registry.v1.ListTenantsResponse
-	49, // 110: scriptorium.registry.v1.Registry.WatchLogs:output_type -> scriptorium.registry.v1.WatchLogsResponse
-	51, // 111: scriptorium.registry.v1.Registry.ListAgents:output_type -> scriptorium.registry.v1.ListAgentsResponse
-	53, // 112: scriptorium.registry.v1.Registry.Status:output_type -> scriptorium.registry.v1.StatusResponse
-	55, // 113: scriptorium.registry.v1.Registry.WatchStatus:output_type -> scriptorium.registry.v1.WatchStatusResponse
-	63, // 114: scriptorium.registry.v1.Feed.Pull:output_type -> scriptorium.registry.v1.PullResponse
-	65, // 115: scriptorium.registry.v1.Feed.Sync:output_type -> scriptorium.registry.v1.SyncResponse
-	67, // 116: scriptorium.registry.v1.Feed.FetchSources:output_type -> scriptorium.registry.v1.FetchSourcesResponse
-	88, // [88:117] is the sub-list for method output_type
-	59, // [59:88] is the sub-list for method input_type
-	59, // [59:59] is the sub-list for extension type_name
-	59, // [59:59] is the sub-list for extension extendee
-	0,  // [0:59] is the sub-list for field type_name
+	76, // 19: scriptorium.registry.v1.ExportResponse.source:type_name -> scriptorium.script.v1.Source
+	31, // 20: scriptorium.registry.v1.ExportResponse.value:type_name -> scriptorium.registry.v1.ValueRecord
+	77, // 21: scriptorium.registry.v1.ExportResponse.tenant:type_name -> scriptorium.script.v1.Tenant
+	74, // 22: scriptorium.registry.v1.ExportHeader.exported_at:type_name -> google.protobuf.Timestamp
+	71, // 23: scriptorium.registry.v1.ScriptRecord.release:type_name -> scriptorium.script.v1.Release
+	72, // 24: scriptorium.registry.v1.ScriptRecord.versions:type_name -> scriptorium.script.v1.Version
+	73, // 25: scriptorium.registry.v1.ScriptRecord.history:type_name -> scriptorium.script.v1.HistoryEntry
+	78, // 26: scriptorium.registry.v1.ValueRecord.value:type_name -> scriptorium.script.v1.Value
+	33, // 27: scriptorium.registry.v1.ImportRequest.options:type_name -> scriptorium.registry.v1.ImportOptions
+	30, // 28: scriptorium.registry.v1.ImportRequest.script:type_name -> scriptorium.registry.v1.ScriptRecord
+	76, // 29: scriptorium.registry.v1.ImportRequest.source:type_name -> scriptorium.script.v1.Source
+	31, // 30: scriptorium.registry.v1.ImportRequest.value:type_name -> scriptorium.registry.v1.ValueRecord
+	77, // 31: scriptorium.registry.v1.ImportRequest.tenant:type_name -> scriptorium.script.v1.Tenant
+	78, // 32: scriptorium.registry.v1.PutValueResponse.value:type_name -> scriptorium.script.v1.Value
+	78, // 33: scriptorium.registry.v1.GetValueResponse.value:type_name -> scriptorium.script.v1.Value
+	78, // 34: scriptorium.registry.v1.ListValuesResponse.values:type_name -> scriptorium.script.v1.Value
+	78, // 35: scriptorium.registry.v1.DeleteValueResponse.value:type_name -> scriptorium.script.v1.Value
+	79, // 36: scriptorium.registry.v1.SetTenantRequest.settings:type_name -> scriptorium.script.v1.TenantSettings
+	77, // 37: scriptorium.registry.v1.SetTenantResponse.tenant:type_name -> scriptorium.script.v1.Tenant
+	77, // 38: scriptorium.registry.v1.GetTenantResponse.tenant:type_name -> scriptorium.script.v1.Tenant
+	77, // 39: scriptorium.registry.v1.ListTenantsResponse.tenants:type_name -> scriptorium.script.v1.Tenant
+	80, // 40: scriptorium.registry.v1.WatchLogsResponse.logs:type_name -> scriptorium.event.v1.Logs
+	0,  // 41: scriptorium.registry.v1.WatchLogsResponse.state:type_name -> scriptorium.registry.v1.LogsState
+	58, // 42: scriptorium.registry.v1.ListAgentsResponse.agents:type_name -> scriptorium.registry.v1.AgentStatus
+	57, // 43: scriptorium.registry.v1.StatusResponse.status:type_name -> scriptorium.registry.v1.FleetStatus
+	57, // 44: scriptorium.registry.v1.WatchStatusResponse.status:type_name -> scriptorium.registry.v1.FleetStatus
+	60, // 45: scriptorium.registry.v1.FleetStatus.scripts:type_name -> scriptorium.registry.v1.ScriptStatus
+	69, // 46: scriptorium.registry.v1.AgentStatus.labels:type_name -> scriptorium.registry.v1.AgentStatus.LabelsEntry
+	81, // 47: scriptorium.registry.v1.AgentStatus.unheard_for:type_name -> google.protobuf.Duration
+	81, // 48: scriptorium.registry.v1.AgentStatus.lag:type_name -> google.protobuf.Duration
+	59, // 49: scriptorium.registry.v1.AgentStatus.failures:type_name -> scriptorium.registry.v1.ScriptFailure
+	82, // 50: scriptorium.registry.v1.ScriptFailure.error:type_name -> scriptorium.script.v1.Error
+	71, // 51: scriptorium.registry.v1.ScriptStatus.release:type_name -> scriptorium.script.v1.Release
+	81, // 52: scriptorium.registry.v1.ScriptStatus.took:type_name -> google.protobuf.Duration
+	62, // 53: scriptorium.registry.v1.ScriptStatus.failures:type_name -> scriptorium.registry.v1.AgentFailure
+	61, // 54: scriptorium.registry.v1.ScriptStatus.rollout:type_name -> scriptorium.registry.v1.Rollout
+	81, // 55: scriptorium.registry.v1.Rollout.median:type_name -> google.protobuf.Duration
+	81, // 56: scriptorium.registry.v1.Rollout.p99:type_name -> google.protobuf.Duration
+	81, // 57: scriptorium.registry.v1.Rollout.slowest:type_name -> google.protobuf.Duration
+	74, // 58: scriptorium.registry.v1.Rollout.converged_at:type_name -> google.protobuf.Timestamp
+	82, // 59: scriptorium.registry.v1.AgentFailure.error:type_name -> scriptorium.script.v1.Error
+	76, // 60: scriptorium.registry.v1.PullResponse.sources:type_name -> scriptorium.script.v1.Source
+	83, // 61: scriptorium.registry.v1.SyncResponse.objects:type_name -> scriptorium.event.v1.Object
+	76, // 62: scriptorium.registry.v1.SyncResponse.sources:type_name -> scriptorium.script.v1.Source
+	76, // 63: scriptorium.registry.v1.FetchSourcesResponse.sources:type_name -> scriptorium.script.v1.Source
+	1,  // 64: scriptorium.registry.v1.Registry.Publish:input_type -> scriptorium.registry.v1.PublishRequest
+	3,  // 65: scriptorium.registry.v1.Registry.Pin:input_type -> scriptorium.registry.v1.PinRequest
+	5,  // 66: scriptorium.registry.v1.Registry.Unpin:input_type -> scriptorium.registry.v1.UnpinRequest
+	7,  // 67: scriptorium.registry.v1.Registry.Rollback:input_type -> scriptorium.registry.v1.RollbackRequest
+	9,  // 68: scriptorium.registry.v1.Registry.SetEnabled:input_type -> scriptorium.registry.v1.SetEnabledRequest
+	11, // 69: scriptorium.registry.v1.Registry.Configure:input_type -> scriptorium.registry.v1.ConfigureRequest
+	13, // 70: scriptorium.registry.v1.Registry.Delete:input_type -> scriptorium.registry.v1.DeleteRequest
+	15, // 71: scriptorium.registry.v1.Registry.SetOwner:input_type -> scriptorium.registry.v1.SetOwnerRequest
+	17, // 72: scriptorium.registry.v1.Registry.Get:input_type -> scriptorium.registry.v1.GetRequest
+	19, // 73: scriptorium.registry.v1.Registry.List:input_type -> scriptorium.registry.v1.ListRequest
+	21, // 74: scriptorium.registry.v1.Registry.GetSource:input_type -> scriptorium.registry.v1.GetSourceRequest
+	23, // 75: scriptorium.registry.v1.Registry.History:input_type -> scriptorium.registry.v1.HistoryRequest
+	25, // 76: scriptorium.registry.v1.Registry.Audit:input_type -> scriptorium.registry.v1.AuditRequest
+	27, // 77: scriptorium.registry.v1.Registry.Export:input_type -> scriptorium.registry.v1.ExportRequest
+	32, // 78: scriptorium.registry.v1.Registry.Import:input_type -> scriptorium.registry.v1.ImportRequest
+	35, // 79: scriptorium.registry.v1.Registry.PutValue:input_type -> scriptorium.registry.v1.PutValueRequest
+	37, // 80: scriptorium.registry.v1.Registry.GetValue:input_type -> scriptorium.registry.v1.GetValueRequest
+	39, // 81: scriptorium.registry.v1.Registry.ListValues:input_type -> scriptorium.registry.v1.ListValuesRequest
+	41, // 82: scriptorium.registry.v1.Registry.DeleteValue:input_type -> scriptorium.registry.v1.DeleteValueRequest
+	43, // 83: scriptorium.registry.v1.Registry.SetTenant:input_type -> scriptorium.registry.v1.SetTenantRequest
+	45, // 84: scriptorium.registry.v1.Registry.GetTenant:input_type -> scriptorium.registry.v1.GetTenantRequest
+	47, // 85: scriptorium.registry.v1.Registry.ListTenants:input_type -> scriptorium.registry.v1.ListTenantsRequest
+	49, // 86: scriptorium.registry.v1.Registry.WatchLogs:input_type -> scriptorium.registry.v1.WatchLogsRequest
+	51, // 87: scriptorium.registry.v1.Registry.ListAgents:input_type -> scriptorium.registry.v1.ListAgentsRequest
+	53, // 88: scriptorium.registry.v1.Registry.Status:input_type -> scriptorium.registry.v1.StatusRequest
+	55, // 89: scriptorium.registry.v1.Registry.WatchStatus:input_type -> scriptorium.registry.v1.WatchStatusRequest
+	63, // 90: scriptorium.registry.v1.Feed.Pull:input_type -> scriptorium.registry.v1.PullRequest
+	65, // 91: scriptorium.registry.v1.Feed.Sync:input_type -> scriptorium.registry.v1.SyncRequest
+	67, // 92: scriptorium.registry.v1.Feed.FetchSources:input_type -> scriptorium.registry.v1.FetchSourcesRequest
+	2,  // 93: scriptorium.registry.v1.Registry.Publish:output_type -> scriptorium.registry.v1.PublishResponse
+	4,  // 94: scriptorium.registry.v1.Registry.Pin:output_type -> scriptorium.registry.v1.PinResponse
+	6,  // 95: scriptorium.registry.v1.Registry.Unpin:output_type -> scriptorium.registry.v1.UnpinResponse
+	8,  // 96: scriptorium.registry.v1.Registry.Rollback:output_type -> scriptorium.registry.v1.RollbackResponse
+	10, // 97: scriptorium.registry.v1.Registry.SetEnabled:output_type -> scriptorium.registry.v1.SetEnabledResponse
+	12, // 98: scriptorium.registry.v1.Registry.Configure:output_type -> scriptorium.registry.v1.ConfigureResponse
+	14, // 99: scriptorium.registry.v1.Registry.Delete:output_type -> scriptorium.registry.v1.DeleteResponse
+	16, // 100: scriptorium.registry.v1.Registry.SetOwner:output_type -> scriptorium.registry.v1.SetOwnerResponse
+	18, // 101: scriptorium.registry.v1.Registry.Get:output_type -> scriptorium.registry.v1.GetResponse
+	20, // 102: scriptorium.registry.v1.Registry.List:output_type -> scriptorium.registry.v1.ListResponse
+	22, // 103: scriptorium.registry.v1.Registry.GetSource:output_type -> scriptorium.registry.v1.GetSourceResponse
+	24, // 104: scriptorium.registry.v1.Registry.History:output_type -> scriptorium.registry.v1.HistoryResponse
+	26, // 105: scriptorium.registry.v1.Registry.Audit:output_type -> scriptorium.registry.v1.AuditResponse
+	28, // 106: scriptorium.registry.v1.Registry.Export:output_type -> scriptorium.registry.v1.ExportResponse
+	34, // 107: scriptorium.registry.v1.Registry.Import:output_type -> scriptorium.registry.v1.ImportResponse
+	36, // 108: scriptorium.registry.v1.Registry.PutValue:output_type -> scriptorium.registry.v1.PutValueResponse
+	38, // 109: scriptorium.registry.v1.Registry.GetValue:output_type -> scriptorium.registry.v1.GetValueResponse
+	40, // 110: scriptorium.registry.v1.Registry.ListValues:output_type -> scriptorium.registry.v1.ListValuesResponse
+	42, // 111: scriptorium.registry.v1.Registry.DeleteValue:output_type -> scriptorium.registry.v1.DeleteValueResponse
+	44, // 112: scriptorium.registry.v1.Registry.SetTenant:output_type -> scriptorium.registry.v1.SetTenantResponse
+	46, // 113: scriptorium.registry.v1.Registry.GetTenant:output_type -> scriptorium.registry.v1.GetTenantResponse
+	48, // 114: scriptorium.registry.v1.Registry.ListTenants:output_type -> scriptorium.registry.v1.ListTenantsResponse
+	50, // 115: scriptorium.registry.v1.Registry.WatchLogs:output_type -> scriptorium.registry.v1.WatchLogsResponse
+	52, // 116: scriptorium.registry.v1.Registry.ListAgents:output_type -> scriptorium.registry.v1.ListAgentsResponse
+	54, // 117: scriptorium.registry.v1.Registry.Status:output_type -> scriptorium.registry.v1.StatusResponse
+	56, // 118: scriptorium.registry.v1.Registry.WatchStatus:output_type -> scriptorium.registry.v1.WatchStatusResponse
+	64, // 119: scriptorium.registry.v1.Feed.Pull:output_type -> scriptorium.registry.v1.PullResponse
+	66, // 120: scriptorium.registry.v1.Feed.Sync:output_type -> scriptorium.registry.v1.SyncResponse
+	68, // 121: scriptorium.registry.v1.Feed.FetchSources:output_type -> scriptorium.registry.v1.FetchSourcesResponse
+	93, // [93:122] is the sub-list for method output_type
+	64, // [64:93] is the sub-list for method input_type
+	64, // [64:64] is the sub-list for extension type_name
+	64, // [64:64] is the sub-list for extension extendee
+	0,  // [0:64] is the sub-list for field type_name
 }
 
 func init() { file_proto_registry_v1_registry_proto_init() }
@@ -5305,11 +5454,15 @@ func file_proto_registry_v1_registry_proto_init() {
 		(*ExportResponse_Header)(nil),
 		(*ExportResponse_Script)(nil),
 		(*ExportResponse_Source)(nil),
+		(*ExportResponse_Value)(nil),
+		(*ExportResponse_Tenant)(nil),
 	}
-	file_proto_registry_v1_registry_proto_msgTypes[30].OneofWrappers = []any{
+	file_proto_registry_v1_registry_proto_msgTypes[31].OneofWrappers = []any{
 		(*ImportRequest_Options)(nil),
 		(*ImportRequest_Script)(nil),
 		(*ImportRequest_Source)(nil),
+		(*ImportRequest_Value)(nil),
+		(*ImportRequest_Tenant)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -5317,7 +5470,7 @@ func file_proto_registry_v1_registry_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_registry_v1_registry_proto_rawDesc), len(file_proto_registry_v1_registry_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   68,
+			NumMessages:   69,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

@@ -98,12 +98,13 @@ type RegistryClient interface {
 	History(ctx context.Context, in *HistoryRequest, opts ...grpc.CallOption) (*HistoryResponse, error)
 	// Audit returns the writes of all scripts, newest first, page by page.
 	Audit(ctx context.Context, in *AuditRequest, opts ...grpc.CallOption) (*AuditResponse, error)
-	// Export streams all scripts, or those of one tenant, with every retained
-	// version and the history: each script's record, and the sources that it is the
-	// first to need before it.
+	// Export streams the settings of all tenants, or of one, their values, and their
+	// scripts with every retained version and the history: each script's record, and
+	// the sources that it is the first to need before it.
 	Export(ctx context.Context, in *ExportRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ExportResponse], error)
-	// Import stores what Export sent, exact to the version numbers. Each script is
-	// stored in one transaction; what was stored stays when a later one is refused.
+	// Import stores what Export sent, exact to the version numbers. Each script, value
+	// and tenant's settings is stored in one transaction; what was stored stays when a
+	// later one is refused.
 	Import(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[ImportRequest, ImportResponse], error)
 	// PutValue stores a key of a tenant's own data, which is pushed to agents as
 	// scripts are.
@@ -483,12 +484,13 @@ type RegistryServer interface {
 	History(context.Context, *HistoryRequest) (*HistoryResponse, error)
 	// Audit returns the writes of all scripts, newest first, page by page.
 	Audit(context.Context, *AuditRequest) (*AuditResponse, error)
-	// Export streams all scripts, or those of one tenant, with every retained
-	// version and the history: each script's record, and the sources that it is the
-	// first to need before it.
+	// Export streams the settings of all tenants, or of one, their values, and their
+	// scripts with every retained version and the history: each script's record, and
+	// the sources that it is the first to need before it.
 	Export(*ExportRequest, grpc.ServerStreamingServer[ExportResponse]) error
-	// Import stores what Export sent, exact to the version numbers. Each script is
-	// stored in one transaction; what was stored stays when a later one is refused.
+	// Import stores what Export sent, exact to the version numbers. Each script, value
+	// and tenant's settings is stored in one transaction; what was stored stays when a
+	// later one is refused.
 	Import(grpc.ClientStreamingServer[ImportRequest, ImportResponse]) error
 	// PutValue stores a key of a tenant's own data, which is pushed to agents as
 	// scripts are.

@@ -793,11 +793,9 @@ type LogLine struct {
 	Level   string `protobuf:"bytes,1,opt,name=level,proto3" json:"level,omitempty"`
 	Message string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
 	// Of the tenant.
-	Script      string `protobuf:"bytes,3,opt,name=script,proto3" json:"script,omitempty"`
-	Version     uint64 `protobuf:"varint,4,opt,name=version,proto3" json:"version,omitempty"`
-	Traceparent string `protobuf:"bytes,5,opt,name=traceparent,proto3" json:"traceparent,omitempty"`
-	// Nanoseconds since 1970.
-	Time          int64 `protobuf:"varint,6,opt,name=time,proto3" json:"time,omitempty"`
+	Script        string `protobuf:"bytes,3,opt,name=script,proto3" json:"script,omitempty"`
+	Version       uint64 `protobuf:"varint,4,opt,name=version,proto3" json:"version,omitempty"`
+	Traceparent   string `protobuf:"bytes,5,opt,name=traceparent,proto3" json:"traceparent,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -865,13 +863,6 @@ func (x *LogLine) GetTraceparent() string {
 		return x.Traceparent
 	}
 	return ""
-}
-
-func (x *LogLine) GetTime() int64 {
-	if x != nil {
-		return x.Time
-	}
-	return 0
 }
 
 type LogResponse struct {
@@ -962,14 +953,13 @@ const file_proto_worker_v1_worker_proto_rawDesc = "" +
 	"\n" +
 	"LogRequest\x124\n" +
 	"\x05lines\x18\x01 \x03(\v2\x1e.scriptorium.worker.v1.LogLineR\x05lines\x12\x18\n" +
-	"\adropped\x18\x02 \x01(\x03R\adropped\"\xa1\x01\n" +
+	"\adropped\x18\x02 \x01(\x03R\adropped\"\x8d\x01\n" +
 	"\aLogLine\x12\x14\n" +
 	"\x05level\x18\x01 \x01(\tR\x05level\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12\x16\n" +
 	"\x06script\x18\x03 \x01(\tR\x06script\x12\x18\n" +
 	"\aversion\x18\x04 \x01(\x04R\aversion\x12 \n" +
-	"\vtraceparent\x18\x05 \x01(\tR\vtraceparent\x12\x12\n" +
-	"\x04time\x18\x06 \x01(\x03R\x04time\"\r\n" +
+	"\vtraceparent\x18\x05 \x01(\tR\vtraceparent\"\r\n" +
 	"\vLogResponse2\xc1\x03\n" +
 	"\x06Worker\x12R\n" +
 	"\x05Apply\x12#.scriptorium.worker.v1.ApplyRequest\x1a$.scriptorium.worker.v1.ApplyResponse\x12R\n" +

@@ -1,0 +1,22 @@
+package agent
+
+import (
+	"time"
+
+	"github.com/scriptorium-dev/scriptorium/agent/follow"
+	"github.com/scriptorium-dev/scriptorium/agent/host"
+)
+
+// lend makes what scripts may use of the agent.
+func (a *Agent) lend() (err error) {
+	a.host, err = host.New(host.Config{
+		Agent: a.cfg.Name, Values: a.state.values, Tenants: a.state.tenants.Settings, Send: a.feed.SendLogs,
+		Log: a.log, Metrics: a.cfg.Metrics, CounterMetrics: a.cfg.CounterMetrics,
+	})
+	return err
+}
+
+// tail has lines sent to whoever reads along.
+func (a *Agent) tail(t follow.Tail) {
+	a.host.Tail(t.Fleet, t.Tenant, t.Name, time.Now().Add(t.Lasts))
+}

@@ -1,0 +1,395 @@
+package confine_test
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/scriptorium-dev/scriptorium/agent/worker/confine"
+)
+
+// This test binary is also the process that is confined.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == "confined" {
+		if err := confined(os.Args[2]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// confined confines this process, which then does what it is asked for.
+func confined(what string) error {
+	if err := confine.SmallStacks(); err != nil {
+		return err
+	}
+	socket := [2]int{}
+	var err error
+	if socket, err = unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM, 0); err != nil {
+		return err
+	}
+	c, err := confine.Self()
+	if err != nil {
+		return err
+	}
+	switch what {
+	case "escape":
+		for _, attempt := range attempts(os.Getppid(), socket[0]) {
+			fmt.Printf("%s: %v\n", attempt.name, attempt.try())
+		}
+	case "use":
+		return use(socket)
+	case "memory":
+		if err := c.Memory(96<<20, false); err != nil {
+			return err
+		}
+		fmt.Println("capped")
+		var held [][]byte
+		for {
+			b := make([]byte, 1<<20)
+			for i := range b {
+				b[i] = 1
+			}
+			held = append(held, b)
+			fmt.Println(len(held), "MiB")
+		}
+	case "limits":
+		for _, name := range []string{"core", "nofile", "stack"} {
+			var l unix.Rlimit
+			if err := unix.Prlimit(0, map[string]int{"core": unix.RLIMIT_CORE, "nofile": unix.RLIMIT_NOFILE, "stack": unix.RLIMIT_STACK}[name], nil, &l); err != nil {
+				return err
+			}
+			fmt.Println(name, l.Max)
+		}
+		fmt.Println("uid", os.Getppid() > 0, syscall.Getpid())
+		_, _ = io.ReadAll(os.Stdin)
+	}
+	return nil
+}
+
+type attempt struct {
+	name string
+	try  func() error
+}
+
+func call(nr uintptr, args ...uintptr) error {
+	for len(args) < 6 {
+		args = append(args, 0)
+	}
+	if _, _, errno := unix.Syscall6(nr, args[0], args[1], args[2], args[3], args[4], args[5]); errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+// attempts are ways out.
+func attempts(agent, socket int) []attempt {
+	path := []byte("/etc/passwd\x00")
+	name := uintptr(unsafe.Pointer(&path[0]))
+	cwd := int32(unix.AT_FDCWD)
+	at := uintptr(uint32(cwd))
+	raw := func(name string, nr uintptr, args ...uintptr) attempt {
+		return attempt{name, func() error { return call(nr, args...) }}
+	}
+	return []attempt{
+		{"read a file", func() error { _, err := os.ReadFile("/etc/passwd"); return err }},
+		{"write a file", func() error { return os.WriteFile(filepath.Join(os.TempDir(), "x"), nil, 0o600) }},
+		{"make a folder", func() error { return os.Mkdir("/tmp/x", 0o700) }},
+		{"remove a file", func() error { return os.Remove("/etc/passwd") }},
+		{"look at a file", func() error { _, err := os.Stat("/etc/passwd"); return err }},
+		{"list a folder", func() error { _, err := os.ReadDir("/"); return err }},
+		{"run a program", func() error { return exec.Command("/bin/true").Run() }},
+		{"become a program", func() error { return unix.Exec("/bin/true", []string{"true"}, nil) }},
+		{"a TCP socket", func() error { _, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM, 0); return err }},
+		{"a Unix socket", func() error { _, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM, 0); return err }},
+		{"a netlink socket", func() error { _, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW, 0); return err }},
+		{"a socketpair", func() error { _, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM, 0); return err }},
+		{"connect", func() error { return unix.Connect(socket, &unix.SockaddrUnix{Name: "/run/x"}) }},
+		{"bind", func() error { return unix.Bind(socket, &unix.SockaddrUnix{Name: "/tmp/x"}) }},
+		{"listen", func() error { return unix.Listen(socket, 1) }},
+		{"kill the agent", func() error { return unix.Kill(agent, unix.SIGKILL) }},
+		{"see whether the agent is there", func() error { return unix.Kill(agent, 0) }},
+		{"kill everybody", func() error { return unix.Kill(-1, unix.SIGKILL) }},
+		{"kill a thread of the agent", func() error { return unix.Tgkill(agent, agent, unix.SIGKILL) }},
+		{"be signaled by a socket", func() error { _, err := unix.FcntlInt(uintptr(socket), unix.F_SETOWN, agent); return err }},
+		{"limit the agent", func() error { return unix.Prlimit(agent, unix.RLIMIT_NOFILE, &unix.Rlimit{}, nil) }},
+		{"memory that holds code", func() error {
+			_, err := unix.Mmap(-1, 0, 4096, unix.PROT_READ|unix.PROT_WRITE|unix.PROT_EXEC, unix.MAP_PRIVATE|unix.MAP_ANON)
+			return err
+		}},
+		{"be dumpable", func() error { return unix.Prctl(unix.PR_SET_DUMPABLE, 1, 0, 0, 0) }},
+		raw("trace the agent", unix.SYS_PTRACE, unix.PTRACE_SEIZE, uintptr(agent)),
+		raw("read the agent's memory", unix.SYS_PROCESS_VM_READV, uintptr(agent)),
+		raw("take a descriptor of the agent", unix.SYS_PIDFD_OPEN, uintptr(agent)),
+		raw("a process by clone", unix.SYS_CLONE, uintptr(unix.SIGCHLD)),
+		raw("a namespace by clone", unix.SYS_CLONE, uintptr(unix.CLONE_NEWUSER)|uintptr(unix.SIGCHLD)),
+		raw("a namespace", unix.SYS_UNSHARE, unix.CLONE_NEWUSER),
+		raw("io_uring", unix.SYS_IO_URING_SETUP, 1),
+		raw("bpf", unix.SYS_BPF),
+		raw("open by handle", unix.SYS_OPEN_BY_HANDLE_AT, at, name),
+		raw("openat2", unix.SYS_OPENAT2, at, name),
+		raw("mount", unix.SYS_MOUNT, name, name),
+		raw("another filter", unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER),
+		raw("keys", unix.SYS_ADD_KEY, name, name),
+		raw("userfaultfd", unix.SYS_USERFAULTFD),
+		raw("perf", unix.SYS_PERF_EVENT_OPEN),
+		raw("a file in memory", unix.SYS_MEMFD_CREATE, name),
+		raw("ioctl", unix.SYS_IOCTL, uintptr(socket), unix.FIONREAD, name),
+		raw("become root", unix.SYS_SETUID, 0),
+		raw("change the root", unix.SYS_CHROOT, name),
+		raw("reboot", unix.SYS_REBOOT),
+		raw("another priority", unix.SYS_SETPRIORITY, 0, 0, 0),
+	}
+}
+
+// use does what a process of a tenant has to be able to do.
+func use(socket [2]int) error {
+	c := make(chan int)
+	var threads sync.WaitGroup
+	for range 20 { // each takes a thread
+		threads.Go(func() {
+			runtime.LockOSThread()
+			c <- unix.Gettid()
+		})
+	}
+	seen := map[int]bool{}
+	for range 20 {
+		seen[<-c] = true
+	}
+	threads.Wait()
+	if len(seen) < 10 {
+		return fmt.Errorf("%d threads", len(seen))
+	}
+	for range 50 {
+		_ = make([]byte, 1<<20)
+	}
+	runtime.GC()
+	if _, err := unix.Write(socket[0], []byte("hello")); err != nil {
+		return err
+	}
+	b := make([]byte, 5)
+	if _, err := unix.Read(socket[1], b); err != nil || string(b) != "hello" {
+		return fmt.Errorf("read %q: %w", b, err)
+	}
+	<-time.After(10 * time.Millisecond)
+	fmt.Println("works at", time.Now().Year() > 2000)
+	return nil
+}
+
+// start starts this binary confined, as an agent would.
+func start(t *testing.T, what string) (cmd *exec.Cmd, out io.ReadCloser, said *strings.Builder) {
+	t.Helper()
+	s, err := confine.NewStarter(true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	said = &strings.Builder{}
+	cmd = exec.CommandContext(t.Context(), confine.Executable, "confined", what)
+	cmd.Stderr = said
+	cmd.SysProcAttr = confine.Attributes(65534, 65534, nil)
+	if out, err = cmd.StdoutPipe(); err != nil {
+		t.Fatal(err)
+	}
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Do(func() { err = cmd.Start() })
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { in.Close(); s.Close() })
+	return cmd, out, said
+}
+
+func TestNoWayOut(t *testing.T) {
+	cmd, out, said := start(t, "escape")
+	lines := bufio.NewScanner(out)
+	n := 0
+	for lines.Scan() {
+		n++
+		name, err, _ := strings.Cut(lines.Text(), ": ")
+		if !strings.Contains(err, "operation not permitted") {
+			t.Errorf("%s: %s", name, err)
+		}
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Fatalf("%v: %.2000s", err, said)
+	}
+	if want := len(attempts(0, 0)); n != want {
+		t.Errorf("%d attempts, want %d", n, want)
+	}
+}
+
+func TestWhatItNeeds(t *testing.T) {
+	cmd, out, said := start(t, "use")
+	text, _ := io.ReadAll(out)
+	if err := cmd.Wait(); err != nil || !strings.Contains(string(text), "works at true") {
+		t.Errorf("%q, %v: %.2000s", text, err, said)
+	}
+}
+
+func TestMemoryIsCapped(t *testing.T) {
+	cmd, out, said := start(t, "memory")
+	lines := bufio.NewScanner(out)
+	held := 0
+	for lines.Scan() {
+		if text, ok := strings.CutSuffix(lines.Text(), " MiB"); ok {
+			held, _ = strconv.Atoi(text)
+		}
+		if held > 512 {
+			_ = cmd.Process.Kill()
+		}
+	}
+	err := cmd.Wait()
+	if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != 2 || !strings.Contains(said.String(), "out of memory") {
+		t.Errorf("%v: %.300s", err, said)
+	}
+	t.Logf("it held %d MiB under a cap of 96 MiB", held)
+	if held < 48 || held > 128 {
+		t.Errorf("it held %d MiB", held)
+	}
+}
+
+func TestWhoItIs(t *testing.T) {
+	cmd, out, _ := start(t, "limits")
+	lines := bufio.NewScanner(out)
+	got := map[string]string{}
+	for lines.Scan() && got["uid"] == "" {
+		name, value, _ := strings.Cut(lines.Text(), " ")
+		got[name] = value
+	}
+	if got["core"] != "0" || got["nofile"] != strconv.Itoa(confine.Descriptors) {
+		t.Errorf("limits %v", got)
+	}
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", cmd.Process.Pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	field := func(name string) []string {
+		for line := range strings.Lines(string(status)) {
+			if value, ok := strings.CutPrefix(line, name+":"); ok {
+				return strings.Fields(value)
+			}
+		}
+		return nil
+	}
+	who := strconv.Itoa(os.Geteuid())
+	if os.Geteuid() == 0 {
+		who = "65534"
+	}
+	if uid := field("Uid"); !slices.Equal(uid, []string{who, who, who, who}) {
+		t.Errorf("it runs as %v, want %s", uid, who)
+	}
+	for name, want := range map[string]string{"NoNewPrivs": "1", "Seccomp": "2", "CapEff": "0000000000000000"} {
+		if got := field(name); len(got) != 1 || got[0] != want {
+			t.Errorf("%s is %v, want %s", name, got, want)
+		}
+	}
+	tasks, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", cmd.Process.Pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, task := range tasks {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%s/status", cmd.Process.Pid, task.Name()))
+		if err == nil && !strings.Contains(string(text), "Seccomp:\t2") {
+			t.Errorf("thread %s has no filter", task.Name())
+		}
+	}
+	if sid, err := unix.Getsid(cmd.Process.Pid); err != nil || sid != cmd.Process.Pid {
+		t.Errorf("session %d, %v", sid, err)
+	}
+}
+
+// TestItEndsWithItsStarter: no process outlives the agent.
+func TestItEndsWithItsStarter(t *testing.T) {
+	s, err := confine.NewStarter(false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), confine.Executable, "confined", "limits")
+	cmd.SysProcAttr = confine.Attributes(65534, 65534, nil)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	s.Do(func() { err = cmd.Start() })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
+	if err := cmd.Wait(); err == nil || !strings.Contains(err.Error(), "killed") {
+		t.Errorf("it ended with %v", err)
+	}
+}
+
+// TestCgroups: what is written where, in a folder that stands for the file system of
+// control groups.
+func TestCgroups(t *testing.T) {
+	dir := t.TempDir()
+	groups, err := confine.OpenCgroups(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := groups.Make("worker-1"); err != nil { // which an earlier agent left
+		t.Fatal(err)
+	}
+	g, err := groups.Make("worker-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := g.Limit(64<<20, 500); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{
+		"cgroup.subtree_control": "+memory +cpu +pids", "worker-1/memory.max": "67108864", "worker-1/memory.oom.group": "1",
+		"worker-1/cpu.max": "50000 100000", "worker-1/cpu.weight": "50", "worker-1/pids.max": "512", "worker-1/memory.swap.max": "0",
+	} {
+		if got, err := os.ReadFile(filepath.Join(dir, name)); err != nil || string(got) != want {
+			t.Errorf("%s has %q, %v, want %q", name, got, err, want)
+		}
+	}
+	if err := g.Limit(64<<20, 0); err != nil {
+		t.Fatal(err)
+	}
+	if got, _ := os.ReadFile(filepath.Join(dir, "worker-1/cpu.max")); string(got) != "max 100000" {
+		t.Errorf("without a share, cpu.max has %q", got)
+	}
+	if g.OutOfMemory() {
+		t.Error("out of memory before it ran")
+	}
+	if err := os.WriteFile(filepath.Join(dir, "worker-1/memory.events"), []byte("low 0\nhigh 0\nmax 7\noom 1\noom_kill 1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if !g.OutOfMemory() {
+		t.Error("the kernel's kill is not seen")
+	}
+	if _, err := confine.OpenCgroups(filepath.Join(dir, "none")); err == nil {
+		t.Error("a folder that is not there is divided")
+	}
+}

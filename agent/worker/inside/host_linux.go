@@ -1,0 +1,94 @@
+package inside
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/scriptorium-dev/scriptorium/agent/host"
+	"github.com/scriptorium-dev/scriptorium/engine"
+	workerv1 "github.com/scriptorium-dev/scriptorium/proto/worker/v1"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// lender is what programs may use here: counters and buckets are this process's own, and
+// what they log goes to the agent, which bounds it again.
+type lender struct {
+	*host.Host
+	home     home
+	settings func(tenant string) script.TenantSettings
+
+	room    *rate.Limiter // bytes of lines a second
+	lines   chan *workerv1.LogLine
+	dropped atomic.Int64 // lines, since the agent was told
+}
+
+var _ engine.Host = (*lender)(nil)
+
+// Bounds of the lines that wait for the agent, and that are sent together.
+const (
+	maxLines     = 1024
+	together     = 64
+	maxLine      = 8 << 10 // bytes
+	lineOverhead = 64      // bytes that a line counts for besides its text
+)
+
+func newLender(h *host.Host, from home, settings func(string) script.TenantSettings) *lender {
+	return &lender{
+		Host: h, home: from, settings: settings,
+		room: rate.NewLimiter(0, 0), lines: make(chan *workerv1.LogLine, maxLines),
+	}
+}
+
+// Log implements engine.Host.
+func (l *lender) Log(inv *engine.Invocation, level engine.Level, message string) {
+	most := l.settings(inv.Tenant).LogBytes
+	if l.room.Burst() != most { // the settings have changed
+		l.room.SetLimit(rate.Limit(most))
+		l.room.SetBurst(most)
+	}
+	if len(message) > maxLine {
+		message = message[:maxLine]
+	}
+	if !l.room.AllowN(time.Now(), min(len(message)+lineOverhead, most)) {
+		l.dropped.Add(1)
+		return
+	}
+	select {
+	case l.lines <- &workerv1.LogLine{
+		Level: string(level), Message: strings.ToValidUTF8(message, "\uFFFD"),
+		Script: inv.Script, Version: inv.Version, Traceparent: strings.ToValidUTF8(inv.Traceparent, ""),
+	}:
+	default:
+		l.dropped.Add(1)
+	}
+}
+
+// run sends lines, as many together as there are, until ctx is done.
+func (l *lender) run(ctx context.Context) error {
+	for {
+		var req workerv1.LogRequest
+		select {
+		case line := <-l.lines:
+			req.Lines = append(req.Lines, line)
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		for more := true; more && len(req.GetLines()) < together; {
+			select {
+			case line := <-l.lines:
+				req.Lines = append(req.Lines, line)
+			default:
+				more = false
+			}
+		}
+		req.Dropped = l.dropped.Swap(0)
+		if _, err := l.home.client.Log(ctx, &req); err != nil {
+			return fmt.Errorf("hand over what scripts logged: %w", err)
+		}
+	}
+}

@@ -1,0 +1,34 @@
+package agent
+
+import (
+	"context"
+	"sync"
+
+	"github.com/scriptorium-dev/scriptorium/agent/worker"
+)
+
+// startWorkers gives processes to the tenants that ask for one, from now on.
+func (a *Agent) startWorkers() error {
+	cfg := a.cfg.Workers
+	cfg.Node = worker.Node{
+		Table: a.state.table, Values: a.state.values, Tenants: a.state.tenants,
+		Content: a.contents.sources.Source, Position: a.position,
+	}
+	cfg.Host, cfg.MaxWaiting, cfg.Log, cfg.Metrics = a.host, a.cfg.MaxWaiting, a.log, a.cfg.Metrics
+	pool, err := worker.New(cfg)
+	if err != nil {
+		return err
+	}
+	a.workers = pool
+	a.state.observer = pool
+	a.router = pool.Router(a.executor)
+	a.endWorkers = sync.OnceFunc(func() {
+		ended, cancel := context.WithCancel(context.Background())
+		cancel() // who is to be waited for was
+		_ = pool.Shutdown(ended)
+	})
+	return nil
+}
+
+// Workers are the processes of the tenants that have one.
+func (a *Agent) Workers() *worker.Pool { return a.workers }
