@@ -198,7 +198,8 @@ func (a *Agent) load(registry follow.Registry) error {
 		programs: cache.NewPrograms(cache.Config{Engines: engines, Sources: from, Budget: a.cfg.CacheBytes}),
 		group:    a.cfg.Tenants.Group(),
 	}
-	if err := a.tellLost(loaded); err != nil {
+	a.tellLost(loaded)
+	if err := a.measure(loaded); err != nil {
 		return errors.Join(err, disk.Close())
 	}
 	a.state.restore(a.state.choose(loaded, a.cfg.Tenants, a.log))
@@ -207,28 +208,15 @@ func (a *Agent) load(registry follow.Registry) error {
 	return nil
 }
 
-// tellLost says what of the state folder is not served, and counts it.
-func (a *Agent) tellLost(loaded *store.Loaded) error {
+// tellLost says what of the state folder is not served.
+func (a *Agent) tellLost(loaded *store.Loaded) {
 	for _, lost := range loaded.Lost {
 		a.log.Warn("part of the state folder is lost; it is fetched again", "path", lost.Path, "error", lost.Err)
 	}
 	if n := len(loaded.Doubted); n > 0 {
-		a.log.Warn("scripts on disk are not signed by a trusted key and are not served; they are fetched again, and left alone until then",
-			"scripts", n, "first", loaded.Doubted[0].Path, "error", loaded.Doubted[0].Err)
+		a.log.Warn("files of the state folder are not signed by a trusted key; what is in them is not served, is fetched again, and left alone until then",
+			"files", n, "first", loaded.Doubted[0].Path, "error", loaded.Doubted[0].Err)
 	}
-	if a.cfg.Metrics == nil {
-		return nil
-	}
-	gauge := prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "scriptorium_agent_disk_refused",
-		Help: "Files of the state folder that were not believed at the last start, by reason: corrupt, or not signed by a trusted key.",
-	}, []string{"reason"})
-	gauge.WithLabelValues("corrupt").Set(float64(len(loaded.Lost)))
-	gauge.WithLabelValues("not_signed").Set(float64(len(loaded.Doubted)))
-	if err := a.cfg.Metrics.Register(gauge); err != nil {
-		return fmt.Errorf("register the agent's metrics: %w", err)
-	}
-	return nil
 }
 
 func (a *Agent) assemble(registry follow.Registry) (err error) {
@@ -239,7 +227,7 @@ func (a *Agent) assemble(registry follow.Registry) (err error) {
 	a.follower, err = follow.New(follow.Config{
 		Agent: a.cfg.Name, Labels: a.cfg.Labels, Software: a.cfg.Software,
 		Trusted: a.cfg.Trusted, Tenants: a.cfg.Tenants,
-		State: a.state, Registry: registry, Feed: a.feed, Reporter: a.feed, Tail: a.tail,
+		State: a.state, Registry: registry, Feed: a.feed, Reporter: a.feed, Tail: a.tail, Troubles: a.troubles,
 		Log: a.log, Metrics: a.cfg.Metrics,
 	})
 	if err != nil {

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/scriptorium-dev/scriptorium/agent"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -35,12 +37,28 @@ func (n *node) value(name string) string {
 	return string(content)
 }
 
+func gauge(t *testing.T, from prometheus.Gatherer, name string) float64 {
+	t.Helper()
+	families, err := from.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range families {
+		if family.GetName() == name {
+			return family.GetMetric()[0].GetGauge().GetValue()
+		}
+	}
+	t.Fatalf("there is no %s", name)
+	return 0
+}
+
 func TestValuesOnOneNode(t *testing.T) {
 	r := newRegistry(t)
 	r.put("acme/flags", "before the agent")
 	r.start()
 	dir := t.TempDir()
-	n := startNode(t, r, dir)
+	metrics := prometheus.NewRegistry()
+	n := startNode(t, r, dir, func(cfg *agent.Config) { cfg.Metrics = metrics })
 	n.has(t, r, "acme/flags", "before the agent")
 	r.put("acme/flags", "on")
 	r.put("acme/prices/eu.json", `{"a":1}`)
@@ -59,6 +77,12 @@ func TestValuesOnOneNode(t *testing.T) {
 	}
 	head := script.Revision(r.head)
 	eventually(t, r, "the position covers it", func() bool { return n.Executor().Position().Revision >= head })
+	if got := gauge(t, metrics, "scriptorium_agent_values"); got != 2 {
+		t.Errorf("%v values are counted", got)
+	}
+	if got := gauge(t, metrics, "scriptorium_agent_value_cache_bytes"); got == 0 {
+		t.Error("no contents are counted")
+	}
 	n.stop()
 
 	// Everything down: from disk.

@@ -38,7 +38,7 @@ func (s *sources) Source(ctx context.Context, d script.Digest) ([]byte, error) {
 	case err != nil && !here:
 		return nil, err
 	case !here:
-		return nil, script.Errorf(script.Unavailable, "", "its source is not on this agent and the registry did not send %v", d)
+		return nil, script.Errorf(script.Unavailable, "", "what it needs is not on this agent and the registry did not send %v", d)
 	}
 	if err := s.store.PutSources([]store.Source{{Digest: d, Content: content}}); err != nil {
 		s.log.Warn("a fetched source cannot be stored; it is fetched again when it is needed", "digest", d.String(), "error", err)

@@ -14,6 +14,13 @@ func (a *Agent) startWorkers() error {
 		Table: a.state.table, Values: a.state.values, Tenants: a.state.tenants,
 		Content: a.contents.sources.Source, Position: a.position,
 	}
+	changed := cfg.Changed
+	cfg.Changed = func() {
+		a.follower.TroublesChanged()
+		if changed != nil {
+			changed()
+		}
+	}
 	cfg.Host, cfg.MaxWaiting, cfg.Log, cfg.Metrics = a.host, a.cfg.MaxWaiting, a.log, a.cfg.Metrics
 	pool, err := worker.New(cfg)
 	if err != nil {

@@ -181,3 +181,22 @@ func TestNeighbours(t *testing.T) {
 		}
 	}
 }
+
+func TestBenchTable(t *testing.T) {
+	cmd := newBenchTableCommand()
+	cmd.SetArgs(nil)
+	cmd.SetIn(strings.NewReader("goos: linux\nBenchmarkBareGopherLua-2 100 60.0 ns/op 0 B/op 0 allocs/op\n" +
+		"BenchmarkTypical-2 10 4000 ns/op 2000 B/op 20 allocs/op\nBenchmarkTypical-2 10 6000 ns/op 2000 B/op 20 allocs/op\nPASS\n"))
+	var out bytes.Buffer
+	cmd.SetOut(&out)
+	if err := cmd.ExecuteContext(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if want := "| Typical | 5 µs | 4 µs | 83.3 | 2000 B | 20 |\n"; !strings.HasSuffix(out.String(), want) {
+		t.Errorf("%s\nwant its end to be %s", out.String(), want)
+	}
+	cmd.SetIn(strings.NewReader("FAIL\n"))
+	if err := cmd.ExecuteContext(t.Context()); err == nil {
+		t.Error("nothing was taken for benchmarks")
+	}
+}

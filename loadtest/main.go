@@ -32,7 +32,7 @@ func main() {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(newCallsCommand(), newNeighboursCommand(), newAgentCommand(), newStatusCommand(), newServersCommand(), newProfiledCommand())
+	root.AddCommand(newCallsCommand(), newNeighboursCommand(), newBenchTableCommand(), newAgentCommand(), newStatusCommand(), newServersCommand(), newProfiledCommand())
 	if err := root.ExecuteContext(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "loadtest:", err)
 		os.Exit(1)

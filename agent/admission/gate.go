@@ -19,6 +19,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/scriptorium-dev/scriptorium/script"
@@ -52,6 +53,8 @@ type Config struct {
 type Gate struct {
 	running, waiting, perTenant int
 	epoch                       time.Time
+
+	free atomic.Int64 // turns
 
 	mu      sync.Mutex
 	turns   []*Turn // those that were given out
@@ -91,6 +94,7 @@ func New(cfg Config) *Gate {
 		sweepAt:   firstSweep,
 	}
 	g.turns = make([]*Turn, 0, g.running)
+	g.free.Store(int64(g.running))
 	return g
 }
 
@@ -115,13 +119,15 @@ func (g *Gate) Enter(ctx context.Context, t *Turn, call *Call) error {
 	t.begin(ctx, g, *call)
 	g.mu.Lock()
 	now := g.now()
-	full := len(g.turns) == g.running
-	if full {
-		g.settle(now)
+	entered := g.try(t, now)
+	if !entered && g.brief(now) {
+		g.mu.Unlock()
+		g.spin()
+		g.mu.Lock()
+		now = g.now()
+		entered = g.try(t, now)
 	}
-	t.tenant = g.tenant(call.Tenant, call.Settings, now)
-	if len(t.tenant.queue) == 0 && t.tenant.blocks(t, now) == free && (!full || g.steal(t.tenant, now)) {
-		g.give(t, now)
+	if entered {
 		g.mu.Unlock()
 		return nil
 	}
@@ -142,6 +148,52 @@ func (g *Gate) Enter(ctx context.Context, t *Turn, call *Call) error {
 		return t.refused
 	}
 	return nil
+}
+
+// try gives the call a turn if it need not wait for one.
+func (g *Gate) try(t *Turn, now time.Duration) bool {
+	full := len(g.turns) == g.running
+	if full {
+		g.settle(now)
+	}
+	t.tenant = g.tenant(t.call.Tenant, t.call.Settings, now)
+	if len(t.tenant.queue) > 0 || t.tenant.blocks(t, now) != free || full && !g.steal(t.tenant, now) {
+		return false
+	}
+	g.give(t, now)
+	return true
+}
+
+const (
+	// young is how long a call may have had its turn for another one to hope that it is
+	// over at once, as most are.
+	young = 50 * time.Microsecond
+	// spins is how often it then looks, some microseconds altogether: less than it
+	// takes to go to sleep and be woken.
+	spins = 4000
+)
+
+// brief reports whether a turn may well be free in a moment, with nobody in the queue.
+func (g *Gate) brief(now time.Duration) bool {
+	if len(g.queues) > 0 {
+		return false
+	}
+	for _, t := range g.turns {
+		if now-t.since < young {
+			return true
+		}
+	}
+	return false
+}
+
+// spin waits a moment for a turn that is free. Since there is one processor more than
+// there are turns, there is not more than one call that does.
+func (g *Gate) spin() {
+	for range spins {
+		if g.free.Load() > 0 {
+			return
+		}
+	}
 }
 
 // tooLong returns the error of a call that has waited for its first turn in vain.
@@ -243,6 +295,7 @@ func (g *Gate) give(t *Turn, now time.Duration) {
 	t.state, t.since, t.charged, t.asked = running, now, now, false
 	t.wanted.Store(false)
 	g.turns = append(g.turns, t)
+	g.free.Add(-1)
 	g.pace = max(g.pace, t.tenant.pace)
 	if !t.begun {
 		t.begun, t.first = true, now
@@ -263,6 +316,7 @@ func (g *Gate) take(t *Turn, now time.Duration) {
 	g.turns[i] = g.turns[last]
 	g.turns[last] = nil
 	g.turns = g.turns[:last]
+	g.free.Add(1)
 	t.state = out
 	if t.bounded {
 		t.bounded = false

@@ -33,7 +33,7 @@ func Fetch(ctx context.Context, from Registry, digests []script.Digest, bad func
 	got := make(map[script.Digest][]byte, len(digests))
 	for src, err := range from.FetchSources(ctx, digests) {
 		if err != nil {
-			return got, script.Errorf(script.Unavailable, "", "its source cannot be fetched from the registry: %w", silence.explain(err))
+			return got, script.Errorf(script.Unavailable, "", "what it needs cannot be fetched from the registry: %w", silence.explain(err))
 		}
 		silence.heard()
 		d, content, err := verify(src)
@@ -49,7 +49,7 @@ func Fetch(ctx context.Context, from Registry, digests []script.Digest, bad func
 		}
 	}
 	if err := context.Cause(ctx); err != nil {
-		return got, script.Errorf(script.Unavailable, "", "its source cannot be fetched from the registry: %w", err)
+		return got, script.Errorf(script.Unavailable, "", "what it needs cannot be fetched from the registry: %w", err)
 	}
 	return got, nil
 }

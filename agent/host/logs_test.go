@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -27,7 +28,7 @@ const (
 )
 
 func TestLineIsAttributed(t *testing.T) {
-	var out bytes.Buffer
+	var out logged
 	h := newHost(t, host.Config{Log: slog.New(slog.NewJSONHandler(&out, nil))})
 	for _, test := range []struct {
 		level       engine.Level
@@ -41,7 +42,7 @@ func TestLineIsAttributed(t *testing.T) {
 		{engine.Info, "00-" + traceID, "INFO", ""},
 		{engine.Info, "00-" + traceID + "x00f067aa0ba902b7-01", "INFO", ""},
 	} {
-		out.Reset()
+		out.take()
 		inv := invocation("acme", "edge")
 		inv.Traceparent = test.traceparent
 		h.Log(inv, test.level, `hello "you"`)
@@ -57,18 +58,38 @@ func TestLineIsAttributed(t *testing.T) {
 	}
 }
 
+// logged is what was logged so far.
+type logged struct {
+	mu sync.Mutex
+	bytes.Buffer
+}
+
+func (l *logged) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.Buffer.Write(p)
+}
+
+// take returns what was logged since it was last taken.
+func (l *logged) take() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	defer l.Reset()
+	return l.String()
+}
+
 // flood logs n lines of size bytes and returns how many came through.
-func flood(h *host.Host, out *bytes.Buffer, inv *engine.Invocation, n, size int) int {
-	out.Reset()
+func flood(h *host.Host, out *logged, inv *engine.Invocation, n, size int) int {
+	out.take()
 	for range n {
 		h.Log(inv, engine.Info, strings.Repeat("x", size))
 	}
-	return strings.Count(out.String(), "a script says")
+	return strings.Count(out.take(), "a script says")
 }
 
 func TestLinesAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var out bytes.Buffer
+		var out logged
 		reg := prometheus.NewRegistry()
 		h := newHost(t, host.Config{
 			Log: slog.New(slog.NewTextHandler(&out, nil)), Metrics: reg,
@@ -117,27 +138,27 @@ func TestLinesAreLimited(t *testing.T) {
 // TestDroppedLinesAreSaid wants one line a second of each script that loses some.
 func TestDroppedLinesAreSaid(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var out bytes.Buffer
+		var out logged
 		h := newHost(t, host.Config{Log: slog.New(slog.NewTextHandler(&out, nil))})
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- h.Run(ctx) }()
 		flood(h, &out, invocation("acme", "edge"), 100, 992)
 		flood(h, &out, invocation("acme", "quiet"), 1, 10)
-		out.Reset()
+		out.take()
 		time.Sleep(3 * time.Second) //nolint:forbidigo // of synctest's clock
 		synctest.Wait()
-		said := out.String()
+		said := out.take()
 		if strings.Count(said, "lines were left out") != 1 || !strings.Contains(said, "tenant=acme script=edge lines=84") {
 			t.Errorf("it says\n%s", said)
 		}
 		flood(h, &out, invocation("acme", "edge"), 20, 992)
-		out.Reset()
+		out.take()
 		cancel()
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
-		if said := out.String(); !strings.Contains(said, "lines=4") {
+		if said := out.take(); !strings.Contains(said, "lines=4") {
 			t.Errorf("at its end it says\n%s", said)
 		}
 	})

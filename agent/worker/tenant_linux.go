@@ -30,6 +30,7 @@ type tenant struct {
 	cancel   context.CancelFunc
 	stopped  chan struct{}
 	another  chan struct{} // holds an element when the settings ask for another process
+	listed   atomic.Pointer[[]Quarantined]
 	grace    atomic.Pointer[context.Context]
 	said     *rate.Sometimes // that lines were left out
 	digests  sync.RWMutex    // guards retained
@@ -155,6 +156,7 @@ func (t *tenant) watch(p *process) fate {
 		case now := <-tick.C:
 			t.mu.Lock()
 			if t.blame.expire(now) {
+				t.list()
 				t.tellBlame(p)
 			}
 			t.mu.Unlock()
@@ -194,7 +196,7 @@ func (t *tenant) place() *process {
 }
 
 // handOverPatience bounds the hand-over.
-const handOverPatience = 10 * time.Second
+const handOverPatience = 5 * time.Second
 
 // handOver makes the process the tenant's, with all that is live.
 func (t *tenant) handOver(p *process) error {
@@ -314,7 +316,7 @@ func tell(ctx context.Context, p *process, c *change) error {
 // tellPatience is how long a process may take to make a change live. One that does not
 // is replaced by one that starts from it: the fleet does not wait for a tenant that
 // keeps its process busy.
-const tellPatience = 2 * time.Second
+const tellPatience = 5 * time.Second
 
 // apply makes a change live in the tenant's process, unless there is none just now:
 // the next one then starts from it.
@@ -401,7 +403,7 @@ func (t *tenant) bury(p *process) {
 	for _, q := range t.blame.list() {
 		t.pool.cfg.Log.Error("a script is in quarantine", "script", q.Script.String(), "until", q.Until, "error", q.Err)
 	}
-	t.pool.cfg.Changed()
+	t.list()
 }
 
 // ranAtTheEnd returns the scripts that the marks stand for, with their revisions.
@@ -438,7 +440,7 @@ func (t *tenant) released(c *change) bool {
 		}
 	}
 	if lifted {
-		t.pool.cfg.Changed()
+		t.list()
 	}
 	return lifted
 }
@@ -452,10 +454,19 @@ func (t *tenant) tellBlame(p *process) {
 	}
 }
 
+// quarantined returns who is in quarantine, without waiting for what holds t.mu.
 func (t *tenant) quarantined() []Quarantined {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.blame.list()
+	if list := t.listed.Load(); list != nil {
+		return *list
+	}
+	return nil
+}
+
+// list says who is in quarantine from now on. t.mu is held.
+func (t *tenant) list() {
+	list := t.blame.list()
+	t.listed.Store(&list)
+	t.pool.cfg.Changed()
 }
 
 func (t *tenant) status() Status {

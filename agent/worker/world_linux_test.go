@@ -248,16 +248,20 @@ func (w *world) commit(put []script.Object, removed ...string) {
 
 // publish makes versions 1… of a script live, the last active.
 func (w *world) publish(language, ref string, sources ...string) {
+	w.publishWith(script.Limits{Timeout: 10 * time.Second}, language, ref, sources...) // the machine may be busy
+}
+
+func (w *world) publishWith(limits script.Limits, language, ref string, sources ...string) {
 	name, err := script.ParseName(ref)
 	if err != nil {
 		w.tb.Fatal(err)
 	}
 	w.revision++
 	r := script.Release{Name: name, Revision: w.revision, Enabled: true}
-	r.Settings.Limits.Timeout = 10 * time.Second // the machine may be busy
+	r.Settings.Limits = limits
 	for i, src := range sources {
 		r.Active = script.Version{Number: uint64(i + 1), Digest: w.keep(src), Engine: language, Size: len(src)}
-		if language == "lua" {
+		if language == "lua" && strings.Contains(src, "function handle") {
 			r.Active.Entrypoint = "handle"
 		}
 		r.Retained = append(r.Retained, r.Active)

@@ -1,6 +1,8 @@
 package lua_test
 
 import (
+	"encoding/json"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -82,6 +84,24 @@ func BenchmarkParallelTypical(b *testing.B) {
 	})
 }
 
+// BenchmarkCold is a trivial call for which a state must be made.
+func BenchmarkCold(b *testing.B) {
+	p, err := lua.New().Compile(engine.Source{Code: []byte(`function handle(n) return n end`), Entrypoint: "handle"})
+	if err != nil {
+		b.Fatal(err)
+	}
+	inv := &engine.Invocation{Args: [][]byte{[]byte("1")}}
+	var res engine.Result
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		res.Reset()
+		inv.Tenant = strconv.Itoa(i) // each has no state yet
+		if err := p.Run(b.Context(), inv, &res); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
 // BenchmarkInstruction is the cost of a metered instruction and, in the
 // baseline, of one of bare gopher-lua: a loop of a million additions.
 func BenchmarkInstruction(b *testing.B) {
@@ -116,6 +136,73 @@ func BenchmarkBareGopherLua(b *testing.B) {
 		l.Push(glua.LNumber(1))
 		l.Call(1, 1)
 		l.Pop(1)
+	}
+}
+
+// BenchmarkBareTypical is the typical script in bare gopher-lua: a resolved function on
+// a warm state, with a request that was made before. The first has no JSON; the
+// second has the argument and the result go through encoding/json.
+func BenchmarkBareTypical(b *testing.B) {
+	l := glua.NewState()
+	defer l.Close()
+	if err := l.DoString(typicalSource); err != nil {
+		b.Fatal(err)
+	}
+	call := func(request glua.LValue) glua.LValue {
+		l.Push(l.GetGlobal("handle"))
+		l.Push(request)
+		l.Call(1, 1)
+		defer l.Pop(1)
+		return l.Get(-1)
+	}
+	b.Run("tables", func(b *testing.B) {
+		var decoded any
+		if err := json.Unmarshal(typicalArgument, &decoded); err != nil {
+			b.Fatal(err)
+		}
+		request := bareValue(l, decoded)
+		b.ReportAllocs()
+		for b.Loop() {
+			call(request)
+		}
+	})
+	b.Run("json", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			var decoded any
+			if err := json.Unmarshal(typicalArgument, &decoded); err != nil {
+				b.Fatal(err)
+			}
+			result := map[string]string{}
+			call(bareValue(l, decoded)).(*glua.LTable).ForEach(func(k, v glua.LValue) { result[k.String()] = v.String() })
+			if _, err := json.Marshal(result); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
+
+// bareValue is a value of encoding/json in Lua.
+func bareValue(l *glua.LState, v any) glua.LValue {
+	switch v := v.(type) {
+	case map[string]any:
+		t := l.CreateTable(0, len(v))
+		for name, member := range v {
+			t.RawSetString(name, bareValue(l, member))
+		}
+		return t
+	case string:
+		return glua.LString(v)
+	}
+	return glua.LNil
+}
+
+// BenchmarkBareState is what a state with its libraries costs each time.
+func BenchmarkBareState(b *testing.B) {
+	b.ReportAllocs()
+	for b.Loop() {
+		l := glua.NewState()
+		l.Close()
 	}
 }
 

@@ -47,7 +47,10 @@ func corpusLimits(s *corpus.Script, v corpus.Variant) script.Limits {
 	case s.MostLimits:
 		limits = script.MaxLimits()
 		limits.Timeout /= 5 // which suffices to fill any memory
-	case lua.RaceEnabled:
+		if lua.RaceEnabled {
+			limits.Instructions /= 20
+		}
+	case lua.RaceEnabled && s.Allows(script.Limit):
 		limits.Instructions = 50_000 // an instruction takes some ten times as long
 	case !v.Exact:
 		limits.Instructions = 200_000 // or most of these would do the same for longer
@@ -59,6 +62,7 @@ func corpusLimits(s *corpus.Script, v corpus.Variant) script.Limits {
 // then how it went.
 type corpusRun struct {
 	Script, Variant string
+	Most            bool // with the highest limits
 	Ended           bool
 	Kind            script.Kind
 	Wall            time.Duration
@@ -116,7 +120,7 @@ func (c *corpusChild) problem(format string, args ...any) {
 }
 
 func (c *corpusChild) run(s *corpus.Script, v corpus.Variant) error {
-	r := corpusRun{Script: s.Name, Variant: v.Name}
+	r := corpusRun{Script: s.Name, Variant: v.Name, Most: s.MostLimits}
 	if err := c.out.Encode(r); err != nil {
 		return err
 	}

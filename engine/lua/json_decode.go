@@ -3,6 +3,7 @@ package lua
 import (
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"unicode/utf16"
@@ -61,6 +62,9 @@ func (d *decoder) object(text []byte) (*glua.LTable, error) {
 func (d *decoder) begin(text string) error {
 	if !utf8.ValidString(text) {
 		return errors.New("is not valid UTF-8")
+	}
+	if len(text) > math.MaxInt32 {
+		return errors.New("is larger than 2 GiB")
 	}
 	d.in, d.at = text, 0
 	d.space()
@@ -289,24 +293,32 @@ func (d *decoder) digitsOfNumber() (text string, integer bool, err error) {
 
 // text decodes a string in quotes.
 func (d *decoder) text() (string, error) {
-	d.at++
-	start := d.at
-	for d.at < len(d.in) {
-		switch c := d.in[d.at]; {
-		case c == '"':
-			d.at++
-			return d.in[start : d.at-1], nil
-		case c == '\\':
-			d.rough = true
-			return d.escaped(start)
-		case c < ' ':
-			return "", d.errorf("control character in a string")
-		default:
-			d.at++
-		}
+	in, start := d.in, d.at+1
+	at := start
+	for at < len(in) && plainText[in[at]] {
+		at++
 	}
-	return "", d.errorf("unexpected end of JSON")
+	d.at = at
+	switch {
+	case at >= len(in):
+		return "", d.errorf("unexpected end of JSON")
+	case in[at] == '"':
+		d.at++
+		return in[start:at], nil
+	case in[at] == '\\':
+		d.rough = true
+		return d.escaped(start)
+	}
+	return "", d.errorf("control character in a string")
 }
+
+// plainText says which bytes of a string stand for themselves.
+var plainText = func() (plain [256]bool) {
+	for c := range plain {
+		plain[c] = c >= ' ' && c != '"' && c != '\\'
+	}
+	return plain
+}()
 
 // escaped goes on with a string that began at start and has an escape at d.at.
 func (d *decoder) escaped(start int) (string, error) {

@@ -247,8 +247,12 @@ func (e *encoder) text(dst []byte, s string) ([]byte, error) {
 		return e.room(append(dst, s...))
 	}
 	dst = append(dst, '"')
+	first := 0
+	for first < len(s) && s[first] < utf8.RuneSelf && plainText[s[first]] {
+		first++
+	}
 	start := 0
-	for i := 0; i < len(s); {
+	for i := first; i < len(s); {
 		c := s[i]
 		if c >= utf8.RuneSelf {
 			r, size := utf8.DecodeRuneInString(s[i:])

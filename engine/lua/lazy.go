@@ -23,6 +23,9 @@ type lazyObject struct {
 	members []member
 }
 
+// innerBytes is what an innerObject takes, slices that were outgrown included.
+const innerBytes = 2 * int(unsafe.Sizeof(innerObject{}))
+
 // extent is what is known of an object once it was checked.
 type extent struct {
 	start, end int  // in the text
@@ -34,8 +37,8 @@ type extent struct {
 // member of a lazy object.
 type member struct {
 	name  string
-	start int         // of the value in the text
-	inner int         // where call.inner has the object that is the value, from 1; or 0
+	start int32       // of the value in the text
+	inner int32       // where call.inner has the object that is the value, from 1; or 0
 	value glua.LValue // once it was asked for
 }
 
@@ -96,7 +99,7 @@ func (o *lazyObject) valueAt(c *call, i int) glua.LValue {
 		o.opened = true
 		return m.value
 	}
-	d := decoder{call: c, nodes: maxNodes, in: o.text, at: m.start}
+	d := decoder{call: c, nodes: maxNodes, in: o.text, at: int(m.start)}
 	v, err := d.any(o.depth + 1)
 	if err != nil {
 		panic(err) // the text was checked before
@@ -159,8 +162,8 @@ func (d *decoder) inner(depth int) error {
 	last, first := &c.members[len(c.members)-1], len(c.innerMembers)
 	e, err := d.extent(depth, keepInner)
 	c.inner = append(c.inner, innerObject{e, c.innerMembers[first:len(c.innerMembers):len(c.innerMembers)]})
-	last.inner = len(c.inner)
-	meterOf(c.l).made(memberBytes * (len(c.innerMembers) - first))
+	last.inner = int32(len(c.inner))
+	meterOf(c.l).made(innerBytes + memberBytes*(len(c.innerMembers)-first))
 	return err
 }
 
@@ -203,9 +206,9 @@ func (d *decoder) members(depth int, keep keep) error {
 		seen = d.note(seen, mark, name)
 		switch keep {
 		case keepMembers:
-			d.call.members = append(d.call.members, member{name: name, start: d.at})
+			d.call.members = append(d.call.members, member{name: name, start: int32(d.at)})
 		case keepInner:
-			d.call.innerMembers = append(d.call.innerMembers, member{name: name, start: d.at})
+			d.call.innerMembers = append(d.call.innerMembers, member{name: name, start: int32(d.at)})
 		}
 		if keep == keepMembers && d.peek() == '{' {
 			err = d.inner(depth + 1)

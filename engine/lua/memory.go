@@ -35,8 +35,8 @@ const (
 	closureBytes  = 64
 	upvalueBytes  = 56
 	stringBytes   = 32 // besides its bytes
-	lazyBytes     = 200
-	memberBytes   = 100
+	lazyBytes     = 280
+	memberBytes   = 140
 	errorBytes    = 2400
 	deepErrorMore = 90_000 // if it came from so deep that its traceback was cut
 	messageCopies = 4      // of an error's message, until it is caught

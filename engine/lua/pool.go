@@ -6,19 +6,26 @@ import (
 	"sync"
 )
 
-// maxIdleStates bounds the idle states of an engine: some 30 KiB each, up to
-// 600 KiB where a script once filled its stack.
-const maxIdleStates = 256
+const (
+	// maxIdleStates and maxIdleBytes bound the idle states of an engine.
+	maxIdleStates = 256
+	maxIdleBytes  = 16 << 20
+	// maxStateBytes is how large an idle state may be. A fresh one has some 30 KiB; one
+	// whose script has filled its stack has 600, and is dropped.
+	maxStateBytes = 90 << 10
+)
 
 // pool keeps idle states by tenant: a state that served one tenant never serves
-// another. When there are too many, the one that was idle for longest goes. It
-// is safe for concurrent use.
+// another. When there are too many, or they hold too many bytes, the one that was
+// idle for longest goes. A tenant has at most perTenant of them. It is safe for
+// concurrent use.
 type pool struct {
 	perTenant int
 
 	mu      sync.Mutex
 	tenants map[string]*tenantStates
 	idle    int
+	bytes   int    // that they hold
 	newest  *state // ends of the list of all idle states, by when they became idle
 	oldest  *state
 }
@@ -60,6 +67,9 @@ func (p *pool) take(tenant string) *state {
 
 // put keeps s for its tenant's next call, or drops it if the tenant has enough.
 func (p *pool) put(s *state) {
+	if s.bytes = s.trim(maxStateBytes); s.bytes > maxStateBytes {
+		return
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	t := p.tenants[s.tenant]
@@ -73,7 +83,7 @@ func (p *pool) put(s *state) {
 	if len(t.states) >= p.perTenant {
 		return
 	}
-	if p.idle >= maxIdleStates {
+	for p.idle >= maxIdleStates || p.idle > 0 && p.bytes+s.bytes > maxIdleBytes {
 		p.evict()
 	}
 	t.states = append(t.states, s)
@@ -100,6 +110,7 @@ func (p *pool) link(s *state) {
 	}
 	p.newest = s
 	p.idle++
+	p.bytes += s.bytes
 }
 
 func (p *pool) unlink(s *state) {
@@ -115,4 +126,5 @@ func (p *pool) unlink(s *state) {
 	}
 	s.older, s.newer = nil, nil
 	p.idle--
+	p.bytes -= s.bytes
 }

@@ -1,6 +1,8 @@
 package lua
 
 import (
+	"unsafe"
+
 	glua "github.com/yuin/gopher-lua"
 
 	"github.com/scriptorium-dev/scriptorium/engine"
@@ -25,9 +27,11 @@ type state struct {
 	ask    func()          // meter.ask
 
 	older, newer *state // in the pool's list
+	bytes        int    // that it holds while it is there
 }
 
 func newState(tenant string) *state {
+	setLibraryLimits()
 	s := &state{
 		tenant: tenant,
 		l: glua.NewState(glua.Options{
@@ -47,6 +51,31 @@ func newState(tenant string) *state {
 	}
 	s.enter = builtin(func(l *glua.LState) int { return s.call.enter(l, &s.meter) })
 	return s
+}
+
+// Sizes of what a state is made of.
+const (
+	frameBytes = 80   // of a call on the stack
+	fixedBytes = 4096 // of all that is the same in each state
+)
+
+// size returns about how many bytes a state holds that runs no call.
+func (s *state) size() int {
+	c := &s.call
+	return fixedBytes + callStackSize*frameBytes + registersOf(s.l)*int(unsafe.Sizeof(glua.LValue(nil))) +
+		(cap(c.members)+cap(c.innerMembers))*int(unsafe.Sizeof(member{})) +
+		cap(c.inner)*int(unsafe.Sizeof(innerObject{})) + cap(c.names)*int(unsafe.Sizeof(""))
+}
+
+// trim drops what can be dropped if the state holds more than most bytes. It returns
+// how many it then holds.
+func (s *state) trim(most int) int {
+	size := s.size()
+	if size <= most {
+		return size
+	}
+	s.call.members, s.call.innerMembers, s.call.inner, s.call.names = nil, nil, nil, nil
+	return s.size()
 }
 
 // call is what a state is running: one invocation of a program.
@@ -116,9 +145,6 @@ func (c *call) define(l *glua.LState) {
 	l.Push(fn)
 }
 
-// keptMembers is up to how many members a call keeps the memory of.
-const keptMembers = 1024
-
 // clear drops everything of the call and keeps the slices' memory.
 func (c *call) clear() {
 	clear(c.args)
@@ -127,15 +153,6 @@ func (c *call) clear() {
 	clear(c.innerMembers)
 	clear(c.inner)
 	clear(c.names[:cap(c.names)])
-	if cap(c.members) > keptMembers {
-		c.members = nil
-	}
-	if cap(c.innerMembers) > keptMembers || cap(c.inner) > keptMembers {
-		c.innerMembers, c.inner = nil, nil
-	}
-	if cap(c.names) > keptMembers {
-		c.names = nil
-	}
 	*c = call{
 		l: c.l, args: c.args[:0], results: c.results[:0], names: c.names[:0],
 		members: c.members[:0], innerMembers: c.innerMembers[:0], inner: c.inner[:0],

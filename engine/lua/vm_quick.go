@@ -72,6 +72,12 @@ func frameOf(l *glua.LState) frame {
 	}
 }
 
+// registersOf returns for how many values a state has room.
+func registersOf(l *glua.LState) int {
+	registers := *(*unsafe.Pointer)(unsafe.Add(unsafe.Pointer(l), stateLayout.registers))
+	return cap(*(*[]glua.LValue)(unsafe.Add(registers, stateLayout.values)))
+}
+
 // Operands of an instruction: A is a register, B and C are registers or, with the
 // highest of nine bits, constants.
 const (

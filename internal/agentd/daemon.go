@@ -141,6 +141,7 @@ func (c *Config) validate() error {
 	}
 	for flag, value := range map[string]int64{
 		"--cache-bytes": c.CacheBytes, "--max-running": int64(c.MaxRunning), "--max-waiting": int64(c.MaxWaiting),
+		"--worker-uid": int64(c.Workers.UID), "--worker-gid": int64(c.Workers.GID), "--worker-spares": int64(c.Workers.Spares),
 	} {
 		if value < 0 {
 			return script.Errorf(script.Invalid, flag, "is %d; it cannot be negative", value)

@@ -14,7 +14,7 @@ type Workers struct {
 	// Command are the arguments with which this program runs WorkerCommand; without any,
 	// there are no such processes.
 	Command []string
-	UID     int
+	UID     int // that they run as, if this process is root
 	GID     int
 	Cgroup  string
 	Spares  int

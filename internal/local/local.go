@@ -32,7 +32,7 @@ type Stack struct {
 	secret secrets
 	agents map[int]*agentd.Daemon
 
-	workers agentd.Workers
+	workers  agentd.Workers
 	etcd     *embedded.Etcd
 	nats     *embedded.NATS
 	natsPort int // kept, so that NATS comes back where clients look for it

@@ -166,11 +166,13 @@ func TestReplicasAgree(t *testing.T) {
 	second.reached(t, head)
 	resume := losing.suspend()
 	scribble(t, store, seed+2, 60)
-	compact(t)
-	resume()
 	if head, err = store.Head(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	first.reached(t, head) // what they have not seen yet would be forgotten for them too
+	late.reached(t, head)
+	compact(t)
+	resume()
 	second.reached(t, head)
 	scribble(t, store, seed+3, 60)
 	if head, err = store.Head(t.Context()); err != nil {

@@ -73,7 +73,10 @@ func TestSyncIsAsInProtocolOne(t *testing.T) {
 		},
 	}
 	gone := script.Release{Name: script.Name{Tenant: "zoo", Script: "gone"}, Revision: 15, Latest: 4, Deleted: true, ChangedAt: at.Add(3 * time.Hour)}
-	s := serve(store, registry.State{Fleet: "F1", Head: 15, Releases: []script.Release{gone, live}})
+	// What protocol 1 does not know is left out.
+	values := []script.Value{{Key: script.ValueKey{Tenant: "acme", Key: "flag"}, Revision: 13, Digest: digest, Size: len(source)}}
+	tenants := []script.Tenant{{Name: "acme", Revision: 14, Settings: script.TenantSettings{CPU: 500}}}
+	s := serve(store, registry.State{Fleet: "F1", Head: 15, Releases: []script.Release{gone, live}, Values: values, Tenants: tenants})
 
 	request := []byte("\x0a\x02F1\x10\x0a") // fleet F1, since 10, as protocol 1 writes it
 	var m registryv1.SyncRequest

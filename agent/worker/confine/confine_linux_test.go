@@ -151,7 +151,7 @@ func attempts(agent, socket int) []attempt {
 		raw("userfaultfd", unix.SYS_USERFAULTFD),
 		raw("perf", unix.SYS_PERF_EVENT_OPEN),
 		raw("a file in memory", unix.SYS_MEMFD_CREATE, name),
-		raw("ioctl", unix.SYS_IOCTL, uintptr(socket), unix.FIONREAD, name),
+		raw("ioctl", unix.SYS_IOCTL, uintptr(socket), unix.TIOCINQ, name),
 		raw("become root", unix.SYS_SETUID, 0),
 		raw("change the root", unix.SYS_CHROOT, name),
 		raw("reboot", unix.SYS_REBOOT),
@@ -269,10 +269,10 @@ func TestMemoryIsCapped(t *testing.T) {
 }
 
 func TestWhoItIs(t *testing.T) {
-	cmd, out, _ := start(t, "limits")
+	cmd, out, _ := start(t, "limits") // it ends when the test does
 	lines := bufio.NewScanner(out)
 	got := map[string]string{}
-	for lines.Scan() && got["uid"] == "" {
+	for got["uid"] == "" && lines.Scan() {
 		name, value, _ := strings.Cut(lines.Text(), " ")
 		got[name] = value
 	}

@@ -1,0 +1,34 @@
+package agent
+
+import (
+	"fmt"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/scriptorium-dev/scriptorium/agent/store"
+)
+
+// measure registers what the agent itself measures.
+func (a *Agent) measure(loaded *store.Loaded) error {
+	if a.cfg.Metrics == nil {
+		return nil
+	}
+	refused := prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "scriptorium_agent_disk_refused",
+		Help: "Files of the state folder that were not believed at the last start, by reason: corrupt, or not signed by a trusted key.",
+	}, []string{"reason"})
+	refused.WithLabelValues("corrupt").Set(float64(len(loaded.Lost)))
+	refused.WithLabelValues("not_signed").Set(float64(len(loaded.Doubted)))
+	values := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "scriptorium_agent_values", Help: "Live values of all tenants.",
+	}, func() float64 { return float64(a.state.values.Len()) })
+	held := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "scriptorium_agent_value_cache_bytes", Help: "Bytes of the contents of values that are in memory.",
+	}, func() float64 { return float64(a.state.values.Bytes()) })
+	for _, c := range []prometheus.Collector{refused, values, held} {
+		if err := a.cfg.Metrics.Register(c); err != nil {
+			return fmt.Errorf("register the agent's metrics: %w", err)
+		}
+	}
+	return nil
+}
