@@ -19,7 +19,6 @@ import (
 	"context"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/scriptorium-dev/scriptorium/script"
@@ -41,8 +40,9 @@ const (
 
 // Config of a Gate.
 type Config struct {
-	// Running calls have a turn at once. For the moment that a call takes to notice
-	// that its turn was taken, one more may run.
+	// Running calls have a turn at once, and one more as long as none of them has had
+	// its turn for a millisecond: most calls are over before. For the moment that a call
+	// takes to notice that its turn was taken, one more may run.
 	Running int
 	// Waiting calls wait for one, calls that gave their turn back not counted; one
 	// tenant's are at most half of them, or one.
@@ -53,8 +53,6 @@ type Config struct {
 type Gate struct {
 	running, waiting, perTenant int
 	epoch                       time.Time
-
-	free atomic.Int64 // turns
 
 	mu      sync.Mutex
 	turns   []*Turn // those that were given out
@@ -94,7 +92,6 @@ func New(cfg Config) *Gate {
 		sweepAt:   firstSweep,
 	}
 	g.turns = make([]*Turn, 0, g.running)
-	g.free.Store(int64(g.running))
 	return g
 }
 
@@ -119,15 +116,7 @@ func (g *Gate) Enter(ctx context.Context, t *Turn, call *Call) error {
 	t.begin(ctx, g, *call)
 	g.mu.Lock()
 	now := g.now()
-	entered := g.try(t, now)
-	if !entered && g.brief(now) {
-		g.mu.Unlock()
-		g.spin()
-		g.mu.Lock()
-		now = g.now()
-		entered = g.try(t, now)
-	}
-	if entered {
+	if g.try(t, now) {
 		g.mu.Unlock()
 		return nil
 	}
@@ -152,48 +141,31 @@ func (g *Gate) Enter(ctx context.Context, t *Turn, call *Call) error {
 
 // try gives the call a turn if it need not wait for one.
 func (g *Gate) try(t *Turn, now time.Duration) bool {
-	full := len(g.turns) == g.running
+	full := len(g.turns) >= g.running
 	if full {
 		g.settle(now)
 	}
 	t.tenant = g.tenant(t.call.Tenant, t.call.Settings, now)
-	if len(t.tenant.queue) > 0 || t.tenant.blocks(t, now) != free || full && !g.steal(t.tenant, now) {
+	if len(t.tenant.queue) > 0 || t.tenant.blocks(t, now) != free || full && !g.steal(t.tenant, now) && !g.spare(t.tenant, now) {
 		return false
 	}
 	g.give(t, now)
 	return true
 }
 
-const (
-	// young is how long a call may have had its turn for another one to hope that it is
-	// over at once, as most are.
-	young = 50 * time.Microsecond
-	// spins is how often it then looks, some microseconds altogether: less than it
-	// takes to go to sleep and be woken.
-	spins = 4000
-)
-
-// brief reports whether a turn may well be free in a moment, with nobody in the queue.
-func (g *Gate) brief(now time.Duration) bool {
-	if len(g.queues) > 0 {
+// spare reports whether a call that begins may have a turn more than there are: if all
+// calls in progress began less than a slice ago, as most are over by then. Tick has it
+// back after a slice; so the tenant's calls must be known to yield.
+func (g *Gate) spare(tn *tenant, now time.Duration) bool {
+	if len(g.turns) != g.running || g.late != nil || g.stats.Paused > 0 || !tn.yields {
 		return false
 	}
 	for _, t := range g.turns {
-		if now-t.since < young {
-			return true
+		if now-t.first >= slice {
+			return false
 		}
 	}
-	return false
-}
-
-// spin waits a moment for a turn that is free. Since there is one processor more than
-// there are turns, there is not more than one call that does.
-func (g *Gate) spin() {
-	for range spins {
-		if g.free.Load() > 0 {
-			return
-		}
-	}
+	return true
 }
 
 // tooLong returns the error of a call that has waited for its first turn in vain.
@@ -295,7 +267,6 @@ func (g *Gate) give(t *Turn, now time.Duration) {
 	t.state, t.since, t.charged, t.asked = running, now, now, false
 	t.wanted.Store(false)
 	g.turns = append(g.turns, t)
-	g.free.Add(-1)
 	g.pace = max(g.pace, t.tenant.pace)
 	if !t.begun {
 		t.begun, t.first = true, now
@@ -304,8 +275,8 @@ func (g *Gate) give(t *Turn, now time.Duration) {
 	if t.tenant.rate > 0 {
 		t.bounded = true
 		g.bounded++
-		g.need()
 	}
+	g.need()
 }
 
 // take takes the turn from a call that has one.
@@ -316,7 +287,6 @@ func (g *Gate) take(t *Turn, now time.Duration) {
 	g.turns[i] = g.turns[last]
 	g.turns[last] = nil
 	g.turns = g.turns[:last]
-	g.free.Add(1)
 	t.state = out
 	if t.bounded {
 		t.bounded = false
@@ -367,10 +337,18 @@ func (g *Gate) dispatch(now time.Duration) {
 		if t == nil {
 			return
 		}
-		g.remove(t)
-		g.give(t, now)
-		t.granted <- struct{}{}
+		g.grant(t, now)
 	}
+	if t := g.pick(now); t != nil && !t.begun && g.spare(t.tenant, now) {
+		g.grant(t, now)
+	}
+}
+
+// grant gives a turn to a call that waits.
+func (g *Gate) grant(t *Turn, now time.Duration) {
+	g.remove(t)
+	g.give(t, now)
+	t.granted <- struct{}{}
 }
 
 // pick returns the call that is to run next, or nil if none may.
@@ -432,7 +410,7 @@ func (g *Gate) restore(now time.Duration) {
 
 // need has tick called in a slice, if there is something to do for it.
 func (g *Gate) need() {
-	if g.ticking || len(g.queues) == 0 && g.bounded == 0 {
+	if g.ticking || len(g.queues) == 0 && g.bounded == 0 && len(g.turns) <= g.running {
 		return
 	}
 	g.ticking = true
@@ -454,13 +432,16 @@ func (g *Gate) tick() {
 	g.dispatch(now)
 	next := g.pick(now)
 	waiting := len(g.queues)
+	if len(g.turns) > g.running { // one has its turn only for a slice
+		waiting++
+	}
 	for _, t := range g.turns {
 		switch {
 		case t.asked:
 			waiting--
 		case t.tenant.empty(now):
 			t.ask()
-		case next != nil && waiting > 0 && now-t.since >= slice && next.tenant.pace <= t.tenant.pace:
+		case waiting > 0 && now-t.since >= slice && (len(g.turns) > g.running || next != nil && next.tenant.pace <= t.tenant.pace):
 			t.ask()
 			waiting--
 		}

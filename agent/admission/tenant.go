@@ -21,6 +21,8 @@ type tenant struct {
 	fresh  int     // of the queue, those that have not begun
 	parked int     // of the queue, those that have
 
+	yields bool // its calls give their turns back when they are asked
+
 	inProgress  int            // calls that have begun
 	scripts     map[string]int // of these, by script, for scripts that bound them
 	concurrency int            // calls that may be in progress; 0 means any number

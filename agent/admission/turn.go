@@ -88,7 +88,7 @@ func (t *Turn) Yield() {
 	t.asked = false
 	t.wanted.Store(false)
 	g.settle(now)
-	if t.state == running && len(g.queues) == 0 && !t.tenant.empty(now) {
+	if t.state == running && len(g.queues) == 0 && len(g.turns) <= g.running && !t.tenant.empty(now) {
 		g.mu.Unlock()
 		return
 	}
@@ -112,6 +112,7 @@ func (t *Turn) Leave() {
 	now := g.now()
 	g.end(t, now)
 	t.tenant.end(t)
+	t.tenant.yields = t.bound.Load()
 	if len(g.queues) > 0 {
 		g.settle(now)
 		g.dispatch(now)

@@ -32,8 +32,9 @@ type Config struct {
 	Tenants func(tenant string) script.TenantSettings
 	// Host is what scripts may use of the agent; nil if there is none.
 	Host engine.Host
-	// MaxRunning calls run at once; 0 means GOMAXPROCS-1, at least 1: one processor
-	// is left for those who bring the calls and take the answers away.
+	// MaxRunning calls run at once, not counting one that is over within a millisecond;
+	// 0 means GOMAXPROCS-1, at least 1: one processor is left for those who bring the
+	// calls and take the answers away.
 	MaxRunning int
 	// MaxWaiting calls wait for their turn, half of them of one tenant; the others are
 	// refused at once. 0 means 1024.

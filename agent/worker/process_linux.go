@@ -96,6 +96,10 @@ func newProcess(h *host, group *confine.Cgroup) (_ *process, err error) {
 		WaitDelay: time.Second,
 	}
 	h.starter.Do(func() { err = p.cmd.Start() })
+	for _, f := range theirs { // or nobody would see that the other side is gone
+		_ = f.Close()
+	}
+	theirs = nil
 	if err != nil {
 		return nil, err
 	}
@@ -194,7 +198,7 @@ func (p *process) reason() reason {
 		return outOfMemory
 	case status.Signaled() && status.Signal() == syscall.SIGKILL:
 		return killed
-	case first != "" || status.Signaled():
+	case first != "" || status.Signaled() || status.ExitStatus() != 0:
 		return crashed
 	}
 	return exited

@@ -26,6 +26,7 @@ func RunHost(t *testing.T, newHost func(t *testing.T, values map[string]map[stri
 }
 
 func testHostValue(t *testing.T, h engine.Host) {
+	t.Helper()
 	for _, test := range []struct {
 		tenant, key, want string
 		ok                bool
@@ -45,6 +46,7 @@ func testHostValue(t *testing.T, h engine.Host) {
 }
 
 func testHostKeys(t *testing.T, h engine.Host) {
+	t.Helper()
 	for _, test := range []struct {
 		tenant, prefix, after string
 		limit                 int
@@ -65,6 +67,7 @@ func testHostKeys(t *testing.T, h engine.Host) {
 }
 
 func testHostCount(t *testing.T, h engine.Host) {
+	t.Helper()
 	for i, step := range []struct {
 		tenant, counter string
 		n, want         float64
@@ -83,6 +86,7 @@ func testHostCount(t *testing.T, h engine.Host) {
 }
 
 func testHostTooManyCounters(t *testing.T, h engine.Host) {
+	t.Helper()
 	for i := range 1000 {
 		if _, err := h.Count("acme", fmt.Sprint("c", i), 1); err != nil {
 			t.Fatalf("counter %d: %v", i, err)
@@ -105,6 +109,7 @@ func testHostTooManyCounters(t *testing.T, h engine.Host) {
 }
 
 func testHostTake(t *testing.T, h engine.Host) {
+	t.Helper()
 	const rate, burst = 1e-3, 3 // that no token comes in while this runs
 	take := func(tenant, bucket string, n float64, want bool) {
 		t.Helper()

@@ -95,19 +95,7 @@ func numberOption(l *glua.LState, n int, t *glua.LTable, name string, otherwise 
 func getRequestHeader(l *glua.LState) int {
 	name := asciiLower(argString(l, 1))
 	c := callOf(l)
-	var headers glua.LValue = glua.LNil
-	switch {
-	case c.program.entrypoint == "":
-		headers = c.env.RawGetString("headers")
-	case len(c.args) > 0:
-		if request, ok := c.args[0].(*glua.LTable); ok {
-			headers = memberOf(c, request, "headers")
-		}
-	}
-	var value glua.LValue = glua.LNil
-	if t, ok := headers.(*glua.LTable); ok {
-		value = headerOf(l, t, name)
-	}
+	value := headerOf(l, headersOf(c), name)
 	if list, ok := value.(*glua.LTable); ok && lazyOf(list) == nil {
 		value = list.RawGetInt(1)
 	}
@@ -122,6 +110,22 @@ func getRequestHeader(l *glua.LState) int {
 	return 1
 }
 
+// headersOf returns the headers of the request that the call is about; nil if there are
+// none.
+func headersOf(c *call) *glua.LTable {
+	var headers glua.LValue
+	switch {
+	case c.program.entrypoint == "":
+		headers = c.env.RawGetString("headers")
+	case len(c.args) > 0:
+		if request, ok := c.args[0].(*glua.LTable); ok {
+			headers = memberOf(c, request, "headers")
+		}
+	}
+	t, _ := headers.(*glua.LTable)
+	return t
+}
+
 // memberOf returns t[name], raw, and leaves t lazy if it is.
 func memberOf(c *call, t *glua.LTable, name string) glua.LValue {
 	if o := lazyOf(t); o != nil {
@@ -134,8 +138,11 @@ func memberOf(c *call, t *glua.LTable, name string) glua.LValue {
 const headersPerInstruction = 8
 
 // headerOf returns the header with the name, which is in lower case; one that is
-// written so counts first.
+// written so counts first. It is nil in Lua's sense if there is none.
 func headerOf(l *glua.LState, headers *glua.LTable, name string) glua.LValue {
+	if headers == nil {
+		return glua.LNil
+	}
 	m, c := meterOf(l), callOf(l)
 	if o := lazyOf(headers); o != nil {
 		m.charge(l, len(o.members)/headersPerInstruction)

@@ -155,7 +155,7 @@ type replacement struct {
 
 // add appends what stands for a match.
 func (r *replacement) add(s string, at []int) {
-	var value glua.LValue = glua.LNil
+	var value glua.LValue
 	switch with := r.with.(type) {
 	case glua.LString:
 		r.expand(string(with), s, at)

@@ -12,6 +12,8 @@ const (
 	// character of the text may take a step for each instruction of the pattern's
 	// program.
 	stepsPerInstruction = 4
+	// searchCost is what it takes to begin a search that can be interrupted.
+	searchCost = 40
 	// maxBlindSteps is how many steps there may be that nothing can interrupt.
 	maxBlindSteps = 64 << 10
 
@@ -31,6 +33,7 @@ func (p *rePattern) search(l *glua.LState, s string, from int) []int {
 		m.charge(l, 1+steps/stepsPerInstruction)
 		return p.first.FindStringSubmatchIndex(s)
 	}
+	m.charge(l, searchCost)
 	r := runes{text: s, meter: m, cost: 1 + p.cost/stepsPerInstruction}
 	if from == 0 {
 		at := p.first.FindReaderSubmatchIndex(&r)

@@ -48,7 +48,7 @@ func start(t *testing.T) *stack {
 func startIn(t *testing.T, dir string) *stack {
 	t.Helper()
 	log := slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
-	inner, err := local.Start(t.Context(), dir, agents, log)
+	inner, err := local.Start(t.Context(), dir, agents, log, local.WithWorkers("worker"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -91,7 +91,7 @@ type watch struct {
 
 func watchLogs(t *testing.T, l *fanout.Logs, of script.Name) *watch {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), 4*patience) // it is for many waits
 	next, stop := iter.Pull2(l.Watch(ctx, of))
 	t.Cleanup(func() { stop(); cancel() })
 	return &watch{t: t, next: next, stop: stop}
@@ -235,7 +235,7 @@ func TestSlowReader(t *testing.T) {
 	slow, quick := watchLogs(t, l, route), watchLogs(t, l, route)
 	slow.state(fleet.LogsListening)
 	quick.state(fleet.LogsListening)
-	const messages, lines = 100, 10
+	const messages, lines = 40, 10
 	for i := range messages {
 		m := &eventv1.Logs{Fleet: "F1", Agent: "n1"}
 		for range lines {
@@ -246,15 +246,15 @@ func TestSlowReader(t *testing.T) {
 			t.Fatalf("message %d: the quick one got %d lines, and %d are missing", i, len(got.Lines), got.Dropped)
 		}
 	}
-	got, missing := 0, uint64(0)
-	for missing == 0 {
+	got, missing := 0, 0
+	for got+missing < messages*lines {
 		logs := slow.logs()
-		got += len(logs.Lines)
-		if missing = logs.Dropped; missing > 0 && logs.Agent != "" {
+		got, missing = got+len(logs.Lines), missing+int(logs.Dropped)
+		if logs.Dropped > 0 && logs.Agent != "" {
 			t.Errorf("the registry's loss is told as one of %s", logs.Agent)
 		}
 	}
-	if got+int(missing) != messages*lines || got*4000 > 2<<20 {
+	if missing == 0 || got*4000 > 3<<19 || got+missing > messages*lines {
 		t.Errorf("%d lines came, and %d are said to be missing, of %d", got, missing, messages*lines)
 	}
 	a.send("n1", &eventv1.Logs{Fleet: "F1", Agent: "n1", Lines: []*eventv1.LogLine{logged(route, "after")}})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -22,7 +23,9 @@ type lender struct {
 	home     home
 	settings func(tenant string) script.TenantSettings
 
-	room    *rate.Limiter // bytes of lines a second
+	mu   sync.Mutex    // guards room
+	room *rate.Limiter // bytes of lines a second
+
 	lines   chan *workerv1.LogLine
 	dropped atomic.Int64 // lines, since the agent was told
 }
@@ -40,21 +43,16 @@ const (
 func newLender(h *host.Host, from home, settings func(string) script.TenantSettings) *lender {
 	return &lender{
 		Host: h, home: from, settings: settings,
-		room: rate.NewLimiter(0, 0), lines: make(chan *workerv1.LogLine, maxLines),
+		room: &rate.Limiter{}, lines: make(chan *workerv1.LogLine, maxLines),
 	}
 }
 
 // Log implements engine.Host.
 func (l *lender) Log(inv *engine.Invocation, level engine.Level, message string) {
-	most := l.settings(inv.Tenant).LogBytes
-	if l.room.Burst() != most { // the settings have changed
-		l.room.SetLimit(rate.Limit(most))
-		l.room.SetBurst(most)
-	}
 	if len(message) > maxLine {
 		message = message[:maxLine]
 	}
-	if !l.room.AllowN(time.Now(), min(len(message)+lineOverhead, most)) {
+	if !l.admits(len(message)+lineOverhead, l.settings(inv.Tenant).LogBytes) {
 		l.dropped.Add(1)
 		return
 	}
@@ -66,6 +64,16 @@ func (l *lender) Log(inv *engine.Invocation, level engine.Level, message string)
 	default:
 		l.dropped.Add(1)
 	}
+}
+
+// admits takes the bytes from what may be logged, of which there is so much a second.
+func (l *lender) admits(bytes, most int) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.room.Burst() != most { // the settings have changed
+		l.room = rate.NewLimiter(rate.Limit(most), most)
+	}
+	return l.room.AllowN(time.Now(), min(bytes, most))
 }
 
 // run sends lines, as many together as there are, until ctx is done.
