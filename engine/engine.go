@@ -94,8 +94,8 @@ type Invocation struct {
 	Script      string
 	Version     uint64
 	Traceparent string // the caller's W3C trace context, or ""
-	// Host is what the program may use of the agent; nil if there is none: what
-	// needs it is then an error of the script.
+	// Host is what the program may use of the agent; nil if there is none: logs then
+	// go nowhere, and what else needs it is an error of the script.
 	Host Host
 	// Turn is the call's turn on a processor; nil if it need not share.
 	Turn Turn

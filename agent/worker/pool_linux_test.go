@@ -46,6 +46,48 @@ func TestATenantInAProcess(t *testing.T) {
 	t.Logf("a process has %d KiB", status[0].Memory>>10)
 }
 
+// TestAccess: the rules of who may call hold on a tenant's own sockets.
+func TestAccess(t *testing.T) {
+	for rule, want := range map[string]string{
+		fmt.Sprintf("uid:%d=acme", os.Getuid()):                `"hello x"<nil>`,
+		fmt.Sprintf("uid:%d=shop", os.Getuid()):                "-DENIED",
+		fmt.Sprintf("uid:%d=acme,shop", os.Getuid()+1_000_000): "-DENIED",
+	} {
+		w := newWorld(t, func(c *worker.Config) { c.Access = []string{rule} }, walled("acme"))
+		w.publish("lua", "acme/route", `function handle(a) return "hello " .. a end`)
+		w.answer("acme/route", `"x"`)
+		c, err := net.Dial("unix", w.socket("acme", "resp"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := fcall(c, bufio.NewReader(c), "acme/route", `"x"`)
+		c.Close()
+		if all := fmt.Sprint(got, err); !strings.HasPrefix(all, want) {
+			t.Errorf("%s: %s, want %s", rule, all, want)
+		}
+	}
+}
+
+// TestWithoutProcesses: a tenant that asks for one where there are none is refused, and
+// never runs with the others.
+func TestWithoutProcesses(t *testing.T) {
+	w := newWorld(t, func(c *worker.Config) { c.Command = nil }, walled("acme"))
+	w.publish("lua", "acme/route", `function handle(a) return a end`)
+	w.publish("lua", "shop/cart", `function handle(a) return a end`)
+	if got, err := w.call("acme/route", `1`); script.KindOf(err) != script.Unavailable || !strings.Contains(err.Error(), "asks for a process of its own") {
+		t.Errorf("%s, %v", got, err)
+	}
+	if got := w.answer("shop/cart", `1`); got != "1" {
+		t.Errorf("another tenant: %s", got)
+	}
+	shared := walled("acme")
+	shared.Settings.Isolation = script.IsolationShared
+	w.commit([]script.Object{{Tenant: &shared}})
+	if got := w.answer("acme/route", `1`); got != "1" {
+		t.Errorf("shared: %s", got)
+	}
+}
+
 // TestUpdates: once a commit returns, every call runs what it has, and calls in flight
 // end on what they began with.
 func TestUpdates(t *testing.T) {

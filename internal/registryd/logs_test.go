@@ -54,7 +54,7 @@ func TestLogsOfAnyReplica(t *testing.T) {
 	if err := a.nc.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), 4*patience)
 	defer cancel()
 	leave, cancelFirst := context.WithCancel(ctx)
 	defer cancelFirst()

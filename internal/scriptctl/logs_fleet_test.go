@@ -34,7 +34,7 @@ func TestLogsOfAFleet(t *testing.T) {
 		t.Fatal(code, out)
 	}
 	r, w := io.Pipe()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	code := make(chan int, 1)
 	go func() {

@@ -41,13 +41,13 @@ const (
 // pre-authentication encoding of payload_type and payload.
 type Envelope struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The wire protocol's number: 2, and 1 for a Status. A reader ignores numbers
+	// The wire protocol's number: 2, and 1 for a Status and Logs. A reader ignores numbers
 	// that it does not know. It is not signed: the payload's type is.
 	Protocol uint32 `protobuf:"varint,1,opt,name=protocol,proto3" json:"protocol,omitempty"`
 	// The full name of the message in payload: "scriptorium.event.v1.Event".
 	PayloadType string `protobuf:"bytes,2,opt,name=payload_type,json=payloadType,proto3" json:"payload_type,omitempty"`
 	Payload     []byte `protobuf:"bytes,3,opt,name=payload,proto3" json:"payload,omitempty"`
-	// One of a key that the reader trusts is enough. Nobody signs a Status.
+	// One of a key that the reader trusts is enough. Nobody signs a Status, or Logs.
 	Signatures    []*Signature `protobuf:"bytes,4,rep,name=signatures,proto3" json:"signatures,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -1,0 +1,137 @@
+package worker
+
+import (
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+func running(names ...string) map[script.Name]script.Revision {
+	m := map[script.Name]script.Revision{}
+	for i, name := range names {
+		m[script.Name{Tenant: "acme", Script: name}] = script.Revision(i + 1)
+	}
+	return m
+}
+
+func (b *blame) names() (quarantined, suspects []string) {
+	for _, q := range b.list() {
+		quarantined = append(quarantined, q.Script.Script)
+	}
+	for name := range b.suspects {
+		suspects = append(suspects, name.Script)
+	}
+	slices.Sort(suspects)
+	return quarantined, suspects
+}
+
+func TestBlame(t *testing.T) {
+	policy := QuarantinePolicy{}.withDefaults()
+	for _, tt := range []struct {
+		name        string
+		every       time.Duration
+		deaths      []string // what ran at each, with spaces between
+		quarantined string
+		suspects    string
+	}{
+		{"nothing ran", time.Second, []string{"", "", "", ""}, "", ""},
+		{"one, alone", time.Second, []string{"a", "a", "a"}, "a", ""},
+		{"too few", time.Second, []string{"a", "a"}, "", ""},
+		{"too long ago", 31 * time.Second, []string{"a", "a", "a", "a"}, "", ""},
+		{"the common one", time.Second, []string{"a b", "a c", "d a"}, "a", ""},
+		{"none in common", time.Second, []string{"a", "b", "a"}, "", ""},
+		{"several", time.Second, []string{"a b", "a b", "a b"}, "", "a b"},
+		{"several, then one of them", time.Second, []string{"a b", "a b", "a b", "b"}, "b", ""},
+		{"two, one after the other", time.Second, []string{"a", "a", "a", "b", "b", "b"}, "a b", ""},
+		{"another death between", time.Second, []string{"a", "", "a", "a"}, "", ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			b := newBlame(policy)
+			now := time.Unix(1_000_000, 0)
+			for _, d := range tt.deaths {
+				b.died(now, running(strings.Fields(d)...))
+				now = now.Add(tt.every)
+			}
+			quarantined, suspects := b.names()
+			if strings.Join(quarantined, " ") != tt.quarantined || strings.Join(suspects, " ") != tt.suspects {
+				t.Errorf("in quarantine %v, suspects %v", quarantined, suspects)
+			}
+		})
+	}
+}
+
+func TestQuarantineEnds(t *testing.T) {
+	b := newBlame(QuarantinePolicy{Deaths: 1}.withDefaults())
+	now := time.Unix(1_000_000, 0)
+	name := script.Name{Tenant: "acme", Script: "a"}
+	b.died(now, running("a"))
+	if b.released(name, 1) {
+		t.Error("the same release ends it")
+	}
+	if !b.released(name, 2) || len(b.list()) != 0 {
+		t.Error("another release does not end it")
+	}
+	b.died(now, running("a"))
+	if b.expire(now.Add(10*time.Minute - 1)) {
+		t.Error("it ends too early")
+	}
+	if !b.expire(now.Add(10*time.Minute)) || len(b.list()) != 0 {
+		t.Error("it does not end")
+	}
+	b.policy.Deaths = 2
+	b.died(now, running("a", "b"))
+	b.died(now, running("a", "b"))
+	if _, suspects := b.names(); len(suspects) != 2 {
+		t.Errorf("suspects %v", suspects)
+	}
+	if !b.expire(now.Add(2*time.Minute)) || len(b.suspects) != 0 {
+		t.Error("suspicion does not end")
+	}
+}
+
+func TestOutput(t *testing.T) {
+	var log strings.Builder
+	o := &output{log: slog.New(slog.NewTextHandler(&log, nil))}
+	write := func(s string) {
+		for part := range slices.Chunk([]byte(s), 7) {
+			if n, err := o.Write(part); n != len(part) || err != nil {
+				t.Fatalf("wrote %d, %v", n, err)
+			}
+		}
+	}
+	if first, _ := o.crash(); first != "" {
+		t.Errorf("a crash before anything: %q", first)
+	}
+	write(`{"time":"x","level":"WARN","msg":"careful","n":3}` + "\n")
+	if got := log.String(); !strings.Contains(got, "level=WARN msg=careful n=3") {
+		t.Errorf("logged %q", got)
+	}
+	write("a word\n" + strings.Repeat("x", 100_000) + "\nfatal error: stack overflow\n\ngoroutine 1:\n")
+	if first, more := o.crash(); first != "fatal error: stack overflow" || !strings.Contains(more, "goroutine 1") {
+		t.Errorf("the crash: %q, %q", first, more)
+	}
+	log.Reset()
+	for range 10_000 {
+		write(`{"level":"INFO","msg":"noise","text":"` + strings.Repeat("y", 100) + "\"}\n")
+	}
+	if log.Len() > 1<<20 {
+		t.Errorf("%d bytes of noise were logged", log.Len())
+	}
+	write("\x00\xff not text\n")
+}
+
+func FuzzOutput(f *testing.F) {
+	f.Add([]byte("{\"level\":\"INFO\",\"msg\":\"x\"}\nfatal error: y\n"))
+	f.Add([]byte("{\"level\":7,\"msg\":{}}\n\n\n"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		o := &output{log: slog.New(slog.DiscardHandler)}
+		if n, err := o.Write(b); n != len(b) || err != nil {
+			t.Errorf("wrote %d of %d, %v", n, len(b), err)
+		}
+		o.crash()
+	})
+}

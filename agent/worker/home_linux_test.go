@@ -1,0 +1,78 @@
+package worker
+
+import (
+	"context"
+	"testing"
+
+	"github.com/scriptorium-dev/scriptorium/agent/cache"
+	"github.com/scriptorium-dev/scriptorium/engine"
+	"github.com/scriptorium-dev/scriptorium/proto/wire"
+	workerv1 "github.com/scriptorium-dev/scriptorium/proto/worker/v1"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// TestHomeGivesATenantItsOwn: a process that has been taken over can ask for what it
+// likes, and gets what its tenant has.
+func TestHomeGivesATenantItsOwn(t *testing.T) {
+	contents := map[script.Digest][]byte{}
+	object := func(tenant, text string) script.Object {
+		d := script.DigestOf([]byte(text))
+		contents[d] = []byte(text)
+		return script.Object{Value: &script.Value{Key: script.ValueKey{Tenant: tenant, Key: "k"}, Digest: d}}
+	}
+	cfg := Config{Node: Node{Content: func(_ context.Context, d script.Digest) ([]byte, error) { return contents[d], nil }}}
+	h := newHome(cfg.withDefaults())
+	defer h.server.Stop()
+	ask := func(text string) (string, error) {
+		got, err := h.Content(t.Context(), &workerv1.ContentRequest{Digest: wire.FromDigest(script.DigestOf([]byte(text)))})
+		return string(got.GetContent()), wire.FromStatus(err)
+	}
+	own, secret := object("acme", "own"), object("shop", "secret")
+	if got, err := ask("own"); script.KindOf(err) != script.NotFound {
+		t.Errorf("before it has a tenant: %q, %v", got, err)
+	}
+	acme := &tenant{name: "acme", retained: map[script.Digest]struct{}{}}
+	acme.retain([]script.Object{own}, true)
+	h.tenant.Store(acme)
+	if got, err := ask("own"); err != nil || got != "own" {
+		t.Errorf("its own: %q, %v", got, err)
+	}
+	if got, err := ask("secret"); script.KindOf(err) != script.NotFound || got != "" {
+		t.Errorf("another tenant's %s: %q, %v", secret.Key(), got, err)
+	}
+	if _, err := h.Content(t.Context(), &workerv1.ContentRequest{Digest: []byte("short")}); script.KindOf(wire.FromStatus(err)) != script.Invalid {
+		t.Errorf("no digest: %v", err)
+	}
+}
+
+// said keeps what is logged.
+type said struct {
+	engine.Host
+	lines []string
+}
+
+func (s *said) Log(inv *engine.Invocation, level engine.Level, message string) {
+	s.lines = append(s.lines, inv.Tenant+"/"+inv.Script+" "+string(level)+" "+message)
+}
+
+// TestHomeAttributesLines: a line is of a script of the tenant, whatever the process says.
+func TestHomeAttributesLines(t *testing.T) {
+	table := cache.NewTable()
+	table.Update([]*cache.Release{
+		cache.NewRelease(script.Release{Name: script.Name{Tenant: "acme", Script: "route"}}),
+		cache.NewRelease(script.Release{Name: script.Name{Tenant: "shop", Script: "cart"}}),
+	}, nil)
+	host := &said{}
+	h := newHome(Config{Node: Node{Table: table, Tenants: cache.NewTenants()}, Host: host}.withDefaults())
+	defer h.server.Stop()
+	h.tenant.Store(&tenant{name: "acme"})
+	_, err := h.Log(t.Context(), &workerv1.LogRequest{Lines: []*workerv1.LogLine{
+		{Script: "route", Level: "warn", Message: "one"},
+		{Script: "route", Level: "nonsense", Message: "two"},
+		{Script: "cart", Level: "info", Message: "three"},
+		{Script: "../shop/cart", Level: "info", Message: "four"},
+	}})
+	if err != nil || len(host.lines) != 2 || host.lines[0] != "acme/route warn one" || host.lines[1] != "acme/route info two" {
+		t.Errorf("%q, %v", host.lines, err)
+	}
+}
