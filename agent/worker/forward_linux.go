@@ -15,7 +15,7 @@ const (
 	// patience is how long a call waits for a process to be there.
 	patience = time.Second
 	// maxForwarded is how many calls of a tenant are on their way to its process.
-	maxForwarded = 2048
+	maxForwarded = 1024
 )
 
 // execute forwards a call to the tenant's process, and waits for one if there is none
@@ -34,7 +34,7 @@ func (t *tenant) execute(ctx context.Context, call *gateway.Call, reply *gateway
 		return err
 	}
 	defer p.leave()
-	resp, err := p.client.Execute(ctx, &workerv1.ExecuteRequest{Script: call.Script, Args: call.Args, Traceparent: call.Traceparent})
+	resp, err := p.caller.call(ctx, &workerv1.ExecuteRequest{Script: call.Script, Args: call.Args, Traceparent: call.Traceparent})
 	if err != nil {
 		return t.lost(ctx, err)
 	}
@@ -92,8 +92,8 @@ func (t *tenant) lost(ctx context.Context, err error) error {
 	case ctx.Err() != nil:
 		return &script.Error{Kind: script.Timeout, Message: "the call's time ran out", Err: context.Cause(ctx)}
 	}
-	if script.KindOf(wire.FromStatus(err)) == script.Limit { // a message that is too large
-		return wire.FromStatus(err)
+	if script.KindOf(err) == script.Limit { // it was too large to be sent
+		return err
 	}
 	t.pool.metrics.lost.Inc()
 	return script.Errorf(script.Unavailable, "tenant", "the process of tenant %s ended while it ran the call, and is being replaced: try again", t.name)

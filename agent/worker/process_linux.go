@@ -32,6 +32,7 @@ type process struct {
 	control *net.UnixConn
 	conn    *grpc.ClientConn
 	client  workerv1.WorkerClient
+	caller  *caller
 	home    *home
 	output  *output
 	ended   chan struct{} // closed when it has
@@ -79,6 +80,7 @@ func newProcess(h *host, group *confine.Cgroup) (_ *process, err error) {
 		sockets[i], theirs = ours, append(theirs, their)
 	}
 	p.control = sockets[0]
+	p.caller = &caller{control: p.control}
 	if p.page, p.pageFile, err = link.NewPage(); err != nil {
 		return nil, err
 	}
@@ -283,6 +285,9 @@ func (p *process) close() {
 	}
 	if p.conn != nil {
 		_ = p.conn.Close()
+	}
+	if p.caller != nil {
+		p.caller.close()
 	}
 	if p.control != nil {
 		_ = p.control.Close()

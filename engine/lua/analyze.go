@@ -57,6 +57,7 @@ type analyzer struct {
 	usesArguments bool            // the chunk uses its arguments
 
 	fn        *function
+	mentions  map[string]int // of names
 	functions int
 	cost      int
 	arith     int // arithmetic operators around the node
@@ -82,7 +83,7 @@ type refusal struct{ err *script.Error }
 
 func newAnalyzer(entrypoint string, sourceBytes int) *analyzer {
 	return &analyzer{
-		entrypoint: entrypoint, assigned: map[string]bool{},
+		entrypoint: entrypoint, assigned: map[string]bool{}, mentions: map[string]int{},
 		afford: min(max(minCompileCost, compileCostOfAByte*sourceBytes), maxCompileCost),
 	}
 }
@@ -214,6 +215,7 @@ func declareArg(f *ast.FunctionExpr) ast.Stmt {
 func (a *analyzer) ident(name string) {
 	a.spend(1 + a.fn.visible + a.fn.locals + a.fn.blocks)
 	a.constant("s" + name)
+	a.mentions[name]++
 	switch name {
 	case "config":
 		a.usesConfig = true

@@ -83,8 +83,30 @@ func (a *analyzer) loopBody(stmts []ast.Stmt, n, depth int) []ast.Stmt {
 }
 
 func (a *analyzer) localAssign(s *ast.LocalAssignStmt, depth int) {
+	if !isInitialized(s) {
+		a.exprs(s.Exprs, depth+1)
+		a.declare(len(s.Names))
+		return
+	}
+	before := a.mentions[s.Names[0]]
 	a.exprs(s.Exprs, depth+1)
-	a.declare(len(s.Names))
+	a.declare(1)
+	if a.mentions[s.Names[0]] > before {
+		nothing := &ast.NilExpr{}
+		nothing.SetLine(s.Line())
+		s.Exprs = append(s.Exprs, nothing) // which makes it another kind of statement
+	}
+}
+
+// isInitialized reports whether s is "local f = function() … end". gopher-lua takes
+// that for "local function f() … end", where f is the new variable within the
+// function, too. The parser tells the last line of the latter alone.
+func isInitialized(s *ast.LocalAssignStmt) bool {
+	if len(s.Names) != 1 || len(s.Exprs) != 1 || s.LastLine() != 0 {
+		return false
+	}
+	_, ok := s.Exprs[0].(*ast.FunctionExpr)
+	return ok
 }
 
 func (a *analyzer) define(s *ast.FuncDefStmt, depth int) {

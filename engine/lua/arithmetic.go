@@ -2,6 +2,7 @@ package lua
 
 import (
 	"math"
+	"unsafe"
 
 	glua "github.com/yuin/gopher-lua"
 )
@@ -19,7 +20,10 @@ var arithmetics = map[string]func(a, b float64) float64{
 // modulo is the operator %: what is left has the sign of b.
 func modulo(a, b float64) float64 {
 	rest := math.Mod(a, b)
-	if rest < 0 && b > 0 || rest > 0 && b < 0 {
+	switch {
+	case rest == 0:
+		return 0 // without a sign
+	case rest < 0 && b > 0, rest > 0 && b < 0:
 		rest += b
 	}
 	return rest
@@ -64,4 +68,39 @@ func operand(l *glua.LState, v glua.LValue) (float64, bool) {
 		return parseNumber(string(v))
 	}
 	return 0, false
+}
+
+//go:linkname setNumber github.com/yuin/gopher-lua.(*registry).SetNumber
+func setNumber(registers unsafe.Pointer, at int, v glua.LNumber)
+
+// keepSigns replaces what executes the operators of numbers: gopher-lua keeps small
+// integers ready and takes 0 for -0 there. quicken has to have been called.
+func keepSigns() {
+	for op, event := range map[int]string{
+		glua.OP_ADD: "__add", glua.OP_SUB: "__sub", glua.OP_MUL: "__mul", glua.OP_DIV: "__div", glua.OP_POW: "__pow",
+	} {
+		operations[op] = keepSign(operations[op], arithmetics[event])
+	}
+}
+
+// keepSign wraps A := B operator C.
+func keepSign(next execute, operator func(a, b float64) float64) execute {
+	return func(l *glua.LState, instruction uint32, base unsafe.Pointer) int {
+		f := frameOf(l)
+		a, ok := f.operand(int(instruction & maskBC)).(glua.LNumber)
+		if !ok {
+			return next(l, instruction, base)
+		}
+		b, ok := f.operand(int(instruction>>shiftC) & maskBC).(glua.LNumber)
+		if !ok {
+			return next(l, instruction, base)
+		}
+		result, at := operator(float64(a), float64(b)), f.base+int(instruction>>shiftA)&maskA
+		if result == 0 && math.Signbit(result) {
+			setRegister(f.registers, at, glua.LNumber(result))
+		} else {
+			setNumber(f.registers, at, glua.LNumber(result))
+		}
+		return 0
+	}
 }

@@ -66,7 +66,7 @@ func coroutineFunctions() map[string]glua.LGFunction {
 func (b *box) addCoroutines() {
 	without := newTable()
 	b.base.ForEach(func(name, v glua.LValue) { without.RawSet(name, v) })
-	b.withoutMeta = protected(without)
+	b.without, b.withoutMeta = without, protected(without)
 	b.withoutBareEnv = newTable()
 	b.withoutBareEnv.Metatable = b.withoutMeta
 	b.threads = newThreads()

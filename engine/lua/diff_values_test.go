@@ -29,7 +29,7 @@ func (d *differ) formatCase() string {
 			argument = strconv.Itoa(d.IntN(256))
 		}
 		if d.chance(30) && verb != "c" {
-			argument = d.argument()
+			argument = strings.ReplaceAll(d.argument(), `\000`, "0")
 		}
 		if !d.chance(40) {
 			arguments.WriteString(", " + argument)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/bits"
 	"strconv"
 	"strings"
 	"unicode/utf16"
@@ -83,7 +84,14 @@ func (d *decoder) errorf(format string, args ...any) error {
 	return fmt.Errorf("%s at byte %d", fmt.Sprintf(format, args...), d.at+1)
 }
 
+// space steps over white space, of which there mostly is none.
 func (d *decoder) space() {
+	if d.at < len(d.in) && d.in[d.at] <= ' ' {
+		d.spaces()
+	}
+}
+
+func (d *decoder) spaces() {
 	for d.at < len(d.in) {
 		switch d.in[d.at] {
 		case ' ', '\t', '\n', '\r':
@@ -167,14 +175,16 @@ func (d *decoder) enter(depth int) error {
 // is another.
 func (d *decoder) next(closer byte) (bool, error) {
 	d.space()
-	switch d.peek() {
-	case ',':
-		d.at++
-		d.space()
-		return true, nil
-	case closer:
-		d.at++
-		return false, nil
+	if d.at < len(d.in) {
+		switch d.in[d.at] {
+		case ',':
+			d.at++
+			d.space()
+			return true, nil
+		case closer:
+			d.at++
+			return false, nil
+		}
 	}
 	return false, d.errorf("expected ',' or '%c'", closer)
 }
@@ -189,7 +199,7 @@ func (d *decoder) name() (string, error) {
 		return "", err
 	}
 	d.space()
-	if d.peek() != ':' {
+	if d.at >= len(d.in) || d.in[d.at] != ':' {
 		return "", d.errorf("expected ':'")
 	}
 	d.at++
@@ -225,12 +235,22 @@ func (d *decoder) array(depth int) (*glua.LTable, error) {
 }
 
 func (d *decoder) digits() bool {
-	start := d.at
-	for isDigit(d.peek()) {
-		d.at++
+	in, at := d.in, d.at
+	for at < len(in) && isDigit(in[at]) {
+		at++
 	}
-	return d.at > start
+	some := at > d.at
+	d.at = at
+	return some
 }
+
+// digitValues are the numbers of one digit, which need no memory.
+var digitValues = func() (values [10]glua.LValue) {
+	for i := range values {
+		values[i] = glua.LNumber(i)
+	}
+	return values
+}()
 
 // exactDigits are so many that they surely fit a double.
 const exactDigits = 15
@@ -239,6 +259,9 @@ func (d *decoder) number() (glua.LValue, error) {
 	digits, integer, err := d.digitsOfNumber()
 	if err != nil {
 		return nil, err
+	}
+	if integer && len(digits) == 1 {
+		return digitValues[digits[0]-'0'], nil
 	}
 	if integer && len(digits) <= exactDigits {
 		n, err := strconv.ParseInt(digits, 10, 64)
@@ -261,6 +284,9 @@ func (d *decoder) digitsOfNumber() (text string, integer bool, err error) {
 		d.at++
 	} else if !d.digits() {
 		return "", false, d.errorf("malformed number")
+	}
+	if c := d.peek(); c != '.' && c|0x20 != 'e' && d.in[start] != '-' && d.at-start <= exactDigits {
+		return d.in[start:d.at], true, nil
 	}
 	integer = true
 	exponent := false
@@ -294,10 +320,7 @@ func (d *decoder) digitsOfNumber() (text string, integer bool, err error) {
 // text decodes a string in quotes.
 func (d *decoder) text() (string, error) {
 	in, start := d.in, d.at+1
-	at := start
-	for at < len(in) && plainText[in[at]] {
-		at++
-	}
+	at := plainUpTo(in, start)
 	d.at = at
 	switch {
 	case at >= len(in):
@@ -310,6 +333,36 @@ func (d *decoder) text() (string, error) {
 		return d.escaped(start)
 	}
 	return "", d.errorf("control character in a string")
+}
+
+// plainUpTo returns where the first byte in s, from start on, is that does not stand
+// for itself.
+func plainUpTo(s string, start int) int {
+	const (
+		ones, highs   = 0x0101010101010101, 0x8080808080808080
+		spaces        = ones * ' '
+		quotes        = ones * '"'
+		backslashes   = ones * '\\'
+		bytesAtATime  = 8
+		bitsOfOneByte = 8
+	)
+	at := start
+	for ; at+bytesAtATime <= len(s); at += bytesAtATime {
+		text := s[at : at+bytesAtATime]
+		eight := uint64(text[0]) | uint64(text[1])<<8 | uint64(text[2])<<16 | uint64(text[3])<<24 |
+			uint64(text[4])<<32 | uint64(text[5])<<40 | uint64(text[6])<<48 | uint64(text[7])<<56
+		quote, backslash := eight^quotes, eight^backslashes
+		// The highest bit of a byte is set where it is less than a space, or zero in one of
+		// the others; what a carry sets besides is further on.
+		special := ((eight-spaces)&^eight | (quote-ones)&^quote | (backslash-ones)&^backslash) & highs
+		if special != 0 {
+			return at + bits.TrailingZeros64(special)/bitsOfOneByte
+		}
+	}
+	for at < len(s) && plainText[s[at]] {
+		at++
+	}
+	return at
 }
 
 // plainText says which bytes of a string stand for themselves.

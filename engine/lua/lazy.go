@@ -199,11 +199,14 @@ func (d *decoder) members(depth int, keep keep) error {
 	mark := len(d.call.names)
 	var seen uint64
 	for more := true; more; {
+		start := d.at + 1
 		name, err := d.name()
 		if err != nil {
 			return err
 		}
-		seen = d.note(seen, mark, name)
+		if !d.rough {
+			seen = d.note(seen, mark, span32{int32(start), int32(start + len(name))})
+		}
 		switch keep {
 		case keepMembers:
 			d.call.members = append(d.call.members, member{name: name, start: int32(d.at)})
@@ -226,14 +229,15 @@ func (d *decoder) members(depth int, keep keep) error {
 	return nil
 }
 
-// note remembers a name of the object whose names begin at mark, and finds out
-// whether it occurred before: what is written then is not what stands there.
-// seen has a bit for each name so far.
-func (d *decoder) note(seen uint64, mark int, name string) uint64 {
+// span32 is where something stands in the text.
+type span32 struct{ start, end int32 }
+
+// note remembers where a name of the object whose names begin at mark stands, and
+// finds out whether it occurred before: what is written then is not what stands
+// there. seen has a bit for each name so far.
+func (d *decoder) note(seen uint64, mark int, at span32) uint64 {
 	const most = 64 // more are not compared
-	if d.rough {
-		return seen
-	}
+	name := d.in[at.start:at.end]
 	bit := uint64(1)
 	if n := len(name); n > 0 {
 		bit <<= (uint(n)*7 + uint(name[0])*31 + uint(name[n-1])) % 64
@@ -245,10 +249,10 @@ func (d *decoder) note(seen uint64, mark int, name string) uint64 {
 	}
 	if seen&bit != 0 {
 		for _, known := range names {
-			d.rough = d.rough || known == name
+			d.rough = d.rough || d.in[known.start:known.end] == name
 		}
 	}
-	d.call.names = append(d.call.names, name)
+	d.call.names = append(d.call.names, at)
 	return seen | bit
 }
 
@@ -259,6 +263,10 @@ func (d *decoder) skip(depth int) error {
 	}
 	switch c := d.peek(); {
 	case c == '"':
+		if at := plainUpTo(d.in, d.at+1); at < len(d.in) && d.in[at] == '"' {
+			d.at = at + 1
+			return nil
+		}
 		_, err := d.text()
 		return err
 	case c == '{':

@@ -21,6 +21,7 @@ var setLibraryLimits = sync.OnceFunc(func() {
 	glua.MaxArrayIndex = maxArrayIndex
 	countAllocations()
 	quicken()
+	keepSigns()
 })
 
 // Engine compiles and runs Lua. It is safe for concurrent use.
@@ -54,5 +55,8 @@ func (e *Engine) Compile(src engine.Source) (engine.Program, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &program{engine: e, entrypoint: src.Entrypoint, compiled: c, size: protoSize(c.proto)}, nil
+	return &program{
+		engine: e, entrypoint: src.Entrypoint,
+		compiled: c, constant: c.wrapped && definesOnly(c.proto), size: protoSize(c.proto),
+	}, nil
 }

@@ -18,8 +18,18 @@ type program struct {
 	engine     *Engine
 	entrypoint string
 	compiled
-	size   int
-	closed atomic.Bool
+	constant bool // what the chunk gives; see define.go
+	size     int
+	closed   atomic.Bool
+
+	definitions [2]atomic.Pointer[definition] // without and with coroutines
+}
+
+func (p *program) slot(coroutines bool) *atomic.Pointer[definition] {
+	if coroutines {
+		return &p.definitions[1]
+	}
+	return &p.definitions[0]
 }
 
 // Size is engine.Program's.
@@ -77,9 +87,8 @@ func (p *program) run(s *state, inv *engine.Invocation, res *engine.Result) (err
 	if err := p.prepare(s, inv); err != nil {
 		return err
 	}
-	s.l.Push(s.enter)
-	if err := s.l.PCall(0, 0, nil); err != nil {
-		return callError(err, &s.meter)
+	if err := s.call.enter(&s.meter); err != nil {
+		return err
 	}
 	return p.collect(s, res)
 }
@@ -157,13 +166,13 @@ func (p *program) setGlobals(s *state, d *decoder, args [][]byte) error {
 // collect appends the results of the call to res.
 func (p *program) collect(s *state, res *engine.Result) error {
 	e := encoder{meter: &s.meter, nodes: maxNodes, limit: s.meter.limits.ResultBytes, over: "the results"}
-	before := res.Bytes()
-	for i, v := range s.call.results {
-		e.base = before
-		err := res.Append(func(dst []byte) ([]byte, error) { return e.value(dst, v, 0) })
+	e.base = res.Bytes()
+	for i := range s.l.GetTop() {
+		err := res.Append(func(dst []byte) ([]byte, error) { return e.value(dst, s.l.Get(i+1), 0) })
 		if err != nil {
 			return e.fail(err, fmt.Sprintf("result %d", i+1))
 		}
 	}
+	s.l.SetTop(0)
 	return nil
 }

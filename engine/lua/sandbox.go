@@ -18,7 +18,9 @@ type box struct {
 
 	withoutMeta    *glua.LTable // envMeta and bareEnv where there are no coroutines
 	withoutBareEnv *glua.LTable
+	without        *glua.LTable // base where there are no coroutines
 	threads        threads
+	strings        *glua.LTable // members of the library
 	stringMeta     *glua.LTable // of strings
 	arrayMeta      *glua.LTable // marks a table as a JSON array
 	lazyMeta       *glua.LTable // marks a table as a lazy object
@@ -75,8 +77,8 @@ func newBox() *box {
 	b.null.Metatable = b.nullMeta()
 	b.fill(b.base, "", baseFunctions())
 	b.base.RawSetString("_VERSION", glua.LString(glua.LuaVersion))
-	stringMembers := b.library("string", stringFunctions(), nil)
-	b.stringMeta = protected(stringMembers)
+	b.strings = b.library("string", stringFunctions(), nil)
+	b.stringMeta = protected(b.strings)
 	b.refuse(b.stringMeta)
 	stringArithmetic(b.stringMeta)
 	b.library("table", tableFunctions(), nil)

@@ -23,8 +23,7 @@ type state struct {
 	l      *glua.LState
 	meter  meter
 	call   call
-	enter  *glua.LFunction // runs call
-	ask    func()          // meter.ask
+	ask    func() // meter.ask
 
 	older, newer *state // in the pool's list
 	bytes        int    // that it holds while it is there
@@ -49,7 +48,6 @@ func newState(tenant string) *state {
 	for _, v := range []glua.LValue{glua.LNil, glua.LFalse, glua.LNumber(0), &glua.LFunction{}, s.l} {
 		s.l.SetMetatable(v, sandbox().plainMeta)
 	}
-	s.enter = builtin(func(l *glua.LState) int { return s.call.enter(l, &s.meter) })
 	return s
 }
 
@@ -64,7 +62,7 @@ func (s *state) size() int {
 	c := &s.call
 	return fixedBytes + callStackSize*frameBytes + registersOf(s.l)*int(unsafe.Sizeof(glua.LValue(nil))) +
 		(cap(c.members)+cap(c.innerMembers))*int(unsafe.Sizeof(member{})) +
-		cap(c.inner)*int(unsafe.Sizeof(innerObject{})) + cap(c.names)*int(unsafe.Sizeof(""))
+		cap(c.inner)*int(unsafe.Sizeof(innerObject{})) + cap(c.names)*int(unsafe.Sizeof(span32{}))
 }
 
 // trim drops what can be dropped if the state holds more than most bytes. It returns
@@ -86,7 +84,6 @@ type call struct {
 	env     *glua.LTable
 	config  glua.LValue // if the program uses it
 	args    []glua.LValue
-	results []glua.LValue // what the program returned, once entered
 
 	coroutines []*coroutine // that were made
 	resumed    int          // of them, within each other
@@ -94,67 +91,87 @@ type call struct {
 	members      []member // of the lazy objects that were made
 	innerMembers []member // of the objects in them
 	inner        []innerObject
-	names        []string // of the objects that are being decoded
+	names        []span32 // of the objects that are being decoded
 }
 
-// enter executes the chunk in its environment, calls the entrypoint if there is
-// one, and keeps what is returned.
-func (c *call) enter(l *glua.LState, m *meter) int {
-	l.Push(&glua.LFunction{Proto: c.program.proto, Env: c.env})
+// enter executes the chunk in its environment, and calls the entrypoint if there is
+// one. What is returned is on the stack then.
+func (c *call) enter(m *meter) error {
 	if c.program.entrypoint == "" {
-		l.Call(0, glua.MultRet)
+		c.l.Push(&glua.LFunction{Proto: c.program.proto, Env: c.env})
 	} else {
-		c.define(l)
-		for _, arg := range c.args {
-			l.Push(arg)
+		entry, err := c.define(m)
+		if err != nil {
+			return err
 		}
-		l.Call(len(c.args), glua.MultRet)
+		c.l.Push(entry)
+		for _, arg := range c.args {
+			c.l.Push(arg)
+		}
+	}
+	if err := c.l.PCall(len(c.args), glua.MultRet, nil); err != nil {
+		return callError(err, m)
 	}
 	if m.reason != running {
-		l.RaiseError("%s", m.stopError().Message)
+		return m.stopError()
 	}
-	for i := range l.GetTop() {
-		c.results = append(c.results, l.Get(i+1))
-	}
-	l.SetTop(0)
-	return 0
+	return nil
 }
 
-// define runs the chunk, which is on the stack, and puts the entrypoint in its
-// place.
-func (c *call) define(l *glua.LState) {
-	var value glua.LValue
-	switch {
-	case !c.program.wrapped:
-		l.Call(0, 0)
-		value = c.env.RawGetString(c.program.entrypoint)
-	case c.program.usesConfig:
-		l.Push(c.config)
-		l.Call(1, 1)
-	default:
-		l.Call(0, 1)
+// define returns the entrypoint, for which the chunk is run unless it is known what
+// that gives.
+func (c *call) define(m *meter) (*glua.LFunction, error) {
+	coroutines := c.inv.Limits.Coroutines
+	if d := c.program.definition(coroutines); d != nil && m.left > d.instructions && m.memory > d.bytes {
+		m.left -= d.instructions
+		m.memory -= d.bytes
+		return d.entry, nil
 	}
-	if c.program.wrapped {
-		value = l.Get(-1)
-		l.Pop(1)
+	instructions, bytes := m.left, m.memory
+	value, err := c.runChunk(m)
+	if err != nil {
+		return nil, err
 	}
 	fn, ok := value.(*glua.LFunction)
 	if !ok {
-		raise(l, noEntrypoint(c.program.entrypoint))
+		return nil, noEntrypoint(c.program.entrypoint)
 	}
-	l.Push(fn)
+	c.program.keep(coroutines, &definition{entry: fn, instructions: instructions - m.left, bytes: bytes - m.memory})
+	return fn, nil
+}
+
+// runChunk runs the chunk and returns what the entrypoint's name stands for then.
+func (c *call) runChunk(m *meter) (glua.LValue, error) {
+	c.l.Push(&glua.LFunction{Proto: c.program.proto, Env: c.env})
+	args, results := 0, 0
+	if c.program.wrapped {
+		results = 1
+	}
+	if c.program.wrapped && c.program.usesConfig {
+		c.l.Push(c.config)
+		args = 1
+	}
+	if err := c.l.PCall(args, results, nil); err != nil {
+		return nil, callError(err, m)
+	}
+	if !c.program.wrapped {
+		return c.env.RawGetString(c.program.entrypoint), nil
+	}
+	value := c.l.Get(-1)
+	c.l.Pop(1)
+	return value, nil
 }
 
 // clear drops everything of the call and keeps the slices' memory.
 func (c *call) clear() {
-	clear(c.args)
-	clear(c.results)
-	clear(c.members)
-	clear(c.innerMembers)
-	clear(c.inner)
-	clear(c.names[:cap(c.names)])
-	*c = call{
-		l: c.l, args: c.args[:0], results: c.results[:0], names: c.names[:0],
-		members: c.members[:0], innerMembers: c.innerMembers[:0], inner: c.inner[:0],
-	}
+	c.program, c.inv, c.env, c.config = nil, nil, nil, nil
+	c.coroutines, c.resumed = nil, 0
+	c.names, c.args = c.names[:0], emptied(c.args)
+	c.members, c.innerMembers, c.inner = emptied(c.members), emptied(c.innerMembers), emptied(c.inner)
+}
+
+// emptied returns s without its elements, and with its memory.
+func emptied[T any](s []T) []T {
+	clear(s)
+	return s[:0]
 }

@@ -10,9 +10,10 @@ import (
 )
 
 // Reading a member of a lazy object is what most scripts do most, and gopher-lua does
-// it by a call of a function, some 300 ns; filling the table that a script returns is
-// next, where gopher-lua hashes each name four times. Here both are done at once. As
-// in vm.go, what this relies on is checked when the first engine is made.
+// it by a call of a function, some 300 ns; finding a builtin takes it up to five maps
+// on the way from the environment to the library's members; and filling the table that
+// a script returns hashes each name four times. Here each is done at once. As in vm.go,
+// what this relies on is checked when the first engine is made.
 
 // Where gopher-lua keeps what an instruction works on.
 var stateLayout struct {
@@ -35,6 +36,8 @@ func quicken() {
 	}
 	stateLayout.registers, stateLayout.frame = registers.Offset, frame.Offset
 	stateLayout.values, stateLayout.fn, stateLayout.base = values.Offset, fn.Offset, base.Offset
+	operations[glua.OP_GETGLOBAL] = quickGlobal(operations[glua.OP_GETGLOBAL])
+	operations[glua.OP_SELF] = quickMethod(operations[glua.OP_SELF])
 	operations[glua.OP_GETTABLEKS] = quickIndex(operations[glua.OP_GETTABLEKS])
 	operations[glua.OP_SETTABLEKS] = quickAssign(operations[glua.OP_SETTABLEKS])
 	operations[glua.OP_NEWTABLE] = quickTable(operations[glua.OP_NEWTABLE])
@@ -57,18 +60,17 @@ type frame struct {
 	registers unsafe.Pointer
 	values    []glua.LValue
 	base      int
-	constants []glua.LValue
+	fn        *glua.LFunction
 }
 
 func frameOf(l *glua.LState) frame {
 	registers := *(*unsafe.Pointer)(unsafe.Add(unsafe.Pointer(l), stateLayout.registers))
 	current := *(*unsafe.Pointer)(unsafe.Add(unsafe.Pointer(l), stateLayout.frame))
-	fn := *(**glua.LFunction)(unsafe.Add(current, stateLayout.fn))
 	return frame{
 		registers: registers,
 		values:    *(*[]glua.LValue)(unsafe.Add(registers, stateLayout.values)),
 		base:      *(*int)(unsafe.Add(current, stateLayout.base)),
-		constants: fn.Proto.Constants,
+		fn:        *(**glua.LFunction)(unsafe.Add(current, stateLayout.fn)),
 	}
 }
 
@@ -89,7 +91,7 @@ const (
 // operand returns the value of B or C.
 func (f *frame) operand(n int) glua.LValue {
 	if n&constantOperand != 0 {
-		return f.constants[n&^constantOperand]
+		return f.fn.Proto.Constants[n&^constantOperand]
 	}
 	return f.values[f.base+n]
 }
@@ -98,16 +100,69 @@ func (f *frame) operand(n int) glua.LValue {
 func quickIndex(next execute) execute {
 	return func(l *glua.LState, instruction uint32, base unsafe.Pointer) int {
 		f := frameOf(l)
-		t, ok := f.values[f.base+int(instruction&maskBC)].(*glua.LTable)
+		name, ok := f.operand(int(instruction>>shiftC) & maskBC).(glua.LString)
 		if !ok {
 			return next(l, instruction, base)
 		}
-		o := lazyOf(t)
-		name, ok := f.operand(int(instruction>>shiftC) & maskBC).(glua.LString)
-		if o == nil || !ok || len(o.members) > lazyMembers {
+		var value glua.LValue
+		switch v := f.values[f.base+int(instruction&maskBC)].(type) {
+		case *glua.LTable:
+			if o := lazyOf(v); o != nil && len(o.members) <= lazyMembers {
+				value = o.get(callOf(l), string(name))
+			}
+		case *glua.LUserData:
+			if lib, ok := v.Value.(library); ok {
+				value = inside(lib.members).strdict[string(name)]
+			}
+		}
+		if value == nil {
 			return next(l, instruction, base)
 		}
-		setRegister(f.registers, f.base+int(instruction>>shiftA)&maskA, o.get(callOf(l), string(name)))
+		setRegister(f.registers, f.base+int(instruction>>shiftA)&maskA, value)
+		return 0
+	}
+}
+
+// quickGlobal wraps A := what is called Bx, for programs that set no globals.
+func quickGlobal(next execute) execute {
+	return func(l *glua.LState, instruction uint32, base unsafe.Pointer) int {
+		f := frameOf(l)
+		b := sandbox()
+		var globals *glua.LTable
+		switch f.fn.Env {
+		case b.bareEnv:
+			globals = b.base
+		case b.withoutBareEnv:
+			globals = b.without
+		default:
+			return next(l, instruction, base)
+		}
+		name, _ := f.fn.Proto.Constants[instruction&(1<<shiftA-1)].(glua.LString)
+		value, ok := inside(globals).strdict[string(name)]
+		if !ok {
+			return next(l, instruction, base)
+		}
+		setRegister(f.registers, f.base+int(instruction>>shiftA)&maskA, value)
+		return 0
+	}
+}
+
+// quickMethod wraps A, A+1 := B[C], B, where B is a string.
+func quickMethod(next execute) execute {
+	return func(l *glua.LState, instruction uint32, base unsafe.Pointer) int {
+		f := frameOf(l)
+		receiver := f.values[f.base+int(instruction&maskBC)]
+		if _, ok := receiver.(glua.LString); !ok {
+			return next(l, instruction, base)
+		}
+		name, _ := f.operand(int(instruction>>shiftC) & maskBC).(glua.LString)
+		method, ok := inside(sandbox().strings).strdict[string(name)]
+		if !ok {
+			return next(l, instruction, base)
+		}
+		a := f.base + int(instruction>>shiftA)&maskA
+		setRegister(f.registers, a, method)
+		setRegister(f.registers, a+1, receiver)
 		return 0
 	}
 }
@@ -133,7 +188,11 @@ func quickAssign(next execute) execute {
 		if len(in.strdict) == before {
 			return 0
 		}
-		if _, known := in.k2i[key]; !known {
+		known := len(in.keys) > before // or all that there ever were have values, and are others
+		if known {
+			_, known = in.k2i[key]
+		}
+		if !known {
 			room := footprintOf(t)
 			in.k2i[key] = len(in.keys)
 			in.keys = append(in.keys, key)

@@ -11,7 +11,6 @@ import (
 	"runtime"
 	"time"
 
-	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/scriptorium-dev/scriptorium/agent/worker/confine"
@@ -59,14 +58,22 @@ func Run(cfg Config) error {
 	if err := p.assigned(control); err != nil {
 		return err
 	}
-	if err := p.start(served, asked); err != nil {
+	s, err := p.start(served, asked)
+	if err != nil {
 		return err
 	}
-	_, _, err = link.Receive(control) // nothing more comes
-	if errors.Is(err, io.EOF) {
-		return nil
+	for { // what comes now are connections for calls
+		_, files, err := link.Receive(control)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("the agent is gone: %w", err)
+		}
+		for _, f := range files {
+			go s.answerCalls(f)
+		}
 	}
-	return fmt.Errorf("the agent is gone: %w", err)
 }
 
 // process is this one, once it has a tenant.
@@ -116,24 +123,21 @@ func (p *process) assigned(control *net.UnixConn) error {
 }
 
 // start answers the agent from now on.
-func (p *process) start(served, asked net.Conn) error {
+func (p *process) start(served, asked net.Conn) (*service, error) {
 	conn, err := link.Dial(asked)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	s, err := newService(p, workerv1.NewHomeClient(conn))
 	if err != nil {
-		return err
+		return nil, err
 	}
-	server := link.NewServer(grpc.MaxConcurrentStreams(maxCalls))
+	server := link.NewServer()
 	workerv1.RegisterWorkerServer(server, s)
 	go link.Serve(server, served)
 	go p.beat(context.Background())
-	return nil
+	return s, nil
 }
-
-// maxCalls is how many calls the agent may forward at a time.
-const maxCalls = 4096
 
 // beatEvery is how often the process says that it still turns.
 const beatEvery = 100 * time.Millisecond

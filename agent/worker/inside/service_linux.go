@@ -188,7 +188,7 @@ func (s *service) Serve(context.Context, *workerv1.ServeRequest) (*workerv1.Serv
 }
 
 // connections that a socket takes, so that all together leave descriptors for the rest.
-const connections = 2500
+const connections = 2000
 
 func (s *service) server(protocol string, access *gateway.Access) (server, error) {
 	switch protocol {
@@ -214,17 +214,6 @@ func (s *service) warm(ctx context.Context) {
 		}
 		_, _ = s.programs.Of(ctx, r) // a call that needs it says what is wrong
 	}
-}
-
-// Execute implements workerv1.WorkerServer.
-func (s *service) Execute(ctx context.Context, req *workerv1.ExecuteRequest) (*workerv1.ExecuteResponse, error) {
-	var reply gateway.Reply
-	err := s.executor.Execute(ctx, &gateway.Call{Script: req.GetScript(), Args: req.GetArgs(), Traceparent: req.GetTraceparent()}, &reply)
-	resp := &workerv1.ExecuteResponse{Version: reply.Version, Digest: wire.FromDigest(reply.Digest), Error: wire.FromError(err)}
-	for i := range reply.Len() {
-		resp.Results = append(resp.Results, reply.Value(i))
-	}
-	return resp, nil
 }
 
 // Quarantine implements workerv1.WorkerServer.

@@ -1,5 +1,5 @@
 // Package link is what an agent and the process of one tenant share: three
-// socketpairs, and a page of memory. One socketpair carries the assignment with its
-// descriptors, and ends when either side does; over the other two each calls the
-// other by gRPC.
+// socketpairs, and a page of memory. One socketpair carries the assignment and, later,
+// connections for calls, as descriptors; it ends when either side does. Over the other
+// two each asks the other by gRPC for what is not a call.
 package link

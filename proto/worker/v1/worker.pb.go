@@ -301,6 +301,8 @@ func (*ServeResponse) Descriptor() ([]byte, []int) {
 	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{4}
 }
 
+// A call that came to a socket of the agent. It and its answer travel in frames, over
+// connections of their own.
 type ExecuteRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Script        string                 `protobuf:"bytes,1,opt,name=script,proto3" json:"script,omitempty"`
@@ -960,11 +962,10 @@ const file_proto_worker_v1_worker_proto_rawDesc = "" +
 	"\x06script\x18\x03 \x01(\tR\x06script\x12\x18\n" +
 	"\aversion\x18\x04 \x01(\x04R\aversion\x12 \n" +
 	"\vtraceparent\x18\x05 \x01(\tR\vtraceparent\"\r\n" +
-	"\vLogResponse2\xc1\x03\n" +
+	"\vLogResponse2\xe7\x02\n" +
 	"\x06Worker\x12R\n" +
 	"\x05Apply\x12#.scriptorium.worker.v1.ApplyRequest\x1a$.scriptorium.worker.v1.ApplyResponse\x12R\n" +
-	"\x05Serve\x12#.scriptorium.worker.v1.ServeRequest\x1a$.scriptorium.worker.v1.ServeResponse\x12X\n" +
-	"\aExecute\x12%.scriptorium.worker.v1.ExecuteRequest\x1a&.scriptorium.worker.v1.ExecuteResponse\x12a\n" +
+	"\x05Serve\x12#.scriptorium.worker.v1.ServeRequest\x1a$.scriptorium.worker.v1.ServeResponse\x12a\n" +
 	"\n" +
 	"Quarantine\x12(.scriptorium.worker.v1.QuarantineRequest\x1a).scriptorium.worker.v1.QuarantineResponse\x12R\n" +
 	"\x05Drain\x12#.scriptorium.worker.v1.DrainRequest\x1a$.scriptorium.worker.v1.DrainResponse2\xae\x01\n" +
@@ -1015,20 +1016,18 @@ var file_proto_worker_v1_worker_proto_depIdxs = []int32{
 	15, // 5: scriptorium.worker.v1.LogRequest.lines:type_name -> scriptorium.worker.v1.LogLine
 	1,  // 6: scriptorium.worker.v1.Worker.Apply:input_type -> scriptorium.worker.v1.ApplyRequest
 	3,  // 7: scriptorium.worker.v1.Worker.Serve:input_type -> scriptorium.worker.v1.ServeRequest
-	5,  // 8: scriptorium.worker.v1.Worker.Execute:input_type -> scriptorium.worker.v1.ExecuteRequest
-	7,  // 9: scriptorium.worker.v1.Worker.Quarantine:input_type -> scriptorium.worker.v1.QuarantineRequest
-	10, // 10: scriptorium.worker.v1.Worker.Drain:input_type -> scriptorium.worker.v1.DrainRequest
-	12, // 11: scriptorium.worker.v1.Home.Content:input_type -> scriptorium.worker.v1.ContentRequest
-	14, // 12: scriptorium.worker.v1.Home.Log:input_type -> scriptorium.worker.v1.LogRequest
-	2,  // 13: scriptorium.worker.v1.Worker.Apply:output_type -> scriptorium.worker.v1.ApplyResponse
-	4,  // 14: scriptorium.worker.v1.Worker.Serve:output_type -> scriptorium.worker.v1.ServeResponse
-	6,  // 15: scriptorium.worker.v1.Worker.Execute:output_type -> scriptorium.worker.v1.ExecuteResponse
-	9,  // 16: scriptorium.worker.v1.Worker.Quarantine:output_type -> scriptorium.worker.v1.QuarantineResponse
-	11, // 17: scriptorium.worker.v1.Worker.Drain:output_type -> scriptorium.worker.v1.DrainResponse
-	13, // 18: scriptorium.worker.v1.Home.Content:output_type -> scriptorium.worker.v1.ContentResponse
-	16, // 19: scriptorium.worker.v1.Home.Log:output_type -> scriptorium.worker.v1.LogResponse
-	13, // [13:20] is the sub-list for method output_type
-	6,  // [6:13] is the sub-list for method input_type
+	7,  // 8: scriptorium.worker.v1.Worker.Quarantine:input_type -> scriptorium.worker.v1.QuarantineRequest
+	10, // 9: scriptorium.worker.v1.Worker.Drain:input_type -> scriptorium.worker.v1.DrainRequest
+	12, // 10: scriptorium.worker.v1.Home.Content:input_type -> scriptorium.worker.v1.ContentRequest
+	14, // 11: scriptorium.worker.v1.Home.Log:input_type -> scriptorium.worker.v1.LogRequest
+	2,  // 12: scriptorium.worker.v1.Worker.Apply:output_type -> scriptorium.worker.v1.ApplyResponse
+	4,  // 13: scriptorium.worker.v1.Worker.Serve:output_type -> scriptorium.worker.v1.ServeResponse
+	9,  // 14: scriptorium.worker.v1.Worker.Quarantine:output_type -> scriptorium.worker.v1.QuarantineResponse
+	11, // 15: scriptorium.worker.v1.Worker.Drain:output_type -> scriptorium.worker.v1.DrainResponse
+	13, // 16: scriptorium.worker.v1.Home.Content:output_type -> scriptorium.worker.v1.ContentResponse
+	16, // 17: scriptorium.worker.v1.Home.Log:output_type -> scriptorium.worker.v1.LogResponse
+	12, // [12:18] is the sub-list for method output_type
+	6,  // [6:12] is the sub-list for method input_type
 	6,  // [6:6] is the sub-list for extension type_name
 	6,  // [6:6] is the sub-list for extension extendee
 	0,  // [0:6] is the sub-list for field type_name

@@ -24,7 +24,6 @@ const _ = grpc.SupportPackageIsVersion9
 const (
 	Worker_Apply_FullMethodName      = "/scriptorium.worker.v1.Worker/Apply"
 	Worker_Serve_FullMethodName      = "/scriptorium.worker.v1.Worker/Serve"
-	Worker_Execute_FullMethodName    = "/scriptorium.worker.v1.Worker/Execute"
 	Worker_Quarantine_FullMethodName = "/scriptorium.worker.v1.Worker/Quarantine"
 	Worker_Drain_FullMethodName      = "/scriptorium.worker.v1.Worker/Drain"
 )
@@ -41,8 +40,6 @@ type WorkerClient interface {
 	Apply(ctx context.Context, in *ApplyRequest, opts ...grpc.CallOption) (*ApplyResponse, error)
 	// Serve begins to accept connections.
 	Serve(ctx context.Context, in *ServeRequest, opts ...grpc.CallOption) (*ServeResponse, error)
-	// Execute runs a call that came to a socket of the agent.
-	Execute(ctx context.Context, in *ExecuteRequest, opts ...grpc.CallOption) (*ExecuteResponse, error)
 	// Quarantine says which scripts do not run, in place of what it said before.
 	Quarantine(ctx context.Context, in *QuarantineRequest, opts ...grpc.CallOption) (*QuarantineResponse, error)
 	// Drain stops accepting, and answers when calls in flight are finished.
@@ -71,16 +68,6 @@ func (c *workerClient) Serve(ctx context.Context, in *ServeRequest, opts ...grpc
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ServeResponse)
 	err := c.cc.Invoke(ctx, Worker_Serve_FullMethodName, in, out, cOpts...)
-	if err != nil {
-		return nil, err
-	}
-	return out, nil
-}
-
-func (c *workerClient) Execute(ctx context.Context, in *ExecuteRequest, opts ...grpc.CallOption) (*ExecuteResponse, error) {
-	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(ExecuteResponse)
-	err := c.cc.Invoke(ctx, Worker_Execute_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -119,8 +106,6 @@ type WorkerServer interface {
 	Apply(context.Context, *ApplyRequest) (*ApplyResponse, error)
 	// Serve begins to accept connections.
 	Serve(context.Context, *ServeRequest) (*ServeResponse, error)
-	// Execute runs a call that came to a socket of the agent.
-	Execute(context.Context, *ExecuteRequest) (*ExecuteResponse, error)
 	// Quarantine says which scripts do not run, in place of what it said before.
 	Quarantine(context.Context, *QuarantineRequest) (*QuarantineResponse, error)
 	// Drain stops accepting, and answers when calls in flight are finished.
@@ -140,9 +125,6 @@ func (UnimplementedWorkerServer) Apply(context.Context, *ApplyRequest) (*ApplyRe
 }
 func (UnimplementedWorkerServer) Serve(context.Context, *ServeRequest) (*ServeResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Serve not implemented")
-}
-func (UnimplementedWorkerServer) Execute(context.Context, *ExecuteRequest) (*ExecuteResponse, error) {
-	return nil, status.Error(codes.Unimplemented, "method Execute not implemented")
 }
 func (UnimplementedWorkerServer) Quarantine(context.Context, *QuarantineRequest) (*QuarantineResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Quarantine not implemented")
@@ -207,24 +189,6 @@ func _Worker_Serve_Handler(srv interface{}, ctx context.Context, dec func(interf
 	return interceptor(ctx, in, info, handler)
 }
 
-func _Worker_Execute_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(ExecuteRequest)
-	if err := dec(in); err != nil {
-		return nil, err
-	}
-	if interceptor == nil {
-		return srv.(WorkerServer).Execute(ctx, in)
-	}
-	info := &grpc.UnaryServerInfo{
-		Server:     srv,
-		FullMethod: Worker_Execute_FullMethodName,
-	}
-	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(WorkerServer).Execute(ctx, req.(*ExecuteRequest))
-	}
-	return interceptor(ctx, in, info, handler)
-}
-
 func _Worker_Quarantine_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(QuarantineRequest)
 	if err := dec(in); err != nil {
@@ -275,10 +239,6 @@ var Worker_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Serve",
 			Handler:    _Worker_Serve_Handler,
-		},
-		{
-			MethodName: "Execute",
-			Handler:    _Worker_Execute_Handler,
 		},
 		{
 			MethodName: "Quarantine",

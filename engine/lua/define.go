@@ -1,0 +1,131 @@
+package lua
+
+import (
+	glua "github.com/yuin/gopher-lua"
+)
+
+// Each call starts afresh: it runs the chunk, then the entrypoint. A chunk that does
+// nothing but define functions and constants, none of which a function ever assigns
+// to, gives the same each time, and nothing that a script could change: its
+// entrypoint is kept and serves all calls. This is read off the code, where each
+// instruction but a few disqualifies. A call pays for the chunk all the same, so that
+// what a script may do does not depend on what ran before it.
+
+// definition is what a chunk gave that is constant. It is shared by all calls.
+type definition struct {
+	entry        *glua.LFunction
+	instructions int64 // that the chunk took
+	bytes        int64 // that it allocated
+}
+
+// definesOnly reports whether what a wrapped chunk gives is the same each time and
+// cannot change.
+func definesOnly(chunk *glua.FunctionProto) bool {
+	for pc := 0; pc < len(chunk.Code); pc++ {
+		switch int(chunk.Code[pc] >> opcodeShift) {
+		case glua.OP_MOVE, glua.OP_MOVEN, glua.OP_LOADK, glua.OP_LOADBOOL, glua.OP_LOADNIL,
+			glua.OP_GETGLOBAL, glua.OP_GETTABLEKS, glua.OP_CLOSE, glua.OP_RETURN:
+		case glua.OP_CLOSURE:
+			fn := closureAt(chunk, pc)
+			if len(assignedUpvalues(fn)) > 0 {
+				return false
+			}
+			pc += int(fn.NumUpvalues)
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// closureAt returns the function that the instruction makes a closure of. The words
+// after it say where its variables are.
+func closureAt(p *glua.FunctionProto, pc int) *glua.FunctionProto {
+	return p.FunctionPrototypes[p.Code[pc]&(1<<shiftA-1)]
+}
+
+// assignedUpvalues returns which variables of the functions around it p assigns to,
+// or a function within it.
+func assignedUpvalues(p *glua.FunctionProto) map[int]bool {
+	assigned := map[int]bool{}
+	for pc := 0; pc < len(p.Code); pc++ {
+		switch int(p.Code[pc] >> opcodeShift) {
+		case glua.OP_SETUPVAL:
+			assigned[int(p.Code[pc]&maskBC)] = true
+		case glua.OP_CLOSURE:
+			fn := closureAt(p, pc)
+			for i := range assignedUpvalues(fn) {
+				if where := p.Code[pc+1+i]; int(where>>opcodeShift) == glua.OP_GETUPVAL {
+					assigned[int(where&maskBC)] = true
+				}
+			}
+			pc += int(fn.NumUpvalues)
+		}
+	}
+	return assigned
+}
+
+// definition returns what the program's chunk is known to give in calls with, or
+// without, coroutines; nil if it must be run.
+func (p *program) definition(coroutines bool) *definition {
+	return p.slot(coroutines).Load()
+}
+
+// keep keeps what the chunk gave, if it may be.
+func (p *program) keep(coroutines bool, d *definition) {
+	if !p.constant {
+		return
+	}
+	f := freezer{functions: map[*glua.LFunction]*glua.LFunction{}, variables: map[*glua.Upvalue]*glua.Upvalue{}}
+	if d.entry = f.function(d.entry); f.ok() {
+		p.slot(coroutines).Store(d)
+	}
+}
+
+// freezer copies functions that are constant. The originals hold on to the stack of
+// the state that made them.
+type freezer struct {
+	functions map[*glua.LFunction]*glua.LFunction
+	variables map[*glua.Upvalue]*glua.Upvalue
+	refused   bool
+}
+
+func (f *freezer) ok() bool { return !f.refused }
+
+func (f *freezer) function(fn *glua.LFunction) *glua.LFunction {
+	if fn.IsG {
+		_, known := sandbox().names[fn]
+		f.refused = f.refused || !known
+		return fn
+	}
+	if known := f.functions[fn]; known != nil {
+		return known
+	}
+	frozen := &glua.LFunction{Proto: fn.Proto, Env: fn.Env, Upvalues: make([]*glua.Upvalue, len(fn.Upvalues))}
+	f.functions[fn] = frozen
+	for i, v := range fn.Upvalues {
+		frozen.Upvalues[i] = f.variable(v)
+	}
+	return frozen
+}
+
+func (f *freezer) variable(v *glua.Upvalue) *glua.Upvalue {
+	if known := f.variables[v]; known != nil {
+		return known
+	}
+	frozen := &glua.Upvalue{}
+	f.variables[v] = frozen
+	switch value := v.Value().(type) {
+	case glua.LString, glua.LNumber, glua.LBool, *glua.LNilType:
+		frozen.SetValue(value)
+	case *glua.LFunction:
+		frozen.SetValue(f.function(value))
+	case *glua.LUserData:
+		f.refused = f.refused || value != sandbox().null && !isLibrary(value)
+		frozen.SetValue(value)
+	default:
+		f.refused = true
+	}
+	f.refused = f.refused || !v.IsClosed()
+	return frozen
+}
