@@ -109,22 +109,34 @@ func decideTenant(cur script.Tenant, a askedTenant, now time.Time) (c TenantComm
 }
 
 // withinCeiling refuses limits that are more than the script's tenant may have, where
-// the decision gives the script other ones. Those that a script has had before its
-// tenant's were lowered are cut down by the agents.
+// the decision gives the script other ones; and a new version whose source is larger
+// than that, also of a script that sets no limits. What a script has had before its
+// tenant's limits were lowered stays: limits are cut down by the agents.
 func (r *Registry) withinCeiling(ctx context.Context, cur script.Release, d decision) error {
 	if !d.changed {
 		return nil
 	}
 	next := d.commit.Release
 	limits := next.Settings.Limits
-	if next.Deleted || limits == (script.Limits{}) || live(cur) && limits == cur.Settings.Limits {
+	newLimits := !next.Deleted && limits != (script.Limits{}) && (!live(cur) || limits != cur.Settings.Limits)
+	if !newLimits && d.commit.Publish == nil {
 		return nil
 	}
 	stock, err := r.store.Stock(ctx, script.ValueKey{Tenant: next.Name.Tenant})
 	if err != nil {
 		return err
 	}
-	return checkCeiling(next.Name.Tenant, limits, stock.Tenant.Settings.Limits)
+	ceiling := stock.Tenant.Settings.Limits
+	if newLimits {
+		if err := checkCeiling(next.Name.Tenant, limits, ceiling); err != nil {
+			return err
+		}
+	}
+	if most := ceiling.SourceBytes; d.commit.Publish != nil && most != 0 && len(d.commit.Source) > most {
+		return script.Errorf(script.Invalid, "source", "has %d bytes, more than the tenant %s may have, %d: have the tenant's limits.sourceBytes raised",
+			len(d.commit.Source), next.Name.Tenant, most)
+	}
+	return nil
 }
 
 // checkCeiling names the first limit that is set, and more than the tenant's.

@@ -211,6 +211,27 @@ func TestTenantsCeiling(t *testing.T) {
 	b.publish("four", settings(script.Settings{Limits: script.Limits{Instructions: 2000, LogBytes: 7}}))
 }
 
+// TestTenantsSourceBytes: what a tenant's sources are at most holds for scripts that
+// set no limits, too; a version that is there already stays, and can be pinned.
+func TestTenantsSourceBytes(t *testing.T) {
+	b := newBench(t)
+	large := strings.Repeat("x", 2000)
+	b.publish(large)
+	b.set("acme", &script.TenantSettings{Limits: script.Limits{SourceBytes: 1000}})
+	for _, options := range [][]func(*registry.PublishRequest){nil, {settings(script.Settings{})}, {settings(script.Settings{Limits: script.Limits{Instructions: 1000}})}} {
+		_, err := b.tryPublish("y"+large, options...)
+		wantKind(t, err, script.Invalid, "source")
+		if !strings.Contains(err.Error(), "1000") {
+			t.Errorf("%v does not say what may be", err)
+		}
+	}
+	b.publish(large) // nothing new
+	b.publish(strings.Repeat("z", 1000))
+	if _, err := b.Pin(t.Context(), registry.PinRequest{Write: write(route), Version: 1}); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestRolesOfValues: each call takes the role that it says, of that tenant.
 func TestRolesOfValues(t *testing.T) {
 	b, ctx := newBench(t), t.Context()

@@ -33,9 +33,6 @@ const (
 	slice = time.Millisecond
 	// credit is how far a tenant that comes back is behind those who are there.
 	credit = 10 * time.Millisecond
-	// overtime is how much longer than its timeout a call may wait to go on: its
-	// engine, whose clock began later, then finds it to be late.
-	overtime = 5 * time.Millisecond
 )
 
 // Config of a Gate.
@@ -100,7 +97,7 @@ type Call struct {
 	Tenant, Script string
 	// Concurrency is how many calls of the script may be in progress; 0 means any number.
 	Concurrency int
-	// Timeout of the call, from its first turn.
+	// Timeout of the call, from when its engine binds the turn.
 	Timeout time.Duration
 	// Settings of the tenant.
 	Settings *script.TenantSettings
@@ -125,9 +122,7 @@ func (g *Gate) Enter(ctx context.Context, t *Turn, call *Call) error {
 		return err
 	}
 	g.dispatch(now)
-	if most := g.costliest(t.tenant); t.state == waiting && t.tenant.next(now, g.running) == t && most != nil {
-		most.ask()
-	}
+	g.askFor(t, now)
 	g.need()
 	g.mu.Unlock()
 	if !t.wait(patience) {
@@ -146,25 +141,11 @@ func (g *Gate) try(t *Turn, now time.Duration) bool {
 		g.settle(now)
 	}
 	t.tenant = g.tenant(t.call.Tenant, t.call.Settings, now)
-	if len(t.tenant.queue) > 0 || t.tenant.blocks(t, now) != free || full && !g.steal(t.tenant, now) && !g.spare(t.tenant, now) {
+	mayGo := len(t.tenant.queue) == 0 && t.tenant.blocks(t, now) == free
+	if !mayGo || full && !g.borrow(t.tenant, now) {
 		return false
 	}
 	g.give(t, now)
-	return true
-}
-
-// spare reports whether a call that begins may have a turn more than there are: if all
-// calls in progress began less than a slice ago, as most are over by then. Tick has it
-// back after a slice; so the tenant's calls must be known to yield.
-func (g *Gate) spare(tn *tenant, now time.Duration) bool {
-	if len(g.turns) != g.running || g.late != nil || g.stats.Paused > 0 || !tn.yields {
-		return false
-	}
-	for _, t := range g.turns {
-		if now-t.first >= slice {
-			return false
-		}
-	}
 	return true
 }
 
@@ -365,49 +346,6 @@ func (g *Gate) pick(now time.Duration) (next *Turn) {
 	return next
 }
 
-// steal takes a turn for a call of the tenant from the call whose tenant has used the
-// most, if that is more by a slice. The new call need not wait until the other has
-// noticed: one processor more than there are turns is there for that, and so for one
-// such call at a time.
-func (g *Gate) steal(tn *tenant, now time.Duration) bool {
-	if g.late != nil {
-		return false
-	}
-	most := g.costliest(tn)
-	if most == nil || !most.bound.Load() {
-		return false
-	}
-	g.take(most, now)
-	g.late = most
-	most.state = late
-	most.ask()
-	return true
-}
-
-// costliest returns the call that has a turn and whose tenant has used the most, and
-// more than tn by a slice; nil if there is none. Those that are asked for it anyway
-// do not count.
-func (g *Gate) costliest(tn *tenant) (most *Turn) {
-	for _, t := range g.turns {
-		if !t.asked && (most == nil || t.tenant.pace > most.tenant.pace) {
-			most = t
-		}
-	}
-	if most == nil || most.tenant.pace <= tn.pace+slice {
-		return nil
-	}
-	return most
-}
-
-// restore gives its turn back to the call that has not noticed that it has lost it.
-// It may notice now, and then yields for nothing.
-func (g *Gate) restore(now time.Duration) {
-	t := g.late
-	g.late = nil
-	g.charge(t, now)
-	g.give(t, now)
-}
-
 // need has tick called in a slice, if there is something to do for it.
 func (g *Gate) need() {
 	if g.ticking || len(g.queues) == 0 && g.bounded == 0 && len(g.turns) <= g.running {
@@ -431,19 +369,22 @@ func (g *Gate) tick() {
 	g.settle(now)
 	g.dispatch(now)
 	next := g.pick(now)
-	waiting := len(g.queues)
-	if len(g.turns) > g.running { // one has its turn only for a slice
-		waiting++
+	oneTooMany := len(g.turns) > g.running // it was lent for a slice
+	wanted := len(g.queues)
+	if oneTooMany {
+		wanted++
 	}
 	for _, t := range g.turns {
+		hadSlice := now-t.since >= slice
+		hasTurnOfNext := next != nil && next.tenant.pace <= t.tenant.pace
 		switch {
 		case t.asked:
-			waiting--
+			wanted--
 		case t.tenant.empty(now):
 			t.ask()
-		case waiting > 0 && now-t.since >= slice && (len(g.turns) > g.running || next != nil && next.tenant.pace <= t.tenant.pace):
+		case wanted > 0 && hadSlice && (oneTooMany || hasTurnOfNext):
 			t.ask()
-			waiting--
+			wanted--
 		}
 	}
 	g.need()

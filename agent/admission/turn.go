@@ -27,6 +27,7 @@ type Turn struct {
 	call    Call
 	granted chan struct{} // has one element each time that a wait ended well, or by refused
 	timer   *time.Timer
+	clock   time.Duration // when the engine's began, by the gate's
 	waited  time.Duration // between its turns
 
 	// set is how the engine is asked; it is there once bound is true. Who asks first
@@ -56,9 +57,10 @@ func (t *Turn) begin(ctx context.Context, g *Gate, call Call) {
 	t.bound.Store(false)
 }
 
-// Bind is engine.Turn's.
+// Bind is engine.Turn's. The engine's clock has begun: a call that then waits for its
+// whole timeout in vain has outlived it.
 func (t *Turn) Bind(ask func()) {
-	t.set = ask
+	t.set, t.clock = ask, t.gate.now()
 	t.bound.Store(true)
 	if t.wanted.Load() {
 		ask()
@@ -75,8 +77,9 @@ func (t *Turn) ask() {
 	}
 }
 
-// Yield is engine.Turn's. The call may find that its turn did not come back before
-// its time was up: it is then to end, and does so without a turn.
+// Yield is engine.Turn's. It gives up waiting when the call's context is done, or its
+// timeout has passed since Bind: the call then has no turn, and its engine, which looks
+// at both, ends it. So nothing runs that nobody pays for but its end.
 func (t *Turn) Yield() {
 	g := t.gate
 	g.mu.Lock()
@@ -98,7 +101,7 @@ func (t *Turn) Yield() {
 	g.dispatch(now)
 	g.need()
 	g.mu.Unlock()
-	t.wait(t.first + t.call.Timeout + overtime - now)
+	t.wait(t.clock + t.call.Timeout - now)
 	t.waited += g.now() - now
 }
 

@@ -41,6 +41,14 @@ type Sources interface {
 	Source(ctx context.Context, d script.Digest) ([]byte, error)
 }
 
+// Turns says when a program may be compiled because a call needs it: compiling keeps a
+// processor busy, and takes as long as whoever wrote the source wants.
+type Turns interface {
+	// Enter returns when it is the tenant's turn to compile; leave is then called when
+	// that is done. Its errors are those of the call.
+	Enter(ctx context.Context, tenant string) (leave func(), err error)
+}
+
 // Config of Programs.
 type Config struct {
 	Engines map[string]engine.Engine // by name
@@ -85,8 +93,8 @@ func NewPrograms(cfg Config) *Programs {
 }
 
 // Of returns the program of the release's active version. It allocates nothing
-// when the program is there.
-func (p *Programs) Of(ctx context.Context, r *Release) (engine.Program, error) {
+// when the program is there; else it is compiled when turns let it.
+func (p *Programs) Of(ctx context.Context, r *Release, turns Turns) (engine.Program, error) {
 	if e := r.entry.Load(); e != nil {
 		if program := e.program.Load(); program != nil {
 			if !e.used.Load() { // a load is cheaper than a store that other cores see
@@ -95,7 +103,7 @@ func (p *Programs) Of(ctx context.Context, r *Release) (engine.Program, error) {
 			return *program, nil
 		}
 	}
-	e, program, err := p.get(ctx, KeyOf(r.Active))
+	e, program, err := p.get(ctx, r.Name.Tenant, KeyOf(r.Active), turns)
 	if err != nil {
 		return nil, err
 	}
@@ -103,13 +111,13 @@ func (p *Programs) Of(ctx context.Context, r *Release) (engine.Program, error) {
 	return program, nil
 }
 
-// Get returns the program with the key.
-func (p *Programs) Get(ctx context.Context, k Key) (engine.Program, error) {
-	_, program, err := p.get(ctx, k)
+// Get returns the program with the key, for a call of the tenant; as Of does.
+func (p *Programs) Get(ctx context.Context, tenant string, k Key, turns Turns) (engine.Program, error) {
+	_, program, err := p.get(ctx, tenant, k, turns)
 	return program, err
 }
 
-func (p *Programs) get(ctx context.Context, k Key) (*entry, engine.Program, error) {
+func (p *Programs) get(ctx context.Context, tenant string, k Key, turns Turns) (*entry, engine.Program, error) {
 	if e, program := p.lookup(k); program != nil {
 		p.hits.Add(1)
 		return e, program, nil
@@ -120,20 +128,11 @@ func (p *Programs) get(ctx context.Context, k Key) (*entry, engine.Program, erro
 		program engine.Program
 	}
 	// One caller's deadline must not fail the others that wait for the same
-	// program: the load goes on without it.
-	ch := p.loads.DoChan(k.String(), func() (any, error) {
-		if e, program := p.lookup(k); program != nil { // since the look above
-			return loaded{e, program}, nil
-		}
-		source, err := p.sources.Source(context.WithoutCancel(ctx), k.Digest)
-		if err != nil {
-			return nil, err
-		}
-		program, err := p.compile(k, source)
-		if err != nil {
-			return nil, err
-		}
-		return loaded{p.insert(k, program, len(source), true), program}, nil
+	// program: the load goes on without it. Nor must one tenant's place in the queue
+	// be another's.
+	ch := p.loads.DoChan(tenant+" "+k.String(), func() (any, error) {
+		e, program, err := p.load(context.WithoutCancel(ctx), tenant, k, turns)
+		return loaded{e, program}, err
 	})
 	select {
 	case res := <-ch:
@@ -147,6 +146,30 @@ func (p *Programs) get(ctx context.Context, k Key) (*entry, engine.Program, erro
 			Kind: script.Timeout, Message: "the call's time ran out while its program was being loaded", Err: context.Cause(ctx),
 		}
 	}
+}
+
+// load compiles the program, if nobody has since it was looked for.
+func (p *Programs) load(ctx context.Context, tenant string, k Key, turns Turns) (*entry, engine.Program, error) {
+	if e, program := p.lookup(k); program != nil {
+		return e, program, nil
+	}
+	source, err := p.sources.Source(ctx, k.Digest)
+	if err != nil {
+		return nil, nil, err
+	}
+	leave, err := turns.Enter(ctx, tenant)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer leave()
+	if e, program := p.lookup(k); program != nil { // for another tenant, meanwhile
+		return e, program, nil
+	}
+	program, err := p.compile(k, source)
+	if err != nil {
+		return nil, nil, err
+	}
+	return p.insert(k, program, len(source), true), program, nil
 }
 
 // Prepare makes sure that source compiles to the program with the key, and

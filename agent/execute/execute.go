@@ -51,6 +51,7 @@ type Executor struct {
 	tenants  func(string) script.TenantSettings
 	host     engine.Host
 	gate     *admission.Gate
+	compiles *compiles
 	metrics  *metrics
 	// calls keeps what a call hands to its engine, since handing it over would
 	// allocate it anew each time.
@@ -87,6 +88,7 @@ func New(cfg Config) (*Executor, error) {
 	if x.tenants == nil {
 		x.tenants = func(string) script.TenantSettings { return script.TenantSettings{} }
 	}
+	x.compiles = newCompiles(cfg.MaxRunning, cfg.MaxWaiting, x.tenants)
 	m, err := newMetrics(cfg.Metrics, x)
 	if err != nil {
 		return nil, fmt.Errorf("register the executor's metrics: %w", err)
@@ -187,7 +189,7 @@ func (x *Executor) find(ref string) (*cache.Release, uint64, error) {
 func (x *Executor) program(ctx context.Context, r *cache.Release, number uint64, reply *gateway.Reply) (engine.Program, error) {
 	if number == 0 || number == r.Active.Number {
 		reply.Version, reply.Digest = r.Active.Number, r.Active.Digest
-		program, err := x.programs.Of(ctx, r)
+		program, err := x.programs.Of(ctx, r, x.compiles)
 		return program, unloaded(err, r.Name, r.Active.Number)
 	}
 	key, ok := r.Retained(number)
@@ -197,7 +199,7 @@ func (x *Executor) program(ctx context.Context, r *cache.Release, number uint64,
 			r.Name, number, listOf(r.Numbers()))
 	}
 	reply.Version, reply.Digest = number, key.Digest
-	program, err := x.programs.Get(ctx, key)
+	program, err := x.programs.Get(ctx, r.Name.Tenant, key, x.compiles)
 	return program, unloaded(err, r.Name, number)
 }
 

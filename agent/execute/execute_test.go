@@ -22,13 +22,18 @@ import (
 
 // fake is an engine whose programs do what their source says: "wait" until the
 // call's context is done, "fail", or else return the source and the config.
-type fake struct{}
+type fake struct{ compile func() }
 
 func (fake) Name() string { return "fake" }
 
 func (fake) Check(engine.Source) error { return nil }
 
-func (fake) Compile(src engine.Source) (engine.Program, error) { return program(src.Code), nil }
+func (f fake) Compile(src engine.Source) (engine.Program, error) {
+	if f.compile != nil {
+		f.compile()
+	}
+	return program(src.Code), nil
+}
 
 type program string
 
@@ -64,6 +69,7 @@ type node struct {
 	metrics  *prometheus.Registry
 	revision script.Revision
 	settings script.TenantSettings // of all tenants
+	compile  func()                // while a program is compiled
 
 	mu      sync.RWMutex
 	sources map[script.Digest][]byte
@@ -84,7 +90,11 @@ func newNode(tb testing.TB, budget int64, running, waiting int) *node {
 	x, err := execute.New(execute.Config{
 		Table: n.table,
 		Programs: cache.NewPrograms(cache.Config{
-			Engines: map[string]engine.Engine{"fake": fake{}}, Sources: n, Budget: budget,
+			Engines: map[string]engine.Engine{"fake": fake{func() {
+				if n.compile != nil {
+					n.compile()
+				}
+			}}}, Sources: n, Budget: budget,
 		}),
 		Position: func(time.Time) gateway.Position {
 			return gateway.Position{Revision: 42, Staleness: time.Second}

@@ -5,7 +5,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/scriptorium-dev/scriptorium/agent/admission"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -52,23 +51,12 @@ func newMetrics(reg prometheus.Registerer, x *Executor) (*metrics, error) {
 	}
 	collectors := []prometheus.Collector{
 		calls, m.duration,
-		gauge("scriptorium_agent_calls_running", "Calls that are running.", func() float64 { return float64(x.gate.Stats().Running) }),
-		gauge("scriptorium_agent_calls_waiting", "Calls that wait for their turn.", func() float64 { return float64(x.gate.Stats().Waiting) }),
-		gauge("scriptorium_agent_calls_paused", "Calls that gave their turn to others and wait to go on.", func() float64 { return float64(x.gate.Stats().Paused) }),
-		counter("scriptorium_agent_call_pauses_total", "How often a running call gave its turn to others.", func() float64 { return float64(x.gate.Stats().Pauses) }),
-		counter("scriptorium_agent_running_seconds_total", "Time that calls ran for, all together: the processors that scripts take.", func() float64 { return x.gate.Stats().Used.Seconds() }),
+		turns{calls: x.gate, compiles: x.compiles.gate},
 		gauge("scriptorium_agent_scripts", "Live scripts, disabled ones included.", func() float64 { return float64(x.table.Len()) }),
 		gauge("scriptorium_agent_programs", "Compiled programs.", func() float64 { return float64(x.programs.Stats().Programs) }),
 		gauge("scriptorium_agent_program_bytes", "Bytes that compiled programs hold, estimated.", func() float64 { return float64(x.programs.Stats().Bytes) }),
 		counter("scriptorium_agent_program_loads_total", "Programs compiled because a call needed them.", func() float64 { return float64(x.programs.Stats().Misses) }),
 		counter("scriptorium_agent_program_evictions_total", "Programs that gave way to others.", func() float64 { return float64(x.programs.Stats().Evictions) }),
-	}
-	for _, reason := range admission.Reasons() {
-		collectors = append(collectors, prometheus.NewCounterFunc(prometheus.CounterOpts{
-			Name:        "scriptorium_agent_calls_overloaded_total",
-			Help:        "Calls that were answered OVERLOADED, by the bound that they met.",
-			ConstLabels: prometheus.Labels{"reason": reason},
-		}, func() float64 { return float64(x.gate.Stats().Overloaded[reason]) }))
 	}
 	for _, c := range collectors {
 		if err := reg.Register(c); err != nil {

@@ -92,23 +92,31 @@ func text(s string) string {
 	return s
 }
 
-// all returns the failures, with the troubles of what has not failed, those that have
-// stood for longest first.
-func (s *status) all() []failure {
-	if len(s.troubles) == 0 {
-		return s.failures
+// told returns what a status tells of: failures, and where there is room, the troubles
+// of what has not failed; what has stood for longest first. activated is up to where
+// everything else is live: at, unless there is no room for all failures. What is in
+// trouble is live, so that to leave it out says nothing false.
+func (s *status) told(at script.Revision) (told []failure, activated script.Revision) {
+	if len(s.failures) > maxFailures {
+		return s.failures[:maxFailures], min(at, s.failures[maxFailures].since-1)
 	}
-	list := slices.Clone(s.failures)
+	if len(s.troubles) == 0 {
+		return s.failures, at
+	}
+	told = slices.Clone(s.failures)
 	for _, t := range s.troubles {
+		if len(told) == maxFailures {
+			break
+		}
 		if slices.ContainsFunc(s.failures, func(f failure) bool { return f.message.GetKey() == t.Key }) {
 			continue
 		}
-		list = append(list, failure{since: t.Revision, message: &eventv1.Failure{
+		told = append(told, failure{since: t.Revision, message: &eventv1.Failure{
 			Key: t.Key, Revision: int64(t.Revision), Error: reason(t.Err),
 		}})
 	}
-	slices.SortFunc(list, longestFirst)
-	return list
+	slices.SortFunc(told, longestFirst)
+	return told, at
 }
 
 // activated notes that everything up to the revision is live.
@@ -158,15 +166,11 @@ func (s *status) due(now time.Time) bool { return !now.Before(s.wake()) }
 //
 // Everything up to the activated revision is live but for the failures listed.
 // If there are too many to list, the revision stays below the first left out.
+// Troubles are listed among them, as far as there is room.
 func (s *status) compose(now time.Time, at Cursor, leaving bool) *eventv1.Status {
 	s.sequence++
 	s.sent, s.wanted, s.dirty = now, time.Time{}, false
-	activated := at.Revision
-	all := s.all()
-	told := all[:min(len(all), maxFailures)]
-	if len(told) < len(all) {
-		activated = min(activated, all[len(told)].since-1)
-	}
+	told, activated := s.told(at.Revision)
 	failures := make([]*eventv1.Failure, len(told))
 	for i, f := range told {
 		failures[i] = f.message

@@ -162,6 +162,19 @@ func TestAStatusTellsTroubles(t *testing.T) {
 		if got, want := told(), fmt.Sprintf("releases/acme/b@%d LIMIT, releases/acme/a@%d SCRIPT", at, bad); got != want {
 			t.Errorf("told: %s; want %s", got, want)
 		}
+		var many []follow.Trouble
+		for i := range 400 {
+			many = append(many, follow.Trouble{Key: fmt.Sprint("releases/acme/m", i), Revision: at, Err: killed})
+		}
+		troubles.Store(&many)
+		head := w.commit(map[string]string{"a": "good again"})
+		f.TroublesChanged()
+		pass(time.Second)
+		n.mu.Lock()
+		if got := n.status; len(got.GetFailures()) != 256 || got.GetActivatedRevision() != int64(head) {
+			t.Errorf("with 400 troubles of what is live: %d told, activated %d of %d", len(got.GetFailures()), got.GetActivatedRevision(), head)
+		}
+		n.mu.Unlock()
 		troubles.Store(&[]follow.Trouble{})
 		w.commit(map[string]string{"a": "two"})
 		pass(200 * time.Millisecond)

@@ -76,6 +76,7 @@ func after(n, rate float64) time.Duration {
 	return time.Duration(min(math.Ceil(n/rate*float64(time.Second)), most))
 }
 
+// forget forgets one.
 func (b *buckets) forget(now time.Time) {
 	victim := b.order.Back()
 	e := victim
@@ -83,14 +84,32 @@ func (b *buckets) forget(now time.Time) {
 		if e == nil {
 			break
 		}
-		n := e.Value.(*named)
-		later := n.bucket
-		if later.fill(now, n.rate, n.burst); later.tokens >= n.burst {
+		if e.Value.(*named).isFull(now) {
 			victim = e
 			break
 		}
 		e = e.Prev()
 	}
-	delete(b.byName, victim.Value.(*named).name)
-	b.order.Remove(victim)
+	b.remove(victim)
+}
+
+// forgetFull forgets those that are full again, which is what they were at first.
+func (b *buckets) forgetFull(now time.Time) {
+	for _, e := range b.byName {
+		if e.Value.(*named).isFull(now) {
+			b.remove(e)
+		}
+	}
+}
+
+func (b *buckets) remove(e *list.Element) {
+	delete(b.byName, e.Value.(*named).name)
+	b.order.Remove(e)
+}
+
+// isFull reports whether what came in since has filled it.
+func (n *named) isFull(now time.Time) bool {
+	later := n.bucket
+	later.fill(now, n.rate, n.burst)
+	return later.tokens >= n.burst
 }

@@ -17,6 +17,9 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
+// forgetEvery is how often the host looks for what it can forget.
+const forgetEvery = time.Minute
+
 // Values are the tenants' key-value data: see engine.Host, which has both methods.
 type Values interface {
 	Value(tenant, key string) (content []byte, ok bool, err error)
@@ -65,6 +68,7 @@ type tenant struct {
 	name string
 
 	mu       sync.Mutex
+	gone     bool // it was forgotten, and another takes its place
 	logs     bucket
 	scripts  map[string]*source
 	counters map[string]float64
@@ -99,13 +103,14 @@ func (h *Host) Keys(tenant, prefix, after string, limit int) []string {
 
 // Count is engine.Host's.
 func (h *Host) Count(tenant, counter string, n float64) (float64, error) {
-	return h.tenant(tenant).count(counter, n)
+	t := h.lock(tenant)
+	defer t.mu.Unlock()
+	return t.count(counter, n)
 }
 
 // Take is engine.Host's.
 func (h *Host) Take(tenant, bucket string, n, rate, burst float64) (ok bool, wait time.Duration) {
-	t := h.tenant(tenant)
-	t.mu.Lock()
+	t := h.lock(tenant)
 	defer t.mu.Unlock()
 	return t.buckets.take(time.Now(), bucket, n, rate, burst)
 }
@@ -126,6 +131,41 @@ func (h *Host) tenant(name string) *tenant {
 	t = &tenant{name: name, scripts: make(map[string]*source), counters: make(map[string]float64)}
 	h.tenants[name] = t
 	return t
+}
+
+// lock returns what is kept of the tenant, with its mu locked.
+func (h *Host) lock(name string) *tenant {
+	for {
+		t := h.tenant(name)
+		t.mu.Lock()
+		if !t.gone {
+			return t
+		}
+		t.mu.Unlock()
+	}
+}
+
+// forget forgets what nobody would notice to be gone: buckets that are full again,
+// scripts that have logged nothing for a while, and tenants of which nothing is left.
+// It is called now and then, so that tenants and names that were used once do not stay
+// for ever.
+func (h *Host) forget(now time.Time) {
+	for _, t := range h.all() {
+		t.mu.Lock()
+		t.buckets.forgetFull(now)
+		t.forgetQuiet(now)
+		t.gone = len(t.counters) == 0 && len(t.buckets.byName) == 0 && len(t.scripts) == 0 && now.Sub(t.logs.at) > quiet
+		gone := t.gone
+		t.mu.Unlock()
+		if !gone {
+			continue
+		}
+		h.mu.Lock()
+		if h.tenants[t.name] == t {
+			delete(h.tenants, t.name)
+		}
+		h.mu.Unlock()
+	}
 }
 
 // all returns all tenants that something is kept of.

@@ -123,6 +123,37 @@ func TestBucketsAreForgotten(t *testing.T) {
 	})
 }
 
+// TestNothingIsKeptForNothing: of tenants that came once, and of buckets that are full
+// again, nothing is left after a while; of others all is.
+func TestNothingIsKeptForNothing(t *testing.T) {
+	tailed(t, func(t *testing.T, h *host.Host, _ *reader) {
+		for i := range 500 {
+			tenant := fmt.Sprint("tenant-", i)
+			h.Take(tenant, "once", 1, 1, 1)
+			h.Log(loud(tenant, "a"), engine.Info, "x")
+			h.Count(tenant, "looked at", 0)
+		}
+		for i := range 1000 {
+			h.Take("busy", fmt.Sprint("once-", i), 1, 1, 1)
+		}
+		h.Take("busy", "slow", 1, 1e-9, 1)
+		h.Count("counted", "hits", 1)
+		if tenants, buckets := h.Kept(); tenants != 502 || buckets != 1501 {
+			t.Fatalf("%d tenants with %d buckets", tenants, buckets)
+		}
+		wait(3 * time.Minute)
+		if tenants, buckets := h.Kept(); tenants != 2 || buckets != 1 {
+			t.Errorf("%d tenants with %d buckets are left", tenants, buckets)
+		}
+		if ok, _ := h.Take("busy", "slow", 1, 1e-9, 1); ok {
+			t.Error("an empty bucket was forgotten")
+		}
+		if n, _ := h.Count("counted", "hits", 0); n != 1 {
+			t.Errorf("a counter is %v", n)
+		}
+	})
+}
+
 func TestCounterMetrics(t *testing.T) {
 	for _, asked := range []bool{false, true} {
 		reg := prometheus.NewRegistry()

@@ -50,8 +50,7 @@ func (h *Host) admit(inv *engine.Invocation, now time.Time, cost int) bool {
 	ofTenant := h.cfg.Tenants(inv.Tenant).OrDefaults().LogBytes
 	cost = min(cost, ofScript, ofTenant) // a longer line passes when nothing else does
 
-	t := h.tenant(inv.Tenant)
-	t.mu.Lock()
+	t := h.lock(inv.Tenant)
 	defer t.mu.Unlock()
 	s := t.scripts[inv.Script]
 	if s == nil {
@@ -104,8 +103,7 @@ func (h *Host) sayDropped() {
 	h.noisy = nil
 	h.noisyMu.Unlock()
 	for _, s := range noisy {
-		t := h.tenant(s.tenant)
-		t.mu.Lock()
+		t := h.lock(s.tenant) // the one that s is of: it stays while lines were dropped
 		dropped := s.dropped
 		s.dropped = 0
 		t.mu.Unlock()
@@ -114,17 +112,16 @@ func (h *Host) sayDropped() {
 	}
 }
 
+// quiet is after how long without a line every bucket of lines is full.
+const quiet = time.Minute
+
 // forgetQuiet forgets scripts that have logged nothing for a while: they may be gone.
-func (h *Host) forgetQuiet(now time.Time) {
-	const quiet = time.Minute // by then every bucket is full
-	for _, t := range h.all() {
-		t.mu.Lock()
-		for name, s := range t.scripts {
-			if s.dropped == 0 && now.Sub(s.bucket.at) > quiet {
-				delete(t.scripts, name)
-			}
+// t.mu is held.
+func (t *tenant) forgetQuiet(now time.Time) {
+	for name, s := range t.scripts {
+		if s.dropped == 0 && now.Sub(s.bucket.at) > quiet {
+			delete(t.scripts, name)
 		}
-		t.mu.Unlock()
 	}
 }
 

@@ -156,6 +156,8 @@ func (t *tails) batch() (lines []line, fleet string, dropped uint64) {
 func (h *Host) Run(ctx context.Context) error {
 	second := time.NewTicker(time.Second)
 	defer second.Stop()
+	forget := time.NewTicker(forgetEvery)
+	defer forget.Stop()
 	batch := time.NewTimer(batchDelay)
 	defer batch.Stop()
 	for {
@@ -164,9 +166,10 @@ func (h *Host) Run(ctx context.Context) error {
 			h.sendAll()
 			h.sayDropped()
 			return nil
-		case now := <-second.C:
+		case <-second.C:
 			h.sayDropped()
-			h.forgetQuiet(now)
+		case now := <-forget.C:
+			h.forget(now)
 		case <-h.tails.wake: // more may follow
 			batch.Reset(batchDelay)
 		case <-batch.C:

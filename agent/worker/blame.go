@@ -11,14 +11,14 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// blame finds out which script of a tenant kills its process. A script that ran at
-// each of the last few deaths is to blame. Where several did, they are suspects: from
-// then on one of them runs at a time, and the next death tells. It is not safe for
-// concurrent use.
+// blame finds out which script of a tenant kills its process. A script to which enough
+// deaths can be put down comes into quarantine. One that ran at as many, but beside
+// others, is a suspect: from then on one suspect runs at a time, so that the next deaths
+// tell. It is not safe for concurrent use.
 type blame struct {
 	policy QuarantinePolicy
 
-	deaths      []death // the last, within the policy's time
+	deaths      []death // within the policy's time
 	suspects    map[script.Name]bool
 	quarantined map[script.Name]Quarantined
 }
@@ -27,54 +27,84 @@ type blame struct {
 type death struct {
 	at      time.Time
 	running map[script.Name]script.Revision
+	culprit script.Name // the only one that ran, or the only suspect that did; or none
 }
 
 func newBlame(policy QuarantinePolicy) *blame {
 	return &blame{policy: policy, suspects: map[script.Name]bool{}, quarantined: map[script.Name]Quarantined{}}
 }
 
-// died notes a death, and reports whether there is somebody new in quarantine or under
-// suspicion.
-func (b *blame) died(now time.Time, running map[script.Name]script.Revision) bool {
+// died notes a death, and returns who comes into quarantine for it, if anybody does.
+// changed reports whether there is somebody new in quarantine or under suspicion.
+func (b *blame) died(now time.Time, running map[script.Name]script.Revision) (q *Quarantined, changed bool) {
 	b.forget(now)
-	b.deaths = append(b.deaths, death{now, running})
-	if len(b.deaths) < b.policy.Deaths {
-		return false
+	culprit, found := b.culprit(running)
+	b.deaths = append(b.deaths, death{now, running, culprit})
+	if found && b.putDownTo(culprit) >= b.policy.Deaths {
+		q = b.quarantine(now, culprit, running[culprit])
+		// Whoever ran beside it is cleared of these deaths.
+		b.deaths = slices.DeleteFunc(b.deaths, func(d death) bool { _, ran := d.running[culprit]; return ran })
 	}
-	last := b.deaths[len(b.deaths)-b.policy.Deaths:]
-	common := maps.Clone(running)
-	for _, d := range last {
-		maps.DeleteFunc(common, func(name script.Name, _ script.Revision) bool {
-			_, ran := d.running[name]
-			return !ran
-		})
+	before := b.suspects
+	b.suspect()
+	for name := range b.suspects {
+		changed = changed || !before[name]
 	}
-	switch len(common) {
-	case 0:
-		return false
-	case 1:
-		for name, revision := range common {
-			b.quarantine(now, name, revision)
-		}
-		clear(b.suspects)
-		b.deaths = nil
-		return true
-	}
-	before := len(b.suspects)
-	for name := range common {
-		b.suspects[name] = true
-	}
-	return len(b.suspects) > before
+	return q, changed || q != nil
 }
 
-func (b *blame) quarantine(now time.Time, name script.Name, revision script.Revision) {
+// culprit returns the one of those that ran to whom a death can be put down. Suspects do
+// not run together, so a death while one of them ran is not another's.
+func (b *blame) culprit(running map[script.Name]script.Revision) (culprit script.Name, found bool) {
+	candidates := 0
+	for name := range running {
+		if len(running) == 1 || b.suspects[name] {
+			culprit = name
+			candidates++
+		}
+	}
+	if candidates != 1 {
+		return script.Name{}, false
+	}
+	return culprit, true
+}
+
+// putDownTo returns how many deaths are put down to the script.
+func (b *blame) putDownTo(name script.Name) (n int) {
+	for _, d := range b.deaths {
+		if d.culprit == name {
+			n++
+		}
+	}
+	return n
+}
+
+// suspect finds who ran at too many deaths.
+func (b *blame) suspect() {
+	ran := map[script.Name]int{}
+	for _, d := range b.deaths {
+		for name := range d.running {
+			ran[name]++
+		}
+	}
+	b.suspects = map[script.Name]bool{}
+	for name, n := range ran {
+		if n >= b.policy.Deaths {
+			b.suspects[name] = true
+		}
+	}
+}
+
+func (b *blame) quarantine(now time.Time, name script.Name, revision script.Revision) *Quarantined {
 	until := now.Add(b.policy.For)
-	b.quarantined[name] = Quarantined{
+	q := Quarantined{
 		Script: name, Revision: revision, Since: now, Until: until,
 		Err: script.Errorf(script.Unavailable, "script",
 			"%s is in quarantine on this agent until %s: the process of its tenant died %d times within %v while it ran; publish a version that does not exhaust the process, which ends the quarantine at once",
 			name, until.UTC().Format(time.RFC3339), b.policy.Deaths, b.policy.Within),
 	}
+	b.quarantined[name] = q
+	return &q
 }
 
 // forget drops deaths that are too long ago to count.
@@ -98,12 +128,11 @@ func (b *blame) expire(now time.Time) bool {
 	b.forget(now)
 	before := len(b.quarantined)
 	maps.DeleteFunc(b.quarantined, func(_ script.Name, q Quarantined) bool { return !now.Before(q.Until) })
-	expired := len(b.quarantined) < before
-	if len(b.deaths) == 0 && len(b.suspects) > 0 {
-		clear(b.suspects)
-		expired = true
+	suspected := len(b.suspects)
+	if suspected > 0 {
+		b.suspect() // deaths that were forgotten do not count
 	}
-	return expired
+	return len(b.quarantined) < before || len(b.suspects) < suspected
 }
 
 // list returns who is in quarantine.

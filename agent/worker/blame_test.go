@@ -42,12 +42,17 @@ func TestBlame(t *testing.T) {
 		{"one, alone", time.Second, []string{"a", "a", "a"}, "a", ""},
 		{"too few", time.Second, []string{"a", "a"}, "", ""},
 		{"too long ago", 31 * time.Second, []string{"a", "a", "a", "a"}, "", ""},
-		{"the common one", time.Second, []string{"a b", "a c", "d a"}, "a", ""},
-		{"none in common", time.Second, []string{"a", "b", "a"}, "", ""},
+		{"one beside others", time.Second, []string{"a b", "a c", "d a"}, "", "a"},
+		{"one beside others, again and again", time.Second, []string{"a b", "a c", "d a", "a b", "a c", "d a"}, "a", ""},
+		{"none often enough", time.Second, []string{"a", "b", "a"}, "", ""},
+		{"two in turns", time.Second, []string{"a", "b", "a", "b", "a", "b"}, "a b", ""},
+		{"others' deaths between", time.Second, []string{"a", "", "a", "", "a"}, "a", ""},
 		{"several", time.Second, []string{"a b", "a b", "a b"}, "", "a b"},
-		{"several, then one of them", time.Second, []string{"a b", "a b", "a b", "b"}, "b", ""},
+		{"several, then one of them alone", time.Second, []string{"a b", "a b", "a b", "b", "b", "b"}, "b", ""},
+		{"several, then one of them beside another", time.Second, []string{"a b", "a b", "a b", "b c", "b", "b d"}, "b", ""},
+		{"several, then one of them too seldom", time.Second, []string{"a b", "a b", "a b", "b", "b"}, "", "a b"},
 		{"two, one after the other", time.Second, []string{"a", "a", "a", "b", "b", "b"}, "a b", ""},
-		{"another death between", time.Second, []string{"a", "", "a", "a"}, "", ""},
+		{"who ran beside the culprit is cleared", time.Second, []string{"a b", "a b", "a", "a", "a", "b"}, "a", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			b := newBlame(policy)

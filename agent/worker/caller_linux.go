@@ -62,7 +62,7 @@ func (c *callConn) exchange(timeout time.Duration, req *workerv1.ExecuteRequest)
 		return nil, err
 	}
 	resp := &workerv1.ExecuteResponse{}
-	c.in, err = link.ReadFrame(c.r, c.in, resp)
+	c.in, err = link.ReadFrame(c.r, link.MaxMessage, c.in, resp)
 	return resp, err
 }
 

@@ -21,11 +21,15 @@ type home struct {
 	tenant atomic.Pointer[tenant] // nil until the process has one
 }
 
-// maxAsked is how much a process may ask for at a time.
-const maxAsked = 64
+// Bounds of what a process may ask for at a time, and of one request, in bytes: the
+// largest is the lines that go together.
+const (
+	maxAsked   = 8
+	maxRequest = 1 << 20
+)
 
 func newHome(cfg Config) *home {
-	h := &home{cfg: cfg, server: link.NewServer(grpc.MaxConcurrentStreams(maxAsked))}
+	h := &home{cfg: cfg, server: link.NewServer(grpc.MaxConcurrentStreams(maxAsked), grpc.MaxRecvMsgSize(maxRequest))}
 	workerv1.RegisterHomeServer(h.server, h)
 	return h
 }

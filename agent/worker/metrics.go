@@ -21,7 +21,7 @@ func newMetrics(reg prometheus.Registerer, p *Pool) (*metrics, error) {
 	m := &metrics{
 		restarts: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "scriptorium_agent_worker_restarts_total",
-			Help: "Processes of tenants that were replaced, by reason: killed, memory, crash, exit, unresponsive, settings or failed.",
+			Help: "Processes of tenants that were replaced, by reason: killed, memory, crash, exit, unresponsive, slow, settings or failed.",
 		}, []string{"reason"}),
 		replaced: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name:    "scriptorium_agent_worker_replace_seconds",
@@ -50,6 +50,7 @@ func newMetrics(reg prometheus.Registerer, p *Pool) (*metrics, error) {
 		m.restarts, m.replaced, m.lost, m.calls,
 		gauge("scriptorium_agent_workers", "Tenants that have a process of their own.", func() float64 { return float64(len(*p.byName.Load())) }),
 		gauge("scriptorium_agent_workers_serving", "Those of them whose process serves.", func() float64 { return float64(p.serving()) }),
+		gauge("scriptorium_agent_worker_spares", "Processes that are ready to take the place of one that ends.", func() float64 { return float64(p.host.ready()) }),
 		gauge("scriptorium_agent_worker_memory_bytes", "Resident memory of all processes of tenants.", func() float64 { return float64(p.memory()) }),
 		gauge("scriptorium_agent_quarantined_scripts", "Scripts that are kept from running, since they kill their tenant's process.", func() float64 { return float64(len(p.Quarantined())) }),
 	} {
@@ -91,13 +92,29 @@ type reason string
 
 // The reasons.
 const (
-	killed       reason = "killed"       // by a signal, and nobody knows whose
-	outOfMemory  reason = "memory"       // it met its cap
-	crashed      reason = "crash"        // a fault in the process
-	exited       reason = "exit"         // by itself
-	unresponsive reason = "unresponsive" // the agent killed it
-	settings     reason = "settings"     // they ask for another
-	failed       reason = "failed"       // it could not be made to serve
+	reasonKilled       reason = "killed"       // by a signal, and nobody knows whose
+	reasonMemory       reason = "memory"       // it met its cap
+	reasonCrash        reason = "crash"        // a fault in the process
+	reasonExit         reason = "exit"         // by itself
+	reasonUnresponsive reason = "unresponsive" // it gave no sign, and the agent killed it
+	reasonSlow         reason = "slow"         // it did not take a change in time, and the agent killed it
+	reasonSettings     reason = "settings"     // they ask for another
+	reasonFailed       reason = "failed"       // it could not be made to serve
 )
 
-var reasons = []reason{killed, outOfMemory, crashed, exited, unresponsive, settings, failed}
+var reasons = []reason{
+	reasonKilled, reasonMemory, reasonCrash, reasonExit, reasonUnresponsive, reasonSlow, reasonSettings, reasonFailed,
+}
+
+// blames reports whether a death for the reason is one of the scripts', of which so many
+// ran. What the agent ends for reasons of its own is not; and a signal may be anybody's,
+// so that it counts only where there is no doubt who ran.
+func (r reason) blames(running int) bool {
+	switch r {
+	case reasonSlow, reasonSettings, reasonFailed:
+		return false
+	case reasonKilled:
+		return running == 1
+	}
+	return true
+}

@@ -18,8 +18,9 @@ type Pool struct {
 	host    *host // what starts processes
 	metrics *metrics
 	byName  atomic.Pointer[map[string]*tenant] // those that have a process; immutable
+	shared  sync.Map                           // names of tenants that had one and may run in the agent now, which may not be live yet
 
-	mu      sync.Mutex // guards changes of byName, and closed
+	mu      sync.Mutex // guards changes of byName and shared, and closed
 	closed  bool
 	leaving sync.WaitGroup // tenants that are on their way out
 }
@@ -52,16 +53,19 @@ func (p *Pool) Committed(put []script.Object, removed []string) {
 	changes := map[string]*change{}
 	of := func(tenant string) *change {
 		if changes[tenant] == nil {
-			changes[tenant] = &change{}
+			changes[tenant] = &change{limits: map[string]script.Limits{}}
 		}
 		return changes[tenant]
 	}
 	for _, o := range put {
 		c := of(o.TenantName())
 		c.put = append(c.put, o)
-		if o.Tenant != nil {
+		switch {
+		case o.Tenant != nil:
 			settings := o.Tenant.Settings.OrDefaults()
 			c.settings = &settings
+		case o.Release != nil:
+			c.limits[o.Release.Name.String()] = o.Release.Settings.Limits.OrDefaults()
 		}
 	}
 	for _, key := range removed {
@@ -90,8 +94,9 @@ func (p *Pool) Committed(put []script.Object, removed []string) {
 // change is what of a commit concerns one tenant.
 type change struct {
 	put      []script.Object
-	gone     []string               // keys
-	settings *script.TenantSettings // if they changed, defaults applied
+	gone     []string                 // keys
+	settings *script.TenantSettings   // if they changed, defaults applied
+	limits   map[string]script.Limits // of the releases in it, by "tenant/name", defaults applied
 }
 
 // configure gives the tenant a process, or takes it away, and returns the tenant if it
@@ -99,20 +104,44 @@ type change struct {
 func (p *Pool) configure(name string, settings script.TenantSettings, c *change) *tenant {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	isolated := settings.Isolation == script.IsolationProcess && !p.closed
+	isolated := settings.Isolation == script.IsolationProcess
 	t := (*p.byName.Load())[name]
 	switch {
-	case t == nil && isolated:
-		p.put(name, newTenant(p, name, settings, c))
-		return nil
-	case t != nil && !isolated:
+	case isolated:
+		p.shared.Delete(name) // from here on, whatever happens, it does not run in the agent
+		if t != nil {
+			return t
+		}
+		if !p.closed {
+			p.put(name, newTenant(p, name, settings, c))
+		}
+	case p.closed: // what has a process keeps being refused
+	case t != nil:
+		p.shared.Store(name, true)
 		p.put(name, nil)
-		t.closeSockets() // now, lest it find them in its way if it comes back
+		t.closeSockets(true) // now, lest it find them in its way if it comes back
 		p.leaving.Go(func() { t.leave(context.Background()) })
 		p.cfg.Changed()
-		return nil
 	}
-	return t
+	return nil
+}
+
+// find returns the tenant that has a process, and neither that nor an error for one that
+// runs in the agent. A tenant whose settings ask for a process never does.
+func (p *Pool) find(name string) (*tenant, error) {
+	if t := (*p.byName.Load())[name]; t != nil {
+		return t, nil
+	}
+	if p.cfg.Node.Tenants.Settings(name).Isolation != script.IsolationProcess {
+		return nil, nil
+	}
+	if t := (*p.byName.Load())[name]; t != nil { // since a moment ago
+		return t, nil
+	}
+	if _, ok := p.shared.Load(name); ok { // the settings that say so are not live yet
+		return nil, nil
+	}
+	return nil, script.Errorf(script.Unavailable, "tenant", "tenant %s asks for a process of its own, and this agent has none for it: the agent stops, or its log says why", name)
 }
 
 // put changes who has a process. p.mu is held.
@@ -158,7 +187,7 @@ func (p *Pool) Shutdown(ctx context.Context) error {
 	}
 	p.closed = true
 	for _, t := range *p.byName.Load() {
-		t.closeSockets()
+		t.closeSockets(false) // a pod may have mounted the folder, and waits for the next agent
 		p.leaving.Go(func() { t.leave(ctx) })
 	}
 	p.mu.Unlock()

@@ -22,35 +22,31 @@ type router struct {
 
 // Execute implements gateway.Executor.
 func (r *router) Execute(ctx context.Context, call *gateway.Call, reply *gateway.Reply) error {
-	t := r.tenantOf(call)
-	for t != nil {
-		err := t.execute(ctx, call, reply)
-		if err == errLeft { //nolint:errorlint // it is never wrapped
-			if again := r.tenantOf(call); again != t {
-				t = again
-				continue
-			}
-			err = script.Errorf(script.Unavailable, "tenant", "the process of tenant %s is being ended: the agent stops", t.name)
-		}
-		r.pool.metrics.called(err)
-		reply.Position = r.Position()
-		if err != nil {
-			reply.Result.Reset()
-		}
-		return err
+	name, _, _ := strings.Cut(call.Script, "/")
+	t, err := r.pool.find(name)
+	if err == nil && t == nil {
+		return r.Executor.Execute(ctx, call, reply)
 	}
-	return r.Executor.Execute(ctx, call, reply)
+	for t != nil {
+		if err = t.execute(ctx, call, reply); err != errLeft { //nolint:errorlint // it is never wrapped
+			break
+		}
+		left := t
+		if t, err = r.pool.find(name); err == nil && t == nil {
+			return r.Executor.Execute(ctx, call, reply)
+		}
+		if t == left {
+			err = script.Errorf(script.Unavailable, "tenant", "the process of tenant %s is being ended: the agent stops", name)
+			break
+		}
+	}
+	r.pool.metrics.called(err)
+	reply.Position = r.Position()
+	if err != nil {
+		reply.Result.Reset()
+	}
+	return err
 }
 
 // errLeft says that the tenant has left, and has no process for the call any more.
 var errLeft = errors.New("the tenant has left")
-
-// tenantOf returns the tenant whose process the call is for, or nil.
-func (r *router) tenantOf(call *gateway.Call) *tenant {
-	tenants := *r.pool.byName.Load()
-	if len(tenants) == 0 {
-		return nil
-	}
-	name, _, _ := strings.Cut(call.Script, "/")
-	return tenants[name]
-}

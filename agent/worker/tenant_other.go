@@ -17,6 +17,8 @@ func newHost(*Pool) (*host, error) { return &host{}, nil }
 
 func (*host) close() {}
 
+func (*host) ready() int { return 0 }
+
 // tenant is one that asks for a process and gets none: its calls are refused.
 type tenant struct{ name string }
 
@@ -31,7 +33,7 @@ func (t *tenant) execute(context.Context, *gateway.Call, *gateway.Reply) error {
 }
 
 func (*tenant) apply(*change)              {}
-func (*tenant) closeSockets()              {}
+func (*tenant) closeSockets(bool)          {}
 func (*tenant) leave(context.Context)      {}
 func (*tenant) quarantined() []Quarantined { return nil }
 func (t *tenant) status() Status           { return Status{Tenant: t.name} }

@@ -45,7 +45,8 @@ type Config struct {
 	Access []string
 	// MaxWaiting calls of a tenant wait for their turn; 0 means 1024.
 	MaxWaiting int
-	// Spares are processes that are kept ready as long as some tenant has one; 0 means 1.
+	// Spares are processes that are kept ready as long as some tenant has one; 0 means as
+	// many as there are such tenants, up to 4.
 	Spares int
 	// UID and GID that processes run as if the agent is root; 0 means Nobody.
 	UID, GID int
@@ -108,9 +109,6 @@ type Status struct {
 func (c Config) withDefaults() Config {
 	if c.MaxWaiting == 0 {
 		c.MaxWaiting = 1024
-	}
-	if c.Spares == 0 {
-		c.Spares = 1
 	}
 	if c.UID == 0 {
 		c.UID = Nobody

@@ -180,7 +180,7 @@ func (a *analyzer) statements(stmts []ast.Stmt, depth int) []ast.Stmt {
 		labels = labels || label
 	}
 	if labels {
-		return spacedLabels(stmts)
+		return a.spacedLabels(stmts)
 	}
 	return stmts
 }

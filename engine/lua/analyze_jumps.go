@@ -80,41 +80,81 @@ func within(s ast.Stmt, stmts []ast.Stmt) ast.Stmt {
 	return block
 }
 
-// spaced returns the statements of a loop, or those after a label, with something
-// before a jump that comes first.
-func spaced(stmts []ast.Stmt) []ast.Stmt {
-	if !beginsWithJump(stmts) {
+// beginning is what statements begin with, once code is made of them.
+type beginning uint8
+
+const (
+	withNothing beginning = iota // labels and empty blocks
+	withJump
+	withCode
+)
+
+// spaced returns the statements of a loop with something before a jump that comes
+// first.
+func (a *analyzer) spaced(stmts []ast.Stmt) []ast.Stmt {
+	if a.beginning(stmts) != withJump {
 		return stmts
 	}
+	return append([]ast.Stmt{spacer(stmts[0])}, stmts...)
+}
+
+// spacer returns a statement that does nothing, but has code, for the place before s.
+func spacer(s ast.Stmt) ast.Stmt {
 	nothing := &ast.LocalAssignStmt{Names: []string{"(nothing)"}, Exprs: []ast.Expr{&ast.NilExpr{}}}
-	nothing.SetLine(stmts[0].Line())
-	nothing.Exprs[0].SetLine(stmts[0].Line())
-	return append([]ast.Stmt{within(stmts[0], []ast.Stmt{nothing})}, stmts...)
+	nothing.SetLine(s.Line())
+	nothing.Exprs[0].SetLine(s.Line())
+	return within(s, []ast.Stmt{nothing})
 }
 
-func beginsWithJump(stmts []ast.Stmt) bool {
-	for i, stmt := range stmts {
-		switch stmt := stmt.(type) {
-		case *ast.BreakStmt, *ast.GotoStmt:
-			return true
-		case *ast.LabelStmt:
-		case *ast.DoBlockStmt:
-			if len(stmt.Stmts) > 0 {
-				return beginsWithJump(append(stmt.Stmts[:len(stmt.Stmts):len(stmt.Stmts)], stmts[i+1:]...))
-			}
-		default:
-			return false
+// beginning looks no further than it must, and spends for each statement it looks at.
+func (a *analyzer) beginning(stmts []ast.Stmt) beginning {
+	for _, stmt := range stmts {
+		if first := a.beginningOf(stmt); first != withNothing {
+			return first
 		}
 	}
-	return false
+	return withNothing
 }
 
-// spacedLabels does as spaced does behind each label.
-func spacedLabels(stmts []ast.Stmt) []ast.Stmt {
+func (a *analyzer) beginningOf(stmt ast.Stmt) beginning {
+	a.spend(1)
+	switch stmt := stmt.(type) {
+	case *ast.BreakStmt, *ast.GotoStmt:
+		return withJump
+	case *ast.LabelStmt:
+		return withNothing
+	case *ast.DoBlockStmt:
+		return a.beginning(stmt.Stmts)
+	}
+	return withCode
+}
+
+// spacedLabels does as spaced does behind each label. It looks at each statement once,
+// from the last one on.
+func (a *analyzer) spacedLabels(stmts []ast.Stmt) []ast.Stmt {
+	jumps := make(map[int]bool) // the statements that need something before them
+	next := withNothing         // what follows begins with
 	for i := len(stmts) - 1; i >= 0; i-- {
-		if _, ok := stmts[i].(*ast.LabelStmt); ok {
-			stmts = append(stmts[:i+1:i+1], spaced(stmts[i+1:])...)
+		if _, label := stmts[i].(*ast.LabelStmt); !label {
+			if first := a.beginningOf(stmts[i]); first != withNothing {
+				next = first
+			}
+			continue
+		}
+		if next == withJump {
+			jumps[i+1] = true
+			next = withCode
 		}
 	}
-	return stmts
+	if len(jumps) == 0 {
+		return stmts
+	}
+	walked := make([]ast.Stmt, 0, len(stmts)+len(jumps))
+	for i, stmt := range stmts {
+		if jumps[i] {
+			walked = append(walked, spacer(stmt))
+		}
+		walked = append(walked, stmt)
+	}
+	return walked
 }

@@ -49,14 +49,14 @@ func (a *analyzer) loop(s ast.Stmt, depth int) ast.Stmt {
 	switch s := s.(type) {
 	case *ast.WhileStmt:
 		s.Condition = a.expr(s.Condition, depth+1)
-		s.Stmts = spaced(a.block(s.Stmts, depth+1))
+		s.Stmts = a.spaced(a.block(s.Stmts, depth+1))
 		if isTrue, constant := truth(s.Condition); constant && !isTrue {
 			return within(s, nil)
 		}
 	case *ast.RepeatStmt:
 		locals := a.fn.locals
 		a.fn.blocks++
-		s.Stmts = spaced(a.statements(s.Stmts, depth+1))
+		s.Stmts = a.spaced(a.statements(s.Stmts, depth+1))
 		s.Condition = a.expr(s.Condition, depth+1) // sees the block's variables
 		a.fn.blocks--
 		a.fn.locals = locals
@@ -68,7 +68,7 @@ func (a *analyzer) loop(s ast.Stmt, depth int) ast.Stmt {
 		s.Stmts = a.loopBody(s.Stmts, 4, depth)
 	case *ast.GenericForStmt:
 		a.exprs(s.Exprs, depth+1)
-		s.Stmts = spaced(a.loopBody(s.Stmts, 3+len(s.Names), depth))
+		s.Stmts = a.spaced(a.loopBody(s.Stmts, 3+len(s.Names), depth))
 	}
 	return s
 }

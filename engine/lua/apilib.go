@@ -60,6 +60,7 @@ func argOptions(l *glua.LState, n int, names ...string) *glua.LTable {
 		typeError(l, n, "table")
 	}
 	settle(callOf(l), t)
+	chargeKeys(l, t)
 	for k, _ := t.Next(glua.LNil); k != glua.LNil; k, _ = t.Next(k) {
 		name, known := k.(glua.LString)
 		if known {
@@ -73,6 +74,13 @@ func argOptions(l *glua.LState, n int, names ...string) *glua.LTable {
 		}
 	}
 	return t
+}
+
+// chargeKeys charges for looking at all keys of t, those of what was removed included:
+// Next steps over them.
+func chargeKeys(l *glua.LState, t *glua.LTable) {
+	f := footprintOf(t)
+	meterOf(l).charge(l, (f.items+f.keys)/keysPerInstruction)
 }
 
 // numberOption returns the option of the n-th argument, a number, or otherwise if it

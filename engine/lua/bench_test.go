@@ -1,37 +1,23 @@
 package lua_test
 
 import (
-	"encoding/json"
+	_ "embed"
 	"strconv"
 	"strings"
 	"testing"
-
-	glua "github.com/yuin/gopher-lua"
 
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/engine/lua"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-const typicalSource = `
-function handle(request)
-  local h = request.headers
-  local agent = h["user-agent"] or ""
-  local beta = h["x-beta"] == "1"
-  local user = string.lower(h["x-user"] or "nobody")
-  local upstream = "stable"
-  if beta and agent:find("curl", 1, true) then
-    upstream = "canary"
-  elseif string.sub(h["host"] or "", 1, 4) == "eu1." then
-    upstream = "europe"
-  end
-  return { upstream = upstream, user = user .. "@" .. (h["x-tenant"] or ""), path = request.path }
-end`
-
-var typicalArgument = []byte(`{"method":"GET","path":"/shop/cart","headers":{` +
-	`"host":"eu1.example.com","user-agent":"curl/8.5","accept":"*/*","accept-encoding":"gzip","x-beta":"1",` +
-	`"x-user":"Alice","x-tenant":"acme","x-request-id":"0b2f","x-forwarded-for":"10.0.0.1","cookie":"a=b; c=d",` +
-	`"content-type":"application/json","content-length":"12","cache-control":"no-cache","origin":"https://example.com","te":"trailers"}}`)
+// What the benchmarks call typical: the bare ones, in the folder bare, have the same.
+var (
+	//go:embed testdata/bench/typical.lua
+	typicalSource string
+	//go:embed testdata/bench/typical.json
+	typicalArgument []byte
+)
 
 func benchmarkRun(b *testing.B, source, entrypoint string, args ...[]byte) {
 	b.Helper()
@@ -102,108 +88,10 @@ func BenchmarkCold(b *testing.B) {
 	}
 }
 
-// BenchmarkInstruction is the cost of a metered instruction and, in the
-// baseline, of one of bare gopher-lua: a loop of a million additions.
+// BenchmarkInstruction is the cost of a metered instruction: a loop of 100,000
+// additions.
 func BenchmarkInstruction(b *testing.B) {
-	const loop = `local s = 0 for i = 1, 100000 do s = s + i end return s`
-	b.Run("metered", func(b *testing.B) { benchmarkRun(b, loop, "") })
-	b.Run("bare", func(b *testing.B) {
-		l := glua.NewState()
-		defer l.Close()
-		fn, err := l.LoadString(loop)
-		if err != nil {
-			b.Fatal(err)
-		}
-		for b.Loop() {
-			l.Push(fn)
-			l.Call(0, 0)
-		}
-	})
-}
-
-// BenchmarkBareGopherLua is a call of a resolved function, without environment,
-// meter, or JSON: the floor.
-func BenchmarkBareGopherLua(b *testing.B) {
-	l := glua.NewState()
-	defer l.Close()
-	if err := l.DoString(`function handle(n) return n end`); err != nil {
-		b.Fatal(err)
-	}
-	fn := l.GetGlobal("handle")
-	b.ReportAllocs()
-	for b.Loop() {
-		l.Push(fn)
-		l.Push(glua.LNumber(1))
-		l.Call(1, 1)
-		l.Pop(1)
-	}
-}
-
-// BenchmarkBareTypical is the typical script in bare gopher-lua: a resolved function on
-// a warm state, with a request that was made before. The first has no JSON; the
-// second has the argument and the result go through encoding/json.
-func BenchmarkBareTypical(b *testing.B) {
-	l := glua.NewState()
-	defer l.Close()
-	if err := l.DoString(typicalSource); err != nil {
-		b.Fatal(err)
-	}
-	call := func(request glua.LValue) glua.LValue {
-		l.Push(l.GetGlobal("handle"))
-		l.Push(request)
-		l.Call(1, 1)
-		defer l.Pop(1)
-		return l.Get(-1)
-	}
-	b.Run("tables", func(b *testing.B) {
-		var decoded any
-		if err := json.Unmarshal(typicalArgument, &decoded); err != nil {
-			b.Fatal(err)
-		}
-		request := bareValue(l, decoded)
-		b.ReportAllocs()
-		for b.Loop() {
-			call(request)
-		}
-	})
-	b.Run("json", func(b *testing.B) {
-		b.ReportAllocs()
-		for b.Loop() {
-			var decoded any
-			if err := json.Unmarshal(typicalArgument, &decoded); err != nil {
-				b.Fatal(err)
-			}
-			result := map[string]string{}
-			call(bareValue(l, decoded)).(*glua.LTable).ForEach(func(k, v glua.LValue) { result[k.String()] = v.String() })
-			if _, err := json.Marshal(result); err != nil {
-				b.Fatal(err)
-			}
-		}
-	})
-}
-
-// bareValue is a value of encoding/json in Lua.
-func bareValue(l *glua.LState, v any) glua.LValue {
-	switch v := v.(type) {
-	case map[string]any:
-		t := l.CreateTable(0, len(v))
-		for name, member := range v {
-			t.RawSetString(name, bareValue(l, member))
-		}
-		return t
-	case string:
-		return glua.LString(v)
-	}
-	return glua.LNil
-}
-
-// BenchmarkBareState is what a state with its libraries costs each time.
-func BenchmarkBareState(b *testing.B) {
-	b.ReportAllocs()
-	for b.Loop() {
-		l := glua.NewState()
-		l.Close()
-	}
+	benchmarkRun(b, `local s = 0 for i = 1, 100000 do s = s + i end return s`, "")
 }
 
 func BenchmarkCheck(b *testing.B) {

@@ -133,6 +133,13 @@ var sourceBombs = map[string]func(n int) string{
 	"sums":         func(n int) string { return strings.Repeat("a=b+c ", n/6) },
 	"empty tables": func(n int) string { return "x={" + strings.Repeat("{},", n/3) + "}" },
 	"tables":       func(n int) string { return "x={" + strings.Repeat("{a=1},", n/6) + "}" },
+	"empty blocks": func(n int) string { return "while x do " + strings.Repeat("do do end end ", n/14) + "end" },
+	"labels first": func(n int) string {
+		return "while x do " + many(50, "::l%d:: ") + strings.Repeat("do do end end ", max(n-450, 0)/14) + "end"
+	},
+	"labels deep": func(n int) string {
+		return "while x do " + many(190, "do ::l%d:: ") + strings.Repeat("do do end end ", max(n-3100, 0)/14) + strings.Repeat("end ", 190) + "end"
+	},
 	"scoped":       func(n int) string { return strings.Repeat("do local a end ", n/15) },
 	"loops":        func(n int) string { return strings.Repeat("for a in b do end ", n/18) },
 	"whiles":       func(n int) string { return strings.Repeat("while a do end ", n/15) },

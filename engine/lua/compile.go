@@ -113,16 +113,13 @@ func finish(p *glua.FunctionProto) *script.Error {
 	return nil
 }
 
-// opcodeShift is where an instruction's operation is.
-const opcodeShift = 26
-
 func patchTailCalls(p *glua.FunctionProto) {
 	for pc := 0; pc < len(p.Code); pc++ {
 		switch int(p.Code[pc] >> opcodeShift) {
 		case glua.OP_TAILCALL:
 			p.Code[pc] = p.Code[pc]&(1<<opcodeShift-1) | uint32(glua.OP_CALL)<<opcodeShift
 		case glua.OP_CLOSURE: // the words after it say where its variables are
-			pc += int(p.FunctionPrototypes[p.Code[pc]&0x3ffff].NumUpvalues)
+			pc += int(p.FunctionPrototypes[p.Code[pc]&maskBx].NumUpvalues)
 		}
 	}
 }

@@ -13,6 +13,7 @@ const (
 	coroutineStack     = 64 // values on the stack of a fresh one
 	coroutineMaxStack  = 16384
 	coroutineCost      = 500 // instructions: a stack of some 24 KiB is made
+	switchCost         = 20  // instructions: a resume and the yield after it take as long
 	coroutineMoveLimit = maxResults
 )
 
@@ -179,7 +180,7 @@ func coroutineWrap(l *glua.LState) int {
 // out; if not, err is what it raised.
 func (co *coroutine) resume(l *glua.LState) (err glua.LValue, ok bool) {
 	m, c := meterOf(l), callOf(l)
-	m.charge(l, 1+l.GetTop())
+	m.charge(l, switchCost+l.GetTop())
 	if co.status != suspended {
 		return glua.LString("cannot resume " + string(co.status) + " coroutine"), false
 	}

@@ -91,6 +91,7 @@ func (w *worst) columns() string {
 
 // run runs the family in a child, and in another one behind what crashed it.
 func (f *familyReport) run(t *testing.T) {
+	t.Helper()
 	for after, crashed := "", true; crashed; {
 		after, crashed = f.child(t, after)
 	}
@@ -126,6 +127,7 @@ func (f *familyReport) child(t *testing.T, after string) (last string, crashed b
 
 // listen reads what the child says, and kills it if it says nothing for too long.
 func (f *familyReport) listen(t *testing.T, out io.Reader, child *os.Process) (last corpusRun, err error) {
+	t.Helper()
 	hangs := time.AfterFunc(silence, func() { _ = child.Kill() })
 	defer hangs.Stop()
 	lines := bufio.NewScanner(out)
@@ -145,6 +147,7 @@ func (f *familyReport) listen(t *testing.T, out io.Reader, child *os.Process) (l
 }
 
 func (f *familyReport) ended(t *testing.T, r corpusRun) {
+	t.Helper()
 	for _, problem := range r.Problems {
 		t.Errorf("%s, %s: %s", r.Script, r.Variant, problem)
 	}

@@ -11,11 +11,9 @@ import (
 )
 
 const (
-	// maxCounterName is how long the name of a counter may be.
-	maxCounterName = 128
-	// maxBucketName is how long the name of a bucket may be before its digest stands
-	// for it.
-	maxBucketName = 128
+	// maxHostName is how long the name of a counter may be, and that of a bucket before
+	// its digest stands for it.
+	maxHostName = 128
 	// maxRate bounds the options of ratelimit.allow.
 	maxRate = 1e9
 )
@@ -54,7 +52,7 @@ func count(l *glua.LState, function string, n float64) int {
 }
 
 func isCounterName(name string) bool {
-	if name == "" || len(name) > maxCounterName {
+	if name == "" || len(name) > maxHostName {
 		return false
 	}
 	for i := range len(name) {
@@ -88,7 +86,7 @@ func ratelimitAllow(l *glua.LState) int {
 	if cost < 0 || cost > burst {
 		argError(l, 2, "cost must be between 0 and burst")
 	}
-	if len(key) > maxBucketName { // it may be what a stranger sent
+	if len(key) > maxHostName { // it may be what a stranger sent
 		meterOf(l).charge(l, len(key)/digestBytesPerInstruction)
 		digest := sha256.Sum256([]byte(key))
 		key = hex.EncodeToString(digest[:])

@@ -53,6 +53,8 @@ func TestCountersAndBucketsAreCharged(t *testing.T) {
 	for _, body := range []string{
 		`while true do counter.add("a") end`,
 		`while true do ratelimit.allow("a", {rate = 1}) end`,
+		`local o = {rate = 1} for i = 1, 10000 do o[i + 0.5] = 1 end for i = 1, 10000 do o[i + 0.5] = nil end
+			for i = 1, 100 do ratelimit.allow("a", o) log.info("x", o) end`,
 		`local k = ("k"):rep(200000) while true do ratelimit.allow(k, {rate = 1}) end`,
 	} {
 		inv := &engine.Invocation{Tenant: "acme", Host: &enginetest.Host{}, Limits: script.Limits{Timeout: patient}}

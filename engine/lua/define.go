@@ -41,7 +41,7 @@ func definesOnly(chunk *glua.FunctionProto) bool {
 // closureAt returns the function that the instruction makes a closure of. The words
 // after it say where its variables are.
 func closureAt(p *glua.FunctionProto, pc int) *glua.FunctionProto {
-	return p.FunctionPrototypes[p.Code[pc]&(1<<shiftA-1)]
+	return p.FunctionPrototypes[p.Code[pc]&maskBx]
 }
 
 // assignedUpvalues returns which variables of the functions around it p assigns to,

@@ -2,6 +2,7 @@ package lua_test
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -15,6 +16,9 @@ func TestDiffLibrary(t *testing.T) {
 
 // stringCalls are calls of the string library that make sense.
 var stringCalls = []string{"byte", "sub", "rep", "reverse", "upper", "lower", "len"}
+
+// patternCalls are calls that take patterns.
+var patternCalls = []string{"string.find", "string.match", "string.gmatch", "string.gsub"}
 
 // anyCalls are functions that are called with anything.
 var anyCalls = strings.Fields(`
@@ -46,8 +50,16 @@ func (d *differ) libraryCase() string {
 		for range d.IntN(4) {
 			arguments = append(arguments, d.argument())
 		}
-		list := strings.Join(arguments, ", ")
 		name := pick(d, anyCalls...)
+		if name == "table.insert" && len(arguments) > 1 {
+			arguments[1] = d.smallIndex() // or it would move members for ages
+		}
+		if slices.Contains(patternCalls, name) {
+			for i, argument := range arguments {
+				arguments[i] = strings.ReplaceAll(argument, `\000`, "%z") // a NUL ends a pattern there
+			}
+		}
+		list := strings.Join(arguments, ", ")
 		if strings.HasPrefix(name, "string.") && len(arguments) > 0 && d.chance(4) {
 			return fmt.Sprintf("return (%s):%s(%s)", arguments[0], strings.TrimPrefix(name, "string."), strings.Join(arguments[1:], ", "))
 		}
@@ -77,8 +89,8 @@ func (d *differ) tableCase() string {
 		case 4:
 			fmt.Fprintf(&b, "r[#r + 1] = {unpack(t%s)} ", d.tail(d.smallIndex, d.smallIndex))
 		case 5:
-			fmt.Fprintf(&b, "table.sort(t%s) ", pick(d, "", "", ", function(a, b) return tostring(a) < tostring(b) end",
-				", function(a, b) return tostring(a) > tostring(b) end", ", 1"))
+			fmt.Fprintf(&b, "table.sort(t%s) ", pick(d, "", "", ", function(a, b) return type(a) .. tostring(a) < type(b) .. tostring(b) end",
+				", function(a, b) return tostring(a) .. type(a) > tostring(b) .. type(b) end", ", 1"))
 		case 6:
 			b.WriteString("r[#r + 1] = {#t, table.getn(t), table.maxn(t), select('#', unpack(t)), next({}), next({5})} ")
 		case 7:

@@ -192,7 +192,7 @@ func (d *differ) metaProgram() string {
 	var b strings.Builder
 	b.WriteString(`local log = {} local function note(n) return function(...) log[#log + 1] = n .. select("#", ...) `)
 	fmt.Fprintf(&b, `return %s end end local m = {} `, pick(d, "1", "true", "false", "nil", `"s"`, "(...)", "{7}", "2, 3"))
-	for _, event := range []string{"__add", "__sub", "__mul", "__div", "__mod", "__pow", "__unm", "__concat", "__eq", "__lt", "__le", "__index", "__newindex", "__call", "__tostring", "__len"} {
+	for _, event := range []string{"__add", "__sub", "__mul", "__div", "__mod", "__pow", "__unm", "__concat", "__eq", "__lt", "__le", "__index", "__newindex", "__call", "__tostring"} {
 		if d.chance(2) {
 			fmt.Fprintf(&b, "m.%s = note(%q) ", event, event)
 			if event == "__unm" { // Lua hands it the operand twice

@@ -158,7 +158,7 @@ func (d *differ) expression(depth int) string {
 	case 1:
 		return "- " + left
 	case 2:
-		return "(" + left + " .. " + right + ")"
+		return "join(" + left + ", " + right + ")"
 	case 3:
 		return "(" + left + pick(d, " == ", " ~= ") + right + ")"
 	case 4:
@@ -167,7 +167,9 @@ func (d *differ) expression(depth int) string {
 		return "(" + left + pick(d, " < ", " <= ", " > ", " >= ") + right + ")"
 	case 6:
 		return "#(" + left + ")"
+	case 7:
+		return "mod(" + left + ", " + right + ")"
 	default:
-		return "(" + left + pick(d, " + ", " - ", " * ", " / ", " % ", " ^ ") + right + ")"
+		return "(" + left + pick(d, " + ", " - ", " * ", " / ", " ^ ") + right + ")"
 	}
 }

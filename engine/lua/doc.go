@@ -11,7 +11,9 @@
 // A call is bounded by an instruction budget (meter.go), by wall-clock time and
 // memory (watchdog.go), by the call stack (256 calls; tail calls count), by the
 // size of any one string, and by the size, depth (32) and number of values (16,384)
-// of its arguments and results. Builtins charge the budget for work that grows
+// of its arguments and results. What it allocates is counted, what it drops included:
+// 1 MiB, and 8 bytes for each instruction of its budget, and never more than 64 MiB
+// (memory.go). Builtins charge the budget for work that grows
 // with their input: an instruction for each step of a pattern, and for each 64
 // bytes copied.
 //

@@ -35,7 +35,12 @@ type decoder struct {
 
 // value decodes one JSON text.
 func (d *decoder) value(text []byte) (glua.LValue, error) {
-	if err := d.begin(string(text)); err != nil {
+	return d.valueOf(string(text))
+}
+
+// valueOf is value for a text that nobody changes: what comes of it refers to it.
+func (d *decoder) valueOf(text string) (glua.LValue, error) {
+	if err := d.begin(text); err != nil {
 		return nil, err
 	}
 	v, err := d.any(0)
@@ -193,6 +198,12 @@ func (d *decoder) next(closer byte) (bool, error) {
 func (d *decoder) name() (string, error) {
 	if d.peek() != '"' {
 		return "", d.errorf("expected a name in quotes")
+	}
+	start := d.at + 1
+	if end := plainUpTo(d.in, start); end+1 < len(d.in) && d.in[end] == '"' && d.in[end+1] == ':' {
+		d.at = end + 2
+		d.space()
+		return d.in[start:end], nil
 	}
 	name, err := d.text()
 	if err != nil {

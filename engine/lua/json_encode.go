@@ -151,7 +151,11 @@ const (
 
 // arrayLen returns the length of t as an array, or -1 if it is an object.
 func (e *encoder) arrayLen(t *glua.LTable) (int, error) {
-	marked := t.Metatable == glua.LValue(sandbox().arrayMeta)
+	meta, _ := t.Metatable.(*glua.LTable)
+	marked := meta == sandbox().arrayMeta
+	if members := inside(t); !marked && len(members.array) == 0 && len(members.dict) == 0 {
+		return -1, e.spend(min(len(members.strdict), 1)) // all names are text, as of most tables
+	}
 	count, highest := 0, 0
 	for k, _ := t.Next(glua.LNil); k != glua.LNil; k, _ = t.Next(k) {
 		if err := e.spend(1); err != nil {

@@ -36,9 +36,9 @@ func jsonArray(l *glua.LState) int {
 func jsonDecode(l *glua.LState) int {
 	text := argString(l, 1)
 	meterOf(l).charge(l, len(text)/jsonBytesPerInstruction)
-	meterOf(l).make(l, 2*len(text)) // its copies
+	meterOf(l).make(l, 2*len(text)) // what of it is written with escapes
 	d := decoder{call: callOf(l), nodes: maxNodes}
-	v, err := d.value([]byte(text))
+	v, err := d.valueOf(text)
 	if err != nil {
 		l.RaiseError("invalid JSON: %s", err.Error())
 	}

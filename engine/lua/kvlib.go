@@ -11,7 +11,7 @@ import (
 const (
 	// maxKeys is how many keys one call returns.
 	maxKeys = 1000
-	// keysPerInstruction is how many of them are listed for one instruction.
+	// keysPerInstruction is how many keys are listed, or looked at, for one instruction.
 	keysPerInstruction = 2
 )
 
@@ -24,7 +24,8 @@ func kvFunctions() map[string]glua.LGFunction {
 }
 
 // valueOf returns the content of the tenant's value with the key that is the first
-// argument, without a copy.
+// argument, without a copy. It charges for the content's size, though afterwards: a host
+// tells no size without reading, and what it reads is no larger than a value may be.
 func valueOf(l *glua.LState, function string) (content string, ok bool) {
 	key := argString(l, 1)
 	host := hostOf(l, function)
@@ -38,6 +39,7 @@ func valueOf(l *glua.LState, function string) (content string, ok bool) {
 	if !ok {
 		return "", false
 	}
+	meterOf(l).chargeBytes(l, len(raw))
 	// Nobody changes the content of a value: engine.Host says so.
 	return unsafe.String(unsafe.SliceData(raw), len(raw)), true
 }
@@ -66,23 +68,12 @@ func kvJSON(l *glua.LState) int {
 	m := meterOf(l)
 	m.charge(l, len(content)/jsonBytesPerInstruction)
 	d := decoder{call: callOf(l), nodes: maxNodes}
-	if err := d.begin(content); err != nil {
-		return notJSON(l, err)
-	}
-	v, err := d.any(0)
+	v, err := d.valueOf(content)
 	if err != nil {
-		return notJSON(l, err)
-	}
-	if err := d.end(); err != nil {
-		return notJSON(l, err)
+		l.RaiseError("the value of %s is not JSON that can be read: %s", argString(l, 1), err.Error())
 	}
 	l.Push(v)
 	return 1
-}
-
-func notJSON(l *glua.LState, err error) int {
-	l.RaiseError("the value of %s is not JSON that can be read: %s", argString(l, 1), err.Error())
-	return 0
 }
 
 // kvKeys returns the tenant's keys in order.

@@ -53,6 +53,7 @@ func TestKV(t *testing.T) {
 func TestKVIsCharged(t *testing.T) {
 	for _, body := range []string{
 		`while true do kv.get("text") end`,
+		`for i = 1, 250 do pcall(kv.get, "large") end`,
 		`while true do kv.keys("many/") end`,
 		`while true do kv.json("large.json") end`,
 		`while true do pcall(kv.json, "broken") end`,

@@ -49,12 +49,16 @@ type innerObject struct {
 	members []member
 }
 
+// lazyBytesPerInstruction is how many bytes of JSON that were checked before are read
+// again for one instruction.
+const lazyBytesPerInstruction = 16
+
 // lazyMembers is up to how many members are searched one by one.
 const lazyMembers = 32
 
 // lazyOf returns the lazy object that t is, or nil.
 func lazyOf(t *glua.LTable) *lazyObject {
-	if t.Metatable != glua.LValue(sandbox().lazyMeta) {
+	if meta, ok := t.Metatable.(*glua.LTable); !ok || meta != sandbox().lazyMeta {
 		return nil
 	}
 	// Only newLazy gives a table this metatable, and t is the first field of what it
@@ -99,12 +103,21 @@ func (o *lazyObject) valueAt(c *call, i int) glua.LValue {
 		o.opened = true
 		return m.value
 	}
+	if start := int(m.start) + 1; o.text[start-1] == '"' {
+		if end := plainUpTo(o.text, start); o.text[end] == '"' {
+			m.value = glua.LString(o.text[start:end])
+			return m.value
+		}
+	}
 	d := decoder{call: c, nodes: maxNodes, in: o.text, at: int(m.start)}
 	v, err := d.any(o.depth + 1)
 	if err != nil {
 		panic(err) // the text was checked before
 	}
 	m.value = v
+	// What is in a table is read again at each level above it that is asked for. If that
+	// was too much, the call ends at its next instruction.
+	meterOf(c.l).left -= int64(d.at-int(m.start)) / lazyBytesPerInstruction
 	if _, ok := v.(*glua.LTable); ok {
 		o.opened = true
 	}

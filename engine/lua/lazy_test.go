@@ -74,6 +74,26 @@ func TestArgumentsAreTables(t *testing.T) {
 	}
 }
 
+// Each level of an argument that is asked for is read again, with all that is in it:
+// that is paid for.
+func TestLevelsAreCharged(t *testing.T) {
+	const levels = 30
+	text := strings.Repeat(`{"a":`, levels) + `{"pad":"` + strings.Repeat("x", 200_000) + `"}` + strings.Repeat("}", levels)
+	for _, body := range []string{
+		`local t = a for i = 1, 30 do t = t.a end return 1`,
+		`local t = a for i = 1, 30 do t = select(2, next(t)) end return 1`,
+	} {
+		inv := &engine.Invocation{Tenant: "acme", Limits: script.Limits{Timeout: patient, Instructions: 100_000}}
+		if _, err := evaluate(t, lua.New(), inv, body, text); script.KindOf(err) != script.Limit {
+			t.Errorf("%s: %v, want a Limit", body, err)
+		}
+		inv.Limits.Instructions = 1_000_000
+		if _, err := evaluate(t, lua.New(), inv, body, text); err != nil {
+			t.Errorf("%s: %v", body, err)
+		}
+	}
+}
+
 func sameJSON(a, b string) bool {
 	var x, y any
 	return json.Unmarshal([]byte(a), &x) == nil && json.Unmarshal([]byte(b), &y) == nil && reflect.DeepEqual(x, y)

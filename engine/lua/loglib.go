@@ -147,6 +147,7 @@ func (b *logLine) fields(t *glua.LTable) {
 	if t == nil {
 		return
 	}
+	chargeKeys(b.l, t)
 	for k, v := t.Next(glua.LNil); k != glua.LNil && !b.full; k, v = t.Next(k) {
 		b.add(" ")
 		b.text(keyText(k))

@@ -21,6 +21,7 @@ var setLibraryLimits = sync.OnceFunc(func() {
 	glua.MaxArrayIndex = maxArrayIndex
 	countAllocations()
 	quicken()
+	findFrames()
 	keepSigns()
 })
 

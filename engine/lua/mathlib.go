@@ -28,8 +28,8 @@ func mathFunctions() map[string]glua.LGFunction {
 		"fmod":       binary(math.Mod),
 		"frexp":      mathFrexp,
 		"ldexp":      mathLdexp,
-		"log":        unary(math.Log),
-		"log10":      unary(math.Log10),
+		"log":        unary(logarithm(math.Log)),
+		"log10":      unary(logarithm(math.Log10)),
 		"max":        extreme(func(a, b float64) bool { return a > b }),
 		"min":        extreme(func(a, b float64) bool { return a < b }),
 		"mod":        binary(math.Mod),
@@ -43,6 +43,18 @@ func mathFunctions() map[string]glua.LGFunction {
 		"sqrt":       unary(math.Sqrt),
 		"tan":        unary(math.Tan),
 		"tanh":       unary(math.Tanh),
+	}
+}
+
+// logarithm returns f, a logarithm, without what is wrong with it for the smallest
+// numbers on some machines.
+func logarithm(f func(float64) float64) func(float64) float64 {
+	const least, bits = 0x1p-1022, 54
+	return func(x float64) float64 {
+		if x > 0 && x < least {
+			return f(math.Ldexp(x, bits)) - bits*f(2)
+		}
+		return f(x)
 	}
 }
 

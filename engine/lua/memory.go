@@ -7,8 +7,8 @@ import (
 )
 
 // What a call allocates is counted, by estimates that are rather too high, and a call
-// may allocate bytesForInstruction for each instruction of its budget: 9 MB by
-// default. What it drops counts too, so that neither what lives nor what waits to be
+// may allocate leastAllowance and bytesForInstruction for each instruction of its budget,
+// 9 MB by default, but no more than maxAllowance. What it drops counts too, so that neither what lives nor what waits to be
 // collected can be more. Builtins count what they make; vm.go counts what
 // instructions make.
 
@@ -19,6 +19,10 @@ const bytesForInstruction = 8
 
 // leastAllowance is what a call may allocate besides.
 const leastAllowance = 1 << 20
+
+// maxAllowance is what a call may allocate at most, however many instructions it has:
+// the highest budgets are for those who compute for long, not for those who fill memory.
+const maxAllowance = 64 << 20
 
 // Sizes of what scripts make, in bytes: what Go allocates over time for one, slices
 // and maps that were outgrown included.
@@ -62,8 +66,8 @@ func (m *meter) make(l *glua.LState, n int) {
 
 // allowance returns the bytes that a call may allocate.
 func (m *meter) allowance() int64 {
-	const most = 1 << 40
-	return leastAllowance + int64(min(m.limits.Instructions, most))*bytesForInstruction
+	instructions := int64(min(m.limits.Instructions, maxAllowance))
+	return min(leastAllowance+instructions*bytesForInstruction, maxAllowance)
 }
 
 // footprint is what of a table tells how much it allocated.

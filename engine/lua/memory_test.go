@@ -1,6 +1,7 @@
 package lua
 
 import (
+	"math"
 	"runtime"
 	"testing"
 
@@ -86,7 +87,32 @@ func TestAllocationIsCounted(t *testing.T) {
 			if counted < allocated*9/10 && allocated-counted > perInstruction*instructions && !RaceEnabled {
 				t.Errorf("%d bytes counted, %d allocated by %d instructions", counted, allocated, instructions)
 			}
+			const factor, slack = 3, 1 << 20 // estimates are too high, but nothing is paid for twice
+			if counted > factor*allocated+slack && !RaceEnabled {
+				t.Errorf("%d bytes counted, and only %d allocated", counted, allocated)
+			}
 			t.Logf("%d bytes counted, %d allocated by %d instructions: %.2f", counted, allocated, instructions, float64(counted)/float64(allocated))
 		})
+	}
+}
+
+// Allowance returns what a call may allocate under limits.
+func Allowance(limits script.Limits) int64 {
+	m := meter{limits: limits.OrDefaults()}
+	return m.allowance()
+}
+
+// TestAllowance holds what the documentation says.
+func TestAllowance(t *testing.T) {
+	for instructions, want := range map[uint64]int64{
+		1:             1<<20 + 8,
+		1_000_000:     1<<20 + 8_000_000,
+		8_000_000:     1<<20 + 64_000_000,
+		100_000_000:   64 << 20,
+		math.MaxInt64: 64 << 20,
+	} {
+		if got := Allowance(script.Limits{Instructions: instructions}); got != want {
+			t.Errorf("%d instructions: %d bytes, want %d", instructions, got, want)
+		}
 	}
 }

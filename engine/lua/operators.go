@@ -36,22 +36,26 @@ func lengthByMeta(l *glua.LState, v glua.LValue) int {
 	return 1
 }
 
+// maxNumberText is how long what a number prints is at most.
+const maxNumberText = 24
+
 // operatorConcat is the operator "..", for a whole chain: it joins from the end.
 func operatorConcat(l *glua.LState) int {
 	n := l.GetTop()
-	total := 0
+	least, most := 0, 0 // bytes of what comes of it
 	for i := 1; i <= n; i++ {
 		switch v := l.Get(i).(type) {
 		case glua.LString:
-			total += len(v)
+			least += len(v)
 		case glua.LNumber:
-			total += 24 // at most
+			most += maxNumberText
 		default:
 			return concatByMeta(l, n)
 		}
 	}
 	m := meterOf(l)
-	buf := make([]byte, 0, min(total, m.limits.StringBytes))
+	m.capString(l, least) // before it is put together
+	buf := make([]byte, 0, least+most)
 	for i := 1; i <= n; i++ {
 		buf = appendText(buf, l.Get(i))
 	}
@@ -74,6 +78,12 @@ func appendText(buf []byte, v glua.LValue) []byte {
 	return buf
 }
 
+// textBytes returns the length of a string, and 0 for a number.
+func textBytes(v glua.LValue) int {
+	s, _ := v.(glua.LString)
+	return len(s)
+}
+
 func isText(v glua.LValue) bool {
 	return v.Type() == glua.LTString || v.Type() == glua.LTNumber
 }
@@ -85,6 +95,7 @@ func concatByMeta(l *glua.LState, n int) int {
 	for i := n - 1; i >= 1; i-- {
 		left := l.Get(i)
 		if isText(left) && isText(result) {
+			m.capString(l, textBytes(left)+textBytes(result))
 			buf := appendText(appendText(nil, left), result)
 			m.checkString(l, len(buf))
 			result = glua.LString(buf)

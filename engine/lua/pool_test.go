@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	glua "github.com/yuin/gopher-lua"
+
 	"github.com/scriptorium-dev/scriptorium/engine"
 )
 
@@ -79,5 +81,101 @@ func TestPoolIsBoundedInBytes(t *testing.T) {
 	}
 	if p.idle != 0 || p.bytes != 0 {
 		t.Errorf("when all are taken, %d hold %d bytes", p.idle, p.bytes)
+	}
+}
+
+// keepers leave on a state's stack what they made.
+var keepers = map[string]string{
+	"closure":          `local big = ("x"):rep(1 << 17) local function f() return #big end return f()`,
+	"table":            `local t = {} for i = 1, 10000 do t[i] = {} end local function f() return #t end return f()`,
+	"deep":             `local t = {("x"):rep(1 << 17)} local function f(n) if n > 0 then return 1 + f(n - 1) end return #t end return f(100)`,
+	"pcall":            `local t = {("x"):rep(1 << 17)} return pcall(function() local function f() error(t) end return 1 + f() end) == nil`,
+	"xpcall":           `local t = {("x"):rep(1 << 17)} return (xpcall(function() error(t) end, function(e) return #e end))`,
+	"metamethod":       `local t = setmetatable({}, {__index = function(_, k) return k end}) return #t[("x"):rep(1 << 17)]`,
+	"gsub":             `local t = {("x"):rep(1 << 17)} return (("abc"):gsub(".", function() return t[1]:sub(1, 1) end))`,
+	"sort":             `local t = {} for i = 1, 50 do t[i] = ("x"):rep(i * 100) end table.sort(t, function(a, b) return #a > #b end) return #t`,
+	"arguments":        `local function f(...) return (select("#", ...)) end local t = {} for i = 1, 200 do t[i] = {i} end return f(unpack(t))`,
+	"too many":         `local function f(a) return a end local t = {} for i = 1, 200 do t[i] = {i} end return f(unpack(t)) == nil`,
+	"results":          `local t = {} for i = 1, 200 do t[i] = {i} end local function f() return unpack(t) end local a = f() return a[1]`,
+	"iterator":         `local t = {} for i = 1, 100 do t[i] = {i} end local n = 0 for k, v in pairs(t) do n = n + #v end return n`,
+	"coroutine":        `local t = {("x"):rep(1 << 17)} local c = coroutine.wrap(function() coroutine.yield(t) end) return #c()`,
+	"string iterator":  `local n = 0 for w in (("word "):rep(100)):gmatch("%a+") do n = n + #w end return n`,
+	"concatenation":    `local s = ("x"):rep(1000) return #(s .. s .. s .. s .. s .. s .. s .. s)`,
+	"growing registry": `local t = {} for i = 1, 700 do t[i] = {i} end local function f(...) return select("#", ...) end return f(unpack(t))`,
+}
+
+// What a call made is not kept by the state that idles behind it: neither by the frames
+// nor by the registers that the call used.
+func TestIdleStatesKeepNothing(t *testing.T) {
+	e := New()
+	for name, body := range keepers {
+		t.Run(name, func(t *testing.T) {
+			source := "function handle(r) " + strings.ReplaceAll(body, "1 << 17", "131072") + " end"
+			p, err := e.Compile(engine.Source{Code: []byte(source), Entrypoint: "handle"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			inv := &engine.Invocation{Tenant: name, Args: [][]byte{[]byte(`{"a":{"b":1}}`)}}
+			inv.Limits.Coroutines = true
+			var res engine.Result
+			if err := p.Run(t.Context(), inv, &res); err != nil {
+				t.Fatal(err)
+			}
+			s := e.pool.take(name)
+			if s == nil {
+				t.Fatal("the state was not kept")
+			}
+			for i := range s.frames {
+				if fn := s.frames[i].Fn; fn != nil {
+					t.Errorf("frame %d keeps a function", i)
+				}
+			}
+			for i, v := range registers(s.l) {
+				switch v.(type) {
+				case nil, *glua.LNilType, glua.LNumber, glua.LBool:
+				default:
+					t.Errorf("register %d keeps a %s", i, v.Type())
+				}
+			}
+		})
+	}
+}
+
+// The heap says the same of a call that makes a megabyte, and refers to it by a closure.
+func TestIdleStatesDropMegabytes(t *testing.T) {
+	e := New()
+	source := "function handle() " + keepers["table"] + " end"
+	p, err := e.Compile(engine.Source{Code: []byte(source), Entrypoint: "handle"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const n = 16
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	var res engine.Result
+	for i := range n {
+		res.Reset()
+		if err := p.Run(t.Context(), &engine.Invocation{Tenant: fmt.Sprint(i)}, &res); err != nil {
+			t.Fatal(err)
+		}
+	}
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	if e.pool.idle != n {
+		t.Fatalf("%d idle states, want %d", e.pool.idle, n)
+	}
+	if real, said := (int64(after.HeapAlloc)-int64(before.HeapAlloc))/n, int64(e.pool.bytes/n); real > 2*said {
+		t.Errorf("an idle state holds %d bytes, and %d are counted", real, said)
+	}
+	runtime.KeepAlive(e)
+}
+
+func BenchmarkEmptyFrames(b *testing.B) {
+	s := newState("acme")
+	fn := &glua.LFunction{}
+	for b.Loop() {
+		s.frames[0].Fn, s.frames[1].Fn, s.frames[2].Fn = fn, fn, fn
+		s.frames.empty()
 	}
 }

@@ -57,7 +57,7 @@ func (p *program) Run(ctx context.Context, inv *engine.Invocation, res *engine.R
 		res.Reset()
 		return err // and s, which may be half-way through something, is dropped
 	}
-	s.call.clear()
+	s.clear()
 	if !p.closed.Load() {
 		p.engine.pool.put(s)
 	}

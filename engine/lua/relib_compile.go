@@ -28,7 +28,7 @@ const (
 	compileRangeCost = 80_000
 
 	// Memory, roughly.
-	fixed        = 4 << 10
+	patternBytes = 4 << 10  // of a pattern, whatever it is
 	bytesPerByte = 200      // of a pattern, to parse it
 	bytesPerSet  = 20 << 10 // the same of a \p{…}
 	bytesPerSize = 500      // of what is kept
@@ -37,8 +37,8 @@ const (
 // rePattern is a compiled pattern. It is safe for concurrent use.
 type rePattern struct {
 	text        string
-	first       *regexp.Regexp        // for a search from the beginning
-	rest        func() *regexp.Regexp // for one from the second character on: it matches the one before, too
+	first       *regexp.Regexp                 // for a search from the beginning
+	rest        func() (*regexp.Regexp, error) // for one from the second character on: it matches the one before, too
 	restPaid    atomic.Bool
 	groups      int
 	cost        int // steps for each character
@@ -81,7 +81,7 @@ func compilePattern(text string, charge func(instructions, bytes int)) (p *rePat
 		return nil, "the pattern has more than 2 ranges beyond ASCII without regard to case"
 	}
 	parse := compileBaseCost + len(text)*compileByteCost + sets*compileSetCost + ranges*compileRangeCost
-	charge(2*parse, 2*(fixed+len(text)*bytesPerByte+sets*bytesPerSet)) // regexp parses it again
+	charge(2*parse, 2*(patternBytes+len(text)*bytesPerByte+sets*bytesPerSet)) // regexp parses it again, and so does compileRest
 	tree, err := syntax.Parse(text, syntax.Perl)
 	if err != nil {
 		return nil, "malformed pattern: " + clip(strings.TrimPrefix(err.Error(), "error parsing regexp: "))
@@ -94,7 +94,7 @@ func compilePattern(text string, charge func(instructions, bytes int)) (p *rePat
 	case groups > maxPatternGroups:
 		return nil, "the pattern has more than 32 groups"
 	}
-	bytes := fixed + len(text) + size*bytesPerSize
+	bytes := patternBytes + len(text) + size*bytesPerSize
 	charge(size*compileSizeCost, bytes)
 	first, err := regexp.Compile(text)
 	if err != nil {
@@ -102,16 +102,25 @@ func compilePattern(text string, charge func(instructions, bytes int)) (p *rePat
 	}
 	text = strings.Clone(text) // what it was cut out of may be large
 	return &rePattern{
-		text:  text,
-		first: first,
-		rest: sync.OnceValue(func() *regexp.Regexp {
-			return regexp.MustCompile(`\A(?s:.)(?s:.*?)(` + text + `)`)
-		}),
+		text:        text,
+		first:       first,
+		rest:        sync.OnceValues(func() (*regexp.Regexp, error) { return compileRest(text) }),
 		groups:      groups,
 		cost:        (size + 1) * (groupsPerCost + groups) / groupsPerCost,
 		compileCost: parse + size*compileSizeCost,
 		bytes:       bytes,
 	}, ""
+}
+
+// compileRest compiles what matches a character, any others and the pattern. A pattern
+// that stands alone may be another one within a text: what \Q begins ends nowhere. So
+// it is written out anew from what was understood.
+func compileRest(text string) (*regexp.Regexp, error) {
+	tree, err := syntax.Parse(text, syntax.Perl)
+	if err != nil {
+		return nil, err
+	}
+	return regexp.Compile(`\A(?s:.)(?s:.*?)(` + tree.String() + `)`)
 }
 
 // foldedRanges returns how many ranges that reach beyond ASCII may have to be looked

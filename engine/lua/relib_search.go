@@ -40,10 +40,13 @@ func (p *rePattern) search(l *glua.LState, s string, from int) []int {
 		m.charge(l, 0) // fails here if the budget is why it stopped
 		return at
 	}
-	rest := p.rest()
 	if !p.restPaid.Swap(true) {
 		m.charge(l, p.compileCost)
 		m.make(l, p.bytes)
+	}
+	rest, err := p.rest()
+	if err != nil {
+		l.RaiseError("the pattern is too large to be searched for from here: %s", clip(err.Error()))
 	}
 	_, size := utf8.DecodeLastRuneInString(s[:from])
 	r.at, r.edge = from-size, from

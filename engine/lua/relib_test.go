@@ -27,6 +27,9 @@ func TestRe(t *testing.T) {
 		{body: `return re.find("hello", "x")`, want: "null"},
 		{body: `return re.find("", ""), re.find("abc", "", 4), re.find("abc", "", 100), re.find("abc", "$", -1)`, want: "1\n4\n4\n4\n3"},
 		{body: `return re.find("abab", "^ab", 3), re.find("abab", "b", -1), re.find("ab", "\\bb", 2)`, want: "null\n4\nnull"},
+		{body: `return re.find("xabc", "\\Qabc", 2), re.find("xa.c)", "\\Qa.c)", 2)`, want: "2\n2\n5"},
+		{body: `return re.gsub("a.b.c", "\\Q.", "-")`, want: "\"a-b-c\"\n2"},
+		{body: `return re.match("xaBc", "(?i)(ab)\\QC", 2)`, want: `"aB"`},
 		{body: `return re.find("a\nb", "(?m)^b", 2)`, want: "3\n3"},
 		{body: `return re.gsub("hello world", "o", "0")`, want: "\"hell0 w0rld\"\n2"},
 		{body: `return re.gsub("hello", "l", "L", 1), re.gsub("hello", "l", "L", 0)`, want: "\"heLlo\"\n\"hello\"\n0"},
@@ -76,7 +79,11 @@ func TestReAgainstGo(t *testing.T) {
 	pieces := []string{"a", "b", ".", "^", "$", `\b`, `\B`, "(a)", "(b|)", "a*", "b+?", "[^a]", "(?:ab|a)", "ü", `\n`, "(?m:^)", "(?m:$)", "x?", "(a*)", "|", `\A`, `\z`, "(?s:.)"}
 	letters := []string{"a", "b", "ab", "x", "\n", "ü", " ", "\xff", "é"}
 	e := lua.New()
-	for range 1500 {
+	cases := 1500
+	if lua.RaceEnabled {
+		cases = 300
+	}
+	for range cases {
 		var pattern, text strings.Builder
 		for range 1 + r.IntN(5) {
 			pattern.WriteString(pieces[r.IntN(len(pieces))])
@@ -175,7 +182,10 @@ func TestReBombs(t *testing.T) {
 }
 
 func FuzzRe(f *testing.F) {
-	for _, pattern := range []string{"a", "(a|b)*c", `\pL+`, "(?i)x{1,3}", "[^a-z]", "(", `\bx`, "(?m)^a$"} {
+	for _, pattern := range []string{
+		"a", "(a|b)*c", `\pL+`, "(?i)x{1,3}", "[^a-z]", "(", `\bx`, "(?m)^a$", `\Qabc`, `\Q`, `a\Q(\E)`, "(?i:a", "(?U)a+",
+		strings.Repeat("(?:", 200) + "a" + strings.Repeat(")*", 200), "(?P<name>a)", "[[:alpha:]]", `\C`, "a{,2}", "(?s).", "x**",
+	} {
 		f.Add(pattern, "abc ABC\nü")
 	}
 	e := lua.New()
@@ -188,11 +198,18 @@ func FuzzRe(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		inv := &engine.Invocation{Tenant: "acme", Limits: script.Limits{Timeout: patient}}
-		_, err = evaluate(t, e, inv, `return re.gsub(b, a, "%0") , re.find(b, a, 2)`, string(p), string(s))
-		wantPresentable(t, err)
-		if kind := script.KindOf(err); err != nil && kind != script.Script && kind != script.Limit {
-			t.Errorf("%q on %q: %v", pattern, text, err)
+		for _, body := range []string{
+			`return re.test(b, a)`,
+			`return re.find(b, a, 2)`,
+			`return re.gsub(b, a, "%0")`,
+			`return re.match(b, a, 3)`,
+		} {
+			inv := &engine.Invocation{Tenant: "acme", Limits: script.Limits{Timeout: patient}}
+			_, err = evaluate(t, e, inv, body, string(p), string(s))
+			wantPresentable(t, err)
+			if kind := script.KindOf(err); err != nil && kind != script.Script && kind != script.Limit {
+				t.Errorf("%s: %q on %q: %v", body, pattern, text, err)
+			}
 		}
 	})
 }

@@ -24,6 +24,7 @@ type state struct {
 	meter  meter
 	call   call
 	ask    func() // meter.ask
+	frames frames // of l
 
 	older, newer *state // in the pool's list
 	bytes        int    // that it holds while it is there
@@ -33,14 +34,9 @@ func newState(tenant string) *state {
 	setLibraryLimits()
 	s := &state{
 		tenant: tenant,
-		l: glua.NewState(glua.Options{
-			CallStackSize:    callStackSize,
-			RegistrySize:     registrySize,
-			RegistryMaxSize:  registryMaxSize,
-			RegistryGrowStep: registryGrowStep,
-			SkipOpenLibs:     true,
-		}),
+		l:      glua.NewState(stateOptions()),
 	}
+	s.frames = framesOf(s.l)
 	s.call.l, s.meter.call, s.ask = s.l, &s.call, s.meter.ask
 	s.l.SetContext(&s.meter)
 	s.l.Options = coroutineOptions(s.l.Options)
@@ -49,6 +45,22 @@ func newState(tenant string) *state {
 		s.l.SetMetatable(v, sandbox().plainMeta)
 	}
 	return s
+}
+
+func stateOptions() glua.Options {
+	return glua.Options{
+		CallStackSize:    callStackSize,
+		RegistrySize:     registrySize,
+		RegistryMaxSize:  registryMaxSize,
+		RegistryGrowStep: registryGrowStep,
+		SkipOpenLibs:     true,
+	}
+}
+
+// clear drops all of the call that is over.
+func (s *state) clear() {
+	s.call.clear()
+	s.frames.empty()
 }
 
 // Sizes of what a state is made of.
@@ -60,7 +72,7 @@ const (
 // size returns about how many bytes a state holds that runs no call.
 func (s *state) size() int {
 	c := &s.call
-	return fixedBytes + callStackSize*frameBytes + registersOf(s.l)*int(unsafe.Sizeof(glua.LValue(nil))) +
+	return fixedBytes + callStackSize*frameBytes + cap(registers(s.l))*int(unsafe.Sizeof(glua.LValue(nil))) +
 		(cap(c.members)+cap(c.innerMembers))*int(unsafe.Sizeof(member{})) +
 		cap(c.inner)*int(unsafe.Sizeof(innerObject{})) + cap(c.names)*int(unsafe.Sizeof(span32{}))
 }

@@ -107,13 +107,14 @@ func tableSort(l *glua.LState) int {
 	m := meterOf(l)
 	n := border(t)
 	m.charge(l, n)
+	m.make(l, itemBytes*n)
 	values := make([]glua.LValue, n)
 	for i := range values {
 		values[i] = rawGetIndex(t, i+1)
 	}
 	sort.Sort(&sorter{l: l, meter: m, values: values, less: less})
 	for i, v := range values {
-		t.RawSetInt(i+1, v)
+		setIndex(l, t, i+1, v) // the comparator may have emptied it
 	}
 	return 0
 }

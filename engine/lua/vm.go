@@ -45,7 +45,7 @@ func countAllocations() {
 	if !same || operations[glua.OP_NEWTABLE] == nil {
 		panic(fmt.Sprintf("lua: this version of gopher-lua (%s) is not the one that vm.go was written for", glua.PackageVersion))
 	}
-	for _, op := range []int{glua.OP_SETTABLE, glua.OP_SETTABLEKS, glua.OP_SETLIST} {
+	for _, op := range []int{glua.OP_SETTABLE, glua.OP_SETLIST} { // OP_SETTABLEKS is quickAssign's
 		operations[op] = countGrowth(operations[op])
 	}
 	operations[glua.OP_NEWTABLE] = countTable(operations[glua.OP_NEWTABLE])
@@ -54,14 +54,14 @@ func countAllocations() {
 
 // registerA returns the value in an instruction's first register.
 func registerA(l *glua.LState, instruction uint32) glua.LValue {
-	return l.Get(int(instruction>>18)&0xff + 1)
+	return l.Get(int(instruction>>shiftA)&maskA + 1)
 }
 
 // countGrowth wraps what assigns to members of a table.
 func countGrowth(next execute) execute {
 	return func(l *glua.LState, instruction uint32, base unsafe.Pointer) int {
 		t, ok := registerA(l, instruction).(*glua.LTable)
-		if ok && t.Metatable != glua.LNil {
+		if ok && !isNil(t.Metatable) {
 			t = assigned(t)
 		}
 		m, metered := l.Context().(*meter)
@@ -77,19 +77,30 @@ func countGrowth(next execute) execute {
 	}
 }
 
-// countTable wraps what makes a table.
+// countTable wraps what makes a table. A constructor that names members gets room for
+// them at once: gopher-lua makes room for values alone, and 32 of it without a hint.
 func countTable(next execute) execute {
 	return func(l *glua.LState, instruction uint32, base unsafe.Pointer) int {
-		if m, ok := l.Context().(*meter); ok {
-			const namesShift = 9
-			items, names := int(instruction&0x1ff), int(instruction>>namesShift)&0x1ff
-			if items == 0 && names == 0 { // or it would get room for 32 with the first one
-				names = 1
-				instruction |= 1 << namesShift
-			}
-			m.made(tableBytes + itemBytes*items + nameRoomBytes*names)
+		m, ok := l.Context().(*meter)
+		if !ok {
+			return next(l, instruction, base)
 		}
-		return next(l, instruction, base)
+		items, names := int(instruction&maskBC), int(instruction>>shiftC)&maskBC
+		switch {
+		case names > 0:
+			m.made(tableBytes + itemBytes*items + (nameRoomBytes+itemBytes)*names)
+		case items > 0:
+			m.made(tableBytes + itemBytes*items)
+		default:
+			m.made(tableBytes + nameRoomBytes)
+			return next(l, instruction|1<<shiftC, base)
+		}
+		result := next(l, instruction, base)
+		if t, ok := registerA(l, instruction).(*glua.LTable); ok && names > 0 {
+			in := inside(t)
+			in.keys, in.k2i = make([]glua.LValue, 0, names), make(map[glua.LValue]int)
+		}
+		return result
 	}
 }
 

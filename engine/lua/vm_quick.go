@@ -39,8 +39,7 @@ func quicken() {
 	operations[glua.OP_GETGLOBAL] = quickGlobal(operations[glua.OP_GETGLOBAL])
 	operations[glua.OP_SELF] = quickMethod(operations[glua.OP_SELF])
 	operations[glua.OP_GETTABLEKS] = quickIndex(operations[glua.OP_GETTABLEKS])
-	operations[glua.OP_SETTABLEKS] = quickAssign(operations[glua.OP_SETTABLEKS])
-	operations[glua.OP_NEWTABLE] = quickTable(operations[glua.OP_NEWTABLE])
+	operations[glua.OP_SETTABLEKS] = quickAssign(countGrowth(operations[glua.OP_SETTABLEKS]))
 }
 
 func wrongVersion() string {
@@ -74,19 +73,11 @@ func frameOf(l *glua.LState) frame {
 	}
 }
 
-// registersOf returns for how many values a state has room.
-func registersOf(l *glua.LState) int {
+// registers returns what a state's registers hold, unused ones included.
+func registers(l *glua.LState) []glua.LValue {
 	registers := *(*unsafe.Pointer)(unsafe.Add(unsafe.Pointer(l), stateLayout.registers))
-	return cap(*(*[]glua.LValue)(unsafe.Add(registers, stateLayout.values)))
+	return *(*[]glua.LValue)(unsafe.Add(registers, stateLayout.values))
 }
-
-// Operands of an instruction: A is a register, B and C are registers or, with the
-// highest of nine bits, constants.
-const (
-	shiftA, shiftC  = 18, 9
-	maskA, maskBC   = 0xff, 0x1ff
-	constantOperand = 0x100
-)
 
 // operand returns the value of B or C.
 func (f *frame) operand(n int) glua.LValue {
@@ -137,7 +128,7 @@ func quickGlobal(next execute) execute {
 		default:
 			return next(l, instruction, base)
 		}
-		name, _ := f.fn.Proto.Constants[instruction&(1<<shiftA-1)].(glua.LString)
+		name, _ := f.fn.Proto.Constants[instruction&maskBx].(glua.LString)
 		value, ok := inside(globals).strdict[string(name)]
 		if !ok {
 			return next(l, instruction, base)
@@ -167,20 +158,26 @@ func quickMethod(next execute) execute {
 	}
 }
 
+// isNil is v == glua.LNil, without a call.
+func isNil(v glua.LValue) bool {
+	_, is := v.(*glua.LNilType)
+	return is
+}
+
 // quickAssign wraps A[B] := C, with B a name, where A is a plain table and C is
 // something.
 func quickAssign(next execute) execute {
 	return func(l *glua.LState, instruction uint32, base unsafe.Pointer) int {
 		f := frameOf(l)
 		t, ok := f.values[f.base+int(instruction>>shiftA)&maskA].(*glua.LTable)
-		if !ok || t.Metatable != glua.LNil {
+		if !ok || !isNil(t.Metatable) {
 			return next(l, instruction, base)
 		}
 		in := inside(t)
 		key := f.operand(int(instruction & maskBC))
 		name, ok := key.(glua.LString)
 		value := f.operand(int(instruction>>shiftC) & maskBC)
-		if !ok || in.strdict == nil || in.keys == nil || value == glua.LNil {
+		if !ok || in.strdict == nil || in.keys == nil || isNil(value) {
 			return next(l, instruction, base)
 		}
 		before := len(in.strdict)
@@ -196,30 +193,11 @@ func quickAssign(next execute) execute {
 			room := footprintOf(t)
 			in.k2i[key] = len(in.keys)
 			in.keys = append(in.keys, key)
-			if m, ok := l.Context().(*meter); ok && cap(in.keys) != room.keys {
+			if m, ok := l.Context().(*meter); ok {
 				m.made(footprintOf(t).since(room))
 			}
 		}
 		return 0
-	}
-}
-
-// quickTable wraps A := {}: a constructor that names members gets room for them at
-// once, counted as if they were there.
-func quickTable(next execute) execute {
-	return func(l *glua.LState, instruction uint32, base unsafe.Pointer) int {
-		result := next(l, instruction, base)
-		names := int(instruction>>shiftC) & maskBC
-		m, ok := l.Context().(*meter)
-		if names == 0 || !ok {
-			return result
-		}
-		f := frameOf(l)
-		t := f.values[f.base+int(instruction>>shiftA)&maskA].(*glua.LTable)
-		in := inside(t)
-		in.keys, in.k2i = make([]glua.LValue, 0, names), map[glua.LValue]int{}
-		m.made(firstKeyBytes + keyBytes*names)
-		return result
 	}
 }
 
@@ -228,7 +206,7 @@ func pairs(t *glua.LTable) iter.Seq2[glua.LValue, glua.LValue] {
 	return func(yield func(k, v glua.LValue) bool) {
 		in := inside(t)
 		for i, v := range in.array {
-			if v != glua.LNil && !yield(glua.LNumber(i+1), v) {
+			if !isNil(v) && !yield(glua.LNumber(i+1), v) {
 				return
 			}
 		}
@@ -240,7 +218,7 @@ func pairs(t *glua.LTable) iter.Seq2[glua.LValue, glua.LValue] {
 			} else {
 				v, ok = in.dict[k]
 			}
-			if ok && v != glua.LNil && !yield(k, v) {
+			if ok && !isNil(v) && !yield(k, v) {
 				return
 			}
 		}

@@ -77,6 +77,8 @@ func (g *Cgroup) FD() int { return int(g.file.Fd()) }
 
 // Bounds on a group.
 const (
+	// maxThreads of a process. Without a group it is Go that ends a process with more: the
+	// kernel counts threads by user, and all processes may be of one.
 	maxThreads = 512
 	// weight of a process beside the agent's, which has 100.
 	weight    = 50

@@ -44,13 +44,16 @@ func confined(what string) error {
 	if err != nil {
 		return err
 	}
-	c, err := confine.Self()
+	c, err := confine.Self(socket[1])
 	if err != nil {
 		return err
 	}
+	if c.NotFirst != nil {
+		return c.NotFirst
+	}
 	switch what {
 	case "escape":
-		for _, attempt := range attempts(os.Getppid(), socket[0]) {
+		for _, attempt := range attempts(os.Getppid(), socket[0], socket[1]) {
 			fmt.Printf("%s: %v\n", attempt.name, attempt.try())
 		}
 	case "use":
@@ -98,8 +101,8 @@ func call(nr uintptr, args ...uintptr) error {
 	return nil
 }
 
-// attempts are ways out.
-func attempts(agent, socket int) []attempt {
+// attempts are ways out. Descriptors may be received over receiver alone.
+func attempts(agent, socket, receiver int) []attempt {
 	path := []byte("/etc/passwd\x00")
 	name := uintptr(unsafe.Pointer(&path[0]))
 	cwd := int32(unix.AT_FDCWD)
@@ -133,6 +136,21 @@ func attempts(agent, socket int) []attempt {
 			_, err := unix.Mmap(-1, 0, 4096, unix.PROT_READ|unix.PROT_WRITE|unix.PROT_EXEC, unix.MAP_PRIVATE|unix.MAP_ANON)
 			return err
 		}},
+		{"memory that all share", func() error {
+			_, err := unix.Mmap(-1, 0, 4096, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_ANON)
+			return err
+		}},
+		raw("a stack that grows", unix.SYS_MMAP, 0, 4096, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_GROWSDOWN, ^uintptr(0)),
+		raw("huge pages", unix.SYS_MMAP, 0, 2<<20, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_HUGETLB, ^uintptr(0)),
+		{"shut a shared socket down", func() error { return unix.Shutdown(socket, unix.SHUT_RDWR) }},
+		{"change a shared socket", func() error { return unix.SetsockoptInt(socket, unix.SOL_SOCKET, unix.SO_RCVBUF, 1<<20) }},
+		{"hand a descriptor out", func() error { return unix.Sendmsg(socket, []byte("x"), unix.UnixRights(socket), nil, 0) }},
+		{"send to somebody", func() error { return unix.Sendto(socket, []byte("x"), 0, &unix.SockaddrUnix{Name: "/run/x"}) }},
+		{"be handed a descriptor", func() error {
+			_, _, _, _, err := unix.Recvmsg(socket, make([]byte, 1), make([]byte, 64), unix.MSG_DONTWAIT)
+			return err
+		}},
+		{"have another socket in the place of the one that receives", func() error { return unix.Close(receiver) }},
 		{"be dumpable", func() error { return unix.Prctl(unix.PR_SET_DUMPABLE, 1, 0, 0, 0) }},
 		raw("trace the agent", unix.SYS_PTRACE, unix.PTRACE_SEIZE, uintptr(agent)),
 		raw("read the agent's memory", unix.SYS_PROCESS_VM_READV, uintptr(agent)),
@@ -187,6 +205,12 @@ func use(socket [2]int) error {
 	if _, err := unix.Read(socket[1], b); err != nil || string(b) != "hello" {
 		return fmt.Errorf("read %q: %w", b, err)
 	}
+	if _, err := unix.Write(socket[0], []byte("hello")); err != nil {
+		return err
+	}
+	if n, _, _, _, err := unix.Recvmsg(socket[1], b, nil, 0); err != nil || n != len(b) {
+		return fmt.Errorf("receive %d bytes: %w", n, err)
+	}
 	<-time.After(10 * time.Millisecond)
 	fmt.Println("works at", time.Now().Year() > 2000)
 	return nil
@@ -232,7 +256,7 @@ func TestNoWayOut(t *testing.T) {
 	if err := cmd.Wait(); err != nil {
 		t.Fatalf("%v: %.2000s", err, said)
 	}
-	if want := len(attempts(0, 0)); n != want {
+	if want := len(attempts(0, 0, 0)); n != want {
 		t.Errorf("%d attempts, want %d", n, want)
 	}
 }
@@ -314,6 +338,21 @@ func TestWhoItIs(t *testing.T) {
 		if err == nil && !strings.Contains(string(text), "Seccomp:\t2") {
 			t.Errorf("thread %s has no filter", task.Name())
 		}
+	}
+	own, err := os.ReadFile("/proc/self/oom_score_adj")
+	if err != nil {
+		t.Fatal(err)
+	}
+	score, err := os.ReadFile(fmt.Sprintf("/proc/%d/oom_score_adj", cmd.Process.Pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, _ := strconv.Atoi(strings.TrimSpace(string(own)))
+	if after, _ := strconv.Atoi(strings.TrimSpace(string(score))); after != min(before+500, 1000) {
+		t.Errorf("its score for the kernel that is out of memory is %d, and this one's %d", after, before)
+	}
+	if stack, err := strconv.Atoi(got["stack"]); err != nil || stack > 8<<20 {
+		t.Errorf("its stack may be %q bytes large", got["stack"])
 	}
 	if sid, err := unix.Getsid(cmd.Process.Pid); err != nil || sid != cmd.Process.Pid {
 		t.Errorf("session %d, %v", sid, err)

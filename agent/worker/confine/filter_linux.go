@@ -16,18 +16,26 @@ type rule struct {
 	checks []check
 }
 
-// check holds if the low half of the argument, with the mask, is the value. All that
-// is checked here are ints and flags, of which the kernel looks at no more.
+// check holds if the low half of the argument, with the mask, is the value, or is not.
+// All that is checked here are ints and flags, of which the kernel looks at no more.
 type check struct {
 	arg         int
 	mask, value uint32
+	not         bool
 }
 
-func is(arg int, value uint32) check { return check{arg, ^uint32(0), value} }
+func is(arg int, value uint32) check { return check{arg: arg, mask: ^uint32(0), value: value} }
 
-func without(arg int, bits uint32) check { return check{arg, bits, 0} }
+func isNot(arg int, value uint32) check {
+	return check{arg: arg, mask: ^uint32(0), value: value, not: true}
+}
 
-func with(arg int, bits uint32) check { return check{arg, bits, bits} }
+func without(arg int, bits uint32) check { return among(arg, bits, 0) }
+
+func with(arg int, bits uint32) check { return among(arg, bits, bits) }
+
+// among holds if of all these bits exactly those of value are set.
+func among(arg int, all, value uint32) check { return check{arg: arg, mask: all, value: value} }
 
 // Offsets in the kernel's struct seccomp_data.
 const (
@@ -40,17 +48,25 @@ const (
 // threadFlags are what makes a clone a thread of the process and no process.
 const threadFlags = unix.CLONE_VM | unix.CLONE_FS | unix.CLONE_FILES | unix.CLONE_SIGHAND | unix.CLONE_THREAD
 
+// Memory that no limit of a process counts: a stack that grows by itself, and huge
+// pages. Nor does one count what is anonymous and shared.
+const uncounted = unix.MAP_GROWSDOWN | unix.MAP_HUGETLB
+
 // rules say what a process may do once it is confined: use the descriptors that it
 // has or is handed, have memory that holds no code, threads and time. It can open,
-// create, connect to, look at and signal nothing.
-func rules(pid int) []rule {
+// create, connect to, look at and signal nothing. It can hand no descriptor out, and is
+// handed some over the receiver alone, in whose place it can put no other.
+func rules(pid, receiver int) []rule {
 	list := make([]rule, 0, len(always)+len(alwaysHere)+16)
 	for _, nr := range append(always, alwaysHere...) {
 		list = append(list, rule{nr: nr})
 	}
 	self := uint32(pid)
 	list = append(list,
-		rule{unix.SYS_MMAP, []check{without(2, unix.PROT_EXEC)}},
+		rule{unix.SYS_MMAP, []check{without(2, unix.PROT_EXEC), among(3, uncounted|unix.MAP_ANONYMOUS|unix.MAP_TYPE, unix.MAP_ANONYMOUS|unix.MAP_PRIVATE)}},
+		rule{unix.SYS_MMAP, []check{without(2, unix.PROT_EXEC), without(3, uncounted|unix.MAP_ANONYMOUS)}},
+		rule{unix.SYS_RECVMSG, []check{is(0, uint32(receiver))}},
+		rule{unix.SYS_CLOSE, []check{isNot(0, uint32(receiver))}},
 		rule{unix.SYS_MPROTECT, []check{without(2, unix.PROT_EXEC)}},
 		rule{unix.SYS_CLONE, []check{with(0, threadFlags)}},
 		rule{unix.SYS_TGKILL, []check{is(0, self)}},
@@ -65,13 +81,14 @@ func rules(pid int) []rule {
 	return list
 }
 
-// always are the calls that are allowed with any arguments; the frequent first.
+// always are the calls that are allowed with any arguments; the frequent first. The
+// tenant's sockets are those of the processes that come after, too: they cannot be shut
+// down or changed.
 var always = []uintptr{
 	unix.SYS_READ, unix.SYS_WRITE, unix.SYS_FUTEX, unix.SYS_EPOLL_PWAIT, unix.SYS_EPOLL_CTL,
 	unix.SYS_NANOSLEEP, unix.SYS_SCHED_YIELD, unix.SYS_MADVISE, unix.SYS_GETPID, unix.SYS_GETTID,
-	unix.SYS_RECVMSG, unix.SYS_SENDMSG, unix.SYS_READV, unix.SYS_WRITEV, unix.SYS_RECVFROM, unix.SYS_SENDTO,
-	unix.SYS_ACCEPT4, unix.SYS_CLOSE, unix.SYS_SHUTDOWN,
-	unix.SYS_GETSOCKOPT, unix.SYS_SETSOCKOPT, unix.SYS_GETSOCKNAME, unix.SYS_GETPEERNAME,
+	unix.SYS_READV, unix.SYS_WRITEV, unix.SYS_ACCEPT4,
+	unix.SYS_GETSOCKOPT, unix.SYS_GETSOCKNAME, unix.SYS_GETPEERNAME,
 	unix.SYS_EPOLL_CREATE1, unix.SYS_EVENTFD2, unix.SYS_PPOLL, unix.SYS_FSTAT,
 	unix.SYS_MUNMAP, unix.SYS_MREMAP, unix.SYS_MINCORE, unix.SYS_BRK,
 	unix.SYS_RT_SIGACTION, unix.SYS_RT_SIGPROCMASK, unix.SYS_RT_SIGRETURN, unix.SYS_SIGALTSTACK,
@@ -93,10 +110,14 @@ func program(arch uint32, list []rule) ([]unix.SockFilter, error) {
 		allow := []bpf.Instruction{bpf.RetConstant{Val: unix.SECCOMP_RET_ALLOW}}
 		for i := len(r.checks) - 1; i >= 0; i-- {
 			c := r.checks[i]
+			fails := bpf.JumpNotEqual
+			if c.not {
+				fails = bpf.JumpEqual
+			}
 			allow = append([]bpf.Instruction{
 				bpf.LoadAbsolute{Off: offsetArgs + 2*wordBytes*uint32(c.arg), Size: wordBytes},
 				bpf.ALUOpConstant{Op: bpf.ALUOpAnd, Val: c.mask},
-				bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: c.value, SkipTrue: uint8(len(allow))},
+				bpf.JumpIf{Cond: fails, Val: c.value, SkipTrue: uint8(len(allow))},
 			}, allow...)
 		}
 		prog = append(prog,
@@ -123,8 +144,8 @@ func program(arch uint32, list []rule) ([]unix.SockFilter, error) {
 }
 
 // filterSystemCalls bounds the system calls of all threads, there and to come, for good.
-func filterSystemCalls(pid int) error {
-	filter, err := program(auditArch, rules(pid))
+func filterSystemCalls(pid, receiver int) error {
+	filter, err := program(auditArch, rules(pid, receiver))
 	if err != nil {
 		return err
 	}

@@ -17,13 +17,18 @@ const Descriptors = 8192
 
 // Confined is this process, once it is.
 type Confined struct {
+	// NotFirst is why this process is not the first to go if the machine runs out of
+	// memory; nil if it is. Nothing of a tenant depends on it.
+	NotFirst error
+
 	statm *os.File // how much memory this process has
 }
 
 // Self confines this process for good: it can gain no rights, is not dumped or
 // traced, and makes no system calls but those that the descriptors it has, its own
-// memory, threads and time take. It is called once, before anything untrusted is read.
-func Self() (*Confined, error) {
+// memory, threads and time take. Descriptors come over receiver alone, which is open and
+// stays so. It is called once, before anything untrusted is read.
+func Self(receiver int) (*Confined, error) {
 	if auditArch == 0 {
 		return nil, fmt.Errorf("processes cannot be confined on %s", runtime.GOARCH)
 	}
@@ -31,22 +36,52 @@ func Self() (*Confined, error) {
 	if err != nil {
 		return nil, fmt.Errorf("see how much memory there is: %w", err)
 	}
-	c := &Confined{statm: statm}
+	c := &Confined{NotFirst: goFirst(), statm: statm} // before what is about this process is root's
+	debug.SetMaxThreads(maxThreads)
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return nil, fmt.Errorf("switch dumps off: %w", err)
 	}
-	if err := errors.Join(setLimit(unix.RLIMIT_CORE, 0), setLimit(unix.RLIMIT_NOFILE, Descriptors), setLimit(unix.RLIMIT_FSIZE, 0)); err != nil {
+	if err := errors.Join(
+		setLimit(unix.RLIMIT_CORE, 0), setLimit(unix.RLIMIT_NOFILE, Descriptors), setLimit(unix.RLIMIT_FSIZE, 0),
+		setLimit(unix.RLIMIT_STACK, firstStack), // it grows, and counts as no data
+	); err != nil {
 		return nil, err
 	}
-	// If the machine runs out of memory, this process goes first. It is no harm where
-	// that cannot be said.
-	_ = os.WriteFile("/proc/self/oom_score_adj", []byte("500"), 0o600)
 	runtime.LockOSThread() // it is a thread that gives up; the filter takes the others along
 	defer runtime.UnlockOSThread()
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return nil, fmt.Errorf("give up new privileges: %w", err)
 	}
-	return c, filterSystemCalls(os.Getpid())
+	return c, filterSystemCalls(os.Getpid(), receiver)
+}
+
+// firstStack is how large the first thread's stack may be, in bytes.
+const firstStack = 8 << 20
+
+// Of the scores by which the kernel chooses who goes when there is no memory.
+const (
+	scoreStep = 500
+	scoreMost = 1000
+)
+
+// goFirst makes this process go before the agent, whose score it has so far.
+func goFirst() error {
+	const file = "/proc/self/oom_score_adj"
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return fmt.Errorf("see what is killed first when there is no memory: %w", err)
+	}
+	now, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		return fmt.Errorf("see what is killed first when there is no memory: %w", err)
+	}
+	if now == scoreMost {
+		return nil
+	}
+	if err := os.WriteFile(file, []byte(strconv.Itoa(min(now+scoreStep, scoreMost))), 0o600); err != nil {
+		return fmt.Errorf("be killed first when there is no memory: %w", err)
+	}
+	return nil
 }
 
 // Memory caps what this process may have, in bytes, what it has already not counted.

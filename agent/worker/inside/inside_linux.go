@@ -47,14 +47,21 @@ func Run(cfg Config) error {
 	if err != nil {
 		return fmt.Errorf("this command is started by an agent alone: %w", err)
 	}
-	confined, err := confine.Self()
+	receiver, err := link.Descriptor(control)
 	if err != nil {
 		return err
 	}
-	if err := link.Send(control, []byte("ready"), nil); err != nil {
-		return fmt.Errorf("say to the agent that the process is ready: %w", err)
+	confined, err := confine.Self(receiver)
+	if err != nil {
+		return err
 	}
 	p := &process{cfg: cfg, confined: confined, log: slog.New(slog.NewJSONHandler(os.Stderr, nil))}
+	if confined.NotFirst != nil {
+		p.log.Warn("this process is not the first to go if the machine runs out of memory", "error", confined.NotFirst)
+	}
+	if _, err := control.Write([]byte("ready")); err != nil { // it cannot send what link.Send does
+		return fmt.Errorf("say to the agent that the process is ready: %w", err)
+	}
 	if err := p.assigned(control); err != nil {
 		return err
 	}

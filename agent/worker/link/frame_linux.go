@@ -37,23 +37,33 @@ func AppendFrame(b []byte, m proto.Message) ([]byte, error) {
 	return b, nil
 }
 
-// ReadFrame reads a frame into m, by way of buf, which it returns for the next.
-func ReadFrame(r io.Reader, buf []byte, m proto.Message) ([]byte, error) {
+// firstRead is how much room there is for a message before any of it has come.
+const firstRead = 32 << 10
+
+// ReadFrame reads a frame into m, by way of buf, which it returns for the next. A
+// message of more than limit bytes is an error, and none gets more memory than about
+// twice what has come of it: who only says that there is much to come gets none.
+func ReadFrame(r io.Reader, limit int, buf []byte, m proto.Message) ([]byte, error) {
 	var head [lengthBytes]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {
 		return buf, err
 	}
-	size := int(binary.BigEndian.Uint32(head[:]))
-	if size > MaxMessage {
-		return buf, fmt.Errorf("a frame of %d bytes is too large for a link", size)
+	size := int64(binary.BigEndian.Uint32(head[:]))
+	if size > int64(limit) {
+		return buf, fmt.Errorf("a frame of %d bytes is too large for a link: at most %d are taken", size, limit)
 	}
-	if cap(buf) < size {
-		buf = make([]byte, size)
+	total := int(size)
+	for have := 0; have < total; {
+		next := min(max(cap(buf), 2*have, firstRead), total)
+		if cap(buf) < next {
+			buf = append(make([]byte, 0, next), buf[:have]...)
+		}
+		if _, err := io.ReadFull(r, buf[have:next]); err != nil {
+			return buf, err
+		}
+		have = next
 	}
-	if _, err := io.ReadFull(r, buf[:size]); err != nil {
-		return buf, err
-	}
-	return buf, proto.Unmarshal(buf[:size], m) // which copies what it keeps
+	return buf, proto.Unmarshal(buf[:total], m) // which copies what it keeps
 }
 
 // AppendTimeout appends the time that a call has to b.

@@ -2,6 +2,8 @@ package link_test
 
 import (
 	"bytes"
+	"encoding/binary"
+	"runtime"
 	"testing"
 	"time"
 
@@ -28,7 +30,7 @@ func TestFrames(t *testing.T) {
 		if err != nil || timeout != time.Duration(i)*time.Second {
 			t.Errorf("%v, %v", timeout, err)
 		}
-		if buf, err = link.ReadFrame(r, buf, &got); err != nil || !proto.Equal(&got, m) {
+		if buf, err = link.ReadFrame(r, link.MaxMessage, buf, &got); err != nil || !proto.Equal(&got, m) {
 			t.Errorf("frame %d: %v", i, err)
 		}
 	}
@@ -46,8 +48,45 @@ func FuzzReadFrame(f *testing.F) {
 	f.Add([]byte{255, 255, 255, 255, 0})
 	f.Fuzz(func(_ *testing.T, b []byte) {
 		var m workerv1.ExecuteResponse
-		_, _ = link.ReadFrame(bytes.NewReader(b), nil, &m)
+		_, _ = link.ReadFrame(bytes.NewReader(b), 1000, nil, &m)
 	})
+}
+
+// TestALengthAloneCostsNothing: who only says that there is much to come gets no memory
+// for it.
+func TestALengthAloneCostsNothing(t *testing.T) {
+	var m workerv1.ExecuteResponse
+	for _, tt := range []struct {
+		name  string
+		size  uint32
+		sends int
+		most  uint64 // bytes
+	}{
+		{"nothing comes", link.MaxMessage, 0, 64 << 10},
+		{"some comes", link.MaxMessage, 100_000, 512 << 10},
+		{"more than is allowed", link.MaxMessage + 1, 1 << 20, 64 << 10},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			wire := append(binary.BigEndian.AppendUint32(nil, tt.size), make([]byte, tt.sends)...)
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			_, err := link.ReadFrame(bytes.NewReader(wire), link.MaxMessage, nil, &m)
+			runtime.ReadMemStats(&after)
+			if err == nil {
+				t.Error("it is a frame")
+			}
+			if got := after.TotalAlloc - before.TotalAlloc; got > tt.most {
+				t.Errorf("it cost %d bytes", got)
+			}
+		})
+	}
+	frame, err := link.AppendFrame(nil, &workerv1.ExecuteResponse{Results: [][]byte{make([]byte, 2000)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := link.ReadFrame(bytes.NewReader(frame), 1000, nil, &m); err == nil {
+		t.Error("a frame is read that is larger than the reader takes")
+	}
 }
 
 // TestPage: what one side writes, the other reads, though each has mapped it for itself.

@@ -15,7 +15,7 @@ import (
 
 // Descriptors that a process is started with, in the order of exec.Cmd.ExtraFiles.
 const (
-	ControlFD = 3 + iota // packets: the assignment
+	ControlFD = 3 + iota // packets: the assignment, then connections for calls
 	WorkerFD             // gRPC, served by the process
 	HomeFD               // gRPC, served by the agent
 )
@@ -58,6 +58,17 @@ func Conn(fd int) (*net.UnixConn, error) {
 		return nil, errors.Join(fmt.Errorf("descriptor %d is not a Unix socket", fd), c.Close())
 	}
 	return conn, nil
+}
+
+// Descriptor returns the descriptor of a connection, which stays the connection's.
+func Descriptor(c *net.UnixConn) (int, error) {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	fd := -1
+	err = raw.Control(func(d uintptr) { fd = int(d) })
+	return fd, err
 }
 
 // maxPacket is the largest packet; maxFiles how many descriptors one has.

@@ -1,4 +1,4 @@
 -- want: limit timeout
--- alloc: 256MiB the limits are a hundred times the default
+-- alloc: 96MiB however many instructions, a call allocates no more than 64 MiB
 -- limits: most
 while true do pcall(string.find, ("a"):rep(1e6), ("a*"):rep(190) .. "b") end

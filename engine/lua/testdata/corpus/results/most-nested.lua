@@ -1,5 +1,5 @@
 -- want: limit timeout
--- alloc: 256MiB the limits are a hundred times the default
+-- alloc: 96MiB however many instructions, a call allocates no more than 64 MiB
 -- limits: most
 local t = {}
 for i = 1, 1e5 do t = {t} end

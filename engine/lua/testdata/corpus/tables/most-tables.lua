@@ -1,5 +1,5 @@
 -- want: limit timeout
--- alloc: 768MiB the process's guard stops calls when the heap has grown by 256 MiB, and looks every 5 ms
+-- alloc: 96MiB however many instructions, a call allocates no more than 64 MiB
 -- limits: most
 local t = {}
 for i = 1, 1e9 do t[i] = {x = {}} end

@@ -1,2 +1,2 @@
 -- want: fine
-local t = {} for i = 1, 2000 do t[i] = i end table.sort(t, function() return math.random() < 0.5 end)
+local t = {} for i = 1, 500 do t[i] = i end table.sort(t, function() return math.random() < 0.5 end)

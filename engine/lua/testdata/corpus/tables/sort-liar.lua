@@ -1,2 +1,2 @@
 -- want: fine
-local t = {} for i = 1, 2000 do t[i] = i end table.sort(t, function() return true end)
+local t = {} for i = 1, 500 do t[i] = i end table.sort(t, function() return true end)

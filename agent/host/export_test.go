@@ -1,0 +1,11 @@
+package host
+
+// Kept returns of how many tenants something is kept, and how many buckets they have.
+func (h *Host) Kept() (tenants, buckets int) {
+	for _, t := range h.all() {
+		t.mu.Lock()
+		tenants, buckets = tenants+1, buckets+len(t.buckets.byName)
+		t.mu.Unlock()
+	}
+	return tenants, buckets
+}
