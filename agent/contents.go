@@ -62,6 +62,11 @@ func (c *contents) want(d script.Digest, now time.Time) {
 	if c.tried == nil || now.Sub(c.tried[d]) < fetchApart {
 		return
 	}
+	for other, at := range c.tried { // few: what is lost and was asked for within a second
+		if now.Sub(at) >= fetchApart {
+			delete(c.tried, other)
+		}
+	}
 	c.tried[d] = now
 	c.running.Go(func() { c.fetch(d) })
 }

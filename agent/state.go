@@ -138,7 +138,7 @@ func (s *state) warm(ctx context.Context, log *slog.Logger) {
 			return
 		}
 		key := cache.KeyOf(r.Active)
-		if s.programs.Has(key) || !s.store.HasSource(key.Digest) {
+		if s.elsewhere(r.Name.Tenant) || s.programs.Has(key) || !s.store.HasSource(key.Digest) {
 			continue
 		}
 		source, err := s.store.Source(key.Digest)
@@ -216,7 +216,17 @@ func (s *state) Prepare(_ context.Context, r script.Release, source []byte, bulk
 			return script.Errorf(script.Unavailable, "disk", "its source cannot be read: %w", err)
 		}
 	}
+	if s.elsewhere(r.Name.Tenant) {
+		return s.programs.Check(key, source)
+	}
 	return s.programs.Prepare(key, source, !bulk)
+}
+
+// elsewhere reports whether the tenant's scripts run in a process of their own: then no
+// program of them is kept here. Whether one compiles is seen here all the same, within
+// the compiler's bounds, since a release that does not must not go live.
+func (s *state) elsewhere(tenant string) bool {
+	return s.tenants.Settings(tenant).Isolation == script.IsolationProcess
 }
 
 // Commit implements follow.State. First the disk; then those who keep copies; then what

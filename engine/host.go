@@ -3,8 +3,9 @@ package engine
 import "time"
 
 // Host is what an agent lends to the programs that it runs. Calls of one tenant see
-// nothing of another's. Its methods are safe for concurrent use, return at once, and
-// keep no reference to what they are given.
+// nothing of another's. Its methods are safe for concurrent use, wait for no network,
+// and keep no reference to what they are given. All return at once but Value, which
+// reads a content of at most 1 MiB from disk if it is not in memory.
 type Host interface {
 	// Log takes a line that the script of the invocation has logged. It is bounded
 	// and rate-limited there: a line may be cut or left out.
@@ -46,10 +47,11 @@ type Turn interface {
 	// Bind tells how to ask: ask may be called from any goroutine, and sets no more
 	// than a flag. It may be called late, even when the call has ended; the engine
 	// then yields once for nothing. Bind is called once, by the goroutine of the call
-	// at its beginning.
+	// at its beginning, when the clock of its timeout has begun.
 	Bind(ask func())
 	// Yield gives the turn up and returns when it is the call's again, at once if
-	// nobody waits, and soon if the call's context ends. It is called by the goroutine
-	// of the call.
+	// nobody waits, and soon if the call's context ends or its timeout has passed: the
+	// engine looks at both and ends the call, which has no turn then. It is called by
+	// the goroutine of the call.
 	Yield()
 }

@@ -29,7 +29,7 @@ func (u *unadmitted) Execute(ctx context.Context, call *gateway.Call, reply *gat
 	if release == nil {
 		return script.Errorf(script.NotFound, "script", "%s is not here", call.Script)
 	}
-	program, err := u.programs.Of(ctx, release)
+	program, err := u.programs.Of(ctx, release, nil)
 	if err != nil {
 		return err
 	}

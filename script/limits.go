@@ -70,6 +70,7 @@ func (l Limits) OrDefaults() Limits {
 
 // AtMost returns l with each field that is over that of most, if that is set, cut
 // down to it. Both should have had their defaults applied where defaults count.
+// Coroutines stays as it is: what bounds a tenant does not forbid its scripts them.
 func (l Limits) AtMost(most Limits) Limits {
 	l.Instructions = atMost(l.Instructions, most.Instructions)
 	l.Timeout = atMost(l.Timeout, most.Timeout)

@@ -123,7 +123,7 @@ func TestEvictionNeverMixesPrograms(t *testing.T) {
 				if random.IntN(2) == 0 {
 					i %= 3 // some are called often
 				}
-				p, err := programs.Of(t.Context(), releases[i], atOnce{})
+				p, err := programs.Of(t.Context(), releases[i], nil)
 				if err != nil {
 					t.Error(err)
 					return
@@ -160,7 +160,7 @@ func TestOneLoadForManyCallers(t *testing.T) {
 		started.Add(1)
 		wg.Go(func() {
 			started.Done()
-			if _, err := programs.Of(t.Context(), r, atOnce{}); err != nil {
+			if _, err := programs.Of(t.Context(), r, nil); err != nil {
 				t.Error(err)
 			}
 		})
@@ -181,11 +181,11 @@ func TestADeadlineOfOneCallerFailsNoOther(t *testing.T) {
 	r := s.put("a", "source")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := programs.Of(ctx, r, atOnce{}); script.KindOf(err) != script.Timeout {
+	if _, err := programs.Of(ctx, r, nil); script.KindOf(err) != script.Timeout {
 		t.Errorf("a call whose time is over: %v", err)
 	}
 	close(release)
-	if _, err := programs.Of(t.Context(), r, atOnce{}); err != nil {
+	if _, err := programs.Of(t.Context(), r, nil); err != nil {
 		t.Error(err)
 	}
 }
@@ -194,11 +194,11 @@ func TestFailuresAreNotKept(t *testing.T) {
 	s := &shelf{err: errors.New("disk on fire")}
 	programs, _ := newPrograms(s, 1<<20)
 	r := s.put("a", "source")
-	if _, err := programs.Of(t.Context(), r, atOnce{}); err == nil || !strings.Contains(err.Error(), "on fire") {
+	if _, err := programs.Of(t.Context(), r, nil); err == nil || !strings.Contains(err.Error(), "on fire") {
 		t.Errorf("got %v", err)
 	}
 	s.err = nil
-	if _, err := programs.Of(t.Context(), r, atOnce{}); err != nil {
+	if _, err := programs.Of(t.Context(), r, nil); err != nil {
 		t.Error(err)
 	}
 }
@@ -262,7 +262,7 @@ func TestTheShortWayAllocatesNothing(t *testing.T) {
 	ctx := t.Context()
 	name := "acme/a"
 	if n := testing.AllocsPerRun(100, func() {
-		if _, err := programs.Of(ctx, table.Get(name), atOnce{}); err != nil {
+		if _, err := programs.Of(ctx, table.Get(name), nil); err != nil {
 			t.Error(err)
 		}
 	}); n != 0 {
@@ -277,13 +277,8 @@ func BenchmarkOf(b *testing.B) {
 	table.Update([]*cache.Release{s.put("a", "source")}, nil)
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := programs.Of(b.Context(), table.Get("acme/a"), atOnce{}); err != nil {
+		if _, err := programs.Of(b.Context(), table.Get("acme/a"), nil); err != nil {
 			b.Fatal(err)
 		}
 	}
 }
-
-// atOnce lets everything be compiled at once.
-type atOnce struct{}
-
-func (atOnce) Enter(context.Context, string) (func(), error) { return func() {}, nil }

@@ -93,7 +93,8 @@ func NewPrograms(cfg Config) *Programs {
 }
 
 // Of returns the program of the release's active version. It allocates nothing
-// when the program is there; else it is compiled when turns let it.
+// when the program is there; else it is compiled when turns let it, or at once if they
+// are nil.
 func (p *Programs) Of(ctx context.Context, r *Release, turns Turns) (engine.Program, error) {
 	if e := r.entry.Load(); e != nil {
 		if program := e.program.Load(); program != nil {
@@ -157,11 +158,13 @@ func (p *Programs) load(ctx context.Context, tenant string, k Key, turns Turns) 
 	if err != nil {
 		return nil, nil, err
 	}
-	leave, err := turns.Enter(ctx, tenant)
-	if err != nil {
-		return nil, nil, err
+	if turns != nil {
+		leave, err := turns.Enter(ctx, tenant)
+		if err != nil {
+			return nil, nil, err
+		}
+		defer leave()
 	}
-	defer leave()
 	if e, program := p.lookup(k); program != nil { // for another tenant, meanwhile
 		return e, program, nil
 	}
@@ -185,6 +188,15 @@ func (p *Programs) Prepare(k Key, source []byte, keep bool) error {
 	}
 	p.insert(k, program, len(source), keep)
 	return nil
+}
+
+// Check is Prepare without keeping anything, for programs that run elsewhere.
+func (p *Programs) Check(k Key, source []byte) error {
+	eng, err := p.engine(k)
+	if err != nil {
+		return err
+	}
+	return eng.Check(engine.Source{Code: source, Entrypoint: k.Entrypoint})
 }
 
 // Has reports whether the program is compiled and kept.
@@ -212,12 +224,19 @@ func (p *Programs) lookup(k Key) (*entry, engine.Program) {
 }
 
 func (p *Programs) compile(k Key, source []byte) (engine.Program, error) {
-	eng, ok := p.engines[k.Engine]
-	if !ok {
-		return nil, script.Errorf(script.Invalid, "engine", "%.80q is not an engine of this agent, which has: %s",
-			k.Engine, strings.Join(slices.Sorted(maps.Keys(p.engines)), ", "))
+	eng, err := p.engine(k)
+	if err != nil {
+		return nil, err
 	}
 	return eng.Compile(engine.Source{Code: source, Entrypoint: k.Entrypoint})
+}
+
+func (p *Programs) engine(k Key) (engine.Engine, error) {
+	if eng, ok := p.engines[k.Engine]; ok {
+		return eng, nil
+	}
+	return nil, script.Errorf(script.Invalid, "engine", "%.80q is not an engine of this agent, which has: %s",
+		k.Engine, strings.Join(slices.Sorted(maps.Keys(p.engines)), ", "))
 }
 
 // insert keeps program and closes those that have to give way for it.

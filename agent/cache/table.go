@@ -65,7 +65,8 @@ func NewRelease(r script.Release) *Release {
 	return live
 }
 
-// Fingerprint returns wire.Fingerprint of the release as it is in memory now.
+// Fingerprint returns wire.Fingerprint of the release as it is in memory now: not all
+// limits are in it.
 func (r *Release) Fingerprint() wire.Sum { return wire.Fingerprint(r.Script()) }
 
 // Script returns the release with all that decides what a call does, which is what

@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -15,11 +16,13 @@ import (
 // Bounds of what is sent to those who read along.
 const (
 	maxTails     = 256
+	maxTailsOf   = 16 // of them, of one tenant
 	maxTailLasts = time.Minute
 	batchDelay   = 100 * time.Millisecond
 	maxBatch     = 64 << 10  // bytes of a message
 	maxQueue     = 256 << 10 // bytes that wait
 	lineBytes    = 128       // of a line besides its text
+	maxDropped   = 256       // scripts whose dropped lines are told one by one
 )
 
 // line is a line that waits to be sent.
@@ -41,17 +44,17 @@ type tails struct {
 	until atomic.Int64 // after start: when the last of them ends
 
 	mu      sync.Mutex
-	fleet   string               // of who asked last
+	fleet   string               // that all of it is for
 	wanted  map[tailOf]time.Time // until when
 	queue   []line
 	bytes   int
-	dropped uint64
+	dropped map[tailOf]uint64 // lines that are yet to be told of, by script
 	wake    chan struct{}
 }
 
 func (t *tails) init() {
 	t.start = time.Now()
-	t.wanted = make(map[tailOf]time.Time)
+	t.wanted, t.dropped = make(map[tailOf]time.Time), make(map[tailOf]uint64)
 	t.wake = make(chan struct{}, 1)
 }
 
@@ -65,22 +68,35 @@ func (h *Host) Tail(fleet, tenant, name string, until time.Time) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.fleet != fleet { // the agent follows another one now
+		clear(t.wanted)
+		clear(t.dropped)
+		t.fleet, t.queue, t.bytes = fleet, nil, 0
+	}
 	of := tailOf{tenant, name}
-	if _, known := t.wanted[of]; !known && len(t.wanted) >= maxTails {
-		for other, ends := range t.wanted {
-			if !now.Before(ends) {
-				delete(t.wanted, other)
-			}
-		}
-		if len(t.wanted) >= maxTails {
-			return
-		}
+	if _, known := t.wanted[of]; !known && !t.hasRoom(now, tenant) {
+		return
 	}
 	if !until.After(t.wanted[of]) {
 		return
 	}
-	t.fleet, t.wanted[of] = fleet, until
+	t.wanted[of] = until
 	t.until.Store(max(t.until.Load(), int64(until.Sub(t.start))))
+}
+
+// hasRoom reports whether one more of the tenant's may be read along, once those that
+// have ended are forgotten. One tenant cannot take all the room.
+func (t *tails) hasRoom(now time.Time, tenant string) bool {
+	same := 0
+	for of, ends := range t.wanted {
+		switch {
+		case !now.Before(ends):
+			delete(t.wanted, of)
+		case of.tenant == tenant:
+			same++
+		}
+	}
+	return len(t.wanted) < maxTails && same < maxTailsOf
 }
 
 // wants reports whether somebody reads along.
@@ -99,56 +115,91 @@ func (t *tails) put(l line) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.bytes+size > maxQueue {
-		t.dropped++
+		t.lose(l.tenant, l.name, 1)
 		return
 	}
 	t.queue = append(t.queue, l)
 	t.bytes += size
-	if len(t.queue) == 1 {
-		select {
-		case t.wake <- struct{}{}:
-		default: // it was not taken yet
-		}
+	t.signal()
+}
+
+// signal wakes Run. t.mu is held.
+func (t *tails) signal() {
+	if len(t.queue)+len(t.dropped) != 1 { // it was woken for the first
+		return
+	}
+	select {
+	case t.wake <- struct{}{}:
+	default: // it was not taken yet
 	}
 }
 
 // drop counts a line that somebody would have read.
 func (t *tails) drop(now time.Time, tenant, name string) {
-	if t.wants(now, tenant, name) {
-		t.lost(1)
+	if !t.wants(now, tenant, name) {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.lose(tenant, name, 1)
+}
+
+// lose counts lines of a script that are lost. t.mu is held.
+func (t *tails) lose(tenant, name string, lines uint64) {
+	of := tailOf{tenant, name}
+	if t.dropped[of] == 0 {
+		if len(t.dropped) >= maxDropped {
+			of.name = "" // of one of the tenant's
+		}
+		of = tailOf{strings.Clone(of.tenant), strings.Clone(of.name)}
+	}
+	t.dropped[of] += lines
+	t.signal()
+}
+
+// unsent takes back a batch that could not be sent.
+func (t *tails) unsent(b *batch) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, l := range b.lines {
+		t.lose(l.tenant, l.name, 1)
+	}
+	for of, lines := range b.dropped {
+		t.lose(of.tenant, of.name, lines)
 	}
 }
 
-func (t *tails) lost(lines int) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.dropped += uint64(lines)
+// batch is what goes into one message.
+type batch struct {
+	fleet   string
+	lines   []line
+	dropped map[tailOf]uint64 // before the lines
 }
 
-// batch takes what fits into one message, and how many lines were dropped before.
-func (t *tails) batch() (lines []line, fleet string, dropped uint64) {
+func (b *batch) isEmpty() bool { return len(b.lines) == 0 && len(b.dropped) == 0 }
+
+// take takes what fits into one message.
+func (t *tails) take() *batch {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	n, bytes := 0, 0
+	b := &batch{fleet: t.fleet, dropped: t.dropped}
+	t.dropped = make(map[tailOf]uint64)
+	n, bytes, queued := 0, len(b.dropped)*lineBytes, 0
 	for n < len(t.queue) {
 		size := len(t.queue[n].message) + lineBytes
 		if bytes+size > maxBatch {
 			break
 		}
-		bytes += size
+		bytes, queued = bytes+size, queued+size
 		n++
 	}
-	if n == 0 {
-		return nil, "", 0
-	}
-	lines = t.queue[:n:n]
+	b.lines = t.queue[:n:n]
 	t.queue = t.queue[n:]
 	if len(t.queue) == 0 {
 		t.queue = nil
 	}
-	t.bytes -= bytes
-	dropped, t.dropped = t.dropped, 0
-	return lines, t.fleet, dropped
+	t.bytes -= queued
+	return b
 }
 
 // Run sends lines to those who read along and says in the log what was left out of it,
@@ -158,8 +209,8 @@ func (h *Host) Run(ctx context.Context) error {
 	defer second.Stop()
 	forget := time.NewTicker(forgetEvery)
 	defer forget.Stop()
-	batch := time.NewTimer(batchDelay)
-	defer batch.Stop()
+	due := time.NewTimer(batchDelay)
+	defer due.Stop()
 	for {
 		select {
 		case <-ctx.Done():
@@ -168,43 +219,50 @@ func (h *Host) Run(ctx context.Context) error {
 			return nil
 		case <-second.C:
 			h.sayDropped()
+			h.sendAll() // what could not be sent before
 		case now := <-forget.C:
 			h.forget(now)
 		case <-h.tails.wake: // more may follow
-			batch.Reset(batchDelay)
-		case <-batch.C:
+			due.Reset(batchDelay)
+		case <-due.C:
 			h.sendAll()
 		}
 	}
 }
 
-// sendAll sends what waits.
+// sendAll sends what waits. What cannot be sent counts as dropped, and is told of the
+// next time.
 func (h *Host) sendAll() {
 	for {
-		lines, fleet, dropped := h.tails.batch()
-		if len(lines) == 0 {
+		b := h.tails.take()
+		if b.isEmpty() {
 			return
 		}
-		err := h.send(lines, fleet, dropped)
+		err := h.send(b)
 		if err == nil {
 			continue
 		}
-		h.metrics.unsent.Add(float64(len(lines)))
-		h.tails.lost(len(lines) + int(dropped))
-		h.log.Debug("lines could not be sent to those who read along", "lines", len(lines), "error", err)
+		h.metrics.unsent.Add(float64(len(b.lines)))
+		h.tails.unsent(b)
+		h.log.Debug("lines could not be sent to those who read along", "lines", len(b.lines), "error", err)
+		return
 	}
 }
 
-func (h *Host) send(lines []line, fleet string, dropped uint64) error {
+func (h *Host) send(b *batch) error {
 	if h.cfg.Send == nil {
 		return nil
 	}
-	m := &eventv1.Logs{Fleet: fleet, Agent: h.cfg.Agent, Dropped: dropped, Lines: make([]*eventv1.LogLine, len(lines))}
-	for i, l := range lines {
+	m := &eventv1.Logs{Fleet: b.fleet, Agent: h.cfg.Agent, Lines: make([]*eventv1.LogLine, len(b.lines))}
+	for i, l := range b.lines {
 		m.Lines[i] = &eventv1.LogLine{
 			Time: timestamppb.New(l.time), Tenant: l.tenant, Name: l.name, Version: l.version,
 			Level: string(l.level), Message: l.message, TraceId: l.traceID,
 		}
+	}
+	for of, lines := range b.dropped {
+		m.Dropped += lines
+		m.DroppedOf = append(m.DroppedOf, &eventv1.Dropped{Tenant: of.tenant, Name: of.name, Count: lines})
 	}
 	return h.cfg.Send(m)
 }

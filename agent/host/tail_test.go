@@ -231,6 +231,47 @@ func TestDroppedByLimitIsTold(t *testing.T) {
 	})
 }
 
+// TestDroppedIsToldByScript, also when no line comes with it.
+func TestDroppedIsToldByScript(t *testing.T) {
+	tailed(t, func(t *testing.T, h *host.Host, r *reader) {
+		for range 20 { // it has then logged all that it may
+			h.Log(invocation("acme", "edge"), engine.Info, strings.Repeat("x", 992))
+		}
+		h.Tail("fleet", "acme", "edge", time.Now().Add(time.Minute))
+		h.Tail("fleet", "globex", "", time.Now().Add(time.Minute))
+		for range 7 {
+			h.Log(invocation("acme", "edge"), engine.Info, strings.Repeat("x", 15<<10))
+		}
+		wait(200 * time.Millisecond)
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if len(r.sent) != 1 || len(r.sent[0].GetLines()) != 0 || len(r.sent[0].GetDroppedOf()) != 1 {
+			t.Fatalf("sent %v", r.sent)
+		}
+		if d := r.sent[0].GetDroppedOf()[0]; d.GetTenant() != "acme" || d.GetName() != "edge" || d.GetCount() != 7 || r.sent[0].GetDropped() != 7 {
+			t.Errorf("told %v", r.sent[0])
+		}
+	})
+}
+
+// TestOneTenantsTails do not take others' room.
+func TestOneTenantsTails(t *testing.T) {
+	tailed(t, func(t *testing.T, h *host.Host, r *reader) {
+		for i := range 1000 {
+			h.Tail("fleet", "acme", fmt.Sprint("s", i), time.Now().Add(time.Minute))
+		}
+		h.Tail("fleet", "globex", "", time.Now().Add(time.Minute))
+		for i := range 1000 {
+			h.Log(loud("acme", fmt.Sprint("s", i)), engine.Info, "x")
+		}
+		h.Log(loud("globex", "a"), engine.Info, "y")
+		wait(time.Second)
+		if lines, _ := r.read(); len(lines) != 17 {
+			t.Errorf("%d lines, want 16 and the other tenant's", len(lines))
+		}
+	})
+}
+
 func TestSendFails(t *testing.T) {
 	tailed(t, func(t *testing.T, h *host.Host, r *reader) {
 		r.fails = errors.New("NATS is gone")

@@ -1,7 +1,6 @@
 package worker
 
 import (
-	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -96,47 +95,4 @@ func TestQuarantineEnds(t *testing.T) {
 	if !b.expire(now.Add(2*time.Minute)) || len(b.suspects) != 0 {
 		t.Error("suspicion does not end")
 	}
-}
-
-func TestOutput(t *testing.T) {
-	var log strings.Builder
-	o := &output{log: slog.New(slog.NewTextHandler(&log, nil))}
-	write := func(s string) {
-		for part := range slices.Chunk([]byte(s), 7) {
-			if n, err := o.Write(part); n != len(part) || err != nil {
-				t.Fatalf("wrote %d, %v", n, err)
-			}
-		}
-	}
-	if first, _ := o.crash(); first != "" {
-		t.Errorf("a crash before anything: %q", first)
-	}
-	write(`{"time":"x","level":"WARN","msg":"careful","n":3}` + "\n")
-	if got := log.String(); !strings.Contains(got, "level=WARN msg=careful n=3") {
-		t.Errorf("logged %q", got)
-	}
-	write("a word\n" + strings.Repeat("x", 100_000) + "\nfatal error: stack overflow\n\ngoroutine 1:\n")
-	if first, more := o.crash(); first != "fatal error: stack overflow" || !strings.Contains(more, "goroutine 1") {
-		t.Errorf("the crash: %q, %q", first, more)
-	}
-	log.Reset()
-	for range 10_000 {
-		write(`{"level":"INFO","msg":"noise","text":"` + strings.Repeat("y", 100) + "\"}\n")
-	}
-	if log.Len() > 1<<20 {
-		t.Errorf("%d bytes of noise were logged", log.Len())
-	}
-	write("\x00\xff not text\n")
-}
-
-func FuzzOutput(f *testing.F) {
-	f.Add([]byte("{\"level\":\"INFO\",\"msg\":\"x\"}\nfatal error: y\n"))
-	f.Add([]byte("{\"level\":7,\"msg\":{}}\n\n\n"))
-	f.Fuzz(func(t *testing.T, b []byte) {
-		o := &output{log: slog.New(slog.DiscardHandler)}
-		if n, err := o.Write(b); n != len(b) || err != nil {
-			t.Errorf("wrote %d of %d, %v", n, len(b), err)
-		}
-		o.crash()
-	})
 }

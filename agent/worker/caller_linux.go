@@ -4,13 +4,17 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"sync"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/scriptorium-dev/scriptorium/agent/worker/link"
 	workerv1 "github.com/scriptorium-dev/scriptorium/proto/worker/v1"
+	"github.com/scriptorium-dev/scriptorium/script"
 )
 
 // caller makes calls to one process, each over a connection that no other uses meanwhile.
@@ -19,6 +23,7 @@ type caller struct {
 
 	mu     sync.Mutex // guards what follows
 	idle   []*callConn
+	busy   map[*callConn]struct{}
 	closed bool
 }
 
@@ -28,15 +33,25 @@ type callConn struct {
 	in, out []byte
 }
 
+func newCaller(control *net.UnixConn) *caller {
+	return &caller{control: control, busy: map[*callConn]struct{}{}}
+}
+
+// bounds of what a process may make of a call.
+type bounds struct {
+	time   time.Duration // until it answers
+	answer int           // bytes
+}
+
 // Bounds of what is kept between calls.
 const (
 	maxIdle     = 64
 	keptBuffers = 64 << 10
 )
 
-// call runs a call. After an error that is not ctx's, the process has ended, or is of no
-// use any more.
-func (c *caller) call(ctx context.Context, req *workerv1.ExecuteRequest) (*workerv1.ExecuteResponse, error) {
+// call runs a call. After an error that is neither ctx's nor a *script.Error, the process
+// has ended, or is of no use any more.
+func (c *caller) call(ctx context.Context, b bounds, req *workerv1.ExecuteRequest) (*workerv1.ExecuteResponse, error) {
 	conn, err := c.take()
 	if err != nil {
 		return nil, err
@@ -45,16 +60,23 @@ func (c *caller) call(ctx context.Context, req *workerv1.ExecuteRequest) (*worke
 	if deadline, ok := ctx.Deadline(); ok {
 		timeout = max(time.Until(deadline), 1)
 	}
+	if err := conn.SetDeadline(time.Now().Add(b.time)); err != nil {
+		return nil, errors.Join(err, c.drop(conn))
+	}
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
-	resp, err := conn.exchange(timeout, req)
+	resp, err := conn.exchange(timeout, b.answer, req)
 	if !stop() || err != nil { // or an answer that comes late is taken for the next call's
-		return resp, errors.Join(err, conn.Close())
+		_ = c.drop(conn)
+		if errors.Is(err, os.ErrDeadlineExceeded) && ctx.Err() == nil {
+			return nil, script.Errorf(script.Timeout, "", "the tenant's process did not answer within %v", b.time)
+		}
+		return resp, err
 	}
 	c.give(conn)
 	return resp, nil
 }
 
-func (c *callConn) exchange(timeout time.Duration, req *workerv1.ExecuteRequest) (_ *workerv1.ExecuteResponse, err error) {
+func (c *callConn) exchange(timeout time.Duration, most int, req *workerv1.ExecuteRequest) (_ *workerv1.ExecuteResponse, err error) {
 	if c.out, err = link.AppendFrame(link.AppendTimeout(c.out[:0], timeout), req); err != nil {
 		return nil, err
 	}
@@ -62,33 +84,71 @@ func (c *callConn) exchange(timeout time.Duration, req *workerv1.ExecuteRequest)
 		return nil, err
 	}
 	resp := &workerv1.ExecuteResponse{}
-	c.in, err = link.ReadFrame(c.r, link.MaxMessage, c.in, resp)
+	c.in, err = link.ReadFrame(c.r, most, c.in, resp)
 	return resp, err
 }
 
 // take returns a connection that nobody uses, a new one if there is none.
 func (c *caller) take() (*callConn, error) {
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	if c.closed {
-		c.mu.Unlock()
 		return nil, net.ErrClosed
 	}
 	if n := len(c.idle); n > 0 {
 		conn := c.idle[n-1]
 		c.idle = c.idle[:n-1]
-		c.mu.Unlock()
+		c.busy[conn] = struct{}{}
 		return conn, nil
 	}
-	c.mu.Unlock()
 	ours, theirs, err := link.Stream()
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = theirs.Close() }()
-	if err := link.Send(c.control, []byte("calls"), []*os.File{theirs}); err != nil {
+	if err := sendNow(c.control, []byte("calls"), theirs); err != nil {
 		return nil, errors.Join(err, ours.Close())
 	}
-	return &callConn{UnixConn: ours, r: bufio.NewReader(ours)}, nil
+	conn := &callConn{UnixConn: ours, r: bufio.NewReader(ours)}
+	c.busy[conn] = struct{}{}
+	return conn, nil
+}
+
+// sendNow sends a packet with a file, and does not wait for a process that takes none.
+func sendNow(control *net.UnixConn, packet []byte, file *os.File) error {
+	theirs, err := file.SyscallConn()
+	if err != nil {
+		return err
+	}
+	ours, err := control.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var sent error
+	controlled := theirs.Control(func(fd uintptr) {
+		err = ours.Write(func(to uintptr) bool {
+			sent = unix.Sendmsg(int(to), packet, unix.UnixRights(int(fd)), nil, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
+			return true
+		})
+	})
+	if err := errors.Join(controlled, err); err != nil {
+		return err
+	}
+	switch sent {
+	case nil:
+		return nil
+	case unix.EAGAIN, unix.ETOOMANYREFS: // of descriptors in flight, too, there are only so many
+		return script.Errorf(script.Overloaded, "tenant", "the tenant's process does not take more calls now: try again")
+	}
+	return fmt.Errorf("hand a connection over: %w", sent)
+}
+
+// drop ends a connection that is of no use any more.
+func (c *caller) drop(conn *callConn) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.busy, conn)
+	return conn.Close()
 }
 
 func (c *caller) give(conn *callConn) {
@@ -97,18 +157,23 @@ func (c *caller) give(conn *callConn) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.closed || len(c.idle) >= maxIdle {
+	delete(c.busy, conn)
+	if c.closed || len(c.idle) >= maxIdle || conn.r.Buffered() > 0 { // it says what it was not asked
 		_ = conn.Close()
 		return
 	}
 	c.idle = append(c.idle, conn)
 }
 
+// close ends all connections: calls under way fail.
 func (c *caller) close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.closed = true
 	for _, conn := range c.idle {
+		_ = conn.Close()
+	}
+	for conn := range c.busy {
 		_ = conn.Close()
 	}
 	c.idle = nil

@@ -3,10 +3,10 @@ package worker
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/scriptorium-dev/scriptorium/agent/gateway"
-	"github.com/scriptorium-dev/scriptorium/proto/wire"
 	workerv1 "github.com/scriptorium-dev/scriptorium/proto/worker/v1"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -34,25 +34,34 @@ func (t *tenant) execute(ctx context.Context, call *gateway.Call, reply *gateway
 		return err
 	}
 	defer p.leave()
-	resp, err := p.caller.call(ctx, &workerv1.ExecuteRequest{Script: call.Script, Args: call.Args, Traceparent: call.Traceparent})
+	limits := t.limits(call.Script)
+	resp, err := p.caller.call(ctx, bounds{time: limits.Timeout + patience + time.Second, answer: limits.ResultBytes + answerSlack},
+		&workerv1.ExecuteRequest{Script: call.Script, Args: call.Args, Traceparent: call.Traceparent})
 	if err != nil {
 		return t.lost(ctx, err)
 	}
-	reply.Version = resp.GetVersion()
-	if len(resp.GetDigest()) > 0 {
-		if reply.Digest, err = wire.ToDigest(resp.GetDigest()); err != nil {
-			return script.Errorf(script.Internal, "", "the process of tenant %s answered nonsense: %w", t.name, err)
+	return believe(resp, limits.ResultBytes, reply)
+}
+
+// limits returns those of a script, by its reference: the widest of the release that is
+// live and the one that is about to be, which the process may run already.
+func (t *tenant) limits(ref string) script.Limits {
+	name, _, _ := strings.Cut(ref, "@")
+	limits, found := script.Limits{}, false
+	if r := t.pool.cfg.Node.Table.Get(name); r != nil {
+		limits, found = r.Limits, true
+	}
+	if last := t.last.Load(); last != nil {
+		if next, ok := last.limits[name]; ok {
+			limits.Timeout = max(limits.Timeout, next.Timeout)
+			limits.ResultBytes = max(limits.ResultBytes, next.ResultBytes)
+			found = true
 		}
 	}
-	if e := wire.ToError(resp.GetError()); e != nil {
-		return e
+	if !found {
+		return script.MaxLimits()
 	}
-	for _, result := range resp.GetResults() {
-		if err := reply.Append(func(dst []byte) ([]byte, error) { return append(dst, result...), nil }); err != nil {
-			return err
-		}
-	}
-	return nil
+	return limits
 }
 
 // process returns the one that serves.
@@ -92,8 +101,8 @@ func (t *tenant) lost(ctx context.Context, err error) error {
 	case ctx.Err() != nil:
 		return &script.Error{Kind: script.Timeout, Message: "the call's time ran out", Err: context.Cause(ctx)}
 	}
-	if script.KindOf(err) == script.Limit { // it was too large to be sent
-		return err
+	if e, ok := errors.AsType[*script.Error](err); ok { // it was too large, or the process has no room or no answer
+		return e
 	}
 	t.pool.metrics.lost.Inc()
 	return script.Errorf(script.Unavailable, "tenant", "the process of tenant %s ended while it ran the call, and is being replaced: try again", t.name)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync/atomic"
 
+	"golang.org/x/time/rate"
 	"google.golang.org/grpc"
 
 	"github.com/scriptorium-dev/scriptorium/agent/worker/link"
@@ -19,23 +20,38 @@ type home struct {
 	cfg    Config
 	server *grpc.Server
 	tenant atomic.Pointer[tenant] // nil until the process has one
+	asked  *rate.Limiter          // requests; who asks for more a second waits
+	sent   *rate.Limiter          // bytes of contents
 }
 
-// Bounds of what a process may ask for at a time, and of one request, in bytes: the
-// largest is the lines that go together.
+// Bounds of what a process may ask of the agent. What one needs is far below: each source
+// and each value once, and to bring lines a few times a second.
 const (
-	maxAsked   = 8
-	maxRequest = 1 << 20
+	maxAsked    = 8       // at a time
+	maxRequest  = 1 << 20 // bytes: the largest is the lines that go together
+	asksASecond = 1000    // and as many at once
+	logsASecond = 100     // of them may bring lines
+	sentASecond = 64 << 20
+
+	maxLogged      = 64 // lines of one request
+	maxLoggedLine  = 8 << 10
+	maxTraceparent = 256
 )
 
 func newHome(cfg Config) *home {
-	h := &home{cfg: cfg, server: link.NewServer(grpc.MaxConcurrentStreams(maxAsked), grpc.MaxRecvMsgSize(maxRequest))}
+	h := &home{
+		cfg: cfg, server: link.NewServer(grpc.MaxConcurrentStreams(maxAsked), grpc.MaxRecvMsgSize(maxRequest)),
+		asked: rate.NewLimiter(asksASecond, asksASecond), sent: rate.NewLimiter(sentASecond, sentASecond),
+	}
 	workerv1.RegisterHomeServer(h.server, h)
 	return h
 }
 
 // Content implements workerv1.HomeServer.
 func (h *home) Content(ctx context.Context, req *workerv1.ContentRequest) (*workerv1.ContentResponse, error) {
+	if err := h.asked.Wait(ctx); err != nil {
+		return nil, err
+	}
 	d, err := wire.ToDigest(req.GetDigest())
 	if err != nil {
 		return nil, wire.ToStatus(err)
@@ -48,16 +64,23 @@ func (h *home) Content(ctx context.Context, req *workerv1.ContentRequest) (*work
 	if err != nil {
 		return nil, wire.ToStatus(err)
 	}
+	if err := h.sent.WaitN(ctx, min(len(content), sentASecond)); err != nil {
+		return nil, err
+	}
 	return &workerv1.ContentResponse{Content: content}, nil
 }
 
 // Log implements workerv1.HomeServer.
-func (h *home) Log(_ context.Context, req *workerv1.LogRequest) (*workerv1.LogResponse, error) {
+func (h *home) Log(ctx context.Context, req *workerv1.LogRequest) (*workerv1.LogResponse, error) {
+	if err := h.asked.WaitN(ctx, asksASecond/logsASecond); err != nil {
+		return nil, err
+	}
 	t := h.tenant.Load()
 	if t == nil || h.cfg.Host == nil {
 		return &workerv1.LogResponse{}, nil
 	}
-	for _, line := range req.GetLines() {
+	lines := req.GetLines()
+	for _, line := range lines[:min(len(lines), maxLogged)] {
 		// The process may say what it likes; but a line is of a script that there is, and of
 		// this tenant.
 		r := h.cfg.Node.Table.Get(t.name + "/" + line.GetScript())
@@ -65,10 +88,10 @@ func (h *home) Log(_ context.Context, req *workerv1.LogRequest) (*workerv1.LogRe
 			continue
 		}
 		inv := engine.Invocation{
-			Tenant: t.name, Script: r.Name.Script, Version: line.GetVersion(), Traceparent: line.GetTraceparent(),
+			Tenant: t.name, Script: r.Name.Script, Version: line.GetVersion(), Traceparent: cut(line.GetTraceparent(), maxTraceparent),
 			Limits: r.Limits.AtMost(h.cfg.Node.Tenants.Settings(t.name).Limits),
 		}
-		h.cfg.Host.Log(&inv, level(line.GetLevel()), line.GetMessage())
+		h.cfg.Host.Log(&inv, level(line.GetLevel()), cut(line.GetMessage(), maxLoggedLine))
 	}
 	if n := req.GetDropped(); n > 0 && t.sayDropped() {
 		h.cfg.Log.Warn("scripts of a tenant log more than it may; lines were left out", "tenant", t.name, "lines", n)

@@ -19,7 +19,11 @@ type host struct {
 	cgroups *confine.Cgroups // nil if there are none
 	number  atomic.Int64     // of the last process
 	spares  chan *process    // those that keep spares ready offer them here
+	offered atomic.Int64     // spares that are ready
 	keeping sync.Once
+
+	mu      sync.Mutex // guards keepers
+	keepers int        // goroutines that have one spare each
 
 	ctx     context.Context
 	cancel  context.CancelFunc
@@ -46,12 +50,28 @@ func (h *host) need() {
 		if os.Geteuid() != 0 {
 			h.pool.cfg.Log.Info("processes of tenants run as the agent's own user: it is not root", "uid", os.Geteuid())
 		}
-		for range h.pool.cfg.Spares {
-			h.running.Go(h.keep)
-		}
 		h.running.Go(h.watch)
 	})
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for want := h.wanted(); h.keepers < want; h.keepers++ {
+		h.running.Go(h.keep)
+	}
 }
+
+// maxSpares is how many spares there are at most unless told.
+const maxSpares = 4
+
+// wanted is how many spares there are to be: as many tenants' processes may end at once.
+func (h *host) wanted() int {
+	if n := h.pool.cfg.Spares; n > 0 {
+		return n
+	}
+	return min(max(len(*h.pool.byName.Load()), 1), maxSpares)
+}
+
+// ready returns how many spares there are.
+func (h *host) ready() int { return int(h.offered.Load()) }
 
 // openCgroups finds the control group to make those of processes in.
 func (h *host) openCgroups() {
@@ -89,18 +109,29 @@ func (h *host) keep() {
 			continue
 		}
 		delay = soonest
-		select {
-		case h.spares <- p:
-		case <-p.ended:
-			h.pool.cfg.Log.Warn("a spare process ended; starting another", "state", p.state())
-			p.close()
-		case <-h.ctx.Done():
-			p.kill(settings)
-			<-p.ended
-			p.close()
+		if !h.offer(p) {
 			return
 		}
 	}
+}
+
+// offer offers a spare until it is taken or has ended, and reports whether there is to be
+// another.
+func (h *host) offer(p *process) bool {
+	h.offered.Add(1)
+	defer h.offered.Add(-1)
+	select {
+	case h.spares <- p:
+	case <-p.ended:
+		h.pool.cfg.Log.Warn("a spare process ended; starting another", "state", p.state())
+		p.close()
+	case <-h.ctx.Done():
+		p.kill(reasonSettings)
+		<-p.ended
+		p.close()
+		return false
+	}
+	return true
 }
 
 // take returns a process that is ready for a tenant.
@@ -136,9 +167,6 @@ func (h *host) start() (*process, error) {
 	}
 	p, err := newProcess(h, group)
 	if err != nil {
-		if group != nil {
-			_ = group.Remove()
-		}
 		return nil, fmt.Errorf("start a process for tenants: %w", err)
 	}
 	return p, nil
@@ -150,6 +178,8 @@ const (
 	// stillFor is how long a process may give no sign: the garbage collector of one that
 	// is at its cap stops it for much less.
 	stillFor = 10 * time.Second
+	// unreachableFor is how long a process may live whose link has ended.
+	unreachableFor = time.Second
 )
 
 // watch tells processes how far the agent has come, and kills those that hang.
@@ -161,9 +191,17 @@ func (h *host) watch() {
 		case now := <-tick.C:
 			at := h.pool.cfg.Node.Position(now)
 			for _, t := range *h.pool.byName.Load() {
-				if p := t.state.Load().process; p != nil && p.look(at, now) > stillFor {
-					h.pool.cfg.Log.Error("the process of a tenant gives no sign; it is killed", "tenant", t.name, "after", stillFor)
-					p.kill(unresponsive)
+				p := t.state.Load().process
+				if p == nil {
+					continue
+				}
+				if still := p.look(at, now); still > stillFor {
+					h.pool.cfg.Log.Error("the process of a tenant gives no sign; it is killed", "tenant", t.name, "after", still)
+					p.kill(reasonUnresponsive)
+				}
+				if cut := p.unreachable(now); cut > unreachableFor {
+					h.pool.cfg.Log.Error("the process of a tenant ended its link with the agent; it is killed", "tenant", t.name, "after", cut)
+					p.kill(reasonUnresponsive)
 				}
 			}
 		case <-h.ctx.Done():

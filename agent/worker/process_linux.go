@@ -30,6 +30,7 @@ type process struct {
 	cmd     *exec.Cmd
 	group   *confine.Cgroup // nil if there is none
 	control *net.UnixConn
+	worker  net.Conn // which conn speaks over
 	conn    *grpc.ClientConn
 	client  workerv1.WorkerClient
 	caller  *caller
@@ -46,71 +47,111 @@ type process struct {
 	pageFile *os.File
 	beats    uint64
 	beat     time.Time // when they last changed
+	cutOff   time.Time // since when the process is not reachable; zero while it is
 }
 
 // startPatience is how long a process may take until it is confined; on a busy machine
 // that is long.
 const startPatience = 20 * time.Second
 
-// newProcess starts a process and waits until it is confined.
-func newProcess(h *host, group *confine.Cgroup) (_ *process, err error) {
+// newProcess starts a process and waits until it is confined. The process owns the
+// group, also if it fails.
+func newProcess(h *host, group *confine.Cgroup) (*process, error) {
 	p := &process{
-		group: group, ended: make(chan struct{}), idle: make(chan struct{}), output: &output{log: h.pool.cfg.Log},
+		group: group, ended: make(chan struct{}), idle: make(chan struct{}), output: newOutput(h.pool.cfg.Log),
 		home: newHome(h.pool.cfg), beat: time.Now(),
 	}
-	var theirs []*os.File
-	defer func() {
-		for _, f := range theirs {
-			_ = f.Close()
-		}
-		if err != nil {
-			p.kill(failed)
-			if p.cmd != nil && p.cmd.Process != nil {
-				<-p.ended
-			}
-			p.close()
-		}
-	}()
-	sockets := make([]*net.UnixConn, 3)
-	for i, pair := range []func() (*net.UnixConn, *os.File, error){link.Packets, link.Stream, link.Stream} {
-		ours, their, err := pair()
-		if err != nil {
-			return nil, err
-		}
-		sockets[i], theirs = ours, append(theirs, their)
+	theirs, err := p.connect()
+	if err == nil {
+		err = p.launch(h, theirs)
 	}
-	p.control = sockets[0]
-	p.caller = &caller{control: p.control}
-	if p.page, p.pageFile, err = link.NewPage(); err != nil {
+	for _, f := range theirs { // or nobody would see that the other side is gone
+		_ = f.Close()
+	}
+	if err == nil {
+		err = p.confined()
+	}
+	if err != nil {
+		p.kill(reasonFailed)
+		if p.started() {
+			<-p.ended
+		}
+		p.close()
 		return nil, err
 	}
-	if p.conn, err = link.Dial(sockets[1]); err != nil {
-		return nil, err
-	}
-	p.client = workerv1.NewWorkerClient(p.conn)
-	go link.Serve(p.home.server, sockets[2])
+	return p, nil
+}
 
+// connect makes what connects the process with the agent, and returns what the process
+// gets of it, which is the caller's also if it fails.
+func (p *process) connect() (theirs []*os.File, err error) {
+	control, their, err := link.Packets()
+	if err != nil {
+		return theirs, err
+	}
+	p.control, p.caller = control, newCaller(control)
+	theirs = append(theirs, their)
+
+	worker, their, err := link.Stream()
+	if err != nil {
+		return theirs, err
+	}
+	theirs = append(theirs, their)
+	if p.conn, err = link.Dial(worker); err != nil {
+		return theirs, errors.Join(err, worker.Close())
+	}
+	p.worker, p.client = worker, workerv1.NewWorkerClient(p.conn)
+
+	home, their, err := link.Stream()
+	if err != nil {
+		return theirs, err
+	}
+	theirs = append(theirs, their)
+	go link.Serve(p.home.server, home)
+
+	p.page, p.pageFile, err = link.NewPage()
+	return theirs, err
+}
+
+// launch starts the process.
+func (p *process) launch(h *host, theirs []*os.File) error {
+	// The process may leave its standard error open to nobody: its end does not wait.
+	r, w, err := os.Pipe()
+	if err != nil {
+		return fmt.Errorf("make a pipe for its log: %w", err)
+	}
 	cfg := h.pool.cfg
 	p.cmd = &exec.Cmd{
 		Path: confine.Executable, Args: append([]string{os.Args[0]}, cfg.Command...),
 		Env: []string{"GOTRACEBACK=single"}, Dir: "/",
-		Stderr: p.output, ExtraFiles: theirs, SysProcAttr: confine.Attributes(cfg.UID, cfg.GID, group),
-		WaitDelay: time.Second,
+		Stderr: w, ExtraFiles: theirs, SysProcAttr: confine.Attributes(cfg.UID, cfg.GID, p.group),
 	}
 	h.starter.Do(func() { err = p.cmd.Start() })
-	for _, f := range theirs { // or nobody would see that the other side is gone
-		_ = f.Close()
-	}
-	theirs = nil
+	_ = w.Close()
 	if err != nil {
-		return nil, err
+		return errors.Join(err, r.Close())
 	}
+	taken := make(chan struct{})
+	h.running.Go(func() {
+		defer close(taken)
+		p.output.readAll(r)
+	})
 	h.running.Go(func() {
 		_ = p.cmd.Wait() // what there is to say is in the state
+		close(p.output.ended)
+		_ = r.SetReadDeadline(time.Now().Add(lastWords))
+		<-taken
+		_ = r.Close()
 		close(p.ended)
 	})
-	return p, p.confined()
+	return nil
 }
+
+// lastWords is how long the rest of what a process wrote may take to be read.
+const lastWords = time.Second
+
+// started reports whether there is, or was, a process.
+func (p *process) started() bool { return p.cmd != nil && p.cmd.Process != nil }
 
 // confined waits until the process says that it is.
 func (p *process) confined() error {
@@ -140,7 +181,7 @@ func (p *process) assign(t *tenant, s script.TenantSettings, a *workerv1.Assignm
 		a.Capped = true
 	}
 	files := []*os.File{p.pageFile}
-	for _, l := range t.sockets {
+	for _, l := range t.sockets.list() {
 		a.Sockets = append(a.Sockets, l.protocol)
 		files = append(files, l.file)
 	}
@@ -148,6 +189,10 @@ func (p *process) assign(t *tenant, s script.TenantSettings, a *workerv1.Assignm
 	if err != nil {
 		return err
 	}
+	if err := p.control.SetWriteDeadline(time.Now().Add(handOverPatience)); err != nil {
+		return err
+	}
+	defer func() { _ = p.control.SetWriteDeadline(time.Time{}) }()
 	if err := link.Send(p.control, packet, files); err != nil {
 		return fmt.Errorf("hand the sockets over: %w", err)
 	}
@@ -169,6 +214,20 @@ func (p *process) look(at gateway.Position, now time.Time) time.Duration {
 	return now.Sub(p.beat)
 }
 
+// unreachable returns for how long nothing can be sent to the process.
+func (p *process) unreachable(now time.Time) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case p.reachable():
+		p.cutOff = time.Time{}
+		return 0
+	case p.cutOff.IsZero():
+		p.cutOff = now
+	}
+	return now.Sub(p.cutOff)
+}
+
 // ranAtTheEnd returns what the process ran when it ended.
 func (p *process) ranAtTheEnd() map[link.Mark]bool {
 	p.mu.Lock()
@@ -182,28 +241,28 @@ func (p *process) ranAtTheEnd() map[link.Mark]bool {
 // kill ends the process at once; what is noted is the first reason.
 func (p *process) kill(why reason) {
 	p.why.CompareAndSwap(nil, &why)
-	if p.cmd != nil && p.cmd.Process != nil {
+	if p.started() {
 		_ = p.cmd.Process.Kill() // it may have ended
 	}
 }
 
 // reason says why the process has ended.
 func (p *process) reason() reason {
-	if why := p.why.Load(); why != nil {
-		return *why
-	}
 	first, _ := p.output.crash()
 	status, _ := p.cmd.ProcessState.Sys().(syscall.WaitStatus)
+	if why := p.why.Load(); why != nil && status.Signaled() && status.Signal() == syscall.SIGKILL {
+		return *why // otherwise it ended by itself just before
+	}
 	switch {
 	case p.group != nil && p.group.OutOfMemory(),
 		strings.Contains(first, "out of memory"), strings.Contains(first, "cannot allocate memory"):
-		return outOfMemory
+		return reasonMemory
 	case status.Signaled() && status.Signal() == syscall.SIGKILL:
-		return killed
+		return reasonKilled
 	case first != "" || status.Signaled() || status.ExitStatus() != 0:
-		return crashed
+		return reasonCrash
 	}
-	return exited
+	return reasonExit
 }
 
 // state says how the process ended.
@@ -272,7 +331,7 @@ func (p *process) drain(ctx context.Context) {
 		case <-ctx.Done():
 		}
 	}
-	p.kill(settings)
+	p.kill(reasonSettings)
 	<-p.ended
 }
 
@@ -284,7 +343,7 @@ func (p *process) close() {
 		p.home.server.Stop()
 	}
 	if p.conn != nil {
-		_ = p.conn.Close()
+		_ = errors.Join(p.conn.Close(), p.worker.Close()) // which conn does not close before it is used
 	}
 	if p.caller != nil {
 		p.caller.close()
@@ -298,5 +357,6 @@ func (p *process) close() {
 	}
 	if p.group != nil {
 		_ = p.group.Remove()
+		p.group = nil
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
+	"sync"
 
 	"github.com/scriptorium-dev/scriptorium/agent/gateway"
 )
@@ -20,21 +22,48 @@ type socket struct {
 // protocols that a tenant has sockets for.
 var protocols = []string{"grpc", "http", "resp"}
 
-// listen opens the tenant's sockets. Without them its calls can still be forwarded.
-func (t *tenant) listen() {
-	if t.pool.cfg.Dir == "" {
-		return
+// sockets are those of one tenant. It is safe for concurrent use.
+type sockets struct {
+	mu       sync.Mutex // guards what follows
+	open     []socket
+	troubles map[string]string // by protocol: why there is none
+	closed   bool
+}
+
+// listen opens those of the tenant's sockets that are not open, and reports whether it
+// opened one. Without them its calls can still be forwarded.
+func (t *tenant) listen() (opened bool) {
+	s := &t.sockets
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if t.pool.cfg.Dir == "" || s.closed || len(s.open) == len(protocols) {
+		return false
 	}
 	for _, protocol := range protocols {
-		path := filepath.Join(t.pool.cfg.Dir, t.name, protocol+".sock")
-		s, err := listen(path)
-		if err != nil {
-			t.pool.cfg.Log.Error("a tenant has no socket of its own; the agent's sockets serve it", "tenant", t.name, "socket", path, "error", err)
+		if slices.ContainsFunc(s.open, func(o socket) bool { return o.protocol == protocol }) {
 			continue
 		}
-		s.protocol = protocol
-		t.sockets = append(t.sockets, s)
+		path := filepath.Join(t.pool.cfg.Dir, t.name, protocol+".sock")
+		o, err := listen(path)
+		if err != nil {
+			if s.troubles[protocol] != err.Error() { // once is enough, however often it is tried
+				t.pool.cfg.Log.Error("a tenant has no socket of its own; the agent's sockets serve it, and it is tried again", "tenant", t.name, "socket", path, "error", err)
+				s.troubles[protocol] = err.Error()
+			}
+			continue
+		}
+		o.protocol = protocol
+		s.open, opened = append(s.open, o), true
+		delete(s.troubles, protocol)
 	}
+	return opened
+}
+
+// list returns the sockets that are open.
+func (s *sockets) list() []socket {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.open)
 }
 
 func listen(path string) (socket, error) {
@@ -49,10 +78,18 @@ func listen(path string) (socket, error) {
 	return socket{listener: l, file: f}, nil
 }
 
-// closeSockets removes them: who connects is refused from then on.
-func (t *tenant) closeSockets() {
-	for _, s := range t.sockets {
-		_ = errors.Join(s.listener.Close(), s.file.Close())
+// closeSockets removes them: who connects is refused from then on. The folder goes with
+// them if it is not to stay, and has no other files.
+func (t *tenant) closeSockets(folder bool) {
+	s := &t.sockets
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	for _, o := range s.open {
+		_ = errors.Join(o.listener.Close(), o.file.Close())
 	}
-	_ = os.Remove(filepath.Join(t.pool.cfg.Dir, t.name)) // it may have other files
+	if folder && len(s.open) > 0 {
+		_ = os.Remove(filepath.Join(t.pool.cfg.Dir, t.name))
+	}
+	s.open = nil
 }

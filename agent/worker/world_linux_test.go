@@ -38,13 +38,19 @@ func TestMain(m *testing.M) {
 }
 
 // breaking is an engine whose programs break their process, or answer with their source.
+// That of uncompilable breaks it when it is compiled.
 type breaking struct{}
+
+const uncompilable = "uncompilable"
 
 func (breaking) Name() string { return "breaking" }
 
 func (breaking) Check(engine.Source) error { return nil }
 
 func (breaking) Compile(src engine.Source) (engine.Program, error) {
+	if string(src.Code) == uncompilable {
+		return nil, script.Errorf(script.Internal, "", "%d", deep(1))
+	}
 	return breaker(src.Code), nil
 }
 
@@ -328,7 +334,7 @@ func (w *world) until(so func() bool) bool {
 	return true
 }
 
-// pid of the tenant's process, as a script cannot tell: the one that was logged last.
+// metric returns the sum of a metric's values; with a label, of those alone that have it.
 func (w *world) metric(name string, labels ...string) float64 {
 	families, err := w.metrics.Gather()
 	if err != nil {

@@ -98,6 +98,11 @@ type end struct {
 	Digest  string `json:"digest"`
 }
 
+// words says what is in an archive, for people.
+func (e end) words() string {
+	return fmt.Sprintf("%d scripts, %d sources, %d values and %d tenants with the digest %s", e.Scripts, e.Sources, e.Values, e.Tenants, e.Digest)
+}
+
 func blobPath(d script.Digest) string { return blobFolder + hex.EncodeToString(d[:]) }
 
 func scriptPath(n script.Name) string {

@@ -227,7 +227,7 @@ func (r *reader) end() error {
 		return err
 	}
 	if found := r.content.end(); said != found {
-		return script.Errorf(script.Invalid, endEntry, "the archive was altered: it says %+v, and there are %+v", said, found)
+		return script.Errorf(script.Invalid, endEntry, "the archive was altered: it says %s, and there are %s", said.words(), found.words())
 	}
 	h, err := r.tar.Next()
 	if err == nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/engine/enginetest/corpus"
 )
 
-var corpusTable = flag.Bool("corpus.table", false, "print the table of docs/engine.md after TestCorpus")
+var corpusTable = flag.Bool("corpus.table", false, "print the table of docs/isolation.md after TestCorpus")
 
 // silence is how long a child may say nothing before it counts as hanging.
 const silence = time.Minute

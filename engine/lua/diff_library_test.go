@@ -51,6 +51,9 @@ func (d *differ) libraryCase() string {
 			arguments = append(arguments, d.argument())
 		}
 		name := pick(d, anyCalls...)
+		if strings.HasPrefix(name, "string.") && len(arguments) > 0 {
+			arguments[0] = modest(arguments[0])
+		}
 		if name == "table.insert" && len(arguments) > 1 {
 			arguments[1] = d.smallIndex() // or it would move members for ages
 		}
@@ -71,7 +74,7 @@ func (d *differ) libraryCase() string {
 func (d *differ) tableCase() string {
 	var items []string
 	for range d.IntN(8) {
-		items = append(items, pick(d, d.number(), d.number(), literal(d.subject()), strconv.Itoa(d.IntN(10))))
+		items = append(items, modest(pick(d, d.number(), d.number(), literal(d.subject()), strconv.Itoa(d.IntN(10)))))
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "local t = {%s} local r = {} ", strings.Join(items, ", "))
@@ -79,9 +82,9 @@ func (d *differ) tableCase() string {
 		position := pick(d, "1", "math.max(1, #t)", "math.max(1, #t - 1)", "#t + 1", "1.5", `"1"`)
 		switch d.IntN(8) {
 		case 0:
-			fmt.Fprintf(&b, "table.insert(t, %s) ", d.number())
+			fmt.Fprintf(&b, "table.insert(t, %s) ", modest(d.number()))
 		case 1:
-			fmt.Fprintf(&b, "table.insert(t, %s, %s) ", position, d.number())
+			fmt.Fprintf(&b, "table.insert(t, %s, %s) ", position, modest(d.number()))
 		case 2:
 			fmt.Fprintf(&b, "r[#r + 1] = {table.remove(t%s)} ", d.tail(func() string { return position }))
 		case 3:

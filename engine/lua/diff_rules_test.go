@@ -37,6 +37,7 @@ var (
 	namedKey      = regexp.MustCompile(` \(key '[^']*'\)`)
 	namedVariable = regexp.MustCompile(`(?:local|global|field|upvalue|method) '[^']*' \(a (\w+) value\)`)
 	signedNaN     = regexp.MustCompile(`[-+ ]*(?:nan|NAN) *`)
+	escaped       = regexp.MustCompile(`\\\d{3}`)
 	cutNUL        = regexp.MustCompile(`(?:\\000| )+`)
 	number        = regexp.MustCompile(`-?\d+\.?\d*(?:e[-+]\d+)?`)
 	rounded       = regexp.MustCompile(`\d(?:\\\.\d{1,13})?e\\\+1[456]`) // once it is quoted
@@ -62,9 +63,9 @@ var rules = []rule{
 		f, _ := strconv.ParseFloat(s, 64)
 		return shortNumber(f)
 	}),
-	within(`\.\.|concat|format\(.*s`, rule{"print all their digits", func(_, here, there string) bool {
-		exact := rounded.ReplaceAllString(regexp.QuoteMeta(squeezed(there)), `\d{15,16}`)
-		return regexp.MustCompile("^" + exact + "$").MatchString(squeezed(here))
+	within(`\.\.|concat`, rule{"print all their digits", func(_, here, there string) bool {
+		exact := rounded.ReplaceAllString(regexp.QuoteMeta(there), `\d{15,16}`)
+		return regexp.MustCompile("^" + exact + "$").MatchString(here)
 	}}),
 	within(`math\.|\^`, rule{"in the last digits", func(_, here, there string) bool { return near(here, there) }}),
 	within(`table\.sort`, rewritten("in which order", `attempt to compare (?:two .*|\w+ with \w+)`, cut)),
@@ -99,6 +100,15 @@ var rules = []rule{
 	within(`format\(.*[diouxX]`, rule{"beyond 2^63", func(_, here, _ string) bool {
 		return regexp.MustCompile(`9223372036854775808|8000000000000000|1000000000000000000000`).MatchString(here)
 	}}),
+	within(`format\(.*c.*\d{10}`, rule{"are not cut to 32 bits", func(_, here, there string) bool {
+		here, there = escaped.ReplaceAllString(here, "?"), escaped.ReplaceAllString(there, "?")
+		for i := range len(here) { // the byte that there is a NUL
+			if here[:i]+here[i+1:] == there {
+				return true
+			}
+		}
+		return false
+	}}),
 	within(`os\.difftime.*(?:\d/0|e\d\d|\d{10})`, rule{"are not cut to 32 bits", func(_, here, there string) bool {
 		return !strings.HasPrefix(here+there, "error")
 	}}),
@@ -119,9 +129,6 @@ func near(here, there string) bool {
 	}
 	return true
 }
-
-// squeezed leaves one blank where there are several.
-func squeezed(s string) string { return strings.Join(strings.Fields(s), " ") }
 
 // cut leaves nothing of s.
 func cut(string) string { return "" }

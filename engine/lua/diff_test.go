@@ -6,11 +6,13 @@ import (
 	"flag"
 	"fmt"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -102,7 +104,7 @@ func (d *differ) compare(t *testing.T, bodies []string) {
 			case c.here == c.there:
 			case rule != "":
 				r.excuse(c, rule)
-			case outOfRange.MatchString(c.body):
+			case inRange(c.body) != c.body:
 				cut = append(cut, c)
 			default:
 				r.differs(c)
@@ -116,8 +118,25 @@ func (d *differ) compare(t *testing.T, bodies []string) {
 	}
 }
 
-// outOfRange are numbers that Lua cuts to 32 bits where it wants a position or a count.
-var outOfRange = regexp.MustCompile(`0x[0-9a-fA-F]{9,}|\b(?:\d(?:\.\d+)?e\+?\d\d+|\d{10,}(?:\.\d+)?|1/0|2\^\d+)`)
+// numerals are those of a body, or bytes of a string of it.
+var numerals = regexp.MustCompile(`\\\d{3}|0x[0-9a-fA-F]+|1/0|2\^\d+|\d+(?:\.\d+)?(?:e[-+]?\d+)?`)
+
+// inRange returns s with the largest number of 32 bits in place of larger ones, which
+// Lua cuts where it wants a position or a count.
+func inRange(s string) string {
+	return numerals.ReplaceAllStringFunc(s, func(text string) string {
+		hexadecimal, isHexadecimal := strings.CutPrefix(text, "0x")
+		n, _ := strconv.ParseFloat(text, 64)
+		if isHexadecimal {
+			bits, _ := strconv.ParseUint(hexadecimal, 16, 64)
+			n = float64(bits)
+		}
+		if n > math.MaxInt32 || text == "1/0" || strings.HasPrefix(text, "2^") {
+			return "2147483647"
+		}
+		return text
+	})
+}
 
 // compareCut compares once more: what is large here has to be what the largest number
 // of 32 bits is there.
@@ -128,10 +147,11 @@ func (d *differ) compareCut(t *testing.T, r *report, cut []comparison) {
 	}
 	bodies := make([]string, len(cut))
 	for i, c := range cut {
-		bodies[i] = outOfRange.ReplaceAllString(c.body, "2147483647")
+		bodies[i] = inRange(c.body)
 	}
 	for i, there := range d.reference(t, bodies) {
-		if there == cut[i].here || excuse(bodies[i], cut[i].here, there) != "" {
+		here, there := inRange(cut[i].here), inRange(there)
+		if there == here || excuse(bodies[i], here, there) != "" {
 			r.excuse(cut[i], "are not cut to 32 bits")
 			continue
 		}

@@ -23,13 +23,13 @@ func (d *differ) formatCase() string {
 		argument := d.oddNumber()
 		if verb == "s" || verb == "q" {
 			text := strings.ReplaceAll(d.subject(), "\x00", "0")
-			argument = pick(d, literal(text), literal(strings.Repeat(text, 10)), d.number())
+			argument = pick(d, literal(text), literal(strings.Repeat(text, 10)), modest(d.number()))
 		}
 		if verb == "c" {
 			argument = strconv.Itoa(d.IntN(256))
 		}
 		if d.chance(30) && verb != "c" {
-			argument = strings.ReplaceAll(d.argument(), `\000`, "0")
+			argument = modest(strings.ReplaceAll(d.argument(), `\000`, "0"))
 		}
 		if !d.chance(40) {
 			arguments.WriteString(", " + argument)
@@ -75,6 +75,15 @@ func (d *differ) number() string {
 	default:
 		return strconv.Itoa(d.IntN(300) - 100)
 	}
+}
+
+// modest replaces an integer of so many digits that its text is another one in Lua.
+func modest(expression string) string {
+	const least, most = 1e13, 1e17
+	if f, err := strconv.ParseFloat(expression, 64); err == nil && math.Abs(f) >= least && math.Abs(f) < most {
+		return "77"
+	}
+	return expression
 }
 
 // oddNumber returns an expression for a number, now and then one that few expect.
@@ -130,7 +139,7 @@ func (d *differ) numberCase() string {
 	case 1:
 		return fmt.Sprintf("return tonumber(%s)", pick(d, literal(d.numeral()), d.argument()))
 	case 2:
-		return fmt.Sprintf("return tonumber(%s, %s)", pick(d, literal(d.numeral()), literal(d.numeral()), d.argument()),
+		return fmt.Sprintf("return tonumber(%s, %s)", pick(d, literal(d.numeral()), literal(d.numeral()), modest(d.argument())),
 			pick(d, "2", "3", "8", "10", "16", "36", "1", "37", "0", "nil", `"16"`, "16.5"))
 	case 3:
 		return "return " + d.expression(3)
@@ -168,7 +177,7 @@ func (d *differ) expression(depth int) string {
 	case 6:
 		return "#(" + left + ")"
 	case 7:
-		return "mod(" + left + ", " + right + ")"
+		return "mod(" + d.expression(0) + ", " + d.expression(0) + ")" // what is rounded otherwise has other remainders
 	default:
 		return "(" + left + pick(d, " + ", " - ", " * ", " / ", " ^ ") + right + ")"
 	}

@@ -2,6 +2,7 @@ package lua
 
 import (
 	"math"
+	"math/bits"
 	"strconv"
 	"strings"
 )
@@ -48,12 +49,11 @@ func parseNumber(s string) (float64, bool) {
 	var f float64
 	if len(digits) > 2 && digits[0] == '0' && digits[1]|0x20 == 'x' {
 		for _, c := range []byte(digits[2:]) {
-			d := digitOf(c)
-			if d < 0 || d > 15 {
+			if d := digitOf(c); d < 0 || d > 15 {
 				return 0, false
 			}
-			f = f*16 + float64(d)
 		}
+		f, _ = strconv.ParseFloat(digits+"p0", 64) // rounds once
 	} else {
 		if !isDecimal(digits) {
 			return 0, false
@@ -119,12 +119,19 @@ func parseInteger(s string, base int) (float64, bool) {
 		return 0, false
 	}
 	var f float64
+	exact, fits := uint64(0), true // which rounds once
 	for i := range len(digits) {
 		d := digitOf(digits[i])
 		if d < 0 || d >= base {
 			return 0, false
 		}
 		f = f*float64(base) + float64(d)
+		high, low := bits.Mul64(exact, uint64(base))
+		sum, carry := bits.Add64(low, uint64(d), 0)
+		exact, fits = sum, fits && high == 0 && carry == 0
+	}
+	if fits {
+		f = float64(exact)
 	}
 	if negative {
 		f = -f

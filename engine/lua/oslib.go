@@ -32,7 +32,7 @@ func osDifftime(l *glua.LState) int {
 	if l.Get(2) != glua.LNil {
 		earlier = argNumber(l, 2)
 	}
-	l.Push(glua.LNumber(math.Trunc(argNumber(l, 1)) - math.Trunc(earlier)))
+	l.Push(glua.LNumber(math.Trunc(argNumber(l, 1)) - math.Trunc(earlier) + 0)) // and so never -0
 	return 1
 }
 

@@ -67,6 +67,7 @@ Every flag can be set by the environment variable behind it.`,
 	flags.StringVar(&cfg.SubjectPrefix, "subject-prefix", "scriptorium", "prefix of the NATS subjects; the same as the registry's")
 	flags.StringArrayVar(&cfg.Allow, "allow", nil, "callers and the tenants they may use, uid:N=TENANT,… or gid:N=TENANT,… (* is all tenants); several with ; between them or by repeating the flag; without any, every caller may use all")
 	flags.Int64Var(&cfg.CacheBytes, "cache-bytes", 256<<20, "memory for compiled programs, in bytes")
+	flags.Int64Var(&cfg.ValueCacheBytes, "value-cache-bytes", 64<<20, "memory for the contents of values that scripts read, in bytes")
 	flags.IntVar(&cfg.MaxRunning, "max-running", max(runtime.GOMAXPROCS(0)-1, 1), "calls that run at the same time; more wait")
 	flags.IntVar(&cfg.MaxWaiting, "max-waiting", 1024, "calls that may wait; more are answered OVERLOADED")
 	flags.StringVar(&cfg.AdminAddress, "admin-address", "", "host:port for /healthz, /readyz and /metrics; none when empty")

@@ -40,7 +40,9 @@ type Config struct {
 	SubjectPrefix string
 	Allow         []string
 	CacheBytes    int64
-	MaxRunning    int
+	// ValueCacheBytes of the contents of values are kept in memory.
+	ValueCacheBytes int64
+	MaxRunning      int
 	// CounterMetrics makes the counters of scripts metrics.
 	CounterMetrics bool
 	MaxWaiting     int
@@ -115,7 +117,7 @@ func Start(cfg Config) (*Daemon, error) {
 		Registry: cfg.Registry, DialOptions: secure.dial,
 		NATS: cfg.NATS, NATSSecurity: secure.nats, Prefix: cfg.SubjectPrefix,
 		Trusted: secure.keyring, Tenants: tenants,
-		Engines: []engine.Engine{lua.New()}, CacheBytes: cfg.CacheBytes,
+		Engines: []engine.Engine{lua.New()}, CacheBytes: cfg.CacheBytes, ValueCacheBytes: cfg.ValueCacheBytes,
 		MaxRunning: cfg.MaxRunning, MaxWaiting: cfg.MaxWaiting, Workers: cfg.workers(), Log: cfg.Log, Metrics: cfg.Metrics, CounterMetrics: cfg.CounterMetrics,
 	})
 	if err != nil {
@@ -140,12 +142,15 @@ func (c *Config) validate() error {
 		return script.Errorf(script.Invalid, "--registry", "is required: the registry's address, such as registry.internal:7070")
 	}
 	for flag, value := range map[string]int64{
-		"--cache-bytes": c.CacheBytes, "--max-running": int64(c.MaxRunning), "--max-waiting": int64(c.MaxWaiting),
+		"--cache-bytes": c.CacheBytes, "--value-cache-bytes": c.ValueCacheBytes, "--max-running": int64(c.MaxRunning), "--max-waiting": int64(c.MaxWaiting),
 		"--worker-uid": int64(c.Workers.UID), "--worker-gid": int64(c.Workers.GID), "--worker-spares": int64(c.Workers.Spares),
 	} {
 		if value < 0 {
 			return script.Errorf(script.Invalid, flag, "is %d; it cannot be negative", value)
 		}
+	}
+	if err := c.Workers.validate(); err != nil {
+		return err
 	}
 	for _, url := range c.NATS {
 		if !strings.HasPrefix(url, "nats://") && !strings.HasPrefix(url, "tls://") {

@@ -29,6 +29,9 @@ func TestAChoiceThatIsMissing(t *testing.T) {
 		{"plain NATS", func(c *agentd.Config) { c.Security.InsecurePlaintext = false }, "--nats-url", "tls://"},
 		{"no such CA", func(c *agentd.Config) { c.Security.Registry = security.Caller{CA: "none.crt"} }, "--registry-ca", "none.crt"},
 		{"no such token", func(c *agentd.Config) { c.Security.Registry = security.Caller{TokenFile: "none.token"} }, "--registry-token-file", "none.token"},
+		{"workers as root", func(c *agentd.Config) { c.Workers = agentd.Workers{Command: []string{"worker"}, GID: 1000} }, "--worker-uid", "not, such as 65534"},
+		{"workers of root's group", func(c *agentd.Config) { c.Workers = agentd.Workers{Command: []string{"worker"}, UID: 1000} }, "--worker-gid", "not, such as 65534"},
+		{"negative memory for values", func(c *agentd.Config) { c.ValueCacheBytes = -1 }, "--value-cache-bytes", "negative"},
 		{"certificate without its key", func(c *agentd.Config) { c.Security.Registry = security.Caller{Cert: "x.crt"} }, "--registry-ca", "go together"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

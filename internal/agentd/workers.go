@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/scriptorium-dev/scriptorium/agent/worker"
+	"github.com/scriptorium-dev/scriptorium/script"
 )
 
 // Workers says how the processes of tenants that are walled off are started.
@@ -24,7 +25,20 @@ func (w *Workers) addFlags(flags *pflag.FlagSet) {
 	flags.IntVar(&w.UID, "worker-uid", worker.Nobody, "user that tenants' own processes run as, if this agent is root")
 	flags.IntVar(&w.GID, "worker-gid", worker.Nobody, "group that tenants' own processes run as, if this agent is root")
 	flags.StringVar(&w.Cgroup, "worker-cgroup", "", "cgroup v2 folder, delegated to this agent and without processes, to bound tenants' own processes in; when empty, the parent of the agent's own cgroup if that is named agent")
-	flags.IntVar(&w.Spares, "worker-spares", 1, "processes kept ready for tenants that have their own, if any has")
+	flags.IntVar(&w.Spares, "worker-spares", 0, "processes kept ready for tenants that have their own; 0 means as many as there are such tenants, up to 4")
+}
+
+// validate refuses root, where such processes are started at all.
+func (w *Workers) validate() error {
+	if len(w.Command) == 0 {
+		return nil
+	}
+	for flag, id := range map[string]int{"--worker-uid": w.UID, "--worker-gid": w.GID} {
+		if id == 0 {
+			return script.Errorf(script.Invalid, flag, "is 0, which is root: name a user or group that is not, such as %d", worker.Nobody)
+		}
+	}
+	return nil
 }
 
 // tenantsDir is the folder of tenants' own sockets, in that of the sockets.

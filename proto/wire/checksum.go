@@ -57,12 +57,17 @@ func sumOf(b []byte) (s Sum) {
 	return s
 }
 
-// Fingerprint returns the SHA-256 of all of a live release that decides what a
-// call of it does, field by field: texts and bytes with their lengths before them,
+// Fingerprint returns the SHA-256 of what decides what a call of a live release
+// does, but for what is named below, field by field: texts and bytes with their lengths before them,
 // numbers as 8 bytes, big endian. A tombstone has none: its fingerprint is zero.
 //
 // It is made from the release and not from a message, so that softwares of
-// different ages agree: fields that are added to a release are not added here.
+// different ages agree: fields that are added to a release are not added here. An
+// older agent drops what it does not know of a message; were that in the registry's
+// sum, it would find a drift at each beacon and fetch everything, again and again. Of
+// the limits, LogBytes, Concurrency and Coroutines are left out for that reason: a
+// change of them shows all the same, by the revision that it gives the release, and
+// only a fault in memory of just these does not.
 func Fingerprint(r script.Release) Sum {
 	if r.Deleted {
 		return Sum{}
@@ -78,12 +83,7 @@ func Fingerprint(r script.Release) Sum {
 	for _, v := range r.Retained {
 		f.version(v)
 	}
-	l := r.Settings.Limits
-	for _, n := range []uint64{
-		l.Instructions, uint64(l.Timeout), uint64(l.SourceBytes), uint64(l.StringBytes), uint64(l.ResultBytes),
-	} {
-		f.number(n)
-	}
+	f.limits(r.Settings.Limits)
 	f.text(r.Settings.Trigger.Event)
 	f.text(string(r.Settings.Config))
 	return f.sum()
@@ -91,7 +91,7 @@ func Fingerprint(r script.Release) Sum {
 
 // FingerprintObject is Fingerprint for an object of any kind. Of a value the key, the
 // revision, the digest and the size count; of a tenant the name, the revision and the
-// settings.
+// settings, but for Limits.Coroutines, which bounds nothing there.
 func FingerprintObject(o script.Object) Sum {
 	switch {
 	case o.Deleted():
@@ -119,10 +119,9 @@ func fingerprintTenant(t script.Tenant) Sum {
 	f.text(t.Name)
 	f.number(uint64(t.Revision))
 	f.text(string(t.Settings.Isolation))
-	l := t.Settings.Limits
+	f.limits(t.Settings.Limits)
 	for _, n := range []uint64{
-		l.Instructions, uint64(l.Timeout), uint64(l.SourceBytes), uint64(l.StringBytes), uint64(l.ResultBytes),
-		uint64(l.LogBytes), uint64(l.Concurrency),
+		uint64(t.Settings.Limits.LogBytes), uint64(t.Settings.Limits.Concurrency),
 		uint64(t.Settings.Concurrency), uint64(t.Settings.CPU), uint64(t.Settings.LogBytes),
 		uint64(t.Settings.MemoryBytes), uint64(t.Settings.ValueBytes),
 	} {
@@ -152,6 +151,15 @@ func (f *fields) flag(on bool) {
 		return
 	}
 	f.number(0)
+}
+
+// limits adds those that there were when releases got fingerprints.
+func (f *fields) limits(l script.Limits) {
+	for _, n := range []uint64{
+		l.Instructions, uint64(l.Timeout), uint64(l.SourceBytes), uint64(l.StringBytes), uint64(l.ResultBytes),
+	} {
+		f.number(n)
+	}
 }
 
 func (f *fields) version(v script.Version) {

@@ -2,6 +2,8 @@ package wire_test
 
 import (
 	"encoding/hex"
+	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -49,6 +51,43 @@ func TestFingerprintTellsReleasesApart(t *testing.T) {
 	same.ChangedAt, same.Owner, same.Active.Note = time.Time{}, "somebody", "else"
 	if wire.Fingerprint(same) != base {
 		t.Error("what no call depends on changed the fingerprint")
+	}
+}
+
+// TestFingerprintOfLimits: each limit is in the fingerprints, or is named here as left
+// out, for the reason that Fingerprint gives.
+func TestFingerprintOfLimits(t *testing.T) {
+	for _, of := range []struct {
+		kind    string
+		leftOut []string
+		sum     func(script.Limits) wire.Sum
+	}{
+		{"release", []string{"LogBytes", "Concurrency", "Coroutines"}, func(l script.Limits) wire.Sum {
+			r := release()
+			r.Settings.Limits = l
+			return wire.FingerprintObject(script.Object{Release: &r})
+		}},
+		{"tenant", []string{"Coroutines"}, func(l script.Limits) wire.Sum {
+			return wire.FingerprintObject(script.Object{Tenant: &script.Tenant{Name: "acme", Settings: script.TenantSettings{Limits: l}}})
+		}},
+	} {
+		limits := reflect.TypeFor[script.Limits]()
+		for i := range limits.NumField() {
+			var l script.Limits
+			switch field := reflect.ValueOf(&l).Elem().Field(i); {
+			case field.CanInt():
+				field.SetInt(1)
+			case field.CanUint():
+				field.SetUint(1)
+			default:
+				field.SetBool(true)
+			}
+			name := limits.Field(i).Name
+			counts, want := of.sum(l) != of.sum(script.Limits{}), !slices.Contains(of.leftOut, name)
+			if counts != want {
+				t.Errorf("%s in the fingerprint of a %s: %v, want %v", name, of.kind, counts, want)
+			}
+		}
 	}
 }
 

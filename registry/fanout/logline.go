@@ -21,37 +21,70 @@ const (
 	maxLogLines  = 4096
 	maxLogLine   = 4096 // bytes of a message; more is cut
 	maxDropped   = 1 << 40
+	maxDroppedOf = 1024
 	traceIDLen   = 32
 	// maxClockSkew is how far from ours an agent's clock may be; beyond it, the time of
 	// arrival says more.
 	maxClockSkew = 24 * time.Hour
 )
 
+// heard is what an agent has sent.
+type heard struct {
+	fleet.Logs                        // Dropped is of all that is read along
+	droppedOf  map[script.Name]uint64 // Dropped by script, or by tenant alone; nil if the agent does not say
+	unreadable uint64                 // lines that cannot be read; nobody knows whose
+}
+
+// droppedFor returns how many lines were left out that a reader would have got, or may
+// have got if nobody can say whose they were.
+func (h *heard) droppedFor(of script.Name) uint64 {
+	if h.droppedOf == nil {
+		return h.Dropped + h.unreadable
+	}
+	n := h.unreadable
+	for name, lines := range h.droppedOf {
+		if name.Tenant == of.Tenant && (of.Script == "" || name.Script == "" || name.Script == of.Script) {
+			n += lines
+		}
+	}
+	return n
+}
+
 // readLogs reads what came on the logs subject of the agent. ok is false for what is
 // of another fleet. Lines that cannot be read count as dropped.
-func readLogs(fleetID, agent string, data []byte, now time.Time) (logs fleet.Logs, ok bool, err error) {
+func readLogs(fleetID, agent string, data []byte, now time.Time) (logs heard, ok bool, err error) {
 	if len(data) > maxLogsBytes {
-		return fleet.Logs{}, false, script.Errorf(script.Invalid, "logs", "have %d bytes, at most %d are allowed", len(data), maxLogsBytes)
+		return heard{}, false, script.Errorf(script.Invalid, "logs", "have %d bytes, at most %d are allowed", len(data), maxLogsBytes)
 	}
 	var m eventv1.Logs
 	if err := seal.OpenLogs(data, &m); err != nil {
-		return fleet.Logs{}, false, err
+		return heard{}, false, err
 	}
 	if agent == "" || len(agent) > maxAgentBytes || m.GetAgent() != agent || strings.ContainsFunc(agent, notPrintable) {
-		return fleet.Logs{}, false, script.Errorf(script.Invalid, "agent", "%.80q sends logs on the subject of %.80q", m.GetAgent(), agent)
+		return heard{}, false, script.Errorf(script.Invalid, "agent", "%.80q sends logs on the subject of %.80q", m.GetAgent(), agent)
 	}
 	if n := len(m.GetLines()); n > maxLogLines {
-		return fleet.Logs{}, false, script.Errorf(script.Invalid, "lines", "are %d, at most %d are allowed", n, maxLogLines)
+		return heard{}, false, script.Errorf(script.Invalid, "lines", "are %d, at most %d are allowed", n, maxLogLines)
 	}
 	if m.GetFleet() != fleetID {
-		return fleet.Logs{}, false, nil
+		return heard{}, false, nil
 	}
-	logs = fleet.Logs{Agent: agent, Dropped: min(m.GetDropped(), maxDropped), Lines: make([]fleet.LogLine, 0, len(m.GetLines()))}
+	if n := len(m.GetDroppedOf()); n > maxDroppedOf {
+		return heard{}, false, script.Errorf(script.Invalid, "dropped_of", "has %d scripts, at most %d are allowed", n, maxDroppedOf)
+	}
+	logs.Agent, logs.Dropped, logs.Lines = agent, min(m.GetDropped(), maxDropped), make([]fleet.LogLine, 0, len(m.GetLines()))
+	for _, d := range m.GetDroppedOf() {
+		if logs.droppedOf == nil {
+			logs.droppedOf = make(map[script.Name]uint64, len(m.GetDroppedOf()))
+		}
+		name := script.Name{Tenant: d.GetTenant(), Script: d.GetName()}
+		logs.droppedOf[name] = min(logs.droppedOf[name]+min(d.GetCount(), maxDropped), maxDropped)
+	}
 	for _, line := range m.GetLines() {
 		if read, ok := readLogLine(line, now); ok {
 			logs.Lines = append(logs.Lines, read)
 		} else {
-			logs.Dropped++
+			logs.unreadable++
 		}
 	}
 	return logs, true, nil

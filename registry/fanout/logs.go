@@ -26,7 +26,9 @@ const (
 // Bounds of what is read along.
 const (
 	maxLogReaders  = 1000
+	maxReadersOf   = 64      // of them, of one tenant
 	maxTails       = 256     // scripts and tenants
+	maxTailsOf     = 16      // of them, of one tenant; agents have the same bounds
 	maxQueuedBytes = 1 << 20 // of lines that a reader has yet to take
 	lineOverhead   = 128     // bytes of a line besides its message, about
 
@@ -90,8 +92,8 @@ func (l *Logs) Watch(ctx context.Context, of script.Name) iter.Seq2[fleet.Logs, 
 func (l *Logs) join(r *logReader) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.readers) >= maxLogReaders || l.tails[r.of] == 0 && len(l.tails) >= maxTails {
-		return script.Errorf(script.Limit, "", "too many read along with logs at this registry: ask another replica, or again later")
+	if err := l.mayJoin(r.of); err != nil {
+		return err
 	}
 	if len(l.readers) == 0 {
 		if err := l.begin(); err != nil {
@@ -104,6 +106,28 @@ func (l *Logs) join(r *logReader) error {
 		l.connected = l.ask(r.of)
 	}
 	r.tell(l.connected)
+	return nil
+}
+
+// mayJoin returns an error if too many read along, of all tenants or of this one: no
+// tenant can keep the others from reading.
+func (l *Logs) mayJoin(of script.Name) error {
+	isNew := l.tails[of] == 0
+	if len(l.readers) >= maxLogReaders || isNew && len(l.tails) >= maxTails {
+		return script.Errorf(script.Limit, "", "too many read along with logs at this registry: ask another replica, or again later")
+	}
+	readers, tails := 0, 0
+	for other, n := range l.tails {
+		if other.Tenant == of.Tenant {
+			readers, tails = readers+n, tails+1
+		}
+	}
+	switch {
+	case readers >= maxReadersOf:
+		return script.Errorf(script.Limit, "", "%d read along with logs of %s at this registry, the most for one tenant: end some", readers, of.Tenant)
+	case isNew && tails >= maxTailsOf:
+		return script.Errorf(script.Limit, "", "logs of %d scripts of %s are read at this registry, the most for one tenant: read all of the tenant's at once", tails, of.Tenant)
+	}
 	return nil
 }
 
@@ -228,84 +252,4 @@ func (l *Logs) receive(msg *nats.Msg) {
 	for r := range l.readers {
 		r.hear(&logs)
 	}
-}
-
-// logReader is one who reads along.
-type logReader struct {
-	of   script.Name
-	wake chan struct{} // has one when there is something to take
-
-	mu      sync.Mutex
-	queue   []fleet.Logs
-	bytes   int
-	dropped uint64 // lines that the queue had no room for
-}
-
-// hear queues those of the lines that r reads. What an agent left out was perhaps
-// r's, if others of its lines are.
-func (r *logReader) hear(logs *fleet.Logs) {
-	mine := fleet.Logs{Agent: logs.Agent, Dropped: logs.Dropped}
-	bytes := 0
-	for i := range logs.Lines {
-		line := &logs.Lines[i]
-		if line.Script == r.of || r.of.Script == "" && line.Script.Tenant == r.of.Tenant {
-			mine.Lines = append(mine.Lines, *line)
-			bytes += len(line.Message) + lineOverhead
-		}
-	}
-	if len(mine.Lines) == 0 && (len(logs.Lines) > 0 || logs.Dropped == 0) {
-		return
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.bytes+bytes > maxQueuedBytes {
-		r.dropped += uint64(len(mine.Lines)) + mine.Dropped
-	} else {
-		r.queue, r.bytes = append(r.queue, mine), r.bytes+bytes+lineOverhead
-	}
-	r.signal()
-}
-
-// drop counts lines that nobody has read.
-func (r *logReader) drop(n uint64) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.dropped += n
-	r.signal()
-}
-
-// tell queues a state. Of one interruption after the other, r need not know each.
-func (r *logReader) tell(listening bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	state := fleet.LogsInterrupted
-	if listening {
-		state = fleet.LogsListening
-	}
-	n := len(r.queue)
-	if !listening && n >= 2 && r.queue[n-1].State == fleet.LogsListening && r.queue[n-2].State == fleet.LogsInterrupted {
-		r.queue = r.queue[:n-1]
-		return
-	}
-	r.queue = append(r.queue, fleet.Logs{State: state})
-	r.signal()
-}
-
-func (r *logReader) signal() {
-	select {
-	case r.wake <- struct{}{}:
-	default:
-	}
-}
-
-// take returns what has come since.
-func (r *logReader) take() []fleet.Logs {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	queue := r.queue
-	if r.dropped > 0 { // they came after what is queued
-		queue = append(queue, fleet.Logs{Dropped: r.dropped})
-	}
-	r.queue, r.bytes, r.dropped = nil, 0, 0
-	return queue
 }

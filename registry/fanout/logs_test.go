@@ -305,18 +305,68 @@ func TestWhatStrangersLog(t *testing.T) {
 func TestTooManyReaders(t *testing.T) {
 	n := startNATS(t, embedded.NATSConfig{})
 	l := newLogs(t, n.URL())
+	refused := func(of script.Name) {
+		t.Helper()
+		if _, err, _ := watchLogs(t, l, of).next(); script.KindOf(err) != script.Limit {
+			t.Errorf("one more of %s: %v, want a Limit", of, err)
+		}
+	}
+	name := func(tenant, i int) script.Name {
+		return script.Name{Tenant: fmt.Sprint("t", tenant), Script: fmt.Sprint("s", i)}
+	}
 	var readers []*watch
-	for i := range 256 {
-		w := watchLogs(t, l, script.Name{Tenant: "acme", Script: fmt.Sprint("s", i)})
+	read := func(of script.Name) {
+		t.Helper()
+		w := watchLogs(t, l, of)
 		w.state(fleet.LogsListening)
 		readers = append(readers, w)
 	}
-	refused := watchLogs(t, l, route)
-	if _, err, _ := refused.next(); script.KindOf(err) != script.Limit {
-		t.Errorf("one script more: %v, want a Limit", err)
+	for i := range 16 {
+		read(name(0, i))
 	}
-	same := watchLogs(t, l, script.Name{Tenant: "acme", Script: "s0"})
-	same.state(fleet.LogsListening)
+	refused(name(0, 16))
+	for range 48 {
+		read(name(0, 0))
+	}
+	refused(name(0, 0))
+	for tenant := range 15 {
+		for i := range 16 {
+			read(name(tenant+1, i))
+		}
+	}
+	refused(route)
+	read(name(1, 0)) // as another does
 	readers[1].stop()
-	watchLogs(t, l, route).state(fleet.LogsListening)
+	read(route)
+}
+
+// TestWhoseLinesAreMissing: a reader hears of lines that were left out if they were
+// its, also when none comes.
+func TestWhoseLinesAreMissing(t *testing.T) {
+	n := startNATS(t, embedded.NATSConfig{})
+	a, l := startLogging(t, n.URL()), newLogs(t, n.URL())
+	auth := script.Name{Tenant: "acme", Script: "auth"}
+	watches := map[string]*watch{}
+	for _, of := range []script.Name{route, auth, {Tenant: "acme"}, {Tenant: "shop"}} {
+		w := watchLogs(t, l, of)
+		w.state(fleet.LogsListening)
+		watches[of.String()] = w
+	}
+	a.asked() // so the registry hears logs by now
+	a.send("n1", &eventv1.Logs{Fleet: "F1", Agent: "n1", Dropped: 12, DroppedOf: []*eventv1.Dropped{
+		{Tenant: "acme", Name: "route", Count: 3}, {Tenant: "shop", Name: "x", Count: 9},
+	}})
+	a.send("n1", &eventv1.Logs{Fleet: "F1", Agent: "n1", Lines: []*eventv1.LogLine{logged(auth, "one")}, Dropped: 5, DroppedOf: []*eventv1.Dropped{
+		{Tenant: "acme", Count: 5}, // of some script
+	}})
+	for of, want := range map[string][]string{
+		route.String(): {"0 3", "0 5"}, auth.String(): {"1 5"}, "acme/": {"0 3", "1 5"}, "shop/": {"0 9"},
+	} {
+		for _, want := range want {
+			got := watches[of].logs()
+			if fmt.Sprint(len(got.Lines), " ", got.Dropped) != want {
+				t.Errorf("%s: %d lines and %d missing, want %s", of, len(got.Lines), got.Dropped, want)
+			}
+		}
+	}
 }

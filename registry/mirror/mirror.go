@@ -1,5 +1,6 @@
-// Package mirror keeps every object of a registry in memory, as it travels to agents: sealed once, with what each group of agents needs to know, so that to
-// bring a follower up costs what has changed and no work of the store.
+// Package mirror keeps every object of a registry in memory, as it travels to agents:
+// sealed once, with what each group of agents needs to know, so that to bring a
+// follower up costs what has changed and no work of the store.
 package mirror
 
 import (

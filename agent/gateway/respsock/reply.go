@@ -50,8 +50,12 @@ func appendMap(dst []byte, n int, resp3 bool) []byte {
 // maxErrorLen bounds an error's line: a script writes messages of any length.
 const maxErrorLen = 2048
 
-// appendError appends an error of one line, whatever the message holds.
+// appendError appends an error of one line, whatever the prefix and the message hold. A
+// prefix is a word of a few capital letters: another one is the kind of no error.
 func appendError(dst []byte, prefix, message string) []byte {
+	if !isPrefix(prefix) {
+		prefix = string(script.Internal)
+	}
 	dst = append(dst, '-')
 	dst = append(dst, prefix...)
 	dst = append(dst, ' ')
@@ -74,6 +78,18 @@ func appendError(dst []byte, prefix, message string) []byte {
 		dst = append(dst, "…"...)
 	}
 	return append(dst, '\r', '\n')
+}
+
+// maxPrefixLen is more than the longest prefix has.
+const maxPrefixLen = 32
+
+func isPrefix(s string) bool {
+	for i := range len(s) {
+		if s[i] < 'A' || s[i] > 'Z' {
+			return false
+		}
+	}
+	return s != "" && len(s) <= maxPrefixLen
 }
 
 // appendFailure appends err with its kind as the prefix.

@@ -59,10 +59,14 @@ type Cgroup struct {
 	file *os.File
 }
 
-// Make makes a group, in place of one that an earlier agent left. The caller removes it.
+// Make makes a group, in place of one that an earlier agent left: that one has counted,
+// and is bounded, already. The caller removes it.
 func (c *Cgroups) Make(name string) (*Cgroup, error) {
 	dir := filepath.Join(c.dir, name)
-	if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := os.Remove(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("remove the cgroup that an earlier agent left: %w", err)
+	}
+	if err := os.Mkdir(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("make a cgroup: %w", err)
 	}
 	file, err := os.Open(dir)

@@ -400,9 +400,16 @@ func TestCgroups(t *testing.T) {
 	if _, err := groups.Make("worker-1"); err != nil { // which an earlier agent left
 		t.Fatal(err)
 	}
+	left := time.Unix(1_000_000, 0)
+	if err := os.Chtimes(filepath.Join(dir, "worker-1"), left, left); err != nil {
+		t.Fatal(err)
+	}
 	g, err := groups.Make("worker-1")
 	if err != nil {
 		t.Fatal(err)
+	}
+	if info, err := os.Stat(filepath.Join(dir, "worker-1")); err != nil || info.ModTime().Equal(left) {
+		t.Errorf("what was left is used again: %v", err)
 	}
 	if err := g.Limit(64<<20, 500); err != nil {
 		t.Fatal(err)

@@ -37,7 +37,8 @@ const (
 	maxLines     = 1024
 	together     = 64
 	maxLine      = 8 << 10 // bytes
-	lineOverhead = 64      // bytes that a line counts for besides its text
+	maxTrace     = 128
+	lineOverhead = 64 // bytes that a line counts for besides its text
 )
 
 func newLender(h *host.Host, from home, settings func(string) script.TenantSettings) *lender {
@@ -49,21 +50,25 @@ func newLender(h *host.Host, from home, settings func(string) script.TenantSetti
 
 // Log implements engine.Host.
 func (l *lender) Log(inv *engine.Invocation, level engine.Level, message string) {
-	if len(message) > maxLine {
-		message = message[:maxLine]
-	}
+	message = asText(message, maxLine)
 	if !l.admits(len(message)+lineOverhead, l.settings(inv.Tenant).LogBytes) {
 		l.dropped.Add(1)
 		return
 	}
 	select {
 	case l.lines <- &workerv1.LogLine{
-		Level: string(level), Message: strings.ToValidUTF8(message, "\uFFFD"),
-		Script: inv.Script, Version: inv.Version, Traceparent: strings.ToValidUTF8(inv.Traceparent, ""),
+		Level: string(level), Message: message,
+		Script: inv.Script, Version: inv.Version, Traceparent: asText(inv.Traceparent, maxTrace),
 	}:
 	default:
 		l.dropped.Add(1)
 	}
+}
+
+// asText returns at most so many bytes of s, which is text then.
+func asText(s string, most int) string {
+	s = strings.ToValidUTF8(s[:min(len(s), most)], "\uFFFD") // which may be longer
+	return strings.ToValidUTF8(s[:min(len(s), most)], "")
 }
 
 // admits takes the bytes from what may be logged, of which there is so much a second.

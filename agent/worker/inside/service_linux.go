@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"runtime"
 	"strings"
 	"sync"
 	"time"
@@ -80,15 +81,21 @@ func newService(p *process, client workerv1.HomeClient) (*service, error) {
 	x, err := execute.New(execute.Config{
 		Table: s.table, Programs: s.programs, Tenants: s.tenants.Settings, Host: lender,
 		Position:   func(time.Time) gateway.Position { return p.page.Position() },
-		MaxRunning: int(p.assignment.GetProcessors()), MaxWaiting: int(p.assignment.GetMaxWaiting()),
+		MaxRunning: p.running(), MaxWaiting: int(p.assignment.GetMaxWaiting()),
 		Metrics: s.metrics,
 	})
 	if err != nil {
 		return nil, err
 	}
-	s.executor = newGuard(gateway.Protect(x, p.log))
+	s.executor = newGuard(gateway.Protect(x, p.log), s.table)
 	s.executor.set(p.assignment.GetQuarantine())
 	return s, nil
+}
+
+// running is how many calls run at once: no more than the tenant may use processors, and
+// one fewer than the machine has, which the agent and other tenants need.
+func (p *process) running() int {
+	return max(min(int(p.assignment.GetProcessors()), runtime.NumCPU()-1), 1)
 }
 
 // Apply implements workerv1.WorkerServer.
@@ -109,15 +116,41 @@ func (s *service) Apply(ctx context.Context, req *workerv1.ApplyRequest) (*worke
 	return &workerv1.ApplyResponse{}, nil
 }
 
-// compile makes the programs of releases ready. The agent has compiled them before: one
-// that fails here goes live all the same, and its calls say why.
+// compile makes the programs of releases ready. One that fails here goes live all the
+// same, and its calls say why.
 func (s *service) compile(ctx context.Context, releases []*cache.Release) {
+	left := s.leftAlone()
 	for _, r := range releases {
-		if _, err := s.programs.Of(ctx, r); err != nil {
+		if left(r) {
+			continue
+		}
+		if _, err := s.programs.Of(ctx, r, atOnce{}); err != nil {
 			s.log.Warn("a live script cannot be compiled", "script", r.Name.String(), "version", r.Active.Number, "error", err)
 		}
 	}
 }
+
+// leftAlone tells which releases are compiled for their calls alone: those of scripts
+// that are in quarantine or suspected, and of others with the same source. Compiling
+// may be what kills the process.
+func (s *service) leftAlone() func(*cache.Release) bool {
+	names, sources := map[string]bool{}, map[script.Digest]bool{}
+	for name := range s.executor.rules.Load().names() {
+		names[name] = true
+		if r := s.table.Get(name); r != nil {
+			sources[r.Active.Digest] = true
+		}
+	}
+	return func(r *cache.Release) bool { return names[r.Name.String()] || sources[r.Active.Digest] }
+}
+
+// atOnce lets be compiled what no call waits for, of which there is one at a time.
+type atOnce struct{}
+
+var _ cache.Turns = atOnce{}
+
+// Enter implements cache.Turns.
+func (atOnce) Enter(context.Context, string) (leave func(), err error) { return func() {}, nil }
 
 // change is what an ApplyRequest asks for.
 type change struct {
@@ -208,11 +241,15 @@ func (s *service) server(protocol string, access *gateway.Access) (server, error
 // warm compiles what is live, as far as there is room, so that first calls need not
 // wait for it.
 func (s *service) warm(ctx context.Context) {
+	left := s.leftAlone()
 	for r := range s.table.All() {
 		if ctx.Err() != nil || s.programs.Full() {
 			return
 		}
-		_, _ = s.programs.Of(ctx, r) // a call that needs it says what is wrong
+		if left(r) {
+			continue
+		}
+		_, _ = s.programs.Of(ctx, r, atOnce{}) // a call that needs it says what is wrong
 	}
 }
 

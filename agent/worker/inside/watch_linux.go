@@ -2,9 +2,12 @@ package inside
 
 import (
 	"context"
+	"iter"
 	"strings"
 	"sync/atomic"
+	"time"
 
+	"github.com/scriptorium-dev/scriptorium/agent/cache"
 	"github.com/scriptorium-dev/scriptorium/agent/gateway"
 	"github.com/scriptorium-dev/scriptorium/agent/worker/link"
 	"github.com/scriptorium-dev/scriptorium/engine"
@@ -43,13 +46,21 @@ func (m *marked) Run(ctx context.Context, inv *engine.Invocation, res *engine.Re
 	return m.Program.Run(ctx, inv, res)
 }
 
-// guard keeps scripts from running that are in quarantine, and those that are suspected
-// of killing the process from running together.
+// guard keeps scripts from running that are in quarantine, or have the same source, and
+// those that are suspected of killing the process from running together.
 type guard struct {
 	gateway.Executor
-	rules atomic.Pointer[rules]
-	alone chan struct{} // holds an element while a suspect runs
+	table   *cache.Table
+	rules   atomic.Pointer[rules]
+	alone   chan struct{} // holds an element while a suspect runs
+	waiting atomic.Int64  // suspects' calls that wait for that
 }
+
+// Bounds on calls of suspects, of which one runs at a time, maybe for long.
+const (
+	maxSuspects     = 16 // that wait
+	suspectPatience = time.Second
+)
 
 // rules are immutable.
 type rules struct {
@@ -57,8 +68,24 @@ type rules struct {
 	suspects    map[string]bool
 }
 
-func newGuard(x gateway.Executor) *guard {
-	g := &guard{Executor: x, alone: make(chan struct{}, 1)}
+// names returns who has rules.
+func (r *rules) names() iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for name := range r.quarantined {
+			if !yield(name) {
+				return
+			}
+		}
+		for name := range r.suspects {
+			if !yield(name) {
+				return
+			}
+		}
+	}
+}
+
+func newGuard(x gateway.Executor, table *cache.Table) *guard {
+	g := &guard{Executor: x, table: table, alone: make(chan struct{}, 1)}
 	g.rules.Store(&rules{})
 	return g
 }
@@ -82,21 +109,60 @@ func (g *guard) Execute(ctx context.Context, call *gateway.Call, reply *gateway.
 		return g.Executor.Execute(ctx, call, reply)
 	}
 	name, _, _ := strings.Cut(call.Script, "@")
-	if err := r.quarantined[name]; err != nil {
+	if err := g.quarantined(r, name); err != nil {
 		reply.Position = g.Position()
 		return err
 	}
 	if r.suspects[name] {
-		select {
-		case g.alone <- struct{}{}:
-			defer func() { <-g.alone }()
-		case <-ctx.Done():
+		if err := g.enter(ctx); err != nil {
 			reply.Position = g.Position()
-			return &script.Error{
-				Kind: script.Overloaded, Err: context.Cause(ctx),
-				Message: "the call's time ran out while it waited for its turn: its tenant's process keeps dying, and what may be the reason runs one by one",
-			}
+			return err
 		}
+		defer func() { <-g.alone }()
 	}
 	return g.Executor.Execute(ctx, call, reply)
+}
+
+// quarantined returns why the script does not run, or nil.
+func (g *guard) quarantined(r *rules, name string) *script.Error {
+	if err := r.quarantined[name]; err != nil {
+		return err
+	}
+	asked := g.table.Get(name)
+	if asked == nil {
+		return nil
+	}
+	for other, err := range r.quarantined {
+		if o := g.table.Get(other); o != nil && o.Active.Digest == asked.Active.Digest {
+			return err
+		}
+	}
+	return nil
+}
+
+// enter waits until no other suspect runs.
+func (g *guard) enter(ctx context.Context) error {
+	select {
+	case g.alone <- struct{}{}:
+		return nil
+	default:
+	}
+	const why = "its tenant's process keeps dying, and what may be the reason runs one by one"
+	defer g.waiting.Add(-1)
+	if g.waiting.Add(1) > maxSuspects {
+		return script.Errorf(script.Overloaded, "script", "%d calls wait already, the most that may: %s", maxSuspects, why)
+	}
+	timer := time.NewTimer(suspectPatience)
+	defer timer.Stop()
+	select {
+	case g.alone <- struct{}{}:
+		return nil
+	case <-timer.C:
+		return script.Errorf(script.Overloaded, "script", "the call has waited for its turn for %v: %s", suspectPatience, why)
+	case <-ctx.Done():
+		return &script.Error{
+			Kind: script.Overloaded, Field: "script", Err: context.Cause(ctx),
+			Message: "the call's time ran out while it waited for its turn: " + why,
+		}
+	}
 }

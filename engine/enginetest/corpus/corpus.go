@@ -5,7 +5,7 @@
 // A script is a file, family/name.lua. Comments at its top say what is expected:
 //
 //	-- want: limit timeout       the kinds of error that may come; "fine" is none
-//	-- row: string growth        the way of docs/engine.md that it goes
+//	-- row: string growth        the way of docs/isolation.md that it goes
 //	-- alloc: 64MiB why          by how much the heap may grow, if not DefaultAlloc
 //	-- coroutines: on            it needs the coroutine library
 //	-- limits: most              it runs with the highest limits, and has no variants

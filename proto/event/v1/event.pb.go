@@ -1158,8 +1158,12 @@ type Logs struct {
 	Fleet string                 `protobuf:"bytes,1,opt,name=fleet,proto3" json:"fleet,omitempty"`
 	Agent string                 `protobuf:"bytes,2,opt,name=agent,proto3" json:"agent,omitempty"`
 	Lines []*LogLine             `protobuf:"bytes,3,rep,name=lines,proto3" json:"lines,omitempty"`
-	// Lines that were left out since the last message, since they were too many.
-	Dropped       uint64 `protobuf:"varint,4,opt,name=dropped,proto3" json:"dropped,omitempty"`
+	// Lines that were left out since the last message, since they were too many: of all
+	// that is read along.
+	Dropped uint64 `protobuf:"varint,4,opt,name=dropped,proto3" json:"dropped,omitempty"`
+	// The same by script. An older agent leaves this out; nobody can tell then whose
+	// lines they were.
+	DroppedOf     []*Dropped `protobuf:"bytes,5,rep,name=dropped_of,json=droppedOf,proto3" json:"dropped_of,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1222,6 +1226,75 @@ func (x *Logs) GetDropped() uint64 {
 	return 0
 }
 
+func (x *Logs) GetDroppedOf() []*Dropped {
+	if x != nil {
+		return x.DroppedOf
+	}
+	return nil
+}
+
+// Dropped says how many lines of a script were left out.
+type Dropped struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Tenant string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	// Empty: of some of the tenant's scripts.
+	Name          string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Count         uint64 `protobuf:"varint,3,opt,name=count,proto3" json:"count,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Dropped) Reset() {
+	*x = Dropped{}
+	mi := &file_proto_event_v1_event_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Dropped) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Dropped) ProtoMessage() {}
+
+func (x *Dropped) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_event_v1_event_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Dropped.ProtoReflect.Descriptor instead.
+func (*Dropped) Descriptor() ([]byte, []int) {
+	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *Dropped) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *Dropped) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Dropped) GetCount() uint64 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
 // LogLine is one line that a script has logged.
 type LogLine struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
@@ -1240,7 +1313,7 @@ type LogLine struct {
 
 func (x *LogLine) Reset() {
 	*x = LogLine{}
-	mi := &file_proto_event_v1_event_proto_msgTypes[14]
+	mi := &file_proto_event_v1_event_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1252,7 +1325,7 @@ func (x *LogLine) String() string {
 func (*LogLine) ProtoMessage() {}
 
 func (x *LogLine) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_event_v1_event_proto_msgTypes[14]
+	mi := &file_proto_event_v1_event_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1265,7 +1338,7 @@ func (x *LogLine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogLine.ProtoReflect.Descriptor instead.
 func (*LogLine) Descriptor() ([]byte, []int) {
-	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{14}
+	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *LogLine) GetTime() *timestamppb.Timestamp {
@@ -1411,12 +1484,18 @@ const file_proto_event_v1_event_proto_rawDesc = "" +
 	"\x06tenant\x18\x02 \x01(\tR\x06tenant\x12\x12\n" +
 	"\x04name\x18\x03 \x01(\tR\x04name\x123\n" +
 	"\asent_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x06sentAt\x12/\n" +
-	"\x05lasts\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\x05lasts\"\x81\x01\n" +
+	"\x05lasts\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\x05lasts\"\xbf\x01\n" +
 	"\x04Logs\x12\x14\n" +
 	"\x05fleet\x18\x01 \x01(\tR\x05fleet\x12\x14\n" +
 	"\x05agent\x18\x02 \x01(\tR\x05agent\x123\n" +
 	"\x05lines\x18\x03 \x03(\v2\x1d.scriptorium.event.v1.LogLineR\x05lines\x12\x18\n" +
-	"\adropped\x18\x04 \x01(\x04R\adropped\"\xca\x01\n" +
+	"\adropped\x18\x04 \x01(\x04R\adropped\x12<\n" +
+	"\n" +
+	"dropped_of\x18\x05 \x03(\v2\x1d.scriptorium.event.v1.DroppedR\tdroppedOf\"K\n" +
+	"\aDropped\x12\x16\n" +
+	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n" +
+	"\x05count\x18\x03 \x01(\x04R\x05count\"\xca\x01\n" +
 	"\aLogLine\x12.\n" +
 	"\x04time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x16\n" +
 	"\x06tenant\x18\x02 \x01(\tR\x06tenant\x12\x12\n" +
@@ -1438,7 +1517,7 @@ func file_proto_event_v1_event_proto_rawDescGZIP() []byte {
 	return file_proto_event_v1_event_proto_rawDescData
 }
 
-var file_proto_event_v1_event_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
+var file_proto_event_v1_event_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
 var file_proto_event_v1_event_proto_goTypes = []any{
 	(*Envelope)(nil),              // 0: scriptorium.event.v1.Envelope
 	(*Signature)(nil),             // 1: scriptorium.event.v1.Signature
@@ -1454,43 +1533,45 @@ var file_proto_event_v1_event_proto_goTypes = []any{
 	(*Failure)(nil),               // 11: scriptorium.event.v1.Failure
 	(*Tail)(nil),                  // 12: scriptorium.event.v1.Tail
 	(*Logs)(nil),                  // 13: scriptorium.event.v1.Logs
-	(*LogLine)(nil),               // 14: scriptorium.event.v1.LogLine
-	nil,                           // 15: scriptorium.event.v1.Status.LabelsEntry
-	(*v1.Release)(nil),            // 16: scriptorium.script.v1.Release
-	(*v1.Value)(nil),              // 17: scriptorium.script.v1.Value
-	(*v1.Tenant)(nil),             // 18: scriptorium.script.v1.Tenant
-	(*v1.Source)(nil),             // 19: scriptorium.script.v1.Source
-	(*timestamppb.Timestamp)(nil), // 20: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 21: google.protobuf.Duration
-	(*v1.Error)(nil),              // 22: scriptorium.script.v1.Error
+	(*Dropped)(nil),               // 14: scriptorium.event.v1.Dropped
+	(*LogLine)(nil),               // 15: scriptorium.event.v1.LogLine
+	nil,                           // 16: scriptorium.event.v1.Status.LabelsEntry
+	(*v1.Release)(nil),            // 17: scriptorium.script.v1.Release
+	(*v1.Value)(nil),              // 18: scriptorium.script.v1.Value
+	(*v1.Tenant)(nil),             // 19: scriptorium.script.v1.Tenant
+	(*v1.Source)(nil),             // 20: scriptorium.script.v1.Source
+	(*timestamppb.Timestamp)(nil), // 21: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 22: google.protobuf.Duration
+	(*v1.Error)(nil),              // 23: scriptorium.script.v1.Error
 }
 var file_proto_event_v1_event_proto_depIdxs = []int32{
 	1,  // 0: scriptorium.event.v1.Envelope.signatures:type_name -> scriptorium.event.v1.Signature
-	16, // 1: scriptorium.event.v1.Object.release:type_name -> scriptorium.script.v1.Release
-	17, // 2: scriptorium.event.v1.Object.value:type_name -> scriptorium.script.v1.Value
-	18, // 3: scriptorium.event.v1.Object.tenant:type_name -> scriptorium.script.v1.Tenant
+	17, // 1: scriptorium.event.v1.Object.release:type_name -> scriptorium.script.v1.Release
+	18, // 2: scriptorium.event.v1.Object.value:type_name -> scriptorium.script.v1.Value
+	19, // 3: scriptorium.event.v1.Object.tenant:type_name -> scriptorium.script.v1.Tenant
 	2,  // 4: scriptorium.event.v1.Entry.object:type_name -> scriptorium.event.v1.Object
-	19, // 5: scriptorium.event.v1.Event.sources:type_name -> scriptorium.script.v1.Source
-	20, // 6: scriptorium.event.v1.Event.committed_at:type_name -> google.protobuf.Timestamp
-	20, // 7: scriptorium.event.v1.Beacon.sent_at:type_name -> google.protobuf.Timestamp
+	20, // 5: scriptorium.event.v1.Event.sources:type_name -> scriptorium.script.v1.Source
+	21, // 6: scriptorium.event.v1.Event.committed_at:type_name -> google.protobuf.Timestamp
+	21, // 7: scriptorium.event.v1.Beacon.sent_at:type_name -> google.protobuf.Timestamp
 	4,  // 8: scriptorium.event.v1.Beacon.checksums:type_name -> scriptorium.event.v1.Checksum
-	21, // 9: scriptorium.event.v1.Beacon.report_interval:type_name -> google.protobuf.Duration
+	22, // 9: scriptorium.event.v1.Beacon.report_interval:type_name -> google.protobuf.Duration
 	4,  // 10: scriptorium.event.v1.Page.checksums:type_name -> scriptorium.event.v1.Checksum
-	15, // 11: scriptorium.event.v1.Status.labels:type_name -> scriptorium.event.v1.Status.LabelsEntry
+	16, // 11: scriptorium.event.v1.Status.labels:type_name -> scriptorium.event.v1.Status.LabelsEntry
 	11, // 12: scriptorium.event.v1.Status.failures:type_name -> scriptorium.event.v1.Failure
-	20, // 13: scriptorium.event.v1.Status.sent_at:type_name -> google.protobuf.Timestamp
+	21, // 13: scriptorium.event.v1.Status.sent_at:type_name -> google.protobuf.Timestamp
 	10, // 14: scriptorium.event.v1.Status.activations:type_name -> scriptorium.event.v1.Activation
-	21, // 15: scriptorium.event.v1.Activation.ago:type_name -> google.protobuf.Duration
-	22, // 16: scriptorium.event.v1.Failure.error:type_name -> scriptorium.script.v1.Error
-	20, // 17: scriptorium.event.v1.Tail.sent_at:type_name -> google.protobuf.Timestamp
-	21, // 18: scriptorium.event.v1.Tail.lasts:type_name -> google.protobuf.Duration
-	14, // 19: scriptorium.event.v1.Logs.lines:type_name -> scriptorium.event.v1.LogLine
-	20, // 20: scriptorium.event.v1.LogLine.time:type_name -> google.protobuf.Timestamp
-	21, // [21:21] is the sub-list for method output_type
-	21, // [21:21] is the sub-list for method input_type
-	21, // [21:21] is the sub-list for extension type_name
-	21, // [21:21] is the sub-list for extension extendee
-	0,  // [0:21] is the sub-list for field type_name
+	22, // 15: scriptorium.event.v1.Activation.ago:type_name -> google.protobuf.Duration
+	23, // 16: scriptorium.event.v1.Failure.error:type_name -> scriptorium.script.v1.Error
+	21, // 17: scriptorium.event.v1.Tail.sent_at:type_name -> google.protobuf.Timestamp
+	22, // 18: scriptorium.event.v1.Tail.lasts:type_name -> google.protobuf.Duration
+	15, // 19: scriptorium.event.v1.Logs.lines:type_name -> scriptorium.event.v1.LogLine
+	14, // 20: scriptorium.event.v1.Logs.dropped_of:type_name -> scriptorium.event.v1.Dropped
+	21, // 21: scriptorium.event.v1.LogLine.time:type_name -> google.protobuf.Timestamp
+	22, // [22:22] is the sub-list for method output_type
+	22, // [22:22] is the sub-list for method input_type
+	22, // [22:22] is the sub-list for extension type_name
+	22, // [22:22] is the sub-list for extension extendee
+	0,  // [0:22] is the sub-list for field type_name
 }
 
 func init() { file_proto_event_v1_event_proto_init() }
@@ -1509,7 +1590,7 @@ func file_proto_event_v1_event_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_event_v1_event_proto_rawDesc), len(file_proto_event_v1_event_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   16,
+			NumMessages:   17,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

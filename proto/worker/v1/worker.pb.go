@@ -38,11 +38,10 @@ type Assignment struct {
 	Access []string `protobuf:"bytes,4,rep,name=access,proto3" json:"access,omitempty"`
 	// Which protocol each of the sockets is of, in their order: "grpc", "http" or "resp".
 	Sockets    []string `protobuf:"bytes,5,rep,name=sockets,proto3" json:"sockets,omitempty"`
-	Software   string   `protobuf:"bytes,6,opt,name=software,proto3" json:"software,omitempty"`
-	MaxWaiting int64    `protobuf:"varint,7,opt,name=max_waiting,json=maxWaiting,proto3" json:"max_waiting,omitempty"`
+	MaxWaiting int64    `protobuf:"varint,6,opt,name=max_waiting,json=maxWaiting,proto3" json:"max_waiting,omitempty"`
 	// The memory is capped from outside: the process need not do it.
-	Capped        bool               `protobuf:"varint,8,opt,name=capped,proto3" json:"capped,omitempty"`
-	Quarantine    *QuarantineRequest `protobuf:"bytes,9,opt,name=quarantine,proto3" json:"quarantine,omitempty"`
+	Capped        bool               `protobuf:"varint,7,opt,name=capped,proto3" json:"capped,omitempty"`
+	Quarantine    *QuarantineRequest `protobuf:"bytes,8,opt,name=quarantine,proto3" json:"quarantine,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -110,13 +109,6 @@ func (x *Assignment) GetSockets() []string {
 		return x.Sockets
 	}
 	return nil
-}
-
-func (x *Assignment) GetSoftware() string {
-	if x != nil {
-		return x.Software
-	}
-	return ""
 }
 
 func (x *Assignment) GetMaxWaiting() int64 {
@@ -907,7 +899,7 @@ var File_proto_worker_v1_worker_proto protoreflect.FileDescriptor
 
 const file_proto_worker_v1_worker_proto_rawDesc = "" +
 	"\n" +
-	"\x1cproto/worker/v1/worker.proto\x12\x15scriptorium.worker.v1\x1a\x1aproto/event/v1/event.proto\x1a\x1cproto/script/v1/script.proto\"\xb8\x02\n" +
+	"\x1cproto/worker/v1/worker.proto\x12\x15scriptorium.worker.v1\x1a\x1aproto/event/v1/event.proto\x1a\x1cproto/script/v1/script.proto\"\x9c\x02\n" +
 	"\n" +
 	"Assignment\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12!\n" +
@@ -916,13 +908,12 @@ const file_proto_worker_v1_worker_proto_rawDesc = "" +
 	"processors\x18\x03 \x01(\x05R\n" +
 	"processors\x12\x16\n" +
 	"\x06access\x18\x04 \x03(\tR\x06access\x12\x18\n" +
-	"\asockets\x18\x05 \x03(\tR\asockets\x12\x1a\n" +
-	"\bsoftware\x18\x06 \x01(\tR\bsoftware\x12\x1f\n" +
-	"\vmax_waiting\x18\a \x01(\x03R\n" +
+	"\asockets\x18\x05 \x03(\tR\asockets\x12\x1f\n" +
+	"\vmax_waiting\x18\x06 \x01(\x03R\n" +
 	"maxWaiting\x12\x16\n" +
-	"\x06capped\x18\b \x01(\bR\x06capped\x12H\n" +
+	"\x06capped\x18\a \x01(\bR\x06capped\x12H\n" +
 	"\n" +
-	"quarantine\x18\t \x01(\v2(.scriptorium.worker.v1.QuarantineRequestR\n" +
+	"quarantine\x18\b \x01(\v2(.scriptorium.worker.v1.QuarantineRequestR\n" +
 	"quarantine\"R\n" +
 	"\fApplyRequest\x12.\n" +
 	"\x03put\x18\x01 \x03(\v2\x1c.scriptorium.event.v1.ObjectR\x03put\x12\x12\n" +

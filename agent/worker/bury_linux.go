@@ -1,0 +1,164 @@
+package worker
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"iter"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/scriptorium-dev/scriptorium/agent/worker/link"
+	"github.com/scriptorium-dev/scriptorium/proto/wire"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// maxNamed is how many of the scripts that ran at a death are named in the log.
+const maxNamed = 16
+
+// bury says why the process died, and finds out who is to blame.
+func (t *tenant) bury(p *process) {
+	why := p.reason()
+	t.pool.metrics.restarts.WithLabelValues(string(why)).Inc()
+	marks := p.ranAtTheEnd()
+	first, more := p.output.crash()
+	pid, state := p.cmd.Process.Pid, p.state()
+	p.close()
+
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	running := t.ranAtTheEnd(marks)
+	t.pool.cfg.Log.Error("the process of a tenant died", "tenant", t.name, "pid", pid, "reason", string(why),
+		"state", state, "scripts", len(running), "running", some(maps.Keys(running)), "error", errors.New(first), "output", more)
+	if !why.blames(len(running)) {
+		return
+	}
+	q, changed := t.blame.died(time.Now(), running)
+	switch {
+	case q != nil:
+		t.pool.cfg.Log.Error("a script is in quarantine", "script", q.Script.String(), "until", q.Until, "error", q.Err)
+		t.list()
+	case changed:
+		t.pool.cfg.Log.Warn("several scripts may be what kills the process of a tenant: they run one at a time from now on",
+			"tenant", t.name, "scripts", some(maps.Keys(t.blame.suspects)))
+	}
+}
+
+// some returns names for the log.
+func some(all iter.Seq[script.Name]) []string {
+	names := make([]string, 0, maxNamed)
+	for name := range all {
+		if len(names) == maxNamed {
+			break
+		}
+		names = append(names, name.String())
+	}
+	slices.Sort(names)
+	return names
+}
+
+// ranAtTheEnd returns the scripts that the marks stand for, with their revisions: those
+// that are live, and those of the last change, which may not be. Of those that have the
+// same source, which was being compiled, it returns one: what becomes of it becomes of
+// all. t.mu is held.
+func (t *tenant) ranAtTheEnd(marks map[link.Mark]bool) map[script.Name]script.Revision {
+	running := map[script.Name]script.Revision{}
+	compiled := map[link.Mark]*script.Release{}
+	see := func(r *script.Release) {
+		if marks[link.MarkScript(r.Name)] {
+			running[r.Name] = r.Revision
+		}
+		for d := range sources(r) {
+			if m := link.MarkSource(d); marks[m] && rather(r, compiled[m], d) {
+				compiled[m] = r
+			}
+		}
+	}
+	if len(marks) == 0 {
+		return running
+	}
+	for r := range t.pool.cfg.Node.Table.All() {
+		if r.Name.Tenant == t.name {
+			release := r.Script()
+			see(&release)
+		}
+	}
+	if last := t.last.Load(); last != nil {
+		for _, o := range last.put {
+			if o.Release != nil && !o.Release.Deleted {
+				see(o.Release)
+			}
+		}
+	}
+	for _, r := range compiled {
+		running[r.Name] = max(running[r.Name], r.Revision)
+	}
+	return running
+}
+
+// sources yields the digests of what of a release can be compiled.
+func sources(r *script.Release) iter.Seq[script.Digest] {
+	return func(yield func(script.Digest) bool) {
+		if yield(r.Active.Digest) {
+			script.Object{Release: r}.Retained(yield)
+		}
+	}
+}
+
+// rather reports whether a is to stand for the source rather than b, which may be nil:
+// the one that runs it now, or the first by its name, or the newer.
+func rather(a, b *script.Release, d script.Digest) bool {
+	if b == nil {
+		return true
+	}
+	if runs := a.Active.Digest == d; runs != (b.Active.Digest == d) {
+		return runs
+	}
+	return cmp.Or(cmp.Compare(a.Name.Script, b.Name.Script), cmp.Compare(b.Revision, a.Revision)) < 0
+}
+
+// released ends the quarantine of scripts that have another release, and reports
+// whether it ended one. t.mu is held.
+func (t *tenant) released(c *change) bool {
+	lifted := false
+	for _, o := range c.put {
+		if o.Release != nil && t.blame.released(o.Release.Name, o.Release.Revision) {
+			lifted = true
+		}
+	}
+	for _, q := range t.blame.list() {
+		for _, key := range c.gone {
+			if key == wire.ReleaseKey(q.Script) && t.blame.released(q.Script, 0) {
+				lifted = true
+			}
+		}
+	}
+	if lifted {
+		t.list()
+	}
+	return lifted
+}
+
+// tellBlame tells the process who is in quarantine. t.mu is held.
+func (t *tenant) tellBlame(p *process) {
+	t.ask(p, func(ctx context.Context) error {
+		_, err := p.client.Quarantine(ctx, t.blame.request())
+		return wire.FromStatus(err)
+	})
+}
+
+// quarantined returns who is in quarantine, without waiting for what holds t.mu.
+func (t *tenant) quarantined() []Quarantined {
+	if list := t.listed.Load(); list != nil {
+		return *list
+	}
+	return nil
+}
+
+// list says who is in quarantine from now on. t.mu is held.
+func (t *tenant) list() {
+	list := t.blame.list()
+	t.listed.Store(&list)
+	t.pool.cfg.Changed()
+}

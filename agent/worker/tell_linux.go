@@ -1,0 +1,164 @@
+package worker
+
+import (
+	"context"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/scriptorium-dev/scriptorium/agent/worker/link"
+	"github.com/scriptorium-dev/scriptorium/proto/wire"
+	workerv1 "github.com/scriptorium-dev/scriptorium/proto/worker/v1"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// live returns what is live of the tenant in the agent.
+func (t *tenant) live() *change {
+	node := t.pool.cfg.Node
+	objects := []script.Object{{Tenant: &script.Tenant{Name: t.name, Revision: node.Tenants.Revision(t.name), Settings: t.settings}}}
+	for r := range node.Table.All() {
+		if r.Name.Tenant == t.name {
+			release := r.Script()
+			objects = append(objects, script.Object{Release: &release})
+		}
+	}
+	for v := range node.Values.All() {
+		if v.Key.Tenant == t.name {
+			objects = append(objects, script.Object{Value: &v})
+		}
+	}
+	return &change{put: objects}
+}
+
+// sayDropped reports whether it is time to say again that lines were left out.
+func (t *tenant) sayDropped() (yes bool) {
+	t.said.Do(func() { yes = true })
+	return yes
+}
+
+// manyDigests are still few enough to be kept for no need.
+const manyDigests = 10_000
+
+// retain notes the digests that the tenant's process may ask for: those of the objects,
+// and of those before unless they are all.
+func (t *tenant) retain(objects []script.Object, all bool) {
+	t.digests.Lock()
+	defer t.digests.Unlock()
+	if all {
+		t.retained = map[script.Digest]struct{}{}
+	}
+	for _, o := range objects {
+		for d := range o.Retained {
+			t.retained[d] = struct{}{}
+		}
+		if d, _, ok := o.Content(); ok {
+			t.retained[d] = struct{}{}
+		}
+	}
+}
+
+// retains reports whether something of the tenant has the digest.
+func (t *tenant) retains(d script.Digest) bool {
+	t.digests.RLock()
+	defer t.digests.RUnlock()
+	_, ok := t.retained[d]
+	return ok
+}
+
+// together is how many bytes of objects go into one message, about.
+const together = link.MaxMessage / 4
+
+// tell makes a change live in the process: at once, unless it is a very large one. Then
+// it goes live in parts, in the order in which one message does.
+func tell(ctx context.Context, p *process, c *change) error {
+	req, size := &workerv1.ApplyRequest{}, 0
+	for _, o := range inOrder(c.put) {
+		m := wire.FromObject(o)
+		if size += proto.Size(m); size > together && len(req.GetPut()) > 0 {
+			if _, err := p.client.Apply(ctx, req); err != nil {
+				return wire.FromStatus(err)
+			}
+			req, size = &workerv1.ApplyRequest{}, 0
+		}
+		req.Put = append(req.Put, m)
+	}
+	req.Gone = c.gone
+	_, err := p.client.Apply(ctx, req)
+	return wire.FromStatus(err)
+}
+
+// Bounds of how long the fleet waits for one tenant's process to make a change live. One
+// that takes longer is replaced by one that starts from the change.
+const (
+	tellPatience = 2 * time.Second
+	// slowly is when a process counts as slow, and it may be so often: then it is replaced
+	// without waiting, until slowEvery has gone by.
+	slowly    = 500 * time.Millisecond
+	slowTimes = 3
+	slowEvery = time.Minute / slowTimes
+)
+
+// apply makes a change live in the tenant's process, unless there is none just now:
+// the next one then starts from it.
+func (t *tenant) apply(c *change) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.last.Store(c)
+	lifted := t.released(c)
+	if c.settings != nil {
+		before := t.settings
+		t.settings = *c.settings
+		if before.MemoryBytes != t.settings.MemoryBytes || before.CPU != t.settings.CPU {
+			select {
+			case t.another <- struct{}{}:
+			default: // it is on its way
+			}
+		}
+	}
+	if len(t.retained) > t.enough { // most of them are of the past
+		t.retain(t.live().put, true)
+		t.enough = 2*len(t.retained) + manyDigests
+	}
+	t.retain(c.put, false)
+	p := t.state.Load().process
+	if p == nil {
+		return
+	}
+	if t.ask(p, func(ctx context.Context) error { return tell(ctx, p, c) }) && lifted {
+		t.tellBlame(p)
+	}
+}
+
+// ask has the process do something that others wait for, and reports whether it did. One
+// that does not, or is slow too often, is killed: the next one is told first. t.mu is
+// held.
+func (t *tenant) ask(p *process, do func(context.Context) error) bool {
+	if t.slow.Tokens() < 1 {
+		t.pool.cfg.Log.Warn("the process of a tenant is slow to take changes; it is replaced by one that has the last", "tenant", t.name)
+		p.kill(reasonSlow)
+		return false
+	}
+	began := time.Now()
+	defer func() {
+		if time.Since(began) >= slowly {
+			t.slow.Allow()
+		}
+	}()
+	ctx, cancel := context.WithTimeout(t.ctx, tellPatience)
+	defer cancel()
+	err := do(ctx)
+	if err == nil {
+		return true
+	}
+	if ctx.Err() == nil { // most likely it died of something else
+		select {
+		case <-p.ended:
+			return false
+		case <-time.After(unreachableFor):
+		case <-t.ctx.Done():
+		}
+	}
+	t.pool.cfg.Log.Warn("the process of a tenant does not take a change; it is replaced by one that has it", "tenant", t.name, "error", cut(err.Error(), maxSaid))
+	p.kill(reasonSlow)
+	return false
+}
