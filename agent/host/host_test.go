@@ -42,6 +42,7 @@ func newHost(tb testing.TB, cfg host.Config) *host.Host {
 
 func TestConformance(t *testing.T) {
 	enginetest.RunHost(t, func(t *testing.T, values map[string]map[string]string) engine.Host {
+		t.Helper()
 		return newHost(t, host.Config{Values: &enginetest.Host{Values: values}})
 	})
 }
@@ -127,6 +128,7 @@ func TestBucketsAreForgotten(t *testing.T) {
 // again, nothing is left after a while; of others all is.
 func TestNothingIsKeptForNothing(t *testing.T) {
 	tailed(t, func(t *testing.T, h *host.Host, _ *reader) {
+		t.Helper()
 		for i := range 500 {
 			tenant := fmt.Sprint("tenant-", i)
 			h.Take(tenant, "once", 1, 1, 1)

@@ -84,6 +84,7 @@ func loud(tenant, name string) *engine.Invocation {
 
 func TestTail(t *testing.T) {
 	tailed(t, func(t *testing.T, h *host.Host, r *reader) {
+		t.Helper()
 		h.Log(loud("acme", "edge"), engine.Info, "before")
 		h.Tail("fleet", "acme", "edge", time.Now().Add(10*time.Second))
 		inv := loud("acme", "edge")

@@ -100,11 +100,22 @@ func TestSpares(t *testing.T) {
 			}
 		}
 	}
-	count, sum := w.histogram("scriptorium_agent_worker_replace_seconds")
-	if count != 2*kills {
-		t.Errorf("%v replacements were measured", count)
-	}
+	count, sum := w.replacements(2 * kills)
 	t.Logf("%v processes were replaced by spares, two at a time: %.1f ms each on average, from the end of one until the next served", count, 1000*sum/count)
+}
+
+// replacements waits until so many were measured, and returns their number and how many
+// seconds they took together.
+func (w *world) replacements(want float64) (count, sum float64) {
+	w.tb.Helper()
+	w.until(func() bool {
+		count, sum = w.histogram("scriptorium_agent_worker_replace_seconds")
+		return count >= want
+	})
+	if count != want {
+		w.tb.Errorf("%v replacements were measured, want %v", count, want)
+	}
+	return count, sum
 }
 
 // histogram returns how many values one has, and their sum.

@@ -12,36 +12,44 @@ import (
 // niceness of a process.
 func niceness(t *testing.T, pid int) int {
 	t.Helper()
-	return nicenessIn(t, fmt.Sprintf("/proc/%d/stat", pid))
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return nicenessIn(t, text)
 }
 
 // ownNiceness is that of this process, but for threads that start others.
 func ownNiceness(t *testing.T) int {
 	t.Helper()
 	threads, err := filepath.Glob("/proc/self/task/*/stat")
-	if err != nil || len(threads) == 0 {
-		t.Fatalf("%d threads, %v", len(threads), err)
+	if err != nil {
+		t.Fatal(err)
 	}
-	least := nicenessIn(t, threads[0])
+	least, seen := 0, false
 	for _, file := range threads {
-		if _, err := os.Stat(file); err == nil { // it has not ended
-			least = min(least, nicenessIn(t, file))
+		text, err := os.ReadFile(file)
+		if err != nil {
+			continue // it has ended
 		}
+		if n := nicenessIn(t, text); !seen || n < least {
+			least, seen = n, true
+		}
+	}
+	if !seen {
+		t.Fatal("this process has no threads")
 	}
 	return least
 }
 
-func nicenessIn(t *testing.T, file string) int {
+// nicenessIn what the kernel says of a process or a thread.
+func nicenessIn(t *testing.T, text []byte) int {
 	t.Helper()
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
 	const field = 16 // after the name, which may have spaces
 	_, rest, _ := strings.Cut(string(text), ") ")
 	fields := strings.Fields(rest)
 	if len(fields) <= field {
-		t.Fatalf("%s says %q", file, text)
+		t.Fatalf("the kernel says %q", text)
 	}
 	n, err := strconv.Atoi(fields[field])
 	if err != nil {

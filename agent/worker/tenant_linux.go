@@ -207,6 +207,10 @@ func (t *tenant) giveUp(p *process, err error) error {
 	}
 	p.kill(reasonFailed)
 	<-p.ended
+	if t.ctx.Err() != nil {
+		p.close()
+		return err
+	}
 	first, _ := p.output.crash()
 	err = fmt.Errorf("%s; it ended: %s, %s", cut(err.Error(), maxSaid), p.state(), first)
 	t.bury(p)
@@ -216,12 +220,27 @@ func (t *tenant) giveUp(p *process, err error) error {
 // handOverPatience bounds the hand-over.
 const handOverPatience = 5 * time.Second
 
-// handOver makes the process the tenant's, with all that is live.
+// handOver makes the process the tenant's, with all that is live, and has it serve.
 func (t *tenant) handOver(p *process) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
 	ctx, cancel := context.WithTimeout(t.ctx, handOverPatience)
 	defer cancel()
+	if err := t.giveAll(ctx, p); err != nil {
+		return err
+	}
+	// Scripts run from here on, and may keep the process from answering: the fleet's
+	// changes do not wait for that.
+	if _, err := p.client.Serve(ctx, &workerv1.ServeRequest{}); err != nil && t.ctx.Err() == nil { // one that leaves is drained
+		t.become(nil, nil)
+		return fmt.Errorf("begin to serve: %w", wire.FromStatus(err))
+	}
+	return nil
+}
+
+// giveAll gives the process all that is live, and makes it the one that is told of
+// changes and gets calls.
+func (t *tenant) giveAll(ctx context.Context, p *process) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	cfg := t.pool.cfg
 	p.look(cfg.Node.Position(time.Now()), time.Now())
 	if err := p.assign(t, t.settings, &workerv1.Assignment{
@@ -240,9 +259,6 @@ func (t *tenant) handOver(p *process) error {
 		if err := tell(ctx, p, c); err != nil {
 			return fmt.Errorf("hand over what is live: %w", err)
 		}
-	}
-	if _, err := p.client.Serve(ctx, &workerv1.ServeRequest{}); err != nil {
-		return fmt.Errorf("begin to serve: %w", wire.FromStatus(err))
 	}
 	t.become(p, nil)
 	return nil

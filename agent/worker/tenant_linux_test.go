@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/scriptorium-dev/scriptorium/agent/cache"
@@ -97,33 +98,35 @@ func fake() (p *process, end func()) {
 // TestASlowTenant costs the fleet little: after it was slow some times it is not waited
 // for any more.
 func TestASlowTenant(t *testing.T) {
-	acme := newIdle(t, &bytes.Buffer{})
-	p, _ := fake()
-	ask := func() (asked bool) {
-		acme.ask(p, func(ctx context.Context) error {
-			asked = true
-			<-ctx.Done()
-			return ctx.Err()
-		})
-		return asked
-	}
-	quick := func(context.Context) error { return nil }
-	for range 2 * slowTimes {
-		if !acme.ask(p, quick) {
-			t.Fatal("a quick one is refused")
+	synctest.Test(t, func(t *testing.T) {
+		acme := newIdle(t, &bytes.Buffer{})
+		p, _ := fake()
+		ask := func() (asked bool) {
+			acme.ask(p, func(ctx context.Context) error {
+				asked = true
+				<-ctx.Done()
+				return ctx.Err()
+			})
+			return asked
 		}
-	}
-	for i := range slowTimes {
-		if !ask() {
-			t.Fatalf("it is not waited for the time %d", i+1)
+		quick := func(context.Context) error { return nil }
+		for range 2 * slowTimes {
+			if !acme.ask(p, quick) {
+				t.Fatal("a quick one is refused")
+			}
 		}
-	}
-	if ask() {
-		t.Error("it is waited for once more")
-	}
-	if why := p.why.Load(); why == nil || *why != reasonSlow {
-		t.Errorf("killed for %v", why)
-	}
+		for i := range slowTimes {
+			if !ask() {
+				t.Fatalf("it is not waited for the time %d", i+1)
+			}
+		}
+		if ask() {
+			t.Error("it is waited for once more")
+		}
+		if why := p.why.Load(); why == nil || *why != reasonSlow {
+			t.Errorf("killed for %v", why)
+		}
+	})
 }
 
 // TestOneThatDiesAsItIsTold died of what killed it, and not of being slow.
