@@ -119,6 +119,7 @@ func TestTail(t *testing.T) {
 
 func TestTailOfTenant(t *testing.T) {
 	tailed(t, func(t *testing.T, h *host.Host, r *reader) {
+		t.Helper()
 		h.Tail("fleet", "acme", "", time.Now().Add(time.Second))
 		h.Tail("fleet", "acme", "", time.Now()) // does not end it
 		h.Log(loud("acme", "a"), engine.Info, "1")
@@ -134,6 +135,7 @@ func TestTailOfTenant(t *testing.T) {
 // TestTailIsNotForLong asks for an hour.
 func TestTailIsNotForLong(t *testing.T) {
 	tailed(t, func(t *testing.T, h *host.Host, r *reader) {
+		t.Helper()
 		h.Tail("fleet", "acme", "", time.Now().Add(time.Hour))
 		wait(time.Minute)
 		h.Log(loud("acme", "a"), engine.Info, "x")
@@ -147,6 +149,7 @@ func TestTailIsNotForLong(t *testing.T) {
 // TestTooManyTails: those that are there go on.
 func TestTooManyTails(t *testing.T) {
 	tailed(t, func(t *testing.T, h *host.Host, r *reader) {
+		t.Helper()
 		for i := range 1000 {
 			h.Tail("fleet", fmt.Sprint("tenant-", i), "", time.Now().Add(time.Second))
 		}
@@ -170,6 +173,7 @@ func TestTooManyTails(t *testing.T) {
 // are not too large.
 func TestBatches(t *testing.T) {
 	tailed(t, func(t *testing.T, h *host.Host, r *reader) {
+		t.Helper()
 		h.Tail("fleet", "acme", "", time.Now().Add(time.Minute))
 		const each = 20 // milliseconds between two lines
 		for i := range 100 {
@@ -204,6 +208,7 @@ func TestBatches(t *testing.T) {
 // TestQueueIsBounded logs far more than can be sent.
 func TestQueueIsBounded(t *testing.T) {
 	tailed(t, func(t *testing.T, h *host.Host, r *reader) {
+		t.Helper()
 		h.Tail("fleet", "acme", "", time.Now().Add(time.Minute))
 		const all = 5000
 		for range all {
@@ -220,6 +225,7 @@ func TestQueueIsBounded(t *testing.T) {
 // TestDroppedByLimitIsTold: a reader knows that lines are missing.
 func TestDroppedByLimitIsTold(t *testing.T) {
 	tailed(t, func(t *testing.T, h *host.Host, r *reader) {
+		t.Helper()
 		h.Tail("fleet", "acme", "edge", time.Now().Add(time.Minute))
 		for range 100 {
 			h.Log(invocation("acme", "edge"), engine.Info, strings.Repeat("x", 992))
@@ -235,6 +241,7 @@ func TestDroppedByLimitIsTold(t *testing.T) {
 // TestDroppedIsToldByScript, also when no line comes with it.
 func TestDroppedIsToldByScript(t *testing.T) {
 	tailed(t, func(t *testing.T, h *host.Host, r *reader) {
+		t.Helper()
 		for range 20 { // it has then logged all that it may
 			h.Log(invocation("acme", "edge"), engine.Info, strings.Repeat("x", 992))
 		}
@@ -258,6 +265,7 @@ func TestDroppedIsToldByScript(t *testing.T) {
 // TestOneTenantsTails do not take others' room.
 func TestOneTenantsTails(t *testing.T) {
 	tailed(t, func(t *testing.T, h *host.Host, r *reader) {
+		t.Helper()
 		for i := range 1000 {
 			h.Tail("fleet", "acme", fmt.Sprint("s", i), time.Now().Add(time.Minute))
 		}
@@ -275,6 +283,7 @@ func TestOneTenantsTails(t *testing.T) {
 
 func TestSendFails(t *testing.T) {
 	tailed(t, func(t *testing.T, h *host.Host, r *reader) {
+		t.Helper()
 		r.fails = errors.New("NATS is gone")
 		h.Tail("fleet", "acme", "", time.Now().Add(time.Minute))
 		for range 3 {
