@@ -15,7 +15,7 @@ type Workers struct {
 	// Command are the arguments with which this program runs WorkerCommand; without any,
 	// there are no such processes.
 	Command []string
-	UID     int // that they run as, if this process is root
+	UID     int // that they run as, if this process is root; not 0: see worker.Nobody
 	GID     int
 	Cgroup  string
 	Spares  int

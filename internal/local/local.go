@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/scriptorium-dev/scriptorium/agent/worker"
 	"github.com/scriptorium-dev/scriptorium/internal/agentd"
 	"github.com/scriptorium-dev/scriptorium/internal/embedded"
 	"github.com/scriptorium-dev/scriptorium/internal/obs"
@@ -67,7 +68,9 @@ type Option func(*Stack)
 // WithWorkers gives tenants that are to be walled off their processes: see
 // agentd.Workers.Command.
 func WithWorkers(command ...string) Option {
-	return func(s *Stack) { s.workers.Command = command }
+	return func(s *Stack) {
+		s.workers = agentd.Workers{Command: command, UID: worker.Nobody, GID: worker.Nobody}
+	}
 }
 
 // takeLock keeps two stacks from one folder. The lock ends with the process.

@@ -56,6 +56,9 @@ type Logs struct {
 	warned     time.Time // of messages that cannot be read
 }
 
+// subscribeWait bounds how long the first reader waits for the subscription.
+const subscribeWait = time.Second
+
 // NewLogs returns the logs of the fleet over the connection of f.
 func NewLogs(f *Fanout, fleetID string) *Logs {
 	return &Logs{fan: f, fleet: fleetID, readers: map[*logReader]struct{}{}, tails: map[script.Name]int{}}
@@ -161,6 +164,9 @@ func (l *Logs) begin() error {
 	go l.run(ctx)
 	l.sub, l.stop, l.missed = sub, cancel, 0
 	l.asked, l.connected, l.reconnects = time.Now(), l.fan.Connected(), l.fan.nc.Stats().Reconnects
+	if l.connected { // and listening only once the server knows of the subscription
+		l.connected = l.fan.nc.FlushTimeout(subscribeWait) == nil
+	}
 	return nil
 }
 
