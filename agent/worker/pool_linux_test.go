@@ -320,7 +320,7 @@ func TestDeaths(t *testing.T) {
 		t.Run(source, func(t *testing.T) {
 			t.Parallel()
 			if raceEnabled && source == "heap" {
-				t.Skip("the race detector's own memory is not bounded as a program's is")
+				t.Skip("needs a build without the race detector, whose own memory is not bounded: `make test` runs that, too")
 			}
 			acme := walled("acme")
 			acme.Settings.MemoryBytes = 128 << 20

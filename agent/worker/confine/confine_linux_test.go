@@ -271,7 +271,7 @@ func TestWhatItNeeds(t *testing.T) {
 
 func TestMemoryIsCapped(t *testing.T) {
 	if raceEnabled {
-		t.Skip("the race detector's own memory is not bounded as a program's is")
+		t.Skip("needs a build without the race detector, whose own memory is not bounded: `make test` runs that, too")
 	}
 	cmd, out, said := start(t, "memory")
 	lines := bufio.NewScanner(out)
