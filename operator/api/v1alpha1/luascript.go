@@ -1,0 +1,165 @@
+package v1alpha1
+
+import (
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// LuaScript is a script of a tenant, tenantId/metadata.name. The operator puts it
+// into the registry, which pushes it to the agent on every node; status says how far
+// it has come. Nobody else changes the script as long as there is a LuaScript for it.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:shortName=ls,categories=scriptorium
+// +kubebuilder:printcolumn:name="Tenant",type=string,JSONPath=`.spec.tenantId`
+// +kubebuilder:printcolumn:name="Version",type=integer,JSONPath=`.status.activeVersion`
+// +kubebuilder:printcolumn:name="Pinned",type=integer,JSONPath=`.spec.version`
+// +kubebuilder:printcolumn:name="Active",type=string,JSONPath=`.status.agents.summary`
+// +kubebuilder:printcolumn:name="Status",type=string,JSONPath=`.status.phase`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="Reason",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
+// +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 63 && !self.metadata.name.contains('.')",fieldPath=".metadata.name",message="must be a DNS label: at most 63 of a-z, 0-9 and '-'"
+type LuaScript struct {
+	metav1.TypeMeta `json:",inline"`
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitzero"`
+
+	// What the script is.
+	// +required
+	Spec LuaScriptSpec `json:"spec"`
+	// How far it has come, as the registry and the agents say.
+	// +optional
+	Status LuaScriptStatus `json:"status,omitzero"`
+}
+
+// LuaScriptList is a list of LuaScripts.
+//
+// +kubebuilder:object:root=true
+type LuaScriptList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitzero"`
+
+	Items []LuaScript `json:"items"`
+}
+
+// LuaScriptSpec is what a script is.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.script) != has(self.source)",message="exactly one of script and source must be set"
+type LuaScriptSpec struct {
+	// The tenant that owns the script: a DNS label. A ScriptTenant of that name must
+	// let this namespace act for it. It cannot be changed.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="cannot be changed: delete the LuaScript and create another"
+	TenantID string `json:"tenantId"`
+
+	// The source of the script, in base64. Exactly one of script and source is set.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1398104
+	// +kubebuilder:validation:Format=byte
+	Script *string `json:"script,omitempty"`
+
+	// The source of the script, as text.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1048576
+	Source *string `json:"source,omitempty"`
+
+	// The function that is called. If it is empty, the chunk itself is the program:
+	// the members of its argument are globals, and what it returns is the result.
+	// +optional
+	// +kubebuilder:default=handle
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:Pattern=`^([A-Za-z_][A-Za-z0-9_]*)?$`
+	Entrypoint *string `json:"entrypoint,omitempty"`
+
+	// A script that is not enabled stays on the agents and answers DISABLED.
+	// +optional
+	// +kubebuilder:default=true
+	Enabled *bool `json:"enabled,omitempty"`
+
+	// The version that runs, whichever is the latest: an older number rolls back.
+	// Without it, the latest version runs.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	Version *int64 `json:"version,omitempty"`
+
+	// When a gateway should run the script.
+	// +optional
+	Trigger *Trigger `json:"trigger,omitempty"`
+
+	// An object that the script reads as config. Changing it makes no new version.
+	// +optional
+	// +kubebuilder:pruning:PreserveUnknownFields
+	// +kubebuilder:validation:Schemaless
+	// +kubebuilder:validation:Type=object
+	Config *apiextensionsv1.JSON `json:"config,omitempty"`
+
+	// Bounds of one call. What is left out has its default.
+	// +optional
+	Limits *Limits `json:"limits,omitempty"`
+
+	// How many versions are retained, to pin or to go back to.
+	// +optional
+	// +kubebuilder:default=10
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=50
+	RevisionHistoryLimit *int32 `json:"revisionHistoryLimit,omitempty"`
+}
+
+// Trigger says when a gateway should run a script. Agents list scripts by it; the
+// gateway decides.
+type Trigger struct {
+	// A DNS label, such as http-request.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
+	Event string `json:"event"`
+}
+
+// Limits bound one call of a script.
+type Limits struct {
+	// Engine instructions that a call may execute. 1000000 unless set.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=100000000
+	Instructions *int64 `json:"instructions,omitempty"`
+	// Wall-clock time that a call may take, such as 50ms. 100ms unless set, at most 10s.
+	// +optional
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]+([.][0-9]+)?(ns|us|µs|ms|s))+$') && duration(self) > duration('0s') && duration(self) <= duration('10s')",message="must be a duration above 0 and up to 10s, such as 50ms"
+	Timeout *string `json:"timeout,omitempty"`
+	// Bytes of source. 65536 unless set.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1048576
+	SourceBytes *int64 `json:"sourceBytes,omitempty"`
+	// Bytes of any one string that the script makes. 262144 unless set.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=4194304
+	StringBytes *int64 `json:"stringBytes,omitempty"`
+	// Bytes of all results together, as JSON. 65536 unless set.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1048576
+	ResultBytes *int64 `json:"resultBytes,omitempty"`
+	// Bytes a second that the script may log on each node. 16384 unless set.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1048576
+	LogBytes *int64 `json:"logBytes,omitempty"`
+	// Calls of the script that run at once on a node. As many as the tenant may, unless set.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1024
+	Concurrency *int32 `json:"concurrency,omitempty"`
+	// Whether the script may use coroutines. It may not unless set.
+	// +optional
+	Coroutines *bool `json:"coroutines,omitempty"`
+}

@@ -1,0 +1,112 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// The types of a LuaScript's conditions. Reconciling and Stalled are those of
+// kstatus (https://github.com/kubernetes-sigs/cli-utils/tree/master/pkg/kstatus):
+// they are there only while they are true.
+const (
+	// ConditionReady is true when the registry has what the spec says, and every
+	// connected agent runs it.
+	ConditionReady = "Ready"
+	// ConditionPublished is true when the registry has what the spec says.
+	ConditionPublished = "Published"
+	// ConditionConverged is true when every connected agent runs it.
+	ConditionConverged = "Converged"
+	// ConditionReconciling is true while there is something left to do.
+	ConditionReconciling = "Reconciling"
+	// ConditionStalled is true when somebody has to change something first.
+	ConditionStalled = "Stalled"
+)
+
+// Phase is a LuaScript's state in a word.
+//
+// +kubebuilder:validation:Enum=Pending;Active;Error
+type Phase string
+
+// The phases.
+const (
+	PhasePending Phase = "Pending" // not in the registry yet, or not on all agents
+	PhaseActive  Phase = "Active"  // on all connected agents
+	PhaseError   Phase = "Error"   // refused, or failed on an agent
+)
+
+// LuaScriptStatus is how far a LuaScript has come.
+type LuaScriptStatus struct {
+	// Pending, Active or Error.
+	// +optional
+	Phase Phase `json:"phase,omitempty"`
+	// The generation of the spec that the status is about.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// When the status last changed.
+	// +optional
+	LastUpdateTime *metav1.Time `json:"lastUpdateTime,omitempty"`
+	// Ready, Published, Converged, and while they are true Reconciling and Stalled.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// The version that runs.
+	// +optional
+	ActiveVersion int64 `json:"activeVersion,omitempty"`
+	// The highest version there is.
+	// +optional
+	LatestVersion int64 `json:"latestVersion,omitempty"`
+	// The digest of the source that runs.
+	// +optional
+	Digest string `json:"digest,omitempty"`
+	// The registry's revision of the release.
+	// +optional
+	Revision int64 `json:"revision,omitempty"`
+	// The agents of the fleet, and what they run.
+	// +optional
+	Agents *AgentsStatus `json:"agents,omitempty"`
+	// The versions that can be pinned, the newest first.
+	// +optional
+	// +kubebuilder:validation:MaxItems=50
+	// +listType=atomic
+	History []VersionStatus `json:"history,omitempty"`
+}
+
+// AgentsStatus is how far a release has come on the fleet.
+type AgentsStatus struct {
+	// Active and desired agents, as 118/120.
+	// +optional
+	Summary string `json:"summary,omitempty"`
+	// Agents that should run it.
+	Desired int32 `json:"desired"`
+	// Agents that have activated it.
+	Active int32 `json:"active"`
+	// Agents that could not, and still run what they had.
+	Failed int32 `json:"failed"`
+	// Agents that were not heard of for 15 s: what they run is not known.
+	Unknown int32 `json:"unknown"`
+	// At most five of those that failed, with the reason.
+	// +optional
+	// +kubebuilder:validation:MaxItems=5
+	// +listType=atomic
+	Failing []FailingAgent `json:"failing,omitempty"`
+}
+
+// FailingAgent is an agent that could not activate a release.
+type FailingAgent struct {
+	// The agent's name, usually the node's.
+	Agent string `json:"agent"`
+	// What went wrong there.
+	Reason string `json:"reason"`
+}
+
+// VersionStatus is a version that is retained.
+type VersionStatus struct {
+	// Its number.
+	Version int64 `json:"version"`
+	// The digest of its source.
+	Digest string `json:"digest"`
+	// When it was published.
+	// +optional
+	CreatedAt *metav1.Time `json:"createdAt,omitempty"`
+}

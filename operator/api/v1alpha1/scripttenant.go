@@ -1,0 +1,101 @@
+package v1alpha1
+
+import (
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// ScriptTenant is a tenant of the same name: which namespaces may act for it, and
+// what all its scripts together may use on each node. Without one, the LuaScripts of
+// the tenant are refused. It is for those who run the cluster: whoever may change it
+// decides whose scripts a namespace can replace.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:scope=Cluster,shortName=st,categories=scriptorium
+// +kubebuilder:printcolumn:name="Isolation",type=string,JSONPath=`.spec.isolation`
+// +kubebuilder:printcolumn:name="Scripts",type=integer,JSONPath=`.status.scripts`
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 63 && !self.metadata.name.contains('.')",fieldPath=".metadata.name",message="must be a DNS label: at most 63 of a-z, 0-9 and '-'"
+type ScriptTenant struct {
+	metav1.TypeMeta `json:",inline"`
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitzero"`
+
+	// Who may act for the tenant, and what it may use.
+	// +optional
+	Spec ScriptTenantSpec `json:"spec,omitzero"`
+	// What the registry has of it.
+	// +optional
+	Status ScriptTenantStatus `json:"status,omitzero"`
+}
+
+// ScriptTenantList is a list of ScriptTenants.
+//
+// +kubebuilder:object:root=true
+type ScriptTenantList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitzero"`
+
+	Items []ScriptTenant `json:"items"`
+}
+
+// ScriptTenantSpec says who may act for a tenant, and what it may use.
+type ScriptTenantSpec struct {
+	// The namespaces whose LuaScripts may be the tenant's, by name. * stands for all.
+	// +optional
+	// +kubebuilder:validation:MaxItems=256
+	// +kubebuilder:validation:items:MaxLength=63
+	// +kubebuilder:validation:items:Pattern=`^([a-z0-9]([-a-z0-9]*[a-z0-9])?|[*])$`
+	// +listType=set
+	Namespaces []string `json:"namespaces,omitempty"`
+	// Namespaces with these labels, besides.
+	// +optional
+	NamespaceSelector *metav1.LabelSelector `json:"namespaceSelector,omitempty"`
+
+	// How the tenant's calls are kept from those of others: shared runs them in the
+	// agent's process, process in one that the tenant has to itself on each node.
+	// +optional
+	// +kubebuilder:default=shared
+	// +kubebuilder:validation:Enum=shared;process
+	Isolation string `json:"isolation,omitempty"`
+	// What each script's limits are at most.
+	// +optional
+	Limits *Limits `json:"limits,omitempty"`
+	// Calls that run at once on a node. As many as the agent runs, unless set.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1024
+	Concurrency *int32 `json:"concurrency,omitempty"`
+	// Processor time on each node, on average, such as 500m. Unbounded unless set, but
+	// for the share of others who want it too.
+	// +optional
+	CPU *resource.Quantity `json:"cpu,omitempty"`
+	// Memory of the tenant's process, where it has its own. 256Mi unless set.
+	// +optional
+	Memory *resource.Quantity `json:"memory,omitempty"`
+	// Bytes a second that all scripts together may log on each node. 65536 unless set.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=16777216
+	LogBytes *int64 `json:"logBytes,omitempty"`
+	// What all of the tenant's values may have together. 16Mi unless set.
+	// +optional
+	Values *resource.Quantity `json:"values,omitempty"`
+}
+
+// ScriptTenantStatus is what the registry has of a ScriptTenant.
+type ScriptTenantStatus struct {
+	// The generation of the spec that the status is about.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// Ready is true when the registry has what the spec says.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+	// LuaScripts that are the tenant's.
+	// +optional
+	Scripts int32 `json:"scripts,omitempty"`
+}
