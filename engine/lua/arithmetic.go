@@ -76,31 +76,56 @@ func setNumber(registers unsafe.Pointer, at int, v glua.LNumber)
 // keepSigns replaces what executes the operators of numbers: gopher-lua keeps small
 // integers ready and takes 0 for -0 there. quicken has to have been called.
 func keepSigns() {
-	for op, event := range map[int]string{
-		glua.OP_ADD: "__add", glua.OP_SUB: "__sub", glua.OP_MUL: "__mul", glua.OP_DIV: "__div", glua.OP_POW: "__pow",
-	} {
-		operations[op] = keepSign(operations[op], arithmetics[event])
+	for _, op := range []int{glua.OP_ADD, glua.OP_SUB, glua.OP_MUL, glua.OP_DIV, glua.OP_POW} {
+		operations[op] = keepSign(operations[op])
 	}
 }
 
-// keepSign wraps A := B operator C.
-func keepSign(next execute, operator func(a, b float64) float64) execute {
+// keepSign wraps A := B operator C. It is what loops are made of: nothing in it is
+// called that need not be.
+func keepSign(next execute) execute {
 	return func(l *glua.LState, instruction uint32, base unsafe.Pointer) int {
-		f := frameOf(l)
-		a, ok := f.operand(int(instruction & maskBC)).(glua.LNumber)
+		current := *(*unsafe.Pointer)(unsafe.Add(unsafe.Pointer(l), stateLayout.frame))
+		registers := *(*unsafe.Pointer)(unsafe.Add(unsafe.Pointer(l), stateLayout.registers))
+		values := *(*[]glua.LValue)(unsafe.Add(registers, stateLayout.values))
+		first := *(*int)(unsafe.Add(current, stateLayout.base))
+		a, ok := operandOf(current, values, first, int(instruction&maskBC)).(glua.LNumber)
 		if !ok {
 			return next(l, instruction, base)
 		}
-		b, ok := f.operand(int(instruction>>shiftC) & maskBC).(glua.LNumber)
+		b, ok := operandOf(current, values, first, int(instruction>>shiftC)&maskBC).(glua.LNumber)
 		if !ok {
 			return next(l, instruction, base)
 		}
-		result, at := operator(float64(a), float64(b)), f.base+int(instruction>>shiftA)&maskA
-		if result == 0 && math.Signbit(result) {
-			setRegister(f.registers, at, glua.LNumber(result))
+		var result glua.LNumber
+		switch int(instruction >> opcodeShift) {
+		case glua.OP_ADD:
+			result = a + b
+		case glua.OP_SUB:
+			result = a - b
+		case glua.OP_MUL:
+			result = a * b
+		case glua.OP_DIV:
+			result = a / b
+		default:
+			result = glua.LNumber(math.Pow(float64(a), float64(b)))
+		}
+		at := first + int(instruction>>shiftA)&maskA
+		if result == 0 {
+			setRegister(registers, at, result)
 		} else {
-			setNumber(f.registers, at, glua.LNumber(result))
+			setNumber(registers, at, result)
 		}
 		return 0
 	}
+}
+
+// operandOf returns the value of B or C of an instruction of the frame whose registers
+// begin at first. (It is frame.operand in parts, so that it is inlined.)
+func operandOf(current unsafe.Pointer, values []glua.LValue, first, n int) glua.LValue {
+	if n&constantOperand != 0 {
+		fn := *(**glua.LFunction)(unsafe.Add(current, stateLayout.fn))
+		return fn.Proto.Constants[n&^constantOperand]
+	}
+	return values[first+n]
 }
