@@ -54,4 +54,7 @@ type Turn interface {
 	// engine looks at both and ends the call, which has no turn then. It is called by
 	// the goroutine of the call.
 	Yield()
+	// Breathe is called by the goroutine of the call every few thousand instructions:
+	// a call that takes long then lets other threads have the processor for a moment.
+	Breathe()
 }

@@ -50,6 +50,7 @@ type Config struct {
 type Gate struct {
 	running, waiting, perTenant int
 	epoch                       time.Time
+	standBack                   func()
 
 	mu      sync.Mutex
 	turns   []*Turn // those that were given out
@@ -85,6 +86,7 @@ func New(cfg Config) *Gate {
 		waiting:   max(cfg.Waiting, 1),
 		perTenant: max(cfg.Waiting/2, 1),
 		epoch:     time.Now(),
+		standBack: standBack,
 		tenants:   map[string]*tenant{},
 		sweepAt:   firstSweep,
 	}

@@ -30,6 +30,8 @@ type Turn struct {
 	clock   time.Duration // when the engine's began, by the gate's
 	waited  time.Duration // between its turns
 
+	breathAt time.Duration // when it stands back next, at the earliest
+
 	// set is how the engine is asked; it is there once bound is true. Who asks first
 	// stores wanted, then looks at bound; who binds stores bound, then looks at wanted.
 	set    func()
@@ -61,6 +63,7 @@ func (t *Turn) begin(ctx context.Context, g *Gate, call Call) {
 // whole timeout in vain has outlived it.
 func (t *Turn) Bind(ask func()) {
 	t.set, t.clock = ask, t.gate.now()
+	t.breathAt = t.clock + breath
 	t.bound.Store(true)
 	if t.wanted.Load() {
 		ask()
@@ -103,6 +106,25 @@ func (t *Turn) Yield() {
 	g.mu.Unlock()
 	t.wait(t.clock + t.call.Timeout - now)
 	t.waited += g.now() - now
+}
+
+// breath is how long a call runs before it lets other threads have its processor.
+const breath = 200 * time.Microsecond
+
+// Breathe is engine.Turn's. A turn is one of a processor's that other threads of the
+// machine want as well: those that read requests and write answers, of this process
+// and of the callers'. A kernel may leave them waiting for several milliseconds behind
+// a thread that computes, but not behind one that stands back. Beside others that
+// compute as well it keeps a third of the processor.
+func (t *Turn) Breathe() {
+	g := t.gate
+	now := g.now()
+	if now < t.breathAt {
+		return
+	}
+	g.standBack()
+	back := g.now()
+	t.breathAt = back + max(breath, (back-now)/2)
 }
 
 // Waited returns for how long the call waited to go on, since it began.

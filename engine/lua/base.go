@@ -206,7 +206,7 @@ func protectedCall(l *glua.LState, args int) (glua.LValue, bool) {
 	api, ok := err.(*glua.ApiError) //nolint:errorlint // PCall returns nothing else
 	if !ok || api.Type == glua.ApiErrorPanic {
 		m.reason = faulted
-		m.left = -1
+		m.exhaust()
 	}
 	m.charge(l, errorCost)
 	m.make(l, errorSize(api))

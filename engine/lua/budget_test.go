@@ -18,6 +18,8 @@ var counts = []struct {
 	{`local a = 1 return a`, 3}, // one for the result
 	{`for i = 1, 100 do end`, 106},
 	{`for i = 1, 100 do local x = i + 1 end`, 206},
+	{`for i = 1, 30000 do local x = i + 1 end`, 60_006}, // over many breaths
+	{`local s = ("a"):rep(200000)`, 5 + 3125},
 	{`local i = 0 while i < 10 do i = i + 1 end`, 34},
 	{`local i = 0 repeat i = i + 1 until i == 10`, 31},
 	{`local i = 0 ::top:: i = i + 1 if i < 10 then goto top end`, 41},

@@ -52,7 +52,7 @@ func (m *meter) made(n int) {
 	m.memory -= int64(n)
 	if m.memory < 0 && m.reason == running {
 		m.reason = outOfAllowance
-		m.left = -1
+		m.exhaust()
 	}
 }
 

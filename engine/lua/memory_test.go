@@ -82,7 +82,7 @@ func TestAllocationIsCounted(t *testing.T) {
 			runtime.ReadMemStats(&after)
 			allocated := int64(after.TotalAlloc - before.TotalAlloc)
 			counted := s.meter.allowance() - s.meter.memory
-			instructions := int64(limits.Instructions) - s.meter.left
+			instructions := int64(limits.Instructions) - s.meter.budget()
 			const perInstruction = 12 // numbers above all: see bytesForInstruction
 			if counted < allocated*9/10 && allocated-counted > perInstruction*instructions && !RaceEnabled {
 				t.Errorf("%d bytes counted, %d allocated by %d instructions", counted, allocated, instructions)

@@ -41,7 +41,8 @@ const (
 // All of it belongs to the goroutine that runs the call, save stop, which the
 // watchdog sets and whoever gives turns, and the fields that the watchdog guards.
 type meter struct {
-	left   int64
+	left   int64 // instructions until the call breathes
+	later  int64 // instructions of the budget after that
 	memory int64 // bytes that may still be allocated; see memory.go
 	stop   atomic.Uint32
 	reason stopReason
@@ -68,7 +69,8 @@ var closedChannel = func() chan struct{} {
 // begin makes m ready for a new call.
 func (m *meter) begin(limits script.Limits) {
 	m.limits = limits
-	m.left = int64(min(limits.Instructions, 1<<62))
+	m.left, m.later = 0, int64(min(limits.Instructions, 1<<62))
+	m.refill()
 	m.memory = m.allowance()
 	m.reason = running
 	m.stop.Store(uint32(running))
@@ -87,9 +89,32 @@ func (m *meter) Done() <-chan struct{} {
 	return closedChannel
 }
 
+// breath is how many instructions a call executes before it lets other threads have
+// the processor for a moment: some 0.1 ms of a plain loop.
+const breath = 5_000
+
+// refill makes some of what is left of the budget what may be used now.
+func (m *meter) refill() {
+	n := min(m.later, max(breath, -m.left))
+	m.left += n
+	m.later -= n
+}
+
+// budget returns how many instructions the call may still execute.
+func (m *meter) budget() int64 { return m.left + m.later }
+
+// exhaust leaves nothing of the budget.
+func (m *meter) exhaust() { m.left, m.later = -1, 0 }
+
 // goesOn yields the call's turn if it is asked for, and reports whether the call may
 // go on; if not, it settles why.
 func (m *meter) goesOn() bool {
+	if m.left < 0 && m.later > 0 {
+		m.refill()
+		if m.turn != nil {
+			m.turn.Breathe()
+		}
+	}
 	if m.left >= 0 && m.stop.CompareAndSwap(uint32(asked), uint32(running)) && m.turn != nil {
 		m.turn.Yield()
 		// The clock did not stop meanwhile, and the watchdog may not have looked yet.
@@ -131,7 +156,7 @@ func (m *meter) spend() {
 			m.reason = outOfBudget
 		}
 	}
-	m.left = -1
+	m.exhaust()
 }
 
 // Err returns why the call was stopped, or nil while it may run.

@@ -134,12 +134,12 @@ func (c *call) enter(m *meter) error {
 // that gives.
 func (c *call) define(m *meter) (*glua.LFunction, error) {
 	coroutines := c.inv.Limits.Coroutines
-	if d := c.program.definition(coroutines); d != nil && m.left > d.instructions && m.memory > d.bytes {
+	if d := c.program.definition(coroutines); d != nil && m.budget() > d.instructions && m.memory > d.bytes {
 		m.left -= d.instructions
 		m.memory -= d.bytes
 		return d.entry, nil
 	}
-	instructions, bytes := m.left, m.memory
+	instructions, bytes := m.budget(), m.memory
 	value, err := c.runChunk(m)
 	if err != nil {
 		return nil, err
@@ -148,7 +148,7 @@ func (c *call) define(m *meter) (*glua.LFunction, error) {
 	if !ok {
 		return nil, noEntrypoint(c.program.entrypoint)
 	}
-	c.program.keep(coroutines, &definition{entry: fn, instructions: instructions - m.left, bytes: bytes - m.memory})
+	c.program.keep(coroutines, &definition{entry: fn, instructions: instructions - m.budget(), bytes: bytes - m.memory})
 	return fn, nil
 }
 

@@ -12,9 +12,10 @@ import (
 
 // turn is asked for by the test, as soon as it is bound, and yielded as it says.
 type turn struct {
-	ask    func()
-	yields int
-	yield  func()
+	ask     func()
+	yields  int
+	breaths int
+	yield   func()
 }
 
 func (t *turn) Bind(ask func()) {
@@ -26,6 +27,8 @@ func (t *turn) Yield() {
 	t.yields++
 	t.yield()
 }
+
+func (t *turn) Breathe() { t.breaths++ }
 
 func compiled(t *testing.T, source string) engine.Program {
 	t.Helper()
@@ -71,6 +74,27 @@ func TestYield(t *testing.T) {
 				t.Errorf("the call after: %q, %d yields", res.Value(0), turn.yields)
 			}
 		})
+	}
+}
+
+// A call that takes long breathes, whatever it does, and a short one does not.
+func TestBreathe(t *testing.T) {
+	for source, breathes := range map[string]bool{
+		`return 1`:                 false,
+		`for i = 1, 100000 do end`: true,
+		`for i = 1, 100 do local s = ("x"):rep(100000):reverse() end`: true,
+		`pcall(function() for i = 1, 100000 do end end)`:              true,
+		`coroutine.wrap(function() for i = 1, 100000 do end end)()`:   true,
+	} {
+		turn := &turn{yield: func() {}}
+		inv := &engine.Invocation{Tenant: "acme", Turn: turn, Limits: script.MaxLimits()}
+		var res engine.Result
+		if err := compiled(t, source).Run(t.Context(), inv, &res); err != nil {
+			t.Fatal(err)
+		}
+		if turn.breaths > 0 != breathes || breathes && turn.breaths < 10 {
+			t.Errorf("%s: %d breaths", source, turn.breaths)
+		}
 	}
 }
 
