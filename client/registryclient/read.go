@@ -80,7 +80,7 @@ func (c *Client) History(ctx context.Context, name script.Name) ([]script.Histor
 }
 
 // WatchStatus yields the status of the selected scripts at once and then at
-// each change, at most ten times a second, until ctx is done, the caller breaks
+// each change, at most fifty times a second, until ctx is done, the caller breaks
 // off, or an error (yielded last) ends it: Unavailable when the registry goes
 // away, and Timeout, with the context's cause, when ctx is done. Only ctx bounds
 // it.

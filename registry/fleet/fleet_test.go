@@ -331,8 +331,8 @@ func TestWatch(t *testing.T) {
 		for i := range 1000 {
 			f.Heard(fleet.Report{Fleet: fleetID, Agent: fmt.Sprint(i), Incarnation: "1", Sequence: 1, Activated: 10})
 		}
-		if s := <-statuses; s.Connected != 1000 || time.Since(start) != 100*time.Millisecond {
-			t.Errorf("the second came after %v with %d agents; want all in one, 100 ms later", time.Since(start), s.Connected)
+		if s := <-statuses; s.Connected != 1000 || time.Since(start) != 20*time.Millisecond {
+			t.Errorf("the second came after %v with %d agents; want all in one, 20 ms later", time.Since(start), s.Connected)
 		}
 		synctest.Wait()
 		select {

@@ -203,15 +203,15 @@ func (f *Fleet) Reached(ctx context.Context, revision script.Revision) error {
 	}
 }
 
-// A watch is told of changes ten times a second, and less often if it is of many
+// A watch is told of changes fifty times a second, and less often if it is of many
 // scripts.
 const (
-	watchInterval    = 100 * time.Millisecond
+	watchInterval    = 20 * time.Millisecond
 	scriptsPerSecond = 10_000
 )
 
-// Watch yields the status at once, and again after each change, at most ten times
-// a second and 10,000 scripts a second, until ctx is done.
+// Watch yields the status at once, and again after each change, at most fifty
+// times a second and 10,000 scripts a second, until ctx is done.
 func (f *Fleet) Watch(ctx context.Context, filter Filter) iter.Seq[Status] {
 	return func(yield func(Status) bool) {
 		pace := time.NewTimer(0)

@@ -180,7 +180,7 @@ func fromStatus(s *fleet.Status, reason int) *registryv1.FleetStatus {
 }
 
 // summary leaves out what may be large and does not tell how far a release has
-// come: a status is of all scripts, and goes out up to ten times a second.
+// come: a status is of all scripts, and goes out up to fifty times a second.
 func summary(r script.Release) script.Release {
 	r.Settings.Config = nil
 	r.Retained = slices.DeleteFunc(slices.Clone(r.Retained), func(v script.Version) bool { return v.Number != r.Active.Number })

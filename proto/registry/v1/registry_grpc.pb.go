@@ -131,9 +131,9 @@ type RegistryClient interface {
 	// Status says how far scripts have come on the fleet, in the order of the text
 	// "tenant/name", page by page.
 	Status(ctx context.Context, in *StatusRequest, opts ...grpc.CallOption) (*StatusResponse, error)
-	// WatchStatus sends the status at once and then at each change, at most ten
-	// times a second; of more than a thousand scripts less often, in proportion, and
-	// of more than ten thousand not at all (LIMIT).
+	// WatchStatus sends the status at once and then at each change, at most fifty
+	// times a second and ten thousand scripts a second; of more than ten thousand
+	// scripts not at all (LIMIT).
 	WatchStatus(ctx context.Context, in *WatchStatusRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchStatusResponse], error)
 }
 
@@ -517,9 +517,9 @@ type RegistryServer interface {
 	// Status says how far scripts have come on the fleet, in the order of the text
 	// "tenant/name", page by page.
 	Status(context.Context, *StatusRequest) (*StatusResponse, error)
-	// WatchStatus sends the status at once and then at each change, at most ten
-	// times a second; of more than a thousand scripts less often, in proportion, and
-	// of more than ten thousand not at all (LIMIT).
+	// WatchStatus sends the status at once and then at each change, at most fifty
+	// times a second and ten thousand scripts a second; of more than ten thousand
+	// scripts not at all (LIMIT).
 	WatchStatus(*WatchStatusRequest, grpc.ServerStreamingServer[WatchStatusResponse]) error
 	mustEmbedUnimplementedRegistryServer()
 }
