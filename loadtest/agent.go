@@ -20,6 +20,7 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/agent/cache"
 	"github.com/scriptorium-dev/scriptorium/agent/execute"
+	"github.com/scriptorium-dev/scriptorium/agent/garbage"
 	"github.com/scriptorium-dev/scriptorium/agent/gateway"
 	"github.com/scriptorium-dev/scriptorium/agent/gateway/grpcsock"
 	"github.com/scriptorium-dev/scriptorium/agent/gateway/httpsock"
@@ -70,6 +71,7 @@ func newAgentCommand() *cobra.Command {
 				}
 				defer pprof.StopCPUProfile()
 			}
+			garbage.LeaveRoom(cmd.Context())
 			return serveAgent(cmd.Context(), dir, admission, cmd.InOrStdin())
 		},
 	}

@@ -2,10 +2,12 @@ package lua_test
 
 import (
 	_ "embed"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/scriptorium-dev/scriptorium/agent/garbage"
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/engine/lua"
 	"github.com/scriptorium-dev/scriptorium/script"
@@ -21,6 +23,7 @@ var (
 
 func benchmarkRun(b *testing.B, source, entrypoint string, args ...[]byte) {
 	b.Helper()
+	leaveRoom(b)
 	p, err := lua.New().Compile(engine.Source{Code: []byte(source), Entrypoint: entrypoint})
 	if err != nil {
 		b.Fatal(err)
@@ -35,6 +38,13 @@ func benchmarkRun(b *testing.B, source, entrypoint string, args ...[]byte) {
 			b.Fatal(err)
 		}
 	}
+}
+
+// leaveRoom has the collector run as it does in an agent.
+func leaveRoom(b *testing.B) {
+	b.Helper()
+	before := debug.SetGCPercent(garbage.Percent(0))
+	b.Cleanup(func() { debug.SetGCPercent(before) })
 }
 
 func BenchmarkTrivial(b *testing.B) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/scriptorium-dev/scriptorium/agent/garbage"
 	"github.com/scriptorium-dev/scriptorium/internal/flagenv"
 	"github.com/scriptorium-dev/scriptorium/internal/obs"
 	"github.com/scriptorium-dev/scriptorium/internal/version"
@@ -50,6 +51,7 @@ Every flag can be set by the environment variable behind it.`,
 			}
 			cfg.Workers.Command = append(strings.Fields(cmd.CommandPath())[1:], workerCommand)
 			cfg.Log, cfg.Metrics = log.With("agent", cfg.Name), obs.NewMetrics()
+			garbage.LeaveRoom(cmd.Context())
 			return Run(cmd.Context(), cfg)
 		},
 	}

@@ -6,9 +6,12 @@ package bare
 import (
 	"encoding/json"
 	"os"
+	"runtime/debug"
 	"testing"
 
 	glua "github.com/yuin/gopher-lua"
+
+	"github.com/scriptorium-dev/scriptorium/agent/garbage"
 )
 
 // typical returns what the engine's benchmark of that name runs: the script and its
@@ -26,9 +29,12 @@ func typical(b *testing.B) (source string, argument []byte) {
 	return string(code), argument
 }
 
-// newState returns a state with gopher-lua's libraries that has run source.
+// newState returns a state with gopher-lua's libraries that has run source, in a
+// process whose collector runs as it does in an agent.
 func newState(b *testing.B, source string) *glua.LState {
 	b.Helper()
+	before := debug.SetGCPercent(garbage.Percent(0))
+	b.Cleanup(func() { debug.SetGCPercent(before) })
 	l := glua.NewState()
 	b.Cleanup(l.Close)
 	if err := l.DoString(source); err != nil {
