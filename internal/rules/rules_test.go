@@ -149,7 +149,8 @@ func TestOwners(t *testing.T) {
 		"github.com/nats-io/nats-server":  {"internal/embedded"},
 		"github.com/yuin/gopher-lua":      {"engine/lua"},
 		"github.com/hashicorp/golang-lru": {"agent/cache"},
-		"sigs.k8s.io/controller-runtime":  {"operator"},
+		"sigs.k8s.io/controller-runtime":  {"operator", "internal/operatord", "deploy/validate", "e2e"},
+		"k8s.io":                          {"operator", "internal/operatord", "deploy/validate", "e2e"},
 	}
 	for _, p := range packages(t) {
 		for _, imported := range p.Imports {

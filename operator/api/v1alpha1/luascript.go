@@ -12,6 +12,7 @@ import (
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:shortName=ls,categories=scriptorium
+// +kubebuilder:selectablefield:JSONPath=`.spec.tenantId`
 // +kubebuilder:printcolumn:name="Tenant",type=string,JSONPath=`.spec.tenantId`
 // +kubebuilder:printcolumn:name="Version",type=integer,JSONPath=`.status.activeVersion`
 // +kubebuilder:printcolumn:name="Pinned",type=integer,JSONPath=`.spec.version`
@@ -19,7 +20,7 @@ import (
 // +kubebuilder:printcolumn:name="Status",type=string,JSONPath=`.status.phase`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Reason",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
-// +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 63 && !self.metadata.name.contains('.')",fieldPath=".metadata.name",message="must be a DNS label: at most 63 of a-z, 0-9 and '-'"
+// +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 63 && !self.metadata.name.contains('.')",message="metadata.name must be a DNS label: at most 63 of a-z, 0-9 and '-'"
 type LuaScript struct {
 	metav1.TypeMeta `json:",inline"`
 	// +optional
@@ -56,11 +57,13 @@ type LuaScriptSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="cannot be changed: delete the LuaScript and create another"
 	TenantID string `json:"tenantId"`
 
-	// The source of the script, in base64. Exactly one of script and source is set.
+	// The source of the script, in base64; line breaks in it do not matter. Exactly one
+	// of script and source is set.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=1398104
-	// +kubebuilder:validation:Format=byte
+	// +kubebuilder:validation:MaxLength=1417000
+	// +kubebuilder:validation:XValidation:rule="self.matches(r'^[A-Za-z0-9+/\\s]+[=\\s]*$')",message="is not base64: write the plain text to spec.source instead"
+	// +kubebuilder:validation:XValidation:rule="size(self) > 131072 || size(self.replace(' ', '').replace('\\n', '').replace('\\r', '').replace('\\t', '')) % 4 == 0",message="is not base64, or not all of it: its length is no multiple of 4"
 	Script *string `json:"script,omitempty"`
 
 	// The source of the script, as text.
@@ -86,6 +89,7 @@ type LuaScriptSpec struct {
 	// Without it, the latest version runs.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=9007199254740992
 	Version *int64 `json:"version,omitempty"`
 
 	// When a gateway should run the script.

@@ -17,7 +17,7 @@ import (
 // +kubebuilder:printcolumn:name="Scripts",type=integer,JSONPath=`.status.scripts`
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
-// +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 63 && !self.metadata.name.contains('.')",fieldPath=".metadata.name",message="must be a DNS label: at most 63 of a-z, 0-9 and '-'"
+// +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 63 && !self.metadata.name.contains('.')",message="metadata.name must be a DNS label: at most 63 of a-z, 0-9 and '-'"
 type ScriptTenant struct {
 	metav1.TypeMeta `json:",inline"`
 	// +optional
@@ -52,6 +52,7 @@ type ScriptTenantSpec struct {
 	Namespaces []string `json:"namespaces,omitempty"`
 	// Namespaces with these labels, besides.
 	// +optional
+	// +kubebuilder:validation:XValidation:rule="!has(self.matchExpressions) || self.matchExpressions.all(e, e.operator in ['In', 'NotIn', 'Exists', 'DoesNotExist'] && (e.operator in ['In', 'NotIn']) == (has(e.values) && size(e.values) > 0))",message="an expression's operator is In or NotIn, with values, or Exists or DoesNotExist, without"
 	NamespaceSelector *metav1.LabelSelector `json:"namespaceSelector,omitempty"`
 
 	// How the tenant's calls are kept from those of others: shared runs them in the
@@ -62,6 +63,7 @@ type ScriptTenantSpec struct {
 	Isolation string `json:"isolation,omitempty"`
 	// What each script's limits are at most.
 	// +optional
+	// +kubebuilder:validation:XValidation:rule="!has(self.coroutines)",fieldPath=".coroutines",message="is not for a tenant to bound: leave it out"
 	Limits *Limits `json:"limits,omitempty"`
 	// Calls that run at once on a node. As many as the agent runs, unless set.
 	// +optional
@@ -71,9 +73,11 @@ type ScriptTenantSpec struct {
 	// Processor time on each node, on average, such as 500m. Unbounded unless set, but
 	// for the share of others who want it too.
 	// +optional
+	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).isGreaterThan(quantity('0')) && !quantity(string(self)).isGreaterThan(quantity('1k'))",message="must be above 0 and up to 1000 cores, such as 500m"
 	CPU *resource.Quantity `json:"cpu,omitempty"`
 	// Memory of the tenant's process, where it has its own. 256Mi unless set.
 	// +optional
+	// +kubebuilder:validation:XValidation:rule="!quantity(string(self)).isLessThan(quantity('64Mi')) && !quantity(string(self)).isGreaterThan(quantity('64Gi'))",message="must be from 64Mi, which a process needs, to 64Gi"
 	Memory *resource.Quantity `json:"memory,omitempty"`
 	// Bytes a second that all scripts together may log on each node. 65536 unless set.
 	// +optional
@@ -82,6 +86,7 @@ type ScriptTenantSpec struct {
 	LogBytes *int64 `json:"logBytes,omitempty"`
 	// What all of the tenant's values may have together. 16Mi unless set.
 	// +optional
+	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).isGreaterThan(quantity('0')) && !quantity(string(self)).isGreaterThan(quantity('256Mi'))",message="must be above 0 and up to 256Mi"
 	Values *resource.Quantity `json:"values,omitempty"`
 }
 

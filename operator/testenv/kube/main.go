@@ -8,7 +8,9 @@ package main
 import (
 	"fmt"
 	"os"
+	"os/signal"
 	"path/filepath"
+	"syscall"
 
 	"k8s.io/component-base/cli"
 	_ "k8s.io/component-base/metrics/prometheus/clientgo" // as kube-apiserver has it
@@ -21,6 +23,7 @@ import (
 func main() {
 	switch name := filepath.Base(os.Args[0]); name {
 	case "kube-apiserver":
+		stopAtOnce()
 		os.Exit(cli.Run(apiserver.NewAPIServerCommand()))
 	case "kubectl":
 		if err := cli.RunNoErrOutput(kubectl.NewDefaultKubectlCommand()); err != nil {
@@ -30,4 +33,15 @@ func main() {
 		fmt.Fprintf(os.Stderr, "kube: called as %q; link it as kube-apiserver or kubectl\n", name)
 		os.Exit(2)
 	}
+}
+
+// stopAtOnce ends the process at a signal that would make the API server wait up to a
+// minute for its clients: tests stop it to see what those do without it.
+func stopAtOnce() {
+	stopped := make(chan os.Signal, 1)
+	signal.Notify(stopped, syscall.SIGTERM)
+	go func() {
+		<-stopped
+		os.Exit(0)
+	}()
 }
