@@ -1,0 +1,115 @@
+package spec
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// Faults are all that is wrong with an object, in the order of its fields. As an error
+// they are of the kind of the first.
+type Faults []*script.Error
+
+// Error returns the words of all faults, "; " between them.
+func (f Faults) Error() string {
+	words := make([]string, len(f))
+	for i, fault := range f {
+		words[i] = fault.Field + ": " + Words(fault)
+		if fault.Field == "" {
+			words[i] = Words(fault)
+		}
+	}
+	return strings.Join(words, "; ")
+}
+
+// Unwrap returns the faults.
+func (f Faults) Unwrap() []error {
+	errs := make([]error, len(f))
+	for i, fault := range f {
+		errs[i] = fault
+	}
+	return errs
+}
+
+func (f Faults) orNil() error {
+	if len(f) == 0 {
+		return nil
+	}
+	return f
+}
+
+// Words returns what a fault says beside its field: "line 3, column 7: unexpected
+// 'end'", leaving out what is unknown.
+func Words(fault *script.Error) string {
+	switch {
+	case fault.Line > 0 && fault.Column > 0:
+		return fmt.Sprintf("line %d, column %d: %s", fault.Line, fault.Column, fault.Message)
+	case fault.Line > 0:
+		return fmt.Sprintf("line %d: %s", fault.Line, fault.Message)
+	}
+	return fault.Message
+}
+
+// AllFaults returns the faults in err: those of Faults anywhere in it, and the first
+// *script.Error of anything else. ok is false if an error among them is no fault.
+func AllFaults(err error) (faults Faults, ok bool) {
+	if err == nil {
+		return nil, true
+	}
+	if faults, ok := errors.AsType[Faults](err); ok {
+		return faults, true
+	}
+	if e, ok := errors.AsType[*script.Error](err); ok {
+		return Faults{e}, true
+	}
+	return nil, false
+}
+
+// Locate returns the registry's answer to a write of w with the field of the LuaScript
+// that it is about, as Faults: in the words in which the webhook would have refused it.
+// An error that is about no field of the LuaScript is returned as it is.
+func (w *Wanted) Locate(err error) error {
+	e, ok := errors.AsType[*script.Error](err)
+	if !ok || luaScriptField(e.Field) == "" {
+		return err
+	}
+	return Faults{w.locate(e)}
+}
+
+// locate translates the registry's name of a field.
+func (w *Wanted) locate(e *script.Error) *script.Error {
+	located := *e
+	located.Field = luaScriptField(e.Field)
+	if located.Field != sourceField {
+		return &located
+	}
+	located.Field = w.SourceField
+	if e.Line == 0 && e.Kind == script.Script && strings.Contains(e.Message, "entrypoint") {
+		located.Field = "spec.entrypoint"
+	}
+	return &located
+}
+
+// luaScriptField returns the path of what the registry calls field, or "".
+func luaScriptField(field string) string {
+	switch field {
+	case "source":
+		return sourceField
+	case "entrypoint", "trigger", "config":
+		return "spec." + field
+	case "pin", "version":
+		return "spec.version"
+	case "tenant":
+		return "spec.tenantId"
+	case "name":
+		return "metadata.name"
+	case "settings.historyLimit":
+		return "spec.revisionHistoryLimit"
+	}
+	if setting, ok := strings.CutPrefix(field, "settings."); ok {
+		return "spec." + setting
+	}
+	return ""
+}

@@ -1,0 +1,125 @@
+package spec
+
+import (
+	"bytes"
+	"encoding/json"
+	"time"
+
+	"github.com/scriptorium-dev/scriptorium/operator/api/v1alpha1"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// positive returns n, and 0 with a fault if it is not between 1 and most.
+func positive[T int | uint64](r *reader, field string, n, most int64) T {
+	if n < 1 || n > most {
+		r.fault(field, "%d is not between 1 and %d; leave it out for the default", n, most)
+		return 0
+	}
+	return T(n)
+}
+
+// limits returns l with 0 for what is not set.
+func (r *reader) limits(path string, l *v1alpha1.Limits) script.Limits {
+	if l == nil {
+		return script.Limits{}
+	}
+	most := script.MaxLimits()
+	size := func(name string, n *int64, most int) int {
+		if n == nil {
+			return 0
+		}
+		return positive[int](r, path+"."+name, *n, int64(most))
+	}
+	limits := script.Limits{
+		Timeout:     r.duration(path+".timeout", l.Timeout, most.Timeout),
+		SourceBytes: size("sourceBytes", l.SourceBytes, most.SourceBytes),
+		StringBytes: size("stringBytes", l.StringBytes, most.StringBytes),
+		ResultBytes: size("resultBytes", l.ResultBytes, most.ResultBytes),
+		LogBytes:    size("logBytes", l.LogBytes, most.LogBytes),
+		Coroutines:  l.Coroutines != nil && *l.Coroutines,
+	}
+	if l.Instructions != nil {
+		limits.Instructions = positive[uint64](r, path+".instructions", *l.Instructions, int64(most.Instructions))
+	}
+	if l.Concurrency != nil {
+		limits.Concurrency = positive[int](r, path+".concurrency", int64(*l.Concurrency), int64(most.Concurrency))
+	}
+	return limits
+}
+
+func (r *reader) duration(field string, s *string, most time.Duration) time.Duration {
+	if s == nil {
+		return 0
+	}
+	t, err := time.ParseDuration(*s)
+	if err != nil {
+		r.fault(field, "%.80q is not a duration: want a number and a unit, such as 50ms", *s)
+		return 0
+	}
+	if t <= 0 || t > most {
+		r.fault(field, "%v is not above 0 and at most %v", t, most)
+		return 0
+	}
+	return t
+}
+
+// Bounds of spec.config: those of the registry and of what an engine hands to a
+// script.
+const (
+	maxConfigBytes = 64 << 10
+	maxConfigDepth = 32
+)
+
+// config returns the object in raw with its keys in order, so that equal configs are
+// equal bytes, whoever wrote them; nil for none.
+func (r *reader) config(raw []byte) json.RawMessage {
+	const field = "spec.config"
+	if len(raw) == 0 || bytes.Equal(raw, []byte("null")) {
+		return nil
+	}
+	var object map[string]any
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.UseNumber() // large numbers stay what they are
+	if err := dec.Decode(&object); err != nil || object == nil {
+		r.fault(field, "is not a JSON object")
+		return nil
+	}
+	if depth(object) > maxConfigDepth {
+		r.fault(field, "is nested deeper than %d", maxConfigDepth)
+		return nil
+	}
+	if len(object) == 0 {
+		return nil
+	}
+	var buf bytes.Buffer
+	enc := json.NewEncoder(&buf)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(object); err != nil {
+		r.fault(field, "cannot be written as JSON: %v", err)
+		return nil
+	}
+	config := bytes.TrimSpace(buf.Bytes())
+	if len(config) > maxConfigBytes {
+		r.fault(field, "has %d bytes, at most %d (64 KiB) are allowed", len(config), maxConfigBytes)
+		return nil
+	}
+	return config
+}
+
+// depth returns how deep objects and lists are nested in v.
+func depth(v any) int {
+	deepest := 0
+	switch v := v.(type) {
+	case map[string]any:
+		for _, member := range v {
+			deepest = max(deepest, depth(member))
+		}
+	case []any:
+		for _, item := range v {
+			deepest = max(deepest, depth(item))
+		}
+	default:
+		return 0
+	}
+	return deepest + 1
+}

@@ -1,0 +1,233 @@
+package tenancy
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/scriptorium-dev/scriptorium/client/registryclient"
+	"github.com/scriptorium-dev/scriptorium/operator/api/v1alpha1"
+	"github.com/scriptorium-dev/scriptorium/operator/spec"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// The reasons of conditions.
+const (
+	reasonConfigured  = "Configured"
+	reasonInvalid     = "Invalid"
+	reasonRefused     = "Refused"
+	reasonUnavailable = "RegistryUnavailable"
+	reasonInUse       = "InUse"
+	reasonDeleting    = "Deleting"
+)
+
+// The reasons of events, besides reasonConfigured and reasonRefused.
+const (
+	eventRestored  = "Restored"
+	eventDeleted   = "Deleted"
+	eventAbandoned = "Abandoned"
+)
+
+// reconciler makes the registry have what ScriptTenants say.
+type reconciler struct {
+	client     client.Client
+	registry   Registry
+	events     events.EventRecorder
+	deleteWait time.Duration
+	resync     time.Duration
+	now        func() time.Time
+}
+
+// Reconcile is one look at one ScriptTenant: it makes the registry have its settings,
+// or takes them away, and writes the status once.
+func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	t := &v1alpha1.ScriptTenant{}
+	if err := r.client.Get(ctx, req.NamespacedName, t); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if !t.DeletionTimestamp.IsZero() {
+		return r.remove(ctx, t)
+	}
+	if !controllerutil.ContainsFinalizer(t, Finalizer) {
+		before := t.DeepCopy()
+		controllerutil.AddFinalizer(t, Finalizer)
+		if err := r.client.Patch(ctx, t, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+			return again(err)
+		}
+	}
+	before := t.DeepCopy()
+	failed := r.apply(ctx, t)
+	scripts, _, err := r.scripts(ctx, t)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	t.Status.Scripts = int32(scripts) //nolint:gosec // LuaScripts of one cluster
+	if err := r.report(ctx, before, t); err != nil {
+		return again(err)
+	}
+	if isTemporary(failed) {
+		return ctrl.Result{}, failed // the queue asks again, ever more slowly
+	}
+	return ctrl.Result{RequeueAfter: r.resync*9/10 + rand.N(r.resync/5)}, nil
+}
+
+// again is what to do after a write that the API server did not take.
+func again(err error) (ctrl.Result, error) {
+	if apierrors.IsConflict(err) {
+		return ctrl.Result{RequeueAfter: 50 * time.Millisecond}, nil // the cache is behind
+	}
+	return ctrl.Result{}, client.IgnoreNotFound(err)
+}
+
+// isTemporary reports whether an error of the registry may go by itself soon.
+func isTemporary(err error) bool {
+	switch script.KindOf(err) {
+	case "", script.Invalid, script.Denied, script.Limit, script.NotFound:
+		return false
+	}
+	return true
+}
+
+// apply makes the registry have what t says, puts into t's conditions what came of it,
+// and returns the fault.
+func (r *reconciler) apply(ctx context.Context, t *v1alpha1.ScriptTenant) error {
+	settings, err := spec.TenantSettings(t)
+	if err != nil {
+		r.fault(t, reasonInvalid, err)
+		return err
+	}
+	// What this generation says was in the registry before: another change is somebody
+	// else's.
+	was := meta.FindStatusCondition(t.Status.Conditions, v1alpha1.ConditionReady)
+	settled := was != nil && was.Reason == reasonConfigured && was.ObservedGeneration == t.Generation
+	cur, err := r.registry.Tenant(ctx, t.Name)
+	if err == nil && (cur.Revision == 0 || cur.Settings != settings) {
+		before := cur
+		if cur, _, err = r.registry.SetTenant(ctx, t.Name, &settings, write(t)); err == nil {
+			r.tellSet(t, before, settled)
+		}
+	}
+	switch {
+	case isTemporary(err):
+		r.set(t, v1alpha1.ConditionReady, metav1.ConditionFalse, reasonUnavailable, err.Error())
+		r.set(t, v1alpha1.ConditionReconciling, metav1.ConditionTrue, reasonUnavailable, err.Error())
+		meta.RemoveStatusCondition(&t.Status.Conditions, v1alpha1.ConditionStalled)
+		return err
+	case err != nil:
+		r.fault(t, reasonRefused, err)
+		return err
+	}
+	r.set(t, v1alpha1.ConditionReady, metav1.ConditionTrue, reasonConfigured, fmt.Sprintf("the registry has it, at revision %d", cur.Revision))
+	meta.RemoveStatusCondition(&t.Status.Conditions, v1alpha1.ConditionReconciling)
+	meta.RemoveStatusCondition(&t.Status.Conditions, v1alpha1.ConditionStalled)
+	return nil
+}
+
+// write says who asks for t's settings.
+func write(t *v1alpha1.ScriptTenant) registryclient.DataWrite {
+	return registryclient.DataWrite{Author: spec.Author("scripttenant/" + t.Name)}
+}
+
+// tellSet makes the event of settings that were set.
+func (r *reconciler) tellSet(t *v1alpha1.ScriptTenant, before script.Tenant, settled bool) {
+	switch {
+	case settled && before.Revision == 0:
+		r.event(t, corev1.EventTypeWarning, eventRestored, "its settings had been taken away in the registry: they are back")
+	case settled:
+		r.event(t, corev1.EventTypeWarning, eventRestored, "its settings had been changed in the registry by %s: they are what the spec says again", before.Author)
+	default:
+		r.event(t, corev1.EventTypeNormal, reasonConfigured, "the registry has its settings")
+	}
+}
+
+// fault puts into t's conditions what somebody has to change, and makes an event of it
+// when it is new.
+func (r *reconciler) fault(t *v1alpha1.ScriptTenant, reason string, err error) {
+	was := meta.FindStatusCondition(t.Status.Conditions, v1alpha1.ConditionStalled)
+	if was == nil || was.Message != err.Error() {
+		r.event(t, corev1.EventTypeWarning, reasonRefused, "%v", err)
+	}
+	r.set(t, v1alpha1.ConditionReady, metav1.ConditionFalse, reason, err.Error())
+	r.set(t, v1alpha1.ConditionStalled, metav1.ConditionTrue, reason, err.Error())
+	meta.RemoveStatusCondition(&t.Status.Conditions, v1alpha1.ConditionReconciling)
+}
+
+func (r *reconciler) set(t *v1alpha1.ScriptTenant, condition string, is metav1.ConditionStatus, reason, message string) {
+	meta.SetStatusCondition(&t.Status.Conditions, metav1.Condition{
+		Type: condition, Status: is, Reason: reason, Message: message, ObservedGeneration: t.Generation,
+	})
+}
+
+func (r *reconciler) event(t *v1alpha1.ScriptTenant, kind, reason, format string, args ...any) {
+	r.events.Eventf(t, nil, kind, reason, "Reconcile", format, args...)
+}
+
+// report writes t's status, if it is not what it was.
+func (r *reconciler) report(ctx context.Context, before, t *v1alpha1.ScriptTenant) error {
+	t.Status.ObservedGeneration = t.Generation
+	if equality.Semantic.DeepEqual(before.Status, t.Status) {
+		return nil
+	}
+	return r.client.Status().Patch(ctx, t, client.MergeFrom(before))
+}
+
+// scripts counts the tenant's LuaScripts: those of namespaces that may act for it. Users
+// are those and what was published before their namespace lost the right, and examples
+// some of their names.
+func (r *reconciler) scripts(ctx context.Context, t *v1alpha1.ScriptTenant) (count int, users users, err error) {
+	var list v1alpha1.LuaScriptList
+	if err := r.client.List(ctx, &list, client.MatchingFields{tenantIndex: t.Name}); err != nil {
+		return 0, users, fmt.Errorf("listing the LuaScripts of %s: %w", t.Name, err)
+	}
+	allowed := make(map[string]bool) // by namespace
+	for i := range list.Items {
+		ls := &list.Items[i]
+		may, known := allowed[ls.Namespace]
+		if !known {
+			if may, err = allows(ctx, r.client, t, ls.Namespace); err != nil && !apierrors.IsNotFound(err) {
+				return 0, users, err
+			}
+			allowed[ls.Namespace] = may
+		}
+		if may {
+			count++
+		}
+		if may || isPublished(ls) {
+			users.add(ls)
+		}
+	}
+	return count, users, nil
+}
+
+// users are the LuaScripts that use a tenant.
+type users struct {
+	count    int
+	examples []string // some of their names
+}
+
+func (u *users) add(ls *v1alpha1.LuaScript) {
+	const most = 3
+	if u.count++; len(u.examples) < most {
+		u.examples = append(u.examples, ls.Namespace+"/"+ls.Name)
+	}
+}
+
+func (u *users) String() string {
+	s := strings.Join(u.examples, ", ")
+	if more := u.count - len(u.examples); more > 0 {
+		s += fmt.Sprintf(" and %d more", more)
+	}
+	return s
+}

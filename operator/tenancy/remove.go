@@ -1,0 +1,81 @@
+package tenancy
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/scriptorium-dev/scriptorium/operator/api/v1alpha1"
+)
+
+// remove takes t's settings from the registry and lets it go. They stay as long as
+// there are LuaScripts of the tenant: those would lose their bounds, and the process
+// that they have to themselves, while they run.
+func (r *reconciler) remove(ctx context.Context, t *v1alpha1.ScriptTenant) (ctrl.Result, error) {
+	if !controllerutil.ContainsFinalizer(t, Finalizer) {
+		return ctrl.Result{}, nil
+	}
+	if t.Annotations[Abandon] == "true" {
+		return r.abandon(ctx, t, "its annotation "+Abandon+" says so")
+	}
+	before := t.DeepCopy()
+	count, users, err := r.scripts(ctx, t)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	t.Status.Scripts = int32(count) //nolint:gosec // LuaScripts of one cluster
+	if users.count > 0 {
+		r.set(t, v1alpha1.ConditionReady, metav1.ConditionFalse, reasonInUse,
+			fmt.Sprintf("being deleted, when the tenant's LuaScripts are: %s (or set the annotation %s to \"true\")", &users, Abandon))
+		// A published one that goes unpublished, or loses its right, may wake nobody.
+		if err := r.report(ctx, before, t); err != nil {
+			return again(err)
+		}
+		return ctrl.Result{RequeueAfter: r.resync}, nil
+	}
+	if _, _, err := r.registry.SetTenant(ctx, t.Name, nil, write(t)); err != nil {
+		return r.retain(ctx, before, t, err)
+	}
+	r.event(t, corev1.EventTypeNormal, eventDeleted, "the registry no longer has its settings")
+	return r.release(ctx, t)
+}
+
+// retain keeps t because the registry still has its settings, or gives up if that took
+// too long.
+func (r *reconciler) retain(ctx context.Context, before, t *v1alpha1.ScriptTenant, failed error) (ctrl.Result, error) {
+	since := r.now()
+	if c := meta.FindStatusCondition(t.Status.Conditions, v1alpha1.ConditionReconciling); c != nil && c.Reason == reasonDeleting {
+		since = c.LastTransitionTime.Time
+	} else {
+		meta.RemoveStatusCondition(&t.Status.Conditions, v1alpha1.ConditionReconciling) // its time is of something else
+	}
+	if r.deleteWait > 0 && r.now().Sub(since) >= r.deleteWait {
+		return r.abandon(ctx, t, fmt.Sprintf("the registry did not take them away for %v: %v", r.deleteWait, failed))
+	}
+	r.set(t, v1alpha1.ConditionReady, metav1.ConditionFalse, reasonDeleting, failed.Error())
+	r.set(t, v1alpha1.ConditionReconciling, metav1.ConditionTrue, reasonDeleting, failed.Error())
+	meta.RemoveStatusCondition(&t.Status.Conditions, v1alpha1.ConditionStalled)
+	if err := r.report(ctx, before, t); err != nil {
+		return again(err)
+	}
+	return ctrl.Result{}, failed
+}
+
+// abandon lets t go although the registry may have its settings.
+func (r *reconciler) abandon(ctx context.Context, t *v1alpha1.ScriptTenant, why string) (ctrl.Result, error) {
+	ctrl.LoggerFrom(ctx).Info("The ScriptTenant goes, its settings stay in the registry", "why", why)
+	r.event(t, corev1.EventTypeWarning, eventAbandoned, "its settings may stay in the registry: %s", why)
+	return r.release(ctx, t)
+}
+
+func (r *reconciler) release(ctx context.Context, t *v1alpha1.ScriptTenant) (ctrl.Result, error) {
+	before := t.DeepCopy()
+	controllerutil.RemoveFinalizer(t, Finalizer)
+	return again(r.client.Patch(ctx, t, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})))
+}

@@ -1,0 +1,70 @@
+package tenancy
+
+import (
+	"context"
+	"maps"
+	"time"
+
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+
+	"github.com/scriptorium-dev/scriptorium/operator/api/v1alpha1"
+)
+
+// tenantIndex is the index of LuaScripts by their tenant.
+const tenantIndex = "scripttenant"
+
+// countPause is how long a ScriptTenant waits to count its LuaScripts anew, so that
+// a thousand that come at once are not counted a thousand times.
+const countPause = time.Second
+
+type queue = workqueue.TypedRateLimitingInterface[ctrl.Request]
+
+// ofLuaScripts wakes the tenant of a LuaScript that comes, goes, or is published.
+func ofLuaScripts() handler.EventHandler {
+	wake := func(o client.Object, q queue) {
+		q.AddAfter(requestFor(o.(*v1alpha1.LuaScript).Spec.TenantID), countPause)
+	}
+	return handler.Funcs{
+		CreateFunc: func(_ context.Context, e event.CreateEvent, q queue) { wake(e.Object, q) },
+		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q queue) { wake(e.Object, q) },
+		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q queue) {
+			if isPublished(e.ObjectOld.(*v1alpha1.LuaScript)) != isPublished(e.ObjectNew.(*v1alpha1.LuaScript)) {
+				wake(e.ObjectNew, q)
+			}
+		},
+	}
+}
+
+// ofNamespaces wakes all tenants that select namespaces by their labels when those
+// change. What comes and goes with a namespace are its LuaScripts, which wake theirs.
+func ofNamespaces(r client.Reader) handler.EventHandler {
+	return handler.Funcs{
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
+			if maps.Equal(e.ObjectOld.GetLabels(), e.ObjectNew.GetLabels()) {
+				return
+			}
+			var tenants v1alpha1.ScriptTenantList
+			if err := r.List(ctx, &tenants); err != nil {
+				ctrl.LoggerFrom(ctx).Error(err, "A namespace's labels have changed, and the ScriptTenants that select by them cannot be listed; they are counted anew within a minute")
+				return
+			}
+			for i := range tenants.Items {
+				if tenants.Items[i].Spec.NamespaceSelector != nil {
+					q.AddAfter(requestFor(tenants.Items[i].Name), countPause)
+				}
+			}
+		},
+	}
+}
+
+func requestFor(tenant string) ctrl.Request {
+	return ctrl.Request{NamespacedName: client.ObjectKey{Name: tenant}}
+}
+
+// isPublished reports whether the registry has the LuaScript's script, as far as its
+// status knows.
+func isPublished(ls *v1alpha1.LuaScript) bool { return ls.Status.ActiveVersion > 0 }
