@@ -1,0 +1,97 @@
+package operatord
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/scriptorium-dev/scriptorium/internal/flagenv"
+	"github.com/scriptorium-dev/scriptorium/internal/obs"
+	"github.com/scriptorium-dev/scriptorium/internal/security"
+	"github.com/scriptorium-dev/scriptorium/internal/version"
+	"github.com/scriptorium-dev/scriptorium/operator/bootstrap"
+	"github.com/scriptorium-dev/scriptorium/operator/controller"
+	"github.com/scriptorium-dev/scriptorium/operator/webhook"
+)
+
+// What the operator asks of the API server in a second, at most: a thousand LuaScripts
+// that come at once are three thousand writes and two thousand events. Priority and
+// fairness of the API server come on top.
+const (
+	defaultQPS   = 300
+	defaultBurst = 600
+)
+
+// Command returns the operator command.
+func Command() *cobra.Command {
+	var (
+		cfg     Config
+		logging obs.LogOptions
+		hook    webhook.Config
+		serve   bool
+		qps     float32
+		burst   int
+	)
+	cmd := &cobra.Command{
+		Use:   "operator",
+		Short: "Put the LuaScripts of a Kubernetes cluster into a registry",
+		Long: `operator follows the LuaScripts and ScriptTenants of a Kubernetes cluster: it publishes
+them to a registry, deletes there what is deleted here, and says in their status how
+far they have come on the fleet's agents.
+
+Several can run: one leads, and the others are ready to. It reaches the API server as
+kubectl does: by $KUBECONFIG or ~/.kube/config, and in a pod by the pod's service account.
+
+Every flag can be set by the environment variable behind it.`,
+		Example: `  operator --registry dns:///scriptorium-registry:7070 --registry-ca ca.crt --registry-cert tls.crt --registry-key tls.key
+  operator --registry unix:/run/scriptorium/registry.sock --leader-elect=false --webhook=false   # with a registry on this machine`,
+		Args:    cobra.NoArgs,
+		Version: version.String(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			log, err := logging.NewLogger(os.Stderr)
+			if err != nil {
+				return err
+			}
+			kube, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(clientcmd.NewDefaultClientConfigLoadingRules(), nil).ClientConfig()
+			if err != nil {
+				return fmt.Errorf("find the API server: %w", err)
+			}
+			kube.QPS, kube.Burst = qps, burst
+			kube.UserAgent = "scriptorium-operator/" + version.String()
+			// What libraries log goes where the rest does.
+			ctrl.SetLogger(logr.FromSlogHandler(log.Handler()))
+			klog.SetSlogLogger(log)
+			cfg.Kube, cfg.Log = kube, log
+			if serve {
+				cfg.Webhook = &hook
+			}
+			return Run(cmd.Context(), cfg)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&cfg.Registry, "registry", "", "the registry: host:port, dns:///host:port for all its replicas, or unix:PATH")
+	cfg.Caller.AddFlags(flags, "registry-")
+	flags.BoolVar(&cfg.InsecurePlaintext, security.PlaintextFlag, false, "connect to a registry at host:port without TLS")
+	flags.StringVar(&cfg.AdminAddress, "admin-address", "", "host:port for /healthz, /readyz and /metrics; none when empty")
+	flags.BoolVar(&cfg.LeaderElection, "leader-elect", true, "have one of several operators lead")
+	flags.StringVar(&cfg.Namespace, "namespace", "", "the operator's namespace, of the lease that says who leads and of the webhook's certificate; that of the pod when empty")
+	flags.IntVar(&cfg.Concurrency, "concurrency", controller.DefaultConcurrency, "LuaScripts that are reconciled at once")
+	flags.DurationVar(&cfg.DeleteWait, "delete-wait", 10*time.Minute, "time that the removal of a LuaScript waits for the registry, before its script is left there; 0 for ever")
+	flags.BoolVar(&serve, "webhook", true, "serve the webhook, which answers whoever applies what is wrong")
+	flags.IntVar(&hook.Port, "webhook-port", webhook.DefaultPort, "port of the webhook")
+	flags.StringVar(&hook.CertDir, "webhook-cert-dir", "", "folder with the webhook's tls.crt and tls.key, if cert-manager or somebody else keeps them; when empty, the operator does")
+	flags.Float32Var(&qps, "kube-qps", defaultQPS, "requests to the API server in a second, of each kind; -1 for no bound")
+	flags.IntVar(&burst, "kube-burst", defaultBurst, "requests to the API server at once")
+	logging.AddFlags(flags)
+	flagenv.Bind(cmd)
+	cmd.SetVersionTemplate(fmt.Sprintf("%s {{.Version}} %s\n", cmd.Name(), runtime.Version()))
+	cmd.AddCommand(bootstrap.Command())
+	return cmd
+}

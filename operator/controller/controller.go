@@ -1,0 +1,302 @@
+// Package controller puts LuaScripts into the registry, and says in their status how far
+// they have come on the fleet.
+//
+// A reconciliation learns what the registry has, decides on one action (Decide, which is
+// pure), takes it, and writes the status once. It is woken by changes of the
+// LuaScript, of its ScriptTenant and namespace, and by the fleet's watch; nothing is polled
+// but what somebody has to change, once a minute. What one reconciliation knows is kept
+// for the next, so that most of them ask nobody: see memory.
+package controller
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/recorder"
+
+	"github.com/scriptorium-dev/scriptorium/client/registryclient"
+	"github.com/scriptorium-dev/scriptorium/operator/api/v1alpha1"
+	"github.com/scriptorium-dev/scriptorium/operator/fleet"
+	"github.com/scriptorium-dev/scriptorium/operator/spec"
+	"github.com/scriptorium-dev/scriptorium/operator/tenancy"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// Registry keeps scripts: a registryclient.Client. Its errors are *script.Error.
+type Registry interface {
+	Get(ctx context.Context, name script.Name) (script.Release, error)
+	Publish(ctx context.Context, p registryclient.PublishRequest) (registryclient.Published, error)
+	Delete(ctx context.Context, name script.Name, w registryclient.Write) (script.Release, error)
+}
+
+// Fleet tells how far scripts have come: a fleet.Watch.
+type Fleet interface {
+	State() fleet.State
+	Status(name script.Name) (registryclient.ScriptStatus, bool)
+	Subscribe(f func(fleet.Changed))
+}
+
+// Config of the controller.
+type Config struct {
+	Registry Registry
+	Fleet    Fleet
+	// DeleteWait is how long the removal of a LuaScript waits for the registry, before
+	// it goes and the script stays; 0 for ever.
+	DeleteWait time.Duration
+	// Concurrency is how many LuaScripts are reconciled at once; DefaultConcurrency if 0.
+	Concurrency int
+	Log         *slog.Logger
+	// Metrics is where the controller's metrics are registered.
+	Metrics prometheus.Registerer
+}
+
+// DefaultConcurrency is how many LuaScripts are reconciled at once unless it is set.
+// Most of the time they wait for the registry and the API server.
+const DefaultConcurrency = 16
+
+// Reconciler reconciles LuaScripts. Setup makes one.
+type Reconciler struct {
+	client   client.Client
+	events   recorder.EventRecorder
+	registry Registry
+	fleet    Fleet
+	wait     time.Duration
+	log      *slog.Logger
+	metrics  *metrics
+	memories sync.Map // types.NamespacedName → *memory
+}
+
+// +kubebuilder:rbac:groups=scriptorium.dev,resources=luascripts,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=scriptorium.dev,resources=luascripts/status,verbs=patch
+// +kubebuilder:rbac:groups=scriptorium.dev,resources=scripttenants,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",resources=namespaces,verbs=get;list;watch
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+
+// Reconcile implements reconcile.Reconciler.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	ls := &v1alpha1.LuaScript{}
+	err := r.client.Get(ctx, req.NamespacedName, ls)
+	if apierrors.IsNotFound(err) {
+		r.memories.Delete(req.NamespacedName)
+		return ctrl.Result{}, nil
+	}
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	x := r.begin(ls)
+	if !ls.DeletionTimestamp.IsZero() {
+		return later(x.remove(ctx))
+	}
+	return later(x.follow(ctx))
+}
+
+// later makes waits, 0 for none, and an error a result.
+func later(wait time.Duration, err error) (ctrl.Result, error) {
+	switch {
+	case apierrors.IsConflict(err):
+		// The cache is behind; it will be along.
+		return ctrl.Result{RequeueAfter: conflictWait}, nil
+	case err != nil:
+		return ctrl.Result{}, err
+	}
+	return ctrl.Result{RequeueAfter: wait}, nil
+}
+
+// conflictWait is the time for the cache to catch up after a conflict.
+const conflictWait = 50 * time.Millisecond
+
+// reconciliation is one of one LuaScript.
+type reconciliation struct {
+	*Reconciler
+	ls    *v1alpha1.LuaScript
+	m     *memory
+	name  script.Name
+	owner string
+	now   time.Time
+	facts facts
+}
+
+func (r *Reconciler) begin(ls *v1alpha1.LuaScript) *reconciliation {
+	x := &reconciliation{
+		Reconciler: r, ls: ls, m: r.memoryOf(ls), now: time.Now(),
+		name:  script.Name{Tenant: ls.Spec.TenantID, Script: ls.Name},
+		owner: spec.Owner(ls.Namespace, ls.Name),
+	}
+	x.m.see(ls, x.now)
+	x.facts = facts{generation: ls.Generation, deleting: !ls.DeletionTimestamp.IsZero(), state: r.fleet.State()}
+	if s, ok := r.fleet.Status(x.name); ok {
+		x.facts.agent = &s
+	}
+	return x
+}
+
+// follow makes the registry's script what the spec says, and the status what is true.
+func (x *reconciliation) follow(ctx context.Context) (time.Duration, error) {
+	wait, err := x.bring(ctx)
+	if err != nil {
+		return 0, err
+	}
+	m := x.m
+	x.facts.release = m.own(x.owner)
+	x.facts.published = x.facts.release != nil && m.settled == x.ls.Generation
+	pause, err := x.report(ctx)
+	return soonest(wait, pause), err
+}
+
+// bring makes the registry's script what the spec says, unless that cannot be, which is a
+// fault. It returns when to try again; 0 if there is no need to. An error is one of
+// the API server.
+func (x *reconciliation) bring(ctx context.Context) (time.Duration, error) {
+	m, generation := x.m, x.ls.Generation
+	denied, err := x.denied(ctx)
+	if err != nil {
+		return 0, err
+	}
+	knows := m.knows(generation, x.facts.state, x.told())
+	if knows && m.settled == generation {
+		m.retry = retry{}
+		x.facts.fault = denied
+		return 0, nil
+	}
+	want, wrong := spec.FromLuaScript(x.ls)
+	refused := denied // and nothing else is asked for then
+	if wrong != nil {
+		refused = faultOf(wrong)
+	}
+	x.facts.fault = cmp.Or(refused, m.retry.fault)
+	if wait := m.retry.wait(generation, x.facts.state.Session, x.now); wait > 0 {
+		return wait, nil
+	}
+	have := m.answer
+	if !knows {
+		got, err := x.ask(ctx)
+		if err != nil {
+			wait := x.failed(faultOf(err))
+			x.facts.fault = cmp.Or(refused, x.facts.fault)
+			return wait, nil
+		}
+		have = got
+	}
+	x.facts.fault = refused
+	if wrong != nil {
+		return 0, nil // until the spec changes
+	}
+	action := Decide(&want, x.owner, have)
+	if action.Kind == Keep {
+		x.keep(have)
+		return 0, x.hold(ctx)
+	}
+	if denied != nil {
+		return 0, nil // until the ScriptTenant or the namespace changes, which are watched
+	}
+	return x.publish(ctx, &want, action)
+}
+
+// denied returns why the namespace may not act for the tenant; nil if it may.
+func (x *reconciliation) denied(ctx context.Context) (*fault, error) {
+	err := tenancy.Check(ctx, x.client, x.name.Tenant, x.ls.Namespace)
+	if script.KindOf(err) == script.Denied {
+		return faultOf(err), nil
+	}
+	return nil, err
+}
+
+// told returns the release that the fleet's watch told of; nil for none.
+func (x *reconciliation) told() *script.Release {
+	if x.facts.agent == nil {
+		return nil
+	}
+	return &x.facts.agent.Release
+}
+
+// ask learns what the registry has; nil for no such script.
+func (x *reconciliation) ask(ctx context.Context) (*script.Release, error) {
+	release, err := x.registry.Get(ctx, x.name)
+	x.metrics.asked("get", err)
+	have := &release
+	switch script.KindOf(err) {
+	case "":
+	case script.NotFound:
+		have = nil
+	default:
+		return nil, err
+	}
+	x.m.learn(have, x.ls.Generation, x.facts.state.Session)
+	return have, nil
+}
+
+// failed takes note that the registry did not do what it was asked, and returns when to
+// ask again.
+func (x *reconciliation) failed(f *fault) time.Duration {
+	x.facts.fault = f
+	wait := x.m.retry.failed(f, x.ls.Generation, x.facts.state.Session, x.now)
+	x.log.Debug("the registry did not do it", "luascript", x.owner, "again_in", wait, "error", f.err)
+	return wait
+}
+
+// keep takes note that the registry has what is wanted.
+func (x *reconciliation) keep(have *script.Release) {
+	m := x.m
+	if len(m.pending) > 0 { // it was published, and the answer got lost
+		x.tell(have, m.pending, false)
+	}
+	m.settled, m.pending, m.retry = x.ls.Generation, nil, retry{}
+}
+
+// publish makes the registry's script what is wanted.
+func (x *reconciliation) publish(ctx context.Context, want *spec.Wanted, action Action) (time.Duration, error) {
+	if err := x.hold(ctx); err != nil {
+		return 0, err
+	}
+	m := x.m
+	restored := x.wasPublished()
+	m.pending = action.Changes
+	published, err := x.registry.Publish(ctx, want.Publish())
+	x.metrics.asked("publish", err)
+	if err != nil {
+		f := faultOf(want.Locate(err))
+		if !f.uncertain() {
+			m.pending = nil
+		}
+		m.asked = false // what it has may be another thing by now
+		return x.failed(f), nil
+	}
+	m.learn(&published.Release, x.ls.Generation, x.facts.state.Session)
+	if published.Changed {
+		x.tell(&published.Release, action.Changes, restored)
+		m.announce = true
+		m.grace = time.Now().Add(graceForFleet)
+	}
+	m.pending = nil
+	x.keep(&published.Release)
+	return 0, nil
+}
+
+// graceForFleet is how long the status waits for the fleet after a publish: mostly one
+// write tells of both.
+const graceForFleet = 100 * time.Millisecond
+
+// wasPublished reports whether the registry had what this generation says before, so
+// that somebody else changed it since.
+func (x *reconciliation) wasPublished() bool {
+	s := x.m.status(x.ls)
+	c := meta.FindStatusCondition(s.Conditions, v1alpha1.ConditionPublished)
+	return s.Revision != 0 && c != nil && c.Status == metav1.ConditionTrue && c.ObservedGeneration == x.ls.Generation
+}
+
+// soonest returns the shorter of two waits, of which 0 means none.
+func soonest(a, b time.Duration) time.Duration {
+	if a == 0 || b == 0 {
+		return max(a, b)
+	}
+	return min(a, b)
+}

@@ -1,0 +1,172 @@
+package controller_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/scriptorium-dev/scriptorium/operator/controller"
+	"github.com/scriptorium-dev/scriptorium/operator/spec"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+const owner = "luascript/default/route"
+
+// wanted is what the LuaScript wants in most cases.
+func wanted() spec.Wanted {
+	return spec.Wanted{
+		Name: script.Name{Tenant: "acme", Script: "route"}, Source: []byte("return 2"), Entrypoint: "handle",
+		Enabled: true, Settings: script.Settings{HistoryLimit: 10}, Owner: owner,
+	}
+}
+
+func version(number uint64, source string) script.Version {
+	return script.Version{Number: number, Digest: script.DigestOf([]byte(source)), Engine: "lua", Entrypoint: "handle"}
+}
+
+// has is what the registry has when there is nothing to do about wanted.
+func has() script.Release {
+	one, two := version(1, "return 1"), version(2, "return 2")
+	return script.Release{
+		Name: script.Name{Tenant: "acme", Script: "route"}, Revision: 7, Active: two, Latest: 2, Enabled: true,
+		Retained: []script.Version{one, two}, Settings: script.Settings{HistoryLimit: 10}, Owner: owner,
+	}
+}
+
+func TestDecide(t *testing.T) {
+	tests := []struct {
+		name string
+		want func(*spec.Wanted)
+		have func(*script.Release)
+		kind controller.Kind
+		says []controller.Change
+	}{
+		{name: "as it is", kind: controller.Keep},
+		{
+			name: "nothing there", have: func(r *script.Release) { *r = script.Release{} },
+			kind: controller.Publish, says: []controller.Change{controller.Published},
+		},
+		{
+			name: "deleted behind its back", have: func(r *script.Release) { *r = script.Release{Name: r.Name, Revision: 8, Latest: 2, Deleted: true} },
+			kind: controller.Publish, says: []controller.Change{controller.Published},
+		},
+		{
+			name: "nothing there, pinned and disabled", want: func(w *spec.Wanted) { w.Pin, w.Enabled = 1, false }, have: func(r *script.Release) { *r = script.Release{} },
+			kind: controller.Publish, says: []controller.Change{controller.Published, controller.Pinned, controller.Disabled},
+		},
+		{
+			name: "another source", want: func(w *spec.Wanted) { w.Source = []byte("return 3") },
+			kind: controller.Publish, says: []controller.Change{controller.Published},
+		},
+		{
+			name: "an older source again is a new version", want: func(w *spec.Wanted) { w.Source = []byte("return 1") },
+			kind: controller.Publish, says: []controller.Change{controller.Published},
+		},
+		{
+			name: "another entrypoint", want: func(w *spec.Wanted) { w.Entrypoint = "" },
+			kind: controller.Publish, says: []controller.Change{controller.Published},
+		},
+		{
+			name: "another engine made the newest", have: func(r *script.Release) { r.Retained[1].Engine = "rego" },
+			kind: controller.Publish, says: []controller.Change{controller.Published},
+		},
+		{
+			name: "nothing retained", have: func(r *script.Release) { r.Retained = nil },
+			kind: controller.Publish, says: []controller.Change{controller.Published},
+		},
+		{
+			name: "pin of what is active", want: func(w *spec.Wanted) { w.Pin = 2 },
+			kind: controller.Publish, says: []controller.Change{controller.Pinned},
+		},
+		{
+			name: "pin of an older version", want: func(w *spec.Wanted) { w.Pin = 1 },
+			kind: controller.Publish, says: []controller.Change{controller.RolledBack},
+		},
+		{
+			name: "pin of a newer version", want: func(w *spec.Wanted) { w.Pin = 2 },
+			have: func(r *script.Release) { r.Active, r.Pinned = r.Retained[0], true },
+			kind: controller.Publish, says: []controller.Change{controller.Pinned},
+		},
+		{
+			name: "pinned already", want: func(w *spec.Wanted) { w.Pin = 1 },
+			have: func(r *script.Release) { r.Active, r.Pinned = r.Retained[0], true },
+			kind: controller.Keep,
+		},
+		{
+			name: "pin of what does not exist: the registry says so", want: func(w *spec.Wanted) { w.Pin = 9 },
+			kind: controller.Publish, says: []controller.Change{controller.Pinned},
+		},
+		{
+			name: "pin and another source", want: func(w *spec.Wanted) { w.Pin, w.Source = 1, []byte("return 3") },
+			kind: controller.Publish, says: []controller.Change{controller.Published, controller.RolledBack},
+		},
+		{
+			name: "no pin any more", have: func(r *script.Release) { r.Active, r.Pinned = r.Retained[0], true },
+			kind: controller.Publish, says: []controller.Change{controller.Unpinned},
+		},
+		{
+			name: "disabled", want: func(w *spec.Wanted) { w.Enabled = false },
+			kind: controller.Publish, says: []controller.Change{controller.Disabled},
+		},
+		{
+			name: "enabled", have: func(r *script.Release) { r.Enabled = false },
+			kind: controller.Publish, says: []controller.Change{controller.Enabled},
+		},
+		{
+			name: "limits", want: func(w *spec.Wanted) { w.Settings.Limits.Instructions = 5 },
+			kind: controller.Publish, says: []controller.Change{controller.Configured},
+		},
+		{
+			name: "config", want: func(w *spec.Wanted) { w.Settings.Config = []byte(`{"a":1}`) },
+			kind: controller.Publish, says: []controller.Change{controller.Configured},
+		},
+		{
+			name: "trigger", have: func(r *script.Release) { r.Settings.Trigger.Event = "http-request" },
+			kind: controller.Publish, says: []controller.Change{controller.Configured},
+		},
+		{
+			name: "no owner", have: func(r *script.Release) { r.Owner = "" },
+			kind: controller.Publish, says: []controller.Change{controller.TakenOver},
+		},
+		{
+			name: "another owner: the registry refuses it", have: func(r *script.Release) { r.Owner = "luascript/other/route" },
+			kind: controller.Publish, says: []controller.Change{controller.TakenOver},
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			want, have := wanted(), new(has())
+			if tt.want != nil {
+				tt.want(&want)
+			}
+			if tt.have != nil {
+				tt.have(have)
+			}
+			if have.Revision == 0 {
+				have = nil
+			}
+			got := controller.Decide(&want, owner, have)
+			if got.Kind != tt.kind || !slices.Equal(got.Changes, tt.says) {
+				t.Errorf("got %s %v, want %s %v", got.Kind, got.Changes, tt.kind, tt.says)
+			}
+		})
+	}
+}
+
+func TestDecideOfADeletion(t *testing.T) {
+	tests := []struct {
+		name string
+		have *script.Release
+		want controller.Kind
+	}{
+		{"its script", new(has()), controller.Delete},
+		{"no script", nil, controller.LetGo},
+		{"a tombstone", &script.Release{Revision: 9, Deleted: true}, controller.LetGo},
+		{"somebody else's script", &script.Release{Revision: 9, Owner: "luascript/other/route"}, controller.LetGo},
+		{"nobody's script: it was never taken over", &script.Release{Revision: 9}, controller.LetGo},
+	}
+	for _, tt := range tests {
+		if got := controller.Decide(nil, owner, tt.have); got.Kind != tt.want {
+			t.Errorf("%s: got %s, want %s", tt.name, got.Kind, tt.want)
+		}
+	}
+}

@@ -1,0 +1,121 @@
+package controller
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"github.com/scriptorium-dev/scriptorium/operator/spec"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// fault is why a LuaScript is not what it should be.
+type fault struct {
+	err error
+	// permanent: it stays so until somebody changes something. Others go by
+	// themselves.
+	permanent bool
+}
+
+// faultOf returns the fault that err is.
+func faultOf(err error) *fault {
+	switch script.KindOf(err) {
+	case script.Invalid, script.Script, script.Denied, script.Limit, script.NotFound, script.Disabled:
+		return &fault{err: err, permanent: true}
+	}
+	return &fault{err: err}
+}
+
+// uncertain reports whether what was asked for may have been done.
+func (f *fault) uncertain() bool {
+	kind := script.KindOf(f.err)
+	return kind == script.Unavailable || kind == script.Timeout || kind == script.Internal
+}
+
+// message is what the webhook would have said, where it could have known.
+func (f *fault) message() string {
+	if faults, ok := spec.AllFaults(f.err); ok {
+		return faults.Error()
+	}
+	return f.err.Error()
+}
+
+// reason is the fault in one word.
+func (f *fault) reason() string {
+	switch script.KindOf(f.err) {
+	case script.Script:
+		return "DoesNotCompile"
+	case script.Invalid:
+		return "Invalid"
+	case script.Denied:
+		return "Denied"
+	case script.Limit:
+		return "LimitExceeded"
+	case script.NotFound:
+		return "VersionNotFound"
+	case script.Unavailable, script.Timeout:
+		return "RegistryUnavailable"
+	case script.Overloaded:
+		return "RegistryOverloaded"
+	case script.Conflict:
+		return "Conflict"
+	}
+	return "Failed"
+}
+
+// The times between attempts.
+const (
+	minRetry = 250 * time.Millisecond
+	maxRetry = 30 * time.Second
+	// What somebody has to change is looked at again at once when they do, mostly:
+	// when the spec, the ScriptTenant, the namespace or the script in the registry changes. A
+	// policy of the registry changes unseen.
+	stalledRetry = time.Minute
+	// What was refused is not asked for again within a second, whatever happens.
+	minStalled = time.Second
+)
+
+// retry says when the registry may be asked again after a fault. The zero value is for
+// none.
+type retry struct {
+	// It holds for this generation of the spec, and this connection with the
+	// registry: what is another may end well at once.
+	generation int64
+	session    int
+
+	fault    *fault
+	attempts int
+	earliest time.Time // if something happens
+	latest   time.Time // if nothing does
+}
+
+// failed takes note of a fault, and returns when to try again.
+func (r *retry) failed(f *fault, generation int64, session int, now time.Time) time.Duration {
+	attempts := 1
+	if r.holds(generation, session) {
+		attempts += r.attempts
+	}
+	after := maxRetry
+	if shift := attempts - 1; shift < 7 {
+		after = min(minRetry<<shift, maxRetry)
+	}
+	after = after*4/5 + rand.N(after*2/5)
+	*r = retry{generation: generation, session: session, fault: f, attempts: attempts}
+	r.earliest, r.latest = now.Add(after), now.Add(after)
+	if f.permanent {
+		after = stalledRetry*4/5 + rand.N(stalledRetry*2/5)
+		r.earliest, r.latest = now.Add(minStalled), now.Add(after)
+	}
+	return after
+}
+
+// wait returns how long the registry is not to be asked yet; 0 if it may be.
+func (r *retry) wait(generation int64, session int, now time.Time) time.Duration {
+	if !r.holds(generation, session) {
+		return 0
+	}
+	return max(0, r.earliest.Sub(now))
+}
+
+func (r *retry) holds(generation int64, session int) bool {
+	return r.fault != nil && r.generation == generation && r.session == session
+}

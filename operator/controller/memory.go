@@ -1,0 +1,115 @@
+package controller
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+
+	"github.com/scriptorium-dev/scriptorium/operator/api/v1alpha1"
+	"github.com/scriptorium-dev/scriptorium/operator/fleet"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// memory is what is known of one LuaScript beside itself. It can be lost at any time:
+// then the registry is asked again, and at worst an event is told twice, or not at all.
+// Only one reconciliation uses it at a time.
+type memory struct {
+	uid  types.UID
+	held string // the resource version that got the finalizer
+	gone bool   // the finalizer was removed, though the cache may not show it yet
+
+	// answer is what the registry said it has, but for the config; nil for no such
+	// script. It holds for this generation, in this session of the fleet's watch.
+	asked      bool
+	generation int64
+	session    int
+	answer     *script.Release
+	// settled is the generation whose spec the answer fulfils; 0 for none.
+	settled int64
+	retry   retry
+	pending []Change // of a publish of which it is not known whether it happened
+
+	seen     int64 // the latest generation, at
+	seenAt   time.Time
+	measured bool      // the time from there to convergence was
+	announce bool      // its convergence is to be told of
+	grace    time.Time // until when the fleet may take before the status is written
+
+	pace    pace
+	written *v1alpha1.LuaScriptStatus // as of
+	version string                    // this resource version
+}
+
+// memoryOf returns what is known of ls: nothing of one that was created anew.
+func (r *Reconciler) memoryOf(ls *v1alpha1.LuaScript) *memory {
+	key := types.NamespacedName{Namespace: ls.Namespace, Name: ls.Name}
+	if found, ok := r.memories.Load(key); ok {
+		if m := found.(*memory); m.uid == ls.UID {
+			return m
+		}
+	}
+	m := &memory{uid: ls.UID}
+	r.memories.Store(key, m)
+	return m
+}
+
+// see takes note of the spec's generation.
+func (m *memory) see(ls *v1alpha1.LuaScript, now time.Time) {
+	if m.seen == ls.Generation {
+		return
+	}
+	// One that an operator before this one has seen was not first seen now.
+	m.measured = m.seen == 0 && ls.Status.ObservedGeneration == ls.Generation
+	m.announce = !m.measured || !meta.IsStatusConditionTrue(ls.Status.Conditions, v1alpha1.ConditionConverged)
+	m.seen, m.seenAt = ls.Generation, now
+}
+
+// learn takes note of what the registry has.
+func (m *memory) learn(r *script.Release, generation int64, session int) {
+	m.asked, m.generation, m.session, m.answer = true, generation, session, nil
+	m.settled = 0
+	if r != nil && !r.Deleted {
+		release := *r
+		release.Settings.Config = nil // it may be large
+		m.answer = &release
+	}
+}
+
+// knows reports whether the answer still holds: the fleet would tell of a newer release,
+// or that the script is gone.
+func (m *memory) knows(generation int64, state fleet.State, told *script.Release) bool {
+	if !m.asked || m.generation != generation || m.session != state.Session {
+		return false
+	}
+	switch {
+	case m.answer == nil:
+		return told == nil
+	case told == nil:
+		return !state.Live || state.Head < m.answer.Revision
+	}
+	return told.Revision <= m.answer.Revision
+}
+
+// own returns the release, if it is the owner's.
+func (m *memory) own(owner string) *script.Release {
+	if m.answer == nil || m.answer.Owner != owner {
+		return nil
+	}
+	return m.answer
+}
+
+// status returns what the API server has: what was written last, unless ls is newer.
+func (m *memory) status(ls *v1alpha1.LuaScript) *v1alpha1.LuaScriptStatus {
+	if m.written != nil && older(ls, m.version) {
+		return m.written
+	}
+	return &ls.Status
+}
+
+// older reports whether ls, of the cache, is from before it had that resource version.
+func older(ls *v1alpha1.LuaScript, version string) bool {
+	order, err := resourceversion.CompareResourceVersion(ls.ResourceVersion, version)
+	return err == nil && order < 0
+}

@@ -1,0 +1,188 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/scriptorium-dev/scriptorium/operator/api/v1alpha1"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// The reasons of events, beside the changes of a publish.
+const (
+	eventConverged    = "Converged"
+	eventRefused      = "Refused"
+	eventFailedOnNode = "FailedOnNode"
+	eventRestored     = "Restored" // put right what others changed
+	eventDeleted      = "Deleted"
+	eventAbandoned    = "Abandoned"
+)
+
+// report writes the status, if it is another than before and its pace allows it, and
+// tells of what is new. It returns when to come back; 0 if there is no need to.
+func (x *reconciliation) report(ctx context.Context) (time.Duration, error) {
+	m, now := x.m, time.Now()
+	before := m.status(x.ls)
+	next := statusOf(*before, &x.facts, now)
+	if sameStatus(before, &next) {
+		return 0, nil
+	}
+	if wait := m.grace.Sub(now); wait > 0 && x.underWay(&next) {
+		return wait, nil
+	}
+	if wait := m.pace.take(now, urgent(before, &next)); wait > 0 {
+		return wait, nil
+	}
+	at := metav1.NewTime(now).Rfc3339Copy()
+	next.LastUpdateTime = &at
+	old := before.DeepCopy()
+	if err := x.write(ctx, old, &next); err != nil {
+		return 0, client.IgnoreNotFound(err)
+	}
+	x.tellOutcome(old, &next)
+	return 0, nil
+}
+
+// underWay reports whether the agents are about to have said all that the status is to
+// say.
+func (x *reconciliation) underWay(next *v1alpha1.LuaScriptStatus) bool {
+	c := meta.FindStatusCondition(next.Conditions, v1alpha1.ConditionConverged)
+	return x.facts.fault == nil && c != nil && c.Reason == reasonWaiting
+}
+
+// write patches the status alone. Nobody else writes it, so that it takes no lock: those
+// who change the spec at the same time are not in the way.
+func (x *reconciliation) write(ctx context.Context, before, next *v1alpha1.LuaScriptStatus) error {
+	object := func(status *v1alpha1.LuaScriptStatus) *v1alpha1.LuaScript {
+		return &v1alpha1.LuaScript{
+			ObjectMeta: metav1.ObjectMeta{Namespace: x.ls.Namespace, Name: x.ls.Name},
+			Status:     *status,
+		}
+	}
+	written := object(next)
+	err := x.client.Status().Patch(ctx, written, client.MergeFrom(object(before)))
+	x.metrics.patched(err)
+	if err != nil {
+		return err
+	}
+	x.m.written, x.m.version = &written.Status, written.ResourceVersion
+	return nil
+}
+
+// tellOutcome tells of what became of the spec, by what the status said before.
+func (x *reconciliation) tellOutcome(before, next *v1alpha1.LuaScriptStatus) {
+	m := x.m
+	if f := x.facts.fault; f != nil && f.permanent {
+		was := meta.FindStatusCondition(before.Conditions, v1alpha1.ConditionStalled)
+		if is := meta.FindStatusCondition(next.Conditions, v1alpha1.ConditionStalled); was == nil || was.Message != is.Message || was.ObservedGeneration != is.ObservedGeneration {
+			x.warn(eventRefused, "Publish", "%s", f.message())
+		}
+	}
+	x.tellFailures(before.Agents, next.Agents)
+	if !meta.IsStatusConditionTrue(next.Conditions, v1alpha1.ConditionConverged) {
+		return
+	}
+	if !m.measured {
+		m.measured = true
+		x.metrics.converged.Observe(time.Since(m.seenAt).Seconds())
+	}
+	if s := x.facts.agent; m.announce && s != nil {
+		m.announce = false
+		took := ""
+		if s.Took > 0 {
+			took = fmt.Sprintf(", %v after it was committed", roundTime(s.Took))
+		}
+		x.note(eventConverged, "Activate", "version %d runs on %d of %d agents%s", s.Release.Active.Number, s.Active, s.Desired, took)
+	}
+}
+
+// roundTime leaves three digits or so.
+func roundTime(d time.Duration) time.Duration {
+	switch {
+	case d >= time.Second:
+		return d.Round(10 * time.Millisecond)
+	case d >= 10*time.Millisecond:
+		return d.Round(time.Millisecond)
+	}
+	return d.Round(10 * time.Microsecond)
+}
+
+// tellFailures tells of the agents that are new among those that failed.
+func (x *reconciliation) tellFailures(before, next *v1alpha1.AgentsStatus) {
+	if next == nil {
+		return
+	}
+	known := map[string]bool{}
+	if before != nil {
+		for _, f := range before.Failing {
+			known[f.Agent+f.Reason] = true
+		}
+	}
+	var failed []string
+	for _, f := range next.Failing {
+		if !known[f.Agent+f.Reason] {
+			failed = append(failed, f.Agent+": "+f.Reason)
+		}
+	}
+	if len(failed) > 0 {
+		x.warn(eventFailedOnNode, "Activate", "%s", strings.Join(failed, "; "))
+	}
+}
+
+// tell tells of what a publish changed; restored says that it had been so before.
+func (x *reconciliation) tell(r *script.Release, changes []Change, restored bool) {
+	if restored {
+		words := make([]string, len(changes))
+		for i, c := range changes {
+			words[i] = string(c)
+		}
+		x.warn(eventRestored, "Publish", "the script was changed behind the LuaScript's back, and was put right (%s)", strings.Join(words, ", "))
+	}
+	for _, c := range changes {
+		x.note(string(c), "Publish", "%s", sayChange(c, r))
+	}
+	x.log.Info("published", "luascript", x.owner, "script", r.Name, "version", r.Active.Number, "revision", r.Revision, "changes", changes)
+}
+
+func sayChange(c Change, r *script.Release) string {
+	active, latest := r.Active.Number, r.Latest
+	switch c {
+	case Published:
+		if active != latest {
+			return fmt.Sprintf("version %d is in the registry; version %d stays active", latest, active)
+		}
+		return fmt.Sprintf("version %d (%s) is in the registry, at revision %d", active, r.Active.Digest.Short(), r.Revision)
+	case Pinned:
+		return fmt.Sprintf("version %d is pinned", active)
+	case RolledBack:
+		return fmt.Sprintf("back to version %d, which is pinned; version %d is the latest", active, latest)
+	case Unpinned:
+		return fmt.Sprintf("version %d is active, and will be followed by later ones", active)
+	case Enabled:
+		return fmt.Sprintf("version %d is enabled", active)
+	case Disabled:
+		return fmt.Sprintf("version %d is disabled: calls are answered DISABLED", active)
+	case TakenOver:
+		return "the script had no owner; from now on it is changed here alone"
+	}
+	return "limits, trigger, config or history limit were changed"
+}
+
+func (x *reconciliation) note(reason, action, format string, args ...any) {
+	x.event(corev1.EventTypeNormal, reason, action, format, args...)
+}
+
+func (x *reconciliation) warn(reason, action, format string, args ...any) {
+	x.event(corev1.EventTypeWarning, reason, action, format, args...)
+}
+
+func (x *reconciliation) event(kind, reason, action, format string, args ...any) {
+	x.events.Eventf(x.ls, nil, kind, reason, action, "%s", cut(fmt.Sprintf(format, args...)))
+}

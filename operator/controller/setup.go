@@ -1,0 +1,152 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/scriptorium-dev/scriptorium/operator/api/v1alpha1"
+	"github.com/scriptorium-dev/scriptorium/operator/fleet"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// The fields by which the cache finds LuaScripts.
+const (
+	byScript = "scriptorium.dev/script" // tenant/name
+	byTenant = "scriptorium.dev/tenant"
+)
+
+// reconcileTimeout bounds one reconciliation: a registry or an API server that does not
+// answer holds up one worker no longer.
+const reconcileTimeout = 30 * time.Second
+
+// Setup adds the controller of LuaScripts to the manager. cfg.Fleet is not started here.
+func Setup(mgr ctrl.Manager, cfg Config) error {
+	m, err := newMetrics(cfg.Metrics)
+	if err != nil {
+		return fmt.Errorf("register the metrics of LuaScripts: %w", err)
+	}
+	r := &Reconciler{
+		client: mgr.GetClient(), events: mgr.GetEventRecorder("scriptorium-operator"),
+		registry: cfg.Registry, fleet: cfg.Fleet, wait: cfg.DeleteWait, log: cfg.Log, metrics: m,
+	}
+	if err := index(mgr.GetFieldIndexer()); err != nil {
+		return fmt.Errorf("index the LuaScripts: %w", err)
+	}
+	if cfg.Concurrency == 0 {
+		cfg.Concurrency = DefaultConcurrency
+	}
+	err = ctrl.NewControllerManagedBy(mgr).
+		Named("luascript").
+		// All changes wake: most reconciliations cost nothing, and what others did to the
+		// status is put right.
+		For(&v1alpha1.LuaScript{}).
+		Watches(&v1alpha1.ScriptTenant{}, handler.EnqueueRequestsFromMapFunc(r.ofTenant), builder.WithPredicates(tenantChanged)).
+		WatchesMetadata(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.ofNamespace), builder.WithPredicates(predicate.LabelChangedPredicate{})).
+		WatchesRawSource(source.Func(r.ofFleet)).
+		WithOptions(controller.Options{
+			MaxConcurrentReconciles: cfg.Concurrency,
+			// Who does not lead is ready to: its caches and its queue are full.
+			EnableWarmup:          new(true),
+			ReconciliationTimeout: reconcileTimeout,
+			// Of errors of the API server; those of the registry have a pace of their own.
+			RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](50*time.Millisecond, maxRetry),
+		}).
+		Complete(r)
+	if err != nil {
+		return fmt.Errorf("set up the controller of LuaScripts: %w", err)
+	}
+	return nil
+}
+
+func index(fields client.FieldIndexer) error {
+	ctx := context.Background() // the indexer only takes note of the function
+	scriptOf := func(o client.Object) []string {
+		ls := o.(*v1alpha1.LuaScript)
+		return []string{script.Name{Tenant: ls.Spec.TenantID, Script: ls.Name}.String()}
+	}
+	if err := fields.IndexField(ctx, &v1alpha1.LuaScript{}, byScript, scriptOf); err != nil {
+		return err
+	}
+	return fields.IndexField(ctx, &v1alpha1.LuaScript{}, byTenant, func(o client.Object) []string {
+		return []string{o.(*v1alpha1.LuaScript).Spec.TenantID}
+	})
+}
+
+// tenantChanged lets pass what may change the answer to a LuaScript: who may act for the
+// tenant, and that the registry has new settings of it.
+var tenantChanged = predicate.Or[client.Object](predicate.GenerationChangedPredicate{}, predicate.Funcs{
+	UpdateFunc: func(e event.UpdateEvent) bool {
+		before, after := e.ObjectOld.(*v1alpha1.ScriptTenant), e.ObjectNew.(*v1alpha1.ScriptTenant)
+		return before.Status.ObservedGeneration != after.Status.ObservedGeneration ||
+			before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero() ||
+			meta.IsStatusConditionTrue(before.Status.Conditions, v1alpha1.ConditionReady) != meta.IsStatusConditionTrue(after.Status.Conditions, v1alpha1.ConditionReady)
+	},
+})
+
+// ofTenant returns the LuaScripts of a ScriptTenant.
+func (r *Reconciler) ofTenant(ctx context.Context, o client.Object) []reconcile.Request {
+	return r.find(ctx, client.MatchingFields{byTenant: o.GetName()})
+}
+
+// ofNamespace returns the LuaScripts in a namespace.
+func (r *Reconciler) ofNamespace(ctx context.Context, o client.Object) []reconcile.Request {
+	return r.find(ctx, client.InNamespace(o.GetName()))
+}
+
+// ofFleet wakes LuaScripts when the fleet's watch has news of their scripts.
+func (r *Reconciler) ofFleet(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+	r.fleet.Subscribe(func(c fleet.Changed) {
+		for _, name := range c.Names {
+			for _, req := range r.find(ctx, client.MatchingFields{byScript: name.String()}) {
+				queue.Add(req)
+			}
+		}
+		if c.All {
+			addBehind(queue, r.find(ctx))
+		}
+	})
+	return nil
+}
+
+// addBehind adds requests behind those for which somebody may wait.
+func addBehind(queue workqueue.TypedRateLimitingInterface[reconcile.Request], requests []reconcile.Request) {
+	if q, ok := queue.(priorityqueue.PriorityQueue[reconcile.Request]); ok {
+		q.AddWithOpts(priorityqueue.AddOpts{Priority: new(handler.LowPriority)}, requests...)
+		return
+	}
+	for _, req := range requests {
+		queue.Add(req)
+	}
+}
+
+// find returns requests for the LuaScripts that the cache has.
+func (r *Reconciler) find(ctx context.Context, options ...client.ListOption) []reconcile.Request {
+	var list v1alpha1.LuaScriptList
+	if err := r.client.List(ctx, &list, append(options, client.UnsafeDisableDeepCopy)...); err != nil {
+		if ctx.Err() == nil {
+			r.log.Error("the LuaScripts cannot be listed from the cache", "error", err)
+		}
+		return nil
+	}
+	requests := make([]reconcile.Request, len(list.Items))
+	for i := range list.Items {
+		requests[i].NamespacedName = types.NamespacedName{Namespace: list.Items[i].Namespace, Name: list.Items[i].Name}
+	}
+	return requests
+}

@@ -1,0 +1,266 @@
+package controller
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/scriptorium-dev/scriptorium/client/registryclient"
+	"github.com/scriptorium-dev/scriptorium/operator/api/v1alpha1"
+	"github.com/scriptorium-dev/scriptorium/operator/fleet"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// The reasons of conditions, beside those that reasonOf gives to what went wrong.
+const (
+	reasonPublished      = "Published"
+	reasonConverged      = "Converged"
+	reasonActive         = "Active"
+	reasonDisabled       = "Disabled"
+	reasonNotPublished   = "NotPublished"
+	reasonWaiting        = "WaitingForAgents"
+	reasonNoAgents       = "NoAgents"
+	reasonFailedOnAgents = "FailedOnAgents"
+	reasonFleetUnknown   = "FleetUnknown"
+	reasonDeleting       = "Deleting"
+)
+
+// facts are all that a LuaScript's status is made of.
+type facts struct {
+	generation int64
+	release    *script.Release // that is the LuaScript's own, as known last; nil for none
+	published  bool            // it is what the spec of that generation says
+	fault      *fault          // why there is something left to do; nil for no reason
+	deleting   bool
+
+	state fleet.State // of what is known of the fleet
+	agent *registryclient.ScriptStatus
+}
+
+// truth is one condition.
+type truth struct {
+	status  metav1.ConditionStatus
+	reason  string
+	message string
+}
+
+// statusOf returns the status that follows from the facts. prev is the one before,
+// which tells since when conditions hold, and what the fleet was when it was known last.
+func statusOf(prev v1alpha1.LuaScriptStatus, f *facts, now time.Time) v1alpha1.LuaScriptStatus {
+	next := *prev.DeepCopy()
+	next.ObservedGeneration = f.generation
+	describeRelease(&next, f.release)
+	describeAgents(&next, f)
+
+	published := f.publishedTruth()
+	converged := f.convergedTruth(published)
+	if f.settling(&prev, converged) {
+		if was := meta.FindStatusCondition(prev.Conditions, v1alpha1.ConditionConverged); was != nil {
+			converged = truth{was.Status, was.Reason, was.Message}
+		}
+		next.Agents = prev.Agents.DeepCopy()
+	}
+	ready := f.readyTruth(published, converged)
+	set := func(kind string, t truth) {
+		meta.SetStatusCondition(&next.Conditions, metav1.Condition{
+			Type: kind, Status: t.status, Reason: t.reason, Message: cut(t.message),
+			ObservedGeneration: f.generation, LastTransitionTime: metav1.NewTime(now),
+		})
+	}
+	// Those of kstatus are there only while they are true.
+	only := func(kind string, holds bool) {
+		if !holds {
+			meta.RemoveStatusCondition(&next.Conditions, kind)
+			return
+		}
+		set(kind, truth{metav1.ConditionTrue, ready.reason, ready.message})
+	}
+	stalled := f.fault != nil && f.fault.permanent
+	set(v1alpha1.ConditionReady, ready)
+	set(v1alpha1.ConditionPublished, published)
+	set(v1alpha1.ConditionConverged, converged)
+	only(v1alpha1.ConditionReconciling, !stalled && ready.status != metav1.ConditionTrue)
+	only(v1alpha1.ConditionStalled, stalled)
+	next.Phase = phaseOf(ready, stalled)
+	return next
+}
+
+func phaseOf(ready truth, stalled bool) v1alpha1.Phase {
+	switch {
+	case stalled, ready.reason == reasonFailedOnAgents:
+		return v1alpha1.PhaseError
+	case ready.status == metav1.ConditionTrue:
+		return v1alpha1.PhaseActive
+	}
+	return v1alpha1.PhasePending
+}
+
+// settling reports whether converged says no only because the registry, which was
+// connected to a moment ago, has yet to hear of its agents: then it is as it was. A
+// release that was on its way, or failed, is told of at once.
+func (f *facts) settling(prev *v1alpha1.LuaScriptStatus, converged truth) bool {
+	return f.state.Settling && f.published && f.release != nil && prev.Revision == int64(f.release.Revision) &&
+		converged.status != metav1.ConditionTrue && converged.reason != reasonFailedOnAgents &&
+		meta.IsStatusConditionTrue(prev.Conditions, v1alpha1.ConditionConverged)
+}
+
+func (f *facts) publishedTruth() truth {
+	switch {
+	case f.published && f.release != nil:
+		return truth{metav1.ConditionTrue, reasonPublished, fmt.Sprintf("version %d is in the registry, at revision %d", f.release.Active.Number, f.release.Revision)}
+	case f.fault == nil:
+		return truth{metav1.ConditionFalse, reasonNotPublished, "what the spec says is not in the registry yet"}
+	case !f.fault.permanent: // it may have been, just before
+		return truth{metav1.ConditionUnknown, f.fault.reason(), f.fault.message()}
+	}
+	return truth{metav1.ConditionFalse, f.fault.reason(), f.fault.message()}
+}
+
+func (f *facts) convergedTruth(published truth) truth {
+	no := func(reason, format string, args ...any) truth {
+		return truth{metav1.ConditionFalse, reason, fmt.Sprintf(format, args...)}
+	}
+	switch published.status {
+	case metav1.ConditionFalse:
+		return no(reasonNotPublished, "what the spec says is not in the registry")
+	case metav1.ConditionUnknown:
+		return truth{published.status, reasonNotPublished, "it is not known whether what the spec says is in the registry"}
+	}
+	if !f.state.Live {
+		why := "the registry has not been heard of yet"
+		if f.state.Err != nil {
+			why = f.state.Err.Error()
+		}
+		return truth{metav1.ConditionUnknown, reasonFleetUnknown, "what the agents run is not known now: " + why}
+	}
+	s := f.agent
+	version := f.release.Active.Number
+	switch {
+	case s == nil, s.Release.Revision != f.release.Revision:
+		return no(reasonWaiting, "version %d is on its way to the agents", version)
+	case s.Desired == 0:
+		return no(reasonNoAgents, "no agent follows the tenant %s: is there one on each node?", s.Release.Name.Tenant)
+	case s.Desired == s.Unknown:
+		return no(reasonNoAgents, "none of the %d agents has been heard of for 15s", s.Desired)
+	case s.Failed > 0:
+		return no(reasonFailedOnAgents, "%d of %d agents could not activate version %d: %s", s.Failed, s.Desired, version, failures(s))
+	case !s.Converged:
+		return no(reasonWaiting, "version %d runs on %d of %d agents%s", version, s.Active, s.Desired, unknown(s))
+	}
+	return truth{metav1.ConditionTrue, reasonConverged, fmt.Sprintf("version %d runs on %d of %d agents%s", version, s.Active, s.Desired, unknown(s))}
+}
+
+// unknown tells of the agents that are waited for no more.
+func unknown(s *registryclient.ScriptStatus) string {
+	if s.Unknown == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; %d not heard of for 15s", s.Unknown)
+}
+
+func failures(s *registryclient.ScriptStatus) string {
+	texts := make([]string, 0, len(s.Failures))
+	for _, f := range s.Failures {
+		texts = append(texts, f.Agent+": "+f.Err.Error())
+	}
+	return cmp.Or(strings.Join(texts, "; "), "they have not said why")
+}
+
+// readyTruth is what the others come to.
+func (f *facts) readyTruth(published, converged truth) truth {
+	switch {
+	case f.deleting && f.fault == nil:
+		return truth{metav1.ConditionFalse, reasonDeleting, "the script is being removed from the registry"}
+	case f.deleting, f.fault != nil && f.fault.permanent:
+		return truth{metav1.ConditionFalse, f.fault.reason(), f.fault.message()}
+	case published.status != metav1.ConditionTrue:
+		return published
+	case converged.status != metav1.ConditionTrue:
+		return converged
+	case !f.release.Enabled:
+		return truth{metav1.ConditionTrue, reasonDisabled, converged.message + ", and is disabled there"}
+	}
+	return truth{metav1.ConditionTrue, reasonActive, converged.message}
+}
+
+// describeRelease puts what the registry has into the status.
+func describeRelease(s *v1alpha1.LuaScriptStatus, r *script.Release) {
+	s.ActiveVersion, s.LatestVersion, s.Digest, s.Revision, s.History = 0, 0, "", 0, nil
+	if r == nil {
+		return
+	}
+	s.ActiveVersion, s.LatestVersion = int64(r.Active.Number), int64(r.Latest)
+	s.Digest, s.Revision = r.Active.Digest.String(), int64(r.Revision)
+	for i := len(r.Retained) - 1; i >= 0 && len(s.History) < script.MaxHistoryLimit; i-- {
+		v := r.Retained[i]
+		entry := v1alpha1.VersionStatus{Version: int64(v.Number), Digest: v.Digest.String()}
+		if !v.CreatedAt.IsZero() {
+			at := metav1.NewTime(v.CreatedAt).Rfc3339Copy() // as it is read back
+			entry.CreatedAt = &at
+		}
+		s.History = append(s.History, entry)
+	}
+}
+
+// describeAgents puts what the fleet says into the status. What was known stays while
+// there is nothing newer of the same release.
+func describeAgents(s *v1alpha1.LuaScriptStatus, f *facts) {
+	switch {
+	case f.release == nil:
+		s.Agents = nil
+		return
+	case f.agent == nil || !f.state.Live:
+		return
+	}
+	a := &v1alpha1.AgentsStatus{
+		Summary: fmt.Sprintf("%d/%d", f.agent.Active, f.agent.Desired),
+		Desired: int32(f.agent.Desired), Active: int32(f.agent.Active), Failed: int32(f.agent.Failed), Unknown: int32(f.agent.Unknown),
+	}
+	for _, failure := range f.agent.Failures {
+		a.Failing = append(a.Failing, v1alpha1.FailingAgent{Agent: failure.Agent, Reason: cut(failure.Err.Error())})
+	}
+	a.Failing = a.Failing[:min(len(a.Failing), maxFailing)]
+	s.Agents = a
+}
+
+// maxFailing is how many agents that failed are named.
+const maxFailing = 5
+
+// sameStatus reports whether there is nothing to write: when a status was written last
+// does not count.
+func sameStatus(a, b *v1alpha1.LuaScriptStatus) bool {
+	x, y := *a, *b
+	x.LastUpdateTime, y.LastUpdateTime = nil, nil
+	return equality.Semantic.DeepEqual(&x, &y)
+}
+
+// urgent reports whether somebody may wait for what changed: a condition became
+// something else, or speaks of another generation.
+func urgent(before, after *v1alpha1.LuaScriptStatus) bool {
+	if before.ObservedGeneration != after.ObservedGeneration || len(before.Conditions) != len(after.Conditions) {
+		return true
+	}
+	for _, c := range after.Conditions {
+		was := meta.FindStatusCondition(before.Conditions, c.Type)
+		if was == nil || was.Status != c.Status || was.ObservedGeneration != c.ObservedGeneration {
+			return true
+		}
+	}
+	return false
+}
+
+// maxMessage bounds what conditions and events say, in bytes. Kubernetes takes 1,024 of
+// an event.
+const maxMessage = 1000
+
+func cut(message string) string {
+	if len(message) <= maxMessage {
+		return message
+	}
+	return strings.ToValidUTF8(message[:maxMessage], "") + "…"
+}

@@ -1,0 +1,321 @@
+// Package fleet keeps what a registry says of its fleet at hand: how far each script
+// has come on the agents. It follows the registry's watch and tells of the scripts
+// for which something changed.
+package fleet
+
+import (
+	"context"
+	"iter"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/scriptorium-dev/scriptorium/client/registryclient"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// Registry is what a Watch asks: a registryclient.Client.
+type Registry interface {
+	// WatchStatus yields the status of all scripts at once and at each change. An
+	// error ends it; of kind Limit it says that there are too many to watch.
+	WatchStatus(ctx context.Context, selected script.Name) iter.Seq2[registryclient.FleetStatus, error]
+	// Status returns the status of all scripts, asking for them page by page.
+	Status(ctx context.Context, selected script.Name) (registryclient.FleetStatus, error)
+}
+
+// The times of a Watch.
+const (
+	// Grace is how long what was known last is taken for what is: a registry that
+	// restarts is back by then.
+	Grace = 5 * time.Second
+	// Settling is how long after a connection the registry may still be finding its
+	// agents: it has yet to hear of those that are there.
+	Settling = 5 * time.Second
+
+	minBackoff = 50 * time.Millisecond
+	maxBackoff = 2 * time.Second
+
+	// A registry that has too many scripts to watch is asked for their status instead,
+	// every two seconds, or of more than 5,000 scripts less often, in proportion. After
+	// a while it may have fewer.
+	minPoll         = 2 * time.Second
+	polledPerSecond = 2500 // scripts
+	pollsToWatch    = 100  // until watching is tried again
+)
+
+// State says what the statuses are worth.
+type State struct {
+	// Live: the statuses are those of now. Otherwise they are the last that were
+	// heard, and Err says why there are no newer ones; nil before the first attempt
+	// has come to an end.
+	Live bool
+	Err  error
+	// Settling: the registry was connected to a moment ago, and may not know all of
+	// its agents yet.
+	Settling bool
+	// Session counts the connections. What was known of a registry in one need not
+	// hold in the next: it may have been restored from a backup.
+	Session int
+	// Head is the revision up to which the statuses tell of each change.
+	Head script.Revision
+}
+
+// Changed names the scripts of which something changed, a script that is gone among
+// them. All: it may be any, and the State may be another.
+type Changed struct {
+	Names []script.Name
+	All   bool
+}
+
+// Watch follows the fleet of one registry. It is safe for concurrent use.
+type Watch struct {
+	registry Registry
+	log      *slog.Logger
+
+	mu        sync.Mutex
+	state     State
+	scripts   map[script.Name]registryclient.ScriptStatus
+	listeners []func(Changed)
+	lapse     *time.Timer // ends Live; nil while connected
+	settled   *time.Timer // ends Settling
+}
+
+// New returns a watch that Start sets off.
+func New(registry Registry, log *slog.Logger) *Watch {
+	return &Watch{registry: registry, log: log}
+}
+
+// Subscribe makes f be called with each change from now on, from one goroutine at a
+// time or another: f must be safe for concurrent use, and should not take long.
+func (w *Watch) Subscribe(f func(Changed)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.listeners = append(w.listeners, f)
+}
+
+// Status returns how far the script's release has come, as far as is known; false if
+// the registry told of no such script.
+func (w *Watch) Status(name script.Name) (registryclient.ScriptStatus, bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	s, ok := w.scripts[name]
+	return s, ok
+}
+
+// State says what Status is worth. Who asks for both asks for the State first: then
+// a script that is not found at a Head is not there at that revision.
+func (w *Watch) State() State {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.state
+}
+
+// NeedLeaderElection says that those who do not lead watch too: they know the fleet
+// at once when they do.
+func (w *Watch) NeedLeaderElection() bool { return false }
+
+// Start follows the fleet until ctx is done, and connects again whenever it has to.
+// It is to be called once.
+func (w *Watch) Start(ctx context.Context) error {
+	defer w.stop()
+	backoff := minBackoff
+	for {
+		before := w.State().Session
+		err := w.follow(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if w.State().Session != before { // it was connected
+			backoff = minBackoff
+		}
+		if err == nil { // it was asked for long enough: it may be watched by now
+			continue
+		}
+		w.lost(err)
+		if !pause(ctx, jitter(backoff)) {
+			return nil
+		}
+		backoff = min(2*backoff, maxBackoff)
+	}
+}
+
+// stop ends the timers.
+func (w *Watch) stop() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, t := range []*time.Timer{w.lapse, w.settled} {
+		if t != nil {
+			t.Stop()
+		}
+	}
+}
+
+// follow tells of changes until the registry ends that.
+func (w *Watch) follow(ctx context.Context) error {
+	first := true
+	for fleet, err := range w.registry.WatchStatus(ctx, script.Name{}) {
+		if script.KindOf(err) == script.Limit {
+			return w.poll(ctx, first)
+		}
+		if err != nil {
+			return err
+		}
+		w.heard(fleet, first)
+		first = false
+	}
+	return script.Errorf(script.Unavailable, "", "the registry ended the watch of its fleet")
+}
+
+// poll asks in place of watching. It returns nil when watching should be tried again.
+func (w *Watch) poll(ctx context.Context, first bool) error {
+	w.log.Warn("there are too many scripts for the registry to have them watched: it is asked for their status instead, and conditions change some seconds later")
+	for range pollsToWatch {
+		fleet, err := w.registry.Status(ctx, script.Name{})
+		if err != nil {
+			return err
+		}
+		w.heard(fleet, first)
+		first = false
+		every := max(minPoll, time.Duration(len(fleet.Scripts))*time.Second/polledPerSecond)
+		if !pause(ctx, jitter(every)) {
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// heard takes note of what the registry said, first of a connection or later.
+func (w *Watch) heard(fleet registryclient.FleetStatus, first bool) {
+	scripts := make(map[script.Name]registryclient.ScriptStatus, len(fleet.Scripts))
+	for _, s := range fleet.Scripts {
+		if !s.Release.Deleted {
+			scripts[s.Release.Name] = s
+		}
+	}
+	w.mu.Lock()
+	changed := Changed{All: first}
+	if first {
+		w.connected()
+	} else {
+		changed.Names = differences(w.scripts, scripts)
+	}
+	w.scripts, w.state.Head = scripts, fleet.Head
+	w.mu.Unlock()
+	w.tell(changed)
+}
+
+// connected begins a session. The lock is held.
+func (w *Watch) connected() {
+	if w.lapse != nil {
+		w.lapse.Stop()
+		w.lapse = nil
+	}
+	if w.settled != nil {
+		w.settled.Stop()
+	}
+	w.log.Info("following the registry's fleet")
+	w.state = State{Live: true, Settling: true, Session: w.state.Session + 1}
+	session := w.state.Session
+	w.settled = time.AfterFunc(Settling, func() {
+		w.change(func() bool {
+			if !w.state.Settling || w.state.Session != session {
+				return false
+			}
+			w.state.Settling = false
+			return true
+		})
+	})
+}
+
+// lost takes note that the connection ended, or was not made.
+func (w *Watch) lost(err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.state.Err == nil { // once for all attempts
+		w.log.Warn("the registry's fleet is not followed: trying again", "error", err)
+	}
+	w.state.Err = err
+	if w.lapse != nil || !w.state.Live {
+		return
+	}
+	session := w.state.Session
+	w.lapse = time.AfterFunc(Grace, func() {
+		w.change(func() bool {
+			if w.state.Session != session || w.lapse == nil {
+				return false // it was made again just now
+			}
+			w.state.Live, w.state.Settling = false, false
+			return true
+		})
+	})
+}
+
+// change changes the state, and tells of it if change reports that it did.
+func (w *Watch) change(change func() bool) {
+	w.mu.Lock()
+	changed := change()
+	w.mu.Unlock()
+	if changed {
+		w.tell(Changed{All: true})
+	}
+}
+
+// tell calls the listeners.
+func (w *Watch) tell(c Changed) {
+	if !c.All && len(c.Names) == 0 {
+		return
+	}
+	w.mu.Lock()
+	listeners := w.listeners
+	w.mu.Unlock()
+	for _, f := range listeners {
+		f(c)
+	}
+}
+
+// differences returns the names of which before and after say different things.
+func differences(before, after map[script.Name]registryclient.ScriptStatus) (names []script.Name) {
+	for name, s := range after {
+		old, ok := before[name]
+		if !ok || !same(&old, &s) {
+			names = append(names, name)
+		}
+	}
+	for name := range before {
+		if _, ok := after[name]; !ok {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+func same(a, b *registryclient.ScriptStatus) bool {
+	if a.Release.Revision != b.Release.Revision || a.Desired != b.Desired || a.Active != b.Active || a.Failed != b.Failed ||
+		a.Unknown != b.Unknown || a.Converged != b.Converged || len(a.Failures) != len(b.Failures) {
+		return false
+	}
+	for i, f := range a.Failures {
+		if g := b.Failures[i]; f.Agent != g.Agent || f.Err.Error() != g.Err.Error() {
+			return false
+		}
+	}
+	return true
+}
+
+// pause waits for d, and reports whether ctx is not done.
+func pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// jitter returns about d: those that lost the registry together come back one by one.
+func jitter(d time.Duration) time.Duration {
+	return d*4/5 + rand.N(d*2/5+1)
+}
