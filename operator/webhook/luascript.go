@@ -1,0 +1,189 @@
+package webhook
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/scriptorium-dev/scriptorium/engine"
+	"github.com/scriptorium-dev/scriptorium/operator/api/v1alpha1"
+	"github.com/scriptorium-dev/scriptorium/operator/spec"
+	"github.com/scriptorium-dev/scriptorium/operator/tenancy"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// luaScripts validates LuaScripts.
+type luaScripts struct {
+	checker engine.Checker
+	cached  client.Reader
+	direct  client.Reader // asks the API server
+	// turns bounds how many scripts are compiled at once: each may take a multiple of
+	// its size of memory.
+	turns chan struct{}
+}
+
+// ValidateCreate validates a new LuaScript.
+func (v *luaScripts) ValidateCreate(ctx context.Context, ls *v1alpha1.LuaScript) (admission.Warnings, error) {
+	return v.validate(ctx, nil, ls)
+}
+
+// ValidateUpdate validates a LuaScript whose spec is another one now.
+func (v *luaScripts) ValidateUpdate(ctx context.Context, before, ls *v1alpha1.LuaScript) (admission.Warnings, error) {
+	if !ls.DeletionTimestamp.IsZero() || equality.Semantic.DeepEqual(before.Spec, ls.Spec) {
+		return nil, nil
+	}
+	return v.validate(ctx, before, ls)
+}
+
+// ValidateDelete lets everything go.
+func (*luaScripts) ValidateDelete(context.Context, *v1alpha1.LuaScript) (admission.Warnings, error) {
+	return nil, nil
+}
+
+// validate validates ls, which was before once, if that is not nil.
+func (v *luaScripts) validate(ctx context.Context, before, ls *v1alpha1.LuaScript) (admission.Warnings, error) {
+	w, faults, err := v.compile(ctx, ls)
+	if err != nil {
+		return nil, err
+	}
+	tenant, denied, err := v.tenant(ctx, ls)
+	var warnings admission.Warnings
+	switch {
+	case err != nil:
+		warnings = append(warnings, fmt.Sprintf("spec.tenantId: could not be checked, the LuaScript's conditions will say: %v", err))
+	case denied != nil:
+		faults = append(spec.Faults{denied}, faults...)
+	default:
+		above, cut := aboveCeiling(tenant, &w, before)
+		faults, warnings = append(faults, above...), append(warnings, cut...)
+	}
+	if len(faults) > 0 {
+		return warnings, refusal("LuaScript", ls.Name, faults)
+	}
+	if before == nil {
+		warnings = append(warnings, v.rivals(ctx, ls)...)
+	}
+	warnings = append(warnings, v.advice(&w)...)
+	return append(warnings, warnOfPin(before, ls)...), nil
+}
+
+// adviser is a Checker that also says what in a source that compiles is probably not
+// meant, each with its line.
+type adviser interface {
+	Advise(src engine.Source) []*script.Error
+}
+
+// advice warns of what in the source is probably not meant.
+func (v *luaScripts) advice(w *spec.Wanted) (warnings admission.Warnings) {
+	a, ok := v.checker.(adviser)
+	if !ok {
+		return nil
+	}
+	const most = 5
+	advice := a.Advise(engine.Source{Code: w.Source, Entrypoint: w.Entrypoint})
+	for _, e := range advice[:min(most, len(advice))] {
+		warnings = append(warnings, w.SourceField+": "+spec.Words(e))
+	}
+	if more := len(advice) - most; more > 0 {
+		warnings = append(warnings, fmt.Sprintf("%s: and %d more like these", w.SourceField, more))
+	}
+	return warnings
+}
+
+// compile returns what is wrong with the spec itself.
+func (v *luaScripts) compile(ctx context.Context, ls *v1alpha1.LuaScript) (spec.Wanted, spec.Faults, error) {
+	select {
+	case v.turns <- struct{}{}:
+		defer func() { <-v.turns }()
+	case <-ctx.Done():
+		return spec.Wanted{}, nil, ctx.Err()
+	}
+	w, err := spec.Check(v.checker, ls)
+	faults, ok := spec.AllFaults(err)
+	if !ok {
+		return w, nil, err
+	}
+	return w, faults, nil
+}
+
+// tenant returns the LuaScript's tenant, or why it may not be that. The cache may not
+// have heard of a ScriptTenant, or of a namespace, that was applied along with the
+// LuaScript: a refusal comes from the API server alone.
+func (v *luaScripts) tenant(ctx context.Context, ls *v1alpha1.LuaScript) (t *v1alpha1.ScriptTenant, denied *script.Error, err error) {
+	for _, reader := range []client.Reader{v.cached, v.direct} {
+		if t, err = tenancy.Find(ctx, reader, ls.Spec.TenantID, ls.Namespace); err == nil {
+			return t, nil, nil
+		}
+	}
+	if script.KindOf(err) == script.Denied {
+		return nil, script.AsError(err), nil
+	}
+	return nil, nil, err
+}
+
+// aboveCeiling returns what is more than the tenant may have, as far as it is new, and
+// warns of what is not.
+func aboveCeiling(t *v1alpha1.ScriptTenant, w *spec.Wanted, before *v1alpha1.LuaScript) (faults spec.Faults, warnings admission.Warnings) {
+	settings, err := spec.TenantSettings(t)
+	if err != nil {
+		return nil, nil // its own conditions say so
+	}
+	limits, source := w.AboveCeiling(settings.Limits)
+	var was spec.Wanted
+	if before != nil {
+		was, _ = spec.FromLuaScript(before) //nolint:errcheck // what can be read of it
+	}
+	if before == nil || was.Settings.Limits != w.Settings.Limits {
+		faults = append(faults, limits...)
+	} else {
+		for _, fault := range limits {
+			warnings = append(warnings, fmt.Sprintf("%s: %s; agents cut it down to that", fault.Field, fault.Message))
+		}
+	}
+	if before == nil || string(was.Source) != string(w.Source) {
+		faults = append(faults, source...)
+	}
+	return faults, warnings
+}
+
+// scriptIndex is the index of LuaScripts by the scripts that they are.
+const scriptIndex = "script"
+
+func scriptKey(ls *v1alpha1.LuaScript) string {
+	return script.Name{Tenant: ls.Spec.TenantID, Script: ls.Name}.String()
+}
+
+// rivals warns of LuaScripts in other namespaces that are the same script: one of
+// them alone can be. Which one it is the registry decides.
+func (v *luaScripts) rivals(ctx context.Context, ls *v1alpha1.LuaScript) admission.Warnings {
+	var list v1alpha1.LuaScriptList
+	if err := v.cached.List(ctx, &list, client.MatchingFields{scriptIndex: scriptKey(ls)}, client.UnsafeDisableDeepCopy); err != nil {
+		return nil
+	}
+	for i := range list.Items {
+		rival := &list.Items[i]
+		if rival.Namespace != ls.Namespace {
+			return admission.Warnings{fmt.Sprintf("metadata.name: the LuaScript %s/%s is the script %s too: the one that was published first owns it, and the other one will stay Stalled",
+				rival.Namespace, rival.Name, scriptKey(ls))}
+		}
+	}
+	return nil
+}
+
+// warnOfPin warns of a new source that will not run.
+func warnOfPin(before, ls *v1alpha1.LuaScript) admission.Warnings {
+	if before == nil || ls.Spec.Version == nil || before.Spec.Version == nil || *before.Spec.Version != *ls.Spec.Version {
+		return nil
+	}
+	is, err := spec.FromLuaScript(ls)
+	if err != nil {
+		return nil
+	}
+	if was, err := spec.FromLuaScript(before); err != nil || string(was.Source) == string(is.Source) {
+		return nil
+	}
+	return admission.Warnings{fmt.Sprintf("spec.version: pins version %d, so the new source is published and does not run: remove spec.version to run it", *ls.Spec.Version)}
+}

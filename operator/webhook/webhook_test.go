@@ -1,0 +1,239 @@
+package webhook_test
+
+import (
+	"encoding/base64"
+	"fmt"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/scriptorium-dev/scriptorium/operator/api/v1alpha1"
+	"github.com/scriptorium-dev/scriptorium/operator/tenancy"
+)
+
+// apply applies a manifest with kubectl and returns all that it says.
+func apply(t *testing.T, manifest string) string {
+	t.Helper()
+	stdout, stderr, _ := kube.Kubectl(t.Context(), manifest, "apply", "-f", "-")
+	return strings.TrimSpace(stderr + stdout)
+}
+
+func manifest(name, spec string) string {
+	return "apiVersion: scriptorium.dev/v1alpha1\nkind: LuaScript\nmetadata: {name: " + name + ", namespace: default}\nspec:\n" + indent(spec)
+}
+
+func tenantManifest(name, spec string) string {
+	return "apiVersion: scriptorium.dev/v1alpha1\nkind: ScriptTenant\nmetadata: {name: " + name + "}\nspec:\n" + indent(spec)
+}
+
+func indent(s string) string {
+	return "  " + strings.ReplaceAll(strings.TrimSpace(s), "\n", "\n  ") + "\n"
+}
+
+func needTenant(t *testing.T, name, spec string) {
+	t.Helper()
+	if got := apply(t, tenantManifest(name, spec)); !strings.HasSuffix(got, "scripttenant.scriptorium.dev/"+name+" created") {
+		t.Fatal(got)
+	}
+	t.Cleanup(func() {
+		if _, _, err := kube.Kubectl(t.Context(), "", "delete", "scripttenant", name); err != nil && t.Context().Err() == nil {
+			t.Error(err)
+		}
+	})
+}
+
+// What kubectl apply says of LuaScripts that are wrong, to the letter.
+func TestRefusedLuaScripts(t *testing.T) {
+	needTenant(t, "acme", "namespaces: [default]\nlimits: {timeout: 1s, sourceBytes: 1000}")
+	needTenant(t, "closed", "namespaces: [other]")
+	for name, tt := range map[string]struct{ spec, want string }{
+		"syntax": {
+			"tenantId: acme\nsource: |\n  function handle(name)\n    return name end\n  end\n",
+			`The LuaScript "syntax" is invalid: spec.source: line 3, column 1: unexpected 'end'`,
+		},
+		"encoded": {
+			"tenantId: acme\nscript: " + base64.StdEncoding.EncodeToString([]byte("function handle() return 1 +* 2 end")),
+			`The LuaScript "encoded" is invalid: spec.script: line 1, column 29: unexpected '*'`,
+		},
+		"no-entrypoint": {
+			"tenantId: acme\nsource: function main() end",
+			`The LuaScript "no-entrypoint" is invalid: spec.entrypoint: the script defines no global function "handle"; define it or set the entrypoint`,
+		},
+		"stranger": {
+			"tenantId: closed\nsource: function handle() end",
+			`The LuaScript "stranger" is invalid: spec.tenantId: the ScriptTenant closed does not let the namespace default act for it: have default added to its spec.namespaces, or use another tenant`,
+		},
+		"nobodys": {
+			"tenantId: nobody\nsource: function handle() end",
+			`The LuaScript "nobodys" is invalid: spec.tenantId: there is no ScriptTenant nobody: have one created whose spec.namespaces names default`,
+		},
+		"all-at-once": {
+			"tenantId: closed\nsource: function handle(\nlimits: {sourceBytes: 5}\nconfig: " + strings.Repeat("{a: ", 33) + "1" + strings.Repeat("}", 33),
+			"The LuaScript \"all-at-once\" is invalid: \n" +
+				"* spec.tenantId: the ScriptTenant closed does not let the namespace default act for it: have default added to its spec.namespaces, or use another tenant\n" +
+				"* spec.config: is nested deeper than 32\n" +
+				"* spec.source: the source has 16 bytes and may have 5: shorten it, or raise spec.limits.sourceBytes (at most 1048576)",
+		},
+		"ceiling": {
+			"tenantId: acme\nsource: function handle() end\nlimits: {timeout: 5s}",
+			`The LuaScript "ceiling" is invalid: spec.limits.timeout: 5s is more than the tenant acme may have, 1s: ask for less, or have the tenant's limits raised`,
+		},
+		"large": {
+			"tenantId: acme\nsource: function handle() return '" + strings.Repeat("x", 2000) + "' end",
+			`The LuaScript "large" is invalid: spec.source: has 2031 bytes, more than the tenant acme may have, 1000: have the tenant's limits.sourceBytes raised`,
+		},
+	} {
+		if got := apply(t, manifest(name, tt.spec)); got != tt.want {
+			t.Errorf("%s: kubectl says\n%s\nwant\n%s", name, got, tt.want)
+		}
+	}
+}
+
+// What the schema of ScriptTenants cannot say is left to the webhook.
+func TestRefusedScriptTenants(t *testing.T) {
+	got := apply(t, tenantManifest("selector", "namespaceSelector: {matchLabels: {'not a key': x}}"))
+	if !strings.HasPrefix(got, `The ScriptTenant "selector" is invalid: spec.namespaceSelector: key: Invalid value: "not a key"`) {
+		t.Error(got)
+	}
+}
+
+func TestWarnings(t *testing.T) {
+	needTenant(t, "warned", "namespaces: [default, shop]")
+	const source = "tenantId: warned\nsource: function handle() return %d end\n"
+	created := "luascript.scriptorium.dev/pinned created"
+	if got := apply(t, manifest("pinned", fmt.Sprintf(source, 1)+"version: 1")); got != created {
+		t.Error(got)
+	}
+	if got, want := apply(t, manifest("pinned", fmt.Sprintf(source, 2)+"version: 1")),
+		"Warning: spec.version: pins version 1, so the new source is published and does not run: remove spec.version to run it\nluascript.scriptorium.dev/pinned configured"; got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	// Together with the removal of the pin it runs.
+	if got, want := apply(t, manifest("pinned", fmt.Sprintf(source, 3))), "luascript.scriptorium.dev/pinned configured"; got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+
+	got := apply(t, manifest("odd", "tenantId: warned\nsource: |\n  function handle(t)\n    print(table.getn(t))\n    return nmae\n  end"))
+	want := "Warning: spec.source: line 2: scripts have no print: use log.info\n" +
+		"Warning: spec.source: line 2: table.getn is deprecated: use the operator #\n" +
+		"Warning: spec.source: line 3: nmae is defined nowhere, and so nil\n" +
+		"luascript.scriptorium.dev/odd created"
+	if got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	got = apply(t, manifest("odder", "tenantId: warned\nsource: function handle() a() b() c() d() e() f() g() end"))
+	if n := strings.Count(got, "Warning: spec.source: line 1: "); n != 5 || !strings.Contains(got, "Warning: spec.source: and 2 more like these\n") {
+		t.Errorf("many warnings: %s", got)
+	}
+}
+
+func TestRivals(t *testing.T) {
+	shop := kube.Namespace(t, "rival", nil)
+	needTenant(t, "shared", "namespaces: ['*']")
+	if got := apply(t, manifest("same", "tenantId: shared\nsource: function handle() end")); got != "luascript.scriptorium.dev/same created" {
+		t.Error(got)
+	}
+	warning := "Warning: metadata.name: the LuaScript default/same is the script shared/same too: the one that was published first owns it, and the other one will stay Stalled"
+	err := wait(t.Context(), func() error { // for the cache to know the first
+		_, stderr, err := kube.Kubectl(t.Context(), strings.ReplaceAll(manifest("same", "tenantId: shared\nsource: function handle() end"), "namespace: default", "namespace: "+shop),
+			"apply", "--dry-run=server", "-f", "-")
+		if strings.TrimSpace(stderr) != warning {
+			return fmt.Errorf("%q, %w", stderr, err)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+func TestSuspiciousScriptTenants(t *testing.T) {
+	for spec, want := range map[string]string{
+		"isolation: shared":              "spec.namespaces: names none, and there is no namespaceSelector: no LuaScript can be the tenant's",
+		"namespaceSelector: {}":          "spec.namespaceSelector: is empty, which selects every namespace of the cluster: remove it to select none",
+		"namespaces: [a]\nmemory: 128Mi": "spec.memory: has no effect unless spec.isolation is process",
+	} {
+		_, stderr, err := kube.Kubectl(t.Context(), tenantManifest("odd", spec), "apply", "--dry-run=server", "-f", "-")
+		if got := strings.TrimSpace(stderr); got != "Warning: "+want || err != nil {
+			t.Errorf("got  %s, %v\nwant %s", got, err, want)
+		}
+	}
+}
+
+// Whatever is wrong with a LuaScript, and whatever became of its tenant, it can be
+// labelled, be freed of its finalizers, have a status, and be deleted.
+func TestNothingKeepsFromDeleting(t *testing.T) {
+	ctx := t.Context()
+	st := &v1alpha1.ScriptTenant{ObjectMeta: metav1.ObjectMeta{Name: "gone"}, Spec: v1alpha1.ScriptTenantSpec{Namespaces: []string{"default"}}}
+	if err := kube.Client.Create(ctx, st); err != nil {
+		t.Fatal(err)
+	}
+	ls := luaScript("default", "left", "gone", "function handle() end")
+	ls.Finalizers = []string{tenancy.Finalizer}
+	if err := kube.Client.Create(ctx, ls); err != nil {
+		t.Fatal(err)
+	}
+	if err := kube.Client.Delete(ctx, st); err != nil {
+		t.Fatal(err)
+	}
+	err := wait(ctx, func() error {
+		changed := ls.DeepCopy()
+		changed.Spec.Source = new("function handle() return 1 end")
+		if err := kube.Client.Update(ctx, changed, client.DryRunAll); err == nil {
+			return fmt.Errorf("the spec can still be changed")
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	ls.Labels = map[string]string{"a": "b"}
+	if err := kube.Client.Update(ctx, ls); err != nil {
+		t.Errorf("a label: %v", err)
+	}
+	ls.Status.ActiveVersion = 1
+	if err := kube.Client.Status().Update(ctx, ls); err != nil {
+		t.Errorf("status: %v", err)
+	}
+	if err := kube.Client.Delete(ctx, ls); err != nil {
+		t.Errorf("delete: %v", err)
+	}
+	if err := kube.Client.Get(ctx, client.ObjectKeyFromObject(ls), ls); err != nil {
+		t.Fatal(err)
+	}
+	ls.Finalizers = nil
+	if err := kube.Client.Update(ctx, ls); err != nil {
+		t.Errorf("the finalizer: %v", err)
+	}
+	if err := kube.Client.Get(ctx, client.ObjectKeyFromObject(ls), ls); client.IgnoreNotFound(err) != nil || err == nil {
+		t.Errorf("it is still there: %v", err)
+	}
+}
+
+// What a script has had before its tenant's limits were lowered is warned of, and no
+// reason to refuse another change.
+func TestLoweredCeiling(t *testing.T) {
+	needTenant(t, "lowered", "namespaces: [default]")
+	spec := "tenantId: lowered\nlimits: {timeout: 5s}\nsource: function handle() return %d end"
+	if got := apply(t, manifest("slow", fmt.Sprintf(spec, 1))); got != "luascript.scriptorium.dev/slow created" {
+		t.Fatal(got)
+	}
+	if got := apply(t, tenantManifest("lowered", "namespaces: [default]\nlimits: {timeout: 1s}")); got != "scripttenant.scriptorium.dev/lowered configured" {
+		t.Fatal(got)
+	}
+	want := "Warning: spec.limits.timeout: 5s is more than the tenant lowered may have, 1s: ask for less, or have the tenant's limits raised; agents cut it down to that\n" +
+		"luascript.scriptorium.dev/slow configured"
+	n := 1
+	err := wait(t.Context(), func() error { // for the cache to know
+		n++
+		if got := apply(t, manifest("slow", fmt.Sprintf(spec, n))); got != want {
+			return fmt.Errorf("got  %s\nwant %s", got, want)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
