@@ -1,20 +1,28 @@
 # What people do with this tree. `make` alone says what there is.
 
 SHELL := /bin/bash
+comma := ,
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
 
 VERSION ?=
 LDFLAGS := $(if $(VERSION),-X github.com/scriptorium-dev/scriptorium/internal/version.release=$(VERSION))
-COMMANDS := scriptorium registryd agentd scriptctl
+COMMANDS := scriptorium registryd agentd scriptctl operator
+# What `make dist` and `make images` are for: commas between several.
+PLATFORMS ?= linux/amd64,linux/arm64
+# Of the images: NAMES/registryd:TAG and so on, and what docker buildx does with them
+# (type=registry pushes them; type=docker, for one platform, hands them to docker).
+NAMES ?= scriptorium
+TAG ?= $(or $(VERSION),dev)
+OUTPUT ?= type=oci,dest=dist/$@.tar
 # Flags for `go test`, such as TESTFLAGS='-run TestX -v'.
 TESTFLAGS ?=
-# Flags for `make run` and `make demo`, such as ARGS='--agents 5'.
+# Flags for `make run`, `make demo` and `make e2e-latency`, such as ARGS='--agents 5'.
 ARGS ?=
 
 .PHONY: help
 help: ## Say what there is
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: run
 run: bin/scriptorium bin/scriptctl ## Start everything in one process and watch examples/scripts
@@ -27,14 +35,48 @@ demo: bin/scriptorium ## Show the whole path, unattended, in under 20 seconds
 .PHONY: build
 build: $(COMMANDS:%=bin/%) ## Build all commands into bin/
 
+.PHONY: dist
+dist: $(foreach platform,$(subst $(comma), ,$(PLATFORMS)),dist/$(platform)) ## Build all commands for PLATFORMS into dist/, static
+
+# Each is checked to start where there is nothing but itself.
+.PHONY: dist/%
+dist/%:
+	CGO_ENABLED=0 GOOS=$(*D) GOARCH=$(*F) go build -trimpath -ldflags '-s -w $(LDFLAGS)' -o $@/ $(COMMANDS:%=./cmd/%)
+	go run ./deploy/docker/static $* $(COMMANDS:%=$@/%)
+
+IMAGES := registryd agentd operator
+
+.PHONY: images
+images: $(IMAGES:%=image-%) ## Build the container images for PLATFORMS (docker buildx): NAMES, TAG, OUTPUT
+
+.PHONY: $(IMAGES:%=image-%)
+$(IMAGES:%=image-%): image-%:
+	@mkdir -p dist
+	docker buildx build --file deploy/docker/Dockerfile --target $* --platform '$(PLATFORMS)' \
+		--build-arg VERSION='$(or $(VERSION),devel)' --build-arg REVISION="$$(git rev-parse HEAD)" \
+		--tag '$(NAMES)/$*:$(TAG)' --output '$(OUTPUT)' .
+
 # What the race detector leaves out, for its own time and memory: all variants of the
 # hostile scripts, and the bounds of a process's memory.
 PLAIN := ./engine/lua ./agent/worker/...
 
 .PHONY: test
-test: ## Run every test, with the race detector, and without it where it would leave something out
+test: testenv ## Run every test, with the race detector, and without it where it would leave something out
 	go test -race -timeout 15m $(TESTFLAGS) ./...
 	go test -timeout 15m $(TESTFLAGS) $(PLAIN)
+
+# Tests with a Kubernetes API build it themselves; here it is not their time that runs.
+.PHONY: testenv
+testenv:
+	@go run ./operator/testenv/build >/dev/null
+
+.PHONY: e2e
+e2e: ## Install everything on the cluster of KUBECONFIG, try it, and remove it
+	go test -tags e2e -count=1 -timeout 30m -v $(TESTFLAGS) ./e2e
+
+.PHONY: e2e-latency
+e2e-latency: ## Measure there how fast a change is everywhere, beside ConfigMaps
+	go run ./e2e/latency $(ARGS)
 
 .PHONY: verify
 verify: verify-format verify-modules verify-generated lint verify-docs ## Check formatting, modules, generated files, lint and docs
@@ -46,9 +88,22 @@ lint: bin/golangci-lint bin/buf ## Run go vet, golangci-lint and buf lint
 	bin/buf lint
 
 .PHONY: generate
-generate: bin/buf bin/protoc-gen-go bin/protoc-gen-go-grpc ## Generate Go code from proto/, and format the tree
+generate: bin/buf bin/protoc-gen-go bin/protoc-gen-go-grpc bin/controller-gen ## Generate what proto/ and operator/ say, and format the tree
 	bin/buf generate
+	$(MAKE) --no-print-directory generate-kubernetes
 	$(MAKE) --no-print-directory format
+
+# What Go types and markers say of Kubernetes. The operator and the bootstrap have a
+# role each.
+INTO := .
+.PHONY: generate-kubernetes
+generate-kubernetes: bin/controller-gen
+	bin/controller-gen object paths=./operator/api/... output:object:dir=$(INTO)/operator/api/v1alpha1
+	bin/controller-gen crd paths=./operator/api/... output:crd:dir=$(INTO)/deploy/crd
+	bin/controller-gen rbac:roleName=scriptorium-operator,fileName=operator.yaml output:rbac:dir=$(INTO)/deploy/rbac \
+		$(patsubst %,paths=./%/...,$(filter-out operator/bootstrap operator/testenv,$(wildcard operator/*)) internal/operatord)
+	bin/controller-gen rbac:roleName=scriptorium-bootstrap,fileName=bootstrap.yaml output:rbac:dir=$(INTO)/deploy/rbac \
+		paths=./operator/bootstrap
 
 .PHONY: format
 format: bin/golangci-lint ## Format the tree
@@ -61,7 +116,7 @@ bench: ## Run the benchmarks of the engine, and calls over the sockets beside Re
 
 .PHONY: clean
 clean: ## Remove what was built, and the state of `make run`
-	rm -rf bin .scriptorium
+	rm -rf bin dist .scriptorium
 
 .PHONY: verify-format
 verify-format: bin/golangci-lint
@@ -70,15 +125,18 @@ verify-format: bin/golangci-lint
 .PHONY: verify-modules
 verify-modules:
 	@go mod tidy -diff || { echo 'verify: go.mod is not tidy: run `go mod tidy`' >&2; exit 1; }
-	@go -C tools mod tidy -diff || { echo 'verify: tools/go.mod is not tidy: run `go -C tools mod tidy`' >&2; exit 1; }
+	@for module in tools operator/testenv/kube; do \
+		go -C $$module mod tidy -diff || { echo "verify: $$module/go.mod is not tidy: run \`go -C $$module mod tidy\`" >&2; exit 1; }; \
+	done
 
 # Generates into a folder of its own, so that verifying changes nothing.
 .PHONY: verify-generated
-verify-generated: bin/buf bin/protoc-gen-go bin/protoc-gen-go-grpc
+verify-generated: bin/buf bin/protoc-gen-go bin/protoc-gen-go-grpc bin/controller-gen
 	@out=$$(mktemp -d); trap 'rm -rf "$$out"' EXIT; \
 	bin/buf generate --output "$$out"; \
-	for f in $$(cd "$$out" && find . -name '*.go') $$(find proto -name '*.pb.go'); do \
-		cmp -s "$$out/$$f" "$$f" || { echo "verify: $$f is not what proto/ says: run \`make generate\`" >&2; exit 1; }; \
+	$(MAKE) --no-print-directory --silent generate-kubernetes INTO="$$out"; \
+	for f in $$(cd "$$out" && find . -type f) $$(find proto -name '*.pb.go') $$(find deploy/crd -name 'scriptorium.dev_*'); do \
+		cmp -s "$$out/$$f" "$$f" || { echo "verify: $$f is not what it is generated from: run \`make generate\`" >&2; exit 1; }; \
 	done
 
 .PHONY: verify-docs
@@ -94,7 +152,8 @@ $(COMMANDS:%=bin/%): bin/%:
 TOOL_buf := github.com/bufbuild/buf/cmd/buf
 TOOL_golangci-lint := github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 TOOL_protoc-gen-go := google.golang.org/protobuf/cmd/protoc-gen-go
+TOOL_controller-gen := sigs.k8s.io/controller-tools/cmd/controller-gen
 TOOL_protoc-gen-go-grpc := google.golang.org/grpc/cmd/protoc-gen-go-grpc
 
-bin/buf bin/golangci-lint bin/protoc-gen-go bin/protoc-gen-go-grpc: bin/%: tools/go.mod tools/go.sum
+bin/buf bin/controller-gen bin/golangci-lint bin/protoc-gen-go bin/protoc-gen-go-grpc: bin/%: tools/go.mod tools/go.sum
 	go -C tools build -o ../$@ $(TOOL_$*)

@@ -62,8 +62,8 @@ Every flag can be set by the environment variable behind it.`,
 	flags := cmd.Flags()
 	flags.StringVar(&cfg.Name, "name", hostname, "name of this agent, unique in the fleet; usually the node's")
 	flags.StringToStringVar(&cfg.Labels, "labels", nil, "labels of this agent, as key=value")
-	flags.StringVar(&cfg.StateDir, "state-dir", "/var/lib/scriptorium", "folder that scripts are kept in")
-	flags.StringVar(&cfg.SocketDir, "socket-dir", "/run/scriptorium", "folder of the sockets")
+	flags.StringVar(&cfg.StateDir, "state-dir", defaultStateDir, "folder that scripts are kept in")
+	flags.StringVar(&cfg.SocketDir, "socket-dir", defaultSocketDir, "folder of the sockets")
 	flags.StringVar(&cfg.Registry, "registry", "", "the registry's address: host:port, dns:///host:port or unix:PATH")
 	flags.StringSliceVar(&cfg.NATS, "nats-url", []string{"nats://127.0.0.1:4222"}, "servers of one NATS cluster")
 	flags.StringVar(&cfg.SubjectPrefix, "subject-prefix", "scriptorium", "prefix of the NATS subjects; the same as the registry's")
@@ -80,7 +80,7 @@ Every flag can be set by the environment variable behind it.`,
 	cfg.Security.addFlags(flags)
 	logging.AddFlags(flags)
 	flagenv.Bind(cmd)
-	cmd.AddCommand(WorkerCommand())
+	cmd.AddCommand(WorkerCommand(), PrepareCommand())
 	cmd.SetVersionTemplate(fmt.Sprintf("%s {{.Version}} %s\n", cmd.Name(), runtime.Version()))
 	return cmd
 }
