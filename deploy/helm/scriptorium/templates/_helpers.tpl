@@ -1,0 +1,132 @@
+{{/*
+Names are the same in every release, since a cluster has one fleet: the definitions, the
+webhook and the folders on the nodes are there once.
+*/}}
+
+{{- define "scriptorium.labels" -}}
+app.kubernetes.io/name: scriptorium
+app.kubernetes.io/part-of: scriptorium
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{- end }}
+
+{{/* The labels of pods: those that selectors name, which can never change. */}}
+{{- define "scriptorium.podLabels" -}}
+app.kubernetes.io/name: scriptorium
+app.kubernetes.io/part-of: scriptorium
+{{- end }}
+
+{{- define "scriptorium.image" -}}
+{{- with .root.Values.image -}}
+{{- if .registry }}{{ .registry }}/{{ end }}{{ .repository }}/{{ $.name }}:{{ $.tag | default .tag | default $.root.Chart.AppVersion }}
+{{- end -}}
+{{- end }}
+
+{{- define "scriptorium.podSecurityContext" -}}
+runAsNonRoot: true
+runAsUser: 65532
+runAsGroup: 65532
+fsGroup: 65532
+seccompProfile:
+  type: RuntimeDefault
+{{- end }}
+
+{{- define "scriptorium.containerSecurityContext" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities:
+  drop:
+    - ALL
+{{- end }}
+
+{{/* Where the pods of a part may run. */}}
+{{- define "scriptorium.placement" -}}
+{{- with .root.Values.image.pullSecrets }}
+imagePullSecrets:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .part.priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
+{{- with .part.nodeSelector }}
+nodeSelector:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .part.tolerations }}
+tolerations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .part.affinity }}
+affinity:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- if .part.spread }}
+topologySpreadConstraints:
+  {{- range $key, $unsatisfiable := dict "kubernetes.io/hostname" "DoNotSchedule" "topology.kubernetes.io/zone" "ScheduleAnyway" }}
+  - maxSkew: 1
+    topologyKey: {{ $key }}
+    whenUnsatisfiable: {{ $unsatisfiable }}
+    labelSelector:
+      matchLabels:
+        app.kubernetes.io/name: scriptorium
+        app.kubernetes.io/component: {{ $.name }}
+    matchLabelKeys:
+      - pod-template-hash
+  {{- end }}
+{{- end }}
+{{- end }}
+
+{{/* A change of the endpoints replaces the pods that read them. */}}
+{{- define "scriptorium.podAnnotations" -}}
+{{- with .checksum }}
+checksum/config: {{ . | sha256sum }}
+{{- end }}
+{{- with .part.podAnnotations }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+
+{{- define "scriptorium.etcdEndpoints" -}}
+{{- if .Values.etcd.enabled -}}
+https://scriptorium-etcd:2379
+{{- else -}}
+{{ required "etcd.endpoints: say where etcd is, or set etcd.enabled" (join "," .Values.etcd.endpoints) }}
+{{- end -}}
+{{- end }}
+
+{{- define "scriptorium.natsURLs" -}}
+{{- if .Values.nats.enabled -}}
+tls://scriptorium-nats:4222
+{{- else -}}
+{{ required "nats.urls: say where NATS is, or set nats.enabled" (join "," .Values.nats.urls) }}
+{{- end -}}
+{{- end }}
+
+{{- define "scriptorium.secretVolume" -}}
+- name: {{ . }}
+  secret:
+    secretName: scriptorium-{{ . }}
+    defaultMode: 0440
+{{- end }}
+
+{{- define "scriptorium.secretMount" -}}
+- name: {{ . }}
+  mountPath: /etc/scriptorium/{{ . }}
+  readOnly: true
+{{- end }}
+
+{{- define "scriptorium.probes" -}}
+readinessProbe:
+  httpGet:
+    path: {{ .ready }}
+    port: {{ .port }}
+  periodSeconds: 2
+livenessProbe:
+  httpGet:
+    path: {{ .alive }}
+    port: {{ .port }}
+  periodSeconds: 10
+  failureThreshold: 6
+{{- end }}

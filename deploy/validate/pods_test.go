@@ -1,0 +1,223 @@
+package validate_test
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/scriptorium-dev/scriptorium/internal/agentd"
+	"github.com/scriptorium-dev/scriptorium/internal/operatord"
+	"github.com/scriptorium-dev/scriptorium/internal/registryd"
+)
+
+// pod is a pod that something makes.
+type pod struct {
+	of     string // Deployment/scriptorium-registry
+	labels map[string]string
+	spec   corev1.PodSpec
+}
+
+// pods finds all pods of the objects, in kinds that nobody thought of, too.
+func pods(t *testing.T, objects []*unstructured.Unstructured) []pod {
+	t.Helper()
+	var found []pod
+	for _, o := range objects {
+		if o.GetKind() == "CustomResourceDefinition" {
+			continue
+		}
+		walk(o.Object, func(m map[string]any) {
+			spec, ok := m["spec"].(map[string]any)
+			if !ok || spec["containers"] == nil {
+				return
+			}
+			p := pod{of: title(o), spec: into[corev1.PodSpec](t, spec)}
+			claims, _, _ := unstructured.NestedSlice(o.Object, "spec", "volumeClaimTemplates")
+			for _, c := range claims {
+				name := into[corev1.PersistentVolumeClaim](t, c.(map[string]any)).Name
+				p.spec.Volumes = append(p.spec.Volumes, corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{
+					PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: name},
+				}})
+			}
+			if meta, ok := m["metadata"].(map[string]any); ok {
+				p.labels, _, _ = unstructured.NestedStringMap(meta, "labels")
+			}
+			found = append(found, p)
+		})
+	}
+	if len(found) < 3 {
+		t.Fatalf("found %d pods: are they made in another way?", len(found))
+	}
+	return found
+}
+
+func walk(value any, visit func(map[string]any)) {
+	switch v := value.(type) {
+	case map[string]any:
+		visit(v)
+		for _, child := range v {
+			walk(child, visit)
+		}
+	case []any:
+		for _, child := range v {
+			walk(child, visit)
+		}
+	}
+}
+
+const nonroot = 65532
+
+var (
+	podContext = &corev1.PodSecurityContext{
+		RunAsNonRoot: new(true), RunAsUser: new(int64(nonroot)), RunAsGroup: new(int64(nonroot)), FSGroup: new(int64(nonroot)),
+		SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+	}
+	containerContext = &corev1.SecurityContext{
+		AllowPrivilegeEscalation: new(false), ReadOnlyRootFilesystem: new(true),
+		Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+	}
+	// prepareContext is the only one that is root.
+	prepareContext = &corev1.SecurityContext{
+		AllowPrivilegeEscalation: new(false), ReadOnlyRootFilesystem: new(true),
+		Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}, Add: []corev1.Capability{"CHOWN"}},
+		RunAsNonRoot: new(false), RunAsUser: new(int64(0)), RunAsGroup: new(int64(0)),
+	}
+)
+
+// TestEveryPodIsConfined: each has all of the security contexts, bounds, and no more
+// of Kubernetes than it uses.
+func TestEveryPodIsConfined(t *testing.T) {
+	for _, way := range renderings(t) {
+		t.Run(way.name, func(t *testing.T) {
+			for _, p := range pods(t, parse(t, way.make(t))) {
+				confined(t, p)
+			}
+		})
+	}
+}
+
+func confined(t *testing.T, p pod) {
+	t.Helper()
+	security := p.spec.SecurityContext.DeepCopy()
+	if p.of == "DaemonSet/scriptorium-agent" && security != nil {
+		security.SELinuxOptions = nil // a choice of the chart's
+	}
+	if diff := cmp.Diff(podContext, security); diff != "" {
+		t.Errorf("%s: securityContext (-want +got):\n%s", p.of, diff)
+	}
+	if p.spec.HostNetwork || p.spec.HostPID || p.spec.HostIPC {
+		t.Errorf("%s is in a namespace of the node's", p.of)
+	}
+	if p.spec.EnableServiceLinks == nil || *p.spec.EnableServiceLinks {
+		t.Errorf("%s gets a variable for each Service: SCRIPTORIUM_… are flags", p.of)
+	}
+	talks := strings.Contains(p.of, "operator") || strings.Contains(p.of, "bootstrap")
+	if token := p.spec.AutomountServiceAccountToken; !talks && (token == nil || *token) {
+		t.Errorf("%s has a token for the API server, which it never asks", p.of)
+	}
+	for _, v := range p.spec.Volumes {
+		if v.HostPath != nil && p.of != "DaemonSet/scriptorium-agent" {
+			t.Errorf("%s mounts %s of the node", p.of, v.HostPath.Path)
+		}
+		if v.Secret != nil && (v.Secret.DefaultMode == nil || *v.Secret.DefaultMode != 0o440) {
+			t.Errorf("%s mounts the Secret %s for others to read", p.of, v.Secret.SecretName)
+		}
+	}
+	for _, c := range slices.Concat(p.spec.InitContainers, p.spec.Containers) {
+		want := containerContext
+		if p.of == "DaemonSet/scriptorium-agent" && c.Name == "prepare" {
+			want = prepareContext
+		}
+		if diff := cmp.Diff(want, c.SecurityContext); diff != "" {
+			t.Errorf("%s, container %s: securityContext (-want +got):\n%s", p.of, c.Name, diff)
+		}
+		if c.Resources.Requests.Memory().IsZero() || c.Resources.Requests.Cpu().IsZero() || c.Resources.Limits.Memory().IsZero() {
+			t.Errorf("%s, container %s: no requests, or no limit of memory", p.of, c.Name)
+		}
+		if len(c.Command) > 0 {
+			t.Errorf("%s, container %s: command %q: images have an entry point", p.of, c.Name, c.Command)
+		}
+		if c.ImagePullPolicy != corev1.PullIfNotPresent {
+			t.Errorf("%s, container %s: imagePullPolicy %q", p.of, c.Name, c.ImagePullPolicy)
+		}
+	}
+	if !strings.Contains(p.of, "bootstrap") {
+		for _, c := range p.spec.Containers {
+			if c.ReadinessProbe == nil || c.LivenessProbe == nil {
+				t.Errorf("%s, container %s: a probe is missing", p.of, c.Name)
+			}
+		}
+	}
+}
+
+// TestSecretsAreWhereTheyBelong: what one pod is told is on the nodes that it runs on.
+func TestSecretsAreWhereTheyBelong(t *testing.T) {
+	want := map[string][]string{
+		"DaemonSet/scriptorium-agent":     {"scriptorium-agent-nats", "scriptorium-agent-tls", "scriptorium-trust"},
+		"Deployment/scriptorium-operator": {"scriptorium-operator-tls"},
+		"Deployment/scriptorium-registry": {"scriptorium-access", "scriptorium-registry-etcd", "scriptorium-registry-nats", "scriptorium-registry-tls", "scriptorium-signing"},
+		"Deployment/scriptorium-nats":     {"scriptorium-nats-tls", "scriptorium-nats-users"},
+		"StatefulSet/scriptorium-etcd":    {"scriptorium-etcd-tls"},
+	}
+	for _, way := range renderings(t) {
+		for _, p := range pods(t, parse(t, way.make(t))) {
+			got := map[string]bool{}
+			for _, v := range p.spec.Volumes {
+				if v.Secret != nil {
+					got[v.Secret.SecretName] = true
+				}
+			}
+			for _, c := range slices.Concat(p.spec.InitContainers, p.spec.Containers) {
+				for _, e := range c.EnvFrom {
+					got[e.SecretRef.Name] = true
+				}
+			}
+			delete(got, "scriptorium-webhook-cert") // a choice of the chart's
+			if diff := cmp.Diff(want[p.of], slices.Sorted(maps.Keys(got))); diff != "" {
+				t.Errorf("%s: %s has these Secrets (-want +got):\n%s", way.name, p.of, diff)
+			}
+		}
+	}
+}
+
+// TestArgumentsAreFlags gives the arguments and variables of each of our containers to
+// the command that it runs.
+func TestArgumentsAreFlags(t *testing.T) {
+	commands := map[string]func() *cobra.Command{"registryd": registryd.Command, "agentd": agentd.Command, "operator": operatord.Command}
+	// Read by scriptctl, for whom they are there.
+	others := []string{"SCRIPTORIUM_CA", "SCRIPTORIUM_CERT", "SCRIPTORIUM_KEY", "SCRIPTORIUM_AGENT"}
+	for _, way := range renderings(t) {
+		for _, p := range pods(t, parse(t, way.make(t))) {
+			for _, c := range slices.Concat(p.spec.InitContainers, p.spec.Containers) {
+				image, _, _ := strings.Cut(c.Image[strings.LastIndex(c.Image, "/")+1:], ":")
+				root := commands[image]
+				if root == nil {
+					continue
+				}
+				cmd, rest, err := root().Find(c.Args)
+				if err == nil {
+					err = cmd.ParseFlags(rest)
+				}
+				if err != nil {
+					t.Errorf("%s: %s, container %s: %v", way.name, p.of, c.Name, err)
+					continue
+				}
+				if left := cmd.Flags().Args(); len(left) > 0 {
+					t.Errorf("%s: %s, container %s: arguments %q", way.name, p.of, c.Name, left)
+				}
+				for _, e := range c.Env {
+					flag, ours := strings.CutPrefix(e.Name, "SCRIPTORIUM_")
+					flag = strings.ToLower(strings.ReplaceAll(flag, "_", "-"))
+					if ours && cmd.Flags().Lookup(flag) == nil && !slices.Contains(others, e.Name) {
+						t.Errorf("%s: %s, container %s: %s is no flag of it", way.name, p.of, c.Name, e.Name)
+					}
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,147 @@
+package validate_test
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// TestChartAndOverlaysAreTheSame compares every field of every object, but for what
+// each tool adds of its own.
+func TestChartAndOverlaysAreTheSame(t *testing.T) {
+	for _, tt := range []struct {
+		name           string
+		overlay, chart func(*testing.T) string
+	}{
+		{"try", overlay(kustomize + "/try"), template()},
+		{"production", overlay(kustomize + "/production"), template("--values=" + production)},
+		{"monitoring", overlay("testdata/monitoring"), template("--set=serviceMonitors.enabled=true")},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			want, got := normal(t, tt.overlay(t)), normal(t, tt.chart(t))
+			delete(want, "Namespace/"+namespace) // helm --create-namespace
+			for _, name := range slices.Sorted(maps.Keys(want)) {
+				if got[name] == nil {
+					t.Errorf("%s is not in the chart", name)
+				} else if diff := gocmp.Diff(want[name], got[name]); diff != "" {
+					t.Errorf("%s differs (-overlay +chart):\n%s", name, diff)
+				}
+			}
+			for _, name := range slices.Sorted(maps.Keys(got)) {
+				if want[name] == nil {
+					t.Errorf("%s is in the chart alone", name)
+				}
+			}
+		})
+	}
+}
+
+// normal returns the objects by kind and name, without what the tools add.
+func normal(t *testing.T, rendered string) map[string]map[string]any {
+	t.Helper()
+	rendered = hashed.ReplaceAllString(rendered, "scriptorium-$1")
+	objects := map[string]map[string]any{}
+	for _, o := range parse(t, rendered) {
+		if o.GetKind() == "Job" {
+			o.SetName(strings.TrimSuffix(o.GetName(), "-1")) // the first release
+		}
+		walk(o.Object, func(m map[string]any) {
+			for _, added := range []struct{ in, key string }{
+				{"labels", "app.kubernetes.io/instance"},
+				{"labels", "app.kubernetes.io/managed-by"},
+				{"labels", "app.kubernetes.io/version"},
+				{"labels", "helm.sh/chart"},
+				{"annotations", "checksum/config"},
+				{"annotations", "helm.sh/resource-policy"},
+			} {
+				if values, ok := m[added.in].(map[string]any); ok {
+					delete(values, added.key)
+				}
+			}
+			if values, ok := m["annotations"].(map[string]any); ok && len(values) == 0 {
+				delete(m, "annotations")
+			}
+			if variables, ok := m["env"].([]any); ok { // patches put theirs first
+				slices.SortFunc(variables, func(a, b any) int {
+					return cmp.Compare(fmt.Sprint(a.(map[string]any)["name"]), fmt.Sprint(b.(map[string]any)["name"]))
+				})
+			}
+		})
+		if objects[title(o)] != nil {
+			t.Errorf("%s is there twice", title(o))
+		}
+		objects[title(o)] = o.Object
+	}
+	return objects
+}
+
+// TestTheChartsFiles are copies, since a chart cannot reach out of its folder.
+func TestTheChartsFiles(t *testing.T) {
+	copies, err := filepath.Glob(chart + "/files/*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var originals []string
+	for _, pattern := range []string{"../crd/scriptorium.dev_*.yaml", "../rbac/operator.yaml", "../rbac/bootstrap.yaml", "../webhook/manifests.yaml", "../nats/nats-server.conf"} {
+		found, err := filepath.Glob(pattern)
+		if err != nil || len(found) == 0 {
+			t.Fatalf("nothing is %s: %v", pattern, err)
+		}
+		originals = append(originals, found...)
+	}
+	if len(copies) != len(originals) {
+		t.Errorf("the chart has %d files, of %d: run `make generate`", len(copies), len(originals))
+	}
+	for _, original := range originals {
+		want, err := os.ReadFile(original)
+		if err != nil {
+			t.Fatal(err)
+		}
+		copied := filepath.Join(chart, "files", filepath.Base(original))
+		if got, err := os.ReadFile(copied); err != nil || string(got) != string(want) {
+			t.Errorf("%s is no copy of %s: run `make generate` (%v)", copied, original, err)
+		}
+	}
+}
+
+// TestNamespaces: nothing is left in a namespace that nobody asked for, and a release in
+// another namespace has all of its references there.
+func TestNamespaces(t *testing.T) {
+	out, err := helm(t, "template", "scriptorium", chart, "--namespace=elsewhere")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(out, namespace) {
+		t.Errorf("a release in another namespace names %s", namespace)
+	}
+	for _, way := range renderings(t) {
+		for _, o := range parse(t, way.make(t)) {
+			if in := o.GetNamespace(); in != "" && in != namespace {
+				t.Errorf("%s: %s is in %s", way.name, title(o), in)
+			}
+			if wants := isNamespaced(t, o); wants != (o.GetNamespace() != "") {
+				t.Errorf("%s: %s: namespace %q", way.name, title(o), o.GetNamespace())
+			}
+		}
+	}
+}
+
+func isNamespaced(t *testing.T, o *unstructured.Unstructured) bool {
+	t.Helper()
+	if o.GetKind() == "ServiceMonitor" {
+		return true
+	}
+	namespaced, err := env.Client.IsObjectNamespaced(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return namespaced
+}
