@@ -1,0 +1,206 @@
+package suite_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/scriptorium-dev/scriptorium/internal/operatord"
+	"github.com/scriptorium-dev/scriptorium/operator/api/v1alpha1"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// withoutRegistry does something while the registry is down.
+func (w *world) withoutRegistry(f func()) {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
+	defer cancel()
+	if err := w.StopRegistry(ctx); err != nil {
+		w.t.Fatal(err)
+	}
+	f()
+	if err := w.StartRegistry(w.t.Context()); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// TestRegistryDown: while the registry is down LuaScripts say so, agents go on, and
+// nothing that was applied is lost.
+func TestRegistryDown(t *testing.T) {
+	w := start(t, 2)
+	changed := w.converged(w.create("changed", 1))
+	removed := w.converged(w.create("removed", 1))
+	var created *v1alpha1.LuaScript
+	w.withoutRegistry(func() {
+		changed = w.change(changed, func(s *spec) { s.Source = source(2) })
+		created = w.create("created", 3)
+		if err := env.Client.Delete(t.Context(), removed); err != nil {
+			t.Fatal(err)
+		}
+		for _, ls := range []*v1alpha1.LuaScript{changed, created} {
+			ls = w.await(ls, "says that the registry is down", func(ls *v1alpha1.LuaScript) bool {
+				return is(ls, v1alpha1.ConditionReconciling, metav1.ConditionTrue) && is(ls, v1alpha1.ConditionReady, metav1.ConditionUnknown)
+			})
+			if message(ls, v1alpha1.ConditionReconciling) == "" || message(ls, v1alpha1.ConditionStalled) != "" || is(ls, v1alpha1.ConditionConverged, metav1.ConditionTrue) {
+				t.Errorf("%+v", ls.Status)
+			}
+		}
+		w.await(removed, "waits for the registry", func(ls *v1alpha1.LuaScript) bool {
+			return ls != nil && is(ls, v1alpha1.ConditionReady, metav1.ConditionFalse) && !ls.DeletionTimestamp.IsZero()
+		})
+		w.answers("changed", 1)
+		w.answers("removed", 1)
+	})
+	w.converged(changed)
+	w.answers("changed", 2)
+	w.converged(created)
+	w.answers("created", 3)
+	w.gone(removed)
+	w.eventually("the agents have let go of it", func() bool {
+		_, err := w.agents[0].Call(t.Context(), tenant+"/removed")
+		return script.KindOf(err) == script.NotFound
+	})
+}
+
+// TestGivingUp: a LuaScript that is deleted while the registry is down does not stay for
+// ever: it goes when the wait is over, or at once when somebody says so.
+func TestGivingUp(t *testing.T) {
+	w := start(t, 1, func(c *operatord.Config) { c.DeleteWait = 2 * time.Second })
+	waits := w.converged(w.create("waits", 1))
+	w.withoutRegistry(func() { w.deleted(waits) })
+	w.told(waits, "Abandoned")
+	w.answers("waits", 1)
+
+	w.stopOperator()
+	w.startOperator(func(c *operatord.Config) { c.DeleteWait = 0 }) // for ever
+	abandoned := w.converged(w.create("abandoned", 2))
+	w.withoutRegistry(func() {
+		if err := env.Client.Delete(t.Context(), abandoned); err != nil {
+			t.Fatal(err)
+		}
+		w.await(abandoned, "waits for the registry", func(ls *v1alpha1.LuaScript) bool {
+			return ls != nil && is(ls, v1alpha1.ConditionReady, metav1.ConditionFalse)
+		})
+		patch := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"annotations":{"scriptorium.dev/abandon":"true"}}}`))
+		if err := env.Client.Patch(t.Context(), abandoned, patch); err != nil {
+			t.Fatal(err)
+		}
+		w.gone(abandoned)
+	})
+	w.told(abandoned, "Abandoned")
+	w.answers("abandoned", 2)
+
+	// Whoever creates it again has it again.
+	again := w.converged(w.create("abandoned", 3))
+	w.answers("abandoned", 3)
+	if again.Status.ActiveVersion != 2 {
+		t.Errorf("version %d, want 2", again.Status.ActiveVersion)
+	}
+}
+
+// TestOperatorRestart: what was applied while no operator ran, or while it stopped in the
+// middle of its work, is done by the next one; and nothing is done twice.
+func TestOperatorRestart(t *testing.T) {
+	w := start(t, 2)
+	const count = 40
+	var all []*v1alpha1.LuaScript
+	for i := range count {
+		all = append(all, w.create(fmt.Sprintf("s-%d", i), i))
+	}
+	w.await(all[count/4], "published", func(ls *v1alpha1.LuaScript) bool { return is(ls, v1alpha1.ConditionPublished, metav1.ConditionTrue) })
+	w.stopOperator() // some are done, some are not
+
+	all[0] = w.change(all[0], func(s *spec) { s.Source = source(1000) })
+	if err := env.Client.Delete(t.Context(), all[1]); err != nil {
+		t.Fatal(err)
+	}
+	late := w.create("late", 5)
+
+	w.startOperator()
+	for i, ls := range all {
+		if i == 1 {
+			w.gone(ls)
+			continue
+		}
+		all[i] = w.converged(ls)
+		w.answers(ls.Name, or(i == 0, 1000, i))
+		if want := or(i == 0, all[0].Status.ActiveVersion, 1); all[i].Status.ActiveVersion != want {
+			t.Errorf("%s was published again: version %d", ls.Name, all[i].Status.ActiveVersion)
+		}
+	}
+	w.converged(late)
+
+	// An operator that finds everything done writes nothing.
+	w.stopOperator()
+	before := w.versions()
+	w.startOperator()
+	w.converged(w.create("probe", 1))
+	for name, version := range w.versions() {
+		if was, ok := before[name]; ok && was != version {
+			t.Errorf("%s was written without a reason", name)
+		}
+	}
+}
+
+func or[T any](first bool, a, b T) T {
+	if first {
+		return a
+	}
+	return b
+}
+
+// versions returns the resource version of each LuaScript of the namespace.
+func (w *world) versions() map[string]string {
+	w.t.Helper()
+	var list v1alpha1.LuaScriptList
+	if err := env.Client.List(w.t.Context(), &list, client.InNamespace(w.namespace)); err != nil {
+		w.t.Fatal(err)
+	}
+	versions := map[string]string{}
+	for _, ls := range list.Items {
+		versions[ls.Name] = ls.ResourceVersion
+	}
+	return versions
+}
+
+// TestOneLeads: of two operators one works; when it stops, the other one goes on.
+func TestOneLeads(t *testing.T) {
+	elect := func(c *operatord.Config) { c.LeaderElection, c.Namespace = true, "default" }
+	w := start(t, 1, elect)
+	ls := w.converged(w.create("route", 1))
+	stopSecond := w.runOperator(elect)
+	defer stopSecond()
+	ls = w.converged(w.change(ls, func(s *spec) { s.Source = source(2) }))
+	w.stopOperator()
+	ls = w.converged(w.change(ls, func(s *spec) { s.Source = source(3) }))
+	w.answers("route", 3)
+	if ls.Status.ActiveVersion != 3 {
+		t.Errorf("version %d, want 3", ls.Status.ActiveVersion)
+	}
+}
+
+// TestAPIServerRestart: the operator outlives the API server, and what changes in the
+// registry meanwhile is put right afterwards.
+func TestAPIServerRestart(t *testing.T) {
+	w := start(t, 2)
+	ls := w.converged(w.create("route", 1))
+	err := env.Restart(func() {
+		if _, err := w.publish("route", 99, forced); err != nil {
+			t.Error(err)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ls = w.await(ls, "put right", func(now *v1alpha1.LuaScript) bool {
+		return is(now, v1alpha1.ConditionConverged, metav1.ConditionTrue) && now.Status.Revision > ls.Status.Revision
+	})
+	w.answers("route", 1)
+	ls = w.converged(w.change(ls, func(s *spec) { s.Source = source(2) }))
+	w.answers("route", 2)
+	w.deleted(ls)
+}
