@@ -1,0 +1,107 @@
+//go:build e2e
+
+package e2e_test
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/scriptorium-dev/scriptorium/e2e/kube"
+	"github.com/scriptorium-dev/scriptorium/e2e/sight"
+)
+
+// pods returns the names of a component's pods, with the node each is on.
+func (w *world) componentPods(t *testing.T, component string) map[string]string {
+	t.Helper()
+	out := w.kubectl(t, "", "-n", kube.SystemNamespace, "get", "pods", "-l", "app.kubernetes.io/component="+component,
+		"-o", `jsonpath={range .items[*]}{.metadata.name}={.spec.nodeName}{"\n"}{end}`)
+	pods := map[string]string{}
+	for line := range strings.FieldsSeq(out) {
+		name, node, _ := strings.Cut(line, "=")
+		pods[name] = node
+	}
+	if len(pods) == 0 {
+		t.Fatalf("there are no pods of %s", component)
+	}
+	return pods
+}
+
+// kill deletes pods without giving them time to end.
+func (w *world) kill(t *testing.T, pods ...string) {
+	t.Helper()
+	w.kubectl(t, "", append([]string{"-n", kube.SystemNamespace, "delete", "pod", "--grace-period=0", "--force"}, pods...)...)
+}
+
+func (w *world) killAgent(t *testing.T) {
+	before := w.calls(t)
+	var node string
+	for pod, on := range w.componentPods(t, "agent") {
+		node = on
+		t.Logf("killing %s on %s", pod, on)
+		w.kill(t, pod)
+		break
+	}
+	// A change while that node has no agent, or a new one that is only starting.
+	answer := w.edit(t)
+	if err := w.cluster.AwaitReady(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.converged(t, hello)
+	w.everywhere(t, hello, sight.State{Content: answer, Version: w.latest})
+	w.noneFailed(t, before, node)
+	w.tellOutage(t, node)
+}
+
+// tellOutage logs how long calls failed on the node, and checks that what was answered
+// before and after was right.
+func (w *world) tellOutage(t *testing.T, node string) {
+	t.Helper()
+	for _, g := range w.pods {
+		if g.Node != node {
+			continue
+		}
+		sights := w.report(t, g).Sights
+		for i, s := range sights {
+			if s.Of == tenant+"/"+hello && s.Failure == "UNAVAILABLE" && i+1 < len(sights) {
+				t.Logf("%s: calls were not answered for %v, then version %d answered", node, sights[i+1].At.Sub(s.At), sights[i+1].Version)
+			}
+		}
+	}
+}
+
+func (w *world) deleteRegistries(t *testing.T) { w.deleteUnderLoad(t, "registry") }
+
+func (w *world) deleteNATS(t *testing.T) { w.deleteUnderLoad(t, "nats") }
+
+// deleteUnderLoad kills all pods of a component, and makes changes meanwhile.
+func (w *world) deleteUnderLoad(t *testing.T, component string) {
+	before := w.calls(t)
+	var pods []string
+	for pod := range w.componentPods(t, component) {
+		pods = append(pods, pod)
+	}
+	t.Logf("killing %v", pods)
+	w.kill(t, pods...)
+	for range 3 {
+		w.edit(t)
+	}
+	if err := w.cluster.AwaitReady(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.converged(t, hello)
+	// Of edits that came while nobody could publish, the last one alone was.
+	active := w.kubectl(t, "", "-n", kube.TestNamespace, "get", "luascript", hello, "-o", "jsonpath={.status.activeVersion}")
+	version, err := strconv.ParseUint(active, 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.latest = version
+	w.everywhere(t, hello, sight.State{Content: fmt.Sprintf("answer %d", w.edits), Version: w.latest})
+	w.noneFailed(t, before, "")
+
+	answer := w.edit(t)
+	w.converged(t, hello)
+	w.everywhere(t, hello, sight.State{Content: answer, Version: w.latest})
+}

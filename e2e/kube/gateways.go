@@ -1,0 +1,126 @@
+package kube
+
+import (
+	"bytes"
+	"context"
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"text/template"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/scriptorium-dev/scriptorium/e2e/sight"
+)
+
+//go:embed gateways.yaml
+var gatewaysYAML string
+
+var gatewaysTemplate = template.Must(template.New("gateways").Parse(gatewaysYAML))
+
+// Gateways are gateway pods, one on each node.
+type Gateways struct {
+	Namespace string
+	Name      string
+	Image     string // set by StartGateways
+	Callers   int    // of each script at a time; 1 unless set
+	Scripts   []string
+	ConfigMap string // whose key "content" they watch as a file; none if empty
+}
+
+// Gateway is one such pod.
+type Gateway struct{ Namespace, Pod, Node string }
+
+// StartGateways makes the pods. They may not run yet when it returns.
+func (c *Cluster) StartGateways(ctx context.Context, images Images, g Gateways) error {
+	g.Image = images.ref(GatewayImage)
+	g.Callers = max(g.Callers, 1)
+	var manifest bytes.Buffer
+	if err := gatewaysTemplate.Execute(&manifest, g); err != nil {
+		return err
+	}
+	return c.Apply(ctx, manifest.String())
+}
+
+// AwaitGateways waits until as many of the pods run as there are nodes to run on, and
+// returns them in the order of the nodes.
+func (c *Cluster) AwaitGateways(ctx context.Context, g Gateways) ([]Gateway, error) {
+	if _, err := c.Kubectl(ctx, "", "-n", g.Namespace, "rollout", "status", "--timeout=180s", "daemonset/"+g.Name); err != nil {
+		return nil, err
+	}
+	pods, err := c.Client.CoreV1().Pods(g.Namespace).List(ctx, metav1.ListOptions{LabelSelector: "app=" + g.Name})
+	if err != nil {
+		return nil, err
+	}
+	var all []Gateway
+	for _, pod := range pods.Items {
+		if pod.DeletionTimestamp == nil {
+			all = append(all, Gateway{Namespace: g.Namespace, Pod: pod.Name, Node: pod.Spec.NodeName})
+		}
+	}
+	slices.SortFunc(all, func(a, b Gateway) int { return bytes.Compare([]byte(a.Node), []byte(b.Node)) })
+	if len(all) == 0 {
+		return nil, fmt.Errorf("no node runs a pod of daemonset %s/%s", g.Namespace, g.Name)
+	}
+	return all, nil
+}
+
+const gatewayPort = 8090
+
+// Sights returns what the gateway saw, from sight number from on. It waits for one at
+// most as long as wait says.
+func (c *Cluster) Sights(ctx context.Context, g Gateway, from int, wait time.Duration) (sight.Report, error) {
+	raw, err := c.Client.CoreV1().RESTClient().Get().
+		Namespace(g.Namespace).Resource("pods").Name(net.JoinHostPort(g.Pod, strconv.Itoa(gatewayPort))).SubResource("proxy").
+		Suffix("sights").Param("from", strconv.Itoa(from)).Param("wait", wait.String()).
+		DoRaw(ctx)
+	if err != nil {
+		return sight.Report{}, fmt.Errorf("ask gateway %s on %s what it saw: %w", g.Pod, g.Node, err)
+	}
+	var report sight.Report
+	if err := json.Unmarshal(raw, &report); err != nil {
+		return sight.Report{}, fmt.Errorf("gateway %s on %s tells %q: %w", g.Pod, g.Node, raw, err)
+	}
+	return report, nil
+}
+
+// Follow tells each of the gateway's sights, in their order, until ctx is done or the
+// gateway is gone.
+func (c *Cluster) Follow(ctx context.Context, g Gateway, tell func(sight.Sight)) error {
+	for from := 0; ; {
+		report, err := c.Sights(ctx, g, from, 20*time.Second)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil:
+			return err
+		}
+		for _, s := range report.Sights {
+			tell(s)
+		}
+		from = report.Next
+	}
+}
+
+// Skew returns how far the node's clock is from this machine's, and how sure that is:
+// half of the time that it took to ask.
+func (c *Cluster) Skew(ctx context.Context, g Gateway) (ahead, sure time.Duration, err error) {
+	sure = time.Hour
+	for range 10 {
+		before := time.Now()
+		report, err := c.Sights(ctx, g, 0, 0)
+		if err != nil {
+			return 0, 0, err
+		}
+		took := time.Since(before)
+		if took/2 < sure {
+			sure = took / 2
+			ahead = report.Now.Sub(before.Add(took / 2))
+		}
+	}
+	return ahead, sure, nil
+}
