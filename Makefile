@@ -35,12 +35,14 @@ demo: bin/scriptorium ## Show the whole path, unattended, in under 20 seconds
 .PHONY: build
 build: $(COMMANDS:%=bin/%) ## Build all commands into bin/
 
+DISTS := $(addprefix dist/,$(subst $(comma), ,$(PLATFORMS)))
+
 .PHONY: dist
-dist: $(foreach platform,$(subst $(comma), ,$(PLATFORMS)),dist/$(platform)) ## Build all commands for PLATFORMS into dist/, static
+dist: $(DISTS) ## Build all commands for PLATFORMS into dist/, static
 
 # Each is checked to start where there is nothing but itself.
-.PHONY: dist/%
-dist/%:
+.PHONY: $(DISTS)
+$(DISTS): dist/%:
 	CGO_ENABLED=0 GOOS=$(*D) GOARCH=$(*F) go build -trimpath -ldflags '-s -w $(LDFLAGS)' -o $@/ $(COMMANDS:%=./cmd/%)
 	go run ./deploy/docker/static $* $(COMMANDS:%=$@/%)
 
@@ -79,18 +81,19 @@ e2e-latency: ## Measure there how fast a change is everywhere, beside ConfigMaps
 	go run ./e2e/latency $(ARGS)
 
 .PHONY: verify
-verify: verify-format verify-modules verify-generated lint verify-docs ## Check formatting, modules, generated files, lint and docs
+verify: verify-format verify-modules verify-generated lint verify-docs verify-deploy ## Check formatting, modules, generated files, lint, docs and manifests
 
 .PHONY: lint
 lint: bin/golangci-lint bin/buf ## Run go vet, golangci-lint and buf lint
-	go vet ./...
-	bin/golangci-lint run ./...
+	go vet -tags e2e ./...
+	bin/golangci-lint run --build-tags e2e ./...
 	bin/buf lint
 
 .PHONY: generate
 generate: bin/buf bin/protoc-gen-go bin/protoc-gen-go-grpc bin/controller-gen ## Generate what proto/ and operator/ say, and format the tree
 	bin/buf generate
 	$(MAKE) --no-print-directory generate-kubernetes
+	cp deploy/crd/scriptorium.dev_* deploy/rbac/operator.yaml deploy/rbac/bootstrap.yaml deploy/webhook/manifests.yaml deploy/nats/nats-server.conf deploy/helm/scriptorium/files/
 	$(MAKE) --no-print-directory format
 
 # What Go types and markers say of Kubernetes. The operator and the bootstrap have a
@@ -104,6 +107,7 @@ generate-kubernetes: bin/controller-gen
 		$(patsubst %,paths=./%/...,$(filter-out operator/bootstrap operator/testenv,$(wildcard operator/*)) internal/operatord)
 	bin/controller-gen rbac:roleName=scriptorium-bootstrap,fileName=bootstrap.yaml output:rbac:dir=$(INTO)/deploy/rbac \
 		paths=./operator/bootstrap
+	bin/controller-gen webhook output:webhook:dir=$(INTO)/deploy/webhook paths=./operator/webhook
 
 .PHONY: format
 format: bin/golangci-lint ## Format the tree
@@ -142,6 +146,11 @@ verify-generated: bin/buf bin/protoc-gen-go bin/protoc-gen-go-grpc bin/controlle
 .PHONY: verify-docs
 verify-docs:
 	go test ./internal/rules ./internal/docs
+
+# Renders everything in deploy/ and has a real API server check it.
+.PHONY: verify-deploy
+verify-deploy: testenv
+	go test ./deploy/...
 
 # Go decides what has to be built again, so the commands are always made.
 .PHONY: $(COMMANDS:%=bin/%)

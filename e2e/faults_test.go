@@ -4,9 +4,11 @@ package e2e_test
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/scriptorium-dev/scriptorium/e2e/kube"
 	"github.com/scriptorium-dev/scriptorium/e2e/sight"
@@ -35,7 +37,7 @@ func (w *world) kill(t *testing.T, pods ...string) {
 }
 
 func (w *world) killAgent(t *testing.T) {
-	before := w.calls(t)
+	before, began := w.calls(t), time.Now()
 	var node string
 	for pod, on := range w.componentPods(t, "agent") {
 		node = on
@@ -51,22 +53,31 @@ func (w *world) killAgent(t *testing.T) {
 	w.converged(t, hello)
 	w.everywhere(t, hello, sight.State{Content: answer, Version: w.latest})
 	w.noneFailed(t, before, node)
-	w.tellOutage(t, node)
+	w.tellOutage(t, node, began)
 }
 
-// tellOutage logs how long calls failed on the node, and checks that what was answered
-// before and after was right.
-func (w *world) tellOutage(t *testing.T, node string) {
+// tellOutage logs how long calls failed on the node since then, and checks that what
+// answers afterwards is no older than what answered before.
+func (w *world) tellOutage(t *testing.T, node string, since time.Time) {
 	t.Helper()
-	for _, g := range w.pods {
-		if g.Node != node {
-			continue
-		}
-		sights := w.report(t, g).Sights
-		for i, s := range sights {
-			if s.Of == tenant+"/"+hello && s.Failure == "UNAVAILABLE" && i+1 < len(sights) {
-				t.Logf("%s: calls were not answered for %v, then version %d answered", node, sights[i+1].At.Sub(s.At), sights[i+1].Version)
+	i := slices.IndexFunc(w.pods, func(g kube.Gateway) bool { return g.Node == node })
+	var version uint64
+	var failing time.Time
+	for _, s := range w.report(t, w.pods[i]).Sights {
+		switch {
+		case s.Of != tenant+"/"+hello:
+		case s.Failure != "":
+			if failing.IsZero() {
+				failing = s.At
 			}
+		default:
+			if s.At.After(since) && !failing.IsZero() {
+				t.Logf("%s: calls were not answered for %v; version %d answered before, version %d after", node, s.At.Sub(failing), version, s.Version)
+			}
+			if s.At.After(since) && s.Version < version {
+				t.Errorf("%s: version %d answered after version %d", node, s.Version, version)
+			}
+			version, failing = s.Version, time.Time{}
 		}
 	}
 }

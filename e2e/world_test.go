@@ -49,7 +49,7 @@ func newWorld(t *testing.T) *world {
 		cluster: cluster,
 		images:  kube.ImagesFromEnvironment(),
 		spec: kube.Gateways{
-			Namespace: kube.TestNamespace, Name: "gateway", Callers: 4,
+			Namespace: kube.TestNamespace, Name: "gateway", Callers: 4, Interval: 10 * time.Millisecond,
 			Scripts: []string{tenant + "/" + hello, tenant + "/" + second},
 		},
 	}

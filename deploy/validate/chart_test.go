@@ -3,6 +3,7 @@ package validate_test
 import (
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -31,6 +32,9 @@ func TestValuesThatAreWrong(t *testing.T) {
 		{"agent.maxUnavailable=10 %", "maxUnavailable"},
 		{"agent.extraArgs={counter-metrics}", "extraArgs"},
 		{"image.pullPolicy=Sometimes", "pullPolicy"},
+		{"webhook.port=443", "port"},
+		{"webhook.port=8080", "port"},
+		{"networkPolicies.apiServerPorts={}", "apiServerPorts"},
 		{"etcd.enabled=false", "etcd.endpoints"},
 		{"nats.enabled=false", "nats.urls"},
 		{"etcd.endpoints={http://etcd:2379}", "endpoints"},
@@ -97,6 +101,33 @@ func TestRoles(t *testing.T) {
 					t.Errorf("%s: %s: %v is too much", way.name, title(o), r)
 				}
 			}
+		}
+	}
+}
+
+// TestRightsForTheWebhook: who keeps no certificate has no right to a Secret.
+func TestRightsForTheWebhook(t *testing.T) {
+	for _, tt := range []struct {
+		set  string
+		want bool
+	}{
+		{"webhook.enabled=true", true},
+		{"webhook.enabled=false", false},
+		{"webhook.certSecret=mine", false},
+	} {
+		secrets, configurations, leases := false, false, false
+		for _, o := range parse(t, template("--set="+tt.set)(t)) {
+			if o.GetName() != "scriptorium-operator" || !strings.HasSuffix(o.GetKind(), "Role") {
+				continue
+			}
+			for _, r := range into[rbacv1.Role](t, o.Object).Rules {
+				secrets = secrets || slices.Contains(r.Resources, "secrets")
+				configurations = configurations || slices.Contains(r.Resources, "validatingwebhookconfigurations")
+				leases = leases || slices.Contains(r.Resources, "leases")
+			}
+		}
+		if secrets != tt.want || configurations != tt.want || !leases {
+			t.Errorf("%s: the operator has secrets %t, webhooks %t, leases %t", tt.set, secrets, configurations, leases)
 		}
 	}
 }

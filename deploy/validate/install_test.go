@@ -8,11 +8,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/scriptorium-dev/scriptorium/operator/testenv"
@@ -37,16 +40,52 @@ func TestInstallUpgradeUninstall(t *testing.T) {
 	}
 	try, inProduction := parse(t, template()(t)), parse(t, template("--values="+production)(t))
 
-	release("install", "scriptorium", chart, "--create-namespace")
+	quickstart(t, e, release)
 	present(t, e, try)
+	rights(t, e)
 	release("upgrade", "scriptorium", chart, "--values="+production)
-	present(t, e, slices.DeleteFunc(inProduction, isJob)) // the second Job has another name
+	present(t, e, slices.DeleteFunc(slices.Clone(inProduction), isJob)) // the second Job has another name
 	release("uninstall", "scriptorium", "--wait=hookOnly")
 	for _, o := range slices.Concat(try, inProduction) {
 		kept := o.GetKind() == "CustomResourceDefinition"
 		if there(t, e, o) != kept {
 			t.Errorf("after uninstalling, %s is there: %t", title(o), !kept)
 		}
+	}
+}
+
+// quickstart runs the commands of the README that need no node. No pod ever starts on
+// this API server, so that helm is not to wait for any.
+func quickstart(t *testing.T, e *testenv.Env, release func(...string)) {
+	t.Helper()
+	page, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	installed, applied := false, false
+	for line := range strings.Lines(string(page)) {
+		args := strings.Fields(line)
+		if len(args) < 3 || args[0] != "$" {
+			continue
+		}
+		for i, arg := range args { // it is written for the top of the tree
+			if strings.HasPrefix(arg, "deploy/") || strings.HasPrefix(arg, "examples/") {
+				args[i] = "../../" + arg
+			}
+		}
+		switch {
+		case args[1] == "helm":
+			installed = true
+			release(slices.DeleteFunc(args[2:], func(arg string) bool { return arg == "--wait" })...)
+		case args[1] == "kubectl" && args[2] == "apply":
+			applied = true
+			if _, _, err := e.Kubectl(t.Context(), "", args[2:]...); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if !installed || !applied {
+		t.Fatal("README.md installs or applies nothing: is it written in another way?")
 	}
 }
 
@@ -65,7 +104,8 @@ func TestApplyAndDelete(t *testing.T) {
 	kubectl("apply", "-k", kustomize+"/try")
 	present(t, e, try)
 	for line := range strings.Lines(kubectl("apply", "-k", kustomize+"/try")) {
-		if !strings.HasSuffix(strings.TrimSpace(line), " unchanged") {
+		// The webhook's rules are one value to kubectl, and the API server completes it.
+		if !strings.HasSuffix(strings.TrimSpace(line), " unchanged") && !strings.HasPrefix(line, "validatingwebhookconfiguration.") {
 			t.Errorf("applied again, and %s", line)
 		}
 	}
@@ -87,14 +127,65 @@ func bare(t *testing.T) *testenv.Env {
 	if err := e.Client.DeleteAllOf(t.Context(), &apiextensionsv1.CustomResourceDefinition{}); err != nil {
 		t.Fatal(err)
 	}
-	for _, o := range parse(t, template()(t)) {
-		for o.GetKind() == "CustomResourceDefinition" && there(t, e, o) {
-			if err := t.Context().Err(); err != nil {
-				t.Fatal(err)
-			}
-		}
+	definitions := slices.DeleteFunc(parse(t, template()(t)), func(o *unstructured.Unstructured) bool { return o.GetKind() != "CustomResourceDefinition" })
+	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
+		return !slices.ContainsFunc(definitions, func(o *unstructured.Unstructured) bool { return there(t, e, o) }), nil
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 	return e
+}
+
+// rights asks the API server what each service account may do.
+func rights(t *testing.T, e *testenv.Env) {
+	t.Helper()
+	const ours = "scriptorium.dev"
+	for _, tt := range []struct {
+		who, verb, group, resource, namespace, name string
+		may                                         bool
+	}{
+		{"operator", "watch", ours, "luascripts", "", "", true},
+		{"operator", "patch", ours, "luascripts/status", "default", "x", true},
+		{"operator", "patch", ours, "scripttenants/status", "", "x", true},
+		{"operator", "update", "coordination.k8s.io", "leases", namespace, "scriptorium-operator", true},
+		{"operator", "update", "", "secrets", namespace, "scriptorium-webhook-tls", true},
+		{"operator", "patch", "admissionregistration.k8s.io", "validatingwebhookconfigurations", "", "scriptorium-operator", true},
+		{"operator", "patch", "admissionregistration.k8s.io", "validatingwebhookconfigurations", "", "another", false},
+		{"operator", "get", "", "secrets", namespace, "scriptorium-signing", false},
+		{"operator", "create", "", "secrets", namespace, "", false},
+		{"operator", "list", "", "secrets", namespace, "", false},
+		{"operator", "get", "", "secrets", "default", "scriptorium-webhook-tls", false},
+		{"operator", "delete", ours, "luascripts", "default", "x", false},
+		{"operator", "create", ours, "luascripts", "default", "", false},
+		{"operator", "create", "", "pods", namespace, "", false},
+		{"operator", "patch", "", "namespaces", "", "default", false},
+		{"bootstrap", "create", "", "secrets", namespace, "", true},
+		{"bootstrap", "get", "", "secrets", namespace, "scriptorium-signing", true},
+		{"bootstrap", "update", "", "secrets", namespace, "scriptorium-agent-tls", true},
+		{"bootstrap", "update", "", "secrets", namespace, "scriptorium-signing", false},
+		{"bootstrap", "get", "", "secrets", namespace, "another", false},
+		{"bootstrap", "list", "", "secrets", namespace, "", false},
+		{"bootstrap", "get", ours, "luascripts", "default", "x", false},
+		{"registry", "get", "", "secrets", namespace, "scriptorium-signing", false},
+		{"agent", "get", "", "secrets", namespace, "scriptorium-agent-tls", false},
+		{"agent", "get", "", "nodes", "", "x", false},
+	} {
+		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+			User:   "system:serviceaccount:" + namespace + ":scriptorium-" + tt.who,
+			Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + namespace, "system:authenticated"},
+		}}
+		resource, sub, _ := strings.Cut(tt.resource, "/")
+		review.Spec.ResourceAttributes = &authorizationv1.ResourceAttributes{
+			Verb: tt.verb, Group: tt.group, Resource: resource, Subresource: sub, Namespace: tt.namespace, Name: tt.name,
+		}
+		if err := e.Client.Create(t.Context(), review); err != nil {
+			t.Fatal(err)
+		}
+		if review.Status.Allowed != tt.may {
+			t.Errorf("%s may %s %s %s/%s: %t", tt.who, tt.verb, tt.resource, tt.namespace, tt.name, review.Status.Allowed)
+		}
+	}
 }
 
 func isJob(o *unstructured.Unstructured) bool { return o.GetKind() == "Job" }

@@ -16,8 +16,10 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/scriptorium-dev/scriptorium/operator/testenv"
 )
@@ -34,6 +36,7 @@ const (
 var env *testenv.Env
 
 func TestMain(m *testing.M) {
+	log.SetLogger(logr.Discard())
 	os.Exit(testenv.Run(m, func(e *testenv.Env) { env = e }))
 }
 
@@ -50,6 +53,7 @@ func renderings(t *testing.T) []rendering {
 		{"try", overlay(kustomize + "/try")},
 		{"production", overlay(kustomize + "/production")},
 		{"try with monitoring", overlay("testdata/monitoring")},
+		{"try with a volume", overlay("testdata/persistence")},
 		{"chart", template()},
 		{"chart in production", template("--values=" + production)},
 	}
@@ -63,9 +67,22 @@ func renderings(t *testing.T) []rendering {
 	return ways
 }
 
+// once renders at the first call; every test wants the same.
+func once(key string, render func(*testing.T) string) func(*testing.T) string {
+	return func(t *testing.T) string {
+		t.Helper()
+		if rendered[key] == "" {
+			rendered[key] = render(t)
+		}
+		return rendered[key]
+	}
+}
+
+var rendered = map[string]string{}
+
 // overlay renders a folder of kustomize.
 func overlay(folder string) func(*testing.T) string {
-	return func(t *testing.T) string {
+	return once(folder, func(t *testing.T) string {
 		t.Helper()
 		out, said, err := env.Kubectl(t.Context(), "", "kustomize", folder)
 		if err != nil {
@@ -75,19 +92,19 @@ func overlay(folder string) func(*testing.T) string {
 			t.Errorf("kustomize warns: %s", said)
 		}
 		return out
-	}
+	})
 }
 
 // template renders the chart.
 func template(args ...string) func(*testing.T) string {
-	return func(t *testing.T) string {
+	return once("helm "+strings.Join(args, " "), func(t *testing.T) string {
 		t.Helper()
 		out, err := helm(t, append([]string{"template", "scriptorium", chart, "--namespace=" + namespace}, args...)...)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return out
-	}
+	})
 }
 
 // helmProgram is helm, of the tools' module: go keeps it in its cache.

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 )
 
@@ -92,6 +93,35 @@ func TestConnections(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestPortsThatAreValues opens those and no others.
+func TestPortsThatAreValues(t *testing.T) {
+	rendered := template("--set=webhook.port=10250,networkPolicies.apiServerPorts={16443}")(t)
+	policies, peers := network(t, rendered)
+	for _, c := range []connection{
+		{"world", "operator", 10250, true},
+		{"world", "operator", 9443, false},
+		{"operator", "world", 16443, true},
+		{"operator", "world", 6443, false},
+		{"bootstrap", "world", 16443, true},
+		{"bootstrap", "world", 443, false},
+	} {
+		from, to := peers[c.from], peers[c.to]
+		if got := leaves(policies, from, to, c.port) && enters(policies, from, to, c.port); got != c.allowed {
+			t.Errorf("%s to %s:%d: %t", c.from, c.to, c.port, got)
+		}
+	}
+	for _, p := range pods(t, parse(t, rendered)) {
+		if p.of != "Deployment/scriptorium-operator" {
+			continue
+		}
+		c := p.spec.Containers[0]
+		listens := slices.ContainsFunc(c.Ports, func(p corev1.ContainerPort) bool { return p.Name == "webhook" && p.ContainerPort == 10250 })
+		if !listens || !slices.Contains(c.Args, "--webhook-port=10250") {
+			t.Errorf("the operator does not listen where the webhook is called: %v, %q", c.Ports, c.Args)
+		}
 	}
 }
 
@@ -187,23 +217,36 @@ func TestServicesAndMonitorsFindTheirPods(t *testing.T) {
 	for _, way := range renderings(t) {
 		objects := parse(t, way.make(t))
 		all := pods(t, objects)
-		services := map[string]corev1.Service{}
 		for _, o := range objects {
 			if o.GetKind() == "Service" {
-				s := into[corev1.Service](t, o.Object)
-				services[s.Name] = s
-				finds(t, way.name, s, all)
+				finds(t, way.name, into[corev1.Service](t, o.Object), all)
 			}
 		}
-		for _, o := range objects {
-			if o.GetKind() != "ServiceMonitor" {
-				continue
-			}
-			s, ok := services[o.GetName()]
-			port := o.Object["spec"].(map[string]any)["endpoints"].([]any)[0].(map[string]any)["port"]
-			if !ok || !slices.ContainsFunc(s.Spec.Ports, func(p corev1.ServicePort) bool { return p.Name == port }) {
-				t.Errorf("%s: %s: no Service of that name has a port %v", way.name, title(o), port)
-			}
+		monitored(t, way.name, objects)
+	}
+}
+
+// monitored looks that each ServiceMonitor selects the Service of its name.
+func monitored(t *testing.T, way string, objects []*unstructured.Unstructured) {
+	t.Helper()
+	services := map[string]corev1.Service{}
+	for _, o := range objects {
+		if o.GetKind() == "Service" {
+			services[o.GetName()] = into[corev1.Service](t, o.Object)
+		}
+	}
+	for _, o := range objects {
+		if o.GetKind() != "ServiceMonitor" {
+			continue
+		}
+		s, ok := services[o.GetName()]
+		port := o.Object["spec"].(map[string]any)["endpoints"].([]any)[0].(map[string]any)["port"]
+		selector := into[metav1.LabelSelector](t, o.Object["spec"].(map[string]any)["selector"].(map[string]any))
+		if !selects(&selector, s.Labels) {
+			t.Errorf("%s: %s does not select the Service, whose labels are %v", way, title(o), s.Labels)
+		}
+		if !ok || !slices.ContainsFunc(s.Spec.Ports, func(p corev1.ServicePort) bool { return p.Name == port }) {
+			t.Errorf("%s: %s: no Service of that name has a port %v", way, title(o), port)
 		}
 	}
 }

@@ -113,6 +113,14 @@ func confined(t *testing.T, p pod) {
 	if p.spec.HostNetwork || p.spec.HostPID || p.spec.HostIPC {
 		t.Errorf("%s is in a namespace of the node's", p.of)
 	}
+	if p.spec.NodeSelector["kubernetes.io/os"] != "linux" {
+		t.Errorf("%s may be put on a node that is not Linux", p.of)
+	}
+	for _, s := range p.spec.TopologySpreadConstraints {
+		if s.NodeTaintsPolicy == nil || *s.NodeTaintsPolicy != corev1.NodeInclusionPolicyHonor {
+			t.Errorf("%s: %s counts nodes that it may not run on", p.of, s.TopologyKey)
+		}
+	}
 	if p.spec.EnableServiceLinks == nil || *p.spec.EnableServiceLinks {
 		t.Errorf("%s gets a variable for each Service: SCRIPTORIUM_… are flags", p.of)
 	}

@@ -2,6 +2,7 @@ package kube
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	_ "embed"
 	"encoding/json"
@@ -26,8 +27,9 @@ var gatewaysTemplate = template.Must(template.New("gateways").Parse(gatewaysYAML
 type Gateways struct {
 	Namespace string
 	Name      string
-	Image     string // set by StartGateways
-	Callers   int    // of each script at a time; 1 unless set
+	Image     string        // set by StartGateways
+	Callers   int           // of each script at a time; 1 unless set
+	Interval  time.Duration // of a caller, between two calls; 2 ms unless set
 	Scripts   []string
 	ConfigMap string // whose key "content" they watch as a file; none if empty
 }
@@ -39,6 +41,7 @@ type Gateway struct{ Namespace, Pod, Node string }
 func (c *Cluster) StartGateways(ctx context.Context, images Images, g Gateways) error {
 	g.Image = images.ref(GatewayImage)
 	g.Callers = max(g.Callers, 1)
+	g.Interval = cmp.Or(g.Interval, 2*time.Millisecond)
 	var manifest bytes.Buffer
 	if err := gatewaysTemplate.Execute(&manifest, g); err != nil {
 		return err

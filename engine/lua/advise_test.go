@@ -22,7 +22,7 @@ func advice(source, entrypoint string) string {
 func TestAdvise(t *testing.T) {
 	for source, want := range map[string]string{
 		"function handle(name)\n  print(name)\n  return io.read(), load(name)\nend": "2: scripts have no print: use log.info\n3: scripts have no io\n3: scripts have no load: code cannot be loaded",
-		"function handle(name)\n  return nmae\nend":                                 "2: nmae is defined nowhere, and so nil",
+		"function handle(name)\n  return visitr\nend":                               "2: visitr is defined nowhere, and so nil",
 		"function handle(t) return table.getn(t), math.mod(5, 3) end":               "1: table.getn is deprecated: use the operator #\n1: math.mod is deprecated: use math.fmod, or the operator %",
 		"function handle(t) return string.gfind(t, 'x'), os.getenv('HOME') end":     "1: scripts have no string.gfind\n1: scripts have no os.getenv",
 		"function handle() return a() end\nfunction b() return a() end":             "1: a is defined nowhere, and so nil",

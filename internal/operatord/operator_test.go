@@ -5,13 +5,16 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"os"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/scriptorium-dev/scriptorium/internal/local"
@@ -20,6 +23,11 @@ import (
 	"github.com/scriptorium-dev/scriptorium/operator/testenv"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
+
+func TestMain(m *testing.M) {
+	ctrl.SetLogger(logr.Discard()) // the libraries'
+	os.Exit(m.Run())
+}
 
 // patience is how long a busy machine may take.
 const patience = 2 * time.Minute
@@ -104,7 +112,7 @@ func TestOperators(t *testing.T) {
 	cfg := operatord.Config{
 		Kube: env.Config, Registry: stack.RegistryTarget(), AdminAddress: "127.0.0.1:0",
 		LeaderElection: true, Namespace: namespace, DeleteWait: time.Minute,
-		Log: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})),
+		Log: slog.New(slog.DiscardHandler),
 	}
 	first := start(t, cfg)
 	eventually(t, "the first leads", first.leads)

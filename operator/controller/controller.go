@@ -11,6 +11,7 @@ package controller
 import (
 	"cmp"
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 	"time"
@@ -105,6 +106,8 @@ func later(wait time.Duration, err error) (ctrl.Result, error) {
 	case apierrors.IsConflict(err):
 		// The cache is behind; it will be along.
 		return ctrl.Result{RequeueAfter: conflictWait}, nil
+	case errors.Is(err, context.Canceled): // the operator is stopping
+		return ctrl.Result{}, nil
 	case err != nil:
 		return ctrl.Result{}, err
 	}
@@ -161,36 +164,28 @@ func (x *reconciliation) bring(ctx context.Context) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	knows := m.knows(generation, x.facts.state, x.told())
-	if knows && m.settled == generation {
+	if m.settled == generation && m.knows(x.facts.state, x.told()) {
 		m.retry = retry{}
 		x.facts.fault = denied
 		return 0, nil
 	}
-	want, wrong := spec.FromLuaScript(x.ls)
-	refused := denied // and nothing else is asked for then
-	if wrong != nil {
-		refused = faultOf(wrong)
-	}
+	want, wrong := x.wanted()
+	refused := cmp.Or(wrong, denied) // nothing is asked for then
 	x.facts.fault = cmp.Or(refused, m.retry.fault)
 	if wait := m.retry.wait(generation, x.facts.state.Session, x.now); wait > 0 {
 		return wait, nil
 	}
-	have := m.answer
-	if !knows {
-		got, err := x.ask(ctx)
-		if err != nil {
-			wait := x.failed(faultOf(err))
-			x.facts.fault = cmp.Or(refused, x.facts.fault)
-			return wait, nil
-		}
-		have = got
+	have, err := x.have(ctx)
+	if err != nil {
+		wait := x.failed(faultOf(err))
+		x.facts.fault = cmp.Or(refused, x.facts.fault)
+		return wait, nil
 	}
 	x.facts.fault = refused
 	if wrong != nil {
 		return 0, nil // until the spec changes
 	}
-	action := Decide(&want, x.owner, have)
+	action := Decide(want, x.owner, have)
 	if action.Kind == Keep {
 		x.keep(have)
 		return 0, x.hold(ctx)
@@ -198,7 +193,16 @@ func (x *reconciliation) bring(ctx context.Context) (time.Duration, error) {
 	if denied != nil {
 		return 0, nil // until the ScriptTenant or the namespace changes, which are watched
 	}
-	return x.publish(ctx, &want, action)
+	return x.publish(ctx, want, action)
+}
+
+// wanted returns what the spec says, or what is wrong with it.
+func (x *reconciliation) wanted() (*spec.Wanted, *fault) {
+	want, err := spec.FromLuaScript(x.ls)
+	if err != nil {
+		return nil, faultOf(err)
+	}
+	return &want, nil
 }
 
 // denied returns why the namespace may not act for the tenant; nil if it may.
@@ -218,20 +222,23 @@ func (x *reconciliation) told() *script.Release {
 	return &x.facts.agent.Release
 }
 
-// ask learns what the registry has; nil for no such script.
-func (x *reconciliation) ask(ctx context.Context) (*script.Release, error) {
+// have returns what the registry has, nil for no such script, and asks it unless that is
+// known.
+func (x *reconciliation) have(ctx context.Context) (*script.Release, error) {
+	if x.m.knows(x.facts.state, x.told()) {
+		return x.m.answer, nil
+	}
 	release, err := x.registry.Get(ctx, x.name)
 	x.metrics.asked("get", err)
-	have := &release
 	switch script.KindOf(err) {
 	case "":
+		x.m.learn(&release, x.facts.state.Session)
 	case script.NotFound:
-		have = nil
+		x.m.learn(nil, x.facts.state.Session)
 	default:
 		return nil, err
 	}
-	x.m.learn(have, x.ls.Generation, x.facts.state.Session)
-	return have, nil
+	return x.m.answer, nil
 }
 
 // failed takes note that the registry did not do what it was asked, and returns when to
@@ -267,10 +274,10 @@ func (x *reconciliation) publish(ctx context.Context, want *spec.Wanted, action 
 		if !f.uncertain() {
 			m.pending = nil
 		}
-		m.asked = false // what it has may be another thing by now
+		m.doubt()
 		return x.failed(f), nil
 	}
-	m.learn(&published.Release, x.ls.Generation, x.facts.state.Session)
+	m.learn(&published.Release, x.facts.state.Session)
 	if published.Changed {
 		x.tell(&published.Release, action.Changes, restored)
 		m.announce = true

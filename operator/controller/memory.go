@@ -20,12 +20,10 @@ type memory struct {
 	held string // the resource version that got the finalizer
 	gone bool   // the finalizer was removed, though the cache may not show it yet
 
-	// answer is what the registry said it has, but for the config; nil for no such
-	// script. It holds for this generation, in this session of the fleet's watch.
-	asked      bool
-	generation int64
-	session    int
-	answer     *script.Release
+	// answer is what the registry said it has, in that session of the fleet's watch;
+	// nil for no such script.
+	answer  *script.Release
+	session int
 	// settled is the generation whose spec the answer fulfils; 0 for none.
 	settled int64
 	retry   retry
@@ -66,24 +64,28 @@ func (m *memory) see(ls *v1alpha1.LuaScript, now time.Time) {
 	m.seen, m.seenAt = ls.Generation, now
 }
 
-// learn takes note of what the registry has.
-func (m *memory) learn(r *script.Release, generation int64, session int) {
-	m.asked, m.generation, m.session, m.answer = true, generation, session, nil
-	m.settled = 0
+// learn takes note of what the registry has; nil for no such script.
+func (m *memory) learn(r *script.Release, session int) {
+	m.session, m.settled, m.answer = session, 0, nil
 	if r != nil && !r.Deleted {
-		release := *r
-		release.Settings.Config = nil // it may be large
-		m.answer = &release
+		m.answer = r
 	}
 }
 
+// doubt makes the registry be asked before the next decision.
+func (m *memory) doubt() { m.session = noSession }
+
+// noSession is no session of a watch.
+const noSession = -1
+
 // knows reports whether the answer still holds: the fleet would tell of a newer release,
-// or that the script is gone.
-func (m *memory) knows(generation int64, state fleet.State, told *script.Release) bool {
-	if !m.asked || m.generation != generation || m.session != state.Session {
-		return false
-	}
+// or that the script is gone. told is the release that it told of; nil for none.
+func (m *memory) knows(state fleet.State, told *script.Release) bool {
 	switch {
+	case m.session == 0: // it was never asked, but the fleet would know the script
+		return m.answer == nil && state.Live && told == nil
+	case m.session != state.Session:
+		return false
 	case m.answer == nil:
 		return told == nil
 	case told == nil:

@@ -9,25 +9,18 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/scriptorium-dev/scriptorium/client/registryclient"
+	"github.com/scriptorium-dev/scriptorium/operator/api/v1alpha1"
 	"github.com/scriptorium-dev/scriptorium/operator/spec"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-const (
-	// Finalizer keeps a LuaScript until its script is gone from the registry.
-	Finalizer = "scriptorium.dev/registry"
-	// AbandonAnnotation on a LuaScript that is being deleted, as "true", lets it go at
-	// once, and leaves its script in the registry.
-	AbandonAnnotation = "scriptorium.dev/abandon"
-)
-
 // hold adds the finalizer: before a script is published, so that none stays behind.
 func (x *reconciliation) hold(ctx context.Context) error {
-	if controllerutil.ContainsFinalizer(x.ls, Finalizer) || x.m.held != "" && older(x.ls, x.m.held) {
+	if controllerutil.ContainsFinalizer(x.ls, v1alpha1.Finalizer) || x.m.held != "" && older(x.ls, x.m.held) {
 		return nil
 	}
 	before := x.ls.DeepCopy()
-	controllerutil.AddFinalizer(x.ls, Finalizer)
+	controllerutil.AddFinalizer(x.ls, v1alpha1.Finalizer)
 	// The patch has all finalizers, so it must not undo what others did to them.
 	err := x.client.Patch(ctx, x.ls, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 	if err != nil {
@@ -40,7 +33,7 @@ func (x *reconciliation) hold(ctx context.Context) error {
 // letGo removes the finalizer: the LuaScript goes.
 func (x *reconciliation) letGo(ctx context.Context) error {
 	before := x.ls.DeepCopy()
-	controllerutil.RemoveFinalizer(x.ls, Finalizer)
+	controllerutil.RemoveFinalizer(x.ls, v1alpha1.Finalizer)
 	err := x.client.Patch(ctx, x.ls, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 	x.m.gone = client.IgnoreNotFound(err) == nil
 	return client.IgnoreNotFound(err)
@@ -49,11 +42,11 @@ func (x *reconciliation) letGo(ctx context.Context) error {
 // remove deletes the script, and lets the LuaScript go then, or when the wait for that is
 // over.
 func (x *reconciliation) remove(ctx context.Context) (time.Duration, error) {
-	if x.m.gone || !controllerutil.ContainsFinalizer(x.ls, Finalizer) {
+	if x.m.gone || !controllerutil.ContainsFinalizer(x.ls, v1alpha1.Finalizer) {
 		return 0, nil
 	}
-	if x.ls.Annotations[AbandonAnnotation] == "true" {
-		return 0, x.abandon(ctx, "the annotation "+AbandonAnnotation+" says so")
+	if x.ls.Annotations[v1alpha1.AbandonAnnotation] == "true" {
+		return 0, x.abandon(ctx, "the annotation "+v1alpha1.AbandonAnnotation+" says so")
 	}
 	m, session := x.m, x.facts.state.Session
 	wait := m.retry.wait(x.ls.Generation, session, x.now)
@@ -83,7 +76,10 @@ func (x *reconciliation) remove(ctx context.Context) (time.Duration, error) {
 // delete removes the script from the registry, if it is the LuaScript's. It returns why it
 // could not.
 func (x *reconciliation) delete(ctx context.Context) *fault {
-	have, err := x.ask(ctx)
+	if x.m.answer == nil {
+		x.m.doubt() // a script that the fleet has yet to tell of must not stay behind
+	}
+	have, err := x.have(ctx)
 	if err != nil {
 		return faultOf(err)
 	}
@@ -93,6 +89,7 @@ func (x *reconciliation) delete(ctx context.Context) *fault {
 	_, err = x.registry.Delete(ctx, x.name, registryclient.Write{Author: spec.Author(x.owner), Owner: x.owner})
 	x.metrics.asked("delete", err)
 	if err != nil && script.KindOf(err) != script.NotFound {
+		x.m.doubt()
 		return faultOf(err)
 	}
 	x.note(eventDeleted, "Delete", "the script %s is gone from the registry", x.name)

@@ -55,7 +55,7 @@ func statusOf(prev v1alpha1.LuaScriptStatus, f *facts, now time.Time) v1alpha1.L
 	next := *prev.DeepCopy()
 	next.ObservedGeneration = f.generation
 	describeRelease(&next, f.release)
-	describeAgents(&next, f)
+	describeAgents(&next, script.Revision(prev.Revision), f)
 
 	published := f.publishedTruth()
 	converged := f.convergedTruth(published)
@@ -207,24 +207,27 @@ func describeRelease(s *v1alpha1.LuaScriptStatus, r *script.Release) {
 	}
 }
 
-// describeAgents puts what the fleet says into the status. What was known stays while
-// there is nothing newer of the same release.
-func describeAgents(s *v1alpha1.LuaScriptStatus, f *facts) {
+// describeAgents puts what the fleet says into the status. What was known of the same
+// release stays while nobody knows better.
+func describeAgents(s *v1alpha1.LuaScriptStatus, before script.Revision, f *facts) {
 	switch {
-	case f.release == nil:
+	case f.release != nil && !f.state.Live && before == f.release.Revision:
+		return
+	case f.release == nil, !f.state.Live, f.agent == nil:
 		s.Agents = nil
 		return
-	case f.agent == nil || !f.state.Live:
-		return
+	}
+	told := *f.agent
+	if told.Release.Revision != f.release.Revision { // of the release before this one
+		told.Active, told.Failed, told.Failures = 0, 0, nil
 	}
 	a := &v1alpha1.AgentsStatus{
-		Summary: fmt.Sprintf("%d/%d", f.agent.Active, f.agent.Desired),
-		Desired: int32(f.agent.Desired), Active: int32(f.agent.Active), Failed: int32(f.agent.Failed), Unknown: int32(f.agent.Unknown),
+		Summary: fmt.Sprintf("%d/%d", told.Active, told.Desired),
+		Desired: int32(told.Desired), Active: int32(told.Active), Failed: int32(told.Failed), Unknown: int32(told.Unknown),
 	}
-	for _, failure := range f.agent.Failures {
+	for _, failure := range told.Failures[:min(len(told.Failures), maxFailing)] {
 		a.Failing = append(a.Failing, v1alpha1.FailingAgent{Agent: failure.Agent, Reason: cut(failure.Err.Error())})
 	}
-	a.Failing = a.Failing[:min(len(a.Failing), maxFailing)]
 	s.Agents = a
 }
 

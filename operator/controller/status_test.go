@@ -88,7 +88,7 @@ func TestStatus(t *testing.T) {
 		{
 			name:  "the fleet tells of the release before",
 			facts: facts{state: live, release: release(), published: true, agent: told(func(s *registryclient.ScriptStatus) { s.Release.Revision = 11 })},
-			phase: v1alpha1.PhasePending, summary: "2/2",
+			phase: v1alpha1.PhasePending, summary: "0/2",
 			want: []string{"Ready=False/WaitingForAgents", "Published=True/Published", "Converged=False/WaitingForAgents", "Reconciling=True/WaitingForAgents"},
 		},
 		{
@@ -206,6 +206,15 @@ func TestStatusTellsOfTheRelease(t *testing.T) {
 	}
 	if len(got.History) != 2 || got.History[0].Version != 3 || got.History[1].Version != 2 || got.History[0].CreatedAt.Unix() != 3 {
 		t.Errorf("history: %+v", got.History)
+	}
+	known := statusOf(v1alpha1.LuaScriptStatus{}, &facts{state: live, release: release(), published: true, agent: told(nil)}, time.Unix(0, 0))
+	if lost := statusOf(known, &facts{release: release(), published: true, agent: told(nil)}, time.Unix(0, 0)); lost.Agents == nil || lost.Agents.Summary != "2/2" {
+		t.Errorf("the fleet is not known now; before: %+v", lost.Agents)
+	}
+	newer := release()
+	newer.Revision = 13
+	if lost := statusOf(known, &facts{release: newer, published: true, agent: told(nil)}, time.Unix(0, 0)); lost.Agents != nil {
+		t.Errorf("of another release nothing is known: %+v", lost.Agents)
 	}
 	many := release()
 	many.Retained = nil

@@ -52,6 +52,19 @@ func Words(fault *script.Error) string {
 	return fault.Message
 }
 
+// maxMessage bounds what conditions and events say, in bytes. Kubernetes takes 1,024 of
+// an event.
+const maxMessage = 1000
+
+// Cut returns a message as a condition or an event has it: one that is too long for
+// that loses its end.
+func Cut(message string) string {
+	if len(message) <= maxMessage {
+		return message
+	}
+	return strings.ToValidUTF8(message[:maxMessage], "") + "…"
+}
+
 // AllFaults returns the faults in err: those of Faults anywhere in it, and the first
 // *script.Error of anything else. ok is false if an error among them is no fault.
 func AllFaults(err error) (faults Faults, ok bool) {

@@ -36,10 +36,11 @@ func TestMain(m *testing.M) {
 	os.Exit(testenv.Run(m, func(e *testenv.Env) { kube = e }))
 }
 
-// fleetRegistry is a registry without the wire, that can be down.
+// fleetRegistry is a registry without the wire, that can be down or hang.
 type fleetRegistry struct {
 	*registry.Registry
 	fails atomic.Pointer[script.Error]
+	hangs atomic.Bool
 }
 
 var everybody = access.Everybody("test")
@@ -49,17 +50,30 @@ func newRegistry() *fleetRegistry {
 }
 
 func (r *fleetRegistry) Tenant(ctx context.Context, tenant string) (script.Tenant, error) {
-	if e := r.fails.Load(); e != nil {
-		return script.Tenant{}, e
+	if err := r.fault(ctx); err != nil {
+		return script.Tenant{}, err
 	}
 	return r.Registry.Tenant(ctx, everybody, tenant)
 }
 
 func (r *fleetRegistry) SetTenant(ctx context.Context, tenant string, settings *script.TenantSettings, w registryclient.DataWrite) (script.Tenant, bool, error) {
-	if e := r.fails.Load(); e != nil {
-		return script.Tenant{}, false, e
+	if err := r.fault(ctx); err != nil {
+		return script.Tenant{}, false, err
 	}
 	return r.Registry.SetTenant(ctx, registry.SetTenant{Tenant: tenant, Settings: settings, Author: w.Author, ExpectedRevision: w.ExpectedRevision, By: everybody})
+}
+
+// fault is why the registry does not answer; one that hangs says nothing until the
+// caller has waited long enough.
+func (r *fleetRegistry) fault(ctx context.Context) error {
+	if r.hangs.Load() {
+		<-ctx.Done()
+		return script.Errorf(script.Timeout, "", "the registry did not answer in time")
+	}
+	if e := r.fails.Load(); e != nil {
+		return e
+	}
+	return nil
 }
 
 // settings are what the registry has.

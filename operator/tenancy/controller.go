@@ -26,16 +26,6 @@ type Registry interface {
 	SetTenant(ctx context.Context, tenant string, settings *script.TenantSettings, w registryclient.DataWrite) (script.Tenant, bool, error)
 }
 
-// Finalizer keeps a ScriptTenant until the registry no longer has its settings. Without
-// it a deletion that the operator does not see, because it is restarting, would leave
-// them behind: the registry cannot tell whose they were, nor the operator which tenants
-// of the registry are those of this cluster.
-const Finalizer = "scriptorium.dev/registry"
-
-// Abandon is the annotation that, if it is "true", lets a ScriptTenant go at once,
-// whatever the registry has.
-const Abandon = "scriptorium.dev/abandon"
-
 // DefaultResync is how often the registry is asked what it has unless that is set. It
 // tells nobody of a tenant's settings that were changed, so that what was changed
 // behind a ScriptTenant's back is put right within this time.
@@ -46,6 +36,12 @@ const (
 	// The times between attempts, which double.
 	minRetry = 250 * time.Millisecond
 	maxRetry = 30 * time.Second
+	// callTimeout bounds one request to the registry: one that does not answer is told of
+	// then, and waited for no longer.
+	callTimeout = 5 * time.Second
+	// writeTimeout bounds one write to the API server. It is time of its own, which no
+	// registry can use up.
+	writeTimeout = 5 * time.Second
 )
 
 // Config of the ScriptTenant controller.

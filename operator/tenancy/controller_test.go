@@ -163,7 +163,7 @@ func TestRegistryIsDown(t *testing.T) {
 	}
 	r.fails.Store(nil)
 	got = awaitReady(t, "acme", metav1.ConditionTrue, "Configured")
-	if len(got.Status.Conditions) != 1 {
+	if len(got.Status.Conditions) != 2 {
 		t.Errorf("got %+v", got.Status)
 	}
 
@@ -176,6 +176,43 @@ func TestRegistryIsDown(t *testing.T) {
 	awaitGone(t, "acme")
 	if r.settings(t, "acme").Revision != 0 {
 		t.Error("the settings stayed")
+	}
+}
+
+// A registry that hangs is told of, and waited for no longer than one that is down.
+func TestRegistryHangs(t *testing.T) {
+	r := newRegistry()
+	run(t, tenancy.Config{Registry: r, DeleteWait: time.Second, Resync: often})
+	st := newTenant(t, "acme", v1alpha1.ScriptTenantSpec{})
+	awaitReady(t, "acme", metav1.ConditionTrue, "Configured")
+	r.hangs.Store(true)
+	awaitReady(t, "acme", metav1.ConditionFalse, "RegistryUnavailable")
+	if err := kube.Client.Delete(t.Context(), st); err != nil {
+		t.Fatal(err)
+	}
+	awaitGone(t, "acme")
+	awaitEvent(t, "acme", "Abandoned", "its settings may stay in the registry: the registry did not take them away for 1s: the registry did not answer in time")
+}
+
+// A ScriptTenant is settled when the registry has had its settings, and stays so, whatever
+// becomes of later ones.
+func TestSettled(t *testing.T) {
+	r := newRegistry()
+	r.fails.Store(script.Errorf(script.Denied, "", "operator lacks the role admin of acme"))
+	run(t, tenancy.Config{Registry: r, Resync: often})
+	st := newTenant(t, "acme", v1alpha1.ScriptTenantSpec{})
+	if tenancy.Settled(st) || tenancy.Settled(awaitReady(t, "acme", metav1.ConditionFalse, "Refused")) {
+		t.Error("it is settled before the registry had its settings")
+	}
+	r.fails.Store(nil)
+	if !tenancy.Settled(awaitReady(t, "acme", metav1.ConditionTrue, "Configured")) {
+		t.Error("it is not settled, and the registry has its settings")
+	}
+	change(t, st, func() {
+		st.Spec.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"not a key": "x"}}
+	})
+	if !tenancy.Settled(awaitReady(t, "acme", metav1.ConditionFalse, "Invalid")) {
+		t.Error("a later change that is wrong unsettles it")
 	}
 }
 
@@ -196,7 +233,7 @@ func TestGivingUp(t *testing.T) {
 	awaitGone(t, "late")
 	awaitEvent(t, "late", "Abandoned", "its settings may stay in the registry: the registry did not take them away for 2s: cannot reach the registry")
 	awaitReady(t, "hasty", metav1.ConditionFalse, "InUse")
-	change(t, hasty, func() { hasty.Annotations = map[string]string{tenancy.Abandon: "true"} })
+	change(t, hasty, func() { hasty.Annotations = map[string]string{v1alpha1.AbandonAnnotation: "true"} })
 	awaitGone(t, "hasty")
 }
 

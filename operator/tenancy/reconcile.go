@@ -60,10 +60,10 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if !t.DeletionTimestamp.IsZero() {
 		return r.remove(ctx, t)
 	}
-	if !controllerutil.ContainsFinalizer(t, Finalizer) {
+	if !controllerutil.ContainsFinalizer(t, v1alpha1.Finalizer) {
 		before := t.DeepCopy()
-		controllerutil.AddFinalizer(t, Finalizer)
-		if err := r.client.Patch(ctx, t, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		controllerutil.AddFinalizer(t, v1alpha1.Finalizer)
+		if err := r.patch(ctx, before, t); err != nil {
 			return again(err)
 		}
 	}
@@ -91,6 +91,29 @@ func again(err error) (ctrl.Result, error) {
 	return ctrl.Result{}, client.IgnoreNotFound(err)
 }
 
+// patch writes t's metadata, unless t is another than before by now: the patch has all
+// finalizers, so it must not undo what others did to them.
+func (r *reconciler) patch(ctx context.Context, before, t *v1alpha1.ScriptTenant) error {
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	return r.client.Patch(ctx, t, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+}
+
+// ask returns what the registry has of t's settings.
+func (r *reconciler) ask(ctx context.Context, t *v1alpha1.ScriptTenant) (script.Tenant, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	return r.registry.Tenant(ctx, t.Name)
+}
+
+// send makes the registry have these settings of t; none if they are nil.
+func (r *reconciler) send(ctx context.Context, t *v1alpha1.ScriptTenant, settings *script.TenantSettings) (script.Tenant, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	set, _, err := r.registry.SetTenant(ctx, t.Name, settings, registryclient.DataWrite{Author: spec.Author("scripttenant/" + t.Name)})
+	return set, err
+}
+
 // isTemporary reports whether an error of the registry may go by itself soon.
 func isTemporary(err error) bool {
 	switch script.KindOf(err) {
@@ -112,10 +135,10 @@ func (r *reconciler) apply(ctx context.Context, t *v1alpha1.ScriptTenant) error 
 	// else's.
 	was := meta.FindStatusCondition(t.Status.Conditions, v1alpha1.ConditionReady)
 	settled := was != nil && was.Reason == reasonConfigured && was.ObservedGeneration == t.Generation
-	cur, err := r.registry.Tenant(ctx, t.Name)
+	cur, err := r.ask(ctx, t)
 	if err == nil && (cur.Revision == 0 || cur.Settings != settings) {
 		before := cur
-		if cur, _, err = r.registry.SetTenant(ctx, t.Name, &settings, write(t)); err == nil {
+		if cur, err = r.send(ctx, t, &settings); err == nil {
 			r.tellSet(t, before, settled)
 		}
 	}
@@ -129,15 +152,12 @@ func (r *reconciler) apply(ctx context.Context, t *v1alpha1.ScriptTenant) error 
 		r.fault(t, reasonRefused, err)
 		return err
 	}
-	r.set(t, v1alpha1.ConditionReady, metav1.ConditionTrue, reasonConfigured, fmt.Sprintf("the registry has it, at revision %d", cur.Revision))
+	has := fmt.Sprintf("the registry has it, at revision %d", cur.Revision)
+	r.set(t, v1alpha1.ConditionReady, metav1.ConditionTrue, reasonConfigured, has)
+	r.set(t, v1alpha1.ConditionConfigured, metav1.ConditionTrue, reasonConfigured, has)
 	meta.RemoveStatusCondition(&t.Status.Conditions, v1alpha1.ConditionReconciling)
 	meta.RemoveStatusCondition(&t.Status.Conditions, v1alpha1.ConditionStalled)
 	return nil
-}
-
-// write says who asks for t's settings.
-func write(t *v1alpha1.ScriptTenant) registryclient.DataWrite {
-	return registryclient.DataWrite{Author: spec.Author("scripttenant/" + t.Name)}
 }
 
 // tellSet makes the event of settings that were set.
@@ -156,7 +176,7 @@ func (r *reconciler) tellSet(t *v1alpha1.ScriptTenant, before script.Tenant, set
 // when it is new.
 func (r *reconciler) fault(t *v1alpha1.ScriptTenant, reason string, err error) {
 	was := meta.FindStatusCondition(t.Status.Conditions, v1alpha1.ConditionStalled)
-	if was == nil || was.Message != err.Error() {
+	if was == nil || was.Message != spec.Cut(err.Error()) {
 		r.event(t, corev1.EventTypeWarning, reasonRefused, "%v", err)
 	}
 	r.set(t, v1alpha1.ConditionReady, metav1.ConditionFalse, reason, err.Error())
@@ -166,12 +186,12 @@ func (r *reconciler) fault(t *v1alpha1.ScriptTenant, reason string, err error) {
 
 func (r *reconciler) set(t *v1alpha1.ScriptTenant, condition string, is metav1.ConditionStatus, reason, message string) {
 	meta.SetStatusCondition(&t.Status.Conditions, metav1.Condition{
-		Type: condition, Status: is, Reason: reason, Message: message, ObservedGeneration: t.Generation,
+		Type: condition, Status: is, Reason: reason, Message: spec.Cut(message), ObservedGeneration: t.Generation,
 	})
 }
 
 func (r *reconciler) event(t *v1alpha1.ScriptTenant, kind, reason, format string, args ...any) {
-	r.events.Eventf(t, nil, kind, reason, "Reconcile", format, args...)
+	r.events.Eventf(t, nil, kind, reason, "Reconcile", "%s", spec.Cut(fmt.Sprintf(format, args...)))
 }
 
 // report writes t's status, if it is not what it was.
@@ -180,6 +200,8 @@ func (r *reconciler) report(ctx context.Context, before, t *v1alpha1.ScriptTenan
 	if equality.Semantic.DeepEqual(before.Status, t.Status) {
 		return nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
 	return r.client.Status().Patch(ctx, t, client.MergeFrom(before))
 }
 

@@ -8,7 +8,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/scriptorium-dev/scriptorium/operator/api/v1alpha1"
@@ -18,11 +17,11 @@ import (
 // there are LuaScripts of the tenant: those would lose their bounds, and the process
 // that they have to themselves, while they run.
 func (r *reconciler) remove(ctx context.Context, t *v1alpha1.ScriptTenant) (ctrl.Result, error) {
-	if !controllerutil.ContainsFinalizer(t, Finalizer) {
+	if !controllerutil.ContainsFinalizer(t, v1alpha1.Finalizer) {
 		return ctrl.Result{}, nil
 	}
-	if t.Annotations[Abandon] == "true" {
-		return r.abandon(ctx, t, "its annotation "+Abandon+" says so")
+	if t.Annotations[v1alpha1.AbandonAnnotation] == "true" {
+		return r.abandon(ctx, t, "its annotation "+v1alpha1.AbandonAnnotation+" says so")
 	}
 	before := t.DeepCopy()
 	count, users, err := r.scripts(ctx, t)
@@ -32,22 +31,26 @@ func (r *reconciler) remove(ctx context.Context, t *v1alpha1.ScriptTenant) (ctrl
 	t.Status.Scripts = int32(count) //nolint:gosec // LuaScripts of one cluster
 	if users.count > 0 {
 		r.set(t, v1alpha1.ConditionReady, metav1.ConditionFalse, reasonInUse,
-			fmt.Sprintf("being deleted, when the tenant's LuaScripts are: %s (or set the annotation %s to \"true\")", &users, Abandon))
+			fmt.Sprintf("being deleted, when the tenant's LuaScripts are: %s (or set the annotation %s to \"true\")", &users, v1alpha1.AbandonAnnotation))
 		// A published one that goes unpublished, or loses its right, may wake nobody.
 		if err := r.report(ctx, before, t); err != nil {
 			return again(err)
 		}
 		return ctrl.Result{RequeueAfter: r.resync}, nil
 	}
-	if _, _, err := r.registry.SetTenant(ctx, t.Name, nil, write(t)); err != nil {
+	if _, err := r.send(ctx, t, nil); err != nil {
 		return r.retain(ctx, before, t, err)
 	}
+	if err := r.release(ctx, t); err != nil {
+		return again(err)
+	}
 	r.event(t, corev1.EventTypeNormal, eventDeleted, "the registry no longer has its settings")
-	return r.release(ctx, t)
+	return ctrl.Result{}, nil
 }
 
 // retain keeps t because the registry still has its settings, or gives up if that took
-// too long.
+// too long. The time counts from the first attempt that failed, so that an operator
+// which was away does not give up at once.
 func (r *reconciler) retain(ctx context.Context, before, t *v1alpha1.ScriptTenant, failed error) (ctrl.Result, error) {
 	since := r.now()
 	if c := meta.FindStatusCondition(t.Status.Conditions, v1alpha1.ConditionReconciling); c != nil && c.Reason == reasonDeleting {
@@ -55,7 +58,9 @@ func (r *reconciler) retain(ctx context.Context, before, t *v1alpha1.ScriptTenan
 	} else {
 		meta.RemoveStatusCondition(&t.Status.Conditions, v1alpha1.ConditionReconciling) // its time is of something else
 	}
-	if r.deleteWait > 0 && r.now().Sub(since) >= r.deleteWait {
+	took := r.now().Sub(since)
+	left := r.deleteWait - took
+	if r.deleteWait > 0 && left <= 0 {
 		return r.abandon(ctx, t, fmt.Sprintf("the registry did not take them away for %v: %v", r.deleteWait, failed))
 	}
 	r.set(t, v1alpha1.ConditionReady, metav1.ConditionFalse, reasonDeleting, failed.Error())
@@ -64,18 +69,27 @@ func (r *reconciler) retain(ctx context.Context, before, t *v1alpha1.ScriptTenan
 	if err := r.report(ctx, before, t); err != nil {
 		return again(err)
 	}
-	return ctrl.Result{}, failed
+	// Ever more slowly, but not later than the wait is over. The queue knows nothing of that.
+	pause := min(max(took/2, minRetry), maxRetry)
+	if r.deleteWait > 0 {
+		pause = min(pause, left)
+	}
+	ctrl.LoggerFrom(ctx).Info("The registry did not take the settings away", "again_in", pause.String(), "error", failed.Error())
+	return ctrl.Result{RequeueAfter: pause}, nil
 }
 
 // abandon lets t go although the registry may have its settings.
 func (r *reconciler) abandon(ctx context.Context, t *v1alpha1.ScriptTenant, why string) (ctrl.Result, error) {
+	if err := r.release(ctx, t); err != nil {
+		return again(err)
+	}
 	ctrl.LoggerFrom(ctx).Info("The ScriptTenant goes, its settings stay in the registry", "why", why)
 	r.event(t, corev1.EventTypeWarning, eventAbandoned, "its settings may stay in the registry: %s", why)
-	return r.release(ctx, t)
+	return ctrl.Result{}, nil
 }
 
-func (r *reconciler) release(ctx context.Context, t *v1alpha1.ScriptTenant) (ctrl.Result, error) {
+func (r *reconciler) release(ctx context.Context, t *v1alpha1.ScriptTenant) error {
 	before := t.DeepCopy()
-	controllerutil.RemoveFinalizer(t, Finalizer)
-	return again(r.client.Patch(ctx, t, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})))
+	controllerutil.RemoveFinalizer(t, v1alpha1.Finalizer)
+	return r.patch(ctx, before, t)
 }

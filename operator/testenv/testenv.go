@@ -145,7 +145,13 @@ func attempt(built binaries.Binaries, scheme *runtime.Scheme) (_ *Env, err error
 	}()
 	plane := &e.server.ControlPlane
 	plane.KubectlPath = built.Kubectl
-	plane.Etcd = &envtest.Etcd{Path: built.Etcd, DataDir: filepath.Join(dir, "etcd")}
+	etcd := filepath.Join(dir, "bin", "etcd")
+	if err := errors.Join(
+		os.Mkdir(filepath.Dir(etcd), 0o700), os.Symlink(built.Attended, etcd), os.Symlink(built.Etcd, etcd+"-server"),
+	); err != nil {
+		return nil, err
+	}
+	plane.Etcd = &envtest.Etcd{Path: etcd, DataDir: filepath.Join(dir, "etcd")}
 	api := plane.GetAPIServer()
 	api.Path, api.CertDir = built.APIServer, filepath.Join(dir, "certs") // a folder that outlives a restart
 	if err := os.Mkdir(api.CertDir, 0o700); err != nil {
@@ -190,7 +196,6 @@ func (e *Env) Restart(meanwhile func()) error {
 	if meanwhile != nil {
 		meanwhile()
 	}
-	api.Args = nil // those of the first start, which are made again
 	if err := api.Start(); err != nil {
 		return fmt.Errorf("start kube-apiserver again: %w", err)
 	}

@@ -9,6 +9,7 @@ import (
 	"net"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"github.com/go-logr/logr"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -33,13 +35,22 @@ func TestReplicasAgreeOnACertificate(t *testing.T) {
 	config := &admissionv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "replicas"}, Webhooks: []admissionv1.ValidatingWebhook{
 		uncalled("a.replicas.test"), uncalled("b.replicas.test"),
 	}}
-	if err := kube.Client.Create(ctx, config); err != nil {
+	empty := func() error {
+		return kube.Client.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: secret.Namespace, Name: secret.Name}})
+	}
+	if err := errors.Join(kube.Client.Create(ctx, config), empty()); err != nil {
 		t.Fatal(err)
 	}
 	keepers := make([]*certs.Keeper, 4)
 	var running sync.WaitGroup
 	ctx, stop := context.WithCancel(ctx)
-	t.Cleanup(func() { stop(); running.Wait() })
+	t.Cleanup(func() {
+		stop()
+		running.Wait()
+		if err := kube.Client.Delete(context.Background(), config); err != nil {
+			t.Error(err)
+		}
+	})
 	for i := range keepers {
 		keepers[i] = certs.New(certs.Config{
 			Client: kube.Client, Secret: secret, Hosts: []string{"a.svc"}, Configuration: config.Name, Every: 50 * time.Millisecond, Log: logr.Discard(),
@@ -54,7 +65,7 @@ func TestReplicasAgreeOnACertificate(t *testing.T) {
 
 	s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: secret.Namespace, Name: secret.Name}}
 	for i, change := range []func() error{
-		func() error { return kube.Client.Delete(ctx, s) },
+		func() error { return errors.Join(kube.Client.Delete(ctx, s), empty()) },
 		func() error {
 			s.Data, s.ResourceVersion = map[string][]byte{"tls.crt": []byte("x")}, ""
 			return kube.Client.Update(ctx, s)
@@ -125,18 +136,63 @@ func agreed(t *testing.T, keepers []*certs.Keeper, config *admissionv1.Validatin
 	return leaf
 }
 
+// The operator may make no Secret. While its own is missing it says what to do, and
+// when it is there fills it in.
+func TestMissingSecret(t *testing.T) {
+	as, err := kube.User("operator")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := client.New(as, client.Options{Scheme: kube.Client.Scheme()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: system, Name: webhook.DefaultSecret}}
+	if err := kube.Client.Delete(ctx, s); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Create(ctx, s); !apierrors.IsForbidden(err) {
+		t.Errorf("the operator makes a Secret: %v", err)
+	}
+	keeper := certs.New(certs.Config{
+		Client: c, Secret: client.ObjectKeyFromObject(s), Hosts: []string{"127.0.0.1"}, Configuration: webhook.DefaultConfiguration, Every: 50 * time.Millisecond, Log: logr.Discard(),
+	})
+	var running sync.WaitGroup
+	t.Cleanup(func() { stop(); running.Wait() })
+	running.Go(func() {
+		if err := keeper.Start(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	const advice = "make it: kubectl --namespace scriptorium-system create secret generic scriptorium-webhook-tls"
+	if err := wait(ctx, func() error {
+		if err := keeper.Ready(); err == nil || !strings.Contains(err.Error(), advice) {
+			return fmt.Errorf("it says: %w", err)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	s.ResourceVersion = ""
+	if err := errors.Join(kube.Client.Create(ctx, s), wait(ctx, keeper.Ready), wait(ctx, asked)); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // A certificate that somebody else keeps in a folder is shown, and shown anew when it
 // changes; no Secret is made.
 func TestFolderOfCertificates(t *testing.T) {
 	ca := certtest.NewCA(t)
 	install := func() certtest.Pair { return ca.Issue("tls", certtest.Leaf{}) }
-	dir := filepath.Dir(install().Cert)
+	pair := install()
+	dir := filepath.Dir(pair.Cert)
 	port, err := freePort()
 	if err != nil {
 		t.Fatal(err)
 	}
 	const secret = "not-made"
-	mgr, err := newManager(webhook.Config{Checker: lua.New(), Namespace: system, Secret: secret, Host: "127.0.0.1", Port: port, CertDir: dir})
+	mgr, err := newManager(kube.Config, webhook.Config{Checker: lua.New(), Namespace: system, Secret: secret, Host: "127.0.0.1", Port: port, CertDir: dir})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -148,11 +204,11 @@ func TestFolderOfCertificates(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	for range 2 {
-		want := install().Certificate
-		if err := wait(ctx, func() error { return shows(ctx, port, want) }); err != nil {
-			t.Error(err)
+	for range 3 {
+		if err := wait(ctx, func() error { return shows(ctx, port, pair.Certificate) }); err != nil {
+			t.Fatal(err)
 		}
+		pair = install()
 	}
 	err = kube.Client.Get(ctx, client.ObjectKey{Namespace: system, Name: secret}, &corev1.Secret{})
 	if client.IgnoreNotFound(err) != nil || err == nil {

@@ -129,12 +129,12 @@ func (v *luaScripts) tenant(ctx context.Context, ls *v1alpha1.LuaScript) (t *v1a
 func aboveCeiling(t *v1alpha1.ScriptTenant, w *spec.Wanted, before *v1alpha1.LuaScript) (faults spec.Faults, warnings admission.Warnings) {
 	settings, err := spec.TenantSettings(t)
 	if err != nil {
-		return nil, nil // its own conditions say so
+		return nil, nil //nolint:nilerr // its own conditions say so
 	}
 	limits, source := w.AboveCeiling(settings.Limits)
 	var was spec.Wanted
 	if before != nil {
-		was, _ = spec.FromLuaScript(before) //nolint:errcheck // what can be read of it
+		was, _ = spec.FromLuaScript(before) // what can be read of it
 	}
 	if before == nil || was.Settings.Limits != w.Settings.Limits {
 		faults = append(faults, limits...)

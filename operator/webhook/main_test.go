@@ -13,7 +13,9 @@ import (
 	"github.com/go-logr/logr"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
@@ -52,34 +54,63 @@ func serve(ctx context.Context) error {
 	if err := prepare(ctx, webhook.DefaultConfiguration, port); err != nil {
 		return err
 	}
-	mgr, err := newManager(webhook.Config{
+	as, err := operator(ctx)
+	if err != nil {
+		return err
+	}
+	mgr, err := newManager(as, webhook.Config{
 		Checker: lua.New(), Namespace: system, Host: "127.0.0.1", Port: port, Hosts: []string{"127.0.0.1"},
 	})
 	if err != nil {
 		return err
 	}
 	go mgr.Start(ctx)
-	// A LuaScript that is refused says that all is well.
-	probe := luaScript("default", "probe", "nobody", "x")
-	return wait(ctx, func() error {
-		if err := kube.Client.Create(ctx, probe.DeepCopy(), client.DryRunAll); err == nil {
-			return errors.New("the webhook is not asked")
-		}
-		return nil
-	})
+	return wait(ctx, asked)
 }
 
-func newManager(cfg webhook.Config) (ctrl.Manager, error) {
-	mgr, err := ctrl.NewManager(kube.Config, ctrl.Options{
+// asked returns nil if the API server asks the webhook: a LuaScript that is refused says
+// that all is well.
+func asked() error {
+	if err := kube.Client.Create(context.Background(), luaScript("default", "probe", "nobody", "x"), client.DryRunAll); err == nil {
+		return errors.New("the webhook is not asked")
+	}
+	return nil
+}
+
+// operator is a user who has the roles that are made from the markers, and may nothing
+// else.
+func operator(ctx context.Context) (*rest.Config, error) {
+	const role = "scriptorium-operator"
+	if _, _, err := kube.Kubectl(ctx, "", "apply", "-f", filepath.Join("..", "..", "deploy", "rbac", "operator.yaml")); err != nil {
+		return nil, err
+	}
+	who := []rbacv1.Subject{{Kind: "User", Name: "operator"}}
+	err := errors.Join(
+		kube.Client.Create(ctx, &rbacv1.ClusterRoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: role}, Subjects: who, RoleRef: rbacv1.RoleRef{Kind: "ClusterRole", Name: role},
+		}),
+		kube.Client.Create(ctx, &rbacv1.RoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Namespace: system, Name: role}, Subjects: who, RoleRef: rbacv1.RoleRef{Kind: "Role", Name: role},
+		}),
+	)
+	if err != nil {
+		return nil, err
+	}
+	return kube.User("operator")
+}
+
+func newManager(as *rest.Config, cfg webhook.Config) (ctrl.Manager, error) {
+	mgr, err := ctrl.NewManager(as, ctrl.Options{
 		Scheme: kube.Client.Scheme(), Logger: logr.Discard(), Metrics: metricsserver.Options{BindAddress: "0"},
 	})
 	if err != nil {
 		return nil, err
 	}
-	return mgr, webhook.Setup(mgr, cfg)
+	_, err = webhook.Add(mgr, cfg)
+	return mgr, err
 }
 
-// prepare makes the operator's namespace and the configuration as it is deployed, but for
+// prepare makes the operator's namespace, the Secret and the configuration as it is deployed, but for
 // the address: there is no network of pods.
 func prepare(ctx context.Context, name string, port int) error {
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: system}}
@@ -96,7 +127,8 @@ func prepare(ctx context.Context, name string, port int) error {
 		at.URL = new(fmt.Sprintf("https://127.0.0.1:%d%s", port, *at.Service.Path))
 		at.Service = nil
 	}
-	return kube.Client.Create(ctx, c)
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: system, Name: webhook.DefaultSecret}}
+	return errors.Join(client.IgnoreAlreadyExists(kube.Client.Create(ctx, secret)), kube.Client.Create(ctx, c))
 }
 
 // deployed returns the configuration that is made from the package's markers.

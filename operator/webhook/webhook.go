@@ -22,7 +22,8 @@
 //     validators hold to the same on their own, whatever the configuration says.
 //   - What cannot be known, because the API server does not answer, is no refusal but a
 //     warning.
-//   - The timeout is 5 s: compiling the largest script that there may be takes under one.
+//   - The timeout is 2 s: compiling the largest script that there may be takes under one,
+//     and an operator that hangs holds nobody up for longer.
 //
 // Every replica of the operator serves it, not the leader alone.
 //
@@ -30,11 +31,11 @@
 package webhook
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"net/http"
 	"runtime"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
@@ -66,21 +67,20 @@ const (
 	scriptTenantPath = "/validate-scriptorium-dev-v1alpha1-scripttenant"
 )
 
-// +kubebuilder:webhook:name=luascripts.scriptorium.dev,path=/validate-scriptorium-dev-v1alpha1-luascript,mutating=false,failurePolicy=ignore,sideEffects=None,timeoutSeconds=5,groups=scriptorium.dev,versions=v1alpha1,resources=luascripts,verbs=create;update,admissionReviewVersions=v1,serviceName=scriptorium-operator,serviceNamespace=scriptorium-system,patch=`{"matchConditions":[{"name":"spec-changed","expression":"request.operation == 'CREATE' || object.metadata.generation != oldObject.metadata.generation"}]}`
-// +kubebuilder:webhook:name=scripttenants.scriptorium.dev,path=/validate-scriptorium-dev-v1alpha1-scripttenant,mutating=false,failurePolicy=ignore,sideEffects=None,timeoutSeconds=5,groups=scriptorium.dev,versions=v1alpha1,resources=scripttenants,verbs=create;update,admissionReviewVersions=v1,serviceName=scriptorium-operator,serviceNamespace=scriptorium-system,patch=`{"matchConditions":[{"name":"spec-changed","expression":"request.operation == 'CREATE' || object.metadata.generation != oldObject.metadata.generation"}]}`
+// +kubebuilder:webhook:name=luascripts.scriptorium.dev,path=/validate-scriptorium-dev-v1alpha1-luascript,mutating=false,failurePolicy=ignore,sideEffects=None,timeoutSeconds=2,groups=scriptorium.dev,versions=v1alpha1,resources=luascripts,verbs=create;update,admissionReviewVersions=v1,serviceName=scriptorium-operator,serviceNamespace=scriptorium-system,patch=`{"matchConditions":[{"name":"spec-changed","expression":"request.operation == 'CREATE' || object.metadata.generation != oldObject.metadata.generation"}]}`
+// +kubebuilder:webhook:name=scripttenants.scriptorium.dev,path=/validate-scriptorium-dev-v1alpha1-scripttenant,mutating=false,failurePolicy=ignore,sideEffects=None,timeoutSeconds=2,groups=scriptorium.dev,versions=v1alpha1,resources=scripttenants,verbs=create;update,admissionReviewVersions=v1,serviceName=scriptorium-operator,serviceNamespace=scriptorium-system,patch=`{"matchConditions":[{"name":"spec-changed","expression":"request.operation == 'CREATE' || object.metadata.generation != oldObject.metadata.generation"}]}`
 
 // +kubebuilder:rbac:groups=scriptorium.dev,resources=luascripts;scripttenants,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get;list;watch
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingwebhookconfigurations,verbs=get;patch,resourceNames=scriptorium-operator
 // +kubebuilder:rbac:groups="",namespace=scriptorium-system,resources=secrets,verbs=get;update,resourceNames=scriptorium-webhook-tls
-// +kubebuilder:rbac:groups="",namespace=scriptorium-system,resources=secrets,verbs=create
 
 // Config of the webhook.
 type Config struct {
 	// Checker compiles scripts.
 	Checker engine.Checker
 	// Namespace is the operator's. Its Service there is what the API server calls, and
-	// its Secret keeps the certificate.
+	// its Secret, which exists, keeps the certificate.
 	Namespace string
 	// Service, Secret and Configuration are the names of the Service, of the Secret and of
 	// the ValidatingWebhookConfiguration; the defaults above if empty.
@@ -98,19 +98,10 @@ type Config struct {
 }
 
 func (c *Config) setDefaults() {
-	c.Service = orDefault(c.Service, DefaultService)
-	c.Secret = orDefault(c.Secret, DefaultSecret)
-	c.Configuration = orDefault(c.Configuration, DefaultConfiguration)
-	if c.Port == 0 {
-		c.Port = DefaultPort
-	}
-}
-
-func orDefault(s, absent string) string {
-	if s == "" {
-		return absent
-	}
-	return s
+	c.Service = cmp.Or(c.Service, DefaultService)
+	c.Secret = cmp.Or(c.Secret, DefaultSecret)
+	c.Configuration = cmp.Or(c.Configuration, DefaultConfiguration)
+	c.Port = cmp.Or(c.Port, DefaultPort)
 }
 
 // Webhook is what Add has added.
@@ -124,16 +115,7 @@ func (w *Webhook) Ready() error {
 	if w.keeper == nil {
 		return nil
 	}
-	return w.keeper.Ready(nil)
-}
-
-// Setup is Add, and registers Webhook.Ready as a check of mgr's readiness.
-func Setup(mgr ctrl.Manager, cfg Config) error {
-	w, err := Add(mgr, cfg)
-	if err != nil {
-		return err
-	}
-	return mgr.AddReadyzCheck("webhook", func(*http.Request) error { return w.Ready() })
+	return w.keeper.Ready()
 }
 
 // Add adds the webhook's server to mgr, and what keeps its certificate.

@@ -1,6 +1,7 @@
 package webhook_test
 
 import (
+	"context"
 	"encoding/base64"
 	"fmt"
 	"strings"
@@ -10,7 +11,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/scriptorium-dev/scriptorium/operator/api/v1alpha1"
-	"github.com/scriptorium-dev/scriptorium/operator/tenancy"
 )
 
 // apply applies a manifest with kubectl and returns all that it says.
@@ -37,8 +37,13 @@ func needTenant(t *testing.T, name, spec string) {
 	if got := apply(t, tenantManifest(name, spec)); !strings.HasSuffix(got, "scripttenant.scriptorium.dev/"+name+" created") {
 		t.Fatal(got)
 	}
+}
+
+// cleanUp removes all LuaScripts and ScriptTenants when the test ends.
+func cleanUp(t *testing.T) {
+	t.Helper()
 	t.Cleanup(func() {
-		if _, _, err := kube.Kubectl(t.Context(), "", "delete", "scripttenant", name); err != nil && t.Context().Err() == nil {
+		if _, _, err := kube.Kubectl(context.Background(), "", "delete", "luascripts,scripttenants", "--all", "--all-namespaces"); err != nil {
 			t.Error(err)
 		}
 	})
@@ -46,6 +51,7 @@ func needTenant(t *testing.T, name, spec string) {
 
 // What kubectl apply says of LuaScripts that are wrong, to the letter.
 func TestRefusedLuaScripts(t *testing.T) {
+	cleanUp(t)
 	needTenant(t, "acme", "namespaces: [default]\nlimits: {timeout: 1s, sourceBytes: 1000}")
 	needTenant(t, "closed", "namespaces: [other]")
 	for name, tt := range map[string]struct{ spec, want string }{
@@ -93,6 +99,7 @@ func TestRefusedLuaScripts(t *testing.T) {
 
 // What the schema of ScriptTenants cannot say is left to the webhook.
 func TestRefusedScriptTenants(t *testing.T) {
+	cleanUp(t)
 	got := apply(t, tenantManifest("selector", "namespaceSelector: {matchLabels: {'not a key': x}}"))
 	if !strings.HasPrefix(got, `The ScriptTenant "selector" is invalid: spec.namespaceSelector: key: Invalid value: "not a key"`) {
 		t.Error(got)
@@ -100,6 +107,7 @@ func TestRefusedScriptTenants(t *testing.T) {
 }
 
 func TestWarnings(t *testing.T) {
+	cleanUp(t)
 	needTenant(t, "warned", "namespaces: [default, shop]")
 	const source = "tenantId: warned\nsource: function handle() return %d end\n"
 	created := "luascript.scriptorium.dev/pinned created"
@@ -115,10 +123,10 @@ func TestWarnings(t *testing.T) {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 
-	got := apply(t, manifest("odd", "tenantId: warned\nsource: |\n  function handle(t)\n    print(table.getn(t))\n    return nmae\n  end"))
+	got := apply(t, manifest("odd", "tenantId: warned\nsource: |\n  function handle(t)\n    print(table.getn(t))\n    return visitr\n  end"))
 	want := "Warning: spec.source: line 2: scripts have no print: use log.info\n" +
 		"Warning: spec.source: line 2: table.getn is deprecated: use the operator #\n" +
-		"Warning: spec.source: line 3: nmae is defined nowhere, and so nil\n" +
+		"Warning: spec.source: line 3: visitr is defined nowhere, and so nil\n" +
 		"luascript.scriptorium.dev/odd created"
 	if got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
@@ -130,6 +138,7 @@ func TestWarnings(t *testing.T) {
 }
 
 func TestRivals(t *testing.T) {
+	cleanUp(t)
 	shop := kube.Namespace(t, "rival", nil)
 	needTenant(t, "shared", "namespaces: ['*']")
 	if got := apply(t, manifest("same", "tenantId: shared\nsource: function handle() end")); got != "luascript.scriptorium.dev/same created" {
@@ -150,6 +159,7 @@ func TestRivals(t *testing.T) {
 }
 
 func TestSuspiciousScriptTenants(t *testing.T) {
+	cleanUp(t)
 	for spec, want := range map[string]string{
 		"isolation: shared":              "spec.namespaces: names none, and there is no namespaceSelector: no LuaScript can be the tenant's",
 		"namespaceSelector: {}":          "spec.namespaceSelector: is empty, which selects every namespace of the cluster: remove it to select none",
@@ -165,13 +175,14 @@ func TestSuspiciousScriptTenants(t *testing.T) {
 // Whatever is wrong with a LuaScript, and whatever became of its tenant, it can be
 // labelled, be freed of its finalizers, have a status, and be deleted.
 func TestNothingKeepsFromDeleting(t *testing.T) {
+	cleanUp(t)
 	ctx := t.Context()
 	st := &v1alpha1.ScriptTenant{ObjectMeta: metav1.ObjectMeta{Name: "gone"}, Spec: v1alpha1.ScriptTenantSpec{Namespaces: []string{"default"}}}
 	if err := kube.Client.Create(ctx, st); err != nil {
 		t.Fatal(err)
 	}
 	ls := luaScript("default", "left", "gone", "function handle() end")
-	ls.Finalizers = []string{tenancy.Finalizer}
+	ls.Finalizers = []string{v1alpha1.Finalizer}
 	if err := kube.Client.Create(ctx, ls); err != nil {
 		t.Fatal(err)
 	}
@@ -215,6 +226,7 @@ func TestNothingKeepsFromDeleting(t *testing.T) {
 // What a script has had before its tenant's limits were lowered is warned of, and no
 // reason to refuse another change.
 func TestLoweredCeiling(t *testing.T) {
+	cleanUp(t)
 	needTenant(t, "lowered", "namespaces: [default]")
 	spec := "tenantId: lowered\nlimits: {timeout: 5s}\nsource: function handle() return %d end"
 	if got := apply(t, manifest("slow", fmt.Sprintf(spec, 1))); got != "luascript.scriptorium.dev/slow created" {

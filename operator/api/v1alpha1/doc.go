@@ -8,17 +8,26 @@
 package v1alpha1
 
 import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"sigs.k8s.io/controller-runtime/pkg/scheme"
 )
 
 // GroupVersion of the types of this package.
 var GroupVersion = schema.GroupVersion{Group: "scriptorium.dev", Version: "v1alpha1"}
 
-// schemeBuilder collects the types.
-var schemeBuilder = (&scheme.Builder{GroupVersion: GroupVersion}).Register(
-	&LuaScript{}, &LuaScriptList{}, &ScriptTenant{}, &ScriptTenantList{},
-)
+// Finalizer keeps a LuaScript until its script is gone from the registry, and a
+// ScriptTenant until its settings are. Without it a deletion that the operator does not
+// see, because it is restarting, would leave them behind.
+const Finalizer = "scriptorium.dev/registry"
+
+// AbandonAnnotation on an object that is being deleted lets it go at once if it is
+// "true", whatever of it stays in the registry.
+const AbandonAnnotation = "scriptorium.dev/abandon"
 
 // AddToScheme adds the types to a scheme.
-var AddToScheme = schemeBuilder.AddToScheme
+func AddToScheme(s *runtime.Scheme) error {
+	s.AddKnownTypes(GroupVersion, &LuaScript{}, &LuaScriptList{}, &ScriptTenant{}, &ScriptTenantList{})
+	metav1.AddToGroupVersion(s, GroupVersion)
+	return nil
+}

@@ -5,6 +5,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
+// ConditionConfigured of a ScriptTenant is true since the registry has had settings of
+// it: those of the generation that the condition speaks of, which need not be the one
+// that there is now. From then on its scripts are published.
+const ConditionConfigured = "Configured"
+
 // ScriptTenant is a tenant of the same name: which namespaces may act for it, and
 // what all its scripts together may use on each node. Without one, the LuaScripts of
 // the tenant are refused. It is for those who run the cluster: whoever may change it
@@ -95,7 +100,8 @@ type ScriptTenantStatus struct {
 	// The generation of the spec that the status is about.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// Ready is true when the registry has what the spec says.
+	// Ready is true when the registry has what the spec says, and Configured since it has
+	// had what the spec said at any time.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

@@ -19,9 +19,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Binaries are paths of programs.
+// Binaries are paths of programs. APIServer ends at once when it is stopped, and when who
+// started it is gone. Attended, which wants to be called etcd and to have Etcd beside
+// it as etcd-server, does that to it.
 type Binaries struct {
-	APIServer, Kubectl, Etcd string
+	APIServer, Kubectl, Etcd, Attended string
 }
 
 // module is this one's path.
@@ -71,6 +73,7 @@ func Build(ctx context.Context, progress io.Writer) (Binaries, error) {
 		APIServer: filepath.Join(kubeDir, "kube-apiserver"),
 		Kubectl:   filepath.Join(kubeDir, "kubectl"),
 		Etcd:      filepath.Join(etcdDir, "etcd"),
+		Attended:  filepath.Join(kubeDir, "kube-apiserver"),
 	}, nil
 }
 
@@ -106,12 +109,16 @@ func kubeAPIServer(root string) (program, error) {
 		ldflags += " -X k8s.io/component-base/version." + set
 	}
 	var what strings.Builder
-	for _, name := range []string{"go.mod", "go.sum", "main.go"} {
-		text, err := os.ReadFile(filepath.Join(from, name))
+	files, err := filepath.Glob(filepath.Join(from, "*.*"))
+	if err != nil {
+		return program{}, err
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
 		if err != nil {
 			return program{}, err
 		}
-		fmt.Fprintf(&what, "%s %d\n%s", name, len(text), text)
+		fmt.Fprintf(&what, "%s %d\n%s", filepath.Base(file), len(text), text)
 	}
 	return program{
 		name: "kube-apiserver", from: from, pkg: ".", what: what.String(), flags: []string{"-ldflags", ldflags}, links: []string{"kubectl"},
@@ -233,7 +240,7 @@ func lock(ctx context.Context, path string) (unlock func(), err error) {
 	for {
 		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 		if err == nil {
-			return func() { f.Close() }, nil // the lock ends with the file
+			return func() { _ = f.Close() }, nil // the lock ends with the file
 		}
 		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
 			return nil, errors.Join(fmt.Errorf("lock %s: %w", path, err), f.Close())

@@ -1,5 +1,6 @@
 // Kube is what tests of the operator need of Kubernetes, in one program: the API
-// server and kubectl. The name that it is called by says which it is.
+// server and kubectl. The name that it is called by says which it is. Called etcd, it
+// runs the etcd-server beside it, and ends it when the test does.
 //
 // It is a module of its own, since Kubernetes pins hundreds of modules that are none
 // of Scriptorium's business.
@@ -8,9 +9,7 @@ package main
 import (
 	"fmt"
 	"os"
-	"os/signal"
 	"path/filepath"
-	"syscall"
 
 	"k8s.io/component-base/cli"
 	_ "k8s.io/component-base/metrics/prometheus/clientgo" // as kube-apiserver has it
@@ -23,25 +22,16 @@ import (
 func main() {
 	switch name := filepath.Base(os.Args[0]); name {
 	case "kube-apiserver":
-		stopAtOnce()
+		go endAtOnce()
 		os.Exit(cli.Run(apiserver.NewAPIServerCommand()))
 	case "kubectl":
 		if err := cli.RunNoErrOutput(kubectl.NewDefaultKubectlCommand()); err != nil {
 			kubectlutil.CheckErr(err) // prints and exits as kubectl does
 		}
+	case "etcd":
+		os.Exit(attend(filepath.Join(filepath.Dir(os.Args[0]), "etcd-server")))
 	default:
-		fmt.Fprintf(os.Stderr, "kube: called as %q; link it as kube-apiserver or kubectl\n", name)
+		fmt.Fprintf(os.Stderr, "kube: called as %q; link it as kube-apiserver, kubectl or etcd\n", name)
 		os.Exit(2)
 	}
-}
-
-// stopAtOnce ends the process at a signal that would make the API server wait up to a
-// minute for its clients: tests stop it to see what those do without it.
-func stopAtOnce() {
-	stopped := make(chan os.Signal, 1)
-	signal.Notify(stopped, syscall.SIGTERM)
-	go func() {
-		<-stopped
-		os.Exit(0)
-	}()
 }

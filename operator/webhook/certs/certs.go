@@ -2,6 +2,10 @@
 // a CA and a certificate, keeps both in a Secret, renews them long before they end, and
 // tells the API server of the CA in the ValidatingWebhookConfiguration.
 //
+// The Secret is made, empty, by whoever installs the operator: the right to create
+// Secrets cannot be narrowed to a name, and who has it and may read one can have the API
+// server put the token of any service account of the namespace into it.
+//
 // All replicas of the operator do this at once, and need no leader. Whoever finds the
 // Secret lacking writes what comes next, which it holds the Secret's version against: of
 // several writers one wins, and the others read again. Each puts the CAs of the Secret
@@ -21,14 +25,12 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net/http"
 	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -37,7 +39,8 @@ type Config struct {
 	// Client reads and writes the Secret and the configuration. It has no cache: those two
 	// objects are all that is read, by their names.
 	Client client.Client
-	// Secret is where the CA and the certificate are kept. It may exist, empty.
+	// Secret is where the CA and the certificate are kept. It has to exist, and may be
+	// empty.
 	Secret client.ObjectKey
 	// Hosts are the names, or IP addresses, by which API servers call the webhook.
 	Hosts []string
@@ -61,7 +64,8 @@ type Keeper struct {
 	cfg     Config
 	now     func() time.Time
 	current atomic.Pointer[tls.Certificate]
-	missing bool // the configuration, and it was said
+	fault   atomic.Pointer[error] // of the last attempt that failed
+	missing bool                  // the configuration, and it was said
 }
 
 // New returns a Keeper. It does nothing before Start.
@@ -80,11 +84,14 @@ func (k *Keeper) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) 
 	if cert := k.current.Load(); cert != nil {
 		return cert, nil
 	}
-	return nil, fmt.Errorf("the webhook has no certificate yet: is the Secret %s readable and writable for the operator?", k.cfg.Secret)
+	if why := k.fault.Load(); why != nil {
+		return nil, fmt.Errorf("the webhook has no certificate: %w", *why)
+	}
+	return nil, errors.New("the webhook has no certificate yet")
 }
 
-// Ready is a health check that fails as long as there is no certificate.
-func (k *Keeper) Ready(*http.Request) error {
+// Ready returns nil when there is a certificate, and why there is none if not.
+func (k *Keeper) Ready() error {
 	_, err := k.GetCertificate(nil)
 	return err
 }
@@ -95,6 +102,7 @@ func (k *Keeper) Start(ctx context.Context) error {
 	for {
 		wait := k.cfg.Every*9/10 + rand.N(k.cfg.Every/5+1)
 		if err := k.sync(ctx); err != nil && ctx.Err() == nil {
+			k.fault.Store(&err)
 			k.cfg.Log.Error(err, "The webhook's certificate could not be looked after; trying again", "in", retry.String())
 			wait, retry = retry, min(2*retry, DefaultEvery)
 		} else {
@@ -135,8 +143,7 @@ const attempts = 5
 func (k *Keeper) secret(ctx context.Context) (map[string][]byte, error) {
 	for attempt := 1; ; attempt++ {
 		data, err := k.trySecret(ctx)
-		lost := apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err)
-		if !lost || attempt == attempts {
+		if !apierrors.IsConflict(err) || attempt == attempts {
 			return data, err
 		}
 	}
@@ -144,9 +151,10 @@ func (k *Keeper) secret(ctx context.Context) (map[string][]byte, error) {
 
 func (k *Keeper) trySecret(ctx context.Context) (map[string][]byte, error) {
 	s := &corev1.Secret{}
-	err := k.cfg.Client.Get(ctx, k.cfg.Secret, s)
-	exists := !apierrors.IsNotFound(err)
-	if err != nil && exists {
+	switch err := k.cfg.Client.Get(ctx, k.cfg.Secret, s); {
+	case apierrors.IsNotFound(err):
+		return nil, k.missingSecret()
+	case err != nil:
 		return nil, fmt.Errorf("reading the Secret %s: %w", k.cfg.Secret, err)
 	}
 	data, why, err := next(s.Data, k.cfg.Hosts, k.now())
@@ -156,17 +164,21 @@ func (k *Keeper) trySecret(ctx context.Context) (map[string][]byte, error) {
 	if why == "" {
 		return data, nil
 	}
-	if s.Data = data; exists {
-		err = k.cfg.Client.Update(ctx, s)
-	} else {
-		s.ObjectMeta = metav1.ObjectMeta{Namespace: k.cfg.Secret.Namespace, Name: k.cfg.Secret.Name}
-		err = k.cfg.Client.Create(ctx, s)
-	}
-	if err != nil {
+	s.Data = data
+	switch err := k.cfg.Client.Update(ctx, s); {
+	case apierrors.IsNotFound(err): // it was deleted just now
+		return nil, k.missingSecret()
+	case err != nil:
 		return nil, fmt.Errorf("writing the Secret %s: %w", k.cfg.Secret, err)
 	}
 	k.cfg.Log.Info("The webhook's certificate was renewed", "why", why)
 	return data, nil
+}
+
+// missingSecret says what to do about the Secret.
+func (k *Keeper) missingSecret() error {
+	return fmt.Errorf("there is no Secret %s, and the operator may make none: make it: kubectl --namespace %s create secret generic %s; the operator fills it in",
+		k.cfg.Secret, k.cfg.Secret.Namespace, k.cfg.Secret.Name)
 }
 
 // errNoConfiguration says that there is no webhook to announce a CA for.

@@ -50,10 +50,8 @@ imagePullSecrets:
 {{- with .part.priorityClassName }}
 priorityClassName: {{ . }}
 {{- end }}
-{{- with .part.nodeSelector }}
 nodeSelector:
-  {{- toYaml . | nindent 2 }}
-{{- end }}
+  {{- merge (dict) (.part.nodeSelector | default dict) (dict "kubernetes.io/os" "linux") | toYaml | nindent 2 }}
 {{- with .part.tolerations }}
 tolerations:
   {{- toYaml . | nindent 2 }}
@@ -68,6 +66,8 @@ topologySpreadConstraints:
   - maxSkew: 1
     topologyKey: {{ $key }}
     whenUnsatisfiable: {{ $unsatisfiable }}
+    # A control plane that takes no pods is no node to be even with.
+    nodeTaintsPolicy: Honor
     labelSelector:
       matchLabels:
         app.kubernetes.io/name: scriptorium

@@ -1,0 +1,120 @@
+package binaries
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// tiny is a program that is built in no time, in a module of its own.
+func tiny(t *testing.T, source string) program {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range map[string]string{"go.mod": "module example.com/tiny\n\ngo 1.26\n", "main.go": source} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return program{name: "tiny", from: dir, pkg: ".", what: source, links: []string{"other"}, notice: "building tiny"}
+}
+
+const hello = "package main\n\nimport \"os\"\n\nfunc main() { os.Stdout.WriteString(os.Args[0]) }\n"
+
+type progress struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+func (p *progress) Write(line []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.lines = append(p.lines, string(line))
+	return len(line), nil
+}
+
+// TestBuiltOnce: of many that want a program at the same time one builds it, and the
+// others wait; who comes later waits for nobody.
+func TestBuiltOnce(t *testing.T) {
+	p, cache, said := tiny(t, hello), t.TempDir(), &progress{}
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			dir, err := p.built(t.Context(), cache, said)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			out, err := exec.CommandContext(t.Context(), filepath.Join(dir, "other")).Output()
+			if err != nil || filepath.Base(string(out)) != "other" {
+				t.Errorf("the program says %q, %v", out, err)
+			}
+		})
+	}
+	all.Wait()
+	if len(said.lines) != 1 {
+		t.Errorf("built %d times: %q", len(said.lines), said.lines)
+	}
+	before, err := p.built(t.Context(), cache, said)
+	if err != nil || len(said.lines) != 1 {
+		t.Errorf("built again: %v, %q", err, said.lines)
+	}
+	p.what += "changed"
+	after, err := p.built(t.Context(), cache, said)
+	if err != nil || after == before || len(said.lines) != 2 {
+		t.Errorf("what changed was not built: %v, %q", err, said.lines)
+	}
+}
+
+// TestNotBuilt: a build that fails says why, and leaves nothing that would be taken for
+// the program.
+func TestNotBuilt(t *testing.T) {
+	p, cache := tiny(t, "package main\n\nfunc main() { nonsense }\n"), t.TempDir()
+	for range 2 {
+		_, err := p.built(t.Context(), cache, &progress{})
+		if err == nil || !strings.Contains(err.Error(), "build tiny") || !strings.Contains(err.Error(), "main.go:3") {
+			t.Errorf("got %v", err)
+		}
+	}
+}
+
+// TestLockEndsWithContext: who waits for a process that builds can be told to stop.
+func TestLockEndsWithContext(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "lock")
+	unlock, err := lock(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := lock(ctx, path); err == nil || !strings.Contains(err.Error(), path) {
+		t.Errorf("got %v", err)
+	}
+	unlock()
+	if unlock, err = lock(t.Context(), path); err != nil {
+		t.Fatal(err)
+	}
+	unlock()
+}
+
+// TestVersions: both modules say what is built of them.
+func TestVersions(t *testing.T) {
+	root, err := Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	kube, err := kubeAPIServer(root)
+	if err != nil || !strings.Contains(strings.Join(kube.flags, " "), "gitVersion=v1.") {
+		t.Errorf("%v, %v", kube.flags, err)
+	}
+	etcd, err := etcdServer(root)
+	if err != nil || !strings.HasPrefix(etcd.what, "v3.") {
+		t.Errorf("%v, %v", etcd.what, err)
+	}
+	if _, err := required(filepath.Join(root, "tools"), "example.com/none"); err == nil {
+		t.Error("a module is required that is not")
+	}
+}
