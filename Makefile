@@ -66,6 +66,7 @@ PLAIN := ./engine/lua ./agent/worker/...
 test: testenv ## Run every test, with the race detector, and without it where it would leave something out
 	go test -race -timeout 15m $(TESTFLAGS) ./...
 	go test -timeout 15m $(TESTFLAGS) $(PLAIN)
+	go test -timeout 15m $(TESTFLAGS) -run TestThousand ./operator/suite
 
 # Tests with a Kubernetes API build it themselves; here it is not their time that runs.
 .PHONY: testenv

@@ -18,29 +18,19 @@ import (
 func TestEndToEnd(t *testing.T) {
 	w := newWorld(t)
 	t.Cleanup(func() { w.clean(t) })
-	parts := []struct {
-		name string
-		test func(*testing.T)
-		must bool // the parts after it make no sense without
-	}{
-		{"install", w.install, true},
-		{"apply, and every node answers", w.apply, true},
-		{"change under load, no call fails", w.changeUnderLoad, false},
-		{"pin", w.pin, false},
-		{"roll back", w.rollBack, false},
-		{"a broken script is refused", w.refuse, false},
-		{"a node that comes later gets everything", w.addNode, false},
-		{"an agent is killed", w.killAgent, false},
-		{"registries are deleted under load", w.deleteRegistries, false},
-		{"NATS is deleted under load", w.deleteNATS, false},
-		{"delete, and it is gone", w.delete, false},
-		{"uninstall leaves nothing", w.uninstall, false},
+	if !t.Run("install", w.install) || !t.Run("apply, and every node answers", w.apply) {
+		return // the rest makes no sense without
 	}
-	for _, part := range parts {
-		if !t.Run(part.name, part.test) && part.must {
-			t.FailNow()
-		}
-	}
+	t.Run("change under load, no call fails", w.changeUnderLoad)
+	t.Run("pin", w.pin)
+	t.Run("roll back", w.rollBack)
+	t.Run("a broken script is refused", w.refuse)
+	t.Run("a node that comes later gets everything", w.addNode)
+	t.Run("an agent is killed", w.killAgent)
+	t.Run("registries are deleted under load", w.deleteRegistries)
+	t.Run("NATS is deleted under load", w.deleteNATS)
+	t.Run("delete, and it is gone", w.delete)
+	t.Run("uninstall leaves nothing", w.uninstall)
 }
 
 func (w *world) install(t *testing.T) {
@@ -225,6 +215,7 @@ func (w *world) uninstall(t *testing.T) {
 
 // clean removes what a test that failed has left, as well as it goes.
 func (w *world) clean(t *testing.T) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)
 	defer cancel()
 	if left, err := w.cluster.Leftovers(ctx); err != nil || len(left) == 0 {
@@ -243,6 +234,7 @@ func (w *world) clean(t *testing.T) {
 
 // explain shows what a person would look at.
 func (w *world) explain(t *testing.T) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)
 	defer cancel()
 	for _, args := range [][]string{

@@ -14,7 +14,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/e2e/sight"
 )
 
-// pods returns the names of a component's pods, with the node each is on.
+// componentPods returns the names of a component's pods, with the node each is on.
 func (w *world) componentPods(t *testing.T, component string) map[string]string {
 	t.Helper()
 	out := w.kubectl(t, "", "-n", kube.SystemNamespace, "get", "pods", "-l", "app.kubernetes.io/component="+component,
@@ -88,6 +88,7 @@ func (w *world) deleteNATS(t *testing.T) { w.deleteUnderLoad(t, "nats") }
 
 // deleteUnderLoad kills all pods of a component, and makes changes meanwhile.
 func (w *world) deleteUnderLoad(t *testing.T, component string) {
+	t.Helper()
 	before := w.calls(t)
 	var pods []string
 	for pod := range w.componentPods(t, component) {

@@ -48,11 +48,8 @@ func (c *caller) call(ctx context.Context) (sight.State, bool) {
 		return sight.State{}, false
 	}
 	if err == nil {
-		var content string
-		if content, err = text(result.Values); err == nil {
-			c.seen.Answered(c.script, took)
-			return sight.State{Content: content, Version: result.Version}, true
-		}
+		c.seen.Answered(c.script, took)
+		return sight.State{Content: text(result.Values), Version: result.Version}, true
 	}
 	kind := "OTHER"
 	if e, ok := errors.AsType[*script.Error](err); ok {
@@ -63,13 +60,13 @@ func (c *caller) call(ctx context.Context) (sight.State, bool) {
 }
 
 // text returns the script's one answer as text.
-func text(values []json.RawMessage) (string, error) {
+func text(values []json.RawMessage) string {
 	if len(values) == 0 {
-		return "", nil
+		return ""
 	}
 	var s string
 	if err := json.Unmarshal(values[0], &s); err == nil {
-		return s, nil
+		return s
 	}
-	return string(values[0]), nil
+	return string(values[0])
 }

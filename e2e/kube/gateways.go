@@ -92,14 +92,11 @@ func (c *Cluster) Sights(ctx context.Context, g Gateway, from int, wait time.Dur
 }
 
 // Follow tells each of the gateway's sights, in their order, until ctx is done or the
-// gateway is gone.
+// gateway is gone; it always returns an error.
 func (c *Cluster) Follow(ctx context.Context, g Gateway, tell func(sight.Sight)) error {
-	for from := 0; ; {
+	for from := 0; ctx.Err() == nil; {
 		report, err := c.Sights(ctx, g, from, 20*time.Second)
-		switch {
-		case ctx.Err() != nil:
-			return nil
-		case err != nil:
+		if err != nil {
 			return err
 		}
 		for _, s := range report.Sights {
@@ -107,6 +104,7 @@ func (c *Cluster) Follow(ctx context.Context, g Gateway, tell func(sight.Sight))
 		}
 		from = report.Next
 	}
+	return context.Cause(ctx)
 }
 
 // Skew returns how far the node's clock is from this machine's, and how sure that is:

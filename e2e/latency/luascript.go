@@ -98,13 +98,11 @@ func (w *luaScriptWay) change(ctx context.Context, content string) (sample, erro
 	return s, nil
 }
 
-// watch notes when each generation was first seen to be converged.
+// watch notes when each generation was first seen to be converged, until ctx is done or
+// watching fails; it always returns an error.
 func (w *luaScriptWay) watch(ctx context.Context) error {
-	for ctx.Err() == nil { // the API server ends a watch after a while
+	for ctx.Err() == nil { // again, since the API server ends a watch after a while
 		watch, err := w.scripts.Watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + w.script})
-		if ctx.Err() != nil {
-			return nil
-		}
 		if err != nil {
 			return fmt.Errorf("watch the LuaScript: %w", err)
 		}
@@ -120,7 +118,7 @@ func (w *luaScriptWay) watch(ctx context.Context) error {
 		}
 		watch.Stop()
 	}
-	return nil
+	return context.Cause(ctx)
 }
 
 // convergedGeneration returns the generation that the condition Converged is about, and

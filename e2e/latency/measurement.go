@@ -41,14 +41,12 @@ func (m *measurement) follow(ctx context.Context, pods []kube.Gateway) {
 	m.mu.Unlock()
 	for _, pod := range pods {
 		m.running.Go(func() {
-			err := m.cluster.Follow(ctx, pod, func(s sight.Sight) {
+			// Once the run has ended, failing changes nothing.
+			m.fail(m.cluster.Follow(ctx, pod, func(s sight.Sight) {
 				if s.Failure == "" {
 					m.board.saw(pod.Node, s.Content, s.At)
 				}
-			})
-			if err != nil {
-				m.fail(err)
-			}
+			}))
 		})
 	}
 }

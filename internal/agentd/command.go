@@ -61,7 +61,7 @@ Every flag can be set by the environment variable behind it.`,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&cfg.Name, "name", hostname, "name of this agent, unique in the fleet; usually the node's")
-	flags.StringToStringVar(&cfg.Labels, "labels", nil, "labels of this agent, as key=value")
+	flags.StringToStringVar(&cfg.Labels, "labels", nil, "labels of this agent, as key=value; those without a value are left out")
 	flags.StringVar(&cfg.StateDir, "state-dir", defaultStateDir, "folder that scripts are kept in")
 	flags.StringVar(&cfg.SocketDir, "socket-dir", defaultSocketDir, "folder of the sockets")
 	flags.StringVar(&cfg.Registry, "registry", "", "the registry's address: host:port, dns:///host:port or unix:PATH")

@@ -32,7 +32,7 @@ import (
 // Config of an agent's process. The flags of Command say what each is for.
 type Config struct {
 	Name          string
-	Labels        map[string]string
+	Labels        map[string]string // those with an empty value are left out
 	StateDir      string
 	SocketDir     string
 	Registry      string
@@ -113,7 +113,7 @@ func Start(cfg Config) (*Daemon, error) {
 		return nil, err
 	}
 	a, err := agent.Open(agent.Config{
-		Name: cfg.Name, Labels: cfg.Labels, Software: version.String(), Dir: cfg.StateDir,
+		Name: cfg.Name, Labels: withValues(cfg.Labels), Software: version.String(), Dir: cfg.StateDir,
 		Registry: cfg.Registry, DialOptions: secure.dial,
 		NATS: cfg.NATS, NATSSecurity: secure.nats, Prefix: cfg.SubjectPrefix,
 		Trusted: secure.keyring, Tenants: tenants,

@@ -87,6 +87,7 @@ type folder struct {
 	path     string
 	uid, gid int
 	mode     fs.FileMode
+	info     fs.FileInfo // of what is there
 }
 
 func (f folder) String() string {
@@ -122,20 +123,38 @@ func (f folder) prepare() (done string, err error) {
 	return fmt.Sprintf("%s %v", done, f), nil
 }
 
-// give changes mode and owner. Only the owner may change the mode, and a mode with the
-// group's bit only a member of the group: so the folder is ours for a moment.
+// give changes mode and owner. Only the owner may open any folder, or change the mode, and
+// a mode with the group's bit only a member of the group: so the folder is ours for a
+// moment. By its name it is given to nobody else, for that may be another's by then.
 func (f folder) give(parent *os.Root, name string, is folder) error {
-	if is.mode != f.mode {
-		if is.uid != os.Geteuid() || is.gid != os.Getegid() {
-			if err := parent.Lchown(name, os.Geteuid(), os.Getegid()); err != nil {
-				return err
-			}
-		}
-		if err := parent.Chmod(name, f.mode); err != nil {
+	if is.uid != os.Geteuid() || is.gid != os.Getegid() {
+		if err := parent.Lchown(name, os.Geteuid(), os.Getegid()); err != nil {
 			return err
 		}
 	}
-	return parent.Lchown(name, f.uid, f.gid)
+	handle, err := parent.OpenFile(name, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NOFOLLOW, 0)
+	if err != nil {
+		return err
+	}
+	defer handle.Close() //nolint:errcheck // only a handle
+	if err := is.same(handle.Stat()); err != nil {
+		return err
+	}
+	if is.mode != f.mode {
+		if err := handle.Chmod(f.mode); err != nil {
+			return err
+		}
+	}
+	return handle.Chown(f.uid, f.gid)
+}
+
+// same returns nil if what was opened is what was looked at: whoever may write to the
+// folder above may put something else in its place at any time.
+func (f folder) same(opened fs.FileInfo, err error) error {
+	if err == nil && !os.SameFile(opened, f.info) {
+		err = fmt.Errorf("%s was replaced meanwhile: see who does that, and run this again", f.path)
+	}
+	return err
 }
 
 func (f folder) explain(err error, is folder) error {
@@ -162,7 +181,7 @@ func look(parent *os.Root, name, path string) (folder, error) {
 	if !ok {
 		return folder{}, fmt.Errorf("%s: this system does not say who owns it", path)
 	}
-	return folder{path: path, uid: int(owner.Uid), gid: int(owner.Gid), mode: info.Mode()}, nil
+	return folder{path: path, uid: int(owner.Uid), gid: int(owner.Gid), mode: info.Mode(), info: info}, nil
 }
 
 // openParent opens the folder above path, makes what is missing of it, and follows no
@@ -192,12 +211,17 @@ func step(parent *os.Root, name, path string) (*os.Root, error) {
 	if err := parent.Mkdir(name, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, fmt.Errorf("make %s: %w", path, err)
 	}
-	if _, err := look(parent, name, path); err != nil {
+	is, err := look(parent, name, path)
+	if err != nil {
 		return nil, err
 	}
 	next, err := parent.OpenRoot(name)
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", path, err)
+	}
+	if err := is.same(next.Stat(".")); err != nil {
+		_ = next.Close()
+		return nil, err
 	}
 	return next, nil
 }

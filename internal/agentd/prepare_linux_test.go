@@ -240,6 +240,53 @@ func TestPrepareWithoutRoot(t *testing.T) {
 	}
 }
 
+// TestPrepareIsNotMisled by somebody who may write to the folder above, and puts links to
+// what is not theirs in the folder's place all the time.
+func TestPrepareIsNotMisled(t *testing.T) {
+	needsRoot(t)
+	dir := folder(t)
+	path := func(name string) string { return filepath.Join(dir, name) }
+	const mode = "drwxr-xr-x 0:0"
+	if err := firstOf(os.Mkdir(path("victim"), 0o755), os.Mkdir(path("run"), 0o755), os.Symlink("victim", path("link"))); err != nil {
+		t.Fatal(err)
+	}
+	run, err := os.Open(path("run"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer run.Close()
+	stop, stopped := make(chan struct{}), make(chan error, 1)
+	go func() {
+		for {
+			select {
+			case <-stop:
+				stopped <- nil
+				return
+			default:
+			}
+			// run and link change places.
+			if err := unix.Renameat2(unix.AT_FDCWD, path("run"), unix.AT_FDCWD, path("link"), unix.RENAME_EXCHANGE); err != nil {
+				stopped <- err
+				return
+			}
+		}
+	}()
+	for i := range 2000 {
+		if err := run.Chmod(0o700); err != nil { // so that there is something to change
+			t.Error(err)
+		}
+		_, _ = prepare(dir)
+		if got := is(t, path("victim")); got != mode {
+			t.Errorf("after %d times: %s, want %s", i+1, got, mode)
+			break
+		}
+	}
+	close(stop)
+	if err := <-stopped; err != nil {
+		t.Error(err)
+	}
+}
+
 func TestPrepareRefuses(t *testing.T) {
 	dir := folder(t)
 	elsewhere := filepath.Join(dir, "elsewhere")

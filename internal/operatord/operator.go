@@ -166,12 +166,13 @@ func (o *Operator) setup(cfg Config) error {
 	if err := o.manager.Add(o.fleet); err != nil {
 		return err
 	}
-	err := tenancy.Setup(o.manager, tenancy.Config{Registry: o.registry, DeleteWait: cfg.DeleteWait})
+	bounded := newRegistry(o.registry)
+	err := tenancy.Setup(o.manager, tenancy.Config{Registry: bounded, DeleteWait: cfg.DeleteWait})
 	if err != nil {
 		return err
 	}
 	err = controller.Setup(o.manager, controller.Config{
-		Registry: o.registry, Fleet: o.fleet,
+		Registry: bounded, Fleet: o.fleet,
 		DeleteWait: cfg.DeleteWait, Concurrency: cfg.Concurrency, Log: cfg.Log, Metrics: o.metrics,
 	})
 	if err != nil {
@@ -180,7 +181,7 @@ func (o *Operator) setup(cfg Config) error {
 	if err := o.serveWebhook(cfg); err != nil {
 		return err
 	}
-	if err := o.register(); err != nil {
+	if err := errors.Join(o.metrics.Register(bounded.requests), o.register()); err != nil {
 		return fmt.Errorf("register the metrics: %w", err)
 	}
 	if cfg.AdminAddress == "" {

@@ -106,7 +106,7 @@ type run struct {
 	opts    Options
 	changes []Change
 	errs    []error
-	down    bool // the API server does not do what it is asked
+	down    bool // the API server does nothing that it is asked
 }
 
 // secret says how a Secret comes to be.
@@ -155,14 +155,24 @@ func (r *run) ensure(name string, want secret) data {
 		case apierrors.IsAlreadyExists(err), apierrors.IsConflict(err):
 			continue
 		}
-		_, refused := errors.AsType[*apierrors.StatusError](err)
-		_, unreachable := errors.AsType[*url.Error](err)
-		r.down = refused || unreachable
+		r.down = isDown(err)
 		r.failed(name, err)
 		return nil
 	}
 	r.failed(name, errors.New("others change it all the time: see who does"))
 	return nil
+}
+
+// isDown reports whether an error is one of the API server, or of the namespace, so
+// that the next request would end no better. One that is about a Secret alone, such as
+// that it may not be read, is none.
+func isDown(err error) bool {
+	_, unreachable := errors.AsType[*url.Error](err)
+	_, answered := errors.AsType[*apierrors.StatusError](err)
+	about := unreachable || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
+	return about || answered && (apierrors.IsNotFound(err) || // the namespace: a Secret that is missing is made
+		apierrors.IsUnauthorized(err) || apierrors.IsTooManyRequests(err) || apierrors.IsServiceUnavailable(err) ||
+		apierrors.IsInternalError(err) || apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err))
 }
 
 func (r *run) failed(name string, err error) {

@@ -1,8 +1,10 @@
 package bootstrap_test
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -14,6 +16,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/scriptorium-dev/scriptorium/operator/bootstrap"
@@ -414,5 +417,38 @@ func TestSaysWhatDoesNotFit(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// refusing refuses to make one Secret, or all.
+type refusing struct {
+	bootstrap.Secrets
+	name string // "" for all
+	err  error
+}
+
+func (r refusing) Create(ctx context.Context, s *corev1.Secret, opts metav1.CreateOptions) (*corev1.Secret, error) {
+	if r.name == "" || r.name == s.Name {
+		return nil, r.err
+	}
+	return r.Secrets.Create(ctx, s, opts)
+}
+
+// TestARefusalIsOfOneSecret: the others are made none the less. If the API server does
+// nothing at all, that is said once.
+func TestARefusalIsOfOneSecret(t *testing.T) {
+	p := newPlace(t)
+	forbidden := apierrors.NewForbidden(corev1.Resource("secrets"), bootstrap.Access, errors.New("a policy says no"))
+	changes, err := bootstrap.Run(t.Context(), refusing{p.secrets, bootstrap.Access, forbidden}, p.opts)
+	if err == nil || !strings.Contains(err.Error(), "a policy says no") {
+		t.Errorf("%v, want what was refused", err)
+	}
+	if want := len(documented(t)) - 1; len(changes) != want || len(p.all()) != want {
+		t.Errorf("%d were made, of %d: %v", len(changes), want, changes)
+	}
+	p = newPlace(t)
+	changes, err = bootstrap.Run(t.Context(), refusing{p.secrets, "", apierrors.NewServiceUnavailable("it is restarting")}, p.opts)
+	if err == nil || strings.Count(err.Error(), "it is restarting") != 1 || len(changes) != 0 {
+		t.Errorf("%v and %v, want one error", changes, err)
 	}
 }

@@ -20,9 +20,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/recorder"
 
 	"github.com/scriptorium-dev/scriptorium/client/registryclient"
 	"github.com/scriptorium-dev/scriptorium/operator/api/v1alpha1"
@@ -32,7 +32,9 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// Registry keeps scripts: a registryclient.Client. Its errors are *script.Error.
+// Registry keeps scripts: a registryclient.Client. Its errors are *script.Error. Each
+// request has to be bounded, by a few seconds: of a registry that hangs the status is to
+// tell within one reconciliation.
 type Registry interface {
 	Get(ctx context.Context, name script.Name) (script.Release, error)
 	Publish(ctx context.Context, p registryclient.PublishRequest) (registryclient.Published, error)
@@ -67,13 +69,14 @@ const DefaultConcurrency = 16
 // Reconciler reconciles LuaScripts. Setup makes one.
 type Reconciler struct {
 	client   client.Client
-	events   recorder.EventRecorder
+	events   events.EventRecorder
 	registry Registry
 	fleet    Fleet
 	wait     time.Duration
 	log      *slog.Logger
 	metrics  *metrics
 	memories sync.Map // types.NamespacedName → *memory
+	arrivals arrivals
 }
 
 // +kubebuilder:rbac:groups=scriptorium.dev,resources=luascripts,verbs=get;list;watch;patch
@@ -134,7 +137,11 @@ func (r *Reconciler) begin(ls *v1alpha1.LuaScript) *reconciliation {
 		name:  script.Name{Tenant: ls.Spec.TenantID, Script: ls.Name},
 		owner: spec.Owner(ls.Namespace, ls.Name),
 	}
-	x.m.see(ls, x.now)
+	arrived := r.arrivals.of(ls)
+	if arrived.IsZero() {
+		arrived = x.now
+	}
+	x.m.see(ls, arrived)
 	x.facts = facts{generation: ls.Generation, deleting: !ls.DeletionTimestamp.IsZero(), state: r.fleet.State()}
 	if s, ok := r.fleet.Status(x.name); ok {
 		x.facts.agent = &s
@@ -149,6 +156,9 @@ func (x *reconciliation) follow(ctx context.Context) (time.Duration, error) {
 		return 0, err
 	}
 	m := x.m
+	if f := x.facts.fault; f != nil && f.permanent {
+		m.measured = true // the time that somebody takes to change it is not the operator's
+	}
 	x.facts.release = m.own(x.owner)
 	x.facts.published = x.facts.release != nil && m.settled == x.ls.Generation
 	pause, err := x.report(ctx)
@@ -160,9 +170,14 @@ func (x *reconciliation) follow(ctx context.Context) (time.Duration, error) {
 // the API server.
 func (x *reconciliation) bring(ctx context.Context) (time.Duration, error) {
 	m, generation := x.m, x.ls.Generation
-	denied, err := x.denied(ctx)
+	tenant, denied, err := x.tenant(ctx)
 	if err != nil {
 		return 0, err
+	}
+	if m.own(x.owner) != nil { // somebody may have taken the finalizer away
+		if err := x.hold(ctx); err != nil {
+			return 0, err
+		}
 	}
 	if m.settled == generation && m.knows(x.facts.state, x.told()) {
 		m.retry = retry{}
@@ -170,28 +185,32 @@ func (x *reconciliation) bring(ctx context.Context) (time.Duration, error) {
 		return 0, nil
 	}
 	want, wrong := x.wanted()
-	refused := cmp.Or(wrong, denied) // nothing is asked for then
-	x.facts.fault = cmp.Or(refused, m.retry.fault)
+	x.facts.fault = cmp.Or(wrong, denied, m.retry.fault)
 	if wait := m.retry.wait(generation, x.facts.state.Session, x.now); wait > 0 {
 		return wait, nil
 	}
 	have, err := x.have(ctx)
 	if err != nil {
 		wait := x.failed(faultOf(err))
-		x.facts.fault = cmp.Or(refused, x.facts.fault)
+		x.facts.fault = cmp.Or(wrong, denied, x.facts.fault)
 		return wait, nil
 	}
-	x.facts.fault = refused
-	if wrong != nil {
-		return 0, nil // until the spec changes
-	}
-	action := Decide(want, x.owner, have)
-	if action.Kind == Keep {
+	x.facts.fault = nil
+	action := Decide(Situation{
+		Want: want, Owner: x.owner, Have: have, Allowed: denied == nil,
+		Bounded: tenant != nil && tenancy.Settled(tenant), Known: m.status(x.ls).Revision != 0,
+	})
+	switch action.Kind {
+	case Keep:
+		x.facts.fault = denied
 		x.keep(have)
 		return 0, x.hold(ctx)
-	}
-	if denied != nil {
-		return 0, nil // until the ScriptTenant or the namespace changes, which are watched
+	case Refuse: // until the spec, the ScriptTenant or the namespace changes, which are watched
+		x.facts.fault = cmp.Or(wrong, denied)
+		return 0, nil
+	case Await: // until the ScriptTenant changes
+		x.facts.fault = awaiting(tenant)
+		return 0, nil
 	}
 	return x.publish(ctx, want, action)
 }
@@ -205,13 +224,13 @@ func (x *reconciliation) wanted() (*spec.Wanted, *fault) {
 	return &want, nil
 }
 
-// denied returns why the namespace may not act for the tenant; nil if it may.
-func (x *reconciliation) denied(ctx context.Context) (*fault, error) {
-	err := tenancy.Check(ctx, x.client, x.name.Tenant, x.ls.Namespace)
+// tenant returns the ScriptTenant, or why the namespace may not act for it.
+func (x *reconciliation) tenant(ctx context.Context) (*v1alpha1.ScriptTenant, *fault, error) {
+	t, err := tenancy.Find(ctx, x.client, x.name.Tenant, x.ls.Namespace)
 	if script.KindOf(err) == script.Denied {
-		return faultOf(err), nil
+		return nil, faultOf(err), nil
 	}
-	return nil, err
+	return t, nil, err
 }
 
 // told returns the release that the fleet's watch told of; nil for none.
@@ -229,7 +248,6 @@ func (x *reconciliation) have(ctx context.Context) (*script.Release, error) {
 		return x.m.answer, nil
 	}
 	release, err := x.registry.Get(ctx, x.name)
-	x.metrics.asked("get", err)
 	switch script.KindOf(err) {
 	case "":
 		x.m.learn(&release, x.facts.state.Session)
@@ -245,7 +263,7 @@ func (x *reconciliation) have(ctx context.Context) (*script.Release, error) {
 // ask again.
 func (x *reconciliation) failed(f *fault) time.Duration {
 	x.facts.fault = f
-	wait := x.m.retry.failed(f, x.ls.Generation, x.facts.state.Session, x.now)
+	wait := x.m.retry.failed(f, x.ls.Generation, x.facts.state.Session, time.Now())
 	x.log.Debug("the registry did not do it", "luascript", x.owner, "again_in", wait, "error", f.err)
 	return wait
 }
@@ -254,21 +272,25 @@ func (x *reconciliation) failed(f *fault) time.Duration {
 func (x *reconciliation) keep(have *script.Release) {
 	m := x.m
 	if len(m.pending) > 0 { // it was published, and the answer got lost
-		x.tell(have, m.pending, false)
+		x.done(have, m.pending)
 	}
-	m.settled, m.pending, m.retry = x.ls.Generation, nil, retry{}
+	m.settled, m.had, m.pending, m.retry = x.ls.Generation, x.ls.Generation, nil, retry{}
 }
 
 // publish makes the registry's script what is wanted.
 func (x *reconciliation) publish(ctx context.Context, want *spec.Wanted, action Action) (time.Duration, error) {
+	m := x.m
+	if x.wasPublished() {
+		if wait := m.restores.wait(x.now); wait > 0 {
+			x.facts.fault = contended(m.restores.times)
+			return wait, nil
+		}
+	}
 	if err := x.hold(ctx); err != nil {
 		return 0, err
 	}
-	m := x.m
-	restored := x.wasPublished()
 	m.pending = action.Changes
 	published, err := x.registry.Publish(ctx, want.Publish())
-	x.metrics.asked("publish", err)
 	if err != nil {
 		f := faultOf(want.Locate(err))
 		if !f.uncertain() {
@@ -278,14 +300,24 @@ func (x *reconciliation) publish(ctx context.Context, want *spec.Wanted, action 
 		return x.failed(f), nil
 	}
 	m.learn(&published.Release, x.facts.state.Session)
+	m.pending = nil
 	if published.Changed {
-		x.tell(&published.Release, action.Changes, restored)
-		m.announce = true
+		x.done(&published.Release, action.Changes)
 		m.grace = time.Now().Add(graceForFleet)
 	}
-	m.pending = nil
 	x.keep(&published.Release)
 	return 0, nil
+}
+
+// done takes note that a publish changed something, and tells of it.
+func (x *reconciliation) done(r *script.Release, changes []Change) {
+	m := x.m
+	restored := x.wasPublished()
+	if restored {
+		m.restores.done(time.Now())
+	}
+	x.tell(r, changes, restored)
+	m.announce = true
 }
 
 // graceForFleet is how long the status waits for the fleet after a publish: mostly one
@@ -295,6 +327,9 @@ const graceForFleet = 100 * time.Millisecond
 // wasPublished reports whether the registry had what this generation says before, so
 // that somebody else changed it since.
 func (x *reconciliation) wasPublished() bool {
+	if x.m.had == x.ls.Generation {
+		return true
+	}
 	s := x.m.status(x.ls)
 	c := meta.FindStatusCondition(s.Conditions, v1alpha1.ConditionPublished)
 	return s.Revision != 0 && c != nil && c.Status == metav1.ConditionTrue && c.ObservedGeneration == x.ls.Generation

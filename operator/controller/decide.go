@@ -15,6 +15,8 @@ type Kind string
 const (
 	Keep    Kind = "keep"    // there is nothing to do
 	Publish Kind = "publish" // make the script what is wanted, in one transaction
+	Refuse  Kind = "refuse"  // leave it as it is, until somebody changes what is wrong
+	Await   Kind = "await"   // leave it as it is, until the registry has the tenant's settings
 	Delete  Kind = "delete"  // remove the script
 	LetGo   Kind = "letgo"   // of the LuaScript: nothing in the registry is its own
 )
@@ -41,26 +43,49 @@ type Action struct {
 	Changes []Change // of a publish, if it is not refused
 }
 
-// Decide says what to do so that the registry has what a LuaScript wants: nil for one
-// that is being deleted. owner is the LuaScript as an owner of scripts, and have the
-// registry's answer: nil if there is no such script.
+// Situation is all that what to do about a LuaScript depends on.
+type Situation struct {
+	Want     *spec.Wanted    // what the spec says; nil if that is wrong
+	Owner    string          // the LuaScript as an owner of scripts
+	Have     *script.Release // the registry's answer; nil if there is no such script
+	Deleting bool            // the LuaScript is being deleted
+	Allowed  bool            // its namespace may act for the tenant
+	// Bounded: the registry has had settings of the tenant. Before it does, a script would
+	// run without the bounds and the isolation that the tenant is to have.
+	Bounded bool
+	// Known: the script was published before, for this LuaScript. It then goes on,
+	// whatever becomes of the tenant's settings.
+	Known bool
+}
+
+// Decide says what to do so that the registry has what a LuaScript wants.
 //
 // What the registry refuses is not guessed here: a script of another owner, or a pin of a
 // version that does not exist, is published all the same, and the registry says why not.
-func Decide(want *spec.Wanted, owner string, have *script.Release) Action {
+func Decide(s Situation) Action {
+	have := s.Have
 	if have != nil && have.Deleted {
 		have = nil
 	}
+	own := have != nil && have.Owner == s.Owner
 	switch {
-	case want == nil && (have == nil || have.Owner != owner):
-		return Action{Kind: LetGo}
-	case want == nil:
+	case s.Deleting && own:
 		return Action{Kind: Delete}
+	case s.Deleting:
+		return Action{Kind: LetGo}
+	case s.Want == nil:
+		return Action{Kind: Refuse}
 	}
-	if changes := differences(want, have); len(changes) > 0 {
-		return Action{Kind: Publish, Changes: changes}
+	changes := differences(s.Want, have)
+	switch {
+	case len(changes) == 0:
+		return Action{Kind: Keep}
+	case !s.Allowed:
+		return Action{Kind: Refuse}
+	case !s.Bounded && !s.Known && !own:
+		return Action{Kind: Await}
 	}
-	return Action{Kind: Keep}
+	return Action{Kind: Publish, Changes: changes}
 }
 
 // differences returns what a publish would change, the most telling first.

@@ -144,7 +144,7 @@ func TestDecide(t *testing.T) {
 			if have.Revision == 0 {
 				have = nil
 			}
-			got := controller.Decide(&want, owner, have)
+			got := controller.Decide(controller.Situation{Want: &want, Owner: owner, Have: have, Allowed: true, Bounded: true})
 			if got.Kind != tt.kind || !slices.Equal(got.Changes, tt.says) {
 				t.Errorf("got %s %v, want %s %v", got.Kind, got.Changes, tt.kind, tt.says)
 			}
@@ -165,7 +165,35 @@ func TestDecideOfADeletion(t *testing.T) {
 		{"nobody's script: it was never taken over", &script.Release{Revision: 9}, controller.LetGo},
 	}
 	for _, tt := range tests {
-		if got := controller.Decide(nil, owner, tt.have); got.Kind != tt.want {
+		if got := controller.Decide(controller.Situation{Deleting: true, Owner: owner, Have: tt.have}); got.Kind != tt.want {
+			t.Errorf("%s: got %s, want %s", tt.name, got.Kind, tt.want)
+		}
+	}
+}
+
+// TestDecideHoldsBack: what is wrong, or not allowed, or not bounded yet, is not published.
+func TestDecideHoldsBack(t *testing.T) {
+	want, other, foreign := wanted(), has(), has()
+	other.Enabled = false // something is to be changed
+	foreign.Owner = ""
+	tests := []struct {
+		name string
+		s    controller.Situation
+		want controller.Kind
+	}{
+		{"the spec is wrong", controller.Situation{Have: &other, Allowed: true, Bounded: true}, controller.Refuse},
+		{"the namespace may not", controller.Situation{Want: &want, Have: &other, Bounded: true}, controller.Refuse},
+		{"the namespace may not any more, and all is as wanted", controller.Situation{Want: &want, Have: new(has()), Bounded: true}, controller.Keep},
+		{"the first publish, without bounds", controller.Situation{Want: &want, Allowed: true}, controller.Await},
+		{"neither allowed nor bounded", controller.Situation{Want: &want}, controller.Refuse},
+		{"a script of nobody, without bounds", controller.Situation{Want: &want, Have: &foreign, Allowed: true}, controller.Await},
+		{"it was published, and the tenant's settings are wrong now", controller.Situation{Want: &want, Have: &other, Allowed: true}, controller.Publish},
+		{"it was published, and somebody deleted it", controller.Situation{Want: &want, Allowed: true, Known: true}, controller.Publish},
+		{"deleted without bounds", controller.Situation{Deleting: true, Have: &other}, controller.Delete},
+	}
+	for _, tt := range tests {
+		tt.s.Owner = owner
+		if got := controller.Decide(tt.s); got.Kind != tt.want {
 			t.Errorf("%s: got %s, want %s", tt.name, got.Kind, tt.want)
 		}
 	}

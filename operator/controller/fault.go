@@ -4,6 +4,10 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/scriptorium-dev/scriptorium/operator/api/v1alpha1"
 	"github.com/scriptorium-dev/scriptorium/operator/spec"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -14,6 +18,26 @@ type fault struct {
 	// permanent: it stays so until somebody changes something. Others go by
 	// themselves.
 	permanent bool
+	// word is the reason, if err's kind is not: nothing was asked of the registry then.
+	word string
+}
+
+// awaiting is the fault of a LuaScript whose tenant's settings the registry does not
+// have.
+func awaiting(t *v1alpha1.ScriptTenant) *fault {
+	why := ""
+	if c := meta.FindStatusCondition(t.Status.Conditions, v1alpha1.ConditionReady); c != nil && c.Status != metav1.ConditionTrue {
+		why = " (" + c.Message + ")"
+	}
+	return &fault{word: "TenantNotReady", err: script.Errorf(script.Conflict, "spec.tenantId",
+		"the settings of the ScriptTenant %s are not in the registry yet%s: the script is published when they are", t.Name, why)}
+}
+
+// contended is the fault of a LuaScript whose script others change again and again.
+func contended(times int) *fault {
+	return &fault{word: "Contended", err: script.Errorf(script.Conflict, "",
+		"the script was changed behind the LuaScript's back %d times, and is put right ever more slowly: "+
+			"see in its history (scriptctl history) who does that; it may be another cluster on the same registry", times)}
 }
 
 // faultOf returns the fault that err is.
@@ -41,6 +65,9 @@ func (f *fault) message() string {
 
 // reason is the fault in one word.
 func (f *fault) reason() string {
+	if f.word != "" {
+		return f.word
+	}
 	switch script.KindOf(f.err) {
 	case script.Script:
 		return "DoesNotCompile"
@@ -84,8 +111,7 @@ type retry struct {
 
 	fault    *fault
 	attempts int
-	earliest time.Time // if something happens
-	latest   time.Time // if nothing does
+	earliest time.Time // whatever happens
 }
 
 // failed takes note of a fault, and returns when to try again.
@@ -100,10 +126,10 @@ func (r *retry) failed(f *fault, generation int64, session int, now time.Time) t
 	}
 	after = after*4/5 + rand.N(after*2/5)
 	*r = retry{generation: generation, session: session, fault: f, attempts: attempts}
-	r.earliest, r.latest = now.Add(after), now.Add(after)
+	r.earliest = now.Add(after)
 	if f.permanent {
 		after = stalledRetry*4/5 + rand.N(stalledRetry*2/5)
-		r.earliest, r.latest = now.Add(minStalled), now.Add(after)
+		r.earliest = now.Add(minStalled)
 	}
 	return after
 }

@@ -20,6 +20,10 @@ type memory struct {
 	held string // the resource version that got the finalizer
 	gone bool   // the finalizer was removed, though the cache may not show it yet
 
+	deleted bool      // the script is gone from the registry, or was not the LuaScript's
+	say     bool      // that it was deleted is to be told of
+	stuck   time.Time // when its deletion failed first, of those that this process tried
+
 	// answer is what the registry said it has, in that session of the fleet's watch;
 	// nil for no such script.
 	answer  *script.Release
@@ -28,6 +32,9 @@ type memory struct {
 	settled int64
 	retry   retry
 	pending []Change // of a publish of which it is not known whether it happened
+
+	had      int64  // the generation that the registry had before, so that others changed it
+	restores damper // of putting that right
 
 	seen     int64 // the latest generation, at
 	seenAt   time.Time
@@ -53,15 +60,18 @@ func (r *Reconciler) memoryOf(ls *v1alpha1.LuaScript) *memory {
 	return m
 }
 
-// see takes note of the spec's generation.
-func (m *memory) see(ls *v1alpha1.LuaScript, now time.Time) {
+// see takes note of the spec's generation, which came at that time.
+func (m *memory) see(ls *v1alpha1.LuaScript, at time.Time) {
 	if m.seen == ls.Generation {
 		return
 	}
 	// One that an operator before this one has seen was not first seen now.
-	m.measured = m.seen == 0 && ls.Status.ObservedGeneration == ls.Generation
-	m.announce = !m.measured || !meta.IsStatusConditionTrue(ls.Status.Conditions, v1alpha1.ConditionConverged)
-	m.seen, m.seenAt = ls.Generation, now
+	known := m.seen == 0 && ls.Status.ObservedGeneration == ls.Generation
+	m.measured = known
+	// What this one publishes is told of, and what it finds under way.
+	m.announce = m.announce || known && !meta.IsStatusConditionTrue(ls.Status.Conditions, v1alpha1.ConditionConverged)
+	m.pending, m.restores = nil, damper{}
+	m.seen, m.seenAt = ls.Generation, at
 }
 
 // learn takes note of what the registry has; nil for no such script.

@@ -78,7 +78,7 @@ func TestMemoryMeasures(t *testing.T) {
 		ls                 *v1alpha1.LuaScript
 		measured, announce bool
 	}{
-		"new":                                    {fresh, false, true},
+		"new":                                    {fresh, false, false},
 		"converged before this operator started": {known, true, false},
 		"published before, and not yet on all nodes": {underWay, true, true},
 	} {
@@ -90,7 +90,7 @@ func TestMemoryMeasures(t *testing.T) {
 		edited := tt.ls.DeepCopy()
 		edited.Generation = 2
 		m.see(edited, now.Add(time.Second))
-		if m.measured || !m.announce || m.seenAt != now.Add(time.Second) {
+		if m.measured || m.announce != tt.announce || m.seenAt != now.Add(time.Second) {
 			t.Errorf("%s, then edited: measured %v, announce %v, seen at %v", name, m.measured, m.announce, m.seenAt)
 		}
 		m.see(edited, now.Add(time.Hour))

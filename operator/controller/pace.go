@@ -5,22 +5,28 @@ import "time"
 // A LuaScript's status is written once a second on average.
 const paceInterval = time.Second
 
-// pace is how often one status is written: a bucket of two tokens that gets one back
-// each second. What is urgent, a condition that became true or false, takes the last
-// one; what is not leaves it there. So counts change once a second, and who waits for a
-// condition still hears of it at once.
+// haste is who may wait for a write.
+type haste int
+
+const (
+	counts    haste = iota // nobody: a count or a message changed
+	condition              // somebody: a condition became something else
+	outcome                // whoever applied the spec: it has converged, or is stalled
+)
+
+// pace is how often one status is written: a bucket of three tokens that gets one back
+// each second. Counts leave two of them there, for a condition that changes and for
+// the outcome of an edit, and a condition leaves one for the outcome. So counts change
+// once a second, and who waits for an edit hears of it at once, right after another one
+// too; of the outcomes of a row of edits the later ones wait for up to a second.
 type pace struct {
 	full time.Time // when the bucket is full again
 }
 
 // take takes a token and returns 0, or returns how long to wait for one.
-func (p *pace) take(now time.Time, urgent bool) time.Duration {
+func (p *pace) take(now time.Time, h haste) time.Duration {
 	owed := max(0, p.full.Sub(now)) // until it is full: paceInterval a token that is missing
-	most := time.Duration(0)
-	if urgent {
-		most = paceInterval
-	}
-	if owed > most {
+	if most := time.Duration(h) * paceInterval; owed > most {
 		return owed - most
 	}
 	p.full = now.Add(owed + paceInterval)

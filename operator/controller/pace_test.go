@@ -9,27 +9,48 @@ import (
 func TestPace(t *testing.T) {
 	now := time.Unix(1000, 0)
 	var p pace
-	take := func(after time.Duration, urgent bool, want time.Duration) {
+	take := func(after time.Duration, h haste, want time.Duration) {
 		t.Helper()
 		now = now.Add(after)
-		if got := p.take(now, urgent); got != want {
+		if got := p.take(now, h); got != want {
 			t.Fatalf("at %v: wait %v, want %v", now.Sub(time.Unix(1000, 0)), got, want)
 		}
 	}
-	take(0, false, 0)
-	take(0, false, time.Second) // counts: one a second
-	take(400*time.Millisecond, false, 600*time.Millisecond)
-	take(0, true, 0) // a condition: the other token
-	take(0, true, 600*time.Millisecond)
-	take(600*time.Millisecond, true, 0)
-	take(999*time.Millisecond, true, time.Millisecond)
-	take(time.Hour, true, 0) // no more than two are saved up
-	take(0, true, 0)
-	take(0, true, time.Second)
+	take(0, counts, 0)
+	take(0, counts, time.Second) // counts: one a second
+	take(400*time.Millisecond, counts, 600*time.Millisecond)
+	take(0, condition, 0) // a condition: another token
+	take(0, condition, 600*time.Millisecond)
+	take(0, outcome, 0) // what became of an edit: the last one
+	take(0, outcome, 600*time.Millisecond)
+	take(600*time.Millisecond, counts, 2*time.Second) // they pay it back
+	take(0, condition, time.Second)
+	take(0, outcome, 0)
+	take(time.Hour, outcome, 0) // no more than three are saved up
+	take(0, outcome, 0)
+	take(0, outcome, 0)
+	take(0, outcome, time.Second)
+}
+
+// TestPaceOfAnEdit: what becomes of an edit right after the LuaScript was created is said
+// at once, though all that there was to say of the creation was just said.
+func TestPaceOfAnEdit(t *testing.T) {
+	now := time.Unix(1000, 0)
+	var p pace
+	for _, h := range []haste{condition, outcome} { // created: published, converged
+		if p.take(now, h) != 0 {
+			t.Fatal("the creation waits")
+		}
+		now = now.Add(50 * time.Millisecond)
+	}
+	p.take(now, condition) // edited: on its way
+	if wait := p.take(now.Add(50*time.Millisecond), outcome); wait != 0 {
+		t.Errorf("the edit has converged, and that is said after %v", wait)
+	}
 }
 
 // TestPaceHolds tries as often as it can: in any time there are no more writes than
-// seconds, and two.
+// seconds, and three.
 func TestPaceHolds(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -39,13 +60,13 @@ func TestPaceHolds(t *testing.T) {
 	var taken []time.Time
 	for range 20_000 {
 		now = now.Add(time.Duration(random.Int64N(int64(50 * time.Millisecond))))
-		if p.take(now, random.IntN(3) > 0) == 0 {
+		if p.take(now, haste(random.IntN(3))) == 0 {
 			taken = append(taken, now)
 		}
 	}
 	for i, first := range taken {
 		for n, last := range taken[i:min(i+50, len(taken))] {
-			if most := last.Sub(first).Seconds() + 2; float64(n+1) > most {
+			if most := last.Sub(first).Seconds() + 3; float64(n+1) > most {
 				t.Fatalf("%d writes in %v", n+1, last.Sub(first))
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
@@ -42,29 +43,31 @@ func (x *reconciliation) letGo(ctx context.Context) error {
 // remove deletes the script, and lets the LuaScript go then, or when the wait for that is
 // over.
 func (x *reconciliation) remove(ctx context.Context) (time.Duration, error) {
-	if x.m.gone || !controllerutil.ContainsFinalizer(x.ls, v1alpha1.Finalizer) {
+	m := x.m
+	if m.gone || !controllerutil.ContainsFinalizer(x.ls, v1alpha1.Finalizer) {
 		return 0, nil
 	}
 	if x.ls.Annotations[v1alpha1.AbandonAnnotation] == "true" {
 		return 0, x.abandon(ctx, "the annotation "+v1alpha1.AbandonAnnotation+" says so")
 	}
-	m, session := x.m, x.facts.state.Session
-	wait := m.retry.wait(x.ls.Generation, session, x.now)
+	wait := m.retry.wait(x.ls.Generation, x.facts.state.Session, x.now)
 	f := m.retry.fault
-	if wait == 0 {
-		f = x.delete(ctx)
+	if left, bounded := x.left(); bounded && left <= 0 && f != nil {
+		return 0, x.giveUp(ctx, f)
 	}
-	if f == nil {
-		return 0, x.letGo(ctx)
+	if wait == 0 {
+		if f = x.delete(ctx); f == nil {
+			return 0, x.bury(ctx)
+		}
+		wait = x.failed(f)
+		if m.stuck.IsZero() {
+			m.stuck = x.now
+		}
 	}
 	x.facts.fault = f
-	if wait == 0 {
-		wait = x.failed(f)
-	}
-	if x.wait > 0 {
-		left := time.Until(x.ls.DeletionTimestamp.Add(x.wait))
+	if left, bounded := x.left(); bounded {
 		if left <= 0 {
-			return 0, x.abandon(ctx, fmt.Sprintf("gave up after %v: %s", x.wait, f.message()))
+			return 0, x.giveUp(ctx, f)
 		}
 		wait = min(wait, left)
 	}
@@ -73,33 +76,79 @@ func (x *reconciliation) remove(ctx context.Context) (time.Duration, error) {
 	return soonest(wait, pause), err
 }
 
+// minTry is how long an operator tries to delete a script before it gives up, however long
+// the one before it has: it may have been away together with the registry.
+const minTry = 30 * time.Second
+
+// left returns how long the LuaScript still waits for the registry, since the first
+// attempt to delete the script failed; false if it waits for as long as it takes, or if
+// this process made no attempt that failed.
+func (x *reconciliation) left() (time.Duration, bool) {
+	if x.wait <= 0 || x.m.stuck.IsZero() {
+		return 0, false
+	}
+	until := x.m.stuck.Add(x.wait)
+	// The deletion made another generation: a status of it tells of an attempt.
+	if s := x.m.status(x.ls); s.ObservedGeneration == x.ls.Generation {
+		if c := meta.FindStatusCondition(s.Conditions, v1alpha1.ConditionReady); c != nil && c.LastTransitionTime.Time.Before(x.m.stuck) {
+			until = c.LastTransitionTime.Add(x.wait)
+			if tried := x.m.stuck.Add(min(x.wait, minTry)); until.Before(tried) {
+				until = tried
+			}
+		}
+	}
+	return time.Until(until), true
+}
+
 // delete removes the script from the registry, if it is the LuaScript's. It returns why it
 // could not.
 func (x *reconciliation) delete(ctx context.Context) *fault {
-	if x.m.answer == nil {
-		x.m.doubt() // a script that the fleet has yet to tell of must not stay behind
+	m := x.m
+	if m.deleted {
+		return nil
+	}
+	if m.answer == nil {
+		m.doubt() // a script that the fleet has yet to tell of must not stay behind
 	}
 	have, err := x.have(ctx)
 	if err != nil {
 		return faultOf(err)
 	}
-	if Decide(nil, x.owner, have).Kind == LetGo {
+	if Decide(Situation{Deleting: true, Owner: x.owner, Have: have}).Kind == LetGo {
+		m.deleted = true
 		return nil
 	}
 	_, err = x.registry.Delete(ctx, x.name, registryclient.Write{Author: spec.Author(x.owner), Owner: x.owner})
-	x.metrics.asked("delete", err)
 	if err != nil && script.KindOf(err) != script.NotFound {
-		x.m.doubt()
+		m.doubt()
 		return faultOf(err)
 	}
-	x.note(eventDeleted, "Delete", "the script %s is gone from the registry", x.name)
-	x.log.Info("deleted", "luascript", x.owner, "script", x.name)
+	m.deleted, m.say = true, true
 	return nil
+}
+
+// bury lets the LuaScript go after its script.
+func (x *reconciliation) bury(ctx context.Context) error {
+	if err := x.letGo(ctx); err != nil {
+		return err
+	}
+	if x.m.say {
+		x.note(eventDeleted, "Delete", "the script %s is gone from the registry", x.name)
+		x.log.Info("deleted", "luascript", x.owner, "script", x.name)
+	}
+	return nil
+}
+
+func (x *reconciliation) giveUp(ctx context.Context, f *fault) error {
+	return x.abandon(ctx, fmt.Sprintf("gave up after %v: %s", x.wait, f.message()))
 }
 
 // abandon lets the LuaScript go without its script.
 func (x *reconciliation) abandon(ctx context.Context, why string) error {
+	if err := x.letGo(ctx); err != nil {
+		return err
+	}
 	x.warn(eventAbandoned, "Delete", "the script %s may still be in the registry and on the agents (%s): scriptctl delete --force removes it", x.name, why)
 	x.log.Warn("a script is left in the registry", "luascript", x.owner, "script", x.name, "why", why)
-	return x.letGo(ctx)
+	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/scriptorium-dev/scriptorium/operator/api/v1alpha1"
+	"github.com/scriptorium-dev/scriptorium/operator/spec"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -37,7 +38,7 @@ func (x *reconciliation) report(ctx context.Context) (time.Duration, error) {
 	if wait := m.grace.Sub(now); wait > 0 && x.underWay(&next) {
 		return wait, nil
 	}
-	if wait := m.pace.take(now, urgent(before, &next)); wait > 0 {
+	if wait := m.pace.take(now, hasteOf(before, &next)); wait > 0 {
 		return wait, nil
 	}
 	at := metav1.NewTime(now).Rfc3339Copy()
@@ -184,5 +185,5 @@ func (x *reconciliation) warn(reason, action, format string, args ...any) {
 }
 
 func (x *reconciliation) event(kind, reason, action, format string, args ...any) {
-	x.events.Eventf(x.ls, nil, kind, reason, action, "%s", cut(fmt.Sprintf(format, args...)))
+	x.events.Eventf(x.ls, nil, kind, reason, action, "%s", spec.Cut(fmt.Sprintf(format, args...)))
 }

@@ -22,6 +22,7 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/operator/api/v1alpha1"
 	"github.com/scriptorium-dev/scriptorium/operator/fleet"
+	"github.com/scriptorium-dev/scriptorium/operator/tenancy"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -33,7 +34,10 @@ const (
 
 // reconcileTimeout bounds one reconciliation: a registry or an API server that does not
 // answer holds up one worker no longer.
-const reconcileTimeout = 30 * time.Second
+//
+// It leaves time to say so after two requests to the registry, which are bounded on their
+// own, and ends before the manager's patience with those that stop.
+const reconcileTimeout = 20 * time.Second
 
 // Setup adds the controller of LuaScripts to the manager. cfg.Fleet is not started here.
 func Setup(mgr ctrl.Manager, cfg Config) error {
@@ -55,7 +59,7 @@ func Setup(mgr ctrl.Manager, cfg Config) error {
 		Named("luascript").
 		// All changes wake: most reconciliations cost nothing, and what others did to the
 		// status is put right.
-		For(&v1alpha1.LuaScript{}).
+		For(&v1alpha1.LuaScript{}, builder.WithPredicates(r.arrivals.watch())).
 		Watches(&v1alpha1.ScriptTenant{}, handler.EnqueueRequestsFromMapFunc(r.ofTenant), builder.WithPredicates(tenantChanged)).
 		WatchesMetadata(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.ofNamespace), builder.WithPredicates(predicate.LabelChangedPredicate{})).
 		WatchesRawSource(source.Func(r.ofFleet)).
@@ -95,9 +99,19 @@ var tenantChanged = predicate.Or[client.Object](predicate.GenerationChangedPredi
 		before, after := e.ObjectOld.(*v1alpha1.ScriptTenant), e.ObjectNew.(*v1alpha1.ScriptTenant)
 		return before.Status.ObservedGeneration != after.Status.ObservedGeneration ||
 			before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero() ||
-			meta.IsStatusConditionTrue(before.Status.Conditions, v1alpha1.ConditionReady) != meta.IsStatusConditionTrue(after.Status.Conditions, v1alpha1.ConditionReady)
+			tenancy.Settled(before) != tenancy.Settled(after) ||
+			readiness(before) != readiness(after)
 	},
 })
+
+// readiness is what a ScriptTenant's condition Ready says.
+func readiness(t *v1alpha1.ScriptTenant) string {
+	c := meta.FindStatusCondition(t.Status.Conditions, v1alpha1.ConditionReady)
+	if c == nil {
+		return ""
+	}
+	return string(c.Status) + c.Reason
+}
 
 // ofTenant returns the LuaScripts of a ScriptTenant.
 func (r *Reconciler) ofTenant(ctx context.Context, o client.Object) []reconcile.Request {

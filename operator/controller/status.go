@@ -13,10 +13,11 @@ import (
 	"github.com/scriptorium-dev/scriptorium/client/registryclient"
 	"github.com/scriptorium-dev/scriptorium/operator/api/v1alpha1"
 	"github.com/scriptorium-dev/scriptorium/operator/fleet"
+	"github.com/scriptorium-dev/scriptorium/operator/spec"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// The reasons of conditions, beside those that reasonOf gives to what went wrong.
+// The reasons of conditions, beside those that a fault gives itself.
 const (
 	reasonPublished      = "Published"
 	reasonConverged      = "Converged"
@@ -51,6 +52,7 @@ type truth struct {
 
 // statusOf returns the status that follows from the facts. prev is the one before,
 // which tells since when conditions hold, and what the fleet was when it was known last.
+// Of a LuaScript that is being deleted, Ready holds since the first attempt failed.
 func statusOf(prev v1alpha1.LuaScriptStatus, f *facts, now time.Time) v1alpha1.LuaScriptStatus {
 	next := *prev.DeepCopy()
 	next.ObservedGeneration = f.generation
@@ -68,7 +70,7 @@ func statusOf(prev v1alpha1.LuaScriptStatus, f *facts, now time.Time) v1alpha1.L
 	ready := f.readyTruth(published, converged)
 	set := func(kind string, t truth) {
 		meta.SetStatusCondition(&next.Conditions, metav1.Condition{
-			Type: kind, Status: t.status, Reason: t.reason, Message: cut(t.message),
+			Type: kind, Status: t.status, Reason: t.reason, Message: spec.Cut(t.message),
 			ObservedGeneration: f.generation, LastTransitionTime: metav1.NewTime(now),
 		})
 	}
@@ -86,6 +88,9 @@ func statusOf(prev v1alpha1.LuaScriptStatus, f *facts, now time.Time) v1alpha1.L
 	set(v1alpha1.ConditionConverged, converged)
 	only(v1alpha1.ConditionReconciling, !stalled && ready.status != metav1.ConditionTrue)
 	only(v1alpha1.ConditionStalled, stalled)
+	if f.deleting && prev.ObservedGeneration != f.generation { // which the deletion made another
+		meta.FindStatusCondition(next.Conditions, v1alpha1.ConditionReady).LastTransitionTime = metav1.NewTime(now)
+	}
 	next.Phase = phaseOf(ready, stalled)
 	return next
 }
@@ -115,7 +120,7 @@ func (f *facts) publishedTruth() truth {
 		return truth{metav1.ConditionTrue, reasonPublished, fmt.Sprintf("version %d is in the registry, at revision %d", f.release.Active.Number, f.release.Revision)}
 	case f.fault == nil:
 		return truth{metav1.ConditionFalse, reasonNotPublished, "what the spec says is not in the registry yet"}
-	case !f.fault.permanent: // it may have been, just before
+	case !f.fault.permanent && f.fault.word == "": // it may have been, just before
 		return truth{metav1.ConditionUnknown, f.fault.reason(), f.fault.message()}
 	}
 	return truth{metav1.ConditionFalse, f.fault.reason(), f.fault.message()}
@@ -226,7 +231,7 @@ func describeAgents(s *v1alpha1.LuaScriptStatus, before script.Revision, f *fact
 		Desired: int32(told.Desired), Active: int32(told.Active), Failed: int32(told.Failed), Unknown: int32(told.Unknown),
 	}
 	for _, failure := range told.Failures[:min(len(told.Failures), maxFailing)] {
-		a.Failing = append(a.Failing, v1alpha1.FailingAgent{Agent: failure.Agent, Reason: cut(failure.Err.Error())})
+		a.Failing = append(a.Failing, v1alpha1.FailingAgent{Agent: failure.Agent, Reason: spec.Cut(failure.Err.Error())})
 	}
 	s.Agents = a
 }
@@ -242,28 +247,21 @@ func sameStatus(a, b *v1alpha1.LuaScriptStatus) bool {
 	return equality.Semantic.DeepEqual(&x, &y)
 }
 
-// urgent reports whether somebody may wait for what changed: a condition became
-// something else, or speaks of another generation.
-func urgent(before, after *v1alpha1.LuaScriptStatus) bool {
+// hasteOf says who may wait for what changed.
+func hasteOf(before, after *v1alpha1.LuaScriptStatus) haste {
+	most := counts
 	if before.ObservedGeneration != after.ObservedGeneration || len(before.Conditions) != len(after.Conditions) {
-		return true
+		most = condition
 	}
 	for _, c := range after.Conditions {
 		was := meta.FindStatusCondition(before.Conditions, c.Type)
-		if was == nil || was.Status != c.Status || was.ObservedGeneration != c.ObservedGeneration {
-			return true
+		if was != nil && was.Status == c.Status && was.ObservedGeneration == c.ObservedGeneration {
+			continue
+		}
+		most = max(most, condition)
+		if c.Status == metav1.ConditionTrue && (c.Type == v1alpha1.ConditionConverged || c.Type == v1alpha1.ConditionStalled) {
+			most = outcome
 		}
 	}
-	return false
-}
-
-// maxMessage bounds what conditions and events say, in bytes. Kubernetes takes 1,024 of
-// an event.
-const maxMessage = 1000
-
-func cut(message string) string {
-	if len(message) <= maxMessage {
-		return message
-	}
-	return strings.ToValidUTF8(message[:maxMessage], "") + "…"
+	return most
 }

@@ -35,6 +35,9 @@ const (
 
 	minBackoff = 50 * time.Millisecond
 	maxBackoff = 2 * time.Second
+	// steady is how long a connection has to last for the next attempt to be made soon: a
+	// registry that says one thing and goes is not asked twenty times a second.
+	steady = 5 * time.Second
 
 	// A registry that has too many scripts to watch is asked for their status instead,
 	// every two seconds, or of more than 5,000 scripts less often, in proportion. After
@@ -75,6 +78,7 @@ type Watch struct {
 
 	mu        sync.Mutex
 	state     State
+	since     time.Time // when the connection was made; zero while there is none
 	scripts   map[script.Name]registryclient.ScriptStatus
 	listeners []func(Changed)
 	lapse     *time.Timer // ends Live; nil while connected
@@ -120,19 +124,20 @@ func (w *Watch) NeedLeaderElection() bool { return false }
 func (w *Watch) Start(ctx context.Context) error {
 	defer w.stop()
 	backoff := minBackoff
+	first := true // nothing was heard since the connection was lost
 	for {
-		before := w.State().Session
-		err := w.follow(ctx)
+		err := w.follow(ctx, first)
 		if ctx.Err() != nil {
 			return nil
 		}
-		if w.State().Session != before { // it was connected
-			backoff = minBackoff
-		}
 		if err == nil { // it was asked for long enough: it may be watched by now
+			first = false
 			continue
 		}
-		w.lost(err)
+		if w.lost(err) >= steady {
+			backoff = minBackoff
+		}
+		first = true
 		if !pause(ctx, jitter(backoff)) {
 			return nil
 		}
@@ -151,9 +156,9 @@ func (w *Watch) stop() {
 	}
 }
 
-// follow tells of changes until the registry ends that.
-func (w *Watch) follow(ctx context.Context) error {
-	first := true
+// follow tells of changes until the registry ends that; first of a session, or going on
+// with it.
+func (w *Watch) follow(ctx context.Context, first bool) error {
 	for fleet, err := range w.registry.WatchStatus(ctx, script.Name{}) {
 		if script.KindOf(err) == script.Limit {
 			return w.poll(ctx, first)
@@ -169,7 +174,9 @@ func (w *Watch) follow(ctx context.Context) error {
 
 // poll asks in place of watching. It returns nil when watching should be tried again.
 func (w *Watch) poll(ctx context.Context, first bool) error {
-	w.log.Warn("there are too many scripts for the registry to have them watched: it is asked for their status instead, and conditions change some seconds later")
+	if first {
+		w.log.Warn("there are too many scripts for the registry to have them watched: it is asked for their status instead, and conditions change some seconds later")
+	}
 	for range pollsToWatch {
 		fleet, err := w.registry.Status(ctx, script.Name{})
 		if err != nil {
@@ -216,6 +223,7 @@ func (w *Watch) connected() {
 	}
 	w.log.Info("following the registry's fleet")
 	w.state = State{Live: true, Settling: true, Session: w.state.Session + 1}
+	w.since = time.Now()
 	session := w.state.Session
 	w.settled = time.AfterFunc(Settling, func() {
 		w.change(func() bool {
@@ -228,16 +236,21 @@ func (w *Watch) connected() {
 	})
 }
 
-// lost takes note that the connection ended, or was not made.
-func (w *Watch) lost(err error) {
+// lost takes note that the connection ended, or was not made, and returns how long it
+// lasted.
+func (w *Watch) lost(err error) (lasted time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if !w.since.IsZero() {
+		lasted = time.Since(w.since)
+		w.since = time.Time{}
+	}
 	if w.state.Err == nil { // once for all attempts
 		w.log.Warn("the registry's fleet is not followed: trying again", "error", err)
 	}
 	w.state.Err = err
 	if w.lapse != nil || !w.state.Live {
-		return
+		return lasted
 	}
 	session := w.state.Session
 	w.lapse = time.AfterFunc(Grace, func() {
@@ -249,6 +262,7 @@ func (w *Watch) lost(err error) {
 			return true
 		})
 	})
+	return lasted
 }
 
 // change changes the state, and tells of it if change reports that it did.

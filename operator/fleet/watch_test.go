@@ -251,6 +251,11 @@ func TestWatchAsksInstead(t *testing.T) {
 		if watches, polls := r.counts(); watches != 1 || polls < 25 || polls > 45 {
 			t.Errorf("%d polls and %d watches in a minute", polls, watches)
 		}
+		told()
+		pass(20 * time.Minute)
+		if watches, _ := r.counts(); watches < 2 || w.State().Session != 1 || told().All {
+			t.Errorf("watching was tried %d times, nothing was lost, and all is to be asked again: %+v", watches, w.State())
+		}
 		r.up()
 		pass(10 * time.Minute)
 		told()
@@ -261,6 +266,23 @@ func TestWatchAsksInstead(t *testing.T) {
 		}
 		if _, polls := r.counts(); polls != before || !w.State().Live {
 			t.Error("it is still asked")
+		}
+	})
+}
+
+// TestWatchOfOneThatGoesAgain: a registry that says one thing and is gone is not asked
+// as fast as it answers.
+func TestWatchOfOneThatGoesAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRegistry()
+		follow(t, r)
+		for range 600 {
+			pass(100 * time.Millisecond)
+			synctest.Wait()
+			r.down(nil)
+		}
+		if watches, _ := r.counts(); watches > 60 {
+			t.Errorf("%d connections in a minute", watches)
 		}
 	})
 }

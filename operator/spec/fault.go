@@ -3,6 +3,7 @@ package spec
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/scriptorium-dev/scriptorium/script"
@@ -85,10 +86,36 @@ func AllFaults(err error) (faults Faults, ok bool) {
 // An error that is about no field of the LuaScript is returned as it is.
 func (w *Wanted) Locate(err error) error {
 	e, ok := errors.AsType[*script.Error](err)
+	if ok && e.Kind == script.Denied && e.Field == "owner" {
+		return Faults{w.taken(e)}
+	}
 	if !ok || luaScriptField(e.Field) == "" {
 		return err
 	}
 	return Faults{w.locate(e)}
+}
+
+// taken translates the registry's word that the script is another owner's, which speaks
+// of scriptctl. Who that is its message alone says, in quotes.
+func (w *Wanted) taken(e *script.Error) *script.Error {
+	_, said, _ := strings.Cut(e.Message, " belongs to ")
+	quoted, _ := strconv.QuotedPrefix(said)
+	owner, err := strconv.Unquote(quoted)
+	if err != nil {
+		owner = "somebody else"
+	}
+	const advice = ", and owns it: give this one another name, or have the other let go of it"
+	located := *e
+	located.Field, located.Message = "metadata.name", Rival(owner, w.Name)+advice
+	return &located
+}
+
+// Rival says that the owner of a script is another than the LuaScript that is it too.
+func Rival(owner string, name script.Name) string {
+	if luaScript, ok := strings.CutPrefix(owner, ownerPrefix); ok {
+		return fmt.Sprintf("the LuaScript %s is the script %s too", luaScript, name)
+	}
+	return fmt.Sprintf("%s has the script %s too", owner, name)
 }
 
 // locate translates the registry's name of a field.

@@ -36,8 +36,11 @@ const (
 	base64Field = "spec.script"
 )
 
+// ownerPrefix begins the owners that are LuaScripts.
+const ownerPrefix = "luascript/"
+
 // Owner is who a LuaScript is, as the owner of its script in the registry.
-func Owner(namespace, name string) string { return "luascript/" + namespace + "/" + name }
+func Owner(namespace, name string) string { return ownerPrefix + namespace + "/" + name }
 
 // maxAuthorBytes is the longest author that a registry takes.
 const maxAuthorBytes = 128

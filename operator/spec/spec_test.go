@@ -13,10 +13,14 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/scriptorium-dev/scriptorium/client/manifest"
+	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/engine/lua"
 	"github.com/scriptorium-dev/scriptorium/operator/api/v1alpha1"
 	"github.com/scriptorium-dev/scriptorium/operator/spec"
 	"github.com/scriptorium-dev/scriptorium/registry"
+	"github.com/scriptorium-dev/scriptorium/registry/access"
+	"github.com/scriptorium-dev/scriptorium/registry/memstore"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -201,13 +205,51 @@ func TestLocate(t *testing.T) {
 		{script.Errorf(script.NotFound, "pin", "there is no version 9"), "spec.version: there is no version 9"},
 		{script.Errorf(script.Invalid, "settings.limits.timeout", "is too long"), "spec.limits.timeout: is too long"},
 		{script.Errorf(script.Invalid, "settings.historyLimit", "is too long"), "spec.revisionHistoryLimit: is too long"},
-		{script.Errorf(script.Denied, "owner", "it is somebody else's"), "owner: it is somebody else's"},
+		{script.Errorf(script.Denied, "owner", "it is not yours"), "metadata.name: somebody else has the script acme/route too, and owns it: give this one another name, or have the other let go of it"},
 		{script.Errorf(script.Unavailable, "", "nobody is there"), "nobody is there"},
 	} {
 		got := w.Locate(tt.err)
 		if got.Error() != tt.want || script.KindOf(got) != tt.err.Kind {
 			t.Errorf("got %v (%s), want %s", got, script.KindOf(got), tt.want)
 		}
+	}
+}
+
+// Who owns a script the registry says, in words for those who use scriptctl.
+func TestLocateAnotherOwner(t *testing.T) {
+	for owner, want := range map[string]string{
+		spec.Owner("other", "route"): "metadata.name: the LuaScript other/route is the script acme/route too, and owns it: give this one another name, or have the other let go of it",
+		"ci":                         "metadata.name: ci has the script acme/route too, and owns it: give this one another name, or have the other let go of it",
+	} {
+		w, err := spec.FromLuaScript(luaScript(nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := registry.New(registry.Config{Store: memstore.New(), Engines: map[string]engine.Checker{manifest.Engine: lua.New()}})
+		publish := func(owner string) error {
+			_, err := r.Publish(t.Context(), registry.PublishRequest{
+				Write:  registry.Write{Name: w.Name, Author: "test", Owner: owner, By: access.Everybody("test")},
+				Source: w.Source, Engine: manifest.Engine, Entrypoint: w.Entrypoint,
+			})
+			return err
+		}
+		if err := publish(owner); err != nil {
+			t.Fatal(err)
+		}
+		if got := w.Locate(publish(w.Owner)); got == nil || got.Error() != want || script.KindOf(got) != script.Denied {
+			t.Errorf("got  %v\nwant %s", got, want)
+		}
+	}
+}
+
+func TestCut(t *testing.T) {
+	for _, whole := range []string{"", "short", strings.Repeat("é", 500)} {
+		if got := spec.Cut(whole); got != whole {
+			t.Errorf("got %q", got)
+		}
+	}
+	if got := spec.Cut("x" + strings.Repeat("é", 2000)); len(got) > 1024 || !strings.HasSuffix(got, "é…") {
+		t.Errorf("%d bytes: %q", len(got), got)
 	}
 }
 

@@ -91,7 +91,7 @@ const manyPatience = 5 * time.Minute
 
 // TestThousand: a thousand LuaScripts that come at once converge, and they all go.
 func TestThousand(t *testing.T) {
-	const count = 1000
+	const count = thousand
 	w := start(t, 3)
 	each := func(f func(i int) error) {
 		t.Helper()

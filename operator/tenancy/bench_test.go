@@ -63,10 +63,12 @@ func (r *fleetRegistry) SetTenant(ctx context.Context, tenant string, settings *
 	return r.Registry.SetTenant(ctx, registry.SetTenant{Tenant: tenant, Settings: settings, Author: w.Author, ExpectedRevision: w.ExpectedRevision, By: everybody})
 }
 
-// fault is why the registry does not answer; one that hangs says nothing until the
-// caller has waited long enough.
+// fault is why the registry does not answer; one that hangs says nothing until it was
+// waited for long enough.
 func (r *fleetRegistry) fault(ctx context.Context) error {
 	if r.hangs.Load() {
+		ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+		defer cancel()
 		<-ctx.Done()
 		return script.Errorf(script.Timeout, "", "the registry did not answer in time")
 	}

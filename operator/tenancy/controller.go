@@ -18,7 +18,8 @@ import (
 )
 
 // Registry keeps the settings of tenants: a registryclient.Client. Its errors are
-// *script.Error.
+// *script.Error. Each request has to be bounded, by a few seconds: a registry that hangs
+// holds up its ScriptTenant, and the end of its removal, for that long.
 type Registry interface {
 	// Tenant returns the settings: the zero ones, at revision 0, if nothing was set.
 	Tenant(ctx context.Context, tenant string) (script.Tenant, error)
@@ -36,9 +37,6 @@ const (
 	// The times between attempts, which double.
 	minRetry = 250 * time.Millisecond
 	maxRetry = 30 * time.Second
-	// callTimeout bounds one request to the registry: one that does not answer is told of
-	// then, and waited for no longer.
-	callTimeout = 5 * time.Second
 	// writeTimeout bounds one write to the API server. It is time of its own, which no
 	// registry can use up.
 	writeTimeout = 5 * time.Second

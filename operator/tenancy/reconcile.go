@@ -99,17 +99,8 @@ func (r *reconciler) patch(ctx context.Context, before, t *v1alpha1.ScriptTenant
 	return r.client.Patch(ctx, t, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 }
 
-// ask returns what the registry has of t's settings.
-func (r *reconciler) ask(ctx context.Context, t *v1alpha1.ScriptTenant) (script.Tenant, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	return r.registry.Tenant(ctx, t.Name)
-}
-
 // send makes the registry have these settings of t; none if they are nil.
 func (r *reconciler) send(ctx context.Context, t *v1alpha1.ScriptTenant, settings *script.TenantSettings) (script.Tenant, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
 	set, _, err := r.registry.SetTenant(ctx, t.Name, settings, registryclient.DataWrite{Author: spec.Author("scripttenant/" + t.Name)})
 	return set, err
 }
@@ -135,7 +126,7 @@ func (r *reconciler) apply(ctx context.Context, t *v1alpha1.ScriptTenant) error 
 	// else's.
 	was := meta.FindStatusCondition(t.Status.Conditions, v1alpha1.ConditionReady)
 	settled := was != nil && was.Reason == reasonConfigured && was.ObservedGeneration == t.Generation
-	cur, err := r.ask(ctx, t)
+	cur, err := r.registry.Tenant(ctx, t.Name)
 	if err == nil && (cur.Revision == 0 || cur.Settings != settings) {
 		before := cur
 		if cur, err = r.send(ctx, t, &settings); err == nil {

@@ -45,10 +45,11 @@ func (*luaScripts) ValidateDelete(context.Context, *v1alpha1.LuaScript) (admissi
 
 // validate validates ls, which was before once, if that is not nil.
 func (v *luaScripts) validate(ctx context.Context, before, ls *v1alpha1.LuaScript) (admission.Warnings, error) {
-	w, faults, err := v.compile(ctx, ls)
+	c, err := v.compile(ctx, ls)
 	if err != nil {
 		return nil, err
 	}
+	faults := c.faults
 	tenant, denied, err := v.tenant(ctx, ls)
 	var warnings admission.Warnings
 	switch {
@@ -57,8 +58,12 @@ func (v *luaScripts) validate(ctx context.Context, before, ls *v1alpha1.LuaScrip
 	case denied != nil:
 		faults = append(spec.Faults{denied}, faults...)
 	default:
-		above, cut := aboveCeiling(tenant, &w, before)
+		above, cut := aboveCeiling(tenant, &c.wanted, before)
 		faults, warnings = append(faults, above...), append(warnings, cut...)
+	}
+	missing, doubtful := checkPin(before, ls, &c.wanted)
+	if missing != nil {
+		faults = append(faults, missing)
 	}
 	if len(faults) > 0 {
 		return warnings, refusal("LuaScript", ls.Name, faults)
@@ -66,7 +71,7 @@ func (v *luaScripts) validate(ctx context.Context, before, ls *v1alpha1.LuaScrip
 	if before == nil {
 		warnings = append(warnings, v.rivals(ctx, ls)...)
 	}
-	warnings = append(warnings, v.advice(&w)...)
+	warnings = append(append(warnings, c.advice...), doubtful...)
 	return append(warnings, warnOfPin(before, ls)...), nil
 }
 
@@ -93,20 +98,30 @@ func (v *luaScripts) advice(w *spec.Wanted) (warnings admission.Warnings) {
 	return warnings
 }
 
-// compile returns what is wrong with the spec itself.
-func (v *luaScripts) compile(ctx context.Context, ls *v1alpha1.LuaScript) (spec.Wanted, spec.Faults, error) {
+// compiled is what a spec comes to by itself.
+type compiled struct {
+	wanted spec.Wanted
+	faults spec.Faults
+	advice admission.Warnings // if there are no faults
+}
+
+// compile looks at the spec itself. All that reads the source is done in one turn.
+func (v *luaScripts) compile(ctx context.Context, ls *v1alpha1.LuaScript) (c compiled, err error) {
 	select {
 	case v.turns <- struct{}{}:
 		defer func() { <-v.turns }()
 	case <-ctx.Done():
-		return spec.Wanted{}, nil, ctx.Err()
+		return c, ctx.Err()
 	}
-	w, err := spec.Check(v.checker, ls)
-	faults, ok := spec.AllFaults(err)
-	if !ok {
-		return w, nil, err
+	var ok bool
+	c.wanted, err = spec.Check(v.checker, ls)
+	if c.faults, ok = spec.AllFaults(err); !ok {
+		return c, err
 	}
-	return w, faults, nil
+	if len(c.faults) == 0 {
+		c.advice = v.advice(&c.wanted)
+	}
+	return c, nil
 }
 
 // tenant returns the LuaScript's tenant, or why it may not be that. The cache may not
@@ -166,24 +181,9 @@ func (v *luaScripts) rivals(ctx context.Context, ls *v1alpha1.LuaScript) admissi
 	for i := range list.Items {
 		rival := &list.Items[i]
 		if rival.Namespace != ls.Namespace {
-			return admission.Warnings{fmt.Sprintf("metadata.name: the LuaScript %s/%s is the script %s too: the one that was published first owns it, and the other one will stay Stalled",
-				rival.Namespace, rival.Name, scriptKey(ls))}
+			return admission.Warnings{fmt.Sprintf("metadata.name: %s: the one that was published first owns it, and the other one will stay Stalled",
+				spec.Rival(spec.Owner(rival.Namespace, rival.Name), script.Name{Tenant: ls.Spec.TenantID, Script: ls.Name}))}
 		}
 	}
 	return nil
-}
-
-// warnOfPin warns of a new source that will not run.
-func warnOfPin(before, ls *v1alpha1.LuaScript) admission.Warnings {
-	if before == nil || ls.Spec.Version == nil || before.Spec.Version == nil || *before.Spec.Version != *ls.Spec.Version {
-		return nil
-	}
-	is, err := spec.FromLuaScript(ls)
-	if err != nil {
-		return nil
-	}
-	if was, err := spec.FromLuaScript(before); err != nil || string(was.Source) == string(is.Source) {
-		return nil
-	}
-	return admission.Warnings{fmt.Sprintf("spec.version: pins version %d, so the new source is published and does not run: remove spec.version to run it", *ls.Spec.Version)}
 }

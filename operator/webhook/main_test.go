@@ -110,8 +110,8 @@ func newManager(as *rest.Config, cfg webhook.Config) (ctrl.Manager, error) {
 	return mgr, err
 }
 
-// prepare makes the operator's namespace, the Secret and the configuration as it is deployed, but for
-// the address: there is no network of pods.
+// prepare makes the operator's namespace, its Secret, and the configuration as it is
+// deployed but for the address: there is no network of pods.
 func prepare(ctx context.Context, name string, port int) error {
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: system}}
 	if err := client.IgnoreAlreadyExists(kube.Client.Create(ctx, ns)); err != nil {

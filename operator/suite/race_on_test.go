@@ -1,0 +1,7 @@
+//go:build race
+
+package suite_test
+
+// thousand is fewer under the race detector, which makes etcd, the registry and the agents
+// of this process ten times slower.
+const thousand = 200
