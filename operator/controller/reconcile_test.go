@@ -140,11 +140,12 @@ func (w *world) reconcile() *v1alpha1.LuaScript {
 	return ls
 }
 
-// pass reconciles ten times a second for so long, or until the LuaScript is gone.
+// pass reconciles every now and then for so long, or until the LuaScript is gone.
 func (w *world) pass(d time.Duration) (ls *v1alpha1.LuaScript) {
 	w.t.Helper()
-	for range d / (100 * time.Millisecond) {
-		<-time.After(100 * time.Millisecond)
+	step := max(100*time.Millisecond, d/200)
+	for range d / step {
+		<-time.After(step)
 		if ls = w.reconcile(); ls == nil {
 			break
 		}
