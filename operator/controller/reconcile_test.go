@@ -108,7 +108,7 @@ func (w *world) Delete(context.Context, script.Name, registryclient.Write) (scri
 	return script.Release{}, nil
 }
 
-func (w *world) State() fleet.State              { return fleet.State{Live: true, Session: 1, Head: w.revision} }
+func (w *world) State() fleet.State            { return fleet.State{Live: true, Session: 1, Head: w.revision} }
 func (w *world) Subscribe(func(fleet.Changed)) {}
 
 func (w *world) Status(script.Name) (registryclient.ScriptStatus, bool) {
