@@ -149,6 +149,6 @@ func (x *reconciliation) abandon(ctx context.Context, why string) error {
 		return err
 	}
 	x.warn(eventAbandoned, "Delete", "the script %s may still be in the registry and on the agents (%s): scriptctl delete --force removes it", x.name, why)
-	x.log.Warn("a script is left in the registry", "luascript", x.owner, "script", x.name, "why", why)
+	x.log.Warn("a script is left in the registry", "luascript", x.owner, "script", x.name.String(), "why", why)
 	return nil
 }

@@ -29,7 +29,7 @@ func TestTwoClaimOneScript(t *testing.T) {
 	if err := env.Client.Create(t.Context(), second); err != nil {
 		t.Fatal(err)
 	}
-	second = w.stalled(second, "luascript/"+w.namespace+"/route")
+	second = w.stalled(second, "the LuaScript "+w.namespace+"/route")
 	if second.Status.Phase != v1alpha1.PhaseError || second.Status.Agents != nil || second.Status.ActiveVersion != 0 {
 		t.Errorf("the second shows the first's script as its own: %+v", second.Status)
 	}
@@ -56,7 +56,7 @@ func TestTheLoserLeaves(t *testing.T) {
 	if err := env.Client.Create(t.Context(), second); err != nil {
 		t.Fatal(err)
 	}
-	w.deleted(w.stalled(second, "luascript/"))
+	w.deleted(w.stalled(second, "the LuaScript "))
 	w.answers("route", 1)
 	w.converged(w.change(first, func(s *spec) { s.Source = source(4) }))
 	w.answers("route", 4)
