@@ -353,7 +353,7 @@ func TestCrowdedOut(t *testing.T) {
 func TestSimulation(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
-	for round := range uint64(20) {
+	for round := range uint64(rounds) {
 		synctest.Test(t, func(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, round))
 			m := newMachine(t, 1+random.IntN(4), 1+random.IntN(20))

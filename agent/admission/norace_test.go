@@ -1,0 +1,6 @@
+//go:build !race
+
+package admission_test
+
+// rounds of TestSimulation.
+const rounds = 20
