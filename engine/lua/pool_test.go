@@ -9,6 +9,7 @@ import (
 	glua "github.com/yuin/gopher-lua"
 
 	"github.com/scriptorium-dev/scriptorium/engine"
+	"github.com/scriptorium-dev/scriptorium/script"
 )
 
 // An idle state holds what size says, whatever ran in it, and no more than it may.
@@ -156,7 +157,7 @@ func TestIdleStatesDropMegabytes(t *testing.T) {
 	var res engine.Result
 	for i := range n {
 		res.Reset()
-		if err := p.Run(t.Context(), &engine.Invocation{Tenant: fmt.Sprint(i)}, &res); err != nil {
+		if err := p.Run(t.Context(), &engine.Invocation{Tenant: fmt.Sprint(i), Limits: script.Limits{Timeout: script.MaxLimits().Timeout}}, &res); err != nil {
 			t.Fatal(err)
 		}
 	}
