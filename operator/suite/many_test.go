@@ -137,16 +137,33 @@ func (w *world) all(count int, what string, ok func(*v1alpha1.LuaScript) bool) {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), manyPatience)
 	defer cancel()
+	// The API server ends a watch that does not keep up; the list is then read anew.
+	for {
+		right, there := w.count(ctx, count, ok)
+		if right == count && there == count {
+			return
+		}
+		if ctx.Err() != nil {
+			w.t.Fatalf("%d of %d LuaScripts are %s, of %d that are there", right, count, what, there)
+		}
+	}
+}
+
+// count follows the LuaScripts until so many are there and all are as wanted, or the watch
+// of them ends, and returns how many were.
+func (w *world) count(ctx context.Context, want int, ok func(*v1alpha1.LuaScript) bool) (right, there int) {
+	w.t.Helper()
 	var list v1alpha1.LuaScriptList
 	if err := env.Client.List(ctx, &list, client.InNamespace(w.namespace)); err != nil {
 		w.t.Fatal(err)
 	}
-	there, right := map[string]bool{}, map[string]bool{}
+	known := map[string]bool{}
 	note := func(ls *v1alpha1.LuaScript) {
-		there[ls.Name] = true
-		delete(right, ls.Name)
-		if ok(ls) {
-			right[ls.Name] = true
+		if known[ls.Name] {
+			right--
+		}
+		if known[ls.Name] = ok(ls); known[ls.Name] {
+			right++
 		}
 	}
 	for i := range list.Items {
@@ -159,17 +176,20 @@ func (w *world) all(count int, what string, ok func(*v1alpha1.LuaScript) bool) {
 		w.t.Fatal(err)
 	}
 	defer events.Stop()
-	for len(there) != count || len(right) != count {
-		event, open := <-events.ResultChan()
+	for len(known) != want || right != want {
+		event := <-events.ResultChan()
 		ls, isOne := event.Object.(*v1alpha1.LuaScript)
-		if !open || !isOne {
-			w.t.Fatalf("%d of %d LuaScripts are %s, of %d that are there: %v", len(right), count, what, len(there), event.Object)
+		switch {
+		case !isOne: // the watch has ended
+			return right, len(known)
+		case event.Type == watch.Deleted:
+			if known[ls.Name] {
+				right--
+			}
+			delete(known, ls.Name)
+		default:
+			note(ls)
 		}
-		if event.Type == watch.Deleted {
-			delete(there, ls.Name)
-			delete(right, ls.Name)
-			continue
-		}
-		note(ls)
 	}
+	return right, len(known)
 }
