@@ -181,7 +181,7 @@ func following(t *testing.T, test func(b *bench, store *flaky, s *seen)) {
 }
 
 func later(d time.Duration) {
-	time.Sleep(d) //nolint:forbidigo // the clock of a synctest bubble
+	<-time.After(d)
 	synctest.Wait()
 }
 

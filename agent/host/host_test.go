@@ -73,11 +73,11 @@ func TestBucketsFill(t *testing.T) {
 		if ok || wait != 500*time.Millisecond {
 			t.Errorf("an empty bucket: %v, %v", ok, wait)
 		}
-		time.Sleep(wait) //nolint:forbidigo // of synctest's clock
+		<-time.After(wait)
 		if ok, _ := h.Take("acme", "a", 1, 2, 3); !ok {
 			t.Error("too few after the wait that was named")
 		}
-		time.Sleep(time.Hour) //nolint:forbidigo // of synctest's clock
+		<-time.After(time.Hour)
 		if ok, _ := h.Take("acme", "a", 3.5, 2, 3); ok {
 			t.Error("it holds more than its burst")
 		}
@@ -101,7 +101,7 @@ func TestBucketsAreForgotten(t *testing.T) {
 		empty("slow", 1e-9)
 		empty("fast", 1e9)
 		empty("used", 1e-9)
-		time.Sleep(time.Second) //nolint:forbidigo // of synctest's clock: fast is full again
+		<-time.After(time.Second) // fast is full again
 		for i := range 9_997 {
 			empty(fmt.Sprint("more", i), 1e-9)
 		}

@@ -113,7 +113,7 @@ func TestLinesAreLimited(t *testing.T) {
 		if n := flood(h, &out, invocation("other", "noisy"), 10, 992); n != 10 {
 			t.Errorf("another tenant's: %d of 10 lines", n)
 		}
-		time.Sleep(time.Second / 2) //nolint:forbidigo // of synctest's clock
+		<-time.After(time.Second / 2)
 		if n := flood(h, &out, invocation("acme", "noisy"), 1000, 992); n != 8 {
 			t.Errorf("%d lines of 1 KiB after half a second", n)
 		}
@@ -125,7 +125,7 @@ func TestLinesAreLimited(t *testing.T) {
 			t.Errorf("%d lines of the small tenant's other script", n)
 		}
 		// A line that is longer than what may be logged in a second comes through alone.
-		time.Sleep(time.Second) //nolint:forbidigo // of synctest's clock
+		<-time.After(time.Second)
 		if n := flood(h, &out, invocation("small", "a"), 5, 4000); n != 1 {
 			t.Errorf("%d lines that are longer than a second's worth", n)
 		}
@@ -146,7 +146,7 @@ func TestDroppedLinesAreSaid(t *testing.T) {
 		flood(h, &out, invocation("acme", "edge"), 100, 992)
 		flood(h, &out, invocation("acme", "quiet"), 1, 10)
 		out.take()
-		time.Sleep(3 * time.Second) //nolint:forbidigo // of synctest's clock
+		<-time.After(3 * time.Second)
 		synctest.Wait()
 		said := out.take()
 		if strings.Count(said, "lines were left out") != 1 || !strings.Contains(said, "tenant=acme script=edge lines=84") {

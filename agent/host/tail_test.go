@@ -50,7 +50,7 @@ func (r *reader) read() (lines []*eventv1.LogLine, dropped uint64) {
 
 // wait lets synctest's clock go on.
 func wait(d time.Duration) {
-	time.Sleep(d) //nolint:forbidigo // of synctest's clock
+	<-time.After(d)
 	synctest.Wait()
 }
 

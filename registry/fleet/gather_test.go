@@ -64,7 +64,7 @@ func TestGatheringEndsByItself(t *testing.T) {
 		sweeping.Go(func() {
 			for ctx.Err() == nil {
 				f.Sweep()
-				time.Sleep(100 * time.Millisecond) //nolint:forbidigo // the clock of a synctest bubble
+				<-time.After(100 * time.Millisecond)
 			}
 		})
 		defer func() { cancel(); sweeping.Wait() }()

@@ -172,12 +172,12 @@ func TestReplicasAgree(t *testing.T) {
 			for range 60 {
 				w.act()
 				w.deliver()
-				time.Sleep(time.Duration(w.random.IntN(500)) * time.Millisecond) //nolint:forbidigo // the clock of a synctest bubble
+				<-time.After(time.Duration(w.random.IntN(500)) * time.Millisecond)
 			}
 			for range 5 { // quiet
 				w.heartbeat()
 				w.deliver()
-				time.Sleep(5 * time.Second) //nolint:forbidigo // the clock of a synctest bubble
+				<-time.After(5 * time.Second)
 			}
 			w.rs.wantAgreement(fmt.Sprint("round ", round))
 			w.check(t)
@@ -351,7 +351,7 @@ func TestKeysAreRemembered(t *testing.T) {
 }
 
 func pass(d time.Duration) {
-	time.Sleep(d) //nolint:forbidigo // the clock of a synctest bubble
+	<-time.After(d)
 	synctest.Wait()
 }
 

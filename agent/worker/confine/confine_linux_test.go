@@ -211,7 +211,7 @@ func use(socket [2]int) error {
 	if n, _, _, _, err := unix.Recvmsg(socket[1], b, nil, 0); err != nil || n != len(b) {
 		return fmt.Errorf("receive %d bytes: %w", n, err)
 	}
-	<-time.After(10 * time.Millisecond)
+	<-time.NewTimer(10 * time.Millisecond).C // timers go off
 	fmt.Println("works at", time.Now().Year() > 2000)
 	return nil
 }

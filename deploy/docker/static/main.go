@@ -1,4 +1,4 @@
-// Static checks that programs are static and of a platform: that they start in an
+// Command static checks that programs are static and of a platform: that they start in an
 // image that holds nothing else.
 //
 //	static linux/arm64 PROGRAM…

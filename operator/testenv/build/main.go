@@ -1,4 +1,4 @@
-// Build builds what tests with a Kubernetes API need, and says where it is. Tests
+// Command build builds what tests with a Kubernetes API need, and says where it is. Tests
 // build it themselves if it is not there; this is for doing it beforehand, when
 // nobody's time is running.
 package main

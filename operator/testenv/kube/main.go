@@ -1,4 +1,4 @@
-// Kube is what tests of the operator need of Kubernetes, in one program: the API
+// Command kube is what tests of the operator need of Kubernetes, in one program: the API
 // server and kubectl. The name that it is called by says which it is. Called etcd, it
 // runs the etcd-server beside it, and ends it when the test does.
 //
