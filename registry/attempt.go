@@ -56,6 +56,9 @@ func (r *Registry) tryWrite(ctx context.Context, a asked) (decision, error) {
 	if err != nil {
 		return decision{}, err
 	}
+	if d, outcome, err := r.guess(ctx, a, means); outcome != lostRace {
+		return d, err
+	}
 	for attempt := 1; ; attempt++ {
 		d, outcome, err := r.attempt(ctx, a, means)
 		if outcome == committed || a.dry {
@@ -100,43 +103,85 @@ func (a asked) means() (Asked, error) {
 	return Asked{Change: a.change, Digest: script.DigestOf(text)}, nil
 }
 
+// basis is what a write is decided on.
+type basis struct {
+	release script.Release
+	tenant  func() (script.Tenant, error) // read when asked for
+}
+
+// guess decides on what was known last, without a read of the store, and is right if
+// the commit finds that nothing has changed since. Only a commit proves that: all else
+// that it may come to, a refusal too, is a lost race.
+func (r *Registry) guess(ctx context.Context, a asked, means Asked) (decision, attemptOutcome, error) {
+	b, ok := r.recent.basis(a.Name)
+	if !ok || a.dry {
+		return decision{}, lostRace, nil
+	}
+	d, err := r.decide(a, b)
+	if err != nil || !d.changed {
+		return decision{}, lostRace, nil //nolint:nilerr // it is decided again, on what is true
+	}
+	return r.commit(ctx, a, means, d)
+}
+
+// attempt decides on what the store has.
 func (r *Registry) attempt(ctx context.Context, a asked, means Asked) (decision, attemptOutcome, error) {
 	cur, err := r.current(ctx, a.Name)
 	if err != nil {
 		return decision{}, settled, err
 	}
+	d, err := r.decide(a, basis{release: cur, tenant: func() (script.Tenant, error) {
+		stock, err := r.store.Stock(ctx, script.ValueKey{Tenant: a.Name.Tenant})
+		return stock.Tenant, err
+	}})
+	if err != nil {
+		return decision{}, settled, err
+	}
+	return r.commit(ctx, a, means, d)
+}
+
+// decide returns what is to become of the basis, or why it must not.
+func (r *Registry) decide(a asked, b basis) (decision, error) {
+	cur := b.release
 	if a.ExpectedRevision != 0 && a.ExpectedRevision != cur.Revision {
-		return decision{}, settled, script.Errorf(script.Conflict, "expected_revision",
+		return decision{}, script.Errorf(script.Conflict, "expected_revision",
 			"%s is at revision %d, not %d: read it again and decide anew", a.Name, cur.Revision, a.ExpectedRevision)
 	}
 	forced, err := a.passOwner(cur)
 	if err != nil {
-		return decision{}, settled, err
+		return decision{}, err
 	}
 	d, err := a.decide(cur, r.now().UTC())
 	if err != nil {
-		return decision{}, settled, err
+		return decision{}, err
 	}
 	if err := a.mayMake(cur, d); err != nil {
-		return decision{}, settled, err
+		return decision{}, err
 	}
-	if err := r.withinCeiling(ctx, cur, d); err != nil {
-		return decision{}, settled, err
+	if err := withinCeiling(b, &d); err != nil {
+		return decision{}, err
 	}
 	if a.prepare != nil {
 		if err := a.prepare(d); err != nil {
-			return decision{}, settled, err
+			return decision{}, err
 		}
 	}
+	if d.changed {
+		d.commit.Audit = a.auditEntry(d.commit, forced)
+	}
+	return d, nil
+}
+
+// commit makes what was decided so, if nothing has changed since.
+func (r *Registry) commit(ctx context.Context, a asked, means Asked, d decision) (_ decision, _ attemptOutcome, err error) {
 	switch {
 	case a.dry || !d.changed && a.RequestID == "":
 		return d, committed, nil
 	case !d.changed:
 		// A retry must not do later what there is no need to do now.
 		done := Done{Name: a.Name, Asked: means, Version: d.version.Number}
-		err = r.store.NoteRequest(ctx, cur.Revision, a.RequestID, done)
+		err = r.store.NoteRequest(ctx, d.release.Revision, a.RequestID, done)
 	default:
-		d.commit.Audit = a.auditEntry(d.commit, forced)
 		d.commit.RequestID, d.commit.Asked = a.RequestID, means
 		d.release.Revision, err = r.store.Commit(ctx, d.commit)
 	}

@@ -23,6 +23,8 @@ import (
 type Config struct {
 	// Store keeps the state.
 	Store Store
+	// Recent, if not nil, follows the store, and saves writes most of their reads.
+	Recent *Recent
 	// Engines check sources before they are stored, by their names.
 	Engines map[string]engine.Checker
 	// DefaultEngine is the engine of a publish that names none; "lua" if empty.
@@ -54,6 +56,7 @@ const (
 // Conflict, and Unavailable when the store cannot be reached.
 type Registry struct {
 	store         Store
+	recent        *Recent
 	engines       map[string]engine.Checker
 	defaultEngine string
 	now           func() time.Time
@@ -68,6 +71,7 @@ const maxImports = 2
 func New(cfg Config) *Registry {
 	r := &Registry{
 		store:         cfg.Store,
+		recent:        cfg.Recent,
 		engines:       maps.Clone(cfg.Engines),
 		defaultEngine: cfg.DefaultEngine,
 		now:           cfg.Clock,

@@ -66,8 +66,9 @@ type Store interface {
 	NoteRequest(ctx context.Context, guard script.Revision, id string, done Done) error
 
 	// Commit applies c in one transaction and returns its revision. If the
-	// release's revision is not c.Guard any more, or there was a write of the script
-	// with c.RequestID, it changes nothing and returns Conflict. If it returns
+	// release's revision is not c.Guard any more, or that of its tenant's settings not
+	// c.TenantGuard, or there was a write of the script with c.RequestID, it changes
+	// nothing and returns Conflict. If it returns
 	// Unavailable, it may or may not have happened.
 	Commit(ctx context.Context, c Commit) (script.Revision, error)
 
@@ -159,6 +160,10 @@ const MaxHistory = 100
 // RequestMemory is how long the store at least remembers a request id.
 const RequestMemory = time.Hour
 
+// InlineSourceBytes is the size of the largest source, or content of a value, that
+// travels to the agents with its object.
+const InlineSourceBytes = 64 << 10
+
 // Source is the source of a version, by its digest.
 type Source struct {
 	Digest  script.Digest
@@ -184,6 +189,9 @@ type Commit struct {
 	// Guard is the revision that the release must still have; 0: it must not
 	// exist.
 	Guard script.Revision
+	// TenantGuard, if not nil, is the revision that the settings of the script's tenant
+	// must still have; 0: nothing must be set.
+	TenantGuard *script.Revision
 	// Release is what it becomes. Its Revision is ignored: the commit gives it.
 	Release script.Release
 	// Publish, if not nil, is a new version, and Source is its source.
@@ -317,6 +325,9 @@ type Transaction struct {
 	Releases []script.Release
 	Values   []script.Value
 	Tenants  []script.Tenant
+	// Sources are of the sources, and contents of values, up to InlineSourceBytes, that
+	// the transaction has brought. A store may leave out any: Store.Sources has them.
+	Sources []Source
 }
 
 // Objects yields all that the transaction changed, always in the same order. They

@@ -112,21 +112,24 @@ func decideTenant(cur script.Tenant, a askedTenant, now time.Time) (c TenantComm
 // the decision gives the script other ones; and a new version whose source is larger
 // than that, also of a script that sets no limits. What a script has had before its
 // tenant's limits were lowered stays: limits are cut down by the agents.
-func (r *Registry) withinCeiling(ctx context.Context, cur script.Release, d decision) error {
+//
+// The commit will be of use only if these limits are the tenant's still.
+func withinCeiling(b basis, d *decision) error {
 	if !d.changed {
 		return nil
 	}
-	next := d.commit.Release
+	cur, next := b.release, d.commit.Release
 	limits := next.Settings.Limits
 	newLimits := !next.Deleted && limits != (script.Limits{}) && (!live(cur) || limits != cur.Settings.Limits)
 	if !newLimits && d.commit.Publish == nil {
 		return nil
 	}
-	stock, err := r.store.Stock(ctx, script.ValueKey{Tenant: next.Name.Tenant})
+	tenant, err := b.tenant()
 	if err != nil {
 		return err
 	}
-	ceiling := stock.Tenant.Settings.Limits
+	d.commit.TenantGuard = &tenant.Revision
+	ceiling := tenant.Settings.Limits
 	if newLimits {
 		if err := checkCeiling(next.Name.Tenant, limits, ceiling); err != nil {
 			return err

@@ -15,6 +15,7 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/internal/obs"
+	"github.com/scriptorium-dev/scriptorium/registry"
 	"github.com/scriptorium-dev/scriptorium/registry/etcdstore"
 	"github.com/scriptorium-dev/scriptorium/registry/fanout"
 	"github.com/scriptorium-dev/scriptorium/registry/feed"
@@ -60,6 +61,7 @@ type Daemon struct {
 	store  *etcdstore.Store
 	fan    *fanout.Fanout
 	mirror *mirror.Mirror
+	recent *registry.Recent
 	feed   *feed.Feed
 	groups *feed.Groups
 	fleet  *fleet.Fleet

@@ -53,6 +53,7 @@ func (d *Daemon) start(ctx, life context.Context, cfg Config) error {
 		Retention:      cfg.TombstoneRetention,
 		Log:            cfg.Log,
 	})
+	d.recent = registry.NewRecent()
 	d.groups = feed.NewGroups(d.store, d.feed, nil, cfg.Log)
 	if err := errors.Join(m.register(cfg.Metrics, d), d.secure.register(cfg.Metrics)); err != nil {
 		return fmt.Errorf("register the metrics: %w", err)
@@ -91,7 +92,7 @@ func (d *Daemon) services(cfg Config, m *metrics) rpc.Config {
 		engines = map[string]engine.Checker{l.Name(): l}
 	}
 	return rpc.Config{
-		Registry: registry.New(registry.Config{Store: d.store, Engines: engines, Wrote: m.wrote}),
+		Registry: registry.New(registry.Config{Store: d.store, Recent: d.recent, Engines: engines, Wrote: m.wrote}),
 		Fleet:    d.fleet,
 		Mirror:   d.mirror,
 		Groups:   d.groups,
@@ -115,7 +116,7 @@ func (d *Daemon) run(life context.Context, collector *registry.Collector) {
 		Log:       d.log,
 	}
 	for _, part := range []func(context.Context){
-		func(ctx context.Context) { registry.Follow(ctx, d.store, d.log, d.feed, d.fleet) },
+		func(ctx context.Context) { registry.Follow(ctx, d.store, d.log, d.feed, d.fleet, d.recent) },
 		func(ctx context.Context) { d.fleet.Keep(ctx, d.store, d.Leading, d.log) },
 		d.mirror.SealAll,
 		d.groups.Run,

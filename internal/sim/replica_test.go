@@ -76,8 +76,9 @@ func (r *replica) start() {
 	if wrap := r.w.bugs.store; wrap != nil {
 		store = wrap(r.store)
 	}
+	recent := registry.NewRecent()
 	s.registry = registry.New(registry.Config{
-		Store: store, Engines: map[string]engine.Checker{"sim": anySource{}}, DefaultEngine: "sim", Clock: r.w.clock,
+		Store: store, Recent: recent, Engines: map[string]engine.Checker{"sim": anySource{}}, DefaultEngine: "sim", Clock: r.w.clock,
 	})
 	s.fleet = fleet.New(fleet.Config{})
 	s.mirror = mirror.New(s.sealer, log)
@@ -101,7 +102,7 @@ func (r *replica) start() {
 		},
 	)
 	all := &r.w.running
-	all.Go(func() { registry.Follow(s.life, store, log, s.feed, s.fleet) })
+	all.Go(func() { registry.Follow(s.life, store, log, s.feed, s.fleet, recent) })
 	all.Go(func() { s.groups.Run(s.life) })
 	all.Go(func() { leader.Run(leading) })
 	all.Go(func() { s.fleet.Keep(s.life, r.store, func() bool { return s.feed.Stats().Leading }, log) })

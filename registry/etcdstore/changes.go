@@ -186,7 +186,8 @@ func (s *Store) transactions(events []*clientv3.Event) iter.Seq2[registry.Transa
 	}
 }
 
-// add adds what is stored in the key to the transaction, if it is an object.
+// add adds what is stored in the key to the transaction, if it is an object or comes
+// along with one.
 func (s *Store) add(t *registry.Transaction, kv *mvccpb.KeyValue) (is bool, err error) {
 	switch key := string(kv.Key); {
 	case strings.HasPrefix(key, s.keys.releases()):
@@ -201,6 +202,9 @@ func (s *Store) add(t *registry.Transaction, kv *mvccpb.KeyValue) (is bool, err 
 		tenant, err := decodeTenant(kv)
 		t.Tenants = append(t.Tenants, tenant)
 		return true, err
+	case key == s.keys.handedOn():
+		t.Sources = append(t.Sources, registry.Source{Digest: script.DigestOf(kv.Value), Content: kv.Value})
+		return true, nil
 	}
 	return false, nil
 }

@@ -105,7 +105,7 @@ func conflict(name script.Name, guard script.Revision, resp *clientv3.TxnRespons
 	if found := modRevision(resp, 0); found != int64(guard) {
 		return script.Errorf(script.Conflict, "", "%s is at revision %d, not %d: somebody else changed it first", name, found, guard)
 	}
-	return script.Errorf(script.Conflict, "", "the change of %s was made already, or the script was made and deleted in the meantime", name)
+	return script.Errorf(script.Conflict, "", "the change of %s was made already, or the script was made and deleted, or its tenant's settings changed, in the meantime", name)
 }
 
 // modRevision returns that of the one key that the n-th answer is about; 0 if there
@@ -117,13 +117,16 @@ func modRevision(resp *clientv3.TxnResponse, n int) int64 {
 	return 0
 }
 
-// writes are the operations of one commit: at most ten and one for each version
+// writes are the operations of one commit: at most eleven and one for each version
 // that is dropped, of which there are no more than script.MaxHistoryLimit and two.
 func (s *Store) writes(c registry.Commit, lease clientv3.LeaseID) (*change, error) {
 	name := c.Release.Name
 	ch, err := s.newChange(c.Guard, c.Release, c.Entry, c.Audit)
 	if err != nil {
 		return nil, err
+	}
+	if c.TenantGuard != nil {
+		ch.guards = append(ch.guards, clientv3.Compare(clientv3.ModRevision(s.keys.settings(name.Tenant)), "=", int64(*c.TenantGuard)))
 	}
 	if c.Publish != nil {
 		version, err := encodeVersion(*c.Publish)
@@ -136,6 +139,7 @@ func (s *Store) writes(c registry.Commit, lease clientv3.LeaseID) (*change, erro
 		}
 		ch.ops = append(ch.ops, clientv3.OpPut(s.keys.version(name, c.Publish.Number), string(version)))
 		ch.ops = append(ch.ops, s.putBlob(c.Publish.Digest, c.Source)...)
+		ch.ops = append(ch.ops, s.handOn(c.Source)...)
 	}
 	if c.RequestID != "" {
 		isNew, put, err := s.putDone(c.RequestID, doneBy(c), lease)
@@ -160,4 +164,14 @@ func (s *Store) putBlob(digest script.Digest, source []byte) []clientv3.Op {
 			[]clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(blob), "=", 0)},
 			[]clientv3.Op{clientv3.OpPut(blob, string(source))}, nil),
 	}
+}
+
+// handOn has those who watch get a small content with the transaction that brings it:
+// else each replica would read it before it can tell its agents. It takes one key, which
+// every such transaction overwrites.
+func (s *Store) handOn(content []byte) []clientv3.Op {
+	if len(content) > registry.InlineSourceBytes {
+		return nil
+	}
+	return []clientv3.Op{clientv3.OpPut(s.keys.handedOn(), string(content))}
 }

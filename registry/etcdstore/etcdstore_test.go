@@ -1,20 +1,24 @@
 package etcdstore_test
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"fmt"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/internal/embedded"
 	"github.com/scriptorium-dev/scriptorium/internal/embedded/etcdtest"
 	"github.com/scriptorium-dev/scriptorium/registry"
+	"github.com/scriptorium-dev/scriptorium/registry/access"
 	"github.com/scriptorium-dev/scriptorium/registry/etcdstore"
 	"github.com/scriptorium-dev/scriptorium/registry/storetest"
 	"github.com/scriptorium-dev/scriptorium/script"
@@ -256,4 +260,45 @@ func watchIdle(t *testing.T, committed bool) bool {
 		}
 	}
 	return true
+}
+
+// A small source is told with its commit, so that no replica has to read it.
+func TestSmallSourcesAreTold(t *testing.T) {
+	s := open(t, "/"+rand.Text())
+	r := registry.New(registry.Config{Store: s, Engines: map[string]engine.Checker{"lua": anything{}}})
+	sources := []string{"small", strings.Repeat("x", registry.InlineSourceBytes+1), "small", "last"} // one comes again
+	var first script.Revision
+	for i, source := range sources {
+		name := script.Name{Tenant: "acme", Script: fmt.Sprint("s", i)}
+		result, err := r.Publish(t.Context(), registry.PublishRequest{
+			Write: registry.Write{Name: name, Author: "ann", By: access.Everybody("unix")}, Source: []byte(source),
+			Settings: &script.Settings{Limits: script.Limits{SourceBytes: 1 << 20}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		first = cmp.Or(first, result.Release.Revision)
+	}
+	for tx, err := range s.Watch(t.Context(), first-1) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		var came []string
+		for _, source := range tx.Sources {
+			if source.Digest != tx.Releases[0].Active.Digest {
+				t.Errorf("transaction %d came with %v, which is not its own", tx.Revision, source.Digest)
+			}
+			came = append(came, string(source.Content))
+		}
+		want := sources[:1]
+		if len(want[0]) > registry.InlineSourceBytes {
+			want = nil
+		}
+		if !slices.Equal(came, want) {
+			t.Errorf("transaction %d came with %q, want %q", tx.Revision, came, want)
+		}
+		if sources = sources[1:]; len(sources) == 0 {
+			break
+		}
+	}
 }

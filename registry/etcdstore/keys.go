@@ -34,6 +34,8 @@ import (
 //	                             goes on, so that the newest comes first
 //	requests/<tenant>/<name>/<id> JSON of what became of the write with the id; on a
 //	                             lease
+//	sources/last                 the last small source, or content of a value, that a
+//	                             commit brought: who watches gets it with the commit
 //	meta/fleet                   the registry's identity
 //	meta/head                    empty; written by each transaction, so that its
 //	                             mod revision is that of the last one
@@ -83,10 +85,13 @@ func (k keys) settings(tenant string) string { return k.allSettings() + tenant }
 func (k keys) object(o script.Object) string { return k.prefix + o.Key() }
 
 // objects returns a range of keys that has those of all objects: releases/, tenants/
-// and values/. What lies between them is small: requests/, touched/ and usage/.
+// and values/. What lies between them is small, or for those who watch: requests/,
+// sources/, touched/ and usage/.
 func (k keys) objects() (from, end string) {
 	return k.releases(), clientv3.GetPrefixRangeEnd(k.values())
 }
+
+func (k keys) handedOn() string { return k.prefix + "sources/last" }
 
 func (k keys) graves() string { return k.prefix + "graves/" }
 

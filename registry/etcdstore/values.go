@@ -70,7 +70,7 @@ func (s *Store) Tenants(ctx context.Context, last string, limit int) ([]script.T
 	return livePage(ctx, s, "list tenants", from, end, limit, decodeTenant, func(t script.Tenant) bool { return !t.Deleted })
 }
 
-// CommitValue implements registry.Store. It is one transaction of at most seven
+// CommitValue implements registry.Store. It is one transaction of at most eight
 // operations.
 func (s *Store) CommitValue(ctx context.Context, c registry.ValueCommit) (script.Revision, error) {
 	key := c.Value.Key
@@ -88,6 +88,7 @@ func (s *Store) CommitValue(ctx context.Context, c registry.ValueCommit) (script
 	}
 	if !c.Value.Deleted {
 		ops = append(ops, s.putBlob(c.Value.Digest, c.Content)...)
+		ops = append(ops, s.handOn(c.Content)...)
 	}
 	return s.commitObject(ctx, script.Object{Value: &c.Value}, ops, c.Audit,
 		clientv3.Compare(clientv3.ModRevision(s.keys.value(key)), "=", int64(c.Guard)),

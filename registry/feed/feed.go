@@ -28,7 +28,7 @@ type Event struct {
 	// Entries are sealed, in the order of the transaction.
 	Entries [][]byte
 	// Sources are those of active versions, and contents of values, up to
-	// mirror.InlineSourceBytes, in the order of their digests.
+	// registry.InlineSourceBytes, in the order of their digests.
 	Sources     []registry.Source
 	CommittedAt time.Time
 }
@@ -236,22 +236,35 @@ const sourcesTimeout = time.Second
 
 // sources returns what travels along with the transaction.
 func (f *Feed) sources(t registry.Transaction) []registry.Source {
-	var digests []script.Digest
+	var sources []registry.Source
+	var missing []script.Digest
 	for o := range t.Objects() {
-		if digest, size, ok := o.Content(); ok && size <= mirror.InlineSourceBytes {
-			digests = append(digests, digest)
+		digest, size, ok := o.Content()
+		if !ok || size > registry.InlineSourceBytes {
+			continue
 		}
+		at := slices.IndexFunc(t.Sources, func(s registry.Source) bool { return s.Digest == digest })
+		if at < 0 {
+			missing = append(missing, digest)
+			continue
+		}
+		sources = append(sources, t.Sources[at])
 	}
-	if len(digests) == 0 {
-		return nil
+	if len(missing) > 0 {
+		sources = append(sources, f.read(t.Revision, missing)...)
 	}
+	slices.SortFunc(sources, func(a, b registry.Source) int { return bytes.Compare(a.Digest[:], b.Digest[:]) })
+	return sources
+}
+
+// read returns those of the sources that can be had soon.
+func (f *Feed) read(revision script.Revision, digests []script.Digest) []registry.Source {
 	ctx, cancel := context.WithTimeout(context.Background(), sourcesTimeout)
 	defer cancel()
 	sources, err := f.cfg.Sources.Sources(ctx, digests)
 	if err != nil {
-		f.log.Warn("an event goes out without its sources; agents will fetch them", "revision", t.Revision, "error", err)
+		f.log.Warn("an event goes out without its sources; agents will fetch them", "revision", revision, "error", err)
 	}
-	slices.SortFunc(sources, func(a, b registry.Source) int { return bytes.Compare(a.Digest[:], b.Digest[:]) })
 	return sources
 }
 

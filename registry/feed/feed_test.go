@@ -1,6 +1,7 @@
 package feed_test
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -8,6 +9,8 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/proto/wire"
 	"github.com/scriptorium-dev/scriptorium/registry"
+	"github.com/scriptorium-dev/scriptorium/registry/feed"
+	"github.com/scriptorium-dev/scriptorium/registry/mirror"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -301,4 +304,49 @@ func TestAfterAnOutage(t *testing.T) {
 			t.Errorf("events of all: %+v; want one that follows 3", got)
 		}
 	})
+}
+
+// What comes along with a transaction is not read again; what does not, is.
+func TestSourcesThatComeAlong(t *testing.T) {
+	one, two := []byte("return 1"), []byte("return 2")
+	asked, events := &askedFor{sources: map[script.Digest][]byte{script.DigestOf(two): two}}, &recorder{}
+	f := feed.New(feed.Config{Mirror: mirror.New(sealer, quiet()), Sources: asked, Publisher: events, Log: quiet()})
+	f.Reset(registry.State{Fleet: "f"})
+	f.Lead(1)
+	release := func(name string, revision script.Revision, source []byte) script.Release {
+		v := script.Version{Number: 1, Digest: script.DigestOf(source), Size: len(source)}
+		return script.Release{
+			Name: script.Name{Tenant: "acme", Script: name}, Revision: revision, Active: v, Latest: 1, Enabled: true, Retained: []script.Version{v},
+		}
+	}
+	f.Apply(registry.Transaction{
+		Revision: 1, Releases: []script.Release{release("a", 1, one), release("b", 1, two)},
+		Sources: []registry.Source{{Digest: script.DigestOf(one), Content: one}},
+	})
+	got := events.of("all")
+	if len(got) != 1 || len(got[0].Sources) != 2 {
+		t.Fatalf("%+v, want one event with both sources", got)
+	}
+	for _, s := range got[0].Sources {
+		if script.DigestOf(s.Content) != s.Digest {
+			t.Errorf("%q is not %v", s.Content, s.Digest)
+		}
+	}
+	if len(asked.digests) != 1 || asked.digests[0] != script.DigestOf(two) {
+		t.Errorf("read %v, want what did not come along", asked.digests)
+	}
+}
+
+// askedFor has sources, and notes which were asked for.
+type askedFor struct {
+	sources map[script.Digest][]byte
+	digests []script.Digest
+}
+
+func (a *askedFor) Sources(_ context.Context, digests []script.Digest) (found []registry.Source, err error) {
+	a.digests = append(a.digests, digests...)
+	for _, d := range digests {
+		found = append(found, registry.Source{Digest: d, Content: a.sources[d]})
+	}
+	return found, nil
 }

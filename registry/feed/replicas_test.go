@@ -21,7 +21,6 @@ import (
 	"github.com/scriptorium-dev/scriptorium/registry"
 	"github.com/scriptorium-dev/scriptorium/registry/etcdstore"
 	"github.com/scriptorium-dev/scriptorium/registry/feed"
-	"github.com/scriptorium-dev/scriptorium/registry/mirror"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -112,7 +111,7 @@ func scribble(t *testing.T, store registry.Store, seed uint64, changes int) {
 				case 0:
 					_, err = to.registry.Delete(t.Context(), registry.DeleteRequest{Write: writeOf(tenant, name)})
 				case 1, 2:
-					content := fmt.Sprint(seed, w, i, strings.Repeat("x", random.IntN(2)*mirror.InlineSourceBytes))
+					content := fmt.Sprint(seed, w, i, strings.Repeat("x", random.IntN(2)*registry.InlineSourceBytes))
 					err = to.putValue(tenant, name, content)
 				case 3:
 					err = to.removeValue(tenant, name)

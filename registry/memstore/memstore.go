@@ -182,6 +182,9 @@ func (s *Store) Commit(_ context.Context, c registry.Commit) (script.Revision, e
 	if err := s.guarded(name, c.Guard); err != nil {
 		return 0, err
 	}
+	if g := c.TenantGuard; g != nil && s.tenants[name.Tenant].Revision != *g {
+		return 0, script.Errorf(script.Conflict, "", "the settings of %s were changed by somebody else first", name.Tenant)
+	}
 	if _, ok := s.requests[request{name, c.RequestID}]; ok {
 		return 0, script.Errorf(script.Conflict, "", "the change of %s was made already", name)
 	}

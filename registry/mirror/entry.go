@@ -9,6 +9,7 @@ import (
 	eventv1 "github.com/scriptorium-dev/scriptorium/proto/event/v1"
 	"github.com/scriptorium-dev/scriptorium/proto/seal"
 	"github.com/scriptorium-dev/scriptorium/proto/wire"
+	"github.com/scriptorium-dev/scriptorium/registry"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -36,10 +37,6 @@ type content struct {
 	bytes  []byte
 	sealed bool
 }
-
-// InlineSourceBytes is the size of the largest source, or content of a value, that
-// travels with its object.
-const InlineSourceBytes = 64 << 10
 
 // encoding is deterministic, so that all replicas encode the same.
 var encoding = proto.MarshalOptions{Deterministic: true}
@@ -112,7 +109,7 @@ func (e *Entry) Object() (*eventv1.Object, error) {
 // Inline returns the digest of the active version's source, or of the value, if that
 // is small enough to travel with the object.
 func (e *Entry) Inline() (digest script.Digest, size int, ok bool) {
-	return e.digest, int(e.size), !e.digest.IsZero() && e.size <= InlineSourceBytes
+	return e.digest, int(e.size), !e.digest.IsZero() && e.size <= registry.InlineSourceBytes
 }
 
 func (e *Entry) message() (*eventv1.Entry, error) {

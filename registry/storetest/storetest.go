@@ -240,6 +240,7 @@ func (h Harness) testCommitAndRead(t *testing.T) {
 }
 
 func (h Harness) testGuard(t *testing.T) {
+	t.Run("OfTheTenant", h.testTenantGuard)
 	s, ctx := h.Open(t), t.Context()
 	first := commit(t, s, publish(script.Release{}, named(1), "one"))
 	for name, guard := range map[string]script.Revision{"none": 0, "past": first.Revision - 1, "future": first.Revision + 1} {

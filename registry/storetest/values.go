@@ -330,6 +330,29 @@ func (h Harness) testObjectsAreWatched(t *testing.T) {
 	}
 }
 
+// testTenantGuard: a commit that was decided on settings of the tenant which changed
+// since comes to nothing.
+func (h Harness) testTenantGuard(t *testing.T) {
+	s := h.Open(t)
+	guarded := func(cur script.Release, guard script.Revision) registry.Commit {
+		c := publish(cur, named(1), fmt.Sprint("after ", cur.Revision))
+		c.TenantGuard = &guard
+		return c
+	}
+	r := commit(t, s, guarded(script.Release{}, 0))
+	settings := set(t, s, "acme", 1)
+	for _, past := range []script.Revision{0, settings.Revision - 1, settings.Revision + 1} {
+		_, err := s.Commit(t.Context(), guarded(r, past))
+		wantKind(t, err, script.Conflict)
+	}
+	r = commit(t, s, guarded(r, settings.Revision))
+	set(t, s, "other", 1)
+	commit(t, s, guarded(r, settings.Revision))
+	if now, err := s.Release(t.Context(), named(1)); err != nil || now.Latest != 3 {
+		t.Errorf("%+v, %v; want three versions", now, err)
+	}
+}
+
 // testQuotaAtOnce: writers that come at once, by several registries, never have more
 // together than the tenant may, and what is counted is what is there.
 func (h Harness) testQuotaAtOnce(t *testing.T) {

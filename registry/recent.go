@@ -1,0 +1,78 @@
+package registry
+
+import (
+	"sync"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// maxRecent releases are remembered.
+const maxRecent = 4096
+
+// Recent remembers the releases that changed last, and the settings of all tenants, so
+// that a write need not read them first: most writes follow others of the same script.
+// It is a Projection, to be followed, and may be behind the store at any time: whoever
+// decides on what it says has the store check, with the commit, that nothing has changed
+// since. It is safe for concurrent use.
+type Recent struct {
+	releases *lru.Cache[script.Name, script.Release]
+
+	mu      sync.Mutex
+	tenants map[string]script.Tenant // nil until the first Reset
+}
+
+var _ Projection = (*Recent)(nil)
+
+// NewRecent returns one that knows nothing yet.
+func NewRecent() *Recent {
+	releases, err := lru.New[script.Name, script.Release](maxRecent)
+	if err != nil {
+		panic(err) // of a size below 1 only
+	}
+	return &Recent{releases: releases}
+}
+
+// Reset implements Projection. Releases are remembered as they change.
+func (r *Recent) Reset(s State) {
+	r.releases.Purge()
+	tenants := make(map[string]script.Tenant, len(s.Tenants))
+	for _, t := range s.Tenants {
+		tenants[t.Name] = t
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.tenants = tenants
+}
+
+// Apply implements Projection.
+func (r *Recent) Apply(t Transaction) {
+	for _, release := range t.Releases {
+		r.releases.Add(release.Name, release)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, tenant := range t.Tenants {
+		r.tenants[tenant.Name] = tenant
+	}
+}
+
+// basis returns what was known last of the script and its tenant; ok is false if that
+// is too little to decide on.
+func (r *Recent) basis(name script.Name) (b basis, ok bool) {
+	if r == nil {
+		return basis{}, false
+	}
+	if b.release, ok = r.releases.Get(name); !ok {
+		return basis{}, false
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.tenants == nil {
+		return basis{}, false
+	}
+	tenant := r.tenants[name.Tenant] // revision 0: nothing was set
+	b.tenant = func() (script.Tenant, error) { return tenant, nil }
+	return b, true
+}
