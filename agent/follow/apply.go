@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"slices"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -225,16 +226,16 @@ func bySize(candidates []*candidate) iter.Seq[[]*candidate] {
 // could not be fetched, be it now or before.
 func (a *applier) readyPart(ctx context.Context, part []*candidate, given map[script.Digest][]byte, many bool, fetchErr error) error {
 	sources, fetchErr := a.bring(ctx, part, given, fetchErr)
-	putErr := a.state.PutSources(sources)
+	// The disk and the compiler need not wait for one another.
+	var putErr error
+	var storing sync.WaitGroup
+	storing.Go(func() { putErr = a.state.PutSources(sources) })
 	var g errgroup.Group
 	g.SetLimit(runtime.GOMAXPROCS(0))
 	for _, c := range part {
 		d, _, _ := c.Object.Content()
-		_, here := sources[d]
+		content, here := sources[d]
 		switch {
-		case here && putErr != nil:
-			c.err = script.Errorf(script.Unavailable, "disk", "its %s cannot be stored: %w", contentOf(c.Object), putErr)
-			continue
 		case !here && !a.state.HasSource(d):
 			c.err = fetchErr
 			if c.err == nil {
@@ -246,13 +247,28 @@ func (a *applier) readyPart(ctx context.Context, part []*candidate, given map[sc
 			continue
 		}
 		g.Go(func() error {
-			c.err = a.state.Prepare(ctx, *c.Object.Release, sources[d], many)
+			c.err = a.state.Prepare(ctx, *c.Object.Release, content, many)
 			c.ready = c.err == nil
 			return nil
 		})
 	}
 	_ = g.Wait() // each candidate has its own error
+	storing.Wait()
+	if putErr != nil {
+		unstored(part, sources, putErr)
+	}
 	return fetchErr
+}
+
+// unstored fails the candidates whose sources could not be stored, compiled or not.
+func unstored(part []*candidate, sources map[script.Digest][]byte, err error) {
+	for _, c := range part {
+		d, _, _ := c.Object.Content()
+		if _, among := sources[d]; among {
+			c.ready = false
+			c.err = script.Errorf(script.Unavailable, "disk", "its %s cannot be stored: %w", contentOf(c.Object), err)
+		}
+	}
 }
 
 // bring returns those of the sources that the candidates need and the state

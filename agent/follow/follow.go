@@ -85,9 +85,10 @@ type Item struct {
 }
 
 // State is the agent's own: what it keeps and what it runs. The follower is its
-// only writer, and calls these methods from one goroutine at a time, Prepare
-// excepted. Errors that are not a *script.Error of kind Script, Limit or
-// Invalid are taken to pass: what failed is tried again.
+// only writer, and calls these methods from one goroutine at a time, but for Prepare,
+// and for HasSource and PutSources, which it calls meanwhile. Errors that are not a
+// *script.Error of kind Script, Limit or Invalid are taken to pass: what failed is
+// tried again.
 type State interface {
 	// Cursor that was kept last.
 	Cursor() Cursor
@@ -104,7 +105,8 @@ type State interface {
 	PutSources(sources map[script.Digest][]byte) error
 	// Prepare compiles the active version. The source is given if it is at
 	// hand, else it is one of those kept. In bulk, nothing that is in use gives
-	// way for it. It may be called concurrently.
+	// way for it. It may be called concurrently, also while PutSources keeps the source
+	// that is given.
 	Prepare(ctx context.Context, r script.Release, source []byte, bulk bool) error
 	// Commit makes items durable and then live, and removes what has the other keys.
 	// After an error nothing of it is live. An item without an envelope is live and

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -92,6 +93,35 @@ func TestAnEventIsAppliedAtOnce(t *testing.T) {
 		n.expect("after events")
 		if after, _ := w.counts(); after != before {
 			t.Errorf("%d syncs were made", after-before)
+		}
+	})
+}
+
+// A program is compiled while its source is stored: whether it compiles or not, what
+// fails is the disk, and passes.
+func TestASourceThatCannotBeStored(t *testing.T) {
+	simulate(t, func(w *world, n *node, _ *follow.Follower) {
+		failures := func() map[string]string {
+			n.mu.Lock()
+			defer n.mu.Unlock()
+			got := map[string]string{}
+			for _, f := range n.status.GetFailures() {
+				got[f.GetKey()] = f.GetError().GetMessage()
+			}
+			return got
+		}
+		w.set(faults{disk: 1})
+		w.commit(map[string]string{"a": "bad one", "b": "one"})
+		pass(600 * time.Millisecond)
+		for _, key := range []string{"releases/acme/a", "releases/acme/b"} {
+			if got := failures()[key]; !strings.Contains(got, "cannot be stored") || n.Revision(key) != 0 {
+				t.Errorf("%s is at %d, and failed with %q", key, n.Revision(key), got)
+			}
+		}
+		w.set(faults{})
+		pass(4 * time.Second)
+		if got := failures(); len(got) != 1 || !strings.Contains(got["releases/acme/a"], "bad source") || n.Revision("releases/acme/b") == 0 {
+			t.Errorf("with room on the disk again, failures are %q", got)
 		}
 	})
 }

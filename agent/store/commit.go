@@ -32,9 +32,10 @@ type Batch struct {
 }
 
 // Commit makes b durable: objects, whose sources were put before, and then
-// removals. Sources that no object retains any more are removed afterwards.
-// After an error none, some or all of b may be on disk, each file whole; the same
-// batch, or a newer one, can be committed again.
+// removals. Sources that no object retains any more are removed when the next cursor
+// is saved: what is to go live now need not wait for that. After an error none, some
+// or all of b may be on disk, each file whole; the same batch, or a newer one, can be
+// committed again.
 func (s *Store) Commit(b Batch) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
@@ -44,7 +45,7 @@ func (s *Store) Commit(b Batch) error {
 	if err := s.removeObjects(b.Removed); err != nil {
 		return err
 	}
-	s.sweep()
+	s.swept = false
 	return nil
 }
 
@@ -62,8 +63,8 @@ func (s *Store) Reseal(entries []Entry) error {
 	return s.put(others)
 }
 
-// PutSources makes sources durable. Those that no object retains are removed
-// at the next commit.
+// PutSources makes sources durable. Those that no object retains are removed with the
+// next cursor that is saved after a commit.
 func (s *Store) PutSources(sources []Source) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
@@ -77,9 +78,6 @@ func (s *Store) PutSources(sources []Source) error {
 		seen[src.Digest] = struct{}{}
 		files = append(files, file{path: s.blobPath(src.Digest), content: src.Content})
 		added = append(added, src.Digest)
-	}
-	if err := s.makeFoldersOf(files); err != nil {
-		return fmt.Errorf("make the folders of sources: %w", err)
 	}
 	if _, err := s.replace(files, true); err != nil {
 		return fmt.Errorf("write sources: %w", err)
@@ -257,7 +255,7 @@ func fingerprint(key string, revision int64) uint64 {
 }
 
 // sweep removes the sources that no object retains. What cannot be removed
-// now is tried again at the next commit.
+// now is tried again after the next commit.
 func (s *Store) sweep() {
 	s.mu.RLock()
 	gone := make([]script.Digest, 0, len(s.orphans))
@@ -286,12 +284,17 @@ type cursorRecord struct {
 // SaveCursor makes the cursor durable. The caller saves it after what it covers
 // was committed: a cursor may lag behind the objects, and never leads. Once there
 // is one after a load that did not believe all objects, a full snapshot has
-// replaced them, and what is left of them is removed.
+// replaced them, and what is left of them is removed. So are sources that no object has
+// retained since the last commit.
 func (s *Store) SaveCursor(c Cursor) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	if c.Revision > 0 {
 		s.removeDoubtful()
+	}
+	if !s.swept { // not without a commit: sources that were put may wait for one that failed
+		s.sweep()
+		s.swept = true
 	}
 	s.mu.RLock()
 	others := s.others

@@ -261,7 +261,6 @@ func (s *Store) loadBlobs(loaded *Loaded) error {
 	}
 	var paths []string
 	for _, folder := range folders {
-		s.folders[s.path("blobs", folder.Name())] = struct{}{}
 		blobs, err := os.ReadDir(s.path("blobs", folder.Name()))
 		if err != nil {
 			return err

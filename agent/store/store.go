@@ -75,6 +75,7 @@ type Store struct {
 	others   tally          // values and tenants
 	keys     map[string]int // how many objects each key has signed
 
+	swept    bool                // since the last commit; guarded by writing
 	doubtful []string            // files of objects that were not believed at load; guarded by writing
 	folders  map[string]struct{} // known to exist, but for those that are always there; guarded by writing
 }
@@ -109,6 +110,7 @@ func open(dir string, trusted *seal.Keyring, d disk) (*Store, *Loaded, error) {
 		orphans: map[script.Digest]struct{}{},
 		keys:    map[string]int{},
 		folders: map[string]struct{}{},
+		swept:   true,
 	}
 	if err := s.makeFolders(); err != nil {
 		return nil, nil, fmt.Errorf("prepare the state folder %s: %w", dir, err)
@@ -211,10 +213,15 @@ func (s *Store) blobPath(d script.Digest) string {
 	return s.path("blobs", digits[:2], digits)
 }
 
+// makeFolders makes those that are always there. Those of blobs are among them, since
+// a change would mostly need another one, and would have to wait for it.
 func (s *Store) makeFolders() error {
 	dirs := []string{"", "blobs", "corrupt", "tmp"}
 	for _, kind := range kinds {
 		dirs = append(dirs, string(kind))
+	}
+	for i := range 256 {
+		dirs = append(dirs, filepath.Join("blobs", fmt.Sprintf("%02x", i)))
 	}
 	for _, dir := range dirs {
 		if err := os.MkdirAll(s.path(dir), 0o700); err != nil {
@@ -222,5 +229,5 @@ func (s *Store) makeFolders() error {
 		}
 		s.folders[s.path(dir)] = struct{}{}
 	}
-	return s.disk.SyncDir(s.dir)
+	return errors.Join(s.disk.SyncDir(s.dir), s.disk.SyncDir(s.path("blobs")))
 }

@@ -3,7 +3,9 @@ package store_test
 import (
 	"bytes"
 	"crypto/ed25519"
+	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -169,22 +171,27 @@ func TestSourcesLiveAsLongAsTheyAreRetained(t *testing.T) {
 		_, err := s.Source(script.DigestOf([]byte(content)))
 		return err == nil
 	}
+	save := func() { must(t, s.SaveCursor(store.Cursor{Fleet: "f", Revision: 9})) }
 	must(t, put(release("x", 1, "shared"), "shared").to(s))
 	must(t, put(release("y", 2, "shared", "own"), "own").to(s))
 	must(t, put(release("x", 3, "new"), "new").to(s))
+	save()
 	if !has("shared") || !has("own") || !has("new") {
 		t.Fatal("a source was removed that a release retains")
 	}
 	must(t, s.PutSources([]store.Source{source("nobody's")}))
+	save()
 	if !has("nobody's") {
 		t.Fatal("a source was removed before the commit that may need it")
 	}
 	must(t, s.Commit(store.Batch{Removed: []string{"releases/acme/y"}}))
+	save()
 	if has("shared") || has("own") || has("nobody's") || !has("new") {
 		t.Error("what is left is not what is retained")
 	}
 	// Back again, as a rollback brings it.
 	must(t, put(release("x", 4, "shared"), "shared").to(s))
+	save()
 	if !has("shared") || has("new") {
 		t.Error("a source did not come back, or another stayed")
 	}
@@ -257,5 +264,33 @@ func TestLeftoversOfACrashAreRemoved(t *testing.T) {
 	}
 	if s.HasSource(orphan.Digest) {
 		t.Error("a source that nothing needs is still there")
+	}
+}
+
+// What was put waits for its object, although a commit failed and the cursor is saved.
+func TestSourcesWaitForACommitThatFailed(t *testing.T) {
+	dir := filled(t)
+	disk := &faultyDisk{left: 1 << 30, torn: rand.New(rand.NewPCG(1, 1))}
+	s, _, err := store.OpenOn(dir, trusted, disk)
+	must(t, err)
+	t.Cleanup(func() { s.Close() })
+	c := put(release("a", 40, "new a"), "new a")
+	must(t, s.PutSources(c.sources))
+	disk.left = 0
+	if err := s.Commit(c.Batch); !errors.Is(err, errFault) {
+		t.Fatal(err)
+	}
+	disk.left = 1 << 30
+	must(t, s.SaveCursor(store.Cursor{Fleet: "f", Revision: 30}))
+	if !s.HasSource(c.sources[0].Digest) {
+		t.Error("a source is gone that waits for its release")
+	}
+	must(t, s.Commit(c.Batch))
+	if !s.HasSource(script.DigestOf([]byte("source of a"))) {
+		t.Error("the commit did not leave what it makes needless to the cursor")
+	}
+	must(t, s.SaveCursor(store.Cursor{Fleet: "f", Revision: 40}))
+	if s.HasSource(script.DigestOf([]byte("source of a"))) || !s.HasSource(c.sources[0].Digest) {
+		t.Error("what is left is not what is retained")
 	}
 }

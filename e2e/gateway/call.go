@@ -6,14 +6,23 @@ import (
 	"errors"
 	"time"
 
-	"github.com/scriptorium-dev/scriptorium/client/agentclient"
 	"github.com/scriptorium-dev/scriptorium/e2e/sight"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
+// request is the argument of each call.
+const request = `{"method":"GET","path":"/"}`
+
+// callee is a script as a caller reaches it. Only one call is made at a time.
+type callee interface {
+	// call returns what the script answered, and the version of it that did if the
+	// protocol tells. An error of the agent is a *script.Error.
+	call(ctx context.Context) (sight.State, error)
+}
+
 // caller calls a script, one call after the other.
 type caller struct {
-	client   *agentclient.Client
+	callee   callee
 	script   string
 	interval time.Duration
 	seen     *sight.Log
@@ -42,14 +51,14 @@ func (c *caller) run(ctx context.Context) {
 // call reports what a call found, and false if that says nothing since ctx is done.
 func (c *caller) call(ctx context.Context) (sight.State, bool) {
 	start := time.Now()
-	result, err := c.client.Call(ctx, c.script, map[string]any{"method": "GET", "path": "/"})
+	state, err := c.callee.call(ctx)
 	took := time.Since(start)
 	if ctx.Err() != nil {
 		return sight.State{}, false
 	}
 	if err == nil {
 		c.seen.Answered(c.script, took)
-		return sight.State{Content: text(result.Values), Version: result.Version}, true
+		return state, true
 	}
 	kind := "OTHER"
 	if e, ok := errors.AsType[*script.Error](err); ok {
@@ -59,14 +68,11 @@ func (c *caller) call(ctx context.Context) (sight.State, bool) {
 	return sight.State{Failure: kind}, true
 }
 
-// text returns the script's one answer as text.
-func text(values []json.RawMessage) string {
-	if len(values) == 0 {
-		return ""
-	}
+// text returns a script's answer, a JSON value, as text.
+func text(value []byte) string {
 	var s string
-	if err := json.Unmarshal(values[0], &s); err == nil {
+	if len(value) > 0 && value[0] == '"' && json.Unmarshal(value, &s) == nil {
 		return s
 	}
-	return string(values[0])
+	return string(value)
 }

@@ -1,5 +1,5 @@
 // Command gateway stands for a gateway in the end-to-end tests. It calls scripts on
-// the agent's socket of its node all the time, one call after the other with a short
+// a socket of its node's agent all the time, one call after the other with a short
 // pause, watches a file, such as that of a ConfigMap volume, and tells over HTTP what
 // it saw and when: see package sight.
 package main
@@ -17,13 +17,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/scriptorium-dev/scriptorium/client/agentclient"
 	"github.com/scriptorium-dev/scriptorium/e2e/sight"
 )
 
 type options struct {
 	node     string
 	listen   string
+	protocol string
 	socket   string
 	scripts  []string
 	callers  int
@@ -46,7 +46,8 @@ func main() {
 	flags := cmd.Flags()
 	flags.StringVar(&o.node, "node", os.Getenv("NODE_NAME"), "name of the node, as it is told")
 	flags.StringVar(&o.listen, "listen", ":8090", "address to tell on, over HTTP")
-	flags.StringVar(&o.socket, "socket", "/run/scriptorium/grpc.sock", "the agent's socket")
+	flags.StringVar(&o.protocol, "protocol", "grpc", "to call by: grpc, which tells the version of answers, or resp, which costs less")
+	flags.StringVar(&o.socket, "socket", "", "the agent's socket; that of the protocol in /run/scriptorium if empty")
 	flags.StringArrayVar(&o.scripts, "call", nil, "a script to call, as tenant/name; repeatable")
 	flags.IntVar(&o.callers, "callers", 1, "callers of each script at a time; the first one says what it saw, all are counted")
 	flags.DurationVar(&o.interval, "interval", 2*time.Millisecond, "pause of a caller between two calls")
@@ -64,17 +65,15 @@ func run(ctx context.Context, o options) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 
-	if len(o.scripts) > 0 {
-		client, err := agentclient.New(o.socket)
-		if err != nil {
-			return err
-		}
-		defer func() { running.Wait(); _ = client.Close() }()
-		for _, name := range o.scripts {
-			for i := range o.callers {
-				c := caller{client: client, script: name, interval: o.interval, seen: seen, first: i == 0}
-				running.Go(func() { c.run(ctx) })
-			}
+	agent, err := connect(o)
+	if err != nil {
+		return err
+	}
+	defer agent.close() // so that no caller waits for an answer any more
+	for _, name := range o.scripts {
+		for i := range o.callers {
+			c := caller{callee: agent.callee(name), script: name, interval: o.interval, seen: seen, first: i == 0}
+			running.Go(func() { c.run(ctx) })
 		}
 	}
 	if o.file != "" {

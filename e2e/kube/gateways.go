@@ -1,7 +1,6 @@
 package kube
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	_ "embed"
@@ -10,6 +9,7 @@ import (
 	"net"
 	"slices"
 	"strconv"
+	"strings"
 	"text/template"
 	"time"
 
@@ -23,11 +23,19 @@ var gatewaysYAML string
 
 var gatewaysTemplate = template.Must(template.New("gateways").Parse(gatewaysYAML))
 
+// The protocols of calls. GRPC tells the version of an answer; RESP does not, and costs
+// a node's processors less.
+const (
+	GRPC = "grpc"
+	RESP = "resp"
+)
+
 // Gateways are gateway pods, one on each node.
 type Gateways struct {
 	Namespace string
 	Name      string
 	Image     string        // set by StartGateways
+	Protocol  string        // of calls: GRPC unless set, or RESP
 	Callers   int           // of each script at a time; 1 unless set
 	Interval  time.Duration // of a caller, between two calls; 2 ms unless set
 	Scripts   []string
@@ -40,13 +48,20 @@ type Gateway struct{ Namespace, Pod, Node string }
 // StartGateways makes the pods. They may not run yet when it returns.
 func (c *Cluster) StartGateways(ctx context.Context, images Images, g Gateways) error {
 	g.Image = images.ref(GatewayImage)
-	g.Callers = max(g.Callers, 1)
-	g.Interval = cmp.Or(g.Interval, 2*time.Millisecond)
-	var manifest bytes.Buffer
-	if err := gatewaysTemplate.Execute(&manifest, g); err != nil {
+	manifest, err := g.manifest()
+	if err != nil {
 		return err
 	}
-	return c.Apply(ctx, manifest.String())
+	return c.Apply(ctx, manifest)
+}
+
+func (g Gateways) manifest() (string, error) {
+	g.Protocol = cmp.Or(g.Protocol, GRPC)
+	g.Callers = max(g.Callers, 1)
+	g.Interval = cmp.Or(g.Interval, 2*time.Millisecond)
+	var manifest strings.Builder
+	err := gatewaysTemplate.Execute(&manifest, g)
+	return manifest.String(), err
 }
 
 // AwaitGateways waits until as many of the pods run as there are nodes to run on, and
@@ -65,7 +80,7 @@ func (c *Cluster) AwaitGateways(ctx context.Context, g Gateways) ([]Gateway, err
 			all = append(all, Gateway{Namespace: g.Namespace, Pod: pod.Name, Node: pod.Spec.NodeName})
 		}
 	}
-	slices.SortFunc(all, func(a, b Gateway) int { return bytes.Compare([]byte(a.Node), []byte(b.Node)) })
+	slices.SortFunc(all, func(a, b Gateway) int { return strings.Compare(a.Node, b.Node) })
 	if len(all) == 0 {
 		return nil, fmt.Errorf("no node runs a pod of daemonset %s/%s", g.Namespace, g.Name)
 	}

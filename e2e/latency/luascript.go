@@ -46,7 +46,12 @@ spec: {namespaces: [%s]}
 	if err != nil {
 		return nil, err
 	}
-	g := kube.Gateways{Namespace: kube.TestNamespace, Name: "caller", Scripts: []string{tenant + "/" + w.script}}
+	g := kube.Gateways{
+		Namespace: kube.TestNamespace, Name: "caller", Scripts: []string{tenant + "/" + w.script},
+		// The calls are not to slow down the change. No two changes have the same content,
+		// so that nobody misses the version.
+		Protocol: kube.RESP, Interval: 2 * time.Millisecond,
+	}
 	if err := m.cluster.StartGateways(ctx, m.images, g); err != nil {
 		return nil, err
 	}

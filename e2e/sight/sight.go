@@ -20,7 +20,8 @@ const File = "file"
 type State struct {
 	// Content is what the script answered, as text, or what is in the file.
 	Content string `json:"content,omitempty"`
-	// Version of the script that answered; 0 for the file, and for failures.
+	// Version of the script that answered; 0 for the file, for failures, and where calls
+	// do not tell it. Then versions that answer the same are one state.
 	Version uint64 `json:"version,omitempty"`
 	// Failure is the kind of error that calls end with; empty if they are answered.
 	Failure string `json:"failure,omitempty"`

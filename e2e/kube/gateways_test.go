@@ -1,0 +1,57 @@
+package kube
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"sigs.k8s.io/yaml"
+)
+
+func TestManifestOfGateways(t *testing.T) {
+	for name, test := range map[string]struct {
+		gateways Gateways
+		args     []string
+		mounts   []string
+	}{
+		"calls, as they are unless it is said": {
+			gateways: Gateways{Scripts: []string{"acme/a", "acme/b"}},
+			args:     []string{"--protocol=grpc", "--callers=1", "--interval=2ms", "--call=acme/a", "--call=acme/b"},
+			mounts:   []string{"/run/scriptorium"},
+		},
+		"calls by RESP": {
+			gateways: Gateways{Scripts: []string{"acme/a"}, Protocol: RESP, Callers: 4, Interval: 10 * time.Millisecond},
+			args:     []string{"--protocol=resp", "--callers=4", "--interval=10ms", "--call=acme/a"},
+			mounts:   []string{"/run/scriptorium"},
+		},
+		"a file": {
+			gateways: Gateways{ConfigMap: "settings"},
+			args:     []string{"--protocol=grpc", "--callers=1", "--interval=2ms", "--file=/config/content"},
+			mounts:   []string{"/config"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			test.gateways.Namespace, test.gateways.Name, test.gateways.Image = "e2e", "gateway", "mine/gateway:1"
+			manifest, err := test.gateways.manifest()
+			if err != nil {
+				t.Fatal(err)
+			}
+			var set appsv1.DaemonSet
+			if err := yaml.UnmarshalStrict([]byte(manifest), &set); err != nil {
+				t.Fatalf("%v in\n%s", err, manifest)
+			}
+			container := set.Spec.Template.Spec.Containers[0]
+			if container.Image != "mine/gateway:1" || !slices.Equal(container.Args, test.args) {
+				t.Errorf("%s is run with %q, want %q", container.Image, container.Args, test.args)
+			}
+			var mounts []string
+			for _, m := range container.VolumeMounts {
+				mounts = append(mounts, m.MountPath)
+			}
+			if !slices.Equal(mounts, test.mounts) {
+				t.Errorf("mounts are %q, want %q", mounts, test.mounts)
+			}
+		})
+	}
+}
