@@ -316,8 +316,11 @@ func (x *reconciliation) done(r *script.Release, changes []Change) {
 	if restored {
 		m.restores.done(time.Now())
 	}
-	x.tell(r, changes, restored)
+	// With the status, and not now: while agents take the change up, requests to the API
+	// server are in its way where they share processors.
+	m.news = append(m.news, func() { x.tell(r, changes, restored) })
 	m.announce = true
+	x.log.Info("published", "luascript", x.owner, "script", r.Name, "version", r.Active.Number, "revision", r.Revision, "changes", changes)
 }
 
 // graceForFleet is how long the status waits for the fleet after a publish: mostly one

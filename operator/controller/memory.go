@@ -40,6 +40,7 @@ type memory struct {
 	seenAt   time.Time
 	measured bool      // the time from there to convergence was
 	announce bool      // its convergence is to be told of
+	news     []func()  // tell of what was published, once the status is written
 	grace    time.Time // until when the fleet may take before the status is written
 
 	pace    pace

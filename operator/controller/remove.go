@@ -47,6 +47,7 @@ func (x *reconciliation) remove(ctx context.Context) (time.Duration, error) {
 	if m.gone || !controllerutil.ContainsFinalizer(x.ls, v1alpha1.Finalizer) {
 		return 0, nil
 	}
+	m.tellNews()
 	if x.ls.Annotations[v1alpha1.AbandonAnnotation] == "true" {
 		return 0, x.abandon(ctx, "the annotation "+v1alpha1.AbandonAnnotation+" says so")
 	}

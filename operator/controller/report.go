@@ -33,6 +33,7 @@ func (x *reconciliation) report(ctx context.Context) (time.Duration, error) {
 	before := m.status(x.ls)
 	next := statusOf(*before, &x.facts, now)
 	if sameStatus(before, &next) {
+		m.tellNews()
 		return 0, nil
 	}
 	if wait := m.grace.Sub(now); wait > 0 && x.underWay(&next) {
@@ -47,6 +48,7 @@ func (x *reconciliation) report(ctx context.Context) (time.Duration, error) {
 	if err := x.write(ctx, old, &next); err != nil {
 		return 0, client.IgnoreNotFound(err)
 	}
+	m.tellNews()
 	x.tellOutcome(old, &next)
 	return 0, nil
 }
@@ -149,7 +151,14 @@ func (x *reconciliation) tell(r *script.Release, changes []Change, restored bool
 	for _, c := range changes {
 		x.note(string(c), "Publish", "%s", sayChange(c, r))
 	}
-	x.log.Info("published", "luascript", x.owner, "script", r.Name, "version", r.Active.Number, "revision", r.Revision, "changes", changes)
+}
+
+// tellNews tells of what was published since it did so last.
+func (m *memory) tellNews() {
+	for _, tell := range m.news {
+		tell()
+	}
+	m.news = nil
 }
 
 func sayChange(c Change, r *script.Release) string {
