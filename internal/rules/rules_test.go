@@ -151,7 +151,7 @@ func TestOwners(t *testing.T) {
 		"github.com/nats-io/nats.go":      {"registry/fanout", "agent/follow", "proto/natsconn"},
 		"github.com/nats-io/nats-server":  {"internal/embedded"},
 		"github.com/yuin/gopher-lua":      {"engine/lua"},
-		"github.com/hashicorp/golang-lru": {"agent/cache"},
+		"github.com/hashicorp/golang-lru": {"agent/cache", "registry"},
 		"sigs.k8s.io/controller-runtime":  {"operator", "internal/operatord", "deploy/validate", "e2e"},
 		"k8s.io":                          {"operator", "internal/operatord", "deploy/validate", "e2e"},
 	}
