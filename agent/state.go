@@ -76,7 +76,7 @@ func (s *state) choose(loaded *store.Loaded, tenants script.Selector, log *slog.
 	}
 	others := len(s.others)
 	var err error
-	if len(loaded.Doubted) == 0 { // else with the first snapshot: a commit removes the sources of what is in doubt
+	if len(loaded.Doubted) == 0 { // else with the first snapshot: clearing up removes the sources of what is in doubt
 		err = s.removeOthers()
 	}
 	if s.cursor.Revision > 0 && cmp.Or(loaded.Cursor.Group, script.GroupAll) != s.group {

@@ -34,7 +34,8 @@ func usualRole(change script.Change) access.Role {
 }
 
 // attempts bounds how often a write is decided anew because others were faster.
-// With n writers of one script at once each attempt lets at least one through.
+// With n writers of one script at once each attempt lets at least one through, unless
+// its tenant's settings change just then.
 const attempts = 64
 
 // write decides and commits until nobody else was first. It returns what was
@@ -72,7 +73,7 @@ func (r *Registry) tryWrite(ctx context.Context, a asked) (decision, error) {
 			return decision{}, lookErr
 		case ok:
 			return before, nil
-		case outcome != lostRace || a.ExpectedRevision != 0 || attempt == attempts:
+		case outcome != lostRace || attempt == attempts:
 			return d, err
 		}
 	}
@@ -111,7 +112,8 @@ type basis struct {
 
 // guess decides on what was known last, without a read of the store, and is right if
 // the commit finds that nothing has changed since. Only a commit proves that: all else
-// that it may come to, a refusal too, is a lost race.
+// that it may come to, a refusal too, is a lost race, but for a store that gives no
+// answer.
 func (r *Registry) guess(ctx context.Context, a asked, means Asked) (decision, attemptOutcome, error) {
 	b, ok := r.recent.basis(a.Name)
 	if !ok || a.dry {

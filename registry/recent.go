@@ -1,6 +1,8 @@
 package registry
 
 import (
+	"cmp"
+	"slices"
 	"sync"
 
 	lru "github.com/hashicorp/golang-lru/v2"
@@ -20,7 +22,8 @@ type Recent struct {
 	releases *lru.Cache[script.Name, script.Release]
 
 	mu      sync.Mutex
-	tenants map[string]script.Tenant // nil until the first Reset
+	tenants map[string]script.Tenant
+	ready   bool // there was a Reset: a tenant that is not known has no settings
 }
 
 var _ Projection = (*Recent)(nil)
@@ -31,19 +34,23 @@ func NewRecent() *Recent {
 	if err != nil {
 		panic(err) // of a size below 1 only
 	}
-	return &Recent{releases: releases}
+	return &Recent{releases: releases, tenants: map[string]script.Tenant{}}
 }
 
-// Reset implements Projection. Releases are remembered as they change.
+// Reset implements Projection.
 func (r *Recent) Reset(s State) {
 	r.releases.Purge()
+	releases := slices.SortedFunc(slices.Values(s.Releases), func(a, b script.Release) int { return cmp.Compare(a.Revision, b.Revision) })
+	for _, release := range releases[max(0, len(releases)-maxRecent):] {
+		r.releases.Add(release.Name, release)
+	}
 	tenants := make(map[string]script.Tenant, len(s.Tenants))
 	for _, t := range s.Tenants {
 		tenants[t.Name] = t
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.tenants = tenants
+	r.tenants, r.ready = tenants, true
 }
 
 // Apply implements Projection.
@@ -69,10 +76,8 @@ func (r *Recent) basis(name script.Name) (b basis, ok bool) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.tenants == nil {
-		return basis{}, false
-	}
 	tenant := r.tenants[name.Tenant] // revision 0: nothing was set
 	b.tenant = func() (script.Tenant, error) { return tenant, nil }
-	return b, true
+	// Nobody is told when a tombstone is collected.
+	return b, r.ready && !tenant.Deleted
 }

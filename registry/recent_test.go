@@ -3,6 +3,7 @@ package registry_test
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/registry"
@@ -13,8 +14,9 @@ import (
 // counted counts what a write reads.
 type counted struct {
 	*memstore.Store
-	reads  int
-	commit error // of the next commit, which is done all the same
+	reads   int
+	commits int
+	commit  error // of the next commit, which is done all the same
 }
 
 func (c *counted) Release(ctx context.Context, name script.Name) (script.Release, error) {
@@ -28,6 +30,7 @@ func (c *counted) Stock(ctx context.Context, key script.ValueKey) (registry.Stoc
 }
 
 func (c *counted) Commit(ctx context.Context, commit registry.Commit) (script.Revision, error) {
+	c.commits++
 	revision, err := c.Store.Commit(ctx, commit)
 	if c.commit != nil && err == nil {
 		revision, err, c.commit = 0, c.commit, nil
@@ -213,4 +216,59 @@ func TestARepeatedRequestIsRecognised(t *testing.T) {
 		t.Errorf("%+v, and then %+v", first, again)
 	}
 	wantRelease(t, r.get(), 2, 2, false)
+}
+
+// A registry that has just begun to follow knows what there is.
+func TestWhatThereIsIsRemembered(t *testing.T) {
+	r, other := newRemembering(t)
+	other.bound(script.Limits{SourceBytes: 5})
+	other.publish("other")
+	tenant, err := other.Tenant(t.Context(), everybody, route.Tenant)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.recent.Reset(registry.State{Releases: []script.Release{other.get()}, Tenants: []script.Tenant{tenant}})
+	r.publish("mine")
+	if r.counted.reads > 0 {
+		t.Errorf("%d reads", r.counted.reads)
+	}
+	r.recent.Reset(registry.State{})
+	if r.publish("more"); r.counted.reads == 0 {
+		t.Error("what was forgotten was not read")
+	}
+}
+
+// Nobody hears when the tombstone of a tenant's settings is collected, so what it was is
+// not relied on.
+func TestATenantThatIsGoneIsNotRemembered(t *testing.T) {
+	r, other := newRemembering(t)
+	other.bound(script.Limits{SourceBytes: 5})
+	if _, _, err := other.SetTenant(t.Context(), registry.SetTenant{Tenant: route.Tenant, Author: "ann", By: everybody}); err != nil {
+		t.Fatal(err)
+	}
+	r.catchUp()
+	for tombstone, err := range r.store.Tombstones(t.Context(), time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC)) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := r.store.Bury(t.Context(), tombstone); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wantRelease(t, r.publish("longer").Release, 2, 2, false)
+	if r.counted.commits != 2 {
+		t.Errorf("%d commits, want one for each publish", r.counted.commits)
+	}
+}
+
+// A source that does not compile is compiled once, whatever is remembered.
+func TestWhatDoesNotCompileIsCompiledOnce(t *testing.T) {
+	r, _ := newRemembering(t)
+	before := r.checker.checked
+	if _, err := r.tryPublish("broken"); script.KindOf(err) != script.Script {
+		t.Errorf("%v, want that it does not compile", err)
+	}
+	if n := r.checker.checked - before; n != 1 {
+		t.Errorf("compiled %d times", n)
+	}
 }

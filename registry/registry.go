@@ -48,7 +48,8 @@ const (
 	Failed    Outcome = "failed"    // the registry or its store is to blame
 )
 
-// Registry writes and reads scripts. It keeps no state of its own: any number of
+// Registry writes and reads scripts. It keeps no state of its own, and takes no word of Recent
+// but what the store confirms: any number of
 // registries may share a store. It is safe for concurrent use.
 //
 // Its errors are *script.Error: Invalid with the field for bad input, Denied for what

@@ -325,8 +325,8 @@ type Transaction struct {
 	Releases []script.Release
 	Values   []script.Value
 	Tenants  []script.Tenant
-	// Sources are of the sources, and contents of values, up to InlineSourceBytes, that
-	// the transaction has brought. A store may leave out any: Store.Sources has them.
+	// Sources are of the sources, and contents of values, that the transaction has
+	// brought, those that the store tells of right away: Store.Sources has all.
 	Sources []Source
 }
 

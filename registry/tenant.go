@@ -113,7 +113,7 @@ func decideTenant(cur script.Tenant, a askedTenant, now time.Time) (c TenantComm
 // than that, also of a script that sets no limits. What a script has had before its
 // tenant's limits were lowered stays: limits are cut down by the agents.
 //
-// The commit will be of use only if these limits are the tenant's still.
+// Where the tenant's settings had a say, the commit is made to be guarded by them.
 func withinCeiling(b basis, d *decision) error {
 	if !d.changed {
 		return nil

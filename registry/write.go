@@ -2,6 +2,7 @@ package registry
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/scriptorium-dev/scriptorium/script"
@@ -16,16 +17,12 @@ func (r *Registry) Publish(ctx context.Context, req PublishRequest) (PublishResu
 		r.wrote(script.ChangePublish, outcomeOf(decision{}, req.DryRun, err))
 		return PublishResult{}, err
 	}
-	compiled := false
+	compiles := sync.OnceValue(func() error { return r.check(p.version, p.source) })
 	check := func(d decision) error {
-		if d.commit.Publish == nil || compiled {
+		if d.commit.Publish == nil {
 			return nil
 		}
-		if err := r.check(p.version, p.source); err != nil {
-			return err
-		}
-		compiled = true
-		return nil
+		return compiles()
 	}
 	d, err := r.write(ctx, asked{
 		Write: req.Write, change: script.ChangePublish, terms: p.terms(), dry: req.DryRun, prepare: check,

@@ -97,6 +97,19 @@ func TestAnEventIsAppliedAtOnce(t *testing.T) {
 	})
 }
 
+// A program is compiled while its source is stored, and goes live after both.
+func TestTheDiskAndTheCompilerDoNotWait(t *testing.T) {
+	simulate(t, func(w *world, n *node, _ *follow.Follower) {
+		n.compiling = make(chan struct{})
+		w.commit(map[string]string{"a": "one"})
+		pass(100 * time.Millisecond)
+		if n.Revision("releases/acme/a") != w.head {
+			t.Error("the compiler waits for the disk")
+		}
+		n.compiling = nil
+	})
+}
+
 // A program is compiled while its source is stored: whether it compiles or not, what
 // fails is the disk, and passes.
 func TestASourceThatCannotBeStored(t *testing.T) {

@@ -22,11 +22,12 @@ import (
 // node is an agent's state in memory. What is in it survives the follower, as a
 // disk does. It checks the promises at each change and each report.
 type node struct {
-	w       *world
-	name    string
-	trusted *seal.Keyring
-	tenants script.Selector
-	metrics *prometheus.Registry // of the last run
+	compiling chan struct{} // if not nil, sources are not stored before it is closed: once something compiles
+	w         *world
+	name      string
+	trusted   *seal.Keyring
+	tenants   script.Selector
+	metrics   *prometheus.Registry // of the last run
 
 	mu        sync.Mutex
 	live      map[string]script.Object
@@ -156,6 +157,9 @@ func (n *node) fault() error {
 }
 
 func (n *node) PutSources(sources map[script.Digest][]byte) error {
+	if n.compiling != nil {
+		<-n.compiling
+	}
 	if err := n.fault(); err != nil {
 		return err
 	}
@@ -180,6 +184,9 @@ func bytesOf(sources map[script.Digest][]byte) int {
 }
 
 func (n *node) Prepare(_ context.Context, r script.Release, source []byte, _ bool) error {
+	if n.compiling != nil {
+		close(n.compiling)
+	}
 	n.mu.Lock()
 	n.prepared++
 	if source == nil {

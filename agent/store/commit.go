@@ -8,7 +8,6 @@ import (
 	"hash/fnv"
 	"io/fs"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -79,6 +78,9 @@ func (s *Store) PutSources(sources []Source) error {
 		files = append(files, file{path: s.blobPath(src.Digest), content: src.Content})
 		added = append(added, src.Digest)
 	}
+	if err := s.makeFoldersOf(files); err != nil {
+		return fmt.Errorf("make the folders of sources: %w", err)
+	}
 	if _, err := s.replace(files, true); err != nil {
 		return fmt.Errorf("write sources: %w", err)
 	}
@@ -135,7 +137,7 @@ func (s *Store) makeFoldersOf(files []file) error {
 		if _, done := made[dir]; done {
 			continue
 		}
-		if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		if err := s.disk.Mkdir(dir); err != nil {
 			return err
 		}
 		made[dir] = struct{}{}

@@ -267,6 +267,33 @@ func TestFullDiskIsSurvived(t *testing.T) {
 	}
 }
 
+// noRoom is a disk on which no folder can be made.
+type noRoom struct{ store.OSDisk }
+
+func (noRoom) Mkdir(string) error { return errFault }
+
+// What is on a full disk is served, and what has its folder can be added still.
+func TestAFullDiskIsOpened(t *testing.T) {
+	dir := filled(t)
+	folders, err := filepath.Glob(filepath.Join(dir, "blobs", "*"))
+	must(t, err)
+	for _, folder := range folders {
+		_ = os.Remove(folder) // those that are empty, as in a folder of software that made none in advance
+	}
+	s, loaded, err := store.OpenOn(dir, trusted, noRoom{})
+	must(t, err)
+	defer s.Close()
+	if got := releasesOf(loaded); got != "a@10 b@20 c@30" {
+		t.Errorf("loaded %s", got)
+	}
+	if _, err := s.Source(script.DigestOf([]byte("source of a"))); err != nil {
+		t.Error(err)
+	}
+	if err := s.PutSources([]store.Source{source("another")}); !errors.Is(err, errFault) {
+		t.Errorf("%v, want that there is no room", err)
+	}
+}
+
 func FuzzRecord(f *testing.F) {
 	f.Add([]byte(nil))
 	f.Add(store.EncodeRecord(nil))

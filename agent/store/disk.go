@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -18,6 +19,8 @@ type disk interface {
 	// Write makes a file; durably if sync.
 	Write(path string, content []byte, sync bool) error
 	Rename(from, to string) error
+	// Mkdir makes a folder, unless there is one.
+	Mkdir(path string) error
 	Remove(path string) error
 	// SyncDir makes the names in a folder durable.
 	SyncDir(path string) error
@@ -44,6 +47,13 @@ func (osDisk) Write(path string, content []byte, sync bool) (err error) {
 }
 
 func (osDisk) Rename(from, to string) error { return os.Rename(from, to) }
+
+func (osDisk) Mkdir(path string) error {
+	if err := os.Mkdir(path, 0o700); !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return nil
+}
 
 func (osDisk) Remove(path string) error { return os.Remove(path) }
 

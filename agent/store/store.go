@@ -77,7 +77,7 @@ type Store struct {
 
 	swept    bool                // since the last commit; guarded by writing
 	doubtful []string            // files of objects that were not believed at load; guarded by writing
-	folders  map[string]struct{} // known to exist, but for those that are always there; guarded by writing
+	folders  map[string]struct{} // known to exist; guarded by writing
 }
 
 // indexed is what the store remembers of an object on disk.
@@ -213,21 +213,25 @@ func (s *Store) blobPath(d script.Digest) string {
 	return s.path("blobs", digits[:2], digits)
 }
 
-// makeFolders makes those that are always there. Those of blobs are among them, since
-// a change would mostly need another one, and would have to wait for it.
+// makeFolders makes those that have to be there, and, if it can, all those of blobs:
+// mostly a change would need another one, and would have to wait for it.
 func (s *Store) makeFolders() error {
 	dirs := []string{"", "blobs", "corrupt", "tmp"}
 	for _, kind := range kinds {
 		dirs = append(dirs, string(kind))
-	}
-	for i := range 256 {
-		dirs = append(dirs, filepath.Join("blobs", fmt.Sprintf("%02x", i)))
 	}
 	for _, dir := range dirs {
 		if err := os.MkdirAll(s.path(dir), 0o700); err != nil {
 			return err
 		}
 		s.folders[s.path(dir)] = struct{}{}
+	}
+	for i := range 256 {
+		dir := s.path("blobs", fmt.Sprintf("%02x", i))
+		if err := s.disk.Mkdir(dir); err != nil {
+			break // a full disk: what is on it can be served all the same
+		}
+		s.folders[dir] = struct{}{}
 	}
 	return errors.Join(s.disk.SyncDir(s.dir), s.disk.SyncDir(s.path("blobs")))
 }

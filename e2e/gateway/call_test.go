@@ -103,8 +103,7 @@ func TestCallersSeeEachChange(t *testing.T) {
 		}
 		sights[protocol] = first.Next
 	}
-	for version := range uint64(3) {
-		version++
+	for version := uint64(1); version <= 3; version++ {
 		content := fmt.Sprintf("change %d", version)
 		_, err := registry.Publish(t.Context(), registryclient.PublishRequest{
 			Name:   script.Name{Tenant: "acme", Script: "route"},

@@ -65,14 +65,14 @@ func run(ctx context.Context, o options) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 
-	agent, err := connect(o)
+	conn, err := connect(o)
 	if err != nil {
 		return err
 	}
-	defer agent.close() // so that no caller waits for an answer any more
+	defer conn.close() // so that no caller waits for an answer any more
 	for _, name := range o.scripts {
 		for i := range o.callers {
-			c := caller{callee: agent.callee(name), script: name, interval: o.interval, seen: seen, first: i == 0}
+			c := caller{callee: conn.callee(name), script: name, interval: o.interval, seen: seen, first: i == 0}
 			running.Go(func() { c.run(ctx) })
 		}
 	}

@@ -142,7 +142,7 @@ func TestImports(t *testing.T) {
 	}
 }
 
-// TestOwners: a dependency has one owner, so that it can be replaced, and its
+// TestOwners: a dependency has one owner, or few, so that it can be replaced, and its
 // quirks are known in one place.
 func TestOwners(t *testing.T) {
 	owners := map[string][]string{
@@ -214,8 +214,9 @@ func TestRooms(t *testing.T) {
 	}
 }
 
-// TestWaits: a test that only lets time pass does so on the clock of testing/synctest.
-// (time.Sleep is forbidden by lint.)
+// TestWaits: no test waits by the bare statement <-time.After(d), but for files that use
+// the clock of testing/synctest. It is for those who would get around the lint that
+// forbids time.Sleep without a thought, not for those who want to.
 func TestWaits(t *testing.T) {
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {

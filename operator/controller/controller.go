@@ -309,7 +309,7 @@ func (x *reconciliation) publish(ctx context.Context, want *spec.Wanted, action 
 	return 0, nil
 }
 
-// done takes note that a publish changed something, and tells of it.
+// done takes note that a publish changed something, which is to be told of.
 func (x *reconciliation) done(r *script.Release, changes []Change) {
 	m := x.m
 	restored := x.wasPublished()

@@ -45,10 +45,11 @@ func (x *reconciliation) report(ctx context.Context) (time.Duration, error) {
 	at := metav1.NewTime(now).Rfc3339Copy()
 	next.LastUpdateTime = &at
 	old := before.DeepCopy()
-	if err := x.write(ctx, old, &next); err != nil {
+	err := x.write(ctx, old, &next)
+	m.tellNews()
+	if err != nil {
 		return 0, client.IgnoreNotFound(err)
 	}
-	m.tellNews()
 	x.tellOutcome(old, &next)
 	return 0, nil
 }

