@@ -118,6 +118,7 @@ func TestIdleStatesKeepNothing(t *testing.T) {
 			}
 			inv := &engine.Invocation{Tenant: name, Args: [][]byte{[]byte(`{"a":{"b":1}}`)}}
 			inv.Limits.Coroutines = true
+			inv.Limits.Timeout = script.MaxLimits().Timeout
 			var res engine.Result
 			if err := p.Run(t.Context(), inv, &res); err != nil {
 				t.Fatal(err)
