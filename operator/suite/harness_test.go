@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -312,6 +313,17 @@ func (w *world) fails(name string, kind script.Kind) {
 			w.t.Errorf("agent-%d answers %v, want %s", i+1, err, kind)
 		}
 	}
+}
+
+// leaves waits until no agent has the script: its LuaScript does not wait for that.
+func (w *world) leaves(name string) {
+	w.t.Helper()
+	w.eventually("no agent has "+name, func() bool {
+		return !slices.ContainsFunc(w.agents, func(agent *agentclient.Client) bool {
+			_, err := agent.Call(w.t.Context(), tenant+"/"+name)
+			return script.KindOf(err) != script.NotFound
+		})
+	})
 }
 
 // release returns what the registry has.

@@ -84,7 +84,7 @@ func TestLife(t *testing.T) {
 	}
 
 	w.deleted(ls)
-	w.fails("route", script.NotFound)
+	w.leaves("route")
 	if r, err := w.release("route"); script.KindOf(err) != script.NotFound && !r.Deleted {
 		t.Errorf("deleted: %+v, %v", r, err)
 	}
