@@ -89,18 +89,30 @@ func (o Object) Deleted() bool {
 	return o.Tenant.Deleted
 }
 
-// Content returns the digest and the size of what an agent needs to make the object
-// live: the source of a release's active version, or a value's content. ok is
-// false if it needs nothing.
-func (o Object) Content() (d Digest, size int, ok bool) {
+// Content is what an object needs beside itself: the source of a version, or what a
+// value holds.
+type Content struct {
+	Digest Digest
+	Size   int // in bytes
+}
+
+// Contents are what the object needs to go live: of a release the sources of the active
+// version and of the candidate, in this order and each once. They are none of a tenant's
+// settings and of what is deleted.
+func (o Object) Contents(yield func(Content) bool) {
 	switch {
 	case o.Deleted():
 	case o.Release != nil:
-		return o.Release.Active.Digest, o.Release.Active.Size, true
+		active := o.Release.Active
+		if !yield(Content{active.Digest, active.Size}) {
+			return
+		}
+		if c := o.Release.Candidate; c != nil && c.Version.Digest != active.Digest {
+			yield(Content{c.Version.Digest, c.Version.Size})
+		}
 	case o.Value != nil:
-		return o.Value.Digest, o.Value.Size, true
+		yield(Content{o.Value.Digest, o.Value.Size})
 	}
-	return Digest{}, 0, false
 }
 
 // Retained yields the digests of all that must be kept for the object: the sources of

@@ -39,8 +39,11 @@ type Release struct {
 	Enabled bool    // a disabled script answers Disabled
 	Deleted bool    // a tombstone: the script is gone
 
+	// Candidate is a version on its way to being active; nil if there is none.
+	Candidate *Candidate
+
 	// Retained holds the versions that can still be run or pinned, in order of
-	// their numbers, Active among them. Empty when Deleted.
+	// their numbers, Active and the candidate among them. Empty when Deleted.
 	Retained []Version
 
 	Settings  Settings
@@ -66,6 +69,10 @@ type Settings struct {
 	Trigger Trigger
 	// Config is a JSON object that the script reads as `config`; nil means {}.
 	Config json.RawMessage
+	// Rollout is how a new version comes to the agents, and Tests are what it must
+	// pass on each before it goes live on any.
+	Rollout Plan
+	Tests   []Test
 	// HistoryLimit is how many versions are retained; 0 means DefaultHistoryLimit.
 	HistoryLimit int
 }
@@ -98,6 +105,11 @@ const (
 	ChangeOwn       Change = "own"
 	ChangeImport    Change = "import"
 
+	ChangeAdvance Change = "advance" // of a candidate, by a step of its plan
+	ChangePromote Change = "promote" // a candidate is the active version now
+	ChangeAbort   Change = "abort"   // a candidate is given up
+	ChangeRetry   Change = "retry"   // a candidate is tried again
+
 	ChangePut       Change = "put"       // of a value
 	ChangeRemove    Change = "remove"    // of a value
 	ChangeSetTenant Change = "settenant" // of a tenant's settings
@@ -110,9 +122,12 @@ type HistoryEntry struct {
 	Version  uint64 // the version active after the change; 0 after a delete
 	Digest   Digest // of that version
 	Pinned   bool   // after the change
-	Author   string
-	Note     string
-	Time     time.Time
+	// Candidate is the version that is on its way to being active after the change, or
+	// was given up on the way; 0 if there is none.
+	Candidate uint64
+	Author    string
+	Note      string
+	Time      time.Time
 }
 
 // AuditEntry is one write, in the registry's audit trail.
@@ -123,6 +138,11 @@ type AuditEntry struct {
 	Change   Change
 	Version  uint64 // the version active after the change; 0 after a delete
 	Digest   Digest // of that version
+	// Candidate is the version that is on its way to being active after the change, or
+	// was given up on the way, and CandidateDigest is its digest; 0 if there is none.
+	Candidate       uint64
+	CandidateDigest Digest
+
 	Author   string // who said to ask for it
 	Identity string // who the registry found to ask for it
 	Peer     string // where the request came from: an address, or "unix"

@@ -30,6 +30,7 @@ func FromRelease(r script.Release) *scriptv1.Release {
 	for _, v := range r.Retained {
 		m.Retained = append(m.Retained, FromVersion(v))
 	}
+	m.Candidate = fromCandidate(r.Candidate)
 	return m
 }
 
@@ -65,6 +66,9 @@ func ToRelease(m *scriptv1.Release) (script.Release, error) {
 			return script.Release{}, err
 		}
 		r.Retained = append(r.Retained, v)
+	}
+	if r.Candidate, err = toCandidate(m.GetCandidate(), &r); err != nil {
+		return script.Release{}, err
 	}
 	if v, ok := r.Retains(r.Active.Number); !ok || !v.SameProgram(r.Active) {
 		return script.Release{}, script.Errorf(script.Invalid, "release", "%s: the active version %d is not among the retained ones", r.Name, r.Active.Number)
@@ -135,6 +139,8 @@ func FromSettings(s script.Settings) *scriptv1.Settings {
 		Trigger:      &scriptv1.Trigger{Event: s.Trigger.Event},
 		Config:       s.Config,
 		HistoryLimit: int32(s.HistoryLimit),
+		Rollout:      fromPlan(s.Rollout),
+		Tests:        fromTests(s.Tests),
 	}
 }
 
@@ -145,11 +151,17 @@ func ToSettings(m *scriptv1.Settings) (script.Settings, error) {
 	if err != nil {
 		return script.Settings{}, err
 	}
+	plan, err := toPlan(m.GetRollout())
+	if err != nil {
+		return script.Settings{}, err
+	}
 	return script.Settings{
 		Limits:       limits,
 		Trigger:      script.Trigger{Event: m.GetTrigger().GetEvent()},
 		Config:       m.GetConfig(),
 		HistoryLimit: int(m.GetHistoryLimit()),
+		Rollout:      plan,
+		Tests:        toTests(m.GetTests()),
 	}, nil
 }
 
@@ -200,6 +212,8 @@ func FromHistoryEntry(e script.HistoryEntry) *scriptv1.HistoryEntry {
 		Author:   e.Author,
 		Note:     e.Note,
 		Time:     fromTime(e.Time),
+
+		Candidate: e.Candidate,
 	}
 }
 
@@ -218,6 +232,8 @@ func ToHistoryEntry(m *scriptv1.HistoryEntry) (script.HistoryEntry, error) {
 		Author:   m.GetAuthor(),
 		Note:     m.GetNote(),
 		Time:     toTime(m.GetTime()),
+
+		Candidate: m.GetCandidate(),
 	}, nil
 }
 
@@ -252,12 +268,19 @@ func FromAuditEntry(e script.AuditEntry) *scriptv1.AuditEntry {
 		Forced:   e.Forced,
 		Note:     e.Note,
 		Key:      e.Key,
+
+		Candidate:       e.Candidate,
+		CandidateDigest: FromDigest(e.CandidateDigest),
 	}
 }
 
 // ToAuditEntry reads m.
 func ToAuditEntry(m *scriptv1.AuditEntry) (script.AuditEntry, error) {
 	digest, err := ToDigest(m.GetDigest())
+	if err != nil {
+		return script.AuditEntry{}, err
+	}
+	candidate, err := ToDigest(m.GetCandidateDigest())
 	if err != nil {
 		return script.AuditEntry{}, err
 	}
@@ -275,5 +298,8 @@ func ToAuditEntry(m *scriptv1.AuditEntry) (script.AuditEntry, error) {
 		Forced:   m.GetForced(),
 		Note:     m.GetNote(),
 		Key:      m.GetKey(),
+
+		Candidate:       m.GetCandidate(),
+		CandidateDigest: candidate,
 	}, nil
 }

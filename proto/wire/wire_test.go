@@ -57,6 +57,24 @@ func TestReleaseRoundTrip(t *testing.T) {
 	}
 }
 
+func TestAuditEntryRoundTrip(t *testing.T) {
+	want := script.AuditEntry{
+		Revision: 42, Time: time.Unix(1_700_000_001, 0).UTC(), Name: script.Name{Tenant: "acme", Script: "route"},
+		Change: script.ChangePublish, Version: 3, Digest: script.DigestOf([]byte("return 3")),
+		Candidate: 4, CandidateDigest: script.DigestOf([]byte("return 4")),
+		Author: "ann", Identity: "ci", Peer: "unix", Owner: "cr", Forced: true, Note: "why", Key: "k",
+	}
+	m := wire.FromAuditEntry(want)
+	got, err := wire.ToAuditEntry(m)
+	if diff := cmp.Diff(want, got); err != nil || diff != "" {
+		t.Errorf("%v; came back changed (-want +got):\n%s", err, diff)
+	}
+	m.CandidateDigest = []byte{1}
+	if _, err := wire.ToAuditEntry(m); script.KindOf(err) != script.Invalid {
+		t.Errorf("a short digest: %v, want Invalid", err)
+	}
+}
+
 func TestReleaseRefusesNonsense(t *testing.T) {
 	for name, spoil := range map[string]func(*eventv1.Object){
 		"key of another":     func(o *eventv1.Object) { o.Key = "releases/globex/route" },

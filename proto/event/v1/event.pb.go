@@ -823,7 +823,10 @@ type Status struct {
 	// When it activated what, lately: in the order of the revisions, at most 32, none
 	// older than ten seconds. Reports wait for their turn: their arrival alone would
 	// make rollouts look slow.
-	Activations   []*Activation `protobuf:"bytes,14,rep,name=activations,proto3" json:"activations,omitempty"`
+	Activations []*Activation `protobuf:"bytes,14,rep,name=activations,proto3" json:"activations,omitempty"`
+	// What has become of candidates here: of those that have tests, and of those that
+	// run here. An older agent has none.
+	Trials        []*Trial `protobuf:"bytes,15,rep,name=trials,proto3" json:"trials,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -956,6 +959,122 @@ func (x *Status) GetActivations() []*Activation {
 	return nil
 }
 
+func (x *Status) GetTrials() []*Trial {
+	if x != nil {
+		return x.Trials
+	}
+	return nil
+}
+
+// Trial is what became of a candidate on an agent.
+type Trial struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Of the release.
+	Key string `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	// Of the candidate.
+	Version uint64 `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
+	Attempt uint64 `protobuf:"varint,3,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	// All tests were run, and passed if there is no error. Without it, they are still
+	// being run, or there are none.
+	Tested bool `protobuf:"varint,4,opt,name=tested,proto3" json:"tested,omitempty"`
+	// The first test that failed, and why.
+	Error *v1.Error `protobuf:"bytes,5,opt,name=error,proto3" json:"error,omitempty"`
+	// Calls of the candidate here since it went live, and those of them that failed.
+	Calls       uint64 `protobuf:"varint,6,opt,name=calls,proto3" json:"calls,omitempty"`
+	FailedCalls uint64 `protobuf:"varint,7,opt,name=failed_calls,json=failedCalls,proto3" json:"failed_calls,omitempty"`
+	// Why the tests are not over, if one has to be tried again: what it ended with last.
+	// Nothing follows from it.
+	Waiting       string `protobuf:"bytes,8,opt,name=waiting,proto3" json:"waiting,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Trial) Reset() {
+	*x = Trial{}
+	mi := &file_proto_event_v1_event_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Trial) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Trial) ProtoMessage() {}
+
+func (x *Trial) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_event_v1_event_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Trial.ProtoReflect.Descriptor instead.
+func (*Trial) Descriptor() ([]byte, []int) {
+	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *Trial) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *Trial) GetVersion() uint64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *Trial) GetAttempt() uint64 {
+	if x != nil {
+		return x.Attempt
+	}
+	return 0
+}
+
+func (x *Trial) GetTested() bool {
+	if x != nil {
+		return x.Tested
+	}
+	return false
+}
+
+func (x *Trial) GetError() *v1.Error {
+	if x != nil {
+		return x.Error
+	}
+	return nil
+}
+
+func (x *Trial) GetCalls() uint64 {
+	if x != nil {
+		return x.Calls
+	}
+	return 0
+}
+
+func (x *Trial) GetFailedCalls() uint64 {
+	if x != nil {
+		return x.FailedCalls
+	}
+	return 0
+}
+
+func (x *Trial) GetWaiting() string {
+	if x != nil {
+		return x.Waiting
+	}
+	return ""
+}
+
 // Activation says since when a revision, and what is below it, has been live.
 type Activation struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
@@ -968,7 +1087,7 @@ type Activation struct {
 
 func (x *Activation) Reset() {
 	*x = Activation{}
-	mi := &file_proto_event_v1_event_proto_msgTypes[10]
+	mi := &file_proto_event_v1_event_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -980,7 +1099,7 @@ func (x *Activation) String() string {
 func (*Activation) ProtoMessage() {}
 
 func (x *Activation) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_event_v1_event_proto_msgTypes[10]
+	mi := &file_proto_event_v1_event_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -993,7 +1112,7 @@ func (x *Activation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Activation.ProtoReflect.Descriptor instead.
 func (*Activation) Descriptor() ([]byte, []int) {
-	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{10}
+	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Activation) GetRevision() int64 {
@@ -1024,7 +1143,7 @@ type Failure struct {
 
 func (x *Failure) Reset() {
 	*x = Failure{}
-	mi := &file_proto_event_v1_event_proto_msgTypes[11]
+	mi := &file_proto_event_v1_event_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1036,7 +1155,7 @@ func (x *Failure) String() string {
 func (*Failure) ProtoMessage() {}
 
 func (x *Failure) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_event_v1_event_proto_msgTypes[11]
+	mi := &file_proto_event_v1_event_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1049,7 +1168,7 @@ func (x *Failure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Failure.ProtoReflect.Descriptor instead.
 func (*Failure) Descriptor() ([]byte, []int) {
-	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{11}
+	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Failure) GetKey() string {
@@ -1089,7 +1208,7 @@ type Tail struct {
 
 func (x *Tail) Reset() {
 	*x = Tail{}
-	mi := &file_proto_event_v1_event_proto_msgTypes[12]
+	mi := &file_proto_event_v1_event_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1101,7 +1220,7 @@ func (x *Tail) String() string {
 func (*Tail) ProtoMessage() {}
 
 func (x *Tail) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_event_v1_event_proto_msgTypes[12]
+	mi := &file_proto_event_v1_event_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1114,7 +1233,7 @@ func (x *Tail) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tail.ProtoReflect.Descriptor instead.
 func (*Tail) Descriptor() ([]byte, []int) {
-	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{12}
+	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Tail) GetFleet() string {
@@ -1170,7 +1289,7 @@ type Logs struct {
 
 func (x *Logs) Reset() {
 	*x = Logs{}
-	mi := &file_proto_event_v1_event_proto_msgTypes[13]
+	mi := &file_proto_event_v1_event_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1182,7 +1301,7 @@ func (x *Logs) String() string {
 func (*Logs) ProtoMessage() {}
 
 func (x *Logs) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_event_v1_event_proto_msgTypes[13]
+	mi := &file_proto_event_v1_event_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1195,7 +1314,7 @@ func (x *Logs) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Logs.ProtoReflect.Descriptor instead.
 func (*Logs) Descriptor() ([]byte, []int) {
-	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{13}
+	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Logs) GetFleet() string {
@@ -1246,7 +1365,7 @@ type Dropped struct {
 
 func (x *Dropped) Reset() {
 	*x = Dropped{}
-	mi := &file_proto_event_v1_event_proto_msgTypes[14]
+	mi := &file_proto_event_v1_event_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1258,7 +1377,7 @@ func (x *Dropped) String() string {
 func (*Dropped) ProtoMessage() {}
 
 func (x *Dropped) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_event_v1_event_proto_msgTypes[14]
+	mi := &file_proto_event_v1_event_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1271,7 +1390,7 @@ func (x *Dropped) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Dropped.ProtoReflect.Descriptor instead.
 func (*Dropped) Descriptor() ([]byte, []int) {
-	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{14}
+	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Dropped) GetTenant() string {
@@ -1313,7 +1432,7 @@ type LogLine struct {
 
 func (x *LogLine) Reset() {
 	*x = LogLine{}
-	mi := &file_proto_event_v1_event_proto_msgTypes[15]
+	mi := &file_proto_event_v1_event_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1325,7 +1444,7 @@ func (x *LogLine) String() string {
 func (*LogLine) ProtoMessage() {}
 
 func (x *LogLine) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_event_v1_event_proto_msgTypes[15]
+	mi := &file_proto_event_v1_event_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1338,7 +1457,7 @@ func (x *LogLine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogLine.ProtoReflect.Descriptor instead.
 func (*LogLine) Descriptor() ([]byte, []int) {
-	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{15}
+	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *LogLine) GetTime() *timestamppb.Timestamp {
@@ -1451,7 +1570,7 @@ const file_proto_event_v1_event_proto_rawDesc = "" +
 	"\x05since\x18\n" +
 	" \x01(\x03R\x05since\x12\x1f\n" +
 	"\vsince_fleet\x18\v \x01(\tR\n" +
-	"sinceFleet\"\xd7\x04\n" +
+	"sinceFleet\"\x8c\x05\n" +
 	"\x06Status\x12\x14\n" +
 	"\x05fleet\x18\x01 \x01(\tR\x05fleet\x12\x14\n" +
 	"\x05agent\x18\x02 \x01(\tR\x05agent\x12 \n" +
@@ -1467,10 +1586,20 @@ const file_proto_event_v1_event_proto_rawDesc = "" +
 	"\atenants\x18\v \x03(\tR\atenants\x12\x1b\n" +
 	"\tdisk_keys\x18\f \x03(\tR\bdiskKeys\x12\x16\n" +
 	"\x06drifts\x18\r \x01(\x04R\x06drifts\x12B\n" +
-	"\vactivations\x18\x0e \x03(\v2 .scriptorium.event.v1.ActivationR\vactivations\x1a9\n" +
+	"\vactivations\x18\x0e \x03(\v2 .scriptorium.event.v1.ActivationR\vactivations\x123\n" +
+	"\x06trials\x18\x0f \x03(\v2\x1b.scriptorium.event.v1.TrialR\x06trials\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"U\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xec\x01\n" +
+	"\x05Trial\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x18\n" +
+	"\aversion\x18\x02 \x01(\x04R\aversion\x12\x18\n" +
+	"\aattempt\x18\x03 \x01(\x04R\aattempt\x12\x16\n" +
+	"\x06tested\x18\x04 \x01(\bR\x06tested\x122\n" +
+	"\x05error\x18\x05 \x01(\v2\x1c.scriptorium.script.v1.ErrorR\x05error\x12\x14\n" +
+	"\x05calls\x18\x06 \x01(\x04R\x05calls\x12!\n" +
+	"\ffailed_calls\x18\a \x01(\x04R\vfailedCalls\x12\x18\n" +
+	"\awaiting\x18\b \x01(\tR\awaiting\"U\n" +
 	"\n" +
 	"Activation\x12\x1a\n" +
 	"\brevision\x18\x01 \x01(\x03R\brevision\x12+\n" +
@@ -1517,7 +1646,7 @@ func file_proto_event_v1_event_proto_rawDescGZIP() []byte {
 	return file_proto_event_v1_event_proto_rawDescData
 }
 
-var file_proto_event_v1_event_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
+var file_proto_event_v1_event_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
 var file_proto_event_v1_event_proto_goTypes = []any{
 	(*Envelope)(nil),              // 0: scriptorium.event.v1.Envelope
 	(*Signature)(nil),             // 1: scriptorium.event.v1.Signature
@@ -1529,49 +1658,52 @@ var file_proto_event_v1_event_proto_goTypes = []any{
 	(*RollCall)(nil),              // 7: scriptorium.event.v1.RollCall
 	(*Page)(nil),                  // 8: scriptorium.event.v1.Page
 	(*Status)(nil),                // 9: scriptorium.event.v1.Status
-	(*Activation)(nil),            // 10: scriptorium.event.v1.Activation
-	(*Failure)(nil),               // 11: scriptorium.event.v1.Failure
-	(*Tail)(nil),                  // 12: scriptorium.event.v1.Tail
-	(*Logs)(nil),                  // 13: scriptorium.event.v1.Logs
-	(*Dropped)(nil),               // 14: scriptorium.event.v1.Dropped
-	(*LogLine)(nil),               // 15: scriptorium.event.v1.LogLine
-	nil,                           // 16: scriptorium.event.v1.Status.LabelsEntry
-	(*v1.Release)(nil),            // 17: scriptorium.script.v1.Release
-	(*v1.Value)(nil),              // 18: scriptorium.script.v1.Value
-	(*v1.Tenant)(nil),             // 19: scriptorium.script.v1.Tenant
-	(*v1.Source)(nil),             // 20: scriptorium.script.v1.Source
-	(*timestamppb.Timestamp)(nil), // 21: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 22: google.protobuf.Duration
-	(*v1.Error)(nil),              // 23: scriptorium.script.v1.Error
+	(*Trial)(nil),                 // 10: scriptorium.event.v1.Trial
+	(*Activation)(nil),            // 11: scriptorium.event.v1.Activation
+	(*Failure)(nil),               // 12: scriptorium.event.v1.Failure
+	(*Tail)(nil),                  // 13: scriptorium.event.v1.Tail
+	(*Logs)(nil),                  // 14: scriptorium.event.v1.Logs
+	(*Dropped)(nil),               // 15: scriptorium.event.v1.Dropped
+	(*LogLine)(nil),               // 16: scriptorium.event.v1.LogLine
+	nil,                           // 17: scriptorium.event.v1.Status.LabelsEntry
+	(*v1.Release)(nil),            // 18: scriptorium.script.v1.Release
+	(*v1.Value)(nil),              // 19: scriptorium.script.v1.Value
+	(*v1.Tenant)(nil),             // 20: scriptorium.script.v1.Tenant
+	(*v1.Source)(nil),             // 21: scriptorium.script.v1.Source
+	(*timestamppb.Timestamp)(nil), // 22: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 23: google.protobuf.Duration
+	(*v1.Error)(nil),              // 24: scriptorium.script.v1.Error
 }
 var file_proto_event_v1_event_proto_depIdxs = []int32{
 	1,  // 0: scriptorium.event.v1.Envelope.signatures:type_name -> scriptorium.event.v1.Signature
-	17, // 1: scriptorium.event.v1.Object.release:type_name -> scriptorium.script.v1.Release
-	18, // 2: scriptorium.event.v1.Object.value:type_name -> scriptorium.script.v1.Value
-	19, // 3: scriptorium.event.v1.Object.tenant:type_name -> scriptorium.script.v1.Tenant
+	18, // 1: scriptorium.event.v1.Object.release:type_name -> scriptorium.script.v1.Release
+	19, // 2: scriptorium.event.v1.Object.value:type_name -> scriptorium.script.v1.Value
+	20, // 3: scriptorium.event.v1.Object.tenant:type_name -> scriptorium.script.v1.Tenant
 	2,  // 4: scriptorium.event.v1.Entry.object:type_name -> scriptorium.event.v1.Object
-	20, // 5: scriptorium.event.v1.Event.sources:type_name -> scriptorium.script.v1.Source
-	21, // 6: scriptorium.event.v1.Event.committed_at:type_name -> google.protobuf.Timestamp
-	21, // 7: scriptorium.event.v1.Beacon.sent_at:type_name -> google.protobuf.Timestamp
+	21, // 5: scriptorium.event.v1.Event.sources:type_name -> scriptorium.script.v1.Source
+	22, // 6: scriptorium.event.v1.Event.committed_at:type_name -> google.protobuf.Timestamp
+	22, // 7: scriptorium.event.v1.Beacon.sent_at:type_name -> google.protobuf.Timestamp
 	4,  // 8: scriptorium.event.v1.Beacon.checksums:type_name -> scriptorium.event.v1.Checksum
-	22, // 9: scriptorium.event.v1.Beacon.report_interval:type_name -> google.protobuf.Duration
+	23, // 9: scriptorium.event.v1.Beacon.report_interval:type_name -> google.protobuf.Duration
 	4,  // 10: scriptorium.event.v1.Page.checksums:type_name -> scriptorium.event.v1.Checksum
-	16, // 11: scriptorium.event.v1.Status.labels:type_name -> scriptorium.event.v1.Status.LabelsEntry
-	11, // 12: scriptorium.event.v1.Status.failures:type_name -> scriptorium.event.v1.Failure
-	21, // 13: scriptorium.event.v1.Status.sent_at:type_name -> google.protobuf.Timestamp
-	10, // 14: scriptorium.event.v1.Status.activations:type_name -> scriptorium.event.v1.Activation
-	22, // 15: scriptorium.event.v1.Activation.ago:type_name -> google.protobuf.Duration
-	23, // 16: scriptorium.event.v1.Failure.error:type_name -> scriptorium.script.v1.Error
-	21, // 17: scriptorium.event.v1.Tail.sent_at:type_name -> google.protobuf.Timestamp
-	22, // 18: scriptorium.event.v1.Tail.lasts:type_name -> google.protobuf.Duration
-	15, // 19: scriptorium.event.v1.Logs.lines:type_name -> scriptorium.event.v1.LogLine
-	14, // 20: scriptorium.event.v1.Logs.dropped_of:type_name -> scriptorium.event.v1.Dropped
-	21, // 21: scriptorium.event.v1.LogLine.time:type_name -> google.protobuf.Timestamp
-	22, // [22:22] is the sub-list for method output_type
-	22, // [22:22] is the sub-list for method input_type
-	22, // [22:22] is the sub-list for extension type_name
-	22, // [22:22] is the sub-list for extension extendee
-	0,  // [0:22] is the sub-list for field type_name
+	17, // 11: scriptorium.event.v1.Status.labels:type_name -> scriptorium.event.v1.Status.LabelsEntry
+	12, // 12: scriptorium.event.v1.Status.failures:type_name -> scriptorium.event.v1.Failure
+	22, // 13: scriptorium.event.v1.Status.sent_at:type_name -> google.protobuf.Timestamp
+	11, // 14: scriptorium.event.v1.Status.activations:type_name -> scriptorium.event.v1.Activation
+	10, // 15: scriptorium.event.v1.Status.trials:type_name -> scriptorium.event.v1.Trial
+	24, // 16: scriptorium.event.v1.Trial.error:type_name -> scriptorium.script.v1.Error
+	23, // 17: scriptorium.event.v1.Activation.ago:type_name -> google.protobuf.Duration
+	24, // 18: scriptorium.event.v1.Failure.error:type_name -> scriptorium.script.v1.Error
+	22, // 19: scriptorium.event.v1.Tail.sent_at:type_name -> google.protobuf.Timestamp
+	23, // 20: scriptorium.event.v1.Tail.lasts:type_name -> google.protobuf.Duration
+	16, // 21: scriptorium.event.v1.Logs.lines:type_name -> scriptorium.event.v1.LogLine
+	15, // 22: scriptorium.event.v1.Logs.dropped_of:type_name -> scriptorium.event.v1.Dropped
+	22, // 23: scriptorium.event.v1.LogLine.time:type_name -> google.protobuf.Timestamp
+	24, // [24:24] is the sub-list for method output_type
+	24, // [24:24] is the sub-list for method input_type
+	24, // [24:24] is the sub-list for extension type_name
+	24, // [24:24] is the sub-list for extension extendee
+	0,  // [0:24] is the sub-list for field type_name
 }
 
 func init() { file_proto_event_v1_event_proto_init() }
@@ -1590,7 +1722,7 @@ func file_proto_event_v1_event_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_event_v1_event_proto_rawDesc), len(file_proto_event_v1_event_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   17,
+			NumMessages:   18,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

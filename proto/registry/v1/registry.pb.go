@@ -27,6 +27,62 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// What becomes of a candidate.
+type Steering int32
+
+const (
+	Steering_STEERING_UNSPECIFIED Steering = 0
+	// It is live everywhere at once, whatever its tests and steps.
+	Steering_STEERING_PROMOTE Steering = 1
+	// It is given up: the version that was active before runs everywhere.
+	Steering_STEERING_ABORT Steering = 2
+	// It is tested anew, and goes through its steps again.
+	Steering_STEERING_RETRY Steering = 3
+)
+
+// Enum value maps for Steering.
+var (
+	Steering_name = map[int32]string{
+		0: "STEERING_UNSPECIFIED",
+		1: "STEERING_PROMOTE",
+		2: "STEERING_ABORT",
+		3: "STEERING_RETRY",
+	}
+	Steering_value = map[string]int32{
+		"STEERING_UNSPECIFIED": 0,
+		"STEERING_PROMOTE":     1,
+		"STEERING_ABORT":       2,
+		"STEERING_RETRY":       3,
+	}
+)
+
+func (x Steering) Enum() *Steering {
+	p := new(Steering)
+	*p = x
+	return p
+}
+
+func (x Steering) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Steering) Descriptor() protoreflect.EnumDescriptor {
+	return file_proto_registry_v1_registry_proto_enumTypes[0].Descriptor()
+}
+
+func (Steering) Type() protoreflect.EnumType {
+	return &file_proto_registry_v1_registry_proto_enumTypes[0]
+}
+
+func (x Steering) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Steering.Descriptor instead.
+func (Steering) EnumDescriptor() ([]byte, []int) {
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{0}
+}
+
 type LogsState int32
 
 const (
@@ -62,11 +118,11 @@ func (x LogsState) String() string {
 }
 
 func (LogsState) Descriptor() protoreflect.EnumDescriptor {
-	return file_proto_registry_v1_registry_proto_enumTypes[0].Descriptor()
+	return file_proto_registry_v1_registry_proto_enumTypes[1].Descriptor()
 }
 
 func (LogsState) Type() protoreflect.EnumType {
-	return &file_proto_registry_v1_registry_proto_enumTypes[0]
+	return &file_proto_registry_v1_registry_proto_enumTypes[1]
 }
 
 func (x LogsState) Number() protoreflect.EnumNumber {
@@ -75,7 +131,7 @@ func (x LogsState) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use LogsState.Descriptor instead.
 func (LogsState) EnumDescriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{0}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{1}
 }
 
 type PublishRequest struct {
@@ -620,8 +676,8 @@ type RollbackRequest struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Tenant string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
 	Name   string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	// The version to go back to; 0 means the highest retained one below the
-	// active version.
+	// The version to go back to; 0 means the active one if there is a candidate, and
+	// else the last retained one before it that was live (NOTFOUND if there is none).
 	Version          uint64 `protobuf:"varint,3,opt,name=version,proto3" json:"version,omitempty"`
 	Author           string `protobuf:"bytes,4,opt,name=author,proto3" json:"author,omitempty"`
 	Note             string `protobuf:"bytes,5,opt,name=note,proto3" json:"note,omitempty"`
@@ -1404,6 +1460,177 @@ func (x *SetOwnerResponse) GetChanged() bool {
 	return false
 }
 
+type SteerRequest struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Tenant   string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	Name     string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Steering Steering               `protobuf:"varint,3,opt,name=steering,proto3,enum=scriptorium.registry.v1.Steering" json:"steering,omitempty"`
+	Author   string                 `protobuf:"bytes,4,opt,name=author,proto3" json:"author,omitempty"`
+	// With an abort also why.
+	Note             string `protobuf:"bytes,5,opt,name=note,proto3" json:"note,omitempty"`
+	ExpectedRevision int64  `protobuf:"varint,6,opt,name=expected_revision,json=expectedRevision,proto3" json:"expected_revision,omitempty"`
+	Owner            string `protobuf:"bytes,7,opt,name=owner,proto3" json:"owner,omitempty"`
+	Force            bool   `protobuf:"varint,8,opt,name=force,proto3" json:"force,omitempty"`
+	RequestId        string `protobuf:"bytes,9,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	// The candidate that is meant: a CONFLICT if another one has taken its place; 0 means
+	// whichever there is.
+	Version       uint64 `protobuf:"varint,10,opt,name=version,proto3" json:"version,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SteerRequest) Reset() {
+	*x = SteerRequest{}
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SteerRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SteerRequest) ProtoMessage() {}
+
+func (x *SteerRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SteerRequest.ProtoReflect.Descriptor instead.
+func (*SteerRequest) Descriptor() ([]byte, []int) {
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *SteerRequest) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *SteerRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *SteerRequest) GetSteering() Steering {
+	if x != nil {
+		return x.Steering
+	}
+	return Steering_STEERING_UNSPECIFIED
+}
+
+func (x *SteerRequest) GetAuthor() string {
+	if x != nil {
+		return x.Author
+	}
+	return ""
+}
+
+func (x *SteerRequest) GetNote() string {
+	if x != nil {
+		return x.Note
+	}
+	return ""
+}
+
+func (x *SteerRequest) GetExpectedRevision() int64 {
+	if x != nil {
+		return x.ExpectedRevision
+	}
+	return 0
+}
+
+func (x *SteerRequest) GetOwner() string {
+	if x != nil {
+		return x.Owner
+	}
+	return ""
+}
+
+func (x *SteerRequest) GetForce() bool {
+	if x != nil {
+		return x.Force
+	}
+	return false
+}
+
+func (x *SteerRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+func (x *SteerRequest) GetVersion() uint64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+type SteerResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Release       *v1.Release            `protobuf:"bytes,1,opt,name=release,proto3" json:"release,omitempty"`
+	Changed       bool                   `protobuf:"varint,2,opt,name=changed,proto3" json:"changed,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SteerResponse) Reset() {
+	*x = SteerResponse{}
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SteerResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SteerResponse) ProtoMessage() {}
+
+func (x *SteerResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SteerResponse.ProtoReflect.Descriptor instead.
+func (*SteerResponse) Descriptor() ([]byte, []int) {
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *SteerResponse) GetRelease() *v1.Release {
+	if x != nil {
+		return x.Release
+	}
+	return nil
+}
+
+func (x *SteerResponse) GetChanged() bool {
+	if x != nil {
+		return x.Changed
+	}
+	return false
+}
+
 type GetRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Tenant        string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
@@ -1414,7 +1641,7 @@ type GetRequest struct {
 
 func (x *GetRequest) Reset() {
 	*x = GetRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[16]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1426,7 +1653,7 @@ func (x *GetRequest) String() string {
 func (*GetRequest) ProtoMessage() {}
 
 func (x *GetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[16]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1439,7 +1666,7 @@ func (x *GetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRequest.ProtoReflect.Descriptor instead.
 func (*GetRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{16}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *GetRequest) GetTenant() string {
@@ -1465,7 +1692,7 @@ type GetResponse struct {
 
 func (x *GetResponse) Reset() {
 	*x = GetResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[17]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1477,7 +1704,7 @@ func (x *GetResponse) String() string {
 func (*GetResponse) ProtoMessage() {}
 
 func (x *GetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[17]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1490,7 +1717,7 @@ func (x *GetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetResponse.ProtoReflect.Descriptor instead.
 func (*GetResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{17}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *GetResponse) GetRelease() *v1.Release {
@@ -1514,7 +1741,7 @@ type ListRequest struct {
 
 func (x *ListRequest) Reset() {
 	*x = ListRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[18]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1526,7 +1753,7 @@ func (x *ListRequest) String() string {
 func (*ListRequest) ProtoMessage() {}
 
 func (x *ListRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[18]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1539,7 +1766,7 @@ func (x *ListRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRequest.ProtoReflect.Descriptor instead.
 func (*ListRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{18}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ListRequest) GetTenant() string {
@@ -1574,7 +1801,7 @@ type ListResponse struct {
 
 func (x *ListResponse) Reset() {
 	*x = ListResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[19]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1586,7 +1813,7 @@ func (x *ListResponse) String() string {
 func (*ListResponse) ProtoMessage() {}
 
 func (x *ListResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[19]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1599,7 +1826,7 @@ func (x *ListResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListResponse.ProtoReflect.Descriptor instead.
 func (*ListResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{19}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ListResponse) GetReleases() []*v1.Release {
@@ -1628,7 +1855,7 @@ type GetSourceRequest struct {
 
 func (x *GetSourceRequest) Reset() {
 	*x = GetSourceRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[20]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1640,7 +1867,7 @@ func (x *GetSourceRequest) String() string {
 func (*GetSourceRequest) ProtoMessage() {}
 
 func (x *GetSourceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[20]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1653,7 +1880,7 @@ func (x *GetSourceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSourceRequest.ProtoReflect.Descriptor instead.
 func (*GetSourceRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{20}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *GetSourceRequest) GetTenant() string {
@@ -1687,7 +1914,7 @@ type GetSourceResponse struct {
 
 func (x *GetSourceResponse) Reset() {
 	*x = GetSourceResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[21]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1699,7 +1926,7 @@ func (x *GetSourceResponse) String() string {
 func (*GetSourceResponse) ProtoMessage() {}
 
 func (x *GetSourceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[21]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1712,7 +1939,7 @@ func (x *GetSourceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSourceResponse.ProtoReflect.Descriptor instead.
 func (*GetSourceResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{21}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *GetSourceResponse) GetVersion() *v1.Version {
@@ -1739,7 +1966,7 @@ type HistoryRequest struct {
 
 func (x *HistoryRequest) Reset() {
 	*x = HistoryRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[22]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1751,7 +1978,7 @@ func (x *HistoryRequest) String() string {
 func (*HistoryRequest) ProtoMessage() {}
 
 func (x *HistoryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[22]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1764,7 +1991,7 @@ func (x *HistoryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryRequest.ProtoReflect.Descriptor instead.
 func (*HistoryRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{22}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *HistoryRequest) GetTenant() string {
@@ -1791,7 +2018,7 @@ type HistoryResponse struct {
 
 func (x *HistoryResponse) Reset() {
 	*x = HistoryResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[23]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1803,7 +2030,7 @@ func (x *HistoryResponse) String() string {
 func (*HistoryResponse) ProtoMessage() {}
 
 func (x *HistoryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[23]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1816,7 +2043,7 @@ func (x *HistoryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryResponse.ProtoReflect.Descriptor instead.
 func (*HistoryResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{23}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *HistoryResponse) GetEntries() []*v1.HistoryEntry {
@@ -1844,7 +2071,7 @@ type AuditRequest struct {
 
 func (x *AuditRequest) Reset() {
 	*x = AuditRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[24]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1856,7 +2083,7 @@ func (x *AuditRequest) String() string {
 func (*AuditRequest) ProtoMessage() {}
 
 func (x *AuditRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[24]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1869,7 +2096,7 @@ func (x *AuditRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditRequest.ProtoReflect.Descriptor instead.
 func (*AuditRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{24}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *AuditRequest) GetTenant() string {
@@ -1918,7 +2145,7 @@ type AuditResponse struct {
 
 func (x *AuditResponse) Reset() {
 	*x = AuditResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[25]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1930,7 +2157,7 @@ func (x *AuditResponse) String() string {
 func (*AuditResponse) ProtoMessage() {}
 
 func (x *AuditResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[25]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1943,7 +2170,7 @@ func (x *AuditResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditResponse.ProtoReflect.Descriptor instead.
 func (*AuditResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{25}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *AuditResponse) GetEntries() []*v1.AuditEntry {
@@ -1970,7 +2197,7 @@ type ExportRequest struct {
 
 func (x *ExportRequest) Reset() {
 	*x = ExportRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[26]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1982,7 +2209,7 @@ func (x *ExportRequest) String() string {
 func (*ExportRequest) ProtoMessage() {}
 
 func (x *ExportRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[26]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1995,7 +2222,7 @@ func (x *ExportRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportRequest.ProtoReflect.Descriptor instead.
 func (*ExportRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{26}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ExportRequest) GetTenant() string {
@@ -2021,7 +2248,7 @@ type ExportResponse struct {
 
 func (x *ExportResponse) Reset() {
 	*x = ExportResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[27]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2033,7 +2260,7 @@ func (x *ExportResponse) String() string {
 func (*ExportResponse) ProtoMessage() {}
 
 func (x *ExportResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[27]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2046,7 +2273,7 @@ func (x *ExportResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportResponse.ProtoReflect.Descriptor instead.
 func (*ExportResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{27}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ExportResponse) GetItem() isExportResponse_Item {
@@ -2149,7 +2376,7 @@ type ExportHeader struct {
 
 func (x *ExportHeader) Reset() {
 	*x = ExportHeader{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[28]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2161,7 +2388,7 @@ func (x *ExportHeader) String() string {
 func (*ExportHeader) ProtoMessage() {}
 
 func (x *ExportHeader) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[28]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2174,7 +2401,7 @@ func (x *ExportHeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportHeader.ProtoReflect.Descriptor instead.
 func (*ExportHeader) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{28}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ExportHeader) GetFleet() string {
@@ -2220,7 +2447,7 @@ type ScriptRecord struct {
 
 func (x *ScriptRecord) Reset() {
 	*x = ScriptRecord{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[29]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2232,7 +2459,7 @@ func (x *ScriptRecord) String() string {
 func (*ScriptRecord) ProtoMessage() {}
 
 func (x *ScriptRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[29]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2245,7 +2472,7 @@ func (x *ScriptRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScriptRecord.ProtoReflect.Descriptor instead.
 func (*ScriptRecord) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{29}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ScriptRecord) GetRelease() *v1.Release {
@@ -2280,7 +2507,7 @@ type ValueRecord struct {
 
 func (x *ValueRecord) Reset() {
 	*x = ValueRecord{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[30]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2292,7 +2519,7 @@ func (x *ValueRecord) String() string {
 func (*ValueRecord) ProtoMessage() {}
 
 func (x *ValueRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[30]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2305,7 +2532,7 @@ func (x *ValueRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ValueRecord.ProtoReflect.Descriptor instead.
 func (*ValueRecord) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{30}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ValueRecord) GetValue() *v1.Value {
@@ -2338,7 +2565,7 @@ type ImportRequest struct {
 
 func (x *ImportRequest) Reset() {
 	*x = ImportRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[31]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2350,7 +2577,7 @@ func (x *ImportRequest) String() string {
 func (*ImportRequest) ProtoMessage() {}
 
 func (x *ImportRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[31]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2363,7 +2590,7 @@ func (x *ImportRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImportRequest.ProtoReflect.Descriptor instead.
 func (*ImportRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{31}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ImportRequest) GetItem() isImportRequest_Item {
@@ -2468,7 +2695,7 @@ type ImportOptions struct {
 
 func (x *ImportOptions) Reset() {
 	*x = ImportOptions{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[32]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2480,7 +2707,7 @@ func (x *ImportOptions) String() string {
 func (*ImportOptions) ProtoMessage() {}
 
 func (x *ImportOptions) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[32]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2493,7 +2720,7 @@ func (x *ImportOptions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImportOptions.ProtoReflect.Descriptor instead.
 func (*ImportOptions) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{32}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ImportOptions) GetAuthor() string {
@@ -2539,7 +2766,7 @@ type ImportResponse struct {
 
 func (x *ImportResponse) Reset() {
 	*x = ImportResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[33]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2551,7 +2778,7 @@ func (x *ImportResponse) String() string {
 func (*ImportResponse) ProtoMessage() {}
 
 func (x *ImportResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[33]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2564,7 +2791,7 @@ func (x *ImportResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImportResponse.ProtoReflect.Descriptor instead.
 func (*ImportResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{33}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ImportResponse) GetCreated() int32 {
@@ -2616,7 +2843,7 @@ type PutValueRequest struct {
 
 func (x *PutValueRequest) Reset() {
 	*x = PutValueRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[34]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2628,7 +2855,7 @@ func (x *PutValueRequest) String() string {
 func (*PutValueRequest) ProtoMessage() {}
 
 func (x *PutValueRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[34]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2641,7 +2868,7 @@ func (x *PutValueRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutValueRequest.ProtoReflect.Descriptor instead.
 func (*PutValueRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{34}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *PutValueRequest) GetTenant() string {
@@ -2689,7 +2916,7 @@ type PutValueResponse struct {
 
 func (x *PutValueResponse) Reset() {
 	*x = PutValueResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[35]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2701,7 +2928,7 @@ func (x *PutValueResponse) String() string {
 func (*PutValueResponse) ProtoMessage() {}
 
 func (x *PutValueResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[35]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2714,7 +2941,7 @@ func (x *PutValueResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutValueResponse.ProtoReflect.Descriptor instead.
 func (*PutValueResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{35}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *PutValueResponse) GetValue() *v1.Value {
@@ -2741,7 +2968,7 @@ type GetValueRequest struct {
 
 func (x *GetValueRequest) Reset() {
 	*x = GetValueRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[36]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2753,7 +2980,7 @@ func (x *GetValueRequest) String() string {
 func (*GetValueRequest) ProtoMessage() {}
 
 func (x *GetValueRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[36]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2766,7 +2993,7 @@ func (x *GetValueRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetValueRequest.ProtoReflect.Descriptor instead.
 func (*GetValueRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{36}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *GetValueRequest) GetTenant() string {
@@ -2793,7 +3020,7 @@ type GetValueResponse struct {
 
 func (x *GetValueResponse) Reset() {
 	*x = GetValueResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[37]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2805,7 +3032,7 @@ func (x *GetValueResponse) String() string {
 func (*GetValueResponse) ProtoMessage() {}
 
 func (x *GetValueResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[37]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2818,7 +3045,7 @@ func (x *GetValueResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetValueResponse.ProtoReflect.Descriptor instead.
 func (*GetValueResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{37}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *GetValueResponse) GetValue() *v1.Value {
@@ -2850,7 +3077,7 @@ type ListValuesRequest struct {
 
 func (x *ListValuesRequest) Reset() {
 	*x = ListValuesRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[38]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2862,7 +3089,7 @@ func (x *ListValuesRequest) String() string {
 func (*ListValuesRequest) ProtoMessage() {}
 
 func (x *ListValuesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[38]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2875,7 +3102,7 @@ func (x *ListValuesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListValuesRequest.ProtoReflect.Descriptor instead.
 func (*ListValuesRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{38}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ListValuesRequest) GetTenant() string {
@@ -2920,7 +3147,7 @@ type ListValuesResponse struct {
 
 func (x *ListValuesResponse) Reset() {
 	*x = ListValuesResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[39]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2932,7 +3159,7 @@ func (x *ListValuesResponse) String() string {
 func (*ListValuesResponse) ProtoMessage() {}
 
 func (x *ListValuesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[39]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2945,7 +3172,7 @@ func (x *ListValuesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListValuesResponse.ProtoReflect.Descriptor instead.
 func (*ListValuesResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{39}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ListValuesResponse) GetValues() []*v1.Value {
@@ -2988,7 +3215,7 @@ type DeleteValueRequest struct {
 
 func (x *DeleteValueRequest) Reset() {
 	*x = DeleteValueRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[40]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3000,7 +3227,7 @@ func (x *DeleteValueRequest) String() string {
 func (*DeleteValueRequest) ProtoMessage() {}
 
 func (x *DeleteValueRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[40]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3013,7 +3240,7 @@ func (x *DeleteValueRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteValueRequest.ProtoReflect.Descriptor instead.
 func (*DeleteValueRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{40}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *DeleteValueRequest) GetTenant() string {
@@ -3054,7 +3281,7 @@ type DeleteValueResponse struct {
 
 func (x *DeleteValueResponse) Reset() {
 	*x = DeleteValueResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[41]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3066,7 +3293,7 @@ func (x *DeleteValueResponse) String() string {
 func (*DeleteValueResponse) ProtoMessage() {}
 
 func (x *DeleteValueResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[41]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3079,7 +3306,7 @@ func (x *DeleteValueResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteValueResponse.ProtoReflect.Descriptor instead.
 func (*DeleteValueResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{41}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *DeleteValueResponse) GetValue() *v1.Value {
@@ -3102,7 +3329,7 @@ type SetTenantRequest struct {
 
 func (x *SetTenantRequest) Reset() {
 	*x = SetTenantRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[42]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3114,7 +3341,7 @@ func (x *SetTenantRequest) String() string {
 func (*SetTenantRequest) ProtoMessage() {}
 
 func (x *SetTenantRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[42]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3127,7 +3354,7 @@ func (x *SetTenantRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetTenantRequest.ProtoReflect.Descriptor instead.
 func (*SetTenantRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{42}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *SetTenantRequest) GetTenant() string {
@@ -3168,7 +3395,7 @@ type SetTenantResponse struct {
 
 func (x *SetTenantResponse) Reset() {
 	*x = SetTenantResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[43]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3180,7 +3407,7 @@ func (x *SetTenantResponse) String() string {
 func (*SetTenantResponse) ProtoMessage() {}
 
 func (x *SetTenantResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[43]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3193,7 +3420,7 @@ func (x *SetTenantResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetTenantResponse.ProtoReflect.Descriptor instead.
 func (*SetTenantResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{43}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *SetTenantResponse) GetTenant() *v1.Tenant {
@@ -3219,7 +3446,7 @@ type GetTenantRequest struct {
 
 func (x *GetTenantRequest) Reset() {
 	*x = GetTenantRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[44]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3231,7 +3458,7 @@ func (x *GetTenantRequest) String() string {
 func (*GetTenantRequest) ProtoMessage() {}
 
 func (x *GetTenantRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[44]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3244,7 +3471,7 @@ func (x *GetTenantRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTenantRequest.ProtoReflect.Descriptor instead.
 func (*GetTenantRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{44}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *GetTenantRequest) GetTenant() string {
@@ -3263,7 +3490,7 @@ type GetTenantResponse struct {
 
 func (x *GetTenantResponse) Reset() {
 	*x = GetTenantResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[45]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3275,7 +3502,7 @@ func (x *GetTenantResponse) String() string {
 func (*GetTenantResponse) ProtoMessage() {}
 
 func (x *GetTenantResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[45]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3288,7 +3515,7 @@ func (x *GetTenantResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTenantResponse.ProtoReflect.Descriptor instead.
 func (*GetTenantResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{45}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *GetTenantResponse) GetTenant() *v1.Tenant {
@@ -3310,7 +3537,7 @@ type ListTenantsRequest struct {
 
 func (x *ListTenantsRequest) Reset() {
 	*x = ListTenantsRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[46]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3322,7 +3549,7 @@ func (x *ListTenantsRequest) String() string {
 func (*ListTenantsRequest) ProtoMessage() {}
 
 func (x *ListTenantsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[46]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3335,7 +3562,7 @@ func (x *ListTenantsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTenantsRequest.ProtoReflect.Descriptor instead.
 func (*ListTenantsRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{46}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *ListTenantsRequest) GetPageSize() int32 {
@@ -3363,7 +3590,7 @@ type ListTenantsResponse struct {
 
 func (x *ListTenantsResponse) Reset() {
 	*x = ListTenantsResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[47]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3375,7 +3602,7 @@ func (x *ListTenantsResponse) String() string {
 func (*ListTenantsResponse) ProtoMessage() {}
 
 func (x *ListTenantsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[47]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3388,7 +3615,7 @@ func (x *ListTenantsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTenantsResponse.ProtoReflect.Descriptor instead.
 func (*ListTenantsResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{47}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *ListTenantsResponse) GetTenants() []*v1.Tenant {
@@ -3416,7 +3643,7 @@ type WatchLogsRequest struct {
 
 func (x *WatchLogsRequest) Reset() {
 	*x = WatchLogsRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[48]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3428,7 +3655,7 @@ func (x *WatchLogsRequest) String() string {
 func (*WatchLogsRequest) ProtoMessage() {}
 
 func (x *WatchLogsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[48]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3441,7 +3668,7 @@ func (x *WatchLogsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchLogsRequest.ProtoReflect.Descriptor instead.
 func (*WatchLogsRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{48}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *WatchLogsRequest) GetTenant() string {
@@ -3472,7 +3699,7 @@ type WatchLogsResponse struct {
 
 func (x *WatchLogsResponse) Reset() {
 	*x = WatchLogsResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[49]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3484,7 +3711,7 @@ func (x *WatchLogsResponse) String() string {
 func (*WatchLogsResponse) ProtoMessage() {}
 
 func (x *WatchLogsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[49]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3497,7 +3724,7 @@ func (x *WatchLogsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchLogsResponse.ProtoReflect.Descriptor instead.
 func (*WatchLogsResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{49}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *WatchLogsResponse) GetLogs() *v11.Logs {
@@ -3528,7 +3755,7 @@ type ListAgentsRequest struct {
 
 func (x *ListAgentsRequest) Reset() {
 	*x = ListAgentsRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[50]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3540,7 +3767,7 @@ func (x *ListAgentsRequest) String() string {
 func (*ListAgentsRequest) ProtoMessage() {}
 
 func (x *ListAgentsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[50]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3553,7 +3780,7 @@ func (x *ListAgentsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAgentsRequest.ProtoReflect.Descriptor instead.
 func (*ListAgentsRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{50}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *ListAgentsRequest) GetPageSize() int32 {
@@ -3590,7 +3817,7 @@ type ListAgentsResponse struct {
 
 func (x *ListAgentsResponse) Reset() {
 	*x = ListAgentsResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[51]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3602,7 +3829,7 @@ func (x *ListAgentsResponse) String() string {
 func (*ListAgentsResponse) ProtoMessage() {}
 
 func (x *ListAgentsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[51]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3615,7 +3842,7 @@ func (x *ListAgentsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAgentsResponse.ProtoReflect.Descriptor instead.
 func (*ListAgentsResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{51}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *ListAgentsResponse) GetAgents() []*AgentStatus {
@@ -3662,7 +3889,7 @@ type StatusRequest struct {
 
 func (x *StatusRequest) Reset() {
 	*x = StatusRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[52]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3674,7 +3901,7 @@ func (x *StatusRequest) String() string {
 func (*StatusRequest) ProtoMessage() {}
 
 func (x *StatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[52]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3687,7 +3914,7 @@ func (x *StatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusRequest.ProtoReflect.Descriptor instead.
 func (*StatusRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{52}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *StatusRequest) GetTenant() string {
@@ -3729,7 +3956,7 @@ type StatusResponse struct {
 
 func (x *StatusResponse) Reset() {
 	*x = StatusResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[53]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3741,7 +3968,7 @@ func (x *StatusResponse) String() string {
 func (*StatusResponse) ProtoMessage() {}
 
 func (x *StatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[53]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3754,7 +3981,7 @@ func (x *StatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusResponse.ProtoReflect.Descriptor instead.
 func (*StatusResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{53}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *StatusResponse) GetStatus() *FleetStatus {
@@ -3783,7 +4010,7 @@ type WatchStatusRequest struct {
 
 func (x *WatchStatusRequest) Reset() {
 	*x = WatchStatusRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[54]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3795,7 +4022,7 @@ func (x *WatchStatusRequest) String() string {
 func (*WatchStatusRequest) ProtoMessage() {}
 
 func (x *WatchStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[54]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3808,7 +4035,7 @@ func (x *WatchStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchStatusRequest.ProtoReflect.Descriptor instead.
 func (*WatchStatusRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{54}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *WatchStatusRequest) GetTenant() string {
@@ -3834,7 +4061,7 @@ type WatchStatusResponse struct {
 
 func (x *WatchStatusResponse) Reset() {
 	*x = WatchStatusResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[55]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3846,7 +4073,7 @@ func (x *WatchStatusResponse) String() string {
 func (*WatchStatusResponse) ProtoMessage() {}
 
 func (x *WatchStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[55]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3859,7 +4086,7 @@ func (x *WatchStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchStatusResponse.ProtoReflect.Descriptor instead.
 func (*WatchStatusResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{55}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *WatchStatusResponse) GetStatus() *FleetStatus {
@@ -3885,7 +4112,7 @@ type FleetStatus struct {
 
 func (x *FleetStatus) Reset() {
 	*x = FleetStatus{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[56]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3897,7 +4124,7 @@ func (x *FleetStatus) String() string {
 func (*FleetStatus) ProtoMessage() {}
 
 func (x *FleetStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[56]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3910,7 +4137,7 @@ func (x *FleetStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FleetStatus.ProtoReflect.Descriptor instead.
 func (*FleetStatus) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{56}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *FleetStatus) GetFleet() string {
@@ -3978,7 +4205,7 @@ type AgentStatus struct {
 
 func (x *AgentStatus) Reset() {
 	*x = AgentStatus{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[57]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3990,7 +4217,7 @@ func (x *AgentStatus) String() string {
 func (*AgentStatus) ProtoMessage() {}
 
 func (x *AgentStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[57]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4003,7 +4230,7 @@ func (x *AgentStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentStatus.ProtoReflect.Descriptor instead.
 func (*AgentStatus) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{57}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *AgentStatus) GetAgent() string {
@@ -4110,7 +4337,7 @@ type ScriptFailure struct {
 
 func (x *ScriptFailure) Reset() {
 	*x = ScriptFailure{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[58]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4122,7 +4349,7 @@ func (x *ScriptFailure) String() string {
 func (*ScriptFailure) ProtoMessage() {}
 
 func (x *ScriptFailure) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[58]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4135,7 +4362,7 @@ func (x *ScriptFailure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScriptFailure.ProtoReflect.Descriptor instead.
 func (*ScriptFailure) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{58}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *ScriptFailure) GetTenant() string {
@@ -4170,18 +4397,20 @@ func (x *ScriptFailure) GetError() *v1.Error {
 type ScriptStatus struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// A tombstone, if the script was deleted and is asked for by its name. Of the
-	// retained versions the active one alone is among them, and settings.config is
-	// left out: Get has them.
+	// retained versions the active one and the candidate alone are among them, of
+	// settings.tests there is the number, and settings.config is left out: Get has them.
 	Release *v1.Release `protobuf:"bytes,1,opt,name=release,proto3" json:"release,omitempty"`
 	// Agents that follow the script's tenant: active + waiting + failed + unknown.
 	Desired int32 `protobuf:"varint,2,opt,name=desired,proto3" json:"desired,omitempty"`
-	// Agents that have activated this release.
+	// Agents that have activated this release; while it has a candidate, those that run
+	// that.
 	Active int32 `protobuf:"varint,3,opt,name=active,proto3" json:"active,omitempty"`
-	// Agents that could not activate it and still run what they had.
+	// Agents that could not activate it and still run what they had, and those on which its
+	// candidate did not pass the tests.
 	Failed int32 `protobuf:"varint,4,opt,name=failed,proto3" json:"failed,omitempty"`
 	// Agents that are unknown.
 	Unknown int32 `protobuf:"varint,5,opt,name=unknown,proto3" json:"unknown,omitempty"`
-	// Every connected agent is active, and there is at least one. Not for a second
+	// Every connected agent is active, there is at least one, and no candidate. Not for a second
 	// after the registry started or got NATS back: agents then report anew.
 	Converged bool `protobuf:"varint,6,opt,name=converged,proto3" json:"converged,omitempty"`
 	// From commit until it was live on the last agent; absent until converged.
@@ -4191,14 +4420,16 @@ type ScriptStatus struct {
 	// At most five.
 	Failures []*AgentFailure `protobuf:"bytes,9,rep,name=failures,proto3" json:"failures,omitempty"`
 	// How it converged; absent until it did.
-	Rollout       *Rollout `protobuf:"bytes,10,opt,name=rollout,proto3" json:"rollout,omitempty"`
+	Rollout *Rollout `protobuf:"bytes,10,opt,name=rollout,proto3" json:"rollout,omitempty"`
+	// Of a release with a candidate; absent otherwise.
+	Trials        *Trials `protobuf:"bytes,11,opt,name=trials,proto3" json:"trials,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ScriptStatus) Reset() {
 	*x = ScriptStatus{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[59]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4210,7 +4441,7 @@ func (x *ScriptStatus) String() string {
 func (*ScriptStatus) ProtoMessage() {}
 
 func (x *ScriptStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[59]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4223,7 +4454,7 @@ func (x *ScriptStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScriptStatus.ProtoReflect.Descriptor instead.
 func (*ScriptStatus) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{59}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *ScriptStatus) GetRelease() *v1.Release {
@@ -4296,6 +4527,122 @@ func (x *ScriptStatus) GetRollout() *Rollout {
 	return nil
 }
 
+func (x *ScriptStatus) GetTrials() *Trials {
+	if x != nil {
+		return x.Trials
+	}
+	return nil
+}
+
+// Trials is what connected agents say of a candidate.
+type Trials struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Agents on which it passed all tests, and on which it did not.
+	Passed int32 `protobuf:"varint,1,opt,name=passed,proto3" json:"passed,omitempty"`
+	Failed int32 `protobuf:"varint,2,opt,name=failed,proto3" json:"failed,omitempty"`
+	// Agents that run it, and say so.
+	Running int32 `protobuf:"varint,3,opt,name=running,proto3" json:"running,omitempty"`
+	// Calls of it on those, and how many of them failed.
+	Calls       uint64 `protobuf:"varint,4,opt,name=calls,proto3" json:"calls,omitempty"`
+	FailedCalls uint64 `protobuf:"varint,5,opt,name=failed_calls,json=failedCalls,proto3" json:"failed_calls,omitempty"`
+	// Agents that it waits for, if it is on its way: they have yet to pass its tests, to
+	// activate the release, or to say that they run it.
+	Waiting int32 `protobuf:"varint,6,opt,name=waiting,proto3" json:"waiting,omitempty"`
+	// The names of the first five of them, in order. Those that could not activate the
+	// release, for a reason that may pass, are among the failures as well.
+	WaitingFor []string `protobuf:"bytes,7,rep,name=waiting_for,json=waitingFor,proto3" json:"waiting_for,omitempty"`
+	// What holds up the first of them, if it says so.
+	WaitingWhy    string `protobuf:"bytes,8,opt,name=waiting_why,json=waitingWhy,proto3" json:"waiting_why,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Trials) Reset() {
+	*x = Trials{}
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[62]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Trials) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Trials) ProtoMessage() {}
+
+func (x *Trials) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[62]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Trials.ProtoReflect.Descriptor instead.
+func (*Trials) Descriptor() ([]byte, []int) {
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{62}
+}
+
+func (x *Trials) GetPassed() int32 {
+	if x != nil {
+		return x.Passed
+	}
+	return 0
+}
+
+func (x *Trials) GetFailed() int32 {
+	if x != nil {
+		return x.Failed
+	}
+	return 0
+}
+
+func (x *Trials) GetRunning() int32 {
+	if x != nil {
+		return x.Running
+	}
+	return 0
+}
+
+func (x *Trials) GetCalls() uint64 {
+	if x != nil {
+		return x.Calls
+	}
+	return 0
+}
+
+func (x *Trials) GetFailedCalls() uint64 {
+	if x != nil {
+		return x.FailedCalls
+	}
+	return 0
+}
+
+func (x *Trials) GetWaiting() int32 {
+	if x != nil {
+		return x.Waiting
+	}
+	return 0
+}
+
+func (x *Trials) GetWaitingFor() []string {
+	if x != nil {
+		return x.WaitingFor
+	}
+	return nil
+}
+
+func (x *Trials) GetWaitingWhy() string {
+	if x != nil {
+		return x.WaitingWhy
+	}
+	return ""
+}
+
 // Rollout is how a release came to all agents: the time from its commit until
 // it was live there, by the agents' own account. It is kept, so that every replica
 // tells the same.
@@ -4314,7 +4661,7 @@ type Rollout struct {
 
 func (x *Rollout) Reset() {
 	*x = Rollout{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[60]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4326,7 +4673,7 @@ func (x *Rollout) String() string {
 func (*Rollout) ProtoMessage() {}
 
 func (x *Rollout) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[60]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4339,7 +4686,7 @@ func (x *Rollout) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rollout.ProtoReflect.Descriptor instead.
 func (*Rollout) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{60}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *Rollout) GetRevision() int64 {
@@ -4401,7 +4748,7 @@ type AgentFailure struct {
 
 func (x *AgentFailure) Reset() {
 	*x = AgentFailure{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[61]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4413,7 +4760,7 @@ func (x *AgentFailure) String() string {
 func (*AgentFailure) ProtoMessage() {}
 
 func (x *AgentFailure) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[61]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4426,7 +4773,7 @@ func (x *AgentFailure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentFailure.ProtoReflect.Descriptor instead.
 func (*AgentFailure) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{61}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *AgentFailure) GetAgent() string {
@@ -4462,7 +4809,7 @@ type PullRequest struct {
 
 func (x *PullRequest) Reset() {
 	*x = PullRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[62]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4474,7 +4821,7 @@ func (x *PullRequest) String() string {
 func (*PullRequest) ProtoMessage() {}
 
 func (x *PullRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[62]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4487,7 +4834,7 @@ func (x *PullRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PullRequest.ProtoReflect.Descriptor instead.
 func (*PullRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{62}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *PullRequest) GetFleet() string {
@@ -4537,7 +4884,7 @@ type PullResponse struct {
 
 func (x *PullResponse) Reset() {
 	*x = PullResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[63]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4549,7 +4896,7 @@ func (x *PullResponse) String() string {
 func (*PullResponse) ProtoMessage() {}
 
 func (x *PullResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[63]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4562,7 +4909,7 @@ func (x *PullResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PullResponse.ProtoReflect.Descriptor instead.
 func (*PullResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{63}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *PullResponse) GetPage() []byte {
@@ -4593,7 +4940,7 @@ type SyncRequest struct {
 
 func (x *SyncRequest) Reset() {
 	*x = SyncRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[64]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4605,7 +4952,7 @@ func (x *SyncRequest) String() string {
 func (*SyncRequest) ProtoMessage() {}
 
 func (x *SyncRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[64]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4618,7 +4965,7 @@ func (x *SyncRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SyncRequest.ProtoReflect.Descriptor instead.
 func (*SyncRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{64}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *SyncRequest) GetFleet() string {
@@ -4658,7 +5005,7 @@ type SyncResponse struct {
 
 func (x *SyncResponse) Reset() {
 	*x = SyncResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[65]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4670,7 +5017,7 @@ func (x *SyncResponse) String() string {
 func (*SyncResponse) ProtoMessage() {}
 
 func (x *SyncResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[65]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4683,7 +5030,7 @@ func (x *SyncResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SyncResponse.ProtoReflect.Descriptor instead.
 func (*SyncResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{65}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *SyncResponse) GetFleet() string {
@@ -4731,7 +5078,7 @@ type FetchSourcesRequest struct {
 
 func (x *FetchSourcesRequest) Reset() {
 	*x = FetchSourcesRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[66]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4743,7 +5090,7 @@ func (x *FetchSourcesRequest) String() string {
 func (*FetchSourcesRequest) ProtoMessage() {}
 
 func (x *FetchSourcesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[66]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4756,7 +5103,7 @@ func (x *FetchSourcesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchSourcesRequest.ProtoReflect.Descriptor instead.
 func (*FetchSourcesRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{66}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *FetchSourcesRequest) GetDigests() [][]byte {
@@ -4775,7 +5122,7 @@ type FetchSourcesResponse struct {
 
 func (x *FetchSourcesResponse) Reset() {
 	*x = FetchSourcesResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[67]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4787,7 +5134,7 @@ func (x *FetchSourcesResponse) String() string {
 func (*FetchSourcesResponse) ProtoMessage() {}
 
 func (x *FetchSourcesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[67]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4800,7 +5147,7 @@ func (x *FetchSourcesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchSourcesResponse.ProtoReflect.Descriptor instead.
 func (*FetchSourcesResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{67}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *FetchSourcesResponse) GetSources() []*v1.Source {
@@ -4937,6 +5284,22 @@ const file_proto_registry_v1_registry_proto_rawDesc = "" +
 	"\n" +
 	"request_id\x18\t \x01(\tR\trequestId\"f\n" +
 	"\x10SetOwnerResponse\x128\n" +
+	"\arelease\x18\x01 \x01(\v2\x1e.scriptorium.script.v1.ReleaseR\arelease\x12\x18\n" +
+	"\achanged\x18\x02 \x01(\bR\achanged\"\xb7\x02\n" +
+	"\fSteerRequest\x12\x16\n" +
+	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12=\n" +
+	"\bsteering\x18\x03 \x01(\x0e2!.scriptorium.registry.v1.SteeringR\bsteering\x12\x16\n" +
+	"\x06author\x18\x04 \x01(\tR\x06author\x12\x12\n" +
+	"\x04note\x18\x05 \x01(\tR\x04note\x12+\n" +
+	"\x11expected_revision\x18\x06 \x01(\x03R\x10expectedRevision\x12\x14\n" +
+	"\x05owner\x18\a \x01(\tR\x05owner\x12\x14\n" +
+	"\x05force\x18\b \x01(\bR\x05force\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\t \x01(\tR\trequestId\x12\x18\n" +
+	"\aversion\x18\n" +
+	" \x01(\x04R\aversion\"c\n" +
+	"\rSteerResponse\x128\n" +
 	"\arelease\x18\x01 \x01(\v2\x1e.scriptorium.script.v1.ReleaseR\arelease\x12\x18\n" +
 	"\achanged\x18\x02 \x01(\bR\achanged\"8\n" +
 	"\n" +
@@ -5128,7 +5491,7 @@ const file_proto_registry_v1_registry_proto_rawDesc = "" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1a\n" +
 	"\brevision\x18\x03 \x01(\x03R\brevision\x122\n" +
-	"\x05error\x18\x04 \x01(\v2\x1c.scriptorium.script.v1.ErrorR\x05error\"\x9d\x03\n" +
+	"\x05error\x18\x04 \x01(\v2\x1c.scriptorium.script.v1.ErrorR\x05error\"\xd6\x03\n" +
 	"\fScriptStatus\x128\n" +
 	"\arelease\x18\x01 \x01(\v2\x1e.scriptorium.script.v1.ReleaseR\arelease\x12\x18\n" +
 	"\adesired\x18\x02 \x01(\x05R\adesired\x12\x16\n" +
@@ -5140,7 +5503,19 @@ const file_proto_registry_v1_registry_proto_rawDesc = "" +
 	"\rslowest_agent\x18\b \x01(\tR\fslowestAgent\x12A\n" +
 	"\bfailures\x18\t \x03(\v2%.scriptorium.registry.v1.AgentFailureR\bfailures\x12:\n" +
 	"\arollout\x18\n" +
-	" \x01(\v2 .scriptorium.registry.v1.RolloutR\arollout\"\xb6\x02\n" +
+	" \x01(\v2 .scriptorium.registry.v1.RolloutR\arollout\x127\n" +
+	"\x06trials\x18\v \x01(\v2\x1f.scriptorium.registry.v1.TrialsR\x06trials\"\xe7\x01\n" +
+	"\x06Trials\x12\x16\n" +
+	"\x06passed\x18\x01 \x01(\x05R\x06passed\x12\x16\n" +
+	"\x06failed\x18\x02 \x01(\x05R\x06failed\x12\x18\n" +
+	"\arunning\x18\x03 \x01(\x05R\arunning\x12\x14\n" +
+	"\x05calls\x18\x04 \x01(\x04R\x05calls\x12!\n" +
+	"\ffailed_calls\x18\x05 \x01(\x04R\vfailedCalls\x12\x18\n" +
+	"\awaiting\x18\x06 \x01(\x05R\awaiting\x12\x1f\n" +
+	"\vwaiting_for\x18\a \x03(\tR\n" +
+	"waitingFor\x12\x1f\n" +
+	"\vwaiting_why\x18\b \x01(\tR\n" +
+	"waitingWhy\"\xb6\x02\n" +
 	"\aRollout\x12\x1a\n" +
 	"\brevision\x18\x01 \x01(\x03R\brevision\x12\x16\n" +
 	"\x06agents\x18\x02 \x01(\x05R\x06agents\x121\n" +
@@ -5174,11 +5549,16 @@ const file_proto_registry_v1_registry_proto_rawDesc = "" +
 	"\x13FetchSourcesRequest\x12\x18\n" +
 	"\adigests\x18\x01 \x03(\fR\adigests\"O\n" +
 	"\x14FetchSourcesResponse\x127\n" +
-	"\asources\x18\x01 \x03(\v2\x1d.scriptorium.script.v1.SourceR\asources*]\n" +
+	"\asources\x18\x01 \x03(\v2\x1d.scriptorium.script.v1.SourceR\asources*b\n" +
+	"\bSteering\x12\x18\n" +
+	"\x14STEERING_UNSPECIFIED\x10\x00\x12\x14\n" +
+	"\x10STEERING_PROMOTE\x10\x01\x12\x12\n" +
+	"\x0eSTEERING_ABORT\x10\x02\x12\x12\n" +
+	"\x0eSTEERING_RETRY\x10\x03*]\n" +
 	"\tLogsState\x12\x1a\n" +
 	"\x16LOGS_STATE_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14LOGS_STATE_LISTENING\x10\x01\x12\x1a\n" +
-	"\x16LOGS_STATE_INTERRUPTED\x10\x022\xce\x13\n" +
+	"\x16LOGS_STATE_INTERRUPTED\x10\x022\xa6\x14\n" +
 	"\bRegistry\x12\\\n" +
 	"\aPublish\x12'.scriptorium.registry.v1.PublishRequest\x1a(.scriptorium.registry.v1.PublishResponse\x12P\n" +
 	"\x03Pin\x12#.scriptorium.registry.v1.PinRequest\x1a$.scriptorium.registry.v1.PinResponse\x12V\n" +
@@ -5188,7 +5568,8 @@ const file_proto_registry_v1_registry_proto_rawDesc = "" +
 	"SetEnabled\x12*.scriptorium.registry.v1.SetEnabledRequest\x1a+.scriptorium.registry.v1.SetEnabledResponse\x12b\n" +
 	"\tConfigure\x12).scriptorium.registry.v1.ConfigureRequest\x1a*.scriptorium.registry.v1.ConfigureResponse\x12Y\n" +
 	"\x06Delete\x12&.scriptorium.registry.v1.DeleteRequest\x1a'.scriptorium.registry.v1.DeleteResponse\x12_\n" +
-	"\bSetOwner\x12(.scriptorium.registry.v1.SetOwnerRequest\x1a).scriptorium.registry.v1.SetOwnerResponse\x12P\n" +
+	"\bSetOwner\x12(.scriptorium.registry.v1.SetOwnerRequest\x1a).scriptorium.registry.v1.SetOwnerResponse\x12V\n" +
+	"\x05Steer\x12%.scriptorium.registry.v1.SteerRequest\x1a&.scriptorium.registry.v1.SteerResponse\x12P\n" +
 	"\x03Get\x12#.scriptorium.registry.v1.GetRequest\x1a$.scriptorium.registry.v1.GetResponse\x12S\n" +
 	"\x04List\x12$.scriptorium.registry.v1.ListRequest\x1a%.scriptorium.registry.v1.ListResponse\x12b\n" +
 	"\tGetSource\x12).scriptorium.registry.v1.GetSourceRequest\x1a*.scriptorium.registry.v1.GetSourceResponse\x12\\\n" +
@@ -5226,222 +5607,231 @@ func file_proto_registry_v1_registry_proto_rawDescGZIP() []byte {
 	return file_proto_registry_v1_registry_proto_rawDescData
 }
 
-var file_proto_registry_v1_registry_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_proto_registry_v1_registry_proto_msgTypes = make([]protoimpl.MessageInfo, 69)
+var file_proto_registry_v1_registry_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
+var file_proto_registry_v1_registry_proto_msgTypes = make([]protoimpl.MessageInfo, 72)
 var file_proto_registry_v1_registry_proto_goTypes = []any{
-	(LogsState)(0),                // 0: scriptorium.registry.v1.LogsState
-	(*PublishRequest)(nil),        // 1: scriptorium.registry.v1.PublishRequest
-	(*PublishResponse)(nil),       // 2: scriptorium.registry.v1.PublishResponse
-	(*PinRequest)(nil),            // 3: scriptorium.registry.v1.PinRequest
-	(*PinResponse)(nil),           // 4: scriptorium.registry.v1.PinResponse
-	(*UnpinRequest)(nil),          // 5: scriptorium.registry.v1.UnpinRequest
-	(*UnpinResponse)(nil),         // 6: scriptorium.registry.v1.UnpinResponse
-	(*RollbackRequest)(nil),       // 7: scriptorium.registry.v1.RollbackRequest
-	(*RollbackResponse)(nil),      // 8: scriptorium.registry.v1.RollbackResponse
-	(*SetEnabledRequest)(nil),     // 9: scriptorium.registry.v1.SetEnabledRequest
-	(*SetEnabledResponse)(nil),    // 10: scriptorium.registry.v1.SetEnabledResponse
-	(*ConfigureRequest)(nil),      // 11: scriptorium.registry.v1.ConfigureRequest
-	(*ConfigureResponse)(nil),     // 12: scriptorium.registry.v1.ConfigureResponse
-	(*DeleteRequest)(nil),         // 13: scriptorium.registry.v1.DeleteRequest
-	(*DeleteResponse)(nil),        // 14: scriptorium.registry.v1.DeleteResponse
-	(*SetOwnerRequest)(nil),       // 15: scriptorium.registry.v1.SetOwnerRequest
-	(*SetOwnerResponse)(nil),      // 16: scriptorium.registry.v1.SetOwnerResponse
-	(*GetRequest)(nil),            // 17: scriptorium.registry.v1.GetRequest
-	(*GetResponse)(nil),           // 18: scriptorium.registry.v1.GetResponse
-	(*ListRequest)(nil),           // 19: scriptorium.registry.v1.ListRequest
-	(*ListResponse)(nil),          // 20: scriptorium.registry.v1.ListResponse
-	(*GetSourceRequest)(nil),      // 21: scriptorium.registry.v1.GetSourceRequest
-	(*GetSourceResponse)(nil),     // 22: scriptorium.registry.v1.GetSourceResponse
-	(*HistoryRequest)(nil),        // 23: scriptorium.registry.v1.HistoryRequest
-	(*HistoryResponse)(nil),       // 24: scriptorium.registry.v1.HistoryResponse
-	(*AuditRequest)(nil),          // 25: scriptorium.registry.v1.AuditRequest
-	(*AuditResponse)(nil),         // 26: scriptorium.registry.v1.AuditResponse
-	(*ExportRequest)(nil),         // 27: scriptorium.registry.v1.ExportRequest
-	(*ExportResponse)(nil),        // 28: scriptorium.registry.v1.ExportResponse
-	(*ExportHeader)(nil),          // 29: scriptorium.registry.v1.ExportHeader
-	(*ScriptRecord)(nil),          // 30: scriptorium.registry.v1.ScriptRecord
-	(*ValueRecord)(nil),           // 31: scriptorium.registry.v1.ValueRecord
-	(*ImportRequest)(nil),         // 32: scriptorium.registry.v1.ImportRequest
-	(*ImportOptions)(nil),         // 33: scriptorium.registry.v1.ImportOptions
-	(*ImportResponse)(nil),        // 34: scriptorium.registry.v1.ImportResponse
-	(*PutValueRequest)(nil),       // 35: scriptorium.registry.v1.PutValueRequest
-	(*PutValueResponse)(nil),      // 36: scriptorium.registry.v1.PutValueResponse
-	(*GetValueRequest)(nil),       // 37: scriptorium.registry.v1.GetValueRequest
-	(*GetValueResponse)(nil),      // 38: scriptorium.registry.v1.GetValueResponse
-	(*ListValuesRequest)(nil),     // 39: scriptorium.registry.v1.ListValuesRequest
-	(*ListValuesResponse)(nil),    // 40: scriptorium.registry.v1.ListValuesResponse
-	(*DeleteValueRequest)(nil),    // 41: scriptorium.registry.v1.DeleteValueRequest
-	(*DeleteValueResponse)(nil),   // 42: scriptorium.registry.v1.DeleteValueResponse
-	(*SetTenantRequest)(nil),      // 43: scriptorium.registry.v1.SetTenantRequest
-	(*SetTenantResponse)(nil),     // 44: scriptorium.registry.v1.SetTenantResponse
-	(*GetTenantRequest)(nil),      // 45: scriptorium.registry.v1.GetTenantRequest
-	(*GetTenantResponse)(nil),     // 46: scriptorium.registry.v1.GetTenantResponse
-	(*ListTenantsRequest)(nil),    // 47: scriptorium.registry.v1.ListTenantsRequest
-	(*ListTenantsResponse)(nil),   // 48: scriptorium.registry.v1.ListTenantsResponse
-	(*WatchLogsRequest)(nil),      // 49: scriptorium.registry.v1.WatchLogsRequest
-	(*WatchLogsResponse)(nil),     // 50: scriptorium.registry.v1.WatchLogsResponse
-	(*ListAgentsRequest)(nil),     // 51: scriptorium.registry.v1.ListAgentsRequest
-	(*ListAgentsResponse)(nil),    // 52: scriptorium.registry.v1.ListAgentsResponse
-	(*StatusRequest)(nil),         // 53: scriptorium.registry.v1.StatusRequest
-	(*StatusResponse)(nil),        // 54: scriptorium.registry.v1.StatusResponse
-	(*WatchStatusRequest)(nil),    // 55: scriptorium.registry.v1.WatchStatusRequest
-	(*WatchStatusResponse)(nil),   // 56: scriptorium.registry.v1.WatchStatusResponse
-	(*FleetStatus)(nil),           // 57: scriptorium.registry.v1.FleetStatus
-	(*AgentStatus)(nil),           // 58: scriptorium.registry.v1.AgentStatus
-	(*ScriptFailure)(nil),         // 59: scriptorium.registry.v1.ScriptFailure
-	(*ScriptStatus)(nil),          // 60: scriptorium.registry.v1.ScriptStatus
-	(*Rollout)(nil),               // 61: scriptorium.registry.v1.Rollout
-	(*AgentFailure)(nil),          // 62: scriptorium.registry.v1.AgentFailure
-	(*PullRequest)(nil),           // 63: scriptorium.registry.v1.PullRequest
-	(*PullResponse)(nil),          // 64: scriptorium.registry.v1.PullResponse
-	(*SyncRequest)(nil),           // 65: scriptorium.registry.v1.SyncRequest
-	(*SyncResponse)(nil),          // 66: scriptorium.registry.v1.SyncResponse
-	(*FetchSourcesRequest)(nil),   // 67: scriptorium.registry.v1.FetchSourcesRequest
-	(*FetchSourcesResponse)(nil),  // 68: scriptorium.registry.v1.FetchSourcesResponse
-	nil,                           // 69: scriptorium.registry.v1.AgentStatus.LabelsEntry
-	(*v1.Settings)(nil),           // 70: scriptorium.script.v1.Settings
-	(*v1.Release)(nil),            // 71: scriptorium.script.v1.Release
-	(*v1.Version)(nil),            // 72: scriptorium.script.v1.Version
-	(*v1.HistoryEntry)(nil),       // 73: scriptorium.script.v1.HistoryEntry
-	(*timestamppb.Timestamp)(nil), // 74: google.protobuf.Timestamp
-	(*v1.AuditEntry)(nil),         // 75: scriptorium.script.v1.AuditEntry
-	(*v1.Source)(nil),             // 76: scriptorium.script.v1.Source
-	(*v1.Tenant)(nil),             // 77: scriptorium.script.v1.Tenant
-	(*v1.Value)(nil),              // 78: scriptorium.script.v1.Value
-	(*v1.TenantSettings)(nil),     // 79: scriptorium.script.v1.TenantSettings
-	(*v11.Logs)(nil),              // 80: scriptorium.event.v1.Logs
-	(*durationpb.Duration)(nil),   // 81: google.protobuf.Duration
-	(*v1.Error)(nil),              // 82: scriptorium.script.v1.Error
-	(*v11.Object)(nil),            // 83: scriptorium.event.v1.Object
+	(Steering)(0),                 // 0: scriptorium.registry.v1.Steering
+	(LogsState)(0),                // 1: scriptorium.registry.v1.LogsState
+	(*PublishRequest)(nil),        // 2: scriptorium.registry.v1.PublishRequest
+	(*PublishResponse)(nil),       // 3: scriptorium.registry.v1.PublishResponse
+	(*PinRequest)(nil),            // 4: scriptorium.registry.v1.PinRequest
+	(*PinResponse)(nil),           // 5: scriptorium.registry.v1.PinResponse
+	(*UnpinRequest)(nil),          // 6: scriptorium.registry.v1.UnpinRequest
+	(*UnpinResponse)(nil),         // 7: scriptorium.registry.v1.UnpinResponse
+	(*RollbackRequest)(nil),       // 8: scriptorium.registry.v1.RollbackRequest
+	(*RollbackResponse)(nil),      // 9: scriptorium.registry.v1.RollbackResponse
+	(*SetEnabledRequest)(nil),     // 10: scriptorium.registry.v1.SetEnabledRequest
+	(*SetEnabledResponse)(nil),    // 11: scriptorium.registry.v1.SetEnabledResponse
+	(*ConfigureRequest)(nil),      // 12: scriptorium.registry.v1.ConfigureRequest
+	(*ConfigureResponse)(nil),     // 13: scriptorium.registry.v1.ConfigureResponse
+	(*DeleteRequest)(nil),         // 14: scriptorium.registry.v1.DeleteRequest
+	(*DeleteResponse)(nil),        // 15: scriptorium.registry.v1.DeleteResponse
+	(*SetOwnerRequest)(nil),       // 16: scriptorium.registry.v1.SetOwnerRequest
+	(*SetOwnerResponse)(nil),      // 17: scriptorium.registry.v1.SetOwnerResponse
+	(*SteerRequest)(nil),          // 18: scriptorium.registry.v1.SteerRequest
+	(*SteerResponse)(nil),         // 19: scriptorium.registry.v1.SteerResponse
+	(*GetRequest)(nil),            // 20: scriptorium.registry.v1.GetRequest
+	(*GetResponse)(nil),           // 21: scriptorium.registry.v1.GetResponse
+	(*ListRequest)(nil),           // 22: scriptorium.registry.v1.ListRequest
+	(*ListResponse)(nil),          // 23: scriptorium.registry.v1.ListResponse
+	(*GetSourceRequest)(nil),      // 24: scriptorium.registry.v1.GetSourceRequest
+	(*GetSourceResponse)(nil),     // 25: scriptorium.registry.v1.GetSourceResponse
+	(*HistoryRequest)(nil),        // 26: scriptorium.registry.v1.HistoryRequest
+	(*HistoryResponse)(nil),       // 27: scriptorium.registry.v1.HistoryResponse
+	(*AuditRequest)(nil),          // 28: scriptorium.registry.v1.AuditRequest
+	(*AuditResponse)(nil),         // 29: scriptorium.registry.v1.AuditResponse
+	(*ExportRequest)(nil),         // 30: scriptorium.registry.v1.ExportRequest
+	(*ExportResponse)(nil),        // 31: scriptorium.registry.v1.ExportResponse
+	(*ExportHeader)(nil),          // 32: scriptorium.registry.v1.ExportHeader
+	(*ScriptRecord)(nil),          // 33: scriptorium.registry.v1.ScriptRecord
+	(*ValueRecord)(nil),           // 34: scriptorium.registry.v1.ValueRecord
+	(*ImportRequest)(nil),         // 35: scriptorium.registry.v1.ImportRequest
+	(*ImportOptions)(nil),         // 36: scriptorium.registry.v1.ImportOptions
+	(*ImportResponse)(nil),        // 37: scriptorium.registry.v1.ImportResponse
+	(*PutValueRequest)(nil),       // 38: scriptorium.registry.v1.PutValueRequest
+	(*PutValueResponse)(nil),      // 39: scriptorium.registry.v1.PutValueResponse
+	(*GetValueRequest)(nil),       // 40: scriptorium.registry.v1.GetValueRequest
+	(*GetValueResponse)(nil),      // 41: scriptorium.registry.v1.GetValueResponse
+	(*ListValuesRequest)(nil),     // 42: scriptorium.registry.v1.ListValuesRequest
+	(*ListValuesResponse)(nil),    // 43: scriptorium.registry.v1.ListValuesResponse
+	(*DeleteValueRequest)(nil),    // 44: scriptorium.registry.v1.DeleteValueRequest
+	(*DeleteValueResponse)(nil),   // 45: scriptorium.registry.v1.DeleteValueResponse
+	(*SetTenantRequest)(nil),      // 46: scriptorium.registry.v1.SetTenantRequest
+	(*SetTenantResponse)(nil),     // 47: scriptorium.registry.v1.SetTenantResponse
+	(*GetTenantRequest)(nil),      // 48: scriptorium.registry.v1.GetTenantRequest
+	(*GetTenantResponse)(nil),     // 49: scriptorium.registry.v1.GetTenantResponse
+	(*ListTenantsRequest)(nil),    // 50: scriptorium.registry.v1.ListTenantsRequest
+	(*ListTenantsResponse)(nil),   // 51: scriptorium.registry.v1.ListTenantsResponse
+	(*WatchLogsRequest)(nil),      // 52: scriptorium.registry.v1.WatchLogsRequest
+	(*WatchLogsResponse)(nil),     // 53: scriptorium.registry.v1.WatchLogsResponse
+	(*ListAgentsRequest)(nil),     // 54: scriptorium.registry.v1.ListAgentsRequest
+	(*ListAgentsResponse)(nil),    // 55: scriptorium.registry.v1.ListAgentsResponse
+	(*StatusRequest)(nil),         // 56: scriptorium.registry.v1.StatusRequest
+	(*StatusResponse)(nil),        // 57: scriptorium.registry.v1.StatusResponse
+	(*WatchStatusRequest)(nil),    // 58: scriptorium.registry.v1.WatchStatusRequest
+	(*WatchStatusResponse)(nil),   // 59: scriptorium.registry.v1.WatchStatusResponse
+	(*FleetStatus)(nil),           // 60: scriptorium.registry.v1.FleetStatus
+	(*AgentStatus)(nil),           // 61: scriptorium.registry.v1.AgentStatus
+	(*ScriptFailure)(nil),         // 62: scriptorium.registry.v1.ScriptFailure
+	(*ScriptStatus)(nil),          // 63: scriptorium.registry.v1.ScriptStatus
+	(*Trials)(nil),                // 64: scriptorium.registry.v1.Trials
+	(*Rollout)(nil),               // 65: scriptorium.registry.v1.Rollout
+	(*AgentFailure)(nil),          // 66: scriptorium.registry.v1.AgentFailure
+	(*PullRequest)(nil),           // 67: scriptorium.registry.v1.PullRequest
+	(*PullResponse)(nil),          // 68: scriptorium.registry.v1.PullResponse
+	(*SyncRequest)(nil),           // 69: scriptorium.registry.v1.SyncRequest
+	(*SyncResponse)(nil),          // 70: scriptorium.registry.v1.SyncResponse
+	(*FetchSourcesRequest)(nil),   // 71: scriptorium.registry.v1.FetchSourcesRequest
+	(*FetchSourcesResponse)(nil),  // 72: scriptorium.registry.v1.FetchSourcesResponse
+	nil,                           // 73: scriptorium.registry.v1.AgentStatus.LabelsEntry
+	(*v1.Settings)(nil),           // 74: scriptorium.script.v1.Settings
+	(*v1.Release)(nil),            // 75: scriptorium.script.v1.Release
+	(*v1.Version)(nil),            // 76: scriptorium.script.v1.Version
+	(*v1.HistoryEntry)(nil),       // 77: scriptorium.script.v1.HistoryEntry
+	(*timestamppb.Timestamp)(nil), // 78: google.protobuf.Timestamp
+	(*v1.AuditEntry)(nil),         // 79: scriptorium.script.v1.AuditEntry
+	(*v1.Source)(nil),             // 80: scriptorium.script.v1.Source
+	(*v1.Tenant)(nil),             // 81: scriptorium.script.v1.Tenant
+	(*v1.Value)(nil),              // 82: scriptorium.script.v1.Value
+	(*v1.TenantSettings)(nil),     // 83: scriptorium.script.v1.TenantSettings
+	(*v11.Logs)(nil),              // 84: scriptorium.event.v1.Logs
+	(*durationpb.Duration)(nil),   // 85: google.protobuf.Duration
+	(*v1.Error)(nil),              // 86: scriptorium.script.v1.Error
+	(*v11.Object)(nil),            // 87: scriptorium.event.v1.Object
 }
 var file_proto_registry_v1_registry_proto_depIdxs = []int32{
-	70, // 0: scriptorium.registry.v1.PublishRequest.settings:type_name -> scriptorium.script.v1.Settings
-	71, // 1: scriptorium.registry.v1.PublishResponse.release:type_name -> scriptorium.script.v1.Release
-	72, // 2: scriptorium.registry.v1.PublishResponse.version:type_name -> scriptorium.script.v1.Version
-	71, // 3: scriptorium.registry.v1.PinResponse.release:type_name -> scriptorium.script.v1.Release
-	71, // 4: scriptorium.registry.v1.UnpinResponse.release:type_name -> scriptorium.script.v1.Release
-	71, // 5: scriptorium.registry.v1.RollbackResponse.release:type_name -> scriptorium.script.v1.Release
-	71, // 6: scriptorium.registry.v1.SetEnabledResponse.release:type_name -> scriptorium.script.v1.Release
-	70, // 7: scriptorium.registry.v1.ConfigureRequest.settings:type_name -> scriptorium.script.v1.Settings
-	71, // 8: scriptorium.registry.v1.ConfigureResponse.release:type_name -> scriptorium.script.v1.Release
-	71, // 9: scriptorium.registry.v1.DeleteResponse.release:type_name -> scriptorium.script.v1.Release
-	71, // 10: scriptorium.registry.v1.SetOwnerResponse.release:type_name -> scriptorium.script.v1.Release
-	71, // 11: scriptorium.registry.v1.GetResponse.release:type_name -> scriptorium.script.v1.Release
-	71, // 12: scriptorium.registry.v1.ListResponse.releases:type_name -> scriptorium.script.v1.Release
-	72, // 13: scriptorium.registry.v1.GetSourceResponse.version:type_name -> scriptorium.script.v1.Version
-	73, // 14: scriptorium.registry.v1.HistoryResponse.entries:type_name -> scriptorium.script.v1.HistoryEntry
-	74, // 15: scriptorium.registry.v1.AuditRequest.since:type_name -> google.protobuf.Timestamp
-	75, // 16: scriptorium.registry.v1.AuditResponse.entries:type_name -> scriptorium.script.v1.AuditEntry
-	29, // 17: scriptorium.registry.v1.ExportResponse.header:type_name -> scriptorium.registry.v1.ExportHeader
-	30, // 18: scriptorium.registry.v1.ExportResponse.script:type_name -> scriptorium.registry.v1.ScriptRecord
-	76, // 19: scriptorium.registry.v1.ExportResponse.source:type_name -> scriptorium.script.v1.Source
-	31, // 20: scriptorium.registry.v1.ExportResponse.value:type_name -> scriptorium.registry.v1.ValueRecord
-	77, // 21: scriptorium.registry.v1.ExportResponse.tenant:type_name -> scriptorium.script.v1.Tenant
-	74, // 22: scriptorium.registry.v1.ExportHeader.exported_at:type_name -> google.protobuf.Timestamp
-	71, // 23: scriptorium.registry.v1.ScriptRecord.release:type_name -> scriptorium.script.v1.Release
-	72, // 24: scriptorium.registry.v1.ScriptRecord.versions:type_name -> scriptorium.script.v1.Version
-	73, // 25: scriptorium.registry.v1.ScriptRecord.history:type_name -> scriptorium.script.v1.HistoryEntry
-	78, // 26: scriptorium.registry.v1.ValueRecord.value:type_name -> scriptorium.script.v1.Value
-	33, // 27: scriptorium.registry.v1.ImportRequest.options:type_name -> scriptorium.registry.v1.ImportOptions
-	30, // 28: scriptorium.registry.v1.ImportRequest.script:type_name -> scriptorium.registry.v1.ScriptRecord
-	76, // 29: scriptorium.registry.v1.ImportRequest.source:type_name -> scriptorium.script.v1.Source
-	31, // 30: scriptorium.registry.v1.ImportRequest.value:type_name -> scriptorium.registry.v1.ValueRecord
-	77, // 31: scriptorium.registry.v1.ImportRequest.tenant:type_name -> scriptorium.script.v1.Tenant
-	78, // 32: scriptorium.registry.v1.PutValueResponse.value:type_name -> scriptorium.script.v1.Value
-	78, // 33: scriptorium.registry.v1.GetValueResponse.value:type_name -> scriptorium.script.v1.Value
-	78, // 34: scriptorium.registry.v1.ListValuesResponse.values:type_name -> scriptorium.script.v1.Value
-	78, // 35: scriptorium.registry.v1.DeleteValueResponse.value:type_name -> scriptorium.script.v1.Value
-	79, // 36: scriptorium.registry.v1.SetTenantRequest.settings:type_name -> scriptorium.script.v1.TenantSettings
-	77, // 37: scriptorium.registry.v1.SetTenantResponse.tenant:type_name -> scriptorium.script.v1.Tenant
-	77, // 38: scriptorium.registry.v1.GetTenantResponse.tenant:type_name -> scriptorium.script.v1.Tenant
-	77, // 39: scriptorium.registry.v1.ListTenantsResponse.tenants:type_name -> scriptorium.script.v1.Tenant
-	80, // 40: scriptorium.registry.v1.WatchLogsResponse.logs:type_name -> scriptorium.event.v1.Logs
-	0,  // 41: scriptorium.registry.v1.WatchLogsResponse.state:type_name -> scriptorium.registry.v1.LogsState
-	58, // 42: scriptorium.registry.v1.ListAgentsResponse.agents:type_name -> scriptorium.registry.v1.AgentStatus
-	57, // 43: scriptorium.registry.v1.StatusResponse.status:type_name -> scriptorium.registry.v1.FleetStatus
-	57, // 44: scriptorium.registry.v1.WatchStatusResponse.status:type_name -> scriptorium.registry.v1.FleetStatus
-	60, // 45: scriptorium.registry.v1.FleetStatus.scripts:type_name -> scriptorium.registry.v1.ScriptStatus
-	69, // 46: scriptorium.registry.v1.AgentStatus.labels:type_name -> scriptorium.registry.v1.AgentStatus.LabelsEntry
-	81, // 47: scriptorium.registry.v1.AgentStatus.unheard_for:type_name -> google.protobuf.Duration
-	81, // 48: scriptorium.registry.v1.AgentStatus.lag:type_name -> google.protobuf.Duration
-	59, // 49: scriptorium.registry.v1.AgentStatus.failures:type_name -> scriptorium.registry.v1.ScriptFailure
-	82, // 50: scriptorium.registry.v1.ScriptFailure.error:type_name -> scriptorium.script.v1.Error
-	71, // 51: scriptorium.registry.v1.ScriptStatus.release:type_name -> scriptorium.script.v1.Release
-	81, // 52: scriptorium.registry.v1.ScriptStatus.took:type_name -> google.protobuf.Duration
-	62, // 53: scriptorium.registry.v1.ScriptStatus.failures:type_name -> scriptorium.registry.v1.AgentFailure
-	61, // 54: scriptorium.registry.v1.ScriptStatus.rollout:type_name -> scriptorium.registry.v1.Rollout
-	81, // 55: scriptorium.registry.v1.Rollout.median:type_name -> google.protobuf.Duration
-	81, // 56: scriptorium.registry.v1.Rollout.p99:type_name -> google.protobuf.Duration
-	81, // 57: scriptorium.registry.v1.Rollout.slowest:type_name -> google.protobuf.Duration
-	74, // 58: scriptorium.registry.v1.Rollout.converged_at:type_name -> google.protobuf.Timestamp
-	82, // 59: scriptorium.registry.v1.AgentFailure.error:type_name -> scriptorium.script.v1.Error
-	76, // 60: scriptorium.registry.v1.PullResponse.sources:type_name -> scriptorium.script.v1.Source
-	83, // 61: scriptorium.registry.v1.SyncResponse.objects:type_name -> scriptorium.event.v1.Object
-	76, // 62: scriptorium.registry.v1.SyncResponse.sources:type_name -> scriptorium.script.v1.Source
-	76, // 63: scriptorium.registry.v1.FetchSourcesResponse.sources:type_name -> scriptorium.script.v1.Source
-	1,  // 64: scriptorium.registry.v1.Registry.Publish:input_type -> scriptorium.registry.v1.PublishRequest
-	3,  // 65: scriptorium.registry.v1.Registry.Pin:input_type -> scriptorium.registry.v1.PinRequest
-	5,  // 66: scriptorium.registry.v1.Registry.Unpin:input_type -> scriptorium.registry.v1.UnpinRequest
-	7,  // 67: scriptorium.registry.v1.Registry.Rollback:input_type -> scriptorium.registry.v1.RollbackRequest
-	9,  // 68: scriptorium.registry.v1.Registry.SetEnabled:input_type -> scriptorium.registry.v1.SetEnabledRequest
-	11, // 69: scriptorium.registry.v1.Registry.Configure:input_type -> scriptorium.registry.v1.ConfigureRequest
-	13, // 70: scriptorium.registry.v1.Registry.Delete:input_type -> scriptorium.registry.v1.DeleteRequest
-	15, // 71: scriptorium.registry.v1.Registry.SetOwner:input_type -> scriptorium.registry.v1.SetOwnerRequest
-	17, // 72: scriptorium.registry.v1.Registry.Get:input_type -> scriptorium.registry.v1.GetRequest
-	19, // 73: scriptorium.registry.v1.Registry.List:input_type -> scriptorium.registry.v1.ListRequest
-	21, // 74: scriptorium.registry.v1.Registry.GetSource:input_type -> scriptorium.registry.v1.GetSourceRequest
-	23, // 75: scriptorium.registry.v1.Registry.History:input_type -> scriptorium.registry.v1.HistoryRequest
-	25, // 76: scriptorium.registry.v1.Registry.Audit:input_type -> scriptorium.registry.v1.AuditRequest
-	27, // 77: scriptorium.registry.v1.Registry.Export:input_type -> scriptorium.registry.v1.ExportRequest
-	32, // 78: scriptorium.registry.v1.Registry.Import:input_type -> scriptorium.registry.v1.ImportRequest
-	35, // 79: scriptorium.registry.v1.Registry.PutValue:input_type -> scriptorium.registry.v1.PutValueRequest
-	37, // 80: scriptorium.registry.v1.Registry.GetValue:input_type -> scriptorium.registry.v1.GetValueRequest
-	39, // 81: scriptorium.registry.v1.Registry.ListValues:input_type -> scriptorium.registry.v1.ListValuesRequest
-	41, // 82: scriptorium.registry.v1.Registry.DeleteValue:input_type -> scriptorium.registry.v1.DeleteValueRequest
-	43, // 83: scriptorium.registry.v1.Registry.SetTenant:input_type -> scriptorium.registry.v1.SetTenantRequest
-	45, // 84: scriptorium.registry.v1.Registry.GetTenant:input_type -> scriptorium.registry.v1.GetTenantRequest
-	47, // 85: scriptorium.registry.v1.Registry.ListTenants:input_type -> scriptorium.registry.v1.ListTenantsRequest
-	49, // 86: scriptorium.registry.v1.Registry.WatchLogs:input_type -> scriptorium.registry.v1.WatchLogsRequest
-	51, // 87: scriptorium.registry.v1.Registry.ListAgents:input_type -> scriptorium.registry.v1.ListAgentsRequest
-	53, // 88: scriptorium.registry.v1.Registry.Status:input_type -> scriptorium.registry.v1.StatusRequest
-	55, // 89: scriptorium.registry.v1.Registry.WatchStatus:input_type -> scriptorium.registry.v1.WatchStatusRequest
-	63, // 90: scriptorium.registry.v1.Feed.Pull:input_type -> scriptorium.registry.v1.PullRequest
-	65, // 91: scriptorium.registry.v1.Feed.Sync:input_type -> scriptorium.registry.v1.SyncRequest
-	67, // 92: scriptorium.registry.v1.Feed.FetchSources:input_type -> scriptorium.registry.v1.FetchSourcesRequest
-	2,  // 93: scriptorium.registry.v1.Registry.Publish:output_type -> scriptorium.registry.v1.PublishResponse
-	4,  // 94: scriptorium.registry.v1.Registry.Pin:output_type -> scriptorium.registry.v1.PinResponse
-	6,  // 95: scriptorium.registry.v1.Registry.Unpin:output_type -> scriptorium.registry.v1.UnpinResponse
-	8,  // 96: scriptorium.registry.v1.Registry.Rollback:output_type -> scriptorium.registry.v1.RollbackResponse
-	10, // 97: scriptorium.registry.v1.Registry.SetEnabled:output_type -> scriptorium.registry.v1.SetEnabledResponse
-	12, // 98: scriptorium.registry.v1.Registry.Configure:output_type -> scriptorium.registry.v1.ConfigureResponse
-	14, // 99: scriptorium.registry.v1.Registry.Delete:output_type -> scriptorium.registry.v1.DeleteResponse
-	16, // 100: scriptorium.registry.v1.Registry.SetOwner:output_type -> scriptorium.registry.v1.SetOwnerResponse
-	18, // 101: scriptorium.registry.v1.Registry.Get:output_type -> scriptorium.registry.v1.GetResponse
-	20, // 102: scriptorium.registry.v1.Registry.List:output_type -> scriptorium.registry.v1.ListResponse
-	22, // 103: scriptorium.registry.v1.Registry.GetSource:output_type -> scriptorium.registry.v1.GetSourceResponse
-	24, // 104: scriptorium.registry.v1.Registry.History:output_type -> scriptorium.registry.v1.HistoryResponse
-	26, // 105: scriptorium.registry.v1.Registry.Audit:output_type -> scriptorium.registry.v1.AuditResponse
-	28, // 106: scriptorium.registry.v1.Registry.Export:output_type -> scriptorium.registry.v1.ExportResponse
-	34, // 107: scriptorium.registry.v1.Registry.Import:output_type -> scriptorium.registry.v1.ImportResponse
-	36, // 108: scriptorium.registry.v1.Registry.PutValue:output_type -> scriptorium.registry.v1.PutValueResponse
-	38, // 109: scriptorium.registry.v1.Registry.GetValue:output_type -> scriptorium.registry.v1.GetValueResponse
-	40, // 110: scriptorium.registry.v1.Registry.ListValues:output_type -> scriptorium.registry.v1.ListValuesResponse
-	42, // 111: scriptorium.registry.v1.Registry.DeleteValue:output_type -> scriptorium.registry.v1.DeleteValueResponse
-	44, // 112: scriptorium.registry.v1.Registry.SetTenant:output_type -> scriptorium.registry.v1.SetTenantResponse
-	46, // 113: scriptorium.registry.v1.Registry.GetTenant:output_type -> scriptorium.registry.v1.GetTenantResponse
-	48, // 114: scriptorium.registry.v1.Registry.ListTenants:output_type -> scriptorium.registry.v1.ListTenantsResponse
-	50, // 115: scriptorium.registry.v1.Registry.WatchLogs:output_type -> scriptorium.registry.v1.WatchLogsResponse
-	52, // 116: scriptorium.registry.v1.Registry.ListAgents:output_type -> scriptorium.registry.v1.ListAgentsResponse
-	54, // 117: scriptorium.registry.v1.Registry.Status:output_type -> scriptorium.registry.v1.StatusResponse
-	56, // 118: scriptorium.registry.v1.Registry.WatchStatus:output_type -> scriptorium.registry.v1.WatchStatusResponse
-	64, // 119: scriptorium.registry.v1.Feed.Pull:output_type -> scriptorium.registry.v1.PullResponse
-	66, // 120: scriptorium.registry.v1.Feed.Sync:output_type -> scriptorium.registry.v1.SyncResponse
-	68, // 121: scriptorium.registry.v1.Feed.FetchSources:output_type -> scriptorium.registry.v1.FetchSourcesResponse
-	93, // [93:122] is the sub-list for method output_type
-	64, // [64:93] is the sub-list for method input_type
-	64, // [64:64] is the sub-list for extension type_name
-	64, // [64:64] is the sub-list for extension extendee
-	0,  // [0:64] is the sub-list for field type_name
+	74, // 0: scriptorium.registry.v1.PublishRequest.settings:type_name -> scriptorium.script.v1.Settings
+	75, // 1: scriptorium.registry.v1.PublishResponse.release:type_name -> scriptorium.script.v1.Release
+	76, // 2: scriptorium.registry.v1.PublishResponse.version:type_name -> scriptorium.script.v1.Version
+	75, // 3: scriptorium.registry.v1.PinResponse.release:type_name -> scriptorium.script.v1.Release
+	75, // 4: scriptorium.registry.v1.UnpinResponse.release:type_name -> scriptorium.script.v1.Release
+	75, // 5: scriptorium.registry.v1.RollbackResponse.release:type_name -> scriptorium.script.v1.Release
+	75, // 6: scriptorium.registry.v1.SetEnabledResponse.release:type_name -> scriptorium.script.v1.Release
+	74, // 7: scriptorium.registry.v1.ConfigureRequest.settings:type_name -> scriptorium.script.v1.Settings
+	75, // 8: scriptorium.registry.v1.ConfigureResponse.release:type_name -> scriptorium.script.v1.Release
+	75, // 9: scriptorium.registry.v1.DeleteResponse.release:type_name -> scriptorium.script.v1.Release
+	75, // 10: scriptorium.registry.v1.SetOwnerResponse.release:type_name -> scriptorium.script.v1.Release
+	0,  // 11: scriptorium.registry.v1.SteerRequest.steering:type_name -> scriptorium.registry.v1.Steering
+	75, // 12: scriptorium.registry.v1.SteerResponse.release:type_name -> scriptorium.script.v1.Release
+	75, // 13: scriptorium.registry.v1.GetResponse.release:type_name -> scriptorium.script.v1.Release
+	75, // 14: scriptorium.registry.v1.ListResponse.releases:type_name -> scriptorium.script.v1.Release
+	76, // 15: scriptorium.registry.v1.GetSourceResponse.version:type_name -> scriptorium.script.v1.Version
+	77, // 16: scriptorium.registry.v1.HistoryResponse.entries:type_name -> scriptorium.script.v1.HistoryEntry
+	78, // 17: scriptorium.registry.v1.AuditRequest.since:type_name -> google.protobuf.Timestamp
+	79, // 18: scriptorium.registry.v1.AuditResponse.entries:type_name -> scriptorium.script.v1.AuditEntry
+	32, // 19: scriptorium.registry.v1.ExportResponse.header:type_name -> scriptorium.registry.v1.ExportHeader
+	33, // 20: scriptorium.registry.v1.ExportResponse.script:type_name -> scriptorium.registry.v1.ScriptRecord
+	80, // 21: scriptorium.registry.v1.ExportResponse.source:type_name -> scriptorium.script.v1.Source
+	34, // 22: scriptorium.registry.v1.ExportResponse.value:type_name -> scriptorium.registry.v1.ValueRecord
+	81, // 23: scriptorium.registry.v1.ExportResponse.tenant:type_name -> scriptorium.script.v1.Tenant
+	78, // 24: scriptorium.registry.v1.ExportHeader.exported_at:type_name -> google.protobuf.Timestamp
+	75, // 25: scriptorium.registry.v1.ScriptRecord.release:type_name -> scriptorium.script.v1.Release
+	76, // 26: scriptorium.registry.v1.ScriptRecord.versions:type_name -> scriptorium.script.v1.Version
+	77, // 27: scriptorium.registry.v1.ScriptRecord.history:type_name -> scriptorium.script.v1.HistoryEntry
+	82, // 28: scriptorium.registry.v1.ValueRecord.value:type_name -> scriptorium.script.v1.Value
+	36, // 29: scriptorium.registry.v1.ImportRequest.options:type_name -> scriptorium.registry.v1.ImportOptions
+	33, // 30: scriptorium.registry.v1.ImportRequest.script:type_name -> scriptorium.registry.v1.ScriptRecord
+	80, // 31: scriptorium.registry.v1.ImportRequest.source:type_name -> scriptorium.script.v1.Source
+	34, // 32: scriptorium.registry.v1.ImportRequest.value:type_name -> scriptorium.registry.v1.ValueRecord
+	81, // 33: scriptorium.registry.v1.ImportRequest.tenant:type_name -> scriptorium.script.v1.Tenant
+	82, // 34: scriptorium.registry.v1.PutValueResponse.value:type_name -> scriptorium.script.v1.Value
+	82, // 35: scriptorium.registry.v1.GetValueResponse.value:type_name -> scriptorium.script.v1.Value
+	82, // 36: scriptorium.registry.v1.ListValuesResponse.values:type_name -> scriptorium.script.v1.Value
+	82, // 37: scriptorium.registry.v1.DeleteValueResponse.value:type_name -> scriptorium.script.v1.Value
+	83, // 38: scriptorium.registry.v1.SetTenantRequest.settings:type_name -> scriptorium.script.v1.TenantSettings
+	81, // 39: scriptorium.registry.v1.SetTenantResponse.tenant:type_name -> scriptorium.script.v1.Tenant
+	81, // 40: scriptorium.registry.v1.GetTenantResponse.tenant:type_name -> scriptorium.script.v1.Tenant
+	81, // 41: scriptorium.registry.v1.ListTenantsResponse.tenants:type_name -> scriptorium.script.v1.Tenant
+	84, // 42: scriptorium.registry.v1.WatchLogsResponse.logs:type_name -> scriptorium.event.v1.Logs
+	1,  // 43: scriptorium.registry.v1.WatchLogsResponse.state:type_name -> scriptorium.registry.v1.LogsState
+	61, // 44: scriptorium.registry.v1.ListAgentsResponse.agents:type_name -> scriptorium.registry.v1.AgentStatus
+	60, // 45: scriptorium.registry.v1.StatusResponse.status:type_name -> scriptorium.registry.v1.FleetStatus
+	60, // 46: scriptorium.registry.v1.WatchStatusResponse.status:type_name -> scriptorium.registry.v1.FleetStatus
+	63, // 47: scriptorium.registry.v1.FleetStatus.scripts:type_name -> scriptorium.registry.v1.ScriptStatus
+	73, // 48: scriptorium.registry.v1.AgentStatus.labels:type_name -> scriptorium.registry.v1.AgentStatus.LabelsEntry
+	85, // 49: scriptorium.registry.v1.AgentStatus.unheard_for:type_name -> google.protobuf.Duration
+	85, // 50: scriptorium.registry.v1.AgentStatus.lag:type_name -> google.protobuf.Duration
+	62, // 51: scriptorium.registry.v1.AgentStatus.failures:type_name -> scriptorium.registry.v1.ScriptFailure
+	86, // 52: scriptorium.registry.v1.ScriptFailure.error:type_name -> scriptorium.script.v1.Error
+	75, // 53: scriptorium.registry.v1.ScriptStatus.release:type_name -> scriptorium.script.v1.Release
+	85, // 54: scriptorium.registry.v1.ScriptStatus.took:type_name -> google.protobuf.Duration
+	66, // 55: scriptorium.registry.v1.ScriptStatus.failures:type_name -> scriptorium.registry.v1.AgentFailure
+	65, // 56: scriptorium.registry.v1.ScriptStatus.rollout:type_name -> scriptorium.registry.v1.Rollout
+	64, // 57: scriptorium.registry.v1.ScriptStatus.trials:type_name -> scriptorium.registry.v1.Trials
+	85, // 58: scriptorium.registry.v1.Rollout.median:type_name -> google.protobuf.Duration
+	85, // 59: scriptorium.registry.v1.Rollout.p99:type_name -> google.protobuf.Duration
+	85, // 60: scriptorium.registry.v1.Rollout.slowest:type_name -> google.protobuf.Duration
+	78, // 61: scriptorium.registry.v1.Rollout.converged_at:type_name -> google.protobuf.Timestamp
+	86, // 62: scriptorium.registry.v1.AgentFailure.error:type_name -> scriptorium.script.v1.Error
+	80, // 63: scriptorium.registry.v1.PullResponse.sources:type_name -> scriptorium.script.v1.Source
+	87, // 64: scriptorium.registry.v1.SyncResponse.objects:type_name -> scriptorium.event.v1.Object
+	80, // 65: scriptorium.registry.v1.SyncResponse.sources:type_name -> scriptorium.script.v1.Source
+	80, // 66: scriptorium.registry.v1.FetchSourcesResponse.sources:type_name -> scriptorium.script.v1.Source
+	2,  // 67: scriptorium.registry.v1.Registry.Publish:input_type -> scriptorium.registry.v1.PublishRequest
+	4,  // 68: scriptorium.registry.v1.Registry.Pin:input_type -> scriptorium.registry.v1.PinRequest
+	6,  // 69: scriptorium.registry.v1.Registry.Unpin:input_type -> scriptorium.registry.v1.UnpinRequest
+	8,  // 70: scriptorium.registry.v1.Registry.Rollback:input_type -> scriptorium.registry.v1.RollbackRequest
+	10, // 71: scriptorium.registry.v1.Registry.SetEnabled:input_type -> scriptorium.registry.v1.SetEnabledRequest
+	12, // 72: scriptorium.registry.v1.Registry.Configure:input_type -> scriptorium.registry.v1.ConfigureRequest
+	14, // 73: scriptorium.registry.v1.Registry.Delete:input_type -> scriptorium.registry.v1.DeleteRequest
+	16, // 74: scriptorium.registry.v1.Registry.SetOwner:input_type -> scriptorium.registry.v1.SetOwnerRequest
+	18, // 75: scriptorium.registry.v1.Registry.Steer:input_type -> scriptorium.registry.v1.SteerRequest
+	20, // 76: scriptorium.registry.v1.Registry.Get:input_type -> scriptorium.registry.v1.GetRequest
+	22, // 77: scriptorium.registry.v1.Registry.List:input_type -> scriptorium.registry.v1.ListRequest
+	24, // 78: scriptorium.registry.v1.Registry.GetSource:input_type -> scriptorium.registry.v1.GetSourceRequest
+	26, // 79: scriptorium.registry.v1.Registry.History:input_type -> scriptorium.registry.v1.HistoryRequest
+	28, // 80: scriptorium.registry.v1.Registry.Audit:input_type -> scriptorium.registry.v1.AuditRequest
+	30, // 81: scriptorium.registry.v1.Registry.Export:input_type -> scriptorium.registry.v1.ExportRequest
+	35, // 82: scriptorium.registry.v1.Registry.Import:input_type -> scriptorium.registry.v1.ImportRequest
+	38, // 83: scriptorium.registry.v1.Registry.PutValue:input_type -> scriptorium.registry.v1.PutValueRequest
+	40, // 84: scriptorium.registry.v1.Registry.GetValue:input_type -> scriptorium.registry.v1.GetValueRequest
+	42, // 85: scriptorium.registry.v1.Registry.ListValues:input_type -> scriptorium.registry.v1.ListValuesRequest
+	44, // 86: scriptorium.registry.v1.Registry.DeleteValue:input_type -> scriptorium.registry.v1.DeleteValueRequest
+	46, // 87: scriptorium.registry.v1.Registry.SetTenant:input_type -> scriptorium.registry.v1.SetTenantRequest
+	48, // 88: scriptorium.registry.v1.Registry.GetTenant:input_type -> scriptorium.registry.v1.GetTenantRequest
+	50, // 89: scriptorium.registry.v1.Registry.ListTenants:input_type -> scriptorium.registry.v1.ListTenantsRequest
+	52, // 90: scriptorium.registry.v1.Registry.WatchLogs:input_type -> scriptorium.registry.v1.WatchLogsRequest
+	54, // 91: scriptorium.registry.v1.Registry.ListAgents:input_type -> scriptorium.registry.v1.ListAgentsRequest
+	56, // 92: scriptorium.registry.v1.Registry.Status:input_type -> scriptorium.registry.v1.StatusRequest
+	58, // 93: scriptorium.registry.v1.Registry.WatchStatus:input_type -> scriptorium.registry.v1.WatchStatusRequest
+	67, // 94: scriptorium.registry.v1.Feed.Pull:input_type -> scriptorium.registry.v1.PullRequest
+	69, // 95: scriptorium.registry.v1.Feed.Sync:input_type -> scriptorium.registry.v1.SyncRequest
+	71, // 96: scriptorium.registry.v1.Feed.FetchSources:input_type -> scriptorium.registry.v1.FetchSourcesRequest
+	3,  // 97: scriptorium.registry.v1.Registry.Publish:output_type -> scriptorium.registry.v1.PublishResponse
+	5,  // 98: scriptorium.registry.v1.Registry.Pin:output_type -> scriptorium.registry.v1.PinResponse
+	7,  // 99: scriptorium.registry.v1.Registry.Unpin:output_type -> scriptorium.registry.v1.UnpinResponse
+	9,  // 100: scriptorium.registry.v1.Registry.Rollback:output_type -> scriptorium.registry.v1.RollbackResponse
+	11, // 101: scriptorium.registry.v1.Registry.SetEnabled:output_type -> scriptorium.registry.v1.SetEnabledResponse
+	13, // 102: scriptorium.registry.v1.Registry.Configure:output_type -> scriptorium.registry.v1.ConfigureResponse
+	15, // 103: scriptorium.registry.v1.Registry.Delete:output_type -> scriptorium.registry.v1.DeleteResponse
+	17, // 104: scriptorium.registry.v1.Registry.SetOwner:output_type -> scriptorium.registry.v1.SetOwnerResponse
+	19, // 105: scriptorium.registry.v1.Registry.Steer:output_type -> scriptorium.registry.v1.SteerResponse
+	21, // 106: scriptorium.registry.v1.Registry.Get:output_type -> scriptorium.registry.v1.GetResponse
+	23, // 107: scriptorium.registry.v1.Registry.List:output_type -> scriptorium.registry.v1.ListResponse
+	25, // 108: scriptorium.registry.v1.Registry.GetSource:output_type -> scriptorium.registry.v1.GetSourceResponse
+	27, // 109: scriptorium.registry.v1.Registry.History:output_type -> scriptorium.registry.v1.HistoryResponse
+	29, // 110: scriptorium.registry.v1.Registry.Audit:output_type -> scriptorium.registry.v1.AuditResponse
+	31, // 111: scriptorium.registry.v1.Registry.Export:output_type -> scriptorium.registry.v1.ExportResponse
+	37, // 112: scriptorium.registry.v1.Registry.Import:output_type -> scriptorium.registry.v1.ImportResponse
+	39, // 113: scriptorium.registry.v1.Registry.PutValue:output_type -> scriptorium.registry.v1.PutValueResponse
+	41, // 114: scriptorium.registry.v1.Registry.GetValue:output_type -> scriptorium.registry.v1.GetValueResponse
+	43, // 115: scriptorium.registry.v1.Registry.ListValues:output_type -> scriptorium.registry.v1.ListValuesResponse
+	45, // 116: scriptorium.registry.v1.Registry.DeleteValue:output_type -> scriptorium.registry.v1.DeleteValueResponse
+	47, // 117: scriptorium.registry.v1.Registry.SetTenant:output_type -> scriptorium.registry.v1.SetTenantResponse
+	49, // 118: scriptorium.registry.v1.Registry.GetTenant:output_type -> scriptorium.registry.v1.GetTenantResponse
+	51, // 119: scriptorium.registry.v1.Registry.ListTenants:output_type -> scriptorium.registry.v1.ListTenantsResponse
+	53, // 120: scriptorium.registry.v1.Registry.WatchLogs:output_type -> scriptorium.registry.v1.WatchLogsResponse
+	55, // 121: scriptorium.registry.v1.Registry.ListAgents:output_type -> scriptorium.registry.v1.ListAgentsResponse
+	57, // 122: scriptorium.registry.v1.Registry.Status:output_type -> scriptorium.registry.v1.StatusResponse
+	59, // 123: scriptorium.registry.v1.Registry.WatchStatus:output_type -> scriptorium.registry.v1.WatchStatusResponse
+	68, // 124: scriptorium.registry.v1.Feed.Pull:output_type -> scriptorium.registry.v1.PullResponse
+	70, // 125: scriptorium.registry.v1.Feed.Sync:output_type -> scriptorium.registry.v1.SyncResponse
+	72, // 126: scriptorium.registry.v1.Feed.FetchSources:output_type -> scriptorium.registry.v1.FetchSourcesResponse
+	97, // [97:127] is the sub-list for method output_type
+	67, // [67:97] is the sub-list for method input_type
+	67, // [67:67] is the sub-list for extension type_name
+	67, // [67:67] is the sub-list for extension extendee
+	0,  // [0:67] is the sub-list for field type_name
 }
 
 func init() { file_proto_registry_v1_registry_proto_init() }
@@ -5450,14 +5840,14 @@ func file_proto_registry_v1_registry_proto_init() {
 		return
 	}
 	file_proto_registry_v1_registry_proto_msgTypes[0].OneofWrappers = []any{}
-	file_proto_registry_v1_registry_proto_msgTypes[27].OneofWrappers = []any{
+	file_proto_registry_v1_registry_proto_msgTypes[29].OneofWrappers = []any{
 		(*ExportResponse_Header)(nil),
 		(*ExportResponse_Script)(nil),
 		(*ExportResponse_Source)(nil),
 		(*ExportResponse_Value)(nil),
 		(*ExportResponse_Tenant)(nil),
 	}
-	file_proto_registry_v1_registry_proto_msgTypes[31].OneofWrappers = []any{
+	file_proto_registry_v1_registry_proto_msgTypes[33].OneofWrappers = []any{
 		(*ImportRequest_Options)(nil),
 		(*ImportRequest_Script)(nil),
 		(*ImportRequest_Source)(nil),
@@ -5469,8 +5859,8 @@ func file_proto_registry_v1_registry_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_registry_v1_registry_proto_rawDesc), len(file_proto_registry_v1_registry_proto_rawDesc)),
-			NumEnums:      1,
-			NumMessages:   69,
+			NumEnums:      2,
+			NumMessages:   72,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

@@ -29,6 +29,7 @@ const (
 	Registry_Configure_FullMethodName   = "/scriptorium.registry.v1.Registry/Configure"
 	Registry_Delete_FullMethodName      = "/scriptorium.registry.v1.Registry/Delete"
 	Registry_SetOwner_FullMethodName    = "/scriptorium.registry.v1.Registry/SetOwner"
+	Registry_Steer_FullMethodName       = "/scriptorium.registry.v1.Registry/Steer"
 	Registry_Get_FullMethodName         = "/scriptorium.registry.v1.Registry/Get"
 	Registry_List_FullMethodName        = "/scriptorium.registry.v1.Registry/List"
 	Registry_GetSource_FullMethodName   = "/scriptorium.registry.v1.Registry/GetSource"
@@ -88,6 +89,8 @@ type RegistryClient interface {
 	Delete(ctx context.Context, in *DeleteRequest, opts ...grpc.CallOption) (*DeleteResponse, error)
 	// SetOwner gives a script an owner, another one or none.
 	SetOwner(ctx context.Context, in *SetOwnerRequest, opts ...grpc.CallOption) (*SetOwnerResponse, error)
+	// Steer changes the way of a candidate: a version that is tested or rolled out.
+	Steer(ctx context.Context, in *SteerRequest, opts ...grpc.CallOption) (*SteerResponse, error)
 	// Get returns one release.
 	Get(ctx context.Context, in *GetRequest, opts ...grpc.CallOption) (*GetResponse, error)
 	// List returns releases in the order of the text "tenant/name", page by page.
@@ -219,6 +222,16 @@ func (c *registryClient) SetOwner(ctx context.Context, in *SetOwnerRequest, opts
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(SetOwnerResponse)
 	err := c.cc.Invoke(ctx, Registry_SetOwner_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *registryClient) Steer(ctx context.Context, in *SteerRequest, opts ...grpc.CallOption) (*SteerResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(SteerResponse)
+	err := c.cc.Invoke(ctx, Registry_Steer_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -474,6 +487,8 @@ type RegistryServer interface {
 	Delete(context.Context, *DeleteRequest) (*DeleteResponse, error)
 	// SetOwner gives a script an owner, another one or none.
 	SetOwner(context.Context, *SetOwnerRequest) (*SetOwnerResponse, error)
+	// Steer changes the way of a candidate: a version that is tested or rolled out.
+	Steer(context.Context, *SteerRequest) (*SteerResponse, error)
 	// Get returns one release.
 	Get(context.Context, *GetRequest) (*GetResponse, error)
 	// List returns releases in the order of the text "tenant/name", page by page.
@@ -554,6 +569,9 @@ func (UnimplementedRegistryServer) Delete(context.Context, *DeleteRequest) (*Del
 }
 func (UnimplementedRegistryServer) SetOwner(context.Context, *SetOwnerRequest) (*SetOwnerResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method SetOwner not implemented")
+}
+func (UnimplementedRegistryServer) Steer(context.Context, *SteerRequest) (*SteerResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Steer not implemented")
 }
 func (UnimplementedRegistryServer) Get(context.Context, *GetRequest) (*GetResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Get not implemented")
@@ -770,6 +788,24 @@ func _Registry_SetOwner_Handler(srv interface{}, ctx context.Context, dec func(i
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(RegistryServer).SetOwner(ctx, req.(*SetOwnerRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Registry_Steer_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(SteerRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RegistryServer).Steer(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Registry_Steer_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RegistryServer).Steer(ctx, req.(*SteerRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -1104,6 +1140,10 @@ var Registry_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "SetOwner",
 			Handler:    _Registry_SetOwner_Handler,
+		},
+		{
+			MethodName: "Steer",
+			Handler:    _Registry_Steer_Handler,
 		},
 		{
 			MethodName: "Get",

@@ -151,7 +151,9 @@ type Release struct {
 	Settings  *Settings              `protobuf:"bytes,10,opt,name=settings,proto3" json:"settings,omitempty"`
 	ChangedAt *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=changed_at,json=changedAt,proto3" json:"changed_at,omitempty"`
 	// Who alone changes the script, unless forced; "" means everyone who may.
-	Owner         string `protobuf:"bytes,12,opt,name=owner,proto3" json:"owner,omitempty"`
+	Owner string `protobuf:"bytes,12,opt,name=owner,proto3" json:"owner,omitempty"`
+	// A version on its way to being active; absent if there is none.
+	Candidate     *Candidate `protobuf:"bytes,13,opt,name=candidate,proto3" json:"candidate,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -270,6 +272,114 @@ func (x *Release) GetOwner() string {
 	return ""
 }
 
+func (x *Release) GetCandidate() *Candidate {
+	if x != nil {
+		return x.Candidate
+	}
+	return nil
+}
+
+// A version on its way to being active.
+type Candidate struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its number: it is among the retained versions.
+	Version uint64 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
+	// Another, greater number each time that a candidate of the script has to be tested
+	// anew: a revision.
+	Attempt uint64 `protobuf:"varint,2,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	// Of the plan, from 1; 0 is before the first, while it is tested.
+	Step int32 `protobuf:"varint,3,opt,name=step,proto3" json:"step,omitempty"`
+	// Agents whose rank is below run it: docs/protocol.md says what that is.
+	Share uint32 `protobuf:"varint,4,opt,name=share,proto3" json:"share,omitempty"`
+	// That the share was made of.
+	Percent int32 `protobuf:"varint,5,opt,name=percent,proto3" json:"percent,omitempty"`
+	// When the step began.
+	Since *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=since,proto3" json:"since,omitempty"`
+	// Why it was given up; empty while it is on its way.
+	Failed        string `protobuf:"bytes,7,opt,name=failed,proto3" json:"failed,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Candidate) Reset() {
+	*x = Candidate{}
+	mi := &file_proto_script_v1_script_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Candidate) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Candidate) ProtoMessage() {}
+
+func (x *Candidate) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_script_v1_script_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Candidate.ProtoReflect.Descriptor instead.
+func (*Candidate) Descriptor() ([]byte, []int) {
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Candidate) GetVersion() uint64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *Candidate) GetAttempt() uint64 {
+	if x != nil {
+		return x.Attempt
+	}
+	return 0
+}
+
+func (x *Candidate) GetStep() int32 {
+	if x != nil {
+		return x.Step
+	}
+	return 0
+}
+
+func (x *Candidate) GetShare() uint32 {
+	if x != nil {
+		return x.Share
+	}
+	return 0
+}
+
+func (x *Candidate) GetPercent() int32 {
+	if x != nil {
+		return x.Percent
+	}
+	return 0
+}
+
+func (x *Candidate) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+func (x *Candidate) GetFailed() string {
+	if x != nil {
+		return x.Failed
+	}
+	return ""
+}
+
 // The parts of a release that its owner sets as a whole.
 type Settings struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
@@ -278,14 +388,18 @@ type Settings struct {
 	// A JSON object; empty means {}.
 	Config []byte `protobuf:"bytes,3,opt,name=config,proto3" json:"config,omitempty"`
 	// Versions retained; 0 means the default.
-	HistoryLimit  int32 `protobuf:"varint,4,opt,name=history_limit,json=historyLimit,proto3" json:"history_limit,omitempty"`
+	HistoryLimit int32 `protobuf:"varint,4,opt,name=history_limit,json=historyLimit,proto3" json:"history_limit,omitempty"`
+	// How a new version comes to the agents; absent means to all at once.
+	Rollout *Plan `protobuf:"bytes,5,opt,name=rollout,proto3" json:"rollout,omitempty"`
+	// What a new version must pass before it goes live.
+	Tests         []*Test `protobuf:"bytes,6,rep,name=tests,proto3" json:"tests,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Settings) Reset() {
 	*x = Settings{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[2]
+	mi := &file_proto_script_v1_script_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -297,7 +411,7 @@ func (x *Settings) String() string {
 func (*Settings) ProtoMessage() {}
 
 func (x *Settings) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[2]
+	mi := &file_proto_script_v1_script_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -310,7 +424,7 @@ func (x *Settings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Settings.ProtoReflect.Descriptor instead.
 func (*Settings) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{2}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Settings) GetLimits() *Limits {
@@ -341,6 +455,203 @@ func (x *Settings) GetHistoryLimit() int32 {
 	return 0
 }
 
+func (x *Settings) GetRollout() *Plan {
+	if x != nil {
+		return x.Rollout
+	}
+	return nil
+}
+
+func (x *Settings) GetTests() []*Test {
+	if x != nil {
+		return x.Tests
+	}
+	return nil
+}
+
+// How a new version comes to the agents.
+type Plan struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Steps []*Step                `protobuf:"bytes,1,rep,name=steps,proto3" json:"steps,omitempty"`
+	// The share of the candidate's calls in its steps that may fail, in percent, before it
+	// is given up; absent means that calls are not looked at. It needs steps.
+	MaxErrorPercent *int32 `protobuf:"varint,2,opt,name=max_error_percent,json=maxErrorPercent,proto3,oneof" json:"max_error_percent,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *Plan) Reset() {
+	*x = Plan{}
+	mi := &file_proto_script_v1_script_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Plan) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Plan) ProtoMessage() {}
+
+func (x *Plan) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_script_v1_script_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Plan.ProtoReflect.Descriptor instead.
+func (*Plan) Descriptor() ([]byte, []int) {
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *Plan) GetSteps() []*Step {
+	if x != nil {
+		return x.Steps
+	}
+	return nil
+}
+
+func (x *Plan) GetMaxErrorPercent() int32 {
+	if x != nil && x.MaxErrorPercent != nil {
+		return *x.MaxErrorPercent
+	}
+	return 0
+}
+
+// A part of the agents runs the candidate.
+type Step struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Of the agents, rounded up: 1 to 99, and more than in the step before.
+	Percent int32 `protobuf:"varint,1,opt,name=percent,proto3" json:"percent,omitempty"`
+	// How long the step lasts at least.
+	Pause         *durationpb.Duration `protobuf:"bytes,2,opt,name=pause,proto3" json:"pause,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Step) Reset() {
+	*x = Step{}
+	mi := &file_proto_script_v1_script_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Step) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Step) ProtoMessage() {}
+
+func (x *Step) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_script_v1_script_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Step.ProtoReflect.Descriptor instead.
+func (*Step) Descriptor() ([]byte, []int) {
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *Step) GetPercent() int32 {
+	if x != nil {
+		return x.Percent
+	}
+	return 0
+}
+
+func (x *Step) GetPause() *durationpb.Duration {
+	if x != nil {
+		return x.Pause
+	}
+	return nil
+}
+
+// A call that a new version must answer rightly before it goes live.
+type Test struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// The argument, a JSON value; empty means {}.
+	Request []byte `protobuf:"bytes,2,opt,name=request,proto3" json:"request,omitempty"`
+	// What the first result must be, a JSON value; empty means anything. Members that it
+	// does not name are not looked at, and null stands for one that is not there.
+	Expect []byte `protobuf:"bytes,3,opt,name=expect,proto3" json:"expect,omitempty"`
+	// The kind of error that the call must end with; empty means none.
+	Error         string `protobuf:"bytes,4,opt,name=error,proto3" json:"error,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Test) Reset() {
+	*x = Test{}
+	mi := &file_proto_script_v1_script_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Test) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Test) ProtoMessage() {}
+
+func (x *Test) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_script_v1_script_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Test.ProtoReflect.Descriptor instead.
+func (*Test) Descriptor() ([]byte, []int) {
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *Test) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Test) GetRequest() []byte {
+	if x != nil {
+		return x.Request
+	}
+	return nil
+}
+
+func (x *Test) GetExpect() []byte {
+	if x != nil {
+		return x.Expect
+	}
+	return nil
+}
+
+func (x *Test) GetError() string {
+	if x != nil {
+		return x.Error
+	}
+	return ""
+}
+
 // Bounds of one call. Zero means the default.
 type Limits struct {
 	state        protoimpl.MessageState `protogen:"open.v1"`
@@ -361,7 +672,7 @@ type Limits struct {
 
 func (x *Limits) Reset() {
 	*x = Limits{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[3]
+	mi := &file_proto_script_v1_script_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -373,7 +684,7 @@ func (x *Limits) String() string {
 func (*Limits) ProtoMessage() {}
 
 func (x *Limits) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[3]
+	mi := &file_proto_script_v1_script_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -386,7 +697,7 @@ func (x *Limits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limits.ProtoReflect.Descriptor instead.
 func (*Limits) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{3}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Limits) GetInstructions() uint64 {
@@ -466,7 +777,7 @@ type Value struct {
 
 func (x *Value) Reset() {
 	*x = Value{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[4]
+	mi := &file_proto_script_v1_script_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -478,7 +789,7 @@ func (x *Value) String() string {
 func (*Value) ProtoMessage() {}
 
 func (x *Value) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[4]
+	mi := &file_proto_script_v1_script_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -491,7 +802,7 @@ func (x *Value) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Value.ProtoReflect.Descriptor instead.
 func (*Value) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{4}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Value) GetTenant() string {
@@ -567,7 +878,7 @@ type Tenant struct {
 
 func (x *Tenant) Reset() {
 	*x = Tenant{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[5]
+	mi := &file_proto_script_v1_script_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -579,7 +890,7 @@ func (x *Tenant) String() string {
 func (*Tenant) ProtoMessage() {}
 
 func (x *Tenant) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[5]
+	mi := &file_proto_script_v1_script_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -592,7 +903,7 @@ func (x *Tenant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tenant.ProtoReflect.Descriptor instead.
 func (*Tenant) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{5}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Tenant) GetName() string {
@@ -661,7 +972,7 @@ type TenantSettings struct {
 
 func (x *TenantSettings) Reset() {
 	*x = TenantSettings{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[6]
+	mi := &file_proto_script_v1_script_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -673,7 +984,7 @@ func (x *TenantSettings) String() string {
 func (*TenantSettings) ProtoMessage() {}
 
 func (x *TenantSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[6]
+	mi := &file_proto_script_v1_script_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -686,7 +997,7 @@ func (x *TenantSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TenantSettings.ProtoReflect.Descriptor instead.
 func (*TenantSettings) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{6}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *TenantSettings) GetIsolation() string {
@@ -749,7 +1060,7 @@ type Trigger struct {
 
 func (x *Trigger) Reset() {
 	*x = Trigger{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[7]
+	mi := &file_proto_script_v1_script_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -761,7 +1072,7 @@ func (x *Trigger) String() string {
 func (*Trigger) ProtoMessage() {}
 
 func (x *Trigger) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[7]
+	mi := &file_proto_script_v1_script_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -774,7 +1085,7 @@ func (x *Trigger) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Trigger.ProtoReflect.Descriptor instead.
 func (*Trigger) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{7}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Trigger) GetEvent() string {
@@ -788,23 +1099,26 @@ func (x *Trigger) GetEvent() string {
 type HistoryEntry struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	Revision int64                  `protobuf:"varint,1,opt,name=revision,proto3" json:"revision,omitempty"`
-	// publish, pin, unpin, rollback, enable, disable, configure, delete, own or
-	// import.
+	// publish, pin, unpin, rollback, enable, disable, configure, delete, own, import,
+	// advance, promote, abort or retry.
 	Change string `protobuf:"bytes,2,opt,name=change,proto3" json:"change,omitempty"`
 	// The version active after the change; 0 after a delete.
-	Version       uint64                 `protobuf:"varint,3,opt,name=version,proto3" json:"version,omitempty"`
-	Digest        []byte                 `protobuf:"bytes,4,opt,name=digest,proto3" json:"digest,omitempty"`
-	Pinned        bool                   `protobuf:"varint,5,opt,name=pinned,proto3" json:"pinned,omitempty"`
-	Author        string                 `protobuf:"bytes,6,opt,name=author,proto3" json:"author,omitempty"`
-	Note          string                 `protobuf:"bytes,7,opt,name=note,proto3" json:"note,omitempty"`
-	Time          *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=time,proto3" json:"time,omitempty"`
+	Version uint64                 `protobuf:"varint,3,opt,name=version,proto3" json:"version,omitempty"`
+	Digest  []byte                 `protobuf:"bytes,4,opt,name=digest,proto3" json:"digest,omitempty"`
+	Pinned  bool                   `protobuf:"varint,5,opt,name=pinned,proto3" json:"pinned,omitempty"`
+	Author  string                 `protobuf:"bytes,6,opt,name=author,proto3" json:"author,omitempty"`
+	Note    string                 `protobuf:"bytes,7,opt,name=note,proto3" json:"note,omitempty"`
+	Time    *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=time,proto3" json:"time,omitempty"`
+	// The version on its way to being active after the change, or given up on the way; 0
+	// if there is none.
+	Candidate     uint64 `protobuf:"varint,9,opt,name=candidate,proto3" json:"candidate,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *HistoryEntry) Reset() {
 	*x = HistoryEntry{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[8]
+	mi := &file_proto_script_v1_script_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -816,7 +1130,7 @@ func (x *HistoryEntry) String() string {
 func (*HistoryEntry) ProtoMessage() {}
 
 func (x *HistoryEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[8]
+	mi := &file_proto_script_v1_script_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -829,7 +1143,7 @@ func (x *HistoryEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryEntry.ProtoReflect.Descriptor instead.
 func (*HistoryEntry) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{8}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *HistoryEntry) GetRevision() int64 {
@@ -888,6 +1202,13 @@ func (x *HistoryEntry) GetTime() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *HistoryEntry) GetCandidate() uint64 {
+	if x != nil {
+		return x.Candidate
+	}
+	return 0
+}
+
 // One write, in the registry's audit trail.
 type AuditEntry struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -912,14 +1233,19 @@ type AuditEntry struct {
 	Forced bool   `protobuf:"varint,12,opt,name=forced,proto3" json:"forced,omitempty"`
 	Note   string `protobuf:"bytes,13,opt,name=note,proto3" json:"note,omitempty"`
 	// Of the value that was written; name is empty then, and for a tenant's settings.
-	Key           string `protobuf:"bytes,14,opt,name=key,proto3" json:"key,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Key string `protobuf:"bytes,14,opt,name=key,proto3" json:"key,omitempty"`
+	// The version on its way to being active after the change, or given up on the way; 0
+	// if there is none.
+	Candidate uint64 `protobuf:"varint,15,opt,name=candidate,proto3" json:"candidate,omitempty"`
+	// Of that version.
+	CandidateDigest []byte `protobuf:"bytes,16,opt,name=candidate_digest,json=candidateDigest,proto3" json:"candidate_digest,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *AuditEntry) Reset() {
 	*x = AuditEntry{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[9]
+	mi := &file_proto_script_v1_script_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -931,7 +1257,7 @@ func (x *AuditEntry) String() string {
 func (*AuditEntry) ProtoMessage() {}
 
 func (x *AuditEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[9]
+	mi := &file_proto_script_v1_script_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -944,7 +1270,7 @@ func (x *AuditEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditEntry.ProtoReflect.Descriptor instead.
 func (*AuditEntry) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{9}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *AuditEntry) GetRevision() int64 {
@@ -1045,6 +1371,20 @@ func (x *AuditEntry) GetKey() string {
 	return ""
 }
 
+func (x *AuditEntry) GetCandidate() uint64 {
+	if x != nil {
+		return x.Candidate
+	}
+	return 0
+}
+
+func (x *AuditEntry) GetCandidateDigest() []byte {
+	if x != nil {
+		return x.CandidateDigest
+	}
+	return nil
+}
+
 // The source of a version, content-addressed.
 type Source struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1056,7 +1396,7 @@ type Source struct {
 
 func (x *Source) Reset() {
 	*x = Source{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[10]
+	mi := &file_proto_script_v1_script_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1068,7 +1408,7 @@ func (x *Source) String() string {
 func (*Source) ProtoMessage() {}
 
 func (x *Source) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[10]
+	mi := &file_proto_script_v1_script_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1081,7 +1421,7 @@ func (x *Source) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Source.ProtoReflect.Descriptor instead.
 func (*Source) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{10}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Source) GetDigest() []byte {
@@ -1117,7 +1457,7 @@ type Error struct {
 
 func (x *Error) Reset() {
 	*x = Error{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[11]
+	mi := &file_proto_script_v1_script_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1129,7 +1469,7 @@ func (x *Error) String() string {
 func (*Error) ProtoMessage() {}
 
 func (x *Error) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[11]
+	mi := &file_proto_script_v1_script_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1142,7 +1482,7 @@ func (x *Error) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Error.ProtoReflect.Descriptor instead.
 func (*Error) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{11}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Error) GetKind() string {
@@ -1196,7 +1536,7 @@ const file_proto_script_v1_script_proto_rawDesc = "" +
 	"\x06author\x18\x06 \x01(\tR\x06author\x12\x12\n" +
 	"\x04note\x18\a \x01(\tR\x04note\x129\n" +
 	"\n" +
-	"created_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\"\xb7\x03\n" +
+	"created_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\"\xf7\x03\n" +
 	"\aRelease\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1a\n" +
@@ -1211,12 +1551,35 @@ const file_proto_script_v1_script_proto_rawDesc = "" +
 	" \x01(\v2\x1f.scriptorium.script.v1.SettingsR\bsettings\x129\n" +
 	"\n" +
 	"changed_at\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\tchangedAt\x12\x14\n" +
-	"\x05owner\x18\f \x01(\tR\x05owner\"\xb8\x01\n" +
+	"\x05owner\x18\f \x01(\tR\x05owner\x12>\n" +
+	"\tcandidate\x18\r \x01(\v2 .scriptorium.script.v1.CandidateR\tcandidate\"\xcd\x01\n" +
+	"\tCandidate\x12\x18\n" +
+	"\aversion\x18\x01 \x01(\x04R\aversion\x12\x18\n" +
+	"\aattempt\x18\x02 \x01(\x04R\aattempt\x12\x12\n" +
+	"\x04step\x18\x03 \x01(\x05R\x04step\x12\x14\n" +
+	"\x05share\x18\x04 \x01(\rR\x05share\x12\x18\n" +
+	"\apercent\x18\x05 \x01(\x05R\apercent\x120\n" +
+	"\x05since\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x16\n" +
+	"\x06failed\x18\a \x01(\tR\x06failed\"\xa2\x02\n" +
 	"\bSettings\x125\n" +
 	"\x06limits\x18\x01 \x01(\v2\x1d.scriptorium.script.v1.LimitsR\x06limits\x128\n" +
 	"\atrigger\x18\x02 \x01(\v2\x1e.scriptorium.script.v1.TriggerR\atrigger\x12\x16\n" +
 	"\x06config\x18\x03 \x01(\fR\x06config\x12#\n" +
-	"\rhistory_limit\x18\x04 \x01(\x05R\fhistoryLimit\"\xa9\x02\n" +
+	"\rhistory_limit\x18\x04 \x01(\x05R\fhistoryLimit\x125\n" +
+	"\arollout\x18\x05 \x01(\v2\x1b.scriptorium.script.v1.PlanR\arollout\x121\n" +
+	"\x05tests\x18\x06 \x03(\v2\x1b.scriptorium.script.v1.TestR\x05tests\"\x80\x01\n" +
+	"\x04Plan\x121\n" +
+	"\x05steps\x18\x01 \x03(\v2\x1b.scriptorium.script.v1.StepR\x05steps\x12/\n" +
+	"\x11max_error_percent\x18\x02 \x01(\x05H\x00R\x0fmaxErrorPercent\x88\x01\x01B\x14\n" +
+	"\x12_max_error_percent\"Q\n" +
+	"\x04Step\x12\x18\n" +
+	"\apercent\x18\x01 \x01(\x05R\apercent\x12/\n" +
+	"\x05pause\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x05pause\"b\n" +
+	"\x04Test\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
+	"\arequest\x18\x02 \x01(\fR\arequest\x12\x16\n" +
+	"\x06expect\x18\x03 \x01(\fR\x06expect\x12\x14\n" +
+	"\x05error\x18\x04 \x01(\tR\x05error\"\xa9\x02\n" +
 	"\x06Limits\x12\"\n" +
 	"\finstructions\x18\x01 \x01(\x04R\finstructions\x123\n" +
 	"\atimeout\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\atimeout\x12!\n" +
@@ -1256,7 +1619,7 @@ const file_proto_script_v1_script_proto_rawDesc = "" +
 	"\vvalue_bytes\x18\a \x01(\x03R\n" +
 	"valueBytes\"\x1f\n" +
 	"\aTrigger\x12\x14\n" +
-	"\x05event\x18\x01 \x01(\tR\x05event\"\xe8\x01\n" +
+	"\x05event\x18\x01 \x01(\tR\x05event\"\x86\x02\n" +
 	"\fHistoryEntry\x12\x1a\n" +
 	"\brevision\x18\x01 \x01(\x03R\brevision\x12\x16\n" +
 	"\x06change\x18\x02 \x01(\tR\x06change\x12\x18\n" +
@@ -1265,7 +1628,8 @@ const file_proto_script_v1_script_proto_rawDesc = "" +
 	"\x06pinned\x18\x05 \x01(\bR\x06pinned\x12\x16\n" +
 	"\x06author\x18\x06 \x01(\tR\x06author\x12\x12\n" +
 	"\x04note\x18\a \x01(\tR\x04note\x12.\n" +
-	"\x04time\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\x04time\"\xea\x02\n" +
+	"\x04time\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x1c\n" +
+	"\tcandidate\x18\t \x01(\x04R\tcandidate\"\xb3\x03\n" +
 	"\n" +
 	"AuditEntry\x12\x1a\n" +
 	"\brevision\x18\x01 \x01(\x03R\brevision\x12.\n" +
@@ -1282,7 +1646,9 @@ const file_proto_script_v1_script_proto_rawDesc = "" +
 	"\x05owner\x18\v \x01(\tR\x05owner\x12\x16\n" +
 	"\x06forced\x18\f \x01(\bR\x06forced\x12\x12\n" +
 	"\x04note\x18\r \x01(\tR\x04note\x12\x10\n" +
-	"\x03key\x18\x0e \x01(\tR\x03key\":\n" +
+	"\x03key\x18\x0e \x01(\tR\x03key\x12\x1c\n" +
+	"\tcandidate\x18\x0f \x01(\x04R\tcandidate\x12)\n" +
+	"\x10candidate_digest\x18\x10 \x01(\fR\x0fcandidateDigest\":\n" +
 	"\x06Source\x12\x16\n" +
 	"\x06digest\x18\x01 \x01(\fR\x06digest\x12\x18\n" +
 	"\acontent\x18\x02 \x01(\fR\acontent\"w\n" +
@@ -1305,43 +1671,53 @@ func file_proto_script_v1_script_proto_rawDescGZIP() []byte {
 	return file_proto_script_v1_script_proto_rawDescData
 }
 
-var file_proto_script_v1_script_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
+var file_proto_script_v1_script_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
 var file_proto_script_v1_script_proto_goTypes = []any{
 	(*Version)(nil),               // 0: scriptorium.script.v1.Version
 	(*Release)(nil),               // 1: scriptorium.script.v1.Release
-	(*Settings)(nil),              // 2: scriptorium.script.v1.Settings
-	(*Limits)(nil),                // 3: scriptorium.script.v1.Limits
-	(*Value)(nil),                 // 4: scriptorium.script.v1.Value
-	(*Tenant)(nil),                // 5: scriptorium.script.v1.Tenant
-	(*TenantSettings)(nil),        // 6: scriptorium.script.v1.TenantSettings
-	(*Trigger)(nil),               // 7: scriptorium.script.v1.Trigger
-	(*HistoryEntry)(nil),          // 8: scriptorium.script.v1.HistoryEntry
-	(*AuditEntry)(nil),            // 9: scriptorium.script.v1.AuditEntry
-	(*Source)(nil),                // 10: scriptorium.script.v1.Source
-	(*Error)(nil),                 // 11: scriptorium.script.v1.Error
-	(*timestamppb.Timestamp)(nil), // 12: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 13: google.protobuf.Duration
+	(*Candidate)(nil),             // 2: scriptorium.script.v1.Candidate
+	(*Settings)(nil),              // 3: scriptorium.script.v1.Settings
+	(*Plan)(nil),                  // 4: scriptorium.script.v1.Plan
+	(*Step)(nil),                  // 5: scriptorium.script.v1.Step
+	(*Test)(nil),                  // 6: scriptorium.script.v1.Test
+	(*Limits)(nil),                // 7: scriptorium.script.v1.Limits
+	(*Value)(nil),                 // 8: scriptorium.script.v1.Value
+	(*Tenant)(nil),                // 9: scriptorium.script.v1.Tenant
+	(*TenantSettings)(nil),        // 10: scriptorium.script.v1.TenantSettings
+	(*Trigger)(nil),               // 11: scriptorium.script.v1.Trigger
+	(*HistoryEntry)(nil),          // 12: scriptorium.script.v1.HistoryEntry
+	(*AuditEntry)(nil),            // 13: scriptorium.script.v1.AuditEntry
+	(*Source)(nil),                // 14: scriptorium.script.v1.Source
+	(*Error)(nil),                 // 15: scriptorium.script.v1.Error
+	(*timestamppb.Timestamp)(nil), // 16: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 17: google.protobuf.Duration
 }
 var file_proto_script_v1_script_proto_depIdxs = []int32{
-	12, // 0: scriptorium.script.v1.Version.created_at:type_name -> google.protobuf.Timestamp
+	16, // 0: scriptorium.script.v1.Version.created_at:type_name -> google.protobuf.Timestamp
 	0,  // 1: scriptorium.script.v1.Release.active:type_name -> scriptorium.script.v1.Version
 	0,  // 2: scriptorium.script.v1.Release.retained:type_name -> scriptorium.script.v1.Version
-	2,  // 3: scriptorium.script.v1.Release.settings:type_name -> scriptorium.script.v1.Settings
-	12, // 4: scriptorium.script.v1.Release.changed_at:type_name -> google.protobuf.Timestamp
-	3,  // 5: scriptorium.script.v1.Settings.limits:type_name -> scriptorium.script.v1.Limits
-	7,  // 6: scriptorium.script.v1.Settings.trigger:type_name -> scriptorium.script.v1.Trigger
-	13, // 7: scriptorium.script.v1.Limits.timeout:type_name -> google.protobuf.Duration
-	12, // 8: scriptorium.script.v1.Value.changed_at:type_name -> google.protobuf.Timestamp
-	6,  // 9: scriptorium.script.v1.Tenant.settings:type_name -> scriptorium.script.v1.TenantSettings
-	12, // 10: scriptorium.script.v1.Tenant.changed_at:type_name -> google.protobuf.Timestamp
-	3,  // 11: scriptorium.script.v1.TenantSettings.limits:type_name -> scriptorium.script.v1.Limits
-	12, // 12: scriptorium.script.v1.HistoryEntry.time:type_name -> google.protobuf.Timestamp
-	12, // 13: scriptorium.script.v1.AuditEntry.time:type_name -> google.protobuf.Timestamp
-	14, // [14:14] is the sub-list for method output_type
-	14, // [14:14] is the sub-list for method input_type
-	14, // [14:14] is the sub-list for extension type_name
-	14, // [14:14] is the sub-list for extension extendee
-	0,  // [0:14] is the sub-list for field type_name
+	3,  // 3: scriptorium.script.v1.Release.settings:type_name -> scriptorium.script.v1.Settings
+	16, // 4: scriptorium.script.v1.Release.changed_at:type_name -> google.protobuf.Timestamp
+	2,  // 5: scriptorium.script.v1.Release.candidate:type_name -> scriptorium.script.v1.Candidate
+	16, // 6: scriptorium.script.v1.Candidate.since:type_name -> google.protobuf.Timestamp
+	7,  // 7: scriptorium.script.v1.Settings.limits:type_name -> scriptorium.script.v1.Limits
+	11, // 8: scriptorium.script.v1.Settings.trigger:type_name -> scriptorium.script.v1.Trigger
+	4,  // 9: scriptorium.script.v1.Settings.rollout:type_name -> scriptorium.script.v1.Plan
+	6,  // 10: scriptorium.script.v1.Settings.tests:type_name -> scriptorium.script.v1.Test
+	5,  // 11: scriptorium.script.v1.Plan.steps:type_name -> scriptorium.script.v1.Step
+	17, // 12: scriptorium.script.v1.Step.pause:type_name -> google.protobuf.Duration
+	17, // 13: scriptorium.script.v1.Limits.timeout:type_name -> google.protobuf.Duration
+	16, // 14: scriptorium.script.v1.Value.changed_at:type_name -> google.protobuf.Timestamp
+	10, // 15: scriptorium.script.v1.Tenant.settings:type_name -> scriptorium.script.v1.TenantSettings
+	16, // 16: scriptorium.script.v1.Tenant.changed_at:type_name -> google.protobuf.Timestamp
+	7,  // 17: scriptorium.script.v1.TenantSettings.limits:type_name -> scriptorium.script.v1.Limits
+	16, // 18: scriptorium.script.v1.HistoryEntry.time:type_name -> google.protobuf.Timestamp
+	16, // 19: scriptorium.script.v1.AuditEntry.time:type_name -> google.protobuf.Timestamp
+	20, // [20:20] is the sub-list for method output_type
+	20, // [20:20] is the sub-list for method input_type
+	20, // [20:20] is the sub-list for extension type_name
+	20, // [20:20] is the sub-list for extension extendee
+	0,  // [0:20] is the sub-list for field type_name
 }
 
 func init() { file_proto_script_v1_script_proto_init() }
@@ -1349,13 +1725,14 @@ func file_proto_script_v1_script_proto_init() {
 	if File_proto_script_v1_script_proto != nil {
 		return
 	}
+	file_proto_script_v1_script_proto_msgTypes[4].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_script_v1_script_proto_rawDesc), len(file_proto_script_v1_script_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   12,
+			NumMessages:   16,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

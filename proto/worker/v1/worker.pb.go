@@ -40,8 +40,10 @@ type Assignment struct {
 	Sockets    []string `protobuf:"bytes,5,rep,name=sockets,proto3" json:"sockets,omitempty"`
 	MaxWaiting int64    `protobuf:"varint,6,opt,name=max_waiting,json=maxWaiting,proto3" json:"max_waiting,omitempty"`
 	// The memory is capped from outside: the process need not do it.
-	Capped        bool               `protobuf:"varint,7,opt,name=capped,proto3" json:"capped,omitempty"`
-	Quarantine    *QuarantineRequest `protobuf:"bytes,8,opt,name=quarantine,proto3" json:"quarantine,omitempty"`
+	Capped     bool               `protobuf:"varint,7,opt,name=capped,proto3" json:"capped,omitempty"`
+	Quarantine *QuarantineRequest `protobuf:"bytes,8,opt,name=quarantine,proto3" json:"quarantine,omitempty"`
+	// The agent's name, which decides what of candidates runs here.
+	Agent         string `protobuf:"bytes,9,opt,name=agent,proto3" json:"agent,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -130,6 +132,13 @@ func (x *Assignment) GetQuarantine() *QuarantineRequest {
 		return x.Quarantine
 	}
 	return nil
+}
+
+func (x *Assignment) GetAgent() string {
+	if x != nil {
+		return x.Agent
+	}
+	return ""
 }
 
 type ApplyRequest struct {
@@ -296,10 +305,13 @@ func (*ServeResponse) Descriptor() ([]byte, []int) {
 // A call that came to a socket of the agent. It and its answer travel in frames, over
 // connections of their own.
 type ExecuteRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Script        string                 `protobuf:"bytes,1,opt,name=script,proto3" json:"script,omitempty"`
-	Args          [][]byte               `protobuf:"bytes,2,rep,name=args,proto3" json:"args,omitempty"`
-	Traceparent   string                 `protobuf:"bytes,3,opt,name=traceparent,proto3" json:"traceparent,omitempty"`
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	Script      string                 `protobuf:"bytes,1,opt,name=script,proto3" json:"script,omitempty"`
+	Args        [][]byte               `protobuf:"bytes,2,rep,name=args,proto3" json:"args,omitempty"`
+	Traceparent string                 `protobuf:"bytes,3,opt,name=traceparent,proto3" json:"traceparent,omitempty"`
+	// It is one of a script's tests, and runs also if the script is disabled, or has yet to
+	// pass them.
+	Trial         bool `protobuf:"varint,4,opt,name=trial,proto3" json:"trial,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -353,6 +365,13 @@ func (x *ExecuteRequest) GetTraceparent() string {
 		return x.Traceparent
 	}
 	return ""
+}
+
+func (x *ExecuteRequest) GetTrial() bool {
+	if x != nil {
+		return x.Trial
+	}
+	return false
 }
 
 type ExecuteResponse struct {
@@ -895,11 +914,171 @@ func (*LogResponse) Descriptor() ([]byte, []int) {
 	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{16}
 }
 
+type CountRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Counts        []*Count               `protobuf:"bytes,1,rep,name=counts,proto3" json:"counts,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CountRequest) Reset() {
+	*x = CountRequest{}
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CountRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CountRequest) ProtoMessage() {}
+
+func (x *CountRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CountRequest.ProtoReflect.Descriptor instead.
+func (*CountRequest) Descriptor() ([]byte, []int) {
+	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *CountRequest) GetCounts() []*Count {
+	if x != nil {
+		return x.Counts
+	}
+	return nil
+}
+
+// Calls of a candidate, since the last time.
+type Count struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Of the tenant.
+	Script string `protobuf:"bytes,1,opt,name=script,proto3" json:"script,omitempty"`
+	// Of the candidate.
+	Version uint64 `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
+	Attempt uint64 `protobuf:"varint,3,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	Calls   uint64 `protobuf:"varint,4,opt,name=calls,proto3" json:"calls,omitempty"`
+	// Of them.
+	FailedCalls   uint64 `protobuf:"varint,5,opt,name=failed_calls,json=failedCalls,proto3" json:"failed_calls,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Count) Reset() {
+	*x = Count{}
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Count) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Count) ProtoMessage() {}
+
+func (x *Count) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Count.ProtoReflect.Descriptor instead.
+func (*Count) Descriptor() ([]byte, []int) {
+	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *Count) GetScript() string {
+	if x != nil {
+		return x.Script
+	}
+	return ""
+}
+
+func (x *Count) GetVersion() uint64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *Count) GetAttempt() uint64 {
+	if x != nil {
+		return x.Attempt
+	}
+	return 0
+}
+
+func (x *Count) GetCalls() uint64 {
+	if x != nil {
+		return x.Calls
+	}
+	return 0
+}
+
+func (x *Count) GetFailedCalls() uint64 {
+	if x != nil {
+		return x.FailedCalls
+	}
+	return 0
+}
+
+type CountResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CountResponse) Reset() {
+	*x = CountResponse{}
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CountResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CountResponse) ProtoMessage() {}
+
+func (x *CountResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CountResponse.ProtoReflect.Descriptor instead.
+func (*CountResponse) Descriptor() ([]byte, []int) {
+	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{19}
+}
+
 var File_proto_worker_v1_worker_proto protoreflect.FileDescriptor
 
 const file_proto_worker_v1_worker_proto_rawDesc = "" +
 	"\n" +
-	"\x1cproto/worker/v1/worker.proto\x12\x15scriptorium.worker.v1\x1a\x1aproto/event/v1/event.proto\x1a\x1cproto/script/v1/script.proto\"\x9c\x02\n" +
+	"\x1cproto/worker/v1/worker.proto\x12\x15scriptorium.worker.v1\x1a\x1aproto/event/v1/event.proto\x1a\x1cproto/script/v1/script.proto\"\xb2\x02\n" +
 	"\n" +
 	"Assignment\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12!\n" +
@@ -914,17 +1093,19 @@ const file_proto_worker_v1_worker_proto_rawDesc = "" +
 	"\x06capped\x18\a \x01(\bR\x06capped\x12H\n" +
 	"\n" +
 	"quarantine\x18\b \x01(\v2(.scriptorium.worker.v1.QuarantineRequestR\n" +
-	"quarantine\"R\n" +
+	"quarantine\x12\x14\n" +
+	"\x05agent\x18\t \x01(\tR\x05agent\"R\n" +
 	"\fApplyRequest\x12.\n" +
 	"\x03put\x18\x01 \x03(\v2\x1c.scriptorium.event.v1.ObjectR\x03put\x12\x12\n" +
 	"\x04gone\x18\x02 \x03(\tR\x04gone\"\x0f\n" +
 	"\rApplyResponse\"\x0e\n" +
 	"\fServeRequest\"\x0f\n" +
-	"\rServeResponse\"^\n" +
+	"\rServeResponse\"t\n" +
 	"\x0eExecuteRequest\x12\x16\n" +
 	"\x06script\x18\x01 \x01(\tR\x06script\x12\x12\n" +
 	"\x04args\x18\x02 \x03(\fR\x04args\x12 \n" +
-	"\vtraceparent\x18\x03 \x01(\tR\vtraceparent\"\x91\x01\n" +
+	"\vtraceparent\x18\x03 \x01(\tR\vtraceparent\x12\x14\n" +
+	"\x05trial\x18\x04 \x01(\bR\x05trial\"\x91\x01\n" +
 	"\x0fExecuteResponse\x12\x18\n" +
 	"\aresults\x18\x01 \x03(\fR\aresults\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\x04R\aversion\x12\x16\n" +
@@ -953,16 +1134,26 @@ const file_proto_worker_v1_worker_proto_rawDesc = "" +
 	"\x06script\x18\x03 \x01(\tR\x06script\x12\x18\n" +
 	"\aversion\x18\x04 \x01(\x04R\aversion\x12 \n" +
 	"\vtraceparent\x18\x05 \x01(\tR\vtraceparent\"\r\n" +
-	"\vLogResponse2\xe7\x02\n" +
+	"\vLogResponse\"D\n" +
+	"\fCountRequest\x124\n" +
+	"\x06counts\x18\x01 \x03(\v2\x1c.scriptorium.worker.v1.CountR\x06counts\"\x8c\x01\n" +
+	"\x05Count\x12\x16\n" +
+	"\x06script\x18\x01 \x01(\tR\x06script\x12\x18\n" +
+	"\aversion\x18\x02 \x01(\x04R\aversion\x12\x18\n" +
+	"\aattempt\x18\x03 \x01(\x04R\aattempt\x12\x14\n" +
+	"\x05calls\x18\x04 \x01(\x04R\x05calls\x12!\n" +
+	"\ffailed_calls\x18\x05 \x01(\x04R\vfailedCalls\"\x0f\n" +
+	"\rCountResponse2\xe7\x02\n" +
 	"\x06Worker\x12R\n" +
 	"\x05Apply\x12#.scriptorium.worker.v1.ApplyRequest\x1a$.scriptorium.worker.v1.ApplyResponse\x12R\n" +
 	"\x05Serve\x12#.scriptorium.worker.v1.ServeRequest\x1a$.scriptorium.worker.v1.ServeResponse\x12a\n" +
 	"\n" +
 	"Quarantine\x12(.scriptorium.worker.v1.QuarantineRequest\x1a).scriptorium.worker.v1.QuarantineResponse\x12R\n" +
-	"\x05Drain\x12#.scriptorium.worker.v1.DrainRequest\x1a$.scriptorium.worker.v1.DrainResponse2\xae\x01\n" +
+	"\x05Drain\x12#.scriptorium.worker.v1.DrainRequest\x1a$.scriptorium.worker.v1.DrainResponse2\x82\x02\n" +
 	"\x04Home\x12X\n" +
 	"\aContent\x12%.scriptorium.worker.v1.ContentRequest\x1a&.scriptorium.worker.v1.ContentResponse\x12L\n" +
-	"\x03Log\x12!.scriptorium.worker.v1.LogRequest\x1a\".scriptorium.worker.v1.LogResponseBAZ?github.com/scriptorium-dev/scriptorium/proto/worker/v1;workerv1b\x06proto3"
+	"\x03Log\x12!.scriptorium.worker.v1.LogRequest\x1a\".scriptorium.worker.v1.LogResponse\x12R\n" +
+	"\x05Count\x12#.scriptorium.worker.v1.CountRequest\x1a$.scriptorium.worker.v1.CountResponseBAZ?github.com/scriptorium-dev/scriptorium/proto/worker/v1;workerv1b\x06proto3"
 
 var (
 	file_proto_worker_v1_worker_proto_rawDescOnce sync.Once
@@ -976,7 +1167,7 @@ func file_proto_worker_v1_worker_proto_rawDescGZIP() []byte {
 	return file_proto_worker_v1_worker_proto_rawDescData
 }
 
-var file_proto_worker_v1_worker_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
+var file_proto_worker_v1_worker_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
 var file_proto_worker_v1_worker_proto_goTypes = []any{
 	(*Assignment)(nil),         // 0: scriptorium.worker.v1.Assignment
 	(*ApplyRequest)(nil),       // 1: scriptorium.worker.v1.ApplyRequest
@@ -995,33 +1186,39 @@ var file_proto_worker_v1_worker_proto_goTypes = []any{
 	(*LogRequest)(nil),         // 14: scriptorium.worker.v1.LogRequest
 	(*LogLine)(nil),            // 15: scriptorium.worker.v1.LogLine
 	(*LogResponse)(nil),        // 16: scriptorium.worker.v1.LogResponse
-	(*v1.Object)(nil),          // 17: scriptorium.event.v1.Object
-	(*v11.Error)(nil),          // 18: scriptorium.script.v1.Error
+	(*CountRequest)(nil),       // 17: scriptorium.worker.v1.CountRequest
+	(*Count)(nil),              // 18: scriptorium.worker.v1.Count
+	(*CountResponse)(nil),      // 19: scriptorium.worker.v1.CountResponse
+	(*v1.Object)(nil),          // 20: scriptorium.event.v1.Object
+	(*v11.Error)(nil),          // 21: scriptorium.script.v1.Error
 }
 var file_proto_worker_v1_worker_proto_depIdxs = []int32{
 	7,  // 0: scriptorium.worker.v1.Assignment.quarantine:type_name -> scriptorium.worker.v1.QuarantineRequest
-	17, // 1: scriptorium.worker.v1.ApplyRequest.put:type_name -> scriptorium.event.v1.Object
-	18, // 2: scriptorium.worker.v1.ExecuteResponse.error:type_name -> scriptorium.script.v1.Error
+	20, // 1: scriptorium.worker.v1.ApplyRequest.put:type_name -> scriptorium.event.v1.Object
+	21, // 2: scriptorium.worker.v1.ExecuteResponse.error:type_name -> scriptorium.script.v1.Error
 	8,  // 3: scriptorium.worker.v1.QuarantineRequest.scripts:type_name -> scriptorium.worker.v1.Quarantined
-	18, // 4: scriptorium.worker.v1.Quarantined.error:type_name -> scriptorium.script.v1.Error
+	21, // 4: scriptorium.worker.v1.Quarantined.error:type_name -> scriptorium.script.v1.Error
 	15, // 5: scriptorium.worker.v1.LogRequest.lines:type_name -> scriptorium.worker.v1.LogLine
-	1,  // 6: scriptorium.worker.v1.Worker.Apply:input_type -> scriptorium.worker.v1.ApplyRequest
-	3,  // 7: scriptorium.worker.v1.Worker.Serve:input_type -> scriptorium.worker.v1.ServeRequest
-	7,  // 8: scriptorium.worker.v1.Worker.Quarantine:input_type -> scriptorium.worker.v1.QuarantineRequest
-	10, // 9: scriptorium.worker.v1.Worker.Drain:input_type -> scriptorium.worker.v1.DrainRequest
-	12, // 10: scriptorium.worker.v1.Home.Content:input_type -> scriptorium.worker.v1.ContentRequest
-	14, // 11: scriptorium.worker.v1.Home.Log:input_type -> scriptorium.worker.v1.LogRequest
-	2,  // 12: scriptorium.worker.v1.Worker.Apply:output_type -> scriptorium.worker.v1.ApplyResponse
-	4,  // 13: scriptorium.worker.v1.Worker.Serve:output_type -> scriptorium.worker.v1.ServeResponse
-	9,  // 14: scriptorium.worker.v1.Worker.Quarantine:output_type -> scriptorium.worker.v1.QuarantineResponse
-	11, // 15: scriptorium.worker.v1.Worker.Drain:output_type -> scriptorium.worker.v1.DrainResponse
-	13, // 16: scriptorium.worker.v1.Home.Content:output_type -> scriptorium.worker.v1.ContentResponse
-	16, // 17: scriptorium.worker.v1.Home.Log:output_type -> scriptorium.worker.v1.LogResponse
-	12, // [12:18] is the sub-list for method output_type
-	6,  // [6:12] is the sub-list for method input_type
-	6,  // [6:6] is the sub-list for extension type_name
-	6,  // [6:6] is the sub-list for extension extendee
-	0,  // [0:6] is the sub-list for field type_name
+	18, // 6: scriptorium.worker.v1.CountRequest.counts:type_name -> scriptorium.worker.v1.Count
+	1,  // 7: scriptorium.worker.v1.Worker.Apply:input_type -> scriptorium.worker.v1.ApplyRequest
+	3,  // 8: scriptorium.worker.v1.Worker.Serve:input_type -> scriptorium.worker.v1.ServeRequest
+	7,  // 9: scriptorium.worker.v1.Worker.Quarantine:input_type -> scriptorium.worker.v1.QuarantineRequest
+	10, // 10: scriptorium.worker.v1.Worker.Drain:input_type -> scriptorium.worker.v1.DrainRequest
+	12, // 11: scriptorium.worker.v1.Home.Content:input_type -> scriptorium.worker.v1.ContentRequest
+	14, // 12: scriptorium.worker.v1.Home.Log:input_type -> scriptorium.worker.v1.LogRequest
+	17, // 13: scriptorium.worker.v1.Home.Count:input_type -> scriptorium.worker.v1.CountRequest
+	2,  // 14: scriptorium.worker.v1.Worker.Apply:output_type -> scriptorium.worker.v1.ApplyResponse
+	4,  // 15: scriptorium.worker.v1.Worker.Serve:output_type -> scriptorium.worker.v1.ServeResponse
+	9,  // 16: scriptorium.worker.v1.Worker.Quarantine:output_type -> scriptorium.worker.v1.QuarantineResponse
+	11, // 17: scriptorium.worker.v1.Worker.Drain:output_type -> scriptorium.worker.v1.DrainResponse
+	13, // 18: scriptorium.worker.v1.Home.Content:output_type -> scriptorium.worker.v1.ContentResponse
+	16, // 19: scriptorium.worker.v1.Home.Log:output_type -> scriptorium.worker.v1.LogResponse
+	19, // 20: scriptorium.worker.v1.Home.Count:output_type -> scriptorium.worker.v1.CountResponse
+	14, // [14:21] is the sub-list for method output_type
+	7,  // [7:14] is the sub-list for method input_type
+	7,  // [7:7] is the sub-list for extension type_name
+	7,  // [7:7] is the sub-list for extension extendee
+	0,  // [0:7] is the sub-list for field type_name
 }
 
 func init() { file_proto_worker_v1_worker_proto_init() }
@@ -1035,7 +1232,7 @@ func file_proto_worker_v1_worker_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_worker_v1_worker_proto_rawDesc), len(file_proto_worker_v1_worker_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   17,
+			NumMessages:   20,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

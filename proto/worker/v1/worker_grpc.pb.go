@@ -256,6 +256,7 @@ var Worker_ServiceDesc = grpc.ServiceDesc{
 const (
 	Home_Content_FullMethodName = "/scriptorium.worker.v1.Home/Content"
 	Home_Log_FullMethodName     = "/scriptorium.worker.v1.Home/Log"
+	Home_Count_FullMethodName   = "/scriptorium.worker.v1.Home/Count"
 )
 
 // HomeClient is the client API for Home service.
@@ -268,6 +269,8 @@ type HomeClient interface {
 	Content(ctx context.Context, in *ContentRequest, opts ...grpc.CallOption) (*ContentResponse, error)
 	// Log hands over lines that scripts have logged.
 	Log(ctx context.Context, in *LogRequest, opts ...grpc.CallOption) (*LogResponse, error)
+	// Count hands over how calls of candidates ended.
+	Count(ctx context.Context, in *CountRequest, opts ...grpc.CallOption) (*CountResponse, error)
 }
 
 type homeClient struct {
@@ -298,6 +301,16 @@ func (c *homeClient) Log(ctx context.Context, in *LogRequest, opts ...grpc.CallO
 	return out, nil
 }
 
+func (c *homeClient) Count(ctx context.Context, in *CountRequest, opts ...grpc.CallOption) (*CountResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(CountResponse)
+	err := c.cc.Invoke(ctx, Home_Count_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // HomeServer is the server API for Home service.
 // All implementations must embed UnimplementedHomeServer
 // for forward compatibility.
@@ -308,6 +321,8 @@ type HomeServer interface {
 	Content(context.Context, *ContentRequest) (*ContentResponse, error)
 	// Log hands over lines that scripts have logged.
 	Log(context.Context, *LogRequest) (*LogResponse, error)
+	// Count hands over how calls of candidates ended.
+	Count(context.Context, *CountRequest) (*CountResponse, error)
 	mustEmbedUnimplementedHomeServer()
 }
 
@@ -323,6 +338,9 @@ func (UnimplementedHomeServer) Content(context.Context, *ContentRequest) (*Conte
 }
 func (UnimplementedHomeServer) Log(context.Context, *LogRequest) (*LogResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Log not implemented")
+}
+func (UnimplementedHomeServer) Count(context.Context, *CountRequest) (*CountResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Count not implemented")
 }
 func (UnimplementedHomeServer) mustEmbedUnimplementedHomeServer() {}
 func (UnimplementedHomeServer) testEmbeddedByValue()              {}
@@ -381,6 +399,24 @@ func _Home_Log_Handler(srv interface{}, ctx context.Context, dec func(interface{
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Home_Count_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(CountRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(HomeServer).Count(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Home_Count_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(HomeServer).Count(ctx, req.(*CountRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // Home_ServiceDesc is the grpc.ServiceDesc for Home service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -395,6 +431,10 @@ var Home_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Log",
 			Handler:    _Home_Log_Handler,
+		},
+		{
+			MethodName: "Count",
+			Handler:    _Home_Count_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

@@ -1,0 +1,96 @@
+package wire
+
+import (
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	scriptv1 "github.com/scriptorium-dev/scriptorium/proto/script/v1"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+func fromCandidate(c *script.Candidate) *scriptv1.Candidate {
+	if c == nil {
+		return nil
+	}
+	return &scriptv1.Candidate{
+		Version: c.Version.Number,
+		Attempt: c.Attempt,
+		Step:    int32(c.Step),
+		Share:   c.Share,
+		Percent: int32(c.Percent),
+		Since:   fromTime(c.Since),
+		Failed:  c.Failed,
+	}
+}
+
+// toCandidate returns the candidate of r, which has its retained versions.
+func toCandidate(m *scriptv1.Candidate, r *script.Release) (*script.Candidate, error) {
+	if m == nil {
+		return nil, nil
+	}
+	v, ok := r.Retains(m.GetVersion())
+	if !ok {
+		return nil, script.Errorf(script.Invalid, "release", "%s: the candidate %d is not among the retained versions", r.Name, m.GetVersion())
+	}
+	return &script.Candidate{
+		Version: v,
+		Attempt: m.GetAttempt(),
+		Step:    int(m.GetStep()),
+		Share:   m.GetShare(),
+		Percent: int(m.GetPercent()),
+		Since:   toTime(m.GetSince()),
+		Failed:  m.GetFailed(),
+	}, nil
+}
+
+func fromPlan(p script.Plan) *scriptv1.Plan {
+	if len(p.Steps) == 0 && p.MaxErrorPercent == nil {
+		return nil
+	}
+	m := &scriptv1.Plan{}
+	if p.MaxErrorPercent != nil {
+		m.MaxErrorPercent = new(int32(*p.MaxErrorPercent))
+	}
+	for _, s := range p.Steps {
+		step := &scriptv1.Step{Percent: int32(s.Percent)}
+		if s.Pause != 0 {
+			step.Pause = durationpb.New(s.Pause)
+		}
+		m.Steps = append(m.Steps, step)
+	}
+	return m
+}
+
+func toPlan(m *scriptv1.Plan) (script.Plan, error) {
+	var p script.Plan
+	if m == nil {
+		return p, nil
+	}
+	if m.MaxErrorPercent != nil {
+		p.MaxErrorPercent = new(int(m.GetMaxErrorPercent()))
+	}
+	for _, s := range m.GetSteps() {
+		if pause := s.GetPause(); pause != nil {
+			if err := pause.CheckValid(); err != nil {
+				return script.Plan{}, script.Errorf(script.Invalid, "rollout.steps.pause", "%v", err)
+			}
+		}
+		p.Steps = append(p.Steps, script.Step{Percent: int(s.GetPercent()), Pause: s.GetPause().AsDuration()})
+	}
+	return p, nil
+}
+
+func fromTests(tests []script.Test) []*scriptv1.Test {
+	var list []*scriptv1.Test
+	for _, t := range tests {
+		list = append(list, &scriptv1.Test{Name: t.Name, Request: t.Request, Expect: t.Expect, Error: string(t.Error)})
+	}
+	return list
+}
+
+func toTests(list []*scriptv1.Test) []script.Test {
+	var tests []script.Test
+	for _, m := range list {
+		tests = append(tests, script.Test{Name: m.GetName(), Request: m.GetRequest(), Expect: m.GetExpect(), Error: script.Kind(m.GetError())})
+	}
+	return tests
+}

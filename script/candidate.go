@@ -1,0 +1,79 @@
+package script
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"time"
+)
+
+// Candidate is a version on its way to being active: it has to pass the script's tests,
+// and to go through the steps of its plan. Until then Active is what it was before. Of a
+// script whose first version is the candidate, Active is that version as well, and
+// nothing runs: see Release.Untried.
+type Candidate struct {
+	Version Version // among Release.Retained
+	// Attempt is another, greater number each time that a candidate of the script has to
+	// be tested anew. It is a Revision: the first that the change which began the attempt
+	// could have had.
+	Attempt uint64
+	// Step is the number of the plan's step that it is in, from 1; 0 is before the
+	// first, while it is tested.
+	Step int
+	// Share of the agents run it: those whose Rank is below. Percent is what it was
+	// made of.
+	Share   uint32
+	Percent int
+	Since   time.Time // when the step began, or it was given up, by the registry's clock
+	// Failed says why it was given up; "" while it is on its way. Share is 0 then.
+	Failed string
+}
+
+// MaxFailedBytes is the length of the longest Candidate.Failed.
+const MaxFailedBytes = 1024
+
+// CandidateState is where a candidate is on its way.
+type CandidateState string
+
+// The states of a candidate.
+const (
+	CandidateTesting    CandidateState = "Testing"    // its tests are run, it runs nowhere
+	CandidateRollingOut CandidateState = "RollingOut" // it goes through the steps, or is about to
+	CandidateFailed     CandidateState = "Failed"     // it was given up, and runs nowhere
+)
+
+// CandidateState returns where the release's candidate is on its way; "" if it has none.
+// Of the tests it looks at the number alone.
+func (r *Release) CandidateState() CandidateState {
+	switch c := r.Candidate; {
+	case c == nil:
+		return ""
+	case c.Failed != "":
+		return CandidateFailed
+	case c.Step == 0 && (len(r.Settings.Tests) > 0 || len(r.Settings.Rollout.Steps) == 0):
+		return CandidateTesting
+	}
+	return CandidateRollingOut
+}
+
+// Untried reports whether the script's first version has yet to pass its tests: then
+// nothing of it runs.
+func (r *Release) Untried() bool {
+	return r.Candidate != nil && r.Candidate.Version.Number == r.Active.Number
+}
+
+// RunsOn returns the version that the agent of the name runs: the candidate if the
+// agent is among its share, else the active one. Of a release that is Untried nothing
+// runs.
+func (r *Release) RunsOn(agent string) Version {
+	if c := r.Candidate; c != nil && Rank(agent, r.Name) < c.Share {
+		return c.Version
+	}
+	return r.Active
+}
+
+// Rank places the agent among all, at random but always the same for the script: the
+// first four bytes, big endian, of the SHA-256 of "agent\ntenant/name".
+func Rank(agent string, name Name) uint32 {
+	sum := sha256.Sum256([]byte(agent + "\n" + name.String()))
+	return binary.BigEndian.Uint32(sum[:])
+}
