@@ -1,8 +1,8 @@
 package store
 
 import (
+	"bytes"
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/fnv"
@@ -30,18 +30,15 @@ type Batch struct {
 	Removed []string
 }
 
-// Commit makes b durable: objects, whose sources were put before, and then
+// Commit makes b durable: the sources that were put before, objects, and then
 // removals. Sources that no object retains any more are removed when the next cursor
 // is saved: what is to go live now need not wait for that. After an error none, some
-// or all of b may be on disk, each file whole; the same batch, or a newer one, can be
+// or all of b may be on disk, each object whole; the same batch, or a newer one, can be
 // committed again.
 func (s *Store) Commit(b Batch) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
-	if err := s.put(b.Put); err != nil {
-		return err
-	}
-	if err := s.removeObjects(b.Removed); err != nil {
+	if err := s.change(b); err != nil {
 		return err
 	}
 	s.swept = false
@@ -59,43 +56,97 @@ func (s *Store) Reseal(entries []Entry) error {
 		return !there || had.revision != int64(e.Object.Revision()) || had.sealedBy == e.SealedBy
 	})
 	s.mu.RUnlock()
-	return s.put(others)
+	return s.change(Batch{Put: others})
 }
 
-// PutSources makes sources durable. Those that no object retains are removed with the
-// next cursor that is saved after a commit.
-func (s *Store) PutSources(sources []Source) error {
-	s.writing.Lock()
-	defer s.writing.Unlock()
-	var files []file
-	var added []script.Digest
-	seen := map[script.Digest]struct{}{}
-	for _, src := range sources {
-		if _, twice := seen[src.Digest]; twice || s.HasSource(src.Digest) {
-			continue
+// change makes b durable: in the journal, or, if it is large or there is none, in
+// files.
+func (s *Store) change(b Batch) error {
+	for _, e := range b.Put {
+		if e.Object.Deleted() || e.Object.Revision() <= 0 {
+			return script.Errorf(script.Invalid, "object", "%.200s is not live", e.Object.Key())
 		}
-		seen[src.Digest] = struct{}{}
-		files = append(files, file{path: s.blobPath(src.Digest), content: src.Content})
-		added = append(added, src.Digest)
+		if err := validKey(e.Object.Key()); err != nil {
+			return err
+		}
 	}
-	if err := s.makeFoldersOf(files); err != nil {
-		return fmt.Errorf("make the folders of sources: %w", err)
+	for _, key := range b.Removed {
+		if err := validKey(key); err != nil {
+			return err
+		}
 	}
-	if _, err := s.replace(files, true); err != nil {
-		return fmt.Errorf("write sources: %w", err)
+	for range 2 { // the second time in a new one
+		if s.changeInJournal(b) {
+			return nil
+		}
+		if err := s.settle(); err != nil {
+			return err
+		}
 	}
-	for _, d := range added {
-		s.setPresent(d, true)
+	if len(b.Put)+len(b.Removed) == 0 {
+		return nil
 	}
-	return nil
+	s.dropJournal()
+	s.cursor = nil // until one is saved that goes with what is there then
+	if err := s.put(b.Put); err != nil {
+		return err
+	}
+	return s.removeObjects(b.Removed)
+}
+
+// changeInJournal reports whether the journal has b, and the sources that waited.
+func (s *Store) changeInJournal(b Batch) bool {
+	if s.journal == nil || len(b.Put)+len(b.Removed) > manyFiles {
+		return false
+	}
+	var f frame
+	size := 0
+	revisions := map[string]int64{} // of what changes
+	s.mu.RLock()
+	for _, e := range b.Put {
+		f.put = append(f.put, sealedObject{key: e.Object.Key(), sealed: e.Sealed})
+		size += len(e.Sealed)
+		revisions[e.Object.Key()] = int64(e.Object.Revision())
+	}
+	for _, key := range b.Removed {
+		_, known := s.objects[key]
+		if _, put := revisions[key]; known || put {
+			f.removed = append(f.removed, key)
+			revisions[key] = 0
+		}
+	}
+	after := s.tallies
+	for key, revision := range revisions {
+		after.of(key).replace(key, s.objects[key].revision, revision)
+	}
+	s.mu.RUnlock()
+	f.cursor = recordOf(*s.cursor, after)
+	waiting := s.addWaiting(&f)
+	if len(f.put)+len(f.removed)+len(waiting) == 0 {
+		return true
+	}
+	if size > maxFrame || !s.add(f, true) {
+		return false
+	}
+	s.journaled(waiting)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, e := range b.Put {
+		s.unfiled[e.Object.Key()] = unfiled{sealed: bytes.Clone(e.Sealed)}
+		s.fresh.objects = append(s.fresh.objects, e.Object.Key())
+		s.index(e.Object.Key(), indexOf(e.Object, e.SealedBy))
+	}
+	for _, key := range f.removed {
+		s.unfiled[key] = unfiled{gone: true}
+		s.fresh.objects = append(s.fresh.objects, key)
+		s.index(key, indexed{})
+	}
+	return true
 }
 
 func (s *Store) put(put []Entry) error {
 	files := make([]file, 0, len(put))
 	for _, e := range put {
-		if e.Object.Deleted() || e.Object.Revision() <= 0 {
-			return script.Errorf(script.Invalid, "object", "%.200s is not live", e.Object.Key())
-		}
 		path, err := s.objectPath(e.Object.Key())
 		if err != nil {
 			return err
@@ -105,7 +156,7 @@ func (s *Store) put(put []Entry) error {
 	if err := s.makeFoldersOf(files); err != nil {
 		return fmt.Errorf("make the folders of tenants: %w", err)
 	}
-	touched, err := s.replace(files, false)
+	touched, err := s.replace(files)
 	if err != nil && !touched {
 		return fmt.Errorf("write objects: %w", err)
 	}
@@ -205,7 +256,7 @@ func (s *Store) index(key string, entry indexed) {
 		}
 	}
 	before, was := s.objects[key]
-	s.tallyOf(key).replace(key, before.revision, entry.revision)
+	s.of(key).replace(key, before.revision, entry.revision)
 	if was {
 		if s.keys[before.sealedBy]--; s.keys[before.sealedBy] == 0 {
 			delete(s.keys, before.sealedBy)
@@ -225,12 +276,18 @@ type tally struct {
 	Sum   uint64 `json:"sum"` // of the fingerprints
 }
 
-// tallyOf returns the one that counts the object.
-func (s *Store) tallyOf(key string) *tally {
+// tallies are those of all objects.
+type tallies struct {
+	releases tally
+	others   tally // values and tenants
+}
+
+// of returns the one that counts the object.
+func (t *tallies) of(key string) *tally {
 	if strings.HasPrefix(key, string(script.Releases)+"/") {
-		return &s.releases
+		return &t.releases
 	}
-	return &s.others
+	return &t.others
 }
 
 // replace counts the object with another revision than before; 0 is none.
@@ -256,22 +313,6 @@ func fingerprint(key string, revision int64) uint64 {
 	return h.Sum64()
 }
 
-// sweep removes the sources that no object retains. What cannot be removed
-// now is tried again after the next commit.
-func (s *Store) sweep() {
-	s.mu.RLock()
-	gone := make([]script.Digest, 0, len(s.orphans))
-	for d := range s.orphans {
-		gone = append(gone, d)
-	}
-	s.mu.RUnlock()
-	for _, d := range gone {
-		if err := s.disk.Remove(s.blobPath(d)); err == nil || errors.Is(err, fs.ErrNotExist) {
-			s.setPresent(d, false)
-		}
-	}
-}
-
 // cursorRecord is the cursor with fingerprints of the objects that were there when it
 // was written, so that one that vanishes is noticed at load. Releases are told apart,
 // as software that knows no others expects them.
@@ -283,11 +324,24 @@ type cursorRecord struct {
 	Others *tally `json:"others,omitempty"`
 }
 
-// SaveCursor makes the cursor durable. The caller saves it after what it covers
-// was committed: a cursor may lag behind the objects, and never leads. Once there
-// is one after a load that did not believe all objects, a full snapshot has
-// replaced them, and what is left of them is removed. So are sources that no object has
-// retained since the last commit.
+func recordOf(c Cursor, t tallies) cursorRecord {
+	return cursorRecord{Cursor: c, Releases: t.releases.Count, Sum: t.releases.Sum, Others: &t.others}
+}
+
+// record returns the cursor's record with the objects that are there now.
+func (s *Store) record(c Cursor) cursorRecord {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return recordOf(c, s.tallies)
+}
+
+// SaveCursor keeps the cursor. The caller saves it after what it covers was
+// committed: a cursor may lag behind the objects, and never leads. One that follows
+// another survives the process, and is durable with the next commit; any other is
+// durable at once. Once there is one after a load that did not believe all objects, a
+// full snapshot has replaced them, and what is left of them is removed. So are sources
+// that no object has retained since the last commit. What is in the journal goes into
+// files here when the journal is almost full, as nothing waits to go live.
 func (s *Store) SaveCursor(c Cursor) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
@@ -298,17 +352,22 @@ func (s *Store) SaveCursor(c Cursor) error {
 		s.sweep()
 		s.swept = true
 	}
-	s.mu.RLock()
-	others := s.others
-	record := cursorRecord{Cursor: c, Releases: s.releases.Count, Sum: s.releases.Sum, Others: &others}
-	s.mu.RUnlock()
-	payload, err := json.Marshal(record)
-	if err != nil {
-		return fmt.Errorf("encode the cursor: %w", err)
+	if s.journal != nil && s.journal.fits(maxFrame) && c.Revision > 0 && c.Fleet == s.cursor.Fleet && c.Group == s.cursor.Group {
+		if s.add(frame{cursor: s.record(c)}, false) {
+			s.cursor = &c
+			s.writeFresh()
+			return nil
+		}
 	}
-	if _, err := s.replace([]file{{path: s.path("cursor"), content: encodeRecord(payload)}}, false); err != nil {
-		return fmt.Errorf("write the cursor: %w", err)
+	record := s.record(c)
+	if err := s.flush(&record); err != nil {
+		return err
 	}
+	s.cursor = nil
+	if c.Revision > 0 {
+		s.cursor = &c
+	}
+	_ = s.renew() // without a journal, changes are made in files
 	return nil
 }
 
@@ -326,6 +385,7 @@ func (s *Store) removeDoubtful() {
 		if replaced {
 			return true
 		}
+		delete(s.unfiled, key)
 		err = s.disk.Remove(path)
 		return err == nil || errors.Is(err, fs.ErrNotExist)
 	})

@@ -142,7 +142,7 @@ func TestSourceThatRotsWhileInUse(t *testing.T) {
 // faultyDisk fails from one operation on, and on: as a full disk does, or, seen
 // by the next process, as a crash does.
 type faultyDisk struct {
-	store.OSDisk
+	hasty
 	mu   sync.Mutex
 	left int
 	torn *rand.Rand
@@ -164,79 +164,143 @@ func (d *faultyDisk) Write(path string, content []byte, sync bool) error {
 		d.mu.Lock()
 		n := d.torn.IntN(len(content) + 1)
 		d.mu.Unlock()
-		_ = d.OSDisk.Write(path, content[:n], false)
+		_ = d.hasty.Write(path, content[:n], false)
 		return err
 	}
-	return d.OSDisk.Write(path, content, sync)
+	return d.hasty.Write(path, content, sync)
 }
 
 func (d *faultyDisk) Rename(from, to string) error {
 	if err := d.step(); err != nil {
 		return err
 	}
-	return d.OSDisk.Rename(from, to)
+	return d.hasty.Rename(from, to)
 }
 
 func (d *faultyDisk) Remove(path string) error {
 	if err := d.step(); err != nil {
 		return err
 	}
-	return d.OSDisk.Remove(path)
+	return d.hasty.Remove(path)
 }
 
 func (d *faultyDisk) SyncDir(path string) error {
 	if err := d.step(); err != nil {
 		return err
 	}
-	return d.OSDisk.SyncDir(path)
+	return d.hasty.SyncDir(path)
 }
 
-// Wherever a commit stops, the next process finds each release whole, old or
-// new, with its source, and a cursor that does not lead.
+func (d *faultyDisk) OpenJournal(path string) (store.JournalFile, error) {
+	f, err := d.hasty.OpenJournal(path)
+	return faultyJournal{f, d}, err
+}
+
+type faultyJournal struct {
+	store.JournalFile
+	disk *faultyDisk
+}
+
+func (f faultyJournal) WriteAt(b []byte, offset int64) (int, error) {
+	if err := f.disk.step(); err != nil {
+		f.disk.mu.Lock()
+		n := f.disk.torn.IntN(len(b) + 1)
+		f.disk.mu.Unlock()
+		n, _ = f.JournalFile.WriteAt(b[:n], offset)
+		return n, err
+	}
+	return f.JournalFile.WriteAt(b, offset)
+}
+
+func (f faultyJournal) Sync() error {
+	if err := f.disk.step(); err != nil {
+		return err
+	}
+	return f.JournalFile.Sync()
+}
+
+// Wherever a change stops, or what comes after it until the folder is closed, the next
+// process finds each release whole, old or new, with its source, and a cursor that does
+// not lead. A large change goes into files at once.
 func TestCrashAtEveryStep(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	for steps := 0; ; steps++ {
-		dir := filled(t)
-		disk := &faultyDisk{left: 1 << 30, torn: rand.New(rand.NewPCG(seed, uint64(steps)))}
-		s, _, err := store.OpenOn(dir, trusted, disk)
-		must(t, err)
-		disk.left = steps
-		all := put(release("a", 40, "new a"), "new a", "new d")
-		all.Put = append(all.Put, entry(release("d", 40, "new d")))
-		all.Removed = []string{"releases/acme/c"}
-		err = all.to(s)
-		if err == nil {
-			err = s.SaveCursor(store.Cursor{Fleet: "f", Revision: 40})
-		}
-		must(t, s.Close())
-		after, loaded := open(t, dir)
-		for _, r := range loaded.Releases {
-			if got, err := after.Source(r.Active.Digest); err != nil {
-				t.Fatalf("%d steps: %s@%d has no source: %v %q", steps, r.Name, r.Revision, err, got)
+	t.Parallel()
+	for name, more := range map[string]int{"a change": 0, "a large change": 70} {
+		t.Run(name, func(t *testing.T) {
+			seed := rand.Uint64()
+			t.Logf("seed %d", seed)
+			for steps := 0; crashAfter(t, steps, more, rand.New(rand.NewPCG(seed, uint64(steps)))); steps += 1 + more/10 + skipped(seed) {
 			}
-		}
-		got := releasesOf(loaded)
-		if loaded.Cursor.Revision == 40 && got != "a@40 b@20 d@40" {
-			t.Fatalf("%d steps: the cursor leads: %+v, %s", steps, loaded.Cursor, got)
-		}
-		if loaded.Cursor.Revision == 30 && got != "a@10 b@20 c@30" {
-			t.Fatalf("%d steps: %s does not agree with %+v", steps, got, loaded.Cursor)
-		}
-		for _, l := range loaded.Lost {
-			if l.Path != "releases" { // the fingerprint alone may disagree
-				t.Fatalf("%d steps: lost %+v", steps, l)
-			}
-		}
-		must(t, after.Close())
-		if err == nil {
-			t.Logf("%d steps in all", steps)
-			return
-		}
-		if !errors.Is(err, errFault) {
-			t.Fatal(err)
+		})
+	}
+}
+
+// skipped is how many steps are left out after each one: none, but under the race detector,
+// which makes each of them ten times as long.
+func skipped(seed uint64) int {
+	if !raceEnabled {
+		return 0
+	}
+	return 3 + int(seed%4)
+}
+
+// crashAfter crashes a store after so many steps of a change, and reports whether the
+// change has more of them.
+func crashAfter(t *testing.T, steps, more int, random *rand.Rand) bool {
+	t.Helper()
+	dir := filled(t)
+	defer os.RemoveAll(dir)
+	disk := &faultyDisk{left: 1 << 30, torn: random}
+	s, _, err := store.OpenOn(dir, trusted, disk)
+	must(t, err)
+	disk.left = steps
+	all := put(release("a", 40, "new a"), "new a", "new d")
+	all.Put = append(all.Put, entry(release("d", 40, "new d")))
+	want := "a@40 b@20 d@40"
+	for i := range more {
+		all.Put = append(all.Put, entry(release(fmt.Sprintf("e%02d", i), 40, "new a")))
+		want += fmt.Sprintf(" e%02d@40", i)
+	}
+	all.Removed = []string{"releases/acme/c"}
+	committed := all.to(s)
+	failed := committed
+	if failed == nil {
+		failed = s.SaveCursor(store.Cursor{Fleet: "f", Revision: 40})
+	}
+	if failed == nil {
+		failed = s.Close()
+	} else {
+		must(t, s.Abandon())
+	}
+	after, loaded := openHastily(t, dir)
+	defer func() { must(t, after.Close()) }()
+	for _, r := range loaded.Releases {
+		if got, err := after.Source(r.Active.Digest); err != nil {
+			t.Fatalf("%d steps: %s@%d has no source: %v %q", steps, r.Name, r.Revision, err, got)
 		}
 	}
+	got := releasesOf(loaded)
+	switch {
+	case committed == nil && got != want:
+		t.Fatalf("%d steps: %s was committed, and %s is there", steps, want, got)
+	case loaded.Cursor.Revision == 40 && got != want:
+		t.Fatalf("%d steps: the cursor leads: %+v, %s", steps, loaded.Cursor, got)
+	case loaded.Cursor.Revision == 30 && got != "a@10 b@20 c@30" && (more > 0 || got != want):
+		t.Fatalf("%d steps: %s does not agree with %+v", steps, got, loaded.Cursor)
+	case failed == nil && loaded.Cursor.Revision != 40:
+		t.Fatalf("%d steps: nothing failed, and the cursor is %+v", steps, loaded.Cursor)
+	}
+	for _, l := range loaded.Lost {
+		if more == 0 || l.Path != "releases" { // of a large one, the fingerprint alone may disagree
+			t.Fatalf("%d steps: lost %+v", steps, l)
+		}
+	}
+	if failed != nil && !errors.Is(failed, errFault) {
+		t.Fatal(failed)
+	}
+	if failed == nil {
+		t.Logf("%d steps in all", steps)
+	}
+	return failed != nil
 }
 
 func TestFullDiskIsSurvived(t *testing.T) {
@@ -267,30 +331,53 @@ func TestFullDiskIsSurvived(t *testing.T) {
 	}
 }
 
-// noRoom is a disk on which no folder can be made.
+// noRoom is a disk on which nothing can be written.
 type noRoom struct{ store.OSDisk }
 
-func (noRoom) Mkdir(string) error { return errFault }
+func (noRoom) Mkdir(string) error               { return errFault }
+func (noRoom) Write(string, []byte, bool) error { return errFault }
 
-// What is on a full disk is served, and what has its folder can be added still.
+func (noRoom) OpenJournal(string) (store.JournalFile, error) { return nil, errFault }
+
+// What is on a full disk is served, be it in files or in the journal, and nothing can be
+// added.
 func TestAFullDiskIsOpened(t *testing.T) {
-	dir := filled(t)
-	folders, err := filepath.Glob(filepath.Join(dir, "blobs", "*"))
-	must(t, err)
-	for _, folder := range folders {
-		_ = os.Remove(folder) // those that are empty, as in a folder of software that made none in advance
-	}
-	s, loaded, err := store.OpenOn(dir, trusted, noRoom{})
-	must(t, err)
-	defer s.Close()
-	if got := releasesOf(loaded); got != "a@10 b@20 c@30" {
-		t.Errorf("loaded %s", got)
-	}
-	if _, err := s.Source(script.DigestOf([]byte("source of a"))); err != nil {
-		t.Error(err)
-	}
-	if err := s.PutSources([]store.Source{source("another")}); !errors.Is(err, errFault) {
-		t.Errorf("%v, want that there is no room", err)
+	for name, crashed := range map[string]bool{"in files": false, "in the journal": true} {
+		t.Run(name, func(t *testing.T) {
+			dir, want := filled(t), "a@10 b@20 c@30"
+			if crashed {
+				dir, want = journaled(t), "a@40 b@20 d@50"
+			}
+			folders, err := filepath.Glob(filepath.Join(dir, "blobs", "*"))
+			must(t, err)
+			for _, folder := range folders {
+				_ = os.Remove(folder) // those that are empty, as in a folder of software that made none in advance
+			}
+			for range 2 {
+				s, loaded, err := store.OpenOn(dir, trusted, noRoom{})
+				must(t, err)
+				if got := releasesOf(loaded); got != want || len(loaded.Lost) != 0 {
+					t.Errorf("loaded %s, lost %v", got, loaded.Lost)
+				}
+				for _, r := range loaded.Releases {
+					if _, err := s.Source(r.Active.Digest); err != nil {
+						t.Errorf("%v: %v", r.Name, err)
+					}
+				}
+				if crashed && loaded.Cursor.Revision != 50 {
+					t.Errorf("the cursor is %+v", loaded.Cursor)
+				}
+				if err := put(release("x", 60, "another"), "another").to(s); !errors.Is(err, errFault) {
+					t.Errorf("%v, want that there is no room", err)
+				}
+				must(t, s.Abandon())
+			}
+			s, loaded := open(t, dir)
+			if got := releasesOf(loaded); got != want || len(loaded.Lost) != 0 {
+				t.Errorf("with room again, loaded %s, lost %v", got, loaded.Lost)
+			}
+			must(t, put(release("x", 60, "another"), "another").to(s))
+		})
 	}
 }
 

@@ -27,6 +27,8 @@ type disk interface {
 	// SyncAll makes everything on the folder's file system durable. ok is false
 	// where there is no such call.
 	SyncAll(path string) (ok bool, err error)
+	// OpenJournal opens a file that is there, to write within it.
+	OpenJournal(path string) (journalFile, error)
 }
 
 type osDisk struct{}
@@ -68,10 +70,25 @@ func (osDisk) SyncDir(path string) (err error) {
 
 func (osDisk) SyncAll(path string) (bool, error) { return syncFileSystem(path) }
 
+func (osDisk) OpenJournal(path string) (journalFile, error) {
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		return nil, err
+	}
+	return dataFile{f}, nil
+}
+
+// dataFile is one of which the content alone matters, and not when it was changed.
+type dataFile struct{ *os.File }
+
+// Sync implements journalFile.
+func (f dataFile) Sync() error { return syncData(f.File) }
+
 // file is one that is to be written or replaced.
 type file struct {
 	path    string
 	content []byte
+	blob    bool   // it is new, and named by what is in it
 	temp    string // where it is written first; path itself if it verifies itself and is new
 }
 
@@ -87,13 +104,18 @@ const (
 
 var tempCount atomic.Uint64
 
+func (s *Store) tempPath() string {
+	n := tempCount.Add(1)
+	return s.path("tmp", strconv.FormatUint(n%tempFolders, 36), strconv.FormatUint(n, 36))
+}
+
 // replace makes all files durable: new content under the final names. If
 // touched is false, an error left everything as it was; else any of the names
 // may hold new content or old, each whole.
 //
 // Blobs, which are new and named by what is in them, need no other name at first
 // when there are many: one that is torn shows.
-func (s *Store) replace(files []file, blobs bool) (touched bool, err error) {
+func (s *Store) replace(files []file) (touched bool, err error) {
 	if len(files) == 0 {
 		return false, nil
 	}
@@ -102,9 +124,8 @@ func (s *Store) replace(files []file, blobs bool) (touched bool, err error) {
 		each, writers = false, runtime.GOMAXPROCS(0)
 	}
 	for i := range files {
-		n := tempCount.Add(1)
-		files[i].temp = s.path("tmp", strconv.FormatUint(n%tempFolders, 36), strconv.FormatUint(n, 36))
-		if blobs && !each {
+		files[i].temp = s.tempPath()
+		if files[i].blob && !each {
 			files[i].temp = files[i].path
 		}
 	}

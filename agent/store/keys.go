@@ -39,6 +39,12 @@ func (s *Store) objectPath(key string) (string, error) {
 	return "", script.Errorf(script.Invalid, "key", "%.200q is not the key of a release, of a value or of a tenant", key)
 }
 
+// validKey returns an error if no object with the key is kept.
+func validKey(key string) error {
+	_, err := (&Store{}).objectPath(key)
+	return err
+}
+
 // keyOf turns a path that objectPath has made into the key again.
 func (s *Store) keyOf(path string) (string, error) {
 	rel, err := filepath.Rel(s.dir, path)

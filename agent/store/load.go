@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"iter"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -78,11 +79,16 @@ func (s *Store) load() (*Loaded, error) {
 		return nil, err
 	}
 	loaded := &Loaded{}
+	found := s.replay()
 	record, err := s.readCursor(loaded)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.loadObjects(loaded, record); err != nil {
+	if len(s.unfiled)+len(s.held) > 0 { // the files are not those of the journal's cursor yet
+		record = found.cursor
+		loaded.Cursor, loaded.ReleasesAlone = record.Cursor, false
+	}
+	if err := s.loadObjects(loaded, record, found.lost); err != nil {
 		return nil, err
 	}
 	if err := s.loadBlobs(loaded); err != nil {
@@ -93,7 +99,32 @@ func (s *Store) load() (*Loaded, error) {
 	if loaded.Cursor != (Cursor{}) {
 		s.sweep()
 	}
+	s.begin(loaded, found.empty)
 	return loaded, nil
+}
+
+// begin readies the journal, if the cursor goes with what was loaded. That there is no
+// room for one is no reason not to serve.
+func (s *Store) begin(loaded *Loaded, empty *written) {
+	if len(s.unfiled)+len(s.held) == 0 {
+		s.removeGarbage()
+	}
+	base, sound := s.soundCursor()
+	if sound && loaded.Cursor.Revision > 0 && !loaded.ReleasesAlone && len(loaded.Doubted) == 0 {
+		c := loaded.Cursor
+		s.cursor = &c
+	}
+	switch {
+	case len(s.unfiled)+len(s.held) > 0: // on a full disk: a checkpoint comes before a change
+	case s.cursor == nil:
+		_ = s.renew()
+	case empty != nil && empty.base == base:
+		s.base = base
+		s.journal, _ = s.openJournal(empty.salt)
+	default:
+		s.base = base
+		_ = s.renew()
+	}
 }
 
 func (s *Store) emptyTemp() error {
@@ -132,12 +163,17 @@ func (s *Store) readCursor(loaded *Loaded) (*cursorRecord, error) {
 	return nil, s.setAside(s.path("cursor"))
 }
 
-func (s *Store) loadObjects(loaded *Loaded, record *cursorRecord) error {
+// loadObjects adds to what is lost already.
+func (s *Store) loadObjects(loaded *Loaded, record *cursorRecord, lost []Lost) error {
 	paths, err := s.objectFiles()
 	if err != nil {
 		return err
 	}
-	read, lost := readAll(paths, s.readObject)
+	if paths, err = s.amend(paths); err != nil {
+		return err
+	}
+	read, damaged := readAll(paths, s.readObject)
+	lost = append(lost, damaged...)
 	fleet, read, strangers := ofOneFleet(read, loaded.Cursor.Fleet)
 	lost = append(lost, strangers...)
 	for _, l := range takeDoubted(&lost) {
@@ -227,13 +263,52 @@ func (s *Store) objectFiles() ([]string, error) {
 	return paths, nil
 }
 
+// amend puts in and leaves out what the journal does, as long as it is not in files.
+func (s *Store) amend(paths []string) ([]string, error) {
+	if len(s.unfiled) == 0 {
+		return paths, nil
+	}
+	all := map[string]struct{}{}
+	for _, path := range paths {
+		all[path] = struct{}{}
+	}
+	for key, o := range s.unfiled {
+		path, err := s.objectPath(key)
+		if err != nil {
+			return nil, err
+		}
+		all[path] = struct{}{}
+		if o.gone {
+			delete(all, path)
+		}
+	}
+	return slices.Collect(maps.Keys(all)), nil
+}
+
+// readEntry reads the record of an object.
+func (s *Store) readEntry(path string) (payload []byte, format byte, err error) {
+	if len(s.unfiled) > 0 {
+		if key, err := s.keyOf(path); err == nil {
+			if o, is := s.unfiled[key]; is {
+				return o.sealed, recordFormat, nil
+			}
+		}
+	}
+	return readRecord(path)
+}
+
 // readObject reads and verifies an object. Its error has errDoubted in its chain
 // if the file is sound and not believed.
 func (s *Store) readObject(path string) (onDisk, error) {
-	payload, format, err := readRecord(path)
+	payload, format, err := s.readEntry(path)
 	if err != nil {
 		return onDisk{}, err
 	}
+	return s.objectOf(path, payload, format)
+}
+
+// objectOf verifies what the record of an object has.
+func (s *Store) objectOf(path string, payload []byte, format byte) (onDisk, error) {
 	e, err := s.believe(payload, format)
 	if err != nil {
 		return onDisk{}, err
@@ -283,7 +358,7 @@ func (s *Store) loadBlobs(loaded *Loaded) error {
 		}
 		return want, nil
 	})
-	for _, d := range digests {
+	for _, d := range slices.AppendSeq(digests, maps.Keys(s.held)) {
 		s.setPresent(d, true)
 	}
 	// What no object needs was being written when a process died.
@@ -339,6 +414,12 @@ func (s *Store) setAside(path string) error {
 	rel, err := filepath.Rel(s.dir, path)
 	if err != nil {
 		return err
+	}
+	if key, err := s.keyOf(path); err == nil {
+		delete(s.unfiled, key)
+	}
+	if path == s.journalPath() && len(s.unfiled)+len(s.held) > 0 {
+		return nil // a full disk: what is sound of it is nowhere else
 	}
 	name := time.Now().UTC().Format("20060102T150405.000000000") + "-" + strings.ReplaceAll(rel, string(filepath.Separator), "-")
 	if len(name) > 200 {

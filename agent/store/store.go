@@ -11,9 +11,21 @@
 //	values/<tenant>/<key>      that of a value; a ',' is a '/' of its key
 //	tenants/<tenant>           that of a tenant's settings
 //	cursor                     fleet, revision and group, in such a record
+//	journal                    changes that are not in those files yet: see journal.go
 //	corrupt/                   what failed its check, kept for a person to look at
 //	tmp/                       files that are being written
 //	lock                       held while the folder is in use
+//
+// A small change is one frame in the journal, which is one sync of the disk, and is in
+// memory besides. A checkpoint writes what the journal has into the files: when it is
+// full, before a large change, which goes into files at once, at Close and at Open.
+// Software that knew no journal finds all in the files after Close. After a crash it
+// finds a cursor that is not of the objects, asks for everything, and leaves the
+// journal alone, which has no say any more once such software has moved the cursor.
+//
+// Once a change is live it is written into files without a sync, too, so that who loses
+// the journal does not go back to what was there at the last checkpoint: what is in
+// files then is not what the cursor says, and everything is asked for.
 //
 // Software that knew releases alone left a folder without values and tenants: it is
 // loaded, and Loaded.ReleasesAlone says that its cursor has passed what was not kept.
@@ -22,6 +34,8 @@
 package store
 
 import (
+	"bytes"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -58,7 +72,8 @@ var ErrMissing = errors.New("the source is not in the store")
 
 // Store is a folder that this process has to itself. It is safe for concurrent
 // use; Commit, SaveCursor and PutSources wait for one another, and who reads a
-// sound source waits for nobody.
+// sound source waits for nobody. It has at most journalSize of sources and entries in
+// memory, besides what it knows of each object.
 type Store struct {
 	dir     string
 	disk    disk
@@ -67,17 +82,29 @@ type Store struct {
 
 	writing sync.Mutex // held by whoever changes files
 
-	mu       sync.RWMutex       // guards what follows; never held during I/O
-	objects  map[string]indexed // by key
-	blobs    map[script.Digest]blob
-	orphans  map[script.Digest]struct{} // blobs on disk that no object needs
-	releases tally
-	others   tally          // values and tenants
-	keys     map[string]int // how many objects each key has signed
+	mu      sync.RWMutex       // guards what follows; never held during I/O
+	objects map[string]indexed // by key
+	blobs   map[script.Digest]blob
+	held    map[script.Digest]held     // blobs that are not in files; changed by who holds writing, too
+	orphans map[script.Digest]struct{} // blobs on disk that no object needs
+	tallies
+	keys map[string]int // how many objects each key has signed
 
-	swept    bool                // since the last commit; guarded by writing
-	doubtful []string            // files of objects that were not believed at load; guarded by writing
-	folders  map[string]struct{} // known to exist; guarded by writing
+	// What follows is guarded by writing.
+
+	swept    bool                // since the last commit
+	doubtful []string            // files of objects that were not believed at load
+	folders  map[string]struct{} // known to exist
+
+	// cursor is the last one that was saved, if it goes with the objects that are on
+	// disk; else nil: until one is saved, all changes are made in files.
+	cursor  *Cursor
+	base    [sha256.Size]byte // of the file cursor
+	journal *journal          // to add to; nil while there is none. If there is one, so is cursor
+	dirty   bool              // the journal on disk may have frames
+	unfiled map[string]unfiled
+	fresh   fresh
+	garbage map[script.Digest]struct{} // blobs that were swept, and whose files may be there
 }
 
 // indexed is what the store remembers of an object on disk.
@@ -109,6 +136,9 @@ func open(dir string, trusted *seal.Keyring, d disk) (*Store, *Loaded, error) {
 		blobs:   map[script.Digest]blob{},
 		orphans: map[script.Digest]struct{}{},
 		keys:    map[string]int{},
+		held:    map[script.Digest]held{},
+		unfiled: map[string]unfiled{},
+		garbage: map[script.Digest]struct{}{},
 		folders: map[string]struct{}{},
 		swept:   true,
 	}
@@ -127,8 +157,16 @@ func open(dir string, trusted *seal.Keyring, d disk) (*Store, *Loaded, error) {
 	return s, loaded, nil
 }
 
-// Close releases the folder. Nothing else may be in progress.
-func (s *Store) Close() error { return s.lock.Close() }
+// Close writes what the journal has into files and releases the folder. Nothing else
+// may be in progress. If the files cannot be written, the error says so, the folder is
+// released, and the next Open finds all in the journal.
+func (s *Store) Close() error {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	err := s.settle()
+	s.dropJournal()
+	return errors.Join(err, s.lock.Close())
+}
 
 // Keys returns the ids of the keys that the objects on disk are signed by, sorted;
 // "" is among them if one is not signed.
@@ -139,7 +177,7 @@ func (s *Store) Keys() []string {
 }
 
 // HasSource reports whether the source is on disk, as far as is known without
-// reading it.
+// reading it, or waits for the commit that makes it durable.
 func (s *Store) HasSource(d script.Digest) bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -156,6 +194,16 @@ func (s *Store) Retains(d script.Digest) bool {
 // Source reads and verifies a source. A source that fails its check is set
 // aside and counts as missing. The error is ErrMissing, or one of reading.
 func (s *Store) Source(d script.Digest) ([]byte, error) {
+	s.mu.RLock()
+	inMemory, is := s.held[d]
+	there := s.blobs[d].present
+	s.mu.RUnlock()
+	switch {
+	case is:
+		return bytes.Clone(inMemory.content), nil
+	case !there:
+		return nil, fmt.Errorf("%v: %w", d, ErrMissing)
+	}
 	content, err := os.ReadFile(s.blobPath(d))
 	switch {
 	case err == nil && script.DigestOf(content) == d:
@@ -173,6 +221,9 @@ func (s *Store) Source(d script.Digest) ([]byte, error) {
 func (s *Store) recheck(d script.Digest) ([]byte, error) {
 	s.writing.Lock()
 	defer s.writing.Unlock()
+	if inMemory, is := s.held[d]; is { // put again meanwhile
+		return bytes.Clone(inMemory.content), nil
+	}
 	content, err := os.ReadFile(s.blobPath(d))
 	if err == nil && script.DigestOf(content) == d {
 		return content, nil
@@ -192,6 +243,9 @@ func (s *Store) setPresent(d script.Digest, present bool) {
 	defer s.mu.Unlock()
 	b := s.blobs[d]
 	b.present = present
+	if !present {
+		delete(s.held, d)
+	}
 	if b == (blob{}) {
 		delete(s.blobs, d)
 	} else {

@@ -5,11 +5,14 @@ import (
 	"crypto/ed25519"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
+	"testing/fstest"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -95,6 +98,36 @@ func open(tb testing.TB, dir string) (*store.Store, *store.Loaded) {
 	return s, loaded
 }
 
+// hasty is a disk that does not wait for its content to be durable, for tests that look at
+// nothing that shows: what a process finds after another one was killed.
+type hasty struct{ store.OSDisk }
+
+func (d hasty) Write(path string, content []byte, _ bool) error {
+	return d.OSDisk.Write(path, content, false)
+}
+
+func (hasty) SyncDir(string) error { return nil }
+
+func (hasty) SyncAll(string) (bool, error) { return true, nil }
+
+func (d hasty) OpenJournal(path string) (store.JournalFile, error) {
+	f, err := d.OSDisk.OpenJournal(path)
+	return hastyJournal{f}, err
+}
+
+type hastyJournal struct{ store.JournalFile }
+
+func (hastyJournal) Sync() error { return nil }
+
+// openHastily is open on such a disk.
+func openHastily(tb testing.TB, dir string) (*store.Store, *store.Loaded) {
+	tb.Helper()
+	s, loaded, err := store.OpenOn(dir, trusted, hasty{})
+	must(tb, err)
+	tb.Cleanup(func() { s.Close() })
+	return s, loaded
+}
+
 func must(tb testing.TB, err error) {
 	tb.Helper()
 	if err != nil {
@@ -105,13 +138,59 @@ func must(tb testing.TB, err error) {
 // filled returns a folder with three scripts at cursor 30, and closes its store.
 func filled(tb testing.TB) string {
 	tb.Helper()
-	dir := tb.TempDir()
-	s, _ := open(tb, dir)
-	for i, name := range []string{"a", "b", "c"} {
-		must(tb, put(release(name, script.Revision(10*(i+1)), "source of "+name), "source of "+name).to(s))
+	return copyOf(tb, "filled", func(dir string) {
+		s, _ := open(tb, dir)
+		for i, name := range []string{"a", "b", "c"} {
+			must(tb, put(release(name, script.Revision(10*(i+1)), "source of "+name), "source of "+name).to(s))
+		}
+		must(tb, s.SaveCursor(store.Cursor{Fleet: "f", Revision: 30}))
+		must(tb, s.Close())
+	})
+}
+
+var originals sync.Map // of fstest.MapFS, by name
+
+// copyOf returns a copy of the folder of that name, which fill makes once.
+func copyOf(tb testing.TB, name string, fill func(dir string)) string {
+	tb.Helper()
+	original, made := originals.Load(name)
+	if !made {
+		dir := tb.TempDir()
+		fill(dir)
+		files := fstest.MapFS{}
+		must(tb, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+			rel, _ := filepath.Rel(dir, path)
+			if err != nil || rel == "." {
+				return err
+			}
+			if d.IsDir() {
+				files[filepath.ToSlash(rel)] = &fstest.MapFile{Mode: fs.ModeDir | 0o700}
+				return nil
+			}
+			content, err := os.ReadFile(path)
+			files[filepath.ToSlash(rel)] = &fstest.MapFile{Data: content, Mode: 0o600}
+			return err
+		}))
+		original, _ = originals.LoadOrStore(name, files)
 	}
-	must(tb, s.SaveCursor(store.Cursor{Fleet: "f", Revision: 30}))
-	must(tb, s.Close())
+	dir := inMemory(tb)
+	must(tb, os.CopyFS(dir, original.(fs.FS)))
+	return dir
+}
+
+// inMemory returns a folder for the time of the test, of a file system that has no disk if
+// there is one: each of hundreds of stores has hundreds of folders. A benchmark gets one
+// that has.
+func inMemory(tb testing.TB) string {
+	tb.Helper()
+	if _, is := tb.(*testing.B); is {
+		return tb.TempDir()
+	}
+	dir, err := os.MkdirTemp("/dev/shm", "store")
+	if err != nil {
+		return tb.TempDir()
+	}
+	tb.Cleanup(func() { must(tb, os.RemoveAll(dir)) })
 	return dir
 }
 

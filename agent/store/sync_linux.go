@@ -16,3 +16,6 @@ func syncFileSystem(path string) (ok bool, err error) {
 	defer func() { err = errors.Join(err, d.Close()) }()
 	return true, unix.Syncfs(int(d.Fd()))
 }
+
+// syncData makes the content of f durable.
+func syncData(f *os.File) error { return unix.Fdatasync(int(f.Fd())) }

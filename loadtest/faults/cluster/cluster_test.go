@@ -59,7 +59,7 @@ func TestTear(t *testing.T) {
 	a := &Agent{StateDir: t.TempDir()}
 	write := func() map[string]string {
 		files := map[string]string{}
-		for _, name := range []string{"cursor", "releases/t/x", "releases/t/y", "blobs/00/0", "lock"} {
+		for _, name := range []string{"cursor", "journal", "releases/t/x", "releases/t/y", "blobs/00/0", "lock"} {
 			path := filepath.Join(a.StateDir, name)
 			if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 				t.Fatal(err)
