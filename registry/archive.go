@@ -42,8 +42,8 @@ type Record struct {
 const maxAttributionBytes = 512
 
 // maxRecordVersions is how many versions a release can retain: those of its history
-// limit, and the active and the newest ones.
-const maxRecordVersions = script.MaxHistoryLimit + 2
+// limit, and the active one, the candidate and the newest.
+const maxRecordVersions = script.MaxHistoryLimit + 3
 
 // validate refuses a record that no registry can have written, and brings its
 // settings into their one form. The engines are not asked.
@@ -62,7 +62,7 @@ func (rec *Record) validate() error {
 		return rec.blame(err)
 	}
 	if r.Deleted {
-		if len(rec.Versions) > 0 || len(r.Retained) > 0 || r.Active != (script.Version{}) {
+		if len(rec.Versions) > 0 || len(r.Retained) > 0 || r.Active != (script.Version{}) || r.Candidate != nil {
 			return rec.refuse("release.deleted", "it was deleted, and yet has versions")
 		}
 		return nil
@@ -97,10 +97,24 @@ func (rec *Record) validateVersions() error {
 	if !ok || !sameVersion(active, r.Active) {
 		return script.Errorf(script.Invalid, "release.active", "number %d is not among the retained versions", r.Active.Number)
 	}
-	if !r.Pinned && r.Active.Number != last {
+	if err := rec.validateCandidate(); err != nil {
+		return err
+	}
+	if !r.Pinned && r.Active.Number != last && candidateOf(*r) != last {
 		return script.Errorf(script.Invalid, "release.active", "number %d is active, though it is not pinned and %d is newer", r.Active.Number, last)
 	}
 	return nil
+}
+
+func (rec *Record) validateCandidate() error {
+	c := rec.Release.Candidate
+	if c == nil {
+		return nil
+	}
+	if v, ok := rec.Release.Retains(c.Version.Number); !ok || !sameVersion(v, c.Version) {
+		return script.Errorf(script.Invalid, "release.candidate", "number %d is not among the retained versions", c.Version.Number)
+	}
+	return validateText("release.candidate.failed", c.Failed, script.MaxFailedBytes)
 }
 
 func validateVersion(v script.Version) error {
@@ -155,6 +169,12 @@ func sameVersion(a, b script.Version) bool {
 	return a.Number == b.Number && a.SameProgram(b) && a.Size == b.Size && a.CreatedAt.Equal(b.CreatedAt)
 }
 
+// sameCandidate reports whether both have the same candidate, or none. How far it has
+// come is no difference: it begins anew where it is imported.
+func sameCandidate(cur, archived script.Release) bool {
+	return candidateOf(cur) == candidateOf(archived) && underway(cur) == underway(archived)
+}
+
 // sameScript reports whether a script is as the archive has it. A version with one
 // number and one time of creation is the same in all else too. That the registry has
 // given more numbers since is no difference.
@@ -166,7 +186,7 @@ func sameScript(cur, archived script.Release) bool {
 		return true
 	}
 	if cur.Pinned != archived.Pinned || cur.Enabled != archived.Enabled || cur.Owner != archived.Owner ||
-		!sameVersion(cur.Active, archived.Active) || !sameSettings(cur.Settings, archived.Settings) ||
+		!sameVersion(cur.Active, archived.Active) || !sameSettings(cur.Settings, archived.Settings) || !sameCandidate(cur, archived) ||
 		len(cur.Retained) != len(archived.Retained) {
 		return false
 	}

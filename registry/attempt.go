@@ -15,8 +15,10 @@ type asked struct {
 	change script.Change
 	// terms are what the request asks for besides: all that, with Write, decides
 	// what becomes of it. They are told apart as JSON.
-	terms  any
-	dry    bool
+	terms any
+	dry   bool
+	// itself says that the registry asks, by its own rules: no owner is in its way.
+	itself bool
 	decide func(cur script.Release, now time.Time) (decision, error)
 	// prepare, if not nil, may refuse a decision before it is committed.
 	prepare func(decision) error
@@ -149,9 +151,12 @@ func (r *Registry) decide(a asked, b basis) (decision, error) {
 		return decision{}, script.Errorf(script.Conflict, "expected_revision",
 			"%s is at revision %d, not %d: read it again and decide anew", a.Name, cur.Revision, a.ExpectedRevision)
 	}
-	forced, err := a.passOwner(cur)
-	if err != nil {
-		return decision{}, err
+	forced := false
+	if !a.itself {
+		var err error
+		if forced, err = a.passOwner(cur); err != nil {
+			return decision{}, err
+		}
 	}
 	d, err := a.decide(cur, r.now().UTC())
 	if err != nil {
@@ -267,11 +272,20 @@ func rolesFor(cur script.Release, d decision) []access.Role {
 	}
 	// That a script follows its latest version is the publisher's doing. What else
 	// changes what runs is a choice of its own.
-	chosen := next.Pinned && next.Active.Number != cur.Active.Number
-	if chosen || next.Pinned != cur.Pinned || next.Enabled != cur.Enabled {
+	chosen := next.Pinned && (next.Active.Number != cur.Active.Number || candidateOf(next) != candidateOf(cur))
+	if chosen || next.Pinned != cur.Pinned || next.Enabled != cur.Enabled || steers(d.commit.Entry.Change) {
 		roles = append(roles, access.Release)
 	}
 	return roles
+}
+
+// steers reports whether the change is one of a candidate alone.
+func steers(change script.Change) bool {
+	switch change {
+	case script.ChangeAdvance, script.ChangePromote, script.ChangeAbort, script.ChangeRetry:
+		return true
+	}
+	return false
 }
 
 // attribution is who the history names: the author as given, and the identity that
@@ -286,17 +300,22 @@ func attribution(by access.Identity, author string) string {
 }
 
 func (w Write) auditEntry(c Commit, forced bool) script.AuditEntry {
-	return script.AuditEntry{
-		Time:     c.Entry.Time,
-		Name:     w.Name,
-		Change:   c.Entry.Change,
-		Version:  c.Entry.Version,
-		Digest:   c.Entry.Digest,
-		Author:   w.Author,
-		Identity: w.By.Name,
-		Peer:     w.By.Peer,
-		Owner:    c.Release.Owner,
-		Forced:   forced,
-		Note:     w.Note,
+	e := script.AuditEntry{
+		Time:      c.Entry.Time,
+		Name:      w.Name,
+		Change:    c.Entry.Change,
+		Version:   c.Entry.Version,
+		Digest:    c.Entry.Digest,
+		Candidate: c.Entry.Candidate,
+		Author:    w.Author,
+		Identity:  w.By.Name,
+		Peer:      w.By.Peer,
+		Owner:     c.Release.Owner,
+		Forced:    forced,
+		Note:      c.Entry.Note, // of what the registry does by itself it is that of the decision
 	}
+	if candidate := c.Release.Candidate; candidate != nil {
+		e.CandidateDigest = candidate.Version.Digest
+	}
+	return e
 }

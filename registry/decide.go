@@ -60,15 +60,9 @@ func decidePublish(cur script.Release, p publication, w Write, now time.Time) (d
 		next.Retained = append(slices.Clip(next.Retained), inRelease(version))
 	}
 
-	switch {
-	case p.pin == nil && !next.Pinned, p.pin != nil && *p.pin == 0:
-		next.Active, next.Pinned = inRelease(version), false
-	case p.pin != nil:
-		target, ok := next.Retains(*p.pin)
-		if !ok {
-			return decision{}, notRetained("pin", next, *p.pin)
-		}
-		next.Active, next.Pinned = target, true
+	next, err := p.choose(cur, next, inRelease(version), made, now)
+	if err != nil {
+		return decision{}, err
 	}
 
 	change := changeOf(cur, next, made)
@@ -77,6 +71,7 @@ func decidePublish(cur script.Release, p publication, w Write, now time.Time) (d
 		d.version = version
 		return d, nil
 	}
+	next = retested(cur, next, now)
 	d := decide(cur, next, change, w, now)
 	d.version, d.commit.Found = version, version.Number
 	if made {
@@ -85,13 +80,36 @@ func decidePublish(cur script.Release, p publication, w Write, now time.Time) (d
 	return d, nil
 }
 
+// choose has next run what the publish asks for; version is the one that it made or
+// found.
+func (p publication) choose(cur, next script.Release, version script.Version, made bool, now time.Time) (script.Release, error) {
+	switch {
+	case p.pin == nil && next.Pinned:
+		return next, nil
+	case p.pin == nil || *p.pin == 0:
+		next.Pinned = false
+		return following(next, version, cur.Revision, now), nil
+	case made && *p.pin == version.Number:
+		next.Pinned = true
+		return following(next, version, cur.Revision, now), nil
+	case cur.Pinned && *p.pin == candidateOf(cur): // it was asked for before, and is on its way
+		return next, nil
+	}
+	target, ok := next.Retains(*p.pin)
+	if !ok {
+		return script.Release{}, notRetained("pin", next, *p.pin)
+	}
+	next.Pinned = true
+	return chosen(next, target), nil
+}
+
 // changeOf names the most telling of the changes between two releases; "" if
 // there is none.
 func changeOf(cur, next script.Release, made bool) script.Change {
 	switch {
 	case made:
 		return script.ChangePublish
-	case next.Pinned && (!cur.Pinned || next.Active.Number != cur.Active.Number):
+	case next.Pinned && (!cur.Pinned || next.Active.Number != cur.Active.Number || candidateOf(next) != candidateOf(cur)):
 		return script.ChangePin
 	case !next.Pinned && cur.Pinned:
 		return script.ChangeUnpin
@@ -115,12 +133,7 @@ func decidePin(cur script.Release, number uint64, w Write, now time.Time) (decis
 	if !ok {
 		return decision{}, notRetained("version", cur, number)
 	}
-	if cur.Pinned && cur.Active.Number == number {
-		return unchanged(cur), nil
-	}
-	next := cur
-	next.Active, next.Pinned = target, true
-	return decide(cur, next, script.ChangePin, w, now), nil
+	return decidePinned(cur, target, script.ChangePin, w, now), nil
 }
 
 func decideUnpin(cur script.Release, w Write, now time.Time) (decision, error) {
@@ -135,44 +148,19 @@ func decideUnpin(cur script.Release, w Write, now time.Time) (decision, error) {
 		return decision{}, script.Errorf(script.Internal, "", "%s retains no version", cur.Name)
 	}
 	next := cur
-	next.Active, next.Pinned = latest, false
-	return decide(cur, next, script.ChangeUnpin, w, now), nil
+	next.Pinned = false
+	return decide(cur, following(next, latest, cur.Revision, now), script.ChangeUnpin, w, now), nil
 }
 
-func decideRollback(cur script.Release, number uint64, w Write, now time.Time) (decision, error) {
-	if err := mustLive(cur); err != nil {
-		return decision{}, err
+// decidePinned decides on the version that somebody chose. It is live at once, and ends
+// any candidate.
+func decidePinned(cur script.Release, target script.Version, change script.Change, w Write, now time.Time) decision {
+	if cur.Pinned && cur.Active.Number == target.Number && cur.Candidate == nil {
+		return unchanged(cur)
 	}
-	if number > cur.Active.Number {
-		return decision{}, script.Errorf(script.Invalid, "version",
-			"%d is newer than the active version %d: pin it, or unpin to follow the latest", number, cur.Active.Number)
-	}
-	target, ok := cur.Retains(number)
-	if number == 0 {
-		target, ok = retainedBelow(cur, cur.Active.Number)
-		if !ok {
-			return decision{}, script.Errorf(script.NotFound, "version",
-				"%s retains no version older than the active %d to go back to", cur.Name, cur.Active.Number)
-		}
-	}
-	if !ok {
-		return decision{}, notRetained("version", cur, number)
-	}
-	if cur.Pinned && cur.Active.Number == target.Number {
-		return unchanged(cur), nil
-	}
-	next := cur
-	next.Active, next.Pinned = target, true
-	return decide(cur, next, script.ChangeRollback, w, now), nil
-}
-
-func retainedBelow(r script.Release, number uint64) (script.Version, bool) {
-	for _, v := range slices.Backward(r.Retained) {
-		if v.Number < number {
-			return v, true
-		}
-	}
-	return script.Version{}, false
+	next := chosen(cur, target)
+	next.Pinned = true
+	return decide(cur, next, change, w, now)
 }
 
 func decideEnabled(cur script.Release, enabled bool, w Write, now time.Time) (decision, error) {
@@ -200,7 +188,7 @@ func decideConfigure(cur script.Release, settings script.Settings, w Write, now 
 	}
 	next := cur
 	next.Settings = settings
-	return decide(cur, next, script.ChangeConfigure, w, now), nil
+	return decide(cur, retested(cur, next, now), script.ChangeConfigure, w, now), nil
 }
 
 func decideDelete(cur script.Release, w Write, now time.Time) (decision, error) {
@@ -242,13 +230,14 @@ func decide(cur, next script.Release, change script.Change, w Write, now time.Ti
 			Release: next,
 			Drop:    drop,
 			Entry: script.HistoryEntry{
-				Change:  change,
-				Version: next.Active.Number,
-				Digest:  next.Active.Digest,
-				Pinned:  next.Pinned,
-				Author:  w.attribution(),
-				Note:    w.Note,
-				Time:    now,
+				Change:    change,
+				Version:   next.Active.Number,
+				Digest:    next.Active.Digest,
+				Pinned:    next.Pinned,
+				Candidate: candidateOf(next),
+				Author:    w.attribution(),
+				Note:      w.Note,
+				Time:      now,
 			},
 		},
 	}
@@ -265,7 +254,7 @@ func newest(r script.Release) (script.Version, bool) {
 }
 
 // retain returns the versions of r within its history limit: the oldest go
-// first, the active and the newest never.
+// first, the active, the candidate and the newest never.
 func retain(r script.Release) []script.Version {
 	limit := r.Settings.HistoryLimit
 	if limit == 0 {
@@ -278,7 +267,7 @@ func retain(r script.Release) []script.Version {
 	kept := make([]script.Version, 0, limit+1)
 	last, _ := newest(r)
 	for _, v := range r.Retained {
-		if excess > 0 && v.Number != r.Active.Number && v.Number != last.Number {
+		if excess > 0 && v.Number != r.Active.Number && v.Number != last.Number && v.Number != candidateOf(r) {
 			excess--
 			continue
 		}

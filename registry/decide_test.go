@@ -48,9 +48,6 @@ func TestDecide(t *testing.T) {
 		return func(cur script.Release) (decision, error) { return decidePin(cur, n, decideWrite, decideNow) }
 	}
 	unpin := func(cur script.Release) (decision, error) { return decideUnpin(cur, decideWrite, decideNow) }
-	rollback := func(n uint64) func(script.Release) (decision, error) {
-		return func(cur script.Release) (decision, error) { return decideRollback(cur, n, decideWrite, decideNow) }
-	}
 	configure := func(cur script.Release) (decision, error) {
 		return decideConfigure(cur, limit, decideWrite, decideNow)
 	}
@@ -87,12 +84,12 @@ func TestDecide(t *testing.T) {
 		{"unpin", state(1, true, 1, 2, 3), unpin, "unpin 3 false 3 [1 2 3] []"},
 		{"unpin again", state(3, false, 1, 2, 3), unpin, "unchanged"},
 		{"unpin over the limit", limited(state(1, true, 1, 2, 3)), unpin, "unpin 3 false 3 [2 3] [1]"},
-		{"roll back", state(3, false, 1, 2, 3), rollback(0), "rollback 2 true 3 [1 2 3] []"},
-		{"roll back over a gap", state(9, false, 1, 4, 9), rollback(0), "rollback 4 true 9 [1 4 9] []"},
-		{"roll back to one", state(3, false, 1, 2, 3), rollback(1), "rollback 1 true 3 [1 2 3] []"},
-		{"roll back again", state(1, true, 1, 2, 3), rollback(1), "unchanged"},
-		{"roll back from the first", state(1, true, 1, 2, 3), rollback(0), "NOTFOUND"},
-		{"roll back forwards", state(1, true, 1, 2, 3), rollback(2), "INVALID"},
+		{"roll back", state(3, false, 1, 2, 3), rollingBack(0), "rollback 2 true 3 [1 2 3] []"},
+		{"roll back over a gap", state(9, false, 1, 4, 9), rollingBack(0), "rollback 4 true 9 [1 4 9] []"},
+		{"roll back to one", state(3, false, 1, 2, 3), rollingBack(1), "rollback 1 true 3 [1 2 3] []"},
+		{"roll back again", state(1, true, 1, 2, 3), rollingBack(1), "unchanged"},
+		{"roll back from the first", state(1, true, 1, 2, 3), rollingBack(0), "NOTFOUND"},
+		{"roll back forwards", state(1, true, 1, 2, 3), rollingBack(2), "INVALID"},
 		{"configure", state(3, false, 1, 2, 3), configure, "configure 3 false 3 [2 3] [1]"},
 		{"configure again", limited(state(3, false, 2, 3)), configure, "unchanged"},
 		{"delete", state(3, true, 1, 2, 3), remove, "delete 0 false 3 [] [1 2 3]"},

@@ -274,14 +274,16 @@ func (im *importer) restoration(cur script.Release, rec Record) Restoration {
 	next := rec.Release
 	next.Latest = max(next.Latest, cur.Latest) // numbers are never used again
 	next.ChangedAt = im.registry.now().UTC()
+	next = candidateAnew(cur, next)
 	line := script.HistoryEntry{
-		Change:  script.ChangeImport,
-		Version: next.Active.Number,
-		Digest:  next.Active.Digest,
-		Pinned:  next.Pinned,
-		Author:  attribution(im.req.By, im.req.Author),
-		Note:    im.req.Note,
-		Time:    next.ChangedAt,
+		Change:    script.ChangeImport,
+		Version:   next.Active.Number,
+		Digest:    next.Active.Digest,
+		Pinned:    next.Pinned,
+		Candidate: candidateOf(next),
+		Author:    attribution(im.req.By, im.req.Author),
+		Note:      im.req.Note,
+		Time:      next.ChangedAt,
 	}
 	w := Write{Name: next.Name, Author: im.req.Author, Note: im.req.Note, By: im.req.By}
 	history := append([]script.HistoryEntry{line}, rec.History...)
@@ -292,6 +294,18 @@ func (im *importer) restoration(cur script.Release, rec Record) Restoration {
 		History: history[:min(len(history), MaxHistory)],
 		Audit:   w.auditEntry(Commit{Release: next, Entry: line}, cur.Owner != "" && cur.Owner != next.Owner),
 	}
+}
+
+// candidateAnew is next, which is to take the place of cur, with its candidate at the
+// beginning: what it has passed, it has passed on other agents. One that was given up
+// stays so.
+func candidateAnew(cur, next script.Release) script.Release {
+	if next.Candidate == nil {
+		return next
+	}
+	c := script.Candidate{Version: next.Candidate.Version, Attempt: uint64(cur.Revision) + 1, Since: next.ChangedAt, Failed: next.Candidate.Failed}
+	next.Candidate = &c
+	return next
 }
 
 // value stores a value, unless it is so.

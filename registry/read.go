@@ -113,7 +113,11 @@ const afterAllScripts = "~"
 func fits(releases []script.Release, bytes int) int {
 	const perRelease, perVersion = 512, 128
 	for i := range releases {
-		bytes -= perRelease + perVersion*len(releases[i].Retained) + len(releases[i].Settings.Config)
+		settings := releases[i].Settings
+		bytes -= perRelease + perVersion*len(releases[i].Retained) + len(settings.Config)
+		for _, t := range settings.Tests {
+			bytes -= len(t.Name) + len(t.Request) + len(t.Expect)
+		}
 		if bytes < 0 {
 			return max(i, 1)
 		}

@@ -69,7 +69,7 @@ type UnpinRequest struct {
 // RollbackRequest asks for an older version to be pinned.
 type RollbackRequest struct {
 	Write
-	Version uint64 // 0: the highest retained below the active one
+	Version uint64 // 0: the active one if there is a candidate, else the last before it that was live
 }
 
 // SetEnabledRequest asks for a script to be enabled or disabled.

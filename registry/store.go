@@ -211,6 +211,17 @@ type Commit struct {
 	Found     uint64
 }
 
+// Needed reports whether agents need the source that was published: an active version's
+// or a candidate's.
+func (c Commit) Needed() bool {
+	for content := range (script.Object{Release: &c.Release}).Contents {
+		if c.Publish != nil && content.Digest == c.Publish.Digest {
+			return true
+		}
+	}
+	return false
+}
+
 // Asked is what a write was asked to do.
 type Asked struct {
 	Change script.Change

@@ -3,6 +3,7 @@ package registry
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"unicode"
 	"unicode/utf8"
 
@@ -157,7 +158,60 @@ func normalizeSettings(s script.Settings) (script.Settings, error) {
 		return script.Settings{}, err
 	}
 	s.Config = config
-	return s, nil
+	if err := s.Rollout.Validate("settings.rollout"); err != nil {
+		return script.Settings{}, err
+	}
+	if len(s.Rollout.Steps) == 0 {
+		s.Rollout.Steps = nil
+	}
+	s.Tests, err = normalizeTests(s.Tests)
+	return s, err
+}
+
+// normalizeTests validates the tests and brings their JSON into its shortest form, so
+// that the same tests are the same bytes.
+func normalizeTests(tests []script.Test) ([]script.Test, error) {
+	const field = "settings.tests"
+	if len(tests) > script.MaxTests {
+		return nil, script.ValidateTests(field, tests)
+	}
+	var normal []script.Test
+	for i, t := range tests {
+		at := fmt.Sprintf("%s[%d]", field, i)
+		if err := validateText(at+".name", t.Name, script.MaxTestNameBytes); err != nil {
+			return nil, err
+		}
+		var err error
+		if t.Request, err = compactJSON(at+".request", t.Request); err != nil {
+			return nil, err
+		}
+		if t.Expect, err = compactJSON(at+".expect", t.Expect); err != nil {
+			return nil, err
+		}
+		if string(t.Request) == "{}" {
+			t.Request = nil
+		}
+		normal = append(normal, t)
+	}
+	if err := script.ValidateTests(field, normal); err != nil {
+		return nil, err
+	}
+	return normal, nil
+}
+
+// compactJSON returns the value without the space around its parts; nil for none.
+func compactJSON(field string, value []byte) (json.RawMessage, error) {
+	if len(value) == 0 {
+		return nil, nil
+	}
+	if !utf8.Valid(value) {
+		return nil, script.Errorf(script.Invalid, field, "is not valid UTF-8")
+	}
+	var compact bytes.Buffer
+	if err := json.Compact(&compact, value); err != nil {
+		return nil, script.Errorf(script.Invalid, field, "is not JSON: %w", err)
+	}
+	return compact.Bytes(), nil
 }
 
 func normalizeConfig(config []byte) (json.RawMessage, error) {
@@ -168,14 +222,10 @@ func normalizeConfig(config []byte) (json.RawMessage, error) {
 	if len(config) == 0 {
 		return nil, nil
 	}
-	if !utf8.Valid(config) {
-		return nil, script.Errorf(script.Invalid, field, "is not valid UTF-8")
-	}
-	var compact bytes.Buffer
-	if err := json.Compact(&compact, config); err != nil {
-		return nil, script.Errorf(script.Invalid, field, "is not JSON: %w", err)
-	}
-	switch text := compact.Bytes(); {
+	text, err := compactJSON(field, config)
+	switch {
+	case err != nil:
+		return nil, err
 	case text[0] != '{':
 		return nil, script.Errorf(script.Invalid, field, "is not a JSON object")
 	case len(text) == len("{}"):
@@ -187,5 +237,5 @@ func normalizeConfig(config []byte) (json.RawMessage, error) {
 
 // sameSettings compares normalized settings.
 func sameSettings(a, b script.Settings) bool {
-	return a.Limits == b.Limits && a.Trigger == b.Trigger && a.HistoryLimit == b.HistoryLimit && bytes.Equal(a.Config, b.Config)
+	return sameTrial(a, b) && a.Trigger == b.Trigger && a.HistoryLimit == b.HistoryLimit
 }

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/scriptorium-dev/scriptorium/registry/access"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -118,10 +119,13 @@ func (r *Registry) Unpin(ctx context.Context, req UnpinRequest) (Result, error) 
 	})
 }
 
-// Rollback pins an older version.
+// Rollback pins an older version. If none is named, it is the active one where there is
+// a candidate, and else the last one before it that was live; NotFound if no such is
+// retained.
 func (r *Registry) Rollback(ctx context.Context, req RollbackRequest) (Result, error) {
+	past := func() ([]script.HistoryEntry, error) { return r.store.History(ctx, req.Name) }
 	return r.change(ctx, req.Write, script.ChangeRollback, req.Version, func(cur script.Release, now time.Time) (decision, error) {
-		return decideRollback(cur, req.Version, req.Write, now)
+		return decideRollback(cur, req.Version, past, req.Write, now)
 	})
 }
 
@@ -156,6 +160,55 @@ func (r *Registry) SetOwner(ctx context.Context, req SetOwnerRequest) (Result, e
 		}
 		return decideOwner(cur, req.NewOwner, req.Write, now)
 	})
+}
+
+// Steer changes the way of a candidate. It is NotFound if there is none, and a Conflict if
+// another one was meant.
+func (r *Registry) Steer(ctx context.Context, req SteerRequest) (Result, error) {
+	change := script.ChangePromote
+	switch req.Steering {
+	case Abort:
+		change = script.ChangeAbort
+	case Retry:
+		change = script.ChangeRetry
+	}
+	terms := struct {
+		Steering Steering
+		Version  uint64
+	}{req.Steering, req.Version}
+	return r.change(ctx, req.Write, change, terms, func(cur script.Release, now time.Time) (decision, error) {
+		return decideSteer(cur, req, now)
+	})
+}
+
+// Itself is the author of what the registry does by the plan of a release, in the
+// history and in the audit trail.
+const Itself = "scriptorium"
+
+// Advance makes the next move of a candidate's plan.
+func (r *Registry) Advance(ctx context.Context, req AdvanceRequest) (Result, error) {
+	if req.At <= 0 {
+		return Result{}, script.Errorf(script.Invalid, "at", "must name the revision of the release that the move was decided on")
+	}
+	change := script.ChangeAdvance
+	switch {
+	case req.Move.Promote:
+		change = script.ChangePromote
+	case req.Move.Failed != "":
+		change = script.ChangeAbort
+	}
+	w := Write{
+		Name: req.Name, Author: Itself, ExpectedRevision: req.At,
+		By: access.Identity{Name: Itself, Grants: []access.Grant{{Roles: []access.Role{access.Release}}}},
+	}
+	d, err := r.write(ctx, asked{
+		Write: w, change: change, terms: req.Move, itself: true,
+		decide: func(cur script.Release, now time.Time) (decision, error) { return decideMove(cur, req.Move, w, now) },
+	})
+	if err != nil {
+		return Result{}, err
+	}
+	return Result{Release: d.release, Changed: d.changed}, nil
 }
 
 // Delete removes a script and its versions, and returns the tombstone. The

@@ -1,14 +1,13 @@
 package manifest
 
 import (
-	"bytes"
 	"encoding/json"
 	"math"
 
 	"go.yaml.in/yaml/v3"
 )
 
-// Bounds of spec.config, which aliases could blow up.
+// Bounds of a JSON value, such as spec.config, which aliases could blow up.
 const (
 	maxConfigNodes = 10_000
 	maxConfigDepth = 32
@@ -24,23 +23,7 @@ func (d *decoder) config(n *yaml.Node) json.RawMessage {
 		d.fault(n, "spec.config", "is %s, want an object", describe(n))
 		return nil
 	}
-	before := len(d.faults)
-	budget := maxConfigNodes
-	v := d.configValue(n, "spec.config", 0, &budget)
-	if budget < 0 && len(d.faults) == before {
-		d.fault(n, "spec.config", "has more than %d values", maxConfigNodes)
-	}
-	if len(d.faults) > before {
-		return nil
-	}
-	var buf bytes.Buffer
-	enc := json.NewEncoder(&buf)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		d.fault(n, "spec.config", "cannot be written as JSON: %v", err)
-		return nil
-	}
-	return bytes.TrimSpace(buf.Bytes())
+	return d.json(n, "spec.config")
 }
 
 func (d *decoder) configValue(n *yaml.Node, path string, depth int, budget *int) any {

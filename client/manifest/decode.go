@@ -32,7 +32,7 @@ var (
 	}
 	specFields = []string{
 		"tenantId", "script", "source", "sourceFile", "entrypoint", "enabled", "version",
-		"trigger", "config", "limits", "revisionHistoryLimit",
+		"trigger", "config", "limits", "revisionHistoryLimit", "rollout", "tests",
 	}
 	sourceFields = []string{"script", "source", "sourceFile"} // one of them
 	limitFields  = []string{"instructions", "timeout", "sourceBytes", "stringBytes", "resultBytes", "logBytes", "concurrency", "coroutines"}
@@ -113,6 +113,8 @@ func (d *decoder) spec(parent, n *yaml.Node, m *Manifest) {
 	m.Settings.Trigger = d.trigger(fields["trigger"])
 	m.Settings.Limits = d.limits(fields["limits"])
 	m.Settings.Config = d.config(fields["config"])
+	m.Settings.Rollout = d.rollout(fields["rollout"])
+	m.Settings.Tests = d.tests(fields["tests"])
 	d.source(n, fields, m)
 }
 

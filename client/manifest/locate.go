@@ -26,15 +26,30 @@ func fieldPlaces(spec map[string]*yaml.Node) map[string]place {
 	for name, n := range spec {
 		path := "spec." + name
 		places[path] = place{line: n.Line, column: n.Column}
-		if n.Kind != yaml.MappingNode {
-			continue
-		}
-		for i := 0; i+1 < len(n.Content); i += 2 {
-			v := n.Content[i+1]
-			places[path+"."+n.Content[i].Value] = place{line: v.Line, column: v.Column}
-		}
+		partPlaces(places, path, n, 3)
 	}
 	return places
+}
+
+// partPlaces adds those of the parts of n, which stands at the path, so many levels deep.
+func partPlaces(places map[string]place, path string, n *yaml.Node, levels int) {
+	if levels == 0 {
+		return
+	}
+	add := func(path string, n *yaml.Node) {
+		places[path] = place{line: n.Line, column: n.Column}
+		partPlaces(places, path, n, levels-1)
+	}
+	switch n.Kind {
+	case yaml.MappingNode:
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			add(path+"."+n.Content[i].Value, n.Content[i+1])
+		}
+	case yaml.SequenceNode:
+		for i, item := range n.Content {
+			add(fmt.Sprintf("%s[%d]", path, i), item)
+		}
+	}
 }
 
 // Position returns where line and column of the source are: "route.lua:3:7",

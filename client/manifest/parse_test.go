@@ -39,6 +39,16 @@ spec:
   config: {b: [1, 2.5, true, null, "<x>"], a: {}}
   limits: {instructions: 1000, timeout: 50ms, sourceBytes: 2000, stringBytes: 3000, resultBytes: 4000, logBytes: 5000, concurrency: 6, coroutines: true}
   revisionHistoryLimit: 3
+  rollout:
+    steps: [{percent: 10, pause: 10m}, {percent: 50}]
+    maxErrorPercent: 0
+  tests:
+  - {name: defaults}
+  - name: routes
+    request: {headers: {host: "<a>"}, n: 7}
+    expect: [{pool: null}]
+  - {name: nothing, request: null}
+  - {name: refuses, request: "x", error: SCRIPT}
 status:
   phase: Active
 `
@@ -65,6 +75,16 @@ func TestParseFull(t *testing.T) {
 		Trigger:      script.Trigger{Event: "http-request"},
 		Config:       []byte(`{"a":{},"b":[1,2.5,true,null,"<x>"]}`),
 		HistoryLimit: 3,
+		Rollout: script.Plan{
+			Steps:           []script.Step{{Percent: 10, Pause: 10 * time.Minute}, {Percent: 50}},
+			MaxErrorPercent: new(0),
+		},
+		Tests: []script.Test{
+			{Name: "defaults"},
+			{Name: "routes", Request: []byte(`{"headers":{"host":"<a>"},"n":7}`), Expect: []byte(`[{"pool":null}]`)},
+			{Name: "nothing"},
+			{Name: "refuses", Request: []byte(`"x"`), Error: script.Script},
+		},
 	}
 	if d := cmp.Diff(want, *p.Settings); d != "" {
 		t.Error(d)
@@ -127,7 +147,7 @@ func TestParseFaults(t *testing.T) {
 		doc  string
 		want []string // what each line of the error contains
 	}{
-		{"unknown field", spec("  source: return 1\n  rollout: {}\n"), []string{"m.yaml:7:3: spec.rollout: is not a field; the fields here are tenantId,"}},
+		{"unknown field", spec("  source: return 1\n  rollin: {}\n"), []string{"m.yaml:7:3: spec.rollin: is not a field; the fields here are tenantId,"}},
 		{"wrong case", head + "spec: {tenantID: acme, source: return 1}", []string{"m.yaml:4:7: spec.tenantId: is missing", "m.yaml:4:8: spec.tenantID: is not a field: write it as tenantId"}},
 		{"doubled field", spec("  source: return 1\n  source: return 2\n"), []string{"m.yaml:7:3: spec.source: is there twice, first in line 6"}},
 		{"wrong types", spec("  source: [a]\n  enabled: yes\n  version: '7'\n  entrypoint: 5\n  config: []\n  limits: {timeout: 50}\n"), []string{
@@ -168,6 +188,44 @@ func TestParseFaults(t *testing.T) {
 		{"tab", head + "spec:\n\ttenantId: acme\n", []string{"m.yaml:5: is not YAML: found character that cannot start any token: indent with spaces"}},
 		{"labels of another type", "apiVersion: scriptorium.dev/v1alpha1\nkind: LuaScript\nmetadata: {name: route, labels: {a: 1}}\nspec: {tenantId: acme, source: return 1}", []string{"m.yaml:3:37: metadata.labels.a: is the number 1, want text"}},
 		{"config keys", spec("  source: return 1\n  config: {1: a, b: {c: .inf, c: 2}}\n"), []string{"has a key that is the number 1", "spec.config.b.c: is .inf, which JSON has not", "spec.config.b.c: is there twice"}},
+		{"rollout of a wrong type", spec("  source: return 1\n  rollout: fast\n  tests: {}\n"), []string{
+			`m.yaml:7:12: spec.rollout: is the text "fast", want fields: steps, maxErrorPercent`,
+			"m.yaml:8:10: spec.tests: is an object, want a list",
+		}},
+		{"steps", spec("  source: return 1\n  rollout:\n    steps:\n    - {percent: ten}\n    - {pause: 5, stop: 1}\n    - {percent: 3, pause: soon}\n    - 4\n    maxErrorPercent: '5'\n"), []string{
+			`m.yaml:9:17: spec.rollout.steps[0].percent: is the text "ten", want a whole number of percent`,
+			"m.yaml:10:7: spec.rollout.steps[1].percent: is missing",
+			"m.yaml:10:15: spec.rollout.steps[1].pause: is the number 5, want a duration",
+			"m.yaml:10:18: spec.rollout.steps[1].stop: is not a field; the fields here are percent, pause",
+			`m.yaml:11:27: spec.rollout.steps[2].pause: "soon" is not a duration`,
+			"m.yaml:12:7: spec.rollout.steps[3]: is the number 4, want fields: percent, pause",
+			`m.yaml:13:22: spec.rollout.maxErrorPercent: is the text "5", want a whole number`,
+		}},
+		{"steps that go back", spec("  source: return 1\n  rollout:\n    steps:\n    - {percent: 5}\n    - {percent: 5}\n"), []string{
+			"m.yaml:10:17: spec.rollout.steps[1].percent: 5 is not more than that of the step before, 5",
+		}},
+		{"a long pause", spec("  source: return 1\n  rollout: {steps: [{percent: 5, pause: 200h}]}\n"), []string{"m.yaml:7:41: spec.rollout.steps[0].pause: 200h0m0s is not between"}},
+		{"errors above all", spec("  source: return 1\n  rollout: {maxErrorPercent: 101}\n"), []string{"m.yaml:7:30: spec.rollout.maxErrorPercent: 101 is not between 0 and 100"}},
+		{"errors of no steps", spec("  source: return 1\n  rollout: {maxErrorPercent: 5}\n"), []string{"m.yaml:7:30: spec.rollout.maxErrorPercent: needs steps: "}},
+		{"too many steps", spec("  source: return 1\n  rollout: {steps: [" + strings.Repeat("{percent: 5},", 11) + "]}\n"), []string{"m.yaml:7:20: spec.rollout.steps: 11 are too many"}},
+		{"tests", spec("  source: return 1\n  tests:\n  - {request: 1}\n  - {name: 7, expect: .inf}\n  - {name: a, errors: SCRIPT}\n"), []string{
+			"m.yaml:8:5: spec.tests[0].name: is missing: add what the test is called",
+			"m.yaml:9:12: spec.tests[1].name: is the number 7, want text",
+			"m.yaml:9:23: spec.tests[1].expect: is .inf, which JSON has not",
+			"m.yaml:10:15: spec.tests[2].errors: is not a field",
+		}},
+		{"tests that cannot be", spec("  source: return 1\n  tests:\n  - {name: a}\n  - {name: b, error: NOTFOUND}\n"), []string{`m.yaml:9:22: spec.tests[1].error: "NOTFOUND" is no kind of error`}},
+		{"two tests of a name", spec("  source: return 1\n  tests: [{name: a}, {name: a}]\n"), []string{`m.yaml:7:29: spec.tests[1].name: there is another test "a"`}},
+		{"a test of both", spec("  source: return 1\n  tests: [{name: a, expect: 1, error: LIMIT}]\n"), []string{"m.yaml:7:39: spec.tests[0].error: a call that fails has no result"}},
+		{"a test of nothing", spec("  source: return 1\n  tests:\n  - &t {name: a, expect: &n null}\n  - *t\n  - {name: b, expect: *n}\n  - {name: c, expect: ~}\n  - {name: d, expect: }\n  - {name: e, expect: [null]}\n"), []string{
+			"m.yaml:8:26: spec.tests[0].expect: null cannot be expected: leave expect out",
+			"m.yaml:8:26: spec.tests[1].expect: null",
+			"m.yaml:10:23: spec.tests[2].expect: null",
+			"m.yaml:11:23: spec.tests[3].expect: null",
+			"spec.tests[4].expect: null",
+		}},
+		{"too many tests", spec("  source: return 1\n  tests: [" + strings.Repeat("{},", 33) + "]\n"), []string{"m.yaml:7:10: spec.tests: 33 are too many"}},
+		{"a bomb of a test", spec("  source: return 1\n" + "  tests:\n  - name: a\n    expect:\n" + strings.ReplaceAll(strings.TrimPrefix(bomb, "  config:\n"), "    ", "      ")), []string{"spec.tests[0].expect: has more than 10000 values"}},
 		{"alias bomb", spec("  source: return 1\n" + bomb), []string{"spec.config: has more than 10000 values"}},
 		{"alias of itself", spec("  source: return 1\n  config: &c {a: *c}\n"), []string{"is nested deeper than 32"}},
 		{"control characters", spec("  source: return 1\n  \"a\\e[2J\\nb\": 1\n"), []string{`"spec.a\x1b[2J\nb": is not a field`}},
@@ -269,6 +327,7 @@ func TestLocateWithoutLine(t *testing.T) {
     timeout: 50ms
   config: {a: 1}
   revisionHistoryLimit: 3
+  tests: [{name: a, expect: [{b: 1}]}]
 `
 	noEntrypoint := script.Errorf(script.Script, "", `the script defines no global function "run"; define it or set the entrypoint`)
 	dir := t.TempDir()
@@ -284,6 +343,7 @@ func TestLocateWithoutLine(t *testing.T) {
 		{"entrypoint", fields, script.Errorf(script.Invalid, "entrypoint", "has 65 bytes"), "m.yaml:8:15: spec.entrypoint: has 65 bytes"},
 		{"event", fields, script.Errorf(script.Invalid, "settings.trigger.event", "is bad"), "m.yaml:9:20: spec.trigger.event: is bad"},
 		{"limit", fields, script.Errorf(script.Invalid, "settings.limits.timeout", "is bad"), "m.yaml:11:14: spec.limits.timeout: is bad"},
+		{"a test", fields, script.Errorf(script.Invalid, "settings.tests[0].expect", "is bad"), "m.yaml:14:29: spec.tests[0].expect: is bad"},
 		{"config", fields, script.Errorf(script.Invalid, "settings.config", "is bad"), "m.yaml:12:11: spec.config: is bad"},
 		{"history", fields, script.Errorf(script.Invalid, "settings.historyLimit", "is bad"), "m.yaml:13:25: spec.revisionHistoryLimit: is bad"},
 		{"source", fields, script.Errorf(script.Invalid, "source", "has 9 bytes"), "m.yaml:6:11: spec.source: has 9 bytes"},
@@ -337,6 +397,7 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte(spec("  sourceFile: ../x\n")), "m.yaml")
 	f.Add([]byte(spec("  script: eCA9ID0gMQ==\n")), "m.yml")
 	f.Add([]byte(spec("  source: return 1\n  config: &c {a: *c}\n")), "m.yaml")
+	f.Add([]byte(spec("  source: return 1\n  rollout: {steps: [{percent: 5, pause: 1m}], maxErrorPercent: 3}\n  tests: &t [{name: a, request: [1], expect: {b: *t}}, *t]\n")), "m.yaml")
 	f.Add([]byte(`{"kind": "LuaScript", "spec": {"source": "\ud83d\ude00"}}`), "m.json")
 	f.Add([]byte("{?"), "m.json")
 	dir := f.TempDir()

@@ -45,14 +45,19 @@ type ScriptFailure struct {
 
 // ScriptStatus is how far one release has come.
 type ScriptStatus struct {
-	// Release is without its config, and with its active version alone of the
-	// retained ones: Get has them.
-	Release   script.Release
-	Desired   int  // agents that follow the tenant
-	Active    int  // agents that have activated this release
-	Failed    int  // agents that could not, and still run what they had
-	Unknown   int  // agents that are unknown
-	Converged bool // every connected agent is active, and there is at least one
+	// Release is without its config, with as many tests as it has but nothing in them, and
+	// with its active version and its candidate alone of the retained ones: Get has them.
+	Release script.Release
+	Desired int // agents that follow the tenant
+	// Active are the agents that have activated this release; if it has a candidate, those
+	// that run that.
+	Active int
+	// Failed are the agents that could not, and still run what they had, and those on
+	// which the candidate did not pass its tests.
+	Failed  int
+	Unknown int // agents that are unknown
+	// Converged: every connected agent is active, there is at least one, and no candidate.
+	Converged bool
 	// Took is the time from the commit until the last agent reported it active;
 	// 0 when that is not known.
 	Took time.Duration
@@ -61,6 +66,24 @@ type ScriptStatus struct {
 	// SlowestAgent was last, or is still waited for; "" when none is.
 	SlowestAgent string
 	Failures     []AgentFailure // at most five
+	// Trials is what connected agents say of the release's candidate; nil if it has none.
+	Trials *Trials
+}
+
+// Trials is what connected agents say of a candidate.
+type Trials struct {
+	Passed, Failed int // agents on which it passed all tests, and on which it did not
+	Running        int // agents that run it, and say so
+	// Calls of it on those, and how many of them failed.
+	Calls, FailedCalls uint64
+	// Waiting is the number of agents that it waits for, if it is on its way: they have
+	// yet to pass its tests, to activate the release, or to say that they run it.
+	Waiting int
+	// WaitingFor are the names of the first of them, in order. Those that could not
+	// activate the release, for a reason that may pass, are among the failures as well.
+	WaitingFor []string // at most five
+	// WaitingWhy is what holds up the first of those, if it says so; else "".
+	WaitingWhy string
 }
 
 // Waiting returns how many connected agents have yet to say that they activated
@@ -69,7 +92,8 @@ func (s *ScriptStatus) Waiting() int {
 	return max(0, s.Desired-s.Active-s.Failed-s.Unknown)
 }
 
-// AgentFailure is why an agent could not activate a release.
+// AgentFailure is why an agent could not activate a release, or, if the error is of a field
+// "tests[name]", the test that its candidate did not pass there.
 type AgentFailure struct {
 	Agent string
 	Err   *script.Error
@@ -179,6 +203,13 @@ func toFleetStatus(m *registryv1.FleetStatus) (FleetStatus, error) {
 		}
 		if rollout, ok := wire.ToRollout(s.GetRollout()); ok {
 			st.Rollout = &rollout
+		}
+		if trials := s.GetTrials(); trials != nil {
+			st.Trials = &Trials{
+				Passed: int(trials.GetPassed()), Failed: int(trials.GetFailed()), Running: int(trials.GetRunning()),
+				Calls: trials.GetCalls(), FailedCalls: trials.GetFailedCalls(),
+				Waiting: int(trials.GetWaiting()), WaitingFor: trials.GetWaitingFor(), WaitingWhy: trials.GetWaitingWhy(),
+			}
 		}
 		for _, f := range s.GetFailures() {
 			st.Failures = append(st.Failures, AgentFailure{Agent: f.GetAgent(), Err: wire.ToError(f.GetError())})

@@ -3,6 +3,7 @@ package registryclient_test
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"slices"
 	"strconv"
 	"testing"
@@ -10,6 +11,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/scriptorium-dev/scriptorium/client/registryclient"
 	registryv1 "github.com/scriptorium-dev/scriptorium/proto/registry/v1"
 	"github.com/scriptorium-dev/scriptorium/proto/wire"
 	"github.com/scriptorium-dev/scriptorium/script"
@@ -23,6 +25,7 @@ func (f *fakeRegistry) Status(_ context.Context, m *registryv1.StatusRequest) (*
 	for _, r := range f.releases[start:end] {
 		resp.Status.Scripts = append(resp.Status.Scripts, &registryv1.ScriptStatus{
 			Release: wire.FromRelease(*r), Desired: 4, Active: 3, Unknown: 1, Converged: true,
+			Trials:  &registryv1.Trials{Passed: 1, Failed: 2, Running: 3, Calls: 4, FailedCalls: 5, Waiting: 6, WaitingFor: []string{"n1", "n2"}, WaitingWhy: "busy"},
 			Rollout: wire.FromRollout(script.Rollout{Revision: r.Revision, Agents: 3, Median: time.Millisecond, SlowestAgent: "n3"}),
 		})
 	}
@@ -72,6 +75,10 @@ func TestStatusOfManyScripts(t *testing.T) {
 	for i, s := range status.Scripts {
 		if s.Release.Name.Script != fmt.Sprint("s", i) || s.Rollout == nil || s.Rollout.Median != time.Millisecond || s.Rollout.SlowestAgent != "n3" {
 			t.Errorf("script %d: %+v", i, s)
+		}
+		want := &registryclient.Trials{Passed: 1, Failed: 2, Running: 3, Calls: 4, FailedCalls: 5, Waiting: 6, WaitingFor: []string{"n1", "n2"}, WaitingWhy: "busy"}
+		if !reflect.DeepEqual(s.Trials, want) {
+			t.Errorf("trials of script %d: %+v", i, s.Trials)
 		}
 	}
 }

@@ -69,6 +69,19 @@ func newTruth(t *testing.T) *truth {
 	return s
 }
 
+// candidate publishes a fourth version, which has tests to pass before it is pinned.
+func (s *truth) candidate(t *testing.T) {
+	t.Helper()
+	p, err := s.client.Publish(t.Context(), registryclient.PublishRequest{
+		Name: route, Source: []byte("return 4"), Write: ada, Pin: new(uint64(4)),
+		Settings: &script.Settings{Tests: []script.Test{{Name: "answers"}}},
+	})
+	if err != nil || p.Release.Candidate == nil {
+		t.Fatalf("%+v, %v", p, err)
+	}
+	s.sent.Store(0)
+}
+
 func (s *truth) intercept(ctx context.Context, method string, req, resp any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 	s.sent.Add(1)
 	err := invoke(ctx, method, req, resp, conn, opts...)

@@ -65,6 +65,9 @@ type Published struct {
 // Publish stores source as a version, unless it equals the latest one, and
 // applies the settings given, in one transaction. A source that does not
 // compile is an error of kind Script with its line; nothing is stored then.
+//
+// A new version of a script that has tests, or steps to be rolled out in, is the
+// release's Candidate at first, and what was active stays so.
 func (c *Client) Publish(ctx context.Context, p PublishRequest) (Published, error) {
 	req := &registryv1.PublishRequest{
 		Tenant:           p.Name.Tenant,
@@ -123,8 +126,8 @@ func (c *Client) Unpin(ctx context.Context, name script.Name, w Write) (script.R
 	return changed(resp, err)
 }
 
-// Rollback pins an older version; 0 is the highest retained one below the
-// active version.
+// Rollback pins an older version; 0 is the active one if there is a candidate, and else
+// the last retained one before it that was live (NotFound if there is none).
 func (c *Client) Rollback(ctx context.Context, name script.Name, version uint64, w Write) (script.Release, bool, error) {
 	resp, err := call(ctx, c, c.registry.Rollback, &registryv1.RollbackRequest{
 		Tenant: name.Tenant, Name: name.Script, Version: version,
@@ -159,6 +162,28 @@ func (c *Client) Configure(ctx context.Context, name script.Name, s script.Setti
 func (c *Client) SetOwner(ctx context.Context, name script.Name, owner string, w Write) (script.Release, bool, error) {
 	resp, err := call(ctx, c, c.registry.SetOwner, &registryv1.SetOwnerRequest{
 		Tenant: name.Tenant, Name: name.Script, NewOwner: owner,
+		Author: w.Author, Note: w.Note, ExpectedRevision: int64(w.ExpectedRevision),
+		Owner: w.Owner, Force: w.Force, RequestId: w.id(),
+	})
+	return changed(resp, err)
+}
+
+// Steering is what is wanted of a candidate: a version that is tested or rolled out.
+type Steering int
+
+// The steerings.
+const (
+	Promote Steering = iota + 1 // live everywhere at once, whatever its tests and steps
+	Abort                       // given up: what was active before runs everywhere
+	Retry                       // tested anew, and through its steps again
+)
+
+// Steer changes the way of a script's candidate: of that version, or of whichever there is
+// if version is 0. It is NotFound if there is none, and a Conflict if it is another one.
+// With an Abort the note says why.
+func (c *Client) Steer(ctx context.Context, name script.Name, s Steering, version uint64, w Write) (script.Release, bool, error) {
+	resp, err := call(ctx, c, c.registry.Steer, &registryv1.SteerRequest{
+		Tenant: name.Tenant, Name: name.Script, Steering: registryv1.Steering(s), Version: version,
 		Author: w.Author, Note: w.Note, ExpectedRevision: int64(w.ExpectedRevision),
 		Owner: w.Owner, Force: w.Force, RequestId: w.id(),
 	})

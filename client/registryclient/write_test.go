@@ -10,8 +10,8 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// writes are all writes there are, of a script that has three versions and is
-// pinned to the second.
+// writes are all writes there are, of a script that has three versions and a candidate,
+// and is pinned to the second.
 var writes = map[string]func(context.Context, *registryclient.Client, registryclient.Write) error{
 	"Publish": func(ctx context.Context, c *registryclient.Client, w registryclient.Write) error {
 		_, err := c.Publish(ctx, registryclient.PublishRequest{Name: route, Source: []byte("x"), Write: w})
@@ -39,6 +39,10 @@ var writes = map[string]func(context.Context, *registryclient.Client, registrycl
 	},
 	"SetOwner": func(ctx context.Context, c *registryclient.Client, w registryclient.Write) error {
 		_, _, err := c.SetOwner(ctx, route, "another", w)
+		return err
+	},
+	"Steer": func(ctx context.Context, c *registryclient.Client, w registryclient.Write) error {
+		_, _, err := c.Steer(ctx, route, registryclient.Promote, 0, w)
 		return err
 	},
 	"Delete": func(ctx context.Context, c *registryclient.Client, w registryclient.Write) error {
@@ -69,6 +73,7 @@ func TestWritesHappenOnce(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, guarded %t", name, guarded), func(t *testing.T) {
 				t.Parallel() // each waits before it sends again
 				store := newTruth(t)
+				store.candidate(t)
 				w := ada
 				if guarded {
 					w.ExpectedRevision = store.release(t).Revision
@@ -160,5 +165,36 @@ func TestSetOwner(t *testing.T) {
 	forced.Force = true
 	if r, _, err := c.SetOwner(t.Context(), route, "", forced); err != nil || r.Owner != "" {
 		t.Errorf("forced: %q, %v", r.Owner, err)
+	}
+}
+
+func TestSteer(t *testing.T) {
+	s := newTruth(t)
+	if _, _, err := s.client.Steer(t.Context(), route, registryclient.Abort, 0, ada); script.KindOf(err) != script.NotFound {
+		t.Errorf("without a candidate: %v, want NotFound", err)
+	}
+	s.candidate(t)
+	if _, _, err := s.client.Steer(t.Context(), route, 0, 0, ada); script.KindOf(err) != script.Invalid {
+		t.Errorf("nowhere: %v, want Invalid", err)
+	}
+	if _, _, err := s.client.Steer(t.Context(), route, registryclient.Promote, 3, ada); script.KindOf(err) != script.Conflict || !strings.Contains(err.Error(), "version 4, not 3") {
+		t.Errorf("another candidate: %v, want a Conflict that names the one that there is", err)
+	}
+	why := ada
+	why.Note = "slow"
+	r, changed, err := s.client.Steer(t.Context(), route, registryclient.Abort, 4, why)
+	if err != nil || !changed || !strings.HasSuffix(r.Candidate.Failed, ": slow") || r.Active.Number != 2 {
+		t.Errorf("abort: %+v, %t, %v", r.Candidate, changed, err)
+	}
+	r, changed, err = s.client.Steer(t.Context(), route, registryclient.Retry, 0, ada)
+	if err != nil || !changed || r.Candidate.Failed != "" || r.Candidate.Version.Number != 4 {
+		t.Errorf("retry: %+v, %t, %v", r.Candidate, changed, err)
+	}
+	r, changed, err = s.client.Steer(t.Context(), route, registryclient.Promote, 0, ada)
+	if err != nil || !changed || r.Candidate != nil || r.Active.Number != 4 {
+		t.Errorf("promote: %+v, %t, %v", r, changed, err)
+	}
+	if lines, err := s.client.History(t.Context(), route); err != nil || lines[0].Change != script.ChangePromote || lines[0].Candidate != 0 || lines[1].Candidate != 4 {
+		t.Errorf("history: %+v, %v", lines, err)
 	}
 }

@@ -119,7 +119,7 @@ func modRevision(resp *clientv3.TxnResponse, n int) int64 {
 }
 
 // writes are the operations of one commit: at most eleven and one for each version
-// that is dropped, of which there are no more than script.MaxHistoryLimit and two.
+// that is dropped, of which there are no more than script.MaxHistoryLimit and three.
 func (s *Store) writes(c registry.Commit, lease clientv3.LeaseID) (*change, error) {
 	name := c.Release.Name
 	ch, err := s.newChange(c.Guard, c.Release, c.Entry, c.Audit)
@@ -140,7 +140,7 @@ func (s *Store) writes(c registry.Commit, lease clientv3.LeaseID) (*change, erro
 		}
 		ch.ops = append(ch.ops, clientv3.OpPut(s.keys.version(name, c.Publish.Number), string(version)))
 		ch.ops = append(ch.ops, s.putBlob(c.Publish.Digest, c.Source)...)
-		if c.Publish.Digest == c.Release.Active.Digest { // else agents do not need it yet
+		if c.Needed() { // else agents have no use for it yet
 			ch.ops = append(ch.ops, s.handOn(c.Source)...)
 		}
 	}

@@ -287,12 +287,14 @@ func TestSmallSourcesAreTold(t *testing.T) {
 	s := open(t, "/"+rand.Text())
 	r := registry.New(registry.Config{Store: s, Engines: map[string]engine.Checker{"lua": anything{}}})
 	const small = 16 << 10
-	sources := []string{"small", strings.Repeat("x", small+1), "small", "last"} // one comes again
+	sources := []string{"small", strings.Repeat("x", small+1), "small", "last", "candidate"} // one comes again
 	var first script.Revision
 	for i, source := range sources {
-		name := script.Name{Tenant: "acme", Script: fmt.Sprint("s", i)}
+		// The last is a candidate of the script before.
+		name := script.Name{Tenant: "acme", Script: fmt.Sprint("s", min(i, len(sources)-2))}
+		settings := &script.Settings{Rollout: script.Plan{Steps: []script.Step{{Percent: 10}}}}
 		result, err := r.Publish(t.Context(), registry.PublishRequest{
-			Write: registry.Write{Name: name, Author: "ann", By: access.Everybody("unix")}, Source: []byte(source),
+			Write: registry.Write{Name: name, Author: "ann", By: access.Everybody("unix")}, Source: []byte(source), Settings: settings,
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -305,7 +307,11 @@ func TestSmallSourcesAreTold(t *testing.T) {
 		}
 		var came []string
 		for _, source := range tx.Sources {
-			if source.Digest != tx.Releases[0].Active.Digest {
+			wanted := tx.Releases[0].Active
+			if c := tx.Releases[0].Candidate; c != nil {
+				wanted = c.Version
+			}
+			if source.Digest != wanted.Digest {
 				t.Errorf("transaction %d came with %v, which is not its own", tx.Revision, source.Digest)
 			}
 			came = append(came, string(source.Content))

@@ -210,8 +210,8 @@ func (f *Feed) event(g *group, t registry.Transaction, sources []registry.Source
 			continue
 		}
 		e.CommittedAt = o.ChangedAt()
-		if digest, _, ok := o.Content(); ok {
-			inline = append(inline, digest)
+		for c := range o.Contents {
+			inline = append(inline, c.Digest)
 		}
 		g.revision = t.Revision
 		for _, entry := range f.cfg.Mirror.Entries(o.Key()) {
@@ -239,16 +239,17 @@ func (f *Feed) sources(t registry.Transaction) []registry.Source {
 	var sources []registry.Source
 	var missing []script.Digest
 	for o := range t.Objects() {
-		digest, size, ok := o.Content()
-		if !ok || size > registry.InlineSourceBytes {
-			continue
+		for c := range o.Contents {
+			if c.Size > registry.InlineSourceBytes {
+				continue
+			}
+			at := slices.IndexFunc(t.Sources, func(s registry.Source) bool { return s.Digest == c.Digest })
+			if at < 0 {
+				missing = append(missing, c.Digest)
+				continue
+			}
+			sources = append(sources, t.Sources[at])
 		}
-		at := slices.IndexFunc(t.Sources, func(s registry.Source) bool { return s.Digest == digest })
-		if at < 0 {
-			missing = append(missing, digest)
-			continue
-		}
-		sources = append(sources, t.Sources[at])
 	}
 	if len(missing) > 0 {
 		sources = append(sources, f.read(t.Revision, missing)...)

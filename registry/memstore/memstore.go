@@ -199,7 +199,7 @@ func (s *Store) Commit(_ context.Context, c registry.Commit) (script.Revision, e
 		delete(s.versions, script.Ref{Name: name, Version: number})
 	}
 	revision := s.change(c.Release, c.Entry, c.Audit)
-	if c.Publish != nil && c.Publish.Digest == c.Release.Active.Digest && len(c.Source)%2 == 0 { // as any may come along, or not
+	if c.Needed() && len(c.Source)%2 == 0 { // as any may come along, or not
 		s.log[len(s.log)-1].Sources = []registry.Source{{Digest: c.Publish.Digest, Content: bytes.Clone(c.Source)}}
 	}
 	if c.RequestID != "" {
@@ -328,5 +328,11 @@ func (s *Store) newer(after script.Revision) ([]registry.Transaction, <-chan str
 func clone(r script.Release) script.Release {
 	r.Retained = slices.Clone(r.Retained)
 	r.Settings.Config = json.RawMessage(bytes.Clone(r.Settings.Config))
+	r.Settings.Rollout.Steps = slices.Clone(r.Settings.Rollout.Steps)
+	r.Settings.Tests = slices.Clone(r.Settings.Tests)
+	if r.Candidate != nil {
+		candidate := *r.Candidate
+		r.Candidate = &candidate
+	}
 	return r
 }

@@ -21,19 +21,19 @@ type Entry struct {
 	kind      kind
 	revision  script.Revision
 	deleted   bool
-	size      int32         // of the content
-	digest    script.Digest // of the active version's source, or the value; zero if there is none
+	content   script.Content  // the active version's source, or the value; the zero Content if there is none
+	candidate *script.Content // the candidate's source, if that is another
 	changedAt time.Time
 	sum       wire.Sum // the object's fingerprint
 	sealer    *seal.Sealer
-	content   atomic.Pointer[content]
+	encoded   atomic.Pointer[encoded]
 
 	// Neighbours in the order of revisions; guarded by the mirror.
 	older, newer *Entry
 }
 
-// content is an eventv1.Entry, encoded, or an envelope of it once that was needed.
-type content struct {
+// encoded is an eventv1.Entry, encoded, or an envelope of it once that was needed.
+type encoded struct {
 	bytes  []byte
 	sealed bool
 }
@@ -56,10 +56,14 @@ func newEntry(sealer *seal.Sealer, fleet string, o script.Object) (*Entry, error
 		sum:       wire.FingerprintObject(o),
 		sealer:    sealer,
 	}
-	if digest, size, ok := o.Content(); ok {
-		e.digest, e.size = digest, int32(size)
+	for c := range o.Contents {
+		if e.content == (script.Content{}) {
+			e.content = c
+			continue
+		}
+		e.candidate = &c
 	}
-	e.content.Store(&content{bytes: bytes})
+	e.encoded.Store(&encoded{bytes: bytes})
 	return e, nil
 }
 
@@ -72,17 +76,17 @@ func (e *Entry) says(o script.Object) bool {
 // copied returns an entry that says the same and has no neighbours yet.
 func (e *Entry) copied() *Entry {
 	c := &Entry{
-		key: e.key, tenant: e.tenant, kind: e.kind, revision: e.revision, deleted: e.deleted, size: e.size, digest: e.digest,
+		key: e.key, tenant: e.tenant, kind: e.kind, revision: e.revision, deleted: e.deleted, content: e.content, candidate: e.candidate,
 		changedAt: e.changedAt, sum: e.sum, sealer: e.sealer,
 	}
-	c.content.Store(e.content.Load())
+	c.encoded.Store(e.encoded.Load())
 	return c
 }
 
 // Sealed returns an envelope of the entry, the same bytes each time. They belong to
 // the mirror.
 func (e *Entry) Sealed() ([]byte, error) {
-	c := e.content.Load()
+	c := e.encoded.Load()
 	if c.sealed {
 		return c.bytes, nil
 	}
@@ -94,8 +98,8 @@ func (e *Entry) Sealed() ([]byte, error) {
 	if err != nil {
 		return nil, script.Errorf(script.Internal, "", "seal %s: %w", e.key, err)
 	}
-	if !e.content.CompareAndSwap(c, &content{bytes: envelope, sealed: true}) {
-		return e.content.Load().bytes, nil // somebody else has sealed it
+	if !e.encoded.CompareAndSwap(c, &encoded{bytes: envelope, sealed: true}) {
+		return e.encoded.Load().bytes, nil // somebody else has sealed it
 	}
 	return envelope, nil
 }
@@ -106,14 +110,19 @@ func (e *Entry) Object() (*eventv1.Object, error) {
 	return m.GetObject(), err
 }
 
-// Inline returns the digest of the active version's source, or of the value, if that
-// is small enough to travel with the object.
-func (e *Entry) Inline() (digest script.Digest, size int, ok bool) {
-	return e.digest, int(e.size), !e.digest.IsZero() && e.size <= registry.InlineSourceBytes
+// Inline yields the sources of the active version and of the candidate, or the value, as
+// far as they are small enough to travel with the object.
+func (e *Entry) Inline(yield func(script.Content) bool) {
+	if !e.content.Digest.IsZero() && e.content.Size <= registry.InlineSourceBytes && !yield(e.content) {
+		return
+	}
+	if e.candidate != nil && e.candidate.Size <= registry.InlineSourceBytes {
+		yield(*e.candidate)
+	}
 }
 
 func (e *Entry) message() (*eventv1.Entry, error) {
-	c := e.content.Load()
+	c := e.encoded.Load()
 	bytes := c.bytes
 	if c.sealed {
 		var env eventv1.Envelope
@@ -139,7 +148,7 @@ func (e *Entry) retained(yield func(script.Digest) bool) {
 	switch e.kind {
 	case kindValues:
 		if !e.deleted {
-			yield(e.digest)
+			yield(e.content.Digest)
 		}
 		return
 	case kindTenants:

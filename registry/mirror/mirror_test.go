@@ -340,8 +340,8 @@ func TestSealedEntries(t *testing.T) {
 	if err != nil || !ok || entry.GetFleet() != fleet || wire.Fingerprint(got) != wire.Fingerprint(r) {
 		t.Errorf("%+v, %v, %v; want %+v", got, ok, err, r)
 	}
-	if digest, size, ok := one.Entries(wire.ReleaseKey(r.Name))[0].Inline(); !ok || digest != r.Active.Digest || size != 2 {
-		t.Errorf("inline: %s, %d, %v", digest, size, ok)
+	if inline := slices.Collect(one.Entries(wire.ReleaseKey(r.Name))[0].Inline); len(inline) != 1 || inline[0] != (script.Content{Digest: r.Active.Digest, Size: 2}) {
+		t.Errorf("inline: %v", inline)
 	}
 	one.Reset(registry.State{Fleet: "F2", Head: 7, Releases: []script.Release{r}})
 	if _, err := keyring.Open(sealed(one), &entry); err != nil || entry.GetFleet() != "F2" {

@@ -36,7 +36,8 @@ type ask struct {
 }
 
 // setup is what is there when something is asked for: a script of acme with two
-// versions, of which 2 is active, one that belongs to an owner, a value and settings.
+// versions, of which 2 is active, one that belongs to an owner, one with a candidate, a
+// value and settings.
 type setup struct {
 	digest   []byte
 	content  []byte          // the digest of a value's
@@ -60,6 +61,9 @@ var asked = []ask{
 	{"settings", "Configure", access.Publish, false, one(&registryv1.ConfigureRequest{Tenant: "acme", Name: secret, Settings: &scriptv1.Settings{Config: []byte(`{"a":1}`)}, Author: "ann"})},
 	{"delete", "Delete", access.Admin, false, one(&registryv1.DeleteRequest{Tenant: "acme", Name: secret, Author: "ann"})},
 	{"another's script", "SetOwner", access.Admin, false, one(&registryv1.SetOwnerRequest{Tenant: "acme", Name: "owned", NewOwner: "me", Author: "ann", Force: true})},
+	{"promote", "Steer", access.Release, false, one(&registryv1.SteerRequest{Tenant: "acme", Name: "tried", Steering: registryv1.Steering_STEERING_PROMOTE, Author: "ann"})},
+	{"abort", "Steer", access.Release, false, one(&registryv1.SteerRequest{Tenant: "acme", Name: "tried", Steering: registryv1.Steering_STEERING_ABORT, Author: "ann"})},
+	{"retry", "Steer", access.Release, false, one(&registryv1.SteerRequest{Tenant: "acme", Name: "tried", Steering: registryv1.Steering_STEERING_RETRY, Author: "ann"})},
 	{"get", "Get", access.Read, false, one(&registryv1.GetRequest{Tenant: "acme", Name: secret})},
 	{"list", "List", access.Read, false, one(&registryv1.ListRequest{Tenant: "acme"})},
 	{"list all", "List", access.Read, true, one(&registryv1.ListRequest{})},
@@ -146,6 +150,13 @@ func prepare(t *testing.T, conn *grpc.ClientConn) (s setup) {
 	publish("owned", "of another "+secret, "cr/"+secret, 0)
 	publish("pinned", "pinned "+secret, "", 1)
 	publish("pinned", "not this "+secret, "", 1)
+	publish("tried", "live "+secret, "", 0)
+	trial := &scriptv1.Settings{Tests: []*scriptv1.Test{{Name: secret}}}
+	if _, err := client.Publish(t.Context(), &registryv1.PublishRequest{
+		Tenant: "acme", Name: "tried", Source: []byte("candidate " + secret), Author: secret, Settings: trial,
+	}); err != nil {
+		t.Fatal(err)
+	}
 	value, err := client.PutValue(t.Context(), &registryv1.PutValueRequest{Tenant: "acme", Key: secret, Content: []byte("content " + secret), Author: secret})
 	if err != nil {
 		t.Fatal(err)

@@ -32,17 +32,21 @@ func sourcesOf(r *registry.Registry, off bool) inlined {
 
 // size returns how many bytes of source the entry brings along.
 func (i *inlined) size(e *mirror.Entry) int {
-	digest, size, ok := e.Inline()
-	if !ok || i.off || i.sent[digest] {
-		return 0
+	size := 0
+	for c := range e.Inline {
+		if !i.off && !i.sent[c.Digest] {
+			size += c.Size
+		}
 	}
 	return size
 }
 
 func (i *inlined) add(e *mirror.Entry) {
-	if digest, _, ok := e.Inline(); ok && !i.off && !i.sent[digest] {
-		i.sent[digest] = true
-		i.next = append(i.next, digest)
+	for c := range e.Inline {
+		if !i.off && !i.sent[c.Digest] {
+			i.sent[c.Digest] = true
+			i.next = append(i.next, c.Digest)
+		}
 	}
 }
 

@@ -136,6 +136,30 @@ func (s *registryService) SetOwner(ctx context.Context, m *registryv1.SetOwnerRe
 	return &registryv1.SetOwnerResponse{Release: wire.FromRelease(result.Release), Changed: result.Changed}, nil
 }
 
+func (s *registryService) Steer(ctx context.Context, m *registryv1.SteerRequest) (*registryv1.SteerResponse, error) {
+	steering, err := toSteering(m.GetSteering())
+	if err != nil {
+		return nil, err
+	}
+	result, err := s.registry.Steer(ctx, registry.SteerRequest{Write: toWrite(ctx, m), Steering: steering, Version: m.GetVersion()})
+	if err != nil {
+		return nil, err
+	}
+	return &registryv1.SteerResponse{Release: wire.FromRelease(result.Release), Changed: result.Changed}, nil
+}
+
+func toSteering(s registryv1.Steering) (registry.Steering, error) {
+	switch s {
+	case registryv1.Steering_STEERING_PROMOTE:
+		return registry.Promote, nil
+	case registryv1.Steering_STEERING_ABORT:
+		return registry.Abort, nil
+	case registryv1.Steering_STEERING_RETRY:
+		return registry.Retry, nil
+	}
+	return "", script.Errorf(script.Invalid, "steering", "%d is none that this registry knows: want a promotion, an abort or a retry", s)
+}
+
 func (s *registryService) Get(ctx context.Context, m *registryv1.GetRequest) (*registryv1.GetResponse, error) {
 	release, err := s.registry.Get(ctx, access.FromContext(ctx), script.Name{Tenant: m.GetTenant(), Script: m.GetName()})
 	if err != nil {

@@ -179,11 +179,18 @@ func fromStatus(s *fleet.Status, reason int) *registryv1.FleetStatus {
 	return m
 }
 
+// blankTests are as many tests as a script can have, of which nothing is said.
+var blankTests [script.MaxTests]script.Test
+
 // summary leaves out what may be large and does not tell how far a release has
-// come: a status is of all scripts, and goes out up to fifty times a second.
+// come: a status is of all scripts, and goes out up to fifty times a second. That there
+// are tests, and how many, says where a candidate is.
 func summary(r script.Release) script.Release {
-	r.Settings.Config = nil
-	r.Retained = slices.DeleteFunc(slices.Clone(r.Retained), func(v script.Version) bool { return v.Number != r.Active.Number })
+	tests := len(r.Settings.Tests)
+	r.Settings.Config, r.Settings.Tests = nil, blankTests[:min(tests, len(blankTests))]
+	r.Retained = slices.DeleteFunc(slices.Clone(r.Retained), func(v script.Version) bool {
+		return v.Number != r.Active.Number && (r.Candidate == nil || v.Number != r.Candidate.Version.Number)
+	})
 	return r
 }
 
@@ -201,6 +208,13 @@ func fromScriptStatus(p *fleet.ScriptStatus, reason int) *registryv1.ScriptStatu
 		m.Rollout = wire.FromRollout(*p.Rollout)
 		if p.Converged {
 			m.Took = durationpb.New(p.Rollout.Slowest)
+		}
+	}
+	if t := p.Trials; t != nil {
+		m.Trials = &registryv1.Trials{
+			Passed: int32(t.Passed), Failed: int32(t.Failed), Running: int32(t.Running),
+			Calls: t.Calls, FailedCalls: t.FailedCalls,
+			Waiting: int32(t.Waiting), WaitingFor: t.WaitingFor, WaitingWhy: t.WaitingWhy,
 		}
 	}
 	for _, failure := range p.Failures {

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	registryv1 "github.com/scriptorium-dev/scriptorium/proto/registry/v1"
 	scriptv1 "github.com/scriptorium-dev/scriptorium/proto/script/v1"
@@ -84,6 +85,53 @@ func TestStatus(t *testing.T) {
 	} {
 		if _, err := b.Status(t.Context(), test.req); status.Code(err) != test.code {
 			t.Errorf("%v: %v, want %v", test.req, err, test.code)
+		}
+	}
+}
+
+// TestStatusOfACandidate: a status has the candidate, and what agents say of it, and of the
+// tests the number alone.
+func TestStatusOfACandidate(t *testing.T) {
+	b := newBench(t)
+	b.publish(t, "route", "one")
+	published, err := b.Publish(t.Context(), &registryv1.PublishRequest{
+		Tenant: "acme", Name: "route", Source: []byte("two"), Author: "ann", Settings: &scriptv1.Settings{
+			Tests:   []*scriptv1.Test{{Name: "answers", Expect: []byte(`1`)}},
+			Rollout: &scriptv1.Plan{Steps: []*scriptv1.Step{{Percent: 10}}},
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := published.GetRelease(); !published.GetChanged() || published.GetVersion().GetNumber() != 2 || r.GetActive().GetNumber() != 1 || r.GetCandidate().GetVersion() != 2 {
+		t.Errorf("published: %v", published)
+	}
+	b.hear(t, "a", published.GetRelease().GetRevision())
+	resp, err := b.Status(t.Context(), &registryv1.StatusRequest{Tenant: "acme", Name: "route"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := resp.GetStatus().GetScripts()[0]
+	if r := s.GetRelease(); len(r.GetRetained()) != 2 || r.GetCandidate().GetVersion() != 2 || len(r.GetSettings().GetTests()) != 1 || proto.Size(r.GetSettings().GetTests()[0]) != 0 || len(r.GetSettings().GetRollout().GetSteps()) != 1 {
+		t.Errorf("the release in a status: %v", r)
+	}
+	if s.GetTrials() == nil || s.GetConverged() || s.GetActive() != 0 || s.GetDesired() != 1 {
+		t.Errorf("the status of a candidate: %v", s)
+	}
+	if r, err := wire.ToRelease(s.GetRelease()); err != nil || r.CandidateState() != script.CandidateTesting {
+		t.Errorf("the release in a status is read as %+v, %v", r, err)
+	}
+	_, err = b.Steer(t.Context(), &registryv1.SteerRequest{Tenant: "acme", Name: "route", Author: "ann", Steering: registryv1.Steering_STEERING_PROMOTE, Version: 3})
+	if status.Code(err) != codes.FailedPrecondition || !strings.Contains(err.Error(), "version 2, not 3") {
+		t.Errorf("promoted, and another one meant: %v", err)
+	}
+	steered, err := b.Steer(t.Context(), &registryv1.SteerRequest{Tenant: "acme", Name: "route", Author: "ann", Steering: registryv1.Steering_STEERING_PROMOTE, Version: 2})
+	if err != nil || !steered.GetChanged() || steered.GetRelease().GetActive().GetNumber() != 2 || steered.GetRelease().GetCandidate() != nil {
+		t.Errorf("promoted: %v, %v", steered, err)
+	}
+	for _, s := range []registryv1.Steering{0, 9} {
+		if _, err := b.Steer(t.Context(), &registryv1.SteerRequest{Tenant: "acme", Name: "route", Author: "ann", Steering: s}); status.Code(err) != codes.InvalidArgument {
+			t.Errorf("steering %d: %v", s, err)
 		}
 	}
 }

@@ -17,7 +17,7 @@ import (
 func audited(c registry.Commit, seconds int) registry.Commit {
 	c.Audit = script.AuditEntry{
 		Time: at.Add(time.Duration(seconds) * time.Second), Name: c.Release.Name, Change: c.Entry.Change,
-		Version: c.Entry.Version, Digest: c.Entry.Digest, Author: "ann", Identity: "ci", Peer: "10.0.0.1:1", Owner: "cr",
+		Version: c.Entry.Version, Digest: c.Entry.Digest, Candidate: 7, CandidateDigest: script.DigestOf([]byte("seven")), Author: "ann", Identity: "ci", Peer: "10.0.0.1:1", Owner: "cr",
 		Forced: true, Note: fmt.Sprint(seconds),
 	}
 	return c

@@ -143,7 +143,7 @@ func wantKind(t *testing.T, err error, kind script.Kind) {
 }
 
 func same(a, b script.Release) bool {
-	return fmt.Sprintf("%+v", a) == fmt.Sprintf("%+v", b)
+	return text(a) == text(b)
 }
 
 // snapshot takes a snapshot and collects it.
@@ -207,6 +207,7 @@ func (h Harness) testEmpty(t *testing.T) {
 }
 
 func (h Harness) testCommitAndRead(t *testing.T) {
+	t.Run("OfACandidate", h.testCandidate)
 	s, ctx := h.Open(t), t.Context()
 	c := publish(script.Release{}, named(1), "return 1")
 	want := commit(t, s, c)

@@ -245,7 +245,7 @@ func everything(t *testing.T, s registry.Store) map[string]string {
 func described(o script.Object) string {
 	switch o.Kind() {
 	case script.Releases:
-		return fmt.Sprintf("%+v", *o.Release)
+		return text(*o.Release)
 	case script.Values:
 		return fmt.Sprintf("%+v", *o.Value)
 	}

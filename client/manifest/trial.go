@@ -1,0 +1,211 @@
+package manifest
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// The fields of what a new version goes through before it is live.
+var (
+	rolloutFields = []string{"steps", "maxErrorPercent"}
+	stepFields    = []string{"percent", "pause"}
+	testFields    = []string{"name", "request", "expect", "error"}
+)
+
+const (
+	rolloutField = "spec.rollout"
+	testsField   = "spec.tests"
+)
+
+func (d *decoder) rollout(n *yaml.Node) script.Plan {
+	if n == nil {
+		return script.Plan{}
+	}
+	fields, ok := d.object(n, rolloutField, rolloutFields)
+	if !ok {
+		return script.Plan{}
+	}
+	before := len(d.faults)
+	var plan script.Plan
+	if most := fields["maxErrorPercent"]; most != nil {
+		plan.MaxErrorPercent = new(d.percent(most, rolloutField+".maxErrorPercent"))
+	}
+	const path = rolloutField + ".steps"
+	for i, item := range d.list(fields["steps"], path) {
+		plan.Steps = append(plan.Steps, d.step(item, fmt.Sprintf("%s[%d]", path, i)))
+	}
+	if len(d.faults) == before {
+		d.blame(n, rolloutField, plan.Validate(rolloutField))
+	}
+	return plan
+}
+
+func (d *decoder) step(n *yaml.Node, path string) (s script.Step) {
+	fields, ok := d.object(n, path, stepFields)
+	if !ok {
+		return s
+	}
+	if fields["percent"] == nil {
+		d.fault(n, path+".percent", "is missing: add the share of the agents, from 1 to 99")
+	} else {
+		s.Percent = d.percent(fields["percent"], path+".percent")
+	}
+	if pause := fields["pause"]; pause != nil {
+		s.Pause = d.pause(pause, path+".pause")
+	}
+	return s
+}
+
+// percent returns a whole number; its bounds are the plan's.
+func (d *decoder) percent(n *yaml.Node, field string) int {
+	var v int
+	if !isScalar(n, "!!int") || n.Decode(&v) != nil {
+		d.fault(n, field, "is %s, want a whole number of percent", describe(n))
+	}
+	return v
+}
+
+func (d *decoder) pause(n *yaml.Node, field string) time.Duration {
+	const want = "a duration such as 90s, 10m or 2h"
+	if !isScalar(n, "!!str") {
+		d.fault(n, field, "is %s, want %s", describe(n), want)
+		return 0
+	}
+	pause, err := time.ParseDuration(n.Value)
+	if err != nil {
+		d.fault(n, field, "%.80q is not a duration: want %s", n.Value, want)
+	}
+	return pause
+}
+
+func (d *decoder) tests(n *yaml.Node) []script.Test {
+	items := d.list(n, testsField)
+	if len(items) > script.MaxTests {
+		d.blame(n, testsField, script.ValidateTests(testsField, make([]script.Test, len(items))))
+		return nil
+	}
+	before := len(d.faults)
+	var tests []script.Test
+	for i, item := range items {
+		tests = append(tests, d.test(item, fmt.Sprintf("%s[%d]", testsField, i)))
+	}
+	if len(d.faults) == before && n != nil {
+		d.blame(n, testsField, script.ValidateTests(testsField, tests))
+	}
+	return tests
+}
+
+func (d *decoder) test(n *yaml.Node, path string) (t script.Test) {
+	fields, ok := d.object(n, path, testFields)
+	if !ok {
+		return t
+	}
+	t.Name, _ = d.requiredText(n, fields["name"], path+".name", "what the test is called")
+	t.Request = d.json(fields["request"], path+".request")
+	t.Expect = d.json(fields["expect"], path+".expect")
+	if expect, _ := child(n, ".expect"); expect != nil && fields["expect"] == nil { // a cluster would drop it
+		d.fault(expect, path+".expect", "null cannot be expected: leave expect out if the result does not matter")
+	}
+	if kind := fields["error"]; kind != nil {
+		text, _ := d.text(kind, path+".error")
+		t.Error = script.Kind(text)
+	}
+	return t
+}
+
+// valueOf returns what stands in the field of an object.
+func valueOf(n *yaml.Node, field string) *yaml.Node {
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		if n.Content[i].Value == field {
+			return n.Content[i+1]
+		}
+	}
+	return nil
+}
+
+// list returns the items of a list, and none of an absent one.
+func (d *decoder) list(n *yaml.Node, path string) []*yaml.Node {
+	if n == nil {
+		return nil
+	}
+	if n.Kind != yaml.SequenceNode {
+		d.fault(n, path, "is %s, want a list", describe(n))
+		return nil
+	}
+	return n.Content
+}
+
+// json returns the value in n as JSON; nil for none.
+func (d *decoder) json(n *yaml.Node, path string) json.RawMessage {
+	if n == nil {
+		return nil
+	}
+	before := len(d.faults)
+	budget := maxConfigNodes
+	v := d.configValue(n, path, 0, &budget)
+	if budget < 0 && len(d.faults) == before {
+		d.fault(n, path, "has more than %d values", maxConfigNodes)
+	}
+	if len(d.faults) > before {
+		return nil
+	}
+	var buf bytes.Buffer
+	enc := json.NewEncoder(&buf)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		d.fault(n, path, "cannot be written as JSON: %v", err)
+		return nil
+	}
+	return bytes.TrimSpace(buf.Bytes())
+}
+
+// blame reports err, if it is one, where the field that it names is: below n, which
+// stands at the path.
+func (d *decoder) blame(n *yaml.Node, path string, err error) {
+	e, ok := errors.AsType[*script.Error](err)
+	if !ok {
+		return
+	}
+	at := n
+	for below := strings.TrimPrefix(e.Field, path); below != ""; {
+		next, rest := child(at, below)
+		if next == nil {
+			break
+		}
+		at, below = next, rest
+	}
+	d.fault(at, e.Field, "%s", e.Message)
+}
+
+// child returns the part of n that a path such as ".steps[1].percent" or "[1].percent"
+// begins with, and the rest of the path; nil if there is none.
+func child(n *yaml.Node, path string) (part *yaml.Node, rest string) {
+	if n.Kind == yaml.AliasNode {
+		n = n.Alias
+	}
+	if index, ok := strings.CutPrefix(path, "["); ok {
+		var i int
+		if _, err := fmt.Sscanf(index, "%d]", &i); err != nil || n.Kind != yaml.SequenceNode || i >= len(n.Content) {
+			return nil, ""
+		}
+		_, rest, _ = strings.Cut(path, "]")
+		return n.Content[i], rest
+	}
+	path = strings.TrimPrefix(path, ".")
+	name := path
+	if end := strings.IndexAny(path, ".["); end >= 0 {
+		name, rest = path[:end], path[end:]
+	}
+	if n.Kind != yaml.MappingNode {
+		return nil, ""
+	}
+	return valueOf(n, name), rest
+}

@@ -1,0 +1,192 @@
+package registry
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// following is next as a release that follows the version v: by way of a candidate if
+// its settings ask for one. A candidate of that version stays what it is, also when it
+// was given up. The revision is that of the release that next is made of.
+func following(next script.Release, v script.Version, revision script.Revision, now time.Time) script.Release {
+	c := next.Candidate
+	switch {
+	case c != nil && c.Version.Number == v.Number:
+		return next
+	case next.Active.Number == 0 || next.Untried(): // nothing of it has run yet
+		next.Active = v
+		return begun(next, v, revision, now)
+	case next.Active.Number == v.Number:
+		next.Candidate = nil
+		return next
+	}
+	return begun(next, v, revision, now)
+}
+
+// begun is next with the version v on its way from the beginning, or live if there is
+// nothing on its way.
+func begun(next script.Release, v script.Version, revision script.Revision, now time.Time) script.Release {
+	compares := next.Active.Number != v.Number // steps take a version that runs elsewhere
+	if len(next.Settings.Tests) == 0 && (!compares || len(next.Settings.Rollout.Steps) == 0) {
+		return chosen(next, v)
+	}
+	// Revisions grow: a version that is a candidate again is not taken for what it was
+	// the time before.
+	next.Candidate = &script.Candidate{Version: v, Attempt: uint64(revision) + 1, Since: now}
+	return next
+}
+
+// chosen is next with the version v live everywhere.
+func chosen(next script.Release, v script.Version) script.Release {
+	next.Active, next.Candidate = v, nil
+	return next
+}
+
+// givenUp is next with its candidate given up; nothing of it runs.
+func givenUp(next script.Release, why string, now time.Time) script.Release {
+	c := *next.Candidate
+	c.Share, c.Percent, c.Since, c.Failed = 0, 0, now, printable(why, script.MaxFailedBytes)
+	next.Candidate = &c
+	return next
+}
+
+// retested is next with its candidate begun anew if the settings that it was tried with
+// are other ones now.
+func retested(cur, next script.Release, now time.Time) script.Release {
+	if next.Candidate == nil || sameTrial(cur.Settings, next.Settings) {
+		return next
+	}
+	return begun(next, next.Candidate.Version, cur.Revision, now)
+}
+
+// sameTrial reports whether a candidate goes the same way by both.
+func sameTrial(a, b script.Settings) bool {
+	return a.Limits == b.Limits && bytes.Equal(a.Config, b.Config) && a.Rollout.Equal(b.Rollout) && script.SameTests(a.Tests, b.Tests)
+}
+
+// underway reports whether r has a candidate that was not given up.
+func underway(r script.Release) bool { return r.Candidate != nil && r.Candidate.Failed == "" }
+
+// candidateOf returns the number of the candidate; 0 if there is none.
+func candidateOf(r script.Release) uint64 {
+	if r.Candidate == nil {
+		return 0
+	}
+	return r.Candidate.Version.Number
+}
+
+// decideSteer decides on what a person wants of the candidate.
+func decideSteer(cur script.Release, req SteerRequest, now time.Time) (decision, error) {
+	if err := mustHaveCandidate(cur); err != nil {
+		return decision{}, err
+	}
+	c, w := cur.Candidate, req.Write
+	if req.Version != 0 && req.Version != c.Version.Number {
+		return decision{}, script.Errorf(script.Conflict, "version",
+			"the candidate of %s is version %d, not %d: look at it, and decide anew", cur.Name, c.Version.Number, req.Version)
+	}
+	switch req.Steering {
+	case Promote:
+		return decide(cur, chosen(cur, c.Version), script.ChangePromote, w, now), nil
+	case Retry:
+		return decide(cur, begun(cur, c.Version, cur.Revision, now), script.ChangeRetry, w, now), nil
+	case Abort:
+		if !underway(cur) {
+			return unchanged(cur), nil
+		}
+		why := "aborted by " + w.attribution()
+		if w.Note != "" {
+			why += ": " + w.Note
+		}
+		return decide(cur, givenUp(cur, why, now), script.ChangeAbort, w, now), nil
+	}
+	return decision{}, script.Errorf(script.Invalid, "steering", "%.80q is none: want %s, %s or %s", string(req.Steering), Promote, Abort, Retry)
+}
+
+func mustHaveCandidate(cur script.Release) error {
+	if err := mustLive(cur); err != nil {
+		return err
+	}
+	if cur.Candidate == nil {
+		return script.Errorf(script.NotFound, "candidate", "%s has no candidate: version %d is live everywhere, and none is tested or rolled out", cur.Name, cur.Active.Number)
+	}
+	return nil
+}
+
+// decideMove decides on what becomes of the candidate by its plan.
+func decideMove(cur script.Release, m Move, w Write, now time.Time) (decision, error) {
+	if err := mustHaveCandidate(cur); err != nil {
+		return decision{}, err
+	}
+	if err := mayMove(cur, m); err != nil {
+		return decision{}, err
+	}
+	c := *cur.Candidate
+	switch {
+	case m.Promote:
+		return decide(cur, chosen(cur, c.Version), script.ChangePromote, w, now), nil
+	case m.Failed != "":
+		w.Note = printable(m.Failed, MaxNoteBytes)
+		return decide(cur, givenUp(cur, m.Failed, now), script.ChangeAbort, w, now), nil
+	}
+	next := cur
+	steps := cur.Settings.Rollout.Steps
+	c.Step, c.Share, c.Percent, c.Since = m.Step, m.Share, steps[m.Step-1].Percent, now
+	next.Candidate = &c
+	w.Note = fmt.Sprintf("step %d of %d: version %d on %d %% of the agents", c.Step, len(steps), c.Version.Number, c.Percent)
+	return decide(cur, next, script.ChangeAdvance, w, now), nil
+}
+
+// mayMove refuses a move that the candidate's plan does not have.
+func mayMove(cur script.Release, m Move) error {
+	kinds := 0
+	for _, set := range []bool{m.Step != 0, m.Promote, m.Failed != ""} {
+		if set {
+			kinds++
+		}
+	}
+	c, steps := cur.Candidate, len(cur.Settings.Rollout.Steps)
+	switch {
+	case kinds != 1:
+		return script.Errorf(script.Invalid, "move", "of %s: want one of a step, a promotion and a failure, not %d", cur.Name, kinds)
+	case c.Failed != "":
+		return script.Errorf(script.Invalid, "move", "version %d of %s was given up: %s", c.Version.Number, cur.Name, c.Failed)
+	case m.Step == 0:
+		return nil
+	case cur.Untried():
+		return script.Errorf(script.Invalid, "move.step", "version %d of %s is the first: there is nothing to roll it out against", c.Version.Number, cur.Name)
+	case m.Step < c.Step || m.Step > steps:
+		return script.Errorf(script.Invalid, "move.step", "%d does not follow %d among the %d steps of %s", m.Step, c.Step, steps, cur.Name)
+	case m.Share == 0:
+		return script.Errorf(script.Invalid, "move.share", "of %s is 0: a step has some agents", cur.Name)
+	case m.Step == c.Step && m.Share <= c.Share: // begun anew, since the agents that it had are gone
+		return script.Errorf(script.Invalid, "move.share", "%d of %s is not above %d, which step %d has already", m.Share, cur.Name, c.Share, c.Step)
+	}
+	return nil
+}
+
+// printable is s, which an agent may have written, as people can be shown it: of at
+// most so many bytes, on one line.
+func printable(s string, most int) string {
+	s = strings.Map(func(c rune) rune {
+		if unicode.IsControl(c) {
+			return ' '
+		}
+		return c
+	}, strings.ToValidUTF8(s, "\uFFFD"))
+	const more = "…"
+	if len(s) <= most {
+		return s
+	}
+	s = s[:most-len(more)]
+	for len(s) > 0 && !utf8.ValidString(s) {
+		s = s[:len(s)-1]
+	}
+	return s + more
+}

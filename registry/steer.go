@@ -1,0 +1,45 @@
+package registry
+
+import (
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// Steering is what somebody wants to become of a candidate.
+type Steering string
+
+// The steerings.
+const (
+	Promote Steering = "promote" // it is live everywhere at once, whatever its tests and steps
+	Abort   Steering = "abort"   // it is given up: what was active before runs everywhere
+	Retry   Steering = "retry"   // it is tested anew, and goes through its steps again
+)
+
+// SteerRequest asks for a change of a candidate's way.
+type SteerRequest struct {
+	Write
+	Steering Steering
+	// Version, if not 0, is the candidate that is meant. It is a Conflict if another one
+	// has taken its place.
+	Version uint64
+}
+
+// Move is the next thing that becomes of a candidate by its plan. One of Step, Promote
+// and Failed is set.
+type Move struct {
+	// Step of the plan that begins, from 1, on Share of the agents (as
+	// script.Candidate has it).
+	Step  int
+	Share uint32
+	// Promote: it has passed everything, and is live everywhere.
+	Promote bool
+	// Failed says why it is given up.
+	Failed string
+}
+
+// AdvanceRequest asks for a Move, on behalf of the registry itself: no owner is in its
+// way. It is a Conflict if the release is not at the revision any more.
+type AdvanceRequest struct {
+	Name script.Name
+	At   script.Revision
+	Move Move
+}

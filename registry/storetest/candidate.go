@@ -1,0 +1,88 @@
+package storetest
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/scriptorium-dev/scriptorium/registry"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// text is all of the release, what it points to included.
+func text(r script.Release) string {
+	candidate, most := r.Candidate, r.Settings.Rollout.MaxErrorPercent
+	r.Candidate, r.Settings.Rollout.MaxErrorPercent = nil, nil
+	s := fmt.Sprintf("%+v", r)
+	if candidate != nil {
+		s += fmt.Sprintf(" candidate %+v", *candidate)
+	}
+	if most != nil {
+		s += fmt.Sprintf(" most %d", *most)
+	}
+	return s
+}
+
+// tried is the commit of a further version, which is a candidate at first.
+func tried(cur script.Release, source string) registry.Commit {
+	c := publish(cur, cur.Name, source)
+	c.Release.Active = cur.Active
+	c.Release.Candidate = &script.Candidate{
+		Version: c.Release.Retained[len(c.Release.Retained)-1],
+		Attempt: 1 << 40, Step: 1, Share: 1 << 31, Percent: 50, Since: at.Add(time.Minute), Failed: "agent-1: no",
+	}
+	c.Release.Settings.Rollout = script.Plan{
+		Steps: []script.Step{{Percent: 10, Pause: 90 * time.Second}, {Percent: 50}}, MaxErrorPercent: new(0),
+	}
+	c.Release.Settings.Tests = []script.Test{
+		{Name: "answers", Request: []byte(`{"a":[1]}`), Expect: []byte(`null`)}, {Name: "refuses", Error: script.Script},
+	}
+	c.Entry.Version, c.Entry.Digest, c.Entry.Candidate = cur.Active.Number, cur.Active.Digest, c.Publish.Number
+	return c
+}
+
+// testCandidate: a release comes back with its candidate, tests and plan, however it is
+// read, and what agents need of it is there.
+func (h Harness) testCandidate(t *testing.T) {
+	s, ctx := h.Open(t), t.Context()
+	first := commit(t, s, publish(script.Release{}, named(1), "one"))
+	c := tried(first, "two")
+	if !c.Needed() {
+		t.Error("nobody needs the candidate's source")
+	}
+	want := commit(t, s, c)
+	want.Name = named(1)
+	for name, read := range map[string]func(registry.Store) (script.Release, error){
+		"Release": func(s registry.Store) (script.Release, error) { return s.Release(ctx, named(1)) },
+		"Releases": func(s registry.Store) (script.Release, error) {
+			list, err := s.Releases(ctx, "acme", script.Name{}, 1)
+			if err != nil {
+				return script.Release{}, err
+			}
+			return list[0], nil
+		},
+		"Snapshot": func(s registry.Store) (script.Release, error) {
+			_, _, _, all := snapshot(t, s)
+			return all[named(1)], nil
+		},
+		"Watch": func(s registry.Store) (script.Release, error) {
+			for tx, err := range s.Watch(ctx, first.Revision) {
+				return tx.Releases[0], err
+			}
+			return script.Release{}, nil
+		},
+	} {
+		if got, err := read(s); err != nil || !same(got, want) {
+			t.Errorf("%s: %s, %v; want %s", name, text(got), err, text(want))
+		}
+	}
+	if source, err := s.Source(ctx, want.Candidate.Version.Digest); err != nil || string(source) != "two" {
+		t.Errorf("the candidate's source: %q, %v", source, err)
+	}
+	if lines, err := s.History(ctx, named(1)); err != nil || lines[0].Candidate != 2 || lines[0].Version != 1 || lines[1].Candidate != 0 {
+		t.Errorf("History: %+v, %v", lines, err)
+	}
+	if got, err := h.Reopen(t, s).Release(ctx, named(1)); err != nil || !same(got, want) {
+		t.Errorf("opened again: %s, %v; want %s", text(got), err, text(want))
+	}
+}
