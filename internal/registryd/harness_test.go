@@ -197,13 +197,17 @@ func (a *agent) next(t *testing.T) *eventv1.Event {
 
 func (a *agent) report(t *testing.T, m *eventv1.Status) {
 	t.Helper()
+	if err := a.send(m); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (a *agent) send(m *eventv1.Status) error {
 	data, err := seal.SealStatus(m)
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
-	if err := a.nc.Publish(a.on.Status(m.GetAgent()), data); err != nil {
-		t.Fatal(err)
-	}
+	return a.nc.Publish(a.on.Status(m.GetAgent()), data)
 }
 
 // eventually polls until ok is true.

@@ -17,6 +17,7 @@ type metrics struct {
 	active    prometheus.Histogram
 	removed   *prometheus.CounterVec
 	rounds    *prometheus.CounterVec
+	moves     *prometheus.CounterVec
 	grpc      *grpcprom.ServerMetrics
 }
 
@@ -46,6 +47,7 @@ func newMetrics() *metrics {
 			Namespace: namespace, Subsystem: subsystem, Name: "collections_total",
 			Help: "Rounds of the collector by their outcome: done or failed.",
 		}, []string{"outcome"}),
+		moves: movesCounter(),
 		grpc: grpcprom.NewServerMetrics(grpcprom.WithServerHandlingTimeHistogram(
 			grpcprom.WithHistogramBuckets(prometheus.ExponentialBuckets(0.0005, 2, 14)),
 		)),
@@ -54,6 +56,33 @@ func newMetrics() *metrics {
 
 func (m *metrics) wrote(change script.Change, outcome registry.Outcome) {
 	m.writes.WithLabelValues(string(change), string(outcome)).Inc()
+}
+
+// The outcomes of moves.
+const (
+	moveMade   = "made"
+	moveFailed = "failed"
+)
+
+// movesCounter counts each move, so that it is there before the first.
+func movesCounter() *prometheus.CounterVec {
+	moves := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Namespace: namespace, Subsystem: subsystem, Name: "candidate_moves_total",
+		Help: "Moves of candidates by their plans that this replica made, or failed to store and tries again: advance by a step, promote, or abort.",
+	}, []string{"move", "outcome"})
+	for _, change := range []script.Change{script.ChangeAdvance, script.ChangePromote, script.ChangeAbort} {
+		moves.WithLabelValues(string(change), moveMade)
+		moves.WithLabelValues(string(change), moveFailed)
+	}
+	return moves
+}
+
+func (m *metrics) moved(change script.Change, err error) {
+	outcome := moveMade
+	if err != nil {
+		outcome = moveFailed
+	}
+	m.moves.WithLabelValues(string(change), outcome).Inc()
 }
 
 func (m *metrics) took(_ script.Name, took time.Duration) { m.converged.Observe(took.Seconds()) }
@@ -75,7 +104,7 @@ func (m *metrics) collected(c registry.Collected, err error) {
 // the metrics are.
 func (m *metrics) register(r prometheus.Registerer, d *Daemon) error {
 	fan, fl := d.fan, d.fleet
-	collectors := []prometheus.Collector{m.writes, m.converged, m.active, m.removed, m.rounds, m.grpc}
+	collectors := []prometheus.Collector{m.writes, m.converged, m.active, m.removed, m.rounds, m.moves, m.grpc}
 	counter := func(name, help string, labels prometheus.Labels, value func() uint64) {
 		collectors = append(collectors, prometheus.NewCounterFunc(prometheus.CounterOpts{
 			Namespace: namespace, Subsystem: subsystem, Name: name, Help: help, ConstLabels: labels,
@@ -98,7 +127,7 @@ func (m *metrics) register(r prometheus.Registerer, d *Daemon) error {
 	counter("agent_reports_total", "Reports received from agents.", nil, func() uint64 { return fan.Stats().Reports })
 	counter(ignored, "Reports of agents that were ignored.", prometheus.Labels{"reason": "malformed"},
 		func() uint64 { return fan.Stats().Malformed })
-	counter("agent_failures_skipped_total", "Failures in agents' reports that could not be read.", nil,
+	counter("agent_failures_skipped_total", "Failures, and trials of candidates, in agents' reports that could not be read.", nil,
 		func() uint64 { return fan.Stats().Skipped })
 	counter(ignored, "Reports of agents that were ignored.", prometheus.Labels{"reason": "other_fleet"},
 		func() uint64 { return fl.Counts().Ignored.Foreign })
@@ -120,6 +149,10 @@ func (m *metrics) register(r prometheus.Registerer, d *Daemon) error {
 		func() float64 { return float64(fl.Counts().Connected) })
 	gauge("agents", "Agents of the fleet.", prometheus.Labels{"state": "unknown"},
 		func() float64 { return float64(fl.Counts().Unknown) })
+	const candidates, help = "candidates", "Scripts that have a candidate, by its state."
+	gauge(candidates, help, prometheus.Labels{"state": "testing"}, func() float64 { return float64(fl.CandidateCounts().Testing) })
+	gauge(candidates, help, prometheus.Labels{"state": "rolling_out"}, func() float64 { return float64(fl.CandidateCounts().RollingOut) })
+	gauge(candidates, help, prometheus.Labels{"state": "failed"}, func() float64 { return float64(fl.CandidateCounts().Failed) })
 	for _, c := range collectors {
 		if err := r.Register(c); err != nil {
 			return err

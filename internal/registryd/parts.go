@@ -20,6 +20,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/registry/feed"
 	"github.com/scriptorium-dev/scriptorium/registry/fleet"
 	"github.com/scriptorium-dev/scriptorium/registry/mirror"
+	"github.com/scriptorium-dev/scriptorium/registry/rollout"
 	"github.com/scriptorium-dev/scriptorium/registry/rpc"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -58,10 +59,12 @@ func (d *Daemon) start(ctx, life context.Context, cfg Config) error {
 	if err := errors.Join(m.register(cfg.Metrics, d), d.secure.register(cfg.Metrics)); err != nil {
 		return fmt.Errorf("register the metrics: %w", err)
 	}
-	services := d.services(cfg, m)
+	reg := d.registry(cfg, m)
+	services := d.services(cfg, m, reg)
 	services.Logs = fanout.NewLogs(d.fan, id)
 	d.server = rpc.New(services)
-	d.run(life, registry.NewCollector(registry.CollectorConfig{
+	conductor := rollout.New(rollout.Config{Fleet: d.fleet, Registry: reg, Moved: m.moved, Log: cfg.Log})
+	d.run(life, conductor, registry.NewCollector(registry.CollectorConfig{
 		Store:              d.store,
 		Trash:              d.store,
 		Interval:           cfg.CollectInterval,
@@ -84,15 +87,20 @@ func (d *Daemon) start(ctx, life context.Context, cfg Config) error {
 	return d.serve(ctx, cfg)
 }
 
-// services are what is served over gRPC.
-func (d *Daemon) services(cfg Config, m *metrics) rpc.Config {
+// registry is where everything is written.
+func (d *Daemon) registry(cfg Config, m *metrics) *registry.Registry {
 	engines := cfg.Engines
 	if engines == nil {
 		l := lua.New()
 		engines = map[string]engine.Checker{l.Name(): l}
 	}
+	return registry.New(registry.Config{Store: d.store, Recent: d.recent, Engines: engines, Wrote: m.wrote})
+}
+
+// services are what is served over gRPC.
+func (d *Daemon) services(cfg Config, m *metrics, reg *registry.Registry) rpc.Config {
 	return rpc.Config{
-		Registry: registry.New(registry.Config{Store: d.store, Recent: d.recent, Engines: engines, Wrote: m.wrote}),
+		Registry: reg,
 		Fleet:    d.fleet,
 		Mirror:   d.mirror,
 		Groups:   d.groups,
@@ -107,12 +115,12 @@ func (d *Daemon) services(cfg Config, m *metrics) rpc.Config {
 }
 
 // run starts what goes on in the background until life is done.
-func (d *Daemon) run(life context.Context, collector *registry.Collector) {
+func (d *Daemon) run(life context.Context, conductor *rollout.Conductor, collector *registry.Collector) {
 	leader := feed.Leader{
 		Elector:   d.store,
 		Feed:      d.feed,
 		Connected: d.fan.Connected,
-		Duties:    []func(context.Context){d.sweepGroups, collector.Run},
+		Duties:    []func(context.Context){d.sweepGroups, collector.Run, conductor.Run},
 		Log:       d.log,
 	}
 	for _, part := range []func(context.Context){

@@ -73,7 +73,7 @@ type Stats struct {
 	Beacons   uint64
 	Reports   uint64 // received
 	Malformed uint64 // reports that could not be read
-	Skipped   uint64 // failures in reports that could not be read
+	Skipped   uint64 // failures and trials in reports that could not be read
 }
 
 // Stats returns the counts.

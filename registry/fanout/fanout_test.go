@@ -384,6 +384,12 @@ func TestReports(t *testing.T) {
 			{Key: "releases/acme/auth", Revision: 9},
 			{Key: "values/acme/flags/a", Revision: 12},
 		},
+		Trials: []*eventv1.Trial{
+			{Key: "releases/acme/route", Version: 3, Attempt: 7, Tested: true, Error: &scriptv1.Error{Kind: "SCRIPT", Field: "tests[a]", Message: strings.Repeat("é", 5000)}, Calls: 5, FailedCalls: 2},
+			{Key: "releases/NOT/a name", Version: 3},
+			{Key: "values/acme/flags/a", Version: 3},
+			{Key: "releases/acme/auth", Version: 4, Attempt: 8, Waiting: strings.Repeat("é", 5000)},
+		},
 	})
 	var r fleet.Report
 	select {
@@ -404,10 +410,18 @@ func TestReports(t *testing.T) {
 	if value := r.Failures[2]; value.Name.String() != "acme/kv:flags/a" || value.Revision != 12 {
 		t.Errorf("the failure of a value: %+v", value)
 	}
+	if len(r.Trials) != 2 || r.Trials[1] != (fleet.Trial{Name: script.Name{Tenant: "acme", Script: "auth"}, Version: 4, Attempt: 8, Waiting: strings.Repeat("é", 128)}) {
+		t.Fatalf("trials: %+v", r.Trials)
+	}
+	first := r.Trials[0]
+	if first.Name.String() != "acme/route" || first.Version != 3 || first.Attempt != 7 || !first.Tested || first.Calls != 5 || first.FailedCalls != 2 ||
+		first.Err.Field != "tests[a]" || len(first.Err.Message) > 1024 {
+		t.Errorf("trial: %+v", first)
+	}
 	if r.Failures[1].Err == nil {
 		t.Error("a failure without a reason has no error")
 	}
-	if got := f.Stats(); got.Malformed != uint64(len(refused)+3) || got.Reports != 1 || got.Skipped != 1 {
+	if got := f.Stats(); got.Malformed != uint64(len(refused)+3) || got.Reports != 1 || got.Skipped != 3 {
 		t.Errorf("stats: %+v, want %d malformed and one report", got, len(refused)+3)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	eventv1 "github.com/scriptorium-dev/scriptorium/proto/event/v1"
+	scriptv1 "github.com/scriptorium-dev/scriptorium/proto/script/v1"
 	"github.com/scriptorium-dev/scriptorium/proto/seal"
 	"github.com/scriptorium-dev/scriptorium/proto/wire"
 	"github.com/scriptorium-dev/scriptorium/registry/fleet"
@@ -17,13 +18,15 @@ const (
 	maxLabels       = 64
 	maxFailures     = 10_000
 	maxErrorMessage = 4096
+	maxTrialMessage = 1024
+	maxWaiting      = 256
 	maxDiskKeys     = 64
 	maxActivations  = 32
 	maxKeyBytes     = 64
 )
 
 // readReport reads what came on the status subject of the agent. It also returns
-// how many failures were left out because they cannot be read.
+// how many failures and trials were left out because they cannot be read.
 func readReport(agent string, data []byte) (r fleet.Report, skipped int, err error) {
 	var m eventv1.Status
 	if err := seal.OpenStatus(data, &m); err != nil {
@@ -52,6 +55,7 @@ func readReport(agent string, data []byte) (r fleet.Report, skipped int, err err
 	if err != nil {
 		return fleet.Report{}, 0, err
 	}
+	trials, left := readTrials(m.GetTrials())
 	return fleet.Report{
 		Fleet:       m.GetFleet(),
 		Agent:       m.GetAgent(),
@@ -66,7 +70,8 @@ func readReport(agent string, data []byte) (r fleet.Report, skipped int, err err
 		Tenants:     tenants,
 		DiskKeys:    m.GetDiskKeys(),
 		Drifts:      m.GetDrifts(),
-	}, skipped, nil
+		Trials:      trials,
+	}, skipped + left, nil
 }
 
 // readActivations takes those that make sense.
@@ -121,12 +126,50 @@ func readFailures(messages []*eventv1.Failure) (failures []fleet.Failure, skippe
 			skipped++
 			continue
 		}
-		cause := wire.ToError(m.GetError())
+		cause := readCause(m.GetError(), maxErrorMessage)
 		if cause == nil {
 			cause = &script.Error{Kind: script.Internal, Message: "the agent did not say why"}
 		}
-		cause.Message = strings.ToValidUTF8(cause.Message[:min(len(cause.Message), maxErrorMessage)], "")
 		failures = append(failures, fleet.Failure{Name: name, Revision: script.Revision(m.GetRevision()), Err: cause})
 	}
 	return failures, skipped, nil
+}
+
+// readCause returns why something failed, with a message of at most so many bytes; nil if
+// nothing did.
+func readCause(m *scriptv1.Error, most int) *script.Error {
+	cause := wire.ToError(m)
+	if cause != nil {
+		cause.Message = readText(cause.Message, most)
+	}
+	return cause
+}
+
+// readText returns at most so many bytes of the text.
+func readText(s string, most int) string { return strings.ToValidUTF8(s[:min(len(s), most)], "") }
+
+// readTrials takes at most fleet.MaxTrials, and counts those that it left out, and those
+// that name nothing that there can be: they must not hide how far the agent is, and what
+// nobody hears of is waited for.
+func readTrials(messages []*eventv1.Trial) (trials []fleet.Trial, skipped int) {
+	if len(messages) == 0 {
+		return nil, 0
+	}
+	taken := messages[:min(len(messages), fleet.MaxTrials)]
+	skipped = len(messages) - len(taken)
+	trials = make([]fleet.Trial, 0, len(taken))
+	for _, m := range taken {
+		text, ok := strings.CutPrefix(m.GetKey(), string(script.Releases)+"/")
+		name, err := script.ParseName(text)
+		if !ok || err != nil || len(m.GetError().GetField()) > maxTextBytes {
+			skipped++
+			continue
+		}
+		trials = append(trials, fleet.Trial{
+			Name: name, Version: m.GetVersion(), Attempt: m.GetAttempt(),
+			Tested: m.GetTested(), Err: readCause(m.GetError(), maxTrialMessage), Waiting: readText(m.GetWaiting(), maxWaiting),
+			Calls: m.GetCalls(), FailedCalls: m.GetFailedCalls(),
+		})
+	}
+	return trials, skipped
 }

@@ -5,8 +5,10 @@ import (
 	"unicode/utf8"
 
 	eventv1 "github.com/scriptorium-dev/scriptorium/proto/event/v1"
+	scriptv1 "github.com/scriptorium-dev/scriptorium/proto/script/v1"
 	"github.com/scriptorium-dev/scriptorium/proto/seal"
 	"github.com/scriptorium-dev/scriptorium/registry/fleet"
+	"github.com/scriptorium-dev/scriptorium/script"
 )
 
 // FuzzReadReport: whatever comes from NATS is refused or within bounds.
@@ -14,6 +16,7 @@ func FuzzReadReport(f *testing.F) {
 	seed, err := seal.SealStatus(&eventv1.Status{
 		Fleet: "F1", Agent: "a", Incarnation: "i", Sequence: 1, ActivatedRevision: 2, Labels: map[string]string{"k": "v"},
 		Failures: []*eventv1.Failure{{Key: "releases/acme/route", Revision: 1}, {Key: "values/acme/a/b", Revision: 2}, {Key: "tenants/acme", Revision: 3}},
+		Trials:   []*eventv1.Trial{{Key: "releases/acme/route", Version: 2, Attempt: 9, Tested: true, Error: &scriptv1.Error{Message: "x"}, Calls: 1 << 63}},
 	})
 	if err != nil {
 		f.Fatal(err)
@@ -33,6 +36,14 @@ func FuzzReadReport(f *testing.F) {
 			if _, err := fleet.ParseFailureName(failure.Name.String()); err != nil || failure.Err == nil || !utf8.ValidString(failure.Err.Message) {
 				t.Errorf("accepted the failure %+v", failure)
 			}
+		}
+		for _, trial := range r.Trials {
+			if script.ValidateLabel("tenant", trial.Name.Tenant) != nil || trial.Err != nil && (len(trial.Err.Message) > maxTrialMessage || !utf8.ValidString(trial.Err.Message)) {
+				t.Errorf("accepted the trial %+v", trial)
+			}
+		}
+		if len(r.Trials) > fleet.MaxTrials {
+			t.Errorf("accepted %d trials", len(r.Trials))
 		}
 	})
 }

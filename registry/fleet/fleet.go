@@ -18,6 +18,7 @@ package fleet
 
 import (
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -54,7 +55,8 @@ type Config struct {
 // of agents or scripts.
 //
 // A rollout under way takes 3.5 KiB and a bit for each agent: of 10,000 agents
-// 4.8 KiB. There is one for each script at most.
+// 4.8 KiB. There is one for each script at most. A candidate takes three bits for each
+// agent, and less than 200 bytes for each that it is called on or that fails its tests.
 type Fleet struct {
 	cfg Config
 	now func() time.Time
@@ -65,7 +67,9 @@ type Fleet struct {
 	base      script.Revision // the head when the releases were first known here
 	agents    map[string]*agent
 	connected int
-	freeSlots []int // of agents that are gone
+	bySlot    []*agent // nil in those that are free
+	byName    []int    // the slots of all agents, in the order of their names
+	freeSlots []int    // of agents that are gone
 	departed  map[string]departure
 	groups    map[string]*group   // by the text of their selectors
 	following map[string][]*group // by tenant, once they were asked for
@@ -75,7 +79,15 @@ type Fleet struct {
 	pending   []*progress                     // waited for, by revision
 	failing   map[script.Name]map[*agent]bool // connected agents by what they failed
 	ignored   Ignored
-	doubtful  span // pending releases in it may have converged
+	// candidacies are of the scripts that have a candidate, and early the agents that
+	// spoke of candidates before they were known here.
+	candidacies map[script.Name]*candidacy
+	early       map[*agent]bool
+	round       uint64       // of updateTrials
+	taken       []*candidacy // its memory
+	counted     bool         // calls of candidates that nobody was told of yet,
+	countedAt   time.Time    // since then
+	doubtful    span         // pending releases in it may have converged
 	// gathering: the agents have yet to answer the roll, which was called at called;
 	// if that is zero, it has yet to be called. joined is when a new agent was last
 	// heard.
@@ -133,6 +145,9 @@ func New(cfg Config) *Fleet {
 		others:    map[string]*progress{},
 		failing:   map[script.Name]map[*agent]bool{},
 		memory:    newMemory(),
+
+		candidacies: map[script.Name]*candidacy{},
+		early:       map[*agent]bool{},
 	}
 }
 
@@ -194,12 +209,24 @@ func (f *Fleet) Heard(r Report) {
 }
 
 func (f *Fleet) newAgent(name string) *agent {
-	a := &agent{unknown: true, slot: len(f.agents)}
+	a := &agent{unknown: true, slot: len(f.bySlot), report: Report{Agent: name}}
 	if n := len(f.freeSlots); n > 0 {
 		a.slot, f.freeSlots = f.freeSlots[n-1], f.freeSlots[:n-1]
+		f.bySlot[a.slot] = a
+	} else {
+		f.bySlot = append(f.bySlot, a)
 	}
 	f.agents[name] = a
+	at, _ := f.named(name)
+	f.byName = slices.Insert(f.byName, at, a.slot)
 	return a
+}
+
+// named returns where among byName the agent is, or belongs.
+func (f *Fleet) named(name string) (at int, ok bool) {
+	return slices.BinarySearchFunc(f.byName, name, func(slot int, name string) int {
+		return strings.Compare(f.bySlot[slot].report.Agent, name)
+	})
 }
 
 // accepts reports whether r is newer than what is known.
@@ -236,8 +263,12 @@ func (f *Fleet) update(a *agent, r Report, now time.Time) {
 		a.unknown = false
 		f.connected++
 		f.joined = now
+		for _, c := range f.candidacies {
+			c.enroll(a)
+		}
 	}
 	failed := f.updateFailures(a, failures, joined, since)
+	tried := f.updateTrials(a, r.Trials)
 	if joined || moved {
 		f.place(a, before, joined)
 		if joined || r.Activated < before {
@@ -245,7 +276,7 @@ func (f *Fleet) update(a *agent, r Report, now time.Time) {
 		}
 		f.passed(a, before)
 	}
-	if joined || moved || failed {
+	if joined || moved || failed || tried {
 		f.settle(now)
 		f.touch()
 	}
@@ -259,6 +290,7 @@ func (f *Fleet) place(a *agent, before script.Revision, joined bool) {
 		g.levels.remove(before)
 	}
 	g.levels.add(a.report.Activated)
+	g.slots.add(a.slot)
 	if lowest == never {
 		lowest = 0 // its first agent
 	}
@@ -302,10 +334,12 @@ func (f *Fleet) disconnect(a *agent) {
 	if a.unknown {
 		return
 	}
+	f.dropTrials(a)
 	a.unknown = true
 	f.connected--
 	lowest := a.group.lowest()
 	a.group.levels.remove(a.report.Activated)
+	a.group.slots.remove(a.slot)
 	f.doubt(lowest, a.group.lowest())
 	for name := range a.failures {
 		f.unindexFailure(a, name)
@@ -318,6 +352,10 @@ func (f *Fleet) disconnect(a *agent) {
 func (f *Fleet) forget(a *agent) {
 	f.leave(a)
 	delete(f.agents, a.report.Agent)
+	if at, ok := f.named(a.report.Agent); ok {
+		f.byName = slices.Delete(f.byName, at, at+1)
+	}
+	f.bySlot[a.slot] = nil
 	f.freeSlots = append(f.freeSlots, a.slot)
 	for _, p := range f.pending {
 		p.measured.remove(a.slot)
@@ -354,9 +392,16 @@ func (f *Fleet) Sweep() {
 	}
 	if lost {
 		f.settle(now)
+	}
+	if lost || f.counted && now.Sub(f.countedAt) >= countInterval {
+		f.counted, f.countedAt = false, now
 		f.touch()
 	}
 }
+
+// countInterval is the least time between two changes that are but more calls of
+// candidates.
+const countInterval = time.Second
 
 // expired reports whether the agent is unknown for so long that it is taken for gone.
 func (f *Fleet) expired(a *agent, now time.Time) bool {

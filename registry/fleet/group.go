@@ -11,6 +11,7 @@ type group struct {
 	selector script.Selector
 	known    int    // agents, those that are unknown included
 	levels   levels // of those that are connected
+	slots    slots  // the same agents
 }
 
 // never is a revision that nobody reaches.

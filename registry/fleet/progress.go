@@ -42,6 +42,7 @@ func (f *Fleet) Reset(s registry.State) {
 	clear(f.others) // who is behind from before the snapshot shows by the releases
 	byAge := func(a, b script.Release) int { return cmp.Compare(a.Revision, b.Revision) }
 	for _, r := range slices.SortedFunc(slices.Values(s.Releases), byAge) {
+		f.trackCandidate(&r)
 		p := before[r.Name]
 		if p == nil || p.release.Revision != r.Revision {
 			f.track(r)
@@ -55,6 +56,9 @@ func (f *Fleet) Reset(s registry.State) {
 	}
 	for name, p := range before {
 		p.replaced = f.scripts[name] != p
+		if f.scripts[name] == nil {
+			delete(f.candidacies, name)
+		}
 	}
 	f.head = s.Head
 	f.doubt(0, never)
@@ -72,7 +76,9 @@ func (f *Fleet) start(fleet string, head script.Revision) {
 	clear(f.others)
 	clear(f.groups)
 	clear(f.following)
-	f.connected, f.freeSlots = 0, nil
+	clear(f.candidacies)
+	clear(f.early)
+	f.connected, f.bySlot, f.byName, f.freeSlots = 0, nil, nil, nil
 	f.memory.forget()
 }
 
@@ -116,6 +122,7 @@ func (f *Fleet) track(r script.Release) {
 	p := &progress{release: r, text: r.Name.String(), rollout: f.memory.rollout(r.Name, r.Revision)}
 	f.scripts[r.Name] = p
 	f.order.add(p)
+	f.trackCandidate(&r)
 	if old != nil {
 		f.replace(old)
 	}
@@ -239,10 +246,13 @@ func (f *Fleet) settle(now time.Time) {
 	kept := from
 	next := from
 	for ; next < len(f.pending) && f.pending[next].release.Revision <= doubtful.upTo; next++ {
-		if p := f.pending[next]; !f.everywhere(p) {
+		switch p := f.pending[next]; {
+		case !f.everywhere(p):
 			f.pending[kept] = p
 			kept++
-		} else {
+		case p.release.Candidate != nil:
+			p.conclude() // it is everywhere, and yet two versions are
+		default:
 			f.converge(p, now)
 		}
 	}

@@ -24,6 +24,7 @@ type Report struct {
 	Tenants     script.Selector // that it follows
 	DiskKeys    []string        // the ids of the keys that what is on its disk is signed by
 	Drifts      uint64          // how often it differed from the registry's checksum, since its start
+	Trials      []Trial         // of candidates; what is beyond MaxTrials counts for nothing
 }
 
 // Activation says since when a revision, and what is below it, has been live on an
@@ -80,9 +81,11 @@ func ParseFailureName(text string) (script.Name, error) {
 
 // agent is the last that was heard of an agent.
 type agent struct {
-	report   Report // the last; its Failures are in failures
+	report   Report // the last; its Failures are in failures, and its Trials in trials and early
 	before   []string
 	failures map[script.Name]Failure
+	trials   []*candidacy // that have taken in what it says of them
+	early    []Trial      // of candidates that are not known here yet
 	group    *group
 	slot     int       // in the measurements of rollouts
 	moved    time.Time // when it was heard that it activated what it has
@@ -106,7 +109,7 @@ func (a *agent) take(r Report, now time.Time) {
 		a.moved = now
 	}
 	a.report, a.heard, a.remembered = r, now, false
-	a.report.Failures = nil
+	a.report.Failures, a.report.Trials = nil, nil
 }
 
 // live is since when the revision has been live on the agent, which has activated

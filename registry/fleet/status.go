@@ -36,12 +36,18 @@ type Status struct {
 type ScriptStatus struct {
 	Release script.Release
 	Desired int // agents that follow the tenant: active, waited for, failed and unknown
-	Active  int // agents that have activated this release
-	Failed  int // agents that could not, and run what they had
+	// Active are the agents that have activated this release; if it has a candidate,
+	// those that run that.
+	Active int
+	// Failed are the agents that could not, and run what they had, and those on which
+	// the candidate did not pass its tests.
+	Failed  int
 	Unknown int // agents that are unknown
 	// Converged: every connected agent is active, and there is at least one; not
-	// while the agents answer a roll call.
+	// while the agents answer a roll call, nor of a release with a candidate.
 	Converged bool
+	// Trials are of a release with a candidate, also of one that failed; else nil.
+	Trials *Trials
 	// Rollout is how it converged; nil until it did, or if that is not known. It is
 	// not to be changed.
 	Rollout *script.Rollout
@@ -53,7 +59,8 @@ type ScriptStatus struct {
 // MaxFailures is how many failures a ScriptStatus names.
 const MaxFailures = 5
 
-// AgentFailure says why an agent could not activate a release.
+// AgentFailure says why an agent could not activate a release, or what test its
+// candidate failed there.
 type AgentFailure struct {
 	Agent string
 	Err   *script.Error
@@ -75,29 +82,11 @@ func (f *Fleet) status(filter *Filter) Status {
 		chosen, s.More = chosen[:filter.Limit], true
 	}
 	s.Scripts = make([]ScriptStatus, 0, len(chosen))
-	last := f.laggards()
+	all := &survey{fleet: f}
 	for _, p := range chosen {
-		s.Scripts = append(s.Scripts, f.scriptStatus(p, last))
+		s.Scripts = append(s.Scripts, f.scriptStatus(p, all))
 	}
 	return s
-}
-
-// laggards returns of each group the connected agent that is furthest behind. It is
-// to be called once, and only if it is needed.
-func (f *Fleet) laggards() func() map[*group]*agent {
-	var found map[*group]*agent
-	return func() map[*group]*agent {
-		if found != nil {
-			return found
-		}
-		found = make(map[*group]*agent, len(f.groups))
-		for _, a := range f.agents {
-			if last := found[a.group]; !a.unknown && (last == nil || a.behind(last)) {
-				found[a.group] = a
-			}
-		}
-		return found
-	}
 }
 
 // behind reports whether a is further behind than b; of two that are not, it is the
@@ -137,7 +126,7 @@ func (f *Fleet) chosen(filter *Filter) []*progress {
 	return chosen
 }
 
-func (f *Fleet) scriptStatus(p *progress, laggards func() map[*group]*agent) ScriptStatus {
+func (f *Fleet) scriptStatus(p *progress, all *survey) ScriptStatus {
 	s := ScriptStatus{Release: p.release, Active: f.reachedBy(p), Rollout: p.rollout}
 	connected := 0
 	for _, g := range f.followers(p.release.Name.Tenant) {
@@ -145,8 +134,14 @@ func (f *Fleet) scriptStatus(p *progress, laggards func() map[*group]*agent) Scr
 		connected += g.levels.total()
 	}
 	s.Unknown = s.Desired - connected
-	f.countFailures(p, &s)
+	c := f.candidacies[p.release.Name]
+	both := f.countFailures(p, c, &s)
 	s.Converged = !f.gathering && connected > 0 && s.Active == connected
+	if c != nil {
+		s.addTrials(c, f.running(p, c, all), both)
+		s.Trials.Waiting, s.Trials.WaitingFor = f.waiting(p, c, all)
+		s.Trials.WaitingWhy = f.holdup(p, c, s.Trials.WaitingFor)
+	}
 	if s.Converged {
 		if p.rollout != nil {
 			s.SlowestAgent = p.rollout.SlowestAgent
@@ -156,7 +151,7 @@ func (f *Fleet) scriptStatus(p *progress, laggards func() map[*group]*agent) Scr
 	var last *agent
 	for _, g := range f.followers(p.release.Name.Tenant) {
 		if g.lowest() < p.release.Revision {
-			if a := laggards()[g]; last == nil || a.behind(last) {
+			if a := all.lastOf()[g]; last == nil || a.behind(last) {
 				last = a
 			}
 		}
@@ -167,22 +162,22 @@ func (f *Fleet) scriptStatus(p *progress, laggards func() map[*group]*agent) Scr
 	return s
 }
 
-// countFailures adds what agents failed, and takes it from what they activated.
-func (f *Fleet) countFailures(p *progress, s *ScriptStatus) {
-	for a := range f.failing[p.release.Name] {
-		if !a.couldNot(&p.release) || !a.group.selector.Matches(p.release.Name.Tenant) {
-			continue
-		}
+// countFailures adds what agents failed, and takes it from what they activated. It
+// returns on how many of those the tests of the candidate failed as well; c is nil if there
+// is none.
+func (f *Fleet) countFailures(p *progress, c *candidacy, s *ScriptStatus) (both int) {
+	for a := range f.without(p) {
 		s.Failed++
+		if c != nil && c.failed[a] != nil {
+			both++
+		}
 		if a.report.Activated >= p.release.Revision {
 			s.Active--
 		}
-		i, _ := slices.BinarySearchFunc(s.Failures, a.report.Agent, func(x AgentFailure, name string) int { return strings.Compare(x.Agent, name) })
-		if i < MaxFailures {
-			s.Failures = slices.Insert(s.Failures, i, AgentFailure{Agent: a.report.Agent, Err: a.failures[p.release.Name].Err})
-			s.Failures = s.Failures[:min(len(s.Failures), MaxFailures)]
-		}
+		i, _ := slices.BinarySearchFunc(s.Failures, a.report.Agent, byAgent)
+		s.Failures = insertFailure(s.Failures, i, AgentFailure{Agent: a.report.Agent, Err: a.failures[p.release.Name].Err})
 	}
+	return both
 }
 
 // Reached waits until the releases up to the revision are known here.

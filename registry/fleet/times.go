@@ -66,6 +66,46 @@ func (s *slots) add(slot int) {
 	(*s)[slot/64] |= 1 << (slot % 64)
 }
 
+// set adds or removes, and reports whether that is a change.
+func (s *slots) set(slot int, in bool) bool {
+	if s.has(slot) == in {
+		return false
+	}
+	if in {
+		s.add(slot)
+	} else {
+		s.remove(slot)
+	}
+	return true
+}
+
+// word is the i-th 64 of them.
+func (s slots) word(i int) uint64 {
+	if i >= len(s) {
+		return 0
+	}
+	return s[i]
+}
+
+// size is how many there are.
+func (s slots) size() (n int) {
+	for _, word := range s {
+		n += bits.OnesCount64(word)
+	}
+	return n
+}
+
+// all yields them.
+func (s slots) all(yield func(slot int) bool) {
+	for i, word := range s {
+		for ; word != 0; word &= word - 1 {
+			if !yield(i*64 + bits.TrailingZeros64(word)) {
+				return
+			}
+		}
+	}
+}
+
 func (s slots) remove(slot int) {
 	if slot/64 < len(s) {
 		s[slot/64] &^= 1 << (slot % 64)

@@ -1,0 +1,197 @@
+package fleet
+
+import (
+	"iter"
+	"math/bits"
+	"slices"
+
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// Trials is what connected agents say of a candidate.
+type Trials struct {
+	Passed, Failed     int // agents on which it passed all tests, and on which it did not
+	Running            int // agents that run it, and say so
+	Calls, FailedCalls uint64
+	// Waiting are the agents that a candidate on its way waits for: they have yet to
+	// pass its tests, to activate the release, or to say that they run it. WaitingFor
+	// names the first of them, and WaitingWhy is what holds up the first one, if it says
+	// so; why others could not activate the release is among the failures.
+	Waiting    int
+	WaitingFor []string // at most MaxWaitingFor, in order
+	WaitingWhy string   // at most 200 bytes or so
+}
+
+// Candidacy is how far a candidate that is on its way has come on the connected agents
+// that follow its script.
+type Candidacy struct {
+	Release   script.Release
+	Gathering bool // the agents have yet to answer the roll: there may be more of them
+	Known     int  // agents that follow the script, those included that are unknown
+	Followers int
+	Activated int // followers that have activated the release, if only to run what they ran before
+	Passed    int // followers on which it passed all tests
+	Members   int // followers that are to run it: those whose rank is below its share
+	Running   int // members that do, and say so
+	// Failure is of the first follower, by the names, on which it did not pass them, or
+	// that could not activate the release for a reason that does not pass; nil if there
+	// is none.
+	Failure            *AgentFailure
+	Calls, FailedCalls uint64
+}
+
+// Changed returns what is closed at the next change of what the fleet says of anything.
+// Of calls of candidates it tells once a second.
+func (f *Fleet) Changed() <-chan struct{} {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.wait()
+}
+
+// Candidacies returns those of all candidates that are on their way, in no order.
+func (f *Fleet) Candidacies() []Candidacy {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.gathered(f.now())
+	list := make([]Candidacy, 0, len(f.candidacies))
+	all := &survey{fleet: f}
+	for _, c := range f.candidacies {
+		if p := f.scripts[c.name]; p.release.Candidate.Failed == "" {
+			list = append(list, f.candidacy(c, p, all))
+		}
+	}
+	return list
+}
+
+// Ranked returns the candidacy of the script, with the ranks of its followers in order;
+// ok is false if no candidate of it is on its way. It takes time by the number of agents.
+func (f *Fleet) Ranked(name script.Name) (_ Candidacy, ranks []uint32, ok bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.gathered(f.now())
+	c := f.candidacies[name]
+	if c == nil || f.scripts[name].release.Candidate.Failed != "" {
+		return Candidacy{}, nil, false
+	}
+	for _, a := range f.agents {
+		if !a.unknown && a.group.selector.Matches(name.Tenant) {
+			ranks = append(ranks, script.Rank(a.report.Agent, name))
+		}
+	}
+	slices.Sort(ranks)
+	return f.candidacy(c, f.scripts[name], &survey{fleet: f}), ranks, true
+}
+
+func (f *Fleet) candidacy(c *candidacy, p *progress, s *survey) Candidacy {
+	view := Candidacy{
+		Release: p.release, Gathering: f.gathering, Activated: f.reachedBy(p),
+		Passed: c.tested, Members: c.members.size(), Running: f.running(p, c, s),
+		Calls: c.calls.all, FailedCalls: c.calls.failed,
+	}
+	for _, g := range f.followers(c.name.Tenant) {
+		view.Known += g.known
+		view.Followers += g.levels.total()
+	}
+	if first := c.failures(); len(first) > 0 {
+		failure := first[0]
+		view.Failure = &failure
+	}
+	for a := range f.without(p) {
+		if a.report.Activated >= p.release.Revision {
+			view.Activated--
+		}
+		if c.lasts(a) && (view.Failure == nil || a.report.Agent <= view.Failure.Agent) {
+			view.Failure = &AgentFailure{Agent: a.report.Agent, Err: a.failures[c.name].Err}
+		}
+	}
+	return view
+}
+
+// CandidateCounts is the number of scripts that have a candidate, by its state.
+type CandidateCounts struct{ Testing, RollingOut, Failed int }
+
+// CandidateCounts counts the scripts that have a candidate.
+func (f *Fleet) CandidateCounts() (n CandidateCounts) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for name := range f.candidacies {
+		switch f.scripts[name].release.CandidateState() {
+		case script.CandidateFailed:
+			n.Failed++
+		case script.CandidateRollingOut:
+			n.RollingOut++
+		case script.CandidateTesting:
+			n.Testing++
+		}
+	}
+	return n
+}
+
+// addTrials adds what is known of the candidate, which runs on so many agents, to what
+// is known of its release. As many as both of the agents that failed its tests are among
+// those that failed.
+func (s *ScriptStatus) addTrials(c *candidacy, running, both int) {
+	s.Active, s.Converged = running, false
+	s.Trials = &Trials{Passed: c.tested, Failed: len(c.failed), Running: running, Calls: c.calls.all, FailedCalls: c.calls.failed}
+	s.Failed += len(c.failed) - both
+	for _, failure := range c.failures() {
+		if i, known := slices.BinarySearchFunc(s.Failures, failure.Agent, byAgent); !known {
+			s.Failures = insertFailure(s.Failures, i, failure)
+		}
+	}
+}
+
+// running counts the agents that run the candidate: of its members those that have
+// activated the release, did not fail it, and say so. Others may not know what a candidate
+// is.
+func (f *Fleet) running(p *progress, c *candidacy, s *survey) int {
+	n, late := 0, s.late(p)
+	for i, word := range c.members {
+		n += bits.OnesCount64(word & c.heard.word(i) &^ late.word(i))
+	}
+	if n == 0 {
+		return 0
+	}
+	counted := func(a *agent) bool {
+		return c.members.has(a.slot) && c.heard.has(a.slot) && a.report.Activated >= p.release.Revision
+	}
+	for a := range c.failed {
+		if counted(a) {
+			n--
+		}
+	}
+	for a := range f.without(p) {
+		if _, both := c.failed[a]; !both && counted(a) {
+			n--
+		}
+	}
+	return n
+}
+
+// without yields the connected agents that follow the release and could not activate it.
+func (f *Fleet) without(p *progress) iter.Seq[*agent] {
+	return func(yield func(*agent) bool) {
+		for a := range f.failing[p.release.Name] {
+			if a.couldNot(&p.release) && a.group.selector.Matches(p.release.Name.Tenant) && !yield(a) {
+				return
+			}
+		}
+	}
+}
+
+// lasts reports whether it is the candidate's fault that the agent could not activate the
+// release, or keeps it from running. Agents get over whatever else it is: they try again
+// until they do.
+func (c *candidacy) lasts(a *agent) bool {
+	switch err := a.failures[c.name].Err; err.Kind {
+	case script.Script, script.Limit, script.Invalid:
+		return true
+	case script.Unavailable: // it is in quarantine where it runs
+		return err.Field == quarantined && c.members.has(a.slot)
+	}
+	return false
+}
+
+// quarantined is the field of an agent's error that is for a script's own doing: what it
+// ran in died of it.
+const quarantined = "script"

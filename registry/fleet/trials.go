@@ -1,0 +1,282 @@
+package fleet
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// Trial is what an agent says of a candidate.
+type Trial struct {
+	Name             script.Name
+	Version, Attempt uint64
+	// Tested: it was put to all tests of the script. It has passed if Err is nil, and
+	// failed if it is not.
+	Tested bool
+	Err    *script.Error
+	// Waiting says why it is not tested yet, if a test has to be tried again.
+	Waiting string
+	// Calls of it on the agent since it went live there, and those of them that failed.
+	Calls, FailedCalls uint64
+}
+
+// Bounds of what is taken in of trials: what is beyond them counts for nothing.
+const (
+	MaxTrials = 1000    // of an agent
+	maxCalls  = 1 << 40 // of a trial
+)
+
+// candidacy is what the connected agents that follow a script say of its candidate. It
+// takes three bits for each agent and a bit more for those that it is called or failed on.
+type candidacy struct {
+	name             script.Name
+	version, attempt uint64
+
+	heard  slots // the agents that say anything of it: others may not know what it is
+	passed slots // the agents on which it has passed all tests
+	tested int   // their number
+	failed map[*agent]*script.Error
+	reason *script.Error     // one of failed, that others may share
+	first  []AgentFailure    // of failed; nil if they are yet to be found
+	held   map[*agent]string // why it is not tested yet, of those that say so
+	hold   string            // one of held, that others may share
+	counts map[*agent]calls
+	calls  calls // of all counts
+	// members are the agents whose rank is below the share.
+	share   uint32
+	members slots
+	seen    uint64 // the last round of updateTrials that it was part of
+}
+
+// calls are counted, and those of them that failed.
+type calls struct{ all, failed uint64 }
+
+func newCandidacy(r *script.Release) *candidacy {
+	return &candidacy{
+		name: r.Name, version: r.Candidate.Version.Number, attempt: r.Candidate.Attempt,
+		failed: map[*agent]*script.Error{}, held: map[*agent]string{}, counts: map[*agent]calls{},
+	}
+}
+
+// is reports whether the candidacy is that of the candidate.
+func (c *candidacy) is(version, attempt uint64) bool {
+	return c.version == version && c.attempt == attempt
+}
+
+// take replaces what the agent said before; nil says nothing. It reports whether that is
+// news of where it runs or has passed, and of what is not worth to be told at once.
+func (c *candidacy) take(a *agent, t *Trial) (news, counts bool) {
+	news = c.heard.set(a.slot, t != nil)
+	if t == nil {
+		t = &Trial{}
+	}
+	if passed := t.Tested && t.Err == nil; c.passed.set(a.slot, passed) {
+		news = true
+		if passed {
+			c.tested++
+		} else {
+			c.tested--
+		}
+	}
+	news = c.fail(a, t.Err) || news
+	counts = c.holdUp(a, t.Waiting)
+	n := calls{all: min(t.Calls, maxCalls), failed: min(t.FailedCalls, t.Calls, maxCalls)}
+	before := c.counts[a]
+	if n == before {
+		return news, counts
+	}
+	c.calls.all += n.all - before.all
+	c.calls.failed += n.failed - before.failed
+	if n == (calls{}) {
+		delete(c.counts, a)
+	} else {
+		c.counts[a] = n
+	}
+	return news, true
+}
+
+// holdUp replaces why it is not tested yet on the agent, and reports whether that is
+// another reason; "" if there is none.
+func (c *candidacy) holdUp(a *agent, why string) bool {
+	switch before := c.held[a]; {
+	case before == why:
+		return false
+	case why == "":
+		delete(c.held, a)
+		return true
+	case why != c.hold:
+		c.hold = why
+	}
+	c.held[a] = c.hold
+	return true
+}
+
+// fail replaces why the tests failed on the agent; nil if they did not. Agents that say
+// the same share one error: a test mostly fails in one way on all.
+func (c *candidacy) fail(a *agent, err *script.Error) bool {
+	before, ok := c.failed[a]
+	switch {
+	case err == nil && !ok:
+		return false
+	case err == nil:
+		delete(c.failed, a)
+	case ok && sameError(before, err):
+		return false
+	default:
+		if c.reason == nil || !sameError(c.reason, err) {
+			c.reason = err
+		}
+		err = c.reason
+		c.failed[a] = err
+		i, _ := slices.BinarySearchFunc(c.first, a.report.Agent, byAgent)
+		if !ok && c.first != nil {
+			c.first = insertFailure(c.first, i, AgentFailure{Agent: a.report.Agent, Err: err})
+			return true
+		}
+	}
+	c.first = nil
+	return true
+}
+
+func sameError(a, b *script.Error) bool {
+	return a.Kind == b.Kind && a.Field == b.Field && a.Message == b.Message && a.Line == b.Line && a.Column == b.Column
+}
+
+// failures are the first of those of its tests, by the agents' names.
+func (c *candidacy) failures() []AgentFailure {
+	if c.first == nil {
+		for a, err := range c.failed {
+			i, _ := slices.BinarySearchFunc(c.first, a.report.Agent, byAgent)
+			c.first = insertFailure(c.first, i, AgentFailure{Agent: a.report.Agent, Err: err})
+		}
+	}
+	return c.first
+}
+
+func byAgent(x AgentFailure, name string) int { return strings.Compare(x.Agent, name) }
+
+// insertFailure inserts the failure at i, if that is among the first MaxFailures.
+func insertFailure(list []AgentFailure, i int, failure AgentFailure) []AgentFailure {
+	if i >= MaxFailures {
+		return list
+	}
+	list = slices.Insert(list, i, failure)
+	return list[:min(len(list), MaxFailures)]
+}
+
+// enroll counts the agent among the members if it is one.
+func (c *candidacy) enroll(a *agent) {
+	if c.share == 0 || !a.group.selector.Matches(c.name.Tenant) || c.members.has(a.slot) || script.Rank(a.report.Agent, c.name) >= c.share {
+		return
+	}
+	c.members.add(a.slot)
+}
+
+// trackCandidate notes what has become of the release's candidate.
+func (f *Fleet) trackCandidate(r *script.Release) {
+	c, next := f.candidacies[r.Name], r.Candidate
+	if c != nil && (next == nil || !c.is(next.Version.Number, next.Attempt)) {
+		delete(f.candidacies, r.Name) // what agents have of it goes with their next report
+		c = nil
+	}
+	if next == nil {
+		return
+	}
+	if c == nil {
+		c = newCandidacy(r)
+		f.candidacies[r.Name] = c
+		f.takeEarly(c)
+	}
+	if c.share == next.Share {
+		return
+	}
+	c.share, c.members = next.Share, nil
+	for _, a := range f.agents {
+		if !a.unknown {
+			c.enroll(a)
+		}
+	}
+}
+
+// takeEarly takes in what agents said of the candidate before it was known here.
+func (f *Fleet) takeEarly(c *candidacy) {
+	for a := range f.early {
+		a.early = slices.DeleteFunc(a.early, func(t Trial) bool {
+			if t.Name != c.name || !c.is(t.Version, t.Attempt) {
+				return false
+			}
+			c.take(a, &t)
+			a.trials = append(a.trials, c)
+			return true
+		})
+		if len(a.early) == 0 {
+			delete(f.early, a)
+		}
+	}
+}
+
+// updateTrials replaces what the agent, which is connected, said of candidates, and
+// reports whether that is news, but for calls.
+func (f *Fleet) updateTrials(a *agent, trials []Trial) bool {
+	if len(trials) == 0 && len(a.trials) == 0 && len(a.early) == 0 {
+		return false
+	}
+	f.round++
+	news, taken, early := false, f.taken[:0], a.early[:0]
+	for i := range trials[:min(len(trials), MaxTrials)] {
+		t := &trials[i]
+		c := f.candidacies[t.Name]
+		switch {
+		case !a.group.selector.Matches(t.Name.Tenant):
+		case c != nil && c.is(t.Version, t.Attempt):
+			if c.seen != f.round {
+				c.seen = f.round
+				taken = append(taken, c)
+			}
+			more, counts := c.take(a, t)
+			news, f.counted = news || more, f.counted || counts
+		case f.mayCome(t):
+			early = append(early, *t)
+		}
+	}
+	for _, c := range a.trials {
+		if c.seen != f.round {
+			more, counts := c.take(a, nil)
+			news, f.counted = news || more, f.counted || counts
+		}
+	}
+	if !slices.Equal(a.trials, taken) {
+		a.trials = slices.Clone(taken)
+	}
+	clear(taken)
+	f.taken = taken
+	f.setEarly(a, early)
+	return news
+}
+
+// mayCome reports whether the trial may be one of a candidate that is not known here yet:
+// attempts are numbered by the revision that they follow.
+func (f *Fleet) mayCome(t *Trial) bool {
+	p := f.scripts[t.Name]
+	return p == nil || t.Attempt > uint64(p.release.Revision)
+}
+
+func (f *Fleet) setEarly(a *agent, early []Trial) {
+	if len(early) == 0 {
+		a.early = nil
+		delete(f.early, a)
+		return
+	}
+	clear(early[len(early):cap(early)])
+	a.early = early
+	f.early[a] = true
+}
+
+// dropTrials forgets what the agent said of candidates, and that it runs them.
+func (f *Fleet) dropTrials(a *agent) {
+	f.updateTrials(a, nil)
+	for _, c := range f.candidacies {
+		c.members.remove(a.slot)
+	}
+}

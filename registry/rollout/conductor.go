@@ -1,0 +1,267 @@
+// Package rollout takes candidates through their tests and steps.
+//
+// What is to become of a candidate follows from its release and from what the fleet says
+// of it alone, so that any replica of a registry can go on where another one left off. One
+// of them does, the leader; if two do for a moment, the registry takes what comes first.
+package rollout
+
+import (
+	"context"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/scriptorium-dev/scriptorium/registry"
+	"github.com/scriptorium-dev/scriptorium/registry/fleet"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// Fleet says how far candidates have come. A fleet.Fleet does.
+type Fleet interface {
+	// Changed returns what is closed at the next change.
+	Changed() <-chan struct{}
+	// Candidacies returns those of all candidates that are on their way.
+	Candidacies() []fleet.Candidacy
+	// Ranked returns the candidacy of the script, with the ranks of its followers in
+	// order; ok is false if there is none.
+	Ranked(name script.Name) (c fleet.Candidacy, ranks []uint32, ok bool)
+}
+
+// Registry makes moves. A registry.Registry does.
+type Registry interface {
+	// Advance is a Conflict if the release is another one by now.
+	Advance(ctx context.Context, req registry.AdvanceRequest) (registry.Result, error)
+}
+
+// Config of a Conductor.
+type Config struct {
+	Fleet    Fleet
+	Registry Registry
+	// Clock tells the time; time.Now if nil.
+	Clock func() time.Time
+	// Moved, if not nil, is told of each move: script.ChangeAdvance, ChangePromote or
+	// ChangeAbort. It was made if err is nil, and else it is tried again. It is called
+	// concurrently.
+	Moved func(move script.Change, err error)
+	Log   *slog.Logger
+}
+
+// Conductor makes the next move of each candidate when it is due.
+type Conductor struct{ cfg Config }
+
+// New returns a conductor that does nothing until it is Run.
+func New(cfg Config) *Conductor {
+	if cfg.Clock == nil {
+		cfg.Clock = time.Now
+	}
+	if cfg.Moved == nil {
+		cfg.Moved = func(script.Change, error) {}
+	}
+	return &Conductor{cfg: cfg}
+}
+
+// Bounds of what the conductor does.
+const (
+	// Looks at all candidates are lookInterval apart, and more if there are many.
+	lookInterval       = 20 * time.Millisecond
+	candidatesPerLook  = 200 // in that time
+	maxMoves           = 16  // at a time
+	moveTimeout        = 10 * time.Second
+	minPause, maxPause = 250 * time.Millisecond, 30 * time.Second // after an error
+	// seenAfter is how long the fleet may take to learn of a move before it is made
+	// again, which is a Conflict if it was made.
+	seenAfter = 5 * time.Second
+)
+
+// performance is one run of a conductor.
+type performance struct {
+	*Conductor
+	running sync.WaitGroup
+
+	mu      sync.Mutex
+	errands map[script.Name]*errand
+	moving  int           // at most maxMoves
+	returns chan struct{} // has room for one: a move has come to an end
+}
+
+// errand is what was last tried for a script.
+type errand struct {
+	at     script.Revision // of the release that it was for
+	moving bool
+	rest   time.Time // nothing more is tried for that release before
+	pause  time.Duration
+}
+
+// Run makes moves until ctx is done. It is to run while this replica leads.
+func (c *Conductor) Run(ctx context.Context) {
+	p := &performance{Conductor: c, errands: map[script.Name]*errand{}, returns: make(chan struct{}, 1)}
+	defer p.running.Wait()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for ctx.Err() == nil {
+		changed := c.cfg.Fleet.Changed()
+		now := c.cfg.Clock()
+		due, candidates := p.look(ctx, now)
+		timer.Stop()
+		if !due.IsZero() {
+			timer.Reset(max(0, due.Sub(now)))
+		}
+		select {
+		case <-changed:
+		case <-p.returns:
+		case <-timer.C:
+		case <-ctx.Done():
+			return
+		}
+		pause(ctx, lookInterval+lookInterval*time.Duration(candidates)/candidatesPerLook)
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
+	}
+}
+
+// look starts each move that is due, and returns when to look again though nothing
+// changes, the zero Time if never, and the number of candidates.
+func (p *performance) look(ctx context.Context, now time.Time) (due time.Time, candidates int) {
+	list := p.cfg.Fleet.Candidacies()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	sooner := func(t time.Time) {
+		if due.IsZero() || t.Before(due) {
+			due = t
+		}
+	}
+	errands := make(map[script.Name]*errand, len(list))
+	for i := range list {
+		release := &list[i].Release
+		e := p.errands[release.Name]
+		if e == nil {
+			e = &errand{}
+		}
+		errands[release.Name] = e
+		if e.moving {
+			continue
+		}
+		if e.at == release.Revision && now.Before(e.rest) {
+			sooner(e.rest)
+			continue
+		}
+		d := Next(list[i], now)
+		if !d.Until.IsZero() {
+			sooner(d.Until)
+		}
+		if d.Move != (registry.Move{}) && p.moving < maxMoves { // else when one returns
+			p.start(ctx, e, list[i], d.Move)
+		}
+	}
+	for name, e := range p.errands {
+		if e.moving {
+			errands[name] = e
+		}
+	}
+	p.errands = errands
+	return due, len(list)
+}
+
+// start makes the move in the background.
+func (p *performance) start(ctx context.Context, e *errand, c fleet.Candidacy, move registry.Move) {
+	if e.at != c.Release.Revision {
+		e.at, e.pause = c.Release.Revision, 0
+	}
+	e.moving = true
+	p.moving++
+	p.running.Go(func() {
+		rest := p.move(ctx, c, move, e.pause)
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		e.moving, e.pause, e.rest = false, rest.pause, p.cfg.Clock().Add(rest.after)
+		p.moving--
+		select {
+		case p.returns <- struct{}{}:
+		default: // it is looked already
+		}
+	})
+}
+
+// rest is how long nothing more is tried for a release, and how long the pause is if that
+// is because of an error.
+type rest struct{ after, pause time.Duration }
+
+// move makes the move; the last one for the release was followed by the pause.
+func (p *performance) move(ctx context.Context, c fleet.Candidacy, move registry.Move, last time.Duration) rest {
+	log := p.cfg.Log.With("script", c.Release.Name.String(), "version", c.Release.Candidate.Version.Number, "attempt", c.Release.Candidate.Attempt)
+	if move.Step > 0 {
+		var ok bool
+		if move, ok = p.chosen(c, move); !ok {
+			return rest{}
+		}
+	}
+	bounded, cancel := context.WithTimeout(ctx, moveTimeout)
+	defer cancel()
+	_, err := p.cfg.Registry.Advance(bounded, registry.AdvanceRequest{Name: c.Release.Name, At: c.Release.Revision, Move: move})
+	switch script.KindOf(err) {
+	case "":
+		p.made(log, c, move)
+		return rest{after: seenAfter}
+	case script.Conflict, script.NotFound: // somebody was faster: the fleet learns of it
+		return rest{after: seenAfter}
+	}
+	if ctx.Err() != nil {
+		return rest{} // another replica goes on
+	}
+	pause := min(max(2*last, minPause), maxPause)
+	level := slog.LevelWarn
+	switch script.KindOf(err) {
+	case script.Invalid, script.Denied, script.Internal: // it will hardly pass
+		level = slog.LevelError
+	}
+	log.Log(ctx, level, "the next move of a candidate was not stored, and is tried again; `scriptctl rollout` can promote or abort it by hand",
+		"error", err, "pause", pause, "step", move.Step, "promote", move.Promote, "failed", move.Failed)
+	p.cfg.Moved(changeOf(move), err)
+	return rest{after: pause/2 + rand.N(pause/2), pause: pause}
+}
+
+// chosen adds to the move which agents its step takes; ok is false if the fleet has changed
+// so that it is not due any more.
+func (p *performance) chosen(c fleet.Candidacy, move registry.Move) (_ registry.Move, ok bool) {
+	now, ranks, ok := p.cfg.Fleet.Ranked(c.Release.Name)
+	if !ok || now.Release.Revision != c.Release.Revision || Next(now, p.cfg.Clock()).Move != move {
+		return registry.Move{}, false
+	}
+	move.Share = Share(ranks, c.Release.Settings.Rollout.Steps[move.Step-1].Percent, c.Release.Candidate.Share)
+	return move, true
+}
+
+// changeOf returns what the move is in the history.
+func changeOf(move registry.Move) script.Change {
+	switch {
+	case move.Promote:
+		return script.ChangePromote
+	case move.Failed != "":
+		return script.ChangeAbort
+	}
+	return script.ChangeAdvance
+}
+
+// made tells of a move.
+func (p *performance) made(log *slog.Logger, c fleet.Candidacy, move registry.Move) {
+	steps := c.Release.Settings.Rollout.Steps
+	switch {
+	case move.Promote:
+		log.Info("a candidate was promoted: it is live everywhere", "agents", c.Followers)
+	case move.Failed != "":
+		log.Warn("a candidate was given up: what was active stays so", "reason", move.Failed)
+	case move.Step == c.Release.Candidate.Step:
+		log.Warn("a candidate began a step of its rollout anew, on other agents: of those that ran it none is connected",
+			"step", move.Step, "of", len(steps), "percent", steps[move.Step-1].Percent, "agents", c.Followers)
+	default:
+		log.Info("a candidate began a step of its rollout", "step", move.Step, "of", len(steps),
+			"percent", steps[move.Step-1].Percent, "agents", c.Followers)
+	}
+	p.cfg.Moved(changeOf(move), nil)
+}

@@ -1,0 +1,198 @@
+package rollout_test
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/scriptorium-dev/scriptorium/registry"
+	"github.com/scriptorium-dev/scriptorium/registry/fleet"
+	"github.com/scriptorium-dev/scriptorium/registry/rollout"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+var (
+	route = script.Name{Tenant: "acme", Script: "route"}
+	noon  = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+)
+
+// candidacy is of version 2, which has passed its tests on all of ten agents and begun
+// the first of two steps at noon.
+func candidacy() fleet.Candidacy {
+	active, next := script.Version{Number: 1}, script.Version{Number: 2}
+	return fleet.Candidacy{
+		Release: script.Release{
+			Name: route, Revision: 20, Active: active, Latest: 2, Enabled: true, Retained: []script.Version{active, next},
+			Candidate: &script.Candidate{Version: next, Attempt: 11, Step: 1, Share: 1 << 30, Percent: 25, Since: noon},
+			Settings: script.Settings{
+				Tests:   []script.Test{{Name: "it works"}},
+				Rollout: script.Plan{Steps: []script.Step{{Percent: 25, Pause: time.Minute}, {Percent: 50}}, MaxErrorPercent: new(5)},
+			},
+		},
+		Known: 10, Followers: 10, Activated: 10, Passed: 10, Members: 3, Running: 3,
+	}
+}
+
+func TestNext(t *testing.T) {
+	step := func(n int) registry.Move { return registry.Move{Step: n} }
+	failed := func(why string) registry.Move { return registry.Move{Failed: why} }
+	wait, promote := registry.Move{}, registry.Move{Promote: true}
+	over := noon.Add(time.Minute)
+	for _, tt := range []struct {
+		name   string
+		change func(*fleet.Candidacy)
+		now    time.Time
+		want   registry.Move
+		until  time.Time
+	}{
+		{"the pause goes on", func(*fleet.Candidacy) {}, over.Add(-1), wait, over},
+		{"the pause is over", func(*fleet.Candidacy) {}, over, step(2), time.Time{}},
+		{"the clock went back", func(*fleet.Candidacy) {}, noon.Add(-time.Hour), wait, over},
+		{"before the first step", func(c *fleet.Candidacy) { c.Release.Candidate.Step = 0 }, noon, step(1), time.Time{}},
+		{"after the last step", func(c *fleet.Candidacy) { c.Release.Candidate.Step = 2 }, over, promote, time.Time{}},
+		{"a step that is too short to hear of calls", func(c *fleet.Candidacy) { c.Release.Candidate.Step = 2 }, noon, wait, noon.Add(10 * time.Second)},
+		{"a step that is short, and nobody looks at calls", func(c *fleet.Candidacy) {
+			c.Release.Candidate.Step, c.Release.Settings.Rollout.MaxErrorPercent = 2, nil
+		}, noon, promote, time.Time{}},
+		{"those that ran it are gone", func(c *fleet.Candidacy) { c.Members, c.Running = 0, 0 }, noon, step(1), time.Time{}},
+		{"those that ran it are gone, and its pause is over", func(c *fleet.Candidacy) { c.Members, c.Running = 0, 0 }, over, step(1), time.Time{}},
+		{"those that ran it are gone, and another has to test", func(c *fleet.Candidacy) { c.Members, c.Running, c.Passed = 0, 0, 9 }, over, wait, time.Time{}},
+		{"no share is above its own", func(c *fleet.Candidacy) {
+			c.Members, c.Running, c.Release.Candidate.Share = 0, 0, math.MaxUint32
+		}, over, step(2), time.Time{}},
+		{"one has yet to say that it runs it", func(c *fleet.Candidacy) { c.Running = 2 }, over, wait, time.Time{}},
+		{"half of the agents are unknown", func(c *fleet.Candidacy) { c.Known = 20 }, over, step(2), time.Time{}},
+		{"more than half of the agents are unknown", func(c *fleet.Candidacy) { c.Known = 21 }, over, wait, time.Time{}},
+		{"so are those that ran it", func(c *fleet.Candidacy) { c.Known, c.Members, c.Running = 21, 0, 0 }, over, wait, time.Time{}},
+		{"most are unknown, and calls fail", func(c *fleet.Candidacy) {
+			c.Known, c.Calls, c.FailedCalls = 21, 40, 12
+		}, noon, failed("12 of 40 calls failed (30 %), at most 5 % may"), time.Time{}},
+		{"a step that the plan has not", func(c *fleet.Candidacy) { c.Release.Candidate.Step = 7 }, noon, promote, time.Time{}},
+		{"tests without steps", func(c *fleet.Candidacy) { c.Release.Candidate.Step, c.Release.Settings.Rollout.Steps = 0, nil }, noon, promote, time.Time{}},
+		{"steps without tests", func(c *fleet.Candidacy) {
+			c.Release.Candidate.Step, c.Release.Settings.Tests, c.Passed = 0, nil, 0
+		}, noon, step(1), time.Time{}},
+		{"the first version has nothing to be compared with", func(c *fleet.Candidacy) {
+			c.Release.Candidate.Step, c.Release.Active = 0, c.Release.Candidate.Version
+		}, noon, promote, time.Time{}},
+		{"there is no candidate", func(c *fleet.Candidacy) { c.Release.Candidate = nil }, over, wait, time.Time{}},
+		{"it was given up", func(c *fleet.Candidacy) { c.Release.Candidate.Failed = "x" }, over, wait, time.Time{}},
+		{"it was deleted", func(c *fleet.Candidacy) { c.Release.Deleted = true }, over, wait, time.Time{}},
+		{"an agent has to test", func(c *fleet.Candidacy) { c.Passed = 9 }, over, wait, time.Time{}},
+		{"an agent has to activate", func(c *fleet.Candidacy) { c.Activated = 9 }, over, wait, time.Time{}},
+		{"there are no agents", func(c *fleet.Candidacy) { c.Followers, c.Activated, c.Passed = 0, 0, 0 }, over, wait, time.Time{}},
+		{"the roll is being called", func(c *fleet.Candidacy) { c.Gathering = true }, over, wait, time.Time{}},
+		{"a failure", func(c *fleet.Candidacy) {
+			c.Failure = &fleet.AgentFailure{Agent: "n1", Err: script.Errorf(script.Script, "tests[it works]", "want 1, got 2")}
+		}, noon, failed("n1: tests[it works]: want 1, got 2"), time.Time{}},
+		{"a failure while the roll is being called", func(c *fleet.Candidacy) {
+			c.Gathering, c.Passed, c.Failure = true, 0, &fleet.AgentFailure{Agent: "n1", Err: script.Errorf(script.Invalid, "", "does not compile")}
+		}, noon, failed("n1: does not compile"), time.Time{}},
+		{"calls fail", func(c *fleet.Candidacy) { c.Calls, c.FailedCalls = 40, 12 }, noon, failed("12 of 40 calls failed (30 %), at most 5 % may"), time.Time{}},
+		{"so do very many", func(c *fleet.Candidacy) { c.Calls, c.FailedCalls = 1<<54, 1<<53 }, noon, failed("9007199254740992 of 18014398509481984 calls failed (50 %), at most 5 % may"), time.Time{}},
+		{"calls fail, but not too many", func(c *fleet.Candidacy) { c.Calls, c.FailedCalls = 40, 2 }, noon, wait, over},
+		{"too few calls to tell", func(c *fleet.Candidacy) { c.Calls, c.FailedCalls = 19, 19 }, noon, wait, over},
+		{"too few agents to tell", func(c *fleet.Candidacy) { c.Calls, c.FailedCalls, c.Gathering = 40, 12, true }, noon, wait, time.Time{}},
+		{"none may fail", func(c *fleet.Candidacy) {
+			c.Calls, c.FailedCalls, c.Release.Settings.Rollout.MaxErrorPercent = 1000, 1, new(0)
+		}, noon, failed("1 of 1000 calls failed (0.1 %), at most 0 % may"), time.Time{}},
+		{"all may fail", func(c *fleet.Candidacy) {
+			c.Calls, c.FailedCalls, c.Release.Settings.Rollout.MaxErrorPercent = 1000, 1000, new(100)
+		}, over, step(2), time.Time{}},
+		{"nobody looks at calls", func(c *fleet.Candidacy) {
+			c.Calls, c.FailedCalls, c.Release.Settings.Rollout.MaxErrorPercent = 1000, 1000, nil
+		}, over, step(2), time.Time{}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			c := candidacy()
+			tt.change(&c)
+			if got := rollout.Next(c, tt.now); got.Move != tt.want || !got.Until.Equal(tt.until) {
+				t.Errorf("%+v, want %+v until %v", got, tt.want, tt.until)
+			}
+		})
+	}
+}
+
+// below counts the ranks below the share.
+func below(ranks []uint32, share uint32) (n int) {
+	for _, r := range ranks {
+		if r < share {
+			n++
+		}
+	}
+	return n
+}
+
+func TestShare(t *testing.T) {
+	const top = math.MaxUint32
+	for _, tt := range []struct {
+		ranks   []uint32
+		percent int
+		before  uint32
+		want    uint32
+	}{
+		{[]uint32{0}, 1, 0, 42949672},                                 // as if there were many
+		{[]uint32{0, 1 << 31}, 10, 0, 429496729},                      // one of two
+		{[]uint32{0, 7}, 50, 0, 7},                                    // and not both
+		{[]uint32{1 << 31, 1<<31 + 1}, 50, 0, 1<<31 + 1},              // one, though both are above
+		{[]uint32{1 << 31, 1<<31 + 1}, 99, 0, 99 << 32 / 100},         // two of two
+		{[]uint32{1 << 31, top - 1}, 99, 0, top},                      // the highest
+		{[]uint32{5, 5, 9}, 30, 0, 6},                                 // of one rank, together
+		{[]uint32{top}, 50, 0, top},                                   // nobody: there is no share above
+		{[]uint32{1, top, top}, 99, 0, top},                           // one: the others have the highest
+		{[]uint32{1, 2, 3, 4}, 50, 1 << 30, 1 << 30},                  // those of the step before stay
+		{[]uint32{1 << 30, 1 << 31, 3 << 30}, 34, 1 << 29, 1<<31 + 1}, // 1.02 of three are two
+	} {
+		if got := rollout.Share(tt.ranks, tt.percent, tt.before); got != tt.want {
+			t.Errorf("%d %% of %v after %d: %d, which %d are below; want %d", tt.percent, tt.ranks, tt.before, got, below(tt.ranks, got), tt.want)
+		}
+	}
+}
+
+// TestShareIsExact: of fleets of any size each step takes the agents that it should, and
+// those that it had; who comes later is taken in proportion.
+func TestShareIsExact(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	var joined, taken float64
+	for range 2000 {
+		n := 1 + random.IntN(200)
+		ranks := make([]uint32, n)
+		for i := range ranks {
+			ranks[i] = script.Rank(fmt.Sprint("n", random.Uint64()), route)
+		}
+		slices.Sort(ranks)
+		if len(slices.Compact(slices.Clone(ranks))) < n {
+			continue // one in four billion
+		}
+		first := 1 + random.IntN(98)
+		second := first + 1 + random.IntN(99-first)
+		before := rollout.Share(ranks, first, 0)
+		if got, want := below(ranks, before), (n*first+99)/100; got != want {
+			t.Fatalf("%d %% of %d agents: %d run it, want %d", first, n, got, want)
+		}
+		if got, want := below(ranks, rollout.Share(ranks, second, before)), (n*second+99)/100; got != want {
+			t.Fatalf("%d %% after %d %% of %d agents: %d run it, want %d", second, first, n, got, want)
+		}
+		if random.Uint32() < before {
+			taken++
+		}
+		joined += float64(first) / 100
+		// Some leave, others come: what ran it goes on to.
+		changed := slices.Clone(ranks[random.IntN(n):])
+		for range random.IntN(20) {
+			changed = append(changed, random.Uint32())
+		}
+		slices.Sort(changed)
+		if after := rollout.Share(changed, second, before); after < before || below(changed, after) < (len(changed)*second+99)/100 {
+			t.Fatalf("%d agents became %d: the share %d became %d", n, len(changed), before, after)
+		}
+	}
+	if taken < joined*0.8 || taken > joined*1.25 {
+		t.Errorf("of those that came later %.0f were taken, want about %.0f", taken, joined)
+	}
+}

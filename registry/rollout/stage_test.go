@@ -1,0 +1,300 @@
+package rollout_test
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/scriptorium-dev/scriptorium/engine"
+	"github.com/scriptorium-dev/scriptorium/registry"
+	"github.com/scriptorium-dev/scriptorium/registry/access"
+	"github.com/scriptorium-dev/scriptorium/registry/fleet"
+	"github.com/scriptorium-dev/scriptorium/registry/memstore"
+	"github.com/scriptorium-dev/scriptorium/registry/rollout"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+type anySource struct{}
+
+func (anySource) Name() string              { return "any" }
+func (anySource) Check(engine.Source) error { return nil }
+
+// lines are those of a log.
+type lines struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// stage is a registry in memory whose agents follow it at once, and report each five
+// seconds, by the clock of a bubble.
+type stage struct {
+	*registry.Registry
+	t      *testing.T
+	id     string
+	fleet  *fleet.Fleet
+	began  time.Time
+	log    *lines
+	logger *slog.Logger
+	moves  []script.Change
+	// failures are moves that were not made.
+	failures int
+
+	mu       sync.Mutex
+	agents   []string
+	releases map[script.Name]script.Release
+	head     script.Revision
+	sequence uint64
+	// tests says what comes of the tests of a release on an agent, and calls what it
+	// answers; both nil: they pass, and there are none.
+	tests func(agent string, r *script.Release) (tested bool, err *script.Error)
+	calls func(agent string) (all, failed uint64)
+	// failing says why an agent cannot activate route's release, and old which agents do
+	// not know of candidates; none if they are nil.
+	failing func(agent string) *script.Error
+	old     func(agent string) bool
+	life    string   // the incarnation of all agents
+	story   []string // what became of candidates, and when
+	looks   int
+
+	advance func(ctx context.Context, req registry.AdvanceRequest) (registry.Result, error)
+}
+
+// play runs the test on a stage with so many agents.
+func play(t *testing.T, agents int, test func(s *stage)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		store := memstore.New()
+		id, _ := store.Fleet(t.Context())
+		s := &stage{
+			t: t, id: id, life: "1", began: time.Now(), log: &lines{}, releases: map[script.Name]script.Release{},
+			Registry: registry.New(registry.Config{Store: store, Engines: map[string]engine.Checker{"any": anySource{}}, DefaultEngine: "any"}),
+			fleet:    fleet.New(fleet.Config{}),
+		}
+		s.logger = slog.New(slog.NewTextHandler(s.log, nil))
+		s.advance = s.Registry.Advance
+		for i := range agents {
+			s.agents = append(s.agents, fmt.Sprint("n", i))
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { registry.Follow(ctx, store, slog.New(slog.DiscardHandler), s.fleet, s) })
+		running.Go(func() { s.beat(ctx) })
+		s.fleet.RollCalled()
+		test(s)
+		cancel()
+		running.Wait()
+	})
+}
+
+// Reset and Apply make the stage a registry.Projection: that of its agents.
+func (s *stage) Reset(state registry.State) { s.heard(state.Head, state.Releases) }
+
+// Apply has the agents report.
+func (s *stage) Apply(t registry.Transaction) { s.heard(t.Revision, t.Releases) }
+
+func (s *stage) heard(head script.Revision, releases []script.Release) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.head = head
+	for _, r := range releases {
+		s.releases[r.Name] = r
+		s.story = append(s.story, s.chapter(&r))
+	}
+	s.report()
+}
+
+// chapter is what a release makes of its candidate: "1m0s step 1: 2 of 10 run 2".
+func (s *stage) chapter(r *script.Release) string {
+	now := time.Since(s.began).Round(time.Second)
+	switch c := r.Candidate; {
+	case c == nil:
+		return fmt.Sprintf("%v live %d", now, r.Active.Number)
+	case c.Failed != "":
+		return fmt.Sprintf("%v failed %s", now, c.Failed)
+	}
+	run := 0
+	for _, a := range s.agents {
+		if r.RunsOn(a).Number == r.Candidate.Version.Number {
+			run++
+		}
+	}
+	return fmt.Sprintf("%v step %d: %d of %d run %d", now, r.Candidate.Step, run, len(s.agents), r.Candidate.Version.Number)
+}
+
+func (s *stage) report() {
+	for _, a := range s.agents {
+		s.sequence++
+		r := fleet.Report{Fleet: s.id, Agent: a, Incarnation: s.life, Sequence: s.sequence, Activated: s.head, Trials: s.trials(a)}
+		if s.failing != nil && s.failing(a) != nil {
+			r.Failures = []fleet.Failure{{Name: route, Revision: s.releases[route].Revision, Err: s.failing(a)}}
+		}
+		s.fleet.Heard(r)
+	}
+}
+
+// canary is the agent that runs a candidate of route first.
+func (s *stage) canary() string {
+	return slices.MinFunc(s.agents, func(a, b string) int { return cmp.Compare(script.Rank(a, route), script.Rank(b, route)) })
+}
+
+// lose takes agents from the stage: they are not heard again.
+func (s *stage) lose(lost func(agent string) bool) {
+	s.change(func() { s.agents = slices.DeleteFunc(slices.Clone(s.agents), lost) })
+}
+
+// waitsFor returns how many agents route's candidate waits for, and the first of them.
+func (s *stage) waitsFor() string {
+	t := s.fleet.Status(fleet.Filter{Tenant: route.Tenant, Script: route.Script}).Scripts[0].Trials
+	if t == nil {
+		return "there is no candidate"
+	}
+	return fmt.Sprint(t.Waiting, t.WaitingFor)
+}
+
+func (s *stage) trials(agent string) (trials []fleet.Trial) {
+	for _, r := range s.releases {
+		c := r.Candidate
+		if c == nil || s.old != nil && s.old(agent) {
+			continue
+		}
+		trial := fleet.Trial{Name: r.Name, Version: c.Version.Number, Attempt: c.Attempt, Tested: true}
+		if s.tests != nil {
+			trial.Tested, trial.Err = s.tests(agent, &r)
+		}
+		if s.calls != nil && r.RunsOn(agent).Number == c.Version.Number {
+			trial.Calls, trial.FailedCalls = s.calls(agent)
+		}
+		trials = append(trials, trial)
+	}
+	return trials
+}
+
+// change changes how agents behave, and has them report.
+func (s *stage) change(do func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	do()
+	s.report()
+}
+
+// soFar returns a copy of the story, the moves that were made, and the number of looks.
+func (s *stage) soFar() (story []string, moves []script.Change, looks int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.story), slices.Clone(s.moves), s.looks
+}
+
+func (s *stage) beat(ctx context.Context) {
+	ticker := time.NewTicker(250 * time.Millisecond)
+	defer ticker.Stop()
+	for n := 1; ; n++ {
+		select {
+		case <-ticker.C:
+			s.fleet.Sweep()
+			if n%20 == 0 {
+				s.change(func() {})
+			}
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// Advance and Candidacies count and replace what the conductor asks for.
+func (s *stage) Advance(ctx context.Context, req registry.AdvanceRequest) (registry.Result, error) {
+	return s.advance(ctx, req)
+}
+
+type counted struct {
+	*fleet.Fleet
+	s *stage
+}
+
+func (c counted) Candidacies() []fleet.Candidacy {
+	c.s.mu.Lock()
+	c.s.looks++
+	c.s.mu.Unlock()
+	return c.Fleet.Candidacies()
+}
+
+// conduct runs a conductor until stop is called.
+func (s *stage) conduct() (stop func()) {
+	c := rollout.New(rollout.Config{
+		Fleet: counted{s.fleet, s}, Registry: s, Log: s.logger,
+		Moved: func(m script.Change, err error) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			if err != nil {
+				s.failures++
+				return
+			}
+			s.moves = append(s.moves, m)
+		},
+	})
+	ctx, cancel := context.WithCancel(s.t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { c.Run(ctx) })
+	return func() {
+		cancel()
+		running.Wait()
+	}
+}
+
+// careful goes by two steps, after a test.
+func careful() *script.Settings {
+	return &script.Settings{
+		Tests: []script.Test{{Name: "it works"}},
+		Rollout: script.Plan{
+			Steps:           []script.Step{{Percent: 10, Pause: time.Minute}, {Percent: 50, Pause: 10 * time.Minute}},
+			MaxErrorPercent: new(5),
+		},
+	}
+}
+
+func (s *stage) publish(name script.Name, source string, settings *script.Settings) script.Release {
+	s.t.Helper()
+	result, err := s.Publish(s.t.Context(), registry.PublishRequest{
+		Write:  registry.Write{Name: name, Author: "ann", By: access.Everybody("test")},
+		Source: []byte(source), Settings: settings,
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return result.Release
+}
+
+// pass lets time pass.
+func (s *stage) pass(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
+}
+
+// want compares the story of all candidates so far.
+func (s *stage) want(story ...string) {
+	s.t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !slices.Equal(s.story, story) {
+		s.t.Errorf("the story is\n %s\nwant\n %s\n%s", strings.Join(s.story, "\n "), strings.Join(story, "\n "), s.log)
+	}
+}
