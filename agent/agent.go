@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"log/slog"
 	"regexp"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -96,10 +97,12 @@ type Agent struct {
 	executor *execute.Executor
 	workers  *worker.Pool
 	router   gateway.Executor // over both
+	tests    gateway.Executor // the same for tests of candidates
 	follower *follow.Follower
 	feed     *follow.NATS
 	conn     *grpc.ClientConn
 	ran      atomic.Bool
+	tooMany  sync.Once // candidates, which is said
 
 	endWorkers func()
 }
@@ -197,7 +200,9 @@ func (a *Agent) load(registry follow.Registry) error {
 		tenants:  cache.NewTenants(),
 		programs: cache.NewPrograms(cache.Config{Engines: engines, Sources: from, Budget: a.cfg.CacheBytes}),
 		group:    a.cfg.Tenants.Group(),
+		agent:    a.cfg.Name,
 	}
+	a.state.tester = a.newTester()
 	a.tellLost(loaded)
 	if err := a.measure(loaded); err != nil {
 		return errors.Join(err, disk.Close())
@@ -227,7 +232,7 @@ func (a *Agent) assemble(registry follow.Registry) (err error) {
 	a.follower, err = follow.New(follow.Config{
 		Agent: a.cfg.Name, Labels: a.cfg.Labels, Software: a.cfg.Software,
 		Trusted: a.cfg.Trusted, Tenants: a.cfg.Tenants,
-		State: a.state, Registry: registry, Feed: a.feed, Reporter: a.feed, Tail: a.tail, Troubles: a.troubles,
+		State: a.state, Registry: registry, Feed: a.feed, Reporter: a.feed, Tail: a.tail, Troubles: a.troubles, Trials: a.trials,
 		Log: a.log, Metrics: a.cfg.Metrics,
 	})
 	if err != nil {
@@ -292,6 +297,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	})
 	g.Go(func() error { return a.follower.Run(ctx) })
 	g.Go(func() error { return a.host.Run(ctx) })
+	g.Go(func() error { return a.state.tester.Run(ctx) })
 	if err := g.Wait(); err != nil {
 		return fmt.Errorf("agent %s: %w", a.cfg.Name, err)
 	}

@@ -20,7 +20,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// echo is an engine whose programs return their source.
+// echo is an engine whose programs return their source, or fail if that begins so.
 type echo struct{}
 
 func (echo) Name() string { return "echo" }
@@ -39,6 +39,9 @@ func (e echo) Compile(src engine.Source) (engine.Program, error) {
 type echoProgram string
 
 func (p echoProgram) Run(_ context.Context, _ *engine.Invocation, res *engine.Result) error {
+	if strings.HasPrefix(string(p), "fail") {
+		return &script.Error{Kind: script.Script, Message: "it fails", Line: 2}
+	}
 	return res.Append(func(dst []byte) ([]byte, error) { return append(dst, p...), nil })
 }
 

@@ -7,3 +7,9 @@ func (a *Agent) Table() *cache.Table { return a.state.table }
 
 // Observe has the observer told of what is committed. It is called before Run.
 func (a *Agent) Observe(o observer) { a.state.observer = o }
+
+// Troubled is what the status tells of a script that is in quarantine.
+var Troubled = troubled
+
+// InOrder is what the status tells of candidates.
+var InOrder = inOrder

@@ -145,9 +145,9 @@ func (r *registry) publish(name, source string) script.Revision {
 // announce sends the object of the head to its groups. r.mu is held.
 func (r *registry) announce(o script.Object, content []byte) {
 	e := &eventv1.Event{Fleet: "f", Revision: r.head, Entries: [][]byte{r.seal(wire.FromObjectEntry("f", o))}}
-	if d, _, needs := o.Content(); needs {
-		r.sources[d] = content
-		e.Sources = []*scriptv1.Source{{Digest: wire.FromDigest(d), Content: content}}
+	r.sources[script.DigestOf(content)] = content
+	for c := range o.Contents {
+		e.Sources = append(e.Sources, &scriptv1.Source{Digest: wire.FromDigest(c.Digest), Content: r.sources[c.Digest]})
 	}
 	for name, g := range r.groups {
 		if g.tenants.Matches(o.TenantName()) {
@@ -233,8 +233,10 @@ func (r *registry) Pull(req *registryv1.PullRequest, stream registryv1.Feed_Pull
 			continue
 		}
 		page.Entries = append(page.Entries, r.seal(wire.FromObjectEntry("f", o)))
-		if d, _, needs := o.Content(); needs && !req.GetWithoutSources() {
-			resp.Sources = append(resp.Sources, &scriptv1.Source{Digest: wire.FromDigest(d), Content: r.sources[d]})
+		for c := range o.Contents {
+			if !req.GetWithoutSources() {
+				resp.Sources = append(resp.Sources, &scriptv1.Source{Digest: wire.FromDigest(c.Digest), Content: r.sources[c.Digest]})
+			}
 		}
 	}
 	resp.Page = r.seal(page)

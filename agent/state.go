@@ -11,6 +11,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/agent/cache"
 	"github.com/scriptorium-dev/scriptorium/agent/follow"
 	"github.com/scriptorium-dev/scriptorium/agent/store"
+	"github.com/scriptorium-dev/scriptorium/agent/trial"
 	"github.com/scriptorium-dev/scriptorium/proto/wire"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -22,8 +23,10 @@ type state struct {
 	values   *cache.Values
 	tenants  *cache.Tenants
 	programs *cache.Programs
-	observer observer // may be nil
-	group    string   // of the feed that is followed
+	agent    string        // its name, which decides what of candidates runs here
+	tester   *trial.Tester // of candidates
+	observer observer      // may be nil
+	group    string        // of the feed that is followed
 
 	cursor     follow.Cursor   // as loaded
 	incomplete []script.Object // as loaded
@@ -110,8 +113,11 @@ func (s *state) removeOthers() error {
 // were stored, and are compiled again when they are first called, or before.
 func (s *state) restore(objects []script.Object) {
 	for _, o := range objects {
-		if d, _, needs := o.Content(); needs && !s.store.HasSource(d) {
-			s.incomplete = append(s.incomplete, alone(o))
+		for c := range o.Contents {
+			if !s.store.HasSource(c.Digest) {
+				s.incomplete = append(s.incomplete, alone(o))
+				break
+			}
 		}
 	}
 	s.makeLive(objects, nil)
@@ -137,7 +143,7 @@ func (s *state) warm(ctx context.Context, log *slog.Logger) {
 		if ctx.Err() != nil || s.programs.Full() {
 			return
 		}
-		key := cache.KeyOf(r.Active)
+		key := cache.KeyOf(r.Runs)
 		if s.elsewhere(r.Name.Tenant) || s.programs.Has(key) || !s.store.HasSource(key.Digest) {
 			continue
 		}
@@ -146,7 +152,7 @@ func (s *state) warm(ctx context.Context, log *slog.Logger) {
 			err = s.programs.Prepare(key, source, false)
 		}
 		if err != nil {
-			log.Warn("a live script cannot be compiled", "script", r.Name.String(), "version", r.Active.Number, "error", err)
+			log.Warn("a live script cannot be compiled", "script", r.Name.String(), "version", r.Runs.Number, "error", err)
 		}
 	}
 }
@@ -205,12 +211,13 @@ func (s *state) PutSources(sources map[script.Digest][]byte) error {
 }
 
 // Prepare implements follow.State.
-func (s *state) Prepare(_ context.Context, r script.Release, source []byte, bulk bool) error {
-	key := cache.KeyOf(r.Active)
+func (s *state) Prepare(_ context.Context, r script.Release, sources map[script.Digest][]byte, bulk bool) error {
+	key := cache.KeyOf(r.RunsOn(s.agent))
 	if s.programs.Has(key) {
 		return nil
 	}
-	if source == nil {
+	source, here := sources[key.Digest]
+	if !here {
 		var err error
 		if source, err = s.store.Source(key.Digest); err != nil {
 			return script.Errorf(script.Unavailable, "disk", "its source cannot be read: %w", err)
@@ -250,15 +257,17 @@ func (s *state) Commit(put []follow.Item, removed []string) error {
 // makeLive swaps what runs: the settings of tenants, values, releases, and then the
 // values that are gone. So a script finds the values that were there before it, and
 // those that go with it only after it has gone. Values of one tenant are swapped
-// together, releases one by one.
+// together, releases one by one. Then candidates are tested.
 func (s *state) makeLive(put []script.Object, removed []string) {
 	var tenants []script.Tenant
 	var values []script.Value
 	releases := make([]*cache.Release, 0, len(put))
+	var toTest []*script.Release
 	for _, o := range put {
 		switch {
 		case o.Release != nil:
-			releases = append(releases, cache.NewRelease(*o.Release))
+			releases = append(releases, cache.NewReleaseOn(s.agent, *o.Release))
+			toTest = append(toTest, o.Release)
 		case o.Value != nil:
 			values = append(values, *o.Value)
 		default:
@@ -284,6 +293,7 @@ func (s *state) makeLive(put []script.Object, removed []string) {
 	s.values.Update(values, nil)
 	s.table.Update(releases, goneScripts)
 	s.values.Update(nil, goneValues)
+	s.tester.Live(toTest, goneScripts)
 }
 
 // entries are what is new to the disk.

@@ -213,11 +213,11 @@ func TestADriftIsHealedInMemoryAndOnDisk(t *testing.T) {
 	}
 	sound := n.Table().Get("acme/sound")
 	ghost := cache.NewRelease(script.Release{
-		Name: script.Name{Tenant: "acme", Script: "ghost"}, Revision: sound.Revision, Enabled: true, Active: sound.Active,
+		Name: script.Name{Tenant: "acme", Script: "ghost"}, Revision: sound.Revision, Enabled: true, Active: sound.Runs,
 	})
 	dropped := script.Name{Tenant: "acme", Script: "dropped"}
 	n.Table().Update([]*cache.Release{stale, ghost}, []script.Name{dropped})
-	n.Table().Get("acme/flipped").Active.Digest[3] ^= 1
+	n.Table().Get("acme/flipped").Runs.Digest[3] ^= 1
 	if err := os.Remove(filepath.Join(dir, "releases/acme/dropped")); err != nil {
 		t.Fatal(err)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 
+	"github.com/scriptorium-dev/scriptorium/agent/gateway"
 	"github.com/scriptorium-dev/scriptorium/agent/worker"
 )
 
@@ -11,6 +12,7 @@ import (
 func (a *Agent) startWorkers() error {
 	cfg := a.cfg.Workers
 	cfg.Node = worker.Node{
+		Agent: a.cfg.Name,
 		Table: a.state.table, Values: a.state.values, Tenants: a.state.tenants,
 		Content: a.contents.sources.Source, Position: a.position,
 	}
@@ -29,6 +31,7 @@ func (a *Agent) startWorkers() error {
 	a.workers = pool
 	a.state.observer = pool
 	a.router = pool.Router(a.executor)
+	a.tests = gateway.Protect(pool.TrialRouter(a.executor.Trials()), a.log)
 	a.endWorkers = sync.OnceFunc(func() {
 		ended, cancel := context.WithCancel(context.Background())
 		cancel() // who is to be waited for was

@@ -39,7 +39,7 @@ func (u *unadmitted) Execute(ctx context.Context, call *gateway.Call, reply *gat
 		return script.Errorf(script.Overloaded, "", "the call's time ran out while it waited for its turn")
 	}
 	defer func() { <-u.slots }()
-	reply.Version, reply.Digest = release.Active.Number, release.Active.Digest
+	reply.Version, reply.Digest = release.Runs.Number, release.Runs.Digest
 	return program.Run(ctx, &engine.Invocation{
 		Tenant: release.Name.Tenant, Args: call.Args, Config: release.Config, Limits: release.Limits,
 	}, &reply.Result)

@@ -72,9 +72,9 @@ func TestAFlippedBitShowsWithinTwoLooks(t *testing.T) {
 	for name, flip := range map[string]func(*cache.Release){
 		"name":        func(r *cache.Release) { r.Name.Script = "t" + r.Name.Script[1:] },
 		"revision":    func(r *cache.Release) { r.Revision ^= 1 << 50 },
-		"number":      func(r *cache.Release) { r.Active.Number ^= 2 },
-		"digest":      func(r *cache.Release) { r.Active.Digest[31] ^= 128 },
-		"entrypoint":  func(r *cache.Release) { r.Active.Entrypoint = "oTher" },
+		"number":      func(r *cache.Release) { r.Runs.Number ^= 2 },
+		"digest":      func(r *cache.Release) { r.Runs.Digest[31] ^= 128 },
+		"entrypoint":  func(r *cache.Release) { r.Runs.Entrypoint = "oTher" },
 		"pinned":      func(r *cache.Release) { r.Pinned = !r.Pinned },
 		"enabled":     func(r *cache.Release) { r.Enabled = !r.Enabled },
 		"trigger":     func(r *cache.Release) { r.Trigger.Event = "http-requesu" },

@@ -92,7 +92,7 @@ func NewPrograms(cfg Config) *Programs {
 	return &Programs{engines: cfg.Engines, sources: cfg.Sources, budget: cfg.Budget, lru: lru}
 }
 
-// Of returns the program of the release's active version. It allocates nothing
+// Of returns the program of the version that the release runs here. It allocates nothing
 // when the program is there; else it is compiled when turns let it, or at once if they
 // are nil.
 func (p *Programs) Of(ctx context.Context, r *Release, turns Turns) (engine.Program, error) {
@@ -104,7 +104,7 @@ func (p *Programs) Of(ctx context.Context, r *Release, turns Turns) (engine.Prog
 			return *program, nil
 		}
 	}
-	e, program, err := p.get(ctx, r.Name.Tenant, KeyOf(r.Active), turns)
+	e, program, err := p.get(ctx, r.Name.Tenant, KeyOf(r.Runs), turns)
 	if err != nil {
 		return nil, err
 	}

@@ -18,14 +18,23 @@ import (
 type Release struct {
 	Name     script.Name
 	Revision script.Revision
-	Active   script.Version
-	Pinned   bool
-	Enabled  bool
-	Trigger  script.Trigger
-	Limits   script.Limits // defaults applied
-	Config   []byte        // a JSON object; nil means {}
+	// Runs is the version that a call of the script runs on this agent: the candidate, if
+	// the agent is among its share, else the release's active version. Nothing runs of a
+	// release that is Untried.
+	Runs    script.Version
+	Pinned  bool
+	Enabled bool
+	Trigger script.Trigger
+	Limits  script.Limits // defaults applied
+	Config  []byte        // a JSON object; nil means {}
 
-	limits   script.Limits // as they were set
+	// Candidate of the release, or nil. Nobody changes it.
+	Candidate *script.Candidate
+	// Calls of the candidate are counted here, if it is what Runs here; nil otherwise.
+	Calls *Counts
+
+	active   *script.Version // of the release, unless Runs is it
+	limits   script.Limits   // as they were set
 	editions []edition
 	made     wire.Sum              // its fingerprint when it was made
 	counted  wire.Sum              // its fingerprint, as the table's sum has it; guarded by Table.writing
@@ -39,12 +48,19 @@ type edition struct {
 	key    Key
 }
 
-// NewRelease returns r, which is not deleted, ready to be called.
-func NewRelease(r script.Release) *Release {
+// NewRelease returns r, which is not deleted, ready to be called where no candidate
+// runs: Runs is the active version.
+func NewRelease(r script.Release) *Release { return newRelease(r, r.Active) }
+
+// NewReleaseOn returns r, which is not deleted, ready to be called on the agent of the
+// name: Runs is what r.RunsOn says.
+func NewReleaseOn(agent string, r script.Release) *Release { return newRelease(r, r.RunsOn(agent)) }
+
+func newRelease(r script.Release, runs script.Version) *Release {
 	live := &Release{
 		Name:     r.Name,
 		Revision: r.Revision,
-		Active:   r.Active,
+		Runs:     interned(runs),
 		Pinned:   r.Pinned,
 		Enabled:  r.Enabled,
 		Trigger:  r.Settings.Trigger,
@@ -53,8 +69,14 @@ func NewRelease(r script.Release) *Release {
 		limits:   r.Settings.Limits,
 		editions: make([]edition, 0, len(r.Retained)),
 	}
-	live.Active.Engine = intern(r.Active.Engine)
-	live.Active.Entrypoint = intern(r.Active.Entrypoint)
+	if c := r.Candidate; c != nil {
+		candidate := *c
+		candidate.Version = interned(c.Version)
+		live.Candidate = &candidate
+		if runs.Number != r.Active.Number {
+			live.active, live.Calls = new(interned(r.Active)), &Counts{}
+		}
+	}
 	for _, v := range r.Retained {
 		live.editions = append(live.editions, edition{number: v.Number, size: v.Size, key: Key{
 			Engine: intern(v.Engine), Entrypoint: intern(v.Entrypoint), Digest: v.Digest,
@@ -83,9 +105,41 @@ func (r *Release) Script() script.Release {
 		}
 	}
 	return script.Release{
-		Name: r.Name, Revision: r.Revision, Active: r.Active, Pinned: r.Pinned, Enabled: r.Enabled, Retained: retained,
+		Name: r.Name, Revision: r.Revision, Active: r.activeVersion(), Candidate: r.Candidate, Pinned: r.Pinned, Enabled: r.Enabled, Retained: retained,
 		Settings: script.Settings{Limits: limits, Trigger: r.Trigger, Config: r.Config},
 	}
+}
+
+// activeVersion returns the release's active version. If what runs here is not the
+// candidate that it is said to be, that is returned, so that the fingerprint shows it.
+func (r *Release) activeVersion() script.Version {
+	if r.active == nil || r.Runs.Number != r.Candidate.Version.Number || !r.Runs.SameProgram(r.Candidate.Version) {
+		return r.Runs
+	}
+	return *r.active
+}
+
+// Untried reports whether the script's first version has yet to pass its tests: then
+// nothing of it runs, but for the tests.
+func (r *Release) Untried() bool {
+	return r.Candidate != nil && r.active == nil && r.Candidate.Version.Number == r.Runs.Number
+}
+
+// goOn makes the counts of the release before go on, if the same attempt of the same
+// candidate ran there.
+func (r *Release) goOn(before *Release) {
+	if before == nil || r.Calls == nil || before.Calls == nil {
+		return
+	}
+	if r.Candidate.Attempt == before.Candidate.Attempt && r.Candidate.Version.Number == before.Candidate.Version.Number {
+		r.Calls = before.Calls
+	}
+}
+
+// interned returns v with the words that many have.
+func interned(v script.Version) script.Version {
+	v.Engine, v.Entrypoint = intern(v.Engine), intern(v.Entrypoint)
+	return v
 }
 
 // intern makes the many copies of few words share their memory.
@@ -121,13 +175,14 @@ type Table struct {
 	shards  [shards]atomic.Pointer[map[string]*Release] // by "tenant/name"; each map is immutable
 	count   atomic.Int64
 
-	sum  wire.Sum // of the releases' fingerprints; guarded by writing, as is next
-	next int      // the shard to look at again next
+	sum        wire.Sum            // of the releases' fingerprints; guarded by writing, as is what follows
+	next       int                 // the shard to look at again next
+	candidates map[string]*Release // those that have one, by "tenant/name"
 }
 
 // NewTable returns an empty table.
 func NewTable() *Table {
-	t := &Table{seed: maphash.MakeSeed()}
+	t := &Table{seed: maphash.MakeSeed(), candidates: map[string]*Release{}}
 	for i := range t.shards {
 		t.shards[i].Store(&map[string]*Release{})
 	}
@@ -189,17 +244,30 @@ func (t *Table) Update(put []*Release, gone []script.Name) {
 	for _, r := range put {
 		name := r.Name.String()
 		replace(shard(name)[name], r)
+		r.goOn(shard(name)[name])
 		shard(name)[name] = r
+		delete(t.candidates, name)
+		if r.Candidate != nil {
+			t.candidates[name] = r
+		}
 	}
 	for _, n := range gone {
 		name := n.String()
 		replace(shard(name)[name], nil)
 		delete(shard(name), name)
+		delete(t.candidates, name)
 	}
 	for i, m := range changed {
 		t.count.Add(int64(len(m) - len(*t.shards[i].Load())))
 		t.shards[i].Store(&m)
 	}
+}
+
+// Candidates returns the live releases that have a candidate, in no particular order.
+func (t *Table) Candidates() []*Release {
+	t.writing.Lock()
+	defer t.writing.Unlock()
+	return slices.AppendSeq(make([]*Release, 0, len(t.candidates)), maps.Values(t.candidates))
 }
 
 // Checksum returns the sum of the fingerprints of the live releases, but for the
@@ -264,10 +332,12 @@ func (t *Table) All() iter.Seq[*Release] {
 // Sorted returns the live releases in order of tenant and name.
 func (t *Table) Sorted() []*Release {
 	all := slices.AppendSeq(make([]*Release, 0, t.Len()), t.All())
-	slices.SortFunc(all, func(a, b *Release) int {
-		return cmp.Or(cmp.Compare(a.Name.Tenant, b.Name.Tenant), cmp.Compare(a.Name.Script, b.Name.Script))
-	})
+	slices.SortFunc(all, byName)
 	return all
+}
+
+func byName(a, b *Release) int {
+	return cmp.Or(cmp.Compare(a.Name.Tenant, b.Name.Tenant), cmp.Compare(a.Name.Script, b.Name.Script))
 }
 
 func (t *Table) shardOf(name string) uint64 { return maphash.String(t.seed, name) % shards }

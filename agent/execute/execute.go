@@ -64,6 +64,7 @@ type call struct {
 	turn       admission.Turn
 	settings   script.TenantSettings
 	admission  admission.Call
+	counts     *cache.Counts // that it counts among, or nil
 }
 
 var _ gateway.Executor = (*Executor)(nil)
@@ -100,18 +101,23 @@ func New(cfg Config) (*Executor, error) {
 // Execute implements gateway.Executor.
 func (x *Executor) Execute(ctx context.Context, call *gateway.Call, reply *gateway.Reply) error {
 	start := time.Now()
-	err := x.execute(ctx, call, reply)
+	err := x.execute(ctx, call, reply, false)
 	end := time.Now()
-	reply.Position = x.position(end)
-	if err != nil {
-		reply.Result.Reset()
-	}
+	x.answered(end, err, reply)
 	x.metrics.called(err, end.Sub(start))
 	return err
 }
 
-func (x *Executor) execute(ctx context.Context, asked *gateway.Call, reply *gateway.Reply) error {
-	release, number, err := x.find(asked.Script)
+// answered completes the reply.
+func (x *Executor) answered(at time.Time, err error, reply *gateway.Reply) {
+	reply.Position = x.position(at)
+	if err != nil {
+		reply.Result.Reset()
+	}
+}
+
+func (x *Executor) execute(ctx context.Context, asked *gateway.Call, reply *gateway.Reply, trial bool) error {
+	release, number, err := x.find(asked.Script, trial)
 	if err != nil {
 		return err
 	}
@@ -120,7 +126,7 @@ func (x *Executor) execute(ctx context.Context, asked *gateway.Call, reply *gate
 		// The release may have been replaced, and its source removed, before
 		// its program was loaded: then the call has not begun, and runs what
 		// is live now.
-		again, _, gone := x.find(asked.Script)
+		again, _, gone := x.find(asked.Script, trial)
 		if gone != nil || again == release {
 			return err
 		}
@@ -128,8 +134,11 @@ func (x *Executor) execute(ctx context.Context, asked *gateway.Call, reply *gate
 		program, err = x.program(ctx, release, number, reply)
 	}
 	c := x.calls.Get().(*call)
+	if release.Calls != nil && !trial && reply.Version == release.Runs.Number {
+		c.counts = release.Calls
+	}
 	err = x.run(ctx, c, release, program, asked, reply)
-	c.invocation, c.admission, c.settings = engine.Invocation{}, admission.Call{}, script.TenantSettings{}
+	c.counts, c.invocation, c.admission, c.settings = nil, engine.Invocation{}, admission.Call{}, script.TenantSettings{}
 	x.calls.Put(c)
 	return err
 }
@@ -152,7 +161,11 @@ func (x *Executor) run(ctx context.Context, c *call, release *cache.Release, pro
 		Host: x.host, Turn: &c.turn,
 	}
 	err := program.Run(ctx, &c.invocation, &reply.Result)
-	if waited := c.turn.Waited(); waited > 0 && script.KindOf(err) == script.Timeout {
+	waited := c.turn.Waited()
+	if c.counts != nil {
+		note(ctx, c.counts, err, waited)
+	}
+	if waited > 0 && script.KindOf(err) == script.Timeout {
 		e := *script.AsError(err)
 		e.Message += fmt.Sprintf("; it waited %v of that while others had its turn", waited.Round(time.Millisecond))
 		return &e
@@ -160,13 +173,24 @@ func (x *Executor) run(ctx context.Context, c *call, release *cache.Release, pro
 	return err
 }
 
-// find returns the live release that ref names, and the number of the version
-// if it names one.
-func (x *Executor) find(ref string) (*cache.Release, uint64, error) {
+// find returns the live release that ref names, and the number of the version if it
+// names one, unless that is not to run. A trial is of what callers may not run, too.
+func (x *Executor) find(ref string, trial bool) (*cache.Release, uint64, error) {
+	r, number, err := x.named(ref)
+	switch {
+	case err != nil:
+		return nil, 0, err
+	case trial:
+	case !r.Enabled:
+		return nil, 0, disabled(r)
+	case r.Untried():
+		return nil, 0, untried(r)
+	}
+	return r, number, nil
+}
+
+func (x *Executor) named(ref string) (*cache.Release, uint64, error) {
 	if r := x.table.Get(ref); r != nil {
-		if !r.Enabled {
-			return nil, 0, disabled(r)
-		}
 		return r, 0, nil
 	}
 	parsed, err := script.ParseRef(ref)
@@ -178,19 +202,16 @@ func (x *Executor) find(ref string) (*cache.Release, uint64, error) {
 	if r == nil {
 		return nil, 0, x.notFound(parsed.Name)
 	}
-	if !r.Enabled {
-		return nil, 0, disabled(r)
-	}
 	return r, parsed.Version, nil
 }
 
-// program returns the program of the version with the number, or of the active
-// one if it is 0, and says so in the reply.
+// program returns the program of the version with the number, or of the one that runs
+// here if it is 0, and says so in the reply.
 func (x *Executor) program(ctx context.Context, r *cache.Release, number uint64, reply *gateway.Reply) (engine.Program, error) {
-	if number == 0 || number == r.Active.Number {
-		reply.Version, reply.Digest = r.Active.Number, r.Active.Digest
+	if number == 0 || number == r.Runs.Number {
+		reply.Version, reply.Digest = r.Runs.Number, r.Runs.Digest
 		program, err := x.programs.Of(ctx, r, x.compiles)
-		return program, unloaded(err, r.Name, r.Active.Number)
+		return program, unloaded(err, r.Name, r.Runs.Number)
 	}
 	key, ok := r.Retained(number)
 	if !ok {
@@ -211,6 +232,15 @@ func unloaded(err error, name script.Name, number uint64) error {
 	e := *script.AsError(err)
 	e.Message = fmt.Sprintf("%s@%d cannot be run now: %s", name, number, e.Message)
 	return &e
+}
+
+func untried(r *cache.Release) error {
+	c := r.Candidate
+	if c.Failed != "" {
+		return script.Errorf(script.Disabled, "script", "%s has no version that runs: its first, %d, has failed its tests: %s; publish one that passes, or see scriptctl rollout status %s",
+			r.Name, c.Version.Number, c.Failed, r.Name)
+	}
+	return script.Errorf(script.Disabled, "script", "%s has no version that runs yet: its first, %d, is being tested; see scriptctl rollout status %s", r.Name, c.Version.Number, r.Name)
 }
 
 func disabled(r *cache.Release) error {
@@ -238,8 +268,8 @@ func (x *Executor) List() []gateway.Script {
 	scripts := make([]gateway.Script, len(releases))
 	for i, r := range releases {
 		scripts[i] = gateway.Script{
-			Name: r.Name, Revision: r.Revision, Active: r.Active,
-			Pinned: r.Pinned, Enabled: r.Enabled, Trigger: r.Trigger,
+			Name: r.Name, Revision: r.Revision, Active: r.Runs,
+			Pinned: r.Pinned, Enabled: r.Enabled && !r.Untried(), Trigger: r.Trigger,
 		}
 	}
 	return scripts

@@ -37,7 +37,13 @@ func (f fake) Compile(src engine.Source) (engine.Program, error) {
 
 type program string
 
+// whileItRuns is the key of what a program does first, in its call's context.
+type whileItRuns struct{}
+
 func (p program) Run(ctx context.Context, inv *engine.Invocation, res *engine.Result) error {
+	if while, ok := ctx.Value(whileItRuns{}).(func(engine.Turn)); ok {
+		while(inv.Turn)
+	}
 	switch p {
 	case "wait":
 		<-ctx.Done()
@@ -47,6 +53,8 @@ func (p program) Run(ctx context.Context, inv *engine.Invocation, res *engine.Re
 			return fmt.Appendf(dst, "%s/%s@%d %d %v %d %s %v %v", inv.Tenant, inv.Script, inv.Version, inv.Limits.Instructions,
 				inv.Limits.Timeout, inv.Limits.Concurrency, inv.Traceparent, inv.Host, inv.Turn != nil), nil
 		})
+	case "late":
+		return script.Errorf(script.Timeout, "", "late")
 	case "fail":
 		return &script.Error{Kind: script.Script, Message: "boom", Line: 3}
 	}

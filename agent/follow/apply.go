@@ -191,8 +191,7 @@ func (a *applier) known(key string) script.Revision {
 // cannot be made ready gets an error.
 func (a *applier) ready(ctx context.Context, candidates []*candidate, sources map[script.Digest][]byte) {
 	wanted := slices.DeleteFunc(slices.Clone(candidates), func(c *candidate) bool {
-		_, _, needs := c.Object.Content()
-		return c.ready || c.err != nil || !needs
+		return c.ready || c.err != nil || !needs(c.Object)
 	})
 	many := len(wanted) > manyObjects
 	var fetchErr error // once there is one, nothing more is fetched
@@ -207,7 +206,10 @@ func bySize(candidates []*candidate) iter.Seq[[]*candidate] {
 	return func(yield func([]*candidate) bool) {
 		first, bytes := 0, 0
 		for i, c := range candidates {
-			_, size, _ := c.Object.Content()
+			size := 0
+			for content := range c.Object.Contents {
+				size += content.Size
+			}
 			if i > first && bytes+size > stageBytes {
 				if !yield(candidates[first:i]) {
 					return
@@ -233,21 +235,15 @@ func (a *applier) readyPart(ctx context.Context, part []*candidate, given map[sc
 	var g errgroup.Group
 	g.SetLimit(runtime.GOMAXPROCS(0))
 	for _, c := range part {
-		d, _, _ := c.Object.Content()
-		content, here := sources[d]
-		switch {
-		case !here && !a.state.HasSource(d):
-			c.err = fetchErr
-			if c.err == nil {
-				c.err = script.Errorf(script.Unavailable, "", "the registry did not send its %s %v", contentOf(c.Object), d)
-			}
+		if c.err = a.complete(c.Object, sources, fetchErr); c.err != nil {
 			continue
-		case c.Object.Release == nil:
+		}
+		if c.Object.Release == nil {
 			c.ready = true
 			continue
 		}
 		g.Go(func() error {
-			c.err = a.state.Prepare(ctx, *c.Object.Release, content, many)
+			c.err = a.state.Prepare(ctx, *c.Object.Release, sources, many)
 			c.ready = c.err == nil
 			return nil
 		})
@@ -260,13 +256,36 @@ func (a *applier) readyPart(ctx context.Context, part []*candidate, given map[sc
 	return fetchErr
 }
 
+// complete returns why the object lacks something that it needs; nil if it does not.
+func (a *applier) complete(o script.Object, sources map[script.Digest][]byte, fetchErr error) error {
+	for c := range o.Contents {
+		if _, here := sources[c.Digest]; here || a.state.HasSource(c.Digest) {
+			continue
+		}
+		if fetchErr != nil {
+			return fetchErr
+		}
+		return script.Errorf(script.Unavailable, "", "the registry did not send its %s %v", contentOf(o), c.Digest)
+	}
+	return nil
+}
+
+// needs reports whether the object needs anything besides itself.
+func needs(o script.Object) bool {
+	for range o.Contents {
+		return true
+	}
+	return false
+}
+
 // unstored fails the candidates whose sources could not be stored, compiled or not.
 func unstored(part []*candidate, sources map[script.Digest][]byte, err error) {
 	for _, c := range part {
-		d, _, _ := c.Object.Content()
-		if _, among := sources[d]; among {
-			c.ready = false
-			c.err = script.Errorf(script.Unavailable, "disk", "its %s cannot be stored: %w", contentOf(c.Object), err)
+		for content := range c.Object.Contents {
+			if _, among := sources[content.Digest]; among {
+				c.ready = false
+				c.err = script.Errorf(script.Unavailable, "disk", "its %s cannot be stored: %w", contentOf(c.Object), err)
+			}
 		}
 	}
 }
@@ -279,16 +298,18 @@ func (a *applier) bring(ctx context.Context, candidates []*candidate, given map[
 	seen := map[script.Digest]struct{}{}
 	var missing []script.Digest
 	for _, c := range candidates {
-		d, _, _ := c.Object.Content()
-		if _, twice := seen[d]; twice || a.state.HasSource(d) {
-			continue
+		for content := range c.Object.Contents {
+			d := content.Digest
+			if _, twice := seen[d]; twice || a.state.HasSource(d) {
+				continue
+			}
+			seen[d] = struct{}{}
+			if source, here := given[d]; here {
+				sources[d] = source
+				continue
+			}
+			missing = append(missing, d)
 		}
-		seen[d] = struct{}{}
-		if content, here := given[d]; here {
-			sources[d] = content
-			continue
-		}
-		missing = append(missing, d)
 	}
 	for part := range slices.Chunk(missing, fetchAtOnce) {
 		if fetchErr != nil {

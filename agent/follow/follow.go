@@ -101,13 +101,14 @@ type State interface {
 	Incomplete() []script.Object
 	// HasSource reports whether the source, or the content of a value, is kept.
 	HasSource(d script.Digest) bool
-	// PutSources keeps verified sources and contents, durably.
+	// PutSources keeps verified sources and contents: durably those that a live object
+	// retains, others with the commit that needs them.
 	PutSources(sources map[script.Digest][]byte) error
-	// Prepare compiles the active version. The source is given if it is at
-	// hand, else it is one of those kept. In bulk, nothing that is in use gives
-	// way for it. It may be called concurrently, also while PutSources keeps the source
-	// that is given.
-	Prepare(ctx context.Context, r script.Release, source []byte, bulk bool) error
+	// Prepare compiles the version that is to run here. Its source is among those given
+	// if it is at hand, else it is one of those kept. In bulk, nothing that is in use gives
+	// way for it. It may be called concurrently, also while PutSources keeps the sources
+	// that are given.
+	Prepare(ctx context.Context, r script.Release, sources map[script.Digest][]byte, bulk bool) error
 	// Commit makes items durable and then live, and removes what has the other keys.
 	// After an error nothing of it is live. An item without an envelope is live and
 	// kept as it is: its content was lost, and is there again.
@@ -126,7 +127,9 @@ type State interface {
 	// memory now, and whether it still is what was committed. Both are zero if there
 	// is none.
 	Check(key string) (fingerprint wire.Sum, sound bool)
-	// SaveCursor keeps the cursor, durably.
+	// SaveCursor keeps the cursor, after what it covers was committed. One that follows
+	// another survives the process, and is durable with the next commit; any other is
+	// durable at once.
 	SaveCursor(c Cursor) error
 }
 
@@ -144,6 +147,10 @@ type Config struct {
 	// Troubles returns what is live and yet kept from running, for the status; may be
 	// nil. It returns at once.
 	Troubles func() []Trouble
+
+	// Trials returns what has become of candidates here, for the status: what matters most
+	// first, as only the first MaxTrials are told; may be nil. It returns at once.
+	Trials func() []Trial
 
 	// Tail is told, from one goroutine, that somebody reads along with what scripts log;
 	// may be nil. It returns at once.
@@ -165,6 +172,20 @@ type Trouble struct {
 	Key      string // of the object
 	Revision script.Revision
 	Err      error
+}
+
+// Trial is what has become of a candidate on this agent.
+type Trial struct {
+	Key     string // of the release
+	Version uint64 // of the candidate
+	Attempt uint64
+	// Tested says that its tests were run; Err is of the first that failed, or nil.
+	Tested bool
+	Err    *script.Error
+	// Waiting is what a test that is to be tried again ended with last; nil if none is.
+	Waiting *script.Error
+	// Calls of the candidate since it went live here, and those of them that failed.
+	Calls, FailedCalls uint64
 }
 
 // Follower follows the feed of one registry.
@@ -233,7 +254,11 @@ func (f *Follower) Position(now time.Time) (script.Revision, time.Duration) {
 
 // TroublesChanged says that what Config.Troubles returns has changed. It returns at
 // once, and may be called from any goroutine.
-func (f *Follower) TroublesChanged() { f.inbox.trouble() }
+func (f *Follower) TroublesChanged() { f.inbox.changed() }
+
+// TrialsChanged says that what Config.Trials returns has changed by more than calls, and
+// is to be reported now. It returns at once, and may be called from any goroutine.
+func (f *Follower) TrialsChanged() { f.inbox.changed() }
 
 // Synced reports whether the registry has answered since New.
 func (f *Follower) Synced() bool { return f.synced.Load() }
@@ -293,7 +318,7 @@ func (f *Follower) takeIn(now time.Time) {
 	if in.connected {
 		f.status.called(now)
 	}
-	if in.troubled {
+	if in.changed {
 		f.status.changed()
 	}
 	f.publish()
@@ -387,6 +412,9 @@ func (f *Follower) report(ctx context.Context, now time.Time) {
 	}
 	if f.cfg.Troubles != nil {
 		f.status.troubles = f.cfg.Troubles()
+	}
+	if f.cfg.Trials != nil {
+		f.status.trials = f.cfg.Trials()
 	}
 	err := f.cfg.Reporter.Report(ctx, f.status.compose(now, f.machine.cursor, false))
 	level := slog.LevelDebug

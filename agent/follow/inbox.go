@@ -29,7 +29,7 @@ type incoming struct {
 	messages  []message
 	lost      bool
 	connected bool
-	troubled  bool
+	changed   bool // what the agent tells in its status, by itself
 }
 
 // message is one of these.
@@ -88,8 +88,8 @@ func (b *inbox) Connected(is bool) {
 	b.change(func() { b.in.connected = is })
 }
 
-func (b *inbox) trouble() {
-	b.change(func() { b.in.troubled = true })
+func (b *inbox) changed() {
+	b.change(func() { b.in.changed = true })
 }
 
 func (b *inbox) add(m message, size int) {

@@ -133,12 +133,22 @@ func (n *node) Live() iter.Seq[string] {
 func (n *node) Incomplete() []script.Object {
 	var incomplete []script.Object
 	for _, o := range n.live {
-		if d, _, needs := o.Content(); needs && n.sources[d] == nil {
+		if n.lacks(o) {
 			incomplete = append(incomplete, o)
 		}
 	}
 	n.lost = len(incomplete) > 0
 	return incomplete
+}
+
+// lacks reports whether something that the object needs is not here.
+func (n *node) lacks(o script.Object) bool {
+	for c := range o.Contents {
+		if n.sources[c.Digest] == nil {
+			return true
+		}
+	}
+	return false
 }
 
 func (n *node) HasSource(d script.Digest) bool {
@@ -183,13 +193,14 @@ func bytesOf(sources map[script.Digest][]byte) int {
 	return total
 }
 
-func (n *node) Prepare(_ context.Context, r script.Release, source []byte, _ bool) error {
+func (n *node) Prepare(_ context.Context, r script.Release, sources map[script.Digest][]byte, _ bool) error {
 	if n.compiling != nil {
 		close(n.compiling)
 	}
 	n.mu.Lock()
 	n.prepared++
-	if source == nil {
+	source, given := sources[r.Active.Digest]
+	if !given {
 		source = n.sources[r.Active.Digest]
 	}
 	n.mu.Unlock()
@@ -223,7 +234,7 @@ func (n *node) Commit(put []follow.Item, removed []string) error {
 		if sum, committed := n.w.commits[key][o.Revision()]; !committed || sum != wire.FingerprintObject(o) || key != o.Key() {
 			n.w.t.Errorf("%s has %s at %d, which was never committed", n.name, key, o.Revision())
 		}
-		if d, _, needs := o.Content(); needs && n.sources[d] == nil {
+		if n.lacks(o) {
 			n.w.t.Errorf("%s made %s live without its content", n.name, key)
 		}
 		if !n.tenants.Matches(o.TenantName()) {

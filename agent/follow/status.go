@@ -32,6 +32,7 @@ type status struct {
 	random   *mathrand.Rand
 	failures []failure
 	troubles []Trouble // that others have with what is live
+	trials   []Trial   // of candidates
 
 	tenants []string
 	keys    []string // that what is on disk is signed by
@@ -85,9 +86,13 @@ func reason(err error) *scriptv1.Error {
 }
 
 func text(s string) string {
-	s = strings.ToValidUTF8(s, "\uFFFD")
-	if len(s) > maxReason {
-		s = strings.ToValidUTF8(s[:maxReason], "") // without half a character
+	return within(strings.ToValidUTF8(s, "\uFFFD"), maxReason)
+}
+
+// within returns at most so many bytes of s, which is text.
+func within(s string, most int) string {
+	if len(s) > most {
+		s = strings.ToValidUTF8(s[:most], "") // without half a character
 	}
 	return s
 }
@@ -190,5 +195,6 @@ func (s *status) compose(now time.Time, at Cursor, leaving bool) *eventv1.Status
 		DiskKeys:          slices.DeleteFunc(slices.Clone(s.keys), func(id string) bool { return id == "" }),
 		Drifts:            s.drifts,
 		Activations:       s.activations(now),
+		Trials:            trialsOf(s.trials),
 	}
 }

@@ -118,11 +118,13 @@ func (w *world) since(fleet string, since script.Revision, tenants script.Select
 }
 
 func (w *world) sourceOf(o script.Object, without bool) []*scriptv1.Source {
-	d, _, needs := o.Content()
-	if !needs || without || w.chance(w.faults.hide) {
-		return nil
+	var sources []*scriptv1.Source
+	for c := range o.Contents {
+		if !without && !w.chance(w.faults.hide) {
+			sources = append(sources, &scriptv1.Source{Digest: wire.FromDigest(c.Digest), Content: w.sources[c.Digest]})
+		}
 	}
-	return []*scriptv1.Source{{Digest: wire.FromDigest(d), Content: w.sources[d]}}
+	return sources
 }
 
 // Sync implements follow.Registry, as a registry of protocol 1 does.

@@ -142,8 +142,10 @@ func (w *world) commit(changes map[string]string) script.Revision {
 	for _, name := range slices.Sorted(maps.Keys(changes)) {
 		o := w.change(keyFor(name), changes[name])
 		objects = append(objects, o)
-		if d, _, needs := o.Content(); needs && !w.large && (w.inline || w.random.IntN(2) == 0) { // else too large to travel with the event
-			inline[d] = &scriptv1.Source{Digest: wire.FromDigest(d), Content: w.sources[d]}
+		for c := range o.Contents {
+			if !w.large && (w.inline || w.random.IntN(2) == 0) { // else too large to travel with the event
+				inline[c.Digest] = &scriptv1.Source{Digest: wire.FromDigest(c.Digest), Content: w.sources[c.Digest]}
+			}
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(w.groups)) {
@@ -154,8 +156,10 @@ func (w *world) commit(changes map[string]string) script.Revision {
 				continue
 			}
 			e.Entries = append(e.Entries, w.seal(wire.FromObjectEntry(w.fleet, o)))
-			if d, _, needs := o.Content(); needs && inline[d] != nil {
-				e.Sources = append(e.Sources, inline[d])
+			for c := range o.Contents {
+				if inline[c.Digest] != nil {
+					e.Sources = append(e.Sources, inline[c.Digest])
+				}
 			}
 		}
 		if len(e.Entries) > 0 {

@@ -65,7 +65,7 @@ type Position struct {
 type Script struct {
 	Name     script.Name
 	Revision script.Revision
-	Active   script.Version
+	Active   script.Version // what runs here: the candidate, if the agent is among its share
 	Pinned   bool
 	Enabled  bool
 	Trigger  script.Trigger

@@ -100,7 +100,7 @@ func (b *blame) quarantine(now time.Time, name script.Name, revision script.Revi
 	q := Quarantined{
 		Script: name, Revision: revision, Since: now, Until: until,
 		Err: script.Errorf(script.Unavailable, "script",
-			"%s is in quarantine on this agent until %s: the process of its tenant died %d times within %v while it ran; publish a version that does not exhaust the process, which ends the quarantine at once",
+			"%s is in quarantine on this agent until %s: the process of its tenant died %d times within %v while it ran; publish a version that does not exhaust the process: the quarantine ends as soon as that runs here",
 			name, until.UTC().Format(time.RFC3339), b.policy.Deaths, b.policy.Within),
 	}
 	b.quarantined[name] = q
@@ -112,8 +112,8 @@ func (b *blame) forget(now time.Time) {
 	b.deaths = slices.DeleteFunc(b.deaths, func(d death) bool { return now.Sub(d.at) > b.policy.Within })
 }
 
-// released says that a script has another release, or none, and reports whether that
-// ends its quarantine.
+// released says that a script has another release, of which something else runs, or none,
+// and reports whether that ends its quarantine.
 func (b *blame) released(name script.Name, revision script.Revision) bool {
 	q, ok := b.quarantined[name]
 	if !ok || q.Revision == revision {

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/scriptorium-dev/scriptorium/agent/cache"
 	"github.com/scriptorium-dev/scriptorium/agent/worker/link"
 	"github.com/scriptorium-dev/scriptorium/proto/wire"
 	"github.com/scriptorium-dev/scriptorium/script"
@@ -17,22 +19,27 @@ import (
 // maxNamed is how many of the scripts that ran at a death are named in the log.
 const maxNamed = 16
 
-// bury says why the process died, and finds out who is to blame.
+// bury says why the process died, and finds out who is to blame. If a test ran, nobody is:
+// it may have been that, which the test's own call is told.
 func (t *tenant) bury(p *process) {
-	why := p.reason()
+	why, marks := p.reason(), p.ranAtTheEnd()
+	p.end.why, p.end.ran = why, marks
+	close(p.end.known)
 	t.pool.metrics.restarts.WithLabelValues(string(why)).Inc()
-	marks := p.ranAtTheEnd()
 	first, more := p.output.crash()
 	pid, state := p.cmd.Process.Pid, p.state()
 	p.close()
 
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	running := t.ranAtTheEnd(marks)
+	running, trial := t.ranAtTheEnd(marks)
 	t.pool.cfg.Log.Error("the process of a tenant died", "tenant", t.name, "pid", pid, "reason", string(why),
-		"state", state, "scripts", len(running), "running", some(maps.Keys(running)), "error", errors.New(first), "output", more)
-	if !why.blames(len(running)) {
+		"state", state, "scripts", len(running), "running", some(maps.Keys(running)), "test", trial, "error", errors.New(first), "output", more)
+	if trial || !why.blames(len(running)) {
 		return
+	}
+	if culprit, found := t.blame.culprit(running); found {
+		t.countDeath(culprit)
 	}
 	q, changed := t.blame.died(time.Now(), running)
 	switch {
@@ -42,6 +49,14 @@ func (t *tenant) bury(p *process) {
 	case changed:
 		t.pool.cfg.Log.Warn("several scripts may be what kills the process of a tenant: they run one at a time from now on",
 			"tenant", t.name, "scripts", some(maps.Keys(t.blame.suspects)))
+	}
+}
+
+// countDeath counts a call that failed, if a candidate is what of the script runs here: the
+// process has not lived to count the one that it died of.
+func (t *tenant) countDeath(name script.Name) {
+	if r := t.pool.cfg.Node.Table.Get(name.String()); r != nil && r.Calls != nil {
+		r.Calls.Add(1, 1)
 	}
 }
 
@@ -61,14 +76,16 @@ func some(all iter.Seq[script.Name]) []string {
 // ranAtTheEnd returns the scripts that the marks stand for, with their revisions: those
 // that are live, and those of the last change, which may not be. Of those that have the
 // same source, which was being compiled, it returns one: what becomes of it becomes of
-// all. t.mu is held.
-func (t *tenant) ranAtTheEnd(marks map[link.Mark]bool) map[script.Name]script.Revision {
-	running := map[script.Name]script.Revision{}
+// all. trial reports whether a script's test ran, which is no call of that script. t.mu is
+// held.
+func (t *tenant) ranAtTheEnd(marks map[link.Mark]bool) (running map[script.Name]script.Revision, trial bool) {
+	running = map[script.Name]script.Revision{}
 	compiled := map[link.Mark]*script.Release{}
 	see := func(r *script.Release) {
 		if marks[link.MarkScript(r.Name)] {
 			running[r.Name] = r.Revision
 		}
+		trial = trial || marks[link.MarkTrial(r.Name.String())]
 		for d := range sources(r) {
 			if m := link.MarkSource(d); marks[m] && rather(r, compiled[m], d) {
 				compiled[m] = r
@@ -76,7 +93,7 @@ func (t *tenant) ranAtTheEnd(marks map[link.Mark]bool) map[script.Name]script.Re
 		}
 	}
 	if len(marks) == 0 {
-		return running
+		return running, false
 	}
 	for r := range t.pool.cfg.Node.Table.All() {
 		if r.Name.Tenant == t.name {
@@ -94,7 +111,7 @@ func (t *tenant) ranAtTheEnd(marks map[link.Mark]bool) map[script.Name]script.Re
 	for _, r := range compiled {
 		running[r.Name] = max(running[r.Name], r.Revision)
 	}
-	return running
+	return running, trial
 }
 
 // sources yields the digests of what of a release can be compiled.
@@ -118,12 +135,14 @@ func rather(a, b *script.Release, d script.Digest) bool {
 	return cmp.Or(cmp.Compare(a.Name.Script, b.Name.Script), cmp.Compare(b.Revision, a.Revision)) < 0
 }
 
-// released ends the quarantine of scripts that have another release, and reports
-// whether it ended one. t.mu is held.
+// released ends the quarantine of scripts of which something else runs here with the
+// change, or nothing, and reports whether it ended one. A release that brings a candidate
+// which does not run here yet changes nothing: what has killed the process would do so
+// again. t.mu is held.
 func (t *tenant) released(c *change) bool {
 	lifted := false
 	for _, o := range c.put {
-		if o.Release != nil && t.blame.released(o.Release.Name, o.Release.Revision) {
+		if o.Release != nil && !t.runsAlready(o.Release) && t.blame.released(o.Release.Name, o.Release.Revision) {
 			lifted = true
 		}
 	}
@@ -138,6 +157,17 @@ func (t *tenant) released(c *change) bool {
 		t.list()
 	}
 	return lifted
+}
+
+// runsAlready reports whether what is live runs the same program as the release does here,
+// within the same limits and with the same config.
+func (t *tenant) runsAlready(r *script.Release) bool {
+	live := t.pool.cfg.Node.Table.Get(r.Name.String())
+	if live == nil || r.Deleted {
+		return false
+	}
+	next := cache.NewReleaseOn(t.pool.cfg.Node.Agent, *r)
+	return live.Runs.SameProgram(next.Runs) && live.Limits == next.Limits && bytes.Equal(live.Config, next.Config)
 }
 
 // tellBlame tells the process who is in quarantine. t.mu is held.

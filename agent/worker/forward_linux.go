@@ -3,10 +3,12 @@ package worker
 import (
 	"context"
 	"errors"
+	"maps"
 	"strings"
 	"time"
 
 	"github.com/scriptorium-dev/scriptorium/agent/gateway"
+	"github.com/scriptorium-dev/scriptorium/agent/worker/link"
 	workerv1 "github.com/scriptorium-dev/scriptorium/proto/worker/v1"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -19,8 +21,8 @@ const (
 )
 
 // execute forwards a call to the tenant's process, and waits for one if there is none
-// just now.
-func (t *tenant) execute(ctx context.Context, call *gateway.Call, reply *gateway.Reply) error {
+// just now. A trial is a call that one of a script's tests makes.
+func (t *tenant) execute(ctx context.Context, call *gateway.Call, reply *gateway.Reply, trial bool) error {
 	if t.calls.Add(1) > maxForwarded {
 		t.calls.Add(-1)
 		return script.Errorf(script.Overloaded, "tenant", "%d calls of tenant %s are on their way to its process, the most that this agent takes: try again", maxForwarded, t.name)
@@ -36,7 +38,10 @@ func (t *tenant) execute(ctx context.Context, call *gateway.Call, reply *gateway
 	defer p.leave()
 	limits := t.limits(call.Script)
 	resp, err := p.caller.call(ctx, bounds{time: limits.Timeout + patience + time.Second, answer: limits.ResultBytes + answerSlack},
-		&workerv1.ExecuteRequest{Script: call.Script, Args: call.Args, Traceparent: call.Traceparent})
+		&workerv1.ExecuteRequest{Script: call.Script, Args: call.Args, Traceparent: call.Traceparent, Trial: trial})
+	if err != nil && trial {
+		return t.lostTrial(p, call.Script, t.lost(ctx, err))
+	}
 	if err != nil {
 		return t.lost(ctx, err)
 	}
@@ -105,5 +110,39 @@ func (t *tenant) lost(ctx context.Context, err error) error {
 		return e
 	}
 	t.pool.metrics.lost.Inc()
-	return script.Errorf(script.Unavailable, "tenant", "the process of tenant %s ended while it ran the call, and is being replaced: try again", t.name)
+	return &script.Error{
+		Kind: script.Unavailable, Field: "tenant", Err: ErrEnded,
+		Message: "the process of tenant " + t.name + " ended while it ran the call, and is being replaced: try again",
+	}
+}
+
+// lostTrial returns what a test of a candidate fails with whose process has ended: whether
+// the test is why, or may be, or not at all, since the agent ended it. That is known a
+// moment later.
+func (t *tenant) lostTrial(p *process, ref string, err error) error {
+	if !errors.Is(err, ErrEnded) {
+		return err
+	}
+	e := *script.AsError(err)
+	e.Err = nil
+	timer := time.NewTimer(unreachableFor + lastWords)
+	defer timer.Stop()
+	select {
+	case <-p.end.known:
+	case <-timer.C:
+		return &e
+	}
+	if !p.end.why.blames(1) {
+		return &e
+	}
+	name, _, _ := strings.Cut(ref, "@")
+	others := maps.Clone(p.end.ran)
+	delete(others, link.MarkTrial(name))
+	if r := t.pool.cfg.Node.Table.Get(name); r != nil && r.Candidate != nil {
+		delete(others, link.MarkSource(r.Candidate.Version.Digest))
+	}
+	if e.Err = ErrEnded; len(others) == 0 {
+		e.Err = ErrEndedAlone
+	}
+	return &e
 }

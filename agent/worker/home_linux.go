@@ -99,6 +99,34 @@ func (h *home) Log(ctx context.Context, req *workerv1.LogRequest) (*workerv1.Log
 	return &workerv1.LogResponse{}, nil
 }
 
+// maxCounts bounds what one request says of calls, and of how many.
+const (
+	maxCounts = 1000
+	maxCalls  = 1 << 32
+)
+
+// Count implements workerv1.HomeServer. What the process says counts for its own tenant's
+// candidates, if they run here.
+func (h *home) Count(ctx context.Context, req *workerv1.CountRequest) (*workerv1.CountResponse, error) {
+	if err := h.asked.Wait(ctx); err != nil {
+		return nil, err
+	}
+	t := h.tenant.Load()
+	if t == nil {
+		return &workerv1.CountResponse{}, nil
+	}
+	counts := req.GetCounts()
+	for _, c := range counts[:min(len(counts), maxCounts)] {
+		r := h.cfg.Node.Table.Get(t.name + "/" + c.GetScript())
+		if r == nil || r.Calls == nil || r.Candidate.Version.Number != c.GetVersion() || r.Candidate.Attempt != c.GetAttempt() {
+			continue // of an attempt that is over
+		}
+		calls := min(c.GetCalls(), maxCalls)
+		r.Calls.Add(calls, min(c.GetFailedCalls(), calls))
+	}
+	return &workerv1.CountResponse{}, nil
+}
+
 // level reads a level; what is none is Info.
 func level(s string) engine.Level {
 	switch l := engine.Level(s); l {

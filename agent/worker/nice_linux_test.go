@@ -58,16 +58,17 @@ func nicenessIn(t *testing.T, text []byte) int {
 	return n
 }
 
-// TestProcessesComeBehind the agent where no control group sees to that.
+// TestProcessesComeBehind the agent: by their control groups where there are such, and by
+// a lower priority elsewhere.
 func TestProcessesComeBehind(t *testing.T) {
 	w := newWorld(t, nil, walled("acme"))
 	w.publish("lua", "acme/route", `function handle(a) return a end`)
 	w.answer("acme/route", `1`)
-	if !strings.Contains(w.log.String(), "bounded by their own limits") {
-		t.Skip("needs an agent to which no cgroup v2 was delegated, as `make test` is")
+	want := ownNiceness(t)
+	if !delegated() {
+		want = min(want+5, 19)
 	}
-	own := ownNiceness(t)
-	if got := niceness(t, w.pid("acme")); got != min(own+5, 19) {
-		t.Errorf("a process has the niceness %d, and the agent %d", got, own)
+	if got := niceness(t, w.pid("acme")); got != want {
+		t.Errorf("a process has the niceness %d, want %d; control groups: %v", got, want, delegated())
 	}
 }

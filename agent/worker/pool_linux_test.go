@@ -316,12 +316,9 @@ func TestConnectionsWait(t *testing.T) {
 // TestDeaths: whatever ends a process ends it alone. Another tenant's calls keep being
 // right, the process is replaced, and the script that ends it comes into quarantine.
 func TestDeaths(t *testing.T) {
-	for source, why := range map[string]string{"overflow": "crash", "maps": "crash", "heap": "memory"} {
+	for source, why := range deaths {
 		t.Run(source, func(t *testing.T) {
 			t.Parallel()
-			if raceEnabled && source == "heap" {
-				t.Skip("needs a build without the race detector, whose own memory is not bounded: `make test` runs that, too")
-			}
 			acme := walled("acme")
 			acme.Settings.MemoryBytes = 128 << 20
 			w := newWorld(t, nil, acme, walled("shop"))

@@ -37,6 +37,7 @@ type process struct {
 	home    *home
 	output  *output
 	ended   chan struct{} // closed when it has
+	end     end
 	why     atomic.Pointer[reason]
 
 	mu       sync.Mutex    // guards what follows
@@ -50,6 +51,13 @@ type process struct {
 	cutOff   time.Time // since when the process is not reachable; zero while it is
 }
 
+// end is what is known of the end of a process that has died.
+type end struct {
+	known chan struct{} // closed once what follows is set
+	why   reason
+	ran   map[link.Mark]bool
+}
+
 // startPatience is how long a process may take until it is confined; on a busy machine
 // that is long.
 const startPatience = 20 * time.Second
@@ -58,7 +66,7 @@ const startPatience = 20 * time.Second
 // group, also if it fails.
 func newProcess(h *host, group *confine.Cgroup) (*process, error) {
 	p := &process{
-		group: group, ended: make(chan struct{}), idle: make(chan struct{}), output: newOutput(h.pool.cfg.Log),
+		group: group, ended: make(chan struct{}), end: end{known: make(chan struct{})}, idle: make(chan struct{}), output: newOutput(h.pool.cfg.Log),
 		home: newHome(h.pool.cfg), beat: time.Now(),
 	}
 	theirs, err := p.connect()

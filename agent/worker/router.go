@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/scriptorium-dev/scriptorium/agent/gateway"
@@ -15,9 +16,16 @@ func (p *Pool) Router(local gateway.Executor) gateway.Executor {
 	return &router{Executor: local, pool: p}
 }
 
+// TrialRouter is Router for the calls of scripts' tests, of which local runs those of
+// tenants that have no process: see execute.Executor.Trials. No gateway gets it.
+func (p *Pool) TrialRouter(local gateway.Executor) gateway.Executor {
+	return &router{Executor: local, pool: p, trial: true}
+}
+
 type router struct {
 	gateway.Executor
-	pool *Pool
+	pool  *Pool
+	trial bool
 }
 
 // Execute implements gateway.Executor.
@@ -28,7 +36,7 @@ func (r *router) Execute(ctx context.Context, call *gateway.Call, reply *gateway
 		return r.Executor.Execute(ctx, call, reply)
 	}
 	for t != nil {
-		if err = t.execute(ctx, call, reply); err != errLeft { //nolint:errorlint // it is never wrapped
+		if err = t.execute(ctx, call, reply, r.trial); err != errLeft { //nolint:errorlint // it is never wrapped
 			break
 		}
 		left := t
@@ -40,13 +48,23 @@ func (r *router) Execute(ctx context.Context, call *gateway.Call, reply *gateway
 			break
 		}
 	}
-	r.pool.metrics.called(err)
+	if !r.trial {
+		r.pool.metrics.called(err)
+	}
 	reply.Position = r.Position()
 	if err != nil {
 		reply.Result.Reset()
 	}
 	return err
 }
+
+// ErrEnded is the cause of a call's error if the tenant's process ended meanwhile: the
+// script may be why, or another that ran beside it. Of a call by a TrialRouter it is
+// ErrEndedAlone if nothing else ran.
+var (
+	ErrEnded      = errors.New("the process that ran the call has ended")
+	ErrEndedAlone = fmt.Errorf("%w, and nothing else ran", ErrEnded)
+)
 
 // errLeft says that the tenant has left, and has no process for the call any more.
 var errLeft = errors.New("the tenant has left")

@@ -51,8 +51,8 @@ func (t *tenant) retain(objects []script.Object, all bool) {
 		for d := range o.Retained {
 			t.retained[d] = struct{}{}
 		}
-		if d, _, ok := o.Content(); ok {
-			t.retained[d] = struct{}{}
+		for c := range o.Contents {
+			t.retained[c.Digest] = struct{}{}
 		}
 	}
 }

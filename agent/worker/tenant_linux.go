@@ -245,7 +245,7 @@ func (t *tenant) giveAll(ctx context.Context, p *process) error {
 	p.look(cfg.Node.Position(time.Now()), time.Now())
 	if err := p.assign(t, t.settings, &workerv1.Assignment{
 		Tenant: t.name, MemoryBytes: t.settings.MemoryBytes, Processors: processors(t.settings.CPU),
-		Access: cfg.Access, MaxWaiting: int64(cfg.MaxWaiting), Quarantine: t.blame.request(),
+		Access: cfg.Access, MaxWaiting: int64(cfg.MaxWaiting), Quarantine: t.blame.request(), Agent: cfg.Node.Agent,
 	}); err != nil {
 		return err
 	}

@@ -193,10 +193,15 @@ func TestRanAtTheEnd(t *testing.T) {
 		"a retained source":        {link.MarkSource(version("a1").Digest), "acme/a"},
 		"one that is not live yet": {link.MarkSource(version("b2").Digest), "acme/b"},
 		"a source of two scripts":  {link.MarkSource(version("twin").Digest), "acme/c"},
+		"a test":                   {link.MarkTrial("acme/a"), ""},
 		"another tenant's":         {link.MarkScript(script.Name{Tenant: "shop", Script: "a"}), ""},
 	} {
 		var got []string
-		for ran, revision := range acme.ranAtTheEnd(map[link.Mark]bool{tt.mark: true}) {
+		all, trial := acme.ranAtTheEnd(map[link.Mark]bool{tt.mark: true})
+		if trial != strings.HasPrefix(name, "a test") {
+			t.Errorf("%s: a test ran: %v", name, trial)
+		}
+		for ran, revision := range all {
 			got = append(got, ran.String())
 			if ran.Script == "b" && revision != 7 {
 				t.Errorf("%s: revision %d", name, revision)
@@ -205,6 +210,49 @@ func TestRanAtTheEnd(t *testing.T) {
 		if strings.Join(got, " ") != tt.want {
 			t.Errorf("%s: %v", name, got)
 		}
+	}
+}
+
+// TestWhyATestEnded: what ended the process under it was the test if nothing else ran, and
+// may have been if something did, but for what the agent ends itself.
+func TestWhyATestEnded(t *testing.T) {
+	acme := newIdle(t, &bytes.Buffer{})
+	candidate := script.Version{Number: 2, Digest: script.DigestOf([]byte("candidate"))}
+	acme.pool.cfg.Node.Table.Update([]*cache.Release{cache.NewRelease(script.Release{
+		Name: script.Name{Tenant: "acme", Script: "a"}, Revision: 1, Candidate: &script.Candidate{Version: candidate},
+	})}, nil)
+	test, compiled := link.MarkTrial("acme/a"), link.MarkSource(candidate.Digest)
+	of := func(name string) link.Mark { return link.MarkScript(script.Name{Tenant: "acme", Script: name}) }
+	for name, tt := range map[string]struct {
+		why          reason
+		ran          []link.Mark
+		ended, alone bool
+	}{
+		"alone":                   {reasonCrash, []link.Mark{test}, true, true},
+		"as it was compiled":      {reasonMemory, []link.Mark{test, compiled}, true, true},
+		"before it was there":     {reasonExit, nil, true, true},
+		"killed, alone":           {reasonKilled, []link.Mark{test}, true, true},
+		"beside a call of it":     {reasonCrash, []link.Mark{test, of("a")}, true, false},
+		"beside another's":        {reasonCrash, []link.Mark{test, of("b")}, true, false},
+		"beside another's test":   {reasonCrash, []link.Mark{test, link.MarkTrial("acme/b")}, true, false},
+		"as another was compiled": {reasonCrash, []link.Mark{test, link.MarkSource(script.Digest{1})}, true, false},
+		"ended for settings":      {reasonSettings, []link.Mark{test}, false, false},
+		"ended as it was slow":    {reasonSlow, []link.Mark{test}, false, false},
+	} {
+		p, _ := fake()
+		p.end = end{known: make(chan struct{}), why: tt.why, ran: map[link.Mark]bool{}}
+		for _, m := range tt.ran {
+			p.end.ran[m] = true
+		}
+		close(p.end.known)
+		err := acme.lostTrial(p, "acme/a@2", acme.lost(t.Context(), errors.New("the link ended")))
+		if script.KindOf(err) != script.Unavailable || errors.Is(err, ErrEnded) != tt.ended || errors.Is(err, ErrEndedAlone) != tt.alone {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	other := script.Errorf(script.Timeout, "", "late")
+	if p, _ := fake(); !errors.Is(acme.lostTrial(p, "acme/a@2", other), other) {
+		t.Error("another error is not what it was")
 	}
 }
 

@@ -27,7 +27,7 @@ func newTenant(p *Pool, name string, _ script.TenantSettings, _ *change) *tenant
 	return &tenant{name: name}
 }
 
-func (t *tenant) execute(context.Context, *gateway.Call, *gateway.Reply) error {
+func (t *tenant) execute(context.Context, *gateway.Call, *gateway.Reply, bool) error {
 	return script.Errorf(script.Unavailable, "tenant", "tenant %s asks for a process of its own, which an agent on %s cannot give: run the agent on Linux, or set the tenant's isolation to %s",
 		t.name, runtime.GOOS, script.IsolationShared)
 }

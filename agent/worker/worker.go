@@ -23,6 +23,8 @@ import (
 
 // Node is what of the agent its tenants' processes need.
 type Node struct {
+	// Agent is the agent's name, which decides what of candidates runs here.
+	Agent   string
 	Table   *cache.Table
 	Values  *cache.Values
 	Tenants *cache.Tenants

@@ -76,8 +76,8 @@ func (b breaker) Run(ctx context.Context, inv *engine.Invocation, res *engine.Re
 		var held [][]byte
 		for {
 			b := make([]byte, 1<<20)
-			for i := range b {
-				b[i] = byte(i)
+			for i := 0; i < len(b); i += os.Getpagesize() {
+				b[i] = 1
 			}
 			held = append(held, b)
 			if len(held) > 1<<20 {
@@ -128,6 +128,7 @@ func newWorld(tb testing.TB, change func(*worker.Config), walledOff ...script.Te
 	if err != nil {
 		tb.Fatal(err)
 	}
+	cgroup := ownCgroup(tb, filepath.Base(dir))
 	w := &world{
 		tb: tb, dir: dir, sources: map[script.Digest][]byte{}, metrics: prometheus.NewRegistry(), log: &safeBuffer{},
 		table: cache.NewTable(), tenants: cache.NewTenants(), changed: make(chan struct{}, 100),
@@ -139,7 +140,7 @@ func newWorld(tb testing.TB, change func(*worker.Config), walledOff ...script.Te
 	}
 	cfg := worker.Config{
 		Node:    worker.Node{Table: w.table, Values: w.values, Tenants: w.tenants, Content: w.content, Position: position},
-		Command: []string{"worker"}, Dir: filepath.Join(dir, "tenants"),
+		Command: []string{"worker"}, Dir: filepath.Join(dir, "tenants"), Cgroup: cgroup,
 		Changed: func() { w.changed <- struct{}{} },
 		Log:     slog.New(slog.NewTextHandler(w.log, nil)), Metrics: w.metrics,
 	}

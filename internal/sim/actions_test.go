@@ -14,11 +14,13 @@ func (w *world) do(st step) {
 	a, rep := w.agents[st.who%len(w.agents)], w.replicas[st.who%len(w.replicas)]
 	switch st.kind {
 	case stepWrite:
-		wr := newWrite(st)
+		wr := withPlan(newWrite(st), st.seed)
 		w.log("#%d writer: %s", st.number, wr)
 		w.writing.Go(func() { w.perform(wr, st.seed) })
 	case stepObject:
 		w.writing.Go(func() { w.performObject(st) })
+	case stepCandidate:
+		w.writing.Go(func() { w.moveCandidate(st) })
 	case stepBus:
 		w.disturbBus(st, r)
 	case stepBusDown:

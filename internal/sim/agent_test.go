@@ -127,9 +127,15 @@ func (a *agent) check() {
 		a.mu.Lock()
 		drifted := a.drifted[r.Name]
 		a.mu.Unlock()
-		if made, ok := a.w.truth.find(r.Name, r.Revision); !drifted && (!ok || made.sum != r.Fingerprint()) {
-			a.w.violate("%s runs %s at revision %d, which was never committed so", a.name, r.Name, r.Revision)
+		if drifted {
+			continue
 		}
+		made, ok := a.w.truth.find(r.Name, r.Revision)
+		if !ok || made.sum != r.Fingerprint() {
+			a.w.violate("%s runs %s at revision %d, which was never committed so", a.name, r.Name, r.Revision)
+			continue
+		}
+		a.checkRuns(r, made)
 	}
 	a.checkObjects(p)
 }
@@ -207,7 +213,7 @@ func (a *agent) unsettled() string {
 			continue
 		}
 		want, _ := a.w.truth.asOf(name, 1<<62)
-		got, bad := p.live(name), isBad(want.release)
+		got, bad := p.live(name), a.isBad(want.release)
 		switch failure := failed[wire.ReleaseKey(name)]; {
 		case bad && failure != want.revision:
 			return fmt.Sprintf("%s does not report that it cannot compile %s", a.name, name)
@@ -236,15 +242,21 @@ func (a *agent) adrift() (script.Name, bool) {
 			delete(a.drifted, name)
 			continue
 		}
-		if !isBad(last.release) {
+		if !a.isBad(last.release) {
 			return name, true
 		}
 	}
 	return script.Name{}, false
 }
 
-// isBad reports whether no agent can compile the release.
-func isBad(r script.Release) bool { return badDigests()[r.Active.Digest] }
+// isBad reports whether the agent cannot compile what it is to run of the release.
+func (a *agent) isBad(r script.Release) bool { return badDigests()[r.RunsOn(a.name).Digest] }
+
+// mayConverge reports whether all agents that follow it, followed of them, can come to run
+// the same of the release.
+func mayConverge(r script.Release, followed int) bool {
+	return followed > 0 && r.Candidate == nil && !badDigests()[r.Active.Digest]
+}
 
 var badDigests = sync.OnceValue(func() map[script.Digest]bool {
 	bad := map[script.Digest]bool{}

@@ -223,14 +223,14 @@ func (a *agent) drift(r *rand.Rand, number int) {
 			delete(a.drifted, live.Name)
 		}
 		p.table.Update([]*cache.Release{cache.NewRelease(script.Release{
-			Name: name, Revision: live.Revision, Active: live.Active, Enabled: live.Enabled, Pinned: !live.Pinned,
+			Name: name, Revision: live.Revision, Active: live.Runs, Enabled: live.Enabled, Pinned: !live.Pinned,
 		})}, nil)
 	case 2: // it is not there
 		p.table.Update(nil, []script.Name{live.Name})
 	default: // it is the one before
 		older, ok := a.w.truth.asOf(live.Name, live.Revision-1)
 		if !ok || older.release.Deleted {
-			older.release = script.Release{Name: live.Name, Revision: live.Revision - 1, Active: live.Active}
+			older.release = script.Release{Name: live.Name, Revision: live.Revision - 1, Active: live.Runs}
 		}
 		p.table.Update([]*cache.Release{cache.NewRelease(older.release)}, nil)
 	}

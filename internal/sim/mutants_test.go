@@ -37,6 +37,7 @@ var mutants = []struct {
 	{"an agent that makes live before it is on disk", bugs{state: hasty}, "was live", []kind{stepDisk, stepCrashAgent, stepStartAgent}},
 	{"a feed whose beacons stand still", bugs{bus: standstill}, "", []kind{stepBus}},
 	{"an agent that keeps values that were deleted", bugs{state: hoarding}, "still has", []kind{stepObject}},
+	{"an agent that runs no candidates", bugs{state: timid}, "is to run", []kind{stepCandidate}},
 	{"a feed that drops values and does not know", bugs{store: valueless}, "", []kind{stepObject}},
 }
 

@@ -120,8 +120,8 @@ func (t *truth) verifyObjects(ctx context.Context) error {
 		if now.Revision() != last.Revision() || wire.FingerprintObject(now) != wire.FingerprintObject(last) {
 			return fmt.Errorf("%s is at revision %d, though %d was the last commit", key, now.Revision(), last.Revision())
 		}
-		if d, _, needs := now.Content(); needs {
-			if _, err := t.Source(ctx, d); err != nil {
+		for c := range now.Contents {
+			if _, err := t.Source(ctx, c.Digest); err != nil {
 				return fmt.Errorf("the content of %s is lost: %w", key, err)
 			}
 		}
@@ -276,8 +276,10 @@ func (a *agent) makeObjectLive(o script.Object) {
 	if !a.tenants.Matches(o.TenantName()) {
 		a.w.violate("%s makes %s live, which it does not follow", a.name, key)
 	}
-	if d, _, needs := o.Content(); needs && !a.disk.has(d) {
-		a.w.violate("%s makes %s live without its content", a.name, key)
+	for c := range o.Contents {
+		if !a.disk.has(c.Digest) {
+			a.w.violate("%s makes %s live without its content", a.name, key)
+		}
 	}
 	a.reachedKeys[key] = o.Revision()
 	delete(a.driftedKeys, key)

@@ -54,8 +54,11 @@ func (p *process) load() {
 			a.w.violate("%s cannot believe what it has on disk of %s: %v", a.name, key, err)
 		}
 		p.swap([]script.Object{item.Object}, nil)
-		if content, _, needs := item.Object.Content(); needs && d.sources[content] == nil {
-			p.incomplete = append(p.incomplete, item.Object)
+		for content := range item.Object.Contents {
+			if d.sources[content.Digest] == nil {
+				p.incomplete = append(p.incomplete, item.Object)
+				break
+			}
 		}
 		a.restored(item.Object)
 	}
@@ -147,20 +150,22 @@ func (p *process) PutSources(sources map[script.Digest][]byte) error {
 }
 
 // Prepare implements follow.State.
-func (p *process) Prepare(_ context.Context, r script.Release, content []byte, _ bool) error {
+func (p *process) Prepare(_ context.Context, r script.Release, sources map[script.Digest][]byte, _ bool) error {
+	digest := r.RunsOn(p.agent.name).Digest
+	content := sources[digest]
 	if content == nil {
-		content = p.agent.disk.source(r.Active.Digest)
+		content = p.agent.disk.source(digest)
 	}
-	if script.DigestOf(content) != r.Active.Digest {
+	if script.DigestOf(content) != digest {
 		p.agent.w.violate("%s compiles %.20q for %s of revision %d", p.agent.name, content, r.Name, r.Revision)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.compiled[r.Active.Digest]++
+	p.compiled[digest]++
 	switch {
 	case strings.HasPrefix(string(content), badSource):
 		return script.Errorf(script.Script, "", "cannot be compiled")
-	case strings.HasPrefix(string(content), shySource) && p.compiled[r.Active.Digest] == 1:
+	case strings.HasPrefix(string(content), shySource) && p.compiled[digest] == 1:
 		return script.Errorf(script.Internal, "", "the compiler is not in the mood")
 	}
 	return nil
@@ -218,8 +223,10 @@ func (a *agent) makeReleaseLive(r script.Release) {
 	if !a.tenants.Matches(r.Name.Tenant) {
 		a.w.violate("%s makes %s live, which it does not follow", a.name, r.Name)
 	}
-	if !a.disk.has(r.Active.Digest) {
-		a.w.violate("%s makes %s live without its source", a.name, r.Name)
+	for content := range (script.Object{Release: &r}).Contents {
+		if !a.disk.has(content.Digest) {
+			a.w.violate("%s makes %s live without its source %v", a.name, r.Name, content.Digest)
+		}
 	}
 	a.reached[r.Name] = r.Revision
 	delete(a.drifted, r.Name)
@@ -230,7 +237,7 @@ func (p *process) swap(put []script.Object, removed []string) {
 	for _, o := range put {
 		switch {
 		case o.Release != nil:
-			p.table.Update([]*cache.Release{cache.NewRelease(*o.Release)}, nil)
+			p.table.Update([]*cache.Release{cache.NewReleaseOn(p.agent.name, *o.Release)}, nil)
 		case o.Value != nil:
 			p.values.Update([]script.Value{*o.Value}, nil)
 		default:

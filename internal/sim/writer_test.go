@@ -21,6 +21,7 @@ type write struct {
 	source   []byte
 	number   uint64
 	settings script.Settings
+	planned  bool // a publish with settings
 	expected script.Revision
 }
 
@@ -174,7 +175,11 @@ func (w *world) ask(s *server, wr write) (registry.Result, error) {
 	rules := s.registry
 	switch wr.change {
 	case script.ChangePublish:
-		result, err := rules.Publish(ctx, registry.PublishRequest{Write: base, Source: wr.source, Entrypoint: registry.DefaultEntrypoint})
+		req := registry.PublishRequest{Write: base, Source: wr.source, Entrypoint: registry.DefaultEntrypoint}
+		if wr.planned {
+			req.Settings = &wr.settings
+		}
+		result, err := rules.Publish(ctx, req)
 		return registry.Result{Release: result.Release, Changed: result.Changed}, err
 	case script.ChangePin:
 		return rules.Pin(ctx, registry.PinRequest{Write: base, Version: wr.number})

@@ -2,13 +2,13 @@ package confine_test
 
 import (
 	"bufio"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -66,12 +66,29 @@ func confined(what string) error {
 		var held [][]byte
 		for {
 			b := make([]byte, 1<<20)
-			for i := range b {
+			for i := 0; i < len(b); i += os.Getpagesize() {
 				b[i] = 1
 			}
 			held = append(held, b)
 			fmt.Println(len(held), "MiB")
 		}
+	case "spin":
+		fmt.Println("spins")
+		for n := 0; ; n++ {
+		}
+	case "threads": // more than Go allows, too, which one that was taken over need not heed
+		debug.SetMaxThreads(10_000)
+		var threads sync.WaitGroup
+		threads.Add(1000)
+		for range 1000 {
+			go func() {
+				runtime.LockOSThread()
+				threads.Done()
+				select {}
+			}()
+		}
+		threads.Wait()
+		fmt.Println("1000 threads")
 	case "limits":
 		for _, name := range []string{"core", "nofile", "stack"} {
 			var l unix.Rlimit
@@ -266,31 +283,6 @@ func TestWhatItNeeds(t *testing.T) {
 	text, _ := io.ReadAll(out)
 	if err := cmd.Wait(); err != nil || !strings.Contains(string(text), "works at true") {
 		t.Errorf("%q, %v: %.2000s", text, err, said)
-	}
-}
-
-func TestMemoryIsCapped(t *testing.T) {
-	if raceEnabled {
-		t.Skip("needs a build without the race detector, whose own memory is not bounded: `make test` runs that, too")
-	}
-	cmd, out, said := start(t, "memory")
-	lines := bufio.NewScanner(out)
-	held := 0
-	for lines.Scan() {
-		if text, ok := strings.CutSuffix(lines.Text(), " MiB"); ok {
-			held, _ = strconv.Atoi(text)
-		}
-		if held > 512 {
-			_ = cmd.Process.Kill()
-		}
-	}
-	err := cmd.Wait()
-	if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != 2 || !strings.Contains(said.String(), "out of memory") {
-		t.Errorf("%v: %.300s", err, said)
-	}
-	t.Logf("it held %d MiB under a cap of 96 MiB", held)
-	if held < 48 || held > 128 {
-		t.Errorf("it held %d MiB", held)
 	}
 }
 

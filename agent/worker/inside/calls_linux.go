@@ -106,7 +106,11 @@ func (s *service) executeWithin(ctx context.Context, call asked, reply *gateway.
 // execute runs a call by way of reply.
 func (s *service) execute(ctx context.Context, req *workerv1.ExecuteRequest, reply *gateway.Reply) *workerv1.ExecuteResponse {
 	reply.Reset()
-	err := s.executor.Execute(ctx, &gateway.Call{Script: req.GetScript(), Args: req.GetArgs(), Traceparent: req.GetTraceparent()}, reply)
+	run := s.executor.Execute
+	if req.GetTrial() {
+		run = s.executor.Try
+	}
+	err := run(ctx, &gateway.Call{Script: req.GetScript(), Args: req.GetArgs(), Traceparent: req.GetTraceparent()}, reply)
 	resp := &workerv1.ExecuteResponse{Version: reply.Version, Digest: wire.FromDigest(reply.Digest), Error: wire.FromError(err)}
 	for i := range reply.Len() {
 		resp.Results = append(resp.Results, reply.Value(i))

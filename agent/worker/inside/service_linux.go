@@ -38,6 +38,7 @@ type service struct {
 	programs *cache.Programs
 	executor *guard
 	metrics  *prometheus.Registry
+	home     home
 
 	applying sync.Mutex // changes come one after the other
 	serving  bool       // guarded by applying
@@ -65,6 +66,7 @@ func newService(p *process, client workerv1.HomeClient) (*service, error) {
 		tenants:  cache.NewTenants(),
 		programs: cache.NewPrograms(cache.Config{Engines: engines, Sources: from, Budget: budget}),
 		metrics:  prometheus.NewRegistry(),
+		home:     from,
 		stopWarm: func() {},
 	}
 	s.metrics.MustRegister(collectors.NewGoCollector())
@@ -73,6 +75,7 @@ func newService(p *process, client workerv1.HomeClient) (*service, error) {
 		return nil, err
 	}
 	lender := newLender(lent, from, s.tenants.Settings)
+	go s.bringCounts(context.Background())
 	go func() {
 		if err := lender.run(context.Background()); err != nil {
 			p.log.Error("what scripts log is lost from now on", "error", err)
@@ -87,7 +90,8 @@ func newService(p *process, client workerv1.HomeClient) (*service, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.executor = newGuard(gateway.Protect(x, p.log), s.table)
+	s.executor = newGuard(gateway.Protect(x, p.log), s.table, p.page)
+	s.executor.trials = gateway.Protect(x.Trials(), p.log)
 	s.executor.set(p.assignment.GetQuarantine())
 	return s, nil
 }
@@ -100,7 +104,7 @@ func (p *process) running() int {
 
 // Apply implements workerv1.WorkerServer.
 func (s *service) Apply(ctx context.Context, req *workerv1.ApplyRequest) (*workerv1.ApplyResponse, error) {
-	c, err := changeOf(req)
+	c, err := changeOf(req, s.assignment.GetAgent())
 	if err != nil {
 		return nil, wire.ToStatus(err)
 	}
@@ -125,7 +129,7 @@ func (s *service) compile(ctx context.Context, releases []*cache.Release) {
 			continue
 		}
 		if _, err := s.programs.Of(ctx, r, atOnce{}); err != nil {
-			s.log.Warn("a live script cannot be compiled", "script", r.Name.String(), "version", r.Active.Number, "error", err)
+			s.log.Warn("a live script cannot be compiled", "script", r.Name.String(), "version", r.Runs.Number, "error", err)
 		}
 	}
 }
@@ -138,10 +142,10 @@ func (s *service) leftAlone() func(*cache.Release) bool {
 	for name := range s.executor.rules.Load().names() {
 		names[name] = true
 		if r := s.table.Get(name); r != nil {
-			sources[r.Active.Digest] = true
+			sources[r.Runs.Digest] = true
 		}
 	}
-	return func(r *cache.Release) bool { return names[r.Name.String()] || sources[r.Active.Digest] }
+	return func(r *cache.Release) bool { return names[r.Name.String()] || sources[r.Runs.Digest] }
 }
 
 // atOnce lets be compiled what no call waits for, of which there is one at a time.
@@ -163,7 +167,7 @@ type change struct {
 	goneTenants []string
 }
 
-func changeOf(req *workerv1.ApplyRequest) (*change, error) {
+func changeOf(req *workerv1.ApplyRequest, agent string) (*change, error) {
 	c := &change{}
 	for _, m := range req.GetPut() {
 		o, ok, err := wire.ToObject(m)
@@ -172,7 +176,7 @@ func changeOf(req *workerv1.ApplyRequest) (*change, error) {
 		}
 		switch {
 		case o.Release != nil:
-			c.releases = append(c.releases, cache.NewRelease(*o.Release))
+			c.releases = append(c.releases, cache.NewReleaseOn(agent, *o.Release))
 		case o.Value != nil:
 			c.values = append(c.values, *o.Value)
 		default:
@@ -270,5 +274,6 @@ func (s *service) Drain(ctx context.Context, _ *workerv1.DrainRequest) (*workerv
 	}
 	draining.Wait()
 	s.servers = nil
+	s.bring(ctx)
 	return &workerv1.DrainResponse{}, nil
 }

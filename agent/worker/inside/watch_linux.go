@@ -39,8 +39,11 @@ type marked struct {
 	page *link.Page
 }
 
-// Run implements engine.Program.
+// Run implements engine.Program. A test is marked as that already, from its beginning on.
 func (m *marked) Run(ctx context.Context, inv *engine.Invocation, res *engine.Result) error {
+	if ctx.Value(trialKey{}) != nil {
+		return m.Program.Run(ctx, inv, res)
+	}
 	slot := m.page.Enter(link.MarkScript(script.Name{Tenant: inv.Tenant, Script: inv.Script}))
 	defer m.page.Leave(slot)
 	return m.Program.Run(ctx, inv, res)
@@ -50,6 +53,8 @@ func (m *marked) Run(ctx context.Context, inv *engine.Invocation, res *engine.Re
 // those that are suspected of killing the process from running together.
 type guard struct {
 	gateway.Executor
+	trials  gateway.Executor // runs the calls of scripts' tests
+	page    *link.Page       // where these are marked
 	table   *cache.Table
 	rules   atomic.Pointer[rules]
 	alone   chan struct{} // holds an element while a suspect runs
@@ -84,8 +89,8 @@ func (r *rules) names() iter.Seq[string] {
 	}
 }
 
-func newGuard(x gateway.Executor, table *cache.Table) *guard {
-	g := &guard{Executor: x, table: table, alone: make(chan struct{}, 1)}
+func newGuard(x gateway.Executor, table *cache.Table, page *link.Page) *guard {
+	g := &guard{Executor: x, trials: x, page: page, table: table, alone: make(chan struct{}, 1)}
 	g.rules.Store(&rules{})
 	return g
 }
@@ -109,7 +114,13 @@ func (g *guard) Execute(ctx context.Context, call *gateway.Call, reply *gateway.
 		return g.Executor.Execute(ctx, call, reply)
 	}
 	name, _, _ := strings.Cut(call.Script, "@")
-	if err := g.quarantined(r, name); err != nil {
+	err := r.quarantined[name]
+	if err == nil {
+		if asked := g.table.Get(name); asked != nil {
+			err = g.barred(r, asked.Runs.Digest)
+		}
+	}
+	if err != nil {
 		reply.Position = g.Position()
 		return err
 	}
@@ -123,17 +134,29 @@ func (g *guard) Execute(ctx context.Context, call *gateway.Call, reply *gateway.
 	return g.Executor.Execute(ctx, call, reply)
 }
 
-// quarantined returns why the script does not run, or nil.
-func (g *guard) quarantined(r *rules, name string) *script.Error {
-	if err := r.quarantined[name]; err != nil {
-		return err
+// trialKey is the key of what the context of a test has.
+type trialKey struct{}
+
+// Try runs a call of a script's tests, which is of the candidate: that the script is in
+// quarantine, or suspected, is another version's doing, and the candidate may be what mends
+// it. So it runs unless it has the source of what is in quarantine.
+func (g *guard) Try(ctx context.Context, call *gateway.Call, reply *gateway.Reply) error {
+	name, _, _ := strings.Cut(call.Script, "@")
+	if asked := g.table.Get(name); asked != nil && asked.Candidate != nil {
+		if err := g.barred(g.rules.Load(), asked.Candidate.Version.Digest); err != nil {
+			reply.Position = g.Position()
+			return err
+		}
 	}
-	asked := g.table.Get(name)
-	if asked == nil {
-		return nil
-	}
+	slot := g.page.Enter(link.MarkTrial(name))
+	defer g.page.Leave(slot)
+	return g.trials.Execute(context.WithValue(ctx, trialKey{}, true), call, reply)
+}
+
+// barred returns why the source does not run, or nil: what has the same is in quarantine.
+func (g *guard) barred(r *rules, d script.Digest) *script.Error {
 	for other, err := range r.quarantined {
-		if o := g.table.Get(other); o != nil && o.Active.Digest == asked.Active.Digest {
+		if o := g.table.Get(other); o != nil && o.Runs.Digest == d {
 			return err
 		}
 	}

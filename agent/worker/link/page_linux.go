@@ -112,6 +112,15 @@ func MarkScript(name script.Name) Mark {
 	return Mark(h.Sum64() | 1)
 }
 
+// MarkTrial returns the mark of a script's test that runs, of a version that others do not
+// run yet.
+func MarkTrial(name string) Mark {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte("trial "))
+	_, _ = h.Write([]byte(name))
+	return Mark(h.Sum64() | 1)
+}
+
 // MarkSource returns the mark of a source that is compiled.
 func MarkSource(d script.Digest) Mark {
 	h := fnv.New64a()

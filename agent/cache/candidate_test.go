@@ -1,0 +1,121 @@
+package cache_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/scriptorium-dev/scriptorium/agent/cache"
+	"github.com/scriptorium-dev/scriptorium/proto/wire"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// withCandidate returns a release of version 1 with version 2 on its way, to the share of
+// the agents.
+func withCandidate(attempt uint64, share uint32) script.Release {
+	r := script.Release{Name: script.Name{Tenant: "acme", Script: "route"}, Revision: 7, Enabled: true, Latest: 2}
+	for i := range 2 {
+		r.Retained = append(r.Retained, script.Version{
+			Number: uint64(i + 1), Digest: script.DigestOf(fmt.Append(nil, i)), Engine: "lua", Entrypoint: "handle", Size: 1,
+		})
+	}
+	r.Active = r.Retained[0]
+	r.Candidate = &script.Candidate{Version: r.Retained[1], Attempt: attempt, Share: share}
+	return r
+}
+
+const everywhere = 1<<32 - 1
+
+func TestWhatRunsOnAnAgent(t *testing.T) {
+	r := withCandidate(3, 1<<31)
+	runs := map[uint64]int{}
+	for i := range 100 {
+		agent := fmt.Sprint("node-", i)
+		live := cache.NewReleaseOn(agent, r)
+		if live.Runs.Number != r.RunsOn(agent).Number {
+			t.Errorf("%s runs %d, and the release says %d", agent, live.Runs.Number, r.RunsOn(agent).Number)
+		}
+		if got := live.Calls != nil; got != (live.Runs.Number == 2) {
+			t.Errorf("%s runs %d; calls are counted: %v", agent, live.Runs.Number, got)
+		}
+		// Whatever runs, the release is what the registry has, and comes to the same again.
+		if live.Fingerprint() != wire.Fingerprint(r) {
+			t.Errorf("%s, which runs %d, has another fingerprint than the registry", agent, live.Runs.Number)
+		}
+		again := cache.NewReleaseOn(agent, live.Script())
+		if again.Runs.Number != live.Runs.Number || again.Untried() || again.Candidate.Attempt != 3 {
+			t.Errorf("%s: of its own copy %+v", agent, again)
+		}
+		runs[live.Runs.Number]++
+	}
+	if runs[1] == 0 || runs[2] == 0 {
+		t.Errorf("of 100 agents %v run each version", runs)
+	}
+	if got := cache.NewRelease(withCandidate(1, everywhere)).Runs.Number; got != 1 {
+		t.Errorf("where no candidates run, %d does", got)
+	}
+	r.Active = r.Retained[1]
+	if live := cache.NewReleaseOn("n", r); !live.Untried() || live.Calls != nil {
+		t.Errorf("the first version is %+v", live)
+	}
+}
+
+func TestAFlippedBitInACandidateThatRunsShows(t *testing.T) {
+	r := withCandidate(1, everywhere)
+	for name, flip := range map[string]func(*cache.Release){
+		"number":     func(r *cache.Release) { r.Runs.Number ^= 8 },
+		"digest":     func(r *cache.Release) { r.Runs.Digest[31] ^= 128 },
+		"entrypoint": func(r *cache.Release) { r.Runs.Entrypoint = "oTher" },
+	} {
+		live := cache.NewReleaseOn("n", r)
+		if flip(live); live.Fingerprint() == wire.Fingerprint(r) {
+			t.Errorf("%s: does not show", name)
+		}
+	}
+}
+
+func TestCountsGoOnWithinAnAttempt(t *testing.T) {
+	table := cache.NewTable()
+	put := func(r script.Release) *cache.Release {
+		t.Helper()
+		table.Update([]*cache.Release{cache.NewReleaseOn("n", r)}, nil)
+		return table.Get("acme/route")
+	}
+	want := func(live *cache.Release, calls, failed uint64) {
+		t.Helper()
+		if c, f := live.Calls.Read(); c != calls || f != failed {
+			t.Errorf("%d calls, %d failed; want %d and %d", c, f, calls, failed)
+		}
+	}
+	first := put(withCandidate(1, everywhere))
+	for _, kind := range []script.Kind{"", "", script.Script, script.Limit, script.Timeout, script.Overloaded, script.Unavailable, script.Internal} {
+		first.Calls.Note(kind)
+	}
+	want(first, 5, 3)
+	second := put(withCandidate(1, everywhere))
+	want(second, 5, 3)
+	first.Calls.Note(script.Script) // a call that began before
+	want(second, 6, 4)
+	second.Calls.Add(10, 1)
+	if c, f := second.Calls.Take(); c != 16 || f != 5 {
+		t.Errorf("took %d and %d", c, f)
+	}
+	second.Calls.Note("")
+	want(second, 1, 0)
+	want(put(withCandidate(2, everywhere)), 0, 0)
+	if got := table.Candidates(); len(got) != 1 || got[0].Candidate.Attempt != 2 {
+		t.Errorf("candidates %+v", got)
+	}
+	if put(withCandidate(2, 0)).Calls != nil {
+		t.Error("calls are counted where the candidate does not run")
+	}
+	want(put(withCandidate(2, everywhere)), 0, 0)
+	r := withCandidate(2, 0)
+	r.Active, r.Candidate = r.Retained[1], nil
+	if put(r); len(table.Candidates()) != 0 {
+		t.Errorf("candidates %+v", table.Candidates())
+	}
+	put(withCandidate(4, 0))
+	if table.Update(nil, []script.Name{r.Name}); len(table.Candidates()) != 0 {
+		t.Errorf("candidates %+v of what is gone", table.Candidates())
+	}
+}

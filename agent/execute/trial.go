@@ -1,0 +1,36 @@
+package execute
+
+import (
+	"context"
+	"time"
+
+	"github.com/scriptorium-dev/scriptorium/agent/cache"
+	"github.com/scriptorium-dev/scriptorium/agent/gateway"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// Trials returns what runs the tests of candidates: calls that each name a version, which
+// runs as any call does, but also if the script is disabled, or has yet to pass its tests.
+// They are counted neither in the metrics of calls nor among those of the candidate. No
+// gateway gets it.
+func (x *Executor) Trials() gateway.Executor { return trials{x} }
+
+type trials struct{ *Executor }
+
+// Execute implements gateway.Executor.
+func (t trials) Execute(ctx context.Context, call *gateway.Call, reply *gateway.Reply) error {
+	err := t.execute(ctx, call, reply, true)
+	t.answered(time.Now(), err, reply)
+	return err
+}
+
+// note counts a call of a candidate, unless it ended for a reason that may not be the
+// script's: its caller gave it up or has no more time, or it had too little of its own as
+// it waited while others had its turn.
+func note(ctx context.Context, calls *cache.Counts, err error, waited time.Duration) {
+	kind := script.KindOf(err)
+	if err != nil && ctx.Err() != nil || kind == script.Timeout && waited > 0 {
+		return
+	}
+	calls.Note(kind)
+}

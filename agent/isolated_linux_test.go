@@ -1,0 +1,55 @@
+package agent_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/scriptorium-dev/scriptorium/agent"
+	"github.com/scriptorium-dev/scriptorium/agent/worker/inside"
+	"github.com/scriptorium-dev/scriptorium/engine"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// This test binary is also the process of a tenant.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == "worker" {
+		err := inside.Run(inside.Config{Engines: []engine.Engine{echo{}}, Version: "test"})
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(m.Run())
+}
+
+// The candidate of a tenant that has a process is tested there, and runs and is counted
+// there.
+func TestACandidateInAProcess(t *testing.T) {
+	r := newRegistry(t)
+	r.publish("route", `1`)
+	r.configure("acme", script.TenantSettings{Isolation: script.IsolationProcess})
+	r.start()
+	told := listen(t, r)
+	dir := t.TempDir()
+	n := startNode(t, r, dir, func(cfg *agent.Config) {
+		cfg.Workers.Command, cfg.Workers.Dir = []string{"worker"}, filepath.Join(r.dir, "tenants")
+	})
+	n.answers(t, r, "acme/route", `1`)
+	r.offer("route", `2`, func(rel *script.Release) { rel.Settings.Tests = expecting(`3`) })
+	attempt := func() uint64 { return r.releases["acme/route"].Candidate.Attempt }
+	told.want(t, r, "route", fmt.Sprintf("2/%d SCRIPT tests[answer]: want 3, got 2 0-0", attempt()))
+	r.revise("route", func(rel *script.Release) {
+		rel.Candidate.Attempt, rel.Settings.Tests, rel.Enabled = uint64(r.head), expecting(`2`), false
+	})
+	told.want(t, r, "route", fmt.Sprintf("2/%d passed 0-0", attempt()))
+	r.revise("route", func(rel *script.Release) {
+		rel.Candidate.Step, rel.Candidate.Share, rel.Enabled = 1, shareWith("route", true), true
+	})
+	n.answers(t, r, "acme/route", `2`)
+	n.is(t, "acme/route", `2`)
+	n.is(t, "acme/route@1", `1`)
+	told.want(t, r, "route", fmt.Sprintf("2/%d passed 2-0", attempt()))
+	if n.Workers().Status()[0].PID == 0 {
+		t.Error("the tenant has no process")
+	}
+}

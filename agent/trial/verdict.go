@@ -1,0 +1,103 @@
+package trial
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/scriptorium-dev/scriptorium/agent/gateway"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// Bounds of what is said of a test that failed, in bytes.
+const (
+	maxMessage = 512
+	maxWhole   = 200 // of a value that is shown as it is, and not where it differs
+	maxPart    = 160
+	maxPath    = 120
+)
+
+// argument of a test that says nothing of its request.
+const argument = "{}"
+
+// requestOf returns the argument of the call.
+func requestOf(t script.Test) []byte {
+	if t.Request == nil {
+		return []byte(argument)
+	}
+	return t.Request
+}
+
+// judge returns why the test failed, given how its call ended; nil if it passed.
+func judge(t script.Test, reply *gateway.Reply, err error) *script.Error {
+	switch {
+	case t.Error != "" && err == nil:
+		return failed(t, script.Script, "want an error of kind %s, got %s", t.Error, shown(first(reply), maxPart))
+	case t.Error != "" && script.KindOf(err) != t.Error:
+		return failed(t, script.KindOf(err), "want an error of kind %s, got %s: %s", t.Error, script.KindOf(err), said(err))
+	case t.Error != "":
+		return nil
+	case err != nil:
+		e := failed(t, script.KindOf(err), "%s", said(err))
+		e.Line, e.Column = script.AsError(err).Line, script.AsError(err).Column
+		return e
+	case t.Expect == nil:
+		return nil
+	}
+	d, err := match(t.Expect, first(reply))
+	switch {
+	case err != nil:
+		return failed(t, script.Script, "%v", err)
+	case d == nil:
+		return nil
+	case d.path == "" || len(t.Expect) <= maxWhole && len(first(reply)) <= maxWhole:
+		return failed(t, script.Script, "want %s, got %s", shown(t.Expect, maxWhole), shown(first(reply), maxWhole))
+	}
+	return failed(t, script.Script, "at %s: want %s, got %s", cut(d.path, maxPath), encoded(d.want), encoded(d.got))
+}
+
+// first returns the first result; a call without any has null.
+func first(reply *gateway.Reply) []byte {
+	if reply.Len() == 0 {
+		return []byte("null")
+	}
+	return reply.Value(0)
+}
+
+func failed(t script.Test, kind script.Kind, format string, args ...any) *script.Error {
+	return &script.Error{Kind: kind, Field: fieldOf(t), Message: cut(fmt.Sprintf(format, args...), maxMessage)}
+}
+
+func fieldOf(t script.Test) string { return "tests[" + t.Name + "]" }
+
+// said returns what the error of a call says, without where: that is told apart.
+func said(err error) string {
+	e := *script.AsError(err)
+	e.Line, e.Column = 0, 0
+	return e.Error()
+}
+
+func encoded(v any) string {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return err.Error() // of what was JSON
+	}
+	return shown(data, maxPart)
+}
+
+func shown(data []byte, most int) string { return cut(string(data), most) }
+
+// cut returns s as text of at most so many bytes; that it is cut is marked.
+func cut(s string, most int) string {
+	s = strings.ToValidUTF8(s, "\uFFFD")
+	if len(s) <= most {
+		return s
+	}
+	const mark = "…"
+	end := most - len(mark)
+	for !utf8.RuneStart(s[end]) {
+		end--
+	}
+	return s[:end] + mark
+}

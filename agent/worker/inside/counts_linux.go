@@ -1,0 +1,78 @@
+package inside
+
+import (
+	"context"
+	"time"
+
+	"github.com/scriptorium-dev/scriptorium/agent/cache"
+	workerv1 "github.com/scriptorium-dev/scriptorium/proto/worker/v1"
+)
+
+// Bounds of how calls of candidates are brought to the agent, which tells them in its next
+// status.
+const (
+	countEvery     = time.Second
+	countPatience  = 5 * time.Second
+	countsTogether = 500
+)
+
+// bringCounts tells the agent of the calls of candidates that run here, until ctx is done.
+func (s *service) bringCounts(ctx context.Context) {
+	tick := time.NewTicker(countEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		s.bring(ctx)
+	}
+}
+
+// bring tells the agent of those that it was not told of.
+func (s *service) bring(ctx context.Context) {
+	var parcel parcel
+	for _, r := range s.table.Candidates() {
+		if r.Calls == nil || !parcel.add(r) || len(parcel.of) < countsTogether {
+			continue
+		}
+		s.send(ctx, &parcel)
+	}
+	s.send(ctx, &parcel)
+}
+
+// parcel is counts that go together.
+type parcel struct {
+	req workerv1.CountRequest
+	of  []*cache.Counts // that they were taken from
+}
+
+// add takes the counts of a candidate, and reports whether there are any.
+func (p *parcel) add(r *cache.Release) bool {
+	calls, failed := r.Calls.Take()
+	if calls == 0 {
+		return false
+	}
+	p.req.Counts = append(p.req.Counts, &workerv1.Count{
+		Script: r.Name.Script, Version: r.Candidate.Version.Number, Attempt: r.Candidate.Attempt, Calls: calls, FailedCalls: failed,
+	})
+	p.of = append(p.of, r.Calls)
+	return true
+}
+
+// send sends the counts. Those that do not arrive count among the next.
+func (s *service) send(ctx context.Context, p *parcel) {
+	if len(p.of) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, countPatience)
+	defer cancel()
+	if _, err := s.home.client.Count(ctx, &p.req); err != nil {
+		s.log.Warn("the agent was not told of some calls of candidates; it is told again", "error", err)
+		for i, c := range p.req.GetCounts() {
+			p.of[i].Add(c.GetCalls(), c.GetFailedCalls())
+		}
+	}
+	p.req.Counts, p.of = nil, nil
+}

@@ -1,0 +1,57 @@
+package inside
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"testing"
+
+	"google.golang.org/grpc"
+
+	"github.com/scriptorium-dev/scriptorium/agent/cache"
+	workerv1 "github.com/scriptorium-dev/scriptorium/proto/worker/v1"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// counter is an agent that adds up what it is told, unless it is away.
+type counter struct {
+	workerv1.HomeClient
+	away          bool
+	requests      int
+	calls, failed uint64
+}
+
+func (c *counter) Count(_ context.Context, req *workerv1.CountRequest, _ ...grpc.CallOption) (*workerv1.CountResponse, error) {
+	if c.requests++; c.away {
+		return nil, errors.New("away")
+	}
+	for _, n := range req.GetCounts() {
+		c.calls += n.GetCalls()
+		c.failed += n.GetFailedCalls()
+	}
+	return &workerv1.CountResponse{}, nil
+}
+
+// TestCountsArriveOnce: those that the agent was not told of are told again, and none
+// twice.
+func TestCountsArriveOnce(t *testing.T) {
+	const scripts = countsTogether + 10
+	agent := &counter{away: true}
+	s := &service{process: &process{log: slog.New(slog.DiscardHandler)}, table: cache.NewTable(), home: home{client: agent}}
+	for i := range scripts {
+		live := cache.NewReleaseOn("n", script.Release{
+			Name: script.Name{Tenant: "acme", Script: fmt.Sprint("s", i)}, Active: script.Version{Number: 1},
+			Candidate: &script.Candidate{Version: script.Version{Number: 2}, Share: 1<<32 - 1},
+		})
+		s.table.Update([]*cache.Release{live}, nil)
+		live.Calls.Add(3, 1)
+	}
+	s.bring(t.Context())
+	agent.away = false
+	s.bring(t.Context())
+	s.bring(t.Context())
+	if agent.calls != 3*scripts || agent.failed != scripts || agent.requests != 4 {
+		t.Errorf("%d calls and %d failed ones in %d requests", agent.calls, agent.failed, agent.requests)
+	}
+}

@@ -1,0 +1,202 @@
+package worker_test
+
+import (
+	"bufio"
+	"errors"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/scriptorium-dev/scriptorium/agent/cache"
+	"github.com/scriptorium-dev/scriptorium/agent/gateway"
+	"github.com/scriptorium-dev/scriptorium/agent/worker"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// candidateOf makes a release of acme/route live as the agent "node-1" does: the last of
+// the sources is the candidate.
+func (w *world) candidateOf(language string, change func(*script.Release), sources ...string) *cache.Release {
+	w.revision++
+	r := script.Release{Name: script.Name{Tenant: "acme", Script: "route"}, Revision: w.revision, Enabled: true}
+	r.Settings.Limits.Timeout = 10 * time.Second
+	for i, src := range sources {
+		v := script.Version{Number: uint64(i + 1), Digest: w.keep(src), Engine: language, Size: len(src)}
+		if language == "lua" {
+			v.Entrypoint = "handle"
+		}
+		r.Retained = append(r.Retained, v)
+	}
+	r.Active = r.Retained[0]
+	r.Candidate = &script.Candidate{Version: r.Retained[len(r.Retained)-1], Attempt: 4}
+	if change != nil {
+		change(&r)
+	}
+	live := cache.NewReleaseOn("node-1", r)
+	w.commit([]script.Object{{Release: &r}})
+	w.table.Update([]*cache.Release{live}, nil)
+	return live
+}
+
+func onNode1(cfg *worker.Config) { cfg.Node.Agent = "node-1" }
+
+func (w *world) try(ref string, args ...string) (string, error) {
+	call := &gateway.Call{Script: ref}
+	for _, arg := range args {
+		call.Args = append(call.Args, []byte(arg))
+	}
+	var reply gateway.Reply
+	if err := w.pool.TrialRouter(w.router).Execute(w.tb.Context(), call, &reply); err != nil {
+		return "", err
+	}
+	return string(reply.Value(0)), nil
+}
+
+// A tenant's process runs what its agent runs, and its calls are counted wherever they
+// come in.
+func TestAProcessRunsTheCandidate(t *testing.T) {
+	w := newWorld(t, onNode1, walled("acme"))
+	old, new := `function handle(a) return "old " .. a end`, `function handle(a) if a == "x" then error("no") end return "new " .. a end`
+	rank := script.Rank("node-1", script.Name{Tenant: "acme", Script: "route"})
+	w.candidateOf("lua", func(r *script.Release) { r.Candidate.Share = rank }, old, new)
+	if got := w.answer("acme/route", `"a"`); got != `"old a"` {
+		t.Errorf("outside the share it answers %s", got)
+	}
+	live := w.candidateOf("lua", func(r *script.Release) { r.Candidate.Share = rank + 1 }, old, new)
+	if got := w.answer("acme/route", `"a"`); got != `"new a"` {
+		t.Errorf("within the share it answers %s", got)
+	}
+	if _, err := w.call("acme/route", `"x"`); script.KindOf(err) != script.Script {
+		t.Errorf("a call that fails: %v", err)
+	}
+	_, _ = w.try("acme/route@2", `"a"`)
+	_, _ = w.call("acme/route@1", `"a"`)
+	c, err := net.Dial("unix", w.socket("acme", "resp"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if got, err := fcall(c, bufio.NewReader(c), "acme/route", `"b"`); err != nil || !strings.Contains(got, "new b") {
+		t.Errorf("over the tenant's own socket it answers %s, %v", got, err)
+	}
+	var calls, failed uint64
+	if !w.until(func() bool { calls, failed = live.Calls.Read(); return calls >= 3 }) || calls != 3 || failed != 1 {
+		t.Errorf("%d calls and %d failed ones are counted, want 3 and 1", calls, failed)
+	}
+
+	// Another process starts from the same.
+	kill(t, w.pid("acme"))
+	if got := w.answer("acme/route", `"a"`); got != `"new a"` {
+		t.Errorf("the next process answers %s", got)
+	}
+	if !w.until(func() bool { calls, _ = live.Calls.Read(); return calls >= 4 }) {
+		t.Errorf("%d calls are counted after another process came", calls)
+	}
+}
+
+func TestTrialsInAProcess(t *testing.T) {
+	w := newWorld(t, onNode1, walled("acme"))
+	w.publish("lua", "acme/up", `function handle() return "up" end`)
+	w.answer("acme/up")
+	source := `function handle(a) return a end`
+	for name, change := range map[string]func(*script.Release){
+		"disabled": func(r *script.Release) { r.Enabled = false },
+		"untried":  func(r *script.Release) { r.Active = r.Candidate.Version },
+	} {
+		w.candidateOf("lua", change, source, source+" ")
+		if got, err := w.try("acme/route@2", `"a"`); err != nil || got != `"a"` {
+			t.Errorf("%s: a test answers %s, %v", name, got, err)
+		}
+		if _, err := w.call("acme/route@2", `"a"`); script.KindOf(err) != script.Disabled {
+			t.Errorf("%s: a call: %v", name, err)
+		}
+	}
+	w.candidateOf("breaking", nil, "fine", "overflow")
+	for range 4 { // the version that is active is not to blame, however often
+		if _, err := w.try("acme/route@2"); !errors.Is(err, worker.ErrEnded) || !errors.Is(err, worker.ErrEndedAlone) || script.KindOf(err) != script.Unavailable {
+			t.Errorf("a test that ends the process: %v", err)
+		}
+		if got := w.answer("acme/route"); !strings.Contains(got, "fine") {
+			t.Errorf("the version that is active answers %s", got)
+		}
+	}
+	w.candidateOf("breaking", nil, "fine", uncompilable)
+	for range 4 {
+		if _, err := w.try("acme/route@2"); !errors.Is(err, worker.ErrEndedAlone) {
+			t.Errorf("a test that ends the process as it is compiled: %v", err)
+		}
+		if got := w.answer("acme/route"); !strings.Contains(got, "fine") {
+			t.Errorf("the version that is active answers %s", got)
+		}
+	}
+	if list := w.pool.Quarantined(); len(list) != 0 {
+		t.Errorf("in quarantine: %+v", list)
+	}
+}
+
+// A version that kills the process is mended by the next, which can be tested although the
+// script is in quarantine, and ends that once it runs.
+func TestACandidateThatMends(t *testing.T) {
+	w := newWorld(t, onNode1, walled("acme"))
+	w.publish("breaking", "acme/good", "fine")
+	w.answer("acme/good")
+	none := func(r *script.Release) { r.Candidate = nil }
+	w.candidateOf("breaking", none, "overflow")
+	for range 3 {
+		_, _ = w.call("acme/route")
+		w.answer("acme/good")
+	}
+	refused := func() bool {
+		_, err := w.call("acme/route")
+		return script.KindOf(err) == script.Unavailable && strings.Contains(err.Error(), "quarantine")
+	}
+	if !refused() {
+		t.Fatal("it is not in quarantine")
+	}
+	rank := script.Rank("node-1", script.Name{Tenant: "acme", Script: "route"})
+	w.candidateOf("breaking", func(r *script.Release) { r.Candidate.Share = rank }, "overflow", "mended")
+	if !refused() || len(w.pool.Quarantined()) != 1 {
+		t.Error("a candidate that does not run here has ended the quarantine")
+	}
+	if got, err := w.try("acme/route@2"); err != nil || got != `"mended of route"` {
+		t.Errorf("its test answers %s, %v", got, err)
+	}
+	w.candidateOf("breaking", func(r *script.Release) { r.Candidate.Share = rank + 1 }, "overflow", "mended")
+	if got := w.answer("acme/route"); got != `"mended of route"` || len(w.pool.Quarantined()) != 0 {
+		t.Errorf("where it runs it answers %s, in quarantine: %+v", got, w.pool.Quarantined())
+	}
+}
+
+// A call that ends the process counts as one that failed.
+func TestACandidateThatEndsTheProcess(t *testing.T) {
+	w := newWorld(t, onNode1, walled("acme"))
+	w.publish("breaking", "acme/good", "fine")
+	w.answer("acme/good")
+	live := w.candidateOf("breaking", func(r *script.Release) { r.Candidate.Share = 1<<32 - 1 }, "fine", "overflow")
+	for range 2 {
+		_, _ = w.call("acme/route")
+		w.answer("acme/good")
+	}
+	if !w.until(func() bool { calls, _ := live.Calls.Read(); return calls >= 2 }) {
+		t.Error("they are not counted")
+	}
+	if calls, failed := live.Calls.Read(); calls != 2 || failed != 2 {
+		t.Errorf("%d calls and %d failed ones are counted, want 2", calls, failed)
+	}
+}
+
+// A process that another replaces tells of its calls first.
+func TestCountsOfAProcessThatRetires(t *testing.T) {
+	w := newWorld(t, onNode1, walled("acme"))
+	source := `function handle(a) return a end`
+	live := w.candidateOf("lua", func(r *script.Release) { r.Candidate.Share = 1<<32 - 1 }, source, source+" ")
+	w.answer("acme/route", `1`)
+	w.answer("acme/route", `1`)
+	acme := walled("acme")
+	acme.Revision, acme.Settings.MemoryBytes = 1000, 200<<20
+	w.commit([]script.Object{{Tenant: &acme}})
+	var calls uint64
+	if !w.until(func() bool { calls, _ = live.Calls.Read(); return calls >= 2 }) {
+		t.Errorf("%d calls are counted", calls)
+	}
+}
