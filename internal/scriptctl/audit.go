@@ -23,12 +23,16 @@ type auditView struct {
 	Change   script.Change   `json:"change"`
 	Version  uint64          `json:"version"`
 	Digest   script.Digest   `json:"digest"`
-	Author   string          `json:"author"`
-	Identity string          `json:"identity"`
-	Peer     string          `json:"peer"`
-	Owner    string          `json:"owner,omitempty"`
-	Forced   bool            `json:"forced"`
-	Note     string          `json:"note,omitempty"`
+	// The version on its way to being active, or given up on the way.
+	Candidate       uint64        `json:"candidate,omitempty"`
+	CandidateDigest script.Digest `json:"candidateDigest,omitzero"`
+
+	Author   string `json:"author"`
+	Identity string `json:"identity"`
+	Peer     string `json:"peer"`
+	Owner    string `json:"owner,omitempty"`
+	Forced   bool   `json:"forced"`
+	Note     string `json:"note,omitempty"`
 }
 
 func (a *app) auditCommand() *cobra.Command {
@@ -94,7 +98,7 @@ func (a *app) audit(ctx context.Context, f registryclient.AuditFilter) error {
 		}
 		view := auditView{
 			Revision: e.Revision, Time: timeView(e.Time), Tenant: e.Name.Tenant, Key: e.Key, Change: e.Change, Version: e.Version, Digest: e.Digest,
-			Author: e.Author, Identity: e.Identity, Peer: e.Peer, Owner: e.Owner, Forced: e.Forced, Note: e.Note,
+			Candidate: e.Candidate, CandidateDigest: e.CandidateDigest, Author: e.Author, Identity: e.Identity, Peer: e.Peer, Owner: e.Owner, Forced: e.Forced, Note: e.Note,
 		}
 		if e.Name.Script != "" {
 			view.Script = e.Name.String()
@@ -121,6 +125,9 @@ func (v *auditView) row() []string {
 	version, change := "-", plain(string(v.Change))
 	if v.Version != 0 {
 		version = "v" + strconv.FormatUint(v.Version, 10)
+	}
+	if v.Candidate != 0 {
+		version += fmt.Sprintf(", candidate v%d", v.Candidate)
 	}
 	if v.Forced {
 		change += " (forced)"

@@ -80,7 +80,7 @@ func (a *app) apply(ctx context.Context, name script.Name, f *changeFlags, do ch
 	if err != nil {
 		return err
 	}
-	return a.awaitIf(ctx, &f.wait, goals{name: release.Revision})
+	return a.awaitIf(ctx, &f.wait, goals{name: goalOf(&release)})
 }
 
 // summary is one line on a release: "acme/route v4 sha256:ab12cd34 pinned".
@@ -88,6 +88,9 @@ func summary(r *script.Release) string {
 	line := fmt.Sprintf("%s v%d %s %s", r.Name, r.Active.Number, r.Active.Digest.Short(), state(r))
 	if r.Pinned && r.Latest != r.Active.Number {
 		line += fmt.Sprintf(" (the latest is v%d)", r.Latest)
+	}
+	if text := candidateText(r); text != "" {
+		line += ", " + text
 	}
 	return line
 }
@@ -147,13 +150,21 @@ func (a *app) unpinCommand() *cobra.Command {
 	return cmd
 }
 
+const rollbackLong = `Rollback pins an older version, at once on all agents: the one that is named, or the
+last one before the active one that was live, by the script's history: never a version
+that was given up on its way. Where there is a candidate, on its way or given up, it is
+the active version that is pinned without a number, and the candidate ends.
+
+It chooses the version alone: limits and config stay as they are.`
+
 func (a *app) rollbackCommand() *cobra.Command {
 	var f changeFlags
 	cmd := &cobra.Command{
 		Use:               "rollback TENANT/NAME [VERSION]",
-		Short:             "Pin an older version: the one before the active one, if none is named",
+		Short:             "Pin an older version: the one that was live before the active one, if none is named",
+		Long:              rollbackLong,
 		Example:           "  scriptctl rollback acme/route --note \"carts were lost\" --wait",
-		Args:              wantArgs(1, 2, "a script, and a version if it is not the one before", "tenant/name [7]"),
+		Args:              wantArgs(1, 2, "a script, and a version if it is not the one that was live before", "tenant/name [7]"),
 		ValidArgsFunction: a.completeNameThenVersions(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			name, version, err := nameAndVersion(args)
@@ -185,6 +196,7 @@ func (a *app) enableCommand(enabled bool) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			f.wait.anyCandidate = true
 			return a.apply(cmd.Context(), name, &f, func(ctx context.Context, c *registryclient.Client, n script.Name, w registryclient.Write) (script.Release, bool, error) {
 				return c.SetEnabled(ctx, n, enabled, w)
 			})
@@ -240,7 +252,7 @@ func (a *app) delete(ctx context.Context, name script.Name, f *changeFlags, yes 
 	if err != nil {
 		return err
 	}
-	return a.awaitIf(ctx, &f.wait, goals{name: release.Revision})
+	return a.awaitIf(ctx, &f.wait, goals{name: goalOf(&release)})
 }
 
 // confirm asks whether to delete what the registry has.

@@ -83,7 +83,7 @@ func text(err error) string {
 // there is no script acme/route".
 func saysField(e *script.Error) bool {
 	switch e.Field {
-	case "name", "version":
+	case "name", "version", "candidate":
 		return e.Kind == script.NotFound || e.Kind == script.Conflict || strings.Contains(e.Message, e.Field)
 	case "script":
 		return strings.Contains(e.Message, e.Field)

@@ -23,6 +23,11 @@ All manifests are read and compiled here first: if any is wrong, all faults are
 shown and nothing is sent. Then each is published in turn; one that the registry
 refuses does not keep the others back, and the exit code says so at the end.
 
+A new version of a script with tests, or with steps to be rolled out in, is on trial
+first: "scriptctl rollout" shows how far it is, and --wait waits until it is live
+everywhere, or ends with why it was given up. Pauses between steps count: give a
+--timeout that is longer.
+
 A manifest is a file, with or without -f before it, or - for standard input. Of a
 folder its own *.yaml, *.yml and *.json are read, and not the folders below it.`
 
@@ -49,6 +54,8 @@ type publishView struct {
 	File     string          `json:"file"`
 	Line     int             `json:"line"`
 	Error    string          `json:"error,omitempty"`
+	// Candidate is the version that has to be tested, or rolled out, before it is active.
+	Candidate *candidateView `json:"candidate,omitempty"`
 }
 
 func (a *app) publishCommand() *cobra.Command {
@@ -113,7 +120,7 @@ func (a *app) publish(ctx context.Context, o *publishOptions) error {
 			}
 			continue
 		}
-		goals[m.Name] = published.Release.Revision
+		goals[m.Name] = goalOf(&published.Release)
 		view := viewOfPublished(m, &published, o.dryRun)
 		views = append(views, view)
 		if a.output == formatTable {
@@ -150,6 +157,7 @@ func viewOfPublished(m *manifest.Manifest, p *registryclient.Published, dryRun b
 	v := publishView{
 		Script: m.Name.String(), Outcome: "unchanged", Version: p.Version.Number, Digest: p.Version.Digest,
 		Revision: p.Release.Revision, Active: p.Release.Active.Number, File: m.File, Line: m.Line,
+		Candidate: viewOfCandidate(&p.Release),
 	}
 	switch {
 	case p.Changed && dryRun:
@@ -162,7 +170,17 @@ func viewOfPublished(m *manifest.Manifest, p *registryclient.Published, dryRun b
 
 func (v publishView) String() string {
 	s := fmt.Sprintf("%s v%d %s %s", v.Script, v.Version, v.Digest.Short(), v.Outcome)
-	if v.Active != v.Version {
+	c := v.Candidate
+	switch {
+	case c != nil && c.Version == v.Version && c.State == script.CandidateFailed && v.Active == v.Version:
+		return s + fmt.Sprintf(" (given up: %s; nothing is active)", plain(c.Reason))
+	case c != nil && c.Version == v.Version && c.State == script.CandidateFailed:
+		return s + fmt.Sprintf(" (given up: %s; v%d is active)", plain(c.Reason), v.Active)
+	case c != nil && c.Version == v.Version && v.Active == v.Version:
+		return s + fmt.Sprintf(" (on trial, nothing is active before: scriptctl rollout status %s)", v.Script)
+	case c != nil && c.Version == v.Version:
+		return s + fmt.Sprintf(" (on trial, v%d is active: scriptctl rollout status %s)", v.Active, v.Script)
+	case v.Active != v.Version:
 		s += fmt.Sprintf(" (pinned to v%d)", v.Active)
 	}
 	return s

@@ -46,8 +46,12 @@ func (a *app) list(ctx context.Context, tenant string) error {
 		}
 		v := viewOfRelease(&r)
 		views = append(views, v)
+		words := state(&r)
+		if text := candidateState(&r); text != "" {
+			words += ", " + text
+		}
 		rows = append(rows, []string{
-			v.Name, "v" + strconv.FormatUint(v.Version, 10), v.Digest.Short(), state(&r), orDash(v.Event), clock(r.ChangedAt),
+			v.Name, "v" + strconv.FormatUint(v.Version, 10), v.Digest.Short(), words, orDash(v.Event), clock(r.ChangedAt),
 		})
 	}
 	return a.print(views, func(w io.Writer) {
@@ -153,12 +157,17 @@ func (a *app) getScript(ctx context.Context, client *registryclient.Client, name
 			{"event:", orDash(v.Event)},
 			{"limits:", limitsText(&v.Limits)},
 			{"config:", plain(config)},
+			{"tests:", testNames(v.Tests)},
+			{"rollout:", orDash(stepsText(r.Settings.Rollout))},
 		})
 		fmt.Fprintln(w)
 		rows := [][]string{{"VERSION", "DIGEST", "SIZE", "ENTRYPOINT", "CREATED", ""}}
 		for i := len(r.Retained) - 1; i >= 0; i-- {
 			version, mark := r.Retained[i], ""
-			if version.Number == r.Active.Number {
+			switch {
+			case r.Candidate != nil && version.Number == r.Candidate.Version.Number:
+				mark = "candidate"
+			case version.Number == r.Active.Number:
 				mark = "active"
 			}
 			rows = append(rows, []string{
@@ -168,6 +177,14 @@ func (a *app) getScript(ctx context.Context, client *registryclient.Client, name
 		}
 		columns(w, rows)
 	})
+}
+
+func testNames(tests []testView) string {
+	names := make([]string, len(tests))
+	for i, t := range tests {
+		names[i] = t.Name
+	}
+	return orDash(strings.Join(names, ", "))
 }
 
 func limitsText(l *limitsView) string {
@@ -215,7 +232,7 @@ func (a *app) history(ctx context.Context, name script.Name) error {
 	for _, e := range entries {
 		views = append(views, historyView{
 			Revision: e.Revision, Change: e.Change, Version: e.Version, Digest: e.Digest,
-			Pinned: e.Pinned, Author: e.Author, Note: e.Note, Time: timeView(e.Time),
+			Pinned: e.Pinned, Candidate: e.Candidate, Author: e.Author, Note: e.Note, Time: timeView(e.Time),
 		})
 		version := "-"
 		if e.Version != 0 {
@@ -223,6 +240,9 @@ func (a *app) history(ctx context.Context, name script.Name) error {
 		}
 		if e.Pinned {
 			version += " pinned"
+		}
+		if e.Candidate != 0 {
+			version += fmt.Sprintf(", candidate v%d", e.Candidate)
 		}
 		rows = append(rows, []string{
 			strconv.FormatInt(int64(e.Revision), 10), clock(e.Time), plain(string(e.Change)), version,

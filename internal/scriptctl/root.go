@@ -6,8 +6,10 @@ package scriptctl
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"os"
 	"os/user"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -47,7 +49,7 @@ Exit codes:
   4  refused: it does not compile, breaks a rule, conflicts, or is not allowed
   5  the registry or the agent cannot be reached
   6  the call failed: SCRIPT, TIMEOUT, LIMIT, DISABLED or OVERLOADED
-  7  --wait: not every agent runs it`
+  7  --wait: not every agent runs it, or the candidate was given up`
 
 // app is one run of scriptctl.
 type app struct {
@@ -107,7 +109,7 @@ func (a *app) root() *cobra.Command {
 			root.AddCommand(c)
 		}
 	}
-	add(groupChange, a.publishCommand(), a.pinCommand(), a.unpinCommand(), a.rollbackCommand(),
+	add(groupChange, a.publishCommand(), a.pinCommand(), a.unpinCommand(), a.rollbackCommand(), a.rolloutCommand(),
 		a.enableCommand(true), a.enableCommand(false), a.ownerCommand(), a.deleteCommand(), a.kvCommand())
 	add(groupRead, a.listCommand(), a.getCommand(), a.historyCommand(), a.diffCommand(), a.statusCommand(), a.agentsCommand(), a.callCommand(), a.logsCommand())
 	add(groupRun, a.tenantCommand(), a.auditCommand(), a.exportCommand(), a.importCommand(), a.keysCommand(), a.tokenCommand())
@@ -122,6 +124,10 @@ func (a *app) begin(c *cobra.Command) {
 		a.begin(sub)
 	}
 	run := c.RunE
+	if run == nil {
+		c.RunE = showCommands
+		return
+	}
 	c.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := checkFormat(a.output); err != nil {
 			return err
@@ -129,6 +135,18 @@ func (a *app) begin(c *cobra.Command) {
 		a.started = true
 		return run(cmd, args)
 	}
+}
+
+// showCommands is the end of a command that has others, and none of them was named.
+func showCommands(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return cmd.Help()
+	}
+	var names []string
+	for _, sub := range cmd.Commands() {
+		names = append(names, sub.Name())
+	}
+	return usage(fmt.Errorf("%.80q is not a command of %s: want %s", args[0], cmd.CommandPath(), strings.Join(names, ", ")))
 }
 
 // connect returns the registry's client.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"regexp"
 	"testing"
 	"time"
 
@@ -94,7 +95,7 @@ func TestScripts(t *testing.T) {
 			env.Setenv("TZ", "UTC")
 			return nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"code": wantCode},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"code": wantCode, "await": await},
 	})
 }
 
@@ -107,5 +108,29 @@ func wantCode(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	if got := ts.ReadFile("exit.code"); got != args[0]+"\n" {
 		ts.Fatalf("exit code %swant %s", got, args[0])
+	}
+}
+
+// await is "await PATTERN COMMAND…": the command is run until a line of its output
+// matches.
+func await(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: await PATTERN COMMAND…")
+	}
+	pattern := regexp.MustCompile("(?m)" + args[0])
+	again := time.NewTicker(50 * time.Millisecond)
+	defer again.Stop()
+	late := time.After(30 * time.Second)
+	for {
+		ts.Check(ts.Exec(args[1], args[2:]...))
+		out := ts.ReadFile("stdout")
+		if pattern.MatchString(out) {
+			return
+		}
+		select {
+		case <-again.C:
+		case <-late:
+			ts.Fatalf("%q does not come, but\n%s", args[0], out)
+		}
 	}
 }

@@ -29,6 +29,9 @@ half of them (MEDIAN), and on 99 of 100 (P99). The registry remembers that.
 An agent that is unheard for 15 seconds is unknown: what it runs nobody knows.
 "scriptctl agents" shows the agents.
 
+Of a script with a candidate, a new version that is tested or rolled out, it is the
+agents that run that which are counted: "scriptctl rollout status" says more.
+
 With --watch it goes on until Ctrl-C: in place on a terminal, with a progress bar
 while a rollout runs; otherwise as a line for each change (with -o json, an
 object on a line).`,
@@ -245,6 +248,8 @@ const rollingOut = "rolling out"
 // phaseOf says in words where a release is; "" when only failures are left.
 func phaseOf(s *registryclient.ScriptStatus) string {
 	switch {
+	case s.Release.Candidate != nil:
+		return candidateText(&s.Release) + trialsText(s)
 	case s.Desired == 0:
 		return "no agents"
 	case s.Converged:

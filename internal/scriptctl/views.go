@@ -26,6 +26,9 @@ type scriptView struct {
 	Event     string          `json:"event,omitempty"` // the trigger's
 	Limits    limitsView      `json:"limits"`
 	Config    json.RawMessage `json:"config,omitempty"`
+	Rollout   *planView       `json:"rollout,omitempty"`
+	Tests     []testView      `json:"tests,omitempty"`
+	Candidate *candidateView  `json:"candidate,omitempty"`
 	History   int             `json:"revisionHistoryLimit"`
 	ChangedAt *time.Time      `json:"changedAt,omitempty"`
 	Versions  []versionView   `json:"versions"` // those that are retained
@@ -54,14 +57,15 @@ type versionView struct {
 }
 
 type historyView struct {
-	Revision script.Revision `json:"revision"`
-	Change   script.Change   `json:"change"`
-	Version  uint64          `json:"version"`
-	Digest   script.Digest   `json:"digest"`
-	Pinned   bool            `json:"pinned"`
-	Author   string          `json:"author"`
-	Note     string          `json:"note,omitempty"`
-	Time     *time.Time      `json:"time,omitempty"`
+	Revision  script.Revision `json:"revision"`
+	Change    script.Change   `json:"change"`
+	Version   uint64          `json:"version"`
+	Digest    script.Digest   `json:"digest"`
+	Pinned    bool            `json:"pinned"`
+	Candidate uint64          `json:"candidate,omitempty"` // its version
+	Author    string          `json:"author"`
+	Note      string          `json:"note,omitempty"`
+	Time      *time.Time      `json:"time,omitempty"`
 }
 
 type fleetView struct {
@@ -90,6 +94,9 @@ type statusView struct {
 	SlowestAgent string          `json:"slowestAgent,omitempty"`
 	Rollout      *rolloutView    `json:"rollout,omitempty"` // absent when not known
 	Failures     []failureView   `json:"failures,omitempty"`
+	// Of a script that has a candidate, active counts the agents that run that.
+	Candidate *candidateView `json:"candidate,omitempty"`
+	Trials    *trialsView    `json:"trials,omitempty"`
 }
 
 type rolloutView struct {
@@ -122,6 +129,9 @@ func viewOfRelease(r *script.Release) scriptView {
 		Event:     r.Settings.Trigger.Event,
 		Limits:    viewOfLimits(r.Settings.Limits.OrDefaults()),
 		Config:    plainJSON(r.Settings.Config),
+		Rollout:   viewOfPlan(r.Settings.Rollout),
+		Tests:     viewOfTests(r.Settings.Tests),
+		Candidate: viewOfCandidate(r),
 		History:   r.Settings.HistoryLimit,
 		ChangedAt: timeView(r.ChangedAt),
 		Versions:  []versionView{},
@@ -165,6 +175,7 @@ func viewOfStatus(s *registryclient.ScriptStatus) statusView {
 		Pinned: r.Pinned, Enabled: r.Enabled, Deleted: r.Deleted,
 		Desired: s.Desired, Active: s.Active, Waiting: s.Waiting(), Failed: s.Failed, Unknown: s.Unknown,
 		Converged: s.Converged, TookSeconds: s.Took.Seconds(), SlowestAgent: s.SlowestAgent,
+		Candidate: viewOfCandidate(r), Trials: viewOfTrials(s.Trials),
 	}
 	if r := s.Rollout; r != nil {
 		v.Rollout = &rolloutView{

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -31,6 +32,31 @@ func released(name string) script.Release {
 	return script.Release{
 		Name: script.Name{Tenant: "acme", Script: name}, Revision: 7, Active: v, Latest: 4, Pinned: true, Enabled: true, Retained: []script.Version{v},
 	}
+}
+
+// tried is what is released, with version 5 as a candidate; failed says why it was given up.
+func tried(revision script.Revision, failed string) script.Release {
+	r := released("route")
+	v := script.Version{Number: 5, Digest: script.DigestOf([]byte("five")), Engine: "lua"}
+	r.Revision, r.Latest, r.Retained = revision, 5, append(r.Retained, v)
+	r.Candidate = &script.Candidate{Version: v, Failed: failed}
+	return r
+}
+
+func (*rollout) Get(context.Context, *registryv1.GetRequest) (*registryv1.GetResponse, error) {
+	return &registryv1.GetResponse{Release: wire.FromRelease(tried(6, ""))}, nil
+}
+
+// Steer takes an abort of version 5 alone.
+func (*rollout) Steer(_ context.Context, m *registryv1.SteerRequest) (*registryv1.SteerResponse, error) {
+	if m.GetSteering() != registryv1.Steering_STEERING_ABORT || m.GetVersion() != 5 {
+		return nil, wire.ToStatus(script.Errorf(script.Conflict, "version", "not 5 but %d", m.GetVersion()))
+	}
+	return &registryv1.SteerResponse{Release: wire.FromRelease(tried(7, "by hand")), Changed: true}, nil
+}
+
+func (*rollout) SetEnabled(context.Context, *registryv1.SetEnabledRequest) (*registryv1.SetEnabledResponse, error) {
+	return &registryv1.SetEnabledResponse{Release: wire.FromRelease(tried(7, "")), Changed: true}, nil
 }
 
 func (*rollout) Pin(_ context.Context, m *registryv1.PinRequest) (*registryv1.PinResponse, error) {
@@ -65,6 +91,13 @@ func TestWait(t *testing.T) {
 		}
 		return s
 	}
+	// trying is the release with version 5 as a candidate; failed says why it was given up.
+	trying := func(revision script.Revision, failed string) *registryv1.ScriptStatus {
+		return &registryv1.ScriptStatus{
+			Release: wire.FromRelease(tried(revision, failed)), Desired: 3, Failed: 1, Trials: &registryv1.Trials{Passed: 2, Failed: 1},
+			Failures: []*registryv1.AgentFailure{{Agent: "agent-3", Error: wire.FromError(script.Errorf(script.Script, "", "no"))}},
+		}
+	}
 	tests := []struct {
 		name    string
 		streams [][]*registryv1.ScriptStatus
@@ -77,6 +110,9 @@ func TestWait(t *testing.T) {
 		{"the registry restarts", [][]*registryv1.ScriptStatus{{at(7, 1, 0, 0)}, {at(7, 3, 0, 0)}}, 0, []string{"active on 3/3"}},
 		{"an agent cannot", [][]*registryv1.ScriptStatus{{at(7, 1, 1, 0), at(7, 2, 1, 0)}}, 7, []string{"error: acme/route v4 ", "active on 2/3 agents, 1 failed: agent-3: disk full\n"}},
 		{"the time is up", [][]*registryv1.ScriptStatus{{at(7, 2, 0, 0)}}, 7, []string{"active on 2/3 agents, waiting for agent-3 after 1s\n"}},
+		{"a candidate becomes active", [][]*registryv1.ScriptStatus{{trying(8, ""), at(9, 3, 0, 0)}}, 0, []string{"v4", "active on 3/3"}},
+		{"a candidate is given up", [][]*registryv1.ScriptStatus{{trying(8, ""), trying(9, "agent-3: no")}}, 7, []string{"error: acme/route v4 ", ", candidate v5 failed: agent-3: no\n"}},
+		{"a candidate goes on", [][]*registryv1.ScriptStatus{{trying(8, "")}}, 7, []string{", candidate v5 testing, passed on 2/3 agents, failed on 1 after 1s\n"}},
 		{"nothing heard", nil, 7, []string{"error: acme/route: the registry had nothing to say of revision 7 after 1s\n"}},
 	}
 	for _, terminal := range []bool{false, true} {
@@ -105,6 +141,61 @@ func TestWait(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// An abort, and what lets a candidate go on, is done once every agent has taken it, whatever
+// the candidate's tests came to.
+func TestWaitForAChangeBesideACandidate(t *testing.T) {
+	failure := func(agent, field, message string) *registryv1.AgentFailure {
+		return &registryv1.AgentFailure{Agent: agent, Error: wire.FromError(script.Errorf(script.Script, field, "%s", message))}
+	}
+	at := func(failed, untested int32, slowest string, failures ...*registryv1.AgentFailure) *registryv1.ScriptStatus {
+		return &registryv1.ScriptStatus{
+			Release: wire.FromRelease(tried(7, "")), Desired: 3, Failed: failed, SlowestAgent: slowest, Failures: failures,
+			Trials: &registryv1.Trials{Passed: 1, Failed: untested},
+		}
+	}
+	inSteps := at(0, 0, "")
+	r := tried(7, "")
+	r.Settings.Rollout.Steps = []script.Step{{Percent: 10}}
+	inSteps.Release = wire.FromRelease(r)
+	gone := at(0, 0, "")
+	gone.Unknown = 3
+	wrong, full := failure("agent-1", "tests[a]", "want 1"), failure("agent-3", "", "disk full")
+	enable, abort := []string{"enable", "acme/route"}, []string{"rollout", "abort", "acme/route"}
+	for name, tt := range map[string]struct {
+		args    []string
+		streams [][]*registryv1.ScriptStatus
+		code    int
+		want    string
+	}{
+		"enabled":                       {enable, [][]*registryv1.ScriptStatus{{at(0, 0, "agent-3"), at(0, 0, "")}}, 0, "candidate v5 testing, passed on 1/3 agents\n"},
+		"enabled before the first step": {enable, [][]*registryv1.ScriptStatus{{inSteps}}, 0, "candidate v5 rolling out, on 0/3 agents\n"},
+		"enabled, where tests failed":   {enable, [][]*registryv1.ScriptStatus{{at(1, 1, "", wrong)}}, 0, "passed on 1/3 agents, failed on 1\n"},
+		"an agent cannot":               {enable, [][]*registryv1.ScriptStatus{{at(1, 0, "", full)}}, 7, "not every agent could take the change: agent-3: disk full\n"},
+		"one waits":                     {enable, [][]*registryv1.ScriptStatus{{at(0, 0, "agent-3")}}, 7, ", waiting for agent-3 after 1s\n"},
+		"one cannot, and one waits":     {enable, [][]*registryv1.ScriptStatus{{at(1, 0, "agent-2", full)}}, 7, ", waiting for agent-2 after 1s\n"},
+		"all are unknown":               {enable, [][]*registryv1.ScriptStatus{{gone}}, 7, " after 1s\n"},
+		"aborted":                       {abort, [][]*registryv1.ScriptStatus{{at(1, 1, "", wrong)}}, 0, "passed on 1/3 agents, failed on 1\n"},
+		"aborted by its number":         {append(abort, "v5"), [][]*registryv1.ScriptStatus{{at(0, 0, "")}}, 0, "candidate v5"},
+		"another is aborted":            {append(abort, "4"), nil, 4, "not 5 but 4"},
+		"an abort that one cannot take": {abort, [][]*registryv1.ScriptStatus{{at(2, 1, "", wrong, full)}}, 7, "could take the change: agent-3: disk full\n"},
+		"one that is not named cannot":  {abort, [][]*registryv1.ScriptStatus{{at(2, 1, "", wrong)}}, 7, "could take the change: no agent gave a reason\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := &rollout{streams: make(chan []*registryv1.ScriptStatus, len(tt.streams))}
+			for _, s := range tt.streams {
+				r.streams <- s
+			}
+			var buf bytes.Buffer
+			code := scriptctl.Run(t.Context(), scriptctl.Streams{In: strings.NewReader(""), Out: &buf, Err: &buf},
+				slices.Concat(tt.args, []string{"--author", "ada", "--wait", "--timeout", "1s", "--registry", serveRollout(t, r)}))
+			if code != tt.code || !strings.Contains(buf.String(), tt.want) {
+				t.Errorf("exit code %d, want %d; got %q, want %q in it", code, tt.code, buf.String(), tt.want)
+			}
+		})
 	}
 }
 

@@ -1,0 +1,88 @@
+package scriptctl
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/scriptorium-dev/scriptorium/client/registryclient"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// The views of candidates, as those of views.go.
+
+type candidateView struct {
+	Version uint64                `json:"version"`
+	Digest  script.Digest         `json:"digest"`
+	State   script.CandidateState `json:"state"` // Testing, RollingOut or Failed
+	Attempt uint64                `json:"attempt"`
+	Step    int                   `json:"step"`    // from 1; 0 before the first
+	Steps   int                   `json:"steps"`   // that there are
+	Percent int                   `json:"percent"` // of the agents run it
+	Since   *time.Time            `json:"since,omitempty"`
+	Reason  string                `json:"reason,omitempty"` // why it was given up
+}
+
+type trialsView struct {
+	Passed      int    `json:"passed"` // agents
+	Failed      int    `json:"failed"`
+	Running     int    `json:"running"`
+	Calls       uint64 `json:"calls"`
+	FailedCalls uint64 `json:"failedCalls"`
+	// Agents that it waits for, and the names of the first of them.
+	Waiting    int      `json:"waiting"`
+	WaitingFor []string `json:"waitingFor,omitempty"`
+}
+
+type planView struct {
+	Steps           []stepView `json:"steps,omitempty"`
+	MaxErrorPercent *int       `json:"maxErrorPercent,omitempty"`
+}
+
+type stepView struct {
+	Percent      int     `json:"percent"`
+	PauseSeconds float64 `json:"pauseSeconds"`
+}
+
+type testView struct {
+	Name    string          `json:"name"`
+	Request json.RawMessage `json:"request,omitempty"`
+	Expect  json.RawMessage `json:"expect,omitempty"`
+	Error   script.Kind     `json:"error,omitempty"`
+}
+
+func viewOfCandidate(r *script.Release) *candidateView {
+	c := r.Candidate
+	if c == nil {
+		return nil
+	}
+	return &candidateView{
+		Version: c.Version.Number, Digest: c.Version.Digest, State: r.CandidateState(), Attempt: c.Attempt,
+		Step: c.Step, Steps: len(r.Settings.Rollout.Steps), Percent: c.Percent, Since: timeView(c.Since), Reason: c.Failed,
+	}
+}
+
+func viewOfTrials(t *registryclient.Trials) *trialsView {
+	if t == nil {
+		return nil
+	}
+	return &trialsView{Passed: t.Passed, Failed: t.Failed, Running: t.Running, Calls: t.Calls, FailedCalls: t.FailedCalls, Waiting: t.Waiting, WaitingFor: t.WaitingFor}
+}
+
+func viewOfPlan(p script.Plan) *planView {
+	if len(p.Steps) == 0 && p.MaxErrorPercent == nil {
+		return nil
+	}
+	v := &planView{MaxErrorPercent: p.MaxErrorPercent}
+	for _, s := range p.Steps {
+		v.Steps = append(v.Steps, stepView{Percent: s.Percent, PauseSeconds: s.Pause.Seconds()})
+	}
+	return v
+}
+
+func viewOfTests(tests []script.Test) []testView {
+	var views []testView
+	for _, t := range tests {
+		views = append(views, testView{Name: t.Name, Request: plainJSON(t.Request), Expect: plainJSON(t.Expect), Error: t.Error})
+	}
+	return views
+}

@@ -1,0 +1,271 @@
+package scriptctl
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/scriptorium-dev/scriptorium/client/registryclient"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+const rolloutLong = `Rollout shows and changes the way of a candidate: a new version that has to pass
+the script's tests on every agent, and to go through the steps of its rollout,
+before it is live everywhere. Until then the version before it stays active.
+
+A manifest states tests and steps, in spec.tests and spec.rollout.`
+
+// steerLong is what all commands that steer say of the version.
+const steerLong = `
+
+With VERSION it is that candidate or none: nothing happens if another version has taken
+its place.`
+
+func (a *app) rolloutCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "rollout",
+		Short: "Show, promote, abort or retry a new version that is tested or rolled out",
+		Long:  rolloutLong,
+		Example: `  scriptctl rollout status acme/route
+  scriptctl rollout abort acme/route --note "carts were lost"
+  scriptctl rollout promote acme/route --wait`,
+	}
+	cmd.AddCommand(
+		a.rolloutStatusCommand(),
+		a.steerCommand(registryclient.Promote, "promote", "Make the candidate live everywhere at once",
+			"Promote makes the candidate the active version on all agents at once, whatever its\ntests and steps: also one that was given up."),
+		a.steerCommand(registryclient.Abort, "abort", "Give the candidate up, so that the version before it runs everywhere",
+			"Abort gives the candidate up: all agents run the active version again. It stays the\ncandidate, so that it can be retried or promoted; --note says why. Limits and config\nthat were published with it stay: they are the script's, not the version's."),
+		a.steerCommand(registryclient.Retry, "retry", "Test the candidate anew, and take it through its steps again",
+			"Retry begins anew with the candidate, also with one that was given up: its tests run\non every agent, and it goes through its steps from the first."),
+	)
+	return cmd
+}
+
+func (a *app) steerCommand(s registryclient.Steering, use, short, long string) *cobra.Command {
+	var f changeFlags
+	cmd := &cobra.Command{
+		Use: use + " TENANT/NAME [VERSION]", Short: short, Long: long + steerLong,
+		Args: wantArgs(1, 2, "a script, and the candidate's version if it is to be that one", "tenant/name [7]"), ValidArgsFunction: a.completeNameThenVersions(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			name, version, err := nameAndVersion(args)
+			if err != nil {
+				return err
+			}
+			f.wait.anyCandidate = s == registryclient.Abort
+			return a.apply(cmd.Context(), name, &f, func(ctx context.Context, c *registryclient.Client, n script.Name, w registryclient.Write) (script.Release, bool, error) {
+				if version == 0 {
+					if version, err = candidateNow(ctx, c, n); err != nil {
+						return script.Release{}, false, err
+					}
+				}
+				return c.Steer(ctx, n, s, version, w)
+			})
+		},
+	}
+	f.add(cmd)
+	return cmd
+}
+
+// candidateNow returns the version of the candidate that there is, so that none that is
+// published in the same moment is taken for it.
+func candidateNow(ctx context.Context, c *registryclient.Client, name script.Name) (uint64, error) {
+	r, err := c.Get(ctx, name)
+	if err != nil {
+		return 0, err
+	}
+	if r.Candidate == nil {
+		return 0, script.Errorf(script.NotFound, "candidate", "%s has no candidate: version %d is live everywhere, and none is tested or rolled out", name, r.Active.Number)
+	}
+	return r.Candidate.Version.Number, nil
+}
+
+func (a *app) rolloutStatusCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "status TENANT/NAME",
+		Short: "Show how far the candidate has come",
+		Long: `Status shows the candidate of a script: on how many agents it has passed the tests,
+in which step it is, how many of its calls failed there, or why it was given up.
+
+"scriptctl status --watch" goes on.`,
+		Args: wantScript(), ValidArgsFunction: a.completeNameThenVersions(0),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			name, err := parseName(args[0])
+			if err != nil {
+				return err
+			}
+			return a.rolloutStatus(cmd.Context(), name)
+		},
+	}
+}
+
+// candidacyView is how far a script's candidate has come.
+type candidacyView struct {
+	Script    string          `json:"script"`
+	Revision  script.Revision `json:"revision"`
+	Version   uint64          `json:"version"` // the active one
+	Candidate *candidateView  `json:"candidate"`
+	Desired   int             `json:"desired"` // agents that follow the tenant
+	Trials    *trialsView     `json:"trials,omitempty"`
+	Rollout   *planView       `json:"rollout,omitempty"`
+	Tests     []testView      `json:"tests,omitempty"`
+	Failures  []failureView   `json:"failures,omitempty"`
+}
+
+func (a *app) rolloutStatus(ctx context.Context, name script.Name) error {
+	client, err := a.connect()
+	if err != nil {
+		return err
+	}
+	release, err := client.Get(ctx, name)
+	if err != nil {
+		return about(name.String(), err)
+	}
+	fleet, err := client.Status(ctx, name)
+	if err != nil {
+		return about(name.String(), err)
+	}
+	if len(fleet.Scripts) == 0 || fleet.Scripts[0].Release.Deleted {
+		return script.Errorf(script.NotFound, "", "there is no script %s", name)
+	}
+	s := &fleet.Scripts[0]
+	r := &s.Release
+	v := candidacyView{
+		Script: name.String(), Revision: r.Revision, Version: r.Active.Number, Candidate: viewOfCandidate(r),
+		Desired: s.Desired, Trials: viewOfTrials(s.Trials), Rollout: viewOfPlan(r.Settings.Rollout),
+		Tests: viewOfTests(release.Settings.Tests), Failures: viewOfStatus(s).Failures,
+	}
+	return a.print(v, func(w io.Writer) {
+		if r.Candidate == nil {
+			fmt.Fprintf(w, "%s has no candidate: v%d is the active version\n", name, r.Active.Number)
+			return
+		}
+		fmt.Fprintln(w, summary(r))
+		columns(w, v.rows(s))
+	})
+}
+
+func (v *candidacyView) rows(s *registryclient.ScriptStatus) [][]string {
+	c := s.Release.Candidate
+	rows := [][]string{
+		{"candidate:", fmt.Sprintf("v%d %s, attempt %d", c.Version.Number, c.Version.Digest.Short(), c.Attempt)},
+		{"since:", clock(c.Since)},
+	}
+	t := s.Trials
+	if t == nil {
+		t = &registryclient.Trials{}
+	}
+	if n := len(v.Tests); n > 0 {
+		line := fmt.Sprintf("%d, passed on %d/%d agents", n, t.Passed, s.Desired)
+		if t.Failed > 0 {
+			line += fmt.Sprintf(", failed on %d", t.Failed)
+		}
+		rows = append(rows, []string{"tests:", line})
+	}
+	if len(s.Release.Settings.Rollout.Steps) > 0 {
+		rows = append(rows, []string{"steps:", stepsText(s.Release.Settings.Rollout)},
+			[]string{"runs on:", fmt.Sprintf("%d/%d agents%s", t.Running, s.Desired, callsText(t))})
+	}
+	if t.Waiting > 0 {
+		line := strings.Join(t.WaitingFor, ", ")
+		if more := t.Waiting - len(t.WaitingFor); more > 0 {
+			line += fmt.Sprintf(" and %d more", more)
+		}
+		rows = append(rows, []string{"waits for:", plain(line)})
+	}
+	if s.Failed > 0 {
+		rows = append(rows, []string{"failures:", failureList(s)})
+	}
+	return rows
+}
+
+// stepsText says in words what the steps are: "10 % for 10m, 50 %".
+func stepsText(p script.Plan) string {
+	steps := make([]string, len(p.Steps))
+	for i, s := range p.Steps {
+		steps[i] = fmt.Sprintf("%d %%", s.Percent)
+		if s.Pause > 0 {
+			steps[i] += " for " + wholeDuration(s.Pause)
+		}
+	}
+	text := strings.Join(steps, ", ")
+	if p.MaxErrorPercent != nil {
+		text += fmt.Sprintf("; at most %d %% of the calls may fail", *p.MaxErrorPercent)
+	}
+	return text
+}
+
+// wholeDuration is d without the parts that are zero at its end: "10m", not "10m0s".
+func wholeDuration(d time.Duration) string {
+	s := d.String()
+	for _, part := range []string{"m0s", "h0m"} {
+		if strings.HasSuffix(s, part) {
+			s = s[:len(s)-2]
+		}
+	}
+	return s
+}
+
+// callsText says what became of the candidate's calls: ", 2 of 40 calls failed".
+func callsText(t *registryclient.Trials) string {
+	if t == nil || t.Calls == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", %d of %d calls failed", t.FailedCalls, t.Calls)
+}
+
+// candidateText is candidateState, and why the candidate was given up.
+func candidateText(r *script.Release) string {
+	text := candidateState(r)
+	if r.Candidate != nil && r.Candidate.Failed != "" {
+		text += ": " + plain(r.Candidate.Failed)
+	}
+	return text
+}
+
+// candidateState says in words where the candidate is: "candidate v2 in step 1 of 3 (10 %)";
+// "" if there is none.
+func candidateState(r *script.Release) string {
+	c := r.Candidate
+	if c == nil {
+		return ""
+	}
+	text := fmt.Sprintf("candidate v%d ", c.Version.Number)
+	switch r.CandidateState() {
+	case script.CandidateFailed:
+		return text + "failed"
+	case script.CandidateTesting:
+		return text + "testing"
+	}
+	if c.Step == 0 {
+		return text + "rolling out"
+	}
+	return text + fmt.Sprintf("in step %d of %d (%d %%)", c.Step, len(r.Settings.Rollout.Steps), c.Percent)
+}
+
+// candidacyLine says how far a candidate has come:
+// "acme/route v1 sha256:ab12cd34 active, candidate v2 testing, passed on 1/3 agents".
+func candidacyLine(s *registryclient.ScriptStatus) string {
+	r := &s.Release
+	return fmt.Sprintf("%s %s, %s", r.Name, versionText(r), candidateText(r)) + trialsText(s)
+}
+
+// trialsText says what the agents say of a candidate that is on its way; "" of another.
+func trialsText(s *registryclient.ScriptStatus) string {
+	t, state := s.Trials, s.Release.CandidateState()
+	if t == nil || state == script.CandidateFailed {
+		return ""
+	}
+	if state == script.CandidateRollingOut {
+		return fmt.Sprintf(", on %d/%d agents", t.Running, s.Desired) + callsText(t)
+	}
+	text := fmt.Sprintf(", passed on %d/%d agents", t.Passed, s.Desired)
+	if t.Failed > 0 {
+		text += fmt.Sprintf(", failed on %d", t.Failed)
+	}
+	return text
+}
