@@ -161,8 +161,9 @@ func (x *reconciliation) follow(ctx context.Context) (time.Duration, error) {
 	}
 	x.facts.release = m.own(x.owner)
 	x.facts.published = x.facts.release != nil && m.settled == x.ls.Generation
+	x.followCandidate()
 	pause, err := x.report(ctx)
-	return soonest(wait, pause), err
+	return soonest(soonest(wait, pause), x.facts.turns(x.now)), err
 }
 
 // bring makes the registry's script what the spec says, unless that cannot be, which is a
@@ -320,7 +321,7 @@ func (x *reconciliation) done(r *script.Release, changes []Change) {
 	// server are in its way where they share processors.
 	m.news = append(m.news, func() { x.tell(r, changes, restored) })
 	m.announce = true
-	x.log.Info("published", "luascript", x.owner, "script", r.Name, "version", r.Active.Number, "revision", r.Revision, "changes", changes)
+	x.log.Info("published", "luascript", x.owner, "script", r.Name, "version", wantedVersion(r), "active", activeVersion(r), "revision", r.Revision, "changes", changes)
 }
 
 // graceForFleet is how long the status waits for the fleet after a publish: mostly one

@@ -33,7 +33,7 @@ const (
 	Unpinned   Change = "Unpinned"   // it follows the latest version again
 	Enabled    Change = "Enabled"
 	Disabled   Change = "Disabled"
-	Configured Change = "Configured" // its limits, trigger, config or history limit
+	Configured Change = "Configured" // its limits, trigger, config, history limit, rollout or tests
 	TakenOver  Change = "TakenOver"  // it had no owner
 )
 
@@ -62,6 +62,9 @@ type Situation struct {
 //
 // What the registry refuses is not guessed here: a script of another owner, or a pin of a
 // version that does not exist, is published all the same, and the registry says why not.
+//
+// Nor is a candidate of any concern here: what was published is there, and becomes the active
+// version, or does not, by the registry's rules.
 func Decide(s Situation) Action {
 	have := s.Have
 	if have != nil && have.Deleted {
@@ -102,7 +105,7 @@ func differences(want *spec.Wanted, have *script.Release) (changes []Change) {
 		return changes
 	}
 	note(Published, !isNewest(want, have))
-	pins := want.Pin != 0 && (!have.Pinned || have.Active.Number != want.Pin)
+	pins := want.Pin != 0 && pinned(have) != want.Pin
 	back := pins && want.Pin < have.Active.Number
 	note(RolledBack, back)
 	note(Pinned, pins && !back)
@@ -112,6 +115,20 @@ func differences(want *spec.Wanted, have *script.Release) (changes []Change) {
 	note(Configured, !sameSettings(want.Settings, have.Settings))
 	note(TakenOver, have.Owner != want.Owner)
 	return changes
+}
+
+// pinned returns the number of the version that runs, or is to run once it has passed its
+// tests and steps, whatever is published later; 0 if the script follows the latest. A
+// candidate that was given up stays what the script is pinned to: to ask for it again would
+// make it run.
+func pinned(have *script.Release) uint64 {
+	switch {
+	case !have.Pinned:
+		return 0
+	case have.Candidate != nil:
+		return have.Candidate.Version.Number
+	}
+	return have.Active.Number
 }
 
 // isNewest reports whether the newest version there is runs what is wanted.
@@ -124,5 +141,6 @@ func isNewest(want *spec.Wanted, have *script.Release) bool {
 }
 
 func sameSettings(a, b script.Settings) bool {
-	return a.Limits == b.Limits && a.Trigger == b.Trigger && a.HistoryLimit == b.HistoryLimit && bytes.Equal(a.Config, b.Config)
+	return a.Limits == b.Limits && a.Trigger == b.Trigger && a.HistoryLimit == b.HistoryLimit && bytes.Equal(a.Config, b.Config) &&
+		a.Rollout.Equal(b.Rollout) && script.SameTests(a.Tests, b.Tests)
 }

@@ -32,6 +32,16 @@ func has() script.Release {
 	}
 }
 
+// withCandidate has version 1 run, and the version of the number, which is retained, be on
+// its way.
+func withCandidate(number uint64, step int, failed string) func(*script.Release) {
+	return func(r *script.Release) {
+		v, _ := r.Retains(number)
+		r.Active = r.Retained[0]
+		r.Candidate = &script.Candidate{Version: v, Attempt: 7, Step: step, Failed: failed}
+	}
+}
+
 func TestDecide(t *testing.T) {
 	tests := []struct {
 		name string
@@ -122,6 +132,58 @@ func TestDecide(t *testing.T) {
 		{
 			name: "trigger", have: func(r *script.Release) { r.Settings.Trigger.Event = "http-request" },
 			kind: controller.Publish, says: []controller.Change{controller.Configured},
+		},
+		{
+			name: "a plan", want: func(w *spec.Wanted) { w.Settings.Rollout.Steps = []script.Step{{Percent: 5}} },
+			kind: controller.Publish, says: []controller.Change{controller.Configured},
+		},
+		{
+			name: "the same plan", want: func(w *spec.Wanted) { w.Settings.Rollout.MaxErrorPercent = new(5) },
+			have: func(r *script.Release) { r.Settings.Rollout.MaxErrorPercent = new(5) },
+			kind: controller.Keep,
+		},
+		{
+			name: "tests", want: func(w *spec.Wanted) { w.Settings.Tests = []script.Test{{Name: "a"}} },
+			have: func(r *script.Release) {
+				r.Settings.Tests = []script.Test{{Name: "a", Expect: []byte("1")}}
+			},
+			kind: controller.Publish, says: []controller.Change{controller.Configured},
+		},
+		{name: "what was published is being tested", have: withCandidate(2, 0, ""), kind: controller.Keep},
+		{name: "it runs on some agents", have: withCandidate(2, 1, ""), kind: controller.Keep},
+		{name: "it was given up, or aborted by somebody", have: withCandidate(2, 0, "no"), kind: controller.Keep},
+		{
+			name: "the first version is being tested",
+			have: func(r *script.Release) { r.Candidate = &script.Candidate{Version: r.Active} },
+			kind: controller.Keep,
+		},
+		{
+			name: "something else than what was given up", want: func(w *spec.Wanted) { w.Source = []byte("return 3") },
+			have: withCandidate(2, 0, "no"),
+			kind: controller.Publish, says: []controller.Change{controller.Published},
+		},
+		{
+			name: "back to what runs, as a pin", want: func(w *spec.Wanted) { w.Pin = 1 }, have: withCandidate(2, 1, ""),
+			kind: controller.Publish, says: []controller.Change{controller.Pinned},
+		},
+		{
+			name: "a pin of the candidate makes it run", want: func(w *spec.Wanted) { w.Pin = 2 }, have: withCandidate(2, 1, ""),
+			kind: controller.Publish, says: []controller.Change{controller.Pinned},
+		},
+		{
+			name: "it was published with a pin, and is being tested: it is not made to run", want: func(w *spec.Wanted) { w.Pin = 2 },
+			have: func(r *script.Release) { withCandidate(2, 0, "")(r); r.Pinned = true },
+			kind: controller.Keep,
+		},
+		{
+			name: "it was published with a pin, and given up", want: func(w *spec.Wanted) { w.Pin = 2 },
+			have: func(r *script.Release) { withCandidate(2, 0, "no")(r); r.Pinned = true },
+			kind: controller.Keep,
+		},
+		{
+			name: "it was published with a pin, and another is wanted now", want: func(w *spec.Wanted) { w.Pin = 1 },
+			have: func(r *script.Release) { withCandidate(2, 0, "no")(r); r.Pinned = true },
+			kind: controller.Publish, says: []controller.Change{controller.Pinned},
 		},
 		{
 			name: "no owner", have: func(r *script.Release) { r.Owner = "" },

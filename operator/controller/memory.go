@@ -43,7 +43,9 @@ type memory struct {
 	news     []func()  // tell of what was published, once the status is written
 	grace    time.Time // until when the fleet may take before the status is written
 
+	stage   *stage // of the candidate, as told of last; nil if that is not known
 	pace    pace
+	wrote   time.Time                 // the status, last
 	written *v1alpha1.LuaScriptStatus // as of
 	version string                    // this resource version
 }

@@ -18,7 +18,7 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 	m := &metrics{
 		converged: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Namespace: namespace, Subsystem: subsystem, Name: "converged_seconds",
-			Help: "Time from when the API server told the operator of a LuaScript's spec until its status said that all connected agents run it, without specs that were stalled meanwhile.",
+			Help: "Time from when the API server told the operator of a LuaScript's spec until its status said that all connected agents run it, without specs that were stalled meanwhile, or rolled out in steps.",
 			// From what is aimed at, some tens of milliseconds, to a rollout that hangs.
 			Buckets: []float64{.01, .025, .05, .1, .15, .25, .5, 1, 2.5, 5, 10, 30, 60, 300},
 		}),

@@ -40,6 +40,9 @@ type world struct {
 	revision  script.Revision
 	down      error
 	publishes int
+	// candidates: what is published from now on does not run at once.
+	candidates bool
+	failures   []registryclient.AgentFailure
 }
 
 var key = client.ObjectKey{Namespace: "default", Name: "route"}
@@ -93,9 +96,14 @@ func (w *world) Publish(_ context.Context, p registryclient.PublishRequest) (reg
 	w.publishes++
 	w.revision++
 	v := script.Version{Number: uint64(w.revision), Digest: script.DigestOf(p.Source), Engine: manifest.Engine, Entrypoint: *p.Entrypoint}
+	before := w.release
 	w.release = &script.Release{
 		Name: p.Name, Revision: w.revision, Active: v, Latest: v.Number, Retained: []script.Version{v},
 		Enabled: *p.Enabled, Settings: *p.Settings, Owner: p.Owner,
+	}
+	if w.candidates {
+		w.release.Active, w.release.Retained = before.Active, []script.Version{before.Active, v}
+		w.release.Candidate = &script.Candidate{Version: v, Attempt: uint64(w.revision), Since: time.Now()}
 	}
 	return registryclient.Published{Release: *w.release, Changed: true}, nil
 }
@@ -114,6 +122,9 @@ func (w *world) Subscribe(func(fleet.Changed)) {}
 func (w *world) Status(script.Name) (registryclient.ScriptStatus, bool) {
 	if w.release == nil {
 		return registryclient.ScriptStatus{}, false
+	}
+	if w.release.Candidate != nil {
+		return registryclient.ScriptStatus{Release: *w.release, Desired: 1, Trials: &registryclient.Trials{}, Failed: len(w.failures), Failures: w.failures}, true
 	}
 	return registryclient.ScriptStatus{Release: *w.release, Desired: 1, Active: 1, Converged: true}, true
 }
@@ -138,6 +149,16 @@ func (w *world) reconcile() *v1alpha1.LuaScript {
 		return nil
 	}
 	return ls
+}
+
+// pause reconciles once, and returns when that is to be done again.
+func (w *world) pause() time.Duration {
+	w.t.Helper()
+	result, err := w.Reconcile(w.t.Context(), ctrl.Request{NamespacedName: key})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return result.RequeueAfter
 }
 
 // pass reconciles every now and then for so long, or until the LuaScript is gone.

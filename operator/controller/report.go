@@ -24,6 +24,10 @@ const (
 	eventRestored     = "Restored" // put right what others changed
 	eventDeleted      = "Deleted"
 	eventAbandoned    = "Abandoned"
+
+	eventRolloutStep     = "RolloutStep" // a candidate is to run on some of the agents
+	eventPromoted        = "Promoted"    // a candidate is the active version
+	eventCandidateFailed = "CandidateFailed"
 )
 
 // report writes the status, if it is another than before and its pace allows it, and
@@ -37,6 +41,9 @@ func (x *reconciliation) report(ctx context.Context) (time.Duration, error) {
 		return 0, nil
 	}
 	if wait := m.grace.Sub(now); wait > 0 && x.underWay(&next) {
+		return wait, nil
+	}
+	if wait := callsInterval - now.Sub(m.wrote); wait > 0 && onlyCalls(before, &next) {
 		return wait, nil
 	}
 	if wait := m.pace.take(now, hasteOf(before, &next)); wait > 0 {
@@ -58,7 +65,7 @@ func (x *reconciliation) report(ctx context.Context) (time.Duration, error) {
 // say.
 func (x *reconciliation) underWay(next *v1alpha1.LuaScriptStatus) bool {
 	c := meta.FindStatusCondition(next.Conditions, v1alpha1.ConditionConverged)
-	return x.facts.fault == nil && c != nil && c.Reason == reasonWaiting
+	return x.facts.fault == nil && c != nil && (c.Reason == reasonWaiting || c.Reason == reasonTesting)
 }
 
 // write patches the status alone. Nobody else writes it, so that it takes no lock: those
@@ -76,7 +83,7 @@ func (x *reconciliation) write(ctx context.Context, before, next *v1alpha1.LuaSc
 	if err != nil {
 		return err
 	}
-	x.m.written, x.m.version = &written.Status, written.ResourceVersion
+	x.m.written, x.m.version, x.m.wrote = &written.Status, written.ResourceVersion, time.Now()
 	return nil
 }
 
@@ -89,7 +96,13 @@ func (x *reconciliation) tellOutcome(before, next *v1alpha1.LuaScriptStatus) {
 			x.warn(eventRefused, "Publish", "%s", f.message())
 		}
 	}
-	x.tellFailures(before.Agents, next.Agents)
+	if !onItsWay(next.Candidate) { // what fails while it is it waits for, or ends with: either names the agent
+		known := before.Agents
+		if onItsWay(before.Candidate) {
+			known = nil
+		}
+		x.tellFailures(known, next.Agents)
+	}
 	if !meta.IsStatusConditionTrue(next.Conditions, v1alpha1.ConditionConverged) {
 		return
 	}
@@ -107,6 +120,10 @@ func (x *reconciliation) tellOutcome(before, next *v1alpha1.LuaScriptStatus) {
 	}
 }
 
+func onItsWay(c *v1alpha1.CandidateStatus) bool {
+	return c != nil && c.State != v1alpha1.CandidateFailed
+}
+
 // roundTime leaves three digits or so.
 func roundTime(d time.Duration) time.Duration {
 	switch {
@@ -118,7 +135,8 @@ func roundTime(d time.Duration) time.Duration {
 	return d.Round(10 * time.Microsecond)
 }
 
-// tellFailures tells of the agents that are new among those that failed.
+// tellFailures tells of the agents that are new among those that could not activate the
+// release. Those on which the tests of a candidate failed are told of with that.
 func (x *reconciliation) tellFailures(before, next *v1alpha1.AgentsStatus) {
 	if next == nil {
 		return
@@ -131,7 +149,7 @@ func (x *reconciliation) tellFailures(before, next *v1alpha1.AgentsStatus) {
 	}
 	var failed []string
 	for _, f := range next.Failing {
-		if !known[f.Agent+f.Reason] {
+		if !known[f.Agent+f.Reason] && !strings.HasPrefix(f.Reason, "tests[") {
 			failed = append(failed, f.Agent+": "+f.Reason)
 		}
 	}
@@ -166,24 +184,55 @@ func sayChange(c Change, r *script.Release) string {
 	active, latest := r.Active.Number, r.Latest
 	switch c {
 	case Published:
+		if c := r.Candidate; c != nil && c.Version.Number == latest {
+			return fmt.Sprintf("version %d (%s) is in the registry, at revision %d: it %s", c.Version.Number, c.Version.Digest.Short(), r.Revision, sayWay(r))
+		}
 		if active != latest {
-			return fmt.Sprintf("version %d is in the registry; version %d stays active", latest, active)
+			return fmt.Sprintf("version %d is in the registry; %s", latest, meanwhile(r))
 		}
 		return fmt.Sprintf("version %d (%s) is in the registry, at revision %d", active, r.Active.Digest.Short(), r.Revision)
 	case Pinned:
+		if c := r.Candidate; c != nil {
+			return fmt.Sprintf("version %d is pinned: it %s", c.Version.Number, sayWay(r))
+		}
 		return fmt.Sprintf("version %d is pinned", active)
 	case RolledBack:
 		return fmt.Sprintf("back to version %d, which is pinned; version %d is the latest", active, latest)
 	case Unpinned:
+		if c := r.Candidate; c != nil {
+			return fmt.Sprintf("the latest version is followed again, %d: it %s", c.Version.Number, sayWay(r))
+		}
 		return fmt.Sprintf("version %d is active, and will be followed by later ones", active)
 	case Enabled:
+		if r.Untried() {
+			return fmt.Sprintf("the script is enabled; version %d %s", active, sayWay(r))
+		}
 		return fmt.Sprintf("version %d is enabled", active)
 	case Disabled:
-		return fmt.Sprintf("version %d is disabled: calls are answered DISABLED", active)
+		return "the script is disabled: calls are answered DISABLED"
 	case TakenOver:
 		return "the script had no owner; from now on it is changed here alone"
 	}
-	return "limits, trigger, config or history limit were changed"
+	return "limits, trigger, config, history limit, rollout or tests were changed"
+}
+
+// sayWay says what a release's candidate has before it, or why it has nothing more.
+func sayWay(r *script.Release) string {
+	meanwhile := "; " + meanwhile(r)
+	switch c := r.Candidate; {
+	case c.Failed != "":
+		return "was given up: " + trimmed(c.Failed) + meanwhile
+	case r.Untried():
+		return "runs when it has passed its tests"
+	}
+	tests, steps := len(r.Settings.Tests), len(r.Settings.Rollout.Steps)
+	switch {
+	case steps == 0:
+		return "runs when it has passed its tests" + meanwhile
+	case tests == 0:
+		return fmt.Sprintf("is rolled out in %d steps", steps) + meanwhile
+	}
+	return fmt.Sprintf("is rolled out in %d steps when it has passed its tests", steps) + meanwhile
 }
 
 func (x *reconciliation) note(reason, action, format string, args ...any) {

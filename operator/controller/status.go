@@ -57,10 +57,11 @@ func statusOf(prev v1alpha1.LuaScriptStatus, f *facts, now time.Time) v1alpha1.L
 	next := *prev.DeepCopy()
 	next.ObservedGeneration = f.generation
 	describeRelease(&next, f.release)
+	describeCandidate(&next, f)
 	describeAgents(&next, script.Revision(prev.Revision), f)
 
 	published := f.publishedTruth()
-	converged := f.convergedTruth(published)
+	converged := f.convergedTruth(published, now)
 	if f.settling(&prev, converged) {
 		if was := meta.FindStatusCondition(prev.Conditions, v1alpha1.ConditionConverged); was != nil {
 			converged = truth{was.Status, was.Reason, was.Message}
@@ -82,7 +83,7 @@ func statusOf(prev v1alpha1.LuaScriptStatus, f *facts, now time.Time) v1alpha1.L
 		}
 		set(kind, truth{metav1.ConditionTrue, ready.reason, ready.message})
 	}
-	stalled := f.fault != nil && f.fault.permanent
+	stalled := f.fault != nil && f.fault.permanent || ready.reason == reasonCandidateFailed
 	set(v1alpha1.ConditionReady, ready)
 	set(v1alpha1.ConditionPublished, published)
 	set(v1alpha1.ConditionConverged, converged)
@@ -117,7 +118,7 @@ func (f *facts) settling(prev *v1alpha1.LuaScriptStatus, converged truth) bool {
 func (f *facts) publishedTruth() truth {
 	switch {
 	case f.published && f.release != nil:
-		return truth{metav1.ConditionTrue, reasonPublished, fmt.Sprintf("version %d is in the registry, at revision %d", f.release.Active.Number, f.release.Revision)}
+		return truth{metav1.ConditionTrue, reasonPublished, fmt.Sprintf("version %d is in the registry, at revision %d", wantedVersion(f.release), f.release.Revision)}
 	case f.fault == nil:
 		return truth{metav1.ConditionFalse, reasonNotPublished, "what the spec says is not in the registry yet"}
 	case !f.fault.permanent && f.fault.word == "": // it may have been, just before
@@ -126,7 +127,24 @@ func (f *facts) publishedTruth() truth {
 	return truth{metav1.ConditionFalse, f.fault.reason(), f.fault.message()}
 }
 
-func (f *facts) convergedTruth(published truth) truth {
+// wantedVersion returns the number of the version that was asked for: the candidate, as long
+// as there is one, and not the one that runs meanwhile.
+func wantedVersion(r *script.Release) uint64 {
+	if r.Candidate != nil {
+		return r.Candidate.Version.Number
+	}
+	return r.Active.Number
+}
+
+// activeVersion returns the number of the version that runs; 0 if nothing does.
+func activeVersion(r *script.Release) uint64 {
+	if r.Untried() {
+		return 0
+	}
+	return r.Active.Number
+}
+
+func (f *facts) convergedTruth(published truth, now time.Time) truth {
 	no := func(reason, format string, args ...any) truth {
 		return truth{metav1.ConditionFalse, reason, fmt.Sprintf(format, args...)}
 	}
@@ -135,6 +153,10 @@ func (f *facts) convergedTruth(published truth) truth {
 		return no(reasonNotPublished, "what the spec says is not in the registry")
 	case metav1.ConditionUnknown:
 		return truth{published.status, reasonNotPublished, "it is not known whether what the spec says is in the registry"}
+	}
+	candidate := f.candidate()
+	if candidate != nil && candidate.Failed != "" {
+		return f.candidateFailed()
 	}
 	if !f.state.Live {
 		why := "the registry has not been heard of yet"
@@ -145,13 +167,17 @@ func (f *facts) convergedTruth(published truth) truth {
 	}
 	s := f.agent
 	version := f.release.Active.Number
-	switch {
-	case s == nil, s.Release.Revision != f.release.Revision:
+	switch current := s != nil && s.Release.Revision == f.release.Revision; {
+	case !current && candidate != nil:
+		return f.candidateTruth(now)
+	case !current:
 		return no(reasonWaiting, "version %d is on its way to the agents", version)
 	case s.Desired == 0:
 		return no(reasonNoAgents, "no agent follows the tenant %s: is there one on each node?", s.Release.Name.Tenant)
 	case s.Desired == s.Unknown:
 		return no(reasonNoAgents, "none of the %d agents has been heard of for 15s", s.Desired)
+	case candidate != nil:
+		return f.candidateTruth(now)
 	case s.Failed > 0:
 		return no(reasonFailedOnAgents, "%d of %d agents could not activate version %d: %s", s.Failed, s.Desired, version, failures(s))
 	case !s.Converged:
@@ -199,8 +225,10 @@ func describeRelease(s *v1alpha1.LuaScriptStatus, r *script.Release) {
 	if r == nil {
 		return
 	}
-	s.ActiveVersion, s.LatestVersion = int64(r.Active.Number), int64(r.Latest)
-	s.Digest, s.Revision = r.Active.Digest.String(), int64(r.Revision)
+	s.LatestVersion, s.Revision = int64(r.Latest), int64(r.Revision)
+	if s.ActiveVersion = int64(activeVersion(r)); s.ActiveVersion != 0 { //nolint:gosec // the registry's number
+		s.Digest = r.Active.Digest.String()
+	}
 	for i := len(r.Retained) - 1; i >= 0 && len(s.History) < script.MaxHistoryLimit; i-- {
 		v := r.Retained[i]
 		entry := v1alpha1.VersionStatus{Version: int64(v.Number), Digest: v.Digest.String()}
@@ -250,7 +278,8 @@ func sameStatus(a, b *v1alpha1.LuaScriptStatus) bool {
 // hasteOf says who may wait for what changed.
 func hasteOf(before, after *v1alpha1.LuaScriptStatus) haste {
 	most := counts
-	if before.ObservedGeneration != after.ObservedGeneration || len(before.Conditions) != len(after.Conditions) {
+	if before.ObservedGeneration != after.ObservedGeneration || len(before.Conditions) != len(after.Conditions) ||
+		stageOf(before.Candidate) != stageOf(after.Candidate) {
 		most = condition
 	}
 	for _, c := range after.Conditions {

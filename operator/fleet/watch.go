@@ -8,6 +8,7 @@ import (
 	"iter"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -306,7 +307,7 @@ func differences(before, after map[script.Name]registryclient.ScriptStatus) (nam
 
 func same(a, b *registryclient.ScriptStatus) bool {
 	if a.Release.Revision != b.Release.Revision || a.Desired != b.Desired || a.Active != b.Active || a.Failed != b.Failed ||
-		a.Unknown != b.Unknown || a.Converged != b.Converged || len(a.Failures) != len(b.Failures) {
+		a.Unknown != b.Unknown || a.Converged != b.Converged || len(a.Failures) != len(b.Failures) || !sameTrials(a.Trials, b.Trials) {
 		return false
 	}
 	for i, f := range a.Failures {
@@ -315,6 +316,14 @@ func same(a, b *registryclient.ScriptStatus) bool {
 		}
 	}
 	return true
+}
+
+func sameTrials(a, b *registryclient.Trials) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return a.Passed == b.Passed && a.Failed == b.Failed && a.Running == b.Running && a.Calls == b.Calls && a.FailedCalls == b.FailedCalls &&
+		a.Waiting == b.Waiting && a.WaitingWhy == b.WaitingWhy && slices.Equal(a.WaitingFor, b.WaitingFor)
 }
 
 // pause waits for d, and reports whether ctx is not done.

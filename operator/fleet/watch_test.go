@@ -175,6 +175,16 @@ func TestWatchTellsOfChanges(t *testing.T) {
 		if c := told(); !slices.Equal(c.Names, []script.Name{name("a")}) {
 			t.Errorf("an agent failed: %+v", c)
 		}
+		tried := failed
+		for _, trials := range []registryclient.Trials{{}, {Passed: 1}, {Passed: 1, Calls: 7}, {Passed: 1, Calls: 7, Waiting: 1, WaitingFor: []string{"n1"}}, {Passed: 1, Calls: 7, Waiting: 1, WaitingFor: []string{"n2"}}} {
+			tried.Trials = &trials
+			for _, want := range [][]script.Name{{name("a")}, nil} {
+				r.say(6, tried, status("b", 4, 2, 2))
+				if c := told(); !slices.Equal(c.Names, want) {
+					t.Errorf("agents say %+v of a candidate: %+v, want %v", trials, c, want)
+				}
+			}
+		}
 		gone := status("b", 7, 0, 2)
 		gone.Release.Deleted = true
 		r.say(7, gone)

@@ -63,11 +63,11 @@ func (r *reader) duration(field string, s *string, most time.Duration) time.Dura
 	return t
 }
 
-// Bounds of spec.config: those of the registry and of what an engine hands to a
+// Bounds of JSON in a spec: those of the registry and of what an engine hands to a
 // script.
 const (
 	maxConfigBytes = 64 << 10
-	maxConfigDepth = 32
+	maxDepth       = 32
 )
 
 // config returns the object in raw with its keys in order, so that equal configs are
@@ -77,33 +77,46 @@ func (r *reader) config(raw []byte) json.RawMessage {
 	if len(raw) == 0 || bytes.Equal(raw, []byte("null")) {
 		return nil
 	}
-	var object map[string]any
-	dec := json.NewDecoder(bytes.NewReader(raw))
-	dec.UseNumber() // large numbers stay what they are
-	if err := dec.Decode(&object); err != nil || object == nil {
+	v, err := decode(raw)
+	object, ok := v.(map[string]any)
+	if err != nil || !ok {
 		r.fault(field, "is not a JSON object")
-		return nil
-	}
-	if depth(object) > maxConfigDepth {
-		r.fault(field, "is nested deeper than %d", maxConfigDepth)
 		return nil
 	}
 	if len(object) == 0 {
 		return nil
 	}
-	var buf bytes.Buffer
-	enc := json.NewEncoder(&buf)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(object); err != nil {
-		r.fault(field, "cannot be written as JSON: %v", err)
-		return nil
-	}
-	config := bytes.TrimSpace(buf.Bytes())
+	config := r.encode(field, object)
 	if len(config) > maxConfigBytes {
 		r.fault(field, "has %d bytes, at most %d (64 KiB) are allowed", len(config), maxConfigBytes)
 		return nil
 	}
 	return config
+}
+
+// decode returns the one JSON value in raw.
+func decode(raw []byte) (v any, err error) {
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.UseNumber() // large numbers stay what they are
+	err = dec.Decode(&v)
+	return v, err
+}
+
+// encode returns v as JSON with its keys in order, and nil with a fault if it cannot be
+// handed to a script.
+func (r *reader) encode(field string, v any) json.RawMessage {
+	if depth(v) > maxDepth {
+		r.fault(field, "is nested deeper than %d", maxDepth)
+		return nil
+	}
+	var buf bytes.Buffer
+	enc := json.NewEncoder(&buf)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		r.fault(field, "cannot be written as JSON: %v", err)
+		return nil
+	}
+	return bytes.TrimSpace(buf.Bytes())
 }
 
 // depth returns how deep objects and lists are nested in v.

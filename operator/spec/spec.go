@@ -23,7 +23,7 @@ type Wanted struct {
 	Entrypoint string // "" means that the chunk itself is the program
 	Enabled    bool
 	Pin        uint64          // the version that is pinned; 0 follows the latest
-	Settings   script.Settings // with config in the one form in which equal configs are equal bytes
+	Settings   script.Settings // with JSON in the one form in which equal values are equal bytes
 	Owner      string          // of the script in the registry: the LuaScript
 
 	// SourceField is the field that holds the source: spec.source or spec.script.
@@ -146,6 +146,8 @@ func (r *reader) wanted(ls *v1alpha1.LuaScript) Wanted {
 	if spec.Config != nil {
 		w.Settings.Config = r.config(spec.Config.Raw)
 	}
+	w.Settings.Rollout = r.plan("spec.rollout", spec.Rollout)
+	w.Settings.Tests = r.tests("spec.tests", spec.Tests)
 	w.Source, w.SourceField = r.source(spec, w.Settings.Limits)
 	return w
 }

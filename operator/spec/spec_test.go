@@ -62,6 +62,16 @@ func TestWanted(t *testing.T) {
 				ls.Spec.Trigger = &v1alpha1.Trigger{Event: "http-request"}
 				ls.Spec.RevisionHistoryLimit = new(int32(3))
 				ls.Spec.Config = config(`{"b": [1, 12345678901234567890], "a": "<&>"}`)
+				ls.Spec.Rollout = &v1alpha1.Rollout{
+					Steps:           []v1alpha1.RolloutStep{{Percent: 10, Pause: new("1h30m")}, {Percent: 50}, {Percent: 99, Pause: new("0s")}},
+					MaxErrorPercent: new(int32(0)),
+				}
+				ls.Spec.Tests = []v1alpha1.Test{
+					{Name: "an object", Request: config(`{"b":  1, "a": {"d": "<&>", "c": null}}`), Expect: config(`[ 1.50, {"b": 1, "a": 2} ]`)},
+					{Name: "fails", Request: config(`"x"`), Error: new("SCRIPT")},
+					{Name: "nothing", Request: config(`null`), Expect: config(`null`)},
+					{Name: "the default", Request: config(` { } `), Expect: config(`false`)},
+				}
 				ls.Spec.Limits = &v1alpha1.Limits{
 					Instructions: new(int64(5)), Timeout: new("1.5s"), SourceBytes: new(int64(100)), StringBytes: new(int64(2)),
 					ResultBytes: new(int64(3)), LogBytes: new(int64(4)), Concurrency: new(int32(6)), Coroutines: new(true),
@@ -72,6 +82,16 @@ func TestWanted(t *testing.T) {
 				w.Settings = script.Settings{
 					Trigger: script.Trigger{Event: "http-request"}, HistoryLimit: 3,
 					Config: []byte(`{"a":"<&>","b":[1,12345678901234567890]}`),
+					Rollout: script.Plan{
+						Steps:           []script.Step{{Percent: 10, Pause: 90 * time.Minute}, {Percent: 50}, {Percent: 99}},
+						MaxErrorPercent: new(0),
+					},
+					Tests: []script.Test{
+						{Name: "an object", Request: []byte(`{"a":{"c":null,"d":"<&>"},"b":1}`), Expect: []byte(`[1.50,{"a":2,"b":1}]`)},
+						{Name: "fails", Request: []byte(`"x"`), Error: script.Script},
+						{Name: "nothing"},
+						{Name: "the default", Expect: []byte(`false`)},
+					},
 					Limits: script.Limits{
 						Instructions: 5, Timeout: 1500 * time.Millisecond, SourceBytes: 100, StringBytes: 2,
 						ResultBytes: 3, LogBytes: 4, Concurrency: 6, Coroutines: true,
@@ -81,7 +101,10 @@ func TestWanted(t *testing.T) {
 		},
 		"no entrypoint":       {func(ls *v1alpha1.LuaScript) { ls.Spec.Entrypoint = new("") }, func(w *spec.Wanted) { w.Entrypoint = "" }},
 		"a config of nothing": {change: func(ls *v1alpha1.LuaScript) { ls.Spec.Config = config(` {} `) }},
-		"a config of null":    {change: func(ls *v1alpha1.LuaScript) { ls.Spec.Config = config(`null`) }},
+		"a rollout of nothing": {change: func(ls *v1alpha1.LuaScript) {
+			ls.Spec.Rollout, ls.Spec.Tests = &v1alpha1.Rollout{Steps: []v1alpha1.RolloutStep{}}, []v1alpha1.Test{}
+		}},
+		"a config of null": {change: func(ls *v1alpha1.LuaScript) { ls.Spec.Config = config(`null`) }},
 	} {
 		want := plain
 		if tt.want != nil {

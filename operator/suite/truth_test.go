@@ -187,7 +187,11 @@ func TestFailsOnNode(t *testing.T) {
 	if err := os.Rename(temporary, temporary+".away"); err != nil {
 		t.Fatal(err)
 	}
-	ls = w.await(w.change(ls, func(s *spec) { s.Source = source(2) }), "failed on an agent", func(ls *v1alpha1.LuaScript) bool {
+	large := func(s *spec) { // which an agent does not keep anywhere else first
+		s.Source = new(*source(2) + strings.Repeat("-- a word or two about it\n", 3000))
+		s.Limits = &v1alpha1.Limits{SourceBytes: new(int64(1 << 20))}
+	}
+	ls = w.await(w.change(ls, large), "failed on an agent", func(ls *v1alpha1.LuaScript) bool {
 		return is(ls, v1alpha1.ConditionConverged, metav1.ConditionFalse) && ls.Status.Agents.Failed == 1 && ls.Status.Agents.Active == 1
 	})
 	if f := ls.Status.Agents.Failing; len(f) != 1 || f[0].Agent != "agent-2" || !strings.Contains(f[0].Reason, "tmp") {

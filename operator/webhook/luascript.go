@@ -71,7 +71,7 @@ func (v *luaScripts) validate(ctx context.Context, before, ls *v1alpha1.LuaScrip
 	if before == nil {
 		warnings = append(warnings, v.rivals(ctx, ls)...)
 	}
-	warnings = append(append(warnings, c.advice...), doubtful...)
+	warnings = append(append(append(warnings, c.advice...), doubtful...), warnOfRollout(&c.wanted.Settings)...)
 	return append(warnings, warnOfPin(before, ls)...), nil
 }
 

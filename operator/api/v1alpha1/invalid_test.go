@@ -79,8 +79,6 @@ func invalidLuaScripts() []invalid {
 
 		{what: "unknown field", spec: "{tenantId: acme, source: return 1, sorce: x}", want: []string{`unknown field "spec.sorce"`}},
 		{what: "unknown limit", spec: "{tenantId: acme, source: return 1, limits: {memory: 1}}", want: []string{`unknown field "spec.limits.memory"`}},
-		{what: "rollout", spec: "{tenantId: acme, source: return 1, rollout: {}}", want: []string{`unknown field "spec.rollout"`}},
-		{what: "tests", spec: "{tenantId: acme, source: return 1, tests: []}", want: []string{`unknown field "spec.tests"`}},
 
 		{what: "name with a dot", metadata: "{name: a.b}", spec: "{tenantId: acme, source: return 1}", want: []string{"metadata.name must be a DNS label"}},
 		{what: "long name", metadata: "{name: " + long + "}", spec: "{tenantId: acme, source: return 1}", want: []string{"metadata.name must be a DNS label"}},
@@ -93,7 +91,7 @@ func invalidLuaScripts() []invalid {
 	for name, most := range limits() {
 		table = append(table, out("limits."+name, 1, most, fmt.Sprintf(limit, name))...)
 	}
-	return table
+	return append(append(table, invalidRollouts()...), invalidTests()...)
 }
 
 // limits are the highest values of the limits that are numbers.

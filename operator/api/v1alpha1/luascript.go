@@ -107,6 +107,18 @@ type LuaScriptSpec struct {
 	// +optional
 	Limits *Limits `json:"limits,omitempty"`
 
+	// How a new version comes to the agents: to all at once unless there are steps.
+	// +optional
+	Rollout *Rollout `json:"rollout,omitempty"`
+
+	// Calls that a new version has to answer rightly, on every agent, before it runs on
+	// any. They are made on the agents, of the new version, with its limits and config.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=32
+	Tests []Test `json:"tests,omitempty"`
+
 	// How many versions are retained, to pin or to go back to.
 	// +optional
 	// +kubebuilder:default=10

@@ -30,7 +30,7 @@ type Phase string
 const (
 	PhasePending Phase = "Pending" // not in the registry yet, or not on all agents
 	PhaseActive  Phase = "Active"  // on all connected agents
-	PhaseError   Phase = "Error"   // refused, or failed on an agent
+	PhaseError   Phase = "Error"   // refused, failed on an agent, or given up
 )
 
 // LuaScriptStatus is how far a LuaScript has come.
@@ -50,7 +50,8 @@ type LuaScriptStatus struct {
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// The version that runs.
+	// The version that runs. While there is a candidate that is the one before it; it is
+	// absent if nothing runs, because the first version has yet to pass its tests.
 	// +optional
 	ActiveVersion int64 `json:"activeVersion,omitempty"`
 	// The highest version there is.
@@ -62,6 +63,10 @@ type LuaScriptStatus struct {
 	// The registry's revision of the release.
 	// +optional
 	Revision int64 `json:"revision,omitempty"`
+	// The version on its way to being the active one, or the one that was given up; absent
+	// if there is none.
+	// +optional
+	Candidate *CandidateStatus `json:"candidate,omitempty"`
 	// The agents of the fleet, and what they run.
 	// +optional
 	Agents *AgentsStatus `json:"agents,omitempty"`
@@ -79,9 +84,10 @@ type AgentsStatus struct {
 	Summary string `json:"summary,omitempty"`
 	// Agents that should run it.
 	Desired int32 `json:"desired"`
-	// Agents that have activated it.
+	// Agents that have activated it. While there is a candidate, those that run that.
 	Active int32 `json:"active"`
-	// Agents that could not, and still run what they had.
+	// Agents that could not, and still run what they had; or on which a test of the
+	// candidate failed.
 	Failed int32 `json:"failed"`
 	// Agents that were not heard of for 15 s: what they run is not known.
 	Unknown int32 `json:"unknown"`
@@ -92,7 +98,7 @@ type AgentsStatus struct {
 	Failing []FailingAgent `json:"failing,omitempty"`
 }
 
-// FailingAgent is an agent that could not activate a release.
+// FailingAgent is an agent that could not activate a release, or on which a test failed.
 type FailingAgent struct {
 	// The agent's name, usually the node's.
 	Agent string `json:"agent"`

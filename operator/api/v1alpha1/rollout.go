@@ -1,0 +1,119 @@
+package v1alpha1
+
+import (
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Rollout is how a new version comes to the agents.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.maxErrorPercent) || has(self.steps) && size(self.steps) > 0",fieldPath=".maxErrorPercent",message="needs steps: only while some of the agents run the new version are its calls looked at"
+type Rollout struct {
+	// A new version runs on some of the agents first, step by step, and everywhere after
+	// the last step. Without steps it comes to all agents at once. The first version
+	// of a script has no steps: there is nothing else that could run meanwhile.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=10
+	// +kubebuilder:validation:XValidation:rule="self.map(s, s.percent).isSorted() && self.all(s, self.exists_one(other, other.percent == s.percent))",message="the percent of each step must be more than that of the step before"
+	Steps []RolloutStep `json:"steps,omitempty"`
+
+	// How many calls of the new version may fail, in percent of all that it gets on the way,
+	// from its first step on. It is given up as soon as more did, after 20 calls at the
+	// earliest; a version that gets fewer in all its steps passes. Each step lasts 10s at
+	// least then. Without it calls are not looked at. It needs steps.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100
+	MaxErrorPercent *int32 `json:"maxErrorPercent,omitempty"`
+}
+
+// RolloutStep makes a new version live on some of the agents.
+type RolloutStep struct {
+	// Of the agents, rounded up: one at least. It grows from step to step.
+	// +required
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=99
+	Percent int32 `json:"percent"`
+
+	// How long the step lasts at least, such as 10m; up to 168h, which are seven days.
+	// Without it the next step begins as soon as the version runs on the agents of this one,
+	// with maxErrorPercent after 10s at the earliest.
+	// +optional
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]+([.][0-9]+)?(ns|us|µs|ms|s|m|h))+$') && duration(self) <= duration('168h')",message="must be a duration up to 168h, such as 10m"
+	Pause *string `json:"pause,omitempty"`
+}
+
+// Test is a call that a new version has to answer rightly before it runs. Of expect and
+// error one at most is set; without both, the call only must not fail.
+type Test struct {
+	// Unique among the script's tests.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=128
+	Name string `json:"name"`
+
+	// The argument of the call: any JSON value. {} unless set.
+	// +optional
+	// +kubebuilder:pruning:PreserveUnknownFields
+	// +kubebuilder:validation:Schemaless
+	Request *apiextensionsv1.JSON `json:"request,omitempty"`
+
+	// What the first result must be: any JSON value but null. Members of an object that
+	// are named here must be there and be so, and null stands for one that is not there;
+	// all else must be equal.
+	// +optional
+	// +kubebuilder:pruning:PreserveUnknownFields
+	// +kubebuilder:validation:Schemaless
+	Expect *apiextensionsv1.JSON `json:"expect,omitempty"`
+
+	// The kind of error that the call must end with: SCRIPT, one of the script's own;
+	// LIMIT, a bound that it broke; TIMEOUT. Not together with expect.
+	// +optional
+	// +kubebuilder:validation:Enum=SCRIPT;LIMIT;TIMEOUT
+	Error *string `json:"error,omitempty"`
+}
+
+// CandidateState is how far a candidate has come.
+//
+// +kubebuilder:validation:Enum=Testing;RollingOut;Failed
+type CandidateState string
+
+// The states of a candidate.
+const (
+	CandidateTesting    CandidateState = "Testing"    // its tests are run, it runs nowhere
+	CandidateRollingOut CandidateState = "RollingOut" // it goes through the steps, or is about to
+	CandidateFailed     CandidateState = "Failed"     // it was given up, and runs nowhere
+)
+
+// CandidateStatus is a version on its way to being the active one.
+type CandidateStatus struct {
+	// Its number.
+	Version int64 `json:"version"`
+	// Testing: every agent runs its tests, and calls get the version before. RollingOut:
+	// some agents run it, or are about to. Failed: it was given up, and the version before
+	// goes on. Calls that name its number, as tenant/script@4, get it in each state, unless
+	// it is the first version of the script.
+	State CandidateState `json:"state"`
+	// The step that it is in, from 1; 0 before the first.
+	Step int32 `json:"step"`
+	// How many steps there are.
+	Steps int32 `json:"steps"`
+	// Of the agents, that are to run it in this step: the plan's number; 0 if none are.
+	Percent int32 `json:"percent"`
+	// Agents on which it passed all tests.
+	Passed int32 `json:"passed"`
+	// Agents that run it.
+	Running int32 `json:"running"`
+	// Calls of it there since this attempt began; written every ten seconds or so.
+	Calls int64 `json:"calls"`
+	// How many of them failed.
+	FailedCalls int64 `json:"failedCalls"`
+	// Why it was given up: the agent and what went wrong there, or who did it.
+	// +optional
+	Reason string `json:"reason,omitempty"`
+	// Since when it is in this step, or was given up.
+	// +optional
+	Since *metav1.Time `json:"since,omitempty"`
+}

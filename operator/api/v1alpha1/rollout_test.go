@@ -1,0 +1,134 @@
+package v1alpha1_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+const (
+	withRollout = "{tenantId: acme, source: return 1, rollout: %s}"
+	withTests   = "{tenantId: acme, source: return 1, tests: %s}"
+)
+
+// many returns a list of so many items, each with its number.
+func many(n int, item string) string {
+	items := make([]string, n)
+	for i := range items {
+		items[i] = fmt.Sprintf(item, i+1)
+	}
+	return "[" + strings.Join(items, ", ") + "]"
+}
+
+func invalidRollouts() []invalid {
+	const grows = "the percent of each step must be more than that of the step before"
+	const pause = "must be a duration up to 168h, such as 10m"
+	const steps = "needs steps: only while some of the agents run the new version are its calls looked at"
+	table := []invalid{
+		{what: "is text", spec: "slowly", want: []string{"spec.rollout", "object"}},
+		{what: "unknown field", spec: "{step: []}", want: []string{`unknown field "spec.rollout.step"`}},
+		{what: "steps are an object", spec: "{steps: {}}", want: []string{"spec.rollout.steps", "array"}},
+		{what: "unknown field of a step", spec: "{steps: [{percent: 5, wait: 1m}]}", want: []string{`unknown field "spec.rollout.steps[0].wait"`}},
+		{what: "a step without percent", spec: "{steps: [{pause: 1m}]}", want: []string{"spec.rollout.steps[0].percent: Required value"}},
+		{what: "the same percent twice", spec: "{steps: [{percent: 5}, {percent: 5}]}", want: []string{"spec.rollout.steps", grows}},
+		{what: "percent falls", spec: "{steps: [{percent: 5}, {percent: 50}, {percent: 10}]}", want: []string{"spec.rollout.steps", grows}},
+		{what: "many steps", spec: "{steps: " + many(script.MaxSteps+1, "{percent: %d}") + "}", want: []string{"spec.rollout.steps", "10"}},
+		{what: "maxErrorPercent alone", spec: "{maxErrorPercent: 5}", want: []string{"spec.rollout.maxErrorPercent: ", steps}},
+		{what: "maxErrorPercent of no steps", spec: "{maxErrorPercent: 0, steps: []}", want: []string{"spec.rollout.maxErrorPercent: ", steps}},
+		{what: "pause is a number", spec: "{steps: [{percent: 5, pause: 60}]}", want: []string{"spec.rollout.steps[0].pause", "string"}},
+		{what: "pause in words", spec: "{steps: [{percent: 5, pause: a while}]}", want: []string{"spec.rollout.steps[0].pause", pause}},
+		{what: "pause in days", spec: "{steps: [{percent: 5, pause: 1d}]}", want: []string{"spec.rollout.steps[0].pause", pause}},
+		{what: "negative pause", spec: "{steps: [{percent: 5, pause: -1m}]}", want: []string{"spec.rollout.steps[0].pause", pause}},
+		{what: "long pause", spec: "{steps: [{percent: 5, pause: 168h1ns}]}", want: []string{"spec.rollout.steps[0].pause", pause}},
+		{what: "long text of a pause", spec: "{steps: [{percent: 5, pause: " + strings.Repeat("1s", 17) + "}]}", want: []string{"spec.rollout.steps[0].pause", "32"}},
+	}
+	for i := range table {
+		table[i].what, table[i].spec = "rollout: "+table[i].what, fmt.Sprintf(withRollout, table[i].spec)
+	}
+	table = append(table, out("rollout.maxErrorPercent", 0, 100, fmt.Sprintf(withRollout, "{steps: [{percent: 5}], maxErrorPercent: %v}"))...)
+	return append(table, out("rollout.steps[0].percent", 1, 99, fmt.Sprintf(withRollout, "{steps: [{percent: %v}]}"))...)
+}
+
+func invalidTests() []invalid {
+	table := []invalid{
+		{what: "are an object", spec: "{}", want: []string{"spec.tests", "array"}},
+		{what: "one is text", spec: "[a]", want: []string{"spec.tests[0]", "object"}},
+		{what: "unknown field", spec: "[{name: a, expects: 1}]", want: []string{`unknown field "spec.tests[0].expects"`}},
+		{what: "no name", spec: "[{request: 1}]", want: []string{"spec.tests[0].name: Required value"}},
+		{what: "empty name", spec: "[{name: ''}]", want: []string{"spec.tests[0].name"}},
+		{what: "long name", spec: "[{name: " + strings.Repeat("a", script.MaxTestNameBytes+1) + "}]", want: []string{"spec.tests[0].name", "128"}},
+		{what: "name is a number", spec: "[{name: 5}]", want: []string{"spec.tests[0].name", "string"}},
+		{what: "a name twice", spec: "[{name: a}, {name: b}, {name: a}]", want: []string{"spec.tests[2]: Duplicate value"}},
+		{what: "error that there is not", spec: "[{name: a, error: NOTFOUND}]", want: []string{"spec.tests[0].error", `"SCRIPT", "LIMIT", "TIMEOUT"`}},
+		{what: "error in lower case", spec: "[{name: a, error: script}]", want: []string{"spec.tests[0].error"}},
+		{what: "many", spec: many(script.MaxTests+1, "{name: t%d}"), want: []string{"spec.tests", "32"}},
+	}
+	for i := range table {
+		table[i].what, table[i].spec = "tests: "+table[i].what, fmt.Sprintf(withTests, table[i].spec)
+	}
+	return table
+}
+
+// TestRolloutBounds: what is just allowed is allowed, and stays what it is.
+func TestRolloutBounds(t *testing.T) {
+	namespace := env.Namespace(t, "rollouts", nil)
+	for _, spec := range []string{
+		fmt.Sprintf(withRollout, "{}"),
+		fmt.Sprintf(withRollout, "{steps: []}"),
+		fmt.Sprintf(withRollout, "{maxErrorPercent: 0, steps: [{percent: 1}]}"),
+		fmt.Sprintf(withRollout, "{maxErrorPercent: 100, steps: [{percent: 1}]}"),
+		fmt.Sprintf(withRollout, "{steps: [{percent: 1, pause: 0s}, {percent: 99, pause: 168h}]}"),
+		fmt.Sprintf(withRollout, "{steps: [{percent: 5, pause: 1h30m0.5s}]}"),
+		fmt.Sprintf(withRollout, "{steps: "+many(script.MaxSteps, "{percent: %d, pause: 10m}")+"}"),
+		fmt.Sprintf(withTests, "[]"),
+		fmt.Sprintf(withTests, "[{name: "+strings.Repeat("é", script.MaxTestNameBytes/2)+"}]"),
+		fmt.Sprintf(withTests, many(script.MaxTests, "{name: t%d, request: {n: 1}, expect: [1]}")),
+		fmt.Sprintf(withTests, "[{name: a, error: SCRIPT}, {name: b, error: LIMIT}, {name: c, error: TIMEOUT}]"),
+	} {
+		if _, err := create(t, namespace, header+"kind: LuaScript\nmetadata: {name: route}\nspec: "+spec, client.DryRunAll); err != nil {
+			t.Errorf("%.200s: %.600s", spec, err.Error())
+		}
+	}
+}
+
+// TestAnyJSON: requests and expectations are any JSON but null, and the API server changes
+// nothing in them.
+func TestAnyJSON(t *testing.T) {
+	namespace := env.Namespace(t, "json", nil)
+	u, err := create(t, namespace, header+`kind: LuaScript
+metadata: {name: route}
+spec:
+  tenantId: acme
+  source: return 1
+  tests:
+    - {name: object, request: {a: {b: [1, null, {}]}, sorce: x}, expect: {a: null, b: {}}}
+    - {name: list, request: [], expect: [[1.5], "<&>"]}
+    - {name: text, request: "", expect: "true"}
+    - {name: number, request: 9007199254740993, expect: 0}
+    - {name: truth, request: false, expect: true}
+    - {name: nothing, request: null, expect: null}
+`, client.DryRunAll)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []any{
+		map[string]any{
+			"name":    "object",
+			"request": map[string]any{"a": map[string]any{"b": []any{int64(1), nil, map[string]any{}}}, "sorce": "x"},
+			"expect":  map[string]any{"a": nil, "b": map[string]any{}},
+		},
+		map[string]any{"name": "list", "request": []any{}, "expect": []any{[]any{1.5}, "<&>"}},
+		map[string]any{"name": "text", "request": "", "expect": "true"},
+		map[string]any{"name": "number", "request": int64(9007199254740993), "expect": int64(0)},
+		map[string]any{"name": "truth", "request": false, "expect": true},
+		map[string]any{"name": "nothing"}, // null is as good as left out
+	}
+	if diff := cmp.Diff(want, field(u, "spec", "tests")); diff != "" {
+		t.Errorf("want -, got +\n%s", diff)
+	}
+}

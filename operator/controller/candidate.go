@@ -1,0 +1,234 @@
+package controller
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/scriptorium-dev/scriptorium/client/registryclient"
+	"github.com/scriptorium-dev/scriptorium/operator/api/v1alpha1"
+	"github.com/scriptorium-dev/scriptorium/operator/spec"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// The reasons of conditions while there is a candidate.
+const (
+	reasonTesting         = "Testing"
+	reasonRollingOut      = "RollingOut"
+	reasonCandidateFailed = "CandidateFailed"
+)
+
+// candidate returns the version on its way to being active; nil if there is none.
+func (f *facts) candidate() *script.Candidate {
+	if f.release == nil {
+		return nil
+	}
+	return f.release.Candidate
+}
+
+// trials returns what agents say of the candidate; nil if they, or the registry, have yet
+// to say it of the release as it is.
+func (f *facts) trials() *registryclient.Trials {
+	if f.agent == nil || f.agent.Release.Revision != f.release.Revision {
+		return nil
+	}
+	return f.agent.Trials
+}
+
+// candidateFailed says why the candidate was given up, and what to do. It is the
+// registry's word, whatever is known of the fleet.
+func (f *facts) candidateFailed() truth {
+	c := f.candidate()
+	return truth{metav1.ConditionFalse, reasonCandidateFailed, fmt.Sprintf("version %d was given up: %s; %s; change the script or its tests",
+		c.Version.Number, trimmed(c.Failed), f.meanwhile())}
+}
+
+// trimmed leaves room, in a message, for what comes after a reason that is long.
+func trimmed(reason string) string {
+	const most = 800
+	if len(reason) <= most {
+		return reason
+	}
+	return strings.ToValidUTF8(reason[:most], "") + "…"
+}
+
+// meanwhile says what runs where the candidate does not.
+func (f *facts) meanwhile() string { return meanwhile(f.release) }
+
+func meanwhile(r *script.Release) string {
+	if r.Untried() {
+		return "nothing of the script runs"
+	}
+	return fmt.Sprintf("version %d goes on", r.Active.Number)
+}
+
+// candidateTruth says how far the candidate has come, which was not given up.
+func (f *facts) candidateTruth(now time.Time) truth {
+	c, t := f.candidate(), f.trials()
+	no := func(reason, format string, args ...any) truth {
+		return truth{metav1.ConditionFalse, reason, fmt.Sprintf(format, args...)}
+	}
+	if c.Step == 0 && v1alpha1.CandidateState(f.release.CandidateState()) == v1alpha1.CandidateTesting {
+		told := ""
+		if t != nil {
+			told = fmt.Sprintf(": %d of %d agents have passed%s", t.Passed, f.agent.Desired-f.agent.Unknown, f.waitedFor())
+		}
+		return no(reasonTesting, "version %d is being tested%s; %s", c.Version.Number, told, f.meanwhile())
+	}
+	steps := f.release.Settings.Rollout.Steps
+	if c.Step == 0 {
+		return no(reasonRollingOut, "version %d is about to run on the agents of the first of %d steps%s; %s",
+			c.Version.Number, len(steps), f.waitedFor(), f.meanwhile())
+	}
+	where := fmt.Sprintf("is to run on %d %% of the agents", c.Percent)
+	if t != nil && t.Running > 0 {
+		where = fmt.Sprintf("runs on %d of %d agents", t.Running, f.agent.Desired-f.agent.Unknown)
+	}
+	until := ", and goes on when each agent is well with it"
+	if end := f.stepEnds(); end.After(now) {
+		until = " until " + end.UTC().Format(time.RFC3339)
+	}
+	return no(reasonRollingOut, "version %d %s (step %d of %d)%s%s; %s elsewhere",
+		c.Version.Number, where, c.Step, len(steps), until, f.waitedFor(), f.meanwhile())
+}
+
+// waitedFor names the first of the agents that the candidate waits for, with the reason if
+// there is one; "" if it waits for none.
+func (f *facts) waitedFor() string {
+	t := f.trials()
+	if t == nil || len(t.WaitingFor) == 0 {
+		return ""
+	}
+	said := ", waiting for " + t.WaitingFor[0]
+	if t.WaitingWhy != "" {
+		said += " (" + t.WaitingWhy + ")"
+	}
+	if t.Waiting > 1 {
+		said += fmt.Sprintf(" and %d more", t.Waiting-1)
+	}
+	return said
+}
+
+// stepEnds returns when the candidate's step has lasted for as long as it is to; the zero
+// time if it is in none.
+func (f *facts) stepEnds() time.Time {
+	c := f.candidate()
+	if c == nil || c.Failed != "" || c.Step < 1 || c.Step > len(f.release.Settings.Rollout.Steps) {
+		return time.Time{}
+	}
+	plan := &f.release.Settings.Rollout
+	return c.Since.Add(plan.Lasts(c.Step))
+}
+
+// overdue is how much later than planned the next step begins without being told of.
+const overdue = 2 * time.Second
+
+// turns returns how long what the status says of the candidate stays true by itself; 0 for
+// ever.
+func (f *facts) turns(now time.Time) time.Duration {
+	end := f.stepEnds()
+	if end.IsZero() {
+		return 0
+	}
+	return max(0, end.Add(overdue).Sub(now))
+}
+
+// describeCandidate puts the candidate into the status. What agents said of it last stays
+// while nobody knows better.
+func describeCandidate(s *v1alpha1.LuaScriptStatus, f *facts) {
+	before, c := s.Candidate, f.candidate()
+	s.Candidate = nil
+	if c == nil {
+		return
+	}
+	next := &v1alpha1.CandidateStatus{
+		Version: int64(c.Version.Number), State: v1alpha1.CandidateState(f.release.CandidateState()), Reason: spec.Cut(c.Failed),
+		Step: int32(c.Step), Steps: int32(len(f.release.Settings.Rollout.Steps)), Percent: int32(c.Percent), //nolint:gosec // at most 100
+	}
+	if !c.Since.IsZero() {
+		at := metav1.NewTime(c.Since).Rfc3339Copy() // as it is read back
+		next.Since = &at
+	}
+	switch t := f.trials(); {
+	case t != nil:
+		next.Passed, next.Running = int32(t.Passed), int32(t.Running)
+		next.Calls, next.FailedCalls = int64(t.Calls), int64(t.FailedCalls) //nolint:gosec // no fleet makes as many
+	case before != nil && before.Version == next.Version && before.State == next.State && before.Step == next.Step && before.Since.Equal(next.Since):
+		next.Passed, next.Running, next.Calls, next.FailedCalls = before.Passed, before.Running, before.Calls, before.FailedCalls
+	}
+	s.Candidate = next
+}
+
+// callsInterval is how often the calls of a candidate alone are worth a write: they change
+// all the time, for as long as a step lasts.
+const callsInterval = 10 * time.Second
+
+// onlyCalls reports whether nothing changed but how often the candidate was called.
+func onlyCalls(before, after *v1alpha1.LuaScriptStatus) bool {
+	a, b := before.Candidate, after.Candidate
+	if a == nil || b == nil {
+		return false
+	}
+	x, y := *before, *after
+	x.LastUpdateTime, y.LastUpdateTime = nil, nil
+	x.Candidate, y.Candidate = new(*a), new(*b)
+	x.Candidate.Calls, x.Candidate.FailedCalls = b.Calls, b.FailedCalls
+	return equality.Semantic.DeepEqual(&x, &y)
+}
+
+// stage is where on its way a candidate is, and since when; the zero stage is for none.
+type stage struct {
+	version int64
+	state   v1alpha1.CandidateState
+	step    int32
+	since   int64 // in seconds, as a status has it
+}
+
+func stageOf(c *v1alpha1.CandidateStatus) (s stage) {
+	if c == nil {
+		return s
+	}
+	s = stage{version: c.Version, state: c.State, step: c.Step}
+	if c.Since != nil {
+		s.since = c.Since.Unix()
+	}
+	return s
+}
+
+// followCandidate takes note of what became of the candidate, which is to be told of with the
+// next status. What an operator before this one told of is in the status.
+func (x *reconciliation) followCandidate() {
+	m, f := x.m, &x.facts
+	if f.release == nil {
+		return
+	}
+	before := m.stage
+	if before == nil {
+		before = new(stageOf(m.status(x.ls).Candidate))
+	}
+	var status v1alpha1.LuaScriptStatus
+	describeCandidate(&status, f)
+	is := stageOf(status.Candidate)
+	m.stage = &is
+	if *before == is {
+		return
+	}
+	tell := func(tell func(reason, action, format string, args ...any), reason, action, message string) {
+		m.news = append(m.news, func() { tell(reason, action, "%s", message) })
+	}
+	switch {
+	case is.version == 0 && before.version == int64(f.release.Active.Number): //nolint:gosec // the registry's number
+		tell(x.note, eventPromoted, "Promote", fmt.Sprintf("version %d was promoted: it is the active one", before.version))
+		m.announce = true
+	case is.state == v1alpha1.CandidateFailed:
+		tell(x.warn, eventCandidateFailed, "Test", f.candidateFailed().message)
+		m.measured = true // the time that somebody takes to change it is not the operator's
+	case is.step > 0:
+		// The action tells them apart: of events with the same one the first alone is told.
+		tell(x.note, eventRolloutStep, fmt.Sprintf("Step%d", is.step), f.candidateTruth(x.now).message)
+		m.measured = true // nor is that of the steps
+	}
+}

@@ -1,0 +1,80 @@
+package spec
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+
+	"github.com/scriptorium-dev/scriptorium/operator/api/v1alpha1"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// plan returns how new versions come to the agents; the zero Plan if nothing is said.
+func (r *reader) plan(field string, rollout *v1alpha1.Rollout) script.Plan {
+	if rollout == nil {
+		return script.Plan{}
+	}
+	var p script.Plan
+	before := len(r.faults)
+	for i, s := range rollout.Steps {
+		step := script.Step{Percent: int(s.Percent)}
+		if s.Pause != nil {
+			step.Pause = r.pause(fmt.Sprintf("%s.steps[%d].pause", field, i), *s.Pause)
+		}
+		p.Steps = append(p.Steps, step)
+	}
+	if rollout.MaxErrorPercent != nil {
+		p.MaxErrorPercent = new(int(*rollout.MaxErrorPercent))
+	}
+	if len(r.faults) == before {
+		r.check(p.Validate(field))
+	}
+	return p
+}
+
+func (r *reader) pause(field, s string) time.Duration {
+	d, err := time.ParseDuration(s)
+	if err != nil {
+		r.fault(field, "%.80q is not a duration: want a number and a unit, such as 10m", s)
+	}
+	return d
+}
+
+// tests returns the tests with the keys of their JSON in order, so that equal tests are
+// equal bytes, whoever wrote them; nil for none.
+func (r *reader) tests(field string, list []v1alpha1.Test) []script.Test {
+	var tests []script.Test
+	before := len(r.faults)
+	for i, t := range list {
+		at := fmt.Sprintf("%s[%d]", field, i)
+		test := script.Test{Name: t.Name, Request: r.value(at+".request", t.Request), Expect: r.value(at+".expect", t.Expect)}
+		if string(test.Request) == "{}" { // which a registry takes for none
+			test.Request = nil
+		}
+		if t.Error != nil {
+			test.Error = script.Kind(*t.Error)
+		}
+		tests = append(tests, test)
+	}
+	if len(r.faults) == before {
+		r.check(script.ValidateTests(field, tests))
+	}
+	return tests
+}
+
+// value returns any JSON value in the one form in which equal ones are equal bytes; nil
+// for none, and for null.
+func (r *reader) value(field string, value *apiextensionsv1.JSON) json.RawMessage {
+	if value == nil || len(value.Raw) == 0 || bytes.Equal(value.Raw, []byte("null")) {
+		return nil
+	}
+	v, err := decode(value.Raw)
+	if err != nil {
+		r.fault(field, "is not JSON: %v", err)
+		return nil
+	}
+	return r.encode(field, v)
+}

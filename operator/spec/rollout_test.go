@@ -1,0 +1,111 @@
+package spec_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/scriptorium-dev/scriptorium/client/manifest"
+	"github.com/scriptorium-dev/scriptorium/engine"
+	"github.com/scriptorium-dev/scriptorium/engine/lua"
+	"github.com/scriptorium-dev/scriptorium/operator/api/v1alpha1"
+	"github.com/scriptorium-dev/scriptorium/operator/spec"
+	"github.com/scriptorium-dev/scriptorium/registry"
+	"github.com/scriptorium-dev/scriptorium/registry/access"
+	"github.com/scriptorium-dev/scriptorium/registry/memstore"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+func steps(percents ...int32) *v1alpha1.Rollout {
+	r := &v1alpha1.Rollout{}
+	for _, p := range percents {
+		r.Steps = append(r.Steps, v1alpha1.RolloutStep{Percent: p})
+	}
+	return r
+}
+
+// TestRolloutFaults: what is wrong is said with its field, in the registry's words.
+func TestRolloutFaults(t *testing.T) {
+	many := make([]v1alpha1.Test, script.MaxTests+1)
+	for i := range many {
+		many[i].Name = fmt.Sprint(i)
+	}
+	for want, change := range map[string]func(*v1alpha1.LuaScriptSpec){
+		"spec.rollout.steps[0].percent: 0 is not between 1 and 99; after the last step all agents run the version": func(s *v1alpha1.LuaScriptSpec) { s.Rollout = steps(0) },
+		"spec.rollout.steps[1].percent: 10 is not more than that of the step before, 10":                           func(s *v1alpha1.LuaScriptSpec) { s.Rollout = steps(10, 10) },
+		"spec.rollout.steps: 11 are too many: at most 10 are allowed":                                              func(s *v1alpha1.LuaScriptSpec) { s.Rollout = steps(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11) },
+		"spec.rollout.maxErrorPercent: 101 is not between 0 and 100":                                               func(s *v1alpha1.LuaScriptSpec) { s.Rollout = &v1alpha1.Rollout{MaxErrorPercent: new(int32(101))} },
+		"spec.rollout.maxErrorPercent: needs steps: only while some of the agents run the new version are its calls looked at": func(s *v1alpha1.LuaScriptSpec) {
+			s.Rollout = &v1alpha1.Rollout{MaxErrorPercent: new(int32(5))}
+		},
+		`spec.rollout.steps[0].pause: "soon" is not a duration: want a number and a unit, such as 10m; ` +
+			`spec.rollout.steps[1].pause: "1d" is not a duration: want a number and a unit, such as 10m`: func(s *v1alpha1.LuaScriptSpec) {
+			s.Rollout = steps(1, 2)
+			s.Rollout.Steps[0].Pause, s.Rollout.Steps[1].Pause = new("soon"), new("1d")
+		},
+		"spec.rollout.steps[0].pause: 169h0m0s is not between 0 and the maximum, 168h0m0s": func(s *v1alpha1.LuaScriptSpec) {
+			s.Rollout = steps(1)
+			s.Rollout.Steps[0].Pause = new("169h")
+		},
+		"spec.tests: 33 are too many: at most 32 are allowed": func(s *v1alpha1.LuaScriptSpec) { s.Tests = many },
+		"spec.tests[0].name: must be text of 1 to 128 bytes":  func(s *v1alpha1.LuaScriptSpec) { s.Tests = []v1alpha1.Test{{}} },
+		`spec.tests[1].name: there is another test "a"`:       func(s *v1alpha1.LuaScriptSpec) { s.Tests = []v1alpha1.Test{{Name: "a"}, {Name: "a"}} },
+		"spec.tests[0].error: a call that fails has no result: leave out one of expect and error": func(s *v1alpha1.LuaScriptSpec) {
+			s.Tests = []v1alpha1.Test{{Name: "a", Expect: config("1"), Error: new("SCRIPT")}}
+		},
+		`spec.tests[0].error: "DENIED" is no kind of error that a script can end with: want SCRIPT, LIMIT or TIMEOUT`: func(s *v1alpha1.LuaScriptSpec) {
+			s.Tests = []v1alpha1.Test{{Name: "a", Error: new("DENIED")}}
+		},
+		"spec.tests[0].request: is nested deeper than 32": func(s *v1alpha1.LuaScriptSpec) {
+			s.Tests = []v1alpha1.Test{{Name: "a", Request: config(deep(33))}}
+		},
+		"spec.tests: have 65538 bytes of requests and expectations together, at most 65536 (64 KiB) are allowed": func(s *v1alpha1.LuaScriptSpec) {
+			s.Tests = []v1alpha1.Test{{Name: "a", Request: config(`"` + strings.Repeat("x", 64<<10) + `"`)}}
+		},
+	} {
+		_, err := spec.FromLuaScript(luaScript(func(ls *v1alpha1.LuaScript) { change(&ls.Spec) }))
+		if err == nil || err.Error() != want {
+			t.Errorf("got  %v\nwant %s", err, want)
+		}
+	}
+}
+
+// TestTheRegistryKeepsItAsItIs: what a registry has after a publish is what was wanted, so
+// that nothing is ever put right that nobody changed.
+func TestTheRegistryKeepsItAsItIs(t *testing.T) {
+	for _, change := range []func(*v1alpha1.LuaScriptSpec){
+		func(s *v1alpha1.LuaScriptSpec) { s.Rollout, s.Tests = &v1alpha1.Rollout{}, []v1alpha1.Test{} },
+		func(s *v1alpha1.LuaScriptSpec) { s.Rollout = steps(5); s.Rollout.MaxErrorPercent = new(int32(0)) },
+		func(s *v1alpha1.LuaScriptSpec) {
+			s.Rollout = steps(1, 99)
+			s.Rollout.Steps[0].Pause = new("168h")
+		},
+		func(s *v1alpha1.LuaScriptSpec) {
+			s.Tests = []v1alpha1.Test{
+				{Name: "a", Request: config(` { } `), Expect: config(` "<&> é\\u00e9" `)},
+				{Name: "b", Request: config(`{"z": 1e3, "a": [1.0, 12345678901234567890]}`), Expect: config(`[ ]`)},
+				{Name: "c", Request: config(`null`), Error: new("TIMEOUT")},
+				{Name: "d", Request: config(` [] `), Expect: config(`{}`)},
+			}
+		},
+	} {
+		w, err := spec.FromLuaScript(luaScript(func(ls *v1alpha1.LuaScript) { change(&ls.Spec) }))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := registry.New(registry.Config{Store: memstore.New(), Engines: map[string]engine.Checker{manifest.Engine: lua.New()}})
+		published, err := r.Publish(t.Context(), registry.PublishRequest{
+			Write:  registry.Write{Name: w.Name, Author: "test", Owner: w.Owner, By: access.Everybody("test")},
+			Source: w.Source, Engine: manifest.Engine, Entrypoint: w.Entrypoint, Settings: &w.Settings,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := published.Release.Settings
+		if !got.Rollout.Equal(w.Settings.Rollout) || !script.SameTests(got.Tests, w.Settings.Tests) {
+			t.Errorf("the registry has +\n%s", cmp.Diff(w.Settings, got))
+		}
+	}
+}
