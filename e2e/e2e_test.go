@@ -25,6 +25,9 @@ func TestEndToEnd(t *testing.T) {
 	t.Run("pin", w.pin)
 	t.Run("roll back", w.rollBack)
 	t.Run("a broken script is refused", w.refuse)
+	t.Run("a version that fails its tests runs nowhere", w.testVersions)
+	t.Run("a rollout, half of the nodes first", w.rollOut)
+	t.Run("a rollout whose calls fail", w.rollOutFailing)
 	t.Run("a node that comes later gets everything", w.addNode)
 	t.Run("an agent is killed", w.killAgent)
 	t.Run("registries are deleted under load", w.deleteRegistries)
@@ -123,7 +126,7 @@ func (w *world) rollBack(t *testing.T) {
 
 	w.kubectl(t, "", "-n", kube.TestNamespace, "patch", "luascript", hello, "--type=json", "-p", `[{"op":"remove","path":"/spec/version"}]`)
 	w.converged(t, hello)
-	w.everywhere(t, hello, sight.State{Content: fmt.Sprintf("answer %d", w.latest), Version: w.latest})
+	w.everywhere(t, hello, w.newest())
 	w.noneFailed(t, before, "")
 	w.show(t, "-n", kube.TestNamespace, "get", "events", "--field-selector=involvedObject.name="+hello)
 }
@@ -146,7 +149,7 @@ func (w *world) refuse(t *testing.T) {
 			t.Errorf("%s: the answer does not say %q", r.name, r.says)
 		}
 	}
-	w.everywhere(t, hello, sight.State{Content: fmt.Sprintf("answer %d", w.latest), Version: w.latest})
+	w.everywhere(t, hello, w.newest())
 	w.noneFailed(t, before, "")
 }
 
@@ -171,7 +174,7 @@ func (w *world) addNode(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.refreshGateways(t)
-	w.everywhere(t, hello, sight.State{Content: fmt.Sprintf("answer %d", w.latest), Version: w.latest})
+	w.everywhere(t, hello, w.newest())
 	w.everywhere(t, second, sight.State{Content: "the second", Version: 1})
 	answer := w.edit(t)
 	w.converged(t, hello)

@@ -3,7 +3,6 @@
 package e2e_test
 
 import (
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -110,7 +109,7 @@ func (w *world) deleteUnderLoad(t *testing.T, component string) {
 		t.Fatal(err)
 	}
 	w.latest = version
-	w.everywhere(t, hello, sight.State{Content: fmt.Sprintf("answer %d", w.edits), Version: w.latest})
+	w.everywhere(t, hello, w.newest())
 	w.noneFailed(t, before, "")
 
 	answer := w.edit(t)

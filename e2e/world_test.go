@@ -103,6 +103,11 @@ func (w *world) edit(t *testing.T, more ...string) string {
 	return answer
 }
 
+// newest is what calls see of the last edit.
+func (w *world) newest() sight.State {
+	return sight.State{Content: fmt.Sprintf("answer %d", w.edits), Version: w.latest}
+}
+
 // converged waits as a person would.
 func (w *world) converged(t *testing.T, name string) {
 	t.Helper()

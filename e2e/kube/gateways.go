@@ -89,9 +89,16 @@ func (c *Cluster) AwaitGateways(ctx context.Context, g Gateways) ([]Gateway, err
 
 const gatewayPort = 8090
 
+// askTimeout is how long a gateway may take to answer. The way to it leads through the API
+// server, whose connections to pods hang for minutes if the network between them changed,
+// as it does when a node comes.
+const askTimeout = 10 * time.Second
+
 // Sights returns what the gateway saw, from sight number from on. It waits for one at
 // most as long as wait says.
 func (c *Cluster) Sights(ctx context.Context, g Gateway, from int, wait time.Duration) (sight.Report, error) {
+	ctx, cancel := context.WithTimeout(ctx, wait+askTimeout)
+	defer cancel()
 	raw, err := c.Client.CoreV1().RESTClient().Get().
 		Namespace(g.Namespace).Resource("pods").Name(net.JoinHostPort(g.Pod, strconv.Itoa(gatewayPort))).SubResource("proxy").
 		Suffix("sights").Param("from", strconv.Itoa(from)).Param("wait", wait.String()).

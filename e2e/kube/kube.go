@@ -123,15 +123,19 @@ func (c *Cluster) Hook(ctx context.Context, command string, env ...string) error
 func Until(ctx context.Context, check func(context.Context) error) error {
 	ticker := time.NewTicker(50 * time.Millisecond)
 	defer ticker.Stop()
+	var missing error
 	for {
 		err := check(ctx)
 		if err == nil {
 			return nil
 		}
+		if ctx.Err() == nil || missing == nil { // else it was cut short, and says no more
+			missing = err
+		}
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
-			return fmt.Errorf("gave up waiting: %w", err)
+			return fmt.Errorf("gave up waiting: %w", missing)
 		}
 	}
 }

@@ -32,6 +32,7 @@ var rows = map[string][]row{
 		{"(c) LuaScript applied", "the API server's answer", func(s sample) []time.Duration { return []time.Duration{s.answered} }},
 		{"", "calls answered with it on the first node", onFirstNode},
 		{"", "**calls answered with it on every node**", onEveryNode},
+		{"", "the same, from the API server's answer on", afterAnswer},
 		{"", "`Converged` seen by a watch", func(s sample) []time.Duration { return []time.Duration{s.converged} }},
 	},
 }
@@ -43,6 +44,11 @@ func onFirstNode(s sample) []time.Duration {
 
 func onEveryNode(s sample) []time.Duration {
 	return []time.Duration{slices.Max(onNodes(s))}
+}
+
+// afterAnswer is what of that is not the API server's.
+func afterAnswer(s sample) []time.Duration {
+	return []time.Duration{onEveryNode(s)[0] - s.answered}
 }
 
 // table returns the figures as Markdown.
