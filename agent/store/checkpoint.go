@@ -158,18 +158,24 @@ type fresh struct {
 	objects []string
 }
 
-// writeFresh writes it without a sync. What fails is written by the next checkpoint, as
-// all is.
+// writeFresh writes it without a sync. What fails, as on a full disk, is written by the
+// next checkpoint, as all is; an older edition of the object, in its file, is removed until
+// then: whoever loses the journal has to ask for the object, and does not go back.
 func (s *Store) writeFresh() {
 	files, gone, err := s.filesOf(slices.Values(s.fresh.sources), slices.Values(s.fresh.objects))
 	s.fresh = fresh{}
-	if err != nil || s.makeFoldersOf(files) != nil {
+	if err != nil {
 		return
 	}
+	_ = s.makeFoldersOf(files) // a file without its folder fails, too
 	for _, f := range files {
 		temp := s.tempPath()
-		if s.disk.Write(temp, f.content, false) != nil || s.disk.Rename(temp, f.path) != nil {
-			_ = s.disk.Remove(temp)
+		if s.disk.Write(temp, f.content, false) == nil && s.disk.Rename(temp, f.path) == nil {
+			continue
+		}
+		_ = s.disk.Remove(temp)
+		if !f.blob {
+			_ = s.disk.Remove(f.path)
 		}
 	}
 	for _, path := range gone {

@@ -366,6 +366,43 @@ func TestNothingGoesBack(t *testing.T) {
 	loadedIs(t, dir, "a@42 b@20 c@30", 0, "journal")
 }
 
+// fillable is a disk on which there is no room for files while it is full. A journal has
+// its room already.
+type fillable struct {
+	store.OSDisk
+	full *bool
+}
+
+func (d fillable) Write(path string, content []byte, sync bool) error {
+	if *d.full {
+		return errFault
+	}
+	return d.OSDisk.Write(path, content, sync)
+}
+
+// TestNothingGoesBackOnAFullDisk: what only the journal has is gone with it, and what was
+// there before does not come back.
+func TestNothingGoesBackOnAFullDisk(t *testing.T) {
+	dir, full := filled(t), false
+	s, _, err := store.OpenOn(dir, trusted, fillable{full: &full})
+	must(t, err)
+	full = true
+	must(t, put(release("a", 40, "new a"), "new a").to(s))
+	must(t, s.SaveCursor(store.Cursor{Fleet: "f", Revision: 40}))
+	must(t, s.Abandon())
+	loadedIs(t, dir, "a@40 b@20 c@30", 40)
+
+	full = false
+	s, _, err = store.OpenOn(dir, trusted, fillable{full: &full})
+	must(t, err)
+	full = true
+	must(t, put(release("a", 50, "newer a"), "newer a").to(s))
+	must(t, s.SaveCursor(store.Cursor{Fleet: "f", Revision: 50}))
+	must(t, s.Abandon())
+	must(t, os.Remove(filepath.Join(dir, "journal")))
+	loadedIs(t, dir, "b@20 c@30", 0, "releases")
+}
+
 // What is resealed, or not believed, is so in the journal too.
 func TestTheJournalIsBelievedByItsKeys(t *testing.T) {
 	dir := journaled(t)
