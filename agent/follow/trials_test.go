@@ -45,14 +45,14 @@ func TestAStatusTellsTrials(t *testing.T) {
 		running := follow.Trial{Key: "releases/acme/a", Version: 2, Attempt: 7, Tested: true, Calls: 3, FailedCalls: 1}
 		trials.Store(&[]follow.Trial{running, {Key: "releases/acme/b", Version: 3, Attempt: 9, Tested: true, Err: &script.Error{
 			Kind: script.Script, Field: "tests[t]", Message: "want 1, got 2",
-		}}, {Key: "releases/acme/c", Version: 3, Attempt: 9, Waiting: script.Errorf(script.Overloaded, "tests[t]", "busy %s\xff", strings.Repeat("x", 1000))}})
+		}}, {Key: "releases/acme/c", Version: 3, Attempt: 9, Waiting: script.Errorf(script.Overloaded, "tests[t]", "busy %s\xff", strings.Repeat("long ", 200))}})
 		f.TrialsChanged()
 		pass(150 * time.Millisecond)
 		got := status().GetTrials()
 		if len(got) != 3 {
 			t.Fatalf("told: %v", got)
 		}
-		if c := got[2]; c.GetTested() || c.GetError() != nil || !strings.HasPrefix(c.GetWaiting(), "tests[t]: busy xxx") || len(c.GetWaiting()) > 200 {
+		if c := got[2]; c.GetTested() || c.GetError() != nil || !strings.HasPrefix(c.GetWaiting(), "tests[t]: busy long long") || len(c.GetWaiting()) > 200 {
 			t.Errorf("told: %v", c)
 		}
 		if a := got[0]; a.GetKey() != running.Key || a.GetVersion() != 2 || a.GetAttempt() != 7 || !a.GetTested() || a.GetError() != nil || a.GetCalls() != 3 || a.GetFailedCalls() != 1 {
