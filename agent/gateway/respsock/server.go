@@ -194,12 +194,13 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		return nil
 	case <-ctx.Done():
 	}
-	s.cancel()
+	// First, so that no client takes the end of its call for the script's answer.
 	s.mu.Lock()
 	for c := range s.conns {
 		c.kill()
 	}
 	s.mu.Unlock()
+	s.cancel()
 	<-done
 	return ctx.Err()
 }
