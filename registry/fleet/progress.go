@@ -42,9 +42,8 @@ func (f *Fleet) Reset(s registry.State) {
 	clear(f.others) // who is behind from before the snapshot shows by the releases
 	byAge := func(a, b script.Release) int { return cmp.Compare(a.Revision, b.Revision) }
 	for _, r := range slices.SortedFunc(slices.Values(s.Releases), byAge) {
-		f.trackCandidate(&r)
 		p := before[r.Name]
-		if p == nil || p.release.Revision != r.Revision {
+		if p == nil || p.release.Revision != r.Revision || !p.release.ChangedAt.Equal(r.ChangedAt) { // a restore may use revisions again
 			f.track(r)
 			continue
 		}
