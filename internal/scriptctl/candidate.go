@@ -28,9 +28,11 @@ type trialsView struct {
 	Running     int    `json:"running"`
 	Calls       uint64 `json:"calls"`
 	FailedCalls uint64 `json:"failedCalls"`
-	// Agents that it waits for, and the names of the first of them.
+	// Agents that it waits for, the names of the first of them, and why the first one
+	// takes so long, if it says so.
 	Waiting    int      `json:"waiting"`
 	WaitingFor []string `json:"waitingFor,omitempty"`
+	WaitingWhy string   `json:"waitingWhy,omitempty"`
 }
 
 type planView struct {
@@ -65,7 +67,10 @@ func viewOfTrials(t *registryclient.Trials) *trialsView {
 	if t == nil {
 		return nil
 	}
-	return &trialsView{Passed: t.Passed, Failed: t.Failed, Running: t.Running, Calls: t.Calls, FailedCalls: t.FailedCalls, Waiting: t.Waiting, WaitingFor: t.WaitingFor}
+	return &trialsView{
+		Passed: t.Passed, Failed: t.Failed, Running: t.Running, Calls: t.Calls, FailedCalls: t.FailedCalls,
+		Waiting: t.Waiting, WaitingFor: t.WaitingFor, WaitingWhy: t.WaitingWhy,
+	}
 }
 
 func viewOfPlan(p script.Plan) *planView {

@@ -170,17 +170,19 @@ func viewOfPublished(m *manifest.Manifest, p *registryclient.Published, dryRun b
 
 func (v publishView) String() string {
 	s := fmt.Sprintf("%s v%d %s %s", v.Script, v.Version, v.Digest.Short(), v.Outcome)
-	c := v.Candidate
-	switch {
-	case c != nil && c.Version == v.Version && c.State == script.CandidateFailed && v.Active == v.Version:
-		return s + fmt.Sprintf(" (given up: %s; nothing is active)", plain(c.Reason))
-	case c != nil && c.Version == v.Version && c.State == script.CandidateFailed:
-		return s + fmt.Sprintf(" (given up: %s; v%d is active)", plain(c.Reason), v.Active)
-	case c != nil && c.Version == v.Version && v.Active == v.Version:
+	other := v.Active != v.Version
+	if c := v.Candidate; c != nil && c.Version == v.Version {
+		switch failed := c.State == script.CandidateFailed; {
+		case failed && other:
+			return s + fmt.Sprintf(" (given up: %s; v%d is active)", plain(c.Reason), v.Active)
+		case failed:
+			return s + fmt.Sprintf(" (given up: %s; nothing is active)", plain(c.Reason))
+		case other:
+			return s + fmt.Sprintf(" (on trial, v%d is active: scriptctl rollout status %s)", v.Active, v.Script)
+		}
 		return s + fmt.Sprintf(" (on trial, nothing is active before: scriptctl rollout status %s)", v.Script)
-	case c != nil && c.Version == v.Version:
-		return s + fmt.Sprintf(" (on trial, v%d is active: scriptctl rollout status %s)", v.Active, v.Script)
-	case v.Active != v.Version:
+	}
+	if other {
 		s += fmt.Sprintf(" (pinned to v%d)", v.Active)
 	}
 	return s

@@ -171,11 +171,7 @@ func (v *candidacyView) rows(s *registryclient.ScriptStatus) [][]string {
 			[]string{"runs on:", fmt.Sprintf("%d/%d agents%s", t.Running, s.Desired, callsText(t))})
 	}
 	if t.Waiting > 0 {
-		line := strings.Join(t.WaitingFor, ", ")
-		if more := t.Waiting - len(t.WaitingFor); more > 0 {
-			line += fmt.Sprintf(" and %d more", more)
-		}
-		rows = append(rows, []string{"waits for:", plain(line)})
+		rows = append(rows, []string{"waits for:", plain(waitingText(t))})
 	}
 	if s.Failed > 0 {
 		rows = append(rows, []string{"failures:", failureList(s)})
@@ -208,6 +204,20 @@ func wholeDuration(d time.Duration) string {
 		}
 	}
 	return s
+}
+
+// waitingText says which agents a candidate waits for, and why for the first of them, if it
+// says so: "agent-1 (disk: it is full), agent-2 and 3 more".
+func waitingText(t *registryclient.Trials) string {
+	text := strings.Join(t.WaitingFor, ", ")
+	if t.WaitingWhy != "" && len(t.WaitingFor) > 0 {
+		first := t.WaitingFor[0]
+		text = fmt.Sprintf("%s (%s)%s", first, t.WaitingWhy, text[len(first):])
+	}
+	if more := t.Waiting - len(t.WaitingFor); more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
 }
 
 // callsText says what became of the candidate's calls: ", 2 of 40 calls failed".

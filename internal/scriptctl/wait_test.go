@@ -25,6 +25,7 @@ import (
 type rollout struct {
 	registryv1.UnimplementedRegistryServer
 	streams chan []*registryv1.ScriptStatus
+	status  *registryv1.ScriptStatus // as it is without a watch
 }
 
 func released(name string) script.Release {
@@ -61,6 +62,10 @@ func (*rollout) SetEnabled(context.Context, *registryv1.SetEnabledRequest) (*reg
 
 func (*rollout) Pin(_ context.Context, m *registryv1.PinRequest) (*registryv1.PinResponse, error) {
 	return &registryv1.PinResponse{Release: wire.FromRelease(released(m.GetName())), Changed: true}, nil
+}
+
+func (r *rollout) Status(context.Context, *registryv1.StatusRequest) (*registryv1.StatusResponse, error) {
+	return &registryv1.StatusResponse{Status: &registryv1.FleetStatus{Scripts: []*registryv1.ScriptStatus{r.status}}}, nil
 }
 
 func (r *rollout) WatchStatus(_ *registryv1.WatchStatusRequest, stream grpc.ServerStreamingServer[registryv1.WatchStatusResponse]) error {
