@@ -112,10 +112,10 @@ type basis struct {
 	tenant  func() (script.Tenant, error) // read when asked for
 }
 
-// guess decides on what was known last, without a read of the store, and is right if
-// the commit finds that nothing has changed since. Only a commit proves that: all else
-// that it may come to, a refusal too, is a lost race, but for a store that gives no
-// answer.
+// guess decides on what was known last, without a read of the store but for the history
+// that a rollback goes by, and is right if the commit finds that nothing has changed
+// since. Only a commit proves that: all else that it may come to, a refusal too, is a lost
+// race, but for a store that gives no answer.
 func (r *Registry) guess(ctx context.Context, a asked, means Asked) (decision, attemptOutcome, error) {
 	b, ok := r.recent.basis(a.Name)
 	if !ok || a.dry {

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 	"unicode"
-	"unicode/utf8"
 
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -184,9 +183,5 @@ func printable(s string, most int) string {
 	if len(s) <= most {
 		return s
 	}
-	s = s[:most-len(more)]
-	for len(s) > 0 && !utf8.ValidString(s) {
-		s = s[:len(s)-1]
-	}
-	return s + more
+	return strings.ToValidUTF8(s[:most-len(more)], "") + more
 }

@@ -347,6 +347,9 @@ func TestAnyWayOfACandidate(t *testing.T) {
 				t.Errorf("rolled back to version %d, which never was live", next.Active.Number)
 			}
 			if c := next.Candidate; c != nil {
+				if d.commit.Entry.Change == script.ChangeRetry && c.Attempt <= cur.Candidate.Attempt {
+					t.Errorf("a retry of attempt %d is attempt %d", cur.Candidate.Attempt, c.Attempt)
+				}
 				if v, ok := attempts[c.Attempt]; ok && v != c.Version.Number {
 					t.Errorf("attempt %d is of the versions %d and %d", c.Attempt, v, c.Version.Number)
 				}

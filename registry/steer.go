@@ -36,6 +36,17 @@ type Move struct {
 	Failed string
 }
 
+// Change is what the move is in the history: ChangeAdvance, ChangePromote or ChangeAbort.
+func (m Move) Change() script.Change {
+	switch {
+	case m.Promote:
+		return script.ChangePromote
+	case m.Failed != "":
+		return script.ChangeAbort
+	}
+	return script.ChangeAdvance
+}
+
 // AdvanceRequest asks for a Move, on behalf of the registry itself: no owner is in its
 // way. It is a Conflict if the release is not at the revision any more.
 type AdvanceRequest struct {

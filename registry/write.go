@@ -190,19 +190,12 @@ func (r *Registry) Advance(ctx context.Context, req AdvanceRequest) (Result, err
 	if req.At <= 0 {
 		return Result{}, script.Errorf(script.Invalid, "at", "must name the revision of the release that the move was decided on")
 	}
-	change := script.ChangeAdvance
-	switch {
-	case req.Move.Promote:
-		change = script.ChangePromote
-	case req.Move.Failed != "":
-		change = script.ChangeAbort
-	}
 	w := Write{
 		Name: req.Name, Author: Itself, ExpectedRevision: req.At,
 		By: access.Identity{Name: Itself, Grants: []access.Grant{{Roles: []access.Role{access.Release}}}},
 	}
 	d, err := r.write(ctx, asked{
-		Write: w, change: change, terms: req.Move, itself: true,
+		Write: w, change: req.Move.Change(), terms: req.Move, itself: true,
 		decide: func(cur script.Release, now time.Time) (decision, error) { return decideMove(cur, req.Move, w, now) },
 	})
 	if err != nil {

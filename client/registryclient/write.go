@@ -173,9 +173,9 @@ type Steering int
 
 // The steerings.
 const (
-	Promote Steering = iota + 1 // live everywhere at once, whatever its tests and steps
-	Abort                       // given up: what was active before runs everywhere
-	Retry                       // tested anew, and through its steps again
+	Promote = Steering(registryv1.Steering_STEERING_PROMOTE) // live everywhere at once, whatever its tests and steps
+	Abort   = Steering(registryv1.Steering_STEERING_ABORT)   // given up: what was active before runs everywhere
+	Retry   = Steering(registryv1.Steering_STEERING_RETRY)   // tested anew, and through its steps again
 )
 
 // Steer changes the way of a script's candidate: of that version, or of whichever there is

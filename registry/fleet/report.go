@@ -87,7 +87,7 @@ type agent struct {
 	trials   []*candidacy // that have taken in what it says of them
 	early    []Trial      // of candidates that are not known here yet
 	group    *group
-	slot     int       // in the measurements of rollouts
+	slot     int       // its bit in each slots, and its place in Fleet.bySlot
 	moved    time.Time // when it was heard that it activated what it has
 	heard    time.Time
 	unknown  bool

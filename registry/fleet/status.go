@@ -140,7 +140,7 @@ func (f *Fleet) scriptStatus(p *progress, all *survey) ScriptStatus {
 	if c != nil {
 		s.addTrials(c, f.running(p, c, all), both)
 		s.Trials.Waiting, s.Trials.WaitingFor = f.waiting(p, c, all)
-		s.Trials.WaitingWhy = f.holdup(p, c, s.Trials.WaitingFor)
+		s.Trials.WaitingWhy = f.waitingWhy(p, c, s.Trials.WaitingFor)
 	}
 	if s.Converged {
 		if p.rollout != nil {

@@ -121,8 +121,8 @@ func (f *Fleet) waiting(p *progress, c *candidacy, s *survey) (n int, first []st
 // maxWhy is how many bytes are told of what holds a candidate up.
 const maxWhy = 200
 
-// holdup says what holds the candidate up on the first of the agents, if that is known.
-func (f *Fleet) holdup(p *progress, c *candidacy, agents []string) string {
+// waitingWhy says what holds the candidate up on the first of the agents, if that is known.
+func (f *Fleet) waitingWhy(p *progress, c *candidacy, agents []string) string {
 	if len(agents) == 0 {
 		return ""
 	}

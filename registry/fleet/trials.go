@@ -80,7 +80,7 @@ func (c *candidacy) take(a *agent, t *Trial) (news, counts bool) {
 		}
 	}
 	news = c.fail(a, t.Err) || news
-	counts = c.holdUp(a, t.Waiting)
+	counts = c.setWaiting(a, t.Waiting)
 	n := calls{all: min(t.Calls, maxCalls), failed: min(t.FailedCalls, t.Calls, maxCalls)}
 	before := c.counts[a]
 	if n == before {
@@ -96,9 +96,9 @@ func (c *candidacy) take(a *agent, t *Trial) (news, counts bool) {
 	return news, true
 }
 
-// holdUp replaces why it is not tested yet on the agent, and reports whether that is
+// setWaiting replaces why it is not tested yet on the agent, and reports whether that is
 // another reason; "" if there is none.
-func (c *candidacy) holdUp(a *agent, why string) bool {
+func (c *candidacy) setWaiting(a *agent, why string) bool {
 	switch before := c.held[a]; {
 	case before == why:
 		return false

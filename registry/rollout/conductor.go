@@ -74,8 +74,8 @@ const (
 	seenAfter = 5 * time.Second
 )
 
-// performance is one run of a conductor.
-type performance struct {
+// conducting is one run of a conductor.
+type conducting struct {
 	*Conductor
 	running sync.WaitGroup
 
@@ -95,7 +95,7 @@ type errand struct {
 
 // Run makes moves until ctx is done. It is to run while this replica leads.
 func (c *Conductor) Run(ctx context.Context) {
-	p := &performance{Conductor: c, errands: map[script.Name]*errand{}, returns: make(chan struct{}, 1)}
+	p := &conducting{Conductor: c, errands: map[script.Name]*errand{}, returns: make(chan struct{}, 1)}
 	defer p.running.Wait()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -127,7 +127,7 @@ func pause(ctx context.Context, d time.Duration) {
 
 // look starts each move that is due, and returns when to look again though nothing
 // changes, the zero Time if never, and the number of candidates.
-func (p *performance) look(ctx context.Context, now time.Time) (due time.Time, candidates int) {
+func (p *conducting) look(ctx context.Context, now time.Time) (due time.Time, candidates int) {
 	list := p.cfg.Fleet.Candidacies()
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -169,7 +169,7 @@ func (p *performance) look(ctx context.Context, now time.Time) (due time.Time, c
 }
 
 // start makes the move in the background.
-func (p *performance) start(ctx context.Context, e *errand, c fleet.Candidacy, move registry.Move) {
+func (p *conducting) start(ctx context.Context, e *errand, c fleet.Candidacy, move registry.Move) {
 	if e.at != c.Release.Revision {
 		e.at, e.pause = c.Release.Revision, 0
 	}
@@ -193,7 +193,7 @@ func (p *performance) start(ctx context.Context, e *errand, c fleet.Candidacy, m
 type rest struct{ after, pause time.Duration }
 
 // move makes the move; the last one for the release was followed by the pause.
-func (p *performance) move(ctx context.Context, c fleet.Candidacy, move registry.Move, last time.Duration) rest {
+func (p *conducting) move(ctx context.Context, c fleet.Candidacy, move registry.Move, last time.Duration) rest {
 	log := p.cfg.Log.With("script", c.Release.Name.String(), "version", c.Release.Candidate.Version.Number, "attempt", c.Release.Candidate.Attempt)
 	if move.Step > 0 {
 		var ok bool
@@ -222,13 +222,13 @@ func (p *performance) move(ctx context.Context, c fleet.Candidacy, move registry
 	}
 	log.Log(ctx, level, "the next move of a candidate was not stored, and is tried again; `scriptctl rollout` can promote or abort it by hand",
 		"error", err, "pause", pause, "step", move.Step, "promote", move.Promote, "failed", move.Failed)
-	p.cfg.Moved(changeOf(move), err)
+	p.cfg.Moved(move.Change(), err)
 	return rest{after: pause/2 + rand.N(pause/2), pause: pause}
 }
 
 // chosen adds to the move which agents its step takes; ok is false if the fleet has changed
 // so that it is not due any more.
-func (p *performance) chosen(c fleet.Candidacy, move registry.Move) (_ registry.Move, ok bool) {
+func (p *conducting) chosen(c fleet.Candidacy, move registry.Move) (_ registry.Move, ok bool) {
 	now, ranks, ok := p.cfg.Fleet.Ranked(c.Release.Name)
 	if !ok || now.Release.Revision != c.Release.Revision || Next(now, p.cfg.Clock()).Move != move {
 		return registry.Move{}, false
@@ -237,19 +237,8 @@ func (p *performance) chosen(c fleet.Candidacy, move registry.Move) (_ registry.
 	return move, true
 }
 
-// changeOf returns what the move is in the history.
-func changeOf(move registry.Move) script.Change {
-	switch {
-	case move.Promote:
-		return script.ChangePromote
-	case move.Failed != "":
-		return script.ChangeAbort
-	}
-	return script.ChangeAdvance
-}
-
 // made tells of a move.
-func (p *performance) made(log *slog.Logger, c fleet.Candidacy, move registry.Move) {
+func (p *conducting) made(log *slog.Logger, c fleet.Candidacy, move registry.Move) {
 	steps := c.Release.Settings.Rollout.Steps
 	switch {
 	case move.Promote:
@@ -263,5 +252,5 @@ func (p *performance) made(log *slog.Logger, c fleet.Candidacy, move registry.Mo
 		log.Info("a candidate began a step of its rollout", "step", move.Step, "of", len(steps),
 			"percent", steps[move.Step-1].Percent, "agents", c.Followers)
 	}
-	p.cfg.Moved(changeOf(move), nil)
+	p.cfg.Moved(move.Change(), nil)
 }

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	registryv1 "github.com/scriptorium-dev/scriptorium/proto/registry/v1"
+	scriptv1 "github.com/scriptorium-dev/scriptorium/proto/script/v1"
 	"github.com/scriptorium-dev/scriptorium/proto/wire"
 	"github.com/scriptorium-dev/scriptorium/registry"
 	"github.com/scriptorium-dev/scriptorium/registry/access"
@@ -179,20 +180,19 @@ func fromStatus(s *fleet.Status, reason int) *registryv1.FleetStatus {
 	return m
 }
 
-// blankTests are as many tests as a script can have, of which nothing is said.
-var blankTests [script.MaxTests]script.Test
-
 // summary leaves out what may be large and does not tell how far a release has
-// come: a status is of all scripts, and goes out up to fifty times a second. That there
-// are tests, and how many, says where a candidate is.
+// come: a status is of all scripts, and goes out up to fifty times a second.
 func summary(r script.Release) script.Release {
-	tests := len(r.Settings.Tests)
-	r.Settings.Config, r.Settings.Tests = nil, blankTests[:min(tests, len(blankTests))]
+	r.Settings.Config, r.Settings.Tests = nil, nil
 	r.Retained = slices.DeleteFunc(slices.Clone(r.Retained), func(v script.Version) bool {
 		return v.Number != r.Active.Number && (r.Candidate == nil || v.Number != r.Candidate.Version.Number)
 	})
 	return r
 }
+
+// blankTests are as many tests as a script can have, of which nothing is said: that there
+// are tests, and how many, says where a candidate is.
+var blankTests = slices.Repeat([]*scriptv1.Test{{}}, script.MaxTests)
 
 func fromScriptStatus(p *fleet.ScriptStatus, reason int) *registryv1.ScriptStatus {
 	m := &registryv1.ScriptStatus{
@@ -204,6 +204,7 @@ func fromScriptStatus(p *fleet.ScriptStatus, reason int) *registryv1.ScriptStatu
 		Converged:    p.Converged,
 		SlowestAgent: p.SlowestAgent,
 	}
+	m.Release.Settings.Tests = blankTests[:min(len(p.Release.Settings.Tests), len(blankTests))]
 	if p.Rollout != nil {
 		m.Rollout = wire.FromRollout(*p.Rollout)
 		if p.Converged {

@@ -293,7 +293,7 @@ type Candidate struct {
 	Share uint32 `protobuf:"varint,4,opt,name=share,proto3" json:"share,omitempty"`
 	// That the share was made of.
 	Percent int32 `protobuf:"varint,5,opt,name=percent,proto3" json:"percent,omitempty"`
-	// When the step began.
+	// When the step began, or it was given up.
 	Since *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=since,proto3" json:"since,omitempty"`
 	// Why it was given up; empty while it is on its way.
 	Failed        string `protobuf:"bytes,7,opt,name=failed,proto3" json:"failed,omitempty"`
