@@ -243,9 +243,10 @@ func (t *Table) Update(put []*Release, gone []script.Name) {
 	}
 	for _, r := range put {
 		name := r.Name.String()
-		replace(shard(name)[name], r)
-		r.goOn(shard(name)[name])
-		shard(name)[name] = r
+		m := shard(name)
+		replace(m[name], r)
+		r.goOn(m[name])
+		m[name] = r
 		delete(t.candidates, name)
 		if r.Candidate != nil {
 			t.candidates[name] = r
@@ -253,8 +254,9 @@ func (t *Table) Update(put []*Release, gone []script.Name) {
 	}
 	for _, n := range gone {
 		name := n.String()
-		replace(shard(name)[name], nil)
-		delete(shard(name), name)
+		m := shard(name)
+		replace(m[name], nil)
+		delete(m, name)
 		delete(t.candidates, name)
 	}
 	for i, m := range changed {
@@ -332,12 +334,10 @@ func (t *Table) All() iter.Seq[*Release] {
 // Sorted returns the live releases in order of tenant and name.
 func (t *Table) Sorted() []*Release {
 	all := slices.AppendSeq(make([]*Release, 0, t.Len()), t.All())
-	slices.SortFunc(all, byName)
+	slices.SortFunc(all, func(a, b *Release) int {
+		return cmp.Or(cmp.Compare(a.Name.Tenant, b.Name.Tenant), cmp.Compare(a.Name.Script, b.Name.Script))
+	})
 	return all
-}
-
-func byName(a, b *Release) int {
-	return cmp.Or(cmp.Compare(a.Name.Tenant, b.Name.Tenant), cmp.Compare(a.Name.Script, b.Name.Script))
 }
 
 func (t *Table) shardOf(name string) uint64 { return maphash.String(t.seed, name) % shards }

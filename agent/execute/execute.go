@@ -64,7 +64,6 @@ type call struct {
 	turn       admission.Turn
 	settings   script.TenantSettings
 	admission  admission.Call
-	counts     *cache.Counts // that it counts among, or nil
 }
 
 var _ gateway.Executor = (*Executor)(nil)
@@ -133,18 +132,20 @@ func (x *Executor) execute(ctx context.Context, asked *gateway.Call, reply *gate
 		release = again
 		program, err = x.program(ctx, release, number, reply)
 	}
-	c := x.calls.Get().(*call)
-	if release.Calls != nil && !trial && reply.Version == release.Runs.Number {
-		c.counts = release.Calls
+	var counts *cache.Counts
+	if !trial && reply.Version == release.Runs.Number {
+		counts = release.Calls
 	}
-	err = x.run(ctx, c, release, program, asked, reply)
-	c.counts, c.invocation, c.admission, c.settings = nil, engine.Invocation{}, admission.Call{}, script.TenantSettings{}
+	c := x.calls.Get().(*call)
+	err = x.run(ctx, c, release, program, counts, asked, reply)
+	c.invocation, c.admission, c.settings = engine.Invocation{}, admission.Call{}, script.TenantSettings{}
 	x.calls.Put(c)
 	return err
 }
 
-// run runs the program when it is the call's turn.
-func (x *Executor) run(ctx context.Context, c *call, release *cache.Release, program engine.Program, asked *gateway.Call, reply *gateway.Reply) error {
+// run runs the program when it is the call's turn. The call counts among counts, unless
+// they are nil.
+func (x *Executor) run(ctx context.Context, c *call, release *cache.Release, program engine.Program, counts *cache.Counts, asked *gateway.Call, reply *gateway.Reply) error {
 	c.settings = x.tenants(release.Name.Tenant)
 	limits := release.Limits.AtMost(c.settings.Limits)
 	c.admission = admission.Call{
@@ -162,8 +163,8 @@ func (x *Executor) run(ctx context.Context, c *call, release *cache.Release, pro
 	}
 	err := program.Run(ctx, &c.invocation, &reply.Result)
 	waited := c.turn.Waited()
-	if c.counts != nil {
-		note(ctx, c.counts, err, waited)
+	if counts != nil {
+		note(ctx, counts, err, waited)
 	}
 	if waited > 0 && script.KindOf(err) == script.Timeout {
 		e := *script.AsError(err)

@@ -53,11 +53,15 @@ func (s *Store) dropJournal() {
 
 // settle makes files hold all there is, so that they may be changed.
 func (s *Store) settle() error {
-	if !s.dirty && len(s.unfiled) == 0 && len(s.held) == 0 { // held is written while writing is held
+	if !s.dirty && !s.unwritten() {
 		return nil
 	}
 	return s.checkpoint()
 }
+
+// unwritten reports whether there are objects or sources that are not in files yet.
+// s.writing is held, without which none is added.
+func (s *Store) unwritten() bool { return len(s.unfiled)+len(s.held) > 0 }
 
 // checkpoint writes what the journal has into files, and begins a new one. After an
 // error nothing is lost.

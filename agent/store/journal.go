@@ -41,9 +41,10 @@ const (
 	// journalSize is what a journal has on disk: some 70 changes of 4 KiB, of which a
 	// checkpoint makes 140 files. The change that comes next waits for that.
 	journalSize = 512 << 10
-	// maxFrame is what a frame has at most; what is larger goes into files. There is
-	// room for one after a cursor was saved.
-	maxFrame = 160 << 10
+	// maxFrame is what the payload of a frame has at most: all sources that wait, and
+	// 64 KiB for the objects that need them. What is larger goes into files. When a cursor
+	// is saved, a journal without room for one more gives way to a new one.
+	maxFrame = maxWaiting + 64<<10
 	// maxJournal is what is read at most. It is never as large.
 	maxJournal = 16 << 20
 )

@@ -84,7 +84,7 @@ func (s *Store) load() (*Loaded, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(s.unfiled)+len(s.held) > 0 { // the files are not those of the journal's cursor yet
+	if s.unwritten() { // the files are not those of the journal's cursor yet
 		record = found.cursor
 		loaded.Cursor, loaded.ReleasesAlone = record.Cursor, false
 	}
@@ -106,7 +106,7 @@ func (s *Store) load() (*Loaded, error) {
 // begin readies the journal, if the cursor goes with what was loaded. That there is no
 // room for one is no reason not to serve.
 func (s *Store) begin(loaded *Loaded, empty *written) {
-	if len(s.unfiled)+len(s.held) == 0 {
+	if !s.unwritten() {
 		s.removeGarbage()
 	}
 	base, sound := s.soundCursor()
@@ -115,7 +115,7 @@ func (s *Store) begin(loaded *Loaded, empty *written) {
 		s.cursor = &c
 	}
 	switch {
-	case len(s.unfiled)+len(s.held) > 0: // on a full disk: a checkpoint comes before a change
+	case s.unwritten(): // on a full disk: a checkpoint comes before a change
 	case s.cursor == nil:
 		_ = s.renew()
 	case empty != nil && empty.base == base:
@@ -418,7 +418,7 @@ func (s *Store) setAside(path string) error {
 	if key, err := s.keyOf(path); err == nil {
 		delete(s.unfiled, key)
 	}
-	if path == s.journalPath() && len(s.unfiled)+len(s.held) > 0 {
+	if path == s.journalPath() && s.unwritten() {
 		return nil // a full disk: what is sound of it is nowhere else
 	}
 	name := time.Now().UTC().Format("20060102T150405.000000000") + "-" + strings.ReplaceAll(rel, string(filepath.Separator), "-")

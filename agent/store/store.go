@@ -72,8 +72,8 @@ var ErrMissing = errors.New("the source is not in the store")
 
 // Store is a folder that this process has to itself. It is safe for concurrent
 // use; Commit, SaveCursor and PutSources wait for one another, and who reads a
-// sound source waits for nobody. It has at most journalSize of sources and entries in
-// memory, besides what it knows of each object.
+// sound source waits for nobody. It keeps at most journalSize of sources and entries, and
+// maxWaiting of sources, in memory, besides what it knows of each object.
 type Store struct {
 	dir     string
 	disk    disk

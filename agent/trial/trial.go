@@ -52,12 +52,12 @@ type Tester struct {
 	cfg    Config
 	queued chan struct{} // holds an element for each goroutine of Run that may look at turns
 
-	mu    sync.Mutex // guards what follows, and the attempts in it
+	mu    sync.Mutex // guards what follows, and the attempts in it, but for their tests and tried
 	of    map[script.Name]*attempt
 	turns turns
 }
 
-// attempt at the tests of a candidate.
+// attempt at the tests of a candidate. Whoever has its turn alone uses tests and tried.
 type attempt struct {
 	Result
 	digest script.Digest // of the version

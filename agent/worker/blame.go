@@ -112,8 +112,9 @@ func (b *blame) forget(now time.Time) {
 	b.deaths = slices.DeleteFunc(b.deaths, func(d death) bool { return now.Sub(d.at) > b.policy.Within })
 }
 
-// released says that a script has another release, of which something else runs, or none,
-// and reports whether that ends its quarantine.
+// released says that something else of a script is to run here, as of that revision, or
+// that it is gone, and reports whether that ends its quarantine. One that is only disabled
+// stays in quarantine.
 func (b *blame) released(name script.Name, revision script.Revision) bool {
 	q, ok := b.quarantined[name]
 	if !ok || q.Revision == revision {

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/scriptorium-dev/scriptorium/agent/cache"
 	"github.com/scriptorium-dev/scriptorium/agent/worker/link"
 	"github.com/scriptorium-dev/scriptorium/proto/wire"
 	"github.com/scriptorium-dev/scriptorium/script"
@@ -135,11 +134,14 @@ func rather(a, b *script.Release, d script.Digest) bool {
 	return cmp.Or(cmp.Compare(a.Name.Script, b.Name.Script), cmp.Compare(b.Revision, a.Revision)) < 0
 }
 
-// released ends the quarantine of scripts of which something else runs here with the
-// change, or nothing, and reports whether it ended one. A release that brings a candidate
-// which does not run here yet changes nothing: what has killed the process would do so
-// again. t.mu is held.
+// released ends the quarantine of scripts of which, with the change, something else is to
+// run here, or that are gone, and reports whether it ended one. A release that brings a
+// candidate which does not run here yet changes nothing: what has killed the process would
+// do so again. One that is only disabled stays in quarantine, too. t.mu is held.
 func (t *tenant) released(c *change) bool {
+	if len(t.blame.quarantined) == 0 {
+		return false
+	}
 	lifted := false
 	for _, o := range c.put {
 		if o.Release != nil && !t.runsAlready(o.Release) && t.blame.released(o.Release.Name, o.Release.Revision) {
@@ -166,8 +168,7 @@ func (t *tenant) runsAlready(r *script.Release) bool {
 	if live == nil || r.Deleted {
 		return false
 	}
-	next := cache.NewReleaseOn(t.pool.cfg.Node.Agent, *r)
-	return live.Runs.SameProgram(next.Runs) && live.Limits == next.Limits && bytes.Equal(live.Config, next.Config)
+	return live.Runs.SameProgram(r.RunsOn(t.pool.cfg.Node.Agent)) && live.Limits == r.Settings.Limits.OrDefaults() && bytes.Equal(live.Config, r.Settings.Config)
 }
 
 // tellBlame tells the process who is in quarantine. t.mu is held.

@@ -19,12 +19,9 @@ func delegated() bool {
 // delegated to this process. Its groups have to be gone once it is shut down.
 func ownCgroup(tb testing.TB, name string) string {
 	tb.Helper()
-	if !delegated() {
-		return ""
-	}
 	parent, err := confine.Delegated()
 	if err != nil {
-		tb.Fatal(err)
+		return ""
 	}
 	if _, err := confine.OpenCgroups(parent); err != nil { // it can be divided further
 		tb.Fatal(err)

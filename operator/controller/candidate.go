@@ -71,7 +71,7 @@ func (f *facts) candidateTruth(now time.Time) truth {
 	no := func(reason, format string, args ...any) truth {
 		return truth{metav1.ConditionFalse, reason, fmt.Sprintf(format, args...)}
 	}
-	if c.Step == 0 && v1alpha1.CandidateState(f.release.CandidateState()) == v1alpha1.CandidateTesting {
+	if f.release.CandidateState() == script.CandidateTesting {
 		told := ""
 		if t != nil {
 			told = fmt.Sprintf(": %d of %d agents have passed%s", t.Passed, f.agent.Desired-f.agent.Unknown, f.waitedFor())
@@ -126,9 +126,9 @@ func (f *facts) stepEnds() time.Time {
 // overdue is how much later than planned the next step begins without being told of.
 const overdue = 2 * time.Second
 
-// turns returns how long what the status says of the candidate stays true by itself; 0 for
+// staysTrue returns how long what the status says of the candidate does so by itself; 0 for
 // ever.
-func (f *facts) turns(now time.Time) time.Duration {
+func (f *facts) staysTrue(now time.Time) time.Duration {
 	end := f.stepEnds()
 	if end.IsZero() {
 		return 0

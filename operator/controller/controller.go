@@ -163,7 +163,7 @@ func (x *reconciliation) follow(ctx context.Context) (time.Duration, error) {
 	x.facts.published = x.facts.release != nil && m.settled == x.ls.Generation
 	x.followCandidate()
 	pause, err := x.report(ctx)
-	return soonest(soonest(wait, pause), x.facts.turns(x.now)), err
+	return soonest(soonest(wait, pause), x.facts.staysTrue(x.now)), err
 }
 
 // bring makes the registry's script what the spec says, unless that cannot be, which is a

@@ -40,7 +40,7 @@ type memory struct {
 	seenAt   time.Time
 	measured bool      // the time from there to convergence was
 	announce bool      // its convergence is to be told of
-	news     []func()  // tell of what was published, once the status is written
+	news     []func()  // tell of what was published (or became of a candidate), once the status says it
 	grace    time.Time // until when the fleet may take before the status is written
 
 	stage   *stage // of the candidate, as told of last; nil if that is not known

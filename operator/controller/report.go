@@ -172,7 +172,7 @@ func (x *reconciliation) tell(r *script.Release, changes []Change, restored bool
 	}
 }
 
-// tellNews tells of what was published since it did so last.
+// tellNews tells of what was published (or became of a candidate) since it did so last.
 func (m *memory) tellNews() {
 	for _, tell := range m.news {
 		tell()

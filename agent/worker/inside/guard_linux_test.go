@@ -49,7 +49,7 @@ func (*holding) Position() gateway.Position { return gateway.Position{} }
 func TestSuspectsWaitBriefly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := newHolding()
-		g := newGuard(x, cache.NewTable(), nil)
+		g := newGuard(x, nil, cache.NewTable(), nil)
 		g.set(&workerv1.QuarantineRequest{Suspects: []string{"acme/a", "acme/b"}})
 		var callers sync.WaitGroup
 		call := func(name string) <-chan error {
@@ -96,7 +96,7 @@ func TestSuspectsWaitBriefly(t *testing.T) {
 // canceled.
 func TestACallEndsWithItsCaller(t *testing.T) {
 	x := newHolding()
-	s := &service{process: &process{log: slog.New(slog.DiscardHandler)}, executor: newGuard(x, cache.NewTable(), nil)}
+	s := &service{process: &process{log: slog.New(slog.DiscardHandler)}, executor: newGuard(x, nil, cache.NewTable(), nil)}
 	ours, theirs, err := link.Stream()
 	if err != nil {
 		t.Fatal(err)
@@ -169,7 +169,7 @@ func TestWhoIsBarredIsNotCompiled(t *testing.T) {
 	newService := func() *service {
 		table := cache.NewTable()
 		return &service{
-			process: &process{log: slog.New(slog.DiscardHandler)}, executor: newGuard(newHolding(), table, nil), table: table,
+			process: &process{log: slog.New(slog.DiscardHandler)}, executor: newGuard(newHolding(), nil, table, nil), table: table,
 			programs: cache.NewPrograms(cache.Config{Engines: map[string]engine.Engine{"counting": e}, Sources: from, Budget: 1 << 20}),
 		}
 	}

@@ -89,8 +89,8 @@ func (r *rules) names() iter.Seq[string] {
 	}
 }
 
-func newGuard(x gateway.Executor, table *cache.Table, page *link.Page) *guard {
-	g := &guard{Executor: x, trials: x, page: page, table: table, alone: make(chan struct{}, 1)}
+func newGuard(x, trials gateway.Executor, table *cache.Table, page *link.Page) *guard {
+	g := &guard{Executor: x, trials: trials, page: page, table: table, alone: make(chan struct{}, 1)}
 	g.rules.Store(&rules{})
 	return g
 }
