@@ -12,13 +12,12 @@ import (
 
 // Bounds of what a request may say.
 const (
-	MaxAuthorBytes     = 128
-	MaxNoteBytes       = 512
-	MaxEntrypointBytes = 64
-	MaxConfigBytes     = 64 << 10
-	MaxOwnerBytes      = 256
-	MinRequestIDBytes  = 16
-	MaxRequestIDBytes  = 64
+	MaxAuthorBytes    = 128
+	MaxNoteBytes      = 512
+	MaxConfigBytes    = 64 << 10
+	MaxOwnerBytes     = 256
+	MinRequestIDBytes = 16
+	MaxRequestIDBytes = 64
 )
 
 func (w Write) validate() error {
@@ -123,8 +122,8 @@ func validateSourceLimit(size int, limits script.Limits) error {
 
 // validateEntrypoint accepts what is a name in the languages of scripts.
 func validateEntrypoint(s string) error {
-	if len(s) > MaxEntrypointBytes {
-		return script.Errorf(script.Invalid, "entrypoint", "has %d bytes, at most %d are allowed", len(s), MaxEntrypointBytes)
+	if len(s) > script.MaxEntrypointBytes {
+		return script.Errorf(script.Invalid, "entrypoint", "has %d bytes, at most %d are allowed", len(s), script.MaxEntrypointBytes)
 	}
 	for i := range len(s) {
 		c := s[i]

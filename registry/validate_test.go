@@ -86,7 +86,7 @@ func TestAtTheBounds(t *testing.T) {
 	b.publish(strings.Repeat("x", 1<<20), func(r *registry.PublishRequest) {
 		r.Settings = &script.Settings{Limits: limits, HistoryLimit: script.MaxHistoryLimit}
 		r.Author, r.Note = strings.Repeat("a", registry.MaxAuthorBytes), strings.Repeat("n\n", registry.MaxNoteBytes/2)
-		r.Entrypoint = strings.Repeat("f", registry.MaxEntrypointBytes)
+		r.Entrypoint = strings.Repeat("f", script.MaxEntrypointBytes)
 	})
 	b.publish(strings.Repeat("x", 65<<10)) // the limit that the release has counts
 	_, err := b.tryPublish(strings.Repeat("y", 65<<10), settings(script.Settings{}))

@@ -18,6 +18,9 @@ type Limits struct {
 // MaxSourceBytes is the largest source that a registry stores, whatever the limits.
 const MaxSourceBytes = 1 << 20
 
+// MaxEntrypointBytes is the longest name of the function that is called.
+const MaxEntrypointBytes = 64
+
 // DefaultLimits are the limits of a script that sets none.
 func DefaultLimits() Limits {
 	return Limits{

@@ -123,6 +123,10 @@ func (d *decoder) entrypoint(n *yaml.Node) string {
 		return DefaultEntrypoint
 	}
 	name, ok := d.text(n, "spec.entrypoint")
+	if ok && len(name) > script.MaxEntrypointBytes {
+		d.fault(n, "spec.entrypoint", "has %d bytes, at most %d are allowed", len(name), script.MaxEntrypointBytes)
+		return name
+	}
 	if ok && name != "" && !isIdentifier(name) {
 		d.fault(n, "spec.entrypoint", `%.80q is not the name of a function; leave it out for %s, or "" to run the chunk itself`, name, DefaultEntrypoint)
 	}
@@ -136,7 +140,7 @@ func isIdentifier(s string) bool {
 			return false
 		}
 	}
-	return len(s) <= 128
+	return true
 }
 
 func (d *decoder) trigger(n *yaml.Node) script.Trigger {

@@ -180,6 +180,7 @@ func TestParseFaults(t *testing.T) {
 		{"version zero", spec("  source: return 1\n  version: 0\n"), []string{"spec.version: 0 is not between"}},
 		{"history", spec("  source: return 1\n  revisionHistoryLimit: 51\n"), []string{"spec.revisionHistoryLimit: 51 is not between 1 and 50"}},
 		{"entrypoint", spec("  source: return 1\n  entrypoint: a b\n"), []string{`spec.entrypoint: "a b" is not the name of a function`}},
+		{"long entrypoint", spec("  source: return 1\n  entrypoint: " + strings.Repeat("a", 65) + "\n"), []string{"spec.entrypoint: has 65 bytes, at most 64 are allowed"}},
 		{"trigger without event", spec("  source: return 1\n  trigger: {}\n"), []string{"spec.trigger.event: is missing"}},
 		{"other kind", "apiVersion: v1\nkind: ConfigMap\ndata: {a: b}\n", []string{`m.yaml:2:7: kind: is "ConfigMap", want LuaScript`}},
 		{"other API version", strings.Replace(head, "v1alpha1", "v1", 1) + "spec: {tenantId: acme, source: return 1}", []string{`apiVersion: is "scriptorium.dev/v1", want scriptorium.dev/v1alpha1`}},

@@ -152,13 +152,10 @@ func (r *reader) wanted(ls *v1alpha1.LuaScript) Wanted {
 	return w
 }
 
-// maxEntrypointBytes is the longest name of a function that a registry takes.
-const maxEntrypointBytes = 64
-
 func (r *reader) entrypoint(name string) string {
 	const field = "spec.entrypoint"
-	if len(name) > maxEntrypointBytes {
-		r.fault(field, "has %d bytes, at most %d are allowed", len(name), maxEntrypointBytes)
+	if len(name) > script.MaxEntrypointBytes {
+		r.fault(field, "has %d bytes, at most %d are allowed", len(name), script.MaxEntrypointBytes)
 		r.ofSource = true
 		return name
 	}

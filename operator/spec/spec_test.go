@@ -289,7 +289,7 @@ func TestBoundsAreTheRegistrys(t *testing.T) {
 		t.Errorf("an owner of %d bytes", n)
 	}
 	_, err := spec.FromLuaScript(luaScript(func(ls *v1alpha1.LuaScript) {
-		ls.Spec.Entrypoint = new(strings.Repeat("a", registry.MaxEntrypointBytes))
+		ls.Spec.Entrypoint = new(strings.Repeat("a", script.MaxEntrypointBytes))
 		ls.Spec.Config = config(`{"a":"` + strings.Repeat("x", registry.MaxConfigBytes-len(`{"a":""}`)) + `"}`)
 		ls.Spec.Limits = &v1alpha1.Limits{}
 	}))

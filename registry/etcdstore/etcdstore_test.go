@@ -17,6 +17,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/internal/embedded"
 	"github.com/scriptorium-dev/scriptorium/internal/embedded/etcdtest"
+	"github.com/scriptorium-dev/scriptorium/internal/porttest"
 	"github.com/scriptorium-dev/scriptorium/registry"
 	"github.com/scriptorium-dev/scriptorium/registry/access"
 	"github.com/scriptorium-dev/scriptorium/registry/etcdstore"
@@ -120,14 +121,8 @@ func TestUnreachable(t *testing.T) {
 	}
 	silent := ln.Addr().String() // accepts and never answers
 	defer ln.Close()
-	refused, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	closed := refused.Addr().String()
-	refused.Close()
 
-	for name, endpoint := range map[string]string{"silent": silent, "refused": closed} {
+	for name, endpoint := range map[string]string{"silent": silent, "refused": porttest.Address(t)} {
 		t.Run(name, func(t *testing.T) {
 			s, err := etcdstore.Open(etcdstore.Config{Endpoints: []string{"http://" + endpoint}})
 			if err != nil {

@@ -18,6 +18,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/scriptorium-dev/scriptorium/internal/embedded"
+	"github.com/scriptorium-dev/scriptorium/internal/porttest"
 	eventv1 "github.com/scriptorium-dev/scriptorium/proto/event/v1"
 	scriptv1 "github.com/scriptorium-dev/scriptorium/proto/script/v1"
 	"github.com/scriptorium-dev/scriptorium/proto/seal"
@@ -42,6 +43,9 @@ const patience = 30 * time.Second
 
 func startNATS(t *testing.T, cfg embedded.NATSConfig) *embedded.NATS {
 	t.Helper()
+	if cfg.Port == 0 {
+		cfg.Port = porttest.Port(t) // nobody else takes it while NATS is away
+	}
 	n, err := embedded.StartNATS(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)

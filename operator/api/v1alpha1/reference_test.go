@@ -185,7 +185,7 @@ func TestFilesAndClusterDiffer(t *testing.T) {
 		"tenantId: acme, source: return 1, version: 0":                             false,
 		"tenantId: acme, source: return 1, revisionHistoryLimit: 0":                false,
 		"tenantId: acme, source: return 1, limits: {instructions: 0}":              false,
-		"tenantId: acme, source: return 1, entrypoint: " + strings.Repeat("a", 65): true,
+		"tenantId: acme, source: return 1, entrypoint: " + strings.Repeat("a", 65): false,
 		"tenantId: acme, source: return 1, version: 9007199254740993":              false,
 		"tenantId: acme, script: return 1":                                         false,
 		"tenantId: acme, source: return 1, rollout: {steps: [{percent: 100}]}":     false,
