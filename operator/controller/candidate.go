@@ -80,7 +80,7 @@ func (f *facts) candidateTruth(now time.Time) truth {
 	}
 	steps := f.release.Settings.Rollout.Steps
 	if c.Step == 0 {
-		return no(reasonRollingOut, "version %d is about to run on the agents of the first of %d steps%s; %s",
+		return no(reasonRollingOut, "version %d is about to run on the agents of step 1 of %d%s; %s",
 			c.Version.Number, len(steps), f.waitedFor(), f.meanwhile())
 	}
 	where := fmt.Sprintf("is to run on %d %% of the agents", c.Percent)

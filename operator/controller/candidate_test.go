@@ -137,7 +137,7 @@ func TestCandidate(t *testing.T) {
 				return r
 			}(),
 			phase: v1alpha1.PhasePending, reason: "RollingOut", active: 3,
-			says: "version 4 is about to run on the agents of the first of 2 steps; version 3 goes on",
+			says: "version 4 is about to run on the agents of step 1 of 2; version 3 goes on",
 			want: v1alpha1.CandidateStatus{Version: 4, State: v1alpha1.CandidateRollingOut, Steps: 2},
 		},
 		{

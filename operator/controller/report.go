@@ -230,9 +230,16 @@ func sayWay(r *script.Release) string {
 	case steps == 0:
 		return "runs when it has passed its tests" + meanwhile
 	case tests == 0:
-		return fmt.Sprintf("is rolled out in %d steps", steps) + meanwhile
+		return "is rolled out in " + stepsText(steps) + meanwhile
 	}
-	return fmt.Sprintf("is rolled out in %d steps when it has passed its tests", steps) + meanwhile
+	return "is rolled out in " + stepsText(steps) + " when it has passed its tests" + meanwhile
+}
+
+func stepsText(n int) string {
+	if n == 1 {
+		return "one step"
+	}
+	return fmt.Sprintf("%d steps", n)
 }
 
 func (x *reconciliation) note(reason, action, format string, args ...any) {

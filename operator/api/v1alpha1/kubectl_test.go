@@ -42,7 +42,7 @@ func TestColumns(t *testing.T) {
 		t.Fatal(err)
 	}
 	ls.Status = v1alpha1.LuaScriptStatus{
-		Phase: v1alpha1.PhasePending, ActiveVersion: 3, LatestVersion: 5,
+		Phase: v1alpha1.PhasePending, ActiveVersion: 3, LatestVersion: 5, Candidate: &v1alpha1.CandidateStatus{Version: 4, State: v1alpha1.CandidateRollingOut},
 		Agents: &v1alpha1.AgentsStatus{Summary: "118/120", Desired: 120, Active: 118, Failed: 2},
 		Conditions: []metav1.Condition{{
 			Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: "Spreading",
@@ -58,15 +58,15 @@ func TestColumns(t *testing.T) {
 	}{
 		{
 			[]string{"get", "ls", "-n", namespace},
-			[]string{"NAME TENANT VERSION PINNED ACTIVE STATUS AGE", "route columns 3 3 118/120 Pending"},
+			[]string{"NAME TENANT VERSION PINNED CANDIDATE ACTIVE STATUS AGE", "route columns 3 3 4 118/120 Pending"},
 		},
 		{
 			[]string{"get", "luascripts.scriptorium.dev", "-A", "--field-selector", "spec.tenantId=columns"},
-			[]string{"NAMESPACE NAME TENANT VERSION PINNED ACTIVE STATUS AGE", namespace + " route columns 3 3 118/120 Pending"},
+			[]string{"NAMESPACE NAME TENANT VERSION PINNED CANDIDATE ACTIVE STATUS AGE", namespace + " route columns 3 3 4 118/120 Pending"},
 		},
 		{
 			[]string{"get", "luascript", "route", "-n", namespace, "-o", "wide"},
-			[]string{"NAME TENANT VERSION PINNED ACTIVE STATUS AGE REASON", "route columns 3 3 118/120 Pending AGE 2 of 120 agents failed"},
+			[]string{"NAME TENANT VERSION PINNED CANDIDATE ACTIVE STATUS AGE REASON", "route columns 3 3 4 118/120 Pending AGE 2 of 120 agents failed"},
 		},
 		{
 			[]string{"get", "st", "columns"},

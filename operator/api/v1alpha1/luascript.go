@@ -16,6 +16,7 @@ import (
 // +kubebuilder:printcolumn:name="Tenant",type=string,JSONPath=`.spec.tenantId`
 // +kubebuilder:printcolumn:name="Version",type=integer,JSONPath=`.status.activeVersion`
 // +kubebuilder:printcolumn:name="Pinned",type=integer,JSONPath=`.spec.version`
+// +kubebuilder:printcolumn:name="Candidate",type=integer,JSONPath=`.status.candidate.version`
 // +kubebuilder:printcolumn:name="Active",type=string,JSONPath=`.status.agents.summary`
 // +kubebuilder:printcolumn:name="Status",type=string,JSONPath=`.status.phase`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
