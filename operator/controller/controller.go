@@ -90,7 +90,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	ls := &v1alpha1.LuaScript{}
 	err := r.client.Get(ctx, req.NamespacedName, ls)
 	if apierrors.IsNotFound(err) {
-		r.memories.Delete(req.NamespacedName)
+		r.forget(req.NamespacedName)
 		return ctrl.Result{}, nil
 	}
 	if err != nil {
@@ -159,11 +159,18 @@ func (x *reconciliation) follow(ctx context.Context) (time.Duration, error) {
 	if f := x.facts.fault; f != nil && f.permanent {
 		m.measured = true // the time that somebody takes to change it is not the operator's
 	}
-	x.facts.release = m.own(x.owner)
+	x.recall()
 	x.facts.published = x.facts.release != nil && m.settled == x.ls.Generation
 	x.followCandidate()
 	pause, err := x.report(ctx)
 	return soonest(soonest(wait, pause), x.facts.staysTrue(x.now)), err
+}
+
+// recall makes what is known of the registry's script facts.
+func (x *reconciliation) recall() {
+	m := x.m
+	x.facts.release = m.own(x.owner)
+	x.facts.unknown = !m.asked && !m.knows(x.facts.state, x.told())
 }
 
 // bring makes the registry's script what the spec says, unless that cannot be, which is a
@@ -197,6 +204,7 @@ func (x *reconciliation) bring(ctx context.Context) (time.Duration, error) {
 		return wait, nil
 	}
 	x.facts.fault = nil
+	x.overtaken(have)
 	action := Decide(Situation{
 		Want: want, Owner: x.owner, Have: have, Allowed: denied == nil,
 		Bounded: tenant != nil && tenancy.Settled(tenant), Known: m.status(x.ls).Revision != 0,
@@ -204,7 +212,8 @@ func (x *reconciliation) bring(ctx context.Context) (time.Duration, error) {
 	switch action.Kind {
 	case Keep:
 		x.facts.fault = denied
-		x.keep(have)
+		x.found(have)
+		x.keep()
 		return 0, x.hold(ctx)
 	case Refuse: // until the spec, the ScriptTenant or the namespace changes, which are watched
 		x.facts.fault = cmp.Or(wrong, denied)
@@ -269,13 +278,39 @@ func (x *reconciliation) failed(f *fault) time.Duration {
 	return wait
 }
 
-// keep takes note that the registry has what is wanted.
-func (x *reconciliation) keep(have *script.Release) {
-	m := x.m
-	if len(m.pending) > 0 { // it was published, and the answer got lost
-		x.done(have, m.pending)
+// overtaken takes note of what became of a publish if the spec was edited before that was
+// known.
+func (x *reconciliation) overtaken(have *script.Release) {
+	p := x.m.pending
+	if len(p.changes) == 0 || p.generation == x.ls.Generation {
+		return
 	}
-	m.settled, m.had, m.pending, m.retry = x.ls.Generation, x.ls.Generation, nil, retry{}
+	x.m.pending = pending{}
+	if have != nil && have.Owner == x.owner && have.Revision > p.after {
+		x.done(have, p.changes)
+	}
+}
+
+// found takes note of a publish that nobody told of, of what the registry has and is
+// wanted: its answer got lost, or the operator before this one did not get to write the
+// status.
+func (x *reconciliation) found(have *script.Release) {
+	m, status := x.m, x.m.status(x.ls)
+	switch {
+	case len(m.pending.changes) > 0:
+		x.done(have, m.pending.changes)
+	case m.had == 0 && len(m.news) == 0 && status.Revision != int64(have.Revision):
+		m.announce = true
+		if have.Latest > uint64(status.LatestVersion) { //nolint:gosec // the registry's number
+			m.news = append(m.news, func() { x.tell(have, []Change{Published}, false) })
+		}
+	}
+}
+
+// keep takes note that the registry has what is wanted.
+func (x *reconciliation) keep() {
+	m := x.m
+	m.settled, m.had, m.pending, m.retry = x.ls.Generation, x.ls.Generation, pending{}, retry{}
 }
 
 // publish makes the registry's script what is wanted.
@@ -290,23 +325,30 @@ func (x *reconciliation) publish(ctx context.Context, want *spec.Wanted, action 
 	if err := x.hold(ctx); err != nil {
 		return 0, err
 	}
-	m.pending = action.Changes
+	before := m.pending
+	m.pending = pending{changes: action.Changes, generation: x.ls.Generation}
+	if m.answer != nil {
+		m.pending.after = m.answer.Revision
+	}
 	published, err := x.registry.Publish(ctx, want.Publish())
 	if err != nil {
 		f := faultOf(want.Locate(err))
 		if !f.uncertain() {
-			m.pending = nil
+			m.pending = before
 		}
 		m.doubt()
 		return x.failed(f), nil
 	}
 	m.learn(&published.Release, x.facts.state.Session)
-	m.pending = nil
-	if published.Changed {
-		x.done(&published.Release, action.Changes)
+	changes := action.Changes
+	if !published.Changed { // the one before came after all, since the registry was asked
+		changes = before.changes
+	}
+	if len(changes) > 0 {
+		x.done(&published.Release, changes)
 		m.grace = time.Now().Add(graceForFleet)
 	}
-	x.keep(&published.Release)
+	x.keep()
 	return 0, nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 
@@ -13,12 +14,16 @@ import (
 )
 
 // memory is what is known of one LuaScript beside itself. It can be lost at any time:
-// then the registry is asked again, and at worst an event is told twice, or not at all.
+// then the registry is asked again, and at worst an event is told twice, or not at all. Not
+// told of, either, is a version that nobody knew to be published when the spec was edited,
+// if it came to the registry after that was asked what it had.
 // Only one reconciliation uses it at a time.
 type memory struct {
 	uid  types.UID
 	held string // the resource version that got the finalizer
 	gone bool   // the finalizer was removed, though the cache may not show it yet
+	// farewell tells of the LuaScript's end, once it is known that the finalizer was removed.
+	farewell func()
 
 	deleted bool      // the script is gone from the registry, or was not the LuaScript's
 	say     bool      // that it was deleted is to be told of
@@ -27,11 +32,12 @@ type memory struct {
 	// answer is what the registry said it has, in that session of the fleet's watch;
 	// nil for no such script.
 	answer  *script.Release
+	asked   bool // there was an answer
 	session int
 	// settled is the generation whose spec the answer fulfils; 0 for none.
 	settled int64
 	retry   retry
-	pending []Change // of a publish of which it is not known whether it happened
+	pending pending
 
 	had      int64  // the generation that the registry had before, so that others changed it
 	restores damper // of putting that right
@@ -45,22 +51,48 @@ type memory struct {
 
 	stage   *stage // of the candidate, as told of last; nil if that is not known
 	pace    pace
+	untold  *v1alpha1.LuaScriptStatus // what was told of last, if a write since may have been done; or nil
 	wrote   time.Time                 // the status, last
 	written *v1alpha1.LuaScriptStatus // as of
 	version string                    // this resource version
+}
+
+// pending is a publish of which it is not known whether it happened; the zero value is for
+// none.
+type pending struct {
+	changes    []Change
+	generation int64           // that asked for it
+	after      script.Revision // that the script had before
 }
 
 // memoryOf returns what is known of ls: nothing of one that was created anew.
 func (r *Reconciler) memoryOf(ls *v1alpha1.LuaScript) *memory {
 	key := types.NamespacedName{Namespace: ls.Namespace, Name: ls.Name}
 	if found, ok := r.memories.Load(key); ok {
-		if m := found.(*memory); m.uid == ls.UID {
+		m := found.(*memory)
+		if m.uid == ls.UID {
 			return m
 		}
+		m.sayFarewell()
 	}
 	m := &memory{uid: ls.UID}
 	r.memories.Store(key, m)
 	return m
+}
+
+// forget forgets a LuaScript that is not there anymore.
+func (r *Reconciler) forget(key types.NamespacedName) {
+	if found, ok := r.memories.LoadAndDelete(key); ok {
+		found.(*memory).sayFarewell()
+	}
+}
+
+// sayFarewell tells of the LuaScript's end, once.
+func (m *memory) sayFarewell() {
+	if m.farewell != nil {
+		m.farewell()
+		m.farewell = nil
+	}
 }
 
 // see takes note of the spec's generation, which came at that time.
@@ -71,15 +103,17 @@ func (m *memory) see(ls *v1alpha1.LuaScript, at time.Time) {
 	// One that an operator before this one has seen was not first seen now.
 	known := m.seen == 0 && ls.Status.ObservedGeneration == ls.Generation
 	m.measured = known
-	// What this one publishes is told of, and what it finds under way.
-	m.announce = m.announce || known && !meta.IsStatusConditionTrue(ls.Status.Conditions, v1alpha1.ConditionConverged)
-	m.pending, m.restores = nil, damper{}
+	// What this one publishes is told of, and what it finds under way. What is unknown was
+	// mostly told of before the registry went away.
+	c := meta.FindStatusCondition(ls.Status.Conditions, v1alpha1.ConditionConverged)
+	m.announce = m.announce || known && (c == nil || c.Status == metav1.ConditionFalse)
+	m.restores = damper{}
 	m.seen, m.seenAt = ls.Generation, at
 }
 
 // learn takes note of what the registry has; nil for no such script.
 func (m *memory) learn(r *script.Release, session int) {
-	m.session, m.settled, m.answer = session, 0, nil
+	m.asked, m.session, m.settled, m.answer = true, session, 0, nil
 	if r != nil && !r.Deleted {
 		m.answer = r
 	}

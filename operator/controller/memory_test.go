@@ -73,6 +73,8 @@ func TestMemoryMeasures(t *testing.T) {
 	now := time.Unix(1000, 0)
 	fresh := &v1alpha1.LuaScript{ObjectMeta: metav1.ObjectMeta{Generation: 1}}
 	known := &v1alpha1.LuaScript{ObjectMeta: metav1.ObjectMeta{Generation: 1}, Status: v1alpha1.LuaScriptStatus{ObservedGeneration: 1, Conditions: converged}}
+	lost := known.DeepCopy()
+	lost.Status.Conditions[0].Status = metav1.ConditionUnknown
 	underWay := &v1alpha1.LuaScript{ObjectMeta: metav1.ObjectMeta{Generation: 1}, Status: v1alpha1.LuaScriptStatus{ObservedGeneration: 1}}
 	for name, tt := range map[string]struct {
 		ls                 *v1alpha1.LuaScript
@@ -80,7 +82,8 @@ func TestMemoryMeasures(t *testing.T) {
 	}{
 		"new":                                    {fresh, false, false},
 		"converged before this operator started": {known, true, false},
-		"published before, and not yet on all nodes": {underWay, true, true},
+		"the registry is away, as it was for the operator before": {lost, true, false},
+		"published before, and not yet on all nodes":              {underWay, true, true},
 	} {
 		var m memory
 		m.see(tt.ls, now)

@@ -28,7 +28,8 @@ import (
 )
 
 // world is a registry with one script at most, whose fleet is as fast as light, and a
-// Kubernetes API with one LuaScript.
+// Kubernetes API with one LuaScript. Neither is a real one, since synctest's clock goes on
+// only while nothing waits outside: operator/suite tests the same on real ones.
 type world struct {
 	t      *testing.T
 	client client.Client
@@ -43,6 +44,10 @@ type world struct {
 	// candidates: what is published from now on does not run at once.
 	candidates bool
 	failures   []registryclient.AgentFailure
+	slow       bool // the agents have yet to activate it
+	away       bool // the fleet is not known
+	// answer, if it is set, answers a publish in place of apply.
+	answer func(registryclient.PublishRequest) (registryclient.Published, error)
 }
 
 var key = client.ObjectKey{Namespace: "default", Name: "route"}
@@ -90,9 +95,16 @@ func (w *world) Get(context.Context, script.Name) (script.Release, error) {
 }
 
 func (w *world) Publish(_ context.Context, p registryclient.PublishRequest) (registryclient.Published, error) {
-	if w.down != nil {
+	switch {
+	case w.down != nil:
 		return registryclient.Published{}, w.down
+	case w.answer != nil:
+		return w.answer(p)
 	}
+	return w.apply(p), nil
+}
+
+func (w *world) apply(p registryclient.PublishRequest) registryclient.Published {
 	w.publishes++
 	w.revision++
 	v := script.Version{Number: uint64(w.revision), Digest: script.DigestOf(p.Source), Engine: manifest.Engine, Entrypoint: *p.Entrypoint}
@@ -105,7 +117,7 @@ func (w *world) Publish(_ context.Context, p registryclient.PublishRequest) (reg
 		w.release.Active, w.release.Retained = before.Active, []script.Version{before.Active, v}
 		w.release.Candidate = &script.Candidate{Version: v, Attempt: uint64(w.revision), Since: time.Now()}
 	}
-	return registryclient.Published{Release: *w.release, Changed: true}, nil
+	return registryclient.Published{Release: *w.release, Changed: true}
 }
 
 func (w *world) Delete(context.Context, script.Name, registryclient.Write) (script.Release, error) {
@@ -116,17 +128,27 @@ func (w *world) Delete(context.Context, script.Name, registryclient.Write) (scri
 	return script.Release{}, nil
 }
 
-func (w *world) State() fleet.State            { return fleet.State{Live: true, Session: 1, Head: w.revision} }
 func (w *world) Subscribe(func(fleet.Changed)) {}
 
+func (w *world) State() fleet.State {
+	if w.away {
+		return fleet.State{Err: errDown}
+	}
+	return fleet.State{Live: true, Session: 1, Head: w.revision}
+}
+
 func (w *world) Status(script.Name) (registryclient.ScriptStatus, bool) {
-	if w.release == nil {
+	if w.release == nil || w.away {
 		return registryclient.ScriptStatus{}, false
 	}
-	if w.release.Candidate != nil {
-		return registryclient.ScriptStatus{Release: *w.release, Desired: 1, Trials: &registryclient.Trials{}, Failed: len(w.failures), Failures: w.failures}, true
+	s := registryclient.ScriptStatus{Release: *w.release, Desired: 1, Failed: len(w.failures), Failures: w.failures}
+	switch {
+	case w.release.Candidate != nil:
+		s.Trials = &registryclient.Trials{}
+	case !w.slow:
+		s.Active, s.Converged = 1, true
 	}
-	return registryclient.ScriptStatus{Release: *w.release, Desired: 1, Active: 1, Converged: true}, true
+	return s, true
 }
 
 // force is somebody else's write past the owner.
@@ -419,26 +441,28 @@ func TestNothingChanged(t *testing.T) {
 	})
 }
 
+// samples returns how often, and how long, the time to convergence was measured.
+func (w *world) samples() (count uint64, sum float64) {
+	w.t.Helper()
+	families, err := w.gather.Gather()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() == "scriptorium_operator_converged_seconds" {
+			h := f.GetMetric()[0].GetHistogram()
+			count, sum = h.GetSampleCount(), h.GetSampleSum()
+		}
+	}
+	return count, sum
+}
+
 // TestMeasures: the time to convergence counts from when the spec arrived, and not while
 // somebody has to change it.
 func TestMeasures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, interceptor.Funcs{})
 		w.ready()
-		samples := func() (count uint64, sum float64) {
-			t.Helper()
-			families, err := w.gather.Gather()
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, f := range families {
-				if f.GetName() == "scriptorium_operator_converged_seconds" {
-					h := f.GetMetric()[0].GetHistogram()
-					count, sum = h.GetSampleCount(), h.GetSampleSum()
-				}
-			}
-			return count, sum
-		}
 		ls := &v1alpha1.LuaScript{}
 		if err := w.client.Get(t.Context(), key, ls); err != nil {
 			t.Fatal(err)
@@ -447,7 +471,7 @@ func TestMeasures(t *testing.T) {
 		<-time.After(3 * time.Second) // in the queue
 		w.arrivals.saw(ls)            // again: the same spec
 		ls = w.pass(time.Second)
-		if n, sum := samples(); n != 1 || sum < 3 || sum > 4 {
+		if n, sum := w.samples(); n != 1 || sum < 3 || sum > 4 {
 			t.Errorf("%d samples of %v s", n, sum)
 		}
 
@@ -462,7 +486,7 @@ func TestMeasures(t *testing.T) {
 		if ls = w.pass(3 * time.Minute); !meta.IsStatusConditionTrue(ls.Status.Conditions, v1alpha1.ConditionConverged) {
 			t.Errorf("%+v", ls.Status)
 		}
-		if n, _ := samples(); n != 1 {
+		if n, _ := w.samples(); n != 1 {
 			t.Errorf("%d samples: one was stalled", n)
 		}
 	})

@@ -31,13 +31,20 @@ func (x *reconciliation) hold(ctx context.Context) error {
 	return nil
 }
 
-// letGo removes the finalizer: the LuaScript goes.
-func (x *reconciliation) letGo(ctx context.Context) error {
+// letGo removes the finalizer: the LuaScript goes, which farewell tells of. It is kept until
+// the finalizer is known to be gone: the answer may get lost, and the event is all that is
+// left.
+func (x *reconciliation) letGo(ctx context.Context, farewell func()) error {
+	x.m.farewell = farewell
 	before := x.ls.DeepCopy()
 	controllerutil.RemoveFinalizer(x.ls, v1alpha1.Finalizer)
 	err := x.client.Patch(ctx, x.ls, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
-	x.m.gone = client.IgnoreNotFound(err) == nil
-	return client.IgnoreNotFound(err)
+	if client.IgnoreNotFound(err) != nil {
+		return err
+	}
+	x.m.gone = true
+	x.m.sayFarewell()
+	return nil
 }
 
 // remove deletes the script, and lets the LuaScript go then, or when the wait for that is
@@ -45,6 +52,7 @@ func (x *reconciliation) letGo(ctx context.Context) error {
 func (x *reconciliation) remove(ctx context.Context) (time.Duration, error) {
 	m := x.m
 	if m.gone || !controllerutil.ContainsFinalizer(x.ls, v1alpha1.Finalizer) {
+		m.sayFarewell()
 		return 0, nil
 	}
 	m.tellNews()
@@ -72,7 +80,7 @@ func (x *reconciliation) remove(ctx context.Context) (time.Duration, error) {
 		}
 		wait = min(wait, left)
 	}
-	x.facts.release = m.own(x.owner)
+	x.recall()
 	pause, err := x.report(ctx)
 	return soonest(wait, pause), err
 }
@@ -130,14 +138,12 @@ func (x *reconciliation) delete(ctx context.Context) *fault {
 
 // bury lets the LuaScript go after its script.
 func (x *reconciliation) bury(ctx context.Context) error {
-	if err := x.letGo(ctx); err != nil {
-		return err
-	}
-	if x.m.say {
-		x.note(eventDeleted, "Delete", "the script %s is gone from the registry", x.name)
-		x.log.Info("deleted", "luascript", x.owner, "script", x.name)
-	}
-	return nil
+	return x.letGo(ctx, func() {
+		if x.m.say {
+			x.note(eventDeleted, "Delete", "the script %s is gone from the registry", x.name)
+			x.log.Info("deleted", "luascript", x.owner, "script", x.name)
+		}
+	})
 }
 
 func (x *reconciliation) giveUp(ctx context.Context, f *fault) error {
@@ -146,10 +152,8 @@ func (x *reconciliation) giveUp(ctx context.Context, f *fault) error {
 
 // abandon lets the LuaScript go without its script.
 func (x *reconciliation) abandon(ctx context.Context, why string) error {
-	if err := x.letGo(ctx); err != nil {
-		return err
-	}
-	x.warn(eventAbandoned, "Delete", "the script %s may still be in the registry and on the agents (%s): scriptctl delete --force removes it", x.name, why)
-	x.log.Warn("a script is left in the registry", "luascript", x.owner, "script", x.name.String(), "why", why)
-	return nil
+	return x.letGo(ctx, func() {
+		x.warn(eventAbandoned, "Delete", "the script %s may still be in the registry and on the agents (%s): scriptctl delete --force removes it", x.name, why)
+		x.log.Warn("a script is left in the registry", "luascript", x.owner, "script", x.name.String(), "why", why)
+	})
 }

@@ -37,7 +37,7 @@ func (x *reconciliation) report(ctx context.Context) (time.Duration, error) {
 	before := m.status(x.ls)
 	next := statusOf(*before, &x.facts, now)
 	if sameStatus(before, &next) {
-		m.tellNews()
+		x.tellSince(&next)
 		return 0, nil
 	}
 	if wait := m.grace.Sub(now); wait > 0 && x.underWay(&next) {
@@ -52,13 +52,25 @@ func (x *reconciliation) report(ctx context.Context) (time.Duration, error) {
 	at := metav1.NewTime(now).Rfc3339Copy()
 	next.LastUpdateTime = &at
 	old := before.DeepCopy()
-	err := x.write(ctx, old, &next)
-	m.tellNews()
-	if err != nil {
+	if m.untold == nil { // else a write before this one may have been done, and was not told of
+		m.untold = old
+	}
+	if err := x.write(ctx, old, &next); err != nil {
 		return 0, client.IgnoreNotFound(err)
 	}
-	x.tellOutcome(old, &next)
+	x.tellSince(&next)
 	return 0, nil
+}
+
+// tellSince tells of what is new in the status, which the API server has, since it was told
+// of last.
+func (x *reconciliation) tellSince(status *v1alpha1.LuaScriptStatus) {
+	m := x.m
+	m.tellNews()
+	if m.untold != nil {
+		x.tellOutcome(m.untold, status)
+		m.untold = nil
+	}
 }
 
 // underWay reports whether the agents are about to have said all that the status is to

@@ -35,6 +35,7 @@ const (
 type facts struct {
 	generation int64
 	release    *script.Release // that is the LuaScript's own, as known last; nil for none
+	unknown    bool            // whether there is one: the registry has yet to say it
 	published  bool            // it is what the spec of that generation says
 	fault      *fault          // why there is something left to do; nil for no reason
 	deleting   bool
@@ -56,9 +57,11 @@ type truth struct {
 func statusOf(prev v1alpha1.LuaScriptStatus, f *facts, now time.Time) v1alpha1.LuaScriptStatus {
 	next := *prev.DeepCopy()
 	next.ObservedGeneration = f.generation
-	describeRelease(&next, f.release)
-	describeCandidate(&next, f)
-	describeAgents(&next, script.Revision(prev.Revision), f)
+	if !f.unknown { // else what was said stays: another operator knew it
+		describeRelease(&next, f.release)
+		describeCandidate(&next, f)
+		describeAgents(&next, script.Revision(prev.Revision), f)
+	}
 
 	published := f.publishedTruth()
 	converged := f.convergedTruth(published, now)

@@ -230,6 +230,27 @@ func TestStatusTellsOfTheRelease(t *testing.T) {
 	}
 }
 
+// TestStatusBeforeTheRegistryAnswers: an operator that has yet to hear of the release, or
+// that there is none, leaves what the one before it said.
+func TestStatusBeforeTheRegistryAnswers(t *testing.T) {
+	r := trying(inStep(1))
+	full := statusOf(v1alpha1.LuaScriptStatus{}, &facts{generation: 4, state: live, release: r, published: true, agent: tried(r, nil)}, time.Unix(0, 0))
+	for _, s := range []fleet.State{{Err: down.err}, live} {
+		got := statusOf(full, &facts{generation: 5, state: s, unknown: true, fault: down}, time.Unix(1, 0))
+		c := meta.FindStatusCondition(got.Conditions, v1alpha1.ConditionPublished)
+		if c.Status != metav1.ConditionUnknown || c.ObservedGeneration != 5 || got.Phase != v1alpha1.PhasePending {
+			t.Errorf("it is said to be known: %+v", got)
+		}
+		got.ObservedGeneration, got.Phase, got.Conditions = full.ObservedGeneration, full.Phase, full.Conditions
+		if full.Candidate == nil || full.Agents == nil || full.History == nil || !sameStatus(&full, &got) {
+			t.Errorf("it was forgotten\n got %+v\nwant %+v", got, full)
+		}
+	}
+	if gone := statusOf(full, &facts{state: live, fault: down}, time.Unix(1, 0)); gone.Revision != 0 || gone.Candidate != nil || gone.Agents != nil {
+		t.Errorf("there is none, and it is told of: %+v", gone)
+	}
+}
+
 // TestStatusWhileTheRegistrySettles: a registry that was restarted has yet to hear of its
 // agents. Nothing that was so is taken back for that; what was not so does not become so.
 func TestStatusWhileTheRegistrySettles(t *testing.T) {
