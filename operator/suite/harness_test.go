@@ -53,7 +53,24 @@ type world struct {
 	namespace string
 	registry  *registryclient.Client
 	agents    []*agentclient.Client
-	stop      func() // the operator
+	operator  *running // nil while there is none
+}
+
+// running is an operator that runs.
+type running struct {
+	*operatord.Operator
+	cancel context.CancelFunc
+	ended  chan error // gets what Run returns
+}
+
+// leads reports whether the operator leads, or did.
+func (r *running) leads() bool {
+	select {
+	case <-r.Leading():
+		return true
+	default:
+		return false
+	}
 }
 
 const tenant = "acme"
@@ -71,7 +88,7 @@ func start(t *testing.T, agents int, change ...func(*operatord.Config)) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{Stack: stack, t: t, log: log, dir: dir, namespace: env.Namespace(t, "suite", nil), stop: func() {}}
+	w := &world{Stack: stack, t: t, log: log, dir: dir, namespace: env.Namespace(t, "suite", nil)}
 	t.Cleanup(w.end)
 	if w.registry, err = registryclient.Dial(w.RegistryTarget()); err != nil {
 		t.Fatal(err)
@@ -104,11 +121,11 @@ func (w *world) createTenant(name string, namespaces ...string) {
 // startOperator starts an operator as its command does.
 func (w *world) startOperator(change ...func(*operatord.Config)) {
 	w.t.Helper()
-	w.stop = w.runOperator(change...)
+	w.operator = w.runOperator(change...)
 }
 
-// runOperator starts one and returns what stops it.
-func (w *world) runOperator(change ...func(*operatord.Config)) (stop func()) {
+// runOperator starts one beside that, which is not the world's to stop.
+func (w *world) runOperator(change ...func(*operatord.Config)) *running {
 	w.t.Helper()
 	cfg := operatord.Config{
 		Kube: rest.CopyConfig(env.Config), Registry: w.RegistryTarget(),
@@ -123,20 +140,21 @@ func (w *world) runOperator(change ...func(*operatord.Config)) (stop func()) {
 		w.t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- operator.Run(ctx) }()
-	return func() {
-		cancel()
-		if err := <-done; err != nil {
-			w.t.Errorf("the operator: %v", err)
-		}
-	}
+	r := &running{operator, cancel, make(chan error, 1)}
+	go func() { r.ended <- operator.Run(ctx) }()
+	return r
 }
 
 // stopOperator stops the operator, as a new image does.
 func (w *world) stopOperator() {
-	w.stop()
-	w.stop = func() {}
+	if w.operator == nil {
+		return
+	}
+	w.operator.cancel()
+	if err := <-w.operator.ended; err != nil {
+		w.t.Errorf("the operator: %v", err)
+	}
+	w.operator = nil
 }
 
 // end stops everything, and removes what is in the Kubernetes API.
@@ -223,11 +241,17 @@ func (w *world) await(ls *v1alpha1.LuaScript, what string, ok func(*v1alpha1.Lua
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
 	defer cancel()
+	again := time.NewTicker(50 * time.Millisecond)
+	defer again.Stop()
 	var last *v1alpha1.LuaScript
 	for ctx.Err() == nil {
 		events, err := env.Client.Watch(ctx, &v1alpha1.LuaScriptList{}, client.InNamespace(ls.Namespace), client.MatchingFields{"metadata.name": ls.Name})
-		if err != nil {
-			continue // the API server restarts
+		if err != nil { // the API server restarts
+			select {
+			case <-again.C:
+			case <-ctx.Done():
+			}
+			continue
 		}
 		for event := range events.ResultChan() {
 			got, isOne := event.Object.(*v1alpha1.LuaScript)

@@ -31,7 +31,7 @@ func TestLife(t *testing.T) {
 			t.Errorf("created: %s, %s", kind, message(ls, kind))
 		}
 	}
-	w.told(ls, "Published", "Converged")
+	w.tells(ls, "Published", "Converged")
 	if note := w.events(ls)["Converged"]; !strings.Contains(note, "2 of 2 agents") || !strings.Contains(note, "after it was committed") {
 		t.Errorf("the event says %q", note)
 	}
@@ -89,6 +89,7 @@ func TestLife(t *testing.T) {
 		t.Errorf("deleted: %+v, %v", r, err)
 	}
 	w.told(ls, "Deleted")
+	was := ls
 
 	// The same name again is another script: it begins where the numbers went on.
 	ls = w.converged(w.create("route", 7))
@@ -96,6 +97,15 @@ func TestLife(t *testing.T) {
 	if ls.Status.ActiveVersion != 6 {
 		t.Errorf("created again: version %d, want 6", ls.Status.ActiveVersion)
 	}
+
+	w.tells(ls, "Published", "Converged")
+	var all []string
+	for _, reason := range []string{
+		"Published", "Published", "Published", "Pinned", "Published", "RolledBack", "Unpinned", "Disabled", "Enabled", "Published", "Configured",
+	} {
+		all = append(all, reason, "Converged")
+	}
+	w.tells(was, append(all, "Deleted")...)
 }
 
 // deleted deletes a LuaScript and waits until it is gone.

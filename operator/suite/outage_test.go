@@ -3,6 +3,7 @@ package suite_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -34,6 +35,7 @@ func TestRegistryDown(t *testing.T) {
 	w := start(t, 2)
 	changed := w.converged(w.create("changed", 1))
 	removed := w.converged(w.create("removed", 1))
+	idle := w.converged(w.create("idle", 4))
 	var created *v1alpha1.LuaScript
 	w.withoutRegistry(func() {
 		changed = w.change(changed, func(s *spec) { s.Source = source(2) })
@@ -54,9 +56,25 @@ func TestRegistryDown(t *testing.T) {
 		})
 		w.answers("changed", 1)
 		w.answers("removed", 1)
+
+		// An operator that was never told of the scripts leaves what the one before it said.
+		w.stopOperator()
+		w.startOperator()
+		changed = w.change(changed, func(s *spec) { s.Source = source(20) })
+		for _, ls := range []*v1alpha1.LuaScript{changed, idle} {
+			ls = w.await(ls, "says that the registry is down, again", func(ls *v1alpha1.LuaScript) bool {
+				return is(ls, v1alpha1.ConditionPublished, metav1.ConditionUnknown)
+			})
+			if s := ls.Status; s.ActiveVersion != 1 || s.LatestVersion != 1 || s.Revision == 0 || s.Digest == "" || len(s.History) != 1 || s.Agents == nil {
+				t.Errorf("forgotten: %+v", s)
+			}
+		}
 	})
 	w.converged(changed)
-	w.answers("changed", 2)
+	w.answers("changed", 20)
+	w.tells(changed, "Published", "Converged", "Published", "Converged")
+	w.converged(idle)
+	w.tells(idle, "Published", "Converged")
 	w.converged(created)
 	w.answers("created", 3)
 	w.gone(removed)
@@ -103,9 +121,11 @@ func TestGivingUp(t *testing.T) {
 }
 
 // TestOperatorRestart: what was applied while no operator ran, or while it stopped in the
-// middle of its work, is done by the next one; and nothing is done twice.
+// middle of its work, is done by the next one; and nothing is done, or told of, twice.
 func TestOperatorRestart(t *testing.T) {
 	w := start(t, 2)
+	first := w.converged(w.create("first", 1))
+	w.tells(first, "Published", "Converged")
 	const count = 40
 	var all []*v1alpha1.LuaScript
 	for i := range count {
@@ -113,6 +133,7 @@ func TestOperatorRestart(t *testing.T) {
 	}
 	w.await(all[count/4], "published", func(ls *v1alpha1.LuaScript) bool { return is(ls, v1alpha1.ConditionPublished, metav1.ConditionTrue) })
 	w.stopOperator() // some are done, some are not
+	stopped := w.found()
 
 	all[0] = w.change(all[0], func(s *spec) { s.Source = source(1000) })
 	if err := env.Client.Delete(t.Context(), all[1]); err != nil {
@@ -131,17 +152,38 @@ func TestOperatorRestart(t *testing.T) {
 		if want := or(i == 0, all[0].Status.ActiveVersion, 1); all[i].Status.ActiveVersion != want {
 			t.Errorf("%s was published again: version %d", ls.Name, all[i].Status.ActiveVersion)
 		}
+		switch was := stopped[ls.Name]; {
+		case i == 0, is(was, v1alpha1.ConditionConverged, metav1.ConditionTrue):
+		case was.Status.Revision == 0:
+			w.tells(ls, "Published", "Converged")
+		default:
+			w.told(ls, "Converged")
+		}
 	}
 	w.converged(late)
+	w.tells(late, "Published", "Converged")
+	w.tells(w.converged(w.create("last", 6)), "Published", "Converged") // and so those of all the others are told of
 
-	// An operator that finds everything done writes nothing.
+	// An operator that finds everything done writes nothing, and tells of nothing.
 	w.stopOperator()
-	before := w.versions()
+	before, told := w.found(), w.sequences()
 	w.startOperator()
-	w.converged(w.create("probe", 1))
-	for name, version := range w.versions() {
-		if was, ok := before[name]; ok && was != version {
+	w.tells(w.converged(w.create("probe", 1)), "Published", "Converged")
+	for name, now := range w.found() {
+		if was, ok := before[name]; ok && was.ResourceVersion != now.ResourceVersion {
 			t.Errorf("%s was written without a reason", name)
+		}
+	}
+	for uid, now := range w.sequences() {
+		if was, ok := told[uid]; ok && !slices.Equal(was, now) {
+			t.Errorf("told of %v, and then of %v", was, now)
+		}
+	}
+	w.tells(first, "Published", "Converged")
+	// Events that were on their way when the operator stopped are lost.
+	for _, ls := range all[2:] {
+		if got := told[ls.UID]; !has([]string{"Published", "Converged"}, got) {
+			t.Errorf("%s: told of %v", ls.Name, got)
 		}
 	}
 }
@@ -153,34 +195,18 @@ func or[T any](first bool, a, b T) T {
 	return b
 }
 
-// versions returns the resource version of each LuaScript of the namespace.
-func (w *world) versions() map[string]string {
+// found returns the LuaScripts of the namespace, by their names.
+func (w *world) found() map[string]*v1alpha1.LuaScript {
 	w.t.Helper()
 	var list v1alpha1.LuaScriptList
 	if err := env.Client.List(w.t.Context(), &list, client.InNamespace(w.namespace)); err != nil {
 		w.t.Fatal(err)
 	}
-	versions := map[string]string{}
-	for _, ls := range list.Items {
-		versions[ls.Name] = ls.ResourceVersion
+	found := map[string]*v1alpha1.LuaScript{}
+	for i := range list.Items {
+		found[list.Items[i].Name] = &list.Items[i]
 	}
-	return versions
-}
-
-// TestOneLeads: of two operators one works; when it stops, the other one goes on.
-func TestOneLeads(t *testing.T) {
-	elect := func(c *operatord.Config) { c.LeaderElection, c.Namespace = true, "default" }
-	w := start(t, 1, elect)
-	ls := w.converged(w.create("route", 1))
-	stopSecond := w.runOperator(elect)
-	defer stopSecond()
-	ls = w.converged(w.change(ls, func(s *spec) { s.Source = source(2) }))
-	w.stopOperator()
-	ls = w.converged(w.change(ls, func(s *spec) { s.Source = source(3) }))
-	w.answers("route", 3)
-	if ls.Status.ActiveVersion != 3 {
-		t.Errorf("version %d, want 3", ls.Status.ActiveVersion)
-	}
+	return found
 }
 
 // TestAPIServerRestart: the operator outlives the API server, and what changes in the

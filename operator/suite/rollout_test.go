@@ -3,14 +3,11 @@ package suite_test
 import (
 	"encoding/base64"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 
-	eventsv1 "k8s.io/api/events/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/scriptorium-dev/scriptorium/client/registryclient"
 	"github.com/scriptorium-dev/scriptorium/operator/api/v1alpha1"
@@ -80,22 +77,6 @@ func (w *world) unmoved(name string, before script.Release) {
 	if err != nil || after.Revision != before.Revision || after.Latest != before.Latest {
 		w.t.Errorf("%s was at revision %d with %d versions, and is at %d with %d (%v)", name, before.Revision, before.Latest, after.Revision, after.Latest, err)
 	}
-}
-
-// sequence returns the reasons of the events about the LuaScript, in their order.
-func (w *world) sequence(ls *v1alpha1.LuaScript) (reasons []string) {
-	w.t.Helper()
-	var list eventsv1.EventList
-	if err := env.Client.List(w.t.Context(), &list, client.InNamespace(ls.Namespace)); err != nil {
-		w.t.Fatal(err)
-	}
-	slices.SortFunc(list.Items, func(a, b eventsv1.Event) int { return a.EventTime.Compare(b.EventTime.Time) })
-	for _, event := range list.Items {
-		if event.Regarding.UID == ls.UID {
-			reasons = append(reasons, event.Reason)
-		}
-	}
-	return reasons
 }
 
 // has reports whether the words are among all, in their order.
@@ -220,13 +201,16 @@ func (w *world) on(name string, n int) (count int) {
 func TestRollout(t *testing.T) {
 	w := start(t, 2)
 	ls := w.converged(w.create("route", 1, func(s *spec) {
-		s.Rollout = inSteps("1s", 50)
+		s.Rollout = inSteps("1h", 50)
 		s.Rollout.MaxErrorPercent = nil
 	}))
 	if ls.Status.ActiveVersion != 1 { // the first has nothing to compare with
 		t.Errorf("created: %+v", ls.Status)
 	}
-	ls = w.converged(w.change(ls, func(s *spec) { s.Source = source(2) }))
+	ls = w.reaches(w.change(ls, func(s *spec) { s.Source = source(2) }), v1alpha1.CandidateRollingOut, 1, nil)
+	w.told(ls, "RolloutStep")
+	// A step that ends by itself, when its event cannot be missed any more.
+	ls = w.converged(w.change(ls, func(s *spec) { s.Rollout.Steps[0].Pause = new("1s") }))
 	w.answers("route", 2)
 	// Those of one reason are one event that counts, with the time of the first.
 	want := []string{"Published", "Converged", "RolloutStep", "Promoted"}

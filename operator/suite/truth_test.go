@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -96,11 +97,13 @@ func TestConvergedAtEachMoment(t *testing.T) {
 	w := start(t, 3)
 	ls := w.converged(w.create("route", 1))
 	checked := 0
+	var last atomic.Int64 // generation that was checked
 	stop := w.observe(ls, func(ls *v1alpha1.LuaScript) {
 		if !is(ls, v1alpha1.ConditionConverged, metav1.ConditionTrue) {
 			return
 		}
 		checked++
+		defer last.Store(ls.Generation)
 		for i, agent := range w.agents {
 			result, err := agent.Call(t.Context(), tenant+"/route")
 			if err != nil {
@@ -117,6 +120,7 @@ func TestConvergedAtEachMoment(t *testing.T) {
 			ls = w.change(ls, func(s *spec) { s.Source = source(int(ls.Generation) + 1) })
 		}
 		ls = w.converged(ls)
+		w.eventually("it is checked", func() bool { return last.Load() == ls.Generation })
 	}
 	stop()
 	if checked < 5 {
