@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -14,8 +15,10 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
@@ -92,9 +95,22 @@ func (r *fleetRegistry) settings(t *testing.T, tenant string) script.Tenant {
 // then.
 func run(t *testing.T, cfg tenancy.Config) {
 	t.Helper()
+	runWith(t, cfg, interceptor.Funcs{})
+}
+
+// runWith is run with an API server that answers through between.
+func runWith(t *testing.T, cfg tenancy.Config, between interceptor.Funcs) {
+	t.Helper()
 	mgr, err := ctrl.NewManager(kube.Config, ctrl.Options{
 		Scheme: kube.Client.Scheme(), Logger: testr.New(t), Metrics: metricsserver.Options{BindAddress: "0"},
 		Controller: config.Controller{SkipNameValidation: new(true)},
+		NewClient: func(cfg *rest.Config, opts client.Options) (client.Client, error) {
+			c, err := client.NewWithWatch(cfg, opts)
+			if err != nil {
+				return nil, err
+			}
+			return interceptor.NewClient(c, between), nil
+		},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -118,24 +134,21 @@ func removeAll(t *testing.T) {
 	t.Helper()
 	ctx := context.Background()
 	var tenants v1alpha1.ScriptTenantList
-	if err := kube.Client.List(ctx, &tenants); err != nil {
+	var scripts v1alpha1.LuaScriptList
+	if err := errors.Join(kube.Client.List(ctx, &tenants), kube.Client.List(ctx, &scripts)); err != nil {
 		t.Fatal(err)
+	}
+	remove := func(o client.Object) {
+		free := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`))
+		if err := errors.Join(kube.Client.Patch(ctx, o, free), client.IgnoreNotFound(kube.Client.Delete(ctx, o))); err != nil {
+			t.Error(err)
+		}
 	}
 	for i := range tenants.Items {
-		st := &tenants.Items[i]
-		free := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`))
-		if err := errors.Join(kube.Client.Patch(ctx, st, free), client.IgnoreNotFound(kube.Client.Delete(ctx, st))); err != nil {
-			t.Error(err)
-		}
-	}
-	var scripts v1alpha1.LuaScriptList
-	if err := kube.Client.List(ctx, &scripts); err != nil {
-		t.Fatal(err)
+		remove(&tenants.Items[i])
 	}
 	for i := range scripts.Items {
-		if err := kube.Client.Delete(ctx, &scripts.Items[i]); err != nil {
-			t.Error(err)
-		}
+		remove(&scripts.Items[i])
 	}
 }
 
@@ -241,4 +254,31 @@ func awaitEvent(t *testing.T, name, reason, note string) {
 		}
 		return fmt.Errorf("no event %s: %s, but %q", reason, note, seen)
 	})
+}
+
+// awaitTold waits for an event about st alone, not about others of its name.
+func awaitTold(t *testing.T, st *v1alpha1.ScriptTenant, want string) {
+	t.Helper()
+	await(t, func() error {
+		if got := eventsOf(t, st); !slices.Contains(got, want) {
+			return fmt.Errorf("no event %s, but %q", want, got)
+		}
+		return nil
+	})
+}
+
+// eventsOf returns the events about st alone, each as reason: note.
+func eventsOf(t *testing.T, st *v1alpha1.ScriptTenant) []string {
+	t.Helper()
+	var list eventsv1.EventList
+	if err := kube.Client.List(t.Context(), &list); err != nil {
+		t.Fatal(err)
+	}
+	var told []string
+	for _, e := range list.Items {
+		if e.Regarding.UID == st.UID {
+			told = append(told, e.Reason+": "+e.Note)
+		}
+	}
+	return told
 }

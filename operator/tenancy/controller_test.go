@@ -1,8 +1,11 @@
 package tenancy_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -10,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/scriptorium-dev/scriptorium/operator/api/v1alpha1"
 	"github.com/scriptorium-dev/scriptorium/operator/tenancy"
@@ -74,6 +78,21 @@ func TestWhatIsChangedBehindItsBackIsPutRight(t *testing.T) {
 	}
 }
 
+// A registry that comes back without what it had was away first.
+func TestWhatIsLostInAnOutageIsRestored(t *testing.T) {
+	r := newRegistry()
+	run(t, tenancy.Config{Registry: r, Resync: often})
+	st := newTenant(t, "lost", v1alpha1.ScriptTenantSpec{})
+	awaitReady(t, "lost", metav1.ConditionTrue, "Configured")
+	r.fails.Store(script.Errorf(script.Unavailable, "", "cannot reach the registry"))
+	awaitReady(t, "lost", metav1.ConditionFalse, "RegistryUnavailable")
+	if _, _, err := r.Registry.SetTenant(t.Context(), registry.SetTenant{Tenant: "lost", Author: "eve", By: everybody}); err != nil {
+		t.Fatal(err)
+	}
+	r.fails.Store(nil)
+	awaitTold(t, st, "Restored: its settings had been taken away in the registry: they are back")
+}
+
 func TestScriptsAreCountedAndProtected(t *testing.T) {
 	r := newRegistry()
 	run(t, tenancy.Config{Registry: r, Resync: time.Hour})
@@ -92,6 +111,7 @@ func TestScriptsAreCountedAndProtected(t *testing.T) {
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: labelled}}
 	change(t, ns, func() { ns.Labels = map[string]string{"team": "acme"} })
 	awaitScripts(t, "acme", 2)
+	firstVersionIs(t, first, v1alpha1.CandidateTesting) // on the agents, though none is active
 
 	if err := kube.Client.Delete(t.Context(), st); err != nil {
 		t.Fatal(err)
@@ -109,10 +129,6 @@ func TestScriptsAreCountedAndProtected(t *testing.T) {
 		t.Error("scripts that run lost the process that they have to themselves")
 	}
 	// What was published stays protected when its namespace has lost the right.
-	first.Status.ActiveVersion = 1
-	if err := kube.Client.Status().Update(t.Context(), first); err != nil {
-		t.Fatal(err)
-	}
 	change(t, st, func() { st.Spec.Namespaces, st.Spec.NamespaceSelector = nil, nil })
 	awaitScripts(t, "acme", 0)
 	awaitReady(t, "acme", metav1.ConditionFalse, "InUse")
@@ -122,6 +138,17 @@ func TestScriptsAreCountedAndProtected(t *testing.T) {
 	awaitGone(t, "acme")
 	if r.settings(t, "acme").Revision != 0 {
 		t.Error("the settings stayed")
+	}
+}
+
+// firstVersionIs gives ls the status of a first version that is not active yet, or never
+// will be.
+func firstVersionIs(t *testing.T, ls *v1alpha1.LuaScript, state v1alpha1.CandidateState) {
+	t.Helper()
+	ls.Status.Revision, ls.Status.LatestVersion = 7, 1
+	ls.Status.Candidate = &v1alpha1.CandidateStatus{Version: 1, State: state}
+	if err := kube.Client.Status().Update(t.Context(), ls); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -249,6 +276,41 @@ func TestRefused(t *testing.T) {
 	awaitEvent(t, "refused", "Refused", "operator lacks the role admin of refused")
 	r.fails.Store(nil) // somebody gave it the role: it finds out by itself
 	awaitReady(t, "refused", metav1.ConditionTrue, "Configured")
+}
+
+// What is told is what the status says: once, however long it takes to write that.
+func TestFaultIsToldOnce(t *testing.T) {
+	var isAway atomic.Bool
+	var refused atomic.Int32
+	isAway.Store(true)
+	runWith(t, tenancy.Config{Registry: newRegistry()}, interceptor.Funcs{
+		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
+			if isAway.Load() {
+				refused.Add(1)
+				return errors.New("the API server takes no status")
+			}
+			return c.SubResource(sub).Patch(ctx, o, p, opts...)
+		},
+	})
+	st := newTenant(t, "untold", v1alpha1.ScriptTenantSpec{
+		NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"not a key": "x"}},
+	})
+	await(t, func() error {
+		if n := refused.Load(); n < 4 {
+			return fmt.Errorf("%d attempts to write the status", n)
+		}
+		return nil
+	})
+	if got := eventsOf(t, st); len(got) != 0 {
+		t.Errorf("before the status is written: %q", got)
+	}
+	isAway.Store(false)
+	await(t, func() error {
+		if got := eventsOf(t, st); len(got) != 1 {
+			return fmt.Errorf("want one event: %q", got)
+		}
+		return nil
+	})
 }
 
 // What the schema lets through, and no webhook was there to refuse, is told in the

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -48,14 +49,20 @@ type reconciler struct {
 	deleteWait time.Duration
 	resync     time.Duration
 	now        func() time.Time
+	stuck      sync.Map // string → stuck, of the ScriptTenants that cannot be removed
 }
 
 // Reconcile is one look at one ScriptTenant: it makes the registry have its settings,
 // or takes them away, and writes the status once.
 func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	t := &v1alpha1.ScriptTenant{}
-	if err := r.client.Get(ctx, req.NamespacedName, t); err != nil {
-		return ctrl.Result{}, client.IgnoreNotFound(err)
+	err := r.client.Get(ctx, req.NamespacedName, t)
+	if apierrors.IsNotFound(err) {
+		r.stuck.Delete(req.Name)
+		return ctrl.Result{}, nil
+	}
+	if err != nil {
+		return ctrl.Result{}, err
 	}
 	if !t.DeletionTimestamp.IsZero() {
 		return r.remove(ctx, t)
@@ -77,6 +84,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := r.report(ctx, before, t); err != nil {
 		return again(err)
 	}
+	r.tellFault(before, t)
 	if isTemporary(failed) {
 		return ctrl.Result{}, failed // the queue asks again, ever more slowly
 	}
@@ -122,17 +130,7 @@ func (r *reconciler) apply(ctx context.Context, t *v1alpha1.ScriptTenant) error 
 		r.fault(t, reasonInvalid, err)
 		return err
 	}
-	// What this generation says was in the registry before: another change is somebody
-	// else's.
-	was := meta.FindStatusCondition(t.Status.Conditions, v1alpha1.ConditionReady)
-	settled := was != nil && was.Reason == reasonConfigured && was.ObservedGeneration == t.Generation
-	cur, err := r.registry.Tenant(ctx, t.Name)
-	if err == nil && (cur.Revision == 0 || cur.Settings != settings) {
-		before := cur
-		if cur, err = r.send(ctx, t, &settings); err == nil {
-			r.tellSet(t, before, settled)
-		}
-	}
+	has, err := r.configure(ctx, t, settings)
 	switch {
 	case isTemporary(err):
 		r.set(t, v1alpha1.ConditionReady, metav1.ConditionFalse, reasonUnavailable, err.Error())
@@ -143,12 +141,32 @@ func (r *reconciler) apply(ctx context.Context, t *v1alpha1.ScriptTenant) error 
 		r.fault(t, reasonRefused, err)
 		return err
 	}
-	has := fmt.Sprintf("the registry has it, at revision %d", cur.Revision)
 	r.set(t, v1alpha1.ConditionReady, metav1.ConditionTrue, reasonConfigured, has)
-	r.set(t, v1alpha1.ConditionConfigured, metav1.ConditionTrue, reasonConfigured, has)
 	meta.RemoveStatusCondition(&t.Status.Conditions, v1alpha1.ConditionReconciling)
 	meta.RemoveStatusCondition(&t.Status.Conditions, v1alpha1.ConditionStalled)
 	return nil
+}
+
+// configure makes the registry have t's settings, and says at which revision it has them,
+// as does t's condition then.
+func (r *reconciler) configure(ctx context.Context, t *v1alpha1.ScriptTenant, settings script.TenantSettings) (has string, err error) {
+	// What this generation says was in the registry before: another change is somebody
+	// else's. Ready would not tell once the registry was away.
+	was := meta.FindStatusCondition(t.Status.Conditions, v1alpha1.ConditionConfigured)
+	settled := was != nil && was.Status == metav1.ConditionTrue && was.ObservedGeneration == t.Generation
+	cur, err := r.registry.Tenant(ctx, t.Name)
+	if err == nil && (cur.Revision == 0 || cur.Settings != settings) {
+		before := cur
+		if cur, err = r.send(ctx, t, &settings); err == nil {
+			r.tellSet(t, before, settled)
+		}
+	}
+	if err != nil {
+		return "", err
+	}
+	has = fmt.Sprintf("the registry has it, at revision %d", cur.Revision)
+	r.set(t, v1alpha1.ConditionConfigured, metav1.ConditionTrue, reasonConfigured, has)
+	return has, nil
 }
 
 // tellSet makes the event of settings that were set.
@@ -163,16 +181,24 @@ func (r *reconciler) tellSet(t *v1alpha1.ScriptTenant, before script.Tenant, set
 	}
 }
 
-// fault puts into t's conditions what somebody has to change, and makes an event of it
-// when it is new.
+// fault puts into t's conditions what somebody has to change.
 func (r *reconciler) fault(t *v1alpha1.ScriptTenant, reason string, err error) {
-	was := meta.FindStatusCondition(t.Status.Conditions, v1alpha1.ConditionStalled)
-	if was == nil || was.Message != spec.Cut(err.Error()) {
-		r.event(t, corev1.EventTypeWarning, reasonRefused, "%v", err)
-	}
 	r.set(t, v1alpha1.ConditionReady, metav1.ConditionFalse, reason, err.Error())
 	r.set(t, v1alpha1.ConditionStalled, metav1.ConditionTrue, reason, err.Error())
 	meta.RemoveStatusCondition(&t.Status.Conditions, v1alpha1.ConditionReconciling)
+}
+
+// tellFault makes an event of what somebody has to change when that is new. The status has
+// to be written: what it does not have yet is new again at the next attempt.
+func (r *reconciler) tellFault(before, t *v1alpha1.ScriptTenant) {
+	is := meta.FindStatusCondition(t.Status.Conditions, v1alpha1.ConditionStalled)
+	if is == nil {
+		return
+	}
+	was := meta.FindStatusCondition(before.Status.Conditions, v1alpha1.ConditionStalled)
+	if was == nil || was.Message != is.Message {
+		r.event(t, corev1.EventTypeWarning, reasonRefused, "%s", is.Message)
+	}
 }
 
 func (r *reconciler) set(t *v1alpha1.ScriptTenant, condition string, is metav1.ConditionStatus, reason, message string) {
@@ -197,11 +223,10 @@ func (r *reconciler) report(ctx context.Context, before, t *v1alpha1.ScriptTenan
 }
 
 // scripts counts the tenant's LuaScripts: those of namespaces that may act for it. Users
-// are those and what was published before their namespace lost the right, and examples
-// some of their names.
+// are those and what may have been published before their namespace lost the right.
 func (r *reconciler) scripts(ctx context.Context, t *v1alpha1.ScriptTenant) (count int, users users, err error) {
-	var list v1alpha1.LuaScriptList
-	if err := r.client.List(ctx, &list, client.MatchingFields{tenantIndex: t.Name}); err != nil {
+	var list v1alpha1.LuaScriptList // with the sources of all of them: nothing of it is changed
+	if err := r.client.List(ctx, &list, client.MatchingFields{tenantIndex: t.Name}, client.UnsafeDisableDeepCopy); err != nil {
 		return 0, users, fmt.Errorf("listing the LuaScripts of %s: %w", t.Name, err)
 	}
 	allowed := make(map[string]bool) // by namespace
@@ -217,7 +242,7 @@ func (r *reconciler) scripts(ctx context.Context, t *v1alpha1.ScriptTenant) (cou
 		if may {
 			count++
 		}
-		if may || isPublished(ls) {
+		if may || isHeld(ls) {
 			users.add(ls)
 		}
 	}

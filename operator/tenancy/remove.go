@@ -3,14 +3,17 @@ package tenancy
 import (
 	"context"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/scriptorium-dev/scriptorium/operator/api/v1alpha1"
+	"github.com/scriptorium-dev/scriptorium/operator/spec"
 )
 
 // remove takes t's settings from the registry and lets it go. They stay as long as
@@ -30,13 +33,7 @@ func (r *reconciler) remove(ctx context.Context, t *v1alpha1.ScriptTenant) (ctrl
 	}
 	t.Status.Scripts = int32(count) //nolint:gosec // LuaScripts of one cluster
 	if users.count > 0 {
-		r.set(t, v1alpha1.ConditionReady, metav1.ConditionFalse, reasonInUse,
-			fmt.Sprintf("being deleted, when the tenant's LuaScripts are: %s (or set the annotation %s to \"true\")", &users, v1alpha1.AbandonAnnotation))
-		// A published one that goes unpublished, or loses its right, may wake nobody.
-		if err := r.report(ctx, before, t); err != nil {
-			return again(err)
-		}
-		return ctrl.Result{RequeueAfter: r.resync}, nil
+		return r.protect(ctx, before, t, &users)
 	}
 	if _, err := r.send(ctx, t, nil); err != nil {
 		return r.retain(ctx, before, t, err)
@@ -48,18 +45,65 @@ func (r *reconciler) remove(ctx context.Context, t *v1alpha1.ScriptTenant) (ctrl
 	return ctrl.Result{}, nil
 }
 
+// protect keeps t, and its settings what they are, because agents may have scripts of it.
+func (r *reconciler) protect(ctx context.Context, before, t *v1alpha1.ScriptTenant, users *users) (ctrl.Result, error) {
+	// The wait for the registry begins when they are gone, though it failed before.
+	r.stuck.Delete(t.Name)
+	meta.RemoveStatusCondition(&t.Status.Conditions, v1alpha1.ConditionReconciling)
+	meta.RemoveStatusCondition(&t.Status.Conditions, v1alpha1.ConditionStalled)
+	why := fmt.Sprintf("being deleted, when the tenant's LuaScripts are: %s (or set the annotation %s to \"true\")", users, v1alpha1.AbandonAnnotation)
+	settings, failed := spec.TenantSettings(t)
+	if failed == nil {
+		_, failed = r.configure(ctx, t, settings)
+	}
+	if failed != nil {
+		why += "; whether they have their bounds until then is not known: " + failed.Error()
+	}
+	r.set(t, v1alpha1.ConditionReady, metav1.ConditionFalse, reasonInUse, why)
+	if err := r.report(ctx, before, t); err != nil {
+		return again(err)
+	}
+	if isTemporary(failed) {
+		return ctrl.Result{}, failed // the queue asks again, ever more slowly
+	}
+	// A published one that goes unpublished, or loses its right, may wake nobody.
+	return ctrl.Result{RequeueAfter: r.resync}, nil
+}
+
+// minTry is how long an operator tries to take settings away before it gives up, however
+// long the one before it has: it may have been away together with the registry.
+const minTry = 30 * time.Second
+
+// stuck is since when this process could not take away the settings of the ScriptTenant
+// with that UID.
+type stuck struct {
+	uid   types.UID
+	since time.Time
+}
+
+// stuckSince returns when this process failed first to take t's settings away: now, unless
+// it did so before.
+func (r *reconciler) stuckSince(t *v1alpha1.ScriptTenant, now time.Time) time.Time {
+	if found, ok := r.stuck.Load(t.Name); ok && found.(stuck).uid == t.UID {
+		return found.(stuck).since
+	}
+	r.stuck.Store(t.Name, stuck{uid: t.UID, since: now})
+	return now
+}
+
 // retain keeps t because the registry still has its settings, or gives up if that took
-// too long. The time counts from the first attempt that failed, so that an operator
-// which was away does not give up at once.
+// too long. The time counts from the first attempt that failed, of whichever operator, so
+// that one which was away does not give up at once.
 func (r *reconciler) retain(ctx context.Context, before, t *v1alpha1.ScriptTenant, failed error) (ctrl.Result, error) {
-	since := r.now()
+	now := r.now()
+	mine := r.stuckSince(t, now)
+	since, tried := mine, now.Sub(mine)
 	if c := meta.FindStatusCondition(t.Status.Conditions, v1alpha1.ConditionReconciling); c != nil && c.Reason == reasonDeleting {
 		since = c.LastTransitionTime.Time
 	} else {
 		meta.RemoveStatusCondition(&t.Status.Conditions, v1alpha1.ConditionReconciling) // its time is of something else
 	}
-	took := r.now().Sub(since)
-	left := r.deleteWait - took
+	left := max(r.deleteWait-now.Sub(since), min(r.deleteWait, minTry)-tried)
 	if r.deleteWait > 0 && left <= 0 {
 		return r.abandon(ctx, t, fmt.Sprintf("the registry did not take them away for %v: %v", r.deleteWait, failed))
 	}
@@ -70,7 +114,7 @@ func (r *reconciler) retain(ctx context.Context, before, t *v1alpha1.ScriptTenan
 		return again(err)
 	}
 	// Ever more slowly, but not later than the wait is over. The queue knows nothing of that.
-	pause := min(max(took/2, minRetry), maxRetry)
+	pause := min(max(tried/2, minRetry), maxRetry)
 	if r.deleteWait > 0 {
 		pause = min(pause, left)
 	}

@@ -8,6 +8,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 
@@ -23,7 +24,7 @@ const countPause = time.Second
 
 type queue = workqueue.TypedRateLimitingInterface[ctrl.Request]
 
-// ofLuaScripts wakes the tenant of a LuaScript that comes, goes, or is published.
+// ofLuaScripts wakes the tenant of a LuaScript that comes, goes, or is about to be published.
 func ofLuaScripts() handler.EventHandler {
 	wake := func(o client.Object, q queue) {
 		q.AddAfter(requestFor(o.(*v1alpha1.LuaScript).Spec.TenantID), countPause)
@@ -32,7 +33,7 @@ func ofLuaScripts() handler.EventHandler {
 		CreateFunc: func(_ context.Context, e event.CreateEvent, q queue) { wake(e.Object, q) },
 		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q queue) { wake(e.Object, q) },
 		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q queue) {
-			if isPublished(e.ObjectOld.(*v1alpha1.LuaScript)) != isPublished(e.ObjectNew.(*v1alpha1.LuaScript)) {
+			if isHeld(e.ObjectOld.(*v1alpha1.LuaScript)) != isHeld(e.ObjectNew.(*v1alpha1.LuaScript)) {
 				wake(e.ObjectNew, q)
 			}
 		},
@@ -65,6 +66,10 @@ func requestFor(tenant string) ctrl.Request {
 	return ctrl.Request{NamespacedName: client.ObjectKey{Name: tenant}}
 }
 
-// isPublished reports whether the registry has the LuaScript's script, as far as its
-// status knows.
-func isPublished(ls *v1alpha1.LuaScript) bool { return ls.Status.ActiveVersion > 0 }
+// isHeld reports whether the registry may have the LuaScript's script, and agents with it:
+// active, under test, or given up. The finalizer comes before the first publish, of which the
+// status tells later, or not at all while the registry's answer is lost; and the status is
+// there when somebody took the finalizer away.
+func isHeld(ls *v1alpha1.LuaScript) bool {
+	return ls.Status.Revision > 0 || controllerutil.ContainsFinalizer(ls, v1alpha1.Finalizer)
+}
