@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/scriptorium-dev/scriptorium/internal/porttest"
 	eventv1 "github.com/scriptorium-dev/scriptorium/proto/event/v1"
 	registryv1 "github.com/scriptorium-dev/scriptorium/proto/registry/v1"
 	scriptv1 "github.com/scriptorium-dev/scriptorium/proto/script/v1"
@@ -71,13 +72,8 @@ func newRegistry(t *testing.T) *registry {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
 	return &registry{
-		t: t, dir: dir, addr: l.Addr().String(), head: 1, sealer: seal.NewSealer(keyOf(1)),
+		t: t, dir: dir, addr: porttest.Address(t), head: 1, sealer: seal.NewSealer(keyOf(1)),
 		groups:   map[string]*group{script.GroupAll: {last: 1}},
 		releases: map[string]script.Release{}, others: map[string]script.Object{}, sources: map[script.Digest][]byte{},
 	}

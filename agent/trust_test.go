@@ -216,8 +216,9 @@ func TestADriftIsHealedInMemoryAndOnDisk(t *testing.T) {
 		Name: script.Name{Tenant: "acme", Script: "ghost"}, Revision: sound.Revision, Enabled: true, Active: sound.Runs,
 	})
 	dropped := script.Name{Tenant: "acme", Script: "dropped"}
-	n.Table().Update([]*cache.Release{stale, ghost}, []script.Name{dropped})
-	n.Table().Get("acme/flipped").Runs.Digest[3] ^= 1
+	flipped := cache.NewReleaseOn("node-1", n.Table().Get("acme/flipped").Script())
+	flipped.Runs.Digest[3] ^= 1 // after it was made, and before anybody else sees it
+	n.Table().Update([]*cache.Release{stale, ghost, flipped}, []script.Name{dropped})
 	if err := os.Remove(filepath.Join(dir, "releases/acme/dropped")); err != nil {
 		t.Fatal(err)
 	}

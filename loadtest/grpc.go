@@ -44,17 +44,19 @@ func driveClient(ctx context.Context, socket string, l load) (*measurement, erro
 	})
 }
 
-// repeat calls until the time is over.
+// repeat calls until the time is over, and once at least: a measurement without a call
+// says nothing.
 func repeat(until time.Time, call func() error) *measurement {
 	m := &measurement{}
-	for begin := time.Now(); begin.Before(until); {
+	for begin := time.Now(); ; {
 		if err := call(); err != nil {
 			m.failed++
 		}
 		end := time.Now()
 		m.latency.add(end.Sub(begin), 1)
 		m.calls++
-		begin = end
+		if begin = end; !begin.Before(until) {
+			return m
+		}
 	}
-	return m
 }

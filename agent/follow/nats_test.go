@@ -2,7 +2,6 @@ package follow_test
 
 import (
 	"context"
-	"net"
 	"net/url"
 	"strconv"
 	"testing"
@@ -12,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/scriptorium-dev/scriptorium/agent/follow"
+	"github.com/scriptorium-dev/scriptorium/internal/porttest"
 	eventv1 "github.com/scriptorium-dev/scriptorium/proto/event/v1"
 	"github.com/scriptorium-dev/scriptorium/proto/seal"
 	"github.com/scriptorium-dev/scriptorium/proto/wire"
@@ -158,15 +158,7 @@ func TestNATS(t *testing.T) {
 }
 
 func TestNATSComesAndGoes(t *testing.T) {
-	// A port on which nothing listens yet.
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	port := l.Addr().(*net.TCPAddr).Port
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	port := porttest.Port(t) // nothing listens there yet
 	subjects := wire.Subjects{Prefix: "test"}
 	feed := &follow.NATS{URLs: []string{"nats://127.0.0.1:" + strconv.Itoa(port)}, Subjects: subjects, Group: "g", Agent: "n", Log: quiet}
 	h := make(heard, 100)

@@ -412,7 +412,11 @@ func TestIsolationChanges(t *testing.T) {
 	for range 2 {
 		callers.Go(func() {
 			for !done.Load() {
-				if got, err := w.call("acme/route", `"x"`); err != nil || got != `"hello x"` {
+				got, err := w.call("acme/route", `"x"`)
+				if script.KindOf(err) == script.Unavailable && strings.Contains(err.Error(), "is being started") {
+					continue // on a busy machine that may take longer than a call waits
+				}
+				if err != nil || got != `"hello x"` {
 					t.Errorf("%q, %v", got, err)
 					return
 				}

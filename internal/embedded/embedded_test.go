@@ -8,6 +8,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/scriptorium-dev/scriptorium/internal/embedded"
+	"github.com/scriptorium-dev/scriptorium/internal/porttest"
 )
 
 func startEtcd(t *testing.T, dir string) *embedded.Etcd {
@@ -64,7 +65,7 @@ func TestTwoEtcdsSideBySide(t *testing.T) {
 
 // TestNATSComesBack: a client follows a server that was stopped and came back.
 func TestNATSComesBack(t *testing.T) {
-	first, err := embedded.StartNATS(t.Context(), embedded.NATSConfig{})
+	first, err := embedded.StartNATS(t.Context(), embedded.NATSConfig{Port: porttest.Port(t)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -50,6 +50,10 @@ func TestATenantIsWalledOff(t *testing.T) {
 		if !eventually(ctx, func() bool { _, err := os.Stat(socket); return err == nil }) {
 			t.Fatalf("%s is not there", socket)
 		}
+		// The first process starts cold, which may take longer than a call waits.
+		if !eventually(ctx, func() bool { _, err := client.Call(ctx, name.String()); return err == nil }) {
+			t.Fatalf("nothing is answered over %s", socket)
+		}
 	}
 	for n := 2; n < 6; n++ {
 		s.converge(s.publish(n).Release.Revision)

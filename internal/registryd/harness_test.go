@@ -20,6 +20,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/internal/embedded"
 	"github.com/scriptorium-dev/scriptorium/internal/embedded/etcdtest"
+	"github.com/scriptorium-dev/scriptorium/internal/porttest"
 	"github.com/scriptorium-dev/scriptorium/internal/registryd"
 	eventv1 "github.com/scriptorium-dev/scriptorium/proto/event/v1"
 	registryv1 "github.com/scriptorium-dev/scriptorium/proto/registry/v1"
@@ -40,6 +41,9 @@ func TestMain(m *testing.M) {
 
 func startNATS(t *testing.T, port int) *embedded.NATS {
 	t.Helper()
+	if port == 0 {
+		port = porttest.Port(t) // nobody else takes it while NATS is away
+	}
 	n, err := embedded.StartNATS(t.Context(), embedded.NATSConfig{Port: port})
 	if err != nil {
 		t.Fatal(err)

@@ -44,12 +44,16 @@ func TestRotation(t *testing.T) {
 	if err := os.WriteFile(signing, data, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	defer cancel()
-	if err := stack.StopRegistry(ctx); err != nil {
-		t.Fatal(err)
+	stop := func(part func(context.Context) error) {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		defer cancel()
+		if err := part(ctx); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if err := stack.StartRegistry(ctx); err != nil {
+	stop(stack.StopRegistry)
+	if err := stack.StartRegistry(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	edition("3")
@@ -59,9 +63,7 @@ func TestRotation(t *testing.T) {
 	p.must("keys", "retire", old, "--trusted", trusted)
 	edition("4")
 	for i := range 2 {
-		if err := stack.StopAgent(ctx, i+1); err != nil {
-			t.Fatal(err)
-		}
+		stop(func(ctx context.Context) error { return stack.StopAgent(ctx, i+1) })
 		if err := stack.StartAgent(i + 1); err != nil {
 			t.Fatal(err)
 		}

@@ -25,6 +25,7 @@ import (
 type rollout struct {
 	registryv1.UnimplementedRegistryServer
 	streams chan []*registryv1.ScriptStatus
+	told    func()                   // called when it is asked for more than that, unless it is nil
 	status  *registryv1.ScriptStatus // as it is without a watch
 }
 
@@ -78,9 +79,28 @@ func (r *rollout) WatchStatus(_ *registryv1.WatchStatusRequest, stream grpc.Serv
 			}
 		}
 		return wire.ToStatus(script.Errorf(script.Unavailable, "", "going away"))
-	case <-stream.Context().Done():
+	default:
+		if r.told != nil {
+			r.told()
+		}
+		<-stream.Context().Done()
 		return stream.Context().Err()
 	}
+}
+
+// wait runs scriptctl with --wait. Its time is up when the registry has nothing more to
+// tell, and scriptctl has heard what it told; no clock has a part in that, but in a test
+// that fails.
+func wait(t *testing.T, streams scriptctl.Streams, statuses [][]*registryv1.ScriptStatus, args ...string) int {
+	t.Helper()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	defer cancel(nil)
+	r := &rollout{streams: make(chan []*registryv1.ScriptStatus, len(statuses)), told: func() { cancel(scriptctl.ErrTimeUp) }}
+	for _, s := range statuses {
+		r.streams <- s
+	}
+	streams.In = strings.NewReader("")
+	return scriptctl.Run(ctx, streams, slices.Concat(args, []string{"--author", "ada", "--wait", "--timeout", "1m", "--registry", serveRollout(t, r)}))
 }
 
 func TestWait(t *testing.T) {
@@ -114,25 +134,21 @@ func TestWait(t *testing.T) {
 		{"a later release will do", [][]*registryv1.ScriptStatus{{at(8, 3, 0, 0)}}, 0, []string{"active on 3/3"}},
 		{"the registry restarts", [][]*registryv1.ScriptStatus{{at(7, 1, 0, 0)}, {at(7, 3, 0, 0)}}, 0, []string{"active on 3/3"}},
 		{"an agent cannot", [][]*registryv1.ScriptStatus{{at(7, 1, 1, 0), at(7, 2, 1, 0)}}, 7, []string{"error: acme/route v4 ", "active on 2/3 agents, 1 failed: agent-3: disk full\n"}},
-		{"the time is up", [][]*registryv1.ScriptStatus{{at(7, 2, 0, 0)}}, 7, []string{"active on 2/3 agents, waiting for agent-3 after 1s\n"}},
+		{"the time is up", [][]*registryv1.ScriptStatus{{at(7, 2, 0, 0)}}, 7, []string{"active on 2/3 agents, waiting for agent-3 after 1m0s\n"}},
 		{"a candidate becomes active", [][]*registryv1.ScriptStatus{{trying(8, ""), at(9, 3, 0, 0)}}, 0, []string{"v4", "active on 3/3"}},
 		{"a candidate is given up", [][]*registryv1.ScriptStatus{{trying(8, ""), trying(9, "agent-3: no")}}, 7, []string{"error: acme/route v4 ", ", candidate v5 failed: agent-3: no\n"}},
-		{"a candidate goes on", [][]*registryv1.ScriptStatus{{trying(8, "")}}, 7, []string{", candidate v5 testing, passed on 2/3 agents, failed on 1 after 1s\n"}},
-		{"nothing heard", nil, 7, []string{"error: acme/route: the registry had nothing to say of revision 7 after 1s\n"}},
+		{"a candidate goes on", [][]*registryv1.ScriptStatus{{trying(8, "")}}, 7, []string{", candidate v5 testing, passed on 2/3 agents, failed on 1 after 1m0s\n"}},
+		{"nothing heard", nil, 7, []string{"error: acme/route: the registry had nothing to say of revision 7 after 1m0s\n"}},
 	}
 	for _, terminal := range []bool{false, true} {
 		for _, tt := range tests {
 			t.Run(tt.name, func(t *testing.T) {
 				t.Parallel()
-				r := &rollout{streams: make(chan []*registryv1.ScriptStatus, len(tt.streams))}
-				for _, s := range tt.streams {
-					r.streams <- s
-				}
 				var buf bytes.Buffer
-				code := scriptctl.Run(t.Context(), scriptctl.Streams{
-					In: strings.NewReader(""), Out: &buf, Err: io.Writer(&buf), ErrTerminal: terminal, OutTerminal: terminal,
+				code := wait(t, scriptctl.Streams{
+					Out: &buf, Err: io.Writer(&buf), ErrTerminal: terminal, OutTerminal: terminal,
 					Size: func() (int, int) { return 120, 24 },
-				}, []string{"pin", "acme/route", "4", "--author", "ada", "--wait", "--timeout", "1s", "--registry", serveRollout(t, r)})
+				}, tt.streams, "pin", "acme/route", "4")
 				if code != tt.code {
 					t.Errorf("exit code %d, want %d", code, tt.code)
 				}
@@ -179,9 +195,9 @@ func TestWaitForAChangeBesideACandidate(t *testing.T) {
 		"enabled before the first step": {enable, [][]*registryv1.ScriptStatus{{inSteps}}, 0, "candidate v5 rolling out, on 0/3 agents\n"},
 		"enabled, where tests failed":   {enable, [][]*registryv1.ScriptStatus{{at(1, 1, "", wrong)}}, 0, "passed on 1/3 agents, failed on 1\n"},
 		"an agent cannot":               {enable, [][]*registryv1.ScriptStatus{{at(1, 0, "", full)}}, 7, "not every agent could take the change: agent-3: disk full\n"},
-		"one waits":                     {enable, [][]*registryv1.ScriptStatus{{at(0, 0, "agent-3")}}, 7, ", waiting for agent-3 after 1s\n"},
-		"one cannot, and one waits":     {enable, [][]*registryv1.ScriptStatus{{at(1, 0, "agent-2", full)}}, 7, ", waiting for agent-2 after 1s\n"},
-		"all are unknown":               {enable, [][]*registryv1.ScriptStatus{{gone}}, 7, " after 1s\n"},
+		"one waits":                     {enable, [][]*registryv1.ScriptStatus{{at(0, 0, "agent-3")}}, 7, ", waiting for agent-3 after 1m0s\n"},
+		"one cannot, and one waits":     {enable, [][]*registryv1.ScriptStatus{{at(1, 0, "agent-2", full)}}, 7, ", waiting for agent-2 after 1m0s\n"},
+		"all are unknown":               {enable, [][]*registryv1.ScriptStatus{{gone}}, 7, " after 1m0s\n"},
 		"aborted":                       {abort, [][]*registryv1.ScriptStatus{{at(1, 1, "", wrong)}}, 0, "passed on 1/3 agents, failed on 1\n"},
 		"aborted by its number":         {append(abort, "v5"), [][]*registryv1.ScriptStatus{{at(0, 0, "")}}, 0, "candidate v5"},
 		"another is aborted":            {append(abort, "4"), nil, 4, "not 5 but 4"},
@@ -190,13 +206,8 @@ func TestWaitForAChangeBesideACandidate(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := &rollout{streams: make(chan []*registryv1.ScriptStatus, len(tt.streams))}
-			for _, s := range tt.streams {
-				r.streams <- s
-			}
 			var buf bytes.Buffer
-			code := scriptctl.Run(t.Context(), scriptctl.Streams{In: strings.NewReader(""), Out: &buf, Err: &buf},
-				slices.Concat(tt.args, []string{"--author", "ada", "--wait", "--timeout", "1s", "--registry", serveRollout(t, r)}))
+			code := wait(t, scriptctl.Streams{Out: &buf, Err: &buf}, tt.streams, tt.args...)
 			if code != tt.code || !strings.Contains(buf.String(), tt.want) {
 				t.Errorf("exit code %d, want %d; got %q, want %q in it", code, tt.code, buf.String(), tt.want)
 			}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -18,6 +17,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/client/registryclient"
 	"github.com/scriptorium-dev/scriptorium/internal/embedded"
 	"github.com/scriptorium-dev/scriptorium/internal/obs/obstest"
+	"github.com/scriptorium-dev/scriptorium/internal/porttest"
 	"github.com/scriptorium-dev/scriptorium/internal/process"
 	"github.com/scriptorium-dev/scriptorium/internal/scriptorium"
 	"github.com/scriptorium-dev/scriptorium/script"
@@ -69,17 +69,6 @@ func (d *daemon) exit(t *testing.T) int {
 	return d.cmd.ProcessState.ExitCode()
 }
 
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	var lc net.ListenConfig
-	l, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
-}
-
 // get returns the status and body of an admin page, "" while nobody listens.
 func get(ctx context.Context, address, path string) (int, string) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+path, nil)
@@ -129,7 +118,7 @@ func TestDaemons(t *testing.T) {
 	}
 	t.Cleanup(nats.Stop)
 
-	registry, admin := freeAddress(t), freeAddress(t)
+	registry, admin := porttest.Address(t), porttest.Address(t)
 	first := run(t, "registryd", []string{"--listen", registry, "--admin-address", admin, "--insecure-unsigned", "--insecure-anonymous", "--insecure-plaintext"},
 		"SCRIPTORIUM_ETCD_ENDPOINTS="+etcd.Endpoint(), "SCRIPTORIUM_NATS_URL="+nats.URL())
 	await(t, "the registry is ready", func() bool { code, _ := get(ctx, admin, "/readyz"); return code == http.StatusOK })
@@ -139,7 +128,7 @@ func TestDaemons(t *testing.T) {
 	var admins []string
 	for i := range 2 {
 		sockets := filepath.Join(dir, fmt.Sprint(i))
-		address := freeAddress(t)
+		address := porttest.Address(t)
 		agents = append(agents, run(t, "agentd", []string{"--name", fmt.Sprintf("node-%d", i), "--registry", registry, "--insecure-unsigned", "--insecure-plaintext"},
 			"SCRIPTORIUM_NATS_URL="+nats.URL(), "SCRIPTORIUM_SOCKET_DIR="+sockets,
 			"SCRIPTORIUM_STATE_DIR="+filepath.Join(sockets, "state"), "SCRIPTORIUM_ADMIN_ADDRESS="+address))

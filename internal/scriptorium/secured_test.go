@@ -22,6 +22,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/client/agentclient"
 	"github.com/scriptorium-dev/scriptorium/internal/certtest"
 	"github.com/scriptorium-dev/scriptorium/internal/embedded"
+	"github.com/scriptorium-dev/scriptorium/internal/porttest"
 	"github.com/scriptorium-dev/scriptorium/internal/scriptctl"
 )
 
@@ -105,7 +106,7 @@ func startSecured(t *testing.T) *secured {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	s := &secured{t: t, dir: dir, ca: certtest.NewCA(t), registry: freeAddress(t), admin: freeAddress(t)}
+	s := &secured{t: t, dir: dir, ca: certtest.NewCA(t), registry: porttest.Address(t), admin: porttest.Address(t)}
 	text, err := os.ReadFile(s.ca.File)
 	if err != nil {
 		t.Fatal(err)
@@ -132,7 +133,7 @@ func startSecured(t *testing.T) *secured {
 		t.Setenv(name, value)
 	}
 	s.startEtcd()
-	s.startNATS(0)
+	s.startNATS(porttest.Port(t))
 	s.startRegistry("first")
 	return s
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -67,7 +68,7 @@ func TestShowsBugsAsShortHistories(t *testing.T) {
 	if r.failed == nil {
 		t.Fatal("not found")
 	}
-	least, outcome := reduce(t, *r.failed, r.outcome, b)
+	least, outcome := reduce(t, *r.failed, r.outcome, b, 5*time.Minute) // it is to get to the end
 	if len(least.steps) > 6 || len(outcome.violations) == 0 {
 		t.Errorf("%d of %d steps are left, with %v", len(least.steps), len(r.failed.steps), outcome.violations)
 	}

@@ -130,12 +130,13 @@ const (
 // show fails the test with the fewest steps that it takes.
 func show(t *testing.T, s shape, first result) {
 	t.Helper()
-	least, outcome := reduce(t, s, first, bugs{})
+	least, outcome := reduce(t, s, first, bugs{}, shrinkFor)
 	t.Errorf("seed %d, %d of %d steps:\n%s", s.seed, len(least.steps), len(s.steps), least.story(outcome))
 }
 
-// reduce returns the fewest steps that fail, and what came of them.
-func reduce(t *testing.T, s shape, first result, b bugs) (shape, result) {
+// reduce returns the fewest steps that fail, as far as it finds out in the time, and what
+// came of them.
+func reduce(t *testing.T, s shape, first result, b bugs, in time.Duration) (shape, result) {
 	t.Helper()
 	last := first
 	fails := func(s shape) bool {
@@ -147,7 +148,7 @@ func reduce(t *testing.T, s shape, first result, b bugs) (shape, result) {
 		}
 		return false
 	}
-	least := shrink(s, time.Now().Add(shrinkFor), fails)
+	least := shrink(s, time.Now().Add(in), fails)
 	return least, last
 }
 

@@ -23,6 +23,7 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/engine/lua"
 	"github.com/scriptorium-dev/scriptorium/internal/certtest"
+	"github.com/scriptorium-dev/scriptorium/internal/porttest"
 	"github.com/scriptorium-dev/scriptorium/operator/webhook"
 	"github.com/scriptorium-dev/scriptorium/operator/webhook/certs"
 )
@@ -82,11 +83,13 @@ func TestReplicasAgreeOnACertificate(t *testing.T) {
 	}
 
 	// Somebody applies the manifest again, which has no CA.
-	if err := kube.Client.Get(ctx, client.ObjectKeyFromObject(config), config); err != nil {
-		t.Fatal(err)
-	}
-	config.Webhooks[1].ClientConfig.CABundle = nil
-	if err := kube.Client.Update(ctx, config); err != nil && !errors.Is(err, context.Canceled) {
+	if err := wait(ctx, func() error { // a keeper may write at the same moment
+		if err := kube.Client.Get(ctx, client.ObjectKeyFromObject(config), config); err != nil {
+			return err
+		}
+		config.Webhooks[1].ClientConfig.CABundle = nil
+		return kube.Client.Update(ctx, config)
+	}); err != nil {
 		t.Fatal(err)
 	}
 	if same := agreed(t, keepers, config, nil); !same.Equal(first) {
@@ -187,10 +190,7 @@ func TestFolderOfCertificates(t *testing.T) {
 	install := func() certtest.Pair { return ca.Issue("tls", certtest.Leaf{}) }
 	pair := install()
 	dir := filepath.Dir(pair.Cert)
-	port, err := freePort()
-	if err != nil {
-		t.Fatal(err)
-	}
+	port := porttest.Port(t)
 	const secret = "not-made"
 	mgr, err := newManager(kube.Config, webhook.Config{Checker: lua.New(), Namespace: system, Secret: secret, Host: "127.0.0.1", Port: port, CertDir: dir})
 	if err != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"testing"
@@ -22,6 +21,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/scriptorium-dev/scriptorium/engine/lua"
+	"github.com/scriptorium-dev/scriptorium/internal/porttest"
 	"github.com/scriptorium-dev/scriptorium/operator/api/v1alpha1"
 	"github.com/scriptorium-dev/scriptorium/operator/testenv"
 	"github.com/scriptorium-dev/scriptorium/operator/webhook"
@@ -47,10 +47,11 @@ func TestMain(m *testing.M) {
 // serve starts an operator of nothing but the webhook, and has the API server call it. It
 // returns when it does.
 func serve(ctx context.Context) error {
-	port, err := freePort()
+	address, _, err := porttest.Reserve() // until this process ends
 	if err != nil {
 		return err
 	}
+	port := address.Port
 	if err := prepare(ctx, webhook.DefaultConfiguration, port); err != nil {
 		return err
 	}
@@ -139,15 +140,6 @@ func deployed() (*admissionv1.ValidatingWebhookConfiguration, error) {
 	}
 	c := &admissionv1.ValidatingWebhookConfiguration{}
 	return c, yaml.UnmarshalStrict(text, c)
-}
-
-// freePort returns a port that nobody listens at.
-func freePort() (int, error) {
-	ln, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
-	}
-	return ln.Addr().(*net.TCPAddr).Port, ln.Close()
 }
 
 // wait waits until f returns nil, a minute at most.

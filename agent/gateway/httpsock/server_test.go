@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -279,10 +280,31 @@ func TestBadFrames(t *testing.T) {
 			if len(all) > 0 && !strings.HasPrefix(string(all), "HTTP/1.1 4") && !strings.HasPrefix(string(all), "HTTP/1.1 5") {
 				t.Errorf("got %.200q", all)
 			}
-			if got := do(t, client, "POST", "/v1/execute/acme/echo", "1"); got.body != "1" {
-				t.Errorf("another client got %+v", got)
-			}
+			unimpressed(t, client)
 		})
+	}
+}
+
+// unimpressed checks that another client is answered, on a server with a short timeout: a
+// busy machine may take longer over a request, which is then made anew.
+func unimpressed(t *testing.T, client *http.Client) {
+	t.Helper()
+	for {
+		resp, err := client.Post("http://agent/v1/execute/acme/echo", "application/json", strings.NewReader("1"))
+		var body []byte
+		if err == nil {
+			body, err = io.ReadAll(resp.Body)
+			resp.Body.Close()
+		}
+		switch {
+		case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE):
+			client.CloseIdleConnections()
+		case err != nil || string(body) != "1":
+			t.Errorf("another client got %s, %v", body, err)
+			return
+		default:
+			return
+		}
 	}
 }
 
@@ -304,9 +326,7 @@ func TestAClientThatNeverReadsIsClosed(t *testing.T) {
 	if netErr, ok := errors.AsType[net.Error](err); ok && netErr.Timeout() {
 		t.Error("the connection was not closed")
 	}
-	if got := do(t, client, "POST", "/v1/execute/acme/echo", "1"); got.body != "1" {
-		t.Errorf("another client got %+v", got)
-	}
+	unimpressed(t, client)
 }
 
 func TestTenThousandIdleConnections(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/scriptorium-dev/scriptorium/internal/porttest"
 	"github.com/scriptorium-dev/scriptorium/loadtest/faults/netfault"
 )
 
@@ -214,13 +215,8 @@ func TestFaultsOfOneSource(t *testing.T) {
 }
 
 func TestUpstreamsByTurnsAndPastTheDead(t *testing.T) {
-	var lc net.ListenConfig
-	dead, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = dead.Close()
-	link := listen(t, netfault.Config{Upstreams: []string{echo(t, "1"), dead.Addr().String(), echo(t, "2")}})
+	dead := porttest.Address(t)
+	link := listen(t, netfault.Config{Upstreams: []string{echo(t, "1"), dead, echo(t, "2")}})
 	seen := map[byte]int{}
 	for range 6 {
 		conn := dial(t, link)
