@@ -14,7 +14,7 @@ import (
 // TestLint runs helm lint, in which a warning is an error.
 func TestLint(t *testing.T) {
 	for _, values := range []string{"values.yaml", "values-production.yaml"} {
-		if out, err := helm(t, "lint", "--strict", "--quiet", chart, "--values="+chart+"/"+values); err != nil {
+		if out, err := runHelm(t, "lint", "--strict", "--quiet", chart, "--values="+chart+"/"+values); err != nil {
 			t.Errorf("%s: %v\n%s", values, err, out)
 		}
 	}
@@ -41,7 +41,7 @@ func TestValuesThatAreWrong(t *testing.T) {
 		{"nats.urls={nats://nats:4222}", "urls"},
 		{"operater.replicas=2", "operater"},
 	} {
-		if out, err := helm(t, "template", "scriptorium", chart, "--set="+tt.set); err == nil || !strings.Contains(err.Error(), tt.want) {
+		if out, err := runHelm(t, "template", "scriptorium", chart, "--set="+tt.set); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v, want a refusal of %s\n%.200s", tt.set, err, tt.want, out)
 		}
 	}

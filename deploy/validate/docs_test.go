@@ -10,23 +10,21 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-)
 
-// fenced is a block of YAML in a page, or in an item of a list.
-var fenced = regexp.MustCompile("(?ms)^( *)```yaml\n(.*?)^ *```$")
+	"github.com/scriptorium-dev/scriptorium/internal/docs/page"
+)
 
 // TestThePagesExamples applies what docs/kubernetes.md shows, as a dry run, and gives its
 // values to the chart.
 func TestThePagesExamples(t *testing.T) {
 	makeNamespace(t, "kube-system", nil)
 	makeNamespace(t, namespace, nil)
-	page, err := os.ReadFile("../../docs/kubernetes.md")
+	markdown, err := os.ReadFile("../../docs/kubernetes.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	applied, rendered := 0, 0
-	for _, block := range fenced.FindAllStringSubmatch(string(page), -1) {
-		text := strings.ReplaceAll("\n"+block[2], "\n"+block[1], "\n")[1:]
+	for _, text := range page.Blocks(string(markdown), "yaml") {
 		switch {
 		case strings.HasPrefix(text, "apiVersion: cert-manager.io/"):
 			rendered++

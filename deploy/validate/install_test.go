@@ -18,6 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/scriptorium-dev/scriptorium/deploy/helm"
+	"github.com/scriptorium-dev/scriptorium/internal/docs/page"
 	"github.com/scriptorium-dev/scriptorium/operator/testenv"
 )
 
@@ -31,9 +33,8 @@ func TestInstallUpgradeUninstall(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		home := t.TempDir()
 		cmd := exec.CommandContext(t.Context(), program, append(args, "--namespace="+namespace, "--kubeconfig="+e.Kubeconfig())...)
-		cmd.Env = append(os.Environ(), "HELM_CACHE_HOME="+home, "HELM_CONFIG_HOME="+home, "HELM_DATA_HOME="+home)
+		cmd.Env = append(os.Environ(), helm.Env(t.TempDir())...)
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("helm %q: %v\n%s", args, err, out)
 		}
@@ -54,32 +55,33 @@ func TestInstallUpgradeUninstall(t *testing.T) {
 	}
 }
 
-// quickstart runs the commands of the README that need no node. No pod ever starts on
-// this API server, so that helm is not to wait for any.
+// quickstart runs the commands of the README that need no node; `make e2e` runs all. No
+// pod ever starts on this API server, so that helm is not to wait for any.
 func quickstart(t *testing.T, e *testenv.Env, release func(...string)) {
 	t.Helper()
-	page, err := os.ReadFile("../../README.md")
+	text, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	section, err := page.Section(string(text), "On Kubernetes")
 	if err != nil {
 		t.Fatal(err)
 	}
 	installed, applied := false, false
-	for line := range strings.Lines(string(page)) {
-		args := strings.Fields(line)
-		if len(args) < 3 || args[0] != "$" {
-			continue
-		}
+	for _, command := range page.Transcript(section) {
+		args := strings.Fields(command.Line)
 		for i, arg := range args { // it is written for the top of the tree
 			if strings.HasPrefix(arg, "deploy/") || strings.HasPrefix(arg, "examples/") {
 				args[i] = "../../" + arg
 			}
 		}
 		switch {
-		case args[1] == "helm":
+		case args[0] == "helm":
 			installed = true
-			release(slices.DeleteFunc(args[2:], func(arg string) bool { return arg == "--wait" })...)
-		case args[1] == "kubectl" && args[2] == "apply":
+			release(slices.DeleteFunc(args[1:], func(arg string) bool { return arg == "--wait" })...)
+		case args[0] == "kubectl" && args[1] == "apply":
 			applied = true
-			if _, _, err := e.Kubectl(t.Context(), "", args[2:]...); err != nil {
+			if _, _, err := e.Kubectl(t.Context(), "", args[1:]...); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -5,6 +5,7 @@ package validate_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -21,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/scriptorium-dev/scriptorium/deploy/helm"
 	"github.com/scriptorium-dev/scriptorium/operator/testenv"
 )
 
@@ -99,7 +101,7 @@ func overlay(folder string) func(*testing.T) string {
 func template(args ...string) func(*testing.T) string {
 	return once("helm "+strings.Join(args, " "), func(t *testing.T) string {
 		t.Helper()
-		out, err := helm(t, append([]string{"template", "scriptorium", chart, "--namespace=" + namespace}, args...)...)
+		out, err := runHelm(t, append([]string{"template", "scriptorium", chart, "--namespace=" + namespace}, args...)...)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -107,28 +109,17 @@ func template(args ...string) func(*testing.T) string {
 	})
 }
 
-// helmProgram is helm, of the tools' module: go keeps it in its cache.
-var helmProgram = sync.OnceValues(func() (string, error) {
-	out, err := exec.Command("go", "-C", "../../tools", "tool", "-n", "helm").Output()
-	if err != nil {
-		if failed, ok := errors.AsType[*exec.ExitError](err); ok {
-			err = fmt.Errorf("%w\n%s", err, failed.Stderr)
-		}
-		return "", fmt.Errorf("build helm from tools/go.mod: %w", err)
-	}
-	return strings.TrimSpace(string(out)), nil
-})
+var helmProgram = sync.OnceValues(func() (string, error) { return helm.FromTools(context.Background(), "../..") })
 
-// helm runs helm; the error has what it wrote to standard error.
-func helm(t *testing.T, args ...string) (stdout string, err error) {
+// runHelm runs helm; the error has what it wrote to standard error.
+func runHelm(t *testing.T, args ...string) (stdout string, err error) {
 	t.Helper()
 	program, err := helmProgram()
 	if err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), program, args...)
-	home := t.TempDir()
-	cmd.Env = append(os.Environ(), "HELM_CACHE_HOME="+home, "HELM_CONFIG_HOME="+home, "HELM_DATA_HOME="+home)
+	cmd.Env = append(os.Environ(), helm.Env(t.TempDir())...)
 	var out, said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &said
 	if err := cmd.Run(); err != nil {

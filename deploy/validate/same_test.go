@@ -118,7 +118,7 @@ func TestTheChartsFiles(t *testing.T) {
 // TestNamespaces: nothing is left in a namespace that nobody asked for, and a release in
 // another namespace has all of its references there.
 func TestNamespaces(t *testing.T) {
-	out, err := helm(t, "template", "scriptorium", chart, "--namespace=elsewhere")
+	out, err := runHelm(t, "template", "scriptorium", chart, "--namespace=elsewhere")
 	if err != nil {
 		t.Fatal(err)
 	}

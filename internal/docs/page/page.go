@@ -1,0 +1,104 @@
+// Package page reads from the documentation's pages what they have people type, so that
+// tests do that, and not something like it.
+package page
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+// Command is one of a page, and what the page shows it to print: nothing where that is
+// left out.
+type Command struct{ Line, Prints string }
+
+var heading = regexp.MustCompile(`^(#+) (.*)$`)
+
+// Section returns what is below a heading, such as "Uninstall", with the sections in it.
+// Lines in fenced blocks are no headings.
+func Section(page, title string) (string, error) {
+	var section strings.Builder
+	level, fenced := 0, false
+	for line := range strings.Lines(page) {
+		if strings.HasPrefix(strings.TrimSpace(line), "```") {
+			fenced = !fenced
+		}
+		m := heading.FindStringSubmatch(strings.TrimRight(line, "\n"))
+		switch {
+		case m == nil || fenced:
+		case level == 0 && m[2] == title:
+			level = len(m[1])
+			continue
+		case level > 0 && len(m[1]) <= level:
+			return section.String(), nil
+		}
+		if level > 0 {
+			section.WriteString(line)
+		}
+	}
+	if level == 0 {
+		return "", fmt.Errorf("the page has no section %q", title)
+	}
+	return section.String(), nil
+}
+
+// block is a fenced one, in the text or in an item of a list.
+var block = regexp.MustCompile("(?ms)^( *)```(\\w+)\n(.*?)^ *```$")
+
+// Blocks returns the fenced blocks of the language, without their indentation.
+func Blocks(text, language string) []string {
+	var blocks []string
+	for _, m := range block.FindAllStringSubmatch(text, -1) {
+		if m[2] == language {
+			blocks = append(blocks, strings.ReplaceAll("\n"+m[3], "\n"+m[1], "\n")[1:])
+		}
+	}
+	return blocks
+}
+
+// Transcript returns the commands of the blocks of the language console: the lines that
+// begin with "$ ", each with the lines that follow it.
+func Transcript(text string) []Command {
+	var commands []Command
+	for line := range strings.Lines(strings.Join(Blocks(text, "console"), "")) {
+		command, isCommand := strings.CutPrefix(line, "$ ")
+		switch {
+		case isCommand:
+			commands = append(commands, Command{Line: strings.TrimRight(command, "\n")})
+		case len(commands) > 0:
+			commands[len(commands)-1].Prints += line
+		}
+	}
+	return commands
+}
+
+// Indented returns the blocks that four spaces make, without these.
+func Indented(text string) []string {
+	var blocks []string
+	inside := false
+	for line := range strings.Lines(block.ReplaceAllString(text, "")) {
+		code, is := strings.CutPrefix(line, "    ")
+		switch {
+		case is && inside:
+			blocks[len(blocks)-1] += code
+		case is:
+			blocks = append(blocks, code)
+		}
+		inside = is
+	}
+	return blocks
+}
+
+// Find returns the block that has the words in it, which has to be one.
+func Find(blocks []string, words string) (string, error) {
+	var found []string
+	for _, b := range blocks {
+		if strings.Contains(b, words) {
+			found = append(found, b)
+		}
+	}
+	if len(found) != 1 {
+		return "", fmt.Errorf("%d of %d blocks have %q in them, and one should: is the page written in another way?", len(found), len(blocks), words)
+	}
+	return found[0], nil
+}
