@@ -5,7 +5,6 @@ package e2e_test
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -37,26 +36,54 @@ func TestEndToEnd(t *testing.T) {
 }
 
 func (w *world) install(t *testing.T) {
-	if left, err := w.cluster.Leftovers(t.Context()); err != nil || len(left) > 0 {
-		t.Fatalf("Scriptorium is on this cluster: %v, %v", left, err)
-	}
+	w.claim(t)
 	if err := w.cluster.LoadImages(t.Context(), w.images); err != nil {
 		t.Fatal(err)
 	}
-	start := time.Now()
-	if err := w.cluster.Install(t.Context(), w.images); err != nil {
-		w.explain(t)
-		t.Fatal(err)
-	}
-	t.Logf("ready after %v", time.Since(start).Round(time.Millisecond))
 	if err := w.cluster.MakeTestNamespace(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.cluster.StartGateways(t.Context(), w.images, w.spec); err != nil {
 		t.Fatal(err)
 	}
+	w.gatewaysWait(t)
+	start := time.Now()
+	if err := w.cluster.Install(t.Context(), w.images); err != nil {
+		w.explain(t)
+		t.Fatal(err)
+	}
+	t.Logf("ready after %v", time.Since(start).Round(time.Millisecond))
 	w.refreshGateways(t)
 	w.show(t, "get", "pods", "-A", "-o", "wide")
+}
+
+// gatewaysWait waits until a gateway is kept from starting where no agent has been.
+func (w *world) gatewaysWait(t *testing.T) {
+	t.Helper()
+	const says = "/run/scriptorium is not a directory"
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	err := kube.Until(ctx, func(ctx context.Context) error {
+		events, err := w.cluster.Kubectl(ctx, "", "-n", kube.TestNamespace, "get", "events", "--field-selector=reason=FailedMount", "-o", "jsonpath={.items[*].message}")
+		if err == nil && !strings.Contains(events, says) {
+			err = fmt.Errorf("no gateway waits for %q: is that folder on the nodes from before? Events: %q", says, events)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Log("without agents, gateways wait: " + says)
+}
+
+// claim makes sure that nobody has Scriptorium on the cluster: what is there from now on
+// is ours to remove.
+func (w *world) claim(t *testing.T) {
+	t.Helper()
+	if left, err := w.cluster.Leftovers(t.Context()); err != nil || len(left) > 0 {
+		t.Fatalf("Scriptorium is on this cluster: %v, %v", left, err)
+	}
+	w.claimed = true
 }
 
 func (w *world) apply(t *testing.T) {
@@ -160,7 +187,7 @@ func (w *world) addNode(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := w.calls(t)
-	if err := w.cluster.Hook(t.Context(), command, fmt.Sprintf("NODES=%d", len(nodes)+1)); err != nil {
+	if _, err := w.cluster.Shell(t.Context(), command, fmt.Sprintf("NODES=%d", len(nodes)+1)); err != nil {
 		t.Fatal(err)
 	}
 	more, err := w.cluster.Nodes(t.Context())
@@ -187,52 +214,6 @@ func (w *world) delete(t *testing.T) {
 	w.kubectl(t, "", "-n", kube.TestNamespace, "delete", "luascript", hello, "--timeout=60s")
 	w.everywhere(t, hello, sight.State{Failure: "NOTFOUND"})
 	w.everywhere(t, second, sight.State{Content: "the second", Version: 1})
-}
-
-func (w *world) uninstall(t *testing.T) {
-	if err := w.cluster.RemoveTestNamespace(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.cluster.Uninstall(t.Context(), w.images); err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	err := kube.Until(ctx, func(ctx context.Context) error {
-		left, err := w.cluster.Leftovers(ctx)
-		if err == nil && len(left) > 0 {
-			err = fmt.Errorf("still there: %v", left)
-		}
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	kinds := strings.Fields(w.kubectl(t, "", "api-resources", "-o", "name"))
-	if i := slices.IndexFunc(kinds, func(kind string) bool { return strings.HasSuffix(kind, ".scriptorium.dev") }); i >= 0 {
-		t.Errorf("the API server still knows %s", kinds[i])
-	}
-	t.Log("no LuaScripts, definitions, namespaces, roles or webhooks are left; what stays is on the nodes: " +
-		"the agents' state in /var/lib/scriptorium, and the empty /run/scriptorium")
-}
-
-// clean removes what a test that failed has left, as well as it goes.
-func (w *world) clean(t *testing.T) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)
-	defer cancel()
-	if left, err := w.cluster.Leftovers(ctx); err != nil || len(left) == 0 {
-		return
-	}
-	if t.Failed() {
-		w.explain(t)
-	}
-	if err := w.cluster.RemoveTestNamespace(ctx); err != nil {
-		t.Log(err)
-	}
-	if err := w.cluster.Uninstall(ctx, w.images); err != nil {
-		t.Log(err)
-	}
 }
 
 // explain shows what a person would look at.

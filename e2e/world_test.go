@@ -29,6 +29,7 @@ type world struct {
 	images  kube.Images
 	spec    kube.Gateways
 	pods    []kube.Gateway
+	claimed bool // see claim
 	// latest version of hello that was published, as far as the tests know.
 	latest uint64
 	source string // of that

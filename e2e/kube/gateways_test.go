@@ -1,12 +1,17 @@
 package kube
 
 import (
+	"os"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
+
+	"github.com/scriptorium-dev/scriptorium/internal/docs/page"
 )
 
 func TestManifestOfGateways(t *testing.T) {
@@ -53,5 +58,44 @@ func TestManifestOfGateways(t *testing.T) {
 				t.Errorf("mounts are %q, want %q", mounts, test.mounts)
 			}
 		})
+	}
+}
+
+// TestGatewaysMountWhatThePageSays: the tests show then that it can be done like this.
+func TestGatewaysMountWhatThePageSays(t *testing.T) {
+	text, err := os.ReadFile("../../docs/kubernetes.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	section, err := page.Section(string(text), "Gateways")
+	if err != nil {
+		t.Fatal(err)
+	}
+	example, err := page.Find(page.Blocks(section, "yaml"), "kind: Pod\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var shown corev1.Pod
+	if err := yaml.UnmarshalStrict([]byte(example), &shown); err != nil {
+		t.Fatal(err)
+	}
+	manifest, err := Gateways{Namespace: "e2e", Name: "gateway", Scripts: []string{"acme/a"}}.manifest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ours appsv1.DaemonSet
+	if err := yaml.UnmarshalStrict([]byte(manifest), &ours); err != nil {
+		t.Fatal(err)
+	}
+	got, want := ours.Spec.Template.Spec, shown.Spec
+	if got, want := got.Volumes[0].HostPath, want.Volumes[0].HostPath; !reflect.DeepEqual(got, want) {
+		t.Errorf("the volume is %v, and the page has %v", got, want)
+	}
+	mount, shows := got.Containers[0].VolumeMounts[0], want.Containers[0].VolumeMounts[0]
+	if mount.Name != got.Volumes[0].Name || mount.MountPath != shows.MountPath || mount.ReadOnly != shows.ReadOnly {
+		t.Errorf("the mount is %+v, and the page has %+v", mount, shows)
+	}
+	if got, want := got.SecurityContext.SupplementalGroups, want.SecurityContext.SupplementalGroups; !slices.Equal(got, want) {
+		t.Errorf("the groups are %v, and the page has %v", got, want)
 	}
 }

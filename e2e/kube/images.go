@@ -27,7 +27,8 @@ type Images struct {
 	// and in BINARIES the programs in it, the first its entry point. If it is empty,
 	// the cluster is taken to have the images, or to know where to get them.
 	Load string
-	// Offline builds and loads the images of etcd and NATS, too: $E2E_OFFLINE.
+	// Offline builds and loads what others publish, too: etcd, NATS and busybox, of
+	// which a few commands do: $E2E_OFFLINE.
 	Offline bool
 }
 
@@ -52,6 +53,7 @@ type image struct {
 	name     string
 	programs []program // the first is the entry point
 	other    bool      // somebody else publishes it
+	root     bool      // it runs as root
 }
 
 type program struct{ name, module, pkg string }
@@ -63,32 +65,57 @@ var buildable = []image{
 	{name: GatewayImage, programs: []program{{"gateway", ".", "./e2e/gateway"}}},
 	{name: "etcd", other: true, programs: []program{{"etcd", "tools", "go.etcd.io/etcd/server/v3"}}},
 	{name: "nats", other: true, programs: []program{{"nats-server", "tools", "github.com/nats-io/nats-server/v2"}}},
+	{name: BusyboxImage, other: true, root: true, programs: []program{{"sleep", ".", busybox}, {"ls", ".", busybox}, {"rm", ".", busybox}}},
 }
 
-// GatewayImage is the name of the gateway pods' image.
-const GatewayImage = "e2e-gateway"
+const (
+	// GatewayImage is the name of the gateway pods' image.
+	GatewayImage = "e2e-gateway"
+	// BusyboxImage is that of the image in which pods look at a node's folders.
+	BusyboxImage = "busybox"
+
+	busybox = "./e2e/busybox"
+)
 
 // ref returns the full name of one of the images.
 func (i Images) ref(name string) string { return i.Prefix + "/" + name + ":" + i.Tag }
 
-// replaced reports whether a manifest's image of that name is ours instead.
-func (i Images) replaced(name string) bool {
-	return slices.ContainsFunc(buildable, func(b image) bool { return b.name == name && (!b.other || i.Offline) })
+// replaced reports whether an image is built here instead of pulled.
+func (i Images) replaced(img image) bool { return !img.other || i.Offline }
+
+// named returns the image that is built here for a manifest's image of that name.
+func (i Images) named(ref string) (image, bool) {
+	repository, _, _ := strings.Cut(ref, "@")
+	name, _, _ := strings.Cut(path.Base(repository), ":")
+	n := slices.IndexFunc(buildable, func(img image) bool { return img.name == name && i.replaced(img) })
+	if n < 0 {
+		return image{}, false
+	}
+	return buildable[n], true
 }
 
-var imageLine = regexp.MustCompile(`(?m)^([ \t-]*image:[ \t]*)["']?([^\s"']+)["']?[ \t]*$`)
+// imageField is a field of a manifest, also of one in braces.
+var imageField = regexp.MustCompile(`(\bimage:[ \t]*["']?)([^\s"',{}]+)`)
 
 // rewrite returns the manifests with our images.
 func (i Images) rewrite(manifests string) string {
-	return imageLine.ReplaceAllStringFunc(manifests, func(line string) string {
-		m := imageLine.FindStringSubmatch(line)
-		repository, _, _ := strings.Cut(m[2], "@")
-		name, _, _ := strings.Cut(path.Base(repository), ":")
-		if !i.replaced(name) {
-			return line
+	return imageField.ReplaceAllStringFunc(manifests, func(field string) string {
+		m := imageField.FindStringSubmatch(field)
+		img, ok := i.named(m[2])
+		if !ok {
+			return field
 		}
-		return m[1] + i.ref(name)
+		return m[1] + i.ref(img.name)
 	})
+}
+
+// Values returns the flags of helm with which the chart has our images.
+func (i Images) Values() []string {
+	values := []string{"--set-string=image.repository=" + i.Prefix, "--set-string=image.tag=" + i.Tag}
+	if i.Offline {
+		values = append(values, "--set=etcd.image="+i.ref("etcd"), "--set=nats.image="+i.ref("nats"))
+	}
+	return values
 }
 
 // LoadImages builds the images whose names are among wanted, all if there are none,
@@ -97,24 +124,46 @@ func (c *Cluster) LoadImages(ctx context.Context, images Images, wanted ...strin
 	if images.Load == "" {
 		return nil
 	}
-	dir, err := os.MkdirTemp("", "scriptorium-e2e")
-	if err != nil {
-		return err
-	}
-	defer func() { _ = os.RemoveAll(dir) }()
 	for _, img := range buildable {
-		if !images.replaced(img.name) || (len(wanted) > 0 && !slices.Contains(wanted, img.name)) {
+		if !images.replaced(img) || (len(wanted) > 0 && !slices.Contains(wanted, img.name)) {
 			continue
 		}
-		c.say("building and loading %s", images.ref(img.name))
-		if err := c.load(ctx, dir, images, img); err != nil {
-			return fmt.Errorf("image %s: %w", img.name, err)
+		if err := c.load(ctx, images, img, images.ref(img.name)); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-func (c *Cluster) load(ctx context.Context, dir string, images Images, img image) error {
+// LoadNamed does the same for the images that the manifests name and that are built here.
+// They get the names that they have there: nothing has to be said of them then to whoever
+// applies the manifests.
+func (c *Cluster) LoadNamed(ctx context.Context, images Images, manifests string) error {
+	var refs []string
+	for _, m := range imageField.FindAllStringSubmatch(manifests, -1) {
+		refs = append(refs, m[2])
+	}
+	slices.Sort(refs)
+	for _, ref := range slices.Compact(refs) {
+		img, ok := images.named(ref)
+		if !ok || images.Load == "" {
+			continue
+		}
+		if err := c.load(ctx, images, img, ref); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// load builds an image and hands it to the hook under the name. Its programs stay in
+// dist/, where go sees the next time that they are what it would build.
+func (c *Cluster) load(ctx context.Context, images Images, img image, ref string) error {
+	c.say("building and loading %s", ref)
+	dir := c.Path("dist", "e2e")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
 	var binaries []string
 	for _, p := range img.programs {
 		binary := filepath.Join(dir, p.name)
@@ -127,15 +176,23 @@ func (c *Cluster) load(ctx context.Context, dir string, images Images, img image
 		binaries = append(binaries, binary)
 	}
 	archive := filepath.Join(dir, img.name+".tar")
-	ref := images.ref(img.name)
-	if err := pack(archive, ref, binaries); err != nil {
+	defer func() { _ = os.Remove(archive) }()
+	user := "65532:65532"
+	if img.root {
+		user = ""
+	}
+	if err := pack(archive, ref, user, binaries); err != nil {
 		return err
 	}
-	return c.Hook(ctx, images.Load, "IMAGE="+ref, "ARCHIVE="+archive, "BINARIES="+strings.Join(binaries, " "))
+	if _, err := c.Shell(ctx, images.Load, "IMAGE="+ref, "ARCHIVE="+archive, "BINARIES="+strings.Join(binaries, " ")); err != nil {
+		return fmt.Errorf("image %s: %w", ref, err)
+	}
+	return nil
 }
 
-// pack writes an image with the programs in /, as `docker save` would.
-func pack(archive, ref string, binaries []string) error {
+// pack writes an image with the programs in /, as `docker save` would. They run as root
+// if there is no user.
+func pack(archive, ref, user string, binaries []string) error {
 	layer, err := tarOf(binaries)
 	if err != nil {
 		return err
@@ -147,7 +204,7 @@ func pack(archive, ref string, binaries []string) error {
 		"config": map[string]any{
 			"Entrypoint": []string{"/" + filepath.Base(binaries[0])},
 			"Env":        []string{"PATH=/"},
-			"User":       "65532:65532",
+			"User":       user,
 		},
 		"rootfs": map[string]any{"type": "layers", "diff_ids": []string{"sha256:" + hex.EncodeToString(digest[:])}},
 	})

@@ -19,21 +19,23 @@ func TestRewriteReplacesTheImagesThatAreBuiltHere(t *testing.T) {
         - image: "ghcr.io/someone/operator@sha256:abcd"
         - image: quay.io/coreos/etcd:v3.6.5
         - image: busybox
+        - {name: flow, image: "scriptorium/registryd:dev", command: [sleep]}
 `
 	const ours = `
       containers:
         - name: agent
           image: mine/agentd:1
           imagePullPolicy: IfNotPresent
-        - image: mine/operator:1
+        - image: "mine/operator:1"
         - image: quay.io/coreos/etcd:v3.6.5
         - image: busybox
+        - {name: flow, image: "mine/registryd:1", command: [sleep]}
 `
 	if got := (Images{Prefix: "mine", Tag: "1"}).rewrite(manifest); got != ours {
 		t.Errorf("got %s", got)
 	}
 	offline := Images{Prefix: "mine", Tag: "1", Offline: true}
-	if got := offline.rewrite("  image: quay.io/coreos/etcd:v3.6.5\n"); got != "  image: mine/etcd:1\n" {
+	if got := offline.rewrite("  image: quay.io/coreos/etcd:v3.6.5\n  image: busybox:1.37\n"); got != "  image: mine/etcd:1\n  image: mine/busybox:1\n" {
 		t.Errorf("offline: got %s", got)
 	}
 }
@@ -45,7 +47,7 @@ func TestPackMakesWhatDockerSaves(t *testing.T) {
 		t.Fatal(err)
 	}
 	archive := filepath.Join(dir, "image.tar")
-	if err := pack(archive, "mine/agentd:1", []string{binary}); err != nil {
+	if err := pack(archive, "mine/agentd:1", "65532:65532", []string{binary}); err != nil {
 		t.Fatal(err)
 	}
 	file, err := os.Open(archive)

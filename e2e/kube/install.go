@@ -66,17 +66,28 @@ func (c *Cluster) Uninstall(ctx context.Context, images Images) error {
 	return err
 }
 
-// Leftovers returns what of Scriptorium is on the cluster, as kubectl names it.
+// Leftovers returns what of Scriptorium is on the cluster, as kubectl names it. See
+// Folders for what is on its nodes.
 func (c *Cluster) Leftovers(ctx context.Context) ([]string, error) {
-	const kinds = "namespaces,customresourcedefinitions,clusterroles,clusterrolebindings," +
+	const ofCluster = "namespaces,customresourcedefinitions,clusterroles,clusterrolebindings," +
 		"validatingwebhookconfigurations,mutatingwebhookconfigurations,apiservices,priorityclasses,persistentvolumes"
-	out, err := c.Kubectl(ctx, "", "get", kinds, "-o", "name")
+	out, err := c.Kubectl(ctx, "", "get", ofCluster, "-o", "name")
 	if err != nil {
 		return nil, err
 	}
 	var left []string
 	for name := range strings.FieldsSeq(out) {
 		if strings.Contains(name, "scriptorium") {
+			left = append(left, name)
+		}
+	}
+	const ofNamespaces = "daemonsets,deployments,statefulsets,jobs,cronjobs,pods,services,secrets,configmaps,roles,rolebindings"
+	if out, err = c.Kubectl(ctx, "", "get", ofNamespaces, "--all-namespaces", "-o", "name"); err != nil {
+		return nil, err
+	}
+	for name := range strings.FieldsSeq(out) {
+		// Not any that has it in its name: a control plane's pods end with their node's.
+		if strings.Contains(name, "/scriptorium-") || strings.Contains(name, ".scriptorium.") {
 			left = append(left, name)
 		}
 	}

@@ -107,15 +107,16 @@ func (c *Cluster) Nodes(ctx context.Context) ([]string, error) {
 	return names, nil
 }
 
-// Hook runs a command of whoever runs the tests, by the shell, with more variables.
-func (c *Cluster) Hook(ctx context.Context, command string, env ...string) error {
-	cmd := exec.CommandContext(ctx, "sh", "-euc", command)
-	cmd.Env = append(os.Environ(), env...)
+// Shell runs commands by the shell, as a person does who is in the module's folder, with
+// more variables. It returns all that they printed, which an error has, too.
+func (c *Cluster) Shell(ctx context.Context, commands string, env ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, "sh", "-euc", commands)
+	cmd.Dir, cmd.Env = c.root, append(os.Environ(), env...)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
-		return fmt.Errorf("%s: %w: %s", command, err, bytes.TrimSpace(out))
+		return string(out), fmt.Errorf("%s: %w: %s", strings.TrimSpace(commands), err, bytes.TrimSpace(out))
 	}
-	return nil
+	return string(out), nil
 }
 
 // Until asks again and again until check returns nil, or ctx is done: then it returns

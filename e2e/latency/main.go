@@ -143,6 +143,9 @@ func (m *measurement) remove(ctx context.Context) {
 	if err := m.cluster.Uninstall(ctx, m.images); err != nil {
 		say("%v", err)
 	}
+	if _, err := m.cluster.RemoveFolders(ctx, m.images); err != nil {
+		say("%v", err)
+	}
 }
 
 // prepare makes the ways, and one change by each of the quick ones, which is not counted.
