@@ -38,9 +38,10 @@ func TestSayChange(t *testing.T) {
 		{"enabled, untried", Enabled, untried(""), "the script is enabled; version 4 runs when it has passed its tests"},
 		{"enabled, and nothing runs", Enabled, untried(why), "the script is enabled; version 4 was given up: " + why + "; nothing of the script runs"},
 		{"disabled", Disabled, untried(""), "the script is disabled: calls are answered DISABLED"},
+		{"configured", Configured, release(), "changed: limits, tests"},
 	}
 	for _, tt := range tests {
-		if got := sayChange(tt.change, tt.release); !strings.HasSuffix(got, tt.want) {
+		if got := sayChange(tt.change, tt.release, []string{"limits", "tests"}); !strings.HasSuffix(got, tt.want) {
 			t.Errorf("%s: got %q, want %q", tt.name, got, tt.want)
 		}
 	}

@@ -109,7 +109,8 @@ func later(wait time.Duration, err error) (ctrl.Result, error) {
 	case apierrors.IsConflict(err):
 		// The cache is behind; it will be along.
 		return ctrl.Result{RequeueAfter: conflictWait}, nil
-	case errors.Is(err, context.Canceled): // the operator is stopping
+	case errors.Is(err, context.Canceled), // the operator is stopping
+		errors.Is(err, errGone):
 		return ctrl.Result{}, nil
 	case err != nil:
 		return ctrl.Result{}, err
@@ -279,15 +280,17 @@ func (x *reconciliation) failed(f *fault) time.Duration {
 }
 
 // overtaken takes note of what became of a publish if the spec was edited before that was
-// known.
+// known. It was done if the registry has what was asked for.
 func (x *reconciliation) overtaken(have *script.Release) {
 	p := x.m.pending
-	if len(p.changes) == 0 || p.generation == x.ls.Generation {
+	if p.ls == nil || p.ls.Generation == x.ls.Generation {
 		return
 	}
 	x.m.pending = pending{}
-	if have != nil && have.Owner == x.owner && have.Revision > p.after {
-		x.done(have, p.changes)
+	if have != nil && have.Owner == x.owner && have.Revision > p.after && len(difference(p.want, have).Changes) == 0 {
+		then := *x
+		then.ls = p.ls // its events are told apart from those of the edit by that
+		then.done(have, p.action)
 	}
 }
 
@@ -297,12 +300,12 @@ func (x *reconciliation) overtaken(have *script.Release) {
 func (x *reconciliation) found(have *script.Release) {
 	m, status := x.m, x.m.status(x.ls)
 	switch {
-	case len(m.pending.changes) > 0:
-		x.done(have, m.pending.changes)
+	case m.pending.ls != nil:
+		x.done(have, m.pending.action)
 	case m.had == 0 && len(m.news) == 0 && status.Revision != int64(have.Revision):
 		m.announce = true
 		if have.Latest > uint64(status.LatestVersion) { //nolint:gosec // the registry's number
-			m.news = append(m.news, func() { x.tell(have, []Change{Published}, false) })
+			m.news = append(m.news, func() { x.tell(have, Action{Changes: []Change{Published}}, false) })
 		}
 	}
 }
@@ -326,7 +329,7 @@ func (x *reconciliation) publish(ctx context.Context, want *spec.Wanted, action 
 		return 0, err
 	}
 	before := m.pending
-	m.pending = pending{changes: action.Changes, generation: x.ls.Generation}
+	m.pending = pending{action: action, want: want, ls: x.ls}
 	if m.answer != nil {
 		m.pending.after = m.answer.Revision
 	}
@@ -340,12 +343,11 @@ func (x *reconciliation) publish(ctx context.Context, want *spec.Wanted, action 
 		return x.failed(f), nil
 	}
 	m.learn(&published.Release, x.facts.state.Session)
-	changes := action.Changes
 	if !published.Changed { // the one before came after all, since the registry was asked
-		changes = before.changes
+		action = before.action
 	}
-	if len(changes) > 0 {
-		x.done(&published.Release, changes)
+	if len(action.Changes) > 0 {
+		x.done(&published.Release, action)
 		m.grace = time.Now().Add(graceForFleet)
 	}
 	x.keep()
@@ -353,7 +355,7 @@ func (x *reconciliation) publish(ctx context.Context, want *spec.Wanted, action 
 }
 
 // done takes note that a publish changed something, which is to be told of.
-func (x *reconciliation) done(r *script.Release, changes []Change) {
+func (x *reconciliation) done(r *script.Release, action Action) {
 	m := x.m
 	restored := x.wasPublished()
 	if restored {
@@ -361,9 +363,9 @@ func (x *reconciliation) done(r *script.Release, changes []Change) {
 	}
 	// With the status, and not now: while agents take the change up, requests to the API
 	// server are in its way where they share processors.
-	m.news = append(m.news, func() { x.tell(r, changes, restored) })
+	m.news = append(m.news, func() { x.tell(r, action, restored) })
 	m.announce = true
-	x.log.Info("published", "luascript", x.owner, "script", r.Name, "version", wantedVersion(r), "active", activeVersion(r), "revision", r.Revision, "changes", changes)
+	x.log.Info("published", "luascript", x.owner, "script", r.Name, "version", wantedVersion(r), "active", activeVersion(r), "revision", r.Revision, "changes", action.Changes, "configured", action.Configured)
 }
 
 // graceForFleet is how long the status waits for the fleet after a publish: mostly one

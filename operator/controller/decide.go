@@ -33,7 +33,7 @@ const (
 	Unpinned   Change = "Unpinned"   // it follows the latest version again
 	Enabled    Change = "Enabled"
 	Disabled   Change = "Disabled"
-	Configured Change = "Configured" // its limits, trigger, config, history limit, rollout or tests
+	Configured Change = "Configured" // settings: see Action
 	TakenOver  Change = "TakenOver"  // it had no owner
 )
 
@@ -41,6 +41,8 @@ const (
 type Action struct {
 	Kind    Kind
 	Changes []Change // of a publish, if it is not refused
+	// Configured are the fields of the spec that Changes' Configured is about.
+	Configured []string
 }
 
 // Situation is all that what to do about a LuaScript depends on.
@@ -79,30 +81,32 @@ func Decide(s Situation) Action {
 	case s.Want == nil:
 		return Action{Kind: Refuse}
 	}
-	changes := differences(s.Want, have)
+	publish := difference(s.Want, have)
 	switch {
-	case len(changes) == 0:
+	case len(publish.Changes) == 0:
 		return Action{Kind: Keep}
 	case !s.Allowed:
 		return Action{Kind: Refuse}
 	case !s.Bounded && !s.Known && !own:
 		return Action{Kind: Await}
 	}
-	return Action{Kind: Publish, Changes: changes}
+	return publish
 }
 
-// differences returns what a publish would change, the most telling first.
-func differences(want *spec.Wanted, have *script.Release) (changes []Change) {
+// difference returns a publish and what it would change, the most telling first; a publish
+// of no changes if the registry has what is wanted.
+func difference(want *spec.Wanted, have *script.Release) Action {
+	a := Action{Kind: Publish}
 	note := func(c Change, differs bool) {
 		if differs {
-			changes = append(changes, c)
+			a.Changes = append(a.Changes, c)
 		}
 	}
 	if have == nil {
 		note(Published, true)
 		note(Pinned, want.Pin != 0)
 		note(Disabled, !want.Enabled)
-		return changes
+		return a
 	}
 	note(Published, !isNewest(want, have))
 	pins := want.Pin != 0 && pinned(have) != want.Pin
@@ -112,9 +116,10 @@ func differences(want *spec.Wanted, have *script.Release) (changes []Change) {
 	note(Unpinned, want.Pin == 0 && have.Pinned)
 	note(Enabled, want.Enabled && !have.Enabled)
 	note(Disabled, !want.Enabled && have.Enabled)
-	note(Configured, !sameSettings(want.Settings, have.Settings))
+	a.Configured = configured(want.Settings, have.Settings)
+	note(Configured, len(a.Configured) > 0)
 	note(TakenOver, have.Owner != want.Owner)
-	return changes
+	return a
 }
 
 // pinned returns the number of the version that runs, or is to run once it has passed its
@@ -140,7 +145,18 @@ func isNewest(want *spec.Wanted, have *script.Release) bool {
 	return newest.SameProgram(script.Version{Digest: want.Digest(), Engine: manifest.Engine, Entrypoint: want.Entrypoint})
 }
 
-func sameSettings(a, b script.Settings) bool {
-	return a.Limits == b.Limits && a.Trigger == b.Trigger && a.HistoryLimit == b.HistoryLimit && bytes.Equal(a.Config, b.Config) &&
-		a.Rollout.Equal(b.Rollout) && script.SameTests(a.Tests, b.Tests)
+// configured returns the fields of the spec whose settings are others.
+func configured(a, b script.Settings) (fields []string) {
+	note := func(field string, same bool) {
+		if !same {
+			fields = append(fields, field)
+		}
+	}
+	note("limits", a.Limits == b.Limits)
+	note("trigger", a.Trigger == b.Trigger)
+	note("config", bytes.Equal(a.Config, b.Config))
+	note("revisionHistoryLimit", a.HistoryLimit == b.HistoryLimit)
+	note("rollout", a.Rollout.Equal(b.Rollout))
+	note("tests", script.SameTests(a.Tests, b.Tests))
+	return fields
 }

@@ -233,6 +233,19 @@ func TestDecideOfADeletion(t *testing.T) {
 	}
 }
 
+// TestDecideNamesTheSettings: they are told of as the spec has them.
+func TestDecideNamesTheSettings(t *testing.T) {
+	want := wanted()
+	want.Settings = script.Settings{
+		Limits: script.Limits{Instructions: 5}, Trigger: script.Trigger{Event: "http-request"}, Config: []byte("{}"), HistoryLimit: 3,
+		Rollout: script.Plan{MaxErrorPercent: new(5)}, Tests: []script.Test{{Name: "a"}},
+	}
+	got := controller.Decide(controller.Situation{Want: &want, Owner: owner, Have: new(has()), Allowed: true, Bounded: true}).Configured
+	if all := []string{"limits", "trigger", "config", "revisionHistoryLimit", "rollout", "tests"}; !slices.Equal(got, all) {
+		t.Errorf("got %q, want %q", got, all)
+	}
+}
+
 // TestDecideHoldsBack: what is wrong, or not allowed, or not bounded yet, is not published.
 func TestDecideHoldsBack(t *testing.T) {
 	want, other, foreign := wanted(), has(), has()

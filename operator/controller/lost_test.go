@@ -295,6 +295,41 @@ func TestAnswerToTheFarewellIsLost(t *testing.T) {
 	})
 }
 
+// TestAnswerToADeleteIsLost: that the script is gone is told of once, also if the registry
+// did not say that it deleted it.
+func TestAnswerToADeleteIsLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, _, _ := newFaultyWorld(t)
+		ls := w.pass(time.Second)
+		w.told()
+		w.forget = true
+		if err := w.client.Delete(t.Context(), ls); err != nil {
+			t.Fatal(err)
+		}
+		if w.pass(5*time.Second) != nil {
+			t.Fatal("it is still there")
+		}
+		w.expect("deleted", "Deleted")
+	})
+}
+
+// TestDeletedBeforeItIsHeld: nothing is wrong, and nothing is published, if the LuaScript goes
+// before it has its finalizer.
+func TestDeletedBeforeItIsHeld(t *testing.T) {
+	w := newWorld(t, interceptor.Funcs{
+		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+			if err := c.Delete(ctx, o); err != nil {
+				return err
+			}
+			return c.Patch(ctx, o, p, opts...)
+		},
+	})
+	w.ready()
+	if ls := w.reconcile(); ls != nil || w.publishes != 0 {
+		t.Errorf("%d publishes, %v", w.publishes, ls)
+	}
+}
+
 // TestAnswerToAPublishIsLost: a publish is told of once, whenever it comes, unless it never
 // does.
 func TestAnswerToAPublishIsLost(t *testing.T) {
@@ -345,6 +380,11 @@ func TestAnswerToAPublishIsLost(t *testing.T) {
 		},
 		{"it was done, and there is an edit", func(w *world) { lose(w, true); w.reconcile(); w.edit("3") }, []string{"Published", "Published", "Converged"}},
 		{"it was not, and there is an edit", func(w *world) { lose(w, false); w.reconcile(); w.edit("3") }, []string{"Published", "Converged"}},
+		{
+			"it was not, and there is an edit, but what was there before has moved on",
+			func(w *world) { lose(w, false); w.reconcile(); w.edit("3"); w.advance(func(*script.Release) {}) },
+			[]string{"Published", "Converged"},
+		},
 		{
 			"it was not, and the edit is taken back",
 			func(w *world) { lose(w, false); w.reconcile(); w.edit("1") }, nil,

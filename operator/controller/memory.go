@@ -10,6 +10,7 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/operator/api/v1alpha1"
 	"github.com/scriptorium-dev/scriptorium/operator/fleet"
+	"github.com/scriptorium-dev/scriptorium/operator/spec"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -25,9 +26,10 @@ type memory struct {
 	// farewell tells of the LuaScript's end, once it is known that the finalizer was removed.
 	farewell func()
 
-	deleted bool      // the script is gone from the registry, or was not the LuaScript's
-	say     bool      // that it was deleted is to be told of
-	stuck   time.Time // when its deletion failed first, of those that this process tried
+	deleting bool      // the registry may have deleted the script, without saying so
+	deleted  bool      // the script is gone from the registry, or was not the LuaScript's
+	say      bool      // that it was deleted is to be told of
+	stuck    time.Time // when its deletion failed first, of those that this process tried
 
 	// answer is what the registry said it has, in that session of the fleet's watch;
 	// nil for no such script.
@@ -60,9 +62,10 @@ type memory struct {
 // pending is a publish of which it is not known whether it happened; the zero value is for
 // none.
 type pending struct {
-	changes    []Change
-	generation int64           // that asked for it
-	after      script.Revision // that the script had before
+	action Action
+	want   *spec.Wanted        // what was asked for
+	ls     *v1alpha1.LuaScript // as it asked for that
+	after  script.Revision     // that the script had before
 }
 
 // memoryOf returns what is known of ls: nothing of one that was created anew.

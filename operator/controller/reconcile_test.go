@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -33,7 +34,7 @@ import (
 type world struct {
 	t      *testing.T
 	client client.Client
-	events *events.FakeRecorder
+	events *recorder
 	gather *prometheus.Registry
 	*Reconciler
 
@@ -48,6 +49,25 @@ type world struct {
 	away       bool // the fleet is not known
 	// answer, if it is set, answers a publish in place of apply.
 	answer func(registryclient.PublishRequest) (registryclient.Published, error)
+	forget bool // the answer to the next delete is lost
+}
+
+// recorder sees to it that no note is lost: client-go counts an event as another of the same
+// when all but the note is, and the first note stays.
+type recorder struct {
+	*events.FakeRecorder
+	t     *testing.T
+	notes map[string]string
+}
+
+func (r *recorder) Eventf(regarding, related runtime.Object, eventtype, reason, action, note string, args ...any) {
+	o, says := regarding.(client.Object), fmt.Sprintf(note, args...)
+	same := strings.Join([]string{o.GetName(), string(o.GetUID()), o.GetResourceVersion(), eventtype, reason, action}, " ")
+	if first, told := r.notes[same]; told && first != says {
+		r.t.Errorf("%q is not told, but counted as %q", says, first)
+	}
+	r.notes[same] = says
+	r.FakeRecorder.Eventf(regarding, related, eventtype, reason, action, note, args...)
 }
 
 var key = client.ObjectKey{Namespace: "default", Name: "route"}
@@ -63,7 +83,7 @@ func newWorld(t *testing.T, funcs interceptor.Funcs) *world {
 		ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name, Generation: 1, UID: "1"},
 		Spec:       v1alpha1.LuaScriptSpec{TenantID: "acme", Source: new("function handle() end")},
 	}
-	w := &world{t: t, events: events.NewFakeRecorder(1000)}
+	w := &world{t: t, events: &recorder{events.NewFakeRecorder(1000), t, map[string]string{}}}
 	w.client = fake.NewClientBuilder().WithScheme(scheme).WithObjects(tenant, ls).
 		WithStatusSubresource(tenant, ls).WithInterceptorFuncs(funcs).Build()
 	w.restart(0)
@@ -109,6 +129,9 @@ func (w *world) apply(p registryclient.PublishRequest) registryclient.Published 
 	w.revision++
 	v := script.Version{Number: uint64(w.revision), Digest: script.DigestOf(p.Source), Engine: manifest.Engine, Entrypoint: *p.Entrypoint}
 	before := w.release
+	if before != nil && before.Active.SameProgram(v) {
+		v = before.Active
+	}
 	w.release = &script.Release{
 		Name: p.Name, Revision: w.revision, Active: v, Latest: v.Number, Retained: []script.Version{v},
 		Enabled: *p.Enabled, Settings: *p.Settings, Owner: p.Owner,
@@ -125,6 +148,10 @@ func (w *world) Delete(context.Context, script.Name, registryclient.Write) (scri
 		return script.Release{}, w.down
 	}
 	w.release = nil
+	if w.forget {
+		w.forget = false
+		return script.Release{}, script.Errorf(script.Timeout, "", "the registry took too long")
+	}
 	return script.Release{}, nil
 }
 

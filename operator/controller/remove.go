@@ -2,9 +2,11 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -24,12 +26,18 @@ func (x *reconciliation) hold(ctx context.Context) error {
 	controllerutil.AddFinalizer(x.ls, v1alpha1.Finalizer)
 	// The patch has all finalizers, so it must not undo what others did to them.
 	err := x.client.Patch(ctx, x.ls, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	if apierrors.IsNotFound(err) {
+		return errGone
+	}
 	if err != nil {
 		return err
 	}
 	x.m.held = x.ls.ResourceVersion
 	return nil
 }
+
+// errGone ends the reconciliation of a LuaScript that was deleted just now.
+var errGone = errors.New("the LuaScript is gone")
 
 // letGo removes the finalizer: the LuaScript goes, which farewell tells of. It is kept until
 // the finalizer is known to be gone: the answer may get lost, and the event is all that is
@@ -124,13 +132,15 @@ func (x *reconciliation) delete(ctx context.Context) *fault {
 		return faultOf(err)
 	}
 	if Decide(Situation{Deleting: true, Owner: x.owner, Have: have}).Kind == LetGo {
-		m.deleted = true
+		m.deleted, m.say = true, have == nil && m.deleting
 		return nil
 	}
 	_, err = x.registry.Delete(ctx, x.name, registryclient.Write{Author: spec.Author(x.owner), Owner: x.owner})
 	if err != nil && script.KindOf(err) != script.NotFound {
 		m.doubt()
-		return faultOf(err)
+		f := faultOf(err)
+		m.deleting = m.deleting || f.uncertain()
+		return f
 	}
 	m.deleted, m.say = true, true
 	return nil

@@ -171,16 +171,16 @@ func (x *reconciliation) tellFailures(before, next *v1alpha1.AgentsStatus) {
 }
 
 // tell tells of what a publish changed; restored says that it had been so before.
-func (x *reconciliation) tell(r *script.Release, changes []Change, restored bool) {
+func (x *reconciliation) tell(r *script.Release, done Action, restored bool) {
 	if restored {
-		words := make([]string, len(changes))
-		for i, c := range changes {
+		words := make([]string, len(done.Changes))
+		for i, c := range done.Changes {
 			words[i] = string(c)
 		}
 		x.warn(eventRestored, "Publish", "the script was changed behind the LuaScript's back, and was put right (%s)", strings.Join(words, ", "))
 	}
-	for _, c := range changes {
-		x.note(string(c), "Publish", "%s", sayChange(c, r))
+	for _, c := range done.Changes {
+		x.note(string(c), "Publish", "%s", sayChange(c, r, done.Configured))
 	}
 }
 
@@ -192,7 +192,7 @@ func (m *memory) tellNews() {
 	m.news = nil
 }
 
-func sayChange(c Change, r *script.Release) string {
+func sayChange(c Change, r *script.Release, configured []string) string {
 	active, latest := r.Active.Number, r.Latest
 	switch c {
 	case Published:
@@ -225,7 +225,7 @@ func sayChange(c Change, r *script.Release) string {
 	case TakenOver:
 		return "the script had no owner; from now on it is changed here alone"
 	}
-	return "limits, trigger, config, history limit, rollout or tests were changed"
+	return "changed: " + strings.Join(configured, ", ")
 }
 
 // sayWay says what a release's candidate has before it, or why it has nothing more.
