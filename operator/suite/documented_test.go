@@ -2,19 +2,19 @@ package suite_test
 
 import (
 	"os"
-	"regexp"
 	"strings"
 	"testing"
 
 	"sigs.k8s.io/yaml"
 
+	"github.com/scriptorium-dev/scriptorium/internal/docs/page"
 	"github.com/scriptorium-dev/scriptorium/operator/api/v1alpha1"
 )
 
 // documented are the places where people find LuaScripts with tests.
 var documented = []string{"../../docs/reference/luascript.md", "../../docs/kubernetes.md", "../../docs/rollouts.md", "../../examples/kubernetes/rollout.yaml"}
 
-var manifestBlock = regexp.MustCompile("(?s)```yaml\n(apiVersion: scriptorium.dev/v1alpha1\nkind: LuaScript\n.*?)```")
+const luaScriptManifest = "apiVersion: scriptorium.dev/v1alpha1\nkind: LuaScript\n"
 
 // TestDocumentedTestsPass: the tests that documentation and examples show are right.
 func TestDocumentedTestsPass(t *testing.T) {
@@ -27,13 +27,10 @@ func TestDocumentedTestsPass(t *testing.T) {
 		}
 		manifests := []string{string(text)}
 		if strings.HasSuffix(path, ".md") {
-			manifests = nil
-			for _, m := range manifestBlock.FindAllSubmatch(text, -1) {
-				manifests = append(manifests, string(m[1]))
-			}
+			manifests = page.Blocks(string(text), "yaml")
 		}
 		for _, manifest := range manifests {
-			if !strings.Contains(manifest, "\n  tests:\n") {
+			if !strings.Contains(manifest, luaScriptManifest) || !strings.Contains(manifest, "\n  tests:\n") {
 				continue
 			}
 			seen++

@@ -8,8 +8,10 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
 
 	"github.com/scriptorium-dev/scriptorium/operator/api/v1alpha1"
+	"github.com/scriptorium-dev/scriptorium/operator/testenv/wrong"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -169,6 +171,33 @@ func TestRefused(t *testing.T) {
 			w.converged(w.change(fresh, func(s *spec) { *s = w.luaScript("", 2).Spec }))
 			w.answers(fresh.Name, 2)
 		})
+	}
+}
+
+// TestRefusedInTheSameWords: a condition says what kubectl apply would have said.
+func TestRefusedInTheSameWords(t *testing.T) {
+	w := start(t, 1)
+	for name, spec := range map[string]string{"bounded": wrong.Bounded, "closed": wrong.Closed} {
+		st := &v1alpha1.ScriptTenant{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		if err := yaml.UnmarshalStrict([]byte(spec), &st.Spec); err != nil {
+			t.Fatal(err)
+		}
+		if err := env.Client.Create(t.Context(), st); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, bad := range wrong.LuaScripts(w.namespace) {
+		ls := &v1alpha1.LuaScript{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: bad.Name}}
+		if err := yaml.UnmarshalStrict([]byte(bad.Spec), &ls.Spec); err != nil {
+			t.Fatal(err)
+		}
+		if err := env.Client.Create(t.Context(), ls); err != nil {
+			t.Fatal(err)
+		}
+		ls = w.stalled(ls, bad.Says)
+		if got := message(ls, v1alpha1.ConditionStalled); got != bad.Says {
+			t.Errorf("%s: the condition says\n%s\nand kubectl apply\n%s", bad.Name, got, bad.Says)
+		}
 	}
 }
 

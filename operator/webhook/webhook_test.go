@@ -2,7 +2,6 @@ package webhook_test
 
 import (
 	"context"
-	"encoding/base64"
 	"fmt"
 	"strings"
 	"testing"
@@ -11,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/scriptorium-dev/scriptorium/operator/api/v1alpha1"
+	"github.com/scriptorium-dev/scriptorium/operator/testenv/wrong"
 )
 
 // apply applies a manifest with kubectl and returns all that it says.
@@ -52,48 +52,29 @@ func cleanUp(t *testing.T) {
 // What kubectl apply says of LuaScripts that are wrong, to the letter.
 func TestRefusedLuaScripts(t *testing.T) {
 	cleanUp(t)
-	needTenant(t, "acme", "namespaces: [default]\nlimits: {timeout: 1s, sourceBytes: 1000}")
-	needTenant(t, "closed", "namespaces: [other]")
-	for name, tt := range map[string]struct{ spec, want string }{
-		"syntax": {
-			"tenantId: acme\nsource: |\n  function handle(name)\n    return name end\n  end\n",
-			`The LuaScript "syntax" is invalid: spec.source: line 3, column 1: unexpected 'end'`,
-		},
-		"encoded": {
-			"tenantId: acme\nscript: " + base64.StdEncoding.EncodeToString([]byte("function handle() return 1 +* 2 end")),
-			`The LuaScript "encoded" is invalid: spec.script: line 1, column 29: unexpected '*'`,
-		},
-		"no-entrypoint": {
-			"tenantId: acme\nsource: function main() end",
-			`The LuaScript "no-entrypoint" is invalid: spec.entrypoint: the script defines no global function "handle"; define it or set the entrypoint`,
-		},
-		"stranger": {
-			"tenantId: closed\nsource: function handle() end",
-			`The LuaScript "stranger" is invalid: spec.tenantId: the ScriptTenant closed does not let the namespace default act for it: have default added to its spec.namespaces, or use another tenant`,
-		},
-		"nobodys": {
-			"tenantId: nobody\nsource: function handle() end",
-			`The LuaScript "nobodys" is invalid: spec.tenantId: there is no ScriptTenant nobody: have one created whose spec.namespaces names default`,
-		},
-		"all-at-once": {
-			"tenantId: closed\nsource: function handle(\nlimits: {sourceBytes: 5}\nconfig: " + strings.Repeat("{a: ", 33) + "1" + strings.Repeat("}", 33),
-			"The LuaScript \"all-at-once\" is invalid: \n" +
-				"* spec.tenantId: the ScriptTenant closed does not let the namespace default act for it: have default added to its spec.namespaces, or use another tenant\n" +
-				"* spec.config: is nested deeper than 32\n" +
-				"* spec.source: the source has 16 bytes and may have 5: shorten it, or raise spec.limits.sourceBytes (at most 1048576)",
-		},
-		"ceiling": {
-			"tenantId: acme\nsource: function handle() end\nlimits: {timeout: 5s}",
-			`The LuaScript "ceiling" is invalid: spec.limits.timeout: 5s is more than the tenant acme may have, 1s: ask for less, or have the tenant's limits raised`,
-		},
-		"large": {
-			"tenantId: acme\nsource: function handle() return '" + strings.Repeat("x", 2000) + "' end",
-			`The LuaScript "large" is invalid: spec.source: has 2031 bytes, more than the tenant acme may have, 1000: have the tenant's limits.sourceBytes raised`,
-		},
-	} {
-		if got := apply(t, manifest(name, tt.spec)); got != tt.want {
-			t.Errorf("%s: kubectl says\n%s\nwant\n%s", name, got, tt.want)
+	needTenant(t, "bounded", wrong.Bounded)
+	needTenant(t, "closed", wrong.Closed)
+	for _, ls := range append(wrong.LuaScripts("default"), wrong.LuaScript{
+		Name: "all-at-once",
+		Spec: "tenantId: closed\nsource: function handle(\nlimits: {sourceBytes: 5}\nconfig: " + strings.Repeat("{a: ", 33) + "1" + strings.Repeat("}", 33),
+		Says: "\n" +
+			"* spec.tenantId: the ScriptTenant closed does not let the namespace default act for it: have default added to its spec.namespaces, or use another tenant\n" +
+			"* spec.config: is nested deeper than 32\n" +
+			"* spec.source: the source has 16 bytes and may have 5: shorten it, or raise spec.limits.sourceBytes (at most 1048576)",
+	}) {
+		want := fmt.Sprintf("The LuaScript %q is invalid: %s", ls.Name, ls.Says)
+		if got := apply(t, manifest(ls.Name, ls.Spec)); got != want {
+			t.Errorf("%s: kubectl says\n%s\nwant\n%s", ls.Name, got, want)
 		}
+	}
+}
+
+// TestNothingIsRun: what a script does when it is loaded is nothing that the webhook waits for.
+func TestNothingIsRun(t *testing.T) {
+	cleanUp(t)
+	needTenant(t, "acme", "namespaces: [default]")
+	if got := apply(t, manifest("endless", "tenantId: acme\nsource: |\n  function handle() end\n  while true do end\n")); got != "luascript.scriptorium.dev/endless created" {
+		t.Error(got)
 	}
 }
 
