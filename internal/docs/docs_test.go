@@ -25,20 +25,16 @@ const root = "../.."
 // pages returns the text of every page of the documentation by its path.
 func pages(t *testing.T) map[string]string {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(root, "*.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	more, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	deeper, err := filepath.Glob(filepath.Join(root, "docs", "*", "*.md"))
-	if err != nil {
-		t.Fatal(err)
+	var files []string
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/*/*.md", "*/README.md"} {
+		more, err := filepath.Glob(filepath.Join(root, pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, more...)
 	}
 	all := map[string]string{}
-	for _, file := range slices.Concat(files, more, deeper) {
+	for _, file := range files {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
@@ -51,20 +47,46 @@ func pages(t *testing.T) map[string]string {
 	return all
 }
 
-var link = regexp.MustCompile(`\]\(([^)#\s]+)(#[^)\s]*)?\)`)
+var link = regexp.MustCompile(`\]\(([^)#\s]*)(?:#([^)\s]*))?\)`)
 
 func TestLinksLeadSomewhere(t *testing.T) {
 	for page, text := range pages(t) {
 		for _, m := range link.FindAllStringSubmatch(text, -1) {
-			target := m[1]
-			if strings.Contains(target, "://") {
+			if strings.Contains(m[1], "://") {
 				continue
 			}
-			if _, err := os.Stat(filepath.Join(filepath.Dir(page), target)); err != nil {
-				t.Errorf("%s: the link to %s: %v", page, target, err)
+			target := page
+			if m[1] != "" {
+				target = filepath.Join(filepath.Dir(page), m[1])
+			}
+			if _, err := os.Stat(target); err != nil {
+				t.Errorf("%s: the link to %s: %v", page, m[1], err)
+				continue
+			}
+			if m[2] != "" && !slices.Contains(anchors(t, target), m[2]) {
+				t.Errorf("%s: the link to %s#%s: there is no such heading", page, m[1], m[2])
 			}
 		}
 	}
+}
+
+var (
+	heading  = regexp.MustCompile("(?m)^#+ (.*)$")
+	noAnchor = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
+)
+
+// anchors returns what GitHub calls the page's headings in links.
+func anchors(t *testing.T, page string) []string {
+	t.Helper()
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	for _, m := range heading.FindAllStringSubmatch(string(text), -1) {
+		all = append(all, strings.ReplaceAll(strings.ToLower(noAnchor.ReplaceAllString(m[1], "")), " ", "-"))
+	}
+	return all
 }
 
 // shown matches a line that shows one of our commands, in a transcript ("$ …")

@@ -108,7 +108,7 @@ func TestImports(t *testing.T) {
 			why:   "what is known of the fleet does not depend on what is made of it",
 		},
 		{
-			from:  []string{"registry", "agent"},
+			from:  []string{"registry", "agent", "operator"},
 			never: []string{"engine/lua"},
 			why:   "which engines there are is decided where a process is put together",
 		},
