@@ -34,6 +34,7 @@ var rows = map[string][]row{
 		{"", "**calls answered with it on every node**", onEveryNode},
 		{"", "the same, from the API server's answer on", afterAnswer},
 		{"", "`Converged` seen by a watch", func(s sample) []time.Duration { return []time.Duration{s.converged} }},
+		{"", "the same, from calls answered with it on every node on", afterEveryNode},
 	},
 }
 
@@ -49,6 +50,11 @@ func onEveryNode(s sample) []time.Duration {
 // afterAnswer is what of that is not the API server's.
 func afterAnswer(s sample) []time.Duration {
 	return []time.Duration{onEveryNode(s)[0] - s.answered}
+}
+
+// afterEveryNode is what it takes until that is known.
+func afterEveryNode(s sample) []time.Duration {
+	return []time.Duration{s.converged - onEveryNode(s)[0]}
 }
 
 // table returns the figures as Markdown.

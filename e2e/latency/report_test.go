@@ -40,6 +40,7 @@ func TestTableHasARowForEachFigure(t *testing.T) {
 		"| on the first node | 1 | 10.0 ms |",
 		"**calls answered with it on every node** | 1 | 20.0 ms |",
 		"| `Converged` seen by a watch | 1 | 30.0 ms |",
+		"| the same, from calls answered with it on every node on | 1 | 10.0 ms |",
 	} {
 		if !strings.Contains(strings.ReplaceAll(got, "calls answered with it on the first", "on the first"), want) {
 			t.Errorf("no %q in\n%s", want, got)
