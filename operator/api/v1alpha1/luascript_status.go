@@ -8,8 +8,8 @@ import (
 // kstatus (https://github.com/kubernetes-sigs/cli-utils/tree/master/pkg/kstatus):
 // they are there only while they are true.
 const (
-	// ConditionReady is true when the registry has what the spec says, and every
-	// connected agent runs it.
+	// ConditionReady is true when the registry has what the spec says, every connected
+	// agent runs it, and nobody has to change anything.
 	ConditionReady = "Ready"
 	// ConditionPublished is true when the registry has what the spec says.
 	ConditionPublished = "Published"
@@ -28,7 +28,7 @@ type Phase string
 
 // The phases.
 const (
-	PhasePending Phase = "Pending" // not in the registry yet, or not on all agents
+	PhasePending Phase = "Pending" // not in the registry yet, not on all agents, or it is not known
 	PhaseActive  Phase = "Active"  // on all connected agents
 	PhaseError   Phase = "Error"   // refused, failed on an agent, or given up
 )
