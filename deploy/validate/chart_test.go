@@ -1,13 +1,13 @@
 package validate_test
 
 import (
+	"fmt"
 	"os"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
-	rbacv1 "k8s.io/api/rbac/v1"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/util/yaml"
 )
 
@@ -37,6 +37,12 @@ func TestValuesThatAreWrong(t *testing.T) {
 		{"networkPolicies.apiServerPorts={}", "apiServerPorts"},
 		{"etcd.enabled=false", "etcd.endpoints"},
 		{"nats.enabled=false", "nats.urls"},
+		{"etcd.endpoints={https://etcd:2379}", "etcd.endpoints"}, // while etcd.enabled
+		{"nats.urls={tls://nats:4222}", "nats.urls"},
+		{"etcd.nodeSelector.disk=1", "nodeSelector"},
+		{"bootstrap.toleration={}", "toleration"},
+		{"webhook.certSecret=mine", "webhook.caBundle"},
+		{"webhook.caBundle=-----BEGIN CERTIFICATE-----", "webhook.certSecret"},
 		{"etcd.endpoints={http://etcd:2379}", "endpoints"},
 		{"nats.urls={nats://nats:4222}", "urls"},
 		{"operater.replicas=2", "operater"},
@@ -71,63 +77,46 @@ func TestEveryValueIsExplained(t *testing.T) {
 	}
 }
 
-// TestRoles: nobody may do everything to something, and no role is without somebody.
-func TestRoles(t *testing.T) {
-	for _, way := range renderings(t) {
-		objects := parse(t, way.make(t))
-		bound := map[string]bool{}
-		for _, o := range objects {
-			if strings.HasSuffix(o.GetKind(), "RoleBinding") {
-				b := into[rbacv1.RoleBinding](t, o.Object) // a ClusterRoleBinding has the same fields
-				bound[b.RoleRef.Kind+"/"+b.RoleRef.Name] = true
-				for _, s := range b.Subjects {
-					if s.Kind != "ServiceAccount" || s.Namespace != namespace {
-						t.Errorf("%s: %s is for %s %s/%s", way.name, title(o), s.Kind, s.Namespace, s.Name)
-					}
-				}
-			}
+// TestTheCAOfACertificate: without it the API server would believe no webhook of such a
+// certificate, and say nothing.
+func TestTheCAOfACertificate(t *testing.T) {
+	found := 0
+	for _, o := range parse(t, template("--set=webhook.certSecret=mine,webhook.caBundle=-----BEGIN CERTIFICATE-----")(t)) {
+		if o.GetKind() != "ValidatingWebhookConfiguration" {
+			continue
 		}
-		for _, o := range objects {
-			if o.GetKind() != "Role" && o.GetKind() != "ClusterRole" {
-				continue
-			}
-			if !bound[title(o)] {
-				t.Errorf("%s: nobody has the %s", way.name, title(o))
-			}
-			role := into[rbacv1.Role](t, o.Object)
-			for _, r := range role.Rules {
-				secrets := o.GetKind() == "ClusterRole" && strings.Contains(strings.Join(r.Resources, " "), "secrets")
-				if all := strings.Join(r.APIGroups, "") + strings.Join(r.Resources, "") + strings.Join(r.Verbs, ""); strings.Contains(all, "*") || secrets {
-					t.Errorf("%s: %s: %v is too much", way.name, title(o), r)
-				}
+		for _, w := range into[admissionv1.ValidatingWebhookConfiguration](t, o.Object).Webhooks {
+			found++
+			if got := string(w.ClientConfig.CABundle); got != "-----BEGIN CERTIFICATE-----" {
+				t.Errorf("%s has the CA %q", w.Name, got)
 			}
 		}
 	}
+	if found == 0 {
+		t.Error("there is no webhook")
+	}
 }
 
-// TestRightsForTheWebhook: who keeps no certificate has no right to a Secret.
-func TestRightsForTheWebhook(t *testing.T) {
-	for _, tt := range []struct {
-		set  string
-		want bool
-	}{
-		{"webhook.enabled=true", true},
-		{"webhook.enabled=false", false},
-		{"webhook.certSecret=mine", false},
-	} {
-		secrets, configurations, leases := false, false, false
-		for _, o := range parse(t, template("--set="+tt.set)(t)) {
-			if o.GetName() != "scriptorium-operator" || !strings.HasSuffix(o.GetKind(), "Role") {
-				continue
-			}
-			for _, r := range into[rbacv1.Role](t, o.Object).Rules {
-				secrets = secrets || slices.Contains(r.Resources, "secrets")
-				configurations = configurations || slices.Contains(r.Resources, "validatingwebhookconfigurations")
-				leases = leases || slices.Contains(r.Resources, "leases")
-			}
+// TestEveryPartCanBePlaced where its nodes are tainted.
+func TestEveryPartCanBePlaced(t *testing.T) {
+	var set []string
+	for _, part := range []string{"operator", "registry", "agent", "bootstrap", "etcd", "nats"} {
+		for _, value := range []string{"nodeSelector.infra=yes", "tolerations[0].key=infra", "affinity.podAntiAffinity.x=y", "priorityClassName=infra"} {
+			set = append(set, part+"."+value)
 		}
-		if secrets != tt.want || configurations != tt.want || !leases {
-			t.Errorf("%s: the operator has secrets %t, webhooks %t, leases %t", tt.set, secrets, configurations, leases)
-		}
+	}
+	for _, o := range parse(t, template("--set="+strings.Join(set, ","))(t)) {
+		walk(o.Object, func(m map[string]any) {
+			spec, ok := m["spec"].(map[string]any)
+			if !ok || spec["containers"] == nil {
+				return
+			}
+			got := fmt.Sprint(spec["nodeSelector"], spec["tolerations"], spec["affinity"], spec["priorityClassName"])
+			for _, want := range []string{"kubernetes.io/os:linux", "infra:yes", "key:infra", "podAntiAffinity:map[x:y]", "]infra"} {
+				if !strings.Contains(got, want) {
+					t.Errorf("%s: no %s: %s", title(o), want, got)
+				}
+			}
+		})
 	}
 }

@@ -9,9 +9,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/scriptorium-dev/scriptorium/internal/agentd"
 	"github.com/scriptorium-dev/scriptorium/internal/docs/page"
+	"github.com/scriptorium-dev/scriptorium/internal/registryd"
 )
 
 // TestThePagesExamples applies what docs/kubernetes.md shows, as a dry run, and gives its
@@ -52,6 +57,9 @@ func TestThePagesExamples(t *testing.T) {
 			if strings.Contains(mine, "etcd-0.etcd") {
 				t.Error("the endpoints of kustomization.yaml do not replace those of production")
 			}
+		case strings.HasPrefix(text, "# creds.yaml"):
+			rendered++
+			creds(t, text)
 		case strings.HasPrefix(text, "# mine.yaml"):
 			rendered++
 			mine := filepath.Join(t.TempDir(), "mine.yaml")
@@ -63,7 +71,11 @@ func TestThePagesExamples(t *testing.T) {
 			}
 		}
 	}
-	if applied < 5 || rendered != 3 {
+	// Without the first file mine.yaml is on top of the values for trying.
+	if all, both := strings.Count(string(markdown), "-f mine.yaml"), strings.Count(string(markdown), "-f deploy/helm/scriptorium/values-production.yaml -f mine.yaml"); both < 2 || all != both {
+		t.Errorf("mine.yaml is named %d times, and %d times behind values-production.yaml", all, both)
+	}
+	if applied < 5 || rendered != 4 {
 		t.Errorf("%d objects and %d files: are they written in another way?", applied, rendered)
 	}
 }
@@ -108,13 +120,48 @@ func TestTheChartsNotes(t *testing.T) {
 	}
 }
 
+// creds renders the values, and looks that registries and agents then show NATS the file of
+// their Secret, and no password besides.
+func creds(t *testing.T, text string) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "creds.yaml")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	commands := map[string]*cobra.Command{"Deployment/scriptorium-registry": registryd.Command(), "DaemonSet/scriptorium-agent": agentd.Command()}
+	for _, p := range pods(t, parse(t, template("--values="+production, "--values="+file)(t))) {
+		cmd := commands[p.of]
+		if cmd == nil {
+			continue
+		}
+		c := p.spec.Containers[0]
+		if err := cmd.ParseFlags(c.Args); err != nil {
+			t.Fatal(err)
+		}
+		got := map[string]string{}
+		for _, flag := range []string{"nats-user", "nats-password-file", "nats-creds"} {
+			got[flag] = cmd.Flags().Lookup(flag).Value.String()
+		}
+		folder := "/etc/scriptorium/" + c.Name + "-nats"
+		if diff := cmp.Diff(map[string]string{"nats-user": "", "nats-password-file": "", "nats-creds": folder + "/nats.creds"}, got); diff != "" {
+			t.Errorf("%s with creds.yaml (-want +got):\n%s", p.of, diff)
+		}
+		if !slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.MountPath == folder }) {
+			t.Errorf("%s has no %s", p.of, folder)
+		}
+	}
+}
+
 // certificate is what there is to see of cert-manager's Certificate without its code.
 type certificate struct {
 	SecretName string   `json:"secretName"`
 	CommonName string   `json:"commonName"`
 	DNSNames   []string `json:"dnsNames"`
 	IsCA       bool     `json:"isCA"`
-	IssuerRef  struct {
+	PrivateKey struct {
+		RotationPolicy string `json:"rotationPolicy"`
+	} `json:"privateKey"`
+	IssuerRef struct {
 		Name string `json:"name"`
 	} `json:"issuerRef"`
 }
@@ -144,7 +191,7 @@ func certificates(t *testing.T, objects []*unstructured.Unstructured) {
 		made[c.SecretName] = c
 	}
 	wanted := []string{"scriptorium-admin-tls"}
-	for _, p := range pods(t, parse(t, template("--set=bootstrap.certificates=false,webhook.certSecret=scriptorium-webhook-cert")(t))) {
+	for _, p := range pods(t, parse(t, template("--set=bootstrap.certificates=false,webhook.certSecret=scriptorium-webhook-cert,webhook.annotations.x=y")(t))) {
 		for _, v := range p.spec.Volumes {
 			if v.Secret != nil && regexp.MustCompile("-(tls|etcd|cert)$").MatchString(v.Secret.SecretName) {
 				wanted = append(wanted, v.Secret.SecretName)
@@ -170,6 +217,8 @@ func certificates(t *testing.T, objects []*unstructured.Unstructured) {
 	for name, c := range made {
 		if !c.IsCA {
 			t.Errorf("nobody uses %s", name)
+		} else if c.PrivateKey.RotationPolicy != "Never" {
+			t.Errorf("%s gets another key when it is renewed: what it has signed is not believed then", name)
 		}
 	}
 }

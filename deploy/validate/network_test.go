@@ -125,6 +125,25 @@ func TestPortsThatAreValues(t *testing.T) {
 	}
 }
 
+// TestNoPortWithoutAWebhook: nothing would listen there.
+func TestNoPortWithoutAWebhook(t *testing.T) {
+	rendered := template("--set=webhook.enabled=false")(t)
+	policies, peers := network(t, rendered)
+	if enters(policies, peers["world"], peers["operator"], 9443) {
+		t.Error("the operator can be reached at the webhook's port")
+	}
+	if !enters(policies, peers["prometheus"], peers["operator"], 8080) {
+		t.Error("the operator's metrics cannot be reached")
+	}
+	for _, o := range parse(t, rendered) {
+		walk(o.Object, func(m map[string]any) {
+			if m["name"] == "webhook" {
+				t.Errorf("%s has the port %v", title(o), m)
+			}
+		})
+	}
+}
+
 // network returns the policies of a rendering, and who there is.
 func network(t *testing.T, rendered string) ([]networkingv1.NetworkPolicy, map[string]peer) {
 	t.Helper()

@@ -163,6 +163,42 @@ func confined(t *testing.T, p pod) {
 	}
 }
 
+// TestAStartMayTakeLong: who reads all of etcd, or of a large disk, before it serves its
+// probes is not killed for it.
+func TestAStartMayTakeLong(t *testing.T) {
+	for _, way := range renderings(t) {
+		for _, p := range pods(t, parse(t, way.make(t))) {
+			if p.of != "Deployment/scriptorium-registry" && p.of != "DaemonSet/scriptorium-agent" {
+				continue
+			}
+			alive, start := p.spec.Containers[0].LivenessProbe, p.spec.Containers[0].StartupProbe
+			if start == nil || start.PeriodSeconds*start.FailureThreshold < 600 {
+				t.Errorf("%s: %s is killed while it starts: %+v", way.name, p.of, start)
+			} else if diff := cmp.Diff(alive.ProbeHandler, start.ProbeHandler); diff != "" {
+				t.Errorf("%s: %s is asked something else at the start (-alive +start):\n%s", way.name, p.of, diff)
+			}
+		}
+	}
+}
+
+// TestTheWebhookStaysUntilItIsNotAsked: at SIGTERM it closes at once, when the nodes may
+// yet have its address.
+func TestTheWebhookStaysUntilItIsNotAsked(t *testing.T) {
+	for _, way := range renderings(t) {
+		for _, p := range pods(t, parse(t, way.make(t))) {
+			if p.of != "Deployment/scriptorium-operator" {
+				continue
+			}
+			l := p.spec.Containers[0].Lifecycle
+			if l == nil || l.PreStop == nil || l.PreStop.Sleep == nil || l.PreStop.Sleep.Seconds < 5 {
+				t.Errorf("%s: the operator is ended at once: %+v", way.name, l)
+			} else if left := *p.spec.TerminationGracePeriodSeconds - l.PreStop.Sleep.Seconds; left < 35 {
+				t.Errorf("%s: the operator has %d s to end in", way.name, left)
+			}
+		}
+	}
+}
+
 // TestSecretsAreWhereTheyBelong: what one pod is told is on the nodes that it runs on.
 func TestSecretsAreWhereTheyBelong(t *testing.T) {
 	want := map[string][]string{

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -52,7 +53,7 @@ func normal(t *testing.T, rendered string) map[string]map[string]any {
 	objects := map[string]map[string]any{}
 	for _, o := range parse(t, rendered) {
 		if o.GetKind() == "Job" {
-			o.SetName(strings.TrimSuffix(o.GetName(), "-1")) // the first release
+			o.SetName(jobNumber.ReplaceAllString(o.GetName(), "")) // of the chart's
 			// Helm removes the Job of the release before; nobody does it for kubectl.
 			delete(o.Object["spec"].(map[string]any), "ttlSecondsAfterFinished")
 		}
@@ -64,6 +65,9 @@ func normal(t *testing.T, rendered string) map[string]map[string]any {
 				{"labels", "helm.sh/chart"},
 				{"annotations", "checksum/config"},
 				{"annotations", "helm.sh/resource-policy"},
+				{"annotations", "argocd.argoproj.io/hook"}, // to be replaced without another name: see TestAJobIsReplaced
+				{"annotations", "argocd.argoproj.io/hook-delete-policy"},
+				{"annotations", "kustomize.toolkit.fluxcd.io/force"},
 			} {
 				if values, ok := m[added.in].(map[string]any); ok {
 					delete(values, added.key)
@@ -84,6 +88,40 @@ func normal(t *testing.T, rendered string) map[string]map[string]any {
 		objects[title(o)] = o.Object
 	}
 	return objects
+}
+
+// jobNumber is what the chart numbers its Jobs by: the release's revision, and what is in
+// the Job.
+var jobNumber = regexp.MustCompile(`-1-[0-9a-f]{8}$`)
+
+// TestAJobIsReplaced: it cannot be changed, and who applies the chart without helm counts
+// no revisions.
+func TestAJobIsReplaced(t *testing.T) {
+	job := func(rendered string) *unstructured.Unstructured {
+		t.Helper()
+		objects := parse(t, rendered)
+		i := slices.IndexFunc(objects, isJob)
+		if i < 0 {
+			t.Fatal("there is no Job")
+		}
+		return objects[i]
+	}
+	first := job(template()(t)).GetName()
+	if another := job(template("--set=image.tag=v2")(t)).GetName(); another == first || !jobNumber.MatchString(another) {
+		t.Errorf("a Job with another image is %s, and %s was there before", another, first)
+	}
+	if same := job(template("--set=agent.tag=v2")(t)).GetName(); same != first {
+		t.Errorf("the Job is %s, and was %s: nothing of it is another", same, first)
+	}
+	got := job(overlay(kustomize + "/production")(t)).GetAnnotations()
+	want := map[string]string{
+		"argocd.argoproj.io/hook":               "Sync",
+		"argocd.argoproj.io/hook-delete-policy": "BeforeHookCreation",
+		"kustomize.toolkit.fluxcd.io/force":     "enabled",
+	}
+	if diff := gocmp.Diff(want, got); diff != "" {
+		t.Errorf("the annotations of kustomize's Job (-want +got):\n%s", diff)
+	}
 }
 
 // TestTheChartsFiles are copies, since a chart cannot reach out of its folder.

@@ -81,7 +81,8 @@ func ownNamespace() string {
 // leaseName is the lease that says who leads.
 const leaseName = "scriptorium-operator"
 
-// +kubebuilder:rbac:groups=coordination.k8s.io,namespace=scriptorium-system,resources=leases,verbs=get;create;update
+// +kubebuilder:rbac:groups=coordination.k8s.io,namespace=scriptorium-system,resources=leases,verbs=create
+// +kubebuilder:rbac:groups=coordination.k8s.io,namespace=scriptorium-system,resources=leases,resourceNames=scriptorium-operator,verbs=get;update
 // +kubebuilder:rbac:groups="",namespace=scriptorium-system,resources=events,verbs=create;patch
 
 // Operator is an operator that Run runs.

@@ -90,6 +90,7 @@ checksum/config: {{ . | sha256sum }}
 
 {{- define "scriptorium.etcdEndpoints" -}}
 {{- if .Values.etcd.enabled -}}
+{{- if .Values.etcd.endpoints }}{{ fail "etcd.endpoints: of no use while etcd.enabled is true" }}{{ end -}}
 https://scriptorium-etcd:2379
 {{- else -}}
 {{ required "etcd.endpoints: say where etcd is, or set etcd.enabled" (join "," .Values.etcd.endpoints) }}
@@ -98,6 +99,7 @@ https://scriptorium-etcd:2379
 
 {{- define "scriptorium.natsURLs" -}}
 {{- if .Values.nats.enabled -}}
+{{- if .Values.nats.urls }}{{ fail "nats.urls: of no use while nats.enabled is true" }}{{ end -}}
 tls://scriptorium-nats:4222
 {{- else -}}
 {{ required "nats.urls: say where NATS is, or set nats.enabled" (join "," .Values.nats.urls) }}
@@ -118,6 +120,15 @@ tls://scriptorium-nats:4222
 {{- end }}
 
 {{- define "scriptorium.probes" -}}
+{{- if .slow }}
+{{- /* Probes are served when all of etcd, or of the disk, is read. */}}
+startupProbe:
+  httpGet:
+    path: {{ .alive }}
+    port: {{ .port }}
+  periodSeconds: 1
+  failureThreshold: 600
+{{- end }}
 readinessProbe:
   httpGet:
     path: {{ .ready }}
