@@ -83,7 +83,7 @@ Every flag can be set by the environment variable behind it.`,
 	flags.BoolVar(&cfg.LeaderElection, "leader-elect", true, "have one of several operators lead")
 	flags.StringVar(&cfg.Namespace, "namespace", "", "the operator's namespace, of the lease that says who leads and of the webhook's certificate; that of the pod when empty")
 	flags.IntVar(&cfg.Concurrency, "concurrency", controller.DefaultConcurrency, "LuaScripts that are reconciled at once")
-	flags.DurationVar(&cfg.DeleteWait, "delete-wait", 10*time.Minute, "time that the removal of a LuaScript waits for the registry, before its script is left there; 0 for ever")
+	flags.DurationVar(&cfg.DeleteWait, "delete-wait", 10*time.Minute, "time that the removal of a LuaScript or a ScriptTenant waits for the registry, before its script or settings are left there; 0 for ever")
 	flags.BoolVar(&serve, "webhook", true, "serve the webhook, which answers whoever applies what is wrong")
 	flags.IntVar(&hook.Port, "webhook-port", webhook.DefaultPort, "port of the webhook")
 	flags.StringVar(&hook.CertDir, "webhook-cert-dir", "", "folder with the webhook's tls.crt and tls.key, if cert-manager or somebody else keeps them; when empty, the operator does")

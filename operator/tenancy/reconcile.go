@@ -49,7 +49,7 @@ type reconciler struct {
 	deleteWait time.Duration
 	resync     time.Duration
 	now        func() time.Time
-	stuck      sync.Map // string → stuck, of the ScriptTenants that cannot be removed
+	memories   sync.Map // string → *memory, by name
 }
 
 // Reconcile is one look at one ScriptTenant: it makes the registry have its settings,
@@ -58,14 +58,15 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	t := &v1alpha1.ScriptTenant{}
 	err := r.client.Get(ctx, req.NamespacedName, t)
 	if apierrors.IsNotFound(err) {
-		r.stuck.Delete(req.Name)
+		r.forget(req.Name)
 		return ctrl.Result{}, nil
 	}
 	if err != nil {
 		return ctrl.Result{}, err
 	}
+	m := r.recall(t)
 	if !t.DeletionTimestamp.IsZero() {
-		return r.remove(ctx, t)
+		return r.remove(ctx, m, t)
 	}
 	if !controllerutil.ContainsFinalizer(t, v1alpha1.Finalizer) {
 		before := t.DeepCopy()
@@ -74,17 +75,15 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 			return again(err)
 		}
 	}
-	before := t.DeepCopy()
-	failed := r.apply(ctx, t)
+	failed := r.apply(ctx, m, t)
 	scripts, _, err := r.scripts(ctx, t)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
 	t.Status.Scripts = int32(scripts) //nolint:gosec // LuaScripts of one cluster
-	if err := r.report(ctx, before, t); err != nil {
+	if err := r.report(ctx, m, t); err != nil {
 		return again(err)
 	}
-	r.tellFault(before, t)
 	if isTemporary(failed) {
 		return ctrl.Result{}, failed // the queue asks again, ever more slowly
 	}
@@ -124,13 +123,13 @@ func isTemporary(err error) bool {
 
 // apply makes the registry have what t says, puts into t's conditions what came of it,
 // and returns the fault.
-func (r *reconciler) apply(ctx context.Context, t *v1alpha1.ScriptTenant) error {
+func (r *reconciler) apply(ctx context.Context, m *memory, t *v1alpha1.ScriptTenant) error {
 	settings, err := spec.TenantSettings(t)
 	if err != nil {
 		r.fault(t, reasonInvalid, err)
 		return err
 	}
-	has, err := r.configure(ctx, t, settings)
+	has, err := r.configure(ctx, m, t, settings)
 	switch {
 	case isTemporary(err):
 		r.set(t, v1alpha1.ConditionReady, metav1.ConditionFalse, reasonUnavailable, err.Error())
@@ -149,21 +148,23 @@ func (r *reconciler) apply(ctx context.Context, t *v1alpha1.ScriptTenant) error 
 
 // configure makes the registry have t's settings, and says at which revision it has them,
 // as does t's condition then.
-func (r *reconciler) configure(ctx context.Context, t *v1alpha1.ScriptTenant, settings script.TenantSettings) (has string, err error) {
+func (r *reconciler) configure(ctx context.Context, m *memory, t *v1alpha1.ScriptTenant, settings script.TenantSettings) (has string, err error) {
 	// What this generation says was in the registry before: another change is somebody
 	// else's. Ready would not tell once the registry was away.
 	was := meta.FindStatusCondition(t.Status.Conditions, v1alpha1.ConditionConfigured)
 	settled := was != nil && was.Status == metav1.ConditionTrue && was.ObservedGeneration == t.Generation
 	cur, err := r.registry.Tenant(ctx, t.Name)
 	if err == nil && (cur.Revision == 0 || cur.Settings != settings) {
-		before := cur
-		if cur, err = r.send(ctx, t, &settings); err == nil {
-			r.tellSet(t, before, settled)
-		}
+		m.asked = &asked{settings: settings, before: cur, settled: settled}
+		cur, err = r.send(ctx, t, &settings)
 	}
 	if err != nil {
 		return "", err
 	}
+	if a := m.asked; a != nil && a.settings == settings && cur.Revision > a.before.Revision {
+		r.tellSet(t, a.before, a.settled)
+	}
+	m.asked = nil
 	has = fmt.Sprintf("the registry has it, at revision %d", cur.Revision)
 	r.set(t, v1alpha1.ConditionConfigured, metav1.ConditionTrue, reasonConfigured, has)
 	return has, nil
@@ -188,14 +189,13 @@ func (r *reconciler) fault(t *v1alpha1.ScriptTenant, reason string, err error) {
 	meta.RemoveStatusCondition(&t.Status.Conditions, v1alpha1.ConditionReconciling)
 }
 
-// tellFault makes an event of what somebody has to change when that is new. The status has
-// to be written: what it does not have yet is new again at the next attempt.
-func (r *reconciler) tellFault(before, t *v1alpha1.ScriptTenant) {
+// tellFault makes an event of what somebody has to change when that is new.
+func (r *reconciler) tellFault(told *v1alpha1.ScriptTenantStatus, t *v1alpha1.ScriptTenant) {
 	is := meta.FindStatusCondition(t.Status.Conditions, v1alpha1.ConditionStalled)
 	if is == nil {
 		return
 	}
-	was := meta.FindStatusCondition(before.Status.Conditions, v1alpha1.ConditionStalled)
+	was := meta.FindStatusCondition(told.Conditions, v1alpha1.ConditionStalled)
 	if was == nil || was.Message != is.Message {
 		r.event(t, corev1.EventTypeWarning, reasonRefused, "%s", is.Message)
 	}
@@ -211,15 +211,28 @@ func (r *reconciler) event(t *v1alpha1.ScriptTenant, kind, reason, format string
 	r.events.Eventf(t, nil, kind, reason, "Reconcile", "%s", spec.Cut(fmt.Sprintf(format, args...)))
 }
 
-// report writes t's status, if it is not what it was.
-func (r *reconciler) report(ctx context.Context, before, t *v1alpha1.ScriptTenant) error {
+// report writes t's status, unless the API server is known to have it, and tells of it then.
+func (r *reconciler) report(ctx context.Context, m *memory, t *v1alpha1.ScriptTenant) error {
 	t.Status.ObservedGeneration = t.Generation
-	if equality.Semantic.DeepEqual(before.Status, t.Status) {
-		return nil
+	if m.untold == nil {
+		if equality.Semantic.DeepEqual(m.status, &t.Status) {
+			return nil
+		}
+		m.untold = m.status
 	}
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
-	return r.client.Status().Patch(ctx, t, client.MergeFrom(before))
+	// The patch has the whole status, since it may not be known what the API server has: it is
+	// made from one that differs in every field.
+	unlike := t.DeepCopy()
+	unlike.Status = v1alpha1.ScriptTenantStatus{ObservedGeneration: -1, Scripts: -1}
+	if err := r.client.Status().Patch(ctx, t, client.MergeFrom(unlike)); err != nil {
+		return err
+	}
+	told := m.untold
+	m.status, m.version, m.untold = t.Status.DeepCopy(), t.ResourceVersion, nil
+	r.tellFault(told, t)
+	return nil
 }
 
 // scripts counts the tenant's LuaScripts: those of namespaces that may act for it. Users
