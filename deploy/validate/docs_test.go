@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -59,7 +60,7 @@ func TestThePagesExamples(t *testing.T) {
 			}
 		case strings.HasPrefix(text, "# creds.yaml"):
 			rendered++
-			creds(t, text)
+			creds(t, text, string(markdown))
 		case strings.HasPrefix(text, "# mine.yaml"):
 			rendered++
 			mine := filepath.Join(t.TempDir(), "mine.yaml")
@@ -121,8 +122,9 @@ func TestTheChartsNotes(t *testing.T) {
 }
 
 // creds renders the values, and looks that registries and agents then show NATS the file of
-// their Secret, and no password besides.
-func creds(t *testing.T, text string) {
+// their Secret, and no password besides; and that the page has each flag of which not the
+// last one wins.
+func creds(t *testing.T, text, markdown string) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "creds.yaml")
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
@@ -138,6 +140,14 @@ func creds(t *testing.T, text string) {
 		if err := cmd.ParseFlags(c.Args); err != nil {
 			t.Fatal(err)
 		}
+		_, add, _ := strings.Cut(markdown, "where the last one wins (")
+		add, _, _ = strings.Cut(add, " add to what is there)")
+		cmd.Flags().Visit(func(f *pflag.Flag) {
+			_, slice := f.Value.(pflag.SliceValue)
+			if adds := slice || strings.HasPrefix(f.Value.Type(), "stringTo"); adds != strings.Contains(add, "`--"+f.Name+"`") {
+				t.Errorf("%s: --%s adds to what is there: %t, and the page says something else", p.of, f.Name, adds)
+			}
+		})
 		got := map[string]string{}
 		for _, flag := range []string{"nats-user", "nats-password-file", "nats-creds"} {
 			got[flag] = cmd.Flags().Lookup(flag).Value.String()

@@ -2,6 +2,8 @@ package validate_test
 
 import (
 	"context"
+	"encoding/base64"
+	"fmt"
 	"maps"
 	"os"
 	"os/exec"
@@ -19,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/scriptorium-dev/scriptorium/deploy/helm"
+	"github.com/scriptorium-dev/scriptorium/internal/certtest"
 	"github.com/scriptorium-dev/scriptorium/internal/docs/page"
 	"github.com/scriptorium-dev/scriptorium/operator/testenv"
 )
@@ -46,11 +49,39 @@ func TestInstallUpgradeUninstall(t *testing.T) {
 	rights(t, e)
 	release("upgrade", "scriptorium", chart, "--values="+production)
 	present(t, e, slices.DeleteFunc(slices.Clone(inProduction), isJob)) // the second Job has another name
+	bringCertificate(t, e, release)
 	release("uninstall", "scriptorium", "--wait=hookOnly")
 	for _, o := range slices.Concat(try, inProduction) {
 		kept := o.GetKind() == "CustomResourceDefinition"
 		if there(t, e, o) != kept {
 			t.Errorf("after uninstalling, %s is there: %t", title(o), !kept)
+		}
+	}
+}
+
+// bringCertificate has the webhook believed by a CA of somebody's own, where the operator has
+// written its own before.
+func bringCertificate(t *testing.T, e *testenv.Env, release func(...string)) {
+	t.Helper()
+	const configuration = "validatingwebhookconfiguration/scriptorium-operator"
+	encoded := func(ca *certtest.CA) string {
+		text, err := os.ReadFile(ca.File)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return base64.StdEncoding.EncodeToString(text)
+	}
+	ca := certtest.NewCA(t)
+	_, _, err := e.Kubectl(t.Context(), "", "patch", configuration, "--type=json", "--field-manager=operator",
+		`--patch=[{"op":"add","path":"/webhooks/0/clientConfig/caBundle","value":"`+encoded(certtest.NewCA(t))+`"}]`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	release("upgrade", "scriptorium", chart, "--values="+production, "--set=webhook.certSecret=mine", "--set-file=webhook.caBundle="+ca.File, "--force-conflicts")
+	for i := range 2 {
+		got, _, err := e.Kubectl(t.Context(), "", "get", configuration, fmt.Sprintf("--output=jsonpath={.webhooks[%d].clientConfig.caBundle}", i))
+		if err != nil || got != encoded(ca) {
+			t.Errorf("webhook %d is believed by %s, %v", i, got, err)
 		}
 	}
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // TestProduction: no node, drain or shortage takes more than one of those that there are
-// several of, and what keeps scripts and tells of them is somebody else's.
+// several of, if there are as many nodes, and what keeps scripts and tells of them is somebody else's.
 func TestProduction(t *testing.T) {
 	for _, way := range []rendering{
 		{"overlay", overlay(kustomize + "/production")},
@@ -43,7 +43,7 @@ func TestProduction(t *testing.T) {
 	}
 }
 
-// apart checks that no two of the pods are on one node.
+// apart checks that no two of the pods are on one node while another has none.
 func apart(t *testing.T, name string, pod corev1.PodTemplateSpec) {
 	t.Helper()
 	for _, s := range pod.Spec.TopologySpreadConstraints {
