@@ -29,7 +29,7 @@ func (c *Cluster) Documented(section string) (string, error) {
 
 // RemoveFolders removes Scriptorium's folders from every node, in the way that
 // docs/kubernetes.md has for it, and returns what its commands printed.
-func (c *Cluster) RemoveFolders(ctx context.Context, images Images) (string, error) {
+func (c *Cluster) RemoveFolders(ctx context.Context, images Images) (said string, err error) {
 	section, err := c.Documented("Uninstall")
 	if err != nil {
 		return "", err
@@ -43,29 +43,23 @@ func (c *Cluster) RemoveFolders(ctx context.Context, images Images) (string, err
 		return "", err
 	}
 	c.say("applying what docs/kubernetes.md has to remove the folders on the nodes")
+	defer func() { err = errors.Join(err, c.removeFromNodes(ctx, "scriptorium-remove")) }()
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	defer cancel()
 	if err := c.Apply(ctx, images.rewrite(manifest)); err != nil {
 		return "", err
 	}
-	said, err := c.Shell(ctx, commands)
-	if err != nil {
-		return said, err
-	}
-	return "$ " + commands + said, c.awaitNoPods(ctx, "app=scriptorium-remove")
+	said, err = c.Shell(ctx, commands)
+	return "$ " + commands + said, err
 }
 
 // Folders returns which folders of Scriptorium there are on each node, by the node's name.
 func (c *Cluster) Folders(ctx context.Context, images Images) (_ map[string][]string, err error) {
-	const look = "daemonset/scriptorium-look"
-	defer func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
-		defer cancel()
-		_, removed := c.Kubectl(ctx, "", "-n", "kube-system", "delete", "--ignore-not-found", look)
-		err = errors.Join(err, removed, c.awaitNoPods(ctx, "app=scriptorium-look"))
-	}()
+	defer func() { err = errors.Join(err, c.removeFromNodes(ctx, "scriptorium-look")) }()
 	if err := c.Apply(ctx, images.rewrite(foldersYAML)); err != nil {
 		return nil, err
 	}
-	if _, err := c.Kubectl(ctx, "", "-n", "kube-system", "rollout", "status", "--timeout=120s", look); err != nil {
+	if _, err := c.Kubectl(ctx, "", "-n", "kube-system", "rollout", "status", "--timeout=120s", "daemonset/scriptorium-look"); err != nil {
 		return nil, err
 	}
 	pods, err := c.Client.CoreV1().Pods("kube-system").List(ctx, metav1.ListOptions{LabelSelector: "app=scriptorium-look"})
@@ -101,14 +95,18 @@ func ours(listing string) []string {
 	return found
 }
 
-// awaitNoPods waits until the pods that had these labels are gone.
-func (c *Cluster) awaitNoPods(ctx context.Context, labels string) error {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+// removeFromNodes removes a DaemonSet of kube-system, if it is there, and waits until its pods
+// are gone, also after ctx is done.
+func (c *Cluster) removeFromNodes(ctx context.Context, name string) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	defer cancel()
+	if _, err := c.Kubectl(ctx, "", "-n", "kube-system", "delete", "--ignore-not-found", "daemonset/"+name); err != nil {
+		return err
+	}
 	return Until(ctx, func(ctx context.Context) error {
-		pods, err := c.Client.CoreV1().Pods("kube-system").List(ctx, metav1.ListOptions{LabelSelector: labels})
+		pods, err := c.Client.CoreV1().Pods("kube-system").List(ctx, metav1.ListOptions{LabelSelector: "app=" + name})
 		if err == nil && len(pods.Items) > 0 {
-			err = fmt.Errorf("%d pods with %s are still there", len(pods.Items), labels)
+			err = fmt.Errorf("%d pods of %s are still there", len(pods.Items), name)
 		}
 		return err
 	})

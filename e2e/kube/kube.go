@@ -112,6 +112,7 @@ func (c *Cluster) Nodes(ctx context.Context) ([]string, error) {
 func (c *Cluster) Shell(ctx context.Context, commands string, env ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, "sh", "-euc", commands)
 	cmd.Dir, cmd.Env = c.root, append(os.Environ(), env...)
+	cmd.WaitDelay = time.Second // what the shell started may have its output open, and go on
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		return string(out), fmt.Errorf("%s: %w: %s", strings.TrimSpace(commands), err, bytes.TrimSpace(out))
