@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/scriptorium-dev/scriptorium/internal/agentd"
+	"github.com/scriptorium-dev/scriptorium/internal/docs/page"
 	"github.com/scriptorium-dev/scriptorium/internal/registryd"
 	"github.com/scriptorium-dev/scriptorium/internal/scriptctl"
 	"github.com/scriptorium-dev/scriptorium/internal/scriptorium"
@@ -70,21 +71,18 @@ func TestLinksLeadSomewhere(t *testing.T) {
 	}
 }
 
-var (
-	heading  = regexp.MustCompile("(?m)^#+ (.*)$")
-	noAnchor = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
-)
+var noAnchor = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
 
 // anchors returns what GitHub calls the page's headings in links.
-func anchors(t *testing.T, page string) []string {
+func anchors(t *testing.T, file string) []string {
 	t.Helper()
-	text, err := os.ReadFile(page)
+	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var all []string
-	for _, m := range heading.FindAllStringSubmatch(string(text), -1) {
-		all = append(all, strings.ReplaceAll(strings.ToLower(noAnchor.ReplaceAllString(m[1], "")), " ", "-"))
+	for _, title := range page.Headings(string(text)) {
+		all = append(all, strings.ReplaceAll(strings.ToLower(noAnchor.ReplaceAllString(title, "")), " ", "-"))
 	}
 	return all
 }

@@ -4,6 +4,7 @@ package page
 
 import (
 	"fmt"
+	"iter"
 	"regexp"
 	"strings"
 )
@@ -12,24 +13,56 @@ import (
 // left out.
 type Command struct{ Line, Prints string }
 
+// Headings returns the titles of the page's sections.
+func Headings(page string) []string {
+	var titles []string
+	for _, title := range lines(page) {
+		if title.text != "" {
+			titles = append(titles, title.text)
+		}
+	}
+	return titles
+}
+
+// title is of a section, of level 1 and more; the zero value is for a line that is none.
+type title struct {
+	level int
+	text  string
+}
+
 var heading = regexp.MustCompile(`^(#+) (.*)$`)
 
+// lines goes through the page's lines, with the title that each of them is. Lines in fenced
+// blocks are none.
+func lines(page string) iter.Seq2[string, title] {
+	return func(yield func(string, title) bool) {
+		fenced := false
+		for line := range strings.Lines(page) {
+			if strings.HasPrefix(strings.TrimSpace(line), "```") {
+				fenced = !fenced
+			}
+			is := title{}
+			if m := heading.FindStringSubmatch(strings.TrimRight(line, "\n")); m != nil && !fenced {
+				is = title{len(m[1]), m[2]}
+			}
+			if !yield(line, is) {
+				return
+			}
+		}
+	}
+}
+
 // Section returns what is below a heading, such as "Uninstall", with the sections in it.
-// Lines in fenced blocks are no headings.
 func Section(page, title string) (string, error) {
 	var section strings.Builder
-	level, fenced := 0, false
-	for line := range strings.Lines(page) {
-		if strings.HasPrefix(strings.TrimSpace(line), "```") {
-			fenced = !fenced
-		}
-		m := heading.FindStringSubmatch(strings.TrimRight(line, "\n"))
+	level := 0
+	for line, is := range lines(page) {
 		switch {
-		case m == nil || fenced:
-		case level == 0 && m[2] == title:
-			level = len(m[1])
+		case is.level == 0:
+		case level == 0 && is.text == title:
+			level = is.level
 			continue
-		case level > 0 && len(m[1]) <= level:
+		case level > 0 && is.level <= level:
 			return section.String(), nil
 		}
 		if level > 0 {

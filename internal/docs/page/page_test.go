@@ -61,6 +61,12 @@ func TestSection(t *testing.T) {
 	}
 }
 
+func TestHeadings(t *testing.T) {
+	if got, want := page.Headings(text), []string{"Title", "Install", "In production", "Uninstall"}; !slices.Equal(got, want) {
+		t.Errorf("headings are %q, want %q", got, want)
+	}
+}
+
 func TestBlocks(t *testing.T) {
 	if got, want := page.Blocks(text, "yaml"), []string{"a:\n  b: 1\n", "c: 2\n"}; !slices.Equal(got, want) {
 		t.Errorf("blocks are %q, want %q", got, want)
