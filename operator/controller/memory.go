@@ -16,8 +16,8 @@ import (
 
 // memory is what is known of one LuaScript beside itself. It can be lost at any time:
 // then the registry is asked again, and at worst an event is told twice, or not at all. Not
-// told of, either, is a version that nobody knew to be published when the spec was edited,
-// if it came to the registry after that was asked what it had.
+// told of, either, is a publish whose answer was lost, if others changed the script, or if the
+// spec was edited and it came to the registry after that was asked what it had.
 // Only one reconciliation uses it at a time.
 type memory struct {
 	uid  types.UID
