@@ -302,7 +302,7 @@ func TestAnswerToADeleteIsLost(t *testing.T) {
 		w, _, _ := newFaultyWorld(t)
 		ls := w.pass(time.Second)
 		w.told()
-		w.forget = true
+		w.losesDelete = true
 		if err := w.client.Delete(t.Context(), ls); err != nil {
 			t.Fatal(err)
 		}

@@ -48,8 +48,8 @@ type world struct {
 	slow       bool // the agents have yet to activate it
 	away       bool // the fleet is not known
 	// answer, if it is set, answers a publish in place of apply.
-	answer func(registryclient.PublishRequest) (registryclient.Published, error)
-	forget bool // the answer to the next delete is lost
+	answer      func(registryclient.PublishRequest) (registryclient.Published, error)
+	losesDelete bool // the answer to the next delete is lost
 }
 
 // recorder sees to it that no note is lost: client-go counts an event as another of the same
@@ -148,8 +148,8 @@ func (w *world) Delete(context.Context, script.Name, registryclient.Write) (scri
 		return script.Release{}, w.down
 	}
 	w.release = nil
-	if w.forget {
-		w.forget = false
+	if w.losesDelete {
+		w.losesDelete = false
 		return script.Release{}, script.Errorf(script.Timeout, "", "the registry took too long")
 	}
 	return script.Release{}, nil
