@@ -59,7 +59,7 @@ func is(t *testing.T, path string) string {
 func needsRoot(t *testing.T) {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		t.Skip("gives folders to other users: needs root")
+		t.Skip("gives folders to other users: needs root, as which .ci/run runs it")
 	}
 }
 
