@@ -54,11 +54,7 @@ func TestQuickstart(t *testing.T) {
 func (w *world) quickstart(t *testing.T, env []string, run func(*testing.T, string) string) {
 	t.Helper()
 	w.claim(t)
-	text, err := os.ReadFile(w.cluster.Path("README.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	section, err := page.Section(string(text), "On Kubernetes")
+	section, err := page.ReadSection(w.cluster.Path("README.md"), "On Kubernetes")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -90,11 +90,7 @@ func bringCertificate(t *testing.T, e *testenv.Env, release func(...string)) {
 // pod ever starts on this API server, so that helm is not to wait for any.
 func quickstart(t *testing.T, e *testenv.Env, release func(...string)) {
 	t.Helper()
-	text, err := os.ReadFile("../../README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	section, err := page.Section(string(text), "On Kubernetes")
+	section, err := page.ReadSection("../../README.md", "On Kubernetes")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,7 +5,6 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"time"
 
@@ -20,11 +19,7 @@ var foldersYAML string
 
 // Documented returns the section of docs/kubernetes.md.
 func (c *Cluster) Documented(section string) (string, error) {
-	text, err := os.ReadFile(c.Path("docs", "kubernetes.md"))
-	if err != nil {
-		return "", err
-	}
-	return page.Section(string(text), section)
+	return page.ReadSection(c.Path("docs", "kubernetes.md"), section)
 }
 
 // RemoveFolders removes Scriptorium's folders from every node, in the way that

@@ -1,7 +1,6 @@
 package kube
 
 import (
-	"os"
 	"reflect"
 	"slices"
 	"testing"
@@ -63,11 +62,7 @@ func TestManifestOfGateways(t *testing.T) {
 
 // TestGatewaysMountWhatThePageSays: the tests show then that it can be done like this.
 func TestGatewaysMountWhatThePageSays(t *testing.T) {
-	text, err := os.ReadFile("../../docs/kubernetes.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	section, err := page.Section(string(text), "Gateways")
+	section, err := page.ReadSection("../../docs/kubernetes.md", "Gateways")
 	if err != nil {
 		t.Fatal(err)
 	}

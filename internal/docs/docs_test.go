@@ -51,21 +51,21 @@ func pages(t *testing.T) map[string]string {
 var link = regexp.MustCompile(`\]\(([^)#\s]*)(?:#([^)\s]*))?\)`)
 
 func TestLinksLeadSomewhere(t *testing.T) {
-	for page, text := range pages(t) {
+	for file, text := range pages(t) {
 		for _, m := range link.FindAllStringSubmatch(text, -1) {
 			if strings.Contains(m[1], "://") {
 				continue
 			}
-			target := page
+			target := file
 			if m[1] != "" {
-				target = filepath.Join(filepath.Dir(page), m[1])
+				target = filepath.Join(filepath.Dir(file), m[1])
 			}
 			if _, err := os.Stat(target); err != nil {
-				t.Errorf("%s: the link to %s: %v", page, m[1], err)
+				t.Errorf("%s: the link to %s: %v", file, m[1], err)
 				continue
 			}
 			if m[2] != "" && !slices.Contains(anchors(t, target), m[2]) {
-				t.Errorf("%s: the link to %s#%s: there is no such heading", page, m[1], m[2])
+				t.Errorf("%s: the link to %s#%s: there is no such heading", file, m[1], m[2])
 			}
 		}
 	}
@@ -93,13 +93,13 @@ var shown = regexp.MustCompile(`(?m)^(?:    |\t)*(?:\$ )?(?:bin/)?((?:scriptctl|
 
 func TestCommandsExist(t *testing.T) {
 	seen := 0
-	for page, text := range pages(t) {
+	for file, text := range pages(t) {
 		for _, m := range shown.FindAllStringSubmatch(text, -1) {
 			line, _, _ := strings.Cut(m[1], " #")
 			line, _, _ = strings.Cut(line, " |")
 			seen++
 			if err := check(strings.TrimSuffix(strings.TrimSpace(line), "\\")); err != nil {
-				t.Errorf("%s: %s: %v", page, line, err)
+				t.Errorf("%s: %s: %v", file, line, err)
 			}
 		}
 	}

@@ -5,6 +5,7 @@ package page
 import (
 	"fmt"
 	"iter"
+	"os"
 	"regexp"
 	"strings"
 )
@@ -50,6 +51,19 @@ func lines(page string) iter.Seq2[string, title] {
 			}
 		}
 	}
+}
+
+// ReadSection returns that section of the page in a file.
+func ReadSection(file, title string) (string, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return "", err
+	}
+	section, err := Section(string(text), title)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", file, err)
+	}
+	return section, nil
 }
 
 // Section returns what is below a heading, such as "Uninstall", with the sections in it.

@@ -1,6 +1,8 @@
 package page_test
 
 import (
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -58,6 +60,19 @@ func TestSection(t *testing.T) {
 	}
 	if _, err := page.Section(text, "no heading"); err == nil {
 		t.Error("a line of a block is taken for a heading")
+	}
+}
+
+func TestReadSection(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "page.md")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := page.ReadSection(file, "Uninstall"); err != nil || !strings.Contains(got, "c: 2") {
+		t.Errorf("got %q, %v", got, err)
+	}
+	if _, err := page.ReadSection(file, "nothing"); err == nil || !strings.Contains(err.Error(), file) {
+		t.Errorf("%v does not say which page", err)
 	}
 }
 
