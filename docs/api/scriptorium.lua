@@ -1,5 +1,5 @@
 ---@meta scriptorium
--- What Scriptorium's scripts find beside Lua 5.1, for the Lua language server. Version 1.
+-- What Scriptorium's scripts find beside Lua 5.1, for the Lua language server. Version 2.
 
 ---A request, as gateways pass it. A header that came more than once is a list.
 ---@class Request
@@ -9,7 +9,8 @@
 ---@field path string
 ---@field query string what follows "?"
 ---@field headers table<string, string|string[]> by name in lower case
----@field remote_addr string
+---@field cookies table<string, string> by name, parsed from headers.cookie at the first use
+---@field remote_addr string the client's IP address, without a port
 ---@field body? string when the gateway sends it
 ---@field tenant string
 ---@field config table<string, any>
@@ -276,4 +277,4 @@ scriptorium = {}
 
 ---The version of all this.
 ---@type integer
-scriptorium.api = 1
+scriptorium.api = 2

@@ -85,7 +85,11 @@ func baseGetMetatable(l *glua.LState) int {
 // scripts it has none.
 func isMarked(v glua.LValue) bool {
 	t, ok := v.(*glua.LTable)
-	return ok && (t.Metatable == glua.LValue(sandbox().arrayMeta) || lazyOf(t) != nil)
+	if !ok {
+		return false
+	}
+	b := sandbox()
+	return t.Metatable == glua.LValue(b.arrayMeta) || t.Metatable == glua.LValue(b.requestMeta) || lazyOf(t) != nil
 }
 
 func baseSetmetatable(l *glua.LState) int {

@@ -240,7 +240,7 @@ func (c *corpusChild) measure(v corpus.Variant, r *corpusRun, limits script.Limi
 	compiled := readHeap(heapAllocs)
 	inv := &engine.Invocation{
 		Tenant: "mallory", Script: "evil", Version: 1, Limits: limits, Host: c.host,
-		Args: [][]byte{[]byte(`{"path":"/"}`)}, Config: []byte(`{"mine":true}`),
+		Args: [][]byte{[]byte(`{"path":"/","headers":{"cookie":"session=42"}}`)}, Config: []byte(`{"mine":true}`),
 	}
 	started := time.Now()
 	err = p.Run(context.Background(), inv, &c.res)

@@ -76,6 +76,9 @@ func settle(c *call, t *glua.LTable) {
 	for i := range o.members {
 		t.RawSetString(o.members[i].name, o.valueAt(c, i))
 	}
+	if c.isFirst(t) && headersOf(c) != nil {
+		t.Metatable = sandbox().requestMeta
+	}
 	meterOf(c.l).made(footprintOf(t).since(footprint{}))
 	o.members, o.text = nil, ""
 }
@@ -129,15 +132,19 @@ func lazyIndex(l *glua.LState) int {
 	t := l.Get(1).(*glua.LTable)
 	o := lazyOf(t)
 	name, ok := l.Get(2).(glua.LString)
+	var value glua.LValue = glua.LNil
 	switch {
 	case !ok:
-		l.Push(glua.LNil)
 	case len(o.members) > lazyMembers:
 		settle(callOf(l), t)
-		l.Push(t.RawGetString(string(name)))
+		value = t.RawGetString(string(name))
 	default:
-		l.Push(o.get(callOf(l), string(name)))
+		value = o.get(callOf(l), string(name))
 	}
+	if name == cookiesField && value == glua.LNil {
+		value = cookiesOf(l, t)
+	}
+	l.Push(value)
 	return 1
 }
 

@@ -24,6 +24,7 @@ type box struct {
 	stringMeta     *glua.LTable // of strings
 	arrayMeta      *glua.LTable // marks a table as a JSON array
 	lazyMeta       *glua.LTable // marks a table as a lazy object
+	requestMeta    *glua.LTable // marks a table as a request that was lazy
 	plainMeta      *glua.LTable // of nil, booleans, numbers and functions
 	null           *glua.LUserData
 	names          map[*glua.LFunction]string
@@ -56,6 +57,8 @@ func newBox() *box {
 		null:      &glua.LUserData{Metatable: glua.LNil},
 		names:     make(map[*glua.LFunction]string),
 
+		requestMeta: newTable(),
+
 		ipairsNext:  builtin(baseIpairsNext),
 		pairsNext:   builtin(baseNext),
 		libraryNext: builtin(baseLibraryNext),
@@ -69,6 +72,7 @@ func newBox() *box {
 	b.refusals = refusals()
 	b.lazyMeta.RawSetString("__index", builtin(lazyIndex))
 	b.lazyMeta.RawSetString("__newindex", builtin(lazyNewIndex))
+	b.requestMeta.RawSetString("__index", builtin(requestIndex))
 	b.plainMeta = newTable()
 	b.refuse(b.plainMeta)
 	b.envMeta = protected(b.base)

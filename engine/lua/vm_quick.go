@@ -100,6 +100,9 @@ func quickIndex(next execute) execute {
 		case *glua.LTable:
 			if o := lazyOf(v); o != nil && len(o.members) <= lazyMembers {
 				value = o.get(callOf(l), string(name))
+				if name == cookiesField && isNil(value) {
+					value = nil // lazyIndex may raise errors
+				}
 			}
 		case *glua.LUserData:
 			if lib, ok := v.Value.(library); ok {

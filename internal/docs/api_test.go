@@ -74,6 +74,21 @@ func TestDefinitions(t *testing.T) {
 	}
 }
 
+// TestAPIVersion: the definitions and the table of versions know the version that scripts
+// find.
+func TestAPIVersion(t *testing.T) {
+	said, ok := strings.CutPrefix(outcome(t, "handle", "", "function handle() return scriptorium.api end"), "returns ")
+	if !ok {
+		t.Fatal(said)
+	}
+	if !strings.Contains(read(t, "docs/api/scriptorium.lua"), "\nscriptorium.api = "+said+"\n") {
+		t.Errorf("docs/api/scriptorium.lua has another version than %s", said)
+	}
+	if !strings.Contains(read(t, "docs/api/README.md"), "\n| "+said+" | ") {
+		t.Errorf("docs/api/README.md does not say what version %s adds", said)
+	}
+}
+
 // TestEveryFunctionIsDocumented wants each library to have a page that the index leads to
 // and that shows each of its functions.
 func TestEveryFunctionIsDocumented(t *testing.T) {

@@ -1,0 +1,248 @@
+package lua_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/scriptorium-dev/scriptorium/engine"
+	"github.com/scriptorium-dev/scriptorium/engine/lua"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// settled makes the request a plain table before the rest of a body runs.
+const settled = `for _ in pairs(a) do end `
+
+// withCookie returns a request as gateways send it, with the Cookie header.
+func withCookie(t *testing.T, header any) string {
+	t.Helper()
+	text, err := json.Marshal(map[string]any{
+		"method": "GET", "scheme": "https", "host": "shop.example", "path": "/cart", "query": "", "remote_addr": "203.0.113.9",
+		"headers": map[string]any{"accept": "*/*", "cookie": header, "user-agent": "curl/8.5.0"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func TestCookiesAreParsed(t *testing.T) {
+	const all = `local names = {} for name, value in pairs(a.cookies) do names[#names + 1] = name .. "=" .. value end return table.concat(names, "|")`
+	for header, want := range map[string]string{
+		"":                              "",
+		"session=42":                    "session=42",
+		"session=42; theme=dark":        "session=42|theme=dark",
+		"a=1;b=2;c=3":                   "a=1|b=2|c=3",
+		" \t a = 1 \t;\tb=2":            "a=1|b=2",
+		`a="quoted"; b="; c="`:          `a=quoted|b="|c="`,
+		`a=""; b=x"y"; c="z`:            `a=|b=x"y"|c="z`,
+		"a=1; a=2; A=3":                 "a=1|A=3",
+		"a=; a=2":                       "a=",
+		"a=b=c==":                       "a=b=c==",
+		"junk; =1; ; ;;a b=1; (x)=1":    "",
+		"a\x00=1; b=\x01; c=2; é=1":     "c=2",
+		"a=é; b=100%25; c=x y":          "a=é|b=100%25|c=x y",
+		"__index=1; __metatable=2":      "__index=1|__metatable=2",
+		"$Version=1; !#$%&'*+-.^_`|~=1": "$Version=1|!#$%&'*+-.^_`|~=1",
+	} {
+		testAPI(t, nil, []apiCase{{body: all, args: []string{withCookie(t, header)}, want: quoted(t, want)}})
+	}
+	testAPI(t, nil, []apiCase{
+		{body: all, args: []string{withCookie(t, []string{"a=1; b=2", "b=3; c=4"})}, want: `"a=1|b=2|c=4"`},
+		{body: all, args: []string{withCookie(t, []any{nil, 7, "a=1"})}, want: `"a=1"`},
+		{body: all, args: []string{withCookie(t, nil)}, want: `""`},
+		{body: all, args: []string{withCookie(t, 7)}, want: `""`},
+		{body: all, args: []string{withCookie(t, map[string]string{"1": "a=1"})}, want: `""`},
+		{body: all, args: []string{`{"headers":{"Cookie":"a=1"}}`}, want: `"a=1"`},
+		{body: all, args: []string{`{"headers":{}}`}, want: `""`},
+	})
+}
+
+func quoted(t *testing.T, s string) string {
+	t.Helper()
+	p := compile(t, lua.New(), "function handle(s) return s end")
+	text, err := json.Marshal(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := run(t, p, "acme", string(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+// TestCookiesAreAField: scripts read request.cookies as a field, whether or not they
+// have changed the request before, and find it nowhere else.
+func TestCookiesAreAField(t *testing.T) {
+	request := withCookie(t, "user=ada; theme=dark")
+	many := `{` + strings.Repeat(`"x":1,`, 40) + `"headers":{"cookie":"user=ada"}}`
+	cases := []apiCase{
+		{body: `return a.cookies.user, a.cookies["theme"], a.cookies.none`, want: "\"ada\"\n\"dark\"\nnull"},
+		{body: `local name = "cook" .. "ies" return a[name].user`, want: `"ada"`},
+		{body: `return a.cookies == a.cookies, type(a.cookies), getmetatable(a) == nil, getmetatable(a.cookies) == nil`, want: "true\n\"table\"\ntrue\ntrue"},
+		{body: `a.cookies.user = "bob" a.cookies.new = "n" return a.cookies.user, a.cookies.new`, want: "\"bob\"\n\"n\""},
+		{body: `local c = a.cookies for k in pairs(a) do if k == "cookies" then return "seen" end end return c.user, rawget(a, "cookies")`, want: "\"ada\"\nnull"},
+		{body: `a.cookies = "mine" return a.cookies`, want: `"mine"`},
+		{body: `a.cookies = nil return a.cookies.user`, want: `"ada"`},
+		{body: `a.path = "/other" a.extra = 1 return a.cookies.user, a.path, a.extra, a.none`, want: "\"ada\"\n\"/other\"\n1\nnull"},
+		{body: `a.headers["cookie"] = "user=eve" return a.cookies.user`, want: `"eve"`},
+		{body: `a.headers = {Cookie = "user=eve"} return a.cookies.user`, want: `"eve"`},
+		{body: `a.headers = nil return a.cookies`, want: "null"},
+		{body: `local c = a.cookies a.headers = nil return a.cookies == c`, want: "true"},
+		{body: `local w = setmetatable({}, {__index = a}) return w.cookies.user`, want: `"ada"`},
+		{body: `return setmetatable(a, {__index = function(_, k) return k .. "?" end}).cookies`, want: `"cookies?"`},
+		{body: `return #json.array(a), a.cookies`, want: "0\nnull"},
+		{body: `return a.cookies`, want: `{"user":"ada","theme":"dark"}`},
+		{body: `return (pcall(function() return a.cookies() end)), (pcall(function() return a + 1 end)), (pcall(function() return a .. "" end))`, want: "false\nfalse\nfalse"},
+	}
+	for _, c := range cases {
+		c.args = []string{request}
+		testAPI(t, nil, []apiCase{c})
+		c.body = settled + c.body
+		testAPI(t, nil, []apiCase{c})
+	}
+	testAPI(t, nil, []apiCase{
+		{body: `local _ = a.cookies return a`, args: []string{request}, want: request},
+		{body: settled + `local _ = a.cookies return json.encode(a):find("cookies") == nil`, args: []string{request}, want: "true"},
+		{body: `return a.cookies.user`, args: []string{many}, want: `"ada"`},
+		{body: `return a.x, a.cookies.user, a.none`, args: []string{many}, want: "1\n\"ada\"\nnull"},
+	})
+}
+
+// TestCookiesOfOthers: the caller's own member wins, and what is no request has no cookies.
+func TestCookiesOfOthers(t *testing.T) {
+	cases := []apiCase{
+		{args: []string{`{"cookies":{"user":"caller"},"headers":{"cookie":"user=ada"}}`}, want: `{"user":"caller"}`},
+		{args: []string{`{"cookies":"text","headers":{"cookie":"user=ada"}}`}, want: `"text"`},
+		{args: []string{`{"cookies":false,"headers":{"cookie":"user=ada"}}`}, want: `false`},
+		{args: []string{`{"cookies":null,"headers":{"cookie":"user=ada"}}`}, want: `null`},
+		{args: []string{`{"cookie":"user=ada"}`}, want: `null`},
+		{args: []string{`{"headers":"cookie: user=ada"}`}, want: `null`},
+		{args: []string{`{"headers":null}`}, want: `null`},
+		{args: []string{`{"headers":[]}`}, want: `{}`},
+	}
+	for _, c := range cases {
+		c.body = `return a.cookies`
+		testAPI(t, nil, []apiCase{c})
+		c.body = settled + c.body
+		testAPI(t, nil, []apiCase{c})
+	}
+	testAPI(t, nil, []apiCase{
+		{body: `return b.cookies`, args: []string{`1`, `{"headers":{"cookie":"user=ada"}}`}, want: `null`},
+		{body: `return a.headers.cookies, a.inner.cookies`, args: []string{`{"headers":{"cookie":"a=1"},"inner":{"headers":{"cookie":"a=1"}}}`}, want: "null\nnull"},
+		{body: `return json.decode('{"headers":{"cookie":"a=1"}}').cookies`, want: `null`},
+	})
+	p, err := lua.New().Compile(engine.Source{Code: []byte(`return cookies`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := run(t, p, "acme", `{"headers":{"cookie":"user=ada"}}`); got != "null" || err != nil {
+		t.Errorf("without an entrypoint: %q, %v", got, err)
+	}
+}
+
+// TestCookiesOfOneCall: no call finds the cookies of the call before it.
+func TestCookiesOfOneCall(t *testing.T) {
+	p := compile(t, lua.New(), `function handle(a) return a.cookies and a.cookies.user end`)
+	for _, c := range []struct{ request, want string }{
+		{withCookie(t, "user=ada"), `"ada"`}, {withCookie(t, "user=bob"), `"bob"`}, {`{}`, "null"}, {withCookie(t, ""), "null"},
+	} {
+		if got, err := run(t, p, "acme", c.request); got != c.want || err != nil {
+			t.Errorf("%s: %s, %v, want %s", c.request, got, err, c.want)
+		}
+	}
+}
+
+// TestCookiesAreBounded: the header of a stranger cannot make many or large ones, and
+// a pair that is not read whole is not read.
+func TestCookiesAreBounded(t *testing.T) {
+	var many strings.Builder
+	for i := range 1000 {
+		fmt.Fprintf(&many, "c%d=%d; ", i, i)
+	}
+	const filler = 1 << 16
+	long := "a=1; b=" + strings.Repeat("x", filler) + "; c=3"
+	const count = `local n = 0 for _ in pairs(a.cookies) do n = n + 1 end return n, `
+	testAPI(t, nil, []apiCase{
+		{body: count + `a.cookies.c0, a.cookies.c255, a.cookies.c256`, args: []string{withCookie(t, many.String())}, want: "256\n\"0\"\n\"255\"\nnull"},
+		{body: count + `a.cookies.a, a.cookies.b, a.cookies.c`, args: []string{withCookie(t, long)}, want: "1\n\"1\"\nnull\nnull"},
+		{body: count + `a.cookies.a, a.cookies.d`, args: []string{withCookie(t, []string{long, "d=4"})}, want: "1\n\"1\"\nnull"},
+	})
+}
+
+// TestCookiesArePaidForWhenTheyAreRead: a header costs a script nothing that does not
+// ask for it, and its instructions at the first use otherwise.
+func TestCookiesArePaidForWhenTheyAreRead(t *testing.T) {
+	request := withCookie(t, strings.Repeat("a=1;;", 10_000))
+	const budget = 5_000
+	for body, kind := range map[string]script.Kind{
+		`return a.path, a.none, a.headers.accept`:                 "",
+		`return a.cookies.a`:                                      script.Limit,
+		settled + `return pcall(function() return a.cookies end)`: script.Limit,
+	} {
+		inv := &engine.Invocation{Tenant: "acme", Limits: script.Limits{Timeout: patient, Instructions: budget}}
+		if got, err := evaluate(t, lua.New(), inv, body, request); script.KindOf(err) != kind {
+			t.Errorf("%s: %.100s, %v, want kind %q", body, got, err, kind)
+		}
+	}
+	inv := &engine.Invocation{Tenant: "acme", Limits: script.Limits{Timeout: patient, Instructions: 20 * budget}}
+	if got, err := evaluate(t, lua.New(), inv, `local n = 0 for i = 1, 5000 do n = n + #a.cookies.a end return n`, request); got != "5000" || err != nil {
+		t.Errorf("read once and used often: %s, %v", got, err)
+	}
+}
+
+// FuzzCookies: whatever a client sends, a script finds nothing that could not be a cookie.
+// In a plain header it finds what net/http finds.
+func FuzzCookies(f *testing.F) {
+	for _, header := range []string{"", "a=1", "a=1; b=2", ` a="1" ;b`, "a=1;a=2", "=;;= ;", "a=\x00", `a="`, "é=é", "a\tb=1", "a==; b= c ", "a\n=1"} {
+		f.Add(header)
+	}
+	p, err := lua.New().Compile(engine.Source{Entrypoint: "handle", Code: []byte(`function handle(request) return request.cookies end`)})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, header string) {
+		header = strings.ToValidUTF8(header, "?")
+		var res engine.Result
+		inv := &engine.Invocation{Tenant: "acme", Args: [][]byte{[]byte(withCookie(t, header))}, Limits: script.MaxLimits()}
+		if err := p.Run(t.Context(), inv, &res); err != nil {
+			t.Fatal(err)
+		}
+		var got map[string]string
+		if err := json.Unmarshal(res.Value(0), &got); err != nil {
+			t.Fatal(err)
+		}
+		for name, value := range got {
+			if name == "" || strings.ContainsAny(name+value, ";\x00\r\n") || strings.ContainsAny(name, "= \t\"") || !strings.Contains(header, value) {
+				t.Errorf("%q gives %q=%q", header, name, value)
+			}
+		}
+		const mostCookies, mostBytes = 256, 1 << 15
+		if want := netCookies(header); plainHeader.MatchString(header) && len(want) <= mostCookies && len(header) <= mostBytes && !maps.Equal(got, want) {
+			t.Errorf("%q gives %q, net/http %q", header, got, want)
+		}
+	})
+}
+
+// plainHeader matches headers of which net/http drops no value: without quotes,
+// backslashes, and what is not printable ASCII.
+var plainHeader = regexp.MustCompile(`^[ !#-\[\]-~]*$`)
+
+// netCookies returns the cookies that net/http finds, the first of each name. Pairs
+// without "=", which it takes for empty cookies, are left out.
+func netCookies(header string) map[string]string {
+	pairs := slices.DeleteFunc(strings.Split(header, ";"), func(pair string) bool { return !strings.Contains(pair, "=") })
+	cookies := map[string]string{}
+	for _, c := range (&http.Request{Header: http.Header{"Cookie": {strings.Join(pairs, ";")}}}).Cookies() {
+		if _, ok := cookies[c.Name]; !ok {
+			cookies[c.Name] = strings.TrimSpace(c.Value)
+		}
+	}
+	return cookies
+}
