@@ -1,6 +1,6 @@
--- route: to which service does this request go?
+-- route: which service answers this request?
 --
---   handle({"path": "/api/cart", "user": "42"})  ->  {"upstream": "cart"}
+--   handle({"path": "/api/cart"})  ->  {"upstream": "cart"}
 --
 -- `config` is spec.config of route.yaml: change a route there, not here.
 

@@ -29,7 +29,7 @@ called in turn.
 With -o json, or yaml, a call that fails is an object on standard error:
 {"error": {"agent", "kind", "message", "line"}}.`
 
-const callExample = `  scriptctl call acme/route '{"path":"/api/cart","user":"42"}'
+const callExample = `  scriptctl call acme/route '{"path":"/api/cart"}'
   scriptctl call acme/greet@1 '"you"' --agent agent-1 --agent agent-2`
 
 type callOptions struct {

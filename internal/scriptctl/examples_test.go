@@ -3,7 +3,12 @@ package scriptctl_test
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
+	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -15,23 +20,83 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
+// What the A/B example returns.
+const (
+	variantA = `{"headers":{"set":{"x-variant":"a"}},"metadata":{"experiment":"new-checkout","variant":"a"},"upstream":"checkout"}`
+	variantB = `{"headers":{"set":{"x-variant":"b"}},"metadata":{"experiment":"new-checkout","variant":"b"},"upstream":"checkout-next"}`
+)
+
+// fromGateway returns a request as docs/api/request.md says that gateways send it.
+func fromGateway(path string, headers map[string]any) string {
+	all := map[string]any{"accept": "*/*", "host": "shop.example", "user-agent": "curl/8.5.0"}
+	maps.Copy(all, headers)
+	text, err := json.Marshal(map[string]any{
+		"method": "GET", "scheme": "https", "host": "shop.example", "path": path, "query": "", "headers": all, "remote_addr": "203.0.113.4",
+		"tenant": "acme", "config": map[string]any{},
+	})
+	if err != nil {
+		panic(err)
+	}
+	return string(text)
+}
+
+// requestField is a field that a script reads from its request.
+var requestField = regexp.MustCompile(`\brequest\.(\w+)`)
+
+// TestExamplesReadWhatGatewaysSend: examples for gateways read no field but those of the
+// class Request in docs/api/scriptorium.lua.
+func TestExamplesReadWhatGatewaysSend(t *testing.T) {
+	definitions, err := os.ReadFile("../../docs/api/scriptorium.lua")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, class, _ := strings.Cut(string(definitions), "---@class Request\n")
+	class, _, _ = strings.Cut(class, "\n\n")
+	known := map[string]bool{}
+	for _, m := range regexp.MustCompile(`(?m)^---@field (\w+)`).FindAllStringSubmatch(class, -1) {
+		known[m[1]] = true
+	}
+	manifests, err := manifest.Load("../../examples/scripts")
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := 0
+	for _, m := range manifests {
+		if m.Settings.Trigger.Event != "http-request" {
+			continue
+		}
+		for _, field := range requestField.FindAllStringSubmatch(string(m.Source), -1) {
+			if read++; !known[field[1]] {
+				t.Errorf("%s reads request.%s, which no gateway sends: there are %v", m.Name, field[1], slices.Sorted(maps.Keys(known)))
+			}
+		}
+	}
+	if read < 4 {
+		t.Errorf("found %d fields: do the patterns still match?", read)
+	}
+}
+
 // TestExamples runs each of the examples and knows the right answers.
 func TestExamples(t *testing.T) {
 	answers := map[string][]struct{ arg, want string }{
 		"acme/route": {
-			{`{"path":"/api/cart","user":"42"}`, `{"upstream":"cart"}`},
-			{`{"path":"/api/orders"}`, `{"upstream":"api"}`},
-			{`{"path":"/","headers":{"x-beta":"yes"}}`, `{"upstream":"web-beta"}`},
-			{`{"path":"/"}`, `{"upstream":"web"}`},
+			{fromGateway("/api/cart", nil), `{"upstream":"cart"}`},
+			{fromGateway("/api/orders", nil), `{"upstream":"api"}`},
+			{fromGateway("/", map[string]any{"x-beta": "yes"}), `{"upstream":"web-beta"}`},
+			{fromGateway("/", nil), `{"upstream":"web"}`},
+			{`{"path":"/api/cart"}`, `{"upstream":"cart"}`},
 			{`{}`, `{"upstream":"web"}`},
 		},
 		"acme/greet": {
 			{`"Ada"`, `"Hello, Ada!"`},
 		},
 		"acme/ab-split": {
-			{`{"user":"ada"}`, `{"headers":{"set":{"x-variant":"a"}},"metadata":{"experiment":"new-checkout","variant":"a"},"upstream":"checkout"}`},
-			{`{"user":"7"}`, `{"headers":{"set":{"x-variant":"b"}},"metadata":{"experiment":"new-checkout","variant":"b"},"upstream":"checkout-next"}`},
-			{`{}`, `{"headers":{"set":{"x-variant":"a"}},"metadata":{"experiment":"new-checkout","variant":"a"},"upstream":"checkout"}`},
+			{fromGateway("/", map[string]any{"cookie": "theme=dark; session=ada"}), variantA},
+			{fromGateway("/checkout", map[string]any{"cookie": "theme=dark; session=mia"}), variantB},
+			{fromGateway("/", map[string]any{"cookie": []string{"theme=dark", "session=mia"}}), variantB},
+			{fromGateway("/", nil), variantB}, // by the address
+			{`{"remote_addr":"203.0.113.9"}`, variantA},
+			{`{}`, variantA},
 		},
 		"acme/deployment-health": {
 			{`{"obj":{"metadata":{"generation":2},"spec":{"replicas":3},"status":{"observedGeneration":2,"readyReplicas":3}}}`, `{"message":"3 of 3 replicas are ready","status":"Healthy"}`},
@@ -79,7 +144,7 @@ func TestExampleOverRedis(t *testing.T) {
 	}
 	client := redis.NewClient(&redis.Options{Network: "unix", Addr: filepath.Join(p.dir, "agent-1", "resp.sock")})
 	defer client.Close()
-	got, err := client.Do(t.Context(), "FCALL", "acme/route", 0, `{"path":"/api/cart","user":"42"}`).Text()
+	got, err := client.Do(t.Context(), "FCALL", "acme/route", 0, fromGateway("/api/cart", nil)).Text()
 	if err != nil || got != `{"upstream":"cart"}` {
 		t.Errorf("got %s, %v", got, err)
 	}
@@ -116,7 +181,7 @@ func TestSplitShare(t *testing.T) {
 	for i := range users {
 		var result engine.Result
 		err := program.Run(t.Context(), &engine.Invocation{
-			Tenant: m.Name.Tenant, Args: [][]byte{fmt.Appendf(nil, `{"user":"%d"}`, i)}, Config: m.Settings.Config, Limits: unhurried(m.Settings.Limits),
+			Tenant: m.Name.Tenant, Args: [][]byte{[]byte(fromGateway("/", map[string]any{"cookie": fmt.Sprintf("session=%d", i)}))}, Config: m.Settings.Config, Limits: unhurried(m.Settings.Limits),
 		}, &result)
 		if err != nil {
 			t.Fatal(err)
