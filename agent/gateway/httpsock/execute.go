@@ -105,7 +105,8 @@ func withTimeout(req *http.Request) (context.Context, context.CancelFunc, error)
 
 // readArgs reads the arguments from the body into r.call.Args.
 func (r *run) readArgs(w http.ResponseWriter, req *http.Request) error {
-	several, err := severalArgs(req.Header.Get("Content-Type"))
+	contentType := req.Header.Get("Content-Type")
+	kind, err := bodyOf(contentType)
 	if err != nil {
 		return err
 	}
@@ -116,7 +117,10 @@ func (r *run) readArgs(w http.ResponseWriter, req *http.Request) error {
 		return &script.Error{Kind: script.Invalid, Field: "body", Message: "did not come whole: it ended early, or took too long", Err: err}
 	}
 	body := r.body.Bytes()
-	if !several {
+	if kind == jsonUnlessForm && isForm(body) {
+		return unsupported("the body of type %.80q is not JSON: send a JSON value, such as {\"a\":1}", contentType)
+	}
+	if kind != severalArgs {
 		if len(bytes.TrimSpace(body)) > 0 {
 			r.call.Args = append(r.call.Args, body)
 		}
@@ -161,25 +165,48 @@ func parseArgs(body []byte) ([]json.RawMessage, error) {
 	return envelope.Args, nil
 }
 
-// severalArgs says whether a body of the content type holds several arguments.
-// What curl sends unless told otherwise, a form, is taken for JSON.
-func severalArgs(contentType string) (bool, error) {
+// bodyKind says what the body of a call holds.
+type bodyKind uint8
+
+const (
+	oneArg bodyKind = iota
+	severalArgs
+	jsonUnlessForm // one argument: curl -d declares JSON as a form, too
+)
+
+// curlType is the content type of curl -d by default, and of forms.
+const curlType = "application/x-www-form-urlencoded"
+
+// bodyOf returns what a body of the content type holds.
+func bodyOf(contentType string) (bodyKind, error) {
 	switch contentType {
-	case "", "application/json", "application/x-www-form-urlencoded":
-		return false, nil
+	case "", "application/json":
+		return oneArg, nil
 	case ArgsContentType:
-		return true, nil
+		return severalArgs, nil
 	}
 	media, _, err := mime.ParseMediaType(contentType)
 	switch {
 	case err != nil:
 	case media == ArgsContentType:
-		return true, nil
+		return severalArgs, nil
+	case media == curlType:
+		return jsonUnlessForm, nil
 	case media == "application/json", media == "text/json", strings.HasSuffix(media, "+json"):
-		return false, nil
+		return oneArg, nil
 	}
-	return false, &statusError{http.StatusUnsupportedMediaType, script.Errorf(script.Invalid, "Content-Type",
-		"%.80q is not supported: want application/json or %s", contentType, ArgsContentType)}
+	return oneArg, unsupported("%.80q is not supported: want application/json or %s", contentType, ArgsContentType)
+}
+
+func unsupported(format string, args ...any) error {
+	return &statusError{http.StatusUnsupportedMediaType, script.Errorf(script.Invalid, "Content-Type", format, args...)}
+}
+
+// isForm reports whether a body of curlType is form data. JSON that is malformed
+// mostly begins like JSON: its error can then say at which byte it is wrong.
+func isForm(body []byte) bool {
+	body = bytes.TrimSpace(body)
+	return len(body) > 0 && strings.IndexByte(`{["`, body[0]) < 0 && !json.Valid(body)
 }
 
 // describe says which version answered, and how stale the agent is.

@@ -13,7 +13,7 @@
 //
 //	405  a method that the path does not take; Allow says which it does
 //	413  a body over the limit
-//	415  a content type that is not JSON
+//	415  a content type that is not JSON, or form data
 //
 // A path that is not there is 404 with kind NOTFOUND and field "path"; a script
 // that is not there has field "script" or "version".

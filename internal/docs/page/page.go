@@ -136,6 +136,28 @@ func Indented(text string) []string {
 	return blocks
 }
 
+// ruler is the line between the head of a table and its rows.
+var ruler = regexp.MustCompile(`^\|[-:| ]+\|$`)
+
+// Rows returns the cells of the rows of all tables, without the heads.
+func Rows(text string) [][]string {
+	var rows [][]string
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		switch {
+		case ruler.MatchString(line) && len(rows) > 0:
+			rows = rows[:len(rows)-1]
+		case strings.HasPrefix(line, "|"):
+			cells := strings.Split(strings.Trim(line, "|"), "|")
+			for i := range cells {
+				cells[i] = strings.TrimSpace(cells[i])
+			}
+			rows = append(rows, cells)
+		}
+	}
+	return rows
+}
+
 // Find returns the block that has the words in it, which has to be one.
 func Find(blocks []string, words string) (string, error) {
 	var found []string

@@ -3,6 +3,7 @@ package page_test
 import (
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -37,6 +38,11 @@ it    1/1
   a:
     b: 1
   '''
+
+| head | of a table |
+|---|---:|
+| a | 1 |
+| b | |
 
 ## Uninstall
 
@@ -96,6 +102,13 @@ func TestBlocks(t *testing.T) {
 		if got, err := page.Find(page.Indented(text), words); err == nil {
 			t.Errorf("%q is said to be in %q alone", words, got)
 		}
+	}
+}
+
+func TestRows(t *testing.T) {
+	want := [][]string{{"a", "1"}, {"b", ""}}
+	if got := page.Rows(text); !reflect.DeepEqual(got, want) {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 
