@@ -9,8 +9,11 @@ import (
 	"strings"
 	"testing"
 
+	glua "github.com/yuin/gopher-lua"
+
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/engine/lua"
+	docs "github.com/scriptorium-dev/scriptorium/internal/docs/page"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -87,6 +90,77 @@ func (c *compatCall) check(t *testing.T, i int, source []byte) {
 		wantText, _ := json.Marshal(c.Results)
 		t.Errorf("call %d:\n got %s\nwant %s", i, gotText, wantText)
 	}
+}
+
+// TestNullElsewhere: the table of docs/lua.md about null is true, there and here.
+func TestNullElsewhere(t *testing.T) {
+	section, err := docs.Section(page(t), "null members")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := regexp.MustCompile("For the object `(.*)`:").FindStringSubmatch(section)
+	if m == nil {
+		t.Fatal("the page does not say which object: is it written in another way?")
+	}
+	rows := docs.Rows(section)
+	if len(rows) < 6 {
+		t.Fatalf("found %d rows: is the page written in another way?", len(rows))
+	}
+	for _, row := range rows {
+		body := "return " + strings.Trim(row[0], "`")
+		if got := elsewhere(t, body, m[1]); got != strings.Trim(row[1], `"`) {
+			t.Errorf("%s: %s elsewhere, the page says %s", body, got, row[1])
+		}
+		p, err := lua.New().Compile(engine.Source{Code: []byte(body)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := run(t, p, "acme", `{"obj":`+m[1]+`}`)
+		if err != nil {
+			got = "error: " + script.AsError(err).Message
+		}
+		if got != row[2] {
+			t.Errorf("%s: %s here, the page says %s", body, got, row[2])
+		}
+	}
+}
+
+// elsewhere runs a script as those projects do, with gopher-lua as it is, and returns what
+// its first result prints.
+func elsewhere(t *testing.T, body, object string) string {
+	t.Helper()
+	var value any
+	if err := json.Unmarshal([]byte(object), &value); err != nil {
+		t.Fatal(err)
+	}
+	l := glua.NewState()
+	defer l.Close()
+	l.SetGlobal("obj", plainValue(l, value))
+	if err := l.DoString(body); err != nil {
+		return "error"
+	}
+	return l.ToStringMeta(l.Get(1)).String()
+}
+
+// plainValue makes nil of null, as those projects do.
+func plainValue(l *glua.LState, value any) glua.LValue {
+	switch v := value.(type) {
+	case map[string]any:
+		t := l.NewTable()
+		for name, member := range v {
+			t.RawSetString(name, plainValue(l, member))
+		}
+		return t
+	case []any:
+		t := l.NewTable()
+		for _, element := range v {
+			t.Append(plainValue(l, element))
+		}
+		return t
+	case float64:
+		return glua.LNumber(v)
+	}
+	return glua.LNil
 }
 
 // TestRequire: there is what there is, and nothing is loaded.
