@@ -132,7 +132,7 @@ func lazyIndex(l *glua.LState) int {
 	t := l.Get(1).(*glua.LTable)
 	o := lazyOf(t)
 	name, ok := l.Get(2).(glua.LString)
-	var value glua.LValue = glua.LNil
+	value := glua.LNil
 	switch {
 	case !ok:
 	case len(o.members) > lazyMembers:
