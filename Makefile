@@ -92,7 +92,7 @@ e2e-latency: ## Measure there how fast a change is everywhere, beside ConfigMaps
 	go run ./e2e/latency $(ARGS)
 
 .PHONY: verify
-verify: verify-format verify-modules verify-generated lint verify-docs verify-deploy ## Check formatting, modules, generated files, lint, docs and manifests
+verify: verify-format verify-modules verify-generated lint verify-docs verify-prose verify-deploy ## Check formatting, modules, generated files, lint, docs and manifests
 
 .PHONY: lint
 lint: bin/golangci-lint bin/buf ## Run go vet, golangci-lint and buf lint
@@ -158,6 +158,14 @@ verify-generated: bin/buf bin/protoc-gen-go bin/protoc-gen-go-grpc bin/controlle
 verify-docs:
 	go test ./internal/rules ./internal/docs
 
+# A commit, such as origin/main: what changed since then has to pass, exempt or not.
+BASE ?=
+
+# Vale reads files that Go's cache of test results knows nothing of.
+.PHONY: verify-prose
+verify-prose: bin/vale ## Check the prose of pages and help texts (BASE=origin/main: also of exempt pages that changed)
+	BASE='$(BASE)' go test -count=1 ./internal/docs/prose
+
 # Renders everything in deploy/ and has a real API server check it.
 .PHONY: verify-deploy
 verify-deploy: testenv
@@ -174,6 +182,7 @@ TOOL_golangci-lint := github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 TOOL_protoc-gen-go := google.golang.org/protobuf/cmd/protoc-gen-go
 TOOL_controller-gen := sigs.k8s.io/controller-tools/cmd/controller-gen
 TOOL_protoc-gen-go-grpc := google.golang.org/grpc/cmd/protoc-gen-go-grpc
+TOOL_vale := github.com/vale-cli/vale/v3/cmd/vale
 
-bin/buf bin/controller-gen bin/golangci-lint bin/protoc-gen-go bin/protoc-gen-go-grpc: bin/%: tools/go.mod tools/go.sum
+bin/buf bin/controller-gen bin/golangci-lint bin/protoc-gen-go bin/protoc-gen-go-grpc bin/vale: bin/%: tools/go.mod tools/go.sum
 	go -C tools build -o ../$@ $(TOOL_$*)
