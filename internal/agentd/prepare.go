@@ -40,17 +40,16 @@ func PrepareCommand() *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "prepare",
-		Short: "Make the agent's folders on a node, so that it may run without being root",
-		Long: `prepare makes the folders of the sockets and of the state and gives them to the user
-that the agent runs as. It changes what is not as it is to be, says so, and may be
-run at any time. What is in the folders is left as it is. Symbolic links on the way
-are refused: whoever could make one would choose what root gives away.
+		Short: "Make the agent's folders on a node, so that the agent can run without root",
+		Long: `prepare makes the socket folder and the state folder, and gives them to the user that
+the agent runs as. It is idempotent: it corrects owners and modes, prints what it
+changes, and does not touch the files in the folders. It refuses symbolic links in the
+paths, because anyone who can make one could choose what root gives away.
 
-The sockets' folder gets the mode 2750 and --socket-gid as its group, which the
-sockets in it inherit: callers in that group may connect. The folder of the state
-gets the mode 0700.
+The socket folder gets the mode 2750 and the group --socket-gid. The sockets inherit the
+group, and callers in the group can connect. The state folder gets the mode 0700.
 
-It needs to be root, with the capability CHOWN and no other.`,
+prepare must run as root, with the capability CHOWN and no other.`,
 		Example: `  agentd prepare --socket-dir /run/scriptorium --state-dir /var/lib/scriptorium
   agentd prepare --socket-gid 33   # callers are in group 33`,
 		Args: cobra.NoArgs,

@@ -33,8 +33,8 @@ type Security struct {
 const registryPrefix = "registry-"
 
 func (s *Security) addFlags(flags *pflag.FlagSet) {
-	flags.StringSliceVar(&s.TrustedKeys, "trusted-key", nil, "file of public keys of registries; what one of them has signed is believed; several with commas between them or by repeating the flag")
-	flags.BoolVar(&s.InsecureUnsigned, "insecure-unsigned", false, "believe what nobody has signed: whoever reaches NATS can then run code here")
+	flags.StringSliceVar(&s.TrustedKeys, "trusted-key", nil, "file with public keys of registries that the agent trusts; for several files, use commas or repeat the flag")
+	flags.BoolVar(&s.InsecureUnsigned, "insecure-unsigned", false, "accept unsigned messages: anyone who reaches NATS can then run code here")
 	flags.BoolVar(&s.InsecurePlaintext, security.PlaintextFlag, false, "allow connections to the registry and NATS without TLS")
 	s.Registry.AddFlags(flags, registryPrefix)
 	s.NATS.AddFlags(flags)

@@ -24,7 +24,7 @@ type Workers struct {
 func (w *Workers) addFlags(flags *pflag.FlagSet) {
 	flags.IntVar(&w.UID, "worker-uid", worker.Nobody, "user that tenants' own processes run as, if this agent is root")
 	flags.IntVar(&w.GID, "worker-gid", worker.Nobody, "group that tenants' own processes run as, if this agent is root")
-	flags.StringVar(&w.Cgroup, "worker-cgroup", "", "cgroup v2 folder, delegated to this agent and without processes, to bound tenants' own processes in; when empty, the parent of the agent's own cgroup if that is named agent")
+	flags.StringVar(&w.Cgroup, "worker-cgroup", "", "cgroup v2 folder that limits tenants' own processes, delegated to this agent and without processes. When empty: the parent of the agent's own cgroup, if that is named agent")
 	flags.IntVar(&w.Spares, "worker-spares", 0, "processes kept ready for tenants that have their own; 0 means as many as there are such tenants, up to 4")
 }
 

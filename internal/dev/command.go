@@ -23,14 +23,17 @@ func Command() *cobra.Command {
 		Use:   "dev",
 		Short: "Run everything in one process and keep it as a folder of manifests says",
 		Long: `dev starts etcd, NATS, a registry and agents in this process, on loopback and on
-Unix sockets in the state folder, and publishes the LuaScript manifests of a
-folder. It then watches the folder: a manifest (or the .lua file that it names)
-that is saved is live on all agents at once, one that does not compile is refused
-with its line, and one that is removed removes its script. Folders in it are not
-read. A script becomes all that its manifest says when that is saved: a pin or
-anything else that was set by hand ends then.
+Unix sockets in the state folder. It publishes the LuaScript manifests of a folder
+and then watches the folder, without its subfolders:
 
-What is in the state folder stays: the next start continues from it.`,
+  saved     the manifest, or its .lua file, goes live on all agents at once
+  faulty    dev rejects a script that does not compile, and prints the line
+  removed   dev deletes the script
+
+Saving a manifest applies all of it. This ends a pin, and all else that you set by
+hand.
+
+The next start continues with what is in the state folder.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			log, err := logging.NewLogger(os.Stderr)

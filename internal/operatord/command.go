@@ -42,12 +42,13 @@ func Command() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "operator",
 		Short: "Put the LuaScripts of a Kubernetes cluster into a registry",
-		Long: `operator follows the LuaScripts and ScriptTenants of a Kubernetes cluster: it publishes
-them to a registry, deletes there what is deleted here, and says in their status how
-far they have come on the fleet's agents.
+		Long: `operator watches the LuaScripts and ScriptTenants of a Kubernetes cluster. It publishes
+them to a registry, and deletes them there when they are deleted in the cluster. Their
+status shows how many of the fleet's agents run them.
 
-Several can run: one leads, and the others are ready to. It reaches the API server as
-kubectl does: by $KUBECONFIG or ~/.kube/config, and in a pod by the pod's service account.
+You can run several replicas: leader election selects one, and the others stand by. The
+operator finds the API server like kubectl: with $KUBECONFIG or ~/.kube/config, and in a
+pod with the pod's service account.
 
 Every flag can be set by the environment variable behind it.`,
 		Example: `  operator --registry dns:///scriptorium-registry:7070 --registry-ca ca.crt --registry-cert tls.crt --registry-key tls.key
@@ -80,13 +81,13 @@ Every flag can be set by the environment variable behind it.`,
 	cfg.Caller.AddFlags(flags, "registry-")
 	flags.BoolVar(&cfg.InsecurePlaintext, security.PlaintextFlag, false, "connect to a registry at host:port without TLS")
 	flags.StringVar(&cfg.AdminAddress, "admin-address", "", "host:port for /healthz, /readyz and /metrics; none when empty")
-	flags.BoolVar(&cfg.LeaderElection, "leader-elect", true, "have one of several operators lead")
-	flags.StringVar(&cfg.Namespace, "namespace", "", "the operator's namespace, of the lease that says who leads and of the webhook's certificate; that of the pod when empty")
-	flags.IntVar(&cfg.Concurrency, "concurrency", controller.DefaultConcurrency, "LuaScripts that are reconciled at once")
-	flags.DurationVar(&cfg.DeleteWait, "delete-wait", 10*time.Minute, "time that the removal of a LuaScript or a ScriptTenant waits for the registry, before its script or settings are left there; 0 for ever")
-	flags.BoolVar(&serve, "webhook", true, "serve the webhook, which answers whoever applies what is wrong")
+	flags.BoolVar(&cfg.LeaderElection, "leader-elect", true, "elect a leader among several replicas")
+	flags.StringVar(&cfg.Namespace, "namespace", "", "namespace of the leader election lease and of the webhook's certificate; the pod's namespace when empty")
+	flags.IntVar(&cfg.Concurrency, "concurrency", controller.DefaultConcurrency, "LuaScripts that the operator reconciles at once")
+	flags.DurationVar(&cfg.DeleteWait, "delete-wait", 10*time.Minute, "time that the removal of a LuaScript or ScriptTenant waits for the registry. After it, the script or settings stay in the registry. 0 waits forever")
+	flags.BoolVar(&serve, "webhook", true, "serve the admission webhook, which rejects faulty LuaScripts")
 	flags.IntVar(&hook.Port, "webhook-port", webhook.DefaultPort, "port of the webhook")
-	flags.StringVar(&hook.CertDir, "webhook-cert-dir", "", "folder with the webhook's tls.crt and tls.key, if cert-manager or somebody else keeps them; when empty, the operator does")
+	flags.StringVar(&hook.CertDir, "webhook-cert-dir", "", "folder with the webhook's tls.crt and tls.key, for example from cert-manager. When empty, the operator makes the certificate")
 	flags.Float32Var(&qps, "kube-qps", defaultQPS, "requests to the API server in a second, of each kind; -1 for no bound")
 	flags.IntVar(&burst, "kube-burst", defaultBurst, "requests to the API server at once")
 	logging.AddFlags(flags)

@@ -22,17 +22,17 @@ func Command() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "registryd",
 		Short: "Keep scripts in etcd and tell the fleet of every change",
-		Long: `registryd serves the registry's gRPC API: it checks and stores what is published,
-tells the agents over NATS, and says which of them run what.
+		Long: `registryd serves the registry's gRPC API. It checks and stores scripts, sends
+changes to the agents over NATS, and reports which agent runs which version.
 
-What agents believe is signed with --signing-key. Who may do what is said by
---access-policy: callers are known by client certificates (--tls-client-ca), by
-tokens, or over Unix sockets by their uid. Certificates and the policy are read
-again when their files change. Whatever is not secure has to be asked for by a
-flag that begins with --insecure, and is said in the log.
+registryd signs all messages to agents with --signing-key. --access-policy grants
+roles to callers. registryd identifies a caller by a client certificate
+(--tls-client-ca), a token, or the uid on a Unix socket. It reads certificates and
+the policy again when their files change. Each insecure setting needs a flag that
+begins with --insecure, and registryd logs it.
 
-It needs etcd; without NATS it is degraded: agents then poll. SIGTERM drains:
-requests in flight are finished first.
+registryd needs etcd. Without NATS it is degraded, and agents poll. SIGTERM drains:
+registryd finishes the requests in flight first.
 
 Every flag can be set by the environment variable behind it.`,
 		Example: `  registryd --signing-key signing.key --access-policy policy.yaml --listen :7070 \

@@ -52,12 +52,12 @@ type Security struct {
 
 func (s *Security) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&s.SigningKey, "signing-key", "", "`file` of the private key that events and snapshots are signed with; scriptctl keys generate makes one")
-	flags.BoolVar(&s.InsecureUnsigned, "insecure-unsigned", false, "sign nothing: whoever reaches NATS can then run code on agents that accept that")
+	flags.BoolVar(&s.InsecureUnsigned, "insecure-unsigned", false, "sign nothing: anyone who reaches NATS can then run code on agents that accept this")
 	flags.StringVar(&s.TLSCert, "tls-cert", "", "file of the certificate, with its chain, for host:port listeners")
 	flags.StringVar(&s.TLSKey, "tls-key", "", "file of that certificate's private key")
-	flags.StringVar(&s.TLSClientCA, "tls-client-ca", "", "file of the CA certificates that vouch for clients; without it none is asked for a certificate")
-	flags.StringVar(&s.AccessPolicy, "access-policy", "", "file of the access policy: who may do what")
-	flags.BoolVar(&s.InsecureAnonymous, "insecure-anonymous", false, "let everybody who reaches a listener do everything")
+	flags.StringVar(&s.TLSClientCA, "tls-client-ca", "", "file of the CA certificates that sign client certificates. When empty, registryd does not request client certificates")
+	flags.StringVar(&s.AccessPolicy, "access-policy", "", "file of the access policy, which grants roles to callers")
+	flags.BoolVar(&s.InsecureAnonymous, "insecure-anonymous", false, "grant everything to every caller that reaches a listener")
 	flags.BoolVar(&s.InsecurePlaintext, security.PlaintextFlag, false, "allow host:port listeners, etcd and NATS without TLS")
 	flags.StringVar(&s.EtcdCA, "etcd-ca", "", "file of the CA certificates that vouch for etcd; with https:// and without it, the system's")
 	flags.StringVar(&s.EtcdCert, "etcd-cert", "", "file of the client certificate for etcd")

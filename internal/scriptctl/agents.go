@@ -21,20 +21,20 @@ func (a *app) agentsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "agents",
 		Short: "Show the agents, and how far each has come",
-		Long: `Agents shows every agent of the fleet: the revision that it has activated, how long
-what it lacks has been there (LAG), when it was last heard, the version of its
-software, the tenants that it follows, the keys that what is on its disk is
-signed by, and its labels. Below it stands what an agent could not activate, with
-the script's line.
+		Long: `Agents shows every agent of the fleet: the revision that it activated, its lag, its
+last report, its software version, tenants and labels. LAG is the age of the oldest
+change that the agent has not activated. KEYS are the keys that signed the files on
+its disk. Failures to activate a script follow below, with the script's line.
 
-An agent that is unheard for 15 seconds is unknown. It is forgotten after an hour.`,
+An agent that has not reported for 15 seconds is unknown. The registry forgets it
+after an hour.`,
 		Example: "  scriptctl agents --troubled\n  scriptctl agents -o json",
 		Args:    wantArgs(0, 0, "no argument", ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.agents(cmd.Context(), troubled)
 		},
 	}
-	cmd.Flags().BoolVar(&troubled, "troubled", false, "those alone that failed or run behind, or are unknown")
+	cmd.Flags().BoolVar(&troubled, "troubled", false, "show only agents that failed, lag behind or are unknown")
 	return cmd
 }
 

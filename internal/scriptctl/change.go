@@ -150,18 +150,20 @@ func (a *app) unpinCommand() *cobra.Command {
 	return cmd
 }
 
-const rollbackLong = `Rollback pins an older version, at once on all agents: the one that is named, or the
-last one before the active one that was live, by the script's history: never a version
-that was given up on its way. Where there is a candidate, on its way or given up, it is
-the active version that is pinned without a number, and the candidate ends.
+const rollbackLong = `Rollback pins an older version, at once on all agents. Without VERSION it selects the
+version that was live before the active one, according to the script's history. It
+never selects a version that was only a candidate.
 
-It chooses the version alone: limits and config stay as they are.`
+If there is a candidate, also a failed one, rollback without VERSION pins the active
+version and ends the candidate.
+
+Rollback does not change limits and config.`
 
 func (a *app) rollbackCommand() *cobra.Command {
 	var f changeFlags
 	cmd := &cobra.Command{
 		Use:               "rollback TENANT/NAME [VERSION]",
-		Short:             "Pin an older version: the one that was live before the active one, if none is named",
+		Short:             "Pin an older version: by default the one that was live before",
 		Long:              rollbackLong,
 		Example:           "  scriptctl rollback acme/route --note \"carts were lost\" --wait",
 		Args:              wantArgs(1, 2, "a script, and a version if it is not the one that was live before", "tenant/name [7]"),

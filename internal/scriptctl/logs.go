@@ -44,13 +44,13 @@ func (a *app) logsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "logs TENANT | TENANT/NAME",
 		Short: "Read along with what scripts log on the fleet",
-		Long: `Logs shows what a script, or all scripts of a tenant, log on any agent: as they do it,
-for nothing of it is stored. With -f it goes on until Ctrl-C; without, for as long as
---for says.
+		Long: `Logs streams what a script, or all scripts of a tenant, log on any agent. Nothing is
+stored, so it shows only lines from now on. With -f it continues until Ctrl-C; without,
+for the time of --for.
 
-A line is TIME AGENT LEVEL SCRIPT@VERSION [TRACE] MESSAGE; with -o json an object. Where
-lines are missing, since scripts logged more than they may or a connection was lost,
-that is said on standard error.`,
+A line is TIME AGENT LEVEL SCRIPT@VERSION [TRACE] MESSAGE; with -o json an object. Logs
+reports missing lines on standard error. Lines are missing if scripts exceed their log
+limit, or if a connection fails.`,
 		Example:           "  scriptctl logs -f acme/route\n  scriptctl logs -f acme --level warn --agent 'edge-*' -o json",
 		Args:              wantArgs(1, 1, "a tenant or a script", "tenant/name"),
 		ValidArgsFunction: a.completeNameThenVersions(0),

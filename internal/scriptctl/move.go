@@ -44,13 +44,13 @@ func (a *app) exportCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "export -f FILE",
 		Short: "Write all scripts of a registry, or of a tenant, to an archive",
-		Long: `Export writes all scripts, with every retained version, their pins and histories, the kv
-data and the settings of the tenants to an archive that "scriptctl import" reads, as of
-one revision. Of deleted scripts it has the numbers that are not to be used again. It
-takes the role admin.
+		Long: `Export writes a backup of the registry at one revision: an archive that "scriptctl import"
+reads. It contains all scripts with every retained version, pin and history, and the kv
+data and settings of the tenants. It also contains the highest version numbers of deleted
+scripts, so that no number is used again. Export requires the role admin.
 
-The archive is a tar file that you can look into. It gets its name when it is complete;
-one that is there is replaced. With - it goes to standard output.`,
+The archive is a tar file. Export replaces an existing file only when the archive is
+complete. With - it writes to standard output.`,
 		Example: "  scriptctl export -f registry.tar\n  scriptctl export --tenant acme -f - | gzip > acme.tar.gz",
 		Args:    wantArgs(0, 0, "no arguments", "-f FILE"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -175,14 +175,14 @@ func (a *app) importCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "import -f FILE",
 		Short: "Store the scripts of an archive in a registry",
-		Long: `Import stores the scripts of an archive that "scriptctl export" wrote, exact to the
-version numbers, with pins and histories, and the kv data and settings of tenants that
-are in it. It takes the role admin.
+		Long: `Import restores an archive that "scriptctl export" wrote: the scripts with their version
+numbers, pins and histories, and the kv data and settings of the tenants. It requires
+the role admin.
 
-The whole archive is checked first, so that nothing is imported from one that was cut off
-or altered. Then each script is stored by itself. One that is there already, just so,
-is left alone; one that differs ends the import, unless --overwrite replaces it with its
-history. What was stored until then stays: importing again goes on from there.`,
+Import checks the whole archive first, and stores nothing from a truncated or altered
+one. Then it stores each script separately. It skips a script that is already there and
+equal. A script that differs ends the import; with --overwrite, import replaces it and
+its history. Scripts that import stored before an error stay: run it again to continue.`,
 		Example: "  scriptctl import -f registry.tar --dry-run\n  gunzip < acme.tar.gz | scriptctl import -f - --registry registry-2.internal:7070",
 		Args:    wantArgs(0, 0, "no arguments", "-f FILE"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -190,7 +190,7 @@ history. What was stored until then stays: importing again goes on from there.`,
 		},
 	}
 	addArchive(cmd, &o.file, "the archive, or - for standard input")
-	cmd.Flags().BoolVar(&o.overwrite, "overwrite", false, "replace what is there and differs, and give numbers of deleted ones again")
+	cmd.Flags().BoolVar(&o.overwrite, "overwrite", false, "replace scripts that differ, and allow version numbers of deleted scripts again")
 	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "let the registry check everything and store nothing")
 	cmd.Flags().StringVar(&o.note, "note", "", "why, for the scripts' histories")
 	return cmd

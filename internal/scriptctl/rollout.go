@@ -13,17 +13,16 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-const rolloutLong = `Rollout shows and changes the way of a candidate: a new version that has to pass
-the script's tests on every agent, and to go through the steps of its rollout,
-before it is live everywhere. Until then the version before it stays active.
+const rolloutLong = `Rollout shows and controls a canary rollout. A new version is a candidate until it has
+passed the script's tests on every agent and all steps of the rollout. Until then the
+version before it stays active.
 
-A manifest states tests and steps, in spec.tests and spec.rollout.`
+The manifest states tests and steps, in spec.tests and spec.rollout.`
 
 // steerLong is what all commands that steer say of the version.
 const steerLong = `
 
-With VERSION it is that candidate or none: nothing happens if another version has taken
-its place.`
+With VERSION, nothing changes if another version is the candidate by now.`
 
 func (a *app) rolloutCommand() *cobra.Command {
 	cmd := &cobra.Command{
@@ -37,11 +36,11 @@ func (a *app) rolloutCommand() *cobra.Command {
 	cmd.AddCommand(
 		a.rolloutStatusCommand(),
 		a.steerCommand(registryclient.Promote, "promote", "Make the candidate live everywhere at once",
-			"Promote makes the candidate the active version on all agents at once, whatever its\ntests and steps: also one that was given up."),
-		a.steerCommand(registryclient.Abort, "abort", "Give the candidate up, so that the version before it runs everywhere",
-			"Abort gives the candidate up: all agents run the active version again. It stays the\ncandidate, so that it can be retried or promoted; --note says why. Limits and config\nthat were published with it stay: they are the script's, not the version's."),
-		a.steerCommand(registryclient.Retry, "retry", "Test the candidate anew, and take it through its steps again",
-			"Retry begins anew with the candidate, also with one that was given up: its tests run\non every agent, and it goes through its steps from the first."),
+			"Promote makes the candidate the active version on all agents at once. It skips tests\nand steps, and also promotes a failed candidate."),
+		a.steerCommand(registryclient.Abort, "abort", "Abort the candidate, so that the version before it runs everywhere",
+			"Abort makes all agents run the active version again. The version stays the candidate:\nyou can retry or promote it. State the reason with --note. Limits and config that were\npublished with it stay: they belong to the script, not to the version."),
+		a.steerCommand(registryclient.Retry, "retry", "Start the candidate again, with its tests and from its first step",
+			"Retry starts the candidate again, also a failed one. Its tests run on every agent, and\nit goes through all steps."),
 	)
 	return cmd
 }
@@ -88,10 +87,10 @@ func (a *app) rolloutStatusCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "status TENANT/NAME",
 		Short: "Show how far the candidate has come",
-		Long: `Status shows the candidate of a script: on how many agents it has passed the tests,
-in which step it is, how many of its calls failed there, or why it was given up.
+		Long: `Status shows the candidate of a script: the number of agents where it passed the tests,
+its step, the number of failed calls, and the reason if it failed.
 
-"scriptctl status --watch" goes on.`,
+"scriptctl status --watch" shows changes as they happen.`,
 		Args: wantScript(), ValidArgsFunction: a.completeNameThenVersions(0),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			name, err := parseName(args[0])

@@ -29,8 +29,10 @@ func (a *app) keysRotateCommand() *cobra.Command {
 		Use:   "rotate --trusted FILE --out NEWKEY",
 		Short: "Make a key that is to follow the one in use",
 		Long: `Rotate makes a new key and adds its public half to the file of the keys that agents
-trust. Then it says what is left to do: agents have to trust the new key before
-registries sign with it, and the old one until nothing on their disks is signed by it.`,
+trust. Then it prints the next steps:
+
+  1  Agents must trust the new key before registries sign with it.
+  2  Agents must trust the old key until none of its signatures is on their disks.`,
 		Example: "  scriptctl keys rotate --trusted trusted.pem --out signing-2.key",
 		Args:    wantArgs(0, 0, "no arguments", "--trusted FILE --out NEWKEY"),
 		RunE: func(*cobra.Command, []string) error {
@@ -113,10 +115,10 @@ func (a *app) keysRetireCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "retire ID --trusted FILE",
 		Short: "Trust an old key no more",
-		Long: `Retire takes a key out of the file of the keys that agents trust. It asks the registry
-first, and refuses while an agent has anything on its disk that the key has signed. Of
-an agent that is unheard for an hour the registry does not know: should it come back,
-it has to reach the registry before it serves.`,
+		Long: `Retire removes a key from the file of the keys that agents trust. It asks the registry
+first, and refuses while the key signs anything on the disk of an agent. The registry
+forgets agents that have not reported for an hour. If such an agent comes back, it must
+reach the registry before it serves.`,
 		Example: "  scriptctl keys retire 0f8e7a3b5c2d1e90 --trusted trusted.pem",
 		Args:    wantArgs(1, 1, "the id of a key", "ID --trusted FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {

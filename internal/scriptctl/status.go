@@ -21,20 +21,23 @@ func (a *app) statusCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status [TENANT | TENANT/NAME]",
 		Short: "Show how far scripts have come on the fleet",
-		Long: `Status shows for each script which version is wanted, on how many of the agents
-that follow its tenant it is active, which agent is slowest, and how long the
-rollout took from the commit until it was active: on the last agent (TOOK), on
-half of them (MEDIAN), and on 99 of 100 (P99). The registry remembers that.
+		Long: `Status shows the desired version of each script. ACTIVE is the number of agents that
+activated it, of all agents that follow the tenant. SLOWEST is the slowest agent. The
+last columns show the time from the commit until the version was active:
 
-An agent that is unheard for 15 seconds is unknown: what it runs nobody knows.
-"scriptctl agents" shows the agents.
+  TOOK    on the last agent
+  MEDIAN  on half of the agents
+  P99     on 99 of 100 agents
 
-Of a script with a candidate, a new version that is tested or rolled out, it is the
-agents that run that which are counted: "scriptctl rollout status" says more.
+An agent that has not reported for 15 seconds is unknown. "scriptctl agents" shows the
+agents.
 
-With --watch it goes on until Ctrl-C: in place on a terminal, with a progress bar
-while a rollout runs; otherwise as a line for each change (with -o json, an
-object on a line).`,
+If a script has a candidate, ACTIVE counts the agents that run the candidate. See
+"scriptctl rollout status".
+
+With --watch the command runs until Ctrl-C. On a terminal it updates in place, with a
+progress bar while a rollout runs. Otherwise it prints a line for each change; with
+-o json, each line is an object.`,
 		Args:              wantArgs(0, 1, "one tenant or script at most", "[tenant/name]"),
 		ValidArgsFunction: a.completeNameThenVersions(0),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -23,13 +23,14 @@ func Command() *cobra.Command {
 		Use:   "bootstrap",
 		Short: "Make the Secrets that a fleet needs, where they are missing",
 		Long: `bootstrap makes the keys, certificates, passwords and the access policy that a
-fleet needs before its pods can start, as Secrets of one namespace. It makes what is
-missing and leaves alone what is there, but for certificates that it made itself: it
-renews them when less than a third of their life is left, or a name is missing. It
-may be run at any time, and twice at once.
+fleet needs before its pods can start. It stores them as Secrets of one namespace.
 
-It reaches the API server as kubectl does: by $KUBECONFIG or ~/.kube/config, and in a
-pod by the pod's service account.
+bootstrap makes only missing Secrets, and does not change existing ones. The exception
+are certificates that it made: it renews them when less than a third of their lifetime
+is left, or when a name is missing. You can run it at any time, also concurrently.
+
+bootstrap finds the API server like kubectl: with $KUBECONFIG or ~/.kube/config, and in
+a pod with the pod's service account.
 
 Every flag can be set by the environment variable behind it.`,
 		Example: `  operator bootstrap --dry-run
