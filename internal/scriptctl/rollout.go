@@ -49,7 +49,7 @@ func (a *app) steerCommand(s registryclient.Steering, use, short, long string) *
 	var f changeFlags
 	cmd := &cobra.Command{
 		Use: use + " TENANT/NAME [VERSION]", Short: short, Long: long + steerLong,
-		Args: wantArgs(1, 2, "a script, and the candidate's version if it is to be that one", "tenant/name [7]"), ValidArgsFunction: a.completeNameThenVersions(1),
+		Args: wantArgs(1, 2, "a script, and optionally the candidate's version", "tenant/name [7]"), ValidArgsFunction: a.completeNameThenVersions(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			name, version, err := nameAndVersion(args)
 			if err != nil {
