@@ -24,10 +24,7 @@ one starts with a minus.
 
 The agent is the one at --agent-socket, else at $SCRIPTORIUM_AGENT, else agent-1
 beside the registry. --agent names others there, and may be repeated: each is
-called in turn.
-
-With -o json, or yaml, a call that fails is an object on standard error:
-{"error": {"agent", "kind", "message", "line"}}.`
+called in turn.`
 
 const callExample = `  scriptctl call acme/route '{"path":"/api/cart"}'
   scriptctl call acme/greet@1 '"you"' --agent agent-1 --agent agent-2`
@@ -57,7 +54,7 @@ func (a *app) callCommand() *cobra.Command {
 		Args:              wantArgs(1, anyNumber, "a script", `tenant/name [JSON-ARG…]`),
 		ValidArgsFunction: a.completeNameThenVersions(0),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.printErrorViews(a.call(cmd.Context(), args[0], args[1:], &o))
+			return a.call(cmd.Context(), args[0], args[1:], &o)
 		},
 	}
 	cmd.Flags().StringVar(&o.socket, "agent-socket", "", "the agent's grpc.sock")

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"strconv"
@@ -48,7 +47,7 @@ func (a *app) connection() ([]registryclient.Option, error) {
 		}
 		plaintext = allowed
 	}
-	connection, err := caller.Open(a.registryTarget(), "", plaintext, slog.New(warnings{a.Err}))
+	connection, err := caller.Open(a.registryTarget(), "", plaintext, slog.New(warnings{a.warn}))
 	if err != nil {
 		return nil, err
 	}
@@ -60,19 +59,19 @@ func (a *app) connection() ([]registryclient.Option, error) {
 }
 
 // warnings prints what is logged as a warning.
-type warnings struct{ to io.Writer }
+type warnings struct{ warn func(text string) }
 
 // Enabled implements slog.Handler.
 func (warnings) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelWarn }
 
 // Handle implements slog.Handler.
 func (w warnings) Handle(_ context.Context, r slog.Record) error {
-	fmt.Fprintf(w.to, "warning: %s", r.Message)
+	text := r.Message
 	r.Attrs(func(attr slog.Attr) bool {
-		fmt.Fprintf(w.to, " (%s: %s)", attr.Key, attr.Value)
+		text += fmt.Sprintf(" (%s: %s)", attr.Key, attr.Value)
 		return true
 	})
-	fmt.Fprintln(w.to)
+	w.warn(text)
 	return nil
 }
 

@@ -5,69 +5,112 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/scriptorium-dev/scriptorium/client/manifest"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
 // errorView is an error as JSON or YAML. Like the other views it is a contract.
 type errorView struct {
-	Error errorBody `json:"error"`
+	Error    errorBody `json:"error"`
+	ExitCode int       `json:"exitCode"`
 }
 
 type errorBody struct {
 	Agent   string      `json:"agent,omitempty"` // the agent's socket, when it is the agent's
-	Kind    script.Kind `json:"kind"`
+	Kind    script.Kind `json:"kind,omitempty"`  // absent where the exit code says all
 	Field   string      `json:"field,omitempty"`
 	Message string      `json:"message"`
-	Line    int         `json:"line,omitempty"` // of the script
+	File    string      `json:"file,omitempty"`
+	Line    int         `json:"line,omitempty"` // of the file, or else of the script
 	Column  int         `json:"column,omitempty"`
 }
 
 func viewOfError(err error) errorView {
-	e := script.AsError(err)
-	body := errorBody{Kind: e.Kind, Field: e.Field, Message: e.Message, Line: e.Line, Column: e.Column}
-	if e.Kind == script.Unavailable {
-		body.Message = text(err) // says where nobody answers, and what to do
+	v := errorView{Error: errorBody{Kind: kindOf(err), Message: text(err)}, ExitCode: exitCode(err)}
+	body := &v.Error
+	if e, ok := errors.AsType[*script.Error](err); ok {
+		body.Field, body.Line, body.Column = e.Field, e.Line, e.Column
+		body.Message = strings.Replace(body.Message, e.Error(), e.Message, 1) // the rest has fields of its own
+	}
+	if e, ok := errors.AsType[*manifest.Error](err); ok {
+		body.Field, body.Message = e.Field, e.Message
+		body.File, body.Line, body.Column = e.File, e.Line, e.Column
 	}
 	if failed, ok := errors.AsType[*agentError](err); ok {
 		body.Agent = failed.agent
-	}
-	return errorView{body}
-}
-
-// printError prints a line for each error that was joined in err.
-func (a *app) printError(err error) {
-	for _, e := range single(err) {
-		fmt.Fprintf(a.Err, "error: %s\n", text(e))
-	}
-}
-
-// printErrorViews prints each error that was joined in err in the format of
-// --output, and returns what ends in the same exit code.
-func (a *app) printErrorViews(err error) error {
-	if err == nil || a.output == formatTable {
-		return err
-	}
-	for _, e := range single(err) {
-		if err := a.printEach(a.Err, viewOfError(e)); err != nil {
-			return err
+		if body.Kind != script.Unavailable { // which says where nobody answers, and what to do
+			body.Message = script.AsError(err).Message
 		}
 	}
-	return &exitError{code: exitCode(err)}
+	return v
 }
 
-// single returns the errors that were joined in err.
+// kindOf returns the kind of err; "" if neither the error nor its exit code has one.
+func kindOf(err error) script.Kind {
+	if e, ok := errors.AsType[*script.Error](err); ok {
+		return e.Kind
+	}
+	switch exitCode(err) {
+	case exitUsage:
+		return script.Invalid
+	case exitUnreachable:
+		return script.Unavailable
+	}
+	return ""
+}
+
+// printError prints a line for each error that was joined in err, or an object if the
+// output is for programs.
+func (a *app) printError(err error) {
+	for _, e := range single(err) {
+		a.report("error: "+text(e), viewOfError(e))
+	}
+}
+
+// warn prints a warning as printError prints an error.
+func (a *app) warn(text string) {
+	a.report("warning: "+text, map[string]noticeBody{"warning": {text}})
+}
+
+// notice prints what a person should know beside the output.
+func (a *app) notice(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	a.report(text, map[string]noticeBody{"notice": {text}})
+}
+
+// noticeBody is a warning or a notice as JSON or YAML.
+type noticeBody struct {
+	Message string `json:"message"`
+}
+
+// report prints on standard error: a line, or an object if the output is for programs.
+func (a *app) report(line string, view any) {
+	switch a.output {
+	case formatJSON, formatYAML:
+		_ = a.printEach(a.Err, view) // nothing can be done where that fails
+	default:
+		fmt.Fprintln(a.Err, line)
+	}
+}
+
+// single returns the errors that were joined in err, each with the exit code that err
+// gives it.
 func single(err error) []error {
+	var all []error
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		var all []error
 		for _, e := range joined.Unwrap() {
 			all = append(all, single(e)...)
 		}
 		return all
 	}
-	if e, ok := err.(*exitError); ok && e.err != nil { //nolint:errorlint // this very error, not one that it wraps
-		return single(e.err)
+	e, ok := err.(*exitError) //nolint:errorlint // this very error, not one that it wraps
+	if !ok || e.err == nil {
+		return []error{err}
 	}
-	return []error{err}
+	for _, one := range single(e.err) {
+		all = append(all, &exitError{code: e.code, err: one})
+	}
+	return all
 }
 
 // text returns err in one line.

@@ -3,6 +3,7 @@ package scriptctl
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -38,18 +39,51 @@ func (e *exitError) Unwrap() error { return e.err }
 // usage marks an error as the fault of flags, arguments or manifests.
 func usage(err error) error { return &exitError{code: exitUsage, err: err} }
 
-// exit prints err, a line for each error that was joined, and returns the code.
-func (a *app) exit(err error) int {
+// exit prints err, a line for each error that was joined, and returns the code. If the
+// arguments were not understood, it is they that say how to print.
+func (a *app) exit(err error, args []string) int {
 	if err == nil {
 		return exitOK
+	}
+	if !a.started {
+		a.output = formatAmong(args)
+		err = usage(suggested(err))
 	}
 	if e, ok := errors.AsType[*exitError](err); !ok || e.err != nil {
 		a.printError(err)
 	}
-	if !a.started {
-		return exitUsage
-	}
 	return exitCode(err)
+}
+
+// formatAmong returns the --output among the arguments; "" if there is none.
+func formatAmong(args []string) (format string) {
+	for i, arg := range args {
+		switch {
+		case arg == "--":
+			return format
+		case (arg == "-o" || arg == "--output") && i+1 < len(args):
+			format = args[i+1]
+		case strings.HasPrefix(arg, "--output="):
+			format = strings.TrimPrefix(arg, "--output=")
+		case strings.HasPrefix(arg, "-o"):
+			format = strings.TrimPrefix(strings.TrimPrefix(arg, "-o"), "=")
+		}
+	}
+	return format
+}
+
+// suggested rewrites what cobra says in several lines: a command that there is not, and
+// those that are like it.
+func suggested(err error) error {
+	what, commands, ok := strings.Cut(err.Error(), "\n\nDid you mean this?\n")
+	if !ok {
+		return err
+	}
+	return errors.New(what + didYouMean(strings.Fields(commands)))
+}
+
+func didYouMean(commands []string) string {
+	return ": did you mean " + strings.Join(commands, " or ") + "?"
 }
 
 func exitCode(err error) int {

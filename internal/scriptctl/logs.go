@@ -63,7 +63,7 @@ limit, or if a connection fails.`,
 				return usage(err)
 			}
 			if !o.follow && !cmd.Flags().Changed("for") {
-				fmt.Fprintf(a.Err, "logs are not stored: this shows what comes in the next %v; -f goes on until Ctrl-C\n", o.length)
+				a.notice("logs are not stored: this shows what comes in the next %v; -f goes on until Ctrl-C", o.length)
 			}
 			return a.logs(cmd.Context(), of, &o)
 		},
@@ -163,11 +163,11 @@ func (r *logsReader) read(watch iter.Seq2[registryclient.Logs, error]) error {
 func (r *logsReader) tell(state registryclient.LogsState) {
 	switch {
 	case state == registryclient.LogsInterrupted:
-		fmt.Fprintln(r.app.Err, "the registry has no connection to NATS: lines are missing until it is back")
+		r.app.notice("the registry has no connection to NATS: lines are missing until it is back")
 	case r.listened:
-		fmt.Fprintln(r.app.Err, "listening again")
+		r.app.notice("listening again")
 	default:
-		fmt.Fprintf(r.app.Err, "listening to %s\n", r.what)
+		r.app.notice("listening to %s", r.what)
 	}
 	r.listened = true
 }
@@ -178,9 +178,9 @@ func (r *logsReader) warn(logs *registryclient.Logs) {
 	switch {
 	case logs.Dropped == 0:
 	case logs.Agent == "":
-		fmt.Fprintf(r.app.Err, "%d lines were left out: there are more than can be read in time\n", logs.Dropped)
+		r.app.notice("%d lines were left out: there are more than can be read in time", logs.Dropped)
 	case matches:
-		fmt.Fprintf(r.app.Err, "%d lines of %s were left out: scripts log more than they may\n", logs.Dropped, plain(logs.Agent))
+		r.app.notice("%d lines of %s were left out: scripts log more than they may", logs.Dropped, plain(logs.Agent))
 	}
 }
 

@@ -46,7 +46,7 @@ type publishOptions struct {
 // publishView is the outcome for one manifest.
 type publishView struct {
 	Script   string          `json:"script"`
-	Outcome  string          `json:"outcome"` // published, unchanged, "would be published" or refused
+	Outcome  string          `json:"outcome"` // published, unchanged, "would be published", refused or "not sent"
 	Version  uint64          `json:"version,omitempty"`
 	Digest   script.Digest   `json:"digest,omitzero"`
 	Revision script.Revision `json:"revision,omitempty"`
@@ -115,7 +115,7 @@ func (a *app) publish(ctx context.Context, o *publishOptions) error {
 			first = firstOf(first, err)
 			views = append(views, publishView{Script: m.Name.String(), Outcome: "refused", File: m.File, Line: m.Line, Error: text(err)})
 			if exitCode(err) == exitUnreachable {
-				a.reportUnsent(manifests[i+1:])
+				views = append(views, a.reportUnsent(manifests[i+1:])...)
 				break
 			}
 			continue
@@ -147,10 +147,13 @@ func firstOf(first, err error) error {
 	return err
 }
 
-func (a *app) reportUnsent(manifests []manifest.Manifest) {
+func (a *app) reportUnsent(manifests []manifest.Manifest) (views []publishView) {
 	for i := range manifests {
-		fmt.Fprintf(a.Err, "error: %s: not sent\n", manifests[i].Name)
+		m := &manifests[i]
+		a.printError(&exitError{code: exitUnreachable, err: fmt.Errorf("%s: not sent", m.Name)})
+		views = append(views, publishView{Script: m.Name.String(), Outcome: "not sent", File: m.File, Line: m.Line})
 	}
+	return views
 }
 
 func viewOfPublished(m *manifest.Manifest, p *registryclient.Published, dryRun bool) publishView {

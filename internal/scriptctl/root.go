@@ -6,6 +6,7 @@ package scriptctl
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/user"
@@ -73,7 +74,7 @@ func Run(ctx context.Context, streams Streams, args []string) int {
 	if a.client != nil {
 		_ = a.client.Close() // nothing is in flight
 	}
-	return a.exit(err)
+	return a.exit(err, args)
 }
 
 // Command returns the command tree, for those that describe it; Run runs it.
@@ -142,11 +143,16 @@ func showCommands(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return cmd.Help()
 	}
+	what := fmt.Sprintf("%.80q is not a command of %s", args[0], cmd.CommandPath())
+	cmd.SuggestionsMinimumDistance = 2 // as cobra has it for commands of the root
+	if like := cmd.SuggestionsFor(args[0]); len(like) > 0 {
+		return usage(errors.New(what + didYouMean(like)))
+	}
 	var names []string
 	for _, sub := range cmd.Commands() {
 		names = append(names, sub.Name())
 	}
-	return usage(fmt.Errorf("%.80q is not a command of %s: want %s", args[0], cmd.CommandPath(), strings.Join(names, ", ")))
+	return usage(fmt.Errorf("%s: want %s", what, strings.Join(names, ", ")))
 }
 
 // connect returns the registry's client.
