@@ -56,6 +56,7 @@ const maxMessage = 64 << 20
 type Client struct {
 	target   string
 	timeout  time.Duration
+	advice   string // see WithAdvice
 	conn     *grpc.ClientConn
 	registry registryv1.RegistryClient
 }
@@ -65,6 +66,7 @@ type Option func(*options)
 
 type options struct {
 	timeout time.Duration
+	advice  string
 	creds   credentials.TransportCredentials
 	dial    []grpc.DialOption
 }
@@ -72,6 +74,10 @@ type options struct {
 // WithTimeout sets what bounds a call whose context has no deadline, in place
 // of DefaultTimeout. It does not bound WatchStatus.
 func WithTimeout(d time.Duration) Option { return func(o *options) { o.timeout = d } }
+
+// WithAdvice adds to the error of a registry that does not answer what the caller can
+// check, such as where the address was set.
+func WithAdvice(text string) Option { return func(o *options) { o.advice = text } }
 
 // WithTransportCredentials secures the connection. Without it, or WithTLS, there is
 // no encryption: right for a Unix socket, and for a network that is trusted.
@@ -134,7 +140,7 @@ func Dial(address string, opts ...Option) (*Client, error) {
 	if err != nil {
 		return nil, script.Errorf(script.Invalid, "target", "%q cannot be dialled: %w", address, err)
 	}
-	return &Client{target: address, timeout: o.timeout, conn: conn, registry: registryv1.NewRegistryClient(conn)}, nil
+	return &Client{target: address, timeout: o.timeout, advice: o.advice, conn: conn, registry: registryv1.NewRegistryClient(conn)}, nil
 }
 
 // Close ends the connection. Calls in flight fail.
@@ -186,7 +192,7 @@ func (c *Client) fault(ctx context.Context, err error) error {
 	case codes.Unavailable:
 		return &script.Error{
 			Kind:    script.Unavailable,
-			Message: fmt.Sprintf("cannot reach the registry at %s (%s): %s", c.target, dialError(st.Message()), advice(st.Message())),
+			Message: fmt.Sprintf("cannot reach the registry at %s (%s): %s", c.target, dialError(st.Message()), c.adviceOn(st.Message())),
 			Err:     err,
 		}
 	case codes.Unimplemented:
@@ -206,8 +212,8 @@ func awaitDeadline(ctx context.Context, code codes.Code) {
 	<-ctx.Done()
 }
 
-// advice says what to do about a connection that cannot be made.
-func advice(message string) string {
+// adviceOn says what to do about a connection that cannot be made.
+func (c *Client) adviceOn(message string) string {
 	switch {
 	case strings.Contains(message, "first record does not look like a TLS handshake"):
 		return "it does not speak TLS: the port is another's, or registryd was started without --tls-cert"
@@ -220,7 +226,10 @@ func advice(message string) string {
 	case strings.Contains(message, "error reading server preface"):
 		return "it may want TLS"
 	}
-	return "is the registry running? try make run"
+	if c.advice != "" {
+		return "check that registryd runs there; " + c.advice
+	}
+	return "check that registryd runs there and that the address is right"
 }
 
 // dialError shortens what gRPC says of a connection that cannot be made.

@@ -121,8 +121,12 @@ func TestUnreachable(t *testing.T) {
 		t.Fatalf("got %v", err)
 	}
 	want := "cannot reach the registry at " + target + " ("
-	if s := err.Error(); !strings.HasPrefix(s, want) || !strings.HasSuffix(s, "no such file or directory): is the registry running? try make run") {
+	if s := err.Error(); !strings.HasPrefix(s, want) || !strings.HasSuffix(s, "no such file or directory): check that registryd runs there and that the address is right") {
 		t.Errorf("got %s", s)
+	}
+	advised := dial(t, target, registryclient.WithAdvice("the address is from --registry"))
+	if _, err := advised.Get(t.Context(), route); err == nil || !strings.HasSuffix(err.Error(), "): check that registryd runs there; the address is from --registry") {
+		t.Errorf("got %v", err)
 	}
 	for _, err := range c.WatchStatus(t.Context(), route) {
 		if script.KindOf(err) != script.Unavailable {

@@ -83,7 +83,7 @@ func (a *app) call(ctx context.Context, name string, args []string, o *callOptio
 	var views []callView
 	var errs []error
 	for _, socket := range sockets {
-		view, err := callAgent(ctx, socket, ref, values, o.timeout)
+		view, err := a.callAgent(ctx, socket, ref, values, o)
 		if err != nil {
 			errs = append(errs, err)
 			continue
@@ -140,17 +140,17 @@ func (a *app) agentSockets(o *callOptions) ([]string, error) {
 	return sockets, nil
 }
 
-func callAgent(ctx context.Context, socket string, ref script.Ref, args []any, timeout time.Duration) (callView, error) {
+func (a *app) callAgent(ctx context.Context, socket string, ref script.Ref, args []any, o *callOptions) (callView, error) {
 	client, err := agentclient.New(socket, agentclient.WithConnections(1))
 	if err != nil {
 		return callView{}, usage(err)
 	}
 	defer client.Close() //nolint:errcheck // nothing is in flight
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	ctx, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()
 	result, err := client.Call(ctx, ref.String(), args...)
 	if err != nil {
-		return callView{}, &agentError{agent: socket, err: callError(socket, ref, err)}
+		return callView{}, &agentError{agent: socket, err: a.callError(socket, ref, o, err)}
 	}
 	view := callView{Script: ref.Name.String(), Agent: socket, Version: result.Version, Digest: result.Digest, Results: result.Values}
 	if view.Results == nil {
@@ -160,6 +160,22 @@ func callAgent(ctx context.Context, socket string, ref script.Ref, args []any, t
 		view.StalenessSeconds = new(result.Staleness.Seconds())
 	}
 	return view, nil
+}
+
+// agentOrigin says where a socket of agentSockets is from.
+func (a *app) agentOrigin(o *callOptions) string {
+	const other = "for another agent set --agent-socket or SCRIPTORIUM_AGENT"
+	switch {
+	case o.socket != "":
+		return "the socket is from --agent-socket"
+	case len(o.agents) > 0:
+		return "--agent names a folder beside the registry's socket"
+	case os.Getenv("SCRIPTORIUM_AGENT") != "":
+		return "the socket is from SCRIPTORIUM_AGENT"
+	case a.registryTarget() == defaultRegistry:
+		return `this is the default, of "make run": ` + other
+	}
+	return "this is the default: " + other
 }
 
 // agentError is an error of a call, with the agent's socket.
@@ -172,11 +188,11 @@ func (e *agentError) Error() string { return e.err.Error() }
 func (e *agentError) Unwrap() error { return e.err }
 
 // callError says whose fault it is, and gives it an exit code.
-func callError(socket string, ref script.Ref, err error) error {
+func (a *app) callError(socket string, ref script.Ref, o *callOptions, err error) error {
 	kind := script.KindOf(err)
 	switch kind {
 	case script.Unavailable:
-		return &exitError{code: exitUnreachable, err: fmt.Errorf("cannot reach the agent at %s (%w): is it running? try make run", socket, err)}
+		return &exitError{code: exitUnreachable, err: fmt.Errorf("cannot reach the agent at %s (%w): check that agentd runs there; %s", socket, err, a.agentOrigin(o))}
 	case script.Script, script.Timeout, script.Limit, script.Disabled, script.Overloaded:
 		return &exitError{code: exitCallFailed, err: fmt.Errorf("%s: %s: %w", ref, kind, err)}
 	case script.NotFound:

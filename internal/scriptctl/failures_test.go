@@ -208,3 +208,26 @@ func TestDidYouMean(t *testing.T) {
 		t.Errorf("%+v", all)
 	}
 }
+
+// TestNobodyThere: the error says where the address is from. What helps developers alone
+// is said of their address alone.
+func TestNobodyThere(t *testing.T) {
+	for _, test := range []struct{ args, registry, agent, want string }{
+		{"list --registry unix:a.sock", "unix:b.sock", "", "registryd runs there; the address is from --registry"},
+		{"list", "unix:b.sock", "", "registryd runs there; the address is from SCRIPTORIUM_REGISTRY"},
+		{"list", "", "", `registryd runs there; this is the address of "make run", the default: for another registry set --registry or SCRIPTORIUM_REGISTRY`},
+		{"call acme/x --agent-socket a.sock", "", "b.sock", "agentd runs there; the socket is from --agent-socket"},
+		{"call acme/x", "", "b.sock", "agentd runs there; the socket is from SCRIPTORIUM_AGENT"},
+		{"call acme/x --agent a", "unix:b.sock", "", "agentd runs there; --agent names a folder beside the registry's socket"},
+		{"call acme/x", "unix:b.sock", "", "agentd runs there; this is the default: for another agent set --agent-socket or SCRIPTORIUM_AGENT"},
+		{"call acme/x", "", "", `agentd runs there; this is the default, of "make run": for another agent set --agent-socket or SCRIPTORIUM_AGENT`},
+	} {
+		t.Setenv("SCRIPTORIUM_REGISTRY", test.registry)
+		t.Setenv("SCRIPTORIUM_AGENT", test.agent)
+		var out, errs bytes.Buffer
+		code := scriptctl.Run(t.Context(), scriptctl.Streams{In: strings.NewReader(""), Out: &out, Err: &errs}, strings.Fields(test.args))
+		if code != 5 || !strings.HasSuffix(errs.String(), ": check that "+test.want+"\n") {
+			t.Errorf("%s, registry %q, agent %q: exit code %d, %s", test.args, test.registry, test.agent, code, errs.String())
+		}
+	}
+}

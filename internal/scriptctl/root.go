@@ -164,7 +164,7 @@ func (a *app) connect() (*registryclient.Client, error) {
 	if err != nil {
 		return nil, usage(err)
 	}
-	client, err := registryclient.Dial(a.registryTarget(), connection...)
+	client, err := registryclient.Dial(a.registryTarget(), append(connection, registryclient.WithAdvice(a.registryOrigin()))...)
 	if err != nil {
 		return nil, usage(err)
 	}
@@ -174,6 +174,17 @@ func (a *app) connect() (*registryclient.Client, error) {
 
 func (a *app) registryTarget() string {
 	return cmp.Or(a.registry, os.Getenv("SCRIPTORIUM_REGISTRY"), defaultRegistry)
+}
+
+// registryOrigin says where registryTarget is from.
+func (a *app) registryOrigin() string {
+	switch {
+	case a.registry != "":
+		return "the address is from --registry"
+	case os.Getenv("SCRIPTORIUM_REGISTRY") != "":
+		return "the address is from SCRIPTORIUM_REGISTRY"
+	}
+	return `this is the address of "make run", the default: for another registry set --registry or SCRIPTORIUM_REGISTRY`
 }
 
 // write returns what a change says of itself.
