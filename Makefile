@@ -24,12 +24,22 @@ ARGS ?=
 help: ## Say what there is
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
+# The folder that `make run` watches. What it starts with is a copy, so that whoever edits
+# scripts changes no tracked file.
+SCRIPTS ?= my-scripts
+
 .PHONY: run
-run: bin/scriptorium bin/scriptctl ## Start everything in one process and watch examples/scripts
-	@exec bin/scriptorium dev $(ARGS)
+run: first-build bin/scriptorium bin/scriptctl ## Start everything in one process and watch SCRIPTS: my-scripts, a copy of examples/scripts
+	@[ -e '$(SCRIPTS)' ] || cp -r examples/scripts '$(SCRIPTS)'
+	@exec bin/scriptorium dev --scripts '$(SCRIPTS)' $(ARGS)
+
+# Nothing is to be seen while Go builds.
+.PHONY: first-build
+first-build:
+	@[ -x bin/scriptorium ] || echo 'building scriptorium and scriptctl: the first build takes about a minute'
 
 .PHONY: demo
-demo: bin/scriptorium ## Show the whole path, unattended, in under 20 seconds
+demo: first-build bin/scriptorium ## Show the whole path, unattended, in under 20 seconds
 	@exec bin/scriptorium demo $(ARGS)
 
 .PHONY: build

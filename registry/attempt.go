@@ -219,7 +219,10 @@ func (r *Registry) repeated(ctx context.Context, a asked, means Asked, err error
 	if lookErr != nil {
 		return decision{}, false, lookErr
 	}
-	return decision{changed: done.Change != "", repeated: true, release: cur, version: script.Version{Number: done.Version}}, true, nil
+	return decision{
+		changed: done.Change != "", repeated: true, release: cur,
+		version: script.Version{Number: done.Version}, before: done.Revision - 1,
+	}, true, nil
 }
 
 // current returns the release as it is; one that never was has revision 0.

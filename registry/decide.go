@@ -16,7 +16,11 @@ type decision struct {
 	repeated bool // it was made before, for the same request
 	release  script.Release
 	version  script.Version // of a publish: the one that holds the source
-	commit   Commit
+	// Of a publish: the version whose pin it ends, 0 if none, and the greatest revision that
+	// the script may have had before.
+	pinned uint64
+	before script.Revision
+	commit Commit
 }
 
 func unchanged(cur script.Release) decision { return decision{release: cur} }
@@ -74,6 +78,10 @@ func decidePublish(cur script.Release, p publication, w Write, now time.Time) (d
 	next = retested(cur, next, now)
 	d := decide(cur, next, change, w, now)
 	d.version, d.commit.Found = version, version.Number
+	d.before = cur.Revision
+	if cur.Pinned && !next.Pinned {
+		d.pinned = cur.Active.Number
+	}
 	if made {
 		d.commit.Publish, d.commit.Source = &version, p.source
 	}

@@ -47,6 +47,9 @@ type PublishResult struct {
 	Release script.Release
 	Version script.Version // that holds the source, new or not
 	Changed bool
+	// Unpinned is the change that had pinned the script, if this publish ended that: with
+	// its version, and with its author and note as far as the history has them.
+	Unpinned *script.HistoryEntry
 }
 
 // Result is what any other write came to.

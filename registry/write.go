@@ -34,7 +34,7 @@ func (r *Registry) Publish(ctx context.Context, req PublishRequest) (PublishResu
 	if err != nil {
 		return PublishResult{}, err
 	}
-	result := PublishResult{Release: d.release, Version: d.version, Changed: d.changed}
+	result := PublishResult{Release: d.release, Version: d.version, Changed: d.changed, Unpinned: r.unpinned(ctx, req.Name, d)}
 	if d.commit.Publish != nil {
 		return result, nil
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -155,6 +156,24 @@ func TestDeadlines(t *testing.T) {
 	_, err = dial(t, target).Get(ctx, route)
 	if script.KindOf(err) != script.Timeout || !errors.Is(err, context.Canceled) {
 		t.Errorf("canceled: got %v", err)
+	}
+}
+
+// TestWatchChanges: the first status is of all scripts, and the others are not.
+func TestWatchChanges(t *testing.T) {
+	c := dial(t, serveTest(t, &fakeRegistry{}))
+	var full []bool
+	for change, err := range c.WatchChanges(t.Context(), route) {
+		if err != nil {
+			break
+		}
+		full = append(full, change.Full)
+		if gone := slices.Equal(change.Gone, []script.Name{{Tenant: "acme", Script: "old"}}); gone == change.Full || len(change.Scripts) != 1 {
+			t.Errorf("got %+v", change)
+		}
+	}
+	if !slices.Equal(full, []bool{true, false, false}) {
+		t.Errorf("full: %v", full)
 	}
 }
 

@@ -252,7 +252,11 @@ func (f *fakeRegistry) WatchStatus(m *registryv1.WatchStatusRequest, stream grpc
 		st := &registryv1.FleetStatus{Scripts: []*registryv1.ScriptStatus{{
 			Release: wire.FromRelease(r), Desired: 2, Active: active, Converged: active == 2, SlowestAgent: "agent-2",
 		}}}
-		if err := stream.Send(&registryv1.WatchStatusResponse{Status: st}); err != nil {
+		resp := &registryv1.WatchStatusResponse{Status: st, Changes: m.GetChanges() && active > 0}
+		if resp.Changes {
+			resp.Gone = []string{"acme/old"}
+		}
+		if err := stream.Send(resp); err != nil {
 			return err
 		}
 	}

@@ -86,27 +86,69 @@ func (c *Client) History(ctx context.Context, name script.Name) ([]script.Histor
 // it.
 func (c *Client) WatchStatus(ctx context.Context, selected script.Name) iter.Seq2[FleetStatus, error] {
 	return func(yield func(FleetStatus, error) bool) {
+		req := &registryv1.WatchStatusRequest{Tenant: selected.Tenant, Name: selected.Script}
+		for change, err := range c.watchStatus(ctx, req) {
+			if !yield(change.FleetStatus, err) {
+				return
+			}
+		}
+	}
+}
+
+// StatusChange is what has changed of the status of the selected scripts.
+type StatusChange struct {
+	// FleetStatus has the scripts that changed, or all of them if Full.
+	FleetStatus
+	Full bool
+	Gone []script.Name // that were deleted
+}
+
+// WatchChanges is WatchStatus that yields all of the selected scripts once, and then those
+// alone whose status changed. Whoever watches many scripts wants this one. A registry that
+// is older than it sends them all each time: every change is Full then.
+func (c *Client) WatchChanges(ctx context.Context, selected script.Name) iter.Seq2[StatusChange, error] {
+	return c.watchStatus(ctx, &registryv1.WatchStatusRequest{Tenant: selected.Tenant, Name: selected.Script, Changes: true})
+}
+
+func (c *Client) watchStatus(ctx context.Context, req *registryv1.WatchStatusRequest) iter.Seq2[StatusChange, error] {
+	return func(yield func(StatusChange, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
-		stream, err := c.registry.WatchStatus(ctx, &registryv1.WatchStatusRequest{Tenant: selected.Tenant, Name: selected.Script})
+		stream, err := c.registry.WatchStatus(ctx, req)
 		if err != nil {
-			yield(FleetStatus{}, c.fault(ctx, err))
+			yield(StatusChange{}, c.fault(ctx, err))
 			return
 		}
 		for {
 			resp, err := stream.Recv()
 			if errors.Is(err, io.EOF) {
-				yield(FleetStatus{}, script.Errorf(script.Unavailable, "", "the registry at %s ended the stream: it may be restarting", c.target))
+				yield(StatusChange{}, script.Errorf(script.Unavailable, "", "the registry at %s ended the stream: it may be restarting", c.target))
 				return
 			}
 			if err != nil {
-				yield(FleetStatus{}, c.fault(ctx, err))
+				yield(StatusChange{}, c.fault(ctx, err))
 				return
 			}
-			fleet, err := toFleetStatus(resp.GetStatus())
-			if !yield(fleet, err) || err != nil {
+			change, err := toStatusChange(resp)
+			if !yield(change, err) || err != nil {
 				return
 			}
 		}
 	}
+}
+
+func toStatusChange(m *registryv1.WatchStatusResponse) (StatusChange, error) {
+	fleet, err := toFleetStatus(m.GetStatus())
+	if err != nil {
+		return StatusChange{}, err
+	}
+	change := StatusChange{FleetStatus: fleet, Full: !m.GetChanges()}
+	for _, text := range m.GetGone() {
+		name, err := script.ParseName(text)
+		if err != nil {
+			return StatusChange{}, malformed(err)
+		}
+		change.Gone = append(change.Gone, name)
+	}
+	return change, nil
 }

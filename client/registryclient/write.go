@@ -60,6 +60,11 @@ type Published struct {
 	Release script.Release
 	Version script.Version // the one that holds the source, new or not
 	Changed bool           // anything did; with DryRun, would have
+	DryRun  bool
+	// Unpinned is the change that had pinned the script, if this publish ended that; its
+	// author is "" if the history does not reach back to it. A registry that is older than
+	// this field leaves it nil.
+	Unpinned *script.HistoryEntry
 }
 
 // Publish stores source as a version, unless it equals the latest one, and
@@ -102,7 +107,15 @@ func (c *Client) Publish(ctx context.Context, p PublishRequest) (Published, erro
 	if err != nil {
 		return Published{}, malformed(err)
 	}
-	return Published{Release: release, Version: version, Changed: resp.GetChanged()}, nil
+	published := Published{Release: release, Version: version, Changed: resp.GetChanged(), DryRun: p.DryRun}
+	if m := resp.GetUnpinned(); m != nil {
+		pin, err := wire.ToHistoryEntry(m)
+		if err != nil {
+			return Published{}, malformed(err)
+		}
+		published.Unpinned = &pin
+	}
+	return published, nil
 }
 
 // Pin makes a retained version active and keeps it so. It returns the release

@@ -1,11 +1,8 @@
 package dev
 
 import (
-	"cmp"
 	"fmt"
 	"io"
-	"maps"
-	"slices"
 	"strings"
 	"time"
 
@@ -22,19 +19,22 @@ type announcer struct {
 	ask   func(script.Name) (registryclient.ScriptStatus, error)
 }
 
-func newAnnouncer(out io.Writer, start registryclient.FleetStatus, ask func(script.Name) (registryclient.ScriptStatus, error)) *announcer {
+func newAnnouncer(out io.Writer, start *overview, ask func(script.Name) (registryclient.ScriptStatus, error)) *announcer {
 	a := &announcer{out: out, known: map[script.Name]script.Revision{}, gone: map[script.Name]bool{}, ask: ask}
-	for _, s := range start.Scripts {
-		a.known[s.Release.Name] = s.Release.Revision
+	for name := range start.scripts {
+		a.known[name] = start.scripts[name].Release.Revision
+		if start.open[name] {
+			a.known[name] = 0 // there is something to say of it yet
+		}
 	}
 	return a
 }
 
-// hear takes the fleet's status at one moment.
-func (a *announcer) hear(fleet registryclient.FleetStatus) {
+// hear takes what has changed of the fleet's status.
+func (a *announcer) hear(change registryclient.StatusChange) {
 	present := map[script.Name]bool{}
-	for i := range fleet.Scripts {
-		s := &fleet.Scripts[i]
+	for i := range change.Scripts {
+		s := &change.Scripts[i]
 		name := s.Release.Name
 		present[name] = true
 		delete(a.gone, name)
@@ -46,11 +46,17 @@ func (a *announcer) hear(fleet registryclient.FleetStatus) {
 			a.known[name] = s.Release.Revision
 		}
 	}
-	for name := range a.known {
-		if !present[name] {
-			a.gone[name] = true
-			delete(a.known, name)
+	gone := change.Gone
+	if change.Full {
+		for name := range a.known {
+			if !present[name] {
+				gone = append(gone, name)
+			}
 		}
+	}
+	for _, name := range gone {
+		a.gone[name] = true
+		delete(a.known, name)
 	}
 	a.hearGone()
 }
@@ -58,10 +64,7 @@ func (a *announcer) hear(fleet registryclient.FleetStatus) {
 // hearGone asks how far the deletions have come: a status of all scripts has none
 // of those that are deleted.
 func (a *announcer) hearGone() {
-	names := slices.SortedFunc(maps.Keys(a.gone), func(x, y script.Name) int {
-		return cmp.Compare(x.String(), y.String())
-	})
-	for _, name := range names {
+	for _, name := range sorted(a.gone) {
 		s, err := a.ask(name)
 		if err != nil || !s.Release.Deleted || !s.Converged {
 			continue // the next status brings us here again
@@ -74,6 +77,13 @@ func (a *announcer) hearGone() {
 // progressLine returns the line for a release, once there is something final to say.
 func progressLine(s *registryclient.ScriptStatus) (string, bool) {
 	r := &s.Release
+	switch r.CandidateState() {
+	case "":
+	case script.CandidateFailed:
+		return candidateFailure(s), true
+	default:
+		return "", false
+	}
 	what := "active"
 	if !r.Enabled {
 		what = "disabled"

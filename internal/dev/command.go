@@ -13,6 +13,9 @@ import (
 // DefaultState is the state folder; scriptctl looks for the registry in it.
 const DefaultState = ".scriptorium"
 
+// DefaultScripts is the folder of manifests that `make run` makes: a copy of the examples.
+const DefaultScripts = "my-scripts"
+
 // Command returns the dev command.
 func Command() *cobra.Command {
 	var (
@@ -46,7 +49,7 @@ The next start continues with what is in the state folder.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&cfg.Scripts, "scripts", "examples/scripts", "folder of manifests")
+	flags.StringVar(&cfg.Scripts, "scripts", DefaultScripts, "folder of manifests")
 	flags.StringVar(&cfg.State, "state", DefaultState, "folder that everything is kept in")
 	flags.IntVar(&cfg.Agents, "agents", 3, "how many agents there are")
 	logging.AddFlags(flags)

@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -44,11 +45,16 @@ const (
 // Run runs until ctx is done.
 func Run(ctx context.Context, cfg Config) (err error) {
 	if info, err := os.Stat(cfg.Scripts); err != nil || !info.IsDir() {
-		return script.Errorf(script.Invalid, "--scripts", "%s is not a folder that can be read", cfg.Scripts)
+		return script.Errorf(script.Invalid, "--scripts", "%s is not a folder that can be read: name a folder of manifests, or copy examples/scripts there", cfg.Scripts)
 	}
 	if cfg.Agents < 1 {
 		return script.Errorf(script.Invalid, "--agents", "is %d; at least 1", cfg.Agents)
 	}
+	cfg.Out = &lineWriter{to: cfg.Out}
+	progress := startProgress(cfg.Out)
+	silence := sync.OnceFunc(progress.stop)
+	defer silence()
+	progress.waitFor("starting etcd, NATS, a registry and %d agents", cfg.Agents)
 	stack, err := local.Start(ctx, cfg.State, cfg.Agents, cfg.Log, local.WithWorkers(cfg.Workers...))
 	if err != nil {
 		return err
@@ -64,15 +70,18 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	if err != nil {
 		return err
 	}
-	scripts.start(ctx)
-	start, err := settled(ctx, client, cfg.Agents)
+	defer func() { err = errors.Join(err, scripts.memory.close()) }()
+	scripts.start(ctx, progress)
+	fleet, err := await(ctx, client, cfg.Agents, progress)
 	if err != nil {
 		return ignoreDone(ctx, err)
 	}
-	banner(cfg, stack, start)
+	silence()
+	fleet.printTroubles(cfg.Out)
+	banner(cfg, stack, fleet)
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return scripts.watch(ctx) })
-	g.Go(func() error { return announce(ctx, cfg, client, start) })
+	g.Go(func() error { return announce(ctx, cfg, client, fleet) })
 	return ignoreDone(ctx, g.Wait())
 }
 
@@ -100,32 +109,30 @@ func ignoreDone(ctx context.Context, err error) error {
 	return err
 }
 
-// settled waits until every agent runs everything, or startTime is over: what
-// fails then is announced.
-func settled(ctx context.Context, client *registryclient.Client, agents int) (last registryclient.FleetStatus, err error) {
+// await waits until every agent runs everything, or it is known why not, or startTime is
+// over.
+func await(ctx context.Context, client *registryclient.Client, agents int, p *progress) (*overview, error) {
 	wait, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
-	for fleet, err := range client.WatchStatus(wait, script.Name{}) {
+	fleet := newOverview()
+	for change, err := range client.WatchChanges(wait, script.Name{}) {
 		if err != nil {
 			if wait.Err() != nil && ctx.Err() == nil {
-				return last, nil
+				return fleet, nil
 			}
-			return last, err
+			return fleet, err
 		}
-		last = fleet
-		done := fleet.Connected >= agents
-		for i := range fleet.Scripts {
-			s := &fleet.Scripts[i]
-			done = done && (s.Converged || s.Failed > 0 && s.Waiting() == 0)
-		}
-		if done {
+		fleet.take(change)
+		what := fleet.waitsFor(agents)
+		if what == "" {
 			return fleet, nil
 		}
+		p.waitFor("%s", what)
 	}
-	return last, nil
+	return fleet, nil
 }
 
-func announce(ctx context.Context, cfg Config, client *registryclient.Client, start registryclient.FleetStatus) error {
+func announce(ctx context.Context, cfg Config, client *registryclient.Client, start *overview) error {
 	a := newAnnouncer(cfg.Out, start, func(name script.Name) (registryclient.ScriptStatus, error) {
 		fleet, err := client.Status(ctx, name)
 		if err != nil {
@@ -133,32 +140,32 @@ func announce(ctx context.Context, cfg Config, client *registryclient.Client, st
 		}
 		return fleet.Scripts[0], nil
 	})
-	for fleet, err := range client.WatchStatus(ctx, script.Name{}) {
+	for change, err := range client.WatchChanges(ctx, script.Name{}) {
 		if err != nil {
 			return err
 		}
-		a.hear(fleet)
+		a.hear(change)
 	}
 	return nil
 }
 
 // banner says in at most ten lines what runs and what to try.
-func banner(cfg Config, stack *local.Stack, fleet registryclient.FleetStatus) {
+func banner(cfg Config, stack *local.Stack, fleet *overview) {
 	live := 0
-	for i := range fleet.Scripts {
-		if fleet.Scripts[i].Converged {
+	for name := range fleet.scripts {
+		if fleet.scripts[name].Converged {
 			live++
 		}
 	}
 	fmt.Fprintf(cfg.Out, "scriptorium %s: etcd, NATS, a registry and %d of %d agents, state in %s\n",
-		version.String(), fleet.Connected, cfg.Agents, cfg.State)
+		version.String(), fleet.connected, cfg.Agents, cfg.State)
 	fmt.Fprintf(cfg.Out, "  registry  %s\n", stack.RegistryTarget())
 	agents := stack.AgentDir(1) + "/{grpc,http,resp}.sock"
 	if cfg.Agents > 1 {
 		agents += fmt.Sprintf(", and so on to agent-%d", cfg.Agents)
 	}
 	fmt.Fprintf(cfg.Out, "  agents    %s\n", agents)
-	fmt.Fprintf(cfg.Out, "  scripts   %d of %d live on every agent; save a manifest in %s to add or change one\n", live, len(fleet.Scripts), cfg.Scripts)
+	fmt.Fprintf(cfg.Out, "  scripts   %d of %d live on every agent; save a manifest in %s to add or change one\n", live, len(fleet.scripts), cfg.Scripts)
 	for i, line := range suggestions(cfg, stack, fleet) {
 		label := ""
 		if i == 0 {
@@ -170,8 +177,8 @@ func banner(cfg Config, stack *local.Stack, fleet registryclient.FleetStatus) {
 
 // suggestions are commands that work when they are pasted into a shell in this
 // folder, on this machine.
-func suggestions(cfg Config, stack *local.Stack, fleet registryclient.FleetStatus) []string {
-	const route = "acme/route" // of examples/scripts
+func suggestions(cfg Config, stack *local.Stack, fleet *overview) []string {
+	route := script.Name{Tenant: "acme", Script: "route"} // of examples/scripts
 	var lines []string
 	if ctl, ok := scriptctl(); ok {
 		if _, elsewhere := os.LookupEnv("SCRIPTORIUM_REGISTRY"); elsewhere || cfg.State != DefaultState {
@@ -179,17 +186,15 @@ func suggestions(cfg Config, stack *local.Stack, fleet registryclient.FleetStatu
 		}
 		lines = append(lines, ctl+" status --watch")
 	}
-	for i := range fleet.Scripts {
-		if fleet.Scripts[i].Release.Name.String() != route {
-			continue
-		}
-		argument := `'{"path":"/api/cart","user":"42"}'`
-		if _, err := exec.LookPath("redis-cli"); err == nil {
-			lines = append(lines, fmt.Sprintf("redis-cli -s %s FCALL %s 0 %s", quote(stack.AgentDir(1)+"/resp.sock"), route, argument))
-		}
-		if _, err := exec.LookPath("curl"); err == nil {
-			lines = append(lines, fmt.Sprintf(`curl -w '\n' --unix-socket %s -d %s http://agent/v1/execute/%s`, quote(stack.AgentDir(1)+"/http.sock"), argument, route))
-		}
+	if _, ok := fleet.scripts[route]; !ok {
+		return lines
+	}
+	argument := `'{"path":"/api/cart","user":"42"}'`
+	if _, err := exec.LookPath("redis-cli"); err == nil {
+		lines = append(lines, fmt.Sprintf("redis-cli -s %s FCALL %s 0 %s", quote(stack.AgentDir(1)+"/resp.sock"), route, argument))
+	}
+	if _, err := exec.LookPath("curl"); err == nil {
+		lines = append(lines, fmt.Sprintf(`curl -w '\n' --unix-socket %s -d %s http://agent/v1/execute/%s`, quote(stack.AgentDir(1)+"/http.sock"), argument, route))
 	}
 	return lines
 }

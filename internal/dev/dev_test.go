@@ -30,8 +30,18 @@ type session struct {
 	stop    func()
 }
 
-// start starts dev on the folders of old, or on new ones.
+// start starts dev on the folders of old, or on new ones, and waits until all is live.
 func start(t *testing.T, scripts, state string) *session {
+	t.Helper()
+	s := begin(t, scripts, state)
+	if line := s.await(`live on every agent`); !allLive(line) {
+		t.Errorf("started with %q", line)
+	}
+	return s
+}
+
+// begin starts dev.
+func begin(t *testing.T, scripts, state string) *session {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	r, w := io.Pipe()
@@ -67,9 +77,6 @@ func start(t *testing.T, scripts, state string) *session {
 		}
 	}
 	t.Cleanup(s.stop)
-	if line := s.await(`live on every agent`); !allLive(line) {
-		t.Errorf("started with %q", line)
-	}
 	return s
 }
 
@@ -244,6 +251,46 @@ func TestDeletedByHand(t *testing.T) {
 	s.write("one.yaml", text) // the folder's first pass may have brought it back already
 	s.await(`^acme/one v2 .* active on 3/3`)
 	s.wantAnswers("acme/one", "1")
+}
+
+// TestAPinIsNotLiftedInSilence: a script that somebody pinned follows its manifest when that
+// is saved, and dev says so.
+func TestAPinIsNotLiftedInSilence(t *testing.T) {
+	scripts := t.TempDir()
+	s := start(t, scripts, shortTempDir(t))
+	s.write("one.yaml", manifest("one", "  source: function handle() return 1 end\n"))
+	s.await(`^acme/one v1 .* active on 3/3`)
+	client, err := registryclient.Dial("unix:" + filepath.Join(s.state, "registry.sock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	if _, _, err := client.Pin(t.Context(), script.Name{Tenant: "acme", Script: "one"}, 1, registryclient.Write{Author: "ann", Note: "at night"}); err != nil {
+		t.Fatal(err)
+	}
+	s.write("one.yaml", manifest("one", "  source: function handle() return 2 end\n"))
+	s.await(`^warning: acme/one was pinned at v1 by ann \("at night"\); this publish unpinned it, and v2 is live\.`)
+}
+
+// TestFailedCandidates: a version that does not pass its tests holds nothing up, and dev
+// says why it is not live.
+func TestFailedCandidates(t *testing.T) {
+	scripts := t.TempDir()
+	const tests = "  tests:\n  - {name: answers, expect: 1}\n"
+	for name, n := range map[string]string{"good": "1", "bad": "2"} {
+		text := manifest(name, "  source: function handle() return "+n+" end\n"+tests)
+		if err := os.WriteFile(filepath.Join(scripts, name+".yaml"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := begin(t, scripts, shortTempDir(t))
+	s.await(`^acme/bad v1 was given up, and nothing is active: .*answers`)
+	s.await(` 1 of 2 live on every agent`)
+	s.write("good.yaml", manifest("good", "  source: function handle() return 3 end\n"+tests))
+	s.await(`^acme/good v2 was given up, and v1 stays active: .*answers`)
+	s.wantAnswers("acme/good", "1")
+	s.write("bad.yaml", manifest("bad", "  source: function handle() return 1 end\n"+tests))
+	s.await(`^acme/bad v2 .* active on 3/3`)
 }
 
 func TestOneFolderOneProcess(t *testing.T) {

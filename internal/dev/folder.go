@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"maps"
 	"os"
@@ -32,19 +31,13 @@ const settle = 20 * time.Millisecond
 // set by hand, and a manifest removed in the meantime removes its script.
 type folder struct {
 	path   string // absolute
-	memory string // the file that remembers what was applied
 	client *registryclient.Client
 	log    *slog.Logger
-	say    func(string) // tells a person what was not applied, and what else was done
+	say    func(string)              // tells a person what was not applied, and what else was done
+	step   func(done, manifests int) // hears how far a pass has come
 
-	applied map[string]applied // by tenant/name
-	said    map[string]bool    // faults of the last pass
-}
-
-// applied is what a folder last made of one script.
-type applied struct {
-	File        string `json:"file"` // absolute
-	Fingerprint string `json:"fingerprint"`
+	memory *journal
+	said   map[string]bool // faults of the last pass
 }
 
 func openFolder(path, memory string, client *registryclient.Client, log *slog.Logger, say func(string)) (*folder, error) {
@@ -52,18 +45,11 @@ func openFolder(path, memory string, client *registryclient.Client, log *slog.Lo
 	if err != nil {
 		return nil, err
 	}
-	f := &folder{path: path, memory: memory, client: client, log: log, say: say, applied: map[string]applied{}}
-	data, err := os.ReadFile(memory)
-	if errors.Is(err, fs.ErrNotExist) {
-		return f, nil
-	}
+	j, err := openJournal(memory)
 	if err != nil {
 		return nil, err
 	}
-	if err := json.Unmarshal(data, &f.applied); err != nil {
-		return nil, fmt.Errorf("%s cannot be read, remove it to have every manifest applied again: %w", memory, err)
-	}
-	return f, nil
+	return &folder{path: path, client: client, log: log, say: say, step: func(int, int) {}, memory: j}, nil
 }
 
 // watch applies the folder at each change of its files until ctx is done.
@@ -99,16 +85,20 @@ func (f *folder) watch(ctx context.Context) error {
 }
 
 // start applies the folder for the first time.
-func (f *folder) start(ctx context.Context) {
-	for _, name := range slices.Sorted(maps.Keys(f.applied)) {
-		if from := f.applied[name].File; filepath.Dir(from) != f.path {
+func (f *folder) start(ctx context.Context, p *progress) {
+	f.step = func(done, manifests int) {
+		p.waitFor("publishing the %d manifests of %s: %d %% are done", manifests, f.path, done*10/manifests*10)
+	}
+	defer func() { f.step = func(int, int) {} }()
+	before := maps.Clone(f.memory.applied)
+	f.apply(ctx)
+	for _, name := range slices.Sorted(maps.Keys(f.memory.applied)) {
+		if from := f.memory.applied[name].File; filepath.Dir(from) != f.path {
 			f.say(fmt.Sprintf("%s comes from %s: left as it is", name, from))
 		}
 	}
-	before := maps.Clone(f.applied)
-	f.apply(ctx)
 	for _, name := range slices.Sorted(maps.Keys(before)) {
-		if _, still := f.applied[name]; !still {
+		if _, still := f.memory.applied[name]; !still {
 			f.say(fmt.Sprintf("%s deleted: its manifest %s is gone", name, before[name].File))
 		}
 	}
@@ -125,7 +115,8 @@ func (f *folder) apply(ctx context.Context) (sources []string) {
 		return nil
 	}
 	present := map[string]bool{}
-	for _, m := range manifests {
+	for i, m := range manifests {
+		f.step(i, len(manifests))
 		name := m.Name.String()
 		present[name] = true
 		if m.SourceFile != "" {
@@ -135,8 +126,8 @@ func (f *folder) apply(ctx context.Context) (sources []string) {
 			faults = append(faults, err)
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(f.applied)) {
-		file := f.applied[name].File
+	for _, name := range slices.Sorted(maps.Keys(f.memory.applied)) {
+		file := f.memory.applied[name].File
 		// Another folder's are not ours to remove, and a file with a fault may
 		// still be meant to hold the script.
 		if present[name] || filepath.Dir(file) != f.path || broken[file] || broken[f.path] {
@@ -194,18 +185,22 @@ func (f *folder) publish(ctx context.Context, m *manifest.Manifest, live bool) e
 		return err
 	}
 	name := m.Name.String()
-	if live && f.applied[name] == (applied{File: m.File, Fingerprint: wanted}) {
+	if live && f.memory.applied[name] == (applied{File: m.File, Fingerprint: wanted}) {
 		return nil
 	}
 	request.Author = "dev"
 	request.Note = "from " + filepath.Base(m.File)
-	if _, err := f.client.Publish(ctx, request); err != nil {
+	published, err := f.client.Publish(ctx, request)
+	if err != nil {
 		if located := m.Locate(err); located != err { //nolint:errorlint // the same error, not one like it
 			return located
 		}
 		return fmt.Errorf("%s: %s: %w", m.File, name, err)
 	}
-	return f.remember(name, applied{File: m.File, Fingerprint: wanted})
+	if text := published.Unpinning(); text != "" {
+		f.say("warning: " + text)
+	}
+	return f.memory.remember(name, applied{File: m.File, Fingerprint: wanted})
 }
 
 func (f *folder) remove(ctx context.Context, name string) error {
@@ -217,25 +212,7 @@ func (f *folder) remove(ctx context.Context, name string) error {
 	if err != nil && script.KindOf(err) != script.NotFound {
 		return fmt.Errorf("remove %s: %w", name, err)
 	}
-	return f.remember(name, applied{})
-}
-
-// remember records what was made of a script; nothing, when it was removed.
-func (f *folder) remember(name string, a applied) error {
-	if a == (applied{}) {
-		delete(f.applied, name)
-	} else {
-		f.applied[name] = a
-	}
-	data, err := json.MarshalIndent(f.applied, "", "  ")
-	if err != nil {
-		return err
-	}
-	temporary := f.memory + ".tmp"
-	if err := os.WriteFile(temporary, data, 0o600); err != nil {
-		return err
-	}
-	return os.Rename(temporary, f.memory)
+	return f.memory.remember(name, applied{})
 }
 
 // tell says each fault once, and when there is none any more.

@@ -144,3 +144,22 @@ func check(line string) error {
 	}
 	return nil
 }
+
+// TestNoPageChangesTrackedFiles: what a page has people edit in place is a copy of theirs.
+func TestNoPageChangesTrackedFiles(t *testing.T) {
+	edit := regexp.MustCompile(`(?m)\bsed -i .*?' (\S+)`)
+	seen := 0
+	for file, text := range pages(t) {
+		for _, m := range edit.FindAllStringSubmatch(text, -1) {
+			seen++
+			if path := filepath.Join(root, m[1]); !strings.HasPrefix(m[1], "my-scripts/") {
+				if _, err := os.Stat(path); err == nil {
+					t.Errorf("%s: %s changes a file of this tree", file, m[0])
+				}
+			}
+		}
+	}
+	if seen == 0 {
+		t.Error("no page edits a file: does the pattern still match?")
+	}
+}

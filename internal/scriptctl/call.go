@@ -24,7 +24,7 @@ one starts with a minus.
 
 The agent is the one at --agent-socket, else at $SCRIPTORIUM_AGENT, else agent-1
 beside the registry. --agent names others there, and may be repeated: each is
-called in turn.`
+called in turn. With -o json an error names the socket as "agent".`
 
 const callExample = `  scriptctl call acme/route '{"path":"/api/cart"}'
   scriptctl call acme/greet@1 '"you"' --agent agent-1 --agent agent-2`

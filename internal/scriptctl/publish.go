@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -22,6 +23,10 @@ is the latest already changes nothing.
 All manifests are read and compiled here first: if any is wrong, all faults are
 shown and nothing is sent. Then each is published in turn; one that the registry
 refuses does not keep the others back, and the exit code says so at the end.
+
+A manifest without spec.version says "follow the latest": publishing it ends a pin,
+also one that "scriptctl rollback" or "pin" has set. A warning then names the pin, who
+set it and how to return. A manifest with spec.version keeps the script at that version.
 
 A new version of a script with tests, or with steps to be rolled out in, is on trial
 first: "scriptctl rollout" shows how far it is, and --wait waits until it is live
@@ -56,6 +61,17 @@ type publishView struct {
 	Error    string          `json:"error,omitempty"`
 	// Candidate is the version that has to be tested, or rolled out, before it is active.
 	Candidate *candidateView `json:"candidate,omitempty"`
+	// Unpinned is the pin that the publish ended.
+	Unpinned *unpinnedView `json:"unpinned,omitempty"`
+}
+
+// unpinnedView is a pin that was. Author, note and time are absent where the history does
+// not reach back to it.
+type unpinnedView struct {
+	Version uint64     `json:"version"`
+	Author  string     `json:"author,omitempty"`
+	Note    string     `json:"note,omitempty"`
+	Time    *time.Time `json:"time,omitempty"`
 }
 
 func (a *app) publishCommand() *cobra.Command {
@@ -121,6 +137,9 @@ func (a *app) publish(ctx context.Context, o *publishOptions) error {
 			continue
 		}
 		goals[m.Name] = goalOf(&published.Release)
+		if text := published.Unpinning(); text != "" {
+			a.warn(plain(text))
+		}
 		view := viewOfPublished(m, &published, o.dryRun)
 		views = append(views, view)
 		if a.output == formatTable {
@@ -161,6 +180,9 @@ func viewOfPublished(m *manifest.Manifest, p *registryclient.Published, dryRun b
 		Script: m.Name.String(), Outcome: "unchanged", Version: p.Version.Number, Digest: p.Version.Digest,
 		Revision: p.Release.Revision, Active: p.Release.Active.Number, File: m.File, Line: m.Line,
 		Candidate: viewOfCandidate(&p.Release),
+	}
+	if e := p.Unpinned; e != nil {
+		v.Unpinned = &unpinnedView{Version: p.PinnedVersion(), Author: e.Author, Note: e.Note, Time: timeView(e.Time)}
 	}
 	switch {
 	case p.Changed && dryRun:

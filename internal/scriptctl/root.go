@@ -42,6 +42,12 @@ Environment:
                         _INSECURE_PLAINTEXT stand for the flags of those names
   NO_COLOR              no colours when set
 
+With -o json, or yaml, the result is on standard output. Standard error then has an
+object for each error, one a line, and the exit code is that of the first:
+  {"error": {"kind", "field", "message", "file", "line", "column"}, "exitCode"}
+What is not known is left out. Warnings and notices are {"warning": {"message"}} and
+{"notice": {"message"}} there.
+
 Exit codes:
   0  done
   1  anything else went wrong

@@ -69,11 +69,15 @@ func (s *registryService) Publish(ctx context.Context, m *registryv1.PublishRequ
 	if err != nil {
 		return nil, err
 	}
-	return &registryv1.PublishResponse{
+	resp := &registryv1.PublishResponse{
 		Release: wire.FromRelease(result.Release),
 		Version: wire.FromVersion(result.Version),
 		Changed: result.Changed,
-	}, nil
+	}
+	if result.Unpinned != nil {
+		resp.Unpinned = wire.FromHistoryEntry(*result.Unpinned)
+	}
+	return resp, nil
 }
 
 func (s *registryService) Pin(ctx context.Context, m *registryv1.PinRequest) (*registryv1.PinResponse, error) {

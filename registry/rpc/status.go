@@ -63,6 +63,7 @@ func (s *registryService) WatchStatus(m *registryv1.WatchStatusRequest, stream g
 	if err := s.catchUp(ctx); err != nil {
 		return err
 	}
+	var sent sentStatuses
 	for status := range s.fleet.Watch(ctx, filter) {
 		if status.More {
 			return script.Errorf(script.Limit, "tenant", "there are more than %d scripts, too many to watch together: watch those of one tenant", maxWatched)
@@ -71,7 +72,13 @@ func (s *registryService) WatchStatus(m *registryv1.WatchStatusRequest, stream g
 		if len(status.Scripts) > registry.MaxPageSize {
 			reason = watchedReason
 		}
-		if err := stream.Send(&registryv1.WatchStatusResponse{Status: fromStatus(&status, reason)}); err != nil {
+		resp := &registryv1.WatchStatusResponse{}
+		if m.GetChanges() {
+			resp.Changes = sent.scripts != nil
+			status.Scripts, resp.Gone = sent.changes(status.Scripts)
+		}
+		resp.Status = fromStatus(&status, reason)
+		if err := stream.Send(resp); err != nil {
 			return err
 		}
 	}

@@ -304,7 +304,10 @@ type PublishResponse struct {
 	// The version that holds the source, new or not.
 	Version *v1.Version `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
 	// Anything changed.
-	Changed       bool `protobuf:"varint,3,opt,name=changed,proto3" json:"changed,omitempty"`
+	Changed bool `protobuf:"varint,3,opt,name=changed,proto3" json:"changed,omitempty"`
+	// The change that had pinned the script, if this publish ended the pin. Without an
+	// author where the history does not reach back to it.
+	Unpinned      *v1.HistoryEntry `protobuf:"bytes,4,opt,name=unpinned,proto3" json:"unpinned,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -358,6 +361,13 @@ func (x *PublishResponse) GetChanged() bool {
 		return x.Changed
 	}
 	return false
+}
+
+func (x *PublishResponse) GetUnpinned() *v1.HistoryEntry {
+	if x != nil {
+		return x.Unpinned
+	}
+	return nil
 }
 
 type PinRequest struct {
@@ -4003,7 +4013,10 @@ type WatchStatusRequest struct {
 	// All that the caller may read when empty.
 	Tenant string `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
 	// All scripts of the tenant when empty.
-	Name          string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// After the first response, leave out the scripts whose status is as it was sent last.
+	// A registry that does not know this sends all of them each time.
+	Changes       bool `protobuf:"varint,3,opt,name=changes,proto3" json:"changes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4052,9 +4065,22 @@ func (x *WatchStatusRequest) GetName() string {
 	return ""
 }
 
+func (x *WatchStatusRequest) GetChanges() bool {
+	if x != nil {
+		return x.Changes
+	}
+	return false
+}
+
 type WatchStatusResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Status        *FleetStatus           `protobuf:"bytes,1,opt,name=status,proto3" json:"status,omitempty"`
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Status *FleetStatus           `protobuf:"bytes,1,opt,name=status,proto3" json:"status,omitempty"`
+	// The status has those scripts alone that changed since the response before. Otherwise
+	// it has all that were asked for.
+	Changes bool `protobuf:"varint,2,opt,name=changes,proto3" json:"changes,omitempty"`
+	// Scripts that are not among those that were asked for any more, as "tenant/name": they
+	// were deleted.
+	Gone          []string `protobuf:"bytes,3,rep,name=gone,proto3" json:"gone,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4092,6 +4118,20 @@ func (*WatchStatusResponse) Descriptor() ([]byte, []int) {
 func (x *WatchStatusResponse) GetStatus() *FleetStatus {
 	if x != nil {
 		return x.Status
+	}
+	return nil
+}
+
+func (x *WatchStatusResponse) GetChanges() bool {
+	if x != nil {
+		return x.Changes
+	}
+	return false
+}
+
+func (x *WatchStatusResponse) GetGone() []string {
+	if x != nil {
+		return x.Gone
 	}
 	return nil
 }
@@ -5185,11 +5225,12 @@ const file_proto_registry_v1_registry_proto_rawDesc = "" +
 	"\v_entrypointB\n" +
 	"\n" +
 	"\b_enabledB\x06\n" +
-	"\x04_pin\"\x9f\x01\n" +
+	"\x04_pin\"\xe0\x01\n" +
 	"\x0fPublishResponse\x128\n" +
 	"\arelease\x18\x01 \x01(\v2\x1e.scriptorium.script.v1.ReleaseR\arelease\x128\n" +
 	"\aversion\x18\x02 \x01(\v2\x1e.scriptorium.script.v1.VersionR\aversion\x12\x18\n" +
-	"\achanged\x18\x03 \x01(\bR\achanged\"\xf6\x01\n" +
+	"\achanged\x18\x03 \x01(\bR\achanged\x12?\n" +
+	"\bunpinned\x18\x04 \x01(\v2#.scriptorium.script.v1.HistoryEntryR\bunpinned\"\xf6\x01\n" +
 	"\n" +
 	"PinRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
@@ -5456,12 +5497,15 @@ const file_proto_registry_v1_registry_proto_rawDesc = "" +
 	"page_token\x18\x04 \x01(\tR\tpageToken\"v\n" +
 	"\x0eStatusResponse\x12<\n" +
 	"\x06status\x18\x01 \x01(\v2$.scriptorium.registry.v1.FleetStatusR\x06status\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"@\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"Z\n" +
 	"\x12WatchStatusRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
-	"\x04name\x18\x02 \x01(\tR\x04name\"S\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x18\n" +
+	"\achanges\x18\x03 \x01(\bR\achanges\"\x81\x01\n" +
 	"\x13WatchStatusResponse\x12<\n" +
-	"\x06status\x18\x01 \x01(\v2$.scriptorium.registry.v1.FleetStatusR\x06status\"\xc7\x01\n" +
+	"\x06status\x18\x01 \x01(\v2$.scriptorium.registry.v1.FleetStatusR\x06status\x12\x18\n" +
+	"\achanges\x18\x02 \x01(\bR\achanges\x12\x12\n" +
+	"\x04gone\x18\x03 \x03(\tR\x04gone\"\xc7\x01\n" +
 	"\vFleetStatus\x12\x14\n" +
 	"\x05fleet\x18\x01 \x01(\tR\x05fleet\x12#\n" +
 	"\rhead_revision\x18\x02 \x01(\x03R\fheadRevision\x12?\n" +
@@ -5703,135 +5747,136 @@ var file_proto_registry_v1_registry_proto_depIdxs = []int32{
 	74, // 0: scriptorium.registry.v1.PublishRequest.settings:type_name -> scriptorium.script.v1.Settings
 	75, // 1: scriptorium.registry.v1.PublishResponse.release:type_name -> scriptorium.script.v1.Release
 	76, // 2: scriptorium.registry.v1.PublishResponse.version:type_name -> scriptorium.script.v1.Version
-	75, // 3: scriptorium.registry.v1.PinResponse.release:type_name -> scriptorium.script.v1.Release
-	75, // 4: scriptorium.registry.v1.UnpinResponse.release:type_name -> scriptorium.script.v1.Release
-	75, // 5: scriptorium.registry.v1.RollbackResponse.release:type_name -> scriptorium.script.v1.Release
-	75, // 6: scriptorium.registry.v1.SetEnabledResponse.release:type_name -> scriptorium.script.v1.Release
-	74, // 7: scriptorium.registry.v1.ConfigureRequest.settings:type_name -> scriptorium.script.v1.Settings
-	75, // 8: scriptorium.registry.v1.ConfigureResponse.release:type_name -> scriptorium.script.v1.Release
-	75, // 9: scriptorium.registry.v1.DeleteResponse.release:type_name -> scriptorium.script.v1.Release
-	75, // 10: scriptorium.registry.v1.SetOwnerResponse.release:type_name -> scriptorium.script.v1.Release
-	0,  // 11: scriptorium.registry.v1.SteerRequest.steering:type_name -> scriptorium.registry.v1.Steering
-	75, // 12: scriptorium.registry.v1.SteerResponse.release:type_name -> scriptorium.script.v1.Release
-	75, // 13: scriptorium.registry.v1.GetResponse.release:type_name -> scriptorium.script.v1.Release
-	75, // 14: scriptorium.registry.v1.ListResponse.releases:type_name -> scriptorium.script.v1.Release
-	76, // 15: scriptorium.registry.v1.GetSourceResponse.version:type_name -> scriptorium.script.v1.Version
-	77, // 16: scriptorium.registry.v1.HistoryResponse.entries:type_name -> scriptorium.script.v1.HistoryEntry
-	78, // 17: scriptorium.registry.v1.AuditRequest.since:type_name -> google.protobuf.Timestamp
-	79, // 18: scriptorium.registry.v1.AuditResponse.entries:type_name -> scriptorium.script.v1.AuditEntry
-	32, // 19: scriptorium.registry.v1.ExportResponse.header:type_name -> scriptorium.registry.v1.ExportHeader
-	33, // 20: scriptorium.registry.v1.ExportResponse.script:type_name -> scriptorium.registry.v1.ScriptRecord
-	80, // 21: scriptorium.registry.v1.ExportResponse.source:type_name -> scriptorium.script.v1.Source
-	34, // 22: scriptorium.registry.v1.ExportResponse.value:type_name -> scriptorium.registry.v1.ValueRecord
-	81, // 23: scriptorium.registry.v1.ExportResponse.tenant:type_name -> scriptorium.script.v1.Tenant
-	78, // 24: scriptorium.registry.v1.ExportHeader.exported_at:type_name -> google.protobuf.Timestamp
-	75, // 25: scriptorium.registry.v1.ScriptRecord.release:type_name -> scriptorium.script.v1.Release
-	76, // 26: scriptorium.registry.v1.ScriptRecord.versions:type_name -> scriptorium.script.v1.Version
-	77, // 27: scriptorium.registry.v1.ScriptRecord.history:type_name -> scriptorium.script.v1.HistoryEntry
-	82, // 28: scriptorium.registry.v1.ValueRecord.value:type_name -> scriptorium.script.v1.Value
-	36, // 29: scriptorium.registry.v1.ImportRequest.options:type_name -> scriptorium.registry.v1.ImportOptions
-	33, // 30: scriptorium.registry.v1.ImportRequest.script:type_name -> scriptorium.registry.v1.ScriptRecord
-	80, // 31: scriptorium.registry.v1.ImportRequest.source:type_name -> scriptorium.script.v1.Source
-	34, // 32: scriptorium.registry.v1.ImportRequest.value:type_name -> scriptorium.registry.v1.ValueRecord
-	81, // 33: scriptorium.registry.v1.ImportRequest.tenant:type_name -> scriptorium.script.v1.Tenant
-	82, // 34: scriptorium.registry.v1.PutValueResponse.value:type_name -> scriptorium.script.v1.Value
-	82, // 35: scriptorium.registry.v1.GetValueResponse.value:type_name -> scriptorium.script.v1.Value
-	82, // 36: scriptorium.registry.v1.ListValuesResponse.values:type_name -> scriptorium.script.v1.Value
-	82, // 37: scriptorium.registry.v1.DeleteValueResponse.value:type_name -> scriptorium.script.v1.Value
-	83, // 38: scriptorium.registry.v1.SetTenantRequest.settings:type_name -> scriptorium.script.v1.TenantSettings
-	81, // 39: scriptorium.registry.v1.SetTenantResponse.tenant:type_name -> scriptorium.script.v1.Tenant
-	81, // 40: scriptorium.registry.v1.GetTenantResponse.tenant:type_name -> scriptorium.script.v1.Tenant
-	81, // 41: scriptorium.registry.v1.ListTenantsResponse.tenants:type_name -> scriptorium.script.v1.Tenant
-	84, // 42: scriptorium.registry.v1.WatchLogsResponse.logs:type_name -> scriptorium.event.v1.Logs
-	1,  // 43: scriptorium.registry.v1.WatchLogsResponse.state:type_name -> scriptorium.registry.v1.LogsState
-	61, // 44: scriptorium.registry.v1.ListAgentsResponse.agents:type_name -> scriptorium.registry.v1.AgentStatus
-	60, // 45: scriptorium.registry.v1.StatusResponse.status:type_name -> scriptorium.registry.v1.FleetStatus
-	60, // 46: scriptorium.registry.v1.WatchStatusResponse.status:type_name -> scriptorium.registry.v1.FleetStatus
-	63, // 47: scriptorium.registry.v1.FleetStatus.scripts:type_name -> scriptorium.registry.v1.ScriptStatus
-	73, // 48: scriptorium.registry.v1.AgentStatus.labels:type_name -> scriptorium.registry.v1.AgentStatus.LabelsEntry
-	85, // 49: scriptorium.registry.v1.AgentStatus.unheard_for:type_name -> google.protobuf.Duration
-	85, // 50: scriptorium.registry.v1.AgentStatus.lag:type_name -> google.protobuf.Duration
-	62, // 51: scriptorium.registry.v1.AgentStatus.failures:type_name -> scriptorium.registry.v1.ScriptFailure
-	86, // 52: scriptorium.registry.v1.ScriptFailure.error:type_name -> scriptorium.script.v1.Error
-	75, // 53: scriptorium.registry.v1.ScriptStatus.release:type_name -> scriptorium.script.v1.Release
-	85, // 54: scriptorium.registry.v1.ScriptStatus.took:type_name -> google.protobuf.Duration
-	66, // 55: scriptorium.registry.v1.ScriptStatus.failures:type_name -> scriptorium.registry.v1.AgentFailure
-	65, // 56: scriptorium.registry.v1.ScriptStatus.rollout:type_name -> scriptorium.registry.v1.Rollout
-	64, // 57: scriptorium.registry.v1.ScriptStatus.trials:type_name -> scriptorium.registry.v1.Trials
-	85, // 58: scriptorium.registry.v1.Rollout.median:type_name -> google.protobuf.Duration
-	85, // 59: scriptorium.registry.v1.Rollout.p99:type_name -> google.protobuf.Duration
-	85, // 60: scriptorium.registry.v1.Rollout.slowest:type_name -> google.protobuf.Duration
-	78, // 61: scriptorium.registry.v1.Rollout.converged_at:type_name -> google.protobuf.Timestamp
-	86, // 62: scriptorium.registry.v1.AgentFailure.error:type_name -> scriptorium.script.v1.Error
-	80, // 63: scriptorium.registry.v1.PullResponse.sources:type_name -> scriptorium.script.v1.Source
-	87, // 64: scriptorium.registry.v1.SyncResponse.objects:type_name -> scriptorium.event.v1.Object
-	80, // 65: scriptorium.registry.v1.SyncResponse.sources:type_name -> scriptorium.script.v1.Source
-	80, // 66: scriptorium.registry.v1.FetchSourcesResponse.sources:type_name -> scriptorium.script.v1.Source
-	2,  // 67: scriptorium.registry.v1.Registry.Publish:input_type -> scriptorium.registry.v1.PublishRequest
-	4,  // 68: scriptorium.registry.v1.Registry.Pin:input_type -> scriptorium.registry.v1.PinRequest
-	6,  // 69: scriptorium.registry.v1.Registry.Unpin:input_type -> scriptorium.registry.v1.UnpinRequest
-	8,  // 70: scriptorium.registry.v1.Registry.Rollback:input_type -> scriptorium.registry.v1.RollbackRequest
-	10, // 71: scriptorium.registry.v1.Registry.SetEnabled:input_type -> scriptorium.registry.v1.SetEnabledRequest
-	12, // 72: scriptorium.registry.v1.Registry.Configure:input_type -> scriptorium.registry.v1.ConfigureRequest
-	14, // 73: scriptorium.registry.v1.Registry.Delete:input_type -> scriptorium.registry.v1.DeleteRequest
-	16, // 74: scriptorium.registry.v1.Registry.SetOwner:input_type -> scriptorium.registry.v1.SetOwnerRequest
-	18, // 75: scriptorium.registry.v1.Registry.Steer:input_type -> scriptorium.registry.v1.SteerRequest
-	20, // 76: scriptorium.registry.v1.Registry.Get:input_type -> scriptorium.registry.v1.GetRequest
-	22, // 77: scriptorium.registry.v1.Registry.List:input_type -> scriptorium.registry.v1.ListRequest
-	24, // 78: scriptorium.registry.v1.Registry.GetSource:input_type -> scriptorium.registry.v1.GetSourceRequest
-	26, // 79: scriptorium.registry.v1.Registry.History:input_type -> scriptorium.registry.v1.HistoryRequest
-	28, // 80: scriptorium.registry.v1.Registry.Audit:input_type -> scriptorium.registry.v1.AuditRequest
-	30, // 81: scriptorium.registry.v1.Registry.Export:input_type -> scriptorium.registry.v1.ExportRequest
-	35, // 82: scriptorium.registry.v1.Registry.Import:input_type -> scriptorium.registry.v1.ImportRequest
-	38, // 83: scriptorium.registry.v1.Registry.PutValue:input_type -> scriptorium.registry.v1.PutValueRequest
-	40, // 84: scriptorium.registry.v1.Registry.GetValue:input_type -> scriptorium.registry.v1.GetValueRequest
-	42, // 85: scriptorium.registry.v1.Registry.ListValues:input_type -> scriptorium.registry.v1.ListValuesRequest
-	44, // 86: scriptorium.registry.v1.Registry.DeleteValue:input_type -> scriptorium.registry.v1.DeleteValueRequest
-	46, // 87: scriptorium.registry.v1.Registry.SetTenant:input_type -> scriptorium.registry.v1.SetTenantRequest
-	48, // 88: scriptorium.registry.v1.Registry.GetTenant:input_type -> scriptorium.registry.v1.GetTenantRequest
-	50, // 89: scriptorium.registry.v1.Registry.ListTenants:input_type -> scriptorium.registry.v1.ListTenantsRequest
-	52, // 90: scriptorium.registry.v1.Registry.WatchLogs:input_type -> scriptorium.registry.v1.WatchLogsRequest
-	54, // 91: scriptorium.registry.v1.Registry.ListAgents:input_type -> scriptorium.registry.v1.ListAgentsRequest
-	56, // 92: scriptorium.registry.v1.Registry.Status:input_type -> scriptorium.registry.v1.StatusRequest
-	58, // 93: scriptorium.registry.v1.Registry.WatchStatus:input_type -> scriptorium.registry.v1.WatchStatusRequest
-	67, // 94: scriptorium.registry.v1.Feed.Pull:input_type -> scriptorium.registry.v1.PullRequest
-	69, // 95: scriptorium.registry.v1.Feed.Sync:input_type -> scriptorium.registry.v1.SyncRequest
-	71, // 96: scriptorium.registry.v1.Feed.FetchSources:input_type -> scriptorium.registry.v1.FetchSourcesRequest
-	3,  // 97: scriptorium.registry.v1.Registry.Publish:output_type -> scriptorium.registry.v1.PublishResponse
-	5,  // 98: scriptorium.registry.v1.Registry.Pin:output_type -> scriptorium.registry.v1.PinResponse
-	7,  // 99: scriptorium.registry.v1.Registry.Unpin:output_type -> scriptorium.registry.v1.UnpinResponse
-	9,  // 100: scriptorium.registry.v1.Registry.Rollback:output_type -> scriptorium.registry.v1.RollbackResponse
-	11, // 101: scriptorium.registry.v1.Registry.SetEnabled:output_type -> scriptorium.registry.v1.SetEnabledResponse
-	13, // 102: scriptorium.registry.v1.Registry.Configure:output_type -> scriptorium.registry.v1.ConfigureResponse
-	15, // 103: scriptorium.registry.v1.Registry.Delete:output_type -> scriptorium.registry.v1.DeleteResponse
-	17, // 104: scriptorium.registry.v1.Registry.SetOwner:output_type -> scriptorium.registry.v1.SetOwnerResponse
-	19, // 105: scriptorium.registry.v1.Registry.Steer:output_type -> scriptorium.registry.v1.SteerResponse
-	21, // 106: scriptorium.registry.v1.Registry.Get:output_type -> scriptorium.registry.v1.GetResponse
-	23, // 107: scriptorium.registry.v1.Registry.List:output_type -> scriptorium.registry.v1.ListResponse
-	25, // 108: scriptorium.registry.v1.Registry.GetSource:output_type -> scriptorium.registry.v1.GetSourceResponse
-	27, // 109: scriptorium.registry.v1.Registry.History:output_type -> scriptorium.registry.v1.HistoryResponse
-	29, // 110: scriptorium.registry.v1.Registry.Audit:output_type -> scriptorium.registry.v1.AuditResponse
-	31, // 111: scriptorium.registry.v1.Registry.Export:output_type -> scriptorium.registry.v1.ExportResponse
-	37, // 112: scriptorium.registry.v1.Registry.Import:output_type -> scriptorium.registry.v1.ImportResponse
-	39, // 113: scriptorium.registry.v1.Registry.PutValue:output_type -> scriptorium.registry.v1.PutValueResponse
-	41, // 114: scriptorium.registry.v1.Registry.GetValue:output_type -> scriptorium.registry.v1.GetValueResponse
-	43, // 115: scriptorium.registry.v1.Registry.ListValues:output_type -> scriptorium.registry.v1.ListValuesResponse
-	45, // 116: scriptorium.registry.v1.Registry.DeleteValue:output_type -> scriptorium.registry.v1.DeleteValueResponse
-	47, // 117: scriptorium.registry.v1.Registry.SetTenant:output_type -> scriptorium.registry.v1.SetTenantResponse
-	49, // 118: scriptorium.registry.v1.Registry.GetTenant:output_type -> scriptorium.registry.v1.GetTenantResponse
-	51, // 119: scriptorium.registry.v1.Registry.ListTenants:output_type -> scriptorium.registry.v1.ListTenantsResponse
-	53, // 120: scriptorium.registry.v1.Registry.WatchLogs:output_type -> scriptorium.registry.v1.WatchLogsResponse
-	55, // 121: scriptorium.registry.v1.Registry.ListAgents:output_type -> scriptorium.registry.v1.ListAgentsResponse
-	57, // 122: scriptorium.registry.v1.Registry.Status:output_type -> scriptorium.registry.v1.StatusResponse
-	59, // 123: scriptorium.registry.v1.Registry.WatchStatus:output_type -> scriptorium.registry.v1.WatchStatusResponse
-	68, // 124: scriptorium.registry.v1.Feed.Pull:output_type -> scriptorium.registry.v1.PullResponse
-	70, // 125: scriptorium.registry.v1.Feed.Sync:output_type -> scriptorium.registry.v1.SyncResponse
-	72, // 126: scriptorium.registry.v1.Feed.FetchSources:output_type -> scriptorium.registry.v1.FetchSourcesResponse
-	97, // [97:127] is the sub-list for method output_type
-	67, // [67:97] is the sub-list for method input_type
-	67, // [67:67] is the sub-list for extension type_name
-	67, // [67:67] is the sub-list for extension extendee
-	0,  // [0:67] is the sub-list for field type_name
+	77, // 3: scriptorium.registry.v1.PublishResponse.unpinned:type_name -> scriptorium.script.v1.HistoryEntry
+	75, // 4: scriptorium.registry.v1.PinResponse.release:type_name -> scriptorium.script.v1.Release
+	75, // 5: scriptorium.registry.v1.UnpinResponse.release:type_name -> scriptorium.script.v1.Release
+	75, // 6: scriptorium.registry.v1.RollbackResponse.release:type_name -> scriptorium.script.v1.Release
+	75, // 7: scriptorium.registry.v1.SetEnabledResponse.release:type_name -> scriptorium.script.v1.Release
+	74, // 8: scriptorium.registry.v1.ConfigureRequest.settings:type_name -> scriptorium.script.v1.Settings
+	75, // 9: scriptorium.registry.v1.ConfigureResponse.release:type_name -> scriptorium.script.v1.Release
+	75, // 10: scriptorium.registry.v1.DeleteResponse.release:type_name -> scriptorium.script.v1.Release
+	75, // 11: scriptorium.registry.v1.SetOwnerResponse.release:type_name -> scriptorium.script.v1.Release
+	0,  // 12: scriptorium.registry.v1.SteerRequest.steering:type_name -> scriptorium.registry.v1.Steering
+	75, // 13: scriptorium.registry.v1.SteerResponse.release:type_name -> scriptorium.script.v1.Release
+	75, // 14: scriptorium.registry.v1.GetResponse.release:type_name -> scriptorium.script.v1.Release
+	75, // 15: scriptorium.registry.v1.ListResponse.releases:type_name -> scriptorium.script.v1.Release
+	76, // 16: scriptorium.registry.v1.GetSourceResponse.version:type_name -> scriptorium.script.v1.Version
+	77, // 17: scriptorium.registry.v1.HistoryResponse.entries:type_name -> scriptorium.script.v1.HistoryEntry
+	78, // 18: scriptorium.registry.v1.AuditRequest.since:type_name -> google.protobuf.Timestamp
+	79, // 19: scriptorium.registry.v1.AuditResponse.entries:type_name -> scriptorium.script.v1.AuditEntry
+	32, // 20: scriptorium.registry.v1.ExportResponse.header:type_name -> scriptorium.registry.v1.ExportHeader
+	33, // 21: scriptorium.registry.v1.ExportResponse.script:type_name -> scriptorium.registry.v1.ScriptRecord
+	80, // 22: scriptorium.registry.v1.ExportResponse.source:type_name -> scriptorium.script.v1.Source
+	34, // 23: scriptorium.registry.v1.ExportResponse.value:type_name -> scriptorium.registry.v1.ValueRecord
+	81, // 24: scriptorium.registry.v1.ExportResponse.tenant:type_name -> scriptorium.script.v1.Tenant
+	78, // 25: scriptorium.registry.v1.ExportHeader.exported_at:type_name -> google.protobuf.Timestamp
+	75, // 26: scriptorium.registry.v1.ScriptRecord.release:type_name -> scriptorium.script.v1.Release
+	76, // 27: scriptorium.registry.v1.ScriptRecord.versions:type_name -> scriptorium.script.v1.Version
+	77, // 28: scriptorium.registry.v1.ScriptRecord.history:type_name -> scriptorium.script.v1.HistoryEntry
+	82, // 29: scriptorium.registry.v1.ValueRecord.value:type_name -> scriptorium.script.v1.Value
+	36, // 30: scriptorium.registry.v1.ImportRequest.options:type_name -> scriptorium.registry.v1.ImportOptions
+	33, // 31: scriptorium.registry.v1.ImportRequest.script:type_name -> scriptorium.registry.v1.ScriptRecord
+	80, // 32: scriptorium.registry.v1.ImportRequest.source:type_name -> scriptorium.script.v1.Source
+	34, // 33: scriptorium.registry.v1.ImportRequest.value:type_name -> scriptorium.registry.v1.ValueRecord
+	81, // 34: scriptorium.registry.v1.ImportRequest.tenant:type_name -> scriptorium.script.v1.Tenant
+	82, // 35: scriptorium.registry.v1.PutValueResponse.value:type_name -> scriptorium.script.v1.Value
+	82, // 36: scriptorium.registry.v1.GetValueResponse.value:type_name -> scriptorium.script.v1.Value
+	82, // 37: scriptorium.registry.v1.ListValuesResponse.values:type_name -> scriptorium.script.v1.Value
+	82, // 38: scriptorium.registry.v1.DeleteValueResponse.value:type_name -> scriptorium.script.v1.Value
+	83, // 39: scriptorium.registry.v1.SetTenantRequest.settings:type_name -> scriptorium.script.v1.TenantSettings
+	81, // 40: scriptorium.registry.v1.SetTenantResponse.tenant:type_name -> scriptorium.script.v1.Tenant
+	81, // 41: scriptorium.registry.v1.GetTenantResponse.tenant:type_name -> scriptorium.script.v1.Tenant
+	81, // 42: scriptorium.registry.v1.ListTenantsResponse.tenants:type_name -> scriptorium.script.v1.Tenant
+	84, // 43: scriptorium.registry.v1.WatchLogsResponse.logs:type_name -> scriptorium.event.v1.Logs
+	1,  // 44: scriptorium.registry.v1.WatchLogsResponse.state:type_name -> scriptorium.registry.v1.LogsState
+	61, // 45: scriptorium.registry.v1.ListAgentsResponse.agents:type_name -> scriptorium.registry.v1.AgentStatus
+	60, // 46: scriptorium.registry.v1.StatusResponse.status:type_name -> scriptorium.registry.v1.FleetStatus
+	60, // 47: scriptorium.registry.v1.WatchStatusResponse.status:type_name -> scriptorium.registry.v1.FleetStatus
+	63, // 48: scriptorium.registry.v1.FleetStatus.scripts:type_name -> scriptorium.registry.v1.ScriptStatus
+	73, // 49: scriptorium.registry.v1.AgentStatus.labels:type_name -> scriptorium.registry.v1.AgentStatus.LabelsEntry
+	85, // 50: scriptorium.registry.v1.AgentStatus.unheard_for:type_name -> google.protobuf.Duration
+	85, // 51: scriptorium.registry.v1.AgentStatus.lag:type_name -> google.protobuf.Duration
+	62, // 52: scriptorium.registry.v1.AgentStatus.failures:type_name -> scriptorium.registry.v1.ScriptFailure
+	86, // 53: scriptorium.registry.v1.ScriptFailure.error:type_name -> scriptorium.script.v1.Error
+	75, // 54: scriptorium.registry.v1.ScriptStatus.release:type_name -> scriptorium.script.v1.Release
+	85, // 55: scriptorium.registry.v1.ScriptStatus.took:type_name -> google.protobuf.Duration
+	66, // 56: scriptorium.registry.v1.ScriptStatus.failures:type_name -> scriptorium.registry.v1.AgentFailure
+	65, // 57: scriptorium.registry.v1.ScriptStatus.rollout:type_name -> scriptorium.registry.v1.Rollout
+	64, // 58: scriptorium.registry.v1.ScriptStatus.trials:type_name -> scriptorium.registry.v1.Trials
+	85, // 59: scriptorium.registry.v1.Rollout.median:type_name -> google.protobuf.Duration
+	85, // 60: scriptorium.registry.v1.Rollout.p99:type_name -> google.protobuf.Duration
+	85, // 61: scriptorium.registry.v1.Rollout.slowest:type_name -> google.protobuf.Duration
+	78, // 62: scriptorium.registry.v1.Rollout.converged_at:type_name -> google.protobuf.Timestamp
+	86, // 63: scriptorium.registry.v1.AgentFailure.error:type_name -> scriptorium.script.v1.Error
+	80, // 64: scriptorium.registry.v1.PullResponse.sources:type_name -> scriptorium.script.v1.Source
+	87, // 65: scriptorium.registry.v1.SyncResponse.objects:type_name -> scriptorium.event.v1.Object
+	80, // 66: scriptorium.registry.v1.SyncResponse.sources:type_name -> scriptorium.script.v1.Source
+	80, // 67: scriptorium.registry.v1.FetchSourcesResponse.sources:type_name -> scriptorium.script.v1.Source
+	2,  // 68: scriptorium.registry.v1.Registry.Publish:input_type -> scriptorium.registry.v1.PublishRequest
+	4,  // 69: scriptorium.registry.v1.Registry.Pin:input_type -> scriptorium.registry.v1.PinRequest
+	6,  // 70: scriptorium.registry.v1.Registry.Unpin:input_type -> scriptorium.registry.v1.UnpinRequest
+	8,  // 71: scriptorium.registry.v1.Registry.Rollback:input_type -> scriptorium.registry.v1.RollbackRequest
+	10, // 72: scriptorium.registry.v1.Registry.SetEnabled:input_type -> scriptorium.registry.v1.SetEnabledRequest
+	12, // 73: scriptorium.registry.v1.Registry.Configure:input_type -> scriptorium.registry.v1.ConfigureRequest
+	14, // 74: scriptorium.registry.v1.Registry.Delete:input_type -> scriptorium.registry.v1.DeleteRequest
+	16, // 75: scriptorium.registry.v1.Registry.SetOwner:input_type -> scriptorium.registry.v1.SetOwnerRequest
+	18, // 76: scriptorium.registry.v1.Registry.Steer:input_type -> scriptorium.registry.v1.SteerRequest
+	20, // 77: scriptorium.registry.v1.Registry.Get:input_type -> scriptorium.registry.v1.GetRequest
+	22, // 78: scriptorium.registry.v1.Registry.List:input_type -> scriptorium.registry.v1.ListRequest
+	24, // 79: scriptorium.registry.v1.Registry.GetSource:input_type -> scriptorium.registry.v1.GetSourceRequest
+	26, // 80: scriptorium.registry.v1.Registry.History:input_type -> scriptorium.registry.v1.HistoryRequest
+	28, // 81: scriptorium.registry.v1.Registry.Audit:input_type -> scriptorium.registry.v1.AuditRequest
+	30, // 82: scriptorium.registry.v1.Registry.Export:input_type -> scriptorium.registry.v1.ExportRequest
+	35, // 83: scriptorium.registry.v1.Registry.Import:input_type -> scriptorium.registry.v1.ImportRequest
+	38, // 84: scriptorium.registry.v1.Registry.PutValue:input_type -> scriptorium.registry.v1.PutValueRequest
+	40, // 85: scriptorium.registry.v1.Registry.GetValue:input_type -> scriptorium.registry.v1.GetValueRequest
+	42, // 86: scriptorium.registry.v1.Registry.ListValues:input_type -> scriptorium.registry.v1.ListValuesRequest
+	44, // 87: scriptorium.registry.v1.Registry.DeleteValue:input_type -> scriptorium.registry.v1.DeleteValueRequest
+	46, // 88: scriptorium.registry.v1.Registry.SetTenant:input_type -> scriptorium.registry.v1.SetTenantRequest
+	48, // 89: scriptorium.registry.v1.Registry.GetTenant:input_type -> scriptorium.registry.v1.GetTenantRequest
+	50, // 90: scriptorium.registry.v1.Registry.ListTenants:input_type -> scriptorium.registry.v1.ListTenantsRequest
+	52, // 91: scriptorium.registry.v1.Registry.WatchLogs:input_type -> scriptorium.registry.v1.WatchLogsRequest
+	54, // 92: scriptorium.registry.v1.Registry.ListAgents:input_type -> scriptorium.registry.v1.ListAgentsRequest
+	56, // 93: scriptorium.registry.v1.Registry.Status:input_type -> scriptorium.registry.v1.StatusRequest
+	58, // 94: scriptorium.registry.v1.Registry.WatchStatus:input_type -> scriptorium.registry.v1.WatchStatusRequest
+	67, // 95: scriptorium.registry.v1.Feed.Pull:input_type -> scriptorium.registry.v1.PullRequest
+	69, // 96: scriptorium.registry.v1.Feed.Sync:input_type -> scriptorium.registry.v1.SyncRequest
+	71, // 97: scriptorium.registry.v1.Feed.FetchSources:input_type -> scriptorium.registry.v1.FetchSourcesRequest
+	3,  // 98: scriptorium.registry.v1.Registry.Publish:output_type -> scriptorium.registry.v1.PublishResponse
+	5,  // 99: scriptorium.registry.v1.Registry.Pin:output_type -> scriptorium.registry.v1.PinResponse
+	7,  // 100: scriptorium.registry.v1.Registry.Unpin:output_type -> scriptorium.registry.v1.UnpinResponse
+	9,  // 101: scriptorium.registry.v1.Registry.Rollback:output_type -> scriptorium.registry.v1.RollbackResponse
+	11, // 102: scriptorium.registry.v1.Registry.SetEnabled:output_type -> scriptorium.registry.v1.SetEnabledResponse
+	13, // 103: scriptorium.registry.v1.Registry.Configure:output_type -> scriptorium.registry.v1.ConfigureResponse
+	15, // 104: scriptorium.registry.v1.Registry.Delete:output_type -> scriptorium.registry.v1.DeleteResponse
+	17, // 105: scriptorium.registry.v1.Registry.SetOwner:output_type -> scriptorium.registry.v1.SetOwnerResponse
+	19, // 106: scriptorium.registry.v1.Registry.Steer:output_type -> scriptorium.registry.v1.SteerResponse
+	21, // 107: scriptorium.registry.v1.Registry.Get:output_type -> scriptorium.registry.v1.GetResponse
+	23, // 108: scriptorium.registry.v1.Registry.List:output_type -> scriptorium.registry.v1.ListResponse
+	25, // 109: scriptorium.registry.v1.Registry.GetSource:output_type -> scriptorium.registry.v1.GetSourceResponse
+	27, // 110: scriptorium.registry.v1.Registry.History:output_type -> scriptorium.registry.v1.HistoryResponse
+	29, // 111: scriptorium.registry.v1.Registry.Audit:output_type -> scriptorium.registry.v1.AuditResponse
+	31, // 112: scriptorium.registry.v1.Registry.Export:output_type -> scriptorium.registry.v1.ExportResponse
+	37, // 113: scriptorium.registry.v1.Registry.Import:output_type -> scriptorium.registry.v1.ImportResponse
+	39, // 114: scriptorium.registry.v1.Registry.PutValue:output_type -> scriptorium.registry.v1.PutValueResponse
+	41, // 115: scriptorium.registry.v1.Registry.GetValue:output_type -> scriptorium.registry.v1.GetValueResponse
+	43, // 116: scriptorium.registry.v1.Registry.ListValues:output_type -> scriptorium.registry.v1.ListValuesResponse
+	45, // 117: scriptorium.registry.v1.Registry.DeleteValue:output_type -> scriptorium.registry.v1.DeleteValueResponse
+	47, // 118: scriptorium.registry.v1.Registry.SetTenant:output_type -> scriptorium.registry.v1.SetTenantResponse
+	49, // 119: scriptorium.registry.v1.Registry.GetTenant:output_type -> scriptorium.registry.v1.GetTenantResponse
+	51, // 120: scriptorium.registry.v1.Registry.ListTenants:output_type -> scriptorium.registry.v1.ListTenantsResponse
+	53, // 121: scriptorium.registry.v1.Registry.WatchLogs:output_type -> scriptorium.registry.v1.WatchLogsResponse
+	55, // 122: scriptorium.registry.v1.Registry.ListAgents:output_type -> scriptorium.registry.v1.ListAgentsResponse
+	57, // 123: scriptorium.registry.v1.Registry.Status:output_type -> scriptorium.registry.v1.StatusResponse
+	59, // 124: scriptorium.registry.v1.Registry.WatchStatus:output_type -> scriptorium.registry.v1.WatchStatusResponse
+	68, // 125: scriptorium.registry.v1.Feed.Pull:output_type -> scriptorium.registry.v1.PullResponse
+	70, // 126: scriptorium.registry.v1.Feed.Sync:output_type -> scriptorium.registry.v1.SyncResponse
+	72, // 127: scriptorium.registry.v1.Feed.FetchSources:output_type -> scriptorium.registry.v1.FetchSourcesResponse
+	98, // [98:128] is the sub-list for method output_type
+	68, // [68:98] is the sub-list for method input_type
+	68, // [68:68] is the sub-list for extension type_name
+	68, // [68:68] is the sub-list for extension extendee
+	0,  // [0:68] is the sub-list for field type_name
 }
 
 func init() { file_proto_registry_v1_registry_proto_init() }
