@@ -3,6 +3,7 @@ package dev_test
 import (
 	"bufio"
 	"context"
+	"fmt"
 	"io"
 	"log/slog"
 	"os"
@@ -291,6 +292,30 @@ func TestFailedCandidates(t *testing.T) {
 	s.wantAnswers("acme/good", "1")
 	s.write("bad.yaml", manifest("bad", "  source: function handle() return 1 end\n"+tests))
 	s.await(`^acme/bad v2 .* active on 3/3`)
+}
+
+// TestStoppedAtTheStart: whoever stops it while it publishes is not shown a fault for each
+// manifest that is left.
+func TestStoppedAtTheStart(t *testing.T) {
+	scripts := t.TempDir()
+	for i := range 1000 {
+		text := manifest(fmt.Sprint("s", i), "  source: function handle() return 1 end\n")
+		if err := os.WriteFile(filepath.Join(scripts, fmt.Sprint(i, ".yaml")), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := begin(t, scripts, shortTempDir(t))
+	s.await(`^publishing the 1000 manifests of |live on every agent`)
+	s.stop()
+	faults := 0
+	for len(s.lines) > 0 {
+		if line := <-s.lines; strings.Contains(line, ".yaml: ") {
+			faults++
+		}
+	}
+	if faults > 1 { // that which was under way
+		t.Errorf("%d manifests are at fault", faults)
+	}
 }
 
 func TestOneFolderOneProcess(t *testing.T) {

@@ -86,8 +86,9 @@ func (f *folder) watch(ctx context.Context) error {
 
 // start applies the folder for the first time.
 func (f *folder) start(ctx context.Context, p *progress) {
+	path := f.shorten(f.path)
 	f.step = func(done, manifests int) {
-		p.waitFor("publishing the %d manifests of %s: %d %% are done", manifests, f.path, done*10/manifests*10)
+		p.waitFor("publishing the %d manifests of %s: %d %% are done", manifests, path, done*10/manifests*10)
 	}
 	defer func() { f.step = func(int, int) {} }()
 	before := maps.Clone(f.memory.applied)
@@ -116,6 +117,9 @@ func (f *folder) apply(ctx context.Context) (sources []string) {
 	}
 	present := map[string]bool{}
 	for i, m := range manifests {
+		if ctx.Err() != nil {
+			return nil // it ends: what was not published is not at fault
+		}
 		f.step(i, len(manifests))
 		name := m.Name.String()
 		present[name] = true

@@ -88,7 +88,7 @@ func (a *app) export(ctx context.Context, tenant, file string) error {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintln(a.Err, exportedLine(s, "standard output"))
+		a.notice("%s", exportedLine(s, "standard output"))
 		return nil
 	}
 	f, err := newFile(file, privateMode)

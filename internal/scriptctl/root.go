@@ -42,11 +42,11 @@ Environment:
                         _INSECURE_PLAINTEXT stand for the flags of those names
   NO_COLOR              no colours when set
 
-With -o json, or yaml, the result is on standard output. Standard error then has an
-object for each error, one a line, and the exit code is that of the first:
+With -o json, or yaml, the result is on standard output. Standard error then has one
+object for each error, and the first error decides the exit code:
   {"error": {"kind", "field", "message", "file", "line", "column"}, "exitCode"}
-What is not known is left out. Warnings and notices are {"warning": {"message"}} and
-{"notice": {"message"}} there.
+Fields that are not known are left out. Warnings are {"warning": {"message"}}, and
+notices {"notice": {"message"}}.
 
 Exit codes:
   0  done
