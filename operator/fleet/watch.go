@@ -7,6 +7,7 @@ import (
 	"context"
 	"iter"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -18,9 +19,9 @@ import (
 
 // Registry is what a Watch asks: a registryclient.Client.
 type Registry interface {
-	// WatchStatus yields the status of all scripts at once and at each change. An
-	// error ends it; of kind Limit it says that there are too many to watch.
-	WatchStatus(ctx context.Context, selected script.Name) iter.Seq2[registryclient.FleetStatus, error]
+	// WatchChanges yields the status of all scripts at once, and then what changes of it.
+	// An error ends it; of kind Limit it says that there are too many to watch.
+	WatchChanges(ctx context.Context, selected script.Name) iter.Seq2[registryclient.StatusChange, error]
 	// Status returns the status of all scripts, asking for them page by page.
 	Status(ctx context.Context, selected script.Name) (registryclient.FleetStatus, error)
 }
@@ -160,14 +161,14 @@ func (w *Watch) stop() {
 // follow tells of changes until the registry ends that; first of a session, or going on
 // with it.
 func (w *Watch) follow(ctx context.Context, first bool) error {
-	for fleet, err := range w.registry.WatchStatus(ctx, script.Name{}) {
+	for change, err := range w.registry.WatchChanges(ctx, script.Name{}) {
 		if script.KindOf(err) == script.Limit {
 			return w.poll(ctx, first)
 		}
 		if err != nil {
 			return err
 		}
-		w.heard(fleet, first)
+		w.heard(change, first)
 		first = false
 	}
 	return script.Errorf(script.Unavailable, "", "the registry ended the watch of its fleet")
@@ -183,7 +184,7 @@ func (w *Watch) poll(ctx context.Context, first bool) error {
 		if err != nil {
 			return err
 		}
-		w.heard(fleet, first)
+		w.heard(registryclient.StatusChange{FleetStatus: fleet, Full: true}, first)
 		first = false
 		every := max(minPoll, time.Duration(len(fleet.Scripts))*time.Second/polledPerSecond)
 		if !pause(ctx, jitter(every)) {
@@ -194,23 +195,52 @@ func (w *Watch) poll(ctx context.Context, first bool) error {
 }
 
 // heard takes note of what the registry said, first of a connection or later.
-func (w *Watch) heard(fleet registryclient.FleetStatus, first bool) {
-	scripts := make(map[script.Name]registryclient.ScriptStatus, len(fleet.Scripts))
-	for _, s := range fleet.Scripts {
-		if !s.Release.Deleted {
-			scripts[s.Release.Name] = s
-		}
-	}
+func (w *Watch) heard(change registryclient.StatusChange, first bool) {
 	w.mu.Lock()
 	changed := Changed{All: first}
+	names := w.take(change)
 	if first {
 		w.connected()
 	} else {
-		changed.Names = differences(w.scripts, scripts)
+		changed.Names = names
 	}
-	w.scripts, w.state.Head = scripts, fleet.Head
+	w.state.Head = change.Head
 	w.mu.Unlock()
 	w.tell(changed)
+}
+
+// take makes the scripts what the change says, and returns the names of those that are
+// another thing now. The lock is held.
+func (w *Watch) take(change registryclient.StatusChange) (names []script.Name) {
+	before, gone := w.scripts, change.Gone
+	if change.Full || before == nil {
+		w.scripts = make(map[script.Name]registryclient.ScriptStatus, len(change.Scripts))
+	}
+	for i := range change.Scripts {
+		s := &change.Scripts[i]
+		name := s.Release.Name
+		if s.Release.Deleted {
+			gone = append(gone, name)
+			continue
+		}
+		if old, ok := before[name]; !ok || !same(&old, s) {
+			names = append(names, name)
+		}
+		w.scripts[name] = *s
+	}
+	if change.Full {
+		gone = slices.Collect(maps.Keys(before))
+	}
+	for _, name := range gone {
+		if _, there := w.scripts[name]; there && change.Full {
+			continue
+		}
+		if _, was := before[name]; was {
+			names = append(names, name)
+		}
+		delete(w.scripts, name)
+	}
+	return names
 }
 
 // connected begins a session. The lock is held.
@@ -287,22 +317,6 @@ func (w *Watch) tell(c Changed) {
 	for _, f := range listeners {
 		f(c)
 	}
-}
-
-// differences returns the names of which before and after say different things.
-func differences(before, after map[script.Name]registryclient.ScriptStatus) (names []script.Name) {
-	for name, s := range after {
-		old, ok := before[name]
-		if !ok || !same(&old, &s) {
-			names = append(names, name)
-		}
-	}
-	for name := range before {
-		if _, ok := after[name]; !ok {
-			names = append(names, name)
-		}
-	}
-	return names
 }
 
 func same(a, b *registryclient.ScriptStatus) bool {

@@ -2,8 +2,10 @@ package fleet_test
 
 import (
 	"context"
+	"fmt"
 	"iter"
 	"log/slog"
+	"reflect"
 	"slices"
 	"sync"
 	"testing"
@@ -22,6 +24,7 @@ type registry struct {
 	changed chan struct{} // closed at each change
 	broken  chan struct{} // closed when the connection breaks
 	refuse  error         // of new watches, if not nil
+	partial bool          // it sends changes alone
 	watches int
 	polls   int
 }
@@ -30,34 +33,56 @@ func newRegistry() *registry {
 	return &registry{changed: make(chan struct{}), broken: make(chan struct{})}
 }
 
-func (r *registry) WatchStatus(ctx context.Context, _ script.Name) iter.Seq2[registryclient.FleetStatus, error] {
-	return func(yield func(registryclient.FleetStatus, error) bool) {
+func (r *registry) WatchChanges(ctx context.Context, _ script.Name) iter.Seq2[registryclient.StatusChange, error] {
+	return func(yield func(registryclient.StatusChange, error) bool) {
 		r.mu.Lock()
 		r.watches++
 		refuse, broken := r.refuse, r.broken
 		r.mu.Unlock()
 		if refuse != nil {
-			yield(registryclient.FleetStatus{}, refuse)
+			yield(registryclient.StatusChange{}, refuse)
 			return
 		}
+		var sent []registryclient.ScriptStatus // nil: nothing yet
 		for {
 			r.mu.Lock()
-			status, changed := r.status, r.changed
+			change, changed := registryclient.StatusChange{FleetStatus: r.status, Full: true}, r.changed
 			r.mu.Unlock()
-			if !yield(status, nil) {
+			all := change.Scripts
+			if r.partial && sent != nil {
+				change = changesSince(sent, change)
+			}
+			if sent = all; !yield(change, nil) {
 				return
 			}
 			select {
 			case <-changed:
 			case <-broken:
-				yield(registryclient.FleetStatus{}, errDown)
+				yield(registryclient.StatusChange{}, errDown)
 				return
 			case <-ctx.Done():
-				yield(registryclient.FleetStatus{}, ctx.Err())
+				yield(registryclient.StatusChange{}, ctx.Err())
 				return
 			}
 		}
 	}
+}
+
+// changesSince leaves out of the change what was sent.
+func changesSince(sent []registryclient.ScriptStatus, change registryclient.StatusChange) registryclient.StatusChange {
+	all := change.Scripts
+	change.Full, change.Scripts = false, nil
+	for _, s := range all {
+		if !slices.ContainsFunc(sent, func(o registryclient.ScriptStatus) bool { return reflect.DeepEqual(o, s) }) {
+			change.Scripts = append(change.Scripts, s)
+		}
+	}
+	for _, o := range sent {
+		if !slices.ContainsFunc(all, func(s registryclient.ScriptStatus) bool { return s.Release.Name == o.Release.Name }) {
+			change.Gone = append(change.Gone, o.Release.Name)
+		}
+	}
+	return change
 }
 
 func (r *registry) Status(context.Context, script.Name) (registryclient.FleetStatus, error) {
@@ -145,8 +170,15 @@ func follow(t *testing.T, r *registry) (w *fleet.Watch, told func() fleet.Change
 }
 
 func TestWatchTellsOfChanges(t *testing.T) {
+	for _, partial := range []bool{false, true} {
+		t.Run(fmt.Sprintf("partial %t", partial), func(t *testing.T) { testChanges(t, partial) })
+	}
+}
+
+func testChanges(t *testing.T, partial bool) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRegistry()
+		r.partial = partial
 		w, told := follow(t, r)
 		if c := told(); !c.All {
 			t.Errorf("connected: %+v", c)
