@@ -36,7 +36,7 @@ run: first-build bin/scriptorium bin/scriptctl ## Start everything in one proces
 # Nothing is to be seen while Go builds.
 .PHONY: first-build
 first-build:
-	@[ -x bin/scriptorium ] || echo 'building scriptorium and scriptctl: the first build takes about a minute'
+	@[ -x bin/scriptorium ] || echo 'building the commands: the first build takes about a minute'
 
 .PHONY: demo
 demo: first-build bin/scriptorium ## Show the whole path, unattended, in under 20 seconds

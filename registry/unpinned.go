@@ -10,7 +10,8 @@ import (
 // unpinned returns the change that had pinned the script, if the publish ended that. The
 // publish is made by now: a history that cannot be read leaves out who pinned, and why.
 func (r *Registry) unpinned(ctx context.Context, name script.Name, d decision) *script.HistoryEntry {
-	if d.pinned == 0 && !(d.repeated && d.changed) {
+	before := d.repeated && d.changed // what it changed then, the history says
+	if d.pinned == 0 && !before {
 		return nil
 	}
 	lines, err := r.store.History(ctx, name)

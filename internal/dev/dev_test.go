@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -316,6 +317,30 @@ func TestStoppedAtTheStart(t *testing.T) {
 	if faults > 1 { // that which was under way
 		t.Errorf("%d manifests are at fault", faults)
 	}
+}
+
+// TestReadme: what README shows of the first minutes happens, with a copy of the examples.
+func TestReadme(t *testing.T) {
+	readme, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := regexp.MustCompile(`(?m)^\$ (sed -i '.*?' my-scripts/\S+).*\n(acme/greet v2 \S+ active on 3/3 agents) in `).FindStringSubmatch(string(readme))
+	if shown == nil {
+		t.Fatal("README shows no edit of a script and what comes of it")
+	}
+	work := t.TempDir()
+	scripts := filepath.Join(work, "my-scripts")
+	if err := os.CopyFS(scripts, os.DirFS("../../examples/scripts")); err != nil {
+		t.Fatal(err)
+	}
+	s := start(t, scripts, shortTempDir(t))
+	edit := exec.CommandContext(t.Context(), "sh", "-c", shown[1])
+	edit.Dir = work
+	if out, err := edit.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v, %s", shown[1], err, out)
+	}
+	s.await("^" + regexp.QuoteMeta(shown[2]) + " in ")
 }
 
 func TestOneFolderOneProcess(t *testing.T) {

@@ -176,6 +176,7 @@ func TestWatchTellsOfChanges(t *testing.T) {
 }
 
 func testChanges(t *testing.T, partial bool) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRegistry()
 		r.partial = partial

@@ -136,7 +136,7 @@ type RegistryClient interface {
 	Status(ctx context.Context, in *StatusRequest, opts ...grpc.CallOption) (*StatusResponse, error)
 	// WatchStatus sends the status at once and then at each change, at most fifty
 	// times a second and ten thousand scripts a second; of more than ten thousand
-	// scripts not at all (LIMIT).
+	// scripts not at all (LIMIT). Who watches many scripts asks for their changes alone.
 	WatchStatus(ctx context.Context, in *WatchStatusRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchStatusResponse], error)
 }
 
@@ -534,7 +534,7 @@ type RegistryServer interface {
 	Status(context.Context, *StatusRequest) (*StatusResponse, error)
 	// WatchStatus sends the status at once and then at each change, at most fifty
 	// times a second and ten thousand scripts a second; of more than ten thousand
-	// scripts not at all (LIMIT).
+	// scripts not at all (LIMIT). Who watches many scripts asks for their changes alone.
 	WatchStatus(*WatchStatusRequest, grpc.ServerStreamingServer[WatchStatusResponse]) error
 	mustEmbedUnimplementedRegistryServer()
 }
