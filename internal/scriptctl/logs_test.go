@@ -111,7 +111,7 @@ func TestLogs(t *testing.T) {
 			false,
 			`{"time":"2026-01-02T03:04:05.006Z","agent":"n1","script":"acme/route","version":7,"level":"warn","message":"three","traceId":"4bf92f3577b34da6a3ce929d0e0e4736"}` + "\n" +
 				`{"time":"2026-01-02T03:04:05.006Z","agent":"edge-2","script":"acme/route","version":7,"level":"error","message":"four"}` + "\n",
-			start + dropped + many + outage,
+			`{"notice":{"message":"` + strings.ReplaceAll(strings.TrimSpace(start+dropped+many+outage), "\n", `"}}`+"\n"+`{"notice":{"message":"`) + `"}}` + "\n",
 		},
 	}
 	for _, tt := range tests {
