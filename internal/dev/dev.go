@@ -189,7 +189,7 @@ func suggestions(cfg Config, stack *local.Stack, fleet *overview) []string {
 	if _, ok := fleet.scripts[route]; !ok {
 		return lines
 	}
-	argument := `'{"path":"/api/cart","user":"42"}'`
+	argument := `'{"path":"/api/cart"}'`
 	if _, err := exec.LookPath("redis-cli"); err == nil {
 		lines = append(lines, fmt.Sprintf("redis-cli -s %s FCALL %s 0 %s", quote(stack.AgentDir(1)+"/resp.sock"), route, argument))
 	}
