@@ -58,15 +58,15 @@ func TestColumns(t *testing.T) {
 	}{
 		{
 			[]string{"get", "ls", "-n", namespace},
-			[]string{"NAME TENANT VERSION PINNED CANDIDATE ACTIVE STATUS AGE", "route columns 3 3 4 118/120 Pending"},
+			[]string{"NAME TENANT VERSION PINNED CANDIDATE ACTIVE READY STATUS AGE", "route columns 3 3 4 118/120 False Pending"},
 		},
 		{
 			[]string{"get", "luascripts.scriptorium.dev", "-A", "--field-selector", "spec.tenantId=columns"},
-			[]string{"NAMESPACE NAME TENANT VERSION PINNED CANDIDATE ACTIVE STATUS AGE", namespace + " route columns 3 3 4 118/120 Pending"},
+			[]string{"NAMESPACE NAME TENANT VERSION PINNED CANDIDATE ACTIVE READY STATUS AGE", namespace + " route columns 3 3 4 118/120 False Pending"},
 		},
 		{
 			[]string{"get", "luascript", "route", "-n", namespace, "-o", "wide"},
-			[]string{"NAME TENANT VERSION PINNED CANDIDATE ACTIVE STATUS AGE REASON", "route columns 3 3 4 118/120 Pending AGE 2 of 120 agents failed"},
+			[]string{"NAME TENANT VERSION PINNED CANDIDATE ACTIVE READY STATUS AGE REASON", "route columns 3 3 4 118/120 False Pending AGE 2 of 120 agents failed"},
 		},
 		{
 			[]string{"get", "st", "columns"},

@@ -18,6 +18,7 @@ import (
 // +kubebuilder:printcolumn:name="Pinned",type=integer,JSONPath=`.spec.version`
 // +kubebuilder:printcolumn:name="Candidate",type=integer,JSONPath=`.status.candidate.version`
 // +kubebuilder:printcolumn:name="Active",type=string,JSONPath=`.status.agents.summary`
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Status",type=string,JSONPath=`.status.phase`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Reason",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
@@ -32,6 +33,7 @@ type LuaScript struct {
 	Spec LuaScriptSpec `json:"spec"`
 	// How far it has come, as the registry and the agents say.
 	// +optional
+	// +kubebuilder:default:={"observedGeneration":-1}
 	Status LuaScriptStatus `json:"status,omitzero"`
 }
 

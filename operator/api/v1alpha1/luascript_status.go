@@ -38,7 +38,8 @@ type LuaScriptStatus struct {
 	// Pending, Active or Error.
 	// +optional
 	Phase Phase `json:"phase,omitempty"`
-	// The generation of the spec that the status is about.
+	// The generation of the spec that the status is about; -1 until the operator has
+	// reconciled the LuaScript.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 	// When the status last changed.

@@ -33,6 +33,7 @@ type ScriptTenant struct {
 	Spec ScriptTenantSpec `json:"spec,omitzero"`
 	// What the registry has of it.
 	// +optional
+	// +kubebuilder:default:={"observedGeneration":-1}
 	Status ScriptTenantStatus `json:"status,omitzero"`
 }
 
@@ -97,7 +98,8 @@ type ScriptTenantSpec struct {
 
 // ScriptTenantStatus is what the registry has of a ScriptTenant.
 type ScriptTenantStatus struct {
-	// The generation of the spec that the status is about.
+	// The generation of the spec that the status is about; -1 until the operator has
+	// reconciled the ScriptTenant.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 	// Ready is true when the registry has what the spec says, and Configured since it has
