@@ -25,6 +25,10 @@ const (
 	Internal    Kind = "INTERNAL"    // a fault in Scriptorium
 )
 
+// Deterministic reports whether an agent that failed to activate a release with
+// an error of this kind fails again in the same way, so that it does not retry.
+func (k Kind) Deterministic() bool { return k == Script || k == Limit || k == Invalid }
+
 // Error is the error that crosses package and process boundaries.
 type Error struct {
 	Kind    Kind

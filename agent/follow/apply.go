@@ -397,12 +397,7 @@ func (a *applier) fail(now time.Time, c *candidate) {
 		a.log.Warn("what the registry has cannot be made live; what was before it stays", "key", key, "revision", c.Object.Revision(), "error", c.err)
 	}
 	f.err = c.err
-	switch script.KindOf(c.err) {
-	case script.Script, script.Limit, script.Invalid:
-		f.passing = false
-	default:
-		f.passing = true
-	}
+	f.passing = !script.KindOf(c.err).Deterministic()
 	wait := min(retryMax, backoffMin<<min(f.attempts, 10))
 	f.at = now.Add(wait/2 + time.Duration(a.random.Int64N(int64(wait))))
 	f.attempts++

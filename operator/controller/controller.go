@@ -163,8 +163,10 @@ func (x *reconciliation) follow(ctx context.Context) (time.Duration, error) {
 	x.recall()
 	x.facts.published = x.facts.release != nil && m.settled == x.ls.Generation
 	x.followCandidate()
+	x.followFailures()
 	pause, err := x.report(ctx)
-	return soonest(soonest(wait, pause), x.facts.staysTrue(x.now)), err
+	lasts := soonest(x.facts.staysTrue(x.now), x.facts.patienceLasts(x.now))
+	return soonest(soonest(wait, pause), lasts), err
 }
 
 // recall makes what is known of the registry's script facts.

@@ -52,6 +52,7 @@ type memory struct {
 	grace    time.Time // until when the fleet may take before the status is written
 
 	stage   *stage // of the candidate, as told of last; nil if that is not known
+	failing failing
 	pace    pace
 	untold  *v1alpha1.LuaScriptStatus // what was told of last, if a write since may have been done; or nil
 	wrote   time.Time                 // the status, last

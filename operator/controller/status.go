@@ -1,9 +1,7 @@
 package controller
 
 import (
-	"cmp"
 	"fmt"
-	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -42,6 +40,8 @@ type facts struct {
 
 	state fleet.State // of what is known of the fleet
 	agent *registryclient.ScriptStatus
+	// failing is since when agents fail to activate the release; zero if none does.
+	failing time.Time
 }
 
 // truth is one condition.
@@ -86,7 +86,7 @@ func statusOf(prev v1alpha1.LuaScriptStatus, f *facts, now time.Time) v1alpha1.L
 		}
 		set(kind, truth{metav1.ConditionTrue, ready.reason, ready.message})
 	}
-	stalled := f.fault != nil && f.fault.permanent || ready.reason == reasonCandidateFailed
+	stalled := f.isStuck(ready.reason, now)
 	set(v1alpha1.ConditionReady, ready)
 	set(v1alpha1.ConditionPublished, published)
 	set(v1alpha1.ConditionConverged, converged)
@@ -182,7 +182,7 @@ func (f *facts) convergedTruth(published truth, now time.Time) truth {
 	case candidate != nil:
 		return f.candidateTruth(now)
 	case s.Failed > 0:
-		return no(reasonFailedOnAgents, "%d of %d agents could not activate version %d: %s", s.Failed, s.Desired, version, failures(s))
+		return f.failedOnAgents(now)
 	case !s.Converged:
 		return no(reasonWaiting, "version %d runs on %d of %d agents%s", version, s.Active, s.Desired, unknown(s))
 	}
@@ -195,14 +195,6 @@ func unknown(s *registryclient.ScriptStatus) string {
 		return ""
 	}
 	return fmt.Sprintf("; %d not heard of for 15s", s.Unknown)
-}
-
-func failures(s *registryclient.ScriptStatus) string {
-	texts := make([]string, 0, len(s.Failures))
-	for _, f := range s.Failures {
-		texts = append(texts, f.Agent+": "+f.Err.Error())
-	}
-	return cmp.Or(strings.Join(texts, "; "), "they have not said why")
 }
 
 // readyTruth is what the others come to.

@@ -9,6 +9,9 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/cli-utils/pkg/kstatus/status"
 
 	"github.com/scriptorium-dev/scriptorium/client/registryclient"
 	"github.com/scriptorium-dev/scriptorium/operator/api/v1alpha1"
@@ -34,6 +37,21 @@ func told(edit func(*registryclient.ScriptStatus)) *registryclient.ScriptStatus 
 		edit(s)
 	}
 	return s
+}
+
+// failingWith is what is known when one of two agents could not activate the release, and since
+// when that is so.
+func failingWith(kind script.Kind, why string) facts {
+	return facts{state: live, release: release(), published: true, agent: told(func(s *registryclient.ScriptStatus) {
+		s.Active, s.Failed, s.Converged = 1, 1, false
+		s.Failures = []registryclient.AgentFailure{{Agent: "node-b", Err: script.Errorf(kind, "", "%s", why)}}
+	}), failing: time.Unix(1990, 0)}
+}
+
+// forLong is what is known when that is so for too long.
+func forLong(f facts) facts {
+	f.failing = time.Unix(2000, 0).Add(-failurePatience)
+	return f
 }
 
 var (
@@ -110,13 +128,22 @@ func TestStatus(t *testing.T) {
 			want: []string{"Ready=False/NoAgents", "Published=True/Published", "Converged=False/NoAgents", "Reconciling=True/NoAgents"},
 		},
 		{
-			name: "failed on an agent",
-			facts: facts{state: live, release: release(), published: true, agent: told(func(s *registryclient.ScriptStatus) {
-				s.Active, s.Failed, s.Converged = 1, 1, false
-				s.Failures = []registryclient.AgentFailure{{Agent: "node-b", Err: script.Errorf(script.Internal, "", "the disk is full")}}
-			})},
-			phase: v1alpha1.PhaseError, says: "node-b: the disk is full", summary: "1/2",
+			name:  "failed on an agent, which retries",
+			facts: failingWith(script.Unavailable, "the disk is full"), phase: v1alpha1.PhaseError,
+			says: "node-b: the disk is full; the agents retry it", summary: "1/2",
 			want: []string{"Ready=False/FailedOnAgents", "Published=True/Published", "Converged=False/FailedOnAgents", "Reconciling=True/FailedOnAgents"},
+		},
+		{
+			name:  "failed on an agent, whose retries have failed for a while",
+			facts: forLong(failingWith(script.Internal, "the disk is full")), phase: v1alpha1.PhaseError,
+			says: "node-b: the disk is full; retries have failed for more than 1m0s: repair these agents", summary: "1/2",
+			want: []string{"Ready=False/FailedOnAgents", "Published=True/Published", "Converged=False/FailedOnAgents", "Stalled=True/FailedOnAgents"},
+		},
+		{
+			name:  "failed on an agent, where retries change nothing",
+			facts: failingWith(script.Limit, "the program is too large"), phase: v1alpha1.PhaseError,
+			says: "node-b: the program is too large; no retry changes this: change the script or these agents", summary: "1/2",
+			want: []string{"Ready=False/FailedOnAgents", "Published=True/Published", "Converged=False/FailedOnAgents", "Stalled=True/FailedOnAgents"},
 		},
 		{
 			name:  "the watch is broken: nobody knows",
@@ -188,7 +215,10 @@ func TestStatus(t *testing.T) {
 			if summary != tt.summary {
 				t.Errorf("agents %q, want %q", summary, tt.summary)
 			}
-			again := statusOf(got, &tt.facts, now.Add(time.Minute))
+			if got, want := kstatusOf(t, &got), wantedKstatus(tt.want); got != want {
+				t.Errorf("kstatus says %s, want %s", got, want)
+			}
+			again := statusOf(got, &tt.facts, now.Add(30*time.Second))
 			if !sameStatus(&got, &again) || hasteOf(&got, &again) != counts {
 				t.Errorf("the same facts are another status\n%+v\n%+v", got, again)
 			}
@@ -197,6 +227,32 @@ func TestStatus(t *testing.T) {
 			}
 		})
 	}
+}
+
+// kstatusOf returns what kstatus says of a LuaScript with that status.
+func kstatusOf(t *testing.T, s *v1alpha1.LuaScriptStatus) status.Status {
+	t.Helper()
+	ls := &v1alpha1.LuaScript{ObjectMeta: metav1.ObjectMeta{Generation: s.ObservedGeneration}, Status: *s}
+	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(ls)
+	if err != nil {
+		t.Fatal(err)
+	}
+	result, err := status.Compute(&unstructured.Unstructured{Object: object})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return result.Status
+}
+
+// wantedKstatus is what kstatus has to say of such conditions.
+func wantedKstatus(conditions []string) status.Status {
+	switch last := conditions[len(conditions)-1]; {
+	case strings.HasPrefix(last, "Stalled=True/"):
+		return status.FailedStatus
+	case strings.HasPrefix(last, "Reconciling=True/"):
+		return status.InProgressStatus
+	}
+	return status.CurrentStatus
 }
 
 func TestStatusTellsOfTheRelease(t *testing.T) {

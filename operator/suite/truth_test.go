@@ -204,6 +204,9 @@ func TestFailsOnNode(t *testing.T) {
 	if ls.Status.Phase != v1alpha1.PhaseError || ls.Status.Agents.Summary != "1/2" || !strings.Contains(message(ls, v1alpha1.ConditionReady), "agent-2") {
 		t.Errorf("%+v", ls.Status)
 	}
+	if said := message(ls, v1alpha1.ConditionReconciling); !strings.Contains(said, "the agents retry it") || message(ls, v1alpha1.ConditionStalled) != "" {
+		t.Errorf("it is to be retried: %+v", ls.Status.Conditions)
+	}
 	w.told(ls, "FailedOnNode")
 	for i, want := range []string{"2", "1"} {
 		if result, err := w.agents[i].Call(t.Context(), tenant+"/route"); err != nil || string(result.Values[0]) != want {

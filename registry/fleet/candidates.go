@@ -183,13 +183,11 @@ func (f *Fleet) without(p *progress) iter.Seq[*agent] {
 // release, or keeps it from running. Agents get over whatever else it is: they try again
 // until they do.
 func (c *candidacy) lasts(a *agent) bool {
-	switch err := a.failures[c.name].Err; err.Kind {
-	case script.Script, script.Limit, script.Invalid:
-		return true
-	case script.Unavailable: // it is in quarantine where it runs
+	err := a.failures[c.name].Err
+	if err.Kind == script.Unavailable { // it may be in quarantine where it runs
 		return err.Field == quarantined && c.members.has(a.slot)
 	}
-	return false
+	return err.Kind.Deterministic()
 }
 
 // quarantined is the field of an agent's error that is for a script's own doing: what it
