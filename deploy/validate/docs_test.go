@@ -103,24 +103,6 @@ func kustomization(t *testing.T, text string) string {
 	return folder
 }
 
-// TestTheChartsNotes: what they tell people to apply is taken, as it stands there.
-func TestTheChartsNotes(t *testing.T) {
-	notes, err := os.ReadFile(chart + "/templates/NOTES.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, after, _ := strings.Cut(string(notes), "\nkubectl apply -f - <<END\n")
-	text, _, found := strings.Cut(after, "\nEND\n") // a shell looks for it at the beginning of a line
-	if !found {
-		t.Fatal("NOTES.txt applies nothing that a shell would understand")
-	}
-	for _, o := range parse(t, text) {
-		if err := apply(t, o); err != nil {
-			t.Errorf("%s: %v", title(o), err)
-		}
-	}
-}
-
 // creds renders the values, and looks that registries and agents then show NATS the file of
 // their Secret, and no password besides; and that the page has each flag of which not the
 // last one wins.

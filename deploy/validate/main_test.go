@@ -33,11 +33,12 @@ const (
 	production = chart + "/values-production.yaml"
 )
 
-// env is the Kubernetes API that all tests share. Nothing is changed in it but
-// namespaces and definitions.
+// env is the Kubernetes API that all tests share. Tests leave nothing in it but namespaces,
+// definitions and a ConfigMap.
 var env *testenv.Env
 
 func TestMain(m *testing.M) {
+	runScriptctl()
 	log.SetLogger(logr.Discard())
 	os.Exit(testenv.Run(m, func(e *testenv.Env) { env = e }))
 }
