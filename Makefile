@@ -68,29 +68,40 @@ $(IMAGES:%=image-%): image-%:
 		--build-arg VERSION='$(or $(VERSION),devel)' --build-arg REVISION="$$(git rev-parse HEAD)" \
 		--tag '$(NAMES)/$*:$(TAG)' --output '$(OUTPUT)' .
 
-# What the race detector leaves out, for its own time and memory: all variants of the
-# hostile scripts, most of the simulated ones, and the bounds of a process's memory.
-PLAIN := ./engine/lua ./agent/admission ./agent/worker/...
+# The race detector runs every test but those of PLAIN. Those drive other programs, or
+# read files, and have no goroutines of their own to race.
+PLAIN := ./deploy/... ./internal/rules ./internal/docs/...
+# What the race detector makes too slow or too large is left out there by build tags and
+# runs without it: the hostile scripts in all their ways, most of the comparison with
+# reference Lua, simulated admission, memory bounds of a process, a thousand LuaScripts.
+HEAVY := ./engine/lua ./agent/admission ./agent/worker/...
 
 .PHONY: test
-test: testenv ## Run every test, with the race detector, and without it where it would leave something out
-	go test -race -timeout 15m $(TESTFLAGS) ./...
-	go test -timeout 15m $(TESTFLAGS) $(PLAIN)
-	go test -timeout 15m $(TESTFLAGS) -run TestThousand ./operator/suite
+test: testenv ## Run every test, with the race detector or, where that is useless, without it
+	go test -race -vet=off -timeout 15m $(TESTFLAGS) $$(go list ./... | grep -vxF "$$(go list $(PLAIN))")
+	CGO_ENABLED=0 go test -vet=off -timeout 15m $(TESTFLAGS) $(PLAIN) $(HEAVY)
+	CGO_ENABLED=0 go test -vet=off -timeout 15m $(TESTFLAGS) -run TestThousand ./operator/suite
 
-# Tests with a Kubernetes API build it themselves; here it is not their time that runs.
+PKG ?= ./...
+.PHONY: test-short
+test-short: ## Run the tests of PKG without those that take long, and without the race detector
+	go test -short $(TESTFLAGS) $(PKG)
+
+# Tests with a Kubernetes API skip without these programs.
 .PHONY: testenv
 testenv:
-	@go run ./operator/testenv/build >/dev/null
+	@go run ./internal/toolcache/build kube-apiserver etcd etcdctl etcdutl nats-server helm >/dev/null
 
 # A kernel for amd64, such as that of Debian's linux-image-cloud-amd64: see .ci/run. Where
 # it has to be emulated it is ten times slower: what has nothing of control groups in it is
 # left to `make test`.
 KERNEL ?=
+# --once does nothing if the same tests passed under the same kernel before.
+VMFLAGS ?=
 
 .PHONY: test-kernel
 test-kernel: ## Run the tests of what a kernel keeps, under KERNEL (vmlinuz) in QEMU
-	go run ./agent/worker/vm --kernel '$(KERNEL)' ./agent/worker/confine ./agent/worker -- \
+	go run ./agent/worker/vm $(VMFLAGS) --kernel '$(KERNEL)' ./agent/worker/confine ./agent/worker -- \
 		-run 'Kernel|EarlierAgent|Cgroups|MemoryIsCapped|DelegatedGroup|ProcessesComeBehind|ATenantInAProcess|Killed' $(TESTFLAGS)
 
 .PHONY: e2e
@@ -102,12 +113,11 @@ e2e-latency: ## Measure there how fast a change is everywhere, beside ConfigMaps
 	go run ./e2e/latency $(ARGS)
 
 .PHONY: verify
-verify: verify-format verify-modules verify-generated lint verify-docs verify-prose verify-deploy ## Check formatting, modules, generated files, lint, docs and manifests
+verify: verify-format verify-modules verify-generated verify-prose lint ## Check formatting, modules, generated files, prose and lint
 
 .PHONY: lint
-lint: bin/golangci-lint bin/buf ## Run go vet, golangci-lint and buf lint
-	go vet -tags e2e,cgroupv2 ./...
-	bin/golangci-lint run --build-tags e2e,cgroupv2 ./...
+lint: bin/golangci-lint bin/buf ## Run golangci-lint, go vet among it, and buf lint
+	CGO_ENABLED=0 bin/golangci-lint run --build-tags e2e,cgroupv2 ./...
 	bin/buf lint
 
 .PHONY: generate
@@ -164,35 +174,20 @@ verify-generated: bin/buf bin/protoc-gen-go bin/protoc-gen-go-grpc bin/controlle
 		cmp -s "$$out/$$f" "$$f" || { echo "verify: $$f is not what it is generated from: run \`make generate\`" >&2; exit 1; }; \
 	done
 
-.PHONY: verify-docs
-verify-docs:
-	go test ./internal/rules ./internal/docs
-
 # A commit, such as origin/main: what changed since then has to pass, exempt or not.
 BASE ?=
 
 # Vale reads files that Go's cache of test results knows nothing of.
 .PHONY: verify-prose
 verify-prose: bin/vale ## Check the prose of pages and help texts (BASE=origin/main: also of exempt pages that changed)
-	BASE='$(BASE)' go test -count=1 ./internal/docs/prose
-
-# Renders everything in deploy/ and has a real API server check it.
-.PHONY: verify-deploy
-verify-deploy: testenv
-	go test ./deploy/...
+	BASE='$(BASE)' CGO_ENABLED=0 go test -count=1 -vet=off ./internal/docs/prose
 
 # Go decides what has to be built again, so the commands are always made.
 .PHONY: $(COMMANDS:%=bin/%)
 $(COMMANDS:%=bin/%): bin/%:
 	@go build -ldflags '$(LDFLAGS)' -o $@ ./cmd/$*
 
-# Tools come from a module of their own: their dependencies are not ours.
-TOOL_buf := github.com/bufbuild/buf/cmd/buf
-TOOL_golangci-lint := github.com/golangci/golangci-lint/v2/cmd/golangci-lint
-TOOL_protoc-gen-go := google.golang.org/protobuf/cmd/protoc-gen-go
-TOOL_controller-gen := sigs.k8s.io/controller-tools/cmd/controller-gen
-TOOL_protoc-gen-go-grpc := google.golang.org/grpc/cmd/protoc-gen-go-grpc
-TOOL_vale := github.com/vale-cli/vale/v3/cmd/vale
-
-bin/buf bin/controller-gen bin/golangci-lint bin/protoc-gen-go bin/protoc-gen-go-grpc bin/vale: bin/%: tools/go.mod tools/go.sum
-	go -C tools build -o ../$@ $(TOOL_$*)
+# Tools are built once into the user's cache; bin/ has links to them.
+TOOLS := buf controller-gen golangci-lint protoc-gen-go protoc-gen-go-grpc vale
+$(TOOLS:%=bin/%): bin/%: tools/go.mod tools/go.sum
+	@go run ./internal/toolcache/build --link bin $* >/dev/null && touch -h $@

@@ -94,15 +94,15 @@ func (w *world) loadForChart(t *testing.T, env []string) {
 	}
 }
 
-// helmEnv returns the variables with which a shell finds helm: the one that is here, or
-// else that of the tools' module.
+// helmEnv returns the variables with which a shell finds helm: the installed one, or else
+// the one of the tools' module.
 func helmEnv(t *testing.T, cluster *kube.Cluster) []string {
 	t.Helper()
 	env := helm.Env(t.TempDir())
 	if _, err := exec.LookPath("helm"); err == nil {
 		return env
 	}
-	program, err := helm.FromTools(t.Context(), cluster.Path())
+	program, err := toolcache.Get(t.Context(), t.Output(), "helm")
 	if err != nil {
 		t.Fatal(err)
 	}

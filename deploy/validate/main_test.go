@@ -14,7 +14,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/go-logr/logr"
@@ -23,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/scriptorium-dev/scriptorium/deploy/helm"
+	"github.com/scriptorium-dev/scriptorium/internal/needs"
 	"github.com/scriptorium-dev/scriptorium/operator/testenv"
 )
 
@@ -110,16 +110,10 @@ func template(args ...string) func(*testing.T) string {
 	})
 }
 
-var helmProgram = sync.OnceValues(func() (string, error) { return helm.FromTools(context.Background(), "../..") })
-
 // runHelm runs helm; the error has what it wrote to standard error.
 func runHelm(t *testing.T, args ...string) (stdout string, err error) {
 	t.Helper()
-	program, err := helmProgram()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.CommandContext(t.Context(), program, args...)
+	cmd := exec.CommandContext(t.Context(), needs.Program(t, "helm"), args...)
 	cmd.Env = append(os.Environ(), helm.Env(t.TempDir())...)
 	var out, said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &said

@@ -19,6 +19,8 @@ import (
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/engine/lua"
 	"github.com/scriptorium-dev/scriptorium/script"
+
+	"github.com/scriptorium-dev/scriptorium/internal/needs"
 )
 
 // What a script computes here is compared with what PUC Lua 5.1 computes: for
@@ -79,9 +81,7 @@ type differ struct {
 // newDiffer returns a differ for t, and skips t where there is no lua5.1.
 func newDiffer(t *testing.T) *differ {
 	t.Helper()
-	if _, err := exec.LookPath("lua5.1"); err != nil {
-		t.Skip("needs the command lua5.1, which .ci/run installs")
-	}
+	needs.Command(t, "lua5.1", "lua5.1")
 	seed := *diffSeed
 	if seed == 0 {
 		seed = rand.Uint64()

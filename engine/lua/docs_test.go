@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/scriptorium-dev/scriptorium/internal/needs"
 )
 
 // page returns docs/lua.md.
@@ -37,9 +39,7 @@ func TestDocumentedDifferences(t *testing.T) {
 			t.Errorf("%s is %s here, the page says %s", bodies[i], got, here[i])
 		}
 	}
-	if _, err := exec.LookPath("lua5.1"); err != nil {
-		t.Skip("the rest needs the command lua5.1, which .ci/run installs")
-	}
+	needs.Command(t, "lua5.1", "lua5.1")
 	for i, got := range d.reference(t, bodies) {
 		if got != there[i] {
 			t.Errorf("%s is %s in Lua 5.1, the page says %s", bodies[i], got, there[i])

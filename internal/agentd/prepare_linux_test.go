@@ -16,6 +16,8 @@ import (
 	"github.com/scriptorium-dev/scriptorium/agent/gateway"
 	"github.com/scriptorium-dev/scriptorium/internal/agentd"
 	"github.com/scriptorium-dev/scriptorium/script"
+
+	"github.com/scriptorium-dev/scriptorium/internal/needs"
 )
 
 // prepare runs the command in dir/run and dir/state.
@@ -58,9 +60,7 @@ func is(t *testing.T, path string) string {
 
 func needsRoot(t *testing.T) {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("gives folders to other users: needs root, as which .ci/run runs it")
-	}
+	needs.Root(t, "gives folders to other users")
 }
 
 // onThread calls f on a thread of its own after become has changed who that is.

@@ -39,7 +39,7 @@ func run(ctx context.Context, cfg config) (*report, error) {
 		fmt.Fprintf(cfg.progress, "what a run before this one left mounted stays mounted: %v\n", err)
 	}
 	fmt.Fprintln(cfg.progress, "building etcd, nats-server, registryd and agentd …")
-	binaries, err := cluster.Build(ctx, cfg.reuse)
+	binaries, err := cluster.Build(ctx, cfg.progress, cfg.reuse)
 	if err != nil {
 		return nil, err
 	}

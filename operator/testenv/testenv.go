@@ -22,11 +22,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
+	"github.com/scriptorium-dev/scriptorium/internal/needs"
+	"github.com/scriptorium-dev/scriptorium/internal/toolcache"
 	"github.com/scriptorium-dev/scriptorium/operator/api/v1alpha1"
-	"github.com/scriptorium-dev/scriptorium/operator/testenv/binaries"
 )
 
 const (
+	apiServer  = "kube-apiserver"
+	etcdServer = "etcd"
+
+	notBuilt = "needs kube-apiserver and etcd: run `make testenv`, which takes about 5 minutes, once"
+
 	buildPatience = 14 * time.Minute // a build on a busy machine
 	startPatience = 2 * time.Minute
 	startAttempts = 3
@@ -50,6 +56,9 @@ type Env struct {
 // what os.Exit wants: TestMain calls it. Use gets the API before the first test.
 func Run(m *testing.M, use func(*Env)) int {
 	e, err := start(context.Background())
+	if errors.Is(err, toolcache.ErrNotBuilt) {
+		return needs.SkipAll(m, notBuilt)
+	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "testenv:", err)
 		return 1
@@ -66,6 +75,8 @@ func Run(m *testing.M, use func(*Env)) int {
 // Start returns a Kubernetes API that runs until the test ends.
 func Start(tb testing.TB) *Env {
 	tb.Helper()
+	needs.Program(tb, apiServer)
+	needs.Program(tb, etcdServer)
 	e, err := start(tb.Context())
 	if err != nil {
 		tb.Fatal(err)
@@ -88,11 +99,11 @@ func Scheme() (*runtime.Scheme, error) {
 func start(ctx context.Context) (*Env, error) {
 	building, cancel := context.WithTimeout(ctx, buildPatience)
 	defer cancel()
-	built, err := binaries.Build(building, os.Stderr)
+	built, err := findPrograms(building)
 	if err != nil {
 		return nil, err
 	}
-	root, err := binaries.Root()
+	root, err := toolcache.Root()
 	if err != nil {
 		return nil, err
 	}
@@ -115,6 +126,20 @@ func start(ctx context.Context) (*Env, error) {
 	return nil, errors.Join(errs...)
 }
 
+// programs are paths. The program of the API server is kubectl too and, called etcd, runs
+// the etcd-server beside it until the test ends: see the module in kube.
+type programs struct{ apiServer, etcd string }
+
+func (p programs) kubectl() string { return filepath.Join(filepath.Dir(p.apiServer), "kubectl") }
+
+func findPrograms(ctx context.Context) (p programs, err error) {
+	if p.apiServer, err = needs.Path(ctx, apiServer); err != nil {
+		return p, err
+	}
+	p.etcd, err = needs.Path(ctx, etcdServer)
+	return p, err
+}
+
 // install installs the definitions of a folder.
 func (e *Env) install(crds string) error {
 	_, err := envtest.InstallCRDs(e.Config, envtest.CRDInstallOptions{
@@ -127,12 +152,12 @@ func (e *Env) install(crds string) error {
 }
 
 // attempt starts the servers, or leaves nothing behind.
-func attempt(built binaries.Binaries, scheme *runtime.Scheme) (_ *Env, err error) {
+func attempt(built programs, scheme *runtime.Scheme) (_ *Env, err error) {
 	dir, err := os.MkdirTemp("", "testenv")
 	if err != nil {
 		return nil, err
 	}
-	e := &Env{dir: dir, kubectl: built.Kubectl, server: &envtest.Environment{
+	e := &Env{dir: dir, kubectl: built.kubectl(), server: &envtest.Environment{
 		Scheme:                   scheme,
 		UseExistingCluster:       new(bool),
 		ControlPlaneStartTimeout: startPatience,
@@ -144,16 +169,16 @@ func attempt(built binaries.Binaries, scheme *runtime.Scheme) (_ *Env, err error
 		}
 	}()
 	plane := &e.server.ControlPlane
-	plane.KubectlPath = built.Kubectl
+	plane.KubectlPath = built.kubectl()
 	etcd := filepath.Join(dir, "bin", "etcd")
 	if err := errors.Join(
-		os.Mkdir(filepath.Dir(etcd), 0o700), os.Symlink(built.Attended, etcd), os.Symlink(built.Etcd, etcd+"-server"),
+		os.Mkdir(filepath.Dir(etcd), 0o700), os.Symlink(built.apiServer, etcd), os.Symlink(built.etcd, etcd+"-server"),
 	); err != nil {
 		return nil, err
 	}
 	plane.Etcd = &envtest.Etcd{Path: etcd, DataDir: filepath.Join(dir, "etcd")}
 	api := plane.GetAPIServer()
-	api.Path, api.CertDir = built.APIServer, filepath.Join(dir, "certs") // a folder that outlives a restart
+	api.Path, api.CertDir = built.apiServer, filepath.Join(dir, "certs") // a folder that outlives a restart
 	if err := os.Mkdir(api.CertDir, 0o700); err != nil {
 		return nil, err
 	}

@@ -9,8 +9,10 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -51,6 +53,7 @@ type options struct {
 	memory  string
 	timeout time.Duration
 	verbose bool
+	once    bool
 }
 
 // kernelNeeds says which kernels do.
@@ -84,6 +87,7 @@ what is on disk. It ends with the exit code of the first tests that fail.`,
 	f.StringVar(&o.accel, "accel", "", "QEMU's accelerator: kvm, or tcg, which is slower and works everywhere; the first of them that works if not given")
 	f.StringVar(&o.memory, "memory", "2G", "memory of the machine")
 	f.DurationVar(&o.timeout, "timeout", 10*time.Minute, "how long all of it may take once it is built")
+	f.BoolVar(&o.once, "once", false, "do nothing if the same tests passed under the same kernel before")
 	f.BoolVar(&o.verbose, "verbose", false, "show what the kernel says")
 	return cmd
 }
@@ -110,7 +114,43 @@ func (o options) run(ctx context.Context, packages, flags []string) error {
 	if err != nil {
 		return err
 	}
-	return o.start(ctx, initrd)
+	if !o.once {
+		return o.start(ctx, initrd)
+	}
+	mark, err := passMark(o.kernel, initrd)
+	if err != nil {
+		return err
+	}
+	if _, err := os.Stat(mark); err == nil {
+		fmt.Fprintln(os.Stderr, "vm: not run: the same tests passed under this kernel before; without --once they run again")
+		return nil
+	}
+	if err := o.start(ctx, initrd); err != nil {
+		return err
+	}
+	return os.WriteFile(mark, nil, 0o600)
+}
+
+// passMark returns the path of the file that exists once the machine's tests passed. Its
+// name has the digest of all that the machine starts from.
+func passMark(inputs ...string) (string, error) {
+	hash := sha256.New()
+	for _, path := range inputs {
+		file, err := os.Open(path)
+		if err != nil {
+			return "", err
+		}
+		_, err = io.Copy(hash, file)
+		if err := errors.Join(err, file.Close()); err != nil {
+			return "", err
+		}
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", err
+	}
+	dir := filepath.Join(cache, "scriptorium", "vm")
+	return filepath.Join(dir, fmt.Sprintf("passed-%x", hash.Sum(nil)[:16])), os.MkdirAll(dir, 0o755)
 }
 
 // build builds what the machine starts from, in dir.
@@ -145,7 +185,8 @@ const module = "github.com/scriptorium-dev/scriptorium"
 // goTool runs the go command for what the machine is.
 func goTool(ctx context.Context, args ...string) error {
 	cmd := exec.CommandContext(ctx, "go", args...)
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH=amd64")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH=amd64",
+		"GOFLAGS=-trimpath -buildvcs=false") // the same sources make the same programs, wherever they are
 	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("go %s: %w", strings.Join(args, " "), err)

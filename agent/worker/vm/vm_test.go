@@ -121,3 +121,31 @@ func TestWhatIsMissing(t *testing.T) {
 		}
 	}
 }
+
+// TestPassMark: the mark changes with the kernel and with the tests, and with nothing else.
+func TestPassMark(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("XDG_CACHE_HOME", filepath.Join(dir, "cache"))
+	mark := func(kernel, initrd string) string {
+		t.Helper()
+		k, i := filepath.Join(dir, "kernel"), filepath.Join(dir, "initrd")
+		if err := errors.Join(os.WriteFile(k, []byte(kernel), 0o600), os.WriteFile(i, []byte(initrd), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		path, err := passMark(k, i)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	first := mark("kernel", "tests")
+	if again := mark("kernel", "tests"); again != first {
+		t.Errorf("the mark of the same content is %s, then %s", first, again)
+	}
+	if mark("other kernel", "tests") == first || mark("kernel", "other tests") == first {
+		t.Error("other content has the same mark")
+	}
+	if err := os.WriteFile(first, nil, 0o600); err != nil {
+		t.Errorf("the mark cannot be written: %v", err)
+	}
+}

@@ -4,10 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+
+	"github.com/scriptorium-dev/scriptorium/internal/toolcache"
 )
 
 // Binaries are the programs of a cluster.
@@ -22,8 +25,8 @@ type Binaries struct {
 const module = "github.com/scriptorium-dev/scriptorium"
 
 // Build builds the programs into a folder of the user's cache; what has not
-// changed is not built again. With reuse, what was built before is taken as it is.
-func Build(ctx context.Context, reuse bool) (*Binaries, error) {
+// changed is not built again. With reuse, registryd and agentd are those of the last build.
+func Build(ctx context.Context, progress io.Writer, reuse bool) (*Binaries, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
 		return nil, err
@@ -34,10 +37,14 @@ func Build(ctx context.Context, reuse bool) (*Binaries, error) {
 	}
 	b := &Binaries{
 		folder:    dir,
-		Etcd:      filepath.Join(dir, "etcd"),
-		NATS:      filepath.Join(dir, "nats-server"),
 		Registryd: filepath.Join(dir, "registryd"),
 		Agentd:    filepath.Join(dir, "agentd"),
+	}
+	if b.Etcd, err = toolcache.Get(ctx, progress, "etcd"); err != nil {
+		return nil, err
+	}
+	if b.NATS, err = toolcache.Get(ctx, progress, "nats-server"); err != nil {
+		return nil, err
 	}
 	if !reuse {
 		if err := b.build(ctx); err != nil {
@@ -61,16 +68,8 @@ func (b *Binaries) build(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, build := range []struct {
-		dir  string
-		args []string
-	}{
-		{filepath.Join(root, "tools"), []string{"-o", b.Etcd, "go.etcd.io/etcd/server/v3"}},
-		{filepath.Join(root, "tools"), []string{"-o", b.NATS, "github.com/nats-io/nats-server/v2"}},
-		{root, []string{"-overlay", overlay, "-o", b.Registryd, "./cmd/registryd"}},
-		{root, []string{"-overlay", overlay, "-o", b.Agentd, "./cmd/agentd"}},
-	} {
-		if _, err := output(ctx, build.dir, "go", append([]string{"build"}, build.args...)...); err != nil {
+	for _, cmd := range []struct{ path, pkg string }{{b.Registryd, "./cmd/registryd"}, {b.Agentd, "./cmd/agentd"}} {
+		if _, err := output(ctx, root, "go", "build", "-overlay", overlay, "-o", cmd.path, cmd.pkg); err != nil {
 			return err
 		}
 	}

@@ -1,4 +1,4 @@
-package binaries
+package toolcache
 
 import (
 	"context"
@@ -19,7 +19,7 @@ func tiny(t *testing.T, source string) program {
 			t.Fatal(err)
 		}
 	}
-	return program{name: "tiny", from: dir, pkg: ".", what: source, links: []string{"other"}, notice: "building tiny"}
+	return program{name: "tiny", dir: dir, pkg: ".", inputs: source, links: []string{"other"}}
 }
 
 const hello = "package main\n\nimport \"os\"\n\nfunc main() { os.Stdout.WriteString(os.Args[0]) }\n"
@@ -43,7 +43,7 @@ func TestBuiltOnce(t *testing.T) {
 	var all sync.WaitGroup
 	for range 4 {
 		all.Go(func() {
-			dir, err := p.built(t.Context(), cache, said)
+			dir, err := p.get(t.Context(), cache, said)
 			if err != nil {
 				t.Error(err)
 				return
@@ -58,12 +58,12 @@ func TestBuiltOnce(t *testing.T) {
 	if len(said.lines) != 1 {
 		t.Errorf("built %d times: %q", len(said.lines), said.lines)
 	}
-	before, err := p.built(t.Context(), cache, said)
+	before, err := p.get(t.Context(), cache, said)
 	if err != nil || len(said.lines) != 1 {
 		t.Errorf("built again: %v, %q", err, said.lines)
 	}
-	p.what += "changed"
-	after, err := p.built(t.Context(), cache, said)
+	p.inputs += "changed"
+	after, err := p.get(t.Context(), cache, said)
 	if err != nil || after == before || len(said.lines) != 2 {
 		t.Errorf("what changed was not built: %v, %q", err, said.lines)
 	}
@@ -74,7 +74,7 @@ func TestBuiltOnce(t *testing.T) {
 func TestNotBuilt(t *testing.T) {
 	p, cache := tiny(t, "package main\n\nfunc main() { nonsense }\n"), t.TempDir()
 	for range 2 {
-		_, err := p.built(t.Context(), cache, &progress{})
+		_, err := p.get(t.Context(), cache, &progress{})
 		if err == nil || !strings.Contains(err.Error(), "build tiny") || !strings.Contains(err.Error(), "main.go:3") {
 			t.Errorf("got %v", err)
 		}
@@ -100,21 +100,61 @@ func TestLockEndsWithContext(t *testing.T) {
 	unlock()
 }
 
-// TestVersions: both modules say what is built of them.
-func TestVersions(t *testing.T) {
+// TestDamaged: a program that differs from its checksum is built again, and is not found
+// before.
+func TestDamaged(t *testing.T) {
+	p, cache, said := tiny(t, hello), t.TempDir(), &progress{}
+	dir, err := p.get(t.Context(), cache, said)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "tiny")
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, text[:len(text)-1], 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.check(dir); err == nil {
+		t.Error("a program without its last byte is taken for whole")
+	}
+	said.lines = nil
+	if _, err := p.get(t.Context(), cache, said); err != nil || len(said.lines) != 2 || !strings.Contains(said.lines[0], "checksum") {
+		t.Errorf("got %v, progress %q", err, said.lines)
+	}
+	if out, err := exec.CommandContext(t.Context(), path).Output(); err != nil || string(out) != path {
+		t.Errorf("the program prints %q, %v", out, err)
+	}
+}
+
+// TestNames: every program has a module that pins it, and an unknown name gets the list.
+func TestNames(t *testing.T) {
 	root, err := Root()
 	if err != nil {
 		t.Fatal(err)
 	}
-	kube, err := kubeAPIServer(root)
+	gomod, err := os.ReadFile(filepath.Join(root, toolsModule, "go.mod"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range Names() {
+		p, err := lookUp(root, name)
+		if err != nil || p.name != name || p.inputs == "" {
+			t.Errorf("%s: %v, %+v", name, err, p)
+		}
+		if tools[name] != "" && !strings.Contains(string(gomod), "\n\t"+p.pkg+"\n") {
+			t.Errorf("%s is not a tool of %s/go.mod", p.pkg, toolsModule)
+		}
+	}
+	kube, err := lookUp(root, apiServer)
 	if err != nil || !strings.Contains(strings.Join(kube.flags, " "), "gitVersion=v1.") {
 		t.Errorf("%v, %v", kube.flags, err)
 	}
-	etcd, err := etcdServer(root)
-	if err != nil || !strings.HasPrefix(etcd.what, "v3.") {
-		t.Errorf("%v, %v", etcd.what, err)
+	if _, err := Get(t.Context(), &progress{}, "ectd"); err == nil || !strings.Contains(err.Error(), "etcd") {
+		t.Errorf("got %v", err)
 	}
-	if _, err := required(filepath.Join(root, "tools"), "example.com/none"); err == nil {
+	if _, err := required(filepath.Join(root, toolsModule), "example.com/none"); err == nil {
 		t.Error("a module is required that is not")
 	}
 }
