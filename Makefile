@@ -70,7 +70,9 @@ $(IMAGES:%=image-%): image-%:
 
 # The race detector runs every test but those of PLAIN. Those drive other programs, or
 # read files, and have no goroutines of their own to race.
-PLAIN := ./deploy/... ./internal/rules ./internal/docs/...
+PLAIN := ./deploy/... ./internal/rules ./internal/docs ./internal/docs/page ./internal/docs/fleet
+# `make verify` runs these.
+VERIFIED := ./internal/docs/prose
 # What the race detector makes too slow or too large is left out there by build tags and
 # runs without it: the hostile scripts in all their ways, most of the comparison with
 # reference Lua, simulated admission, memory bounds of a process, a thousand LuaScripts.
@@ -78,7 +80,7 @@ HEAVY := ./engine/lua ./agent/admission ./agent/worker/...
 
 .PHONY: test
 test: testenv ## Run every test, with the race detector or, where that is useless, without it
-	go test -race -vet=off -timeout 15m $(TESTFLAGS) $$(go list ./... | grep -vxF "$$(go list $(PLAIN))")
+	go test -race -vet=off -timeout 15m $(TESTFLAGS) $$(go list ./... | grep -vxF "$$(go list $(PLAIN) $(VERIFIED))")
 	CGO_ENABLED=0 go test -vet=off -timeout 15m $(TESTFLAGS) $(PLAIN) $(HEAVY)
 	CGO_ENABLED=0 go test -vet=off -timeout 15m $(TESTFLAGS) -run TestThousand ./operator/suite
 

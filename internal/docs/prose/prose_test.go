@@ -19,6 +19,7 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/internal/agentd"
 	"github.com/scriptorium-dev/scriptorium/internal/docs/prose"
+	"github.com/scriptorium-dev/scriptorium/internal/needs"
 	"github.com/scriptorium-dev/scriptorium/internal/operatord"
 	"github.com/scriptorium-dev/scriptorium/internal/registryd"
 	"github.com/scriptorium-dev/scriptorium/internal/scriptctl"
@@ -74,7 +75,7 @@ func TestProse(t *testing.T) {
 
 // TestRules runs the cases that each rule's file has.
 func TestRules(t *testing.T) {
-	out, err := command(t, vale(t), "test", styles).CombinedOutput()
+	out, err := command(t, needs.Program(t, "vale"), "test", styles).CombinedOutput()
 	if err != nil {
 		t.Errorf("vale test: %v\n%s", err, out)
 	}
@@ -140,7 +141,7 @@ func lint(t *testing.T) map[string][]alert {
 		}
 		args = append(args, file)
 	}
-	cmd := command(t, vale(t), append(args, pages(t)...)...)
+	cmd := command(t, needs.Program(t, "vale"), append(args, pages(t)...)...)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
@@ -211,19 +212,6 @@ func exemptPages(t *testing.T) []string {
 		}
 	}
 	return exempt
-}
-
-// vale returns the program's path.
-func vale(t *testing.T) string {
-	t.Helper()
-	file, err := filepath.Abs(filepath.Join(root, "bin/vale"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat(file); err != nil {
-		t.Skipf("Vale is not built: make verify-prose builds it and runs this test (%v)", err)
-	}
-	return file
 }
 
 func git(t *testing.T, args ...string) string {
