@@ -94,6 +94,39 @@ test-short: ## Run the tests of PKG without those that take long, and without th
 testenv:
 	@go run ./internal/toolcache/build kube-apiserver etcd etcdctl etcdutl nats-server helm >/dev/null
 
+# How long, or how often, `make soak` does what `make test` does shortly, and to what.
+SOAK ?= 10m
+SCHEDULES ?= 200
+CASES ?= 50000
+REPEAT ?= 20
+
+.PHONY: soak
+soak: soak-sim soak-faults soak-lua soak-fuzz soak-repeat ## Run the random suites at length: hours (SOAK, SCHEDULES, CASES, REPEAT, PKG)
+	$(if $(KERNEL),$(MAKE) --no-print-directory test-kernel)
+
+.PHONY: soak-sim
+soak-sim:
+	go test ./internal/sim -run TestSchedules -timeout 0 -sim.time $(SOAK) -v
+
+.PHONY: soak-faults
+soak-faults:
+	go run ./loadtest/faults --schedules $(SCHEDULES)
+
+.PHONY: soak-lua
+soak-lua:
+	go test ./engine/lua -run 'Diff|Corpus' -timeout 0 -lua.seed 0 -lua.cases $(CASES) -v
+
+# One fuzz test at a time, as `go test` wants it.
+.PHONY: soak-fuzz
+soak-fuzz:
+	@grep -rno --include='*_test.go' '^func Fuzz[A-Za-z0-9]*' . | sed -E 's|^(.*)/[^/]*:[0-9]+:func (.*)|\1 \2|' | sort | while read -r dir name; do \
+		go test $$dir -run '^$$' -fuzz "^$$name$$" -fuzztime $(SOAK); \
+	done
+
+.PHONY: soak-repeat
+soak-repeat: testenv
+	go test -race -vet=off -timeout 0 -count $(REPEAT) -failfast $(TESTFLAGS) $(PKG)
+
 # A kernel for amd64, such as that of Debian's linux-image-cloud-amd64: see .ci/run. Where
 # it has to be emulated it is ten times slower: what has nothing of control groups in it is
 # left to `make test`.

@@ -95,6 +95,8 @@ func (s *stack) publish(n int) registryclient.Published {
 	s.t.Helper()
 	p, err := s.registry.Publish(s.t.Context(), registryclient.PublishRequest{
 		Name: name, Source: edition(n), Write: registryclient.Write{Author: "test"},
+		// A busy machine may keep a call waiting for longer than the default.
+		Settings: &script.Settings{Limits: script.Limits{Timeout: script.MaxLimits().Timeout}},
 	})
 	if err != nil {
 		s.t.Fatalf("publish edition %d: %v", n, err)
