@@ -13,9 +13,9 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/internal/docs/page"
 	"github.com/scriptorium-dev/scriptorium/internal/local"
+	"github.com/scriptorium-dev/scriptorium/internal/needs"
 	"github.com/scriptorium-dev/scriptorium/internal/operatord"
 	"github.com/scriptorium-dev/scriptorium/internal/scriptctl"
-	"github.com/scriptorium-dev/scriptorium/operator/testenv/binaries"
 )
 
 // asScriptctl has the test's own program be scriptctl.
@@ -145,17 +145,14 @@ func startFleet(t *testing.T) fleet {
 // pods, so that runs scriptctl here, on this registry and its agent.
 func (f fleet) shell(t *testing.T, commands string) (said string) {
 	t.Helper()
-	built, err := binaries.Build(t.Context(), os.Stderr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	kubectl := filepath.Join(filepath.Dir(needs.Program(t, "kube-apiserver")), "kubectl")
 	program, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	bin := t.TempDir()
 	for name, text := range map[string]string{
-		"kubectl":   `case " $* " in *" exec "*) while [ "$1" != -- ]; do shift; done; shift; exec "$@";; esac; exec ` + built.Kubectl + ` "$@"`,
+		"kubectl":   `case " $* " in *" exec "*) while [ "$1" != -- ]; do shift; done; shift; exec "$@";; esac; exec ` + kubectl + ` "$@"`,
 		"scriptctl": asScriptctl + "=1 exec " + program + ` "$@"`,
 	} {
 		if err := os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"+text+"\n"), 0o700); err != nil { //nolint:gosec // to be run

@@ -23,6 +23,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/deploy/helm"
 	"github.com/scriptorium-dev/scriptorium/internal/certtest"
 	"github.com/scriptorium-dev/scriptorium/internal/docs/page"
+	"github.com/scriptorium-dev/scriptorium/internal/needs"
 	"github.com/scriptorium-dev/scriptorium/operator/testenv"
 )
 
@@ -32,11 +33,7 @@ func TestInstallUpgradeUninstall(t *testing.T) {
 	e := bare(t)
 	release := func(args ...string) {
 		t.Helper()
-		program, err := helmProgram()
-		if err != nil {
-			t.Fatal(err)
-		}
-		cmd := exec.CommandContext(t.Context(), program, append(args, "--namespace="+namespace, "--kubeconfig="+e.Kubeconfig())...)
+		cmd := exec.CommandContext(t.Context(), needs.Program(t, "helm"), append(args, "--namespace="+namespace, "--kubeconfig="+e.Kubeconfig())...)
 		cmd.Env = append(os.Environ(), helm.Env(t.TempDir())...)
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("helm %q: %v\n%s", args, err, out)

@@ -5,7 +5,6 @@ package validate_test
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io"
