@@ -14,6 +14,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/deploy/helm"
 	"github.com/scriptorium-dev/scriptorium/e2e/kube"
 	"github.com/scriptorium-dev/scriptorium/internal/docs/page"
+	"github.com/scriptorium-dev/scriptorium/internal/toolcache"
 )
 
 // TestQuickstart does what README.md has people do, and then what docs/kubernetes.md has

@@ -2,7 +2,6 @@ package lua_test
 
 import (
 	"os"
-	"os/exec"
 	"regexp"
 	"slices"
 	"strings"
