@@ -22,7 +22,7 @@ import (
 func TestQuickstart(t *testing.T) {
 	w := newWorld(t)
 	t.Cleanup(func() { w.clean(t) })
-	env := helmEnv(t, w.cluster)
+	env := helmEnv(t)
 	run := func(t *testing.T, line string) string {
 		t.Helper()
 		out, err := w.cluster.Shell(t.Context(), line, env...)
@@ -97,7 +97,7 @@ func (w *world) loadForChart(t *testing.T, env []string) {
 
 // helmEnv returns the variables with which a shell finds helm: the installed one, or else
 // the one of the tools' module.
-func helmEnv(t *testing.T, cluster *kube.Cluster) []string {
+func helmEnv(t *testing.T) []string {
 	t.Helper()
 	env := helm.Env(t.TempDir())
 	if _, err := exec.LookPath("helm"); err == nil {
