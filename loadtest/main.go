@@ -11,6 +11,10 @@
 //	go run ./loadtest status --agents 10000
 //
 // measures what the status of a large fleet costs a registry.
+//
+//	go run ./loadtest fleet --agents 1000 --scripts 100
+//
+// measures how long a change takes to every agent of a fleet, and what that costs.
 package main
 
 import (
@@ -32,7 +36,8 @@ func main() {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(newCallsCommand(), newNeighboursCommand(), newBenchTableCommand(), newAgentCommand(), newStatusCommand(), newServersCommand(), newProfiledCommand())
+	root.AddCommand(newCallsCommand(), newNeighboursCommand(), newBenchTableCommand(), newAgentCommand(), newStatusCommand(), newFleetCommand(), newFleetWorkerCommand(),
+		newEtcdCommand(), newNATSCommand(), newRegistrydCommand())
 	if err := root.ExecuteContext(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "loadtest:", err)
 		os.Exit(1)

@@ -11,14 +11,18 @@ import (
 	"sync"
 )
 
-// natsLine is a connection to NATS that is shared by thousands of simulated agents.
-// It speaks the little of the protocol that they need. It is safe for concurrent use.
+// natsLine is a connection to NATS that is shared by thousands of simulated agents, or
+// is one of thousands. It speaks the little of the protocol that they need. It is safe
+// for concurrent use.
 type natsLine struct {
 	conn net.Conn
 
 	mu  sync.Mutex
 	out *bufio.Writer
 }
+
+// lineBuffer is the size of the buffers of a line, one for each direction.
+const lineBuffer = 16 << 10
 
 // dialNATS connects, and hands what comes on the subjects to receive, from one
 // goroutine, until the line breaks.
@@ -28,12 +32,12 @@ func dialNATS(ctx context.Context, address string, receive func(subject string, 
 	if err != nil {
 		return nil, err
 	}
-	l := &natsLine{conn: conn, out: bufio.NewWriterSize(conn, 64<<10)}
+	l := &natsLine{conn: conn, out: bufio.NewWriterSize(conn, lineBuffer)}
 	fmt.Fprint(l.out, "CONNECT {\"verbose\":false,\"pedantic\":false,\"echo\":false,\"protocol\":1}\r\n")
 	for i, subject := range subjects {
 		fmt.Fprintf(l.out, "SUB %s %d\r\n", subject, i+1)
 	}
-	go l.read(bufio.NewReaderSize(conn, 64<<10), receive)
+	go l.read(bufio.NewReaderSize(conn, lineBuffer), receive)
 	return l, l.flush()
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"runtime"
@@ -30,8 +31,7 @@ func newStatusCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Measure what the status of a large fleet costs a registry",
-		Long: `Status runs a real registryd as a process of its own, with real etcd and NATS in
-another, and simulated agents that report as agents do: every five seconds, and at
+		Long: `Status runs a real registryd, etcd and NATS, each a process of its own, and simulated agents that report as agents do: every five seconds, and at
 each change as often as the registry's beacons allow. It measures what registryd
 costs while nothing changes, and at one and at ten changes a second, how long it
 takes until it says that a change has converged, and to answer a status.
@@ -64,21 +64,15 @@ type statusRow struct {
 	StatusP99  float64 `json:"statusP99Millis"`
 }
 
-func (o *statusOptions) run(ctx context.Context, out io.Writer) error {
+func (o *statusOptions) run(ctx context.Context, out io.Writer) (err error) {
 	ctx, cancel := context.WithCancel(ctx)
-	stack, err := startStatusStack(ctx, o.profile)
-	if err != nil {
-		cancel()
-		return err
-	}
-	defer stack.close()
 	defer cancel()
-	client, err := registryclient.Dial(stack.target())
+	stack, err := startStack(ctx, stackConfig{registries: 1, profile: o.profile})
 	if err != nil {
 		return err
 	}
-	defer func() { _ = client.Close() }()
-	b := &statusBench{opts: o, stack: stack, client: client}
+	defer func() { err = errors.Join(err, stack.close()) }()
+	b := &statusBench{opts: o, stack: stack, client: stack.clients[0]}
 	if err := b.publishAll(ctx); err != nil {
 		return err
 	}
@@ -127,7 +121,7 @@ func (o *statusOptions) report(out io.Writer, rows []statusRow) error {
 
 type statusBench struct {
 	opts   *statusOptions
-	stack  *statusStack
+	stack  *stack
 	client *registryclient.Client
 	agents *simulatedAgents
 	edits  int
@@ -143,15 +137,6 @@ func (b *statusBench) publish(ctx context.Context) (script.Name, script.Revision
 }
 
 func (b *statusBench) publishAll(ctx context.Context) error {
-	for deadline := time.Now().Add(30 * time.Second); ; {
-		_, err := b.client.Status(ctx, script.Name{})
-		if err == nil {
-			break
-		}
-		if time.Now().After(deadline) || ctx.Err() != nil {
-			return fmt.Errorf("the registry does not start: %w", err)
-		}
-	}
 	for range b.opts.scripts {
 		if _, _, err := b.publish(ctx); err != nil {
 			return err
@@ -181,7 +166,8 @@ func (b *statusBench) phase(ctx context.Context, rate int) (statusRow, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	started, reports := time.Now(), b.agents.reports()
-	before, err := b.stack.cpu()
+	pid := b.stack.pids()["registry-0"]
+	before, err := usageOf(pid)
 	if err != nil {
 		return row, err
 	}
@@ -192,12 +178,12 @@ func (b *statusBench) phase(ctx context.Context, rate int) (statusRow, error) {
 	}
 	var answers []time.Duration
 	err = b.drive(ctx, rate, w, &answers)
-	after, cpuErr := b.stack.cpu()
+	after, usageErr := usageOf(pid)
 	if err == nil {
-		err = cpuErr
+		err = usageErr
 	}
 	elapsed := time.Since(started).Seconds()
-	row.CPU = (after - before).Seconds() / elapsed
+	row.CPU = after.since(before).CPU.Seconds() / elapsed
 	row.Reports = float64(b.agents.reports()-reports) / elapsed
 	if rate > 0 {
 		w.await(ctx, 10*time.Second)
@@ -207,7 +193,7 @@ func (b *statusBench) phase(ctx context.Context, rate int) (statusRow, error) {
 	if err != nil {
 		return row, err
 	}
-	memory, err := b.stack.memory()
+	memory, _, err := memoryOf(pid)
 	row.MemoryMiB = float64(memory) / (1 << 20)
 	row.StatusP50, row.StatusP99 = millis(answers, 50), millis(answers, 99)
 	row.Converged, row.ConvergedP50, row.ConvergedP99 = len(w.took), millis(w.took, 50), millis(w.took, 99)

@@ -109,10 +109,10 @@ func Start(ctx context.Context, cfg Config) (c *Cluster, err error) {
 
 // assign gives everyone a name and addresses.
 func (c *Cluster) assign(ctx context.Context) error {
-	free := newPorts()
+	free := NewPorts()
 	take := func(addresses ...*string) (err error) {
 		for _, a := range addresses {
-			if *a, err = free.take(ctx); err != nil {
+			if *a, err = free.Take(ctx); err != nil {
 				return err
 			}
 		}
@@ -217,18 +217,18 @@ func (c *Cluster) prepare() error {
 	}
 	dir, bin := c.cfg.Dir, c.cfg.Binaries
 	for i, e := range c.etcd {
-		e.Process = newProcess(dir, e.name, bin.Etcd, c.etcdArgs(i), nil)
+		e.Process = NewProcess(dir, e.name, bin.Etcd, c.etcdArgs(i), nil)
 	}
 	for i, n := range c.nats {
 		config, err := c.writeNATSConfig(i)
 		if err != nil {
 			return err
 		}
-		n.Process = newProcess(dir, n.name, bin.NATS, []string{"--config", config}, nil)
+		n.Process = NewProcess(dir, n.name, bin.NATS, []string{"--config", config}, nil)
 	}
 	for j, r := range c.registries {
 		name := fmt.Sprintf("registry-%d", j)
-		r.Process = newProcess(dir, name, bin.Registryd, c.registryArgs(j), []string{clockVariable + "=" + filepath.Join(dir, name+".clock")})
+		r.Process = NewProcess(dir, name, bin.Registryd, c.registryArgs(j), []string{clockVariable + "=" + filepath.Join(dir, name+".clock")})
 	}
 	for k, a := range c.Agents {
 		if err := errors.Join(os.MkdirAll(a.StateDir, 0o700), os.MkdirAll(a.SocketDir, 0o700)); err != nil {
@@ -239,7 +239,7 @@ func (c *Cluster) prepare() error {
 				a.SmallDisk = true
 			}
 		}
-		a.Process = newProcess(dir, fmt.Sprintf("agent-%d", k), bin.Agentd, nil, []string{clockVariable + "=" + a.clock})
+		a.Process = NewProcess(dir, fmt.Sprintf("agent-%d", k), bin.Agentd, nil, []string{clockVariable + "=" + a.clock})
 		a.args = c.agentArgs(k)
 	}
 	return nil

@@ -109,7 +109,7 @@ func TestProcess(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(dir, "log"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	p := newProcess(dir, "sleeper", sleep, []string{"1000"}, nil)
+	p := NewProcess(dir, "sleeper", sleep, []string{"1000"}, nil)
 	for range 2 {
 		if err := p.Start(); err != nil {
 			t.Fatal(err)

@@ -149,18 +149,20 @@ func agentNATSLink(k, i int) string    { return fmt.Sprintf("agent-%d>nats-%d", 
 func agentRegistryLink(k int) string   { return fmt.Sprintf("agent-%d>registry", k) }
 func writerLink(w int) string          { return fmt.Sprintf("writer-%d>registry", w) }
 
-// ports hands out ports for servers. They are below those that the kernel gives to
+// Ports hands out ports for servers. They are below those that the kernel gives to
 // outgoing connections, so that nobody takes one while its server is down.
-type ports struct{ next int }
+type Ports struct{ next int }
 
 const (
 	firstPort = 12000
 	lastPort  = 32000
 )
 
-func newPorts() *ports { return &ports{next: firstPort + os.Getpid()*64%(lastPort-firstPort)} }
+// NewPorts starts at a place of its own for each process.
+func NewPorts() *Ports { return &Ports{next: firstPort + os.Getpid()*64%(lastPort-firstPort)} }
 
-func (p *ports) take(ctx context.Context) (string, error) {
+// Take returns the address of a free port on loopback.
+func (p *Ports) Take(ctx context.Context) (string, error) {
 	var lc net.ListenConfig
 	for range lastPort - firstPort {
 		if p.next++; p.next >= lastPort {

@@ -63,7 +63,8 @@ type Crash struct {
 	Log     string // the end of what it said
 }
 
-func newProcess(dir, name, path string, args, env []string) *Process {
+// NewProcess returns a process that is not started yet. Its log goes to DIR/log/NAME.log.
+func NewProcess(dir, name, path string, args, env []string) *Process {
 	return &Process{Name: name, path: path, args: args, env: env, log: filepath.Join(dir, "log", name+".log")}
 }
 
@@ -142,6 +143,34 @@ func (p *Process) Kill() {
 	p.signal(syscall.SIGKILL)
 	p.mu.Unlock()
 	<-ended
+}
+
+// Stop asks the process to end, and kills it if it has not ended in time.
+func (p *Process) Stop(within time.Duration) {
+	p.mu.Lock()
+	p.wanted = false
+	if !p.running() {
+		p.mu.Unlock()
+		return
+	}
+	ended := p.ended
+	p.signal(syscall.SIGTERM)
+	p.mu.Unlock()
+	select {
+	case <-ended:
+	case <-time.After(within):
+		p.Kill()
+	}
+}
+
+// PID returns the process id; 0 if there is no process.
+func (p *Process) PID() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.running() {
+		return 0
+	}
+	return p.cmd.Process.Pid
 }
 
 // Pause stops the process from running, as SIGSTOP does.
