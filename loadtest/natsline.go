@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -15,7 +16,8 @@ import (
 // is one of thousands. It speaks the little of the protocol that they need. It is safe
 // for concurrent use.
 type natsLine struct {
-	conn net.Conn
+	conn  net.Conn
+	ready chan struct{} // closed when the server has the subscriptions, or the line broke
 
 	mu  sync.Mutex
 	out *bufio.Writer
@@ -24,25 +26,36 @@ type natsLine struct {
 // lineBuffer is the size of the buffers of a line, one for each direction.
 const lineBuffer = 16 << 10
 
-// dialNATS connects, and hands what comes on the subjects to receive, from one
-// goroutine, until the line breaks.
+// dialNATS connects and subscribes. From then on receive gets what comes on the
+// subjects, from one goroutine, until the line breaks.
 func dialNATS(ctx context.Context, address string, receive func(subject string, data []byte), subjects ...string) (*natsLine, error) {
 	var dialer net.Dialer
 	conn, err := dialer.DialContext(ctx, "tcp", strings.TrimPrefix(address, "nats://"))
 	if err != nil {
 		return nil, err
 	}
-	l := &natsLine{conn: conn, out: bufio.NewWriterSize(conn, lineBuffer)}
+	l := &natsLine{conn: conn, ready: make(chan struct{}), out: bufio.NewWriterSize(conn, lineBuffer)}
 	fmt.Fprint(l.out, "CONNECT {\"verbose\":false,\"pedantic\":false,\"echo\":false,\"protocol\":1}\r\n")
 	for i, subject := range subjects {
 		fmt.Fprintf(l.out, "SUB %s %d\r\n", subject, i+1)
 	}
+	fmt.Fprint(l.out, "PING\r\n")
 	go l.read(bufio.NewReaderSize(conn, lineBuffer), receive)
-	return l, l.flush()
+	if err := l.flush(); err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	select {
+	case <-l.ready:
+		return l, nil
+	case <-ctx.Done():
+		return nil, errors.Join(ctx.Err(), conn.Close())
+	}
 }
 
 // read answers pings and hands on messages until the line breaks.
 func (l *natsLine) read(in *bufio.Reader, receive func(string, []byte)) {
+	ready := sync.OnceFunc(func() { close(l.ready) })
+	defer ready()
 	for {
 		line, err := in.ReadString('\n')
 		if err != nil {
@@ -50,6 +63,8 @@ func (l *natsLine) read(in *bufio.Reader, receive func(string, []byte)) {
 		}
 		fields := strings.Fields(line)
 		switch {
+		case len(fields) == 1 && fields[0] == "PONG":
+			ready()
 		case len(fields) == 1 && fields[0] == "PING":
 			l.mu.Lock()
 			_, _ = l.out.WriteString("PONG\r\n") // it fails with the line
