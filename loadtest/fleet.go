@@ -21,6 +21,7 @@ type fleetOptions struct {
 	sourceBytes     int
 	perProcess      int
 	joinAtOnce      int
+	patience        time.Duration
 	verify          bool
 	output          string
 	profile         string
@@ -69,6 +70,7 @@ Fleet needs Linux, and file descriptors for all agents in one process (ulimit -n
 	flags.IntVar(&o.sourceBytes, "source-bytes", 2048, "size of each source")
 	flags.IntVar(&o.perProcess, "agents-per-process", 1000, "agents in one process, at most")
 	flags.IntVar(&o.joinAtOnce, "join-at-once", 0, "agents that join at a time; 0: all of them")
+	flags.DurationVar(&o.patience, "join-within", 5*time.Minute, "time after which agents that have not joined are given up")
 	flags.BoolVar(&o.verify, "verify", false, "have each agent verify signatures, on the processors of this machine")
 	flags.StringVarP(&o.output, "output", "o", "table", "how to print: table, markdown or json")
 	flags.StringVar(&o.profile, "cpuprofile", "", "write a CPU profile of the first registry to this file, and of the first agents' process to this file with .agents behind it")
@@ -79,7 +81,7 @@ Fleet needs Linux, and file descriptors for all agents in one process (ulimit -n
 const (
 	maxFleetSource = 60 << 10 // larger sources do not travel with the event
 	minFleetSource = 100
-	fleetPatience  = 2 * time.Minute // for a change to be active on all agents
+	changePatience = time.Minute // for a change to be active on all agents
 	spareFiles     = 200             // descriptors that a server needs besides its agents'
 )
 
@@ -91,8 +93,8 @@ func (o *fleetOptions) validate() error {
 			return fmt.Errorf("%s is %v: give numbers from 1 on", name, numbers)
 		}
 	}
-	if o.pause < 0 || o.idle < 0 || o.joinAtOnce < 0 {
-		return errors.New("--pause, --idle and --join-at-once cannot be negative")
+	if o.pause < 0 || o.idle < 0 || o.joinAtOnce < 0 || o.patience <= 0 {
+		return errors.New("--pause, --idle and --join-at-once cannot be negative, and --join-within has to be positive")
 	}
 	if o.sourceBytes < minFleetSource || o.sourceBytes > maxFleetSource {
 		return fmt.Errorf("--source-bytes is %d: give %d to %d, as larger sources do not travel with the event", o.sourceBytes, minFleetSource, maxFleetSource)

@@ -243,12 +243,15 @@ func (r *fleetRun) join(ctx context.Context) error {
 	if r.opts.verify {
 		trusted = r.stack.trusted
 	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go r.countJoined(ctx)
 	return r.phase("join", func() error {
 		joined, err := call[FleetTimes](ctx, r, "Join", func(i int) any {
 			first, count := r.of(i)
 			return FleetJoin{
 				First: first, Count: count, NATS: r.stack.nats, Registries: r.stack.registry, Trusted: trusted,
-				AtOnce: max(1, atOnce/len(r.workers)),
+				AtOnce: max(1, atOnce/len(r.workers)), Patience: r.opts.patience,
 			}
 		})
 		if err != nil {
@@ -258,6 +261,21 @@ func (r *fleetRun) join(ctx context.Context) error {
 		r.say("joined within %.1f s", r.result.JoinAll/1000)
 		return nil
 	})
+}
+
+// countJoined says now and then how many agents have joined.
+func (r *fleetRun) countJoined(ctx context.Context) {
+	for pause(ctx, 5*time.Second) == nil {
+		counts, err := call[int](ctx, r, "Joined", same(struct{}{}))
+		if err != nil {
+			return
+		}
+		sum := 0
+		for _, n := range counts {
+			sum += n
+		}
+		r.say("%d have joined", sum)
+	}
 }
 
 // rest measures what the fleet costs while nothing changes.

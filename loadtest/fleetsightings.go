@@ -61,6 +61,17 @@ func (s *sightings) see(number int64, index int, at time.Time) {
 	}
 }
 
+// seen returns how many saw the thing.
+func (s *sightings) seen(number int64) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	g := s.of[number]
+	if g == nil {
+		return 0
+	}
+	return s.count - g.left
+}
+
 // await returns when each saw the thing, once all did.
 func (s *sightings) await(ctx context.Context, number int64, failed <-chan error) ([]int64, error) {
 	s.mu.Lock()
@@ -77,6 +88,6 @@ func (s *sightings) await(ctx context.Context, number int64, failed <-chan error
 	case <-ctx.Done():
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		return nil, fmt.Errorf("%d of %d agents do not have number %d: %w", g.left, s.count, number, ctx.Err())
+		return nil, fmt.Errorf("%d of %d agents of a process do not have it: %w", g.left, s.count, ctx.Err())
 	}
 }

@@ -70,6 +70,7 @@ type FleetJoin struct {
 	Registries   []string // each agent pulls from one of them
 	Trusted      string   // file of the key that signs what agents believe; "": they do not verify
 	AtOnce       int      // agents that join at a time
+	Patience     time.Duration
 }
 
 // FleetTimes are the times of something at each agent of a worker, or each line, in
@@ -114,7 +115,9 @@ func (w *fleetWorker) Join(in FleetJoin, out *FleetTimes) error {
 			}
 		})
 	}
-	at, err := w.joined.await(ctx, 0, failed)
+	bounded, cancel := context.WithTimeout(ctx, in.Patience)
+	defer cancel()
+	at, err := w.joined.await(bounded, 0, failed)
 	*out = FleetTimes{Begun: begun, Done: at}
 	return err
 }
@@ -130,9 +133,19 @@ func (w *fleetWorker) newAgent(in *FleetJoin, i int, keyring *seal.Keyring, join
 	return newFleetAgent(fmt.Sprintf("node-%05d.eu-central-1.compute.internal", number), number, in, keyring, disk)
 }
 
+// Joined returns how many agents have their first snapshot.
+func (w *fleetWorker) Joined(_ struct{}, out *int) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.joined != nil {
+		*out = w.joined.seen(0)
+	}
+	return nil
+}
+
 // Await returns when each agent made the revision live.
 func (w *fleetWorker) Await(revision int64, out *FleetTimes) (err error) {
-	ctx, cancel := context.WithTimeout(w.ctx, fleetPatience)
+	ctx, cancel := context.WithTimeout(w.ctx, changePatience)
 	defer cancel()
 	out.Done, err = w.active.await(ctx, revision, nil)
 	return err
@@ -199,7 +212,7 @@ func (w *fleetWorker) Listen(in FleetListen, _ *struct{}) error {
 
 // Heard returns when the message with the number came on each bare connection.
 func (w *fleetWorker) Heard(number int64, out *FleetTimes) (err error) {
-	ctx, cancel := context.WithTimeout(w.ctx, fleetPatience)
+	ctx, cancel := context.WithTimeout(w.ctx, changePatience)
 	defer cancel()
 	out.Done, err = w.heard.await(ctx, number, nil)
 	return err

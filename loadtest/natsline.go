@@ -29,11 +29,13 @@ const lineBuffer = 16 << 10
 // dialNATS connects and subscribes. From then on receive gets what comes on the
 // subjects, from one goroutine, until the line breaks.
 func dialNATS(ctx context.Context, address string, receive func(subject string, data []byte), subjects ...string) (*natsLine, error) {
-	var dialer net.Dialer
+	// Ten thousand lines and as many agents need more ports than one address has.
+	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}
 	conn, err := dialer.DialContext(ctx, "tcp", strings.TrimPrefix(address, "nats://"))
 	if err != nil {
 		return nil, err
 	}
+	_ = conn.(*net.TCPConn).SetLinger(0) // nor keep them for a minute after their end
 	l := &natsLine{conn: conn, ready: make(chan struct{}), out: bufio.NewWriterSize(conn, lineBuffer)}
 	fmt.Fprint(l.out, "CONNECT {\"verbose\":false,\"pedantic\":false,\"echo\":false,\"protocol\":1}\r\n")
 	for i, subject := range subjects {

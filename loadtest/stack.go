@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/scriptorium-dev/scriptorium/client/registryclient"
@@ -188,15 +189,17 @@ func (s *stack) pids() map[string]int {
 	return pids
 }
 
-// close ends the processes, those that were started last first, and removes their files.
+// close ends the processes and removes their files.
 func (s *stack) close() error {
 	var errs []error
 	for _, client := range s.clients {
 		errs = append(errs, client.Close())
 	}
-	for i := len(s.processes) - 1; i >= 0; i-- {
-		s.processes[i].Stop(stackStop)
+	var stopping sync.WaitGroup
+	for _, p := range s.processes {
+		stopping.Go(func() { p.Stop(stackStop) })
 	}
+	stopping.Wait()
 	if s.dir != "" {
 		errs = append(errs, os.RemoveAll(s.dir))
 	}

@@ -225,8 +225,9 @@ func (r *Registry) Fleet(ctx context.Context) (string, error) {
 	return r.store.Fleet(ctx)
 }
 
-// Sources returns those of the sources that there are, in no particular order.
-// The caller sees to it that they fit into memory together.
+// Sources returns those of the sources that there are, in no particular order; one that was
+// collected lately may be among them. Nobody changes them. The caller sees to it that they
+// fit into memory together.
 func (r *Registry) Sources(ctx context.Context, digests []script.Digest) ([]Source, error) {
-	return r.store.Sources(ctx, digests)
+	return r.sources.get(ctx, digests)
 }

@@ -48,15 +48,16 @@ const (
 	Failed    Outcome = "failed"    // the registry or its store is to blame
 )
 
-// Registry writes and reads scripts. It keeps no state of its own, and takes no word of Recent
-// but what the store confirms: any number of
-// registries may share a store. It is safe for concurrent use.
+// Registry writes and reads scripts. It keeps no state of its own but sources, which never
+// change, and takes no word of Recent but what the store confirms: any number of registries
+// may share a store. It is safe for concurrent use.
 //
 // Its errors are *script.Error: Invalid with the field for bad input, Denied for what
 // the caller may not do, Script for a source that does not compile, NotFound,
 // Conflict, and Unavailable when the store cannot be reached.
 type Registry struct {
 	store         Store
+	sources       *sources
 	recent        *Recent
 	engines       map[string]engine.Checker
 	defaultEngine string
@@ -72,6 +73,7 @@ const maxImports = 2
 func New(cfg Config) *Registry {
 	r := &Registry{
 		store:         cfg.Store,
+		sources:       newSources(cfg.Store),
 		recent:        cfg.Recent,
 		engines:       maps.Clone(cfg.Engines),
 		defaultEngine: cfg.DefaultEngine,
