@@ -13,10 +13,10 @@ import (
 	"time"
 )
 
-// TestMain lets the test binary be the agent's process too: the driver starts
-// itself again.
+// TestMain lets the test binary be the other processes too: the driver starts itself
+// again.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == "agent" {
+	if len(os.Args) > 1 && slices.Contains([]string{"agent", "etcd", "nats", "registryd", "fleet-worker"}, os.Args[1]) {
 		main()
 		return
 	}

@@ -21,7 +21,7 @@ type fleetOptions struct {
 	sourceBytes     int
 	perProcess      int
 	joinAtOnce      int
-	patience        time.Duration
+	within          time.Duration
 	verify          bool
 	output          string
 	profile         string
@@ -69,8 +69,8 @@ Fleet needs Linux, and file descriptors for all agents in one process (ulimit -n
 	flags.DurationVar(&o.idle, "idle", 10*time.Second, "length of the phase without changes")
 	flags.IntVar(&o.sourceBytes, "source-bytes", 2048, "size of each source")
 	flags.IntVar(&o.perProcess, "agents-per-process", 1000, "agents in one process, at most")
-	flags.IntVar(&o.joinAtOnce, "join-at-once", 0, "agents that join at a time; 0: all of them")
-	flags.DurationVar(&o.patience, "join-within", 5*time.Minute, "time after which agents that have not joined are given up")
+	flags.IntVar(&o.joinAtOnce, "join-at-once", 0, "agents that join at a time; 0: as many as fit into memory, which is all of them if they have few scripts")
+	flags.DurationVar(&o.within, "within", 15*time.Minute, "time after which a combination is given up; the others go on")
 	flags.BoolVar(&o.verify, "verify", false, "have each agent verify signatures, on the processors of this machine")
 	flags.StringVarP(&o.output, "output", "o", "table", "how to print: table, markdown or json")
 	flags.StringVar(&o.profile, "cpuprofile", "", "write a CPU profile of the first registry to this file, and of the first agents' process to this file with .agents behind it")
@@ -82,7 +82,10 @@ const (
 	maxFleetSource = 60 << 10 // larger sources do not travel with the event
 	minFleetSource = 100
 	changePatience = time.Minute // for a change to be active on all agents
-	spareFiles     = 200             // descriptors that a server needs besides its agents'
+	// joiningScripts are those that agents which join at a time have together: while it
+	// joins, an agent holds some kilobytes for each.
+	joiningScripts = 500_000
+	spareFiles     = 200 // descriptors that a server needs besides its agents'
 )
 
 func (o *fleetOptions) validate() error {
@@ -93,8 +96,8 @@ func (o *fleetOptions) validate() error {
 			return fmt.Errorf("%s is %v: give numbers from 1 on", name, numbers)
 		}
 	}
-	if o.pause < 0 || o.idle < 0 || o.joinAtOnce < 0 || o.patience <= 0 {
-		return errors.New("--pause, --idle and --join-at-once cannot be negative, and --join-within has to be positive")
+	if o.pause < 0 || o.idle < 0 || o.joinAtOnce < 0 || o.within <= 0 {
+		return errors.New("--pause, --idle and --join-at-once cannot be negative, and --within has to be positive")
 	}
 	if o.sourceBytes < minFleetSource || o.sourceBytes > maxFleetSource {
 		return fmt.Errorf("--source-bytes is %d: give %d to %d, as larger sources do not travel with the event", o.sourceBytes, minFleetSource, maxFleetSource)
@@ -122,15 +125,14 @@ func (o *fleetOptions) run(ctx context.Context, out, progress io.Writer) error {
 	for _, scripts := range o.scripts {
 		for _, agents := range o.agents {
 			r := newFleetRun(o, agents, scripts, progress)
-			err := r.run(ctx)
-			if err != nil {
+			if err := r.runWithin(ctx); err != nil {
 				r.result.Error = err.Error()
 				errs = append(errs, fmt.Errorf("%d agents, %d scripts: %w", agents, scripts, err))
 				fmt.Fprintf(progress, "failed: %v\n", errs[len(errs)-1])
 			}
 			results = append(results, r.result)
-			if ctx.Err() != nil {
-				break
+			if ctx.Err() != nil { // somebody stops it
+				return errors.Join(append(errs, printFleet(out, o, results))...)
 			}
 		}
 	}

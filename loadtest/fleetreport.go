@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -22,8 +23,8 @@ type fleetResult struct {
 	SourceBytes int  `json:"sourceBytes"`
 	EventBytes  int  `json:"eventBytes"`
 	Changes     int  `json:"changes"`
-	Verified    bool `json:"verified"`   // by each agent
-	JoinAtOnce  int  `json:"joinAtOnce"` // 0: all
+	Verified    bool `json:"verified"` // by each agent
+	JoinAtOnce  int  `json:"joinAtOnce"`
 
 	Active     spread  `json:"activeMillis"`     // from the commit of a change until an agent had it
 	Everywhere spread  `json:"everywhereMillis"` // until the last agent had it
@@ -33,6 +34,9 @@ type fleetResult struct {
 	Join       spread  `json:"joinMillis"`       // from the start of an agent until it had all scripts
 	JoinAll    float64 `json:"joinAllMillis"`    // from the start of the first until the last had them
 
+	Revision script.Revision `json:"revision"` // of the last change
+	Reached  int64           `json:"reached"`  // by all agents
+
 	Phases    []fleetPhase       `json:"phases"`
 	MemoryMiB map[string]float64 `json:"peakMemoryMiB"` // at most, by process
 	Seconds   float64            `json:"seconds"`       // that the measurement took
@@ -40,7 +44,6 @@ type fleetResult struct {
 
 	active, bare arrivals
 	published    []time.Duration
-	last         script.Revision
 }
 
 // fleetPhase is what the processes took during a part of the measurement.
@@ -128,13 +131,11 @@ func (r *fleetRun) phase(name string, do func() error) error {
 		return err
 	}
 	began := time.Now()
-	if err := do(); err != nil {
-		return err
-	}
+	failed := do() // what it took until then is told all the same
 	p := fleetPhase{Name: name, Seconds: time.Since(began).Seconds(), Usage: map[string]processUsage{}}
 	after, err := usages(r.pids())
 	if err != nil {
-		return err
+		return errors.Join(failed, err)
 	}
 	for process, u := range after {
 		took := u.since(before[process])
@@ -145,7 +146,7 @@ func (r *fleetRun) phase(name string, do func() error) error {
 		p.Usage[group(process)] = sum
 	}
 	r.result.Phases = append(r.result.Phases, p)
-	return nil
+	return errors.Join(failed, r.remember())
 }
 
 func usages(pids map[string]int) (map[string]usage, error) {

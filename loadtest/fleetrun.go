@@ -11,6 +11,7 @@ import (
 	"net/rpc"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -32,23 +33,44 @@ type fleetRun struct {
 
 	stack   *stack
 	workers []*rpc.Client
-	line    *natsLine    // of the driver
-	event   atomic.Int64 // bytes of the last event
+	line    *natsLine     // of the driver
+	event   atomic.Int64  // bytes of the last event
+	heard   chan struct{} // closed at the first event
 	edits   atomic.Int64
+}
+
+// atOnce is how many agents join at a time.
+func (o *fleetOptions) atOnce(agents, scripts int) int {
+	if o.joinAtOnce > 0 {
+		return min(o.joinAtOnce, agents)
+	}
+	return min(agents, max(1, joiningScripts/scripts))
 }
 
 func newFleetRun(o *fleetOptions, agents, scripts int, progress io.Writer) *fleetRun {
 	return &fleetRun{
-		opts: o, agents: agents, scripts: scripts, progress: progress, began: time.Now(),
+		heard: make(chan struct{}),
+		opts:  o, agents: agents, scripts: scripts, progress: progress, began: time.Now(),
 		result: &fleetResult{
 			Agents: agents, Scripts: scripts, Registries: o.registries, SourceBytes: o.sourceBytes, Changes: o.changes, Verified: o.verify,
-			JoinAtOnce: o.joinAtOnce,
+			JoinAtOnce: o.atOnce(agents, scripts),
 		},
 	}
 }
 
 func (r *fleetRun) say(format string, args ...any) {
 	fmt.Fprintf(r.progress, "%d agents, %d scripts, %5.1f s: %s\n", r.agents, r.scripts, time.Since(r.began).Seconds(), fmt.Sprintf(format, args...))
+}
+
+// runWithin runs, and gives up after a while.
+func (r *fleetRun) runWithin(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, r.opts.within, fmt.Errorf("it took longer than %v (--within)", r.opts.within))
+	defer cancel()
+	err := r.run(ctx)
+	if err != nil && ctx.Err() != nil {
+		return fmt.Errorf("%w: %w", context.Cause(ctx), err)
+	}
+	return err
 }
 
 // run starts everything, measures, and ends everything.
@@ -65,6 +87,7 @@ func (r *fleetRun) run(ctx context.Context) (err error) {
 			err = errors.Join(err, r.stack.crashed())
 		}
 		err = errors.Join(err, r.close())
+		r.result.summarise()
 		r.result.Seconds = time.Since(r.began).Seconds()
 	}()
 	if err := r.startWorkers(ctx); err != nil {
@@ -75,7 +98,6 @@ func (r *fleetRun) run(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	r.result.summarise()
 	return nil
 }
 
@@ -93,9 +115,11 @@ func (r *fleetRun) close() error {
 // startWorkers starts the processes of the agents, and connects the driver to NATS.
 func (r *fleetRun) startWorkers(ctx context.Context) (err error) {
 	subjects := wire.Subjects{Prefix: wire.DefaultPrefix}
+	first := sync.OnceFunc(func() { close(r.heard) })
 	r.line, err = dialNATS(ctx, r.stack.nats, func(subject string, data []byte) {
 		if strings.HasSuffix(subject, ".event") {
 			r.event.Store(int64(len(data)))
+			first()
 		}
 	}, subjects.Feed("all"))
 	if err != nil {
@@ -190,15 +214,23 @@ const (
 
 func (r *fleetRun) publishAll(ctx context.Context) error {
 	r.say("publishing")
-	group, ctx := errgroup.WithContext(ctx)
+	group, publishing := errgroup.WithContext(ctx)
 	group.SetLimit(publishAtOnce)
 	for range r.scripts {
 		group.Go(func() error {
-			_, err := r.publish(ctx)
+			_, err := r.publish(publishing)
 			return err
 		})
 	}
-	return group.Wait()
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	select { // the size of an event is that of bare messages
+	case <-r.heard:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 // bare measures half of what goes to bare connections.
@@ -234,11 +266,7 @@ func (r *fleetRun) bare(ctx context.Context) error {
 
 // join starts all agents.
 func (r *fleetRun) join(ctx context.Context) error {
-	atOnce := r.opts.joinAtOnce
-	if atOnce == 0 {
-		atOnce = r.agents
-	}
-	r.say("joining, %d agents at a time", atOnce)
+	r.say("joining, %d agents at a time", r.result.JoinAtOnce)
 	trusted := ""
 	if r.opts.verify {
 		trusted = r.stack.trusted
@@ -251,7 +279,7 @@ func (r *fleetRun) join(ctx context.Context) error {
 			first, count := r.of(i)
 			return FleetJoin{
 				First: first, Count: count, NATS: r.stack.nats, Registries: r.stack.registry, Trusted: trusted,
-				AtOnce: max(1, atOnce/len(r.workers)), Patience: r.opts.patience,
+				AtOnce: max(1, r.result.JoinAtOnce/len(r.workers)), Patience: r.opts.within,
 			}
 		})
 		if err != nil {
@@ -298,8 +326,8 @@ func (r *fleetRun) change(ctx context.Context) error {
 				return err
 			}
 			r.result.published = append(r.result.published, time.Since(asked))
-			r.result.last = published.Release.Revision
-			live, err := call[FleetTimes](ctx, r, "Await", same(int64(r.result.last)))
+			r.result.Revision = published.Release.Revision
+			live, err := call[FleetTimes](ctx, r, "Await", same(int64(r.result.Revision)))
 			if err != nil {
 				return fmt.Errorf("change %d: %w", i+1, err)
 			}
@@ -318,12 +346,14 @@ func (r *fleetRun) check(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	r.result.Reached = states[0].Least
 	for _, s := range states {
-		if s.Least < int64(r.result.last) {
-			return fmt.Errorf("an agent is at revision %d, behind the last change at %d", s.Least, r.result.last)
+		r.result.Reached = min(r.result.Reached, s.Least)
+		if s.Least < int64(r.result.Revision) {
+			return fmt.Errorf("an agent is at revision %d, behind the last change at %d", s.Least, r.result.Revision)
 		}
 		if len(s.Sums) != 1 || s.Sums[0] != states[0].Sums[0] {
-			return fmt.Errorf("agents at revision %d differ: checksums %v and %v", r.result.last, s.Sums, states[0].Sums)
+			return fmt.Errorf("agents at revision %d differ: checksums %v and %v", r.result.Revision, s.Sums, states[0].Sums)
 		}
 	}
 	return nil
@@ -331,9 +361,6 @@ func (r *fleetRun) check(ctx context.Context) error {
 
 func (r *fleetRun) leave(ctx context.Context) error {
 	r.say("leaving")
-	if err := r.remember(); err != nil {
-		return err
-	}
 	_, err := call[struct{}](ctx, r, "Leave", same(struct{}{}))
 	return err
 }
@@ -348,4 +375,3 @@ func pause(ctx context.Context, d time.Duration) error {
 		return ctx.Err()
 	}
 }
-

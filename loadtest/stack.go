@@ -34,6 +34,7 @@ type stack struct {
 	processes []*cluster.Process       // in the order in which they were started
 	trusted   string                   // file of the key that registries sign by; none if empty
 	ports     *cluster.Ports
+	profiled  bool
 }
 
 // How long servers may take.
@@ -44,7 +45,7 @@ const (
 
 // startStack starts the servers and waits until they serve. The caller closes it.
 func startStack(ctx context.Context, cfg stackConfig) (s *stack, err error) {
-	s = &stack{ports: cluster.NewPorts()}
+	s = &stack{ports: cluster.NewPorts(), profiled: cfg.profile != ""}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.close())
@@ -195,11 +196,15 @@ func (s *stack) close() error {
 	for _, client := range s.clients {
 		errs = append(errs, client.Close())
 	}
-	var stopping sync.WaitGroup
+	var ending sync.WaitGroup
 	for _, p := range s.processes {
-		stopping.Go(func() { p.Stop(stackStop) })
+		end := p.Kill // what they leave is thrown away
+		if s.profiled {
+			end = func() { p.Stop(stackStop) } // a profile is written in the end
+		}
+		ending.Go(end)
 	}
-	stopping.Wait()
+	ending.Wait()
 	if s.dir != "" {
 		errs = append(errs, os.RemoveAll(s.dir))
 	}
