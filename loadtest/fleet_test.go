@@ -154,9 +154,22 @@ func TestFleetThatIsInterrupted(t *testing.T) {
 
 func TestFleetRefusesBadFlags(t *testing.T) {
 	for _, args := range [][]string{
-		{"--agents", "0"}, {"--agents", ""}, {"--agents", "10000000"}, {"--scripts", "-1"}, {"--registries", "0"}, {"--changes", "0"},
-		{"--pause", "-1s"}, {"--idle", "-1s"}, {"--join-at-once", "-1"}, {"--within", "0s"}, {"--source-bytes", "1"}, {"--source-bytes", "1000000"},
-		{"--agents-per-process", "0"}, {"-o", "xml"}, {"--agents", "1,2", "--cpuprofile", "x"}, {"argument"},
+		{"--agents", "0"},
+		{"--agents", ""},
+		{"--agents", "10000000"},
+		{"--scripts", "-1"},
+		{"--registries", "0"},
+		{"--changes", "0"},
+		{"--pause", "-1s"},
+		{"--idle", "-1s"},
+		{"--join-at-once", "-1"},
+		{"--within", "0s"},
+		{"--source-bytes", "1"},
+		{"--source-bytes", "1000000"},
+		{"--agents-per-process", "0"},
+		{"-o", "xml"},
+		{"--agents", "1,2", "--cpuprofile", "x"},
+		{"argument"},
 	} {
 		if out, err := runFleet(t, args...); err == nil {
 			t.Errorf("%q was accepted:\n%s", args, out)

@@ -132,7 +132,7 @@ func (r *fleetRun) startWorkers(ctx context.Context) (err error) {
 		if r.opts.profile != "" && i == 0 {
 			args = append(args, "--cpuprofile", r.opts.profile+".agents")
 		}
-		if _, err := r.stack.start(name, args...); err != nil {
+		if err := r.stack.start(name, args...); err != nil {
 			return err
 		}
 		conn, err := r.dial(ctx, socket)

@@ -47,6 +47,8 @@ func newFleetWorkerCommand() *cobra.Command {
 	return cmd
 }
 
+var errNotJoined = errors.New("no agents have joined")
+
 // fleetWorker is the service of a process with some of a fleet's agents.
 type fleetWorker struct {
 	ctx context.Context
@@ -153,6 +155,9 @@ func (w *fleetWorker) Await(revision int64, out *FleetTimes) (err error) {
 
 // Expect has the worker note when revisions above this one go live.
 func (w *fleetWorker) Expect(above int64, _ *struct{}) error {
+	if w.active == nil {
+		return errNotJoined
+	}
 	w.active.expect(above)
 	return nil
 }
@@ -165,6 +170,9 @@ type FleetState struct {
 
 // State returns where the agents are.
 func (w *fleetWorker) State(_ struct{}, out *FleetState) error {
+	if len(w.agents) == 0 {
+		return errNotJoined
+	}
 	seen := map[wire.Sum]bool{}
 	for i, a := range w.agents {
 		revision, _ := a.follower.Position(time.Now())
@@ -183,6 +191,9 @@ func (w *fleetWorker) State(_ struct{}, out *FleetState) error {
 
 // Leave has all agents say good-bye.
 func (w *fleetWorker) Leave(struct{}, *struct{}) error {
+	if w.leave == nil {
+		return errNotJoined
+	}
 	w.leave()
 	w.gone.Wait()
 	w.agents, w.disk = nil, nil
@@ -219,7 +230,7 @@ func (w *fleetWorker) Heard(number int64, out *FleetTimes) (err error) {
 }
 
 // Hush closes the bare connections.
-func (w *fleetWorker) Hush(struct{}, *struct{}) error {
+func (w *fleetWorker) Hush(struct{}, *struct{}) error { //nolint:unparam // net/rpc wants an error of each method
 	for _, line := range w.lines {
 		line.close()
 	}

@@ -60,11 +60,11 @@ func startStack(ctx context.Context, cfg stackConfig) (s *stack, err error) {
 	if err := os.Mkdir(filepath.Join(s.dir, "log"), 0o755); err != nil {
 		return s, err
 	}
-	_, etcd, err := s.serve(ctx, "etcd", "--dir", filepath.Join(s.dir, "etcd"))
+	etcd, err := s.serve(ctx, "etcd", "--dir", filepath.Join(s.dir, "etcd"))
 	if err != nil {
 		return s, err
 	}
-	if _, s.nats, err = s.serve(ctx, "nats"); err != nil {
+	if s.nats, err = s.serve(ctx, "nats"); err != nil {
 		return s, err
 	}
 	s.nats = "nats://" + s.nats
@@ -76,28 +76,27 @@ func startStack(ctx context.Context, cfg stackConfig) (s *stack, err error) {
 	return s, s.awaitRegistries(ctx)
 }
 
-// serve starts a server that listens on a port.
-func (s *stack) serve(ctx context.Context, name string, args ...string) (*cluster.Process, string, error) {
+// serve starts a server that listens on a port, and returns its address.
+func (s *stack) serve(ctx context.Context, name string, args ...string) (string, error) {
 	address, err := s.ports.Take(ctx)
 	if err != nil {
-		return nil, "", err
+		return "", err
 	}
 	_, port, err := net.SplitHostPort(address)
 	if err != nil {
-		return nil, "", err
+		return "", err
 	}
-	p, err := s.start(name, append([]string{name, "--port", port}, args...)...)
-	return p, address, err
+	return address, s.start(name, append([]string{name, "--port", port}, args...)...)
 }
 
 // start starts this program again.
-func (s *stack) start(name string, args ...string) (*cluster.Process, error) {
+func (s *stack) start(name string, args ...string) error {
 	p := cluster.NewProcess(s.dir, name, s.self, args, nil)
 	if err := p.Start(); err != nil {
-		return nil, err
+		return err
 	}
 	s.processes = append(s.processes, p)
-	return p, nil
+	return nil
 }
 
 func (s *stack) startRegistry(ctx context.Context, i int, etcd string, cfg stackConfig) error {
@@ -118,7 +117,7 @@ func (s *stack) startRegistry(ctx context.Context, i int, etcd string, cfg stack
 	if cfg.profile != "" && i == 0 {
 		args = append(args, "--cpuprofile", cfg.profile)
 	}
-	if _, err := s.start(fmt.Sprintf("registry-%d", i), append(args, signing...)...); err != nil {
+	if err := s.start(fmt.Sprintf("registry-%d", i), append(args, signing...)...); err != nil {
 		return err
 	}
 	client, err := registryclient.Dial(address)
