@@ -6,9 +6,10 @@ import (
 )
 
 // Same reports whether s and o are the same status of one script. Of the release it compares
-// the revision, which stands for all of it.
+// the revision and the time of the change, which stand for all of it: a restore may use
+// revisions again.
 func (s *ScriptStatus) Same(o *ScriptStatus) bool {
-	return s.Release.Revision == o.Release.Revision &&
+	return s.Release.Revision == o.Release.Revision && s.Release.ChangedAt.Equal(o.Release.ChangedAt) &&
 		s.Desired == o.Desired && s.Active == o.Active && s.Failed == o.Failed && s.Unknown == o.Unknown &&
 		s.Converged == o.Converged && s.SlowestAgent == o.SlowestAgent &&
 		s.Rollout == o.Rollout && // which never changes once it is there

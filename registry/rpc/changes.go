@@ -31,8 +31,8 @@ func (s *sentStatuses) changes(now []fleet.ScriptStatus) (changed []fleet.Script
 		if !ok || !last.Same(&now[i]) {
 			changed = append(changed, now[i])
 			last.ScriptStatus = now[i]
-			// The revision stands for all of the release.
-			last.Release = script.Release{Revision: now[i].Release.Revision}
+			// These stand for all of the release: see Same.
+			last.Release = script.Release{Revision: now[i].Release.Revision, ChangedAt: now[i].Release.ChangedAt}
 		}
 		last.round = s.round
 		s.scripts[name] = last

@@ -9,6 +9,8 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	registryv1 "github.com/scriptorium-dev/scriptorium/proto/registry/v1"
+	"github.com/scriptorium-dev/scriptorium/proto/wire"
+	"github.com/scriptorium-dev/scriptorium/registry"
 	"github.com/scriptorium-dev/scriptorium/registry/fleet"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -129,5 +131,27 @@ func TestWatchChangesWithFailures(t *testing.T) {
 	until(t, stream, func(r *registryv1.WatchStatusResponse) bool {
 		failures := statusOf(r, "route").GetFailures()
 		return len(failures) == 1 && failures[0].GetError().GetMessage() == "no room yet"
+	})
+}
+
+// TestWatchChangesAfterARestore: after a restore of etcd another release may have the
+// revision of the one that was sent.
+func TestWatchChangesAfterARestore(t *testing.T) {
+	b := newBench(t)
+	revision := b.publish(t, "route", "one").GetRelease().GetRevision()
+	stream, err := b.WatchStatus(t.Context(), &registryv1.WatchStatusRequest{Tenant: "acme", Changes: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sent := until(t, stream, func(*registryv1.WatchStatusResponse) bool { return true })[0]
+	before, err := wire.ToRelease(statusOf(sent, "route").GetRelease())
+	if err != nil {
+		t.Fatal(err)
+	}
+	restored := before
+	restored.Active.Number, restored.ChangedAt = 7, before.ChangedAt.Add(1)
+	b.fleet.Reset(registry.State{Fleet: b.id, Head: script.Revision(revision), Releases: []script.Release{restored}})
+	until(t, stream, func(r *registryv1.WatchStatusResponse) bool {
+		return statusOf(r, "route").GetRelease().GetActive().GetNumber() == 7
 	})
 }
