@@ -320,7 +320,8 @@ func (w *Watch) tell(c Changed) {
 }
 
 func same(a, b *registryclient.ScriptStatus) bool {
-	if a.Release.Revision != b.Release.Revision || a.Desired != b.Desired || a.Active != b.Active || a.Failed != b.Failed ||
+	if a.Release.Revision != b.Release.Revision || !a.Release.ChangedAt.Equal(b.Release.ChangedAt) ||
+		a.Desired != b.Desired || a.Active != b.Active || a.Failed != b.Failed ||
 		a.Unknown != b.Unknown || a.Converged != b.Converged || len(a.Failures) != len(b.Failures) || !sameTrials(a.Trials, b.Trials) {
 		return false
 	}

@@ -202,6 +202,14 @@ func testChanges(t *testing.T, partial bool) {
 		if c := told(); c.All || len(c.Names) > 0 {
 			t.Errorf("nothing changed: %+v", c)
 		}
+		restored := status("b", 4, 2, 2) // of etcd, which uses revisions again
+		restored.Release.ChangedAt = restored.Release.ChangedAt.Add(time.Second)
+		r.say(6, status("a", 5, 1, 2), restored)
+		if c := told(); !slices.Equal(c.Names, []script.Name{name("b")}) {
+			t.Errorf("another release has the revision: %+v", c)
+		}
+		r.say(6, status("a", 5, 1, 2), status("b", 4, 2, 2))
+		told()
 		failed := status("a", 5, 1, 2)
 		failed.Failures = []registryclient.AgentFailure{{Agent: "n1", Err: script.Errorf(script.Internal, "", "full")}}
 		r.say(6, failed, status("b", 4, 2, 2))
