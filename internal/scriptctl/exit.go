@@ -39,8 +39,8 @@ func (e *exitError) Unwrap() error { return e.err }
 // usage marks an error as the fault of flags, arguments or manifests.
 func usage(err error) error { return &exitError{code: exitUsage, err: err} }
 
-// exit prints err, a line for each error that was joined, and returns the code. If the
-// arguments were not understood, it is they that say how to print.
+// exit prints err, a line for each error that was joined, and returns the code of the first.
+// If the arguments were not understood, it is they that say how to print.
 func (a *app) exit(err error, args []string) int {
 	if err == nil {
 		return exitOK
@@ -52,7 +52,7 @@ func (a *app) exit(err error, args []string) int {
 	if e, ok := errors.AsType[*exitError](err); !ok || e.err != nil {
 		a.printError(err)
 	}
-	return exitCode(err)
+	return exitCode(single(err)[0])
 }
 
 // formatAmong returns the --output among the arguments; "" if there is none.
