@@ -16,9 +16,9 @@ type decision struct {
 	repeated bool // it was made before, for the same request
 	release  script.Release
 	version  script.Version // of a publish: the one that holds the source
-	// Of a publish: the version whose pin it ends, 0 if none, and the greatest revision that
-	// the script may have had before.
-	pinned uint64
+	// Of a publish: the pin that it ends, nil if none, without who set it; and the greatest
+	// revision that the script may have had before.
+	pinned *script.HistoryEntry
 	before script.Revision
 	commit Commit
 }
@@ -80,7 +80,7 @@ func decidePublish(cur script.Release, p publication, w Write, now time.Time) (d
 	d.version, d.commit.Found = version, version.Number
 	d.before = cur.Revision
 	if cur.Pinned && !next.Pinned {
-		d.pinned = cur.Active.Number
+		d.pinned = &script.HistoryEntry{Version: cur.Active.Number, Digest: cur.Active.Digest, Candidate: candidateOf(cur), Pinned: true}
 	}
 	if made {
 		d.commit.Publish, d.commit.Source = &version, p.source

@@ -48,7 +48,8 @@ type PublishResult struct {
 	Version script.Version // that holds the source, new or not
 	Changed bool
 	// Unpinned is the change that had pinned the script, if this publish ended that: with
-	// its version, and with its author and note as far as the history has them.
+	// its author and note as far as the history has them, and with the version and the
+	// candidate that the script had last.
 	Unpinned *script.HistoryEntry
 }
 

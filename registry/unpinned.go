@@ -11,7 +11,7 @@ import (
 // publish is made by now: a history that cannot be read leaves out who pinned, and why.
 func (r *Registry) unpinned(ctx context.Context, name script.Name, d decision) *script.HistoryEntry {
 	before := d.repeated && d.changed // what it changed then, the history says
-	if d.pinned == 0 && !before {
+	if d.pinned == nil && !before {
 		return nil
 	}
 	lines, err := r.store.History(ctx, name)
@@ -23,17 +23,15 @@ func (r *Registry) unpinned(ctx context.Context, name script.Name, d decision) *
 		made, lines = lines[0], lines[1:]
 	}
 	switch {
-	case len(lines) > 0 && lines[0].Pinned && (d.pinned != 0 || made.Revision != 0 && !made.Pinned):
+	case len(lines) > 0 && lines[0].Pinned && (d.pinned != nil || made.Revision != 0 && !made.Pinned):
 		pin := pinLine(lines)
 		return &pin
-	case d.pinned != 0:
-		return &script.HistoryEntry{Version: d.pinned, Pinned: true}
 	}
-	return nil
+	return d.pinned
 }
 
 // pinLine returns the line that pinned what the first of the lines, newest first, has
-// pinned.
+// pinned, with the versions of the first: they say whether the pinned version went live.
 func pinLine(lines []script.HistoryEntry) script.HistoryEntry {
 	pin := lines[0]
 	for _, line := range lines[1:] {
@@ -45,8 +43,10 @@ func pinLine(lines []script.HistoryEntry) script.HistoryEntry {
 	switch pin.Change {
 	case script.ChangePin, script.ChangeRollback, script.ChangePublish, script.ChangeImport:
 	default: // the line that pinned is older than the history
-		pin = script.HistoryEntry{Version: pin.Version, Candidate: pin.Candidate, Pinned: true}
+		pin = script.HistoryEntry{Pinned: true}
 	}
+	last := lines[0]
+	pin.Version, pin.Digest, pin.Candidate = last.Version, last.Digest, last.Candidate
 	return pin
 }
 

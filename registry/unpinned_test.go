@@ -76,6 +76,28 @@ func TestPublishThatPinsAnother(t *testing.T) {
 	wantUnpinned(t, b.publish("three", pin(0), by("ann", "")), 2, "ann", "why")
 }
 
+// TestUnpinnedCandidate: the change says whether the pinned version was live: one that is on
+// its way, or failed, is the candidate still.
+func TestUnpinnedCandidate(t *testing.T) {
+	for steering, want := range map[registry.Steering][2]uint64{registry.Promote: {2, 0}, registry.Abort: {1, 2}} {
+		for _, known := range []bool{true, false} {
+			b := newBench(t)
+			if !known {
+				b.Registry = registry.New(registry.Config{Store: forgetful{b.store}, Engines: map[string]engine.Checker{"lua": b.checker}})
+			}
+			b.publish("one")
+			b.publish("two", settings(trial), pin(2), by("bo", "the new one"))
+			if _, err := b.steer(steering, write(route)); err != nil {
+				t.Fatal(err)
+			}
+			got := b.publish("three", pin(0)).Unpinned
+			if got == nil || got.Version != want[0] || got.Candidate != want[1] || (got.Author == "bo") != known {
+				t.Errorf("steering %v, history known %t: lifted %+v, want version %d and candidate %d", steering, known, got, want[0], want[1])
+			}
+		}
+	}
+}
+
 // forgetful is a store whose history cannot be read.
 type forgetful struct{ *memstore.Store }
 

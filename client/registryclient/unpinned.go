@@ -27,10 +27,16 @@ func (p *Published) Unpinning() string {
 		was, did, live, stays, onTrial = "is", "would unpin it", "would be live", "would stay live", "would be on trial, and live once it has passed"
 	}
 	pinned, now := p.PinnedVersion(), p.Release.Active.Number
-	text := fmt.Sprintf("%s %s pinned at v%d%s; this publish %s, and ", p.Release.Name, was, pinned, byWhom(p.Unpinned), did)
+	text := fmt.Sprintf("%s %s pinned at v%d%s", p.Release.Name, was, pinned, byWhom(p.Unpinned))
+	if p.Unpinned.Candidate != 0 {
+		text += fmt.Sprintf(", which %s still a candidate", was)
+	}
+	text += fmt.Sprintf("; this publish %s, and ", did)
 	switch c := p.Release.Candidate; {
 	case c != nil && c.Failed == "":
 		text += fmt.Sprintf("v%d %s", c.Version.Number, onTrial)
+	case p.Release.Untried():
+		text += "nothing " + live
 	case now == pinned:
 		text += fmt.Sprintf("v%d %s until the next version", now, stays)
 	default:
@@ -39,7 +45,20 @@ func (p *Published) Unpinning() string {
 	if p.DryRun {
 		return fmt.Sprintf("%s. To keep the pin: version: %d in the manifest", text, pinned)
 	}
-	return fmt.Sprintf("%s. To return: scriptctl pin %s %d", text, p.Release.Name, pinned)
+	return text + p.wayBack()
+}
+
+// wayBack says how to have run again what ran before. To pin a candidate would skip its
+// tests.
+func (p *Published) wayBack() string {
+	switch before := p.Unpinned.Version; p.Unpinned.Candidate {
+	case 0:
+		return fmt.Sprintf(". To return: scriptctl pin %s %d", p.Release.Name, before)
+	case before: // nothing ran
+		return ""
+	default:
+		return fmt.Sprintf(". To return to v%d: scriptctl pin %s %d", before, p.Release.Name, before)
+	}
 }
 
 // byWhom says who made the change, and why, as far as that is known.

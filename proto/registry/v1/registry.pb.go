@@ -306,7 +306,8 @@ type PublishResponse struct {
 	// Anything changed.
 	Changed bool `protobuf:"varint,3,opt,name=changed,proto3" json:"changed,omitempty"`
 	// The change that had pinned the script, if this publish ended the pin. Without an
-	// author where the history does not reach back to it.
+	// author where the history does not reach back to it. It has the version and the candidate
+	// that the script had last: the pinned version is the candidate, if there is one.
 	Unpinned      *v1.HistoryEntry `protobuf:"bytes,4,opt,name=unpinned,proto3" json:"unpinned,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
