@@ -36,6 +36,8 @@ func TestMakeRun(t *testing.T) {
 		// What is built is old enough: make leaves it as it is.
 		cmd := exec.CommandContext(t.Context(), maker, append([]string{"run", "--old-file=bin/scriptorium", "--old-file=bin/scriptctl"}, args...)...)
 		cmd.Dir = tree
+		// Of its own: `make test` hands its flags down, and a make below it prints folders.
+		cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME")}
 		out, _ := cmd.CombinedOutput() // without bin/scriptorium it fails
 		return string(out)
 	}
