@@ -73,15 +73,17 @@ $(IMAGES:%=image-%): image-%:
 PLAIN := ./deploy/... ./internal/rules ./internal/docs ./internal/docs/page ./internal/docs/fleet
 # `make verify` runs these.
 VERIFIED := ./internal/docs/prose
-# What the race detector makes too slow or too large is left out there by build tags and
-# runs without it: the hostile scripts in all their ways, most of the comparison with
-# reference Lua, simulated admission, memory bounds of a process, a thousand LuaScripts.
+# Tests that do less under the race detector, for its time and its own memory, run again
+# without it: hostile scripts in all variants, the comparison with reference Lua, bounds of compiling and of memory, simulated
+# admission, processes that end. No other test runs twice.
 HEAVY := ./engine/lua ./agent/admission ./agent/worker/...
+HEAVY_TESTS := TestCorpus|TestDiff|TestCompileIsBounded|TestAllocationIsCounted|TestReAgainstGo|TestSimulation|TestMemoryIsCapped|TestDeaths
 
 .PHONY: test
 test: testenv ## Run every test, with the race detector or, where that is useless, without it
 	go test -race -vet=off -timeout 15m $(TESTFLAGS) $$(go list ./... | grep -vxF "$$(go list $(PLAIN) $(VERIFIED))")
-	CGO_ENABLED=0 go test -vet=off -timeout 15m $(TESTFLAGS) $(PLAIN) $(HEAVY)
+	CGO_ENABLED=0 go test -vet=off -timeout 15m $(TESTFLAGS) $(PLAIN)
+	CGO_ENABLED=0 go test -vet=off -timeout 15m $(TESTFLAGS) -run '$(HEAVY_TESTS)' $(HEAVY)
 	CGO_ENABLED=0 go test -vet=off -timeout 15m $(TESTFLAGS) -run TestThousand ./operator/suite
 
 PKG ?= ./...

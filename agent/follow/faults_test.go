@@ -18,6 +18,9 @@ import (
 // that every agent converges. SCRIPTORIUM_SEED repeats one run.
 func TestFaults(t *testing.T) {
 	runs := 8
+	if testing.Short() {
+		runs = 2
+	}
 	first := rand.Uint64()
 	if s := os.Getenv("SCRIPTORIUM_SEED"); s != "" {
 		seed, err := strconv.ParseUint(s, 10, 64)

@@ -182,7 +182,7 @@ func TestWithoutCoroutines(t *testing.T) {
 func TestDiffCoroutines(t *testing.T) {
 	d := newDiffer(t)
 	d.batch = 2 // a call may make 32 coroutines
-	d.compare(t, d.make(*diffCases/3, d.coroutineCase))
+	d.compare(t, d.make(cases()/3, d.coroutineCase))
 }
 
 func (d *differ) coroutineCase() string {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -30,6 +31,7 @@ const (
 )
 
 func TestMain(m *testing.M) {
+	flag.Parse() // testing.Short wants it
 	if family, ok := os.LookupEnv(corpusVariable); ok {
 		if err := runCorpus(os.Stdout, family, os.Getenv(afterVariable)); err != nil {
 			fmt.Fprintln(os.Stderr, err)
@@ -105,12 +107,12 @@ func runCorpus(w io.Writer, family, after string) error {
 	return nil
 }
 
-// chosen returns which variants of the n-th script are run: all of them, but under the
-// race detector, where each takes ten times as long, the script as it is and a third of
-// the others, which is another third for the next script. So each way to run a script
-// meets each family there, too.
+// chosen returns which variants of the n-th script are run: all of them. With -short, and
+// under the race detector, where each takes ten times as long, it is the script as it is
+// and a third of the others, another third for the next script. So each way to run a
+// script meets each family there, too.
 func chosen(variants []corpus.Variant, n int) []corpus.Variant {
-	if !lua.RaceEnabled {
+	if !lua.RaceEnabled && !testing.Short() {
 		return variants
 	}
 	const share = 3

@@ -103,7 +103,7 @@ func (f *familyReport) run(t *testing.T) {
 // child runs a child, and returns which script it crashed with.
 func (f *familyReport) child(t *testing.T, after string) (last string, crashed bool) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), os.Args[0])
+	cmd := exec.CommandContext(t.Context(), os.Args[0], fmt.Sprint("-test.short=", testing.Short()))
 	cmd.Env = append(os.Environ(), corpusVariable+"="+f.name, afterVariable+"="+after, "GORACE=atexit_sleep_ms=0")
 	out, err := cmd.StdoutPipe()
 	if err != nil {

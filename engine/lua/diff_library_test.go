@@ -11,7 +11,7 @@ import (
 // TestDiffLibrary calls functions of the libraries with any arguments.
 func TestDiffLibrary(t *testing.T) {
 	d := newDiffer(t)
-	d.compare(t, d.make(2**diffCases, d.libraryCase))
+	d.compare(t, d.make(2*cases(), d.libraryCase))
 }
 
 // stringCalls are calls of the string library that make sense.
@@ -111,7 +111,7 @@ func (d *differ) smallIndex() string {
 // TestDiffErrors compares what calls with missing or wrong arguments raise.
 func TestDiffErrors(t *testing.T) {
 	d := newDiffer(t)
-	d.compare(t, d.make(*diffCases, func() string {
+	d.compare(t, d.make(cases(), func() string {
 		name := pick(d, anyCalls...)
 		var arguments []string
 		for range d.IntN(3) {

@@ -10,7 +10,7 @@ import (
 // TestDiffPatterns compares find, match, gmatch and gsub.
 func TestDiffPatterns(t *testing.T) {
 	d := newDiffer(t)
-	d.compare(t, d.make(2**diffCases, d.patternCase))
+	d.compare(t, d.make(2*cases(), d.patternCase))
 }
 
 func (d *differ) patternCase() string {

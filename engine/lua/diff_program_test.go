@@ -49,7 +49,7 @@ func TestDiffPositions(t *testing.T) {
 // and metamethods.
 func TestDiffPrograms(t *testing.T) {
 	d := newDiffer(t)
-	d.compare(t, d.make(*diffCases, func() string {
+	d.compare(t, d.make(cases(), func() string {
 		if d.chance(3) {
 			return d.metaProgram()
 		}

@@ -78,6 +78,15 @@ type differ struct {
 	batch  int // how many cases are one program here
 }
 
+// cases is how many cases a differential test makes: fewer for -short, and under the race
+// detector, which has nothing to find in them.
+func cases() int {
+	if testing.Short() || lua.RaceEnabled {
+		return *diffCases / 10
+	}
+	return *diffCases
+}
+
 // newDiffer returns a differ for t, and skips t where there is no lua5.1.
 func newDiffer(t *testing.T) *differ {
 	t.Helper()

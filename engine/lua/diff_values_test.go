@@ -11,7 +11,7 @@ import (
 // TestDiffFormat compares string.format.
 func TestDiffFormat(t *testing.T) {
 	d := newDiffer(t)
-	d.compare(t, d.make(*diffCases, d.formatCase))
+	d.compare(t, d.make(cases(), d.formatCase))
 }
 
 func (d *differ) formatCase() string {
@@ -129,7 +129,7 @@ func (d *differ) numeral() string {
 // TestDiffNumbers compares conversions and arithmetic.
 func TestDiffNumbers(t *testing.T) {
 	d := newDiffer(t)
-	d.compare(t, d.make(*diffCases, d.numberCase))
+	d.compare(t, d.make(cases(), d.numberCase))
 }
 
 func (d *differ) numberCase() string {

@@ -46,6 +46,9 @@ var mutants = []struct {
 const mutantSchedules = 1000
 
 func TestFindsBugs(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs a minute of processor time: run without -short")
+	}
 	for _, m := range mutants {
 		t.Run(m.name, func(t *testing.T) {
 			r := explore(t, search{seed: 1, count: mutantSchedules, favourites: m.steps, bugs: m.bugs})
@@ -63,6 +66,9 @@ func TestFindsBugs(t *testing.T) {
 
 // TestShowsBugsAsShortHistories: what is found can be read.
 func TestShowsBugsAsShortHistories(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs many schedules: run without -short")
+	}
 	b := bugs{state: careless}
 	r := explore(t, search{seed: 1, count: mutantSchedules, bugs: b})
 	if r.failed == nil {

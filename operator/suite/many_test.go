@@ -91,6 +91,9 @@ const manyPatience = 5 * time.Minute
 
 // TestThousand: a thousand LuaScripts that come at once converge, and they all go.
 func TestThousand(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs a minute: run without -short")
+	}
 	const count = thousand
 	w := start(t, 3)
 	each := func(f func(i int) error) {
