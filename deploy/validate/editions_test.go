@@ -8,17 +8,17 @@ import (
 	"testing"
 )
 
-// TestEditions: etcd and NATS run here in the editions that the tests, which build them from
-// the tools' module, have tried.
+// TestEditions: etcd and NATS run here in the versions that the tests use, which build them
+// from the main module.
 func TestEditions(t *testing.T) {
-	text, err := os.ReadFile("../../tools/go.mod")
+	text, err := os.ReadFile("../../go.mod")
 	if err != nil {
 		t.Fatal(err)
 	}
 	edition := func(module string) string {
 		found := regexp.MustCompile(`(?m)^\s*` + regexp.QuoteMeta(module) + ` (v\S+)`).FindSubmatch(text)
 		if found == nil {
-			t.Fatalf("tools/go.mod has no %s", module)
+			t.Fatalf("go.mod has no %s", module)
 		}
 		return string(found[1])
 	}
