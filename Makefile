@@ -68,9 +68,9 @@ $(IMAGES:%=image-%): image-%:
 		--build-arg VERSION='$(or $(VERSION),devel)' --build-arg REVISION="$$(git rev-parse HEAD)" \
 		--tag '$(NAMES)/$*:$(TAG)' --output '$(OUTPUT)' .
 
-# The race detector runs every test but those of PLAIN. Those drive other programs, or
-# read files, and have no goroutines of their own to race.
-PLAIN := ./deploy/... ./internal/rules ./internal/docs ./internal/docs/page ./internal/docs/fleet
+# The race detector runs every test but those of PLAIN. Those drive other programs, such as
+# a scriptctl for each command, or read files, and have few goroutines of their own to race.
+PLAIN := ./deploy/... ./internal/scriptctl ./internal/rules ./internal/docs ./internal/docs/page ./internal/docs/fleet
 # `make verify` runs these.
 VERIFIED := ./internal/docs/prose
 # Tests that do less under the race detector, for its time and its own memory, run again

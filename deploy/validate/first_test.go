@@ -28,7 +28,7 @@ func runScriptctl() {
 	}
 }
 
-// TestTheFirstScript types what people are told to type after an installation: each command
+// TestTheFirstScript types the commands that the chart and the page show after an installation: each command
 // succeeds, and the call is answered.
 func TestTheFirstScript(t *testing.T) {
 	f := startFleet(t)

@@ -6,14 +6,17 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/scriptorium-dev/scriptorium/internal/needs"
 )
 
 // TestMakeRun: `make run` has people edit a copy of the examples, which stays, and says so
 // when it has to build for long.
 func TestMakeRun(t *testing.T) {
+	needs.Command(t, "make", "make")
 	maker, err := exec.LookPath("make")
 	if err != nil {
-		t.Skip("make is not installed")
+		t.Fatal(err)
 	}
 	tree := t.TempDir()
 	write := func(name, text string) {
