@@ -302,7 +302,7 @@ func (a *agentDisk) swap(slot int, version uint32) {
 // Reseal does nothing: envelopes are not kept.
 func (a *agentDisk) Reseal([]follow.Item) error { return nil }
 
-// Keys returns that of the envelopes: none, as none is kept.
+// Keys returns no key of an envelope: the disk keeps no envelopes.
 func (a *agentDisk) Keys() []string { return nil }
 
 // Checksum returns the sum over what is live. It does not read it again, as a disk does
