@@ -87,6 +87,7 @@ func TestSpares(t *testing.T) {
 	}
 	const kills = 5
 	for range kills {
+		w.serving()
 		if !w.until(func() bool { return w.metric("scriptorium_agent_worker_spares") == 2 }) {
 			t.Fatalf("%v spares for two tenants", w.metric("scriptorium_agent_worker_spares"))
 		}
@@ -98,7 +99,7 @@ func TestSpares(t *testing.T) {
 			if !w.until(func() bool { return w.pid(name) != pid }) {
 				t.Fatalf("%s is not replaced", name)
 			}
-			w.answer(name + "/route") // one that is killed before it serves has replaced nobody
+			w.answer(name + "/route")
 		}
 	}
 	count, sum := w.replacements(2 * kills)

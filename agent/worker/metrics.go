@@ -72,8 +72,8 @@ func (m *metrics) called(err error) {
 func (m *metrics) replacedAfter(d time.Duration) { m.replaced.Observe(d.Seconds()) }
 
 func (p *Pool) serving() (n int) {
-	for _, s := range p.Status() {
-		if s.PID != 0 {
+	for _, t := range *p.byName.Load() {
+		if t.serves() {
 			n++
 		}
 	}

@@ -145,6 +145,17 @@ func (w *world) pid(tenant string) int {
 	return pid
 }
 
+// serving waits until the agent knows that each tenant's process serves. An answer comes
+// earlier, and a process that dies before the agent knows has replaced none.
+func (w *world) serving() {
+	w.tb.Helper()
+	if !w.until(func() bool {
+		return w.metric("scriptorium_agent_workers_serving") == w.metric("scriptorium_agent_workers")
+	}) {
+		w.tb.Fatal("not every tenant's process serves")
+	}
+}
+
 // fcall runs a script over a connection to a socket of the Redis protocol.
 func fcall(c net.Conn, r *bufio.Reader, ref, arg string) (string, error) {
 	if err := c.SetDeadline(time.Now().Add(30 * time.Second)); err != nil {
@@ -230,6 +241,7 @@ func TestKilled(t *testing.T) {
 	})
 	const kills = 20
 	for range kills {
+		w.serving()
 		if !w.until(func() bool { return w.metric("scriptorium_agent_worker_spares") > 0 }) {
 			t.Fatal("there is no spare")
 		}

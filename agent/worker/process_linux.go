@@ -39,6 +39,7 @@ type process struct {
 	ended   chan struct{} // closed when it has
 	end     end
 	why     atomic.Pointer[reason]
+	serves  atomic.Bool // it has said that it does
 
 	mu       sync.Mutex    // guards what follows
 	calls    int           // that were forwarded and are not answered
@@ -246,8 +247,14 @@ func (p *process) ranAtTheEnd() map[link.Mark]bool {
 	return p.page.Running()
 }
 
-// kill ends the process at once; what is noted is the first reason.
+// kill ends the process at once; what is noted is the first reason. A process that has
+// ended by then did so for another one.
 func (p *process) kill(why reason) {
+	select {
+	case <-p.ended:
+		return
+	default:
+	}
 	p.why.CompareAndSwap(nil, &why)
 	if p.started() {
 		_ = p.cmd.Process.Kill() // it may have ended

@@ -229,7 +229,11 @@ func (t *tenant) handOver(p *process) error {
 	}
 	// Scripts run from here on, and may keep the process from answering: the fleet's
 	// changes do not wait for that.
-	if _, err := p.client.Serve(ctx, &workerv1.ServeRequest{}); err != nil && t.ctx.Err() == nil { // one that leaves is drained
+	_, err := p.client.Serve(ctx, &workerv1.ServeRequest{})
+	switch {
+	case err == nil:
+		p.serves.Store(true)
+	case t.ctx.Err() == nil: // one that leaves is drained
 		t.become(nil, nil)
 		return fmt.Errorf("begin to serve: %w", wire.FromStatus(err))
 	}
@@ -304,6 +308,13 @@ func (t *tenant) retire(ctx context.Context, p *process) {
 	defer cancel()
 	p.drain(ctx)
 	p.close()
+}
+
+// serves reports whether the tenant's process says that it does. It may get calls a
+// little earlier.
+func (t *tenant) serves() bool {
+	p := t.state.Load().process
+	return p != nil && p.serves.Load()
 }
 
 func (t *tenant) status() Status {

@@ -36,4 +36,5 @@ func (*tenant) apply(*change)              {}
 func (*tenant) closeSockets(bool)          {}
 func (*tenant) leave(context.Context)      {}
 func (*tenant) quarantined() []Quarantined { return nil }
+func (*tenant) serves() bool               { return false }
 func (t *tenant) status() Status           { return Status{Tenant: t.name} }
