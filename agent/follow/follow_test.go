@@ -189,6 +189,31 @@ func TestSilenceIsPolled(t *testing.T) {
 	})
 }
 
+// TestABusyRegistryIsPolledLessOften: an agent that waits for its answers leaves the
+// registry time for others, until answers come at once again.
+func TestABusyRegistryIsPolledLessOften(t *testing.T) {
+	simulate(t, func(w *world, n *node, f *follow.Follower) {
+		pollsIn := func(d time.Duration) int {
+			before, _ := w.counts()
+			pass(d)
+			after, _ := w.counts()
+			return after - before
+		}
+		w.set(faults{silent: true, slow: 1})
+		pass(10 * time.Second)
+		w.commit(map[string]string{"a": "one"})
+		if polls := pollsIn(2 * time.Minute); polls < 8 || polls > 60 {
+			t.Errorf("%d polls in two minutes of answers that take up to half a second", polls)
+		}
+		n.expect("from a busy registry")
+		w.set(faults{silent: true})
+		pass(25 * time.Second) // more than the longest wait
+		if polls := pollsIn(20 * time.Second); polls < 10 || polls > 40 {
+			t.Errorf("%d polls in 20 s of a registry that answers at once", polls)
+		}
+	})
+}
+
 func TestARegistryThatIsDownIsAskedAgain(t *testing.T) {
 	simulate(t, func(w *world, n *node, f *follow.Follower) {
 		first := w.commit(map[string]string{"a": "one"})

@@ -11,8 +11,13 @@ import (
 
 // The times of the protocol.
 const (
-	silence    = 3 * time.Second        // without a beacon, until the registry is polled
-	pollEvery  = time.Second            // give or take half
+	silence   = 3 * time.Second // without a beacon, until the registry is polled
+	pollEvery = time.Second     // give or take half
+	// pollFactor is how many times as long as its answer took a poll is from the next, up
+	// to pollMax: agents that poll because NATS is busy leave a busy registry time for
+	// those that have nothing yet.
+	pollFactor = 20
+	pollMax    = 15 * time.Second
 	syncJitter = 200 * time.Millisecond // before a sync that many agents may want at once
 	backoffMin = 250 * time.Millisecond // after a sync that failed
 	backoffMax = 5 * time.Second
@@ -49,6 +54,7 @@ type outcome struct {
 	cursor   Cursor
 	err      error
 	thorough bool
+	waited   time.Duration // until the registry began its answer
 
 	checked  bool   // the state was compared with the registry's, as of the cursor
 	agrees   bool   // and is equal
@@ -266,9 +272,10 @@ func (m *machine) finishSync(now time.Time, out outcome) {
 	if !m.drift.wanted && out.began.After(m.current) {
 		m.current = out.began
 	}
-	m.poll = now.Add(pollEvery/2 + m.jitter(pollEvery))
+	apart := min(max(pollEvery, pollFactor*out.waited), pollMax)
+	m.poll = now.Add(apart/2 + m.jitter(apart))
 	if beacon := m.heard.Add(silence); beacon.After(m.poll) {
-		m.poll = beacon.Add(m.jitter(pollEvery))
+		m.poll = beacon.Add(m.jitter(apart))
 	}
 	m.backstop = now.Add(pullEvery*3/4 + m.jitter(pullEvery/2))
 }

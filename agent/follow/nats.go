@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"strings"
 	"sync"
 	"time"
@@ -25,8 +26,9 @@ type NATS struct {
 	URLs     []string
 	Security natsconn.Security
 	Subjects wire.Subjects
-	Group    string // of the feed
-	Agent    string // the name to report under
+	Group    string            // of the feed
+	Agent    string            // the name to report under
+	Dialer   nats.CustomDialer // nil for one of the system's choice
 	Log      *slog.Logger
 
 	mu   sync.Mutex
@@ -42,6 +44,19 @@ var (
 // a follower need not wait longer, since it notices whatever it missed.
 const subscribeTimeout = time.Second
 
+// Attempts to connect again are reconnectMin apart, and after each failure twice as far,
+// so that a fleet does not keep a busy server from answering any of its agents in time.
+const (
+	reconnectMin = 250 * time.Millisecond
+	reconnectMax = 4 * time.Second
+)
+
+// reconnectDelay returns how long to wait after that many failed rounds.
+func reconnectDelay(rounds int) time.Duration {
+	backoff := min(reconnectMax, reconnectMin<<min(max(rounds-1, 0), 10))
+	return backoff/2 + rand.N(backoff)
+}
+
 // Subscribe implements Feed. An error means that the connection is
 // misconfigured.
 func (n *NATS) Subscribe(ctx context.Context, h Handler) error {
@@ -50,8 +65,7 @@ func (n *NATS) Subscribe(ctx context.Context, h Handler) error {
 		nats.RetryOnFailedConnect(true),
 		nats.MaxReconnects(-1),
 		nats.IgnoreAuthErrorAbort(),
-		nats.ReconnectWait(200 * time.Millisecond),
-		nats.ReconnectJitter(300*time.Millisecond, 300*time.Millisecond),
+		nats.CustomReconnectDelay(reconnectDelay),
 		nats.ReconnectBufSize(-1), // a status of the past is of no use
 		nats.Timeout(subscribeTimeout),
 		nats.PingInterval(5 * time.Second),
@@ -73,6 +87,9 @@ func (n *NATS) Subscribe(ctx context.Context, h Handler) error {
 	secure, err := n.Security.Options()
 	if err != nil {
 		return err
+	}
+	if n.Dialer != nil {
+		secure = append(secure, nats.SetCustomDialer(n.Dialer))
 	}
 	conn, err := nats.Connect(strings.Join(n.URLs, ","), append(opts, secure...)...)
 	if err != nil {

@@ -36,6 +36,7 @@ func (a *applier) sync(ctx context.Context, from Cursor, thorough bool) outcome 
 	if otherFleet && from.Fleet != "" {
 		a.log.Warn("the registry belongs to another fleet now; its snapshot replaces everything", "was", from.Fleet, "is", answer.head.Fleet)
 	}
+	out.waited = answer.began.Sub(out.began)
 	before := a.failing
 	if otherFleet {
 		a.failing, a.changed = map[string]*failing{}, true
@@ -78,6 +79,7 @@ type answer struct {
 	sources map[script.Digest][]byte
 	bytes   int
 
+	began    time.Time // when its first part came
 	pages    int
 	last     bool
 	sums     sums
@@ -187,6 +189,9 @@ func (all *answer) begin(head Cursor, full bool, from Cursor) error {
 		return script.Errorf(script.Conflict, "head_revision",
 			"the registry is at revision %d, behind this agent's %d: was it restored from a backup? Restore with a revision bump, or remove the agent's state folder",
 			head.Revision, from.Revision)
+	}
+	if all.head.Fleet == "" {
+		all.began = time.Now()
 	}
 	all.head, all.full = head, full
 	all.choice.otherFleet, all.choice.head = head.Fleet != from.Fleet, head.Revision
