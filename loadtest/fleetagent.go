@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"log/slog"
+	"net"
 	"time"
 
 	"google.golang.org/grpc"
@@ -29,9 +30,13 @@ type fleetAgent struct {
 func newFleetAgent(name string, number int, in *FleetJoin, keyring *seal.Keyring, disk *agentDisk) (a *fleetAgent, err error) {
 	quiet := slog.New(slog.DiscardHandler)
 	a = &fleetAgent{disk: disk}
+	dialer := dialFrom(agentHost(number))
 	// As an agent dials.
 	a.conn, err = grpc.NewClient(in.Registries[number%len(in.Registries)],
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
+			return dialer.DialContext(ctx, "tcp", address)
+		}),
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second},
 			MinConnectTimeout: 5 * time.Second,
@@ -42,7 +47,8 @@ func newFleetAgent(name string, number int, in *FleetJoin, keyring *seal.Keyring
 	}
 	everything := script.Selector{}
 	a.nats = &follow.NATS{
-		URLs: []string{in.NATS}, Subjects: wire.Subjects{Prefix: wire.DefaultPrefix}, Group: everything.Group(), Agent: name, Log: quiet,
+		URLs: []string{in.NATS}, Subjects: wire.Subjects{Prefix: wire.DefaultPrefix}, Group: everything.Group(), Agent: name,
+		Dialer: dialer, Log: quiet,
 	}
 	a.follower, err = follow.New(follow.Config{
 		Agent: name, Software: version.String(), Trusted: keyring,
@@ -50,6 +56,12 @@ func newFleetAgent(name string, number int, in *FleetJoin, keyring *seal.Keyring
 		State:  disk, Registry: follow.NewRPC(a.conn), Feed: a.nats, Reporter: a.nats, Log: quiet,
 	})
 	return a, err
+}
+
+// agentHost returns the address that an agent dials from: each hundred agents have one.
+func agentHost(number int) net.IP {
+	number /= 100
+	return net.IPv4(127, 0, 1+byte(number/200), 1+byte(number%200))
 }
 
 // run follows until ctx is done.

@@ -23,14 +23,23 @@ type natsLine struct {
 	out *bufio.Writer
 }
 
+// bareHost is the address that lines dial from.
+var bareHost = net.IPv4(127, 0, 0, 2)
+
+// dialFrom returns a dialer from that address. One address does not have ports enough
+// for ten thousand agents and what their attempts leave in TIME_WAIT, and the kernel
+// takes a processor to look for the last ones. In a fleet each node has its own address.
+func dialFrom(ip net.IP) *net.Dialer {
+	return &net.Dialer{LocalAddr: &net.TCPAddr{IP: ip}}
+}
+
 // lineBuffer is the size of the buffers of a line, one for each direction.
 const lineBuffer = 16 << 10
 
 // dialNATS connects and subscribes. From then on receive gets what comes on the
 // subjects, from one goroutine, until the line breaks.
 func dialNATS(ctx context.Context, address string, receive func(subject string, data []byte), subjects ...string) (*natsLine, error) {
-	// Ten thousand lines and as many agents need more ports than one address has.
-	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}
+	dialer := dialFrom(bareHost)
 	conn, err := dialer.DialContext(ctx, "tcp", strings.TrimPrefix(address, "nats://"))
 	if err != nil {
 		return nil, err
