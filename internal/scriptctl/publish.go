@@ -16,25 +16,25 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-const publishLong = `Publish makes scripts what their LuaScript manifests say: source, settings, pin
-and whether they are enabled. A source that is new becomes a version; one that
-is the latest already changes nothing.
+const publishLong = `Publish makes scripts match their LuaScript manifests: source, settings, pin and
+whether they are enabled. A new source becomes a version. A source that equals the
+latest version changes nothing.
 
-All manifests are read and compiled here first: if any is wrong, all faults are
-shown and nothing is sent. Then each is published in turn; one that the registry
-refuses does not keep the others back, and the exit code says so at the end.
+Publish reads and compiles all manifests first. If any is wrong, it shows all faults
+and sends nothing. Then it publishes one after the other. If the registry refuses one,
+publish goes on with the others and exits with an error.
 
-A manifest without spec.version says "follow the latest": publishing it ends a pin,
+A manifest without spec.version says "follow the latest". Publishing it ends a pin,
 also one that "scriptctl rollback" or "pin" has set. A warning then names the pin, who
 set it and how to return. A manifest with spec.version keeps the script at that version.
 
-A new version of a script with tests, or with steps to be rolled out in, is on trial
-first: "scriptctl rollout" shows how far it is, and --wait waits until it is live
-everywhere, or ends with why it was given up. Pauses between steps count: give a
---timeout that is longer.
+A new version of a script with tests or rollout steps becomes a candidate first.
+"scriptctl rollout" shows how far it is. --wait waits until the version is live
+everywhere, or prints why the rollout failed. Pauses between steps count: give a
+longer --timeout.
 
-A manifest is a file, with or without -f before it, or - for standard input. Of a
-folder its own *.yaml, *.yml and *.json are read, and not the folders below it.`
+A manifest is a file, with or without -f before it, or - for standard input. From a
+folder, publish reads *.yaml, *.yml and *.json, but no folders below it.`
 
 const publishExample = `  scriptctl publish examples/scripts
   scriptctl publish route.yaml --note "carts go to cart-v2" --wait
