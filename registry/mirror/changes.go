@@ -37,7 +37,7 @@ func (m *Mirror) Changes(q Query) Changes {
 	defer m.mu.RUnlock()
 	i := m.image
 	c := Changes{Fleet: i.fleet, Head: i.head, Group: i.position(q.Tenants)}
-	c.Full = i.full(q)
+	c.Full = q.Fleet != i.fleet || q.Since <= 0 || q.Since > i.head || q.Since < i.floor
 	since := q.Since
 	if c.Full {
 		since = 0
@@ -55,17 +55,6 @@ func (m *Mirror) Changes(q Query) Changes {
 	}
 	slices.Reverse(c.Entries)
 	return c
-}
-
-// Full reports whether Changes would return all live entries now.
-func (m *Mirror) Full(q Query) bool {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
-	return m.image.full(q)
-}
-
-func (i *image) full(q Query) bool {
-	return q.Fleet != i.fleet || q.Since <= 0 || q.Since > i.head || q.Since < i.floor
 }
 
 // memo returns tenants.Matches that remembers its answers.

@@ -37,12 +37,10 @@ type feedService struct {
 	log      *slog.Logger
 	head     shared[script.Revision]
 	silent   seldom // about followers without events
-	turns    turns  // of snapshots
 }
 
 func newFeedService(cfg Config) *feedService {
 	s := &feedService{registry: cfg.Registry, mirror: cfg.Mirror, groups: cfg.Groups, sealer: cfg.Sealer, log: cfg.Log}
-	s.turns = newTurns(snapshotsAtOnce, snapshotTurn)
 	s.head.ask = s.registry.Head
 	return s
 }
@@ -76,11 +74,10 @@ func (s *feedService) Pull(m *registryv1.PullRequest, stream grpc.ServerStreamin
 	if n := len(m.GetNonce()); n < minNonce || n > maxNonce {
 		return script.Errorf(script.Invalid, "nonce", "has %d bytes, want %d to %d random ones", n, minNonce, maxNonce)
 	}
-	changes, done, err := s.changes(ctx, mirror.Query{Fleet: m.GetFleet(), Since: script.Revision(m.GetSince()), Tenants: tenants})
+	changes, err := s.changes(ctx, mirror.Query{Fleet: m.GetFleet(), Since: script.Revision(m.GetSince()), Tenants: tenants})
 	if err != nil {
 		return err
 	}
-	defer done()
 	p := pages{
 		stream:  stream,
 		sealer:  s.sealer,
@@ -94,35 +91,27 @@ func (s *feedService) Pull(m *registryv1.PullRequest, stream grpc.ServerStreamin
 
 func (s *feedService) Sync(m *registryv1.SyncRequest, stream grpc.ServerStreamingServer[registryv1.SyncResponse]) error {
 	ctx := stream.Context()
-	changes, done, err := s.changes(ctx, mirror.Query{Fleet: m.GetFleet(), Since: script.Revision(m.GetSince()), ReleasesOnly: true})
+	changes, err := s.changes(ctx, mirror.Query{Fleet: m.GetFleet(), Since: script.Revision(m.GetSince()), ReleasesOnly: true})
 	if err != nil {
 		return err
 	}
-	defer done()
 	c := chunks{stream: stream, sources: sourcesOf(s.registry, m.GetWithoutSources()), changes: changes}
 	return c.send(ctx)
 }
 
-// changes returns what the follower lacks, if it may have it. The caller calls done when
-// all of it is sent.
-func (s *feedService) changes(ctx context.Context, q mirror.Query) (c mirror.Changes, done func(), err error) {
+// changes returns what the follower lacks, if it may have it.
+func (s *feedService) changes(ctx context.Context, q mirror.Query) (mirror.Changes, error) {
 	if q.Since < 0 {
-		return c, nil, script.Errorf(script.Invalid, "since", "%d is negative", q.Since)
+		return mirror.Changes{}, script.Errorf(script.Invalid, "since", "%d is negative", q.Since)
 	}
 	if err := access.FromContext(ctx).CheckAll(access.Read, q.Tenants); err != nil {
-		return c, nil, err
+		return mirror.Changes{}, err
 	}
 	s.follow(ctx, q.Tenants)
 	if err := s.catchUp(ctx); err != nil {
-		return c, nil, err
+		return mirror.Changes{}, err
 	}
-	done = func() {}
-	if s.mirror.Full(q) {
-		if done, err = s.turns.take(ctx); err != nil {
-			return c, nil, err
-		}
-	}
-	return s.mirror.Changes(q), done, nil
+	return s.mirror.Changes(q), nil
 }
 
 // follow has the feed serve who follows the tenants. Where that fails the follower

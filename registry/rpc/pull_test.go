@@ -176,51 +176,6 @@ func TestPull(t *testing.T) {
 	}
 }
 
-// TestClientsThatDoNotRead do not keep a snapshot from those that do.
-func TestClientsThatDoNotRead(t *testing.T) {
-	if testing.Short() {
-		t.Skip("-short: it waits until the turns of some clients are over")
-	}
-	b := newBench(t)
-	for i := range 60 { // several pages
-		b.publish(t, fmt.Sprint("s", i), fmt.Sprintf("%d %s", i, strings.Repeat("x", 60<<10)))
-	}
-	dial := func(windows ...grpc.DialOption) registryv1.FeedClient {
-		conn, err := grpc.NewClient(b.conn.Target(), append(windows, grpc.WithTransportCredentials(insecure.NewCredentials()))...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { conn.Close() })
-		return registryv1.NewFeedClient(conn)
-	}
-	const turns = 16
-	lazy := dial(grpc.WithInitialWindowSize(1<<20), grpc.WithInitialConnWindowSize(64<<20))
-	begun := make(chan error, turns)
-	for range turns {
-		stream, err := lazy.Pull(t.Context(), &registryv1.PullRequest{Nonce: []byte("sixteen bytes...")})
-		if err != nil {
-			t.Fatal(err)
-		}
-		go func() {
-			_, err := stream.Recv() // the first page alone
-			begun <- err
-		}()
-	}
-	for range turns {
-		if err := <-begun; err != nil {
-			t.Fatal(err)
-		}
-	}
-	feed := dial()
-	got, err := pull(t, feed, &registryv1.PullRequest{})
-	if err != nil || len(got.releases) != 60 {
-		t.Errorf("beside clients that do not read: %v, %v", got.names(), err)
-	}
-	if got, err := pull(t, feed, &registryv1.PullRequest{Fleet: b.id, Since: got.head}); err != nil || got.full {
-		t.Errorf("what is no snapshot: full %v, %v", got.full, err)
-	}
-}
-
 func TestPullRefuses(t *testing.T) {
 	b := newBench(t)
 	for name, test := range map[string]struct {
