@@ -192,7 +192,7 @@ func TestSilenceIsPolled(t *testing.T) {
 // TestABusyRegistryIsPolledLessOften: an agent that waits for its answers leaves the
 // registry time for others, until answers come at once again.
 func TestABusyRegistryIsPolledLessOften(t *testing.T) {
-	simulate(t, func(w *world, n *node, f *follow.Follower) {
+	simulate(t, func(w *world, n *node, _ *follow.Follower) {
 		pollsIn := func(d time.Duration) int {
 			before, _ := w.counts()
 			pass(d)
