@@ -112,8 +112,10 @@ func (o *fleetOptions) validate() error {
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
 		return fmt.Errorf("read the limit of file descriptors: %w", err)
 	}
-	if need := uint64(slices.Max(o.agents) + spareFiles); files.Max < need {
-		return fmt.Errorf("--agents %d needs %d file descriptors in one process, and the limit is %d: raise it with `ulimit -Hn` as root, or take fewer agents", slices.Max(o.agents), need, files.Max)
+	// NATS has a connection of each agent; a process of agents has two of each of its own.
+	most := slices.Max(o.agents)
+	if need := uint64(max(most, 2*min(most, o.perProcess)) + spareFiles); files.Max < need {
+		return fmt.Errorf("--agents %d needs %d file descriptors in one process, and the limit is %d: raise it with `ulimit -Hn` as root, or take fewer agents", most, need, files.Max)
 	}
 	return nil
 }

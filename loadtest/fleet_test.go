@@ -110,7 +110,7 @@ func TestFleet(t *testing.T) {
 			t.Errorf("impossible times: %s %+v", name, s)
 		}
 	}
-	if f.Everywhere.P50 < f.Active.P50 || f.Everywhere.Slowest != f.Active.Slowest || f.JoinAll < f.Join.P50 || f.EventBytes < f.SourceBytes {
+	if f.Everywhere.P50 < f.Active.P50 || f.Everywhere.P99 < f.Active.P99 || f.BareLast.P99 < f.Bare.P99 || f.Everywhere.Slowest != f.Active.Slowest || f.JoinAll < f.Join.P50 || f.EventBytes < f.SourceBytes {
 		t.Errorf("figures contradict each other: %+v", f)
 	}
 	var names []string

@@ -352,11 +352,14 @@ func (r *fleetRun) check(ctx context.Context) error {
 		if s.Least < int64(r.result.Revision) {
 			return fmt.Errorf("an agent is at revision %d, behind the last change at %d", s.Least, r.result.Revision)
 		}
+		if s.Scripts != r.scripts {
+			return fmt.Errorf("an agent has %d scripts, want %d", s.Scripts, r.scripts)
+		}
 		if len(s.Sums) != 1 || s.Sums[0] != states[0].Sums[0] {
 			return fmt.Errorf("agents at revision %d differ: checksums %v and %v", r.result.Revision, s.Sums, states[0].Sums)
 		}
 	}
-	return nil
+	return r.stack.crashed()
 }
 
 func (r *fleetRun) leave(ctx context.Context) error {

@@ -166,6 +166,7 @@ func (w *fleetWorker) Expect(above int64, _ *struct{}) error {
 type FleetState struct {
 	Least, Most int64      // of their revisions
 	Sums        []wire.Sum // over their releases: one if all are equal
+	Scripts     int        // that the agent with the fewest has
 }
 
 // State returns where the agents are.
@@ -174,6 +175,7 @@ func (w *fleetWorker) State(_ struct{}, out *FleetState) error {
 		return errNotJoined
 	}
 	seen := map[wire.Sum]bool{}
+	out.Scripts = math.MaxInt
 	for i, a := range w.agents {
 		revision, _ := a.follower.Position(time.Now())
 		at := int64(revision)
@@ -181,6 +183,11 @@ func (w *fleetWorker) State(_ struct{}, out *FleetState) error {
 			out.Least = at
 		}
 		out.Most = max(out.Most, at)
+		scripts := 0
+		for range a.disk.Live() {
+			scripts++
+		}
+		out.Scripts = min(out.Scripts, scripts)
 		if sum := a.disk.Checksum(script.Releases, 0, nil); !seen[sum] {
 			seen[sum] = true
 			out.Sums = append(out.Sums, sum)

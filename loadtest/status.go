@@ -302,11 +302,13 @@ func (w *convergence) await(ctx context.Context, patience time.Duration) {
 	}
 }
 
-// millis is the percentile of the times; 0 if there are none.
+// millis is the percentile of the times by nearest rank: that share of them is not
+// above it. It is 0 if there are none.
 func millis(times []time.Duration, percent int) float64 {
 	if len(times) == 0 {
 		return 0
 	}
 	sorted := slices.Sorted(slices.Values(times))
-	return float64(sorted[(len(sorted)-1)*percent/100]) / float64(time.Millisecond)
+	rank := (len(sorted)*percent + 99) / 100
+	return float64(sorted[max(rank, 1)-1]) / float64(time.Millisecond)
 }
