@@ -18,8 +18,6 @@ end
 if conditions.Stalled ~= nil and conditions.Stalled.status == "True" then
   hs.status = "Degraded"
   hs.message = conditions.Stalled.message
-elseif ready ~= nil and ready.status == "True" and ready.reason == "Disabled" then
-  hs.status = "Suspended"
 elseif ready ~= nil and ready.status == "True" then
   hs.status = "Healthy"
 end
