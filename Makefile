@@ -227,4 +227,4 @@ $(COMMANDS:%=bin/%): bin/%:
 # Tools are built once into the user's cache; bin/ has links to them.
 TOOLS := buf controller-gen golangci-lint protoc-gen-go protoc-gen-go-grpc vale
 $(TOOLS:%=bin/%): bin/%: tools/go.mod tools/go.sum
-	@go run ./internal/toolcache/build --link bin $* >/dev/null && touch -h $@
+	@go run ./internal/toolcache/build --link bin $* >/dev/null && touch $@
