@@ -207,7 +207,7 @@ func TestABusyRegistryIsPolledLessOften(t *testing.T) {
 		}
 		n.expect("from a busy registry")
 		w.set(faults{silent: true})
-		pass(25 * time.Second) // more than the longest wait
+		pass(8 * time.Second) // more than the longest wait
 		if polls := pollsIn(20 * time.Second); polls < 10 || polls > 40 {
 			t.Errorf("%d polls in 20 s of a registry that answers at once", polls)
 		}

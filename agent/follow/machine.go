@@ -14,12 +14,11 @@ const (
 	silence   = 3 * time.Second // without a beacon, until the registry is polled
 	pollEvery = time.Second     // give or take half
 	// pollFactor is how many times as long as an answer was late a poll is from the next,
-	// up to pollMax: agents that poll because NATS is busy leave a busy registry time for
+	// up to backoffMax: agents that poll because NATS is busy leave a busy registry time for
 	// those that have nothing yet. An answer is late after pollPrompt, which allows for a
 	// registry that is far away.
 	pollPrompt = 200 * time.Millisecond
 	pollFactor = 20
-	pollMax    = 15 * time.Second
 	syncJitter = 200 * time.Millisecond // before a sync that many agents may want at once
 	backoffMin = 250 * time.Millisecond // after a sync that failed
 	backoffMax = 5 * time.Second
@@ -274,7 +273,7 @@ func (m *machine) finishSync(now time.Time, out outcome) {
 	if !m.drift.wanted && out.began.After(m.current) {
 		m.current = out.began
 	}
-	apart := min(max(pollEvery, pollFactor*(out.waited-pollPrompt)), pollMax)
+	apart := min(max(pollEvery, pollFactor*(out.waited-pollPrompt)), backoffMax)
 	m.poll = now.Add(apart/2 + m.jitter(apart))
 	if beacon := m.heard.Add(silence); beacon.After(m.poll) {
 		m.poll = beacon.Add(m.jitter(apart))
