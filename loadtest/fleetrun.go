@@ -340,12 +340,26 @@ func (r *fleetRun) change(ctx context.Context) error {
 	})
 }
 
-// check finds out whether all agents have the same, and all of it.
+// check finds out whether all agents have the same, and all of it. An agent says where it
+// is shortly after a change is active.
 func (r *fleetRun) check(ctx context.Context) error {
-	states, err := call[FleetState](ctx, r, "State", same(struct{}{}))
-	if err != nil {
-		return err
+	bounded, cancel := context.WithTimeout(ctx, changePatience)
+	defer cancel()
+	for {
+		states, err := call[FleetState](ctx, r, "State", same(struct{}{}))
+		if err != nil {
+			return err
+		}
+		if err = r.checkStates(states); err == nil {
+			return r.stack.crashed()
+		}
+		if pause(bounded, barePause) != nil {
+			return err
+		}
 	}
+}
+
+func (r *fleetRun) checkStates(states []FleetState) error {
 	r.result.Reached = states[0].Least
 	for _, s := range states {
 		r.result.Reached = min(r.result.Reached, s.Least)
@@ -359,7 +373,7 @@ func (r *fleetRun) check(ctx context.Context) error {
 			return fmt.Errorf("agents at revision %d differ: checksums %v and %v", r.result.Revision, s.Sums, states[0].Sums)
 		}
 	}
-	return r.stack.crashed()
+	return nil
 }
 
 func (r *fleetRun) leave(ctx context.Context) error {
