@@ -79,9 +79,12 @@ VERIFIED := ./internal/docs/prose
 HEAVY := ./engine/lua ./agent/admission ./agent/worker/...
 HEAVY_TESTS := TestCorpus|TestDiff|TestCompileIsBounded|TestAllocationIsCounted|TestReAgainstGo|TestSimulation|TestMemoryIsCapped|TestDeaths
 
+# The longest packages begin first, so that none of them runs alone at the end.
+LONG := ./operator/suite ./engine/lua ./loadtest/faults
+
 .PHONY: test
 test: testenv ## Run every test, with the race detector or, where that is useless, without it
-	go test -race -vet=off -timeout 15m $(TESTFLAGS) $$(go list ./... | grep -vxF "$$(go list $(PLAIN) $(VERIFIED))")
+	go test -race -vet=off -timeout 15m $(TESTFLAGS) $(LONG) $$(go list ./... | grep -vxF "$$(go list $(PLAIN) $(VERIFIED))")
 	CGO_ENABLED=0 go test -vet=off -timeout 15m $(TESTFLAGS) $(PLAIN)
 	CGO_ENABLED=0 go test -vet=off -timeout 15m $(TESTFLAGS) -run '$(HEAVY_TESTS)' $(HEAVY)
 	CGO_ENABLED=0 go test -vet=off -timeout 15m $(TESTFLAGS) -run TestThousand ./operator/suite
