@@ -30,7 +30,7 @@ func (m *measurement) environment(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("%d nodes, Kubernetes %s (syncFrequency %s, %s), %s on %s; measured from a machine with %d CPUs, clocks %s",
+	return fmt.Sprintf("%d nodes, Kubernetes %s (syncFrequency %s, %s), %s on %s, from a machine with %d CPUs. The clocks differ by %s",
 		len(nodes.Items), info.KubeletVersion, sync.Frequency, sync.Detection, info.OSImage, info.Architecture, runtime.NumCPU(), skew), nil
 }
 
@@ -66,9 +66,9 @@ func (m *measurement) worstSkew(ctx context.Context) (string, error) {
 		}
 	}
 	if worst <= sure {
-		return "that differ by less than can be told (" + short(sure) + ")", nil
+		return "less than the measurement can show (" + short(sure) + ")", nil
 	}
-	return fmt.Sprintf("up to %s apart (± %s)", short(worst), short(sure)), nil
+	return fmt.Sprintf("up to %s (± %s)", short(worst), short(sure)), nil
 }
 
 // gateways returns those that are followed, one for each node.

@@ -40,7 +40,7 @@ const (
 
 // policy is the access policy that a fleet begins with: certificates that this package
 // makes, and nobody else.
-const policy = `# Who may do what: docs/security.md, "The access policy". Registries read this again
+const policy = `# Grants: docs/security.md, "The access policy". Registries read this again
 # within seconds of a change.
 subjects:
   # The operator publishes what LuaScripts say, and sets what ScriptTenants say.
