@@ -214,13 +214,10 @@ verify-generated: bin/buf bin/protoc-gen-go bin/protoc-gen-go-grpc bin/controlle
 		cmp -s "$$out/$$f" "$$f" || { echo "verify: $$f is not what it is generated from: run \`make generate\`" >&2; exit 1; }; \
 	done
 
-# A commit, such as origin/main: what changed since then has to pass, exempt or not.
-BASE ?=
-
 # Vale reads files that Go's cache of test results knows nothing of.
 .PHONY: verify-prose
-verify-prose: bin/vale ## Check the prose of pages and help texts (BASE=origin/main: also of exempt pages that changed)
-	BASE='$(BASE)' CGO_ENABLED=0 go test -count=1 -vet=off ./internal/docs/prose
+verify-prose: bin/vale ## Check the prose of pages and help texts
+	CGO_ENABLED=0 go test -count=1 -vet=off ./internal/docs/prose
 
 # Go decides what has to be built again, so the commands are always made.
 .PHONY: $(COMMANDS:%=bin/%)

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io/fs"
 	"maps"
 	"os"
@@ -29,48 +28,14 @@ import (
 const (
 	root   = "../../.."
 	styles = "tools/vale/styles"
-	list   = "tools/vale/exempt.txt"
-
-	// maxExempt is the number of pages in the list. Lower it with the list; never raise it.
-	maxExempt = 1
 )
 
 // TestProse holds the rules of tools/vale on all pages and help texts.
 func TestProse(t *testing.T) {
-	alerts, exempt := lint(t), exemptPages(t)
-
-	t.Run("pages pass", func(t *testing.T) {
-		for _, page := range slices.Sorted(maps.Keys(alerts)) {
-			if !slices.Contains(exempt, page) {
-				report(t, page, alerts[page])
-			}
-		}
-	})
-
-	t.Run("the exempt pages only get fewer", func(t *testing.T) {
-		if len(exempt) != maxExempt {
-			t.Errorf("%s has %d pages, and maxExempt is %d: lower it with the list; no page may join the list", list, len(exempt), maxExempt)
-		}
-		for _, page := range exempt {
-			if len(alerts[page]) == 0 {
-				t.Errorf("%s passes the rules, or is gone: take it off %s and lower maxExempt", page, list)
-			}
-		}
-	})
-
-	t.Run("changed pages pass, exempt or not", func(t *testing.T) {
-		base := os.Getenv("BASE")
-		if base == "" {
-			t.Skip("BASE names no commit to compare with: make verify-prose BASE=origin/main does")
-		}
-		fork := strings.TrimSpace(git(t, "merge-base", base, "HEAD"))
-		changed := strings.Fields(git(t, "diff", "--name-only", fork))
-		for _, page := range exempt {
-			if slices.Contains(changed, page) {
-				report(t, page, alerts[page])
-			}
-		}
-	})
+	alerts := lint(t)
+	for _, page := range slices.Sorted(maps.Keys(alerts)) {
+		report(t, page, alerts[page])
+	}
 }
 
 // TestRules runs the cases that each rule's file has.
@@ -196,31 +161,6 @@ func pages(t *testing.T) []string {
 		t.Fatalf("found %d pages: is the test in the right folder?", len(files))
 	}
 	return files
-}
-
-// exemptPages returns the pages that do not follow the rules yet.
-func exemptPages(t *testing.T) []string {
-	t.Helper()
-	text, err := os.ReadFile(filepath.Join(root, list))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var exempt []string
-	for line := range strings.Lines(string(text)) {
-		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
-			exempt = append(exempt, line)
-		}
-	}
-	return exempt
-}
-
-func git(t *testing.T, args ...string) string {
-	t.Helper()
-	out, err := command(t, "git", args...).CombinedOutput()
-	if err != nil {
-		t.Fatal(fmt.Errorf("git %s: %w: %s", strings.Join(args, " "), err, out))
-	}
-	return string(out)
 }
 
 // command runs in the tree's root.
