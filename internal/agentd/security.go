@@ -25,6 +25,8 @@ type Security struct {
 	InsecureUnsigned bool
 	// InsecurePlaintext allows connections that are not encrypted.
 	InsecurePlaintext bool
+	// InsecureFileModes accepts secrets in files that other users can read or change.
+	InsecureFileModes bool
 
 	Registry security.Caller
 	NATS     security.NATS
@@ -36,6 +38,7 @@ func (s *Security) addFlags(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&s.TrustedKeys, "trusted-key", nil, "file with public keys of registries that the agent trusts; for several files, use commas or repeat the flag")
 	flags.BoolVar(&s.InsecureUnsigned, "insecure-unsigned", false, "accept unsigned messages: anyone who reaches NATS can then run code here")
 	flags.BoolVar(&s.InsecurePlaintext, security.PlaintextFlag, false, "allow connections to the registry and NATS without TLS")
+	security.AddFileModes(flags, &s.InsecureFileModes)
 	s.Registry.AddFlags(flags, registryPrefix)
 	s.NATS.AddFlags(flags)
 }
@@ -57,12 +60,13 @@ func (s Security) open(cfg Config) (*secured, error) {
 	if err := s.trust(out); err != nil {
 		return nil, err
 	}
-	conn, err := s.Registry.Open(cfg.Registry, registryPrefix, s.InsecurePlaintext, cfg.Log)
+	modes := tlsfiles.ModesFor(s.InsecureFileModes)
+	conn, err := s.Registry.Open(cfg.Registry, registryPrefix, s.InsecurePlaintext, modes, cfg.Log)
 	if err != nil {
 		return nil, err
 	}
 	out.dial = conn.DialOptions()
-	out.nats, err = s.NATS.Open(cfg.NATS, s.InsecurePlaintext, cfg.Log)
+	out.nats, err = s.NATS.Open(cfg.NATS, s.InsecurePlaintext, modes, cfg.Log)
 	return out, err
 }
 

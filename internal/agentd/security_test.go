@@ -2,6 +2,8 @@ package agentd_test
 
 import (
 	"log/slog"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -15,6 +17,13 @@ import (
 // TestAChoiceThatIsMissing, or contradicts another, is refused and names the flag.
 func TestAChoiceThatIsMissing(t *testing.T) {
 	open := agentd.Security{InsecureUnsigned: true, InsecurePlaintext: true}
+	token := filepath.Join(t.TempDir(), "open.token")
+	if err := os.WriteFile(token, []byte("secret"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(token, 0o644); err != nil {
+		t.Fatal(err)
+	}
 	for _, tt := range []struct {
 		name   string
 		change func(*agentd.Config)
@@ -29,6 +38,8 @@ func TestAChoiceThatIsMissing(t *testing.T) {
 		{"plain NATS", func(c *agentd.Config) { c.Security.InsecurePlaintext = false }, "--nats-url", "tls://"},
 		{"no such CA", func(c *agentd.Config) { c.Security.Registry = security.Caller{CA: "none.crt"} }, "--registry-ca", "none.crt"},
 		{"no such token", func(c *agentd.Config) { c.Security.Registry = security.Caller{TokenFile: "none.token"} }, "--registry-token-file", "none.token"},
+		{"token that others can read", func(c *agentd.Config) { c.Security.Registry = security.Caller{TokenFile: token} }, "--registry-token-file", token + ": has mode 0644"},
+		{"password that others can read", func(c *agentd.Config) { c.Security.NATS = security.NATS{User: "x", PasswordFile: token} }, "--nats-password-file", "chmod 600 " + token},
 		{"workers as root", func(c *agentd.Config) { c.Workers = agentd.Workers{Command: []string{"worker"}, GID: 1000} }, "--worker-uid", "not, such as 65534"},
 		{"workers of root's group", func(c *agentd.Config) { c.Workers = agentd.Workers{Command: []string{"worker"}, UID: 1000} }, "--worker-gid", "not, such as 65534"},
 		{"negative memory for values", func(c *agentd.Config) { c.ValueCacheBytes = -1 }, "--value-cache-bytes", "negative"},

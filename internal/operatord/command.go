@@ -80,6 +80,7 @@ Every flag can be set by the environment variable behind it.`,
 	flags.StringVar(&cfg.Registry, "registry", "", "the registry: host:port, dns:///host:port for all its replicas, or unix:PATH")
 	cfg.Caller.AddFlags(flags, "registry-")
 	flags.BoolVar(&cfg.InsecurePlaintext, security.PlaintextFlag, false, "connect to a registry at host:port without TLS")
+	security.AddFileModes(flags, &cfg.InsecureFileModes)
 	flags.StringVar(&cfg.AdminAddress, "admin-address", "", "host:port for /healthz, /readyz and /metrics; none when empty")
 	flags.BoolVar(&cfg.LeaderElection, "leader-elect", true, "elect a leader among several replicas")
 	flags.StringVar(&cfg.Namespace, "namespace", "", "namespace of the leader election lease and of the webhook's certificate; the pod's namespace when empty")

@@ -28,6 +28,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/engine/lua"
 	"github.com/scriptorium-dev/scriptorium/internal/obs"
 	"github.com/scriptorium-dev/scriptorium/internal/security"
+	"github.com/scriptorium-dev/scriptorium/internal/tlsfiles"
 	"github.com/scriptorium-dev/scriptorium/operator/api/v1alpha1"
 	"github.com/scriptorium-dev/scriptorium/operator/controller"
 	"github.com/scriptorium-dev/scriptorium/operator/fleet"
@@ -46,6 +47,8 @@ type Config struct {
 	// by; InsecurePlaintext allows a connection without TLS.
 	Caller            security.Caller
 	InsecurePlaintext bool
+	// InsecureFileModes accepts secrets in files that other users can read or change.
+	InsecureFileModes bool
 	// AdminAddress is the host:port of /healthz, /readyz and /metrics; none if empty.
 	AdminAddress string
 	// Namespace is the operator's own: that of the pod if empty, or DefaultNamespace.
@@ -119,7 +122,7 @@ func New(cfg Config) (*Operator, error) {
 	if err != nil {
 		return nil, err
 	}
-	connection, err := cfg.Caller.Open(cfg.Registry, "registry-", cfg.InsecurePlaintext, cfg.Log)
+	connection, err := cfg.Caller.Open(cfg.Registry, "registry-", cfg.InsecurePlaintext, tlsfiles.ModesFor(cfg.InsecureFileModes), cfg.Log)
 	if err != nil {
 		return nil, err
 	}

@@ -43,6 +43,9 @@ type Security struct {
 	// and NATS.
 	InsecurePlaintext bool
 
+	// InsecureFileModes accepts secrets in files that other users can read or change.
+	InsecureFileModes bool
+
 	// Of etcd.
 	EtcdCA, EtcdCert, EtcdKey  string
 	EtcdUser, EtcdPasswordFile string
@@ -59,6 +62,7 @@ func (s *Security) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&s.AccessPolicy, "access-policy", "", "file of the access policy, which grants roles to callers")
 	flags.BoolVar(&s.InsecureAnonymous, "insecure-anonymous", false, "grant everything to every caller that reaches a listener")
 	flags.BoolVar(&s.InsecurePlaintext, security.PlaintextFlag, false, "allow host:port listeners, etcd and NATS without TLS")
+	security.AddFileModes(flags, &s.InsecureFileModes)
 	flags.StringVar(&s.EtcdCA, "etcd-ca", "", "file of the CA certificates that vouch for etcd; with https:// and without it, the system's")
 	flags.StringVar(&s.EtcdCert, "etcd-cert", "", "file of the client certificate for etcd")
 	flags.StringVar(&s.EtcdKey, "etcd-key", "", "file of that certificate's private key")
@@ -98,11 +102,14 @@ func (s Security) open(cfg Config) (*secured, error) {
 	if out.etcd, err = s.etcd(cfg.EtcdEndpoints, cfg.Log); err != nil {
 		return nil, err
 	}
-	if out.nats, err = s.NATS.Open(cfg.NATS, s.InsecurePlaintext, cfg.Log); err != nil {
+	if out.nats, err = s.NATS.Open(cfg.NATS, s.InsecurePlaintext, s.modes(), cfg.Log); err != nil {
 		return nil, err
 	}
 	return out, nil
 }
+
+// modes returns what happens to secrets in files that other users can read or change.
+func (s Security) modes() tlsfiles.Modes { return tlsfiles.ModesFor(s.InsecureFileModes) }
 
 // overTCP returns those of the addresses that others can reach.
 func overTCP(listen []string) (tcp []string) {
@@ -126,6 +133,9 @@ func (s Security) sealer(log *slog.Logger) (*seal.Sealer, error) {
 	}
 	key, err := seal.ReadPrivateKey(s.SigningKey)
 	if err != nil {
+		return nil, script.Errorf(script.Invalid, "--signing-key", "%w", err)
+	}
+	if err := s.modes().Check(s.SigningKey, log); err != nil {
 		return nil, script.Errorf(script.Invalid, "--signing-key", "%w", err)
 	}
 	sealer := seal.NewSealer(key)
@@ -175,7 +185,7 @@ func (s Security) access(out *secured, tcp []string, listeners int) error {
 		}
 		return nil
 	}
-	m, err := tlsfiles.Load(tlsfiles.Files{CA: s.TLSClientCA, Cert: s.TLSCert, Key: s.TLSKey}, out.log)
+	m, err := tlsfiles.Load(tlsfiles.Files{CA: s.TLSClientCA, Cert: s.TLSCert, Key: s.TLSKey, Modes: s.modes()}, out.log)
 	if err != nil {
 		return script.Errorf(script.Invalid, "--tls-cert, --tls-key, --tls-client-ca", "%w", err)
 	}
@@ -189,7 +199,7 @@ func (s Security) etcd(endpoints []string, log *slog.Logger) (sec etcdstore.Secu
 	}
 	if s.EtcdUser != "" {
 		sec.User = s.EtcdUser
-		if sec.Password, err = tlsfiles.Secret(s.EtcdPasswordFile); err != nil {
+		if sec.Password, err = tlsfiles.Secret(s.EtcdPasswordFile, s.modes(), log); err != nil {
 			return sec, script.Errorf(script.Invalid, "--etcd-password-file", "%w", err)
 		}
 	}
@@ -208,6 +218,7 @@ func (s Security) etcd(endpoints []string, log *slog.Logger) (sec etcdstore.Secu
 	case encrypted < len(endpoints):
 		return sec, script.Errorf(script.Invalid, "--etcd-endpoints", "are partly https:// and partly not: %s", strings.Join(endpoints, ", "))
 	}
+	files.Modes = s.modes()
 	m, err := tlsfiles.Load(files, log)
 	if err != nil {
 		return sec, script.Errorf(script.Invalid, "--etcd-ca, --etcd-cert, --etcd-key", "%w", err)

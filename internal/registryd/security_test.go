@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/scriptorium-dev/scriptorium/internal/certtest"
+	"github.com/scriptorium-dev/scriptorium/internal/obs/obstest"
 	"github.com/scriptorium-dev/scriptorium/internal/registryd"
 	"github.com/scriptorium-dev/scriptorium/internal/security"
 	"github.com/scriptorium-dev/scriptorium/proto/seal"
@@ -94,6 +95,59 @@ func TestAChoiceThatIsMissing(t *testing.T) {
 				t.Errorf("%v, want %s first, and %q", err, tt.flag, tt.says)
 			}
 		})
+	}
+}
+
+// TestOpenFileModes: a secret that other users can read is refused, and the error names the
+// flag and the file.
+func TestOpenFileModes(t *testing.T) {
+	own := certtest.NewCA(t).Issue("registry", certtest.Leaf{})
+	for _, tt := range []struct {
+		flag   string
+		path   string
+		change func(c *registryd.Security, path string)
+	}{
+		{"--signing-key", signingKey(t), func(c *registryd.Security, path string) { c.InsecureUnsigned, c.SigningKey = false, path }},
+		{"--tls-cert", own.Key, func(c *registryd.Security, path string) { c.TLSCert, c.TLSKey = own.Cert, path }},
+		{"--etcd-password-file", file(t, "etcd.password", "x"), func(c *registryd.Security, path string) { c.EtcdUser, c.EtcdPasswordFile = "x", path }},
+		{"--nats-password-file", file(t, "nats.password", "x"), func(c *registryd.Security, path string) {
+			c.NATS = security.NATS{User: "x", PasswordFile: path}
+		}},
+		{"--nats-creds", file(t, "nats.creds", "x"), func(c *registryd.Security, path string) { c.NATS = security.NATS{Creds: path} }},
+	} {
+		t.Run(tt.flag, func(t *testing.T) {
+			if err := os.Chmod(tt.path, 0o644); err != nil {
+				t.Fatal(err)
+			}
+			cfg := config(t, "nats://127.0.0.1:1")
+			tt.change(&cfg.Security, tt.path)
+			d, err := registryd.Start(t.Context(), cfg)
+			if err == nil {
+				stop(t, d)
+			}
+			if script.KindOf(err) != script.Invalid || !strings.HasPrefix(err.Error(), tt.flag) || !strings.Contains(err.Error(), tt.path+": has mode 0644") {
+				t.Errorf("%v, want %s and the mode of %s", err, tt.flag, tt.path)
+			}
+		})
+	}
+}
+
+// TestOpenFileModesAccepted: the registry starts with the flag, and logs the file.
+func TestOpenFileModesAccepted(t *testing.T) {
+	var log obstest.Output
+	cfg := config(t, startNATS(t, 0).URL())
+	cfg.Log = slog.New(slog.NewTextHandler(&log, nil))
+	cfg.Security.InsecureUnsigned, cfg.Security.SigningKey, cfg.Security.InsecureFileModes = false, signingKey(t), true
+	if err := os.Chmod(cfg.Security.SigningKey, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	d, err := registryd.Start(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop(t, d)
+	if want := "file=" + cfg.Security.SigningKey + " mode=0666"; strings.Count(log.String(), want) != 1 {
+		t.Errorf("the log does not say once: %s\n%s", want, log.String())
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/client/registryclient"
 	"github.com/scriptorium-dev/scriptorium/internal/security"
+	"github.com/scriptorium-dev/scriptorium/internal/tlsfiles"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -47,7 +48,7 @@ func (a *app) connection() ([]registryclient.Option, error) {
 		}
 		plaintext = allowed
 	}
-	connection, err := caller.Open(a.registryTarget(), "", plaintext, slog.New(warnings{a.warn}))
+	connection, err := caller.Open(a.registryTarget(), "", plaintext, tlsfiles.WarnOfOpen, a.warnings())
 	if err != nil {
 		return nil, err
 	}
@@ -57,6 +58,8 @@ func (a *app) connection() ([]registryclient.Option, error) {
 	}
 	return options, nil
 }
+
+func (a *app) warnings() *slog.Logger { return slog.New(warnings{a.warn}) }
 
 // warnings prints what is logged as a warning.
 type warnings struct{ warn func(text string) }

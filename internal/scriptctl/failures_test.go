@@ -231,3 +231,34 @@ func TestNobodyThere(t *testing.T) {
 		}
 	}
 }
+
+// TestOpenFileModes: a command warns of a secret that other users can read, and goes on.
+func TestOpenFileModes(t *testing.T) {
+	dir := t.TempDir()
+	key, token := filepath.Join(dir, "signing.key"), filepath.Join(dir, "ci.token")
+	for _, args := range [][]string{{"keys", "generate", "--out", key}, {"token", "--out", token}} {
+		if _, stderr, code := run(t, args...); code != 0 {
+			t.Fatalf("%v: %s", args, stderr)
+		}
+	}
+	for _, tt := range []struct {
+		file string
+		code int
+		args []string
+	}{
+		{key, 0, []string{"keys", "public", key}},
+		{key, 0, []string{"keys", "id", key}},
+		{token, 5, []string{"list", "--token-file", token}},
+	} {
+		for mode, want := range map[os.FileMode]int{0o600: 0, 0o666: 1} {
+			if err := os.Chmod(tt.file, mode); err != nil {
+				t.Fatal(err)
+			}
+			_, stderr, code := run(t, tt.args...)
+			warning := "warning: other users can read or change the file of a secret: run chmod 600 on it (file: " + tt.file + ") (mode: 0666)"
+			if code != tt.code || strings.Count(stderr, warning) != want {
+				t.Errorf("%v with mode %#o: exit code %d, want %d and %d warnings:\n%s", tt.args, mode, code, tt.code, want, stderr)
+			}
+		}
+	}
+}

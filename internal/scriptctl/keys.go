@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/scriptorium-dev/scriptorium/internal/tlsfiles"
 	"github.com/scriptorium-dev/scriptorium/proto/seal"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -123,7 +124,7 @@ func (a *app) keysPublicCommand() *cobra.Command {
 		Example: "  scriptctl keys public signing.key > trusted.pem",
 		Args:    wantArgs(1, 1, "the file of a private key", "FILE"),
 		RunE: func(_ *cobra.Command, args []string) error {
-			key, err := seal.ReadPrivateKey(args[0])
+			key, err := a.privateKey(args[0])
 			if err != nil {
 				return usage(err)
 			}
@@ -158,7 +159,7 @@ func (a *app) keysIDCommand() *cobra.Command {
 		RunE: func(_ *cobra.Command, args []string) error {
 			views := []keyView{}
 			for _, file := range args {
-				found, err := keysIn(file)
+				found, err := a.keysIn(file)
 				if err != nil {
 					return usage(err)
 				}
@@ -175,13 +176,22 @@ func (a *app) keysIDCommand() *cobra.Command {
 	}
 }
 
-func keysIn(file string) ([]keyView, error) {
+// privateKey reads the file of a private key, and warns if other users can read it.
+func (a *app) privateKey(file string) (ed25519.PrivateKey, error) {
+	key, err := seal.ReadPrivateKey(file)
+	if err != nil {
+		return nil, err
+	}
+	return key, tlsfiles.WarnOfOpen.Check(file, a.warnings())
+}
+
+func (a *app) keysIn(file string) ([]keyView, error) {
 	data, err := os.ReadFile(file)
 	if err != nil {
 		return nil, script.Errorf(script.Invalid, file, "cannot be read: %w", err)
 	}
 	if bytes.Contains(data, []byte("PRIVATE KEY-----")) {
-		key, err := seal.ReadPrivateKey(file)
+		key, err := a.privateKey(file)
 		if err != nil {
 			return nil, err
 		}

@@ -52,6 +52,12 @@ func loopback(address string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
+// AddFileModes defines the flag that accepts secrets in files that other users can read
+// or change.
+func AddFileModes(flags *pflag.FlagSet, insecure *bool) {
+	flags.BoolVar(insecure, tlsfiles.ModesFlag, false, "accept signing keys, private TLS keys, tokens, passwords and NATS credentials in files that other users can read or change")
+}
+
 // NATS are the flags about connections to NATS.
 type NATS struct {
 	CA, Cert, Key      string
@@ -70,7 +76,7 @@ func (n *NATS) AddFlags(flags *pflag.FlagSet) {
 }
 
 // Open reads the files and returns how to connect to the servers at urls.
-func (n NATS) Open(urls []string, plaintext bool, log *slog.Logger) (natsconn.Security, error) {
+func (n NATS) Open(urls []string, plaintext bool, modes tlsfiles.Modes, log *slog.Logger) (natsconn.Security, error) {
 	sec := natsconn.Security{CredentialsFile: n.Creds, User: n.User}
 	if n.Creds != "" && n.User != "" {
 		return sec, script.Errorf(script.Invalid, "--nats-creds", "and --nats-user are two ways to say the same: take one")
@@ -78,9 +84,12 @@ func (n NATS) Open(urls []string, plaintext bool, log *slog.Logger) (natsconn.Se
 	if (n.User == "") != (n.PasswordFile == "") {
 		return sec, script.Errorf(script.Invalid, "--nats-user", "and --nats-password-file go together")
 	}
+	if err := modes.Check(n.Creds, log); err != nil {
+		return sec, about("--nats-creds", err)
+	}
 	var err error
 	if n.User != "" {
-		if sec.Password, err = tlsfiles.Secret(n.PasswordFile); err != nil {
+		if sec.Password, err = tlsfiles.Secret(n.PasswordFile, modes, log); err != nil {
 			return sec, about("--nats-password-file", err)
 		}
 	}
@@ -91,7 +100,7 @@ func (n NATS) Open(urls []string, plaintext bool, log *slog.Logger) (natsconn.Se
 	if !secure {
 		return sec, Plaintext(plaintext, "--nats-url", "NATS", "write tls:// or give --nats-ca", strings.Join(urls, ","), log)
 	}
-	m, err := tlsfiles.Load(tlsfiles.Files{CA: n.CA, Cert: n.Cert, Key: n.Key}, log)
+	m, err := tlsfiles.Load(tlsfiles.Files{CA: n.CA, Cert: n.Cert, Key: n.Key, Modes: modes}, log)
 	if err != nil {
 		return sec, about("--nats-ca, --nats-cert, --nats-key", err)
 	}
@@ -135,19 +144,19 @@ func (c Connection) DialOptions() []grpc.DialOption {
 // Open reads the files and returns how to connect to the registry at the address.
 // Over a Unix socket there is nothing to encrypt; over TCP there is TLS, unless
 // plaintext is allowed and no certificates are given.
-func (c Caller) Open(address, prefix string, plaintext bool, log *slog.Logger) (Connection, error) {
+func (c Caller) Open(address, prefix string, plaintext bool, modes tlsfiles.Modes, log *slog.Logger) (Connection, error) {
 	conn := Connection{Transport: local.NewCredentials()} // of Unix sockets
 	unencrypted := false
 	if !strings.HasPrefix(address, "unix:") {
 		unencrypted = plaintext && c.CA == "" && c.Cert == "" && c.Key == ""
 		var err error
-		if conn.Transport, err = c.transport(unencrypted, address, prefix, log); err != nil {
+		if conn.Transport, err = c.transport(unencrypted, address, prefix, modes, log); err != nil {
 			return conn, err
 		}
 	}
 	switch {
 	case c.TokenFile != "":
-		token, err := tlsfiles.Secret(c.TokenFile)
+		token, err := tlsfiles.Secret(c.TokenFile, modes, log)
 		if err != nil {
 			return conn, about("--"+prefix+"token-file", err)
 		}
@@ -158,11 +167,11 @@ func (c Caller) Open(address, prefix string, plaintext bool, log *slog.Logger) (
 	return conn, nil
 }
 
-func (c Caller) transport(unencrypted bool, address, prefix string, log *slog.Logger) (credentials.TransportCredentials, error) {
+func (c Caller) transport(unencrypted bool, address, prefix string, modes tlsfiles.Modes, log *slog.Logger) (credentials.TransportCredentials, error) {
 	if unencrypted {
 		return insecure.NewCredentials(), Plaintext(true, "", "the connection to the registry", "", address, log)
 	}
-	m, err := tlsfiles.Load(tlsfiles.Files{CA: c.CA, Cert: c.Cert, Key: c.Key}, log)
+	m, err := tlsfiles.Load(tlsfiles.Files{CA: c.CA, Cert: c.Cert, Key: c.Key, Modes: modes}, log)
 	if err != nil {
 		return nil, about("--"+prefix+"ca, --"+prefix+"cert, --"+prefix+"key", err)
 	}

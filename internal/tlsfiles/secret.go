@@ -1,6 +1,7 @@
 package tlsfiles
 
 import (
+	"log/slog"
 	"os"
 	"strings"
 	"sync"
@@ -12,9 +13,14 @@ import (
 // Secret reads a token or a password from a file, without the white space at its end.
 // The function returns what the file holds when it is called, or held last when it
 // could be read; it is safe for concurrent use. Errors are Invalid and name the file.
-func Secret(path string) (func() (string, error), error) {
+// modes selects what happens if other users can read or change the file; a file that
+// replaces it is used, with a warning.
+func Secret(path string, modes Modes, log *slog.Logger) (func() (string, error), error) {
 	text, err := readSecret(path)
 	if err != nil {
+		return nil, err
+	}
+	if err := modes.Check(path, log); err != nil {
 		return nil, err
 	}
 	var mu sync.Mutex
@@ -24,8 +30,9 @@ func Secret(path string) (func() (string, error), error) {
 		defer mu.Unlock()
 		if now := time.Now(); now.Sub(checked) >= recheck {
 			checked = now
-			if again, err := readSecret(path); err == nil {
+			if again, err := readSecret(path); err == nil && again != text {
 				text = again
+				_ = WarnOfOpen.Check(path, log)
 			}
 		}
 		return text, nil

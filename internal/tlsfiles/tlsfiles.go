@@ -25,6 +25,8 @@ type Files struct {
 	// Cert and Key are what this end shows: a chain, its own certificate first, and the
 	// private key. A client may have none.
 	Cert, Key string
+	// Modes selects what Load does if other users can read or change Key.
+	Modes Modes
 }
 
 // Material is what is in the files. It is safe for concurrent use.
@@ -53,6 +55,9 @@ func Load(files Files, log *slog.Logger) (*Material, error) {
 	}
 	m.content = content
 	if m.pool, m.pair, err = m.parse(content); err != nil {
+		return nil, err
+	}
+	if err := files.Modes.Check(files.Key, log); err != nil {
 		return nil, err
 	}
 	m.warnOfExpiry()
@@ -126,6 +131,7 @@ func (m *Material) current() (*x509.CertPool, *tls.Certificate) {
 	}
 	m.pool, m.pair, m.content, m.told = pool, pair, content, ""
 	m.log.Info("certificates were read again", "ca", m.files.CA, "cert", m.files.Cert)
+	_ = WarnOfOpen.Check(m.files.Key, m.log) // without the renewed pair, the old one expires
 	m.warnOfExpiry()
 	return m.pool, m.pair
 }

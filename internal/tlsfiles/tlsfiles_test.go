@@ -258,13 +258,13 @@ func TestSecret(t *testing.T) {
 	}
 	for _, bad := range []string{"", "\n", "one\ntwo\n", "a\x00b"} {
 		write(bad)
-		if _, err := tlsfiles.Secret(path); script.KindOf(err) != script.Invalid || !strings.Contains(err.Error(), path) || bad != "" && strings.Contains(err.Error(), bad) {
+		if _, err := tlsfiles.Secret(path, tlsfiles.RefuseOpen, quiet()); script.KindOf(err) != script.Invalid || !strings.Contains(err.Error(), path) || bad != "" && strings.Contains(err.Error(), bad) {
 			t.Errorf("%q: %v", bad, err)
 		}
 	}
 	write(" first \n")
 	synctest.Test(t, func(t *testing.T) {
-		secret, err := tlsfiles.Secret(path)
+		secret, err := tlsfiles.Secret(path, tlsfiles.RefuseOpen, quiet())
 		if err != nil {
 			t.Fatal(err)
 		}
