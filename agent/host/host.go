@@ -54,6 +54,8 @@ type Host struct {
 	metrics *metrics
 	tails   tails
 
+	nameBytes int // of the agent's name in each line
+
 	mu      sync.RWMutex
 	tenants map[string]*tenant
 
@@ -81,7 +83,7 @@ func New(cfg Config) (*Host, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.Default()
 	}
-	h := &Host{cfg: cfg, log: cfg.Log, tenants: make(map[string]*tenant)}
+	h := &Host{cfg: cfg, log: cfg.Log, nameBytes: quotedBytes(cfg.Agent), tenants: make(map[string]*tenant)}
 	h.tails.init()
 	m, err := newMetrics(cfg.Metrics, h)
 	if err != nil {

@@ -3,16 +3,54 @@ package host
 import (
 	"context"
 	"log/slog"
+	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// lineOverhead is what a line counts for besides its text: it is written with a time and
-// with what it is of.
-const lineOverhead = 32
+// Bytes of a line besides its names and its message. JSON is the longer of the formats that
+// the agent can log in.
+const (
+	plainBytes = len(`{"time":"2006-01-02T15:04:05.999999999+00:00","level":"ERROR","msg":"a script says","agent":"","tenant":"","script":"","version":,"text":""}` + "\n")
+	traceBytes = len(`,"trace_id":"4bf92f3577b34da6a3ce929d0e0e4736"`)
+)
+
+// cost returns how many bytes the agent's log may need for the line.
+func (h *Host) cost(inv *engine.Invocation, message string) int {
+	var digits [20]byte
+	n := plainBytes + h.nameBytes + quotedBytes(inv.Tenant) + quotedBytes(inv.Script) +
+		len(strconv.AppendUint(digits[:0], inv.Version, 10)) + quotedBytes(message)
+	if traceID(inv.Traceparent) != "" {
+		n += traceBytes
+	}
+	return n
+}
+
+// quotedBytes returns how many bytes s needs in quotes, in the longer of both formats.
+func quotedBytes(s string) int {
+	n := 0
+	for i, r := range s {
+		switch {
+		case r == '"' || r == '\\' || r == '\n' || r == '\r' || r == '\t':
+			n += 2
+		case r >= ' ' && r < 0x7f:
+			n++
+		case r < utf8.RuneSelf:
+			n += len(`\u001b`)
+		case r == utf8.RuneError && !strings.HasPrefix(s[i:], "\ufffd"):
+			n += len(`\ufffd`)
+		case strconv.IsPrint(r):
+			n += utf8.RuneLen(r)
+		default:
+			n += len(`\U000e0001`)
+		}
+	}
+	return n
+}
 
 // source is one script as a source of lines.
 type source struct {
@@ -26,7 +64,7 @@ type source struct {
 // Log is engine.Host's.
 func (h *Host) Log(inv *engine.Invocation, level engine.Level, message string) {
 	now := time.Now()
-	if !h.admit(inv, now, len(message)+lineOverhead) {
+	if !h.admit(inv, now, float64(h.cost(inv, message))) {
 		h.metrics.dropped.Inc()
 		h.tails.drop(now, inv.Tenant, inv.Script)
 		return
@@ -41,14 +79,15 @@ func (h *Host) Log(inv *engine.Invocation, level engine.Level, message string) {
 	}
 }
 
-// admit takes what a line costs from what the script and its tenant may log.
-func (h *Host) admit(inv *engine.Invocation, now time.Time, cost int) bool {
+// admit takes what a line costs from what the script and its tenant may log. A line that
+// is longer than a second's worth passes after a second of silence. The next one then waits
+// until the rate allows both.
+func (h *Host) admit(inv *engine.Invocation, now time.Time, cost float64) bool {
 	ofScript := inv.Limits.LogBytes
 	if ofScript == 0 {
 		ofScript = script.DefaultLimits().LogBytes
 	}
 	ofTenant := h.cfg.Tenants(inv.Tenant).OrDefaults().LogBytes
-	cost = min(cost, ofScript, ofTenant) // a longer line passes when nothing else does
 
 	t := h.lock(inv.Tenant)
 	defer t.mu.Unlock()
@@ -59,9 +98,9 @@ func (h *Host) admit(inv *engine.Invocation, now time.Time, cost int) bool {
 	}
 	s.bucket.fill(now, float64(ofScript), float64(ofScript))
 	t.logs.fill(now, float64(ofTenant), float64(ofTenant))
-	if n := float64(cost); s.bucket.tokens >= n && t.logs.tokens >= n {
-		s.bucket.tokens -= n
-		t.logs.tokens -= n
+	if s.bucket.tokens >= min(cost, float64(ofScript)) && t.logs.tokens >= min(cost, float64(ofTenant)) {
+		s.bucket.tokens -= cost
+		t.logs.tokens -= cost
 		return true
 	}
 	if s.dropped++; s.dropped == 1 {
@@ -112,7 +151,8 @@ func (h *Host) sayDropped() {
 	}
 }
 
-// quiet is after how long without a line every bucket of lines is full.
+// quiet is after how long without a line every bucket of lines is full, unless one line is
+// longer than the rate of a minute.
 const quiet = time.Minute
 
 // forgetQuiet forgets scripts that have logged nothing for a while: they may be gone.

@@ -78,11 +78,13 @@ func (l *logged) take() string {
 	return l.String()
 }
 
-// flood logs n lines of size bytes and returns how many came through.
-func flood(h *host.Host, out *logged, inv *engine.Invocation, n, size int) int {
+// flood logs n lines that count so many bytes, or as few as a line can, and returns how many
+// came through.
+func flood(h *host.Host, out *logged, inv *engine.Invocation, n, bytes int) int {
 	out.take()
+	message := strings.Repeat("x", max(bytes-h.Cost(inv, ""), 0))
 	for range n {
-		h.Log(inv, engine.Info, strings.Repeat("x", size))
+		h.Log(inv, engine.Info, message)
 	}
 	return strings.Count(out.take(), "a script says")
 }
@@ -95,33 +97,33 @@ func TestLinesAreLimited(t *testing.T) {
 			Log: slog.New(slog.NewTextHandler(&out, nil)), Metrics: reg,
 			Tenants: func(tenant string) script.TenantSettings {
 				if tenant == "small" {
-					return script.TenantSettings{LogBytes: 1320}
+					return script.TenantSettings{LogBytes: 2560}
 				}
 				return script.TenantSettings{}
 			},
 		})
-		// 16 KiB a second by default, and a line counts 32 bytes more than it has.
-		if n := flood(h, &out, invocation("acme", "noisy"), 1000, 992); n != 16 {
+		// 16 KiB a second by default.
+		if n := flood(h, &out, invocation("acme", "noisy"), 1000, 1024); n != 16 {
 			t.Errorf("%d lines of 1 KiB at once", n)
 		}
 		if n := flood(h, &out, invocation("acme", "noisy"), 1000, 0); n != 0 {
 			t.Errorf("%d lines of nothing more", n)
 		}
-		if n := flood(h, &out, invocation("acme", "quiet"), 10, 992); n != 10 {
+		if n := flood(h, &out, invocation("acme", "quiet"), 10, 1024); n != 10 {
 			t.Errorf("another script of the tenant: %d of 10 lines", n)
 		}
-		if n := flood(h, &out, invocation("other", "noisy"), 10, 992); n != 10 {
+		if n := flood(h, &out, invocation("other", "noisy"), 10, 1024); n != 10 {
 			t.Errorf("another tenant's: %d of 10 lines", n)
 		}
 		<-time.After(time.Second / 2)
-		if n := flood(h, &out, invocation("acme", "noisy"), 1000, 992); n != 8 {
+		if n := flood(h, &out, invocation("acme", "noisy"), 1000, 1024); n != 8 {
 			t.Errorf("%d lines of 1 KiB after half a second", n)
 		}
 		// All scripts of a tenant together.
-		if n := flood(h, &out, invocation("small", "a"), 100, 100); n != 10 {
+		if n := flood(h, &out, invocation("small", "a"), 100, 256); n != 10 {
 			t.Errorf("%d lines of the small tenant", n)
 		}
-		if n := flood(h, &out, invocation("small", "b"), 100, 100); n != 0 {
+		if n := flood(h, &out, invocation("small", "b"), 100, 256); n != 0 {
 			t.Errorf("%d lines of the small tenant's other script", n)
 		}
 		// A line that is longer than what may be logged in a second comes through alone.
@@ -143,7 +145,7 @@ func TestDroppedLinesAreSaid(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- h.Run(ctx) }()
-		flood(h, &out, invocation("acme", "edge"), 100, 992)
+		flood(h, &out, invocation("acme", "edge"), 100, 1024)
 		flood(h, &out, invocation("acme", "quiet"), 1, 10)
 		out.take()
 		<-time.After(3 * time.Second)
@@ -152,7 +154,7 @@ func TestDroppedLinesAreSaid(t *testing.T) {
 		if strings.Count(said, "lines were left out") != 1 || !strings.Contains(said, "tenant=acme script=edge lines=84") {
 			t.Errorf("it says\n%s", said)
 		}
-		flood(h, &out, invocation("acme", "edge"), 20, 992)
+		flood(h, &out, invocation("acme", "edge"), 20, 1024)
 		out.take()
 		cancel()
 		if err := <-done; err != nil {

@@ -222,14 +222,19 @@ func TestQueueIsBounded(t *testing.T) {
 	})
 }
 
+// kibibyte is the message of a line of acme/edge that counts 1 KiB.
+func kibibyte(h *host.Host) string {
+	return strings.Repeat("x", 1024-h.Cost(invocation("acme", "edge"), ""))
+}
+
 // TestDroppedByLimitIsTold: a reader knows that lines are missing.
 func TestDroppedByLimitIsTold(t *testing.T) {
 	tailed(t, func(t *testing.T, h *host.Host, r *reader) {
 		t.Helper()
 		h.Tail("fleet", "acme", "edge", time.Now().Add(time.Minute))
 		for range 100 {
-			h.Log(invocation("acme", "edge"), engine.Info, strings.Repeat("x", 992))
-			h.Log(invocation("acme", "other"), engine.Info, strings.Repeat("x", 992))
+			h.Log(invocation("acme", "edge"), engine.Info, kibibyte(h))
+			h.Log(invocation("acme", "other"), engine.Info, kibibyte(h))
 		}
 		wait(time.Second)
 		if lines, dropped := r.read(); len(lines) != 16 || dropped != 84 {
@@ -243,7 +248,7 @@ func TestDroppedIsToldByScript(t *testing.T) {
 	tailed(t, func(t *testing.T, h *host.Host, r *reader) {
 		t.Helper()
 		for range 20 { // it has then logged all that it may
-			h.Log(invocation("acme", "edge"), engine.Info, strings.Repeat("x", 992))
+			h.Log(invocation("acme", "edge"), engine.Info, kibibyte(h))
 		}
 		h.Tail("fleet", "acme", "edge", time.Now().Add(time.Minute))
 		h.Tail("fleet", "globex", "", time.Now().Add(time.Minute))
