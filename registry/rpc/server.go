@@ -76,6 +76,7 @@ func New(cfg Config) *Server {
 		grpc.Creds(authn.credentials()),
 		grpc.MaxRecvMsgSize(maxRequestBytes),
 		grpc.MaxConcurrentStreams(maxStreams),
+		grpc.MaxHeaderListSize(wire.MaxHeaderBytes),
 		grpc.ConnectionTimeout(10 * time.Second),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
 		grpc.KeepaliveParams(keepalive.ServerParameters{

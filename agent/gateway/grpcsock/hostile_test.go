@@ -14,11 +14,13 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
 
 	"github.com/scriptorium-dev/scriptorium/agent/gateway"
 	"github.com/scriptorium-dev/scriptorium/agent/gateway/gatewaytest"
 	"github.com/scriptorium-dev/scriptorium/agent/gateway/grpcsock"
 	agentv1 "github.com/scriptorium-dev/scriptorium/proto/agent/v1"
+	"github.com/scriptorium-dev/scriptorium/proto/wire"
 )
 
 // TestAClientThatNeverReads: who asks on many streams and reads no answer is no
@@ -97,6 +99,19 @@ func memoryInUse() int64 {
 	}
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapInuse + m.StackInuse)
+}
+
+// TestHeadersAreBounded: a call with larger headers fails, and the error names the bound.
+func TestHeadersAreBounded(t *testing.T) {
+	_, _, conn := serve(t, grpcsock.Options{Executor: gatewaytest.New()})
+	call := &agentv1.ExecuteRequest{Script: "acme/echo", Args: args("1")}
+	for size, want := range map[int]string{8 << 10: "", wire.MaxHeaderBytes: "16384"} {
+		ctx := metadata.AppendToOutgoingContext(t.Context(), "x-large", strings.Repeat("x", size))
+		_, err := agentv1.NewExecutorClient(conn).Execute(ctx, call)
+		if (err != nil) != (want != "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%d bytes: %v, want an error with %q, or none", size, err, want)
+		}
+	}
 }
 
 // TestTruncatedFrames cuts what a client sends for one call after each byte:

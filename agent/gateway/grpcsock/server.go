@@ -57,7 +57,6 @@ func (o Options) withDefaults() Options {
 const (
 	maxMessage = 4 << 20 // bytes, either way
 	maxStreams = 1024    // calls at a time
-	maxHeaders = 32 << 10
 	maxArgs    = 1024
 	readBuffer = 4 << 10
 
@@ -90,7 +89,7 @@ func New(opts Options) *Server {
 		grpc.MaxRecvMsgSize(maxMessage),
 		grpc.MaxSendMsgSize(maxMessage),
 		grpc.MaxConcurrentStreams(maxStreams),
-		grpc.MaxHeaderListSize(maxHeaders),
+		grpc.MaxHeaderListSize(wire.MaxHeaderBytes),
 		grpc.ConnectionTimeout(s.opts.HandshakeTimeout),
 		// Ten thousand idle connections must be cheap, and calls are small.
 		grpc.ReadBufferSize(readBuffer),

@@ -11,6 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/scriptorium-dev/scriptorium/proto/wire"
 )
 
 // Descriptors that a process is started with, in the order of exec.Cmd.ExtraFiles.
@@ -149,6 +151,7 @@ func Dial(conn net.Conn) (*grpc.ClientConn, error) {
 func NewServer(opts ...grpc.ServerOption) *grpc.Server {
 	return grpc.NewServer(append([]grpc.ServerOption{
 		grpc.MaxRecvMsgSize(MaxMessage), grpc.MaxSendMsgSize(MaxMessage),
+		grpc.MaxHeaderListSize(wire.MaxHeaderBytes),
 	}, opts...)...)
 }
 
