@@ -11,6 +11,8 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
 
 	"github.com/scriptorium-dev/scriptorium/registry"
 	"github.com/scriptorium-dev/scriptorium/script"
@@ -28,6 +30,8 @@ type Config struct {
 	Prefix string
 	// Security of the connections.
 	Security Security
+
+	options []grpc.DialOption // of tests
 }
 
 // Store is a registry.Store in etcd. It is safe for concurrent use.
@@ -44,6 +48,14 @@ var (
 	_ registry.Trash = (*Store)(nil)
 )
 
+// reconnect bounds the time from the return of etcd to the next attempt to connect. With
+// gRPC's own backoff, that time grows to two minutes. MinConnectTimeout leaves time for the
+// TLS handshake of a busy etcd.
+var reconnect = grpc.ConnectParams{
+	Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second},
+	MinConnectTimeout: 5 * time.Second,
+}
+
 // Open returns a store. It does not wait for etcd: operations are Unavailable
 // until it can be reached.
 func Open(cfg Config) (*Store, error) {
@@ -55,6 +67,7 @@ func Open(cfg Config) (*Store, error) {
 		DialKeepAliveTime:    5 * time.Second,
 		DialKeepAliveTimeout: 3 * time.Second,
 		Logger:               zap.NewNop(),
+		DialOptions:          append([]grpc.DialOption{grpc.WithConnectParams(reconnect)}, cfg.options...),
 	}
 	trouble := &trouble{}
 	made, err := cfg.Security.configure(&config, trouble)
