@@ -23,6 +23,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
 	"github.com/scriptorium-dev/scriptorium/agent/gateway"
@@ -355,14 +356,23 @@ func TestCurlSendsJSON(t *testing.T) {
 
 func TestDocumentedGRPCErrors(t *testing.T) {
 	s := serveAll(t, gatewaytest.New())
-	requests := map[string][][]byte{
-		"a call with more than 1,024 arguments":  make([][]byte, 1025),
-		"a message of more than 4,194,304 bytes": {bytes.Repeat([]byte("1"), 4_194_304)},
+	type call struct {
+		args    [][]byte
+		headers string // in one field
+	}
+	requests := map[string]call{
+		"a call with more than 1,024 arguments":  {args: make([][]byte, 1025)},
+		"a message of more than 4,194,304 bytes": {args: [][]byte{bytes.Repeat([]byte("1"), 4_194_304)}},
+		"headers of more than 16,384 bytes, as HTTP/2 counts them: 32 bytes a field, its name and its value": {headers: strings.Repeat("x", 16_384)},
 	}
 	rows := table(t, "gRPC: `grpc.sock`", 2)
 	sameRows(t, rows, requests)
-	for name, args := range requests {
-		_, err := s.grpc.Execute(t.Context(), &agentv1.ExecuteRequest{Script: "acme/echo", Args: args})
+	for name, request := range requests {
+		ctx := t.Context()
+		if request.headers != "" {
+			ctx = metadata.AppendToOutgoingContext(ctx, "x-large", request.headers)
+		}
+		_, err := s.grpc.Execute(ctx, &agentv1.ExecuteRequest{Script: "acme/echo", Args: request.args})
 		if want := code(t, rows[name][0]); status.Code(err) != want {
 			t.Errorf("%s: %v, the page says %v", name, err, want)
 		}
