@@ -203,12 +203,12 @@ func (w *world) refreshGateways(t *testing.T) {
 	w.pods = pods
 }
 
-// hook returns a command of whoever runs the tests, or skips the test with words.
+// hook returns the command in an environment variable, and skips the test without one.
 func hook(t *testing.T, name, does string) string {
 	t.Helper()
 	command := os.Getenv(name)
 	if command == "" {
-		t.Skipf("%s is not set: nothing here can %s (see README.md)", name, does)
+		t.Skipf("set %s to a command that can %s (see README.md)", name, does)
 	}
 	return command
 }

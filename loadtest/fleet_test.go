@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/scriptorium-dev/scriptorium/agent/follow"
+	"github.com/scriptorium-dev/scriptorium/internal/memtest"
 	"github.com/scriptorium-dev/scriptorium/proto/wire"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -319,7 +320,7 @@ func TestAnAgentCostsFewBytesAScript(t *testing.T) {
 	first, _ := newTestDisk(shared)
 	first.activated = func(script.Revision, time.Time) {}
 	_ = first.Commit(items, nil)
-	before := heapInUse()
+	before := memtest.Heap()
 	var disks []*agentDisk
 	for range agents {
 		d := newAgentDisk(shared)
@@ -327,18 +328,11 @@ func TestAnAgentCostsFewBytesAScript(t *testing.T) {
 		_ = d.Commit(items, nil)
 		disks = append(disks, d)
 	}
-	each := float64(heapInUse()-before) / agents / scripts
+	each := float64(memtest.Heap()-before) / agents / scripts
 	t.Logf("%.1f bytes a script", each)
 	if each > most {
 		t.Errorf("%.1f bytes a script for each agent, at most %d", each, most)
 	}
 	runtime.KeepAlive(disks)
 	runtime.KeepAlive(items)
-}
-
-func heapInUse() int64 {
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return int64(m.HeapAlloc)
 }

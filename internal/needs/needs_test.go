@@ -19,10 +19,10 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestMissing is what the other tests run in a process of its own.
+// TestMissing needs a command that no machine has. The other tests run it in a child process.
 func TestMissing(t *testing.T) {
 	if os.Getenv(asChild+"_COMMAND") == "" {
-		t.Skip("is for the other tests")
+		t.Skipf("needs %s_COMMAND, which TestCommand sets", asChild)
 	}
 	needs.Command(t, "no-such-command", "some-package")
 	t.Error("the test runs without the command")

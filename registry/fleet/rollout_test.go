@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/scriptorium-dev/scriptorium/internal/memtest"
 	"github.com/scriptorium-dev/scriptorium/registry"
 	"github.com/scriptorium-dev/scriptorium/registry/fleet"
 	"github.com/scriptorium-dev/scriptorium/script"
@@ -132,12 +133,12 @@ func TestRolloutsAreBounded(t *testing.T) {
 	for i := range scripts {
 		b.commit(script.Name{Tenant: "acme", Script: fmt.Sprint("s", i)}, script.Revision(i+11))
 	}
-	before := heap()
+	before := memtest.Heap()
 	for i := range agents {
 		b.pass(time.Microsecond)
 		b.hear(fmt.Sprint("n", i), scripts+10)
 	}
-	grown := (heap() - before) / scripts
+	grown := (memtest.Heap() - before) / scripts
 	if s := b.Status(fleet.Filter{}).Scripts; s[0].Active != agents && s[1].Active != agents {
 		t.Fatalf("%+v", s[0])
 	}
@@ -145,13 +146,6 @@ func TestRolloutsAreBounded(t *testing.T) {
 		t.Errorf("a rollout takes %d bytes more once it is reported, want at most %d", grown, most)
 	}
 	runtime.KeepAlive(b)
-}
-
-func heap() int {
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return int(m.HeapAlloc)
 }
 
 // TestGroups: an agent counts for the scripts of the tenants that it follows, and for

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/scriptorium-dev/scriptorium/internal/memtest"
 	"github.com/scriptorium-dev/scriptorium/registry"
 	"github.com/scriptorium-dev/scriptorium/registry/fleet"
 	"github.com/scriptorium-dev/scriptorium/script"
@@ -38,10 +39,10 @@ func TestTrialsAreBounded(t *testing.T) {
 	for i, name := range names {
 		b.apply(b.candidate(name, script.Revision(11+i), uint64(11+i), half))
 	}
-	before := heap()
+	before := memtest.Heap()
 	attempt := func(i int) uint64 { return uint64(11 + i%scripts) }
 	report(100, attempt, scripts, &script.Error{Kind: script.Script, Message: string(make([]byte, 1000))})
-	if grown := (heap() - before) / agents / scripts; grown > 200 {
+	if grown := (memtest.Heap() - before) / agents / scripts; grown > 200 {
 		t.Errorf("what an agent says of a candidate takes %d bytes", grown)
 	}
 	if s := b.Status(fleet.Filter{}).Scripts[1].Trials; s.Calls != agents<<40 || s.FailedCalls != agents<<40 || s.Failed != agents {
@@ -66,7 +67,7 @@ func TestTrialsAreBounded(t *testing.T) {
 	}
 	report(6000, attempt, scripts, nil)
 	b.hear("early", 6000)
-	if grown := heap() - before; grown > 4<<20 {
+	if grown := memtest.Heap() - before; grown > 4<<20 {
 		t.Errorf("what is gone takes %d bytes", grown)
 	}
 	runtime.KeepAlive(b)

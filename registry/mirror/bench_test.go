@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"testing"
 
+	"github.com/scriptorium-dev/scriptorium/internal/memtest"
 	"github.com/scriptorium-dev/scriptorium/proto/wire"
 	"github.com/scriptorium-dev/scriptorium/registry"
 	"github.com/scriptorium-dev/scriptorium/registry/mirror"
@@ -24,33 +25,25 @@ func large(n int) registry.State {
 
 const many = 100_000
 
-func heap() uint64 {
-	runtime.GC()
-	runtime.GC()
-	var stats runtime.MemStats
-	runtime.ReadMemStats(&stats)
-	return stats.HeapAlloc
-}
-
 // BenchmarkReset takes in a snapshot of 100,000 releases, and says what each costs
 // to keep.
 func BenchmarkReset(b *testing.B) {
 	state := large(many)
-	before := heap()
+	before := memtest.Heap()
 	var m *mirror.Mirror
 	for b.Loop() {
 		m = newMirror()
 		m.Reset(state)
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/many, "ns/release")
-	unsealed := heap()
+	unsealed := memtest.Heap()
 	for _, e := range m.Changes(mirror.Query{}).Entries {
 		if _, err := e.Sealed(); err != nil {
 			b.Fatal(err)
 		}
 	}
 	b.ReportMetric(float64(unsealed-before)/many, "B/release")
-	b.ReportMetric(float64(heap()-before)/many, "B-sealed/release")
+	b.ReportMetric(float64(memtest.Heap()-before)/many, "B-sealed/release")
 	runtime.KeepAlive(m)
 	runtime.KeepAlive(state)
 }

@@ -6,7 +6,6 @@ import (
 	"crypto/tls"
 	"log/slog"
 	"net"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +15,7 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	"github.com/scriptorium-dev/scriptorium/internal/certtest"
+	"github.com/scriptorium-dev/scriptorium/internal/memtest"
 	"github.com/scriptorium-dev/scriptorium/internal/tlsfiles"
 	registryv1 "github.com/scriptorium-dev/scriptorium/proto/registry/v1"
 	"github.com/scriptorium-dev/scriptorium/proto/wire"
@@ -58,11 +58,11 @@ func TestHeadersOfStrangers(t *testing.T) {
 			for range tt.fields {
 				headers = append(headers, 0x8f) // the field 15 of the static table: accept-charset
 			}
-			before := memoryInUse()
+			before := memtest.InUse()
 			for range tt.connections {
 				openCalls(t, g.address, stranger, headers, tt.calls)
 			}
-			held := memoryInUse() - before
+			held := memtest.InUse() - before
 			t.Logf("%d calls hold %d bytes", tt.connections*tt.calls, held)
 			if held > mostBytes {
 				t.Errorf("%d calls of strangers hold %d bytes, want at most %d", tt.connections*tt.calls, held, mostBytes)
@@ -157,15 +157,6 @@ func sendHeaders(conn net.Conn, framer *http2.Framer, headers []byte, calls int,
 		}
 	}
 	return framer.WritePing(false, ping)
-}
-
-func memoryInUse() int64 {
-	var m runtime.MemStats
-	for range 3 { // what lies in a sync.Pool survives the first
-		runtime.GC()
-	}
-	runtime.ReadMemStats(&m)
-	return int64(m.HeapInuse + m.StackInuse)
 }
 
 // TestHeadersOfACall: a token of usual length and a trace fit, and the error of a call with

@@ -5,7 +5,6 @@ import (
 	"context"
 	"io"
 	"net"
-	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -19,6 +18,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/agent/gateway"
 	"github.com/scriptorium-dev/scriptorium/agent/gateway/gatewaytest"
 	"github.com/scriptorium-dev/scriptorium/agent/gateway/grpcsock"
+	"github.com/scriptorium-dev/scriptorium/internal/memtest"
 	agentv1 "github.com/scriptorium-dev/scriptorium/proto/agent/v1"
 	"github.com/scriptorium-dev/scriptorium/proto/wire"
 )
@@ -46,7 +46,7 @@ func TestAClientThatNeverReads(t *testing.T) {
 		return [][]byte{big}, nil
 	})
 	_, path, conn := serve(t, grpcsock.Options{Executor: x})
-	before := memoryInUse()
+	before := memtest.InUse()
 
 	greedy, err := grpc.NewClient("unix:"+path, grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithInitialWindowSize(64<<10), grpc.WithInitialConnWindowSize(64<<10)) // else they grow
@@ -85,20 +85,11 @@ func TestAClientThatNeverReads(t *testing.T) {
 	if n := calls.Load(); n > streams*mostCalls {
 		t.Errorf("%d calls ran for a client that reads nothing, want at most %d a stream", n, mostCalls)
 	}
-	held := (memoryInUse() - before) / streams
+	held := (memtest.InUse() - before) / streams
 	t.Logf("%d calls ran; a stream holds %d bytes", calls.Load(), held)
 	if held > mostBytes {
 		t.Errorf("a stream whose answers are not read holds %d bytes, want at most %d", held, mostBytes)
 	}
-}
-
-func memoryInUse() int64 {
-	var m runtime.MemStats
-	for range 3 { // what lies in a sync.Pool survives the first
-		runtime.GC()
-	}
-	runtime.ReadMemStats(&m)
-	return int64(m.HeapInuse + m.StackInuse)
 }
 
 // TestHeadersAreBounded: a call with larger headers fails, and the error names the bound.
