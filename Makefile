@@ -75,9 +75,9 @@ PLAIN := ./deploy/... ./internal/scriptctl ./internal/rules ./internal/docs ./in
 VERIFIED := ./internal/docs/prose
 # Tests that do less under the race detector, for its time and its own memory, run again
 # without it: hostile scripts in all variants, the comparison with reference Lua, bounds of compiling and of memory, simulated
-# admission, processes that end. No other test runs twice.
-HEAVY := ./engine/lua ./agent/admission ./agent/worker/...
-HEAVY_TESTS := TestCorpus|TestDiff|TestCompileIsBounded|TestAllocationIsCounted|TestReAgainstGo|TestSimulation|TestMemoryIsCapped|TestDeaths
+# admission, processes that end, a thousand LuaScripts. No other test runs twice.
+HEAVY := ./operator/suite ./engine/lua ./agent/admission ./agent/worker/...
+HEAVY_TESTS := TestCorpus|TestDiff|TestCompileIsBounded|TestAllocationIsCounted|TestReAgainstGo|TestSimulation|TestMemoryIsCapped|TestDeaths|TestThousand
 
 # The longest packages begin first, so that none of them runs alone at the end.
 LONG := ./operator/suite ./engine/lua ./loadtest/faults
@@ -87,7 +87,6 @@ test: testenv ## Run every test, with the race detector or, where that is useles
 	go test -race -vet=off -timeout 15m $(TESTFLAGS) $(LONG) $$(go list ./... | grep -vxF "$$(go list $(PLAIN) $(VERIFIED))")
 	CGO_ENABLED=0 go test -vet=off -timeout 15m $(TESTFLAGS) $(PLAIN)
 	CGO_ENABLED=0 go test -vet=off -timeout 15m $(TESTFLAGS) -run '$(HEAVY_TESTS)' $(HEAVY)
-	CGO_ENABLED=0 go test -vet=off -timeout 15m $(TESTFLAGS) -run TestThousand ./operator/suite
 
 PKG ?= ./...
 .PHONY: test-short

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/scriptorium-dev/scriptorium/internal/needs"
 )
 
 // TestShort is the short setting: real processes, a few schedules.
@@ -15,6 +17,8 @@ func TestShort(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs a minute or two for a cluster: run without -short")
 	}
+	needs.Program(t, "etcd")
+	needs.Program(t, "nats-server")
 	t.Setenv("TMPDIR", shortTemp(t))
 	seed := uint64(time.Now().Unix())
 	t.Logf("seed %d", seed)
