@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path"
@@ -16,6 +17,8 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+
+	"github.com/scriptorium-dev/scriptorium/internal/toolcache"
 )
 
 // Images are those that the tests run. They come from the environment.
@@ -56,16 +59,17 @@ type image struct {
 	root     bool      // it runs as root
 }
 
-type program struct{ name, module, pkg string }
+// program is a package of this module, or, without one, a program of package toolcache.
+type program struct{ name, pkg string }
 
 var buildable = []image{
-	{name: "registryd", programs: []program{{"registryd", ".", "./cmd/registryd"}}},
-	{name: "agentd", programs: []program{{"agentd", ".", "./cmd/agentd"}, {"scriptctl", ".", "./cmd/scriptctl"}}},
-	{name: "operator", programs: []program{{"operator", ".", "./cmd/operator"}}},
-	{name: GatewayImage, programs: []program{{"gateway", ".", "./e2e/gateway"}}},
-	{name: "etcd", other: true, programs: []program{{"etcd", "tools", "go.etcd.io/etcd/server/v3"}}},
-	{name: "nats", other: true, programs: []program{{"nats-server", "tools", "github.com/nats-io/nats-server/v2"}}},
-	{name: BusyboxImage, other: true, root: true, programs: []program{{"sleep", ".", busybox}, {"ls", ".", busybox}, {"rm", ".", busybox}}},
+	{name: "registryd", programs: []program{{"registryd", "./cmd/registryd"}}},
+	{name: "agentd", programs: []program{{"agentd", "./cmd/agentd"}, {"scriptctl", "./cmd/scriptctl"}}},
+	{name: "operator", programs: []program{{"operator", "./cmd/operator"}}},
+	{name: GatewayImage, programs: []program{{"gateway", "./e2e/gateway"}}},
+	{name: "etcd", other: true, programs: []program{{name: "etcd"}}},
+	{name: "nats", other: true, programs: []program{{name: "nats-server"}}},
+	{name: BusyboxImage, other: true, root: true, programs: []program{{"sleep", busybox}, {"ls", busybox}, {"rm", busybox}}},
 }
 
 const (
@@ -166,12 +170,9 @@ func (c *Cluster) load(ctx context.Context, images Images, img image, ref string
 	}
 	var binaries []string
 	for _, p := range img.programs {
-		binary := filepath.Join(dir, p.name)
-		cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", binary, p.pkg)
-		cmd.Dir = c.Path(p.module)
-		cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux")
-		if out, err := cmd.CombinedOutput(); err != nil {
-			return fmt.Errorf("go build %s: %w: %s", p.pkg, err, out)
+		binary, err := c.build(ctx, dir, p)
+		if err != nil {
+			return err
 		}
 		binaries = append(binaries, binary)
 	}
@@ -188,6 +189,21 @@ func (c *Cluster) load(ctx context.Context, images Images, img image, ref string
 		return fmt.Errorf("image %s: %w", ref, err)
 	}
 	return nil
+}
+
+// build returns the path of the built program.
+func (c *Cluster) build(ctx context.Context, dir string, p program) (string, error) {
+	if p.pkg == "" {
+		return toolcache.Get(ctx, io.Discard, p.name)
+	}
+	binary := filepath.Join(dir, p.name)
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", binary, p.pkg)
+	cmd.Dir = c.Path()
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("go build %s: %w: %s", p.pkg, err, out)
+	}
+	return binary, nil
 }
 
 // pack writes an image with the programs in /, as `docker save` would. They run as root

@@ -6,8 +6,12 @@ import (
 	"errors"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"testing"
+
+	"github.com/scriptorium-dev/scriptorium/internal/toolcache"
 )
 
 func TestRewriteReplacesTheImagesThatAreBuiltHere(t *testing.T) {
@@ -90,5 +94,24 @@ func TestPackMakesWhatDockerSaves(t *testing.T) {
 	}
 	if config.Config.Entrypoint[0] != "/agentd" || config.Config.User != "65532:65532" {
 		t.Errorf("config %+v", config)
+	}
+}
+
+func TestProgramsOfImagesExist(t *testing.T) {
+	for _, img := range buildable {
+		for _, p := range img.programs {
+			if p.pkg == "" {
+				if !slices.Contains(toolcache.Names(), p.name) {
+					t.Errorf("image %s: toolcache has no program %s", img.name, p.name)
+				}
+				continue
+			}
+			cmd := exec.CommandContext(t.Context(), "go", "list", "-f", "{{.Name}}", p.pkg)
+			cmd.Dir = filepath.Join("..", "..")
+			out, err := cmd.CombinedOutput()
+			if err != nil || string(out) != "main\n" {
+				t.Errorf("image %s: go list %s: %v: %s", img.name, p.pkg, err, out)
+			}
+		}
 	}
 }
