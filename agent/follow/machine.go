@@ -14,11 +14,12 @@ const (
 	silence   = 3 * time.Second // without a beacon, until the registry is polled
 	pollEvery = time.Second     // give or take half
 	// pollFactor is how many times as long as an answer was late a poll is from the next,
-	// up to backoffMax: agents that poll because NATS is busy leave a busy registry time for
+	// up to pollMax: agents that poll because NATS is busy leave a busy registry time for
 	// those that have nothing yet. An answer is late after pollPrompt, which allows for a
-	// registry that is far away.
+	// registry that is far away. Agents that poll do not look stale (agent.staleAfter).
 	pollPrompt = 200 * time.Millisecond
 	pollFactor = 20
+	pollMax    = 2500 * time.Millisecond
 	syncJitter = 200 * time.Millisecond // before a sync that many agents may want at once
 	backoffMin = 250 * time.Millisecond // after a sync that failed
 	backoffMax = 5 * time.Second
@@ -273,10 +274,10 @@ func (m *machine) finishSync(now time.Time, out outcome) {
 	if !m.drift.wanted && out.began.After(m.current) {
 		m.current = out.began
 	}
-	apart := min(max(pollEvery, pollFactor*(out.waited-pollPrompt)), backoffMax)
+	apart := min(max(pollEvery, pollFactor*(out.waited-pollPrompt)), pollMax)
 	m.poll = now.Add(apart/2 + m.jitter(apart))
 	if beacon := m.heard.Add(silence); beacon.After(m.poll) {
-		m.poll = beacon.Add(m.jitter(apart))
+		m.poll = beacon.Add(m.jitter(pollEvery))
 	}
 	m.backstop = now.Add(pullEvery*3/4 + m.jitter(pullEvery/2))
 }

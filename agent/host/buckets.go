@@ -17,8 +17,9 @@ const (
 
 // bucket holds tokens. The zero bucket is full at its first use.
 type bucket struct {
-	tokens float64
-	at     time.Time // when it held them
+	tokens      float64
+	at          time.Time // when it held them
+	rate, burst float64   // as they were then
 }
 
 // fill adds what came in since.
@@ -29,7 +30,14 @@ func (b *bucket) fill(now time.Time, rate, burst float64) {
 	case now.After(b.at):
 		b.tokens += rate * now.Sub(b.at).Seconds()
 	}
-	b.tokens, b.at = min(b.tokens, burst), now
+	b.tokens, b.at, b.rate, b.burst = min(b.tokens, burst), now, rate, burst
+}
+
+// isFull reports whether what came in since has filled it.
+func (b *bucket) isFull(now time.Time) bool {
+	later := *b
+	later.fill(now, b.rate, b.burst)
+	return later.tokens >= b.burst
 }
 
 // buckets are those of one tenant, the most recently used in front. When there are too
@@ -42,8 +50,7 @@ type buckets struct {
 
 type named struct {
 	bucket
-	name        string
-	rate, burst float64
+	name string
 }
 
 func (b *buckets) take(now time.Time, name string, n, rate, burst float64) (ok bool, wait time.Duration) {
@@ -61,7 +68,6 @@ func (b *buckets) take(now time.Time, name string, n, rate, burst float64) (ok b
 	}
 	b.order.MoveToFront(e)
 	found := e.Value.(*named)
-	found.rate, found.burst = rate, burst
 	found.fill(now, rate, burst)
 	if found.tokens >= n {
 		found.tokens -= n
@@ -105,11 +111,4 @@ func (b *buckets) forgetFull(now time.Time) {
 func (b *buckets) remove(e *list.Element) {
 	delete(b.byName, e.Value.(*named).name)
 	b.order.Remove(e)
-}
-
-// isFull reports whether what came in since has filled it.
-func (n *named) isFull(now time.Time) bool {
-	later := n.bucket
-	later.fill(now, n.rate, n.burst)
-	return later.tokens >= n.burst
 }

@@ -60,7 +60,7 @@ type Host struct {
 	tenants map[string]*tenant
 
 	noisyMu sync.Mutex
-	noisy   []*source // of which lines were dropped since that was last said
+	noisy   []*tenant // of which lines were dropped since that was last said
 }
 
 var _ engine.Host = (*Host)(nil)
@@ -73,6 +73,7 @@ type tenant struct {
 	gone     bool // it was forgotten, and another takes its place
 	logs     bucket
 	scripts  map[string]*source
+	noisy    []*source // of which lines were dropped since that was last said
 	counters map[string]float64
 	buckets  buckets
 }
@@ -148,7 +149,7 @@ func (h *Host) lock(name string) *tenant {
 }
 
 // forget forgets what nobody would notice to be gone: buckets that are full again,
-// scripts that have logged nothing for a while, and tenants of which nothing is left.
+// also of scripts that have logged, and tenants of which nothing is left.
 // It is called now and then, so that tenants and names that were used once do not stay
 // for ever.
 func (h *Host) forget(now time.Time) {
@@ -156,7 +157,7 @@ func (h *Host) forget(now time.Time) {
 		t.mu.Lock()
 		t.buckets.forgetFull(now)
 		t.forgetQuiet(now)
-		t.gone = len(t.counters) == 0 && len(t.buckets.byName) == 0 && len(t.scripts) == 0 && now.Sub(t.logs.at) > quiet
+		t.gone = len(t.counters) == 0 && len(t.buckets.byName) == 0 && len(t.scripts) == 0 && t.logs.isFull(now)
 		gone := t.gone
 		t.mu.Unlock()
 		if !gone {

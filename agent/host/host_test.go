@@ -2,6 +2,7 @@ package host_test
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -32,7 +33,7 @@ func newHost(tb testing.TB, cfg host.Config) *host.Host {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	cfg.Agent = "node-1"
+	cfg.Agent = cmp.Or(cfg.Agent, "node-1")
 	h, err := host.New(cfg)
 	if err != nil {
 		tb.Fatal(err)

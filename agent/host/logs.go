@@ -52,11 +52,9 @@ func quotedBytes(s string) int {
 	return n
 }
 
-// source is one script as a source of lines.
+// source is one script as a source of lines. The tenant's mu guards it.
 type source struct {
-	tenant, name string
-
-	// Guarded by the tenant's mu.
+	name    string
 	bucket  bucket
 	dropped uint64 // since that was last said
 }
@@ -93,7 +91,7 @@ func (h *Host) admit(inv *engine.Invocation, now time.Time, cost float64) bool {
 	defer t.mu.Unlock()
 	s := t.scripts[inv.Script]
 	if s == nil {
-		s = &source{tenant: t.name, name: strings.Clone(inv.Script)}
+		s = &source{name: strings.Clone(inv.Script)}
 		t.scripts[s.name] = s
 	}
 	s.bucket.fill(now, float64(ofScript), float64(ofScript))
@@ -103,9 +101,12 @@ func (h *Host) admit(inv *engine.Invocation, now time.Time, cost float64) bool {
 		t.logs.tokens -= cost
 		return true
 	}
-	if s.dropped++; s.dropped == 1 {
+	if s.dropped++; s.dropped > 1 {
+		return false
+	}
+	if t.noisy = append(t.noisy, s); len(t.noisy) == 1 {
 		h.noisyMu.Lock()
-		h.noisy = append(h.noisy, s)
+		h.noisy = append(h.noisy, t)
 		h.noisyMu.Unlock()
 	}
 	return false
@@ -135,31 +136,39 @@ func (h *Host) write(inv *engine.Invocation, level engine.Level, message string)
 	h.log.LogAttrs(ctx, at, "a script says", attrs...)
 }
 
-// sayDropped says of which scripts lines were left out.
+// maxNamed is how many noisy scripts a warning names.
+const maxNamed = 3
+
+// sayDropped says how many lines of each tenant were left out. It says so once for each
+// tenant: no rate bounds these lines.
 func (h *Host) sayDropped() {
 	h.noisyMu.Lock()
 	noisy := h.noisy
 	h.noisy = nil
 	h.noisyMu.Unlock()
-	for _, s := range noisy {
-		t := h.lock(s.tenant) // the one that s is of: it stays while lines were dropped
-		dropped := s.dropped
-		s.dropped = 0
+	for _, t := range noisy {
+		t.mu.Lock() // it stays while lines were dropped
+		scripts := t.noisy
+		t.noisy = nil
+		var lines uint64
+		var names []string
+		for _, s := range scripts {
+			lines += s.dropped
+			s.dropped = 0
+			if len(names) < maxNamed {
+				names = append(names, s.name)
+			}
+		}
 		t.mu.Unlock()
-		h.log.Warn("a script logs more than it or its tenant may; lines were left out",
-			"tenant", s.tenant, "script", s.name, "lines", dropped)
+		h.log.Warn("scripts log more than they or their tenant may; lines were left out",
+			"tenant", t.name, "lines", lines, "scripts", len(scripts), "first", names)
 	}
 }
 
-// quiet is after how long without a line every bucket of lines is full, unless one line is
-// longer than the rate of a minute.
-const quiet = time.Minute
-
-// forgetQuiet forgets scripts that have logged nothing for a while: they may be gone.
-// t.mu is held.
+// forgetQuiet forgets scripts whose buckets are full again: they may be gone. t.mu is held.
 func (t *tenant) forgetQuiet(now time.Time) {
 	for name, s := range t.scripts {
-		if s.dropped == 0 && now.Sub(s.bucket.at) > quiet {
+		if s.dropped == 0 && s.bucket.isFull(now) {
 			delete(t.scripts, name)
 		}
 	}

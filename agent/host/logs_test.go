@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
@@ -137,7 +138,8 @@ func TestLinesAreLimited(t *testing.T) {
 	})
 }
 
-// TestDroppedLinesAreSaid wants one line a second of each script that loses some.
+// TestDroppedLinesAreSaid wants one line a second of each tenant that loses some, however
+// many scripts it has.
 func TestDroppedLinesAreSaid(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out logged
@@ -151,9 +153,20 @@ func TestDroppedLinesAreSaid(t *testing.T) {
 		<-time.After(3 * time.Second)
 		synctest.Wait()
 		said := out.take()
-		if strings.Count(said, "lines were left out") != 1 || !strings.Contains(said, "tenant=acme script=edge lines=84") {
+		if strings.Count(said, "lines were left out") != 1 || !strings.Contains(said, "tenant=acme lines=84 scripts=1 first=[edge]") {
 			t.Errorf("it says\n%s", said)
 		}
+		for i := range 1000 {
+			flood(h, &out, invocation("acme", fmt.Sprint("many-", i)), 20, 1024)
+		}
+		out.take()
+		<-time.After(time.Second)
+		synctest.Wait()
+		said = out.take()
+		if strings.Count(said, "lines were left out") != 1 || len(said) > 300 || !strings.Contains(said, "scripts=1000") {
+			t.Errorf("of a thousand scripts it says\n%s", said)
+		}
+		<-time.After(time.Second)
 		flood(h, &out, invocation("acme", "edge"), 20, 1024)
 		out.take()
 		cancel()

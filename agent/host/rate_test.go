@@ -1,6 +1,7 @@
 package host_test
 
 import (
+	"context"
 	"log/slog"
 	"strings"
 	"testing"
@@ -82,4 +83,36 @@ func TestLogRate(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestDebtIsNotForgotten: a script that logs one long line after the other, each after a
+// while, logs no more than its rate allows.
+func TestDebtIsNotForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out logged
+		h := newHost(t, host.Config{Log: slog.New(slog.NewJSONHandler(&out, nil))})
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- h.Run(ctx) }()
+		inv := invocation("acme", "edge")
+		inv.Limits.LogBytes = 1
+		const minutes = 60
+		written := 0
+		for range minutes {
+			h.Log(inv, engine.Info, strings.Repeat("x", 1000))
+			<-time.After(time.Minute)
+			for line := range strings.Lines(out.take()) {
+				if strings.Contains(line, "a script says") {
+					written += len(line)
+				}
+			}
+		}
+		if most := minutes*60 + 2000; written > most || written == 0 {
+			t.Errorf("%d bytes in %d minutes, want at most %d", written, minutes, most)
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
 }

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -118,11 +119,15 @@ func New(cfg Config) (*Operator, error) {
 	if cfg.Namespace == "" {
 		cfg.Namespace = ownNamespace()
 	}
+	modes := tlsfiles.ModesFor(cfg.InsecureFileModes)
+	if err := checkWebhookKey(cfg, modes); err != nil {
+		return nil, err
+	}
 	manager, err := newManager(cfg)
 	if err != nil {
 		return nil, err
 	}
-	connection, err := cfg.Caller.Open(cfg.Registry, "registry-", cfg.InsecurePlaintext, tlsfiles.ModesFor(cfg.InsecureFileModes), cfg.Log)
+	connection, err := cfg.Caller.Open(cfg.Registry, "registry-", cfg.InsecurePlaintext, modes, cfg.Log)
 	if err != nil {
 		return nil, err
 	}
@@ -138,6 +143,17 @@ func New(cfg Config) (*Operator, error) {
 		return nil, errors.Join(err, registry.Close())
 	}
 	return o, nil
+}
+
+// checkWebhookKey looks at the mode of the key that controller-runtime reads itself.
+func checkWebhookKey(cfg Config, modes tlsfiles.Modes) error {
+	if cfg.Webhook == nil || cfg.Webhook.CertDir == "" {
+		return nil
+	}
+	if err := modes.Check(filepath.Join(cfg.Webhook.CertDir, "tls.key"), cfg.Log); err != nil {
+		return script.Errorf(script.Invalid, "--webhook-cert-dir", "%w", err)
+	}
+	return nil
 }
 
 func newManager(cfg Config) (ctrl.Manager, error) {

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -21,6 +22,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/internal/operatord"
 	"github.com/scriptorium-dev/scriptorium/operator/api/v1alpha1"
 	"github.com/scriptorium-dev/scriptorium/operator/testenv"
+	"github.com/scriptorium-dev/scriptorium/operator/webhook"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -177,6 +179,18 @@ func TestConfigIsChecked(t *testing.T) {
 	_, err := operatord.New(operatord.Config{})
 	if e := script.AsError(err); e == nil || e.Kind != script.Invalid || e.Field != "--registry" {
 		t.Errorf("without a registry: %v", err)
+	}
+	dir := t.TempDir()
+	key := filepath.Join(dir, "tls.key")
+	if err := os.WriteFile(key, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(key, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	_, err = operatord.New(operatord.Config{Registry: "unix:/none", Webhook: &webhook.Config{CertDir: dir}})
+	if e := script.AsError(err); e == nil || e.Field != "--webhook-cert-dir" || !strings.Contains(e.Message, "0644") {
+		t.Errorf("with an open key of the webhook: %v", err)
 	}
 }
 

@@ -37,9 +37,10 @@ type Config struct {
 	// hour if 0.
 	DropAfter time.Duration
 	// Settle is how long nothing counts as converged after the roll was called, and
-	// after the last agent that answers it with being new here, five times as long
-	// at most: of a fleet of a thousand one agent is heard first, and it is not the
-	// fleet. 1 s if 0: connected agents answer within 200 ms.
+	// after the last agent that answers it with being new here. While an agent is
+	// unknown, that takes five times as long: agents back off while NATS is away, so
+	// the first ones that are heard again are not the fleet. 1 s if 0: connected agents
+	// answer within 200 ms, others come back within 4 s (follow.reconnectMax).
 	Settle time.Duration
 	// TombstonesFor is how long a deleted script has a status; 24 h if 0.
 	TombstonesFor time.Duration
@@ -167,8 +168,12 @@ func (f *Fleet) gathered(now time.Time) bool {
 	if !f.gathering {
 		return true
 	}
-	quiet := min(now.Sub(f.called), max(now.Sub(f.joined), now.Sub(f.called)-4*f.cfg.Settle))
-	if f.called.IsZero() || quiet < f.cfg.Settle {
+	waited := now.Sub(f.called)
+	if f.called.IsZero() || waited < f.cfg.Settle {
+		return false
+	}
+	missing := f.connected < len(f.agents)
+	if waited < 5*f.cfg.Settle && (missing || now.Sub(f.joined) < f.cfg.Settle) {
 		return false
 	}
 	f.gathering = false

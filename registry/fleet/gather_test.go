@@ -51,6 +51,36 @@ func TestGathers(t *testing.T) {
 	}
 }
 
+// TestGathersAgentsThatBackOff: after an outage, agents come back one after the other. The
+// first ones are not the fleet, and an agent that is lost holds up nobody for long.
+func TestGathersAgentsThatBackOff(t *testing.T) {
+	b := newBench(t)
+	names := []string{"a", "b", "c", "lost"}
+	for _, name := range names {
+		b.hear(name, 10)
+	}
+	b.pass(time.Minute)
+	b.Sweep()
+	b.commit(route, 11)
+	b.RollCalled()
+	b.pass(300 * time.Millisecond)
+	b.hear("a", 11)
+	b.pass(1500 * time.Millisecond)
+	b.Sweep()
+	b.want("1/0/3 of 4", false, "")
+	b.hear("b", 11)
+	b.pass(1200 * time.Millisecond)
+	b.Sweep()
+	b.want("2/0/2 of 4", false, "")
+	b.hear("c", 11)
+	b.pass(1900 * time.Millisecond)
+	b.Sweep()
+	b.want("3/0/1 of 4", false, "")
+	b.pass(100 * time.Millisecond)
+	b.Sweep()
+	b.want("3/0/1 of 4", true, "c")
+}
+
 // TestGatheringEndsByItself: who watches is told when the agents had their time.
 func TestGatheringEndsByItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -135,6 +135,7 @@ func Dial(conn net.Conn) (*grpc.ClientConn, error) {
 	return grpc.NewClient("passthrough:///link",
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithDisableServiceConfig(),
+		grpc.WithMaxHeaderListSize(wire.MaxHeaderBytes),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(MaxMessage), grpc.MaxCallSendMsgSize(MaxMessage)),
 		grpc.WithIdleTimeout(0),
 		grpc.WithContextDialer(func(context.Context, string) (net.Conn, error) {
