@@ -79,14 +79,16 @@ VERIFIED := ./internal/docs/prose
 HEAVY := ./operator/suite ./engine/lua ./agent/admission ./agent/worker/...
 HEAVY_TESTS := TestCorpus|TestDiff|TestCompileIsBounded|TestAllocationIsCounted|TestReAgainstGo|TestSimulation|TestMemoryIsCapped|TestDeaths|TestThousand
 
+# Tests wait for other processes, so one package more than there are processors runs at a time.
+PARALLEL := -p $(shell expr $$(nproc) + 1)
 # The longest packages begin first, so that none of them runs alone at the end.
 LONG := ./operator/suite ./engine/lua ./loadtest/faults
 
 .PHONY: test
 test: testenv ## Run every test, with the race detector or, where that is useless, without it
-	go test -race -vet=off -timeout 15m $(TESTFLAGS) $(LONG) $$(go list ./... | grep -vxF "$$(go list $(PLAIN) $(VERIFIED))")
-	CGO_ENABLED=0 go test -vet=off -timeout 15m $(TESTFLAGS) $(PLAIN)
-	CGO_ENABLED=0 go test -vet=off -timeout 15m $(TESTFLAGS) -run '$(HEAVY_TESTS)' $(HEAVY)
+	go test $(PARALLEL) -race -vet=off -timeout 15m $(TESTFLAGS) $(LONG) $$(go list ./... | grep -vxF "$$(go list $(PLAIN) $(VERIFIED))")
+	CGO_ENABLED=0 go test $(PARALLEL) -vet=off -timeout 15m $(TESTFLAGS) $(PLAIN)
+	CGO_ENABLED=0 go test $(PARALLEL) -vet=off -timeout 15m $(TESTFLAGS) -run '$(HEAVY_TESTS)' $(HEAVY)
 
 PKG ?= ./...
 .PHONY: test-short

@@ -264,7 +264,7 @@ func (a *Agent) Ready() bool {
 }
 
 // staleAfter is how old the registry's last word may be before it is worth a look.
-const staleAfter = 5 * time.Second
+const staleAfter = 10 * time.Second
 
 // Degraded says what keeps the agent from being current; "" if it is.
 func (a *Agent) Degraded(now time.Time) string {

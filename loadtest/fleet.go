@@ -22,7 +22,7 @@ type fleetOptions struct {
 	perProcess      int
 	joinAtOnce      int
 	within          time.Duration
-	verify          bool
+	verify, warm    bool
 	output          string
 	profile         string
 }
@@ -71,6 +71,7 @@ Fleet needs Linux, and file descriptors for all agents in one process (ulimit -n
 	flags.IntVar(&o.perProcess, "agents-per-process", 1000, "agents in one process, at most")
 	flags.IntVar(&o.joinAtOnce, "join-at-once", 0, "agents that join at a time; 0: as many as fit into memory, which is all of them if they have few scripts")
 	flags.DurationVar(&o.within, "within", 15*time.Minute, "time after which a combination is given up; the others go on")
+	flags.BoolVar(&o.warm, "warm", false, "start agents with all scripts on their disks, as after a restart; one in each process joins without")
 	flags.BoolVar(&o.verify, "verify", false, "have each agent verify signatures, on the processors of this machine")
 	flags.StringVarP(&o.output, "output", "o", "table", "how to print: table, markdown or json")
 	flags.StringVar(&o.profile, "cpuprofile", "", "write a CPU profile of the first registry to this file, and of the first agents' process to this file with .agents behind it")

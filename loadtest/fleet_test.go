@@ -132,6 +132,22 @@ func TestFleet(t *testing.T) {
 }
 
 // TestFleetThatFails: what was measured is printed, and the reason.
+// TestFleetFromDisk: agents that start with the scripts on their disks take no snapshot.
+func TestFleetFromDisk(t *testing.T) {
+	out, err := runFleet(t, "--agents", "20", "--scripts", "50", "--warm", "--changes", "2", "--pause", "0s", "--idle", "100ms", "-o", "json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := fleetsOf(t, out)[0]
+	if f.Reached < int64(f.Revision) || f.Active.P50 <= 0 {
+		t.Errorf("all agents are at %d, the last change at %d: %+v", f.Reached, f.Revision, f.Active)
+	}
+	join := f.Phases[0].Usage
+	if sent, once := join["registry-0"].Out+join["registry-1"].Out, float64(50*f.SourceBytes); float64(sent) > 10*once {
+		t.Errorf("the registries sent %v bytes to 20 agents, and one snapshot has about %v", sent, once)
+	}
+}
+
 func TestFleetThatFails(t *testing.T) {
 	out, err := runFleet(t, "--agents", "2", "--scripts", "2", "--within", "1ms", "-o", "json")
 	if err == nil || !strings.Contains(err.Error(), "--within") {

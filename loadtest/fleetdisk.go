@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"iter"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -127,12 +129,25 @@ func newAgentDisk(shared *fleetDisk) *agentDisk {
 	return &agentDisk{fleetDisk: shared, sums: map[script.ObjectKind]wire.Sum{}}
 }
 
+// copyFrom makes the disk one that has what the other agent of the process has.
+func (a *agentDisk) copyFrom(other *agentDisk) {
+	other.own.Lock()
+	defer other.own.Unlock()
+	a.has, a.sums, a.cursor = slices.Clone(other.has), maps.Clone(other.sums), other.cursor
+}
+
 // Cursor is follow.State's, as are the other methods that are exported.
-func (a *agentDisk) Cursor() follow.Cursor { return a.cursor }
+func (a *agentDisk) Cursor() follow.Cursor {
+	a.own.Lock()
+	defer a.own.Unlock()
+	return a.cursor
+}
 
 // SaveCursor keeps the cursor.
 func (a *agentDisk) SaveCursor(c follow.Cursor) error {
+	a.own.Lock()
 	a.cursor = c
+	a.own.Unlock()
 	a.saved(time.Now())
 	return nil
 }

@@ -193,6 +193,9 @@ func printTables(out io.Writer, o *fleetOptions, results []*fleetResult, table f
 	if o.verify {
 		verified = "each agent verifies signatures"
 	}
+	if o.warm {
+		verified += "; all but one in each process start with the scripts on their disks"
+	}
 	times := [][]string{{
 		"agents", "scripts", "active p50", "p99", "slowest", "last agent p50", "p99", "bare NATS p50", "p99", "last connection p50", "p99", "join p50", "last agent joined",
 	}}

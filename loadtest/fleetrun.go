@@ -278,7 +278,7 @@ func (r *fleetRun) join(ctx context.Context) error {
 		joined, err := call[FleetTimes](ctx, r, "Join", func(i int) any {
 			first, count := r.of(i)
 			return FleetJoin{
-				First: first, Count: count, NATS: r.stack.nats, Registries: r.stack.registry, Trusted: trusted,
+				First: first, Count: count, NATS: r.stack.nats, Registries: r.stack.registry, Trusted: trusted, Warm: r.opts.warm,
 				AtOnce: max(1, r.result.JoinAtOnce/len(r.workers)), Patience: r.opts.within,
 			}
 		})

@@ -72,6 +72,7 @@ type FleetJoin struct {
 	Registries   []string // each agent pulls from one of them
 	Trusted      string   // file of the key that signs what agents believe; "": they do not verify
 	AtOnce       int      // agents that join at a time
+	Warm         bool     // all but the first agent start with its scripts on their disks
 	Patience     time.Duration
 }
 
@@ -97,6 +98,7 @@ func (w *fleetWorker) Join(in FleetJoin, out *FleetTimes) error {
 	w.agents = make([]*fleetAgent, in.Count)
 	w.mu.Unlock()
 	slots := make(chan struct{}, in.AtOnce)
+	first := make(chan struct{}) // is closed when the first agent has joined
 	begun := make([]int64, in.Count)
 	failed := make(chan error, in.Count)
 	for i := range in.Count {
@@ -106,7 +108,12 @@ func (w *fleetWorker) Join(in FleetJoin, out *FleetTimes) error {
 			return ctx.Err()
 		}
 		begun[i] = time.Now().UnixNano()
-		a, err := w.newAgent(&in, i, keyring, sync.OnceFunc(func() { <-slots }))
+		a, err := w.newAgent(&in, i, keyring, sync.OnceFunc(func() {
+			<-slots
+			if i == 0 {
+				close(first)
+			}
+		}))
 		if err != nil {
 			return err
 		}
@@ -116,6 +123,13 @@ func (w *fleetWorker) Join(in FleetJoin, out *FleetTimes) error {
 				failed <- err
 			}
 		})
+		if i == 0 && in.Warm {
+			select {
+			case <-first:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
 	}
 	bounded, cancel := context.WithTimeout(ctx, in.Patience)
 	defer cancel()
@@ -126,6 +140,9 @@ func (w *fleetWorker) Join(in FleetJoin, out *FleetTimes) error {
 
 func (w *fleetWorker) newAgent(in *FleetJoin, i int, keyring *seal.Keyring, joined func()) (*fleetAgent, error) {
 	disk := newAgentDisk(w.disk)
+	if in.Warm && i > 0 {
+		disk.copyFrom(w.agents[0].disk)
+	}
 	disk.activated = func(r script.Revision, at time.Time) { w.active.see(int64(r), i, at) }
 	disk.saved = func(at time.Time) {
 		w.joined.see(0, i, at)

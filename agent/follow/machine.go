@@ -19,7 +19,7 @@ const (
 	// registry that is far away. Agents that poll do not look stale (agent.staleAfter).
 	pollPrompt = 200 * time.Millisecond
 	pollFactor = 20
-	pollMax    = 2500 * time.Millisecond
+	pollMax    = 5 * time.Second
 	syncJitter = 200 * time.Millisecond // before a sync that many agents may want at once
 	backoffMin = 250 * time.Millisecond // after a sync that failed
 	backoffMax = 5 * time.Second

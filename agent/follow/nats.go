@@ -46,11 +46,11 @@ const subscribeTimeout = time.Second
 
 // Attempts to connect again are reconnectMin apart, and after each failure twice as far,
 // so that a fleet does not keep a busy server from answering any of its agents in time.
-// With the jitter, agents are back within 3 s, before the registry takes the fleet for
-// gathered (fleet.Config.Settle).
+// With the jitter and subscribeTimeout, agents are back within 7 s, before the registry takes
+// the fleet for gathered (fleet.Config.Settle).
 const (
 	reconnectMin = 250 * time.Millisecond
-	reconnectMax = 2 * time.Second
+	reconnectMax = 4 * time.Second
 )
 
 // reconnectDelay returns how long to wait after that many failed rounds.

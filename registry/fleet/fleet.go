@@ -38,9 +38,9 @@ type Config struct {
 	DropAfter time.Duration
 	// Settle is how long nothing counts as converged after the roll was called, and
 	// after the last agent that answers it with being new here. While an agent is
-	// unknown, that takes five times as long: agents back off while NATS is away, so
+	// unknown, that takes eight times as long: agents back off while NATS is away, so
 	// the first ones that are heard again are not the fleet. 1 s if 0: connected agents
-	// answer within 200 ms, others come back within 4 s (follow.reconnectMax).
+	// answer within 200 ms, others come back within 7 s (follow.reconnectMax).
 	Settle time.Duration
 	// TombstonesFor is how long a deleted script has a status; 24 h if 0.
 	TombstonesFor time.Duration
@@ -173,7 +173,7 @@ func (f *Fleet) gathered(now time.Time) bool {
 		return false
 	}
 	missing := f.connected < len(f.agents)
-	if waited < 5*f.cfg.Settle && (missing || now.Sub(f.joined) < f.cfg.Settle) {
+	if waited < 8*f.cfg.Settle && (missing || now.Sub(f.joined) < f.cfg.Settle) {
 		return false
 	}
 	f.gathering = false

@@ -73,7 +73,7 @@ func TestGathersAgentsThatBackOff(t *testing.T) {
 	b.Sweep()
 	b.want("2/0/2 of 4", false, "")
 	b.hear("c", 11)
-	b.pass(1900 * time.Millisecond)
+	b.pass(4900 * time.Millisecond)
 	b.Sweep()
 	b.want("3/0/1 of 4", false, "")
 	b.pass(100 * time.Millisecond)

@@ -304,14 +304,14 @@ func TestRememberedByOthers(t *testing.T) {
 		rs.restart(0)
 		w.heartbeat()
 		w.deliver()
-		pass(5 * time.Second) // for b, too
+		pass(8 * time.Second) // for b, too
 		rs.wantAgreement("after a restart")
 		s := rs.all[0].Status(fleet.Filter{}).Scripts[0]
 		if s.Unknown != 1 || s.Desired != 2 || !s.Converged || s.Rollout == nil || s.Rollout.Slowest != 7*time.Millisecond || s.Rollout.Agents != 2 {
 			t.Errorf("after a restart: %+v, %+v", s, s.Rollout)
 		}
-		if b := rs.all[0].Agents(fleet.AgentFilter{}).Agents[1]; b.UnheardFor != 26*time.Second || b.Labels["node"] != "b" {
-			t.Errorf("after a restart: %+v; want b unheard for 26 s", b)
+		if b := rs.all[0].Agents(fleet.AgentFilter{}).Agents[1]; b.UnheardFor != 29*time.Second || b.Labels["node"] != "b" {
+			t.Errorf("after a restart: %+v; want b unheard for 29 s", b)
 		}
 		for range 20 { // the leader drops it, so all do
 			w.heartbeat()
