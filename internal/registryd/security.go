@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/proto/seal"
 	"github.com/scriptorium-dev/scriptorium/registry/access"
 	"github.com/scriptorium-dev/scriptorium/registry/etcdstore"
+	"github.com/scriptorium-dev/scriptorium/registry/issuer"
 	"github.com/scriptorium-dev/scriptorium/registry/rpc"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -79,6 +81,7 @@ type secured struct {
 	nats           natsconn.Security
 
 	log     *slog.Logger
+	issuers *issuer.Keys
 	policy  atomic.Pointer[access.Policy] // of the file, as it was when it was good last
 	file    string
 	watch   *tlsfiles.Watch
@@ -86,11 +89,12 @@ type secured struct {
 
 	refused *prometheus.CounterVec
 	stale   prometheus.GaugeFunc
+	expiry  prometheus.GaugeFunc
 }
 
 // open reads all files, and refuses what nobody has chosen.
 func (s Security) open(cfg Config) (*secured, error) {
-	out := &secured{log: cfg.Log, file: s.AccessPolicy}
+	out := &secured{log: cfg.Log, issuers: issuer.New(cfg.Log), file: s.AccessPolicy}
 	var err error
 	if out.sealer, err = s.sealer(cfg.Log); err != nil {
 		return nil, err
@@ -152,7 +156,7 @@ func (s Security) access(out *secured, tcp []string, listeners int) error {
 		return script.Errorf(script.Invalid, "--insecure-anonymous", "contradicts --access-policy: leave one out")
 	case s.AccessPolicy != "":
 		out.watch = tlsfiles.NewWatch(s.AccessPolicy)
-		policy, err := access.Load(s.AccessPolicy)
+		policy, err := access.Load(s.AccessPolicy, out.issuers)
 		if err != nil {
 			return script.Errorf(script.Invalid, "--access-policy", "%w", err)
 		}
@@ -235,8 +239,12 @@ func (s *secured) run(ctx context.Context) {
 	if s.watch == nil {
 		return
 	}
+	var others sync.WaitGroup
+	defer others.Wait()
+	others.Go(func() { s.issuers.Run(ctx, func() []access.Issuer { return s.policy.Load().Issuers() }) })
+	others.Go(func() { s.warnOfExpiry(ctx) })
 	s.watch.Run(ctx, policyInterval, func() {
-		policy, err := access.Load(s.file)
+		policy, err := access.Load(s.file, s.issuers)
 		s.current.Store(err == nil)
 		if err != nil {
 			s.log.Error("the access policy was replaced by one that cannot be used; the old one stays in force", "error", oneLine(err))
@@ -245,6 +253,46 @@ func (s *secured) run(ctx context.Context) {
 		s.policy.Store(policy)
 		s.log.Info("the access policy was read again", "file", s.file)
 	})
+}
+
+const (
+	expiryInterval = time.Hour
+	// expiresSoon is how long before the end of a token the log warns of it.
+	expiresSoon = 7 * 24 * time.Hour
+)
+
+// warnOfExpiry logs which bearer tokens expire soon, until ctx is done.
+func (s *secured) warnOfExpiry(ctx context.Context) {
+	again := time.NewTicker(expiryInterval)
+	defer again.Stop()
+	for {
+		now := time.Now()
+		for _, e := range s.policy.Load().Expiries() {
+			if left := e.Expires.Sub(now); left > 0 && left < expiresSoon {
+				s.log.Warn("a bearer token expires soon: add another to the access policy, and give it to its callers", "subject", e.Subject, "expires", e.Expires)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-again.C:
+		}
+	}
+}
+
+// nextExpiry returns when the next bearer token expires; 0 if none does.
+func (s *secured) nextExpiry() float64 {
+	policy := s.policy.Load()
+	if policy == nil {
+		return 0
+	}
+	now := time.Now()
+	for _, e := range policy.Expiries() {
+		if e.Expires.After(now) {
+			return float64(e.Expires.Unix())
+		}
+	}
+	return 0
 }
 
 func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
@@ -261,10 +309,14 @@ func (s *secured) metrics() {
 		Namespace: namespace, Subsystem: subsystem, Name: "access_policy_current",
 		Help: "1 while the access policy in force is what its file says; 0 if the file cannot be used, or there is none.",
 	}, func() float64 { return flag(s.current.Load()) })
+	s.expiry = prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Namespace: namespace, Subsystem: subsystem, Name: "access_token_expiry_timestamp_seconds",
+		Help: "When the next bearer token of the access policy expires; 0 if none does.",
+	}, s.nextExpiry)
 }
 
 func (s *secured) countRefused(reason access.Reason) { s.refused.WithLabelValues(string(reason)).Inc() }
 
 func (s *secured) register(r prometheus.Registerer) error {
-	return errors.Join(r.Register(s.refused), r.Register(s.stale))
+	return errors.Join(r.Register(s.refused), r.Register(s.stale), r.Register(s.expiry))
 }

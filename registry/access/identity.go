@@ -4,6 +4,7 @@ package access
 
 import (
 	"slices"
+	"time"
 
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -39,6 +40,8 @@ type Identity struct {
 	// Peer is where the request comes from: an address, or "unix".
 	Peer   string
 	Grants []Grant
+	// Expires is when the token or certificate ends; zero: never.
+	Expires time.Time
 }
 
 // Everybody returns the identity of a registry that does not ask who asks: it may

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -25,24 +24,26 @@ const maxPolicyBytes = 4 << 20
 
 // Load reads the policy in the file. Errors are Invalid and name the file; they
 // are one for each fault, joined, as Parse's are.
-func Load(path string) (*Policy, error) {
+func Load(path string, verifier Verifier) (*Policy, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return nil, script.Errorf(script.Invalid, path, "cannot be read: %w", err)
 	}
-	return Parse(path, data)
+	return Parse(path, data, verifier)
 }
 
 // Parse reads a policy in YAML; docs/security.md describes it. name stands for the
 // file in errors: each names the line, the subject and the field, as in
-// "policy.yaml:7: subject ci: grants[0].roles[1]: …".
-func Parse(name string, data []byte) (*Policy, error) {
+// "policy.yaml:7: subject ci: grants[0].roles[1]: …". The verifier verifies JSON Web Tokens;
+// without one the policy knows nobody by them.
+func Parse(name string, data []byte, verifier Verifier) (*Policy, error) {
 	if len(data) > maxPolicyBytes {
 		return nil, script.Errorf(script.Invalid, name, "has %d bytes; an access policy has at most %d", len(data), maxPolicyBytes)
 	}
 	p := &parser{file: name, names: map[string]int{}, tokens: map[[sha256.Size]byte]int{}}
 	policy := p.document(data)
 	if len(p.faults) == 0 {
+		policy.verifier = verifier
 		return policy, nil
 	}
 	slices.SortStableFunc(p.faults, func(a, b fault) int { return cmp.Compare(a.line, b.line) })
@@ -64,6 +65,7 @@ type parser struct {
 	subject string                    // that is being read
 	names   map[string]int            // of the subjects, and their lines
 	tokens  map[[sha256.Size]byte]int // and their lines
+	issuers []Issuer
 	faults  []fault
 }
 
@@ -115,7 +117,7 @@ func (p *parser) document(data []byte) *Policy {
 }
 
 func (p *parser) policy(n *yaml.Node) *Policy {
-	fields := p.object(n, "", "subjects")
+	fields := p.object(n, "", "subjects", "issuers")
 	list := fields["subjects"]
 	if list == nil {
 		if fields != nil {
@@ -123,7 +125,10 @@ func (p *parser) policy(n *yaml.Node) *Policy {
 		}
 		return nil
 	}
-	policy := &Policy{}
+	for i, item := range p.list(fields["issuers"], "issuers") {
+		p.issuers = append(p.issuers, p.issuer(item, fmt.Sprintf("issuers[%d]", i)))
+	}
+	policy := &Policy{issuers: p.issuers}
 	for i, item := range p.list(list, "subjects") {
 		policy.subjects = append(policy.subjects, p.readSubject(item, fmt.Sprintf("subjects[%d]", i)))
 	}
@@ -139,7 +144,7 @@ var reservedNames = []string{"anonymous"}
 
 func (p *parser) readSubject(n *yaml.Node, path string) (s subject) {
 	p.subject = called(n, path)
-	fields := p.object(n, "", "name", "certificates", "tokens", "uids", "grants")
+	fields := p.object(n, "", "name", "certificates", "tokens", "jwts", "uids", "grants")
 	if fields == nil {
 		return s
 	}
@@ -150,11 +155,14 @@ func (p *parser) readSubject(n *yaml.Node, path string) (s subject) {
 	for i, item := range p.list(fields["tokens"], "tokens") {
 		s.tokens = append(s.tokens, p.token(item, fmt.Sprintf("tokens[%d]", i)))
 	}
+	for i, item := range p.list(fields["jwts"], "jwts") {
+		s.jwts = append(s.jwts, p.jwt(item, fmt.Sprintf("jwts[%d]", i)))
+	}
 	for i, item := range p.list(fields["uids"], "uids") {
 		s.uids = append(s.uids, p.uid(item, fmt.Sprintf("uids[%d]", i)))
 	}
-	if len(s.certificates)+len(s.tokens)+len(s.uids) == 0 {
-		p.fault(n, "", "nobody can be this subject: give it certificates, tokens or uids")
+	if len(s.certificates)+len(s.tokens)+len(s.jwts)+len(s.uids) == 0 {
+		p.fault(n, "", "nobody can be this subject: give it certificates, tokens, jwts or uids")
 	}
 	if fields["grants"] == nil {
 		p.fault(n, "grants", "is missing: add what the subject may do, such as [{roles: [read], tenants: [\"*\"]}]")
@@ -197,7 +205,7 @@ func (p *parser) name(parent, n *yaml.Node) string {
 		return ""
 	}
 	if first, ok := p.names[name]; ok {
-		p.fault(n, "name", "another subject has it, in line %d: a subject can have several certificates, tokens, uids and grants", first)
+		p.fault(n, "name", "another subject has it, in line %d: a subject can have several certificates, tokens, jwts, uids and grants", first)
 	} else {
 		p.names[name] = n.Line
 	}
@@ -248,37 +256,6 @@ func (p *parser) pattern(n *yaml.Node, field, star string) *regexp.Regexp {
 		p.fault(n, field, "cannot be used: %v", err)
 	}
 	return compiled
-}
-
-const digestPrefix = "sha256:"
-
-// token reads the digest of one. What is at fault is not repeated: it may be the
-// token itself.
-func (p *parser) token(n *yaml.Node, field string) (digest [sha256.Size]byte) {
-	const want = "want sha256: and 64 hexadecimal digits, as from: printf %s \"$TOKEN\" | sha256sum"
-	text, ok := p.text(n, field)
-	if !ok {
-		return digest
-	}
-	digits, ok := strings.CutPrefix(text, digestPrefix)
-	if !ok {
-		p.fault(n, field, "is not the digest of a token; a token itself does not belong here: %s", want)
-		return digest
-	}
-	raw, err := hex.DecodeString(digits)
-	if err != nil || len(raw) != sha256.Size {
-		p.fault(n, field, "is not the digest of a token: %s", want)
-		return digest
-	}
-	digest = [sha256.Size]byte(raw)
-	if digest == sha256.Sum256(nil) {
-		p.fault(n, field, "is the digest of nothing: was $TOKEN empty?")
-	}
-	if first, ok := p.tokens[digest]; ok {
-		p.fault(n, field, "is in line %d already: a token belongs to one subject", first)
-	}
-	p.tokens[digest] = n.Line
-	return digest
 }
 
 func (p *parser) uid(n *yaml.Node, field string) uint32 {

@@ -26,17 +26,28 @@ const MinTokenLen = 20
 //
 // If several subjects match, the caller is all of them: their grants add up, and
 // its name is theirs with "+" in between.
+//
+// A token that the policy does not name can be a JSON Web Token of one of its issuers.
 type Policy struct {
 	subjects []subject
+	issuers  []Issuer
+	verifier Verifier
 }
 
 // subject is an entry of a policy.
 type subject struct {
 	name         string
 	certificates []certificate
-	tokens       [][sha256.Size]byte
+	tokens       []token
+	jwts         []jwt
 	uids         []uint32
 	grants       []Grant
+}
+
+// token is a bearer token.
+type token struct {
+	digest  [sha256.Size]byte
+	expires time.Time // zero: never
 }
 
 // certificate says which certificates. Every pattern that is not nil has to match.
@@ -65,6 +76,9 @@ type Reason string
 const (
 	NothingShown       Reason = "nothing_shown"
 	UnknownToken       Reason = "unknown_token"
+	ExpiredToken       Reason = "expired_token"
+	InvalidJWT         Reason = "invalid_jwt"
+	UnknownJWT         Reason = "unknown_jwt"
 	PlaintextToken     Reason = "plaintext_token"
 	MalformedToken     Reason = "malformed_token"
 	UnknownCertificate Reason = "unknown_certificate"
@@ -76,7 +90,7 @@ const (
 // Reasons returns all of them.
 func Reasons() []Reason {
 	return []Reason{
-		NothingShown, UnknownToken, PlaintextToken, MalformedToken,
+		NothingShown, UnknownToken, ExpiredToken, InvalidJWT, UnknownJWT, PlaintextToken, MalformedToken,
 		UnknownCertificate, ExpiredCertificate, UnknownUser, FailedHandshake,
 	}
 }
@@ -109,7 +123,7 @@ func (p *Policy) HasCertificates() bool {
 func (p *Policy) Identify(c Credentials, now time.Time) (Identity, error) {
 	switch {
 	case c.Token != "":
-		return p.byToken(c)
+		return p.byToken(c, now)
 	case c.Certificate != nil:
 		return p.byCertificate(c, now)
 	case c.Unix:
@@ -119,21 +133,31 @@ func (p *Policy) Identify(c Credentials, now time.Time) (Identity, error) {
 		"the registry does not know who asks: show it a client certificate or a bearer token that its access policy names (scriptctl: --cert and --key, or --token-file)")
 }
 
-func (p *Policy) byToken(c Credentials) (Identity, error) {
+func (p *Policy) byToken(c Credentials, now time.Time) (Identity, error) {
 	if len(c.Token) < MinTokenLen {
 		return Identity{}, NewUnknown(MalformedToken, "a token has at least %d characters: is this the right one?", MinTokenLen)
 	}
 	digest := sha256.Sum256([]byte(c.Token))
+	var expires time.Time
 	who, ok := p.identity(c.Peer, func(s subject) bool {
-		known := 0
-		for _, token := range s.tokens {
-			known |= subtle.ConstantTimeCompare(token[:], digest[:])
+		known := false
+		for _, t := range s.tokens {
+			if subtle.ConstantTimeCompare(t.digest[:], digest[:]) == 1 {
+				known, expires = true, t.expires
+			}
 		}
-		return known == 1
+		return known
 	})
 	if !ok {
+		if issuer, ok := p.issuerOf(c.Token); ok {
+			return p.byJWT(c, issuer, now)
+		}
 		return Identity{}, NewUnknown(UnknownToken, "the registry's access policy does not name this token: is it the right one, and of this registry?")
 	}
+	if !expires.IsZero() && !now.Before(expires) {
+		return Identity{}, NewUnknown(ExpiredToken, "the token of %s has expired at %s: make another with `scriptctl token`", who.Name, expires.UTC().Format(time.RFC3339))
+	}
+	who.Expires = expires
 	return who, nil
 }
 
@@ -149,6 +173,7 @@ func (p *Policy) byCertificate(c Credentials, now time.Time) (Identity, error) {
 	if !ok {
 		return Identity{}, NewUnknown(UnknownCertificate, "the registry's access policy does not name the client certificate: %s", describe(cert))
 	}
+	who.Expires = cert.NotAfter
 	return who, nil
 }
 

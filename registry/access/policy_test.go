@@ -49,7 +49,7 @@ subjects:
 
 func parse(t *testing.T, text string) *access.Policy {
 	t.Helper()
-	p, err := access.Parse("policy.yaml", []byte(text))
+	p, err := access.Parse("policy.yaml", []byte(text), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -242,7 +242,7 @@ func TestParseSaysWhatIsWrongAndWhere(t *testing.T) {
 		{"number as text", "subjects:\n  - name: 7\n    uids: [1]\n    grants: [{roles: [read], tenants: [a]}]", "name: want text; put it in quotes"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			_, err := access.Parse("policy.yaml", []byte(tt.text))
+			_, err := access.Parse("policy.yaml", []byte(tt.text), nil)
 			if err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Fatalf("%v\nwant %s", err, tt.want)
 			}
@@ -254,11 +254,11 @@ func TestParseSaysWhatIsWrongAndWhere(t *testing.T) {
 			}
 		})
 	}
-	_, err := access.Parse("policy.yaml", []byte("subjects:\n  - name: ci\n    uids: [x]\n    grants: [{roles: [y], tenants: [a]}]"))
+	_, err := access.Parse("policy.yaml", []byte("subjects:\n  - name: ci\n    uids: [x]\n    grants: [{roles: [y], tenants: [a]}]"), nil)
 	if err == nil || strings.Count(err.Error(), "policy.yaml:") != 2 {
 		t.Errorf("two faults: %v", err)
 	}
-	if _, err := access.Load("testdata/there-is-none"); script.KindOf(err) != script.Invalid || !strings.Contains(err.Error(), "there-is-none") {
+	if _, err := access.Load("testdata/there-is-none", nil); script.KindOf(err) != script.Invalid || !strings.Contains(err.Error(), "there-is-none") {
 		t.Errorf("no file: %v", err)
 	}
 }
@@ -278,7 +278,7 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte("subjects: [{name: a, uids: [1], grants: [{roles: [read], tenants: [a]}]}]"))
 	f.Add([]byte("subjects: &a [*a]"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		p, err := access.Parse("policy.yaml", data)
+		p, err := access.Parse("policy.yaml", data, nil)
 		if (p == nil) == (err == nil) {
 			t.Fatalf("%v, %v", p, err)
 		}

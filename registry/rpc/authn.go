@@ -70,7 +70,16 @@ func (a *authenticator) stream(srv any, ss grpc.ServerStream, info *grpc.StreamS
 	if err != nil {
 		return err
 	}
-	outdated := func() bool { return a.policy() != policy }
+	expires := access.FromContext(ctx).Expires
+	outdated := func() error {
+		switch {
+		case a.policy() != policy:
+			return script.Errorf(script.Unavailable, "", "the access policy has changed meanwhile: ask again")
+		case !expires.IsZero() && time.Now().After(expires):
+			return script.Errorf(script.Unavailable, "", "the caller's token or certificate has expired meanwhile: ask again with a new one")
+		}
+		return nil
+	}
 	return handler(srv, identifiedStream{ServerStream: ss, ctx: ctx, outdated: outdated})
 }
 
@@ -86,14 +95,14 @@ func (a *authenticator) policy() *access.Policy {
 type identifiedStream struct {
 	grpc.ServerStream
 	ctx      context.Context
-	outdated func() bool // the access policy is another than at the start
+	outdated func() error // what has changed since the start, so that the caller must ask again
 }
 
 func (s identifiedStream) Context() context.Context { return s.ctx }
 
 // SendMsg implements grpc.ServerStream.
 func (s identifiedStream) SendMsg(m any) error {
-	if err := s.check(); err != nil {
+	if err := s.outdated(); err != nil {
 		return err
 	}
 	return s.ServerStream.SendMsg(m)
@@ -105,16 +114,7 @@ func (s identifiedStream) RecvMsg(m any) error {
 	if err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
-	return cmp.Or(s.check(), err)
-}
-
-// check returns an error if the access policy is not what it was: what a caller was
-// allowed when it asked it may not be any more.
-func (s identifiedStream) check() error {
-	if s.outdated() {
-		return script.Errorf(script.Unavailable, "", "the access policy has changed meanwhile: ask again")
-	}
-	return nil
+	return cmp.Or(s.outdated(), err)
 }
 
 // admit returns a context with the caller's identity.

@@ -145,7 +145,7 @@ const goodToken = "a token that nobody guesses"
 
 func policy(t *testing.T, text string) func() *access.Policy {
 	t.Helper()
-	p, err := access.Parse("policy.yaml", []byte(text))
+	p, err := access.Parse("policy.yaml", []byte(text), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

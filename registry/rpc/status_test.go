@@ -295,7 +295,7 @@ func TestStatusIsForReaders(t *testing.T) {
 	for name, tenants := range map[string]string{"every": "'*'", "acme": "acme", "nobody": "other"} {
 		fmt.Fprintf(&policy, "  - {name: %s, tokens: ['sha256:%x'], grants: [{roles: [read], tenants: [%s]}]}\n", name, sha256.Sum256([]byte(token(name))), tenants)
 	}
-	parsed, err := access.Parse("policy", []byte(policy.String()))
+	parsed, err := access.Parse("policy", []byte(policy.String()), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
