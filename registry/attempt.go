@@ -3,6 +3,7 @@ package registry
 import (
 	"context"
 	"encoding/json"
+	"sync"
 	"time"
 
 	"github.com/scriptorium-dev/scriptorium/registry/access"
@@ -22,6 +23,7 @@ type asked struct {
 	decide func(cur script.Release, now time.Time) (decision, error)
 	// prepare, if not nil, may refuse a decision before it is committed.
 	prepare func(decision) error
+	counted *bool // the write counts for its tenant's rates already
 }
 
 // usualRole is the one that the change takes in most cases.
@@ -59,6 +61,7 @@ func (r *Registry) tryWrite(ctx context.Context, a asked) (decision, error) {
 	if err != nil {
 		return decision{}, err
 	}
+	a.counted = new(bool)
 	if d, outcome, err := r.guess(ctx, a, means); outcome != lostRace {
 		return d, err
 	}
@@ -134,10 +137,10 @@ func (r *Registry) attempt(ctx context.Context, a asked, means Asked) (decision,
 	if err != nil {
 		return decision{}, settled, err
 	}
-	d, err := r.decide(a, basis{release: cur, tenant: func() (script.Tenant, error) {
+	d, err := r.decide(a, basis{release: cur, tenant: sync.OnceValues(func() (script.Tenant, error) {
 		stock, err := r.store.Stock(ctx, script.ValueKey{Tenant: a.Name.Tenant})
 		return stock.Tenant, err
-	}})
+	})})
 	if err != nil {
 		return decision{}, settled, err
 	}
@@ -168,6 +171,9 @@ func (r *Registry) decide(a asked, b basis) (decision, error) {
 	if err := withinCeiling(b, &d); err != nil {
 		return decision{}, err
 	}
+	if err := r.withinQuota(b, &d); err != nil {
+		return decision{}, err
+	}
 	if a.prepare != nil {
 		if err := a.prepare(d); err != nil {
 			return decision{}, err
@@ -176,7 +182,23 @@ func (r *Registry) decide(a asked, b basis) (decision, error) {
 	if d.changed {
 		d.commit.Audit = a.auditEntry(d.commit, forced)
 	}
-	return d, nil
+	return d, r.withinRates(a, b, d)
+}
+
+// withinRates counts the write, once.
+func (r *Registry) withinRates(a asked, b basis, d decision) error {
+	if !d.changed || a.dry || a.itself || *a.counted {
+		return nil
+	}
+	tenant, err := b.tenant()
+	if err != nil {
+		return err
+	}
+	if err := r.rates.take(a.Name.Tenant, tenant.Settings, len(d.commit.Source)); err != nil {
+		return err
+	}
+	*a.counted = true
+	return nil
 }
 
 // commit makes what was decided so, if nothing has changed since.

@@ -56,6 +56,7 @@ func (r *Registry) Import(ctx context.Context, req ImportRequest, items iter.Seq
 	im := importer{
 		registry: r, req: req,
 		pending: map[script.Digest][]byte{}, sizes: map[script.Digest]int{}, checked: map[program]bool{},
+		settings: map[string]script.TenantSettings{},
 	}
 	for item, err := range items {
 		if err == nil {
@@ -82,6 +83,8 @@ type importer struct {
 	pendingBytes int
 	sizes        map[script.Digest]int // of sources that came
 	checked      map[program]bool      // came, and compiles
+
+	settings map[string]script.TenantSettings // of the tenants so far
 }
 
 // program is what is compiled.
@@ -216,6 +219,11 @@ func (im *importer) store(ctx context.Context, rec Record) (Outcome, error) {
 			im.count(cur)
 			return Unchanged, nil
 		}
+		if attempt == 1 {
+			if err := im.pace(ctx, rec); err != nil {
+				return Failed, err
+			}
+		}
 		err = im.restore(ctx, cur, rec)
 		if err == nil {
 			im.count(cur)
@@ -228,6 +236,24 @@ func (im *importer) store(ctx context.Context, rec Record) (Outcome, error) {
 			return outcomeOf(decision{}, false, err), err
 		}
 	}
+}
+
+// pace waits until the tenant's rates allow the script.
+func (im *importer) pace(ctx context.Context, rec Record) error {
+	if err := im.registry.space(); err != nil {
+		return err
+	}
+	tenant := rec.Release.Name.Tenant
+	settings, ok := im.settings[tenant]
+	if !ok {
+		stock, err := im.registry.store.Stock(ctx, script.ValueKey{Tenant: tenant})
+		if err != nil {
+			return err
+		}
+		settings = stock.Tenant.Settings
+		im.settings[tenant] = settings
+	}
+	return im.registry.rates.wait(ctx, tenant, settings, int(sourceBytes(rec.Release)))
 }
 
 // mayReplace refuses to make something else of what there is, and of numbers that have

@@ -13,7 +13,7 @@ import (
 // maxRecent releases are remembered.
 const maxRecent = 4096
 
-// Recent remembers the releases that changed last, and the settings of all tenants, so
+// Recent remembers the releases that changed last, and the settings and usage of all tenants, so
 // that a write need not read them first: most writes follow others of the same script.
 // It is a Projection, to be followed, and may be behind the store at any time: whoever
 // decides on what it says has the store check, with the commit, that nothing has changed
@@ -23,6 +23,7 @@ type Recent struct {
 
 	mu      sync.Mutex
 	tenants map[string]script.Tenant
+	usages  usages
 	ready   bool // there was a Reset: a tenant that is not known has no settings
 }
 
@@ -34,7 +35,7 @@ func NewRecent() *Recent {
 	if err != nil {
 		panic(err) // of a size below 1 only
 	}
-	return &Recent{releases: releases, tenants: map[string]script.Tenant{}}
+	return &Recent{releases: releases, tenants: map[string]script.Tenant{}, usages: newUsages(nil)}
 }
 
 // Reset implements Projection.
@@ -48,9 +49,10 @@ func (r *Recent) Reset(s State) {
 	for _, t := range s.Tenants {
 		tenants[t.Name] = t
 	}
+	counted := newUsages(s.Releases)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.tenants, r.ready = tenants, true
+	r.tenants, r.usages, r.ready = tenants, counted, true
 }
 
 // Apply implements Projection.
@@ -60,9 +62,19 @@ func (r *Recent) Apply(t Transaction) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	for _, release := range t.Releases {
+		r.usages.put(release)
+	}
 	for _, tenant := range t.Tenants {
 		r.tenants[tenant.Name] = tenant
 	}
+}
+
+// usage returns what the tenant has, as far as is known.
+func (r *Recent) usage(tenant string) usage {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.usages.tenants[tenant]
 }
 
 // basis returns what was known last of the script and its tenant; ok is false if that

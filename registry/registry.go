@@ -31,6 +31,9 @@ type Config struct {
 	DefaultEngine string
 	// Clock tells the time of changes; time.Now if nil.
 	Clock func() time.Time
+	// Space, if not nil, returns an error while the store has no room for more. It is
+	// asked before each write that takes room; deletes and rollbacks go on.
+	Space func() error
 	// Wrote, if not nil, is told the end of each write: the change that was
 	// asked for and its outcome. It must not block.
 	Wrote func(change script.Change, outcome Outcome)
@@ -63,6 +66,8 @@ type Registry struct {
 	defaultEngine string
 	now           func() time.Time
 	wrote         func(script.Change, Outcome)
+	rates         *rates
+	space         func() error
 	importing     chan struct{} // has room for as many imports as may run at a time
 }
 
@@ -79,6 +84,8 @@ func New(cfg Config) *Registry {
 		defaultEngine: cfg.DefaultEngine,
 		now:           cfg.Clock,
 		wrote:         cfg.Wrote,
+		rates:         newRates(),
+		space:         cfg.Space,
 		importing:     make(chan struct{}, maxImports),
 	}
 	if r.defaultEngine == "" {
@@ -86,6 +93,9 @@ func New(cfg Config) *Registry {
 	}
 	if r.now == nil {
 		r.now = time.Now
+	}
+	if r.space == nil {
+		r.space = func() error { return nil }
 	}
 	if r.wrote == nil {
 		r.wrote = func(script.Change, Outcome) {}
@@ -102,7 +112,7 @@ func outcomeOf(d decision, dry bool, err error) Outcome {
 		return Unchanged
 	case script.Conflict:
 		return Conflict
-	case script.Invalid, script.NotFound, script.Script, script.Limit, script.Denied:
+	case script.Invalid, script.NotFound, script.Script, script.Limit, script.Overloaded, script.Denied:
 		return Refused
 	}
 	return Failed

@@ -82,6 +82,7 @@ func (r *Registry) writeValue(ctx context.Context, a askedValue) (v script.Value
 	if err := a.validate(); err != nil {
 		return script.Value{}, false, err
 	}
+	counted := false
 	for attempt := 1; ; attempt++ {
 		stock, err := r.store.Stock(ctx, a.key)
 		if err != nil {
@@ -90,6 +91,12 @@ func (r *Registry) writeValue(ctx context.Context, a askedValue) (v script.Value
 		commit, changed, err := decideValue(stock, a, r.now().UTC())
 		if err != nil || !changed || a.dry {
 			return commit.Value, changed, err
+		}
+		if !counted {
+			if err := r.countValue(ctx, a, stock.Tenant.Settings); err != nil {
+				return script.Value{}, false, err
+			}
+			counted = true
 		}
 		commit.Value.Revision, err = r.store.CommitValue(ctx, commit)
 		if script.KindOf(err) == script.Conflict && attempt < valueAttempts {
@@ -100,6 +107,20 @@ func (r *Registry) writeValue(ctx context.Context, a askedValue) (v script.Value
 		}
 		return commit.Value, true, nil
 	}
+}
+
+// countValue counts the write for its tenant's rates. Imports wait for them.
+func (r *Registry) countValue(ctx context.Context, a askedValue, settings script.TenantSettings) error {
+	if a.change == script.ChangeRemove {
+		return r.rates.take(a.key.Tenant, settings, 0)
+	}
+	if err := r.space(); err != nil {
+		return err
+	}
+	if a.change == script.ChangeImport {
+		return r.rates.wait(ctx, a.key.Tenant, settings, len(a.content))
+	}
+	return r.rates.take(a.key.Tenant, settings, len(a.content))
 }
 
 // decideValue is what the write comes to. Without a change the commit's value is the

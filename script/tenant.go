@@ -1,6 +1,9 @@
 package script
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // Tenant is what holds for all scripts of one tenant.
 type Tenant struct {
@@ -24,7 +27,7 @@ const (
 )
 
 // TenantSettings bound what a tenant may use on each agent, all its scripts
-// together. A zero field means its default.
+// together, and in the registry. A zero field means its default.
 type TenantSettings struct {
 	Isolation Isolation
 	// Limits are what each script's limits are at most; zero fields bound nothing.
@@ -34,6 +37,12 @@ type TenantSettings struct {
 	LogBytes    int   // bytes a second that all scripts together may log
 	MemoryBytes int64 // of the tenant's process, when it has one
 	ValueBytes  int64 // that all of the tenant's values may have together
+
+	// These bound what the registry stores. Agents do not need them.
+	Scripts     int   // that the tenant may have
+	SourceBytes int64 // that the sources of all retained versions may have together
+	Writes      int   // changes a second, on average
+	WriteBytes  int   // bytes of sources and values a second, on average
 }
 
 // DefaultTenantSettings are those of a tenant that sets none.
@@ -43,6 +52,10 @@ func DefaultTenantSettings() TenantSettings {
 		LogBytes:    64 << 10,
 		MemoryBytes: 256 << 20,
 		ValueBytes:  16 << 20,
+		Scripts:     20_000,
+		SourceBytes: 512 << 20,
+		Writes:      100,
+		WriteBytes:  1 << 20,
 	}
 }
 
@@ -55,6 +68,10 @@ func MaxTenantSettings() TenantSettings {
 		LogBytes:    16 << 20,
 		MemoryBytes: 64 << 30,
 		ValueBytes:  256 << 20,
+		Scripts:     1_000_000,
+		SourceBytes: 64 << 30,
+		Writes:      100_000,
+		WriteBytes:  1 << 30,
 	}
 }
 
@@ -64,18 +81,14 @@ const minMemoryBytes = 64 << 20
 // OrDefaults returns s with each zero field set to its default.
 func (s TenantSettings) OrDefaults() TenantSettings {
 	d := DefaultTenantSettings()
-	if s.Isolation == "" {
-		s.Isolation = d.Isolation
-	}
-	if s.LogBytes == 0 {
-		s.LogBytes = d.LogBytes
-	}
-	if s.MemoryBytes == 0 {
-		s.MemoryBytes = d.MemoryBytes
-	}
-	if s.ValueBytes == 0 {
-		s.ValueBytes = d.ValueBytes
-	}
+	s.Isolation = cmp.Or(s.Isolation, d.Isolation)
+	s.LogBytes = cmp.Or(s.LogBytes, d.LogBytes)
+	s.MemoryBytes = cmp.Or(s.MemoryBytes, d.MemoryBytes)
+	s.ValueBytes = cmp.Or(s.ValueBytes, d.ValueBytes)
+	s.Scripts = cmp.Or(s.Scripts, d.Scripts)
+	s.SourceBytes = cmp.Or(s.SourceBytes, d.SourceBytes)
+	s.Writes = cmp.Or(s.Writes, d.Writes)
+	s.WriteBytes = cmp.Or(s.WriteBytes, d.WriteBytes)
 	return s
 }
 
@@ -100,6 +113,10 @@ func (s TenantSettings) Validate(field string) error {
 		{"logBytes", int64(s.LogBytes), int64(m.LogBytes)},
 		{"memoryBytes", s.MemoryBytes, m.MemoryBytes},
 		{"valueBytes", s.ValueBytes, m.ValueBytes},
+		{"scripts", int64(s.Scripts), int64(m.Scripts)},
+		{"sourceBytes", s.SourceBytes, m.SourceBytes},
+		{"writes", int64(s.Writes), int64(m.Writes)},
+		{"writeBytes", int64(s.WriteBytes), int64(m.WriteBytes)},
 	} {
 		if bound.got < 0 || bound.got > bound.max {
 			return Errorf(Invalid, field+"."+bound.name, "%d is not between 0 and the maximum, %d", bound.got, bound.max)

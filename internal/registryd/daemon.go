@@ -59,6 +59,7 @@ type Daemon struct {
 	log    *slog.Logger
 	secure *secured
 	store  *etcdstore.Store
+	space  *space
 	fan    *fanout.Fanout
 	mirror *mirror.Mirror
 	recent *registry.Recent
@@ -116,7 +117,7 @@ func Start(ctx context.Context, cfg Config) (*Daemon, error) {
 		return nil, err
 	}
 	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	d := &Daemon{log: cfg.Log, secure: secure, store: store, cancel: cancel, failed: make(chan error, 1)}
+	d := &Daemon{log: cfg.Log, secure: secure, store: store, space: &space{store: store}, cancel: cancel, failed: make(chan error, 1)}
 	if err := d.start(ctx, life, cfg); err != nil {
 		now, cancelNow := context.WithCancel(ctx)
 		cancelNow() // nobody was served: there is nothing to wait for
@@ -149,6 +150,9 @@ func (d *Daemon) Ready(ctx context.Context) obs.Readiness {
 	state := obs.Readiness{Ready: true}
 	if !d.fan.Connected() {
 		state.Degraded = []string{"NATS cannot be reached: agents poll, and changes take seconds"}
+	}
+	if err := d.space.check(); err != nil {
+		state.Degraded = append(state.Degraded, err.Error())
 	}
 	return state
 }

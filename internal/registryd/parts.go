@@ -56,7 +56,7 @@ func (d *Daemon) start(ctx, life context.Context, cfg Config) error {
 	})
 	d.recent = registry.NewRecent()
 	d.groups = feed.NewGroups(d.store, d.feed, nil, cfg.Log)
-	if err := errors.Join(m.register(cfg.Metrics, d), d.secure.register(cfg.Metrics)); err != nil {
+	if err := errors.Join(m.register(cfg.Metrics, d), d.secure.register(cfg.Metrics), d.space.register(cfg.Metrics)); err != nil {
 		return fmt.Errorf("register the metrics: %w", err)
 	}
 	reg := d.registry(cfg, m)
@@ -94,7 +94,7 @@ func (d *Daemon) registry(cfg Config, m *metrics) *registry.Registry {
 		l := lua.New()
 		engines = map[string]engine.Checker{l.Name(): l}
 	}
-	return registry.New(registry.Config{Store: d.store, Recent: d.recent, Engines: engines, Wrote: m.wrote})
+	return registry.New(registry.Config{Store: d.store, Recent: d.recent, Engines: engines, Wrote: m.wrote, Space: d.space.check})
 }
 
 // services are what is served over gRPC.
@@ -130,6 +130,7 @@ func (d *Daemon) run(life context.Context, conductor *rollout.Conductor, collect
 		d.groups.Run,
 		d.sweep,
 		d.secure.run,
+		d.space.run,
 	} {
 		d.running.Go(func() { part(life) })
 	}

@@ -24,6 +24,10 @@ type tenantView struct {
 	MemoryBytes int64            `json:"memoryBytes"`
 	LogBytes    int              `json:"logBytes"` // a second
 	ValueBytes  int64            `json:"valueBytes"`
+	Scripts     int              `json:"scripts"`
+	SourceBytes int64            `json:"sourceBytes"`
+	Writes      int              `json:"writes"`     // a second
+	WriteBytes  int              `json:"writeBytes"` // a second
 	Limits      limitsView       `json:"limits"`
 	Author      string           `json:"author,omitempty"`
 	ChangedAt   *time.Time       `json:"changedAt,omitempty"`
@@ -39,7 +43,8 @@ func viewOfTenant(t *script.Tenant) tenantView {
 	s := t.Settings.OrDefaults()
 	return tenantView{
 		Tenant: t.Name, Revision: t.Revision, Isolation: s.Isolation, Concurrency: s.Concurrency, CPU: s.CPU,
-		MemoryBytes: s.MemoryBytes, LogBytes: s.LogBytes, ValueBytes: s.ValueBytes, Limits: viewOfLimits(s.Limits),
+		MemoryBytes: s.MemoryBytes, LogBytes: s.LogBytes, ValueBytes: s.ValueBytes,
+		Scripts: s.Scripts, SourceBytes: s.SourceBytes, Writes: s.Writes, WriteBytes: s.WriteBytes, Limits: viewOfLimits(s.Limits),
 		Author: t.Author, ChangedAt: timeView(t.ChangedAt),
 	}
 }
@@ -63,6 +68,10 @@ func settingsOf(set script.TenantSettings) []setting {
 		{"memory", exactSize(s.MemoryBytes), set.MemoryBytes == 0},
 		{"log-rate", rate(s.LogBytes), set.LogBytes == 0},
 		{"values", exactSize(s.ValueBytes), set.ValueBytes == 0},
+		{"scripts", strconv.Itoa(s.Scripts), set.Scripts == 0},
+		{"sources", exactSize(s.SourceBytes), set.SourceBytes == 0},
+		{"writes", strconv.Itoa(s.Writes) + "/s", set.Writes == 0},
+		{"write-rate", rate(s.WriteBytes), set.WriteBytes == 0},
 		{"max-instructions", orUnbound(l.Instructions, strconv.FormatUint(l.Instructions, 10)), l.Instructions == 0},
 		{"max-timeout", orUnbound(l.Timeout, l.Timeout.String()), l.Timeout == 0},
 		{"max-source", size(l.SourceBytes), l.SourceBytes == 0},
@@ -143,6 +152,8 @@ type tenantFlags struct {
 	concurrency                   int
 	cpu                           cpuValue
 	memory, logRate, values       sizeValue
+	scripts, writes               int
+	sources, writeRate            sizeValue
 	instructions                  uint64
 	timeout                       time.Duration
 	source, str, result, scriptLR sizeValue
@@ -156,6 +167,10 @@ func (f *tenantFlags) add(flags *pflag.FlagSet) {
 	flags.Var(&f.memory, "memory", "memory of the tenant's process, such as 256Mi")
 	flags.Var(&f.logRate, "log-rate", "what all scripts together may log in a second, such as 64Ki")
 	flags.Var(&f.values, "values", "what all of its kv data may have, such as 16Mi")
+	flags.IntVar(&f.scripts, "scripts", 0, "how many scripts the tenant can have")
+	flags.Var(&f.sources, "sources", "size of all sources in retained versions, such as 512Mi")
+	flags.IntVar(&f.writes, "writes", 0, "changes a second on average; 100 times as many can come at once")
+	flags.Var(&f.writeRate, "write-rate", "bytes of sources and kv data a second on average, such as 1Mi; 128 times as many can come at once")
 	flags.Uint64Var(&f.instructions, "max-instructions", 0, "the most that any script's limits may be: instructions of a call")
 	flags.DurationVar(&f.timeout, "max-timeout", 0, "likewise: the time of a call")
 	flags.Var(&f.source, "max-source", "likewise: the source")
@@ -174,6 +189,10 @@ func (f *tenantFlags) apply(flags *pflag.FlagSet, s *script.TenantSettings) (giv
 		"memory":           func() { s.MemoryBytes = int64(f.memory) },
 		"log-rate":         func() { s.LogBytes = int(f.logRate) },
 		"values":           func() { s.ValueBytes = int64(f.values) },
+		"scripts":          func() { s.Scripts = f.scripts },
+		"sources":          func() { s.SourceBytes = int64(f.sources) },
+		"writes":           func() { s.Writes = f.writes },
+		"write-rate":       func() { s.WriteBytes = int(f.writeRate) },
 		"max-instructions": func() { s.Limits.Instructions = f.instructions },
 		"max-timeout":      func() { s.Limits.Timeout = f.timeout },
 		"max-source":       func() { s.Limits.SourceBytes = int(f.source) },

@@ -26,6 +26,7 @@ func TenantSettings(t *v1alpha1.ScriptTenant) (script.TenantSettings, error) {
 		CPU:         r.cpu(t.Spec.CPU, int64(most.CPU)),
 		MemoryBytes: r.bytes("spec.memory", t.Spec.Memory, most.MemoryBytes),
 		ValueBytes:  r.bytes("spec.values", t.Spec.Values, most.ValueBytes),
+		SourceBytes: r.bytes("spec.sources", t.Spec.Sources, most.SourceBytes),
 	}
 	s.Limits.Coroutines = false // a tenant's limits do not speak of them
 	if t.Spec.Concurrency != nil {
@@ -33,6 +34,15 @@ func TenantSettings(t *v1alpha1.ScriptTenant) (script.TenantSettings, error) {
 	}
 	if t.Spec.LogBytes != nil {
 		s.LogBytes = positive[int](&r, "spec.logBytes", *t.Spec.LogBytes, int64(most.LogBytes))
+	}
+	if t.Spec.Scripts != nil {
+		s.Scripts = positive[int](&r, "spec.scripts", int64(*t.Spec.Scripts), int64(most.Scripts))
+	}
+	if t.Spec.Writes != nil {
+		s.Writes = positive[int](&r, "spec.writes", int64(*t.Spec.Writes), int64(most.Writes))
+	}
+	if t.Spec.WriteBytes != nil {
+		s.WriteBytes = positive[int](&r, "spec.writeBytes", *t.Spec.WriteBytes, int64(most.WriteBytes))
 	}
 	if m := s.MemoryBytes; m != 0 && m < minMemory {
 		r.fault("spec.memory", "%s is less than a process needs, 64Mi", t.Spec.Memory)

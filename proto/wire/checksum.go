@@ -114,6 +114,8 @@ func fingerprintValue(v script.Value) Sum {
 	return f.sum()
 }
 
+// fingerprintTenant leaves out the settings that agents do not need: agents of before have
+// the same sums.
 func fingerprintTenant(t script.Tenant) Sum {
 	f := fields{buf: make([]byte, 0, 512)}
 	f.text(t.Name)

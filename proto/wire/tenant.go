@@ -46,6 +46,10 @@ func FromTenantSettings(s script.TenantSettings) *scriptv1.TenantSettings {
 		LogBytes:    int64(s.LogBytes),
 		MemoryBytes: s.MemoryBytes,
 		ValueBytes:  s.ValueBytes,
+		Scripts:     int64(s.Scripts),
+		SourceBytes: s.SourceBytes,
+		Writes:      int64(s.Writes),
+		WriteBytes:  int64(s.WriteBytes),
 	}
 }
 
@@ -64,5 +68,9 @@ func ToTenantSettings(m *scriptv1.TenantSettings) (script.TenantSettings, error)
 		LogBytes:    int(m.GetLogBytes()),
 		MemoryBytes: m.GetMemoryBytes(),
 		ValueBytes:  m.GetValueBytes(),
+		Scripts:     int(m.GetScripts()),
+		SourceBytes: m.GetSourceBytes(),
+		Writes:      int(m.GetWrites()),
+		WriteBytes:  int(m.GetWriteBytes()),
 	}, nil
 }

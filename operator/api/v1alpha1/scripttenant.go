@@ -94,6 +94,26 @@ type ScriptTenantSpec struct {
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).isGreaterThan(quantity('0')) && !quantity(string(self)).isGreaterThan(quantity('256Mi'))",message="must be above 0 and up to 256Mi"
 	Values *resource.Quantity `json:"values,omitempty"`
+	// Scripts that the tenant can have. 20000 unless set.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1000000
+	Scripts *int32 `json:"scripts,omitempty"`
+	// Size of the sources of all retained versions. 512Mi unless set.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).isGreaterThan(quantity('0')) && !quantity(string(self)).isGreaterThan(quantity('64Gi'))",message="must be above 0 and up to 64Gi"
+	Sources *resource.Quantity `json:"sources,omitempty"`
+	// Changes a second, on average. 100 times as many can come at once. 100 unless set.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=100000
+	Writes *int32 `json:"writes,omitempty"`
+	// Bytes of sources and values a second, on average. 128 times as many can come at
+	// once. 1048576 unless set.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1073741824
+	WriteBytes *int64 `json:"writeBytes,omitempty"`
 }
 
 // ScriptTenantStatus is what the registry has of a ScriptTenant.

@@ -965,7 +965,15 @@ type TenantSettings struct {
 	// Memory of the tenant's process, when it has one of its own.
 	MemoryBytes int64 `protobuf:"varint,6,opt,name=memory_bytes,json=memoryBytes,proto3" json:"memory_bytes,omitempty"`
 	// What all of the tenant's values may have together.
-	ValueBytes    int64 `protobuf:"varint,7,opt,name=value_bytes,json=valueBytes,proto3" json:"value_bytes,omitempty"`
+	ValueBytes int64 `protobuf:"varint,7,opt,name=value_bytes,json=valueBytes,proto3" json:"value_bytes,omitempty"`
+	// Scripts that the tenant may have.
+	Scripts int64 `protobuf:"varint,8,opt,name=scripts,proto3" json:"scripts,omitempty"`
+	// What the sources of all retained versions may have together.
+	SourceBytes int64 `protobuf:"varint,9,opt,name=source_bytes,json=sourceBytes,proto3" json:"source_bytes,omitempty"`
+	// Changes a second, on average.
+	Writes int64 `protobuf:"varint,10,opt,name=writes,proto3" json:"writes,omitempty"`
+	// Bytes of sources and values a second, on average.
+	WriteBytes    int64 `protobuf:"varint,11,opt,name=write_bytes,json=writeBytes,proto3" json:"write_bytes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1045,6 +1053,34 @@ func (x *TenantSettings) GetMemoryBytes() int64 {
 func (x *TenantSettings) GetValueBytes() int64 {
 	if x != nil {
 		return x.ValueBytes
+	}
+	return 0
+}
+
+func (x *TenantSettings) GetScripts() int64 {
+	if x != nil {
+		return x.Scripts
+	}
+	return 0
+}
+
+func (x *TenantSettings) GetSourceBytes() int64 {
+	if x != nil {
+		return x.SourceBytes
+	}
+	return 0
+}
+
+func (x *TenantSettings) GetWrites() int64 {
+	if x != nil {
+		return x.Writes
+	}
+	return 0
+}
+
+func (x *TenantSettings) GetWriteBytes() int64 {
+	if x != nil {
+		return x.WriteBytes
 	}
 	return 0
 }
@@ -1608,7 +1644,7 @@ const file_proto_script_v1_script_proto_rawDesc = "" +
 	"\adeleted\x18\x04 \x01(\bR\adeleted\x12\x16\n" +
 	"\x06author\x18\x05 \x01(\tR\x06author\x129\n" +
 	"\n" +
-	"changed_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\tchangedAt\"\xfa\x01\n" +
+	"changed_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\tchangedAt\"\xf0\x02\n" +
 	"\x0eTenantSettings\x12\x1c\n" +
 	"\tisolation\x18\x01 \x01(\tR\tisolation\x125\n" +
 	"\x06limits\x18\x02 \x01(\v2\x1d.scriptorium.script.v1.LimitsR\x06limits\x12 \n" +
@@ -1617,7 +1653,13 @@ const file_proto_script_v1_script_proto_rawDesc = "" +
 	"\tlog_bytes\x18\x05 \x01(\x03R\blogBytes\x12!\n" +
 	"\fmemory_bytes\x18\x06 \x01(\x03R\vmemoryBytes\x12\x1f\n" +
 	"\vvalue_bytes\x18\a \x01(\x03R\n" +
-	"valueBytes\"\x1f\n" +
+	"valueBytes\x12\x18\n" +
+	"\ascripts\x18\b \x01(\x03R\ascripts\x12!\n" +
+	"\fsource_bytes\x18\t \x01(\x03R\vsourceBytes\x12\x16\n" +
+	"\x06writes\x18\n" +
+	" \x01(\x03R\x06writes\x12\x1f\n" +
+	"\vwrite_bytes\x18\v \x01(\x03R\n" +
+	"writeBytes\"\x1f\n" +
 	"\aTrigger\x12\x14\n" +
 	"\x05event\x18\x01 \x01(\tR\x05event\"\x86\x02\n" +
 	"\fHistoryEntry\x12\x1a\n" +

@@ -1,0 +1,193 @@
+package registry
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+const (
+	// A tenant can write at once what its rates allow in that many seconds: a folder of
+	// manifests, or an archive.
+	burstOfWrites     = 100
+	burstOfWriteBytes = 128
+
+	// recordBytes is about what a write stores besides its source or value: the release,
+	// its history and the audit trail.
+	recordBytes = 2 << 10
+
+	// maxRates is how many tenants have rates in memory before idle ones are forgotten.
+	maxRates = 1024
+)
+
+// rates bound what each tenant writes a second. Every replica counts for itself.
+type rates struct {
+	mu      sync.Mutex
+	tenants map[string]*tenantRate
+}
+
+func newRates() *rates { return &rates{tenants: map[string]*tenantRate{}} }
+
+// tenantRate are the rates of one tenant.
+type tenantRate struct{ writes, bytes *rate.Limiter }
+
+// of returns the tenant's rates, as its settings say now.
+func (r *rates) of(tenant string, settings script.TenantSettings) tenantRate {
+	settings = settings.OrDefaults()
+	writes, bytes := rate.Limit(settings.Writes), rate.Limit(settings.WriteBytes)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	t := r.tenants[tenant]
+	if t == nil {
+		r.forgetIdle()
+		t = &tenantRate{
+			writes: rate.NewLimiter(writes, settings.Writes*burstOfWrites),
+			bytes:  rate.NewLimiter(bytes, settings.WriteBytes*burstOfWriteBytes),
+		}
+		r.tenants[tenant] = t
+	}
+	if t.writes.Limit() != writes {
+		t.writes.SetLimit(writes)
+		t.writes.SetBurst(settings.Writes * burstOfWrites)
+	}
+	if t.bytes.Limit() != bytes {
+		t.bytes.SetLimit(bytes)
+		t.bytes.SetBurst(settings.WriteBytes * burstOfWriteBytes)
+	}
+	return *t
+}
+
+// forgetIdle makes room: a tenant that has its whole burst is as good as new. r.mu is held.
+func (r *rates) forgetIdle() {
+	if len(r.tenants) < maxRates {
+		return
+	}
+	for name, t := range r.tenants {
+		if t.writes.Tokens() >= float64(t.writes.Burst()) && t.bytes.Tokens() >= float64(t.bytes.Burst()) {
+			delete(r.tenants, name)
+		}
+	}
+}
+
+// take counts a write of that many bytes, or refuses it.
+func (r *rates) take(tenant string, settings script.TenantSettings, size int) error {
+	t, now := r.of(tenant, settings), time.Now()
+	size = min(size+recordBytes, t.bytes.Burst())
+	writes := t.writes.ReserveN(now, 1)
+	if wait := writes.DelayFrom(now); wait > 0 {
+		writes.CancelAt(now)
+		return tooFast(tenant, "writes", int(t.writes.Limit()), wait)
+	}
+	bytes := t.bytes.ReserveN(now, size)
+	if wait := bytes.DelayFrom(now); wait > 0 {
+		bytes.CancelAt(now)
+		writes.CancelAt(now)
+		return tooFast(tenant, "writeBytes", int(t.bytes.Limit()), wait)
+	}
+	return nil
+}
+
+func tooFast(tenant, setting string, most int, wait time.Duration) error {
+	return script.Errorf(script.Overloaded, setting, "the tenant %s writes faster than its %s, %d a second: try again in %v, or have it raised",
+		tenant, setting, most, wait.Round(time.Millisecond))
+}
+
+// wait counts a write of that many bytes as soon as the rates allow it.
+func (r *rates) wait(ctx context.Context, tenant string, settings script.TenantSettings, size int) error {
+	t := r.of(tenant, settings)
+	if err := t.writes.Wait(ctx); err != nil {
+		return script.Errorf(script.Overloaded, "writes", "the tenant %s: %w", tenant, err)
+	}
+	if err := t.bytes.WaitN(ctx, min(size+recordBytes, t.bytes.Burst())); err != nil {
+		return script.Errorf(script.Overloaded, "writeBytes", "the tenant %s: %w", tenant, err)
+	}
+	return nil
+}
+
+// withinQuota refuses a version that is more than its tenant may have. What makes less of it
+// is never refused: the quota may have been lowered since. It goes by what this replica has
+// seen, so that replicas together can let a few more through.
+func (r *Registry) withinQuota(b basis, d *decision) error {
+	if !d.changed || d.commit.Publish == nil {
+		return nil
+	}
+	if err := r.space(); err != nil {
+		return err
+	}
+	if r.recent == nil {
+		return nil
+	}
+	tenant, err := b.tenant()
+	if err != nil {
+		return err
+	}
+	name, most := d.commit.Release.Name, tenant.Settings.OrDefaults()
+	used := r.recent.usage(name.Tenant)
+	if used.scripts >= most.Scripts && !live(b.release) {
+		return script.Errorf(script.Limit, "name", "the tenant %s has %d scripts, and may have %d: delete some, or have the tenant's scripts raised",
+			name.Tenant, used.scripts, most.Scripts)
+	}
+	grows := sourceBytes(d.commit.Release) - sourceBytes(b.release)
+	if grows > 0 && used.bytes+grows > most.SourceBytes {
+		return script.Errorf(script.Limit, "source", "the sources of the tenant %s have %d of %d bytes, and would have %d: delete scripts, or have the tenant's sourceBytes raised",
+			name.Tenant, used.bytes, most.SourceBytes, used.bytes+grows)
+	}
+	return nil
+}
+
+// sourceBytes returns how many bytes the sources of all retained versions have.
+func sourceBytes(r script.Release) (n int64) {
+	if r.Deleted {
+		return 0
+	}
+	for _, v := range r.Retained {
+		n += int64(v.Size)
+	}
+	return n
+}
+
+// usage is what a tenant has.
+type usage struct {
+	scripts int
+	bytes   int64 // of the sources of all retained versions
+}
+
+// usages count what each tenant has.
+type usages struct {
+	tenants map[string]usage
+	sizes   map[script.Name]int64
+}
+
+func newUsages(releases []script.Release) usages {
+	u := usages{tenants: map[string]usage{}, sizes: make(map[script.Name]int64, len(releases))}
+	for _, release := range releases {
+		u.put(release)
+	}
+	return u
+}
+
+// put counts the release in place of what it was before.
+func (u usages) put(release script.Release) {
+	name := release.Name
+	t := u.tenants[name.Tenant]
+	if size, ok := u.sizes[name]; ok {
+		t.scripts--
+		t.bytes -= size
+		delete(u.sizes, name)
+	}
+	if live(release) {
+		size := sourceBytes(release)
+		t.scripts++
+		t.bytes += size
+		u.sizes[name] = size
+	}
+	if t == (usage{}) {
+		delete(u.tenants, name.Tenant)
+		return
+	}
+	u.tenants[name.Tenant] = t
+}
