@@ -268,6 +268,9 @@ const staleAfter = 10 * time.Second
 
 // Degraded says what keeps the agent from being current; "" if it is.
 func (a *Agent) Degraded(now time.Time) string {
+	if err := a.state.diskError(now); err != nil {
+		return fmt.Sprintf("the disk cannot be written, so changes wait: make room in %s: %v", a.cfg.Dir, err)
+	}
 	_, staleness := a.follower.Position(now)
 	switch {
 	case staleness < 0:

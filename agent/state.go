@@ -7,6 +7,8 @@ import (
 	"iter"
 	"log/slog"
 	"strings"
+	"sync/atomic"
+	"time"
 
 	"github.com/scriptorium-dev/scriptorium/agent/cache"
 	"github.com/scriptorium-dev/scriptorium/agent/follow"
@@ -28,9 +30,10 @@ type state struct {
 	observer observer      // may be nil
 	group    string        // of the feed that is followed
 
-	cursor     follow.Cursor   // as loaded
-	incomplete []script.Object // as loaded
-	others     []string        // keys of what is on disk and not followed
+	cursor     follow.Cursor               // as loaded
+	incomplete []script.Object             // as loaded
+	others     []string                    // keys of what is on disk and not followed
+	trouble    atomic.Pointer[diskTrouble] // the last write that failed
 }
 
 var _ follow.State = (*state)(nil)
@@ -207,7 +210,33 @@ func (s *state) PutSources(sources map[script.Digest][]byte) error {
 	for d, content := range sources {
 		list = append(list, store.Source{Digest: d, Content: content})
 	}
-	return s.store.PutSources(list)
+	return s.wrote(s.store.PutSources(list))
+}
+
+// diskTrouble is a write that failed.
+type diskTrouble struct {
+	err error
+	at  time.Time
+}
+
+// wrote notes a write that failed, and returns its error.
+func (s *state) wrote(err error) error {
+	if err != nil {
+		s.trouble.Store(&diskTrouble{err: err, at: time.Now()})
+	}
+	return err
+}
+
+// troubleFor is how long a failed write counts: a change that cannot be stored is tried again
+// within a second.
+const troubleFor = 10 * time.Second
+
+// diskError returns why the disk could not be written lately; nil if it could.
+func (s *state) diskError(now time.Time) error {
+	if t := s.trouble.Load(); t != nil && now.Sub(t.at) < troubleFor {
+		return t.err
+	}
+	return nil
 }
 
 // Prepare implements follow.State.
@@ -240,9 +269,10 @@ func (s *state) elsewhere(tenant string) bool {
 // runs: see makeLive.
 func (s *state) Commit(put []follow.Item, removed []string) error {
 	batch := store.Batch{Put: entries(put), Removed: removed}
-	if err := s.store.Commit(batch); err != nil {
+	if err := s.wrote(s.store.Commit(batch)); err != nil {
 		return err
 	}
+	s.trouble.Store(nil)
 	objects := make([]script.Object, 0, len(put))
 	for _, item := range put {
 		objects = append(objects, item.Object)
@@ -340,5 +370,5 @@ func (s *state) SaveCursor(c follow.Cursor) error {
 }
 
 func (s *state) saveCursor(c follow.Cursor) error {
-	return s.store.SaveCursor(store.Cursor{Fleet: c.Fleet, Revision: c.Revision, Group: s.group})
+	return s.wrote(s.store.SaveCursor(store.Cursor{Fleet: c.Fleet, Revision: c.Revision, Group: s.group}))
 }
