@@ -60,6 +60,7 @@ type Daemon struct {
 	secure *secured
 	store  *etcdstore.Store
 	space  *space
+	keys   *keys
 	fan    *fanout.Fanout
 	mirror *mirror.Mirror
 	recent *registry.Recent
@@ -112,12 +113,12 @@ func Start(ctx context.Context, cfg Config) (*Daemon, error) {
 	if err != nil {
 		return nil, err
 	}
-	store, err := etcdstore.Open(etcdstore.Config{Endpoints: cfg.EtcdEndpoints, Prefix: cfg.EtcdPrefix, Security: secure.etcd})
+	store, err := etcdstore.Open(etcdstore.Config{Endpoints: cfg.EtcdEndpoints, Prefix: cfg.EtcdPrefix, Security: secure.etcd, Candidate: secure.sealer.KeyID()})
 	if err != nil {
 		return nil, err
 	}
 	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	d := &Daemon{log: cfg.Log, secure: secure, store: store, space: &space{store: store}, cancel: cancel, failed: make(chan error, 1)}
+	d := &Daemon{log: cfg.Log, secure: secure, store: store, space: &space{store: store}, keys: &keys{store: store, own: secure.sealer.KeyID()}, cancel: cancel, failed: make(chan error, 1)}
 	if err := d.start(ctx, life, cfg); err != nil {
 		now, cancelNow := context.WithCancel(ctx)
 		cancelNow() // nobody was served: there is nothing to wait for
@@ -150,6 +151,9 @@ func (d *Daemon) Ready(ctx context.Context) obs.Readiness {
 	state := obs.Readiness{Ready: true}
 	if !d.fan.Connected() {
 		state.Degraded = []string{"NATS cannot be reached: agents poll, and changes take seconds"}
+	}
+	if why := d.keys.check(); why != "" {
+		state.Degraded = append(state.Degraded, why)
 	}
 	if err := d.space.check(); err != nil {
 		state.Degraded = append(state.Degraded, err.Error())

@@ -56,7 +56,7 @@ func (d *Daemon) start(ctx, life context.Context, cfg Config) error {
 	})
 	d.recent = registry.NewRecent()
 	d.groups = feed.NewGroups(d.store, d.feed, nil, cfg.Log)
-	if err := errors.Join(m.register(cfg.Metrics, d), d.secure.register(cfg.Metrics), d.space.register(cfg.Metrics)); err != nil {
+	if err := errors.Join(m.register(cfg.Metrics, d), d.secure.register(cfg.Metrics), d.space.register(cfg.Metrics), d.keys.register(cfg.Metrics)); err != nil {
 		return fmt.Errorf("register the metrics: %w", err)
 	}
 	reg := d.registry(cfg, m)
@@ -131,6 +131,7 @@ func (d *Daemon) run(life context.Context, conductor *rollout.Conductor, collect
 		d.sweep,
 		d.secure.run,
 		d.space.run,
+		d.keys.run,
 	} {
 		d.running.Go(func() { part(life) })
 	}

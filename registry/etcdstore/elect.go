@@ -45,6 +45,20 @@ func (s *Store) Campaign(ctx context.Context) (registry.Leadership, error) {
 	return l, nil
 }
 
+// Candidates returns what each replica that stands for election, or leads, has in its
+// Config.Candidate.
+func (s *Store) Candidates(ctx context.Context) ([]string, error) {
+	resp, err := s.get(ctx, "read the candidates", s.keys.leader()+"/", clientv3.WithPrefix())
+	if err != nil {
+		return nil, err
+	}
+	all := make([]string, len(resp.Kvs))
+	for i, kv := range resp.Kvs {
+		all[i] = string(kv.Value)
+	}
+	return all, nil
+}
+
 // leadership is a campaign, and what comes of it.
 type leadership struct {
 	store *Store
@@ -77,7 +91,7 @@ func (l *leadership) campaign(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, end)
 	defer stop()
 	election := concurrency.NewElection(session, l.store.keys.leader())
-	if err := election.Campaign(life, ""); err != nil {
+	if err := election.Campaign(life, l.store.candidate); err != nil {
 		return l.store.failure(ctx, "stand for election", err)
 	}
 	l.term = election.Rev()

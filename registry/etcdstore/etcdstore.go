@@ -30,6 +30,8 @@ type Config struct {
 	Prefix string
 	// Security of the connections.
 	Security Security
+	// Candidate is what other replicas see of this one, see Store.Candidates.
+	Candidate string
 
 	options []grpc.DialOption // of tests
 }
@@ -41,6 +43,7 @@ type Store struct {
 	endpoints string
 	requests  requestLease
 	trouble   *trouble
+	candidate string
 }
 
 var (
@@ -84,6 +87,7 @@ func Open(cfg Config) (*Store, error) {
 		keys:      keys{prefix: normalPrefix(DefaultPrefix)},
 		endpoints: strings.Join(cfg.Endpoints, ", "),
 		trouble:   trouble,
+		candidate: cfg.Candidate,
 	}
 	if cfg.Prefix != "" {
 		s.keys.prefix = normalPrefix(cfg.Prefix)
