@@ -23,8 +23,14 @@ func FromContext[T any](ctx context.Context) (known T, ok bool) {
 	if !ok {
 		return known, false
 	}
-	info, ok := p.AuthInfo.(authInfo[T])
-	return info.known, ok
+	return FromAuthInfo[T](p.AuthInfo)
+}
+
+// FromAuthInfo returns what Credentials found out about the peer of a connection; ok
+// is false for other credentials.
+func FromAuthInfo[T any](info credentials.AuthInfo) (known T, ok bool) {
+	ours, ok := info.(authInfo[T])
+	return ours.known, ok
 }
 
 const protocolName = "unix-peer"

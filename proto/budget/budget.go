@@ -1,0 +1,272 @@
+// Package budget bounds the memory that callers make a server hold: requests that have not
+// fully arrived or wait for their turn, and replies that nobody has read. The servers of one
+// process share a Budget.
+package budget
+
+import (
+	"sync"
+	"time"
+
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// Stranger is the name of all callers whom the server does not know, together.
+const Stranger = ""
+
+const (
+	callerShare   = 2 // a caller holds at most one part of so many
+	strangerShare = 8 // and all strangers together one of so many
+	burstShare    = 4 // requests that were given up hold their memory for another moment
+
+	// mostCallers are remembered while they hold nothing.
+	mostCallers = 1024
+)
+
+// Why a request is given up.
+var (
+	ErrOverloaded = script.Errorf(script.Overloaded, "",
+		"the server holds as many bytes of unfinished requests as it may: send fewer at a time, and each one at once")
+	ErrSlow = script.Errorf(script.Timeout, "",
+		"the request did not fully arrive in time: send it at once")
+	ErrUnread = script.Errorf(script.Overloaded, "",
+		"the server holds as many bytes of unread replies as it may: read them, or ask for fewer at a time")
+)
+
+// Budget is safe for concurrent use.
+type Budget struct {
+	mu      sync.Mutex
+	total   account
+	callers map[string]*account
+}
+
+// New returns a Budget of so many bytes.
+func New(bytes int64) *Budget {
+	return &Budget{total: account{most: bytes}, callers: map[string]*account{}}
+}
+
+// account is of one caller, or of all.
+type account struct {
+	most   int64
+	held   int64
+	dying  int64 // of held: requests that were given up
+	claims int
+
+	oldest, newest *Claim // that wait for their caller
+}
+
+func (a *account) fits(n int64) bool { return a.held-a.dying+n <= a.most }
+
+// bursts reports whether even the margin for requests that were given up is used.
+func (a *account) bursts() bool { return a.held > a.most+a.most/burstShare }
+
+// Holder is a request that a Budget can give up.
+type Holder interface {
+	// GiveUp ends the request with the error. It must not block. The Claim holds its
+	// bytes until Close.
+	GiveUp(err error)
+}
+
+// Claim is what one request holds. The zero Claim is ready for Open.
+type Claim struct {
+	budget *Budget
+	caller *account
+	holder Holder
+	held   int64
+	dying  bool
+
+	waits        bool      // for more of the request
+	due          time.Time // when it has to be complete; zero: whenever
+	older, newer *Claim
+}
+
+// Open opens a claim of the caller's.
+func (b *Budget) Open(c *Claim, caller string, holder Holder) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	a := b.callers[caller]
+	if a == nil {
+		a = &account{most: b.total.most / callerShare}
+		if caller == Stranger {
+			a.most = b.total.most / strangerShare
+		}
+		if len(b.callers) >= mostCallers {
+			b.forget()
+		}
+		b.callers[caller] = a
+	}
+	a.claims++
+	*c = Claim{budget: b, caller: a, holder: holder}
+}
+
+// forget removes callers without claims.
+func (b *Budget) forget() {
+	for name, a := range b.callers {
+		if a.claims == 0 {
+			delete(b.callers, name)
+		}
+	}
+}
+
+// Close gives back what the claim holds. The claim is not used any more.
+func (c *Claim) Close() {
+	c.budget.mu.Lock()
+	defer c.budget.mu.Unlock()
+	c.unlink()
+	c.add(-c.held)
+	c.caller.claims--
+}
+
+// Take takes n bytes that have arrived, or are about to. The oldest unfinished requests
+// make room: those of the same caller, or those of the caller who holds most. If there
+// are none, the request itself is given up. It reports whether the server can go on with the
+// connection: if requests are given up faster than their memory comes back, it cannot.
+func (c *Claim) Take(n int64) bool {
+	b := c.budget
+	b.mu.Lock()
+	fits, victims := b.makeRoom(c, n)
+	if !fits && c.waits {
+		victims = append(victims, c.expel())
+	}
+	c.add(n)
+	ok := !c.caller.bursts() && !b.total.bursts()
+	b.mu.Unlock()
+	giveUp(victims, ErrOverloaded)
+	return ok
+}
+
+// Try takes n bytes if there is room, and reports whether there was.
+func (c *Claim) Try(n int64) bool {
+	b := c.budget
+	b.mu.Lock()
+	fits, victims := b.makeRoom(c, n)
+	if fits {
+		c.add(n)
+	}
+	b.mu.Unlock()
+	giveUp(victims, ErrOverloaded)
+	return fits
+}
+
+// Give gives n bytes back.
+func (c *Claim) Give(n int64) {
+	c.budget.mu.Lock()
+	defer c.budget.mu.Unlock()
+	c.add(-n)
+}
+
+// Await says that the caller is to send more, which has to be complete at due. If it waits
+// already, it goes on to wait until then.
+func (c *Claim) Await(due time.Time) {
+	c.budget.mu.Lock()
+	defer c.budget.mu.Unlock()
+	if c.waits || c.dying {
+		return
+	}
+	c.waits, c.due = true, due
+	a := c.caller
+	if c.older = a.newest; c.older != nil {
+		c.older.newer = c
+	} else {
+		a.oldest = c
+	}
+	a.newest = c
+}
+
+// Arrived says that the request is complete.
+func (c *Claim) Arrived() {
+	c.budget.mu.Lock()
+	defer c.budget.mu.Unlock()
+	c.unlink()
+}
+
+// Expire gives up the requests that had to be complete before now.
+func (b *Budget) Expire(now time.Time) {
+	var late []Holder
+	b.mu.Lock()
+	for _, a := range b.callers {
+		for c := a.oldest; c != nil; {
+			next := c.newer
+			if !c.due.IsZero() && c.due.Before(now) {
+				late = append(late, c.expel())
+			}
+			c = next
+		}
+	}
+	b.mu.Unlock()
+	giveUp(late, ErrSlow)
+}
+
+func giveUp(holders []Holder, err error) {
+	for _, h := range holders {
+		h.GiveUp(err)
+	}
+}
+
+// makeRoom gives up unfinished requests until n bytes fit, and reports whether they do.
+func (b *Budget) makeRoom(c *Claim, n int64) (fits bool, victims []Holder) {
+	if c.held+n > c.caller.most {
+		return false, nil
+	}
+	for !c.caller.fits(n) || !b.total.fits(n) {
+		from := c.caller
+		if from.fits(n) {
+			from = b.largest()
+		}
+		victim := from.oldest
+		if victim == c {
+			victim = c.newer
+		}
+		if victim == nil {
+			return false, victims
+		}
+		victims = append(victims, victim.expel())
+	}
+	return true, victims
+}
+
+// largest returns the account of the caller who holds most.
+func (b *Budget) largest() *account {
+	var most *account
+	for _, a := range b.callers {
+		if most == nil || a.held-a.dying > most.held-most.dying {
+			most = a
+		}
+	}
+	return most
+}
+
+// expel takes a claim out of those that wait; the caller gives its holder up.
+func (c *Claim) expel() Holder {
+	c.unlink()
+	c.dying = true
+	c.caller.dying += c.held
+	c.budget.total.dying += c.held
+	return c.holder
+}
+
+func (c *Claim) add(n int64) {
+	c.held += n
+	for _, a := range [...]*account{c.caller, &c.budget.total} {
+		a.held += n
+		if c.dying {
+			a.dying += n
+		}
+	}
+}
+
+func (c *Claim) unlink() {
+	if !c.waits {
+		return
+	}
+	if c.older != nil {
+		c.older.newer = c.newer
+	} else {
+		c.caller.oldest = c.newer
+	}
+	if c.newer != nil {
+		c.newer.older = c.older
+	} else {
+		c.caller.newest = c.older
+	}
+	c.waits, c.older, c.newer = false, nil, nil
+}
