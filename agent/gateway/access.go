@@ -91,14 +91,13 @@ func (a *Access) GrantTo(peer Peer) Grant {
 // GrantOf returns what the peer at the other end of conn may use: nothing, if
 // there are rules and the peer cannot be known.
 func (a *Access) GrantOf(conn net.Conn) Grant {
-	if a.Open() {
-		return Grant{all: true}
-	}
 	peer, err := PeerOf(conn)
 	if err != nil {
-		return Grant{who: "an unknown peer"}
+		return Grant{all: a.Open(), who: "an unknown peer", caller: "unknown"}
 	}
-	return a.GrantTo(peer)
+	g := a.GrantTo(peer)
+	g.caller = "uid " + strconv.FormatUint(uint64(peer.UID), 10)
+	return g
 }
 
 // Grant is what one connection's peer may use. The zero Grant is nothing. It is
@@ -107,7 +106,17 @@ type Grant struct {
 	all     bool
 	tenants []string
 	who     string
+	caller  string
 }
+
+// None reports whether the peer may use no tenant.
+func (g Grant) None() bool { return !g.all && len(g.tenants) == 0 }
+
+// String names the peer.
+func (g Grant) String() string { return g.who }
+
+// Caller names the peer's user, whose connections share one budget: "uid 1000".
+func (g Grant) Caller() string { return g.caller }
 
 // Allows reports whether the peer may use the tenant.
 func (g Grant) Allows(tenant string) bool { return g.all || slices.Contains(g.tenants, tenant) }

@@ -14,6 +14,10 @@ import (
 // DefaultMaxConnections is how many connections a socket takes unless told.
 const DefaultMaxConnections = 20_000
 
+// DefaultBudget is how many bytes of unfinished requests and unread replies a socket
+// holds unless told, for all its callers.
+const DefaultBudget = 256 << 20
+
 // LimitConnections returns a listener that hands out at most limit connections
 // of l at a time. Each one over the limit is given to refuse, which may write a
 // few words but must not block, and is closed.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/agent/worker/link"
 	"github.com/scriptorium-dev/scriptorium/engine"
+	"github.com/scriptorium-dev/scriptorium/proto/grpcguard"
 	"github.com/scriptorium-dev/scriptorium/proto/wire"
 	workerv1 "github.com/scriptorium-dev/scriptorium/proto/worker/v1"
 	"github.com/scriptorium-dev/scriptorium/script"
@@ -18,7 +19,7 @@ import (
 type home struct {
 	workerv1.UnimplementedHomeServer
 	cfg    Config
-	server *grpc.Server
+	server *grpcguard.Server
 	tenant atomic.Pointer[tenant] // nil until the process has one
 	asked  *rate.Limiter          // requests; who asks for more a second waits
 	sent   *rate.Limiter          // bytes of contents

@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc/peer"
 
 	"github.com/scriptorium-dev/scriptorium/proto/bearer"
+	"github.com/scriptorium-dev/scriptorium/proto/budget"
 	"github.com/scriptorium-dev/scriptorium/proto/unixpeer"
 	"github.com/scriptorium-dev/scriptorium/registry/access"
 	"github.com/scriptorium-dev/scriptorium/script"
@@ -56,20 +57,10 @@ func newAuthenticator(cfg Authentication, log *slog.Logger) *authenticator {
 	return &authenticator{Authentication: cfg, log: log}
 }
 
-func (a *authenticator) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
-	ctx, err := a.admit(ctx, info.FullMethod)
-	if err != nil {
-		return nil, err
-	}
-	return handler(ctx, req)
-}
-
-func (a *authenticator) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
-	policy := a.policy()
-	ctx, err := a.admit(ss.Context(), info.FullMethod)
-	if err != nil {
-		return err
-	}
+// stream ends streams when the access policy changes, or the caller's identity expires.
+func (a *authenticator) stream(srv any, ss grpc.ServerStream, _ *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
+	ctx := ss.Context()
+	policy, _ := ctx.Value(policyKey{}).(*access.Policy)
 	expires := access.FromContext(ctx).Expires
 	outdated := func() error {
 		switch {
@@ -80,8 +71,11 @@ func (a *authenticator) stream(srv any, ss grpc.ServerStream, info *grpc.StreamS
 		}
 		return nil
 	}
-	return handler(srv, identifiedStream{ServerStream: ss, ctx: ctx, outdated: outdated})
+	return handler(srv, watchedStream{ServerStream: ss, outdated: outdated})
 }
+
+// policyKey is the context key of the access policy that admitted a call.
+type policyKey struct{}
 
 // policy returns the access policy as it is now; nil if there is none.
 func (a *authenticator) policy() *access.Policy {
@@ -91,17 +85,14 @@ func (a *authenticator) policy() *access.Policy {
 	return a.Policy()
 }
 
-// identifiedStream is of a caller that is known.
-type identifiedStream struct {
+// watchedStream is a stream of a caller whose permissions can end.
+type watchedStream struct {
 	grpc.ServerStream
-	ctx      context.Context
 	outdated func() error // what has changed since the start, so that the caller must ask again
 }
 
-func (s identifiedStream) Context() context.Context { return s.ctx }
-
 // SendMsg implements grpc.ServerStream.
-func (s identifiedStream) SendMsg(m any) error {
+func (s watchedStream) SendMsg(m any) error {
 	if err := s.outdated(); err != nil {
 		return err
 	}
@@ -109,7 +100,7 @@ func (s identifiedStream) SendMsg(m any) error {
 }
 
 // RecvMsg implements grpc.ServerStream.
-func (s identifiedStream) RecvMsg(m any) error {
+func (s watchedStream) RecvMsg(m any) error {
 	err := s.ServerStream.RecvMsg(m)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return err
@@ -117,20 +108,21 @@ func (s identifiedStream) RecvMsg(m any) error {
 	return cmp.Or(s.outdated(), err)
 }
 
-// admit returns a context with the caller's identity.
-func (a *authenticator) admit(ctx context.Context, method string) (context.Context, error) {
+// admit returns a context with the caller's identity, and the name of that.
+func (a *authenticator) admit(ctx context.Context, method string) (context.Context, string, error) {
 	if method == healthv1.Health_Check_FullMethodName {
-		return ctx, nil // probes have no credentials, and learn no more than that
+		return ctx, budget.Stranger, nil // probes have no credentials, and learn no more than that
 	}
-	who, err := a.identify(ctx)
+	policy := a.policy()
+	who, err := a.identify(ctx, policy)
 	if err != nil {
 		a.refuse(err, peerOf(ctx))
-		return ctx, err
+		return ctx, budget.Stranger, err
 	}
-	return access.NewContext(ctx, who), nil
+	return context.WithValue(access.NewContext(ctx, who), policyKey{}, policy), who.Name, nil
 }
 
-func (a *authenticator) identify(ctx context.Context) (access.Identity, error) {
+func (a *authenticator) identify(ctx context.Context, policy *access.Policy) (access.Identity, error) {
 	shown := access.Credentials{Peer: peerOf(ctx)}
 	user, unix := unixpeer.FromContext[socketUser](ctx)
 	if a.Policy == nil {
@@ -150,7 +142,7 @@ func (a *authenticator) identify(ctx context.Context) (access.Identity, error) {
 	if shown.Token != "" && !unix && a.TLS == nil && !a.InsecureTokens {
 		return access.Identity{}, access.NewUnknown(access.PlaintextToken, "a token came in plain text, where others may have read it: replace the token, and connect with TLS")
 	}
-	return a.Policy().Identify(shown, time.Now())
+	return policy.Identify(shown, time.Now())
 }
 
 // refuse counts and logs a caller that is not known.

@@ -57,7 +57,7 @@ func (g *guarded) reasons() []access.Reason {
 }
 
 // serveGuarded serves on "unix", or on TCP.
-func serveGuarded(t *testing.T, network string, auth rpc.Authentication) *guarded {
+func serveGuarded(t *testing.T, network string, auth rpc.Authentication, options ...func(*rpc.Config)) *guarded {
 	t.Helper()
 	g := &guarded{log: &obstest.Output{}, first: make(chan access.Reason, 1)}
 	auth.Refused = func(reason access.Reason) {
@@ -69,10 +69,14 @@ func serveGuarded(t *testing.T, network string, auth rpc.Authentication) *guarde
 	}
 	log, store, sealer := slog.New(slog.NewTextHandler(g.log, nil)), memstore.New(), seal.NewSealer(signingKey)
 	m, fl := mirror.New(sealer, log), fleet.New(fleet.Config{Settle: 1})
-	server := rpc.New(rpc.Config{
+	cfg := rpc.Config{
 		Registry: registry.New(registry.Config{Store: store, Engines: map[string]engine.Checker{"lua": checker{}}}),
 		Fleet:    fl, Logs: talkative{}, Mirror: m, Groups: &groups{}, Sealer: sealer, Log: log, Authentication: auth,
-	})
+	}
+	for _, option := range options {
+		option(&cfg)
+	}
+	server := rpc.New(cfg)
 	go registry.Follow(t.Context(), store, log, m, fl)
 	address := "127.0.0.1:0"
 	if network == "unix" {

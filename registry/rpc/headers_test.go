@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
+	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/metadata"
 
 	"github.com/scriptorium-dev/scriptorium/internal/certtest"
@@ -46,15 +47,17 @@ func TestHeadersOfStrangers(t *testing.T) {
 	const mostBytes = 96 << 20 // of all calls, and of the buffers of their connections
 	for _, tt := range []struct {
 		name               string
+		method             string
 		connections, calls int
 		fields             int // of each call, a byte each; HTTP/2 counts 46 bytes
 	}{
-		{"just under 16 MiB each", 16, 1, 350_000},
-		{"just within the bound", 1, 1000, 340},
+		{"just under 16 MiB each", registryv1.Registry_Get_FullMethodName, 16, 1, 350_000},
+		{"just within the bound", registryv1.Registry_Get_FullMethodName, 20, 1000, 340},
+		{"health checks just within the bound", healthv1.Health_Check_FullMethodName, 20, 1000, 340},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			g, stranger := serveTLS(t)
-			headers := startOfCall(t)
+			headers := startOfCall(t, tt.method)
 			for range tt.fields {
 				headers = append(headers, 0x8f) // the field 15 of the static table: accept-charset
 			}
@@ -76,7 +79,7 @@ func TestHeadersOfStrangers(t *testing.T) {
 }
 
 // startOfCall returns the compressed headers that every call begins with.
-func startOfCall(t *testing.T) []byte {
+func startOfCall(t *testing.T, method string) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	enc := hpack.NewEncoder(&b)
@@ -84,7 +87,7 @@ func startOfCall(t *testing.T) []byte {
 	for _, f := range []hpack.HeaderField{
 		{Name: ":method", Value: "POST"},
 		{Name: ":scheme", Value: "https"},
-		{Name: ":path", Value: registryv1.Registry_Get_FullMethodName},
+		{Name: ":path", Value: method},
 		{Name: ":authority", Value: "localhost"},
 		{Name: "content-type", Value: "application/grpc"},
 		{Name: "te", Value: "trailers"},

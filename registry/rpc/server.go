@@ -17,6 +17,8 @@ import (
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/reflection"
 
+	"github.com/scriptorium-dev/scriptorium/proto/budget"
+	"github.com/scriptorium-dev/scriptorium/proto/grpcguard"
 	registryv1 "github.com/scriptorium-dev/scriptorium/proto/registry/v1"
 	"github.com/scriptorium-dev/scriptorium/proto/seal"
 	"github.com/scriptorium-dev/scriptorium/proto/wire"
@@ -43,13 +45,16 @@ type Config struct {
 	// Unary and Stream run around every call, outermost first: for metrics.
 	Unary  []grpc.UnaryServerInterceptor
 	Stream []grpc.StreamServerInterceptor
+	// RequestTimeout bounds the arrival of a request, and the life of a connection
+	// without a known caller; 0: 10 s.
+	RequestTimeout time.Duration
 	// Options are added to those of the gRPC server.
 	Options []grpc.ServerOption
 }
 
 // Server is a gRPC server of the registry's services, with health and reflection.
 type Server struct {
-	server *grpc.Server
+	server *grpcguard.Server
 	health *health.Server
 
 	drain    sync.Once
@@ -60,6 +65,11 @@ type Server struct {
 const (
 	maxRequestBytes = 4 << 20
 	maxStreams      = 1000 // of one connection at a time
+
+	// All requests that have not fully arrived or still run, and all replies that nobody has
+	// read. Agents that start read up to 1 MiB at a time, and may be busy with it.
+	bytesInProgress = 512 << 20
+	replyTimeout    = 30 * time.Second
 
 	// A connection is made anew after about the one, and what still runs on it is
 	// ended the other after that: so certificates and identities are looked at again.
@@ -73,20 +83,25 @@ func New(cfg Config) *Server {
 	guard := guard{log: cfg.Log}
 	authn := newAuthenticator(cfg.Authentication, cfg.Log)
 	options := []grpc.ServerOption{
-		grpc.Creds(authn.credentials()),
 		grpc.MaxRecvMsgSize(maxRequestBytes),
 		grpc.MaxConcurrentStreams(maxStreams),
-		grpc.MaxHeaderListSize(wire.MaxHeaderBytes),
 		grpc.ConnectionTimeout(10 * time.Second),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
 		grpc.KeepaliveParams(keepalive.ServerParameters{
 			Time: 30 * time.Second, Timeout: 10 * time.Second,
 			MaxConnectionAge: connectionAge, MaxConnectionAgeGrace: connectionEnd,
 		}),
-		grpc.ChainUnaryInterceptor(append(slices.Clone(cfg.Unary), guard.unary, authn.unary)...),
+		grpc.ChainUnaryInterceptor(append(slices.Clone(cfg.Unary), guard.unary)...),
 		grpc.ChainStreamInterceptor(append(slices.Clone(cfg.Stream), guard.stream, authn.stream)...),
 	}
-	s.server = grpc.NewServer(append(options, cfg.Options...)...)
+	s.server = grpcguard.NewServer(grpcguard.Config{
+		Admit:          authn.admit,
+		Budget:         budget.New(bytesInProgress),
+		Credentials:    authn.credentials(),
+		Log:            cfg.Log,
+		RequestTimeout: cfg.RequestTimeout,
+		ReplyTimeout:   replyTimeout,
+	}, append(options, cfg.Options...)...)
 	registryv1.RegisterRegistryServer(s.server, &registryService{registry: cfg.Registry, fleet: cfg.Fleet, logs: cfg.Logs, draining: s.draining})
 	registryv1.RegisterFeedServer(s.server, newFeedService(cfg))
 	// "" is serving from the start; Drain makes all NOT_SERVING.

@@ -19,6 +19,8 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/agent/gateway"
 	agentv1 "github.com/scriptorium-dev/scriptorium/proto/agent/v1"
+	"github.com/scriptorium-dev/scriptorium/proto/budget"
+	"github.com/scriptorium-dev/scriptorium/proto/grpcguard"
 	"github.com/scriptorium-dev/scriptorium/proto/unixpeer"
 	"github.com/scriptorium-dev/scriptorium/proto/wire"
 	"github.com/scriptorium-dev/scriptorium/script"
@@ -37,6 +39,14 @@ type Options struct {
 	// HandshakeTimeout closes a connection that does not begin to speak HTTP/2;
 	// 0: 10 s.
 	HandshakeTimeout time.Duration
+	// RequestTimeout ends a call whose request does not fully arrive; 0: 10 s.
+	RequestTimeout time.Duration
+	// WriteTimeout closes a connection whose client does not read its replies;
+	// 0: 10 s.
+	WriteTimeout time.Duration
+	// Budget for requests that have not fully arrived or still run, and for
+	// unread replies; nil: one of 256 MiB.
+	Budget *budget.Budget
 }
 
 func (o Options) withDefaults() Options {
@@ -50,6 +60,9 @@ func (o Options) withDefaults() Options {
 	if o.HandshakeTimeout == 0 {
 		o.HandshakeTimeout = 10 * time.Second
 	}
+	if o.Budget == nil {
+		o.Budget = budget.New(gateway.DefaultBudget)
+	}
 	return o
 }
 
@@ -58,14 +71,6 @@ const (
 	maxMessage = 4 << 20 // bytes, either way
 	maxStreams = 1024    // calls at a time
 	maxArgs    = 1024
-	readBuffer = 4 << 10
-
-	// What one stream, and one connection, may send before it is read. Unless
-	// told, gRPC lets a stream's window grow to 16 MiB by what it measures: a
-	// client that asks on many streams and reads no answers would make us hold
-	// that for each.
-	streamWindow     = 64 << 10
-	connectionWindow = 1 << 20
 )
 
 // ErrClosed is what Serve returns after Shutdown.
@@ -74,7 +79,7 @@ var ErrClosed = errors.New("grpcsock: the server was shut down")
 // Server serves connections. Its methods are safe for concurrent use.
 type Server struct {
 	opts   Options
-	grpc   *grpc.Server
+	grpc   *grpcguard.Server
 	health *health.Server
 
 	drain    sync.Once
@@ -84,17 +89,21 @@ type Server struct {
 // New returns a Server.
 func New(opts Options) *Server {
 	s := &Server{opts: opts.withDefaults(), health: health.NewServer(), draining: make(chan struct{})}
-	s.grpc = grpc.NewServer(
-		grpc.Creds(unixpeer.Credentials(s.opts.Access.GrantOf)),
+	s.grpc = grpcguard.NewServer(grpcguard.Config{
+		Admit:          admit,
+		Budget:         s.opts.Budget,
+		Credentials:    unixpeer.Credentials(s.opts.Access.GrantOf),
+		Known:          known,
+		Log:            s.opts.Logger,
+		MaxConnections: s.opts.MaxConnections,
+		MaxStrangers:   s.opts.MaxConnections,
+		RequestTimeout: s.opts.RequestTimeout,
+		ReplyTimeout:   s.opts.WriteTimeout,
+	},
 		grpc.MaxRecvMsgSize(maxMessage),
 		grpc.MaxSendMsgSize(maxMessage),
 		grpc.MaxConcurrentStreams(maxStreams),
-		grpc.MaxHeaderListSize(wire.MaxHeaderBytes),
 		grpc.ConnectionTimeout(s.opts.HandshakeTimeout),
-		// Ten thousand idle connections must be cheap, and calls are small.
-		grpc.ReadBufferSize(readBuffer),
-		grpc.StaticStreamWindowSize(streamWindow),
-		grpc.StaticConnWindowSize(connectionWindow),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
 		grpc.UnaryInterceptor(s.recoverUnary),
 		grpc.StreamInterceptor(s.recoverStream),

@@ -7,11 +7,15 @@ import (
 	"net"
 	"os"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 
+	"github.com/scriptorium-dev/scriptorium/proto/budget"
+	"github.com/scriptorium-dev/scriptorium/proto/grpcguard"
 	"github.com/scriptorium-dev/scriptorium/proto/wire"
 )
 
@@ -148,16 +152,28 @@ func Dial(conn net.Conn) (*grpc.ClientConn, error) {
 		}))
 }
 
+// What one end of a link may make the other hold, and for how long: a process that shares
+// its processor with many may be slow.
+const (
+	maxHeld     = 128 << 20
+	linkTimeout = time.Minute
+)
+
 // NewServer returns a server for one connection, which Serve serves.
-func NewServer(opts ...grpc.ServerOption) *grpc.Server {
-	return grpc.NewServer(append([]grpc.ServerOption{
-		grpc.MaxRecvMsgSize(MaxMessage), grpc.MaxSendMsgSize(MaxMessage),
-		grpc.MaxHeaderListSize(wire.MaxHeaderBytes),
-	}, opts...)...)
+func NewServer(opts ...grpc.ServerOption) *grpcguard.Server {
+	return grpcguard.NewServer(grpcguard.Config{
+		Admit: func(ctx context.Context, _ string) (context.Context, string, error) {
+			return ctx, "the other end", nil
+		},
+		Budget:         budget.New(maxHeld),
+		Known:          func(credentials.AuthInfo) bool { return true },
+		RequestTimeout: linkTimeout,
+		ReplyTimeout:   linkTimeout,
+	}, append([]grpc.ServerOption{grpc.MaxRecvMsgSize(MaxMessage), grpc.MaxSendMsgSize(MaxMessage)}, opts...)...)
 }
 
 // Serve serves conn, which it owns, until it or the server ends.
-func Serve(s *grpc.Server, conn net.Conn) {
+func Serve(s *grpcguard.Server, conn net.Conn) {
 	l := &single{conn: make(chan net.Conn, 1), closed: make(chan struct{}), addr: conn.LocalAddr()}
 	l.conn <- &watched{Conn: conn, gone: l.close}
 	_ = s.Serve(l) // it fails only when l is closed, which is how it ends

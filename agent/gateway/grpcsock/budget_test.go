@@ -1,0 +1,199 @@
+package grpcsock_test
+
+import (
+	"context"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/net/http2"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/scriptorium-dev/scriptorium/agent/gateway"
+	"github.com/scriptorium-dev/scriptorium/agent/gateway/gatewaytest"
+	"github.com/scriptorium-dev/scriptorium/agent/gateway/grpcsock"
+	"github.com/scriptorium-dev/scriptorium/internal/h2test"
+	"github.com/scriptorium-dev/scriptorium/internal/memtest"
+	agentv1 "github.com/scriptorium-dev/scriptorium/proto/agent/v1"
+	"github.com/scriptorium-dev/scriptorium/proto/budget"
+)
+
+// These tests send what no library of gRPC sends.
+
+func attack(t *testing.T, path string, settings ...http2.Setting) *h2test.Client {
+	t.Helper()
+	conn, err := net.Dial("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h2test.New(t, conn, settings...)
+}
+
+// echoes makes calls of a benign client, each with an argument of so many bytes.
+func echoes(t *testing.T, conn *grpc.ClientConn, calls, size int) {
+	t.Helper()
+	arg := `"` + strings.Repeat("x", size) + `"`
+	for range calls {
+		resp, err := agentv1.NewExecutorClient(conn).Execute(t.Context(), &agentv1.ExecuteRequest{Script: "acme/echo", Args: args(arg)})
+		if err != nil || join(resp.GetResults()) != arg {
+			t.Fatalf("another client got %.40v, %v", resp, err)
+		}
+	}
+}
+
+// TestPartialMessages: many messages that have not fully arrived hold no more than the budget,
+// and the calls of others go on, those of the same user too.
+func TestPartialMessages(t *testing.T) {
+	const most = 96 << 20 // 10 KiB are goroutines and what else gRPC has of a call
+	_, path, conn := serve(t, grpcsock.Options{Executor: gatewaytest.New(), Budget: budget.New(32 << 20)})
+	echoes(t, conn, 1, 10)
+	before := memtest.InUse()
+	for _, method := range []string{agentv1.Executor_Execute_FullMethodName, agentv1.Executor_ExecuteStream_FullMethodName} {
+		for range 3 {
+			attack(t, path).Fill(method, 1000, 4<<20)
+			echoes(t, conn, 10, 100_000)
+		}
+	}
+	held := memtest.InUse() - before
+	t.Logf("partial messages hold %d bytes", held)
+	if held > most {
+		t.Errorf("partial messages hold %d bytes, want at most %d", held, most)
+	}
+	echoes(t, conn, 100, 100_000)
+}
+
+// TestCallersWithoutAGrant: a user who may use no tenant is refused before the request
+// arrives, and can ask whether the agent serves.
+func TestCallersWithoutAGrant(t *testing.T) {
+	access, err := gateway.ParseAccess([]string{"uid:" + strconv.Itoa(os.Getuid()+1) + "=*"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, path, conn := serve(t, grpcsock.Options{Access: access, RequestTimeout: time.Second})
+	c := attack(t, path)
+	for _, method := range []string{agentv1.Executor_Execute_FullMethodName, agentv1.Executor_ExecuteStream_FullMethodName, agentv1.Executor_List_FullMethodName} {
+		id := c.Call(method)
+		c.Push(id, h2test.Prefix(4<<20))
+		if got := c.Status(t, id); got != strconv.Itoa(int(codes.PermissionDenied)) {
+			t.Errorf("%s: status %q", method, got)
+		}
+	}
+	if _, err := agentv1.NewExecutorClient(conn).List(t.Context(), &agentv1.ListRequest{}); status.Code(err) != codes.PermissionDenied {
+		t.Errorf("error %v", err)
+	}
+	resp, err := healthv1.NewHealthClient(conn).Check(t.Context(), &healthv1.HealthCheckRequest{})
+	if err != nil || resp.GetStatus() != healthv1.HealthCheckResponse_SERVING {
+		t.Errorf("health: %v, %v", resp, err)
+	}
+	before := memtest.InUse()
+	attack(t, path).Fill(healthv1.Health_Check_FullMethodName, 1000, 4<<20)
+	if held := memtest.InUse() - before; held > 16<<20 {
+		t.Errorf("health checks hold %d bytes", held)
+	}
+	c.AwaitClosed(t)
+}
+
+// TestSlowRequests: a request has to arrive whole in time; a stream may rest between requests.
+func TestSlowRequests(t *testing.T) {
+	_, path, conn := serve(t, grpcsock.Options{RequestTimeout: 200 * time.Millisecond})
+	stream, err := agentv1.NewExecutorClient(conn).ExecuteStream(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ask := func() {
+		t.Helper()
+		if err := stream.Send(&agentv1.ExecuteStreamRequest{Call: &agentv1.ExecuteRequest{Script: "acme/nothing"}}); err != nil {
+			t.Fatal(err)
+		}
+		if resp, err := stream.Recv(); err != nil || resp.GetError() != nil {
+			t.Fatalf("got %v, %v", resp, err)
+		}
+	}
+	ask()
+	c := attack(t, path)
+	timeout := strconv.Itoa(int(codes.DeadlineExceeded))
+	for range 3 {
+		for name, id := range map[string]uint32{
+			"no message":                           c.Call(agentv1.Executor_Execute_FullMethodName),
+			"half a message":                       c.Call(agentv1.Executor_Execute_FullMethodName),
+			"half a message, to list":              c.Call(agentv1.Executor_List_FullMethodName),
+			"half a message, on a stream of calls": c.Call(agentv1.Executor_ExecuteStream_FullMethodName),
+		} {
+			if strings.HasPrefix(name, "half") {
+				c.Push(id, append(h2test.Prefix(1000), make([]byte, 500)...))
+			}
+			if got := c.Status(t, id); got != timeout {
+				t.Errorf("%s: status %q, want %s", name, got, timeout)
+			}
+		}
+	}
+	ask()
+}
+
+// TestRapidReset: a client that resets calls all the time loses its connection.
+func TestRapidReset(t *testing.T) {
+	_, path, conn := serve(t, grpcsock.Options{})
+	c := attack(t, path)
+	for range 100_000 {
+		if c.Closed() {
+			break
+		}
+		c.Reset(c.Call(agentv1.Executor_Execute_FullMethodName))
+	}
+	c.AwaitClosed(t)
+	echoes(t, conn, 100, 10)
+
+	// Others may give up calls, also while somebody attacks.
+	for range 50 {
+		ctx, cancel := context.WithCancel(t.Context())
+		stream, err := agentv1.NewExecutorClient(conn).ExecuteStream(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cancel()
+		_, _ = stream.Recv()
+	}
+	echoes(t, conn, 100, 10)
+}
+
+// TestRepliesThatNobodyReads: replies to a client whose windows are full hold no more than the
+// budget, and the agent closes the connection.
+func TestRepliesThatNobodyReads(t *testing.T) {
+	const calls, most = 500, 48 << 20
+	x := gatewaytest.New()
+	big := []byte(`"` + strings.Repeat("x", 1<<20) + `"`)
+	x.Set("acme/big", func(context.Context, *gateway.Call) ([][]byte, error) { return [][]byte{big}, nil })
+	_, path, conn := serve(t, grpcsock.Options{Executor: x, Budget: budget.New(32 << 20), WriteTimeout: 2 * time.Second})
+	body, err := proto.Marshal(&agentv1.ExecuteRequest{Script: "acme/big"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := memtest.InUse()
+	c := attack(t, path, http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
+	var last uint32
+	for range calls {
+		last = c.Call(agentv1.Executor_Execute_FullMethodName)
+		c.Send(last, append(h2test.Prefix(len(body)), body...))
+	}
+	if got := c.Status(t, last); got != strconv.Itoa(int(codes.Unavailable)) && got != "" {
+		t.Errorf("a call beyond the budget: status %q", got)
+	}
+	held := memtest.InUse() - before
+	t.Logf("replies hold %d bytes", held)
+	if held > most {
+		t.Errorf("replies hold %d bytes, want at most %d", held, most)
+	}
+	echoes(t, conn, 10, 10)
+	c.AwaitClosed(t)
+	if held := memtest.InUse() - before; held > most/4 {
+		t.Errorf("%d bytes are held when the client is gone", held)
+	}
+	echoes(t, conn, 10, 100_000)
+}
