@@ -87,6 +87,12 @@ func (c *Client) receive() {
 	}
 }
 
+// Field returns a field of headers.
+func Field(name, value string) hpack.HeaderField { return hpack.HeaderField{Name: name, Value: value} }
+
+// Close closes the connection.
+func (c *Client) Close() { _ = c.conn.Close() }
+
 // Call opens a stream with the headers of a gRPC call, and the fields.
 func (c *Client) Call(method string, fields ...hpack.HeaderField) (stream uint32) {
 	c.headers.Reset()
