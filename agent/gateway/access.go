@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/scriptorium-dev/scriptorium/proto/budget"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -115,8 +116,14 @@ func (g Grant) None() bool { return !g.all && len(g.tenants) == 0 }
 // String names the peer.
 func (g Grant) String() string { return g.who }
 
-// Caller names the peer's user, whose connections share one budget: "uid 1000".
-func (g Grant) Caller() string { return g.caller }
+// Caller names the peer's user, whose connections share one budget: "uid 1000". All
+// peers who may use no tenant are one: budget.Stranger.
+func (g Grant) Caller() string {
+	if g.None() {
+		return budget.Stranger
+	}
+	return g.caller
+}
 
 // Allows reports whether the peer may use the tenant.
 func (g Grant) Allows(tenant string) bool { return g.all || slices.Contains(g.tenants, tenant) }

@@ -26,6 +26,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/engine/lua"
 	"github.com/scriptorium-dev/scriptorium/internal/obs"
 	"github.com/scriptorium-dev/scriptorium/internal/version"
+	"github.com/scriptorium-dev/scriptorium/proto/budget"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -170,15 +171,15 @@ func splitRules(values []string) (rules []string) {
 
 // serve opens the sockets and the admin listener.
 func (d *Daemon) serve(cfg Config, access *gateway.Access) error {
-	executor := d.agent.Executor()
+	executor, shared := d.agent.Executor(), budget.New(gateway.DefaultBudget)
 	for _, socket := range []struct {
 		name   string
 		server server
 	}{
-		{"resp.sock", respsock.New(respsock.Options{Executor: executor, Access: access, Logger: cfg.Log, Version: version.String()})},
-		{"grpc.sock", grpcsock.New(grpcsock.Options{Executor: executor, Access: access, Logger: cfg.Log})},
+		{"resp.sock", respsock.New(respsock.Options{Executor: executor, Access: access, Logger: cfg.Log, Version: version.String(), Budget: shared})},
+		{"grpc.sock", grpcsock.New(grpcsock.Options{Executor: executor, Access: access, Logger: cfg.Log, Budget: shared})},
 		{"http.sock", httpsock.New(httpsock.Options{
-			Executor: executor, Access: access, Logger: cfg.Log, Ready: d.notReady,
+			Executor: executor, Access: access, Logger: cfg.Log, Budget: shared, Ready: d.notReady,
 			Metrics: promhttp.HandlerFor(cfg.Metrics, promhttp.HandlerOpts{}),
 		})},
 	} {

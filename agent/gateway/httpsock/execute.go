@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/scriptorium-dev/scriptorium/agent/gateway"
+	"github.com/scriptorium-dev/scriptorium/proto/budget"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -37,7 +38,7 @@ const (
 
 // run is what one call needs; runs are pooled.
 type run struct {
-	body  bytes.Buffer
+	body  []byte
 	call  gateway.Call
 	reply gateway.Reply
 	out   []byte
@@ -47,10 +48,10 @@ var runPool = sync.Pool{New: func() any { return new(run) }}
 
 func (r *run) release() {
 	const most = 64 << 10 // do not keep what an unusual call needed
-	if r.body.Cap() > most || r.reply.Bytes() > most {
+	if cap(r.body) > most || r.reply.Bytes() > most {
 		return
 	}
-	r.body.Reset()
+	r.body = r.body[:0]
 	r.reply.Reset()
 	clear(r.call.Args)
 	r.call = gateway.Call{Args: r.call.Args[:0]}
@@ -73,7 +74,9 @@ func (s *Server) execute(w http.ResponseWriter, req *http.Request) {
 		s.fail(w, err)
 		return
 	}
-	if err := r.readArgs(w, req); err != nil {
+	x := s.newExchange(w, req)
+	defer x.claim.Close()
+	if err := r.readArgs(x, w, req); err != nil {
 		s.fail(w, err)
 		return
 	}
@@ -85,7 +88,7 @@ func (s *Server) execute(w http.ResponseWriter, req *http.Request) {
 		s.fail(w, err)
 		return
 	}
-	s.succeed(w, r)
+	s.succeed(x, w, r)
 }
 
 // withTimeout returns the request's context, with the deadline that its header
@@ -104,19 +107,23 @@ func withTimeout(req *http.Request) (context.Context, context.CancelFunc, error)
 }
 
 // readArgs reads the arguments from the body into r.call.Args.
-func (r *run) readArgs(w http.ResponseWriter, req *http.Request) error {
+func (r *run) readArgs(x *exchange, w http.ResponseWriter, req *http.Request) error {
 	contentType := req.Header.Get("Content-Type")
 	kind, err := bodyOf(contentType)
 	if err != nil {
 		return err
 	}
-	if _, err := r.body.ReadFrom(http.MaxBytesReader(w, req.Body, maxBody)); err != nil {
+	r.body, err = x.read(r.body[:0], http.MaxBytesReader(w, req.Body, maxBody))
+	if err != nil {
 		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 			return &statusError{http.StatusRequestEntityTooLarge, script.Errorf(script.Invalid, "body", "has more than %d bytes", maxBody)}
 		}
+		if errors.Is(err, budget.ErrOverloaded) {
+			return err
+		}
 		return &script.Error{Kind: script.Invalid, Field: "body", Message: "did not come whole: it ended early, or took too long", Err: err}
 	}
-	body := r.body.Bytes()
+	body := r.body
 	if kind == jsonUnlessForm && isForm(body) {
 		return unsupported("the body of type %.80q is not JSON: send a JSON value, such as {\"a\":1}", contentType)
 	}
@@ -226,7 +233,7 @@ func formatStaleness(d time.Duration) string {
 }
 
 // succeed writes the results.
-func (s *Server) succeed(w http.ResponseWriter, r *run) {
+func (s *Server) succeed(x *exchange, w http.ResponseWriter, r *run) {
 	var body []byte
 	switch n := r.reply.Len(); n {
 	case 0:
@@ -244,13 +251,17 @@ func (s *Server) succeed(w http.ResponseWriter, r *run) {
 		body = append(body, ']')
 		r.out = body
 	}
+	if n := len(body) - freeBytes; n > 0 && !x.claim.Try(int64(n)) {
+		s.fail(w, budget.ErrUnread)
+		return
+	}
 	h := w.Header()
 	if n := r.reply.Len(); n != 1 {
 		h[HeaderResults] = []string{strconv.Itoa(n)}
 	}
 	h["Content-Type"] = jsonContentType
 	h["Content-Length"] = []string{strconv.Itoa(len(body))}
-	_, _ = w.Write(body) // a caller that went away needs no answer
+	x.write(w, body)
 }
 
 var jsonContentType = []string{"application/json"}

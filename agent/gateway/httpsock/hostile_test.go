@@ -13,6 +13,8 @@ import (
 	"github.com/scriptorium-dev/scriptorium/agent/gateway"
 	"github.com/scriptorium-dev/scriptorium/agent/gateway/gatewaytest"
 	"github.com/scriptorium-dev/scriptorium/agent/gateway/httpsock"
+	"github.com/scriptorium-dev/scriptorium/internal/memtest"
+	"github.com/scriptorium-dev/scriptorium/proto/budget"
 )
 
 // TestTruncatedRequests cuts a request after each byte: what did not come whole
@@ -80,5 +82,80 @@ func TestBadArgsAreToldInPlainWords(t *testing.T) {
 			strings.Contains(got.body, "Go ") || strings.Contains(got.body, "json:") {
 			t.Errorf("%s got %d %s", body, got.status, got.body)
 		}
+	}
+}
+
+// hold begins requests on connections of their own, with all but the last byte of a body of a
+// megabyte, and returns the connections.
+func hold(t *testing.T, path string, requests int) (conns []net.Conn) {
+	t.Helper()
+	const size = 1 << 20
+	body := make([]byte, size-1)
+	for range requests {
+		c, err := net.Dial("unix", path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		_ = c.SetDeadline(time.Now().Add(30 * time.Second))
+		_, _ = fmt.Fprintf(c, "POST /v1/execute/acme/echo HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n", size)
+		_, _ = c.Write(body) // it fails if the server gave the request up
+		conns = append(conns, c)
+	}
+	return conns
+}
+
+// TestUnfinishedBodies: bodies that have not fully arrived hold no more than the budget; the
+// oldest make room, and learn that.
+func TestUnfinishedBodies(t *testing.T) {
+	const most = 24 << 20
+	_, path, client := serve(t, httpsock.Options{Budget: budget.New(16 << 20)})
+	before := memtest.InUse()
+	conns := hold(t, path, 100)
+	held := memtest.InUse() - before
+	t.Logf("unfinished bodies hold %d bytes", held)
+	if held > most {
+		t.Errorf("unfinished bodies hold %d bytes, want at most %d", held, most)
+	}
+	if got := do(t, client, "POST", "/v1/execute/acme/echo", `"`+strings.Repeat("x", 100_000)+`"`); got.status != 200 {
+		t.Errorf("another client got %d %.200s", got.status, got.body)
+	}
+	answer := make([]byte, 12)
+	if _, err := io.ReadFull(conns[0], answer); err != nil || string(answer) != "HTTP/1.1 503" {
+		t.Errorf("the oldest got %q, %v", answer, err)
+	}
+}
+
+// TestUnreadAnswers: answers that nobody reads hold no more than the budget.
+func TestUnreadAnswers(t *testing.T) {
+	const most = 24 << 20
+	x := gatewaytest.New()
+	big := []byte(`"` + strings.Repeat("x", 1<<20) + `"`)
+	x.Set("acme/big", func(context.Context, *gateway.Call) ([][]byte, error) { return [][]byte{big}, nil })
+	_, path, client := serve(t, httpsock.Options{Executor: x, Budget: budget.New(16 << 20)})
+	before := memtest.InUse()
+	refused := 0
+	for range 50 {
+		c, err := net.Dial("unix", path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		_, _ = io.WriteString(c, "POST /v1/execute/acme/big HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n")
+		answer := make([]byte, 12)
+		if _, err := io.ReadFull(c, answer); err != nil {
+			t.Fatal(err)
+		}
+		if string(answer) == "HTTP/1.1 503" {
+			refused++
+		}
+	}
+	held := memtest.InUse() - before
+	t.Logf("unread answers hold %d bytes; %d were refused", held, refused)
+	if held > most || refused == 0 {
+		t.Errorf("unread answers hold %d bytes, want at most %d; %d were refused", held, most, refused)
+	}
+	if got := do(t, client, "POST", "/v1/execute/acme/echo", "1"); got.body != "1" {
+		t.Errorf("another client got %+v", got)
 	}
 }

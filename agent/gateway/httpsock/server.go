@@ -31,6 +31,7 @@ import (
 	"time"
 
 	"github.com/scriptorium-dev/scriptorium/agent/gateway"
+	"github.com/scriptorium-dev/scriptorium/proto/budget"
 )
 
 // Options of a Server. Executor is required; a zero field means what it says.
@@ -55,6 +56,9 @@ type Options struct {
 	WriteTimeout time.Duration
 	// IdleTimeout closes a connection without requests; 0: 10 min.
 	IdleTimeout time.Duration
+	// Budget for bodies that have not fully arrived or whose calls run, and for
+	// unread answers; nil: one of 256 MiB.
+	Budget *budget.Budget
 }
 
 func (o Options) withDefaults() Options {
@@ -76,6 +80,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.IdleTimeout == 0 {
 		o.IdleTimeout = 10 * time.Minute
+	}
+	if o.Budget == nil {
+		o.Budget = budget.New(gateway.DefaultBudget)
 	}
 	return o
 }

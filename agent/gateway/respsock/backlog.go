@@ -88,7 +88,7 @@ func (b *backlog) idle() bool {
 func (b *backlog) add(replies []byte) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for !b.failed && !b.reserve(len(replies)) {
+	for !b.reserve(len(replies)) && !b.failed {
 		b.changed.Wait()
 	}
 	if b.failed {
@@ -102,13 +102,21 @@ func (b *backlog) add(replies []byte) bool {
 	return true
 }
 
-// reserve makes room for n bytes, and reports whether it could. There is always
-// room for the first: they are in memory already.
+// reserve makes room for n bytes, and reports whether it could. The first are in
+// memory already: the connection ends if even the budget's margin has no room for
+// them.
 func (b *backlog) reserve(n int) bool {
-	budget := &b.c.srv.budget
+	if b.failed {
+		return false
+	}
 	if b.held == 0 {
-		budget.left.Add(-int64(n))
-	} else if b.held+n > maxBacklog || !budget.take(n) {
+		if !b.c.claim.Take(int64(n)) {
+			b.c.claim.Give(int64(n))
+			b.failed = true
+			b.c.kill()
+			return false
+		}
+	} else if b.held+n > maxBacklog || !b.c.claim.Try(int64(n)) {
 		return false
 	}
 	b.held += n
@@ -125,10 +133,10 @@ func (b *backlog) drain() {
 		err := writeAll(b.c.nc, batch, b.c.srv.opts.WriteTimeout)
 		b.mu.Lock()
 		b.held -= len(batch)
-		b.c.srv.budget.give(len(batch))
+		b.c.claim.Give(int64(len(batch)))
 		if err != nil {
 			b.failed = true
-			b.c.srv.budget.give(b.held)
+			b.c.claim.Give(int64(b.held))
 			b.pending, b.held = nil, 0
 			b.c.kill()
 		}

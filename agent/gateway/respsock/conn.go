@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/scriptorium-dev/scriptorium/agent/gateway"
+	"github.com/scriptorium-dev/scriptorium/proto/budget"
 )
 
 const (
@@ -68,9 +69,10 @@ type conn struct {
 	name  string // that the client gave itself
 	resp3 bool
 
+	claim   budget.Claim
 	fd      int   // of nc, while onReadable runs
 	work    *work // nil at rest
-	charged int   // bytes of the budget that work.in took
+	charged int   // bytes of claim that work.in took
 	timed   bool  // a read deadline is set
 	reads   int   // that got something, up to trusted
 	closing bool
@@ -87,8 +89,13 @@ func newConn(s *Server, nc net.Conn) (*conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &conn{srv: s, nc: nc, raw: raw, id: s.lastID.Add(1), grant: s.opts.Access.GrantOf(nc)}, nil
+	c := &conn{srv: s, nc: nc, raw: raw, id: s.lastID.Add(1), grant: s.opts.Access.GrantOf(nc)}
+	s.opts.Budget.Open(&c.claim, c.grant.Caller(), c)
+	return c, nil
 }
+
+// GiveUp implements budget.Holder: half a command makes room for others.
+func (c *conn) GiveUp(error) { c.kill() }
 
 // serve answers commands until the connection ends.
 //
@@ -109,9 +116,7 @@ func (c *conn) close() {
 		c.linger()
 	}
 	_ = c.nc.Close()
-	if c.charged > 0 {
-		c.srv.budget.give(c.charged)
-	}
+	c.claim.Close()
 }
 
 // linger lets a client read the error that ends the connection. Most clients
@@ -208,6 +213,9 @@ func (c *conn) answer(w *work) (progress bool) {
 			return progress
 		}
 		progress = true
+		if c.charged > 0 {
+			c.claim.Arrived()
+		}
 		if len(w.parser.args) > 0 {
 			c.dispatch(w)
 		}
@@ -237,7 +245,7 @@ func (c *conn) makeRoom(w *work) bool {
 		return false
 	}
 	size := min(max(w.parser.need, 2*len(w.in)), maxRequest)
-	if !c.srv.budget.take(size - c.charged) {
+	if !c.claim.Try(int64(size - c.charged)) {
 		w.out = appendError(w.out, "OVERLOADED", "the agent has no memory left for large requests; try again later")
 		c.refused = c.flush(w)
 		return false
@@ -253,6 +261,9 @@ func (c *conn) makeRoom(w *work) bool {
 // completed since the last rest.
 func (c *conn) rest(w *work, progress bool) {
 	if w.end > 0 {
+		if c.charged > 0 {
+			c.claim.Await(time.Time{})
+		}
 		// A command that began is to be finished in time.
 		if progress || !c.timed {
 			c.setReadDeadline(c.srv.opts.RequestTimeout)
@@ -264,7 +275,7 @@ func (c *conn) rest(w *work, progress bool) {
 	}
 	c.armIdle()
 	if c.charged > 0 {
-		c.srv.budget.give(c.charged)
+		c.claim.Give(int64(c.charged))
 		c.charged = 0
 	}
 	c.work = nil

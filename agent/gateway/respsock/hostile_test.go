@@ -16,6 +16,8 @@ import (
 	"github.com/scriptorium-dev/scriptorium/agent/gateway"
 	"github.com/scriptorium-dev/scriptorium/agent/gateway/gatewaytest"
 	"github.com/scriptorium-dev/scriptorium/agent/gateway/respsock"
+	"github.com/scriptorium-dev/scriptorium/internal/memtest"
+	"github.com/scriptorium-dev/scriptorium/proto/budget"
 )
 
 // bystander calls all through a test and fails it if any answer is wrong.
@@ -267,35 +269,57 @@ func TestAClientThatNeverReadsIsClosed(t *testing.T) {
 	greedy.Wait()
 }
 
+// TestTheBudgetBoundsWhatAllHold: the oldest commands that are not complete make room, and large
+// commands of others are served meanwhile.
 func TestTheBudgetBoundsWhatAllHold(t *testing.T) {
-	_, path := serve(t, respsock.Options{BufferBudget: 3 << 20})
+	const size = 1_000_000
+	_, path := serve(t, respsock.Options{Budget: budget.New(6 << 20)}) // half of it for one user
 	bystander(t, path)
-	half := "*4\r\n$5\r\nFCALL\r\n$9\r\nacme/echo\r\n$1\r\n0\r\n$1000000\r\n"
-	refused := 0
+	half := fmt.Sprintf("*4\r\n$5\r\nFCALL\r\n$9\r\nacme/echo\r\n$1\r\n0\r\n$%d\r\n", size)
+	rest := strings.Repeat("1", size) + "\r\n"
 	holders := make([]*client, 6)
 	for i := range holders {
 		holders[i] = dial(t, path)
 		holders[i].send(half)
-	}
-	// Each but the last few hold a megabyte; finish them one by one.
-	for _, c := range holders {
-		_, _ = io.WriteString(c, strings.Repeat("1", 1000000)+"\r\n")
-		line, err := c.r.ReadString('\n')
-		switch {
-		case err == nil && line == "$1000000\r\n":
-			c.expect(strings.Repeat("1", 1000000) + "\r\n")
-		case err == nil && strings.HasPrefix(line, "-OVERLOADED "):
-			refused++
-		default:
-			t.Fatalf("got %.100q (%v)", line, err)
+		if i >= 3 {
+			holders[i-3].expectEnd() // it made room
 		}
+		c := dial(t, path)
+		c.send(command("FCALL", "acme/echo", "0", strings.Repeat("2", 40_000)))
+		c.expectLine("$40000")
 	}
-	if refused == 0 {
-		t.Error("nobody was refused")
+	for _, c := range holders[4:] {
+		c.send(rest)
+		c.expectLine(fmt.Sprintf("$%d", size))
+		c.expect(rest)
 	}
 	c := dial(t, path) // and what was held is given back
-	c.send(half + strings.Repeat("1", 1000000) + "\r\n")
-	c.expectLine("$1000000")
+	c.send(half + rest)
+	c.expectLine(fmt.Sprintf("$%d", size))
+}
+
+// TestUnreadRepliesOfMany: the replies that many connections do not read hold no more than the
+// budget, and the connections with the rest are closed.
+func TestUnreadRepliesOfMany(t *testing.T) {
+	const most = 24 << 20
+	x := gatewaytest.New()
+	big := []byte(`"` + strings.Repeat("x", 1<<20) + `"`)
+	x.Set("acme/big", func(context.Context, *gateway.Call) ([][]byte, error) { return [][]byte{big}, nil })
+	_, path := serve(t, respsock.Options{Executor: x, Budget: budget.New(16 << 20), WriteTimeout: time.Minute})
+	bystander(t, path)
+	before := memtest.InUse()
+	for range 200 {
+		c := dial(t, path)
+		c.send(command("FCALL", "acme/big", "0"))
+		if _, err := c.r.Peek(1); err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) {
+			t.Fatal(err)
+		}
+	}
+	held := memtest.InUse() - before
+	t.Logf("unread replies hold %d bytes", held)
+	if held > most {
+		t.Errorf("unread replies hold %d bytes, want at most %d", held, most)
+	}
 }
 
 func TestMaxConnections(t *testing.T) {

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/scriptorium-dev/scriptorium/agent/gateway"
+	"github.com/scriptorium-dev/scriptorium/proto/budget"
 )
 
 // Options of a Server. Executor is required; a zero field means what it says.
@@ -45,10 +46,9 @@ type Options struct {
 	// WriteTimeout closes a connection whose client does not read its replies;
 	// 0: 10 s.
 	WriteTimeout time.Duration
-	// BufferBudget bounds the bytes that all connections together hold in
-	// half-received commands and unread replies beyond what each may hold
-	// anyway (16 KiB); 0: 256 MiB.
-	BufferBudget int64
+	// Budget for half-received commands and unread replies beyond what each
+	// connection may hold anyway (16 KiB); nil: one of 256 MiB.
+	Budget *budget.Budget
 }
 
 func (o Options) withDefaults() Options {
@@ -68,8 +68,8 @@ func (o Options) withDefaults() Options {
 	if o.WriteTimeout == 0 {
 		o.WriteTimeout = 10 * time.Second
 	}
-	if o.BufferBudget == 0 {
-		o.BufferBudget = 256 << 20
+	if o.Budget == nil {
+		o.Budget = budget.New(gateway.DefaultBudget)
 	}
 	return o
 }
@@ -92,7 +92,6 @@ type Server struct {
 	running  sync.WaitGroup // connections
 	lastID   atomic.Int64
 	calls    atomic.Int64
-	budget   budget
 }
 
 // New returns a Server.
@@ -103,7 +102,6 @@ func New(opts Options) *Server {
 		conns:     map[*conn]struct{}{},
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
-	s.budget.left.Store(s.opts.BufferBudget)
 	return s
 }
 
@@ -211,17 +209,3 @@ func (s *Server) connections() int {
 	defer s.mu.Unlock()
 	return len(s.conns)
 }
-
-// budget bounds what all connections buffer together.
-type budget struct{ left atomic.Int64 }
-
-// take reserves n bytes, and reports whether they were there.
-func (b *budget) take(n int) bool {
-	if b.left.Add(-int64(n)) >= 0 {
-		return true
-	}
-	b.left.Add(int64(n))
-	return false
-}
-
-func (b *budget) give(n int) { b.left.Add(int64(n)) }

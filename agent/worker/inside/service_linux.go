@@ -22,6 +22,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/agent/gateway/respsock"
 	"github.com/scriptorium-dev/scriptorium/agent/host"
 	"github.com/scriptorium-dev/scriptorium/engine"
+	"github.com/scriptorium-dev/scriptorium/proto/budget"
 	"github.com/scriptorium-dev/scriptorium/proto/wire"
 	workerv1 "github.com/scriptorium-dev/scriptorium/proto/worker/v1"
 	"github.com/scriptorium-dev/scriptorium/script"
@@ -39,6 +40,7 @@ type service struct {
 	executor *guard
 	metrics  *prometheus.Registry
 	home     home
+	bytes    *budget.Budget // of the sockets
 
 	applying sync.Mutex // changes come one after the other
 	serving  bool       // guarded by applying
@@ -58,15 +60,16 @@ func newService(p *process, client workerv1.HomeClient) (*service, error) {
 	for _, e := range p.cfg.Engines {
 		engines[e.Name()] = marking{Engine: e, page: p.page}
 	}
-	budget := p.assignment.GetMemoryBytes() / 4
+	cached := p.assignment.GetMemoryBytes() / 4
 	s := &service{
 		process:  p,
 		table:    cache.NewTable(),
-		values:   cache.NewValues(from, budget),
+		values:   cache.NewValues(from, cached),
 		tenants:  cache.NewTenants(),
-		programs: cache.NewPrograms(cache.Config{Engines: engines, Sources: from, Budget: budget}),
+		programs: cache.NewPrograms(cache.Config{Engines: engines, Sources: from, Budget: cached}),
 		metrics:  prometheus.NewRegistry(),
 		home:     from,
+		bytes:    budget.New(max(p.assignment.GetMemoryBytes()/8, leastBytes)),
 		stopWarm: func() {},
 	}
 	s.metrics.MustRegister(collectors.NewGoCollector())
@@ -223,18 +226,21 @@ func (s *service) Serve(context.Context, *workerv1.ServeRequest) (*workerv1.Serv
 	return &workerv1.ServeResponse{}, nil
 }
 
+// leastBytes of the sockets' budget: a few of the largest requests fit.
+const leastBytes = 32 << 20
+
 // connections that a socket takes, so that all together leave descriptors for the rest.
 const connections = 2000
 
 func (s *service) server(protocol string, access *gateway.Access) (server, error) {
 	switch protocol {
 	case "resp":
-		return respsock.New(respsock.Options{Executor: s.executor, Access: access, Logger: s.log, Version: s.cfg.Version, MaxConnections: connections}), nil
+		return respsock.New(respsock.Options{Executor: s.executor, Access: access, Logger: s.log, Version: s.cfg.Version, MaxConnections: connections, Budget: s.bytes}), nil
 	case "grpc":
-		return grpcsock.New(grpcsock.Options{Executor: s.executor, Access: access, Logger: s.log, MaxConnections: connections}), nil
+		return grpcsock.New(grpcsock.Options{Executor: s.executor, Access: access, Logger: s.log, MaxConnections: connections, Budget: s.bytes}), nil
 	case "http":
 		return httpsock.New(httpsock.Options{
-			Executor: s.executor, Access: access, Logger: s.log, MaxConnections: connections,
+			Executor: s.executor, Access: access, Logger: s.log, MaxConnections: connections, Budget: s.bytes,
 			Metrics: promhttp.HandlerFor(s.metrics, promhttp.HandlerOpts{}),
 		}), nil
 	}
