@@ -71,7 +71,7 @@ const (
 
 	// Resets and refused calls. A connection that makes more of them is closed once all
 	// connections of its caller together make more, too.
-	connectionResets, connectionResetBurst = 10, 100
+	connectionResets, connectionResetBurst = 10, 20
 	callerResets, callerResetBurst         = 1000, 1000
 	mostPaces                              = 1024 // callers whose resets are remembered
 )
