@@ -66,6 +66,7 @@ func client(t *testing.T, address string) healthv1.HealthClient {
 }
 
 func as(t *testing.T, name string) context.Context {
+	t.Helper()
 	return metadata.AppendToOutgoingContext(t.Context(), "caller", name)
 }
 

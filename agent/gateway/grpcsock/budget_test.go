@@ -150,8 +150,8 @@ func TestRapidReset(t *testing.T) {
 	c.AwaitClosed(t)
 	echoes(t, conn, 100, 10)
 
-	// Others may give up calls, also while somebody attacks.
-	for range 50 {
+	// Other connections of the same user may give up a few calls all the same.
+	for range 10 {
 		ctx, cancel := context.WithCancel(t.Context())
 		stream, err := agentv1.NewExecutorClient(conn).ExecuteStream(ctx)
 		if err != nil {
