@@ -225,6 +225,15 @@ func (c *Client) Status(t *testing.T, stream uint32) string {
 	return c.statuses[stream]
 }
 
+// AwaitStatuses waits until so many streams have a status, or the server has closed the
+// connection.
+func (c *Client) AwaitStatuses(t *testing.T, streams int) {
+	t.Helper()
+	if !c.await(time.Minute, func() bool { return len(c.statuses) >= streams }) {
+		t.Errorf("fewer than %d streams got a status", streams)
+	}
+}
+
 // Closed reports whether the server has closed the connection.
 func (c *Client) Closed() bool {
 	c.mu.Lock()
