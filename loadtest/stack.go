@@ -5,6 +5,7 @@ import (
 	"crypto/ed25519"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/scriptorium-dev/scriptorium/client/registryclient"
+	"github.com/scriptorium-dev/scriptorium/internal/registryd"
 	"github.com/scriptorium-dev/scriptorium/loadtest/faults/cluster"
 	"github.com/scriptorium-dev/scriptorium/proto/seal"
 	"github.com/scriptorium-dev/scriptorium/script"
@@ -62,6 +64,12 @@ func startStack(ctx context.Context, cfg stackConfig) (s *stack, err error) {
 	}
 	etcd, err := s.serve(ctx, "etcd", "--dir", filepath.Join(s.dir, "etcd"))
 	if err != nil {
+		return s, err
+	}
+	founding := registryd.Config{
+		EtcdEndpoints: []string{"http://" + etcd}, Security: registryd.Security{InsecurePlaintext: true}, Log: slog.New(slog.DiscardHandler),
+	}
+	if _, _, err := registryd.Found(ctx, founding); err != nil {
 		return s, err
 	}
 	if s.nats, err = s.serve(ctx, "nats"); err != nil {

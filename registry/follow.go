@@ -62,7 +62,8 @@ const PulseInterval = time.Second
 // Follow keeps the projections up to date with the store through one watch until
 // ctx is done: it hands each transaction on once, in order. Where the store does not
 // answer it tries again after a pause; where it has forgotten what comes next it
-// starts from a snapshot.
+// starts from a snapshot. It follows one fleet: while the store has another one or none,
+// the projections get nothing.
 func Follow(ctx context.Context, store Store, log *slog.Logger, projections ...Projection) {
 	f := follower{store: store, log: log, projections: projections}
 	Persist(ctx, log, "following the store", func(worked func()) error { return f.follow(ctx, worked) })
@@ -75,7 +76,7 @@ type follower struct {
 
 	// located: everything up to position was handed on, and nothing else.
 	located  bool
-	fleet    string       // whose
+	fleet    string       // whose; "" before the first snapshot
 	position atomic.Int64 // written by one goroutine
 
 	waiting bool            // a pulse is due once the position is at due
@@ -87,8 +88,15 @@ type follower struct {
 var (
 	errBehind  = errors.New("the watch fell behind the store")
 	errRewound = errors.New("the store is behind what it had: was it restored from a backup?")
-	errWiped   = errors.New("the store has another identity than it had: was it wiped?")
 )
+
+// ours returns an error for another fleet than the one that is followed.
+func (f *follower) ours(fleet string) error {
+	if f.fleet == "" || fleet == f.fleet {
+		return nil
+	}
+	return script.Errorf(script.Unavailable, "", "the store has fleet %s, and fleet %s is followed: %w", fleet, f.fleet, ErrNoFleet)
+}
 
 // follow hands on what one watch yields until it fails. It says when it has worked.
 func (f *follower) follow(ctx context.Context, worked func()) error {
@@ -130,6 +138,9 @@ func (f *follower) locate(ctx context.Context) error {
 		f.located = false
 	}
 	state, err := f.snapshot(ctx)
+	if err == nil {
+		err = f.ours(state.Fleet)
+	}
 	if err != nil {
 		return err
 	}
@@ -142,17 +153,22 @@ func (f *follower) locate(ctx context.Context) error {
 	return nil
 }
 
-// replaced finds out whether the store is not the one any more whose transactions
-// were handed on: it returns why, or nil.
-func (f *follower) replaced(ctx context.Context) (why, err error) {
+// head returns the store's head, if the store has the fleet.
+func (f *follower) head(ctx context.Context) (script.Revision, error) {
 	fleet, err := f.store.Fleet(ctx)
+	if err == nil {
+		err = f.ours(fleet)
+	}
 	if err != nil {
-		return nil, err
+		return 0, err
 	}
-	if fleet != f.fleet {
-		return errWiped, nil
-	}
-	head, err := f.store.Head(ctx)
+	return f.store.Head(ctx)
+}
+
+// replaced finds out whether the store has other transactions than those that were
+// handed on: it returns why, or nil.
+func (f *follower) replaced(ctx context.Context) (why, err error) {
+	head, err := f.head(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -237,7 +253,7 @@ type look struct {
 func (f *follower) compare(l look) error {
 	switch {
 	case l.err != nil:
-		return fmt.Errorf("ask for the head: %w", l.err)
+		return fmt.Errorf("read the head: %w", l.err)
 	case l.head < l.before:
 		f.located = false
 		return errRewound
@@ -271,7 +287,7 @@ func (f *follower) heads(ctx context.Context) <-chan look {
 		for {
 			l := look{before: f.at()}
 			ask, cancel := context.WithTimeout(ctx, PulseInterval)
-			l.head, l.err = f.store.Head(ask)
+			l.head, l.err = f.head(ask)
 			cancel()
 			select {
 			case looks <- l:

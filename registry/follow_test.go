@@ -28,6 +28,8 @@ type flaky struct {
 	rewound script.Revision // the head is that much lower
 	bad     script.Revision // cannot be read
 	fleet   string          // if not empty, another identity
+
+	fleetErr error
 }
 
 func newFlaky(s *memstore.Store) *flaky { return &flaky{Store: s, cut: make(chan struct{})} }
@@ -60,6 +62,9 @@ func (f *flaky) Head(ctx context.Context) (script.Revision, error) {
 func (f *flaky) Fleet(ctx context.Context) (string, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.fleetErr != nil {
+		return "", f.fleetErr
+	}
 	fleet, err := f.Store.Fleet(ctx)
 	return cmp.Or(f.fleet, fleet), err
 }
@@ -231,13 +236,6 @@ func TestFollowStartsFromASnapshot(t *testing.T) {
 			b.publish("two, which cannot be read")
 			b.publish("three")
 		},
-		"the store was wiped and filled again": func(b *bench, store *flaky) {
-			store.cutWatches()
-			synctest.Wait()
-			store.set(func(f *flaky) { f.fleet = "another" })
-			b.publish("two")
-			b.publish("three")
-		},
 		"the store is behind what it had": func(b *bench, store *flaky) {
 			b.publish("two")
 			b.publish("three")
@@ -261,6 +259,43 @@ func TestFollowStartsFromASnapshot(t *testing.T) {
 				synctest.Wait()
 				if got := s.now(); got.told[len(got.told)-1] != last || len(got.resets) != len(resets) {
 					t.Errorf("told %v after %d resets, want %d last and no more resets", got.told, len(got.resets), last)
+				}
+			})
+		})
+	}
+}
+
+// TestFollowsOneFleet: what a store of another fleet has changes nothing, and there is no
+// pulse; when the fleet is back, everything goes on where it was.
+func TestFollowsOneFleet(t *testing.T) {
+	for name, test := range map[string]struct{ lose, restore func(*flaky) }{
+		"another fleet": {func(f *flaky) { f.fleet = "another" }, func(f *flaky) { f.fleet = "" }},
+		"no fleet":      {func(f *flaky) { f.fleetErr = registry.ErrNoFleet }, func(f *flaky) { f.fleetErr = nil }},
+		"another fleet, and behind": {
+			func(f *flaky) { f.fleet, f.rewound = "another", 1 },
+			func(f *flaky) { f.fleet, f.rewound = "", 0 },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			following(t, func(b *bench, store *flaky, s *seen) {
+				first := b.publish("one").Release.Revision
+				later(time.Minute)
+				store.set(test.lose)
+				later(2 * registry.PulseInterval)
+				before := s.now()
+				store.cutWatches()
+				synctest.Wait()
+				b.publish("two")
+				later(time.Minute)
+				got := s.now()
+				if len(got.resets) != 1 || !slices.Equal(got.told, []script.Revision{first}) || len(got.pulses) != len(before.pulses) {
+					t.Errorf("%d resets, told %v, %d pulses; want 1, revision %d and the %d pulses from before",
+						len(got.resets), got.told, len(got.pulses), first, len(before.pulses))
+				}
+				store.set(test.restore)
+				later(time.Minute)
+				if got := s.now(); len(got.resets) != 1 || len(got.told) != 2 || len(got.pulses) == len(before.pulses) {
+					t.Errorf("after the fleet is back: %d resets, told %v, %d pulses", len(got.resets), got.told, len(got.pulses))
 				}
 			})
 		})

@@ -2,11 +2,16 @@ package registry
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"time"
 
 	"github.com/scriptorium-dev/scriptorium/script"
 )
+
+// ErrNoFleet is in the chain of a store's errors if the store does not have the fleet that
+// is served: its data are gone, or they are somewhere else.
+var ErrNoFleet = errors.New("the store does not have the fleet")
 
 // Store keeps the registry's state. etcdstore is the one for production; memstore
 // is for tests. Package storetest holds the suite that both pass. A Store is safe
@@ -15,8 +20,8 @@ import (
 // Reads are linearizable. Errors are *script.Error: NotFound, Conflict where
 // said, and Unavailable when the store cannot be reached.
 type Store interface {
-	// Fleet returns the identity that was made when the store was first used. It is
-	// another one if the store was wiped since.
+	// Fleet returns the identity of the fleet. It is Unavailable, with ErrNoFleet in the
+	// chain, if nobody founded a fleet, or if the store has another fleet than before.
 	Fleet(ctx context.Context) (string, error)
 
 	// Head returns the revision of the last transaction; 0 before the first.
@@ -286,7 +291,7 @@ type TenantCommit struct {
 
 // Snapshot is all there is of the objects.
 type Snapshot struct {
-	// Fleet is the identity that Store.Fleet returns.
+	// Fleet is the identity that Store.Fleet returns; a snapshot fails as it does.
 	Fleet string
 	// At is the store's own mark of the moment, for Store.Record. It is not a revision
 	// of a release.

@@ -22,6 +22,7 @@ type FleetStatus struct {
 // AgentStatus is one agent, as it last reported.
 type AgentStatus struct {
 	Name       string
+	Foreign    string // the other fleet that it belongs to; "" for one of the registry's
 	Labels     map[string]string
 	Software   string
 	Activated  script.Revision // every release up to here is live, but for failures
@@ -126,8 +127,14 @@ func (c *Client) Status(ctx context.Context, selected script.Name) (FleetStatus,
 // statusPage is how many scripts are asked for at a time.
 const statusPage = 1000
 
+// Fleet returns the identity of the fleet that the registry serves.
+func (c *Client) Fleet(ctx context.Context) (string, error) {
+	resp, err := call(ctx, c, c.registry.ListAgents, &registryv1.ListAgentsRequest{PageSize: 1})
+	return resp.GetFleet(), err
+}
+
 // Agents yields the agents in the order of their names; if troubled, those alone
-// that failed or run behind, or are unknown. It asks for them page by page as they
+// that failed or run behind, are unknown, or belong to another fleet. It asks for them page by page as they
 // are consumed; an error ends the sequence.
 func (c *Client) Agents(ctx context.Context, troubled bool) iter.Seq2[AgentStatus, error] {
 	return func(yield func(AgentStatus, error) bool) {
@@ -159,6 +166,7 @@ func toAgentStatus(m *registryv1.AgentStatus) (AgentStatus, error) {
 	}
 	a := AgentStatus{
 		Name:       m.GetAgent(),
+		Foreign:    m.GetForeignFleet(),
 		Labels:     m.GetLabels(),
 		Software:   m.GetSoftware(),
 		Activated:  script.Revision(m.GetActivatedRevision()),

@@ -8,9 +8,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -31,6 +33,7 @@ type Stack struct {
 	log    *slog.Logger
 	lock   *os.File
 	secret secrets
+	fleet  string
 	agents map[int]*agentd.Daemon
 
 	workers  agentd.Workers
@@ -93,6 +96,9 @@ func (s *Stack) start(ctx context.Context, agents int) error {
 	if err := s.StartEtcd(ctx); err != nil {
 		return err
 	}
+	if err := s.found(ctx); err != nil {
+		return err
+	}
 	if err := s.StartNATS(ctx); err != nil {
 		return err
 	}
@@ -144,15 +150,46 @@ func (s *Stack) StopNATS() {
 
 // StartRegistry starts the registry on the etcd and NATS there are.
 func (s *Stack) StartRegistry(ctx context.Context) (err error) {
-	s.registry, err = registryd.Start(ctx, registryd.Config{
+	cfg := s.registryConfig()
+	cfg.Fleet = s.fleet
+	s.registry, err = registryd.Start(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	if s.registry.Unavailable() != nil {
+		return script.Errorf(script.Unavailable, "--state", "etcd in %s does not have the data of fleet %s: "+
+			"restore them from a backup, or remove %s to start again", s.dir, s.fleet, s.dir)
+	}
+	return nil
+}
+
+func (s *Stack) registryConfig() registryd.Config {
+	return registryd.Config{
 		EtcdEndpoints: []string{s.etcd.Endpoint()},
 		NATS:          []string{s.NATSURL()},
 		Listen:        []string{s.RegistryTarget()},
 		Security:      s.secret.registry(),
 		Log:           s.log.With("part", "registry"),
 		Metrics:       obs.NewMetrics(),
-	})
-	return err
+	}
+}
+
+// found founds the fleet of the stack once. The file fleet, beside etcd's folder, notes
+// which it is: if etcd loses its data, the stack refuses to start, and agents keep theirs.
+func (s *Stack) found(ctx context.Context) error {
+	mark := filepath.Join(s.dir, "fleet")
+	known, err := os.ReadFile(mark)
+	if err == nil {
+		s.fleet = strings.TrimSpace(string(known))
+		return nil
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if s.fleet, _, err = registryd.Found(ctx, s.registryConfig()); err != nil {
+		return err
+	}
+	return os.WriteFile(mark, []byte(s.fleet+"\n"), 0o644)
 }
 
 // StopRegistry stops the registry, waiting for calls in flight until ctx is done.

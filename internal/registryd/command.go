@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/scriptorium-dev/scriptorium/internal/flagenv"
 	"github.com/scriptorium-dev/scriptorium/internal/obs"
@@ -31,6 +32,10 @@ roles to callers. registryd identifies a caller by a client certificate
 the policy again when their files change. Each insecure setting needs a flag that
 begins with --insecure, and registryd logs it.
 
+registryd serves the fleet that somebody founded at its etcd prefix with
+'registryd init'. Without a fleet it refuses all calls and says so; it looks for one
+every second.
+
 registryd needs etcd. Without NATS it is degraded, and agents poll. SIGTERM drains:
 registryd finishes the requests in flight first.
 
@@ -52,9 +57,8 @@ Every flag can be set by the environment variable behind it.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringSliceVar(&cfg.EtcdEndpoints, "etcd-endpoints", []string{"http://127.0.0.1:2379"}, "members of one etcd cluster")
-	flags.StringVar(&cfg.EtcdPrefix, "etcd-prefix", "/scriptorium/", "prefix of all keys in etcd")
-	flags.DurationVar(&cfg.EtcdWait, "etcd-wait", 30*time.Second, "time to wait for etcd at the start")
+	cfg.addEtcdFlags(flags)
+	flags.StringVar(&cfg.Fleet, "fleet", "", "id of the only fleet to serve; when empty, the one that etcd has at the start")
 	flags.StringSliceVar(&cfg.NATS, "nats-url", []string{"nats://127.0.0.1:4222"}, "servers of one NATS cluster")
 	flags.StringVar(&cfg.SubjectPrefix, "subject-prefix", "scriptorium", "prefix of the NATS subjects; the same as the agents'")
 	flags.StringSliceVar(&cfg.Listen, "listen", []string{"127.0.0.1:7070"}, "where gRPC is served: host:port or unix:PATH")
@@ -66,6 +70,15 @@ Every flag can be set by the environment variable behind it.`,
 	cfg.Security.addFlags(flags)
 	logging.AddFlags(flags)
 	flagenv.Bind(cmd)
+	cmd.AddCommand(initCommand())
 	cmd.SetVersionTemplate(fmt.Sprintf("%s {{.Version}} %s\n", cmd.Name(), runtime.Version()))
 	return cmd
+}
+
+// addEtcdFlags adds the flags about etcd.
+func (c *Config) addEtcdFlags(flags *pflag.FlagSet) {
+	flags.StringSliceVar(&c.EtcdEndpoints, "etcd-endpoints", []string{"http://127.0.0.1:2379"}, "members of one etcd cluster")
+	flags.StringVar(&c.EtcdPrefix, "etcd-prefix", "/scriptorium/", "prefix of all keys in etcd")
+	flags.DurationVar(&c.EtcdWait, "etcd-wait", 30*time.Second, "time to wait for etcd at the start")
+	c.Security.addEtcdFlags(flags)
 }

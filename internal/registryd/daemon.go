@@ -33,6 +33,8 @@ type Config struct {
 	EtcdPrefix string
 	// EtcdWait is how long Start waits for etcd; 30 s if 0.
 	EtcdWait time.Duration
+	// Fleet is the only one that is served; if empty, the one that etcd has at the start.
+	Fleet string
 	// NATS are the URLs of the servers of one NATS cluster.
 	NATS []string
 	// SubjectPrefix of the NATS subjects; wire.DefaultPrefix if empty.
@@ -73,6 +75,8 @@ type Daemon struct {
 
 	adminAddr net.Addr
 	draining  atomic.Bool
+	founded   chan struct{} // closed when there is a fleet
+	begun     atomic.Bool   // everything was read that calls need
 
 	cancel  context.CancelFunc // ends what goes on in the background
 	resign  func()             // ends the lead, and waits for it
@@ -104,7 +108,7 @@ func Run(ctx context.Context, cfg Config) error {
 }
 
 // Start connects to etcd, for which it waits, and to NATS, for which it does not,
-// and serves. ctx bounds the start alone.
+// and serves. While there is no fleet, it refuses all calls. ctx bounds the start alone.
 func Start(ctx context.Context, cfg Config) (*Daemon, error) {
 	if len(cfg.Listen) == 0 {
 		return nil, script.Errorf(script.Invalid, "--listen", "name at least one address: host:port or unix:PATH")
@@ -113,12 +117,18 @@ func Start(ctx context.Context, cfg Config) (*Daemon, error) {
 	if err != nil {
 		return nil, err
 	}
-	store, err := etcdstore.Open(etcdstore.Config{Endpoints: cfg.EtcdEndpoints, Prefix: cfg.EtcdPrefix, Security: secure.etcd, Candidate: secure.sealer.KeyID()})
+	store, err := etcdstore.Open(etcdstore.Config{
+		Endpoints: cfg.EtcdEndpoints, Prefix: cfg.EtcdPrefix, Fleet: cfg.Fleet, Security: secure.etcd, Candidate: secure.sealer.KeyID(),
+	})
 	if err != nil {
 		return nil, err
 	}
 	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	d := &Daemon{log: cfg.Log, secure: secure, store: store, space: &space{store: store}, keys: &keys{store: store, own: secure.sealer.KeyID()}, cancel: cancel, failed: make(chan error, 1)}
+	d := &Daemon{
+		log: cfg.Log, secure: secure, store: store, space: &space{store: store},
+		keys: &keys{store: store, own: secure.sealer.KeyID()}, cancel: cancel,
+		founded: make(chan struct{}), failed: make(chan error, 1),
+	}
 	if err := d.start(ctx, life, cfg); err != nil {
 		now, cancelNow := context.WithCancel(ctx)
 		cancelNow() // nobody was served: there is nothing to wait for
@@ -134,15 +144,19 @@ func (d *Daemon) Addrs() []net.Addr { return d.addrs }
 // AdminAddr is the address of /healthz, /readyz and /metrics; nil if there is none.
 func (d *Daemon) AdminAddr() net.Addr { return d.adminAddr }
 
-// Ready says whether the registry can do its work: etcd answers and the feed
-// runs. Without NATS it is degraded: writes work, and agents poll.
+// Ready says whether the registry can do its work: etcd answers and has the fleet, and
+// the feed runs. Without NATS it is degraded: writes work, and agents poll.
 func (d *Daemon) Ready(ctx context.Context) obs.Readiness {
 	if d.draining.Load() {
 		return obs.Readiness{Reason: "the registry is draining"}
 	}
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	if _, err := d.store.Head(ctx); err != nil {
+	_, err := d.store.Fleet(ctx)
+	if err == nil {
+		err = d.Unavailable()
+	}
+	if err != nil {
 		return obs.Readiness{Reason: err.Error()}
 	}
 	if !d.feed.Stats().Running {
@@ -193,7 +207,9 @@ func (d *Daemon) close(ctx context.Context) error {
 	d.draining.Store(true)
 	if d.server != nil {
 		d.server.Drain(ctx)
-		d.drainFeed(ctx)
+		if d.begun.Load() {
+			d.drainFeed(ctx)
+		}
 	}
 	if d.resign != nil {
 		d.resign()

@@ -290,6 +290,7 @@ func TestEtcdOutage(t *testing.T) {
 	}
 	cfg := config(t, n.URL())
 	cfg.EtcdEndpoints = []string{own.Endpoint()}
+	found(t, cfg)
 	a := newAgent(t, n.URL(), subjects(cfg))
 	d, c := start(t, cfg)
 	c.publish(t, "route", "one")

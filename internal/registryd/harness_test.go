@@ -68,8 +68,26 @@ func dir(t *testing.T) string {
 
 func subjects(cfg registryd.Config) wire.Subjects { return wire.Subjects{Prefix: cfg.SubjectPrefix} }
 
-// config returns the configuration of a registry of its own.
+// config returns the configuration of a registry of its own, of a fleet that is founded.
 func config(t *testing.T, natsURL string) registryd.Config {
+	t.Helper()
+	cfg := unfounded(t, natsURL)
+	found(t, cfg)
+	return cfg
+}
+
+// found founds the fleet of the configuration and returns its id.
+func found(t *testing.T, cfg registryd.Config) string {
+	t.Helper()
+	fleet, _, err := registryd.Found(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fleet
+}
+
+// unfounded returns the configuration of a registry of its own, without a fleet.
+func unfounded(t *testing.T, natsURL string) registryd.Config {
 	t.Helper()
 	id := rand.Text()
 	return registryd.Config{

@@ -136,6 +136,8 @@ func (m *metrics) register(r prometheus.Registerer, d *Daemon) error {
 	gauge("feed_head_revision", "Revision up to which the feed has handed on every event.", nil,
 		func() float64 { return float64(d.feed.Stats().Head) })
 	gauge("feed_running", "1 while the feed keeps up with etcd.", nil, func() float64 { return flag(d.feed.Stats().Running) })
+	gauge("fleet_available", "1 while etcd has the fleet that the registry serves; else all calls are refused.", nil,
+		func() float64 { return flag(d.Unavailable() == nil) })
 	gauge("feed_groups", "Groups of agents that events are made for, that of all tenants included.", nil,
 		func() float64 { return float64(d.feed.Stats().Groups) })
 	gauge("leader", "1 while this replica leads: it publishes.", nil, func() float64 { return flag(d.feed.Stats().Leading) })
@@ -149,6 +151,8 @@ func (m *metrics) register(r prometheus.Registerer, d *Daemon) error {
 		func() float64 { return float64(fl.Counts().Connected) })
 	gauge("agents", "Agents of the fleet.", prometheus.Labels{"state": "unknown"},
 		func() float64 { return float64(fl.Counts().Unknown) })
+	gauge("agents", "Agents of the fleet.", prometheus.Labels{"state": "foreign"},
+		func() float64 { return float64(fl.Counts().Foreign) })
 	const candidates, help = "candidates", "Scripts that have a candidate, by its state."
 	gauge(candidates, help, prometheus.Labels{"state": "testing"}, func() float64 { return float64(fl.CandidateCounts().Testing) })
 	gauge(candidates, help, prometheus.Labels{"state": "rolling_out"}, func() float64 { return float64(fl.CandidateCounts().RollingOut) })

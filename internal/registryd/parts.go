@@ -27,12 +27,16 @@ import (
 
 // start assembles the parts. life is the daemon's, ctx bounds the start.
 func (d *Daemon) start(ctx, life context.Context, cfg Config) error {
-	id, err := d.awaitStore(ctx, cfg)
-	if err != nil {
+	noFleet := awaitEtcd(ctx, cfg, func(ctx context.Context) error {
+		_, err := d.store.Fleet(ctx)
 		return err
+	})
+	if noFleet != nil && !errors.Is(noFleet, registry.ErrNoFleet) {
+		return noFleet
 	}
 	m := newMetrics()
 	d.fleet = fleet.New(fleet.Config{Converged: m.took, Activated: m.activated, TombstonesFor: cfg.TombstoneRetention})
+	var err error
 	d.fan, err = fanout.Connect(fanout.Config{
 		URLs:       cfg.NATS,
 		Security:   d.secure.nats,
@@ -61,7 +65,8 @@ func (d *Daemon) start(ctx, life context.Context, cfg Config) error {
 	}
 	reg := d.registry(cfg, m)
 	services := d.services(cfg, m, reg)
-	services.Logs = fanout.NewLogs(d.fan, id)
+	services.Logs = fanout.NewLogs(d.fan, d.mirror.Fleet)
+	services.Unavailable = d.Unavailable
 	d.server = rpc.New(services)
 	conductor := rollout.New(rollout.Config{Fleet: d.fleet, Registry: reg, Moved: m.moved, Log: cfg.Log})
 	d.run(life, conductor, registry.NewCollector(registry.CollectorConfig{
@@ -73,17 +78,15 @@ func (d *Daemon) start(ctx, life context.Context, cfg Config) error {
 		Log:                cfg.Log,
 		Collected:          m.collected,
 	}))
-	// What is written from now on is to become an event at once, and reports count
-	// once the releases are known.
-	if err := errors.Join(d.mirror.Reached(ctx, 0), d.fleet.Reached(ctx, 0)); err != nil {
-		return script.Errorf(script.Unavailable, "", "the releases were not read in time: %w", err)
+	if noFleet != nil {
+		cfg.Log.Error("all calls are refused until there is a fleet", "error", noFleet)
+		d.running.Go(func() { d.awaitFleet(life) })
+		return d.serve(ctx, cfg)
 	}
-	select { // agents that other replicas know of are the fleet too
-	case <-d.fleet.Recalled():
-	case <-ctx.Done():
-		return script.Errorf(script.Unavailable, "", "what the replicas know of the fleet was not read in time: %w", ctx.Err())
+	close(d.founded)
+	if err := d.begin(ctx); err != nil {
+		return err
 	}
-	d.fan.RollCall(id)
 	return d.serve(ctx, cfg)
 }
 
@@ -114,12 +117,12 @@ func (d *Daemon) services(cfg Config, m *metrics, reg *registry.Registry) rpc.Co
 	}
 }
 
-// run starts what goes on in the background until life is done.
+// run starts what goes on in the background until life is done, once there is a fleet.
 func (d *Daemon) run(life context.Context, conductor *rollout.Conductor, collector *registry.Collector) {
 	leader := feed.Leader{
 		Elector:   d.store,
 		Feed:      d.feed,
-		Connected: d.fan.Connected,
+		Connected: func() bool { return d.fan.Connected() && d.store.Refusal() == nil },
 		Duties:    []func(context.Context){d.sweepGroups, collector.Run, conductor.Run},
 		Log:       d.log,
 	}
@@ -129,50 +132,32 @@ func (d *Daemon) run(life context.Context, conductor *rollout.Conductor, collect
 		d.mirror.SealAll,
 		d.groups.Run,
 		d.sweep,
-		d.secure.run,
 		d.space.run,
 		d.keys.run,
 	} {
-		d.running.Go(func() { part(life) })
+		d.running.Go(func() { d.whenFounded(life, part) })
 	}
+	d.running.Go(func() { d.secure.run(life) })
 	// To resign takes etcd, and comes before everything else ends: see close.
 	leading, resign := context.WithCancel(life)
 	d.resign = func() {
 		resign()
 		d.leading.Wait()
 	}
-	d.leading.Go(func() { leader.Run(leading) })
+	d.leading.Go(func() { d.whenFounded(leading, leader.Run) })
+}
+
+// whenFounded runs the part from when there is a fleet until ctx is done.
+func (d *Daemon) whenFounded(ctx context.Context, part func(context.Context)) {
+	select {
+	case <-d.founded:
+		part(ctx)
+	case <-ctx.Done():
+	}
 }
 
 // Leading reports whether this replica publishes.
 func (d *Daemon) Leading() bool { return d.feed.Stats().Leading }
-
-// awaitStore waits until etcd answers, and returns the registry's identity.
-func (d *Daemon) awaitStore(ctx context.Context, cfg Config) (string, error) {
-	wait := cfg.EtcdWait
-	if wait == 0 {
-		wait = 30 * time.Second
-	}
-	bounded, cancel := context.WithTimeout(ctx, wait)
-	defer cancel()
-	for {
-		id, err := d.store.Fleet(bounded)
-		if err == nil {
-			return id, nil
-		}
-		if ctx.Err() != nil {
-			return "", ctx.Err()
-		}
-		if bounded.Err() != nil {
-			return "", fmt.Errorf("gave up on etcd after %v: %w", wait, err)
-		}
-		cfg.Log.Warn("etcd cannot be reached yet", "error", err)
-		select {
-		case <-time.After(500 * time.Millisecond):
-		case <-bounded.Done():
-		}
-	}
-}
 
 // sweep keeps the fleet's idea of who is unheard up to date.
 func (d *Daemon) sweep(ctx context.Context) {

@@ -63,6 +63,11 @@ func (s *Security) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&s.TLSClientCA, "tls-client-ca", "", "file of the CA certificates that sign client certificates. When empty, registryd does not request client certificates")
 	flags.StringVar(&s.AccessPolicy, "access-policy", "", "file of the access policy, which grants roles to callers")
 	flags.BoolVar(&s.InsecureAnonymous, "insecure-anonymous", false, "grant everything to every caller that reaches a listener")
+	s.NATS.AddFlags(flags)
+}
+
+// addEtcdFlags adds the flags that the connection to etcd needs.
+func (s *Security) addEtcdFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&s.InsecurePlaintext, security.PlaintextFlag, false, "allow host:port listeners, etcd and NATS without TLS")
 	security.AddFileModes(flags, &s.InsecureFileModes)
 	flags.StringVar(&s.EtcdCA, "etcd-ca", "", "file of the CA certificates that vouch for etcd; with https:// and without it, the system's")
@@ -70,7 +75,6 @@ func (s *Security) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&s.EtcdKey, "etcd-key", "", "file of that certificate's private key")
 	flags.StringVar(&s.EtcdUser, "etcd-user", "", "user of etcd, if the client certificate does not name one")
 	flags.StringVar(&s.EtcdPasswordFile, "etcd-password-file", "", "file of that user's password")
-	s.NATS.AddFlags(flags)
 }
 
 // secured is what comes of a Security: what the parts of the registry need of it.

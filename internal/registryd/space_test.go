@@ -25,6 +25,7 @@ func TestEtcdIsNearlyFull(t *testing.T) {
 	t.Cleanup(small.Stop)
 	cfg := config(t, startNATS(t, 0).URL())
 	cfg.EtcdEndpoints = []string{small.Endpoint()}
+	found(t, cfg)
 	d, c := start(t, cfg)
 	c.publish(t, "route", "return 1")
 	c.publish(t, "route", "return 2")

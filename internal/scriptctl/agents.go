@@ -27,20 +27,22 @@ change that the agent has not activated. KEYS are the keys that signed the files
 its disk. Failures to activate a script follow below, with the script's line.
 
 An agent that has not reported for 15 seconds is unknown. The registry forgets it
-after an hour.`,
+after an hour. A foreign agent belongs to another fleet: it keeps running the scripts
+of that fleet, and takes nothing from this registry.`,
 		Example: "  scriptctl agents --troubled\n  scriptctl agents -o json",
 		Args:    wantArgs(0, 0, "no argument", ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.agents(cmd.Context(), troubled)
 		},
 	}
-	cmd.Flags().BoolVar(&troubled, "troubled", false, "show only agents that failed, lag behind or are unknown")
+	cmd.Flags().BoolVar(&troubled, "troubled", false, "show only agents that failed, lag behind, are unknown or foreign")
 	return cmd
 }
 
 // agentView is an agent in -o json and -o yaml: see the views.
 type agentView struct {
 	Agent          string              `json:"agent"`
+	ForeignFleet   string              `json:"foreignFleet,omitempty"`
 	Revision       script.Revision     `json:"activatedRevision"`
 	Behind         int                 `json:"behind"` // releases
 	LagSeconds     float64             `json:"lagSeconds"`
@@ -94,7 +96,7 @@ func (a *app) agents(ctx context.Context, troubled bool) error {
 
 func viewOfAgent(a *registryclient.AgentStatus) agentView {
 	v := agentView{
-		Agent: a.Name, Revision: a.Activated, Behind: a.Behind, LagSeconds: a.Lag.Seconds(),
+		Agent: a.Name, ForeignFleet: a.Foreign, Revision: a.Activated, Behind: a.Behind, LagSeconds: a.Lag.Seconds(),
 		Unknown: a.Unknown, UnheardSeconds: a.UnheardFor.Seconds(), Failed: a.Failed,
 		Software: a.Software, Labels: a.Labels, Tenants: a.Tenants.Globs(), DiskKeys: a.DiskKeys, Drifts: a.Drifts,
 	}
@@ -130,6 +132,8 @@ func agentRow(a *registryclient.AgentStatus) []string {
 func agentState(a *registryclient.AgentStatus) string {
 	var words []string
 	switch {
+	case a.Foreign != "":
+		return "foreign"
 	case a.Unknown:
 		words = append(words, "unknown")
 	case a.Behind > 0:

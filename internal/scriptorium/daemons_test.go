@@ -60,6 +60,14 @@ func run(t *testing.T, command string, flags []string, environment ...string) *d
 	return d
 }
 
+// found founds the fleet with registryd init.
+func found(t *testing.T, flags ...string) {
+	t.Helper()
+	if code := run(t, "registryd", append([]string{"init"}, flags...)).exit(t); code != 0 {
+		t.Fatalf("registryd init exits with %d", code)
+	}
+}
+
 // exit waits for the process and returns its exit code.
 func (d *daemon) exit(t *testing.T) int {
 	t.Helper()
@@ -121,6 +129,11 @@ func TestDaemons(t *testing.T) {
 	registry, admin := porttest.Address(t), porttest.Address(t)
 	first := run(t, "registryd", []string{"--listen", registry, "--admin-address", admin, "--insecure-unsigned", "--insecure-anonymous", "--insecure-plaintext"},
 		"SCRIPTORIUM_ETCD_ENDPOINTS="+etcd.Endpoint(), "SCRIPTORIUM_NATS_URL="+nats.URL())
+	await(t, "the registry says that nobody founded a fleet", func() bool {
+		code, body := get(ctx, admin, "/readyz")
+		return code == http.StatusServiceUnavailable && strings.Contains(body, "run `registryd init`")
+	})
+	found(t, "--etcd-endpoints", etcd.Endpoint(), "--insecure-plaintext")
 	await(t, "the registry is ready", func() bool { code, _ := get(ctx, admin, "/readyz"); return code == http.StatusOK })
 
 	var agents []*daemon

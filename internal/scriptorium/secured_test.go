@@ -134,6 +134,7 @@ func startSecured(t *testing.T) *secured {
 	}
 	s.startEtcd()
 	s.startNATS(porttest.Port(t))
+	found(t, "--etcd-endpoints", s.etcd.Endpoint(), "--etcd-ca", s.file("etcd-ca.crt"), "--etcd-cert", s.file("etcd-client.crt"), "--etcd-key", s.file("etcd-client.key"))
 	s.startRegistry("first")
 	return s
 }

@@ -106,6 +106,17 @@ func (f *fleet) daemon(cmd *cobra.Command, program string, more ...string) {
 	})
 }
 
+// run runs a command of the program to its end.
+func (f *fleet) run(cmd *cobra.Command, command string) {
+	f.t.Helper()
+	_, name, _ := strings.Cut(command, " ")
+	cmd.SetArgs(append([]string{name}, f.words(command)...))
+	cmd.SilenceErrors, cmd.SilenceUsage = true, true
+	if err := cmd.ExecuteContext(f.t.Context()); err != nil {
+		f.t.Fatalf("%s: %v", command, err)
+	}
+}
+
 func startFleet(t *testing.T, p *place) *fleet {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "fleet") // t.TempDir is too long for a socket
@@ -140,6 +151,7 @@ func startFleet(t *testing.T, p *place) *fleet {
 		"scriptorium-etcd:2379", f.etcd, "scriptorium-nats:4222", f.nats,
 		"scriptorium-registry:7070", f.registry, "--listen :7070", "--listen "+f.registry,
 	)
+	f.run(registryd.Command(), "registryd init")
 	f.daemon(registryd.Command(), "registryd", "--log-level=error")
 	f.daemon(agentd.Command(), "agentd", "--log-level=error", "--name=n1", "--state-dir="+filepath.Join(dir, "state"), "--socket-dir="+f.sockets)
 	return f

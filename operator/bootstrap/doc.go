@@ -55,6 +55,11 @@
 //	  --nats-ca /etc/scriptorium/registry-tls/ca.crt
 //	  --nats-user registry
 //	  --nats-password-file /etc/scriptorium/registry-nats/password
+//	registryd init
+//	  --etcd-endpoints https://scriptorium-etcd:2379
+//	  --etcd-ca /etc/scriptorium/registry-etcd/ca.crt
+//	  --etcd-cert /etc/scriptorium/registry-etcd/tls.crt
+//	  --etcd-key /etc/scriptorium/registry-etcd/tls.key
 //	agentd
 //	  --trusted-key /etc/scriptorium/trust/trusted.pem
 //	  --registry dns:///scriptorium-registry:7070

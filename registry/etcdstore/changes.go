@@ -24,7 +24,11 @@ func (s *Store) Snapshot(ctx context.Context) (registry.Snapshot, error) {
 		return registry.Snapshot{}, err
 	}
 	at := resp.Header.Revision
-	snapshot := registry.Snapshot{At: at, Heads: map[string]script.Revision{}}
+	fleet, err := s.serve(resp.Responses[2].GetResponseRange().GetKvs())
+	if err != nil {
+		return registry.Snapshot{}, err
+	}
+	snapshot := registry.Snapshot{Fleet: fleet, At: at, Heads: map[string]script.Revision{}}
 	if kvs := resp.Responses[0].GetResponseRange().GetKvs(); len(kvs) > 0 {
 		snapshot.Head = script.Revision(kvs[0].ModRevision)
 	}
@@ -35,7 +39,6 @@ func (s *Store) Snapshot(ctx context.Context) (registry.Snapshot, error) {
 		}
 		snapshot.Floor = script.Revision(floor)
 	}
-	snapshot.Fleet = string(resp.Responses[2].GetResponseRange().GetKvs()[0].Value)
 	heads := s.keys.heads()
 	for kv, err := range s.pages(ctx, "read the tenants' heads", heads, at, clientv3.WithKeysOnly()) {
 		if err != nil {
@@ -66,20 +69,11 @@ func decoded[T any](kvs iter.Seq2[*mvccpb.KeyValue, error], decode func(*mvccpb.
 	}
 }
 
-// beginSnapshot reads the head, the floor and the fleet's identity, which it makes
-// if there is none.
+// beginSnapshot reads the head, the floor and the fleet's identity.
 func (s *Store) beginSnapshot(ctx context.Context) (*clientv3.TxnResponse, error) {
-	for {
-		resp, err := s.commit(ctx, "begin a snapshot", nil, []clientv3.Op{
-			clientv3.OpGet(s.keys.head(), clientv3.WithKeysOnly()), clientv3.OpGet(s.keys.floor()), clientv3.OpGet(s.keys.fleet()),
-		}, nil)
-		if err != nil || resp.Responses[2].GetResponseRange().GetCount() > 0 {
-			return resp, err
-		}
-		if _, err := s.Fleet(ctx); err != nil {
-			return nil, err
-		}
-	}
+	return s.commit(ctx, "begin a snapshot", nil, []clientv3.Op{
+		clientv3.OpGet(s.keys.head(), clientv3.WithKeysOnly()), clientv3.OpGet(s.keys.floor()), clientv3.OpGet(s.keys.fleet()),
+	}, nil)
 }
 
 // pages yields all keys with the prefix as of one revision of etcd. An error is the

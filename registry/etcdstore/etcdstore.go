@@ -4,7 +4,6 @@ package etcdstore
 
 import (
 	"context"
-	"crypto/rand"
 	"strings"
 	"time"
 
@@ -28,6 +27,9 @@ type Config struct {
 	// Prefix of all keys; DefaultPrefix if empty. Registries with one prefix are
 	// replicas of each other.
 	Prefix string
+	// Fleet is the only one that is served. If empty, it is the one that Fleet or Snapshot
+	// reads first.
+	Fleet string
 	// Security of the connections.
 	Security Security
 	// Candidate is what other replicas see of this one, see Store.Candidates.
@@ -44,6 +46,7 @@ type Store struct {
 	requests  requestLease
 	trouble   *trouble
 	candidate string
+	served    served
 }
 
 var (
@@ -92,34 +95,12 @@ func Open(cfg Config) (*Store, error) {
 	if cfg.Prefix != "" {
 		s.keys.prefix = normalPrefix(cfg.Prefix)
 	}
+	s.served.fleet = cfg.Fleet
 	return s, nil
 }
 
 // Close ends the connection, and all watches with it.
 func (s *Store) Close() error { return s.client.Close() }
-
-// Fleet implements registry.Store.
-func (s *Store) Fleet(ctx context.Context) (string, error) {
-	// To read it first is not only cheaper: an etcd without space refuses every
-	// transaction that may write.
-	key := s.keys.fleet()
-	resp, err := s.get(ctx, "read the fleet's identity", key)
-	if err != nil {
-		return "", err
-	}
-	kvs := resp.Kvs
-	if len(kvs) == 0 {
-		made, err := s.commit(ctx, "make the fleet's identity",
-			[]clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(key), "=", 0)},
-			[]clientv3.Op{clientv3.OpPut(key, rand.Text()), clientv3.OpGet(key)},
-			[]clientv3.Op{clientv3.OpGet(key)})
-		if err != nil {
-			return "", err
-		}
-		kvs = made.Responses[len(made.Responses)-1].GetResponseRange().GetKvs()
-	}
-	return string(kvs[0].Value), nil
-}
 
 // Head implements registry.Store.
 func (s *Store) Head(ctx context.Context) (script.Revision, error) {

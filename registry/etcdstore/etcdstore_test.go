@@ -34,7 +34,15 @@ func TestMain(m *testing.M) {
 
 func open(t *testing.T, prefix string) *etcdstore.Store {
 	t.Helper()
-	s, err := etcdstore.Open(etcdstore.Config{Endpoints: []string{etcd.Endpoint()}, Prefix: prefix})
+	s := unfounded(t, etcdstore.Config{Prefix: prefix})
+	etcdtest.Found(t, s)
+	return s
+}
+
+func unfounded(t *testing.T, cfg etcdstore.Config) *etcdstore.Store {
+	t.Helper()
+	cfg.Endpoints = []string{etcd.Endpoint()}
+	s, err := etcdstore.Open(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -100,23 +100,3 @@ func TestExportAfterCompaction(t *testing.T) {
 		t.Errorf("%d scripts, want 1 with its history", scripts)
 	}
 }
-
-// TestWiped: a store that was wiped while a registry has it open is another one.
-func TestWiped(t *testing.T) {
-	prefix := "/" + rand.Text()
-	s, c := open(t, prefix), client(t)
-	before, err := s.Fleet(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := c.Delete(t.Context(), prefix, clientv3.WithPrefix()); err != nil {
-		t.Fatal(err)
-	}
-	snap, err := s.Snapshot(t.Context())
-	if err != nil || snap.Fleet == before || snap.Fleet == "" {
-		t.Errorf("a snapshot of %q, %v; want another than %q", snap.Fleet, err, before)
-	}
-	if after, err := s.Fleet(t.Context()); err != nil || after != snap.Fleet {
-		t.Errorf("the fleet is %q, %v; want %q", after, err, snap.Fleet)
-	}
-}

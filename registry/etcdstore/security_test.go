@@ -18,6 +18,7 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/internal/certtest"
 	"github.com/scriptorium-dev/scriptorium/internal/embedded"
+	"github.com/scriptorium-dev/scriptorium/internal/embedded/etcdtest"
 	"github.com/scriptorium-dev/scriptorium/internal/tlsfiles"
 	"github.com/scriptorium-dev/scriptorium/registry"
 	"github.com/scriptorium-dev/scriptorium/registry/etcdstore"
@@ -130,6 +131,7 @@ func TestTheRoleIsEnough(t *testing.T) {
 			t.Helper()
 			prefix := securedPrefix + rand.Text()
 			store := s.open(t, prefix, security)
+			etcdtest.Found(t, store)
 			prefixes[store] = prefix
 			return store
 		},
@@ -188,11 +190,11 @@ func TestPassword(t *testing.T) {
 	security := s.as(t, "nobody")
 	security.User, security.Password = "registry-2", func() (string, error) { return *password.Load(), nil }
 	store := s.open(t, securedPrefix+"p", security)
-	if _, err := store.Fleet(t.Context()); err == nil || !strings.Contains(err.Error(), "refuses us") {
+	if _, err := store.Head(t.Context()); err == nil || !strings.Contains(err.Error(), "refuses us") {
 		t.Fatalf("a wrong password: %v", err)
 	}
 	set("first")
-	if _, err := store.Fleet(t.Context()); err != nil {
+	if _, err := store.Head(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.root.UserChangePassword(t.Context(), "registry-2", "second"); err != nil {

@@ -118,7 +118,7 @@ func (s *Store) commitObject(ctx context.Context, o script.Object, ops []clientv
 		}
 		ops = append(ops, clientv3.OpPut(s.newAuditKey(audit.Time), string(entry)))
 	}
-	resp, err := s.commit(ctx, "change "+o.Key(), guards, ops, nil)
+	resp, err := s.commit(ctx, "change "+o.Key(), s.guarded(guards), ops, nil)
 	if err != nil {
 		return 0, err
 	}

@@ -42,7 +42,7 @@ const (
 // concurrent use.
 type Logs struct {
 	fan   *Fanout
-	fleet string
+	fleet func() string
 
 	mu         sync.Mutex
 	readers    map[*logReader]struct{}
@@ -60,7 +60,7 @@ type Logs struct {
 const subscribeWait = time.Second
 
 // NewLogs returns the logs of the fleet over the connection of f.
-func NewLogs(f *Fanout, fleetID string) *Logs {
+func NewLogs(f *Fanout, fleetID func() string) *Logs {
 	return &Logs{fan: f, fleet: fleetID, readers: map[*logReader]struct{}{}, tails: map[script.Name]int{}}
 }
 
@@ -230,7 +230,7 @@ func (l *Logs) tellAll() {
 // ask asks the agents for lines, and reports whether it could.
 func (l *Logs) ask(of script.Name) bool {
 	err := l.fan.publish(context.Background(), l.fan.subjects.Tail(), &eventv1.Tail{
-		Fleet:  l.fleet,
+		Fleet:  l.fleet(),
 		Tenant: of.Tenant,
 		Name:   of.Script,
 		SentAt: timestamppb.Now(),
@@ -245,7 +245,7 @@ func (l *Logs) ask(of script.Name) bool {
 func (l *Logs) receive(msg *nats.Msg) {
 	agent := strings.TrimPrefix(msg.Subject, l.fan.subjects.Logs(""))
 	now := time.Now()
-	logs, ok, err := readLogs(l.fleet, agent, msg.Data, now)
+	logs, ok, err := readLogs(l.fleet(), agent, msg.Data, now)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err != nil && now.Sub(l.warned) >= warnInterval {

@@ -127,7 +127,7 @@ func newLogs(t *testing.T, url string) *fanout.Logs {
 	t.Helper()
 	f := connect(t, url, nil)
 	eventually(t, "connected", f.Connected)
-	return fanout.NewLogs(f, "F1")
+	return fanout.NewLogs(f, func() string { return "F1" })
 }
 
 func TestReadAlong(t *testing.T) {

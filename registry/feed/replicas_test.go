@@ -41,6 +41,7 @@ func open(t *testing.T, prefix string) *etcdstore.Store {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { s.Close() })
+	etcdtest.Found(t, s)
 	return s
 }
 

@@ -12,7 +12,7 @@ import (
 type AgentFilter struct {
 	After string // the agent with this name, alone; the empty name begins
 	Limit int    // at most so many; none if 0
-	// Troubled: those alone that failed or run behind, or are unknown.
+	// Troubled: those alone that failed or run behind, are unknown, or belong to another fleet.
 	Troubled bool
 }
 
@@ -27,6 +27,7 @@ type Agents struct {
 // Agent is one agent, as it last reported.
 type Agent struct {
 	Name       string
+	Fleet      string            // the other fleet that the agent belongs to; "" for this one
 	Labels     map[string]string // not to be changed
 	Software   string
 	Activated  script.Revision
@@ -50,18 +51,15 @@ const MaxAgentFailures = 10
 func (f *Fleet) Agents(filter AgentFilter) Agents {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	names := make([]string, 0, len(f.agents))
-	for name := range maps.Keys(f.agents) {
-		if name > filter.After {
-			names = append(names, name)
-		}
-	}
+	names := slices.AppendSeq(slices.Collect(maps.Keys(f.agents)), maps.Keys(f.foreign))
+	names = slices.DeleteFunc(names, func(name string) bool { return name <= filter.After })
 	slices.Sort(names)
+	names = slices.Compact(names)
 	list := Agents{Fleet: f.id, Head: f.head}
 	lags := lags{fleet: f, now: f.now(), known: map[place]lag{}}
 	for _, name := range names {
-		a := lags.describe(f.agents[name])
-		if filter.Troubled && !a.Unknown && a.Behind == 0 && a.Failed == 0 {
+		a := lags.listed(name)
+		if filter.Troubled && a.Fleet == "" && !a.Unknown && a.Behind == 0 && a.Failed == 0 {
 			continue
 		}
 		if filter.Limit > 0 && len(list.Agents) == filter.Limit {

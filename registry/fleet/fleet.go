@@ -72,8 +72,9 @@ type Fleet struct {
 	byName    []int    // the slots of all agents, in the order of their names
 	freeSlots []int    // of agents that are gone
 	departed  map[string]departure
-	groups    map[string]*group   // by the text of their selectors
-	following map[string][]*group // by tenant, once they were asked for
+	foreign   map[string]foreigner // by name
+	groups    map[string]*group    // by the text of their selectors
+	following map[string][]*group  // by tenant, once they were asked for
 	scripts   map[script.Name]*progress
 	others    map[string]*progress            // objects that are no releases, by their keys, as far as they changed lately
 	order     order                           // of both, by revision
@@ -140,6 +141,7 @@ func New(cfg Config) *Fleet {
 		gathering: true,
 		agents:    map[string]*agent{},
 		departed:  map[string]departure{},
+		foreign:   map[string]foreigner{},
 		groups:    map[string]*group{},
 		following: map[string][]*group{},
 		scripts:   map[script.Name]*progress{},
@@ -188,9 +190,10 @@ func (f *Fleet) Heard(r Report) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.id == "" || r.Fleet != f.id {
-		f.ignored.Foreign++
+		f.hearForeign(&r)
 		return
 	}
+	delete(f.foreign, r.Agent)
 	now := f.now()
 	f.gathered(now)
 	a := f.agents[r.Agent]
@@ -391,6 +394,7 @@ func (f *Fleet) Sweep() {
 			delete(f.departed, name)
 		}
 	}
+	f.forgetForeign(now)
 	if now.Sub(f.trimmed) >= time.Minute {
 		f.trimmed = now
 		f.dropTombstones(now)
@@ -428,6 +432,7 @@ func (f *Fleet) drop(a *agent) bool {
 type Counts struct {
 	Connected int
 	Unknown   int
+	Foreign   int // agents of other fleets; not among the others
 	Ignored   Ignored
 }
 
@@ -435,7 +440,7 @@ type Counts struct {
 func (f *Fleet) Counts() Counts {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return Counts{Connected: f.connected, Unknown: len(f.agents) - f.connected, Ignored: f.ignored}
+	return Counts{Connected: f.connected, Unknown: len(f.agents) - f.connected, Foreign: len(f.foreign), Ignored: f.ignored}
 }
 
 // Reports of a whole fleet come at reportsPerSecond at most, and those of one agent

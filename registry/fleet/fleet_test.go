@@ -253,8 +253,8 @@ func TestIgnored(t *testing.T) {
 	b.Heard(restarted) // numbers start again with an incarnation
 	b.hear("a", 5)     // of the incarnation before
 	agents := b.agents()
-	if len(agents) != 1 || agents[0].Activated != 12 {
-		t.Errorf("agents: %+v; want a at 12", agents)
+	if len(agents) != 2 || agents[0].Activated != 12 || agents[0].Fleet != "" {
+		t.Errorf("agents: %+v; want a at 12, and z", agents)
 	}
 	if got := b.Counts().Ignored; got.Foreign != 1 || got.Stale != 3 {
 		t.Errorf("ignored: %+v, want 1 foreign and 3 stale", got)
@@ -463,5 +463,64 @@ func BenchmarkHeard(b *testing.B) {
 		sequence++
 		f.Heard(fleet.Report{Fleet: fleetID, Agent: names[i%agents], Incarnation: "1", Sequence: sequence, Activated: revision})
 		i++
+	}
+}
+
+// TestForeignAgents: an agent of another fleet is listed as such and counts for nothing.
+func TestForeignAgents(t *testing.T) {
+	b := newBench(t)
+	foreign := func(agent string, activated script.Revision) fleet.Report {
+		r := b.report(agent, activated)
+		r.Fleet = "F2"
+		return r
+	}
+	b.hear("a", 10)
+	b.Heard(foreign("z", 500))
+	b.want("1/0/0 of 1", true, "")
+	if got := b.Counts(); got.Connected != 1 || got.Unknown != 0 || got.Foreign != 1 {
+		t.Errorf("counts: %+v", got)
+	}
+	if got := b.agents(); len(got) != 2 || got[1].Name != "z" || got[1].Fleet != "F2" || got[1].Activated != 500 || got[0].Fleet != "" {
+		t.Errorf("agents: %+v", got)
+	}
+	if got := b.Agents(fleet.AgentFilter{Troubled: true}).Agents; len(got) != 1 || got[0].Name != "z" {
+		t.Errorf("in trouble: %+v; want z", got)
+	}
+	if got := b.Agents(fleet.AgentFilter{Limit: 1}); len(got.Agents) != 1 || !got.More {
+		t.Errorf("the first page: %+v", got)
+	}
+	if got := b.Agents(fleet.AgentFilter{After: "a"}).Agents; len(got) != 1 || got[0].Name != "z" {
+		t.Errorf("the second page: %+v", got)
+	}
+
+	b.pass(time.Second)
+	b.Heard(foreign("a", 500)) // it has changed its fleet
+	if got := b.agents(); len(got) != 2 || got[0].Fleet != "F2" {
+		t.Errorf("agents: %+v; want a to be foreign", got)
+	}
+	b.pass(time.Second)
+	b.hear("a", 10) // and back
+	b.hear("z", 10)
+	if got := b.agents(); len(got) != 2 || got[0].Fleet != "" || got[1].Fleet != "" || b.Counts().Foreign != 0 {
+		t.Errorf("agents: %+v; want none to be foreign", got)
+	}
+
+	b.Heard(foreign("y", 1))
+	fresh := b.report("x", 0)
+	fresh.Fleet = "" // it has no fleet yet
+	b.Heard(fresh)
+	if got := b.Counts().Foreign; got != 1 {
+		t.Errorf("%d foreign, want y", got)
+	}
+	b.pass(16 * time.Second)
+	b.Sweep()
+	if got := b.Counts().Foreign; got != 0 {
+		t.Errorf("%d foreign, of which none was heard of lately", got)
+	}
+	for i := range 2000 {
+		b.Heard(foreign(fmt.Sprint("n", i), 1))
+	}
+	if got := b.Counts().Foreign; got != 1000 {
+		t.Errorf("%d are known by name, want 1000", got)
 	}
 }

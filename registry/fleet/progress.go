@@ -70,6 +70,7 @@ func (f *Fleet) start(fleet string, head script.Revision) {
 	f.id, f.base = fleet, head
 	clear(f.agents)
 	clear(f.departed)
+	clear(f.foreign)
 	clear(f.failing)
 	clear(f.scripts)
 	clear(f.others)

@@ -8,6 +8,7 @@ import (
 	"net"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -39,6 +40,9 @@ type Config struct {
 	Groups Groups
 	Sealer *seal.Sealer
 	Log    *slog.Logger
+	// Unavailable says why the registry answers no call now; nil if it does, and if the
+	// function is nil.
+	Unavailable func() error
 	// Authentication says how callers are known. What each may do its identity says,
 	// which every call finds in its context (access.FromContext).
 	Authentication Authentication
@@ -80,7 +84,7 @@ const (
 // New returns a server that does not listen yet.
 func New(cfg Config) *Server {
 	s := &Server{health: health.NewServer(), draining: make(chan struct{})}
-	guard := guard{log: cfg.Log}
+	guard, gate := guard{log: cfg.Log}, gate(cfg.Unavailable)
 	authn := newAuthenticator(cfg.Authentication, cfg.Log)
 	options := []grpc.ServerOption{
 		grpc.MaxRecvMsgSize(maxRequestBytes),
@@ -91,8 +95,8 @@ func New(cfg Config) *Server {
 			Time: 30 * time.Second, Timeout: 10 * time.Second,
 			MaxConnectionAge: connectionAge, MaxConnectionAgeGrace: connectionEnd,
 		}),
-		grpc.ChainUnaryInterceptor(append(slices.Clone(cfg.Unary), guard.unary)...),
-		grpc.ChainStreamInterceptor(append(slices.Clone(cfg.Stream), guard.stream, authn.stream)...),
+		grpc.ChainUnaryInterceptor(append(slices.Clone(cfg.Unary), guard.unary, gate.unary)...),
+		grpc.ChainStreamInterceptor(append(slices.Clone(cfg.Stream), guard.stream, authn.stream, gate.stream)...),
 	}
 	s.server = grpcguard.NewServer(grpcguard.Config{
 		Admit:          authn.admit,
@@ -162,6 +166,31 @@ func (g guard) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo
 func (g guard) panicked(ctx context.Context, method string, p any) error {
 	g.log.ErrorContext(ctx, "a call panicked", "method", method, "panic", p, "stack", string(debug.Stack()))
 	return script.Errorf(script.Internal, "", "a fault in the registry; its log has the details")
+}
+
+// gate refuses calls of the registry's services while it says why. Health and reflection
+// pass it.
+type gate func() error
+
+func (g gate) check(method string) error {
+	if g == nil || !strings.HasPrefix(method, "/scriptorium.registry.") {
+		return nil
+	}
+	return g()
+}
+
+func (g gate) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+	if err := g.check(info.FullMethod); err != nil {
+		return nil, err
+	}
+	return handler(ctx, req)
+}
+
+func (g gate) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
+	if err := g.check(info.FullMethod); err != nil {
+		return err
+	}
+	return handler(srv, ss)
 }
 
 // asStatus tells a call that was given up by its caller from one that failed.

@@ -234,6 +234,7 @@ func fromScriptStatus(p *fleet.ScriptStatus, reason int) *registryv1.ScriptStatu
 func fromAgent(a *fleet.Agent) *registryv1.AgentStatus {
 	m := &registryv1.AgentStatus{
 		Agent:             a.Name,
+		ForeignFleet:      a.Fleet,
 		Labels:            a.Labels,
 		Software:          a.Software,
 		ActivatedRevision: int64(a.Activated),

@@ -10,6 +10,19 @@ import (
 	"github.com/scriptorium-dev/scriptorium/internal/embedded"
 )
 
+// Found founds a fleet for a test, unless the store has one, and returns its id.
+func Found(tb testing.TB, store interface {
+	Found(ctx context.Context, id string) (fleet string, founded bool, err error)
+},
+) string {
+	tb.Helper()
+	fleet, _, err := store.Found(tb.Context(), "")
+	if err != nil {
+		tb.Fatalf("found a fleet: %v", err)
+	}
+	return fleet
+}
+
 // Run runs the tests while an etcd runs, and returns the exit code: TestMain
 // exits with that. started is given the etcd before the first test; each test uses a
 // prefix of its own.

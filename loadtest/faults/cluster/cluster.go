@@ -100,6 +100,9 @@ func Start(ctx context.Context, cfg Config) (c *Cluster, err error) {
 			return c, err
 		}
 	}
+	if err := c.found(ctx); err != nil {
+		return c, err
+	}
 	if err := c.AwaitReady(ctx); err != nil {
 		return c, fmt.Errorf("the cluster did not come up: %w", err)
 	}

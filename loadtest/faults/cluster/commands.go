@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 
@@ -89,6 +90,15 @@ func (c *Cluster) registryArgs(j int) []string {
 		"--collect-interval", "700ms", "--tombstone-retention", "1s", "--audit-retention", "876000h",
 		"--log-level", "info",
 	}
+}
+
+// found founds the fleet. The registries wait for it.
+func (c *Cluster) found(ctx context.Context) error {
+	cmd := exec.CommandContext(ctx, c.cfg.Binaries.Registryd, "init", "--etcd-endpoints", "http://"+c.etcd[0].client, "--insecure-plaintext", "--log-level", "error")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("registryd init: %w: %s", err, out)
+	}
+	return nil
 }
 
 // agentArgs are those of agent k.

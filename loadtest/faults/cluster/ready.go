@@ -33,10 +33,8 @@ func (c *Cluster) AwaitReady(ctx context.Context) error {
 
 // notReady says who does not serve yet; nil if all do.
 func (c *Cluster) notReady(ctx context.Context) error {
-	for _, e := range c.etcd {
-		if body, err := get(ctx, http.MethodGet, "http://"+e.client+"/health", ""); err != nil || !strings.Contains(body, `"true"`) {
-			return fmt.Errorf("%s: %w", e.name, errors.Join(err, fmt.Errorf("it says %q", body)))
-		}
+	if err := c.etcdNotReady(ctx); err != nil {
+		return err
 	}
 	for _, n := range c.nats {
 		if err := answers(ctx, "tcp", n.client); err != nil {
@@ -44,13 +42,22 @@ func (c *Cluster) notReady(ctx context.Context) error {
 		}
 	}
 	for _, r := range c.registries {
-		if _, err := get(ctx, http.MethodGet, "http://"+r.admin+"/healthz", ""); err != nil {
+		if _, err := get(ctx, http.MethodGet, "http://"+r.admin+"/readyz", ""); err != nil {
 			return fmt.Errorf("%s: %w", r.Name, err)
 		}
 	}
 	for _, a := range c.Agents {
 		if err := a.Ready(ctx); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+func (c *Cluster) etcdNotReady(ctx context.Context) error {
+	for _, e := range c.etcd {
+		if body, err := get(ctx, http.MethodGet, "http://"+e.client+"/health", ""); err != nil || !strings.Contains(body, `"true"`) {
+			return fmt.Errorf("%s: %w", e.name, errors.Join(err, fmt.Errorf("it says %q", body)))
 		}
 	}
 	return nil

@@ -3758,7 +3758,7 @@ type ListAgentsRequest struct {
 	PageSize int32 `protobuf:"varint,1,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	// From the last response; empty starts at the beginning.
 	PageToken string `protobuf:"bytes,2,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
-	// Those alone that failed or run behind, or are unknown.
+	// Those alone that failed or run behind, are unknown, or belong to another fleet.
 	Troubled      bool `protobuf:"varint,3,opt,name=troubled,proto3" json:"troubled,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4239,7 +4239,10 @@ type AgentStatus struct {
 	// The keys that what is on its disk is signed by.
 	DiskKeys []string `protobuf:"bytes,12,rep,name=disk_keys,json=diskKeys,proto3" json:"disk_keys,omitempty"`
 	// How often it found itself to differ from the registry, since its start.
-	Drifts        uint64 `protobuf:"varint,13,opt,name=drifts,proto3" json:"drifts,omitempty"`
+	Drifts uint64 `protobuf:"varint,13,opt,name=drifts,proto3" json:"drifts,omitempty"`
+	// The other fleet that the agent belongs to: it takes nothing of this one, and behind,
+	// lag and failures are not known. Empty for an agent of this fleet.
+	ForeignFleet  string `protobuf:"bytes,14,opt,name=foreign_fleet,json=foreignFleet,proto3" json:"foreign_fleet,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4363,6 +4366,13 @@ func (x *AgentStatus) GetDrifts() uint64 {
 		return x.Drifts
 	}
 	return 0
+}
+
+func (x *AgentStatus) GetForeignFleet() string {
+	if x != nil {
+		return x.ForeignFleet
+	}
+	return ""
 }
 
 // ScriptFailure is a release that an agent could not make live.
@@ -5512,7 +5522,7 @@ const file_proto_registry_v1_registry_proto_rawDesc = "" +
 	"\rhead_revision\x18\x02 \x01(\x03R\fheadRevision\x12?\n" +
 	"\ascripts\x18\x04 \x03(\v2%.scriptorium.registry.v1.ScriptStatusR\ascripts\x12\x1c\n" +
 	"\tconnected\x18\x05 \x01(\x05R\tconnected\x12\x18\n" +
-	"\aunknown\x18\x06 \x01(\x05R\aunknownJ\x04\b\x03\x10\x04\"\xb9\x04\n" +
+	"\aunknown\x18\x06 \x01(\x05R\aunknownJ\x04\b\x03\x10\x04\"\xde\x04\n" +
 	"\vAgentStatus\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x12H\n" +
 	"\x06labels\x18\x02 \x03(\v20.scriptorium.registry.v1.AgentStatus.LabelsEntryR\x06labels\x12\x1a\n" +
@@ -5528,7 +5538,8 @@ const file_proto_registry_v1_registry_proto_rawDesc = "" +
 	" \x01(\x05R\x06failed\x12\x18\n" +
 	"\atenants\x18\v \x03(\tR\atenants\x12\x1b\n" +
 	"\tdisk_keys\x18\f \x03(\tR\bdiskKeys\x12\x16\n" +
-	"\x06drifts\x18\r \x01(\x04R\x06drifts\x1a9\n" +
+	"\x06drifts\x18\r \x01(\x04R\x06drifts\x12#\n" +
+	"\rforeign_fleet\x18\x0e \x01(\tR\fforeignFleet\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x8b\x01\n" +
