@@ -64,6 +64,8 @@ type Config struct {
 	// Tenants whose scripts the agent holds; the zero Selector means all. When it
 	// changes between starts, what is not selected any more is removed.
 	Tenants script.Selector
+	// AdoptFleet is as in follow.Config.
+	AdoptFleet string
 
 	// Engines that run programs.
 	Engines []engine.Engine
@@ -231,7 +233,7 @@ func (a *Agent) assemble(registry follow.Registry) (err error) {
 	}
 	a.follower, err = follow.New(follow.Config{
 		Agent: a.cfg.Name, Labels: a.cfg.Labels, Software: a.cfg.Software,
-		Trusted: a.cfg.Trusted, Tenants: a.cfg.Tenants,
+		Trusted: a.cfg.Trusted, Tenants: a.cfg.Tenants, AdoptFleet: a.cfg.AdoptFleet,
 		State: a.state, Registry: registry, Feed: a.feed, Reporter: a.feed, Tail: a.tail, Troubles: a.troubles, Trials: a.trials,
 		Log: a.log, Metrics: a.cfg.Metrics,
 	})
@@ -268,6 +270,9 @@ const staleAfter = 10 * time.Second
 
 // Degraded says what keeps the agent from being current; "" if it is.
 func (a *Agent) Degraded(now time.Time) string {
+	if foreign := a.follower.Foreign(); foreign != "" {
+		return foreign
+	}
 	if err := a.state.diskError(now); err != nil {
 		return fmt.Sprintf("the disk cannot be written, so changes wait: make room in %s: %v", a.cfg.Dir, err)
 	}

@@ -71,7 +71,7 @@ func (nothing) Check(string) (none wire.Sum, sound bool) { return none, false }
 // and returns the rest. The cursor of another group is not one of this, but for the
 // fleet: it asks for a full snapshot. So is one that has passed what was not kept.
 func (s *state) choose(loaded *store.Loaded, tenants script.Selector, log *slog.Logger) []script.Object {
-	s.cursor = follow.Cursor{Fleet: loaded.Cursor.Fleet, Revision: loaded.Cursor.Revision}
+	s.cursor = follow.Cursor{Fleet: loaded.Fleet, Revision: loaded.Cursor.Revision}
 	kept := make([]script.Object, 0, len(loaded.Releases)+len(loaded.Values)+len(loaded.Tenants))
 	for o := range loaded.Objects() {
 		if tenants.Matches(o.TenantName()) {

@@ -32,6 +32,7 @@ const (
 type applier struct {
 	state    State
 	registry Registry
+	adopt    string // the fleet to change to; "" for none
 	open     opener
 	refusals *refusals
 	log      *slog.Logger
@@ -66,7 +67,7 @@ type candidate struct {
 
 func newApplier(cfg Config, open opener, refusals *refusals, m *metrics, random *rand.Rand) applier {
 	a := applier{
-		state: cfg.State, registry: cfg.Registry, open: open, refusals: refusals, log: cfg.Log, metrics: m,
+		state: cfg.State, registry: cfg.Registry, adopt: cfg.AdoptFleet, open: open, refusals: refusals, log: cfg.Log, metrics: m,
 		random:  random,
 		failing: map[string]*failing{},
 	}

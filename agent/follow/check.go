@@ -81,7 +81,7 @@ func newMachine(cfg Config, random *rand.Rand, m *metrics, refusals *refusals) m
 
 // takeBeacon takes in a beacon, unless it is of the past or of another fleet.
 func (m *machine) takeBeacon(b *beacon) (accepted bool) {
-	if m.foreign("beacon", b.fleet) {
+	if m.ofAnotherFleet("beacon", b.fleet) {
 		return false
 	}
 	at := place{fleet: b.fleet, term: b.term, sequence: b.sequence}

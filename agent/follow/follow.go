@@ -143,6 +143,9 @@ type Config struct {
 	Trusted *seal.Keyring
 	// Tenants are those that are followed.
 	Tenants script.Selector
+	// AdoptFleet is the fleet to change to when the registry serves it; "" for none. An agent
+	// keeps its fleet otherwise, and one without a fleet takes the registry's.
+	AdoptFleet string
 
 	// Troubles returns what is live and yet kept from running, for the status; may be
 	// nil. It returns at once.
@@ -212,6 +215,7 @@ type Follower struct {
 type standing struct {
 	revision script.Revision
 	current  time.Time // when it was last known to be current; zero: never
+	foreign  string
 }
 
 // New returns a follower that starts from the state's cursor. It fails only if
@@ -251,6 +255,10 @@ func (f *Follower) Position(now time.Time) (script.Revision, time.Duration) {
 	}
 	return s.revision, max(0, now.Sub(s.current))
 }
+
+// Foreign says that the registry serves another fleet, and what to do; "" if it does not,
+// as far as the follower knows.
+func (f *Follower) Foreign() string { return f.standing.Load().foreign }
 
 // TroublesChanged says that what Config.Troubles returns has changed. It returns at
 // once, and may be called from any goroutine.
@@ -308,7 +316,7 @@ func (f *Follower) takeIn(now time.Time) {
 			}
 		case m.tail != nil:
 			f.tail(now, m.tail)
-		case !f.machine.foreign("roll call", *m.rollCall):
+		case !f.machine.ofAnotherFleet("roll call", *m.rollCall):
 			f.status.called(now)
 		}
 	}
@@ -396,7 +404,7 @@ func (t *trouble) news(now time.Time, err error) bool {
 
 // publish lets others see how far the follower has come.
 func (f *Follower) publish() {
-	s := standing{revision: f.machine.cursor.Revision, current: f.machine.current}
+	s := standing{revision: f.machine.cursor.Revision, current: f.machine.current, foreign: f.machine.foreign}
 	if old := f.standing.Load(); old == nil || *old != s {
 		f.standing.Store(&s)
 	}

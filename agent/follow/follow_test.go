@@ -265,8 +265,14 @@ func TestStrayMessagesChangeNothing(t *testing.T) {
 	})
 }
 
-func TestAnotherFleetReplacesEverything(t *testing.T) {
-	simulate(t, func(w *world, n *node, _ *follow.Follower) {
+// adopting lets nodes change to the fleet that rebuild makes.
+func adopting(w *world) *world {
+	w.adopt = "fleet-2"
+	return w.unsigned()
+}
+
+func TestAnAdoptedFleetReplacesEverything(t *testing.T) {
+	simulateIn(t, adopting, func(w *world, n *node, _ *follow.Follower) {
 		for i := range 20 {
 			w.commit(map[string]string{fmt.Sprint("s", i): "old"})
 		}

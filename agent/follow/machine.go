@@ -2,6 +2,7 @@ package follow
 
 import (
 	"cmp"
+	"errors"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -93,6 +94,7 @@ type machine struct {
 	poll        time.Time // of the sync that is done if no beacon comes before
 	backstop    time.Time // of the one that is done whatever comes
 	failed      int       // syncs in a row
+	foreign     string    // why the registry's fleet is not the agent's, until a sync succeeds
 	current     time.Time // when the cursor was last known to be the newest
 
 	drift    repair // the state differs from the registry's
@@ -110,7 +112,7 @@ func (m *machine) start(now time.Time) {
 
 // event takes in an event, wherever it belongs.
 func (m *machine) event(now time.Time, e *event) {
-	if m.foreign("event", e.fleet) {
+	if m.ofAnotherFleet("event", e.fleet) {
 		return
 	}
 	if e.revision <= m.cursor.Revision {
@@ -132,10 +134,9 @@ func (m *machine) event(now time.Time, e *event) {
 	m.plan(now)
 }
 
-// foreign reports whether a message belongs to another fleet. Such a message
-// changes nothing: only the registry itself can say that the fleet is another
-// one now. Before the fleet is known, none is foreign.
-func (m *machine) foreign(what, fleet string) bool {
+// ofAnotherFleet reports whether a message belongs to another fleet. Such a message
+// changes nothing. Before the fleet is known, none does.
+func (m *machine) ofAnotherFleet(what, fleet string) bool {
 	if m.cursor.Fleet == "" || fleet == m.cursor.Fleet {
 		return false
 	}
@@ -200,7 +201,7 @@ func (m *machine) discard() {
 	kept := m.events[:0]
 	m.bytes = 0
 	for _, e := range m.events {
-		if m.foreign("event", e.fleet) || e.revision <= m.cursor.Revision {
+		if m.ofAnotherFleet("event", e.fleet) || e.revision <= m.cursor.Revision {
 			continue
 		}
 		kept = append(kept, e)
@@ -252,13 +253,16 @@ func (m *machine) finish(now time.Time, out outcome) {
 func (m *machine) finishSync(now time.Time, out outcome) {
 	m.due, m.poll = time.Time{}, time.Time{}
 	if out.err != nil {
+		if foreign, ok := errors.AsType[*foreignFleet](out.err); ok {
+			m.foreign = foreign.Error()
+		}
 		m.failed++
 		m.metrics.syncsFailed.Inc()
 		backoff := min(backoffMax, backoffMin<<min(m.failed-1, 10))
 		m.due = now.Add(backoff/2 + m.jitter(backoff))
 		return
 	}
-	m.synced, m.failed = true, 0
+	m.synced, m.failed, m.foreign = true, 0, ""
 	m.metrics.syncs.Inc()
 	if out.thorough {
 		m.drift.tried(now, m.random)

@@ -57,7 +57,7 @@ func newNode(w *world, name string) *node {
 func (n *node) config(seed uint64) follow.Config {
 	n.metrics = prometheus.NewRegistry()
 	return follow.Config{
-		Agent: n.name, Trusted: n.trusted, Tenants: n.tenants,
+		Agent: n.name, Trusted: n.trusted, Tenants: n.tenants, AdoptFleet: n.w.adopt,
 		State: n, Registry: n.w, Feed: line{w: n.w, tenants: n.tenants}, Reporter: n,
 		Log: quiet, Metrics: n.metrics, Seed: seed,
 	}

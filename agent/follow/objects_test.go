@@ -128,10 +128,10 @@ func TestARegistryThatKnowsReleasesAlone(t *testing.T) {
 }
 
 // Revisions of two fleets do not compare, whatever the registry knows.
-func TestAnotherFleetReplacesAllKinds(t *testing.T) {
+func TestAnAdoptedFleetReplacesAllKinds(t *testing.T) {
 	for _, narrow := range []bool{false, true} {
 		t.Run(fmt.Sprint("releases alone: ", narrow), func(t *testing.T) {
-			simulate(t, func(w *world, n *node, _ *follow.Follower) {
+			simulateIn(t, adopting, func(w *world, n *node, _ *follow.Follower) {
 				for i := range 10 {
 					w.commit(all(fmt.Sprint("old ", i)))
 				}

@@ -19,6 +19,7 @@ func TestAReleaseOfAnotherFleetIsGoneEvenIfItsSuccessorIsBad(t *testing.T) {
 		t.Run(fmt.Sprint("cursor known: ", knows), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, 1)
+				w.adopt = "fleet-2"
 				ctx, cancel := context.WithCancel(t.Context())
 				go w.beacons(ctx)
 				n := newNode(w, "n")

@@ -34,7 +34,7 @@ func (a *applier) sync(ctx context.Context, from Cursor, thorough bool) outcome 
 	}
 	otherFleet := answer.head.Fleet != from.Fleet
 	if otherFleet && from.Fleet != "" {
-		a.log.Warn("the registry belongs to another fleet now; its snapshot replaces everything", "was", from.Fleet, "is", answer.head.Fleet)
+		a.log.Warn("the agent changes its fleet, as --adopt-fleet says; the registry's snapshot replaces everything", "was", from.Fleet, "is", answer.head.Fleet)
 	}
 	out.waited = answer.began.Sub(out.began)
 	before := a.failing
@@ -71,6 +71,7 @@ func (a *applier) sync(ctx context.Context, from Cursor, thorough bool) outcome 
 
 // answer is what the registry answered.
 type answer struct {
+	adopt   string // as in applier
 	choice  choice
 	head    Cursor
 	full    bool
@@ -98,7 +99,7 @@ func (a *applier) receive(ctx context.Context, from Cursor, thorough bool) (*ans
 	}
 	// Whoever lost its cursor still has its sources.
 	without := since.Revision == 0 && hasAny(a.state.Live())
-	all := &answer{choice: choice{thorough: thorough}, keys: map[string]struct{}{}, sources: map[script.Digest][]byte{}}
+	all := &answer{adopt: a.adopt, choice: choice{thorough: thorough}, keys: map[string]struct{}{}, sources: map[script.Digest][]byte{}}
 	err := a.pull(ctx, silence, all, from, since, without)
 	if errors.Is(err, ErrOldRegistry) {
 		err = a.pullUnsigned(ctx, silence, all, from, since, without)
@@ -183,6 +184,9 @@ func (all *answer) begin(head Cursor, full bool, from Cursor) error {
 		return errors.New("the registry does not say which fleet it belongs to")
 	case all.head.Fleet != "" && (all.head.Fleet != head.Fleet || all.full != full):
 		return refuse(refusedMalformed, "the registry contradicts itself within one answer")
+	case from.Fleet != "" && head.Fleet != from.Fleet && head.Fleet != all.adopt:
+		return &foreignFleet{refuse(refusedOtherFleet,
+			"the registry serves fleet %.80s; this agent belongs to fleet %s: run agentd --adopt-fleet %.80s to change it", head.Fleet, from.Fleet, head.Fleet)}
 	case head.Fleet != from.Fleet && !full:
 		return refuse(refusedOtherFleet, "the registry of fleet %.80q sent a difference to a follower of fleet %.80q", head.Fleet, from.Fleet)
 	case head.Fleet == from.Fleet && head.Revision < from.Revision:
@@ -201,6 +205,12 @@ func (all *answer) begin(head Cursor, full bool, from Cursor) error {
 	}
 	return nil
 }
+
+// foreignFleet is the refusal of a registry that serves another fleet. Nothing of what it
+// says is applied.
+type foreignFleet struct{ error }
+
+func (e *foreignFleet) Unwrap() error { return e.error }
 
 // take adds objects and sources to the answer. When the sources grow too large
 // for memory, the objects so far are made ready, which stores them.

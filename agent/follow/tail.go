@@ -72,7 +72,7 @@ func (s *tails) isNew(now time.Time, t *Tail) bool {
 
 // tail hands on what asks for lines.
 func (f *Follower) tail(now time.Time, t *Tail) {
-	if f.cfg.Tail == nil || f.machine.foreign("tail", t.Fleet) {
+	if f.cfg.Tail == nil || f.machine.ofAnotherFleet("tail", t.Fleet) {
 		return
 	}
 	if !f.tails.isNew(now, t) {

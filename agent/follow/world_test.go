@@ -24,7 +24,8 @@ import (
 // world is a registry and its feed, with faults. Its events reach handlers after
 // a delay, or never, or twice, or in the hands of somebody who changes them.
 type world struct {
-	t *testing.T
+	adopt string // the fleet that nodes change to
+	t     *testing.T
 
 	mu       sync.Mutex
 	random   *rand.Rand

@@ -157,8 +157,35 @@ func TestTheFleetOfTheMost(t *testing.T) {
 	}
 	must(t, s.Close())
 	_, loaded := open(t, dir)
-	if got := releasesOf(loaded); got != "a@10 b@20 c@30" || loaded.Cursor != (store.Cursor{}) {
-		t.Errorf("loaded %s at %+v", got, loaded.Cursor)
+	if got := releasesOf(loaded); got != "a@10 b@20 c@30" || loaded.Cursor != (store.Cursor{}) || loaded.Fleet != "g" {
+		t.Errorf("loaded %s at %+v, of fleet %q", got, loaded.Cursor, loaded.Fleet)
+	}
+}
+
+// TestTheFleetOutlivesTheCursor: a folder whose cursor says nothing is of the fleet of its
+// objects, and one whose objects are in doubt of its cursor's.
+func TestTheFleetOutlivesTheCursor(t *testing.T) {
+	for name, test := range map[string]struct {
+		damage  func(t *testing.T, dir string)
+		trusted *seal.Keyring
+		want    string
+	}{
+		"as it was":        {func(*testing.T, string) {}, trusted, "f"},
+		"without a cursor": {func(t *testing.T, dir string) { t.Helper(); must(t, os.Remove(filepath.Join(dir, "cursor"))) }, trusted, "f"},
+		"a torn cursor": {func(t *testing.T, dir string) {
+			t.Helper()
+			must(t, os.WriteFile(filepath.Join(dir, "cursor"), []byte("torn"), 0o600))
+		}, trusted, "f"},
+		"other keys":   {func(*testing.T, string) {}, seal.NewKeyring(publicOf(2)), "f"},
+		"an empty one": {func(t *testing.T, dir string) { t.Helper(); must(t, os.RemoveAll(dir)) }, trusted, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := filled(t)
+			test.damage(t, dir)
+			if _, loaded := openWith(t, dir, test.trusted); loaded.Fleet != test.want {
+				t.Errorf("it is of fleet %q, want %q; at %+v", loaded.Fleet, test.want, loaded.Cursor)
+			}
+		})
 	}
 }
 
@@ -194,7 +221,7 @@ func TestADiskOfProtocol1IsReadByThoseWhoTrustEverything(t *testing.T) {
 	want.Pinned, want.ChangedAt = true, time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	for range 2 {
 		s, loaded := openWith(t, dir, seal.TrustEverything())
-		if loaded.Cursor != (store.Cursor{Fleet: "f", Revision: 12}) || len(loaded.Lost)+len(loaded.Doubted) != 0 || len(loaded.Releases) != 3 {
+		if loaded.Cursor != (store.Cursor{Fleet: "f", Revision: 12}) || loaded.Fleet != "f" || len(loaded.Lost)+len(loaded.Doubted) != 0 || len(loaded.Releases) != 3 {
 			t.Fatalf("loaded %+v", loaded)
 		}
 		if diff := cmp.Diff(want, loaded.Releases[0]); diff != "" {

@@ -33,6 +33,8 @@ type Loaded struct {
 	// Cursor to follow the feed from. It is zero, which asks for a full
 	// snapshot, when anything that a sync would not bring back was lost.
 	Cursor Cursor
+	// Fleet is the one that the folder is of, also if there is no cursor; "" if nothing says.
+	Fleet string
 	// ReleasesAlone says that the cursor is of software that kept nothing else: it has
 	// passed values and tenants that are not here.
 	ReleasesAlone bool
@@ -175,6 +177,7 @@ func (s *Store) loadObjects(loaded *Loaded, record *cursorRecord, lost []Lost) e
 	read, damaged := readAll(paths, s.readObject)
 	lost = append(lost, damaged...)
 	fleet, read, strangers := ofOneFleet(read, loaded.Cursor.Fleet)
+	loaded.Fleet = fleet
 	lost = append(lost, strangers...)
 	for _, l := range takeDoubted(&lost) {
 		s.doubtful = append(s.doubtful, l.Path)

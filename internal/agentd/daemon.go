@@ -50,6 +50,7 @@ type Config struct {
 	AdminAddress   string
 	DrainTimeout   time.Duration
 	Tenants        []string
+	AdoptFleet     string
 	Workers        Workers
 	Security       Security
 
@@ -117,7 +118,7 @@ func Start(cfg Config) (*Daemon, error) {
 		Name: cfg.Name, Labels: withValues(cfg.Labels), Software: version.String(), Dir: cfg.StateDir,
 		Registry: cfg.Registry, DialOptions: secure.dial,
 		NATS: cfg.NATS, NATSSecurity: secure.nats, Prefix: cfg.SubjectPrefix,
-		Trusted: secure.keyring, Tenants: tenants,
+		Trusted: secure.keyring, Tenants: tenants, AdoptFleet: cfg.AdoptFleet,
 		Engines: []engine.Engine{lua.New()}, CacheBytes: cfg.CacheBytes, ValueCacheBytes: cfg.ValueCacheBytes,
 		MaxRunning: cfg.MaxRunning, MaxWaiting: cfg.MaxWaiting, Workers: cfg.workers(), Log: cfg.Log, Metrics: cfg.Metrics, CounterMetrics: cfg.CounterMetrics,
 	})
