@@ -76,8 +76,10 @@ func TestNoOtherRights(t *testing.T) {
 			"validatingwebhookconfigurations.admissionregistration.k8s.io scriptorium-operator": "get patch",
 		},
 		"Role/scriptorium-operator": {
-			"events":                     "create patch",
-			"leases.coordination.k8s.io": "create",
+			"events":                       "create patch",
+			"configmaps":                   "create",
+			"configmaps scriptorium-fleet": "get",
+			"leases.coordination.k8s.io":   "create",
 			"leases.coordination.k8s.io scriptorium-operator": "get update",
 			"secrets scriptorium-webhook-tls":                 "get update",
 		},

@@ -22,10 +22,10 @@ func TestChartAndOverlaysAreTheSame(t *testing.T) {
 		name           string
 		overlay, chart func(*testing.T) string
 	}{
-		{"try", overlay(kustomize + "/try"), template()},
+		{"try", overlay(kustomize + "/try"), template("--set=etcd.persistence.enabled=false")},
 		{"production", overlay(kustomize + "/production"), template("--values=" + production)},
-		{"monitoring", overlay("testdata/monitoring"), template("--set=serviceMonitors.enabled=true")},
-		{"persistence", overlay("testdata/persistence"), template("--set=etcd.persistence.enabled=true")},
+		{"monitoring", overlay("testdata/monitoring"), template("--set=serviceMonitors.enabled=true", "--set=etcd.persistence.enabled=false")},
+		{"persistence", overlay("testdata/persistence"), template()},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			want, got := normal(t, tt.overlay(t)), normal(t, tt.chart(t))

@@ -186,6 +186,9 @@ func (o *Operator) setup(cfg Config) error {
 	if err := o.manager.Add(o.fleet); err != nil {
 		return err
 	}
+	if err := o.manager.Add(o.markFleet(cfg.Namespace)); err != nil {
+		return err
+	}
 	bounded := newRegistry(o.registry)
 	err := tenancy.Setup(o.manager, tenancy.Config{Registry: bounded, DeleteWait: cfg.DeleteWait})
 	if err != nil {

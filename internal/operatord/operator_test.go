@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -105,7 +106,8 @@ func (r *running) get(t *testing.T, path string) (code int, body string) {
 // it stops. A registry that is away makes them degraded, and no less.
 func TestOperators(t *testing.T) {
 	env := testenv.Start(t)
-	stack, err := local.Start(t.Context(), t.TempDir(), 1, slog.New(slog.DiscardHandler))
+	state := t.TempDir()
+	stack, err := local.Start(t.Context(), state, 1, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,6 +120,12 @@ func TestOperators(t *testing.T) {
 	}
 	first := start(t, cfg)
 	eventually(t, "the first leads", first.leads)
+	eventually(t, "the fleet is noted", func() bool {
+		var mark corev1.ConfigMap
+		err := env.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "scriptorium-fleet"}, &mark)
+		known, _ := os.ReadFile(filepath.Join(state, "fleet"))
+		return err == nil && mark.Data["id"] != "" && mark.Data["id"] == strings.TrimSpace(string(known))
+	})
 	second := start(t, cfg)
 	eventually(t, "the second is ready", func() bool {
 		code, body := second.get(t, "/readyz")
