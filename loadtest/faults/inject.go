@@ -117,6 +117,12 @@ func (in *injector) do(ctx context.Context, a plan.Action) error {
 	case plan.Blackout:
 		defer over()
 		return in.blackout(ctx, a)
+	case plan.WipeEtcd:
+		defer over()
+		return in.wipe(ctx, a)
+	case plan.WrongPrefix:
+		defer over()
+		return in.wrongPrefix(ctx, a)
 	}
 	return nil
 }
@@ -196,6 +202,58 @@ func (in *injector) blackout(ctx context.Context, a plan.Action) error {
 		}
 	}
 	return nil
+}
+
+// noticed is how long a registry may take to notice that etcd does not have its fleet.
+const noticed = 15 * time.Second
+
+// wipe starts etcd without its data for a while.
+func (in *injector) wipe(ctx context.Context, a plan.Action) error {
+	if err := in.cluster.WipeEtcd(ctx); err != nil {
+		return err
+	}
+	var refuse sync.WaitGroup
+	for _, r := range in.cluster.RegistryNames() {
+		refuse.Go(func() { in.wantRefusal(ctx, r, a.For) })
+	}
+	refuse.Wait()
+	return in.cluster.RestoreEtcd()
+}
+
+// wrongPrefix restarts a registry with another --etcd-prefix for a while.
+func (in *injector) wrongPrefix(ctx context.Context, a plan.Action) error {
+	p := in.cluster.Process(a.Target)
+	p.Kill()
+	if err := p.StartWith("--etcd-prefix", "/mistyped/"); err != nil {
+		return err
+	}
+	in.wantRefusal(ctx, a.Target, a.For)
+	p.Kill()
+	return p.Start()
+}
+
+// wantRefusal waits until the registry says that etcd does not have its fleet, and records it
+// as a crash if it does not, or if it says within the time that it is ready.
+func (in *injector) wantRefusal(ctx context.Context, registry string, during time.Duration) {
+	deadline := time.Now().Add(noticed)
+	for !in.cluster.RefusesFleet(ctx, registry) {
+		if time.Now().After(deadline) {
+			in.record.Crash(registry + " does not say that etcd lacks its fleet")
+			return
+		}
+		if !rest(ctx, 20*time.Millisecond) {
+			return
+		}
+	}
+	for until := time.Now().Add(during); time.Now().Before(until); {
+		if !rest(ctx, 50*time.Millisecond) {
+			return
+		}
+		if in.cluster.Ready(ctx, registry) {
+			in.record.Crash(registry + " says that it is ready, although etcd lacks its fleet")
+			return
+		}
+	}
 }
 
 func (in *injector) whenConverged(f func()) {

@@ -145,6 +145,11 @@ func (c *Cluster) Mend() error {
 	}
 	for _, p := range c.Processes() {
 		p.Resume()
+	}
+	if err := c.RestoreEtcd(); err != nil {
+		return err
+	}
+	for _, p := range c.Processes() {
 		if err := p.Start(); err != nil {
 			return err
 		}

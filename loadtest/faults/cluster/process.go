@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -69,7 +70,11 @@ func NewProcess(dir, name, path string, args, env []string) *Process {
 }
 
 // Start starts the process, unless it runs.
-func (p *Process) Start() error {
+func (p *Process) Start() error { return p.StartWith() }
+
+// StartWith starts the process with more arguments, unless it runs.
+func (p *Process) StartWith(more ...string) error {
+	args := slices.Concat(p.args, more)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.wanted && p.running() {
@@ -81,10 +86,10 @@ func (p *Process) Start() error {
 	}
 	defer func() { _ = log.Close() }() // the child has its own
 	p.starts++
-	fmt.Fprintf(log, "--- start %d: %s %s\n", p.starts, p.path, strings.Join(p.args, " "))
+	fmt.Fprintf(log, "--- start %d: %s %s\n", p.starts, p.path, strings.Join(args, " "))
 	// The process outlives every context: Kill ends it, and the kernel does when
 	// this process ends.
-	cmd := exec.CommandContext(context.Background(), p.path, p.args...)
+	cmd := exec.CommandContext(context.Background(), p.path, args...)
 	cmd.Env = append(os.Environ(), p.env...)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = apart()

@@ -29,6 +29,11 @@ const (
 	// Blackout kills all of etcd, NATS and the registries; Target, an agent, is
 	// killed and started meanwhile.
 	Blackout Kind = "blackout"
+	// WipeEtcd stops etcd and starts it without its data, with the registries running; later
+	// the data are back.
+	WipeEtcd Kind = "wipe-etcd"
+	// WrongPrefix restarts a registry with another --etcd-prefix.
+	WrongPrefix Kind = "wrong-prefix"
 )
 
 // Action is one fault: done at At, undone For later.
@@ -82,8 +87,11 @@ func Make(seed uint64, shape Shape) Plan {
 		busy:   map[string][]span{},
 	}
 	p := Plan{Seed: seed, Length: m.between(1200, 2600)}
-	if m.random.IntN(12) == 0 {
-		m.blackout(p.Length)
+	switch m.random.IntN(24) {
+	case 0, 1:
+		m.outage(Blackout, p.Length)
+	case 2:
+		m.outage(WipeEtcd, p.Length)
 	}
 	for range 3 + m.random.IntN(6) {
 		m.add(p.Length)
@@ -100,7 +108,7 @@ func (p Plan) Kinds() string {
 		counts[a.Kind]++
 	}
 	var parts []string
-	for _, k := range []Kind{Kill, Pause, Break, Mangle, Forge, Fill, Tear, Jump, Blackout} {
+	for _, k := range []Kind{Kill, Pause, Break, Mangle, Forge, Fill, Tear, Jump, Blackout, WipeEtcd, WrongPrefix} {
 		if counts[k] > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", counts[k], k))
 		}
@@ -123,9 +131,9 @@ func (m *maker) between(low, high int) time.Duration {
 
 func (m *maker) pick(from []string) string { return from[m.random.IntN(len(from))] }
 
-// blackout takes all of the control plane away for most of the schedule.
-func (m *maker) blackout(length time.Duration) {
-	a := Action{At: length / 5, For: length / 2, Kind: Blackout, Target: m.pick(m.shape.Agents), Seed: m.random.Uint64()}
+// outage takes the control plane, or the data of etcd, away for most of the schedule.
+func (m *maker) outage(kind Kind, length time.Duration) {
+	a := Action{At: length / 5, For: length / 2, Kind: kind, Target: m.pick(m.shape.Agents), Seed: m.random.Uint64()}
 	m.actions = append(m.actions, a)
 	for _, p := range append(slices.Concat(m.shape.Servers, m.shape.Registries), a.Target) {
 		m.busy[p] = append(m.busy[p], span{0, length})
@@ -158,7 +166,7 @@ func (m *maker) amid(a Action) (Action, bool) {
 // fits reports whether nobody else stops the same process meanwhile, and takes
 // note of it.
 func (m *maker) fits(a Action) bool {
-	if a.Kind != Kill && a.Kind != Pause && a.Kind != Tear {
+	if a.Kind != Kill && a.Kind != Pause && a.Kind != Tear && a.Kind != WrongPrefix {
 		return true
 	}
 	const apart = 300 * time.Millisecond // to come up in
@@ -197,8 +205,10 @@ func (m *maker) draw(length time.Duration) Action {
 	case n < 88 && m.shape.CanFill:
 		a.Kind, a.Target = Fill, m.pick(m.shape.Agents)
 		a.For = min(m.between(500, 1500), length-a.At)
-	case n < 94:
+	case n < 93:
 		a.Kind, a.Target = Tear, m.pick(m.shape.Agents)
+	case n < 95:
+		a.Kind, a.Target = WrongPrefix, m.pick(m.shape.Registries)
 	default:
 		a.Kind, a.Target = Jump, m.pick(slices.Concat(m.shape.Agents, m.shape.Registries))
 		far := []int{5, 60, 3600, 86400, 400 * 86400}

@@ -43,7 +43,7 @@ func TestPlansAreSound(t *testing.T) {
 				t.Errorf("seed %d, of %v: %+v", seed, p.Length, a)
 			}
 			last = a.At
-			if a.Kind == plan.Kill || a.Kind == plan.Pause || a.Kind == plan.Tear {
+			if a.Kind == plan.Kill || a.Kind == plan.Pause || a.Kind == plan.Tear || a.Kind == plan.WrongPrefix {
 				if a.At < down[a.Target] {
 					t.Errorf("seed %d: %+v while it is down already", seed, a)
 				}
@@ -52,7 +52,7 @@ func TestPlansAreSound(t *testing.T) {
 		}
 	}
 	for _, k := range []plan.Kind{
-		plan.Kill, plan.Pause, plan.Break, plan.Mangle, plan.Forge, plan.Fill, plan.Tear, plan.Jump, plan.Blackout,
+		plan.Kill, plan.Pause, plan.Break, plan.Mangle, plan.Forge, plan.Fill, plan.Tear, plan.Jump, plan.Blackout, plan.WipeEtcd, plan.WrongPrefix,
 	} {
 		if kinds[k] < 10 {
 			t.Errorf("%s comes %d times in 500 plans", k, kinds[k])
