@@ -14,6 +14,8 @@ type Item struct {
 	Source *Source
 	Value  *ValueRecord
 	Tenant *script.Tenant
+	// Unreadable is left out of an export, since its record cannot be read.
+	Unreadable *Unreadable
 }
 
 // ValueRecord is a value with its content.

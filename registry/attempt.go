@@ -3,7 +3,7 @@ package registry
 import (
 	"context"
 	"encoding/json"
-	"sync"
+	"errors"
 	"time"
 
 	"github.com/scriptorium-dev/scriptorium/registry/access"
@@ -31,7 +31,7 @@ func usualRole(change script.Change) access.Role {
 	switch change {
 	case script.ChangePublish, script.ChangeConfigure, script.ChangeOwn:
 		return access.Publish
-	case script.ChangeDelete:
+	case script.ChangeDelete, script.ChangeRepair:
 		return access.Admin
 	}
 	return access.Release
@@ -134,13 +134,13 @@ func (r *Registry) guess(ctx context.Context, a asked, means Asked) (decision, a
 // attempt decides on what the store has.
 func (r *Registry) attempt(ctx context.Context, a asked, means Asked) (decision, attemptOutcome, error) {
 	cur, err := r.current(ctx, a.Name)
+	if u, ok := errors.AsType[*Unreadable](err); ok {
+		return r.attemptLost(ctx, a, means, u)
+	}
 	if err != nil {
 		return decision{}, settled, err
 	}
-	d, err := r.decide(a, basis{release: cur, tenant: sync.OnceValues(func() (script.Tenant, error) {
-		stock, err := r.store.Stock(ctx, script.ValueKey{Tenant: a.Name.Tenant})
-		return stock.Tenant, err
-	})})
+	d, err := r.decide(a, basis{release: cur, tenant: r.settingsOf(ctx, a.Name.Tenant)})
 	if err != nil {
 		return decision{}, settled, err
 	}

@@ -167,6 +167,14 @@ func (c *Collector) discard(ctx context.Context, done *Collected) error {
 		return fmt.Errorf("find out which sources are needed: %w", err)
 	}
 	for object, err := range snapshot.Objects() {
+		if u, ok := errors.AsType[*Unreadable](err); ok {
+			if !c.spare(ctx, u, unneeded) {
+				c.cfg.Log.Warn("no sources are collected: nobody can tell which ones this record needs", "record", u.Key, "revision", u.Revision)
+				c.suspects = nil
+				return nil
+			}
+			continue
+		}
 		if err != nil {
 			return fmt.Errorf("find out which sources are needed: %w", err)
 		}
@@ -191,4 +199,26 @@ func (c *Collector) discard(ctx context.Context, done *Collected) error {
 		}
 	}
 	return nil
+}
+
+// spare takes what an object needs whose record cannot be read out of what is not needed. It
+// reports whether that can be told.
+func (c *Collector) spare(ctx context.Context, u *Unreadable, unneeded map[script.Digest]Blob) bool {
+	remains, err := c.cfg.Store.Remains(ctx, *u)
+	if err != nil {
+		return false
+	}
+	if last := remains.Last; last != nil {
+		for digest := range last.Retained {
+			delete(unneeded, digest)
+		}
+	}
+	for _, v := range remains.Versions {
+		delete(unneeded, v.Digest)
+	}
+	if remains.Last != nil || remains.First || u.Kind() == script.Tenants {
+		return true
+	}
+	_, isScript := u.Script()
+	return isScript && len(remains.Broken) == 0
 }

@@ -2,6 +2,8 @@ package registry
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"iter"
 	"slices"
 
@@ -22,7 +24,7 @@ type ExportRequest struct {
 // it yields.
 func (r *Registry) Export(ctx context.Context, req ExportRequest) iter.Seq2[Item, error] {
 	return func(yield func(Item, error) bool) {
-		e := exporter{store: r.store, tenant: req.Tenant, yield: yield, sent: map[script.Digest]bool{}, seen: map[script.Name]bool{}}
+		e := exporter{store: r.store, tenant: req.Tenant, yield: yield, sent: map[script.Digest]bool{}, bad: map[script.Digest]bool{}, seen: map[script.Name]bool{}}
 		err := r.export(ctx, req, &e)
 		if err != nil && !e.left {
 			yield(Item{}, err)
@@ -67,6 +69,7 @@ type exporter struct {
 	yield  func(Item, error) bool
 	left   bool // nobody wants more
 	sent   map[script.Digest]bool
+	bad    map[script.Digest]bool // what is stored is something else
 	seen   map[script.Name]bool
 }
 
@@ -76,12 +79,31 @@ func (e *exporter) send(item Item) bool {
 	return !e.left
 }
 
+// without sends the name of what is left out, if the error says that it is one object that
+// cannot be read; else it returns the error.
+func (e *exporter) without(err error) error {
+	u, ok := errors.AsType[*Unreadable](err)
+	if !ok {
+		return err
+	}
+	if e.wants(u.TenantName()) {
+		if name, ok := u.Script(); ok {
+			e.seen[name] = true
+		}
+		e.send(Item{Unreadable: u})
+	}
+	return nil
+}
+
 func (e *exporter) wants(tenant string) bool { return e.tenant == "" || tenant == e.tenant }
 
 func (e *exporter) tenants(snapshot Snapshot) error {
 	for tenant, err := range snapshot.Tenants {
 		if err != nil {
-			return err
+			if err := e.without(err); err != nil || e.left {
+				return err
+			}
+			continue
 		}
 		if !tenant.Deleted && e.wants(tenant.Name) && !e.send(Item{Tenant: &tenant}) {
 			return nil
@@ -94,7 +116,10 @@ func (e *exporter) values(ctx context.Context, snapshot Snapshot) error {
 	var batch []script.Value
 	for value, err := range snapshot.Values {
 		if err != nil {
-			return err
+			if err := e.without(err); err != nil || e.left {
+				return err
+			}
+			continue
 		}
 		if value.Deleted || !e.wants(value.Key.Tenant) {
 			continue
@@ -129,6 +154,12 @@ func (e *exporter) contents(ctx context.Context, values []script.Value) error {
 		if !ok {
 			return script.Errorf(script.Unavailable, "", "%s was changed while the export ran, and what it was is gone: export again", v.Key)
 		}
+		if script.DigestOf(content) != v.Digest {
+			if err := e.without(damaged(script.Object{Value: &v}, v.Digest)); err != nil || e.left {
+				return err
+			}
+			continue
+		}
 		if !e.send(Item{Value: &ValueRecord{Value: v, Content: content}}) {
 			return nil
 		}
@@ -139,7 +170,10 @@ func (e *exporter) contents(ctx context.Context, values []script.Value) error {
 func (e *exporter) scripts(ctx context.Context, snapshot Snapshot) error {
 	for release, err := range snapshot.Releases {
 		if err != nil {
-			return err
+			if err := e.without(err); err != nil || e.left {
+				return err
+			}
+			continue
 		}
 		if !e.wants(release.Name.Tenant) {
 			continue
@@ -152,11 +186,22 @@ func (e *exporter) scripts(ctx context.Context, snapshot Snapshot) error {
 		if err := e.sources(ctx, release); err != nil || e.left {
 			return err
 		}
+		if i := slices.IndexFunc(release.Retained, func(v script.Version) bool { return e.bad[v.Digest] }); i >= 0 {
+			if err := e.without(damaged(script.Object{Release: &release}, release.Retained[i].Digest)); err != nil || e.left {
+				return err
+			}
+			continue
+		}
 		if !e.send(Item{Record: &Record{Release: release, Versions: versions, History: history}}) {
 			return nil
 		}
 	}
 	return nil
+}
+
+// damaged is the error for an object of which something else is stored than it needs.
+func damaged(o script.Object, digest script.Digest) *Unreadable {
+	return &Unreadable{Key: o.Key(), Revision: o.Revision(), Reason: fmt.Sprintf("what is stored as %s has another digest", digest)}
 }
 
 // exportBatch is how many sources, of up to 1 MiB each, are in memory at once.
@@ -181,6 +226,10 @@ func (e *exporter) sources(ctx context.Context, release script.Release) error {
 				"%s was changed while the export ran, and a source of it is gone: export again", release.Name)
 		}
 		for _, source := range sources {
+			if script.DigestOf(source.Content) != source.Digest {
+				e.bad[source.Digest] = true
+				continue
+			}
 			if !e.send(Item{Source: &source}) {
 				return nil
 			}

@@ -29,10 +29,26 @@ type State struct {
 	Releases []script.Release
 	Values   []script.Value
 	Tenants  []script.Tenant
+	// Unreadable are the objects that cannot be decoded. Each one is among the others as it
+	// was last, if the store still knows that.
+	Unreadable []Unreadable
 }
 
 // Objects yields all there is. They belong to the state.
 func (s State) Objects() iter.Seq[script.Object] { return objects(s.Releases, s.Values, s.Tenants) }
+
+// add adds an object.
+func (s *State) add(o script.Object) {
+	s.Head = max(s.Head, o.Revision()) // others than registries may have written it
+	switch {
+	case o.Release != nil:
+		s.Releases = append(s.Releases, *o.Release)
+	case o.Value != nil:
+		s.Values = append(s.Values, *o.Value)
+	default:
+		s.Tenants = append(s.Tenants, *o.Tenant)
+	}
+}
 
 // Len returns how many objects there are.
 func (s State) Len() int { return len(s.Releases) + len(s.Values) + len(s.Tenants) }
@@ -65,7 +81,7 @@ const PulseInterval = time.Second
 // starts from a snapshot. It follows one fleet: while the store has another one or none,
 // the projections get nothing.
 func Follow(ctx context.Context, store Store, log *slog.Logger, projections ...Projection) {
-	f := follower{store: store, log: log, projections: projections}
+	f := follower{store: store, log: log, projections: projections, unreadable: map[string]script.Revision{}}
 	Persist(ctx, log, "following the store", func(worked func()) error { return f.follow(ctx, worked) })
 }
 
@@ -78,6 +94,11 @@ type follower struct {
 	located  bool
 	fleet    string       // whose; "" before the first snapshot
 	position atomic.Int64 // written by one goroutine
+	// head is what the store's head was at least: of what others than registries write
+	// there, the store says nothing by it.
+	head atomic.Int64 // written by one goroutine
+	// unreadable has the revisions of the records that are known to be so, by their keys.
+	unreadable map[string]script.Revision
 
 	waiting bool            // a pulse is due once the position is at due
 	due     script.Revision // the store's head when it was last looked at
@@ -148,13 +169,12 @@ func (f *follower) locate(ctx context.Context) error {
 		p.Reset(state)
 	}
 	f.fleet = state.Fleet
-	f.moveTo(state.Head)
 	f.located = true
 	return nil
 }
 
-// head returns the store's head, if the store has the fleet.
-func (f *follower) head(ctx context.Context) (script.Revision, error) {
+// readHead returns the store's head, if the store has the fleet.
+func (f *follower) readHead(ctx context.Context) (script.Revision, error) {
 	fleet, err := f.store.Fleet(ctx)
 	if err == nil {
 		err = f.ours(fleet)
@@ -168,55 +188,77 @@ func (f *follower) head(ctx context.Context) (script.Revision, error) {
 // replaced finds out whether the store has other transactions than those that were
 // handed on: it returns why, or nil.
 func (f *follower) replaced(ctx context.Context) (why, err error) {
-	head, err := f.head(ctx)
+	head, err := f.readHead(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if head < f.at() {
+	if head < script.Revision(f.head.Load()) {
 		return fmt.Errorf("%w (its head is %d)", errRewound, head), nil
 	}
 	return nil, nil
 }
 
-// snapshot reads all there is. What cannot be read is left out: one bad record
-// must not stop everything else for ever.
+// snapshot reads all there is. One bad record must not stop everything else for ever: it is
+// named.
 func (f *follower) snapshot(ctx context.Context) (State, error) {
 	snapshot, err := f.store.Snapshot(ctx)
 	if err != nil {
 		return State{}, err
 	}
 	state := State{Fleet: snapshot.Fleet, Head: snapshot.Head, Floor: snapshot.Floor, Heads: snapshot.Heads}
-	if state.Releases, err = gather(f.log, snapshot.Releases); err != nil {
-		return State{}, err
+	for object, err := range snapshot.Objects() {
+		if u, ok := errors.AsType[*Unreadable](err); ok {
+			state.Head = max(state.Head, u.Revision)
+			state.Unreadable = append(state.Unreadable, *u)
+			if u.Last != nil {
+				state.add(*u.Last)
+			}
+			continue
+		}
+		if err != nil {
+			return State{}, err
+		}
+		state.add(object)
 	}
-	if state.Values, err = gather(f.log, snapshot.Values); err != nil {
-		return State{}, err
-	}
-	if state.Tenants, err = gather(f.log, snapshot.Tenants); err != nil {
-		return State{}, err
+	f.position.Store(max(int64(state.Head), snapshot.At))
+	f.head.Store(int64(snapshot.Head))
+	before := f.unreadable
+	f.unreadable = make(map[string]script.Revision, len(state.Unreadable))
+	for i := range state.Unreadable {
+		u := &state.Unreadable[i]
+		f.unreadable[u.Key] = before[u.Key]
+		f.note(u)
 	}
 	return state, nil
 }
 
-// gather returns what can be read.
-func gather[T any](log *slog.Logger, all iter.Seq2[T, error]) ([]T, error) {
-	var found []T
-	for object, err := range all {
-		switch {
-		case script.KindOf(err) == script.Internal:
-			log.Error("an object is left out of everything", "error", err)
-		case err != nil:
-			return nil, err
-		default:
-			found = append(found, object)
+// note logs each record that cannot be read once.
+func (f *follower) note(u *Unreadable) {
+	if f.unreadable[u.Key] == u.Revision {
+		return
+	}
+	f.unreadable[u.Key] = u.Revision
+	f.log.Error("a record in the store cannot be read; what was there before stays live: run scriptctl doctor",
+		"record", u.Key, "revision", u.Revision, "error", u.Reason)
+}
+
+// noteAll logs which records the transaction made unreadable, and which it repaired.
+func (f *follower) noteAll(t Transaction) {
+	for i := range t.Unreadable {
+		f.note(&t.Unreadable[i])
+	}
+	if len(f.unreadable) == 0 {
+		return
+	}
+	for o := range t.Objects() {
+		if _, was := f.unreadable[o.Key()]; was {
+			delete(f.unreadable, o.Key())
+			f.log.Info("a record can be read again", "record", o.Key(), "revision", t.Revision)
 		}
 	}
-	return found, nil
 }
 
 func (f *follower) at() script.Revision { return script.Revision(f.position.Load()) }
-
-func (f *follower) moveTo(r script.Revision) { f.position.Store(int64(r)) }
 
 // step is what a watch yields.
 type step struct {
@@ -234,15 +276,19 @@ func (f *follower) step(s step) error {
 	if s.t.Revision <= f.at() {
 		return nil
 	}
+	f.noteAll(s.t)
 	for _, p := range f.projections {
 		p.Apply(s.t)
 	}
-	f.moveTo(s.t.Revision)
+	f.position.Store(int64(s.t.Revision))
+	if !s.t.Foreign {
+		f.head.Store(int64(s.t.Revision))
+	}
 	f.pulse()
 	return nil
 }
 
-// look is what the store says of its head, and where the position was before.
+// look is what the store says of its head, and what that was at least before.
 type look struct {
 	head, before script.Revision
 	err          error
@@ -285,9 +331,9 @@ func (f *follower) heads(ctx context.Context) <-chan look {
 		ticker := time.NewTicker(PulseInterval)
 		defer ticker.Stop()
 		for {
-			l := look{before: f.at()}
+			l := look{before: script.Revision(f.head.Load())}
 			ask, cancel := context.WithTimeout(ctx, PulseInterval)
-			l.head, l.err = f.head(ask)
+			l.head, l.err = f.readHead(ask)
 			cancel()
 			select {
 			case looks <- l:

@@ -79,7 +79,8 @@ func (f *flaky) Snapshot(ctx context.Context) (registry.Snapshot, error) {
 	s.Releases = func(yield func(script.Release, error) bool) {
 		for r, err := range releases {
 			if r.Revision == bad {
-				r, err = script.Release{}, script.Errorf(script.Internal, "", "cannot be decoded")
+				lost := &registry.Unreadable{Key: script.Object{Release: &r}.Key(), Revision: bad, Reason: "it was spoiled"}
+				r, err = script.Release{}, script.Errorf(script.Internal, "", "%w", lost)
 			}
 			if !yield(r, err) {
 				return
@@ -320,6 +321,8 @@ func TestFollowLeavesOutWhatCannotBeRead(t *testing.T) {
 		synctest.Wait()
 		if got := s.now(); len(got.resets) != 1 || len(got.resets[0].Releases) != 1 || got.resets[0].Head != 2 {
 			t.Errorf("resets: %+v; want the good release alone", got.resets)
+		} else if lost := got.resets[0].Unreadable; len(lost) != 1 || lost[0].Key != "releases/acme/route" || lost[0].Revision != 1 {
+			t.Errorf("what cannot be read is named as %+v", lost)
 		}
 	})
 }

@@ -57,14 +57,16 @@ func (r *Registry) List(ctx context.Context, req ListRequest) (ListResult, error
 		}
 		after = name
 	}
-	releases, err := r.readable(ctx, req, after, size+1)
+	releases, unreadable, err := r.readable(ctx, req, after, size+1)
 	if err != nil {
 		return ListResult{}, err
 	}
 	page := releases[:min(size, fits(releases, pageBytes))]
-	result := ListResult{Releases: page}
+	result := ListResult{Releases: page, Unreadable: unreadable}
 	if len(page) < len(releases) {
-		result.NextPageToken = page[len(page)-1].Name.String()
+		last := script.Object{Release: &page[len(page)-1]}
+		result.NextPageToken = last.Release.Name.String()
+		result.Unreadable = UpTo(unreadable, last)
 	}
 	return result, nil
 }
@@ -79,14 +81,30 @@ func pageSize(asked, otherwise int) (int, error) {
 	return min(asked, MaxPageSize), nil
 }
 
-// readable returns at most limit releases after the name that the caller may read.
-func (r *Registry) readable(ctx context.Context, req ListRequest, after script.Name, limit int) ([]script.Release, error) {
-	var found []script.Release
+// UpTo returns those of the unreadable objects that come before the last object of a page:
+// the next page has the others.
+func UpTo(unreadable []Unreadable, last script.Object) []Unreadable {
+	for i, u := range unreadable {
+		if u.Key > last.Key() {
+			return unreadable[:i]
+		}
+	}
+	return unreadable
+}
+
+// readable returns at most limit releases after the name that the caller may read, and the
+// records between them that the store cannot read.
+func (r *Registry) readable(ctx context.Context, req ListRequest, after script.Name, limit int) (found []script.Release, unreadable []Unreadable, err error) {
 	for len(found) < limit {
 		want := limit - len(found)
-		releases, err := r.store.Releases(ctx, req.Tenant, after, want)
+		releases, lost, err := r.store.Releases(ctx, req.Tenant, after, want)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
+		}
+		for _, u := range lost {
+			if req.By.Allows(access.Read, u.TenantName()) {
+				unreadable = append(unreadable, u)
+			}
 		}
 		readable := true
 		for _, release := range releases {
@@ -103,7 +121,7 @@ func (r *Registry) readable(ctx context.Context, req ListRequest, after script.N
 			after.Script = afterAllScripts
 		}
 	}
-	return found, nil
+	return found, unreadable, nil
 }
 
 // afterAllScripts comes after the label of any script, byte by byte.

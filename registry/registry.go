@@ -23,6 +23,8 @@ import (
 type Config struct {
 	// Store keeps the state.
 	Store Store
+	// Checkup is the same store's; nil if it cannot be checked.
+	Checkup Checkup
 	// Recent, if not nil, follows the store, and saves writes most of their reads.
 	Recent *Recent
 	// Engines check sources before they are stored, by their names.
@@ -60,6 +62,7 @@ const (
 // Conflict, and Unavailable when the store cannot be reached.
 type Registry struct {
 	store         Store
+	checkup       Checkup
 	sources       *sources
 	recent        *Recent
 	engines       map[string]engine.Checker
@@ -78,6 +81,7 @@ const maxImports = 2
 func New(cfg Config) *Registry {
 	r := &Registry{
 		store:         cfg.Store,
+		checkup:       cfg.Checkup,
 		sources:       newSources(cfg.Store),
 		recent:        cfg.Recent,
 		engines:       maps.Clone(cfg.Engines),

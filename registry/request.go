@@ -111,7 +111,8 @@ type ListRequest struct {
 // ListResult is a page of releases, in the order of their names as text.
 type ListResult struct {
 	Releases      []script.Release
-	NextPageToken string // "" on the last page
+	Unreadable    []Unreadable // scripts whose records cannot be read, in the same order
+	NextPageToken string       // "" on the last page
 }
 
 // AuditRequest asks for a page of the audit trail.

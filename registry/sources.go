@@ -3,6 +3,7 @@ package registry
 import (
 	"context"
 	"math"
+	"slices"
 	"sync"
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
@@ -55,6 +56,8 @@ func (s *sources) get(ctx context.Context, digests []script.Digest) ([]Source, e
 	if err != nil {
 		return nil, err
 	}
+	// Something else under a digest is of no use to anybody, and is not to be remembered.
+	read = slices.DeleteFunc(read, func(source Source) bool { return script.DigestOf(source.Content) != source.Digest })
 	s.remember(read)
 	return append(found, read...), nil
 }

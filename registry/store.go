@@ -29,14 +29,16 @@ type Store interface {
 
 	// Release returns the release of the script, a tombstone included, and
 	// NotFound if there never was one. Of a tombstone that was collected the number
-	// of the latest version is left: it is returned with revision 0.
+	// of the latest version is left: it is returned with revision 0. An error with an
+	// *Unreadable in its chain says that there is a record which cannot be read.
 	Release(ctx context.Context, name script.Name) (script.Release, error)
 
 	// Releases returns at most limit live releases of the tenant (of all
 	// tenants if it is empty) in the order of their names as text, "tenant/name"
 	// byte by byte, those after the name `after` alone; the zero Name starts at
-	// the beginning.
-	Releases(ctx context.Context, tenant string, after script.Name, limit int) ([]script.Release, error)
+	// the beginning. The records that it cannot read come besides, in the same order: all
+	// up to the last release, or all that there are if these are fewer than the limit.
+	Releases(ctx context.Context, tenant string, after script.Name, limit int) ([]script.Release, []Unreadable, error)
 
 	// Version returns a retained version with its author and note.
 	Version(ctx context.Context, name script.Name, number uint64) (script.Version, error)
@@ -85,14 +87,18 @@ type Store interface {
 	// is NotFound if a source is missing; else it is as Commit is.
 	Restore(ctx context.Context, r Restoration) (script.Revision, error)
 
+	// Remains returns what is left of an object whose record cannot be read: it is a Conflict
+	// if the record is not u's any more.
+	Remains(ctx context.Context, u Unreadable) (Remains, error)
+
 	// Stock returns what there is of the value, and what bounds it, as of one moment.
 	// With an empty key it is of the tenant alone.
 	Stock(ctx context.Context, key script.ValueKey) (Stock, error)
 
 	// Values returns at most limit live values of the tenant whose keys begin with
 	// the prefix, in the order of the keys byte by byte, those after the key `after`
-	// alone.
-	Values(ctx context.Context, tenant, prefix, after string, limit int) ([]script.Value, error)
+	// alone; and the records that it cannot read as Releases does.
+	Values(ctx context.Context, tenant, prefix, after string, limit int) ([]script.Value, []Unreadable, error)
 
 	// CommitValue applies c in one transaction and returns its revision. It is a
 	// Conflict, and changes nothing, if the value's revision is not c.Guard any more,
@@ -102,8 +108,9 @@ type Store interface {
 	CommitValue(ctx context.Context, c ValueCommit) (script.Revision, error)
 
 	// Tenants returns at most limit tenants for which something is set, in the order of
-	// their names, those after `after` alone.
-	Tenants(ctx context.Context, after string, limit int) ([]script.Tenant, error)
+	// their names, those after `after` alone; and the records that it cannot read as
+	// Releases does.
+	Tenants(ctx context.Context, after string, limit int) ([]script.Tenant, []Unreadable, error)
 
 	// CommitTenant applies c in one transaction and returns its revision. It is a
 	// Conflict, and changes nothing, if the revision of the settings is not c.Guard
@@ -259,6 +266,27 @@ type Stock struct {
 	Value  script.Value  // a tombstone included; revision 0: there is none
 	Usage  Usage         // of all of the tenant's values
 	Tenant script.Tenant // a tombstone included; revision 0: nothing was set
+	// UnreadableValue and UnreadableTenant, if not nil, say that the record cannot be read.
+	// Value or Tenant then is what it was before, or zero where that is not known, with the
+	// revision of the record.
+	UnreadableValue, UnreadableTenant *Unreadable
+}
+
+// Remains is what a store has of an object whose record cannot be read.
+type Remains struct {
+	// Last is the object as it was before; nil if the store does not know that any more.
+	Last *script.Object
+	// First: the object had no record before, since it was made or collected.
+	First bool
+
+	// Of a script: the versions whose records can be read, with authors and notes, by
+	// their numbers; the numbers of those whose records cannot; the history, newest first;
+	// and the number of the last version before the script was made, if it was deleted and
+	// collected before.
+	Versions []script.Version
+	Broken   []uint64
+	History  []script.HistoryEntry
+	Grave    uint64
 }
 
 // Usage is how much a tenant's values take.
@@ -294,7 +322,7 @@ type Snapshot struct {
 	// Fleet is the identity that Store.Fleet returns; a snapshot fails as it does.
 	Fleet string
 	// At is the store's own mark of the moment, for Store.Record. It is not a revision
-	// of a release.
+	// of a release, but none that comes later is lower: a watch after it misses nothing.
 	At   int64
 	Head script.Revision
 	// Floor: tombstones with a revision up to it may have been collected.
@@ -302,8 +330,8 @@ type Snapshot struct {
 	// Heads has the revision of the last transaction that touched each tenant.
 	Heads map[string]script.Revision
 	// Releases yields every release, tombstones included, in the order of their names
-	// as text. It may be ranged over once. An Internal error stands for one release that cannot
-	// be read, and others follow; any other error is the last.
+	// as text. It may be ranged over once. An error with an *Unreadable in its chain stands
+	// for one release, and others follow; any other error is the last.
 	Releases iter.Seq2[script.Release, error]
 	// Values and Tenants yield those objects in the same way, in the order of their
 	// keys.
@@ -312,7 +340,7 @@ type Snapshot struct {
 }
 
 // Objects yields all of them. It may be ranged over once, in place of Releases, Values
-// and Tenants. Any error is the last.
+// and Tenants. Errors are as theirs.
 func (s Snapshot) Objects() iter.Seq2[script.Object, error] {
 	return func(yield func(script.Object, error) bool) {
 		_ = each(s.Releases, func(r script.Release) script.Object { return script.Object{Release: &r} }, yield) &&
@@ -324,11 +352,14 @@ func (s Snapshot) Objects() iter.Seq2[script.Object, error] {
 // each yields the objects, and reports whether more is wanted.
 func each[T any](all iter.Seq2[T, error], object func(T) script.Object, yield func(script.Object, error) bool) bool {
 	for t, err := range all {
-		if err != nil {
-			yield(script.Object{}, err)
-			return false
+		if err == nil {
+			if !yield(object(t), nil) {
+				return false
+			}
+			continue
 		}
-		if !yield(object(t), nil) {
+		_, one := errors.AsType[*Unreadable](err)
+		if !yield(script.Object{}, err) || !one {
 			return false
 		}
 	}
@@ -341,6 +372,10 @@ type Transaction struct {
 	Releases []script.Release
 	Values   []script.Value
 	Tenants  []script.Tenant
+	// Unreadable are objects that the transaction wrote, and that cannot be decoded.
+	Unreadable []Unreadable
+	// Foreign: the transaction is none of a registry's, and Store.Head does not count it.
+	Foreign bool
 	// Sources are of the sources, and contents of values, that the transaction has
 	// brought, those that the store tells of right away: Store.Sources has all.
 	Sources []Source

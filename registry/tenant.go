@@ -44,7 +44,7 @@ func (r *Registry) writeTenant(ctx context.Context, a askedTenant) (t script.Ten
 		if err != nil {
 			return script.Tenant{}, false, err
 		}
-		commit, changed, err := decideTenant(stock.Tenant, a, r.now().UTC())
+		commit, changed, err := decideTenant(stock, a, r.now().UTC())
 		if err != nil || !changed || a.dry {
 			return commit.Tenant, changed, err
 		}
@@ -80,7 +80,8 @@ func (a askedTenant) validate() error {
 
 // decideTenant is what the request comes to. Without a change the commit's tenant is
 // the one that was there.
-func decideTenant(cur script.Tenant, a askedTenant, now time.Time) (c TenantCommit, changed bool, err error) {
+func decideTenant(stock Stock, a askedTenant, now time.Time) (c TenantCommit, changed bool, err error) {
+	cur, lost := stock.Tenant, stock.UnreadableTenant != nil
 	if a.ExpectedRevision != 0 && a.ExpectedRevision != cur.Revision {
 		return c, false, script.Errorf(script.Conflict, "expected_revision",
 			"the settings of %s are at revision %d, not %d: read them again and decide anew", a.Tenant, cur.Revision, a.ExpectedRevision)
@@ -92,11 +93,11 @@ func decideTenant(cur script.Tenant, a askedTenant, now time.Time) (c TenantComm
 	} else {
 		next.Deleted = true
 	}
-	if isLive != next.Deleted && cur.Settings == next.Settings {
+	if !lost && isLive != next.Deleted && cur.Settings == next.Settings {
 		cur.Name = a.Tenant
 		return TenantCommit{Tenant: cur}, false, nil
 	}
-	if isLive && a.keep {
+	if isLive && !lost && a.keep {
 		return c, false, script.Errorf(script.Conflict, "tenant", "%s has settings, which differ from the archive's: import with overwrite to replace them", a.Tenant)
 	}
 	return TenantCommit{
@@ -142,6 +143,12 @@ func withinCeiling(b basis, d *decision) error {
 	return nil
 }
 
+// unreadableSettings is the error of what takes the settings of a tenant that cannot be
+// read: nobody can tell what it may have.
+func unreadableSettings(u *Unreadable) error {
+	return script.Errorf(script.Internal, "tenant", "%w: set the tenant's settings again, or run scriptctl doctor", u)
+}
+
 // checkCeiling names the first limit that is set, and more than the tenant's.
 func checkCeiling(tenant string, l, most script.Limits) error {
 	for _, limit := range []struct {
@@ -182,6 +189,9 @@ func (r *Registry) Tenant(ctx context.Context, by access.Identity, name string) 
 	if err != nil {
 		return script.Tenant{}, err
 	}
+	if u := stock.UnreadableTenant; u != nil {
+		return script.Tenant{}, unreadableSettings(u)
+	}
 	if stock.Tenant.Deleted {
 		return script.Tenant{Name: name}, nil
 	}
@@ -190,18 +200,19 @@ func (r *Registry) Tenant(ctx context.Context, by access.Identity, name string) 
 }
 
 // Tenants returns the tenants for which something is set, in the order of their names,
-// those after `after` alone, and limit at most. It takes the role admin of all tenants.
-func (r *Registry) Tenants(ctx context.Context, by access.Identity, after string, limit int) ([]script.Tenant, error) {
+// those after `after` alone, and limit at most; and those whose settings cannot be read. It
+// takes the role admin of all tenants.
+func (r *Registry) Tenants(ctx context.Context, by access.Identity, after string, limit int) ([]script.Tenant, []Unreadable, error) {
 	if err := mayAdminister(by, ""); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if after != "" {
 		if err := script.ValidateLabel("page_token", after); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
 	if err := validateLimit(limit); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	return r.store.Tenants(ctx, after, limit)
 }

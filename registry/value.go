@@ -126,7 +126,7 @@ func (r *Registry) countValue(ctx context.Context, a askedValue, settings script
 // decideValue is what the write comes to. Without a change the commit's value is the
 // one that was there.
 func decideValue(stock Stock, a askedValue, now time.Time) (c ValueCommit, changed bool, err error) {
-	cur := stock.Value
+	cur, lost := stock.Value, stock.UnreadableValue != nil
 	if a.expected != 0 && a.expected != cur.Revision {
 		return c, false, script.Errorf(script.Conflict, "expected_revision",
 			"%s is at revision %d, not %d: read it again and decide anew", a.key, cur.Revision, a.expected)
@@ -139,16 +139,16 @@ func decideValue(stock Stock, a askedValue, now time.Time) (c ValueCommit, chang
 		usage.Values--
 	}
 	if a.change == script.ChangeRemove {
-		if !isLive {
+		if !isLive && !lost {
 			return c, false, noValue(a.key)
 		}
 		next.Deleted = true
 	} else {
 		next.Digest, next.Size = script.DigestOf(a.content), len(a.content)
-		if isLive && next.Digest == cur.Digest {
+		if isLive && !lost && next.Digest == cur.Digest {
 			return ValueCommit{Value: cur}, false, nil
 		}
-		if isLive && a.keep {
+		if isLive && !lost && a.keep {
 			return c, false, script.Errorf(script.Conflict, "key", "%s is there, and differs from the archive's: import with overwrite to replace it", a.key)
 		}
 		usage.Bytes += int64(next.Size)
@@ -169,6 +169,9 @@ func decideValue(stock Stock, a askedValue, now time.Time) (c ValueCommit, chang
 // mayHold refuses what is more than the tenant may have. What makes less of it is
 // never refused: the quota may have been lowered since.
 func mayHold(stock Stock, next Usage, tenant string) error {
+	if u := stock.UnreadableTenant; u != nil && (next.Values > stock.Usage.Values || next.Bytes > stock.Usage.Bytes) {
+		return unreadableSettings(u)
+	}
 	quota := stock.Tenant.Settings.OrDefaults().ValueBytes
 	if next.Values > script.MaxValues && next.Values > stock.Usage.Values {
 		return script.Errorf(script.Limit, "key", "%s has %d values, which is the most that a tenant may have: delete some first", tenant, stock.Usage.Values)
@@ -196,6 +199,9 @@ func (r *Registry) Value(ctx context.Context, by access.Identity, key script.Val
 	if err != nil {
 		return script.Value{}, nil, err
 	}
+	if u := stock.UnreadableValue; u != nil {
+		return script.Value{}, nil, script.Errorf(script.Internal, "key", "%w: put the value again, delete it, or run scriptctl doctor", u)
+	}
 	if stock.Value.Revision == 0 || stock.Value.Deleted {
 		return script.Value{}, nil, noValue(key)
 	}
@@ -206,34 +212,43 @@ func (r *Registry) Value(ctx context.Context, by access.Identity, key script.Val
 	return stock.Value, content, nil
 }
 
+// ValuePage is a page of a tenant's values.
+type ValuePage struct {
+	Values     []script.Value
+	Unreadable []Unreadable // values whose records cannot be read, in the same order
+	// Used is how many bytes all of the tenant's values have together, and Quota how many
+	// they may have.
+	Used, Quota int64
+}
+
 // Values returns a tenant's values whose keys begin with the prefix, in the order of
-// the keys byte by byte, those after the key `after` alone, and limit at most; and how
-// many bytes all of the tenant's values have together, and may have. It takes the role
-// read.
-func (r *Registry) Values(ctx context.Context, by access.Identity, tenant, prefix, after string, limit int) (values []script.Value, used, quota int64, err error) {
+// the keys byte by byte, those after the key `after` alone, and limit at most. It takes the
+// role read.
+func (r *Registry) Values(ctx context.Context, by access.Identity, tenant, prefix, after string, limit int) (page ValuePage, err error) {
 	if err := script.ValidateLabel("tenant", tenant); err != nil {
-		return nil, 0, 0, err
+		return ValuePage{}, err
 	}
 	if err := by.Check(access.Read, tenant); err != nil {
-		return nil, 0, 0, err
+		return ValuePage{}, err
 	}
 	if len(prefix) > script.MaxValueKeyLen {
-		return nil, 0, 0, script.Errorf(script.Invalid, "prefix", "has %d bytes, and no key has more than %d", len(prefix), script.MaxValueKeyLen)
+		return ValuePage{}, script.Errorf(script.Invalid, "prefix", "has %d bytes, and no key has more than %d", len(prefix), script.MaxValueKeyLen)
 	}
 	if after != "" {
 		if err := (script.ValueKey{Tenant: tenant, Key: after}).Validate(); err != nil {
-			return nil, 0, 0, script.Errorf(script.Invalid, "page_token", "%.80q does not come from a page of this list", after)
+			return ValuePage{}, script.Errorf(script.Invalid, "page_token", "%.80q does not come from a page of this list", after)
 		}
 	}
 	if err := validateLimit(limit); err != nil {
-		return nil, 0, 0, err
+		return ValuePage{}, err
 	}
 	stock, err := r.store.Stock(ctx, script.ValueKey{Tenant: tenant})
 	if err != nil {
-		return nil, 0, 0, err
+		return ValuePage{}, err
 	}
-	values, err = r.store.Values(ctx, tenant, prefix, after, limit)
-	return values, stock.Usage.Bytes, stock.Tenant.Settings.OrDefaults().ValueBytes, err
+	page.Values, page.Unreadable, err = r.store.Values(ctx, tenant, prefix, after, limit)
+	page.Used, page.Quota = stock.Usage.Bytes, stock.Tenant.Settings.OrDefaults().ValueBytes
+	return page, err
 }
 
 // validateLimit accepts what a page may have, and one more, which tells whether there

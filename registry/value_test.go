@@ -100,8 +100,8 @@ func TestValueLimits(t *testing.T) {
 	}
 	b.put(other, strings.Repeat("y", 40))
 	b.put(flag, strings.Repeat("z", 60)) // in place of as much
-	if _, used, quota, err := b.Values(ctx, everybody, "acme", "", "", 10); err != nil || used != 100 || quota != 100 {
-		t.Errorf("used %d of %d, %v; want 100 of 100", used, quota, err)
+	if page, err := b.Values(ctx, everybody, "acme", "", "", 10); err != nil || page.Used != 100 || page.Quota != 100 {
+		t.Errorf("used %d of %d, %v; want 100 of 100", page.Used, page.Quota, err)
 	}
 	b.set("acme", &script.TenantSettings{ValueBytes: 50})
 	b.put(flag, strings.Repeat("z", 20)) // still too much, but less
@@ -130,20 +130,20 @@ func TestListValues(t *testing.T) {
 	for _, key := range []string{"a/1", "a/2", "b"} {
 		b.put(script.ValueKey{Tenant: "acme", Key: key}, key)
 	}
-	values, used, quota, err := b.Values(ctx, everybody, "acme", "a/", "", 1)
-	if err != nil || len(values) != 1 || values[0].Key.Key != "a/1" || used != 7 || quota != script.DefaultTenantSettings().ValueBytes {
-		t.Errorf("%+v, %d of %d, %v", values, used, quota, err)
+	page, err := b.Values(ctx, everybody, "acme", "a/", "", 1)
+	if err != nil || len(page.Values) != 1 || page.Values[0].Key.Key != "a/1" || page.Used != 7 || page.Quota != script.DefaultTenantSettings().ValueBytes {
+		t.Errorf("%+v, %v", page, err)
 	}
-	values, _, _, err = b.Values(ctx, everybody, "acme", "a/", "a/1", 10)
-	if err != nil || len(values) != 1 || values[0].Key.Key != "a/2" {
-		t.Errorf("the next page: %+v, %v", values, err)
+	page, err = b.Values(ctx, everybody, "acme", "a/", "a/1", 10)
+	if err != nil || len(page.Values) != 1 || page.Values[0].Key.Key != "a/2" {
+		t.Errorf("the next page: %+v, %v", page, err)
 	}
 	for field, list := range map[string]func() error{
-		"tenant":     func() error { _, _, _, err := b.Values(ctx, everybody, "", "", "", 1); return err },
-		"page_token": func() error { _, _, _, err := b.Values(ctx, everybody, "acme", "", "a b", 1); return err },
-		"page_size":  func() error { _, _, _, err := b.Values(ctx, everybody, "acme", "", "", -1); return err },
+		"tenant":     func() error { _, err := b.Values(ctx, everybody, "", "", "", 1); return err },
+		"page_token": func() error { _, err := b.Values(ctx, everybody, "acme", "", "a b", 1); return err },
+		"page_size":  func() error { _, err := b.Values(ctx, everybody, "acme", "", "", -1); return err },
 		"prefix": func() error {
-			_, _, _, err := b.Values(ctx, everybody, "acme", strings.Repeat("p", script.MaxValueKeyLen+1), "", 1)
+			_, err := b.Values(ctx, everybody, "acme", strings.Repeat("p", script.MaxValueKeyLen+1), "", 1)
 			return err
 		},
 	} {
@@ -172,7 +172,7 @@ func TestSetTenant(t *testing.T) {
 	_, _, err = b.SetTenant(ctx, registry.SetTenant{Tenant: "acme", Settings: &script.TenantSettings{CPU: -1}, Author: "ann", By: everybody})
 	wantKind(t, err, script.Invalid, "settings.cpu")
 	b.set("zoo", &script.TenantSettings{CPU: 500})
-	all, err := b.Tenants(ctx, everybody, "", 10)
+	all, _, err := b.Tenants(ctx, everybody, "", 10)
 	if err != nil || len(all) != 2 || all[0] != set {
 		t.Errorf("Tenants: %+v, %v", all, err)
 	}
@@ -253,13 +253,13 @@ func TestRolesOfValues(t *testing.T) {
 			return err
 		},
 		"get":  func(by access.Identity) error { _, _, err := b.Value(ctx, by, flag); return err },
-		"list": func(by access.Identity) error { _, _, _, err := b.Values(ctx, by, "acme", "", "", 1); return err },
+		"list": func(by access.Identity) error { _, err := b.Values(ctx, by, "acme", "", "", 1); return err },
 		"set tenant": func(by access.Identity) error {
 			_, _, err := b.SetTenant(ctx, registry.SetTenant{Tenant: "acme", Settings: &script.TenantSettings{}, Author: "ann", By: by})
 			return err
 		},
 		"get tenant": func(by access.Identity) error { _, err := b.Tenant(ctx, by, "acme"); return err },
-		"tenants":    func(by access.Identity) error { _, err := b.Tenants(ctx, by, "", 1); return err },
+		"tenants":    func(by access.Identity) error { _, _, err := b.Tenants(ctx, by, "", 1); return err },
 	}
 	for role, may := range map[access.Role]string{
 		"":             "",

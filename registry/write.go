@@ -42,7 +42,7 @@ func (r *Registry) Publish(ctx context.Context, req PublishRequest) (PublishResu
 	switch script.KindOf(err) {
 	case "":
 		result.Version = version
-	case script.NotFound: // dropped since: of a repeated request, maybe long ago
+	case script.NotFound, script.Internal: // dropped since: of a repeated request, maybe long ago; or it cannot be read
 		result.Version = p.version
 		result.Version.Number = d.version.Number
 	default:

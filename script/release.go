@@ -104,6 +104,7 @@ const (
 	ChangeDelete    Change = "delete"
 	ChangeOwn       Change = "own"
 	ChangeImport    Change = "import"
+	ChangeRepair    Change = "repair" // of a record that could not be read
 
 	ChangeAdvance Change = "advance" // of a candidate, by a step of its plan
 	ChangePromote Change = "promote" // a candidate is the active version now

@@ -40,8 +40,11 @@ type applier struct {
 	random   *rand.Rand
 
 	failing map[string]*failing
-	changed bool // failing, since the last outcome
-	silent  int  // syncs in a row that the registry did not answer
+	// unreadable are the keys of objects whose records the registry cannot read, as it said
+	// last: what is live of them stays.
+	unreadable keys
+	changed    bool // failing, since the last outcome
+	silent     int  // syncs in a row that the registry did not answer
 }
 
 // failing is an object that could not be made live. It is tried again if the
@@ -137,6 +140,8 @@ type choice struct {
 	// above is the revision from which on there may have been objects that are not
 	// among them, since they were replaced.
 	above script.Revision
+	// unreadable: what the registry says of these objects may be long past.
+	unreadable keys
 }
 
 // nothingUnseen is the choice's above for events, of which each is there.
@@ -152,7 +157,7 @@ func (a *applier) choose(s *selection, objects []object, by choice) {
 			a.metrics.malformed.Inc()
 		}
 		if !by.otherFleet && o.Object.Revision() <= a.known(o.Key) {
-			if !by.thorough {
+			if !by.thorough || by.unreadable.has(o.Key) && o.Object.Revision() < a.known(o.Key) {
 				continue
 			}
 			differs, same := a.look(o, by.head)
@@ -191,6 +196,17 @@ func (a *applier) known(key string) script.Revision {
 // ready brings what the candidates need, and compiles the programs of releases. What
 // cannot be made ready gets an error.
 func (a *applier) ready(ctx context.Context, candidates []*candidate, sources map[script.Digest][]byte) {
+	coming := keys{}
+	for _, c := range candidates {
+		if c.Object.Tenant != nil && c.err == nil {
+			coming[c.Key] = struct{}{}
+		}
+	}
+	for _, c := range candidates {
+		if c.err == nil && !c.ready {
+			c.err = a.bounded(c.Object, coming)
+		}
+	}
 	wanted := slices.DeleteFunc(slices.Clone(candidates), func(c *candidate) bool {
 		return c.ready || c.err != nil || !needs(c.Object)
 	})
@@ -269,6 +285,20 @@ func (a *applier) complete(o script.Object, sources map[script.Digest][]byte, fe
 		return script.Errorf(script.Unavailable, "", "the registry did not send its %s %v", contentOf(o), c.Digest)
 	}
 	return nil
+}
+
+// bounded refuses a script that is new here if nobody can tell what its tenant may do: it
+// may have to run in a process of its own. Coming has the keys of settings that go live
+// with it.
+func (a *applier) bounded(o script.Object, coming keys) error {
+	if len(a.unreadable) == 0 || o.Release == nil || a.state.Revision(o.Key()) != 0 {
+		return nil
+	}
+	key := script.Object{Tenant: &script.Tenant{Name: o.TenantName()}}.Key()
+	if !a.unreadable.has(key) || coming.has(key) || a.state.Revision(key) != 0 {
+		return nil
+	}
+	return script.Errorf(script.Unavailable, "tenant", "the registry cannot read the settings of its tenant %s: set them again, or run scriptctl doctor", o.TenantName())
 }
 
 // needs reports whether the object needs anything besides itself.

@@ -20,13 +20,15 @@ func (a *applier) check(ctx context.Context, at Cursor, b *beacon) outcome {
 		return out
 	}
 	out.cursor = b.moveOn(at)
+	a.unreadable = b.unreadable
 	out.checked, out.agrees = a.compare(b.sums, lookAgain)
 	return out
 }
 
 // compare compares what is live with the registry's checksums, kind by kind: of a kind
 // that has none there is nothing to be said. What could not be made live counts as if
-// it were: that it is not is known, and no drift.
+// it were: that it is not is known, and no drift. What the registry cannot read does not
+// count.
 func (a *applier) compare(with sums, again int) (compared, equal bool) {
 	equal = true
 	for _, kind := range kinds {
@@ -47,8 +49,13 @@ func (a *applier) sumOf(kind script.ObjectKind, again int) (sum wire.Sum, readab
 	var leftOut []string
 	var failing wire.Sum
 	readable = true
+	for key := range a.unreadable {
+		if of, _ := kindOf(key); of == kind {
+			leftOut = append(leftOut, key)
+		}
+	}
 	for key, f := range a.failing {
-		if f.item.Object.Kind() != kind {
+		if a.unreadable.has(key) || f.item.Object.Kind() != kind {
 			continue
 		}
 		leftOut = append(leftOut, key)

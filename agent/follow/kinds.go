@@ -27,6 +27,22 @@ func tenantOf(key string) string {
 	return tenant
 }
 
+// keys is a set of keys of objects.
+type keys map[string]struct{}
+
+func keySet(list []string) keys {
+	set := make(keys, len(list))
+	for _, key := range list {
+		set[key] = struct{}{}
+	}
+	return set
+}
+
+func (k keys) has(key string) bool {
+	_, there := k[key]
+	return there
+}
+
 // unread returns an object of which nothing but the revision is known. It is of no
 // tenant.
 func unread(kind script.ObjectKind, r script.Revision) script.Object {

@@ -47,6 +47,7 @@ type beacon struct {
 	term       int64
 	sequence   uint64
 	sums       sums // as of head
+	unreadable keys // objects whose records the registry cannot read
 	reportEach time.Duration
 	sealedBy   string
 }
@@ -100,7 +101,7 @@ func (o *opener) beacon(data []byte, at time.Time) (*beacon, error) {
 	}
 	return &beacon{
 		at: at, fleet: m.GetFleet(), head: script.Revision(m.GetHeadRevision()), group: script.Revision(m.GetGroupRevision()),
-		term: m.GetTerm(), sequence: m.GetSequence(), sums: sums, reportEach: m.GetReportInterval().AsDuration(), sealedBy: id,
+		term: m.GetTerm(), sequence: m.GetSequence(), sums: sums, unreadable: keySet(m.GetUnreadable()), reportEach: m.GetReportInterval().AsDuration(), sealedBy: id,
 	}, nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"iter"
+	"maps"
 	"math"
 	"time"
 
@@ -75,7 +76,7 @@ type answer struct {
 	choice  choice
 	head    Cursor
 	full    bool
-	keys    map[string]struct{} // of all objects, when full
+	keys    keys // of all objects, when full
 	chosen  selection
 	sources map[script.Digest][]byte
 	bytes   int
@@ -99,7 +100,7 @@ func (a *applier) receive(ctx context.Context, from Cursor, thorough bool) (*ans
 	}
 	// Whoever lost its cursor still has its sources.
 	without := since.Revision == 0 && hasAny(a.state.Live())
-	all := &answer{adopt: a.adopt, choice: choice{thorough: thorough}, keys: map[string]struct{}{}, sources: map[script.Digest][]byte{}}
+	all := &answer{adopt: a.adopt, choice: choice{thorough: thorough, unreadable: keys{}}, keys: keys{}, sources: map[script.Digest][]byte{}}
 	err := a.pull(ctx, silence, all, from, since, without)
 	if errors.Is(err, ErrOldRegistry) {
 		err = a.pullUnsigned(ctx, silence, all, from, since, without)
@@ -173,6 +174,7 @@ func (all *answer) turn(p page) error {
 		all.sums = p.sums
 	}
 	all.sealedBy = p.sealedBy
+	maps.Copy(all.choice.unreadable, keySet(p.GetUnreadable()))
 	return nil
 }
 
@@ -215,6 +217,7 @@ func (e *foreignFleet) Unwrap() error { return e.error }
 // take adds objects and sources to the answer. When the sources grow too large
 // for memory, the objects so far are made ready, which stores them.
 func (a *applier) take(ctx context.Context, all *answer, objects []object, sources []*scriptv1.Source) {
+	a.unreadable = all.choice.unreadable
 	if all.full {
 		for _, o := range objects {
 			all.keys[o.Key] = struct{}{}
@@ -232,11 +235,11 @@ func (a *applier) take(ctx context.Context, all *answer, objects []object, sourc
 }
 
 // leavesOut reports whether a full answer says that there is no object with the key:
-// one of a registry that does not know its kind says nothing of it.
+// one of a registry that does not know its kind, or cannot read its record, says nothing
+// of it.
 func (all *answer) leavesOut(key string) bool {
 	kind, _ := kindOf(key)
-	_, there := all.keys[key]
-	return !there && all.sums.knows(kind)
+	return !all.keys.has(key) && all.sums.knows(kind) && !all.choice.unreadable.has(key)
 }
 
 // forget drops what failed of objects that a full answer leaves out.
@@ -263,7 +266,9 @@ func (a *applier) goneFrom(all *answer, from Cursor) []string {
 		stale = func(key string) bool {
 			at, chosen := all.chosen.at[key]
 			if !chosen {
-				return true
+				// What the registry cannot read may be of this fleet.
+				mayBe := from.Fleet == "" && all.choice.unreadable.has(key) && a.state.Revision(key) <= all.head.Revision
+				return !mayBe
 			}
 			c := all.chosen.candidates[at]
 			return c.err != nil && (from.Fleet != "" || a.state.Revision(key) > c.Object.Revision())

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"slices"
 	"time"
 
 	"github.com/scriptorium-dev/scriptorium/agent/follow"
@@ -76,7 +77,7 @@ func (w *world) answer(req *registryv1.PullRequest) []*registryv1.PullResponse {
 	}
 	w.join(tenants)
 	objects, full := w.since(req.GetFleet(), script.Revision(req.GetSince()), tenants)
-	pages := []*eventv1.Page{{}}
+	pages := []*eventv1.Page{{Unreadable: w.lost}}
 	var responses []*registryv1.PullResponse
 	for _, o := range objects {
 		pages = append(pages, &eventv1.Page{Entries: [][]byte{w.seal(wire.FromObjectEntry(w.fleet, o))}})
@@ -107,7 +108,7 @@ func (w *world) since(fleet string, since script.Revision, tenants script.Select
 		if !live {
 			o = tombstone(key, revision)
 		}
-		if w.narrow && o.Release == nil {
+		if w.narrow && o.Release == nil || slices.Contains(w.lost, key) && !w.knows {
 			continue
 		}
 		if tenants.Matches(o.TenantName()) && (!full || live) && (full || revision > since) {

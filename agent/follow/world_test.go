@@ -49,6 +49,8 @@ type world struct {
 	odd      bool                      // those of beacons are
 	old      bool                      // it speaks the wire protocol 1
 	narrow   bool                      // it knows releases alone
+	lost     []string                  // the keys of objects whose records it cannot read
+	knows    bool                      // what those were before
 	syncs    int
 	fulls    int
 }
@@ -251,7 +253,7 @@ func (w *world) beaconOf(name string) *eventv1.Beacon {
 	g := w.groups[name]
 	b := &eventv1.Beacon{
 		Fleet: w.fleet, Group: name, HeadRevision: int64(w.head), GroupRevision: int64(g.last),
-		Term: w.term, Sequence: w.sequence, Checksums: w.checksums(g.tenants),
+		Term: w.term, Sequence: w.sequence, Checksums: w.checksums(g.tenants), Unreadable: w.lost,
 	}
 	if w.odd {
 		b.Checksums[0].Sum[5]++
@@ -261,8 +263,8 @@ func (w *world) beaconOf(name string) *eventv1.Beacon {
 
 func (w *world) checksums(tenants script.Selector) []*eventv1.Checksum {
 	sums := map[script.ObjectKind]wire.Sum{}
-	for _, o := range w.now {
-		if tenants.Matches(o.TenantName()) {
+	for key, o := range w.now {
+		if tenants.Matches(o.TenantName()) && !slices.Contains(w.lost, key) {
 			sum := sums[o.Kind()]
 			sum.Add(wire.FingerprintObject(o))
 			sums[o.Kind()] = sum

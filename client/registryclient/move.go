@@ -15,8 +15,8 @@ import (
 
 // Export yields all there is of the tenant, or of all if it is empty, as of one
 // revision: the header, the tenants' settings, the values, and then each script after
-// the sources that it is the first to need. An error ends the sequence; without one
-// it is complete. Only ctx bounds it. It takes the role admin.
+// the sources that it is the first to need. An *Unreadable stands for one object that is left
+// out, and others follow; any other error ends the sequence. Without one it is complete. Only ctx bounds it. It takes the role admin.
 func (c *Client) Export(ctx context.Context, tenant string) iter.Seq2[archive.Item, error] {
 	return func(yield func(archive.Item, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
@@ -37,6 +37,12 @@ func (c *Client) Export(ctx context.Context, tenant string) iter.Seq2[archive.It
 			case err != nil:
 				yield(archive.Item{}, c.fault(ctx, err))
 				return
+			}
+			if u := resp.GetUnreadable(); u != nil && !first {
+				if !yield(archive.Item{}, &toUnreadable([]*registryv1.Unreadable{u})[0]) {
+					return
+				}
+				continue
 			}
 			item, err := toItem(resp)
 			if err == nil && first != (item.Header != nil) {

@@ -3,6 +3,7 @@ package registryclient
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"iter"
 
@@ -20,9 +21,29 @@ func (c *Client) Get(ctx context.Context, name script.Name) (script.Release, err
 	return toRelease(resp.GetRelease())
 }
 
+// Unreadable is the error for an object whose record the registry cannot read: what was
+// live before stays live. It is one of many, and others follow.
+type Unreadable struct {
+	Key      string          // "releases/<tenant>/<name>", "values/<tenant>/<key>" or "tenants/<tenant>"
+	Revision script.Revision // of the record
+	Reason   string
+}
+
+func (u *Unreadable) Error() string {
+	return fmt.Sprintf("the registry cannot read %s (revision %d): %s; run scriptctl doctor", u.Key, u.Revision, u.Reason)
+}
+
+func toUnreadable(messages []*registryv1.Unreadable) []Unreadable {
+	list := make([]Unreadable, len(messages))
+	for i, m := range messages {
+		list[i] = Unreadable{Key: m.GetKey(), Revision: script.Revision(m.GetRevision()), Reason: m.GetReason()}
+	}
+	return list
+}
+
 // List yields the releases of a tenant, or of all if it is empty, in the order of
-// the text "tenant/name". It asks for them page by page as they are consumed; an error
-// ends the sequence.
+// the text "tenant/name". It asks for them page by page as they are consumed. An
+// *Unreadable stands for one script, and others follow; any other error ends the sequence.
 func (c *Client) List(ctx context.Context, tenant string) iter.Seq2[script.Release, error] {
 	return func(yield func(script.Release, error) bool) {
 		req := &registryv1.ListRequest{Tenant: tenant}
@@ -35,6 +56,11 @@ func (c *Client) List(ctx context.Context, tenant string) iter.Seq2[script.Relea
 			for _, m := range resp.GetReleases() {
 				release, err := toRelease(m)
 				if !yield(release, err) || err != nil {
+					return
+				}
+			}
+			for _, u := range toUnreadable(resp.GetUnreadable()) {
+				if !yield(script.Release{}, &u) {
 					return
 				}
 			}

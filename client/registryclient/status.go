@@ -17,6 +17,9 @@ type FleetStatus struct {
 	Connected int // agents that are heard of
 	Unknown   int // agents that are unheard for too long: what they run is not known
 	Scripts   []ScriptStatus
+	// Unreadable are objects whose records the registry cannot read, of the tenants, or of
+	// the script, that were selected; at most 100.
+	Unreadable []Unreadable
 }
 
 // AgentStatus is one agent, as it last reported.
@@ -69,6 +72,9 @@ type ScriptStatus struct {
 	Failures     []AgentFailure // at most five
 	// Trials is what connected agents say of the release's candidate; nil if it has none.
 	Trials *Trials
+	// Unreadable, if not nil, says that the registry cannot read the script's record. Release
+	// is what it was before, or a tombstone where that is not known.
+	Unreadable *Unreadable
 }
 
 // Trials is what connected agents say of a candidate.
@@ -193,6 +199,7 @@ func toFleetStatus(m *registryv1.FleetStatus) (FleetStatus, error) {
 	fleet := FleetStatus{
 		Fleet: m.GetFleet(), Head: script.Revision(m.GetHeadRevision()),
 		Connected: int(m.GetConnected()), Unknown: int(m.GetUnknown()),
+		Unreadable: toUnreadable(m.GetUnreadable()),
 	}
 	for _, s := range m.GetScripts() {
 		release, err := toRelease(s.GetRelease())
@@ -218,6 +225,9 @@ func toFleetStatus(m *registryv1.FleetStatus) (FleetStatus, error) {
 				Calls: trials.GetCalls(), FailedCalls: trials.GetFailedCalls(),
 				Waiting: int(trials.GetWaiting()), WaitingFor: trials.GetWaitingFor(), WaitingWhy: trials.GetWaitingWhy(),
 			}
+		}
+		if u := s.GetUnreadable(); u != nil {
+			st.Unreadable = &toUnreadable([]*registryv1.Unreadable{u})[0]
 		}
 		for _, f := range s.GetFailures() {
 			st.Failures = append(st.Failures, AgentFailure{Agent: f.GetAgent(), Err: wire.ToError(f.GetError())})

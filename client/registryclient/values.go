@@ -65,8 +65,8 @@ func (c *Client) Value(ctx context.Context, key script.ValueKey) (script.Value, 
 }
 
 // Values yields a tenant's values whose keys begin with prefix, in the order of the
-// keys, byte by byte. It asks for them page by page as they are consumed; an error
-// ends the sequence.
+// keys, byte by byte. It asks for them page by page as they are consumed. Errors are as
+// those of List.
 func (c *Client) Values(ctx context.Context, tenant, prefix string) iter.Seq2[script.Value, error] {
 	return func(yield func(script.Value, error) bool) {
 		req := &registryv1.ListValuesRequest{Tenant: tenant, Prefix: prefix}
@@ -79,6 +79,11 @@ func (c *Client) Values(ctx context.Context, tenant, prefix string) iter.Seq2[sc
 			for _, m := range resp.GetValues() {
 				value, err := toValue(m)
 				if !yield(value, err) || err != nil {
+					return
+				}
+			}
+			for _, u := range toUnreadable(resp.GetUnreadable()) {
+				if !yield(script.Value{}, &u) {
 					return
 				}
 			}
@@ -126,7 +131,7 @@ func (c *Client) Tenant(ctx context.Context, tenant string) (script.Tenant, erro
 }
 
 // Tenants yields the tenants for which something was set, in the order of their names.
-// It asks for them page by page as they are consumed; an error ends the sequence.
+// It asks for them page by page as they are consumed. Errors are as those of List.
 func (c *Client) Tenants(ctx context.Context) iter.Seq2[script.Tenant, error] {
 	return func(yield func(script.Tenant, error) bool) {
 		req := &registryv1.ListTenantsRequest{}
@@ -139,6 +144,11 @@ func (c *Client) Tenants(ctx context.Context) iter.Seq2[script.Tenant, error] {
 			for _, m := range resp.GetTenants() {
 				tenant, err := toTenant(m)
 				if !yield(tenant, err) || err != nil {
+					return
+				}
+			}
+			for _, u := range toUnreadable(resp.GetUnreadable()) {
+				if !yield(script.Tenant{}, &u) {
 					return
 				}
 			}

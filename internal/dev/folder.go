@@ -150,6 +150,9 @@ func (f *folder) apply(ctx context.Context) (sources []string) {
 func (f *folder) live(ctx context.Context) (map[string]bool, error) {
 	names := map[string]bool{}
 	for r, err := range f.client.List(ctx, "") {
+		if _, unreadable := errors.AsType[*registryclient.Unreadable](err); unreadable {
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}

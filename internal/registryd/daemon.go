@@ -5,6 +5,7 @@ package registryd
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"sync"
@@ -145,7 +146,8 @@ func (d *Daemon) Addrs() []net.Addr { return d.addrs }
 func (d *Daemon) AdminAddr() net.Addr { return d.adminAddr }
 
 // Ready says whether the registry can do its work: etcd answers and has the fleet, and
-// the feed runs. Without NATS it is degraded: writes work, and agents poll.
+// the feed runs. Without NATS it is degraded: writes work, and agents poll. So it is while
+// records cannot be read.
 func (d *Daemon) Ready(ctx context.Context) obs.Readiness {
 	if d.draining.Load() {
 		return obs.Readiness{Reason: "the registry is draining"}
@@ -164,7 +166,11 @@ func (d *Daemon) Ready(ctx context.Context) obs.Readiness {
 	}
 	state := obs.Readiness{Ready: true}
 	if !d.fan.Connected() {
-		state.Degraded = []string{"NATS cannot be reached: agents poll, and changes take seconds"}
+		state.Degraded = append(state.Degraded, "NATS cannot be reached: agents poll, and changes take seconds")
+	}
+	if lost := d.mirror.Unreadable(); len(lost) > 0 {
+		state.Degraded = append(state.Degraded, fmt.Sprintf(
+			"%d records in etcd cannot be read; what was live before stays live: run scriptctl doctor", len(lost)))
 	}
 	if why := d.keys.check(); why != "" {
 		state.Degraded = append(state.Degraded, why)

@@ -146,6 +146,10 @@ func (m *metrics) register(r prometheus.Registerer, d *Daemon) error {
 	counter("events_republished_total", "Events that were published again when this replica began to lead.", nil,
 		func() uint64 { return d.feed.Stats().Republished })
 	gauge("mirror_releases", "Releases that are held in memory, tombstones included.", nil, func() float64 { return float64(d.mirror.Size()) })
+	for _, kind := range []script.ObjectKind{script.Releases, script.Values, script.Tenants} {
+		gauge("unreadable_records", "Records in etcd that cannot be read, by their kind. What was live before stays live.",
+			prometheus.Labels{"kind": string(kind)}, func() float64 { return float64(d.unreadable(kind)) })
+	}
 	gauge("nats_connected", "1 while NATS is connected.", nil, func() float64 { return flag(fan.Connected()) })
 	gauge("agents", "Agents of the fleet.", prometheus.Labels{"state": "connected"},
 		func() float64 { return float64(fl.Counts().Connected) })
@@ -163,6 +167,16 @@ func (m *metrics) register(r prometheus.Registerer, d *Daemon) error {
 		}
 	}
 	return nil
+}
+
+// unreadable counts the records of the kind that cannot be read.
+func (d *Daemon) unreadable(kind script.ObjectKind) (n int) {
+	for _, u := range d.mirror.Unreadable() {
+		if u.Kind() == kind {
+			n++
+		}
+	}
+	return n
 }
 
 func flag(on bool) float64 {

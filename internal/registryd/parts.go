@@ -97,7 +97,9 @@ func (d *Daemon) registry(cfg Config, m *metrics) *registry.Registry {
 		l := lua.New()
 		engines = map[string]engine.Checker{l.Name(): l}
 	}
-	return registry.New(registry.Config{Store: d.store, Recent: d.recent, Engines: engines, Wrote: m.wrote, Space: d.space.check})
+	return registry.New(registry.Config{
+		Store: d.store, Checkup: d.store, Recent: d.recent, Engines: engines, Wrote: m.wrote, Space: d.space.check,
+	})
 }
 
 // services are what is served over gRPC.

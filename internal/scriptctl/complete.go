@@ -39,8 +39,9 @@ func (a *app) completeNameThenVersions(versions int) completion {
 			tenant = ""
 		}
 		var names []cobra.Completion
+		var left unread
 		for r, err := range client.List(ctx, tenant) {
-			if err != nil {
+			if _, err := left.take(err); err != nil {
 				break
 			}
 			if name := r.Name.String(); strings.HasPrefix(name, toComplete) {
@@ -76,8 +77,9 @@ func (a *app) completeTenants(cmd *cobra.Command, args []string, toComplete stri
 	}
 	var tenants []cobra.Completion
 	last := ""
+	var left unread
 	for r, err := range client.List(ctx, "") {
-		if err != nil {
+		if _, err := left.take(err); err != nil {
 			break
 		}
 		if t := r.Name.Tenant; t != last && strings.HasPrefix(t, toComplete) {

@@ -18,6 +18,7 @@ const (
 	exitUnreachable  = 5
 	exitCallFailed   = 6
 	exitNotConverged = 7
+	exitUnreadable   = 8
 )
 
 // exitError is an error with the exit code that it ends in. A nil err was

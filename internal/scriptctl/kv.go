@@ -1,6 +1,7 @@
 package scriptctl
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -243,9 +244,13 @@ func (a *app) kvList(ctx context.Context, tenant, prefix string) error {
 	}
 	view := valuesView{Values: []valueView{}}
 	rows := [][]string{{"KEY", "SIZE", "REVISION", "CHANGED", "AUTHOR"}}
+	var left unread
 	for v, err := range client.Values(ctx, tenant, prefix) {
 		if err != nil {
-			return err
+			if _, err := left.take(err); err != nil {
+				return err
+			}
+			continue
 		}
 		view.Values = append(view.Values, viewOfValue(&v))
 		rows = append(rows, []string{
@@ -255,7 +260,7 @@ func (a *app) kvList(ctx context.Context, tenant, prefix string) error {
 	if view.UsedBytes, view.QuotaBytes, err = client.ValueUsage(ctx, tenant); err != nil {
 		return err
 	}
-	return a.print(view, func(w io.Writer) {
+	err = a.print(view, func(w io.Writer) {
 		if len(view.Values) > 0 {
 			columns(w, rows)
 		} else {
@@ -263,6 +268,7 @@ func (a *app) kvList(ctx context.Context, tenant, prefix string) error {
 		}
 		fmt.Fprintf(w, "%s used of %s\n", byteSize(view.UsedBytes), byteSize(view.QuotaBytes))
 	})
+	return cmp.Or(err, left.err())
 }
 
 func (a *app) kvDeleteCommand() *cobra.Command {

@@ -1,6 +1,7 @@
 package scriptctl
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,6 +31,8 @@ type exportedView struct {
 	Sources    int             `json:"sources"`
 	Values     int             `json:"values"`
 	Tenants    int             `json:"tenants"` // whose settings there are
+	// What the archive lacks, since the registry cannot read it.
+	Unreadable []*unreadableView `json:"unreadable,omitempty"`
 }
 
 func viewOfArchive(file string, s archive.Summary) exportedView {
@@ -48,6 +51,8 @@ func (a *app) exportCommand() *cobra.Command {
 reads. It contains all scripts with every retained version, pin and history, and the kv
 data and settings of the tenants. It also contains the highest version numbers of deleted
 scripts, so that no number is used again. Export requires the role admin.
+
+Export leaves out what the registry cannot read, names it, and ends with exit code 8.
 
 The archive is a tar file. Export replaces an existing file only when the archive is
 complete. With - it writes to standard output.`,
@@ -79,7 +84,8 @@ func (a *app) export(ctx context.Context, tenant, file string) error {
 	if err != nil {
 		return err
 	}
-	items := a.shown("exported", client.Export(ctx, tenant))
+	var left unread
+	items := a.shown("exported", left.without(client.Export(ctx, tenant)))
 	if file == stdio {
 		if a.OutTerminal {
 			return usage(script.Errorf(script.Invalid, "--file", "standard output is a terminal, which an archive does not belong on"))
@@ -89,7 +95,7 @@ func (a *app) export(ctx context.Context, tenant, file string) error {
 			return err
 		}
 		a.notice("%s", exportedLine(s, "standard output"))
-		return nil
+		return left.err()
 	}
 	f, err := newFile(file, privateMode)
 	if err != nil {
@@ -103,7 +109,28 @@ func (a *app) export(ctx context.Context, tenant, file string) error {
 	if err := f.keep(true); err != nil {
 		return err
 	}
-	return a.print(viewOfArchive(file, s), func(w io.Writer) { fmt.Fprintln(w, exportedLine(s, file)) })
+	v := viewOfArchive(file, s)
+	for _, u := range left.list {
+		v.Unreadable = append(v.Unreadable, viewOfUnreadable(u))
+	}
+	err = a.print(v, func(w io.Writer) { fmt.Fprintln(w, exportedLine(s, file)) })
+	return cmp.Or(err, left.err())
+}
+
+// without yields the items, and remembers what is left out of them.
+func (u *unread) without(items iter.Seq2[archive.Item, error]) iter.Seq2[archive.Item, error] {
+	return func(yield func(archive.Item, error) bool) {
+		for item, err := range items {
+			if err != nil {
+				if _, err = u.take(err); err == nil {
+					continue
+				}
+			}
+			if !yield(item, err) {
+				return
+			}
+		}
+	}
 }
 
 func exportedLine(s archive.Summary, to string) string {

@@ -1,6 +1,7 @@
 package scriptctl
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -40,9 +41,16 @@ func (a *app) list(ctx context.Context, tenant string) error {
 	}
 	views := []scriptView{}
 	rows := [][]string{{"SCRIPT", "VERSION", "DIGEST", "STATE", "EVENT", "CHANGED"}}
+	var left unread
 	for r, err := range client.List(ctx, tenant) {
 		if err != nil {
-			return err
+			u, err := left.take(err)
+			if err != nil {
+				return err
+			}
+			v := scriptView{Name: nameIn(u.Key), Revision: u.Revision, Versions: []versionView{}, Unreadable: viewOfUnreadable(u)}
+			views, rows = append(views, v), append(rows, []string{plain(v.Name), "-", "-", "unreadable", "-", "-"})
+			continue
 		}
 		v := viewOfRelease(&r)
 		views = append(views, v)
@@ -54,13 +62,14 @@ func (a *app) list(ctx context.Context, tenant string) error {
 			v.Name, "v" + strconv.FormatUint(v.Version, 10), v.Digest.Short(), words, orDash(v.Event), clock(r.ChangedAt),
 		})
 	}
-	return a.print(views, func(w io.Writer) {
+	err = a.print(views, func(w io.Writer) {
 		if len(views) == 0 {
 			a.printNoScripts(tenant)
 			return
 		}
 		columns(w, rows)
 	})
+	return cmp.Or(err, left.err())
 }
 
 // printNoScripts says why a table is empty.

@@ -56,7 +56,8 @@ Exit codes:
   4  refused: it does not compile, breaks a rule, conflicts, or is not allowed
   5  the registry or the agent cannot be reached
   6  the call failed: SCRIPT, TIMEOUT, LIMIT, DISABLED or OVERLOADED
-  7  --wait: not every agent runs it, or the candidate was given up`
+  7  --wait: not every agent runs it, or the candidate was given up
+  8  the registry cannot read a record: see "scriptctl doctor"`
 
 // app is one run of scriptctl.
 type app struct {
@@ -119,7 +120,7 @@ func (a *app) root() *cobra.Command {
 	add(groupChange, a.publishCommand(), a.pinCommand(), a.unpinCommand(), a.rollbackCommand(), a.rolloutCommand(),
 		a.enableCommand(true), a.enableCommand(false), a.ownerCommand(), a.deleteCommand(), a.kvCommand())
 	add(groupRead, a.listCommand(), a.getCommand(), a.historyCommand(), a.diffCommand(), a.statusCommand(), a.agentsCommand(), a.callCommand(), a.logsCommand())
-	add(groupRun, a.tenantCommand(), a.auditCommand(), a.exportCommand(), a.importCommand(), a.keysCommand(), a.tokenCommand())
+	add(groupRun, a.tenantCommand(), a.auditCommand(), a.exportCommand(), a.importCommand(), a.doctorCommand(), a.keysCommand(), a.tokenCommand())
 	add("", a.versionCommand())
 	return root
 }

@@ -82,9 +82,12 @@ func (a *app) status(ctx context.Context, selected script.Name) error {
 	return a.print(viewOfFleet(&fleet), func(w io.Writer) {
 		if len(fleet.Scripts) == 0 {
 			a.printNoScripts(selected.Tenant)
-			return
+		} else {
+			columns(w, statusRows(&fleet, false))
 		}
-		columns(w, statusRows(&fleet, false))
+		for i := range fleet.Unreadable {
+			a.warn(fleet.Unreadable[i].Error())
+		}
 	})
 }
 
@@ -92,7 +95,7 @@ func (a *app) status(ctx context.Context, selected script.Name) error {
 // runs any more.
 func dropGone(fleet *registryclient.FleetStatus) {
 	fleet.Scripts = slices.DeleteFunc(fleet.Scripts, func(s registryclient.ScriptStatus) bool {
-		return s.Release.Deleted && s.Waiting() == 0
+		return s.Release.Deleted && s.Waiting() == 0 && s.Unreadable == nil
 	})
 }
 
@@ -164,6 +167,9 @@ func (a *app) printChanges(fleet *registryclient.FleetStatus, last map[string]st
 		if s.Failed > 0 {
 			line += " (" + failureList(s) + ")"
 		}
+		if s.Unreadable != nil {
+			line += " (the registry cannot read its record)"
+		}
 		add(s.Release.Name.String(), line)
 	}
 	var lines []string
@@ -195,6 +201,9 @@ func failureLines(fleet *registryclient.FleetStatus) []string {
 			lines = append(lines, fmt.Sprintf("%s: %s", s.Release.Name, failureList(s)))
 		}
 	}
+	for i := range fleet.Unreadable {
+		lines = append(lines, fleet.Unreadable[i].Error())
+	}
 	return lines
 }
 
@@ -213,6 +222,8 @@ func statusRows(fleet *registryclient.FleetStatus, bars bool) [][]string {
 		r := &s.Release
 		version := "v" + strconv.FormatUint(r.Active.Number, 10)
 		switch {
+		case r.Deleted && s.Unreadable != nil:
+			version = "-"
 		case r.Deleted:
 			version = "deleted"
 		case r.Pinned:
@@ -251,6 +262,8 @@ const rollingOut = "rolling out"
 // phaseOf says in words where a release is; "" when only failures are left.
 func phaseOf(s *registryclient.ScriptStatus) string {
 	switch {
+	case s.Unreadable != nil:
+		return "unreadable"
 	case s.Release.Candidate != nil:
 		return candidateText(&s.Release) + trialsText(s)
 	case s.Desired == 0:

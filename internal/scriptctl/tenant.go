@@ -1,6 +1,7 @@
 package scriptctl
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -330,9 +331,13 @@ func (a *app) tenantList(ctx context.Context) error {
 	views := []tenantView{}
 	rows := [][]string{{"TENANT", "ISOLATION", "CONCURRENCY", "CPU", "MEMORY", "LOG-RATE", "VALUES", "REVISION", "CHANGED", "AUTHOR"}}
 	const listed = 6 // settings
+	var left unread
 	for t, err := range client.Tenants(ctx) {
 		if err != nil {
-			return err
+			if _, err := left.take(err); err != nil {
+				return err
+			}
+			continue
 		}
 		views = append(views, viewOfTenant(&t))
 		row := []string{t.Name}
@@ -341,11 +346,12 @@ func (a *app) tenantList(ctx context.Context) error {
 		}
 		rows = append(rows, append(row, strconv.FormatInt(int64(t.Revision), 10), clock(t.ChangedAt), orDash(t.Author)))
 	}
-	return a.print(views, func(w io.Writer) {
+	err = a.print(views, func(w io.Writer) {
 		if len(views) == 0 {
 			fmt.Fprintln(a.Err, "nothing is set for any tenant: the defaults hold")
 			return
 		}
 		columns(w, rows)
 	})
+	return cmp.Or(err, left.err())
 }

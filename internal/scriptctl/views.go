@@ -32,6 +32,8 @@ type scriptView struct {
 	History   int             `json:"revisionHistoryLimit"`
 	ChangedAt *time.Time      `json:"changedAt,omitempty"`
 	Versions  []versionView   `json:"versions"` // those that are retained
+	// Of a script whose record the registry cannot read. Only its name is known then.
+	Unreadable *unreadableView `json:"unreadable,omitempty"`
 }
 
 type limitsView struct {
@@ -74,6 +76,8 @@ type fleetView struct {
 	Connected int             `json:"connectedAgents"`
 	Unknown   int             `json:"unknownAgents"`
 	Scripts   []statusView    `json:"scripts"`
+	// Objects, also values and tenants' settings, whose records the registry cannot read.
+	Unreadable []*unreadableView `json:"unreadable,omitempty"`
 }
 
 type statusView struct {
@@ -97,6 +101,8 @@ type statusView struct {
 	// Of a script that has a candidate, active counts the agents that run that.
 	Candidate *candidateView `json:"candidate,omitempty"`
 	Trials    *trialsView    `json:"trials,omitempty"`
+	// The registry cannot read the script's record: the rest is what it was before.
+	Unreadable *unreadableView `json:"unreadable,omitempty"`
 }
 
 type rolloutView struct {
@@ -165,6 +171,9 @@ func viewOfFleet(f *registryclient.FleetStatus) fleetView {
 	for i := range f.Scripts {
 		v.Scripts = append(v.Scripts, viewOfStatus(&f.Scripts[i]))
 	}
+	for i := range f.Unreadable {
+		v.Unreadable = append(v.Unreadable, viewOfUnreadable(&f.Unreadable[i]))
+	}
 	return v
 }
 
@@ -175,7 +184,7 @@ func viewOfStatus(s *registryclient.ScriptStatus) statusView {
 		Pinned: r.Pinned, Enabled: r.Enabled, Deleted: r.Deleted,
 		Desired: s.Desired, Active: s.Active, Waiting: s.Waiting(), Failed: s.Failed, Unknown: s.Unknown,
 		Converged: s.Converged, TookSeconds: s.Took.Seconds(), SlowestAgent: s.SlowestAgent,
-		Candidate: viewOfCandidate(r), Trials: viewOfTrials(s.Trials),
+		Candidate: viewOfCandidate(r), Trials: viewOfTrials(s.Trials), Unreadable: viewOfUnreadable(s.Unreadable),
 	}
 	if r := s.Rollout; r != nil {
 		v.Rollout = &rolloutView{

@@ -2,10 +2,12 @@ package etcdstore
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"strings"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/scriptorium-dev/scriptorium/registry"
@@ -46,15 +48,15 @@ func (s *Store) Snapshot(ctx context.Context) (registry.Snapshot, error) {
 		}
 		snapshot.Heads[strings.TrimPrefix(string(kv.Key), heads)] = script.Revision(kv.ModRevision)
 	}
-	snapshot.Releases = decoded(s.pages(ctx, "read releases", s.keys.releases(), at), decodeRelease)
-	snapshot.Values = decoded(s.pages(ctx, "read values", s.keys.values(), at), decodeValue)
-	snapshot.Tenants = decoded(s.pages(ctx, "read the tenants' settings", s.keys.allSettings(), at), decodeTenant)
+	snapshot.Releases = decoded(ctx, s, s.pages(ctx, "read releases", s.keys.releases(), at), s.keys.decodeRelease)
+	snapshot.Values = decoded(ctx, s, s.pages(ctx, "read values", s.keys.values(), at), s.keys.decodeValue)
+	snapshot.Tenants = decoded(ctx, s, s.pages(ctx, "read the tenants' settings", s.keys.allSettings(), at), s.keys.decodeTenant)
 	return snapshot, nil
 }
 
 // decoded yields what is stored in the keys. What cannot be decoded is an error that
-// others follow.
-func decoded[T any](kvs iter.Seq2[*mvccpb.KeyValue, error], decode func(*mvccpb.KeyValue) (T, error)) iter.Seq2[T, error] {
+// others follow, and says what was there before.
+func decoded[T any](ctx context.Context, s *Store, kvs iter.Seq2[*mvccpb.KeyValue, error], decode func(*mvccpb.KeyValue) (T, error)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		for kv, err := range kvs {
 			if err != nil {
@@ -62,11 +64,37 @@ func decoded[T any](kvs iter.Seq2[*mvccpb.KeyValue, error], decode func(*mvccpb.
 				yield(none, err)
 				return
 			}
-			if !yield(decode(kv)) {
+			object, err := decode(kv)
+			if u, ok := errors.AsType[*registry.Unreadable](err); ok {
+				u.Last = s.past(ctx, kv)
+			}
+			if !yield(object, err) {
 				return
 			}
 		}
 	}
+}
+
+// maxPast is how many records of the past are read to find one that can be decoded.
+const maxPast = 16
+
+// past returns the object as it was before the record that cannot be decoded; nil if there
+// was none, or if etcd does not know any more.
+func (s *Store) past(ctx context.Context, kv *mvccpb.KeyValue) *script.Object {
+	for range maxPast {
+		if kv.Version <= 1 { // the first record of the key
+			return nil
+		}
+		resp, err := s.get(ctx, "read what was there before", string(kv.Key), clientv3.WithRev(kv.ModRevision-1))
+		if err != nil || len(resp.Kvs) == 0 {
+			return nil
+		}
+		kv = resp.Kvs[0]
+		if o, err := s.keys.decodeObject(kv); err == nil {
+			return &o
+		}
+	}
+	return nil
 }
 
 // beginSnapshot reads the head, the floor and the fleet's identity.
@@ -108,97 +136,107 @@ func (s *Store) Watch(ctx context.Context, after script.Revision) iter.Seq2[regi
 	return func(yield func(registry.Transaction, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
-		from, err := s.watchFrom(ctx, after)
-		if err != nil {
-			yield(registry.Transaction{}, err)
-			return
-		}
-		// A member that lost its leader may be cut off: the watch has to end then, so
-		// that the next one finds another member.
-		// One watch for all kinds: etcd keeps no order between two.
-		first, end := s.keys.objects()
-		updates := s.client.Watch(clientv3.WithRequireLeader(ctx), first,
-			clientv3.WithRange(end), clientv3.WithRev(from), clientv3.WithFilterDelete())
-		for resp := range updates {
-			if err := resp.Err(); err != nil {
-				if ctx.Err() == nil {
-					yield(registry.Transaction{}, s.failure(ctx, "watch the objects", err))
+		from := int64(after) + 1
+		for {
+			// etcd counts other writes too, and may have compacted them although no registry
+			// has written since.
+			compacted, err := s.watch(ctx, from, yield)
+			if compacted == 0 || ctx.Err() != nil {
+				if err != nil && ctx.Err() == nil {
+					yield(registry.Transaction{}, err)
 				}
 				return
 			}
-			for t, err := range s.transactions(resp.Events) {
-				if !yield(t, err) || err != nil {
-					return
-				}
+			if err := s.quiet(ctx, after, compacted); err != nil {
+				yield(registry.Transaction{}, err)
+				return
 			}
-		}
-		if ctx.Err() == nil {
-			yield(registry.Transaction{}, script.Errorf(script.Unavailable, "", "the watch on etcd at %s was closed", s.endpoints))
+			from = compacted
 		}
 	}
 }
 
-// watchFrom returns etcd's revision to watch from. It is not always the one behind
-// after: etcd counts other writes too, and may have compacted it although no
-// object has changed since.
-func (s *Store) watchFrom(ctx context.Context, after script.Revision) (int64, error) {
-	resp, err := s.get(ctx, "read the head", s.keys.head())
-	if err != nil {
-		return 0, err
+// watch yields the transactions from etcd's revision on, until ctx is done. If etcd has
+// compacted some of them, it returns the first revision that it has. It returns no error
+// where nobody wants more.
+func (s *Store) watch(ctx context.Context, from int64, yield func(registry.Transaction, error) bool) (compacted int64, err error) {
+	// One watch for all kinds: etcd keeps no order between two. A member that lost its
+	// leader may be cut off: the watch has to end then, so that the next one finds another
+	// member.
+	first, end := s.keys.watched()
+	updates := s.client.Watch(clientv3.WithRequireLeader(ctx), first,
+		clientv3.WithRange(end), clientv3.WithRev(from), clientv3.WithFilterDelete())
+	for resp := range updates {
+		if resp.CompactRevision > 0 {
+			return resp.CompactRevision, nil
+		}
+		if err := resp.Err(); err != nil {
+			return 0, s.failure(ctx, "watch the objects", err)
+		}
+		for t := range s.transactions(resp.Events) {
+			if !yield(t, nil) {
+				return 0, nil
+			}
+		}
 	}
-	if len(resp.Kvs) == 0 || resp.Kvs[0].ModRevision <= int64(after) {
-		return resp.Header.Revision + 1, nil
+	return 0, script.Errorf(script.Unavailable, "", "the watch on etcd at %s was closed", s.endpoints)
+}
+
+// quiet returns an error if a registry may have written an object after the transaction, and
+// before etcd's revision.
+func (s *Store) quiet(ctx context.Context, after script.Revision, before int64) error {
+	resp, err := s.get(ctx, "read the head", s.keys.head(), clientv3.WithRev(before))
+	if err == nil && len(resp.Kvs) > 0 && resp.Kvs[0].ModRevision > int64(after) {
+		return s.failure(ctx, "watch the objects", rpctypes.ErrCompacted)
 	}
-	return int64(after) + 1, nil
+	return err
 }
 
 // transactions groups the events of objects by revision: etcd never splits a revision
 // between two responses.
-func (s *Store) transactions(events []*clientv3.Event) iter.Seq2[registry.Transaction, error] {
-	return func(yield func(registry.Transaction, error) bool) {
+func (s *Store) transactions(events []*clientv3.Event) iter.Seq[registry.Transaction] {
+	return func(yield func(registry.Transaction) bool) {
 		var t registry.Transaction
+		some := false
 		for _, event := range events {
-			next := t
 			if revision := script.Revision(event.Kv.ModRevision); t.Revision != revision {
-				next = registry.Transaction{Revision: revision}
+				if some && !yield(t) {
+					return
+				}
+				t, some = registry.Transaction{Revision: revision, Foreign: true}, false
 			}
-			is, err := s.add(&next, event.Kv)
-			switch {
-			case err != nil:
-				yield(registry.Transaction{}, err)
-				return
-			case !is:
-				continue
-			case t.Revision != 0 && t.Revision != next.Revision && !yield(t, nil):
-				return
-			}
-			t = next
+			some = s.add(&t, event.Kv) || some
 		}
-		if t.Revision != 0 {
-			yield(t, nil)
+		if some {
+			yield(t)
 		}
 	}
 }
 
 // add adds what is stored in the key to the transaction, if it is an object or comes
-// along with one.
-func (s *Store) add(t *registry.Transaction, kv *mvccpb.KeyValue) (is bool, err error) {
+// along with one. It reports whether it is an object.
+func (s *Store) add(t *registry.Transaction, kv *mvccpb.KeyValue) bool {
 	switch key := string(kv.Key); {
-	case strings.HasPrefix(key, s.keys.releases()):
-		release, err := decodeRelease(kv)
-		t.Releases = append(t.Releases, release)
-		return true, err
-	case strings.HasPrefix(key, s.keys.values()):
-		value, err := decodeValue(kv)
-		t.Values = append(t.Values, value)
-		return true, err
-	case strings.HasPrefix(key, s.keys.allSettings()):
-		tenant, err := decodeTenant(kv)
-		t.Tenants = append(t.Tenants, tenant)
-		return true, err
+	case key == s.keys.head():
+		t.Foreign = false
+		return false
 	case key == s.keys.handedOn():
 		t.Sources = append(t.Sources, registry.Source{Digest: script.DigestOf(kv.Value), Content: kv.Value})
-		return true, nil
+		return false
+	case !s.keys.isObject(key):
+		return false
 	}
-	return false, nil
+	o, err := s.keys.decodeObject(kv)
+	u, unreadable := errors.AsType[*registry.Unreadable](err)
+	switch {
+	case unreadable:
+		t.Unreadable = append(t.Unreadable, *u)
+	case o.Release != nil:
+		t.Releases = append(t.Releases, *o.Release)
+	case o.Value != nil:
+		t.Values = append(t.Values, *o.Value)
+	default:
+		t.Tenants = append(t.Tenants, *o.Tenant)
+	}
+	return true
 }

@@ -2,6 +2,7 @@ package etcdstore
 
 import (
 	"fmt"
+	"strings"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"google.golang.org/protobuf/proto"
@@ -9,6 +10,7 @@ import (
 	registryv1 "github.com/scriptorium-dev/scriptorium/proto/registry/v1"
 	scriptv1 "github.com/scriptorium-dev/scriptorium/proto/script/v1"
 	"github.com/scriptorium-dev/scriptorium/proto/wire"
+	"github.com/scriptorium-dev/scriptorium/registry"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -17,14 +19,18 @@ func encodeRelease(r script.Release) ([]byte, error) {
 	return proto.Marshal(wire.FromRelease(r))
 }
 
-func decodeRelease(kv *mvccpb.KeyValue) (script.Release, error) {
+func (k keys) decodeRelease(kv *mvccpb.KeyValue) (script.Release, error) {
 	var m scriptv1.Release
-	if err := proto.Unmarshal(kv.Value, &m); err != nil {
-		return script.Release{}, corrupt(kv, err)
+	err := proto.Unmarshal(kv.Value, &m)
+	if err != nil {
+		return script.Release{}, k.unreadable(kv, err)
 	}
 	r, err := wire.ToRelease(&m)
+	if err == nil {
+		err = k.belongs(kv, script.Object{Release: &r})
+	}
 	if err != nil {
-		return script.Release{}, corrupt(kv, err)
+		return script.Release{}, k.unreadable(kv, err)
 	}
 	r.Revision = script.Revision(kv.ModRevision)
 	return r, nil
@@ -35,14 +41,18 @@ func encodeValue(v script.Value) ([]byte, error) {
 	return proto.Marshal(wire.FromValue(v))
 }
 
-func decodeValue(kv *mvccpb.KeyValue) (script.Value, error) {
+func (k keys) decodeValue(kv *mvccpb.KeyValue) (script.Value, error) {
 	var m scriptv1.Value
-	if err := proto.Unmarshal(kv.Value, &m); err != nil {
-		return script.Value{}, corrupt(kv, err)
+	err := proto.Unmarshal(kv.Value, &m)
+	if err != nil {
+		return script.Value{}, k.unreadable(kv, err)
 	}
 	v, err := wire.ToValue(&m)
+	if err == nil {
+		err = k.belongs(kv, script.Object{Value: &v})
+	}
 	if err != nil {
-		return script.Value{}, corrupt(kv, err)
+		return script.Value{}, k.unreadable(kv, err)
 	}
 	v.Revision = script.Revision(kv.ModRevision)
 	return v, nil
@@ -53,14 +63,18 @@ func encodeTenant(t script.Tenant) ([]byte, error) {
 	return proto.Marshal(wire.FromTenant(t))
 }
 
-func decodeTenant(kv *mvccpb.KeyValue) (script.Tenant, error) {
+func (k keys) decodeTenant(kv *mvccpb.KeyValue) (script.Tenant, error) {
 	var m scriptv1.Tenant
-	if err := proto.Unmarshal(kv.Value, &m); err != nil {
-		return script.Tenant{}, corrupt(kv, err)
+	err := proto.Unmarshal(kv.Value, &m)
+	if err != nil {
+		return script.Tenant{}, k.unreadable(kv, err)
 	}
 	t, err := wire.ToTenant(&m)
+	if err == nil {
+		err = k.belongs(kv, script.Object{Tenant: &t})
+	}
 	if err != nil {
-		return script.Tenant{}, corrupt(kv, err)
+		return script.Tenant{}, k.unreadable(kv, err)
 	}
 	t.Revision = script.Revision(kv.ModRevision)
 	return t, nil
@@ -139,6 +153,42 @@ func decodeAudit(kv *mvccpb.KeyValue) (script.AuditEntry, error) {
 	}
 	e.Revision = script.Revision(kv.ModRevision)
 	return e, nil
+}
+
+// decodeObject decodes what is stored in the key of an object, of whichever kind.
+func (k keys) decodeObject(kv *mvccpb.KeyValue) (script.Object, error) {
+	switch key := string(kv.Key); {
+	case strings.HasPrefix(key, k.releases()):
+		r, err := k.decodeRelease(kv)
+		return script.Object{Release: &r}, err
+	case strings.HasPrefix(key, k.values()):
+		v, err := k.decodeValue(kv)
+		return script.Object{Value: &v}, err
+	}
+	t, err := k.decodeTenant(kv)
+	return script.Object{Tenant: &t}, err
+}
+
+// belongs refuses the record of another object than that of the key.
+func (k keys) belongs(kv *mvccpb.KeyValue, o script.Object) error {
+	if k.object(o) == string(kv.Key) {
+		return nil
+	}
+	return fmt.Errorf("it is the record of %.200q", o.Key())
+}
+
+// unreadable returns the error for the record of an object that cannot be decoded.
+func (k keys) unreadable(kv *mvccpb.KeyValue, err error) error {
+	u := &registry.Unreadable{
+		Key: strings.TrimPrefix(string(kv.Key), k.prefix), Revision: script.Revision(kv.ModRevision), Reason: reason(err),
+	}
+	return script.Errorf(script.Internal, "", "%w: run scriptctl doctor", u)
+}
+
+// reason says in one line why a record cannot be decoded. Errors of the decoder have a
+// space that tells that nobody is to rely on their text.
+func reason(err error) string {
+	return strings.Join(strings.Fields(strings.ReplaceAll(err.Error(), "\u00a0", " ")), " ")
 }
 
 func corrupt(kv *mvccpb.KeyValue, err error) error {

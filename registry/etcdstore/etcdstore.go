@@ -4,6 +4,7 @@ package etcdstore
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"time"
 
@@ -118,7 +119,7 @@ func (s *Store) Release(ctx context.Context, name script.Name) (script.Release, 
 		return script.Release{}, err
 	}
 	if len(resp.Kvs) > 0 {
-		return decodeRelease(resp.Kvs[0])
+		return s.keys.decodeRelease(resp.Kvs[0])
 	}
 	resp, err = s.get(ctx, "read the grave of "+name.String(), s.keys.grave(name))
 	if err != nil {
@@ -131,7 +132,7 @@ func (s *Store) Release(ctx context.Context, name script.Name) (script.Release, 
 }
 
 // Releases implements registry.Store.
-func (s *Store) Releases(ctx context.Context, tenant string, last script.Name, limit int) ([]script.Release, error) {
+func (s *Store) Releases(ctx context.Context, tenant string, last script.Name, limit int) ([]script.Release, []registry.Unreadable, error) {
 	from := s.keys.releases()
 	if tenant != "" {
 		from = s.keys.tenant(tenant)
@@ -140,25 +141,24 @@ func (s *Store) Releases(ctx context.Context, tenant string, last script.Name, l
 	if !last.IsZero() {
 		from = max(from, after(s.keys.release(last)))
 	}
-	return livePage(ctx, s, "list releases", from, end, limit, decodeRelease, func(r script.Release) bool { return !r.Deleted })
+	return livePage(ctx, s, "list releases", from, end, limit, s.keys.decodeRelease, func(r script.Release) bool { return !r.Deleted })
 }
 
-// livePage returns at most limit of what is stored between the keys and is live.
+// livePage returns at most limit of what is stored between the keys and is live, and what
+// cannot be decoded.
 func livePage[T any](ctx context.Context, s *Store, what, from, end string, limit int,
 	decode func(*mvccpb.KeyValue) (T, error), live func(T) bool,
-) ([]T, error) {
-	var page []T
+) (page []T, unreadable []registry.Unreadable, err error) {
 	for len(page) < limit && from < end {
 		resp, err := s.get(ctx, what, from, clientv3.WithRange(end), clientv3.WithLimit(int64(limit-len(page))))
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		for _, kv := range resp.Kvs {
 			t, err := decode(kv)
-			if err != nil {
-				return nil, err
-			}
-			if live(t) {
+			if u, ok := errors.AsType[*registry.Unreadable](err); ok {
+				unreadable = append(unreadable, *u)
+			} else if live(t) {
 				page = append(page, t)
 			}
 			from = after(string(kv.Key))
@@ -167,7 +167,7 @@ func livePage[T any](ctx context.Context, s *Store, what, from, end string, limi
 			break
 		}
 	}
-	return page, nil
+	return page, unreadable, nil
 }
 
 // Version implements registry.Store.

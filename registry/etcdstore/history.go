@@ -16,7 +16,7 @@ func (s *Store) History(ctx context.Context, name script.Name) ([]script.History
 	if err != nil {
 		return nil, err
 	}
-	return decodeLines(resp.Responses[0].GetResponseRange().GetKvs(), resp.Responses[1].GetResponseRange().GetKvs())
+	return decodeLines(resp.Responses[0].GetResponseRange().GetKvs(), resp.Responses[1].GetResponseRange().GetKvs()), nil
 }
 
 // readHistory reads the newest lines, and those that the script was imported with,
@@ -29,23 +29,21 @@ func (s *Store) readHistory(name script.Name, at int64) []clientv3.Op {
 	}
 }
 
-func decodeLines(lines, imported []*mvccpb.KeyValue) ([]script.HistoryEntry, error) {
+// decodeLines leaves out the lines that cannot be decoded: nothing but the eyes of people
+// depends on them.
+func decodeLines(lines, imported []*mvccpb.KeyValue) []script.HistoryEntry {
 	entries := make([]script.HistoryEntry, 0, len(lines))
 	for _, kv := range lines {
-		e, err := decodeHistory(kv)
-		if err != nil {
-			return nil, err
+		if e, err := decodeHistory(kv); err == nil {
+			entries = append(entries, e)
 		}
-		entries = append(entries, e)
 	}
 	for _, kv := range imported {
-		older, err := decodeImported(kv)
-		if err != nil {
-			return nil, err
+		if older, err := decodeImported(kv); err == nil {
+			entries = append(entries, older...)
 		}
-		entries = append(entries, older...)
 	}
-	return entries[:min(len(entries), registry.MaxHistory)], nil
+	return entries[:min(len(entries), registry.MaxHistory)]
 }
 
 // trimHistory removes the oldest lines. The next commit tries again if it fails.
@@ -68,19 +66,19 @@ func (s *Store) Record(ctx context.Context, r script.Release, at int64) ([]scrip
 	if err != nil {
 		return nil, nil, err
 	}
-	history, err := decodeLines(resp.Responses[0].GetResponseRange().GetKvs(), resp.Responses[1].GetResponseRange().GetKvs())
-	if err != nil {
-		return nil, nil, err
-	}
-	var versions []script.Version
+	history := decodeLines(resp.Responses[0].GetResponseRange().GetKvs(), resp.Responses[1].GetResponseRange().GetKvs())
+	known := map[uint64]script.Version{}
 	for _, kv := range resp.Responses[2].GetResponseRange().GetKvs() {
-		v, err := decodeVersion(kv)
-		if err != nil {
-			return nil, nil, err
+		if v, err := decodeVersion(kv); err == nil {
+			known[v.Number] = v
 		}
-		if _, ok := r.Retains(v.Number); ok {
-			versions = append(versions, v)
+	}
+	versions := make([]script.Version, 0, len(r.Retained))
+	for _, v := range r.Retained {
+		if full, ok := known[v.Number]; ok && full.Digest == v.Digest {
+			v = full
 		}
+		versions = append(versions, v) // where the record cannot be read, without author and note
 	}
 	return versions, history, nil
 }

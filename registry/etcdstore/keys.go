@@ -57,7 +57,9 @@ func (k keys) touched(d script.Digest) string {
 	return k.prefix + "touched/" + hex.EncodeToString(d[:])
 }
 
-func (k keys) versions(name script.Name) string { return k.prefix + "versions/" + name.String() + "/" }
+func (k keys) allVersions() string { return k.prefix + "versions/" }
+
+func (k keys) versions(name script.Name) string { return k.allVersions() + name.String() + "/" }
 
 func (k keys) version(name script.Name, number uint64) string {
 	return fmt.Sprintf("%s%020d", k.versions(name), number)
@@ -84,11 +86,16 @@ func (k keys) settings(tenant string) string { return k.allSettings() + tenant }
 // object is where the object is: its own key, under the prefix.
 func (k keys) object(o script.Object) string { return k.prefix + o.Key() }
 
-// objects returns a range of keys that has those of all objects: releases/, tenants/
-// and values/. What lies between them is small, or for those who watch: requests/,
-// sources/, touched/ and usage/.
-func (k keys) objects() (from, end string) {
-	return k.releases(), clientv3.GetPrefixRangeEnd(k.values())
+// isObject reports whether an object is stored in the key.
+func (k keys) isObject(key string) bool {
+	return strings.HasPrefix(key, k.releases()) || strings.HasPrefix(key, k.values()) || strings.HasPrefix(key, k.allSettings())
+}
+
+// watched returns a range of keys that has the head, which tells what registries wrote,
+// and those of all objects: releases/, tenants/ and values/. What lies between them is
+// small, or for those who watch: meta/heads/, requests/, sources/, touched/ and usage/.
+func (k keys) watched() (from, end string) {
+	return k.head(), clientv3.GetPrefixRangeEnd(k.values())
 }
 
 func (k keys) handedOn() string { return k.prefix + "sources/last" }

@@ -146,6 +146,16 @@ func TestTheRoleIsEnough(t *testing.T) {
 				t.Fatal(err)
 			}
 		},
+		Spoil: func(t *testing.T, store registry.Store, key, record string, forgets bool) {
+			t.Helper()
+			put, err := s.root.Put(t.Context(), prefixes[store]+"/"+key, record)
+			if err == nil && forgets {
+				_, err = s.root.Compact(t.Context(), put.Header.Revision)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		},
 	})
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()

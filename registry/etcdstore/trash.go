@@ -2,6 +2,7 @@ package etcdstore
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"strconv"
 	"time"
@@ -19,13 +20,14 @@ const now = 0
 // Tombstones implements registry.Trash.
 func (s *Store) Tombstones(ctx context.Context, before time.Time) iter.Seq2[script.Object, error] {
 	objects := registry.Snapshot{
-		Releases: decoded(s.pages(ctx, "look for tombstones", s.keys.releases(), now), decodeRelease),
-		Values:   decoded(s.pages(ctx, "look for tombstones", s.keys.values(), now), decodeValue),
-		Tenants:  decoded(s.pages(ctx, "look for tombstones", s.keys.allSettings(), now), decodeTenant),
+		Releases: decoded(ctx, s, s.pages(ctx, "look for tombstones", s.keys.releases(), now), s.keys.decodeRelease),
+		Values:   decoded(ctx, s, s.pages(ctx, "look for tombstones", s.keys.values(), now), s.keys.decodeValue),
+		Tenants:  decoded(ctx, s, s.pages(ctx, "look for tombstones", s.keys.allSettings(), now), s.keys.decodeTenant),
 	}
 	return func(yield func(script.Object, error) bool) {
 		for o, err := range objects.Objects() {
-			if err == nil && (!o.Deleted() || !o.ChangedAt().Before(before)) {
+			_, unreadable := errors.AsType[*registry.Unreadable](err)
+			if unreadable || err == nil && (!o.Deleted() || !o.ChangedAt().Before(before)) {
 				continue
 			}
 			if !yield(o, err) {
@@ -44,7 +46,10 @@ func (s *Store) Graves(ctx context.Context) iter.Seq2[script.Release, error] {
 				return
 			}
 			r, err := s.decodeGrave(kv)
-			if !yield(r, err) || err != nil {
+			if err != nil {
+				continue // one that cannot be read must not stop an export
+			}
+			if !yield(r, nil) {
 				return
 			}
 		}

@@ -3,6 +3,7 @@ package etcdstore
 import (
 	"context"
 	"encoding/json"
+	"errors"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
@@ -35,39 +36,47 @@ func (s *Store) Stock(ctx context.Context, key script.ValueKey) (registry.Stock,
 		stock.Usage = registry.Usage{Bytes: u.Bytes, Values: u.Values, Mark: kvs[0].ModRevision}
 	}
 	if kvs := resp.Responses[1].GetResponseRange().GetKvs(); len(kvs) > 0 {
-		if stock.Tenant, err = decodeTenant(kvs[0]); err != nil {
-			return registry.Stock{}, err
+		stock.Tenant, err = s.keys.decodeTenant(kvs[0])
+		if u, ok := errors.AsType[*registry.Unreadable](err); ok {
+			if last := s.past(ctx, kvs[0]); last != nil {
+				u.Last, stock.Tenant = last, *last.Tenant
+			}
+			stock.UnreadableTenant, stock.Tenant.Name, stock.Tenant.Revision = u, key.Tenant, u.Revision
 		}
 	}
 	if key.Key == "" {
 		return stock, nil
 	}
 	if kvs := resp.Responses[2].GetResponseRange().GetKvs(); len(kvs) > 0 {
-		if stock.Value, err = decodeValue(kvs[0]); err != nil {
-			return registry.Stock{}, err
+		stock.Value, err = s.keys.decodeValue(kvs[0])
+		if u, ok := errors.AsType[*registry.Unreadable](err); ok {
+			if last := s.past(ctx, kvs[0]); last != nil {
+				u.Last, stock.Value = last, *last.Value
+			}
+			stock.UnreadableValue, stock.Value.Key, stock.Value.Revision = u, key, u.Revision
 		}
 	}
 	return stock, nil
 }
 
 // Values implements registry.Store.
-func (s *Store) Values(ctx context.Context, tenant, prefix, last string, limit int) ([]script.Value, error) {
+func (s *Store) Values(ctx context.Context, tenant, prefix, last string, limit int) ([]script.Value, []registry.Unreadable, error) {
 	from := s.keys.valuesOf(tenant) + prefix
 	end := clientv3.GetPrefixRangeEnd(from)
 	if last != "" {
 		from = max(from, after(s.keys.valuesOf(tenant)+last))
 	}
-	return livePage(ctx, s, "list values", from, end, limit, decodeValue, func(v script.Value) bool { return !v.Deleted })
+	return livePage(ctx, s, "list values", from, end, limit, s.keys.decodeValue, func(v script.Value) bool { return !v.Deleted })
 }
 
 // Tenants implements registry.Store.
-func (s *Store) Tenants(ctx context.Context, last string, limit int) ([]script.Tenant, error) {
+func (s *Store) Tenants(ctx context.Context, last string, limit int) ([]script.Tenant, []registry.Unreadable, error) {
 	from := s.keys.allSettings()
 	end := clientv3.GetPrefixRangeEnd(from)
 	if last != "" {
 		from = after(s.keys.settings(last))
 	}
-	return livePage(ctx, s, "list tenants", from, end, limit, decodeTenant, func(t script.Tenant) bool { return !t.Deleted })
+	return livePage(ctx, s, "list tenants", from, end, limit, s.keys.decodeTenant, func(t script.Tenant) bool { return !t.Deleted })
 }
 
 // CommitValue implements registry.Store. It is one transaction of at most eight

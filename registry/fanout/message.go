@@ -37,18 +37,25 @@ func eventMessage(e feed.Event) *eventv1.Event {
 }
 
 func beaconMessage(b feed.Beacon) *eventv1.Beacon {
-	return &eventv1.Beacon{
+	m := &eventv1.Beacon{
 		Fleet:          b.Fleet,
 		Group:          b.Group,
 		HeadRevision:   int64(b.Head),
 		GroupRevision:  int64(b.Position.Head),
-		Checksums:      b.Position.Sums.Checksums(),
 		Term:           b.Term,
 		Sequence:       b.Sequence,
 		ReportInterval: durationpb.New(b.ReportInterval),
 		SentAt:         timestamppb.New(b.SentAt),
 	}
+	if len(b.Unreadable) <= maxUnreadable {
+		m.Checksums, m.Unreadable = b.Position.Sums.Checksums(), b.Unreadable
+	}
+	return m
 }
+
+// maxUnreadable objects are named by a beacon. With more it has no checksums: agents
+// compare what they have once a minute, when they ask the registry.
+const maxUnreadable = 1000
 
 func fromSources(sources []registry.Source) []*scriptv1.Source {
 	messages := make([]*scriptv1.Source, len(sources))

@@ -41,6 +41,8 @@ type Beacon struct {
 	Head script.Revision
 	// Position of the group as of Head.
 	Position mirror.Position
+	// Unreadable are the keys of the group's objects whose records cannot be read.
+	Unreadable []string
 	// Term of the leader, and Sequence of the beacon within it.
 	Term     int64
 	Sequence uint64
@@ -221,6 +223,11 @@ func (f *Feed) event(g *group, t registry.Transaction, sources []registry.Source
 				continue
 			}
 			e.Entries = append(e.Entries, sealed)
+		}
+	}
+	for i := range t.Unreadable { // it has no entry, but those who follow are to pass it
+		if g.tenants.Matches(t.Unreadable[i].TenantName()) {
+			g.revision = t.Revision
 		}
 	}
 	for _, s := range sources {

@@ -67,6 +67,7 @@ func (f *Feed) beacons() {
 			Fleet:          f.fleet,
 			Head:           f.head,
 			Position:       f.cfg.Mirror.Group(g.tenants),
+			Unreadable:     f.cfg.Mirror.UnreadableOf(g.tenants),
 			Term:           f.leading.number,
 			Sequence:       f.leading.sequence,
 			ReportInterval: interval,

@@ -56,7 +56,7 @@ func (f *Fleet) Candidacies() []Candidacy {
 	list := make([]Candidacy, 0, len(f.candidacies))
 	all := &survey{fleet: f}
 	for _, c := range f.candidacies {
-		if p := f.scripts[c.name]; p.release.Candidate.Failed == "" {
+		if p := f.scripts[c.name]; f.moves(p) {
 			list = append(list, f.candidacy(c, p, all))
 		}
 	}
@@ -70,7 +70,7 @@ func (f *Fleet) Ranked(name script.Name) (_ Candidacy, ranks []uint32, ok bool) 
 	defer f.mu.Unlock()
 	f.gathered(f.now())
 	c := f.candidacies[name]
-	if c == nil || f.scripts[name].release.Candidate.Failed != "" {
+	if c == nil || !f.moves(f.scripts[name]) {
 		return Candidacy{}, nil, false
 	}
 	for _, a := range f.agents {
@@ -80,6 +80,12 @@ func (f *Fleet) Ranked(name script.Name) (_ Candidacy, ranks []uint32, ok bool) 
 	}
 	slices.Sort(ranks)
 	return f.candidacy(c, f.scripts[name], &survey{fleet: f}), ranks, true
+}
+
+// moves reports whether the candidate of the script is on its way. That of a script whose
+// record cannot be read stays where it is.
+func (f *Fleet) moves(p *progress) bool {
+	return f.unreadableScript(p.release.Name) == nil && p.release.Candidate.Failed == ""
 }
 
 func (f *Fleet) candidacy(c *candidacy, p *progress, s *survey) Candidacy {

@@ -76,11 +76,14 @@ type Fleet struct {
 	groups    map[string]*group    // by the text of their selectors
 	following map[string][]*group  // by tenant, once they were asked for
 	scripts   map[script.Name]*progress
-	others    map[string]*progress            // objects that are no releases, by their keys, as far as they changed lately
-	order     order                           // of both, by revision
-	pending   []*progress                     // waited for, by revision
-	failing   map[script.Name]map[*agent]bool // connected agents by what they failed
-	ignored   Ignored
+	others    map[string]*progress // objects that are no releases, by their keys, as far as they changed lately
+	order     order                // of both, by revision
+	// unreadable are the objects whose records cannot be read, by their keys: what else is
+	// known of them is what they were before.
+	unreadable map[string]registry.Unreadable
+	pending    []*progress                     // waited for, by revision
+	failing    map[script.Name]map[*agent]bool // connected agents by what they failed
+	ignored    Ignored
 	// candidacies are of the scripts that have a candidate, and early the agents that
 	// spoke of candidates before they were known here.
 	candidacies map[script.Name]*candidacy
@@ -146,8 +149,11 @@ func New(cfg Config) *Fleet {
 		following: map[string][]*group{},
 		scripts:   map[script.Name]*progress{},
 		others:    map[string]*progress{},
-		failing:   map[script.Name]map[*agent]bool{},
-		memory:    newMemory(),
+
+		unreadable: map[string]registry.Unreadable{},
+
+		failing: map[script.Name]map[*agent]bool{},
+		memory:  newMemory(),
 
 		candidacies: map[script.Name]*candidacy{},
 		early:       map[*agent]bool{},

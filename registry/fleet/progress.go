@@ -41,7 +41,7 @@ func (f *Fleet) Reset(s registry.State) {
 	f.order, f.pending = order{}, nil
 	clear(f.others) // who is behind from before the snapshot shows by the releases
 	byAge := func(a, b script.Release) int { return cmp.Compare(a.Revision, b.Revision) }
-	for _, r := range slices.SortedFunc(slices.Values(s.Releases), byAge) {
+	for _, r := range slices.SortedFunc(slices.Values(append(f.lost(s, before), s.Releases...)), byAge) {
 		p := before[r.Name]
 		if p == nil || p.release.Revision != r.Revision || !p.release.ChangedAt.Equal(r.ChangedAt) { // a restore may use revisions again
 			f.track(r)
@@ -53,6 +53,8 @@ func (f *Fleet) Reset(s registry.State) {
 			f.pending = append(f.pending, p)
 		}
 	}
+	clear(f.unreadable)
+	f.mark(s.Unreadable)
 	for name, p := range before {
 		p.replaced = f.scripts[name] != p
 		if f.scripts[name] == nil {
@@ -65,6 +67,47 @@ func (f *Fleet) Reset(s registry.State) {
 	f.touch()
 }
 
+// lost returns the scripts whose records cannot be read, and of which the state does not
+// say what they were: as they were known, or else as tombstones.
+func (f *Fleet) lost(s registry.State, known map[script.Name]*progress) []script.Release {
+	var lost []script.Release
+	for i := range s.Unreadable {
+		name, ok := s.Unreadable[i].Script()
+		if !ok || s.Unreadable[i].Last != nil {
+			continue
+		}
+		r := script.Release{Name: name, Deleted: true}
+		if p := known[name]; p != nil {
+			r = p.release
+		}
+		lost = append(lost, r)
+	}
+	return lost
+}
+
+// mark notes the objects whose records cannot be read.
+func (f *Fleet) mark(unreadable []registry.Unreadable) {
+	for i := range unreadable {
+		u := &unreadable[i]
+		f.unreadable[u.Key] = *u
+		if name, ok := u.Script(); ok && f.scripts[name] == nil {
+			f.track(script.Release{Name: name, Deleted: true})
+		}
+	}
+}
+
+// unreadableScript returns why the record of the script cannot be read; nil if it can.
+func (f *Fleet) unreadableScript(name script.Name) *registry.Unreadable {
+	if len(f.unreadable) == 0 {
+		return nil
+	}
+	u, ok := f.unreadable[script.Object{Release: &script.Release{Name: name}}.Key()]
+	if !ok {
+		return nil
+	}
+	return &u
+}
+
 // start forgets another fleet.
 func (f *Fleet) start(fleet string, head script.Revision) {
 	f.id, f.base = fleet, head
@@ -74,6 +117,7 @@ func (f *Fleet) start(fleet string, head script.Revision) {
 	clear(f.failing)
 	clear(f.scripts)
 	clear(f.others)
+	clear(f.unreadable)
 	clear(f.groups)
 	clear(f.following)
 	clear(f.candidacies)
@@ -89,6 +133,10 @@ func (f *Fleet) Apply(t registry.Transaction) {
 	for _, r := range t.Releases {
 		f.track(r)
 	}
+	for o := range t.Objects() {
+		delete(f.unreadable, o.Key())
+	}
+	f.mark(t.Unreadable)
 	for o := range t.Objects() {
 		if o.Release == nil {
 			f.trackOther(o)
@@ -168,7 +216,7 @@ func (f *Fleet) dropTombstones(now time.Time) {
 			delete(f.others, p.other)
 			f.order.dropped()
 		}
-		if p.release.Deleted && !p.replaced {
+		if !p.replaced && f.isGone(p) {
 			delete(f.scripts, p.release.Name)
 			f.replace(p)
 			f.noteRollout(p.release.Name)

@@ -13,7 +13,7 @@ func (s *ScriptStatus) Same(o *ScriptStatus) bool {
 		s.Desired == o.Desired && s.Active == o.Active && s.Failed == o.Failed && s.Unknown == o.Unknown &&
 		s.Converged == o.Converged && s.SlowestAgent == o.SlowestAgent &&
 		s.Rollout == o.Rollout && // which never changes once it is there
-		reflect.DeepEqual(s.Trials, o.Trials) &&
+		reflect.DeepEqual(s.Trials, o.Trials) && reflect.DeepEqual(s.Unreadable, o.Unreadable) &&
 		slices.EqualFunc(s.Failures, o.Failures, func(a, b AgentFailure) bool {
 			return a.Agent == b.Agent && (a.Err == b.Err || a.Err.Error() == b.Err.Error() && a.Err.Kind == b.Err.Kind)
 		})

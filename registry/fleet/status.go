@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/scriptorium-dev/scriptorium/registry"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -30,7 +31,13 @@ type Status struct {
 	Unknown   int            // agents that are unheard for too long
 	Scripts   []ScriptStatus // by the names' text
 	More      bool           // there are more scripts than the limit
+	// Unreadable are the objects whose records cannot be read, of the tenants that were
+	// asked for, or of the one script: at most MaxUnreadable, by their keys.
+	Unreadable []registry.Unreadable
 }
+
+// MaxUnreadable is how many objects a Status names whose records cannot be read.
+const MaxUnreadable = 100
 
 // ScriptStatus is how far one release has come.
 type ScriptStatus struct {
@@ -54,6 +61,9 @@ type ScriptStatus struct {
 	// SlowestAgent was the last, or is still waited for.
 	SlowestAgent string
 	Failures     []AgentFailure // at most MaxFailures, by the agents' names
+	// Unreadable, if not nil, says that the script's record cannot be read. The release is
+	// what it was before, or a tombstone where that is not known.
+	Unreadable *registry.Unreadable
 }
 
 // MaxFailures is how many failures a ScriptStatus names.
@@ -64,6 +74,11 @@ const MaxFailures = 5
 type AgentFailure struct {
 	Agent string
 	Err   *script.Error
+}
+
+// isGone reports whether the script was deleted.
+func (f *Fleet) isGone(p *progress) bool {
+	return p.release.Deleted && f.unreadableScript(p.release.Name) == nil
 }
 
 // Status returns the status of the scripts. A deleted script is among them only
@@ -81,12 +96,28 @@ func (f *Fleet) status(filter *Filter) Status {
 	if filter.Limit > 0 && len(chosen) > filter.Limit {
 		chosen, s.More = chosen[:filter.Limit], true
 	}
+	s.Unreadable = f.unreadableOf(filter)
 	s.Scripts = make([]ScriptStatus, 0, len(chosen))
 	all := &survey{fleet: f}
 	for _, p := range chosen {
 		s.Scripts = append(s.Scripts, f.scriptStatus(p, all))
 	}
 	return s
+}
+
+// unreadableOf returns the objects whose records cannot be read, as Status has them.
+func (f *Fleet) unreadableOf(filter *Filter) []registry.Unreadable {
+	var found []registry.Unreadable
+	for _, u := range f.unreadable {
+		tenant := u.TenantName()
+		name, _ := u.Script()
+		if (filter.Tenant == "" || tenant == filter.Tenant) && (filter.Script == "" || name.Script == filter.Script) &&
+			(filter.Readable == nil || filter.Readable(tenant)) {
+			found = append(found, u)
+		}
+	}
+	slices.SortFunc(found, func(a, b registry.Unreadable) int { return strings.Compare(a.Key, b.Key) })
+	return found[:min(len(found), MaxUnreadable)]
 }
 
 // behind reports whether a is further behind than b; of two that are not, it is the
@@ -110,7 +141,7 @@ func (f *Fleet) chosen(filter *Filter) []*progress {
 	readable := map[string]bool{}
 	var chosen []*progress
 	for name, p := range f.scripts {
-		if p.release.Deleted || filter.Tenant != "" && name.Tenant != filter.Tenant || p.text <= filter.After {
+		if f.isGone(p) || filter.Tenant != "" && name.Tenant != filter.Tenant || p.text <= filter.After {
 			continue
 		}
 		ok, asked := readable[name.Tenant]
@@ -137,6 +168,9 @@ func (f *Fleet) scriptStatus(p *progress, all *survey) ScriptStatus {
 	c := f.candidacies[p.release.Name]
 	both := f.countFailures(p, c, &s)
 	s.Converged = !f.gathering && connected > 0 && s.Active == connected
+	if s.Unreadable = f.unreadableScript(p.release.Name); s.Unreadable != nil {
+		s.Converged = false
+	}
 	if c != nil {
 		s.addTrials(c, f.running(p, c, all), both)
 		s.Trials.Waiting, s.Trials.WaitingFor = f.waiting(p, c, all)

@@ -21,7 +21,8 @@ type Store struct {
 	fleet string
 
 	mu        sync.Mutex
-	head      script.Revision
+	head      script.Revision            // of the last transaction of a registry
+	last      script.Revision            // of the last transaction
 	heads     map[string]script.Revision // of tenants
 	forgotten script.Revision            // transactions up to here
 	log       []registry.Transaction
@@ -41,6 +42,7 @@ type Store struct {
 	restored int64
 	floor    script.Revision
 	graves   map[script.Name]uint64
+	spoiled  map[string]registry.Unreadable // by the objects' keys
 	// editions are all versions that ever were, for those who read a Record.
 	editions map[edition]script.Version
 }
@@ -58,8 +60,9 @@ type edition struct {
 }
 
 var (
-	_ registry.Store = (*Store)(nil)
-	_ registry.Trash = (*Store)(nil)
+	_ registry.Store   = (*Store)(nil)
+	_ registry.Trash   = (*Store)(nil)
+	_ registry.Checkup = (*Store)(nil)
 )
 
 // New returns an empty store.
@@ -78,6 +81,7 @@ func New() *Store {
 		blobs:    map[script.Digest][]byte{},
 		touched:  map[script.Digest]int64{},
 		graves:   map[script.Name]uint64{},
+		spoiled:  map[string]registry.Unreadable{},
 		editions: map[edition]script.Version{},
 	}
 }
@@ -105,6 +109,9 @@ func (s *Store) Head(context.Context) (script.Revision, error) {
 func (s *Store) Release(_ context.Context, name script.Name) (script.Release, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if err := s.unreadable(script.Object{Release: &script.Release{Name: name}}); err != nil {
+		return script.Release{}, err
+	}
 	if r, ok := s.releases[name]; ok {
 		return clone(r), nil
 	}
@@ -115,18 +122,26 @@ func (s *Store) Release(_ context.Context, name script.Name) (script.Release, er
 }
 
 // Releases implements registry.Store.
-func (s *Store) Releases(_ context.Context, tenant string, after script.Name, limit int) ([]script.Release, error) {
+func (s *Store) Releases(_ context.Context, tenant string, after script.Name, limit int) ([]script.Release, []registry.Unreadable, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var page []script.Release
 	for _, r := range s.releases {
-		if r.Deleted || tenant != "" && r.Name.Tenant != tenant || !after.IsZero() && r.Name.String() <= after.String() {
+		if s.isSpoiled(script.Object{Release: &r}) || r.Deleted || tenant != "" && r.Name.Tenant != tenant || !after.IsZero() && r.Name.String() <= after.String() {
 			continue
 		}
 		page = append(page, clone(r))
 	}
 	slices.SortFunc(page, func(a, b script.Release) int { return strings.Compare(a.Name.String(), b.Name.String()) })
-	return page[:min(limit, len(page))], nil
+	prefix, from := "releases/", ""
+	if tenant != "" {
+		prefix += tenant + "/"
+	}
+	if !after.IsZero() {
+		from = script.Object{Release: &script.Release{Name: after}}.Key()
+	}
+	page, lost := cut(s, page, limit, prefix, from, func(r *script.Release) script.Object { return script.Object{Release: r} })
+	return page, lost, nil
 }
 
 // Version implements registry.Store.
@@ -182,7 +197,8 @@ func (s *Store) Commit(_ context.Context, c registry.Commit) (script.Revision, e
 	if err := s.guarded(name, c.Guard); err != nil {
 		return 0, err
 	}
-	if g := c.TenantGuard; g != nil && s.tenants[name.Tenant].Revision != *g {
+	settings := script.Object{Tenant: &script.Tenant{Name: name.Tenant}}
+	if g := c.TenantGuard; g != nil && s.revision(settings, s.tenants[name.Tenant].Revision) != *g {
 		return 0, script.Errorf(script.Conflict, "", "the settings of %s were changed by somebody else first", name.Tenant)
 	}
 	if _, ok := s.requests[request{name, c.RequestID}]; ok {
@@ -213,7 +229,7 @@ func (s *Store) Commit(_ context.Context, c registry.Commit) (script.Revision, e
 }
 
 func (s *Store) guarded(name script.Name, guard script.Revision) error {
-	if now := s.releases[name].Revision; now != guard {
+	if now := s.revision(script.Object{Release: &script.Release{Name: name}}, s.releases[name].Revision); now != guard {
 		return script.Errorf(script.Conflict, "", "%s is at revision %d, not %d: somebody else changed it first", name, now, guard)
 	}
 	return nil
@@ -221,7 +237,7 @@ func (s *Store) guarded(name script.Name, guard script.Revision) error {
 
 // change makes a release what it is to be, and returns the revision.
 func (s *Store) change(release script.Release, entry script.HistoryEntry, audit script.AuditEntry) script.Revision {
-	name, next := release.Name, s.head+1
+	name, next := release.Name, s.last+1
 	release = clone(release)
 	release.Revision, entry.Revision = next, next
 	s.releases[name] = release
@@ -232,16 +248,25 @@ func (s *Store) change(release script.Release, entry script.HistoryEntry, audit 
 // changed makes t the next transaction, which touched the tenant, and returns its
 // revision.
 func (s *Store) changed(tenant string, t registry.Transaction, audit script.AuditEntry) script.Revision {
-	s.head++
+	s.last++
+	s.head = s.last
 	s.heads[tenant] = s.head
+	for o := range t.Objects() {
+		delete(s.spoiled, o.Key())
+	}
 	t.Revision, audit.Revision = s.head, s.head
 	if audit != (script.AuditEntry{Revision: s.head}) {
 		s.addAudit(audit)
 	}
+	s.grow(t)
+	return s.head
+}
+
+// grow adds the transaction to those that are watched.
+func (s *Store) grow(t registry.Transaction) {
 	s.log = append(s.log, t)
 	close(s.grown)
 	s.grown = make(chan struct{})
-	return s.head
 }
 
 func (s *Store) putVersion(name script.Name, v script.Version) {
@@ -269,13 +294,13 @@ func (s *Store) Snapshot(context.Context) (registry.Snapshot, error) {
 	slices.SortFunc(all, func(a, b script.Release) int { return strings.Compare(a.Name.String(), b.Name.String()) })
 	return registry.Snapshot{
 		Fleet:    s.fleet,
-		At:       int64(s.head),
+		At:       int64(s.last),
 		Head:     s.head,
 		Floor:    s.floor,
 		Heads:    maps.Clone(s.heads),
-		Releases: without(all),
-		Values:   without(s.sortedValues()),
-		Tenants:  without(s.sortedTenants()),
+		Releases: spoiling(s, all, func(r *script.Release) script.Object { return script.Object{Release: r} }),
+		Values:   spoiling(s, s.sortedValues(), func(v *script.Value) script.Object { return script.Object{Value: v} }),
+		Tenants:  spoiling(s, s.sortedTenants(), func(t *script.Tenant) script.Object { return script.Object{Tenant: t} }),
 	}, nil
 }
 

@@ -16,5 +16,8 @@ func TestStore(t *testing.T) {
 		Compact: func(_ *testing.T, s registry.Store, upTo script.Revision) {
 			s.(*memstore.Store).Compact(upTo)
 		},
+		Spoil: func(_ *testing.T, s registry.Store, key, _ string, forgets bool) {
+			s.(*memstore.Store).Spoil(key, forgets)
+		},
 	})
 }

@@ -17,7 +17,7 @@ func (s *Store) Tombstones(_ context.Context, before time.Time) iter.Seq2[script
 	defer s.mu.Unlock()
 	var found []script.Object
 	add := func(o script.Object) {
-		if o.Deleted() && o.ChangedAt().Before(before) {
+		if !s.isSpoiled(o) && o.Deleted() && o.ChangedAt().Before(before) {
 			found = append(found, o)
 		}
 	}

@@ -14,17 +14,29 @@ import (
 func (s *Store) Stock(_ context.Context, key script.ValueKey) (registry.Stock, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return registry.Stock{Value: s.values[key], Usage: s.usage[key.Tenant], Tenant: s.tenants[key.Tenant]}, nil
+	stock := registry.Stock{Value: s.values[key], Usage: s.usage[key.Tenant], Tenant: s.tenants[key.Tenant]}
+	if u, ok := s.spoiled[script.Object{Value: &script.Value{Key: key}}.Key()]; ok {
+		stock.UnreadableValue, stock.Value.Revision = &u, u.Revision
+	}
+	if u, ok := s.spoiled[script.Object{Tenant: &script.Tenant{Name: key.Tenant}}.Key()]; ok {
+		stock.UnreadableTenant, stock.Tenant.Revision = &u, u.Revision
+	}
+	return stock, nil
 }
 
 // Values implements registry.Store.
-func (s *Store) Values(_ context.Context, tenant, prefix, after string, limit int) ([]script.Value, error) {
+func (s *Store) Values(_ context.Context, tenant, keys, after string, limit int) ([]script.Value, []registry.Unreadable, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	page := slices.DeleteFunc(s.sortedValues(), func(v script.Value) bool {
-		return v.Deleted || v.Key.Tenant != tenant || !strings.HasPrefix(v.Key.Key, prefix) || v.Key.Key <= after
+		return s.isSpoiled(script.Object{Value: &v}) || v.Deleted || v.Key.Tenant != tenant || !strings.HasPrefix(v.Key.Key, keys) || v.Key.Key <= after
 	})
-	return page[:min(limit, len(page))], nil
+	prefix, from := "values/"+tenant+"/", ""
+	if after != "" {
+		from = prefix + after
+	}
+	page, lost := cut(s, page, limit, prefix+keys, from, func(v *script.Value) script.Object { return script.Object{Value: v} })
+	return page, lost, nil
 }
 
 func (s *Store) sortedValues() []script.Value {
@@ -36,13 +48,13 @@ func (s *Store) CommitValue(_ context.Context, c registry.ValueCommit) (script.R
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	v, tenant := c.Value, c.Value.Key.Tenant
-	if now := s.values[v.Key].Revision; now != c.Guard {
+	if now := s.revision(script.Object{Value: &v}, s.values[v.Key].Revision); now != c.Guard {
 		return 0, script.Errorf(script.Conflict, "", "%s is at revision %d, not %d: somebody else changed it first", v.Key, now, c.Guard)
 	}
 	if s.usage[tenant].Mark != c.Usage.Mark {
 		return 0, script.Errorf(script.Conflict, "", "somebody else changed a value of %s in the meantime", tenant)
 	}
-	v.Revision = s.head + 1
+	v.Revision = s.last + 1
 	s.values[v.Key] = v
 	c.Usage.Mark++
 	s.usage[tenant] = c.Usage
@@ -53,11 +65,19 @@ func (s *Store) CommitValue(_ context.Context, c registry.ValueCommit) (script.R
 }
 
 // Tenants implements registry.Store.
-func (s *Store) Tenants(_ context.Context, after string, limit int) ([]script.Tenant, error) {
+func (s *Store) Tenants(_ context.Context, after string, limit int) ([]script.Tenant, []registry.Unreadable, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	page := slices.DeleteFunc(s.sortedTenants(), func(t script.Tenant) bool { return t.Deleted || t.Name <= after })
-	return page[:min(limit, len(page))], nil
+	page := slices.DeleteFunc(s.sortedTenants(), func(t script.Tenant) bool {
+		return s.isSpoiled(script.Object{Tenant: &t}) || t.Deleted || t.Name <= after
+	})
+	const prefix = "tenants/"
+	from := ""
+	if after != "" {
+		from = prefix + after
+	}
+	page, lost := cut(s, page, limit, prefix, from, func(t *script.Tenant) script.Object { return script.Object{Tenant: t} })
+	return page, lost, nil
 }
 
 func (s *Store) sortedTenants() []script.Tenant {
@@ -69,10 +89,10 @@ func (s *Store) CommitTenant(_ context.Context, c registry.TenantCommit) (script
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t := c.Tenant
-	if now := s.tenants[t.Name].Revision; now != c.Guard {
+	if now := s.revision(script.Object{Tenant: &t}, s.tenants[t.Name].Revision); now != c.Guard {
 		return 0, script.Errorf(script.Conflict, "", "the settings of %s are at revision %d, not %d: somebody else changed them first", t.Name, now, c.Guard)
 	}
-	t.Revision = s.head + 1
+	t.Revision = s.last + 1
 	s.tenants[t.Name] = t
 	return s.changed(t.Name, registry.Transaction{Tenants: []script.Tenant{t}}, c.Audit), nil
 }

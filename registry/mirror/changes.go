@@ -1,8 +1,11 @@
 package mirror
 
 import (
+	"maps"
 	"slices"
+	"strings"
 
+	"github.com/scriptorium-dev/scriptorium/registry"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -28,6 +31,8 @@ type Changes struct {
 	// Entries are in the order of their revisions.
 	Entries []*Entry
 	Group   Position
+	// Unreadable are the keys of the group's objects whose records cannot be read, in order.
+	Unreadable []string
 }
 
 // Changes returns what the follower lacks. It costs time by what has changed in
@@ -36,7 +41,7 @@ func (m *Mirror) Changes(q Query) Changes {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	i := m.image
-	c := Changes{Fleet: i.fleet, Head: i.head, Group: i.position(q.Tenants)}
+	c := Changes{Fleet: i.fleet, Head: i.head, Group: i.position(q.Tenants), Unreadable: i.unreadableOf(q.Tenants)}
 	c.Full = q.Fleet != i.fleet || q.Since <= 0 || q.Since > i.head || q.Since < i.floor
 	since := q.Since
 	if c.Full {
@@ -133,6 +138,33 @@ func (m *Mirror) Drop(tenants script.Selector) {
 
 func (i *image) keep(tenants script.Selector) {
 	i.groups[tenants.Group()] = &group{tenants: tenants, Position: i.position(tenants)}
+}
+
+// UnreadableOf returns the keys of the tenants' objects whose records cannot be read, in
+// order.
+func (m *Mirror) UnreadableOf(tenants script.Selector) []string {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return m.image.unreadableOf(tenants)
+}
+
+// unreadableOf implements UnreadableOf.
+func (i *image) unreadableOf(tenants script.Selector) []string {
+	var keys []string
+	for key, u := range i.unreadable {
+		if tenants.Matches(u.TenantName()) {
+			keys = append(keys, key)
+		}
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// Unreadable returns the objects whose records cannot be read, in the order of their keys.
+func (m *Mirror) Unreadable() []registry.Unreadable {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return slices.SortedFunc(maps.Values(m.image.unreadable), func(a, b registry.Unreadable) int { return strings.Compare(a.Key, b.Key) })
 }
 
 func (i *image) position(tenants script.Selector) Position {

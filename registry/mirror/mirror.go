@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/scriptorium-dev/scriptorium/proto/seal"
+	"github.com/scriptorium-dev/scriptorium/proto/wire"
 	"github.com/scriptorium-dev/scriptorium/registry"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -39,6 +40,9 @@ type image struct {
 	tenants     map[string]*tenant
 	groups      map[string]*group // by their names
 	holders     holders
+	// unreadable are the objects whose records cannot be read, by their keys. Their entries
+	// say what they were before; the sums leave them out, since others may not know that.
+	unreadable map[string]registry.Unreadable
 }
 
 // tenant is what is known of one tenant.
@@ -58,7 +62,7 @@ type group struct {
 type Position struct {
 	// Head is the revision of the last transaction that touched the group.
 	Head script.Revision
-	Sums Sums // over the group's live objects
+	Sums Sums // over the group's live objects, but for those that are unreadable
 }
 
 // New returns a mirror whose entries the sealer seals.
@@ -77,6 +81,8 @@ func (m *Mirror) newImage(s registry.State) *image {
 		tenants: make(map[string]*tenant, len(s.Heads)),
 		groups:  map[string]*group{},
 		holders: holders{},
+
+		unreadable: make(map[string]registry.Unreadable, len(s.Unreadable)),
 	}
 	i.ends.older, i.ends.newer = &i.ends, &i.ends
 	for name, head := range s.Heads {
@@ -94,6 +100,9 @@ func (m *Mirror) Reset(s registry.State) {
 	for _, e := range m.sorted(old, s) {
 		next.put(e)
 	}
+	for _, u := range s.Unreadable {
+		next.mark(u)
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, g := range old.groups {
@@ -108,7 +117,7 @@ func (m *Mirror) Reset(s registry.State) {
 }
 
 // sorted returns the state's entries in the order of their revisions. Those that
-// were known stay: they may be sealed.
+// were known stay: they may be sealed. So do those whose records cannot be read now.
 func (m *Mirror) sorted(old *image, s registry.State) []*Entry {
 	entries := make([]*Entry, 0, s.Len())
 	for o := range s.Objects() {
@@ -118,6 +127,11 @@ func (m *Mirror) sorted(old *image, s registry.State) []*Entry {
 		}
 		if e := m.entry(s.Fleet, o); e != nil {
 			entries = append(entries, e)
+		}
+	}
+	for _, u := range s.Unreadable {
+		if e := old.entries[u.Key]; e != nil && old.fleet == s.Fleet && u.Last == nil {
+			entries = append(entries, e.copied())
 		}
 	}
 	slices.SortFunc(entries, func(a, b *Entry) int { return cmp.Compare(a.revision, b.revision) })
@@ -153,6 +167,10 @@ func (m *Mirror) Apply(t registry.Transaction) {
 	}
 	for _, e := range entries {
 		m.image.put(e)
+	}
+	for _, u := range t.Unreadable {
+		m.image.touch(u.TenantName(), t.Revision)
+		m.image.mark(u)
 	}
 	m.image.head = t.Revision
 	m.advanced()
@@ -191,21 +209,42 @@ func (i *image) put(e *Entry) {
 	t.head = max(t.head, e.revision)
 	delta := e.sum
 	if old := i.entries[e.key]; old != nil {
-		delta.Remove(old.sum)
+		if _, out := i.unreadable[e.key]; !out {
+			delta.Remove(old.sum)
+		}
 		i.unlink(old)
 	}
+	delete(i.unreadable, e.key)
 	for digest := range e.retained {
 		i.holders.add(digest, t)
 	}
 	i.entries[e.key] = e
 	last := i.ends.older
 	last.newer, e.older, e.newer, i.ends.older = e, last, &i.ends, e
-	t.sums[e.kind].Add(delta)
+	i.count(t, e.kind, delta)
+}
+
+// count adds to the sums of the tenant and of its groups.
+func (i *image) count(t *tenant, k kind, delta wire.Sum) {
+	t.sums[k].Add(delta)
 	for _, g := range i.groups {
 		if g.tenants.Matches(t.name) {
-			g.Sums[e.kind].Add(delta)
+			g.Sums[k].Add(delta)
 		}
 	}
+}
+
+// mark notes that the record of an object cannot be read. Its entry stays.
+func (i *image) mark(u registry.Unreadable) {
+	t := i.tenant(u.TenantName())
+	t.head = max(t.head, u.Revision)
+	_, out := i.unreadable[u.Key]
+	if e := i.entries[u.Key]; e != nil && !out {
+		var delta wire.Sum
+		delta.Remove(e.sum)
+		i.count(t, e.kind, delta)
+	}
+	i.unreadable[u.Key] = u
 }
 
 // unlink takes e out of the order, and what it retains out of what is held.

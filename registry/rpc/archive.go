@@ -51,6 +51,9 @@ func fromItem(item registry.Item) *registryv1.ExportResponse {
 	if item.Tenant != nil {
 		return &registryv1.ExportResponse{Item: &registryv1.ExportResponse_Tenant{Tenant: wire.FromTenant(*item.Tenant)}}
 	}
+	if item.Unreadable != nil {
+		return &registryv1.ExportResponse{Item: &registryv1.ExportResponse_Unreadable{Unreadable: fromUnreadable([]registry.Unreadable{*item.Unreadable})[0]}}
+	}
 	m := &registryv1.ScriptRecord{Release: wire.FromRelease(item.Record.Release)}
 	for _, v := range item.Record.Versions {
 		m.Versions = append(m.Versions, wire.FromVersion(v))
@@ -59,6 +62,24 @@ func fromItem(item registry.Item) *registryv1.ExportResponse {
 		m.History = append(m.History, wire.FromHistoryEntry(e))
 	}
 	return &registryv1.ExportResponse{Item: &registryv1.ExportResponse_Script{Script: m}}
+}
+
+func (s *registryService) Doctor(m *registryv1.DoctorRequest, stream grpc.ServerStreamingServer[registryv1.DoctorResponse]) error {
+	ctx := stream.Context()
+	req := registry.DoctorRequest{
+		By: access.FromContext(ctx), Tenant: m.GetTenant(), Script: m.GetName(), Repair: m.GetRepair(), Author: m.GetAuthor(), Note: m.GetNote(),
+	}
+	for f, err := range s.registry.Doctor(ctx, req) {
+		if err != nil {
+			return err
+		}
+		if err := stream.Send(&registryv1.DoctorResponse{
+			Key: f.Key, Revision: int64(f.Revision), Reason: f.Reason, Remedy: f.Remedy, Repairable: f.Repairable, Repaired: f.Repaired,
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (s *registryService) Import(stream grpc.ClientStreamingServer[registryv1.ImportRequest, registryv1.ImportResponse]) error {

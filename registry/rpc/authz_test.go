@@ -71,6 +71,7 @@ var asked = []ask{
 	{"history", "History", access.Read, false, one(&registryv1.HistoryRequest{Tenant: "acme", Name: secret})},
 	{"audit", "Audit", access.Admin, false, one(&registryv1.AuditRequest{Tenant: "acme"})},
 	{"export", "Export", access.Admin, false, one(&registryv1.ExportRequest{Tenant: "acme"})},
+	{"doctor", "Doctor", access.Admin, false, one(&registryv1.DoctorRequest{Tenant: "acme", Repair: true, Author: "ann"})},
 	{"import", "Import", access.Admin, false, func(s setup) []proto.Message {
 		options := &registryv1.ImportOptions{Author: "ann", Overwrite: true}
 		return append([]proto.Message{&registryv1.ImportRequest{Item: &registryv1.ImportRequest_Options{Options: options}}}, s.exported...)
@@ -102,6 +103,7 @@ var asked = []ask{
 var askedOfAll = []ask{
 	{"audit of all", "Audit", access.Admin, false, one(&registryv1.AuditRequest{})},
 	{"export of all", "Export", access.Admin, false, one(&registryv1.ExportRequest{})},
+	{"doctor of all", "Doctor", access.Admin, false, one(&registryv1.DoctorRequest{})},
 	{"tenants", "ListTenants", access.Admin, false, one(&registryv1.ListTenantsRequest{})},
 	{"agents", "ListAgents", access.Read, false, one(&registryv1.ListAgentsRequest{})},
 	{"pull of all", "Pull", access.Read, false, one(&registryv1.PullRequest{Nonce: bytes.Repeat([]byte{1}, 16)})},

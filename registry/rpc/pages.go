@@ -69,13 +69,22 @@ type pages struct {
 	group   string
 	changes mirror.Changes
 
-	entries [][]byte
-	bytes   int
-	number  int32
+	entries    [][]byte
+	unreadable []string
+	bytes      int
+	number     int32
 }
 
 // send sends at least one page: the last one has the checksum.
 func (p *pages) send(ctx context.Context) error {
+	for _, key := range p.changes.Unreadable {
+		if p.bytes > 0 && p.bytes+len(key) > chunkBytes {
+			if err := p.flush(ctx, false); err != nil {
+				return err
+			}
+		}
+		p.unreadable, p.bytes = append(p.unreadable, key), p.bytes+len(key)
+	}
 	for _, e := range p.changes.Entries {
 		sealed, err := e.Sealed()
 		if err != nil {
@@ -105,6 +114,7 @@ func (p *pages) flush(ctx context.Context, last bool) error {
 		Entries:      p.entries,
 		Since:        p.request.GetSince(),
 		SinceFleet:   p.request.GetFleet(),
+		Unreadable:   p.unreadable,
 	}
 	if last {
 		page.Checksums = p.changes.Group.Sums.Checksums()
@@ -117,7 +127,7 @@ func (p *pages) flush(ctx context.Context, last bool) error {
 	if err != nil {
 		return err
 	}
-	p.entries, p.bytes, p.number = p.entries[:0], 0, p.number+1
+	p.entries, p.unreadable, p.bytes, p.number = p.entries[:0], nil, 0, p.number+1
 	return p.stream.Send(&registryv1.PullResponse{Page: sealed, Sources: fromSources(sources)})
 }
 

@@ -182,11 +182,19 @@ func (s *registryService) List(ctx context.Context, m *registryv1.ListRequest) (
 	if err != nil {
 		return nil, err
 	}
-	resp := &registryv1.ListResponse{NextPageToken: result.NextPageToken}
+	resp := &registryv1.ListResponse{NextPageToken: result.NextPageToken, Unreadable: fromUnreadable(result.Unreadable)}
 	for _, release := range result.Releases {
 		resp.Releases = append(resp.Releases, wire.FromRelease(release))
 	}
 	return resp, nil
+}
+
+func fromUnreadable(unreadable []registry.Unreadable) []*registryv1.Unreadable {
+	messages := make([]*registryv1.Unreadable, len(unreadable))
+	for i := range unreadable {
+		messages[i] = &registryv1.Unreadable{Key: unreadable[i].Key, Revision: int64(unreadable[i].Revision), Reason: unreadable[i].Reason}
+	}
+	return messages
 }
 
 func (s *registryService) GetSource(ctx context.Context, m *registryv1.GetSourceRequest) (*registryv1.GetSourceResponse, error) {

@@ -65,7 +65,7 @@ func newBenchFor(t *testing.T, store *memstore.Store, authentication rpc.Authent
 	log, sealer, fl := slog.New(slog.DiscardHandler), seal.NewSealer(signingKey), fleet.New(fleet.Config{Settle: 1})
 	m, groups := mirror.New(sealer, log), &groups{}
 	server := rpc.New(rpc.Config{
-		Registry:       registry.New(registry.Config{Store: store, Engines: map[string]engine.Checker{"lua": checker{}}}),
+		Registry:       registry.New(registry.Config{Store: store, Checkup: store, Engines: map[string]engine.Checker{"lua": checker{}}}),
 		Fleet:          fl,
 		Logs:           talkative{},
 		Mirror:         m,

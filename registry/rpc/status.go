@@ -180,6 +180,7 @@ func fromStatus(s *fleet.Status, reason int) *registryv1.FleetStatus {
 		Connected:    int32(s.Connected),
 		Unknown:      int32(s.Unknown),
 		Scripts:      make([]*registryv1.ScriptStatus, 0, len(s.Scripts)),
+		Unreadable:   fromUnreadable(s.Unreadable),
 	}
 	for i := range s.Scripts {
 		m.Scripts = append(m.Scripts, fromScriptStatus(&s.Scripts[i], reason))
@@ -224,6 +225,9 @@ func fromScriptStatus(p *fleet.ScriptStatus, reason int) *registryv1.ScriptStatu
 			Calls: t.Calls, FailedCalls: t.FailedCalls,
 			Waiting: int32(t.Waiting), WaitingFor: t.WaitingFor, WaitingWhy: t.WaitingWhy,
 		}
+	}
+	if p.Unreadable != nil {
+		m.Unreadable = fromUnreadable([]registry.Unreadable{*p.Unreadable})[0]
 	}
 	for _, failure := range p.Failures {
 		m.Failures = append(m.Failures, &registryv1.AgentFailure{Agent: failure.Agent, Error: wire.FromError(cut(failure.Err, reason))})

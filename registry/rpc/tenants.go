@@ -55,7 +55,7 @@ func (s *registryService) ListTenants(ctx context.Context, m *registryv1.ListTen
 		return nil, err
 	}
 	// One more says whether there is another page.
-	tenants, err := s.registry.Tenants(ctx, access.FromContext(ctx), m.GetPageToken(), size+1)
+	tenants, unreadable, err := s.registry.Tenants(ctx, access.FromContext(ctx), m.GetPageToken(), size+1)
 	if err != nil {
 		return nil, err
 	}
@@ -63,7 +63,9 @@ func (s *registryService) ListTenants(ctx context.Context, m *registryv1.ListTen
 	if len(tenants) > size {
 		tenants = tenants[:size]
 		resp.NextPageToken = tenants[size-1].Name
+		unreadable = registry.UpTo(unreadable, script.Object{Tenant: &tenants[size-1]})
 	}
+	resp.Unreadable = fromUnreadable(unreadable)
 	resp.Tenants = make([]*scriptv1.Tenant, len(tenants))
 	for i, tenant := range tenants {
 		resp.Tenants[i] = wire.FromTenant(tenant)

@@ -39,15 +39,18 @@ func (s *registryService) ListValues(ctx context.Context, m *registryv1.ListValu
 		return nil, err
 	}
 	// One more says whether there is another page.
-	values, used, quota, err := s.registry.Values(ctx, access.FromContext(ctx), m.GetTenant(), m.GetPrefix(), m.GetPageToken(), size+1)
+	page, err := s.registry.Values(ctx, access.FromContext(ctx), m.GetTenant(), m.GetPrefix(), m.GetPageToken(), size+1)
 	if err != nil {
 		return nil, err
 	}
-	resp := &registryv1.ListValuesResponse{UsedBytes: used, QuotaBytes: quota}
+	resp := &registryv1.ListValuesResponse{UsedBytes: page.Used, QuotaBytes: page.Quota}
+	values := page.Values
 	if len(values) > size {
 		values = values[:size]
 		resp.NextPageToken = values[size-1].Key.Key
+		page.Unreadable = registry.UpTo(page.Unreadable, script.Object{Value: &values[size-1]})
 	}
+	resp.Unreadable = fromUnreadable(page.Unreadable)
 	resp.Values = make([]*scriptv1.Value, len(values))
 	for i, value := range values {
 		resp.Values[i] = wire.FromValue(value)

@@ -55,7 +55,7 @@ func (h Harness) testCandidate(t *testing.T) {
 	for name, read := range map[string]func(registry.Store) (script.Release, error){
 		"Release": func(s registry.Store) (script.Release, error) { return s.Release(ctx, named(1)) },
 		"Releases": func(s registry.Store) (script.Release, error) {
-			list, err := s.Releases(ctx, "acme", script.Name{}, 1)
+			list, _, err := s.Releases(ctx, "acme", script.Name{}, 1)
 			if err != nil {
 				return script.Release{}, err
 			}

@@ -22,6 +22,9 @@ type Harness struct {
 	Reopen func(t *testing.T, s registry.Store) registry.Store
 	// Compact makes the store forget the transactions up to the revision.
 	Compact func(t *testing.T, s registry.Store, upTo script.Revision)
+	// Spoil puts a record that cannot be decoded in place of the object with the key, past
+	// the registry. If forgets, the store does not know any more what was there before.
+	Spoil func(t *testing.T, s registry.Store, key, record string, forgets bool)
 }
 
 // Run runs the suite.
@@ -76,6 +79,11 @@ func Run(t *testing.T, h Harness) {
 	t.Run("ExportImport", h.testExportImport)
 	t.Run("ExportOneTenant", h.testExportOneTenant)
 	t.Run("ExportIsOfOneMoment", h.testExportIsOfOneMoment)
+	t.Run("UnreadableIsNamed", h.testUnreadableIsNamed)
+	t.Run("UnreadableIsWatched", h.testUnreadableIsWatched)
+	t.Run("UnreadableIsReplaced", h.testUnreadableIsReplaced)
+	t.Run("UnreadableIsSpared", h.testUnreadableIsSpared)
+	t.Run("UnreadableIsLeftOutOfExports", h.testUnreadableIsLeftOutOfExports)
 }
 
 // at is a time that every store can keep.
@@ -182,7 +190,7 @@ func (h Harness) testEmpty(t *testing.T) {
 	wantKind(t, err, script.NotFound)
 	_, err = s.Source(ctx, script.DigestOf(nil))
 	wantKind(t, err, script.NotFound)
-	if all, err := s.Releases(ctx, "", script.Name{}, 10); len(all) != 0 || err != nil {
+	if all, _, err := s.Releases(ctx, "", script.Name{}, 10); len(all) != 0 || err != nil {
 		t.Errorf("Releases: %v, %v", all, err)
 	}
 	if entries, err := s.History(ctx, named(1)); len(entries) != 0 || err != nil {
@@ -357,7 +365,7 @@ func (h Harness) testTombstone(t *testing.T) {
 	if got, err := s.Release(ctx, named(1)); err != nil || !same(got, gone) {
 		t.Errorf("Release: %+v, %v; want the tombstone %+v", got, err, gone)
 	}
-	if all, err := s.Releases(ctx, "", script.Name{}, 10); err != nil || len(all) != 1 || !same(all[0], two) {
+	if all, _, err := s.Releases(ctx, "", script.Name{}, 10); err != nil || len(all) != 1 || !same(all[0], two) {
 		t.Errorf("Releases: %+v, %v; want %+v alone", all, err, two)
 	}
 	_, err := s.Version(ctx, named(1), 1)
@@ -393,7 +401,7 @@ func (h Harness) testPaging(t *testing.T) {
 		var got []string
 		var after script.Name
 		for {
-			page, err := s.Releases(ctx, "", after, limit)
+			page, _, err := s.Releases(ctx, "", after, limit)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -412,7 +420,7 @@ func (h Harness) testPaging(t *testing.T) {
 			t.Errorf("pages of %d:\n got %v\nwant %v", limit, got, want)
 		}
 	}
-	page, err := s.Releases(ctx, "acme", script.Name{}, 100)
+	page, _, err := s.Releases(ctx, "acme", script.Name{}, 100)
 	if err != nil || len(page) != 5 {
 		t.Errorf("tenant acme: %d releases, %v; want 5", len(page), err)
 	}
@@ -421,7 +429,7 @@ func (h Harness) testPaging(t *testing.T) {
 			t.Errorf("tenant acme has %s", r.Name)
 		}
 	}
-	page, err = s.Releases(ctx, "acme", script.Name{Tenant: "acme", Script: "s3"}, 100)
+	page, _, err = s.Releases(ctx, "acme", script.Name{Tenant: "acme", Script: "s3"}, 100)
 	if err != nil || len(page) != 2 || page[0].Name.Script != "s4" {
 		t.Errorf("tenant acme after s3: %v, %v; want s4 and s6", page, err)
 	}

@@ -185,7 +185,7 @@ func (h Harness) testValuePaging(t *testing.T) {
 		{"a/", "B", 1, "[a/1]"},
 		{"nothing", "", 10, "[]"},
 	} {
-		page, err := s.Values(ctx, "acme", test.prefix, test.after, test.limit)
+		page, _, err := s.Values(ctx, "acme", test.prefix, test.after, test.limit)
 		keys := []string{}
 		for _, v := range page {
 			keys = append(keys, v.Key.Key)
@@ -212,7 +212,7 @@ func (h Harness) testTenants(t *testing.T) {
 		limit int
 		want  []script.Tenant
 	}{{"", 10, []script.Tenant{acme, zoo}}, {"", 1, []script.Tenant{acme}}, {"acme", 1, []script.Tenant{zoo}}, {"zoo", 1, nil}} {
-		if got, err := s.Tenants(ctx, test.after, test.limit); err != nil || !slices.Equal(got, test.want) {
+		if got, _, err := s.Tenants(ctx, test.after, test.limit); err != nil || !slices.Equal(got, test.want) {
 			t.Errorf("%d after %q: %+v, %v; want %+v", test.limit, test.after, got, err, test.want)
 		}
 	}
@@ -389,7 +389,7 @@ func (h Harness) testQuotaAtOnce(t *testing.T) {
 		})
 	}
 	writing.Wait()
-	values, err := s.Values(ctx, "acme", "", "", 1000)
+	values, _, err := s.Values(ctx, "acme", "", "", 1000)
 	if err != nil {
 		t.Fatal(err)
 	}

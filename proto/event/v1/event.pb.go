@@ -516,8 +516,12 @@ type Beacon struct {
 	// The least time between two status reports of an agent; absent means 100 ms. A
 	// registry asks for more when its fleet is large.
 	ReportInterval *durationpb.Duration `protobuf:"bytes,9,opt,name=report_interval,json=reportInterval,proto3" json:"report_interval,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// The keys of the group's objects whose records the registry cannot read. The checksums
+	// leave them out: a follower keeps what it has of them. An older registry leaves this
+	// out. Of more than 1,000, there are neither keys nor checksums.
+	Unreadable    []string `protobuf:"bytes,10,rep,name=unreadable,proto3" json:"unreadable,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Beacon) Reset() {
@@ -613,6 +617,13 @@ func (x *Beacon) GetReportInterval() *durationpb.Duration {
 	return nil
 }
 
+func (x *Beacon) GetUnreadable() []string {
+	if x != nil {
+		return x.Unreadable
+	}
+	return nil
+}
+
 // RollCall asks every agent for its status: a registry sends it when it starts.
 type RollCall struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -680,8 +691,13 @@ type Page struct {
 	Checksums []*Checksum `protobuf:"bytes,9,rep,name=checksums,proto3" json:"checksums,omitempty"`
 	// Of the request, as the registry got it: an answer to another question does not
 	// fit.
-	Since         int64  `protobuf:"varint,10,opt,name=since,proto3" json:"since,omitempty"`
-	SinceFleet    string `protobuf:"bytes,11,opt,name=since_fleet,json=sinceFleet,proto3" json:"since_fleet,omitempty"`
+	Since      int64  `protobuf:"varint,10,opt,name=since,proto3" json:"since,omitempty"`
+	SinceFleet string `protobuf:"bytes,11,opt,name=since_fleet,json=sinceFleet,proto3" json:"since_fleet,omitempty"`
+	// The keys of objects whose records the registry cannot read, on as many pages as it
+	// takes, before all entries. They may have entries, which say what the objects were
+	// before. The checksums leave them out, and a full answer does not remove them. An older
+	// registry leaves this out.
+	Unreadable    []string `protobuf:"bytes,12,rep,name=unreadable,proto3" json:"unreadable,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -791,6 +807,13 @@ func (x *Page) GetSinceFleet() string {
 		return x.SinceFleet
 	}
 	return ""
+}
+
+func (x *Page) GetUnreadable() []string {
+	if x != nil {
+		return x.Unreadable
+	}
+	return nil
 }
 
 // Status is what an agent says of itself: on change, at most ten times a
@@ -1544,7 +1567,7 @@ const file_proto_event_v1_event_proto_rawDesc = "" +
 	"\asources\x18\x05 \x03(\v2\x1d.scriptorium.script.v1.SourceR\asources\x12=\n" +
 	"\fcommitted_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\vcommittedAt\x12\x14\n" +
 	"\x05group\x18\a \x01(\tR\x05group\x12\x18\n" +
-	"\aentries\x18\b \x03(\fR\aentriesJ\x04\b\x04\x10\x05\"\xe7\x02\n" +
+	"\aentries\x18\b \x03(\fR\aentriesJ\x04\b\x04\x10\x05\"\x87\x03\n" +
 	"\x06Beacon\x12\x14\n" +
 	"\x05fleet\x18\x01 \x01(\tR\x05fleet\x12#\n" +
 	"\rhead_revision\x18\x02 \x01(\x03R\fheadRevision\x123\n" +
@@ -1554,9 +1577,13 @@ const file_proto_event_v1_event_proto_rawDesc = "" +
 	"\x0egroup_revision\x18\x06 \x01(\x03R\rgroupRevision\x12\x12\n" +
 	"\x04term\x18\a \x01(\x03R\x04term\x12\x1a\n" +
 	"\bsequence\x18\b \x01(\x04R\bsequence\x12B\n" +
-	"\x0freport_interval\x18\t \x01(\v2\x19.google.protobuf.DurationR\x0ereportInterval\" \n" +
+	"\x0freport_interval\x18\t \x01(\v2\x19.google.protobuf.DurationR\x0ereportInterval\x12\x1e\n" +
+	"\n" +
+	"unreadable\x18\n" +
+	" \x03(\tR\n" +
+	"unreadable\" \n" +
 	"\bRollCall\x12\x14\n" +
-	"\x05fleet\x18\x01 \x01(\tR\x05fleet\"\xbc\x02\n" +
+	"\x05fleet\x18\x01 \x01(\tR\x05fleet\"\xdc\x02\n" +
 	"\x04Page\x12\x14\n" +
 	"\x05fleet\x18\x01 \x01(\tR\x05fleet\x12\x14\n" +
 	"\x05group\x18\x02 \x01(\tR\x05group\x12\x14\n" +
@@ -1570,7 +1597,10 @@ const file_proto_event_v1_event_proto_rawDesc = "" +
 	"\x05since\x18\n" +
 	" \x01(\x03R\x05since\x12\x1f\n" +
 	"\vsince_fleet\x18\v \x01(\tR\n" +
-	"sinceFleet\"\x8c\x05\n" +
+	"sinceFleet\x12\x1e\n" +
+	"\n" +
+	"unreadable\x18\f \x03(\tR\n" +
+	"unreadable\"\x8c\x05\n" +
 	"\x06Status\x12\x14\n" +
 	"\x05fleet\x18\x01 \x01(\tR\x05fleet\x12\x14\n" +
 	"\x05agent\x18\x02 \x01(\tR\x05agent\x12 \n" +

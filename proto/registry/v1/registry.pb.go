@@ -1806,6 +1806,8 @@ type ListResponse struct {
 	Releases []*v1.Release          `protobuf:"bytes,1,rep,name=releases,proto3" json:"releases,omitempty"`
 	// Empty on the last page.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	// Scripts among them whose records cannot be read.
+	Unreadable    []*Unreadable `protobuf:"bytes,3,rep,name=unreadable,proto3" json:"unreadable,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1854,6 +1856,77 @@ func (x *ListResponse) GetNextPageToken() string {
 	return ""
 }
 
+func (x *ListResponse) GetUnreadable() []*Unreadable {
+	if x != nil {
+		return x.Unreadable
+	}
+	return nil
+}
+
+// Unreadable is an object whose record the registry cannot read. What was live before stays
+// live.
+type Unreadable struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// "releases/<tenant>/<name>", "values/<tenant>/<key>" or "tenants/<tenant>".
+	Key string `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	// Of the record.
+	Revision      int64  `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`
+	Reason        string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Unreadable) Reset() {
+	*x = Unreadable{}
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Unreadable) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Unreadable) ProtoMessage() {}
+
+func (x *Unreadable) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Unreadable.ProtoReflect.Descriptor instead.
+func (*Unreadable) Descriptor() ([]byte, []int) {
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *Unreadable) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *Unreadable) GetRevision() int64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+func (x *Unreadable) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
 type GetSourceRequest struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Tenant string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
@@ -1866,7 +1939,7 @@ type GetSourceRequest struct {
 
 func (x *GetSourceRequest) Reset() {
 	*x = GetSourceRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[22]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1878,7 +1951,7 @@ func (x *GetSourceRequest) String() string {
 func (*GetSourceRequest) ProtoMessage() {}
 
 func (x *GetSourceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[22]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1891,7 +1964,7 @@ func (x *GetSourceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSourceRequest.ProtoReflect.Descriptor instead.
 func (*GetSourceRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{22}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *GetSourceRequest) GetTenant() string {
@@ -1925,7 +1998,7 @@ type GetSourceResponse struct {
 
 func (x *GetSourceResponse) Reset() {
 	*x = GetSourceResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[23]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1937,7 +2010,7 @@ func (x *GetSourceResponse) String() string {
 func (*GetSourceResponse) ProtoMessage() {}
 
 func (x *GetSourceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[23]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1950,7 +2023,7 @@ func (x *GetSourceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSourceResponse.ProtoReflect.Descriptor instead.
 func (*GetSourceResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{23}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *GetSourceResponse) GetVersion() *v1.Version {
@@ -1977,7 +2050,7 @@ type HistoryRequest struct {
 
 func (x *HistoryRequest) Reset() {
 	*x = HistoryRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[24]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1989,7 +2062,7 @@ func (x *HistoryRequest) String() string {
 func (*HistoryRequest) ProtoMessage() {}
 
 func (x *HistoryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[24]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2002,7 +2075,7 @@ func (x *HistoryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryRequest.ProtoReflect.Descriptor instead.
 func (*HistoryRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{24}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *HistoryRequest) GetTenant() string {
@@ -2029,7 +2102,7 @@ type HistoryResponse struct {
 
 func (x *HistoryResponse) Reset() {
 	*x = HistoryResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[25]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2041,7 +2114,7 @@ func (x *HistoryResponse) String() string {
 func (*HistoryResponse) ProtoMessage() {}
 
 func (x *HistoryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[25]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2054,7 +2127,7 @@ func (x *HistoryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryResponse.ProtoReflect.Descriptor instead.
 func (*HistoryResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{25}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *HistoryResponse) GetEntries() []*v1.HistoryEntry {
@@ -2082,7 +2155,7 @@ type AuditRequest struct {
 
 func (x *AuditRequest) Reset() {
 	*x = AuditRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[26]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2094,7 +2167,7 @@ func (x *AuditRequest) String() string {
 func (*AuditRequest) ProtoMessage() {}
 
 func (x *AuditRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[26]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2107,7 +2180,7 @@ func (x *AuditRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditRequest.ProtoReflect.Descriptor instead.
 func (*AuditRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{26}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *AuditRequest) GetTenant() string {
@@ -2156,7 +2229,7 @@ type AuditResponse struct {
 
 func (x *AuditResponse) Reset() {
 	*x = AuditResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[27]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2168,7 +2241,7 @@ func (x *AuditResponse) String() string {
 func (*AuditResponse) ProtoMessage() {}
 
 func (x *AuditResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[27]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2181,7 +2254,7 @@ func (x *AuditResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditResponse.ProtoReflect.Descriptor instead.
 func (*AuditResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{27}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *AuditResponse) GetEntries() []*v1.AuditEntry {
@@ -2208,7 +2281,7 @@ type ExportRequest struct {
 
 func (x *ExportRequest) Reset() {
 	*x = ExportRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[28]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2220,7 +2293,7 @@ func (x *ExportRequest) String() string {
 func (*ExportRequest) ProtoMessage() {}
 
 func (x *ExportRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[28]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2233,7 +2306,7 @@ func (x *ExportRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportRequest.ProtoReflect.Descriptor instead.
 func (*ExportRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{28}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ExportRequest) GetTenant() string {
@@ -2252,6 +2325,7 @@ type ExportResponse struct {
 	//	*ExportResponse_Source
 	//	*ExportResponse_Value
 	//	*ExportResponse_Tenant
+	//	*ExportResponse_Unreadable
 	Item          isExportResponse_Item `protobuf_oneof:"item"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2259,7 +2333,7 @@ type ExportResponse struct {
 
 func (x *ExportResponse) Reset() {
 	*x = ExportResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[29]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2271,7 +2345,7 @@ func (x *ExportResponse) String() string {
 func (*ExportResponse) ProtoMessage() {}
 
 func (x *ExportResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[29]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2284,7 +2358,7 @@ func (x *ExportResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportResponse.ProtoReflect.Descriptor instead.
 func (*ExportResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{29}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ExportResponse) GetItem() isExportResponse_Item {
@@ -2339,6 +2413,15 @@ func (x *ExportResponse) GetTenant() *v1.Tenant {
 	return nil
 }
 
+func (x *ExportResponse) GetUnreadable() *Unreadable {
+	if x != nil {
+		if x, ok := x.Item.(*ExportResponse_Unreadable); ok {
+			return x.Unreadable
+		}
+	}
+	return nil
+}
+
 type isExportResponse_Item interface {
 	isExportResponse_Item()
 }
@@ -2363,6 +2446,11 @@ type ExportResponse_Tenant struct {
 	Tenant *v1.Tenant `protobuf:"bytes,5,opt,name=tenant,proto3,oneof"`
 }
 
+type ExportResponse_Unreadable struct {
+	// Left out: what cannot be read.
+	Unreadable *Unreadable `protobuf:"bytes,6,opt,name=unreadable,proto3,oneof"`
+}
+
 func (*ExportResponse_Header) isExportResponse_Item() {}
 
 func (*ExportResponse_Script) isExportResponse_Item() {}
@@ -2372,6 +2460,8 @@ func (*ExportResponse_Source) isExportResponse_Item() {}
 func (*ExportResponse_Value) isExportResponse_Item() {}
 
 func (*ExportResponse_Tenant) isExportResponse_Item() {}
+
+func (*ExportResponse_Unreadable) isExportResponse_Item() {}
 
 // ExportHeader comes first.
 type ExportHeader struct {
@@ -2387,7 +2477,7 @@ type ExportHeader struct {
 
 func (x *ExportHeader) Reset() {
 	*x = ExportHeader{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[30]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2399,7 +2489,7 @@ func (x *ExportHeader) String() string {
 func (*ExportHeader) ProtoMessage() {}
 
 func (x *ExportHeader) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[30]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2412,7 +2502,7 @@ func (x *ExportHeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportHeader.ProtoReflect.Descriptor instead.
 func (*ExportHeader) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{30}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ExportHeader) GetFleet() string {
@@ -2458,7 +2548,7 @@ type ScriptRecord struct {
 
 func (x *ScriptRecord) Reset() {
 	*x = ScriptRecord{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[31]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2470,7 +2560,7 @@ func (x *ScriptRecord) String() string {
 func (*ScriptRecord) ProtoMessage() {}
 
 func (x *ScriptRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[31]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2483,7 +2573,7 @@ func (x *ScriptRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScriptRecord.ProtoReflect.Descriptor instead.
 func (*ScriptRecord) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{31}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ScriptRecord) GetRelease() *v1.Release {
@@ -2518,7 +2608,7 @@ type ValueRecord struct {
 
 func (x *ValueRecord) Reset() {
 	*x = ValueRecord{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[32]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2530,7 +2620,7 @@ func (x *ValueRecord) String() string {
 func (*ValueRecord) ProtoMessage() {}
 
 func (x *ValueRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[32]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2543,7 +2633,7 @@ func (x *ValueRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ValueRecord.ProtoReflect.Descriptor instead.
 func (*ValueRecord) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{32}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ValueRecord) GetValue() *v1.Value {
@@ -2576,7 +2666,7 @@ type ImportRequest struct {
 
 func (x *ImportRequest) Reset() {
 	*x = ImportRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[33]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2588,7 +2678,7 @@ func (x *ImportRequest) String() string {
 func (*ImportRequest) ProtoMessage() {}
 
 func (x *ImportRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[33]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2601,7 +2691,7 @@ func (x *ImportRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImportRequest.ProtoReflect.Descriptor instead.
 func (*ImportRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{33}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ImportRequest) GetItem() isImportRequest_Item {
@@ -2706,7 +2796,7 @@ type ImportOptions struct {
 
 func (x *ImportOptions) Reset() {
 	*x = ImportOptions{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[34]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2718,7 +2808,7 @@ func (x *ImportOptions) String() string {
 func (*ImportOptions) ProtoMessage() {}
 
 func (x *ImportOptions) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[34]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2731,7 +2821,7 @@ func (x *ImportOptions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImportOptions.ProtoReflect.Descriptor instead.
 func (*ImportOptions) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{34}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ImportOptions) GetAuthor() string {
@@ -2777,7 +2867,7 @@ type ImportResponse struct {
 
 func (x *ImportResponse) Reset() {
 	*x = ImportResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[35]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2789,7 +2879,7 @@ func (x *ImportResponse) String() string {
 func (*ImportResponse) ProtoMessage() {}
 
 func (x *ImportResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[35]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2802,7 +2892,7 @@ func (x *ImportResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImportResponse.ProtoReflect.Descriptor instead.
 func (*ImportResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{35}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ImportResponse) GetCreated() int32 {
@@ -2840,6 +2930,174 @@ func (x *ImportResponse) GetTenants() int32 {
 	return 0
 }
 
+type DoctorRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// All tenants when empty.
+	Tenant string `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	// All of the tenant when empty.
+	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// Repair what can be repaired.
+	Repair bool `protobuf:"varint,3,opt,name=repair,proto3" json:"repair,omitempty"`
+	// As in the writes of scripts; required for a repair.
+	Author        string `protobuf:"bytes,4,opt,name=author,proto3" json:"author,omitempty"`
+	Note          string `protobuf:"bytes,5,opt,name=note,proto3" json:"note,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DoctorRequest) Reset() {
+	*x = DoctorRequest{}
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[37]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DoctorRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DoctorRequest) ProtoMessage() {}
+
+func (x *DoctorRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[37]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DoctorRequest.ProtoReflect.Descriptor instead.
+func (*DoctorRequest) Descriptor() ([]byte, []int) {
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{37}
+}
+
+func (x *DoctorRequest) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *DoctorRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *DoctorRequest) GetRepair() bool {
+	if x != nil {
+		return x.Repair
+	}
+	return false
+}
+
+func (x *DoctorRequest) GetAuthor() string {
+	if x != nil {
+		return x.Author
+	}
+	return ""
+}
+
+func (x *DoctorRequest) GetNote() string {
+	if x != nil {
+		return x.Note
+	}
+	return ""
+}
+
+// DoctorResponse is one thing that is damaged.
+type DoctorResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// That of an Unreadable, "versions/<tenant>/<name>/<number>" or "sources/<digest>".
+	Key string `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	// Of the record; 0 of a source.
+	Revision int64  `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`
+	Reason   string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	// What a repair does, or did; or what to do where it can do nothing.
+	Remedy        string `protobuf:"bytes,4,opt,name=remedy,proto3" json:"remedy,omitempty"`
+	Repairable    bool   `protobuf:"varint,5,opt,name=repairable,proto3" json:"repairable,omitempty"`
+	Repaired      bool   `protobuf:"varint,6,opt,name=repaired,proto3" json:"repaired,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DoctorResponse) Reset() {
+	*x = DoctorResponse{}
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[38]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DoctorResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DoctorResponse) ProtoMessage() {}
+
+func (x *DoctorResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[38]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DoctorResponse.ProtoReflect.Descriptor instead.
+func (*DoctorResponse) Descriptor() ([]byte, []int) {
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{38}
+}
+
+func (x *DoctorResponse) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *DoctorResponse) GetRevision() int64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+func (x *DoctorResponse) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *DoctorResponse) GetRemedy() string {
+	if x != nil {
+		return x.Remedy
+	}
+	return ""
+}
+
+func (x *DoctorResponse) GetRepairable() bool {
+	if x != nil {
+		return x.Repairable
+	}
+	return false
+}
+
+func (x *DoctorResponse) GetRepaired() bool {
+	if x != nil {
+		return x.Repaired
+	}
+	return false
+}
+
 type PutValueRequest struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Tenant  string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
@@ -2854,7 +3112,7 @@ type PutValueRequest struct {
 
 func (x *PutValueRequest) Reset() {
 	*x = PutValueRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[36]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2866,7 +3124,7 @@ func (x *PutValueRequest) String() string {
 func (*PutValueRequest) ProtoMessage() {}
 
 func (x *PutValueRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[36]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2879,7 +3137,7 @@ func (x *PutValueRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutValueRequest.ProtoReflect.Descriptor instead.
 func (*PutValueRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{36}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *PutValueRequest) GetTenant() string {
@@ -2927,7 +3185,7 @@ type PutValueResponse struct {
 
 func (x *PutValueResponse) Reset() {
 	*x = PutValueResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[37]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2939,7 +3197,7 @@ func (x *PutValueResponse) String() string {
 func (*PutValueResponse) ProtoMessage() {}
 
 func (x *PutValueResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[37]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2952,7 +3210,7 @@ func (x *PutValueResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutValueResponse.ProtoReflect.Descriptor instead.
 func (*PutValueResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{37}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *PutValueResponse) GetValue() *v1.Value {
@@ -2979,7 +3237,7 @@ type GetValueRequest struct {
 
 func (x *GetValueRequest) Reset() {
 	*x = GetValueRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[38]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2991,7 +3249,7 @@ func (x *GetValueRequest) String() string {
 func (*GetValueRequest) ProtoMessage() {}
 
 func (x *GetValueRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[38]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3004,7 +3262,7 @@ func (x *GetValueRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetValueRequest.ProtoReflect.Descriptor instead.
 func (*GetValueRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{38}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *GetValueRequest) GetTenant() string {
@@ -3031,7 +3289,7 @@ type GetValueResponse struct {
 
 func (x *GetValueResponse) Reset() {
 	*x = GetValueResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[39]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3043,7 +3301,7 @@ func (x *GetValueResponse) String() string {
 func (*GetValueResponse) ProtoMessage() {}
 
 func (x *GetValueResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[39]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3056,7 +3314,7 @@ func (x *GetValueResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetValueResponse.ProtoReflect.Descriptor instead.
 func (*GetValueResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{39}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *GetValueResponse) GetValue() *v1.Value {
@@ -3088,7 +3346,7 @@ type ListValuesRequest struct {
 
 func (x *ListValuesRequest) Reset() {
 	*x = ListValuesRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[40]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3100,7 +3358,7 @@ func (x *ListValuesRequest) String() string {
 func (*ListValuesRequest) ProtoMessage() {}
 
 func (x *ListValuesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[40]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3113,7 +3371,7 @@ func (x *ListValuesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListValuesRequest.ProtoReflect.Descriptor instead.
 func (*ListValuesRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{40}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *ListValuesRequest) GetTenant() string {
@@ -3150,15 +3408,17 @@ type ListValuesResponse struct {
 	// Empty on the last page.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
 	// Of all of the tenant's values, and what they may be.
-	UsedBytes     int64 `protobuf:"varint,3,opt,name=used_bytes,json=usedBytes,proto3" json:"used_bytes,omitempty"`
-	QuotaBytes    int64 `protobuf:"varint,4,opt,name=quota_bytes,json=quotaBytes,proto3" json:"quota_bytes,omitempty"`
+	UsedBytes  int64 `protobuf:"varint,3,opt,name=used_bytes,json=usedBytes,proto3" json:"used_bytes,omitempty"`
+	QuotaBytes int64 `protobuf:"varint,4,opt,name=quota_bytes,json=quotaBytes,proto3" json:"quota_bytes,omitempty"`
+	// Values among them whose records cannot be read.
+	Unreadable    []*Unreadable `protobuf:"bytes,5,rep,name=unreadable,proto3" json:"unreadable,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ListValuesResponse) Reset() {
 	*x = ListValuesResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[41]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3170,7 +3430,7 @@ func (x *ListValuesResponse) String() string {
 func (*ListValuesResponse) ProtoMessage() {}
 
 func (x *ListValuesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[41]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3183,7 +3443,7 @@ func (x *ListValuesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListValuesResponse.ProtoReflect.Descriptor instead.
 func (*ListValuesResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{41}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *ListValuesResponse) GetValues() []*v1.Value {
@@ -3214,6 +3474,13 @@ func (x *ListValuesResponse) GetQuotaBytes() int64 {
 	return 0
 }
 
+func (x *ListValuesResponse) GetUnreadable() []*Unreadable {
+	if x != nil {
+		return x.Unreadable
+	}
+	return nil
+}
+
 type DeleteValueRequest struct {
 	state            protoimpl.MessageState `protogen:"open.v1"`
 	Tenant           string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
@@ -3226,7 +3493,7 @@ type DeleteValueRequest struct {
 
 func (x *DeleteValueRequest) Reset() {
 	*x = DeleteValueRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[42]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3238,7 +3505,7 @@ func (x *DeleteValueRequest) String() string {
 func (*DeleteValueRequest) ProtoMessage() {}
 
 func (x *DeleteValueRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[42]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3251,7 +3518,7 @@ func (x *DeleteValueRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteValueRequest.ProtoReflect.Descriptor instead.
 func (*DeleteValueRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{42}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *DeleteValueRequest) GetTenant() string {
@@ -3292,7 +3559,7 @@ type DeleteValueResponse struct {
 
 func (x *DeleteValueResponse) Reset() {
 	*x = DeleteValueResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[43]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3304,7 +3571,7 @@ func (x *DeleteValueResponse) String() string {
 func (*DeleteValueResponse) ProtoMessage() {}
 
 func (x *DeleteValueResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[43]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3317,7 +3584,7 @@ func (x *DeleteValueResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteValueResponse.ProtoReflect.Descriptor instead.
 func (*DeleteValueResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{43}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *DeleteValueResponse) GetValue() *v1.Value {
@@ -3340,7 +3607,7 @@ type SetTenantRequest struct {
 
 func (x *SetTenantRequest) Reset() {
 	*x = SetTenantRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[44]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3352,7 +3619,7 @@ func (x *SetTenantRequest) String() string {
 func (*SetTenantRequest) ProtoMessage() {}
 
 func (x *SetTenantRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[44]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3365,7 +3632,7 @@ func (x *SetTenantRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetTenantRequest.ProtoReflect.Descriptor instead.
 func (*SetTenantRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{44}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *SetTenantRequest) GetTenant() string {
@@ -3406,7 +3673,7 @@ type SetTenantResponse struct {
 
 func (x *SetTenantResponse) Reset() {
 	*x = SetTenantResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[45]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3418,7 +3685,7 @@ func (x *SetTenantResponse) String() string {
 func (*SetTenantResponse) ProtoMessage() {}
 
 func (x *SetTenantResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[45]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3431,7 +3698,7 @@ func (x *SetTenantResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetTenantResponse.ProtoReflect.Descriptor instead.
 func (*SetTenantResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{45}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *SetTenantResponse) GetTenant() *v1.Tenant {
@@ -3457,7 +3724,7 @@ type GetTenantRequest struct {
 
 func (x *GetTenantRequest) Reset() {
 	*x = GetTenantRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[46]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3469,7 +3736,7 @@ func (x *GetTenantRequest) String() string {
 func (*GetTenantRequest) ProtoMessage() {}
 
 func (x *GetTenantRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[46]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3482,7 +3749,7 @@ func (x *GetTenantRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTenantRequest.ProtoReflect.Descriptor instead.
 func (*GetTenantRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{46}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *GetTenantRequest) GetTenant() string {
@@ -3501,7 +3768,7 @@ type GetTenantResponse struct {
 
 func (x *GetTenantResponse) Reset() {
 	*x = GetTenantResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[47]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3513,7 +3780,7 @@ func (x *GetTenantResponse) String() string {
 func (*GetTenantResponse) ProtoMessage() {}
 
 func (x *GetTenantResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[47]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3526,7 +3793,7 @@ func (x *GetTenantResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTenantResponse.ProtoReflect.Descriptor instead.
 func (*GetTenantResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{47}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *GetTenantResponse) GetTenant() *v1.Tenant {
@@ -3548,7 +3815,7 @@ type ListTenantsRequest struct {
 
 func (x *ListTenantsRequest) Reset() {
 	*x = ListTenantsRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[48]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3560,7 +3827,7 @@ func (x *ListTenantsRequest) String() string {
 func (*ListTenantsRequest) ProtoMessage() {}
 
 func (x *ListTenantsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[48]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3573,7 +3840,7 @@ func (x *ListTenantsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTenantsRequest.ProtoReflect.Descriptor instead.
 func (*ListTenantsRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{48}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *ListTenantsRequest) GetPageSize() int32 {
@@ -3595,13 +3862,15 @@ type ListTenantsResponse struct {
 	Tenants []*v1.Tenant           `protobuf:"bytes,1,rep,name=tenants,proto3" json:"tenants,omitempty"`
 	// Empty on the last page.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	// Tenants among them whose settings cannot be read.
+	Unreadable    []*Unreadable `protobuf:"bytes,3,rep,name=unreadable,proto3" json:"unreadable,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ListTenantsResponse) Reset() {
 	*x = ListTenantsResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[49]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3613,7 +3882,7 @@ func (x *ListTenantsResponse) String() string {
 func (*ListTenantsResponse) ProtoMessage() {}
 
 func (x *ListTenantsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[49]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3626,7 +3895,7 @@ func (x *ListTenantsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTenantsResponse.ProtoReflect.Descriptor instead.
 func (*ListTenantsResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{49}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *ListTenantsResponse) GetTenants() []*v1.Tenant {
@@ -3643,6 +3912,13 @@ func (x *ListTenantsResponse) GetNextPageToken() string {
 	return ""
 }
 
+func (x *ListTenantsResponse) GetUnreadable() []*Unreadable {
+	if x != nil {
+		return x.Unreadable
+	}
+	return nil
+}
+
 type WatchLogsRequest struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Tenant string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
@@ -3654,7 +3930,7 @@ type WatchLogsRequest struct {
 
 func (x *WatchLogsRequest) Reset() {
 	*x = WatchLogsRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[50]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3666,7 +3942,7 @@ func (x *WatchLogsRequest) String() string {
 func (*WatchLogsRequest) ProtoMessage() {}
 
 func (x *WatchLogsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[50]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3679,7 +3955,7 @@ func (x *WatchLogsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchLogsRequest.ProtoReflect.Descriptor instead.
 func (*WatchLogsRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{50}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *WatchLogsRequest) GetTenant() string {
@@ -3710,7 +3986,7 @@ type WatchLogsResponse struct {
 
 func (x *WatchLogsResponse) Reset() {
 	*x = WatchLogsResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[51]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3722,7 +3998,7 @@ func (x *WatchLogsResponse) String() string {
 func (*WatchLogsResponse) ProtoMessage() {}
 
 func (x *WatchLogsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[51]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3735,7 +4011,7 @@ func (x *WatchLogsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchLogsResponse.ProtoReflect.Descriptor instead.
 func (*WatchLogsResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{51}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *WatchLogsResponse) GetLogs() *v11.Logs {
@@ -3766,7 +4042,7 @@ type ListAgentsRequest struct {
 
 func (x *ListAgentsRequest) Reset() {
 	*x = ListAgentsRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[52]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3778,7 +4054,7 @@ func (x *ListAgentsRequest) String() string {
 func (*ListAgentsRequest) ProtoMessage() {}
 
 func (x *ListAgentsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[52]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3791,7 +4067,7 @@ func (x *ListAgentsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAgentsRequest.ProtoReflect.Descriptor instead.
 func (*ListAgentsRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{52}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *ListAgentsRequest) GetPageSize() int32 {
@@ -3828,7 +4104,7 @@ type ListAgentsResponse struct {
 
 func (x *ListAgentsResponse) Reset() {
 	*x = ListAgentsResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[53]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3840,7 +4116,7 @@ func (x *ListAgentsResponse) String() string {
 func (*ListAgentsResponse) ProtoMessage() {}
 
 func (x *ListAgentsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[53]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3853,7 +4129,7 @@ func (x *ListAgentsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAgentsResponse.ProtoReflect.Descriptor instead.
 func (*ListAgentsResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{53}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *ListAgentsResponse) GetAgents() []*AgentStatus {
@@ -3900,7 +4176,7 @@ type StatusRequest struct {
 
 func (x *StatusRequest) Reset() {
 	*x = StatusRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[54]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3912,7 +4188,7 @@ func (x *StatusRequest) String() string {
 func (*StatusRequest) ProtoMessage() {}
 
 func (x *StatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[54]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3925,7 +4201,7 @@ func (x *StatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusRequest.ProtoReflect.Descriptor instead.
 func (*StatusRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{54}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *StatusRequest) GetTenant() string {
@@ -3967,7 +4243,7 @@ type StatusResponse struct {
 
 func (x *StatusResponse) Reset() {
 	*x = StatusResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[55]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3979,7 +4255,7 @@ func (x *StatusResponse) String() string {
 func (*StatusResponse) ProtoMessage() {}
 
 func (x *StatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[55]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3992,7 +4268,7 @@ func (x *StatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusResponse.ProtoReflect.Descriptor instead.
 func (*StatusResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{55}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *StatusResponse) GetStatus() *FleetStatus {
@@ -4024,7 +4300,7 @@ type WatchStatusRequest struct {
 
 func (x *WatchStatusRequest) Reset() {
 	*x = WatchStatusRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[56]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4036,7 +4312,7 @@ func (x *WatchStatusRequest) String() string {
 func (*WatchStatusRequest) ProtoMessage() {}
 
 func (x *WatchStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[56]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4049,7 +4325,7 @@ func (x *WatchStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchStatusRequest.ProtoReflect.Descriptor instead.
 func (*WatchStatusRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{56}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *WatchStatusRequest) GetTenant() string {
@@ -4088,7 +4364,7 @@ type WatchStatusResponse struct {
 
 func (x *WatchStatusResponse) Reset() {
 	*x = WatchStatusResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[57]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4100,7 +4376,7 @@ func (x *WatchStatusResponse) String() string {
 func (*WatchStatusResponse) ProtoMessage() {}
 
 func (x *WatchStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[57]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4113,7 +4389,7 @@ func (x *WatchStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchStatusResponse.ProtoReflect.Descriptor instead.
 func (*WatchStatusResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{57}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *WatchStatusResponse) GetStatus() *FleetStatus {
@@ -4146,14 +4422,17 @@ type FleetStatus struct {
 	// Agents that are heard of.
 	Connected int32 `protobuf:"varint,5,opt,name=connected,proto3" json:"connected,omitempty"`
 	// Agents unheard for 15 s: what they run is not known.
-	Unknown       int32 `protobuf:"varint,6,opt,name=unknown,proto3" json:"unknown,omitempty"`
+	Unknown int32 `protobuf:"varint,6,opt,name=unknown,proto3" json:"unknown,omitempty"`
+	// Objects whose records cannot be read, of the tenants, or of the script, that were asked
+	// for. At most 100.
+	Unreadable    []*Unreadable `protobuf:"bytes,7,rep,name=unreadable,proto3" json:"unreadable,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *FleetStatus) Reset() {
 	*x = FleetStatus{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[58]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4165,7 +4444,7 @@ func (x *FleetStatus) String() string {
 func (*FleetStatus) ProtoMessage() {}
 
 func (x *FleetStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[58]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4178,7 +4457,7 @@ func (x *FleetStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FleetStatus.ProtoReflect.Descriptor instead.
 func (*FleetStatus) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{58}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *FleetStatus) GetFleet() string {
@@ -4216,6 +4495,13 @@ func (x *FleetStatus) GetUnknown() int32 {
 	return 0
 }
 
+func (x *FleetStatus) GetUnreadable() []*Unreadable {
+	if x != nil {
+		return x.Unreadable
+	}
+	return nil
+}
+
 // One agent, as it last reported.
 type AgentStatus struct {
 	state             protoimpl.MessageState `protogen:"open.v1"`
@@ -4249,7 +4535,7 @@ type AgentStatus struct {
 
 func (x *AgentStatus) Reset() {
 	*x = AgentStatus{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[59]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4261,7 +4547,7 @@ func (x *AgentStatus) String() string {
 func (*AgentStatus) ProtoMessage() {}
 
 func (x *AgentStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[59]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4274,7 +4560,7 @@ func (x *AgentStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentStatus.ProtoReflect.Descriptor instead.
 func (*AgentStatus) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{59}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *AgentStatus) GetAgent() string {
@@ -4388,7 +4674,7 @@ type ScriptFailure struct {
 
 func (x *ScriptFailure) Reset() {
 	*x = ScriptFailure{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[60]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4400,7 +4686,7 @@ func (x *ScriptFailure) String() string {
 func (*ScriptFailure) ProtoMessage() {}
 
 func (x *ScriptFailure) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[60]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4413,7 +4699,7 @@ func (x *ScriptFailure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScriptFailure.ProtoReflect.Descriptor instead.
 func (*ScriptFailure) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{60}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *ScriptFailure) GetTenant() string {
@@ -4473,14 +4759,17 @@ type ScriptStatus struct {
 	// How it converged; absent until it did.
 	Rollout *Rollout `protobuf:"bytes,10,opt,name=rollout,proto3" json:"rollout,omitempty"`
 	// Of a release with a candidate; absent otherwise.
-	Trials        *Trials `protobuf:"bytes,11,opt,name=trials,proto3" json:"trials,omitempty"`
+	Trials *Trials `protobuf:"bytes,11,opt,name=trials,proto3" json:"trials,omitempty"`
+	// The script's record cannot be read: release is what it was before, or a tombstone where
+	// that is not known. Absent otherwise.
+	Unreadable    *Unreadable `protobuf:"bytes,12,opt,name=unreadable,proto3" json:"unreadable,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ScriptStatus) Reset() {
 	*x = ScriptStatus{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[61]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4492,7 +4781,7 @@ func (x *ScriptStatus) String() string {
 func (*ScriptStatus) ProtoMessage() {}
 
 func (x *ScriptStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[61]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4505,7 +4794,7 @@ func (x *ScriptStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScriptStatus.ProtoReflect.Descriptor instead.
 func (*ScriptStatus) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{61}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *ScriptStatus) GetRelease() *v1.Release {
@@ -4585,6 +4874,13 @@ func (x *ScriptStatus) GetTrials() *Trials {
 	return nil
 }
 
+func (x *ScriptStatus) GetUnreadable() *Unreadable {
+	if x != nil {
+		return x.Unreadable
+	}
+	return nil
+}
+
 // Trials is what connected agents say of a candidate.
 type Trials struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -4610,7 +4906,7 @@ type Trials struct {
 
 func (x *Trials) Reset() {
 	*x = Trials{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[62]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4622,7 +4918,7 @@ func (x *Trials) String() string {
 func (*Trials) ProtoMessage() {}
 
 func (x *Trials) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[62]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4635,7 +4931,7 @@ func (x *Trials) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Trials.ProtoReflect.Descriptor instead.
 func (*Trials) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{62}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *Trials) GetPassed() int32 {
@@ -4712,7 +5008,7 @@ type Rollout struct {
 
 func (x *Rollout) Reset() {
 	*x = Rollout{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[63]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4724,7 +5020,7 @@ func (x *Rollout) String() string {
 func (*Rollout) ProtoMessage() {}
 
 func (x *Rollout) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[63]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4737,7 +5033,7 @@ func (x *Rollout) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rollout.ProtoReflect.Descriptor instead.
 func (*Rollout) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{63}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *Rollout) GetRevision() int64 {
@@ -4799,7 +5095,7 @@ type AgentFailure struct {
 
 func (x *AgentFailure) Reset() {
 	*x = AgentFailure{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[64]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4811,7 +5107,7 @@ func (x *AgentFailure) String() string {
 func (*AgentFailure) ProtoMessage() {}
 
 func (x *AgentFailure) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[64]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4824,7 +5120,7 @@ func (x *AgentFailure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentFailure.ProtoReflect.Descriptor instead.
 func (*AgentFailure) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{64}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *AgentFailure) GetAgent() string {
@@ -4860,7 +5156,7 @@ type PullRequest struct {
 
 func (x *PullRequest) Reset() {
 	*x = PullRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[65]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4872,7 +5168,7 @@ func (x *PullRequest) String() string {
 func (*PullRequest) ProtoMessage() {}
 
 func (x *PullRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[65]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4885,7 +5181,7 @@ func (x *PullRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PullRequest.ProtoReflect.Descriptor instead.
 func (*PullRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{65}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *PullRequest) GetFleet() string {
@@ -4935,7 +5231,7 @@ type PullResponse struct {
 
 func (x *PullResponse) Reset() {
 	*x = PullResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[66]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4947,7 +5243,7 @@ func (x *PullResponse) String() string {
 func (*PullResponse) ProtoMessage() {}
 
 func (x *PullResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[66]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4960,7 +5256,7 @@ func (x *PullResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PullResponse.ProtoReflect.Descriptor instead.
 func (*PullResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{66}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *PullResponse) GetPage() []byte {
@@ -4991,7 +5287,7 @@ type SyncRequest struct {
 
 func (x *SyncRequest) Reset() {
 	*x = SyncRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[67]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5003,7 +5299,7 @@ func (x *SyncRequest) String() string {
 func (*SyncRequest) ProtoMessage() {}
 
 func (x *SyncRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[67]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5016,7 +5312,7 @@ func (x *SyncRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SyncRequest.ProtoReflect.Descriptor instead.
 func (*SyncRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{67}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *SyncRequest) GetFleet() string {
@@ -5056,7 +5352,7 @@ type SyncResponse struct {
 
 func (x *SyncResponse) Reset() {
 	*x = SyncResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[68]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5068,7 +5364,7 @@ func (x *SyncResponse) String() string {
 func (*SyncResponse) ProtoMessage() {}
 
 func (x *SyncResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[68]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5081,7 +5377,7 @@ func (x *SyncResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SyncResponse.ProtoReflect.Descriptor instead.
 func (*SyncResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{68}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *SyncResponse) GetFleet() string {
@@ -5129,7 +5425,7 @@ type FetchSourcesRequest struct {
 
 func (x *FetchSourcesRequest) Reset() {
 	*x = FetchSourcesRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[69]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5141,7 +5437,7 @@ func (x *FetchSourcesRequest) String() string {
 func (*FetchSourcesRequest) ProtoMessage() {}
 
 func (x *FetchSourcesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[69]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5154,7 +5450,7 @@ func (x *FetchSourcesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchSourcesRequest.ProtoReflect.Descriptor instead.
 func (*FetchSourcesRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{69}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *FetchSourcesRequest) GetDigests() [][]byte {
@@ -5173,7 +5469,7 @@ type FetchSourcesResponse struct {
 
 func (x *FetchSourcesResponse) Reset() {
 	*x = FetchSourcesResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[70]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5185,7 +5481,7 @@ func (x *FetchSourcesResponse) String() string {
 func (*FetchSourcesResponse) ProtoMessage() {}
 
 func (x *FetchSourcesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[70]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5198,7 +5494,7 @@ func (x *FetchSourcesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchSourcesResponse.ProtoReflect.Descriptor instead.
 func (*FetchSourcesResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{70}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *FetchSourcesResponse) GetSources() []*v1.Source {
@@ -5364,10 +5660,18 @@ const file_proto_registry_v1_registry_proto_rawDesc = "" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x1b\n" +
 	"\tpage_size\x18\x02 \x01(\x05R\bpageSize\x12\x1d\n" +
 	"\n" +
-	"page_token\x18\x03 \x01(\tR\tpageToken\"r\n" +
+	"page_token\x18\x03 \x01(\tR\tpageToken\"\xb7\x01\n" +
 	"\fListResponse\x12:\n" +
 	"\breleases\x18\x01 \x03(\v2\x1e.scriptorium.script.v1.ReleaseR\breleases\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"X\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12C\n" +
+	"\n" +
+	"unreadable\x18\x03 \x03(\v2#.scriptorium.registry.v1.UnreadableR\n" +
+	"unreadable\"R\n" +
+	"\n" +
+	"Unreadable\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x1a\n" +
+	"\brevision\x18\x02 \x01(\x03R\brevision\x12\x16\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\"X\n" +
 	"\x10GetSourceRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x18\n" +
@@ -5391,13 +5695,16 @@ const file_proto_registry_v1_registry_proto_rawDesc = "" +
 	"\aentries\x18\x01 \x03(\v2!.scriptorium.script.v1.AuditEntryR\aentries\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"'\n" +
 	"\rExportRequest\x12\x16\n" +
-	"\x06tenant\x18\x01 \x01(\tR\x06tenant\"\xca\x02\n" +
+	"\x06tenant\x18\x01 \x01(\tR\x06tenant\"\x91\x03\n" +
 	"\x0eExportResponse\x12?\n" +
 	"\x06header\x18\x01 \x01(\v2%.scriptorium.registry.v1.ExportHeaderH\x00R\x06header\x12?\n" +
 	"\x06script\x18\x02 \x01(\v2%.scriptorium.registry.v1.ScriptRecordH\x00R\x06script\x127\n" +
 	"\x06source\x18\x03 \x01(\v2\x1d.scriptorium.script.v1.SourceH\x00R\x06source\x12<\n" +
 	"\x05value\x18\x04 \x01(\v2$.scriptorium.registry.v1.ValueRecordH\x00R\x05value\x127\n" +
-	"\x06tenant\x18\x05 \x01(\v2\x1d.scriptorium.script.v1.TenantH\x00R\x06tenantB\x06\n" +
+	"\x06tenant\x18\x05 \x01(\v2\x1d.scriptorium.script.v1.TenantH\x00R\x06tenant\x12E\n" +
+	"\n" +
+	"unreadable\x18\x06 \x01(\v2#.scriptorium.registry.v1.UnreadableH\x00R\n" +
+	"unreadableB\x06\n" +
 	"\x04item\"\x9e\x01\n" +
 	"\fExportHeader\x12\x14\n" +
 	"\x05fleet\x18\x01 \x01(\tR\x05fleet\x12#\n" +
@@ -5429,7 +5736,22 @@ const file_proto_registry_v1_registry_proto_rawDesc = "" +
 	"\tunchanged\x18\x02 \x01(\x05R\tunchanged\x12\x1a\n" +
 	"\breplaced\x18\x03 \x01(\x05R\breplaced\x12\x16\n" +
 	"\x06values\x18\x04 \x01(\x05R\x06values\x12\x18\n" +
-	"\atenants\x18\x05 \x01(\x05R\atenants\"\x9a\x01\n" +
+	"\atenants\x18\x05 \x01(\x05R\atenants\"\x7f\n" +
+	"\rDoctorRequest\x12\x16\n" +
+	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x16\n" +
+	"\x06repair\x18\x03 \x01(\bR\x06repair\x12\x16\n" +
+	"\x06author\x18\x04 \x01(\tR\x06author\x12\x12\n" +
+	"\x04note\x18\x05 \x01(\tR\x04note\"\xaa\x01\n" +
+	"\x0eDoctorResponse\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x1a\n" +
+	"\brevision\x18\x02 \x01(\x03R\brevision\x12\x16\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x16\n" +
+	"\x06remedy\x18\x04 \x01(\tR\x06remedy\x12\x1e\n" +
+	"\n" +
+	"repairable\x18\x05 \x01(\bR\n" +
+	"repairable\x12\x1a\n" +
+	"\brepaired\x18\x06 \x01(\bR\brepaired\"\x9a\x01\n" +
 	"\x0fPutValueRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\tR\x03key\x12\x18\n" +
@@ -5450,14 +5772,17 @@ const file_proto_registry_v1_registry_proto_rawDesc = "" +
 	"\x06prefix\x18\x02 \x01(\tR\x06prefix\x12\x1b\n" +
 	"\tpage_size\x18\x03 \x01(\x05R\bpageSize\x12\x1d\n" +
 	"\n" +
-	"page_token\x18\x04 \x01(\tR\tpageToken\"\xb2\x01\n" +
+	"page_token\x18\x04 \x01(\tR\tpageToken\"\xf7\x01\n" +
 	"\x12ListValuesResponse\x124\n" +
 	"\x06values\x18\x01 \x03(\v2\x1c.scriptorium.script.v1.ValueR\x06values\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12\x1d\n" +
 	"\n" +
 	"used_bytes\x18\x03 \x01(\x03R\tusedBytes\x12\x1f\n" +
 	"\vquota_bytes\x18\x04 \x01(\x03R\n" +
-	"quotaBytes\"\x83\x01\n" +
+	"quotaBytes\x12C\n" +
+	"\n" +
+	"unreadable\x18\x05 \x03(\v2#.scriptorium.registry.v1.UnreadableR\n" +
+	"unreadable\"\x83\x01\n" +
 	"\x12DeleteValueRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\tR\x03key\x12\x16\n" +
@@ -5480,10 +5805,13 @@ const file_proto_registry_v1_registry_proto_rawDesc = "" +
 	"\x12ListTenantsRequest\x12\x1b\n" +
 	"\tpage_size\x18\x01 \x01(\x05R\bpageSize\x12\x1d\n" +
 	"\n" +
-	"page_token\x18\x02 \x01(\tR\tpageToken\"v\n" +
+	"page_token\x18\x02 \x01(\tR\tpageToken\"\xbb\x01\n" +
 	"\x13ListTenantsResponse\x127\n" +
 	"\atenants\x18\x01 \x03(\v2\x1d.scriptorium.script.v1.TenantR\atenants\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\">\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12C\n" +
+	"\n" +
+	"unreadable\x18\x03 \x03(\v2#.scriptorium.registry.v1.UnreadableR\n" +
+	"unreadable\">\n" +
 	"\x10WatchLogsRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\"}\n" +
@@ -5516,13 +5844,16 @@ const file_proto_registry_v1_registry_proto_rawDesc = "" +
 	"\x13WatchStatusResponse\x12<\n" +
 	"\x06status\x18\x01 \x01(\v2$.scriptorium.registry.v1.FleetStatusR\x06status\x12\x18\n" +
 	"\achanges\x18\x02 \x01(\bR\achanges\x12\x12\n" +
-	"\x04gone\x18\x03 \x03(\tR\x04gone\"\xc7\x01\n" +
+	"\x04gone\x18\x03 \x03(\tR\x04gone\"\x8c\x02\n" +
 	"\vFleetStatus\x12\x14\n" +
 	"\x05fleet\x18\x01 \x01(\tR\x05fleet\x12#\n" +
 	"\rhead_revision\x18\x02 \x01(\x03R\fheadRevision\x12?\n" +
 	"\ascripts\x18\x04 \x03(\v2%.scriptorium.registry.v1.ScriptStatusR\ascripts\x12\x1c\n" +
 	"\tconnected\x18\x05 \x01(\x05R\tconnected\x12\x18\n" +
-	"\aunknown\x18\x06 \x01(\x05R\aunknownJ\x04\b\x03\x10\x04\"\xde\x04\n" +
+	"\aunknown\x18\x06 \x01(\x05R\aunknown\x12C\n" +
+	"\n" +
+	"unreadable\x18\a \x03(\v2#.scriptorium.registry.v1.UnreadableR\n" +
+	"unreadableJ\x04\b\x03\x10\x04\"\xde\x04\n" +
 	"\vAgentStatus\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x12H\n" +
 	"\x06labels\x18\x02 \x03(\v20.scriptorium.registry.v1.AgentStatus.LabelsEntryR\x06labels\x12\x1a\n" +
@@ -5547,7 +5878,7 @@ const file_proto_registry_v1_registry_proto_rawDesc = "" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1a\n" +
 	"\brevision\x18\x03 \x01(\x03R\brevision\x122\n" +
-	"\x05error\x18\x04 \x01(\v2\x1c.scriptorium.script.v1.ErrorR\x05error\"\xd6\x03\n" +
+	"\x05error\x18\x04 \x01(\v2\x1c.scriptorium.script.v1.ErrorR\x05error\"\x9b\x04\n" +
 	"\fScriptStatus\x128\n" +
 	"\arelease\x18\x01 \x01(\v2\x1e.scriptorium.script.v1.ReleaseR\arelease\x12\x18\n" +
 	"\adesired\x18\x02 \x01(\x05R\adesired\x12\x16\n" +
@@ -5560,7 +5891,10 @@ const file_proto_registry_v1_registry_proto_rawDesc = "" +
 	"\bfailures\x18\t \x03(\v2%.scriptorium.registry.v1.AgentFailureR\bfailures\x12:\n" +
 	"\arollout\x18\n" +
 	" \x01(\v2 .scriptorium.registry.v1.RolloutR\arollout\x127\n" +
-	"\x06trials\x18\v \x01(\v2\x1f.scriptorium.registry.v1.TrialsR\x06trials\"\xe7\x01\n" +
+	"\x06trials\x18\v \x01(\v2\x1f.scriptorium.registry.v1.TrialsR\x06trials\x12C\n" +
+	"\n" +
+	"unreadable\x18\f \x01(\v2#.scriptorium.registry.v1.UnreadableR\n" +
+	"unreadable\"\xe7\x01\n" +
 	"\x06Trials\x12\x16\n" +
 	"\x06passed\x18\x01 \x01(\x05R\x06passed\x12\x16\n" +
 	"\x06failed\x18\x02 \x01(\x05R\x06failed\x12\x18\n" +
@@ -5614,7 +5948,7 @@ const file_proto_registry_v1_registry_proto_rawDesc = "" +
 	"\tLogsState\x12\x1a\n" +
 	"\x16LOGS_STATE_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14LOGS_STATE_LISTENING\x10\x01\x12\x1a\n" +
-	"\x16LOGS_STATE_INTERRUPTED\x10\x022\xa6\x14\n" +
+	"\x16LOGS_STATE_INTERRUPTED\x10\x022\x83\x15\n" +
 	"\bRegistry\x12\\\n" +
 	"\aPublish\x12'.scriptorium.registry.v1.PublishRequest\x1a(.scriptorium.registry.v1.PublishResponse\x12P\n" +
 	"\x03Pin\x12#.scriptorium.registry.v1.PinRequest\x1a$.scriptorium.registry.v1.PinResponse\x12V\n" +
@@ -5632,7 +5966,8 @@ const file_proto_registry_v1_registry_proto_rawDesc = "" +
 	"\aHistory\x12'.scriptorium.registry.v1.HistoryRequest\x1a(.scriptorium.registry.v1.HistoryResponse\x12V\n" +
 	"\x05Audit\x12%.scriptorium.registry.v1.AuditRequest\x1a&.scriptorium.registry.v1.AuditResponse\x12[\n" +
 	"\x06Export\x12&.scriptorium.registry.v1.ExportRequest\x1a'.scriptorium.registry.v1.ExportResponse0\x01\x12[\n" +
-	"\x06Import\x12&.scriptorium.registry.v1.ImportRequest\x1a'.scriptorium.registry.v1.ImportResponse(\x01\x12_\n" +
+	"\x06Import\x12&.scriptorium.registry.v1.ImportRequest\x1a'.scriptorium.registry.v1.ImportResponse(\x01\x12[\n" +
+	"\x06Doctor\x12&.scriptorium.registry.v1.DoctorRequest\x1a'.scriptorium.registry.v1.DoctorResponse0\x01\x12_\n" +
 	"\bPutValue\x12(.scriptorium.registry.v1.PutValueRequest\x1a).scriptorium.registry.v1.PutValueResponse\x12_\n" +
 	"\bGetValue\x12(.scriptorium.registry.v1.GetValueRequest\x1a).scriptorium.registry.v1.GetValueResponse\x12e\n" +
 	"\n" +
@@ -5664,7 +5999,7 @@ func file_proto_registry_v1_registry_proto_rawDescGZIP() []byte {
 }
 
 var file_proto_registry_v1_registry_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_proto_registry_v1_registry_proto_msgTypes = make([]protoimpl.MessageInfo, 72)
+var file_proto_registry_v1_registry_proto_msgTypes = make([]protoimpl.MessageInfo, 75)
 var file_proto_registry_v1_registry_proto_goTypes = []any{
 	(Steering)(0),                 // 0: scriptorium.registry.v1.Steering
 	(LogsState)(0),                // 1: scriptorium.registry.v1.LogsState
@@ -5690,205 +6025,216 @@ var file_proto_registry_v1_registry_proto_goTypes = []any{
 	(*GetResponse)(nil),           // 21: scriptorium.registry.v1.GetResponse
 	(*ListRequest)(nil),           // 22: scriptorium.registry.v1.ListRequest
 	(*ListResponse)(nil),          // 23: scriptorium.registry.v1.ListResponse
-	(*GetSourceRequest)(nil),      // 24: scriptorium.registry.v1.GetSourceRequest
-	(*GetSourceResponse)(nil),     // 25: scriptorium.registry.v1.GetSourceResponse
-	(*HistoryRequest)(nil),        // 26: scriptorium.registry.v1.HistoryRequest
-	(*HistoryResponse)(nil),       // 27: scriptorium.registry.v1.HistoryResponse
-	(*AuditRequest)(nil),          // 28: scriptorium.registry.v1.AuditRequest
-	(*AuditResponse)(nil),         // 29: scriptorium.registry.v1.AuditResponse
-	(*ExportRequest)(nil),         // 30: scriptorium.registry.v1.ExportRequest
-	(*ExportResponse)(nil),        // 31: scriptorium.registry.v1.ExportResponse
-	(*ExportHeader)(nil),          // 32: scriptorium.registry.v1.ExportHeader
-	(*ScriptRecord)(nil),          // 33: scriptorium.registry.v1.ScriptRecord
-	(*ValueRecord)(nil),           // 34: scriptorium.registry.v1.ValueRecord
-	(*ImportRequest)(nil),         // 35: scriptorium.registry.v1.ImportRequest
-	(*ImportOptions)(nil),         // 36: scriptorium.registry.v1.ImportOptions
-	(*ImportResponse)(nil),        // 37: scriptorium.registry.v1.ImportResponse
-	(*PutValueRequest)(nil),       // 38: scriptorium.registry.v1.PutValueRequest
-	(*PutValueResponse)(nil),      // 39: scriptorium.registry.v1.PutValueResponse
-	(*GetValueRequest)(nil),       // 40: scriptorium.registry.v1.GetValueRequest
-	(*GetValueResponse)(nil),      // 41: scriptorium.registry.v1.GetValueResponse
-	(*ListValuesRequest)(nil),     // 42: scriptorium.registry.v1.ListValuesRequest
-	(*ListValuesResponse)(nil),    // 43: scriptorium.registry.v1.ListValuesResponse
-	(*DeleteValueRequest)(nil),    // 44: scriptorium.registry.v1.DeleteValueRequest
-	(*DeleteValueResponse)(nil),   // 45: scriptorium.registry.v1.DeleteValueResponse
-	(*SetTenantRequest)(nil),      // 46: scriptorium.registry.v1.SetTenantRequest
-	(*SetTenantResponse)(nil),     // 47: scriptorium.registry.v1.SetTenantResponse
-	(*GetTenantRequest)(nil),      // 48: scriptorium.registry.v1.GetTenantRequest
-	(*GetTenantResponse)(nil),     // 49: scriptorium.registry.v1.GetTenantResponse
-	(*ListTenantsRequest)(nil),    // 50: scriptorium.registry.v1.ListTenantsRequest
-	(*ListTenantsResponse)(nil),   // 51: scriptorium.registry.v1.ListTenantsResponse
-	(*WatchLogsRequest)(nil),      // 52: scriptorium.registry.v1.WatchLogsRequest
-	(*WatchLogsResponse)(nil),     // 53: scriptorium.registry.v1.WatchLogsResponse
-	(*ListAgentsRequest)(nil),     // 54: scriptorium.registry.v1.ListAgentsRequest
-	(*ListAgentsResponse)(nil),    // 55: scriptorium.registry.v1.ListAgentsResponse
-	(*StatusRequest)(nil),         // 56: scriptorium.registry.v1.StatusRequest
-	(*StatusResponse)(nil),        // 57: scriptorium.registry.v1.StatusResponse
-	(*WatchStatusRequest)(nil),    // 58: scriptorium.registry.v1.WatchStatusRequest
-	(*WatchStatusResponse)(nil),   // 59: scriptorium.registry.v1.WatchStatusResponse
-	(*FleetStatus)(nil),           // 60: scriptorium.registry.v1.FleetStatus
-	(*AgentStatus)(nil),           // 61: scriptorium.registry.v1.AgentStatus
-	(*ScriptFailure)(nil),         // 62: scriptorium.registry.v1.ScriptFailure
-	(*ScriptStatus)(nil),          // 63: scriptorium.registry.v1.ScriptStatus
-	(*Trials)(nil),                // 64: scriptorium.registry.v1.Trials
-	(*Rollout)(nil),               // 65: scriptorium.registry.v1.Rollout
-	(*AgentFailure)(nil),          // 66: scriptorium.registry.v1.AgentFailure
-	(*PullRequest)(nil),           // 67: scriptorium.registry.v1.PullRequest
-	(*PullResponse)(nil),          // 68: scriptorium.registry.v1.PullResponse
-	(*SyncRequest)(nil),           // 69: scriptorium.registry.v1.SyncRequest
-	(*SyncResponse)(nil),          // 70: scriptorium.registry.v1.SyncResponse
-	(*FetchSourcesRequest)(nil),   // 71: scriptorium.registry.v1.FetchSourcesRequest
-	(*FetchSourcesResponse)(nil),  // 72: scriptorium.registry.v1.FetchSourcesResponse
-	nil,                           // 73: scriptorium.registry.v1.AgentStatus.LabelsEntry
-	(*v1.Settings)(nil),           // 74: scriptorium.script.v1.Settings
-	(*v1.Release)(nil),            // 75: scriptorium.script.v1.Release
-	(*v1.Version)(nil),            // 76: scriptorium.script.v1.Version
-	(*v1.HistoryEntry)(nil),       // 77: scriptorium.script.v1.HistoryEntry
-	(*timestamppb.Timestamp)(nil), // 78: google.protobuf.Timestamp
-	(*v1.AuditEntry)(nil),         // 79: scriptorium.script.v1.AuditEntry
-	(*v1.Source)(nil),             // 80: scriptorium.script.v1.Source
-	(*v1.Tenant)(nil),             // 81: scriptorium.script.v1.Tenant
-	(*v1.Value)(nil),              // 82: scriptorium.script.v1.Value
-	(*v1.TenantSettings)(nil),     // 83: scriptorium.script.v1.TenantSettings
-	(*v11.Logs)(nil),              // 84: scriptorium.event.v1.Logs
-	(*durationpb.Duration)(nil),   // 85: google.protobuf.Duration
-	(*v1.Error)(nil),              // 86: scriptorium.script.v1.Error
-	(*v11.Object)(nil),            // 87: scriptorium.event.v1.Object
+	(*Unreadable)(nil),            // 24: scriptorium.registry.v1.Unreadable
+	(*GetSourceRequest)(nil),      // 25: scriptorium.registry.v1.GetSourceRequest
+	(*GetSourceResponse)(nil),     // 26: scriptorium.registry.v1.GetSourceResponse
+	(*HistoryRequest)(nil),        // 27: scriptorium.registry.v1.HistoryRequest
+	(*HistoryResponse)(nil),       // 28: scriptorium.registry.v1.HistoryResponse
+	(*AuditRequest)(nil),          // 29: scriptorium.registry.v1.AuditRequest
+	(*AuditResponse)(nil),         // 30: scriptorium.registry.v1.AuditResponse
+	(*ExportRequest)(nil),         // 31: scriptorium.registry.v1.ExportRequest
+	(*ExportResponse)(nil),        // 32: scriptorium.registry.v1.ExportResponse
+	(*ExportHeader)(nil),          // 33: scriptorium.registry.v1.ExportHeader
+	(*ScriptRecord)(nil),          // 34: scriptorium.registry.v1.ScriptRecord
+	(*ValueRecord)(nil),           // 35: scriptorium.registry.v1.ValueRecord
+	(*ImportRequest)(nil),         // 36: scriptorium.registry.v1.ImportRequest
+	(*ImportOptions)(nil),         // 37: scriptorium.registry.v1.ImportOptions
+	(*ImportResponse)(nil),        // 38: scriptorium.registry.v1.ImportResponse
+	(*DoctorRequest)(nil),         // 39: scriptorium.registry.v1.DoctorRequest
+	(*DoctorResponse)(nil),        // 40: scriptorium.registry.v1.DoctorResponse
+	(*PutValueRequest)(nil),       // 41: scriptorium.registry.v1.PutValueRequest
+	(*PutValueResponse)(nil),      // 42: scriptorium.registry.v1.PutValueResponse
+	(*GetValueRequest)(nil),       // 43: scriptorium.registry.v1.GetValueRequest
+	(*GetValueResponse)(nil),      // 44: scriptorium.registry.v1.GetValueResponse
+	(*ListValuesRequest)(nil),     // 45: scriptorium.registry.v1.ListValuesRequest
+	(*ListValuesResponse)(nil),    // 46: scriptorium.registry.v1.ListValuesResponse
+	(*DeleteValueRequest)(nil),    // 47: scriptorium.registry.v1.DeleteValueRequest
+	(*DeleteValueResponse)(nil),   // 48: scriptorium.registry.v1.DeleteValueResponse
+	(*SetTenantRequest)(nil),      // 49: scriptorium.registry.v1.SetTenantRequest
+	(*SetTenantResponse)(nil),     // 50: scriptorium.registry.v1.SetTenantResponse
+	(*GetTenantRequest)(nil),      // 51: scriptorium.registry.v1.GetTenantRequest
+	(*GetTenantResponse)(nil),     // 52: scriptorium.registry.v1.GetTenantResponse
+	(*ListTenantsRequest)(nil),    // 53: scriptorium.registry.v1.ListTenantsRequest
+	(*ListTenantsResponse)(nil),   // 54: scriptorium.registry.v1.ListTenantsResponse
+	(*WatchLogsRequest)(nil),      // 55: scriptorium.registry.v1.WatchLogsRequest
+	(*WatchLogsResponse)(nil),     // 56: scriptorium.registry.v1.WatchLogsResponse
+	(*ListAgentsRequest)(nil),     // 57: scriptorium.registry.v1.ListAgentsRequest
+	(*ListAgentsResponse)(nil),    // 58: scriptorium.registry.v1.ListAgentsResponse
+	(*StatusRequest)(nil),         // 59: scriptorium.registry.v1.StatusRequest
+	(*StatusResponse)(nil),        // 60: scriptorium.registry.v1.StatusResponse
+	(*WatchStatusRequest)(nil),    // 61: scriptorium.registry.v1.WatchStatusRequest
+	(*WatchStatusResponse)(nil),   // 62: scriptorium.registry.v1.WatchStatusResponse
+	(*FleetStatus)(nil),           // 63: scriptorium.registry.v1.FleetStatus
+	(*AgentStatus)(nil),           // 64: scriptorium.registry.v1.AgentStatus
+	(*ScriptFailure)(nil),         // 65: scriptorium.registry.v1.ScriptFailure
+	(*ScriptStatus)(nil),          // 66: scriptorium.registry.v1.ScriptStatus
+	(*Trials)(nil),                // 67: scriptorium.registry.v1.Trials
+	(*Rollout)(nil),               // 68: scriptorium.registry.v1.Rollout
+	(*AgentFailure)(nil),          // 69: scriptorium.registry.v1.AgentFailure
+	(*PullRequest)(nil),           // 70: scriptorium.registry.v1.PullRequest
+	(*PullResponse)(nil),          // 71: scriptorium.registry.v1.PullResponse
+	(*SyncRequest)(nil),           // 72: scriptorium.registry.v1.SyncRequest
+	(*SyncResponse)(nil),          // 73: scriptorium.registry.v1.SyncResponse
+	(*FetchSourcesRequest)(nil),   // 74: scriptorium.registry.v1.FetchSourcesRequest
+	(*FetchSourcesResponse)(nil),  // 75: scriptorium.registry.v1.FetchSourcesResponse
+	nil,                           // 76: scriptorium.registry.v1.AgentStatus.LabelsEntry
+	(*v1.Settings)(nil),           // 77: scriptorium.script.v1.Settings
+	(*v1.Release)(nil),            // 78: scriptorium.script.v1.Release
+	(*v1.Version)(nil),            // 79: scriptorium.script.v1.Version
+	(*v1.HistoryEntry)(nil),       // 80: scriptorium.script.v1.HistoryEntry
+	(*timestamppb.Timestamp)(nil), // 81: google.protobuf.Timestamp
+	(*v1.AuditEntry)(nil),         // 82: scriptorium.script.v1.AuditEntry
+	(*v1.Source)(nil),             // 83: scriptorium.script.v1.Source
+	(*v1.Tenant)(nil),             // 84: scriptorium.script.v1.Tenant
+	(*v1.Value)(nil),              // 85: scriptorium.script.v1.Value
+	(*v1.TenantSettings)(nil),     // 86: scriptorium.script.v1.TenantSettings
+	(*v11.Logs)(nil),              // 87: scriptorium.event.v1.Logs
+	(*durationpb.Duration)(nil),   // 88: google.protobuf.Duration
+	(*v1.Error)(nil),              // 89: scriptorium.script.v1.Error
+	(*v11.Object)(nil),            // 90: scriptorium.event.v1.Object
 }
 var file_proto_registry_v1_registry_proto_depIdxs = []int32{
-	74, // 0: scriptorium.registry.v1.PublishRequest.settings:type_name -> scriptorium.script.v1.Settings
-	75, // 1: scriptorium.registry.v1.PublishResponse.release:type_name -> scriptorium.script.v1.Release
-	76, // 2: scriptorium.registry.v1.PublishResponse.version:type_name -> scriptorium.script.v1.Version
-	77, // 3: scriptorium.registry.v1.PublishResponse.unpinned:type_name -> scriptorium.script.v1.HistoryEntry
-	75, // 4: scriptorium.registry.v1.PinResponse.release:type_name -> scriptorium.script.v1.Release
-	75, // 5: scriptorium.registry.v1.UnpinResponse.release:type_name -> scriptorium.script.v1.Release
-	75, // 6: scriptorium.registry.v1.RollbackResponse.release:type_name -> scriptorium.script.v1.Release
-	75, // 7: scriptorium.registry.v1.SetEnabledResponse.release:type_name -> scriptorium.script.v1.Release
-	74, // 8: scriptorium.registry.v1.ConfigureRequest.settings:type_name -> scriptorium.script.v1.Settings
-	75, // 9: scriptorium.registry.v1.ConfigureResponse.release:type_name -> scriptorium.script.v1.Release
-	75, // 10: scriptorium.registry.v1.DeleteResponse.release:type_name -> scriptorium.script.v1.Release
-	75, // 11: scriptorium.registry.v1.SetOwnerResponse.release:type_name -> scriptorium.script.v1.Release
-	0,  // 12: scriptorium.registry.v1.SteerRequest.steering:type_name -> scriptorium.registry.v1.Steering
-	75, // 13: scriptorium.registry.v1.SteerResponse.release:type_name -> scriptorium.script.v1.Release
-	75, // 14: scriptorium.registry.v1.GetResponse.release:type_name -> scriptorium.script.v1.Release
-	75, // 15: scriptorium.registry.v1.ListResponse.releases:type_name -> scriptorium.script.v1.Release
-	76, // 16: scriptorium.registry.v1.GetSourceResponse.version:type_name -> scriptorium.script.v1.Version
-	77, // 17: scriptorium.registry.v1.HistoryResponse.entries:type_name -> scriptorium.script.v1.HistoryEntry
-	78, // 18: scriptorium.registry.v1.AuditRequest.since:type_name -> google.protobuf.Timestamp
-	79, // 19: scriptorium.registry.v1.AuditResponse.entries:type_name -> scriptorium.script.v1.AuditEntry
-	32, // 20: scriptorium.registry.v1.ExportResponse.header:type_name -> scriptorium.registry.v1.ExportHeader
-	33, // 21: scriptorium.registry.v1.ExportResponse.script:type_name -> scriptorium.registry.v1.ScriptRecord
-	80, // 22: scriptorium.registry.v1.ExportResponse.source:type_name -> scriptorium.script.v1.Source
-	34, // 23: scriptorium.registry.v1.ExportResponse.value:type_name -> scriptorium.registry.v1.ValueRecord
-	81, // 24: scriptorium.registry.v1.ExportResponse.tenant:type_name -> scriptorium.script.v1.Tenant
-	78, // 25: scriptorium.registry.v1.ExportHeader.exported_at:type_name -> google.protobuf.Timestamp
-	75, // 26: scriptorium.registry.v1.ScriptRecord.release:type_name -> scriptorium.script.v1.Release
-	76, // 27: scriptorium.registry.v1.ScriptRecord.versions:type_name -> scriptorium.script.v1.Version
-	77, // 28: scriptorium.registry.v1.ScriptRecord.history:type_name -> scriptorium.script.v1.HistoryEntry
-	82, // 29: scriptorium.registry.v1.ValueRecord.value:type_name -> scriptorium.script.v1.Value
-	36, // 30: scriptorium.registry.v1.ImportRequest.options:type_name -> scriptorium.registry.v1.ImportOptions
-	33, // 31: scriptorium.registry.v1.ImportRequest.script:type_name -> scriptorium.registry.v1.ScriptRecord
-	80, // 32: scriptorium.registry.v1.ImportRequest.source:type_name -> scriptorium.script.v1.Source
-	34, // 33: scriptorium.registry.v1.ImportRequest.value:type_name -> scriptorium.registry.v1.ValueRecord
-	81, // 34: scriptorium.registry.v1.ImportRequest.tenant:type_name -> scriptorium.script.v1.Tenant
-	82, // 35: scriptorium.registry.v1.PutValueResponse.value:type_name -> scriptorium.script.v1.Value
-	82, // 36: scriptorium.registry.v1.GetValueResponse.value:type_name -> scriptorium.script.v1.Value
-	82, // 37: scriptorium.registry.v1.ListValuesResponse.values:type_name -> scriptorium.script.v1.Value
-	82, // 38: scriptorium.registry.v1.DeleteValueResponse.value:type_name -> scriptorium.script.v1.Value
-	83, // 39: scriptorium.registry.v1.SetTenantRequest.settings:type_name -> scriptorium.script.v1.TenantSettings
-	81, // 40: scriptorium.registry.v1.SetTenantResponse.tenant:type_name -> scriptorium.script.v1.Tenant
-	81, // 41: scriptorium.registry.v1.GetTenantResponse.tenant:type_name -> scriptorium.script.v1.Tenant
-	81, // 42: scriptorium.registry.v1.ListTenantsResponse.tenants:type_name -> scriptorium.script.v1.Tenant
-	84, // 43: scriptorium.registry.v1.WatchLogsResponse.logs:type_name -> scriptorium.event.v1.Logs
-	1,  // 44: scriptorium.registry.v1.WatchLogsResponse.state:type_name -> scriptorium.registry.v1.LogsState
-	61, // 45: scriptorium.registry.v1.ListAgentsResponse.agents:type_name -> scriptorium.registry.v1.AgentStatus
-	60, // 46: scriptorium.registry.v1.StatusResponse.status:type_name -> scriptorium.registry.v1.FleetStatus
-	60, // 47: scriptorium.registry.v1.WatchStatusResponse.status:type_name -> scriptorium.registry.v1.FleetStatus
-	63, // 48: scriptorium.registry.v1.FleetStatus.scripts:type_name -> scriptorium.registry.v1.ScriptStatus
-	73, // 49: scriptorium.registry.v1.AgentStatus.labels:type_name -> scriptorium.registry.v1.AgentStatus.LabelsEntry
-	85, // 50: scriptorium.registry.v1.AgentStatus.unheard_for:type_name -> google.protobuf.Duration
-	85, // 51: scriptorium.registry.v1.AgentStatus.lag:type_name -> google.protobuf.Duration
-	62, // 52: scriptorium.registry.v1.AgentStatus.failures:type_name -> scriptorium.registry.v1.ScriptFailure
-	86, // 53: scriptorium.registry.v1.ScriptFailure.error:type_name -> scriptorium.script.v1.Error
-	75, // 54: scriptorium.registry.v1.ScriptStatus.release:type_name -> scriptorium.script.v1.Release
-	85, // 55: scriptorium.registry.v1.ScriptStatus.took:type_name -> google.protobuf.Duration
-	66, // 56: scriptorium.registry.v1.ScriptStatus.failures:type_name -> scriptorium.registry.v1.AgentFailure
-	65, // 57: scriptorium.registry.v1.ScriptStatus.rollout:type_name -> scriptorium.registry.v1.Rollout
-	64, // 58: scriptorium.registry.v1.ScriptStatus.trials:type_name -> scriptorium.registry.v1.Trials
-	85, // 59: scriptorium.registry.v1.Rollout.median:type_name -> google.protobuf.Duration
-	85, // 60: scriptorium.registry.v1.Rollout.p99:type_name -> google.protobuf.Duration
-	85, // 61: scriptorium.registry.v1.Rollout.slowest:type_name -> google.protobuf.Duration
-	78, // 62: scriptorium.registry.v1.Rollout.converged_at:type_name -> google.protobuf.Timestamp
-	86, // 63: scriptorium.registry.v1.AgentFailure.error:type_name -> scriptorium.script.v1.Error
-	80, // 64: scriptorium.registry.v1.PullResponse.sources:type_name -> scriptorium.script.v1.Source
-	87, // 65: scriptorium.registry.v1.SyncResponse.objects:type_name -> scriptorium.event.v1.Object
-	80, // 66: scriptorium.registry.v1.SyncResponse.sources:type_name -> scriptorium.script.v1.Source
-	80, // 67: scriptorium.registry.v1.FetchSourcesResponse.sources:type_name -> scriptorium.script.v1.Source
-	2,  // 68: scriptorium.registry.v1.Registry.Publish:input_type -> scriptorium.registry.v1.PublishRequest
-	4,  // 69: scriptorium.registry.v1.Registry.Pin:input_type -> scriptorium.registry.v1.PinRequest
-	6,  // 70: scriptorium.registry.v1.Registry.Unpin:input_type -> scriptorium.registry.v1.UnpinRequest
-	8,  // 71: scriptorium.registry.v1.Registry.Rollback:input_type -> scriptorium.registry.v1.RollbackRequest
-	10, // 72: scriptorium.registry.v1.Registry.SetEnabled:input_type -> scriptorium.registry.v1.SetEnabledRequest
-	12, // 73: scriptorium.registry.v1.Registry.Configure:input_type -> scriptorium.registry.v1.ConfigureRequest
-	14, // 74: scriptorium.registry.v1.Registry.Delete:input_type -> scriptorium.registry.v1.DeleteRequest
-	16, // 75: scriptorium.registry.v1.Registry.SetOwner:input_type -> scriptorium.registry.v1.SetOwnerRequest
-	18, // 76: scriptorium.registry.v1.Registry.Steer:input_type -> scriptorium.registry.v1.SteerRequest
-	20, // 77: scriptorium.registry.v1.Registry.Get:input_type -> scriptorium.registry.v1.GetRequest
-	22, // 78: scriptorium.registry.v1.Registry.List:input_type -> scriptorium.registry.v1.ListRequest
-	24, // 79: scriptorium.registry.v1.Registry.GetSource:input_type -> scriptorium.registry.v1.GetSourceRequest
-	26, // 80: scriptorium.registry.v1.Registry.History:input_type -> scriptorium.registry.v1.HistoryRequest
-	28, // 81: scriptorium.registry.v1.Registry.Audit:input_type -> scriptorium.registry.v1.AuditRequest
-	30, // 82: scriptorium.registry.v1.Registry.Export:input_type -> scriptorium.registry.v1.ExportRequest
-	35, // 83: scriptorium.registry.v1.Registry.Import:input_type -> scriptorium.registry.v1.ImportRequest
-	38, // 84: scriptorium.registry.v1.Registry.PutValue:input_type -> scriptorium.registry.v1.PutValueRequest
-	40, // 85: scriptorium.registry.v1.Registry.GetValue:input_type -> scriptorium.registry.v1.GetValueRequest
-	42, // 86: scriptorium.registry.v1.Registry.ListValues:input_type -> scriptorium.registry.v1.ListValuesRequest
-	44, // 87: scriptorium.registry.v1.Registry.DeleteValue:input_type -> scriptorium.registry.v1.DeleteValueRequest
-	46, // 88: scriptorium.registry.v1.Registry.SetTenant:input_type -> scriptorium.registry.v1.SetTenantRequest
-	48, // 89: scriptorium.registry.v1.Registry.GetTenant:input_type -> scriptorium.registry.v1.GetTenantRequest
-	50, // 90: scriptorium.registry.v1.Registry.ListTenants:input_type -> scriptorium.registry.v1.ListTenantsRequest
-	52, // 91: scriptorium.registry.v1.Registry.WatchLogs:input_type -> scriptorium.registry.v1.WatchLogsRequest
-	54, // 92: scriptorium.registry.v1.Registry.ListAgents:input_type -> scriptorium.registry.v1.ListAgentsRequest
-	56, // 93: scriptorium.registry.v1.Registry.Status:input_type -> scriptorium.registry.v1.StatusRequest
-	58, // 94: scriptorium.registry.v1.Registry.WatchStatus:input_type -> scriptorium.registry.v1.WatchStatusRequest
-	67, // 95: scriptorium.registry.v1.Feed.Pull:input_type -> scriptorium.registry.v1.PullRequest
-	69, // 96: scriptorium.registry.v1.Feed.Sync:input_type -> scriptorium.registry.v1.SyncRequest
-	71, // 97: scriptorium.registry.v1.Feed.FetchSources:input_type -> scriptorium.registry.v1.FetchSourcesRequest
-	3,  // 98: scriptorium.registry.v1.Registry.Publish:output_type -> scriptorium.registry.v1.PublishResponse
-	5,  // 99: scriptorium.registry.v1.Registry.Pin:output_type -> scriptorium.registry.v1.PinResponse
-	7,  // 100: scriptorium.registry.v1.Registry.Unpin:output_type -> scriptorium.registry.v1.UnpinResponse
-	9,  // 101: scriptorium.registry.v1.Registry.Rollback:output_type -> scriptorium.registry.v1.RollbackResponse
-	11, // 102: scriptorium.registry.v1.Registry.SetEnabled:output_type -> scriptorium.registry.v1.SetEnabledResponse
-	13, // 103: scriptorium.registry.v1.Registry.Configure:output_type -> scriptorium.registry.v1.ConfigureResponse
-	15, // 104: scriptorium.registry.v1.Registry.Delete:output_type -> scriptorium.registry.v1.DeleteResponse
-	17, // 105: scriptorium.registry.v1.Registry.SetOwner:output_type -> scriptorium.registry.v1.SetOwnerResponse
-	19, // 106: scriptorium.registry.v1.Registry.Steer:output_type -> scriptorium.registry.v1.SteerResponse
-	21, // 107: scriptorium.registry.v1.Registry.Get:output_type -> scriptorium.registry.v1.GetResponse
-	23, // 108: scriptorium.registry.v1.Registry.List:output_type -> scriptorium.registry.v1.ListResponse
-	25, // 109: scriptorium.registry.v1.Registry.GetSource:output_type -> scriptorium.registry.v1.GetSourceResponse
-	27, // 110: scriptorium.registry.v1.Registry.History:output_type -> scriptorium.registry.v1.HistoryResponse
-	29, // 111: scriptorium.registry.v1.Registry.Audit:output_type -> scriptorium.registry.v1.AuditResponse
-	31, // 112: scriptorium.registry.v1.Registry.Export:output_type -> scriptorium.registry.v1.ExportResponse
-	37, // 113: scriptorium.registry.v1.Registry.Import:output_type -> scriptorium.registry.v1.ImportResponse
-	39, // 114: scriptorium.registry.v1.Registry.PutValue:output_type -> scriptorium.registry.v1.PutValueResponse
-	41, // 115: scriptorium.registry.v1.Registry.GetValue:output_type -> scriptorium.registry.v1.GetValueResponse
-	43, // 116: scriptorium.registry.v1.Registry.ListValues:output_type -> scriptorium.registry.v1.ListValuesResponse
-	45, // 117: scriptorium.registry.v1.Registry.DeleteValue:output_type -> scriptorium.registry.v1.DeleteValueResponse
-	47, // 118: scriptorium.registry.v1.Registry.SetTenant:output_type -> scriptorium.registry.v1.SetTenantResponse
-	49, // 119: scriptorium.registry.v1.Registry.GetTenant:output_type -> scriptorium.registry.v1.GetTenantResponse
-	51, // 120: scriptorium.registry.v1.Registry.ListTenants:output_type -> scriptorium.registry.v1.ListTenantsResponse
-	53, // 121: scriptorium.registry.v1.Registry.WatchLogs:output_type -> scriptorium.registry.v1.WatchLogsResponse
-	55, // 122: scriptorium.registry.v1.Registry.ListAgents:output_type -> scriptorium.registry.v1.ListAgentsResponse
-	57, // 123: scriptorium.registry.v1.Registry.Status:output_type -> scriptorium.registry.v1.StatusResponse
-	59, // 124: scriptorium.registry.v1.Registry.WatchStatus:output_type -> scriptorium.registry.v1.WatchStatusResponse
-	68, // 125: scriptorium.registry.v1.Feed.Pull:output_type -> scriptorium.registry.v1.PullResponse
-	70, // 126: scriptorium.registry.v1.Feed.Sync:output_type -> scriptorium.registry.v1.SyncResponse
-	72, // 127: scriptorium.registry.v1.Feed.FetchSources:output_type -> scriptorium.registry.v1.FetchSourcesResponse
-	98, // [98:128] is the sub-list for method output_type
-	68, // [68:98] is the sub-list for method input_type
-	68, // [68:68] is the sub-list for extension type_name
-	68, // [68:68] is the sub-list for extension extendee
-	0,  // [0:68] is the sub-list for field type_name
+	77,  // 0: scriptorium.registry.v1.PublishRequest.settings:type_name -> scriptorium.script.v1.Settings
+	78,  // 1: scriptorium.registry.v1.PublishResponse.release:type_name -> scriptorium.script.v1.Release
+	79,  // 2: scriptorium.registry.v1.PublishResponse.version:type_name -> scriptorium.script.v1.Version
+	80,  // 3: scriptorium.registry.v1.PublishResponse.unpinned:type_name -> scriptorium.script.v1.HistoryEntry
+	78,  // 4: scriptorium.registry.v1.PinResponse.release:type_name -> scriptorium.script.v1.Release
+	78,  // 5: scriptorium.registry.v1.UnpinResponse.release:type_name -> scriptorium.script.v1.Release
+	78,  // 6: scriptorium.registry.v1.RollbackResponse.release:type_name -> scriptorium.script.v1.Release
+	78,  // 7: scriptorium.registry.v1.SetEnabledResponse.release:type_name -> scriptorium.script.v1.Release
+	77,  // 8: scriptorium.registry.v1.ConfigureRequest.settings:type_name -> scriptorium.script.v1.Settings
+	78,  // 9: scriptorium.registry.v1.ConfigureResponse.release:type_name -> scriptorium.script.v1.Release
+	78,  // 10: scriptorium.registry.v1.DeleteResponse.release:type_name -> scriptorium.script.v1.Release
+	78,  // 11: scriptorium.registry.v1.SetOwnerResponse.release:type_name -> scriptorium.script.v1.Release
+	0,   // 12: scriptorium.registry.v1.SteerRequest.steering:type_name -> scriptorium.registry.v1.Steering
+	78,  // 13: scriptorium.registry.v1.SteerResponse.release:type_name -> scriptorium.script.v1.Release
+	78,  // 14: scriptorium.registry.v1.GetResponse.release:type_name -> scriptorium.script.v1.Release
+	78,  // 15: scriptorium.registry.v1.ListResponse.releases:type_name -> scriptorium.script.v1.Release
+	24,  // 16: scriptorium.registry.v1.ListResponse.unreadable:type_name -> scriptorium.registry.v1.Unreadable
+	79,  // 17: scriptorium.registry.v1.GetSourceResponse.version:type_name -> scriptorium.script.v1.Version
+	80,  // 18: scriptorium.registry.v1.HistoryResponse.entries:type_name -> scriptorium.script.v1.HistoryEntry
+	81,  // 19: scriptorium.registry.v1.AuditRequest.since:type_name -> google.protobuf.Timestamp
+	82,  // 20: scriptorium.registry.v1.AuditResponse.entries:type_name -> scriptorium.script.v1.AuditEntry
+	33,  // 21: scriptorium.registry.v1.ExportResponse.header:type_name -> scriptorium.registry.v1.ExportHeader
+	34,  // 22: scriptorium.registry.v1.ExportResponse.script:type_name -> scriptorium.registry.v1.ScriptRecord
+	83,  // 23: scriptorium.registry.v1.ExportResponse.source:type_name -> scriptorium.script.v1.Source
+	35,  // 24: scriptorium.registry.v1.ExportResponse.value:type_name -> scriptorium.registry.v1.ValueRecord
+	84,  // 25: scriptorium.registry.v1.ExportResponse.tenant:type_name -> scriptorium.script.v1.Tenant
+	24,  // 26: scriptorium.registry.v1.ExportResponse.unreadable:type_name -> scriptorium.registry.v1.Unreadable
+	81,  // 27: scriptorium.registry.v1.ExportHeader.exported_at:type_name -> google.protobuf.Timestamp
+	78,  // 28: scriptorium.registry.v1.ScriptRecord.release:type_name -> scriptorium.script.v1.Release
+	79,  // 29: scriptorium.registry.v1.ScriptRecord.versions:type_name -> scriptorium.script.v1.Version
+	80,  // 30: scriptorium.registry.v1.ScriptRecord.history:type_name -> scriptorium.script.v1.HistoryEntry
+	85,  // 31: scriptorium.registry.v1.ValueRecord.value:type_name -> scriptorium.script.v1.Value
+	37,  // 32: scriptorium.registry.v1.ImportRequest.options:type_name -> scriptorium.registry.v1.ImportOptions
+	34,  // 33: scriptorium.registry.v1.ImportRequest.script:type_name -> scriptorium.registry.v1.ScriptRecord
+	83,  // 34: scriptorium.registry.v1.ImportRequest.source:type_name -> scriptorium.script.v1.Source
+	35,  // 35: scriptorium.registry.v1.ImportRequest.value:type_name -> scriptorium.registry.v1.ValueRecord
+	84,  // 36: scriptorium.registry.v1.ImportRequest.tenant:type_name -> scriptorium.script.v1.Tenant
+	85,  // 37: scriptorium.registry.v1.PutValueResponse.value:type_name -> scriptorium.script.v1.Value
+	85,  // 38: scriptorium.registry.v1.GetValueResponse.value:type_name -> scriptorium.script.v1.Value
+	85,  // 39: scriptorium.registry.v1.ListValuesResponse.values:type_name -> scriptorium.script.v1.Value
+	24,  // 40: scriptorium.registry.v1.ListValuesResponse.unreadable:type_name -> scriptorium.registry.v1.Unreadable
+	85,  // 41: scriptorium.registry.v1.DeleteValueResponse.value:type_name -> scriptorium.script.v1.Value
+	86,  // 42: scriptorium.registry.v1.SetTenantRequest.settings:type_name -> scriptorium.script.v1.TenantSettings
+	84,  // 43: scriptorium.registry.v1.SetTenantResponse.tenant:type_name -> scriptorium.script.v1.Tenant
+	84,  // 44: scriptorium.registry.v1.GetTenantResponse.tenant:type_name -> scriptorium.script.v1.Tenant
+	84,  // 45: scriptorium.registry.v1.ListTenantsResponse.tenants:type_name -> scriptorium.script.v1.Tenant
+	24,  // 46: scriptorium.registry.v1.ListTenantsResponse.unreadable:type_name -> scriptorium.registry.v1.Unreadable
+	87,  // 47: scriptorium.registry.v1.WatchLogsResponse.logs:type_name -> scriptorium.event.v1.Logs
+	1,   // 48: scriptorium.registry.v1.WatchLogsResponse.state:type_name -> scriptorium.registry.v1.LogsState
+	64,  // 49: scriptorium.registry.v1.ListAgentsResponse.agents:type_name -> scriptorium.registry.v1.AgentStatus
+	63,  // 50: scriptorium.registry.v1.StatusResponse.status:type_name -> scriptorium.registry.v1.FleetStatus
+	63,  // 51: scriptorium.registry.v1.WatchStatusResponse.status:type_name -> scriptorium.registry.v1.FleetStatus
+	66,  // 52: scriptorium.registry.v1.FleetStatus.scripts:type_name -> scriptorium.registry.v1.ScriptStatus
+	24,  // 53: scriptorium.registry.v1.FleetStatus.unreadable:type_name -> scriptorium.registry.v1.Unreadable
+	76,  // 54: scriptorium.registry.v1.AgentStatus.labels:type_name -> scriptorium.registry.v1.AgentStatus.LabelsEntry
+	88,  // 55: scriptorium.registry.v1.AgentStatus.unheard_for:type_name -> google.protobuf.Duration
+	88,  // 56: scriptorium.registry.v1.AgentStatus.lag:type_name -> google.protobuf.Duration
+	65,  // 57: scriptorium.registry.v1.AgentStatus.failures:type_name -> scriptorium.registry.v1.ScriptFailure
+	89,  // 58: scriptorium.registry.v1.ScriptFailure.error:type_name -> scriptorium.script.v1.Error
+	78,  // 59: scriptorium.registry.v1.ScriptStatus.release:type_name -> scriptorium.script.v1.Release
+	88,  // 60: scriptorium.registry.v1.ScriptStatus.took:type_name -> google.protobuf.Duration
+	69,  // 61: scriptorium.registry.v1.ScriptStatus.failures:type_name -> scriptorium.registry.v1.AgentFailure
+	68,  // 62: scriptorium.registry.v1.ScriptStatus.rollout:type_name -> scriptorium.registry.v1.Rollout
+	67,  // 63: scriptorium.registry.v1.ScriptStatus.trials:type_name -> scriptorium.registry.v1.Trials
+	24,  // 64: scriptorium.registry.v1.ScriptStatus.unreadable:type_name -> scriptorium.registry.v1.Unreadable
+	88,  // 65: scriptorium.registry.v1.Rollout.median:type_name -> google.protobuf.Duration
+	88,  // 66: scriptorium.registry.v1.Rollout.p99:type_name -> google.protobuf.Duration
+	88,  // 67: scriptorium.registry.v1.Rollout.slowest:type_name -> google.protobuf.Duration
+	81,  // 68: scriptorium.registry.v1.Rollout.converged_at:type_name -> google.protobuf.Timestamp
+	89,  // 69: scriptorium.registry.v1.AgentFailure.error:type_name -> scriptorium.script.v1.Error
+	83,  // 70: scriptorium.registry.v1.PullResponse.sources:type_name -> scriptorium.script.v1.Source
+	90,  // 71: scriptorium.registry.v1.SyncResponse.objects:type_name -> scriptorium.event.v1.Object
+	83,  // 72: scriptorium.registry.v1.SyncResponse.sources:type_name -> scriptorium.script.v1.Source
+	83,  // 73: scriptorium.registry.v1.FetchSourcesResponse.sources:type_name -> scriptorium.script.v1.Source
+	2,   // 74: scriptorium.registry.v1.Registry.Publish:input_type -> scriptorium.registry.v1.PublishRequest
+	4,   // 75: scriptorium.registry.v1.Registry.Pin:input_type -> scriptorium.registry.v1.PinRequest
+	6,   // 76: scriptorium.registry.v1.Registry.Unpin:input_type -> scriptorium.registry.v1.UnpinRequest
+	8,   // 77: scriptorium.registry.v1.Registry.Rollback:input_type -> scriptorium.registry.v1.RollbackRequest
+	10,  // 78: scriptorium.registry.v1.Registry.SetEnabled:input_type -> scriptorium.registry.v1.SetEnabledRequest
+	12,  // 79: scriptorium.registry.v1.Registry.Configure:input_type -> scriptorium.registry.v1.ConfigureRequest
+	14,  // 80: scriptorium.registry.v1.Registry.Delete:input_type -> scriptorium.registry.v1.DeleteRequest
+	16,  // 81: scriptorium.registry.v1.Registry.SetOwner:input_type -> scriptorium.registry.v1.SetOwnerRequest
+	18,  // 82: scriptorium.registry.v1.Registry.Steer:input_type -> scriptorium.registry.v1.SteerRequest
+	20,  // 83: scriptorium.registry.v1.Registry.Get:input_type -> scriptorium.registry.v1.GetRequest
+	22,  // 84: scriptorium.registry.v1.Registry.List:input_type -> scriptorium.registry.v1.ListRequest
+	25,  // 85: scriptorium.registry.v1.Registry.GetSource:input_type -> scriptorium.registry.v1.GetSourceRequest
+	27,  // 86: scriptorium.registry.v1.Registry.History:input_type -> scriptorium.registry.v1.HistoryRequest
+	29,  // 87: scriptorium.registry.v1.Registry.Audit:input_type -> scriptorium.registry.v1.AuditRequest
+	31,  // 88: scriptorium.registry.v1.Registry.Export:input_type -> scriptorium.registry.v1.ExportRequest
+	36,  // 89: scriptorium.registry.v1.Registry.Import:input_type -> scriptorium.registry.v1.ImportRequest
+	39,  // 90: scriptorium.registry.v1.Registry.Doctor:input_type -> scriptorium.registry.v1.DoctorRequest
+	41,  // 91: scriptorium.registry.v1.Registry.PutValue:input_type -> scriptorium.registry.v1.PutValueRequest
+	43,  // 92: scriptorium.registry.v1.Registry.GetValue:input_type -> scriptorium.registry.v1.GetValueRequest
+	45,  // 93: scriptorium.registry.v1.Registry.ListValues:input_type -> scriptorium.registry.v1.ListValuesRequest
+	47,  // 94: scriptorium.registry.v1.Registry.DeleteValue:input_type -> scriptorium.registry.v1.DeleteValueRequest
+	49,  // 95: scriptorium.registry.v1.Registry.SetTenant:input_type -> scriptorium.registry.v1.SetTenantRequest
+	51,  // 96: scriptorium.registry.v1.Registry.GetTenant:input_type -> scriptorium.registry.v1.GetTenantRequest
+	53,  // 97: scriptorium.registry.v1.Registry.ListTenants:input_type -> scriptorium.registry.v1.ListTenantsRequest
+	55,  // 98: scriptorium.registry.v1.Registry.WatchLogs:input_type -> scriptorium.registry.v1.WatchLogsRequest
+	57,  // 99: scriptorium.registry.v1.Registry.ListAgents:input_type -> scriptorium.registry.v1.ListAgentsRequest
+	59,  // 100: scriptorium.registry.v1.Registry.Status:input_type -> scriptorium.registry.v1.StatusRequest
+	61,  // 101: scriptorium.registry.v1.Registry.WatchStatus:input_type -> scriptorium.registry.v1.WatchStatusRequest
+	70,  // 102: scriptorium.registry.v1.Feed.Pull:input_type -> scriptorium.registry.v1.PullRequest
+	72,  // 103: scriptorium.registry.v1.Feed.Sync:input_type -> scriptorium.registry.v1.SyncRequest
+	74,  // 104: scriptorium.registry.v1.Feed.FetchSources:input_type -> scriptorium.registry.v1.FetchSourcesRequest
+	3,   // 105: scriptorium.registry.v1.Registry.Publish:output_type -> scriptorium.registry.v1.PublishResponse
+	5,   // 106: scriptorium.registry.v1.Registry.Pin:output_type -> scriptorium.registry.v1.PinResponse
+	7,   // 107: scriptorium.registry.v1.Registry.Unpin:output_type -> scriptorium.registry.v1.UnpinResponse
+	9,   // 108: scriptorium.registry.v1.Registry.Rollback:output_type -> scriptorium.registry.v1.RollbackResponse
+	11,  // 109: scriptorium.registry.v1.Registry.SetEnabled:output_type -> scriptorium.registry.v1.SetEnabledResponse
+	13,  // 110: scriptorium.registry.v1.Registry.Configure:output_type -> scriptorium.registry.v1.ConfigureResponse
+	15,  // 111: scriptorium.registry.v1.Registry.Delete:output_type -> scriptorium.registry.v1.DeleteResponse
+	17,  // 112: scriptorium.registry.v1.Registry.SetOwner:output_type -> scriptorium.registry.v1.SetOwnerResponse
+	19,  // 113: scriptorium.registry.v1.Registry.Steer:output_type -> scriptorium.registry.v1.SteerResponse
+	21,  // 114: scriptorium.registry.v1.Registry.Get:output_type -> scriptorium.registry.v1.GetResponse
+	23,  // 115: scriptorium.registry.v1.Registry.List:output_type -> scriptorium.registry.v1.ListResponse
+	26,  // 116: scriptorium.registry.v1.Registry.GetSource:output_type -> scriptorium.registry.v1.GetSourceResponse
+	28,  // 117: scriptorium.registry.v1.Registry.History:output_type -> scriptorium.registry.v1.HistoryResponse
+	30,  // 118: scriptorium.registry.v1.Registry.Audit:output_type -> scriptorium.registry.v1.AuditResponse
+	32,  // 119: scriptorium.registry.v1.Registry.Export:output_type -> scriptorium.registry.v1.ExportResponse
+	38,  // 120: scriptorium.registry.v1.Registry.Import:output_type -> scriptorium.registry.v1.ImportResponse
+	40,  // 121: scriptorium.registry.v1.Registry.Doctor:output_type -> scriptorium.registry.v1.DoctorResponse
+	42,  // 122: scriptorium.registry.v1.Registry.PutValue:output_type -> scriptorium.registry.v1.PutValueResponse
+	44,  // 123: scriptorium.registry.v1.Registry.GetValue:output_type -> scriptorium.registry.v1.GetValueResponse
+	46,  // 124: scriptorium.registry.v1.Registry.ListValues:output_type -> scriptorium.registry.v1.ListValuesResponse
+	48,  // 125: scriptorium.registry.v1.Registry.DeleteValue:output_type -> scriptorium.registry.v1.DeleteValueResponse
+	50,  // 126: scriptorium.registry.v1.Registry.SetTenant:output_type -> scriptorium.registry.v1.SetTenantResponse
+	52,  // 127: scriptorium.registry.v1.Registry.GetTenant:output_type -> scriptorium.registry.v1.GetTenantResponse
+	54,  // 128: scriptorium.registry.v1.Registry.ListTenants:output_type -> scriptorium.registry.v1.ListTenantsResponse
+	56,  // 129: scriptorium.registry.v1.Registry.WatchLogs:output_type -> scriptorium.registry.v1.WatchLogsResponse
+	58,  // 130: scriptorium.registry.v1.Registry.ListAgents:output_type -> scriptorium.registry.v1.ListAgentsResponse
+	60,  // 131: scriptorium.registry.v1.Registry.Status:output_type -> scriptorium.registry.v1.StatusResponse
+	62,  // 132: scriptorium.registry.v1.Registry.WatchStatus:output_type -> scriptorium.registry.v1.WatchStatusResponse
+	71,  // 133: scriptorium.registry.v1.Feed.Pull:output_type -> scriptorium.registry.v1.PullResponse
+	73,  // 134: scriptorium.registry.v1.Feed.Sync:output_type -> scriptorium.registry.v1.SyncResponse
+	75,  // 135: scriptorium.registry.v1.Feed.FetchSources:output_type -> scriptorium.registry.v1.FetchSourcesResponse
+	105, // [105:136] is the sub-list for method output_type
+	74,  // [74:105] is the sub-list for method input_type
+	74,  // [74:74] is the sub-list for extension type_name
+	74,  // [74:74] is the sub-list for extension extendee
+	0,   // [0:74] is the sub-list for field type_name
 }
 
 func init() { file_proto_registry_v1_registry_proto_init() }
@@ -5897,14 +6243,15 @@ func file_proto_registry_v1_registry_proto_init() {
 		return
 	}
 	file_proto_registry_v1_registry_proto_msgTypes[0].OneofWrappers = []any{}
-	file_proto_registry_v1_registry_proto_msgTypes[29].OneofWrappers = []any{
+	file_proto_registry_v1_registry_proto_msgTypes[30].OneofWrappers = []any{
 		(*ExportResponse_Header)(nil),
 		(*ExportResponse_Script)(nil),
 		(*ExportResponse_Source)(nil),
 		(*ExportResponse_Value)(nil),
 		(*ExportResponse_Tenant)(nil),
+		(*ExportResponse_Unreadable)(nil),
 	}
-	file_proto_registry_v1_registry_proto_msgTypes[33].OneofWrappers = []any{
+	file_proto_registry_v1_registry_proto_msgTypes[34].OneofWrappers = []any{
 		(*ImportRequest_Options)(nil),
 		(*ImportRequest_Script)(nil),
 		(*ImportRequest_Source)(nil),
@@ -5917,7 +6264,7 @@ func file_proto_registry_v1_registry_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_registry_v1_registry_proto_rawDesc), len(file_proto_registry_v1_registry_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   72,
+			NumMessages:   75,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

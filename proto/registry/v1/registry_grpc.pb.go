@@ -37,6 +37,7 @@ const (
 	Registry_Audit_FullMethodName       = "/scriptorium.registry.v1.Registry/Audit"
 	Registry_Export_FullMethodName      = "/scriptorium.registry.v1.Registry/Export"
 	Registry_Import_FullMethodName      = "/scriptorium.registry.v1.Registry/Import"
+	Registry_Doctor_FullMethodName      = "/scriptorium.registry.v1.Registry/Doctor"
 	Registry_PutValue_FullMethodName    = "/scriptorium.registry.v1.Registry/PutValue"
 	Registry_GetValue_FullMethodName    = "/scriptorium.registry.v1.Registry/GetValue"
 	Registry_ListValues_FullMethodName  = "/scriptorium.registry.v1.Registry/ListValues"
@@ -109,6 +110,9 @@ type RegistryClient interface {
 	// and tenant's settings is stored in one transaction; what was stored stays when a
 	// later one is refused.
 	Import(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[ImportRequest, ImportResponse], error)
+	// Doctor looks for records that cannot be read, and for sources that are missing or do
+	// not match their digest, and repairs them if it is asked to. It takes the role admin.
+	Doctor(ctx context.Context, in *DoctorRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[DoctorResponse], error)
 	// PutValue stores a key of a tenant's own data, which is pushed to agents as
 	// scripts are.
 	PutValue(ctx context.Context, in *PutValueRequest, opts ...grpc.CallOption) (*PutValueResponse, error)
@@ -320,6 +324,25 @@ func (c *registryClient) Import(ctx context.Context, opts ...grpc.CallOption) (g
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Registry_ImportClient = grpc.ClientStreamingClient[ImportRequest, ImportResponse]
 
+func (c *registryClient) Doctor(ctx context.Context, in *DoctorRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[DoctorResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Registry_ServiceDesc.Streams[2], Registry_Doctor_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[DoctorRequest, DoctorResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Registry_DoctorClient = grpc.ServerStreamingClient[DoctorResponse]
+
 func (c *registryClient) PutValue(ctx context.Context, in *PutValueRequest, opts ...grpc.CallOption) (*PutValueResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(PutValueResponse)
@@ -392,7 +415,7 @@ func (c *registryClient) ListTenants(ctx context.Context, in *ListTenantsRequest
 
 func (c *registryClient) WatchLogs(ctx context.Context, in *WatchLogsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchLogsResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &Registry_ServiceDesc.Streams[2], Registry_WatchLogs_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &Registry_ServiceDesc.Streams[3], Registry_WatchLogs_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -431,7 +454,7 @@ func (c *registryClient) Status(ctx context.Context, in *StatusRequest, opts ...
 
 func (c *registryClient) WatchStatus(ctx context.Context, in *WatchStatusRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchStatusResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &Registry_ServiceDesc.Streams[3], Registry_WatchStatus_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &Registry_ServiceDesc.Streams[4], Registry_WatchStatus_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -507,6 +530,9 @@ type RegistryServer interface {
 	// and tenant's settings is stored in one transaction; what was stored stays when a
 	// later one is refused.
 	Import(grpc.ClientStreamingServer[ImportRequest, ImportResponse]) error
+	// Doctor looks for records that cannot be read, and for sources that are missing or do
+	// not match their digest, and repairs them if it is asked to. It takes the role admin.
+	Doctor(*DoctorRequest, grpc.ServerStreamingServer[DoctorResponse]) error
 	// PutValue stores a key of a tenant's own data, which is pushed to agents as
 	// scripts are.
 	PutValue(context.Context, *PutValueRequest) (*PutValueResponse, error)
@@ -593,6 +619,9 @@ func (UnimplementedRegistryServer) Export(*ExportRequest, grpc.ServerStreamingSe
 }
 func (UnimplementedRegistryServer) Import(grpc.ClientStreamingServer[ImportRequest, ImportResponse]) error {
 	return status.Error(codes.Unimplemented, "method Import not implemented")
+}
+func (UnimplementedRegistryServer) Doctor(*DoctorRequest, grpc.ServerStreamingServer[DoctorResponse]) error {
+	return status.Error(codes.Unimplemented, "method Doctor not implemented")
 }
 func (UnimplementedRegistryServer) PutValue(context.Context, *PutValueRequest) (*PutValueResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method PutValue not implemented")
@@ -918,6 +947,17 @@ func _Registry_Import_Handler(srv interface{}, stream grpc.ServerStream) error {
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Registry_ImportServer = grpc.ClientStreamingServer[ImportRequest, ImportResponse]
 
+func _Registry_Doctor_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(DoctorRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(RegistryServer).Doctor(m, &grpc.GenericServerStream[DoctorRequest, DoctorResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Registry_DoctorServer = grpc.ServerStreamingServer[DoctorResponse]
+
 func _Registry_PutValue_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(PutValueRequest)
 	if err := dec(in); err != nil {
@@ -1212,6 +1252,11 @@ var Registry_ServiceDesc = grpc.ServiceDesc{
 			StreamName:    "Import",
 			Handler:       _Registry_Import_Handler,
 			ClientStreams: true,
+		},
+		{
+			StreamName:    "Doctor",
+			Handler:       _Registry_Doctor_Handler,
+			ServerStreams: true,
 		},
 		{
 			StreamName:    "WatchLogs",

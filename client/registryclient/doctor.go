@@ -1,0 +1,59 @@
+package registryclient
+
+import (
+	"context"
+	"errors"
+	"io"
+	"iter"
+
+	registryv1 "github.com/scriptorium-dev/scriptorium/proto/registry/v1"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// DoctorOptions say where to look, and what to do.
+type DoctorOptions struct {
+	// Selected is a script, a tenant without a script, or all there is.
+	Selected script.Name
+	// Repair what can be repaired; the author is required then.
+	Repair       bool
+	Author, Note string
+}
+
+// Finding is something that is damaged in the registry's store.
+type Finding struct {
+	Key      string          // that of an Unreadable, "versions/<tenant>/<name>/<number>" or "sources/<digest>"
+	Revision script.Revision // of the record; 0 of a source
+	Reason   string
+	Remedy   string // what a repair does, or did; or what to do where it can do nothing
+	// Repairable says that a repair is possible, and Repaired that it was made.
+	Repairable, Repaired bool
+}
+
+// Doctor yields what is damaged: records that cannot be read, and sources and contents of
+// values that are missing or do not match their digest. An error ends the sequence; without
+// one it is complete. Only ctx bounds it. It takes the role admin.
+func (c *Client) Doctor(ctx context.Context, o DoctorOptions) iter.Seq2[Finding, error] {
+	return func(yield func(Finding, error) bool) {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		stream, err := c.registry.Doctor(ctx, &registryv1.DoctorRequest{
+			Tenant: o.Selected.Tenant, Name: o.Selected.Script, Repair: o.Repair, Author: o.Author, Note: o.Note,
+		})
+		for err == nil {
+			var m *registryv1.DoctorResponse
+			if m, err = stream.Recv(); err != nil {
+				break
+			}
+			f := Finding{
+				Key: m.GetKey(), Revision: script.Revision(m.GetRevision()), Reason: m.GetReason(),
+				Remedy: m.GetRemedy(), Repairable: m.GetRepairable(), Repaired: m.GetRepaired(),
+			}
+			if !yield(f, nil) {
+				return
+			}
+		}
+		if !errors.Is(err, io.EOF) {
+			yield(Finding{}, c.fault(ctx, err))
+		}
+	}
+}

@@ -1,0 +1,180 @@
+package registry
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/scriptorium-dev/scriptorium/registry/access"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// salvage is what a script was whose record cannot be read.
+type salvage struct {
+	// release has the revision of the record, which guards the write that replaces it. It is
+	// a tombstone if nothing is left that could run.
+	release script.Release
+	// exact: it is as it was. Otherwise it is made of the versions, the history and the audit
+	// trail, and what the release alone said is lost: settings, limits, config and tests.
+	exact bool
+	// broken are the numbers of versions whose records cannot be read either.
+	broken []uint64
+}
+
+// salvage finds out what the script was.
+func (r *Registry) salvage(ctx context.Context, name script.Name, u *Unreadable) (salvage, error) {
+	remains, err := r.store.Remains(ctx, *u)
+	if err != nil {
+		return salvage{}, err
+	}
+	s := salvage{broken: remains.Broken}
+	if remains.Last != nil {
+		s.exact, s.release = true, *remains.Last.Release
+		s.release.Revision = u.Revision
+		return s, nil
+	}
+	if s.release, err = r.assemble(ctx, name, remains); err != nil {
+		return salvage{}, err
+	}
+	s.release.Revision = u.Revision
+	return s, nil
+}
+
+// assemble makes a release of what is left. The active version is the one that the history
+// names, or else the newest one whose source is whole.
+func (r *Registry) assemble(ctx context.Context, name script.Name, remains Remains) (script.Release, error) {
+	release := script.Release{Name: name, Latest: remains.latest(), Deleted: true}
+	var line script.HistoryEntry
+	if len(remains.History) > 0 {
+		line = remains.History[0]
+	}
+	if line.Change == script.ChangeDelete {
+		return release, nil
+	}
+	var whole []script.Version
+	for _, v := range remains.Versions {
+		source, err := r.store.Source(ctx, v.Digest)
+		switch {
+		case script.KindOf(err) == script.NotFound:
+		case err != nil:
+			return script.Release{}, err
+		case script.DigestOf(source) == v.Digest:
+			whole = append(whole, inRelease(v))
+		}
+	}
+	if len(whole) == 0 {
+		return release, nil
+	}
+	release.Deleted, release.Retained, release.Enabled = false, whole, remains.enabled()
+	release.Active = whole[len(whole)-1]
+	if v, ok := release.Retains(line.Version); ok && v.Digest == line.Digest {
+		release.Active, release.Pinned = v, line.Pinned
+	}
+	entries, _, err := r.store.Audit(ctx, AuditFilter{Tenant: name.Tenant, Script: name.Script}, "", 1)
+	if err != nil {
+		return script.Release{}, err
+	}
+	if len(entries) > 0 {
+		release.Owner = entries[0].Owner
+	}
+	return release, nil
+}
+
+// latest returns the greatest number that a version of the script had.
+func (r Remains) latest() uint64 {
+	latest := r.Grave
+	for _, v := range r.Versions {
+		latest = max(latest, v.Number)
+	}
+	for _, number := range r.Broken {
+		latest = max(latest, number)
+	}
+	for _, line := range r.History {
+		latest = max(latest, line.Version, line.Candidate)
+	}
+	return latest
+}
+
+// enabled reports whether the script was enabled, as far as the history tells.
+func (r Remains) enabled() bool {
+	for _, line := range r.History {
+		switch line.Change {
+		case script.ChangeEnable, script.ChangeDelete:
+			return true
+		case script.ChangeDisable:
+			return false
+		}
+	}
+	return true
+}
+
+// attemptLost decides on a script whose record cannot be read. Nobody can tell what such a
+// script is but those who replace it.
+func (r *Registry) attemptLost(ctx context.Context, a asked, means Asked, u *Unreadable) (decision, attemptOutcome, error) {
+	switch {
+	case a.change == script.ChangeDelete || a.change == script.ChangeRepair:
+	case a.change == script.ChangePublish && (a.Force || a.ExpectedRevision == u.Revision):
+	default:
+		return decision{}, settled, script.Errorf(script.Internal, "",
+			"%w: repair it (scriptctl doctor %s --repair), replace it (scriptctl publish --force), or delete it", u, a.Name)
+	}
+	s, err := r.salvage(ctx, a.Name, u)
+	if script.KindOf(err) == script.Conflict {
+		return decision{}, lostRace, err
+	}
+	if err != nil {
+		return decision{}, settled, err
+	}
+	role := usualRole(a.change)
+	if a.Force || !s.exact { // nobody can tell whose it is
+		role = access.Admin
+	}
+	if err := a.By.Check(role, a.Name.Tenant); err != nil {
+		return decision{}, settled, err
+	}
+	a.decide = s.replacing(a)
+	d, err := r.decide(a, basis{release: s.release, tenant: r.settingsOf(ctx, a.Name.Tenant)})
+	if err != nil {
+		return decision{}, settled, err
+	}
+	return r.commit(ctx, a, means, d)
+}
+
+// replacing returns what decides as the write does, but for this: there is always a change,
+// for the record has to be replaced.
+func (s salvage) replacing(a asked) func(script.Release, time.Time) (decision, error) {
+	return func(cur script.Release, now time.Time) (decision, error) {
+		basis := cur
+		if a.change == script.ChangeDelete {
+			basis.Deleted = false // what nobody can read is deleted, whatever it was
+		}
+		d, err := a.decide(basis, now)
+		if err != nil {
+			return decision{}, err
+		}
+		if !d.changed {
+			version := d.version
+			d = decide(cur, cur, script.ChangeRepair, a.Write, now)
+			d.version, d.commit.Found = version, version.Number
+		}
+		for _, number := range s.broken {
+			_, retained := d.commit.Release.Retains(number)
+			if !retained && !slices.Contains(d.commit.Drop, number) {
+				d.commit.Drop = append(d.commit.Drop, number)
+			}
+		}
+		return d, nil
+	}
+}
+
+// settingsOf returns what reads the settings of the tenant.
+func (r *Registry) settingsOf(ctx context.Context, tenant string) func() (script.Tenant, error) {
+	return sync.OnceValues(func() (script.Tenant, error) {
+		stock, err := r.store.Stock(ctx, script.ValueKey{Tenant: tenant})
+		if err == nil && stock.UnreadableTenant != nil {
+			err = unreadableSettings(stock.UnreadableTenant)
+		}
+		return stock.Tenant, err
+	})
+}
