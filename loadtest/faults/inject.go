@@ -14,6 +14,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/loadtest/faults/natswire"
 	"github.com/scriptorium-dev/scriptorium/loadtest/faults/netfault"
 	"github.com/scriptorium-dev/scriptorium/loadtest/faults/plan"
+	"github.com/scriptorium-dev/scriptorium/script"
 )
 
 // injector does what a plan says.
@@ -22,6 +23,7 @@ type injector struct {
 	record  *load.Record
 	callers map[string]*load.Caller // by agent
 	forger  *forge.Stranger
+	scripts []script.Name
 
 	mu        sync.Mutex
 	converged []func() // to call once the fleet has converged
@@ -114,6 +116,9 @@ func (in *injector) do(ctx context.Context, a plan.Action) error {
 		}
 		rest(ctx, a.For)
 		return in.cluster.Jump(a.Target, 0)
+	case plan.Garbage:
+		in.whenConverged(over) // it is repaired when all else is
+		return in.garbage(ctx, a)
 	case plan.Blackout:
 		defer over()
 		return in.blackout(ctx, a)
@@ -175,6 +180,23 @@ func (in *injector) tear(ctx context.Context, a plan.Action) error {
 		return err
 	}
 	in.awaitAgent(ctx, a.Target)
+	return nil
+}
+
+// garbage puts garbage in place of a script's record. Whether an etcd that is broken too takes
+// it is of no importance.
+func (in *injector) garbage(ctx context.Context, a plan.Action) error {
+	random := rand.New(rand.NewPCG(a.Seed, 7))
+	name := in.scripts[random.IntN(len(in.scripts))]
+	record := []string{"\xff\xff\xff", "", "garbage"}[random.IntN(3)]
+	bounded, cancel := context.WithTimeout(ctx, a.For)
+	defer cancel()
+	for in.cluster.PutRecord(bounded, "releases/"+name.String(), record) != nil {
+		if !rest(bounded, 20*time.Millisecond) {
+			return nil
+		}
+	}
+	in.record.Fault("garbage", name.String(), fmt.Sprintf("%q", record))()
 	return nil
 }
 

@@ -102,7 +102,7 @@ func (s *schedule) run(ctx context.Context) (h *history.History, calls int, err 
 	for _, a := range s.askers {
 		watch.Go(func() { a.Run(watching) })
 	}
-	in := &injector{cluster: s.cluster, record: s.record, forger: s.forger, callers: map[string]*load.Caller{}}
+	in := &injector{cluster: s.cluster, record: s.record, forger: s.forger, scripts: s.scripts, callers: map[string]*load.Caller{}}
 	for i, a := range s.cluster.Agents {
 		in.callers[a.Name] = s.callers[i]
 	}
@@ -161,6 +161,12 @@ func (s *schedule) mend(ctx context.Context) error {
 	defer cancel()
 	if err := s.cluster.AwaitReady(bounded); err != nil {
 		s.record.Crash(fmt.Sprintf("the cluster does not come up again: %v", err))
+	}
+	for s.askers[0].Repair(bounded) != nil {
+		if !rest(bounded, 20*time.Millisecond) {
+			s.record.Crash("records that cannot be read are not repaired")
+			break
+		}
 	}
 	s.mended = s.record.Now()
 	return nil

@@ -137,3 +137,17 @@ func (c *Cluster) members(ctx context.Context) (map[int]string, error) {
 	}
 	return ids, nil
 }
+
+// PutRecord puts a record in place of that of an object, past the registries.
+func (c *Cluster) PutRecord(ctx context.Context, key, record string) error {
+	body, err := json.Marshal(map[string][]byte{"key": []byte("/scriptorium/" + key), "value": []byte(record)})
+	if err != nil {
+		return err
+	}
+	for _, member := range c.etcd {
+		if _, err = get(ctx, http.MethodPost, "http://"+member.client+"/v3/kv/put", string(body)); err == nil {
+			return nil
+		}
+	}
+	return err
+}

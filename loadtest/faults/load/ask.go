@@ -2,6 +2,7 @@ package load
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -18,6 +19,7 @@ type Asker struct {
 	record   *Record
 	scripts  []script.Name
 	client   *registryclient.Client
+	repairs  int
 }
 
 // NewAsker returns one that asks the registry at address. The caller closes it.
@@ -166,6 +168,36 @@ func (a *Asker) Entries(ctx context.Context) ([]history.Entry, error) {
 		entries = append(entries, e)
 	}
 	return entries, nil
+}
+
+// Repair repairs the scripts' records that cannot be read, and deletes scripts of which nothing
+// is left. The changes count as writes.
+func (a *Asker) Repair(ctx context.Context) error {
+	for _, name := range a.scripts {
+		options := registryclient.DoctorOptions{Selected: name, Repair: true, Author: "doctor", Note: a.repair(name, script.ChangeRepair)}
+		for f, err := range a.client.Doctor(ctx, options) {
+			if err == nil && !f.Repairable {
+				_, err = a.client.Delete(ctx, name, registryclient.Write{Author: "doctor", Note: a.repair(name, script.ChangeDelete)})
+			} else if err == nil && !f.Repaired {
+				err = errors.New(f.Remedy)
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// repair takes note of a change that may be made, and returns its id.
+func (a *Asker) repair(name script.Name, change script.Change) string {
+	a.repairs++
+	w := history.Write{
+		ID: fmt.Sprintf("doctor-%d", a.repairs), Writer: "doctor", Script: name.String(),
+		Change: string(change), Start: a.record.Now(), End: a.record.Now(), Outcome: history.Unclear,
+	}
+	a.record.write(w)
+	return w.ID
 }
 
 // Remove deletes the scripts; it is of no importance whether that succeeds.

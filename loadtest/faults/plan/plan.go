@@ -26,6 +26,8 @@ const (
 	Fill   Kind = "fill"   // an agent's disk
 	Tear   Kind = "tear"   // kill -9 an agent, damage its files, start it again
 	Jump   Kind = "jump"   // the wall clock of an agent or a registry
+	// Garbage is put in place of a script's record in etcd, past the registries.
+	Garbage Kind = "garbage-record"
 	// Blackout kills all of etcd, NATS and the registries; Target, an agent, is
 	// killed and started meanwhile.
 	Blackout Kind = "blackout"
@@ -108,7 +110,7 @@ func (p Plan) Kinds() string {
 		counts[a.Kind]++
 	}
 	var parts []string
-	for _, k := range []Kind{Kill, Pause, Break, Mangle, Forge, Fill, Tear, Jump, Blackout, WipeEtcd, WrongPrefix} {
+	for _, k := range []Kind{Kill, Pause, Break, Mangle, Forge, Fill, Tear, Jump, Garbage, Blackout, WipeEtcd, WrongPrefix} {
 		if counts[k] > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", counts[k], k))
 		}
@@ -187,6 +189,8 @@ func (m *maker) draw(length time.Duration) Action {
 	a.For = min(m.between(100, 1200), length-a.At)
 	everyone := slices.Concat(m.shape.Servers, m.shape.Registries, m.shape.Agents)
 	switch n := m.random.IntN(100); {
+	case n < 4:
+		a.Kind, a.Target = Garbage, "etcd"
 	case n < 28:
 		a.Kind, a.Target = Kill, m.pick(everyone)
 		if m.random.IntN(3) == 0 {
