@@ -234,15 +234,15 @@ func (d *doctor) value(ctx context.Context, u *Unreadable, f *Finding) (func(con
 	last := u.Last.Value
 	a := askedValue{key: last.Key, author: d.req.Author, expected: u.Revision, by: d.req.By, note: d.req.Note, change: script.ChangeRemove}
 	if !last.Deleted {
-		content, err := d.registry.store.Source(ctx, last.Digest)
-		if err != nil && script.KindOf(err) != script.NotFound {
+		found, err := d.registry.store.Sources(ctx, []script.Digest{last.Digest})
+		if err != nil {
 			return nil, err
 		}
-		if err != nil || script.DigestOf(content) != last.Digest {
+		if len(found) == 0 || script.DigestOf(found[0].Content) != last.Digest {
 			f.Remedy = "its content is lost: put it again (scriptctl kv put), or delete it (scriptctl kv delete)"
 			return nil, nil
 		}
-		a.change, a.content = script.ChangeRepair, content
+		a.change, a.content = script.ChangeRepair, found[0].Content
 	}
 	f.Remedy = "restore it as it was at revision " + fmt.Sprint(last.Revision)
 	return func(ctx context.Context) error {

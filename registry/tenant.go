@@ -100,7 +100,7 @@ func decideTenant(stock Stock, a askedTenant, now time.Time) (c TenantCommit, ch
 	if isLive && !lost && a.keep {
 		return c, false, script.Errorf(script.Conflict, "tenant", "%s has settings, which differ from the archive's: import with overwrite to replace them", a.Tenant)
 	}
-	return TenantCommit{
+	return TenantCommit{ //nolint:nilerr // a record that cannot be read is replaced
 		Guard: cur.Revision, Tenant: next,
 		Audit: script.AuditEntry{
 			Time: now, Name: script.Name{Tenant: a.Tenant}, Change: a.change,

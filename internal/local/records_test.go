@@ -121,6 +121,7 @@ func TestAnUnreadableRecordChangesNothing(t *testing.T) {
 }
 
 func testUnreadable(t *testing.T, record string) {
+	t.Helper()
 	s := start(t)
 	ctx := t.Context()
 	data := registryclient.DataWrite{Author: "test"}

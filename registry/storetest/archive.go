@@ -13,6 +13,13 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
+func (h Harness) runExports(t *testing.T) {
+	t.Helper()
+	t.Run("ExportImport", h.testExportImport)
+	t.Run("ExportOneTenant", h.testExportOneTenant)
+	t.Run("ExportIsOfOneMoment", h.testExportIsOfOneMoment)
+}
+
 // archive exports all, or one tenant.
 func archive(t *testing.T, s registry.Store, tenant string) []registry.Item {
 	t.Helper()

@@ -76,14 +76,8 @@ func Run(t *testing.T, h Harness) {
 	t.Run("BuryObjects", h.testBuryObjects)
 	t.Run("CollectorOfValues", h.testCollectorOfValues)
 	t.Run("ValuesRaceTheCollector", h.testValuesRaceTheCollector)
-	t.Run("ExportImport", h.testExportImport)
-	t.Run("ExportOneTenant", h.testExportOneTenant)
-	t.Run("ExportIsOfOneMoment", h.testExportIsOfOneMoment)
-	t.Run("UnreadableIsNamed", h.testUnreadableIsNamed)
-	t.Run("UnreadableIsWatched", h.testUnreadableIsWatched)
-	t.Run("UnreadableIsReplaced", h.testUnreadableIsReplaced)
-	t.Run("UnreadableIsSpared", h.testUnreadableIsSpared)
-	t.Run("UnreadableIsLeftOutOfExports", h.testUnreadableIsLeftOutOfExports)
+	h.runExports(t)
+	h.runUnreadable(t)
 }
 
 // at is a time that every store can keep.

@@ -12,6 +12,17 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
+func (h Harness) runUnreadable(t *testing.T) {
+	t.Helper()
+	t.Run("UnreadableIsNamed", h.testUnreadableIsNamed)
+	t.Run("UnreadableIsInSnapshots", h.testUnreadableIsInSnapshots)
+	t.Run("UnreadableIsWatched", h.testUnreadableIsWatched)
+	t.Run("UnreadableIsReplaced", h.testUnreadableIsReplaced)
+	t.Run("UnreadableSettingsBoundNothing", h.testUnreadableSettings)
+	t.Run("UnreadableIsSpared", h.testUnreadableIsSpared)
+	t.Run("UnreadableIsLeftOutOfExports", h.testUnreadableIsLeftOutOfExports)
+}
+
 // records are what somebody may put in place of a record: no message, none at all, and that
 // of another object.
 var records = []string{"\xff\xff\xff", "", "\x0a\x05other\x12\x05other"}
@@ -44,66 +55,76 @@ func keysOf(lost []registry.Unreadable) []string {
 // testUnreadableIsNamed: a record that cannot be read is named wherever it is read, and
 // keeps nobody from the others.
 func (h Harness) testUnreadableIsNamed(t *testing.T) {
+	s, ctx := h.Open(t), t.Context()
+	keys := spoilable(t, s)
+	for i, key := range keys {
+		h.Spoil(t, s, key, records[i], false)
+	}
+	releases, lost, err := s.Releases(ctx, "acme", script.Name{}, 10)
+	if err != nil || len(releases) != 1 || releases[0].Name != named(1) || !slices.Equal(keysOf(lost), keys[:1]) {
+		t.Errorf("releases %+v without %+v, %v", releases, lost, err)
+	}
+	if releases, lost, err := s.Releases(ctx, "acme", named(0), 10); err != nil || len(releases) != 1 || len(lost) != 0 {
+		t.Errorf("the releases after it: %+v without %+v, %v", releases, lost, err)
+	}
+	if values, lost, err := s.Values(ctx, "acme", "", "", 10); err != nil || len(values) != 1 || !slices.Equal(keysOf(lost), keys[1:2]) {
+		t.Errorf("values %+v without %+v, %v", values, lost, err)
+	}
+	if tenants, lost, err := s.Tenants(ctx, "", 10); err != nil || len(tenants) != 1 || !slices.Equal(keysOf(lost), keys[2:]) {
+		t.Errorf("tenants %+v without %+v, %v", tenants, lost, err)
+	}
+	_, err = s.Release(ctx, named(0))
+	if _, ok := errors.AsType[*registry.Unreadable](err); !ok || script.KindOf(err) != script.Internal {
+		t.Errorf("the release: %v", err)
+	}
+	stock, err := s.Stock(ctx, keyed("acme", "a"))
+	if err != nil || stock.UnreadableValue == nil || stock.UnreadableTenant == nil {
+		t.Errorf("the stock: %+v, %v", stock, err)
+	}
+}
+
+// testUnreadableIsInSnapshots: a snapshot names all of them, says what they were before if the
+// store remembers, and has all others.
+func (h Harness) testUnreadableIsInSnapshots(t *testing.T) {
 	for _, record := range records {
 		for _, forgets := range []bool{false, true} {
-			h.namesUnreadable(t, record, forgets)
+			s := h.Open(t)
+			keys := spoilable(t, s)
+			for _, key := range keys {
+				h.Spoil(t, s, key, record, forgets)
+			}
+			found, whole := lostIn(t, s)
+			for _, u := range found {
+				if forgets != (u.Last == nil) || u.Last != nil && u.Last.Key() != u.Key {
+					t.Errorf("%q: what was there before %s: %+v; the store has forgotten it: %v", record, u.Key, u.Last, forgets)
+				}
+			}
+			if want := slices.Sorted(slices.Values(keys)); whole != 3 || !slices.Equal(keysOf(found), want) {
+				t.Errorf("%q: a snapshot has %d objects and names %v", record, whole, keysOf(found))
+			}
 		}
 	}
 }
 
-func (h Harness) namesUnreadable(t *testing.T, record string, forgets bool) {
+// lostIn returns what a snapshot cannot read, and how many objects it can.
+func lostIn(t *testing.T, s registry.Store) (lost []registry.Unreadable, whole int) {
 	t.Helper()
-	s, ctx := h.Open(t), t.Context()
-	keys := spoilable(t, s)
-	for _, key := range keys {
-		h.Spoil(t, s, key, record, forgets)
-	}
-	releases, lost, err := s.Releases(ctx, "acme", script.Name{}, 10)
-	if err != nil || len(releases) != 1 || releases[0].Name != named(1) || !slices.Equal(keysOf(lost), keys[:1]) {
-		t.Errorf("%q: releases %+v without %+v, %v", record, releases, lost, err)
-	}
-	if releases, lost, err := s.Releases(ctx, "acme", named(0), 10); err != nil || len(releases) != 1 || len(lost) != 0 {
-		t.Errorf("%q: the releases after it: %+v without %+v, %v", record, releases, lost, err)
-	}
-	values, lost, err := s.Values(ctx, "acme", "", "", 10)
-	if err != nil || len(values) != 1 || !slices.Equal(keysOf(lost), keys[1:2]) {
-		t.Errorf("%q: values %+v without %+v, %v", record, values, lost, err)
-	}
-	tenants, lost, err := s.Tenants(ctx, "", 10)
-	if err != nil || len(tenants) != 1 || !slices.Equal(keysOf(lost), keys[2:]) {
-		t.Errorf("%q: tenants %+v without %+v, %v", record, tenants, lost, err)
-	}
-	_, err = s.Release(ctx, named(0))
-	if _, ok := errors.AsType[*registry.Unreadable](err); !ok || script.KindOf(err) != script.Internal {
-		t.Errorf("%q: the release: %v", record, err)
-	}
-	stock, err := s.Stock(ctx, keyed("acme", "a"))
-	if err != nil || stock.UnreadableValue == nil || stock.UnreadableTenant == nil {
-		t.Errorf("%q: the stock: %+v, %v", record, stock, err)
-	}
-	snapshot, err := s.Snapshot(ctx)
+	snapshot, err := s.Snapshot(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	var found []registry.Unreadable
-	whole := 0
 	for _, err := range snapshot.Objects() {
 		u, ok := errors.AsType[*registry.Unreadable](err)
 		switch {
 		case ok:
-			found = append(found, *u)
-			if forgets != (u.Last == nil) || u.Last != nil && u.Last.Key() != u.Key {
-				t.Errorf("%q: what was there before %s: %+v; the store has forgotten it: %v", record, u.Key, u.Last, forgets)
-			}
+			lost = append(lost, *u)
 		case err != nil:
 			t.Fatal(err)
 		default:
 			whole++
 		}
 	}
-	if want := slices.Sorted(slices.Values(keys)); whole != 3 || !slices.Equal(keysOf(found), want) {
-		t.Errorf("%q: a snapshot has %d objects and names %v", record, whole, keysOf(found))
-	}
+	return lost, whole
 }
 
 // testUnreadableIsWatched: a watch tells of the record and goes on; what others than
@@ -148,22 +169,14 @@ func (h Harness) testUnreadableIsReplaced(t *testing.T) {
 	for _, forgets := range []bool{false, true} {
 		s, ctx := h.Open(t), t.Context()
 		keys := spoilable(t, s)
-		for _, key := range keys {
-			h.Spoil(t, s, key, "garbage", forgets)
-		}
 		r := rules(s)
+		spoil := func(key string) { h.Spoil(t, s, key, "garbage", forgets) }
+		spoil(keys[0])
 		again := registry.PublishRequest{Write: write(named(0)), Source: []byte("source 0")}
-		if _, err := r.Publish(ctx, again); script.KindOf(err) != script.Internal {
-			t.Errorf("a publish that does not force: %v", err)
-		}
-		if _, err := r.Pin(ctx, registry.PinRequest{Write: write(named(0)), Version: 1}); script.KindOf(err) != script.Internal {
-			t.Errorf("a pin: %v", err)
-		}
-		unbounded := registry.PublishRequest{Write: write(named(1)), Source: []byte("source 1, changed")}
-		if _, err := r.Publish(ctx, unbounded); script.KindOf(err) != script.Internal {
-			t.Errorf("a version whose tenant's limits nobody knows: %v", err)
-		}
-		set(t, s, "acme", 5)
+		_, err := r.Publish(ctx, again)
+		wantKind(t, err, script.Internal) // it does not force
+		_, err = r.Pin(ctx, registry.PinRequest{Write: write(named(0)), Version: 1})
+		wantKind(t, err, script.Internal)
 		again.Force = true
 		result, err := r.Publish(ctx, again)
 		if err != nil || !result.Changed || result.Version.Number != 1 || result.Release.Latest != 1 || !result.Release.Enabled {
@@ -172,27 +185,53 @@ func (h Harness) testUnreadableIsReplaced(t *testing.T) {
 		if now, err := s.Release(ctx, named(0)); err != nil || now.Active.Number != 1 || now.Revision != result.Release.Revision {
 			t.Errorf("after it: %+v, %v", now, err)
 		}
-		h.Spoil(t, s, keys[0], "garbage", forgets)
+		spoil(keys[0])
 		again.Source = []byte("source 0, changed")
 		if result, err := r.Publish(ctx, again); err != nil || result.Version.Number != 2 || len(result.Release.Retained) != 2 {
 			t.Errorf("a forced publish: %+v, %v", result, err)
 		}
-		h.Spoil(t, s, keys[0], "garbage", forgets)
+		spoil(keys[0])
 		if result, err := r.Delete(ctx, registry.DeleteRequest{Write: write(named(0))}); err != nil || !result.Release.Deleted || result.Release.Latest != 2 {
 			t.Errorf("a delete: %+v, %v", result, err)
 		}
+		spoil(keys[1])
 		put(t, s, keyed("acme", "a"), "content of a")
-		h.Spoil(t, s, keys[1], "garbage", forgets)
+		spoil(keys[1])
 		remove(t, s, keyed("acme", "a"))
-		snapshot, err := s.Snapshot(ctx)
-		if err != nil {
-			t.Fatal(err)
+		if lost, _ := lostIn(t, s); len(lost) != 0 {
+			t.Errorf("in the end %+v cannot be read", lost)
 		}
-		for _, err := range snapshot.Objects() {
-			if err != nil {
-				t.Errorf("in the end: %v", err)
-			}
-		}
+	}
+}
+
+// testUnreadableSettings: what the settings of a tenant may forbid waits until they are set
+// again; nothing else does.
+func (h Harness) testUnreadableSettings(t *testing.T) {
+	s, ctx := h.Open(t), t.Context()
+	keys := spoilable(t, s)
+	h.Spoil(t, s, keys[2], "garbage", true)
+	r := rules(s)
+	req := registry.PublishRequest{Write: write(named(1)), Source: []byte("source 1, changed")}
+	_, err := r.Publish(ctx, req)
+	wantKind(t, err, script.Internal)
+	value := registry.PutValue{Key: keyed("acme", "c"), Content: []byte("more"), Author: "ann", By: access.Everybody("unix")}
+	_, _, err = r.PutValue(ctx, value)
+	wantKind(t, err, script.Internal)
+	if _, err := r.SetEnabled(ctx, registry.SetEnabledRequest{Write: write(named(1))}); err != nil {
+		t.Errorf("disable: %v", err)
+	}
+	if _, err := r.DeleteValue(ctx, registry.DeleteValue{Key: keyed("acme", "b"), Author: "ann", By: access.Everybody("unix")}); err != nil {
+		t.Errorf("delete a value: %v", err)
+	}
+	settings := registry.SetTenant{Tenant: "acme", Settings: &script.TenantSettings{Concurrency: 5}, Author: "ann", By: access.Everybody("unix")}
+	if _, changed, err := r.SetTenant(ctx, settings); err != nil || !changed {
+		t.Errorf("set the settings: %v, %v", changed, err)
+	}
+	if _, err := r.Publish(ctx, req); err != nil {
+		t.Errorf("a publish after it: %v", err)
+	}
+	if _, _, err := r.PutValue(ctx, value); err != nil {
+		t.Errorf("a value after it: %v", err)
 	}
 }
 
