@@ -53,14 +53,21 @@ func (c *Client) List(ctx context.Context, tenant string) iter.Seq2[script.Relea
 				yield(script.Release{}, err)
 				return
 			}
+			lost := toUnreadable(resp.GetUnreadable())
 			for _, m := range resp.GetReleases() {
 				release, err := toRelease(m)
+				for len(lost) > 0 && err == nil && lost[0].Key < wire.ReleaseKey(release.Name) {
+					if !yield(script.Release{}, &lost[0]) {
+						return
+					}
+					lost = lost[1:]
+				}
 				if !yield(release, err) || err != nil {
 					return
 				}
 			}
-			for _, u := range toUnreadable(resp.GetUnreadable()) {
-				if !yield(script.Release{}, &u) {
+			for i := range lost {
+				if !yield(script.Release{}, &lost[i]) {
 					return
 				}
 			}

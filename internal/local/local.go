@@ -119,6 +119,9 @@ func (s *Stack) RegistryTarget() string { return "unix:" + filepath.Join(s.dir, 
 // AgentDir is the folder of an agent, from 1, and of its sockets.
 func (s *Stack) AgentDir(i int) string { return filepath.Join(s.dir, agentName(i)) }
 
+// EtcdEndpoint is where etcd is, for tests that write to it past the registry.
+func (s *Stack) EtcdEndpoint() string { return s.etcd.Endpoint() }
+
 // NATSURL is where NATS is, running or not.
 func (s *Stack) NATSURL() string { return fmt.Sprintf("nats://127.0.0.1:%d", s.natsPort) }
 
