@@ -47,10 +47,9 @@ func (r *Registry) assemble(ctx context.Context, name script.Name, remains Remai
 	release := script.Release{Name: name, Latest: remains.latest(), Deleted: true}
 	var line script.HistoryEntry
 	if len(remains.History) > 0 {
-		line = remains.History[0]
-	}
-	if line.Change == script.ChangeDelete {
-		return release, nil
+		if line = remains.History[0]; line.Version == 0 { // it was deleted
+			return release, nil
+		}
 	}
 	var whole []script.Version
 	for _, v := range remains.Versions {

@@ -86,6 +86,8 @@ func (w *world) doToRegistry(st step, rep *replica, r *rand.Rand) {
 		w.mu.Unlock()
 	case stepForge:
 		w.forge(st, r)
+	case stepSpoil:
+		w.spoil(st)
 	case stepRotate:
 		w.log("#%d registries that start from now on sign with the other key", st.number)
 		w.signing = 1 - w.signing

@@ -46,6 +46,7 @@ func (w *world) settle() time.Duration {
 		r.start()
 	}
 	w.writing.Wait()
+	w.repair()
 	began := time.Now()
 	ready, withinBound := w.listen(), convergeWithin
 	if !withBus {

@@ -77,6 +77,8 @@ func (h *History) truth() truth {
 			next.enabled = false
 		case "delete":
 			next.enabled, next.deleted = false, true
+		case "repair": // of a record, be it a tombstone
+			next.deleted = last.deleted
 		}
 		t[e.Script] = append(states, next)
 	}
