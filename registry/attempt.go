@@ -191,6 +191,9 @@ func (r *Registry) withinRates(a asked, b basis, d decision) error {
 		return nil
 	}
 	tenant, err := b.tenant()
+	if _, lost := errors.AsType[*Unreadable](err); lost {
+		err = nil // the default rates hold: a pin, or a delete, does not wait for a repair
+	}
 	if err != nil {
 		return err
 	}
