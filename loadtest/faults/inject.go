@@ -69,40 +69,40 @@ func rest(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// do does one action and undoes it.
+// do does one action and undoes it. Some are undone only when all has converged.
 func (in *injector) do(ctx context.Context, a plan.Action) error {
 	over := in.record.Fault(string(a.Kind), a.Target, a.Detail())
 	switch a.Kind {
-	case plan.Kill:
-		defer over()
-		return in.kill(ctx, a.Target, a.For)
 	case plan.Tear:
 		in.whenConverged(over)
 		return in.tear(ctx, a)
+	case plan.Garbage:
+		in.whenConverged(over)
+		return in.garbage(ctx, a)
+	}
+	defer over()
+	switch a.Kind {
+	case plan.Kill:
+		return in.kill(ctx, a.Target, a.For)
 	case plan.Pause:
-		defer over()
 		p := in.cluster.Process(a.Target)
 		p.Pause()
 		rest(ctx, a.For)
 		p.Resume()
 	case plan.Break:
-		defer over()
 		in.cluster.Break(a.Target, a.Net)
 		rest(ctx, a.For)
 		in.cluster.Break(a.Target, netfault.Fault{})
 	case plan.Mangle:
-		defer over()
 		m := in.cluster.Agent(a.Target).Mangler
 		m.Set(a.Odds)
 		rest(ctx, a.For)
 		m.Set(natswire.Odds{})
 	case plan.Forge:
-		defer over()
 		bounded, cancel := context.WithTimeout(ctx, a.For)
 		defer cancel()
 		in.forger.Run(bounded, rand.New(rand.NewPCG(a.Seed, 6)))
 	case plan.Fill:
-		defer over()
 		agent := in.cluster.Agent(a.Target)
 		if err := agent.Fill(); err != nil {
 			return err
@@ -110,23 +110,16 @@ func (in *injector) do(ctx context.Context, a plan.Action) error {
 		rest(ctx, a.For)
 		return agent.Drain()
 	case plan.Jump:
-		defer over()
 		if err := in.cluster.Jump(a.Target, a.Seconds); err != nil {
 			return err
 		}
 		rest(ctx, a.For)
 		return in.cluster.Jump(a.Target, 0)
-	case plan.Garbage:
-		in.whenConverged(over) // it is repaired when all else is
-		return in.garbage(ctx, a)
 	case plan.Blackout:
-		defer over()
 		return in.blackout(ctx, a)
 	case plan.WipeEtcd:
-		defer over()
 		return in.wipe(ctx, a)
 	case plan.WrongPrefix:
-		defer over()
 		return in.wrongPrefix(ctx, a)
 	}
 	return nil
