@@ -50,7 +50,7 @@ type DoctorRequest struct {
 
 // Finding is something that is damaged.
 type Finding struct {
-	// Key is that of an object, "versions/<tenant>/<name>/<number>" or "sources/<digest>".
+	// Key names an object, or is "versions/<tenant>/<name>/<number>" or "sources/<digest>".
 	Key      string
 	Revision script.Revision // of the record; 0 of a source
 	Reason   string

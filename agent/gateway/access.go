@@ -110,14 +110,14 @@ type Grant struct {
 	caller  string
 }
 
-// None reports whether the peer may use no tenant.
+// None reports whether no rule grants a tenant to the peer.
 func (g Grant) None() bool { return !g.all && len(g.tenants) == 0 }
 
 // String names the peer.
 func (g Grant) String() string { return g.who }
 
 // Caller names the peer's user, whose connections share one budget: "uid 1000". All
-// peers who may use no tenant are one: budget.Stranger.
+// all peers without a grant are one: budget.Stranger.
 func (g Grant) Caller() string {
 	if g.None() {
 		return budget.Stranger

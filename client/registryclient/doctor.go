@@ -21,7 +21,7 @@ type DoctorOptions struct {
 
 // Finding is something that is damaged in the registry's store.
 type Finding struct {
-	Key      string          // that of an Unreadable, "versions/<tenant>/<name>/<number>" or "sources/<digest>"
+	Key      string          // an Unreadable's key, "versions/<tenant>/<name>/<number>" or "sources/<digest>"
 	Revision script.Revision // of the record; 0 of a source
 	Reason   string
 	Remedy   string // what a repair does, or did; or what to do where it can do nothing

@@ -24,7 +24,7 @@ const RequireAll = "SCRIPTORIUM_REQUIRE_ALL"
 func Command(tb testing.TB, name, debianPackage string) {
 	tb.Helper()
 	if _, err := exec.LookPath(name); err != nil {
-		skip(tb, fmt.Sprintf("needs the command %s: install it (Debian: %s)", name, debianPackage))
+		Skip(tb, fmt.Sprintf("needs the command %s: install it (Debian: %s)", name, debianPackage))
 	}
 }
 
@@ -42,7 +42,7 @@ func Program(tb testing.TB, name string) string {
 	tb.Helper()
 	path, err := Path(tb.Context(), name)
 	if errors.Is(err, toolcache.ErrNotBuilt) {
-		skip(tb, "needs a program: "+err.Error())
+		Skip(tb, "needs a program: "+err.Error())
 	}
 	if err != nil {
 		tb.Fatal(err)
@@ -81,7 +81,8 @@ func SkipAll(m *testing.M, reason string) int {
 
 func required() bool { return os.Getenv(RequireAll) != "" }
 
-func skip(tb testing.TB, reason string) {
+// Skip skips the test, or fails it where everything is required.
+func Skip(tb testing.TB, reason string) {
 	tb.Helper()
 	if required() {
 		tb.Fatalf("%s; %s is set, so this is a failure", reason, RequireAll)

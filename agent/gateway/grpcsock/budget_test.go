@@ -69,7 +69,7 @@ func TestPartialMessages(t *testing.T) {
 	echoes(t, conn, 100, 100_000)
 }
 
-// TestCallersWithoutAGrant: a user who may use no tenant is refused before the request
+// TestCallersWithoutAGrant: a user without a grant is refused before the request
 // arrives, and can ask whether the agent serves.
 func TestCallersWithoutAGrant(t *testing.T) {
 	access, err := gateway.ParseAccess([]string{"uid:" + strconv.Itoa(os.Getuid()+1) + "=*"})

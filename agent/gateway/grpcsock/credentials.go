@@ -25,7 +25,7 @@ func known(info credentials.AuthInfo) bool {
 	return ok && !grant.None()
 }
 
-// admit refuses callers who may use no tenant before the agent reads their requests.
+// admit refuses callers without a grant before the agent reads their requests.
 // Everybody may ask whether the agent serves.
 func admit(ctx context.Context, method string) (context.Context, string, error) {
 	grant := grantOf(ctx)
@@ -35,6 +35,6 @@ func admit(ctx context.Context, method string) (context.Context, string, error) 
 	case method == healthv1.Health_Check_FullMethodName:
 		return ctx, budget.Stranger, nil
 	default:
-		return ctx, budget.Stranger, script.Errorf(script.Denied, "", "%s may use no tenant: no access rule of this agent names it", grant)
+		return ctx, budget.Stranger, script.Errorf(script.Denied, "", "%s has no grant: no access rule of this agent names it", grant)
 	}
 }

@@ -138,7 +138,7 @@ func (c *Cluster) members(ctx context.Context) (map[int]string, error) {
 	return ids, nil
 }
 
-// PutRecord puts a record in place of that of an object, past the registries.
+// PutRecord overwrites an object's record in etcd, past the registries.
 func (c *Cluster) PutRecord(ctx context.Context, key, record string) error {
 	body, err := json.Marshal(map[string][]byte{"key": []byte("/scriptorium/" + key), "value": []byte(record)})
 	if err != nil {
