@@ -218,7 +218,7 @@ func (d *doctor) script(ctx context.Context, u *Unreadable, name script.Name, f 
 	}, nil
 }
 
-// lastRevision is that of the object before; 0 if that is not known.
+// lastRevision is the revision of the last good object; 0 if nobody knows it.
 func (u *Unreadable) lastRevision() script.Revision {
 	if u.Last == nil {
 		return 0

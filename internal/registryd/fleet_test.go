@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/scriptorium-dev/scriptorium/internal/embedded/etcdtest"
 	"github.com/scriptorium-dev/scriptorium/internal/registryd"
 	registryv1 "github.com/scriptorium-dev/scriptorium/proto/registry/v1"
 	"github.com/scriptorium-dev/scriptorium/script"
@@ -53,12 +54,7 @@ func wantUnavailable(t *testing.T, d *registryd.Daemon, c *client, says string) 
 
 func etcdClient(t *testing.T) *clientv3.Client {
 	t.Helper()
-	c, err := clientv3.New(clientv3.Config{Endpoints: []string{etcd.Endpoint()}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { c.Close() })
-	return c
+	return etcdtest.Client(t, etcd.Endpoint())
 }
 
 // TestNoFleet: without a fleet a registry answers nothing, says what to do, and leaves

@@ -6,9 +6,8 @@ import (
 	"testing"
 	"time"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
-
 	"github.com/scriptorium-dev/scriptorium/internal/embedded"
+	"github.com/scriptorium-dev/scriptorium/internal/embedded/etcdtest"
 	registryv1 "github.com/scriptorium-dev/scriptorium/proto/registry/v1"
 	"github.com/scriptorium-dev/scriptorium/proto/wire"
 	"github.com/scriptorium-dev/scriptorium/script"
@@ -31,11 +30,7 @@ func TestEtcdIsNearlyFull(t *testing.T) {
 	c.publish(t, "route", "return 2")
 
 	// Somebody else fills it.
-	other, err := clientv3.New(clientv3.Config{Endpoints: []string{small.Endpoint()}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { other.Close() })
+	other := etcdtest.Client(t, small.Endpoint())
 	for i := 0; ; {
 		status, err := other.Status(t.Context(), small.Endpoint())
 		if err != nil {

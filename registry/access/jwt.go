@@ -17,7 +17,7 @@ type Issuer struct {
 	Name string
 	// URL is the claim "iss" of its tokens. It begins with https://.
 	URL string
-	// Audiences are those of the registry: the claim "aud" has one of them.
+	// Audiences name the registry: the claim "aud" must have one of them.
 	Audiences []string
 	// KeysURL has its public keys, as a JSON Web Key Set. If empty, URL's discovery
 	// document names it.

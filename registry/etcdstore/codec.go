@@ -169,7 +169,7 @@ func (k keys) decodeObject(kv *mvccpb.KeyValue) (script.Object, error) {
 	return script.Object{Tenant: &t}, err
 }
 
-// belongs refuses the record of another object than that of the key.
+// belongs refuses a record whose object has another key.
 func (k keys) belongs(kv *mvccpb.KeyValue, o script.Object) error {
 	if k.object(o) == string(kv.Key) {
 		return nil

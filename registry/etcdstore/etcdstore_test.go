@@ -52,12 +52,7 @@ func unfounded(t *testing.T, cfg etcdstore.Config) *etcdstore.Store {
 
 func client(t *testing.T) *clientv3.Client {
 	t.Helper()
-	c, err := clientv3.New(clientv3.Config{Endpoints: []string{etcd.Endpoint()}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { c.Close() })
-	return c
+	return etcdtest.Client(t, etcd.Endpoint())
 }
 
 func TestStore(t *testing.T) {

@@ -61,7 +61,7 @@ func TestReplicasOfDifferentMemoryAgree(t *testing.T) {
 		t.Errorf("the one that does not know has %d entries, without %v", len(changes.Entries), changes.Unreadable)
 	}
 	if changes := late.Changes(mirror.Query{Tenants: selector(t, "zoo")}); len(changes.Unreadable) != 0 {
-		t.Errorf("another tenant's group is told of %v", changes.Unreadable)
+		t.Errorf("another tenant's group gets %v", changes.Unreadable)
 	}
 	repaired := registry.Transaction{Revision: 12, Releases: []script.Release{release("acme", "a", 12, "one", "two")}}
 	for _, m := range []*mirror.Mirror{watched, told, late} {

@@ -7,6 +7,8 @@ import (
 	"os"
 	"testing"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
+
 	"github.com/scriptorium-dev/scriptorium/internal/embedded"
 )
 
@@ -21,6 +23,17 @@ func Found(tb testing.TB, store interface {
 		tb.Fatalf("found a fleet: %v", err)
 	}
 	return fleet
+}
+
+// Client returns a client of the etcd at the endpoint, which the test closes.
+func Client(tb testing.TB, endpoint string) *clientv3.Client {
+	tb.Helper()
+	c, err := clientv3.New(clientv3.Config{Endpoints: []string{endpoint}})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { _ = c.Close() })
+	return c
 }
 
 // Run runs the tests while an etcd runs, and returns the exit code: TestMain
