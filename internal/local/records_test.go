@@ -9,10 +9,9 @@ import (
 	"slices"
 	"testing"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
-
 	"github.com/scriptorium-dev/scriptorium/client/agentclient"
 	"github.com/scriptorium-dev/scriptorium/client/registryclient"
+	"github.com/scriptorium-dev/scriptorium/internal/embedded/etcdtest"
 	"github.com/scriptorium-dev/scriptorium/registry/etcdstore"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -21,11 +20,7 @@ import (
 // returns what takes what was there before from etcd's memory.
 func (s *stack) spoil(key, record string) (forget func()) {
 	s.t.Helper()
-	c, err := clientv3.New(clientv3.Config{Endpoints: []string{s.EtcdEndpoint()}})
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	s.t.Cleanup(func() { _ = c.Close() })
+	c := etcdtest.Client(s.t, s.EtcdEndpoint())
 	put, err := c.Put(s.t.Context(), etcdstore.DefaultPrefix+key, record)
 	if err != nil {
 		s.t.Fatal(err)

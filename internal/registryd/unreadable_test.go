@@ -7,9 +7,9 @@ import (
 	"sync"
 	"testing"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
-
 	registryv1 "github.com/scriptorium-dev/scriptorium/proto/registry/v1"
+
+	"github.com/scriptorium-dev/scriptorium/internal/embedded/etcdtest"
 )
 
 // lines is a log that is written and read at once.
@@ -39,11 +39,7 @@ func TestUnreadableRecordsShow(t *testing.T) {
 	cfg.Log = slog.New(slog.NewTextHandler(log, nil))
 	d, c := start(t, cfg)
 	c.publish(t, "route", "return 1")
-	e, err := clientv3.New(clientv3.Config{Endpoints: []string{etcd.Endpoint()}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer e.Close()
+	e := etcdtest.Client(t, etcd.Endpoint())
 	for _, key := range []string{"/releases/acme/route", "/values/acme/flag", "/tenants/acme"} {
 		if _, err := e.Put(t.Context(), cfg.EtcdPrefix+key, "garbage"); err != nil {
 			t.Fatal(err)

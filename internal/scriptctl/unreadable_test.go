@@ -8,8 +8,7 @@ import (
 	"testing"
 	"time"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
-
+	"github.com/scriptorium-dev/scriptorium/internal/embedded/etcdtest"
 	"github.com/scriptorium-dev/scriptorium/internal/local"
 	"github.com/scriptorium-dev/scriptorium/registry/etcdstore"
 )
@@ -17,11 +16,7 @@ import (
 // spoil puts garbage in place of records in etcd, and waits until status names them.
 func (p person) spoil(stack *local.Stack, keys ...string) {
 	p.t.Helper()
-	c, err := clientv3.New(clientv3.Config{Endpoints: []string{stack.EtcdEndpoint()}})
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	defer c.Close()
+	c := etcdtest.Client(p.t, stack.EtcdEndpoint())
 	for _, key := range keys {
 		if _, err := c.Put(p.t.Context(), etcdstore.DefaultPrefix+key, "garbage"); err != nil {
 			p.t.Fatal(err)
