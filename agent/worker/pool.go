@@ -113,7 +113,9 @@ func (p *Pool) configure(name string, settings script.TenantSettings, c *change)
 			return t
 		}
 		if !p.closed {
-			p.put(name, newTenant(p, name, settings, c))
+			t = newTenant(p, name, settings, c)
+			p.put(name, t)
+			t.start()
 		}
 	case p.closed: // what has a process keeps being refused
 	case t != nil:

@@ -48,7 +48,7 @@ type state struct {
 	changed chan struct{} // closed when another state is
 }
 
-// newTenant gives the tenant a process as soon as there is one.
+// newTenant returns a tenant that has no process until it is started.
 func newTenant(p *Pool, name string, s script.TenantSettings, c *change) *tenant {
 	t := &tenant{
 		pool: p, name: name, settings: s, enough: manyDigests, blame: newBlame(p.cfg.Quarantine), said: &rate.Sometimes{Interval: time.Second},
@@ -58,15 +58,20 @@ func newTenant(p *Pool, name string, s script.TenantSettings, c *change) *tenant
 	t.last.Store(c)
 	t.ctx, t.cancel = context.WithCancel(context.Background())
 	t.state.Store(&state{changed: make(chan struct{})})
-	if len(p.cfg.Command) == 0 {
-		p.cfg.Log.Error("a tenant asks for a process of its own, which this agent is not set up to give: its calls are refused", "tenant", name)
-		t.become(nil, script.Errorf(script.Unavailable, "tenant", "tenant %s asks for a process of its own, which this agent is not set up to give: run agentd, or set the tenant's isolation to %s", name, script.IsolationShared))
+	return t
+}
+
+// start gives the tenant a process as soon as there is one. The pool has the tenant by
+// then: the host counts the tenants when it starts spares.
+func (t *tenant) start() {
+	if len(t.pool.cfg.Command) == 0 {
+		t.pool.cfg.Log.Error("a tenant asks for a process of its own, which this agent is not set up to give: its calls are refused", "tenant", t.name)
+		t.become(nil, script.Errorf(script.Unavailable, "tenant", "tenant %s asks for a process of its own, which this agent is not set up to give: run agentd, or set the tenant's isolation to %s", t.name, script.IsolationShared))
 		close(t.stopped)
-		return t
+		return
 	}
 	t.listen()
 	go t.run()
-	return t
 }
 
 // become puts another state in place of the one before.

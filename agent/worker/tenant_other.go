@@ -20,11 +20,17 @@ func (*host) close() {}
 func (*host) ready() int { return 0 }
 
 // tenant is one that asks for a process and gets none: its calls are refused.
-type tenant struct{ name string }
+type tenant struct {
+	pool *Pool
+	name string
+}
 
 func newTenant(p *Pool, name string, _ script.TenantSettings, _ *change) *tenant {
-	p.cfg.Log.Error("a tenant asks for a process of its own, which this agent cannot give: its calls are refused", "tenant", name, "system", runtime.GOOS)
-	return &tenant{name: name}
+	return &tenant{pool: p, name: name}
+}
+
+func (t *tenant) start() {
+	t.pool.cfg.Log.Error("a tenant asks for a process of its own, which this agent cannot give: its calls are refused", "tenant", t.name, "system", runtime.GOOS)
 }
 
 func (t *tenant) execute(context.Context, *gateway.Call, *gateway.Reply, bool) error {
