@@ -66,6 +66,8 @@ type Config struct {
 	Tenants script.Selector
 	// AdoptFleet is as in follow.Config.
 	AdoptFleet string
+	// RemovalShare is as in follow.Config.
+	RemovalShare int
 
 	// Engines that run programs.
 	Engines []engine.Engine
@@ -233,7 +235,7 @@ func (a *Agent) assemble(registry follow.Registry) (err error) {
 	}
 	a.follower, err = follow.New(follow.Config{
 		Agent: a.cfg.Name, Labels: a.cfg.Labels, Software: a.cfg.Software,
-		Trusted: a.cfg.Trusted, Tenants: a.cfg.Tenants, AdoptFleet: a.cfg.AdoptFleet,
+		Trusted: a.cfg.Trusted, Tenants: a.cfg.Tenants, AdoptFleet: a.cfg.AdoptFleet, RemovalShare: a.cfg.RemovalShare,
 		State: a.state, Registry: registry, Feed: a.feed, Reporter: a.feed, Tail: a.tail, Troubles: a.troubles, Trials: a.trials,
 		Log: a.log, Metrics: a.cfg.Metrics,
 	})
@@ -270,8 +272,8 @@ const staleAfter = 10 * time.Second
 
 // Degraded says what keeps the agent from being current; "" if it is.
 func (a *Agent) Degraded(now time.Time) string {
-	if foreign := a.follower.Foreign(); foreign != "" {
-		return foreign
+	if held := a.follower.Held(); held != "" {
+		return held
 	}
 	if err := a.state.diskError(now); err != nil {
 		return fmt.Sprintf("the disk cannot be written, so changes wait: make room in %s: %v", a.cfg.Dir, err)

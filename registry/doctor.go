@@ -28,6 +28,8 @@ type Checkup interface {
 	PastSource(ctx context.Context, digest script.Digest) ([]byte, error)
 	// ReplaceSource stores the source whatever is there.
 	ReplaceSource(ctx context.Context, source Source) error
+	// AcceptLoss has Removals say that the loss of so many objects is accepted.
+	AcceptLoss(ctx context.Context, objects int64, audit script.AuditEntry) (script.Revision, error)
 }
 
 // VersionRecord is the record of a version, or says why it cannot be read.
@@ -70,6 +72,34 @@ func (r *Registry) Doctor(ctx context.Context, req DoctorRequest) iter.Seq2[Find
 			yield(Finding{}, err)
 		}
 	}
+}
+
+// AcceptLoss is a request to have agents remove objects whose records are lost.
+type AcceptLoss struct {
+	By           access.Identity
+	Objects      int64 // agents that would lose more keep what they have
+	Author, Note string
+}
+
+// AcceptLoss has agents remove objects whose records the store has lost. It takes the role
+// admin for all tenants, and returns the revision of the change.
+func (r *Registry) AcceptLoss(ctx context.Context, req AcceptLoss) (script.Revision, error) {
+	if err := mayAdminister(req.By, ""); err != nil {
+		return 0, err
+	}
+	if req.Objects <= 0 {
+		return 0, script.Errorf(script.Invalid, "objects", "%d is no number of lost objects: agents log how many they keep", req.Objects)
+	}
+	if err := validateAuthor(req.Author, req.Note); err != nil {
+		return 0, err
+	}
+	if r.checkup == nil {
+		return 0, script.Errorf(script.Unavailable, "", "the registry's store cannot be checked")
+	}
+	return r.checkup.AcceptLoss(ctx, req.Objects, script.AuditEntry{
+		Time: r.now(), Change: script.ChangeAcceptLoss,
+		Author: req.Author, Identity: req.By.Name, Peer: req.By.Peer, Note: strings.TrimSpace(fmt.Sprintf("%d objects. %s", req.Objects, req.Note)),
+	})
 }
 
 // doctor is one round of a Doctor.

@@ -22,8 +22,9 @@ type State struct {
 	Fleet string // the registry's identity
 	Head  script.Revision
 	// Floor, Heads: as in Snapshot.
-	Floor script.Revision
-	Heads map[string]script.Revision
+	Floor    script.Revision
+	Heads    map[string]script.Revision
+	Removals Removals
 	// Releases, Values and Tenants are all, tombstones included, in no particular
 	// order.
 	Releases []script.Release
@@ -205,7 +206,7 @@ func (f *follower) snapshot(ctx context.Context) (State, error) {
 	if err != nil {
 		return State{}, err
 	}
-	state := State{Fleet: snapshot.Fleet, Head: snapshot.Head, Floor: snapshot.Floor, Heads: snapshot.Heads}
+	state := State{Fleet: snapshot.Fleet, Head: snapshot.Head, Floor: snapshot.Floor, Heads: snapshot.Heads, Removals: snapshot.Removals}
 	for object, err := range snapshot.Objects() {
 		if u, ok := errors.AsType[*Unreadable](err); ok {
 			state.Head = max(state.Head, u.Revision)

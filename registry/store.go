@@ -328,7 +328,8 @@ type Snapshot struct {
 	// Floor: tombstones with a revision up to it may have been collected.
 	Floor script.Revision
 	// Heads has the revision of the last transaction that touched each tenant.
-	Heads map[string]script.Revision
+	Heads    map[string]script.Revision
+	Removals Removals
 	// Releases yields every release, tombstones included, in the order of their names
 	// as text. It may be ranged over once. An error with an *Unreadable in its chain stands
 	// for one release, and others follow; any other error is the last.
@@ -366,6 +367,24 @@ func each[T any](all iter.Seq2[T, error], object func(T) script.Object, yield fu
 	return true
 }
 
+// Removals are those that agents are to believe. A store that lost records has no account
+// of that here, which is how agents know.
+type Removals struct {
+	// Made counts the objects that registries have removed since the fleet was founded.
+	Made int64
+	// Accepted is how many objects' loss an administrator accepted last, at the revision At.
+	Accepted int64
+	At       script.Revision
+}
+
+// Merge takes in what a transaction says of removals.
+func (r *Removals) Merge(next Removals) {
+	r.Made = max(r.Made, next.Made)
+	if next.At > r.At {
+		r.Accepted, r.At = next.Accepted, next.At
+	}
+}
+
 // Transaction is one committed change, as watched.
 type Transaction struct {
 	Revision script.Revision
@@ -374,6 +393,8 @@ type Transaction struct {
 	Tenants  []script.Tenant
 	// Unreadable are objects that the transaction wrote, and that cannot be decoded.
 	Unreadable []Unreadable
+	// Removals is zero unless the transaction has changed it.
+	Removals Removals
 	// Foreign: the transaction is none of a registry's, and Store.Head does not count it.
 	Foreign bool
 	// Sources are of the sources, and contents of values, that the transaction has

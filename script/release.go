@@ -114,6 +114,8 @@ const (
 	ChangePut       Change = "put"       // of a value
 	ChangeRemove    Change = "remove"    // of a value
 	ChangeSetTenant Change = "settenant" // of a tenant's settings
+
+	ChangeAcceptLoss Change = "acceptloss" // of objects whose records are lost
 )
 
 // HistoryEntry is one line of a script's history.

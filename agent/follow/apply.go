@@ -15,7 +15,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	eventv1 "github.com/scriptorium-dev/scriptorium/proto/event/v1"
 	scriptv1 "github.com/scriptorium-dev/scriptorium/proto/script/v1"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -38,26 +37,16 @@ type applier struct {
 	log      *slog.Logger
 	metrics  *metrics
 	random   *rand.Rand
+	share    int // of what is live that may be removed at once, in percent
 
 	failing map[string]*failing
 	// unreadable are the keys of objects whose records the registry cannot read, as it said
 	// last: what is live of them stays.
 	unreadable keys
 	changed    bool // failing, since the last outcome
-	silent     int  // syncs in a row that the registry did not answer
-}
-
-// failing is an object that could not be made live. It is tried again if the
-// reason may pass, until it succeeds or the registry has a newer one.
-type failing struct {
-	item Item
-	// since is the revision of the first object of the key that is neither live nor
-	// replaced by one that is.
-	since    script.Revision
-	err      error
-	passing  bool
-	attempts int
-	at       time.Time
+	// heldAt is where the cursor was when removals were first held back; 0 while none are.
+	heldAt script.Revision
+	silent int // syncs in a row that the registry did not answer
 }
 
 // candidate is an object on its way.
@@ -71,7 +60,7 @@ type candidate struct {
 func newApplier(cfg Config, open opener, refusals *refusals, m *metrics, random *rand.Rand) applier {
 	a := applier{
 		state: cfg.State, registry: cfg.Registry, adopt: cfg.AdoptFleet, open: open, refusals: refusals, log: cfg.Log, metrics: m,
-		random:  random,
+		random: random, share: cmp.Or(cfg.RemovalShare, defaultRemovalShare),
 		failing: map[string]*failing{},
 	}
 	for _, o := range cfg.State.Incomplete() {
@@ -93,12 +82,19 @@ func (a *applier) events(ctx context.Context, from Cursor, events []*event) outc
 	var chosen selection
 	a.choose(&chosen, objects, choice{above: nothingUnseen})
 	a.ready(ctx, chosen.candidates, a.verified(sources))
+	made := removals{made: from.Removals}
+	for _, e := range events {
+		made.made = max(made.made, e.removals)
+	}
+	if out.err = a.guardRemovals(nil, chosen.candidates, from, made); out.err != nil {
+		return out
+	}
 	_ = a.commit(chosen.candidates, nil) // each candidate has the error, and is tried again
 	if ctx.Err() != nil {                // stopping: what was interrupted must come again
 		out.err = context.Cause(ctx)
 		return out
 	}
-	out.cursor.Revision = events[len(events)-1].revision
+	out.cursor.Revision, out.cursor.Removals = events[len(events)-1].revision, made.made
 	a.saveCursor(out.cursor)
 	a.metrics.events.Add(float64(len(events)))
 	return out
@@ -412,49 +408,6 @@ func (a *applier) commit(candidates []*candidate, removed []string) error {
 	return err
 }
 
-func (a *applier) fail(now time.Time, c *candidate) {
-	key := c.Key
-	f := a.failing[key]
-	if f == nil || f.item.Object.Revision() != c.Object.Revision() {
-		since := c.since
-		if f != nil {
-			since = min(since, f.since)
-		}
-		f = &failing{item: c.Item, since: since}
-		a.failing[key] = f
-	}
-	if f.err == nil || f.err.Error() != c.err.Error() {
-		a.changed = true
-		a.log.Warn("what the registry has cannot be made live; what was before it stays", "key", key, "revision", c.Object.Revision(), "error", c.err)
-	}
-	f.err = c.err
-	f.passing = !script.KindOf(c.err).Deterministic()
-	wait := min(retryMax, backoffMin<<min(f.attempts, 10))
-	f.at = now.Add(wait/2 + time.Duration(a.random.Int64N(int64(wait))))
-	f.attempts++
-}
-
-func (a *applier) pass(c *candidate) {
-	key := c.Key
-	if _, was := a.failing[key]; was {
-		delete(a.failing, key)
-		a.changed = true
-	}
-	a.log.Debug("it is live", "key", key, "revision", c.Object.Revision())
-}
-
-// retryAt returns when the first of what failed is to be tried again; zero:
-// never.
-func (a *applier) retryAt() time.Time {
-	var at time.Time
-	for _, f := range a.failing {
-		if f.passing {
-			at = earlier(at, f.at)
-		}
-	}
-	return at
-}
-
 // saveCursor keeps the cursor, but short of what failed: after a restart that
 // has to come again. That the cursor cannot be kept is no reason to stop: it
 // then lags behind what is kept, and more comes again than is needed.
@@ -473,27 +426,4 @@ func (a *applier) leave(out outcome) outcome {
 	out.changed, out.failures, out.retryAt, out.keys = a.changed, a.failures(), a.retryAt(), a.state.Keys()
 	a.changed = false
 	return out
-}
-
-// failure is what a status tells of an object that could not be made live.
-type failure struct {
-	since   script.Revision // as in failing
-	message *eventv1.Failure
-}
-
-// failures that stand, those that have stood for longest first.
-func (a *applier) failures() []failure {
-	list := make([]failure, 0, len(a.failing))
-	for key, f := range a.failing {
-		list = append(list, failure{since: f.since, message: &eventv1.Failure{
-			Key: key, Revision: int64(f.item.Object.Revision()), Error: reason(f.err),
-		}})
-	}
-	slices.SortFunc(list, longestFirst)
-	return list
-}
-
-// longestFirst puts what has failed for longer first.
-func longestFirst(x, y failure) int {
-	return cmp.Or(cmp.Compare(x.since, y.since), cmp.Compare(x.message.GetKey(), y.message.GetKey()))
 }

@@ -98,7 +98,7 @@ func (m *machine) takeBeacon(b *beacon) (accepted bool) {
 	if m.synced && b.head < m.cursor.Revision && !m.drift.wanted && b.at.After(m.current) {
 		m.current = b.at
 	}
-	if m.failed > 0 { // somebody is there: try soon, not when the patience of an outage ends
+	if m.failed > 0 && m.held == "" { // somebody is there: try soon, not when the patience of an outage ends
 		m.due = earlier(m.due, b.at.Add(m.jitter(syncJitter)))
 	}
 	if b.sealedBy != "" {
@@ -153,5 +153,6 @@ func (m *machine) rotate(now time.Time) {
 
 // moveOn returns the cursor after a beacon that it can be compared with.
 func (b *beacon) moveOn(c Cursor) Cursor {
-	return Cursor{Fleet: c.Fleet, Revision: max(c.Revision, b.head)}
+	c.Revision = max(c.Revision, b.head)
+	return c
 }

@@ -26,8 +26,8 @@ func wantUntouched(t *testing.T, n *node, f *follow.Follower, at follow.Cursor, 
 		t.Errorf("it reports for fleet %q, want %q", n.status.GetFleet(), at.Fleet)
 	}
 	want := "the registry serves fleet fleet-2; this agent belongs to fleet " + at.Fleet + ": run agentd --adopt-fleet fleet-2 to change it"
-	if got := f.Foreign(); got != want {
-		t.Errorf("Foreign: %q, want %q", got, want)
+	if got := f.Held(); got != want {
+		t.Errorf("Held: %q, want %q", got, want)
 	}
 }
 
@@ -72,8 +72,8 @@ func TestAnotherFleetChangesNothing(t *testing.T) {
 				w.commit(all("old"))
 				pass(time.Second)
 				n.expect("before")
-				if f.Foreign() != "" {
-					t.Errorf("Foreign: %q", f.Foreign())
+				if f.Held() != "" {
+					t.Errorf("Held: %q", f.Held())
 				}
 				at, live := n.snapshot()
 				w.rebuild()
@@ -105,15 +105,15 @@ func TestTheFleetIsBack(t *testing.T) {
 		pass(time.Second)
 		w.with(func() { w.fleet = "fleet-2" })
 		pass(10 * time.Second)
-		if !strings.Contains(f.Foreign(), "fleet-2") {
-			t.Errorf("Foreign: %q", f.Foreign())
+		if !strings.Contains(f.Held(), "fleet-2") {
+			t.Errorf("Held: %q", f.Held())
 		}
 		w.with(func() { w.fleet = "fleet-1" })
 		w.commit(map[string]string{"a": "two"})
 		pass(10 * time.Second)
 		n.expect("with its own registry again")
-		if f.Foreign() != "" {
-			t.Errorf("Foreign: %q", f.Foreign())
+		if f.Held() != "" {
+			t.Errorf("Held: %q", f.Held())
 		}
 	})
 }
@@ -138,8 +138,8 @@ func TestAdoptsWhenItIsServed(t *testing.T) {
 		w.set(faults{})
 		pass(10 * time.Second)
 		n.expect("in the other fleet")
-		if f.Foreign() != "" || n.Cursor().Fleet != "fleet-2" {
-			t.Errorf("Foreign: %q, cursor %v", f.Foreign(), n.Cursor())
+		if f.Held() != "" || n.Cursor().Fleet != "fleet-2" {
+			t.Errorf("Held: %q, cursor %v", f.Held(), n.Cursor())
 		}
 	})
 }

@@ -35,6 +35,7 @@ import (
 type Cursor struct {
 	Fleet    string
 	Revision script.Revision
+	Removals int64 // that the registry had made by then
 }
 
 // Registry is what the follower asks of the registry. Errors of a stream end it.
@@ -146,6 +147,9 @@ type Config struct {
 	// AdoptFleet is the fleet to change to when the registry serves it; "" for none. An agent
 	// keeps its fleet otherwise, and one without a fleet takes the registry's.
 	AdoptFleet string
+	// RemovalShare is how much of what is live the registry may remove at once, in percent,
+	// unless it means it; 20 if 0.
+	RemovalShare int
 
 	// Troubles returns what is live and yet kept from running, for the status; may be
 	// nil. It returns at once.
@@ -215,7 +219,7 @@ type Follower struct {
 type standing struct {
 	revision script.Revision
 	current  time.Time // when it was last known to be current; zero: never
-	foreign  string
+	held     string
 }
 
 // New returns a follower that starts from the state's cursor. It fails only if
@@ -256,9 +260,9 @@ func (f *Follower) Position(now time.Time) (script.Revision, time.Duration) {
 	return s.revision, max(0, now.Sub(s.current))
 }
 
-// Foreign says that the registry serves another fleet, and what to do; "" if it does not,
-// as far as the follower knows.
-func (f *Follower) Foreign() string { return f.standing.Load().foreign }
+// Held says why the follower keeps what it has although the registry says otherwise, and
+// what to do; "" if it does not.
+func (f *Follower) Held() string { return f.standing.Load().held }
 
 // TroublesChanged says that what Config.Troubles returns has changed. It returns at
 // once, and may be called from any goroutine.
@@ -361,13 +365,14 @@ func (f *Follower) finish(now time.Time, out outcome) {
 		f.status.changed()
 	}
 	// A beacon moves the cursor each second in a fleet with other groups.
-	if out.changed || !slices.Equal(f.status.keys, out.keys) || out.kind != jobCheck && before != f.machine.cursor {
+	if out.changed || !slices.Equal(f.status.keys, out.keys) || f.status.held != f.machine.held || out.kind != jobCheck && before != f.machine.cursor {
 		f.status.changed()
 	}
 	if before != f.machine.cursor && (out.kind == jobApply || out.kind == jobSync) {
 		f.status.activated(now, f.machine.cursor.Revision)
 	}
 	f.retryAt, f.status.failures, f.status.keys, f.status.drifts = out.retryAt, out.failures, out.keys, f.machine.drifts
+	f.status.held = f.machine.held
 	f.publish()
 }
 
@@ -404,7 +409,7 @@ func (t *trouble) news(now time.Time, err error) bool {
 
 // publish lets others see how far the follower has come.
 func (f *Follower) publish() {
-	s := standing{revision: f.machine.cursor.Revision, current: f.machine.current, foreign: f.machine.foreign}
+	s := standing{revision: f.machine.cursor.Revision, current: f.machine.current, held: f.machine.held}
 	if old := f.standing.Load(); old == nil || *old != s {
 		f.standing.Store(&s)
 	}

@@ -94,7 +94,7 @@ type machine struct {
 	poll        time.Time // of the sync that is done if no beacon comes before
 	backstop    time.Time // of the one that is done whatever comes
 	failed      int       // syncs in a row
-	foreign     string    // why the registry's fleet is not the agent's, until a sync succeeds
+	held        string    // why the registry's answer changes nothing, until a sync succeeds
 	current     time.Time // when the cursor was last known to be the newest
 
 	drift    repair // the state differs from the registry's
@@ -240,7 +240,9 @@ func (m *machine) finish(now time.Time, out outcome) {
 	switch {
 	case out.kind == jobSync:
 		m.finishSync(now, out)
-	case out.kind == jobCheck && out.err == nil:
+	case out.err != nil:
+		m.hold(out.err)
+	case out.kind == jobCheck:
 		m.judge(now, out)
 		if !m.drift.wanted && out.began.After(m.current) {
 			m.current = out.began
@@ -250,19 +252,30 @@ func (m *machine) finish(now time.Time, out outcome) {
 	m.rotate(now)
 }
 
+// hold notes that the registry's word changes nothing until a person acts, if that is what
+// the error says.
+func (m *machine) hold(err error) bool {
+	held, ok := errors.AsType[*heldBack](err)
+	if ok {
+		m.held = held.Error()
+	}
+	return ok
+}
+
 func (m *machine) finishSync(now time.Time, out outcome) {
 	m.due, m.poll = time.Time{}, time.Time{}
 	if out.err != nil {
-		if foreign, ok := errors.AsType[*foreignFleet](out.err); ok {
-			m.foreign = foreign.Error()
-		}
 		m.failed++
 		m.metrics.syncsFailed.Inc()
-		backoff := min(backoffMax, backoffMin<<min(m.failed-1, 10))
+		most := backoffMax
+		if m.hold(out.err) {
+			most = driftMax // a person has to act, and each answer may be a full one
+		}
+		backoff := min(most, backoffMin<<min(m.failed-1, 10))
 		m.due = now.Add(backoff/2 + m.jitter(backoff))
 		return
 	}
-	m.synced, m.failed, m.foreign = true, 0, ""
+	m.synced, m.failed, m.held = true, 0, ""
 	m.metrics.syncs.Inc()
 	if out.thorough {
 		m.drift.tried(now, m.random)

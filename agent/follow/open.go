@@ -34,6 +34,7 @@ type event struct {
 	revision, previous script.Revision
 	objects            []object // of kinds and tenants that are followed
 	sources            []*scriptv1.Source
+	removals           int64 // that the registry had made by then, if the event removes anything
 	sealedBy           string
 	bytes              int
 }
@@ -78,7 +79,7 @@ func (o *opener) event(data []byte) (*event, error) {
 	}
 	return &event{
 		fleet: m.GetFleet(), revision: script.Revision(m.GetRevision()), previous: script.Revision(m.GetPreviousRevision()),
-		objects: objects, sources: m.GetSources(), sealedBy: id, bytes: len(data),
+		objects: objects, sources: m.GetSources(), removals: m.GetRemovals(), sealedBy: id, bytes: len(data),
 	}, nil
 }
 

@@ -25,11 +25,12 @@ const (
 	refusedOldProtocol = "old_protocol"
 	refusedNewProtocol = "new_protocol"
 	refusedReplayed    = "replayed"
+	refusedRemoval     = "mass_removal"
 )
 
 var reasons = []string{
 	refusedUnsigned, refusedUnknownKey, refusedForged, refusedMalformed, refusedOtherFleet, refusedOtherGroup,
-	refusedOldProtocol, refusedNewProtocol, refusedReplayed,
+	refusedOldProtocol, refusedNewProtocol, refusedReplayed, refusedRemoval,
 }
 
 // refusal is why a message is not believed. Such a message changes nothing.
@@ -46,6 +47,12 @@ func (r *refusal) Unwrap() error { return r.err }
 func refuse(reason, format string, args ...any) error {
 	return &refusal{reason: reason, err: script.Errorf(script.Denied, "", format, args...)}
 }
+
+// heldBack is a refusal that stands until a person acts: nothing of what the registry says
+// is applied.
+type heldBack struct{ error }
+
+func (e *heldBack) Unwrap() error { return e.error }
 
 // refusalOf returns the refusal for an envelope that could not be opened.
 func refusalOf(data []byte, err error) error {

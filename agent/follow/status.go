@@ -37,6 +37,7 @@ type status struct {
 	tenants []string
 	keys    []string // that what is on disk is signed by
 	drifts  uint64
+	held    string        // why what the registry says is not applied
 	apart   time.Duration // between two reports, at least
 	live    []activation  // the last, in the order of their revisions
 
@@ -196,5 +197,6 @@ func (s *status) compose(now time.Time, at Cursor, leaving bool) *eventv1.Status
 		Drifts:            s.drifts,
 		Activations:       s.activations(now),
 		Trials:            trialsOf(s.trials),
+		Held:              text(s.held),
 	}
 }

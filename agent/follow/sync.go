@@ -44,7 +44,11 @@ func (a *applier) sync(ctx context.Context, from Cursor, thorough bool) outcome 
 	}
 	a.ready(ctx, answer.chosen.candidates, answer.sources)
 	gone := a.goneFrom(answer, from)
-	if err = context.Cause(ctx); err == nil {
+	err = context.Cause(ctx)
+	if err == nil && (!otherFleet || from.Fleet == "") {
+		err = a.guardRemovals(gone, answer.chosen.candidates, from, answer.removals)
+	}
+	if err == nil {
 		err = a.commit(answer.chosen.candidates, gone)
 		if len(gone) == 0 && !otherFleet {
 			err = nil // what failed is tried again by itself
@@ -80,6 +84,7 @@ type answer struct {
 	chosen  selection
 	sources map[script.Digest][]byte
 	bytes   int
+	removals
 
 	began    time.Time // when its first part came
 	pages    int
@@ -139,7 +144,8 @@ func (a *applier) pull(ctx context.Context, silence silenceLimit, all *answer, f
 			err = all.turn(p)
 		}
 		if err == nil {
-			err = all.begin(Cursor{Fleet: p.GetFleet(), Revision: script.Revision(p.GetHeadRevision())}, p.GetFull(), from)
+			head := Cursor{Fleet: p.GetFleet(), Revision: script.Revision(p.GetHeadRevision()), Removals: p.GetRemovals()}
+			err = all.begin(head, p.GetFull(), from)
 		}
 		if err != nil {
 			a.refusals.note("answer of the registry", err)
@@ -174,6 +180,7 @@ func (all *answer) turn(p page) error {
 		all.sums = p.sums
 	}
 	all.sealedBy = p.sealedBy
+	all.removals = removalsOf(p.Page)
 	maps.Copy(all.choice.unreadable, keySet(p.GetUnreadable()))
 	return nil
 }
@@ -187,7 +194,7 @@ func (all *answer) begin(head Cursor, full bool, from Cursor) error {
 	case all.head.Fleet != "" && (all.head.Fleet != head.Fleet || all.full != full):
 		return refuse(refusedMalformed, "the registry contradicts itself within one answer")
 	case from.Fleet != "" && head.Fleet != from.Fleet && head.Fleet != all.adopt:
-		return &foreignFleet{refuse(refusedOtherFleet,
+		return &heldBack{refuse(refusedOtherFleet,
 			"the registry serves fleet %.80s; this agent belongs to fleet %s: run agentd --adopt-fleet %.80s to change it", head.Fleet, from.Fleet, head.Fleet)}
 	case head.Fleet != from.Fleet && !full:
 		return refuse(refusedOtherFleet, "the registry of fleet %.80q sent a difference to a follower of fleet %.80q", head.Fleet, from.Fleet)
@@ -207,12 +214,6 @@ func (all *answer) begin(head Cursor, full bool, from Cursor) error {
 	}
 	return nil
 }
-
-// foreignFleet is the refusal of a registry that serves another fleet. Nothing of what it
-// says is applied.
-type foreignFleet struct{ error }
-
-func (e *foreignFleet) Unwrap() error { return e.error }
 
 // take adds objects and sources to the answer. When the sources grow too large
 // for memory, the objects so far are made ready, which stores them.

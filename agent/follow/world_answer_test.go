@@ -85,6 +85,7 @@ func (w *world) answer(req *registryv1.PullRequest) []*registryv1.PullResponse {
 	for i, p := range pages {
 		p.Since, p.SinceFleet = req.GetSince(), req.GetFleet()
 		p.Fleet, p.Group, p.Nonce, p.Number, p.HeadRevision, p.Full = w.fleet, tenants.Group(), req.GetNonce(), int32(i), int64(w.head), full
+		p.Removals, p.AcceptedLoss, p.AcceptedLossRevision = w.made, w.accepted, int64(w.at)
 		if p.Last = i == len(pages)-1; p.Last {
 			p.Checksums = w.checksums(tenants)
 		}

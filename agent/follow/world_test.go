@@ -51,6 +51,9 @@ type world struct {
 	narrow   bool                      // it knows releases alone
 	lost     []string                  // the keys of objects whose records it cannot read
 	knows    bool                      // what those were before
+	made     int64                     // removals, so far
+	accepted int64                     // objects whose loss is
+	at       script.Revision           // of that
 	syncs    int
 	fulls    int
 }
@@ -153,7 +156,7 @@ func (w *world) commit(changes map[string]string) script.Revision {
 	}
 	for _, name := range slices.Sorted(maps.Keys(w.groups)) {
 		g := w.groups[name]
-		e := &eventv1.Event{Fleet: w.fleet, Group: name, Revision: int64(w.head), PreviousRevision: int64(g.last)}
+		e := &eventv1.Event{Fleet: w.fleet, Group: name, Revision: int64(w.head), PreviousRevision: int64(g.last), Removals: w.made}
 		for _, o := range objects {
 			if !g.tenants.Matches(o.TenantName()) {
 				continue
@@ -178,6 +181,7 @@ func (w *world) change(key, text string) script.Object {
 	o := tombstone(key, w.head)
 	if text == "" {
 		delete(w.now, key)
+		w.made++
 	} else {
 		o = w.make(o, w.now[key], []byte(text))
 		w.now[key] = o

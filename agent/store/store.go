@@ -57,6 +57,8 @@ type Cursor struct {
 	Revision script.Revision `json:"revision"`
 	// Group of the feed that was followed; "" means script.GroupAll.
 	Group string `json:"group,omitempty"`
+	// Removals is how many objects the registry had removed by then.
+	Removals int64 `json:"removals,omitempty"`
 }
 
 // Source is the source of a version, or the content of a value. Digest must be that

@@ -75,6 +75,7 @@ Every flag can be set by the environment variable behind it.`,
 	flags.DurationVar(&cfg.DrainTimeout, "drain-timeout", 10*time.Second, "time to finish calls in at SIGTERM")
 	flags.StringSliceVar(&cfg.Tenants, "tenants", nil, "tenants whose scripts this agent holds, as names or globs; all when empty")
 	flags.StringVar(&cfg.AdoptFleet, "adopt-fleet", "", "id of the fleet to change to, when the registry serves it. When empty, the agent keeps the fleet of its state folder")
+	flags.IntVar(&cfg.RemovalShare, "removal-share", 20, "percent of the live scripts that the registry may remove at once without a record of each removal; ten are always allowed")
 	flags.BoolVar(&cfg.CounterMetrics, "counter-metrics", false, "make each counter of each tenant's scripts a metric, up to 1,000 a tenant")
 	cfg.Workers.addFlags(flags)
 	cfg.Security.addFlags(flags)

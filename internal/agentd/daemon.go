@@ -51,6 +51,7 @@ type Config struct {
 	DrainTimeout   time.Duration
 	Tenants        []string
 	AdoptFleet     string
+	RemovalShare   int
 	Workers        Workers
 	Security       Security
 
@@ -118,7 +119,7 @@ func Start(cfg Config) (*Daemon, error) {
 		Name: cfg.Name, Labels: withValues(cfg.Labels), Software: version.String(), Dir: cfg.StateDir,
 		Registry: cfg.Registry, DialOptions: secure.dial,
 		NATS: cfg.NATS, NATSSecurity: secure.nats, Prefix: cfg.SubjectPrefix,
-		Trusted: secure.keyring, Tenants: tenants, AdoptFleet: cfg.AdoptFleet,
+		Trusted: secure.keyring, Tenants: tenants, AdoptFleet: cfg.AdoptFleet, RemovalShare: cfg.RemovalShare,
 		Engines: []engine.Engine{lua.New()}, CacheBytes: cfg.CacheBytes, ValueCacheBytes: cfg.ValueCacheBytes,
 		MaxRunning: cfg.MaxRunning, MaxWaiting: cfg.MaxWaiting, Workers: cfg.workers(), Log: cfg.Log, Metrics: cfg.Metrics, CounterMetrics: cfg.CounterMetrics,
 	})

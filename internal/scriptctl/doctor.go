@@ -25,6 +25,7 @@ type findingView struct {
 
 func (a *app) doctorCommand() *cobra.Command {
 	var repair bool
+	var lost int64
 	var note string
 	cmd := &cobra.Command{
 		Use:   "doctor [TENANT | TENANT/NAME]",
@@ -42,11 +43,18 @@ that etcd has forgotten of its versions, its history and the audit trail. The se
 limits, config, tests and rollout of such a release are lost. A repair is a change like
 any other, with a new revision.
 
+Agents keep what they run when the registry would remove a large part of it at once and
+has no record of the removals. Restore etcd then. If the loss is meant, --accept-loss N
+has agents remove up to N objects each. The agents' logs name the number.
+
 Doctor ends with exit code 8 if something is left that it did not repair.`,
 		Example:           "  scriptctl doctor\n  scriptctl doctor acme/route --repair",
 		Args:              wantArgs(0, 1, "one tenant or script at most", "[tenant/name]"),
 		ValidArgsFunction: a.completeNameThenVersions(0),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if cmd.Flags().Changed("accept-loss") {
+				return a.acceptLoss(cmd.Context(), lost, note, args)
+			}
 			o := registryclient.DoctorOptions{Repair: repair, Note: note}
 			if len(args) == 1 {
 				var err error
@@ -58,8 +66,37 @@ Doctor ends with exit code 8 if something is left that it did not repair.`,
 		},
 	}
 	cmd.Flags().BoolVar(&repair, "repair", false, "repair what can be repaired")
+	cmd.Flags().Int64Var(&lost, "accept-loss", 0, "have each agent remove up to this many objects whose records the registry has lost")
+	cmd.MarkFlagsMutuallyExclusive("repair", "accept-loss")
 	cmd.Flags().StringVar(&note, "note", "", "why, for the histories and the audit trail")
 	return cmd
+}
+
+// lossView is what -o json prints of an accepted loss.
+type lossView struct {
+	Objects  int64           `json:"objects"`
+	Revision script.Revision `json:"revision"`
+}
+
+func (a *app) acceptLoss(ctx context.Context, objects int64, note string, args []string) error {
+	if len(args) > 0 {
+		return usage(script.Errorf(script.Invalid, "--accept-loss", "is for the whole fleet: leave %.80q out", args[0]))
+	}
+	write, err := a.write(note)
+	if err != nil {
+		return err
+	}
+	client, err := a.connect()
+	if err != nil {
+		return err
+	}
+	revision, err := client.AcceptLoss(ctx, objects, write.Author, note)
+	if err != nil {
+		return err
+	}
+	return a.print(lossView{Objects: objects, Revision: revision}, func(w io.Writer) {
+		fmt.Fprintf(w, "agents remove up to %d lost objects each, within a minute (revision %d)\n", objects, revision)
+	})
 }
 
 func (a *app) doctor(ctx context.Context, o registryclient.DoctorOptions) error {

@@ -2,6 +2,7 @@ package scriptorium_test
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -9,9 +10,12 @@ import (
 	"syscall"
 	"testing"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
+
 	"github.com/scriptorium-dev/scriptorium/client/agentclient"
 	"github.com/scriptorium-dev/scriptorium/client/registryclient"
 	"github.com/scriptorium-dev/scriptorium/internal/embedded"
+	"github.com/scriptorium-dev/scriptorium/internal/embedded/etcdtest"
 	"github.com/scriptorium-dev/scriptorium/internal/porttest"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -75,8 +79,13 @@ func (m *mistaken) answers() string {
 
 func (m *mistaken) publish(source string) {
 	m.t.Helper()
+	m.publishAs("route", source)
+}
+
+func (m *mistaken) publishAs(name, source string) {
+	m.t.Helper()
 	if _, err := m.client.Publish(m.t.Context(), registryclient.PublishRequest{
-		Name: script.Name{Tenant: "acme", Script: "route"}, Source: []byte(source), Write: registryclient.Write{Author: "test"},
+		Name: script.Name{Tenant: "acme", Script: name}, Source: []byte(source), Write: registryclient.Write{Author: "test"},
 	}); err != nil {
 		m.t.Fatal(err)
 	}
@@ -153,4 +162,43 @@ func TestAnotherFleetEmptiesNoAgent(t *testing.T) {
 		}
 		return false
 	})
+}
+
+// TestLostRecordsEmptyNoAgent: somebody deletes all releases in etcd, and the registry starts
+// again. The agent keeps what it runs, also when it starts again itself, and runs what is
+// published then. It lets go of the rest when an administrator accepts the loss.
+func TestLostRecordsEmptyNoAgent(t *testing.T) {
+	m := startMistaken(t)
+	found(t, "--etcd-endpoints", m.etcd.Endpoint(), "--insecure-plaintext")
+	m.startRegistry()
+	m.startAgent()
+	m.awaitPage(m.admin, http.StatusOK, `"ready":true`)
+	m.publish("function handle() return 1 end")
+	const others = 14
+	for i := range others {
+		m.publishAs(fmt.Sprint("s", i), "function handle() return 1 end")
+	}
+	last := fmt.Sprintf("acme/s%d", others-1)
+	await(t, "the agent has them all", func() bool { _, err := m.caller.Call(t.Context(), last); return err == nil })
+
+	e := etcdtest.Client(t, m.etcd.Endpoint())
+	if deleted, err := e.Delete(t.Context(), "/scriptorium/releases/", clientv3.WithPrefix()); err != nil || deleted.Deleted != others+1 {
+		t.Fatalf("deleted %v: %v", deleted, err)
+	}
+	m.stop(m.process)
+	m.startRegistry()
+	const held = "would remove 15 of 15 live releases"
+	m.awaitPage(m.page, http.StatusOK, held)
+	m.stop(m.agent)
+	m.startAgent()
+	m.awaitPage(m.page, http.StatusOK, held)
+	m.publishAs("new", "function handle() return 1 end")
+	await(t, "the agent runs what is new", func() bool { _, err := m.caller.Call(t.Context(), "acme/new"); return err == nil })
+	if got := m.answers(); got != "1" {
+		t.Errorf("the agent answers %s", got)
+	}
+	if _, err := m.client.AcceptLoss(t.Context(), others+1, "ann", "a test"); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the agent lets go of them", func() bool { return m.answers() == string(script.NotFound) })
 }

@@ -42,6 +42,11 @@ func (s *Store) Snapshot(ctx context.Context) (registry.Snapshot, error) {
 		snapshot.Floor = script.Revision(floor)
 	}
 	heads := s.keys.heads()
+	for _, response := range resp.Responses[3:] {
+		for _, kv := range response.GetResponseRange().GetKvs() {
+			s.addRemovals(&snapshot.Removals, kv)
+		}
+	}
 	for kv, err := range s.pages(ctx, "read the tenants' heads", heads, at, clientv3.WithKeysOnly()) {
 		if err != nil {
 			return registry.Snapshot{}, err
@@ -97,11 +102,11 @@ func (s *Store) past(ctx context.Context, kv *mvccpb.KeyValue) *script.Object {
 	return nil
 }
 
-// beginSnapshot reads the head, the floor and the fleet's identity.
+// beginSnapshot reads the head, the floor, the fleet's identity and the removals.
 func (s *Store) beginSnapshot(ctx context.Context) (*clientv3.TxnResponse, error) {
-	return s.commit(ctx, "begin a snapshot", nil, []clientv3.Op{
+	return s.commit(ctx, "begin a snapshot", nil, append([]clientv3.Op{
 		clientv3.OpGet(s.keys.head(), clientv3.WithKeysOnly()), clientv3.OpGet(s.keys.floor()), clientv3.OpGet(s.keys.fleet()),
-	}, nil)
+	}, s.readRemovals()...), nil)
 }
 
 // pages yields all keys with the prefix as of one revision of etcd. An error is the
@@ -223,6 +228,8 @@ func (s *Store) add(t *registry.Transaction, kv *mvccpb.KeyValue) bool {
 	case key == s.keys.handedOn():
 		t.Sources = append(t.Sources, registry.Source{Digest: script.DigestOf(kv.Value), Content: kv.Value})
 		return false
+	case s.addRemovals(&t.Removals, kv):
+		return key == s.keys.loss() // which comes alone
 	case !s.keys.isObject(key):
 		return false
 	}

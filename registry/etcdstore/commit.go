@@ -46,6 +46,7 @@ func (s *Store) newChange(guard script.Revision, release script.Release, entry s
 			clientv3.OpPut(s.keys.tenantHead(name.Tenant), ""),
 		},
 	}
+	c.ops = append(c.ops, s.countRemoval(script.Object{Release: &release})...)
 	if audit != (script.AuditEntry{}) {
 		value, err := encodeAudit(audit)
 		if err != nil {

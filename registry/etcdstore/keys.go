@@ -40,6 +40,9 @@ import (
 //	meta/head                    empty; written by each transaction, so that its
 //	                             mod revision is that of the last one
 //	meta/heads/<tenant>          the same of each tenant; never removed
+//	meta/loss                    how many objects' loss an administrator accepted last
+//	meta/removals                empty; written with each object that is removed, so
+//	                             that the key's version counts them
 //	meta/floor                   a revision: tombstones up to it may be gone
 //	meta/restored                empty; written by each import of a script
 //
@@ -93,7 +96,7 @@ func (k keys) isObject(key string) bool {
 
 // watched returns a range of keys that has the head, which tells what registries wrote,
 // and those of all objects: releases/, tenants/ and values/. What lies between them is
-// small, or for those who watch: meta/heads/, requests/, sources/, touched/ and usage/.
+// small, or for those who watch: meta/, requests/, sources/, touched/ and usage/.
 func (k keys) watched() (from, end string) {
 	return k.head(), clientv3.GetPrefixRangeEnd(k.values())
 }
@@ -141,6 +144,10 @@ func (k keys) heads() string { return k.prefix + "meta/heads/" }
 func (k keys) tenantHead(tenant string) string { return k.heads() + tenant }
 
 func (k keys) floor() string { return k.prefix + "meta/floor" }
+
+func (k keys) loss() string { return k.prefix + "meta/loss" }
+
+func (k keys) removals() string { return k.prefix + "meta/removals" }
 
 func (k keys) restored() string { return k.prefix + "meta/restored" }
 

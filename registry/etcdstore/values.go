@@ -117,7 +117,7 @@ func (s *Store) CommitTenant(ctx context.Context, c registry.TenantCommit) (scri
 
 // commitObject applies the operations with what every change of an object writes.
 func (s *Store) commitObject(ctx context.Context, o script.Object, ops []clientv3.Op, audit script.AuditEntry, guards ...clientv3.Cmp) (script.Revision, error) {
-	ops = append(ops,
+	ops = append(append(ops, s.countRemoval(o)...),
 		clientv3.OpPut(s.keys.head(), ""),
 		clientv3.OpPut(s.keys.tenantHead(o.TenantName()), ""))
 	if audit != (script.AuditEntry{}) {

@@ -33,6 +33,7 @@ func eventMessage(e feed.Event) *eventv1.Event {
 		Entries:          e.Entries,
 		Sources:          fromSources(e.Sources),
 		CommittedAt:      timestamppb.New(e.CommittedAt),
+		Removals:         e.Removals,
 	}
 }
 

@@ -31,6 +31,8 @@ type Event struct {
 	// registry.InlineSourceBytes, in the order of their digests.
 	Sources     []registry.Source
 	CommittedAt time.Time
+	// Removals by registries up to here, if the event removes anything.
+	Removals int64
 }
 
 // Beacon says where the feed of a group is.
@@ -205,7 +207,7 @@ func (f *Feed) Apply(t registry.Transaction) {
 
 // event makes the group's event of the transaction, if it touches the group.
 func (f *Feed) event(g *group, t registry.Transaction, sources []registry.Source) (Event, bool) {
-	e := Event{Group: g.name, Fleet: f.fleet, Revision: t.Revision, Previous: g.revision}
+	e := Event{Group: g.name, Fleet: f.fleet, Revision: t.Revision, Previous: g.revision, Removals: t.Removals.Made}
 	var inline []script.Digest
 	for o := range t.Objects() {
 		if !g.tenants.Matches(o.TenantName()) {

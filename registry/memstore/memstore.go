@@ -41,6 +41,7 @@ type Store struct {
 	touched  map[script.Digest]int64
 	restored int64
 	floor    script.Revision
+	removals registry.Removals
 	graves   map[script.Name]uint64
 	spoiled  map[string]registry.Unreadable // by the objects' keys
 	// editions are all versions that ever were, for those who read a Record.
@@ -253,6 +254,10 @@ func (s *Store) changed(tenant string, t registry.Transaction, audit script.Audi
 	s.heads[tenant] = s.head
 	for o := range t.Objects() {
 		delete(s.spoiled, o.Key())
+		if o.Deleted() {
+			s.removals.Made++
+			t.Removals.Made = s.removals.Made
+		}
 	}
 	t.Revision, audit.Revision = s.head, s.head
 	if audit != (script.AuditEntry{Revision: s.head}) {
@@ -298,6 +303,7 @@ func (s *Store) Snapshot(context.Context) (registry.Snapshot, error) {
 		Head:     s.head,
 		Floor:    s.floor,
 		Heads:    maps.Clone(s.heads),
+		Removals: s.removals,
 		Releases: spoiling(s, all, func(r *script.Release) script.Object { return script.Object{Release: r} }),
 		Values:   spoiling(s, s.sortedValues(), func(v *script.Value) script.Object { return script.Object{Value: v} }),
 		Tenants:  spoiling(s, s.sortedTenants(), func(t *script.Tenant) script.Object { return script.Object{Tenant: t} }),

@@ -156,6 +156,37 @@ func (s *Store) PastSource(_ context.Context, digest script.Digest) ([]byte, err
 	return nil, script.Errorf(script.NotFound, "digest", "there is no source %s any more", digest)
 }
 
+// AcceptLoss implements registry.Checkup.
+func (s *Store) AcceptLoss(_ context.Context, objects int64, audit script.AuditEntry) (script.Revision, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.last++
+	s.head = s.last
+	s.removals.Accepted, s.removals.At = objects, s.head
+	audit.Revision = s.head
+	s.addAudit(audit)
+	s.grow(registry.Transaction{Revision: s.head, Removals: s.removals})
+	return s.head, nil
+}
+
+// Lose forgets the objects with the keys, as a store does that lost some of its records.
+// Watches do not tell.
+func (s *Store) Lose(keys ...string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, key := range keys {
+		switch o := s.object(key); {
+		case o == nil:
+		case o.Release != nil:
+			delete(s.releases, o.Release.Name)
+		case o.Value != nil:
+			delete(s.values, o.Value.Key)
+		default:
+			delete(s.tenants, o.Tenant.Name)
+		}
+	}
+}
+
 // ReplaceSource implements registry.Checkup.
 func (s *Store) ReplaceSource(_ context.Context, source registry.Source) error {
 	s.mu.Lock()

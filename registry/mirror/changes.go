@@ -31,6 +31,8 @@ type Changes struct {
 	// Entries are in the order of their revisions.
 	Entries []*Entry
 	Group   Position
+	// Removals as of Head.
+	Removals registry.Removals
 	// Unreadable are the keys of the group's objects whose records cannot be read, in order.
 	Unreadable []string
 }
@@ -41,7 +43,7 @@ func (m *Mirror) Changes(q Query) Changes {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	i := m.image
-	c := Changes{Fleet: i.fleet, Head: i.head, Group: i.position(q.Tenants), Unreadable: i.unreadableOf(q.Tenants)}
+	c := Changes{Fleet: i.fleet, Head: i.head, Removals: i.removals, Group: i.position(q.Tenants), Unreadable: i.unreadableOf(q.Tenants)}
 	c.Full = q.Fleet != i.fleet || q.Since <= 0 || q.Since > i.head || q.Since < i.floor
 	since := q.Since
 	if c.Full {

@@ -35,6 +35,7 @@ var _ registry.Projection = (*Mirror)(nil)
 type image struct {
 	fleet       string
 	head, floor script.Revision
+	removals    registry.Removals
 	entries     map[string]*Entry // by the objects' keys
 	ends        Entry             // of the ring of entries: newer is the oldest one, older the newest
 	tenants     map[string]*tenant
@@ -74,13 +75,15 @@ func New(sealer *seal.Sealer, log *slog.Logger) *Mirror {
 
 func (m *Mirror) newImage(s registry.State) *image {
 	i := &image{
-		fleet:   s.Fleet,
-		head:    s.Head,
-		floor:   s.Floor,
-		entries: make(map[string]*Entry, s.Len()),
-		tenants: make(map[string]*tenant, len(s.Heads)),
-		groups:  map[string]*group{},
-		holders: holders{},
+		fleet: s.Fleet,
+		head:  s.Head,
+		floor: s.Floor,
+
+		removals: s.Removals,
+		entries:  make(map[string]*Entry, s.Len()),
+		tenants:  make(map[string]*tenant, len(s.Heads)),
+		groups:   map[string]*group{},
+		holders:  holders{},
 
 		unreadable: make(map[string]registry.Unreadable, len(s.Unreadable)),
 	}
@@ -173,6 +176,7 @@ func (m *Mirror) Apply(t registry.Transaction) {
 		m.image.mark(u)
 	}
 	m.image.head = t.Revision
+	m.image.removals.Merge(t.Removals)
 	m.advanced()
 }
 

@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"context"
 	"errors"
 	"io"
 	"iter"
@@ -80,6 +81,16 @@ func (s *registryService) Doctor(m *registryv1.DoctorRequest, stream grpc.Server
 		}
 	}
 	return nil
+}
+
+func (s *registryService) AcceptLoss(ctx context.Context, m *registryv1.AcceptLossRequest) (*registryv1.AcceptLossResponse, error) {
+	revision, err := s.registry.AcceptLoss(ctx, registry.AcceptLoss{
+		By: access.FromContext(ctx), Objects: m.GetObjects(), Author: m.GetAuthor(), Note: m.GetNote(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &registryv1.AcceptLossResponse{Revision: int64(revision)}, nil
 }
 
 func (s *registryService) Import(stream grpc.ClientStreamingServer[registryv1.ImportRequest, registryv1.ImportResponse]) error {

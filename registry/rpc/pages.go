@@ -115,6 +115,9 @@ func (p *pages) flush(ctx context.Context, last bool) error {
 		Since:        p.request.GetSince(),
 		SinceFleet:   p.request.GetFleet(),
 		Unreadable:   p.unreadable,
+		Removals:     p.changes.Removals.Made,
+
+		AcceptedLoss: p.changes.Removals.Accepted, AcceptedLossRevision: int64(p.changes.Removals.At),
 	}
 	if last {
 		page.Checksums = p.changes.Group.Sums.Checksums()

@@ -412,7 +412,10 @@ type Event struct {
 	CommittedAt *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=committed_at,json=committedAt,proto3" json:"committed_at,omitempty"`
 	Group       string                 `protobuf:"bytes,7,opt,name=group,proto3" json:"group,omitempty"`
 	// Envelopes of Entry.
-	Entries       [][]byte `protobuf:"bytes,8,rep,name=entries,proto3" json:"entries,omitempty"`
+	Entries [][]byte `protobuf:"bytes,8,rep,name=entries,proto3" json:"entries,omitempty"`
+	// If the event removes an object: how many registries have removed since the fleet was
+	// founded.
+	Removals      int64 `protobuf:"varint,9,opt,name=removals,proto3" json:"removals,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -494,6 +497,13 @@ func (x *Event) GetEntries() [][]byte {
 		return x.Entries
 	}
 	return nil
+}
+
+func (x *Event) GetRemovals() int64 {
+	if x != nil {
+		return x.Removals
+	}
+	return 0
 }
 
 // Beacon says every second where the feed is.
@@ -697,9 +707,16 @@ type Page struct {
 	// takes, before all entries. They may have entries, which say what the objects were
 	// before. The checksums leave them out, and a full answer does not remove them. An older
 	// registry leaves this out.
-	Unreadable    []string `protobuf:"bytes,12,rep,name=unreadable,proto3" json:"unreadable,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Unreadable []string `protobuf:"bytes,12,rep,name=unreadable,proto3" json:"unreadable,omitempty"`
+	// How many objects registries have removed since the fleet was founded, as of
+	// head_revision. A follower that would lose many more objects than this has grown by
+	// keeps what it has. An older registry leaves this out.
+	Removals int64 `protobuf:"varint,13,opt,name=removals,proto3" json:"removals,omitempty"`
+	// How many objects an administrator accepted the loss of last, and the revision of that.
+	AcceptedLoss         int64 `protobuf:"varint,14,opt,name=accepted_loss,json=acceptedLoss,proto3" json:"accepted_loss,omitempty"`
+	AcceptedLossRevision int64 `protobuf:"varint,15,opt,name=accepted_loss_revision,json=acceptedLossRevision,proto3" json:"accepted_loss_revision,omitempty"`
+	unknownFields        protoimpl.UnknownFields
+	sizeCache            protoimpl.SizeCache
 }
 
 func (x *Page) Reset() {
@@ -816,6 +833,27 @@ func (x *Page) GetUnreadable() []string {
 	return nil
 }
 
+func (x *Page) GetRemovals() int64 {
+	if x != nil {
+		return x.Removals
+	}
+	return 0
+}
+
+func (x *Page) GetAcceptedLoss() int64 {
+	if x != nil {
+		return x.AcceptedLoss
+	}
+	return 0
+}
+
+func (x *Page) GetAcceptedLossRevision() int64 {
+	if x != nil {
+		return x.AcceptedLossRevision
+	}
+	return 0
+}
+
 // Status is what an agent says of itself: on change, at most ten times a
 // second, and every five seconds.
 type Status struct {
@@ -849,7 +887,10 @@ type Status struct {
 	Activations []*Activation `protobuf:"bytes,14,rep,name=activations,proto3" json:"activations,omitempty"`
 	// What has become of candidates here: of those that have tests, and of those that
 	// run here. An older agent has none.
-	Trials        []*Trial `protobuf:"bytes,15,rep,name=trials,proto3" json:"trials,omitempty"`
+	Trials []*Trial `protobuf:"bytes,15,rep,name=trials,proto3" json:"trials,omitempty"`
+	// Why the agent keeps what it has although the registry says otherwise; empty if it does
+	// not.
+	Held          string `protobuf:"bytes,20,opt,name=held,proto3" json:"held,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -987,6 +1028,13 @@ func (x *Status) GetTrials() []*Trial {
 		return x.Trials
 	}
 	return nil
+}
+
+func (x *Status) GetHeld() string {
+	if x != nil {
+		return x.Held
+	}
+	return ""
 }
 
 // Trial is what became of a candidate on an agent.
@@ -1559,7 +1607,7 @@ const file_proto_event_v1_event_proto_rawDesc = "" +
 	"\x06object\x18\x02 \x01(\v2\x1c.scriptorium.event.v1.ObjectR\x06object\"0\n" +
 	"\bChecksum\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x10\n" +
-	"\x03sum\x18\x02 \x01(\fR\x03sum\"\x94\x02\n" +
+	"\x03sum\x18\x02 \x01(\fR\x03sum\"\xb0\x02\n" +
 	"\x05Event\x12\x14\n" +
 	"\x05fleet\x18\x01 \x01(\tR\x05fleet\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x03R\brevision\x12+\n" +
@@ -1567,7 +1615,8 @@ const file_proto_event_v1_event_proto_rawDesc = "" +
 	"\asources\x18\x05 \x03(\v2\x1d.scriptorium.script.v1.SourceR\asources\x12=\n" +
 	"\fcommitted_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\vcommittedAt\x12\x14\n" +
 	"\x05group\x18\a \x01(\tR\x05group\x12\x18\n" +
-	"\aentries\x18\b \x03(\fR\aentriesJ\x04\b\x04\x10\x05\"\x87\x03\n" +
+	"\aentries\x18\b \x03(\fR\aentries\x12\x1a\n" +
+	"\bremovals\x18\t \x01(\x03R\bremovalsJ\x04\b\x04\x10\x05\"\x87\x03\n" +
 	"\x06Beacon\x12\x14\n" +
 	"\x05fleet\x18\x01 \x01(\tR\x05fleet\x12#\n" +
 	"\rhead_revision\x18\x02 \x01(\x03R\fheadRevision\x123\n" +
@@ -1583,7 +1632,7 @@ const file_proto_event_v1_event_proto_rawDesc = "" +
 	" \x03(\tR\n" +
 	"unreadable\" \n" +
 	"\bRollCall\x12\x14\n" +
-	"\x05fleet\x18\x01 \x01(\tR\x05fleet\"\xdc\x02\n" +
+	"\x05fleet\x18\x01 \x01(\tR\x05fleet\"\xd3\x03\n" +
 	"\x04Page\x12\x14\n" +
 	"\x05fleet\x18\x01 \x01(\tR\x05fleet\x12\x14\n" +
 	"\x05group\x18\x02 \x01(\tR\x05group\x12\x14\n" +
@@ -1600,7 +1649,10 @@ const file_proto_event_v1_event_proto_rawDesc = "" +
 	"sinceFleet\x12\x1e\n" +
 	"\n" +
 	"unreadable\x18\f \x03(\tR\n" +
-	"unreadable\"\x8c\x05\n" +
+	"unreadable\x12\x1a\n" +
+	"\bremovals\x18\r \x01(\x03R\bremovals\x12#\n" +
+	"\raccepted_loss\x18\x0e \x01(\x03R\facceptedLoss\x124\n" +
+	"\x16accepted_loss_revision\x18\x0f \x01(\x03R\x14acceptedLossRevision\"\xa0\x05\n" +
 	"\x06Status\x12\x14\n" +
 	"\x05fleet\x18\x01 \x01(\tR\x05fleet\x12\x14\n" +
 	"\x05agent\x18\x02 \x01(\tR\x05agent\x12 \n" +
@@ -1617,7 +1669,8 @@ const file_proto_event_v1_event_proto_rawDesc = "" +
 	"\tdisk_keys\x18\f \x03(\tR\bdiskKeys\x12\x16\n" +
 	"\x06drifts\x18\r \x01(\x04R\x06drifts\x12B\n" +
 	"\vactivations\x18\x0e \x03(\v2 .scriptorium.event.v1.ActivationR\vactivations\x123\n" +
-	"\x06trials\x18\x0f \x03(\v2\x1b.scriptorium.event.v1.TrialR\x06trials\x1a9\n" +
+	"\x06trials\x18\x0f \x03(\v2\x1b.scriptorium.event.v1.TrialR\x06trials\x12\x12\n" +
+	"\x04held\x18\x14 \x01(\tR\x04held\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xec\x01\n" +

@@ -38,6 +38,7 @@ const (
 	Registry_Export_FullMethodName      = "/scriptorium.registry.v1.Registry/Export"
 	Registry_Import_FullMethodName      = "/scriptorium.registry.v1.Registry/Import"
 	Registry_Doctor_FullMethodName      = "/scriptorium.registry.v1.Registry/Doctor"
+	Registry_AcceptLoss_FullMethodName  = "/scriptorium.registry.v1.Registry/AcceptLoss"
 	Registry_PutValue_FullMethodName    = "/scriptorium.registry.v1.Registry/PutValue"
 	Registry_GetValue_FullMethodName    = "/scriptorium.registry.v1.Registry/GetValue"
 	Registry_ListValues_FullMethodName  = "/scriptorium.registry.v1.Registry/ListValues"
@@ -113,6 +114,9 @@ type RegistryClient interface {
 	// Doctor looks for records that cannot be read, and for sources that are missing or do
 	// not match their digest, and repairs them if it is asked to. It takes the role admin.
 	Doctor(ctx context.Context, in *DoctorRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[DoctorResponse], error)
+	// AcceptLoss says that agents are to remove objects whose records the registry has lost.
+	// It takes the role admin.
+	AcceptLoss(ctx context.Context, in *AcceptLossRequest, opts ...grpc.CallOption) (*AcceptLossResponse, error)
 	// PutValue stores a key of a tenant's own data, which is pushed to agents as
 	// scripts are.
 	PutValue(ctx context.Context, in *PutValueRequest, opts ...grpc.CallOption) (*PutValueResponse, error)
@@ -343,6 +347,16 @@ func (c *registryClient) Doctor(ctx context.Context, in *DoctorRequest, opts ...
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Registry_DoctorClient = grpc.ServerStreamingClient[DoctorResponse]
 
+func (c *registryClient) AcceptLoss(ctx context.Context, in *AcceptLossRequest, opts ...grpc.CallOption) (*AcceptLossResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(AcceptLossResponse)
+	err := c.cc.Invoke(ctx, Registry_AcceptLoss_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *registryClient) PutValue(ctx context.Context, in *PutValueRequest, opts ...grpc.CallOption) (*PutValueResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(PutValueResponse)
@@ -533,6 +547,9 @@ type RegistryServer interface {
 	// Doctor looks for records that cannot be read, and for sources that are missing or do
 	// not match their digest, and repairs them if it is asked to. It takes the role admin.
 	Doctor(*DoctorRequest, grpc.ServerStreamingServer[DoctorResponse]) error
+	// AcceptLoss says that agents are to remove objects whose records the registry has lost.
+	// It takes the role admin.
+	AcceptLoss(context.Context, *AcceptLossRequest) (*AcceptLossResponse, error)
 	// PutValue stores a key of a tenant's own data, which is pushed to agents as
 	// scripts are.
 	PutValue(context.Context, *PutValueRequest) (*PutValueResponse, error)
@@ -622,6 +639,9 @@ func (UnimplementedRegistryServer) Import(grpc.ClientStreamingServer[ImportReque
 }
 func (UnimplementedRegistryServer) Doctor(*DoctorRequest, grpc.ServerStreamingServer[DoctorResponse]) error {
 	return status.Error(codes.Unimplemented, "method Doctor not implemented")
+}
+func (UnimplementedRegistryServer) AcceptLoss(context.Context, *AcceptLossRequest) (*AcceptLossResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method AcceptLoss not implemented")
 }
 func (UnimplementedRegistryServer) PutValue(context.Context, *PutValueRequest) (*PutValueResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method PutValue not implemented")
@@ -958,6 +978,24 @@ func _Registry_Doctor_Handler(srv interface{}, stream grpc.ServerStream) error {
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Registry_DoctorServer = grpc.ServerStreamingServer[DoctorResponse]
 
+func _Registry_AcceptLoss_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(AcceptLossRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RegistryServer).AcceptLoss(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Registry_AcceptLoss_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RegistryServer).AcceptLoss(ctx, req.(*AcceptLossRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _Registry_PutValue_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(PutValueRequest)
 	if err := dec(in); err != nil {
@@ -1204,6 +1242,10 @@ var Registry_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Audit",
 			Handler:    _Registry_Audit_Handler,
+		},
+		{
+			MethodName: "AcceptLoss",
+			Handler:    _Registry_AcceptLoss_Handler,
 		},
 		{
 			MethodName: "PutValue",

@@ -1,0 +1,89 @@
+package follow
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	eventv1 "github.com/scriptorium-dev/scriptorium/proto/event/v1"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// failing is an object that could not be made live. It is tried again if the
+// reason may pass, until it succeeds or the registry has a newer one.
+type failing struct {
+	item Item
+	// since is the revision of the first object of the key that is neither live nor
+	// replaced by one that is.
+	since    script.Revision
+	err      error
+	passing  bool
+	attempts int
+	at       time.Time
+}
+
+func (a *applier) fail(now time.Time, c *candidate) {
+	key := c.Key
+	f := a.failing[key]
+	if f == nil || f.item.Object.Revision() != c.Object.Revision() {
+		since := c.since
+		if f != nil {
+			since = min(since, f.since)
+		}
+		f = &failing{item: c.Item, since: since}
+		a.failing[key] = f
+	}
+	if f.err == nil || f.err.Error() != c.err.Error() {
+		a.changed = true
+		a.log.Warn("what the registry has cannot be made live; what was before it stays", "key", key, "revision", c.Object.Revision(), "error", c.err)
+	}
+	f.err = c.err
+	f.passing = !script.KindOf(c.err).Deterministic()
+	wait := min(retryMax, backoffMin<<min(f.attempts, 10))
+	f.at = now.Add(wait/2 + time.Duration(a.random.Int64N(int64(wait))))
+	f.attempts++
+}
+
+func (a *applier) pass(c *candidate) {
+	key := c.Key
+	if _, was := a.failing[key]; was {
+		delete(a.failing, key)
+		a.changed = true
+	}
+	a.log.Debug("it is live", "key", key, "revision", c.Object.Revision())
+}
+
+// retryAt returns when the first of what failed is to be tried again; zero:
+// never.
+func (a *applier) retryAt() time.Time {
+	var at time.Time
+	for _, f := range a.failing {
+		if f.passing {
+			at = earlier(at, f.at)
+		}
+	}
+	return at
+}
+
+// failure is what a status tells of an object that could not be made live.
+type failure struct {
+	since   script.Revision // as in failing
+	message *eventv1.Failure
+}
+
+// failures that stand, those that have stood for longest first.
+func (a *applier) failures() []failure {
+	list := make([]failure, 0, len(a.failing))
+	for key, f := range a.failing {
+		list = append(list, failure{since: f.since, message: &eventv1.Failure{
+			Key: key, Revision: int64(f.item.Object.Revision()), Error: reason(f.err),
+		}})
+	}
+	slices.SortFunc(list, longestFirst)
+	return list
+}
+
+// longestFirst puts what has failed for longer first.
+func longestFirst(x, y failure) int {
+	return cmp.Or(cmp.Compare(x.since, y.since), cmp.Compare(x.message.GetKey(), y.message.GetKey()))
+}

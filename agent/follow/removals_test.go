@@ -1,0 +1,151 @@
+package follow_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/scriptorium-dev/scriptorium/agent/follow"
+)
+
+const removalScripts = 30
+
+// scripts returns changes of so many scripts, s0 and on.
+func scripts(n int, text string) map[string]string {
+	changes := map[string]string{}
+	for i := range n {
+		changes[fmt.Sprint("s", i)] = text
+	}
+	return changes
+}
+
+// forget loses the records of the first n scripts: there are no tombstones.
+func (w *world) forget(n int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for name := range scripts(n, "") {
+		delete(w.now, keyFor(name))
+		delete(w.changed, keyFor(name))
+	}
+}
+
+// accept accepts the loss of so many objects.
+func (w *world) accept(n int64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.head++
+	w.accepted, w.at = n, w.head
+}
+
+func removing(t *testing.T, do func(w *world, n *node, f *follow.Follower)) {
+	t.Helper()
+	simulate(t, func(w *world, n *node, f *follow.Follower) {
+		w.commit(scripts(removalScripts, "old"))
+		pass(2 * time.Second)
+		n.expect("before")
+		do(w, n, f)
+	})
+}
+
+func wantHeld(t *testing.T, n *node, f *follow.Follower, live int, held string) {
+	t.Helper()
+	if _, now := n.snapshot(); len(now) != live {
+		t.Errorf("%d scripts are live, want %d", len(now), live)
+	}
+	if got := f.Held(); !strings.Contains(got, held) || held == "" && got != "" {
+		t.Errorf("Held: %q, want %q", got, held)
+	}
+}
+
+// TestLostRecordsRemoveNothing: a registry that lost most of its records takes nothing away,
+// while what else it says goes live, until an administrator accepts the loss.
+func TestLostRecordsRemoveNothing(t *testing.T) {
+	const refusal = "would remove 20 of 31 live releases, and has a record of 0 removals: restore what it lost; if the loss is meant, run scriptctl doctor --accept-loss 20"
+	removing(t, func(w *world, n *node, f *follow.Follower) {
+		w.forget(20)
+		pass(twoBeacons)
+		wantHeld(t, n, f, removalScripts, "would remove 20 of 30 live releases")
+		w.commit(map[string]string{"new": "new"})
+		pass(2 * time.Minute)
+		wantHeld(t, n, f, removalScripts+1, refusal)
+		n.mu.Lock()
+		if got := n.status.GetHeld(); !strings.Contains(got, refusal) {
+			t.Errorf("the status says that it is held by %q", got)
+		}
+		n.mu.Unlock()
+		w.accept(19)
+		pass(2 * time.Minute)
+		wantHeld(t, n, f, removalScripts+1, refusal)
+		w.accept(20)
+		pass(2 * time.Minute)
+		wantHeld(t, n, f, removalScripts+1-20, "")
+		n.expect("after the loss was accepted")
+		w.commit(scripts(removalScripts, "again"))
+		pass(2 * time.Second)
+		w.forget(20) // what was accepted once is not accepted again
+		pass(2 * time.Minute)
+		wantHeld(t, n, f, removalScripts+1, "would remove 20 of 31 live releases")
+	})
+}
+
+// TestMeantRemovals: what the registry has a record of is removed, however much it is, by
+// events, in an answer after an outage, and by a full snapshot.
+func TestMeantRemovals(t *testing.T) {
+	for name, prepare := range map[string]func(w *world){
+		"events":        func(*world) {},
+		"an answer":     func(w *world) { w.set(faults{silent: true}) },
+		"full snapshot": func(w *world) { w.set(faults{silent: true, floor: 1}) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			removing(t, func(w *world, n *node, f *follow.Follower) {
+				prepare(w)
+				w.commit(scripts(removalScripts, ""))
+				pass(10 * time.Second)
+				wantHeld(t, n, f, 0, "")
+			})
+		})
+	}
+}
+
+// TestUnrecordedTombstones: tombstones that no registry counted remove nothing.
+func TestUnrecordedTombstones(t *testing.T) {
+	removing(t, func(w *world, n *node, f *follow.Follower) {
+		w.with(func() { w.made = -removalScripts })
+		w.commit(scripts(removalScripts, ""))
+		pass(10 * time.Second)
+		wantHeld(t, n, f, removalScripts, "would remove 30 of 30 live releases")
+	})
+}
+
+// TestFewLostRecords: as many as are lost by chance are removed.
+func TestFewLostRecords(t *testing.T) {
+	removing(t, func(w *world, n *node, f *follow.Follower) {
+		w.forget(10)
+		pass(10 * time.Second)
+		wantHeld(t, n, f, removalScripts-10, "")
+	})
+}
+
+// TestHeldAfterARestart: a node that starts anew keeps what is on its disk.
+func TestHeldAfterARestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go w.beacons(ctx)
+		n := newNode(w, "n")
+		_, stop := n.run(ctx, 1)
+		w.commit(scripts(removalScripts, "old"))
+		pass(2 * time.Second)
+		n.expect("before")
+		stop()
+		w.forget(20)
+		f, stop := n.run(ctx, 2)
+		pass(10 * time.Second)
+		wantHeld(t, n, f, removalScripts, "would remove 20 of 30 live releases")
+		stop()
+	})
+}

@@ -1,0 +1,61 @@
+package etcdstore
+
+import (
+	"context"
+	"strconv"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/scriptorium-dev/scriptorium/registry"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// countRemoval is written with each tombstone. It takes no guard, so that two removals do
+// not get into each other's way.
+func (s *Store) countRemoval(o script.Object) []clientv3.Op {
+	if !o.Deleted() {
+		return nil
+	}
+	return []clientv3.Op{clientv3.OpPut(s.keys.removals(), "")}
+}
+
+// AcceptLoss implements registry.Checkup.
+func (s *Store) AcceptLoss(ctx context.Context, objects int64, audit script.AuditEntry) (script.Revision, error) {
+	entry, err := encodeAudit(audit)
+	if err != nil {
+		return 0, script.Errorf(script.Internal, "", "encode the audit entry of an accepted loss: %w", err)
+	}
+	resp, err := s.commit(ctx, "accept a loss", s.guarded(nil), []clientv3.Op{
+		clientv3.OpPut(s.keys.loss(), strconv.FormatInt(objects, 10)),
+		clientv3.OpPut(s.keys.head(), ""),
+		clientv3.OpPut(s.newAuditKey(audit.Time), string(entry)),
+	}, nil)
+	if err != nil {
+		return 0, err
+	}
+	if !resp.Succeeded {
+		return 0, script.Errorf(script.Conflict, "", "etcd has lost the fleet: restore it")
+	}
+	return script.Revision(resp.Header.Revision), nil
+}
+
+// readRemovals are the reads of the keys that addRemovals takes.
+func (s *Store) readRemovals() []clientv3.Op {
+	return []clientv3.Op{clientv3.OpGet(s.keys.removals(), clientv3.WithKeysOnly()), clientv3.OpGet(s.keys.loss())}
+}
+
+// addRemovals takes in what one of the keys says, and reports whether it is one.
+func (s *Store) addRemovals(r *registry.Removals, kv *mvccpb.KeyValue) bool {
+	switch string(kv.Key) {
+	case s.keys.removals():
+		r.Made = kv.Version
+	case s.keys.loss():
+		if n, err := strconv.ParseInt(string(kv.Value), 10, 64); err == nil {
+			r.Accepted, r.At = n, script.Revision(kv.ModRevision)
+		}
+	default:
+		return false
+	}
+	return true
+}
