@@ -180,6 +180,7 @@ func (r *Registry) decide(a asked, b basis) (decision, error) {
 		}
 	}
 	if d.changed {
+		d.brings = brings(cur, d.commit)
 		d.commit.Audit = a.auditEntry(d.commit, forced)
 	}
 	return d, r.withinRates(a, b, d)
@@ -215,6 +216,9 @@ func (r *Registry) commit(ctx context.Context, a asked, means Asked, d decision)
 		err = r.store.NoteRequest(ctx, d.release.Revision, a.RequestID, done)
 	default:
 		d.commit.RequestID, d.commit.Asked = a.RequestID, means
+		if !d.brings.IsZero() {
+			d.commit.Source = r.small(ctx, d.brings)
+		}
 		d.release.Revision, err = r.store.Commit(ctx, d.commit)
 	}
 	switch script.KindOf(err) {
@@ -224,6 +228,29 @@ func (r *Registry) commit(ctx context.Context, a asked, means Asked, d decision)
 		return decision{}, lostRace, err
 	}
 	return decision{}, settled, err
+}
+
+// brings returns the digest of a small source that agents need after the commit and did not
+// before, unless the commit publishes it; zero if there is none.
+func brings(cur script.Release, c Commit) (d script.Digest) {
+	if c.Publish != nil {
+		return d
+	}
+	for content := range (script.Object{Release: &c.Release}).Contents {
+		if content.Size <= InlineSourceBytes && (cur.Deleted || !needs(cur, content.Digest)) {
+			return content.Digest
+		}
+	}
+	return d
+}
+
+// small returns a source, nil if it cannot be had: agents fetch it then.
+func (r *Registry) small(ctx context.Context, d script.Digest) []byte {
+	found, err := r.sources.get(ctx, []script.Digest{d})
+	if err != nil || len(found) == 0 {
+		return nil
+	}
+	return found[0].Content
 }
 
 // repeated returns what became of the write if it was asked for before. What it came

@@ -21,6 +21,7 @@ type decision struct {
 	pinned *script.HistoryEntry
 	before script.Revision
 	commit Commit
+	brings script.Digest // that agents need from now on, and that no publish brings
 }
 
 func unchanged(cur script.Release) decision { return decision{release: cur} }

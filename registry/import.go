@@ -319,6 +319,7 @@ func (im *importer) restoration(cur script.Release, rec Record) Restoration {
 		Version: rec.Versions,
 		History: history[:min(len(history), MaxHistory)],
 		Audit:   w.auditEntry(Commit{Release: next, Entry: line}, cur.Owner != "" && cur.Owner != next.Owner),
+		Source:  im.pending[next.Active.Digest],
 	}
 }
 

@@ -206,7 +206,8 @@ type Commit struct {
 	TenantGuard *script.Revision
 	// Release is what it becomes. Its Revision is ignored: the commit gives it.
 	Release script.Release
-	// Publish, if not nil, is a new version, and Source is its source.
+	// Publish, if not nil, is a new version, and Source is its source. Without one, Source
+	// is that of another version that agents need from now on, if it is at hand.
 	Publish *script.Version
 	Source  []byte
 	// Drop are the numbers of versions that are not retained any more.
@@ -223,11 +224,31 @@ type Commit struct {
 	Found     uint64
 }
 
-// Needed reports whether agents need the source that was published: an active version's
-// or a candidate's.
-func (c Commit) Needed() bool {
-	for content := range (script.Object{Release: &c.Release}).Contents {
-		if c.Publish != nil && content.Digest == c.Publish.Digest {
+// Announced returns the source that whoever watches gets with the commit, if there is one:
+// that of an active version or a candidate, which is small. Otherwise each replica would
+// read it before it can tell its agents, and the changes of others would wait meanwhile.
+func (c Commit) Announced() (content []byte, ok bool) {
+	has := c.Source != nil
+	if c.Publish != nil {
+		has = needs(c.Release, c.Publish.Digest)
+	}
+	return c.Source, has && len(c.Source) <= InlineSourceBytes
+}
+
+// Announced is as that of a Commit.
+func (r Restoration) Announced() (content []byte, ok bool) {
+	return r.Source, r.Source != nil && len(r.Source) <= InlineSourceBytes
+}
+
+// Announced is as that of a Commit.
+func (c ValueCommit) Announced() (content []byte, ok bool) {
+	return c.Content, !c.Value.Deleted && len(c.Content) <= InlineSourceBytes
+}
+
+// needs reports whether agents need the source for the release.
+func needs(r script.Release, d script.Digest) bool {
+	for content := range (script.Object{Release: &r}).Contents {
+		if content.Digest == d {
 			return true
 		}
 	}
@@ -259,6 +280,8 @@ type Restoration struct {
 	// its revision; the others have none, for theirs were another registry's.
 	History []script.HistoryEntry
 	Audit   script.AuditEntry
+	// Source of the active version, if it is at hand.
+	Source []byte
 }
 
 // Stock is what there is of a value, and what bounds it, as of one moment.

@@ -52,7 +52,6 @@ func (d *Daemon) start(ctx, life context.Context, cfg Config) error {
 	d.mirror = mirror.New(d.secure.sealer, cfg.Log)
 	d.feed = feed.New(feed.Config{
 		Mirror:         d.mirror,
-		Sources:        d.store,
 		Publisher:      d.fan,
 		ReportInterval: d.fleet.ReportInterval,
 		Retention:      cfg.TombstoneRetention,

@@ -83,7 +83,7 @@ func (r *replica) start() {
 	s.fleet = fleet.New(fleet.Config{})
 	s.mirror = mirror.New(s.sealer, log)
 	s.feed = feed.New(feed.Config{
-		Mirror: s.mirror, Sources: store, Publisher: s, Retention: tombstoneRetention, Clock: r.w.clock, Log: log,
+		Mirror: s.mirror, Publisher: s, Retention: tombstoneRetention, Clock: r.w.clock, Log: log,
 	})
 	s.groups = feed.NewGroups(r.store, s.feed, r.w.clock, log)
 	s.serve()

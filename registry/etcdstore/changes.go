@@ -225,7 +225,7 @@ func (s *Store) add(t *registry.Transaction, kv *mvccpb.KeyValue) bool {
 	case key == s.keys.head():
 		t.Foreign = false
 		return false
-	case key == s.keys.handedOn():
+	case key == s.keys.announced():
 		t.Sources = append(t.Sources, registry.Source{Digest: script.DigestOf(kv.Value), Content: kv.Value})
 		return false
 	case s.addRemovals(&t.Removals, kv):

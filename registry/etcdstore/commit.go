@@ -119,7 +119,7 @@ func modRevision(resp *clientv3.TxnResponse, n int) int64 {
 	return 0
 }
 
-// writes are the operations of one commit: at most eleven and one for each version
+// writes are the operations of one commit: at most twelve and one for each version
 // that is dropped, of which there are no more than script.MaxHistoryLimit and three.
 func (s *Store) writes(c registry.Commit, lease clientv3.LeaseID) (*change, error) {
 	name := c.Release.Name
@@ -141,10 +141,8 @@ func (s *Store) writes(c registry.Commit, lease clientv3.LeaseID) (*change, erro
 		}
 		ch.ops = append(ch.ops, clientv3.OpPut(s.keys.version(name, c.Publish.Number), string(version)))
 		ch.ops = append(ch.ops, s.putBlob(c.Publish.Digest, c.Source)...)
-		if c.Needed() { // else agents have no use for it yet
-			ch.ops = append(ch.ops, s.handOn(c.Source)...)
-		}
 	}
+	ch.ops = append(ch.ops, s.announce(c.Announced())...)
 	if c.RequestID != "" {
 		isNew, put, err := s.putDone(c.RequestID, doneBy(c), lease)
 		if err != nil {
@@ -170,16 +168,11 @@ func (s *Store) putBlob(digest script.Digest, source []byte) []clientv3.Op {
 	}
 }
 
-// maxHandedOn is the size of the largest content that is handed on: most scripts are
-// smaller. Others are read, which costs less than to keep them twice in etcd's past.
-const maxHandedOn = 16 << 10
-
-// handOn has those who watch get a small content with the transaction that brings it:
-// else each replica would read it before it can tell its agents. It takes one key, which
-// every such transaction overwrites.
-func (s *Store) handOn(content []byte) []clientv3.Op {
-	if len(content) > maxHandedOn {
+// announce has those who watch get a content with the transaction that needs it. It takes
+// one key, which every such transaction overwrites.
+func (s *Store) announce(content []byte, ok bool) []clientv3.Op {
+	if !ok {
 		return nil
 	}
-	return []clientv3.Op{clientv3.OpPut(s.keys.handedOn(), string(content))}
+	return []clientv3.Op{clientv3.OpPut(s.keys.announced(), string(content))}
 }

@@ -291,17 +291,44 @@ func TestSmallContentsAreTold(t *testing.T) {
 	}
 }
 
+// So is the source of a version that runs again after a rollback, and that of an import.
+func TestSourcesThatRunAgainAreTold(t *testing.T) {
+	s := open(t, "/"+rand.Text())
+	r := registry.New(registry.Config{Store: s, Engines: map[string]engine.Checker{"lua": anything{}}})
+	w := registry.Write{Name: script.Name{Tenant: "acme", Script: "s"}, Author: "ann", By: access.Everybody("unix")}
+	var last script.Revision
+	for _, source := range []string{"one", "two"} {
+		result, err := r.Publish(t.Context(), registry.PublishRequest{Write: w, Source: []byte(source)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		last = result.Release.Revision
+	}
+	if _, err := r.Rollback(t.Context(), registry.RollbackRequest{Write: w}); err != nil {
+		t.Fatal(err)
+	}
+	for tx, err := range s.Watch(t.Context(), last) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(tx.Sources) != 1 || string(tx.Sources[0].Content) != "one" {
+			t.Errorf("the rollback came with %q", tx.Sources)
+		}
+		break
+	}
+}
+
 // A small source is told with its commit, so that no replica has to read it.
 func TestSmallSourcesAreTold(t *testing.T) {
 	s := open(t, "/"+rand.Text())
 	r := registry.New(registry.Config{Store: s, Engines: map[string]engine.Checker{"lua": anything{}}})
-	const small = 16 << 10
+	const small = registry.InlineSourceBytes
 	sources := []string{"small", strings.Repeat("x", small+1), "small", "last", "candidate"} // one comes again
 	var first script.Revision
 	for i, source := range sources {
 		// The last is a candidate of the script before.
 		name := script.Name{Tenant: "acme", Script: fmt.Sprint("s", min(i, len(sources)-2))}
-		settings := &script.Settings{Rollout: script.Plan{Steps: []script.Step{{Percent: 10}}}}
+		settings := &script.Settings{Rollout: script.Plan{Steps: []script.Step{{Percent: 10}}}, Limits: script.Limits{SourceBytes: 1 << 20}}
 		result, err := r.Publish(t.Context(), registry.PublishRequest{
 			Write: registry.Write{Name: name, Author: "ann", By: access.Everybody("unix")}, Source: []byte(source), Settings: settings,
 		})

@@ -101,7 +101,7 @@ func (k keys) watched() (from, end string) {
 	return k.head(), clientv3.GetPrefixRangeEnd(k.values())
 }
 
-func (k keys) handedOn() string { return k.prefix + "sources/last" }
+func (k keys) announced() string { return k.prefix + "sources/last" }
 
 func (k keys) graves() string { return k.prefix + "graves/" }
 

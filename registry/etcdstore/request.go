@@ -9,6 +9,7 @@ import (
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"golang.org/x/sync/singleflight"
 
 	"github.com/scriptorium-dev/scriptorium/registry"
 	"github.com/scriptorium-dev/scriptorium/script"
@@ -99,11 +100,35 @@ func (s *Store) Request(ctx context.Context, name script.Name, id string) (regis
 }
 
 // requestLease is the lease on which request ids are remembered: one for those of a
-// whole RequestMemory, and twice as long, so that each is kept for at least that.
+// whole RequestMemory. It lives for longer than it is used by one more, so that each is
+// kept for at least that.
 type requestLease struct {
+	grants singleflight.Group
+
 	mu      sync.Mutex
 	id      clientv3.LeaseID
-	renewAt time.Time
+	granted time.Time
+}
+
+// Ages of a lease: from the first on, another one is granted while it is used, from the
+// second on it is not used any more, and at the third it ends.
+const (
+	renewLeaseAfter = registry.RequestMemory
+	useLeaseFor     = 2 * registry.RequestMemory
+	leaseLives      = 3 * registry.RequestMemory
+)
+
+// last returns the lease that was granted last, and its age.
+func (l *requestLease) last() (clientv3.LeaseID, time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.id, time.Since(l.granted)
+}
+
+func (l *requestLease) set(id clientv3.LeaseID, granted time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.id, l.granted = id, granted
 }
 
 func (l *requestLease) forget(id clientv3.LeaseID) {
@@ -114,21 +139,38 @@ func (l *requestLease) forget(id clientv3.LeaseID) {
 	}
 }
 
+// leaseOfRequests returns a lease. Only who finds none waits for a grant: for that which is
+// under way, if there is one, and for as long as its own ctx allows.
 func (s *Store) leaseOfRequests(ctx context.Context) (clientv3.LeaseID, error) {
-	l := &s.requests
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	id, age := s.requests.last()
+	if id != clientv3.NoLease && age < renewLeaseAfter {
+		return id, nil
+	}
+	granted := s.requests.grants.DoChan("", s.grantLease)
+	if id != clientv3.NoLease && age < useLeaseFor {
+		return id, nil
+	}
+	select {
+	case result := <-granted:
+		if result.Err != nil {
+			return clientv3.NoLease, s.failure(ctx, "get a lease to remember requests on", result.Err)
+		}
+		return result.Val.(clientv3.LeaseID), nil
+	case <-ctx.Done():
+		return clientv3.NoLease, s.failure(ctx, "get a lease to remember requests on", ctx.Err())
+	}
+}
+
+// grantLease has etcd grant a lease, for all who wait for one: it does not depend on who
+// asked first.
+func (s *Store) grantLease() (any, error) {
 	asked := time.Now()
-	if l.id != clientv3.NoLease && asked.Before(l.renewAt) {
-		return l.id, nil
-	}
-	bounded, cancel := context.WithTimeout(ctx, timeout)
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
-	const lives = 2 * registry.RequestMemory
-	resp, err := s.client.Grant(bounded, int64(lives/time.Second))
+	resp, err := s.client.Grant(ctx, int64(leaseLives/time.Second))
 	if err != nil {
-		return clientv3.NoLease, s.failure(ctx, "get a lease to remember requests on", err)
+		return clientv3.NoLease, err
 	}
-	l.id, l.renewAt = resp.ID, asked.Add(registry.RequestMemory)
-	return l.id, nil
+	s.requests.set(resp.ID, asked)
+	return resp.ID, nil
 }

@@ -1,6 +1,7 @@
 package etcdstore_test
 
 import (
+	"context"
 	"crypto/rand"
 	"errors"
 	"testing"
@@ -98,5 +99,29 @@ func TestExportAfterCompaction(t *testing.T) {
 	}
 	if scripts != 1 {
 		t.Errorf("%d scripts, want 1 with its history", scripts)
+	}
+}
+
+// TestALeaseIsRenewedBeside: nobody waits for a grant who finds a lease, and who finds none
+// waits no longer than its own time.
+func TestALeaseIsRenewedBeside(t *testing.T) {
+	s := open(t, "/"+rand.Text())
+	stopped, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := s.LeaseOfRequests(stopped); err == nil {
+		t.Error("a lease came without a grant")
+	}
+	first, err := s.LeaseOfRequests(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.AgeLease()
+	if got, err := s.LeaseOfRequests(stopped); err != nil || got != first {
+		t.Errorf("the lease that is to be renewed: %d, %v; want %d", got, err, first)
+	}
+	for next := first; next == first; {
+		if next, err = s.LeaseOfRequests(t.Context()); err != nil {
+			t.Fatal(err)
+		}
 	}
 }

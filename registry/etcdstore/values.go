@@ -97,8 +97,8 @@ func (s *Store) CommitValue(ctx context.Context, c registry.ValueCommit) (script
 	}
 	if !c.Value.Deleted {
 		ops = append(ops, s.putBlob(c.Value.Digest, c.Content)...)
-		ops = append(ops, s.handOn(c.Content)...)
 	}
+	ops = append(ops, s.announce(c.Announced())...)
 	return s.commitObject(ctx, script.Object{Value: &c.Value}, ops, c.Audit,
 		clientv3.Compare(clientv3.ModRevision(s.keys.value(key)), "=", int64(c.Guard)),
 		clientv3.Compare(clientv3.ModRevision(s.keys.usage(key.Tenant)), "=", c.Usage.Mark))

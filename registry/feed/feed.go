@@ -27,8 +27,7 @@ type Event struct {
 	Previous script.Revision
 	// Entries are sealed, in the order of the transaction.
 	Entries [][]byte
-	// Sources are those of active versions, and contents of values, up to
-	// registry.InlineSourceBytes, in the order of their digests.
+	// Sources are those that the transaction announced, in the order of their digests.
 	Sources     []registry.Source
 	CommittedAt time.Time
 	// Removals by registries up to here, if the event removes anything.
@@ -61,16 +60,10 @@ type Publisher interface {
 	PublishBeacon(ctx context.Context, b Beacon) error
 }
 
-// Sources is the part of a registry.Store that an event's sources come from.
-type Sources interface {
-	Sources(ctx context.Context, digests []script.Digest) ([]registry.Source, error)
-}
-
 // Config is what a Feed is made of.
 type Config struct {
 	// Mirror is kept up to date by the feed: it is not to be projected on otherwise.
 	Mirror    *mirror.Mirror
-	Sources   Sources
 	Publisher Publisher
 	// ReportInterval is what beacons ask of agents; 100 ms if nil.
 	ReportInterval func() time.Duration
@@ -186,7 +179,7 @@ func (f *Feed) Reset(s registry.State) {
 
 // Apply implements registry.Projection.
 func (f *Feed) Apply(t registry.Transaction) {
-	sources := f.sources(t)
+	sources := sources(t)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.cfg.Mirror.Apply(t)
@@ -240,42 +233,10 @@ func (f *Feed) event(g *group, t registry.Transaction, sources []registry.Source
 	return e, g.revision == t.Revision
 }
 
-// sourcesTimeout bounds the wait for an event's sources.
-const sourcesTimeout = time.Second
-
-// sources returns what travels along with the transaction.
-func (f *Feed) sources(t registry.Transaction) []registry.Source {
-	var sources []registry.Source
-	var missing []script.Digest
-	for o := range t.Objects() {
-		for c := range o.Contents {
-			if c.Size > registry.InlineSourceBytes {
-				continue
-			}
-			at := slices.IndexFunc(t.Sources, func(s registry.Source) bool { return s.Digest == c.Digest })
-			if at < 0 {
-				missing = append(missing, c.Digest)
-				continue
-			}
-			sources = append(sources, t.Sources[at])
-		}
-	}
-	if len(missing) > 0 {
-		sources = append(sources, f.read(t.Revision, missing)...)
-	}
-	slices.SortFunc(sources, func(a, b registry.Source) int { return bytes.Compare(a.Digest[:], b.Digest[:]) })
-	return sources
-}
-
-// read returns those of the sources that can be had soon.
-func (f *Feed) read(revision script.Revision, digests []script.Digest) []registry.Source {
-	ctx, cancel := context.WithTimeout(context.Background(), sourcesTimeout)
-	defer cancel()
-	sources, err := f.cfg.Sources.Sources(ctx, digests)
-	if err != nil {
-		f.log.Warn("an event goes out without its sources; agents will fetch them", "revision", revision, "error", err)
-	}
-	return sources
+// sources returns what travels along with the transaction, in the order of the digests. The
+// feed reads nothing: agents fetch what does not come along.
+func sources(t registry.Transaction) []registry.Source {
+	return slices.SortedFunc(slices.Values(t.Sources), func(a, b registry.Source) int { return bytes.Compare(a.Digest[:], b.Digest[:]) })
 }
 
 // Pulse implements registry.Pulsed: it is the time for beacons.

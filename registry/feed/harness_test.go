@@ -196,19 +196,11 @@ type replica struct {
 	stop   func()
 }
 
-// unhurried sources come however long it takes: without them events differ, and only
-// because the machine is busy.
-type unhurried struct{ store feed.Sources }
-
-func (u unhurried) Sources(ctx context.Context, digests []script.Digest) ([]registry.Source, error) {
-	return u.store.Sources(context.WithoutCancel(ctx), digests)
-}
-
 // newReplica returns one that follows once its mirror knows the store.
 func newReplica(t *testing.T, store registry.Store, groups ...script.Selector) *replica {
 	t.Helper()
 	r := &replica{recorder: &recorder{}, mirror: mirror.New(sealer, quiet())}
-	r.Feed = feed.New(feed.Config{Mirror: r.mirror, Sources: unhurried{store}, Publisher: r.recorder, Log: quiet()})
+	r.Feed = feed.New(feed.Config{Mirror: r.mirror, Publisher: r.recorder, Log: quiet()})
 	r.SetGroups(groups)
 	ctx, cancel := context.WithCancel(context.Background())
 	var following sync.WaitGroup

@@ -26,7 +26,7 @@ func newCandidate(t *testing.T, prefix string, hub *broker) *candidate {
 	t.Helper()
 	c := &candidate{line: &line{broker: hub}, store: open(t, prefix)}
 	m := mirror.New(sealer, quiet())
-	c.Feed = feed.New(feed.Config{Mirror: m, Sources: c.store, Publisher: c.line, Log: quiet()})
+	c.Feed = feed.New(feed.Config{Mirror: m, Publisher: c.line, Log: quiet()})
 	leader := feed.Leader{Elector: c.store, Feed: c.Feed, Connected: func() bool { return true }, Log: quiet()}
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup

@@ -216,9 +216,7 @@ func (s *Store) Commit(_ context.Context, c registry.Commit) (script.Revision, e
 		delete(s.versions, script.Ref{Name: name, Version: number})
 	}
 	revision := s.change(c.Release, c.Entry, c.Audit)
-	if c.Needed() && len(c.Source)%2 == 0 { // as any may come along, or not
-		s.log[len(s.log)-1].Sources = []registry.Source{{Digest: c.Publish.Digest, Content: bytes.Clone(c.Source)}}
-	}
+	s.announce(c.Announced())
 	if c.RequestID != "" {
 		done := registry.Done{Name: name, Asked: c.Asked, Change: c.Entry.Change, Revision: revision, Version: c.Found}
 		if c.Publish != nil {
@@ -265,6 +263,13 @@ func (s *Store) changed(tenant string, t registry.Transaction, audit script.Audi
 	}
 	s.grow(t)
 	return s.head
+}
+
+// announce has those who watch get the content with the last transaction.
+func (s *Store) announce(content []byte, ok bool) {
+	if ok {
+		s.log[len(s.log)-1].Sources = []registry.Source{{Digest: script.DigestOf(content), Content: bytes.Clone(content)}}
+	}
 }
 
 // grow adds the transaction to those that are watched.

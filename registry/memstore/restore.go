@@ -50,7 +50,9 @@ func (s *Store) Restore(_ context.Context, r registry.Restoration) (script.Revis
 	s.history[name] = older
 	s.moment++
 	s.restored = s.moment
-	return s.change(r.Release, r.History[0], r.Audit), nil
+	revision := s.change(r.Release, r.History[0], r.Audit)
+	s.announce(r.Announced())
+	return revision, nil
 }
 
 // Record implements registry.Store.

@@ -61,7 +61,9 @@ func (s *Store) CommitValue(_ context.Context, c registry.ValueCommit) (script.R
 	if !v.Deleted {
 		s.putSource(v.Digest, c.Content)
 	}
-	return s.changed(tenant, registry.Transaction{Values: []script.Value{v}}, c.Audit), nil
+	revision := s.changed(tenant, registry.Transaction{Values: []script.Value{v}}, c.Audit)
+	s.announce(c.Announced())
+	return revision, nil
 }
 
 // Tenants implements registry.Store.

@@ -47,8 +47,8 @@ func (h Harness) testCandidate(t *testing.T) {
 	s, ctx := h.Open(t), t.Context()
 	first := commit(t, s, publish(script.Release{}, named(1), "one"))
 	c := tried(first, "two")
-	if !c.Needed() {
-		t.Error("nobody needs the candidate's source")
+	if source, ok := c.Announced(); !ok || string(source) != "two" {
+		t.Errorf("the commit announces %q", source)
 	}
 	want := commit(t, s, c)
 	want.Name = named(1)
