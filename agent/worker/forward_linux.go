@@ -69,17 +69,19 @@ func (t *tenant) limits(ref string) script.Limits {
 	return limits
 }
 
+func (s *state) serves() bool { return s.process != nil && !s.held && s.process.reachable() }
+
 // process returns the one that serves.
 func (t *tenant) process(ctx context.Context) (*process, error) {
 	s := t.state.Load()
-	if s.process != nil && s.process.reachable() {
+	if s.serves() {
 		return s.process, nil
 	}
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
 	for {
 		switch {
-		case s.process != nil && s.process.reachable():
+		case s.serves():
 			return s.process, nil
 		case s.refused != nil:
 			return nil, s.refused
@@ -90,10 +92,10 @@ func (t *tenant) process(ctx context.Context) (*process, error) {
 		case <-ctx.Done():
 			return nil, &script.Error{
 				Kind: script.Timeout, Err: context.Cause(ctx),
-				Message: "the call's time ran out while the process of tenant " + t.name + " was being started",
+				Message: "the call's time ran out while the process of tenant " + t.name + " was being started, or made a change live",
 			}
 		case <-timer.C:
-			return nil, script.Errorf(script.Unavailable, "tenant", "the process of tenant %s is being started, which takes longer than %v: try again", t.name, patience)
+			return nil, script.Errorf(script.Unavailable, "tenant", "the process of tenant %s is being started, or makes a change live, which takes longer than %v: try again", t.name, patience)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -45,9 +46,15 @@ func New(cfg Config) (*Pool, error) {
 	return p, nil
 }
 
-// Committed tells processes of a change that is about to be live in the agent. It
-// returns when all that are concerned run it, or are being replaced by such as start
-// from it. Calls come one after the other, each after what the one before said is
+// promptly is how long the fleet's changes wait for a tenant's process to make one of its
+// own live. The calls of a tenant whose process takes longer wait then, so that none is
+// answered by what was there before; those of others go on.
+const promptly = 100 * time.Millisecond
+
+// Committed tells processes of a change that is about to be live in the agent. It returns
+// when all that are concerned run it or are being replaced by such as start from it, or
+// after a tenth of a second: the calls of a tenant whose process takes longer wait for it,
+// and nobody else does. Calls come one after the other, each after what the one before said is
 // live in the agent.
 func (p *Pool) Committed(put []script.Object, removed []string) {
 	changes := map[string]*change{}
@@ -78,17 +85,26 @@ func (p *Pool) Committed(put []script.Object, removed []string) {
 			c.settings = &settings
 		}
 	}
-	var telling sync.WaitGroup
+	tellings := map[*told]*tenant{}
 	for name, c := range changes {
 		t := (*p.byName.Load())[name]
 		if c.settings != nil {
 			t = p.configure(name, *c.settings, c)
 		}
 		if t != nil {
-			telling.Go(func() { t.apply(c) })
+			tellings[t.tell(c)] = t
 		}
 	}
-	telling.Wait()
+	patience := time.NewTimer(promptly)
+	defer patience.Stop()
+	for c, t := range tellings {
+		select {
+		case <-c.done:
+		case <-patience.C:
+			patience.Reset(0) // for the others, too
+			t.leaveBehind(c)
+		}
+	}
 }
 
 // change is what of a commit concerns one tenant.

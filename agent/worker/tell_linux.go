@@ -87,8 +87,8 @@ func tell(ctx context.Context, p *process, c *change) error {
 	return wire.FromStatus(err)
 }
 
-// Bounds of how long the fleet waits for one tenant's process to make a change live. One
-// that takes longer is replaced by one that starts from the change.
+// Bounds of how long one tenant's process may take to make a change live. One that takes
+// longer is replaced by one that starts from the change.
 const (
 	tellPatience = 2 * time.Second
 	// slowly is when a process counts as slow, and it may be so often: then it is replaced
@@ -129,7 +129,7 @@ func (t *tenant) apply(c *change) {
 	}
 }
 
-// ask has the process do something that others wait for, and reports whether it did. One
+// ask has the process do something that calls may wait for, and reports whether it did. One
 // that does not, or is slow too often, is killed: the next one is told first. t.mu is
 // held.
 func (t *tenant) ask(p *process, do func(context.Context) error) bool {

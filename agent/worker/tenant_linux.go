@@ -30,6 +30,7 @@ type tenant struct {
 	last     atomic.Pointer[change] // of the last commit, which may not be live in the agent
 	listed   atomic.Pointer[[]Quarantined]
 	grace    atomic.Pointer[context.Context]
+	telling  telling
 	said     *rate.Sometimes // that lines were left out
 	digests  sync.RWMutex    // guards retained
 	retained map[script.Digest]struct{}
@@ -45,6 +46,7 @@ type tenant struct {
 type state struct {
 	process *process      // nil while there is none
 	refused error         // why there is none, if it is more than a matter of milliseconds
+	held    bool          // it has yet to make a change live: calls wait
 	changed chan struct{} // closed when another state is
 }
 
@@ -76,8 +78,9 @@ func (t *tenant) start() {
 
 // become puts another state in place of the one before.
 func (t *tenant) become(p *process, refused error) {
-	old := t.state.Swap(&state{process: p, refused: refused, changed: make(chan struct{})})
-	close(old.changed)
+	t.telling.mu.Lock()
+	defer t.telling.mu.Unlock()
+	t.swap(&state{process: p, refused: refused, held: t.telling.late > 0})
 }
 
 // run keeps a process in place until the tenant leaves.

@@ -13,8 +13,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"google.golang.org/grpc"
+
 	"github.com/scriptorium-dev/scriptorium/agent/cache"
 	"github.com/scriptorium-dev/scriptorium/agent/worker/link"
+	workerv1 "github.com/scriptorium-dev/scriptorium/proto/worker/v1"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -296,4 +299,44 @@ func TestUnreachable(t *testing.T) {
 			t.Errorf("unreachable for %v, want %v", d, after)
 		}
 	}
+}
+
+// stuck is the link to a process that takes no change.
+type stuck struct{ workerv1.WorkerClient }
+
+func (stuck) Apply(ctx context.Context, _ *workerv1.ApplyRequest, _ ...grpc.CallOption) (*workerv1.ApplyResponse, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// TestASlowTenantIsLeftBehind: the changes of others do not wait for it, and its calls do
+// until it has all of its own.
+func TestASlowTenantIsLeftBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		acme := newIdle(t, &bytes.Buffer{})
+		p, _ := fake()
+		p.client = stuck{}
+		acme.become(p, nil)
+		acme.pool.byName.Store(&map[string]*tenant{"acme": acme})
+		change := []script.Object{{Release: &script.Release{Name: script.Name{Tenant: "acme", Script: "route"}, Deleted: true}}}
+		began := time.Now()
+		for range 2 {
+			acme.pool.Committed(change, nil)
+		}
+		if took := time.Since(began); took != 2*promptly {
+			t.Errorf("two changes took %v, want %v each", took, promptly)
+		}
+		if s := acme.state.Load(); !s.held || s.process != p {
+			t.Error("its calls do not wait")
+		}
+		acme.become(nil, nil) // it dies, and the next one starts from the changes
+		for s := acme.state.Load(); s.held; s = acme.state.Load() {
+			<-s.changed
+		}
+		began = time.Now()
+		acme.pool.Committed(change, nil)
+		if took := time.Since(began); took != 0 {
+			t.Errorf("the next change took %v", took)
+		}
+	})
 }

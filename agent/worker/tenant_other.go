@@ -38,7 +38,16 @@ func (t *tenant) execute(context.Context, *gateway.Call, *gateway.Reply, bool) e
 		t.name, runtime.GOOS, script.IsolationShared)
 }
 
-func (*tenant) apply(*change)              {}
+// told is what nobody has to be told of.
+type told struct{ done chan struct{} }
+
+func (*tenant) tell(*change) *told {
+	done := make(chan struct{})
+	close(done)
+	return &told{done: done}
+}
+
+func (*tenant) leaveBehind(*told)          {}
 func (*tenant) closeSockets(bool)          {}
 func (*tenant) leave(context.Context)      {}
 func (*tenant) quarantined() []Quarantined { return nil }

@@ -113,7 +113,17 @@ func (s *service) Apply(ctx context.Context, req *workerv1.ApplyRequest) (*worke
 	s.applying.Lock()
 	defer s.applying.Unlock()
 	if s.serving {
-		s.compile(ctx, c.releases)
+		compiled := make(chan struct{})
+		go func() {
+			defer close(compiled)
+			s.compile(context.WithoutCancel(ctx), c.releases)
+		}()
+		patience := time.NewTimer(compilePatience)
+		select {
+		case <-compiled:
+		case <-patience.C:
+		}
+		patience.Stop()
 	}
 	s.tenants.Update(c.tenants, c.goneTenants)
 	s.values.Update(c.values, nil)
@@ -121,6 +131,10 @@ func (s *service) Apply(ctx context.Context, req *workerv1.ApplyRequest) (*worke
 	s.values.Update(nil, c.goneValues)
 	return &workerv1.ApplyResponse{}, nil
 }
+
+// compilePatience is how long the fleet waits for programs. What takes longer goes live
+// before it is compiled: its own calls wait for that, and nobody else does.
+const compilePatience = 25 * time.Millisecond
 
 // compile makes the programs of releases ready. One that fails here goes live all the
 // same, and its calls say why.
