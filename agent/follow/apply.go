@@ -44,9 +44,10 @@ type applier struct {
 	// last: what is live of them stays.
 	unreadable keys
 	changed    bool // failing, since the last outcome
+	// patience of fetches in the job; 0: nothing is fetched.
+	patience time.Duration
 	// heldAt is where the cursor was when removals were first held back; 0 while none are.
 	heldAt script.Revision
-	silent int // syncs in a row that the registry did not answer
 }
 
 // candidate is an object on its way.
@@ -81,7 +82,8 @@ func (a *applier) events(ctx context.Context, from Cursor, events []*event) outc
 	}
 	var chosen selection
 	a.choose(&chosen, objects, choice{above: nothingUnseen})
-	a.ready(ctx, chosen.candidates, a.verified(sources))
+	a.patience = applyPatience
+	a.ready(ctx, chosen.candidates, a.verified(sources), nil)
 	made := removals{made: from.Removals}
 	for _, e := range events {
 		made.made = max(made.made, e.removals)
@@ -100,8 +102,9 @@ func (a *applier) events(ctx context.Context, from Cursor, events []*event) outc
 	return out
 }
 
-// retry tries again what is due.
-func (a *applier) retry(ctx context.Context, at Cursor) outcome {
+// retry tries again what is due, with what was fetched for it.
+func (a *applier) retry(ctx context.Context, at Cursor, got fetched) outcome {
+	a.patience = 0
 	now := time.Now()
 	out := outcome{kind: jobRetry, began: now, cursor: at}
 	var candidates []*candidate
@@ -110,7 +113,7 @@ func (a *applier) retry(ctx context.Context, at Cursor) outcome {
 			candidates = append(candidates, &candidate{Item: f.item})
 		}
 	}
-	a.ready(ctx, candidates, nil)
+	a.ready(ctx, candidates, got.sources, got.err)
 	if ctx.Err() != nil {
 		out.err = context.Cause(ctx)
 		return out
@@ -190,8 +193,8 @@ func (a *applier) known(key string) script.Revision {
 }
 
 // ready brings what the candidates need, and compiles the programs of releases. What
-// cannot be made ready gets an error.
-func (a *applier) ready(ctx context.Context, candidates []*candidate, sources map[script.Digest][]byte) {
+// cannot be made ready gets an error. Once there is a fetchErr, nothing more is fetched.
+func (a *applier) ready(ctx context.Context, candidates []*candidate, sources map[script.Digest][]byte, fetchErr error) {
 	coming := keys{}
 	for _, c := range candidates {
 		if c.Object.Tenant != nil && c.err == nil {
@@ -207,7 +210,6 @@ func (a *applier) ready(ctx context.Context, candidates []*candidate, sources ma
 		return c.ready || c.err != nil || !needs(c.Object)
 	})
 	many := len(wanted) > manyObjects
-	var fetchErr error // once there is one, nothing more is fetched
 	for part := range bySize(wanted) {
 		fetchErr = a.readyPart(ctx, part, sources, many, fetchErr)
 	}
@@ -338,12 +340,15 @@ func (a *applier) bring(ctx context.Context, candidates []*candidate, given map[
 			missing = append(missing, d)
 		}
 	}
+	if len(missing) > 0 && fetchErr == nil && a.patience == 0 {
+		fetchErr = script.Errorf(script.Unavailable, "", "what it needs is fetched from the registry: %w", errAwaited)
+	}
 	for part := range slices.Chunk(missing, fetchAtOnce) {
 		if fetchErr != nil {
 			break
 		}
 		var got map[script.Digest][]byte
-		got, fetchErr = Fetch(ctx, a.registry, part, a.unsound)
+		got, fetchErr = fetch(ctx, a.registry, part, a.unsound, a.patience)
 		maps.Copy(sources, got)
 	}
 	return sources, fetchErr

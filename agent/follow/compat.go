@@ -1,7 +1,6 @@
 package follow
 
 import (
-	"context"
 	"errors"
 
 	eventv1 "github.com/scriptorium-dev/scriptorium/proto/event/v1"
@@ -15,18 +14,19 @@ var ErrOldRegistry = errors.New("the registry speaks the wire protocol 1")
 
 // pullUnsigned does what pull does with a registry of protocol 1, whose answers
 // nobody has signed, and which sends the releases of all tenants.
-func (a *applier) pullUnsigned(ctx context.Context, silence silenceLimit, all *answer, from, since Cursor, without bool) error {
+func (a *applier) pullUnsigned(all *answer, q *question) error {
 	if !a.open.trusted.TrustsEverything() {
 		return script.Errorf(script.Denied, "", "%w, in which nothing is signed, and this agent asks for signatures: upgrade registries first; until then it keeps what it has", ErrOldRegistry)
 	}
-	for resp, err := range a.registry.Sync(ctx, since, without) {
+	since := Cursor{Fleet: q.request.GetFleet(), Revision: script.Revision(q.request.GetSince())}
+	q.silence.heard()
+	for resp, err := range a.registry.Sync(q.ctx, since, q.request.GetWithoutSources()) {
 		if err != nil {
-			return silence.explain(err)
+			return q.silence.explain(err)
 		}
-		silence.pause()
-		a.silent = 0
+		q.silence.pause()
 		head := Cursor{Fleet: resp.GetFleet(), Revision: script.Revision(resp.GetHeadRevision())}
-		if err := all.begin(head, resp.GetFull(), from); err != nil {
+		if err := all.begin(head, resp.GetFull(), q.job.cursor); err != nil {
 			a.refusals.note("answer of the registry", err)
 			return err
 		}
@@ -34,8 +34,8 @@ func (a *applier) pullUnsigned(ctx context.Context, silence silenceLimit, all *a
 		if err != nil {
 			return err
 		}
-		a.take(ctx, all, objects, resp.GetSources())
-		silence.heard()
+		a.take(q.ctx, all, objects, resp.GetSources())
+		q.silence.heard()
 	}
 	return nil
 }

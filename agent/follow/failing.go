@@ -2,6 +2,7 @@ package follow
 
 import (
 	"cmp"
+	"errors"
 	"slices"
 	"time"
 
@@ -20,6 +21,10 @@ type failing struct {
 	passing  bool
 	attempts int
 	at       time.Time
+	first    time.Time // that it failed
+	// awaited: the registry has had little time to send what it needs. That is no failure
+	// to be told of.
+	awaited bool
 }
 
 func (a *applier) fail(now time.Time, c *candidate) {
@@ -30,17 +35,23 @@ func (a *applier) fail(now time.Time, c *candidate) {
 		if f != nil {
 			since = min(since, f.since)
 		}
-		f = &failing{item: c.Item, since: since}
+		f = &failing{item: c.Item, since: since, first: now}
 		a.failing[key] = f
 	}
 	if f.err == nil || f.err.Error() != c.err.Error() {
 		a.changed = true
 		a.log.Warn("what the registry has cannot be made live; what was before it stays", "key", key, "revision", c.Object.Revision(), "error", c.err)
 	}
+	if awaited := (errors.Is(c.err, errSilent) || errors.Is(c.err, errAwaited)) && now.Sub(f.first) < answerTimeout; awaited != f.awaited {
+		f.awaited, a.changed = awaited, true
+	}
 	f.err = c.err
 	f.passing = !script.KindOf(c.err).Deterministic()
 	wait := min(retryMax, backoffMin<<min(f.attempts, 10))
 	f.at = now.Add(wait/2 + time.Duration(a.random.Int64N(int64(wait))))
+	if f.awaited && f.attempts == 0 {
+		f.at = now
+	}
 	f.attempts++
 }
 
@@ -69,13 +80,14 @@ func (a *applier) retryAt() time.Time {
 type failure struct {
 	since   script.Revision // as in failing
 	message *eventv1.Failure
+	awaited bool // as in failing
 }
 
 // failures that stand, those that have stood for longest first.
 func (a *applier) failures() []failure {
 	list := make([]failure, 0, len(a.failing))
 	for key, f := range a.failing {
-		list = append(list, failure{since: f.since, message: &eventv1.Failure{
+		list = append(list, failure{since: f.since, awaited: f.awaited, message: &eventv1.Failure{
 			Key: key, Revision: int64(f.item.Object.Revision()), Error: reason(f.err),
 		}})
 	}

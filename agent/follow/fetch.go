@@ -12,9 +12,11 @@ import (
 )
 
 const (
-	// answerTimeout bounds the wait for the first response of a stream: events
-	// wait meanwhile, and a registry that can be reached answers within it.
+	// answerTimeout bounds the wait for the first response of a stream.
 	answerTimeout = 3 * time.Second
+	// applyPatience does so for sources that events need: the changes of others wait
+	// meanwhile. What does not come is fetched beside them.
+	applyPatience = 100 * time.Millisecond
 	// idleTimeout bounds the wait for each further response.
 	idleTimeout = 30 * time.Second
 )
@@ -24,7 +26,12 @@ const (
 // does not have them. What the registry sends that is not what it claims to be,
 // or was not asked for, is told to bad, and is not returned.
 func Fetch(ctx context.Context, from Registry, digests []script.Digest, bad func(error)) (map[script.Digest][]byte, error) {
-	ctx, silence := withSilenceLimit(ctx, answerTimeout)
+	return fetch(ctx, from, digests, bad, answerTimeout)
+}
+
+// fetch is Fetch with a bound for the time until the registry begins to answer.
+func fetch(ctx context.Context, from Registry, digests []script.Digest, bad func(error), patience time.Duration) (map[script.Digest][]byte, error) {
+	ctx, silence := withSilenceLimit(ctx, patience)
 	defer silence.stop()
 	wanted := make(map[script.Digest]struct{}, len(digests))
 	for _, d := range digests {
@@ -79,7 +86,10 @@ type silenceLimit struct {
 	cancel context.CancelCauseFunc
 }
 
-var errSilent = errors.New("the registry does not answer")
+var (
+	errSilent  = errors.New("the registry does not answer")
+	errAwaited = errors.New("it has not come yet")
+)
 
 func withSilenceLimit(parent context.Context, first time.Duration) (context.Context, silenceLimit) {
 	ctx, cancel := context.WithCancelCause(parent)

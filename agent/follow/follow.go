@@ -206,9 +206,14 @@ type Follower struct {
 	metrics  *metrics
 	refusals *refusals
 	done     chan outcome
-	retryAt  time.Time // of what failed
-	unsent   bool      // the last status
-	trouble  trouble   // with the registry
+	asked    chan *question // the registry has begun to answer, or has not
+	answer   *question      // that waits for the job in progress; nil for none
+	silent   int            // questions in a row that the registry did not answer
+	fetched  chan fetched   // for what is to be tried again
+	again    *fetched       // that waits for the job in progress; nil for none
+	retryAt  time.Time      // of what failed
+	unsent   bool           // the last status
+	trouble  trouble        // with the registry
 	tails    tails
 
 	standing atomic.Pointer[standing]
@@ -232,7 +237,7 @@ func New(cfg Config) (*Follower, error) {
 	if cfg.Trusted == nil {
 		return nil, errors.New("follow: Config.Trusted is nil: seal.TrustEverything() is for those who ask for no signatures")
 	}
-	f := &Follower{cfg: cfg, log: cfg.Log, refusals: newRefusals(cfg.Log), done: make(chan outcome, 1)}
+	f := &Follower{cfg: cfg, log: cfg.Log, refusals: newRefusals(cfg.Log), done: make(chan outcome, 1), asked: make(chan *question, 1), fetched: make(chan fetched, 1)}
 	m, err := newMetrics(cfg.Metrics, f)
 	if err != nil {
 		return nil, err
@@ -290,8 +295,7 @@ func (f *Follower) Run(ctx context.Context) error {
 	for {
 		now = time.Now()
 		f.takeIn(now)
-		if j, ok := f.machine.next(now, f.retryAt); ok {
-			go func() { f.done <- f.work(ctx, j) }()
+		for f.start(ctx, now) {
 		}
 		f.report(ctx, now)
 		timer.Reset(f.wake().Sub(now))
@@ -301,6 +305,10 @@ func (f *Follower) Run(ctx context.Context) error {
 			return nil
 		case out := <-f.done:
 			f.finish(time.Now(), out)
+		case q := <-f.asked:
+			f.takeAnswer(time.Now(), q)
+		case got := <-f.fetched:
+			f.again = &got
 		case <-f.inbox.signal:
 		case <-timer.C:
 		}
@@ -341,14 +349,12 @@ func (f *Follower) takeIn(now time.Time) {
 func (f *Follower) work(ctx context.Context, j job) outcome {
 	var out outcome
 	switch j.kind {
-	case jobSync:
-		out = f.applier.sync(ctx, j.cursor, j.thorough)
 	case jobCheck:
 		out = f.applier.check(ctx, j.cursor, j.beacon)
 	case jobApply:
 		out = f.applier.events(ctx, j.cursor, j.events)
 	default:
-		out = f.applier.retry(ctx, j.cursor)
+		out = f.applier.retry(ctx, j.cursor, j.fetched)
 	}
 	return f.applier.leave(out)
 }
@@ -442,6 +448,15 @@ func (f *Follower) report(ctx context.Context, now time.Time) {
 // leave waits for the job in progress, whose context is done, and tells the
 // registry not to wait for this agent.
 func (f *Follower) leave(ctx context.Context) {
+	if f.machine.asking && f.answer == nil {
+		f.answer = <-f.asked
+	}
+	if f.answer != nil {
+		f.answer.close()
+	}
+	if f.machine.fetching && f.again == nil {
+		<-f.fetched
+	}
 	if f.machine.busy {
 		f.finish(time.Now(), <-f.done)
 	}

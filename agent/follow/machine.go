@@ -39,6 +39,7 @@ const (
 	jobSync
 	jobRetry
 	jobCheck
+	jobAsk // which is done beside others
 )
 
 // job is what the machine wants done, from the cursor on.
@@ -47,7 +48,8 @@ type job struct {
 	cursor   Cursor
 	events   []*event // of jobApply
 	beacon   *beacon  // of jobCheck
-	thorough bool     // of jobSync: everything is looked at, whatever the cursor says
+	thorough bool     // of jobAsk: everything is looked at, whatever the cursor says
+	fetched  fetched  // for jobRetry
 }
 
 // outcome of a job. After an error the cursor is that of the job.
@@ -80,7 +82,10 @@ type machine struct {
 
 	synced bool // since the start: nothing is applied before that
 	busy   bool // a job is in progress
-	missed bool // messages are known to be lost
+	asking bool // the registry was asked for an answer, which has not begun
+	// fetching: sources are on their way for what is to be tried again.
+	fetching bool
+	missed   bool // messages are known to be lost
 
 	events []*event // waiting, in order of revision
 	bytes  int
@@ -166,12 +171,11 @@ func (m *machine) next(now, retry time.Time) (job, bool) {
 		}
 	}
 	m.plan(now)
-	if due := m.syncAt(); !due.IsZero() && !now.Before(due) {
-		m.busy, m.missed = true, false
-		return job{kind: jobSync, cursor: m.cursor, thorough: m.drift.isDue(now) || m.rotation.isDue(now)}, true
+	if due := m.syncAt(); !m.asking && !due.IsZero() && !now.Before(due) {
+		m.asking, m.missed = true, false
+		return job{kind: jobAsk, cursor: m.cursor, thorough: m.drift.isDue(now) || m.rotation.isDue(now)}, true
 	}
-	if m.synced && !retry.IsZero() && !now.Before(retry) {
-		m.busy = true
+	if m.synced && !m.fetching && !retry.IsZero() && !now.Before(retry) {
 		return job{kind: jobRetry, cursor: m.cursor}, true
 	}
 	return job{}, false
@@ -221,7 +225,7 @@ func (m *machine) remove(n int) {
 // plan sets when the next sync is due, if one is wanted, and cancels one that
 // is not wanted any more.
 func (m *machine) plan(now time.Time) {
-	if m.busy || m.failed > 0 || !m.synced {
+	if m.busy || m.asking || m.failed > 0 || !m.synced {
 		return // decided when the job ends, or by the backoff
 	}
 	gap := len(m.events) > 0 && m.events[0].previous > m.cursor.Revision
@@ -232,6 +236,16 @@ func (m *machine) plan(now time.Time) {
 	case m.due.IsZero():
 		m.due = now.Add(m.jitter(syncJitter))
 	}
+}
+
+// answered takes in that the registry has begun its answer: to take that in is the job now.
+func (m *machine) answered() { m.busy, m.asking = true, false }
+
+// unanswered takes in that it has not.
+func (m *machine) unanswered(now, began time.Time, err error) {
+	m.asking = false
+	m.finishSync(now, outcome{kind: jobSync, began: began, err: err})
+	m.plan(now)
 }
 
 // finish takes in how a job ended.
@@ -308,9 +322,14 @@ func (m *machine) advance(now time.Time, to Cursor) {
 // wake returns when next may have something to do without anything new coming
 // in; zero: never.
 func (m *machine) wake(retry time.Time) time.Time {
+	if m.fetching {
+		retry = time.Time{}
+	}
 	switch {
-	case m.busy:
+	case m.busy, m.asking && !m.synced:
 		return time.Time{}
+	case m.asking:
+		return retry
 	case m.synced:
 		return earlier(m.syncAt(), retry)
 	}

@@ -103,18 +103,26 @@ func within(s string, most int) string {
 // everything else is live: at, unless there is no room for all failures. What is in
 // trouble is live, so that to leave it out says nothing false.
 func (s *status) told(at script.Revision) (told []failure, activated script.Revision) {
-	if len(s.failures) > maxFailures {
-		return s.failures[:maxFailures], min(at, s.failures[maxFailures].since-1)
+	failures := make([]failure, 0, len(s.failures))
+	for _, f := range s.failures {
+		if f.awaited {
+			at = min(at, f.since-1)
+			continue
+		}
+		failures = append(failures, f)
+	}
+	if len(failures) > maxFailures {
+		return failures[:maxFailures], min(at, failures[maxFailures].since-1)
 	}
 	if len(s.troubles) == 0 {
-		return s.failures, at
+		return failures, at
 	}
-	told = slices.Clone(s.failures)
+	told = slices.Clone(failures)
 	for _, t := range s.troubles {
 		if len(told) == maxFailures {
 			break
 		}
-		if slices.ContainsFunc(s.failures, func(f failure) bool { return f.message.GetKey() == t.Key }) {
+		if slices.ContainsFunc(failures, func(f failure) bool { return f.message.GetKey() == t.Key }) {
 			continue
 		}
 		told = append(told, failure{since: t.Revision, message: &eventv1.Failure{

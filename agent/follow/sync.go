@@ -2,14 +2,12 @@ package follow
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"iter"
 	"maps"
 	"math"
 	"time"
 
-	registryv1 "github.com/scriptorium-dev/scriptorium/proto/registry/v1"
 	scriptv1 "github.com/scriptorium-dev/scriptorium/proto/script/v1"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -19,16 +17,19 @@ import (
 // fetched.
 const stageBytes = 32 << 20
 
-// nonceBytes make an answer of the past, or one to somebody else, useless.
-const nonceBytes = 16
-
 // sync brings the state from the cursor to the registry's head. Objects go live
 // when the whole answer is in; after an error nothing has changed, but for
 // sources that wait on disk. A thorough sync asks for everything and compares it
 // with what is live.
-func (a *applier) sync(ctx context.Context, from Cursor, thorough bool) outcome {
-	out := outcome{kind: jobSync, began: time.Now(), cursor: from, thorough: thorough}
-	answer, err := a.receive(ctx, from, thorough)
+//
+// Events may have moved the cursor on from where the registry was asked: what is newer than
+// the answer stays.
+func (a *applier) sync(at Cursor, q *question) outcome {
+	defer q.close()
+	ctx, from, thorough := q.parent, q.job.cursor, q.job.thorough
+	out := outcome{kind: jobSync, began: q.began, cursor: at, thorough: thorough}
+	a.patience = answerTimeout
+	answer, err := a.receive(q)
 	if err != nil {
 		out.err = err
 		return out
@@ -42,7 +43,7 @@ func (a *applier) sync(ctx context.Context, from Cursor, thorough bool) outcome 
 	if otherFleet {
 		a.failing, a.changed = map[string]*failing{}, true
 	}
-	a.ready(ctx, answer.chosen.candidates, answer.sources)
+	a.ready(ctx, answer.chosen.candidates, answer.sources, nil)
 	gone := a.goneFrom(answer, from)
 	err = context.Cause(ctx)
 	if err == nil && (!otherFleet || from.Fleet == "") {
@@ -65,6 +66,11 @@ func (a *applier) sync(ctx context.Context, from Cursor, thorough bool) outcome 
 		a.reseal(answer.chosen.same)
 	}
 	out.cursor, out.sealedBy = answer.head, answer.sealedBy
+	if behind := at.Fleet == answer.head.Fleet && at.Revision > answer.head.Revision; behind {
+		out.cursor = at
+		a.saveCursor(out.cursor)
+		return out // there is nothing to compare it with
+	}
 	again := lookAgain
 	if thorough {
 		again = math.MaxInt
@@ -94,27 +100,16 @@ type answer struct {
 }
 
 // receive takes in the whole stream.
-func (a *applier) receive(ctx context.Context, from Cursor, thorough bool) (*answer, error) {
-	// A registry under load may need longer: giving up on it each time after the
-	// same while would only add to the load.
-	ctx, silence := withSilenceLimit(ctx, min(idleTimeout, answerTimeout<<min(a.silent, 10)))
-	defer silence.stop()
-	since := from
-	if thorough {
-		since.Revision = 0
-	}
-	// Whoever lost its cursor still has its sources.
-	without := since.Revision == 0 && hasAny(a.state.Live())
+func (a *applier) receive(q *question) (*answer, error) {
+	ctx, thorough := q.ctx, q.job.thorough
 	all := &answer{adopt: a.adopt, choice: choice{thorough: thorough, unreadable: keys{}}, keys: keys{}, sources: map[script.Digest][]byte{}}
-	err := a.pull(ctx, silence, all, from, since, without)
+	err := a.pull(all, q)
 	if errors.Is(err, ErrOldRegistry) {
-		err = a.pullUnsigned(ctx, silence, all, from, since, without)
+		err = a.pullUnsigned(all, q)
 	}
+	q.silence.pause()
 	switch {
 	case err != nil:
-		if errors.Is(err, errSilent) {
-			a.silent++
-		}
 		return nil, err
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
@@ -127,34 +122,27 @@ func (a *applier) receive(ctx context.Context, from Cursor, thorough bool) (*ans
 }
 
 // pull takes in the pages of an answer.
-func (a *applier) pull(ctx context.Context, silence silenceLimit, all *answer, from, since Cursor, without bool) error {
-	nonce := make([]byte, nonceBytes)
-	_, _ = rand.Read(nonce) // never fails
-	request := &registryv1.PullRequest{
-		Fleet: since.Fleet, Since: int64(since.Revision), WithoutSources: without, Tenants: a.open.tenants.Globs(), Nonce: nonce,
-	}
-	for resp, err := range a.registry.Pull(ctx, request) {
+func (a *applier) pull(all *answer, q *question) error {
+	for resp, err := range q.responses {
 		if err != nil {
-			return silence.explain(err)
+			return q.silence.explain(err)
 		}
-		silence.pause()
-		a.silent = 0
-		p, err := a.open.page(resp.GetPage(), request)
+		q.silence.pause()
+		p, err := a.open.page(resp.GetPage(), q.request)
 		if err == nil {
 			err = all.turn(p)
 		}
 		if err == nil {
 			head := Cursor{Fleet: p.GetFleet(), Revision: script.Revision(p.GetHeadRevision()), Removals: p.GetRemovals()}
-			err = all.begin(head, p.GetFull(), from)
+			err = all.begin(head, p.GetFull(), q.job.cursor)
 		}
 		if err != nil {
 			a.refusals.note("answer of the registry", err)
 			return err
 		}
-		a.take(ctx, all, p.objects, resp.GetSources())
-		silence.heard()
+		a.take(q.ctx, all, p.objects, resp.GetSources())
 	}
-	if ctx.Err() == nil && !all.last {
+	if q.ctx.Err() == nil && !all.last {
 		err := refuse(refusedMalformed, "the registry's answer ended after %d pages, before its last", all.pages)
 		a.refusals.note("answer of the registry", err)
 		return err
@@ -230,7 +218,7 @@ func (a *applier) take(ctx context.Context, all *answer, objects []object, sourc
 		all.bytes += len(content)
 	}
 	if all.bytes >= stageBytes {
-		a.ready(ctx, all.chosen.candidates, all.sources)
+		a.ready(ctx, all.chosen.candidates, all.sources, nil)
 		all.sources, all.bytes = map[script.Digest][]byte{}, 0
 	}
 }
@@ -243,10 +231,16 @@ func (all *answer) leavesOut(key string) bool {
 	return !all.keys.has(key) && all.sums.knows(kind) && !all.choice.unreadable.has(key)
 }
 
+// precedes reports whether the answer is older than an object of the revision, which events
+// brought meanwhile.
+func (all *answer) precedes(revision script.Revision) bool {
+	return !all.choice.otherFleet && revision > all.head.Revision
+}
+
 // forget drops what failed of objects that a full answer leaves out.
 func (a *applier) forget(all *answer) {
-	for key := range a.failing {
-		if all.full && all.leavesOut(key) {
+	for key, f := range a.failing {
+		if all.full && all.leavesOut(key) && !all.precedes(f.item.Object.Revision()) {
 			delete(a.failing, key)
 			a.changed = true
 		}
@@ -277,7 +271,7 @@ func (a *applier) goneFrom(all *answer, from Cursor) []string {
 	}
 	var gone []string
 	for key := range a.state.Live() {
-		if all.leavesOut(key) || stale(key) {
+		if all.leavesOut(key) && !all.precedes(a.state.Revision(key)) || stale(key) {
 			gone = append(gone, key)
 		}
 	}

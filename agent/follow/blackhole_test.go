@@ -1,0 +1,64 @@
+package follow_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/scriptorium-dev/scriptorium/agent/follow"
+)
+
+// live reports whether the script's source is live on the node.
+func (n *node) has(name, text string) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	o, ok := n.live[keyFor(name)]
+	return ok && o.Release.Active.Size == len(text)
+}
+
+func wantFailures(t *testing.T, n *node, want int) {
+	t.Helper()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if got := n.status.GetFailures(); len(got) != want {
+		t.Errorf("the status tells of %d failures, want %d: %v", len(got), want, got)
+	}
+}
+
+// TestABlackHoledRegistry: while the registry takes calls and answers none, and events come,
+// changes go live at once: no poll and no fetch of another script's source is waited for.
+func TestABlackHoledRegistry(t *testing.T) {
+	simulate(t, func(w *world, n *node, _ *follow.Follower) {
+		w.with(func() { w.inline = true })
+		w.commit(map[string]string{"a": "old"})
+		pass(time.Second)
+		n.expect("before")
+		w.set(faults{hang: true})
+		text := "old"
+		for i := range 240 { // two minutes: polls fall due
+			if i == 100 { // one whose source does not come along
+				w.with(func() { w.inline, w.large = false, true })
+				w.commit(map[string]string{"large": fmt.Sprint("large", i)})
+				w.with(func() { w.inline, w.large = true, false })
+				pass(50 * time.Millisecond)
+				wantFailures(t, n, 0) // it is still awaited
+			}
+			if i == 120 {
+				wantFailures(t, n, 1)
+			}
+			text += "."
+			w.commit(map[string]string{"a": text})
+			pass(400 * time.Millisecond)
+			if !n.has("a", text) {
+				t.Fatalf("change %d is not live after 400 ms", i)
+			}
+			pass(100 * time.Millisecond)
+		}
+		if n.has("large", "large100") {
+			t.Error("the large one is live without its source")
+		}
+		w.set(faults{})
+		pass(10 * time.Second)
+		n.expect("when the registry answers again")
+	})
+}
