@@ -20,7 +20,13 @@ type Version struct {
 	Author     string
 	Note       string
 	CreatedAt  time.Time
+	// Signature is the publisher's, which agents may require: a DSSE envelope as JSON; ""
+	// if there is none. Package proto/publisher makes and verifies it.
+	Signature string
 }
+
+// MaxSignatureBytes is the size of the largest Version.Signature.
+const MaxSignatureBytes = 4 << 10
 
 // SameProgram reports whether v and w run the same code: equal source, engine
 // and entrypoint.
@@ -105,6 +111,7 @@ const (
 	ChangeOwn       Change = "own"
 	ChangeImport    Change = "import"
 	ChangeRepair    Change = "repair" // of a record that could not be read
+	ChangeSign      Change = "sign"   // the newest version has another signature of its publisher
 
 	ChangeAdvance Change = "advance" // of a candidate, by a step of its plan
 	ChangePromote Change = "promote" // a candidate is the active version now

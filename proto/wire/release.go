@@ -26,6 +26,7 @@ func FromRelease(r script.Release) *scriptv1.Release {
 	}
 	if r.Active.Number != 0 {
 		m.Active = FromVersion(r.Active)
+		m.Active.Signature = "" // the retained version has it
 	}
 	for _, v := range r.Retained {
 		m.Retained = append(m.Retained, FromVersion(v))
@@ -70,9 +71,11 @@ func ToRelease(m *scriptv1.Release) (script.Release, error) {
 	if r.Candidate, err = toCandidate(m.GetCandidate(), &r); err != nil {
 		return script.Release{}, err
 	}
-	if v, ok := r.Retains(r.Active.Number); !ok || !v.SameProgram(r.Active) {
+	v, ok := r.Retains(r.Active.Number)
+	if !ok || !v.SameProgram(r.Active) {
 		return script.Release{}, script.Errorf(script.Invalid, "release", "%s: the active version %d is not among the retained ones", r.Name, r.Active.Number)
 	}
+	r.Active.Signature = v.Signature
 	return r, nil
 }
 
@@ -87,6 +90,7 @@ func FromVersion(v script.Version) *scriptv1.Version {
 		Author:     v.Author,
 		Note:       v.Note,
 		CreatedAt:  fromTime(v.CreatedAt),
+		Signature:  v.Signature,
 	}
 }
 
@@ -111,6 +115,7 @@ func ToVersion(m *scriptv1.Version) (script.Version, error) {
 		Author:     m.GetAuthor(),
 		Note:       m.GetNote(),
 		CreatedAt:  toTime(m.GetCreatedAt()),
+		Signature:  m.GetSignature(),
 	}, nil
 }
 

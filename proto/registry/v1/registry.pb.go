@@ -155,10 +155,13 @@ type PublishRequest struct {
 	Note             string  `protobuf:"bytes,10,opt,name=note,proto3" json:"note,omitempty"`
 	ExpectedRevision int64   `protobuf:"varint,11,opt,name=expected_revision,json=expectedRevision,proto3" json:"expected_revision,omitempty"`
 	// Check everything, store nothing. The response says what would be.
-	DryRun        bool   `protobuf:"varint,12,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
-	Owner         string `protobuf:"bytes,13,opt,name=owner,proto3" json:"owner,omitempty"`
-	Force         bool   `protobuf:"varint,14,opt,name=force,proto3" json:"force,omitempty"`
-	RequestId     string `protobuf:"bytes,15,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	DryRun    bool   `protobuf:"varint,12,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
+	Owner     string `protobuf:"bytes,13,opt,name=owner,proto3" json:"owner,omitempty"`
+	Force     bool   `protobuf:"varint,14,opt,name=force,proto3" json:"force,omitempty"`
+	RequestId string `protobuf:"bytes,15,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	// The publisher's, of what is published: a DSSE envelope as JSON. It takes settings. One
+	// for the source that the newest version has replaces the one that this has.
+	Signature     string `protobuf:"bytes,16,opt,name=signature,proto3" json:"signature,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -294,6 +297,13 @@ func (x *PublishRequest) GetForce() bool {
 func (x *PublishRequest) GetRequestId() string {
 	if x != nil {
 		return x.RequestId
+	}
+	return ""
+}
+
+func (x *PublishRequest) GetSignature() string {
+	if x != nil {
+		return x.Signature
 	}
 	return ""
 }
@@ -5614,7 +5624,7 @@ var File_proto_registry_v1_registry_proto protoreflect.FileDescriptor
 
 const file_proto_registry_v1_registry_proto_rawDesc = "" +
 	"\n" +
-	" proto/registry/v1/registry.proto\x12\x17scriptorium.registry.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1aproto/event/v1/event.proto\x1a\x1cproto/script/v1/script.proto\"\xe4\x03\n" +
+	" proto/registry/v1/registry.proto\x12\x17scriptorium.registry.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1aproto/event/v1/event.proto\x1a\x1cproto/script/v1/script.proto\"\x82\x04\n" +
 	"\x0ePublishRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x16\n" +
@@ -5634,7 +5644,8 @@ const file_proto_registry_v1_registry_proto_rawDesc = "" +
 	"\x05owner\x18\r \x01(\tR\x05owner\x12\x14\n" +
 	"\x05force\x18\x0e \x01(\bR\x05force\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x0f \x01(\tR\trequestIdB\r\n" +
+	"request_id\x18\x0f \x01(\tR\trequestId\x12\x1c\n" +
+	"\tsignature\x18\x10 \x01(\tR\tsignatureB\r\n" +
 	"\v_entrypointB\n" +
 	"\n" +
 	"\b_enabledB\x06\n" +

@@ -36,10 +36,13 @@ type Version struct {
 	// The function that is called; "" means that the chunk itself is the program.
 	Entrypoint string `protobuf:"bytes,4,opt,name=entrypoint,proto3" json:"entrypoint,omitempty"`
 	// Bytes of source.
-	Size          int64                  `protobuf:"varint,5,opt,name=size,proto3" json:"size,omitempty"`
-	Author        string                 `protobuf:"bytes,6,opt,name=author,proto3" json:"author,omitempty"`
-	Note          string                 `protobuf:"bytes,7,opt,name=note,proto3" json:"note,omitempty"`
-	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	Size      int64                  `protobuf:"varint,5,opt,name=size,proto3" json:"size,omitempty"`
+	Author    string                 `protobuf:"bytes,6,opt,name=author,proto3" json:"author,omitempty"`
+	Note      string                 `protobuf:"bytes,7,opt,name=note,proto3" json:"note,omitempty"`
+	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	// The publisher's: a DSSE envelope as JSON, at most 4 KiB. A release has it at its
+	// retained versions alone.
+	Signature     string `protobuf:"bytes,9,opt,name=signature,proto3" json:"signature,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -128,6 +131,13 @@ func (x *Version) GetCreatedAt() *timestamppb.Timestamp {
 		return x.CreatedAt
 	}
 	return nil
+}
+
+func (x *Version) GetSignature() string {
+	if x != nil {
+		return x.Signature
+	}
+	return ""
 }
 
 // What a script is now.
@@ -1135,8 +1145,8 @@ func (x *Trigger) GetEvent() string {
 type HistoryEntry struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	Revision int64                  `protobuf:"varint,1,opt,name=revision,proto3" json:"revision,omitempty"`
-	// publish, pin, unpin, rollback, enable, disable, configure, delete, own, import,
-	// advance, promote, abort or retry.
+	// publish, pin, unpin, rollback, enable, disable, configure, delete, own, import, repair,
+	// sign, advance, promote, abort or retry.
 	Change string `protobuf:"bytes,2,opt,name=change,proto3" json:"change,omitempty"`
 	// The version active after the change; 0 after a delete.
 	Version uint64                 `protobuf:"varint,3,opt,name=version,proto3" json:"version,omitempty"`
@@ -1560,7 +1570,7 @@ var File_proto_script_v1_script_proto protoreflect.FileDescriptor
 
 const file_proto_script_v1_script_proto_rawDesc = "" +
 	"\n" +
-	"\x1cproto/script/v1/script.proto\x12\x15scriptorium.script.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xec\x01\n" +
+	"\x1cproto/script/v1/script.proto\x12\x15scriptorium.script.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x8a\x02\n" +
 	"\aVersion\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x16\n" +
 	"\x06digest\x18\x02 \x01(\fR\x06digest\x12\x16\n" +
@@ -1572,7 +1582,8 @@ const file_proto_script_v1_script_proto_rawDesc = "" +
 	"\x06author\x18\x06 \x01(\tR\x06author\x12\x12\n" +
 	"\x04note\x18\a \x01(\tR\x04note\x129\n" +
 	"\n" +
-	"created_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\"\xf7\x03\n" +
+	"created_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x12\x1c\n" +
+	"\tsignature\x18\t \x01(\tR\tsignature\"\xf7\x03\n" +
 	"\aRelease\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1a\n" +

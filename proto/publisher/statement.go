@@ -1,0 +1,255 @@
+// Package publisher signs versions for those who publish them, and verifies such
+// signatures. A registry signs what it has: package seal. A publisher signs what the
+// registry is to have, with a key that no registry, etcd or NATS holds.
+//
+// A signature is a DSSE envelope (https://github.com/secure-systems-lab/dsse) of a
+// Statement as JSON.
+package publisher
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
+	"slices"
+	"time"
+
+	"github.com/secure-systems-lab/go-securesystemslib/dsse"
+
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// PayloadType of the envelopes.
+const PayloadType = "application/vnd.scriptorium.version.v1+json"
+
+// field is what errors of this package name.
+const field = "signature"
+
+// Statement is what a publisher signs: all of a version that decides what a call does.
+// It does not say which version is live, nor who gets it when: that is for the registry to
+// choose among what is signed.
+type Statement struct {
+	Program
+	Settings
+}
+
+// Program is what runs, under which name.
+type Program struct {
+	Tenant     string        `json:"tenant"`
+	Script     string        `json:"script"`
+	Engine     string        `json:"engine"`
+	Entrypoint string        `json:"entrypoint"`
+	Source     script.Digest `json:"source"`
+}
+
+// Settings are what it runs with. The digests are of JSON without space around its parts.
+type Settings struct {
+	Trigger string        `json:"trigger,omitempty"`
+	Limits  limits        `json:"limits,omitzero"`
+	Config  script.Digest `json:"config,omitzero"`
+	Tests   script.Digest `json:"tests,omitzero"`
+}
+
+// limits are script.Limits as JSON.
+type limits struct {
+	Instructions uint64        `json:"instructions,omitempty"`
+	Timeout      time.Duration `json:"timeoutNanoseconds,omitempty"`
+	SourceBytes  int           `json:"sourceBytes,omitempty"`
+	StringBytes  int           `json:"stringBytes,omitempty"`
+	ResultBytes  int           `json:"resultBytes,omitempty"`
+	LogBytes     int           `json:"logBytes,omitempty"`
+	Concurrency  int           `json:"concurrency,omitempty"`
+	Coroutines   bool          `json:"coroutines,omitempty"`
+}
+
+// StatementOf returns the statement about the version of the script, with the settings.
+func StatementOf(name script.Name, v script.Version, s script.Settings) Statement {
+	return Statement{programOf(name, v), settingsOf(s)}
+}
+
+func programOf(name script.Name, v script.Version) Program {
+	return Program{Tenant: name.Tenant, Script: name.Script, Engine: v.Engine, Entrypoint: v.Entrypoint, Source: v.Digest}
+}
+
+func settingsOf(s script.Settings) Settings {
+	return Settings{
+		Trigger: s.Trigger.Event,
+		Limits:  limits(s.Limits),
+		Config:  digestOf(compact(s.Config)),
+		Tests:   digestOfTests(s.Tests),
+	}
+}
+
+// compact returns the JSON value without space around its parts; nil for an empty object,
+// which is what none means.
+func compact(value json.RawMessage) []byte {
+	var short bytes.Buffer
+	if len(value) == 0 || json.Compact(&short, value) != nil {
+		return value
+	}
+	if short.String() == "{}" {
+		return nil
+	}
+	return short.Bytes()
+}
+
+// digestOf returns the digest of text; none for no text.
+func digestOf(text []byte) script.Digest {
+	if len(text) == 0 {
+		return script.Digest{}
+	}
+	return script.DigestOf(text)
+}
+
+// digestOfTests returns the SHA-256 of the tests' texts, each with its length before it, as 8
+// bytes, big endian; none for no tests.
+func digestOfTests(tests []script.Test) (d script.Digest) {
+	if len(tests) == 0 {
+		return d
+	}
+	sum := sha256.New()
+	for _, t := range tests {
+		for _, text := range [][]byte{[]byte(t.Name), compact(t.Request), compactResult(t.Expect), []byte(t.Error)} {
+			_ = binary.Write(sum, binary.BigEndian, uint64(len(text))) // to a hash
+			sum.Write(text)
+		}
+	}
+	return script.Digest(sum.Sum(nil))
+}
+
+// compactResult is compact, for a value of which {} says something.
+func compactResult(value json.RawMessage) []byte {
+	if short := compact(value); short != nil || len(value) == 0 {
+		return short
+	}
+	return []byte("{}")
+}
+
+// differs names the first field in which the statements differ; "" if they do not.
+func (s Statement) differs(want Statement) string {
+	if name := s.Program.differs(want.Program); name != "" {
+		return name
+	}
+	return s.Settings.differs(want.Settings)
+}
+
+func (p Program) differs(want Program) string {
+	switch {
+	case p.Tenant != want.Tenant:
+		return "tenant"
+	case p.Script != want.Script:
+		return "script"
+	case p.Engine != want.Engine:
+		return "engine"
+	case p.Entrypoint != want.Entrypoint:
+		return "entrypoint"
+	case p.Source != want.Source:
+		return "source"
+	}
+	return ""
+}
+
+func (s Settings) differs(want Settings) string {
+	switch {
+	case s.Trigger != want.Trigger:
+		return "trigger"
+	case s.Limits != want.Limits:
+		return "limits"
+	case s.Config != want.Config:
+		return "config"
+	case s.Tests != want.Tests:
+		return "tests"
+	}
+	return ""
+}
+
+// Sign returns the signature of the statement.
+func Sign(ctx context.Context, s Statement, by *Signer) (string, error) {
+	payload, err := json.Marshal(s)
+	if err != nil {
+		return "", script.Errorf(script.Internal, field, "cannot be made: %w", err)
+	}
+	signer, err := dsse.NewEnvelopeSigner(by)
+	if err != nil {
+		return "", script.Errorf(script.Internal, field, "cannot be made: %w", err)
+	}
+	envelope, err := signer.SignPayload(ctx, PayloadType, payload)
+	if err != nil {
+		return "", script.Errorf(script.Internal, field, "cannot be made: %w", err)
+	}
+	text, err := json.Marshal(envelope)
+	if err != nil {
+		return "", script.Errorf(script.Internal, field, "cannot be made: %w", err)
+	}
+	return string(text), nil
+}
+
+// opened is an envelope whose signatures nobody has looked at.
+type opened struct {
+	envelope  dsse.Envelope
+	payload   []byte
+	statement Statement
+}
+
+// open reads a signature. Errors are Invalid.
+func open(signature string) (*opened, error) {
+	if len(signature) > script.MaxSignatureBytes {
+		return nil, script.Errorf(script.Invalid, field, "has %d bytes, at most %d are allowed", len(signature), script.MaxSignatureBytes)
+	}
+	var o opened
+	if err := json.Unmarshal([]byte(signature), &o.envelope); err != nil {
+		return nil, script.Errorf(script.Invalid, field, "is not a DSSE envelope as JSON: %w: make it with scriptctl sign", err)
+	}
+	if o.envelope.PayloadType != PayloadType {
+		return nil, script.Errorf(script.Invalid, field, "has the payload type %.80q, want %s: make it with scriptctl sign", o.envelope.PayloadType, PayloadType)
+	}
+	var err error
+	if o.payload, err = o.envelope.DecodeB64Payload(); err != nil {
+		return nil, script.Errorf(script.Invalid, field, "has a payload that is not base64: %w", err)
+	}
+	if err := json.Unmarshal(o.payload, &o.statement); err != nil {
+		return nil, script.Errorf(script.Invalid, field, "has a payload that cannot be read: %w", err)
+	}
+	return &o, nil
+}
+
+// Covers returns an Invalid error if the signature is not of the statement. It does not
+// look at keys.
+func Covers(signature string, want Statement) error {
+	o, err := open(signature)
+	if err != nil {
+		return err
+	}
+	if len(o.envelope.Signatures) == 0 {
+		return script.Errorf(script.Invalid, field, "nobody has signed the envelope: make it with scriptctl sign")
+	}
+	if name := o.statement.differs(want); name != "" {
+		return script.Errorf(script.Invalid, field, "is of another %s: sign again what changed since (scriptctl sign)", name)
+	}
+	return nil
+}
+
+// SignedBy returns the ids of the keys that the signature names. They prove nothing.
+func SignedBy(signature string) []string {
+	var envelope dsse.Envelope
+	if signature == "" || json.Unmarshal([]byte(signature), &envelope) != nil {
+		return nil
+	}
+	ids := make([]string, 0, len(envelope.Signatures))
+	for _, s := range envelope.Signatures {
+		ids = append(ids, s.KeyID)
+	}
+	return ids
+}
+
+// Same reports whether both say the same in the name of the same keys. Some algorithms make
+// another signature each time.
+func Same(a, b string) bool {
+	if a == b {
+		return true
+	}
+	x, errX := open(a)
+	y, errY := open(b)
+	return errX == nil && errY == nil && bytes.Equal(x.payload, y.payload) && slices.Equal(SignedBy(a), SignedBy(b))
+}

@@ -1,0 +1,237 @@
+package publisher
+
+import (
+	"bytes"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	"github.com/secure-systems-lab/go-securesystemslib/dsse"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// Trust says whose signatures the scripts of a tenant need. The nil Trust asks for none.
+// It is immutable.
+type Trust struct {
+	rules []rule
+}
+
+// rule is what holds for the tenants that it selects, unless one before it does.
+type rule struct {
+	tenants script.Selector
+	keys    []key
+}
+
+// Bounds of a file of keys, and of an envelope.
+const (
+	maxTrustBytes = 1 << 20
+	maxSignatures = 8
+)
+
+// LoadTrust reads the file of tenants' keys: see ParseTrust.
+func LoadTrust(path string) (*Trust, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, script.Errorf(script.Invalid, path, "cannot be read: %w", err)
+	}
+	t, err := ParseTrust(data)
+	if err != nil {
+		return nil, script.Errorf(script.Invalid, path, "%w", err)
+	}
+	return t, nil
+}
+
+// ParseTrust reads tenants' keys in YAML; docs/signatures.md describes it. Errors name the
+// field.
+func ParseTrust(data []byte) (*Trust, error) {
+	if len(data) > maxTrustBytes {
+		return nil, script.Errorf(script.Invalid, "", "has %d bytes, at most %d are allowed", len(data), maxTrustBytes)
+	}
+	var file struct {
+		Publishers []struct {
+			Tenants []string `yaml:"tenants"`
+			Keys    []string `yaml:"keys"`
+		} `yaml:"publishers"`
+	}
+	decoder := yaml.NewDecoder(bytes.NewReader(data))
+	decoder.KnownFields(true)
+	if err := decoder.Decode(&file); err != nil && !errors.Is(err, io.EOF) {
+		return nil, script.Errorf(script.Invalid, "", "cannot be read: %s", strings.ReplaceAll(err.Error(), "\n", " "))
+	}
+	if len(file.Publishers) == 0 {
+		return nil, script.Errorf(script.Invalid, "publishers", "is missing: name tenants and the keys of those who publish for them")
+	}
+	t := &Trust{}
+	for i, p := range file.Publishers {
+		at := fmt.Sprintf("publishers[%d]", i)
+		if len(p.Tenants) == 0 {
+			return nil, script.Errorf(script.Invalid, at+".tenants", `is missing: name tenants, or write ["*"] for all`)
+		}
+		if len(p.Keys) == 0 {
+			return nil, script.Errorf(script.Invalid, at+".keys", "is missing: without a key none of the tenants' scripts could run")
+		}
+		tenants, err := script.ParseSelector(p.Tenants)
+		if err != nil {
+			return nil, script.Errorf(script.Invalid, at, "%w", err)
+		}
+		r := rule{tenants: tenants}
+		for j, text := range p.Keys {
+			keys, err := parseKeys(text)
+			if err != nil {
+				return nil, script.Errorf(script.Invalid, fmt.Sprintf("%s.keys[%d]", at, j), "%w", err)
+			}
+			r.keys = append(r.keys, keys...)
+		}
+		t.rules = append(t.rules, r)
+	}
+	return t, nil
+}
+
+// keysOf returns the keys of the first rule for the tenant; required is false if there is none.
+func (t *Trust) keysOf(tenant string) (keys []key, required bool) {
+	if t == nil {
+		return nil, false
+	}
+	for _, r := range t.rules {
+		if r.tenants.Matches(tenant) {
+			return r.keys, true
+		}
+	}
+	return nil, false
+}
+
+// Requires reports whether versions of the tenant's scripts need a signature.
+func (t *Trust) Requires(tenant string) bool {
+	_, required := t.keysOf(tenant)
+	return required
+}
+
+// Version returns a Denied error if the version of the script needs a signature and has
+// none, of the program, by a key that is trusted.
+func (t *Trust) Version(name script.Name, v script.Version) error {
+	_, err := t.version(name, v)
+	return err
+}
+
+// version also returns the statement; nil if the version needs no signature.
+func (t *Trust) version(name script.Name, v script.Version) (*Statement, error) {
+	keys, required := t.keysOf(name.Tenant)
+	if !required {
+		return nil, nil
+	}
+	refuse := func(format string, args ...any) error {
+		return script.Errorf(script.Denied, field, "version %d of %s %s", v.Number, name, fmt.Sprintf(format, args...))
+	}
+	if v.Signature == "" {
+		return nil, refuse("is not signed, as tenant %s requires: publish it with scriptctl publish --sign", name.Tenant)
+	}
+	o, err := open(v.Signature)
+	if err != nil {
+		return nil, refuse("has a signature that cannot be read: %v", err)
+	}
+	if !o.signedBy(keys) {
+		return nil, refuse("is not signed by a key of tenant %s in --tenant-keys; the signature names %s", name.Tenant, strings.Join(printable(SignedBy(v.Signature)), ", "))
+	}
+	if what := o.statement.Program.differs(programOf(name, v)); what != "" {
+		return nil, refuse("has the signature of another %s", what)
+	}
+	return &o.statement, nil
+}
+
+// signedBy reports whether one of the keys has signed the envelope.
+func (o *opened) signedBy(keys []key) bool {
+	message := dsse.PAE(o.envelope.PayloadType, o.payload)
+	for _, s := range o.envelope.Signatures[:min(maxSignatures, len(o.envelope.Signatures))] {
+		signature, err := base64.StdEncoding.DecodeString(s.Sig)
+		if err != nil {
+			continue
+		}
+		for _, k := range keys {
+			// An id is a hint. Other tools leave it out, or have others.
+			if (s.KeyID == "" || s.KeyID == k.id || !strings.HasPrefix(s.KeyID, "SHA256:")) && k.verifies(message, signature) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// printable returns ids that strangers wrote as people can be shown them.
+func printable(ids []string) []string {
+	shown := make([]string, 0, min(maxSignatures, len(ids)))
+	for _, id := range ids[:min(maxSignatures, len(ids))] {
+		shown = append(shown, fmt.Sprintf("%.64q", id))
+	}
+	return shown
+}
+
+// Release returns a Denied error unless publishers have signed all that the release may run: the
+// active version and the candidate, and the settings together with some retained version.
+func (t *Trust) Release(r *script.Release) error {
+	if r.Deleted || !t.Requires(r.Name.Tenant) {
+		return nil
+	}
+	runs := []script.Version{r.Active}
+	if r.Candidate != nil && r.Candidate.Version.Number != r.Active.Number {
+		runs = append(runs, r.Candidate.Version)
+	}
+	want, signed := settingsOf(r.Settings), false
+	var differs string
+	for _, v := range runs {
+		s, err := t.version(r.Name, v)
+		if err != nil {
+			return err
+		}
+		differs = s.Settings.differs(want)
+		signed = signed || differs == ""
+	}
+	for _, v := range slices.Backward(r.Retained) {
+		if signed {
+			return nil
+		}
+		s, err := t.version(r.Name, v)
+		signed = err == nil && s.Settings == want
+	}
+	if signed {
+		return nil
+	}
+	return script.Errorf(script.Denied, field, "the %s of %s, revision %d, is not what a publisher has signed: publish it with scriptctl publish --sign", differs, r.Name, r.Revision)
+}
+
+// Signed returns the release without the retained versions that may not run.
+func (t *Trust) Signed(r script.Release) script.Release {
+	if !t.Requires(r.Name.Tenant) {
+		return r
+	}
+	r.Retained = slices.DeleteFunc(slices.Clone(r.Retained), func(v script.Version) bool { return t.Version(r.Name, v) != nil })
+	return r
+}
+
+// Roots hold the Trust, which can be replaced while it is used. The nil Roots ask for no
+// signatures.
+type Roots struct{ trust atomic.Pointer[Trust] }
+
+// NewRoots returns roots that trust t.
+func NewRoots(t *Trust) *Roots {
+	r := &Roots{}
+	r.trust.Store(t)
+	return r
+}
+
+// Replace trusts t from now on.
+func (r *Roots) Replace(t *Trust) { r.trust.Store(t) }
+
+// Trust returns whom to trust now.
+func (r *Roots) Trust() *Trust {
+	if r == nil {
+		return nil
+	}
+	return r.trust.Load()
+}
