@@ -126,6 +126,9 @@ func validateVersion(v script.Version) error {
 	if err := validateEntrypoint(v.Entrypoint); err != nil {
 		return err
 	}
+	if err := validateText("versions.signature", v.Signature, script.MaxSignatureBytes); err != nil {
+		return err
+	}
 	if err := validateText("versions.author", v.Author, maxAttributionBytes); err != nil {
 		return err
 	}
@@ -193,7 +196,7 @@ func sameScript(cur, archived script.Release) bool {
 		return false
 	}
 	for i := range cur.Retained {
-		if !sameVersion(cur.Retained[i], archived.Retained[i]) {
+		if !sameVersion(cur.Retained[i], archived.Retained[i]) || cur.Retained[i].Signature != archived.Retained[i].Signature {
 			return false
 		}
 	}

@@ -168,6 +168,9 @@ func (r *Registry) decide(a asked, b basis) (decision, error) {
 	if err := a.mayMake(cur, d); err != nil {
 		return decision{}, err
 	}
+	if err := r.vouched(a, cur, d); err != nil {
+		return decision{}, err
+	}
 	if err := withinCeiling(b, &d); err != nil {
 		return decision{}, err
 	}
@@ -184,6 +187,17 @@ func (r *Registry) decide(a asked, b basis) (decision, error) {
 		d.commit.Audit = a.auditEntry(d.commit, forced)
 	}
 	return d, r.withinRates(a, b, d)
+}
+
+// vouched refuses to have agents run what they would not believe. What runs already is theirs
+// to judge, and so is what the registry does by itself.
+func (r *Registry) vouched(a asked, cur script.Release, d decision) error {
+	next := d.commit.Release
+	same := next.Active == cur.Active && candidateOf(next) == candidateOf(cur) && sameSettings(next.Settings, cur.Settings)
+	if !d.changed || a.itself || same {
+		return nil
+	}
+	return r.publishers.Trust().Release(&next)
 }
 
 // withinRates counts the write, once.
@@ -322,7 +336,7 @@ func rolesFor(cur script.Release, d decision) []access.Role {
 		return []access.Role{access.Publish}
 	}
 	var roles []access.Role
-	if d.commit.Publish != nil || next.Owner != cur.Owner || !sameSettings(next.Settings, cur.Settings) {
+	if d.commit.Publish != nil || next.Owner != cur.Owner || !sameSettings(next.Settings, cur.Settings) || signatureOf(next) != signatureOf(cur) {
 		roles = append(roles, access.Publish)
 	}
 	// That a script follows its latest version is the publisher's doing. What else

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/scriptorium-dev/scriptorium/proto/publisher"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -63,6 +64,9 @@ func decidePublish(cur script.Release, p publication, w Write, now time.Time) (d
 		version.Number, version.CreatedAt = cur.Latest+1, now
 		next.Latest = version.Number
 		next.Retained = append(slices.Clip(next.Retained), inRelease(version))
+	} else if p.version.Signature != "" && !publisher.Same(version.Signature, p.version.Signature) {
+		version.Signature = p.version.Signature
+		next = signedAnew(next, version)
 	}
 
 	next, err := p.choose(cur, next, inRelease(version), made, now)
@@ -130,8 +134,35 @@ func changeOf(cur, next script.Release, made bool) script.Change {
 		return script.ChangeConfigure
 	case next.Owner != cur.Owner:
 		return script.ChangeOwn
+	case signatureOf(next) != signatureOf(cur):
+		return script.ChangeSign
 	}
 	return ""
+}
+
+// signedAnew is next with the signature of the version v, which it has.
+func signedAnew(next script.Release, v script.Version) script.Release {
+	next.Retained = slices.Clone(next.Retained)
+	for i := range next.Retained {
+		if next.Retained[i].Number == v.Number {
+			next.Retained[i].Signature = v.Signature
+		}
+	}
+	if next.Active.Number == v.Number {
+		next.Active.Signature = v.Signature
+	}
+	if next.Candidate != nil && next.Candidate.Version.Number == v.Number {
+		c := *next.Candidate
+		c.Version.Signature = v.Signature
+		next.Candidate = &c
+	}
+	return next
+}
+
+// signatureOf returns that of the newest version.
+func signatureOf(r script.Release) string {
+	v, _ := newest(r)
+	return v.Signature
 }
 
 func decidePin(cur script.Release, number uint64, w Write, now time.Time) (decision, error) {

@@ -133,6 +133,9 @@ func (im *importer) record(ctx context.Context, rec Record) error {
 	if err := im.req.By.Check(access.Admin, rec.Release.Name.Tenant); err != nil {
 		return err
 	}
+	if err := im.registry.publishers.Trust().Release(&rec.Release); err != nil {
+		return err
+	}
 	cur, err := im.registry.current(ctx, rec.Release.Name)
 	if err != nil {
 		return err

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/scriptorium-dev/scriptorium/engine"
+	"github.com/scriptorium-dev/scriptorium/proto/publisher"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -31,6 +32,9 @@ type Config struct {
 	Engines map[string]engine.Checker
 	// DefaultEngine is the engine of a publish that names none; "lua" if empty.
 	DefaultEngine string
+	// Publishers, if not nil, say whose signatures the scripts of a tenant need. Agents have
+	// their own word on that: here it is so that a mistake shows when it is made.
+	Publishers *publisher.Roots
 	// Clock tells the time of changes; time.Now if nil.
 	Clock func() time.Time
 	// Space, if not nil, returns an error while the store has no room for more. It is
@@ -67,6 +71,7 @@ type Registry struct {
 	recent        *Recent
 	engines       map[string]engine.Checker
 	defaultEngine string
+	publishers    *publisher.Roots
 	now           func() time.Time
 	wrote         func(script.Change, Outcome)
 	rates         *rates
@@ -86,6 +91,7 @@ func New(cfg Config) *Registry {
 		recent:        cfg.Recent,
 		engines:       maps.Clone(cfg.Engines),
 		defaultEngine: cfg.DefaultEngine,
+		publishers:    cfg.Publishers,
 		now:           cfg.Clock,
 		wrote:         cfg.Wrote,
 		rates:         newRates(),

@@ -40,6 +40,7 @@ type PublishRequest struct {
 	Enabled    *bool            // nil keeps it; a new script is enabled
 	Pin        *uint64          // nil keeps it, 0 follows the latest, else the version to pin
 	DryRun     bool             // decide and check, store nothing
+	Signature  string           // of the publisher, see package publisher; "" for none. It takes Settings
 }
 
 // PublishResult is what a publish came to.

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/scriptorium-dev/scriptorium/proto/publisher"
 	"github.com/scriptorium-dev/scriptorium/registry/access"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -42,6 +43,7 @@ func (r *Registry) Publish(ctx context.Context, req PublishRequest) (PublishResu
 	switch script.KindOf(err) {
 	case "":
 		result.Version = version
+		result.Version.Signature = d.version.Signature // may be newer than what is stored beside the source
 	case script.NotFound, script.Internal: // dropped since: of a repeated request, maybe long ago; or it cannot be read
 		result.Version = p.version
 		result.Version.Number = d.version.Number
@@ -76,6 +78,7 @@ func (r *Registry) publication(req PublishRequest) (publication, error) {
 			Size:       len(req.Source),
 			Author:     req.attribution(),
 			Note:       req.Note,
+			Signature:  req.Signature,
 		},
 		source:  req.Source,
 		enabled: req.Enabled,
@@ -88,7 +91,18 @@ func (r *Registry) publication(req PublishRequest) (publication, error) {
 		}
 		p.settings = &settings
 	}
-	return p, nil
+	return p, p.covered(req.Name)
+}
+
+// covered refuses a signature that is not of what is published.
+func (p publication) covered(name script.Name) error {
+	switch {
+	case p.version.Signature == "":
+		return nil
+	case p.settings == nil:
+		return script.Errorf(script.Invalid, "settings", "are missing: a signature covers them, so a signed publish states them")
+	}
+	return publisher.Covers(p.version.Signature, publisher.StatementOf(name, p.version, *p.settings))
 }
 
 // terms are what a publish asks for: the version, but for who made it and why.
@@ -99,7 +113,8 @@ func (p publication) terms() any {
 		Settings           *script.Settings
 		Enabled            *bool
 		Pin                *uint64
-	}{p.version.Digest, p.version.Engine, p.version.Entrypoint, p.settings, p.enabled, p.pin}
+		Signature          string `json:",omitempty"`
+	}{p.version.Digest, p.version.Engine, p.version.Entrypoint, p.settings, p.enabled, p.pin, p.version.Signature}
 }
 
 // Pin makes a retained version active and keeps it so.

@@ -52,6 +52,9 @@ type PublishRequest struct {
 	Enabled    *bool
 	Pin        *uint64 // 0 follows the latest; it may be the version that this publish makes
 	DryRun     bool    // check everything, store nothing
+	// Signature of the publisher, as publisher.Sign makes it; "" for none. It takes
+	// Settings.
+	Signature string
 	Write
 }
 
@@ -88,6 +91,7 @@ func (c *Client) Publish(ctx context.Context, p PublishRequest) (Published, erro
 		Owner:            p.Owner,
 		Force:            p.Force,
 		DryRun:           p.DryRun,
+		Signature:        p.Signature,
 	}
 	if !p.DryRun { // what stores nothing need not happen once
 		req.RequestId = p.id()

@@ -54,6 +54,7 @@ func (s *registryService) Publish(ctx context.Context, m *registryv1.PublishRequ
 		Enabled:    m.Enabled,
 		Pin:        m.Pin,
 		DryRun:     m.GetDryRun(),
+		Signature:  m.GetSignature(),
 	}
 	if m.Entrypoint != nil {
 		req.Entrypoint = m.GetEntrypoint()
