@@ -29,6 +29,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/agent/worker"
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/proto/natsconn"
+	"github.com/scriptorium-dev/scriptorium/proto/publisher"
 	"github.com/scriptorium-dev/scriptorium/proto/seal"
 	"github.com/scriptorium-dev/scriptorium/proto/target"
 	"github.com/scriptorium-dev/scriptorium/proto/wire"
@@ -61,6 +62,9 @@ type Config struct {
 	// Its keys can be replaced at any time. seal.TrustEverything() asks for no
 	// signatures; nil is an error.
 	Trusted *seal.Keyring
+	// Publishers says whose signatures the scripts of a tenant need besides. They can be
+	// replaced at any time: PublishersChanged says so. Nil asks for none.
+	Publishers *publisher.Roots
 	// Tenants whose scripts the agent holds; the zero Selector means all. When it
 	// changes between starts, what is not selected any more is removed.
 	Tenants script.Selector
@@ -107,6 +111,7 @@ type Agent struct {
 	conn     *grpc.ClientConn
 	ran      atomic.Bool
 	tooMany  sync.Once // candidates, which is said
+	unsigned unsigned
 
 	endWorkers func()
 }
@@ -205,6 +210,7 @@ func (a *Agent) load(registry follow.Registry) error {
 		programs: cache.NewPrograms(cache.Config{Engines: engines, Sources: from, Budget: a.cfg.CacheBytes}),
 		group:    a.cfg.Tenants.Group(),
 		agent:    a.cfg.Name,
+		roots:    a.cfg.Publishers,
 	}
 	a.state.tester = a.newTester()
 	a.tellLost(loaded)
@@ -235,7 +241,7 @@ func (a *Agent) assemble(registry follow.Registry) (err error) {
 	}
 	a.follower, err = follow.New(follow.Config{
 		Agent: a.cfg.Name, Labels: a.cfg.Labels, Software: a.cfg.Software,
-		Trusted: a.cfg.Trusted, Tenants: a.cfg.Tenants, AdoptFleet: a.cfg.AdoptFleet, RemovalShare: a.cfg.RemovalShare,
+		Trusted: a.cfg.Trusted, Publishers: a.cfg.Publishers, Tenants: a.cfg.Tenants, AdoptFleet: a.cfg.AdoptFleet, RemovalShare: a.cfg.RemovalShare,
 		State: a.state, Registry: registry, Feed: a.feed, Reporter: a.feed, Tail: a.tail, Troubles: a.troubles, Trials: a.trials,
 		Log: a.log, Metrics: a.cfg.Metrics,
 	})
@@ -243,7 +249,7 @@ func (a *Agent) assemble(registry follow.Registry) (err error) {
 		return err
 	}
 	a.executor, err = execute.New(execute.Config{
-		Table: a.state.table, Programs: a.state.programs, Position: a.position, Tenants: a.state.tenants.Settings, Host: a.host,
+		Table: a.state.table, Programs: a.state.programs, Position: a.position, Tenants: a.state.tenants.Settings, Publishers: a.cfg.Publishers, Host: a.host,
 		MaxRunning: a.cfg.MaxRunning, MaxWaiting: a.cfg.MaxWaiting, Metrics: a.cfg.Metrics,
 	})
 	if err != nil {

@@ -25,7 +25,11 @@ func (a *Agent) measure(loaded *store.Loaded) error {
 	held := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "scriptorium_agent_value_cache_bytes", Help: "Bytes of the contents of values that are in memory.",
 	}, func() float64 { return float64(a.state.values.Bytes()) })
-	for _, c := range []prometheus.Collector{refused, values, held} {
+	unsigned := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "scriptorium_agent_untrusted_scripts",
+		Help: "Live scripts that would not be loaded again: the key of their publisher is not among the tenants' keys any more.",
+	}, func() float64 { return float64(len(a.unsigned.troubles(a.state.table))) })
+	for _, c := range []prometheus.Collector{refused, values, held, unsigned} {
 		if err := a.cfg.Metrics.Register(c); err != nil {
 			return fmt.Errorf("register the agent's metrics: %w", err)
 		}

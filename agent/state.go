@@ -14,6 +14,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/agent/follow"
 	"github.com/scriptorium-dev/scriptorium/agent/store"
 	"github.com/scriptorium-dev/scriptorium/agent/trial"
+	"github.com/scriptorium-dev/scriptorium/proto/publisher"
 	"github.com/scriptorium-dev/scriptorium/proto/wire"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -29,6 +30,7 @@ type state struct {
 	tester   *trial.Tester // of candidates
 	observer observer      // may be nil
 	group    string        // of the feed that is followed
+	roots    *publisher.Roots
 
 	cursor     follow.Cursor               // as loaded
 	incomplete []script.Object             // as loaded
@@ -114,8 +116,17 @@ func (s *state) removeOthers() error {
 
 // restore makes live what was on disk. Its programs were compiled before they
 // were stored, and are compiled again when they are first called, or before.
+//
+// What its publisher has not signed, as the keys are now, is not made live.
 func (s *state) restore(objects []script.Object) {
+	trust := s.roots.Trust()
+	believed := make([]script.Object, 0, len(objects))
 	for _, o := range objects {
+		if o.Release != nil && trust.Release(o.Release) != nil {
+			s.incomplete = append(s.incomplete, alone(o))
+			continue
+		}
+		believed = append(believed, o)
 		for c := range o.Contents {
 			if !s.store.HasSource(c.Digest) {
 				s.incomplete = append(s.incomplete, alone(o))
@@ -123,7 +134,7 @@ func (s *state) restore(objects []script.Object) {
 			}
 		}
 	}
-	s.makeLive(objects, nil)
+	s.makeLive(believed, nil)
 }
 
 // alone returns an object that does not keep what it was loaded with in memory.

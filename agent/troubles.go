@@ -10,11 +10,11 @@ import (
 
 // troubles are the scripts that are kept from running here, for the status.
 func (a *Agent) troubles() []follow.Trouble {
+	list := a.unsigned.troubles(a.state.table)
 	if a.workers == nil {
-		return nil
+		return list
 	}
 	quarantined := a.workers.Quarantined()
-	list := make([]follow.Trouble, 0, len(quarantined))
 	for _, q := range quarantined {
 		list = append(list, follow.Trouble{Key: wire.ReleaseKey(q.Script), Revision: troubled(a.state.table.Get(q.Script.String()), q), Err: q.Err})
 	}

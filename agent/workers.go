@@ -15,6 +15,7 @@ func (a *Agent) startWorkers() error {
 		Agent: a.cfg.Name,
 		Table: a.state.table, Values: a.state.values, Tenants: a.state.tenants,
 		Content: a.contents.sources.Source, Position: a.position,
+		Publishers: a.cfg.Publishers,
 	}
 	changed := cfg.Changed
 	cfg.Changed = func() {

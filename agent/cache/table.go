@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"unique"
 
+	"github.com/scriptorium-dev/scriptorium/proto/publisher"
 	"github.com/scriptorium-dev/scriptorium/proto/wire"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -43,9 +44,11 @@ type Release struct {
 
 // edition is what running a retained version takes.
 type edition struct {
-	number uint64
-	size   int
-	key    Key
+	number    uint64
+	size      int
+	key       Key
+	signature string
+	vouched   atomic.Pointer[publisher.Trust] // that has verified the signature
 }
 
 // NewRelease returns r, which is not deleted, ready to be called where no candidate
@@ -67,7 +70,7 @@ func newRelease(r script.Release, runs script.Version) *Release {
 		Limits:   r.Settings.Limits.OrDefaults(),
 		Config:   r.Settings.Config,
 		limits:   r.Settings.Limits,
-		editions: make([]edition, 0, len(r.Retained)),
+		editions: make([]edition, len(r.Retained)),
 	}
 	if c := r.Candidate; c != nil {
 		candidate := *c
@@ -77,10 +80,10 @@ func newRelease(r script.Release, runs script.Version) *Release {
 			live.active, live.Calls = new(interned(r.Active)), &Counts{}
 		}
 	}
-	for _, v := range r.Retained {
-		live.editions = append(live.editions, edition{number: v.Number, size: v.Size, key: Key{
-			Engine: intern(v.Engine), Entrypoint: intern(v.Entrypoint), Digest: v.Digest,
-		}})
+	for i, v := range r.Retained {
+		e := &live.editions[i]
+		e.number, e.size, e.signature = v.Number, v.Size, v.Signature
+		e.key = Key{Engine: intern(v.Engine), Entrypoint: intern(v.Entrypoint), Digest: v.Digest}
 	}
 	live.made = live.Fingerprint()
 	live.counted = live.made
@@ -99,10 +102,8 @@ func (r *Release) Script() script.Release {
 		limits = r.Limits // what calls get is what counts
 	}
 	retained := make([]script.Version, len(r.editions))
-	for i, e := range r.editions {
-		retained[i] = script.Version{
-			Number: e.number, Size: e.size, Digest: e.key.Digest, Engine: e.key.Engine, Entrypoint: e.key.Entrypoint,
-		}
+	for i := range r.editions {
+		retained[i] = r.editions[i].version()
 	}
 	return script.Release{
 		Name: r.Name, Revision: r.Revision, Active: r.activeVersion(), Candidate: r.Candidate, Pinned: r.Pinned, Enabled: r.Enabled, Retained: retained,
@@ -145,21 +146,48 @@ func interned(v script.Version) script.Version {
 // intern makes the many copies of few words share their memory.
 func intern(s string) string { return unique.Make(s).Value() }
 
-// Retained returns the program's key of the version with the number.
-func (r *Release) Retained(number uint64) (Key, bool) {
-	for _, e := range r.editions {
-		if e.number == number {
-			return e.key, true
+func (e *edition) version() script.Version {
+	return script.Version{
+		Number: e.number, Size: e.size, Digest: e.key.Digest, Engine: e.key.Engine, Entrypoint: e.key.Entrypoint, Signature: e.signature,
+	}
+}
+
+func (r *Release) edition(number uint64) *edition {
+	for i := range r.editions {
+		if r.editions[i].number == number {
+			return &r.editions[i]
 		}
 	}
+	return nil
+}
+
+// Retained returns the program's key of the version with the number.
+func (r *Release) Retained(number uint64) (Key, bool) {
+	if e := r.edition(number); e != nil {
+		return e.key, true
+	}
 	return Key{}, false
+}
+
+// Vouched returns an error if the retained version with the number lacks the signature
+// that t asks for. It is verified once.
+func (r *Release) Vouched(number uint64, t *publisher.Trust) error {
+	e := r.edition(number)
+	if t == nil || e == nil || e.vouched.Load() == t {
+		return nil
+	}
+	if err := t.Version(r.Name, e.version()); err != nil {
+		return err
+	}
+	e.vouched.Store(t)
+	return nil
 }
 
 // Numbers returns the numbers of the retained versions, in their order.
 func (r *Release) Numbers() []uint64 {
 	numbers := make([]uint64, len(r.editions))
-	for i, e := range r.editions {
-		numbers[i] = e.number
+	for i := range r.editions {
+		numbers[i] = r.editions[i].number
 	}
 	return numbers
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/agent/cache"
 	"github.com/scriptorium-dev/scriptorium/agent/gateway"
 	"github.com/scriptorium-dev/scriptorium/engine"
+	"github.com/scriptorium-dev/scriptorium/proto/publisher"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -30,6 +31,9 @@ type Config struct {
 	// is asked at each call, so what changes there holds from the next call on. If it
 	// is nil, all tenants have the defaults.
 	Tenants func(tenant string) script.TenantSettings
+	// Publishers says whose signatures retained versions need that a call names; nil asks
+	// for none. What runs without a name was verified before it went live.
+	Publishers *publisher.Roots
 	// Host is what scripts may use of the agent; nil if there is none.
 	Host engine.Host
 	// MaxRunning calls run at once, not counting one that is over within a millisecond;
@@ -50,6 +54,7 @@ type Executor struct {
 	position func(time.Time) gateway.Position
 	tenants  func(string) script.TenantSettings
 	host     engine.Host
+	roots    *publisher.Roots
 	gate     *admission.Gate
 	compiles *compiles
 	metrics  *metrics
@@ -82,6 +87,7 @@ func New(cfg Config) (*Executor, error) {
 		position: cfg.Position,
 		tenants:  cfg.Tenants,
 		host:     cfg.Host,
+		roots:    cfg.Publishers,
 		gate:     admission.New(admission.Config{Running: cfg.MaxRunning, Waiting: cfg.MaxWaiting}),
 		calls:    sync.Pool{New: func() any { return new(call) }},
 	}
@@ -219,6 +225,10 @@ func (x *Executor) program(ctx context.Context, r *cache.Release, number uint64,
 		reply.Version, reply.Digest = 0, script.Digest{}
 		return nil, script.Errorf(script.NotFound, "version", "%s has no version %d any more, or yet; retained are %s",
 			r.Name, number, listOf(r.Numbers()))
+	}
+	if err := r.Vouched(number, x.roots.Trust()); err != nil {
+		reply.Version, reply.Digest = 0, script.Digest{}
+		return nil, err
 	}
 	reply.Version, reply.Digest = number, key.Digest
 	program, err := x.programs.Get(ctx, r.Name.Tenant, key, x.compiles)

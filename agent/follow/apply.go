@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/scriptorium-dev/scriptorium/proto/publisher"
 	scriptv1 "github.com/scriptorium-dev/scriptorium/proto/script/v1"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -31,6 +32,7 @@ const (
 type applier struct {
 	state    State
 	registry Registry
+	roots    *publisher.Roots
 	adopt    string // the fleet to change to; "" for none
 	open     opener
 	refusals *refusals
@@ -60,13 +62,16 @@ type candidate struct {
 
 func newApplier(cfg Config, open opener, refusals *refusals, m *metrics, random *rand.Rand) applier {
 	a := applier{
-		state: cfg.State, registry: cfg.Registry, adopt: cfg.AdoptFleet, open: open, refusals: refusals, log: cfg.Log, metrics: m,
+		state: cfg.State, registry: cfg.Registry, roots: cfg.Publishers, adopt: cfg.AdoptFleet, open: open, refusals: refusals, log: cfg.Log, metrics: m,
 		random: random, share: cmp.Or(cfg.RemovalShare, defaultRemovalShare),
 		failing: map[string]*failing{},
 	}
 	for _, o := range cfg.State.Incomplete() {
-		lost := script.Errorf(script.Unavailable, "", "its %s was lost from disk and is being fetched again", contentOf(o))
-		a.fail(time.Now(), &candidate{since: o.Revision(), Item: Item{Key: o.Key(), Object: o}, err: lost})
+		err := a.vouched(o)
+		if err == nil {
+			err = script.Errorf(script.Unavailable, "", "its %s was lost from disk and is being fetched again", contentOf(o))
+		}
+		a.fail(time.Now(), &candidate{since: o.Revision(), Item: Item{Key: o.Key(), Object: o}, err: err})
 	}
 	return a
 }
@@ -203,7 +208,7 @@ func (a *applier) ready(ctx context.Context, candidates []*candidate, sources ma
 	}
 	for _, c := range candidates {
 		if c.err == nil && !c.ready {
-			c.err = a.bounded(c.Object, coming)
+			c.err = cmp.Or(a.vouched(c.Object), a.bounded(c.Object, coming))
 		}
 	}
 	wanted := slices.DeleteFunc(slices.Clone(candidates), func(c *candidate) bool {
@@ -283,20 +288,6 @@ func (a *applier) complete(o script.Object, sources map[script.Digest][]byte, fe
 		return script.Errorf(script.Unavailable, "", "the registry did not send its %s %v", contentOf(o), c.Digest)
 	}
 	return nil
-}
-
-// bounded refuses a script that is new here if nobody can tell what its tenant may do: it
-// may have to run in a process of its own. Coming has the keys of settings that go live
-// with it.
-func (a *applier) bounded(o script.Object, coming keys) error {
-	if len(a.unreadable) == 0 || o.Release == nil || a.state.Revision(o.Key()) != 0 {
-		return nil
-	}
-	key := script.Object{Tenant: &script.Tenant{Name: o.TenantName()}}.Key()
-	if !a.unreadable.has(key) || coming.has(key) || a.state.Revision(key) != 0 {
-		return nil
-	}
-	return script.Errorf(script.Unavailable, "tenant", "the registry cannot read the settings of its tenant %s: set them again, or run scriptctl doctor", o.TenantName())
 }
 
 // needs reports whether the object needs anything besides itself.

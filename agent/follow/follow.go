@@ -25,6 +25,7 @@ import (
 	eventv1 "github.com/scriptorium-dev/scriptorium/proto/event/v1"
 	registryv1 "github.com/scriptorium-dev/scriptorium/proto/registry/v1"
 	scriptv1 "github.com/scriptorium-dev/scriptorium/proto/script/v1"
+	"github.com/scriptorium-dev/scriptorium/proto/publisher"
 	"github.com/scriptorium-dev/scriptorium/proto/seal"
 	"github.com/scriptorium-dev/scriptorium/proto/wire"
 	"github.com/scriptorium-dev/scriptorium/script"
@@ -142,6 +143,8 @@ type Config struct {
 
 	// Trusted says whose messages are believed.
 	Trusted *seal.Keyring
+	// Publishers says whose signatures releases need besides; nil asks for none.
+	Publishers *publisher.Roots
 	// Tenants are those that are followed.
 	Tenants script.Selector
 	// AdoptFleet is the fleet to change to when the registry serves it; "" for none. An agent

@@ -7,6 +7,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/scriptorium-dev/scriptorium/agent/worker/link"
+	"github.com/scriptorium-dev/scriptorium/proto/publisher"
 	"github.com/scriptorium-dev/scriptorium/proto/wire"
 	workerv1 "github.com/scriptorium-dev/scriptorium/proto/worker/v1"
 	"github.com/scriptorium-dev/scriptorium/script"
@@ -70,9 +71,15 @@ const together = link.MaxMessage / 4
 
 // tell makes a change live in the process: at once, unless it is a very large one. Then
 // it goes live in parts, in the order in which one message does.
-func tell(ctx context.Context, p *process, c *change) error {
+//
+// It leaves out the retained versions that their publisher has not signed, if that has to be.
+func tell(ctx context.Context, p *process, c *change, trust *publisher.Trust) error {
 	req, size := &workerv1.ApplyRequest{}, 0
 	for _, o := range inOrder(c.put) {
+		if o.Release != nil {
+			signed := trust.Signed(*o.Release)
+			o.Release = &signed
+		}
 		m := wire.FromObject(o)
 		if size += proto.Size(m); size > together && len(req.GetPut()) > 0 {
 			if _, err := p.client.Apply(ctx, req); err != nil {
@@ -124,7 +131,7 @@ func (t *tenant) apply(c *change) {
 	if p == nil {
 		return
 	}
-	if t.ask(p, func(ctx context.Context) error { return tell(ctx, p, c) }) && lifted {
+	if t.ask(p, func(ctx context.Context) error { return tell(ctx, p, c, t.pool.cfg.Node.Publishers.Trust()) }) && lifted {
 		t.tellBlame(p)
 	}
 }

@@ -268,7 +268,7 @@ func (t *tenant) giveAll(ctx context.Context, p *process) error {
 			continue
 		}
 		t.retain(c.put, false)
-		if err := tell(ctx, p, c); err != nil {
+		if err := tell(ctx, p, c, cfg.Node.Publishers.Trust()); err != nil {
 			return fmt.Errorf("hand over what is live: %w", err)
 		}
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/agent/cache"
 	"github.com/scriptorium-dev/scriptorium/agent/gateway"
 	"github.com/scriptorium-dev/scriptorium/engine"
+	"github.com/scriptorium-dev/scriptorium/proto/publisher"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -32,6 +33,8 @@ type Node struct {
 	Content func(ctx context.Context, d script.Digest) ([]byte, error)
 	// Position says how far the agent has come.
 	Position func(now time.Time) gateway.Position
+	// Publishers says whose signatures retained versions need; nil asks for none.
+	Publishers *publisher.Roots
 }
 
 // Config of a Pool.

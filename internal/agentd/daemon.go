@@ -119,7 +119,7 @@ func Start(cfg Config) (*Daemon, error) {
 		Name: cfg.Name, Labels: withValues(cfg.Labels), Software: version.String(), Dir: cfg.StateDir,
 		Registry: cfg.Registry, DialOptions: secure.dial,
 		NATS: cfg.NATS, NATSSecurity: secure.nats, Prefix: cfg.SubjectPrefix,
-		Trusted: secure.keyring, Tenants: tenants, AdoptFleet: cfg.AdoptFleet, RemovalShare: cfg.RemovalShare,
+		Trusted: secure.keyring, Publishers: secure.publishers, Tenants: tenants, AdoptFleet: cfg.AdoptFleet, RemovalShare: cfg.RemovalShare,
 		Engines: []engine.Engine{lua.New()}, CacheBytes: cfg.CacheBytes, ValueCacheBytes: cfg.ValueCacheBytes,
 		MaxRunning: cfg.MaxRunning, MaxWaiting: cfg.MaxWaiting, Workers: cfg.workers(), Log: cfg.Log, Metrics: cfg.Metrics, CounterMetrics: cfg.CounterMetrics,
 	})
@@ -129,7 +129,7 @@ func Start(cfg Config) (*Daemon, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	d := &Daemon{log: cfg.Log, agent: a, cancel: cancel, failed: make(chan error, 1)}
 	d.goRun("follow the registry", func() error { return a.Run(ctx) })
-	d.running.Go(func() { secure.run(ctx) })
+	d.running.Go(func() { secure.run(ctx, a.PublishersChanged) })
 	if err := d.serve(cfg, access); err != nil {
 		stopped, cancelStop := context.WithCancel(ctx)
 		cancelStop() // nobody was served: there is nothing to wait for

@@ -3,6 +3,7 @@ package agentd
 import (
 	"context"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -11,6 +12,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/internal/security"
 	"github.com/scriptorium-dev/scriptorium/internal/tlsfiles"
 	"github.com/scriptorium-dev/scriptorium/proto/natsconn"
+	"github.com/scriptorium-dev/scriptorium/proto/publisher"
 	"github.com/scriptorium-dev/scriptorium/proto/seal"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -23,6 +25,9 @@ type Security struct {
 	// InsecureUnsigned believes everything.
 	TrustedKeys      []string
 	InsecureUnsigned bool
+	// TenantKeys is the file of the keys of tenants' publishers; "" asks for no signatures of
+	// theirs.
+	TenantKeys string
 	// InsecurePlaintext allows connections that are not encrypted.
 	InsecurePlaintext bool
 	// InsecureFileModes accepts secrets in files that other users can read or change.
@@ -36,6 +41,7 @@ const registryPrefix = "registry-"
 
 func (s *Security) addFlags(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&s.TrustedKeys, "trusted-key", nil, "file with public keys of registries that the agent trusts; for several files, use commas or repeat the flag")
+	flags.StringVar(&s.TenantKeys, "tenant-keys", "", "file with public keys of publishers, by tenant. The agent runs only signed versions of these tenants' scripts")
 	flags.BoolVar(&s.InsecureUnsigned, "insecure-unsigned", false, "accept unsigned messages: anyone who reaches NATS can then run code here")
 	flags.BoolVar(&s.InsecurePlaintext, security.PlaintextFlag, false, "allow connections to the registry and NATS without TLS")
 	security.AddFileModes(flags, &s.InsecureFileModes)
@@ -45,13 +51,15 @@ func (s *Security) addFlags(flags *pflag.FlagSet) {
 
 // secured is what comes of a Security: what the agent needs of it.
 type secured struct {
-	keyring *seal.Keyring
-	dial    []grpc.DialOption
-	nats    natsconn.Security
+	keyring    *seal.Keyring
+	publishers *publisher.Roots
+	dial       []grpc.DialOption
+	nats       natsconn.Security
 
-	log   *slog.Logger
-	files []string
-	watch *tlsfiles.Watch
+	log        *slog.Logger
+	files      []string
+	watch      *tlsfiles.Watch
+	tenantKeys *security.TenantKeys
 }
 
 // open reads all files, and refuses what nobody has chosen.
@@ -60,6 +68,11 @@ func (s Security) open(cfg Config) (*secured, error) {
 	if err := s.trust(out); err != nil {
 		return nil, err
 	}
+	var err error
+	if out.tenantKeys, err = security.OpenTenantKeys(s.TenantKeys, cfg.Log); err != nil {
+		return nil, err
+	}
+	out.publishers = out.tenantKeys.Roots
 	modes := tlsfiles.ModesFor(s.InsecureFileModes)
 	conn, err := s.Registry.Open(cfg.Registry, registryPrefix, s.InsecurePlaintext, modes, cfg.Log)
 	if err != nil {
@@ -94,8 +107,12 @@ func (s Security) trust(out *secured) error {
 // keysInterval is how often the files of trusted keys are looked at.
 const keysInterval = 2 * time.Second
 
-// run keeps the trusted keys as their files say, until ctx is done.
-func (s *secured) run(ctx context.Context) {
+// run keeps the trusted keys as their files say, until ctx is done. It says when those of
+// publishers have changed.
+func (s *secured) run(ctx context.Context, publishersChanged func()) {
+	var tenantKeys sync.WaitGroup
+	defer tenantKeys.Wait()
+	tenantKeys.Go(func() { s.tenantKeys.Run(ctx, publishersChanged) })
 	if s.watch == nil {
 		return
 	}

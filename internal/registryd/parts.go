@@ -98,6 +98,7 @@ func (d *Daemon) registry(cfg Config, m *metrics) *registry.Registry {
 	}
 	return registry.New(registry.Config{
 		Store: d.store, Checkup: d.store, Recent: d.recent, Engines: engines, Wrote: m.wrote, Space: d.space.check,
+		Publishers: d.secure.tenantKeys.Roots,
 	})
 }
 

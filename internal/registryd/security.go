@@ -41,6 +41,10 @@ type Security struct {
 	AccessPolicy      string
 	InsecureAnonymous bool
 
+	// TenantKeys is the file of the keys of tenants' publishers; "" asks for no signatures of
+	// theirs.
+	TenantKeys string
+
 	// InsecurePlaintext allows connections that are not encrypted: with clients, etcd
 	// and NATS.
 	InsecurePlaintext bool
@@ -62,6 +66,7 @@ func (s *Security) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&s.TLSKey, "tls-key", "", "file of that certificate's private key")
 	flags.StringVar(&s.TLSClientCA, "tls-client-ca", "", "file of the CA certificates that sign client certificates. When empty, registryd does not request client certificates")
 	flags.StringVar(&s.AccessPolicy, "access-policy", "", "file of the access policy, which grants roles to callers")
+	flags.StringVar(&s.TenantKeys, "tenant-keys", "", "file with public keys of publishers, by tenant; the same as the agents'. The registry then refuses unsigned versions of these tenants' scripts")
 	flags.BoolVar(&s.InsecureAnonymous, "insecure-anonymous", false, "grant everything to every caller that reaches a listener")
 	s.NATS.AddFlags(flags)
 }
@@ -83,6 +88,7 @@ type secured struct {
 	authentication rpc.Authentication
 	etcd           etcdstore.Security
 	nats           natsconn.Security
+	tenantKeys     *security.TenantKeys
 
 	log     *slog.Logger
 	issuers *issuer.Keys
@@ -101,6 +107,9 @@ func (s Security) open(cfg Config) (*secured, error) {
 	out := &secured{log: cfg.Log, issuers: issuer.New(cfg.Log), file: s.AccessPolicy}
 	var err error
 	if out.sealer, err = s.sealer(cfg.Log); err != nil {
+		return nil, err
+	}
+	if out.tenantKeys, err = security.OpenTenantKeys(s.TenantKeys, cfg.Log); err != nil {
 		return nil, err
 	}
 	out.metrics()
@@ -238,13 +247,14 @@ func (s Security) etcd(endpoints []string, log *slog.Logger) (sec etcdstore.Secu
 // policyInterval is how often the file of the access policy is looked at.
 const policyInterval = 2 * time.Second
 
-// run keeps the access policy as its file says, until ctx is done.
+// run keeps the access policy and the publishers' keys as their files say, until ctx is done.
 func (s *secured) run(ctx context.Context) {
+	var others sync.WaitGroup
+	defer others.Wait()
+	others.Go(func() { s.tenantKeys.Run(ctx, func() {}) })
 	if s.watch == nil {
 		return
 	}
-	var others sync.WaitGroup
-	defer others.Wait()
 	others.Go(func() { s.issuers.Run(ctx, func() []access.Issuer { return s.policy.Load().Issuers() }) })
 	others.Go(func() { s.warnOfExpiry(ctx) })
 	s.watch.Run(ctx, policyInterval, func() {

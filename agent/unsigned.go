@@ -1,0 +1,54 @@
+package agent
+
+import (
+	"sync"
+
+	"github.com/scriptorium-dev/scriptorium/agent/cache"
+	"github.com/scriptorium-dev/scriptorium/agent/follow"
+	"github.com/scriptorium-dev/scriptorium/proto/wire"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// unsigned are live releases that would not go live now: the publishers' keys have changed
+// since they did.
+type unsigned struct {
+	mu   sync.Mutex
+	list []follow.Trouble
+}
+
+// PublishersChanged says that Config.Publishers were replaced. What is live stays live until
+// it is replaced or the agent restarts; the status names what would not be loaded again.
+func (a *Agent) PublishersChanged() {
+	trust := a.cfg.Publishers.Trust()
+	var list []follow.Trouble
+	for r := range a.state.table.All() {
+		err := r.Vouched(r.Runs.Number, trust)
+		if c := r.Candidate; err == nil && c != nil {
+			err = r.Vouched(c.Version.Number, trust)
+		}
+		if err == nil {
+			continue
+		}
+		e := *script.AsError(err)
+		e.Message = "it runs until the agent restarts: " + e.Message
+		list = append(list, follow.Trouble{Key: wire.ReleaseKey(r.Name), Revision: r.Revision, Err: &e})
+		a.log.Warn("a live script would not be loaded again: its publisher's key is not trusted any more", "script", r.Name.String(), "error", err)
+	}
+	a.unsigned.mu.Lock()
+	a.unsigned.list = list
+	a.unsigned.mu.Unlock()
+	a.follower.TroublesChanged()
+}
+
+// troubles returns those that are live still.
+func (u *unsigned) troubles(live *cache.Table) []follow.Trouble {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	var list []follow.Trouble
+	for _, t := range u.list {
+		if live.Revision(t.Key[len(script.Releases)+1:]) == t.Revision {
+			list = append(list, t)
+		}
+	}
+	return list
+}
