@@ -36,11 +36,12 @@ type Stack struct {
 	fleet  string
 	agents map[int]*agentd.Daemon
 
-	workers  agentd.Workers
-	etcd     *embedded.Etcd
-	nats     *embedded.NATS
-	natsPort int // kept, so that NATS comes back where clients look for it
-	registry *registryd.Daemon
+	workers    agentd.Workers
+	tenantKeys string
+	etcd       *embedded.Etcd
+	nats       *embedded.NATS
+	natsPort   int // kept, so that NATS comes back where clients look for it
+	registry   *registryd.Daemon
 }
 
 // Start starts etcd, NATS, a registry, and as many agents, with their state in
@@ -75,6 +76,10 @@ func WithWorkers(command ...string) Option {
 		s.workers = agentd.Workers{Command: command, UID: worker.Nobody, GID: worker.Nobody}
 	}
 }
+
+// WithTenantKeys has agents require the signatures of tenants' publishers: see
+// agentd.Security.TenantKeys.
+func WithTenantKeys(file string) Option { return func(s *Stack) { s.tenantKeys = file } }
 
 // takeLock keeps two stacks from one folder. The lock ends with the process.
 func takeLock(path string) (*os.File, error) {
@@ -208,10 +213,12 @@ func (s *Stack) StopRegistry(ctx context.Context) error {
 // StartAgent starts agent i, from 1, on what it had on disk.
 func (s *Stack) StartAgent(i int) error {
 	name := agentName(i)
+	security := s.secret.agent()
+	security.TenantKeys = s.tenantKeys
 	a, err := agentd.Start(agentd.Config{
 		Name:     name,
 		StateDir: filepath.Join(s.AgentDir(i), "state"), SocketDir: s.AgentDir(i),
-		Registry: s.RegistryTarget(), NATS: []string{s.NATSURL()}, Security: s.secret.agent(), Workers: s.workers,
+		Registry: s.RegistryTarget(), NATS: []string{s.NATSURL()}, Security: security, Workers: s.workers,
 		Log:     s.log.With("part", name),
 		Metrics: obs.NewMetrics(),
 	})

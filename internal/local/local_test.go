@@ -35,20 +35,20 @@ type stack struct {
 	agents   []*agentclient.Client
 }
 
-func start(t *testing.T) *stack {
+func start(t *testing.T, opts ...local.Option) *stack {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "local") // t.TempDir is too long for a socket
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	return startIn(t, dir)
+	return startIn(t, dir, opts...)
 }
 
-func startIn(t *testing.T, dir string) *stack {
+func startIn(t *testing.T, dir string, opts ...local.Option) *stack {
 	t.Helper()
 	log := slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
-	inner, err := local.Start(t.Context(), dir, agents, log, local.WithWorkers("worker"))
+	inner, err := local.Start(t.Context(), dir, agents, log, append(opts, local.WithWorkers("worker"))...)
 	if err != nil {
 		t.Fatal(err)
 	}
