@@ -32,7 +32,7 @@ var (
 	}
 	specFields = []string{
 		"tenantId", "script", "source", "sourceFile", "entrypoint", "enabled", "version",
-		"trigger", "config", "limits", "revisionHistoryLimit", "rollout", "tests",
+		"trigger", "config", "limits", "revisionHistoryLimit", "rollout", "tests", "signature",
 	}
 	sourceFields = []string{"script", "source", "sourceFile"} // one of them
 	limitFields  = []string{"instructions", "timeout", "sourceBytes", "stringBytes", "resultBytes", "logBytes", "concurrency", "coroutines"}
@@ -115,6 +115,9 @@ func (d *decoder) spec(parent, n *yaml.Node, m *Manifest) {
 	m.Settings.Config = d.config(fields["config"])
 	m.Settings.Rollout = d.rollout(fields["rollout"])
 	m.Settings.Tests = d.tests(fields["tests"])
+	if n := fields["signature"]; n != nil {
+		m.Signature, _ = d.text(n, signatureField)
+	}
 	d.source(n, fields, m)
 }
 

@@ -111,6 +111,8 @@ func (m *Manifest) manifestField(field string) string {
 		return "spec.version"
 	case "entrypoint":
 		return entrypointField
+	case "signature":
+		return signatureField
 	case "settings.historyLimit":
 		return "spec.revisionHistoryLimit"
 	case "source":

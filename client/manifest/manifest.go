@@ -19,6 +19,7 @@ import (
 	"strings"
 
 	"github.com/scriptorium-dev/scriptorium/client/registryclient"
+	"github.com/scriptorium-dev/scriptorium/proto/publisher"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -52,6 +53,8 @@ type Manifest struct {
 	Enabled    bool
 	Pin        uint64 // the version that is pinned; 0 follows the latest
 	Settings   script.Settings
+	// Signature of the publisher, over the Statement; "" for none.
+	Signature string
 
 	at     place            // of the source
 	fields map[string]place // of spec's values, by their paths
@@ -68,7 +71,14 @@ func (m *Manifest) Publish() registryclient.PublishRequest {
 		Settings:   new(m.Settings),
 		Enabled:    new(m.Enabled),
 		Pin:        new(m.Pin),
+		Signature:  m.Signature,
 	}
+}
+
+// Statement is what a publisher signs of the manifest.
+func (m *Manifest) Statement() publisher.Statement {
+	v := script.Version{Digest: script.DigestOf(m.Source), Engine: Engine, Entrypoint: m.Entrypoint}
+	return publisher.StatementOf(m.Name, v, m.Settings)
 }
 
 // Load reads a manifest file, or all manifests of a folder: its files *.yaml,

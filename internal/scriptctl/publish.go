@@ -33,6 +33,9 @@ A new version of a script with tests or rollout steps becomes a candidate first.
 everywhere, or prints why the rollout failed. Pauses between steps count: give a
 longer --timeout.
 
+--sign signs what is published, for tenants that require it: see "scriptctl sign". A
+manifest that has a spec.signature keeps it otherwise.
+
 A manifest is a file, with or without -f before it, or - for standard input. From a
 folder, publish reads *.yaml, *.yml and *.json, but no folders below it.`
 
@@ -45,6 +48,8 @@ var manifestExtensions = []string{"yaml", "yml", "json"}
 type publishOptions struct {
 	files  []string
 	dryRun bool
+	sign   string
+	signFlags
 	changeFlags
 }
 
@@ -94,7 +99,10 @@ func (a *app) publishCommand() *cobra.Command {
 	}
 	cmd.Flags().StringArrayVarP(&o.files, "file", "f", nil, "a manifest, a folder of them, or - for standard input; may be repeated")
 	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "let the registry check everything and store nothing")
-	o.add(cmd)
+	cmd.Flags().StringVar(&o.sign, "sign", "", "file of the publisher's private key to sign with")
+	must(cmd.MarkFlagFilename("sign"))
+	o.signFlags.add(cmd)
+	o.changeFlags.add(cmd)
 	cmd.MarkFlagsMutuallyExclusive("dry-run", "wait")
 	must(cmd.MarkFlagFilename("file", manifestExtensions...))
 	return cmd
@@ -111,6 +119,11 @@ func (a *app) publish(ctx context.Context, o *publishOptions) error {
 	}
 	if err := check(manifests); err != nil {
 		return err
+	}
+	if o.sign != "" {
+		if err := a.signAll(ctx, manifests, o.sign, &o.signFlags); err != nil {
+			return err
+		}
 	}
 	client, err := a.connect()
 	if err != nil {

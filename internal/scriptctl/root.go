@@ -117,7 +117,7 @@ func (a *app) root() *cobra.Command {
 			root.AddCommand(c)
 		}
 	}
-	add(groupChange, a.publishCommand(), a.pinCommand(), a.unpinCommand(), a.rollbackCommand(), a.rolloutCommand(),
+	add(groupChange, a.publishCommand(), a.signCommand(), a.pinCommand(), a.unpinCommand(), a.rollbackCommand(), a.rolloutCommand(),
 		a.enableCommand(true), a.enableCommand(false), a.ownerCommand(), a.deleteCommand(), a.kvCommand())
 	add(groupRead, a.listCommand(), a.getCommand(), a.historyCommand(), a.diffCommand(), a.statusCommand(), a.agentsCommand(), a.callCommand(), a.logsCommand())
 	add(groupRun, a.tenantCommand(), a.auditCommand(), a.exportCommand(), a.importCommand(), a.doctorCommand(), a.keysCommand(), a.tokenCommand())

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/scriptorium-dev/scriptorium/client/registryclient"
+	"github.com/scriptorium-dev/scriptorium/proto/publisher"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -56,6 +57,9 @@ type versionView struct {
 	Author     string        `json:"author,omitempty"`
 	Note       string        `json:"note,omitempty"`
 	CreatedAt  *time.Time    `json:"createdAt,omitempty"`
+	// Signature is the publisher's DSSE envelope, and SignedBy the keys that it names.
+	Signature string   `json:"signature,omitempty"`
+	SignedBy  []string `json:"signedBy,omitempty"`
 }
 
 type historyView struct {
@@ -163,6 +167,7 @@ func viewOfVersion(v *script.Version) versionView {
 	return versionView{
 		Version: v.Number, Digest: v.Digest, Engine: v.Engine, Entrypoint: v.Entrypoint, Size: v.Size,
 		Author: v.Author, Note: v.Note, CreatedAt: timeView(v.CreatedAt),
+		Signature: v.Signature, SignedBy: publisher.SignedBy(v.Signature),
 	}
 }
 
