@@ -5,6 +5,7 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/client/manifest"
 	"github.com/scriptorium-dev/scriptorium/operator/spec"
+	"github.com/scriptorium-dev/scriptorium/proto/publisher"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -35,6 +36,7 @@ const (
 	Disabled   Change = "Disabled"
 	Configured Change = "Configured" // settings: see Action
 	TakenOver  Change = "TakenOver"  // it had no owner
+	Signed     Change = "Signed"     // its newest version has another signature
 )
 
 // Action is what to do about a LuaScript.
@@ -119,6 +121,7 @@ func difference(want *spec.Wanted, have *script.Release) Action {
 	a.Configured = configured(want.Settings, have.Settings)
 	note(Configured, len(a.Configured) > 0)
 	note(TakenOver, have.Owner != want.Owner)
+	note(Signed, want.Signature != "" && isNewest(want, have) && !publisher.Same(newest(have).Signature, want.Signature))
 	return a
 }
 
@@ -138,11 +141,15 @@ func pinned(have *script.Release) uint64 {
 
 // isNewest reports whether the newest version there is runs what is wanted.
 func isNewest(want *spec.Wanted, have *script.Release) bool {
-	if len(have.Retained) == 0 {
-		return false
+	return newest(have).SameProgram(script.Version{Digest: want.Digest(), Engine: manifest.Engine, Entrypoint: want.Entrypoint})
+}
+
+// newest returns the newest version that there is.
+func newest(have *script.Release) (v script.Version) {
+	if n := len(have.Retained); n > 0 {
+		v = have.Retained[n-1]
 	}
-	newest := have.Retained[len(have.Retained)-1]
-	return newest.SameProgram(script.Version{Digest: want.Digest(), Engine: manifest.Engine, Entrypoint: want.Entrypoint})
+	return v
 }
 
 // configured returns the fields of the spec whose settings are others.

@@ -52,6 +52,15 @@ func TestDecide(t *testing.T) {
 	}{
 		{name: "as it is", kind: controller.Keep},
 		{
+			name: "signed, and has no signature", want: func(w *spec.Wanted) { w.Signature = "{}" },
+			kind: controller.Publish, says: []controller.Change{controller.Signed},
+		},
+		{
+			name: "signed as it is", want: func(w *spec.Wanted) { w.Signature = "{}" }, have: func(r *script.Release) { r.Retained[1].Signature = "{}" },
+			kind: controller.Keep,
+		},
+		{name: "the registry has a signature", have: func(r *script.Release) { r.Retained[1].Signature = "{}" }, kind: controller.Keep},
+		{
 			name: "nothing there", have: func(r *script.Release) { *r = script.Release{} },
 			kind: controller.Publish, says: []controller.Change{controller.Published},
 		},

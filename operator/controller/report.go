@@ -13,6 +13,7 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/operator/api/v1alpha1"
 	"github.com/scriptorium-dev/scriptorium/operator/spec"
+	"github.com/scriptorium-dev/scriptorium/proto/publisher"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -222,6 +223,8 @@ func sayChange(c Change, r *script.Release, configured []string) string {
 		return fmt.Sprintf("version %d is enabled", active)
 	case Disabled:
 		return "the script is disabled: calls are answered DISABLED"
+	case Signed:
+		return fmt.Sprintf("version %d is signed by %s", newest(r).Number, strings.Join(publisher.SignedBy(newest(r).Signature), ", "))
 	case TakenOver:
 		return "the script had no owner; from now on it is changed here alone"
 	}

@@ -137,7 +137,7 @@ func luaScriptField(field string) string {
 	switch field {
 	case "source":
 		return sourceField
-	case "entrypoint", "trigger", "config":
+	case "entrypoint", "trigger", "config", "signature":
 		return "spec." + field
 	case "pin", "version":
 		return "spec.version"

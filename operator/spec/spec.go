@@ -13,6 +13,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/client/registryclient"
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/operator/api/v1alpha1"
+	"github.com/scriptorium-dev/scriptorium/proto/publisher"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -25,6 +26,7 @@ type Wanted struct {
 	Pin        uint64          // the version that is pinned; 0 follows the latest
 	Settings   script.Settings // with JSON in the one form in which equal values are equal bytes
 	Owner      string          // of the script in the registry: the LuaScript
+	Signature  string          // of the publisher; "" for none
 
 	// SourceField is the field that holds the source: spec.source or spec.script.
 	SourceField string
@@ -95,6 +97,7 @@ func (w *Wanted) Publish() registryclient.PublishRequest {
 		Settings:   new(w.Settings),
 		Enabled:    new(w.Enabled),
 		Pin:        new(w.Pin),
+		Signature:  w.Signature,
 		Write:      registryclient.Write{Author: Author(w.Owner), Owner: w.Owner},
 	}
 }
@@ -149,7 +152,19 @@ func (r *reader) wanted(ls *v1alpha1.LuaScript) Wanted {
 	w.Settings.Rollout = r.plan("spec.rollout", spec.Rollout)
 	w.Settings.Tests = r.tests("spec.tests", spec.Tests)
 	w.Source, w.SourceField = r.source(spec, w.Settings.Limits)
+	if spec.Signature != nil && len(r.faults) == 0 {
+		w.Signature = r.signature(*spec.Signature, &w)
+	}
 	return w
+}
+
+// signature refuses one that is of something else. Whose it is agents and registries know.
+func (r *reader) signature(text string, w *Wanted) string {
+	v := script.Version{Digest: w.Digest(), Engine: manifest.Engine, Entrypoint: w.Entrypoint}
+	if e := script.AsError(publisher.Covers(text, publisher.StatementOf(w.Name, v, w.Settings))); e != nil {
+		r.fault("spec.signature", "%s", e.Message)
+	}
+	return text
 }
 
 func (r *reader) entrypoint(name string) string {

@@ -130,7 +130,7 @@ func (t *Trust) version(name script.Name, v script.Version) (*Statement, error) 
 		return script.Errorf(script.Denied, field, "version %d of %s %s", v.Number, name, fmt.Sprintf(format, args...))
 	}
 	if v.Signature == "" {
-		return nil, refuse("is not signed, as tenant %s requires: publish it with scriptctl publish --sign", name.Tenant)
+		return nil, refuse("is not signed, as tenant %s requires: sign it (scriptctl sign, or publish --sign)", name.Tenant)
 	}
 	o, err := open(v.Signature)
 	if err != nil {
@@ -202,7 +202,7 @@ func (t *Trust) Release(r *script.Release) error {
 	if signed {
 		return nil
 	}
-	return script.Errorf(script.Denied, field, "the %s of %s, revision %d, is not what a publisher has signed: publish it with scriptctl publish --sign", differs, r.Name, r.Revision)
+	return script.Errorf(script.Denied, field, "the %s of %s, revision %d, is not what a publisher has signed: sign it (scriptctl sign, or publish --sign)", differs, r.Name, r.Revision)
 }
 
 // Signed returns the release without the retained versions that may not run.

@@ -122,6 +122,13 @@ type LuaScriptSpec struct {
 	// +kubebuilder:validation:MaxItems=32
 	Tests []Test `json:"tests,omitempty"`
 
+	// The publisher's signature, which agents may require: a DSSE envelope as JSON, as
+	// `scriptctl sign` writes it.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=4096
+	Signature *string `json:"signature,omitempty"`
+
 	// How many versions are retained, to pin or to go back to.
 	// +optional
 	// +kubebuilder:default=10

@@ -233,6 +233,11 @@ func (in *LuaScriptSpec) DeepCopyInto(out *LuaScriptSpec) {
 			(*in)[i].DeepCopyInto(&(*out)[i])
 		}
 	}
+	if in.Signature != nil {
+		in, out := &in.Signature, &out.Signature
+		*out = new(string)
+		**out = **in
+	}
 	if in.RevisionHistoryLimit != nil {
 		in, out := &in.RevisionHistoryLimit, &out.RevisionHistoryLimit
 		*out = new(int32)
