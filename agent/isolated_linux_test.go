@@ -9,6 +9,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/agent"
 	"github.com/scriptorium-dev/scriptorium/agent/worker/inside"
 	"github.com/scriptorium-dev/scriptorium/engine"
+	"github.com/scriptorium-dev/scriptorium/proto/publisher"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -52,4 +53,33 @@ func TestACandidateInAProcess(t *testing.T) {
 	if n.Workers().Status()[0].PID == 0 {
 		t.Error("the tenant has no process")
 	}
+}
+
+// The process of a tenant gets nothing that no publisher has signed.
+func TestSignaturesInAProcess(t *testing.T) {
+	r := newRegistry(t)
+	r.publish("route", `1`)
+	r.publishSigned("acme/route", `2`, keyOf(7))
+	r.configure("acme", script.TenantSettings{Isolation: script.IsolationProcess})
+	r.start()
+	n := startNode(t, r, t.TempDir(), func(cfg *agent.Config) {
+		cfg.Workers.Command, cfg.Workers.Dir = []string{"worker"}, filepath.Join(r.dir, "tenants")
+		cfg.Publishers = publisher.NewRoots(trustOf(t, 7))
+	})
+	n.answers(t, r, "acme/route", `2`)
+	r.publish("route", `3`)
+	r.publish("shop/mark", `4`)
+	n.answers(t, r, "shop/mark", `4`)
+	n.is(t, "acme/route", `2`)
+	for _, ref := range []string{"acme/route@1", "acme/route@3"} {
+		if got, err := n.call(t, ref); script.KindOf(err) != script.NotFound {
+			t.Errorf("%s: %q, %v", ref, got, err)
+		}
+	}
+	r.publishSigned("acme/route", `5`, keyOf(7))
+	n.answers(t, r, "acme/route", `5`)
+	if got, err := n.call(t, "acme/route@3"); script.KindOf(err) != script.NotFound {
+		t.Errorf("what was forged before: %q, %v", got, err)
+	}
+	n.is(t, "acme/route@2", `2`)
 }

@@ -14,7 +14,9 @@ import (
 	"github.com/scriptorium-dev/scriptorium/internal/obs/obstest"
 	"github.com/scriptorium-dev/scriptorium/internal/registryd"
 	"github.com/scriptorium-dev/scriptorium/internal/security"
+	registryv1 "github.com/scriptorium-dev/scriptorium/proto/registry/v1"
 	"github.com/scriptorium-dev/scriptorium/proto/seal"
+	"github.com/scriptorium-dev/scriptorium/proto/wire"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -167,5 +169,20 @@ func TestASocketNeedsNoPolicy(t *testing.T) {
 		if strings.Count(log.String(), line) != 1 {
 			t.Errorf("the log does not say once: %s\n%s", line, &log)
 		}
+	}
+}
+
+// TestTenantKeys: the registry refuses what agents with the same file would not run.
+func TestTenantKeys(t *testing.T) {
+	cfg := config(t, startNATS(t, 0).URL())
+	cfg.Security.TenantKeys = file(t, "tenant-keys.yaml", "publishers: [{tenants: [acme], "+
+		"keys: [ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl]}]")
+	_, c := start(t, cfg)
+	_, err := c.Publish(t.Context(), &registryv1.PublishRequest{Tenant: "acme", Author: "ann", Name: "route", Source: []byte("return 1")})
+	if e := wire.FromStatus(err); script.KindOf(e) != script.Denied || !strings.Contains(e.Error(), "is not signed, as tenant acme requires") {
+		t.Errorf("unsigned: %v", e)
+	}
+	if _, err := c.Publish(t.Context(), &registryv1.PublishRequest{Tenant: "shop", Author: "ann", Name: "route", Source: []byte("return 1")}); err != nil {
+		t.Errorf("of a tenant that requires none: %v", err)
 	}
 }

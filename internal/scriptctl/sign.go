@@ -20,9 +20,9 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-const signLong = `Sign signs the scripts of manifests with a publisher's key, and writes the signatures to
-the manifests, as spec.signature. What publishes such a manifest later needs no key: the
-operator, a GitOps tool, or "scriptctl publish".
+const signLong = `Sign signs the scripts of manifests with a publisher's key. It writes each signature to its
+manifest, as spec.signature. Whoever publishes the manifest later needs no key: the operator,
+a GitOps tool, or "scriptctl publish".
 
 A signature covers the tenant, the name, the source, the entrypoint, the config, the
 limits, the trigger and the tests. After a change of one of these, sign again.
@@ -59,7 +59,7 @@ func (a *app) signCommand() *cobra.Command {
 		Short: "Sign the scripts of manifests",
 		Long:  signLong,
 		Example: `  scriptctl sign --with ~/.ssh/id_ed25519 route.yaml
-  kustomize build . | scriptctl sign --with cosign.key --sign-password-file password -f - | kubectl apply -f -`,
+  scriptctl sign --with cosign.key --sign-password-file password - <route.yaml | kubectl apply -f -`,
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
 			return manifestExtensions, cobra.ShellCompDirectiveFilterFileExt
 		},

@@ -16,8 +16,9 @@ import (
 )
 
 var (
-	security  = filepath.Join(root, "docs", "security.md")
-	operating = filepath.Join(root, "docs", "operating.md")
+	security   = filepath.Join(root, "docs", "security.md")
+	signatures = filepath.Join(root, "docs", "signatures.md")
+	operating  = filepath.Join(root, "docs", "operating.md")
 )
 
 // The section of docs/security.md that sets up a fleet, and the one in it whose commands
@@ -27,7 +28,7 @@ const (
 	refusals    = "9. See what is refused"
 )
 
-// TestPages follows both pages with one fleet: docs/security.md sets it up.
+// TestPages follows the pages with one fleet: docs/security.md sets it up.
 func TestPages(t *testing.T) {
 	s := startReader(t)
 	text, err := page.ReadSection(security, walkthrough)
@@ -45,12 +46,28 @@ func TestPages(t *testing.T) {
 	t.Run("Agents", s.testAgents)
 	t.Run("NATS", s.testNATS)
 	t.Run("Hashes", s.testHashes)
+	s.sign()
 	s.operate()
 	t.Run("Metrics", s.testMetrics)
 }
 
 // part is where a section begins, also one within a section.
 var part = regexp.MustCompile(`\n##+ `)
+
+// sign runs the commands of docs/signatures.md.
+func (s *session) sign() {
+	s.t.Helper()
+	text := s.read(signatures)
+	for _, title := range page.Headings(text)[1:] {
+		section, err := page.Section(text, title)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		if own := part.Split(section, 2)[0]; strings.Contains(own, "```") {
+			s.steps(own)
+		}
+	}
+}
 
 // operate runs the commands of all sections of docs/operating.md, in their order.
 func (s *session) operate() {
