@@ -91,6 +91,7 @@ func (r *registry) publishSigned(name, source string, private ed25519.PrivateKey
 
 // forgeries are what the owner of a registry, of its signing key and of NATS may try.
 func forgeries(t *testing.T) map[string]func(rel *script.Release, source string) {
+	t.Helper()
 	return map[string]func(rel *script.Release, source string){
 		"unsigned": func(rel *script.Release, source string) { activate(rel, next(rel, source)) },
 		"signed by the registry's own key": func(rel *script.Release, source string) {
@@ -143,13 +144,13 @@ func TestSignatures(t *testing.T) {
 			r.set("acme/route", func(rel *script.Release) { forge(rel, "forged") }, "forged")
 			r.publish("shop/mark", "came after")
 			n.answers(t, r, "shop/mark", "came after")
-			n.refuses(t, r)
+			n.refuses(t)
 			n.stop()
 
 			// The disk, and with nothing else up.
 			r.stop()
 			n = startNode(t, r, dir, requiring)
-			n.refuses(t, r)
+			n.refuses(t)
 			n.stop()
 
 			// The snapshot.
@@ -181,7 +182,7 @@ func TestSignatures(t *testing.T) {
 }
 
 // refuses checks that the good version alone runs.
-func (n *node) refuses(t *testing.T, r *registry) {
+func (n *node) refuses(t *testing.T) {
 	t.Helper()
 	if got, err := n.call(t, "acme/route"); err != nil || got != "good" {
 		t.Errorf("acme/route: %q, %v; want good", got, err)

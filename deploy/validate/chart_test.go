@@ -46,6 +46,7 @@ func TestValuesThatAreWrong(t *testing.T) {
 		{"etcd.endpoints={http://etcd:2379}", "endpoints"},
 		{"nats.urls={nats://nats:4222}", "urls"},
 		{"operater.replicas=2", "operater"},
+		{"tenantKeys=Keys", "tenantKeys"},
 	} {
 		if out, err := runHelm(t, "template", "scriptorium", chart, "--set="+tt.set); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v, want a refusal of %s\n%.200s", tt.set, err, tt.want, out)

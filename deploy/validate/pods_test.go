@@ -271,3 +271,26 @@ func TestArgumentsAreFlags(t *testing.T) {
 		}
 	}
 }
+
+// TestTenantKeys: the value brings the file to those that verify publishers' signatures.
+func TestTenantKeys(t *testing.T) {
+	const flag, volume = "--tenant-keys=/etc/scriptorium/publishers/tenant-keys.yaml", "publishers"
+	verifying := map[string]bool{}
+	for _, p := range pods(t, parse(t, template("--set=tenantKeys=keys")(t))) {
+		c := p.spec.Containers[0]
+		mounts := slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool {
+			return m.Name == volume && m.MountPath == "/etc/scriptorium/publishers"
+		})
+		has := slices.ContainsFunc(p.spec.Volumes, func(v corev1.Volume) bool {
+			return v.Name == volume && v.ConfigMap != nil && v.ConfigMap.Name == "keys"
+		})
+		if flagged := slices.Contains(c.Args, flag); flagged != mounts || flagged != has {
+			t.Errorf("%s: flag %v, mount %v, volume %v", p.of, flagged, mounts, has)
+		} else if flagged {
+			verifying[p.of] = true
+		}
+	}
+	if !verifying["DaemonSet/scriptorium-agent"] || !verifying["Deployment/scriptorium-registry"] || len(verifying) != 2 {
+		t.Errorf("they verify: %v", verifying)
+	}
+}

@@ -119,6 +119,28 @@ tls://scriptorium-nats:4222
   readOnly: true
 {{- end }}
 
+{{- define "scriptorium.publishersFlag" -}}
+{{- if .Values.tenantKeys -}}
+- --tenant-keys=/etc/scriptorium/publishers/tenant-keys.yaml
+{{- end }}
+{{- end }}
+
+{{- define "scriptorium.publishersMount" -}}
+{{- if .Values.tenantKeys -}}
+- name: publishers
+  mountPath: /etc/scriptorium/publishers
+  readOnly: true
+{{- end }}
+{{- end }}
+
+{{- define "scriptorium.publishersVolume" -}}
+{{- with .Values.tenantKeys -}}
+- name: publishers
+  configMap:
+    name: {{ . }}
+{{- end }}
+{{- end }}
+
 {{- define "scriptorium.probes" -}}
 {{- if .slow }}
 {{- /* Probes are served when all of etcd, or of the disk, is read. */}}
