@@ -133,6 +133,9 @@ func fits(releases []script.Release, bytes int) int {
 	for i := range releases {
 		settings := releases[i].Settings
 		bytes -= perRelease + perVersion*len(releases[i].Retained) + len(settings.Config)
+		for _, v := range releases[i].Retained {
+			bytes -= len(v.Signature)
+		}
 		for _, t := range settings.Tests {
 			bytes -= len(t.Name) + len(t.Request) + len(t.Expect)
 		}

@@ -278,8 +278,10 @@ func (x *Executor) List() []gateway.Script {
 	releases := x.table.Sorted()
 	scripts := make([]gateway.Script, len(releases))
 	for i, r := range releases {
+		active := r.Runs
+		active.Signature = "" // no caller's concern
 		scripts[i] = gateway.Script{
-			Name: r.Name, Revision: r.Revision, Active: r.Runs,
+			Name: r.Name, Revision: r.Revision, Active: active,
 			Pinned: r.Pinned, Enabled: r.Enabled && !r.Untried(), Trigger: r.Trigger,
 		}
 	}

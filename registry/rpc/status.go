@@ -195,6 +195,9 @@ func summary(r script.Release) script.Release {
 	r.Retained = slices.DeleteFunc(slices.Clone(r.Retained), func(v script.Version) bool {
 		return v.Number != r.Active.Number && (r.Candidate == nil || v.Number != r.Candidate.Version.Number)
 	})
+	for i := range r.Retained {
+		r.Retained[i].Signature = ""
+	}
 	return r
 }
 
