@@ -3,8 +3,12 @@ package agent_test
 import (
 	"crypto/ed25519"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"math"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -239,6 +243,37 @@ func TestPublishersAreReplaced(t *testing.T) {
 	}
 	r.publishSigned("acme/old", "old, signed again", keyOf(8))
 	n.answers(t, r, "acme/old", "old, signed again")
+}
+
+// TestRefusedOnDiskAndDeleted: what is on disk and refused goes when the registry has it no
+// more.
+func TestRefusedOnDiskAndDeleted(t *testing.T) {
+	t.Parallel()
+	r := newRegistry(t)
+	r.publish("route", "unsigned")
+	r.publish("shop/mark", "one")
+	r.start()
+	dir := t.TempDir()
+	n := startNode(t, r, dir)
+	n.answers(t, r, "acme/route", "unsigned")
+	n.answers(t, r, "shop/mark", "one")
+	n.stop()
+	path := filepath.Join(dir, "releases", "acme", "route")
+	if _, err := os.Stat(path); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(filepath.Join(dir, "cursor")); err != nil { // so that the agent asks for all there is
+		t.Fatal(err)
+	}
+	r.mu.Lock()
+	delete(r.releases, "acme/route")
+	r.mu.Unlock()
+	n = startNode(t, r, dir, func(cfg *agent.Config) { cfg.Publishers = publisher.NewRoots(trustOf(t, 7)) })
+	eventually(t, r, "the refused release is gone from disk", func() bool {
+		_, err := os.Stat(path)
+		return errors.Is(err, fs.ErrNotExist)
+	})
+	n.is(t, "shop/mark", "one")
 }
 
 // untrusted returns how many live scripts would not be loaded again.

@@ -35,6 +35,7 @@ type state struct {
 	cursor     follow.Cursor               // as loaded
 	incomplete []script.Object             // as loaded
 	others     []string                    // keys of what is on disk and not followed
+	refused    map[string]struct{}         // keys of what is on disk and not live, for its publisher has not signed it
 	trouble    atomic.Pointer[diskTrouble] // the last write that failed
 }
 
@@ -120,10 +121,12 @@ func (s *state) removeOthers() error {
 // What its publisher has not signed, as the keys are now, is not made live.
 func (s *state) restore(objects []script.Object) {
 	trust := s.roots.Trust()
+	s.refused = map[string]struct{}{}
 	believed := make([]script.Object, 0, len(objects))
 	for _, o := range objects {
 		if o.Release != nil && trust.Release(o.Release) != nil {
 			s.incomplete = append(s.incomplete, alone(o))
+			s.refused[o.Key()] = struct{}{}
 			continue
 		}
 		believed = append(believed, o)
@@ -194,9 +197,15 @@ func (s *state) Revision(key string) script.Revision {
 	return in.Revision(name)
 }
 
-// Live implements follow.State.
+// Live implements follow.State. What was refused at the start is among it: it is removed from
+// disk when the registry has it no more.
 func (s *state) Live() iter.Seq[string] {
 	return func(yield func(string) bool) {
+		for key := range s.refused {
+			if !yield(key) {
+				return
+			}
+		}
 		for _, kind := range []script.ObjectKind{script.Releases, script.Values, script.Tenants} {
 			prefix := string(kind) + "/"
 			in, _ := s.live(prefix)
@@ -284,6 +293,12 @@ func (s *state) Commit(put []follow.Item, removed []string) error {
 		return err
 	}
 	s.trouble.Store(nil)
+	for _, item := range put {
+		delete(s.refused, item.Key)
+	}
+	for _, key := range removed {
+		delete(s.refused, key)
+	}
 	objects := make([]script.Object, 0, len(put))
 	for _, item := range put {
 		objects = append(objects, item.Object)

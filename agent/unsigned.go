@@ -32,7 +32,10 @@ func (a *Agent) PublishersChanged() {
 		e := *script.AsError(err)
 		e.Message = "it runs until the agent restarts: " + e.Message
 		list = append(list, follow.Trouble{Key: wire.ReleaseKey(r.Name), Revision: r.Revision, Err: &e})
-		a.log.Warn("a live script would not be loaded again: its publisher's key is not trusted any more", "script", r.Name.String(), "error", err)
+	}
+	if len(list) > 0 {
+		a.log.Warn("live scripts would not be loaded again: the key of their publisher is not trusted any more",
+			"scripts", len(list), "first", list[0].Key, "error", list[0].Err)
 	}
 	a.unsigned.mu.Lock()
 	a.unsigned.list = list

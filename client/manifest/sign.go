@@ -30,13 +30,31 @@ func Sign(name string, data []byte, dir string, sign func(*Manifest) (string, er
 	if len(manifests) == 1 && signatures[0] == manifests[0].Signature {
 		return data, nil
 	}
+	write := signYAML
 	if filepath.Ext(name) == ".json" {
-		return signJSON(data, signatures)
+		write = signJSON
 	}
-	return signYAML(name, data, signatures)
+	signed, err := write(name, data, signatures)
+	if err != nil {
+		return nil, err
+	}
+	return signed, checkSigned(name, signed, dir, manifests, signatures)
 }
 
-func signJSON(data []byte, signatures []string) ([]byte, error) {
+// checkSigned returns an error unless the manifests say what they said, and are signed.
+func checkSigned(name string, signed []byte, dir string, before []Manifest, signatures []string) error {
+	after, err := Parse(name, signed, dir)
+	same := err == nil && len(after) == len(before)
+	for i := 0; same && i < len(after); i++ {
+		same = after[i].Signature == signatures[i] && after[i].Statement() == before[i].Statement()
+	}
+	if same {
+		return nil
+	}
+	return &Error{File: name, Line: 1, Column: 1, Field: signatureField, Message: "cannot be put into this file without changing more: write spec as a plain block, and sign again", Err: err}
+}
+
+func signJSON(_ string, data []byte, signatures []string) ([]byte, error) {
 	var document map[string]json.RawMessage
 	if err := json.Unmarshal(data, &document); err != nil {
 		return nil, err

@@ -48,40 +48,40 @@ func ed25519Key(t *testing.T) ed25519.PrivateKey {
 	return private
 }
 
-func p256(t *testing.T) *ecdsa.PrivateKey {
-	t.Helper()
+func p256(tb testing.TB) *ecdsa.PrivateKey {
+	tb.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return private
 }
 
-func signer(t *testing.T, private crypto.Signer) *publisher.Signer {
-	t.Helper()
+func signer(tb testing.TB, private crypto.Signer) *publisher.Signer {
+	tb.Helper()
 	s, err := publisher.NewSigner(private)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return s
 }
 
-func signed(t *testing.T, by *publisher.Signer, n script.Name, v script.Version, s script.Settings) script.Version {
-	t.Helper()
-	signature, err := publisher.Sign(t.Context(), publisher.StatementOf(n, v, s), by)
+func signed(tb testing.TB, by *publisher.Signer, n script.Name, v script.Version, s script.Settings) script.Version {
+	tb.Helper()
+	signature, err := publisher.Sign(tb.Context(), publisher.StatementOf(n, v, s), by)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	v.Signature = signature
 	return v
 }
 
 // openSSH returns the public key as a line.
-func openSSH(t *testing.T, public crypto.PublicKey) string {
-	t.Helper()
+func openSSH(tb testing.TB, public crypto.PublicKey) string {
+	tb.Helper()
 	known, err := ssh.NewPublicKey(public)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return strings.TrimSpace(string(ssh.MarshalAuthorizedKey(known)))
 }
@@ -95,15 +95,15 @@ func pkix(t *testing.T, public crypto.PublicKey) string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}))
 }
 
-func trusting(t *testing.T, tenant string, keys ...string) *publisher.Trust {
-	t.Helper()
+func trusting(tb testing.TB, tenant string, keys ...string) *publisher.Trust {
+	tb.Helper()
 	list, err := json.Marshal(keys) // JSON is YAML
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	trust, err := publisher.ParseTrust(fmt.Appendf(nil, "publishers:\n  - tenants: [%q]\n    keys: %s\n", tenant, list))
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return trust
 }
@@ -369,4 +369,37 @@ func TestParseTrust(t *testing.T) {
 	if err := trust.Version(name, signed(t, signer(t, second), name, v, settings())); err == nil {
 		t.Error("the keys of a later entry are those of a tenant that an earlier one names")
 	}
+}
+
+// BenchmarkRelease is what a release costs an agent that verifies it.
+func BenchmarkRelease(b *testing.B) {
+	for what, private := range map[string]crypto.Signer{"Ed25519": ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize)), "P-256": p256(b)} {
+		b.Run(what, func(b *testing.B) {
+			trust := trusting(b, "acme", openSSH(b, private.Public()))
+			r := release(signed(b, signer(b, private), name, newVersion(1, "one"), settings()), settings())
+			for b.Loop() {
+				if err := trust.Release(r); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// FuzzSignature: whatever somebody writes as a signature is not believed, and breaks nothing.
+func FuzzSignature(f *testing.F) {
+	by, private := signer(f, p256(f)), ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))
+	trust := trusting(f, "acme", openSSH(f, private.Public()))
+	f.Add(signed(f, by, name, newVersion(1, "one"), settings()).Signature)
+	f.Add("{}")
+	f.Add(`{"payloadType":"application/vnd.scriptorium.version.v1+json","payload":"e30=","signatures":[{"sig":"AAAA"}]}`)
+	f.Fuzz(func(t *testing.T, text string) {
+		v := newVersion(1, "one")
+		v.Signature = text
+		if err := trust.Release(release(v, settings())); script.KindOf(err) != script.Denied {
+			t.Errorf("%q: %v", text, err)
+		}
+		_ = publisher.Covers(text, publisher.StatementOf(name, v, settings()))
+		_, _ = publisher.SignedBy(text), publisher.Same(text, v.Signature)
+	})
 }
