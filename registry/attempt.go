@@ -21,8 +21,8 @@ type asked struct {
 	// itself says that the registry asks, by its own rules: no owner is in its way.
 	itself bool
 	decide func(cur script.Release, now time.Time) (decision, error)
-	// prepare, if not nil, may refuse a decision before it is committed.
-	prepare func(decision) error
+	// prepare, if not nil, completes a decision before it is committed, or refuses it.
+	prepare func(*decision) error
 	counted *bool // the write counts for its tenant's rates already
 }
 
@@ -178,7 +178,7 @@ func (r *Registry) decide(a asked, b basis) (decision, error) {
 		return decision{}, err
 	}
 	if a.prepare != nil {
-		if err := a.prepare(d); err != nil {
+		if err := a.prepare(&d); err != nil {
 			return decision{}, err
 		}
 	}

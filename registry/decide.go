@@ -54,6 +54,7 @@ func decidePublish(cur script.Release, p publication, w Write, now time.Time) (d
 
 	version, known := newest(cur)
 	made := isNew || !known || !version.SameProgram(p.version)
+	var signed *script.Version
 	if made {
 		// Only a new version is measured: a limit lowered later does not make the
 		// versions that are there unpublishable.
@@ -66,7 +67,7 @@ func decidePublish(cur script.Release, p publication, w Write, now time.Time) (d
 		next.Retained = append(slices.Clip(next.Retained), inRelease(version))
 	} else if p.version.Signature != "" && !publisher.Same(version.Signature, p.version.Signature) {
 		version.Signature = p.version.Signature
-		next = signedAnew(next, version)
+		next, signed = signedAnew(next, version), new(inRelease(version))
 	}
 
 	next, err := p.choose(cur, next, inRelease(version), made, now)
@@ -82,7 +83,7 @@ func decidePublish(cur script.Release, p publication, w Write, now time.Time) (d
 	}
 	next = retested(cur, next, now)
 	d := decide(cur, next, change, w, now)
-	d.version, d.commit.Found = version, version.Number
+	d.version, d.commit.Found, d.commit.Signed = version, version.Number, signed
 	d.before = cur.Revision
 	if cur.Pinned && !next.Pinned {
 		d.pinned = &script.HistoryEntry{Version: cur.Active.Number, Digest: cur.Active.Digest, Candidate: candidateOf(cur), Pinned: true}

@@ -137,6 +137,9 @@ func TestSignWhatIsThere(t *testing.T) {
 	if r := first.Release; !first.Changed || r.Active.Number != 2 || r.Active.Signature == "" || first.Version.Signature != r.Active.Signature {
 		t.Errorf("signed: %+v", first)
 	}
+	if v, err := b.store.Version(t.Context(), route, 2); err != nil || v.Signature != first.Release.Active.Signature || v.Author != "ann" {
+		t.Errorf("the version beside its source: %v, %+v", err, v)
+	}
 	past, err := b.History(t.Context(), everybody, route)
 	if err != nil || past[0].Change != script.ChangeSign {
 		t.Errorf("history: %v, %+v", err, past)

@@ -210,6 +210,8 @@ type Commit struct {
 	// is that of another version that agents need from now on, if it is at hand.
 	Publish *script.Version
 	Source  []byte
+	// Signed, if not nil, is a retained version as it is from now on: with another signature.
+	Signed *script.Version
 	// Drop are the numbers of versions that are not retained any more.
 	Drop []uint64
 	// Entry is the line that the history gets. Its Revision is ignored.

@@ -20,14 +20,14 @@ func (r *Registry) Publish(ctx context.Context, req PublishRequest) (PublishResu
 		return PublishResult{}, err
 	}
 	compiles := sync.OnceValue(func() error { return r.check(p.version, p.source) })
-	check := func(d decision) error {
+	prepare := func(d *decision) error {
 		if d.commit.Publish == nil {
-			return nil
+			return r.complete(ctx, d)
 		}
 		return compiles()
 	}
 	d, err := r.write(ctx, asked{
-		Write: req.Write, change: script.ChangePublish, terms: p.terms(), dry: req.DryRun, prepare: check,
+		Write: req.Write, change: script.ChangePublish, terms: p.terms(), dry: req.DryRun, prepare: prepare,
 		decide: func(cur script.Release, now time.Time) (decision, error) {
 			return decidePublish(cur, p, req.Write, now)
 		},
@@ -43,7 +43,6 @@ func (r *Registry) Publish(ctx context.Context, req PublishRequest) (PublishResu
 	switch script.KindOf(err) {
 	case "":
 		result.Version = version
-		result.Version.Signature = d.version.Signature // may be newer than what is stored beside the source
 	case script.NotFound, script.Internal: // dropped since: of a repeated request, maybe long ago; or it cannot be read
 		result.Version = p.version
 		result.Version.Number = d.version.Number
@@ -51,6 +50,24 @@ func (r *Registry) Publish(ctx context.Context, req PublishRequest) (PublishResu
 		return PublishResult{}, err
 	}
 	return result, nil
+}
+
+// complete adds to a version that is signed anew who made it and why, which a release does not
+// say.
+func (r *Registry) complete(ctx context.Context, d *decision) error {
+	if d.commit.Signed == nil {
+		return nil
+	}
+	version, err := r.store.Version(ctx, d.release.Name, d.commit.Signed.Number)
+	switch script.KindOf(err) {
+	case "":
+		version.Signature = d.commit.Signed.Signature
+		d.commit.Signed = &version
+	case script.NotFound, script.Internal: // it cannot be read: what the release says of it is all there is
+	default:
+		return err
+	}
+	return nil
 }
 
 // publication validates all of req that can be judged without the release.

@@ -143,6 +143,13 @@ func (s *Store) writes(c registry.Commit, lease clientv3.LeaseID) (*change, erro
 		ch.ops = append(ch.ops, s.putBlob(c.Publish.Digest, c.Source)...)
 	}
 	ch.ops = append(ch.ops, s.announce(c.Announced())...)
+	if c.Signed != nil {
+		version, err := encodeVersion(*c.Signed)
+		if err != nil {
+			return nil, script.Errorf(script.Internal, "", "encode version %d of %s: %w", c.Signed.Number, name, err)
+		}
+		ch.ops = append(ch.ops, clientv3.OpPut(s.keys.version(name, c.Signed.Number), string(version)))
+	}
 	if c.RequestID != "" {
 		isNew, put, err := s.putDone(c.RequestID, doneBy(c), lease)
 		if err != nil {

@@ -212,6 +212,9 @@ func (s *Store) Commit(_ context.Context, c registry.Commit) (script.Revision, e
 		s.putVersion(name, *c.Publish)
 		s.putSource(c.Publish.Digest, c.Source)
 	}
+	if c.Signed != nil {
+		s.putVersion(name, *c.Signed)
+	}
 	for _, number := range c.Drop {
 		delete(s.versions, script.Ref{Name: name, Version: number})
 	}

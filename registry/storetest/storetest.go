@@ -32,6 +32,7 @@ func Run(t *testing.T, h Harness) {
 	t.Helper()
 	t.Run("Empty", h.testEmpty)
 	t.Run("CommitAndRead", h.testCommitAndRead)
+	t.Run("Signed", h.testSigned)
 	t.Run("Guard", h.testGuard)
 	t.Run("GuardUnderContention", h.testContention)
 	t.Run("DropAndSharedSource", h.testDrop)
