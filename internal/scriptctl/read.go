@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/scriptorium-dev/scriptorium/client/registryclient"
+	"github.com/scriptorium-dev/scriptorium/proto/publisher"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -135,7 +136,7 @@ func versionRows(v *script.Version) [][]string {
 	if entrypoint == "" {
 		entrypoint = "the chunk itself"
 	}
-	return [][]string{
+	rows := [][]string{
 		{"version:", "v" + strconv.FormatUint(v.Number, 10)},
 		{"digest:", v.Digest.String()},
 		{"engine:", plain(v.Engine)},
@@ -145,6 +146,10 @@ func versionRows(v *script.Version) [][]string {
 		{"note:", orDash(v.Note)},
 		{"created:", clock(v.CreatedAt)},
 	}
+	if by := publisher.SignedBy(v.Signature); len(by) > 0 {
+		rows = append(rows, []string{"signed by:", plain(strings.Join(by, ", "))})
+	}
+	return rows
 }
 
 func (a *app) getScript(ctx context.Context, client *registryclient.Client, name script.Name) error {
