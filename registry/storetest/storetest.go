@@ -32,7 +32,6 @@ func Run(t *testing.T, h Harness) {
 	t.Helper()
 	t.Run("Empty", h.testEmpty)
 	t.Run("CommitAndRead", h.testCommitAndRead)
-	t.Run("Signed", h.testSigned)
 	t.Run("Guard", h.testGuard)
 	t.Run("GuardUnderContention", h.testContention)
 	t.Run("DropAndSharedSource", h.testDrop)
@@ -212,6 +211,7 @@ func (h Harness) testEmpty(t *testing.T) {
 
 func (h Harness) testCommitAndRead(t *testing.T) {
 	t.Run("OfACandidate", h.testCandidate)
+	t.Run("Signed", h.testSigned)
 	s, ctx := h.Open(t), t.Context()
 	c := publish(script.Release{}, named(1), "return 1")
 	want := commit(t, s, c)
