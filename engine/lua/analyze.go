@@ -240,7 +240,8 @@ func (a *analyzer) text(value string) {
 
 // number makes sure that the compiler reads the literal as Lua does.
 func (a *analyzer) number(e *ast.NumberExpr) {
-	v, ok := parseNumber(e.Value)
+	free := meter{left: math.MaxInt64}
+	v, ok := free.parseNumber(e.Value)
 	if !ok {
 		a.refuse(script.Script, "malformed number near %s", quoteToken(strings.ToValidUTF8(e.Value, "?")))
 	}

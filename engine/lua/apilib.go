@@ -60,8 +60,8 @@ func argOptions(l *glua.LState, n int, names ...string) *glua.LTable {
 		typeError(l, n, "table")
 	}
 	settle(callOf(l), t)
-	chargeKeys(l, t)
-	for k, _ := t.Next(glua.LNil); k != glua.LNil; k, _ = t.Next(k) {
+	m := meterOf(l)
+	for k, _ := m.next(t, glua.LNil); k != glua.LNil; k, _ = m.next(t, k) {
 		name, known := k.(glua.LString)
 		if known {
 			known = false
@@ -69,18 +69,11 @@ func argOptions(l *glua.LState, n int, names ...string) *glua.LTable {
 				known = known || n == string(name)
 			}
 		}
-		if !known {
+		if m.charge(l, 1); !known {
 			argError(l, n, "there is no option "+keyText(k)+"; there are "+strings.Join(names, ", "))
 		}
 	}
 	return t
-}
-
-// chargeKeys charges for looking at all keys of t, those of what was removed included:
-// Next steps over them.
-func chargeKeys(l *glua.LState, t *glua.LTable) {
-	f := footprintOf(t)
-	meterOf(l).charge(l, (f.items+f.keys)/keysPerInstruction)
 }
 
 // numberOption returns the option of the n-th argument, a number, or otherwise if it
@@ -101,7 +94,13 @@ func numberOption(l *glua.LState, n int, t *glua.LTable, name string, otherwise 
 // getRequestHeader returns a header of the request: of the first argument, or of the
 // globals that stand for it. It copies nothing and changes nothing of either.
 func getRequestHeader(l *glua.LState) int {
-	name := asciiLower(argString(l, 1))
+	name := argString(l, 1)
+	meterOf(l).charge(l, len(name)/headerBytesPerInstruction)
+	if len(name) > maxHeaderName {
+		l.Push(glua.LNil)
+		return 1
+	}
+	name = asciiLower(name)
 	c := callOf(l)
 	value := headerOf(l, headersOf(c), name)
 	if list, ok := value.(*glua.LTable); ok && lazyOf(list) == nil {
@@ -142,8 +141,14 @@ func memberOf(c *call, t *glua.LTable, name string) glua.LValue {
 	return t.RawGetString(name)
 }
 
-// headersPerInstruction is how many names of headers are compared for one instruction.
-const headersPerInstruction = 8
+const (
+	// headersPerInstruction is how many names of headers are compared for one instruction,
+	// and headerBytesPerInstruction how many of their bytes.
+	headersPerInstruction     = 8
+	headerBytesPerInstruction = 16
+	// maxHeaderName is longer than the names that any gateway passes on.
+	maxHeaderName = 4 << 10
+)
 
 // headerOf returns the header with the name, which is in lower case; one that is
 // written so counts first. It is nil in Lua's sense if there is none.
@@ -167,7 +172,7 @@ func headerOf(l *glua.LState, headers *glua.LTable, name string) glua.LValue {
 	if v := headers.RawGetString(name); v != glua.LNil {
 		return v
 	}
-	for k, v := headers.Next(glua.LNil); k != glua.LNil; k, v = headers.Next(k) {
+	for k, v := m.next(headers, glua.LNil); k != glua.LNil; k, v = m.next(headers, k) {
 		m.charge(l, 1)
 		if key, ok := k.(glua.LString); ok && sameHeader(string(key), name) {
 			return v

@@ -102,13 +102,21 @@ func argNumber(l *glua.LState, n int) float64 {
 	case glua.LNumber:
 		return float64(v)
 	case glua.LString:
-		meterOf(l).charge(l, len(v)/digitsPerInstruction)
-		if f, ok := parseNumber(string(v)); ok {
+		f, ok := textNumber(l, v)
+		if ok {
 			return f
 		}
 	}
 	typeError(l, n, "number")
 	return 0
+}
+
+// textNumber returns the number that a string is, if it is one.
+func textNumber(l *glua.LState, v glua.LString) (float64, bool) {
+	m := meterOf(l)
+	f, ok := m.parseNumber(string(v))
+	m.charge(l, 0) // fails here if the budget is why reading did
+	return f, ok
 }
 
 // argInt returns a number cut to an integer; what is beyond 2^53 counts as 2^53,

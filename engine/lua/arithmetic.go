@@ -64,8 +64,7 @@ func operand(l *glua.LState, v glua.LValue) (float64, bool) {
 	case glua.LNumber:
 		return float64(v), true
 	case glua.LString:
-		meterOf(l).charge(l, len(v)/digitsPerInstruction)
-		return parseNumber(string(v))
+		return textNumber(l, v)
 	}
 	return 0, false
 }
@@ -115,6 +114,47 @@ func keepSign(next execute) execute {
 			setRegister(registers, at, result)
 		} else {
 			setNumber(registers, at, result)
+		}
+		return 0
+	}
+}
+
+// compareTexts replaces what executes < and <=: gopher-lua compares strings byte by byte,
+// however long they are. quicken has to have been called.
+func compareTexts() {
+	for _, op := range []int{glua.OP_LT, glua.OP_LE} {
+		operations[op] = compareText(operations[op])
+	}
+}
+
+// compareText wraps what skips the next instruction if (B < C) is not A.
+func compareText(next execute) execute {
+	return func(l *glua.LState, instruction uint32, base unsafe.Pointer) int {
+		current := *(*unsafe.Pointer)(unsafe.Add(unsafe.Pointer(l), stateLayout.frame))
+		registers := *(*unsafe.Pointer)(unsafe.Add(unsafe.Pointer(l), stateLayout.registers))
+		values := *(*[]glua.LValue)(unsafe.Add(registers, stateLayout.values))
+		first := *(*int)(unsafe.Add(current, stateLayout.base))
+		holds := false
+		less := int(instruction>>opcodeShift) == glua.OP_LT
+		switch a := operandOf(current, values, first, int(instruction&maskBC)).(type) {
+		case glua.LNumber:
+			b, ok := operandOf(current, values, first, int(instruction>>shiftC)&maskBC).(glua.LNumber)
+			if !ok {
+				return next(l, instruction, base)
+			}
+			holds = less && a < b || !less && a <= b
+		case glua.LString:
+			b, ok := operandOf(current, values, first, int(instruction>>shiftC)&maskBC).(glua.LString)
+			if !ok {
+				return next(l, instruction, base)
+			}
+			c := meterOf(l).compare(string(a), string(b))
+			holds = c < 0 || !less && c == 0
+		default:
+			return next(l, instruction, base)
+		}
+		if holds != (int(instruction>>shiftA)&maskA != 0) {
+			(*callFrame)(current).Pc++
 		}
 		return 0
 	}

@@ -44,17 +44,35 @@ func baseAssert(l *glua.LState) int {
 	if !glua.LVIsFalse(argAny(l, 1)) {
 		return l.GetTop()
 	}
-	l.RaiseError("%s", optString(l, 2, "assertion failed!"))
+	raiseText(l, whereOf(l), optString(l, 2, "assertion failed!"))
 	return 0
 }
 
 func baseError(l *glua.LState) int {
 	value, level := l.Get(1), optInt(l, 2, 1)
 	if level > 0 && isText(value) {
-		value = glua.LString(where(l, level)) + glua.LString(appendText(nil, value))
+		raiseText(l, where(l, level), argString(l, 1))
 	}
 	l.Error(value, 0)
 	return 0
+}
+
+// raiseText raises a text, which may be long, behind a position.
+func raiseText(l *glua.LState, position, message string) {
+	if position != "" {
+		meterOf(l).make(l, stringBytes+len(position)+len(message))
+	}
+	l.Error(glua.LString(position+message), 0)
+}
+
+// whereOf is where of the innermost function that is no builtin.
+func whereOf(l *glua.LState) string {
+	for level := 1; level <= callStackSize; level++ {
+		if position := where(l, level); position != "" {
+			return position
+		}
+	}
+	return ""
 }
 
 // where returns what messages begin with that blame the function at the level: 1
@@ -133,7 +151,7 @@ func baseNext(l *glua.LState) int {
 }
 
 func pushNext(l *glua.LState, t *glua.LTable) int {
-	k, v := t.Next(l.Get(2))
+	k, v := meterOf(l).next(t, l.Get(2))
 	l.Push(k)
 	if k == glua.LNil {
 		return 1
@@ -262,16 +280,14 @@ func baseTonumber(l *glua.LState) int {
 		if base < 2 || base > 36 {
 			argError(l, 2, "base out of range")
 		}
-		meterOf(l).charge(l, len(s)/digitsPerInstruction)
-		pushNumberOrNil(l)(parseInteger(s, base))
+		pushNumberOrNil(l)(meterOf(l).parseInteger(s, base))
 		return 1
 	}
 	switch v := v.(type) {
 	case glua.LNumber:
 		l.Push(v)
 	case glua.LString:
-		meterOf(l).charge(l, len(v)/digitsPerInstruction)
-		pushNumberOrNil(l)(parseNumber(string(v)))
+		pushNumberOrNil(l)(textNumber(l, v))
 	default:
 		l.Push(glua.LNil)
 	}

@@ -18,9 +18,14 @@ func base64Functions() map[string]glua.LGFunction {
 
 func base64Encode(encoding *base64.Encoding) glua.LGFunction {
 	return func(l *glua.LState) int {
-		s := argString(l, 1)
-		meterOf(l).checkString(l, encoding.EncodedLen(len(s)))
-		l.Push(glua.LString(encoding.EncodeToString([]byte(s))))
+		s, m := argString(l, 1), meterOf(l)
+		buf := m.room(l, encoding.EncodedLen(len(s)))
+		for at := 0; at < len(s); {
+			to := m.piece(l, at, len(s))
+			encoding.Encode(buf[encoding.EncodedLen(at):], bytesOf(s[at:to]))
+			at = to
+		}
+		l.Push(stringOf(buf))
 		return 1
 	}
 }
@@ -29,21 +34,23 @@ func base64Encode(encoding *base64.Encoding) glua.LGFunction {
 func base64Decode(encoding *base64.Encoding) glua.LGFunction {
 	const message = "not valid base64"
 	return func(l *glua.LState) int {
-		s := argString(l, 1)
-		meterOf(l).chargeBytes(l, len(s))
-		meterOf(l).make(l, stringBytes+2*len(s))
-		bare := strings.TrimRight(s, "=")
-		if padding := len(s) - len(bare); padding > 0 && (padding > 2 || len(s)%4 != 0) {
+		s, m := argString(l, 1), meterOf(l)
+		bare := strings.TrimSuffix(strings.TrimSuffix(s, "="), "=")
+		if len(bare) < len(s) && len(s)%4 != 0 {
 			return pushFailure(l, message)
 		}
-		if strings.ContainsAny(bare, "\r\n") { // which Go skips
-			return pushFailure(l, message)
+		buf := m.room(l, encoding.DecodedLen(len(bare)))
+		for at := 0; at < len(bare); {
+			to := m.piece(l, at, len(bare))
+			if strings.ContainsAny(bare[at:to], "\r\n") { // which Go skips
+				return pushFailure(l, message)
+			}
+			if _, err := encoding.Decode(buf[encoding.DecodedLen(at):], bytesOf(bare[at:to])); err != nil {
+				return pushFailure(l, message)
+			}
+			at = to
 		}
-		decoded, err := encoding.DecodeString(bare)
-		if err != nil {
-			return pushFailure(l, message)
-		}
-		l.Push(glua.LString(decoded))
+		l.Push(stringOf(buf))
 		return 1
 	}
 }

@@ -87,9 +87,9 @@ func ratelimitAllow(l *glua.LState) int {
 		argError(l, 2, "cost must be between 0 and burst")
 	}
 	if len(key) > maxHostName { // it may be what a stranger sent
-		meterOf(l).charge(l, len(key)/digestBytesPerInstruction)
-		digest := sha256.Sum256([]byte(key))
-		key = hex.EncodeToString(digest[:])
+		h := sha256.New()
+		digest(l, h, key)
+		key = hex.EncodeToString(h.Sum(nil))
 	}
 	ok, wait := hostOf(l, "ratelimit.allow").Take(callOf(l).inv.Tenant, key, cost, rate, burst)
 	l.Push(glua.LBool(ok))

@@ -23,6 +23,8 @@ const (
 	digestBytes = 1024
 	// digestBytesPerInstruction is how many bytes are digested for one instruction.
 	digestBytesPerInstruction = 16
+	// digestAtOnce is how many bytes are digested before the call looks at its turn.
+	digestAtOnce = 16 << 10
 	// maxRandomBytes that one call returns.
 	maxRandomBytes = 1024
 )
@@ -42,20 +44,30 @@ func cryptoFunctions() map[string]glua.LGFunction {
 	}
 }
 
-// chargeDigest charges for n bytes that are copied and digested.
+// chargeDigest charges for n bytes that are digested.
 func chargeDigest(l *glua.LState, n int) {
 	m := meterOf(l)
 	m.charge(l, digestCost+n/digestBytesPerInstruction)
-	m.make(l, digestBytes+n)
+	m.make(l, digestBytes)
+}
+
+// digest has h digest s.
+func digest(l *glua.LState, h hash.Hash, s string) {
+	for at := 0; at < len(s); {
+		n := min(digestAtOnce, len(s)-at)
+		meterOf(l).charge(l, n/digestBytesPerInstruction)
+		h.Write(bytesOf(s[at : at+n]))
+		at += n
+	}
 }
 
 func cryptoDigest(algorithm func() hash.Hash) glua.LGFunction {
 	return func(l *glua.LState) int {
 		text := argString(l, 1)
 		encode := argEncoding(l, 2)
-		chargeDigest(l, len(text))
+		chargeDigest(l, 0)
 		h := algorithm()
-		h.Write([]byte(text))
+		digest(l, h, text)
 		l.Push(glua.LString(encode(h.Sum(nil))))
 		return 1
 	}
@@ -77,9 +89,13 @@ func cryptoHMAC(l *glua.LState) int {
 	default:
 		argError(l, 1, "want sha256, sha512, sha1 or md5")
 	}
-	chargeDigest(l, len(key)+len(text))
+	chargeDigest(l, 0)
+	if h := algorithm(); len(key) > h.BlockSize() { // the digest stands for it: RFC 2104
+		digest(l, h, key)
+		key = string(h.Sum(nil))
+	}
 	mac := hmac.New(algorithm, []byte(key))
-	mac.Write([]byte(text))
+	digest(l, mac, text)
 	l.Push(glua.LString(encode(mac.Sum(nil))))
 	return 1
 }
@@ -137,26 +153,43 @@ func cryptoUUID(l *glua.LState) int {
 // cryptoEqual takes as long wherever the two differ.
 func cryptoEqual(l *glua.LState) int {
 	a, b := argString(l, 1), argString(l, 2)
-	chargeDigest(l, len(a)+len(b))
-	l.Push(glua.LBool(subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1))
+	chargeDigest(l, 0)
+	equal := 1
+	if len(a) != len(b) {
+		equal = 0
+	}
+	for n := min(len(a), len(b)); n > 0; n = min(len(a), len(b)) {
+		n = min(n, digestAtOnce)
+		meterOf(l).charge(l, 2*n/digestBytesPerInstruction)
+		equal &= subtle.ConstantTimeCompare(bytesOf(a[:n]), bytesOf(b[:n]))
+		a, b = a[n:], b[n:]
+	}
+	l.Push(glua.LBool(equal == 1))
 	return 1
 }
 
 func cryptoHex(l *glua.LState) int {
-	s := argString(l, 1)
-	meterOf(l).checkString(l, hex.EncodedLen(len(s)))
-	l.Push(glua.LString(hex.EncodeToString([]byte(s))))
+	s, m := argString(l, 1), meterOf(l)
+	buf := m.room(l, hex.EncodedLen(len(s)))
+	for at := 0; at < len(s); {
+		to := m.piece(l, at, len(s))
+		hex.Encode(buf[2*at:], bytesOf(s[at:to]))
+		at = to
+	}
+	l.Push(stringOf(buf))
 	return 1
 }
 
 func cryptoUnhex(l *glua.LState) int {
-	s := argString(l, 1)
-	meterOf(l).chargeBytes(l, len(s))
-	meterOf(l).make(l, stringBytes+2*len(s))
-	raw, err := hex.DecodeString(s)
-	if err != nil {
-		return pushFailure(l, "not valid hexadecimal")
+	s, m := argString(l, 1), meterOf(l)
+	buf := m.room(l, hex.DecodedLen(len(s)))
+	for at := 0; at < len(s); {
+		to := m.piece(l, at, len(s))
+		if _, err := hex.Decode(buf[at/2:], bytesOf(s[at:to])); err != nil {
+			return pushFailure(l, "not valid hexadecimal")
+		}
+		at = to
 	}
-	l.Push(glua.LString(raw))
+	l.Push(stringOf(buf))
 	return 1
 }

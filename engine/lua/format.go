@@ -21,19 +21,18 @@ type directive struct {
 func stringFormat(l *glua.LState) int {
 	format := argString(l, 1)
 	m := meterOf(l)
-	var buf []byte
+	t := newText(l, 0)
 	arg := 1
 	for i := 0; i < len(format); {
 		at := strings.IndexByte(format[i:], '%')
 		if at < 0 {
 			at = len(format) - i
 		}
-		before := len(buf)
-		buf = append(buf, format[i:i+at]...)
+		t.add(format[i : i+at])
 		i += at
 		if i < len(format) {
 			if i+1 < len(format) && format[i+1] == '%' {
-				buf = append(buf, '%')
+				t.addByte('%')
 				i += 2
 			} else {
 				if arg++; arg > l.GetTop() {
@@ -41,14 +40,12 @@ func stringFormat(l *glua.LState) int {
 				}
 				var d directive
 				d, i = parseDirective(l, format, i+1)
-				buf = d.append(l, buf, arg)
+				d.add(&t, arg)
 			}
 		}
-		m.capString(l, len(buf))
-		m.charge(l, 1+(len(buf)-before)/bytesPerInstruction)
+		m.charge(l, 1)
 	}
-	m.makeString(l, len(buf))
-	l.Push(glua.LString(buf))
+	l.Push(t.value())
 	return 1
 }
 
@@ -110,39 +107,42 @@ func (d *directive) flag(c byte) *bool {
 	return nil
 }
 
-// append appends the n-th argument as d says.
-func (d *directive) append(l *glua.LState, buf []byte, n int) []byte {
+// add adds the n-th argument as d says.
+func (d *directive) add(t *text, n int) {
+	l := t.l
 	switch d.verb {
 	case 'c':
-		return d.pad(buf, string([]byte{byte(argInt(l, n))}))
+		d.pad(t, string([]byte{byte(argInt(l, n))}))
 	case 'd', 'i':
-		return d.pad(buf, d.integer(argNumber(l, n)))
+		d.pad(t, d.integer(argNumber(l, n)))
 	case 'o', 'u', 'x', 'X':
-		return d.pad(buf, d.unsigned(argNumber(l, n)))
+		d.pad(t, d.unsigned(argNumber(l, n)))
 	case 'e', 'E', 'f', 'g', 'G':
-		return d.pad(buf, d.float(argNumber(l, n)))
+		d.pad(t, d.float(argNumber(l, n)))
 	case 'q':
-		return appendQuoted(buf, argString(l, n))
+		t.addQuoted(argString(l, n))
 	case 's':
 		s := toString(l, argAny(l, n))
 		if d.precision >= 0 {
 			s = s[:min(d.precision, len(s))]
 		}
-		meterOf(l).capString(l, len(buf)+len(s))
 		d.zero = false
-		return d.pad(buf, s)
+		d.pad(t, s)
+	default:
+		l.RaiseError("invalid option '%%%s' to 'format'", strings.TrimRight(string([]byte{d.verb}), "\x00"))
 	}
-	l.RaiseError("invalid option '%%%s' to 'format'", strings.TrimRight(string([]byte{d.verb}), "\x00"))
-	return buf
 }
 
-// pad appends text, blank-padded to the width. (Zeros are part of text.)
-func (d *directive) pad(buf []byte, text string) []byte {
-	blanks := strings.Repeat(" ", max(d.width-len(text), 0))
+// pad adds s, blank-padded to the width. (Zeros are part of s.)
+func (d *directive) pad(t *text, s string) {
+	blanks := strings.Repeat(" ", max(d.width-len(s), 0))
 	if d.minus {
-		return append(append(buf, text...), blanks...)
+		t.add(s)
+		t.add(blanks)
+		return
 	}
-	return append(append(buf, blanks...), text...)
+	t.add(blanks)
+	t.add(s)
 }
 
 // signed puts sign and zeros before digits.
@@ -250,20 +250,32 @@ func toInt64(f float64) int64 {
 	return int64(f)
 }
 
-// appendQuoted appends s as a literal that Lua reads back.
-func appendQuoted(buf []byte, s string) []byte {
-	buf = append(buf, '"')
+// addQuoted adds s as a literal that Lua reads back.
+func (t *text) addQuoted(s string) {
+	t.addByte('"')
+	begin := 0
 	for i := range len(s) {
-		switch c := s[i]; c {
+		if i-begin == paidAtOnce {
+			t.add(s[begin:i])
+			begin = i
+		}
+		var escape string
+		switch s[i] {
 		case '"', '\\', '\n':
-			buf = append(buf, '\\', c)
+			escape = `\`
 		case '\r':
-			buf = append(buf, '\\', 'r')
+			escape = `\r`
 		case 0:
-			buf = append(buf, '\\', '0', '0', '0')
+			escape = `\000`
 		default:
-			buf = append(buf, c)
+			continue
+		}
+		t.add(s[begin:i])
+		t.add(escape)
+		if begin = i; len(escape) > 1 { // which stands for it
+			begin++
 		}
 	}
-	return append(buf, '"')
+	t.add(s[begin:])
+	t.addByte('"')
 }

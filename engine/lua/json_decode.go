@@ -26,20 +26,25 @@ const (
 type decoder struct {
 	call  *call // that it is for
 	nodes int   // values that may still be made
+	rate  int   // bytes that are read for one instruction
 
 	in      string
 	at      int
+	paid    int  // up to where what was read is paid for
 	deepest int  // level of what was read
 	rough   bool // what was read is not as the encoder would write it
 }
 
-// value decodes one JSON text.
-func (d *decoder) value(text []byte) (glua.LValue, error) {
-	return d.valueOf(string(text))
+// Reading is charged, and yields the call's turn if it is asked for. When the call is to
+// end it stops with an error that says nothing: the meter knows why.
+
+// newDecoder returns a decoder for a text.
+func newDecoder(c *call) decoder {
+	return decoder{call: c, nodes: maxNodes, rate: jsonBytesPerInstruction}
 }
 
-// valueOf is value for a text that nobody changes: what comes of it refers to it.
-func (d *decoder) valueOf(text string) (glua.LValue, error) {
+// value decodes a JSON text that nobody changes: what comes of it refers to it.
+func (d *decoder) value(text string) (glua.LValue, error) {
 	if err := d.begin(text); err != nil {
 		return nil, err
 	}
@@ -50,9 +55,9 @@ func (d *decoder) valueOf(text string) (glua.LValue, error) {
 	return v, d.end()
 }
 
-// object decodes a JSON object.
-func (d *decoder) object(text []byte) (*glua.LTable, error) {
-	if err := d.begin(string(text)); err != nil {
+// object is value for an object.
+func (d *decoder) object(text string) (*glua.LTable, error) {
+	if err := d.begin(text); err != nil {
 		return nil, err
 	}
 	if d.peek() != '{' {
@@ -66,15 +71,32 @@ func (d *decoder) object(text []byte) (*glua.LTable, error) {
 }
 
 func (d *decoder) begin(text string) error {
-	if !utf8.ValidString(text) {
-		return errors.New("is not valid UTF-8")
-	}
 	if len(text) > math.MaxInt32 {
 		return errors.New("is larger than 2 GiB")
 	}
-	d.in, d.at = text, 0
+	for at := 0; at < len(text); {
+		to := wholeRunes(text, at, pieceBytes)
+		if !d.meter().pay((to - at) / bytesPerInstruction) {
+			return errInterrupted
+		}
+		if !utf8.ValidString(text[at:to]) {
+			return errors.New("is not valid UTF-8")
+		}
+		at = to
+	}
+	d.in, d.at, d.paid = text, 0, 0
 	d.space()
 	return nil
+}
+
+// wholeRunes returns where the next piece of so many bytes of s ends, which splits no
+// character.
+func wholeRunes(s string, at, bytes int) int {
+	to := min(at+bytes, len(s))
+	for back := 1; back < utf8.UTFMax && to < len(s) && !utf8.RuneStart(s[to]); back++ {
+		to--
+	}
+	return to
 }
 
 func (d *decoder) end() error {
@@ -82,7 +104,27 @@ func (d *decoder) end() error {
 	if d.at < len(d.in) {
 		return d.errorf("unexpected text after the JSON value")
 	}
+	return d.pay()
+}
+
+func (d *decoder) meter() *meter { return meterOf(d.call.l) }
+
+// pay pays for what was read.
+func (d *decoder) pay() error {
+	n := (d.at - d.paid) / d.rate
+	d.paid = d.at
+	if !d.meter().pay(n) {
+		return errInterrupted
+	}
 	return nil
+}
+
+// look pays when there is enough to pay for.
+func (d *decoder) look() error {
+	if d.at-d.paid < paidAtOnce {
+		return nil
+	}
+	return d.pay()
 }
 
 func (d *decoder) errorf(format string, args ...any) error {
@@ -101,7 +143,9 @@ func (d *decoder) spaces() {
 		switch d.in[d.at] {
 		case ' ', '\t', '\n', '\r':
 			d.rough = true
-			d.at++
+			if d.at++; d.look() != nil {
+				return
+			}
 		default:
 			return
 		}
@@ -121,7 +165,7 @@ func (d *decoder) count() error {
 	if d.nodes--; d.nodes < 0 {
 		return d.errorf("more than %d values", maxNodes)
 	}
-	return nil
+	return d.look()
 }
 
 func (d *decoder) any(depth int) (glua.LValue, error) {
@@ -200,7 +244,7 @@ func (d *decoder) name() (string, error) {
 		return "", d.errorf("expected a name in quotes")
 	}
 	start := d.at + 1
-	if end := plainUpTo(d.in, start); end+1 < len(d.in) && d.in[end] == '"' && d.in[end+1] == ':' {
+	if end := d.plain(start); end+1 < len(d.in) && d.in[end] == '"' && d.in[end+1] == ':' {
 		d.at = end + 2
 		d.space()
 		return d.in[start:end], nil
@@ -231,28 +275,38 @@ func (d *decoder) array(depth int) (*glua.LTable, error) {
 	}
 	t := d.call.l.CreateTable(4, 0) // gopher-lua would begin with 32
 	t.Metatable = sandbox().arrayMeta
+	err := d.elements(t, depth)
+	d.meter().made(tableBytes + footprintOf(t).since(footprint{}))
+	return t, err
+}
+
+// elements adds elements to t, of which there is one at least.
+func (d *decoder) elements(t *glua.LTable, depth int) error {
 	for n, more := 1, true; more; n++ {
 		v, err := d.any(depth + 1)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		t.RawSetInt(n, v)
 		if more, err = d.next(']'); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	meterOf(d.call.l).made(tableBytes + footprintOf(t).since(footprint{}))
-	return t, nil
+	return nil
 }
 
 func (d *decoder) digits() bool {
-	in, at := d.in, d.at
+	in, start, at := d.in, d.at, d.at
 	for at < len(in) && isDigit(in[at]) {
-		at++
+		if at++; at&(paidAtOnce-1) == 0 {
+			d.at = at
+			if d.look() != nil {
+				return false
+			}
+		}
 	}
-	some := at > d.at
 	d.at = at
-	return some
+	return at > start
 }
 
 // digitValues are the numbers of one digit, which need no memory.
@@ -278,11 +332,19 @@ func (d *decoder) number() (glua.LValue, error) {
 		n, err := strconv.ParseInt(digits, 10, 64)
 		return glua.LNumber(n), err
 	}
-	f, err := strconv.ParseFloat(digits, 64)
-	if err != nil {
-		return nil, d.errorf("number out of range")
+	return glua.LNumber(d.float(digits)), nil
+}
+
+// float reads a number that digitsOfNumber has found to be one. Many digits take longer.
+func (d *decoder) float(digits string) float64 {
+	m := d.meter()
+	if len(digits) > exactDigits {
+		m.pay(min(len(digits), longNumeral))
 	}
-	return glua.LNumber(f), nil
+	if digits[0] == '-' {
+		return -m.parseDecimal(digits[1:])
+	}
+	return m.parseDecimal(digits)
 }
 
 // digitsOfNumber checks the number at d.at and returns its text.
@@ -300,7 +362,7 @@ func (d *decoder) digitsOfNumber() (text string, integer bool, err error) {
 		return d.in[start:d.at], true, nil
 	}
 	integer = true
-	exponent := false
+	magnitude := d.at - start // of its first digit, or more
 	if d.peek() == '.' {
 		integer = false
 		if d.at++; !d.digits() {
@@ -308,21 +370,21 @@ func (d *decoder) digitsOfNumber() (text string, integer bool, err error) {
 		}
 	}
 	if c := d.peek(); c == 'e' || c == 'E' {
-		integer, exponent = false, true
+		integer = false
 		d.at++
+		begin := d.at
 		if c := d.peek(); c == '+' || c == '-' {
 			d.at++
 		}
 		if !d.digits() {
 			return "", false, d.errorf("malformed number")
 		}
+		magnitude += d.meter().exponent(d.in[begin:d.at])
 	}
 	text = d.in[start:d.at]
-	const surelyFits = 300 // digits, without an exponent
-	if exponent || len(text) > surelyFits {
-		if _, err := strconv.ParseFloat(text, 64); err != nil {
-			return "", false, d.errorf("number out of range")
-		}
+	const surelyFits = 308
+	if magnitude > surelyFits && math.IsInf(d.float(text), 0) {
+		return "", false, d.errorf("number out of range")
 	}
 	d.rough = d.rough || !isPlainNumber(text, integer)
 	return text, integer, nil
@@ -330,20 +392,59 @@ func (d *decoder) digitsOfNumber() (text string, integer bool, err error) {
 
 // text decodes a string in quotes.
 func (d *decoder) text() (string, error) {
-	in, start := d.in, d.at+1
-	at := plainUpTo(in, start)
-	d.at = at
-	switch {
-	case at >= len(in):
-		return "", d.errorf("unexpected end of JSON")
-	case in[at] == '"':
-		d.at++
-		return in[start:at], nil
-	case in[at] == '\\':
-		d.rough = true
-		return d.escaped(start)
+	start := d.at + 1
+	end := d.plain(start)
+	if end < len(d.in) && d.in[end] == '"' {
+		d.at = end + 1
+		return d.in[start:end], nil
 	}
-	return "", d.errorf("control character in a string")
+	if err := d.skipText(); err != nil {
+		return "", err
+	}
+	return d.escaped(start, d.at-1)
+}
+
+// skipText steps over a string in quotes.
+func (d *decoder) skipText() error {
+	d.at++
+	for {
+		d.at = d.plain(d.at)
+		if err := d.look(); err != nil {
+			return err
+		}
+		switch {
+		case d.at >= len(d.in):
+			return d.errorf("unexpected end of JSON")
+		case d.in[d.at] == '"':
+			d.at++
+			return nil
+		case d.in[d.at] != '\\':
+			return d.errorf("control character in a string")
+		}
+		d.rough = true
+		if _, err := d.escape(); err != nil {
+			return err
+		}
+	}
+}
+
+// plain is plainUpTo for the text. It pays for what is long, and ends early when the call
+// is to end.
+func (d *decoder) plain(start int) int {
+	if len(d.in)-start <= pieceBytes {
+		return plainUpTo(d.in, start)
+	}
+	return d.plainPieces(start)
+}
+
+func (d *decoder) plainPieces(start int) int {
+	for at := start; ; {
+		end := min(at+pieceBytes, len(d.in))
+		at = plainUpTo(d.in[:end], at)
+		if at < end || end == len(d.in) || !d.meter().pay(pieceBytes/bytesPerInstruction) {
+			return at
+		}
+	}
 }
 
 // plainUpTo returns where the first byte in s, from start on, is that does not stand
@@ -384,28 +485,28 @@ var plainText = func() (plain [256]bool) {
 	return plain
 }()
 
-// escaped goes on with a string that began at start and has an escape at d.at.
-func (d *decoder) escaped(start int) (string, error) {
-	out := append(make([]byte, 0, 2*(d.at-start)+16), d.in[start:d.at]...)
-	for d.at < len(d.in) {
-		switch c := d.in[d.at]; {
-		case c == '"':
-			d.at++
-			return string(out), nil
-		case c == '\\':
+// escaped decodes the string between start and end, which was checked and has escapes. It
+// is charged as what is read a second time.
+func (d *decoder) escaped(start, end int) (string, error) {
+	defer func(at int) { d.at, d.paid = at, at }(d.at)
+	d.meter().made(end - start)
+	out := make([]byte, 0, end-start)
+	for d.at, d.paid = start, start; d.at < end; {
+		plain := plainUpTo(d.in[:min(end, d.at+pieceBytes)], d.at)
+		out = append(out, d.in[d.at:plain]...)
+		d.at = plain
+		if err := d.look(); err != nil {
+			return "", err
+		}
+		if d.at < end && d.in[d.at] == '\\' {
 			r, err := d.escape()
 			if err != nil {
 				return "", err
 			}
 			out = utf8.AppendRune(out, r)
-		case c < ' ':
-			return "", d.errorf("control character in a string")
-		default:
-			out = append(out, c)
-			d.at++
 		}
 	}
-	return "", d.errorf("unexpected end of JSON")
+	return string(stringOf(out)), nil
 }
 
 // escape decodes the escape at d.at. Half of a surrogate pair becomes U+FFFD.
@@ -450,11 +551,10 @@ func (d *decoder) hex() (rune, bool) {
 	}
 	var r rune
 	for _, c := range []byte(d.in[d.at+1 : d.at+5]) {
-		digit := strings.IndexByte("0123456789abcdef", c|0x20)
-		if digit < 0 || c < '0' {
+		if !isHexDigit(c) {
 			return 0, false
 		}
-		r = r<<4 | rune(digit)
+		r = r<<4 | rune(digitOf(c))
 	}
 	d.at += 5
 	return r, true

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -64,9 +65,7 @@ func (e *encoder) fail(err error, what string) *script.Error {
 
 // spend charges the meter, which encoding cannot do through a Lua error.
 func (e *encoder) spend(n int) error {
-	m := e.meter
-	m.left -= int64(n)
-	if m.left >= 0 && m.stop.Load() == uint32(running) || m.goesOn() {
+	if e.meter.pay(n) {
 		return nil
 	}
 	return errInterrupted
@@ -120,6 +119,14 @@ func (e *encoder) room(dst []byte) ([]byte, error) {
 	return dst, nil
 }
 
+// add appends s if there is room.
+func (e *encoder) add(dst []byte, s string) ([]byte, error) {
+	if len(dst)-e.base+len(s) > e.limit {
+		return dst, refuse(script.Limit, "%s are larger than %d bytes", e.over, e.limit)
+	}
+	return append(dst, s...), nil
+}
+
 func (e *encoder) table(dst []byte, t *glua.LTable, depth int) ([]byte, error) {
 	if o := lazyOf(t); o != nil {
 		return e.lazyObject(dst, o, depth)
@@ -157,7 +164,7 @@ func (e *encoder) arrayLen(t *glua.LTable) (int, error) {
 		return -1, e.spend(min(len(members.strdict), 1)) // all names are text, as of most tables
 	}
 	count, highest := 0, 0
-	for k, _ := t.Next(glua.LNil); k != glua.LNil; k, _ = t.Next(k) {
+	for k, _ := e.meter.next(t, glua.LNil); k != glua.LNil; k, _ = e.meter.next(t, k) {
 		if err := e.spend(1); err != nil {
 			return 0, err
 		}
@@ -188,7 +195,7 @@ func (e *encoder) object(dst []byte, t *glua.LTable, depth int) ([]byte, error) 
 	dst = append(dst, '{')
 	first := true
 	var err error
-	for k, v := range pairs(t) {
+	for k, v := range e.meter.pairs(t) {
 		if !first {
 			dst = append(dst, ',')
 		}
@@ -212,6 +219,9 @@ func (e *encoder) object(dst []byte, t *glua.LTable, depth int) ([]byte, error) 
 		if dst, err = e.value(dst, v, depth+1); err != nil {
 			return dst, in(err, "."+keyText(k))
 		}
+	}
+	if err := e.spend(0); err != nil { // which may have ended them
+		return dst, err
 	}
 	return e.room(append(dst, '}'))
 }
@@ -244,19 +254,30 @@ const hexDigits = "0123456789abcdef"
 
 // text writes s in quotes.
 func (e *encoder) text(dst []byte, s string) ([]byte, error) {
-	if err := e.spend(len(s) / bytesPerInstruction); err != nil {
+	if len(s) > pieceBytes && len(s) <= e.limit { // or it would be copied over and over
+		dst = slices.Grow(dst, len(s))
+	}
+	dst, err := e.add(dst, `"`)
+	for err == nil && s != "" {
+		to := wholeRunes(s, 0, paidAtOnce)
+		if err = e.spend(to / bytesPerInstruction); err == nil {
+			dst, err = e.piece(dst, s[:to])
+		}
+		s = s[to:]
+	}
+	if err != nil {
 		return dst, err
 	}
+	return e.add(dst, `"`)
+}
+
+// piece writes a part of a text.
+func (e *encoder) piece(dst []byte, s string) ([]byte, error) {
 	if len(dst)-e.base+len(s) > e.limit {
-		return e.room(append(dst, s...))
-	}
-	dst = append(dst, '"')
-	first := 0
-	for first < len(s) && s[first] < utf8.RuneSelf && plainText[s[first]] {
-		first++
+		return e.add(dst, s) // which is refused
 	}
 	start := 0
-	for i := first; i < len(s); {
+	for i := 0; i < len(s); {
 		c := s[i]
 		if c >= utf8.RuneSelf {
 			r, size := utf8.DecodeRuneInString(s[i:])
@@ -266,7 +287,7 @@ func (e *encoder) text(dst []byte, s string) ([]byte, error) {
 			i += size
 			continue
 		}
-		if c >= ' ' && c != '"' && c != '\\' {
+		if plainText[c] {
 			i++
 			continue
 		}
@@ -275,8 +296,7 @@ func (e *encoder) text(dst []byte, s string) ([]byte, error) {
 		i++
 		start = i
 	}
-	dst = append(dst, s[start:]...)
-	return e.room(append(dst, '"'))
+	return e.room(append(dst, s[start:]...))
 }
 
 func appendEscape(dst []byte, c byte) []byte {

@@ -34,11 +34,9 @@ func jsonArray(l *glua.LState) int {
 }
 
 func jsonDecode(l *glua.LState) int {
-	text := argString(l, 1)
-	meterOf(l).charge(l, len(text)/jsonBytesPerInstruction)
-	meterOf(l).make(l, 2*len(text)) // what of it is written with escapes
-	d := decoder{call: callOf(l), nodes: maxNodes}
-	v, err := d.valueOf(text)
+	d := newDecoder(callOf(l))
+	v, err := d.value(argString(l, 1))
+	meterOf(l).charge(l, 0) // fails here if the budget is why decoding did
 	if err != nil {
 		l.RaiseError("invalid JSON: %s", err.Error())
 	}
@@ -64,6 +62,6 @@ func jsonEncode(l *glua.LState) int {
 		l.RaiseError("%s", failed.Message)
 	}
 	m.makeString(l, len(buf))
-	l.Push(glua.LString(buf))
+	l.Push(stringOf(buf))
 	return 1
 }

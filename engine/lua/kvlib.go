@@ -65,10 +65,9 @@ func kvJSON(l *glua.LState) int {
 		l.Push(glua.LNil)
 		return 1
 	}
-	m := meterOf(l)
-	m.charge(l, len(content)/jsonBytesPerInstruction)
-	d := decoder{call: callOf(l), nodes: maxNodes}
-	v, err := d.valueOf(content)
+	d := newDecoder(callOf(l))
+	v, err := d.value(content)
+	meterOf(l).charge(l, 0) // fails here if the budget is why decoding did
 	if err != nil {
 		l.RaiseError("the value of %s is not JSON that can be read: %s", argString(l, 1), err.Error())
 	}

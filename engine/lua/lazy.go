@@ -74,6 +74,9 @@ func settle(c *call, t *glua.LTable) {
 	}
 	*t = *c.l.CreateTable(0, len(o.members))
 	for i := range o.members {
+		if i%skipped == skipped-1 && !meterOf(c.l).pay(0) {
+			break // the call is over
+		}
 		t.RawSetString(o.members[i].name, o.valueAt(c, i))
 	}
 	if c.isFirst(t) && headersOf(c) != nil {
@@ -106,21 +109,19 @@ func (o *lazyObject) valueAt(c *call, i int) glua.LValue {
 		o.opened = true
 		return m.value
 	}
-	if start := int(m.start) + 1; o.text[start-1] == '"' {
-		if end := plainUpTo(o.text, start); o.text[end] == '"' {
-			m.value = glua.LString(o.text[start:end])
-			return m.value
-		}
-	}
-	d := decoder{call: c, nodes: maxNodes, in: o.text, at: int(m.start)}
+	// What is in a table is read again at each level above it that is asked for.
+	d := decoder{call: c, nodes: maxNodes, rate: lazyBytesPerInstruction, in: o.text, at: int(m.start), paid: int(m.start)}
 	v, err := d.any(o.depth + 1)
+	if err == nil {
+		err = d.pay()
+	}
 	if err != nil {
-		panic(err) // the text was checked before
+		if meterOf(c.l).reason == running {
+			panic(err) // the text was checked before
+		}
+		return glua.LNil // the call is over
 	}
 	m.value = v
-	// What is in a table is read again at each level above it that is asked for. If that
-	// was too much, the call ends at its next instruction.
-	meterOf(c.l).left -= int64(d.at-int(m.start)) / lazyBytesPerInstruction
 	if _, ok := v.(*glua.LTable); ok {
 		o.opened = true
 	}
@@ -217,6 +218,13 @@ func (d *decoder) members(depth int, keep keep) error {
 		return nil
 	}
 	mark := len(d.call.names)
+	err := d.membersFrom(mark, depth, keep)
+	d.call.names = d.call.names[:mark]
+	return err
+}
+
+// membersFrom checks members, of which there is one at least. Their names begin at mark.
+func (d *decoder) membersFrom(mark, depth int, keep keep) error {
 	var seen uint64
 	for more := true; more; {
 		start := d.at + 1
@@ -245,7 +253,6 @@ func (d *decoder) members(depth int, keep keep) error {
 			return err
 		}
 	}
-	d.call.names = d.call.names[:mark]
 	return nil
 }
 
@@ -283,12 +290,11 @@ func (d *decoder) skip(depth int) error {
 	}
 	switch c := d.peek(); {
 	case c == '"':
-		if at := plainUpTo(d.in, d.at+1); at < len(d.in) && d.in[at] == '"' {
-			d.at = at + 1
+		if end := d.plain(d.at + 1); end < len(d.in) && d.in[end] == '"' {
+			d.at = end + 1
 			return nil
 		}
-		_, err := d.text()
-		return err
+		return d.skipText()
 	case c == '{':
 		return d.members(depth, keepNone)
 	case c == '[':
@@ -363,5 +369,5 @@ func (e *encoder) lazyObject(dst []byte, o *lazyObject, depth int) ([]byte, erro
 	if err := e.spend(o.values + (o.end-o.start)/bytesPerInstruction); err != nil {
 		return dst, err
 	}
-	return e.room(append(dst, o.text[o.start:o.end]...))
+	return e.add(dst, o.text[o.start:o.end])
 }

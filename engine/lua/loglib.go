@@ -147,8 +147,9 @@ func (b *logLine) fields(t *glua.LTable) {
 	if t == nil {
 		return
 	}
-	chargeKeys(b.l, t)
-	for k, v := t.Next(glua.LNil); k != glua.LNil && !b.full; k, v = t.Next(k) {
+	m := meterOf(b.l)
+	for k, v := m.next(t, glua.LNil); k != glua.LNil && !b.full; k, v = m.next(t, k) {
+		m.charge(b.l, 1)
 		b.add(" ")
 		b.text(keyText(k))
 		b.add("=")

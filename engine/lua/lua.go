@@ -23,6 +23,7 @@ var setLibraryLimits = sync.OnceFunc(func() {
 	quicken()
 	findFrames()
 	keepSigns()
+	compareTexts()
 })
 
 // Engine compiles and runs Lua. It is safe for concurrent use.

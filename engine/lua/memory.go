@@ -38,12 +38,12 @@ const (
 	nameRoomBytes = 80   // for each name that a table is made for
 	closureBytes  = 64
 	upvalueBytes  = 56
-	stringBytes   = 32 // besides its bytes
+	iteratorBytes = 256 // of gmatch
+	stringBytes   = 32  // besides its bytes
 	lazyBytes     = 280
 	memberBytes   = 140
 	errorBytes    = 2400
 	deepErrorMore = 90_000 // if it came from so deep that its traceback was cut
-	messageCopies = 4      // of an error's message, until it is caught
 )
 
 // made counts n bytes. When there were too many the call ends at its next
@@ -147,9 +147,6 @@ func errorSize(err *glua.ApiError) int {
 	n := errorBytes
 	if strings.Contains(err.StackTrace, "...") {
 		n += deepErrorMore
-	}
-	if s, ok := err.Object.(glua.LString); ok {
-		n += messageCopies * len(s)
 	}
 	return n
 }

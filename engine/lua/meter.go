@@ -52,6 +52,7 @@ type meter struct {
 
 	started time.Time
 	random  *rand.Rand // set by math.randomseed, for this call alone
+	scratch []byte     // in which short strings are put together
 
 	// Guarded by watchdog.mu while armed.
 	ctx      context.Context
@@ -190,14 +191,18 @@ func (m *meter) stopError() *script.Error {
 	}
 }
 
-// charge takes n instructions from the budget and stops the script if that was
-// too much, or if the watchdog says so.
-func (m *meter) charge(l *glua.LState, n int) {
+// pay takes n instructions from the budget, yields the call's turn if it is asked for,
+// and reports whether the call may go on.
+func (m *meter) pay(n int) bool {
 	m.left -= int64(n)
-	if m.left >= 0 && m.stop.Load() == uint32(running) || m.goesOn() {
-		return
+	return m.left >= 0 && m.stop.Load() == uint32(running) || m.goesOn()
+}
+
+// charge is pay, and stops the script if it may not go on.
+func (m *meter) charge(l *glua.LState, n int) {
+	if !m.pay(n) {
+		l.RaiseError("%s", m.stopError().Message)
 	}
-	l.RaiseError("%s", m.stopError().Message)
 }
 
 // chargeBytes charges for n bytes read or written.
@@ -208,17 +213,8 @@ func (m *meter) chargeBytes(l *glua.LState, n int) {
 // capString refuses a string of n bytes that is over the limit.
 func (m *meter) capString(l *glua.LState, n int) {
 	if n > m.limits.StringBytes {
-		m.makeString(l, m.limits.StringBytes) // which was put together in vain
 		raiseLimit(l, "a string of %d bytes is over the limit of %d", n, m.limits.StringBytes)
 	}
-}
-
-// checkString is for a string of n bytes that is about to be made: it is
-// refused if it is over the limit, and charged and counted for otherwise.
-func (m *meter) checkString(l *glua.LState, n int) {
-	m.capString(l, n)
-	m.chargeBytes(l, n)
-	m.makeString(l, n)
 }
 
 // meterOf returns the meter of the call that l runs.

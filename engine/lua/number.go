@@ -36,29 +36,40 @@ func formatNumber(f float64) string {
 // digitsPerInstruction is how many digits are read for one instruction.
 const digitsPerInstruction = 8
 
-const luaSpace = " \t\n\v\f\r"
+func isSpace(c byte) bool { return c == ' ' || '\t' <= c && c <= '\r' }
+
+func isHexDigit(c byte) bool { return isDigit(c) || 'a' <= c|0x20 && c|0x20 <= 'f' }
+
+// trim returns s without space around it.
+func (m *meter) trim(s string) string {
+	s = s[m.count(s, isSpace):]
+	end := len(s)
+	for end > 0 && isSpace(s[end-1]) {
+		if end--; end%paidAtOnce == 0 && !m.pay(paidAtOnce/digitsPerInstruction) {
+			break
+		}
+	}
+	return s[:end]
+}
 
 // parseNumber reads a number as Lua's tonumber and lexer do: decimal, or
-// hexadecimal integers after "0x", with space around it.
-func parseNumber(s string) (float64, bool) {
-	s = strings.Trim(s, luaSpace)
-	digits, negative := strings.CutPrefix(s, "-")
+// hexadecimal integers after "0x", with space around it. It charges for the text.
+func (m *meter) parseNumber(s string) (float64, bool) {
+	digits, negative := strings.CutPrefix(m.trim(s), "-")
 	if !negative {
-		digits = strings.TrimPrefix(s, "+")
+		digits = strings.TrimPrefix(digits, "+")
 	}
 	var f float64
 	if len(digits) > 2 && digits[0] == '0' && digits[1]|0x20 == 'x' {
-		for _, c := range []byte(digits[2:]) {
-			if d := digitOf(c); d < 0 || d > 15 {
-				return 0, false
-			}
-		}
-		f, _ = strconv.ParseFloat(digits+"p0", 64) // rounds once
-	} else {
-		if !isDecimal(digits) {
+		if m.count(digits[2:], isHexDigit) < len(digits)-2 {
 			return 0, false
 		}
-		f, _ = strconv.ParseFloat(digits, 64) // out of range is infinite, as in C
+		f = m.parseHex(digits[2:])
+	} else {
+		if !m.isDecimal(digits) {
+			return 0, false
+		}
+		f = m.parseDecimal(digits)
 	}
 	if negative {
 		f = -f
@@ -67,29 +78,115 @@ func parseNumber(s string) (float64, bool) {
 }
 
 // isDecimal reports whether s is digits with an optional point and exponent.
-func isDecimal(s string) bool {
-	mantissa := s
-	if at := strings.IndexAny(s, "eE"); at >= 0 {
-		exponent := s[at+1:]
-		mantissa = s[:at]
-		if exponent != "" && (exponent[0] == '+' || exponent[0] == '-') {
-			exponent = exponent[1:]
-		}
-		if !allDigits(exponent) || exponent == "" {
-			return false
-		}
+func (m *meter) isDecimal(s string) bool {
+	whole := m.count(s, isDigit)
+	s = s[whole:]
+	fraction := 0
+	if s != "" && s[0] == '.' {
+		fraction = m.count(s[1:], isDigit)
+		s = s[1+fraction:]
 	}
-	whole, fraction, _ := strings.Cut(mantissa, ".")
-	return allDigits(whole) && allDigits(fraction) && whole+fraction != ""
+	if whole+fraction == 0 || s == "" {
+		return whole+fraction > 0
+	}
+	if s[0]|0x20 != 'e' {
+		return false
+	}
+	if s = s[1:]; s != "" && (s[0] == '+' || s[0] == '-') {
+		s = s[1:]
+	}
+	return s != "" && m.count(s, isDigit) == len(s)
 }
 
-func allDigits(s string) bool {
-	for i := range len(s) {
-		if !isDigit(s[i]) {
-			return false
+// A double is decided by the first 767 digits of a numeral and by whether any other
+// follows: what is longer than longNumeral is cut before it is read.
+const (
+	decidingDigits = 800
+	longNumeral    = 1000
+)
+
+// parseDecimal reads what isDecimal has found to be one. What is out of range is
+// infinite, as in C.
+func (m *meter) parseDecimal(s string) float64 {
+	if len(s) > longNumeral {
+		s = m.shorten(s)
+	}
+	f, _ := strconv.ParseFloat(s, 64)
+	return f
+}
+
+// shorten returns a short numeral of the same double.
+func (m *meter) shorten(s string) string {
+	short := make([]byte, 0, decidingDigits+32)
+	scale, fraction, more := 0, false, false
+	at := 0
+	for ; at < len(s) && s[at]|0x20 != 'e'; at++ {
+		if at%paidAtOnce == paidAtOnce-1 && !m.pay(paidAtOnce/digitsPerInstruction) {
+			return "0" // the call is over
+		}
+		c := s[at]
+		if c == '.' {
+			fraction = true
+			continue
+		}
+		kept := len(short) < decidingDigits && (c != '0' || len(short) > 0)
+		if kept {
+			short = append(short, c)
+		}
+		counts := kept || len(short) == 0 // in front, zeros count behind the point alone
+		switch {
+		case counts && fraction:
+			scale--
+		case !counts:
+			more = more || c != '0'
+			if !fraction {
+				scale++
+			}
 		}
 	}
-	return true
+	if more {
+		short, scale = append(short, '1'), scale-1
+	}
+	if len(short) == 0 {
+		return "0"
+	}
+	if at < len(s) {
+		scale += m.exponent(s[at+1:])
+	}
+	return string(strconv.AppendInt(append(short, 'e'), int64(scale), 10))
+}
+
+// exponent reads the digits of an exponent; beyond what any double has it is exact no
+// more.
+func (m *meter) exponent(s string) int {
+	const beyond = 1 << 40
+	digits, negative := strings.CutPrefix(s, "-")
+	digits = strings.TrimPrefix(digits, "+")
+	digits = digits[m.count(digits, func(c byte) bool { return c == '0' }):]
+	n := 0
+	for i := 0; i < len(digits) && n < beyond; i++ {
+		n = 10*n + int(digits[i]-'0')
+	}
+	if negative {
+		return -n
+	}
+	return n
+}
+
+// parseHex reads the digits of a hexadecimal integer. It rounds once.
+func (m *meter) parseHex(digits string) float64 {
+	const deciding = 64
+	digits = digits[m.count(digits, func(c byte) bool { return c == '0' }):]
+	exponent, more := 0, ""
+	if rest := len(digits) - deciding; rest > 0 {
+		exponent = 4 * rest
+		if m.count(digits[deciding:], func(c byte) bool { return c == '0' }) < rest {
+			more, exponent = "1", exponent-4
+		}
+		digits = digits[:deciding]
+	}
+	f, _ := strconv.ParseFloat("0x0"+digits+more+"p"+strconv.Itoa(exponent), 64)
+	return f
 }
 
 // digitOf returns the value of c as a digit in bases up to 36, or -1.
@@ -105,9 +202,10 @@ func digitOf(c byte) int {
 	return -1
 }
 
-// parseInteger reads an integer in a base from 2 to 36.
-func parseInteger(s string, base int) (float64, bool) {
-	s = strings.Trim(s, luaSpace)
+// parseInteger reads an integer in a base from 2 to 36. It charges for the text.
+func (m *meter) parseInteger(s string, base int) (float64, bool) {
+	s = m.trim(s)
+	m.pay(len(s) % paidAtOnce / digitsPerInstruction)
 	digits, negative := strings.CutPrefix(s, "-")
 	if !negative {
 		digits = strings.TrimPrefix(s, "+")
@@ -122,7 +220,7 @@ func parseInteger(s string, base int) (float64, bool) {
 	exact, fits := uint64(0), true // which rounds once
 	for i := range len(digits) {
 		d := digitOf(digits[i])
-		if d < 0 || d >= base {
+		if d < 0 || d >= base || i%paidAtOnce == paidAtOnce-1 && !m.pay(paidAtOnce/digitsPerInstruction) {
 			return 0, false
 		}
 		f = f*float64(base) + float64(d)

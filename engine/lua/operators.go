@@ -53,29 +53,22 @@ func operatorConcat(l *glua.LState) int {
 			return concatByMeta(l, n)
 		}
 	}
-	m := meterOf(l)
-	m.capString(l, least) // before it is put together
-	buf := make([]byte, 0, least+most)
+	meterOf(l).capString(l, least) // before it is put together
+	t := newText(l, least+most)
 	for i := 1; i <= n; i++ {
-		buf = appendText(buf, l.Get(i))
+		t.addValue(l.Get(i))
 	}
-	m.checkString(l, len(buf))
-	l.Push(glua.LString(buf))
+	l.Push(t.value())
 	return 1
 }
 
-// appendText appends a string or what a number prints.
-func appendText(buf []byte, v glua.LValue) []byte {
-	switch v := v.(type) {
-	case glua.LString:
-		return append(buf, v...)
-	case glua.LNumber:
-		if f := float64(v); isExactInteger(f) && f != 0 {
-			return strconv.AppendInt(buf, int64(f), 10)
-		}
-		return append(buf, formatNumber(float64(v))...)
+// appendNumber appends what a number prints.
+func appendNumber(buf []byte, v glua.LValue) []byte {
+	n, _ := v.(glua.LNumber)
+	if f := float64(n); isExactInteger(f) && f != 0 {
+		return strconv.AppendInt(buf, int64(f), 10)
 	}
-	return buf
+	return append(buf, formatNumber(float64(n))...)
 }
 
 // textBytes returns the length of a string, and 0 for a number.
@@ -90,15 +83,14 @@ func isText(v glua.LValue) bool {
 
 // concatByMeta joins operands of which some are neither string nor number.
 func concatByMeta(l *glua.LState, n int) int {
-	m := meterOf(l)
 	result := l.Get(n)
 	for i := n - 1; i >= 1; i-- {
 		left := l.Get(i)
 		if isText(left) && isText(result) {
-			m.capString(l, textBytes(left)+textBytes(result))
-			buf := appendText(appendText(nil, left), result)
-			m.checkString(l, len(buf))
-			result = glua.LString(buf)
+			t := newText(l, textBytes(left)+textBytes(result))
+			t.addValue(left)
+			t.addValue(result)
+			result = t.value()
 			continue
 		}
 		fn := l.GetMetaField(left, "__concat")

@@ -50,7 +50,7 @@ func osTime(l *glua.LState) int {
 		case glua.LNumber:
 			return max(-maxTimeField, min(toInt(float64(v)), maxTimeField))
 		case glua.LString:
-			if f, ok := parseNumber(string(v)); ok {
+			if f, ok := textNumber(l, v); ok {
 				return max(-maxTimeField, min(toInt(f), maxTimeField))
 			}
 		}
@@ -84,21 +84,21 @@ func osDate(l *glua.LState) int {
 		l.Push(t)
 		return 1
 	}
-	m := meterOf(l)
-	m.chargeBytes(l, len(format))
-	buf := make([]byte, 0, 32)
-	for i := 0; i < len(format); i++ {
-		if format[i] != '%' || i+1 == len(format) {
-			buf = append(buf, format[i])
-			continue
+	t := newText(l, 0)
+	for {
+		plain, field, found := strings.Cut(format, "%")
+		t.add(plain)
+		if field == "" {
+			if found {
+				t.addByte('%')
+			}
+			break
 		}
-		i++
-		m.charge(l, dateFieldCost)
-		buf = append(buf, dateField(date, format[i])...)
-		m.capString(l, len(buf))
+		t.meter.charge(l, dateFieldCost)
+		t.add(dateField(date, field[0]))
+		format = field[1:]
 	}
-	m.checkString(l, len(buf))
-	l.Push(glua.LString(buf))
+	l.Push(t.value())
 	return 1
 }
 

@@ -97,11 +97,11 @@ func (p *program) run(s *state, inv *engine.Invocation, res *engine.Result) (err
 func (p *program) prepare(s *state, inv *engine.Invocation) error {
 	c := &s.call
 	c.program, c.inv = p, inv
-	d := decoder{call: c, nodes: maxNodes}
+	d := newDecoder(c)
 	if p.usesConfig {
-		config, err := d.object(orEmpty(inv.Config))
+		config, err := d.object(s.meter.kept(orEmpty(inv.Config)))
 		if err != nil {
-			return script.Errorf(script.Invalid, "config", "%w", err)
+			return s.meter.invalid("config", err)
 		}
 		c.config = config
 	}
@@ -113,13 +113,28 @@ func (p *program) prepare(s *state, inv *engine.Invocation) error {
 		return p.setGlobals(s, &d, inv.Args)
 	}
 	for i, arg := range inv.Args {
-		v, err := d.value(arg)
+		v, err := d.value(s.meter.kept(arg))
 		if err != nil {
-			return script.Errorf(script.Invalid, fmt.Sprintf("args[%d]", i), "%w", err)
+			return s.meter.invalid(fmt.Sprintf("args[%d]", i), err)
 		}
 		c.args = append(c.args, v)
 	}
 	return nil
+}
+
+// kept returns a copy of what the caller may change once the call is over. It is counted.
+func (m *meter) kept(text []byte) string {
+	m.made(stringBytes + len(text))
+	return string(text)
+}
+
+// invalid returns the error of a field that cannot be read, or of a call that ended while
+// it was.
+func (m *meter) invalid(field string, err error) error {
+	if m.reason != running {
+		return m.stopError()
+	}
+	return script.Errorf(script.Invalid, field, "%w", err)
 }
 
 // environment returns the globals of a call.
@@ -150,12 +165,15 @@ func (p *program) setGlobals(s *state, d *decoder, args [][]byte) error {
 	case 0:
 		return nil
 	case 1:
-		globals, err := d.object(args[0])
+		globals, err := d.object(s.meter.kept(args[0]))
 		if err != nil {
-			return script.Errorf(script.Invalid, "args[0]", "%w", err)
+			return s.meter.invalid("args[0]", err)
 		}
 		o := lazyOf(globals)
 		for i := range o.members {
+			if i%skipped == skipped-1 && !s.meter.pay(0) {
+				return s.meter.stopError()
+			}
 			s.call.env.RawSetString(o.members[i].name, o.valueAt(&s.call, i))
 		}
 		return nil

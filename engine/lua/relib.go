@@ -22,11 +22,13 @@ func reFunctions() map[string]glua.LGFunction {
 
 func reEscape(l *glua.LState) int {
 	s := argString(l, 1)
-	m := meterOf(l)
-	m.chargeBytes(l, len(s))
-	quoted := regexp.QuoteMeta(s)
-	m.checkString(l, len(quoted))
-	l.Push(glua.LString(quoted))
+	t := newText(l, len(s))
+	for at := 0; at < len(s); {
+		to := t.meter.piece(l, at, len(s))
+		t.add(regexp.QuoteMeta(s[at:to]))
+		at = to
+	}
+	l.Push(t.value())
 	return 1
 }
 
@@ -100,7 +102,7 @@ const matchCost = 10
 // has, or by what a function returns.
 func reGsub(l *glua.LState) int {
 	s, p := argString(l, 1), argPattern(l)
-	r := replacement{l: l, pattern: p, with: l.Get(3)}
+	r := replacement{text: newText(l, 0), pattern: p, with: l.Get(3)}
 	switch v := r.with.(type) {
 	case glua.LNumber:
 		r.with = glua.LString(formatNumber(float64(v)))
@@ -129,32 +131,26 @@ func reGsub(l *glua.LState) int {
 			continue
 		}
 		count++
-		before := cap(r.buf)
-		r.buf = append(r.buf, s[copied:at[0]]...)
-		r.add(s, at)
+		r.add(s[copied:at[0]])
+		r.replace(s, at)
 		copied = at[1]
 		m.charge(l, matchCost)
-		m.capString(l, len(r.buf))
-		if cap(r.buf) != before {
-			m.make(l, cap(r.buf))
-		}
 	}
-	m.checkString(l, len(r.buf)+len(s)-copied)
-	l.Push(glua.LString(string(r.buf) + s[copied:]))
+	r.add(s[copied:])
+	l.Push(r.value())
 	l.Push(glua.LNumber(count))
 	return 2
 }
 
 // replacement builds the text that gsub returns.
 type replacement struct {
-	l       *glua.LState
+	text
 	pattern *rePattern
 	with    glua.LValue
-	buf     []byte
 }
 
-// add appends what stands for a match.
-func (r *replacement) add(s string, at []int) {
+// replace adds what stands for a match.
+func (r *replacement) replace(s string, at []int) {
 	var value glua.LValue
 	switch with := r.with.(type) {
 	case glua.LString:
@@ -168,26 +164,21 @@ func (r *replacement) add(s string, at []int) {
 	default:
 		value = r.l.GetTable(with, groupOf(s, at, min(1, r.pattern.groups)))
 	}
-	switch v := value.(type) {
-	case glua.LString:
-		r.buf = append(r.buf, v...)
-	case glua.LNumber:
-		r.buf = append(r.buf, formatNumber(float64(v))...)
+	switch {
+	case isText(value):
+		r.addValue(value)
+	case glua.LVIsFalse(value):
+		r.add(s[at[0]:at[1]])
 	default:
-		if !glua.LVIsFalse(v) {
-			r.l.RaiseError("invalid replacement value (a %s)", valueName(v))
-		}
-		r.buf = append(r.buf, s[at[0]:at[1]]...)
+		r.l.RaiseError("invalid replacement value (a %s)", valueName(value))
 	}
 }
 
-// expand appends a text in which %N is a capture.
+// expand adds a text in which %N is a capture.
 func (r *replacement) expand(with, s string, at []int) {
-	m := meterOf(r.l)
-	m.charge(r.l, len(with)/bytesPerInstruction)
 	for {
 		text, rest, found := strings.Cut(with, "%")
-		r.buf = append(r.buf, text...)
+		r.add(text)
 		if !found {
 			return
 		}
@@ -198,7 +189,7 @@ func (r *replacement) expand(with, s string, at []int) {
 		group := int(rest[0]) - '0'
 		switch {
 		case rest[0] == '%':
-			r.buf = append(r.buf, '%')
+			r.addByte('%')
 			continue
 		case group < 0 || group > 9:
 			r.l.RaiseError("%s", "invalid use of '%' in replacement: %0 to %9 are captures, and %% is %")
@@ -208,10 +199,7 @@ func (r *replacement) expand(with, s string, at []int) {
 			r.l.RaiseError("invalid capture index %%%d: the pattern has %d", group, r.pattern.groups)
 		}
 		if at[2*group] >= 0 {
-			text := s[at[2*group]:at[2*group+1]]
-			m.charge(r.l, len(text)/bytesPerInstruction)
-			r.buf = append(r.buf, text...)
-			m.capString(r.l, len(r.buf))
+			r.add(s[at[2*group]:at[2*group+1]])
 		}
 	}
 }

@@ -33,6 +33,8 @@ type box struct {
 	// operators are the builtins behind rewritten operators.
 	operators map[string]*glua.LFunction
 	refusals  map[string]*glua.LFunction
+
+	keyRefusal *glua.LFunction
 }
 
 // library is what the userdata of a library holds.
@@ -69,12 +71,13 @@ func newBox() *box {
 		},
 	}
 	b.names[b.ipairsNext], b.names[b.pairsNext], b.names[b.libraryNext] = "for iterator", "next", "for iterator"
-	b.refusals = refusals()
+	b.refusals, b.keyRefusal = refusals(), keyRefusal()
 	b.lazyMeta.RawSetString("__index", builtin(lazyIndex))
 	b.lazyMeta.RawSetString("__newindex", builtin(lazyNewIndex))
 	b.requestMeta.RawSetString("__index", builtin(requestIndex))
 	b.plainMeta = newTable()
 	b.refuse(b.plainMeta)
+	b.refuseKeys(b.plainMeta, "__index", "__newindex")
 	b.envMeta = protected(b.base)
 	b.bareEnv = newTable()
 	b.bareEnv.Metatable = b.envMeta
@@ -84,6 +87,7 @@ func newBox() *box {
 	b.strings = b.library("string", stringFunctions(), nil)
 	b.stringMeta = protected(b.strings)
 	b.refuse(b.stringMeta)
+	b.refuseKeys(b.stringMeta, "__newindex")
 	stringArithmetic(b.stringMeta)
 	b.library("table", tableFunctions(), nil)
 	b.library("math", mathFunctions(), mathConstants)
@@ -155,9 +159,17 @@ func (b *box) refuse(meta *glua.LTable) {
 	}
 }
 
+// refuseKeys adds the refusal of members to a metatable.
+func (b *box) refuseKeys(meta *glua.LTable, events ...string) {
+	for _, event := range events {
+		meta.RawSetString(event, b.keyRefusal)
+	}
+}
+
 func (b *box) nullMeta() *glua.LTable {
 	meta := newTable()
 	b.refuse(meta)
+	b.refuseKeys(meta, "__index", "__newindex")
 	meta.RawSetString("__metatable", glua.LFalse)
 	meta.RawSetString("__tostring", builtin(func(l *glua.LState) int {
 		l.Push(glua.LString("null"))

@@ -80,13 +80,15 @@ func stringLen(l *glua.LState) int {
 
 // mapBytes pushes the string argument with each byte replaced.
 func mapBytes(l *glua.LState, replace func(byte) byte) int {
-	s := argString(l, 1)
-	meterOf(l).checkString(l, len(s))
-	buf := []byte(s)
-	for i, c := range buf {
-		buf[i] = replace(c)
+	s, m := argString(l, 1), meterOf(l)
+	buf := m.room(l, len(s))
+	for at := 0; at < len(s); {
+		to := m.piece(l, at, len(s))
+		for ; at < to; at++ {
+			buf[at] = replace(s[at])
+		}
 	}
-	l.Push(glua.LString(buf))
+	l.Push(stringOf(buf))
 	return 1
 }
 
@@ -115,23 +117,25 @@ func stringRep(l *glua.LState) int {
 		l.Push(glua.LString(""))
 		return 1
 	}
-	m := meterOf(l)
-	if n > m.limits.StringBytes+1 { // or the product might not fit
-		raiseLimit(l, "a string repeated %d times is over the limit of %d bytes", n, m.limits.StringBytes)
+	if most := meterOf(l).limits.StringBytes; n > most+1 { // or the product might not fit
+		raiseLimit(l, "a string repeated %d times is over the limit of %d bytes", n, most)
 	}
-	m.checkString(l, n*len(s)+(n-1)*len(separator))
-	l.Push(glua.LString(strings.Repeat(s+separator, n-1) + s))
+	t := newText(l, n*len(s)+(n-1)*len(separator))
+	t.repeat(s, separator, n)
+	l.Push(t.value())
 	return 1
 }
 
 func stringReverse(l *glua.LState) int {
-	s := argString(l, 1)
-	meterOf(l).checkString(l, len(s))
-	buf := make([]byte, len(s))
-	for i := range len(s) {
-		buf[len(s)-1-i] = s[i]
+	s, m := argString(l, 1), meterOf(l)
+	buf := m.room(l, len(s))
+	for at := 0; at < len(s); {
+		to := m.piece(l, at, len(s))
+		for ; at < to; at++ {
+			buf[len(s)-1-at] = s[at]
+		}
 	}
-	l.Push(glua.LString(buf))
+	l.Push(stringOf(buf))
 	return 1
 }
 
@@ -154,10 +158,10 @@ func find(l *glua.LState, positions bool) int {
 		start += len(s) + 1
 	}
 	start = min(max(start-1, 0), len(s))
-	if positions && (glua.LVAsBool(l.Get(4)) || !strings.ContainsAny(pattern, "^$*+?.([%-")) {
+	m := matcher{l: l, meter: meterOf(l), src: s, pattern: pattern}
+	if positions && (glua.LVAsBool(l.Get(4)) || !m.meter.hasAny(l, pattern, "^$*+?.([%-")) {
 		return findPlain(l, s, pattern, start)
 	}
-	m := matcher{l: l, meter: meterOf(l), src: s, pattern: pattern}
 	p := 0
 	anchored := strings.HasPrefix(pattern, "^")
 	if anchored {
@@ -184,8 +188,7 @@ func find(l *glua.LState, positions bool) int {
 }
 
 func findPlain(l *glua.LState, s, text string, start int) int {
-	meterOf(l).chargeBytes(l, len(s)-start)
-	at := strings.Index(s[start:], text)
+	at := meterOf(l).indexOf(l, s[start:], text)
 	if at < 0 {
 		l.Push(glua.LNil)
 		return 1
@@ -197,6 +200,7 @@ func findPlain(l *glua.LState, s, text string, start int) int {
 
 func stringGmatch(l *glua.LState) int {
 	s, pattern := argString(l, 1), argString(l, 2)
+	meterOf(l).make(l, iteratorBytes)
 	start := 0
 	l.Push(builtin(func(l *glua.LState) int {
 		m := matcher{l: l, meter: meterOf(l), src: s, pattern: pattern}
@@ -231,6 +235,7 @@ func stringGsub(l *glua.LState) int {
 	}
 	g := substitution{
 		matcher:     matcher{l: l, meter: meterOf(l), src: s, pattern: pattern},
+		text:        newText(l, 0),
 		replacement: replacement,
 	}
 	p := 0
@@ -250,7 +255,7 @@ func stringGsub(l *glua.LState) int {
 		case end != noMatch && end > at:
 			at = end
 		case at < len(s):
-			g.buf = append(g.buf, s[at])
+			g.addByte(s[at])
 			at++
 		default:
 			most = count
@@ -259,10 +264,9 @@ func stringGsub(l *glua.LState) int {
 			break
 		}
 	}
-	g.settle()
-	g.buf = append(g.buf, s[min(at, len(s)):]...)
-	g.meter.checkString(l, len(g.buf))
-	l.Push(glua.LString(g.buf))
+	g.matcher.settle()
+	g.add(s[min(at, len(s)):])
+	l.Push(g.value())
 	l.Push(glua.LNumber(count))
 	return 2
 }
@@ -270,65 +274,58 @@ func stringGsub(l *glua.LState) int {
 // substitution is a gsub in progress.
 type substitution struct {
 	matcher
+	text
 	replacement glua.LValue
-	buf         []byte
 }
 
 // replace appends what takes the place of the match from s to end.
 func (g *substitution) replace(s, end int) {
-	before := len(g.buf)
+	l := g.matcher.l
 	var v glua.LValue
 	switch r := g.replacement.(type) {
 	case glua.LString:
 		g.template(string(r), s, end)
-		g.appended(before)
 		return
 	case *glua.LFunction:
-		g.l.Push(r)
+		l.Push(r)
 		n := g.push(s, end, true)
-		g.l.Call(n, 1)
-		v = g.l.Get(-1)
-		g.l.Pop(1)
+		l.Call(n, 1)
+		v = l.Get(-1)
+		l.Pop(1)
 	case *glua.LTable:
-		v = g.l.GetTable(r, g.capture(0, s, end))
+		v = l.GetTable(r, g.capture(0, s, end))
 	default:
 		v = r
 	}
 	switch {
 	case glua.LVIsFalse(v):
-		g.buf = append(g.buf, g.src[s:end]...)
+		g.add(g.src[s:end])
 	case isText(v):
-		g.buf = appendText(g.buf, v)
+		g.addValue(v)
 	default:
-		g.l.RaiseError("invalid replacement value (a %s)", valueName(v))
+		l.RaiseError("invalid replacement value (a %s)", valueName(v))
 	}
-	g.appended(before)
-}
-
-// appended accounts for what was added to the result.
-func (g *substitution) appended(before int) {
-	g.meter.capString(g.l, len(g.buf))
-	g.meter.chargeBytes(g.l, len(g.buf)-before)
 }
 
 // template appends a replacement string, in which "%1" is a capture.
 func (g *substitution) template(r string, s, end int) {
-	for i := 0; i < len(r); i++ {
-		if r[i] != '%' {
-			g.buf = append(g.buf, r[i])
-			continue
+	for {
+		plain, escape, found := strings.Cut(r, "%")
+		g.add(plain)
+		if !found {
+			return
 		}
-		if i++; i >= len(r) {
-			g.l.RaiseError("%s", "invalid use of '%' in replacement string")
+		if escape == "" {
+			g.matcher.l.RaiseError("%s", "invalid use of '%' in replacement string")
 		}
-		switch c := r[i]; {
+		switch c := escape[0]; {
 		case c == '0':
-			g.buf = append(g.buf, g.src[s:end]...)
+			g.add(g.src[s:end])
 		case isDigit(c):
-			g.buf = appendText(g.buf, g.capture(int(c-'1'), s, end))
+			g.addValue(g.capture(int(c-'1'), s, end))
 		default:
-			g.buf = append(g.buf, c)
+			g.addByte(c)
 		}
-		g.meter.capString(g.l, len(g.buf))
+		r = escape[1:]
 	}
 }

@@ -19,25 +19,21 @@ func tableFunctions() map[string]glua.LGFunction {
 
 func tableConcat(l *glua.LState) int {
 	separator := optString(l, 2, "")
-	t := argTable(l)
-	first, last := optInt(l, 3, 1), optLast(l, 4, t)
-	m := meterOf(l)
-	var buf []byte
+	list := argTable(l)
+	first, last := optInt(l, 3, 1), optLast(l, 4, list)
+	t := newText(l, 0)
 	for i := first; i <= last; i++ {
-		v := rawGetIndex(t, i)
+		v := rawGetIndex(list, i)
 		if !isText(v) {
 			l.RaiseError("invalid value (%s) at index %d in table for 'concat'", valueName(v), i)
 		}
-		before := len(buf)
-		buf = appendText(buf, v)
+		t.addValue(v)
 		if i < last {
-			buf = append(buf, separator...)
+			t.add(separator)
 		}
-		m.charge(l, 1+(len(buf)-before)/bytesPerInstruction)
-		m.capString(l, len(buf))
+		t.meter.charge(l, 1)
 	}
-	m.makeString(l, len(buf))
-	l.Push(glua.LString(buf))
+	l.Push(t.value())
 	return 1
 }
 
@@ -86,7 +82,7 @@ func tableMaxn(l *glua.LState) int {
 	t := argTable(l)
 	m := meterOf(l)
 	highest := glua.LNumber(0)
-	for k, _ := t.Next(glua.LNil); k != glua.LNil; k, _ = t.Next(k) {
+	for k, _ := m.next(t, glua.LNil); k != glua.LNil; k, _ = m.next(t, k) {
 		m.charge(l, 1)
 		if n, ok := k.(glua.LNumber); ok {
 			highest = max(highest, n)
@@ -106,14 +102,15 @@ func tableSort(l *glua.LState) int {
 	}
 	m := meterOf(l)
 	n := border(t)
-	m.charge(l, n)
 	m.make(l, itemBytes*n)
 	values := make([]glua.LValue, n)
 	for i := range values {
+		m.charge(l, 1)
 		values[i] = rawGetIndex(t, i+1)
 	}
 	sort.Sort(&sorter{l: l, meter: m, values: values, less: less})
 	for i, v := range values {
+		m.charge(l, 0)
 		setIndex(l, t, i+1, v) // the comparator may have emptied it
 	}
 	return 0
@@ -147,8 +144,8 @@ func (s *sorter) Less(i, j int) bool {
 func lessThan(l *glua.LState, m *meter, a, b glua.LValue) bool {
 	if a, ok := a.(glua.LString); ok {
 		if b, ok := b.(glua.LString); ok {
-			m.chargeBytes(l, min(len(a), len(b)))
-			return a < b
+			m.chargeBytes(l, min(len(a), len(b), pieceBytes))
+			return m.compare(string(a), string(b)) < 0
 		}
 	}
 	return l.LessThan(a, b)

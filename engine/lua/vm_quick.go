@@ -204,8 +204,60 @@ func quickAssign(next execute) execute {
 	}
 }
 
-// pairs yields what t.Next would. It is for tables that do not change meanwhile.
-func pairs(t *glua.LTable) iter.Seq2[glua.LValue, glua.LValue] {
+// skipped is how many keys of what was removed are stepped over before they are paid for.
+const skipped = 64
+
+// next returns the key after key and its value, as t.Next does, in which one step goes over
+// all that was removed: here that is charged. It ends early when the call is to end.
+func (m *meter) next(t *glua.LTable, key glua.LValue) (glua.LValue, glua.LValue) {
+	in := inside(t)
+	at, first := 0, isNil(key)
+	if n, ok := key.(glua.LNumber); ok && n > 0 && n < maxArrayIndex && n == glua.LNumber(int(n)) {
+		at = int(n)
+	} else if !first {
+		at = len(in.array) + 1
+	}
+	steps := 0
+	for ; at < len(in.array); at++ {
+		if v := in.array[at]; !isNil(v) {
+			return glua.LNumber(at + 1), v
+		}
+		if steps++; steps%skipped == 0 && !m.pay(skipped/keysPerInstruction) {
+			return glua.LNil, glua.LNil
+		}
+	}
+	from := 0
+	if at > len(in.array) {
+		from = in.k2i[key] + 1
+	}
+	for _, k := range in.keys[min(from, len(in.keys)):] {
+		if v := in.value(k); v != nil {
+			return k, v
+		}
+		if steps++; steps%skipped == 0 && !m.pay(skipped/keysPerInstruction) {
+			break
+		}
+	}
+	return glua.LNil, glua.LNil
+}
+
+// value returns the value of a key that is not in the array; nil if there is none.
+func (in *tableInside) value(k glua.LValue) glua.LValue {
+	var v glua.LValue
+	var ok bool
+	if name, text := k.(glua.LString); text {
+		v, ok = in.strdict[string(name)]
+	} else {
+		v, ok = in.dict[k]
+	}
+	if !ok || isNil(v) {
+		return nil
+	}
+	return v
+}
+
+// pairs yields what next would. It is for tables that do not change meanwhile.
+func (m *meter) pairs(t *glua.LTable) iter.Seq2[glua.LValue, glua.LValue] {
 	return func(yield func(k, v glua.LValue) bool) {
 		in := inside(t)
 		for i, v := range in.array {
@@ -213,15 +265,11 @@ func pairs(t *glua.LTable) iter.Seq2[glua.LValue, glua.LValue] {
 				return
 			}
 		}
-		for _, k := range in.keys {
-			var v glua.LValue
-			var ok bool
-			if name, text := k.(glua.LString); text {
-				v, ok = in.strdict[string(name)]
-			} else {
-				v, ok = in.dict[k]
+		for i, k := range in.keys {
+			if i%skipped == skipped-1 && !m.pay(0) {
+				return
 			}
-			if ok && !isNil(v) && !yield(k, v) {
+			if v := in.value(k); v != nil && !yield(k, v) {
 				return
 			}
 		}

@@ -27,12 +27,25 @@ func refusals() map[string]*glua.LFunction {
 	}
 }
 
+// keyRefusal is the metamethod of a type whose values have no members, for members. Their
+// names may be long.
+func keyRefusal() *glua.LFunction {
+	return builtin(func(l *glua.LState) int {
+		key := l.Get(2)
+		text := keyText(key)
+		if b, ok := key.(glua.LBool); ok {
+			text = b.String()
+		}
+		l.RaiseError("attempt to index a %s value (key '%s')", valueName(l.Get(1)), text)
+		return 0
+	})
+}
+
 // negate is the unary minus of what is no number: strings count if they are one.
 func negate(l *glua.LState) int {
 	v := l.Get(1)
 	if s, ok := v.(glua.LString); ok {
-		meterOf(l).charge(l, len(s)/digitsPerInstruction)
-		if f, ok := parseNumber(string(s)); ok {
+		if f, ok := textNumber(l, s); ok {
 			l.Push(glua.LNumber(-f))
 			return 1
 		}
@@ -75,9 +88,6 @@ var fixedWords = map[string]string{
 // reword turns a message of gopher-lua's, without its position, into Lua 5.1's
 // words. Other messages stay what they are.
 func reword(message string) string {
-	if rest, ok := strings.CutPrefix(message, "attempt to index a non-table object("); ok {
-		return rewordIndex(message, rest)
-	}
 	const most = 100 // the others are shorter; do not search what a script made
 	if len(message) > most {
 		return message
@@ -92,17 +102,6 @@ func reword(message string) string {
 		return rewordComparison(message, rest)
 	}
 	return message
-}
-
-// rewordIndex is for "TYPE) with key 'KEY'".
-func rewordIndex(message, rest string) string {
-	of, _, _ := strings.Cut(rest[:min(len(rest), len("userdata)"))], ")")
-	key, opened := strings.CutPrefix(rest[len(of):], ") with key '")
-	key, closed := strings.CutSuffix(key, "'")
-	if !opened || !closed || !isTypeName(of) {
-		return message
-	}
-	return "attempt to index a " + typeWord(of) + " value (key '" + keyText(glua.LString(key)) + "')"
 }
 
 // rewordArithmetic is for "OPERATION operation between TYPE and TYPE".

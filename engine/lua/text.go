@@ -1,0 +1,230 @@
+package lua
+
+import (
+	"strings"
+	"unsafe"
+
+	glua "github.com/yuin/gopher-lua"
+)
+
+const (
+	// pieceBytes is how much of a long text a builtin works on before it looks at its turn
+	// and its clock. It is a multiple of the 3 and 4 bytes that encodings take at a time,
+	// and of bytesPerInstruction.
+	pieceBytes = 48 << 10
+	// scratchBytes is up to which size strings are put together in memory that the meter
+	// keeps.
+	scratchBytes = 512
+	// paidAtOnce is how many bytes are added to a text before they are paid for.
+	paidAtOnce = 4 << 10
+)
+
+// piece charges for the next piece of n bytes of which at were worked on before, and
+// returns where it ends.
+func (m *meter) piece(l *glua.LState, at, n int) int {
+	to := min(at+pieceBytes, n)
+	m.chargeBytes(l, to-at)
+	return to
+}
+
+// room returns n bytes for a string, which are counted, and refused if they are over the
+// limit.
+func (m *meter) room(l *glua.LState, n int) []byte {
+	m.capString(l, n)
+	m.make(l, stringBytes+n)
+	return make([]byte, n)
+}
+
+// stringOf returns buf as a string; nobody may change it any more.
+func stringOf(buf []byte) glua.LString {
+	return glua.LString(unsafe.String(unsafe.SliceData(buf), len(buf)))
+}
+
+// bytesOf returns what s consists of; nobody may change it.
+func bytesOf(s string) []byte { return unsafe.Slice(unsafe.StringData(s), len(s)) }
+
+// text is a string that a builtin puts together. It is bounded, counted and paid for as it
+// grows, so that a builtin that fails has cost as much as one that does not.
+type text struct {
+	l     *glua.LState
+	meter *meter
+	buf   []byte
+	owed  int // bytes that are not paid for
+}
+
+// newText returns a text that will have about so many bytes.
+func newText(l *glua.LState, bytes int) text {
+	t := text{l: l, meter: meterOf(l)}
+	t.buf, t.meter.scratch = t.meter.scratch, nil
+	if t.buf == nil {
+		t.buf = make([]byte, 0, scratchBytes)
+	}
+	if bytes > scratchBytes {
+		t.grow(min(bytes, t.meter.limits.StringBytes))
+	}
+	return t
+}
+
+// value returns the string.
+func (t *text) value() glua.LString {
+	t.settle()
+	if cap(t.buf) > scratchBytes {
+		t.meter.make(t.l, stringBytes)
+		return stringOf(t.buf)
+	}
+	t.meter.make(t.l, stringBytes+len(t.buf))
+	s := glua.LString(t.buf)
+	t.meter.scratch = t.buf[:0]
+	return s
+}
+
+// need makes room for n bytes more, or refuses them.
+func (t *text) need(n int) {
+	if n += len(t.buf); n > cap(t.buf) || n > t.meter.limits.StringBytes {
+		t.grow(n)
+	}
+}
+
+func (t *text) grow(need int) {
+	m, small := t.meter, t.buf
+	m.capString(t.l, need)
+	room := min(max(need, 2*cap(small)), m.limits.StringBytes)
+	m.make(t.l, room)
+	t.buf = append(make([]byte, 0, room), small...)
+	if cap(small) == scratchBytes {
+		m.scratch = small[:0]
+	}
+}
+
+// settle pays for what was added.
+func (t *text) settle() {
+	n := t.owed
+	t.owed = n % bytesPerInstruction
+	t.meter.chargeBytes(t.l, n)
+}
+
+// owe is for n bytes that were added.
+func (t *text) owe(n int) {
+	if t.owed += n; t.owed >= paidAtOnce {
+		t.settle()
+	}
+}
+
+func (t *text) add(s string) {
+	t.need(len(s))
+	for len(s) > pieceBytes {
+		t.buf = append(t.buf, s[:pieceBytes]...)
+		s = s[pieceBytes:]
+		t.owe(pieceBytes)
+	}
+	t.buf = append(t.buf, s...)
+	t.owe(len(s))
+}
+
+func (t *text) addByte(c byte) {
+	t.need(1)
+	t.buf = append(t.buf, c)
+	t.owe(1)
+}
+
+// addValue adds a string or what a number prints.
+func (t *text) addValue(v glua.LValue) {
+	if s, ok := v.(glua.LString); ok {
+		t.add(string(s))
+		return
+	}
+	var number [maxNumberText]byte
+	t.add(string(appendNumber(number[:0], v)))
+}
+
+// repeat adds s n times, with the separator between.
+func (t *text) repeat(s, separator string, n int) {
+	t.need(n*len(s) + (n-1)*len(separator))
+	begin, unit := len(t.buf), len(s)+len(separator)
+	t.add(s)
+	if n == 1 {
+		return
+	}
+	t.add(separator)
+	for left := n - 2; left > 0; {
+		known := min((len(t.buf)-begin)/unit, max(pieceBytes/unit, 1), left)
+		t.add(string(stringOf(t.buf[begin : begin+known*unit]))) // for which there is room
+		left -= known
+	}
+	t.add(s)
+}
+
+// indexOf is strings.Index, which looks at the turn, and pays for what takes longer than
+// one look at each byte of s.
+func (m *meter) indexOf(l *glua.LState, s, what string) int {
+	const headBytes = 32 // of which a search for takes no longer than for one byte
+	head := what[:min(len(what), headBytes)]
+	rest := what[len(head):]
+	for at, paid := 0, 0; ; {
+		end := min(at+pieceBytes, len(s))
+		if end > paid {
+			m.chargeBytes(l, end-paid)
+			paid = end
+		}
+		found := strings.Index(s[at:end], head)
+		switch {
+		case found >= 0 && len(s)-at-found < len(what), found < 0 && end == len(s):
+			return -1
+		case found < 0:
+			at = end - len(head) + 1
+		case m.hasPrefix(l, s[at+found+len(head):], rest):
+			return at + found
+		default:
+			m.charge(l, 1)
+			at += found + 1
+		}
+	}
+}
+
+// hasPrefix is strings.HasPrefix, and charges for what is compared.
+func (m *meter) hasPrefix(l *glua.LState, s, prefix string) bool {
+	const step = 4 << 10
+	for len(prefix) > step {
+		m.chargeBytes(l, step)
+		if s[:step] != prefix[:step] {
+			return false
+		}
+		s, prefix = s[step:], prefix[step:]
+	}
+	return strings.HasPrefix(s, prefix)
+}
+
+// hasAny is strings.ContainsAny, which looks at the turn.
+func (m *meter) hasAny(l *glua.LState, s, bytes string) bool {
+	for ; len(s) > pieceBytes; s = s[pieceBytes:] {
+		m.chargeBytes(l, pieceBytes)
+		if strings.ContainsAny(s[:pieceBytes], bytes) {
+			return true
+		}
+	}
+	return strings.ContainsAny(s, bytes)
+}
+
+// count returns how many bytes at the beginning of s are of a kind, for an instruction
+// for some digits. It ends early when the call is to end.
+func (m *meter) count(s string, is func(c byte) bool) int {
+	n := 0
+	for n < len(s) && is(s[n]) {
+		if n++; n%paidAtOnce == 0 && !m.pay(paidAtOnce/digitsPerInstruction) {
+			return n
+		}
+	}
+	m.pay(n % paidAtOnce / digitsPerInstruction)
+	return n
+}
+
+// compare is strings.Compare, and charges for what is long.
+func (m *meter) compare(a, b string) int {
+	for len(a) > pieceBytes && len(b) > pieceBytes {
+		if c := strings.Compare(a[:pieceBytes], b[:pieceBytes]); c != 0 || !m.pay(pieceBytes/bytesPerInstruction) {
+			return c
+		}
+		a, b = a[pieceBytes:], b[pieceBytes:]
+	}
+	return strings.Compare(a, b)
+}
