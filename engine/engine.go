@@ -88,6 +88,9 @@ type Invocation struct {
 	Config []byte
 	// Limits bound the call; zero fields mean their defaults.
 	Limits script.Limits
+	// Memory is how many bytes the calls of the tenant that run may have allocated
+	// together, what they have dropped included; 0 means any number.
+	Memory int64
 
 	// Script, Version and Traceparent say what is called and for whom, for Host. The
 	// program can read none of them.

@@ -32,10 +32,10 @@ type TenantSettings struct {
 	Isolation Isolation
 	// Limits are what each script's limits are at most; zero fields bound nothing.
 	Limits      Limits
-	Concurrency int   // calls that run at once; 0 means no bound but the agent's
+	Concurrency int   // calls that run at once
 	CPU         int   // thousandths of a core, on average; 0 means no bound but the others' share
 	LogBytes    int   // bytes a second that all scripts together may log
-	MemoryBytes int64 // of the tenant's process, when it has one
+	MemoryBytes int64 // of the tenant's process, or that its calls in a shared one make together
 	ValueBytes  int64 // that all of the tenant's values may have together
 
 	// These bound what the registry stores. Agents do not need them.
@@ -49,6 +49,7 @@ type TenantSettings struct {
 func DefaultTenantSettings() TenantSettings {
 	return TenantSettings{
 		Isolation:   IsolationShared,
+		Concurrency: 64,
 		LogBytes:    64 << 10,
 		MemoryBytes: 256 << 20,
 		ValueBytes:  16 << 20,
@@ -82,6 +83,7 @@ const minMemoryBytes = 64 << 20
 func (s TenantSettings) OrDefaults() TenantSettings {
 	d := DefaultTenantSettings()
 	s.Isolation = cmp.Or(s.Isolation, d.Isolation)
+	s.Concurrency = cmp.Or(s.Concurrency, d.Concurrency)
 	s.LogBytes = cmp.Or(s.LogBytes, d.LogBytes)
 	s.MemoryBytes = cmp.Or(s.MemoryBytes, d.MemoryBytes)
 	s.ValueBytes = cmp.Or(s.ValueBytes, d.ValueBytes)

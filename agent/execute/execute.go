@@ -152,7 +152,7 @@ func (x *Executor) execute(ctx context.Context, asked *gateway.Call, reply *gate
 // run runs the program when it is the call's turn. The call counts among counts, unless
 // they are nil.
 func (x *Executor) run(ctx context.Context, c *call, release *cache.Release, program engine.Program, counts *cache.Counts, asked *gateway.Call, reply *gateway.Reply) error {
-	c.settings = x.tenants(release.Name.Tenant)
+	c.settings = x.tenants(release.Name.Tenant).OrDefaults()
 	limits := release.Limits.AtMost(c.settings.Limits)
 	c.admission = admission.Call{
 		Tenant: release.Name.Tenant, Script: release.Name.Script, Settings: &c.settings,
@@ -163,7 +163,7 @@ func (x *Executor) run(ctx context.Context, c *call, release *cache.Release, pro
 	}
 	defer c.turn.Leave()
 	c.invocation = engine.Invocation{
-		Tenant: release.Name.Tenant, Args: asked.Args, Config: release.Config, Limits: limits,
+		Tenant: release.Name.Tenant, Args: asked.Args, Config: release.Config, Limits: limits, Memory: share(&c.settings),
 		Script: release.Name.Script, Version: reply.Version, Traceparent: asked.Traceparent,
 		Host: x.host, Turn: &c.turn,
 	}
@@ -178,6 +178,15 @@ func (x *Executor) run(ctx context.Context, c *call, release *cache.Release, pro
 		return &e
 	}
 	return err
+}
+
+// share returns how much memory the calls of a tenant may make together. A process of its
+// own has a bound that counts all of it.
+func share(settings *script.TenantSettings) int64 {
+	if settings.Isolation == script.IsolationProcess {
+		return 0
+	}
+	return settings.MemoryBytes
 }
 
 // find returns the live release that ref names, and the number of the version if it

@@ -50,8 +50,8 @@ func (p program) Run(ctx context.Context, inv *engine.Invocation, res *engine.Re
 		return script.Errorf(script.Timeout, "", "waited")
 	case "inspect":
 		return res.Append(func(dst []byte) ([]byte, error) {
-			return fmt.Appendf(dst, "%s/%s@%d %d %v %d %s %v %v", inv.Tenant, inv.Script, inv.Version, inv.Limits.Instructions,
-				inv.Limits.Timeout, inv.Limits.Concurrency, inv.Traceparent, inv.Host, inv.Turn != nil), nil
+			return fmt.Appendf(dst, "%s/%s@%d %d %v %d %s %v %v %d", inv.Tenant, inv.Script, inv.Version, inv.Limits.Instructions,
+				inv.Limits.Timeout, inv.Limits.Concurrency, inv.Traceparent, inv.Host, inv.Turn != nil, inv.Memory>>20), nil
 		})
 	case "late":
 		return script.Errorf(script.Timeout, "", "late")
@@ -222,10 +222,15 @@ func TestWhatProgramsGet(t *testing.T) {
 		settings script.TenantSettings
 		want     string
 	}{
-		{script.TenantSettings{}, "acme/see@2 1000000 2s 0 00-trace the host true"},
+		{script.TenantSettings{}, "acme/see@2 1000000 2s 0 00-trace the host true 256"},
 		{
 			script.TenantSettings{Limits: script.Limits{Instructions: 5000, Timeout: time.Second, Concurrency: 3}},
-			"acme/see@2 5000 1s 3 00-trace the host true",
+			"acme/see@2 5000 1s 3 00-trace the host true 256",
+		},
+		{script.TenantSettings{MemoryBytes: 64 << 20}, "acme/see@2 1000000 2s 0 00-trace the host true 64"},
+		{ // whose process has a bound of its own
+			script.TenantSettings{Isolation: script.IsolationProcess, MemoryBytes: 64 << 20},
+			"acme/see@2 1000000 2s 0 00-trace the host true 0",
 		},
 	} {
 		n.settings = tt.settings
@@ -262,6 +267,29 @@ func TestTenantsConcurrency(t *testing.T) {
 		cancel()
 		<-done
 		<-done
+	})
+}
+
+// A tenant that sets none has the default number of calls in progress.
+func TestDefaultConcurrency(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		most := script.DefaultTenantSettings().Concurrency
+		n := newNode(t, 1<<20, 2*most, 2*most)
+		n.publish("wait", nil, "wait")
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, most)
+		for range most {
+			go func() { done <- n.Execute(ctx, &gateway.Call{Script: "acme/wait"}, &gateway.Reply{}) }()
+		}
+		synctest.Wait()
+		err := n.Execute(t.Context(), &gateway.Call{Script: "acme/wait"}, &gateway.Reply{})
+		if script.KindOf(err) != script.Overloaded || script.AsError(err).Field != "tenant.concurrency" {
+			t.Errorf("one more than %d: %v", most, err)
+		}
+		cancel()
+		for range most {
+			<-done
+		}
 	})
 }
 

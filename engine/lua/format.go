@@ -118,7 +118,9 @@ func (d *directive) add(t *text, n int) {
 	case 'o', 'u', 'x', 'X':
 		d.pad(t, d.unsigned(argNumber(l, n)))
 	case 'e', 'E', 'f', 'g', 'G':
-		d.pad(t, d.float(argNumber(l, n)))
+		digits := d.float(argNumber(l, n))
+		t.meter.make(l, len(digits))
+		d.pad(t, digits)
 	case 'q':
 		t.addQuoted(argString(l, n))
 	case 's':

@@ -30,6 +30,7 @@ var setLibraryLimits = sync.OnceFunc(func() {
 type Engine struct {
 	pool     *pool
 	watchdog watchdog
+	accounts accounts
 	patterns patterns // of re
 }
 

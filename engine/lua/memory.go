@@ -49,12 +49,54 @@ const (
 // made counts n bytes. When there were too many the call ends at its next
 // instruction.
 func (m *meter) made(n int) {
-	m.memory -= int64(n)
-	if m.memory < 0 && m.reason == running {
-		m.reason = outOfAllowance
+	if m.memory -= int64(n); m.memory < 0 {
+		m.settleMemory()
+	}
+}
+
+// reserve makes some of what may be allocated what may be allocated now.
+func (m *meter) reserve() (bytes int64) {
+	bytes = min(m.unused, max(accountedAtOnce, -m.memory))
+	m.memory += bytes
+	m.unused -= bytes
+	return bytes
+}
+
+// settleMemory counts what was allocated in the tenant's account, and ends the call at its
+// next instruction when it was too much.
+func (m *meter) settleMemory() {
+	bytes := m.reserve()
+	why := outOfAllowance
+	if m.memory >= 0 {
+		why = running
+	}
+	if m.call != nil && m.call.program != nil && bytes > 0 {
+		a := m.account.Load()
+		if a == nil {
+			a = m.call.program.engine.accounts.open(m.call.inv.Tenant)
+			m.account.Store(a)
+		}
+		m.counted += bytes
+		if all, share := a.bytes.Add(bytes), m.call.inv.Memory; share > 0 && all > share && why == running {
+			why = outOfShare
+		}
+	}
+	if why != running && m.reason == running {
+		m.reason = why
 		m.exhaust()
 	}
 }
+
+// closeAccount takes what was allocated out of the tenant's account.
+func (m *meter) closeAccount(of *accounts, tenant string) {
+	if a := m.account.Swap(nil); a != nil {
+		of.close(tenant, a, m.counted)
+		m.counted = 0
+	}
+}
+
+// allocatable returns how many bytes the call may still allocate.
+func (m *meter) allocatable() int64 { return m.memory + m.unused }
 
 // make counts n bytes that are about to be allocated, and stops the script if they
 // are too many.

@@ -98,7 +98,7 @@ func TestAllocationIsCounted(t *testing.T) {
 			}
 			runtime.ReadMemStats(&after)
 			allocated := int64(after.TotalAlloc - before.TotalAlloc)
-			counted := s.meter.allowance() - s.meter.memory
+			counted := s.meter.allowance() - s.meter.allocatable()
 			instructions := int64(limits.Instructions) - s.meter.budget()
 			const perInstruction = 12 // numbers above all: see bytesForInstruction
 			if counted < allocated*9/10 && allocated-counted > perInstruction*instructions && !RaceEnabled {

@@ -26,6 +26,7 @@ const (
 	cancelled                 // the caller's context ended
 	outOfMemory               // the process's heap grew too much while the call ran
 	outOfAllowance            // the call allocated too much
+	outOfShare                // the calls of its tenant did, together
 	faulted                   // gopher-lua panicked; the state cannot be trusted
 
 	// asked is no reason to stop: the call is to yield its turn. It takes the place of
@@ -43,7 +44,8 @@ const (
 type meter struct {
 	left   int64 // instructions until the call breathes
 	later  int64 // instructions of the budget after that
-	memory int64 // bytes that may still be allocated; see memory.go
+	memory int64 // bytes that may be allocated until its tenant's account is looked at; see memory.go
+	unused int64 // bytes that may be allocated after that
 	stop   atomic.Uint32
 	reason stopReason
 	limits script.Limits
@@ -53,6 +55,9 @@ type meter struct {
 	started time.Time
 	random  *rand.Rand // set by math.randomseed, for this call alone
 	scratch []byte     // in which short strings are put together
+
+	account atomic.Pointer[account] // nil as long as there is little to count
+	counted int64                   // bytes of it that are this call's
 
 	// Guarded by watchdog.mu while armed.
 	ctx      context.Context
@@ -72,7 +77,8 @@ func (m *meter) begin(limits script.Limits) {
 	m.limits = limits
 	m.left, m.later = 0, int64(min(limits.Instructions, 1<<62))
 	m.refill()
-	m.memory = m.allowance()
+	m.memory, m.unused = 0, m.allowance()
+	m.reserve()
 	m.reason = running
 	m.stop.Store(uint32(running))
 	m.random = nil
@@ -184,6 +190,8 @@ func (m *meter) stopError() *script.Error {
 		return script.Errorf(script.Limit, "", "the call was stopped because memory ran short while it ran")
 	case outOfAllowance:
 		return script.Errorf(script.Limit, "", "the call made more than %d KiB of strings, tables and functions", m.allowance()>>10)
+	case outOfShare:
+		return script.Errorf(script.Limit, "tenant.memory", "the calls of the tenant that run have made more than %d MiB together: its setting memory bounds them", m.call.inv.Memory>>20)
 	case faulted:
 		return script.Errorf(script.Internal, "", "the script met a fault of the engine and was stopped")
 	default:

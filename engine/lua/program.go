@@ -52,6 +52,7 @@ func (p *program) Run(ctx context.Context, inv *engine.Invocation, res *engine.R
 	}
 	err := p.run(s, inv, res)
 	p.engine.watchdog.disarm(&s.meter)
+	s.meter.closeAccount(&p.engine.accounts, inv.Tenant)
 	s.meter.turn = nil
 	if err != nil {
 		res.Reset()

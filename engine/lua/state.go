@@ -135,12 +135,12 @@ func (c *call) enter(m *meter) error {
 // that gives.
 func (c *call) define(m *meter) (*glua.LFunction, error) {
 	coroutines := c.inv.Limits.Coroutines
-	if d := c.program.definition(coroutines); d != nil && m.budget() > d.instructions && m.memory > d.bytes {
+	if d := c.program.definition(coroutines); d != nil && m.budget() > d.instructions && m.allocatable() > d.bytes {
 		m.left -= d.instructions
-		m.memory -= d.bytes
+		m.made(int(d.bytes))
 		return d.entry, nil
 	}
-	instructions, bytes := m.budget(), m.memory
+	instructions, bytes := m.budget(), m.allocatable()
 	value, err := c.runChunk(m)
 	if err != nil {
 		return nil, err
@@ -149,7 +149,7 @@ func (c *call) define(m *meter) (*glua.LFunction, error) {
 	if !ok {
 		return nil, noEntrypoint(c.program.entrypoint)
 	}
-	c.program.keep(coroutines, &definition{entry: fn, instructions: instructions - m.budget(), bytes: bytes - m.memory})
+	c.program.keep(coroutines, &definition{entry: fn, instructions: instructions - m.budget(), bytes: bytes - m.allocatable()})
 	return fn, nil
 }
 

@@ -73,7 +73,7 @@ func (w *watchdog) watch() {
 		grown := w.stopLateCalls(now, heap)
 		w.mu.Unlock()
 		if grown {
-			w.stopGrowingCalls()
+			w.stopGrower(w.heap.readLive())
 		}
 	}
 }
@@ -96,15 +96,25 @@ func (w *watchdog) stopLateCalls(now time.Time, heap uint64) (grown bool) {
 	return grown
 }
 
-// stopGrowingCalls stops the calls under which the heap has grown by more than
-// heapGrowth, not counting garbage. It cannot tell which of the calls that run
-// at the same time is to blame, and stops them all: the process is at stake.
-func (w *watchdog) stopGrowingCalls() {
-	live := w.heap.readLive()
+// stopGrower stops calls under which the heap has grown by more than heapGrowth, not
+// counting garbage: all calls of the tenant whose calls have allocated the most. When they
+// are over and the heap is still too large, it is the next tenant's turn. What no call has
+// allocated, such as what callers send, stops none.
+func (w *watchdog) stopGrower(live uint64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	var most *account
 	for _, m := range w.calls {
-		if m.heapBase != 0 && live > m.heapBase+heapGrowth {
+		switch a := m.account.Load(); {
+		case m.stop.Load() == uint32(outOfMemory):
+			return // and its memory is not free yet
+		case a == nil || m.heapBase == 0 || live <= m.heapBase+heapGrowth:
+		case most == nil || a.bytes.Load() > most.bytes.Load():
+			most = a
+		}
+	}
+	for _, m := range w.calls {
+		if most != nil && m.account.Load() == most {
 			m.halt(outOfMemory)
 		}
 	}
