@@ -94,15 +94,23 @@ func (n *node) Source(_ context.Context, d script.Digest) ([]byte, error) {
 
 func newNode(tb testing.TB, budget int64, running, waiting int) *node {
 	tb.Helper()
-	n := &node{table: cache.NewTable(), sources: map[script.Digest][]byte{}, metrics: prometheus.NewRegistry()}
+	n := &node{}
+	n.start(tb, fake{func() {
+		if n.compile != nil {
+			n.compile()
+		}
+	}}, budget, running, waiting)
+	return n
+}
+
+// start has n run its scripts, each of the engine "fake", by e.
+func (n *node) start(tb testing.TB, e engine.Engine, budget int64, running, waiting int) {
+	tb.Helper()
+	n.table, n.sources, n.metrics = cache.NewTable(), map[script.Digest][]byte{}, prometheus.NewRegistry()
 	x, err := execute.New(execute.Config{
 		Table: n.table,
 		Programs: cache.NewPrograms(cache.Config{
-			Engines: map[string]engine.Engine{"fake": fake{func() {
-				if n.compile != nil {
-					n.compile()
-				}
-			}}}, Sources: n, Budget: budget,
+			Engines: map[string]engine.Engine{"fake": e}, Sources: n, Budget: budget,
 		}),
 		Position: func(time.Time) gateway.Position {
 			return gateway.Position{Revision: 42, Staleness: time.Second}
@@ -114,7 +122,6 @@ func newNode(tb testing.TB, budget int64, running, waiting int) *node {
 		tb.Fatal(err)
 	}
 	n.Executor = x
-	return n
 }
 
 // publish makes versions 1… of acme/name live, the last active, and keeps the

@@ -7,41 +7,53 @@ package garbage
 import (
 	"context"
 	"os"
+	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
-	"time"
 )
 
 // Room is how much garbage there may be at least before it is collected.
 const Room = 64 << 20
 
 const (
-	often        = 10 * time.Second
 	leastPerc    = 100 // Go's default, from where on the live heap makes room enough
 	mostPerc     = 100 * Room / smallestHeap
 	smallestHeap = 4 << 20 // as Go takes it at least
 )
 
-// LeaveRoom sets after how much growth of the heap the collector runs, and again as
-// the heap changes, until ctx is done. It does nothing if the environment says when
-// (GOGC). A memory limit (GOMEMLIMIT) holds all the same. It is for the process: call
-// it once.
+// LeaveRoom sets after how much growth of the heap the collector runs, and again after each
+// collection, until ctx is done: what a heap of a few megabytes has room for, many times
+// its size, must not hold for one that has grown since. It does nothing if the environment
+// says when (GOGC). A memory limit (GOMEMLIMIT) holds all the same. It is for the process:
+// call it once.
 func LeaveRoom(ctx context.Context) {
 	if os.Getenv("GOGC") != "" {
 		return
 	}
-	go func() {
-		again := time.NewTicker(often)
-		defer again.Stop()
-		for {
-			debug.SetGCPercent(Percent(live()))
-			select {
-			case <-again.C:
-			case <-ctx.Done():
-				return
-			}
-		}
-	}()
+	l := &leaver{ctx: ctx}
+	l.collected(0)
+}
+
+// leaver leaves room until ctx is done.
+type leaver struct {
+	ctx context.Context
+	set int // percent
+}
+
+// witness is what a collection collects, and no other thing with it.
+type witness struct{ _ *witness }
+
+// collected is called after each collection.
+func (l *leaver) collected(int) {
+	if l.ctx.Err() != nil {
+		return
+	}
+	const little = 8 // changes by less than a part of it are not worth stopping the world
+	if percent := Percent(live()); max(percent-l.set, l.set-percent) > l.set/little {
+		l.set = percent
+		debug.SetGCPercent(percent)
+	}
+	runtime.AddCleanup(&witness{}, l.collected, 0)
 }
 
 // Percent returns by how much a heap of so many live bytes may grow before the

@@ -163,9 +163,9 @@ type tenantFlags struct {
 
 func (f *tenantFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.isolation, "isolation", "", "shared: in the agent's process, or process: in one that the tenant has to itself")
-	flags.IntVar(&f.concurrency, "concurrency", 0, "calls that run at once")
+	flags.IntVar(&f.concurrency, "concurrency", 0, "calls that run at once on each agent")
 	flags.Var(&f.cpu, "cpu", "processor time on average, such as 500m or 2")
-	flags.Var(&f.memory, "memory", "memory of the tenant's process, such as 256Mi")
+	flags.Var(&f.memory, "memory", "memory of the tenant's process, or that its running calls allocate together in the shared one, such as 256Mi")
 	flags.Var(&f.logRate, "log-rate", "what all scripts together may log in a second, such as 64Ki")
 	flags.Var(&f.values, "values", "what all of its kv data may have, such as 16Mi")
 	flags.IntVar(&f.scripts, "scripts", 0, "how many scripts the tenant can have")

@@ -71,7 +71,7 @@ type ScriptTenantSpec struct {
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="!has(self.coroutines)",fieldPath=".coroutines",message="is not for a tenant to bound: leave it out"
 	Limits *Limits `json:"limits,omitempty"`
-	// Calls that run at once on a node. As many as the agent runs, unless set.
+	// Calls that run at once on a node. 64 unless set.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1024
@@ -81,7 +81,8 @@ type ScriptTenantSpec struct {
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).isGreaterThan(quantity('0')) && !quantity(string(self)).isGreaterThan(quantity('1k'))",message="must be above 0 and up to 1000 cores, such as 500m"
 	CPU *resource.Quantity `json:"cpu,omitempty"`
-	// Memory of the tenant's process, where it has its own. 256Mi unless set.
+	// Memory of the tenant's process, or that its running calls allocate together in a
+	// shared one. 256Mi unless set.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="!quantity(string(self)).isLessThan(quantity('64Mi')) && !quantity(string(self)).isGreaterThan(quantity('64Gi'))",message="must be from 64Mi, which a process needs, to 64Gi"
 	Memory *resource.Quantity `json:"memory,omitempty"`

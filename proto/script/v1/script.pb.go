@@ -972,7 +972,8 @@ type TenantSettings struct {
 	Cpu int32 `protobuf:"varint,4,opt,name=cpu,proto3" json:"cpu,omitempty"`
 	// Bytes a second that all scripts together may log.
 	LogBytes int64 `protobuf:"varint,5,opt,name=log_bytes,json=logBytes,proto3" json:"log_bytes,omitempty"`
-	// Memory of the tenant's process, when it has one of its own.
+	// Memory of the tenant's process, or that its running calls allocate together in a
+	// shared one.
 	MemoryBytes int64 `protobuf:"varint,6,opt,name=memory_bytes,json=memoryBytes,proto3" json:"memory_bytes,omitempty"`
 	// What all of the tenant's values may have together.
 	ValueBytes int64 `protobuf:"varint,7,opt,name=value_bytes,json=valueBytes,proto3" json:"value_bytes,omitempty"`
