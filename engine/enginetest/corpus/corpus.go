@@ -30,7 +30,7 @@ import (
 // Families are the folders of the corpus.
 var Families = []string{
 	"loops", "recursion", "coroutines", "patterns", "formats", "strings", "tables",
-	"metatables", "environments", "errors", "results", "compile-time", "host",
+	"metatables", "environments", "errors", "results", "compile-time", "host", "builtins",
 }
 
 // DefaultAlloc is by how many bytes the heap may grow under a script that does not

@@ -1,0 +1,2 @@
+-- want: limit timeout
+local s = ("x"):rep(200000) while true do pcall(function() assert(false, s) end) end

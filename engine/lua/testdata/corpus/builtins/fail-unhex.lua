@@ -1,0 +1,2 @@
+-- want: limit timeout
+local s = ("a"):rep(200000) .. "!!" while true do crypto.unhex(s) end

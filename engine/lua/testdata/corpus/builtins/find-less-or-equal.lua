@@ -1,0 +1,2 @@
+-- want: limit timeout
+local s = ("x"):rep(200000) local a, b = s .. "a", s .. "b" while a <= b do end

@@ -1,0 +1,2 @@
+-- want: limit timeout
+local s = ("x"):rep(200000) while true do log.info(s) end

@@ -1,0 +1,2 @@
+-- want: limit timeout
+local s = '{"' .. ("\\u0041"):rep(40000) .. '":1}' while true do json.decode(s) end

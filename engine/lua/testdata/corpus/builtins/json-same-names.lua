@@ -1,0 +1,2 @@
+-- want: limit timeout
+local s = "{" .. ('"a":1,'):rep(16000) .. '"a":1}' while true do local v = json.decode(s) v.b = 1 end

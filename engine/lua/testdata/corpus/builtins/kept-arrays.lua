@@ -1,0 +1,2 @@
+-- want: limit timeout
+local t, s = {}, "[" .. ("[],"):rep(500) .. "1]" for i = 1, 1e9 do t[i] = json.decode(s) end

@@ -1,0 +1,2 @@
+-- want: limit timeout
+local d = ("7"):rep(200000) while true do tonumber(d, 36) end

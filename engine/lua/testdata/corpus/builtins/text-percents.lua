@@ -1,0 +1,2 @@
+-- want: limit timeout
+local f = ("%%"):rep(100000) while true do f:format() end
