@@ -24,9 +24,10 @@ const (
 // input alive. If a name occurs twice in an object, the last one counts. Objects
 // become lazy ones.
 type decoder struct {
-	call  *call // that it is for
-	nodes int   // values that may still be made
-	rate  int   // bytes that are read for one instruction
+	call  *call  // that it is for
+	meter *meter // of the call
+	nodes int    // values that may still be made
+	rate  int    // bytes that are read for one instruction
 
 	in      string
 	at      int
@@ -40,7 +41,7 @@ type decoder struct {
 
 // newDecoder returns a decoder for a text.
 func newDecoder(c *call) decoder {
-	return decoder{call: c, nodes: maxNodes, rate: jsonBytesPerInstruction}
+	return decoder{call: c, meter: meterOf(c.l), nodes: maxNodes, rate: jsonBytesPerInstruction}
 }
 
 // value decodes a JSON text that nobody changes: what comes of it refers to it.
@@ -74,25 +75,27 @@ func (d *decoder) begin(text string) error {
 	if len(text) > math.MaxInt32 {
 		return errors.New("is larger than 2 GiB")
 	}
-	for at := 0; at < len(text); {
-		to := wholeRunes(text, at, pieceBytes)
-		if !d.meter().pay((to - at) / bytesPerInstruction) {
-			return errInterrupted
-		}
-		if !utf8.ValidString(text[at:to]) {
+	for rest := text; ; {
+		to := wholeRunes(rest, pieceBytes)
+		if !utf8.ValidString(rest[:to]) {
 			return errors.New("is not valid UTF-8")
 		}
-		at = to
+		if rest = rest[to:]; rest == "" {
+			break
+		}
+		if !d.meter.pay(to / bytesPerInstruction) {
+			return errInterrupted
+		}
 	}
 	d.in, d.at, d.paid = text, 0, 0
 	d.space()
 	return nil
 }
 
-// wholeRunes returns where the next piece of so many bytes of s ends, which splits no
+// wholeRunes returns where the first piece of so many bytes of s ends, which splits no
 // character.
-func wholeRunes(s string, at, bytes int) int {
-	to := min(at+bytes, len(s))
+func wholeRunes(s string, bytes int) int {
+	to := min(bytes, len(s))
 	for back := 1; back < utf8.UTFMax && to < len(s) && !utf8.RuneStart(s[to]); back++ {
 		to--
 	}
@@ -107,13 +110,11 @@ func (d *decoder) end() error {
 	return d.pay()
 }
 
-func (d *decoder) meter() *meter { return meterOf(d.call.l) }
-
 // pay pays for what was read.
 func (d *decoder) pay() error {
 	n := (d.at - d.paid) / d.rate
 	d.paid = d.at
-	if !d.meter().pay(n) {
+	if !d.meter.pay(n) {
 		return errInterrupted
 	}
 	return nil
@@ -162,10 +163,18 @@ func (d *decoder) peek() byte {
 
 // count takes one value from those that may still be made.
 func (d *decoder) count() error {
-	if d.nodes--; d.nodes < 0 {
+	if d.nodes--; d.nodes >= 0 && d.at-d.paid < paidAtOnce {
+		return nil
+	}
+	return d.counted()
+}
+
+// counted is for a value that is one too many, or before which there is something to pay.
+func (d *decoder) counted() error {
+	if d.nodes < 0 {
 		return d.errorf("more than %d values", maxNodes)
 	}
-	return d.look()
+	return d.pay()
 }
 
 func (d *decoder) any(depth int) (glua.LValue, error) {
@@ -244,7 +253,7 @@ func (d *decoder) name() (string, error) {
 		return "", d.errorf("expected a name in quotes")
 	}
 	start := d.at + 1
-	if end := d.plain(start); end+1 < len(d.in) && d.in[end] == '"' && d.in[end+1] == ':' {
+	if end := plainUpTo(d.in, start); end+1 < len(d.in) && d.in[end] == '"' && d.in[end+1] == ':' {
 		d.at = end + 2
 		d.space()
 		return d.in[start:end], nil
@@ -276,7 +285,7 @@ func (d *decoder) array(depth int) (*glua.LTable, error) {
 	t := d.call.l.CreateTable(4, 0) // gopher-lua would begin with 32
 	t.Metatable = sandbox().arrayMeta
 	err := d.elements(t, depth)
-	d.meter().made(tableBytes + footprintOf(t).since(footprint{}))
+	d.meter.made(tableBytes + footprintOf(t).since(footprint{}))
 	return t, err
 }
 
@@ -296,17 +305,17 @@ func (d *decoder) elements(t *glua.LTable, depth int) error {
 }
 
 func (d *decoder) digits() bool {
-	in, start, at := d.in, d.at, d.at
-	for at < len(in) && isDigit(in[at]) {
-		if at++; at&(paidAtOnce-1) == 0 {
-			d.at = at
-			if d.look() != nil {
-				return false
-			}
+	start := d.at
+	for more := true; more; {
+		in, at := d.in, d.at
+		end := min(at+paidAtOnce, len(in))
+		for at < end && isDigit(in[at]) {
+			at++
 		}
+		d.at = at
+		more = at == end && end < len(in) && d.pay() == nil
 	}
-	d.at = at
-	return at > start
+	return d.at > start
 }
 
 // digitValues are the numbers of one digit, which need no memory.
@@ -337,7 +346,7 @@ func (d *decoder) number() (glua.LValue, error) {
 
 // float reads a number that digitsOfNumber has found to be one. Many digits take longer.
 func (d *decoder) float(digits string) float64 {
-	m := d.meter()
+	m := d.meter
 	if len(digits) > exactDigits {
 		m.pay(min(len(digits), longNumeral))
 	}
@@ -379,7 +388,7 @@ func (d *decoder) digitsOfNumber() (text string, integer bool, err error) {
 		if !d.digits() {
 			return "", false, d.errorf("malformed number")
 		}
-		magnitude += d.meter().exponent(d.in[begin:d.at])
+		magnitude += d.meter.exponent(d.in[begin:d.at])
 	}
 	text = d.in[start:d.at]
 	const surelyFits = 308
@@ -393,63 +402,53 @@ func (d *decoder) digitsOfNumber() (text string, integer bool, err error) {
 // text decodes a string in quotes.
 func (d *decoder) text() (string, error) {
 	start := d.at + 1
-	end := d.plain(start)
+	end := plainUpTo(d.in, start)
 	if end < len(d.in) && d.in[end] == '"' {
 		d.at = end + 1
 		return d.in[start:end], nil
 	}
-	if err := d.skipText(); err != nil {
+	escapes, err := d.skipText()
+	if err != nil {
 		return "", err
 	}
-	return d.escaped(start, d.at-1)
+	if end = d.at - 1; escapes {
+		return d.escaped(start, end)
+	}
+	return d.in[start:end], nil
 }
 
-// skipText steps over a string in quotes.
-func (d *decoder) skipText() error {
+// skipText steps over a string in quotes, and reports whether it has escapes.
+func (d *decoder) skipText() (escapes bool, err error) {
 	d.at++
 	for {
-		d.at = d.plain(d.at)
+		d.at = plainUpTo(d.in, d.at)
 		if err := d.look(); err != nil {
-			return err
+			return escapes, err
 		}
-		switch {
-		case d.at >= len(d.in):
-			return d.errorf("unexpected end of JSON")
-		case d.in[d.at] == '"':
+		if d.at >= len(d.in) {
+			return escapes, d.errorf("unexpected end of JSON")
+		}
+		switch c := d.in[d.at]; {
+		case c == '"':
 			d.at++
-			return nil
-		case d.in[d.at] != '\\':
-			return d.errorf("control character in a string")
-		}
-		d.rough = true
-		if _, err := d.escape(); err != nil {
-			return err
-		}
-	}
-}
-
-// plain is plainUpTo for the text. It pays for what is long, and ends early when the call
-// is to end.
-func (d *decoder) plain(start int) int {
-	if len(d.in)-start <= pieceBytes {
-		return plainUpTo(d.in, start)
-	}
-	return d.plainPieces(start)
-}
-
-func (d *decoder) plainPieces(start int) int {
-	for at := start; ; {
-		end := min(at+pieceBytes, len(d.in))
-		at = plainUpTo(d.in[:end], at)
-		if at < end || end == len(d.in) || !d.meter().pay(pieceBytes/bytesPerInstruction) {
-			return at
+			return escapes, nil
+		case c == '\\':
+			escapes, d.rough = true, true
+			if _, err := d.escape(); err != nil {
+				return escapes, err
+			}
+		case !plainText[c]:
+			return escapes, d.errorf("control character in a string")
 		}
 	}
 }
 
 // plainUpTo returns where the first byte in s, from start on, is that does not stand
-// for itself.
+// for itself. It goes no further than a piece.
 func plainUpTo(s string, start int) int {
+	if len(s)-start > pieceBytes {
+		s = s[:start+pieceBytes]
+	}
 	const (
 		ones, highs   = 0x0101010101010101, 0x8080808080808080
 		spaces        = ones * ' '
@@ -489,10 +488,10 @@ var plainText = func() (plain [256]bool) {
 // is charged as what is read a second time.
 func (d *decoder) escaped(start, end int) (string, error) {
 	defer func(at int) { d.at, d.paid = at, at }(d.at)
-	d.meter().made(end - start)
+	d.meter.made(end - start)
 	out := make([]byte, 0, end-start)
 	for d.at, d.paid = start, start; d.at < end; {
-		plain := plainUpTo(d.in[:min(end, d.at+pieceBytes)], d.at)
+		plain := plainUpTo(d.in[:end], d.at)
 		out = append(out, d.in[d.at:plain]...)
 		d.at = plain
 		if err := d.look(); err != nil {

@@ -259,7 +259,7 @@ func (e *encoder) text(dst []byte, s string) ([]byte, error) {
 	}
 	dst, err := e.add(dst, `"`)
 	for err == nil && s != "" {
-		to := wholeRunes(s, 0, paidAtOnce)
+		to := wholeRunes(s, paidAtOnce)
 		if err = e.spend(to / bytesPerInstruction); err == nil {
 			dst, err = e.piece(dst, s[:to])
 		}

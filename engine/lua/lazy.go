@@ -110,13 +110,14 @@ func (o *lazyObject) valueAt(c *call, i int) glua.LValue {
 		return m.value
 	}
 	// What is in a table is read again at each level above it that is asked for.
-	d := decoder{call: c, nodes: maxNodes, rate: lazyBytesPerInstruction, in: o.text, at: int(m.start), paid: int(m.start)}
+	d := newDecoder(c)
+	d.rate, d.in, d.at, d.paid = lazyBytesPerInstruction, o.text, int(m.start), int(m.start)
 	v, err := d.any(o.depth + 1)
 	if err == nil {
 		err = d.pay()
 	}
 	if err != nil {
-		if meterOf(c.l).reason == running {
+		if d.meter.reason == running {
 			panic(err) // the text was checked before
 		}
 		return glua.LNil // the call is over
@@ -290,11 +291,12 @@ func (d *decoder) skip(depth int) error {
 	}
 	switch c := d.peek(); {
 	case c == '"':
-		if end := d.plain(d.at + 1); end < len(d.in) && d.in[end] == '"' {
+		if end := plainUpTo(d.in, d.at+1); end < len(d.in) && d.in[end] == '"' {
 			d.at = end + 1
 			return nil
 		}
-		return d.skipText()
+		_, err := d.skipText()
+		return err
 	case c == '{':
 		return d.members(depth, keepNone)
 	case c == '[':

@@ -89,8 +89,8 @@ func (m *meter) settleMemory() {
 
 // closeAccount takes what was allocated out of the tenant's account.
 func (m *meter) closeAccount(of *accounts, tenant string) {
-	if a := m.account.Swap(nil); a != nil {
-		of.close(tenant, a, m.counted)
+	if m.counted > 0 {
+		of.close(tenant, m.account.Swap(nil), m.counted)
 		m.counted = 0
 	}
 }

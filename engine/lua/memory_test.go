@@ -74,7 +74,7 @@ var allocators = map[string]string{
 	"errors with a place": `local s = ("x"):rep(100000) local function f() error(s) end for i = 1, n / 500 do pcall(f) end`,
 	"digests":             `local s = ("x"):rep(100000) for i = 1, n / 500 do crypto.hmac("sha512", s, s) crypto.equal(s, s) end`,
 	"long numerals":       `local s = ("7"):rep(100000) for i = 1, n / 500 do local x = s + 1 tonumber("0x" .. s) end`,
-	"dates": `for i = 1, n / 10 do os.date("*t", i) end`,
+	"dates":               `for i = 1, n / 10 do os.date("*t", i) end`,
 }
 
 // TestAllocationIsCounted compares what calls were charged for with what they
