@@ -37,7 +37,7 @@ func TestNeighboursOfLongBuiltins(t *testing.T) {
 		n.publish(nameOf(name), most, call.source)
 	}
 	n.publish("spin", most, `while true do end`)
-	n.publish("short", func(r *script.Release) { r.Name.Tenant = "shop" }, `return 1`)
+	n.publish("short", func(r *script.Release) { r.Name.Tenant, r.Settings.Limits = "shop", script.MaxLimits() }, `return 1`)
 	beside := func(name, arg string) time.Duration {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()

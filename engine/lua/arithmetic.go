@@ -134,7 +134,7 @@ func compareText(next execute) execute {
 		registers := *(*unsafe.Pointer)(unsafe.Add(unsafe.Pointer(l), stateLayout.registers))
 		values := *(*[]glua.LValue)(unsafe.Add(registers, stateLayout.values))
 		first := *(*int)(unsafe.Add(current, stateLayout.base))
-		holds := false
+		var holds bool
 		less := int(instruction>>opcodeShift) == glua.OP_LT
 		switch a := operandOf(current, values, first, int(instruction&maskBC)).(type) {
 		case glua.LNumber:

@@ -99,10 +99,11 @@ func (m *meter) isDecimal(s string) bool {
 }
 
 // A double is decided by the first 767 digits of a numeral and by whether any other
-// follows: what is longer than longNumeral is cut before it is read.
+// follows: what is longer than longNumeral is cut before it is read. strconv.ParseFloat
+// loses what is before the point and beyond 800 digits.
 const (
-	decidingDigits = 800
-	longNumeral    = 1000
+	decidingDigits = 780
+	longNumeral    = 800
 )
 
 // parseDecimal reads what isDecimal has found to be one. What is out of range is
