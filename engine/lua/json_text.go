@@ -53,10 +53,12 @@ func (d *decoder) number() (glua.LValue, error) {
 	return glua.LNumber(d.float(digits)), nil
 }
 
-// float reads a number that digitsOfNumber has found to be one. Many digits take longer.
+// float reads a number that digitsOfNumber has found to be one. More digits than a double
+// has take longer.
 func (d *decoder) float(digits string) float64 {
+	const quick = 24
 	m := d.meter
-	if len(digits) > exactDigits {
+	if len(digits) > quick {
 		m.pay(min(len(digits), longNumeral))
 	}
 	if digits[0] == '-' {
