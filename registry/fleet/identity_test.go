@@ -161,14 +161,14 @@ func hearLarge(f *fleet.Fleet, agent string, sequence int) {
 }
 
 // keeping runs the test with a fleet that is kept in a memory.
-func keeping(t *testing.T, cfg fleet.Config, do func(t *testing.T, f *fleet.Fleet, m *sharedMemory)) {
+func keeping(t *testing.T, cfg fleet.Config, do func(f *fleet.Fleet, m *sharedMemory)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		f, m := fleet.New(cfg), newSharedMemory()
 		f.Reset(registry.State{Fleet: fleetID, Head: 10})
 		ctx, cancel := context.WithCancel(t.Context())
 		go f.Keep(ctx, m, func() bool { return true }, slog.New(slog.DiscardHandler))
-		do(t, f, m)
+		do(f, m)
 		cancel()
 		synctest.Wait()
 	})
@@ -191,7 +191,7 @@ func (m *sharedMemory) bytes() (n int) {
 
 // TestAnAgentIsRememberedSeldom, and little of it, however often it says something else.
 func TestAnAgentIsRememberedSeldom(t *testing.T) {
-	keeping(t, fleet.Config{}, func(t *testing.T, f *fleet.Fleet, m *sharedMemory) {
+	keeping(t, fleet.Config{}, func(f *fleet.Fleet, m *sharedMemory) {
 		for i := range 600 { // in a minute
 			hearLarge(f, "a", i+1)
 			<-time.After(100 * time.Millisecond)
@@ -210,7 +210,7 @@ func TestAnAgentIsRememberedSeldom(t *testing.T) {
 
 // TestManyAgentsAreRememberedSlowly: a flood of agents does not become one of writes.
 func TestManyAgentsAreRememberedSlowly(t *testing.T) {
-	keeping(t, fleet.Config{UnknownAfter: time.Hour}, func(t *testing.T, f *fleet.Fleet, m *sharedMemory) {
+	keeping(t, fleet.Config{UnknownAfter: time.Hour}, func(f *fleet.Fleet, m *sharedMemory) {
 		for i := range 5000 {
 			hearLarge(f, fmt.Sprint("n", i), 1)
 		}
@@ -227,7 +227,7 @@ func TestManyAgentsAreRememberedSlowly(t *testing.T) {
 
 // TestNotAllAgentsAreRemembered: the memory has a bound, and the agents are known all the same.
 func TestNotAllAgentsAreRemembered(t *testing.T) {
-	keeping(t, fleet.Config{MaxMemory: 1 << 20, UnknownAfter: time.Hour}, func(t *testing.T, f *fleet.Fleet, m *sharedMemory) {
+	keeping(t, fleet.Config{MaxMemory: 1 << 20, UnknownAfter: time.Hour}, func(f *fleet.Fleet, m *sharedMemory) {
 		for i := range 500 {
 			hearLarge(f, fmt.Sprint("n", i), 1)
 		}
