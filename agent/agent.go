@@ -41,7 +41,7 @@ type Config struct {
 	// Name of the agent, unique in its fleet: usually the node's.
 	Name string
 	// Labels go with the agent's status: at most 64, names and values of at most
-	// 1 KiB of UTF-8.
+	// 1 KiB of UTF-8, and 4 KiB in all.
 	Labels map[string]string
 	// Software is the version that the status names.
 	Software string

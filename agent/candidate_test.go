@@ -84,7 +84,7 @@ func listen(t *testing.T, r *registry) *reports {
 	all := &reports{}
 	_, err := r.conn.Subscribe(subjects.Status("*"), func(m *nats.Msg) {
 		s := &eventv1.Status{}
-		if err := seal.OpenStatus(m.Data, s); err != nil {
+		if err := seal.ReadStatus(m.Data, s); err != nil {
 			t.Errorf("a status: %v", err)
 			return
 		}

@@ -65,7 +65,7 @@ func (f *feed) Subscribe(_ context.Context, h follow.Handler) error {
 	return nil
 }
 
-func (f *feed) Report(context.Context, *eventv1.Status) error { return nil }
+func (f *feed) Report(context.Context, *eventv1.Status, seal.Session) error { return nil }
 
 func (f *feed) Committed([]script.Object, []string) { f.live <- time.Now() }
 

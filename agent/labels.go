@@ -11,8 +11,9 @@ import (
 
 // Bounds of what goes with a status: the registry drops one that is beyond them.
 const (
-	maxLabels    = 64
-	maxTextBytes = 1024
+	maxLabels      = 64
+	maxLabelsBytes = 4 << 10 // of all names and values
+	maxTextBytes   = 1024
 )
 
 // checkTexts refuses what would keep every status from being sent or read.
@@ -23,6 +24,7 @@ func checkTexts(cfg Config) error {
 	if len(cfg.Labels) > maxLabels {
 		return script.Errorf(script.Invalid, "labels", "%d labels are too many: at most %d go with an agent's status", len(cfg.Labels), maxLabels)
 	}
+	bytes := 0
 	for _, key := range slices.Sorted(maps.Keys(cfg.Labels)) {
 		if problem := problemOf(key); problem != "" {
 			return script.Errorf(script.Invalid, "labels", "the name of the label %.80q %s", key, problem)
@@ -30,6 +32,10 @@ func checkTexts(cfg Config) error {
 		if problem := problemOf(cfg.Labels[key]); problem != "" {
 			return script.Errorf(script.Invalid, "labels", "the value of the label %.80q %s", key, problem)
 		}
+		bytes += len(key) + len(cfg.Labels[key])
+	}
+	if bytes > maxLabelsBytes {
+		return script.Errorf(script.Invalid, "labels", "all labels have %d bytes, at most %d are allowed: leave some out, or shorten them", bytes, maxLabelsBytes)
 	}
 	return nil
 }

@@ -29,6 +29,8 @@ func TestLabelsAreChecked(t *testing.T) {
 		"as many as can": {labels: many(64), software: long},
 		"as long as can": {labels: map[string]string{long: long}},
 		"too many":       {labels: many(65), problem: "65"},
+		"as much as can": {labels: map[string]string{long: long, long[1:] + "m": long}},
+		"too much":       {labels: map[string]string{long: long, long[1:] + "m": long, "zone": "a"}, problem: "4101 bytes"},
 		"long value":     {labels: map[string]string{"zone": long + "x", "rack": "1"}, problem: `"zone"`},
 		"long name":      {labels: map[string]string{long + "x": "1"}, problem: `"nnnn`},
 		"value no UTF-8": {labels: map[string]string{"zone": "\xff"}, problem: `"zone"`},

@@ -76,7 +76,7 @@ func (o *statusOptions) run(ctx context.Context, out io.Writer) (err error) {
 	if err := b.publishAll(ctx); err != nil {
 		return err
 	}
-	b.agents, err = newSimulatedAgents(ctx, stack.nats, o.agents)
+	b.agents, err = newSimulatedAgents(ctx, stack.nats, stack.registry[0], o.agents)
 	if err != nil {
 		return err
 	}

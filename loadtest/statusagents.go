@@ -8,10 +8,15 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/scriptorium-dev/scriptorium/agent/follow"
 	eventv1 "github.com/scriptorium-dev/scriptorium/proto/event/v1"
+	registryv1 "github.com/scriptorium-dev/scriptorium/proto/registry/v1"
 	"github.com/scriptorium-dev/scriptorium/proto/seal"
 	"github.com/scriptorium-dev/scriptorium/proto/wire"
 )
@@ -25,6 +30,8 @@ const (
 	// reportedActivations are in a report, at most.
 	reportedActivations = 32
 	agentTick           = 2 * time.Millisecond
+
+	simulatedIncarnation = "IHXQ5SLKZ7ZTGCNZ3FD3QP2GYM"
 )
 
 // simulatedAgents report as so many agents do, over a few connections.
@@ -53,13 +60,14 @@ type activation struct {
 
 type simulatedAgent struct {
 	name     string
+	session  seal.Session
 	sequence uint64
 	labels   map[string]string
 	sent     time.Time
 	due      time.Time
 }
 
-func newSimulatedAgents(ctx context.Context, address string, count int) (*simulatedAgents, error) {
+func newSimulatedAgents(ctx context.Context, address, registry string, count int) (*simulatedAgents, error) {
 	s := &simulatedAgents{
 		subjects: wire.Subjects{Prefix: wire.DefaultPrefix}, keyring: seal.TrustEverything(),
 		random: rand.New(rand.NewPCG(1, 1)), apart: reportApart,
@@ -72,9 +80,43 @@ func newSimulatedAgents(ctx context.Context, address string, count int) (*simula
 			due:    now.Add(time.Duration(s.random.Int64N(int64(reportEvery)))),
 		})
 	}
+	if err := s.open(ctx, registry); err != nil {
+		return nil, fmt.Errorf("the simulated agents get no sessions: %w", err)
+	}
 	line, err := dialNATS(ctx, address, s.receive, s.subjects.Feed("all"), s.subjects.RollCall())
 	s.line = line
 	return s, err
+}
+
+// open gets a session for each of them. A registry believes it for ten minutes at least.
+func (s *simulatedAgents) open(ctx context.Context, registry string) error {
+	conn, err := grpc.NewClient(registry, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close() }() // nobody asks on it any more
+	feed := follow.NewRPC(conn)
+	var opening errgroup.Group
+	opening.SetLimit(32)
+	for i := range s.agents {
+		a := &s.agents[i]
+		opening.Go(func() error {
+			request := &registryv1.PullRequest{WithoutSources: true, Nonce: make([]byte, 16), Agent: a.name, Incarnation: simulatedIncarnation}
+			for resp, err := range feed.Pull(ctx, request) {
+				if err != nil {
+					return err
+				}
+				var page eventv1.Page
+				if _, err := s.keyring.Open(resp.GetPage(), &page); err != nil {
+					return err
+				}
+				a.session = seal.Session{Token: page.GetSession(), Key: page.GetSessionKey()}
+				break // the first page has it
+			}
+			return nil
+		})
+	}
+	return opening.Wait()
 }
 
 // receive takes in an event, a beacon or a roll call for all of them.
@@ -173,10 +215,10 @@ func (s *simulatedAgents) report(now time.Time) error {
 		a.sent, a.due = now, now.Add(reportEvery)
 		s.sent++
 		data, err := seal.SealStatus(&eventv1.Status{
-			Fleet: s.fleet, Agent: a.name, Incarnation: "IHXQ5SLKZ7ZTGCNZ3FD3QP2GYM", Sequence: a.sequence, Labels: a.labels,
+			Fleet: s.fleet, Agent: a.name, Incarnation: simulatedIncarnation, Sequence: a.sequence, Labels: a.labels,
 			Software: "v0.3.0-20260101-0123456789ab", ActivatedRevision: s.head, SentAt: timestamppb.New(now),
 			DiskKeys: []string{"0123456789abcdef"}, Activations: activations,
-		})
+		}, a.session)
 		if err == nil {
 			err = s.line.publish(s.subjects.Status(a.name), data)
 		}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/proto/publisher"
 	scriptv1 "github.com/scriptorium-dev/scriptorium/proto/script/v1"
+	"github.com/scriptorium-dev/scriptorium/proto/seal"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -34,6 +35,9 @@ type applier struct {
 	registry Registry
 	roots    *publisher.Roots
 	adopt    string // the fleet to change to; "" for none
+	agent    string
+	life     string       // the agent's incarnation
+	session  seal.Session // that a registry gave last
 	open     opener
 	refusals *refusals
 	log      *slog.Logger
@@ -60,9 +64,10 @@ type candidate struct {
 	err   error
 }
 
-func newApplier(cfg Config, open opener, refusals *refusals, m *metrics, random *rand.Rand) applier {
+func newApplier(cfg Config, incarnation string, open opener, refusals *refusals, m *metrics, random *rand.Rand) applier {
 	a := applier{
-		state: cfg.State, registry: cfg.Registry, roots: cfg.Publishers, adopt: cfg.AdoptFleet, open: open, refusals: refusals, log: cfg.Log, metrics: m,
+		state: cfg.State, registry: cfg.Registry, roots: cfg.Publishers, adopt: cfg.AdoptFleet, agent: cfg.Agent, life: incarnation,
+		open: open, refusals: refusals, log: cfg.Log, metrics: m,
 		random: random, share: cmp.Or(cfg.RemovalShare, defaultRemovalShare),
 		failing: map[string]*failing{},
 	}
@@ -420,6 +425,7 @@ func (a *applier) saveCursor(c Cursor) {
 // leave adds to an outcome how the applier is left behind.
 func (a *applier) leave(out outcome) outcome {
 	out.changed, out.failures, out.retryAt, out.keys = a.changed, a.failures(), a.retryAt(), a.state.Keys()
+	out.session = a.session
 	a.changed = false
 	return out
 }

@@ -81,6 +81,7 @@ func (a *applier) pullRequest(j job) *registryv1.PullRequest {
 		// Whoever lost its cursor still has its sources.
 		WithoutSources: since == 0 && hasAny(a.state.Live()),
 		Fleet:          j.cursor.Fleet, Since: int64(since), Tenants: a.open.tenants.Globs(), Nonce: nonce,
+		Agent: a.agent, Incarnation: a.life,
 	}
 }
 

@@ -72,10 +72,10 @@ type Handler interface {
 	Connected(bool)
 }
 
-// Reporter sends status to the registry. A report that is lost is made up for
-// by the next.
+// Reporter sends status to the registry, in the session that the registry gave. A report that
+// is lost is made up for by the next.
 type Reporter interface {
-	Report(ctx context.Context, s *eventv1.Status) error
+	Report(ctx context.Context, s *eventv1.Status, in seal.Session) error
 }
 
 // Item is an object as the registry sent it.
@@ -218,6 +218,7 @@ type Follower struct {
 	unsent   bool           // the last status
 	trouble  trouble        // with the registry
 	tails    tails
+	session  seal.Session // the zero one until a registry gives one; older ones never do
 
 	standing atomic.Pointer[standing]
 	synced   atomic.Bool
@@ -250,8 +251,8 @@ func New(cfg Config) (*Follower, error) {
 	f.inbox.init(open, f.refusals)
 	random := rand.New(rand.NewPCG(seed, 0))
 	f.machine = newMachine(cfg, random, m, f.refusals)
-	f.applier = newApplier(cfg, open, f.refusals, m, rand.New(rand.NewPCG(seed, 1)))
 	f.status = newStatus(cfg, random)
+	f.applier = newApplier(cfg, f.status.base.GetIncarnation(), open, f.refusals, m, rand.New(rand.NewPCG(seed, 1)))
 	left := f.applier.leave(outcome{})
 	f.retryAt, f.status.failures, f.status.keys, f.machine.keys = left.retryAt, left.failures, left.keys, left.keys
 	f.publish()
@@ -368,6 +369,12 @@ func (f *Follower) finish(now time.Time, out outcome) {
 	if out.kind == jobSync {
 		f.tell(now, out)
 	}
+	if len(out.session.Key) > 0 {
+		if len(f.session.Key) == 0 {
+			f.status.changed() // nobody has believed it so far
+		}
+		f.session = out.session
+	}
 	if f.machine.drifts != drifts {
 		f.log.Warn("what is live differs from what the registry has; everything is fetched and compared",
 			"revision", f.machine.cursor.Revision, "found", f.machine.drifts, "again_in", f.machine.drift.due.Sub(now).String())
@@ -438,7 +445,7 @@ func (f *Follower) report(ctx context.Context, now time.Time) {
 	if f.cfg.Trials != nil {
 		f.status.trials = f.cfg.Trials()
 	}
-	err := f.cfg.Reporter.Report(ctx, f.status.compose(now, f.machine.cursor, false))
+	err := f.cfg.Reporter.Report(ctx, f.status.compose(now, f.machine.cursor, false), f.session)
 	level := slog.LevelDebug
 	if err != nil && !f.unsent {
 		level = slog.LevelWarn // and no more of it until one gets through
@@ -465,7 +472,7 @@ func (f *Follower) leave(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
-	if err := f.cfg.Reporter.Report(ctx, f.status.compose(time.Now(), f.machine.cursor, true)); err != nil {
+	if err := f.cfg.Reporter.Report(ctx, f.status.compose(time.Now(), f.machine.cursor, true), f.session); err != nil {
 		f.log.Debug("could not say good-bye", "error", err)
 	}
 }

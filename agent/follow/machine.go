@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/scriptorium-dev/scriptorium/proto/seal"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -70,6 +71,7 @@ type outcome struct {
 	failures []failure
 	retryAt  time.Time
 	keys     []string // that what is on disk is signed by
+	session  seal.Session
 }
 
 // machine decides what to do next from what it is told. It does nothing

@@ -152,7 +152,7 @@ func (n *NATS) deliver(h Handler, m *nats.Msg) {
 }
 
 // Report implements Reporter.
-func (n *NATS) Report(_ context.Context, s *eventv1.Status) error {
+func (n *NATS) Report(_ context.Context, s *eventv1.Status, in seal.Session) error {
 	conn := n.connection()
 	if conn == nil {
 		return script.Errorf(script.Unavailable, "", "not connected to NATS")
@@ -160,7 +160,7 @@ func (n *NATS) Report(_ context.Context, s *eventv1.Status) error {
 	if !conn.IsConnected() {
 		return script.Errorf(script.Unavailable, "", "NATS at %s cannot be reached: is it running, and may this agent log in?", strings.Join(n.URLs, ", "))
 	}
-	data, err := seal.SealStatus(s)
+	data, err := seal.SealStatus(s, in)
 	if err != nil {
 		return err
 	}

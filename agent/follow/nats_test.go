@@ -92,7 +92,7 @@ func TestNATS(t *testing.T) {
 	s := natsServer(t, -1)
 	subjects := wire.Subjects{Prefix: "test"}
 	feed := &follow.NATS{URLs: []string{s.ClientURL()}, Subjects: subjects, Group: "g", Agent: "node-1.example", Log: quiet}
-	if err := feed.Report(t.Context(), &eventv1.Status{}); err == nil {
+	if err := feed.Report(t.Context(), &eventv1.Status{}, seal.Session{}); err == nil {
 		t.Error("reported without a connection")
 	}
 	h := make(heard, 100)
@@ -130,7 +130,7 @@ func TestNATS(t *testing.T) {
 	if err := conn.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	if err := feed.Report(t.Context(), &eventv1.Status{Agent: "node-1.example", Leaving: true}); err != nil {
+	if err := feed.Report(t.Context(), &eventv1.Status{Agent: "node-1.example", Leaving: true}, seal.Session{}); err != nil {
 		t.Fatal(err)
 	}
 	if err := feed.SendLogs(&eventv1.Logs{Agent: "node-1.example", Dropped: 3}); err != nil {
@@ -142,7 +142,7 @@ func TestNATS(t *testing.T) {
 		t.Fatal(err)
 	}
 	var status eventv1.Status
-	if err := seal.OpenStatus(msg.Data, &status); err != nil || !status.GetLeaving() || msg.Subject != "test.status.node-1.example" {
+	if err := seal.ReadStatus(msg.Data, &status); err != nil || !status.GetLeaving() || msg.Subject != "test.status.node-1.example" {
 		t.Errorf("%s: %v, %v", msg.Subject, &status, err)
 	}
 	if msg, err = logs.NextMsg(patience); err != nil {
@@ -172,7 +172,7 @@ func TestNATSComesAndGoes(t *testing.T) {
 		_, publish := publisher(t, s)
 		publish(subjects.Event("g"), "7")
 		h.expect(t, "event 7")
-		if err := feed.Report(t.Context(), &eventv1.Status{}); err != nil {
+		if err := feed.Report(t.Context(), &eventv1.Status{}, seal.Session{}); err != nil {
 			t.Error(err)
 		}
 		s.Shutdown()

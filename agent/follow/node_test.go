@@ -328,7 +328,7 @@ func (n *node) SaveCursor(c follow.Cursor) error {
 // Report implements follow.Reporter, and checks that the status is true: every
 // object that did not change after the activated revision is live, or gone, as
 // it should be, but for the failures.
-func (n *node) Report(_ context.Context, s *eventv1.Status) error {
+func (n *node) Report(_ context.Context, s *eventv1.Status, in seal.Session) error {
 	n.w.mu.Lock()
 	defer n.w.mu.Unlock()
 	n.mu.Lock()
@@ -336,7 +336,7 @@ func (n *node) Report(_ context.Context, s *eventv1.Status) error {
 	if s.GetLeaving() {
 		n.leaving++
 	}
-	if data, err := seal.SealStatus(s); err != nil || len(data) > 1<<20 {
+	if data, err := seal.SealStatus(s, in); err != nil || len(data) > 1<<20 {
 		n.w.t.Errorf("%s composed a status of %d bytes that cannot be sent: %v", n.name, len(data), err)
 	}
 	n.status = s

@@ -15,6 +15,7 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/agent/follow"
 	eventv1 "github.com/scriptorium-dev/scriptorium/proto/event/v1"
+	"github.com/scriptorium-dev/scriptorium/proto/seal"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -50,7 +51,7 @@ func TestAStatusCanBeSentWhateverFailed(t *testing.T) {
 // refusing is a Reporter that fails for as long as it is told to.
 type refusing struct{ fails atomic.Bool }
 
-func (r *refusing) Report(context.Context, *eventv1.Status) error {
+func (r *refusing) Report(context.Context, *eventv1.Status, seal.Session) error {
 	if r.fails.Load() {
 		return errors.New("no such luck")
 	}

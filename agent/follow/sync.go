@@ -9,6 +9,7 @@ import (
 	"time"
 
 	scriptv1 "github.com/scriptorium-dev/scriptorium/proto/script/v1"
+	"github.com/scriptorium-dev/scriptorium/proto/seal"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -130,6 +131,7 @@ func (a *applier) pull(all *answer, q *question) error {
 		q.silence.pause()
 		p, err := a.open.page(resp.GetPage(), q.request)
 		if err == nil {
+			a.join(p) // also where the registry serves another fleet, so that it knows of this agent
 			err = all.turn(p)
 		}
 		if err == nil {
@@ -148,6 +150,13 @@ func (a *applier) pull(all *answer, q *question) error {
 		return err
 	}
 	return nil
+}
+
+// join takes in the session that the agent reports in from now on.
+func (a *applier) join(p page) {
+	if len(p.GetSessionKey()) > 0 {
+		a.session = seal.Session{Token: p.GetSession(), Key: p.GetSessionKey()}
+	}
 }
 
 // turn takes in a page's place in the answer, and refuses one that has none.

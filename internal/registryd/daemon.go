@@ -23,6 +23,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/registry/fleet"
 	"github.com/scriptorium-dev/scriptorium/registry/mirror"
 	"github.com/scriptorium-dev/scriptorium/registry/rpc"
+	"github.com/scriptorium-dev/scriptorium/registry/session"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -70,6 +71,9 @@ type Daemon struct {
 	feed   *feed.Feed
 	groups *feed.Groups
 	fleet  *fleet.Fleet
+	// sessions are those that agents report in.
+	sessions *session.Sessions
+
 	server *rpc.Server
 	admin  *obs.Admin
 	addrs  []net.Addr

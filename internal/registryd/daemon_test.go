@@ -43,6 +43,7 @@ func TestThePath(t *testing.T) {
 	if e.GetRevision() != published.GetRelease().GetRevision() || string(e.GetSources()[0].GetContent()) != "return 1" {
 		t.Errorf("event: %v", e)
 	}
+	a.joins(t, c)
 	again := dial(t, d.Addrs()[1].String())
 	stream, err := again.WatchStatus(t.Context(), &registryv1.WatchStatusRequest{Tenant: "acme", Name: "route"})
 	if err != nil {

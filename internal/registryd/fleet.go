@@ -93,6 +93,9 @@ func (d *Daemon) begin(ctx context.Context) error {
 	case <-ctx.Done():
 		return script.Errorf(script.Unavailable, "", "what the replicas know of the fleet was not read in time: %w", ctx.Err())
 	}
+	if err := d.sessions.Load(ctx); err != nil {
+		d.log.Warn("agents that pull have no sessions yet, so that their status is not believed", "error", err)
+	}
 	d.fan.RollCall(d.mirror.Fleet())
 	d.begun.Store(true)
 	return nil

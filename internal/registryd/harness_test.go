@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -158,6 +159,10 @@ type agent struct {
 	beacons chan *eventv1.Beacon
 	rolls   chan struct{}
 	on      wire.Subjects
+
+	mu       sync.Mutex
+	sessions map[string]seal.Session // by the names and incarnations that it reports under
+	opens    func(name, incarnation string, tenants []string) (seal.Session, error)
 }
 
 func newAgent(t *testing.T, url string, on wire.Subjects) *agent {
@@ -173,7 +178,7 @@ func newAgentOf(t *testing.T, url string, on wire.Subjects, group string) *agent
 	}
 	t.Cleanup(nc.Close)
 	a := &agent{
-		nc: nc, on: on,
+		nc: nc, on: on, sessions: map[string]seal.Session{},
 		events: make(chan *eventv1.Event, 10_000), beacons: make(chan *eventv1.Beacon, 10_000), rolls: make(chan struct{}, 100),
 	}
 	open := func(msg *nats.Msg, m proto.Message) {
@@ -224,12 +229,63 @@ func (a *agent) report(t *testing.T, m *eventv1.Status) {
 	}
 }
 
+// send reports in a session that the registry gives, if the agent has joined one.
 func (a *agent) send(m *eventv1.Status) error {
-	data, err := seal.SealStatus(m)
+	in, err := a.session(m)
+	if err != nil {
+		return err
+	}
+	return a.sendIn(m, in)
+}
+
+func (a *agent) sendIn(m *eventv1.Status, in seal.Session) error {
+	data, err := seal.SealStatus(m, in)
 	if err != nil {
 		return err
 	}
 	return a.nc.Publish(a.on.Status(m.GetAgent()), data)
+}
+
+func (a *agent) session(m *eventv1.Status) (seal.Session, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	of := m.GetAgent() + " " + m.GetIncarnation()
+	if in, ok := a.sessions[of]; ok || a.opens == nil {
+		return in, nil
+	}
+	in, err := a.opens(m.GetAgent(), m.GetIncarnation(), m.GetTenants())
+	if err == nil {
+		a.sessions[of] = in
+	}
+	return in, err
+}
+
+// joins lets the agent report to the registry of the client.
+func (a *agent) joins(t *testing.T, c *client) {
+	t.Helper()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	ctx := t.Context()
+	a.opens = func(name, incarnation string, tenants []string) (seal.Session, error) {
+		return c.session(ctx, name, incarnation, tenants)
+	}
+}
+
+// session asks the registry for a session.
+func (c *client) session(ctx context.Context, name, incarnation string, tenants []string) (seal.Session, error) {
+	stream, err := c.feed.Pull(ctx, &registryv1.PullRequest{
+		WithoutSources: true, Nonce: make([]byte, 16), Agent: name, Incarnation: incarnation, Tenants: tenants,
+	})
+	if err != nil {
+		return seal.Session{}, err
+	}
+	resp, err := stream.Recv()
+	if err != nil {
+		return seal.Session{}, err
+	}
+	var page eventv1.Page
+	_, err = seal.TrustEverything().Open(resp.GetPage(), &page)
+	return seal.Session{Token: page.GetSession(), Key: page.GetSessionKey()}, err
 }
 
 // eventually polls until ok is true.

@@ -7,6 +7,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/scriptorium-dev/scriptorium/registry"
+	"github.com/scriptorium-dev/scriptorium/registry/fanout"
+	"github.com/scriptorium-dev/scriptorium/registry/fleet"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -115,7 +117,7 @@ func (m *metrics) register(r prometheus.Registerer, d *Daemon) error {
 			Namespace: namespace, Subsystem: subsystem, Name: name, Help: help, ConstLabels: labels,
 		}, value))
 	}
-	const failures, ignored = "publish_failures_total", "agent_reports_ignored_total"
+	const failures, ignored, help = "publish_failures_total", "agent_reports_ignored_total", "Reports of agents that were ignored."
 	counter("events_published_total", "Events published on NATS.", nil, func() uint64 { return fan.Stats().Events })
 	counter("events_trimmed_total", "Events that were too large for NATS with their sources and went out without.", nil,
 		func() uint64 { return fan.Stats().Trimmed })
@@ -125,14 +127,19 @@ func (m *metrics) register(r prometheus.Registerer, d *Daemon) error {
 	counter(failures, "Events and beacons that were not published.", prometheus.Labels{"reason": "too_large"},
 		func() uint64 { return fan.Stats().Oversized })
 	counter("agent_reports_total", "Reports received from agents.", nil, func() uint64 { return fan.Stats().Reports })
-	counter(ignored, "Reports of agents that were ignored.", prometheus.Labels{"reason": "malformed"},
-		func() uint64 { return fan.Stats().Malformed })
-	counter("agent_failures_skipped_total", "Failures, and trials of candidates, in agents' reports that could not be read.", nil,
+	for _, reason := range fanout.Reasons() {
+		counter(ignored, help, prometheus.Labels{"reason": reason}, func() uint64 { return fan.Stats().Refused[reason] })
+	}
+	for reason, count := range map[string]func(fleet.Ignored) uint64{
+		"other_fleet":     func(i fleet.Ignored) uint64 { return i.Foreign },
+		"stale":           func(i fleet.Ignored) uint64 { return i.Stale },
+		"impossible":      func(i fleet.Ignored) uint64 { return i.Impossible },
+		"too_many_agents": func(i fleet.Ignored) uint64 { return i.TooMany },
+	} {
+		counter(ignored, help, prometheus.Labels{"reason": reason}, func() uint64 { return count(fl.Counts().Ignored) })
+	}
+	counter("agent_failures_skipped_total", "Failures, and trials of candidates, in agents' reports that could not be read, or that the agents do not follow.", nil,
 		func() uint64 { return fan.Stats().Skipped })
-	counter(ignored, "Reports of agents that were ignored.", prometheus.Labels{"reason": "other_fleet"},
-		func() uint64 { return fl.Counts().Ignored.Foreign })
-	counter(ignored, "Reports of agents that were ignored.", prometheus.Labels{"reason": "stale"},
-		func() uint64 { return fl.Counts().Ignored.Stale })
 	gauge("feed_head_revision", "Revision up to which the feed has handed on every event.", nil,
 		func() float64 { return float64(d.feed.Stats().Head) })
 	gauge("feed_running", "1 while the feed keeps up with etcd.", nil, func() float64 { return flag(d.feed.Stats().Running) })
@@ -157,10 +164,11 @@ func (m *metrics) register(r prometheus.Registerer, d *Daemon) error {
 		func() float64 { return float64(fl.Counts().Unknown) })
 	gauge("agents", "Agents of the fleet.", prometheus.Labels{"state": "foreign"},
 		func() float64 { return float64(fl.Counts().Foreign) })
-	const candidates, help = "candidates", "Scripts that have a candidate, by its state."
-	gauge(candidates, help, prometheus.Labels{"state": "testing"}, func() float64 { return float64(fl.CandidateCounts().Testing) })
-	gauge(candidates, help, prometheus.Labels{"state": "rolling_out"}, func() float64 { return float64(fl.CandidateCounts().RollingOut) })
-	gauge(candidates, help, prometheus.Labels{"state": "failed"}, func() float64 { return float64(fl.CandidateCounts().Failed) })
+	gauge("agents_remembered_bytes", "What the registries store about agents.", nil, func() float64 { return float64(fl.Counts().Remembered) })
+	const candidates, by = "candidates", "Scripts that have a candidate, by its state."
+	gauge(candidates, by, prometheus.Labels{"state": "testing"}, func() float64 { return float64(fl.CandidateCounts().Testing) })
+	gauge(candidates, by, prometheus.Labels{"state": "rolling_out"}, func() float64 { return float64(fl.CandidateCounts().RollingOut) })
+	gauge(candidates, by, prometheus.Labels{"state": "failed"}, func() float64 { return float64(fl.CandidateCounts().Failed) })
 	for _, c := range collectors {
 		if err := r.Register(c); err != nil {
 			return err

@@ -22,6 +22,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/registry/mirror"
 	"github.com/scriptorium-dev/scriptorium/registry/rollout"
 	"github.com/scriptorium-dev/scriptorium/registry/rpc"
+	"github.com/scriptorium-dev/scriptorium/registry/session"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -37,11 +38,13 @@ func (d *Daemon) start(ctx, life context.Context, cfg Config) error {
 	m := newMetrics()
 	d.fleet = fleet.New(fleet.Config{Converged: m.took, Activated: m.activated, TombstonesFor: cfg.TombstoneRetention})
 	var err error
+	d.sessions = session.New(d.store, nil, cfg.Log)
 	d.fan, err = fanout.Connect(fanout.Config{
 		URLs:       cfg.NATS,
 		Security:   d.secure.nats,
 		Subjects:   wire.Subjects{Prefix: cfg.SubjectPrefix},
 		Sealer:     d.secure.sealer,
+		Sessions:   d.sessions,
 		Reports:    d.fleet.Heard,
 		RollCalled: d.fleet.RollCalled,
 		Log:        cfg.Log,
@@ -110,6 +113,7 @@ func (d *Daemon) services(cfg Config, m *metrics, reg *registry.Registry) rpc.Co
 		Mirror:   d.mirror,
 		Groups:   d.groups,
 		Sealer:   d.secure.sealer,
+		Sessions: d.sessions,
 		Log:      cfg.Log,
 
 		Authentication: d.secure.authentication,
@@ -130,8 +134,9 @@ func (d *Daemon) run(life context.Context, conductor *rollout.Conductor, collect
 	}
 	for _, part := range []func(context.Context){
 		func(ctx context.Context) { registry.Follow(ctx, d.store, d.log, d.feed, d.fleet, d.recent) },
-		func(ctx context.Context) { d.fleet.Keep(ctx, d.store, d.Leading, d.log) },
+		func(ctx context.Context) { d.fleet.Keep(ctx, memory{Store: d.store, space: d.space}, d.Leading, d.log) },
 		d.mirror.SealAll,
+		d.sessions.Run,
 		d.groups.Run,
 		d.sweep,
 		d.space.run,

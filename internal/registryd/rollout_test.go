@@ -28,8 +28,10 @@ type crew struct {
 	// tests says why the candidate's tests fail on the agent; nil if they do not.
 	tests func(agent string) *scriptv1.Error
 
-	mu  sync.Mutex
-	saw []string // what each release made of the candidate
+	mu      sync.Mutex
+	saw     []string // what each release made of the candidate
+	release script.Release
+	calls   func(agent string) (all, failed uint64) // of the candidate; nil for none
 }
 
 // newCrew returns a crew of ten, which is heard until the test ends.
@@ -103,14 +105,27 @@ func (c *crew) status(fleet, name string, r *script.Release) *eventv1.Status {
 			Key: "releases/" + r.Name.String(), Version: candidate.Version.Number, Attempt: candidate.Attempt,
 			Tested: true, Error: c.tests(name),
 		}}
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.calls != nil && r.RunsOn(name).Number == candidate.Version.Number {
+			m.Trials[0].Calls, m.Trials[0].FailedCalls = c.calls(name)
+		}
 	}
 	return m
+}
+
+// last returns the release that was seen last.
+func (c *crew) last() script.Release {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.release
 }
 
 // see notes how many of the crew run the candidate.
 func (c *crew) see(r *script.Release) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.release = *r
 	switch candidate := r.Candidate; {
 	case candidate == nil:
 		c.saw = append(c.saw, fmt.Sprint("live ", r.Active.Number))
@@ -165,6 +180,7 @@ func TestRollout(t *testing.T) {
 	cfg := config(t, n.URL())
 	crew := newCrew(t, newAgent(t, n.URL(), subjects(cfg)), passes)
 	d, c := start(t, cfg)
+	crew.joins(t, c)
 	c.publish(t, "route", "return 1")
 	c.roll(t, "return 2", 50*time.Millisecond)
 	crew.sees(t, "live 1", "step 0: 0", "step 1: 2", "step 2: 5", "live 2")
@@ -209,6 +225,7 @@ func TestATestThatFails(t *testing.T) {
 		return &scriptv1.Error{Kind: "SCRIPT", Field: "tests[it works]", Message: "want 1, got 2"}
 	})
 	d, c := start(t, cfg)
+	crew.joins(t, c)
 	c.publish(t, "route", "return 1")
 	c.roll(t, "return 2", 0)
 	crew.sees(t, "live 1", "step 0: 0", "failed: n3: tests[it works]: want 1, got 2")
@@ -232,6 +249,7 @@ func TestTheNextLeaderGoesOn(t *testing.T) {
 	cfg := config(t, n.URL())
 	crew := newCrew(t, newAgent(t, n.URL(), subjects(cfg)), passes)
 	first, c := start(t, cfg)
+	crew.joins(t, c)
 	leads(t, first)
 	other := cfg
 	other.Listen = []string{socket(dir(t))}

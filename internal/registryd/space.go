@@ -2,12 +2,14 @@ package registryd
 
 import (
 	"context"
+	"slices"
 	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/scriptorium-dev/scriptorium/registry/etcdstore"
+	"github.com/scriptorium-dev/scriptorium/registry/fleet"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -54,6 +56,22 @@ func (s *space) check() error {
 		return nil
 	}
 	return script.Errorf(script.Limit, "", "etcd uses %d of %d bytes, and the rest is for deletes and rollbacks: delete what nobody needs, compact and defragment etcd, or raise its quota", now.Used, now.Quota)
+}
+
+// memory is the fleet's memory in etcd. It stores nothing about agents while etcd is nearly full.
+type memory struct {
+	*etcdstore.Store
+	space *space
+}
+
+// Remember implements fleet.Memory.
+func (m memory) Remember(ctx context.Context, memos []fleet.Memo) error {
+	if slices.ContainsFunc(memos, func(one fleet.Memo) bool { return !one.Gone }) {
+		if err := m.space.check(); err != nil {
+			return err
+		}
+	}
+	return m.Store.Remember(ctx, memos)
 }
 
 func (s *space) register(r prometheus.Registerer) error {

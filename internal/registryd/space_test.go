@@ -6,8 +6,11 @@ import (
 	"testing"
 	"time"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
+
 	"github.com/scriptorium-dev/scriptorium/internal/embedded"
 	"github.com/scriptorium-dev/scriptorium/internal/embedded/etcdtest"
+	eventv1 "github.com/scriptorium-dev/scriptorium/proto/event/v1"
 	registryv1 "github.com/scriptorium-dev/scriptorium/proto/registry/v1"
 	"github.com/scriptorium-dev/scriptorium/proto/wire"
 	"github.com/scriptorium-dev/scriptorium/script"
@@ -57,6 +60,13 @@ func TestEtcdIsNearlyFull(t *testing.T) {
 		degraded := d.Ready(t.Context()).Degraded
 		return len(degraded) == 1 && strings.Contains(degraded[0], "defragment")
 	})
+	a := newAgent(t, cfg.NATS[0], subjects(cfg))
+	a.joins(t, c)
+	a.report(t, &eventv1.Status{Fleet: found(t, cfg), Agent: "n1", Incarnation: "1", Sequence: 1})
+	eventually(t, "an agent is known", func() bool {
+		agents, err := c.ListAgents(t.Context(), &registryv1.ListAgentsRequest{})
+		return err == nil && len(agents.GetAgents()) == 1
+	})
 	_, err = c.Publish(t.Context(), &registryv1.PublishRequest{Tenant: "acme", Author: "ann", Name: "route", Source: []byte("return 3")})
 	if err := wire.FromStatus(err); script.KindOf(err) != script.Limit || !strings.Contains(err.Error(), fmt.Sprint("of ", quota)) {
 		t.Errorf("publish: %v", err)
@@ -69,5 +79,8 @@ func TestEtcdIsNearlyFull(t *testing.T) {
 	}
 	if _, err := c.Delete(t.Context(), &registryv1.DeleteRequest{Tenant: "acme", Name: "route", Author: "ann"}); err != nil {
 		t.Errorf("delete: %v", err)
+	}
+	if resp, err := other.Get(t.Context(), cfg.EtcdPrefix+"/fleet/agents/", clientv3.WithPrefix()); err != nil || len(resp.Kvs) != 0 {
+		t.Errorf("etcd has %v of an agent, %v", resp, err)
 	}
 }

@@ -114,6 +114,14 @@ func TestUpgrade(t *testing.T) {
 	want["acme/route"] = "three x"
 	await(t, "a change goes live", func() bool { return answer("acme/route") == "three x" })
 	check("after a publish")
+	await(t, "the registry knows the agent, which reports in a session", func() bool {
+		for a, err := range m.client.Agents(t.Context(), false) {
+			if err == nil && a.Name == "node" && !a.Unknown && a.Behind == 0 {
+				return true
+			}
+		}
+		return false
+	})
 
 	for f, err := range m.client.Doctor(t.Context(), registryclient.DoctorOptions{}) {
 		t.Errorf("the doctor finds %+v, %v", f, err)

@@ -15,6 +15,8 @@ type bus struct {
 	down  bool
 	peers []*peer
 	tape  []message // of the feed, for those who forge
+	// statuses are the same of agents' statuses.
+	statuses []message
 	// alter, if not nil, is a bug that is put in on purpose: it returns what becomes
 	// of a message of the feed.
 	alter func(message) []message
@@ -132,6 +134,10 @@ func (b *bus) spread(m message) {
 			b.overhear(m)
 		}
 	}
+	if strings.Contains(m.subject, ".status.") {
+		b.statuses = append(b.statuses, m)
+		b.statuses = b.statuses[max(0, len(b.statuses)-tapeLength):]
+	}
 	peers, alter := b.peers, b.alter
 	b.mu.Unlock()
 	messages := []message{m}
@@ -162,6 +168,13 @@ func (p *peer) arrive(m message) {
 	if receive != nil {
 		receive(m)
 	}
+}
+
+// overheardStatuses returns the statuses that were overheard.
+func (b *bus) overheardStatuses() []message {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return append([]message(nil), b.statuses...)
 }
 
 // recorded returns what was overheard.

@@ -44,6 +44,10 @@ func (f forgery) String() string {
 
 // forge sends a false message to an agent.
 func (w *world) forge(st step, r *rand.Rand) {
+	if r.IntN(3) == 0 {
+		w.forgeStatus(st, r)
+		return
+	}
 	a, how := w.agents[st.who%len(w.agents)], forgery(st.mode%int(forgeries))
 	tape := w.bus.recorded()
 	if len(tape) == 0 {

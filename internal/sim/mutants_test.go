@@ -13,7 +13,10 @@ import (
 	"github.com/scriptorium-dev/scriptorium/agent/follow"
 	eventv1 "github.com/scriptorium-dev/scriptorium/proto/event/v1"
 	registryv1 "github.com/scriptorium-dev/scriptorium/proto/registry/v1"
+	"github.com/scriptorium-dev/scriptorium/proto/seal"
 	"github.com/scriptorium-dev/scriptorium/registry"
+	"github.com/scriptorium-dev/scriptorium/registry/fanout"
+	"github.com/scriptorium-dev/scriptorium/registry/session"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -40,6 +43,7 @@ var mutants = []struct {
 	{"an agent that keeps values that were deleted", bugs{state: hoarding}, "still has", []kind{stepObject}},
 	{"an agent that runs no candidates", bugs{state: timid}, "is to run", []kind{stepCandidate}},
 	{"a feed that drops values and does not know", bugs{store: valueless}, "", []kind{stepObject}},
+	{"a registry that believes any session", bugs{sessions: gullible}, "converged", []kind{stepForge}},
 }
 
 // mutantSchedules are many times those that it takes to find each of them.
@@ -104,6 +108,18 @@ func rewrite[M any, P interface {
 		return sealed
 	}
 	return again
+}
+
+// gullible believes sessions that strangers made.
+func gullible(real *session.Sessions) fanout.Sessions { return believer{real} }
+
+type believer struct{ real *session.Sessions }
+
+func (b believer) Key(token []byte) ([]byte, error) {
+	if key, err := b.real.Key(token); err == nil {
+		return key, nil
+	}
+	return seal.SessionKey(strangersSecret, token), nil
 }
 
 // withoutGaps has every event follow whatever was before.
@@ -314,9 +330,9 @@ type boasts struct {
 
 func boastful(p *process) followReporter { return &boasts{p} }
 
-func (b *boasts) Report(ctx context.Context, s *eventv1.Status) error {
+func (b *boasts) Report(ctx context.Context, s *eventv1.Status, in seal.Session) error {
 	if s.GetActivatedRevision() > 0 {
 		s.ActivatedRevision = max(s.GetActivatedRevision(), int64(b.agent.w.truth.head(b.agent.tenants)))
 	}
-	return b.process.Report(ctx, s)
+	return b.process.Report(ctx, s, in)
 }

@@ -324,7 +324,7 @@ func (p *process) Subscribe(_ context.Context, h follow.Handler) error {
 }
 
 // Report implements follow.Reporter. The status must be true.
-func (p *process) Report(_ context.Context, s *eventv1.Status) error {
+func (p *process) Report(_ context.Context, s *eventv1.Status, in seal.Session) error {
 	if p.dead.Load() {
 		return errDead // nobody says good-bye from there
 	}
@@ -332,7 +332,7 @@ func (p *process) Report(_ context.Context, s *eventv1.Status) error {
 	p.mu.Lock()
 	p.status = s
 	p.mu.Unlock()
-	data, err := seal.SealStatus(s)
+	data, err := seal.SealStatus(s, in)
 	if err != nil {
 		return err
 	}

@@ -10,13 +10,13 @@ import (
 	"github.com/scriptorium-dev/scriptorium/engine"
 	eventv1 "github.com/scriptorium-dev/scriptorium/proto/event/v1"
 	"github.com/scriptorium-dev/scriptorium/proto/seal"
-	"github.com/scriptorium-dev/scriptorium/proto/wire"
 	"github.com/scriptorium-dev/scriptorium/registry"
 	"github.com/scriptorium-dev/scriptorium/registry/fanout"
 	"github.com/scriptorium-dev/scriptorium/registry/feed"
 	"github.com/scriptorium-dev/scriptorium/registry/fleet"
 	"github.com/scriptorium-dev/scriptorium/registry/mirror"
 	"github.com/scriptorium-dev/scriptorium/registry/rpc"
+	"github.com/scriptorium-dev/scriptorium/registry/session"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -48,6 +48,7 @@ type server struct {
 	feed     *feed.Feed
 	groups   *feed.Groups
 	fleet    *fleet.Fleet
+	sessions *session.Sessions
 	services services
 }
 
@@ -85,6 +86,10 @@ func (r *replica) start() {
 	s.feed = feed.New(feed.Config{
 		Mirror: s.mirror, Publisher: s, Retention: tombstoneRetention, Clock: r.w.clock, Log: log,
 	})
+	s.sessions = session.New(&r.w.secrets, nil, log)
+	if err := s.sessions.Load(s.life); err != nil {
+		r.w.violate("%s has no secrets: %v", r.name, err)
+	}
 	s.groups = feed.NewGroups(r.store, s.feed, r.w.clock, log)
 	s.serve()
 	leader := &feed.Leader{
@@ -104,6 +109,7 @@ func (r *replica) start() {
 	all := &r.w.running
 	all.Go(func() { registry.Follow(s.life, store, log, s.feed, s.fleet, recent) })
 	all.Go(func() { s.groups.Run(s.life) })
+	all.Go(func() { s.sessions.Run(s.life) })
 	all.Go(func() { leader.Run(leading) })
 	all.Go(func() { s.fleet.Keep(s.life, r.store, func() bool { return s.feed.Stats().Leading }, log) })
 	all.Go(func() { s.sweep(s.life) })
@@ -211,7 +217,7 @@ func (r *replica) collect(mode int) {
 func (s *server) serve() {
 	s.services = services{}
 	rpc.RegisterFeed(&s.services, rpc.Config{
-		Registry: s.registry, Fleet: s.fleet, Mirror: s.mirror, Groups: s.groups, Sealer: s.sealer, Log: s.w.logger(s.name),
+		Registry: s.registry, Fleet: s.fleet, Mirror: s.mirror, Groups: s.groups, Sealer: s.sealer, Sessions: s.sessions, Log: s.w.logger(s.name),
 	})
 }
 
@@ -252,30 +258,17 @@ func (s *server) rollCall() {
 	}
 }
 
-// hear takes in a status, as package fanout does.
+// hear takes in a status, or what somebody says to be one, as package fanout does.
 func (s *server) hear(m message) {
-	var status eventv1.Status
-	if err := seal.OpenStatus(m.data, &status); err != nil {
-		s.w.violate("%s cannot read a status: %v", s.name, err)
-		return
+	verify := fanout.Sessions(s.sessions)
+	if wrap := s.w.bugs.sessions; wrap != nil {
+		verify = wrap(s.sessions)
 	}
-	tenants, err := script.ParseSelector(status.GetTenants())
+	agent := strings.TrimPrefix(m.subject, subjects.Status(""))
+	report, _, err := fanout.OpenReport(verify, agent, m.data)
 	if err != nil {
-		s.w.violate("%s cannot read what an agent follows: %v", s.name, err)
-	}
-	report := fleet.Report{
-		Fleet: status.GetFleet(), Agent: status.GetAgent(), Incarnation: status.GetIncarnation(), Sequence: status.GetSequence(),
-		Activated: script.Revision(status.GetActivatedRevision()), Leaving: status.GetLeaving(), Tenants: tenants,
-		DiskKeys: status.GetDiskKeys(), Drifts: status.GetDrifts(),
-	}
-	for _, failure := range status.GetFailures() {
-		name, err := script.ParseName(strings.TrimPrefix(failure.GetKey(), keyPrefix))
-		if err != nil {
-			continue
-		}
-		report.Failures = append(report.Failures, fleet.Failure{
-			Name: name, Revision: script.Revision(failure.GetRevision()), Err: wire.ToError(failure.GetError()),
-		})
+		s.w.log("%s does not believe a status of %s: %v", s.name, agent, err)
+		return
 	}
 	s.fleet.Heard(report)
 }

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/scriptorium-dev/scriptorium/proto/seal"
+	"github.com/scriptorium-dev/scriptorium/registry/fanout"
+	"github.com/scriptorium-dev/scriptorium/registry/session"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -35,6 +37,7 @@ type world struct {
 	keys    []ed25519.PrivateKey // those that agents trust
 	signing int                  // which of them registries sign with
 	skew    time.Duration        // of the registries' clocks
+	secrets secrets              // of agents' sessions
 
 	mu         sync.Mutex
 	history    []string
@@ -48,6 +51,7 @@ type bugs struct {
 	store    func(*storeLink) registryStore
 	state    func(*process) followState
 	reporter func(*process) followReporter
+	sessions func(*session.Sessions) fanout.Sessions
 }
 
 // result is what came of a run.
@@ -99,6 +103,7 @@ func newWorld(ctx context.Context, s shape, b bugs) *world {
 	if b.bus != nil {
 		w.bus.alter = func(m message) []message { return b.bus(w, m) }
 	}
+	w.secrets.truth = w.truth
 	w.election = &election{line: w.line}
 	for i := range s.replicas {
 		w.replicas = append(w.replicas, newReplica(w, i))

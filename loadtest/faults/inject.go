@@ -115,12 +115,29 @@ func (in *injector) do(ctx context.Context, a plan.Action) error {
 		}
 		rest(ctx, a.For)
 		return in.cluster.Jump(a.Target, 0)
+	default:
+		return in.attack(ctx, a)
+	}
+	return nil
+}
+
+// attack does one action that is not aimed at one process or link.
+func (in *injector) attack(ctx context.Context, a plan.Action) error {
+	switch a.Kind {
 	case plan.Blackout:
 		return in.blackout(ctx, a)
 	case plan.WipeEtcd:
 		return in.wipe(ctx, a)
 	case plan.WrongPrefix:
 		return in.wrongPrefix(ctx, a)
+	case plan.ForgedStatus:
+		bounded, cancel := context.WithTimeout(ctx, a.For)
+		defer cancel()
+		in.forger.RunStatuses(bounded, rand.New(rand.NewPCG(a.Seed, 8)))
+	case plan.StatusFlood:
+		in.flood(ctx, a)
+	case plan.TwoKeys:
+		return in.twoKeys(ctx, a)
 	}
 	return nil
 }
@@ -245,6 +262,45 @@ func (in *injector) wrongPrefix(ctx context.Context, a plan.Action) error {
 	in.wantRefusal(ctx, a.Target, a.For)
 	p.Kill()
 	return p.Start()
+}
+
+// flood sends large statuses of agents that nobody knows, and finds out what etcd has of it.
+func (in *injector) flood(ctx context.Context, a plan.Action) {
+	bounded, cancel := context.WithTimeout(ctx, a.For)
+	in.forger.Flood(bounded, rand.New(rand.NewPCG(a.Seed, 9)), in.cluster.Registries())
+	cancel()
+	const each = 16 << 10
+	bounded, cancel = context.WithTimeout(ctx, noticed)
+	defer cancel()
+	if bytes, err := in.cluster.AgentBytes(bounded); err == nil && bytes > each*len(in.cluster.Agents) {
+		in.record.Crash(fmt.Sprintf("etcd has %d bytes about %d agents", bytes, len(in.cluster.Agents)))
+	}
+}
+
+// twoKeys starts a registry with a key of its own for a while, which the others have to notice.
+func (in *injector) twoKeys(ctx context.Context, a plan.Action) error {
+	intruder, err := in.cluster.Intruder(ctx)
+	if err != nil {
+		return err
+	}
+	if err := intruder.Start(); err != nil {
+		return err
+	}
+	defer intruder.Kill()
+	deadline := time.Now().Add(2 * noticed) // it stands for election first, and others may be down
+	for _, r := range in.cluster.RegistryNames() {
+		for !in.cluster.SeesOtherKey(ctx, r) {
+			if time.Now().After(deadline) {
+				in.record.Crash(r + " does not say that another replica signs with another key")
+				return nil
+			}
+			if !rest(ctx, 50*time.Millisecond) {
+				return nil
+			}
+		}
+	}
+	rest(ctx, a.For)
+	return nil
 }
 
 // wantRefusal waits until the registry says that etcd does not have its fleet, and records it

@@ -86,6 +86,7 @@ Filling disks needs root (and Linux). The exit code is 1 if a promise was broken
 	flags.IntVar(&cfg.registries, "registries", 3, "registries")
 	flags.IntVar(&cfg.rebuild, "rebuild", 50, "schedules after which a cluster is replaced by a new one")
 	flags.DurationVar(&cfg.bound, "bound", 30*time.Second, "time to converge in after the faults stopped; more is a violation")
+	flags.StringSliceVar(&cfg.also, "also", nil, "kinds of faults that each schedule has besides others, as forged-status")
 	flags.BoolVar(&cfg.reuse, "reuse-binaries", false, "take the programs as the last run built them")
 	flags.BoolVar(&short, "short", false, "a few schedules with two registries, in less than three minutes")
 	flags.StringVarP(&output, "output", "o", "text", "text, or json on standard output with progress on standard error")

@@ -23,7 +23,8 @@ type config struct {
 	agents, registries int
 	rebuild            int // schedules after which the cluster is built anew
 	bound              time.Duration
-	reuse              bool // binaries
+	also               []string // kinds of faults that each schedule has
+	reuse              bool     // binaries
 	progress           io.Writer
 }
 
@@ -141,6 +142,9 @@ func (r *runner) stop() {
 // shape is what a plan may break of the cluster.
 func (r *runner) shape() plan.Shape {
 	s := plan.Shape{Seams: r.cluster.Seams(), CanFill: r.cluster.SmallDisk() == nil}
+	for _, kind := range r.cfg.also {
+		s.Also = append(s.Also, plan.Kind(kind))
+	}
 	for _, seam := range s.Seams {
 		if strings.HasPrefix(seam, "writer-") {
 			s.Writers = append(s.Writers, seam)

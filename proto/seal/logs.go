@@ -2,8 +2,7 @@ package seal
 
 import eventv1 "github.com/scriptorium-dev/scriptorium/proto/event/v1"
 
-// SealLogs returns what scripts have logged in an envelope, which nobody signs, as
-// nobody signs a status.
+// SealLogs returns what scripts have logged in an envelope, which nobody signs.
 func SealLogs(m *eventv1.Logs) ([]byte, error) {
 	env, err := envelope(m, StatusProtocol)
 	if err != nil {

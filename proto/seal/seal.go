@@ -21,8 +21,8 @@ import (
 const (
 	// Protocol is what this software speaks.
 	Protocol = 2
-	// StatusProtocol is what an agent's Status says: it has not changed since, so
-	// that registries of either protocol hear agents of either.
+	// StatusProtocol is what an agent's Status and Logs say: they have only gained fields
+	// since, so that registries of either protocol can read those of either.
 	StatusProtocol = 1
 )
 
@@ -68,16 +68,6 @@ func (s *Sealer) Seal(m proto.Message) ([]byte, error) {
 	return marshal.Marshal(env)
 }
 
-// SealStatus returns the status in an envelope, which nobody signs: agents have no
-// keys. NATS sees to it that none speaks for others.
-func SealStatus(m *eventv1.Status) ([]byte, error) {
-	env, err := envelope(m, StatusProtocol)
-	if err != nil {
-		return nil, err
-	}
-	return marshal.Marshal(env)
-}
-
 var marshal = proto.MarshalOptions{Deterministic: true}
 
 func envelope(m proto.Message, protocol uint32) (*eventv1.Envelope, error) {
@@ -87,15 +77,6 @@ func envelope(m proto.Message, protocol uint32) (*eventv1.Envelope, error) {
 		return nil, fmt.Errorf("encode %s: %w", name, err)
 	}
 	return &eventv1.Envelope{Protocol: protocol, PayloadType: string(name), Payload: payload}, nil
-}
-
-// OpenStatus takes a status out of its envelope.
-func OpenStatus(data []byte, m *eventv1.Status) error {
-	env, err := open(data, m.ProtoReflect().Descriptor().FullName(), StatusProtocol)
-	if err != nil {
-		return err
-	}
-	return decode(env, m)
 }
 
 // Unpack takes the message out of an envelope whose signatures need not be looked

@@ -140,15 +140,51 @@ func TestKeyFiles(t *testing.T) {
 	}
 }
 
-func TestStatusIsReadInEitherProtocol(t *testing.T) {
+func TestStatusOfASession(t *testing.T) {
 	want := &eventv1.Status{Fleet: "f", Agent: "a", Labels: map[string]string{"zone": "x"}}
-	data, err := seal.SealStatus(want)
-	if err != nil {
-		t.Fatal(err)
+	secret, token := []byte("secret"), []byte("token")
+	keyOf := func(token []byte) ([]byte, error) { return seal.SessionKey(secret, token), nil }
+	in := seal.Session{Token: token, Key: seal.SessionKey(secret, token)}
+	sealed := func(in seal.Session, change func(*eventv1.Envelope)) []byte {
+		t.Helper()
+		data, err := seal.SealStatus(want, in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var env eventv1.Envelope
+		if err := proto.Unmarshal(data, &env); err != nil {
+			t.Fatal(err)
+		}
+		change(&env)
+		if data, err = proto.Marshal(&env); err != nil {
+			t.Fatal(err)
+		}
+		return data
 	}
+	same := func(*eventv1.Envelope) {}
 	var got eventv1.Status
-	if err := seal.OpenStatus(data, &got); err != nil || !proto.Equal(&got, want) {
+	opened, err := seal.OpenStatus(sealed(in, same), keyOf)
+	if err != nil || !bytes.Equal(opened.Token, token) || opened.Decode(&got) != nil || !proto.Equal(&got, want) {
 		t.Errorf("OpenStatus: %v, %v", err, &got)
+	}
+	for _, tt := range []struct {
+		name string
+		data []byte
+		want error
+	}{
+		{"without a session", sealed(seal.Session{}, same), seal.ErrUnsigned},
+		{"without its signature", sealed(in, func(e *eventv1.Envelope) { e.Signatures = nil }), seal.ErrUnsigned},
+		{"with another key", sealed(seal.Session{Token: token, Key: make([]byte, 32)}, same), seal.ErrForged},
+		{"in another session", sealed(in, func(e *eventv1.Envelope) { e.Session = []byte("other") }), seal.ErrForged},
+		{"altered", sealed(in, func(e *eventv1.Envelope) { e.Payload[0] ^= 1 }), seal.ErrForged},
+		{"with half a signature", sealed(in, func(e *eventv1.Envelope) { e.Signatures[0].Signature = e.Signatures[0].Signature[:16] }), seal.ErrForged},
+	} {
+		if _, err := seal.OpenStatus(tt.data, keyOf); !errors.Is(err, tt.want) {
+			t.Errorf("%s: %v, want %v", tt.name, err, tt.want)
+		}
+	}
+	if err := seal.ReadStatus(sealed(seal.Session{}, same), &got); err != nil || !proto.Equal(&got, want) {
+		t.Errorf("ReadStatus: %v, %v", err, &got)
 	}
 }
 

@@ -40,6 +40,9 @@ type Identity struct {
 	// Peer is where the request comes from: an address, or "unix".
 	Peer   string
 	Grants []Grant
+	// Agents are the names of agents that i can be; with AnyAgent, it can be any.
+	Agents   []AgentName
+	AnyAgent bool
 	// Expires is when the token or certificate ends; zero: never.
 	Expires time.Time
 }
@@ -47,7 +50,7 @@ type Identity struct {
 // Everybody returns the identity of a registry that does not ask who asks: it may
 // everything.
 func Everybody(peer string) Identity {
-	return Identity{Name: "anonymous", Peer: peer, Grants: []Grant{{Roles: []Role{Admin}}}}
+	return Identity{Name: "anonymous", Peer: peer, Grants: []Grant{{Roles: []Role{Admin}}}, AnyAgent: true}
 }
 
 // Allows reports whether i has the role for the tenant.
@@ -100,6 +103,14 @@ func (i Identity) CheckAll(role Role, tenants script.Selector) error {
 		which = "all tenants"
 	}
 	return script.Errorf(script.Denied, "tenant", "%s has no role %s for %.200s: ask whoever keeps the registry's access policy for it", i.Name, role, which)
+}
+
+// CheckAgent returns a Denied error unless i can be the agent with the name.
+func (i Identity) CheckAgent(name string) error {
+	if i.AnyAgent || slices.ContainsFunc(i.Agents, func(n AgentName) bool { return n.Matches(name) }) {
+		return nil
+	}
+	return script.Errorf(script.Denied, "agent", "%s cannot be the agent %.80q: add the name to its agents in the registry's access policy, or start agentd with another --name", i.Name, name)
 }
 
 func (g Grant) gives(role Role) bool {

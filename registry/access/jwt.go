@@ -82,7 +82,7 @@ func (p *Policy) byJWT(c Credentials, issuer Issuer, now time.Time) (Identity, e
 	if err != nil {
 		return Identity{}, err
 	}
-	who, ok := p.identity(c.Peer, func(s subject) bool {
+	who, ok := p.identity(c, func(s subject) bool {
 		return slices.ContainsFunc(s.jwts, func(want jwt) bool { return want.issuer == issuer.Name && want.matches(&claims) })
 	})
 	if !ok {

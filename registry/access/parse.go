@@ -130,7 +130,9 @@ func (p *parser) policy(n *yaml.Node) *Policy {
 	}
 	policy := &Policy{issuers: p.issuers}
 	for i, item := range p.list(list, "subjects") {
-		policy.subjects = append(policy.subjects, p.readSubject(item, fmt.Sprintf("subjects[%d]", i)))
+		s := p.readSubject(item, fmt.Sprintf("subjects[%d]", i))
+		policy.subjects = append(policy.subjects, s)
+		policy.namesAgents = policy.namesAgents || len(s.agents) > 0
 	}
 	p.subject = ""
 	return policy
@@ -144,7 +146,7 @@ var reservedNames = []string{"anonymous"}
 
 func (p *parser) readSubject(n *yaml.Node, path string) (s subject) {
 	p.subject = called(n, path)
-	fields := p.object(n, "", "name", "certificates", "tokens", "jwts", "uids", "grants")
+	fields := p.object(n, "", "name", "certificates", "tokens", "jwts", "uids", "agents", "grants")
 	if fields == nil {
 		return s
 	}
@@ -163,6 +165,9 @@ func (p *parser) readSubject(n *yaml.Node, path string) (s subject) {
 	}
 	if len(s.certificates)+len(s.tokens)+len(s.jwts)+len(s.uids) == 0 {
 		p.fault(n, "", "nobody can be this subject: give it certificates, tokens, jwts or uids")
+	}
+	for i, item := range p.list(fields["agents"], "agents") {
+		s.agents = append(s.agents, p.agentName(item, fmt.Sprintf("agents[%d]", i)))
 	}
 	if fields["grants"] == nil {
 		p.fault(n, "grants", "is missing: add what the subject may do, such as [{roles: [read], tenants: [\"*\"]}]")

@@ -32,6 +32,8 @@ type Policy struct {
 	subjects []subject
 	issuers  []Issuer
 	verifier Verifier
+	// namesAgents: a subject has agents, so that others can be none.
+	namesAgents bool
 }
 
 // subject is an entry of a policy.
@@ -42,6 +44,7 @@ type subject struct {
 	jwts         []jwt
 	uids         []uint32
 	grants       []Grant
+	agents       []agentName
 }
 
 // token is a bearer token.
@@ -139,7 +142,7 @@ func (p *Policy) byToken(c Credentials, now time.Time) (Identity, error) {
 	}
 	digest := sha256.Sum256([]byte(c.Token))
 	var expires time.Time
-	who, ok := p.identity(c.Peer, func(s subject) bool {
+	who, ok := p.identity(c, func(s subject) bool {
 		known := false
 		for _, t := range s.tokens {
 			if subtle.ConstantTimeCompare(t.digest[:], digest[:]) == 1 {
@@ -167,7 +170,7 @@ func (p *Policy) byCertificate(c Credentials, now time.Time) (Identity, error) {
 		// It was good when the connection was made.
 		return Identity{}, NewUnknown(ExpiredCertificate, "the client certificate has expired at %s: renew it and connect again", cert.NotAfter.UTC().Format(time.RFC3339))
 	}
-	who, ok := p.identity(c.Peer, func(s subject) bool {
+	who, ok := p.identity(c, func(s subject) bool {
 		return slices.ContainsFunc(s.certificates, func(want certificate) bool { return want.matches(cert) })
 	})
 	if !ok {
@@ -178,7 +181,7 @@ func (p *Policy) byCertificate(c Credentials, now time.Time) (Identity, error) {
 }
 
 func (p *Policy) byUID(c Credentials) (Identity, error) {
-	who, ok := p.identity(c.Peer, func(s subject) bool { return slices.Contains(s.uids, c.UID) })
+	who, ok := p.identity(c, func(s subject) bool { return slices.Contains(s.uids, c.UID) })
 	if !ok {
 		return Identity{}, NewUnknown(UnknownUser, "the registry's access policy does not name the user with uid %d: add the uid to a subject, or show a token (scriptctl: --token-file)", c.UID)
 	}
@@ -187,15 +190,22 @@ func (p *Policy) byUID(c Credentials) (Identity, error) {
 
 // identity returns the identity of all subjects that match; ok is false if none
 // does. It looks at all of them, so that the time it takes says nothing.
-func (p *Policy) identity(peer string, match func(subject) bool) (who Identity, ok bool) {
+func (p *Policy) identity(c Credentials, match func(subject) bool) (who Identity, ok bool) {
 	var names []string
+	cert := c.Certificate
+	if c.Token != "" {
+		cert = nil // the caller is not known by it
+	}
 	for _, s := range p.subjects {
 		if match(s) {
 			names = append(names, s.name)
 			who.Grants = append(who.Grants, s.grants...)
+			for _, name := range s.agents {
+				who.Agents = append(who.Agents, name.of(cert))
+			}
 		}
 	}
-	who.Name, who.Peer = strings.Join(names, "+"), peer
+	who.Name, who.Peer, who.AnyAgent = strings.Join(names, "+"), c.Peer, !p.namesAgents
 	return who, len(names) > 0
 }
 

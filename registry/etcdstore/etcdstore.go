@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
@@ -48,6 +49,7 @@ type Store struct {
 	trouble   *trouble
 	candidate string
 	served    served
+	seen      atomic.Int64 // the highest revision of etcd that an answer had
 }
 
 var (
@@ -231,6 +233,7 @@ func (s *Store) get(ctx context.Context, what, key string, opts ...clientv3.OpOp
 	if err != nil {
 		return nil, s.failure(ctx, what, err)
 	}
+	s.see(resp.Header.GetRevision())
 	return resp, nil
 }
 
@@ -242,5 +245,6 @@ func (s *Store) commit(ctx context.Context, what string, guards []clientv3.Cmp, 
 	if err != nil {
 		return nil, s.failure(ctx, what, err)
 	}
+	s.see(resp.Header.GetRevision())
 	return resp, nil
 }

@@ -45,6 +45,7 @@ import (
 //	                             that the key's version counts them
 //	meta/floor                   a revision: tombstones up to it may be gone
 //	meta/restored                empty; written by each import of a script
+//	meta/sessions                JSON of the secrets that agents' sessions are made with
 //
 // Numbers have 20 digits, so that keys sort like numbers. The revision of a release, a
 // value or a tenant's settings is its key's mod revision.
@@ -136,6 +137,8 @@ func (k keys) request(name script.Name, id string) string {
 }
 
 func (k keys) fleet() string { return k.prefix + "meta/fleet" }
+
+func (k keys) sessions() string { return k.prefix + "meta/sessions" }
 
 func (k keys) head() string { return k.prefix + "meta/head" }
 

@@ -35,6 +35,8 @@ type Config struct {
 	Subjects wire.Subjects
 	// Sealer seals what agents are to believe.
 	Sealer *seal.Sealer
+	// Sessions verify what agents say of themselves.
+	Sessions Sessions
 	// Reports gets what the agents say of themselves. It is called from one
 	// goroutine.
 	Reports func(fleet.Report)
@@ -49,11 +51,13 @@ type Fanout struct {
 	nc       *nats.Conn
 	subjects wire.Subjects
 	sealer   *seal.Sealer
+	sessions Sessions
 	reports  func(fleet.Report)
 	called   func()
 	log      *slog.Logger
 	fleet    atomic.Pointer[string] // whose roll is called
-	warned   time.Time              // of malformed reports; used by the subscription alone
+	warned   time.Time              // of reports that change nothing; used by the subscription alone
+	rates    rates                  // used by the subscription alone
 
 	stats stats
 }
@@ -61,7 +65,9 @@ type Fanout struct {
 var _ feed.Publisher = (*Fanout)(nil)
 
 type stats struct {
-	events, trimmed, oversized, failed, beacons, reports, malformed, skipped atomic.Uint64
+	events, trimmed, oversized, failed, beacons, reports, skipped atomic.Uint64
+
+	refused map[string]*atomic.Uint64 // reports, by the reason
 }
 
 // Stats counts what went over NATS since the start.
@@ -72,20 +78,25 @@ type Stats struct {
 	Failed    uint64 // not published for any other reason
 	Beacons   uint64
 	Reports   uint64 // received
-	Malformed uint64 // reports that could not be read
 	Skipped   uint64 // failures and trials in reports that could not be read
+	// Refused are the reports that changed nothing, by the reason.
+	Refused map[string]uint64
 }
 
 // Stats returns the counts.
 func (f *Fanout) Stats() Stats {
+	refused := make(map[string]uint64, len(f.stats.refused))
+	for reason, n := range f.stats.refused {
+		refused[reason] = n.Load()
+	}
 	return Stats{
+		Refused:   refused,
 		Events:    f.stats.events.Load(),
 		Trimmed:   f.stats.trimmed.Load(),
 		Oversized: f.stats.oversized.Load(),
 		Failed:    f.stats.failed.Load(),
 		Beacons:   f.stats.beacons.Load(),
 		Reports:   f.stats.reports.Load(),
-		Malformed: f.stats.malformed.Load(),
 		Skipped:   f.stats.skipped.Load(),
 	}
 }
@@ -93,7 +104,11 @@ func (f *Fanout) Stats() Stats {
 // Connect returns a Fanout. It does not wait for NATS: if no server can be
 // reached it keeps trying, and what is published meanwhile fails.
 func Connect(cfg Config) (*Fanout, error) {
-	f := &Fanout{subjects: cfg.Subjects, sealer: cfg.Sealer, reports: cfg.Reports, called: cfg.RollCalled, log: cfg.Log}
+	f := &Fanout{subjects: cfg.Subjects, sealer: cfg.Sealer, sessions: cfg.Sessions, rates: rates{}, reports: cfg.Reports, called: cfg.RollCalled, log: cfg.Log}
+	f.stats.refused = map[string]*atomic.Uint64{}
+	for _, reason := range Reasons() {
+		f.stats.refused[reason] = &atomic.Uint64{}
+	}
 	if f.called == nil {
 		f.called = func() {}
 	}
@@ -234,31 +249,71 @@ func (f *Fanout) publish(ctx context.Context, subject string, m proto.Message) e
 	return f.nc.Publish(subject, data)
 }
 
-// warnInterval is the time between two warnings of malformed reports.
+// warnInterval is the time between two warnings of reports.
 const warnInterval = time.Minute
 
-// malformed warns of a report, but not of each: an agent that is at odds with this
-// registry sends one every few seconds.
-func (f *Fanout) malformed(agent string, attrs ...any) {
+// refuse counts a report that changes nothing, and warns of it, but not of each: an agent that
+// is at odds with this registry sends one every few seconds, and a stranger as many as he likes.
+func (f *Fanout) refuse(agent string, err error) {
+	reason := reasonOf(err)
+	f.stats.refused[reason].Add(1)
+	f.warn("reports of agents change nothing; others are logged once a minute", "agent", agent, "reason", reason, "error", err)
+}
+
+func (f *Fanout) warn(message string, attrs ...any) {
 	if now := time.Now(); now.Sub(f.warned) >= warnInterval {
 		f.warned = now
-		f.log.Warn("reports of agents cannot be read: do their versions fit this registry's?", append(attrs, "agent", agent,
-			"malformed", f.stats.malformed.Load(), "failures_left_out_so_far", f.stats.skipped.Load())...)
+		f.log.Warn(message, attrs...)
 	}
 }
 
 func (f *Fanout) receive(msg *nats.Msg) {
 	agent := strings.TrimPrefix(msg.Subject, f.subjects.Status(""))
-	report, skipped, err := readReport(agent, msg.Data)
+	report, skipped, err := openReport(f.sessions, agent, msg.Data, func(agent string) error { return f.rates.admit(agent, time.Now()) })
 	if err != nil {
-		f.stats.malformed.Add(1)
-		f.malformed(agent, "error", err)
+		f.refuse(agent, err)
 		return
 	}
 	f.stats.reports.Add(1)
 	if skipped > 0 {
 		f.stats.skipped.Add(uint64(skipped))
-		f.malformed(agent, "failures_left_out", skipped)
+		f.warn("parts of agents' reports cannot be read: do their versions fit this registry's?", "agent", agent, "left_out", skipped,
+			"left_out_so_far", f.stats.skipped.Load())
 	}
 	f.reports(report)
+}
+
+// Reports of an agent come ten times a second at most, but those of some seconds can come at
+// once: as many are taken in.
+const (
+	reportsPerSecond = 20
+	reportsAtOnce    = 200
+	maxRates         = 100_000 // agents; all start anew when there are more
+)
+
+// rates are how often agents report, by their names.
+type rates map[string]*rate
+
+type rate struct {
+	left float64 // reports that are taken in at once
+	at   time.Time
+}
+
+// admit returns an error if the agent reports too often.
+func (r rates) admit(agent string, now time.Time) error {
+	if len(r) >= maxRates {
+		clear(r)
+	}
+	one := r[agent]
+	if one == nil {
+		one = &rate{left: reportsAtOnce, at: now}
+		r[agent] = one
+	}
+	one.left = min(reportsAtOnce, one.left+now.Sub(one.at).Seconds()*reportsPerSecond)
+	one.at = now
+	if one.left < 1 {
+		return script.Errorf(script.Limit, "agent", "more than %d reports a second: %w", reportsPerSecond, errTooOften)
+	}
+	one.left--
+	return nil
 }

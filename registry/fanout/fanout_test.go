@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/ed25519"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -62,7 +63,7 @@ func connect(t *testing.T, url string, reports chan<- fleet.Report) *fanout.Fano
 func connectWith(t *testing.T, cfg fanout.Config) *fanout.Fanout {
 	t.Helper()
 	cfg.Subjects, cfg.Log = wire.Subjects{Prefix: "test"}, slog.New(slog.DiscardHandler)
-	cfg.Sealer = sealer
+	cfg.Sealer, cfg.Sessions = sealer, sessions{}
 	f, err := fanout.Connect(cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -106,6 +107,23 @@ func (l *listener) next(m proto.Message) string {
 		l.t.Fatalf("%s: key %q, %v", msg.Subject, id, err)
 	}
 	return msg.Subject
+}
+
+// sessions are those of these tests: their keys follow from one secret.
+type sessions struct{}
+
+func (sessions) Key(token []byte) ([]byte, error) {
+	return seal.SessionKey([]byte("secret"), token), nil
+}
+
+// sessionFor returns a session in which the status is what its agent may say.
+func sessionFor(t *testing.T, m *eventv1.Status) seal.Session {
+	t.Helper()
+	token, err := proto.Marshal(&eventv1.Session{Agent: m.GetAgent(), Incarnation: m.GetIncarnation(), Tenants: m.GetTenants(), Number: 7, Identity: "agents"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return seal.Session{Token: token, Key: seal.SessionKey([]byte("secret"), token)}
 }
 
 // eventually polls until ok is true.
@@ -327,7 +345,7 @@ func awaitCall(t *testing.T, called <-chan struct{}) {
 
 func sendStatus(t *testing.T, nc *nats.Conn, agent string, m *eventv1.Status) {
 	t.Helper()
-	data, err := seal.SealStatus(m)
+	data, err := seal.SealStatus(m, sessionFor(t, m))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -358,9 +376,6 @@ func TestReports(t *testing.T) {
 		many[strings.Repeat("k", i+1)] = ""
 	}
 	refused := []*eventv1.Status{
-		bad(func(m *eventv1.Status) { m.Agent = "" }),
-		bad(func(m *eventv1.Status) { m.Agent = "somebody-else" }),
-		bad(func(m *eventv1.Status) { m.Incarnation = "" }),
 		bad(func(m *eventv1.Status) { m.ActivatedRevision = -1 }),
 		bad(func(m *eventv1.Status) { m.Labels = many }),
 		bad(func(m *eventv1.Status) { m.Labels = map[string]string{"k": strings.Repeat("v", 5000)} }),
@@ -372,6 +387,13 @@ func TestReports(t *testing.T) {
 	for _, m := range refused {
 		sendStatus(t, nc, "node.example-1", m)
 	}
+	others := []*eventv1.Status{
+		bad(func(m *eventv1.Status) { m.Agent = "" }),
+		bad(func(m *eventv1.Status) { m.Agent = "somebody-else" }),
+	}
+	for _, m := range others {
+		sendStatus(t, nc, "node.example-1", m)
+	}
 	for _, data := range []string{"", "garbage", "\x08\x02"} {
 		if err := nc.Publish("test.status.node.example-1", []byte(data)); err != nil {
 			t.Fatal(err)
@@ -380,18 +402,21 @@ func TestReports(t *testing.T) {
 	sendStatus(t, nc, "node.example-1", &eventv1.Status{
 		Fleet: "F1", Agent: "node.example-1", Incarnation: "i", Sequence: 9, Labels: map[string]string{"zone": "a"},
 		Software: "v1", ActivatedRevision: 12, Leaving: true,
-		Tenants: []string{"shop-*", "acme"}, DiskKeys: []string{"0123456789abcdef"}, Drifts: 3, Activations: []*eventv1.Activation{{Revision: 12, Ago: durationpb.New(time.Second)}},
+		Tenants: []string{"shop-*", "acme"}, DiskKeys: []string{"0123456789abcdef"}, Drifts: 3,
+		Activations: []*eventv1.Activation{{Revision: 12, Ago: durationpb.New(time.Second)}},
 		Failures: []*eventv1.Failure{
 			{Key: "releases/acme/route", Revision: 11, Error: &scriptv1.Error{Kind: "SCRIPT", Message: strings.Repeat("é", 5000), Line: 3}},
 			{Key: "settings/acme", Revision: 10},
 			{Key: "releases/NOT/a name", Revision: 10},
 			{Key: "releases/acme/auth", Revision: 9},
 			{Key: "values/acme/flags/a", Revision: 12},
+			{Key: "releases/other/route", Revision: 12},
 		},
 		Trials: []*eventv1.Trial{
 			{Key: "releases/acme/route", Version: 3, Attempt: 7, Tested: true, Error: &scriptv1.Error{Kind: "SCRIPT", Field: "tests[a]", Message: strings.Repeat("é", 5000)}, Calls: 5, FailedCalls: 2},
 			{Key: "releases/NOT/a name", Version: 3},
 			{Key: "values/acme/flags/a", Version: 3},
+			{Key: "releases/other/route", Version: 3},
 			{Key: "releases/acme/auth", Version: 4, Attempt: 8, Waiting: strings.Repeat("é", 5000)},
 		},
 	})
@@ -401,14 +426,14 @@ func TestReports(t *testing.T) {
 	case <-time.After(patience):
 		t.Fatal("no report came")
 	}
-	if r.Fleet != "F1" || r.Agent != "node.example-1" || r.Incarnation != "i" || r.Sequence != 9 || r.Labels["zone"] != "a" ||
+	if r.Session != 7 || r.Identity != "agents" || r.Fleet != "F1" || r.Agent != "node.example-1" || r.Incarnation != "i" || r.Sequence != 9 || r.Labels["zone"] != "a" ||
 		r.Software != "v1" || r.Activated != 12 || !r.Leaving || len(r.Failures) != 3 {
 		t.Errorf("report: %+v", r)
 	}
 	if r.Tenants.String() != "acme,shop-*" || !slices.Equal(r.DiskKeys, []string{"0123456789abcdef"}) || r.Drifts != 3 || !slices.Equal(r.Activations, []fleet.Activation{{Revision: 12, Ago: time.Second}}) {
 		t.Errorf("report: %+v", r)
 	}
-	if first := r.Failures[0]; first.Name.String() != "acme/route" || first.Revision != 11 || first.Err.Line != 3 || len(first.Err.Message) > 4096 {
+	if first := r.Failures[0]; first.Name.String() != "acme/route" || first.Revision != 11 || first.Err.Line != 3 || len(first.Err.Message) > 1024 {
 		t.Errorf("failure: %+v", first)
 	}
 	if value := r.Failures[2]; value.Name.String() != "acme/kv:flags/a" || value.Revision != 12 {
@@ -425,7 +450,8 @@ func TestReports(t *testing.T) {
 	if r.Failures[1].Err == nil {
 		t.Error("a failure without a reason has no error")
 	}
-	if got := f.Stats(); got.Malformed != uint64(len(refused)+3) || got.Reports != 1 || got.Skipped != 3 {
-		t.Errorf("stats: %+v, want %d malformed and one report", got, len(refused)+3)
+	want := map[string]uint64{"malformed": uint64(len(refused) + 3), "other_session": uint64(len(others)), "no_session": 0, "unknown_session": 0, "forged": 0, "too_often": 0}
+	if got := f.Stats(); !maps.Equal(got.Refused, want) || got.Reports != 1 || got.Skipped != 5 {
+		t.Errorf("stats: %+v, want %v refused and one report", got, want)
 	}
 }

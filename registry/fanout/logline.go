@@ -11,6 +11,7 @@ import (
 	eventv1 "github.com/scriptorium-dev/scriptorium/proto/event/v1"
 	"github.com/scriptorium-dev/scriptorium/proto/seal"
 	"github.com/scriptorium-dev/scriptorium/registry/fleet"
+	"github.com/scriptorium-dev/scriptorium/registry/session"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -60,7 +61,7 @@ func readLogs(fleetID, agent string, data []byte, now time.Time) (logs heard, ok
 	if err := seal.OpenLogs(data, &m); err != nil {
 		return heard{}, false, err
 	}
-	if agent == "" || len(agent) > maxAgentBytes || m.GetAgent() != agent || strings.ContainsFunc(agent, notPrintable) {
+	if agent == "" || len(agent) > session.MaxAgentBytes || m.GetAgent() != agent || strings.ContainsFunc(agent, notPrintable) {
 		return heard{}, false, script.Errorf(script.Invalid, "agent", "%.80q sends logs on the subject of %.80q", m.GetAgent(), agent)
 	}
 	if n := len(m.GetLines()); n > maxLogLines {

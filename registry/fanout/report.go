@@ -1,6 +1,7 @@
 package fanout
 
 import (
+	"errors"
 	"strings"
 
 	eventv1 "github.com/scriptorium-dev/scriptorium/proto/event/v1"
@@ -8,16 +9,18 @@ import (
 	"github.com/scriptorium-dev/scriptorium/proto/seal"
 	"github.com/scriptorium-dev/scriptorium/proto/wire"
 	"github.com/scriptorium-dev/scriptorium/registry/fleet"
+	"github.com/scriptorium-dev/scriptorium/registry/session"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
 // Bounds of a report: what is beyond them does not come from an agent of ours.
 const (
-	maxAgentBytes   = 253
+	maxReportBytes  = 1 << 20
 	maxTextBytes    = 1024
 	maxLabels       = 64
-	maxFailures     = 10_000
-	maxErrorMessage = 4096
+	maxLabelsBytes  = 4 << 10 // of all names and values
+	maxFailures     = 256
+	maxErrorMessage = 1024
 	maxTrialMessage = 1024
 	maxWaiting      = 256
 	maxDiskKeys     = 64
@@ -25,18 +28,96 @@ const (
 	maxKeyBytes     = 64
 )
 
-// readReport reads what came on the status subject of the agent. It also returns
-// how many failures and trials were left out because they cannot be read.
-func readReport(agent string, data []byte) (r fleet.Report, skipped int, err error) {
-	var m eventv1.Status
-	if err := seal.OpenStatus(data, &m); err != nil {
+// Sessions verify what agents report.
+type Sessions interface {
+	// Key returns the key of the session with the token. The error's chain may have
+	// seal.ErrUnknownKey.
+	Key(token []byte) ([]byte, error)
+}
+
+// Reasons why a report changes nothing: the values of the metric's label.
+const (
+	reasonMalformed    = "malformed"
+	reasonNoSession    = "no_session"
+	reasonUnknown      = "unknown_session"
+	reasonForged       = "forged"
+	reasonOtherSession = "other_session"
+	reasonTooOften     = "too_often"
+)
+
+// Reasons are why reports change nothing.
+func Reasons() []string {
+	return []string{reasonMalformed, reasonNoSession, reasonUnknown, reasonForged, reasonOtherSession, reasonTooOften}
+}
+
+// reasonOf returns why a report was not believed.
+func reasonOf(err error) string {
+	switch {
+	case errors.Is(err, seal.ErrUnsigned):
+		return reasonNoSession
+	case errors.Is(err, seal.ErrUnknownKey):
+		return reasonUnknown
+	case errors.Is(err, seal.ErrForged):
+		return reasonForged
+	case errors.Is(err, errOtherSession):
+		return reasonOtherSession
+	case errors.Is(err, errTooOften):
+		return reasonTooOften
+	}
+	return reasonMalformed
+}
+
+var (
+	errOtherSession = errors.New("it does not fit its session")
+	errTooOften     = errors.New("the agent reports too often")
+)
+
+// OpenReport reads what came on the status subject of the agent, if a session of that has
+// signed it. It also returns how many failures and trials were left out because they cannot be
+// read, or are of tenants that the agent does not follow.
+func OpenReport(sessions Sessions, agent string, data []byte) (r fleet.Report, skipped int, err error) {
+	return openReport(sessions, agent, data, func(string) error { return nil })
+}
+
+// openReport is OpenReport; admit returns an error unless the agent, which is the one that it
+// says to be, may report now.
+func openReport(sessions Sessions, agent string, data []byte, admit func(agent string) error) (r fleet.Report, skipped int, err error) {
+	if len(data) > maxReportBytes {
+		return fleet.Report{}, 0, script.Errorf(script.Invalid, "status", "has %d bytes, at most %d are allowed", len(data), maxReportBytes)
+	}
+	opened, err := seal.OpenStatus(data, sessions.Key)
+	if err != nil {
 		return fleet.Report{}, 0, err
 	}
-	if m.GetAgent() == "" || len(m.GetAgent()) > maxAgentBytes || m.GetAgent() != agent {
-		return fleet.Report{}, 0, script.Errorf(script.Invalid, "agent", "%.80q reports on the subject of %.80q", m.GetAgent(), agent)
+	of, err := session.Read(opened.Token)
+	if err == nil && of.Agent != agent {
+		err = script.Errorf(script.Denied, "agent", "the session of %.80q reports on the subject of %.80q: %w", of.Agent, agent, errOtherSession)
 	}
-	if m.GetIncarnation() == "" || len(m.GetIncarnation()) > maxTextBytes || len(m.GetSoftware()) > maxTextBytes {
-		return fleet.Report{}, 0, script.Errorf(script.Invalid, "incarnation", "is empty or too long, or the software's name is")
+	if err == nil {
+		err = admit(agent)
+	}
+	if err != nil {
+		return fleet.Report{}, 0, err
+	}
+	var m eventv1.Status
+	if err := opened.Decode(&m); err != nil {
+		return fleet.Report{}, 0, err
+	}
+	return readReport(of, &m)
+}
+
+// readReport reads a report of the session.
+func readReport(of session.Session, m *eventv1.Status) (r fleet.Report, skipped int, err error) {
+	tenants, err := script.ParseSelector(m.GetTenants())
+	if err != nil {
+		return fleet.Report{}, 0, err
+	}
+	if m.GetAgent() != of.Agent || m.GetIncarnation() != of.Incarnation || tenants.String() != of.Tenants.String() {
+		return fleet.Report{}, 0, script.Errorf(script.Denied, "agent", "%.80q reports for %s in a session of %.80q for %s: %w",
+			m.GetAgent(), tenants, of.Agent, of.Tenants, errOtherSession)
+	}
+	if n := len(m.GetSoftware()); n > maxTextBytes {
+		return fleet.Report{}, 0, script.Errorf(script.Invalid, "software", "has %d bytes, at most %d are allowed", n, maxTextBytes)
 	}
 	if m.GetActivatedRevision() < 0 {
 		return fleet.Report{}, 0, script.Errorf(script.Invalid, "activated_revision", "%d is negative", m.GetActivatedRevision())
@@ -44,22 +125,20 @@ func readReport(agent string, data []byte) (r fleet.Report, skipped int, err err
 	if err := checkLabels(m.GetLabels()); err != nil {
 		return fleet.Report{}, 0, err
 	}
-	tenants, err := script.ParseSelector(m.GetTenants())
-	if err != nil {
-		return fleet.Report{}, 0, err
-	}
 	if err := checkDiskKeys(m.GetDiskKeys()); err != nil {
 		return fleet.Report{}, 0, err
 	}
-	failures, skipped, err := readFailures(m.GetFailures())
+	failures, skipped, err := readFailures(m.GetFailures(), tenants)
 	if err != nil {
 		return fleet.Report{}, 0, err
 	}
-	trials, left := readTrials(m.GetTrials())
+	trials, left := readTrials(m.GetTrials(), tenants)
 	return fleet.Report{
 		Fleet:       m.GetFleet(),
 		Agent:       m.GetAgent(),
 		Incarnation: m.GetIncarnation(),
+		Session:     of.Number,
+		Identity:    of.Identity,
 		Sequence:    m.GetSequence(),
 		Labels:      m.GetLabels(),
 		Software:    m.GetSoftware(),
@@ -90,10 +169,12 @@ func checkLabels(labels map[string]string) error {
 	if len(labels) > maxLabels {
 		return script.Errorf(script.Invalid, "labels", "are %d, at most %d are allowed", len(labels), maxLabels)
 	}
+	bytes := 0
 	for key, value := range labels {
-		if len(key) > maxTextBytes || len(value) > maxTextBytes {
-			return script.Errorf(script.Invalid, "labels", "%.80q is too long", key)
-		}
+		bytes += len(key) + len(value)
+	}
+	if bytes > maxLabelsBytes {
+		return script.Errorf(script.Invalid, "labels", "have %d bytes, at most %d are allowed", bytes, maxLabelsBytes)
 	}
 	return nil
 }
@@ -112,8 +193,9 @@ func checkDiskKeys(keys []string) error {
 
 // readFailures leaves out objects of kinds that are unknown here: a newer agent may
 // follow more than this registry knows of. It counts those that it left out because
-// they name nothing that there can be: they must not hide how far the agent is.
-func readFailures(messages []*eventv1.Failure) (failures []fleet.Failure, skipped int, err error) {
+// they name nothing that there can be, or that the agent does not follow: they must not hide
+// how far the agent is.
+func readFailures(messages []*eventv1.Failure, tenants script.Selector) (failures []fleet.Failure, skipped int, err error) {
 	if len(messages) > maxFailures {
 		return nil, 0, script.Errorf(script.Invalid, "failures", "are %d, at most %d are allowed", len(messages), maxFailures)
 	}
@@ -122,7 +204,7 @@ func readFailures(messages []*eventv1.Failure) (failures []fleet.Failure, skippe
 		if !ok {
 			continue
 		}
-		if err != nil {
+		if err != nil || !tenants.Matches(name.Tenant) {
 			skipped++
 			continue
 		}
@@ -151,7 +233,7 @@ func readText(s string, most int) string { return strings.ToValidUTF8(s[:min(len
 // readTrials takes at most fleet.MaxTrials, and counts those that it left out, and those
 // that name nothing that there can be: they must not hide how far the agent is, and what
 // nobody hears of is waited for.
-func readTrials(messages []*eventv1.Trial) (trials []fleet.Trial, skipped int) {
+func readTrials(messages []*eventv1.Trial, tenants script.Selector) (trials []fleet.Trial, skipped int) {
 	if len(messages) == 0 {
 		return nil, 0
 	}
@@ -161,7 +243,7 @@ func readTrials(messages []*eventv1.Trial) (trials []fleet.Trial, skipped int) {
 	for _, m := range taken {
 		text, ok := strings.CutPrefix(m.GetKey(), string(script.Releases)+"/")
 		name, err := script.ParseName(text)
-		if !ok || err != nil || len(m.GetError().GetField()) > maxTextBytes {
+		if !ok || err != nil || !tenants.Matches(name.Tenant) || len(m.GetError().GetField()) > maxTextBytes {
 			skipped++
 			continue
 		}

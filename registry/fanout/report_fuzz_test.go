@@ -4,6 +4,8 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"google.golang.org/protobuf/proto"
+
 	eventv1 "github.com/scriptorium-dev/scriptorium/proto/event/v1"
 	scriptv1 "github.com/scriptorium-dev/scriptorium/proto/script/v1"
 	"github.com/scriptorium-dev/scriptorium/proto/seal"
@@ -11,13 +13,24 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
+var anyKey = []byte("key")
+
+// anySession believes that every session has the same key.
+type anySession struct{}
+
+func (anySession) Key([]byte) ([]byte, error) { return anyKey, nil }
+
 // FuzzReadReport: whatever comes from NATS is refused or within bounds.
 func FuzzReadReport(f *testing.F) {
+	token, err := proto.Marshal(&eventv1.Session{Agent: "a", Incarnation: "i"})
+	if err != nil {
+		f.Fatal(err)
+	}
 	seed, err := seal.SealStatus(&eventv1.Status{
 		Fleet: "F1", Agent: "a", Incarnation: "i", Sequence: 1, ActivatedRevision: 2, Labels: map[string]string{"k": "v"},
 		Failures: []*eventv1.Failure{{Key: "releases/acme/route", Revision: 1}, {Key: "values/acme/a/b", Revision: 2}, {Key: "tenants/acme", Revision: 3}},
 		Trials:   []*eventv1.Trial{{Key: "releases/acme/route", Version: 2, Attempt: 9, Tested: true, Error: &scriptv1.Error{Message: "x"}, Calls: 1 << 63}},
-	})
+	}, seal.Session{Token: token, Key: anyKey})
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -25,11 +38,11 @@ func FuzzReadReport(f *testing.F) {
 	f.Add("a", []byte{})
 	f.Add("", []byte("\x08\x01\x12\x00"))
 	f.Fuzz(func(t *testing.T, agent string, data []byte) {
-		r, _, err := readReport(agent, data)
+		r, _, err := OpenReport(anySession{}, agent, data)
 		if err != nil {
 			return
 		}
-		if r.Agent == "" || r.Agent != agent || r.Incarnation == "" || r.Activated < 0 || len(r.Labels) > maxLabels {
+		if r.Agent != agent || r.Activated < 0 || len(r.Labels) > maxLabels {
 			t.Errorf("accepted %+v", r)
 		}
 		for _, failure := range r.Failures {

@@ -17,6 +17,7 @@
 package fleet
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"sync"
@@ -42,6 +43,11 @@ type Config struct {
 	// the first ones that are heard again are not the fleet. 1 s if 0: connected agents
 	// answer within 200 ms, others come back within 7 s (follow.reconnectMax).
 	Settle time.Duration
+	// MaxAgents is how many agents are known, those that are unknown included; 50,000 if 0. Those
+	// of one identity are half as many at most.
+	MaxAgents int
+	// MaxMemory is about how many bytes the Memory has of agents at most; 64 MiB if 0.
+	MaxMemory int
 	// TombstonesFor is how long a deleted script has a status; 24 h if 0.
 	TombstonesFor time.Duration
 	// Activated, if not nil, is told how long each release took to become active on
@@ -72,6 +78,8 @@ type Fleet struct {
 	byName    []int    // the slots of all agents, in the order of their names
 	freeSlots []int    // of agents that are gone
 	departed  map[string]departure
+	ahead     map[string]held      // reports of more than is known here, by the agents' names
+	identity  map[string]int       // how many agents each has
 	foreign   map[string]foreigner // by name
 	groups    map[string]*group    // by the text of their selectors
 	following map[string][]*group  // by tenant, once they were asked for
@@ -105,18 +113,16 @@ type Fleet struct {
 
 var _ registry.Projection = (*Fleet)(nil)
 
-// departure is an agent that said that it leaves: what is still under way from
-// that incarnation does not bring it back.
+// departure is an agent that said that it leaves: neither what is still under way from
+// that incarnation, nor what an older one said, brings it back.
 type departure struct {
 	incarnation string
+	session     script.Revision
 	at          time.Time
 }
 
-// Ignored counts the reports that changed nothing because they were wrong.
-type Ignored struct {
-	Foreign uint64 // of another fleet
-	Stale   uint64 // overtaken by a newer one
-}
+// departedFor is how long departures are known: for longer than sessions last.
+const departedFor = 30 * time.Minute
 
 // New returns a fleet without agents.
 func New(cfg Config) *Fleet {
@@ -129,6 +135,8 @@ func New(cfg Config) *Fleet {
 	orElse(&cfg.DropAfter, time.Hour)
 	orElse(&cfg.Settle, time.Second)
 	orElse(&cfg.TombstonesFor, 24*time.Hour)
+	cfg.MaxAgents = cmp.Or(cfg.MaxAgents, 50_000)
+	cfg.MaxMemory = cmp.Or(cfg.MaxMemory, 64<<20)
 	if cfg.Clock == nil {
 		cfg.Clock = time.Now
 	}
@@ -144,6 +152,8 @@ func New(cfg Config) *Fleet {
 		gathering: true,
 		agents:    map[string]*agent{},
 		departed:  map[string]departure{},
+		ahead:     map[string]held{},
+		identity:  map[string]int{},
 		foreign:   map[string]foreigner{},
 		groups:    map[string]*group{},
 		following: map[string][]*group{},
@@ -200,26 +210,46 @@ func (f *Fleet) Heard(r Report) {
 		return
 	}
 	delete(f.foreign, r.Agent)
-	now := f.now()
-	f.gathered(now)
+	f.hear(r, f.now())
+}
+
+// hear takes in a report that came then.
+func (f *Fleet) hear(r Report, at time.Time) {
+	f.gathered(f.now())
 	a := f.agents[r.Agent]
-	if !f.accepts(a, &r, now) {
+	if !f.accepts(a, &r, at) {
 		f.ignored.Stale++
 		return
 	}
-	if r.Leaving {
-		f.departed[r.Agent] = departure{incarnation: r.Incarnation, at: now}
-		if a != nil {
-			f.forget(a)
-			f.settle(now)
-			f.touch()
-		}
+	if a == nil && !r.Leaving && !f.hasRoom(r.Identity) {
+		f.ignored.TooMany++
 		return
 	}
+	if r.Leaving {
+		f.depart(a, &r, at)
+		return
+	}
+	if r.claims() > f.head {
+		f.hold(a, r, at)
+		return
+	}
+	delete(f.ahead, r.Agent)
 	if a == nil {
 		a = f.newAgent(r.Agent)
 	}
-	f.update(a, r, now)
+	f.update(a, r, at)
+}
+
+func (f *Fleet) depart(a *agent, r *Report, at time.Time) {
+	delete(f.ahead, r.Agent)
+	if len(f.departed) < f.cfg.MaxAgents {
+		f.departed[r.Agent] = departure{incarnation: r.Incarnation, session: r.Session, at: at}
+	}
+	if a != nil {
+		f.forget(a)
+		f.settle(f.now())
+		f.touch()
+	}
 }
 
 func (f *Fleet) newAgent(name string) *agent {
@@ -245,7 +275,10 @@ func (f *Fleet) named(name string) (at int, ok bool) {
 
 // accepts reports whether r is newer than what is known.
 func (f *Fleet) accepts(a *agent, r *Report, now time.Time) bool {
-	if d, ok := f.departed[r.Agent]; ok && d.incarnation == r.Incarnation {
+	if d, ok := f.departed[r.Agent]; ok && (d.incarnation == r.Incarnation || r.Session < d.session) {
+		return false
+	}
+	if e, ok := f.ahead[r.Agent]; ok && e.report.overtakes(r) {
 		return false
 	}
 	if a == nil {
@@ -253,6 +286,9 @@ func (f *Fleet) accepts(a *agent, r *Report, now time.Time) bool {
 	}
 	if a.report.Incarnation == r.Incarnation {
 		return r.Sequence > a.report.Sequence
+	}
+	if r.Session < a.report.Session {
+		return false // somebody repeats what an older one said
 	}
 	for _, old := range a.before {
 		// Two agents of one name: the newer one counts while it is heard.
@@ -269,9 +305,10 @@ func (f *Fleet) update(a *agent, r Report, now time.Time) {
 		f.note(r.Agent)
 	}
 	before, failures := a.report.Activated, latestFailures(r.Failures)
+	f.identify(a, r.Identity)
 	f.join(a, r.Tenants)
 	joined, moved := a.unknown, before != r.Activated // one that changes its group joins
-	since := a.heard
+	since, again := a.heard, a.report.Incarnation == r.Incarnation
 	a.take(r, now)
 	if joined {
 		a.unknown = false
@@ -282,7 +319,7 @@ func (f *Fleet) update(a *agent, r Report, now time.Time) {
 		}
 	}
 	failed := f.updateFailures(a, failures, joined, since)
-	tried := f.updateTrials(a, r.Trials)
+	tried := f.updateTrials(a, r.Trials, again)
 	if joined || moved {
 		f.place(a, before, joined)
 		if joined || r.Activated < before {
@@ -365,6 +402,7 @@ func (f *Fleet) disconnect(a *agent) {
 
 func (f *Fleet) forget(a *agent) {
 	f.leave(a)
+	f.identify(a, "")
 	delete(f.agents, a.report.Agent)
 	if at, ok := f.named(a.report.Agent); ok {
 		f.byName = slices.Delete(f.byName, at, at+1)
@@ -396,11 +434,12 @@ func (f *Fleet) Sweep() {
 		}
 	}
 	for name, d := range f.departed {
-		if now.Sub(d.at) >= f.cfg.UnknownAfter {
+		if now.Sub(d.at) >= departedFor {
 			delete(f.departed, name)
 		}
 	}
 	f.forgetForeign(now)
+	f.giveUpAhead(now)
 	if now.Sub(f.trimmed) >= time.Minute {
 		f.trimmed = now
 		f.dropTombstones(now)
@@ -432,21 +471,6 @@ func (f *Fleet) drop(a *agent) bool {
 	}
 	f.forget(a)
 	return true
-}
-
-// Counts is the size of the fleet, for metrics.
-type Counts struct {
-	Connected int
-	Unknown   int
-	Foreign   int // agents of other fleets; not among the others
-	Ignored   Ignored
-}
-
-// Counts returns the size of the fleet.
-func (f *Fleet) Counts() Counts {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return Counts{Connected: f.connected, Unknown: len(f.agents) - f.connected, Foreign: len(f.foreign), Ignored: f.ignored}
 }
 
 // Reports of a whole fleet come at reportsPerSecond at most, and those of one agent

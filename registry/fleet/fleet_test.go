@@ -156,6 +156,8 @@ func TestReportAheadOfTheWatch(t *testing.T) {
 	}
 	// An agent that failed what comes next has not come as far as this.
 	b.fail("c", 12, 12)
+	b.want("2/0/0 of 2", true, "b") // what c says is taken in once there is such a revision
+	b.commit(script.Name{Tenant: "acme", Script: "other"}, 12)
 	b.want("2/1/0 of 3", false, "")
 }
 
@@ -239,6 +241,7 @@ func TestLeaving(t *testing.T) {
 
 func TestIgnored(t *testing.T) {
 	b := newBench(t)
+	b.commit(script.Name{Tenant: "acme", Script: "other"}, 12)
 	first := b.report("a", 10)
 	b.hear("a", 11)
 	b.Heard(first) // overtaken

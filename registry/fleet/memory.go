@@ -52,18 +52,80 @@ type memory struct {
 	notedScripts map[script.Name]time.Time
 	notedAgents  map[string]time.Time
 	noted        chan struct{} // has room for one
+	bytes        int           // of all agents' memos
+	budget       float64       // bytes of agents' memos that can be stored now
+	budgetAt     time.Time
 	recalled     chan struct{} // closed once everything was recalled
 }
 
 // stored is what the memory has of an agent.
 type stored struct {
+	essence
+	size int
+	at   time.Time // when this replica stored it, or learned of it
+}
+
+// essence is what a memo of an agent is stored for.
+type essence struct {
 	incarnation string
 	connected   bool
 	keys        string // that its disk is signed by: they must stay trusted though it is away
 }
 
-func storedOf(r *Report, connected bool) stored {
-	return stored{incarnation: r.Incarnation, connected: connected, keys: strings.Join(r.DiskKeys, " ")}
+func essenceOf(r *Report, connected bool) essence {
+	return essence{incarnation: r.Incarnation, connected: connected, keys: strings.Join(r.DiskKeys, " ")}
+}
+
+// Bounds of what agents make the replicas store. Where they are met, a replica that starts does
+// not know of some agents until it hears them.
+const (
+	memoApart  = 10 * time.Second // between two memos of an agent
+	memoBurst  = 16 << 20         // bytes that are stored at once, about,
+	memoRate   = 16 << 10         // and each second from then on
+	memoReason = 200              // bytes of why an agent failed
+)
+
+// size is about how many bytes the memo of an agent takes.
+func (m *Memo) size() int {
+	r := &m.Report
+	size := 64 + 2*len(m.Agent) + len(r.Fleet) + len(r.Incarnation) + len(r.Software) + len(r.Tenants.String()) + len(strings.Join(r.DiskKeys, "  "))
+	for key, value := range r.Labels {
+		size += len(key) + len(value) + 8
+	}
+	for _, f := range r.Failures {
+		size += len(f.Name.Tenant) + len(f.Name.Script) + len(f.Err.Message) + len(f.Err.Field) + 32
+	}
+	return size
+}
+
+// tooSoon reports whether the last memo of the agent was stored too short a time ago.
+func (f *Fleet) tooSoon(m *Memo) bool {
+	known, ok := f.memory.agents[m.Agent]
+	return ok && !m.Gone && f.now().Sub(known.at) < memoApart
+}
+
+// agentNotes appends what is to be stored of agents, if anything can be stored now.
+func (f *Fleet) agentNotes(memos []Memo, due time.Time) []Memo {
+	now, mem := f.now(), &f.memory
+	mem.budget = min(memoBurst, mem.budget+max(0, now.Sub(mem.budgetAt).Seconds())*memoRate)
+	mem.budgetAt = now
+	if mem.budget <= 0 {
+		return memos
+	}
+	others := len(memos)
+	memos = takeNotes(memos, mem.notedAgents, due, f.agentMemo, f.tooSoon)
+	for i := range memos[others:] {
+		m := &memos[others+i]
+		if m.Gone {
+			continue
+		}
+		size, known := m.size(), mem.agents[m.Agent]
+		mem.budget -= float64(size)
+		mem.bytes += size - known.size // as if the memory had it: that comes later
+		known.size, known.at = size, now
+		mem.agents[m.Agent] = known
+	}
+	return memos
 }
 
 func newMemory() memory {
@@ -73,6 +135,7 @@ func newMemory() memory {
 		notedScripts: map[script.Name]time.Time{},
 		notedAgents:  map[string]time.Time{},
 		noted:        make(chan struct{}, 1),
+		budget:       memoBurst,
 		recalled:     make(chan struct{}),
 	}
 }
@@ -82,6 +145,7 @@ func (m *memory) forget() {
 	clear(m.agents)
 	clear(m.notedScripts)
 	clear(m.notedAgents)
+	m.bytes = 0
 }
 
 func (m *memory) wake() {
@@ -216,19 +280,19 @@ func (f *Fleet) notes(patience time.Duration) []Memo {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	due := f.now().Add(-patience)
-	memos := takeNotes(nil, f.memory.notedScripts, due, f.rolloutMemo)
-	return takeNotes(memos, f.memory.notedAgents, due, f.agentMemo)
+	memos := takeNotes(nil, f.memory.notedScripts, due, f.rolloutMemo, func(*Memo) bool { return false })
+	return f.agentNotes(memos, due)
 }
 
 // takeNotes appends, up to MaxMemos, what is to be stored of what was noted until
-// due, and forgets that and what needs no storing any more.
-func takeNotes[K comparable](memos []Memo, noted map[K]time.Time, due time.Time, memoOf func(K) (Memo, bool)) []Memo {
+// due and need not wait, and forgets that and what needs no storing any more.
+func takeNotes[K comparable](memos []Memo, noted map[K]time.Time, due time.Time, memoOf func(K) (Memo, bool), mustWait func(*Memo) bool) []Memo {
 	for of, at := range noted {
 		if len(memos) == MaxMemos {
 			break
 		}
 		memo, ok := memoOf(of)
-		if ok && at.After(due) {
+		if ok && (at.After(due) || mustWait(&memo)) {
 			continue
 		}
 		delete(noted, of)
@@ -258,15 +322,26 @@ func (f *Fleet) agentMemo(name string) (Memo, bool) {
 	switch {
 	case a == nil || f.expired(a, f.now()):
 		return Memo{Agent: name, Gone: true}, ok
-	case a.remembered || ok && known == storedOf(&a.report, !a.unknown):
+	case a.remembered || ok && known.essence == essenceOf(&a.report, !a.unknown):
 		return Memo{}, false
 	}
 	memo := Memo{Agent: name, Report: a.report}
 	memo.Report.Failures = a.someFailures()
+	for i := range memo.Report.Failures {
+		memo.Report.Failures[i].Err = shortened(memo.Report.Failures[i].Err)
+	}
 	if a.unknown {
 		memo.Heard = a.heard.UTC()
 	}
-	return memo, true
+	return memo, f.memory.bytes-known.size+memo.size() <= f.cfg.MaxMemory
+}
+
+// shortened returns the error with so much of its message as is remembered.
+func shortened(err *script.Error) *script.Error {
+	short := *err
+	short.Message = strings.ToValidUTF8(short.Message[:min(len(short.Message), memoReason)], "")
+	short.Field = strings.ToValidUTF8(short.Field[:min(len(short.Field), memoReason)], "")
+	return &short
 }
 
 // someFailures returns at most MaxAgentFailures, by the scripts' names.
@@ -280,13 +355,16 @@ func (a *agent) someFailures() []Failure {
 	return failures
 }
 
-// keep notes what the Memory has.
-func (m *memory) keep(memo *Memo) {
+// keep notes what the Memory has, as of now.
+func (m *memory) keep(memo *Memo, now time.Time) {
+	m.bytes -= m.agents[memo.Agent].size
 	switch {
 	case memo.Agent != "" && memo.Gone:
 		delete(m.agents, memo.Agent)
 	case memo.Agent != "":
-		m.agents[memo.Agent] = storedOf(&memo.Report, memo.Heard.IsZero())
+		size := memo.size()
+		m.agents[memo.Agent] = stored{essence: essenceOf(&memo.Report, memo.Heard.IsZero()), size: size, at: now}
+		m.bytes += size
 	case memo.Gone:
 		delete(m.rollouts, memo.Script)
 	default:
@@ -340,7 +418,7 @@ func (f *Fleet) recalledAll(agents map[string]bool, scripts map[script.Name]bool
 
 // recalled takes in one memo.
 func (f *Fleet) recalled(memo *Memo) {
-	f.memory.keep(memo)
+	f.memory.keep(memo, f.now())
 	if memo.Agent == "" {
 		p := f.scripts[memo.Script]
 		if p != nil && !memo.Gone && p.release.Revision == memo.Rollout.Revision {

@@ -62,6 +62,7 @@ func (f *Fleet) Reset(s registry.State) {
 		}
 	}
 	f.head = s.Head
+	f.catchUp()
 	f.doubt(0, never)
 	f.settle(f.now())
 	f.touch()
@@ -113,6 +114,8 @@ func (f *Fleet) start(fleet string, head script.Revision) {
 	f.id, f.base = fleet, head
 	clear(f.agents)
 	clear(f.departed)
+	clear(f.ahead)
+	clear(f.identity)
 	clear(f.foreign)
 	clear(f.failing)
 	clear(f.scripts)
@@ -143,6 +146,7 @@ func (f *Fleet) Apply(t registry.Transaction) {
 		}
 	}
 	f.head = max(f.head, t.Revision)
+	f.catchUp()
 	f.settle(f.now())
 	f.touch()
 }

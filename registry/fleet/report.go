@@ -12,9 +12,13 @@ type Report struct {
 	Fleet       string
 	Agent       string
 	Incarnation string // made at each start of the agent
-	Sequence    uint64 // counts up within an incarnation
-	Labels      map[string]string
-	Software    string
+	// Session is the number of the session that the report came in. A later incarnation of an
+	// agent has no lower one.
+	Session  script.Revision
+	Identity string // of the agent in the access policy
+	Sequence uint64 // counts up within an incarnation
+	Labels   map[string]string
+	Software string
 	// Activated: every release up to here is live, but for the failures.
 	Activated script.Revision
 	// Activations are when that was, lately: in the order of the revisions.
@@ -87,6 +91,7 @@ type agent struct {
 	trials   []*candidacy // that have taken in what it says of them
 	early    []Trial      // of candidates that are not known here yet
 	group    *group
+	identity string    // as counted in Fleet.identity
 	slot     int       // its bit in each slots, and its place in Fleet.bySlot
 	moved    time.Time // when it was heard that it activated what it has
 	heard    time.Time

@@ -3,6 +3,7 @@ package fleet
 import (
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -25,6 +26,11 @@ type Trial struct {
 const (
 	MaxTrials = 1000    // of an agent
 	maxCalls  = 1 << 40 // of a trial
+
+	// An agent makes so many calls of a candidate each second at most, since it began and for
+	// callsSlack.
+	maxCallsPerSecond = 10_000_000
+	callsSlack        = 10 * time.Minute
 )
 
 // candidacy is what the connected agents that follow a script say of its candidate. It
@@ -47,6 +53,8 @@ type candidacy struct {
 	share   uint32
 	members slots
 	seen    uint64 // the last round of updateTrials that it was part of
+
+	since time.Time // the release that it was first known by
 }
 
 // calls are counted, and those of them that failed.
@@ -55,6 +63,7 @@ type calls struct{ all, failed uint64 }
 func newCandidacy(r *script.Release) *candidacy {
 	return &candidacy{
 		name: r.Name, version: r.Candidate.Version.Number, attempt: r.Candidate.Attempt,
+		since:  r.ChangedAt,
 		failed: map[*agent]*script.Error{}, held: map[*agent]string{}, counts: map[*agent]calls{},
 	}
 }
@@ -81,7 +90,7 @@ func (c *candidacy) take(a *agent, t *Trial) (news, counts bool) {
 	}
 	news = c.fail(a, t.Err) || news
 	counts = c.setWaiting(a, t.Waiting)
-	n := calls{all: min(t.Calls, maxCalls), failed: min(t.FailedCalls, t.Calls, maxCalls)}
+	n := calls{all: t.Calls, failed: min(t.FailedCalls, t.Calls)}
 	before := c.counts[a]
 	if n == before {
 		return news, counts
@@ -94,6 +103,20 @@ func (c *candidacy) take(a *agent, t *Trial) (news, counts bool) {
 		c.counts[a] = n
 	}
 	return news, true
+}
+
+// possible reports whether the calls can be those that the agent, which said others before if
+// that was the same incarnation, made of the candidate until now.
+func (c *candidacy) possible(a *agent, t *Trial, again bool, now time.Time) bool {
+	before := c.counts[a]
+	if t.Calls == 0 || t.Calls == before.all && t.FailedCalls == before.failed {
+		return true // it does not run there any more, or was not called
+	}
+	if again && (t.Calls < before.all || t.FailedCalls < before.failed) {
+		return false
+	}
+	most := uint64((max(0, now.Sub(c.since)) + callsSlack).Seconds() * maxCallsPerSecond)
+	return t.Calls <= min(most, maxCalls) && c.members.has(a.slot)
 }
 
 // setWaiting replaces why it is not tested yet on the agent, and reports whether that is
@@ -183,19 +206,21 @@ func (f *Fleet) trackCandidate(r *script.Release) {
 	if next == nil {
 		return
 	}
-	if c == nil {
+	isNew := c == nil
+	if isNew {
 		c = newCandidacy(r)
 		f.candidacies[r.Name] = c
-		f.takeEarly(c)
 	}
-	if c.share == next.Share {
-		return
-	}
-	c.share, c.members = next.Share, nil
-	for _, a := range f.agents {
-		if !a.unknown {
-			c.enroll(a)
+	if c.share != next.Share {
+		c.share, c.members = next.Share, nil
+		for _, a := range f.agents {
+			if !a.unknown {
+				c.enroll(a)
+			}
 		}
+	}
+	if isNew {
+		f.takeEarly(c)
 	}
 }
 
@@ -205,6 +230,9 @@ func (f *Fleet) takeEarly(c *candidacy) {
 		a.early = slices.DeleteFunc(a.early, func(t Trial) bool {
 			if t.Name != c.name || !c.is(t.Version, t.Attempt) {
 				return false
+			}
+			if !c.possible(a, &t, false, f.now()) {
+				t.Calls, t.FailedCalls = 0, 0 // the next report tells
 			}
 			c.take(a, &t)
 			a.trials = append(a.trials, c)
@@ -217,8 +245,9 @@ func (f *Fleet) takeEarly(c *candidacy) {
 }
 
 // updateTrials replaces what the agent, which is connected, said of candidates, and
-// reports whether that is news, but for calls.
-func (f *Fleet) updateTrials(a *agent, trials []Trial) bool {
+// reports whether that is news, but for calls. Of calls that there cannot be, it takes in none:
+// what was said before stays. again says whether the same incarnation has said it.
+func (f *Fleet) updateTrials(a *agent, trials []Trial, again bool) bool {
 	if len(trials) == 0 && len(a.trials) == 0 && len(a.early) == 0 {
 		return false
 	}
@@ -233,6 +262,10 @@ func (f *Fleet) updateTrials(a *agent, trials []Trial) bool {
 			if c.seen != f.round {
 				c.seen = f.round
 				taken = append(taken, c)
+			}
+			if !c.possible(a, t, again, f.now()) {
+				f.ignored.Impossible++
+				t.Calls, t.FailedCalls = c.counts[a].all, c.counts[a].failed
 			}
 			more, counts := c.take(a, t)
 			news, f.counted = news || more, f.counted || counts
@@ -275,7 +308,7 @@ func (f *Fleet) setEarly(a *agent, early []Trial) {
 
 // dropTrials forgets what the agent said of candidates, and that it runs them.
 func (f *Fleet) dropTrials(a *agent) {
-	f.updateTrials(a, nil)
+	f.updateTrials(a, nil, false)
 	for _, c := range f.candidacies {
 		c.members.remove(a.slot)
 	}

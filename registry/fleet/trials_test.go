@@ -195,11 +195,11 @@ func TestCandidacies(t *testing.T) {
 	b.trial("a", 11, 11, "")
 	b.fail("c", 11, 11)
 	b.pass(16 * time.Second)
-	b.trial("a", 11, 11, "", 8, 2)
-	b.trial("b", 10, 11, "boom", 5, 0)
+	b.trial("a", 11, 11, "", 8, 2) // which it does not run yet
+	b.trial("b", 10, 11, "boom")
 	b.Sweep()
 	c := one()
-	if c.Followers != 2 || c.Activated != 1 || c.Passed != 1 || c.Calls != 13 || c.FailedCalls != 2 || c.Gathering || c.Release.Revision != 11 {
+	if c.Followers != 2 || c.Activated != 1 || c.Passed != 1 || c.Calls != 0 || c.FailedCalls != 0 || b.Counts().Ignored.Impossible != 1 || c.Gathering || c.Release.Revision != 11 {
 		t.Errorf("%+v", c)
 	}
 	if c.Failure == nil || c.Failure.Agent != "b" || c.Failure.Err.Message != "boom" {
@@ -241,6 +241,7 @@ func TestCandidacies(t *testing.T) {
 // TestCallsAreToldOnceASecond, tests at once, and heartbeats never.
 func TestCallsAreToldOnceASecond(t *testing.T) {
 	b := newBench(t)
+	_, below := aboveAndBelow(1)
 	b.apply(b.candidate(route, 11, 11, half))
 	told := func(do func()) bool {
 		changed := b.Changed()
@@ -253,20 +254,20 @@ func TestCallsAreToldOnceASecond(t *testing.T) {
 			return false
 		}
 	}
-	b.trial("a", 11, 11, "")
+	b.trial(below[0], 11, 11, "")
 	b.pass(5 * time.Second)
 	b.Sweep()
 	for i, want := range []bool{true, false, false, false, true} {
-		if got := told(func() { b.trial("a", 11, 11, "", uint64(i+1), 0) }); got != want {
+		if got := told(func() { b.trial(below[0], 11, 11, "", uint64(i+1), 0) }); got != want {
 			t.Errorf("call %d: told %v, want %v", i, got, want)
 		}
 		b.pass(250 * time.Millisecond)
 	}
 	b.pass(time.Second)
-	if told(func() { b.trial("a", 11, 11, "", 5, 0) }) {
+	if told(func() { b.trial(below[0], 11, 11, "", 5, 0) }) {
 		t.Error("nothing is new")
 	}
-	if !told(func() { b.trial("a", 11, 11, "boom", 5, 0) }) {
+	if !told(func() { b.trial(below[0], 11, 11, "boom", 5, 0) }) {
 		t.Error("a failure was not told at once")
 	}
 }
@@ -326,17 +327,19 @@ func TestTrialsAgainstPlainCount(t *testing.T) {
 				r.Failures = []fleet.Failure{{Name: route, Revision: release.Revision - script.Revision(random.IntN(2)), Err: whys[random.IntN(len(whys))]}}
 			}
 			for range random.IntN(3) {
-				trial := fleet.Trial{Name: route, Version: 2, Attempt: attempt - uint64(random.IntN(6)/5), Tested: random.IntN(3) > 0}
+				trial := fleet.Trial{Name: route, Version: 2, Attempt: max(attempt, 1) - uint64(random.IntN(6)/5), Tested: random.IntN(3) > 0}
 				if trial.Tested && random.IntN(3) == 0 {
 					trial.Err = &script.Error{Message: fmt.Sprint(random.IntN(3))}
 				}
 				trial.Waiting = []string{"", "busy", "slow"}[random.IntN(3)]
-				trial.Calls = random.Uint64N(10)
-				trial.FailedCalls = random.Uint64N(trial.Calls + 1)
+				if release.Candidate != nil && release.RunsOn(agent).Number == 2 && trial.Attempt == attempt {
+					trial.Calls = random.Uint64N(10)
+					trial.FailedCalls = random.Uint64N(trial.Calls + 1)
+				}
 				r.Trials = []fleet.Trial{trial}
 			}
 			if random.IntN(10) == 0 {
-				r.Trials = append(r.Trials, fleet.Trial{Name: script.Name{Tenant: "acme", Script: "unknown"}, Attempt: 99})
+				r.Trials = append(r.Trials, fleet.Trial{Name: script.Name{Tenant: "acme", Script: "unknown"}, Attempt: 9})
 			}
 			b.Heard(r)
 			agents[agent] = known{r, b.now}

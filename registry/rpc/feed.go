@@ -16,6 +16,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/registry"
 	"github.com/scriptorium-dev/scriptorium/registry/access"
 	"github.com/scriptorium-dev/scriptorium/registry/mirror"
+	"github.com/scriptorium-dev/scriptorium/registry/session"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -26,6 +27,12 @@ type Groups interface {
 	Follow(ctx context.Context, who access.Identity, tenants script.Selector) error
 }
 
+// Sessions are made for agents that pull.
+type Sessions interface {
+	// Open makes a session for an agent of who asks. Its errors are Denied or Invalid.
+	Open(who access.Identity, of session.Session) (seal.Session, error)
+}
+
 // feedService serves followers from the mirror; of the store it asks for the head
 // and for sources alone.
 type feedService struct {
@@ -34,13 +41,14 @@ type feedService struct {
 	mirror   *mirror.Mirror
 	groups   Groups
 	sealer   *seal.Sealer
+	sessions Sessions
 	log      *slog.Logger
 	head     shared[script.Revision]
 	silent   seldom // about followers without events
 }
 
 func newFeedService(cfg Config) *feedService {
-	s := &feedService{registry: cfg.Registry, mirror: cfg.Mirror, groups: cfg.Groups, sealer: cfg.Sealer, log: cfg.Log}
+	s := &feedService{registry: cfg.Registry, mirror: cfg.Mirror, groups: cfg.Groups, sealer: cfg.Sealer, sessions: cfg.Sessions, log: cfg.Log}
 	s.head.ask = s.registry.Head
 	return s
 }
@@ -78,15 +86,31 @@ func (s *feedService) Pull(m *registryv1.PullRequest, stream grpc.ServerStreamin
 	if err != nil {
 		return err
 	}
+	opened, err := s.open(ctx, m, changes.Fleet, tenants)
+	if err != nil {
+		return err
+	}
 	p := pages{
 		stream:  stream,
 		sealer:  s.sealer,
+		session: opened,
 		sources: sourcesOf(s.registry, m.GetWithoutSources()),
 		request: m,
 		group:   tenants.Group(),
 		changes: changes,
 	}
 	return p.send(ctx)
+}
+
+// open makes a session for the agent that the request names, if it names one. The store has
+// been read since the request came, so that the session is newer than all before.
+func (s *feedService) open(ctx context.Context, m *registryv1.PullRequest, fleet string, tenants script.Selector) (seal.Session, error) {
+	if m.GetAgent() == "" || s.sessions == nil {
+		return seal.Session{}, nil
+	}
+	return s.sessions.Open(access.FromContext(ctx), session.Session{
+		Fleet: fleet, Agent: m.GetAgent(), Incarnation: m.GetIncarnation(), Tenants: tenants,
+	})
 }
 
 func (s *feedService) Sync(m *registryv1.SyncRequest, stream grpc.ServerStreamingServer[registryv1.SyncResponse]) error {

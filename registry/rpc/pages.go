@@ -66,6 +66,7 @@ type pages struct {
 	sealer  *seal.Sealer
 	sources inlined
 	request *registryv1.PullRequest
+	session seal.Session // the zero one if the follower has none
 	group   string
 	changes mirror.Changes
 
@@ -118,6 +119,9 @@ func (p *pages) flush(ctx context.Context, last bool) error {
 		Removals:     p.changes.Removals.Made,
 
 		AcceptedLoss: p.changes.Removals.Accepted, AcceptedLossRevision: int64(p.changes.Removals.At),
+	}
+	if p.number == 0 {
+		page.Session, page.SessionKey = p.session.Token, p.session.Key
 	}
 	if last {
 		page.Checksums = p.changes.Group.Sums.Checksums()

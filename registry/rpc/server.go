@@ -39,7 +39,9 @@ type Config struct {
 	Mirror *mirror.Mirror
 	Groups Groups
 	Sealer *seal.Sealer
-	Log    *slog.Logger
+	// Sessions are what agents that pull report in; none if nil.
+	Sessions Sessions
+	Log      *slog.Logger
 	// Unavailable says why the registry answers no call now; nil if it does, and if the
 	// function is nil.
 	Unavailable func() error

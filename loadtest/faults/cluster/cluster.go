@@ -12,6 +12,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"slices"
+	"sync"
 	"syscall"
 
 	"github.com/scriptorium-dev/scriptorium/loadtest/faults/natswire"
@@ -71,6 +72,10 @@ type Cluster struct {
 	memberIDs  map[int]string
 	smallDisk  error // why there is none
 	key        ed25519.PrivateKey
+
+	intruders sync.Mutex
+	known     int // intruders so far
+	ports     *Ports
 }
 
 // Start starts everything and waits until it serves. The caller closes the cluster.
@@ -112,7 +117,8 @@ func Start(ctx context.Context, cfg Config) (c *Cluster, err error) {
 
 // assign gives everyone a name and addresses.
 func (c *Cluster) assign(ctx context.Context) error {
-	free := NewPorts()
+	c.ports = NewPorts()
+	free := c.ports
 	take := func(addresses ...*string) (err error) {
 		for _, a := range addresses {
 			if *a, err = free.Take(ctx); err != nil {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/scriptorium-dev/scriptorium/proto/seal"
@@ -90,6 +91,34 @@ func (c *Cluster) registryArgs(j int) []string {
 		"--collect-interval", "700ms", "--tombstone-retention", "1s", "--audit-retention", "876000h",
 		"--log-level", "info",
 	}
+}
+
+// Intruder returns one more registry, which is not started yet. It signs with a key of its own.
+func (c *Cluster) Intruder(ctx context.Context) (*Process, error) {
+	c.intruders.Lock()
+	defer c.intruders.Unlock()
+	listen, err := c.ports.Take(ctx)
+	if err != nil {
+		return nil, err
+	}
+	key, err := seal.GenerateKey()
+	if err != nil {
+		return nil, err
+	}
+	private, err := seal.EncodePrivateKey(key)
+	if err != nil {
+		return nil, err
+	}
+	c.known++
+	name := fmt.Sprintf("intruder-%d", c.known)
+	if err := os.WriteFile(c.file(name+".key"), private, 0o600); err != nil {
+		return nil, err
+	}
+	args := append(c.registryArgs(0), "--listen", listen, "--admin-address", "", "--signing-key", c.file(name+".key"))
+	if i := slices.Index(args, "--listen"); i >= 0 {
+		args = slices.Delete(args, i, i+2) // the listener of the registry whose arguments they were
+	}
+	return NewProcess(c.cfg.Dir, name, c.cfg.Binaries.Registryd, args, nil), nil
 }
 
 // found founds the fleet. The registries wait for it.

@@ -151,3 +151,28 @@ func (c *Cluster) PutRecord(ctx context.Context, key, record string) error {
 	}
 	return err
 }
+
+// AgentBytes returns how many bytes the registries have stored about agents.
+func (c *Cluster) AgentBytes(ctx context.Context) (int, error) {
+	body, err := json.Marshal(map[string][]byte{"key": []byte("/scriptorium/fleet/agents/"), "range_end": []byte("/scriptorium/fleet/agents0")})
+	if err != nil {
+		return 0, err
+	}
+	var answer string
+	for _, member := range c.etcd {
+		if answer, err = get(ctx, http.MethodPost, "http://"+member.client+"/v3/kv/range", string(body)); err == nil {
+			break
+		}
+	}
+	var list struct {
+		KVs []struct{ Key, Value []byte }
+	}
+	if err == nil {
+		err = json.Unmarshal([]byte(answer), &list)
+	}
+	bytes := 0
+	for _, kv := range list.KVs {
+		bytes += len(kv.Key) + len(kv.Value)
+	}
+	return bytes, err
+}

@@ -77,6 +77,12 @@ func (c *Cluster) RefusesFleet(ctx context.Context, registry string) bool {
 	return code == http.StatusServiceUnavailable && strings.Contains(body, "registryd init")
 }
 
+// SeesOtherKey reports whether the registry says that another one signs with another key.
+func (c *Cluster) SeesOtherKey(ctx context.Context, registry string) bool {
+	_, body := c.readyz(ctx, registry)
+	return strings.Contains(body, "--signing-key")
+}
+
 // readyz returns what the registry says of itself; nothing, if it does not answer.
 func (c *Cluster) readyz(ctx context.Context, registry string) (code int, body string) {
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"time"
 
@@ -30,6 +31,7 @@ type Stranger struct {
 
 	mu     sync.Mutex
 	heard  []message // the first and the latest of them
+	told   []message // the latest statuses of agents
 	forged map[string]int
 }
 
@@ -69,7 +71,7 @@ func (s *Stranger) Forged() map[string]int {
 // server goes away.
 func (s *Stranger) Listen(ctx context.Context) {
 	for i := 0; ctx.Err() == nil; i++ {
-		client, err := natswire.Dial(ctx, s.servers[i%len(s.servers)], []string{s.subjects.Feed(script.GroupAll)}, s.hear)
+		client, err := natswire.Dial(ctx, s.servers[i%len(s.servers)], []string{s.subjects.Feed(script.GroupAll), s.subjects.AllStatus()}, s.hear)
 		if err == nil {
 			select {
 			case <-ctx.Done():
@@ -86,6 +88,10 @@ func (s *Stranger) Listen(ctx context.Context) {
 
 // hear remembers a message, unless it is one of the stranger's own.
 func (s *Stranger) hear(subject string, payload []byte) {
+	if strings.HasPrefix(subject, s.subjects.Status("")) {
+		s.overhear(message{subject: subject, payload: payload})
+		return
+	}
 	_, errBeacon := s.genuine.Open(payload, &eventv1.Beacon{})
 	_, errEvent := s.genuine.Open(payload, &eventv1.Event{})
 	if errBeacon != nil && errEvent != nil {
@@ -102,7 +108,10 @@ func (s *Stranger) hear(subject string, payload []byte) {
 }
 
 // Run publishes forged messages until ctx is done.
-func (s *Stranger) Run(ctx context.Context, random *rand.Rand) {
+func (s *Stranger) Run(ctx context.Context, random *rand.Rand) { s.run(ctx, random, s.forge) }
+
+// run publishes what make returns until ctx is done.
+func (s *Stranger) run(ctx context.Context, random *rand.Rand, forge func(*rand.Rand) (kind string, m message, ok bool)) {
 	var client *natswire.Client
 	defer func() {
 		if client != nil {
@@ -124,7 +133,7 @@ func (s *Stranger) Run(ctx context.Context, random *rand.Rand) {
 				continue
 			}
 		}
-		kind, m, ok := s.forge(random)
+		kind, m, ok := forge(random)
 		if !ok {
 			continue
 		}

@@ -36,6 +36,12 @@ const (
 	WipeEtcd Kind = "wipe-etcd"
 	// WrongPrefix restarts a registry with another --etcd-prefix.
 	WrongPrefix Kind = "wrong-prefix"
+	// ForgedStatus are statuses of agents, by a stranger; StatusFlood are many large ones, of
+	// strangers and of agents that nobody knows.
+	ForgedStatus Kind = "forged-status"
+	StatusFlood  Kind = "status-flood"
+	// TwoKeys starts one more registry, which signs with a key of its own.
+	TwoKeys Kind = "two-keys"
 )
 
 // Action is one fault: done at At, undone For later.
@@ -79,6 +85,7 @@ type Shape struct {
 	Seams      []string
 	Writers    []string // seams between writers and registries
 	CanFill    bool     // agents' disks can be filled
+	Also       []Kind   // every plan has faults of these kinds, besides others
 }
 
 // Make returns the plan of a seed.
@@ -95,6 +102,9 @@ func Make(seed uint64, shape Shape) Plan {
 	case 2:
 		m.outage(WipeEtcd, p.Length)
 	}
+	for _, kind := range shape.Also {
+		m.always(kind, p.Length)
+	}
 	for range 3 + m.random.IntN(6) {
 		m.add(p.Length)
 	}
@@ -110,7 +120,7 @@ func (p Plan) Kinds() string {
 		counts[a.Kind]++
 	}
 	var parts []string
-	for _, k := range []Kind{Kill, Pause, Break, Mangle, Forge, Fill, Tear, Jump, Garbage, Blackout, WipeEtcd, WrongPrefix} {
+	for _, k := range []Kind{Kill, Pause, Break, Mangle, Forge, Fill, Tear, Jump, Garbage, Blackout, WipeEtcd, WrongPrefix, ForgedStatus, StatusFlood, TwoKeys} {
 		if counts[k] > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", counts[k], k))
 		}
@@ -157,6 +167,16 @@ func (m *maker) add(length time.Duration) {
 	}
 }
 
+// always adds a fault of the kind, if it is one that is drawn.
+func (m *maker) always(kind Kind, length time.Duration) {
+	for range 10_000 {
+		if a := m.draw(length); a.Kind == kind && m.fits(a) {
+			m.actions = append(m.actions, a)
+			return
+		}
+	}
+}
+
 // amid returns, for every other full disk, the restart of its agent while it is full.
 func (m *maker) amid(a Action) (Action, bool) {
 	if a.Kind != Fill || m.random.IntN(2) == 0 {
@@ -191,7 +211,13 @@ func (m *maker) draw(length time.Duration) Action {
 	switch n := m.random.IntN(100); {
 	case n < 4:
 		a.Kind, a.Target = Garbage, "etcd"
-	case n < 28:
+	case n < 7:
+		a.Kind, a.Target = ForgedStatus, "everyone"
+	case n < 9:
+		a.Kind, a.Target = StatusFlood, "everyone"
+	case n < 11:
+		a.Kind, a.Target = TwoKeys, "registries"
+	case n < 29:
 		a.Kind, a.Target = Kill, m.pick(everyone)
 		if m.random.IntN(3) == 0 {
 			a.Target = m.pick(m.shape.Agents)

@@ -53,6 +53,7 @@ func TestPlansAreSound(t *testing.T) {
 	}
 	for _, k := range []plan.Kind{
 		plan.Kill, plan.Pause, plan.Break, plan.Mangle, plan.Forge, plan.Fill, plan.Tear, plan.Jump, plan.Blackout, plan.WipeEtcd, plan.WrongPrefix,
+		plan.ForgedStatus, plan.StatusFlood, plan.TwoKeys,
 	} {
 		if kinds[k] < 10 {
 			t.Errorf("%s comes %d times in 500 plans", k, kinds[k])

@@ -47,8 +47,11 @@ type Envelope struct {
 	// The full name of the message in payload: "scriptorium.event.v1.Event".
 	PayloadType string `protobuf:"bytes,2,opt,name=payload_type,json=payloadType,proto3" json:"payload_type,omitempty"`
 	Payload     []byte `protobuf:"bytes,3,opt,name=payload,proto3" json:"payload,omitempty"`
-	// One of a key that the reader trusts is enough. Nobody signs a Status, or Logs.
-	Signatures    []*Signature `protobuf:"bytes,4,rep,name=signatures,proto3" json:"signatures,omitempty"`
+	// One of a key that the reader trusts is enough. Nobody signs Logs. That of a Status is an
+	// HMAC-SHA-256 with the key of the session.
+	Signatures []*Signature `protobuf:"bytes,4,rep,name=signatures,proto3" json:"signatures,omitempty"`
+	// Of a Status: the Session, as the registry handed it out.
+	Session       []byte `protobuf:"bytes,5,opt,name=session,proto3" json:"session,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -111,12 +114,19 @@ func (x *Envelope) GetSignatures() []*Signature {
 	return nil
 }
 
+func (x *Envelope) GetSession() []byte {
+	if x != nil {
+		return x.Session
+	}
+	return nil
+}
+
 // Signature is one of an Envelope.
 type Signature struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Which key to try first. It proves nothing.
 	KeyId string `protobuf:"bytes,1,opt,name=key_id,json=keyId,proto3" json:"key_id,omitempty"`
-	// Ed25519 (RFC 8032), 64 bytes.
+	// Ed25519 (RFC 8032), 64 bytes; of a Status, HMAC-SHA-256, 32 bytes.
 	Signature     []byte `protobuf:"bytes,2,opt,name=signature,proto3" json:"signature,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -166,6 +176,106 @@ func (x *Signature) GetSignature() []byte {
 	return nil
 }
 
+// Session is what a registry knows of an agent that pulls. The agent puts these bytes beside
+// each Status. The session's key, with which it signs, is an HMAC-SHA-256 over them with a
+// secret of the registries: who does not have it from the registry cannot report.
+type Session struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Which secret of the registries. It proves nothing.
+	KeyId       string `protobuf:"bytes,1,opt,name=key_id,json=keyId,proto3" json:"key_id,omitempty"`
+	Fleet       string `protobuf:"bytes,2,opt,name=fleet,proto3" json:"fleet,omitempty"`
+	Agent       string `protobuf:"bytes,3,opt,name=agent,proto3" json:"agent,omitempty"`
+	Incarnation string `protobuf:"bytes,4,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
+	// The store's revision when the registry made the session: of two incarnations of an
+	// agent, the later one has no lower number.
+	Number int64 `protobuf:"varint,5,opt,name=number,proto3" json:"number,omitempty"`
+	// The tenants that the agent follows, and may follow, as globs; none means all.
+	Tenants []string `protobuf:"bytes,6,rep,name=tenants,proto3" json:"tenants,omitempty"`
+	// The name of the agent's identity in the access policy.
+	Identity      string `protobuf:"bytes,7,opt,name=identity,proto3" json:"identity,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Session) Reset() {
+	*x = Session{}
+	mi := &file_proto_event_v1_event_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Session) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Session) ProtoMessage() {}
+
+func (x *Session) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_event_v1_event_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Session.ProtoReflect.Descriptor instead.
+func (*Session) Descriptor() ([]byte, []int) {
+	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Session) GetKeyId() string {
+	if x != nil {
+		return x.KeyId
+	}
+	return ""
+}
+
+func (x *Session) GetFleet() string {
+	if x != nil {
+		return x.Fleet
+	}
+	return ""
+}
+
+func (x *Session) GetAgent() string {
+	if x != nil {
+		return x.Agent
+	}
+	return ""
+}
+
+func (x *Session) GetIncarnation() string {
+	if x != nil {
+		return x.Incarnation
+	}
+	return ""
+}
+
+func (x *Session) GetNumber() int64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *Session) GetTenants() []string {
+	if x != nil {
+		return x.Tenants
+	}
+	return nil
+}
+
+func (x *Session) GetIdentity() string {
+	if x != nil {
+		return x.Identity
+	}
+	return ""
+}
+
 // Object is what the registry keeps and agents follow.
 type Object struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -189,7 +299,7 @@ type Object struct {
 
 func (x *Object) Reset() {
 	*x = Object{}
-	mi := &file_proto_event_v1_event_proto_msgTypes[2]
+	mi := &file_proto_event_v1_event_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -201,7 +311,7 @@ func (x *Object) String() string {
 func (*Object) ProtoMessage() {}
 
 func (x *Object) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_event_v1_event_proto_msgTypes[2]
+	mi := &file_proto_event_v1_event_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -214,7 +324,7 @@ func (x *Object) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Object.ProtoReflect.Descriptor instead.
 func (*Object) Descriptor() ([]byte, []int) {
-	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{2}
+	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Object) GetKey() string {
@@ -299,7 +409,7 @@ type Entry struct {
 
 func (x *Entry) Reset() {
 	*x = Entry{}
-	mi := &file_proto_event_v1_event_proto_msgTypes[3]
+	mi := &file_proto_event_v1_event_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -311,7 +421,7 @@ func (x *Entry) String() string {
 func (*Entry) ProtoMessage() {}
 
 func (x *Entry) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_event_v1_event_proto_msgTypes[3]
+	mi := &file_proto_event_v1_event_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -324,7 +434,7 @@ func (x *Entry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Entry.ProtoReflect.Descriptor instead.
 func (*Entry) Descriptor() ([]byte, []int) {
-	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{3}
+	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Entry) GetFleet() string {
@@ -355,7 +465,7 @@ type Checksum struct {
 
 func (x *Checksum) Reset() {
 	*x = Checksum{}
-	mi := &file_proto_event_v1_event_proto_msgTypes[4]
+	mi := &file_proto_event_v1_event_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -367,7 +477,7 @@ func (x *Checksum) String() string {
 func (*Checksum) ProtoMessage() {}
 
 func (x *Checksum) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_event_v1_event_proto_msgTypes[4]
+	mi := &file_proto_event_v1_event_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -380,7 +490,7 @@ func (x *Checksum) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Checksum.ProtoReflect.Descriptor instead.
 func (*Checksum) Descriptor() ([]byte, []int) {
-	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{4}
+	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Checksum) GetKind() string {
@@ -422,7 +532,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_proto_event_v1_event_proto_msgTypes[5]
+	mi := &file_proto_event_v1_event_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -434,7 +544,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_event_v1_event_proto_msgTypes[5]
+	mi := &file_proto_event_v1_event_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -447,7 +557,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{5}
+	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Event) GetFleet() string {
@@ -536,7 +646,7 @@ type Beacon struct {
 
 func (x *Beacon) Reset() {
 	*x = Beacon{}
-	mi := &file_proto_event_v1_event_proto_msgTypes[6]
+	mi := &file_proto_event_v1_event_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -548,7 +658,7 @@ func (x *Beacon) String() string {
 func (*Beacon) ProtoMessage() {}
 
 func (x *Beacon) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_event_v1_event_proto_msgTypes[6]
+	mi := &file_proto_event_v1_event_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -561,7 +671,7 @@ func (x *Beacon) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Beacon.ProtoReflect.Descriptor instead.
 func (*Beacon) Descriptor() ([]byte, []int) {
-	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{6}
+	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Beacon) GetFleet() string {
@@ -644,7 +754,7 @@ type RollCall struct {
 
 func (x *RollCall) Reset() {
 	*x = RollCall{}
-	mi := &file_proto_event_v1_event_proto_msgTypes[7]
+	mi := &file_proto_event_v1_event_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -656,7 +766,7 @@ func (x *RollCall) String() string {
 func (*RollCall) ProtoMessage() {}
 
 func (x *RollCall) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_event_v1_event_proto_msgTypes[7]
+	mi := &file_proto_event_v1_event_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -669,7 +779,7 @@ func (x *RollCall) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RollCall.ProtoReflect.Descriptor instead.
 func (*RollCall) Descriptor() ([]byte, []int) {
-	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{7}
+	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *RollCall) GetFleet() string {
@@ -715,13 +825,17 @@ type Page struct {
 	// How many objects an administrator accepted the loss of last, and the revision of that.
 	AcceptedLoss         int64 `protobuf:"varint,14,opt,name=accepted_loss,json=acceptedLoss,proto3" json:"accepted_loss,omitempty"`
 	AcceptedLossRevision int64 `protobuf:"varint,15,opt,name=accepted_loss_revision,json=acceptedLossRevision,proto3" json:"accepted_loss_revision,omitempty"`
-	unknownFields        protoimpl.UnknownFields
-	sizeCache            protoimpl.SizeCache
+	// On the first page, if the request names an agent: the Session that its statuses carry from
+	// now on, and the key that they are signed with. An older registry leaves this out.
+	Session       []byte `protobuf:"bytes,16,opt,name=session,proto3" json:"session,omitempty"`
+	SessionKey    []byte `protobuf:"bytes,17,opt,name=session_key,json=sessionKey,proto3" json:"session_key,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Page) Reset() {
 	*x = Page{}
-	mi := &file_proto_event_v1_event_proto_msgTypes[8]
+	mi := &file_proto_event_v1_event_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -733,7 +847,7 @@ func (x *Page) String() string {
 func (*Page) ProtoMessage() {}
 
 func (x *Page) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_event_v1_event_proto_msgTypes[8]
+	mi := &file_proto_event_v1_event_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -746,7 +860,7 @@ func (x *Page) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Page.ProtoReflect.Descriptor instead.
 func (*Page) Descriptor() ([]byte, []int) {
-	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{8}
+	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Page) GetFleet() string {
@@ -854,6 +968,20 @@ func (x *Page) GetAcceptedLossRevision() int64 {
 	return 0
 }
 
+func (x *Page) GetSession() []byte {
+	if x != nil {
+		return x.Session
+	}
+	return nil
+}
+
+func (x *Page) GetSessionKey() []byte {
+	if x != nil {
+		return x.SessionKey
+	}
+	return nil
+}
+
 // Status is what an agent says of itself: on change, at most ten times a
 // second, and every five seconds.
 type Status struct {
@@ -890,14 +1018,17 @@ type Status struct {
 	Trials []*Trial `protobuf:"bytes,15,rep,name=trials,proto3" json:"trials,omitempty"`
 	// Why the agent keeps what it has although the registry says otherwise; empty if it does
 	// not.
-	Held          string `protobuf:"bytes,20,opt,name=held,proto3" json:"held,omitempty"`
+	Held string `protobuf:"bytes,20,opt,name=held,proto3" json:"held,omitempty"`
+	// Of what a registry remembers of an agent: the number of its last session. Agents leave
+	// this out.
+	SessionNumber int64 `protobuf:"varint,21,opt,name=session_number,json=sessionNumber,proto3" json:"session_number,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Status) Reset() {
 	*x = Status{}
-	mi := &file_proto_event_v1_event_proto_msgTypes[9]
+	mi := &file_proto_event_v1_event_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -909,7 +1040,7 @@ func (x *Status) String() string {
 func (*Status) ProtoMessage() {}
 
 func (x *Status) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_event_v1_event_proto_msgTypes[9]
+	mi := &file_proto_event_v1_event_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -922,7 +1053,7 @@ func (x *Status) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Status.ProtoReflect.Descriptor instead.
 func (*Status) Descriptor() ([]byte, []int) {
-	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{9}
+	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Status) GetFleet() string {
@@ -1037,6 +1168,13 @@ func (x *Status) GetHeld() string {
 	return ""
 }
 
+func (x *Status) GetSessionNumber() int64 {
+	if x != nil {
+		return x.SessionNumber
+	}
+	return 0
+}
+
 // Trial is what became of a candidate on an agent.
 type Trial struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1062,7 +1200,7 @@ type Trial struct {
 
 func (x *Trial) Reset() {
 	*x = Trial{}
-	mi := &file_proto_event_v1_event_proto_msgTypes[10]
+	mi := &file_proto_event_v1_event_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1074,7 +1212,7 @@ func (x *Trial) String() string {
 func (*Trial) ProtoMessage() {}
 
 func (x *Trial) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_event_v1_event_proto_msgTypes[10]
+	mi := &file_proto_event_v1_event_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1087,7 +1225,7 @@ func (x *Trial) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Trial.ProtoReflect.Descriptor instead.
 func (*Trial) Descriptor() ([]byte, []int) {
-	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{10}
+	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Trial) GetKey() string {
@@ -1158,7 +1296,7 @@ type Activation struct {
 
 func (x *Activation) Reset() {
 	*x = Activation{}
-	mi := &file_proto_event_v1_event_proto_msgTypes[11]
+	mi := &file_proto_event_v1_event_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1170,7 +1308,7 @@ func (x *Activation) String() string {
 func (*Activation) ProtoMessage() {}
 
 func (x *Activation) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_event_v1_event_proto_msgTypes[11]
+	mi := &file_proto_event_v1_event_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1183,7 +1321,7 @@ func (x *Activation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Activation.ProtoReflect.Descriptor instead.
 func (*Activation) Descriptor() ([]byte, []int) {
-	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{11}
+	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Activation) GetRevision() int64 {
@@ -1214,7 +1352,7 @@ type Failure struct {
 
 func (x *Failure) Reset() {
 	*x = Failure{}
-	mi := &file_proto_event_v1_event_proto_msgTypes[12]
+	mi := &file_proto_event_v1_event_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1226,7 +1364,7 @@ func (x *Failure) String() string {
 func (*Failure) ProtoMessage() {}
 
 func (x *Failure) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_event_v1_event_proto_msgTypes[12]
+	mi := &file_proto_event_v1_event_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1239,7 +1377,7 @@ func (x *Failure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Failure.ProtoReflect.Descriptor instead.
 func (*Failure) Descriptor() ([]byte, []int) {
-	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{12}
+	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Failure) GetKey() string {
@@ -1279,7 +1417,7 @@ type Tail struct {
 
 func (x *Tail) Reset() {
 	*x = Tail{}
-	mi := &file_proto_event_v1_event_proto_msgTypes[13]
+	mi := &file_proto_event_v1_event_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1291,7 +1429,7 @@ func (x *Tail) String() string {
 func (*Tail) ProtoMessage() {}
 
 func (x *Tail) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_event_v1_event_proto_msgTypes[13]
+	mi := &file_proto_event_v1_event_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1304,7 +1442,7 @@ func (x *Tail) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tail.ProtoReflect.Descriptor instead.
 func (*Tail) Descriptor() ([]byte, []int) {
-	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{13}
+	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Tail) GetFleet() string {
@@ -1360,7 +1498,7 @@ type Logs struct {
 
 func (x *Logs) Reset() {
 	*x = Logs{}
-	mi := &file_proto_event_v1_event_proto_msgTypes[14]
+	mi := &file_proto_event_v1_event_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1372,7 +1510,7 @@ func (x *Logs) String() string {
 func (*Logs) ProtoMessage() {}
 
 func (x *Logs) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_event_v1_event_proto_msgTypes[14]
+	mi := &file_proto_event_v1_event_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1385,7 +1523,7 @@ func (x *Logs) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Logs.ProtoReflect.Descriptor instead.
 func (*Logs) Descriptor() ([]byte, []int) {
-	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{14}
+	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Logs) GetFleet() string {
@@ -1436,7 +1574,7 @@ type Dropped struct {
 
 func (x *Dropped) Reset() {
 	*x = Dropped{}
-	mi := &file_proto_event_v1_event_proto_msgTypes[15]
+	mi := &file_proto_event_v1_event_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1448,7 +1586,7 @@ func (x *Dropped) String() string {
 func (*Dropped) ProtoMessage() {}
 
 func (x *Dropped) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_event_v1_event_proto_msgTypes[15]
+	mi := &file_proto_event_v1_event_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1461,7 +1599,7 @@ func (x *Dropped) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Dropped.ProtoReflect.Descriptor instead.
 func (*Dropped) Descriptor() ([]byte, []int) {
-	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{15}
+	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Dropped) GetTenant() string {
@@ -1503,7 +1641,7 @@ type LogLine struct {
 
 func (x *LogLine) Reset() {
 	*x = LogLine{}
-	mi := &file_proto_event_v1_event_proto_msgTypes[16]
+	mi := &file_proto_event_v1_event_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1515,7 +1653,7 @@ func (x *LogLine) String() string {
 func (*LogLine) ProtoMessage() {}
 
 func (x *LogLine) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_event_v1_event_proto_msgTypes[16]
+	mi := &file_proto_event_v1_event_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1528,7 +1666,7 @@ func (x *LogLine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogLine.ProtoReflect.Descriptor instead.
 func (*LogLine) Descriptor() ([]byte, []int) {
-	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{16}
+	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *LogLine) GetTime() *timestamppb.Timestamp {
@@ -1584,17 +1722,26 @@ var File_proto_event_v1_event_proto protoreflect.FileDescriptor
 
 const file_proto_event_v1_event_proto_rawDesc = "" +
 	"\n" +
-	"\x1aproto/event/v1/event.proto\x12\x14scriptorium.event.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1cproto/script/v1/script.proto\"\xa4\x01\n" +
+	"\x1aproto/event/v1/event.proto\x12\x14scriptorium.event.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1cproto/script/v1/script.proto\"\xbe\x01\n" +
 	"\bEnvelope\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x12!\n" +
 	"\fpayload_type\x18\x02 \x01(\tR\vpayloadType\x12\x18\n" +
 	"\apayload\x18\x03 \x01(\fR\apayload\x12?\n" +
 	"\n" +
 	"signatures\x18\x04 \x03(\v2\x1f.scriptorium.event.v1.SignatureR\n" +
-	"signatures\"@\n" +
+	"signatures\x12\x18\n" +
+	"\asession\x18\x05 \x01(\fR\asession\"@\n" +
 	"\tSignature\x12\x15\n" +
 	"\x06key_id\x18\x01 \x01(\tR\x05keyId\x12\x1c\n" +
-	"\tsignature\x18\x02 \x01(\fR\tsignature\"\xe9\x01\n" +
+	"\tsignature\x18\x02 \x01(\fR\tsignature\"\xbc\x01\n" +
+	"\aSession\x12\x15\n" +
+	"\x06key_id\x18\x01 \x01(\tR\x05keyId\x12\x14\n" +
+	"\x05fleet\x18\x02 \x01(\tR\x05fleet\x12\x14\n" +
+	"\x05agent\x18\x03 \x01(\tR\x05agent\x12 \n" +
+	"\vincarnation\x18\x04 \x01(\tR\vincarnation\x12\x16\n" +
+	"\x06number\x18\x05 \x01(\x03R\x06number\x12\x18\n" +
+	"\atenants\x18\x06 \x03(\tR\atenants\x12\x1a\n" +
+	"\bidentity\x18\a \x01(\tR\bidentity\"\xe9\x01\n" +
 	"\x06Object\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x03R\brevision\x12:\n" +
@@ -1632,7 +1779,7 @@ const file_proto_event_v1_event_proto_rawDesc = "" +
 	" \x03(\tR\n" +
 	"unreadable\" \n" +
 	"\bRollCall\x12\x14\n" +
-	"\x05fleet\x18\x01 \x01(\tR\x05fleet\"\xd3\x03\n" +
+	"\x05fleet\x18\x01 \x01(\tR\x05fleet\"\x8e\x04\n" +
 	"\x04Page\x12\x14\n" +
 	"\x05fleet\x18\x01 \x01(\tR\x05fleet\x12\x14\n" +
 	"\x05group\x18\x02 \x01(\tR\x05group\x12\x14\n" +
@@ -1652,7 +1799,10 @@ const file_proto_event_v1_event_proto_rawDesc = "" +
 	"unreadable\x12\x1a\n" +
 	"\bremovals\x18\r \x01(\x03R\bremovals\x12#\n" +
 	"\raccepted_loss\x18\x0e \x01(\x03R\facceptedLoss\x124\n" +
-	"\x16accepted_loss_revision\x18\x0f \x01(\x03R\x14acceptedLossRevision\"\xa0\x05\n" +
+	"\x16accepted_loss_revision\x18\x0f \x01(\x03R\x14acceptedLossRevision\x12\x18\n" +
+	"\asession\x18\x10 \x01(\fR\asession\x12\x1f\n" +
+	"\vsession_key\x18\x11 \x01(\fR\n" +
+	"sessionKey\"\xc7\x05\n" +
 	"\x06Status\x12\x14\n" +
 	"\x05fleet\x18\x01 \x01(\tR\x05fleet\x12\x14\n" +
 	"\x05agent\x18\x02 \x01(\tR\x05agent\x12 \n" +
@@ -1670,7 +1820,8 @@ const file_proto_event_v1_event_proto_rawDesc = "" +
 	"\x06drifts\x18\r \x01(\x04R\x06drifts\x12B\n" +
 	"\vactivations\x18\x0e \x03(\v2 .scriptorium.event.v1.ActivationR\vactivations\x123\n" +
 	"\x06trials\x18\x0f \x03(\v2\x1b.scriptorium.event.v1.TrialR\x06trials\x12\x12\n" +
-	"\x04held\x18\x14 \x01(\tR\x04held\x1a9\n" +
+	"\x04held\x18\x14 \x01(\tR\x04held\x12%\n" +
+	"\x0esession_number\x18\x15 \x01(\x03R\rsessionNumber\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xec\x01\n" +
@@ -1729,59 +1880,60 @@ func file_proto_event_v1_event_proto_rawDescGZIP() []byte {
 	return file_proto_event_v1_event_proto_rawDescData
 }
 
-var file_proto_event_v1_event_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
+var file_proto_event_v1_event_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
 var file_proto_event_v1_event_proto_goTypes = []any{
 	(*Envelope)(nil),              // 0: scriptorium.event.v1.Envelope
 	(*Signature)(nil),             // 1: scriptorium.event.v1.Signature
-	(*Object)(nil),                // 2: scriptorium.event.v1.Object
-	(*Entry)(nil),                 // 3: scriptorium.event.v1.Entry
-	(*Checksum)(nil),              // 4: scriptorium.event.v1.Checksum
-	(*Event)(nil),                 // 5: scriptorium.event.v1.Event
-	(*Beacon)(nil),                // 6: scriptorium.event.v1.Beacon
-	(*RollCall)(nil),              // 7: scriptorium.event.v1.RollCall
-	(*Page)(nil),                  // 8: scriptorium.event.v1.Page
-	(*Status)(nil),                // 9: scriptorium.event.v1.Status
-	(*Trial)(nil),                 // 10: scriptorium.event.v1.Trial
-	(*Activation)(nil),            // 11: scriptorium.event.v1.Activation
-	(*Failure)(nil),               // 12: scriptorium.event.v1.Failure
-	(*Tail)(nil),                  // 13: scriptorium.event.v1.Tail
-	(*Logs)(nil),                  // 14: scriptorium.event.v1.Logs
-	(*Dropped)(nil),               // 15: scriptorium.event.v1.Dropped
-	(*LogLine)(nil),               // 16: scriptorium.event.v1.LogLine
-	nil,                           // 17: scriptorium.event.v1.Status.LabelsEntry
-	(*v1.Release)(nil),            // 18: scriptorium.script.v1.Release
-	(*v1.Value)(nil),              // 19: scriptorium.script.v1.Value
-	(*v1.Tenant)(nil),             // 20: scriptorium.script.v1.Tenant
-	(*v1.Source)(nil),             // 21: scriptorium.script.v1.Source
-	(*timestamppb.Timestamp)(nil), // 22: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 23: google.protobuf.Duration
-	(*v1.Error)(nil),              // 24: scriptorium.script.v1.Error
+	(*Session)(nil),               // 2: scriptorium.event.v1.Session
+	(*Object)(nil),                // 3: scriptorium.event.v1.Object
+	(*Entry)(nil),                 // 4: scriptorium.event.v1.Entry
+	(*Checksum)(nil),              // 5: scriptorium.event.v1.Checksum
+	(*Event)(nil),                 // 6: scriptorium.event.v1.Event
+	(*Beacon)(nil),                // 7: scriptorium.event.v1.Beacon
+	(*RollCall)(nil),              // 8: scriptorium.event.v1.RollCall
+	(*Page)(nil),                  // 9: scriptorium.event.v1.Page
+	(*Status)(nil),                // 10: scriptorium.event.v1.Status
+	(*Trial)(nil),                 // 11: scriptorium.event.v1.Trial
+	(*Activation)(nil),            // 12: scriptorium.event.v1.Activation
+	(*Failure)(nil),               // 13: scriptorium.event.v1.Failure
+	(*Tail)(nil),                  // 14: scriptorium.event.v1.Tail
+	(*Logs)(nil),                  // 15: scriptorium.event.v1.Logs
+	(*Dropped)(nil),               // 16: scriptorium.event.v1.Dropped
+	(*LogLine)(nil),               // 17: scriptorium.event.v1.LogLine
+	nil,                           // 18: scriptorium.event.v1.Status.LabelsEntry
+	(*v1.Release)(nil),            // 19: scriptorium.script.v1.Release
+	(*v1.Value)(nil),              // 20: scriptorium.script.v1.Value
+	(*v1.Tenant)(nil),             // 21: scriptorium.script.v1.Tenant
+	(*v1.Source)(nil),             // 22: scriptorium.script.v1.Source
+	(*timestamppb.Timestamp)(nil), // 23: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 24: google.protobuf.Duration
+	(*v1.Error)(nil),              // 25: scriptorium.script.v1.Error
 }
 var file_proto_event_v1_event_proto_depIdxs = []int32{
 	1,  // 0: scriptorium.event.v1.Envelope.signatures:type_name -> scriptorium.event.v1.Signature
-	18, // 1: scriptorium.event.v1.Object.release:type_name -> scriptorium.script.v1.Release
-	19, // 2: scriptorium.event.v1.Object.value:type_name -> scriptorium.script.v1.Value
-	20, // 3: scriptorium.event.v1.Object.tenant:type_name -> scriptorium.script.v1.Tenant
-	2,  // 4: scriptorium.event.v1.Entry.object:type_name -> scriptorium.event.v1.Object
-	21, // 5: scriptorium.event.v1.Event.sources:type_name -> scriptorium.script.v1.Source
-	22, // 6: scriptorium.event.v1.Event.committed_at:type_name -> google.protobuf.Timestamp
-	22, // 7: scriptorium.event.v1.Beacon.sent_at:type_name -> google.protobuf.Timestamp
-	4,  // 8: scriptorium.event.v1.Beacon.checksums:type_name -> scriptorium.event.v1.Checksum
-	23, // 9: scriptorium.event.v1.Beacon.report_interval:type_name -> google.protobuf.Duration
-	4,  // 10: scriptorium.event.v1.Page.checksums:type_name -> scriptorium.event.v1.Checksum
-	17, // 11: scriptorium.event.v1.Status.labels:type_name -> scriptorium.event.v1.Status.LabelsEntry
-	12, // 12: scriptorium.event.v1.Status.failures:type_name -> scriptorium.event.v1.Failure
-	22, // 13: scriptorium.event.v1.Status.sent_at:type_name -> google.protobuf.Timestamp
-	11, // 14: scriptorium.event.v1.Status.activations:type_name -> scriptorium.event.v1.Activation
-	10, // 15: scriptorium.event.v1.Status.trials:type_name -> scriptorium.event.v1.Trial
-	24, // 16: scriptorium.event.v1.Trial.error:type_name -> scriptorium.script.v1.Error
-	23, // 17: scriptorium.event.v1.Activation.ago:type_name -> google.protobuf.Duration
-	24, // 18: scriptorium.event.v1.Failure.error:type_name -> scriptorium.script.v1.Error
-	22, // 19: scriptorium.event.v1.Tail.sent_at:type_name -> google.protobuf.Timestamp
-	23, // 20: scriptorium.event.v1.Tail.lasts:type_name -> google.protobuf.Duration
-	16, // 21: scriptorium.event.v1.Logs.lines:type_name -> scriptorium.event.v1.LogLine
-	15, // 22: scriptorium.event.v1.Logs.dropped_of:type_name -> scriptorium.event.v1.Dropped
-	22, // 23: scriptorium.event.v1.LogLine.time:type_name -> google.protobuf.Timestamp
+	19, // 1: scriptorium.event.v1.Object.release:type_name -> scriptorium.script.v1.Release
+	20, // 2: scriptorium.event.v1.Object.value:type_name -> scriptorium.script.v1.Value
+	21, // 3: scriptorium.event.v1.Object.tenant:type_name -> scriptorium.script.v1.Tenant
+	3,  // 4: scriptorium.event.v1.Entry.object:type_name -> scriptorium.event.v1.Object
+	22, // 5: scriptorium.event.v1.Event.sources:type_name -> scriptorium.script.v1.Source
+	23, // 6: scriptorium.event.v1.Event.committed_at:type_name -> google.protobuf.Timestamp
+	23, // 7: scriptorium.event.v1.Beacon.sent_at:type_name -> google.protobuf.Timestamp
+	5,  // 8: scriptorium.event.v1.Beacon.checksums:type_name -> scriptorium.event.v1.Checksum
+	24, // 9: scriptorium.event.v1.Beacon.report_interval:type_name -> google.protobuf.Duration
+	5,  // 10: scriptorium.event.v1.Page.checksums:type_name -> scriptorium.event.v1.Checksum
+	18, // 11: scriptorium.event.v1.Status.labels:type_name -> scriptorium.event.v1.Status.LabelsEntry
+	13, // 12: scriptorium.event.v1.Status.failures:type_name -> scriptorium.event.v1.Failure
+	23, // 13: scriptorium.event.v1.Status.sent_at:type_name -> google.protobuf.Timestamp
+	12, // 14: scriptorium.event.v1.Status.activations:type_name -> scriptorium.event.v1.Activation
+	11, // 15: scriptorium.event.v1.Status.trials:type_name -> scriptorium.event.v1.Trial
+	25, // 16: scriptorium.event.v1.Trial.error:type_name -> scriptorium.script.v1.Error
+	24, // 17: scriptorium.event.v1.Activation.ago:type_name -> google.protobuf.Duration
+	25, // 18: scriptorium.event.v1.Failure.error:type_name -> scriptorium.script.v1.Error
+	23, // 19: scriptorium.event.v1.Tail.sent_at:type_name -> google.protobuf.Timestamp
+	24, // 20: scriptorium.event.v1.Tail.lasts:type_name -> google.protobuf.Duration
+	17, // 21: scriptorium.event.v1.Logs.lines:type_name -> scriptorium.event.v1.LogLine
+	16, // 22: scriptorium.event.v1.Logs.dropped_of:type_name -> scriptorium.event.v1.Dropped
+	23, // 23: scriptorium.event.v1.LogLine.time:type_name -> google.protobuf.Timestamp
 	24, // [24:24] is the sub-list for method output_type
 	24, // [24:24] is the sub-list for method input_type
 	24, // [24:24] is the sub-list for extension type_name
@@ -1794,7 +1946,7 @@ func file_proto_event_v1_event_proto_init() {
 	if File_proto_event_v1_event_proto != nil {
 		return
 	}
-	file_proto_event_v1_event_proto_msgTypes[2].OneofWrappers = []any{
+	file_proto_event_v1_event_proto_msgTypes[3].OneofWrappers = []any{
 		(*Object_Release)(nil),
 		(*Object_Value)(nil),
 		(*Object_Tenant)(nil),
@@ -1805,7 +1957,7 @@ func file_proto_event_v1_event_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_event_v1_event_proto_rawDesc), len(file_proto_event_v1_event_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   18,
+			NumMessages:   19,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

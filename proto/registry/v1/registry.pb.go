@@ -5265,7 +5265,11 @@ type PullRequest struct {
 	// all. They make the group.
 	Tenants []string `protobuf:"bytes,4,rep,name=tenants,proto3" json:"tenants,omitempty"`
 	// Random, 16 to 64 bytes; it comes back on each page.
-	Nonce         []byte `protobuf:"bytes,5,opt,name=nonce,proto3" json:"nonce,omitempty"`
+	Nonce []byte `protobuf:"bytes,5,opt,name=nonce,proto3" json:"nonce,omitempty"`
+	// The agent's name, and what it made at its start: it asks for a Session to report in.
+	// Empty asks for none.
+	Agent         string `protobuf:"bytes,6,opt,name=agent,proto3" json:"agent,omitempty"`
+	Incarnation   string `protobuf:"bytes,7,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -5333,6 +5337,20 @@ func (x *PullRequest) GetNonce() []byte {
 		return x.Nonce
 	}
 	return nil
+}
+
+func (x *PullRequest) GetAgent() string {
+	if x != nil {
+		return x.Agent
+	}
+	return ""
+}
+
+func (x *PullRequest) GetIncarnation() string {
+	if x != nil {
+		return x.Incarnation
+	}
+	return ""
 }
 
 type PullResponse struct {
@@ -6039,13 +6057,15 @@ const file_proto_registry_v1_registry_proto_rawDesc = "" +
 	"\fconverged_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\vconvergedAt\"X\n" +
 	"\fAgentFailure\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x122\n" +
-	"\x05error\x18\x02 \x01(\v2\x1c.scriptorium.script.v1.ErrorR\x05error\"\x92\x01\n" +
+	"\x05error\x18\x02 \x01(\v2\x1c.scriptorium.script.v1.ErrorR\x05error\"\xca\x01\n" +
 	"\vPullRequest\x12\x14\n" +
 	"\x05fleet\x18\x01 \x01(\tR\x05fleet\x12\x14\n" +
 	"\x05since\x18\x02 \x01(\x03R\x05since\x12'\n" +
 	"\x0fwithout_sources\x18\x03 \x01(\bR\x0ewithoutSources\x12\x18\n" +
 	"\atenants\x18\x04 \x03(\tR\atenants\x12\x14\n" +
-	"\x05nonce\x18\x05 \x01(\fR\x05nonce\"[\n" +
+	"\x05nonce\x18\x05 \x01(\fR\x05nonce\x12\x14\n" +
+	"\x05agent\x18\x06 \x01(\tR\x05agent\x12 \n" +
+	"\vincarnation\x18\a \x01(\tR\vincarnation\"[\n" +
 	"\fPullResponse\x12\x12\n" +
 	"\x04page\x18\x01 \x01(\fR\x04page\x127\n" +
 	"\asources\x18\x02 \x03(\v2\x1d.scriptorium.script.v1.SourceR\asources\"b\n" +

@@ -1,0 +1,90 @@
+package seal
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"fmt"
+
+	eventv1 "github.com/scriptorium-dev/scriptorium/proto/event/v1"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+var statusName = (*eventv1.Status)(nil).ProtoReflect().Descriptor().FullName()
+
+// Session is what an agent reports in: a registry made it while the agent pulled.
+type Session struct {
+	Token []byte // an encoded eventv1.Session, which everybody may see
+	Key   []byte // nobody but the agent and the registries has it
+}
+
+// SessionKey returns the key of the session with the token, which follows from a secret of the
+// registries.
+func SessionKey(secret, token []byte) []byte {
+	return mac(secret, []byte("scriptorium session key\n"), token)
+}
+
+// SealStatus returns the status in an envelope that carries the session. The zero Session
+// signs nothing: registries do not believe such a status.
+func SealStatus(m *eventv1.Status, in Session) ([]byte, error) {
+	env, err := envelope(m, StatusProtocol)
+	if err != nil {
+		return nil, err
+	}
+	if len(in.Key) > 0 {
+		env.Session = in.Token
+		env.Signatures = []*eventv1.Signature{{Signature: signStatus(in.Key, env)}}
+	}
+	return marshal.Marshal(env)
+}
+
+// OpenedStatus is a status that the key of a session has signed.
+type OpenedStatus struct {
+	Token []byte // of the session
+	env   *eventv1.Envelope
+}
+
+// Decode reads the status.
+func (s OpenedStatus) Decode(m *eventv1.Status) error { return decode(s.env, m) }
+
+// OpenStatus verifies the envelope of a status. keyOf returns the key of a session for its
+// token; its errors come back as they are. The chain of others has ErrUnsigned or ErrForged,
+// unless the envelope cannot be read.
+func OpenStatus(data []byte, keyOf func(token []byte) ([]byte, error)) (OpenedStatus, error) {
+	env, err := open(data, statusName, StatusProtocol)
+	if err != nil {
+		return OpenedStatus{}, err
+	}
+	if len(env.GetSession()) == 0 || len(env.GetSignatures()) == 0 {
+		return OpenedStatus{}, script.Errorf(script.Denied, "envelope.session", "a status without a session: %w", ErrUnsigned)
+	}
+	key, err := keyOf(env.GetSession())
+	if err != nil {
+		return OpenedStatus{}, err
+	}
+	if !hmac.Equal(signStatus(key, env), env.GetSignatures()[0].GetSignature()) {
+		return OpenedStatus{}, script.Errorf(script.Denied, "envelope.signatures", "a status is not of its session: %w", ErrForged)
+	}
+	return OpenedStatus{Token: env.GetSession(), env: env}, nil
+}
+
+// ReadStatus takes a status out of its envelope, whoever made it.
+func ReadStatus(data []byte, m *eventv1.Status) error {
+	env, err := open(data, statusName, StatusProtocol)
+	if err != nil {
+		return err
+	}
+	return decode(env, m)
+}
+
+func signStatus(key []byte, env *eventv1.Envelope) []byte {
+	prefix := fmt.Appendf(nil, "%d %s ", len(env.GetPayloadType()), env.GetPayloadType())
+	return mac(key, prefix, env.GetPayload())
+}
+
+func mac(key []byte, parts ...[]byte) []byte {
+	h := hmac.New(sha256.New, key)
+	for _, part := range parts {
+		_, _ = h.Write(part) // never fails
+	}
+	return h.Sum(nil)
+}

@@ -1,0 +1,31 @@
+package fleet
+
+// Ignored counts the reports that changed nothing because they were wrong.
+type Ignored struct {
+	Foreign uint64 // of another fleet
+	Stale   uint64 // overtaken by a newer one
+	// Impossible: of revisions that the registry never had, or of more calls of candidates than
+	// there can be. Of the latter nothing but the calls is ignored.
+	Impossible uint64
+	TooMany    uint64 // of agents that are too many
+}
+
+// Counts is the size of the fleet, for metrics.
+type Counts struct {
+	Connected int
+	Unknown   int
+	Foreign   int // agents of other fleets; not among the others
+	// Remembered is how many bytes the Memory has of agents, about.
+	Remembered int
+	Ignored    Ignored
+}
+
+// Counts returns the size of the fleet.
+func (f *Fleet) Counts() Counts {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return Counts{
+		Connected: f.connected, Unknown: len(f.agents) - f.connected, Foreign: len(f.foreign),
+		Remembered: f.memory.bytes, Ignored: f.ignored,
+	}
+}

@@ -1,0 +1,240 @@
+package fleet_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/scriptorium-dev/scriptorium/registry"
+	"github.com/scriptorium-dev/scriptorium/registry/fleet"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// in returns the report as one of another incarnation, in a session with the number.
+func in(r fleet.Report, incarnation string, session script.Revision) fleet.Report {
+	r.Incarnation, r.Session = incarnation, session
+	return r
+}
+
+// TestSessionsOrderIncarnations: what an older process of an agent has said changes nothing,
+// whether the newer one is heard, away, or has left.
+func TestSessionsOrderIncarnations(t *testing.T) {
+	b := newBench(t)
+	b.Heard(in(b.report("a", 10), "2", 20))
+	older := func(when string) {
+		t.Helper()
+		stale := b.Counts().Ignored.Stale
+		b.Heard(in(b.report("a", 5), "1", 19))
+		if got := b.Counts().Ignored.Stale; got != stale+1 {
+			t.Errorf("%s: an older process is heard", when)
+		}
+	}
+	older("while the newer one is heard")
+	b.pass(16 * time.Second)
+	b.Sweep()
+	older("when the newer one is away")
+	b.Heard(in(b.report("a", 10), "3", 20)) // of the same moment
+	if agents := b.agents(); len(agents) != 1 || agents[0].Unknown || agents[0].Activated != 10 {
+		t.Errorf("agents: %+v", agents)
+	}
+	leaving := in(b.report("a", 10), "3", 21)
+	leaving.Leaving = true
+	b.Heard(leaving)
+	b.pass(25 * time.Minute)
+	b.Sweep()
+	older("when the newer one has left")
+	b.Heard(in(b.report("a", 10), "4", 22))
+	if agents := b.agents(); len(agents) != 1 {
+		t.Errorf("agents: %+v", agents)
+	}
+}
+
+// TestImpossibleReports: a report of what there is not waits for a while, and then is gone.
+func TestImpossibleReports(t *testing.T) {
+	b := newBench(t)
+	b.hear("a", 10)
+	lie := func(change func(*fleet.Report)) {
+		r := b.report("a", 10)
+		change(&r)
+		b.Heard(r)
+		b.want("1/0/0 of 1", true, "")
+		b.pass(16 * time.Second)
+		b.hear("b", 10)
+		b.Sweep()
+		if agents := b.agents(); agents[0].Activated != 10 || agents[0].Failed != 0 {
+			t.Errorf("agents: %+v", agents)
+		}
+		r = b.report("b", 10)
+		r.Leaving = true
+		r.Incarnation = fmt.Sprint(r.Sequence)
+		b.Heard(r)
+		b.hear("a", 10)
+	}
+	lie(func(r *fleet.Report) { r.Activated = 11 })
+	lie(func(r *fleet.Report) {
+		r.Failures = []fleet.Failure{{Name: route, Revision: 1 << 60, Err: &script.Error{Kind: script.Script}}}
+	})
+	lie(func(r *fleet.Report) { r.Trials = []fleet.Trial{{Name: route, Version: 2, Attempt: 1 << 63}} })
+	if got := b.Counts().Ignored.Impossible; got != 3 {
+		t.Errorf("%d reports were impossible, want 3", got)
+	}
+}
+
+// TestImpossibleCalls: calls that there cannot be are not counted; what was said before stays.
+func TestImpossibleCalls(t *testing.T) {
+	b := newBench(t)
+	above, below := aboveAndBelow(1)
+	b.apply(b.candidate(route, 11, 11, half))
+	b.trial(below[0], 11, 11, "", 100, 90)
+	for _, lie := range []struct {
+		agent string
+		calls []uint64
+	}{
+		{below[0], []uint64{1 << 39, 0}},  // less failed than before,
+		{below[0], []uint64{1 << 39, 90}}, // more than there is time for,
+		{below[0], []uint64{99, 90}},      // fewer than before,
+		{above[0], []uint64{10_000, 0}},   // on an agent that does not run it
+	} {
+		before := b.Counts().Ignored.Impossible
+		b.trial(lie.agent, 11, 11, "", lie.calls...)
+		if s := b.route().Trials; s.Calls != 100 || s.FailedCalls != 90 || b.Counts().Ignored.Impossible != before+1 {
+			t.Errorf("%v: %d of %d calls failed, want 90 of 100", lie, s.FailedCalls, s.Calls)
+		}
+	}
+	b.trial(below[0], 11, 11, "", 200, 95)
+	restarted := b.report(below[0], 11)
+	restarted.Incarnation = "2"
+	restarted.Trials = []fleet.Trial{{Name: route, Version: 2, Attempt: 11, Calls: 3}}
+	b.Heard(restarted)
+	if s := b.route().Trials; s.Calls != 3 || s.FailedCalls != 0 {
+		t.Errorf("after a restart %d of %d calls failed, want none of 3", s.FailedCalls, s.Calls)
+	}
+}
+
+// TestTooManyAgents: agents are bounded, those of one identity too.
+func TestTooManyAgents(t *testing.T) {
+	f := fleet.New(fleet.Config{MaxAgents: 10})
+	f.Reset(registry.State{Fleet: fleetID, Head: 10})
+	sequence := uint64(0)
+	hear := func(agent, identity string, activated script.Revision, leaving bool) {
+		sequence++
+		f.Heard(fleet.Report{
+			Fleet: fleetID, Agent: agent, Identity: identity, Incarnation: "1", Sequence: sequence, Activated: activated, Leaving: leaving,
+		})
+	}
+	want := func(known int, tooMany uint64) {
+		t.Helper()
+		if got := f.Counts(); got.Connected != known || got.Ignored.TooMany != tooMany {
+			t.Errorf("%+v; want %d agents, and %d reports of too many", got, known, tooMany)
+		}
+	}
+	for i := range 8 {
+		hear(fmt.Sprint("greedy-", i), "greedy", 10, false)
+	}
+	want(5, 3)
+	for i := range 8 {
+		hear(fmt.Sprint("other-", i), fmt.Sprint("other-", i), 10, false)
+	}
+	want(10, 6)
+	hear("ahead", "ahead", 11, false)
+	want(10, 7)
+	hear("greedy-0", "greedy", 10, true)
+	hear("greedy-7", "greedy", 10, false)
+	want(10, 7)
+}
+
+// hearLarge has the agent say as much as it can.
+func hearLarge(f *fleet.Fleet, agent string, sequence int) {
+	r := fleet.Report{
+		Fleet: fleetID, Agent: agent, Incarnation: "1", Sequence: uint64(sequence), Activated: 10,
+		DiskKeys: []string{fmt.Sprint(sequence)}, Labels: map[string]string{"large": strings.Repeat("x", 4000)},
+	}
+	for i := range 20 {
+		name := script.Name{Tenant: "acme", Script: fmt.Sprint("s", i)}
+		r.Failures = append(r.Failures, fleet.Failure{Name: name, Revision: 10, Err: &script.Error{Kind: script.Script, Message: strings.Repeat("y", 1000)}})
+	}
+	f.Heard(r)
+}
+
+// keeping runs the test with a fleet that is kept in a memory.
+func keeping(t *testing.T, cfg fleet.Config, do func(f *fleet.Fleet, m *sharedMemory)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		f, m := fleet.New(cfg), newSharedMemory()
+		f.Reset(registry.State{Fleet: fleetID, Head: 10})
+		ctx, cancel := context.WithCancel(t.Context())
+		go f.Keep(ctx, m, func() bool { return true }, slog.New(slog.DiscardHandler))
+		do(f, m)
+		cancel()
+		synctest.Wait()
+	})
+}
+
+// bytes is what the memory has of agents, in what they can make large.
+func (m *sharedMemory) bytes() (n int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, memo := range m.agents {
+		for key, value := range memo.Report.Labels {
+			n += len(key) + len(value)
+		}
+		for _, failure := range memo.Report.Failures {
+			n += len(failure.Err.Message)
+		}
+	}
+	return n
+}
+
+// TestAnAgentIsRememberedSeldom, and little of it, however often it says something else.
+func TestAnAgentIsRememberedSeldom(t *testing.T) {
+	keeping(t, fleet.Config{}, func(f *fleet.Fleet, m *sharedMemory) {
+		for i := range 600 { // in a minute
+			hearLarge(f, "a", i+1)
+			<-time.After(100 * time.Millisecond)
+		}
+		synctest.Wait()
+		m.set(func() {
+			if m.writes > 7 {
+				t.Errorf("one agent was stored %d times in a minute", m.writes)
+			}
+		})
+		if one := m.bytes(); one > 6500 {
+			t.Errorf("one agent takes %d bytes", one)
+		}
+	})
+}
+
+// TestManyAgentsAreRememberedSlowly: a flood of agents does not become one of writes.
+func TestManyAgentsAreRememberedSlowly(t *testing.T) {
+	keeping(t, fleet.Config{UnknownAfter: time.Hour}, func(f *fleet.Fleet, m *sharedMemory) {
+		for i := range 5000 {
+			hearLarge(f, fmt.Sprint("n", i), 1)
+		}
+		<-time.After(10 * time.Second)
+		synctest.Wait()
+		atOnce := m.bytes()
+		<-time.After(10 * time.Minute)
+		synctest.Wait()
+		if after := m.bytes() - atOnce; atOnce > 18<<20 || after < 8<<20 || after > 11<<20 {
+			t.Errorf("%d bytes were stored at once, and %d in the ten minutes after", atOnce, after)
+		}
+	})
+}
+
+// TestNotAllAgentsAreRemembered: the memory has a bound, and the agents are known all the same.
+func TestNotAllAgentsAreRemembered(t *testing.T) {
+	keeping(t, fleet.Config{MaxMemory: 1 << 20, UnknownAfter: time.Hour}, func(f *fleet.Fleet, m *sharedMemory) {
+		for i := range 500 {
+			hearLarge(f, fmt.Sprint("n", i), 1)
+		}
+		<-time.After(time.Minute)
+		synctest.Wait()
+		if got := f.Counts(); m.bytes() > 2<<20 || m.bytes() < 1<<19 || got.Remembered > 2<<20 || got.Connected != 500 {
+			t.Errorf("the memory has %d bytes; %+v", m.bytes(), got)
+		}
+	})
+}

@@ -1,0 +1,219 @@
+// Package session makes the sessions in which agents report, and verifies what is reported
+// in them. The replicas of a registry share a few secrets, which the store keeps and which are
+// replaced all the time. The key of a session follows from a secret and from what the session
+// says, so that any replica verifies it without having heard of it before.
+package session
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	eventv1 "github.com/scriptorium-dev/scriptorium/proto/event/v1"
+	"github.com/scriptorium-dev/scriptorium/proto/seal"
+	"github.com/scriptorium-dev/scriptorium/registry/access"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// Store keeps the secrets. Errors are those of a registry.Store.
+type Store interface {
+	// Secrets returns what was stored last and the revision of that; nothing and 0 if nothing
+	// was.
+	Secrets(ctx context.Context) ([]byte, script.Revision, error)
+	// PutSecrets stores the secrets in place of those of the revision. If these were replaced
+	// meanwhile, it stores nothing.
+	PutSecrets(ctx context.Context, secrets []byte, at script.Revision) error
+	// Seen returns the highest revision that any answer of the store had.
+	Seen() script.Revision
+}
+
+// Times of secrets.
+const (
+	// lifetime is how long a secret makes sessions. It verifies them for as long again. No
+	// clock but that of a replica's own process measures it.
+	lifetime = 10 * time.Minute
+	// lookInterval is how often a replica reads the secrets: far less than the lifetime, as a
+	// replica knows a secret before the first session is made with it.
+	lookInterval = 5 * time.Second
+)
+
+// secret is one of those that the replicas share.
+type secret struct {
+	ID  string `json:"id"`
+	Key []byte `json:"key"`
+}
+
+// secrets are the next one, the one that makes sessions now, and the one before.
+type secrets [3]secret
+
+func newSecret() secret {
+	s := secret{ID: rand.Text(), Key: make([]byte, 32)}
+	_, _ = rand.Read(s.Key) // never fails
+	return s
+}
+
+// Sessions makes sessions and verifies them. It is safe for concurrent use.
+type Sessions struct {
+	store Store
+	log   *slog.Logger
+	now   func() time.Time
+
+	current atomic.Pointer[secrets] // nil until they are known
+
+	mu    sync.Mutex
+	at    script.Revision // of current
+	since time.Time       // they are current here
+}
+
+// New returns sessions that know no secret until Load or Run has read them. Clock tells the
+// time; time.Now if nil.
+func New(store Store, clock func() time.Time, log *slog.Logger) *Sessions {
+	if clock == nil {
+		clock = time.Now
+	}
+	return &Sessions{store: store, log: log, now: clock}
+}
+
+// Load reads the secrets, and makes them if there are none.
+func (s *Sessions) Load(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for range 3 { // to read, to store what is missing, and to read it
+		if err := s.look(ctx); err != nil || s.current.Load() != nil {
+			return err
+		}
+	}
+	return script.Errorf(script.Unavailable, "", "the store does not keep the secrets of agents' sessions: see whether it has the fleet")
+}
+
+// Run reads the secrets from time to time, and replaces them if nobody else does, until ctx is
+// done.
+func (s *Sessions) Run(ctx context.Context) {
+	ticker := time.NewTicker(lookInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return
+		}
+		s.mu.Lock()
+		err := s.look(ctx)
+		s.mu.Unlock()
+		if err != nil && ctx.Err() == nil {
+			s.log.Warn("the secrets of agents' sessions were not read or replaced; those that are known stay in use", "error", err)
+		}
+	}
+}
+
+// look reads the secrets, and replaces them if they are old. What was stored is current when it
+// is read again.
+func (s *Sessions) look(ctx context.Context) error {
+	data, at, err := s.store.Secrets(ctx)
+	if err != nil {
+		return err
+	}
+	var read secrets
+	if at == 0 || json.Unmarshal(data, &read) != nil {
+		known := s.current.Load()
+		if known == nil {
+			known = &secrets{newSecret(), newSecret(), newSecret()}
+		}
+		return s.put(ctx, *known, at)
+	}
+	if s.current.Load() == nil || at != s.at {
+		s.current.Store(&read)
+		s.at, s.since = at, s.now()
+	}
+	if s.now().Sub(s.since) < lifetime {
+		return nil
+	}
+	return s.put(ctx, secrets{newSecret(), read[0], read[1]}, at)
+}
+
+func (s *Sessions) put(ctx context.Context, next secrets, at script.Revision) error {
+	data, err := json.Marshal(next)
+	if err != nil {
+		return script.Errorf(script.Internal, "", "encode the secrets of sessions: %w", err)
+	}
+	return s.store.PutSecrets(ctx, data, at)
+}
+
+// Session is what is known of an agent that pulls.
+type Session struct {
+	Fleet, Agent, Incarnation string
+	// Number orders the sessions of an agent: that of a later incarnation is not lower.
+	Number script.Revision
+	// Tenants are those that the agent follows.
+	Tenants script.Selector
+	// Identity is the name of who pulls.
+	Identity string
+}
+
+// Bounds of what an agent says of itself when it pulls.
+const (
+	MaxAgentBytes       = 253
+	MaxIncarnationBytes = 64
+)
+
+// Open makes a session for the agent of who asks. It is the zero Session while no secret is
+// known.
+func (s *Sessions) Open(who access.Identity, of Session) (seal.Session, error) {
+	if n := len(of.Agent); n > MaxAgentBytes {
+		return seal.Session{}, script.Errorf(script.Invalid, "agent", "has %d bytes, at most %d are allowed", n, MaxAgentBytes)
+	}
+	if n := len(of.Incarnation); n == 0 || n > MaxIncarnationBytes {
+		return seal.Session{}, script.Errorf(script.Invalid, "incarnation", "has %d bytes, want 1 to %d", n, MaxIncarnationBytes)
+	}
+	if err := who.CheckAgent(of.Agent); err != nil {
+		return seal.Session{}, err
+	}
+	current := s.current.Load()
+	if current == nil {
+		return seal.Session{}, nil
+	}
+	token, err := proto.Marshal(&eventv1.Session{
+		KeyId: current[1].ID, Fleet: of.Fleet, Agent: of.Agent, Incarnation: of.Incarnation, Number: int64(s.store.Seen()),
+		Tenants: of.Tenants.Globs(), Identity: who.Name,
+	})
+	if err != nil {
+		return seal.Session{}, script.Errorf(script.Invalid, "agent", "cannot have a session: %w", err)
+	}
+	return seal.Session{Token: token, Key: seal.SessionKey(current[1].Key, token)}, nil
+}
+
+// Key returns the key of the session with the token, which proves nothing yet. The error's chain
+// has seal.ErrUnknownKey if it is of a secret that is not known, or not any more.
+func (s *Sessions) Key(token []byte) ([]byte, error) {
+	var m eventv1.Session
+	if err := proto.Unmarshal(token, &m); err != nil {
+		return nil, script.Errorf(script.Invalid, "envelope.session", "cannot be decoded: %w", err)
+	}
+	if current := s.current.Load(); current != nil {
+		for _, one := range current {
+			if one.ID == m.GetKeyId() {
+				return seal.SessionKey(one.Key, token), nil
+			}
+		}
+	}
+	return nil, script.Errorf(script.Denied, "envelope.session", "its secret is not one of this registry: %w", seal.ErrUnknownKey)
+}
+
+// Read returns what a token says. It is true if the session's key has signed something.
+func Read(token []byte) (Session, error) {
+	var m eventv1.Session
+	if err := proto.Unmarshal(token, &m); err != nil {
+		return Session{}, script.Errorf(script.Invalid, "envelope.session", "cannot be decoded: %w", err)
+	}
+	tenants, err := script.ParseSelector(m.GetTenants())
+	return Session{
+		Fleet: m.GetFleet(), Agent: m.GetAgent(), Incarnation: m.GetIncarnation(), Number: script.Revision(m.GetNumber()),
+		Tenants: tenants, Identity: m.GetIdentity(),
+	}, err
+}
