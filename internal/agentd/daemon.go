@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/scriptorium-dev/scriptorium/agent"
 	"github.com/scriptorium-dev/scriptorium/agent/gateway"
@@ -174,15 +173,19 @@ func splitRules(values []string) (rules []string) {
 // serve opens the sockets and the admin listener.
 func (d *Daemon) serve(cfg Config, access *gateway.Access) error {
 	executor, shared := d.agent.Executor(), budget.New(gateway.DefaultBudget)
+	conns := gateway.OwnConnections()
+	if err := registerConnections(cfg.Metrics, conns); err != nil {
+		return err
+	}
 	for _, socket := range []struct {
 		name   string
 		server server
 	}{
-		{"resp.sock", respsock.New(respsock.Options{Executor: executor, Access: access, Logger: cfg.Log, Version: version.String(), Budget: shared})},
-		{"grpc.sock", grpcsock.New(grpcsock.Options{Executor: executor, Access: access, Logger: cfg.Log, Budget: shared})},
+		{"resp.sock", respsock.New(respsock.Options{Executor: executor, Access: access, Logger: cfg.Log, Version: version.String(), Connections: conns, Budget: shared})},
+		{"grpc.sock", grpcsock.New(grpcsock.Options{Executor: executor, Access: access, Logger: cfg.Log, Connections: conns, Budget: shared})},
 		{"http.sock", httpsock.New(httpsock.Options{
-			Executor: executor, Access: access, Logger: cfg.Log, Budget: shared, Ready: d.notReady,
-			Metrics: promhttp.HandlerFor(cfg.Metrics, promhttp.HandlerOpts{}),
+			Executor: executor, Access: access, Logger: cfg.Log, Connections: conns, Budget: shared, Ready: d.notReady,
+			Metrics: func(g gateway.Grant) (prometheus.Gatherer, error) { return granted(cfg.Metrics, g), nil },
 		})},
 	} {
 		l, err := gateway.Listen(filepath.Join(cfg.SocketDir, socket.name))
@@ -200,7 +203,11 @@ func (d *Daemon) serve(cfg Config, access *gateway.Access) error {
 	if err != nil {
 		return script.Errorf(script.Invalid, "--admin-address", "%w", err)
 	}
-	d.admin = obs.ServeAdmin(l, obs.Handler(cfg.Metrics, d.readiness), cfg.Log)
+	metrics := prometheus.Gatherer(cfg.Metrics)
+	if !access.Open() { // nobody knows who asks there, and rules say who may use which tenants
+		metrics = granted(metrics, gateway.Grant{})
+	}
+	d.admin = obs.ServeAdmin(l, obs.Handler(metrics, d.readiness), cfg.Log)
 	return nil
 }
 
