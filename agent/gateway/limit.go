@@ -9,8 +9,6 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/scriptorium-dev/scriptorium/proto/budget"
 )
 
@@ -18,22 +16,8 @@ import (
 // hold unless told, for all their callers.
 const DefaultBudget = 256 << 20
 
-// mostConnections is how many connections the sockets of a process take together.
-const mostConnections = 20_000
-
-// NewConnections returns the bound of connections of a process that may have so many
-// descriptors, of which it needs a quarter for other things. Connections at rest hold half as
-// many bytes as the budget has.
-func NewConnections(descriptors uint64, bytes int64) *budget.Connections {
-	return budget.NewConnections(int(min(descriptors-descriptors/4, mostConnections)), bytes/2)
-}
-
-// OwnConnections returns NewConnections of this process.
-func OwnConnections() *budget.Connections {
-	files := unix.Rlimit{Cur: mostConnections}
-	_ = unix.Getrlimit(unix.RLIMIT_NOFILE, &files) // it does not fail
-	return NewConnections(files.Cur, DefaultBudget)
-}
+// IdleBytes is how many bytes idle connections hold unless told, those of all sockets.
+const IdleBytes = DefaultBudget / 2
 
 // Entry says which connections a socket takes. All its fields but Spare are required.
 type Entry struct {

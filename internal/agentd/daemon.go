@@ -173,7 +173,7 @@ func splitRules(values []string) (rules []string) {
 // serve opens the sockets and the admin listener.
 func (d *Daemon) serve(cfg Config, access *gateway.Access) error {
 	executor, shared := d.agent.Executor(), budget.New(gateway.DefaultBudget)
-	conns := gateway.OwnConnections()
+	conns := budget.OwnConnections(gateway.IdleBytes)
 	if err := registerConnections(cfg.Metrics, conns); err != nil {
 		return err
 	}

@@ -3,6 +3,8 @@ package budget
 import (
 	"sync"
 	"sync/atomic"
+
+	"golang.org/x/sys/unix"
 )
 
 // Connections bounds how many connections the sockets of a process have together, and what
@@ -30,6 +32,22 @@ func (h holding) plus(conns int, bytes int64) holding {
 // NewConnections returns a bound of so many, which hold so many bytes while they are idle.
 func NewConnections(most int, bytes int64) *Connections {
 	return &Connections{most: holding{most, bytes}, callers: map[string]holding{}}
+}
+
+// mostConnections of a process.
+const mostConnections = 20_000
+
+// ConnectionsOf returns the bound of a process that may have so many descriptors, of which it
+// needs a quarter for other things.
+func ConnectionsOf(descriptors uint64, bytes int64) *Connections {
+	return NewConnections(int(min(descriptors-descriptors/4, mostConnections)), bytes)
+}
+
+// OwnConnections returns ConnectionsOf this process.
+func OwnConnections(bytes int64) *Connections {
+	files := unix.Rlimit{Cur: mostConnections}
+	_ = unix.Getrlimit(unix.RLIMIT_NOFILE, &files) // where it fails, nothing is known of a bound
+	return ConnectionsOf(files.Cur, bytes)
 }
 
 // perFree is how much a caller may have for what is free. So one caller gets at most two

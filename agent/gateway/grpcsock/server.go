@@ -34,7 +34,7 @@ type Options struct {
 	// Logger gets what an operator should know; nil: slog.Default().
 	Logger *slog.Logger
 	// Connections at a time, with those of other sockets; nil:
-	// gateway.OwnConnections. One more is closed.
+	// budget.OwnConnections. One more is closed.
 	Connections *budget.Connections
 	// IdleTimeout ends a connection without calls; 0: an hour.
 	IdleTimeout time.Duration
@@ -57,7 +57,7 @@ func (o Options) withDefaults() Options {
 	}
 	o.Executor = gateway.Protect(o.Executor, o.Logger)
 	if o.Connections == nil {
-		o.Connections = gateway.OwnConnections()
+		o.Connections = budget.OwnConnections(gateway.IdleBytes)
 	}
 	if o.IdleTimeout == 0 {
 		o.IdleTimeout = time.Hour
@@ -104,7 +104,7 @@ func New(opts Options) *Server {
 		Credentials:    unixpeer.Credentials(s.opts.Access.GrantOf),
 		Known:          known,
 		Log:            s.opts.Logger,
-		MaxConnections: s.opts.Connections.Most(), // Serve keeps to it, and knows the callers
+		Connections:    s.opts.Connections, // which connections enter in Serve
 		MaxStrangers:   s.opts.Connections.Most(),
 		RequestTimeout: s.opts.RequestTimeout,
 		ReplyTimeout:   s.opts.WriteTimeout,

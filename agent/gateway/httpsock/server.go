@@ -49,7 +49,7 @@ type Options struct {
 	// always does.
 	Ready func() error
 	// Connections at a time, with those of other sockets; nil:
-	// gateway.OwnConnections. Of those too many the last 64 may ask for /healthz,
+	// budget.OwnConnections. Of those too many the last 64 may ask for /healthz,
 	// /readyz and /metrics.
 	Connections *budget.Connections
 	// ReadTimeout bounds the receipt of one request; 0: 30 s.
@@ -73,7 +73,7 @@ func (o Options) withDefaults() Options {
 		o.Ready = func() error { return nil }
 	}
 	if o.Connections == nil {
-		o.Connections = gateway.OwnConnections()
+		o.Connections = budget.OwnConnections(gateway.IdleBytes)
 	}
 	if o.ReadTimeout == 0 {
 		o.ReadTimeout = 30 * time.Second

@@ -35,7 +35,7 @@ type Options struct {
 	Version string
 
 	// Connections at a time, with those of other sockets; nil:
-	// gateway.OwnConnections. One more is told so and closed.
+	// budget.OwnConnections. One more is told so and closed.
 	Connections *budget.Connections
 	// IdleTimeout closes a connection on which nothing came for that long; 0: an
 	// hour, since pools keep connections.
@@ -60,7 +60,7 @@ func (o Options) withDefaults() Options {
 		o.Version = "unknown"
 	}
 	if o.Connections == nil {
-		o.Connections = gateway.OwnConnections()
+		o.Connections = budget.OwnConnections(gateway.IdleBytes)
 	}
 	if o.IdleTimeout == 0 {
 		o.IdleTimeout = time.Hour

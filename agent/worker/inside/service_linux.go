@@ -72,7 +72,7 @@ func newService(p *process, client workerv1.HomeClient) (*service, error) {
 		metrics:  prometheus.NewRegistry(),
 		home:     from,
 		bytes:    budget.New(bytes),
-		conns:    gateway.NewConnections(confine.Descriptors, bytes),
+		conns:    budget.ConnectionsOf(confine.Descriptors, bytes/2),
 		stopWarm: func() {},
 	}
 	s.metrics.MustRegister(collectors.NewGoCollector())
