@@ -110,6 +110,10 @@ func Start(cfg Config) (*Daemon, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--tenants: %w", err)
 	}
+	users, err := cfg.Workers.users()
+	if err != nil {
+		return nil, err
+	}
 	secure, err := cfg.Security.open(cfg)
 	if err != nil {
 		return nil, err
@@ -120,7 +124,7 @@ func Start(cfg Config) (*Daemon, error) {
 		NATS: cfg.NATS, NATSSecurity: secure.nats, Prefix: cfg.SubjectPrefix,
 		Trusted: secure.keyring, Tenants: tenants, AdoptFleet: cfg.AdoptFleet, RemovalShare: cfg.RemovalShare,
 		Engines: []engine.Engine{lua.New()}, CacheBytes: cfg.CacheBytes, ValueCacheBytes: cfg.ValueCacheBytes,
-		MaxRunning: cfg.MaxRunning, MaxWaiting: cfg.MaxWaiting, Workers: cfg.workers(), Log: cfg.Log, Metrics: cfg.Metrics, CounterMetrics: cfg.CounterMetrics,
+		MaxRunning: cfg.MaxRunning, MaxWaiting: cfg.MaxWaiting, Workers: cfg.workers(users), Log: cfg.Log, Metrics: cfg.Metrics, CounterMetrics: cfg.CounterMetrics,
 	})
 	if err != nil {
 		return nil, err
@@ -145,14 +149,11 @@ func (c *Config) validate() error {
 	}
 	for flag, value := range map[string]int64{
 		"--cache-bytes": c.CacheBytes, "--value-cache-bytes": c.ValueCacheBytes, "--max-running": int64(c.MaxRunning), "--max-waiting": int64(c.MaxWaiting),
-		"--worker-uid": int64(c.Workers.UID), "--worker-gid": int64(c.Workers.GID), "--worker-spares": int64(c.Workers.Spares),
+		"--worker-spares": int64(c.Workers.Spares),
 	} {
 		if value < 0 {
 			return script.Errorf(script.Invalid, flag, "is %d; it cannot be negative", value)
 		}
-	}
-	if err := c.Workers.validate(); err != nil {
-		return err
 	}
 	for _, url := range c.NATS {
 		if !strings.HasPrefix(url, "nats://") && !strings.HasPrefix(url, "tls://") {

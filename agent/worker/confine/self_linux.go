@@ -41,6 +41,11 @@ func Self(receiver int) (*Confined, error) {
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return nil, fmt.Errorf("switch dumps off: %w", err)
 	}
+	if hasOwnUser() { // otherwise the agent's threads count, too
+		if err := setLimit(unix.RLIMIT_NPROC, maxThreads); err != nil {
+			return nil, err
+		}
+	}
 	if err := errors.Join(
 		setLimit(unix.RLIMIT_CORE, 0), setLimit(unix.RLIMIT_NOFILE, Descriptors), setLimit(unix.RLIMIT_FSIZE, 0),
 		setLimit(unix.RLIMIT_STACK, firstStack), // it grows, and counts as no data
@@ -53,6 +58,14 @@ func Self(receiver int) (*Confined, error) {
 		return nil, fmt.Errorf("give up new privileges: %w", err)
 	}
 	return c, filterSystemCalls(os.Getpid(), receiver)
+}
+
+// hasOwnUser reports whether this process has another user than the agent, who started it:
+// then nobody else has that user.
+func hasOwnUser() bool {
+	var agent unix.Stat_t
+	err := unix.Stat(fmt.Sprintf("/proc/%d", os.Getppid()), &agent)
+	return err == nil && int(agent.Uid) != os.Getuid()
 }
 
 // firstStack is how large the first thread's stack may be, in bytes.
