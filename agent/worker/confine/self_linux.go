@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Descriptors that a process may have, its connections among them.
+// Descriptors that a process may have at most, its connections among them.
 const Descriptors = 8192
 
 // Confined is this process, once it is.
@@ -20,6 +20,8 @@ type Confined struct {
 	// NotFirst is why this process is not the first to go if the machine runs out of
 	// memory; nil if it is. Nothing of a tenant depends on it.
 	NotFirst error
+	// Descriptors that it may have.
+	Descriptors uint64
 
 	statm *os.File // how much memory this process has
 }
@@ -52,6 +54,11 @@ func Self(receiver int) (*Confined, error) {
 	); err != nil {
 		return nil, err
 	}
+	var files unix.Rlimit
+	if err := unix.Prlimit(0, unix.RLIMIT_NOFILE, nil, &files); err != nil {
+		return nil, fmt.Errorf("see how many descriptors there may be: %w", err)
+	}
+	c.Descriptors = files.Cur
 	runtime.LockOSThread() // it is a thread that gives up; the filter takes the others along
 	defer runtime.UnlockOSThread()
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {

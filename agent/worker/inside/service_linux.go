@@ -20,7 +20,6 @@ import (
 	"github.com/scriptorium-dev/scriptorium/agent/gateway/httpsock"
 	"github.com/scriptorium-dev/scriptorium/agent/gateway/respsock"
 	"github.com/scriptorium-dev/scriptorium/agent/host"
-	"github.com/scriptorium-dev/scriptorium/agent/worker/confine"
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/proto/budget"
 	"github.com/scriptorium-dev/scriptorium/proto/wire"
@@ -72,7 +71,7 @@ func newService(p *process, client workerv1.HomeClient) (*service, error) {
 		metrics:  prometheus.NewRegistry(),
 		home:     from,
 		bytes:    budget.New(bytes),
-		conns:    budget.ConnectionsOf(confine.Descriptors, bytes/2),
+		conns:    budget.ConnectionsOf(p.confined.Descriptors, bytes/2),
 		stopWarm: func() {},
 	}
 	s.metrics.MustRegister(collectors.NewGoCollector())
