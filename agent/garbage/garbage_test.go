@@ -6,6 +6,7 @@ import (
 	"runtime/debug"
 	"runtime/metrics"
 	"testing"
+	"time"
 
 	"github.com/scriptorium-dev/scriptorium/agent/garbage"
 )
@@ -33,12 +34,20 @@ func TestAHeapThatGrows(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	garbage.LeaveRoom(ctx)
-	const most = 160 << 20
-	goal := []metrics.Sample{{Name: "/gc/heap/goal:bytes"}}
-	var held [][]byte
-	for size := 0; size < most; size += 1 << 20 {
+	const size = 160 << 20
+	held := make([][]byte, 0, size>>20)
+	for range cap(held) {
 		held = append(held, make([]byte, 1<<20))
-		if metrics.Read(goal); goal[0].Value.Uint64() > 3*most {
+	}
+	goal := []metrics.Sample{{Name: "/gc/heap/goal:bytes"}}
+	deadline := time.NewTimer(5 * time.Second) // a look every ten seconds is too late
+	defer deadline.Stop()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for metrics.Read(goal); goal[0].Value.Uint64() > 3*size; metrics.Read(goal) {
+		select {
+		case <-tick.C:
+		case <-deadline.C:
 			t.Fatalf("with %d bytes held, the collector waits for %d", size, goal[0].Value.Uint64())
 		}
 	}
