@@ -17,7 +17,7 @@ func anyAttacks() []attack {
 // idle is an attack that opens more connections than there may be, as the users.
 func idle(idea, socket, data string, users ...int) attack {
 	return attack{family: "Connections", idea: idea, socket: socket, from: users, most: strangers, own: true, run: func(a *arena) {
-		a.each(fileLimit*3/4+500, data)
+		a.each(fileLimit*3/4+100, data)
 	}}
 }
 
@@ -36,7 +36,7 @@ func connections() []attack {
 	for _, socket := range []string{"resp", "http", "grpc"} {
 		unix = append(unix,
 			attack{idea: "connections to " + socket + ".sock that end at once", socket: socket, own: true, run: func(a *arena) {
-				for range 2000 {
+				for range 500 {
 					_ = a.dial().Close()
 				}
 			}},
@@ -120,7 +120,7 @@ func admin() []attack {
 			a.atOnce(300, "GET /healthz HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n"+strings.Repeat("1", 10_000))
 		}},
 		{idea: "metrics that nobody reads", most: strangers, run: func(a *arena) {
-			a.atOnce(300, strings.Repeat("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n", 200))
+			a.atOnce(150, strings.Repeat("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n", 50))
 		}},
 		{idea: "metrics of tenants", run: func(a *arena) {
 			if got := a.answers("GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"); !strings.Contains(got, "go_goroutines") || strings.Contains(got, `tenant="`) {

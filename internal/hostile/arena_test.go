@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 )
 
@@ -112,12 +113,12 @@ func (a *arena) each(n int, data string) {
 
 // atOnce is each with several clients, for data that the agent may not take.
 func (a *arena) atOnce(n int, data string) {
-	const clients = 64
-	var sending sync.WaitGroup
-	for range clients {
-		sending.Go(func() { a.each((n+clients-1)/clients, data) })
+	var sending errgroup.Group
+	sending.SetLimit(64)
+	for range n {
+		sending.Go(func() error { send(a.dial(), data); return nil })
 	}
-	sending.Wait()
+	_ = sending.Wait()
 }
 
 // answers sends data, ends the sending side, and reads the answers.

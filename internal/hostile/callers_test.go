@@ -128,7 +128,7 @@ func (a *agent) bystanders() *bystanders {
 func (b *bystanders) run(socket string) {
 	c := b.agent.caller(socket)
 	defer c.close()
-	tick := time.NewTicker(2 * time.Millisecond)
+	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for n := 0; ; n++ {
 		select {

@@ -14,7 +14,7 @@ import (
 
 var (
 	showTable = flag.Bool("hostile.table", false, "print the table of docs/isolation.md")
-	rounds    = flag.Int("hostile.rounds", 1, "how often each attack is made; all attacks of a round but the first run beside another one")
+	rounds    = flag.Int("hostile.rounds", 1, "how often each attack is made")
 )
 
 // corpus is all attacks.

@@ -394,23 +394,23 @@ func grpcStreams() []attack {
 			a.atOnce(16, hello().times(1000, func(f *frames) { f.call(execStream) }).String())
 		}},
 		{idea: "replies of 1 MB, and no window for them", most: oneCaller, run: func(a *arena) {
-			a.atOnce(64, hello(noWindow).times(50, func(f *frames) { f.whole(execute, big) }).String())
+			a.atOnce(32, hello(noWindow).times(20, func(f *frames) { f.whole(execute, big) }).String())
 		}},
 		{idea: "the same, and a window of a byte", most: oneCaller, run: func(a *arena) {
-			a.atOnce(64, hello(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1}).times(50, func(f *frames) { f.whole(execute, big) }).String())
+			a.atOnce(64, hello(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1}).times(20, func(f *frames) { f.whole(execute, big) }).String())
 		}},
 		{idea: "replies of 1 MB that nobody reads from the socket", most: oneCaller, run: func(a *arena) {
 			f := hello(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1<<31 - 1}).frame(http2.FrameWindowUpdate, 0, 0, []byte{0x7f, 0, 0, 0})
-			a.atOnce(64, f.times(50, func(f *frames) { f.whole(execute, big) }).String())
+			a.atOnce(32, f.times(20, func(f *frames) { f.whole(execute, big) }).String())
 		}},
 		{idea: "lists that nobody reads", most: oneCaller, run: func(a *arena) {
-			a.atOnce(64, hello(noWindow).times(900, func(f *frames) { f.whole(listAll, nil) }).String())
+			a.atOnce(16, hello(noWindow).times(300, func(f *frames) { f.whole(listAll, nil) }).String())
 		}},
 		{idea: "health checks that nobody reads, of a user without a grant", from: []int{stranger}, most: strangers, run: func(a *arena) {
-			a.atOnce(64, hello(noWindow).times(900, func(f *frames) { f.whole(checkAll, nil) }).String())
+			a.atOnce(16, hello(noWindow).times(500, func(f *frames) { f.whole(checkAll, nil) }).String())
 		}},
 		{idea: "watches of the health", from: []int{bad, stranger}, most: oneCaller, run: func(a *arena) {
-			a.atOnce(32, hello().times(1000, func(f *frames) { f.whole(watchAll, nil) }).String())
+			a.atOnce(16, hello().times(600, func(f *frames) { f.whole(watchAll, nil) }).String())
 		}},
 		{idea: "descriptions of the service, and nobody reads them", most: oneCaller, run: func(a *arena) {
 			// file_containing_symbol: scriptorium.agent.v1.Executor

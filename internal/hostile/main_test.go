@@ -19,7 +19,7 @@ const (
 	// dataLimit keeps an agent without bounds from filling the machine.
 	dataLimit = 2 << 30
 	// fileLimit is small, so that few connections are too many.
-	fileLimit = 2048
+	fileLimit = 1024
 )
 
 // This test binary is also the agent, and the process of its tenant.

@@ -63,9 +63,10 @@ const (
 	connectionWindow = 1 << 20
 	readBuffer       = 4 << 10
 
-	// Bytes that each open call is charged for: gRPC's own memory for it. Requests and replies
-	// are charged for what they hold beyond that.
-	callBytes = 4 << 10
+	// Bytes that each open call is charged for: its goroutines, and gRPC's own memory for it.
+	callBytes = 12 << 10
+	// Requests and replies are charged for what they hold beyond so many bytes.
+	freeBytes = 4 << 10
 	// fieldBytes is what gRPC needs for a field of the headers besides its name and value.
 	fieldBytes = 100
 	// strangerBytes bounds the body of one call of a stranger.
