@@ -67,6 +67,7 @@ type grown struct {
 }
 
 func (at attack) make(t *testing.T, a *agent, others *bystanders, socket string, worst map[string]grown) {
+	t.Helper()
 	where := &arena{T: t, agent: a, socket: socket, from: at.from}
 	if at.from == nil {
 		where.from = []int{bad}
@@ -166,10 +167,10 @@ func printTable(worst map[string]grown) {
 		if ideas[at.family] == nil {
 			families = append(families, at.family)
 		}
-		ideas[at.family] = append(ideas[at.family], at.idea)
+		ideas[at.family] = append(ideas[at.family], strings.ToUpper(at.idea[:1])+at.idea[1:]+".")
 	}
 	fmt.Fprintln(os.Stdout, "| family | attacks | most memory | ideas |\n|---|---|---|---|")
 	for _, f := range families {
-		fmt.Fprintf(os.Stdout, "| %s | %d | %d MiB (%s) | %s |\n", f, len(ideas[f]), worst[f].bytes>>20, worst[f].idea, strings.Join(ideas[f], "; "))
+		fmt.Fprintf(os.Stdout, "| %s | %d | %d MiB (%s) | %s |\n", f, len(ideas[f]), worst[f].bytes>>20, worst[f].idea, strings.Join(ideas[f], " "))
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/binary"
-	"fmt"
 	"strings"
 
 	"golang.org/x/net/http2"
@@ -437,7 +436,7 @@ func grpcStreams() []attack {
 		floods("HTTP/2 with nothing but closed calls", 8, func() *frames {
 			f := hello()
 			f.whole(execute, request("acme/echo", "1"))
-			return f.times(1000, func(f *frames) { f.frame(http2.FrameData, 0, 1, []byte(fmt.Sprint("late"))) })
+			return f.times(1000, func(f *frames) { f.frame(http2.FrameData, 0, 1, []byte("late")) })
 		}),
 	}
 }

@@ -379,6 +379,7 @@ func TestTooManyConnections(t *testing.T) {
 			continue
 		}
 		body, _ := io.ReadAll(resp.Body)
+		resp.Body.Close()
 		conn.Close()
 		if got := fmt.Sprintf("%d %s", resp.StatusCode, body); !strings.HasPrefix(got, want) {
 			t.Errorf("%s: %s, want %s", request, got, want)
