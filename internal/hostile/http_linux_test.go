@@ -115,10 +115,19 @@ func httpAnswers() []attack {
 			}
 		}},
 		{idea: "metrics of other tenants", from: []int{stranger, bad}, run: func(a *arena) {
-			for range 2 {
-				if got := a.answers("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"); !strings.Contains(got, "go_goroutines") || strings.Contains(got, `tenant="shop"`) {
-					a.Errorf("got %.300q", got)
+			acme := overRESP(a.agent.path("resp"), "acme/echo")
+			defer acme.close()
+			if err := acme.call(1); err != nil {
+				a.Error(err)
+			}
+			for _, sees := range []string{"", `scriptorium_script_counter{counter="calls",tenant="acme"}`} {
+				got := a.answers("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+				if !strings.Contains(got, sees) || strings.Contains(got, `tenant="shop"`) || sees == "" && strings.Contains(got, "tenant=") {
+					a.Errorf("got %.300q, want %q alone", got, sees)
 				}
+			}
+			if all, err := get("unix", a.agent.path("http"), "/metrics"); err != nil || !strings.Contains(all, `tenant="shop"`) {
+				a.Errorf("who may use all tenants does not see all: %v", err)
 			}
 		}},
 	}

@@ -73,7 +73,7 @@ func startAgent(t *testing.T) *agent {
 	a := &agent{t: t, dir: filepath.Join(dir, "a"), admin: porttest.Address(t), ended: make(chan struct{})}
 	a.start(append([]string{
 		"agentd", "--name", "a", "--state-dir", filepath.Join(dir, "state"), "--socket-dir", a.dir, "--admin-address", a.admin,
-		"--registry", stack.RegistryTarget(), "--nats-url", stack.NATSURL(), "--log-format", "text",
+		"--registry", stack.RegistryTarget(), "--nats-url", stack.NATSURL(), "--counter-metrics", "--log-format", "text",
 	}, append(stack.AgentFlags(), allowed...)...))
 	return a
 }
@@ -90,7 +90,7 @@ func publish(t *testing.T, registry string) {
 		t.Fatal(err)
 	}
 	for name, source := range map[string]string{
-		"echo": `function handle(a) return a end`,
+		"echo": `function handle(a) counter.add("calls") return a end`,
 		"big":  `function handle() return string.rep("x", 1000000) end`,
 	} {
 		for _, tenant := range []string{"acme", "shop", "iso"} {
