@@ -70,7 +70,7 @@ $(IMAGES:%=image-%): image-%:
 
 # The race detector runs every test but those of PLAIN. Those drive other programs, such as
 # a scriptctl for each command, or read files, and have few goroutines of their own to race.
-PLAIN := ./deploy/... ./internal/scriptctl ./internal/rules ./internal/docs ./internal/docs/page ./internal/docs/fleet
+PLAIN := ./deploy/... ./internal/hostile ./internal/scriptctl ./internal/rules ./internal/docs ./internal/docs/page ./internal/docs/fleet
 # `make verify` runs these.
 VERIFIED := ./internal/docs/prose
 # Tests that do less under the race detector, for its time and its own memory, run again
@@ -107,7 +107,7 @@ CASES ?= 50000
 REPEAT ?= 20
 
 .PHONY: soak
-soak: soak-sim soak-faults soak-lua soak-fuzz soak-repeat ## Run the random suites at length: hours (SOAK, SCHEDULES, CASES, REPEAT, PKG)
+soak: soak-sim soak-faults soak-lua soak-sockets soak-fuzz soak-repeat ## Run the random suites at length: hours (SOAK, SCHEDULES, CASES, REPEAT, PKG)
 	$(if $(KERNEL),$(MAKE) --no-print-directory test-kernel)
 
 .PHONY: soak-sim
@@ -121,6 +121,10 @@ soak-faults:
 .PHONY: soak-lua
 soak-lua:
 	go test ./engine/lua -run 'Diff|Corpus' -timeout 0 -lua.seed 0 -lua.cases $(CASES) -v
+
+.PHONY: soak-sockets
+soak-sockets:
+	go test ./internal/hostile -timeout 0 -hostile.rounds $(REPEAT)
 
 # One fuzz test at a time, as `go test` wants it.
 .PHONY: soak-fuzz

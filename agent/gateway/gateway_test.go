@@ -1,6 +1,7 @@
 package gateway_test
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -8,8 +9,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/scriptorium-dev/scriptorium/agent/gateway"
+	"github.com/scriptorium-dev/scriptorium/proto/budget"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -190,14 +193,17 @@ func FuzzParseAccess(f *testing.F) {
 	})
 }
 
-func TestLimitConnections(t *testing.T) {
+// entrance returns a socket's listener with the entry, and how to connect to it.
+func entrance(t *testing.T, e gateway.Entry) (l net.Listener, dial func() net.Conn) {
+	t.Helper()
 	inner, err := gateway.Listen(filepath.Join(t.TempDir(), "a.sock"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := gateway.LimitConnections(inner, 1, func(c net.Conn) { fmt.Fprint(c, "full") })
-	defer l.Close()
-	dial := func() net.Conn {
+	l = e.Listen(inner)
+	t.Cleanup(func() { l.Close() })
+	return l, func() net.Conn {
+		t.Helper()
 		c, err := net.Dial("unix", inner.Addr().String())
 		if err != nil {
 			t.Fatal(err)
@@ -205,35 +211,78 @@ func TestLimitConnections(t *testing.T) {
 		t.Cleanup(func() { c.Close() })
 		return c
 	}
-	dial()
-	first, err := l.Accept()
+}
+
+// TestEntry: two sockets share one bound.
+func TestEntry(t *testing.T) {
+	conns := budget.NewConnections(1, 1000)
+	entry := gateway.Entry{Connections: conns, Bytes: 10, Refuse: func(c net.Conn) { fmt.Fprint(c, "full") }}
+	first, dialFirst := entrance(t, entry)
+	second, dialSecond := entrance(t, entry)
+	dialFirst()
+	held, err := first.Accept()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := gateway.PeerOf(first); err != nil {
+	if _, err := gateway.PeerOf(held); err != nil {
 		t.Errorf("an accepted connection's peer: %v", err)
 	}
-	refused := dial()
+	refused := dialSecond()
 	accepted := make(chan net.Conn)
 	go func() {
-		c, _ := l.Accept()
+		c, _ := second.Accept()
 		accepted <- c
 	}()
 	if text, err := io.ReadAll(refused); err != nil || string(text) != "full" {
-		t.Errorf("the second connection got %q, %v", text, err)
+		t.Errorf("the connection to the other socket got %q, %v", text, err)
 	}
-	first.Close()
-	first.Close() // counts once
-	dial()
-	second := <-accepted
-	defer second.Close()
-	refused = dial()
-	go func() {
-		if c, err := l.Accept(); err == nil {
-			c.Close()
+	held.Close()
+	held.Close() // counts once
+	dialSecond()
+	last := <-accepted
+	if conns.Open() != 1 || conns.Refused.Load() != 1 {
+		t.Errorf("%d are open, and %d were refused", conns.Open(), conns.Refused.Load())
+	}
+	last.Close()
+	if conns.Open() != 0 {
+		t.Errorf("%d are open in the end", conns.Open())
+	}
+}
+
+// TestLatest: what one host opens closes no connection of another.
+func TestLatest(t *testing.T) {
+	inner, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := gateway.NewLatest(4).Listen(inner)
+	defer l.Close()
+	dial := func(from string) net.Conn {
+		dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
+		c, err := dialer.Dial("tcp", inner.Addr().String())
+		if err != nil {
+			t.Fatal(err)
 		}
-	}()
-	if text, err := io.ReadAll(refused); err != nil || string(text) != "full" {
-		t.Errorf("the fourth connection got %q, %v", text, err)
+		t.Cleanup(func() { c.Close() })
+		if _, err := l.Accept(); err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	quiet := dial("127.0.0.2")
+	var flood []net.Conn
+	for range 20 {
+		flood = append(flood, dial("127.0.0.1"))
+	}
+	for _, c := range flood[:len(flood)-3] {
+		if _, err := c.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+			t.Errorf("an old one: %v", err)
+		}
+	}
+	for _, c := range append(flood[len(flood)-3:], quiet) {
+		_ = c.SetReadDeadline(time.Now().Add(time.Millisecond))
+		if _, err := c.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("one that is to stay: %v", err)
+		}
 	}
 }

@@ -6,70 +6,96 @@ import (
 	"log/slog"
 	"net"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/scriptorium-dev/scriptorium/proto/budget"
 )
 
-// DefaultMaxConnections is how many connections a socket takes unless told.
-const DefaultMaxConnections = 20_000
-
-// DefaultBudget is how many bytes of unfinished requests and unread replies a socket
-// holds unless told, for all its callers.
+// DefaultBudget is how many bytes of unfinished requests and unread replies the sockets
+// hold unless told, for all their callers.
 const DefaultBudget = 256 << 20
 
-// LimitConnections returns a listener that hands out at most limit connections
-// of l at a time. Each one over the limit is given to refuse, which may write a
-// few words but must not block, and is closed.
-func LimitConnections(l net.Listener, limit int, refuse func(net.Conn)) net.Listener {
-	return &limitListener{Listener: l, limit: int64(limit), refuse: refuse}
+// IdleBytes is how many bytes idle connections hold unless told, those of all sockets.
+const IdleBytes = DefaultBudget / 2
+
+// Entry says which connections a socket takes. All its fields but Spare are required.
+type Entry struct {
+	Access      *Access
+	Connections *budget.Connections
+	// Bytes are what a connection holds while it is idle.
+	Bytes int64
+	// Refuse gets each connection too many, before it is closed. It may write a few words
+	// but must not block.
+	Refuse func(net.Conn)
+	// Spare gets those too many in place of Refuse, if it is not nil.
+	Spare *Latest
 }
 
-type limitListener struct {
+// Listen returns a listener that hands out the connections of l that may enter.
+func (e Entry) Listen(l net.Listener) net.Listener { return &entryListener{Listener: l, entry: e} }
+
+type entryListener struct {
 	net.Listener
-	limit  int64
-	open   atomic.Int64
-	refuse func(net.Conn)
+	entry Entry
 }
 
-func (l *limitListener) Accept() (net.Conn, error) {
+// Accept implements net.Listener.
+func (l *entryListener) Accept() (net.Conn, error) {
 	for {
 		conn, err := l.Listener.Accept()
 		if err != nil {
 			return nil, err
 		}
-		if l.open.Add(1) > l.limit {
-			l.refuse(conn)
-			_ = conn.Close()
-			l.open.Add(-1)
-			continue
+		e := l.entry
+		caller := e.Access.GrantOf(conn).Caller()
+		if e.Connections.Enter(caller, e.Bytes) {
+			return hold(conn, holder{release: func() { e.Connections.Leave(caller, e.Bytes) }}), nil
 		}
-		release := sync.OnceFunc(func() { l.open.Add(-1) })
-		if unix, ok := conn.(*net.UnixConn); ok {
-			return &limitedUnixConn{UnixConn: unix, release: release}, nil
+		if e.Spare != nil {
+			return e.Spare.hold(conn, caller), nil
 		}
-		return &limitedConn{Conn: conn, release: release}, nil
+		e.Refuse(conn)
+		_ = conn.Close()
 	}
 }
 
-type limitedConn struct {
-	net.Conn
-	release func()
+// hold returns conn, and calls release when it is closed.
+func hold(conn net.Conn, h holder) net.Conn {
+	h.release = sync.OnceFunc(h.release)
+	if unix, ok := conn.(*net.UnixConn); ok {
+		return &heldUnixConn{UnixConn: unix, holder: h}
+	}
+	return &heldConn{Conn: conn, holder: h}
 }
 
-func (c *limitedConn) Close() error {
+type holder struct {
+	release func()
+	spare   bool
+}
+
+func (h holder) isSpare() bool { return h.spare }
+
+type heldConn struct {
+	net.Conn
+	holder
+}
+
+// Close implements net.Conn.
+func (c *heldConn) Close() error {
 	defer c.release()
 	return c.Conn.Close()
 }
 
-// limitedUnixConn keeps the methods of a Unix connection, SyscallConn among
-// them, which PeerOf and the protocols need.
-type limitedUnixConn struct {
+// heldUnixConn keeps the methods of a Unix connection, SyscallConn among them, which
+// PeerOf and the protocols need.
+type heldUnixConn struct {
 	*net.UnixConn
-	release func()
+	holder
 }
 
-func (c *limitedUnixConn) Close() error {
+// Close implements net.Conn.
+func (c *heldUnixConn) Close() error {
 	defer c.release()
 	return c.UnixConn.Close()
 }

@@ -17,9 +17,10 @@ type host struct {
 	pool    *Pool
 	starter *confine.Starter
 	cgroups *confine.Cgroups // nil if there are none
-	number  atomic.Int64     // of the last process
-	spares  chan *process    // those that keep spares ready offer them here
-	offered atomic.Int64     // spares that are ready
+	ids     *ids
+	number  atomic.Int64  // of the last process
+	spares  chan *process // those that keep spares ready offer them here
+	offered atomic.Int64  // spares that are ready
 	keeping sync.Once
 
 	mu      sync.Mutex // guards keepers
@@ -31,7 +32,7 @@ type host struct {
 }
 
 func newHost(p *Pool) (*host, error) {
-	h := &host{pool: p, spares: make(chan *process)}
+	h := &host{pool: p, ids: newIDs(p.cfg.Users), spares: make(chan *process)}
 	h.ctx, h.cancel = context.WithCancel(context.Background())
 	return h, nil
 }

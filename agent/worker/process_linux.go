@@ -29,6 +29,7 @@ import (
 type process struct {
 	cmd     *exec.Cmd
 	group   *confine.Cgroup // nil if there is none
+	free    func()          // gives its user back; nil if it has none for itself
 	control *net.UnixConn
 	worker  net.Conn // which conn speaks over
 	conn    *grpc.ClientConn
@@ -129,16 +130,22 @@ func (p *process) launch(h *host, theirs []*os.File) error {
 	if err != nil {
 		return fmt.Errorf("make a pipe for its log: %w", err)
 	}
-	cfg := h.pool.cfg
+	user := uint32(os.Geteuid())
+	if user == 0 {
+		if user, err = h.ids.take(); err != nil {
+			return errors.Join(err, r.Close(), w.Close())
+		}
+		p.free = func() { h.ids.give(user) }
+	}
 	p.cmd = &exec.Cmd{
-		Path: confine.Executable, Args: append([]string{os.Args[0]}, cfg.Command...),
+		Path: confine.Executable, Args: append([]string{os.Args[0]}, h.pool.cfg.Command...),
 		Env: []string{"GOTRACEBACK=single"}, Dir: "/",
-		Stderr: w, ExtraFiles: theirs, SysProcAttr: confine.Attributes(cfg.UID, cfg.GID, p.group),
+		Stderr: w, ExtraFiles: theirs, SysProcAttr: confine.Attributes(user, p.group),
 	}
 	h.starter.Do(func() { err = p.cmd.Start() })
 	_ = w.Close()
 	if err != nil {
-		return errors.Join(err, r.Close())
+		return errors.Join(fmt.Errorf("as user %d, which an agent that is root needs SETUID and SETGID for, and a line in /proc/self/uid_map: %w", user, err), r.Close())
 	}
 	taken := make(chan struct{})
 	h.running.Go(func() {
@@ -373,5 +380,9 @@ func (p *process) close() {
 	if p.group != nil {
 		_ = p.group.Remove()
 		p.group = nil
+	}
+	if p.free != nil {
+		p.free()
+		p.free = nil
 	}
 }

@@ -53,8 +53,8 @@ type Config struct {
 	// Spares are processes that are kept ready as long as some tenant has one; 0 means as
 	// many as there are such tenants, up to 4.
 	Spares int
-	// UID and GID that processes run as if the agent is root; 0 means Nobody.
-	UID, GID int
+	// Users that processes run as if the agent is root; none means DefaultUsers.
+	Users Users
 	// Cgroup is a folder of cgroup v2 that is delegated to the agent and has no process
 	// in it; "" means the one that systemd delegates, if there is one. Without any,
 	// limits of the process itself hold instead.
@@ -70,9 +70,6 @@ type Config struct {
 	Log     *slog.Logger          // nil means slog.Default()
 	Metrics prometheus.Registerer // may be nil
 }
-
-// Nobody is the user and the group that processes run as unless told.
-const Nobody = 65534
 
 // QuarantinePolicy says when a script that kills its tenant's process is kept from
 // running, and for how long. Zero fields mean their defaults.
@@ -115,11 +112,8 @@ func (c Config) withDefaults() Config {
 	if c.MaxWaiting == 0 {
 		c.MaxWaiting = 1024
 	}
-	if c.UID == 0 {
-		c.UID = Nobody
-	}
-	if c.GID == 0 {
-		c.GID = Nobody
+	if c.Users == (Users{}) {
+		c.Users = DefaultUsers
 	}
 	if c.Changed == nil {
 		c.Changed = func() {}

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/scriptorium-dev/scriptorium/agent"
 	"github.com/scriptorium-dev/scriptorium/agent/gateway"
@@ -111,6 +110,10 @@ func Start(cfg Config) (*Daemon, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--tenants: %w", err)
 	}
+	users, err := cfg.Workers.users()
+	if err != nil {
+		return nil, err
+	}
 	secure, err := cfg.Security.open(cfg)
 	if err != nil {
 		return nil, err
@@ -121,7 +124,7 @@ func Start(cfg Config) (*Daemon, error) {
 		NATS: cfg.NATS, NATSSecurity: secure.nats, Prefix: cfg.SubjectPrefix,
 		Trusted: secure.keyring, Publishers: secure.publishers, Tenants: tenants, AdoptFleet: cfg.AdoptFleet, RemovalShare: cfg.RemovalShare,
 		Engines: []engine.Engine{lua.New()}, CacheBytes: cfg.CacheBytes, ValueCacheBytes: cfg.ValueCacheBytes,
-		MaxRunning: cfg.MaxRunning, MaxWaiting: cfg.MaxWaiting, Workers: cfg.workers(), Log: cfg.Log, Metrics: cfg.Metrics, CounterMetrics: cfg.CounterMetrics,
+		MaxRunning: cfg.MaxRunning, MaxWaiting: cfg.MaxWaiting, Workers: cfg.workers(users), Log: cfg.Log, Metrics: cfg.Metrics, CounterMetrics: cfg.CounterMetrics,
 	})
 	if err != nil {
 		return nil, err
@@ -146,14 +149,11 @@ func (c *Config) validate() error {
 	}
 	for flag, value := range map[string]int64{
 		"--cache-bytes": c.CacheBytes, "--value-cache-bytes": c.ValueCacheBytes, "--max-running": int64(c.MaxRunning), "--max-waiting": int64(c.MaxWaiting),
-		"--worker-uid": int64(c.Workers.UID), "--worker-gid": int64(c.Workers.GID), "--worker-spares": int64(c.Workers.Spares),
+		"--worker-spares": int64(c.Workers.Spares),
 	} {
 		if value < 0 {
 			return script.Errorf(script.Invalid, flag, "is %d; it cannot be negative", value)
 		}
-	}
-	if err := c.Workers.validate(); err != nil {
-		return err
 	}
 	for _, url := range c.NATS {
 		if !strings.HasPrefix(url, "nats://") && !strings.HasPrefix(url, "tls://") {
@@ -174,15 +174,19 @@ func splitRules(values []string) (rules []string) {
 // serve opens the sockets and the admin listener.
 func (d *Daemon) serve(cfg Config, access *gateway.Access) error {
 	executor, shared := d.agent.Executor(), budget.New(gateway.DefaultBudget)
+	conns := budget.OwnConnections(gateway.IdleBytes)
+	if err := registerConnections(cfg.Metrics, conns); err != nil {
+		return err
+	}
 	for _, socket := range []struct {
 		name   string
 		server server
 	}{
-		{"resp.sock", respsock.New(respsock.Options{Executor: executor, Access: access, Logger: cfg.Log, Version: version.String(), Budget: shared})},
-		{"grpc.sock", grpcsock.New(grpcsock.Options{Executor: executor, Access: access, Logger: cfg.Log, Budget: shared})},
+		{"resp.sock", respsock.New(respsock.Options{Executor: executor, Access: access, Logger: cfg.Log, Version: version.String(), Connections: conns, Budget: shared})},
+		{"grpc.sock", grpcsock.New(grpcsock.Options{Executor: executor, Access: access, Logger: cfg.Log, Connections: conns, Budget: shared})},
 		{"http.sock", httpsock.New(httpsock.Options{
-			Executor: executor, Access: access, Logger: cfg.Log, Budget: shared, Ready: d.notReady,
-			Metrics: promhttp.HandlerFor(cfg.Metrics, promhttp.HandlerOpts{}),
+			Executor: executor, Access: access, Logger: cfg.Log, Connections: conns, Budget: shared, Ready: d.notReady,
+			Metrics: func(g gateway.Grant) (prometheus.Gatherer, error) { return granted(cfg.Metrics, g), nil },
 		})},
 	} {
 		l, err := gateway.Listen(filepath.Join(cfg.SocketDir, socket.name))
@@ -200,7 +204,11 @@ func (d *Daemon) serve(cfg Config, access *gateway.Access) error {
 	if err != nil {
 		return script.Errorf(script.Invalid, "--admin-address", "%w", err)
 	}
-	d.admin = obs.ServeAdmin(l, obs.Handler(cfg.Metrics, d.readiness), cfg.Log)
+	metrics := prometheus.Gatherer(cfg.Metrics)
+	if !access.Open() { // nobody knows who asks there, and rules say who may use which tenants
+		metrics = granted(metrics, gateway.Grant{})
+	}
+	d.admin = obs.ServeAdmin(l, obs.Handler(metrics, d.readiness), cfg.Log)
 	return nil
 }
 

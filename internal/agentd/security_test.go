@@ -40,8 +40,9 @@ func TestAChoiceThatIsMissing(t *testing.T) {
 		{"no such token", func(c *agentd.Config) { c.Security.Registry = security.Caller{TokenFile: "none.token"} }, "--registry-token-file", "none.token"},
 		{"token that others can read", func(c *agentd.Config) { c.Security.Registry = security.Caller{TokenFile: token} }, "--registry-token-file", token + ": has mode 0644"},
 		{"password that others can read", func(c *agentd.Config) { c.Security.NATS = security.NATS{User: "x", PasswordFile: token} }, "--nats-password-file", "chmod 600 " + token},
-		{"workers as root", func(c *agentd.Config) { c.Workers = agentd.Workers{Command: []string{"worker"}, GID: 1000} }, "--worker-uid", "not, such as 65534"},
-		{"workers of root's group", func(c *agentd.Config) { c.Workers = agentd.Workers{Command: []string{"worker"}, UID: 1000} }, "--worker-gid", "not, such as 65534"},
+		{"workers as root", func(c *agentd.Config) { c.Workers.Users = "0-100" }, "--worker-uids", "contains 0, which is root"},
+		{"workers as nobody", func(c *agentd.Config) { c.Workers.Users = "60000-70000" }, "--worker-uids", "65534, which is nobody"},
+		{"workers as one user", func(c *agentd.Config) { c.Workers.Users = "1000" }, "--worker-uids", "want FIRST-LAST"},
 		{"negative memory for values", func(c *agentd.Config) { c.ValueCacheBytes = -1 }, "--value-cache-bytes", "negative"},
 		{"certificate without its key", func(c *agentd.Config) { c.Security.Registry = security.Caller{Cert: "x.crt"} }, "--registry-ca", "go together"},
 	} {

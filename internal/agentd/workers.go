@@ -1,6 +1,7 @@
 package agentd
 
 import (
+	"os"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
@@ -15,39 +16,41 @@ type Workers struct {
 	// Command are the arguments with which this program runs WorkerCommand; without any,
 	// there are no such processes.
 	Command []string
-	UID     int // that they run as, if this process is root; not 0: see worker.Nobody
-	GID     int
+	Users   string // that they run as, if this process is root; worker.DefaultUsers when empty
 	Cgroup  string
 	Spares  int
 }
 
 func (w *Workers) addFlags(flags *pflag.FlagSet) {
-	flags.IntVar(&w.UID, "worker-uid", worker.Nobody, "user that tenants' own processes run as, if this agent is root")
-	flags.IntVar(&w.GID, "worker-gid", worker.Nobody, "group that tenants' own processes run as, if this agent is root")
+	flags.StringVar(&w.Users, workerUIDs, worker.DefaultUsers.String(), "users that tenants' own processes run as, if this agent is root: each has one for itself, and the group of the same number. Nobody else may have them")
 	flags.StringVar(&w.Cgroup, "worker-cgroup", "", "cgroup v2 folder that limits tenants' own processes, delegated to this agent and without processes. When empty: the parent of the agent's own cgroup, if that is named agent")
 	flags.IntVar(&w.Spares, "worker-spares", 0, "processes kept ready for tenants that have their own; 0 means as many as there are such tenants, up to 4")
 }
 
-// validate refuses root, where such processes are started at all.
-func (w *Workers) validate() error {
-	if len(w.Command) == 0 {
-		return nil
+const workerUIDs = "worker-uids"
+
+// users returns whom such processes run as. It refuses users that somebody else has.
+func (w *Workers) users() (worker.Users, error) {
+	if w.Users == "" {
+		return worker.DefaultUsers, nil
 	}
-	for flag, id := range map[string]int{"--worker-uid": w.UID, "--worker-gid": w.GID} {
-		if id == 0 {
-			return script.Errorf(script.Invalid, flag, "is 0, which is root: name a user or group that is not, such as %d", worker.Nobody)
-		}
+	users, err := worker.ParseUsers(w.Users)
+	if err == nil && len(w.Command) > 0 && os.Geteuid() == 0 {
+		err = users.CheckFree("/etc/passwd", "/etc/group")
 	}
-	return nil
+	if err != nil {
+		return users, script.Errorf(script.Invalid, "--"+workerUIDs, "%w", err)
+	}
+	return users, nil
 }
 
 // tenantsDir is the folder of tenants' own sockets, in that of the sockets.
 const tenantsDir = "tenants"
 
-func (c *Config) workers() worker.Config {
+func (c *Config) workers(users worker.Users) worker.Config {
 	return worker.Config{
 		Command: c.Workers.Command, Dir: filepath.Join(c.SocketDir, tenantsDir), Access: splitRules(c.Allow),
-		UID: c.Workers.UID, GID: c.Workers.GID, Cgroup: c.Workers.Cgroup, Spares: c.Workers.Spares,
+		Users: users, Cgroup: c.Workers.Cgroup, Spares: c.Workers.Spares,
 	}
 }
 

@@ -1,4 +1,4 @@
-// Package embedded runs etcd and NATS inside the process, on loopback: for
+// Package embedded runs etcd and NATS inside the process, on loopback or on a Unix socket: for
 // `scriptorium dev`, for demonstrations and for tests. They are the real servers,
 // with the real durability.
 package embedded
@@ -10,6 +10,8 @@ import (
 	"log/slog"
 	"net"
 	"net/url"
+	"os"
+	"path/filepath"
 	"strconv"
 	"sync"
 
@@ -26,6 +28,9 @@ type EtcdConfig struct {
 	Dir string
 	// Port on loopback; 0 takes a free one.
 	Port int
+	// Private serves on a Unix socket in Dir, which etcd keeps from other users, and not on
+	// loopback, where every user of the machine could write.
+	Private bool
 	// CertFile and KeyFile are what it shows its clients, in PEM, and ClientCAFile has
 	// those who vouch for them: then it speaks TLS, and asks for client certificates.
 	CertFile, KeyFile, ClientCAFile string
@@ -43,11 +48,16 @@ type Etcd struct {
 	stop     sync.Once
 }
 
-func (c EtcdConfig) scheme() string {
-	if c.CertFile != "" {
-		return "https"
+// clients returns where clients connect.
+func (c EtcdConfig) clients() url.URL {
+	if c.Private {
+		return url.URL{Scheme: "unix", Path: filepath.Join(c.Dir, "etcd.sock")}
 	}
-	return "http"
+	loopback := url.URL{Scheme: "http", Host: net.JoinHostPort("127.0.0.1", strconv.Itoa(c.Port))}
+	if c.CertFile != "" {
+		loopback.Scheme = "https"
+	}
+	return loopback
 }
 
 // StartEtcd starts etcd and returns once it serves.
@@ -56,14 +66,19 @@ func StartEtcd(ctx context.Context, cfg EtcdConfig) (*Etcd, error) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
+	if cfg.Private {
+		if err := errors.Join(os.MkdirAll(cfg.Dir, 0o700), os.Chmod(cfg.Dir, 0o700)); err != nil {
+			return nil, fmt.Errorf("keep other users from the folder of etcd: %w", err)
+		}
+	}
 	c := embed.NewConfig()
 	c.Dir = cfg.Dir
 	c.Name = "scriptorium"
 	loopback := url.URL{Scheme: "http", Host: "127.0.0.1:0"}
-	// There are no peers: any free port will do, and its number is of no interest.
-	c.ListenPeerUrls, c.AdvertisePeerUrls = []url.URL{loopback}, []url.URL{loopback}
+	// There are no peers, so there is nothing to listen on for them.
+	c.ListenPeerUrls, c.AdvertisePeerUrls = nil, []url.URL{loopback}
 	c.InitialCluster = c.Name + "=" + loopback.String()
-	clients := url.URL{Scheme: cfg.scheme(), Host: net.JoinHostPort("127.0.0.1", strconv.Itoa(cfg.Port))}
+	clients := cfg.clients()
 	c.ListenClientUrls, c.AdvertiseClientUrls = []url.URL{clients}, []url.URL{clients}
 	if cfg.CertFile != "" {
 		c.ClientTLSInfo = transport.TLSInfo{
@@ -86,7 +101,7 @@ func StartEtcd(ctx context.Context, cfg EtcdConfig) (*Etcd, error) {
 		cancel()
 		return nil, fmt.Errorf("start etcd on %s: %w", cfg.Dir, err)
 	}
-	e := &Etcd{server: server, endpoint: cfg.scheme() + "://" + server.Clients[0].Addr().String(), streams: cancel}
+	e := &Etcd{server: server, endpoint: clients.Scheme + "://" + server.Clients[0].Addr().String(), streams: cancel}
 	select {
 	case <-server.Server.ReadyNotify():
 		log.Debug("etcd serves", "endpoint", e.endpoint, "dir", cfg.Dir)
@@ -103,7 +118,7 @@ func StartEtcd(ctx context.Context, cfg EtcdConfig) (*Etcd, error) {
 	}
 }
 
-// Endpoint is where clients connect: "http://127.0.0.1:PORT", or https.
+// Endpoint is where clients connect: "http://127.0.0.1:PORT", or https, or "unix://PATH".
 func (e *Etcd) Endpoint() string { return e.endpoint }
 
 // Stop ends the server. Watches are cut off; what was acknowledged is on disk.

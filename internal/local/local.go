@@ -18,7 +18,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/scriptorium-dev/scriptorium/agent/worker"
 	"github.com/scriptorium-dev/scriptorium/internal/agentd"
 	"github.com/scriptorium-dev/scriptorium/internal/embedded"
 	"github.com/scriptorium-dev/scriptorium/internal/obs"
@@ -73,7 +72,7 @@ type Option func(*Stack)
 // agentd.Workers.Command.
 func WithWorkers(command ...string) Option {
 	return func(s *Stack) {
-		s.workers = agentd.Workers{Command: command, UID: worker.Nobody, GID: worker.Nobody}
+		s.workers = agentd.Workers{Command: command}
 	}
 }
 
@@ -134,7 +133,7 @@ func agentName(i int) string { return fmt.Sprintf("agent-%d", i) }
 
 // StartEtcd starts etcd on the data that it had.
 func (s *Stack) StartEtcd(ctx context.Context) (err error) {
-	s.etcd, err = embedded.StartEtcd(ctx, embedded.EtcdConfig{Dir: filepath.Join(s.dir, "etcd"), Log: s.log})
+	s.etcd, err = embedded.StartEtcd(ctx, embedded.EtcdConfig{Dir: filepath.Join(s.dir, "etcd"), Private: true, Log: s.log})
 	return err
 }
 

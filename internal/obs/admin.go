@@ -12,6 +12,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/scriptorium-dev/scriptorium/agent/gateway"
 )
 
 // NewMetrics returns a registry of metrics with those of the Go runtime and the
@@ -63,12 +65,16 @@ type Admin struct {
 	done   chan struct{}
 }
 
+// adminConnections are open at a time: one more closes the oldest.
+const adminConnections = 128
+
 // ServeAdmin serves handler on ln until Close.
 func ServeAdmin(ln net.Listener, handler http.Handler, log *slog.Logger) *Admin {
 	a := &Admin{
 		server: http.Server{
 			Handler:           handler,
 			ReadHeaderTimeout: 5 * time.Second,
+			ReadTimeout:       10 * time.Second, // bodies that nobody wants, too
 			WriteTimeout:      30 * time.Second,
 			IdleTimeout:       time.Minute,
 			MaxHeaderBytes:    16 << 10,
@@ -78,7 +84,7 @@ func ServeAdmin(ln net.Listener, handler http.Handler, log *slog.Logger) *Admin 
 	}
 	go func() {
 		defer close(a.done)
-		if err := a.server.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
+		if err := a.server.Serve(gateway.NewLatest(adminConnections).Listen(ln)); !errors.Is(err, http.ErrServerClosed) {
 			log.Error("the admin listener failed", "error", err)
 		}
 	}()

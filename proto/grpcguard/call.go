@@ -132,7 +132,7 @@ func (s *stream) charge() bool {
 	if s.closed {
 		return true
 	}
-	due := max(0, s.partial+s.ready+s.reading+s.unread-callBytes) - s.charged
+	due := max(0, s.partial+s.ready+s.reading+s.unread-freeBytes) - s.charged
 	s.charged += due
 	if due > 0 {
 		return s.claim.Take(due)
@@ -175,7 +175,7 @@ func (s *stream) send(reply any) error {
 	if s.closed {
 		return nil // gRPC knows
 	}
-	due := max(0, s.partial+s.ready+s.reading+s.unread+n-callBytes) - s.charged
+	due := max(0, s.partial+s.ready+s.reading+s.unread+n-freeBytes) - s.charged
 	if due > 0 {
 		if !s.claim.Try(due) {
 			return budget.ErrUnread

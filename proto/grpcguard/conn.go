@@ -20,6 +20,7 @@ var (
 	errNoCaller   = errors.New("no call of a known caller came in time")
 	errNotReading = errors.New("the client does not read its replies")
 	errResets     = errors.New("the client resets calls, or makes calls that are refused, too often")
+	errTooMany    = errors.New("the caller has as many connections as it may")
 	errTooFast    = errors.New("the client sends faster than its calls can be given up")
 )
 
@@ -30,7 +31,8 @@ type conn struct {
 	raw      net.Conn
 	guard    *guard
 	since    time.Time
-	known    bool // guarded by guard.mu
+	known    bool   // guarded by guard.mu
+	holder   string // guarded by guard.mu: the caller for whom it entered
 
 	// Only the goroutine of gRPC that reads uses these.
 	in      *bufio.Reader
@@ -90,14 +92,24 @@ func (c *conn) cut(err error) {
 	_ = c.raw.Close()
 }
 
-// admit says that the connection has a known caller.
-func (c *conn) admit() {
-	c.guard.mu.Lock()
-	defer c.guard.mu.Unlock()
-	if _, in := c.guard.conns[c]; in && !c.known {
-		c.guard.strangers--
-		c.known = true
+// admit says that the connection has a known caller, and whether that may have another one.
+// Without a name, it was counted before.
+func (c *conn) admit(caller string) bool {
+	g := c.guard
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if _, in := g.conns[c]; !in || c.known {
+		return true
 	}
+	if caller != "" {
+		if !g.cfg.Connections.Enter(caller, 0) {
+			return false
+		}
+		c.holder = caller
+	}
+	g.strangers--
+	c.known = true
+	return true
 }
 
 // overdue returns why the connection has to be closed now; nil if it may stay.
@@ -119,7 +131,7 @@ func (c *conn) Read(p []byte) (int, error) {
 	n, err := c.in.Read(p)
 	if c.greeted && n > 0 {
 		c.greeted = false
-		c.admit()
+		c.admit("")
 	}
 	for b := p[:n]; len(b) > 0; {
 		part, isBody := c.reading.next(&b)
@@ -256,11 +268,11 @@ func (c *conn) open(s *stream, caller string, headers int64, refused bool) {
 		hostile = c.reset()
 	}
 	c.mu.Unlock()
-	if !s.stranger {
-		c.admit()
-	}
 	if !ok {
 		hostile = errTooFast
+	}
+	if !s.stranger && !c.admit(caller) {
+		hostile = errTooMany
 	}
 	if hostile != nil {
 		c.cut(hostile)

@@ -7,6 +7,7 @@ package grpcguard
 import (
 	"context"
 	"log/slog"
+	"math"
 	"net"
 	"sync"
 	"time"
@@ -40,9 +41,11 @@ type Config struct {
 	// Log gets, once a minute at most, why connections are closed; nil: nobody does.
 	Log *slog.Logger
 
-	// MaxConnections at a time, and MaxStrangers of them without a known caller; 0: 20,000,
-	// and a tenth of MaxConnections.
-	MaxConnections, MaxStrangers int
+	// Connections of known callers; nil: budget.OwnConnections. A connection that is Known
+	// before its first call does not enter: whoever accepts it counts it.
+	Connections *budget.Connections
+	// MaxStrangers is how many connections may be without a known caller; 0: a tenth of all.
+	MaxStrangers int
 	// RequestTimeout bounds the arrival of a request, and the life of a connection without a
 	// known caller; 0: 10 s.
 	RequestTimeout time.Duration
@@ -52,8 +55,7 @@ type Config struct {
 
 // Limits that no Config changes.
 const (
-	defaultConnections = 20_000
-	defaultTimeout     = 10 * time.Second
+	defaultTimeout = 10 * time.Second
 
 	// What one stream, and one connection, may send before it is read. By default gRPC lets
 	// the windows grow to 16 MiB, which a client could fill on each stream.
@@ -61,9 +63,10 @@ const (
 	connectionWindow = 1 << 20
 	readBuffer       = 4 << 10
 
-	// Bytes that each open call is charged for: gRPC's own memory for it. Requests and replies
-	// are charged for what they hold beyond that.
-	callBytes = 4 << 10
+	// Bytes that each open call is charged for: its goroutines, and gRPC's own memory for it.
+	callBytes = 12 << 10
+	// Requests and replies are charged for what they hold beyond so many bytes.
+	freeBytes = 4 << 10
 	// fieldBytes is what gRPC needs for a field of the headers besides its name and value.
 	fieldBytes = 100
 	// strangerBytes bounds the body of one call of a stranger.
@@ -115,11 +118,11 @@ func (cfg Config) withDefaults() Config {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	if cfg.MaxConnections == 0 {
-		cfg.MaxConnections = defaultConnections
+	if cfg.Connections == nil {
+		cfg.Connections = budget.OwnConnections(math.MaxInt64 / 4)
 	}
 	if cfg.MaxStrangers == 0 {
-		cfg.MaxStrangers = max(1, cfg.MaxConnections/10)
+		cfg.MaxStrangers = max(1, cfg.Connections.Most()/10)
 	}
 	if cfg.RequestTimeout == 0 {
 		cfg.RequestTimeout = defaultTimeout
@@ -201,7 +204,7 @@ func (c guardedCredentials) Clone() credentials.TransportCredentials {
 func (g *guard) enter(raw net.Conn) (*conn, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if len(g.conns) >= g.cfg.MaxConnections || g.strangers >= g.cfg.MaxStrangers {
+	if len(g.conns) >= g.cfg.Connections.Most() || g.strangers >= g.cfg.MaxStrangers {
 		err := script.Errorf(script.Overloaded, "", "the server has as many connections as it may: %d, %d of them without a known caller", len(g.conns), g.strangers)
 		g.warn("a connection was refused", raw, err)
 		return nil, err
@@ -225,6 +228,9 @@ func (g *guard) leave(c *conn) {
 	delete(g.conns, c)
 	if !c.known {
 		g.strangers--
+	}
+	if c.holder != "" {
+		g.cfg.Connections.Leave(c.holder, 0)
 	}
 }
 

@@ -90,7 +90,7 @@ func TestRefusedCalls(t *testing.T) {
 // TestConnectionsOfStrangers: connections without a known caller are few and do not last, and
 // known callers keep theirs.
 func TestConnectionsOfStrangers(t *testing.T) {
-	address := serve(t, grpcguard.Config{MaxConnections: 20, MaxStrangers: 4, RequestTimeout: time.Second})
+	address := serve(t, grpcguard.Config{Connections: budget.NewConnections(20, 1), MaxStrangers: 4, RequestTimeout: time.Second})
 	known := client(t, address)
 	if _, err := known.Check(as(t, "a"), &healthv1.HealthCheckRequest{}); err != nil {
 		t.Fatal(err)
@@ -126,7 +126,7 @@ func TestConnectionsOfStrangers(t *testing.T) {
 
 // TestConnections: connections of known callers have a bound, too, and come back.
 func TestConnections(t *testing.T) {
-	address := serve(t, grpcguard.Config{MaxConnections: 2, MaxStrangers: 2, Known: func(credentials.AuthInfo) bool { return true }})
+	address := serve(t, grpcguard.Config{Connections: budget.NewConnections(2, 1), MaxStrangers: 2, Known: func(credentials.AuthInfo) bool { return true }})
 	first, second := dial(t, address), dial(t, address)
 	first.Sync(t)
 	second.Sync(t)
@@ -137,9 +137,36 @@ func TestConnections(t *testing.T) {
 	}
 }
 
+// TestConnectionsOfOneCaller leave room for others, and for more of its own once one has ended.
+func TestConnectionsOfOneCaller(t *testing.T) {
+	conns := budget.NewConnections(9, 1)
+	address := serve(t, grpcguard.Config{Connections: conns, MaxStrangers: 9})
+	check := func(c *h2test.Client) { c.Call("/grpc.health.v1.Health/Check", h2test.Field("caller", "a")) }
+	var open []*h2test.Client
+	for range 6 {
+		c := dial(t, address)
+		check(c)
+		c.Sync(t)
+		open = append(open, c)
+	}
+	seventh := dial(t, address)
+	check(seventh)
+	seventh.AwaitClosed(t)
+	if conns.Open() != 6 || conns.Refused.Load() != 1 {
+		t.Errorf("%d are open, and %d were refused", conns.Open(), conns.Refused.Load())
+	}
+	if _, err := client(t, address).Check(as(t, "b"), &healthv1.HealthCheckRequest{}); err != nil {
+		t.Errorf("another caller: %v", err)
+	}
+	open[0].Close()
+	if _, err := client(t, address).Check(as(t, "a"), &healthv1.HealthCheckRequest{}, grpc.WaitForReady(true)); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestWhatDoesNotSpeakHTTP2 does not use up the connections.
 func TestWhatDoesNotSpeakHTTP2(t *testing.T) {
-	address := serve(t, grpcguard.Config{MaxConnections: 4, MaxStrangers: 4})
+	address := serve(t, grpcguard.Config{Connections: budget.NewConnections(8, 1), MaxStrangers: 4})
 	for _, in := range []string{"", "GET / HTTP/1.1\r\n\r\n", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", strings.Repeat("\xff", 100)} {
 		for range 4 {
 			conn, err := net.Dial("tcp", address)

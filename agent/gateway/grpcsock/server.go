@@ -33,9 +33,11 @@ type Options struct {
 	Access *gateway.Access
 	// Logger gets what an operator should know; nil: slog.Default().
 	Logger *slog.Logger
-	// MaxConnections at a time; 0: gateway.DefaultMaxConnections. One more is
-	// closed.
-	MaxConnections int
+	// Connections at a time, with those of other sockets; nil:
+	// budget.OwnConnections. One more is closed.
+	Connections *budget.Connections
+	// IdleTimeout ends a connection without calls; 0: an hour.
+	IdleTimeout time.Duration
 	// HandshakeTimeout closes a connection that does not begin to speak HTTP/2;
 	// 0: 10 s.
 	HandshakeTimeout time.Duration
@@ -54,8 +56,11 @@ func (o Options) withDefaults() Options {
 		o.Logger = slog.Default()
 	}
 	o.Executor = gateway.Protect(o.Executor, o.Logger)
-	if o.MaxConnections == 0 {
-		o.MaxConnections = gateway.DefaultMaxConnections
+	if o.Connections == nil {
+		o.Connections = budget.OwnConnections(gateway.IdleBytes)
+	}
+	if o.IdleTimeout == 0 {
+		o.IdleTimeout = time.Hour
 	}
 	if o.HandshakeTimeout == 0 {
 		o.HandshakeTimeout = 10 * time.Second
@@ -73,14 +78,18 @@ const (
 	maxArgs    = 1024
 )
 
+// connBytes are what a connection holds at rest: gRPC's goroutines and buffers.
+const connBytes = 24 << 10
+
 // ErrClosed is what Serve returns after Shutdown.
 var ErrClosed = errors.New("grpcsock: the server was shut down")
 
 // Server serves connections. Its methods are safe for concurrent use.
 type Server struct {
-	opts   Options
-	grpc   *grpcguard.Server
-	health *health.Server
+	opts    Options
+	grpc    *grpcguard.Server
+	health  *health.Server
+	listing sync.Mutex
 
 	drain    sync.Once
 	draining chan struct{}
@@ -95,8 +104,8 @@ func New(opts Options) *Server {
 		Credentials:    unixpeer.Credentials(s.opts.Access.GrantOf),
 		Known:          known,
 		Log:            s.opts.Logger,
-		MaxConnections: s.opts.MaxConnections,
-		MaxStrangers:   s.opts.MaxConnections,
+		Connections:    s.opts.Connections, // which connections enter in Serve
+		MaxStrangers:   s.opts.Connections.Most(),
 		RequestTimeout: s.opts.RequestTimeout,
 		ReplyTimeout:   s.opts.WriteTimeout,
 	},
@@ -104,6 +113,7 @@ func New(opts Options) *Server {
 		grpc.MaxSendMsgSize(maxMessage),
 		grpc.MaxConcurrentStreams(maxStreams),
 		grpc.ConnectionTimeout(s.opts.HandshakeTimeout),
+		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: s.opts.IdleTimeout}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
 		grpc.UnaryInterceptor(s.recoverUnary),
 		grpc.StreamInterceptor(s.recoverStream),
@@ -119,9 +129,10 @@ func New(opts Options) *Server {
 // Serve accepts connections on l, which it closes, until Shutdown, and then
 // returns ErrClosed.
 func (s *Server) Serve(l net.Listener) error {
-	l = gateway.LimitConnections(l, s.opts.MaxConnections, func(net.Conn) {
-		s.opts.Logger.Warn("a connection was refused: the socket has as many as it may", "limit", s.opts.MaxConnections)
-	})
+	l = gateway.Entry{
+		Access: s.opts.Access, Connections: s.opts.Connections, Bytes: connBytes,
+		Refuse: func(net.Conn) {}, // a client of gRPC understands the end alone
+	}.Listen(l)
 	if err := s.grpc.Serve(l); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
 		return err
 	}

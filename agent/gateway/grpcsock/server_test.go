@@ -27,6 +27,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/agent/gateway/gatewaytest"
 	"github.com/scriptorium-dev/scriptorium/agent/gateway/grpcsock"
 	agentv1 "github.com/scriptorium-dev/scriptorium/proto/agent/v1"
+	"github.com/scriptorium-dev/scriptorium/proto/budget"
 	"github.com/scriptorium-dev/scriptorium/proto/wire"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -332,7 +333,7 @@ func TestOversizedMessages(t *testing.T) {
 }
 
 func TestTenThousandIdleConnections(t *testing.T) {
-	_, path, conn := serve(t, grpcsock.Options{})
+	_, path, conn := serve(t, grpcsock.Options{Connections: budget.NewConnections(20_000, 1<<30)})
 	// What a client begins with, and the server's settings in answer.
 	const preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + "\x00\x00\x00\x04\x00\x00\x00\x00\x00"
 	held := gatewaytest.HoldIdle(t, path, preface, "\x00\x00")
@@ -347,7 +348,7 @@ func TestTenThousandIdleConnections(t *testing.T) {
 }
 
 func TestMaxConnections(t *testing.T) {
-	_, path, conn := serve(t, grpcsock.Options{MaxConnections: 1})
+	_, path, conn := serve(t, grpcsock.Options{Connections: budget.NewConnections(1, 1<<30)})
 	api := agentv1.NewExecutorClient(conn)
 	if _, err := api.Execute(t.Context(), &agentv1.ExecuteRequest{Script: "acme/nothing"}); err != nil {
 		t.Fatal(err)

@@ -1,11 +1,15 @@
 package httpsock
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"net/http"
 	"strconv"
 
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/scriptorium-dev/scriptorium/proto/budget"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -92,6 +96,20 @@ func (s *Server) only(method string, h http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
+// entered is only for connections that are not too many.
+func (s *Server) entered(method string, h http.HandlerFunc) http.HandlerFunc {
+	return s.only(method, func(w http.ResponseWriter, r *http.Request) {
+		if peerOf(r).spare {
+			w.Header().Set("Connection", "close")
+			s.fail(w, errTooMany)
+			return
+		}
+		h(w, r)
+	})
+}
+
+var errTooMany = script.Errorf(script.Overloaded, "", "the agent has as many connections as it may, or as this user may: close some, or use each for more requests")
+
 func (s *Server) notFound(w http.ResponseWriter, r *http.Request) {
 	s.fail(w, script.Errorf(script.NotFound, "path",
 		"there is nothing at %.200q: want POST /v1/execute/{tenant}/{script}", r.URL.Path))
@@ -167,5 +185,58 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request) {
 			Pinned: live.Pinned, Enabled: live.Enabled, Event: live.Trigger.Event,
 		})
 	}
-	s.writeJSON(w, http.StatusOK, body)
+	s.charged(w, r, func(w http.ResponseWriter) { s.writeJSON(w, http.StatusOK, body) })
 }
+
+// metrics serves GET /metrics.
+func (s *Server) metrics(w http.ResponseWriter, r *http.Request) {
+	gatherer, err := s.opts.Metrics(grantOf(r))
+	if err != nil {
+		s.fail(w, err)
+		return
+	}
+	s.charged(w, r, func(w http.ResponseWriter) {
+		promhttp.HandlerFor(gatherer, promhttp.HandlerOpts{DisableCompression: true}).ServeHTTP(w, r)
+	})
+}
+
+// charged answers a request with what answer writes, which the caller is charged for until
+// the client has read it. One such answer is made at a time: before it is made, nobody knows
+// how large it is.
+func (s *Server) charged(w http.ResponseWriter, r *http.Request, answer func(http.ResponseWriter)) {
+	x := s.newExchange(w, r)
+	defer x.claim.Close()
+	select {
+	case s.making <- struct{}{}:
+	case <-r.Context().Done():
+		return
+	}
+	held := &heldAnswer{header: w.Header(), status: http.StatusOK}
+	answer(held)
+	fits := x.claim.Try(max(0, int64(held.body.Cap()-freeBytes)))
+	<-s.making
+	if !fits {
+		clear(w.Header())
+		s.fail(w, budget.ErrUnread)
+		return
+	}
+	w.Header()["Content-Length"] = []string{strconv.Itoa(held.body.Len())}
+	w.WriteHeader(held.status)
+	x.write(w, held.body.Bytes())
+}
+
+// heldAnswer holds an answer until there is room for it.
+type heldAnswer struct {
+	header http.Header
+	status int
+	body   bytes.Buffer
+}
+
+// Header implements http.ResponseWriter.
+func (h *heldAnswer) Header() http.Header { return h.header }
+
+// WriteHeader implements http.ResponseWriter.
+func (h *heldAnswer) WriteHeader(status int) { h.status = status }
+
+// Write implements http.ResponseWriter.
+func (h *heldAnswer) Write(p []byte) (int, error) { return h.body.Write(p) }

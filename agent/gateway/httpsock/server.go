@@ -30,6 +30,8 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/scriptorium-dev/scriptorium/agent/gateway"
 	"github.com/scriptorium-dev/scriptorium/proto/budget"
 )
@@ -41,14 +43,15 @@ type Options struct {
 	Access *gateway.Access
 	// Logger gets what an operator should know; nil: slog.Default().
 	Logger *slog.Logger
-	// Metrics answers /metrics; nil: there is no /metrics.
-	Metrics http.Handler
+	// Metrics returns what /metrics shows to a peer; nil: there is no /metrics.
+	Metrics func(gateway.Grant) (prometheus.Gatherer, error)
 	// Ready returns nil once the agent serves, else why it does not; nil: it
 	// always does.
 	Ready func() error
-	// MaxConnections at a time; 0: gateway.DefaultMaxConnections. One more is
-	// told so and closed.
-	MaxConnections int
+	// Connections at a time, with those of other sockets; nil:
+	// budget.OwnConnections. Of those too many the last 64 may ask for /healthz,
+	// /readyz and /metrics.
+	Connections *budget.Connections
 	// ReadTimeout bounds the receipt of one request; 0: 30 s.
 	ReadTimeout time.Duration
 	// WriteTimeout bounds a call and the writing of its answer; 0: 30 s. It has
@@ -69,8 +72,8 @@ func (o Options) withDefaults() Options {
 	if o.Ready == nil {
 		o.Ready = func() error { return nil }
 	}
-	if o.MaxConnections == 0 {
-		o.MaxConnections = gateway.DefaultMaxConnections
+	if o.Connections == nil {
+		o.Connections = budget.OwnConnections(gateway.IdleBytes)
 	}
 	if o.ReadTimeout == 0 {
 		o.ReadTimeout = 30 * time.Second
@@ -92,8 +95,9 @@ var ErrClosed = errors.New("httpsock: the server was shut down")
 
 // Server serves connections. Its methods are safe for concurrent use.
 type Server struct {
-	opts Options
-	http *http.Server
+	opts   Options
+	http   *http.Server
+	making chan struct{} // has an element while a large answer is made
 }
 
 // maxHeaderBytes of a request: a gateway adds a few headers, not pages of them.
@@ -101,7 +105,7 @@ const maxHeaderBytes = 32 << 10
 
 // New returns a Server.
 func New(opts Options) *Server {
-	s := &Server{opts: opts.withDefaults()}
+	s := &Server{opts: opts.withDefaults(), making: make(chan struct{}, 1)}
 	s.http = &http.Server{
 		Handler:           s.routes(),
 		ReadHeaderTimeout: s.opts.ReadTimeout,
@@ -111,30 +115,37 @@ func New(opts Options) *Server {
 		MaxHeaderBytes:    maxHeaderBytes,
 		ErrorLog:          slog.NewLogLogger(s.opts.Logger.Handler(), slog.LevelWarn),
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
-			return context.WithValue(ctx, grantKey{}, s.opts.Access.GrantOf(c))
+			return context.WithValue(ctx, peerKey{}, peer{grant: s.opts.Access.GrantOf(c), spare: gateway.IsSpare(c)})
 		},
 	}
 	return s
 }
 
-// grantKey is the context key of the connection's gateway.Grant.
-type grantKey struct{}
-
-func grantOf(r *http.Request) gateway.Grant {
-	grant, _ := r.Context().Value(grantKey{}).(gateway.Grant)
-	return grant
+// peer is whom a connection comes from.
+type peer struct {
+	grant gateway.Grant
+	spare bool // it is one too many: see Options.Connections
 }
+
+type peerKey struct{}
+
+func peerOf(r *http.Request) peer {
+	p, _ := r.Context().Value(peerKey{}).(peer)
+	return p
+}
+
+func grantOf(r *http.Request) gateway.Grant { return peerOf(r).grant }
 
 // routes sends every path to its handler. The handlers look at the method
 // themselves, so that a wrong one is answered in JSON as any other error.
 func (s *Server) routes() http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("/v1/execute/{tenant}/{script}", s.only(http.MethodPost, s.execute))
-	mux.Handle("/v1/scripts", s.only(http.MethodGet, s.list))
+	mux.Handle("/v1/execute/{tenant}/{script}", s.entered(http.MethodPost, s.execute))
+	mux.Handle("/v1/scripts", s.entered(http.MethodGet, s.list))
 	mux.Handle("/healthz", s.only(http.MethodGet, s.health))
 	mux.Handle("/readyz", s.only(http.MethodGet, s.ready))
 	if s.opts.Metrics != nil {
-		mux.Handle("/metrics", s.only(http.MethodGet, s.opts.Metrics.ServeHTTP))
+		mux.Handle("/metrics", s.only(http.MethodGet, s.metrics))
 	}
 	mux.HandleFunc("/", s.notFound)
 	return mux
@@ -143,19 +154,22 @@ func (s *Server) routes() http.Handler {
 // Serve accepts connections on l, which it closes, until Shutdown, and then
 // returns ErrClosed.
 func (s *Server) Serve(l net.Listener) error {
-	l = gateway.LimitConnections(l, s.opts.MaxConnections, refuse)
+	l = gateway.Entry{
+		Access: s.opts.Access, Connections: s.opts.Connections, Bytes: connBytes,
+		Spare: gateway.NewLatest(spareConns),
+	}.Listen(l)
 	if err := s.http.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
 	return ErrClosed
 }
 
-func refuse(nc net.Conn) {
-	const body = `{"error":{"kind":"OVERLOADED","message":"the socket has as many connections as it may"}}` + "\n"
-	const reply = "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n" + body
-	_ = nc.SetWriteDeadline(time.Now().Add(time.Second))
-	_, _ = nc.Write([]byte(reply))
-}
+const (
+	// connBytes are what a connection holds at rest: its goroutine, and the buffers of net/http.
+	connBytes = 16 << 10
+	// spareConns are kept for probes when there are too many connections.
+	spareConns = 64
+)
 
 // Shutdown stops accepting, lets requests in flight finish and closes idle
 // connections. When ctx is done first, it closes what is left and returns ctx's

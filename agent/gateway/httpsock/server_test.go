@@ -17,9 +17,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/scriptorium-dev/scriptorium/agent/gateway"
 	"github.com/scriptorium-dev/scriptorium/agent/gateway/gatewaytest"
 	"github.com/scriptorium-dev/scriptorium/agent/gateway/httpsock"
+	"github.com/scriptorium-dev/scriptorium/proto/budget"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -228,14 +231,16 @@ func TestList(t *testing.T) {
 
 func TestProbesAndMetrics(t *testing.T) {
 	ready := make(chan error, 1)
+	metrics := prometheus.NewRegistry()
+	metrics.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "a"}, func() float64 { return 1 }))
 	_, _, client := serve(t, httpsock.Options{
 		Ready:   func() error { return <-ready },
-		Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "a 1") }),
+		Metrics: func(gateway.Grant) (prometheus.Gatherer, error) { return metrics, nil },
 	})
 	if got := do(t, client, "GET", "/healthz", ""); got.status != 200 || got.body != `{"alive":true}`+"\n" || got.header.Get("Content-Type") != "application/json" {
 		t.Errorf("got %+v", got)
 	}
-	if got := do(t, client, "GET", "/metrics", ""); got.body != "a 1" {
+	if got := do(t, client, "GET", "/metrics", ""); !strings.Contains(got.body, "\na 1\n") {
 		t.Errorf("got %+v", got)
 	}
 	ready <- errors.New("no snapshot yet")
@@ -330,7 +335,7 @@ func TestAClientThatNeverReadsIsClosed(t *testing.T) {
 }
 
 func TestTenThousandIdleConnections(t *testing.T) {
-	_, path, client := serve(t, httpsock.Options{})
+	_, path, client := serve(t, httpsock.Options{Connections: budget.NewConnections(20_000, 1<<30)})
 	held := gatewaytest.HoldIdle(t, path, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n", "HTTP/1.1 200 OK\r\n")
 	const most = 64 << 10
 	if held > most {
@@ -341,25 +346,50 @@ func TestTenThousandIdleConnections(t *testing.T) {
 	}
 }
 
-func TestMaxConnections(t *testing.T) {
-	_, path, _ := serve(t, httpsock.Options{MaxConnections: 1})
-	first, err := net.Dial("unix", path)
-	if err != nil {
-		t.Fatal(err)
+// TestTooManyConnections: they can ask how the agent is, and nothing else, as often as others
+// open more.
+func TestTooManyConnections(t *testing.T) {
+	_, path, client := serve(t, httpsock.Options{Connections: budget.NewConnections(1, 1<<30)})
+	if got := do(t, client, "POST", "/v1/execute/acme/echo", "1"); got.body != "1" { // and keeps its connection
+		t.Fatalf("got %+v", got)
 	}
-	defer first.Close()
-	fmt.Fprint(first, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
-	if line, err := bufio.NewReader(first).ReadString('\n'); err != nil || line != "HTTP/1.1 200 OK\r\n" {
-		t.Fatalf("got %q, %v", line, err)
+	silent := make([]net.Conn, 200)
+	for i := range silent {
+		conn, err := net.Dial("unix", path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		silent[i] = conn
 	}
-	second, err := net.Dial("unix", path)
-	if err != nil {
-		t.Fatal(err)
+	for request, want := range map[string]string{
+		"GET /healthz":               `200 {"alive":true}`,
+		"GET /readyz":                `200 {"ready":true}`,
+		"GET /v1/scripts":            `503 {"error":{"kind":"OVERLOADED"`,
+		"POST /v1/execute/acme/echo": `503 {"error":{"kind":"OVERLOADED"`,
+	} {
+		conn, err := net.Dial("unix", path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(conn, "%s HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n", request)
+		resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil {
+			t.Errorf("%s: %v", request, err)
+			continue
+		}
+		body, _ := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		conn.Close()
+		if got := fmt.Sprintf("%d %s", resp.StatusCode, body); !strings.HasPrefix(got, want) {
+			t.Errorf("%s: %s, want %s", request, got, want)
+		}
 	}
-	defer second.Close()
-	all, err := io.ReadAll(second)
-	if err != nil || !strings.HasPrefix(string(all), "HTTP/1.1 503 ") || !strings.Contains(string(all), "OVERLOADED") {
-		t.Errorf("got %q, %v", all, err)
+	if _, err := silent[0].Read(make([]byte, 1)); !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) {
+		t.Errorf("the oldest: %v", err)
+	}
+	if got := do(t, client, "POST", "/v1/execute/acme/echo", "1"); got.body != "1" {
+		t.Errorf("who had a connection got %+v", got)
 	}
 }
 

@@ -130,7 +130,7 @@ func (b *backlog) drain() {
 		batch := b.pending
 		b.pending = nil
 		b.mu.Unlock()
-		err := writeAll(b.c.nc, batch, b.c.srv.opts.WriteTimeout)
+		err := b.c.writeAll(batch)
 		b.mu.Lock()
 		b.held -= len(batch)
 		b.c.claim.Give(int64(len(batch)))
@@ -147,12 +147,15 @@ func (b *backlog) drain() {
 }
 
 // writeAll writes data; a client that takes none of it for the timeout fails it.
-func writeAll(nc net.Conn, data []byte, timeout time.Duration) error {
+func (c *conn) writeAll(data []byte) error {
 	for len(data) > 0 {
-		if err := nc.SetWriteDeadline(time.Now().Add(timeout)); err != nil {
+		if err := c.nc.SetWriteDeadline(time.Now().Add(c.srv.opts.WriteTimeout)); err != nil {
 			return err
 		}
-		n, err := nc.Write(data[:min(len(data), flushSize)])
+		if c.killed.Load() {
+			return net.ErrClosed
+		}
+		n, err := c.nc.Write(data[:min(len(data), flushSize)])
 		if err != nil {
 			return err
 		}

@@ -4,6 +4,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -69,6 +70,8 @@ type conn struct {
 	name  string // that the client gave itself
 	resp3 bool
 
+	active  atomic.Int64 // when something came, as the server counts the time
+	killed  atomic.Bool
 	claim   budget.Claim
 	fd      int   // of nc, while onReadable runs
 	work    *work // nil at rest
@@ -90,6 +93,7 @@ func newConn(s *Server, nc net.Conn) (*conn, error) {
 		return nil, err
 	}
 	c := &conn{srv: s, nc: nc, raw: raw, id: s.lastID.Add(1), grant: s.opts.Access.GrantOf(nc)}
+	c.active.Store(s.now.Load())
 	s.opts.Budget.Open(&c.claim, c.grant.Caller(), c)
 	return c, nil
 }
@@ -103,7 +107,6 @@ func (c *conn) GiveUp(error) { c.kill() }
 // there is something to read. A Conn.Read in a loop would find nothing at each
 // second call, and learn that by a system call.
 func (c *conn) serve() {
-	c.armIdle()
 	_ = c.raw.Read(c.onReadable) // its error means a deadline or a closed connection
 }
 
@@ -137,10 +140,13 @@ func (discard) Write(p []byte) (int, error) { return len(p), nil }
 // wake makes a connection at rest see that the server drains.
 func (c *conn) wake() { _ = c.nc.SetReadDeadline(time.Unix(1, 0)) }
 
-// kill ends the connection both ways. Unlike Close it does not wait for the
-// goroutine that serves it, which sees the end at its next read or write.
+// kill ends the connection both ways. Unlike Close it does not wait for the goroutine
+// that serves it, which sees the end at its next read or write. The process of a tenant
+// may shut nothing down: there the deadlines do.
 func (c *conn) kill() {
+	c.killed.Store(true)
 	_ = c.raw.Control(func(fd uintptr) { _ = unix.Shutdown(int(fd), unix.SHUT_RDWR) })
+	_ = c.nc.SetDeadline(time.Unix(1, 0))
 }
 
 // onReadable reads what there is, answers what is complete, and reports whether
@@ -162,10 +168,11 @@ func (c *conn) onReadable(fd uintptr) (over bool) {
 			return true
 		}
 		w.end += n
+		c.active.Store(c.srv.now.Load())
 		full := w.end == len(w.in)
 		progress = c.answer(w) || progress
 		answered := len(w.out) > 0
-		if !c.flush(w) || c.closing || c.srv.draining.Load() || !c.makeRoom(w) {
+		if !c.flush(w) || c.closing || c.killed.Load() || c.srv.draining.Load() || !c.makeRoom(w) {
 			return true
 		}
 		if !full && answered && c.isTrusted() {
@@ -273,20 +280,12 @@ func (c *conn) rest(w *work, progress bool) {
 	if c.timed {
 		c.setReadDeadline(0)
 	}
-	c.armIdle()
 	if c.charged > 0 {
 		c.claim.Give(int64(c.charged))
 		c.charged = 0
 	}
 	c.work = nil
 	w.release()
-}
-
-func (c *conn) armIdle() {
-	if idle := c.srv.opts.IdleTimeout; idle > 0 {
-		c.setReadDeadline(idle)
-		c.timed = false // it is not the deadline of a request
-	}
 }
 
 // setReadDeadline sets the deadline after d, or none if d is 0. It must not undo
@@ -298,7 +297,7 @@ func (c *conn) setReadDeadline(d time.Duration) {
 		at = time.Now().Add(d)
 	}
 	_ = c.nc.SetReadDeadline(at)
-	if c.srv.draining.Load() {
+	if c.killed.Load() || c.srv.draining.Load() {
 		c.wake()
 	}
 }

@@ -93,7 +93,7 @@ func TestAnErrorIsReadByWhoSendsTheWholeRequestFirst(t *testing.T) {
 // TestAfterAProtocolErrorAClientIsNotListenedToForLong: neither one that sends
 // for ever nor one that says nothing more keeps the connection.
 func TestAfterAProtocolErrorAClientIsNotListenedToForLong(t *testing.T) {
-	_, path := serve(t, respsock.Options{MaxConnections: 2})
+	_, path := serve(t, respsock.Options{Connections: budget.NewConnections(2, 1<<30)})
 	silent, endless := dial(t, path), dial(t, path)
 	silent.send("*x\r\n")
 	silent.expectLine("-ERR Protocol error: invalid multibulk length")
@@ -331,7 +331,7 @@ func TestUnreadRepliesOfMany(t *testing.T) {
 }
 
 func TestMaxConnections(t *testing.T) {
-	_, path := serve(t, respsock.Options{MaxConnections: 2})
+	_, path := serve(t, respsock.Options{Connections: budget.NewConnections(2, 1<<30)})
 	first, second := dial(t, path), dial(t, path)
 	for _, c := range []*client{first, second} {
 		c.send(command("PING"))
@@ -355,7 +355,7 @@ func TestMaxConnections(t *testing.T) {
 }
 
 func TestTenThousandIdleConnections(t *testing.T) {
-	_, path := serve(t, respsock.Options{})
+	_, path := serve(t, respsock.Options{Connections: budget.NewConnections(20_000, 1<<30)})
 	bystander(t, path)
 	held := gatewaytest.HoldIdle(t, path, command("PING"), "+PONG\r\n")
 	const most = 24 << 10

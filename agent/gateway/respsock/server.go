@@ -34,11 +34,11 @@ type Options struct {
 	// Version of the software, as HELLO and INFO name it.
 	Version string
 
-	// MaxConnections at a time; 0: gateway.DefaultMaxConnections. One more is
-	// told so and closed.
-	MaxConnections int
-	// IdleTimeout closes a connection on which nothing came for that long; 0:
-	// never, since pools keep connections.
+	// Connections at a time, with those of other sockets; nil:
+	// budget.OwnConnections. One more is told so and closed.
+	Connections *budget.Connections
+	// IdleTimeout closes a connection on which nothing came for that long; 0: an
+	// hour, since pools keep connections.
 	IdleTimeout time.Duration
 	// RequestTimeout closes a connection that began a command and did not finish
 	// it; 0: 30 s.
@@ -59,8 +59,11 @@ func (o Options) withDefaults() Options {
 	if o.Version == "" {
 		o.Version = "unknown"
 	}
-	if o.MaxConnections == 0 {
-		o.MaxConnections = gateway.DefaultMaxConnections
+	if o.Connections == nil {
+		o.Connections = budget.OwnConnections(gateway.IdleBytes)
+	}
+	if o.IdleTimeout == 0 {
+		o.IdleTimeout = time.Hour
 	}
 	if o.RequestTimeout == 0 {
 		o.RequestTimeout = 30 * time.Second
@@ -88,6 +91,7 @@ type Server struct {
 	listeners map[net.Listener]struct{}
 	conns     map[*conn]struct{}
 
+	now      atomic.Int64 // in parts of the IdleTimeout
 	draining atomic.Bool
 	running  sync.WaitGroup // connections
 	lastID   atomic.Int64
@@ -109,7 +113,9 @@ func New(opts Options) *Server {
 // returns ErrClosed. Only connections that are also syscall.Conn, as those over
 // Unix sockets and TCP are, can be served.
 func (s *Server) Serve(l net.Listener) error {
-	l = gateway.LimitConnections(l, s.opts.MaxConnections, refuse)
+	l = gateway.Entry{
+		Access: s.opts.Access, Connections: s.opts.Connections, Bytes: connBytes, Refuse: refuse,
+	}.Listen(l)
 	defer func() { _ = l.Close() }()
 	s.mu.Lock()
 	if s.draining.Load() {
@@ -123,6 +129,9 @@ func (s *Server) Serve(l net.Listener) error {
 		delete(s.listeners, l)
 		s.mu.Unlock()
 	}()
+	idle, cancel := context.WithCancel(s.ctx)
+	defer cancel()
+	go s.closeIdle(idle)
 	for {
 		nc, err := gateway.Accept(s.ctx, l, s.opts.Logger)
 		if s.draining.Load() {
@@ -137,6 +146,9 @@ func (s *Server) Serve(l net.Listener) error {
 		s.start(nc)
 	}
 }
+
+// connBytes are what a connection holds at rest: its goroutine and what it knows of its client.
+const connBytes = 4 << 10
 
 func refuse(nc net.Conn) {
 	_ = nc.SetWriteDeadline(time.Now().Add(time.Second))
@@ -166,6 +178,31 @@ func (s *Server) start(nc net.Conn) {
 		}()
 		c.serve()
 	})
+}
+
+// idleParts is in how many parts of the IdleTimeout the server counts the time.
+const idleParts = 8
+
+// closeIdle closes connections on which nothing came for the IdleTimeout, until ctx is
+// done. A deadline for each connection would cost each request more than a call does.
+func (s *Server) closeIdle(ctx context.Context) {
+	tick := time.NewTicker(max(s.opts.IdleTimeout/idleParts, time.Millisecond))
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		now := s.now.Add(1)
+		s.mu.Lock()
+		for c := range s.conns {
+			if now-c.active.Load() > idleParts {
+				c.wake()
+			}
+		}
+		s.mu.Unlock()
+	}
 }
 
 // Shutdown stops accepting, lets calls in flight finish and their replies be

@@ -61,7 +61,7 @@ func startIn(t *testing.T, g *confine.Cgroup, what string) (*exec.Cmd, *bufio.Sc
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), confine.Executable, "confined", what)
-	cmd.SysProcAttr = confine.Attributes(65534, 65534, g)
+	cmd.SysProcAttr = confine.Attributes(65534, g)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

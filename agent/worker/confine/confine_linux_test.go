@@ -21,6 +21,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/scriptorium-dev/scriptorium/agent/worker/confine"
+	"github.com/scriptorium-dev/scriptorium/internal/needs"
 )
 
 // This test binary is also the process that is confined.
@@ -243,7 +244,7 @@ func start(t *testing.T, what string) (cmd *exec.Cmd, out io.ReadCloser, said *s
 	said = &strings.Builder{}
 	cmd = exec.CommandContext(t.Context(), confine.Executable, "confined", what)
 	cmd.Stderr = said
-	cmd.SysProcAttr = confine.Attributes(65534, 65534, nil)
+	cmd.SysProcAttr = confine.Attributes(65534, nil)
 	if out, err = cmd.StdoutPipe(); err != nil {
 		t.Fatal(err)
 	}
@@ -358,7 +359,7 @@ func TestItEndsWithItsStarter(t *testing.T) {
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), confine.Executable, "confined", "limits")
-	cmd.SysProcAttr = confine.Attributes(65534, 65534, nil)
+	cmd.SysProcAttr = confine.Attributes(65534, nil)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -431,5 +432,19 @@ func TestCgroups(t *testing.T) {
 	}
 	if _, err := confine.OpenCgroups(filepath.Join(dir, "none")); err == nil {
 		t.Error("a folder that is not there is divided")
+	}
+}
+
+// TestThreadsAreBounded: the kernel bounds the threads of a process that has a user of its own,
+// also if it does not heed Go's bound.
+func TestThreadsAreBounded(t *testing.T) {
+	needs.Root(t, "runs a process as another user")
+	cmd, out, said := start(t, "threads")
+	text, _ := io.ReadAll(out)
+	refused := func() bool { // in the words of Go, and of C
+		return strings.Contains(said.String(), "failed to create new OS thread") || strings.Contains(said.String(), "pthread_create failed")
+	}
+	if err := cmd.Wait(); err == nil || len(text) > 0 || !refused() {
+		t.Errorf("%q, %v: %.2000s", text, err, said)
 	}
 }

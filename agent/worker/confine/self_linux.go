@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Descriptors that a process may have, its connections among them.
+// Descriptors that a process may have at most, its connections among them.
 const Descriptors = 8192
 
 // Confined is this process, once it is.
@@ -20,6 +20,8 @@ type Confined struct {
 	// NotFirst is why this process is not the first to go if the machine runs out of
 	// memory; nil if it is. Nothing of a tenant depends on it.
 	NotFirst error
+	// Descriptors that it may have.
+	Descriptors uint64
 
 	statm *os.File // how much memory this process has
 }
@@ -41,18 +43,36 @@ func Self(receiver int) (*Confined, error) {
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return nil, fmt.Errorf("switch dumps off: %w", err)
 	}
+	if hasOwnUser() { // otherwise the agent's threads count, too
+		if err := setLimit(unix.RLIMIT_NPROC, maxThreads); err != nil {
+			return nil, err
+		}
+	}
 	if err := errors.Join(
 		setLimit(unix.RLIMIT_CORE, 0), setLimit(unix.RLIMIT_NOFILE, Descriptors), setLimit(unix.RLIMIT_FSIZE, 0),
 		setLimit(unix.RLIMIT_STACK, firstStack), // it grows, and counts as no data
 	); err != nil {
 		return nil, err
 	}
+	var files unix.Rlimit
+	if err := unix.Prlimit(0, unix.RLIMIT_NOFILE, nil, &files); err != nil {
+		return nil, fmt.Errorf("see how many descriptors there may be: %w", err)
+	}
+	c.Descriptors = files.Cur
 	runtime.LockOSThread() // it is a thread that gives up; the filter takes the others along
 	defer runtime.UnlockOSThread()
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return nil, fmt.Errorf("give up new privileges: %w", err)
 	}
 	return c, filterSystemCalls(os.Getpid(), receiver)
+}
+
+// hasOwnUser reports whether this process has another user than the agent, who started it:
+// then nobody else has that user.
+func hasOwnUser() bool {
+	var agent unix.Stat_t
+	err := unix.Stat(fmt.Sprintf("/proc/%d", os.Getppid()), &agent)
+	return err == nil && int(agent.Uid) != os.Getuid()
 }
 
 // firstStack is how large the first thread's stack may be, in bytes.

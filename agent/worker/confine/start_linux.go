@@ -13,13 +13,13 @@ import (
 // has taken its name meanwhile, and whoever may reach its folder.
 const Executable = "/proc/self/exe"
 
-// Attributes of a process to start: a session of its own, the user and the group, if
-// this one is root, and a control group, if that is not nil. It is killed when the
+// Attributes of a process to start: a session of its own, the user and the group of the same
+// number, if this one is root, and a control group, if that is not nil. It is killed when the
 // thread that starts it ends: see NewStarter.
-func Attributes(uid, gid int, group *Cgroup) *syscall.SysProcAttr {
+func Attributes(user uint32, group *Cgroup) *syscall.SysProcAttr {
 	attr := &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
 	if os.Geteuid() == 0 {
-		attr.Credential = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
+		attr.Credential = &syscall.Credential{Uid: user, Gid: user}
 	}
 	if group != nil {
 		attr.UseCgroupFD, attr.CgroupFD = true, group.FD()

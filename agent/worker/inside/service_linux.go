@@ -12,7 +12,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/scriptorium-dev/scriptorium/agent/cache"
 	"github.com/scriptorium-dev/scriptorium/agent/execute"
@@ -40,7 +39,8 @@ type service struct {
 	executor *guard
 	metrics  *prometheus.Registry
 	home     home
-	bytes    *budget.Budget // of the sockets
+	bytes    *budget.Budget      // of the sockets
+	conns    *budget.Connections // of the sockets
 
 	applying sync.Mutex // changes come one after the other
 	serving  bool       // guarded by applying
@@ -61,6 +61,7 @@ func newService(p *process, client workerv1.HomeClient) (*service, error) {
 		engines[e.Name()] = marking{Engine: e, page: p.page}
 	}
 	cached := p.assignment.GetMemoryBytes() / 4
+	bytes := max(p.assignment.GetMemoryBytes()/8, leastBytes)
 	s := &service{
 		process:  p,
 		table:    cache.NewTable(),
@@ -69,7 +70,8 @@ func newService(p *process, client workerv1.HomeClient) (*service, error) {
 		programs: cache.NewPrograms(cache.Config{Engines: engines, Sources: from, Budget: cached}),
 		metrics:  prometheus.NewRegistry(),
 		home:     from,
-		bytes:    budget.New(max(p.assignment.GetMemoryBytes()/8, leastBytes)),
+		bytes:    budget.New(bytes),
+		conns:    budget.ConnectionsOf(p.confined.Descriptors, bytes/2),
 		stopWarm: func() {},
 	}
 	s.metrics.MustRegister(collectors.NewGoCollector())
@@ -243,19 +245,18 @@ func (s *service) Serve(context.Context, *workerv1.ServeRequest) (*workerv1.Serv
 // leastBytes of the sockets' budget: a few of the largest requests fit.
 const leastBytes = 32 << 20
 
-// connections that a socket takes, so that all together leave descriptors for the rest.
-const connections = 2000
-
 func (s *service) server(protocol string, access *gateway.Access) (server, error) {
 	switch protocol {
 	case "resp":
-		return respsock.New(respsock.Options{Executor: s.executor, Access: access, Logger: s.log, Version: s.cfg.Version, MaxConnections: connections, Budget: s.bytes}), nil
+		return respsock.New(respsock.Options{Executor: s.executor, Access: access, Logger: s.log, Version: s.cfg.Version, Connections: s.conns, Budget: s.bytes}), nil
 	case "grpc":
-		return grpcsock.New(grpcsock.Options{Executor: s.executor, Access: access, Logger: s.log, MaxConnections: connections, Budget: s.bytes}), nil
+		return grpcsock.New(grpcsock.Options{Executor: s.executor, Access: access, Logger: s.log, Connections: s.conns, Budget: s.bytes}), nil
 	case "http":
 		return httpsock.New(httpsock.Options{
-			Executor: s.executor, Access: access, Logger: s.log, MaxConnections: connections, Budget: s.bytes,
-			Metrics: promhttp.HandlerFor(s.metrics, promhttp.HandlerOpts{}),
+			Executor: s.executor, Access: access, Logger: s.log, Connections: s.conns, Budget: s.bytes,
+			Metrics: func(g gateway.Grant) (prometheus.Gatherer, error) {
+				return s.metrics, g.CheckTenant(s.assignment.GetTenant())
+			},
 		}), nil
 	}
 	return nil, script.Errorf(script.Internal, "", "there is no protocol %q", protocol)
