@@ -95,6 +95,10 @@ func (t *tenant) process(ctx context.Context) (*process, error) {
 				Message: "the call's time ran out while the process of tenant " + t.name + " was being started, or made a change live",
 			}
 		case <-timer.C:
+			if s.held { // which ends with the change, or with the process
+				timer.Reset(patience)
+				continue
+			}
 			return nil, script.Errorf(script.Unavailable, "tenant", "the process of tenant %s is being started, or makes a change live, which takes longer than %v: try again", t.name, patience)
 		}
 	}
