@@ -257,6 +257,9 @@ const warnInterval = time.Minute
 func (f *Fanout) refuse(agent string, err error) {
 	reason := reasonOf(err)
 	f.stats.refused[reason].Add(1)
+	if reason == reasonNoSession {
+		return // an agent has none before its first answer
+	}
 	f.warn("reports of agents change nothing; others are logged once a minute", "agent", agent, "reason", reason, "error", err)
 }
 
