@@ -37,6 +37,7 @@ type AgentStatus struct {
 	Failed     int             // all of them
 	Tenants    script.Selector // that it follows
 	DiskKeys   []string        // the ids of the keys that what is on its disk is signed by
+	Held       string          // why it keeps what the registry says is gone; "" if it does not
 	Drifts     uint64          // how often it differed from the registry's checksum, since its start
 }
 
@@ -184,6 +185,7 @@ func toAgentStatus(m *registryv1.AgentStatus) (AgentStatus, error) {
 		Tenants:    tenants,
 		DiskKeys:   m.GetDiskKeys(),
 		Drifts:     m.GetDrifts(),
+		Held:       m.GetHeld(),
 	}
 	for _, f := range m.GetFailures() {
 		a.Failures = append(a.Failures, ScriptFailure{

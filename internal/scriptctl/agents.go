@@ -28,14 +28,15 @@ its disk. Failures to activate a script follow below, with the script's line.
 
 An agent that has not reported for 15 seconds is unknown. The registry forgets it
 after an hour. A foreign agent belongs to another fleet: it keeps running the scripts
-of that fleet, and takes nothing from this registry.`,
+of that fleet, and takes nothing from this registry. An agent that holds removals keeps scripts whose
+records the registry has lost; why, and what to do, follows below.`,
 		Example: "  scriptctl agents --troubled\n  scriptctl agents -o json",
 		Args:    wantArgs(0, 0, "no argument", ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.agents(cmd.Context(), troubled)
 		},
 	}
-	cmd.Flags().BoolVar(&troubled, "troubled", false, "show only agents that failed, lag behind, are unknown or foreign")
+	cmd.Flags().BoolVar(&troubled, "troubled", false, "show only agents that failed, lag behind, hold removals, are unknown or foreign")
 	return cmd
 }
 
@@ -43,6 +44,7 @@ of that fleet, and takes nothing from this registry.`,
 type agentView struct {
 	Agent          string              `json:"agent"`
 	ForeignFleet   string              `json:"foreignFleet,omitempty"`
+	Held           string              `json:"held,omitempty"`
 	Revision       script.Revision     `json:"activatedRevision"`
 	Behind         int                 `json:"behind"` // releases
 	LagSeconds     float64             `json:"lagSeconds"`
@@ -96,7 +98,7 @@ func (a *app) agents(ctx context.Context, troubled bool) error {
 
 func viewOfAgent(a *registryclient.AgentStatus) agentView {
 	v := agentView{
-		Agent: a.Name, ForeignFleet: a.Foreign, Revision: a.Activated, Behind: a.Behind, LagSeconds: a.Lag.Seconds(),
+		Agent: a.Name, ForeignFleet: a.Foreign, Held: a.Held, Revision: a.Activated, Behind: a.Behind, LagSeconds: a.Lag.Seconds(),
 		Unknown: a.Unknown, UnheardSeconds: a.UnheardFor.Seconds(), Failed: a.Failed,
 		Software: a.Software, Labels: a.Labels, Tenants: a.Tenants.Globs(), DiskKeys: a.DiskKeys, Drifts: a.Drifts,
 	}
@@ -141,6 +143,9 @@ func agentState(a *registryclient.AgentStatus) string {
 	case a.Failed == 0:
 		words = append(words, "current")
 	}
+	if a.Held != "" {
+		words = append(words, "holds removals")
+	}
 	if a.Failed > 0 {
 		words = append(words, fmt.Sprintf("%d failed", a.Failed))
 	}
@@ -151,6 +156,9 @@ func agentState(a *registryclient.AgentStatus) string {
 }
 
 func printFailures(w io.Writer, v *agentView) {
+	if v.Held != "" {
+		fmt.Fprintf(w, "%s: %s\n", plain(v.Agent), plain(v.Held))
+	}
 	for _, f := range v.Failures {
 		where := f.Script
 		if f.Line > 0 {

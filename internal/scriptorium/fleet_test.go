@@ -197,6 +197,12 @@ func TestLostRecordsEmptyNoAgent(t *testing.T) {
 	if got := m.answers(); got != "1" {
 		t.Errorf("the agent answers %s", got)
 	}
+	await(t, "the registry knows", func() bool {
+		for agent, err := range m.client.Agents(t.Context(), true) {
+			return err == nil && agent.Name == "node" && strings.Contains(agent.Held, "would remove 15 of 16")
+		}
+		return false
+	})
 	if _, err := m.client.AcceptLoss(t.Context(), others+1, "ann", "a test"); err != nil {
 		t.Fatal(err)
 	}

@@ -149,6 +149,7 @@ func readReport(of session.Session, m *eventv1.Status) (r fleet.Report, skipped 
 		Tenants:     tenants,
 		DiskKeys:    m.GetDiskKeys(),
 		Drifts:      m.GetDrifts(),
+		Held:        within(m.GetHeld()),
 		Trials:      trials,
 	}, skipped + left, nil
 }
@@ -255,3 +256,8 @@ func readTrials(messages []*eventv1.Trial, tenants script.Selector) (trials []fl
 	}
 	return trials, skipped
 }
+
+// maxHeld is how many bytes of why an agent holds removals back are kept.
+const maxHeld = 1024
+
+func within(text string) string { return text[:min(len(text), maxHeld)] }

@@ -12,7 +12,8 @@ import (
 type AgentFilter struct {
 	After string // the agent with this name, alone; the empty name begins
 	Limit int    // at most so many; none if 0
-	// Troubled: those alone that failed or run behind, are unknown, or belong to another fleet.
+	// Troubled: those alone that failed or run behind, are unknown, hold removals
+	// back, or belong to another fleet.
 	Troubled bool
 }
 
@@ -42,6 +43,7 @@ type Agent struct {
 	Tenants  script.Selector
 	DiskKeys []string // not to be changed
 	Drifts   uint64
+	Held     string // as in Report
 }
 
 // MaxAgentFailures is how many failures an Agent names.
@@ -59,7 +61,7 @@ func (f *Fleet) Agents(filter AgentFilter) Agents {
 	lags := lags{fleet: f, now: f.now(), known: map[place]lag{}}
 	for _, name := range names {
 		a := lags.listed(name)
-		if filter.Troubled && a.Fleet == "" && !a.Unknown && a.Behind == 0 && a.Failed == 0 {
+		if filter.Troubled && a.Fleet == "" && a.Held == "" && !a.Unknown && a.Behind == 0 && a.Failed == 0 {
 			continue
 		}
 		if filter.Limit > 0 && len(list.Agents) == filter.Limit {
@@ -112,6 +114,6 @@ func (l *lags) describe(a *agent) Agent {
 		Unknown: a.unknown, UnheardFor: max(0, l.now.Sub(a.heard)),
 		Behind: behind.behind, Lag: behind.since,
 		Failures: a.someFailures(), Failed: len(a.failures),
-		Tenants: r.Tenants, DiskKeys: r.DiskKeys, Drifts: r.Drifts,
+		Tenants: r.Tenants, DiskKeys: r.DiskKeys, Drifts: r.Drifts, Held: r.Held,
 	}
 }

@@ -27,6 +27,7 @@ type Report struct {
 	Leaving     bool            // the agent is to be forgotten, not to be waited for
 	Tenants     script.Selector // that it follows
 	DiskKeys    []string        // the ids of the keys that what is on its disk is signed by
+	Held        string          // why it keeps what the registry says is gone; "" if it does not
 	Drifts      uint64          // how often it differed from the registry's checksum, since its start
 	Trials      []Trial         // of candidates; what is beyond MaxTrials counts for nothing
 }

@@ -253,6 +253,7 @@ func fromAgent(a *fleet.Agent) *registryv1.AgentStatus {
 		Tenants:           a.Tenants.Globs(),
 		DiskKeys:          a.DiskKeys,
 		Drifts:            a.Drifts,
+		Held:              a.Held,
 	}
 	for _, failure := range a.Failures {
 		m.Failures = append(m.Failures, &registryv1.ScriptFailure{

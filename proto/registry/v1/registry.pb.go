@@ -4644,7 +4644,10 @@ type AgentStatus struct {
 	Drifts uint64 `protobuf:"varint,13,opt,name=drifts,proto3" json:"drifts,omitempty"`
 	// The other fleet that the agent belongs to: it takes nothing of this one, and behind,
 	// lag and failures are not known. Empty for an agent of this fleet.
-	ForeignFleet  string `protobuf:"bytes,14,opt,name=foreign_fleet,json=foreignFleet,proto3" json:"foreign_fleet,omitempty"`
+	ForeignFleet string `protobuf:"bytes,14,opt,name=foreign_fleet,json=foreignFleet,proto3" json:"foreign_fleet,omitempty"`
+	// Why the agent keeps objects that the registry says are gone, and what to do; empty if it
+	// does not.
+	Held          string `protobuf:"bytes,15,opt,name=held,proto3" json:"held,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4773,6 +4776,13 @@ func (x *AgentStatus) GetDrifts() uint64 {
 func (x *AgentStatus) GetForeignFleet() string {
 	if x != nil {
 		return x.ForeignFleet
+	}
+	return ""
+}
+
+func (x *AgentStatus) GetHeld() string {
+	if x != nil {
+		return x.Held
 	}
 	return ""
 }
@@ -5994,7 +6004,7 @@ const file_proto_registry_v1_registry_proto_rawDesc = "" +
 	"\aunknown\x18\x06 \x01(\x05R\aunknown\x12C\n" +
 	"\n" +
 	"unreadable\x18\a \x03(\v2#.scriptorium.registry.v1.UnreadableR\n" +
-	"unreadableJ\x04\b\x03\x10\x04\"\xde\x04\n" +
+	"unreadableJ\x04\b\x03\x10\x04\"\xf2\x04\n" +
 	"\vAgentStatus\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x12H\n" +
 	"\x06labels\x18\x02 \x03(\v20.scriptorium.registry.v1.AgentStatus.LabelsEntryR\x06labels\x12\x1a\n" +
@@ -6011,7 +6021,8 @@ const file_proto_registry_v1_registry_proto_rawDesc = "" +
 	"\atenants\x18\v \x03(\tR\atenants\x12\x1b\n" +
 	"\tdisk_keys\x18\f \x03(\tR\bdiskKeys\x12\x16\n" +
 	"\x06drifts\x18\r \x01(\x04R\x06drifts\x12#\n" +
-	"\rforeign_fleet\x18\x0e \x01(\tR\fforeignFleet\x1a9\n" +
+	"\rforeign_fleet\x18\x0e \x01(\tR\fforeignFleet\x12\x12\n" +
+	"\x04held\x18\x0f \x01(\tR\x04held\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x8b\x01\n" +
