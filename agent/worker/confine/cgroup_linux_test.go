@@ -171,6 +171,13 @@ func TestTheKernelKeepsTheProcessor(t *testing.T) {
 // may.
 func TestTheKernelKeepsTheThreads(t *testing.T) {
 	g, dir := kernelGroup(t, 256<<20, 0)
+	if most := said(t, dir, "pids.max"); most != "512" {
+		t.Errorf("the group may have %s threads, want 512", most)
+	}
+	// Fewer than its user may have: otherwise that bound is met first.
+	if err := os.WriteFile(filepath.Join(dir, "pids.max"), []byte("100"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	cmd, lines := startIn(t, g, "threads")
 	for lines.Scan() {
 		t.Error(lines.Text()) // it had them all
