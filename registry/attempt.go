@@ -260,6 +260,9 @@ func brings(cur script.Release, c Commit) (d script.Digest) {
 
 // small returns a source, nil if it cannot be had: agents fetch it then.
 func (r *Registry) small(ctx context.Context, d script.Digest) []byte {
+	const soon = 200 * time.Millisecond // others may read much: a rollback does not wait for them
+	ctx, cancel := context.WithTimeout(ctx, soon)
+	defer cancel()
 	found, err := r.sources.get(ctx, []script.Digest{d})
 	if err != nil || len(found) == 0 {
 		return nil

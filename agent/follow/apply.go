@@ -52,8 +52,9 @@ type applier struct {
 	changed    bool // failing, since the last outcome
 	// patience of fetches in the job; 0: nothing is fetched.
 	patience time.Duration
-	// heldAt is where the cursor was when removals were first held back; 0 while none are.
-	heldAt script.Revision
+	// removed has the revisions of the tombstones that events brought since the last answer of
+	// the registry: one that is older must not bring their objects back.
+	removed map[string]script.Revision
 }
 
 // candidate is an object on its way.
@@ -69,7 +70,7 @@ func newApplier(cfg Config, incarnation string, open opener, refusals *refusals,
 		state: cfg.State, registry: cfg.Registry, roots: cfg.Publishers, adopt: cfg.AdoptFleet, agent: cfg.Agent, life: incarnation,
 		open: open, refusals: refusals, log: cfg.Log, metrics: m,
 		random: random, share: cmp.Or(cfg.RemovalShare, defaultRemovalShare),
-		failing: map[string]*failing{},
+		failing: map[string]*failing{}, removed: map[string]script.Revision{},
 	}
 	for _, o := range cfg.State.Incomplete() {
 		err := a.vouched(o)
@@ -102,7 +103,12 @@ func (a *applier) events(ctx context.Context, from Cursor, events []*event) outc
 		return out
 	}
 	_ = a.commit(chosen.candidates, nil) // each candidate has the error, and is tried again
-	if ctx.Err() != nil {                // stopping: what was interrupted must come again
+	for _, c := range chosen.candidates {
+		if c.Object.Deleted() && c.err == nil {
+			a.removed[c.Key] = c.Object.Revision()
+		}
+	}
+	if ctx.Err() != nil { // stopping: what was interrupted must come again
 		out.err = context.Cause(ctx)
 		return out
 	}
@@ -164,6 +170,9 @@ func (a *applier) choose(s *selection, objects []object, by choice) {
 	for _, o := range objects {
 		if o.err != nil {
 			a.metrics.malformed.Inc()
+		}
+		if !by.otherFleet && o.Object.Revision() < a.removed[o.Key] {
+			continue
 		}
 		if !by.otherFleet && o.Object.Revision() <= a.known(o.Key) {
 			if !by.thorough || by.unreadable.has(o.Key) && o.Object.Revision() < a.known(o.Key) {
@@ -344,7 +353,7 @@ func (a *applier) bring(ctx context.Context, candidates []*candidate, given map[
 			break
 		}
 		var got map[script.Digest][]byte
-		got, fetchErr = fetch(ctx, a.registry, part, a.unsound, a.patience)
+		got, fetchErr = a.fetch(ctx, part)
 		maps.Copy(sources, got)
 	}
 	return sources, fetchErr

@@ -62,3 +62,26 @@ func TestABlackHoledRegistry(t *testing.T) {
 		n.expect("when the registry answers again")
 	})
 }
+
+// TestAnOlderAnswerRevivesNothing: what an event has deleted stays so when an answer comes in
+// that the registry began before.
+func TestAnOlderAnswerRevivesNothing(t *testing.T) {
+	simulate(t, func(w *world, n *node, _ *follow.Follower) {
+		w.with(func() { w.inline, w.odd = true, true }) // beacons ask for full answers again and again
+		w.set(faults{slow: 1})
+		for i := range 300 {
+			w.commit(map[string]string{"a": fmt.Sprint("text", i)})
+			pass(50 * time.Millisecond)
+			w.commit(map[string]string{"a": ""})
+			gone := false
+			for range 60 {
+				pass(10 * time.Millisecond)
+				_, live := n.snapshot()
+				if gone && len(live) != 0 {
+					t.Fatalf("deletion %d is undone", i)
+				}
+				gone = len(live) == 0
+			}
+		}
+	})
+}

@@ -17,6 +17,7 @@ const (
 	// applyPatience does so for sources that events need: the changes of others wait
 	// meanwhile. What does not come is fetched beside them.
 	applyPatience = 100 * time.Millisecond
+	fetchAtMost   = time.Second
 	// idleTimeout bounds the wait for each further response.
 	idleTimeout = 30 * time.Second
 )
@@ -59,6 +60,17 @@ func fetch(ctx context.Context, from Registry, digests []script.Digest, bad func
 		return got, script.Errorf(script.Unavailable, "", "what it needs cannot be fetched from the registry: %w", err)
 	}
 	return got, nil
+}
+
+// fetch fetches what a job needs. One that applies events waits no longer than fetchAtMost
+// in all: the changes of others wait meanwhile.
+func (a *applier) fetch(ctx context.Context, digests []script.Digest) (map[script.Digest][]byte, error) {
+	if a.patience == applyPatience {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, fetchAtMost, errSilent)
+		defer cancel()
+	}
+	return fetch(ctx, a.registry, digests, a.unsound, a.patience)
 }
 
 // verify returns the content of a source that has the digest it came with. It

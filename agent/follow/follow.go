@@ -37,6 +37,9 @@ type Cursor struct {
 	Fleet    string
 	Revision script.Revision
 	Removals int64 // that the registry had made by then
+	// Accepted is the revision of the last loss that was accepted and needs no acceptance any
+	// more.
+	Accepted script.Revision
 }
 
 // Registry is what the follower asks of the registry. Errors of a stream end it.
@@ -384,7 +387,7 @@ func (f *Follower) finish(now time.Time, out outcome) {
 	if out.changed || !slices.Equal(f.status.keys, out.keys) || f.status.held != f.machine.held || out.kind != jobCheck && before != f.machine.cursor {
 		f.status.changed()
 	}
-	if before != f.machine.cursor && (out.kind == jobApply || out.kind == jobSync) {
+	if (before.Fleet != f.machine.cursor.Fleet || before.Revision != f.machine.cursor.Revision) && (out.kind == jobApply || out.kind == jobSync) {
 		f.status.activated(now, f.machine.cursor.Revision)
 	}
 	f.retryAt, f.status.failures, f.status.keys, f.status.drifts = out.retryAt, out.failures, out.keys, f.machine.drifts

@@ -285,13 +285,20 @@ func (m *machine) finishSync(now time.Time, out outcome) {
 		m.metrics.syncsFailed.Inc()
 		most := backoffMax
 		if m.hold(out.err) {
-			most = driftMax // a person has to act, and each answer may be a full one
+			most = driftMax   // a person has to act, and each answer may be a full one
+			if out.thorough { // what changed since the cursor is asked for meanwhile
+				m.drift.tried(now, m.random)
+				m.rotation.tried(now, m.random)
+			}
 		}
 		backoff := min(most, backoffMin<<min(m.failed-1, 10))
 		m.due = now.Add(backoff/2 + m.jitter(backoff))
 		return
 	}
-	m.synced, m.failed, m.held = true, 0, ""
+	m.synced, m.failed = true, 0
+	if out.thorough || out.agrees || !out.checked {
+		m.held = ""
+	}
 	m.metrics.syncs.Inc()
 	if out.thorough {
 		m.drift.tried(now, m.random)

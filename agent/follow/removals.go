@@ -46,10 +46,7 @@ func (a *applier) guardRemovals(gone []string, candidates []*candidate, from Cur
 		if (n-made)*100 <= live*a.share {
 			continue
 		}
-		if a.heldAt == 0 {
-			a.heldAt = max(from.Revision, 1)
-		}
-		if meant.at > a.heldAt && int64(n-made) <= meant.accepted {
+		if meant.at > from.Accepted && int64(n-made) <= meant.accepted {
 			continue
 		}
 		err := refuse(refusedRemoval,
@@ -58,7 +55,6 @@ func (a *applier) guardRemovals(gone []string, candidates []*candidate, from Cur
 		a.refusals.note("removal", err)
 		return &heldBack{err}
 	}
-	a.heldAt = 0
 	return nil
 }
 

@@ -80,6 +80,7 @@ func TestLostRecordsRemoveNothing(t *testing.T) {
 		pass(2 * time.Minute)
 		wantHeld(t, n, f, removalScripts+1, refusal)
 		w.accept(20)
+		w.commit(map[string]string{"new": "newer"}) // an event before the next answer
 		pass(2 * time.Minute)
 		wantHeld(t, n, f, removalScripts+1-20, "")
 		n.expect("after the loss was accepted")

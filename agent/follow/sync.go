@@ -63,6 +63,7 @@ func (a *applier) sync(at Cursor, q *question) outcome {
 		return out
 	}
 	a.forget(answer)
+	clear(a.removed)
 	if thorough {
 		a.reseal(answer.chosen.same)
 	}
@@ -77,21 +78,25 @@ func (a *applier) sync(at Cursor, q *question) outcome {
 		again = math.MaxInt
 	}
 	out.checked, out.agrees = a.compare(answer.sums, again)
+	out.cursor.Accepted = at.Accepted
+	if answer.full || out.agrees {
+		out.cursor.Accepted = answer.removals.at
+	}
 	a.saveCursor(out.cursor)
 	return out
 }
 
 // answer is what the registry answered.
 type answer struct {
-	adopt   string // as in applier
-	choice  choice
-	head    Cursor
-	full    bool
-	keys    keys // of all objects, when full
-	chosen  selection
-	sources map[script.Digest][]byte
-	bytes   int
-	removals
+	adopt    string // as in applier
+	choice   choice
+	head     Cursor
+	full     bool
+	keys     keys // of all objects, when full
+	chosen   selection
+	sources  map[script.Digest][]byte
+	bytes    int
+	removals removals
 
 	began    time.Time // when its first part came
 	pages    int

@@ -59,6 +59,8 @@ type Cursor struct {
 	Group string `json:"group,omitempty"`
 	// Removals is how many objects the registry had removed by then.
 	Removals int64 `json:"removals,omitempty"`
+	// Accepted is as in follow.Cursor.
+	Accepted script.Revision `json:"accepted,omitempty"`
 }
 
 // Source is the source of a version, or the content of a value. Digest must be that

@@ -157,6 +157,9 @@ func (t *tenant) ask(p *process, do func(context.Context) error) bool {
 	if err == nil {
 		return true
 	}
+	if t.ctx.Err() != nil { // it leaves, and is drained
+		return false
+	}
 	if ctx.Err() == nil { // most likely it died of something else
 		select {
 		case <-p.ended:

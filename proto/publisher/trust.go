@@ -65,6 +65,9 @@ func ParseTrust(data []byte) (*Trust, error) {
 	if err := decoder.Decode(&file); err != nil && !errors.Is(err, io.EOF) {
 		return nil, script.Errorf(script.Invalid, "", "cannot be read: %s", strings.ReplaceAll(err.Error(), "\n", " "))
 	}
+	if err := decoder.Decode(new(any)); !errors.Is(err, io.EOF) {
+		return nil, script.Errorf(script.Invalid, "", "has more than one YAML document: put all publishers into one")
+	}
 	if len(file.Publishers) == 0 {
 		return nil, script.Errorf(script.Invalid, "publishers", "is missing: name tenants and the keys of those who publish for them")
 	}
@@ -205,12 +208,16 @@ func (t *Trust) Release(r *script.Release) error {
 	return script.Errorf(script.Denied, field, "the %s of %s, revision %d, is not what a publisher has signed: sign it (scriptctl sign, or publish --sign)", differs, r.Name, r.Revision)
 }
 
-// Signed returns the release without the retained versions that may not run.
+// Signed returns the release without the retained versions that may not run. What is live
+// stays, and so does its candidate: whether they may run was decided when they went live.
 func (t *Trust) Signed(r script.Release) script.Release {
 	if !t.Requires(r.Name.Tenant) {
 		return r
 	}
-	r.Retained = slices.DeleteFunc(slices.Clone(r.Retained), func(v script.Version) bool { return t.Version(r.Name, v) != nil })
+	r.Retained = slices.DeleteFunc(slices.Clone(r.Retained), func(v script.Version) bool {
+		candidate := r.Candidate != nil && v.Number == r.Candidate.Version.Number
+		return v.Number != r.Active.Number && !candidate && t.Version(r.Name, v) != nil
+	})
 	return r
 }
 

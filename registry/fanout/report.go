@@ -149,7 +149,7 @@ func readReport(of session.Session, m *eventv1.Status) (r fleet.Report, skipped 
 		Tenants:     tenants,
 		DiskKeys:    m.GetDiskKeys(),
 		Drifts:      m.GetDrifts(),
-		Held:        within(m.GetHeld()),
+		Held:        readText(m.GetHeld(), maxHeld),
 		Trials:      trials,
 	}, skipped + left, nil
 }
@@ -224,6 +224,8 @@ func readCause(m *scriptv1.Error, most int) *script.Error {
 	cause := wire.ToError(m)
 	if cause != nil {
 		cause.Message = readText(cause.Message, most)
+		cause.Field = readText(cause.Field, maxTextBytes)
+		cause.Kind = script.Kind(readText(string(cause.Kind), maxTextBytes))
 	}
 	return cause
 }
@@ -259,5 +261,3 @@ func readTrials(messages []*eventv1.Trial, tenants script.Selector) (trials []fl
 
 // maxHeld is how many bytes of why an agent holds removals back are kept.
 const maxHeld = 1024
-
-func within(text string) string { return text[:min(len(text), maxHeld)] }

@@ -52,8 +52,20 @@ type secret struct {
 // secrets are the next one, the one that makes sessions now, and the one before.
 type secrets [3]secret
 
+// sound reports whether each one can make and verify sessions.
+func (s secrets) sound() bool {
+	for _, one := range s {
+		if one.ID == "" || len(one.Key) != keyBytes {
+			return false
+		}
+	}
+	return true
+}
+
+const keyBytes = 32
+
 func newSecret() secret {
-	s := secret{ID: rand.Text(), Key: make([]byte, 32)}
+	s := secret{ID: rand.Text(), Key: make([]byte, keyBytes)}
 	_, _ = rand.Read(s.Key) // never fails
 	return s
 }
@@ -120,7 +132,7 @@ func (s *Sessions) look(ctx context.Context) error {
 		return err
 	}
 	var read secrets
-	if at == 0 || json.Unmarshal(data, &read) != nil {
+	if at == 0 || json.Unmarshal(data, &read) != nil || !read.sound() {
 		known := s.current.Load()
 		if known == nil {
 			known = &secrets{newSecret(), newSecret(), newSecret()}

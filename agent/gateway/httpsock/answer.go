@@ -9,6 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/scriptorium-dev/scriptorium/agent/gateway"
 	"github.com/scriptorium-dev/scriptorium/proto/budget"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -169,6 +170,11 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
+	s.charged(w, r, func(w http.ResponseWriter) { s.writeJSON(w, http.StatusOK, s.listed(grant, tenant, event)) })
+}
+
+// listed is what GET /v1/scripts answers. One at a time is made, within the budget.
+func (s *Server) listed(grant gateway.Grant, tenant, event string) listBody {
 	position := s.opts.Executor.Position()
 	body := listBody{Revision: position.Revision, Scripts: []scriptBody{}}
 	if position.Staleness >= 0 {
@@ -185,7 +191,7 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request) {
 			Pinned: live.Pinned, Enabled: live.Enabled, Event: live.Trigger.Event,
 		})
 	}
-	s.charged(w, r, func(w http.ResponseWriter) { s.writeJSON(w, http.StatusOK, body) })
+	return body
 }
 
 // metrics serves GET /metrics.
