@@ -392,8 +392,8 @@ func each[T any](all iter.Seq2[T, error], object func(T) script.Object, yield fu
 	return true
 }
 
-// Removals are those that agents are to believe. A store that lost records has no account
-// of that here, which is how agents know.
+// Removals says which removals of objects are meant. A store that lost records has no account
+// of it here, so agents keep the objects.
 type Removals struct {
 	// Made counts the objects that registries have removed since the fleet was founded.
 	Made int64

@@ -89,14 +89,14 @@ func (a *applier) pullRequest(j job) *registryv1.PullRequest {
 // longer: giving up on it each time after the same while would only add to the load.
 func patience(silent int) time.Duration { return min(idleTimeout, answerTimeout<<min(silent, 10)) }
 
-// fetched is what was fetched for objects that are to be tried again.
+// fetched is what was fetched for a retry.
 type fetched struct {
 	sources map[script.Digest][]byte
 	err     error // why some are missing
 }
 
-// lacking returns the digests of what is missing of objects that are to be tried again now,
-// as much of it as is held in memory together. No job is in progress.
+// lacking returns the digests of the sources that the retries due now lack, up to as much as
+// the agent holds in memory together. No job is in progress.
 func (a *applier) lacking(now time.Time) []script.Digest {
 	var missing []script.Digest
 	bytes := 0

@@ -64,8 +64,7 @@ func (a *applier) pass(c *candidate) {
 	a.log.Debug("it is live", "key", key, "revision", c.Object.Revision())
 }
 
-// retryAt returns when the first of what failed is to be tried again; zero:
-// never.
+// retryAt returns when the first retry is due; zero: never.
 func (a *applier) retryAt() time.Time {
 	var at time.Time
 	for _, f := range a.failing {

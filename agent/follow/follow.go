@@ -215,7 +215,7 @@ type Follower struct {
 	asked    chan *question // the registry has begun to answer, or has not
 	answer   *question      // that waits for the job in progress; nil for none
 	silent   int            // questions in a row that the registry did not answer
-	fetched  chan fetched   // for what is to be tried again
+	fetched  chan fetched   // for retries
 	again    *fetched       // that waits for the job in progress; nil for none
 	retryAt  time.Time      // of what failed
 	unsent   bool           // the last status

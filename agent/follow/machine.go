@@ -85,7 +85,7 @@ type machine struct {
 	synced bool // since the start: nothing is applied before that
 	busy   bool // a job is in progress
 	asking bool // the registry was asked for an answer, which has not begun
-	// fetching: sources are on their way for what is to be tried again.
+	// fetching: the registry was asked for sources that retries need.
 	fetching bool
 	missed   bool // messages are known to be lost
 

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// start starts what is to be done now, and reports whether there may be more.
+// start starts the next job, and reports whether another one may be due.
 func (f *Follower) start(ctx context.Context, now time.Time) bool {
 	at := f.machine.cursor
 	switch {
@@ -45,8 +45,8 @@ func (f *Follower) startJob(ctx context.Context, j job) {
 	go func() { f.done <- f.work(ctx, j) }()
 }
 
-// startFetch fetches what is missing of what is to be tried again, beside other work. It
-// reports whether anything is.
+// startFetch fetches the sources that due retries lack, beside other work. It reports whether
+// there are any.
 func (f *Follower) startFetch(ctx context.Context, now time.Time) bool {
 	missing := f.applier.lacking(now)
 	if len(missing) == 0 {

@@ -21,7 +21,7 @@ func (s *Store) LeaseOfRequests(ctx context.Context) (clientv3.LeaseID, error) {
 	return s.leaseOfRequests(ctx)
 }
 
-// AgeLease makes the lease so old that it is to be renewed.
+// AgeLease makes the lease so old that a renewal is due.
 func (s *Store) AgeLease() {
 	id, _ := s.requests.last()
 	s.requests.set(id, time.Now().Add(-renewLeaseAfter))

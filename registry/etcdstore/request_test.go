@@ -117,7 +117,7 @@ func TestALeaseIsRenewedBeside(t *testing.T) {
 	}
 	s.AgeLease()
 	if got, err := s.LeaseOfRequests(stopped); err != nil || got != first {
-		t.Errorf("the lease that is to be renewed: %d, %v; want %d", got, err, first)
+		t.Errorf("the lease whose renewal is due: %d, %v; want %d", got, err, first)
 	}
 	for next := first; next == first; {
 		if next, err = s.LeaseOfRequests(t.Context()); err != nil {

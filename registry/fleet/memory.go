@@ -104,7 +104,7 @@ func (f *Fleet) tooSoon(m *Memo) bool {
 	return ok && !m.Gone && f.now().Sub(known.at) < memoApart
 }
 
-// agentNotes appends what is to be stored of agents, if anything can be stored now.
+// agentNotes appends the notes on agents that are due, if the store takes any now.
 func (f *Fleet) agentNotes(memos []Memo, due time.Time) []Memo {
 	now, mem := f.now(), &f.memory
 	mem.budget = min(memoBurst, mem.budget+max(0, now.Sub(mem.budgetAt).Seconds())*memoRate)

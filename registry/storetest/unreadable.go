@@ -27,8 +27,8 @@ func (h Harness) runUnreadable(t *testing.T) {
 // of another object.
 var records = []string{"\xff\xff\xff", "", "\x0a\x05other\x12\x05other"}
 
-// spoilable fills a store with two objects of each kind, the first of which are to be
-// spoiled, and returns the keys of these.
+// spoilable fills a store with two objects of each kind, and returns the keys of the first
+// ones, which the tests spoil.
 func spoilable(t *testing.T, s registry.Store) []string {
 	t.Helper()
 	for i := range 2 {
