@@ -395,19 +395,12 @@ func each[T any](all iter.Seq2[T, error], object func(T) script.Object, yield fu
 // Removals says which removals of objects are meant. A store that lost records has no account
 // of it here, so agents keep the objects.
 type Removals struct {
-	// Made counts the objects that registries have removed since the fleet was founded.
-	Made int64
+	// Made counts the objects of each tenant that registries have removed since the fleet was
+	// founded.
+	Made map[string]int64
 	// Accepted is how many objects' loss an administrator accepted last, at the revision At.
 	Accepted int64
 	At       script.Revision
-}
-
-// Merge takes in what a transaction says of removals.
-func (r *Removals) Merge(next Removals) {
-	r.Made = max(r.Made, next.Made)
-	if next.At > r.At {
-		r.Accepted, r.At = next.Accepted, next.At
-	}
 }
 
 // Transaction is one committed change, as watched.

@@ -41,12 +41,16 @@ func (s *Store) Snapshot(ctx context.Context) (registry.Snapshot, error) {
 		}
 		snapshot.Floor = script.Revision(floor)
 	}
-	heads := s.keys.heads()
-	for _, response := range resp.Responses[3:] {
-		for _, kv := range response.GetResponseRange().GetKvs() {
-			s.addRemovals(&snapshot.Removals, kv)
-		}
+	for _, kv := range resp.Responses[3].GetResponseRange().GetKvs() {
+		s.addRemovals(&snapshot.Removals, kv)
 	}
+	for kv, err := range s.pages(ctx, "read the tenants' removals", s.keys.removals(), at, clientv3.WithKeysOnly()) {
+		if err != nil {
+			return registry.Snapshot{}, err
+		}
+		s.addRemovals(&snapshot.Removals, kv)
+	}
+	heads := s.keys.heads()
 	for kv, err := range s.pages(ctx, "read the tenants' heads", heads, at, clientv3.WithKeysOnly()) {
 		if err != nil {
 			return registry.Snapshot{}, err
@@ -102,11 +106,11 @@ func (s *Store) past(ctx context.Context, kv *mvccpb.KeyValue) *script.Object {
 	return nil
 }
 
-// beginSnapshot reads the head, the floor, the fleet's identity and the removals.
+// beginSnapshot reads the head, the floor, the fleet's identity and the accepted loss.
 func (s *Store) beginSnapshot(ctx context.Context) (*clientv3.TxnResponse, error) {
-	return s.commit(ctx, "begin a snapshot", nil, append([]clientv3.Op{
-		clientv3.OpGet(s.keys.head(), clientv3.WithKeysOnly()), clientv3.OpGet(s.keys.floor()), clientv3.OpGet(s.keys.fleet()),
-	}, s.readRemovals()...), nil)
+	return s.commit(ctx, "begin a snapshot", nil, []clientv3.Op{
+		clientv3.OpGet(s.keys.head(), clientv3.WithKeysOnly()), clientv3.OpGet(s.keys.floor()), clientv3.OpGet(s.keys.fleet()), clientv3.OpGet(s.keys.loss()),
+	}, nil)
 }
 
 // pages yields all keys with the prefix as of one revision of etcd. An error is the

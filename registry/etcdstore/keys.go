@@ -41,8 +41,8 @@ import (
 //	                             mod revision is that of the last one
 //	meta/heads/<tenant>          the same of each tenant; never removed
 //	meta/loss                    how many objects' loss an administrator accepted last
-//	meta/removals                empty; written with each object that is removed, so
-//	                             that the key's version counts them
+//	meta/removals/<tenant>       empty; written with each of the tenant's objects that is
+//	                             removed, so that the key's version counts them
 //	meta/floor                   a revision: tombstones up to it may be gone
 //	meta/restored                empty; written by each import of a script
 //	meta/sessions                JSON of the secrets that agents' sessions are made with
@@ -150,7 +150,7 @@ func (k keys) floor() string { return k.prefix + "meta/floor" }
 
 func (k keys) loss() string { return k.prefix + "meta/loss" }
 
-func (k keys) removals() string { return k.prefix + "meta/removals" }
+func (k keys) removals() string { return k.prefix + "meta/removals/" }
 
 func (k keys) restored() string { return k.prefix + "meta/restored" }
 

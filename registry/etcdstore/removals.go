@@ -3,6 +3,7 @@ package etcdstore
 import (
 	"context"
 	"strconv"
+	"strings"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -17,7 +18,7 @@ func (s *Store) countRemoval(o script.Object) []clientv3.Op {
 	if !o.Deleted() {
 		return nil
 	}
-	return []clientv3.Op{clientv3.OpPut(s.keys.removals(), "")}
+	return []clientv3.Op{clientv3.OpPut(s.keys.removals()+o.TenantName(), "")}
 }
 
 // AcceptLoss implements registry.Checkup.
@@ -40,17 +41,16 @@ func (s *Store) AcceptLoss(ctx context.Context, objects int64, audit script.Audi
 	return script.Revision(resp.Header.Revision), nil
 }
 
-// readRemovals are the reads of the keys that addRemovals takes.
-func (s *Store) readRemovals() []clientv3.Op {
-	return []clientv3.Op{clientv3.OpGet(s.keys.removals(), clientv3.WithKeysOnly()), clientv3.OpGet(s.keys.loss())}
-}
-
-// addRemovals takes in what one of the keys says, and reports whether it is one.
+// addRemovals takes in what a key says of removals, and reports whether it says anything.
 func (s *Store) addRemovals(r *registry.Removals, kv *mvccpb.KeyValue) bool {
-	switch string(kv.Key) {
-	case s.keys.removals():
-		r.Made = kv.Version
-	case s.keys.loss():
+	tenant, counts := strings.CutPrefix(string(kv.Key), s.keys.removals())
+	switch {
+	case counts:
+		if r.Made == nil {
+			r.Made = map[string]int64{}
+		}
+		r.Made[tenant] = kv.Version
+	case string(kv.Key) == s.keys.loss():
 		if n, err := strconv.ParseInt(string(kv.Value), 10, 64); err == nil {
 			r.Accepted, r.At = n, script.Revision(kv.ModRevision)
 		}

@@ -30,7 +30,7 @@ type Event struct {
 	// Sources are those that the transaction announced, in the order of their digests.
 	Sources     []registry.Source
 	CommittedAt time.Time
-	// Removals by registries up to here, if the event removes anything.
+	// Removals of the group's objects by registries up to here, if the event removes anything.
 	Removals int64
 }
 
@@ -200,13 +200,16 @@ func (f *Feed) Apply(t registry.Transaction) {
 
 // event makes the group's event of the transaction, if it touches the group.
 func (f *Feed) event(g *group, t registry.Transaction, sources []registry.Source) (Event, bool) {
-	e := Event{Group: g.name, Fleet: f.fleet, Revision: t.Revision, Previous: g.revision, Removals: t.Removals.Made}
+	e := Event{Group: g.name, Fleet: f.fleet, Revision: t.Revision, Previous: g.revision}
 	var inline []script.Digest
 	for o := range t.Objects() {
 		if !g.tenants.Matches(o.TenantName()) {
 			continue
 		}
 		e.CommittedAt = o.ChangedAt()
+		if o.Deleted() {
+			e.Removals = f.cfg.Mirror.Group(g.tenants).Removed
+		}
 		for c := range o.Contents {
 			inline = append(inline, c.Digest)
 		}

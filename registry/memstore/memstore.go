@@ -71,6 +71,7 @@ func New() *Store {
 	return &Store{
 		fleet:    rand.Text(),
 		heads:    map[string]script.Revision{},
+		removals: registry.Removals{Made: map[string]int64{}},
 		grown:    make(chan struct{}),
 		releases: map[script.Name]script.Release{},
 		versions: map[script.Ref]script.Version{},
@@ -256,8 +257,8 @@ func (s *Store) changed(tenant string, t registry.Transaction, audit script.Audi
 	for o := range t.Objects() {
 		delete(s.spoiled, o.Key())
 		if o.Deleted() {
-			s.removals.Made++
-			t.Removals.Made = s.removals.Made
+			s.removals.Made[tenant]++
+			t.Removals.Made = map[string]int64{tenant: s.removals.Made[tenant]}
 		}
 	}
 	t.Revision, audit.Revision = s.head, s.head
@@ -311,7 +312,7 @@ func (s *Store) Snapshot(context.Context) (registry.Snapshot, error) {
 		Head:     s.head,
 		Floor:    s.floor,
 		Heads:    maps.Clone(s.heads),
-		Removals: s.removals,
+		Removals: registry.Removals{Made: maps.Clone(s.removals.Made), Accepted: s.removals.Accepted, At: s.removals.At},
 		Releases: spoiling(s, all, func(r *script.Release) script.Object { return script.Object{Release: r} }),
 		Values:   spoiling(s, s.sortedValues(), func(v *script.Value) script.Object { return script.Object{Value: v} }),
 		Tenants:  spoiling(s, s.sortedTenants(), func(t *script.Tenant) script.Object { return script.Object{Tenant: t} }),

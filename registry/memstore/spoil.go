@@ -165,7 +165,7 @@ func (s *Store) AcceptLoss(_ context.Context, objects int64, audit script.AuditE
 	s.removals.Accepted, s.removals.At = objects, s.head
 	audit.Revision = s.head
 	s.addAudit(audit)
-	s.grow(registry.Transaction{Revision: s.head, Removals: s.removals})
+	s.grow(registry.Transaction{Revision: s.head, Removals: registry.Removals{Accepted: objects, At: s.head}})
 	return s.head, nil
 }
 

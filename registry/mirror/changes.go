@@ -31,8 +31,8 @@ type Changes struct {
 	// Entries are in the order of their revisions.
 	Entries []*Entry
 	Group   Position
-	// Removals as of Head.
-	Removals registry.Removals
+	// Loss that was accepted last, as of Head.
+	Loss Loss
 	// Unreadable are the keys of the group's objects whose records cannot be read, in order.
 	Unreadable []string
 }
@@ -43,7 +43,7 @@ func (m *Mirror) Changes(q Query) Changes {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	i := m.image
-	c := Changes{Fleet: i.fleet, Head: i.head, Removals: i.removals, Group: i.position(q.Tenants), Unreadable: i.unreadableOf(q.Tenants)}
+	c := Changes{Fleet: i.fleet, Head: i.head, Loss: i.loss, Group: i.position(q.Tenants), Unreadable: i.unreadableOf(q.Tenants)}
 	c.Full = q.Fleet != i.fleet || q.Since <= 0 || q.Since > i.head || q.Since < i.floor
 	since := q.Since
 	if c.Full {
@@ -178,6 +178,7 @@ func (i *image) position(tenants script.Selector) Position {
 		if tenants.Matches(t.name) {
 			p.Head = max(p.Head, t.head)
 			p.Sums.add(t.sums)
+			p.Removed += t.removed
 		}
 	}
 	if tenants.All() {

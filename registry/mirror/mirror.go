@@ -35,7 +35,7 @@ var _ registry.Projection = (*Mirror)(nil)
 type image struct {
 	fleet       string
 	head, floor script.Revision
-	removals    registry.Removals
+	loss        Loss
 	entries     map[string]*Entry // by the objects' keys
 	ends        Entry             // of the ring of entries: newer is the oldest one, older the newest
 	tenants     map[string]*tenant
@@ -51,6 +51,14 @@ type tenant struct {
 	name string
 	head script.Revision // of the last transaction that touched it
 	sums Sums
+	// removed counts its objects that registries have removed.
+	removed int64
+}
+
+// Loss is how many lost objects an administrator accepted the loss of last, and when.
+type Loss struct {
+	Objects int64
+	At      script.Revision
 }
 
 // group is what is kept of a group so that it need not be counted each time.
@@ -64,6 +72,9 @@ type Position struct {
 	// Head is the revision of the last transaction that touched the group.
 	Head script.Revision
 	Sums Sums // over the group's live objects, but for those that are unreadable
+	// Removed counts the group's objects that registries have removed since the fleet was
+	// founded.
+	Removed int64
 }
 
 // New returns a mirror whose entries the sealer seals.
@@ -79,17 +90,20 @@ func (m *Mirror) newImage(s registry.State) *image {
 		head:  s.Head,
 		floor: s.Floor,
 
-		removals: s.Removals,
-		entries:  make(map[string]*Entry, s.Len()),
-		tenants:  make(map[string]*tenant, len(s.Heads)),
-		groups:   map[string]*group{},
-		holders:  holders{},
+		loss:    Loss{Objects: s.Removals.Accepted, At: s.Removals.At},
+		entries: make(map[string]*Entry, s.Len()),
+		tenants: make(map[string]*tenant, len(s.Heads)),
+		groups:  map[string]*group{},
+		holders: holders{},
 
 		unreadable: make(map[string]registry.Unreadable, len(s.Unreadable)),
 	}
 	i.ends.older, i.ends.newer = &i.ends, &i.ends
 	for name, head := range s.Heads {
 		i.tenants[name] = &tenant{name: name, head: head}
+	}
+	for name, made := range s.Removals.Made {
+		i.tenant(name).removed = made
 	}
 	return i
 }
@@ -176,7 +190,7 @@ func (m *Mirror) Apply(t registry.Transaction) {
 		m.image.mark(u)
 	}
 	m.image.head = t.Revision
-	m.image.removals.Merge(t.Removals)
+	m.image.remove(t.Removals)
 	m.advanced()
 }
 
@@ -185,6 +199,22 @@ func (m *Mirror) advanced() {
 	if m.moved != nil {
 		close(m.moved)
 		m.moved = nil
+	}
+}
+
+// remove takes in what a transaction says of removals.
+func (i *image) remove(r registry.Removals) {
+	for name, made := range r.Made {
+		t := i.tenant(name)
+		for _, g := range i.groups {
+			if g.tenants.Matches(name) {
+				g.Removed += made - t.removed
+			}
+		}
+		t.removed = made
+	}
+	if r.At > i.loss.At {
+		i.loss = Loss{Objects: r.Accepted, At: r.At}
 	}
 }
 

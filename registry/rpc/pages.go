@@ -116,9 +116,9 @@ func (p *pages) flush(ctx context.Context, last bool) error {
 		Since:        p.request.GetSince(),
 		SinceFleet:   p.request.GetFleet(),
 		Unreadable:   p.unreadable,
-		Removals:     p.changes.Removals.Made,
+		Removals:     p.changes.Group.Removed,
 
-		AcceptedLoss: p.changes.Removals.Accepted, AcceptedLossRevision: int64(p.changes.Removals.At),
+		AcceptedLoss: p.changes.Loss.Objects, AcceptedLossRevision: int64(p.changes.Loss.At),
 	}
 	if p.number == 0 {
 		page.Session, page.SessionKey = p.session.Token, p.session.Key

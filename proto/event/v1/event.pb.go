@@ -523,8 +523,8 @@ type Event struct {
 	Group       string                 `protobuf:"bytes,7,opt,name=group,proto3" json:"group,omitempty"`
 	// Envelopes of Entry.
 	Entries [][]byte `protobuf:"bytes,8,rep,name=entries,proto3" json:"entries,omitempty"`
-	// If the event removes an object: how many registries have removed since the fleet was
-	// founded.
+	// If the event removes an object: how many objects of the group registries have
+	// removed since the fleet was founded.
 	Removals      int64 `protobuf:"varint,9,opt,name=removals,proto3" json:"removals,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -818,8 +818,8 @@ type Page struct {
 	// before. The checksums leave them out, and a full answer does not remove them. An older
 	// registry leaves this out.
 	Unreadable []string `protobuf:"bytes,12,rep,name=unreadable,proto3" json:"unreadable,omitempty"`
-	// How many objects registries have removed since the fleet was founded, as of
-	// head_revision. A follower that would lose many more objects than this has grown by
+	// How many objects of the group registries have removed since the fleet was founded, as
+	// of head_revision. A follower that would lose many more objects than this has grown by
 	// keeps what it has. An older registry leaves this out.
 	Removals int64 `protobuf:"varint,13,opt,name=removals,proto3" json:"removals,omitempty"`
 	// How many objects an administrator accepted the loss of last, and the revision of that.
