@@ -76,6 +76,9 @@ func (nothing) Check(string) (none wire.Sum, sound bool) { return none, false }
 func (s *state) choose(loaded *store.Loaded, tenants script.Selector, log *slog.Logger) []script.Object {
 	s.cursor = follow.Cursor{Fleet: loaded.Fleet, Revision: loaded.Cursor.Revision, Removals: loaded.Cursor.Removals, Accepted: loaded.Cursor.Accepted}
 	kept := make([]script.Object, 0, len(loaded.Releases)+len(loaded.Values)+len(loaded.Tenants))
+	if loaded.Cursor == (store.Cursor{}) {
+		s.cursor.Removals = follow.UnknownRemovals
+	}
 	for o := range loaded.Objects() {
 		if tenants.Matches(o.TenantName()) {
 			kept = append(kept, o)
@@ -90,7 +93,7 @@ func (s *state) choose(loaded *store.Loaded, tenants script.Selector, log *slog.
 	}
 	if s.cursor.Revision > 0 && cmp.Or(loaded.Cursor.Group, script.GroupAll) != s.group {
 		log.Info("other tenants are followed than before; everything is fetched and compared", "tenants", tenants.String(), "objects_removed", others)
-		s.cursor.Revision = 0
+		s.cursor.Revision, s.cursor.Removals = 0, follow.UnknownRemovals
 		err = errors.Join(err, s.SaveCursor(s.cursor))
 	}
 	if s.cursor.Revision > 0 && loaded.ReleasesAlone {

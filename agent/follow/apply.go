@@ -102,7 +102,7 @@ func (a *applier) events(ctx context.Context, from Cursor, events []*event) outc
 	if out.err = a.guardRemovals(nil, chosen.candidates, from, made); out.err != nil {
 		return out
 	}
-	_ = a.commit(chosen.candidates, nil) // each candidate has the error, and is tried again
+	removed, _ := a.commit(chosen.candidates, nil) // each candidate has the error, and is tried again
 	for _, c := range chosen.candidates {
 		if c.Object.Deleted() && c.err == nil {
 			a.removed[c.Key] = c.Object.Revision()
@@ -112,7 +112,8 @@ func (a *applier) events(ctx context.Context, from Cursor, events []*event) outc
 		out.err = context.Cause(ctx)
 		return out
 	}
-	out.cursor.Revision, out.cursor.Removals = events[len(events)-1].revision, made.made
+	out.cursor = from.removed(removed, made.made)
+	out.cursor.Revision = events[len(events)-1].revision
 	a.saveCursor(out.cursor)
 	a.metrics.events.Add(float64(len(events)))
 	return out
@@ -134,8 +135,9 @@ func (a *applier) retry(ctx context.Context, at Cursor, got fetched) outcome {
 		out.err = context.Cause(ctx)
 		return out
 	}
-	_ = a.commit(candidates, nil) // as above
-	a.saveCursor(at)
+	removed, _ := a.commit(candidates, nil) // as above
+	out.cursor = at.removed(removed, at.Removals+int64(removed))
+	a.saveCursor(out.cursor)
 	return out
 }
 
@@ -388,13 +390,17 @@ func (a *applier) unsound(err error) {
 }
 
 // commit makes live what is ready, removes what is gone, and remembers what
-// failed.
-func (a *applier) commit(candidates []*candidate, removed []string) error {
+// failed. It returns how many live objects it removed.
+func (a *applier) commit(candidates []*candidate, removed []string) (int, error) {
 	var put []Item
+	live := len(removed)
 	for _, c := range candidates {
 		switch {
 		case c.err != nil:
 		case c.Object.Deleted():
+			if a.removes(c) {
+				live++
+			}
 			removed = append(removed, c.Key)
 		default:
 			put = append(put, c.Item)
@@ -415,7 +421,10 @@ func (a *applier) commit(candidates []*candidate, removed []string) error {
 		}
 		a.pass(c)
 	}
-	return err
+	if err != nil {
+		live = 0
+	}
+	return live, err
 }
 
 // saveCursor keeps the cursor, but short of what failed: after a restart that

@@ -2,10 +2,13 @@ package follow_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/scriptorium-dev/scriptorium/agent/follow"
+	eventv1 "github.com/scriptorium-dev/scriptorium/proto/event/v1"
+	"github.com/scriptorium-dev/scriptorium/script"
 )
 
 // live reports whether the script's source is live on the node.
@@ -82,6 +85,75 @@ func TestAnOlderAnswerRevivesNothing(t *testing.T) {
 				}
 				gone = len(live) == 0
 			}
+		}
+	})
+}
+
+// TestAnAwaitedSource: the node does not claim a revision before its source is here, and says
+// when the source came, in replies and in its status.
+func TestAnAwaitedSource(t *testing.T) {
+	simulate(t, func(w *world, n *node, f *follow.Follower) {
+		before := w.commit(map[string]string{"a": "old"})
+		pass(time.Second)
+		w.with(func() { w.large = true })
+		w.set(faults{hang: true})
+		at := w.commit(map[string]string{"a": "new"})
+		want := func(when string, want script.Revision) {
+			t.Helper()
+			if got, _ := f.Position(time.Now()); got < before || got >= at != (want == at) {
+				t.Errorf("%s: the position is %d, want %d; the change is %d", when, got, want, at)
+			}
+			n.mu.Lock()
+			defer n.mu.Unlock()
+			told := slices.ContainsFunc(n.status.GetActivations(), func(a *eventv1.Activation) bool { return a.GetRevision() >= int64(at) })
+			if told != (want == at) {
+				t.Errorf("%s: the status tells of activations %v", when, n.status.GetActivations())
+			}
+		}
+		pass(500 * time.Millisecond)
+		want("without the source", before)
+		w.set(faults{})
+		pass(5 * time.Second)
+		want("with it", at)
+	})
+}
+
+// TestASourceThatNeverComes is told of, however often the script changes meanwhile.
+func TestASourceThatNeverComes(t *testing.T) {
+	simulate(t, func(w *world, n *node, _ *follow.Follower) {
+		w.with(func() { w.large = true })
+		w.set(faults{hang: true})
+		for i := range 10 {
+			w.commit(map[string]string{"a": fmt.Sprint("text", i)})
+			pass(500 * time.Millisecond)
+		}
+		wantFailures(t, n, 1)
+	})
+}
+
+// TestAnEndlessStreamOfEvents: retries and questions to the registry do not wait for its end.
+func TestAnEndlessStreamOfEvents(t *testing.T) {
+	simulate(t, func(w *world, n *node, _ *follow.Follower) {
+		w.with(func() { w.inline = true })
+		w.commit(map[string]string{"a": "old"})
+		pass(time.Second)
+		w.with(func() { w.large = true })
+		w.set(faults{hide: 1})
+		w.commit(map[string]string{"b": "late"})
+		w.with(func() { w.large = false })
+		pass(100 * time.Millisecond)
+		w.set(faults{})
+		n.slowly(10 * time.Millisecond) // and there is an event each 5 ms
+		asked, _ := w.counts()
+		for i := range 100_000 / 5 {
+			w.commit(map[string]string{"a": fmt.Sprint("text", i)})
+			pass(5 * time.Millisecond)
+			if i == 400 && !n.has("b", "late") {
+				t.Error("the source was not fetched within 2 s")
+			}
+		}
+		if now, _ := w.counts(); now == asked {
+			t.Error("the registry was not asked anything")
 		}
 	})
 }

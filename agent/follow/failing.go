@@ -21,7 +21,7 @@ type failing struct {
 	passing  bool
 	attempts int
 	at       time.Time
-	first    time.Time // that it failed
+	first    time.Time // that the key failed
 	// awaited: the registry has had little time to send what it needs. That is no failure
 	// to be told of.
 	awaited bool
@@ -31,11 +31,11 @@ func (a *applier) fail(now time.Time, c *candidate) {
 	key := c.Key
 	f := a.failing[key]
 	if f == nil || f.item.Object.Revision() != c.Object.Revision() {
-		since := c.since
+		since, first := c.since, now
 		if f != nil {
-			since = min(since, f.since)
+			since, first = min(since, f.since), f.first
 		}
-		f = &failing{item: c.Item, since: since, first: now}
+		f = &failing{item: c.Item, since: since, first: first}
 		a.failing[key] = f
 	}
 	if f.err == nil || f.err.Error() != c.err.Error() {

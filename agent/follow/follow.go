@@ -36,7 +36,8 @@ import (
 type Cursor struct {
 	Fleet    string
 	Revision script.Revision
-	Removals int64 // that the registry had made by then
+	// Removals is how many objects the registry had removed by then, or UnknownRemovals.
+	Removals int64
 	// Accepted is the revision of the last loss that was accepted and needs no acceptance any
 	// more.
 	Accepted script.Revision
@@ -218,10 +219,12 @@ type Follower struct {
 	fetched  chan fetched   // for retries
 	again    *fetched       // that waits for the job in progress; nil for none
 	retryAt  time.Time      // of what failed
-	unsent   bool           // the last status
-	trouble  trouble        // with the registry
-	tails    tails
-	session  seal.Session // the zero one until a registry gives one; older ones never do
+	// activated is the revision up to which everything is live, but for what failed.
+	activated script.Revision
+	unsent    bool    // the last status
+	trouble   trouble // with the registry
+	tails     tails
+	session   seal.Session // the zero one until a registry gives one; older ones never do
 
 	standing atomic.Pointer[standing]
 	synced   atomic.Bool
@@ -258,6 +261,7 @@ func New(cfg Config) (*Follower, error) {
 	f.applier = newApplier(cfg, f.status.base.GetIncarnation(), open, f.refusals, m, rand.New(rand.NewPCG(seed, 1)))
 	left := f.applier.leave(outcome{})
 	f.retryAt, f.status.failures, f.status.keys, f.machine.keys = left.retryAt, left.failures, left.keys, left.keys
+	f.activated = f.machine.cursor.Revision
 	f.publish()
 	return f, nil
 }
@@ -387,12 +391,25 @@ func (f *Follower) finish(now time.Time, out outcome) {
 	if out.changed || !slices.Equal(f.status.keys, out.keys) || f.status.held != f.machine.held || out.kind != jobCheck && before != f.machine.cursor {
 		f.status.changed()
 	}
-	if (before.Fleet != f.machine.cursor.Fleet || before.Revision != f.machine.cursor.Revision) && (out.kind == jobApply || out.kind == jobSync) {
-		f.status.activated(now, f.machine.cursor.Revision)
-	}
 	f.retryAt, f.status.failures, f.status.keys, f.status.drifts = out.retryAt, out.failures, out.keys, f.machine.drifts
+	f.activate(now, before.Fleet, out)
 	f.status.held = f.machine.held
 	f.publish()
+}
+
+// activate notes how far everything is live: up to the cursor, but for what the registry has
+// had little time to send.
+func (f *Follower) activate(now time.Time, fleet string, out outcome) {
+	before := f.activated
+	f.activated = f.machine.cursor.Revision
+	for _, failure := range out.failures {
+		if failure.awaited {
+			f.activated = min(f.activated, failure.since-1)
+		}
+	}
+	if (fleet != f.machine.cursor.Fleet || before != f.activated) && out.kind != jobCheck {
+		f.status.activated(now, f.activated)
+	}
 }
 
 // tell says in the log how a sync ended, if that is news.
@@ -428,7 +445,7 @@ func (t *trouble) news(now time.Time, err error) bool {
 
 // publish lets others see how far the follower has come.
 func (f *Follower) publish() {
-	s := standing{revision: f.machine.cursor.Revision, current: f.machine.current, held: f.machine.held}
+	s := standing{revision: f.activated, current: f.machine.current, held: f.machine.held}
 	if old := f.standing.Load(); old == nil || *old != s {
 		f.standing.Store(&s)
 	}

@@ -37,6 +37,9 @@ func pass(d time.Duration) {
 	synctest.Wait()
 }
 
+// slowly makes each commit of the node take so long.
+func (n *node) slowly(d time.Duration) { n.committing = func() { <-time.After(d) } }
+
 func (w *world) set(f faults) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -60,6 +60,7 @@ type outcome struct {
 	cursor   Cursor
 	err      error
 	thorough bool
+	held     error         // why the agent keeps what the registry removes; nil if it does not
 	waited   time.Duration // until the registry began its answer
 
 	checked  bool   // the state was compared with the registry's, as of the cursor
@@ -87,6 +88,7 @@ type machine struct {
 	asking bool // the registry was asked for an answer, which has not begun
 	// fetching: the registry was asked for sources that retries need.
 	fetching bool
+	retried  bool // the last job was a retry
 	missed   bool // messages are known to be lost
 
 	events []*event // waiting, in order of revision
@@ -157,28 +159,41 @@ func (m *machine) lose() {
 }
 
 // next returns the job to do now, if any. retry is when what failed is to be
-// tried again; zero: never.
+// tried again; zero: never. Questions to the registry and retries come first, since events
+// may come without an end; two retries do not follow each other while events wait.
 func (m *machine) next(now, retry time.Time) (job, bool) {
 	if m.busy {
 		return job{}, false
-	}
-	if m.synced {
-		if b := m.comparable(); b != nil {
-			m.busy = true
-			return job{kind: jobCheck, cursor: m.cursor, beacon: b}, true
-		}
-		if events := m.contiguous(); len(events) > 0 {
-			m.busy = true
-			return job{kind: jobApply, cursor: m.cursor, events: events}, true
-		}
 	}
 	m.plan(now)
 	if due := m.syncAt(); !m.asking && !due.IsZero() && !now.Before(due) {
 		m.asking, m.missed = true, false
 		return job{kind: jobAsk, cursor: m.cursor, thorough: m.drift.isDue(now) || m.rotation.isDue(now)}, true
 	}
-	if m.synced && !m.fetching && !retry.IsZero() && !now.Before(retry) {
+	if !m.synced {
+		return job{}, false
+	}
+	again := !m.fetching && !retry.IsZero() && !now.Before(retry)
+	if !again || m.retried {
+		if j, ok := m.apply(); ok {
+			m.retried = false
+			return j, true
+		}
+	}
+	if again {
+		m.retried = true
 		return job{kind: jobRetry, cursor: m.cursor}, true
+	}
+	return job{}, false
+}
+
+// apply returns the job of taking in what waits, if there is any.
+func (m *machine) apply() (job, bool) {
+	if b := m.comparable(); b != nil {
+		return job{kind: jobCheck, cursor: m.cursor, beacon: b}, true
+	}
+	if events := m.contiguous(); len(events) > 0 {
+		return job{kind: jobApply, cursor: m.cursor, events: events}, true
 	}
 	return job{}, false
 }
@@ -296,7 +311,7 @@ func (m *machine) finishSync(now time.Time, out outcome) {
 		return
 	}
 	m.synced, m.failed = true, 0
-	if out.thorough || out.agrees || !out.checked {
+	if !m.hold(out.held) && (out.thorough || out.agrees || !out.checked) {
 		m.held = ""
 	}
 	m.metrics.syncs.Inc()

@@ -29,20 +29,21 @@ type node struct {
 	tenants   script.Selector
 	metrics   *prometheus.Registry // of the last run
 
-	mu        sync.Mutex
-	live      map[string]script.Object
-	committed map[string]wire.Sum    // fingerprints
-	kept      map[string]follow.Item // on disk
-	sources   map[script.Digest][]byte
-	cursor    follow.Cursor
-	fleet     string // of the last commit
-	status    *eventv1.Status
-	reports   []time.Time
-	prepared  int
-	leaving   int
-	held      int  // bytes of sources at once, at most
-	lost      bool // sources of what is live were lost: the cursor goes back before it
-	damaged   bool // by the test: what it holds need not be right until it is healed
+	mu         sync.Mutex
+	live       map[string]script.Object
+	committed  map[string]wire.Sum    // fingerprints
+	kept       map[string]follow.Item // on disk
+	sources    map[script.Digest][]byte
+	cursor     follow.Cursor
+	fleet      string // of the last commit
+	status     *eventv1.Status
+	reports    []time.Time
+	prepared   int
+	leaving    int
+	held       int    // bytes of sources at once, at most
+	lost       bool   // sources of what is live were lost: the cursor goes back before it
+	committing func() // called before each commit; may be nil
+	damaged    bool   // by the test: what it holds need not be right until it is healed
 }
 
 func newNode(w *world, name string) *node {
@@ -157,20 +158,20 @@ func (n *node) HasSource(d script.Digest) bool {
 	return n.sources[d] != nil
 }
 
-func (n *node) fault() error {
+func (n *node) fault(cursor bool) error {
 	n.w.mu.Lock()
 	defer n.w.mu.Unlock()
-	if n.w.chance(n.w.faults.disk) {
-		return errors.New("no space left on device")
+	if cursor && n.w.faults.cursors || !n.w.chance(n.w.faults.disk) {
+		return nil
 	}
-	return nil
+	return errors.New("no space left on device")
 }
 
 func (n *node) PutSources(sources map[script.Digest][]byte) error {
 	if n.compiling != nil {
 		<-n.compiling
 	}
-	if err := n.fault(); err != nil {
+	if err := n.fault(false); err != nil {
 		return err
 	}
 	n.mu.Lock()
@@ -214,7 +215,10 @@ func (n *node) Prepare(_ context.Context, r script.Release, sources map[script.D
 }
 
 func (n *node) Commit(put []follow.Item, removed []string) error {
-	if err := n.fault(); err != nil {
+	if n.committing != nil {
+		n.committing()
+	}
+	if err := n.fault(false); err != nil {
 		return err
 	}
 	n.w.mu.Lock()
@@ -263,7 +267,7 @@ func (n *node) keep(item follow.Item) {
 }
 
 func (n *node) Reseal(items []follow.Item) error {
-	if err := n.fault(); err != nil {
+	if err := n.fault(false); err != nil {
 		return err
 	}
 	n.w.mu.Lock()
@@ -313,7 +317,7 @@ func (n *node) Check(key string) (wire.Sum, bool) {
 }
 
 func (n *node) SaveCursor(c follow.Cursor) error {
-	if err := n.fault(); err != nil {
+	if err := n.fault(true); err != nil {
 		return err
 	}
 	n.mu.Lock()

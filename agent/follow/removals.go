@@ -1,6 +1,8 @@
 package follow
 
 import (
+	"slices"
+
 	eventv1 "github.com/scriptorium-dev/scriptorium/proto/event/v1"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -23,9 +25,36 @@ func removalsOf(p *eventv1.Page) removals {
 	return removals{made: p.GetRemovals(), accepted: p.GetAcceptedLoss(), at: script.Revision(p.GetAcceptedLossRevision())}
 }
 
-// guardRemovals refuses to remove a large part of what is live at once, unless the registry
-// means it: it made as many removals since the cursor, or an administrator accepted the
-// loss. A store that lost its records empties no agent.
+// UnknownRemovals is the Cursor's Removals of an agent that does not know what the registry
+// had removed when the agent was current last.
+const UnknownRemovals = -1
+
+// recorded returns how many removals the registry has a record of that came after the cursor.
+func (c Cursor) recorded(made int64) int {
+	if c.Removals < 0 {
+		return 0
+	}
+	return int(max(0, made-c.Removals))
+}
+
+// removed returns the cursor after n recorded removals, of which the registry made so many in
+// all.
+func (c Cursor) removed(n int, made int64) Cursor {
+	if c.Removals >= 0 {
+		c.Removals = min(c.Removals+int64(n), max(c.Removals, made))
+	}
+	return c
+}
+
+// accepts reports whether an administrator accepted the loss of n objects after the cursor.
+func (c Cursor) accepts(n int, meant removals) bool {
+	return c.Removals >= 0 && meant.at > c.Accepted && int64(n) <= meant.accepted
+}
+
+// guardRemovals returns why the applier must not remove all that the registry removes: it is
+// a large part of what is live, and the registry does not mean it. The registry means it if it
+// made as many removals since the cursor, or if an administrator accepted the loss. A store
+// that lost its records empties no agent.
 func (a *applier) guardRemovals(gone []string, candidates []*candidate, from Cursor, meant removals) error {
 	removed := map[script.ObjectKind]int{}
 	for _, key := range gone {
@@ -33,29 +62,50 @@ func (a *applier) guardRemovals(gone []string, candidates []*candidate, from Cur
 		removed[kind]++
 	}
 	for _, c := range candidates {
-		if c.err == nil && c.Object.Deleted() && a.state.Revision(c.Key) != 0 {
+		if a.removes(c) {
 			removed[c.Object.Kind()]++
 		}
 	}
-	made := max(0, int(meant.made-from.Removals))
+	made := from.recorded(meant.made)
+	var most script.ObjectKind // whose loss is the largest: who accepts that, accepts the others
 	for kind, n := range removed {
-		if n-made <= fewRemovals {
+		lost := n - made
+		if lost <= fewRemovals || lost*100 <= a.count(kind)*a.share || from.accepts(lost, meant) {
 			continue
 		}
-		live := a.count(kind)
-		if (n-made)*100 <= live*a.share {
-			continue
+		if most == "" || n > removed[most] {
+			most = kind
 		}
-		if meant.at > from.Accepted && int64(n-made) <= meant.accepted {
-			continue
-		}
-		err := refuse(refusedRemoval,
-			"the registry would remove %d of %d live %s, and has a record of %d removals: restore what it lost; if the loss is meant, run scriptctl doctor --accept-loss %d",
-			n, live, kind, made, n-made)
-		a.refusals.note("removal", err)
-		return &heldBack{err}
 	}
-	return nil
+	if most == "" {
+		return nil
+	}
+	n := removed[most]
+	err := refuse(refusedRemoval,
+		"the registry would remove %d of %d live %s, and has a record of %d removals: restore what it lost; if the loss is meant, run scriptctl doctor --accept-loss %d",
+		n, a.count(most), most, made, n-made)
+	a.refusals.note("removal", err)
+	return &heldBack{err}
+}
+
+// removes reports whether the candidate would remove a live object.
+func (a *applier) removes(c *candidate) bool {
+	return c.err == nil && c.Object.Deleted() && a.state.Revision(c.Key) != 0
+}
+
+// withhold returns the candidates that remove nothing.
+func (a *applier) withhold(candidates []*candidate) []*candidate {
+	return slices.DeleteFunc(candidates, a.removes)
+}
+
+// unremoved counts the live objects that could not be removed so far.
+func (a *applier) unremoved() (n int64) {
+	for key, f := range a.failing {
+		if f.item.Object.Deleted() && a.state.Revision(key) != 0 {
+			n++
+		}
+	}
+	return n
 }
 
 // count returns how many objects of the kind are live.

@@ -150,3 +150,138 @@ func TestHeldAfterARestart(t *testing.T) {
 		stop()
 	})
 }
+
+// restarting runs the node three times: before the change, after it, and once more.
+func restarting(t *testing.T, change func(ctx context.Context, w *world, n *node), then func(w *world, n *node, f *follow.Follower)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go w.beacons(ctx)
+		n := newNode(w, "n")
+		_, stop := n.run(ctx, 1)
+		w.commit(scripts(removalScripts, "old"))
+		pass(2 * time.Second)
+		n.expect("before")
+		stop()
+		change(ctx, w, n)
+		_, stop = n.run(ctx, 2)
+		pass(10 * time.Second)
+		stop()
+		f, stop := n.run(ctx, 3)
+		pass(10 * time.Second)
+		then(w, n, f)
+		stop()
+	})
+}
+
+// TestHeldBelowTheFloor: a node that can get nothing but full answers keeps what the registry
+// lost, and takes in what it has.
+func TestHeldBelowTheFloor(t *testing.T) {
+	restarting(t, func(_ context.Context, w *world, _ *node) {
+		w.forget(20)
+		w.commit(map[string]string{"new": "new", "s25": "newer"})
+		w.set(faults{floor: 1})
+	}, func(w *world, n *node, f *follow.Follower) {
+		wantHeld(t, n, f, removalScripts+1, "would remove 20 of 31 live releases, and has a record of 0 removals")
+		if !n.has("new", "new") || !n.has("s25", "newer") {
+			t.Error("what the registry has is not live")
+		}
+		w.commit(map[string]string{"new": "newest"})
+		pass(time.Second)
+		if !n.has("new", "newest") {
+			t.Error("an event is not live")
+		}
+		w.accept(20)
+		pass(2 * time.Minute)
+		wantHeld(t, n, f, removalScripts+1-20, "")
+		n.expect("after the loss was accepted")
+	})
+}
+
+// TestRecordedWhileHeld: removals that the registry has a record of still count after a restart
+// during which the others were held back.
+func TestRecordedWhileHeld(t *testing.T) {
+	restarting(t, func(_ context.Context, w *world, _ *node) {
+		w.forget(20)
+		w.set(faults{floor: 1})
+		w.commit(map[string]string{"s20": "", "s21": "", "s22": "", "s23": "", "s24": ""})
+		w.with(func() { // and the node knows nothing of the records
+			for name := range scripts(25, "") {
+				delete(w.changed, keyFor(name))
+			}
+		})
+	}, func(_ *world, n *node, f *follow.Follower) {
+		wantHeld(t, n, f, removalScripts, "would remove 25 of 30 live releases, and has a record of 5 removals: restore what it lost; if the loss is meant, run scriptctl doctor --accept-loss 20")
+	})
+}
+
+// TestALostCursorKnowsNoRemovals: removals of the past do not speak for what is lost now, nor
+// does a loss that was accepted in the past.
+func TestALostCursorKnowsNoRemovals(t *testing.T) {
+	restarting(t, func(_ context.Context, w *world, n *node) {
+		w.forget(20)
+		w.accept(50)
+		w.with(func() { w.made = 1000 })
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		n.cursor.Revision, n.cursor.Removals, n.cursor.Accepted = 0, follow.UnknownRemovals, 0
+		n.lost = true
+	}, func(w *world, n *node, f *follow.Follower) {
+		wantHeld(t, n, f, removalScripts, "would remove 20 of 30 live releases, and has a record of 0 removals")
+		w.accept(20)
+		pass(2 * time.Minute)
+		wantHeld(t, n, f, removalScripts-20, "")
+	})
+}
+
+// TestRemovalsThatFailed: what could not be removed from disk counts as removed when it is, and
+// needs its record until then.
+func TestRemovalsThatFailed(t *testing.T) {
+	restarting(t, func(ctx context.Context, w *world, n *node) {
+		_, stop := n.run(ctx, 4)
+		pass(time.Second)
+		w.set(faults{disk: 1, cursors: true})
+		w.commit(scripts(removalScripts, ""))
+		pass(5 * time.Second)
+		stop()
+		w.set(faults{floor: 1})
+	}, func(_ *world, n *node, f *follow.Follower) {
+		wantHeld(t, n, f, 0, "")
+	})
+}
+
+// TestTheLargestLossIsNamed: who accepts what the agent names has accepted all.
+func TestTheLargestLossIsNamed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go w.beacons(ctx)
+		n := newNode(w, "n")
+		f, stop := n.run(ctx, 1)
+		defer stop()
+		values := map[string]string{}
+		for i := range removalScripts {
+			values[fmt.Sprint("values/acme/v", i)] = "text"
+		}
+		w.commit(scripts(removalScripts, "old"))
+		w.commit(values)
+		pass(2 * time.Second)
+		w.forget(20)
+		w.with(func() {
+			for key := range values {
+				delete(w.now, key)
+				delete(w.changed, key)
+			}
+		})
+		for range 8 { // whatever the order in which the kinds are looked at
+			pass(2 * time.Minute)
+			wantHeld(t, n, f, 2*removalScripts, "would remove 30 of 30 live values, and has a record of 0 removals: restore what it lost; if the loss is meant, run scriptctl doctor --accept-loss 30")
+		}
+		w.accept(30)
+		pass(2 * time.Minute)
+		wantHeld(t, n, f, removalScripts-20, "")
+	})
+}

@@ -46,12 +46,19 @@ func (a *applier) sync(at Cursor, q *question) outcome {
 	}
 	a.ready(ctx, answer.chosen.candidates, answer.sources, nil)
 	gone := a.goneFrom(answer, from)
+	if !otherFleet || from.Fleet == "" {
+		out.held = a.guardRemovals(gone, answer.chosen.candidates, at, answer.removals)
+	}
 	err = context.Cause(ctx)
-	if err == nil && (!otherFleet || from.Fleet == "") {
-		err = a.guardRemovals(gone, answer.chosen.candidates, from, answer.removals)
+	switch {
+	case err != nil || out.held == nil:
+	case otherFleet, !answer.full:
+		err = out.held // else the cursor would pass tombstones, or objects of another fleet
+	default:
+		gone, answer.chosen.candidates = nil, a.withhold(answer.chosen.candidates)
 	}
 	if err == nil {
-		err = a.commit(answer.chosen.candidates, gone)
+		_, err = a.commit(answer.chosen.candidates, gone)
 		if len(gone) == 0 && !otherFleet {
 			err = nil // what failed is tried again by itself
 		}
@@ -62,7 +69,9 @@ func (a *applier) sync(at Cursor, q *question) outcome {
 		a.failing, out.err = before, err
 		return out
 	}
-	a.forget(answer)
+	if out.held == nil {
+		a.forget(answer)
+	}
 	clear(a.removed)
 	if thorough {
 		a.reseal(answer.chosen.same)
@@ -78,12 +87,23 @@ func (a *applier) sync(at Cursor, q *question) outcome {
 		again = math.MaxInt
 	}
 	out.checked, out.agrees = a.compare(answer.sums, again)
-	out.cursor.Accepted = at.Accepted
-	if answer.full || out.agrees {
-		out.cursor.Accepted = answer.removals.at
-	}
+	out.cursor = a.account(answer, at, out)
 	a.saveCursor(out.cursor)
 	return out
+}
+
+// account returns the cursor of an answer, with the removals that it accounts for. What is
+// withheld needs what the registry has a record of since then, and an acceptance since then.
+func (a *applier) account(answer *answer, at Cursor, out outcome) Cursor {
+	c := answer.head
+	c.Removals, c.Accepted = at.Removals, at.Accepted
+	if out.held == nil || at.Removals < 0 {
+		c.Removals = answer.removals.made - a.unremoved()
+	}
+	if out.held == nil && (answer.full || out.agrees) || at.Removals < 0 {
+		c.Accepted = answer.removals.at
+	}
+	return c
 }
 
 // answer is what the registry answered.
@@ -140,7 +160,7 @@ func (a *applier) pull(all *answer, q *question) error {
 			err = all.turn(p)
 		}
 		if err == nil {
-			head := Cursor{Fleet: p.GetFleet(), Revision: script.Revision(p.GetHeadRevision()), Removals: p.GetRemovals()}
+			head := Cursor{Fleet: p.GetFleet(), Revision: script.Revision(p.GetHeadRevision())}
 			err = all.begin(head, p.GetFull(), q.job.cursor)
 		}
 		if err != nil {

@@ -79,6 +79,7 @@ type faults struct {
 	down                          bool          // the registry answers nothing
 	cut, slow, hide               float64       // a sync breaks off, takes long; a source is not sent
 	disk                          float64       // a commit fails
+	cursors                       bool          // the disk has room for cursors
 	floor                         float64       // a sync is answered with a full snapshot
 	hang                          bool          // the registry takes calls and answers none
 }

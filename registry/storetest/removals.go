@@ -1,11 +1,32 @@
 package storetest
 
 import (
+	"maps"
 	"testing"
 
 	"github.com/scriptorium-dev/scriptorium/registry"
 	"github.com/scriptorium-dev/scriptorium/registry/access"
+	"github.com/scriptorium-dev/scriptorium/script"
 )
+
+// watchRemovals returns the last that a watch says of removals between two revisions.
+func watchRemovals(t *testing.T, s registry.Store, after, until script.Revision) registry.Removals {
+	t.Helper()
+	last := registry.Removals{Made: map[string]int64{}}
+	for tx, err := range s.Watch(t.Context(), after) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		maps.Copy(last.Made, tx.Removals.Made)
+		if tx.Removals.At != 0 {
+			last.Accepted, last.At = tx.Removals.Accepted, tx.Removals.At
+		}
+		if tx.Revision >= until {
+			break
+		}
+	}
+	return last
+}
 
 // testRemovals: snapshots and watches tell how many objects were removed so far, and which
 // loss was accepted; the collection of tombstones changes nothing of it.
@@ -45,24 +66,9 @@ func (h Harness) testRemovals(t *testing.T) {
 		t.Fatal(err)
 	}
 	want("after the tombstones were collected", 3, 25)
-	var watched registry.Removals
-	total := map[string]int64{}
-	for tx, err := range s.Watch(ctx, before) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		for tenant, made := range tx.Removals.Made {
-			total[tenant] = made
-		}
-		if tx.Removals.At != 0 {
-			watched = tx.Removals
-		}
-		if tx.Revision >= accepted {
-			break
-		}
-	}
-	if total["acme"] != 2 || total["other"] != 1 || watched.Accepted != 25 || watched.At != accepted {
-		t.Errorf("the watch told of %v and %+v", total, watched)
+	watched := watchRemovals(t, s, before, accepted)
+	if watched.Made["acme"] != 2 || watched.Made["other"] != 1 || watched.Accepted != 25 || watched.At != accepted {
+		t.Errorf("the watch yields %+v", watched)
 	}
 	entries, _, err := s.Audit(ctx, registry.AuditFilter{}, "", 1)
 	if err != nil || len(entries) != 1 || entries[0].Note != "25 objects. gone" || entries[0].Author != "ann" {

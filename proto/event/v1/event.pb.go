@@ -1017,7 +1017,7 @@ type Status struct {
 	// run here. An older agent has none.
 	Trials []*Trial `protobuf:"bytes,15,rep,name=trials,proto3" json:"trials,omitempty"`
 	// Why the agent keeps what it has although the registry says otherwise; empty if it does
-	// not.
+	// not. The activated revision covers no removals then.
 	Held string `protobuf:"bytes,20,opt,name=held,proto3" json:"held,omitempty"`
 	// Of what a registry remembers of an agent: the number of its last session. Agents leave
 	// this out.
