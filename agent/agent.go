@@ -109,6 +109,7 @@ type Agent struct {
 	follower *follow.Follower
 	feed     *follow.NATS
 	conn     *grpc.ClientConn
+	behind   bool // what is live may be older than what was: see store.Loaded
 	ran      atomic.Bool
 	tooMany  sync.Once // candidates, which is said
 	unsigned unsigned
@@ -217,6 +218,7 @@ func (a *Agent) load(registry follow.Registry) error {
 	if err := a.measure(loaded); err != nil {
 		return errors.Join(err, disk.Close())
 	}
+	a.behind = loaded.Behind && len(loaded.Releases)+len(loaded.Values) > 0
 	a.state.restore(a.state.choose(loaded, a.cfg.Tenants, a.log))
 	a.log.Info("state loaded", "scripts", a.state.table.Len(), "values", a.state.values.Len(), "fleet", a.state.cursor.Fleet, "revision", a.state.cursor.Revision,
 		"tenants", a.cfg.Tenants.String())
@@ -297,6 +299,27 @@ func (a *Agent) Degraded(now time.Time) string {
 func (a *Agent) position(now time.Time) gateway.Position {
 	revision, staleness := a.follower.Position(now)
 	return gateway.Position{Revision: revision, Staleness: staleness}
+}
+
+// catchUpFor bounds how long an agent that may be behind waits for the registry.
+const catchUpFor = 3 * time.Second
+
+// CatchUp returns when the agent can serve without going back to an older version. If the end
+// of the journal is damaged, that is after the first sync; while the registry cannot be reached,
+// it is after three seconds. Run is called before.
+func (a *Agent) CatchUp() {
+	if !a.behind {
+		return
+	}
+	a.log.Warn("the end of the journal is damaged or missing, so what is on disk may be older than what was live; the agent waits for the registry before it serves",
+		"at_most", catchUpFor.String())
+	timer := time.NewTimer(catchUpFor)
+	defer timer.Stop()
+	select {
+	case <-a.follower.FirstSync():
+	case <-timer.C:
+		a.log.Warn("the registry does not answer; the agent serves what is on disk")
+	}
 }
 
 // Run follows the registry until ctx is done; then it says good-bye and returns

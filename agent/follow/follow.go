@@ -227,7 +227,7 @@ type Follower struct {
 	session   seal.Session // the zero one until a registry gives one; older ones never do
 
 	standing atomic.Pointer[standing]
-	synced   atomic.Bool
+	synced   chan struct{} // closed with the first sync
 }
 
 // standing is how far the follower has come, for all to read.
@@ -247,7 +247,7 @@ func New(cfg Config) (*Follower, error) {
 	if cfg.Trusted == nil {
 		return nil, errors.New("follow: Config.Trusted is nil: seal.TrustEverything() is for those who ask for no signatures")
 	}
-	f := &Follower{cfg: cfg, log: cfg.Log, refusals: newRefusals(cfg.Log), done: make(chan outcome, 1), asked: make(chan *question, 1), fetched: make(chan fetched, 1)}
+	f := &Follower{cfg: cfg, log: cfg.Log, refusals: newRefusals(cfg.Log), done: make(chan outcome, 1), asked: make(chan *question, 1), fetched: make(chan fetched, 1), synced: make(chan struct{})}
 	m, err := newMetrics(cfg.Metrics, f)
 	if err != nil {
 		return nil, err
@@ -288,8 +288,19 @@ func (f *Follower) TroublesChanged() { f.inbox.changed() }
 // is to be reported now. It returns at once, and may be called from any goroutine.
 func (f *Follower) TrialsChanged() { f.inbox.changed() }
 
+// FirstSync is closed when the registry has answered for the first time, and all of the
+// answer is in.
+func (f *Follower) FirstSync() <-chan struct{} { return f.synced }
+
 // Synced reports whether the registry has answered since New.
-func (f *Follower) Synced() bool { return f.synced.Load() }
+func (f *Follower) Synced() bool {
+	select {
+	case <-f.synced:
+		return true
+	default:
+		return false
+	}
+}
 
 // Run follows until ctx is done; it then says that the agent is leaving and
 // returns. It returns an error only if the feed cannot be subscribed to at all,
@@ -410,37 +421,6 @@ func (f *Follower) activate(now time.Time, fleet string, out outcome) {
 	if (fleet != f.machine.cursor.Fleet || before != f.activated) && out.kind != jobCheck {
 		f.status.activated(now, f.activated)
 	}
-}
-
-// tell says in the log how a sync ended, if that is news.
-func (f *Follower) tell(now time.Time, out outcome) {
-	if out.err == nil {
-		f.trouble = trouble{}
-		if !f.synced.Swap(true) {
-			f.log.Info("first sync with the registry", "fleet", f.machine.cursor.Fleet, "revision", f.machine.cursor.Revision)
-		}
-		return
-	}
-	if _, said := errors.AsType[*refusal](out.err); said || !f.trouble.news(now, out.err) {
-		return
-	}
-	f.log.Warn("sync with the registry failed; what is live stays live; the same is logged once a minute",
-		"error", out.err, "failed", f.machine.failed, "retry_in", f.machine.due.Sub(now).String())
-}
-
-// trouble is why the last sync failed, as far as the log has it.
-type trouble struct {
-	text   string
-	logged time.Time
-}
-
-// news reports whether the error is to be logged: it is another one, or it was long ago.
-func (t *trouble) news(now time.Time, err error) bool {
-	if text := err.Error(); text != t.text || now.Sub(t.logged) >= logEvery {
-		*t = trouble{text: text, logged: now}
-		return true
-	}
-	return false
 }
 
 // publish lets others see how far the follower has come.

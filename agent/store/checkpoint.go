@@ -252,6 +252,8 @@ type replayed struct {
 	lost []Lost
 	// empty is the journal if it can be used as it is.
 	empty *written
+	// behind is as in Loaded.
+	behind bool
 }
 
 // replay writes what the journal has into files. If they cannot be written, all is
@@ -259,14 +261,14 @@ type replayed struct {
 func (s *Store) replay() replayed {
 	data, err := readAtMost(s.journalPath(), maxJournal)
 	if errors.Is(err, fs.ErrNotExist) {
-		return replayed{}
+		return replayed{behind: true}
 	}
 	var w written
 	if err == nil {
 		w, err = decodeJournal(data)
 	}
 	if err == nil && w.pristine {
-		return replayed{empty: &w}
+		return replayed{empty: &w, behind: !w.whole}
 	}
 	s.dirty = true
 	base, sound := s.soundCursor()
@@ -274,7 +276,7 @@ func (s *Store) replay() replayed {
 		_ = s.removeJournal() // it has no say; or else it goes when the next begins
 		return replayed{}
 	}
-	r := replayed{cursor: s.take(w.frames)}
+	r := replayed{cursor: s.take(w.frames), behind: !w.whole}
 	if !w.whole || !sound {
 		s.keepNewer()
 	}

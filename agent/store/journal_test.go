@@ -43,7 +43,7 @@ func journaled(tb testing.TB) string {
 }
 
 // loadedIs opens the folder, looks for sources, and closes it.
-func loadedIs(t *testing.T, dir, releases string, cursor script.Revision, lost ...string) {
+func loadedIs(t *testing.T, dir, releases string, cursor script.Revision, lost ...string) *store.Loaded {
 	t.Helper()
 	s, loaded := open(t, dir)
 	var paths []string
@@ -59,14 +59,20 @@ func loadedIs(t *testing.T, dir, releases string, cursor script.Revision, lost .
 		}
 	}
 	must(t, s.Close())
+	return loaded
 }
 
 func TestWhatIsInTheJournalIsLoaded(t *testing.T) {
 	dir := journaled(t)
 	unsynced(t, dir)
 	loadedIs(t, dir, "a@40 b@20 d@50", 50)
+	if loadedIs(t, dir, "a@40 b@20 d@50", 50).Behind {
+		t.Error("a sound folder may be behind")
+	}
 	must(t, os.Remove(filepath.Join(dir, "journal"))) // as software that knows none leaves it
-	loadedIs(t, dir, "a@40 b@20 d@50", 50)
+	if !loadedIs(t, dir, "a@40 b@20 d@50", 50).Behind {
+		t.Error("without a journal, nothing is behind")
+	}
 }
 
 // unsynced makes files what they may be after the machine has stopped: what journaled
@@ -281,7 +287,9 @@ func TestDamagedJournals(t *testing.T) {
 			data, err := os.ReadFile(path)
 			must(t, err)
 			must(t, os.WriteFile(path, tt.damage(data), 0o600))
-			loadedIs(t, dir, all, tt.cursor, tt.lost...)
+			if behind := loadedIs(t, dir, all, tt.cursor, tt.lost...).Behind; behind != (name != "none") {
+				t.Errorf("Behind: %v", behind)
+			}
 			kept, err := os.ReadDir(filepath.Join(dir, "corrupt"))
 			if err != nil || (len(kept) == 1) != slices.Equal(tt.lost, journal) {
 				t.Errorf("%d files are kept, %v", len(kept), err)

@@ -38,6 +38,10 @@ type Loaded struct {
 	// ReleasesAlone says that the cursor is of software that kept nothing else: it has
 	// passed values and tenants that are not here.
 	ReleasesAlone bool
+	// Behind says that the end of the journal is damaged or missing. What is here may then be
+	// older than what the agent last served: a damaged frame looks like one that was never
+	// complete.
+	Behind bool
 	// Lost says what was corrupt or missing, for the log.
 	Lost []Lost
 	// Doubted are the objects that no key has signed that is trusted now. They are
@@ -80,8 +84,8 @@ func (s *Store) load() (*Loaded, error) {
 	if err := s.emptyTemp(); err != nil {
 		return nil, err
 	}
-	loaded := &Loaded{}
 	found := s.replay()
+	loaded := &Loaded{Behind: found.behind}
 	record, err := s.readCursor(loaded)
 	if err != nil {
 		return nil, err

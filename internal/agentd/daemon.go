@@ -94,7 +94,8 @@ func Run(ctx context.Context, cfg Config) error {
 }
 
 // Start loads the state folder and serves from it, and follows the registry from
-// then on. It does not wait for the registry.
+// then on. It does not wait for the registry, unless what is on disk may be out of date: see
+// agent.CatchUp.
 func Start(cfg Config) (*Daemon, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
@@ -133,6 +134,7 @@ func Start(cfg Config) (*Daemon, error) {
 	d := &Daemon{log: cfg.Log, agent: a, cancel: cancel, failed: make(chan error, 1)}
 	d.goRun("follow the registry", func() error { return a.Run(ctx) })
 	d.running.Go(func() { secure.run(ctx, a.PublishersChanged) })
+	a.CatchUp()
 	if err := d.serve(cfg, access); err != nil {
 		stopped, cancelStop := context.WithCancel(ctx)
 		cancelStop() // nobody was served: there is nothing to wait for
