@@ -77,7 +77,7 @@ VERIFIED := ./internal/docs/prose
 # without it: hostile scripts in all variants, the comparison with reference Lua, bounds of compiling and of memory, simulated
 # admission, processes that end, a thousand LuaScripts. No other test runs twice.
 HEAVY := ./operator/suite ./engine/lua ./agent/admission ./agent/worker/...
-HEAVY_TESTS := TestCorpus|TestLooks|TestArgumentsAreLinear|TestDiff|TestCompileIsBounded|TestAllocationIsCounted|TestReAgainstGo|TestSimulation|TestMemoryIsCapped|TestDeaths|TestThousand
+HEAVY_TESTS := TestCorpus|TestLooks|TestArgumentsAreLinear|TestDiff|TestCompileIsBounded|FuzzCompile|TestSourceBombs|TestAllocationIsCounted|TestReAgainstGo|TestSimulation|TestMemoryIsCapped|TestDeaths|TestThousand
 
 # Tests wait for other processes, so one package more than there are processors runs at a time.
 PARALLEL := -p $(shell expr $$(nproc) + 1)

@@ -93,11 +93,15 @@ func wantBounded(t *testing.T, e engine.Engine, src engine.Source) (engine.Progr
 // beside an entrypoint, which is compiled in another way.
 func TestCompileIsBounded(t *testing.T) {
 	const entrypoint = "function " + corpus.Entrypoint + "() end "
+	most := boundedSource
+	if lua.RaceEnabled { // nothing is that fast there
+		most /= 8
+	}
 	for name, source := range sourceBombs {
 		t.Run(name, func(t *testing.T) {
 			for _, src := range []engine.Source{
-				{Code: []byte(largest(source, boundedSource))},
-				{Code: []byte(entrypoint + largest(source, boundedSource-len(entrypoint))), Entrypoint: corpus.Entrypoint},
+				{Code: []byte(largest(source, most))},
+				{Code: []byte(entrypoint + largest(source, most-len(entrypoint))), Entrypoint: corpus.Entrypoint},
 			} {
 				_, err := wantBounded(t, lua.New(), src)
 				t.Log(err)
@@ -115,7 +119,9 @@ func largest(source func(n int) string, most int) string {
 func FuzzCompile(f *testing.F) {
 	for _, source := range sourceBombs {
 		f.Add([]byte(source(300)))
-		f.Add([]byte(source(20_000)))
+		if !lua.RaceEnabled {
+			f.Add([]byte(source(20_000)))
+		}
 	}
 	scripts, err := corpus.Read(os.DirFS(corpusDir))
 	if err != nil {

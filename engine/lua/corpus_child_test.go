@@ -109,13 +109,16 @@ func runCorpus(w io.Writer, family, after string) error {
 
 // chosen returns which variants of the n-th script are run: all of them. With -short, and
 // under the race detector, where each takes ten times as long, it is the script as it is
-// and a third of the others, another third for the next script. So each way to run a
-// script meets each family there, too.
+// and a few of the others, other ones for the next script. So each way to run a script meets
+// each family there, too.
 func chosen(variants []corpus.Variant, n int) []corpus.Variant {
 	if !lua.RaceEnabled && !testing.Short() {
 		return variants
 	}
-	const share = 3
+	share := 3
+	if lua.RaceEnabled {
+		share = 9
+	}
 	some := variants[:1:1]
 	for i, v := range variants[1:] {
 		if (i+n)%share == 0 {

@@ -24,7 +24,7 @@ const (
 
 // comesUp is how long a kernel may take under KVM, or else it does not come up under that:
 // some machines offer a /dev/kvm that runs none.
-const comesUp = 20 * time.Second
+const comesUp = 8 * time.Second
 
 // errNotUp says that the first process was not reached.
 var errNotUp = errors.New("the kernel does not come up")
