@@ -3,6 +3,7 @@ package lua
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -95,46 +96,83 @@ func TestSmallCallsHaveNoAccount(t *testing.T) {
 	}
 }
 
-// TestHeapGuardStopsWhoGrew: when the heap has grown too much, the calls of the tenant that
-// has made the most end, then those of the next one, and none that has made nothing.
-func TestHeapGuardStopsWhoGrew(t *testing.T) {
-	var w watchdog
+// guarded returns a watchdog with a call of each tenant that has made so many MiB, and what
+// says whose calls were stopped for memory.
+func guarded(made ...int64) (w *watchdog, stopped func() string) {
+	w = &watchdog{}
 	var accounts accounts
-	calls := map[string]*meter{}
-	for i, mebibytes := range []int64{0, 3, 100, 20} {
-		name := fmt.Sprint("tenant ", i)
+	calls := make([]*meter, len(made))
+	for i, mebibytes := range made {
 		m := &meter{heapBase: 1}
 		m.begin(script.DefaultLimits())
 		if mebibytes > 0 {
-			a := accounts.open(name)
+			a := accounts.open(fmt.Sprint(i))
 			a.bytes.Add(mebibytes << 20)
 			m.account.Store(a)
 		}
-		w.calls, calls[name] = append(w.calls, m), m
+		calls[i] = m
 	}
-	stopped := func() string {
+	w.calls = slices.Clone(calls)
+	return w, func() string {
 		var names []string
-		for i := range len(calls) {
-			name := fmt.Sprint("tenant ", i)
-			if calls[name].stop.Load() == uint32(outOfMemory) {
-				names = append(names, name)
+		for i, m := range calls {
+			if m.stop.Load() == uint32(outOfMemory) {
+				names = append(names, fmt.Sprint(i))
 			}
 		}
-		return strings.Join(names, ", ")
+		return strings.Join(names, " ")
 	}
-	for _, want := range []string{"tenant 2", "tenant 2, tenant 3", "tenant 1, tenant 2, tenant 3", "tenant 1, tenant 2, tenant 3"} {
-		const live = 2 * heapGrowth
-		w.stopGrower(live)
-		w.stopGrower(live) // those that were stopped are not over yet
+}
+
+// TestHeapGuardStopsWhoGrew: when the heap has grown too much, the calls of the tenant that
+// has made the most end, then those of the next one, as long as that explains the growth.
+func TestHeapGuardStopsWhoGrew(t *testing.T) {
+	w, stopped := guarded(0, 3, 300, 290)
+	live := int64(593 << 20)
+	for _, want := range []string{"2", "2 3", "2 3"} {
+		for range 2 { // those that were stopped are not over yet
+			w.guardHeap(func() uint64 { return uint64(live) })
+		}
 		if got := stopped(); got != want {
-			t.Errorf("stopped %s, want %s", got, want)
+			t.Errorf("with %d MiB stopped %q, want %q", live>>20, got, want)
 		}
 		var left []*meter // as when they are over
 		for _, m := range w.calls {
-			if m.stop.Load() != uint32(outOfMemory) {
-				left = append(left, m)
+			if m.stop.Load() == uint32(outOfMemory) {
+				live -= m.account.Load().bytes.Load()
+				continue
 			}
+			left = append(left, m)
 		}
 		w.calls = left
+	}
+}
+
+// TestHeapGuardStopsNobodyForOthers: memory that grew for another reason than scripts, such
+// as replies that nobody reads, stops none of them. What they have made counts by itself.
+func TestHeapGuardStopsNobodyForOthers(t *testing.T) {
+	for name, tt := range map[string]struct {
+		made    []int64 // MiB
+		live    uint64  // MiB
+		stopped string
+	}{
+		"small calls":         {[]int64{1, 3}, 300, ""},
+		"a tenth of it":       {[]int64{1, 130}, 1300, ""},
+		"half of it":          {[]int64{1, 200}, 400, "1"},
+		"too much by itself":  {[]int64{130, 140}, 1300, "1"},
+		"not too much in all": {[]int64{100, 140}, 250, ""},
+		"many tenants":        {[]int64{30, 31, 30, 30, 30, 30, 30, 30, 30}, 280, "1"},
+		"too much, not grown": {[]int64{300}, 200, ""},
+		"more than has grown": {[]int64{500}, 300, "0"},
+		"less than before":    {[]int64{500}, 0, ""},
+	} {
+		w, stopped := guarded(tt.made...)
+		w.guardHeap(func() uint64 { return tt.live << 20 })
+		if got := stopped(); got != tt.stopped {
+			t.Errorf("%s: stopped %q, want %q", name, got, tt.stopped)
+		}
+		if spared := w.spared.Load() == 1; spared != (tt.stopped == "") {
+			t.Errorf("%s: %d counted", name, w.spared.Load())
+		}
 	}
 }

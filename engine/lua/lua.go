@@ -44,6 +44,10 @@ func New() *Engine {
 // Name returns "lua".
 func (*Engine) Name() string { return Name }
 
+// HeapSpared returns how often the heap has grown too much while calls ran that had made
+// too little to be why. None of them was stopped. It grows once a second at most.
+func (e *Engine) HeapSpared() uint64 { return e.watchdog.spared.Load() }
+
 // Check is engine.Engine's.
 func (*Engine) Check(src engine.Source) error {
 	if _, err := compile(src); err != nil {

@@ -3,6 +3,7 @@ package lua
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -20,7 +21,8 @@ const (
 // calls are armed and for watchLinger after. A call that was disarmed is never
 // stopped by a late firing: both happen under mu.
 type watchdog struct {
-	heap heapGauge
+	heap   heapGauge
+	spared atomic.Uint64 // looks that found nobody to stop
 
 	mu      sync.Mutex
 	calls   []*meter
@@ -73,7 +75,7 @@ func (w *watchdog) watch() {
 		grown := w.stopLateCalls(now, heap)
 		w.mu.Unlock()
 		if grown {
-			w.stopGrower(w.heap.readLive())
+			w.guardHeap(w.heap.readLive)
 		}
 	}
 }
@@ -96,20 +98,50 @@ func (w *watchdog) stopLateCalls(now time.Time, heap uint64) (grown bool) {
 	return grown
 }
 
-// stopGrower stops calls under which the heap has grown by more than heapGrowth, not
-// counting garbage: all calls of the tenant whose calls have allocated the most. When they
-// are over and the heap is still too large, it is the next tenant's turn. What no call has
-// allocated, such as what callers send, stops none.
-func (w *watchdog) stopGrower(live uint64) {
+// guardHeap stops calls under which the heap has grown by more than heapGrowth, not counting
+// garbage: all calls of the tenant whose calls have allocated the most. When they are over
+// and the heap is still too large, it is the next tenant's turn. What no call has allocated,
+// such as what callers send, stops none. live collects garbage and returns the heap's size.
+func (w *watchdog) guardHeap(live func() uint64) {
+	w.mu.Lock()
+	made, stopping := w.made()
+	w.mu.Unlock()
+	if stopping { // and their memory is not free yet
+		return
+	}
+	// Less than that explains no growth that is too large.
+	if made > heapGrowth/2 && w.stopGrower(live()) {
+		return
+	}
+	w.spared.Add(1)
+}
+
+// made returns what the calls of all tenants have allocated, and whether some of them are
+// being stopped for it. w.mu is held.
+func (w *watchdog) made() (bytes uint64, stopping bool) {
+	seen := map[*account]bool{}
+	for _, m := range w.calls {
+		stopping = stopping || m.stop.Load() == uint32(outOfMemory)
+		if a := m.account.Load(); a != nil && !seen[a] {
+			seen[a] = true
+			bytes += uint64(a.bytes.Load())
+		}
+	}
+	return bytes, stopping
+}
+
+// stopGrower reports whether it has stopped somebody.
+func (w *watchdog) stopGrower(live uint64) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	made, _ := w.made()
 	var most *account
 	for _, m := range w.calls {
-		switch a := m.account.Load(); {
-		case m.stop.Load() == uint32(outOfMemory):
-			return // and its memory is not free yet
-		case a == nil || m.heapBase == 0 || live <= m.heapBase+heapGrowth:
-		case most == nil || a.bytes.Load() > most.bytes.Load():
+		a := m.account.Load()
+		if a == nil || m.heapBase == 0 || !explains(made, m.heapBase, live) {
+			continue
+		}
+		if most == nil || a.bytes.Load() > most.bytes.Load() {
 			most = a
 		}
 	}
@@ -118,4 +150,11 @@ func (w *watchdog) stopGrower(live uint64) {
 			m.halt(outOfMemory)
 		}
 	}
+	return most != nil
+}
+
+// explains reports whether the heap has grown too much, and what calls have made is why: at
+// least half of it, or too much by itself.
+func explains(made, before, now uint64) bool {
+	return now > before+heapGrowth && (2*made >= now-before || made > heapGrowth)
 }
