@@ -131,7 +131,7 @@ func TestHeapGuardStopsWhoGrew(t *testing.T) {
 	live := int64(593 << 20)
 	for _, want := range []string{"2", "2 3", "2 3"} {
 		for range 2 { // those that were stopped are not over yet
-			w.guardHeap(func() uint64 { return uint64(live) })
+			w.guardHeap(time.Time{}, func() uint64 { return uint64(live) })
 		}
 		if got := stopped(); got != want {
 			t.Errorf("with %d MiB stopped %q, want %q", live>>20, got, want)
@@ -167,12 +167,27 @@ func TestHeapGuardStopsNobodyForOthers(t *testing.T) {
 		"less than before":    {[]int64{500}, 0, ""},
 	} {
 		w, stopped := guarded(tt.made...)
-		w.guardHeap(func() uint64 { return tt.live << 20 })
+		w.guardHeap(time.Time{}, func() uint64 { return tt.live << 20 })
 		if got := stopped(); got != tt.stopped {
 			t.Errorf("%s: stopped %q, want %q", name, got, tt.stopped)
 		}
 		if spared := w.spared.Load() == 1; spared != (tt.stopped == "") {
 			t.Errorf("%s: %d counted", name, w.spared.Load())
+		}
+	}
+}
+
+// TestHeapGuardCollectsSeldom: while the guard finds nobody to stop, it collects garbage once
+// a second; and never, where the calls have made too little to be the reason.
+func TestHeapGuardCollectsSeldom(t *testing.T) {
+	for made, want := range map[int64]int{100: 0, 200: 3} {
+		w, stopped := guarded(made)
+		collected, began := 0, time.Unix(1_000_000, 0)
+		for at := time.Duration(0); at < 3*time.Second; at += watchInterval {
+			w.guardHeap(began.Add(at), func() uint64 { collected++; return 100 << 20 })
+		}
+		if collected != want || stopped() != "" || w.spared.Load() != 3 {
+			t.Errorf("%d MiB made: %d collections, want %d; stopped %q, counted %d", made, collected, want, stopped(), w.spared.Load())
 		}
 	}
 }

@@ -14,6 +14,9 @@ const (
 	// watchLinger is how long the watchdog stays without calls before its
 	// goroutine ends, so that steady traffic does not start one a call.
 	watchLinger = 20 * watchInterval
+	// lookEvery is how often garbage is collected at most to see whose calls have grown the
+	// heap, while they are nobody's.
+	lookEvery = time.Second
 )
 
 // watchdog stops calls whose time is up, whose caller gave up, or that grow the
@@ -21,8 +24,9 @@ const (
 // calls are armed and for watchLinger after. A call that was disarmed is never
 // stopped by a late firing: both happen under mu.
 type watchdog struct {
-	heap   heapGauge
-	spared atomic.Uint64 // looks that found nobody to stop
+	heap      heapGauge
+	lookAgain time.Time     // when the heap is looked at again; the goroutine's own
+	spared    atomic.Uint64 // looks that found nobody to stop
 
 	mu      sync.Mutex
 	calls   []*meter
@@ -75,7 +79,7 @@ func (w *watchdog) watch() {
 		grown := w.stopLateCalls(now, heap)
 		w.mu.Unlock()
 		if grown {
-			w.guardHeap(w.heap.readLive)
+			w.guardHeap(now, w.heap.readLive)
 		}
 	}
 }
@@ -102,7 +106,10 @@ func (w *watchdog) stopLateCalls(now time.Time, heap uint64) (grown bool) {
 // garbage: all calls of the tenant whose calls have allocated the most. When they are over
 // and the heap is still too large, it is the next tenant's turn. What no call has allocated,
 // such as what callers send, stops none. live collects garbage and returns the heap's size.
-func (w *watchdog) guardHeap(live func() uint64) {
+func (w *watchdog) guardHeap(now time.Time, live func() uint64) {
+	if now.Before(w.lookAgain) {
+		return
+	}
 	w.mu.Lock()
 	made, stopping := w.made()
 	w.mu.Unlock()
@@ -114,6 +121,7 @@ func (w *watchdog) guardHeap(live func() uint64) {
 		return
 	}
 	w.spared.Add(1)
+	w.lookAgain = now.Add(lookEvery)
 }
 
 // made returns what the calls of all tenants have allocated, and whether some of them are
