@@ -136,6 +136,7 @@ func headersOf(c *call) *glua.LTable {
 // memberOf returns t[name], raw, and leaves t lazy if it is.
 func memberOf(c *call, t *glua.LTable, name string) glua.LValue {
 	if o := lazyOf(t); o != nil {
+		meterOf(c.l).pay(len(o.members) / headersPerInstruction)
 		return o.get(c, name)
 	}
 	return t.RawGetString(name)
@@ -156,37 +157,48 @@ func headerOf(l *glua.LState, headers *glua.LTable, name string) glua.LValue {
 	if headers == nil {
 		return glua.LNil
 	}
-	m, c := meterOf(l), callOf(l)
 	if o := lazyOf(headers); o != nil {
-		m.charge(l, len(o.members)/headersPerInstruction)
-		if v := o.get(c, name); v != glua.LNil {
-			return v
-		}
-		for i := len(o.members) - 1; i >= 0; i-- {
-			if sameHeader(o.members[i].name, name) {
-				return o.valueAt(c, i)
-			}
+		if i := o.header(l, name); i >= 0 {
+			return o.valueAt(callOf(l), i)
 		}
 		return glua.LNil
 	}
 	if v := headers.RawGetString(name); v != glua.LNil {
 		return v
 	}
+	m := meterOf(l)
 	for k, v := m.next(headers, glua.LNil); k != glua.LNil; k, v = m.next(headers, k) {
 		m.charge(l, 1)
-		if key, ok := k.(glua.LString); ok && sameHeader(string(key), name) {
+		if key, ok := k.(glua.LString); ok && sameHeader(l, string(key), name) {
 			return v
 		}
 	}
 	return glua.LNil
 }
 
+// header returns which member is the header with the name, which is in lower case; -1 if
+// none is.
+func (o *lazyObject) header(l *glua.LState, name string) int {
+	meterOf(l).charge(l, len(o.members)/headersPerInstruction)
+	found := -1
+	for i := len(o.members) - 1; i >= 0; i-- {
+		switch key := o.members[i].name; {
+		case key == name:
+			return i
+		case sameHeader(l, key, name) && found < 0:
+			found = i
+		}
+	}
+	return found
+}
+
 // sameHeader reports whether key is name, which is in lower case. Only ASCII has
 // cases in names of headers.
-func sameHeader(key, name string) bool {
+func sameHeader(l *glua.LState, key, name string) bool {
 	if len(key) != len(name) {
 		return false
 	}
+	meterOf(l).charge(l, len(name)/headerBytesPerInstruction)
 	for i := range len(key) {
 		if lowerByte(key[i]) != name[i] {
 			return false

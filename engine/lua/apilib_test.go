@@ -1,6 +1,8 @@
 package lua_test
 
 import (
+	"fmt"
+	"sort"
 	"strings"
 	"testing"
 
@@ -128,5 +130,52 @@ func TestGetRequestHeader(t *testing.T) {
 	}
 	if got, err := run(t, p, "acme", request); got != `"a.example"` || err != nil {
 		t.Errorf("without an entrypoint: %q, %v", got, err)
+	}
+}
+
+// TestHeadersCost: looking a header up costs at least an instruction for each 64 bytes of
+// names that it may compare, and for each 8 members that it passes.
+func TestHeadersCost(t *testing.T) {
+	object := func(n int, prefix string) string {
+		var b strings.Builder
+		for i := range n {
+			fmt.Fprintf(&b, `,"%s%05d":"x"`, prefix, i)
+		}
+		return "{" + b.String()[1:] + "}"
+	}
+	const lookups = 100 // their cost must outweigh what the memory of the request needs
+	long := strings.Repeat("a", 995)
+	for name, tt := range map[string]struct {
+		before, header string
+		request        string
+		least          uint64
+	}{
+		"long names":             {"", long + "00000", `{"headers":` + object(50, long) + `}`, 50 * 1000 / 64},
+		"none of long names":     {"", long + "nowhe", `{"headers":` + object(50, long) + `}`, 50 * 1000 / 64},
+		"long names of a table":  {"for k in pairs(request.headers) do end", long + "nowhe", `{"headers":` + object(50, long) + `}`, 50 * 1000 / 64},
+		"members beside headers": {"", "host", `{"headers":{"host":"x"},` + object(16_000, "mm")[1:], 16_000 / 8},
+		"members that are short": {"", "host", `{"headers":{"host":"x"}}`, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cost := func(n int) int {
+				body := fmt.Sprintf("function handle(request) %s for i = 1, %d do get_request_header(%q) end end", tt.before, n, tt.header)
+				p := compile(t, lua.New(), body)
+				const most = 10_000_000
+				var res engine.Result
+				return sort.Search(most, func(budget int) bool {
+					inv := &engine.Invocation{Tenant: "acme", Args: [][]byte{[]byte(tt.request)}, Limits: script.Limits{Instructions: uint64(budget + 1), Timeout: patient}}
+					res.Reset()
+					err := p.Run(t.Context(), inv, &res)
+					if err != nil && script.KindOf(err) != script.Limit {
+						t.Fatal(err)
+					}
+					return err == nil
+				})
+			}
+			each := uint64(cost(2*lookups)-cost(lookups)) / lookups
+			if t.Logf("%d instructions each", each); each < tt.least || tt.least == 0 && each > 20 {
+				t.Errorf("a lookup costs %d instructions, want %d", each, tt.least)
+			}
+		})
 	}
 }
