@@ -137,11 +137,12 @@ func (t *tenant) apply(c *change) {
 }
 
 // ask has the process do something that calls may wait for, and reports whether it did. One
-// that does not, or is slow too often, is killed: the next one is told first. t.mu is
-// held.
+// that does not, or is slow too often, is killed: the next one is told first. No call goes
+// to it from then on. t.mu is held.
 func (t *tenant) ask(p *process, do func(context.Context) error) bool {
 	if t.slow.Tokens() < 1 {
 		t.pool.cfg.Log.Warn("the process of a tenant is slow to take changes; it is replaced by one that has the last", "tenant", t.name)
+		t.drop(p)
 		p.kill(reasonSlow)
 		return false
 	}
@@ -157,6 +158,7 @@ func (t *tenant) ask(p *process, do func(context.Context) error) bool {
 	if err == nil {
 		return true
 	}
+	t.drop(p)
 	if t.ctx.Err() != nil { // it leaves, and is drained
 		return false
 	}

@@ -75,6 +75,15 @@ func (t *tenant) hold(held bool) {
 	}
 }
 
+// drop has calls wait for the next process, if p is the one that gets them.
+func (t *tenant) drop(p *process) {
+	t.telling.mu.Lock()
+	defer t.telling.mu.Unlock()
+	if s := t.state.Load(); s.process == p {
+		t.swap(&state{held: s.held})
+	}
+}
+
 // swap puts another state in place of the one before. t.telling.mu is held.
 func (t *tenant) swap(next *state) {
 	next.changed = make(chan struct{})

@@ -340,3 +340,35 @@ func TestASlowTenantIsLeftBehind(t *testing.T) {
 		}
 	})
 }
+
+// TestNobodyIsSentToAProcessThatFailed: calls that waited for a process to take a change go
+// to the next one if it did not.
+func TestNobodyIsSentToAProcessThatFailed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for name, client := range map[string]workerv1.WorkerClient{"slow": stuck{}, "broken": broken{}} {
+			acme := newIdle(t, &bytes.Buffer{})
+			p, _ := fake()
+			p.client = client
+			acme.become(p, nil)
+			acme.pool.byName.Store(&map[string]*tenant{"acme": acme})
+			acme.pool.Committed([]script.Object{{Release: &script.Release{Name: script.Name{Tenant: "acme", Script: "route"}, Revision: 1}}}, nil)
+			s := acme.state.Load()
+			if s.process == p && !s.held {
+				t.Errorf("%s: calls go on before it has the change", name)
+			}
+			for ; s.held; s = acme.state.Load() {
+				<-s.changed
+			}
+			if s.process == p {
+				t.Errorf("%s: calls go to the process that was killed", name)
+			}
+		}
+	})
+}
+
+// broken is the link to a process that refuses each change.
+type broken struct{ workerv1.WorkerClient }
+
+func (broken) Apply(context.Context, *workerv1.ApplyRequest, ...grpc.CallOption) (*workerv1.ApplyResponse, error) {
+	return nil, errors.New("refused")
+}
