@@ -54,8 +54,8 @@ const promptly = 100 * time.Millisecond
 // Committed tells processes of a change that is about to be live in the agent. It returns
 // when all that are concerned run it or are being replaced by such as start from it, or
 // after a tenth of a second: the calls of a tenant whose process takes longer wait for it,
-// and nobody else does. Calls come one after the other, each after what the one before said is
-// live in the agent.
+// and nobody else does. It does not wait for a process that is behind already. Calls come
+// one after the other, each after what the one before said is live in the agent.
 func (p *Pool) Committed(put []script.Object, removed []string) {
 	changes := map[string]*change{}
 	of := func(tenant string) *change {
@@ -91,8 +91,11 @@ func (p *Pool) Committed(put []script.Object, removed []string) {
 		if c.settings != nil {
 			t = p.configure(name, *c.settings, c)
 		}
-		if t != nil {
-			tellings[t.tell(c)] = t
+		if t == nil {
+			continue
+		}
+		if next := t.tell(c); next != nil {
+			tellings[next] = t
 		}
 	}
 	patience := time.NewTimer(promptly)

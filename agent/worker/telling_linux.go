@@ -19,7 +19,8 @@ type told struct {
 	late   bool
 }
 
-// tell has the process told of the change once it was told of those before.
+// tell has the process told of the change once it was told of those before. Nobody is to
+// wait for that, and the result is nil, if the process is behind already: calls wait.
 func (t *tenant) tell(c *change) *told {
 	t.telling.mu.Lock()
 	defer t.telling.mu.Unlock()
@@ -28,6 +29,11 @@ func (t *tenant) tell(c *change) *told {
 	if !t.telling.running {
 		t.telling.running = true
 		go t.tellAll()
+	}
+	if t.telling.late > 0 {
+		next.late = true
+		t.telling.late++
+		return nil
 	}
 	return next
 }
