@@ -112,6 +112,7 @@ func (p *Pool) Committed(put []script.Object, removed []string) {
 
 // change is what of a commit concerns one tenant.
 type change struct {
+	number   int // later ones have higher numbers
 	put      []script.Object
 	gone     []string                 // keys
 	settings *script.TenantSettings   // if they changed, defaults applied

@@ -16,7 +16,7 @@ import (
 // live returns what is live of the tenant in the agent.
 func (t *tenant) live() *change {
 	node := t.pool.cfg.Node
-	objects := []script.Object{{Tenant: &script.Tenant{Name: t.name, Revision: node.Tenants.Revision(t.name), Settings: t.settings}}}
+	objects := []script.Object{{Tenant: &script.Tenant{Name: t.name, Revision: node.Tenants.Revision(t.name), Settings: node.Tenants.Settings(t.name)}}}
 	for r := range node.Table.All() {
 		if r.Name.Tenant == t.name {
 			release := r.Script()
@@ -106,20 +106,14 @@ const (
 )
 
 // apply makes a change live in the tenant's process, unless there is none just now:
-// the next one then starts from it.
+// the next one then starts from it. t.mu is held.
 func (t *tenant) apply(c *change) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.last.Store(c)
-	lifted := t.released(c)
-	if c.settings != nil {
-		before := t.settings
-		t.settings = *c.settings
-		if before.MemoryBytes != t.settings.MemoryBytes || before.CPU != t.settings.CPU {
-			select {
-			case t.another <- struct{}{}:
-			default: // it is on its way
-			}
+	before := t.settings
+	lifted := t.note(c)
+	if before.MemoryBytes != t.settings.MemoryBytes || before.CPU != t.settings.CPU {
+		select {
+		case t.another <- struct{}{}:
+		default: // it is on its way
 		}
 	}
 	if len(t.retained) > t.enough { // most of them are of the past
@@ -134,6 +128,15 @@ func (t *tenant) apply(c *change) {
 	if t.ask(p, func(ctx context.Context) error { return tell(ctx, p, c, t.pool.cfg.Node.Publishers.Trust()) }) && lifted {
 		t.tellBlame(p)
 	}
+}
+
+// note says what a change makes of what the agent keeps of the tenant itself, and reports
+// whether a quarantine has ended. t.mu is held.
+func (t *tenant) note(c *change) (lifted bool) {
+	if c.settings != nil {
+		t.settings = *c.settings
+	}
+	return t.released(c)
 }
 
 // ask has the process do something that calls may wait for, and reports whether it did. One

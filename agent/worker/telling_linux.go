@@ -1,22 +1,28 @@
 package worker
 
 import (
+	"slices"
 	"sync"
 )
 
 // telling is the changes that a tenant's process is yet to be told of, in their order.
 type telling struct {
 	mu      sync.Mutex
-	waiting []*told
+	waiting []*told // the first of them may be being told
 	running bool
-	late    int // changes that nobody waits for any more
+	number  int // of the last change
 }
 
 // told is one of them.
 type told struct {
 	change *change
 	done   chan struct{}
-	late   bool
+	late   bool // nobody waits for it any more
+}
+
+// behind reports whether there are changes that nobody waits for any more. t.mu is held.
+func (t *telling) behind() bool {
+	return slices.ContainsFunc(t.waiting, func(c *told) bool { return c.late })
 }
 
 // tell has the process told of the change once it was told of those before. Nobody is to
@@ -24,40 +30,75 @@ type told struct {
 func (t *tenant) tell(c *change) *told {
 	t.telling.mu.Lock()
 	defer t.telling.mu.Unlock()
-	next := &told{change: c, done: make(chan struct{})}
+	t.telling.number++
+	c.number = t.telling.number
+	t.last.Store(c)
+	next := &told{change: c, done: make(chan struct{}), late: t.telling.behind()}
 	t.telling.waiting = append(t.telling.waiting, next)
 	if !t.telling.running {
 		t.telling.running = true
 		go t.tellAll()
 	}
-	if t.telling.late > 0 {
-		next.late = true
-		t.telling.late++
+	if next.late {
 		return nil
 	}
 	return next
 }
 
 func (t *tenant) tellAll() {
-	for {
-		t.telling.mu.Lock()
-		if len(t.telling.waiting) == 0 {
-			t.telling.running = false
-			t.telling.mu.Unlock()
-			return
-		}
-		next := t.telling.waiting[0]
-		t.telling.waiting = t.telling.waiting[1:]
-		t.telling.mu.Unlock()
-		t.apply(next.change)
-		t.telling.mu.Lock()
-		close(next.done)
-		if next.late {
-			t.telling.late--
-			t.hold(t.telling.late > 0)
-		}
-		t.telling.mu.Unlock()
+	for t.tellNext() {
 	}
+}
+
+// tellNext reports whether there was a change to tell. The queue is as it is for a process
+// that takes over meanwhile: that one holds t.mu.
+func (t *tenant) tellNext() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.telling.mu.Lock()
+	if len(t.telling.waiting) == 0 {
+		t.telling.running = false
+		t.telling.mu.Unlock()
+		return false
+	}
+	next := t.telling.waiting[0].change
+	t.telling.mu.Unlock()
+	t.apply(next)
+	t.finish(next.number)
+	return true
+}
+
+// finish says that no change up to the number is to be told any more.
+func (t *tenant) finish(number int) {
+	t.telling.mu.Lock()
+	defer t.telling.mu.Unlock()
+	for len(t.telling.waiting) > 0 && t.telling.waiting[0].change.number <= number {
+		close(t.telling.waiting[0].done)
+		t.telling.waiting = t.telling.waiting[1:]
+	}
+	t.hold(t.telling.behind())
+}
+
+// takeUp returns what is live of the tenant, and the last change, which may not be; nil if
+// there was none. All changes before are live. They are not to be told any more to who has
+// both, and their settings are the tenant's from now on. t.mu is held.
+func (t *tenant) takeUp() (live, last *change) {
+	for {
+		last = t.last.Load()
+		live = t.live()
+		if t.last.Load() == last { // else what is live may have a part of what is newer
+			break
+		}
+	}
+	t.telling.mu.Lock()
+	waiting := slices.Clone(t.telling.waiting)
+	t.telling.mu.Unlock()
+	for _, c := range waiting {
+		if last != nil && c.change.number <= last.number {
+			t.note(c.change)
+		}
+	}
+	return live, last
 }
 
 // leaveBehind says that nobody waits for the change any more, if it is not done.
@@ -70,7 +111,6 @@ func (t *tenant) leaveBehind(c *told) {
 	default:
 	}
 	c.late = true
-	t.telling.late++
 	t.hold(true)
 }
 

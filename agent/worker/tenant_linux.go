@@ -27,7 +27,7 @@ type tenant struct {
 	cancel   context.CancelFunc
 	stopped  chan struct{}
 	another  chan struct{}          // holds an element when the settings ask for another process
-	last     atomic.Pointer[change] // of the last commit, which may not be live in the agent
+	last     atomic.Pointer[change] // of the last commit, which may be neither told nor live in the agent
 	listed   atomic.Pointer[[]Quarantined]
 	grace    atomic.Pointer[context.Context]
 	telling  telling
@@ -80,7 +80,7 @@ func (t *tenant) start() {
 func (t *tenant) become(p *process, refused error) {
 	t.telling.mu.Lock()
 	defer t.telling.mu.Unlock()
-	t.swap(&state{process: p, refused: refused, held: t.telling.late > 0})
+	t.swap(&state{process: p, refused: refused, held: t.telling.behind()})
 }
 
 // run keeps a process in place until the tenant leaves.
@@ -248,22 +248,22 @@ func (t *tenant) handOver(p *process) error {
 	return nil
 }
 
-// giveAll gives the process all that is live, and makes it the one that is told of
-// changes and gets calls.
+// giveAll gives the process all that is live and the last change, and makes it the one that
+// is told of changes and gets calls.
 func (t *tenant) giveAll(ctx context.Context, p *process) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	cfg := t.pool.cfg
 	p.look(cfg.Node.Position(time.Now()), time.Now())
+	live, last := t.takeUp()
 	if err := p.assign(t, t.settings, &workerv1.Assignment{
 		Tenant: t.name, MemoryBytes: t.settings.MemoryBytes, Processors: processors(t.settings.CPU),
 		Access: cfg.Access, MaxWaiting: int64(cfg.MaxWaiting), Quarantine: t.blame.request(), Agent: cfg.Node.Agent,
 	}); err != nil {
 		return err
 	}
-	live := t.live()
 	t.retain(live.put, true)
-	for _, c := range []*change{live, t.last.Load()} {
+	for _, c := range []*change{live, last} {
 		if c == nil {
 			continue
 		}
@@ -273,6 +273,9 @@ func (t *tenant) giveAll(ctx context.Context, p *process) error {
 		}
 	}
 	t.become(p, nil)
+	if last != nil {
+		t.finish(last.number)
+	}
 	return nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"os"
@@ -16,7 +17,9 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/scriptorium-dev/scriptorium/agent/cache"
+	"github.com/scriptorium-dev/scriptorium/agent/gateway"
 	"github.com/scriptorium-dev/scriptorium/agent/worker/link"
+	"github.com/scriptorium-dev/scriptorium/proto/wire"
 	workerv1 "github.com/scriptorium-dev/scriptorium/proto/worker/v1"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -407,4 +410,104 @@ func TestSlowTenantsAreWaitedForTogether(t *testing.T) {
 			}
 		}
 	})
+}
+
+// ready returns a process that is none, and takes what it is told.
+func ready(t *testing.T, of *tenant) (*process, *recorder) {
+	t.Helper()
+	p, _ := fake()
+	control, theirs, err := link.Packets()
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, file, err := link.NewPage()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = errors.Join(control.Close(), theirs.Close(), page.Close(), file.Close()) })
+	r := &recorder{}
+	p.page, p.pageFile, p.control, p.client, p.home, p.output = page, file, control, r, newHome(of.pool.cfg), newOutput(of.pool.cfg.Log)
+	return p, r
+}
+
+// recorder is the link to a process that takes all, and notes which revisions come and what
+// goes.
+type recorder struct {
+	workerv1.WorkerClient
+	told []string
+}
+
+func (r *recorder) Apply(_ context.Context, req *workerv1.ApplyRequest, _ ...grpc.CallOption) (*workerv1.ApplyResponse, error) {
+	for _, m := range req.GetPut() {
+		o, _, err := wire.ToObject(m)
+		if err != nil {
+			return nil, err
+		}
+		if o.Release != nil {
+			r.told = append(r.told, fmt.Sprint(o.Release.Revision))
+		}
+	}
+	for range req.GetGone() {
+		r.told = append(r.told, "gone")
+	}
+	return &workerv1.ApplyResponse{}, nil
+}
+
+// TestNothingOlderIsToldLater: a process that starts while changes wait to be told gets what
+// is live and the change that is not, and none of those before.
+func TestNothingOlderIsToldLater(t *testing.T) {
+	name := script.Name{Tenant: "acme", Script: "route"}
+	version := script.Version{Number: 1, Digest: script.Digest{1}, Engine: "lua"}
+	release := func(revision script.Revision) []script.Object {
+		return []script.Object{{Release: &script.Release{Name: name, Revision: revision, Active: version, Retained: []script.Version{version}, Latest: 1}}}
+	}
+	type step struct {
+		revision script.Revision // 0 removes the script
+		told     bool            // to the process before
+		live     bool
+	}
+	for _, tt := range []struct {
+		name  string
+		steps []step
+		want  string
+	}{
+		{"none is told", []step{{1, false, true}, {2, false, true}}, "2 2"},
+		{"the last is not live", []step{{1, false, true}, {2, false, false}}, "1 2"},
+		{"the first was told", []step{{1, true, true}, {2, false, true}}, "2 2"},
+		{"the last was told, and is not live", []step{{1, true, true}, {2, true, false}}, "1 2"},
+		{"removed and published again", []step{{1, true, true}, {0, true, true}, {3, false, true}}, "3 3"},
+		{"removed", []step{{1, false, true}, {0, false, false}}, "1 gone"},
+	} {
+		acme := newIdle(t, &bytes.Buffer{})
+		acme.pool.cfg.Node.Values = cache.NewValues(nil, 1)
+		acme.pool.cfg.Node.Position = func(time.Time) gateway.Position { return gateway.Position{} }
+		for _, s := range tt.steps {
+			acme.telling.running = true // as if the one that tells were busy
+			c := &change{gone: []string{wire.ReleaseKey(name)}}
+			if s.revision > 0 {
+				c = &change{put: release(s.revision)}
+			}
+			if acme.tell(c); s.told {
+				acme.tellAll()
+			}
+			switch {
+			case !s.live:
+			case s.revision == 0:
+				acme.pool.cfg.Node.Table.Update(nil, []script.Name{name})
+			default:
+				acme.pool.cfg.Node.Table.Update([]*cache.Release{cache.NewRelease(*c.put[0].Release)}, nil)
+			}
+		}
+		p, told := ready(t, acme)
+		if err := acme.giveAll(t.Context(), p); err != nil {
+			t.Fatal(err)
+		}
+		acme.tellAll()
+		if got := strings.Join(told.told, " "); got != tt.want {
+			t.Errorf("%s: it is told %s, want %s", tt.name, got, tt.want)
+		}
+		for _, s := range acme.telling.waiting {
+			t.Errorf("%s: %+v is left", tt.name, s.change)
+		}
+	}
 }
