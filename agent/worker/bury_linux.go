@@ -37,11 +37,19 @@ func (t *tenant) bury(p *process) {
 	if trial || !why.blames(len(running)) {
 		return
 	}
-	if culprit, found := t.blame.culprit(running); found {
+	t.died(running)
+}
+
+// died puts a death down to the scripts that ran. What is replaced already, by what no
+// process has yet, does not come into quarantine. t.mu is held.
+func (t *tenant) died(running map[script.Name]script.Revision) {
+	if culprit, found := t.blame.culprit(running); found && !t.telling.renews(culprit) {
 		t.countDeath(culprit)
 	}
 	q, changed := t.blame.died(time.Now(), running)
 	switch {
+	case q != nil && t.telling.renews(q.Script):
+		t.blame.released(q.Script, 0)
 	case q != nil:
 		t.pool.cfg.Log.Error("a script is in quarantine", "script", q.Script.String(), "until", q.Until, "error", q.Err)
 		t.list()
@@ -134,19 +142,29 @@ func rather(a, b *script.Release, d script.Digest) bool {
 	return cmp.Or(cmp.Compare(a.Name.Script, b.Name.Script), cmp.Compare(b.Revision, a.Revision)) < 0
 }
 
-// released ends the quarantine of scripts of which, with the change, something else is to
-// run here, or that are gone, and reports whether it ended one. A release that brings a
-// candidate which does not run here yet changes nothing: what has killed the process would
-// do so again. One that is only disabled stays in quarantine, too. t.mu is held.
+// renewed returns the scripts of which, with the change, something else is to run here than
+// what is live, with their revisions. A release that brings a candidate which does not run
+// here yet changes nothing: what has killed the process would do so again. So does one that
+// is only disabled.
+func (t *tenant) renewed(c *change) map[script.Name]script.Revision {
+	renewed := map[script.Name]script.Revision{}
+	for _, o := range c.put {
+		if o.Release != nil && !t.runsAlready(o.Release) {
+			renewed[o.Release.Name] = o.Release.Revision
+		}
+	}
+	return renewed
+}
+
+// released ends the quarantine of scripts that the change renews, or that are gone, and
+// reports whether it ended one. t.mu is held.
 func (t *tenant) released(c *change) bool {
 	if len(t.blame.quarantined) == 0 {
 		return false
 	}
 	lifted := false
-	for _, o := range c.put {
-		if o.Release != nil && !t.runsAlready(o.Release) && t.blame.released(o.Release.Name, o.Release.Revision) {
-			lifted = true
-		}
+	for name, revision := range c.renewed {
+		lifted = t.blame.released(name, revision) || lifted
 	}
 	for _, q := range t.blame.list() {
 		for _, key := range c.gone {

@@ -117,6 +117,8 @@ type change struct {
 	gone     []string                 // keys
 	settings *script.TenantSettings   // if they changed, defaults applied
 	limits   map[string]script.Limits // of the releases in it, by "tenant/name", defaults applied
+
+	renewed map[script.Name]script.Revision // releases of which something else runs than before
 }
 
 // configure gives the tenant a process, or takes it away, and returns the tenant if it

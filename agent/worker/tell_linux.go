@@ -106,8 +106,8 @@ const (
 )
 
 // apply makes a change live in the tenant's process, unless there is none just now:
-// the next one then starts from it. t.mu is held.
-func (t *tenant) apply(c *change) {
+// the next one then starts from it. It reports whether the process has it. t.mu is held.
+func (t *tenant) apply(c *change) bool {
 	before := t.settings
 	lifted := t.note(c)
 	if before.MemoryBytes != t.settings.MemoryBytes || before.CPU != t.settings.CPU {
@@ -122,12 +122,13 @@ func (t *tenant) apply(c *change) {
 	}
 	t.retain(c.put, false)
 	p := t.state.Load().process
-	if p == nil {
-		return
+	if p == nil || !t.ask(p, func(ctx context.Context) error { return tell(ctx, p, c, t.pool.cfg.Node.Publishers.Trust()) }) {
+		return false
 	}
-	if t.ask(p, func(ctx context.Context) error { return tell(ctx, p, c, t.pool.cfg.Node.Publishers.Trust()) }) && lifted {
+	if lifted {
 		t.tellBlame(p)
 	}
+	return true
 }
 
 // note says what a change makes of what the agent keeps of the tenant itself, and reports

@@ -1,8 +1,11 @@
 package worker
 
 import (
+	"maps"
 	"slices"
 	"sync"
+
+	"github.com/scriptorium-dev/scriptorium/script"
 )
 
 // telling is the changes that a tenant's process is yet to be told of, in their order.
@@ -10,7 +13,8 @@ type telling struct {
 	mu      sync.Mutex
 	waiting []*told // the first of them may be being told
 	running bool
-	number  int // of the last change
+	number  int                 // of the last change
+	renewed map[script.Name]int // scripts whose renewal no process has yet, by the last change with one
 }
 
 // told is one of them.
@@ -25,13 +29,24 @@ func (t *telling) behind() bool {
 	return slices.ContainsFunc(t.waiting, func(c *told) bool { return c.late })
 }
 
+// renews reports whether there is a change that renews the script, and no process has it.
+func (t *telling) renews(name script.Name) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.renewed[name] > 0
+}
+
 // tell has the process told of the change once it was told of those before. Nobody is to
 // wait for that, and the result is nil, if the process is behind already: calls wait.
 func (t *tenant) tell(c *change) *told {
+	c.renewed = t.renewed(c) // which can be seen as long as it is not live
 	t.telling.mu.Lock()
 	defer t.telling.mu.Unlock()
 	t.telling.number++
 	c.number = t.telling.number
+	for name := range c.renewed {
+		t.telling.renewed[name] = c.number
+	}
 	t.last.Store(c)
 	next := &told{change: c, done: make(chan struct{}), late: t.telling.behind()}
 	t.telling.waiting = append(t.telling.waiting, next)
@@ -63,18 +78,21 @@ func (t *tenant) tellNext() bool {
 	}
 	next := t.telling.waiting[0].change
 	t.telling.mu.Unlock()
-	t.apply(next)
-	t.finish(next.number)
+	t.finish(next.number, t.apply(next))
 	return true
 }
 
-// finish says that no change up to the number is to be told any more.
-func (t *tenant) finish(number int) {
+// finish says that no change up to the number is to be told any more, and whether the
+// process has them all. Otherwise the next one will.
+func (t *tenant) finish(number int, has bool) {
 	t.telling.mu.Lock()
 	defer t.telling.mu.Unlock()
 	for len(t.telling.waiting) > 0 && t.telling.waiting[0].change.number <= number {
 		close(t.telling.waiting[0].done)
 		t.telling.waiting = t.telling.waiting[1:]
+	}
+	if has {
+		maps.DeleteFunc(t.telling.renewed, func(_ script.Name, by int) bool { return by <= number })
 	}
 	t.hold(t.telling.behind())
 }

@@ -56,6 +56,7 @@ func newTenant(p *Pool, name string, s script.TenantSettings, c *change) *tenant
 		pool: p, name: name, settings: s, enough: manyDigests, blame: newBlame(p.cfg.Quarantine), said: &rate.Sometimes{Interval: time.Second},
 		slow: rate.NewLimiter(rate.Every(slowEvery), slowTimes), sockets: sockets{troubles: map[string]string{}},
 		stopped: make(chan struct{}), another: make(chan struct{}, 1), retained: map[script.Digest]struct{}{},
+		telling: telling{renewed: map[script.Name]int{}},
 	}
 	t.last.Store(c)
 	t.ctx, t.cancel = context.WithCancel(context.Background())
@@ -274,7 +275,7 @@ func (t *tenant) giveAll(ctx context.Context, p *process) error {
 	}
 	t.become(p, nil)
 	if last != nil {
-		t.finish(last.number)
+		t.finish(last.number, true)
 	}
 	return nil
 }

@@ -28,8 +28,11 @@ import (
 func newIdle(t *testing.T, log *bytes.Buffer) *tenant {
 	t.Helper()
 	p, err := New(Config{
-		Node: Node{Table: cache.NewTable(), Tenants: cache.NewTenants()},
-		Dir:  filepath.Join(t.TempDir(), "t"), Log: slog.New(slog.NewTextHandler(log, nil)),
+		Node: Node{
+			Table: cache.NewTable(), Tenants: cache.NewTenants(), Values: cache.NewValues(nil, 1),
+			Position: func(time.Time) gateway.Position { return gateway.Position{} },
+		},
+		Dir: filepath.Join(t.TempDir(), "t"), Log: slog.New(slog.NewTextHandler(log, nil)),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -431,10 +434,19 @@ func ready(t *testing.T, of *tenant) (*process, *recorder) {
 }
 
 // recorder is the link to a process that takes all, and notes which revisions come and what
-// goes.
+// goes, and who is in quarantine.
 type recorder struct {
 	workerv1.WorkerClient
-	told []string
+	told        []string
+	quarantined []string
+}
+
+func (r *recorder) Quarantine(_ context.Context, req *workerv1.QuarantineRequest, _ ...grpc.CallOption) (*workerv1.QuarantineResponse, error) {
+	r.quarantined = nil
+	for _, q := range req.GetScripts() {
+		r.quarantined = append(r.quarantined, q.GetScript())
+	}
+	return &workerv1.QuarantineResponse{}, nil
 }
 
 func (r *recorder) Apply(_ context.Context, req *workerv1.ApplyRequest, _ ...grpc.CallOption) (*workerv1.ApplyResponse, error) {
@@ -453,14 +465,16 @@ func (r *recorder) Apply(_ context.Context, req *workerv1.ApplyRequest, _ ...grp
 	return &workerv1.ApplyResponse{}, nil
 }
 
+// releaseOf returns a release of which each revision runs something else.
+func releaseOf(name script.Name, revision script.Revision) *script.Release {
+	v := script.Version{Number: uint64(revision), Digest: script.Digest{byte(revision)}, Engine: "lua"}
+	return &script.Release{Name: name, Revision: revision, Active: v, Retained: []script.Version{v}, Latest: v.Number}
+}
+
 // TestNothingOlderIsToldLater: a process that starts while changes wait to be told gets what
 // is live and the change that is not, and none of those before.
 func TestNothingOlderIsToldLater(t *testing.T) {
 	name := script.Name{Tenant: "acme", Script: "route"}
-	version := script.Version{Number: 1, Digest: script.Digest{1}, Engine: "lua"}
-	release := func(revision script.Revision) []script.Object {
-		return []script.Object{{Release: &script.Release{Name: name, Revision: revision, Active: version, Retained: []script.Version{version}, Latest: 1}}}
-	}
 	type step struct {
 		revision script.Revision // 0 removes the script
 		told     bool            // to the process before
@@ -479,13 +493,11 @@ func TestNothingOlderIsToldLater(t *testing.T) {
 		{"removed", []step{{1, false, true}, {0, false, false}}, "1 gone"},
 	} {
 		acme := newIdle(t, &bytes.Buffer{})
-		acme.pool.cfg.Node.Values = cache.NewValues(nil, 1)
-		acme.pool.cfg.Node.Position = func(time.Time) gateway.Position { return gateway.Position{} }
 		for _, s := range tt.steps {
 			acme.telling.running = true // as if the one that tells were busy
 			c := &change{gone: []string{wire.ReleaseKey(name)}}
 			if s.revision > 0 {
-				c = &change{put: release(s.revision)}
+				c = &change{put: []script.Object{{Release: releaseOf(name, s.revision)}}}
 			}
 			if acme.tell(c); s.told {
 				acme.tellAll()
@@ -510,4 +522,66 @@ func TestNothingOlderIsToldLater(t *testing.T) {
 			t.Errorf("%s: %+v is left", tt.name, s.change)
 		}
 	}
+}
+
+// TestAFixThatComesLate ends the quarantine of what it replaces, also when it is live in the
+// agent by the time that a process gets it.
+func TestAFixThatComesLate(t *testing.T) {
+	name := script.Name{Tenant: "acme", Script: "route"}
+	killer := map[script.Name]script.Revision{name: 1}
+	late := func(t *testing.T) *tenant {
+		t.Helper()
+		acme := newIdle(t, &bytes.Buffer{})
+		acme.blame = newBlame(QuarantinePolicy{Deaths: 1}.withDefaults())
+		acme.pool.cfg.Node.Table.Update([]*cache.Release{cache.NewRelease(*releaseOf(name, 1))}, nil)
+		acme.telling.running = true // as if the one that tells were busy
+		return acme
+	}
+	fix := func(acme *tenant) {
+		r := releaseOf(name, 2)
+		acme.tell(&change{put: []script.Object{{Release: r}}})
+		acme.pool.cfg.Node.Table.Update([]*cache.Release{cache.NewRelease(*r)}, nil)
+	}
+	t.Run("to the process that there is", func(t *testing.T) {
+		acme := late(t)
+		acme.died(killer)
+		p, told := ready(t, acme)
+		told.quarantined = []string{name.String()}
+		acme.become(p, nil)
+		fix(acme)
+		if acme.tellAll(); len(acme.quarantined()) != 0 || len(told.quarantined) != 0 {
+			t.Errorf("in quarantine: %v, and the process keeps %v from running", acme.quarantined(), told.quarantined)
+		}
+	})
+	t.Run("to the next process", func(t *testing.T) {
+		acme := late(t)
+		acme.died(killer)
+		fix(acme)
+		p, _ := ready(t, acme)
+		if err := acme.giveAll(t.Context(), p); err != nil || len(acme.quarantined()) != 0 {
+			t.Errorf("in quarantine: %v, %v", acme.quarantined(), err)
+		}
+	})
+	for _, told := range []bool{false, true} {
+		t.Run(fmt.Sprintf("after a death, and was told to no process: %v", told), func(t *testing.T) {
+			acme := late(t)
+			fix(acme)
+			if told { // while there is none
+				acme.tellAll()
+			}
+			if acme.died(map[script.Name]script.Revision{name: 2}); len(acme.quarantined()) != 0 { // which is what is live
+				t.Errorf("in quarantine: %v", acme.quarantined())
+			}
+		})
+	}
+	t.Run("and is none", func(t *testing.T) {
+		acme := late(t)
+		fix(acme)
+		p, _ := ready(t, acme)
+		acme.become(p, nil)
+		acme.tellAll()
+		if acme.died(map[script.Name]script.Revision{name: 2}); len(acme.quarantined()) != 1 {
+			t.Errorf("in quarantine: %v", acme.quarantined())
+		}
+	})
 }
