@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/scriptorium-dev/scriptorium/agent/gateway"
 	"github.com/scriptorium-dev/scriptorium/agent/worker/confine"
 )
 
@@ -192,22 +193,28 @@ func (h *host) watch() {
 		case now := <-tick.C:
 			at := h.pool.cfg.Node.Position(now)
 			for _, t := range *h.pool.byName.Load() {
-				p := t.state.Load().process
-				if p == nil {
-					continue
-				}
-				if still := p.look(at, now); still > stillFor {
-					h.pool.cfg.Log.Error("the process of a tenant gives no sign; it is killed", "tenant", t.name, "after", still)
-					p.kill(reasonUnresponsive)
-				}
-				if cut := p.unreachable(now); cut > unreachableFor {
-					h.pool.cfg.Log.Error("the process of a tenant ended its link with the agent; it is killed", "tenant", t.name, "after", cut)
-					p.kill(reasonUnresponsive)
-				}
+				t.look(at, now)
 			}
 		case <-h.ctx.Done():
 			return
 		}
+	}
+}
+
+// look tells the tenant's process how far the agent has come, and kills one that hangs.
+func (t *tenant) look(at gateway.Position, now time.Time) {
+	s := t.state.Load() // after the position: a process that is not behind yet has all of it
+	p := s.process
+	if p == nil {
+		return
+	}
+	if still := p.look(at, s.held, now); still > stillFor {
+		t.pool.cfg.Log.Error("the process of a tenant gives no sign; it is killed", "tenant", t.name, "after", still)
+		p.kill(reasonUnresponsive)
+	}
+	if cut := p.unreachable(now); cut > unreachableFor {
+		t.pool.cfg.Log.Error("the process of a tenant ended its link with the agent; it is killed", "tenant", t.name, "after", cut)
+		p.kill(reasonUnresponsive)
 	}
 }
 

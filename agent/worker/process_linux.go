@@ -50,6 +50,7 @@ type process struct {
 	pageFile *os.File
 	beats    uint64
 	beat     time.Time // when they last changed
+	looked   time.Time // when the page got its position
 	cutOff   time.Time // since when the process is not reachable; zero while it is
 }
 
@@ -216,13 +217,19 @@ func (p *process) assign(t *tenant, s script.TenantSettings, a *workerv1.Assignm
 }
 
 // look tells how far the agent has come, and returns for how long the process has given
-// no sign.
-func (p *process) look(at gateway.Position, now time.Time) time.Duration {
+// no sign. A process that is behind keeps its own position, which grows old.
+func (p *process) look(at gateway.Position, behind bool, now time.Time) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.page == nil {
 		return 0
 	}
+	if behind {
+		if at = p.page.Position(); at.Staleness >= 0 {
+			at.Staleness += now.Sub(p.looked)
+		}
+	}
+	p.looked = now
 	p.page.SetPosition(at)
 	if beats := p.page.Beats(); beats != p.beats {
 		p.beats, p.beat = beats, now

@@ -255,7 +255,7 @@ func (t *tenant) giveAll(ctx context.Context, p *process) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	cfg := t.pool.cfg
-	p.look(cfg.Node.Position(time.Now()), time.Now())
+	p.look(cfg.Node.Position(time.Now()), false, time.Now())
 	live, last := t.takeUp()
 	if err := p.assign(t, t.settings, &workerv1.Assignment{
 		Tenant: t.name, MemoryBytes: t.settings.MemoryBytes, Processors: processors(t.settings.CPU),

@@ -585,3 +585,38 @@ func TestAFixThatComesLate(t *testing.T) {
 		}
 	})
 }
+
+// TestPositionOfAProcessThatIsBehind: what a process answers over the tenant's own sockets
+// does not claim a change that it has yet to make live.
+func TestPositionOfAProcessThatIsBehind(t *testing.T) {
+	acme := newIdle(t, &bytes.Buffer{})
+	p, _ := ready(t, acme)
+	ours, theirs, err := link.Stream()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.conn, err = link.Dial(ours); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = errors.Join(p.conn.Close(), ours.Close(), theirs.Close()) }()
+	now := time.Unix(1_000_000, 0)
+	p.beat = now
+	acme.become(p, nil)
+	acme.look(gateway.Position{Revision: 1, Staleness: time.Second}, now)
+
+	acme.telling.running = true // as if the one that tells were busy
+	acme.leaveBehind(acme.tell(&change{}))
+	for i := range 3 {
+		now = now.Add(watchEvery)
+		acme.look(gateway.Position{Revision: 2}, now)
+		want := gateway.Position{Revision: 1, Staleness: time.Second + time.Duration(i+1)*watchEvery}
+		if at := p.page.Position(); at != want {
+			t.Errorf("while it is behind it says %+v, want %+v", at, want)
+		}
+	}
+	acme.tellAll()
+	acme.look(gateway.Position{Revision: 2}, now)
+	if at := p.page.Position(); at != (gateway.Position{Revision: 2}) {
+		t.Errorf("when it has the change it says %+v", at)
+	}
+}
