@@ -69,19 +69,28 @@ func (t *tenant) limits(ref string) script.Limits {
 	return limits
 }
 
-func (s *state) serves() bool { return s.process != nil && !s.held && s.process.reachable() }
+// serves reports whether there is a process that has the change, and can be called.
+func (s *state) serves(change int) bool {
+	return s.process != nil && s.has >= change && s.process.reachable()
+}
 
-// process returns the one that serves.
+// process returns the one that serves, once it has the changes that are live by now.
 func (t *tenant) process(ctx context.Context) (*process, error) {
+	return t.processWith(ctx, t.state.Load().late)
+}
+
+// processWith returns the process that serves, once it has the change. It does not wait for
+// later ones, which may come faster than the process takes them.
+func (t *tenant) processWith(ctx context.Context, change int) (*process, error) {
 	s := t.state.Load()
-	if s.serves() {
+	if s.serves(change) {
 		return s.process, nil
 	}
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
 	for {
 		switch {
-		case s.serves():
+		case s.serves(change):
 			return s.process, nil
 		case s.refused != nil:
 			return nil, s.refused
@@ -95,7 +104,7 @@ func (t *tenant) process(ctx context.Context) (*process, error) {
 				Message: "the call's time ran out while the process of tenant " + t.name + " was being started, or made a change live",
 			}
 		case <-timer.C:
-			if s.held { // which ends with the change, or with the process
+			if s.has < change { // which ends with the change, or with the process
 				timer.Reset(patience)
 				continue
 			}

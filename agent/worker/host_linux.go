@@ -208,7 +208,7 @@ func (t *tenant) look(at gateway.Position, now time.Time) {
 	if p == nil {
 		return
 	}
-	if still := p.look(at, s.held, now); still > stillFor {
+	if still := p.look(at, s.held(), now); still > stillFor {
 		t.pool.cfg.Log.Error("the process of a tenant gives no sign; it is killed", "tenant", t.name, "after", still)
 		p.kill(reasonUnresponsive)
 	}

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"sync"
@@ -14,6 +15,8 @@ type telling struct {
 	waiting []*told // the first of them may be being told
 	running bool
 	number  int                 // of the last change
+	has     int                 // of the last change that is not to be told any more
+	late    int                 // of the last change that calls wait for
 	renewed map[script.Name]int // scripts whose renewal no process has yet, by the last change with one
 }
 
@@ -21,12 +24,6 @@ type telling struct {
 type told struct {
 	change *change
 	done   chan struct{}
-	late   bool // nobody waits for it any more
-}
-
-// behind reports whether there are changes that nobody waits for any more. t.mu is held.
-func (t *telling) behind() bool {
-	return slices.ContainsFunc(t.waiting, func(c *told) bool { return c.late })
 }
 
 // renews reports whether there is a change that renews the script, and no process has it.
@@ -48,13 +45,14 @@ func (t *tenant) tell(c *change) *told {
 		t.telling.renewed[name] = c.number
 	}
 	t.last.Store(c)
-	next := &told{change: c, done: make(chan struct{}), late: t.telling.behind()}
+	next := &told{change: c, done: make(chan struct{})}
 	t.telling.waiting = append(t.telling.waiting, next)
 	if !t.telling.running {
 		t.telling.running = true
 		go t.tellAll()
 	}
-	if next.late {
+	if t.telling.late > t.telling.has {
+		t.callsWaitFor(c)
 		return nil
 	}
 	return next
@@ -65,8 +63,9 @@ func (t *tenant) tellAll() {
 	}
 }
 
-// tellNext reports whether there was a change to tell. The queue is as it is for a process
-// that takes over meanwhile: that one holds t.mu.
+// tellNext reports whether there were changes to tell, and tells those that wait together:
+// who is behind catches up. The queue is as it is for a process that takes over meanwhile:
+// that one holds t.mu.
 func (t *tenant) tellNext() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -76,10 +75,37 @@ func (t *tenant) tellNext() bool {
 		t.telling.mu.Unlock()
 		return false
 	}
-	next := t.telling.waiting[0].change
+	next := union(t.telling.waiting)
 	t.telling.mu.Unlock()
 	t.finish(next.number, t.apply(next))
 	return true
+}
+
+// union returns one change that has the effect of all, one after the other.
+func union(waiting []*told) *change {
+	if len(waiting) == 1 {
+		return waiting[0].change
+	}
+	all := &change{renewed: map[script.Name]script.Revision{}}
+	put, gone := map[string]script.Object{}, map[string]bool{}
+	for _, next := range waiting {
+		c := next.change
+		for _, o := range c.put {
+			put[o.Key()] = o
+			delete(gone, o.Key())
+		}
+		for _, key := range c.gone {
+			delete(put, key)
+			gone[key] = true
+		}
+		maps.Copy(all.renewed, c.renewed)
+		all.settings, all.number = cmp.Or(c.settings, all.settings), c.number
+	}
+	for _, key := range slices.Sorted(maps.Keys(put)) {
+		all.put = append(all.put, put[key])
+	}
+	all.gone = slices.Sorted(maps.Keys(gone))
+	return all
 }
 
 // finish says that no change up to the number is to be told any more, and whether the
@@ -94,7 +120,8 @@ func (t *tenant) finish(number int, has bool) {
 	if has {
 		maps.DeleteFunc(t.telling.renewed, func(_ script.Name, by int) bool { return by <= number })
 	}
-	t.hold(t.telling.behind())
+	t.telling.has = max(t.telling.has, number)
+	t.show()
 }
 
 // takeUp returns what is live of the tenant, and the last change, which may not be; nil if
@@ -119,23 +146,26 @@ func (t *tenant) takeUp() (live, last *change) {
 	return live, last
 }
 
-// leaveBehind says that nobody waits for the change any more, if it is not done.
+// leaveBehind says that nobody waits for the change any more but the calls that come from
+// now on, if it is not done.
 func (t *tenant) leaveBehind(c *told) {
 	t.telling.mu.Lock()
 	defer t.telling.mu.Unlock()
-	select {
-	case <-c.done:
-		return
-	default:
+	if c.change.number > t.telling.has {
+		t.callsWaitFor(c.change)
 	}
-	c.late = true
-	t.hold(true)
 }
 
-// hold has calls wait for the process, or wait no longer. t.telling.mu is held.
-func (t *tenant) hold(held bool) {
-	if s := t.state.Load(); s.held != held {
-		t.swap(&state{process: s.process, refused: s.refused, held: held})
+// callsWaitFor has calls that come from now on wait for the change. t.telling.mu is held.
+func (t *tenant) callsWaitFor(c *change) {
+	t.telling.late = max(t.telling.late, c.number)
+	t.show()
+}
+
+// show says to calls how far the process is, if any waits for that. t.telling.mu is held.
+func (t *tenant) show() {
+	if s := t.state.Load(); s.late != t.telling.late || s.held() && s.has != t.telling.has {
+		t.swap(&state{process: s.process, refused: s.refused})
 	}
 }
 
@@ -144,12 +174,12 @@ func (t *tenant) drop(p *process) {
 	t.telling.mu.Lock()
 	defer t.telling.mu.Unlock()
 	if s := t.state.Load(); s.process == p {
-		t.swap(&state{held: s.held})
+		t.swap(&state{})
 	}
 }
 
 // swap puts another state in place of the one before. t.telling.mu is held.
 func (t *tenant) swap(next *state) {
-	next.changed = make(chan struct{})
+	next.changed, next.has, next.late = make(chan struct{}), t.telling.has, t.telling.late
 	close(t.state.Swap(next).changed)
 }

@@ -46,9 +46,13 @@ type tenant struct {
 type state struct {
 	process *process      // nil while there is none
 	refused error         // why there is none, if it is more than a matter of milliseconds
-	held    bool          // it has yet to make a change live: calls wait
+	has     int           // number of the last change that the process has, at least
+	late    int           // of the last one that it should have: calls that come now wait for it
 	changed chan struct{} // closed when another state is
 }
+
+// held reports whether calls that come now wait for a change.
+func (s *state) held() bool { return s.has < s.late }
 
 // newTenant returns a tenant that has no process until it is started.
 func newTenant(p *Pool, name string, s script.TenantSettings, c *change) *tenant {
@@ -81,7 +85,7 @@ func (t *tenant) start() {
 func (t *tenant) become(p *process, refused error) {
 	t.telling.mu.Lock()
 	defer t.telling.mu.Unlock()
-	t.swap(&state{process: p, refused: refused, held: t.telling.behind()})
+	t.swap(&state{process: p, refused: refused})
 }
 
 // run keeps a process in place until the tenant leaves.

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"os"
@@ -15,12 +14,12 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/connectivity"
 
 	"github.com/scriptorium-dev/scriptorium/agent/cache"
 	"github.com/scriptorium-dev/scriptorium/agent/gateway"
 	"github.com/scriptorium-dev/scriptorium/agent/worker/link"
-	"github.com/scriptorium-dev/scriptorium/proto/wire"
-	workerv1 "github.com/scriptorium-dev/scriptorium/proto/worker/v1"
+	"github.com/scriptorium-dev/scriptorium/proto/grpcguard"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -265,8 +264,9 @@ func TestWhyATestEnded(t *testing.T) {
 	}
 }
 
-// TestUnreachable: a process whose link has ended is seen, though it beats.
-func TestUnreachable(t *testing.T) {
+// connected returns the agent's end of a link, and what serves the other.
+func connected(t *testing.T) (*grpc.ClientConn, *grpcguard.Server) {
+	t.Helper()
 	ours, their, err := link.Stream()
 	if err != nil {
 		t.Fatal(err)
@@ -275,7 +275,6 @@ func TestUnreachable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = conn.Close() }()
 	theirs, err := net.FileConn(their)
 	if err != nil {
 		t.Fatal(err)
@@ -283,9 +282,23 @@ func TestUnreachable(t *testing.T) {
 	_ = their.Close()
 	server := link.NewServer()
 	go link.Serve(server, theirs)
-	defer server.Stop()
-	p := &process{conn: conn}
+	t.Cleanup(func() {
+		server.Stop()
+		_ = conn.Close()
+	})
 	conn.Connect()
+	for state := conn.GetState(); state != connectivity.Ready; state = conn.GetState() {
+		if !conn.WaitForStateChange(t.Context(), state) {
+			t.Fatal("the test's time ran out")
+		}
+	}
+	return conn, server
+}
+
+// TestUnreachable: a process whose link has ended is seen, though it beats.
+func TestUnreachable(t *testing.T) {
+	conn, server := connected(t)
+	p := &process{conn: conn}
 	wait := func(reachable bool) {
 		for state := conn.GetState(); p.reachable() != reachable; state = conn.GetState() {
 			if !conn.WaitForStateChange(t.Context(), state) {
@@ -304,319 +317,5 @@ func TestUnreachable(t *testing.T) {
 		if d := p.unreachable(now.Add(after)); d != after {
 			t.Errorf("unreachable for %v, want %v", d, after)
 		}
-	}
-}
-
-// stuck is the link to a process that takes no change.
-type stuck struct{ workerv1.WorkerClient }
-
-func (stuck) Apply(ctx context.Context, _ *workerv1.ApplyRequest, _ ...grpc.CallOption) (*workerv1.ApplyResponse, error) {
-	<-ctx.Done()
-	return nil, ctx.Err()
-}
-
-// TestASlowTenantIsLeftBehind: the changes of others do not wait for it, and its calls do
-// until it has all of its own.
-func TestASlowTenantIsLeftBehind(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		acme := newIdle(t, &bytes.Buffer{})
-		p, _ := fake()
-		p.client = stuck{}
-		acme.become(p, nil)
-		acme.pool.byName.Store(&map[string]*tenant{"acme": acme})
-		change := []script.Object{{Release: &script.Release{Name: script.Name{Tenant: "acme", Script: "route"}, Deleted: true}}}
-		began := time.Now()
-		for range 2 {
-			acme.pool.Committed(change, nil)
-		}
-		if took := time.Since(began); took != promptly {
-			t.Errorf("two changes took %v, want %v for the first", took, promptly)
-		}
-		if s := acme.state.Load(); !s.held || s.process != p {
-			t.Error("its calls do not wait")
-		}
-		acme.become(nil, nil) // it dies, and the next one starts from the changes
-		for s := acme.state.Load(); s.held; s = acme.state.Load() {
-			<-s.changed
-		}
-		began = time.Now()
-		acme.pool.Committed(change, nil)
-		if took := time.Since(began); took != 0 {
-			t.Errorf("the next change took %v", took)
-		}
-	})
-}
-
-// TestNobodyIsSentToAProcessThatFailed: calls that waited for a process to take a change go
-// to the next one if it did not.
-func TestNobodyIsSentToAProcessThatFailed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		for name, client := range map[string]workerv1.WorkerClient{"slow": stuck{}, "broken": broken{}} {
-			acme := newIdle(t, &bytes.Buffer{})
-			p, _ := fake()
-			p.client = client
-			acme.become(p, nil)
-			acme.pool.byName.Store(&map[string]*tenant{"acme": acme})
-			acme.pool.Committed([]script.Object{{Release: &script.Release{Name: script.Name{Tenant: "acme", Script: "route"}, Revision: 1}}}, nil)
-			s := acme.state.Load()
-			if s.process == p && !s.held {
-				t.Errorf("%s: calls go on before it has the change", name)
-			}
-			for ; s.held; s = acme.state.Load() {
-				<-s.changed
-			}
-			if s.process == p {
-				t.Errorf("%s: calls go to the process that was killed", name)
-			}
-		}
-	})
-}
-
-// broken is the link to a process that refuses each change.
-type broken struct{ workerv1.WorkerClient }
-
-func (broken) Apply(context.Context, *workerv1.ApplyRequest, ...grpc.CallOption) (*workerv1.ApplyResponse, error) {
-	return nil, errors.New("refused")
-}
-
-// TestSlowTenantsAreWaitedForTogether: a commit takes no longer with several tenants whose
-// processes are slow, and nothing further as long as they are.
-func TestSlowTenantsAreWaitedForTogether(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		all := map[string]*tenant{}
-		var pool *Pool
-		var changes []script.Object
-		for _, name := range []string{"acme", "shop", "labs"} {
-			slow := newIdle(t, &bytes.Buffer{})
-			p, _ := fake()
-			p.client = stuck{}
-			slow.become(p, nil)
-			all[name], pool = slow, slow.pool
-			changes = append(changes, script.Object{Release: &script.Release{Name: script.Name{Tenant: name, Script: "route"}, Revision: 1}})
-		}
-		pool.byName.Store(&all)
-		for i, want := range []time.Duration{promptly, 0, 0} {
-			began := time.Now()
-			pool.Committed(changes, nil)
-			if took := time.Since(began); took != want {
-				t.Errorf("change %d took %v, want %v", i+1, took, want)
-			}
-			for name, slow := range all {
-				if s := slow.state.Load(); !s.held {
-					t.Errorf("after change %d calls of %s do not wait", i+1, name)
-				}
-			}
-		}
-		for _, slow := range all {
-			for s := slow.state.Load(); s.held; s = slow.state.Load() {
-				<-s.changed
-			}
-		}
-	})
-}
-
-// ready returns a process that is none, and takes what it is told.
-func ready(t *testing.T, of *tenant) (*process, *recorder) {
-	t.Helper()
-	p, _ := fake()
-	control, theirs, err := link.Packets()
-	if err != nil {
-		t.Fatal(err)
-	}
-	page, file, err := link.NewPage()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = errors.Join(control.Close(), theirs.Close(), page.Close(), file.Close()) })
-	r := &recorder{}
-	p.page, p.pageFile, p.control, p.client, p.home, p.output = page, file, control, r, newHome(of.pool.cfg), newOutput(of.pool.cfg.Log)
-	return p, r
-}
-
-// recorder is the link to a process that takes all, and notes which revisions come and what
-// goes, and who is in quarantine.
-type recorder struct {
-	workerv1.WorkerClient
-	told        []string
-	quarantined []string
-}
-
-func (r *recorder) Quarantine(_ context.Context, req *workerv1.QuarantineRequest, _ ...grpc.CallOption) (*workerv1.QuarantineResponse, error) {
-	r.quarantined = nil
-	for _, q := range req.GetScripts() {
-		r.quarantined = append(r.quarantined, q.GetScript())
-	}
-	return &workerv1.QuarantineResponse{}, nil
-}
-
-func (r *recorder) Apply(_ context.Context, req *workerv1.ApplyRequest, _ ...grpc.CallOption) (*workerv1.ApplyResponse, error) {
-	for _, m := range req.GetPut() {
-		o, _, err := wire.ToObject(m)
-		if err != nil {
-			return nil, err
-		}
-		if o.Release != nil {
-			r.told = append(r.told, fmt.Sprint(o.Release.Revision))
-		}
-	}
-	for range req.GetGone() {
-		r.told = append(r.told, "gone")
-	}
-	return &workerv1.ApplyResponse{}, nil
-}
-
-// releaseOf returns a release of which each revision runs something else.
-func releaseOf(name script.Name, revision script.Revision) *script.Release {
-	v := script.Version{Number: uint64(revision), Digest: script.Digest{byte(revision)}, Engine: "lua"}
-	return &script.Release{Name: name, Revision: revision, Active: v, Retained: []script.Version{v}, Latest: v.Number}
-}
-
-// TestNothingOlderIsToldLater: a process that starts while changes wait to be told gets what
-// is live and the change that is not, and none of those before.
-func TestNothingOlderIsToldLater(t *testing.T) {
-	name := script.Name{Tenant: "acme", Script: "route"}
-	type step struct {
-		revision script.Revision // 0 removes the script
-		told     bool            // to the process before
-		live     bool
-	}
-	for _, tt := range []struct {
-		name  string
-		steps []step
-		want  string
-	}{
-		{"none is told", []step{{1, false, true}, {2, false, true}}, "2 2"},
-		{"the last is not live", []step{{1, false, true}, {2, false, false}}, "1 2"},
-		{"the first was told", []step{{1, true, true}, {2, false, true}}, "2 2"},
-		{"the last was told, and is not live", []step{{1, true, true}, {2, true, false}}, "1 2"},
-		{"removed and published again", []step{{1, true, true}, {0, true, true}, {3, false, true}}, "3 3"},
-		{"removed", []step{{1, false, true}, {0, false, false}}, "1 gone"},
-	} {
-		acme := newIdle(t, &bytes.Buffer{})
-		for _, s := range tt.steps {
-			acme.telling.running = true // as if the one that tells were busy
-			c := &change{gone: []string{wire.ReleaseKey(name)}}
-			if s.revision > 0 {
-				c = &change{put: []script.Object{{Release: releaseOf(name, s.revision)}}}
-			}
-			if acme.tell(c); s.told {
-				acme.tellAll()
-			}
-			switch {
-			case !s.live:
-			case s.revision == 0:
-				acme.pool.cfg.Node.Table.Update(nil, []script.Name{name})
-			default:
-				acme.pool.cfg.Node.Table.Update([]*cache.Release{cache.NewRelease(*c.put[0].Release)}, nil)
-			}
-		}
-		p, told := ready(t, acme)
-		if err := acme.giveAll(t.Context(), p); err != nil {
-			t.Fatal(err)
-		}
-		acme.tellAll()
-		if got := strings.Join(told.told, " "); got != tt.want {
-			t.Errorf("%s: it is told %s, want %s", tt.name, got, tt.want)
-		}
-		for _, s := range acme.telling.waiting {
-			t.Errorf("%s: %+v is left", tt.name, s.change)
-		}
-	}
-}
-
-// TestAFixThatComesLate ends the quarantine of what it replaces, also when it is live in the
-// agent by the time that a process gets it.
-func TestAFixThatComesLate(t *testing.T) {
-	name := script.Name{Tenant: "acme", Script: "route"}
-	killer := map[script.Name]script.Revision{name: 1}
-	late := func(t *testing.T) *tenant {
-		t.Helper()
-		acme := newIdle(t, &bytes.Buffer{})
-		acme.blame = newBlame(QuarantinePolicy{Deaths: 1}.withDefaults())
-		acme.pool.cfg.Node.Table.Update([]*cache.Release{cache.NewRelease(*releaseOf(name, 1))}, nil)
-		acme.telling.running = true // as if the one that tells were busy
-		return acme
-	}
-	fix := func(acme *tenant) {
-		r := releaseOf(name, 2)
-		acme.tell(&change{put: []script.Object{{Release: r}}})
-		acme.pool.cfg.Node.Table.Update([]*cache.Release{cache.NewRelease(*r)}, nil)
-	}
-	t.Run("to the process that there is", func(t *testing.T) {
-		acme := late(t)
-		acme.died(killer)
-		p, told := ready(t, acme)
-		told.quarantined = []string{name.String()}
-		acme.become(p, nil)
-		fix(acme)
-		if acme.tellAll(); len(acme.quarantined()) != 0 || len(told.quarantined) != 0 {
-			t.Errorf("in quarantine: %v, and the process keeps %v from running", acme.quarantined(), told.quarantined)
-		}
-	})
-	t.Run("to the next process", func(t *testing.T) {
-		acme := late(t)
-		acme.died(killer)
-		fix(acme)
-		p, _ := ready(t, acme)
-		if err := acme.giveAll(t.Context(), p); err != nil || len(acme.quarantined()) != 0 {
-			t.Errorf("in quarantine: %v, %v", acme.quarantined(), err)
-		}
-	})
-	for _, told := range []bool{false, true} {
-		t.Run(fmt.Sprintf("after a death, and was told to no process: %v", told), func(t *testing.T) {
-			acme := late(t)
-			fix(acme)
-			if told { // while there is none
-				acme.tellAll()
-			}
-			if acme.died(map[script.Name]script.Revision{name: 2}); len(acme.quarantined()) != 0 { // which is what is live
-				t.Errorf("in quarantine: %v", acme.quarantined())
-			}
-		})
-	}
-	t.Run("and is none", func(t *testing.T) {
-		acme := late(t)
-		fix(acme)
-		p, _ := ready(t, acme)
-		acme.become(p, nil)
-		acme.tellAll()
-		if acme.died(map[script.Name]script.Revision{name: 2}); len(acme.quarantined()) != 1 {
-			t.Errorf("in quarantine: %v", acme.quarantined())
-		}
-	})
-}
-
-// TestPositionOfAProcessThatIsBehind: what a process answers over the tenant's own sockets
-// does not claim a change that it has yet to make live.
-func TestPositionOfAProcessThatIsBehind(t *testing.T) {
-	acme := newIdle(t, &bytes.Buffer{})
-	p, _ := ready(t, acme)
-	ours, theirs, err := link.Stream()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if p.conn, err = link.Dial(ours); err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = errors.Join(p.conn.Close(), ours.Close(), theirs.Close()) }()
-	now := time.Unix(1_000_000, 0)
-	p.beat = now
-	acme.become(p, nil)
-	acme.look(gateway.Position{Revision: 1, Staleness: time.Second}, now)
-
-	acme.telling.running = true // as if the one that tells were busy
-	acme.leaveBehind(acme.tell(&change{}))
-	for i := range 3 {
-		now = now.Add(watchEvery)
-		acme.look(gateway.Position{Revision: 2}, now)
-		want := gateway.Position{Revision: 1, Staleness: time.Second + time.Duration(i+1)*watchEvery}
-		if at := p.page.Position(); at != want {
-			t.Errorf("while it is behind it says %+v, want %+v", at, want)
-		}
-	}
-	acme.tellAll()
-	acme.look(gateway.Position{Revision: 2}, now)
-	if at := p.page.Position(); at != (gateway.Position{Revision: 2}) {
-		t.Errorf("when it has the change it says %+v", at)
 	}
 }
