@@ -49,6 +49,9 @@ func New(cfg Config) (*Pool, error) {
 // promptly is how long the fleet's changes wait for a tenant's process to make one of its
 // own live. The calls of a tenant whose process takes longer wait then, so that none is
 // answered by what was there before; those of others go on.
+//
+// In the long run they wait for each tenant's process for a tenth of the time: one whose
+// programs take long to compile, or that is slow on purpose, holds up others no longer.
 const promptly = 100 * time.Millisecond
 
 // Committed tells processes of a change that is about to be live in the agent. It returns
@@ -98,15 +101,9 @@ func (p *Pool) Committed(put []script.Object, removed []string) {
 			tellings[next] = t
 		}
 	}
-	patience := time.NewTimer(promptly)
-	defer patience.Stop()
+	began := time.Now()
 	for c, t := range tellings {
-		select {
-		case <-c.done:
-		case <-patience.C:
-			patience.Reset(0) // for the others, too
-			t.leaveBehind(c)
-		}
+		t.await(c, began)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -144,6 +145,21 @@ func (t *tenant) takeUp() (live, last *change) {
 		}
 	}
 	return live, last
+}
+
+// await waits until the process has the change, which it was to be told when the commit
+// began, or until the tenant has held up others for as long as it may.
+func (t *tenant) await(c *told, began time.Time) {
+	now := time.Now()
+	patience := time.Duration(t.patience.TokensAt(now))
+	timer := time.NewTimer(patience - now.Sub(began))
+	defer timer.Stop()
+	select {
+	case <-c.done:
+	case <-timer.C:
+		t.leaveBehind(c)
+	}
+	t.patience.ReserveN(now, int(min(time.Since(now), promptly)))
 }
 
 // leaveBehind says that nobody waits for the change any more but the calls that come from

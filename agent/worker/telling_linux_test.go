@@ -408,3 +408,44 @@ func TestACallWaitsForWhatWasThere(t *testing.T) {
 		t.Errorf("when it has both: %v", err)
 	}
 }
+
+// sluggish is the link to a process that takes each change, but not at once: it compiles.
+type sluggish struct {
+	*recorder
+	takes time.Duration
+}
+
+func (s sluggish) Apply(ctx context.Context, req *workerv1.ApplyRequest, opts ...grpc.CallOption) (*workerv1.ApplyResponse, error) {
+	<-time.After(s.takes)
+	return s.recorder.Apply(ctx, req, opts...)
+}
+
+// TestATenantThatCompilesHoldsUpNobody: the changes of others wait for a tenant's process for
+// a tenth of the time, however many changes it takes, and it takes all of them.
+func TestATenantThatCompilesHoldsUpNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		acme := newIdle(t, &bytes.Buffer{})
+		p, _ := fake()
+		process := sluggish{&recorder{}, promptly / 4}
+		p.client = process
+		acme.become(p, nil)
+		acme.pool.byName.Store(&map[string]*tenant{"acme": acme})
+		const changes = 50
+		began, waited := time.Now(), time.Duration(0)
+		each := time.NewTicker(promptly / 2)
+		defer each.Stop()
+		for i := range script.Revision(changes) {
+			before := time.Now()
+			acme.pool.Committed([]script.Object{{Release: releaseOf(script.Name{Tenant: "acme", Script: "route"}, i+1)}}, nil)
+			waited += time.Since(before)
+			<-each.C
+		}
+		if all := time.Since(began); waited > promptly+all/10 {
+			t.Errorf("changes waited for %v of %v", waited, all)
+		}
+		synctest.Wait()
+		if last := process.told[len(process.told)-1]; last != fmt.Sprint(changes) || acme.state.Load().held() {
+			t.Errorf("it has revision %s, and calls wait: %v", last, acme.state.Load().held())
+		}
+	})
+}

@@ -31,6 +31,7 @@ type tenant struct {
 	listed   atomic.Pointer[[]Quarantined]
 	grace    atomic.Pointer[context.Context]
 	telling  telling
+	patience *rate.Limiter   // has an element for each nanosecond that changes wait for it
 	said     *rate.Sometimes // that lines were left out
 	digests  sync.RWMutex    // guards retained
 	retained map[script.Digest]struct{}
@@ -60,7 +61,8 @@ func newTenant(p *Pool, name string, s script.TenantSettings, c *change) *tenant
 		pool: p, name: name, settings: s, enough: manyDigests, blame: newBlame(p.cfg.Quarantine), said: &rate.Sometimes{Interval: time.Second},
 		slow: rate.NewLimiter(rate.Every(slowEvery), slowTimes), sockets: sockets{troubles: map[string]string{}},
 		stopped: make(chan struct{}), another: make(chan struct{}, 1), retained: map[script.Digest]struct{}{},
-		telling: telling{renewed: map[script.Name]int{}},
+		patience: rate.NewLimiter(rate.Limit(promptly), int(promptly)), // a tenth of the time
+		telling:  telling{renewed: map[script.Name]int{}},
 	}
 	t.last.Store(c)
 	t.ctx, t.cancel = context.WithCancel(context.Background())

@@ -5,6 +5,7 @@ package worker
 import (
 	"context"
 	"runtime"
+	"time"
 
 	"github.com/scriptorium-dev/scriptorium/agent/gateway"
 	"github.com/scriptorium-dev/scriptorium/script"
@@ -47,7 +48,7 @@ func (*tenant) tell(*change) *told {
 	return &told{done: done}
 }
 
-func (*tenant) leaveBehind(*told)          {}
+func (*tenant) await(*told, time.Time)     {}
 func (*tenant) closeSockets(bool)          {}
 func (*tenant) leave(context.Context)      {}
 func (*tenant) quarantined() []Quarantined { return nil }
