@@ -65,7 +65,7 @@ func (s *Store) refuse(found string) error {
 	case found == "" && fleet == "":
 		return noFleet("no fleet at etcd prefix %s: run `registryd init`, or correct --etcd-prefix", prefix)
 	case found == "":
-		return noFleet("fleet %s is not at etcd prefix %s: restore etcd, or correct --etcd-prefix; for a new fleet run `registryd init --fleet %s`", fleet, prefix, fleet)
+		return noFleet("fleet %s is not at etcd prefix %s: restore etcd, or correct --etcd-prefix; if the data are lost for good, stop the registries, run `registryd init` for a new fleet, and start them without --fleet", fleet, prefix)
 	case !fleetIDs.MatchString(found):
 		return noFleet("etcd key %s does not hold the id of a fleet: restore it with etcdctl; agents know the id", s.keys.fleet())
 	case fleet != "" && found != fleet:

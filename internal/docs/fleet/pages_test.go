@@ -49,6 +49,7 @@ func TestPages(t *testing.T) {
 	s.sign()
 	s.operate()
 	t.Run("Metrics", s.testMetrics)
+	t.Run("Lost", s.testLost)
 }
 
 // part is where a section begins, also one within a section.
@@ -80,12 +81,65 @@ func (s *session) operate() {
 			s.t.Fatal(err)
 		}
 		own := part.Split(section, 2)[0]
-		if title == "Restore" {
+		switch {
+		case title == "Restore":
 			s.restore(own)
-		} else if strings.Contains(own, "```") {
+		case title == lost: // comes last: it makes another fleet
+		case strings.Contains(own, "```"):
 			s.steps(own)
 		}
 	}
+}
+
+// lost is the section of docs/operating.md for a fleet without etcd's data and without a
+// snapshot.
+const lost = "etcd was lost"
+
+// testLost loses etcd for good, and follows what the page says of that.
+func (s *session) testLost(t *testing.T) {
+	s = s.of(t)
+	const call = "scriptctl call acme/greet --agent-socket n1/grpc.sock"
+	before := s.must(call)
+	s.must(`kill "$(cat etcd.pid)"
+wait "$(cat etcd.pid)" || :
+rm -r restored.data`)
+	etcd := page.Blocks(s.section(security, "3. etcd and its users"), "sh")[0]
+	s.must(strings.Replace(etcd, "etcd.data", "lost.data", 1))
+	s.must("while curl --silent --fail http://127.0.0.1:8080/readyz; do sleep 1; done")
+	s.refused("scriptctl list", "is not at etcd prefix /scriptorium/")
+	if after := s.must(call); after != before {
+		t.Errorf("without etcd's data, the script answers %s instead of %s", after, before)
+	}
+	blocks := page.Blocks(s.section(operating, lost), "sh")
+	if len(blocks) != 2 {
+		t.Fatalf("the section %q has %d blocks: are registries no longer started between two?", lost, len(blocks))
+	}
+	s.must(blocks[0])
+	s.must(page.Blocks(s.section(security, "6. The fleet and the registry"), "sh")[0])
+	s.must("until scriptctl agents | grep foreign; do sleep 1; done")
+	s.must(blocks[1])
+	if after := s.must(call); after != before {
+		t.Errorf("in the other fleet, the script answers %s instead of %s", after, before)
+	}
+	agent, _, _ := strings.Cut(page.Blocks(s.section(security, "7. Agents"), "sh")[0], "agentd --name edge-1")
+	s.must(`kill "$(cat n1.pid)"
+wait "$(cat n1.pid)" || :
+id="$(grep -o '[A-Z0-9]\{20,\}' fleet.txt)"`)
+	s.must(strings.Replace(agent, "agentd ", `agentd --adopt-fleet "$id" `, 1))
+	s.must("until scriptctl agents | grep n1 | grep current; do sleep 1; done")
+	if after := s.must(call); after != before {
+		t.Errorf("in the fleet that it has adopted, the script answers %s instead of %s", after, before)
+	}
+}
+
+// section returns a section of a page.
+func (s *session) section(file, title string) string {
+	s.t.Helper()
+	text, err := page.ReadSection(file, title)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return text
 }
 
 // restore loses etcd with a write that the snapshot does not have, and restores it while
