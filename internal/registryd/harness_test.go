@@ -133,9 +133,9 @@ type client struct {
 	feed registryv1.FeedClient
 }
 
-func dial(t *testing.T, target string) *client {
+func dial(t *testing.T, target string, options ...grpc.DialOption) *client {
 	t.Helper()
-	conn, err := grpc.NewClient(target, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := grpc.NewClient(target, append(options, grpc.WithTransportCredentials(insecure.NewCredentials()))...)
 	if err != nil {
 		t.Fatal(err)
 	}

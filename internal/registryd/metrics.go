@@ -135,6 +135,7 @@ func (m *metrics) register(r prometheus.Registerer, d *Daemon) error {
 		"stale":           func(i fleet.Ignored) uint64 { return i.Stale },
 		"impossible":      func(i fleet.Ignored) uint64 { return i.Impossible },
 		"too_many_agents": func(i fleet.Ignored) uint64 { return i.TooMany },
+		"other_identity":  func(i fleet.Ignored) uint64 { return i.OtherIdentity },
 	} {
 		counter(ignored, help, prometheus.Labels{"reason": reason}, func() uint64 { return count(fl.Counts().Ignored) })
 	}

@@ -76,12 +76,12 @@ var (
 // signed it. It also returns how many failures and trials were left out because they cannot be
 // read, or are of tenants that the agent does not follow.
 func OpenReport(sessions Sessions, agent string, data []byte) (r fleet.Report, skipped int, err error) {
-	return openReport(sessions, agent, data, func(string) error { return nil })
+	return openReport(sessions, agent, data, func(session.Session) error { return nil })
 }
 
-// openReport is OpenReport; admit returns an error unless the agent, which is the one that it
-// says to be, may report now.
-func openReport(sessions Sessions, agent string, data []byte, admit func(agent string) error) (r fleet.Report, skipped int, err error) {
+// openReport is OpenReport; admit returns an error unless the agent of the session may report
+// now.
+func openReport(sessions Sessions, agent string, data []byte, admit func(session.Session) error) (r fleet.Report, skipped int, err error) {
 	if len(data) > maxReportBytes {
 		return fleet.Report{}, 0, script.Errorf(script.Invalid, "status", "has %d bytes, at most %d are allowed", len(data), maxReportBytes)
 	}
@@ -94,7 +94,7 @@ func openReport(sessions Sessions, agent string, data []byte, admit func(agent s
 		err = script.Errorf(script.Denied, "agent", "the session of %.80q reports on the subject of %.80q: %w", of.Agent, agent, errOtherSession)
 	}
 	if err == nil {
-		err = admit(agent)
+		err = admit(of)
 	}
 	if err != nil {
 		return fleet.Report{}, 0, err

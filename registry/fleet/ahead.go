@@ -27,25 +27,25 @@ func (r *Report) claims() script.Revision {
 
 // overtakes reports whether r is newer than another report of the agent.
 func (r *Report) overtakes(other *Report) bool {
-	if r.Incarnation == other.Incarnation {
-		return r.Sequence >= other.Sequence
+	if r.Session != other.Session {
+		return r.Session > other.Session
 	}
-	return r.Session > other.Session
+	return r.Incarnation == other.Incarnation && r.Sequence >= other.Sequence
 }
 
 // hold keeps the report until what it names is known. That the agent reports is known already.
 func (f *Fleet) hold(a *agent, r Report, at time.Time) {
-	f.ahead[r.Agent] = held{report: r, at: at}
-	if a != nil && !a.unknown && a.report.Incarnation == r.Incarnation {
+	f.ahead[r.speaker()] = held{report: r, at: at}
+	if a != nil && !a.unknown && a.says(&r) {
 		a.heard = at
 	}
 }
 
 // catchUp takes in the reports that waited for what is known now.
 func (f *Fleet) catchUp() {
-	for name, e := range f.ahead {
+	for who, e := range f.ahead {
 		if e.report.claims() <= f.head {
-			delete(f.ahead, name)
+			delete(f.ahead, who)
 			f.hear(e.report, e.at)
 		}
 	}
@@ -53,32 +53,10 @@ func (f *Fleet) catchUp() {
 
 // giveUpAhead drops the reports of what nobody has heard of for too long.
 func (f *Fleet) giveUpAhead(now time.Time) {
-	for name, e := range f.ahead {
+	for who, e := range f.ahead {
 		if now.Sub(e.at) >= f.cfg.UnknownAfter {
-			delete(f.ahead, name)
+			delete(f.ahead, who)
 			f.ignored.Impossible++
 		}
-	}
-}
-
-// hasRoom reports whether one more agent of the identity can be known. Reports that wait count
-// as agents.
-func (f *Fleet) hasRoom(identity string) bool {
-	known := len(f.agents) + len(f.ahead)
-	return known < f.cfg.MaxAgents && (identity == "" || f.identity[identity] < max(1, f.cfg.MaxAgents/2))
-}
-
-// identify notes whose agent it is.
-func (f *Fleet) identify(a *agent, identity string) {
-	if a.identity == identity {
-		return
-	}
-	if a.identity != "" {
-		if f.identity[a.identity]--; f.identity[a.identity] == 0 {
-			delete(f.identity, a.identity)
-		}
-	}
-	if a.identity = identity; identity != "" {
-		f.identity[identity]++
 	}
 }

@@ -8,6 +8,8 @@ type Ignored struct {
 	// there can be. Of the latter nothing but the calls is ignored.
 	Impossible uint64
 	TooMany    uint64 // of agents that are too many
+	// OtherIdentity: for an agent that another identity reports for.
+	OtherIdentity uint64
 }
 
 // Counts is the size of the fleet, for metrics.

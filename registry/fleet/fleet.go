@@ -77,8 +77,8 @@ type Fleet struct {
 	bySlot    []*agent // nil in those that are free
 	byName    []int    // the slots of all agents, in the order of their names
 	freeSlots []int    // of agents that are gone
-	departed  map[string]departure
-	ahead     map[string]held      // reports of more than is known here, by the agents' names
+	departed  map[speaker]departure
+	ahead     map[speaker]held     // reports of more than is known here
 	identity  map[string]int       // how many agents each has
 	foreign   map[string]foreigner // by name
 	groups    map[string]*group    // by the text of their selectors
@@ -113,17 +113,6 @@ type Fleet struct {
 
 var _ registry.Projection = (*Fleet)(nil)
 
-// departure is an agent that said that it leaves: neither what is still under way from
-// that incarnation, nor what an older one said, brings it back.
-type departure struct {
-	incarnation string
-	session     script.Revision
-	at          time.Time
-}
-
-// departedFor is how long departures are known: for longer than sessions last.
-const departedFor = 30 * time.Minute
-
 // New returns a fleet without agents.
 func New(cfg Config) *Fleet {
 	orElse := func(d *time.Duration, other time.Duration) {
@@ -151,8 +140,8 @@ func New(cfg Config) *Fleet {
 		now:       cfg.Clock,
 		gathering: true,
 		agents:    map[string]*agent{},
-		departed:  map[string]departure{},
-		ahead:     map[string]held{},
+		departed:  map[speaker]departure{},
+		ahead:     map[speaker]held{},
 		identity:  map[string]int{},
 		foreign:   map[string]foreigner{},
 		groups:    map[string]*group{},
@@ -209,7 +198,6 @@ func (f *Fleet) Heard(r Report) {
 		f.hearForeign(&r)
 		return
 	}
-	delete(f.foreign, r.Agent)
 	f.hear(r, f.now())
 }
 
@@ -217,10 +205,15 @@ func (f *Fleet) Heard(r Report) {
 func (f *Fleet) hear(r Report, at time.Time) {
 	f.gathered(f.now())
 	a := f.agents[r.Agent]
+	if f.claimed(a, &r, at) {
+		f.ignored.OtherIdentity++
+		return
+	}
 	if !f.accepts(a, &r, at) {
 		f.ignored.Stale++
 		return
 	}
+	delete(f.foreign, r.Agent)
 	if a == nil && !r.Leaving && !f.hasRoom(r.Identity) {
 		f.ignored.TooMany++
 		return
@@ -233,23 +226,11 @@ func (f *Fleet) hear(r Report, at time.Time) {
 		f.hold(a, r, at)
 		return
 	}
-	delete(f.ahead, r.Agent)
+	delete(f.ahead, r.speaker())
 	if a == nil {
 		a = f.newAgent(r.Agent)
 	}
 	f.update(a, r, at)
-}
-
-func (f *Fleet) depart(a *agent, r *Report, at time.Time) {
-	delete(f.ahead, r.Agent)
-	if len(f.departed) < f.cfg.MaxAgents {
-		f.departed[r.Agent] = departure{incarnation: r.Incarnation, session: r.Session, at: at}
-	}
-	if a != nil {
-		f.forget(a)
-		f.settle(f.now())
-		f.touch()
-	}
 }
 
 func (f *Fleet) newAgent(name string) *agent {
@@ -273,42 +254,17 @@ func (f *Fleet) named(name string) (at int, ok bool) {
 	})
 }
 
-// accepts reports whether r is newer than what is known.
-func (f *Fleet) accepts(a *agent, r *Report, now time.Time) bool {
-	if d, ok := f.departed[r.Agent]; ok && (d.incarnation == r.Incarnation || r.Session < d.session) {
-		return false
-	}
-	if e, ok := f.ahead[r.Agent]; ok && e.report.overtakes(r) {
-		return false
-	}
-	if a == nil {
-		return true
-	}
-	if a.report.Incarnation == r.Incarnation {
-		return r.Sequence > a.report.Sequence
-	}
-	if r.Session < a.report.Session {
-		return false // somebody repeats what an older one said
-	}
-	for _, old := range a.before {
-		// Two agents of one name: the newer one counts while it is heard.
-		if old == r.Incarnation && !a.unknown && now.Sub(a.heard) < f.cfg.UnknownAfter {
-			return false
-		}
-	}
-	return true
-}
-
 // update brings the indexes to what the report says.
 func (f *Fleet) update(a *agent, r Report, now time.Time) {
-	if a.report.Incarnation != r.Incarnation || a.unknown || !slices.Equal(a.report.DiskKeys, r.DiskKeys) {
+	again := a.says(&r)
+	if !again || a.unknown || !slices.Equal(a.report.DiskKeys, r.DiskKeys) {
 		f.note(r.Agent)
 	}
 	before, failures := a.report.Activated, latestFailures(r.Failures)
 	f.identify(a, r.Identity)
 	f.join(a, r.Tenants)
 	joined, moved := a.unknown, before != r.Activated // one that changes its group joins
-	since, again := a.heard, a.report.Incarnation == r.Incarnation
+	since := a.heard
 	a.take(r, now)
 	if joined {
 		a.unknown = false
@@ -433,9 +389,9 @@ func (f *Fleet) Sweep() {
 			lost = f.drop(a) || lost
 		}
 	}
-	for name, d := range f.departed {
+	for who, d := range f.departed {
 		if now.Sub(d.at) >= departedFor {
-			delete(f.departed, name)
+			delete(f.departed, who)
 		}
 	}
 	f.forgetForeign(now)

@@ -238,3 +238,127 @@ func TestNotAllAgentsAreRemembered(t *testing.T) {
 		}
 	})
 }
+
+// by returns the report as one of the identity.
+func by(r fleet.Report, identity string) fleet.Report {
+	r.Identity = identity
+	return r
+}
+
+// TestAnotherIdentity: while an agent is heard, nobody else has its name, whatever he says.
+func TestAnotherIdentity(t *testing.T) {
+	b := newBench(t)
+	b.Heard(by(b.report("a", 10), "agents"))
+	lies := map[string]func(r *fleet.Report){
+		"older":            func(*fleet.Report) {},
+		"newer":            func(r *fleet.Report) { r.Incarnation, r.Session = "x", 100 },
+		"huge":             func(r *fleet.Report) { r.Sequence = 1 << 63 },
+		"leaving":          func(r *fleet.Report) { r.Leaving = true },
+		"leaving, newer":   func(r *fleet.Report) { r.Leaving, r.Incarnation, r.Session = true, "x", 100 },
+		"ahead":            func(r *fleet.Report) { r.Activated, r.Sequence, r.Session = 11, 1<<63, 100 },
+		"of another fleet": func(r *fleet.Report) { r.Fleet, r.Sequence = "F2", 1<<63 },
+	}
+	for what, lie := range lies {
+		before := b.Counts().Ignored.OtherIdentity
+		r := by(b.report("a", 5), "ci")
+		lie(&r)
+		b.Heard(r)
+		if got := b.Counts().Ignored.OtherIdentity; got != before+1 {
+			t.Errorf("%s: it is not ignored as one of another identity", what)
+		}
+		b.Heard(by(b.report("a", 10), "agents"))
+		if agents := b.agents(); len(agents) != 1 || agents[0].Activated != 10 || agents[0].Unknown || agents[0].Fleet != "" {
+			t.Errorf("%s: agents: %+v", what, agents)
+		}
+	}
+	if stale := b.Counts().Ignored.Stale; stale != 0 {
+		t.Errorf("%d reports of the agent itself are stale", stale)
+	}
+	b.commit(route, 11)
+	b.pass(time.Second)
+	b.Sweep()
+	if agents := b.agents(); len(agents) != 1 || agents[0].Activated != 10 {
+		t.Errorf("agents: %+v", agents)
+	}
+}
+
+// TestANameIsFreeAgain: who is not heard loses the name, and has it back when the other is not
+// heard, whatever that one has said meanwhile.
+func TestANameIsFreeAgain(t *testing.T) {
+	for what, lie := range map[string]func(r *fleet.Report){
+		"huge":    func(r *fleet.Report) { r.Sequence = 1 << 63 },
+		"leaving": func(r *fleet.Report) { r.Leaving = true },
+		"ahead":   func(r *fleet.Report) { r.Sequence, r.Activated = 1<<63, 1000 },
+	} {
+		b := newBench(t)
+		b.Heard(by(in(b.report("a", 10), "1", 20), "agents"))
+		b.pass(16 * time.Second)
+		b.Heard(by(in(b.report("a", 9), "1", 20), "ci"))
+		r := by(in(b.report("a", 9), "1", 21), "ci")
+		lie(&r)
+		b.Heard(r)
+		b.pass(16 * time.Second)
+		b.Sweep()
+		b.Heard(by(in(b.report("a", 10), "1", 21), "agents"))
+		if agents := b.agents(); len(agents) != 1 || agents[0].Activated != 10 || agents[0].Unknown {
+			t.Errorf("%s: agents: %+v", what, agents)
+		}
+	}
+}
+
+// TestHugeSequence: a sequence orders what was said in one session, and nothing later.
+func TestHugeSequence(t *testing.T) {
+	b := newBench(t)
+	for _, activated := range []script.Revision{9, 1000} {
+		r := in(b.report("a", activated), "1", 20)
+		r.Sequence = 1 << 63
+		b.Heard(r)
+		b.Heard(in(b.report("a", 10), "1", 21))
+		if agents := b.agents(); len(agents) != 1 || agents[0].Activated != 10 {
+			t.Errorf("agents: %+v", agents)
+		}
+		b.Heard(in(b.report("a", 9), "1", 20))
+		if agents := b.agents(); agents[0].Activated != 10 {
+			t.Error("what was said in an earlier session is news")
+		}
+	}
+}
+
+// TestANameIsKeptOverARestart: replicas remember whose agent it is.
+func TestANameIsKeptOverARestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newSharedMemory()
+		ctx, cancel := context.WithCancel(t.Context())
+		start := func() *fleet.Fleet {
+			f := fleet.New(fleet.Config{})
+			f.Reset(registry.State{Fleet: fleetID, Head: 10})
+			go f.Keep(ctx, m, func() bool { return true }, slog.New(slog.DiscardHandler))
+			<-f.Recalled()
+			synctest.Wait()
+			return f
+		}
+		report := fleet.Report{Fleet: fleetID, Agent: "a", Identity: "agents", Incarnation: "1", Sequence: 1, Activated: 10}
+		start().Heard(report)
+		synctest.Wait()
+		second := start()
+		second.Heard(by(in(report, "2", 1), "ci"))
+		if got := second.Counts(); got.Ignored.OtherIdentity != 1 || got.Connected != 0 {
+			t.Errorf("another identity: %+v", got)
+		}
+		report.Sequence++
+		second.Heard(report)
+		if got := second.Counts(); got.Connected != 1 {
+			t.Errorf("its own: %+v", got)
+		}
+		report.Agent, report.Identity = "b", "" // as an older edition has remembered it
+		second.Heard(report)
+		synctest.Wait()
+		third := start()
+		third.Heard(by(in(report, "2", 1), "ci"))
+		if got := third.Counts(); got.Connected != 1 {
+			t.Errorf("one that nobody knows the identity of: %+v", got)
+		}
+		cancel()
+		synctest.Wait()
+	})
+}
