@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"container/heap"
 	"time"
 
 	"github.com/scriptorium-dev/scriptorium/script"
@@ -10,7 +11,35 @@ import (
 // feed, and can be faster. It is taken in when they are known. If they never are, it is a lie.
 type held struct {
 	report Report
+	claims script.Revision
 	at     time.Time
+	place  int  // in the queue
+	joins  bool // the agent is not known as one of the identity
+}
+
+// queue is a heap of reports that wait: the one that claims least is first.
+type queue []*held
+
+func (q queue) Len() int           { return len(q) }
+func (q queue) Less(i, j int) bool { return q[i].claims < q[j].claims }
+
+func (q queue) Swap(i, j int) {
+	q[i], q[j] = q[j], q[i]
+	q[i].place, q[j].place = i, j
+}
+
+func (q *queue) Push(x any) {
+	h := x.(*held)
+	h.place = len(*q)
+	*q = append(*q, h)
+}
+
+func (q *queue) Pop() any {
+	last := len(*q) - 1
+	h := (*q)[last]
+	(*q)[last] = nil
+	*q = (*q)[:last]
+	return h
 }
 
 // claims returns the highest revision that the report says to know of.
@@ -35,27 +64,45 @@ func (r *Report) overtakes(other *Report) bool {
 
 // hold keeps the report until what it names is known. That the agent reports is known already.
 func (f *Fleet) hold(a *agent, r Report, at time.Time) {
-	f.ahead[r.speaker()] = held{report: r, at: at}
+	f.unhold(r.speaker())
+	h := &held{report: r, claims: r.claims(), at: at, joins: a == nil || a.identity != r.Identity}
+	f.ahead[r.speaker()] = h
+	heap.Push(&f.queued, h)
+	if h.joins {
+		f.count(r.Identity, func(u *usage) { u.joining++ })
+	}
 	if a != nil && !a.unknown && a.says(&r) {
 		a.heard = at
 	}
 }
 
+// unhold forgets the report of the speaker that waits, if one does.
+func (f *Fleet) unhold(who speaker) {
+	h := f.ahead[who]
+	if h == nil {
+		return
+	}
+	delete(f.ahead, who)
+	heap.Remove(&f.queued, h.place)
+	if h.joins {
+		f.count(who.identity, func(u *usage) { u.joining-- })
+	}
+}
+
 // catchUp takes in the reports that waited for what is known now.
 func (f *Fleet) catchUp() {
-	for who, e := range f.ahead {
-		if e.report.claims() <= f.head {
-			delete(f.ahead, who)
-			f.hear(e.report, e.at)
-		}
+	for len(f.queued) > 0 && f.queued[0].claims <= f.head {
+		h := f.queued[0]
+		f.unhold(h.report.speaker())
+		f.hear(h.report, h.at)
 	}
 }
 
 // giveUpAhead drops the reports of what nobody has heard of for too long.
 func (f *Fleet) giveUpAhead(now time.Time) {
-	for who, e := range f.ahead {
-		if now.Sub(e.at) >= f.cfg.UnknownAfter {
-			delete(f.ahead, who)
+	for who, h := range f.ahead {
+		if now.Sub(h.at) >= f.cfg.UnknownAfter {
+			f.unhold(who)
 			f.ignored.Impossible++
 		}
 	}

@@ -78,8 +78,10 @@ type Fleet struct {
 	byName    []int    // the slots of all agents, in the order of their names
 	freeSlots []int    // of agents that are gone
 	departed  map[speaker]departure
-	ahead     map[speaker]held     // reports of more than is known here
-	identity  map[string]int       // how many agents each has
+	ahead     map[speaker]*held    // reports of more than is known here,
+	queued    queue                // by what they claim
+	usage     map[string]usage     // by identity
+	total     usage                // of all
 	foreign   map[string]foreigner // by name
 	groups    map[string]*group    // by the text of their selectors
 	following map[string][]*group  // by tenant, once they were asked for
@@ -141,8 +143,8 @@ func New(cfg Config) *Fleet {
 		gathering: true,
 		agents:    map[string]*agent{},
 		departed:  map[speaker]departure{},
-		ahead:     map[speaker]held{},
-		identity:  map[string]int{},
+		ahead:     map[speaker]*held{},
+		usage:     map[string]usage{},
 		foreign:   map[string]foreigner{},
 		groups:    map[string]*group{},
 		following: map[string][]*group{},
@@ -214,7 +216,7 @@ func (f *Fleet) hear(r Report, at time.Time) {
 		return
 	}
 	delete(f.foreign, r.Agent)
-	if a == nil && !r.Leaving && !f.hasRoom(r.Identity) {
+	if !r.Leaving && !f.hasRoom(a, &r) {
 		f.ignored.TooMany++
 		return
 	}
@@ -226,7 +228,7 @@ func (f *Fleet) hear(r Report, at time.Time) {
 		f.hold(a, r, at)
 		return
 	}
-	delete(f.ahead, r.speaker())
+	f.unhold(r.speaker())
 	if a == nil {
 		a = f.newAgent(r.Agent)
 	}
@@ -391,7 +393,7 @@ func (f *Fleet) Sweep() {
 	}
 	for who, d := range f.departed {
 		if now.Sub(d.at) >= departedFor {
-			delete(f.departed, who)
+			f.unDepart(who)
 		}
 	}
 	f.forgetForeign(now)

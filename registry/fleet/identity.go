@@ -38,14 +38,24 @@ const departedFor = 30 * time.Minute
 
 func (f *Fleet) depart(a *agent, r *Report, at time.Time) {
 	who := r.speaker()
-	delete(f.ahead, who)
-	if len(f.departed) < f.cfg.MaxAgents {
+	f.unhold(who)
+	f.unDepart(who)
+	if len(f.departed) < f.cfg.MaxAgents && (who.identity == "" || f.usage[who.identity].departed < f.ofOne()) {
 		f.departed[who] = departure{incarnation: r.Incarnation, session: r.Session, at: at}
+		f.count(who.identity, func(u *usage) { u.departed++ })
 	}
 	if a != nil {
 		f.forget(a)
 		f.settle(f.now())
 		f.touch()
+	}
+}
+
+// unDepart forgets that the agent has left, if it has.
+func (f *Fleet) unDepart(who speaker) {
+	if _, ok := f.departed[who]; ok {
+		delete(f.departed, who)
+		f.count(who.identity, func(u *usage) { u.departed-- })
 	}
 }
 
@@ -76,11 +86,38 @@ func (f *Fleet) accepts(a *agent, r *Report, now time.Time) bool {
 	return true
 }
 
-// hasRoom reports whether one more agent of the identity can be known. Reports that wait count
-// as agents.
-func (f *Fleet) hasRoom(identity string) bool {
-	known := len(f.agents) + len(f.ahead)
-	return known < f.cfg.MaxAgents && (identity == "" || f.identity[identity] < max(1, f.cfg.MaxAgents/2))
+// usage is what an identity has of what is bounded.
+type usage struct {
+	agents   int
+	joining  int // reports that wait, of agents that it has not yet
+	departed int
+}
+
+// count changes what the identity has.
+func (f *Fleet) count(identity string, change func(*usage)) {
+	change(&f.total)
+	u := f.usage[identity]
+	if change(&u); u == (usage{}) {
+		delete(f.usage, identity)
+		return
+	}
+	f.usage[identity] = u
+}
+
+// ofOne is how many agents one identity has at most.
+func (f *Fleet) ofOne() int { return max(1, f.cfg.MaxAgents/2) }
+
+// hasRoom reports whether the agent can be known as one of the report's identity; nil is one
+// that is not known.
+func (f *Fleet) hasRoom(a *agent, r *Report) bool {
+	if a != nil && a.identity == r.Identity {
+		return true
+	}
+	if h := f.ahead[r.speaker()]; h != nil && h.joins {
+		return true
+	}
+	u := f.usage[r.Identity]
+	return (a != nil || len(f.agents)+f.total.joining < f.cfg.MaxAgents) && (r.Identity == "" || u.agents+u.joining < f.ofOne())
 }
 
 // identify notes whose agent it is.
@@ -89,11 +126,9 @@ func (f *Fleet) identify(a *agent, identity string) {
 		return
 	}
 	if a.identity != "" {
-		if f.identity[a.identity]--; f.identity[a.identity] == 0 {
-			delete(f.identity, a.identity)
-		}
+		f.count(a.identity, func(u *usage) { u.agents-- })
 	}
 	if a.identity = identity; identity != "" {
-		f.identity[identity]++
+		f.count(identity, func(u *usage) { u.agents++ })
 	}
 }

@@ -362,3 +362,72 @@ func TestANameIsKeptOverARestart(t *testing.T) {
 		synctest.Wait()
 	})
 }
+
+// TestOneIdentityOfMany: reports that wait, and departures, of one identity leave room for
+// those of others; and its agents can go on to report.
+func TestOneIdentityOfMany(t *testing.T) {
+	b := newBench(t)
+	b.Fleet = fleet.New(fleet.Config{MaxAgents: 10, Clock: func() time.Time { return b.now }})
+	b.reset(fleetID, 10)
+	hear := func(agent, identity string, change func(r *fleet.Report)) (ignored bool) {
+		before := b.Counts().Ignored
+		r := by(b.report(agent, 10), identity)
+		change(&r)
+		b.Heard(r)
+		return b.Counts().Ignored != before
+	}
+	ahead := func(r *fleet.Report) { r.Activated = 1000 }
+	leaves := func(r *fleet.Report) { r.Leaving = true }
+	current := func(*fleet.Report) {}
+	for i := range 8 {
+		if ignored := hear(fmt.Sprint("greedy-", i), "greedy", ahead); ignored != (i >= 5) {
+			t.Errorf("ahead: agent %d of an identity that has five at most is ignored: %v", i, ignored)
+		}
+	}
+	for _, what := range []func(*fleet.Report){ahead, current, ahead, current} {
+		for _, name := range []string{"greedy-0", "modest"} {
+			if hear(name, strings.TrimSuffix(name, "-0"), what) {
+				t.Errorf("%s is ignored", name)
+			}
+		}
+	}
+	for i := range 50 {
+		hear(fmt.Sprint("gone-", i), "greedy", leaves)
+	}
+	hear("modest", "modest", leaves)
+	if !hear("modest", "modest", func(r *fleet.Report) { r.Sequence = 0 }) {
+		t.Error("what came late brings an agent back that has left")
+	}
+	b.pass(time.Hour)
+	b.Sweep()
+	b.pass(time.Hour)
+	b.Sweep()
+	for i := range 5 {
+		if hear(fmt.Sprint("greedy-", i), "greedy", current) {
+			t.Errorf("after an hour, agent %d has no room", i)
+		}
+	}
+}
+
+// TestWaitingReportsCostNothing until what they claim is known.
+func TestWaitingReportsCostNothing(t *testing.T) {
+	fastest := func(agents int) time.Duration {
+		b := newBench(t)
+		for i := range agents {
+			b.hear(fmt.Sprint("n", i), 1<<40)
+		}
+		took := time.Duration(1 << 62)
+		for run := range 5 {
+			start := time.Now()
+			for i := range 200 {
+				b.commit(route, script.Revision(11+200*run+i))
+			}
+			took = min(took, time.Since(start))
+		}
+		return took
+	}
+	few, many := fastest(10), fastest(20_000)
+	if many > 20*few {
+		t.Errorf("200 changes take %v while 20,000 reports wait, and %v while 10 do", many, few)
+	}
+}

@@ -164,7 +164,7 @@ type Session struct {
 	Number script.Revision
 	// Tenants are those that the agent follows.
 	Tenants script.Selector
-	// Identity is the name of who pulls.
+	// Identity is the policy's subject that pulls.
 	Identity string
 }
 
@@ -192,7 +192,7 @@ func (s *Sessions) Open(who access.Identity, of Session) (seal.Session, error) {
 	}
 	token, err := proto.Marshal(&eventv1.Session{
 		KeyId: current[1].ID, Fleet: of.Fleet, Agent: of.Agent, Incarnation: of.Incarnation, Number: int64(s.store.Seen()),
-		Tenants: of.Tenants.Globs(), Identity: who.Name,
+		Tenants: of.Tenants.Globs(), Identity: who.Subject,
 	})
 	if err != nil {
 		return seal.Session{}, script.Errorf(script.Invalid, "agent", "cannot have a session: %w", err)

@@ -183,6 +183,19 @@ func TestWhoCanHaveSessions(t *testing.T) {
 	}
 }
 
+// TestSessionsNameSubjects: all holders of tokens of a subject are one identity, so that one of
+// them has no more agents than another subject.
+func TestSessionsNameSubjects(t *testing.T) {
+	who := access.Identity{Name: "ci(repo:acme)", Subject: "ci", AnyAgent: true}
+	in, err := newSessions(t, &store{}).Open(who, session.Session{Agent: "a", Incarnation: "1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if of, err := session.Read(in.Token); err != nil || of.Identity != "ci" {
+		t.Errorf("%+v, %v", of, err)
+	}
+}
+
 // BenchmarkVerify is what it takes to verify a status.
 func BenchmarkVerify(b *testing.B) {
 	s := session.New(&store{}, nil, slog.New(slog.DiscardHandler))

@@ -191,7 +191,7 @@ type Session struct {
 	Number int64 `protobuf:"varint,5,opt,name=number,proto3" json:"number,omitempty"`
 	// The tenants that the agent follows, and may follow, as globs; none means all.
 	Tenants []string `protobuf:"bytes,6,rep,name=tenants,proto3" json:"tenants,omitempty"`
-	// The name of the agent's identity in the access policy.
+	// The subject of the access policy that the agent belongs to.
 	Identity      string `protobuf:"bytes,7,opt,name=identity,proto3" json:"identity,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
