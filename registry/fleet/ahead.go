@@ -13,6 +13,7 @@ type held struct {
 	report Report
 	claims script.Revision
 	at     time.Time
+	size   int  // of the report
 	place  int  // in the queue
 	joins  bool // the agent is not known as one of the identity
 }
@@ -62,15 +63,27 @@ func (r *Report) overtakes(other *Report) bool {
 	return r.Incarnation == other.Incarnation && r.Sequence >= other.Sequence
 }
 
+func (h *held) enter(u *usage) {
+	u.bytes += h.size
+	if h.joins {
+		u.joining++
+	}
+}
+
+func (h *held) exit(u *usage) {
+	u.bytes -= h.size
+	if h.joins {
+		u.joining--
+	}
+}
+
 // hold keeps the report until what it names is known. That the agent reports is known already.
 func (f *Fleet) hold(a *agent, r Report, at time.Time) {
 	f.unhold(r.speaker())
-	h := &held{report: r, claims: r.claims(), at: at, joins: a == nil || a.identity != r.Identity}
+	h := &held{report: r, claims: r.claims(), size: r.size(), at: at, joins: a == nil || a.identity != r.Identity}
 	f.ahead[r.speaker()] = h
 	heap.Push(&f.queued, h)
-	if h.joins {
-		f.count(r.Identity, func(u *usage) { u.joining++ })
-	}
+	f.count(r.Identity, h.enter)
 	if a != nil && !a.unknown && a.says(&r) {
 		a.heard = at
 	}
@@ -84,9 +97,7 @@ func (f *Fleet) unhold(who speaker) {
 	}
 	delete(f.ahead, who)
 	heap.Remove(&f.queued, h.place)
-	if h.joins {
-		f.count(who.identity, func(u *usage) { u.joining-- })
-	}
+	f.count(who.identity, h.exit)
 }
 
 // catchUp takes in the reports that waited for what is known now.

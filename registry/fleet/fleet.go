@@ -46,6 +46,9 @@ type Config struct {
 	// MaxAgents is how many agents are known, those that are unknown included; 50,000 if 0. Those
 	// of one identity are half as many at most.
 	MaxAgents int
+	// MaxReported is about how many bytes are kept of what agents report; 256 MiB if 0. Those of
+	// one identity have half as many at most.
+	MaxReported int
 	// MaxMemory is about how many bytes the Memory has of agents at most; 64 MiB if 0.
 	MaxMemory int
 	// TombstonesFor is how long a deleted script has a status; 24 h if 0.
@@ -127,6 +130,7 @@ func New(cfg Config) *Fleet {
 	orElse(&cfg.Settle, time.Second)
 	orElse(&cfg.TombstonesFor, 24*time.Hour)
 	cfg.MaxAgents = cmp.Or(cfg.MaxAgents, 50_000)
+	cfg.MaxReported = cmp.Or(cfg.MaxReported, 256<<20)
 	cfg.MaxMemory = cmp.Or(cfg.MaxMemory, 64<<20)
 	if cfg.Clock == nil {
 		cfg.Clock = time.Now
@@ -220,6 +224,10 @@ func (f *Fleet) hear(r Report, at time.Time) {
 		f.ignored.TooMany++
 		return
 	}
+	if !r.Leaving && !f.fits(a, &r) {
+		f.ignored.TooLarge++
+		return
+	}
 	if r.Leaving {
 		f.depart(a, &r, at)
 		return
@@ -263,7 +271,7 @@ func (f *Fleet) update(a *agent, r Report, now time.Time) {
 		f.note(r.Agent)
 	}
 	before, failures := a.report.Activated, latestFailures(r.Failures)
-	f.identify(a, r.Identity)
+	f.identify(a, r.Identity, r.size())
 	f.join(a, r.Tenants)
 	joined, moved := a.unknown, before != r.Activated // one that changes its group joins
 	since := a.heard
@@ -360,7 +368,7 @@ func (f *Fleet) disconnect(a *agent) {
 
 func (f *Fleet) forget(a *agent) {
 	f.leave(a)
-	f.identify(a, "")
+	f.identify(a, "", 0)
 	delete(f.agents, a.report.Agent)
 	if at, ok := f.named(a.report.Agent); ok {
 		f.byName = slices.Delete(f.byName, at, at+1)

@@ -91,6 +91,7 @@ type usage struct {
 	agents   int
 	joining  int // reports that wait, of agents that it has not yet
 	departed int
+	bytes    int // of what its agents report
 }
 
 // count changes what the identity has.
@@ -120,15 +121,54 @@ func (f *Fleet) hasRoom(a *agent, r *Report) bool {
 	return (a != nil || len(f.agents)+f.total.joining < f.cfg.MaxAgents) && (r.Identity == "" || u.agents+u.joining < f.ofOne())
 }
 
-// identify notes whose agent it is.
-func (f *Fleet) identify(a *agent, identity string) {
-	if a.identity == identity {
-		return
+// identify notes whose agent it is, and how much it reports; nothing of one that is forgotten.
+func (f *Fleet) identify(a *agent, identity string, size int) {
+	if a.size > 0 {
+		f.count(a.identity, func(u *usage) { u.agents, u.bytes = u.agents-1, u.bytes-a.size })
 	}
-	if a.identity != "" {
-		f.count(a.identity, func(u *usage) { u.agents-- })
+	a.identity, a.size = identity, size
+	if size > 0 {
+		f.count(identity, func(u *usage) { u.agents, u.bytes = u.agents+1, u.bytes+size })
 	}
-	if a.identity = identity; identity != "" {
-		f.count(identity, func(u *usage) { u.agents++ })
+}
+
+// fits reports whether there is room for what the report says, in place of what the agent has
+// said, which nil has not. A report that waits does not replace anything yet.
+func (f *Fleet) fits(a *agent, r *Report) bool {
+	more := r.size()
+	if a != nil && a.identity == r.Identity && r.claims() <= f.head {
+		more -= a.size
 	}
+	if h := f.ahead[r.speaker()]; h != nil {
+		more -= h.size
+	}
+	return more <= 0 || f.total.bytes+more <= f.cfg.MaxReported &&
+		(r.Identity == "" || f.usage[r.Identity].bytes+more <= f.cfg.MaxReported/2)
+}
+
+// size is about how many bytes the report takes in memory.
+func (r *Report) size() int {
+	const fixed, each = 512, 192 // of the report, and of each failure and trial
+	size := fixed + len(r.Fleet) + len(r.Agent) + len(r.Incarnation) + len(r.Identity) + len(r.Software) + len(r.Tenants.String()) + len(r.Held) + 16*len(r.Activations)
+	for key, value := range r.Labels {
+		size += len(key) + len(value) + 32
+	}
+	for _, key := range r.DiskKeys {
+		size += len(key) + 16
+	}
+	ofError := func(err *script.Error) int {
+		if err == nil {
+			return 0
+		}
+		return len(err.Kind) + len(err.Field) + len(err.Message)
+	}
+	for i := range r.Failures {
+		one := &r.Failures[i]
+		size += each + len(one.Name.Tenant) + len(one.Name.Script) + ofError(one.Err)
+	}
+	for i := range r.Trials {
+		one := &r.Trials[i]
+		size += each + len(one.Name.Tenant) + len(one.Name.Script) + len(one.Waiting) + ofError(one.Err)
+	}
+	return size
 }

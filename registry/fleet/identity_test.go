@@ -431,3 +431,52 @@ func TestWaitingReportsCostNothing(t *testing.T) {
 		t.Errorf("200 changes take %v while 20,000 reports wait, and %v while 10 do", many, few)
 	}
 }
+
+// TestReportedBytesAreBounded: those of one identity leave room for others. A report that is too
+// much changes nothing, and one that is no larger than the last is always taken in.
+func TestReportedBytesAreBounded(t *testing.T) {
+	const bound = 1 << 20
+	f := fleet.New(fleet.Config{MaxReported: bound})
+	f.Reset(registry.State{Fleet: fleetID, Head: 10})
+	sequence := uint64(0)
+	hear := func(agent, identity string, size int, change func(r *fleet.Report)) (taken bool) {
+		sequence++
+		before := f.Counts()
+		r := fleet.Report{Fleet: fleetID, Agent: agent, Identity: identity, Incarnation: "1", Sequence: sequence, Activated: 10}
+		r.Failures = []fleet.Failure{{Name: route, Revision: 10, Err: &script.Error{Kind: script.Script, Message: strings.Repeat("x", size)}}}
+		change(&r)
+		f.Heard(r)
+		after := f.Counts()
+		if after.Reported > bound {
+			t.Errorf("%d bytes are kept, at most %d are allowed", after.Reported, bound)
+		}
+		return after.Ignored.TooLarge == before.Ignored.TooLarge
+	}
+	plain := func(*fleet.Report) {}
+	ahead := func(r *fleet.Report) { r.Activated = 1000 }
+	fill := func(identity string, change func(*fleet.Report)) (n int) {
+		for n < 1000 && hear(fmt.Sprint(identity, "-", n), identity, 10<<10, change) {
+			n++
+		}
+		return n
+	}
+	if n := fill("greedy", plain); n < 40 || n > 52 {
+		t.Errorf("one identity has %d agents of 10 KiB in 1 MiB; half of it is for others", n)
+	}
+	if !hear("greedy-0", "greedy", 10<<10, plain) || hear("greedy-0", "greedy", 20<<10, plain) || !hear("greedy-0", "greedy", 9<<10, plain) {
+		t.Error("an agent of an identity that has no room cannot report as much as before, or can report more")
+	}
+	if n := fill("waits", ahead); n < 40 || n > 52 {
+		t.Errorf("%d reports of 10 KiB wait", n)
+	}
+	if hear("third", "third", 40<<10, plain) {
+		t.Error("there is room beyond the bound")
+	}
+	for i := range 60 {
+		hear(fmt.Sprint("greedy-", i), "greedy", 0, func(r *fleet.Report) { r.Leaving = true })
+		hear(fmt.Sprint("waits-", i), "waits", 0, func(r *fleet.Report) { r.Leaving = true })
+	}
+	if got := f.Counts().Reported; got != 0 {
+		t.Errorf("of nobody, %d bytes are kept", got)
+	}
+}

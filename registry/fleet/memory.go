@@ -456,7 +456,7 @@ func (f *Fleet) reminded(a *agent, memo *Memo) {
 	if heard.IsZero() || heard.After(now) {
 		heard = now // since nobody here listened
 	}
-	f.identify(a, memo.Report.Identity)
+	f.identify(a, memo.Report.Identity, memo.Report.size())
 	f.join(a, memo.Report.Tenants)
 	a.take(memo.Report, heard)
 	a.report.Agent = memo.Agent
