@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/scriptorium-dev/scriptorium/internal/registryd"
 	eventv1 "github.com/scriptorium-dev/scriptorium/proto/event/v1"
 	registryv1 "github.com/scriptorium-dev/scriptorium/proto/registry/v1"
 	scriptv1 "github.com/scriptorium-dev/scriptorium/proto/script/v1"
@@ -327,6 +328,64 @@ func TestNamesStayWithTheirIdentity(t *testing.T) {
 	status.Sequence, status.Software = 2, "still true"
 	a.report(t, status)
 	eventually(t, "the agent is still heard", func() bool { return is() == "still true" })
+}
+
+// TestSessionsOutliveASigningKey: a registry that has the former signing key too believes agents
+// as before. One that has not believes them once they have pulled again.
+func TestSessionsOutliveASigningKey(t *testing.T) {
+	n := startNATS(t, 0)
+	cfg := config(t, n.URL())
+	cfg.Security.InsecureUnsigned, cfg.Security.SigningKey = false, signingKey(t)
+	former, err := os.ReadFile(cfg.Security.SigningKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, c := start(t, cfg)
+	connected := func(d *registryd.Daemon) bool {
+		_, metrics := admin(t, d, "/metrics")
+		return strings.Contains(metrics, `scriptorium_registry_agents{state="connected"} 1`)
+	}
+	m := &eventv1.Status{Fleet: found(t, cfg), Agent: "n1", Incarnation: "1"}
+	in, err := c.session(t.Context(), "n1", "1", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := newAgent(t, n.URL(), subjects(cfg))
+	report := func() {
+		m.Sequence++
+		if err := a.sendIn(m, in); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cfg.Security.SigningKey = signingKey(t)
+	newer, err := os.ReadFile(cfg.Security.SigningKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.Listen = []string{socket(dir(t))}
+	second, c := start(t, cfg)
+	both := cfg
+	both.Listen = []string{socket(dir(t))}
+	both.Security.SigningKey = filepath.Join(t.TempDir(), "both.key")
+	if err := os.WriteFile(both.Security.SigningKey, append(newer, former...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	third, _ := start(t, both)
+	stop(t, first)
+	eventually(t, "who has both keys believes it", func() bool {
+		report()
+		return connected(third)
+	})
+	if _, metrics := admin(t, second, "/metrics"); connected(second) || ignored(t, metrics, "unknown_session") == 0 {
+		t.Error("a session of another signing key is believed")
+	}
+	if in, err = c.session(t.Context(), "n1", "1", nil); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "all believe the next session", func() bool {
+		report()
+		return connected(second) && connected(third)
+	})
 }
 
 // TestAgentsHaveTheirNames: an agent can have a name that the access policy gives it, and no

@@ -38,7 +38,7 @@ func (d *Daemon) start(ctx, life context.Context, cfg Config) error {
 	m := newMetrics()
 	d.fleet = fleet.New(fleet.Config{Converged: m.took, Activated: m.activated, TombstonesFor: cfg.TombstoneRetention})
 	var err error
-	d.sessions = session.New(d.store, nil, cfg.Log)
+	d.sessions = session.New(d.store, d.secure.sealer, nil, cfg.Log)
 	d.fan, err = fanout.Connect(fanout.Config{
 		URLs:       cfg.NATS,
 		Security:   d.secure.nats,

@@ -1,7 +1,10 @@
 package session_test
 
 import (
+	"bytes"
 	"context"
+	"crypto/ed25519"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -53,9 +56,23 @@ func (s *store) Seen() script.Revision {
 	return s.at
 }
 
+// signer signs with the key of the number.
+func signer(number byte, former ...byte) *seal.Sealer {
+	var keys []ed25519.PrivateKey
+	for _, number := range append([]byte{number}, former...) {
+		keys = append(keys, ed25519.NewKeyFromSeed(bytes.Repeat([]byte{number}, ed25519.SeedSize)))
+	}
+	return seal.NewSealer(keys[0], keys[1:]...)
+}
+
 func newSessions(t *testing.T, s *store) *session.Sessions {
 	t.Helper()
-	made := session.New(s, nil, slog.New(slog.DiscardHandler))
+	return newSessionsOf(t, s, signer(1))
+}
+
+func newSessionsOf(t *testing.T, s *store, sealer *seal.Sealer) *session.Sessions {
+	t.Helper()
+	made := session.New(s, sealer, nil, slog.New(slog.DiscardHandler))
 	if err := made.Load(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -150,7 +167,7 @@ func TestStoreAway(t *testing.T) {
 // TestNoSecrets: a replica that has none yet gives no sessions, and believes none.
 func TestNoSecrets(t *testing.T) {
 	s := &store{deaf: true}
-	none := session.New(s, nil, slog.New(slog.DiscardHandler))
+	none := session.New(s, signer(1), nil, slog.New(slog.DiscardHandler))
 	if err := none.Load(t.Context()); script.KindOf(err) != script.Unavailable {
 		t.Errorf("Load: %v", err)
 	}
@@ -183,6 +200,47 @@ func TestWhoCanHaveSessions(t *testing.T) {
 	}
 }
 
+// TestTheStoreMakesNoSessions: whoever reads the secrets in the store, or writes them, has no
+// session that a registry believes; nor has a registry with another signing key.
+func TestTheStoreMakesNoSessions(t *testing.T) {
+	s := &store{}
+	sessions := newSessions(t, s)
+	genuine := open(t, sessions)
+	var kept []struct{ Key []byte }
+	if err := json.Unmarshal(s.data, &kept); err != nil || len(kept) != 3 {
+		t.Fatal(kept, err)
+	}
+	for _, one := range kept {
+		unsigned, err := seal.Unsigned().SessionSecret(0, one.Key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, secret := range [][]byte{one.Key, unsigned} {
+			data, err := seal.SealStatus(&eventv1.Status{Agent: "a"}, seal.Session{Token: genuine.Token, Key: seal.SessionKey(secret, genuine.Token)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := seal.OpenStatus(data, sessions.Key); !errors.Is(err, seal.ErrForged) {
+				t.Errorf("a session that is made of the store's secret: %v", err)
+			}
+		}
+	}
+	rotated, same, unsigned := newSessionsOf(t, s, signer(2)), newSessionsOf(t, s, signer(1)), newSessionsOf(t, s, seal.Unsigned())
+	if believes(t, rotated, genuine) || believes(t, unsigned, genuine) || !believes(t, same, genuine) {
+		t.Error("a session is one of the replicas with the same signing key, and of no others")
+	}
+	if next := open(t, rotated); !believes(t, rotated, next) || believes(t, sessions, next) {
+		t.Error("the new key's session is not one of replicas with the new key alone")
+	}
+	both := newSessionsOf(t, s, signer(2, 1))
+	if !believes(t, both, genuine) || !believes(t, both, open(t, rotated)) || !believes(t, rotated, open(t, both)) {
+		t.Error("a replica with a former key does not believe the sessions of both keys, or makes them of the former one")
+	}
+	if !believes(t, unsigned, open(t, unsigned)) {
+		t.Error("registries that do not sign have no sessions")
+	}
+}
+
 // TestSessionsNameSubjects: all holders of tokens of a subject are one identity, so that one of
 // them has no more agents than another subject.
 func TestSessionsNameSubjects(t *testing.T) {
@@ -198,7 +256,7 @@ func TestSessionsNameSubjects(t *testing.T) {
 
 // BenchmarkVerify is what it takes to verify a status.
 func BenchmarkVerify(b *testing.B) {
-	s := session.New(&store{}, nil, slog.New(slog.DiscardHandler))
+	s := session.New(&store{}, signer(1), nil, slog.New(slog.DiscardHandler))
 	if err := s.Load(b.Context()); err != nil {
 		b.Fatal(err)
 	}

@@ -181,7 +181,7 @@ func (x *Signature) GetSignature() []byte {
 // secret of the registries: who does not have it from the registry cannot report.
 type Session struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Which secret of the registries. It proves nothing.
+	// Which secret of the registries, and which key they sign with. It proves nothing.
 	KeyId       string `protobuf:"bytes,1,opt,name=key_id,json=keyId,proto3" json:"key_id,omitempty"`
 	Fleet       string `protobuf:"bytes,2,opt,name=fleet,proto3" json:"fleet,omitempty"`
 	Agent       string `protobuf:"bytes,3,opt,name=agent,proto3" json:"agent,omitempty"`
