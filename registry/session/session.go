@@ -226,8 +226,14 @@ func (s *Sessions) Open(who access.Identity, of Session) (seal.Session, error) {
 	return seal.Session{Token: token, Key: seal.SessionKey(current.keys[1], token)}, nil
 }
 
+// maxAhead is how far the number of a session can be above what this replica has seen of the
+// store: others have seen more, while this one cannot reach it. At 1,000 writes a second that
+// takes four hours.
+const maxAhead = 1 << 24
+
 // Key returns the key of the session with the token, which proves nothing yet. The error's chain
-// has seal.ErrUnknownKey if it is of a secret that is not known, or not any more.
+// has seal.ErrUnknownKey if it is of a secret that is not known, or not any more; and
+// seal.ErrForged if no store has its number.
 func (s *Sessions) Key(token []byte) ([]byte, error) {
 	var m eventv1.Session
 	if err := proto.Unmarshal(token, &m); err != nil {
@@ -236,6 +242,9 @@ func (s *Sessions) Key(token []byte) ([]byte, error) {
 	if current := s.current.Load(); current != nil {
 		for i, id := range current.ids {
 			if id == m.GetKeyId() {
+				if seen := int64(s.store.Seen()); m.GetNumber() > seen+maxAhead {
+					return nil, script.Errorf(script.Denied, "envelope.session", "has number %d, far above the store's revision %d: %w", m.GetNumber(), seen, seal.ErrForged)
+				}
 				return seal.SessionKey(current.keys[i], token), nil
 			}
 		}

@@ -241,6 +241,30 @@ func TestTheStoreMakesNoSessions(t *testing.T) {
 	}
 }
 
+// further is a store of which more was seen.
+type further struct {
+	*store
+	by script.Revision
+}
+
+func (f further) Seen() script.Revision { return f.store.Seen() + f.by }
+
+// TestNumbersOfSessions: a number that the store cannot have given orders nothing, whoever has
+// the keys; one that another replica has seen does.
+func TestNumbersOfSessions(t *testing.T) {
+	s := &store{}
+	sessions := newSessions(t, s)
+	for by, want := range map[script.Revision]bool{0: true, 1_000_000: true, 1 << 40: false, 1<<63 - 1000: false} {
+		other := session.New(further{s, by}, signer(1), nil, slog.New(slog.DiscardHandler))
+		if err := other.Load(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := sessions.Key(open(t, other).Token); (err == nil) != want || err != nil && !errors.Is(err, seal.ErrForged) {
+			t.Errorf("a session of %d revisions ahead: %v", by, err)
+		}
+	}
+}
+
 // TestSessionsNameSubjects: all holders of tokens of a subject are one identity, so that one of
 // them has no more agents than another subject.
 func TestSessionsNameSubjects(t *testing.T) {
