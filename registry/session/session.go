@@ -200,6 +200,9 @@ const (
 	MaxIncarnationBytes = 64
 )
 
+// maxTokenBytes of a session: its tenants take up to 4 KiB.
+const maxTokenBytes = 8 << 10
+
 // Open makes a session for the agent of who asks. It is the zero Session while no secret is
 // known.
 func (s *Sessions) Open(who access.Identity, of Session) (seal.Session, error) {
@@ -223,6 +226,9 @@ func (s *Sessions) Open(who access.Identity, of Session) (seal.Session, error) {
 	if err != nil {
 		return seal.Session{}, script.Errorf(script.Invalid, "agent", "cannot have a session: %w", err)
 	}
+	if n := len(token); n > maxTokenBytes {
+		return seal.Session{}, script.Errorf(script.Invalid, "tenants", "the session has %d bytes, at most %d are allowed: follow fewer tenants, or shorten the names of the policy's subjects", n, maxTokenBytes)
+	}
 	return seal.Session{Token: token, Key: seal.SessionKey(current.keys[1], token)}, nil
 }
 
@@ -235,9 +241,9 @@ const maxAhead = 1 << 24
 // has seal.ErrUnknownKey if it is of a secret that is not known, or not any more; and
 // seal.ErrForged if no store has its number.
 func (s *Sessions) Key(token []byte) ([]byte, error) {
-	var m eventv1.Session
-	if err := proto.Unmarshal(token, &m); err != nil {
-		return nil, script.Errorf(script.Invalid, "envelope.session", "cannot be decoded: %w", err)
+	m, err := decode(token)
+	if err != nil {
+		return nil, err
 	}
 	if current := s.current.Load(); current != nil {
 		for i, id := range current.ids {
@@ -252,11 +258,23 @@ func (s *Sessions) Key(token []byte) ([]byte, error) {
 	return nil, script.Errorf(script.Denied, "envelope.session", "its secret is not one of this registry, or it is of a registry with another signing key: %w", seal.ErrUnknownKey)
 }
 
-// Read returns what a token says. It is true if the session's key has signed something.
-func Read(token []byte) (Session, error) {
+// decode reads a token, which may be a stranger's.
+func decode(token []byte) (*eventv1.Session, error) {
+	if n := len(token); n > maxTokenBytes {
+		return nil, script.Errorf(script.Invalid, "envelope.session", "has %d bytes, at most %d are allowed", n, maxTokenBytes)
+	}
 	var m eventv1.Session
 	if err := proto.Unmarshal(token, &m); err != nil {
-		return Session{}, script.Errorf(script.Invalid, "envelope.session", "cannot be decoded: %w", err)
+		return nil, script.Errorf(script.Invalid, "envelope.session", "cannot be decoded: %w", err)
+	}
+	return &m, nil
+}
+
+// Read returns what a token says. It is true if the session's key has signed something.
+func Read(token []byte) (Session, error) {
+	m, err := decode(token)
+	if err != nil {
+		return Session{}, err
 	}
 	tenants, err := script.ParseSelector(m.GetTenants())
 	return Session{

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -261,6 +262,41 @@ func TestNumbersOfSessions(t *testing.T) {
 		}
 		if _, err := sessions.Key(open(t, other).Token); (err == nil) != want || err != nil && !errors.Is(err, seal.ErrForged) {
 			t.Errorf("a session of %d revisions ahead: %v", by, err)
+		}
+	}
+}
+
+// TestLargeTokens: what is larger than a session can be is not decoded; the largest one is.
+func TestLargeTokens(t *testing.T) {
+	sessions := newSessions(t, &store{})
+	globs := make([]string, script.MaxSelectorGlobs)
+	for i := range globs {
+		globs[i] = fmt.Sprintf("%0*d", script.MaxGlobLen, i)
+	}
+	tenants, err := script.ParseSelector(globs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	largest := session.Session{
+		Fleet: strings.Repeat("f", 64), Agent: strings.Repeat("a", session.MaxAgentBytes),
+		Incarnation: strings.Repeat("i", session.MaxIncarnationBytes), Tenants: tenants,
+	}
+	in, err := sessions.Open(access.Identity{Subject: strings.Repeat("s", 2000), AnyAgent: true}, largest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := sessions.Key(in.Token); err != nil {
+		t.Error(err)
+	}
+	if _, err := sessions.Open(access.Identity{Subject: strings.Repeat("s", 8000), AnyAgent: true}, largest); script.KindOf(err) != script.Invalid {
+		t.Errorf("a session that nobody can use: %v", err)
+	}
+	padded := slices.Concat(in.Token, make([]byte, 8<<10))
+	_, keyErr := sessions.Key(padded)
+	_, readErr := session.Read(padded)
+	for _, err := range []error{keyErr, readErr} {
+		if script.KindOf(err) != script.Invalid || !strings.Contains(err.Error(), "at most 8192") {
+			t.Errorf("a large token: %v", err)
 		}
 	}
 }
