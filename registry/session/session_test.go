@@ -138,6 +138,28 @@ func TestReplicas(t *testing.T) {
 	})
 }
 
+// TestSessionsEnd: who gets no new one cannot report any more after 20 minutes.
+func TestSessionsEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sessions := newSessions(t, &store{})
+		ctx, cancel := context.WithCancel(t.Context())
+		defer synctest.Wait()
+		defer cancel()
+		go sessions.Run(ctx)
+		in := open(t, sessions)
+		<-time.After(2 * time.Minute)
+		later := open(t, sessions)
+		<-time.After(17 * time.Minute)
+		if !believes(t, sessions, in) {
+			t.Error("it ends before its secret was replaced twice")
+		}
+		<-time.After(time.Minute + 4*5*time.Second + time.Second) // to replace takes two looks, of each secret
+		if believes(t, sessions, in) || believes(t, sessions, later) {
+			t.Error("a session lasts for longer than 20 minutes")
+		}
+	})
+}
+
 // TestStoreAway: what was known stays in use.
 func TestStoreAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
