@@ -145,6 +145,7 @@ func (d *Daemon) run(life context.Context, conductor *rollout.Conductor, collect
 		d.running.Go(func() { d.whenFounded(life, part) })
 	}
 	d.running.Go(func() { d.secure.run(life) })
+	d.running.Go(func() { every(life, time.Second, d.server.UpdateHealth) })
 	// To resign takes etcd, and comes before everything else ends: see close.
 	leading, resign := context.WithCancel(life)
 	d.resign = func() {
