@@ -98,6 +98,7 @@ func (d *Daemon) begin(ctx context.Context) error {
 	}
 	d.fan.RollCall(d.mirror.Fleet())
 	d.begun.Store(true)
+	d.server.UpdateHealth()
 	return nil
 }
 

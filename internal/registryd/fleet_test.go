@@ -9,6 +9,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc/codes"
+	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
 
 	"github.com/scriptorium-dev/scriptorium/internal/embedded/etcdtest"
@@ -37,6 +38,20 @@ func (c *client) refusals(t *testing.T) map[string]error {
 	return refused
 }
 
+// health returns what gRPC's health checks say: of the process, and of the registry's services.
+func (c *client) health(t *testing.T) string {
+	t.Helper()
+	var all []string
+	for _, service := range []string{"", "scriptorium.registry.v1.Registry", "scriptorium.registry.v1.Feed"} {
+		resp, err := c.checks.Check(t.Context(), &healthv1.HealthCheckRequest{Service: service})
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, resp.GetStatus().String())
+	}
+	return strings.Join(all, " ")
+}
+
 func wantUnavailable(t *testing.T, d *registryd.Daemon, c *client, says string) {
 	t.Helper()
 	for call, err := range c.refusals(t) {
@@ -44,6 +59,9 @@ func wantUnavailable(t *testing.T, d *registryd.Daemon, c *client, says string) 
 			t.Errorf("%s: %v; want Unavailable: %q", call, err, says)
 		}
 	}
+	eventually(t, "the health of the services is NOT_SERVING, and that of the process is not", func() bool {
+		return c.health(t) == "SERVING NOT_SERVING NOT_SERVING"
+	})
 	if code, body := admin(t, d, "/readyz"); code != http.StatusServiceUnavailable || !strings.Contains(body, says) {
 		t.Errorf("readyz: %d %s; want 503 and %q", code, body, says)
 	}
@@ -70,6 +88,7 @@ func TestNoFleet(t *testing.T) {
 	a := newAgent(t, n.URL(), subjects(cfg))
 	id := found(t, cfg)
 	eventually(t, "ready", func() bool { return d.Ready(t.Context()).Ready })
+	eventually(t, "all are serving", func() bool { return c.health(t) == "SERVING SERVING SERVING" })
 	leads(t, d)
 	c.publish(t, "route", "return 1")
 	if e := a.next(t); e.GetFleet() != id {

@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
+	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/scriptorium-dev/scriptorium/engine"
@@ -130,17 +131,18 @@ func stop(t *testing.T, d *registryd.Daemon) {
 
 type client struct {
 	registryv1.RegistryClient
-	feed registryv1.FeedClient
+	checks healthv1.HealthClient
+	feed   registryv1.FeedClient
 }
 
-func dial(t *testing.T, target string) *client {
+func dial(t *testing.T, target string, options ...grpc.DialOption) *client {
 	t.Helper()
-	conn, err := grpc.NewClient(target, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := grpc.NewClient(target, append(options, grpc.WithTransportCredentials(insecure.NewCredentials()))...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
-	return &client{registryv1.NewRegistryClient(conn), registryv1.NewFeedClient(conn)}
+	return &client{registryv1.NewRegistryClient(conn), healthv1.NewHealthClient(conn), registryv1.NewFeedClient(conn)}
 }
 
 func (c *client) publish(t *testing.T, name, source string) *registryv1.PublishResponse {

@@ -1,6 +1,8 @@
 package registryd_test
 
 import (
+	"context"
+	"crypto/sha256"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,8 +12,10 @@ import (
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/scriptorium-dev/scriptorium/internal/registryd"
 	eventv1 "github.com/scriptorium-dev/scriptorium/proto/event/v1"
 	registryv1 "github.com/scriptorium-dev/scriptorium/proto/registry/v1"
 	scriptv1 "github.com/scriptorium-dev/scriptorium/proto/script/v1"
@@ -268,6 +272,119 @@ func TestSessionsOutliveRegistries(t *testing.T) {
 		a.report(t, m)
 		_, metrics := admin(t, second, "/metrics")
 		return strings.Contains(metrics, `scriptorium_registry_agents{state="connected"} 1`)
+	})
+}
+
+// bearer shows a token with each call.
+type bearer string
+
+// GetRequestMetadata implements credentials.PerRPCCredentials.
+func (b bearer) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
+	return map[string]string{"authorization": "Bearer " + string(b)}, nil
+}
+
+// RequireTransportSecurity implements credentials.PerRPCCredentials.
+func (bearer) RequireTransportSecurity() bool { return false }
+
+// TestNamesStayWithTheirIdentity: where the policy names no agents, whoever may read cannot
+// displace an agent of another subject, and cannot have it forgotten.
+func TestNamesStayWithTheirIdentity(t *testing.T) {
+	n := startNATS(t, 0)
+	cfg := config(t, n.URL())
+	policy := filepath.Join(t.TempDir(), "policy.yaml")
+	text := "subjects:\n"
+	for _, name := range []string{"agents", "reader"} {
+		text += fmt.Sprintf("- {name: %s, tokens: ['sha256:%x'], grants: [{roles: [read], tenants: ['*']}]}\n", name, sha256.Sum256([]byte(name+" with a long token")))
+	}
+	if err := os.WriteFile(policy, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cfg.Security.AccessPolicy, cfg.Security.InsecureAnonymous = policy, false
+	d, _ := start(t, cfg)
+	a, b := newAgent(t, n.URL(), subjects(cfg)), newAgent(t, n.URL(), subjects(cfg))
+	agents := dial(t, cfg.Listen[0], grpc.WithPerRPCCredentials(bearer("agents with a long token")))
+	a.joins(t, agents)
+	b.joins(t, dial(t, cfg.Listen[0], grpc.WithPerRPCCredentials(bearer("reader with a long token"))))
+	status := &eventv1.Status{Fleet: found(t, cfg), Agent: "n1", Incarnation: "1", Sequence: 1, Software: "true"}
+	a.report(t, status)
+	is := func() string {
+		list, err := agents.ListAgents(t.Context(), &registryv1.ListAgentsRequest{})
+		if err != nil || len(list.GetAgents()) != 1 {
+			return fmt.Sprint(list, err)
+		}
+		return list.GetAgents()[0].GetSoftware()
+	}
+	eventually(t, "it is heard", func() bool { return is() == "true" })
+	for i, lie := range []*eventv1.Status{
+		{Incarnation: "1", Sequence: 1 << 63}, {Incarnation: "2", Sequence: 1}, {Incarnation: "1", Sequence: 1 << 63, Leaving: true},
+	} {
+		lie.Fleet, lie.Agent, lie.Software = status.GetFleet(), "n1", "false"
+		b.report(t, lie)
+		eventually(t, "it is ignored", func() bool {
+			_, metrics := admin(t, d, "/metrics")
+			return ignored(t, metrics, "other_identity") == i+1
+		})
+	}
+	status.Sequence, status.Software = 2, "still true"
+	a.report(t, status)
+	eventually(t, "the agent is still heard", func() bool { return is() == "still true" })
+}
+
+// TestSessionsOutliveASigningKey: a registry that has the former signing key too believes agents
+// as before. One that has not believes them once they have pulled again.
+func TestSessionsOutliveASigningKey(t *testing.T) {
+	n := startNATS(t, 0)
+	cfg := config(t, n.URL())
+	cfg.Security.InsecureUnsigned, cfg.Security.SigningKey = false, signingKey(t)
+	former, err := os.ReadFile(cfg.Security.SigningKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, c := start(t, cfg)
+	connected := func(d *registryd.Daemon) bool {
+		_, metrics := admin(t, d, "/metrics")
+		return strings.Contains(metrics, `scriptorium_registry_agents{state="connected"} 1`)
+	}
+	m := &eventv1.Status{Fleet: found(t, cfg), Agent: "n1", Incarnation: "1"}
+	in, err := c.session(t.Context(), "n1", "1", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := newAgent(t, n.URL(), subjects(cfg))
+	report := func() {
+		m.Sequence++
+		if err := a.sendIn(m, in); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cfg.Security.SigningKey = signingKey(t)
+	newer, err := os.ReadFile(cfg.Security.SigningKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.Listen = []string{socket(dir(t))}
+	second, c := start(t, cfg)
+	both := cfg
+	both.Listen = []string{socket(dir(t))}
+	both.Security.SigningKey = filepath.Join(t.TempDir(), "both.key")
+	if err := os.WriteFile(both.Security.SigningKey, append(newer, former...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	third, _ := start(t, both)
+	stop(t, first)
+	eventually(t, "who has both keys believes it", func() bool {
+		report()
+		return connected(third)
+	})
+	if _, metrics := admin(t, second, "/metrics"); connected(second) || ignored(t, metrics, "unknown_session") == 0 {
+		t.Error("a session of another signing key is believed")
+	}
+	if in, err = c.session(t.Context(), "n1", "1", nil); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "all believe the next session", func() bool {
+		report()
+		return connected(second) && connected(third)
 	})
 }
 

@@ -135,6 +135,8 @@ func (m *metrics) register(r prometheus.Registerer, d *Daemon) error {
 		"stale":           func(i fleet.Ignored) uint64 { return i.Stale },
 		"impossible":      func(i fleet.Ignored) uint64 { return i.Impossible },
 		"too_many_agents": func(i fleet.Ignored) uint64 { return i.TooMany },
+		"too_many_bytes":  func(i fleet.Ignored) uint64 { return i.TooLarge },
+		"other_identity":  func(i fleet.Ignored) uint64 { return i.OtherIdentity },
 	} {
 		counter(ignored, help, prometheus.Labels{"reason": reason}, func() uint64 { return count(fl.Counts().Ignored) })
 	}
@@ -164,6 +166,7 @@ func (m *metrics) register(r prometheus.Registerer, d *Daemon) error {
 		func() float64 { return float64(fl.Counts().Unknown) })
 	gauge("agents", "Agents of the fleet.", prometheus.Labels{"state": "foreign"},
 		func() float64 { return float64(fl.Counts().Foreign) })
+	gauge("agents_reported_bytes", "What this registry has in memory of what agents report.", nil, func() float64 { return float64(fl.Counts().Reported) })
 	gauge("agents_remembered_bytes", "What the registries store about agents.", nil, func() float64 { return float64(fl.Counts().Remembered) })
 	const candidates, by = "candidates", "Scripts that have a candidate, by its state."
 	gauge(candidates, by, prometheus.Labels{"state": "testing"}, func() float64 { return float64(fl.CandidateCounts().Testing) })

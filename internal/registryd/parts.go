@@ -38,7 +38,7 @@ func (d *Daemon) start(ctx, life context.Context, cfg Config) error {
 	m := newMetrics()
 	d.fleet = fleet.New(fleet.Config{Converged: m.took, Activated: m.activated, TombstonesFor: cfg.TombstoneRetention})
 	var err error
-	d.sessions = session.New(d.store, nil, cfg.Log)
+	d.sessions = session.New(d.store, d.secure.sealer, nil, cfg.Log)
 	d.fan, err = fanout.Connect(fanout.Config{
 		URLs:       cfg.NATS,
 		Security:   d.secure.nats,
@@ -145,6 +145,7 @@ func (d *Daemon) run(life context.Context, conductor *rollout.Conductor, collect
 		d.running.Go(func() { d.whenFounded(life, part) })
 	}
 	d.running.Go(func() { d.secure.run(life) })
+	d.running.Go(func() { every(life, time.Second, d.server.UpdateHealth) })
 	// To resign takes etcd, and comes before everything else ends: see close.
 	leading, resign := context.WithCancel(life)
 	d.resign = func() {

@@ -60,7 +60,7 @@ type Security struct {
 }
 
 func (s *Security) addFlags(flags *pflag.FlagSet) {
-	flags.StringVar(&s.SigningKey, "signing-key", "", "`file` of the private key that events and snapshots are signed with; scriptctl keys generate makes one")
+	flags.StringVar(&s.SigningKey, "signing-key", "", "`file` of the private key that events and snapshots are signed with; scriptctl keys generate makes one. While a key is replaced, the former one comes after it")
 	flags.BoolVar(&s.InsecureUnsigned, "insecure-unsigned", false, "sign nothing: anyone who reaches NATS can then run code on agents that accept this")
 	flags.StringVar(&s.TLSCert, "tls-cert", "", "file of the certificate, with its chain, for host:port listeners")
 	flags.StringVar(&s.TLSKey, "tls-key", "", "file of that certificate's private key")
@@ -148,15 +148,15 @@ func (s Security) sealer(log *slog.Logger) (*seal.Sealer, error) {
 	case s.SigningKey == "":
 		return nil, script.Errorf(script.Invalid, "--signing-key", "is required: make a key with `scriptctl keys generate`, and give agents its public part as --trusted-key; --insecure-unsigned does without")
 	}
-	key, err := seal.ReadPrivateKey(s.SigningKey)
+	keys, err := seal.ReadPrivateKeys(s.SigningKey)
 	if err != nil {
 		return nil, script.Errorf(script.Invalid, "--signing-key", "%w", err)
 	}
 	if err := s.modes().Check(s.SigningKey, log); err != nil {
 		return nil, script.Errorf(script.Invalid, "--signing-key", "%w", err)
 	}
-	sealer := seal.NewSealer(key)
-	log.Info("everything agents believe is signed", "key", sealer.KeyID())
+	sealer := seal.NewSealer(keys[0], keys[1:]...)
+	log.Info("everything agents believe is signed", "key", sealer.KeyID(), "former_keys", sealer.KeyIDs()[1:])
 	return sealer, nil
 }
 

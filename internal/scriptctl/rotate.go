@@ -76,10 +76,11 @@ func (v rotatedView) describe(w io.Writer) {
 	fmt.Fprintf(w, `key %s is in %s, and %s trusts it.
 Now, one after the other:
   1. Give %s to every agent; each reads it again by itself.
-  2. Restart every registry with it: registryd --signing-key %s.
+  2. Append the old private key to %s, and restart every registry with it:
+     registryd --signing-key %s.
   3. Wait until scriptctl agents shows no agent that names %s.
   4. %s
-`, v.ID, v.Private, v.Trusted, v.Trusted, v.Private, strings.Join(v.Old, " or "), strings.Join(retire, "\n     "))
+`, v.ID, v.Private, v.Trusted, v.Trusted, v.Private, v.Private, strings.Join(v.Old, " or "), strings.Join(retire, "\n     "))
 }
 
 func writeTrusted(file string, keys []ed25519.PublicKey) error {

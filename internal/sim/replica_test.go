@@ -86,7 +86,7 @@ func (r *replica) start() {
 	s.feed = feed.New(feed.Config{
 		Mirror: s.mirror, Publisher: s, Retention: tombstoneRetention, Clock: r.w.clock, Log: log,
 	})
-	s.sessions = session.New(&r.w.secrets, nil, log)
+	s.sessions = session.New(&r.w.secrets, s.sealer, nil, log)
 	if err := s.sessions.Load(s.life); err != nil {
 		r.w.violate("%s has no secrets: %v", r.name, err)
 	}

@@ -9,6 +9,7 @@ import (
 
 	eventv1 "github.com/scriptorium-dev/scriptorium/proto/event/v1"
 	"github.com/scriptorium-dev/scriptorium/proto/seal"
+	"github.com/scriptorium-dev/scriptorium/registry/access"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -71,7 +72,7 @@ func (w *world) falseStatus(a *agent, r *rand.Rand) (m message, how string, ok b
 		how = "in no session"
 	case 1:
 		how = "in a stranger's session"
-		token, err := proto.Marshal(&eventv1.Session{KeyId: "stranger", Agent: a.name, Incarnation: lie.GetIncarnation(), Number: 1 << 40, Tenants: lie.GetTenants()})
+		token, err := proto.Marshal(&eventv1.Session{KeyId: "stranger", Agent: a.name, Incarnation: lie.GetIncarnation(), Number: 1 << 40, Tenants: lie.GetTenants(), Identity: access.Everybody("").Name})
 		if err != nil {
 			return message{}, "", false
 		}

@@ -140,7 +140,10 @@ func (w *world) start() (end func()) {
 	}
 }
 
-func (w *world) sealer() *seal.Sealer { return seal.NewSealer(w.keys[w.signing]) }
+// sealer signs with the one, and has the other as a former key.
+func (w *world) sealer() *seal.Sealer {
+	return seal.NewSealer(w.keys[w.signing], w.keys[1-w.signing])
+}
 
 func (w *world) keyring() *seal.Keyring {
 	public := make([]ed25519.PublicKey, len(w.keys))

@@ -52,9 +52,19 @@ func EncodePublicKeys(keys ...ed25519.PublicKey) ([]byte, error) {
 	return out, nil
 }
 
-// ReadPrivateKey reads the file of one private key. Errors are Invalid and name the
+// ReadPrivateKey reads the first key of a file of private keys. Errors are Invalid and name the
 // file.
 func ReadPrivateKey(path string) (ed25519.PrivateKey, error) {
+	keys, err := ReadPrivateKeys(path)
+	if err != nil {
+		return nil, err
+	}
+	return keys[0], nil
+}
+
+// ReadPrivateKeys reads a file of private keys, which has at least one. Errors are Invalid and
+// name the file.
+func ReadPrivateKeys(path string) (keys []ed25519.PrivateKey, err error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return nil, script.Errorf(script.Invalid, path, "cannot be read: %w", err)
@@ -63,16 +73,20 @@ func ReadPrivateKey(path string) (ed25519.PrivateKey, error) {
 		if block.Type != privateBlock {
 			continue
 		}
-		key, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+		parsed, err := x509.ParsePKCS8PrivateKey(block.Bytes)
 		if err != nil {
 			return nil, script.Errorf(script.Invalid, path, "its private key cannot be read: %w", err)
 		}
-		if key, ok := key.(ed25519.PrivateKey); ok {
-			return key, nil
+		key, ok := parsed.(ed25519.PrivateKey)
+		if !ok {
+			return nil, script.Errorf(script.Invalid, path, "holds a key of another kind: want Ed25519, such as `scriptctl keys generate` makes")
 		}
-		return nil, script.Errorf(script.Invalid, path, "holds a key of another kind: want Ed25519, such as `scriptctl keys generate` makes")
+		keys = append(keys, key)
 	}
-	return nil, script.Errorf(script.Invalid, path, "holds no private key in PEM: make one with `scriptctl keys generate`")
+	if len(keys) == 0 {
+		return nil, script.Errorf(script.Invalid, path, "holds no private key in PEM: make one with `scriptctl keys generate`")
+	}
+	return keys, nil
 }
 
 // ReadPublicKeys reads the files of public keys, of which each may hold several.

@@ -37,14 +37,18 @@ var (
 // Sealer seals messages, so that the same message, key and software give the same
 // bytes. It is immutable and safe for concurrent use.
 type Sealer struct {
-	key ed25519.PrivateKey
-	id  string
+	key    ed25519.PrivateKey
+	id     string
+	former []ed25519.PrivateKey
 }
 
-// NewSealer returns a sealer that signs with the key.
-func NewSealer(key ed25519.PrivateKey) *Sealer {
-	return &Sealer{key: key, id: KeyID(key.Public().(ed25519.PublicKey))}
+// NewSealer returns a sealer that signs with the key. With former ones it verifies sessions
+// alone, for as long as other registries sign with them.
+func NewSealer(key ed25519.PrivateKey, former ...ed25519.PrivateKey) *Sealer {
+	return &Sealer{key: key, id: idOf(key), former: former}
 }
+
+func idOf(key ed25519.PrivateKey) string { return KeyID(key.Public().(ed25519.PublicKey)) }
 
 // Unsigned returns a sealer that does not sign: only readers that do not ask for
 // signatures believe what it seals.
@@ -52,6 +56,15 @@ func Unsigned() *Sealer { return &Sealer{} }
 
 // KeyID returns the id of the key that signs; "" for none.
 func (s *Sealer) KeyID() string { return s.id }
+
+// KeyIDs returns the ids of the key that signs, and of the former ones.
+func (s *Sealer) KeyIDs() []string {
+	ids := []string{s.id}
+	for _, key := range s.former {
+		ids = append(ids, idOf(key))
+	}
+	return ids
+}
 
 // Seal returns m in an envelope.
 func (s *Sealer) Seal(m proto.Message) ([]byte, error) {

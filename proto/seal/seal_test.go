@@ -127,6 +127,17 @@ func TestKeyFiles(t *testing.T) {
 	if got, err := seal.ReadPrivateKey(private); err != nil || !got.Equal(key) {
 		t.Errorf("ReadPrivateKey: %v", err)
 	}
+	second, err := seal.EncodePrivateKey(other)
+	if err != nil {
+		t.Fatal(err)
+	}
+	both := filepath.Join(dir, "both")
+	if err := os.WriteFile(both, append(pem, second...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := seal.ReadPrivateKeys(both); err != nil || len(got) != 2 || !got[0].Equal(key) || !got[1].Equal(other) {
+		t.Errorf("ReadPrivateKeys: %d keys, %v", len(got), err)
+	}
 	if got, err := seal.ReadPublicKeys(trusted); err != nil || len(got) != 2 || !got[1].Equal(public(other)) {
 		t.Errorf("ReadPublicKeys: %v, %v", got, err)
 	}

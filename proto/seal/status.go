@@ -1,6 +1,8 @@
 package seal
 
 import (
+	"crypto/ed25519"
+	"crypto/hkdf"
 	"crypto/hmac"
 	"crypto/sha256"
 	"fmt"
@@ -17,8 +19,18 @@ type Session struct {
 	Key   []byte // nobody but the agent and the registries has it
 }
 
-// SessionKey returns the key of the session with the token, which follows from a secret of the
-// registries.
+// SessionSecret returns what the keys of sessions follow from: of a secret that the registries
+// share, and of the key with that place in KeyIDs. Neither of the two is enough.
+func (s *Sealer) SessionSecret(key int, shared []byte) ([]byte, error) {
+	var own []byte // nothing of a sealer that does not sign
+	if s.key != nil {
+		own = append([]ed25519.PrivateKey{s.key}, s.former...)[key].Seed()
+	}
+	return hkdf.Key(sha256.New, own, shared, "scriptorium session secret", sha256.Size)
+}
+
+// SessionKey returns the key of the session with the token, which follows from what
+// SessionSecret returns.
 func SessionKey(secret, token []byte) []byte {
 	return mac(secret, []byte("scriptorium session key\n"), token)
 }

@@ -37,6 +37,9 @@ type Grant struct {
 type Identity struct {
 	// Name as in the policy; it stands in the audit trail.
 	Name string
+	// Subject is Name without what a token says of its holder: all holders of tokens that one
+	// subject of the policy stands for have it in common. Bounds are those of a subject.
+	Subject string
 	// Peer is where the request comes from: an address, or "unix".
 	Peer   string
 	Grants []Grant
@@ -50,7 +53,7 @@ type Identity struct {
 // Everybody returns the identity of a registry that does not ask who asks: it may
 // everything.
 func Everybody(peer string) Identity {
-	return Identity{Name: "anonymous", Peer: peer, Grants: []Grant{{Roles: []Role{Admin}}}, AnyAgent: true}
+	return Identity{Name: "anonymous", Subject: "anonymous", Peer: peer, Grants: []Grant{{Roles: []Role{Admin}}}, AnyAgent: true}
 }
 
 // Allows reports whether i has the role for the tenant.

@@ -98,7 +98,7 @@ func TestNameOfAJWT(t *testing.T) {
 		t.Fatal(err)
 	}
 	who, err := p.Identify(access.Credentials{Token: jwtOf("https://i")}, time.Now())
-	if want := "s(a__root___[2J_)"; err != nil || who.Name != want {
+	if want := "s(a__root___[2J_)"; err != nil || who.Name != want || who.Subject != "s" {
 		t.Errorf("%q, %v, want %q", who.Name, err, want)
 	}
 }

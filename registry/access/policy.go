@@ -205,7 +205,8 @@ func (p *Policy) identity(c Credentials, match func(subject) bool) (who Identity
 			}
 		}
 	}
-	who.Name, who.Peer, who.AnyAgent = strings.Join(names, "+"), c.Peer, !p.namesAgents
+	who.Subject = strings.Join(names, "+")
+	who.Name, who.Peer, who.AnyAgent = who.Subject, c.Peer, !p.namesAgents
 	return who, len(names) > 0
 }
 

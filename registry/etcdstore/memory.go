@@ -108,7 +108,7 @@ func (s *Store) encodeMemo(m *fleet.Memo) (key string, value []byte, err error) 
 	status := &eventv1.Status{
 		Fleet: r.Fleet, Agent: r.Agent, Incarnation: r.Incarnation, Sequence: r.Sequence, Labels: r.Labels, Software: r.Software,
 		ActivatedRevision: int64(r.Activated), Tenants: r.Tenants.Globs(), DiskKeys: r.DiskKeys, Drifts: r.Drifts,
-		SessionNumber: int64(r.Session),
+		SessionNumber: int64(r.Session), Identity: r.Identity,
 	}
 	if !m.Heard.IsZero() {
 		status.SentAt = timestamppb.New(m.Heard)
@@ -152,7 +152,7 @@ func agentMemo(agent string, m *eventv1.Status) (fleet.Memo, bool) {
 	memo := fleet.Memo{Agent: agent, Report: fleet.Report{
 		Fleet: m.GetFleet(), Agent: agent, Incarnation: m.GetIncarnation(), Sequence: m.GetSequence(), Labels: m.GetLabels(),
 		Software: m.GetSoftware(), Activated: script.Revision(m.GetActivatedRevision()), Tenants: tenants,
-		DiskKeys: m.GetDiskKeys(), Drifts: m.GetDrifts(), Session: script.Revision(m.GetSessionNumber()),
+		DiskKeys: m.GetDiskKeys(), Drifts: m.GetDrifts(), Session: script.Revision(m.GetSessionNumber()), Identity: m.GetIdentity(),
 	}}
 	if m.GetSentAt() != nil {
 		memo.Heard = m.GetSentAt().AsTime()

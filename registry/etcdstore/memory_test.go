@@ -26,7 +26,7 @@ func TestMemory(t *testing.T) {
 		Agent: "node/1", Heard: time.Unix(1_700_000_000, 7).UTC(),
 		Report: fleet.Report{
 			Fleet: "F1", Agent: "node/1", Incarnation: "i", Sequence: 9, Labels: map[string]string{"zone": "a"}, Software: "v1", Activated: 12,
-			Session: 11, Tenants: tenants, DiskKeys: []string{"0123456789abcdef"}, Drifts: 3,
+			Session: 11, Identity: "agents", Tenants: tenants, DiskKeys: []string{"0123456789abcdef"}, Drifts: 3,
 			Failures: []fleet.Failure{
 				{Name: route, Revision: 11, Err: &script.Error{Kind: script.Script, Message: "boom", Line: 3}},
 				{Name: script.Name{Tenant: "acme", Script: "kv:flags/a"}, Revision: 12, Err: &script.Error{Kind: script.Unavailable, Message: "gone"}},

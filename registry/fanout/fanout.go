@@ -22,6 +22,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/proto/wire"
 	"github.com/scriptorium-dev/scriptorium/registry/feed"
 	"github.com/scriptorium-dev/scriptorium/registry/fleet"
+	"github.com/scriptorium-dev/scriptorium/registry/session"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -272,7 +273,7 @@ func (f *Fanout) warn(message string, attrs ...any) {
 
 func (f *Fanout) receive(msg *nats.Msg) {
 	agent := strings.TrimPrefix(msg.Subject, f.subjects.Status(""))
-	report, skipped, err := openReport(f.sessions, agent, msg.Data, func(agent string) error { return f.rates.admit(agent, time.Now()) })
+	report, skipped, err := openReport(f.sessions, agent, msg.Data, func(of session.Session) error { return f.rates.admit(of, time.Now()) })
 	if err != nil {
 		f.refuse(agent, err)
 		return
@@ -294,8 +295,10 @@ const (
 	maxRates         = 100_000 // agents; all start anew when there are more
 )
 
-// rates are how often agents report, by their names.
-type rates map[string]*rate
+// rates are how often agents report: each identity of a name by itself.
+type rates map[rateKey]*rate
+
+type rateKey struct{ agent, identity string }
 
 type rate struct {
 	left float64 // reports that are taken in at once
@@ -303,14 +306,15 @@ type rate struct {
 }
 
 // admit returns an error if the agent reports too often.
-func (r rates) admit(agent string, now time.Time) error {
+func (r rates) admit(of session.Session, now time.Time) error {
 	if len(r) >= maxRates {
 		clear(r)
 	}
-	one := r[agent]
+	key := rateKey{of.Agent, of.Identity}
+	one := r[key]
 	if one == nil {
 		one = &rate{left: reportsAtOnce, at: now}
-		r[agent] = one
+		r[key] = one
 	}
 	one.left = min(reportsAtOnce, one.left+now.Sub(one.at).Seconds()*reportsPerSecond)
 	one.at = now

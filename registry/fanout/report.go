@@ -16,12 +16,15 @@ import (
 // Bounds of a report: what is beyond them does not come from an agent of ours.
 const (
 	maxReportBytes  = 1 << 20
+	maxStatusText   = 16 << 10 // of all that an agent words itself; names of failures and candidates come to it
 	maxTextBytes    = 1024
+	maxKindBytes    = 32
 	maxLabels       = 64
 	maxLabelsBytes  = 4 << 10 // of all names and values
 	maxFailures     = 256
 	maxErrorMessage = 1024
 	maxTrialMessage = 1024
+	maxHeld         = 1024
 	maxWaiting      = 256
 	maxDiskKeys     = 64
 	maxActivations  = 32
@@ -76,12 +79,12 @@ var (
 // signed it. It also returns how many failures and trials were left out because they cannot be
 // read, or are of tenants that the agent does not follow.
 func OpenReport(sessions Sessions, agent string, data []byte) (r fleet.Report, skipped int, err error) {
-	return openReport(sessions, agent, data, func(string) error { return nil })
+	return openReport(sessions, agent, data, func(session.Session) error { return nil })
 }
 
-// openReport is OpenReport; admit returns an error unless the agent, which is the one that it
-// says to be, may report now.
-func openReport(sessions Sessions, agent string, data []byte, admit func(agent string) error) (r fleet.Report, skipped int, err error) {
+// openReport is OpenReport; admit returns an error unless the agent of the session may report
+// now.
+func openReport(sessions Sessions, agent string, data []byte, admit func(session.Session) error) (r fleet.Report, skipped int, err error) {
 	if len(data) > maxReportBytes {
 		return fleet.Report{}, 0, script.Errorf(script.Invalid, "status", "has %d bytes, at most %d are allowed", len(data), maxReportBytes)
 	}
@@ -94,7 +97,7 @@ func openReport(sessions Sessions, agent string, data []byte, admit func(agent s
 		err = script.Errorf(script.Denied, "agent", "the session of %.80q reports on the subject of %.80q: %w", of.Agent, agent, errOtherSession)
 	}
 	if err == nil {
-		err = admit(agent)
+		err = admit(of)
 	}
 	if err != nil {
 		return fleet.Report{}, 0, err
@@ -128,11 +131,15 @@ func readReport(of session.Session, m *eventv1.Status) (r fleet.Report, skipped 
 	if err := checkDiskKeys(m.GetDiskKeys()); err != nil {
 		return fleet.Report{}, 0, err
 	}
-	failures, skipped, err := readFailures(m.GetFailures(), tenants)
+	if n := len(m.GetFleet()); n > maxTextBytes {
+		return fleet.Report{}, 0, script.Errorf(script.Invalid, "fleet", "has %d bytes, at most %d are allowed", n, maxTextBytes)
+	}
+	room := roomBeside(m)
+	failures, skipped, err := readFailures(m.GetFailures(), tenants, room)
 	if err != nil {
 		return fleet.Report{}, 0, err
 	}
-	trials, left := readTrials(m.GetTrials(), tenants)
+	trials, left := readTrials(m.GetTrials(), tenants, room)
 	return fleet.Report{
 		Fleet:       m.GetFleet(),
 		Agent:       m.GetAgent(),
@@ -196,11 +203,12 @@ func checkDiskKeys(keys []string) error {
 // follow more than this registry knows of. It counts those that it left out because
 // they name nothing that there can be, or that the agent does not follow: they must not hide
 // how far the agent is.
-func readFailures(messages []*eventv1.Failure, tenants script.Selector) (failures []fleet.Failure, skipped int, err error) {
+func readFailures(messages []*eventv1.Failure, tenants script.Selector, room *room) (failures []fleet.Failure, skipped int, err error) {
 	if len(messages) > maxFailures {
 		return nil, 0, script.Errorf(script.Invalid, "failures", "are %d, at most %d are allowed", len(messages), maxFailures)
 	}
 	for _, m := range messages {
+		room.turn()
 		name, ok, err := fleet.FailureName(m.GetKey())
 		if !ok {
 			continue
@@ -209,7 +217,7 @@ func readFailures(messages []*eventv1.Failure, tenants script.Selector) (failure
 			skipped++
 			continue
 		}
-		cause := readCause(m.GetError(), maxErrorMessage)
+		cause := readCause(m.GetError(), maxErrorMessage, room)
 		if cause == nil {
 			cause = &script.Error{Kind: script.Internal, Message: "the agent did not say why"}
 		}
@@ -218,25 +226,65 @@ func readFailures(messages []*eventv1.Failure, tenants script.Selector) (failure
 	return failures, skipped, nil
 }
 
+// room is how many bytes of a status are left for reasons. Where they are few, all reasons are
+// cut short alike.
+type room struct {
+	left, reasons int
+	next          int // bytes for the next reason
+}
+
+// roomBeside returns what the status leaves for reasons beside what has bounds of its own.
+func roomBeside(m *eventv1.Status) *room {
+	used := len(m.GetFleet()) + len(m.GetSoftware()) + min(len(m.GetHeld()), maxHeld)
+	for key, value := range m.GetLabels() {
+		used += len(key) + len(value)
+	}
+	for _, list := range [][]string{m.GetDiskKeys(), m.GetTenants()} {
+		for _, text := range list {
+			used += len(text)
+		}
+	}
+	return &room{left: maxStatusText - used, reasons: len(m.GetFailures()) + min(len(m.GetTrials()), fleet.MaxTrials)}
+}
+
+// turn goes on to the next reason.
+func (r *room) turn() {
+	r.left += r.next
+	r.next = max(0, r.left/max(1, r.reasons))
+	r.left, r.reasons = r.left-r.next, r.reasons-1
+}
+
+// cut returns at most so many bytes of a text of the reason.
+func (r *room) cut(s string, most int) string {
+	text := readText(s, min(most, r.next))
+	r.next -= len(text)
+	return text
+}
+
 // readCause returns why something failed, with a message of at most so many bytes; nil if
 // nothing did.
-func readCause(m *scriptv1.Error, most int) *script.Error {
+func readCause(m *scriptv1.Error, most int, room *room) *script.Error {
 	cause := wire.ToError(m)
 	if cause != nil {
-		cause.Message = readText(cause.Message, most)
-		cause.Field = readText(cause.Field, maxTextBytes)
-		cause.Kind = script.Kind(readText(string(cause.Kind), maxTextBytes))
+		cause.Kind = script.Kind(readText(string(cause.Kind), maxKindBytes))
+		cause.Message = room.cut(cause.Message, most)
+		cause.Field = room.cut(cause.Field, maxTextBytes)
 	}
 	return cause
 }
 
-// readText returns at most so many bytes of the text.
-func readText(s string, most int) string { return strings.ToValidUTF8(s[:min(len(s), most)], "") }
+// readText returns at most so many bytes of the text, and keeps no more in memory.
+func readText(s string, most int) string {
+	if len(s) > most {
+		s = strings.Clone(s[:most])
+	}
+	return strings.ToValidUTF8(s, "")
+}
 
 // readTrials takes at most fleet.MaxTrials, and counts those that it left out, and those
 // that name nothing that there can be: they must not hide how far the agent is, and what
 // nobody hears of is waited for.
-func readTrials(messages []*eventv1.Trial, tenants script.Selector) (trials []fleet.Trial, skipped int) {
+func readTrials(messages []*eventv1.Trial, tenants script.Selector, room *room) (trials []fleet.Trial, skipped int) {
 	if len(messages) == 0 {
 		return nil, 0
 	}
@@ -244,6 +292,7 @@ func readTrials(messages []*eventv1.Trial, tenants script.Selector) (trials []fl
 	skipped = len(messages) - len(taken)
 	trials = make([]fleet.Trial, 0, len(taken))
 	for _, m := range taken {
+		room.turn()
 		text, ok := strings.CutPrefix(m.GetKey(), string(script.Releases)+"/")
 		name, err := script.ParseName(text)
 		if !ok || err != nil || !tenants.Matches(name.Tenant) || len(m.GetError().GetField()) > maxTextBytes {
@@ -252,12 +301,9 @@ func readTrials(messages []*eventv1.Trial, tenants script.Selector) (trials []fl
 		}
 		trials = append(trials, fleet.Trial{
 			Name: name, Version: m.GetVersion(), Attempt: m.GetAttempt(),
-			Tested: m.GetTested(), Err: readCause(m.GetError(), maxTrialMessage), Waiting: readText(m.GetWaiting(), maxWaiting),
+			Tested: m.GetTested(), Err: readCause(m.GetError(), maxTrialMessage, room), Waiting: room.cut(m.GetWaiting(), maxWaiting),
 			Calls: m.GetCalls(), FailedCalls: m.GetFailedCalls(),
 		})
 	}
 	return trials, skipped
 }
-
-// maxHeld is how many bytes of why an agent holds removals back are kept.
-const maxHeld = 1024

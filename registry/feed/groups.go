@@ -56,7 +56,7 @@ type Groups struct {
 
 // addition says who brought a group.
 type addition struct {
-	by string // the name of the identity
+	by string // the policy's subject
 	at time.Time
 }
 
@@ -131,17 +131,17 @@ func (g *Groups) admit(who access.Identity, tenants script.Selector) error {
 		return script.Errorf(script.Limit, "tenants", "there are %d groups of agents that follow some tenants only, which is the most: follow what others follow, or all tenants", MaxGroups)
 	}
 	name := tenants.Group()
-	if _, again := g.added[name]; !again && !who.AllowsAll(access.Read, script.Selector{}) && g.addedBy(who.Name) >= maxGroupsEach {
-		return script.Errorf(script.Limit, "tenants", "the agents of %s follow %d different selections of tenants, which is the most: follow what others of them follow", who.Name, maxGroupsEach)
+	if _, again := g.added[name]; !again && !who.AllowsAll(access.Read, script.Selector{}) && g.addedBy(who.Subject) >= maxGroupsEach {
+		return script.Errorf(script.Limit, "tenants", "the agents of %s follow %d different selections of tenants, which is the most: follow what others of them follow", who.Subject, maxGroupsEach)
 	}
-	g.added[name] = addition{by: who.Name, at: now}
+	g.added[name] = addition{by: who.Subject, at: now}
 	return nil
 }
 
-// addedBy returns how many groups the identity has brought that are still there.
-func (g *Groups) addedBy(name string) (n int) {
+// addedBy returns how many groups the subject has brought that are still there.
+func (g *Groups) addedBy(subject string) (n int) {
 	for _, a := range g.added {
-		if a.by == name {
+		if a.by == subject {
 			n++
 		}
 	}

@@ -2,6 +2,7 @@ package feed_test
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"iter"
 	"maps"
@@ -176,7 +177,7 @@ func TestOneIdentityLeavesRoom(t *testing.T) {
 		defer running.Wait()
 		defer cancel()
 		teamed := func(name string) access.Identity {
-			return access.Identity{Name: name, Grants: []access.Grant{{Roles: []access.Role{access.Read}, Tenants: selector(t, "team-*")}}}
+			return access.Identity{Name: name + "(" + rand.Text() + ")", Subject: name, Grants: []access.Grant{{Roles: []access.Role{access.Read}, Tenants: selector(t, "team-*")}}}
 		}
 		greedy := 0
 		for i := range 300 {

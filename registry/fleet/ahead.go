@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"container/heap"
 	"time"
 
 	"github.com/scriptorium-dev/scriptorium/script"
@@ -10,7 +11,36 @@ import (
 // feed, and can be faster. It is taken in when they are known. If they never are, it is a lie.
 type held struct {
 	report Report
+	claims script.Revision
 	at     time.Time
+	size   int  // of the report
+	place  int  // in the queue
+	joins  bool // the agent is not known as one of the identity
+}
+
+// queue is a heap of reports that wait: the one that claims least is first.
+type queue []*held
+
+func (q queue) Len() int           { return len(q) }
+func (q queue) Less(i, j int) bool { return q[i].claims < q[j].claims }
+
+func (q queue) Swap(i, j int) {
+	q[i], q[j] = q[j], q[i]
+	q[i].place, q[j].place = i, j
+}
+
+func (q *queue) Push(x any) {
+	h := x.(*held)
+	h.place = len(*q)
+	*q = append(*q, h)
+}
+
+func (q *queue) Pop() any {
+	last := len(*q) - 1
+	h := (*q)[last]
+	(*q)[last] = nil
+	*q = (*q)[:last]
+	return h
 }
 
 // claims returns the highest revision that the report says to know of.
@@ -27,58 +57,64 @@ func (r *Report) claims() script.Revision {
 
 // overtakes reports whether r is newer than another report of the agent.
 func (r *Report) overtakes(other *Report) bool {
-	if r.Incarnation == other.Incarnation {
-		return r.Sequence >= other.Sequence
+	if r.Session != other.Session {
+		return r.Session > other.Session
 	}
-	return r.Session > other.Session
+	return r.Incarnation == other.Incarnation && r.Sequence >= other.Sequence
+}
+
+func (h *held) enter(u *usage) {
+	u.bytes += h.size
+	if h.joins {
+		u.joining++
+	}
+}
+
+func (h *held) exit(u *usage) {
+	u.bytes -= h.size
+	if h.joins {
+		u.joining--
+	}
 }
 
 // hold keeps the report until what it names is known. That the agent reports is known already.
 func (f *Fleet) hold(a *agent, r Report, at time.Time) {
-	f.ahead[r.Agent] = held{report: r, at: at}
-	if a != nil && !a.unknown && a.report.Incarnation == r.Incarnation {
+	f.unhold(r.speaker())
+	h := &held{report: r, claims: r.claims(), size: r.size(), at: at, joins: a == nil || a.identity != r.Identity}
+	f.ahead[r.speaker()] = h
+	heap.Push(&f.queued, h)
+	f.count(r.Identity, h.enter)
+	if a != nil && !a.unknown && a.says(&r) {
 		a.heard = at
 	}
 }
 
+// unhold forgets the report of the speaker that waits, if one does.
+func (f *Fleet) unhold(who speaker) {
+	h := f.ahead[who]
+	if h == nil {
+		return
+	}
+	delete(f.ahead, who)
+	heap.Remove(&f.queued, h.place)
+	f.count(who.identity, h.exit)
+}
+
 // catchUp takes in the reports that waited for what is known now.
 func (f *Fleet) catchUp() {
-	for name, e := range f.ahead {
-		if e.report.claims() <= f.head {
-			delete(f.ahead, name)
-			f.hear(e.report, e.at)
-		}
+	for len(f.queued) > 0 && f.queued[0].claims <= f.head {
+		h := f.queued[0]
+		f.unhold(h.report.speaker())
+		f.hear(h.report, h.at)
 	}
 }
 
 // giveUpAhead drops the reports of what nobody has heard of for too long.
 func (f *Fleet) giveUpAhead(now time.Time) {
-	for name, e := range f.ahead {
-		if now.Sub(e.at) >= f.cfg.UnknownAfter {
-			delete(f.ahead, name)
+	for who, h := range f.ahead {
+		if now.Sub(h.at) >= f.cfg.UnknownAfter {
+			f.unhold(who)
 			f.ignored.Impossible++
 		}
-	}
-}
-
-// hasRoom reports whether one more agent of the identity can be known. Reports that wait count
-// as agents.
-func (f *Fleet) hasRoom(identity string) bool {
-	known := len(f.agents) + len(f.ahead)
-	return known < f.cfg.MaxAgents && (identity == "" || f.identity[identity] < max(1, f.cfg.MaxAgents/2))
-}
-
-// identify notes whose agent it is.
-func (f *Fleet) identify(a *agent, identity string) {
-	if a.identity == identity {
-		return
-	}
-	if a.identity != "" {
-		if f.identity[a.identity]--; f.identity[a.identity] == 0 {
-			delete(f.identity, a.identity)
-		}
-	}
-	if a.identity = identity; identity != "" {
-		f.identity[identity]++
 	}
 }

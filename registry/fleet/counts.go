@@ -8,6 +8,9 @@ type Ignored struct {
 	// there can be. Of the latter nothing but the calls is ignored.
 	Impossible uint64
 	TooMany    uint64 // of agents that are too many
+	TooLarge   uint64 // of agents that report too much, together
+	// OtherIdentity: for an agent that another identity reports for.
+	OtherIdentity uint64
 }
 
 // Counts is the size of the fleet, for metrics.
@@ -15,7 +18,9 @@ type Counts struct {
 	Connected int
 	Unknown   int
 	Foreign   int // agents of other fleets; not among the others
-	// Remembered is how many bytes the Memory has of agents, about.
+	// Reported is how many bytes are kept of what agents report, about, and Remembered how many
+	// of them the Memory has.
+	Reported   int
 	Remembered int
 	Ignored    Ignored
 }
@@ -26,6 +31,6 @@ func (f *Fleet) Counts() Counts {
 	defer f.mu.Unlock()
 	return Counts{
 		Connected: f.connected, Unknown: len(f.agents) - f.connected, Foreign: len(f.foreign),
-		Remembered: f.memory.bytes, Ignored: f.ignored,
+		Reported: f.total.bytes, Remembered: f.memory.bytes, Ignored: f.ignored,
 	}
 }

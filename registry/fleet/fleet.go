@@ -46,6 +46,9 @@ type Config struct {
 	// MaxAgents is how many agents are known, those that are unknown included; 50,000 if 0. Those
 	// of one identity are half as many at most.
 	MaxAgents int
+	// MaxReported is about how many bytes are kept of what agents report; 256 MiB if 0. Those of
+	// one identity have half as many at most.
+	MaxReported int
 	// MaxMemory is about how many bytes the Memory has of agents at most; 64 MiB if 0.
 	MaxMemory int
 	// TombstonesFor is how long a deleted script has a status; 24 h if 0.
@@ -77,9 +80,11 @@ type Fleet struct {
 	bySlot    []*agent // nil in those that are free
 	byName    []int    // the slots of all agents, in the order of their names
 	freeSlots []int    // of agents that are gone
-	departed  map[string]departure
-	ahead     map[string]held      // reports of more than is known here, by the agents' names
-	identity  map[string]int       // how many agents each has
+	departed  map[speaker]departure
+	ahead     map[speaker]*held    // reports of more than is known here,
+	queued    queue                // by what they claim
+	usage     map[string]usage     // by identity
+	total     usage                // of all
 	foreign   map[string]foreigner // by name
 	groups    map[string]*group    // by the text of their selectors
 	following map[string][]*group  // by tenant, once they were asked for
@@ -113,17 +118,6 @@ type Fleet struct {
 
 var _ registry.Projection = (*Fleet)(nil)
 
-// departure is an agent that said that it leaves: neither what is still under way from
-// that incarnation, nor what an older one said, brings it back.
-type departure struct {
-	incarnation string
-	session     script.Revision
-	at          time.Time
-}
-
-// departedFor is how long departures are known: for longer than sessions last.
-const departedFor = 30 * time.Minute
-
 // New returns a fleet without agents.
 func New(cfg Config) *Fleet {
 	orElse := func(d *time.Duration, other time.Duration) {
@@ -136,6 +130,7 @@ func New(cfg Config) *Fleet {
 	orElse(&cfg.Settle, time.Second)
 	orElse(&cfg.TombstonesFor, 24*time.Hour)
 	cfg.MaxAgents = cmp.Or(cfg.MaxAgents, 50_000)
+	cfg.MaxReported = cmp.Or(cfg.MaxReported, 256<<20)
 	cfg.MaxMemory = cmp.Or(cfg.MaxMemory, 64<<20)
 	if cfg.Clock == nil {
 		cfg.Clock = time.Now
@@ -151,9 +146,9 @@ func New(cfg Config) *Fleet {
 		now:       cfg.Clock,
 		gathering: true,
 		agents:    map[string]*agent{},
-		departed:  map[string]departure{},
-		ahead:     map[string]held{},
-		identity:  map[string]int{},
+		departed:  map[speaker]departure{},
+		ahead:     map[speaker]*held{},
+		usage:     map[string]usage{},
 		foreign:   map[string]foreigner{},
 		groups:    map[string]*group{},
 		following: map[string][]*group{},
@@ -209,7 +204,6 @@ func (f *Fleet) Heard(r Report) {
 		f.hearForeign(&r)
 		return
 	}
-	delete(f.foreign, r.Agent)
 	f.hear(r, f.now())
 }
 
@@ -217,12 +211,21 @@ func (f *Fleet) Heard(r Report) {
 func (f *Fleet) hear(r Report, at time.Time) {
 	f.gathered(f.now())
 	a := f.agents[r.Agent]
+	if f.claimed(a, &r, at) {
+		f.ignored.OtherIdentity++
+		return
+	}
 	if !f.accepts(a, &r, at) {
 		f.ignored.Stale++
 		return
 	}
-	if a == nil && !r.Leaving && !f.hasRoom(r.Identity) {
+	delete(f.foreign, r.Agent)
+	if !r.Leaving && !f.hasRoom(a, &r) {
 		f.ignored.TooMany++
+		return
+	}
+	if !r.Leaving && !f.fits(a, &r) {
+		f.ignored.TooLarge++
 		return
 	}
 	if r.Leaving {
@@ -233,23 +236,11 @@ func (f *Fleet) hear(r Report, at time.Time) {
 		f.hold(a, r, at)
 		return
 	}
-	delete(f.ahead, r.Agent)
+	f.unhold(r.speaker())
 	if a == nil {
 		a = f.newAgent(r.Agent)
 	}
 	f.update(a, r, at)
-}
-
-func (f *Fleet) depart(a *agent, r *Report, at time.Time) {
-	delete(f.ahead, r.Agent)
-	if len(f.departed) < f.cfg.MaxAgents {
-		f.departed[r.Agent] = departure{incarnation: r.Incarnation, session: r.Session, at: at}
-	}
-	if a != nil {
-		f.forget(a)
-		f.settle(f.now())
-		f.touch()
-	}
 }
 
 func (f *Fleet) newAgent(name string) *agent {
@@ -273,42 +264,17 @@ func (f *Fleet) named(name string) (at int, ok bool) {
 	})
 }
 
-// accepts reports whether r is newer than what is known.
-func (f *Fleet) accepts(a *agent, r *Report, now time.Time) bool {
-	if d, ok := f.departed[r.Agent]; ok && (d.incarnation == r.Incarnation || r.Session < d.session) {
-		return false
-	}
-	if e, ok := f.ahead[r.Agent]; ok && e.report.overtakes(r) {
-		return false
-	}
-	if a == nil {
-		return true
-	}
-	if a.report.Incarnation == r.Incarnation {
-		return r.Sequence > a.report.Sequence
-	}
-	if r.Session < a.report.Session {
-		return false // somebody repeats what an older one said
-	}
-	for _, old := range a.before {
-		// Two agents of one name: the newer one counts while it is heard.
-		if old == r.Incarnation && !a.unknown && now.Sub(a.heard) < f.cfg.UnknownAfter {
-			return false
-		}
-	}
-	return true
-}
-
 // update brings the indexes to what the report says.
 func (f *Fleet) update(a *agent, r Report, now time.Time) {
-	if a.report.Incarnation != r.Incarnation || a.unknown || !slices.Equal(a.report.DiskKeys, r.DiskKeys) {
+	again := a.says(&r)
+	if !again || a.unknown || !slices.Equal(a.report.DiskKeys, r.DiskKeys) {
 		f.note(r.Agent)
 	}
 	before, failures := a.report.Activated, latestFailures(r.Failures)
-	f.identify(a, r.Identity)
+	f.identify(a, r.Identity, r.size())
 	f.join(a, r.Tenants)
 	joined, moved := a.unknown, before != r.Activated // one that changes its group joins
-	since, again := a.heard, a.report.Incarnation == r.Incarnation
+	since := a.heard
 	a.take(r, now)
 	if joined {
 		a.unknown = false
@@ -402,7 +368,7 @@ func (f *Fleet) disconnect(a *agent) {
 
 func (f *Fleet) forget(a *agent) {
 	f.leave(a)
-	f.identify(a, "")
+	f.identify(a, "", 0)
 	delete(f.agents, a.report.Agent)
 	if at, ok := f.named(a.report.Agent); ok {
 		f.byName = slices.Delete(f.byName, at, at+1)
@@ -433,9 +399,9 @@ func (f *Fleet) Sweep() {
 			lost = f.drop(a) || lost
 		}
 	}
-	for name, d := range f.departed {
+	for who, d := range f.departed {
 		if now.Sub(d.at) >= departedFor {
-			delete(f.departed, name)
+			f.unDepart(who)
 		}
 	}
 	f.forgetForeign(now)

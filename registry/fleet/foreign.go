@@ -15,6 +15,10 @@ type foreigner struct {
 // hearForeign takes in a report of an agent of another fleet. It changes nothing but the
 // list of agents.
 func (f *Fleet) hearForeign(r *Report) {
+	if f.claimed(f.agents[r.Agent], r, f.now()) {
+		f.ignored.OtherIdentity++
+		return
+	}
 	f.ignored.Foreign++
 	if r.Leaving || r.Fleet == "" { // an agent without a fleet will belong to this one
 		delete(f.foreign, r.Agent)

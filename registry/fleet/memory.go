@@ -68,12 +68,13 @@ type stored struct {
 // essence is what a memo of an agent is stored for.
 type essence struct {
 	incarnation string
+	identity    string
 	connected   bool
 	keys        string // that its disk is signed by: they must stay trusted though it is away
 }
 
 func essenceOf(r *Report, connected bool) essence {
-	return essence{incarnation: r.Incarnation, connected: connected, keys: strings.Join(r.DiskKeys, " ")}
+	return essence{incarnation: r.Incarnation, identity: r.Identity, connected: connected, keys: strings.Join(r.DiskKeys, " ")}
 }
 
 // Bounds of what agents make the replicas store. Where they are met, a replica that starts does
@@ -88,7 +89,7 @@ const (
 // size is about how many bytes the memo of an agent takes.
 func (m *Memo) size() int {
 	r := &m.Report
-	size := 64 + 2*len(m.Agent) + len(r.Fleet) + len(r.Incarnation) + len(r.Software) + len(r.Tenants.String()) + len(strings.Join(r.DiskKeys, "  "))
+	size := 64 + 2*len(m.Agent) + len(r.Fleet) + len(r.Identity) + len(r.Incarnation) + len(r.Software) + len(r.Tenants.String()) + len(strings.Join(r.DiskKeys, "  "))
 	for key, value := range r.Labels {
 		size += len(key) + len(value) + 8
 	}
@@ -435,7 +436,7 @@ func (f *Fleet) recalled(memo *Memo) {
 		f.note(memo.Agent) // it is here: the leader finds out, or we are
 	case memo.Gone || a != nil && !a.remembered:
 		return // heard here, which says more
-	case f.departed[memo.Agent].incarnation == memo.Report.Incarnation && a == nil:
+	case a == nil && f.departed[memo.Report.speaker()].incarnation == memo.Report.Incarnation:
 		f.note(memo.Agent) // it left meanwhile
 		return
 	default:
@@ -455,6 +456,7 @@ func (f *Fleet) reminded(a *agent, memo *Memo) {
 	if heard.IsZero() || heard.After(now) {
 		heard = now // since nobody here listened
 	}
+	f.identify(a, memo.Report.Identity, memo.Report.size())
 	f.join(a, memo.Report.Tenants)
 	a.take(memo.Report, heard)
 	a.report.Agent = memo.Agent

@@ -115,7 +115,8 @@ func (f *Fleet) start(fleet string, head script.Revision) {
 	clear(f.agents)
 	clear(f.departed)
 	clear(f.ahead)
-	clear(f.identity)
+	clear(f.usage)
+	f.queued, f.total = nil, usage{}
 	clear(f.foreign)
 	clear(f.failing)
 	clear(f.scripts)

@@ -92,7 +92,8 @@ type agent struct {
 	trials   []*candidacy // that have taken in what it says of them
 	early    []Trial      // of candidates that are not known here yet
 	group    *group
-	identity string    // as counted in Fleet.identity
+	identity string    // as counted in Fleet.usage, with
+	size     int       // of what it reports
 	slot     int       // its bit in each slots, and its place in Fleet.bySlot
 	moved    time.Time // when it was heard that it activated what it has
 	heard    time.Time

@@ -82,13 +82,16 @@ func (s *feedService) Pull(m *registryv1.PullRequest, stream grpc.ServerStreamin
 	if n := len(m.GetNonce()); n < minNonce || n > maxNonce {
 		return script.Errorf(script.Invalid, "nonce", "has %d bytes, want %d to %d random ones", n, minNonce, maxNonce)
 	}
-	changes, err := s.changes(ctx, mirror.Query{Fleet: m.GetFleet(), Since: script.Revision(m.GetSince()), Tenants: tenants})
+	changes, served, err := s.changes(ctx, mirror.Query{Fleet: m.GetFleet(), Since: script.Revision(m.GetSince()), Tenants: tenants})
 	if err != nil {
 		return err
 	}
 	opened, err := s.open(ctx, m, changes.Fleet, tenants)
 	if err != nil {
 		return err
+	}
+	if !served {
+		opened = seal.Session{} // to report of the tenants would bring their group back
 	}
 	p := pages{
 		stream:  stream,
@@ -115,7 +118,7 @@ func (s *feedService) open(ctx context.Context, m *registryv1.PullRequest, fleet
 
 func (s *feedService) Sync(m *registryv1.SyncRequest, stream grpc.ServerStreamingServer[registryv1.SyncResponse]) error {
 	ctx := stream.Context()
-	changes, err := s.changes(ctx, mirror.Query{Fleet: m.GetFleet(), Since: script.Revision(m.GetSince()), ReleasesOnly: true})
+	changes, _, err := s.changes(ctx, mirror.Query{Fleet: m.GetFleet(), Since: script.Revision(m.GetSince()), ReleasesOnly: true})
 	if err != nil {
 		return err
 	}
@@ -123,35 +126,36 @@ func (s *feedService) Sync(m *registryv1.SyncRequest, stream grpc.ServerStreamin
 	return c.send(ctx)
 }
 
-// changes returns what the follower lacks, if it may have it.
-func (s *feedService) changes(ctx context.Context, q mirror.Query) (mirror.Changes, error) {
+// changes returns what the follower lacks, if it may have it, and whether the feed serves it.
+func (s *feedService) changes(ctx context.Context, q mirror.Query) (c mirror.Changes, served bool, err error) {
 	if q.Since < 0 {
-		return mirror.Changes{}, script.Errorf(script.Invalid, "since", "%d is negative", q.Since)
+		return mirror.Changes{}, false, script.Errorf(script.Invalid, "since", "%d is negative", q.Since)
 	}
 	if err := access.FromContext(ctx).CheckAll(access.Read, q.Tenants); err != nil {
-		return mirror.Changes{}, err
+		return mirror.Changes{}, false, err
 	}
-	s.follow(ctx, q.Tenants)
+	served = s.follow(ctx, q.Tenants)
 	if err := s.catchUp(ctx); err != nil {
-		return mirror.Changes{}, err
+		return mirror.Changes{}, false, err
 	}
-	return s.mirror.Changes(q), nil
+	return s.mirror.Changes(q), served, nil
 }
 
-// follow has the feed serve who follows the tenants. Where that fails the follower
-// hears no beacon, and goes on to poll: it gets what it asks for all the same.
-func (s *feedService) follow(ctx context.Context, tenants script.Selector) {
+// follow has the feed serve who follows the tenants, and reports whether it does. Where that
+// fails the follower hears no beacon, and goes on to poll: it gets what it asks for all the same.
+func (s *feedService) follow(ctx context.Context, tenants script.Selector) (served bool) {
 	who := access.FromContext(ctx)
 	bounded, cancel := context.WithTimeout(ctx, catchUpTimeout)
 	defer cancel()
 	err := s.groups.Follow(bounded, who, tenants)
 	if err == nil || ctx.Err() != nil {
-		return
+		return err == nil
 	}
 	if others, due := s.silent.due(); due {
 		s.log.WarnContext(ctx, "agents get no events of the tenants that they follow, and poll; others are logged once a minute",
 			"tenants", tenants, "identity", who.Name, "error", err, "others", others)
 	}
+	return false
 }
 
 const (

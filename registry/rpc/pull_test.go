@@ -35,6 +35,7 @@ type pulled struct {
 	releases map[string]script.Release // by their names
 	sources  map[string]bool           // by their digests
 	sum      wire.Sum
+	session  string // of the first page
 }
 
 // pull reads a whole answer, and checks all that a follower checks.
@@ -72,6 +73,9 @@ func pull(t *testing.T, feed registryv1.FeedClient, req *registryv1.PullRequest)
 		}
 		got.pages, got.head, got.full = got.pages+1, page.GetHeadRevision(), page.GetFull()
 		got.add(t, &page)
+		if page.GetNumber() == 0 {
+			got.session = string(page.GetSession())
+		}
 		for _, s := range resp.GetSources() {
 			if d := script.DigestOf(s.GetContent()); !bytes.Equal(d[:], s.GetDigest()) || got.sources[d.String()] {
 				t.Error("a source does not match its digest, or came twice")
@@ -198,15 +202,19 @@ func TestPullRefuses(t *testing.T) {
 	}
 }
 
-// TestAPullNeedsNoGroup: one that cannot be added costs the follower its events, and
-// not what it asks for.
+// TestAPullNeedsNoGroup: one that cannot be added costs the follower its events and its session,
+// and not what it asks for.
 func TestAPullNeedsNoGroup(t *testing.T) {
 	b := newBench(t)
 	b.publish(t, "route", "return 1")
+	req := &registryv1.PullRequest{Tenants: []string{"acme"}, Agent: "a", Incarnation: "1"}
+	if got, err := pull(t, b.feed, req); err != nil || got.session != "token" {
+		t.Errorf("with a group, the session is %q: %v", got.session, err)
+	}
 	for _, kind := range []script.Kind{script.Limit, script.Unavailable} {
 		b.groups.fail(script.Errorf(kind, "tenants", "it cannot be added"))
-		if got, err := pull(t, b.feed, &registryv1.PullRequest{Tenants: []string{"acme"}}); err != nil || len(got.releases) != 1 {
-			t.Errorf("%s: %v, %v", kind, got.names(), err)
+		if got, err := pull(t, b.feed, req); err != nil || len(got.releases) != 1 || got.session != "" {
+			t.Errorf("%s: %v, session %q, %v", kind, got.names(), got.session, err)
 		}
 	}
 }

@@ -71,6 +71,7 @@ func newBenchFor(t *testing.T, store *memstore.Store, authentication rpc.Authent
 		Mirror:         m,
 		Groups:         groups,
 		Sealer:         sealer,
+		Sessions:       sessions{},
 		Log:            log,
 		Authentication: authentication,
 	})

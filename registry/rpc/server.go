@@ -62,6 +62,7 @@ type Config struct {
 type Server struct {
 	server *grpcguard.Server
 	health *health.Server
+	gate   gate
 
 	drain    sync.Once
 	draining chan struct{} // closed when watches are to end
@@ -85,8 +86,8 @@ const (
 
 // New returns a server that does not listen yet.
 func New(cfg Config) *Server {
-	s := &Server{health: health.NewServer(), draining: make(chan struct{})}
 	guard, gate := guard{log: cfg.Log}, gate(cfg.Unavailable)
+	s := &Server{health: health.NewServer(), gate: gate, draining: make(chan struct{})}
 	authn := newAuthenticator(cfg.Authentication, cfg.Log)
 	options := []grpc.ServerOption{
 		grpc.MaxRecvMsgSize(maxRequestBytes),
@@ -110,13 +111,23 @@ func New(cfg Config) *Server {
 	}, append(options, cfg.Options...)...)
 	registryv1.RegisterRegistryServer(s.server, &registryService{registry: cfg.Registry, fleet: cfg.Fleet, logs: cfg.Logs, draining: s.draining})
 	registryv1.RegisterFeedServer(s.server, newFeedService(cfg))
-	// "" is serving from the start; Drain makes all NOT_SERVING.
-	for _, service := range []string{registryv1.Registry_ServiceDesc.ServiceName, registryv1.Feed_ServiceDesc.ServiceName} {
-		s.health.SetServingStatus(service, healthv1.HealthCheckResponse_SERVING)
-	}
+	s.UpdateHealth()
 	healthv1.RegisterHealthServer(s.server, s.health)
 	reflection.Register(s.server)
 	return s
+}
+
+// UpdateHealth has the health of the registry's services say whether they answer calls now, as
+// Config.Unavailable does. That of the process, "", is serving from the start. Drain makes all
+// NOT_SERVING.
+func (s *Server) UpdateHealth() {
+	for _, service := range []string{registryv1.Registry_ServiceDesc.ServiceName, registryv1.Feed_ServiceDesc.ServiceName} {
+		state := healthv1.HealthCheckResponse_SERVING
+		if s.gate.check("/"+service) != nil {
+			state = healthv1.HealthCheckResponse_NOT_SERVING
+		}
+		s.health.SetServingStatus(service, state)
+	}
 }
 
 // Serve answers on ln until the server is drained or stopped.

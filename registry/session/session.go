@@ -1,7 +1,8 @@
 // Package session makes the sessions in which agents report, and verifies what is reported
 // in them. The replicas of a registry share a few secrets, which the store keeps and which are
-// replaced all the time. The key of a session follows from a secret and from what the session
-// says, so that any replica verifies it without having heard of it before.
+// replaced all the time. The key of a session follows from a secret, from the key that the
+// replicas sign with, and from what the session says: any replica with that key verifies it
+// without having heard of it before, and whoever reads the store makes none.
 package session
 
 import (
@@ -62,6 +63,13 @@ func (s secrets) sound() bool {
 	return true
 }
 
+// known are the secrets as this replica uses them.
+type known struct {
+	secrets
+	ids  []string // of keys, in sessions: first those of the secrets and the key that signs
+	keys [][]byte // derived from the secrets and from the keys of the sealer
+}
+
 const keyBytes = 32
 
 func newSecret() secret {
@@ -72,24 +80,25 @@ func newSecret() secret {
 
 // Sessions makes sessions and verifies them. It is safe for concurrent use.
 type Sessions struct {
-	store Store
-	log   *slog.Logger
-	now   func() time.Time
+	store  Store
+	sealer *seal.Sealer
+	log    *slog.Logger
+	now    func() time.Time
 
-	current atomic.Pointer[secrets] // nil until they are known
+	current atomic.Pointer[known] // nil until they are known
 
 	mu    sync.Mutex
 	at    script.Revision // of current
 	since time.Time       // they are current here
 }
 
-// New returns sessions that know no secret until Load or Run has read them. Clock tells the
-// time; time.Now if nil.
-func New(store Store, clock func() time.Time, log *slog.Logger) *Sessions {
+// New returns sessions that know no secret until Load or Run has read them. They are those of
+// replicas that sign with one of the sealer's keys. Clock tells the time; time.Now if nil.
+func New(store Store, sealer *seal.Sealer, clock func() time.Time, log *slog.Logger) *Sessions {
 	if clock == nil {
 		clock = time.Now
 	}
-	return &Sessions{store: store, log: log, now: clock}
+	return &Sessions{store: store, sealer: sealer, log: log, now: clock}
 }
 
 // Load reads the secrets, and makes them if there are none.
@@ -133,20 +142,37 @@ func (s *Sessions) look(ctx context.Context) error {
 	}
 	var read secrets
 	if at == 0 || json.Unmarshal(data, &read) != nil || !read.sound() {
-		known := s.current.Load()
-		if known == nil {
-			known = &secrets{newSecret(), newSecret(), newSecret()}
+		if current := s.current.Load(); current != nil {
+			return s.put(ctx, current.secrets, at)
 		}
-		return s.put(ctx, *known, at)
+		return s.put(ctx, secrets{newSecret(), newSecret(), newSecret()}, at)
 	}
 	if s.current.Load() == nil || at != s.at {
-		s.current.Store(&read)
+		current, err := s.derive(read)
+		if err != nil {
+			return err
+		}
+		s.current.Store(current)
 		s.at, s.since = at, s.now()
 	}
 	if s.now().Sub(s.since) < lifetime {
 		return nil
 	}
 	return s.put(ctx, secrets{newSecret(), read[0], read[1]}, at)
+}
+
+func (s *Sessions) derive(read secrets) (*known, error) {
+	current := &known{secrets: read}
+	for i := range s.sealer.KeyIDs() {
+		for _, one := range read {
+			key, err := s.sealer.SessionSecret(i, one.Key)
+			if err != nil {
+				return nil, script.Errorf(script.Internal, "", "derive the secrets of sessions: %w", err)
+			}
+			current.ids, current.keys = append(current.ids, one.ID+"."+s.sealer.KeyIDs()[i]), append(current.keys, key)
+		}
+	}
+	return current, nil
 }
 
 func (s *Sessions) put(ctx context.Context, next secrets, at script.Revision) error {
@@ -164,7 +190,7 @@ type Session struct {
 	Number script.Revision
 	// Tenants are those that the agent follows.
 	Tenants script.Selector
-	// Identity is the name of who pulls.
+	// Identity is the policy's subject that pulls.
 	Identity string
 }
 
@@ -173,6 +199,9 @@ const (
 	MaxAgentBytes       = 253
 	MaxIncarnationBytes = 64
 )
+
+// maxTokenBytes of a session: its tenants take up to 4 KiB.
+const maxTokenBytes = 8 << 10
 
 // Open makes a session for the agent of who asks. It is the zero Session while no secret is
 // known.
@@ -191,37 +220,61 @@ func (s *Sessions) Open(who access.Identity, of Session) (seal.Session, error) {
 		return seal.Session{}, nil
 	}
 	token, err := proto.Marshal(&eventv1.Session{
-		KeyId: current[1].ID, Fleet: of.Fleet, Agent: of.Agent, Incarnation: of.Incarnation, Number: int64(s.store.Seen()),
-		Tenants: of.Tenants.Globs(), Identity: who.Name,
+		KeyId: current.ids[1], Fleet: of.Fleet, Agent: of.Agent, Incarnation: of.Incarnation, Number: int64(s.store.Seen()),
+		Tenants: of.Tenants.Globs(), Identity: who.Subject,
 	})
 	if err != nil {
 		return seal.Session{}, script.Errorf(script.Invalid, "agent", "cannot have a session: %w", err)
 	}
-	return seal.Session{Token: token, Key: seal.SessionKey(current[1].Key, token)}, nil
+	if n := len(token); n > maxTokenBytes {
+		return seal.Session{}, script.Errorf(script.Invalid, "tenants", "the session has %d bytes, at most %d are allowed: follow fewer tenants, or shorten the names of the policy's subjects", n, maxTokenBytes)
+	}
+	return seal.Session{Token: token, Key: seal.SessionKey(current.keys[1], token)}, nil
 }
 
+// maxAhead is how far the number of a session can be above what this replica has seen of the
+// store: others have seen more, while this one cannot reach it. At 1,000 writes a second that
+// takes four hours.
+const maxAhead = 1 << 24
+
 // Key returns the key of the session with the token, which proves nothing yet. The error's chain
-// has seal.ErrUnknownKey if it is of a secret that is not known, or not any more.
+// has seal.ErrUnknownKey if it is of a secret that is not known, or not any more; and
+// seal.ErrForged if no store has its number.
 func (s *Sessions) Key(token []byte) ([]byte, error) {
+	m, err := decode(token)
+	if err != nil {
+		return nil, err
+	}
+	if current := s.current.Load(); current != nil {
+		for i, id := range current.ids {
+			if id == m.GetKeyId() {
+				if seen := int64(s.store.Seen()); m.GetNumber() > seen+maxAhead {
+					return nil, script.Errorf(script.Denied, "envelope.session", "has number %d, far above the store's revision %d: %w", m.GetNumber(), seen, seal.ErrForged)
+				}
+				return seal.SessionKey(current.keys[i], token), nil
+			}
+		}
+	}
+	return nil, script.Errorf(script.Denied, "envelope.session", "its secret is not one of this registry, or it is of a registry with another signing key: %w", seal.ErrUnknownKey)
+}
+
+// decode reads a token, which may be a stranger's.
+func decode(token []byte) (*eventv1.Session, error) {
+	if n := len(token); n > maxTokenBytes {
+		return nil, script.Errorf(script.Invalid, "envelope.session", "has %d bytes, at most %d are allowed", n, maxTokenBytes)
+	}
 	var m eventv1.Session
 	if err := proto.Unmarshal(token, &m); err != nil {
 		return nil, script.Errorf(script.Invalid, "envelope.session", "cannot be decoded: %w", err)
 	}
-	if current := s.current.Load(); current != nil {
-		for _, one := range current {
-			if one.ID == m.GetKeyId() {
-				return seal.SessionKey(one.Key, token), nil
-			}
-		}
-	}
-	return nil, script.Errorf(script.Denied, "envelope.session", "its secret is not one of this registry: %w", seal.ErrUnknownKey)
+	return &m, nil
 }
 
 // Read returns what a token says. It is true if the session's key has signed something.
 func Read(token []byte) (Session, error) {
-	var m eventv1.Session
-	if err := proto.Unmarshal(token, &m); err != nil {
-		return Session{}, script.Errorf(script.Invalid, "envelope.session", "cannot be decoded: %w", err)
+	m, err := decode(token)
+	if err != nil {
+		return Session{}, err
 	}
 	tenants, err := script.ParseSelector(m.GetTenants())
 	return Session{

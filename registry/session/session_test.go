@@ -1,10 +1,14 @@
 package session_test
 
 import (
+	"bytes"
 	"context"
+	"crypto/ed25519"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -53,9 +57,23 @@ func (s *store) Seen() script.Revision {
 	return s.at
 }
 
+// signer signs with the key of the number.
+func signer(number byte, former ...byte) *seal.Sealer {
+	var keys []ed25519.PrivateKey
+	for _, number := range append([]byte{number}, former...) {
+		keys = append(keys, ed25519.NewKeyFromSeed(bytes.Repeat([]byte{number}, ed25519.SeedSize)))
+	}
+	return seal.NewSealer(keys[0], keys[1:]...)
+}
+
 func newSessions(t *testing.T, s *store) *session.Sessions {
 	t.Helper()
-	made := session.New(s, nil, slog.New(slog.DiscardHandler))
+	return newSessionsOf(t, s, signer(1))
+}
+
+func newSessionsOf(t *testing.T, s *store, sealer *seal.Sealer) *session.Sessions {
+	t.Helper()
+	made := session.New(s, sealer, nil, slog.New(slog.DiscardHandler))
 	if err := made.Load(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -120,6 +138,28 @@ func TestReplicas(t *testing.T) {
 	})
 }
 
+// TestSessionsEnd: who gets no new one cannot report any more after 20 minutes.
+func TestSessionsEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sessions := newSessions(t, &store{})
+		ctx, cancel := context.WithCancel(t.Context())
+		defer synctest.Wait()
+		defer cancel()
+		go sessions.Run(ctx)
+		in := open(t, sessions)
+		<-time.After(2 * time.Minute)
+		later := open(t, sessions)
+		<-time.After(17 * time.Minute)
+		if !believes(t, sessions, in) {
+			t.Error("it ends before its secret was replaced twice")
+		}
+		<-time.After(time.Minute + 4*5*time.Second + time.Second) // to replace takes two looks, of each secret
+		if believes(t, sessions, in) || believes(t, sessions, later) {
+			t.Error("a session lasts for longer than 20 minutes")
+		}
+	})
+}
+
 // TestStoreAway: what was known stays in use.
 func TestStoreAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -150,7 +190,7 @@ func TestStoreAway(t *testing.T) {
 // TestNoSecrets: a replica that has none yet gives no sessions, and believes none.
 func TestNoSecrets(t *testing.T) {
 	s := &store{deaf: true}
-	none := session.New(s, nil, slog.New(slog.DiscardHandler))
+	none := session.New(s, signer(1), nil, slog.New(slog.DiscardHandler))
 	if err := none.Load(t.Context()); script.KindOf(err) != script.Unavailable {
 		t.Errorf("Load: %v", err)
 	}
@@ -183,9 +223,122 @@ func TestWhoCanHaveSessions(t *testing.T) {
 	}
 }
 
+// TestTheStoreMakesNoSessions: whoever reads the secrets in the store, or writes them, has no
+// session that a registry believes; nor has a registry with another signing key.
+func TestTheStoreMakesNoSessions(t *testing.T) {
+	s := &store{}
+	sessions := newSessions(t, s)
+	genuine := open(t, sessions)
+	var kept []struct{ Key []byte }
+	if err := json.Unmarshal(s.data, &kept); err != nil || len(kept) != 3 {
+		t.Fatal(kept, err)
+	}
+	for _, one := range kept {
+		unsigned, err := seal.Unsigned().SessionSecret(0, one.Key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, secret := range [][]byte{one.Key, unsigned} {
+			data, err := seal.SealStatus(&eventv1.Status{Agent: "a"}, seal.Session{Token: genuine.Token, Key: seal.SessionKey(secret, genuine.Token)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := seal.OpenStatus(data, sessions.Key); !errors.Is(err, seal.ErrForged) {
+				t.Errorf("a session that is made of the store's secret: %v", err)
+			}
+		}
+	}
+	rotated, same, unsigned := newSessionsOf(t, s, signer(2)), newSessionsOf(t, s, signer(1)), newSessionsOf(t, s, seal.Unsigned())
+	if believes(t, rotated, genuine) || believes(t, unsigned, genuine) || !believes(t, same, genuine) {
+		t.Error("a session is one of the replicas with the same signing key, and of no others")
+	}
+	if next := open(t, rotated); !believes(t, rotated, next) || believes(t, sessions, next) {
+		t.Error("the new key's session is not one of replicas with the new key alone")
+	}
+	both := newSessionsOf(t, s, signer(2, 1))
+	if !believes(t, both, genuine) || !believes(t, both, open(t, rotated)) || !believes(t, rotated, open(t, both)) {
+		t.Error("a replica with a former key does not believe the sessions of both keys, or makes them of the former one")
+	}
+	if !believes(t, unsigned, open(t, unsigned)) {
+		t.Error("registries that do not sign have no sessions")
+	}
+}
+
+// further is a store of which more was seen.
+type further struct {
+	*store
+	by script.Revision
+}
+
+func (f further) Seen() script.Revision { return f.store.Seen() + f.by }
+
+// TestNumbersOfSessions: a number that the store cannot have given orders nothing, whoever has
+// the keys; one that another replica has seen does.
+func TestNumbersOfSessions(t *testing.T) {
+	s := &store{}
+	sessions := newSessions(t, s)
+	for by, want := range map[script.Revision]bool{0: true, 1_000_000: true, 1 << 40: false, 1<<63 - 1000: false} {
+		other := session.New(further{s, by}, signer(1), nil, slog.New(slog.DiscardHandler))
+		if err := other.Load(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := sessions.Key(open(t, other).Token); (err == nil) != want || err != nil && !errors.Is(err, seal.ErrForged) {
+			t.Errorf("a session of %d revisions ahead: %v", by, err)
+		}
+	}
+}
+
+// TestLargeTokens: what is larger than a session can be is not decoded; the largest one is.
+func TestLargeTokens(t *testing.T) {
+	sessions := newSessions(t, &store{})
+	globs := make([]string, script.MaxSelectorGlobs)
+	for i := range globs {
+		globs[i] = fmt.Sprintf("%0*d", script.MaxGlobLen, i)
+	}
+	tenants, err := script.ParseSelector(globs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	largest := session.Session{
+		Fleet: strings.Repeat("f", 64), Agent: strings.Repeat("a", session.MaxAgentBytes),
+		Incarnation: strings.Repeat("i", session.MaxIncarnationBytes), Tenants: tenants,
+	}
+	in, err := sessions.Open(access.Identity{Subject: strings.Repeat("s", 2000), AnyAgent: true}, largest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := sessions.Key(in.Token); err != nil {
+		t.Error(err)
+	}
+	if _, err := sessions.Open(access.Identity{Subject: strings.Repeat("s", 8000), AnyAgent: true}, largest); script.KindOf(err) != script.Invalid {
+		t.Errorf("a session that nobody can use: %v", err)
+	}
+	padded := slices.Concat(in.Token, make([]byte, 8<<10))
+	_, keyErr := sessions.Key(padded)
+	_, readErr := session.Read(padded)
+	for _, err := range []error{keyErr, readErr} {
+		if script.KindOf(err) != script.Invalid || !strings.Contains(err.Error(), "at most 8192") {
+			t.Errorf("a large token: %v", err)
+		}
+	}
+}
+
+// TestSessionsNameSubjects: all holders of tokens of a subject are one identity, so that one of
+// them has no more agents than another subject.
+func TestSessionsNameSubjects(t *testing.T) {
+	who := access.Identity{Name: "ci(repo:acme)", Subject: "ci", AnyAgent: true}
+	in, err := newSessions(t, &store{}).Open(who, session.Session{Agent: "a", Incarnation: "1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if of, err := session.Read(in.Token); err != nil || of.Identity != "ci" {
+		t.Errorf("%+v, %v", of, err)
+	}
+}
+
 // BenchmarkVerify is what it takes to verify a status.
 func BenchmarkVerify(b *testing.B) {
-	s := session.New(&store{}, nil, slog.New(slog.DiscardHandler))
+	s := session.New(&store{}, signer(1), nil, slog.New(slog.DiscardHandler))
 	if err := s.Load(b.Context()); err != nil {
 		b.Fatal(err)
 	}

@@ -181,7 +181,7 @@ func (x *Signature) GetSignature() []byte {
 // secret of the registries: who does not have it from the registry cannot report.
 type Session struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Which secret of the registries. It proves nothing.
+	// Which secret of the registries, and which key they sign with. It proves nothing.
 	KeyId       string `protobuf:"bytes,1,opt,name=key_id,json=keyId,proto3" json:"key_id,omitempty"`
 	Fleet       string `protobuf:"bytes,2,opt,name=fleet,proto3" json:"fleet,omitempty"`
 	Agent       string `protobuf:"bytes,3,opt,name=agent,proto3" json:"agent,omitempty"`
@@ -191,7 +191,7 @@ type Session struct {
 	Number int64 `protobuf:"varint,5,opt,name=number,proto3" json:"number,omitempty"`
 	// The tenants that the agent follows, and may follow, as globs; none means all.
 	Tenants []string `protobuf:"bytes,6,rep,name=tenants,proto3" json:"tenants,omitempty"`
-	// The name of the agent's identity in the access policy.
+	// The subject of the access policy that the agent belongs to.
 	Identity      string `protobuf:"bytes,7,opt,name=identity,proto3" json:"identity,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1022,6 +1022,8 @@ type Status struct {
 	// Of what a registry remembers of an agent: the number of its last session. Agents leave
 	// this out.
 	SessionNumber int64 `protobuf:"varint,21,opt,name=session_number,json=sessionNumber,proto3" json:"session_number,omitempty"`
+	// Likewise the subject of the access policy that the agent belongs to.
+	Identity      string `protobuf:"bytes,22,opt,name=identity,proto3" json:"identity,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1173,6 +1175,13 @@ func (x *Status) GetSessionNumber() int64 {
 		return x.SessionNumber
 	}
 	return 0
+}
+
+func (x *Status) GetIdentity() string {
+	if x != nil {
+		return x.Identity
+	}
+	return ""
 }
 
 // Trial is what became of a candidate on an agent.
@@ -1802,7 +1811,7 @@ const file_proto_event_v1_event_proto_rawDesc = "" +
 	"\x16accepted_loss_revision\x18\x0f \x01(\x03R\x14acceptedLossRevision\x12\x18\n" +
 	"\asession\x18\x10 \x01(\fR\asession\x12\x1f\n" +
 	"\vsession_key\x18\x11 \x01(\fR\n" +
-	"sessionKey\"\xc7\x05\n" +
+	"sessionKey\"\xe3\x05\n" +
 	"\x06Status\x12\x14\n" +
 	"\x05fleet\x18\x01 \x01(\tR\x05fleet\x12\x14\n" +
 	"\x05agent\x18\x02 \x01(\tR\x05agent\x12 \n" +
@@ -1821,7 +1830,8 @@ const file_proto_event_v1_event_proto_rawDesc = "" +
 	"\vactivations\x18\x0e \x03(\v2 .scriptorium.event.v1.ActivationR\vactivations\x123\n" +
 	"\x06trials\x18\x0f \x03(\v2\x1b.scriptorium.event.v1.TrialR\x06trials\x12\x12\n" +
 	"\x04held\x18\x14 \x01(\tR\x04held\x12%\n" +
-	"\x0esession_number\x18\x15 \x01(\x03R\rsessionNumber\x1a9\n" +
+	"\x0esession_number\x18\x15 \x01(\x03R\rsessionNumber\x12\x1a\n" +
+	"\bidentity\x18\x16 \x01(\tR\bidentity\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xec\x01\n" +
