@@ -22,16 +22,20 @@ func (a *Agent) PublishersChanged() {
 	trust := a.cfg.Publishers.Trust()
 	var list []follow.Trouble
 	for r := range a.state.table.All() {
-		err := r.Vouched(r.Runs.Number, trust)
-		if c := r.Candidate; err == nil && c != nil {
-			err = r.Vouched(c.Version.Number, trust)
+		if !trust.Requires(r.Name.Tenant) {
+			continue
+		}
+		key := wire.ReleaseKey(r.Name)
+		next, err := a.state.store.Release(key) // not all that is signed is in memory
+		if err == nil {
+			err = trust.Release(&next)
 		}
 		if err == nil {
 			continue
 		}
 		e := *script.AsError(err)
 		e.Message = "it runs until the agent restarts: " + e.Message
-		list = append(list, follow.Trouble{Key: wire.ReleaseKey(r.Name), Revision: r.Revision, Err: &e})
+		list = append(list, follow.Trouble{Key: key, Revision: r.Revision, Err: &e})
 	}
 	if len(list) > 0 {
 		a.log.Warn("live scripts would not be loaded again: the key of their publisher is not trusted any more",
