@@ -16,9 +16,11 @@ type unsigned struct {
 	list []follow.Trouble
 }
 
-// PublishersChanged says that Config.Publishers were replaced. What is live stays live until
+// PublishersChanged says that Config.Publishers were replaced. Retained versions need one of
+// their signatures from here on, also in tenants' processes. What is live stays live until
 // it is replaced or the agent restarts; the status names what would not be loaded again.
 func (a *Agent) PublishersChanged() {
+	a.workers.PublishersChanged()
 	trust := a.cfg.Publishers.Trust()
 	var list []follow.Trouble
 	for r := range a.state.table.All() {

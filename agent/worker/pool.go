@@ -95,6 +95,21 @@ func (p *Pool) Committed(put []script.Object, removed []string) {
 			tellings[t.tell(c)] = t
 		}
 	}
+	await(tellings)
+}
+
+// PublishersChanged takes from processes what Config.Node.Publishers do not vouch for any more,
+// and gives them what they do. It returns when Committed would: calls wait for what is late.
+func (p *Pool) PublishersChanged() {
+	tellings := map[*told]*tenant{}
+	for _, t := range *p.byName.Load() {
+		tellings[t.tell(nil)] = t
+	}
+	await(tellings)
+}
+
+// await waits until the processes were told, and has calls wait for those that take long.
+func await(tellings map[*told]*tenant) {
 	patience := time.NewTimer(promptly)
 	defer patience.Stop()
 	for c, t := range tellings {

@@ -2,12 +2,12 @@ package worker
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"google.golang.org/protobuf/proto"
 
 	"github.com/scriptorium-dev/scriptorium/agent/worker/link"
-	"github.com/scriptorium-dev/scriptorium/proto/publisher"
 	"github.com/scriptorium-dev/scriptorium/proto/wire"
 	workerv1 "github.com/scriptorium-dev/scriptorium/proto/worker/v1"
 	"github.com/scriptorium-dev/scriptorium/script"
@@ -69,17 +69,34 @@ func (t *tenant) retains(d script.Digest) bool {
 // together is how many bytes of objects go into one message, about.
 const together = link.MaxMessage / 4
 
-// tell makes a change live in the process: at once, unless it is a very large one. Then
+// signed returns the change without the retained versions that their publisher has not signed,
+// if that has to be.
+func (t *tenant) signed(c *change) *change {
+	trust := t.pool.cfg.Node.Publishers.Trust()
+	may := *c
+	may.put = slices.Clone(c.put)
+	for i, o := range may.put {
+		if o.Release != nil {
+			may.put[i].Release = new(trust.Signed(*o.Release))
+		}
+	}
+	return &may
+}
+
+// tell makes changes live in the process: each at once, unless it is a very large one. Then
 // it goes live in parts, in the order in which one message does.
-//
-// It leaves out the retained versions that their publisher has not signed, if that has to be.
-func tell(ctx context.Context, p *process, c *change, trust *publisher.Trust) error {
+func tell(ctx context.Context, p *process, changes ...*change) error {
+	for _, c := range changes {
+		if err := tellOne(ctx, p, c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func tellOne(ctx context.Context, p *process, c *change) error {
 	req, size := &workerv1.ApplyRequest{}, 0
 	for _, o := range inOrder(c.put) {
-		if o.Release != nil {
-			signed := trust.Signed(*o.Release)
-			o.Release = &signed
-		}
 		m := wire.FromObject(o)
 		if size += proto.Size(m); size > together && len(req.GetPut()) > 0 {
 			if _, err := p.client.Apply(ctx, req); err != nil {
@@ -131,9 +148,33 @@ func (t *tenant) apply(c *change) {
 	if p == nil {
 		return
 	}
-	if t.ask(p, func(ctx context.Context) error { return tell(ctx, p, c, t.pool.cfg.Node.Publishers.Trust()) }) && lifted {
+	c = t.signed(c)
+	if t.ask(p, func(ctx context.Context) error { return tell(ctx, p, c) }) && lifted {
 		t.tellBlame(p)
 	}
+}
+
+// applyAgain makes live anew what is live in the tenant's process, as publishers' keys are now.
+func (t *tenant) applyAgain() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if p := t.state.Load().process; p != nil {
+		all := t.all()
+		t.ask(p, func(ctx context.Context) error { return tell(ctx, p, all...) })
+	}
+}
+
+// all returns what is live of the tenant, and the last change, which may not be live in the
+// agent yet. The process may ask for what is in them, and nothing else. t.mu is held.
+func (t *tenant) all() []*change {
+	live := t.live()
+	t.retain(live.put, true)
+	all := []*change{t.signed(live)}
+	if last := t.last.Load(); last != nil {
+		t.retain(last.put, false)
+		all = append(all, t.signed(last))
+	}
+	return all
 }
 
 // ask has the process do something that calls may wait for, and reports whether it did. One

@@ -14,12 +14,13 @@ type telling struct {
 
 // told is one of them.
 type told struct {
-	change *change
+	change *change // nil: what is live, anew
 	done   chan struct{}
 	late   bool
 }
 
-// tell has the process told of the change once it was told of those before.
+// tell has the process told of the change once it was told of those before; of all that is live
+// if the change is nil.
 func (t *tenant) tell(c *change) *told {
 	t.telling.mu.Lock()
 	defer t.telling.mu.Unlock()
@@ -43,7 +44,11 @@ func (t *tenant) tellAll() {
 		next := t.telling.waiting[0]
 		t.telling.waiting = t.telling.waiting[1:]
 		t.telling.mu.Unlock()
-		t.apply(next.change)
+		if next.change != nil {
+			t.apply(next.change)
+		} else {
+			t.applyAgain()
+		}
 		t.telling.mu.Lock()
 		close(next.done)
 		if next.late {

@@ -261,16 +261,8 @@ func (t *tenant) giveAll(ctx context.Context, p *process) error {
 	}); err != nil {
 		return err
 	}
-	live := t.live()
-	t.retain(live.put, true)
-	for _, c := range []*change{live, t.last.Load()} {
-		if c == nil {
-			continue
-		}
-		t.retain(c.put, false)
-		if err := tell(ctx, p, c, cfg.Node.Publishers.Trust()); err != nil {
-			return fmt.Errorf("hand over what is live: %w", err)
-		}
+	if err := tell(ctx, p, t.all()...); err != nil {
+		return fmt.Errorf("hand over what is live: %w", err)
 	}
 	t.become(p, nil)
 	return nil
