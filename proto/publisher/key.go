@@ -7,7 +7,6 @@ import (
 	"crypto/ecdsa"
 	"crypto/ed25519"
 	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/sha256"
 	"crypto/x509"
 	"encoding/pem"
@@ -197,11 +196,12 @@ func parsePrivate(data []byte, password func() ([]byte, error)) (any, error) {
 // KeyID implements dsse.Signer.
 func (s *Signer) KeyID() (string, error) { return s.id, nil }
 
-// Sign implements dsse.Signer.
+// Sign implements dsse.Signer. Without randomness ECDSA is deterministic (RFC 6979), as Ed25519
+// is: who signs again changes nothing.
 func (s *Signer) Sign(_ context.Context, message []byte) ([]byte, error) {
 	if _, pure := s.key.Public().(ed25519.PublicKey); pure {
-		return s.key.Sign(rand.Reader, message, crypto.Hash(0))
+		return s.key.Sign(nil, message, crypto.Hash(0))
 	}
 	sum := sha256.Sum256(message)
-	return s.key.Sign(rand.Reader, sum[:], crypto.SHA256)
+	return s.key.Sign(nil, sum[:], crypto.SHA256)
 }
