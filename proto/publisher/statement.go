@@ -127,38 +127,23 @@ func compactResult(value json.RawMessage) []byte {
 
 // differs names the first field in which the statements differ; "" if they do not.
 func (s Statement) differs(want Statement) string {
-	if name := s.Program.differs(want.Program); name != "" {
-		return name
-	}
-	return s.Settings.differs(want.Settings)
-}
-
-func (p Program) differs(want Program) string {
-	switch {
-	case p.Tenant != want.Tenant:
-		return "tenant"
-	case p.Script != want.Script:
-		return "script"
-	case p.Engine != want.Engine:
-		return "engine"
-	case p.Entrypoint != want.Entrypoint:
-		return "entrypoint"
-	case p.Source != want.Source:
-		return "source"
-	}
-	return ""
-}
-
-func (s Settings) differs(want Settings) string {
-	switch {
-	case s.Trigger != want.Trigger:
-		return "trigger"
-	case s.Limits != want.Limits:
-		return "limits"
-	case s.Config != want.Config:
-		return "config"
-	case s.Tests != want.Tests:
-		return "tests"
+	for _, f := range []struct {
+		name string
+		same bool
+	}{
+		{"tenant", s.Tenant == want.Tenant},
+		{"script", s.Script == want.Script},
+		{"engine", s.Engine == want.Engine},
+		{"entrypoint", s.Entrypoint == want.Entrypoint},
+		{"source", s.Source == want.Source},
+		{"trigger", s.Trigger == want.Trigger},
+		{"limits", s.Limits == want.Limits},
+		{"config", s.Config == want.Config},
+		{"tests", s.Tests == want.Tests},
+	} {
+		if !f.same {
+			return f.name
+		}
 	}
 	return ""
 }
