@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/scriptorium-dev/scriptorium/agent"
@@ -82,4 +83,54 @@ func TestSignaturesInAProcess(t *testing.T) {
 		t.Errorf("what was forged before: %q, %v", got, err)
 	}
 	n.is(t, "acme/route@2", `2`)
+}
+
+// A key that is not trusted any more takes what it signed from processes at once, but for what
+// is live and its candidate.
+func TestPublishersAreReplacedInAProcess(t *testing.T) {
+	r := newRegistry(t)
+	for _, source := range []string{`1`, `2`} {
+		r.publishSigned("acme/route", source, keyOf(7))
+	}
+	r.publishSigned("acme/other", `1`, keyOf(8))
+	r.configure("acme", script.TenantSettings{Isolation: script.IsolationProcess})
+	r.start()
+	roots := publisher.NewRoots(trustOf(t, 7, 8))
+	n := startNode(t, r, t.TempDir(), func(cfg *agent.Config) {
+		cfg.Workers.Command, cfg.Workers.Dir = []string{"worker"}, filepath.Join(r.dir, "tenants")
+		cfg.Publishers = roots
+	})
+	n.answers(t, r, "acme/route", `2`)
+	n.is(t, "acme/route@1", `1`)
+	r.offer("route", `3`, func(rel *script.Release) {
+		rel.Candidate.Version = by(t, keyOf(7), rel, rel.Candidate.Version)
+		rel.Candidate.Step, rel.Candidate.Share = 1, shareWith("route", true)
+		rel.Retained[2] = rel.Candidate.Version
+	})
+	n.answers(t, r, "acme/route", `3`)
+	pid := n.Workers().Status()[0].PID
+	for _, tt := range []struct {
+		keys    []byte
+		refused []string
+	}{{[]byte{8}, []string{"acme/route@1"}}, {[]byte{7, 8}, nil}, {[]byte{7}, nil}, {[]byte{8}, []string{"acme/route@1"}}} {
+		roots.Replace(trustOf(t, tt.keys...))
+		n.PublishersChanged()
+		for _, live := range []struct{ ref, want string }{
+			{"acme/route@1", `1`}, {"acme/route@2", `2`}, {"acme/route@3", `3`}, {"acme/route", `3`}, {"acme/other", `1`},
+		} {
+			got, err := n.call(t, live.ref)
+			if slices.Contains(tt.refused, live.ref) {
+				if script.KindOf(err) != script.NotFound {
+					t.Errorf("with the keys %v, %s: %q, %v", tt.keys, live.ref, got, err)
+				}
+				continue
+			}
+			if err != nil || got != live.want {
+				t.Errorf("with the keys %v, %s: %q, %v; want %q", tt.keys, live.ref, got, err, live.want)
+			}
+		}
+	}
+	if got := n.Workers().Status()[0].PID; got != pid {
+		t.Errorf("process %d was replaced by %d", pid, got)
+	}
 }

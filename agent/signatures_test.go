@@ -245,6 +245,53 @@ func TestPublishersAreReplaced(t *testing.T) {
 	n.answers(t, r, "acme/old", "old, signed again")
 }
 
+// TestUntrustedIsWhatIsNotLoadedAgain: what is named is what the next start refuses, also if it
+// is the settings that nobody has signed whose key is trusted.
+func TestUntrustedIsWhatIsNotLoadedAgain(t *testing.T) {
+	t.Parallel()
+	r := newRegistry(t)
+	for _, name := range []string{"acme/sound", "acme/rolled"} {
+		settings := func(rel *script.Release, config string) {
+			rel.Settings.Config, rel.Settings.Tests = json.RawMessage(config), expecting(`1`)
+		}
+		r.set(name, func(rel *script.Release) {
+			settings(rel, `{"of":1}`)
+			activate(rel, by(t, keyOf(8), rel, next(rel, "1")))
+		}, "1")
+		r.set(name, func(rel *script.Release) {
+			first := rel.Active
+			if name == "acme/rolled" {
+				settings(rel, `{"of":2}`)
+			}
+			activate(rel, by(t, keyOf(7), rel, next(rel, "2")))
+			rel.Active = first
+		}, "2")
+	}
+	r.start()
+	dir := t.TempDir()
+	roots := publisher.NewRoots(trustOf(t, 7, 8))
+	metrics := prometheus.NewRegistry()
+	n := startNode(t, r, dir, func(cfg *agent.Config) { cfg.Publishers, cfg.Metrics = roots, metrics })
+	n.answers(t, r, "acme/sound", "1")
+	n.answers(t, r, "acme/rolled", "1")
+	for _, tt := range []struct {
+		keys []byte
+		want float64
+	}{{[]byte{7, 8}, 0}, {[]byte{8}, 1}, {[]byte{7}, 2}, {[]byte{8}, 1}} {
+		roots.Replace(trustOf(t, tt.keys...))
+		n.PublishersChanged()
+		if got := untrusted(t, metrics); got != tt.want {
+			t.Errorf("with the keys %v: %v scripts would not be loaded again, want %v", tt.keys, got, tt.want)
+		}
+	}
+	n.stop()
+	n = startNode(t, r, dir, func(cfg *agent.Config) { cfg.Publishers = roots })
+	n.answers(t, r, "acme/sound", "1")
+	if got, err := n.call(t, "acme/rolled"); err == nil {
+		t.Errorf("acme/rolled after a restart: %q", got)
+	}
+}
+
 // TestRefusedOnDiskAndDeleted: what is on disk and refused goes when the registry has it no
 // more.
 func TestRefusedOnDiskAndDeleted(t *testing.T) {

@@ -16,22 +16,28 @@ type unsigned struct {
 	list []follow.Trouble
 }
 
-// PublishersChanged says that Config.Publishers were replaced. What is live stays live until
+// PublishersChanged says that Config.Publishers were replaced. Retained versions need one of
+// their signatures from here on, also in tenants' processes. What is live stays live until
 // it is replaced or the agent restarts; the status names what would not be loaded again.
 func (a *Agent) PublishersChanged() {
+	a.workers.PublishersChanged()
 	trust := a.cfg.Publishers.Trust()
 	var list []follow.Trouble
 	for r := range a.state.table.All() {
-		err := r.Vouched(r.Runs.Number, trust)
-		if c := r.Candidate; err == nil && c != nil {
-			err = r.Vouched(c.Version.Number, trust)
+		if !trust.Requires(r.Name.Tenant) {
+			continue
+		}
+		key := wire.ReleaseKey(r.Name)
+		next, err := a.state.store.Release(key) // not all that is signed is in memory
+		if err == nil {
+			err = trust.Release(&next)
 		}
 		if err == nil {
 			continue
 		}
 		e := *script.AsError(err)
 		e.Message = "it runs until the agent restarts: " + e.Message
-		list = append(list, follow.Trouble{Key: wire.ReleaseKey(r.Name), Revision: r.Revision, Err: &e})
+		list = append(list, follow.Trouble{Key: key, Revision: r.Revision, Err: &e})
 	}
 	if len(list) > 0 {
 		a.log.Warn("live scripts would not be loaded again: the key of their publisher is not trusted any more",

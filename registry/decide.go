@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/scriptorium-dev/scriptorium/proto/publisher"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -65,7 +64,7 @@ func decidePublish(cur script.Release, p publication, w Write, now time.Time) (d
 		version.Number, version.CreatedAt = cur.Latest+1, now
 		next.Latest = version.Number
 		next.Retained = append(slices.Clip(next.Retained), inRelease(version))
-	} else if p.version.Signature != "" && !publisher.Same(version.Signature, p.version.Signature) {
+	} else if p.version.Signature != "" && version.Signature != p.version.Signature {
 		version.Signature = p.version.Signature
 		next, signed = signedAnew(next, version), new(inRelease(version))
 	}

@@ -115,7 +115,7 @@ func TestPublishOfATenantThatRequiresSignatures(t *testing.T) {
 }
 
 // TestSignWhatIsThere: a signature for the source of the newest version becomes that
-// version's. The same publish again changes nothing, though ECDSA signs differently each time.
+// version's. The same publish again changes nothing.
 func TestSignWhatIsThere(t *testing.T) {
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -153,6 +153,39 @@ func TestSignWhatIsThere(t *testing.T) {
 	}
 	if r := b.get(); roots.Trust().Release(&r) != nil || len(r.Retained) != 2 {
 		t.Errorf("%+v", r)
+	}
+}
+
+// TestABrokenSignatureIsReplaced: one that names the right key, and is not of it, gives way to
+// the key's.
+func TestABrokenSignatureIsReplaced(t *testing.T) {
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, key := range map[string]crypto.Signer{"Ed25519": keyOf(1), "P-256": private} {
+		b, roots := requiring(t, key)
+		trust := roots.Trust()
+		roots.Replace(nil) // a registry need not have the keys
+		garbage := func(r *registry.PublishRequest) {
+			var envelope map[string]any
+			if err := json.Unmarshal([]byte(r.Signature), &envelope); err != nil {
+				t.Fatal(err)
+			}
+			envelope["signatures"].([]any)[0].(map[string]any)["sig"] = "AAAA"
+			text, err := json.Marshal(envelope)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Signature = string(text)
+		}
+		b.publish("one", signed(t, key), garbage)
+		if got := b.publish("one", signed(t, key)); !got.Changed || trust.Release(&got.Release) != nil {
+			t.Errorf("%s: the right signature leaves %+v", what, got)
+		}
+		if again := b.publish("one", signed(t, key)); again.Changed {
+			t.Errorf("%s: signed again by the same key: %+v", what, again)
+		}
 	}
 }
 

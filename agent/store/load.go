@@ -314,6 +314,21 @@ func (s *Store) readObject(path string) (onDisk, error) {
 	return s.objectOf(path, payload, format)
 }
 
+// Release returns the release with the key as the next Open loads it.
+func (s *Store) Release(key string) (script.Release, error) {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	path, err := s.objectPath(key)
+	if err != nil {
+		return script.Release{}, err
+	}
+	read, err := s.readObject(path)
+	if err != nil {
+		return script.Release{}, script.Errorf(script.Internal, s.within(path), "cannot be read: %w", err)
+	}
+	return *read.Release, nil
+}
+
 // objectOf verifies what the record of an object has.
 func (s *Store) objectOf(path string, payload []byte, format byte) (onDisk, error) {
 	e, err := s.believe(payload, format)

@@ -101,6 +101,23 @@ func (p *Pool) Committed(put []script.Object, removed []string) {
 			tellings[next] = t
 		}
 	}
+	await(tellings)
+}
+
+// PublishersChanged takes from processes what Config.Node.Publishers do not vouch for any more,
+// and gives them what they do. It returns when Committed would: calls wait for what is late.
+func (p *Pool) PublishersChanged() {
+	tellings := map[*told]*tenant{}
+	for _, t := range *p.byName.Load() {
+		if next := t.tell(&change{again: true}); next != nil {
+			tellings[next] = t
+		}
+	}
+	await(tellings)
+}
+
+// await waits until the processes were told, and has calls wait for those that take long.
+func await(tellings map[*told]*tenant) {
 	began := time.Now()
 	for c, t := range tellings {
 		t.await(c, began)
@@ -114,6 +131,7 @@ type change struct {
 	gone     []string                 // keys
 	settings *script.TenantSettings   // if they changed, defaults applied
 	limits   map[string]script.Limits // of the releases in it, by "tenant/name", defaults applied
+	again    bool                     // all that is live, too, as publishers' keys are now
 
 	renewed map[script.Name]script.Revision // releases of which something else runs than before
 }

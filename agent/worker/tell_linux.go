@@ -2,12 +2,12 @@ package worker
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"google.golang.org/protobuf/proto"
 
 	"github.com/scriptorium-dev/scriptorium/agent/worker/link"
-	"github.com/scriptorium-dev/scriptorium/proto/publisher"
 	"github.com/scriptorium-dev/scriptorium/proto/wire"
 	workerv1 "github.com/scriptorium-dev/scriptorium/proto/worker/v1"
 	"github.com/scriptorium-dev/scriptorium/script"
@@ -69,17 +69,34 @@ func (t *tenant) retains(d script.Digest) bool {
 // together is how many bytes of objects go into one message, about.
 const together = link.MaxMessage / 4
 
-// tell makes a change live in the process: at once, unless it is a very large one. Then
+// signed returns the change without the retained versions that their publisher has not signed,
+// if that has to be.
+func (t *tenant) signed(c *change) *change {
+	trust := t.pool.cfg.Node.Publishers.Trust()
+	may := *c
+	may.put = slices.Clone(c.put)
+	for i, o := range may.put {
+		if o.Release != nil {
+			may.put[i].Release = new(trust.Signed(*o.Release))
+		}
+	}
+	return &may
+}
+
+// tell makes changes live in the process: each at once, unless it is a very large one. Then
 // it goes live in parts, in the order in which one message does.
-//
-// It leaves out the retained versions that their publisher has not signed, if that has to be.
-func tell(ctx context.Context, p *process, c *change, trust *publisher.Trust) error {
+func tell(ctx context.Context, p *process, changes ...*change) error {
+	for _, c := range changes {
+		if err := tellOne(ctx, p, c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func tellOne(ctx context.Context, p *process, c *change) error {
 	req, size := &workerv1.ApplyRequest{}, 0
 	for _, o := range inOrder(c.put) {
-		if o.Release != nil {
-			signed := trust.Signed(*o.Release)
-			o.Release = &signed
-		}
 		m := wire.FromObject(o)
 		if size += proto.Size(m); size > together && len(req.GetPut()) > 0 {
 			if _, err := p.client.Apply(ctx, req); err != nil {
@@ -122,7 +139,16 @@ func (t *tenant) apply(c *change) bool {
 	}
 	t.retain(c.put, false)
 	p := t.state.Load().process
-	if p == nil || !t.ask(p, func(ctx context.Context) error { return tell(ctx, p, c, t.pool.cfg.Node.Publishers.Trust()) }) {
+	if p == nil {
+		return false
+	}
+	changes := []*change{t.signed(c)}
+	if c.again {
+		live, last := t.takeUp()
+		live.gone = c.gone
+		changes = t.handed(live, last)
+	}
+	if !t.ask(p, func(ctx context.Context) error { return tell(ctx, p, changes...) }) {
 		return false
 	}
 	if lifted {
@@ -138,6 +164,18 @@ func (t *tenant) note(c *change) (lifted bool) {
 		t.settings = *c.settings
 	}
 	return t.released(c)
+}
+
+// handed returns what is live and the last change as the process gets them. It may ask for what
+// is in them, and for nothing else. t.mu is held.
+func (t *tenant) handed(live, last *change) []*change {
+	t.retain(live.put, true)
+	all := []*change{t.signed(live)}
+	if last != nil {
+		t.retain(last.put, false)
+		all = append(all, t.signed(last))
+	}
+	return all
 }
 
 // ask has the process do something that calls may wait for, and reports whether it did. One

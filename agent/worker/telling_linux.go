@@ -45,7 +45,9 @@ func (t *tenant) tell(c *change) *told {
 	for name := range c.renewed {
 		t.telling.renewed[name] = c.number
 	}
-	t.last.Store(c)
+	if !c.again { // which is no commit
+		t.last.Store(c)
+	}
 	next := &told{change: c, done: make(chan struct{})}
 	t.telling.waiting = append(t.telling.waiting, next)
 	if !t.telling.running {
@@ -100,7 +102,7 @@ func union(waiting []*told) *change {
 			gone[key] = true
 		}
 		maps.Copy(all.renewed, c.renewed)
-		all.settings, all.number = cmp.Or(c.settings, all.settings), c.number
+		all.settings, all.number, all.again = cmp.Or(c.settings, all.settings), c.number, all.again || c.again
 	}
 	for _, key := range slices.Sorted(maps.Keys(put)) {
 		all.put = append(all.put, put[key])

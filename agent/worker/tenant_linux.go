@@ -269,15 +269,8 @@ func (t *tenant) giveAll(ctx context.Context, p *process) error {
 	}); err != nil {
 		return err
 	}
-	t.retain(live.put, true)
-	for _, c := range []*change{live, last} {
-		if c == nil {
-			continue
-		}
-		t.retain(c.put, false)
-		if err := tell(ctx, p, c, cfg.Node.Publishers.Trust()); err != nil {
-			return fmt.Errorf("hand over what is live: %w", err)
-		}
+	if err := tell(ctx, p, t.handed(live, last)...); err != nil {
+		return fmt.Errorf("hand over what is live: %w", err)
 	}
 	t.become(p, nil)
 	if last != nil {

@@ -36,7 +36,7 @@ func (w *Workers) users() (worker.Users, error) {
 	}
 	users, err := worker.ParseUsers(w.Users)
 	if err == nil && len(w.Command) > 0 && os.Geteuid() == 0 {
-		err = users.CheckFree("/etc/passwd", "/etc/group")
+		err = users.CheckFree("/etc")
 	}
 	if err != nil {
 		return users, script.Errorf(script.Invalid, "--"+workerUIDs, "%w", err)

@@ -21,6 +21,16 @@ func idle(idea, socket, data string, users ...int) attack {
 	}}
 }
 
+// together is an attack of users each of whom takes all the connections that it gets.
+func together(idea, socket string) attack {
+	return attack{idea: idea, socket: socket, most: strangers, own: true, run: func(a *arena) {
+		for i := range crowd {
+			a.from = []int{crowdFirst + i}
+			a.each(fileLimit>>i+10, "")
+		}
+	}}
+}
+
 func connections() []attack {
 	unix := []attack{
 		idle("idle on resp.sock, more than there may be", "resp", command("PING"), bad),
@@ -29,6 +39,9 @@ func connections() []attack {
 		idle("silent on resp.sock, of two users", "resp", "", bad, worse),
 		idle("silent on http.sock, of two users", "http", "", bad, worse),
 		idle("silent on grpc.sock, of two users", "grpc", "", bad, worse),
+		together("silent on resp.sock, of eight users together", "resp"),
+		together("silent on http.sock, of eight users together", "http"),
+		together("silent on grpc.sock, of eight users together", "grpc"),
 		idle("idle on resp.sock, of a user without a grant", "resp", "", stranger),
 		idle("idle on http.sock, of a user without a grant", "http", "", stranger),
 		idle("idle on grpc.sock, of a user without a grant", "grpc", "", stranger),

@@ -19,7 +19,7 @@ import (
 type attack struct {
 	family string
 	idea   string
-	// socket that it goes to: "resp", "http", "grpc", or "admin".
+	// socket that it goes to: "resp", "http", "grpc", or "admin"; of a registry "grpc", or "tcp".
 	socket string
 	from   []int // users; nil: bad
 	// most is by how many MiB the memory of the agent may grow; 0: usual.
@@ -29,19 +29,29 @@ type attack struct {
 	run func(*arena)
 }
 
-// By how many MiB the memory of the agent may grow. The collector lets it become twice what is
+// By how many MiB the memory of a process may grow. The collector lets it become twice what is
 // held, and leaves room for 64 MiB of garbage.
 const (
 	usual      = 96
 	strangers  = 160 // may hold 32 MiB together
+	unknown    = 220 // may hold 64 MiB of a registry together
 	oneCaller  = 360 // may hold 128 MiB
 	allCallers = 620 // may hold 256 MiB
 )
 
+// target is what attacks go to.
+type target interface {
+	// connect connects as the user, or as the kind of client.
+	connect(socket string, user int) (net.Conn, error)
+	// served fails the test if a new caller is not served.
+	served(t *testing.T)
+	process() *victim
+}
+
 // arena is where an attack happens.
 type arena struct {
 	*testing.T
-	agent  *agent
+	target target
 	socket string
 	from   []int
 
@@ -59,19 +69,21 @@ func (a *arena) dial() net.Conn {
 	defer a.mu.Unlock()
 	user := a.from[a.turn%len(a.from)]
 	a.turn++
-	var conn net.Conn
-	var err error
-	if a.socket == "admin" {
-		conn, err = net.Dial("tcp", a.agent.admin)
-	} else {
-		conn, err = dialAs(user, a.agent.path(a.socket))
-	}
+	conn, err := a.target.connect(a.socket, user)
 	if err != nil {
 		a.Errorf("connect: %v", err)
 		conn, _ = net.Pipe()
 	}
 	a.conns = append(a.conns, conn)
 	return conn
+}
+
+// connect implements target.
+func (a *agent) connect(socket string, user int) (net.Conn, error) {
+	if socket == "admin" {
+		return net.Dial("tcp", a.admin)
+	}
+	return dialAs(user, a.path(socket))
 }
 
 // dialAs connects to a Unix socket as the user, whom the kernel then names to the agent.

@@ -6,8 +6,8 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/scriptorium-dev/scriptorium/internal/needs"
 )
@@ -19,7 +19,7 @@ var (
 
 // corpus is all attacks.
 func corpus() []attack {
-	return slices.Concat(respAttacks(), httpAttacks(), grpcAttacks(), anyAttacks())
+	return slices.Concat(respAttacks(), httpAttacks(), grpcAttacks(ofAgent), anyAttacks())
 }
 
 // slack is for descriptors and goroutines of the agent itself, such as a connection that it
@@ -39,7 +39,7 @@ func TestSockets(t *testing.T) {
 		for _, at := range corpus() {
 			for _, socket := range at.sockets() {
 				t.Run(socket+"/"+at.idea, func(t *testing.T) {
-					at.make(t, a, others, socket, worst)
+					at.make(t, a, &others.during, socket, worst)
 				})
 			}
 		}
@@ -49,7 +49,7 @@ func TestSockets(t *testing.T) {
 	}
 	t.Logf("%d attacks, %d calls of others", len(corpus()), others.calls.Load())
 	if *showTable {
-		printTable(worst)
+		printTable(corpus(), worst)
 	}
 }
 
@@ -66,19 +66,20 @@ type grown struct {
 	idea  string
 }
 
-func (at attack) make(t *testing.T, a *agent, others *bystanders, socket string, worst map[string]grown) {
+func (at attack) make(t *testing.T, on target, during *atomic.Pointer[string], socket string, worst map[string]grown) {
 	t.Helper()
-	where := &arena{T: t, agent: a, socket: socket, from: at.from}
+	where := &arena{T: t, target: on, socket: socket, from: at.from}
 	if at.from == nil {
 		where.from = []int{bad}
 	}
-	a.free()
+	v := on.process()
+	v.free()
 	name := t.Name()
-	others.during.Store(&name)
-	files, goroutines := a.held()
-	w := a.watch()
+	during.Store(&name)
+	files, goroutines := v.held()
+	w := v.watch()
 	at.run(where)
-	a.served(t)
+	on.served(t)
 	growth := w.end()
 	where.close()
 	if growth > worst[at.family].bytes {
@@ -91,22 +92,13 @@ func (at attack) make(t *testing.T, a *agent, others *bystanders, socket string,
 	if growth > most<<20 {
 		t.Errorf("a process grew by %d MiB, want at most %d", growth>>20, most)
 	}
-	a.await(fmt.Sprintf("%d descriptors and %d goroutines again", files, goroutines), func() bool {
-		f, g := a.held()
+	v.await(fmt.Sprintf("%d descriptors and %d goroutines again", files, goroutines), func() bool {
+		f, g := v.held()
 		return f <= files+slack && g <= goroutines+slack
 	})
 }
 
-// held returns how many descriptors and goroutines the agent has, and the descriptors of the
-// tenants' processes with it.
-func (a *agent) held() (files, goroutines int) {
-	for _, pid := range a.processes() {
-		files += descriptors(pid)
-	}
-	return files, int(a.metric("go_goroutines"))
-}
-
-// served fails the test if a new caller is not served, or somebody who asks how the agent is.
+// served implements target. It fails the test if a new caller is not served, or somebody who asks how the agent is.
 func (a *agent) served(t *testing.T) {
 	t.Helper()
 	for _, socket := range []string{"resp", "http", "grpc", "iso/resp", "iso/http", "iso/grpc"} {
@@ -123,54 +115,37 @@ func (a *agent) served(t *testing.T) {
 	}
 }
 
-// watch watches the memory of the agent, and of its tenants' processes.
-type watch struct {
-	stop, done chan struct{}
-	growth     int64
-}
-
-func (a *agent) watch() *watch {
-	w := &watch{stop: make(chan struct{}), done: make(chan struct{})}
-	base := map[int]int64{}
-	for _, pid := range a.processes() {
-		base[pid] = resident(pid)
-	}
-	go func() {
-		defer close(w.done)
-		tick := time.NewTicker(5 * time.Millisecond)
-		defer tick.Stop()
-		for last := false; !last; {
-			select {
-			case <-tick.C:
-			case <-w.stop:
-				last = true
-			}
-			for pid, before := range base {
-				w.growth = max(w.growth, resident(pid)-before)
-			}
-		}
-	}()
-	return w
-}
-
-func (w *watch) end() int64 {
-	close(w.stop)
-	<-w.done
-	return w.growth
-}
-
-// printTable prints the table of docs/isolation.md.
-func printTable(worst map[string]grown) {
-	var families []string
-	ideas := map[string][]string{}
-	for _, at := range corpus() {
-		if ideas[at.family] == nil {
+// ideas returns the families of a corpus in their order, and how the page lists the ideas of each.
+func ideas(corpus []attack) (families []string, of map[string][]string) {
+	of = map[string][]string{}
+	for _, at := range corpus {
+		if of[at.family] == nil {
 			families = append(families, at.family)
 		}
-		ideas[at.family] = append(ideas[at.family], strings.ToUpper(at.idea[:1])+at.idea[1:]+".")
+		of[at.family] = append(of[at.family], strings.ToUpper(at.idea[:1])+at.idea[1:]+".")
 	}
-	fmt.Fprintln(os.Stdout, "| family | attacks | most memory | ideas |\n|---|---|---|---|")
+	return families, of
+}
+
+// printTable prints rows of the table of docs/isolation.md.
+func printTable(corpus []attack, worst map[string]grown) {
+	families, of := ideas(corpus)
 	for _, f := range families {
-		fmt.Fprintf(os.Stdout, "| %s | %d | %d MiB (%s) | %s |\n", f, len(ideas[f]), worst[f].bytes>>20, worst[f].idea, strings.Join(ideas[f], " "))
+		fmt.Fprintf(os.Stdout, "| %s | %d | %d MiB (%s) | %s |\n", f, len(of[f]), worst[f].bytes>>20, worst[f].idea, strings.Join(of[f], " "))
+	}
+}
+
+// TestDocumentedAttacks: docs/isolation.md lists the attacks that there are.
+func TestDocumentedAttacks(t *testing.T) {
+	page, err := os.ReadFile("../../docs/isolation.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	families, of := ideas(append(corpus(), registryAttacks()...))
+	for _, f := range families {
+		begins, ends := fmt.Sprintf("| %s | %d | ", f, len(of[f])), fmt.Sprintf(") | %s |", strings.Join(of[f], " "))
+		if !slices.ContainsFunc(strings.Split(string(page), "\n"), func(row string) bool { return strings.HasPrefix(row, begins) && strings.HasSuffix(row, ends) }) {
+			t.Errorf("docs/isolation.md has no row %s…%s; print it with go test ./internal/hostile -hostile.table", begins, ends)
+		}
 	}
 }

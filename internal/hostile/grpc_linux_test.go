@@ -11,19 +11,26 @@ import (
 )
 
 const (
-	execute    = "/scriptorium.agent.v1.Executor/Execute"
-	execStream = "/scriptorium.agent.v1.Executor/ExecuteStream"
-	listAll    = "/scriptorium.agent.v1.Executor/List"
-	checkAll   = "/grpc.health.v1.Health/Check"
-	watchAll   = "/grpc.health.v1.Health/Watch"
-	reflect    = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"
+	checkAll = "/grpc.health.v1.Health/Check"
+	watchAll = "/grpc.health.v1.Health/Watch"
+	reflect  = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"
 )
 
-func grpcAttacks() []attack {
-	all := slicesOf("gRPC: frames", grpcFrames())
-	all = append(all, slicesOf("gRPC: headers", grpcHeaders())...)
-	all = append(all, slicesOf("gRPC: messages", grpcMessages())...)
-	return append(all, slicesOf("gRPC: streams and replies", grpcStreams())...)
+// methods of the service that is attacked.
+type methods struct {
+	service string
+	one     string // takes one message
+	many    string // takes a stream of them
+	list    string
+}
+
+var ofAgent = methods{"scriptorium.agent.v1.Executor", "/scriptorium.agent.v1.Executor/Execute", "/scriptorium.agent.v1.Executor/ExecuteStream", "/scriptorium.agent.v1.Executor/List"}
+
+func grpcAttacks(m methods) []attack {
+	all := slicesOf("gRPC: frames", m.frames())
+	all = append(all, slicesOf("gRPC: headers", m.headers())...)
+	all = append(all, slicesOf("gRPC: messages", m.messages())...)
+	return append(all, slicesOf("gRPC: streams and replies", m.streams())...)
 }
 
 // frames are bytes of HTTP/2 that a client sends.
@@ -125,7 +132,7 @@ func floods(idea string, conns int, make func() *frames) attack {
 	}}
 }
 
-func grpcFrames() []attack {
+func (m methods) frames() []attack {
 	const many = 20_000
 	u32 := func(v uint32) []byte { return binary.BigEndian.AppendUint32(nil, v) }
 	return []attack{
@@ -134,7 +141,7 @@ func grpcFrames() []attack {
 		{idea: "half a preface", own: true, run: func(a *arena) { a.each(600, http2.ClientPreface[:10]) }},
 		floods("SETTINGS without end", 8, func() *frames { return hello().times(many, func(f *frames) { f.settings() }) }),
 		floods("SETTINGS that change all windows of 1,000 calls, again and again", 4, func() *frames {
-			return hello().times(1000, func(f *frames) { f.call(execStream) }).times(2000, func(f *frames) {
+			return hello().times(1000, func(f *frames) { f.call(m.many) }).times(2000, func(f *frames) {
 				f.settings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: uint32(f.Len() % 60_000)})
 			})
 		}),
@@ -158,12 +165,12 @@ func grpcFrames() []attack {
 		}),
 		floods("windows of calls that overflow", 8, func() *frames {
 			return hello().times(100, func(f *frames) {
-				id := f.call(execStream)
+				id := f.call(m.many)
 				f.times(2, func(f *frames) { f.frame(http2.FrameWindowUpdate, 0, id, u32(1<<31-1)) })
 			})
 		}),
 		floods("windows that grow by nothing, so that the server resets the calls", 8, func() *frames {
-			return hello().times(2000, func(f *frames) { f.frame(http2.FrameWindowUpdate, 0, f.call(execStream), u32(0)) })
+			return hello().times(2000, func(f *frames) { f.frame(http2.FrameWindowUpdate, 0, f.call(m.many), u32(0)) })
 		}),
 		floods("windows of calls that there are not", 8, func() *frames {
 			return hello().times(many, func(f *frames) { f.frame(http2.FrameWindowUpdate, 0, 1001, u32(1)) })
@@ -190,28 +197,28 @@ func grpcFrames() []attack {
 		floods("DATA of the connection itself", 8, func() *frames { return hello().frame(http2.FrameData, 0, 0, []byte("x")) }),
 		floods("empty DATA without end", 8, func() *frames {
 			f := hello()
-			id := f.call(execute)
+			id := f.call(m.one)
 			return f.times(many, func(f *frames) { f.frame(http2.FrameData, 0, id, nil) })
 		}),
 		floods("DATA that is padding alone", 8, func() *frames {
 			f := hello()
-			id := f.call(execute)
+			id := f.call(m.one)
 			return f.times(200, func(f *frames) {
 				f.frame(http2.FrameData, http2.FlagDataPadded, id, append([]byte{255}, make([]byte, 255)...))
 			})
 		}),
 		floods("padding that is longer than its frame", 8, func() *frames {
 			f := hello()
-			return f.frame(http2.FrameData, http2.FlagDataPadded, f.call(execute), []byte{200, 1})
+			return f.frame(http2.FrameData, http2.FlagDataPadded, f.call(m.one), []byte{200, 1})
 		}),
 	}
 }
 
-func grpcHeaders() []attack {
+func (m methods) headers() []attack {
 	continued := func(n, size int) func() *frames {
 		return func() *frames {
 			f := hello()
-			f.frame(http2.FrameHeaders, 0, f.next(), f.head(execute))
+			f.frame(http2.FrameHeaders, 0, f.next(), f.head(m.one))
 			field := append([]byte{0x00, 0x01, 'a', 0x7f, byte(size - 127)}, make([]byte, size)...)
 			return f.times(n, func(f *frames) { f.frame(http2.FrameContinuation, 0, f.last, field) })
 		}
@@ -220,7 +227,7 @@ func grpcHeaders() []attack {
 		floods("CONTINUATION without end", 8, continued(20_000, 200)),
 		floods("empty CONTINUATION without end", 8, func() *frames {
 			f := hello()
-			f.frame(http2.FrameHeaders, 0, f.next(), f.head(execute))
+			f.frame(http2.FrameHeaders, 0, f.next(), f.head(m.one))
 			return f.times(20_000, func(f *frames) { f.frame(http2.FrameContinuation, 0, f.last, nil) })
 		}),
 		{idea: "HEADERS whose CONTINUATION does not come", own: true, most: strangers, run: func(a *arena) {
@@ -228,14 +235,14 @@ func grpcHeaders() []attack {
 		}},
 		floods("CONTINUATION of another call", 8, func() *frames {
 			f := hello()
-			return f.frame(http2.FrameHeaders, 0, 1, f.head(execute)).frame(http2.FrameContinuation, http2.FlagContinuationEndHeaders, 3, nil)
+			return f.frame(http2.FrameHeaders, 0, 1, f.head(m.one)).frame(http2.FrameContinuation, http2.FlagContinuationEndHeaders, 3, nil)
 		}),
 		floods("headers of one byte each, out of the table", 8, func() *frames {
 			f := hello()
 			// One large field goes into the table, and is named 4,000 times in each call.
 			f.block.Reset()
 			_ = f.encoder.WriteField(hpack.HeaderField{Name: "x-bomb", Value: strings.Repeat("a", 3900)})
-			bomb := append(f.head(execute), f.block.Bytes()...)
+			bomb := append(f.head(m.one), f.block.Bytes()...)
 			for range 200 {
 				f.frame(http2.FrameHeaders, http2.FlagHeadersEndHeaders, f.next(), append(bytes.Clone(bomb), bytes.Repeat([]byte{0xbe}, 12_000)...))
 			}
@@ -256,13 +263,13 @@ func grpcHeaders() []attack {
 		}),
 		floods("headers beyond the bound", 8, func() *frames {
 			return hello().times(200, func(f *frames) {
-				f.call(execute, "x-large", strings.Repeat("a", 15_000), "x-larger", strings.Repeat("b", 1_000))
+				f.call(m.one, "x-large", strings.Repeat("a", 15_000), "x-larger", strings.Repeat("b", 1_000))
 			})
 		}),
 		floods("calls that are none", 8, func() *frames {
 			f := hello()
 			for _, fields := range [][]string{{":method", "GET"}, {":path", "nothing"}, {"X-Upper", "a"}, {"connection", "close"}, {":status", "200"}, {"te", "gzip"}, {"content-length", "-1"}, {"x", "a\r\nb"}, {"transfer-encoding", "chunked"}} {
-				f.call(execute, fields...)
+				f.call(m.one, fields...)
 			}
 			return f
 		}),
@@ -270,28 +277,28 @@ func grpcHeaders() []attack {
 			return hello().times(200, func(f *frames) { f.whole("/nothing/"+strings.Repeat("a", 5000), nil) })
 		}),
 		floods("other content types", 8, func() *frames {
-			return hello().times(100, func(f *frames) { f.call(execute, "content-type", "application/json") })
+			return hello().times(100, func(f *frames) { f.call(m.one, "content-type", "application/json") })
 		}),
 		floods("metadata in base64 that is none", 8, func() *frames {
-			return hello().times(100, func(f *frames) { f.call(execute, "x-bin", "!!!!"+strings.Repeat("=", 5000)) })
+			return hello().times(100, func(f *frames) { f.call(m.one, "x-bin", "!!!!"+strings.Repeat("=", 5000)) })
 		}),
 		floods("deadlines of a nanosecond, of a century, and of nothing", 8, func() *frames {
 			return hello().times(50, func(f *frames) {
 				for _, timeout := range []string{"1n", "99999999H", "-1S", "1", "999999999999S", "S"} {
-					f.whole(execute, request("acme/echo", "1"), "grpc-timeout", timeout)
+					f.whole(m.one, request("acme/echo", "1"), "grpc-timeout", timeout)
 				}
 			})
 		}),
 		floods("headers again, after the message", 8, func() *frames {
 			return hello().times(200, func(f *frames) {
-				id := f.call(execute)
-				f.frame(http2.FrameHeaders, http2.FlagHeadersEndHeaders|http2.FlagHeadersEndStream, id, f.head(execute))
+				id := f.call(m.one)
+				f.frame(http2.FrameHeaders, http2.FlagHeadersEndHeaders|http2.FlagHeadersEndStream, id, f.head(m.one))
 			})
 		}),
 		floods("numbers of calls that are even, fall, or are the last", 8, func() *frames {
 			f := hello()
 			for _, id := range []uint32{2, 9, 5, 9, 1<<31 - 1, 11} {
-				f.frame(http2.FrameHeaders, http2.FlagHeadersEndHeaders, id, f.head(execute))
+				f.frame(http2.FrameHeaders, http2.FlagHeadersEndHeaders, id, f.head(m.one))
 			}
 			return f
 		}),
@@ -300,43 +307,43 @@ func grpcHeaders() []attack {
 
 // fill opens calls, and sends on each the beginning of a message of 4 MB, as far as the windows
 // let it.
-func fill(calls int) string {
+func (m methods) fill(calls int) string {
 	f := hello()
 	for range calls {
-		id := f.call(execute)
+		id := f.call(m.one)
 		f.frame(http2.FrameData, 0, id, []byte{0, 0, 0x3f, 0xff, 0xff})
 		f.times(3, func(f *frames) { f.frame(http2.FrameData, 0, id, make([]byte, 16_000)) })
 	}
 	return f.String()
 }
 
-func grpcMessages() []attack {
+func (m methods) messages() []attack {
 	var bomb bytes.Buffer
 	z := gzip.NewWriter(&bomb)
 	_, _ = z.Write(bytes.Repeat([]byte("1"), 64*mib))
 	_ = z.Close()
 	return []attack{
-		{idea: "messages of 4 MB that do not end, on 20 calls of each connection", own: true, most: oneCaller, run: func(a *arena) { a.atOnce(200, fill(20)) }},
-		{idea: "the same of two users", from: []int{bad, worse}, most: allCallers, run: func(a *arena) { a.atOnce(200, fill(20)) }},
-		{idea: "the same of a user without a grant", from: []int{stranger}, most: strangers, run: func(a *arena) { a.atOnce(100, fill(20)) }},
+		{idea: "messages of 4 MB that do not end, on 20 calls of each connection", own: true, most: oneCaller, run: func(a *arena) { a.atOnce(200, m.fill(20)) }},
+		{idea: "the same of two users", from: []int{bad, worse}, most: allCallers, run: func(a *arena) { a.atOnce(200, m.fill(20)) }},
+		{idea: "the same of a user without a grant", from: []int{stranger}, most: strangers, run: func(a *arena) { a.atOnce(100, m.fill(20)) }},
 		{idea: "messages whose last byte is missing, on 1,000 calls of each connection", most: oneCaller, own: true, run: func(a *arena) {
 			a.atOnce(16, hello().times(1000, func(f *frames) {
-				m := message(0, request("acme/echo", strings.Repeat("1", 800)))
-				f.frame(http2.FrameData, 0, f.call(execute), m[:len(m)-1])
+				text := message(0, request("acme/echo", strings.Repeat("1", 800)))
+				f.frame(http2.FrameData, 0, f.call(m.one), text[:len(text)-1])
 			}).String())
 		}},
 		floods("messages that say they have 4 GiB", 8, func() *frames {
-			return hello().times(100, func(f *frames) { f.frame(http2.FrameData, 0, f.call(execute), []byte{0, 0xff, 0xff, 0xff, 0xff}) })
+			return hello().times(100, func(f *frames) { f.frame(http2.FrameData, 0, f.call(m.one), []byte{0, 0xff, 0xff, 0xff, 0xff}) })
 		}),
 		floods("messages that are compressed, and say not how", 8, func() *frames {
 			return hello().times(100, func(f *frames) {
-				f.frame(http2.FrameData, http2.FlagDataEndStream, f.call(execute), message(1, []byte("x")))
+				f.frame(http2.FrameData, http2.FlagDataEndStream, f.call(m.one), message(1, []byte("x")))
 			})
 		}),
 		{idea: "messages that unpack to 64 MiB", most: oneCaller, run: func(a *arena) {
 			f := hello()
 			for range 8 {
-				id := f.call(execute, "grpc-encoding", "gzip")
+				id := f.call(m.one, "grpc-encoding", "gzip")
 				for rest := message(1, bomb.Bytes()); len(rest) > 0; {
 					n := min(16_000, len(rest))
 					f.frame(http2.FrameData, 0, id, rest[:n])
@@ -350,32 +357,32 @@ func grpcMessages() []attack {
 			}
 		}},
 		floods("messages that are no protobuf", 8, func() *frames {
-			return hello().times(200, func(f *frames) { f.whole(execute, bytes.Repeat([]byte{0xff}, 50)) })
+			return hello().times(200, func(f *frames) { f.whole(m.one, bytes.Repeat([]byte{0xff}, 50)) })
 		}),
 		floods("groups in groups of protobuf", 8, func() *frames {
-			return hello().times(20, func(f *frames) { f.whole(execute, bytes.Repeat([]byte{0x0b}, 15_000)) })
+			return hello().times(20, func(f *frames) { f.whole(m.one, bytes.Repeat([]byte{0x0b}, 15_000)) })
 		}),
 		floods("many messages where there is one", 8, func() *frames {
 			return hello().times(10, func(f *frames) {
-				id := f.call(execute)
+				id := f.call(m.one)
 				f.times(1000, func(f *frames) { f.frame(http2.FrameData, 0, id, message(0, nil)) })
 			})
 		}),
 		floods("calls with more arguments than they may have", 8, func() *frames {
 			return hello().times(10, func(f *frames) {
-				f.whole(execute, request("acme/echo", strings.Split(strings.Repeat("1,", 5000), ",")...))
+				f.whole(m.one, request("acme/echo", strings.Split(strings.Repeat("1,", 5000), ",")...))
 			})
 		}),
 	}
 }
 
-func grpcStreams() []attack {
+func (m methods) streams() []attack {
 	noWindow := http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0}
 	big := request("acme/big")
 	return []attack{
 		{idea: "calls that are reset at once, without end", most: strangers, run: func(a *arena) {
 			text := hello().times(5000, func(f *frames) {
-				f.frame(http2.FrameRSTStream, 0, f.call(execute), []byte{0, 0, 0, 8})
+				f.frame(http2.FrameRSTStream, 0, f.call(m.one), []byte{0, 0, 0, 8})
 			}).String()
 			for range 32 {
 				conn := a.dial()
@@ -387,23 +394,23 @@ func grpcStreams() []attack {
 			return hello().times(20_000, func(f *frames) { f.frame(http2.FrameRSTStream, 0, 99, []byte{0, 0, 0, 8}) })
 		}),
 		{idea: "calls without messages, as many as there may be", own: true, most: oneCaller, run: func(a *arena) {
-			a.atOnce(16, hello().times(1500, func(f *frames) { f.call(execute) }).String())
+			a.atOnce(16, hello().times(1500, func(f *frames) { f.call(m.one) }).String())
 		}},
 		{idea: "streams of calls without messages", own: true, most: oneCaller, run: func(a *arena) {
-			a.atOnce(16, hello().times(1000, func(f *frames) { f.call(execStream) }).String())
+			a.atOnce(16, hello().times(1000, func(f *frames) { f.call(m.many) }).String())
 		}},
 		{idea: "replies of 1 MB, and no window for them", most: oneCaller, run: func(a *arena) {
-			a.atOnce(32, hello(noWindow).times(20, func(f *frames) { f.whole(execute, big) }).String())
+			a.atOnce(32, hello(noWindow).times(20, func(f *frames) { f.whole(m.one, big) }).String())
 		}},
 		{idea: "the same, and a window of a byte", most: oneCaller, run: func(a *arena) {
-			a.atOnce(64, hello(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1}).times(20, func(f *frames) { f.whole(execute, big) }).String())
+			a.atOnce(64, hello(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1}).times(20, func(f *frames) { f.whole(m.one, big) }).String())
 		}},
 		{idea: "replies of 1 MB that nobody reads from the socket", most: oneCaller, run: func(a *arena) {
 			f := hello(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1<<31 - 1}).frame(http2.FrameWindowUpdate, 0, 0, []byte{0x7f, 0, 0, 0})
-			a.atOnce(32, f.times(20, func(f *frames) { f.whole(execute, big) }).String())
+			a.atOnce(32, f.times(20, func(f *frames) { f.whole(m.one, big) }).String())
 		}},
 		{idea: "lists that nobody reads", most: oneCaller, run: func(a *arena) {
-			a.atOnce(16, hello(noWindow).times(300, func(f *frames) { f.whole(listAll, nil) }).String())
+			a.atOnce(16, hello(noWindow).times(300, func(f *frames) { f.whole(m.list, nil) }).String())
 		}},
 		{idea: "health checks that nobody reads, of a user without a grant", from: []int{stranger}, most: strangers, run: func(a *arena) {
 			a.atOnce(16, hello(noWindow).times(500, func(f *frames) { f.whole(checkAll, nil) }).String())
@@ -412,21 +419,19 @@ func grpcStreams() []attack {
 			a.atOnce(16, hello().times(600, func(f *frames) { f.whole(watchAll, nil) }).String())
 		}},
 		{idea: "descriptions of the service, and nobody reads them", most: oneCaller, run: func(a *arena) {
-			// file_containing_symbol: scriptorium.agent.v1.Executor
-			const symbol = "scriptorium.agent.v1.Executor"
-			ask := message(0, append([]byte{0x22, byte(len(symbol))}, symbol...))
+			ask := message(0, append([]byte{0x22, byte(len(m.service))}, m.service...)) // file_containing_symbol
 			a.atOnce(16, hello(noWindow).times(20, func(f *frames) {
 				id := f.call(reflect)
 				f.times(20, func(f *frames) { f.frame(http2.FrameData, 0, id, ask) })
 			}).String())
 		}},
 		{idea: "calls of a user without a grant", from: []int{stranger}, run: func(a *arena) {
-			if got := a.answers(hello().times(50, func(f *frames) { f.whole(execute, request("acme/echo", "77777")) }).String()); strings.Contains(got, "77777") {
+			if got := a.answers(hello().times(50, func(f *frames) { f.whole(m.one, request("acme/echo", "77777")) }).String()); strings.Contains(got, "77777") {
 				a.Errorf("got %.200q", got)
 			}
 		}},
 		{idea: "calls whose client is gone at once", most: oneCaller, run: func(a *arena) {
-			text := hello().times(100, func(f *frames) { f.whole(execute, big) }).String()
+			text := hello().times(100, func(f *frames) { f.whole(m.one, big) }).String()
 			for range 100 {
 				conn := a.dial()
 				send(conn, text)
@@ -435,7 +440,7 @@ func grpcStreams() []attack {
 		}},
 		floods("HTTP/2 with nothing but closed calls", 8, func() *frames {
 			f := hello()
-			f.whole(execute, request("acme/echo", "1"))
+			f.whole(m.one, request("acme/echo", "1"))
 			return f.times(1000, func(f *frames) { f.frame(http2.FrameData, 0, 1, []byte("late")) })
 		}),
 	}

@@ -91,6 +91,10 @@ func httpBodies() []attack {
 		sends("other expectations", post+"Expect: 200-ok\r\nContent-Length: 1\r\n\r\n1", post+"Expect: 100-continue\r\nContent-Length: 0\r\n\r\n"),
 		sends("bodies that unpack to 64 MiB", post+"Content-Encoding: gzip\r\nContent-Length: "+fmt.Sprint(bomb.Len())+"\r\n\r\n"+bomb.String()),
 		sends("content types that are none", post+"Content-Type: "+strings.Repeat(";a=b", 5000)+"\r\nContent-Length: 1\r\n\r\n1", post+"Content-Type: multipart/form-data; boundary="+strings.Repeat("a", 1000)+"\r\nContent-Length: 1\r\n\r\n1", post+"Content-Type: \xff\r\nContent-Length: 1\r\n\r\n1"),
+		{idea: "arguments of 1 MB that are deep JSON", own: true, most: oneCaller, run: func(a *arena) {
+			deep := `{"args":[` + strings.TrimSuffix(strings.Repeat(strings.Repeat("[", 500)+strings.Repeat("]", 500)+",", 1000), ",") + `]}`
+			a.atOnce(64, post+"Content-Type: application/vnd.scriptorium.args+json\r\n"+fmt.Sprintf("Content-Length: %d\r\n\r\n", len(deep))+deep)
+		}},
 		sends("arguments without end", post+"Content-Type: application/vnd.scriptorium.args+json\r\nContent-Length: 1000011\r\n\r\n{\"args\":["+strings.Repeat("1,", 500_000)+"1]}", post+"Content-Type: application/vnd.scriptorium.args+json\r\nContent-Length: 1000000\r\n\r\n"+strings.Repeat(`{"args":`, 125_000)),
 	}
 }
@@ -115,7 +119,7 @@ func httpAnswers() []attack {
 			}
 		}},
 		{idea: "metrics of other tenants", from: []int{stranger, bad}, run: func(a *arena) {
-			acme := overRESP(a.agent.path("resp"), "acme/echo")
+			acme := overRESP(a.target.(*agent).path("resp"), "acme/echo")
 			defer acme.close()
 			if err := acme.call(1); err != nil {
 				a.Error(err)
@@ -126,7 +130,7 @@ func httpAnswers() []attack {
 					a.Errorf("got %.300q, want %q alone", got, sees)
 				}
 			}
-			if all, err := get("unix", a.agent.path("http"), "/metrics"); err != nil || !strings.Contains(all, `tenant="shop"`) {
+			if all, err := get("unix", a.target.(*agent).path("http"), "/metrics"); err != nil || !strings.Contains(all, `tenant="shop"`) {
 				a.Errorf("who may use all tenants does not see all: %v", err)
 			}
 		}},

@@ -13,6 +13,7 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/internal/agentd"
 	"github.com/scriptorium-dev/scriptorium/internal/process"
+	"github.com/scriptorium-dev/scriptorium/internal/registryd"
 )
 
 const (
@@ -20,19 +21,26 @@ const (
 	dataLimit = 2 << 30
 	// fileLimit is small, so that few connections are too many.
 	fileLimit = 1024
+	// registryFiles let a registry have as many clients that it does not know as an attack needs.
+	registryFiles = 16 << 10
 )
 
-// This test binary is also the agent, and the process of its tenant.
+// This test binary is also the agent, the process of its tenant, and the registry.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == "agentd" {
-		beAgent()
+	if len(os.Args) > 1 {
+		switch os.Args[1] {
+		case "agentd":
+			be(agentd.Command(), fileLimit)
+		case "registryd":
+			be(registryd.Command(), registryFiles)
+		}
 	}
 	os.Exit(m.Run())
 }
 
-// beAgent runs an agent, which gives its free memory back at SIGUSR1.
-func beAgent() {
-	if err := bound(); err != nil {
+// be runs the command, whose process gives its free memory back at SIGUSR1.
+func be(cmd *cobra.Command, files uint64) {
+	if err := bound(files); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
@@ -44,17 +52,17 @@ func beAgent() {
 		}
 	}()
 	root := &cobra.Command{Use: "hostile"}
-	root.AddCommand(agentd.Command())
+	root.AddCommand(cmd)
 	process.Main(root)
 }
 
 // bound bounds this process, unless it is that of a tenant, which has bounds of its own.
-func bound() error {
+func bound(files uint64) error {
 	if len(os.Args) > 2 && os.Args[2] == "worker" {
 		return nil
 	}
 	if err := unix.Prlimit(0, unix.RLIMIT_DATA, &unix.Rlimit{Cur: dataLimit, Max: dataLimit}, nil); err != nil {
 		return err
 	}
-	return syscall.Setrlimit(unix.RLIMIT_NOFILE, &syscall.Rlimit{Cur: fileLimit, Max: fileLimit})
+	return syscall.Setrlimit(unix.RLIMIT_NOFILE, &syscall.Rlimit{Cur: files, Max: files})
 }

@@ -168,11 +168,7 @@ func (a *app) signFile(ctx context.Context, file string, signer *publisher.Signe
 	var views []signedView
 	text, err := manifest.Sign(name, data, dir, func(m *manifest.Manifest) (string, error) {
 		signature, err := publisher.Sign(ctx, m.Statement(), signer)
-		v := signedView{Script: m.Name.String(), KeyID: id, File: file, Changed: true}
-		if err == nil && publisher.Same(m.Signature, signature) {
-			signature, v.Changed = m.Signature, false
-		}
-		views = append(views, v)
+		views = append(views, signedView{Script: m.Name.String(), KeyID: id, File: file, Changed: m.Signature != signature})
 		return signature, err
 	})
 	if err != nil {

@@ -5,7 +5,6 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/client/manifest"
 	"github.com/scriptorium-dev/scriptorium/operator/spec"
-	"github.com/scriptorium-dev/scriptorium/proto/publisher"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -121,7 +120,7 @@ func difference(want *spec.Wanted, have *script.Release) Action {
 	a.Configured = configured(want.Settings, have.Settings)
 	note(Configured, len(a.Configured) > 0)
 	note(TakenOver, have.Owner != want.Owner)
-	note(Signed, want.Signature != "" && isNewest(want, have) && !publisher.Same(newest(have).Signature, want.Signature))
+	note(Signed, want.Signature != "" && isNewest(want, have) && newest(have).Signature != want.Signature)
 	return a
 }
 

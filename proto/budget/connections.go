@@ -50,17 +50,26 @@ func OwnConnections(bytes int64) *Connections {
 	return ConnectionsOf(files.Cur, bytes)
 }
 
-// perFree is how much a caller may have for what is free. So one caller gets at most two
-// thirds of all, and there is always a place for another caller.
-const perFree = 2
+const (
+	// perFree is how much a caller may have for what is free. So one caller gets at most two
+	// thirds of all, and there is always a place for another caller.
+	perFree = 2
+	// The last part of reserveShare is for callers that have few: callers that take what they
+	// can are too few to take that.
+	reserveShare = 8
+	fewShare     = 64
+	mostFew      = 16
+)
 
 // Enter takes a place for a connection of the caller with so many bytes, and reports whether
 // there was one.
 func (c *Connections) Enter(caller string, bytes int64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	held := c.callers[caller]
-	if held.conns >= perFree*(c.most.conns-c.open.conns) || held.bytes+bytes > perFree*(c.most.bytes-c.open.bytes) ||
+	held, free := c.callers[caller], c.most.plus(-c.open.conns, -c.open.bytes)
+	few := held.conns < min(max(c.most.conns/fewShare, 1), mostFew)
+	if held.conns >= perFree*free.conns || held.bytes+bytes > perFree*free.bytes ||
+		!few && (free.conns <= c.most.conns/reserveShare || free.bytes-bytes < c.most.bytes/reserveShare) ||
 		caller == Stranger && (held.conns >= max(c.most.conns/strangerShare, 1) || held.bytes+bytes > c.most.bytes/strangerShare) {
 		c.Refused.Add(1)
 		return false

@@ -1,6 +1,7 @@
 package budget_test
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/scriptorium-dev/scriptorium/proto/budget"
@@ -17,11 +18,15 @@ func enter(c *budget.Connections, caller string, bytes int64) (n int) {
 // TestConnections: whoever takes all that it gets leaves room for the next, in number and in
 // bytes.
 func TestConnections(t *testing.T) {
-	for name, c := range map[string]*budget.Connections{"number": budget.NewConnections(900, 1e9), "bytes": budget.NewConnections(1e9, 9000)} {
+	for name, few := range map[string]int{"number": 900 / 64, "bytes": 16} {
+		c := budget.NewConnections(900, 1e9)
+		if name == "bytes" {
+			c = budget.NewConnections(1e9, 9000)
+		}
 		for _, tt := range []struct {
 			caller string
 			want   int
-		}{{"a", 600}, {"b", 200}, {budget.Stranger, 67}} {
+		}{{"a", 600}, {"b", 188}, {budget.Stranger, few}} {
 			if got := enter(c, tt.caller, 10); got < tt.want-2 || got > tt.want {
 				t.Errorf("%s: %q has %d connections, want about %d", name, tt.caller, got, tt.want)
 			}
@@ -37,6 +42,21 @@ func TestConnections(t *testing.T) {
 		}
 		if got := enter(c, "b", 10); got < 150 {
 			t.Errorf("%s: b has only %d of the places that a gave back", name, got)
+		}
+	}
+}
+
+// TestCallersTogether: many callers that take all they get leave room for one that needs few.
+func TestCallersTogether(t *testing.T) {
+	for name, c := range map[string]*budget.Connections{"number": budget.NewConnections(20_000, 1e12), "bytes": budget.NewConnections(20_000, 20_000*10)} {
+		for i := range 100 {
+			enter(c, fmt.Sprint("uid ", i), 10)
+		}
+		if got := enter(c, "another", 10); got < 15 {
+			t.Errorf("%s: after a hundred callers, another gets %d connections", name, got)
+		}
+		if got := enter(c, "uid 0", 10); got != 0 {
+			t.Errorf("%s: who has many gets %d more", name, got)
 		}
 	}
 }

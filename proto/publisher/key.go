@@ -1,12 +1,12 @@
 package publisher
 
 import (
+	"bytes"
 	"context"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/ed25519"
 	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/sha256"
 	"crypto/x509"
 	"encoding/pem"
@@ -59,28 +59,24 @@ func (k key) verifies(message, signature []byte) bool {
 	return false
 }
 
-// parseKeys reads public keys: PEM blocks, or a line as in OpenSSH's authorized_keys.
-func parseKeys(text string) ([]key, error) {
-	if !strings.Contains(text, "-----BEGIN") {
-		public, _, _, _, err := ssh.ParseAuthorizedKey([]byte(text))
+// parseKeys reads public keys: PEM blocks, lines as in OpenSSH's authorized_keys, and comments
+// after a #. It reads all of the text or none.
+func parseKeys(text string) (keys []key, err error) {
+	for rest := bytes.TrimSpace([]byte(text)); len(rest) > 0; rest = bytes.TrimSpace(rest) {
+		var public crypto.PublicKey
+		switch {
+		case rest[0] == '#':
+			_, rest, _ = bytes.Cut(rest, newline)
+			continue
+		case bytes.HasPrefix(rest, beginning):
+			public, rest, err = parseBlock(rest)
+		default:
+			var line []byte
+			line, rest, _ = bytes.Cut(rest, newline)
+			public, err = parseLine(line)
+		}
 		if err != nil {
-			return nil, script.Errorf(script.Invalid, "", `is neither a key of OpenSSH such as "ssh-ed25519 AAAA…" nor one in PEM`)
-		}
-		known, ok := public.(ssh.CryptoPublicKey)
-		if !ok || strings.HasPrefix(public.Type(), "sk-") { // a token signs more than it is given
-			return nil, script.Errorf(script.Invalid, "", "is a key of the type %s: %s", public.Type(), wantKey)
-		}
-		k, err := newKey(known.CryptoPublicKey())
-		return []key{k}, err
-	}
-	var keys []key
-	for block, rest := pem.Decode([]byte(text)); block != nil; block, rest = pem.Decode(rest) {
-		if block.Type != "PUBLIC KEY" {
-			return nil, script.Errorf(script.Invalid, "", "has a PEM block %q: want PUBLIC KEY, and no private keys", block.Type)
-		}
-		public, err := x509.ParsePKIXPublicKey(block.Bytes)
-		if err != nil {
-			return nil, script.Errorf(script.Invalid, "", "cannot be read: %w", err)
+			return nil, err
 		}
 		k, err := newKey(public)
 		if err != nil {
@@ -89,9 +85,41 @@ func parseKeys(text string) ([]key, error) {
 		keys = append(keys, k)
 	}
 	if len(keys) == 0 {
-		return nil, script.Errorf(script.Invalid, "", "is PEM that cannot be read")
+		return nil, script.Errorf(script.Invalid, "", "has no key: %s, in PEM or as a line of OpenSSH", wantKey)
 	}
 	return keys, nil
+}
+
+var newline, beginning = []byte("\n"), []byte("-----BEGIN")
+
+// parseBlock reads the PEM block that text begins with.
+func parseBlock(text []byte) (public crypto.PublicKey, rest []byte, err error) {
+	block, rest := pem.Decode(text)
+	if block == nil || bytes.Count(text[:len(text)-len(rest)], beginning) > 1 { // one that is broken is skipped
+		return nil, nil, script.Errorf(script.Invalid, "", "has a PEM block that cannot be read: copy it whole, from BEGIN to END")
+	}
+	if block.Type != "PUBLIC KEY" {
+		return nil, nil, script.Errorf(script.Invalid, "", "has a PEM block %q: want PUBLIC KEY, and no private keys", block.Type)
+	}
+	if public, err = x509.ParsePKIXPublicKey(block.Bytes); err != nil {
+		return nil, nil, script.Errorf(script.Invalid, "", "has a PEM block that is no key: %w", err)
+	}
+	return public, rest, nil
+}
+
+func parseLine(line []byte) (crypto.PublicKey, error) {
+	public, _, options, _, err := ssh.ParseAuthorizedKey(line)
+	if err != nil {
+		return nil, script.Errorf(script.Invalid, "", `is neither a key of OpenSSH such as "ssh-ed25519 AAAA…" nor one in PEM: %.80q`, line)
+	}
+	if len(options) > 0 {
+		return nil, script.Errorf(script.Invalid, "", "has the option %.80q before a key, which has no effect here: remove it", options[0])
+	}
+	known, ok := public.(ssh.CryptoPublicKey)
+	if !ok || strings.HasPrefix(public.Type(), "sk-") { // a token signs more than it is given
+		return nil, script.Errorf(script.Invalid, "", "is a key of the type %s: %s", public.Type(), wantKey)
+	}
+	return known.CryptoPublicKey(), nil
 }
 
 // Signer is a private key.
@@ -168,11 +196,12 @@ func parsePrivate(data []byte, password func() ([]byte, error)) (any, error) {
 // KeyID implements dsse.Signer.
 func (s *Signer) KeyID() (string, error) { return s.id, nil }
 
-// Sign implements dsse.Signer.
+// Sign implements dsse.Signer. Without randomness ECDSA is deterministic (RFC 6979), as Ed25519
+// is: who signs again changes nothing.
 func (s *Signer) Sign(_ context.Context, message []byte) ([]byte, error) {
 	if _, pure := s.key.Public().(ed25519.PublicKey); pure {
-		return s.key.Sign(rand.Reader, message, crypto.Hash(0))
+		return s.key.Sign(nil, message, crypto.Hash(0))
 	}
 	sum := sha256.Sum256(message)
-	return s.key.Sign(rand.Reader, sum[:], crypto.SHA256)
+	return s.key.Sign(nil, sum[:], crypto.SHA256)
 }

@@ -12,7 +12,6 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/json"
-	"slices"
 	"time"
 
 	"github.com/secure-systems-lab/go-securesystemslib/dsse"
@@ -128,43 +127,28 @@ func compactResult(value json.RawMessage) []byte {
 
 // differs names the first field in which the statements differ; "" if they do not.
 func (s Statement) differs(want Statement) string {
-	if name := s.Program.differs(want.Program); name != "" {
-		return name
-	}
-	return s.Settings.differs(want.Settings)
-}
-
-func (p Program) differs(want Program) string {
-	switch {
-	case p.Tenant != want.Tenant:
-		return "tenant"
-	case p.Script != want.Script:
-		return "script"
-	case p.Engine != want.Engine:
-		return "engine"
-	case p.Entrypoint != want.Entrypoint:
-		return "entrypoint"
-	case p.Source != want.Source:
-		return "source"
-	}
-	return ""
-}
-
-func (s Settings) differs(want Settings) string {
-	switch {
-	case s.Trigger != want.Trigger:
-		return "trigger"
-	case s.Limits != want.Limits:
-		return "limits"
-	case s.Config != want.Config:
-		return "config"
-	case s.Tests != want.Tests:
-		return "tests"
+	for _, f := range []struct {
+		name string
+		same bool
+	}{
+		{"tenant", s.Tenant == want.Tenant},
+		{"script", s.Script == want.Script},
+		{"engine", s.Engine == want.Engine},
+		{"entrypoint", s.Entrypoint == want.Entrypoint},
+		{"source", s.Source == want.Source},
+		{"trigger", s.Trigger == want.Trigger},
+		{"limits", s.Limits == want.Limits},
+		{"config", s.Config == want.Config},
+		{"tests", s.Tests == want.Tests},
+	} {
+		if !f.same {
+			return f.name
+		}
 	}
 	return ""
 }
 
-// Sign returns the signature of the statement.
+// Sign returns the signature of the statement: the same one each time.
 func Sign(ctx context.Context, s Statement, by *Signer) (string, error) {
 	payload, err := json.Marshal(s)
 	if err != nil {
@@ -241,15 +225,4 @@ func SignedBy(signature string) []string {
 		ids = append(ids, s.KeyID)
 	}
 	return ids
-}
-
-// Same reports whether both say the same in the name of the same keys. Some algorithms make
-// another signature each time.
-func Same(a, b string) bool {
-	if a == b {
-		return true
-	}
-	x, errX := open(a)
-	y, errY := open(b)
-	return errX == nil && errY == nil && bytes.Equal(x.payload, y.payload) && slices.Equal(SignedBy(a), SignedBy(b))
 }

@@ -142,7 +142,7 @@ func (t *Trust) version(name script.Name, v script.Version) (*Statement, error) 
 	if !o.signedBy(keys) {
 		return nil, refuse("is not signed by a key of tenant %s in --tenant-keys; the signature names %s", name.Tenant, strings.Join(printable(SignedBy(v.Signature)), ", "))
 	}
-	if what := o.statement.Program.differs(programOf(name, v)); what != "" {
+	if what := o.statement.differs(Statement{programOf(name, v), o.statement.Settings}); what != "" {
 		return nil, refuse("has the signature of another %s", what)
 	}
 	return &o.statement, nil
@@ -192,7 +192,7 @@ func (t *Trust) Release(r *script.Release) error {
 		if err != nil {
 			return err
 		}
-		differs = s.Settings.differs(want)
+		differs = s.differs(Statement{s.Program, want})
 		signed = signed || differs == ""
 	}
 	for _, v := range slices.Backward(r.Retained) {

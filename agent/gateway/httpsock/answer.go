@@ -173,7 +173,7 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request) {
 	s.charged(w, r, func(w http.ResponseWriter) { s.writeJSON(w, http.StatusOK, s.listed(grant, tenant, event)) })
 }
 
-// listed is what GET /v1/scripts answers. One at a time is made, within the budget.
+// listed is what GET /v1/scripts answers.
 func (s *Server) listed(grant gateway.Grant, tenant, event string) listBody {
 	position := s.opts.Executor.Position()
 	body := listBody{Revision: position.Revision, Scripts: []scriptBody{}}
@@ -207,21 +207,21 @@ func (s *Server) metrics(w http.ResponseWriter, r *http.Request) {
 }
 
 // charged answers a request with what answer writes, which the caller is charged for until
-// the client has read it. One such answer is made at a time: before it is made, nobody knows
-// how large it is.
+// the client has read it. One such answer is made at a time for each caller: how large it is
+// nobody knows before.
 func (s *Server) charged(w http.ResponseWriter, r *http.Request, answer func(http.ResponseWriter)) {
 	x := s.newExchange(w, r)
 	defer x.claim.Close()
-	select {
-	case s.making <- struct{}{}:
-	case <-r.Context().Done():
+	leave, err := s.making.enter(r.Context(), grantOf(r).Caller())
+	if err != nil {
 		return
 	}
-	held := &heldAnswer{header: w.Header(), status: http.StatusOK}
-	answer(held)
-	fits := x.claim.Try(max(0, int64(held.body.Cap()-freeBytes)))
-	<-s.making
-	if !fits {
+	held := &heldAnswer{claim: &x.claim, header: w.Header(), status: http.StatusOK}
+	func() {
+		defer leave()
+		answer(held)
+	}()
+	if held.full {
 		clear(w.Header())
 		s.fail(w, budget.ErrUnread)
 		return
@@ -231,11 +231,13 @@ func (s *Server) charged(w http.ResponseWriter, r *http.Request, answer func(htt
 	x.write(w, held.body.Bytes())
 }
 
-// heldAnswer holds an answer until there is room for it.
+// heldAnswer holds an answer as far as there is room for it.
 type heldAnswer struct {
+	claim  *budget.Claim
 	header http.Header
 	status int
 	body   bytes.Buffer
+	full   bool // the budget has no room for it
 }
 
 // Header implements http.ResponseWriter.
@@ -245,4 +247,12 @@ func (h *heldAnswer) Header() http.Header { return h.header }
 func (h *heldAnswer) WriteHeader(status int) { h.status = status }
 
 // Write implements http.ResponseWriter.
-func (h *heldAnswer) Write(p []byte) (int, error) { return h.body.Write(p) }
+func (h *heldAnswer) Write(p []byte) (int, error) {
+	before := max(freeBytes, h.body.Cap())
+	h.body.Grow(len(p))
+	if h.full = h.full || !h.claim.Try(int64(max(0, h.body.Cap()-before))); h.full {
+		h.body = bytes.Buffer{}
+		return 0, budget.ErrUnread
+	}
+	return h.body.Write(p)
+}

@@ -3,10 +3,7 @@ package httpsock
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
 	"mime"
 	"net/http"
 	"strconv"
@@ -133,43 +130,8 @@ func (r *run) readArgs(x *exchange, w http.ResponseWriter, req *http.Request) er
 		}
 		return nil
 	}
-	args, err := parseArgs(body)
-	if err != nil {
-		return err
-	}
-	for _, arg := range args {
-		r.call.Args = append(r.call.Args, arg)
-	}
-	return nil
-}
-
-// wantArgs is what a body of several arguments is told that is something else.
-const wantArgs = `the body must be a JSON object {"args":[…]}`
-
-// parseArgs returns the arguments in a body {"args":[…]}. They point into it.
-func parseArgs(body []byte) ([]json.RawMessage, error) {
-	var envelope struct {
-		Args []json.RawMessage `json:"args"`
-	}
-	decoder := json.NewDecoder(bytes.NewReader(body))
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&envelope); err != nil {
-		// What the decoder says is about Go; its position helps all the same.
-		message := wantArgs + " and nothing beside args"
-		if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
-			message = fmt.Sprintf("%s: it is not JSON at byte %d", wantArgs, syntax.Offset)
-		} else if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-			message = wantArgs + ": it ends too early"
-		}
-		return nil, &script.Error{Kind: script.Invalid, Field: "body", Message: message, Err: err}
-	}
-	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return nil, script.Errorf(script.Invalid, "body", "%s: there is something after it", wantArgs)
-	}
-	if len(envelope.Args) > maxArgs {
-		return nil, script.Errorf(script.Invalid, "args", "there are %d arguments; a call may have %d", len(envelope.Args), maxArgs)
-	}
-	return envelope.Args, nil
+	r.call.Args, err = parseArgs(r.call.Args, body)
+	return err
 }
 
 // bodyKind says what the body of a call holds.
@@ -210,10 +172,17 @@ func unsupported(format string, args ...any) error {
 }
 
 // isForm reports whether a body of curlType is form data. JSON that is malformed
-// mostly begins like JSON: its error can then say at which byte it is wrong.
+// mostly looks like JSON: its error can then say at which byte it is wrong.
 func isForm(body []byte) bool {
 	body = bytes.TrimSpace(body)
-	return len(body) > 0 && strings.IndexByte(`{["`, body[0]) < 0 && !json.Valid(body)
+	if len(body) == 0 || strings.IndexByte(`{["`, body[0]) >= 0 {
+		return false
+	}
+	switch string(body) {
+	case "true", "false", "null":
+		return false
+	}
+	return strings.IndexByte("-0123456789", body[0]) < 0 || len(bytes.TrimLeft(body, "0123456789+-.eE")) > 0
 }
 
 // describe says which version answered, and how stale the agent is.

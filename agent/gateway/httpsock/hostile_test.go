@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/agent/gateway/httpsock"
 	"github.com/scriptorium-dev/scriptorium/internal/memtest"
 	"github.com/scriptorium-dev/scriptorium/proto/budget"
+	"github.com/scriptorium-dev/scriptorium/script"
 )
 
 // TestTruncatedRequests cuts a request after each byte: what did not come whole
@@ -157,5 +159,114 @@ func TestUnreadAnswers(t *testing.T) {
 	}
 	if got := do(t, client, "POST", "/v1/execute/acme/echo", "1"); got.body != "1" {
 		t.Errorf("another client got %+v", got)
+	}
+}
+
+// listing is an executor with many scripts, whose lists a test can stop.
+type listing struct {
+	*gatewaytest.Executor
+	scripts []gateway.Script
+	lists   func()
+}
+
+func (l *listing) List() []gateway.Script {
+	l.lists()
+	return l.scripts
+}
+
+func newListing(lists func()) *listing {
+	l := &listing{Executor: gatewaytest.New(), lists: lists}
+	for i := range 5_000 {
+		l.scripts = append(l.scripts, gateway.Script{Name: script.Name{Tenant: "acme", Script: fmt.Sprintf("script-%d", i)}, Enabled: true})
+	}
+	return l
+}
+
+// asAnother returns a client of the server that is another caller than those of its Unix socket.
+func asAnother(t *testing.T, s *httpsock.Server) *http.Client {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	go s.Serve(l)
+	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "tcp", l.Addr().String())
+	}}
+	t.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{Transport: transport, Timeout: 20 * time.Second}
+}
+
+// TestListsOfOneCaller: one is made at a time, and does not hold up those of others.
+func TestListsOfOneCaller(t *testing.T) {
+	var held atomic.Bool
+	begun, goOn := make(chan struct{}, 10), make(chan struct{})
+	x := newListing(func() {
+		if held.CompareAndSwap(true, false) {
+			begun <- struct{}{}
+			<-goOn
+		}
+	})
+	s, path, client := serve(t, httpsock.Options{Executor: x})
+	other := asAnother(t, s)
+	ask := func() net.Conn {
+		c, err := net.Dial("unix", path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		_ = c.SetDeadline(time.Now().Add(30 * time.Second))
+		_, _ = io.WriteString(c, "GET /v1/scripts HTTP/1.1\r\nHost: x\r\n\r\n")
+		return c
+	}
+	held.Store(true)
+	first := ask()
+	<-begun
+	waiting := []net.Conn{ask(), ask()}
+	if got := do(t, other, "GET", "/v1/scripts", ""); got.status != 200 || !strings.Contains(got.body, "script-4999") {
+		t.Errorf("another caller got %d %.100s", got.status, got.body)
+	}
+	close(goOn)
+	for _, c := range append(waiting, first) {
+		answer := make([]byte, 12)
+		if _, err := io.ReadFull(c, answer); err != nil || string(answer) != "HTTP/1.1 200" {
+			t.Errorf("a list that waited: %q, %v", answer, err)
+		}
+	}
+	if got := do(t, client, "GET", "/v1/scripts?tenant=acme", ""); got.status != 200 {
+		t.Errorf("the next list: %d %.100s", got.status, got.body)
+	}
+}
+
+// TestUnreadLists: lists that nobody reads hold no more than the budget, and another caller
+// gets its own.
+func TestUnreadLists(t *testing.T) {
+	const most = 24 << 20
+	s, path, _ := serve(t, httpsock.Options{Executor: newListing(func() {}), Budget: budget.New(16 << 20)})
+	other := asAnother(t, s)
+	before := memtest.InUse()
+	refused := 0
+	for range 50 {
+		c, err := net.Dial("unix", path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		_, _ = io.WriteString(c, "GET /v1/scripts HTTP/1.1\r\nHost: x\r\n\r\n")
+		answer := make([]byte, 12)
+		if _, err := io.ReadFull(c, answer); err != nil {
+			t.Fatal(err)
+		}
+		if string(answer) == "HTTP/1.1 503" {
+			refused++
+		}
+	}
+	held := memtest.InUse() - before
+	t.Logf("unread lists hold %d bytes; %d were refused", held, refused)
+	if held > most || refused == 0 {
+		t.Errorf("unread lists hold %d bytes, want at most %d; %d were refused", held, most, refused)
+	}
+	if got := do(t, other, "GET", "/v1/scripts", ""); got.status != 200 {
+		t.Errorf("another caller got %d %.200s", got.status, got.body)
 	}
 }

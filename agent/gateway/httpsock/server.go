@@ -97,7 +97,7 @@ var ErrClosed = errors.New("httpsock: the server was shut down")
 type Server struct {
 	opts   Options
 	http   *http.Server
-	making chan struct{} // has an element while a large answer is made
+	making slots // held while a large answer is made
 }
 
 // maxHeaderBytes of a request: a gateway adds a few headers, not pages of them.
@@ -105,7 +105,7 @@ const maxHeaderBytes = 32 << 10
 
 // New returns a Server.
 func New(opts Options) *Server {
-	s := &Server{opts: opts.withDefaults(), making: make(chan struct{}, 1)}
+	s := &Server{opts: opts.withDefaults()}
 	s.http = &http.Server{
 		Handler:           s.routes(),
 		ReadHeaderTimeout: s.opts.ReadTimeout,
