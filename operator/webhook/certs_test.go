@@ -48,7 +48,8 @@ func TestReplicasAgreeOnACertificate(t *testing.T) {
 	t.Cleanup(func() {
 		stop()
 		running.Wait()
-		if err := kube.Client.Delete(context.Background(), config); err != nil {
+		stored := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: secret.Namespace, Name: secret.Name}}
+		if err := errors.Join(kube.Client.Delete(context.Background(), config), kube.Client.Delete(context.Background(), stored)); err != nil {
 			t.Error(err)
 		}
 	})

@@ -103,6 +103,7 @@ func TestUnreconciledIsNotCurrent(t *testing.T) {
 				report(t, u)
 				isStatus(t, u, status.CurrentStatus)
 				if name == "created" {
+					remove(t, u)
 					return
 				}
 				kubectl(t, text, args...)
@@ -179,6 +180,16 @@ func TestDefinitionsAreUpgraded(t *testing.T) {
 		if got := get(t, kind, namespace, "settled"); fmt.Sprint(got.Object["status"]) != fmt.Sprint(settled.Object["status"]) {
 			t.Errorf("%s: the status was %v, and is %v", kind, settled.Object["status"], got.Object["status"])
 		}
+		remove(t, fresh)
+		remove(t, settled)
+	}
+}
+
+// remove deletes an object that may be in no namespace, so that the test can run again.
+func remove(t *testing.T, o client.Object) {
+	t.Helper()
+	if err := env.Client.Delete(t.Context(), o); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -32,15 +32,18 @@ func table(text string) [][]string {
 // TestColumns: kubectl get says at a glance what runs where.
 func TestColumns(t *testing.T) {
 	namespace := env.Namespace(t, "columns", nil)
-	if _, err := create(t, "", header+"kind: ScriptTenant\nmetadata: {name: columns}\nspec: {isolation: process}"); err != nil {
+	tenant, err := create(t, "", header+"kind: ScriptTenant\nmetadata: {name: columns}\nspec: {isolation: process}")
+	if err != nil {
 		t.Fatal(err)
 	}
+	defer remove(t, tenant)
 	ls := &v1alpha1.LuaScript{}
 	ls.Namespace, ls.Name = namespace, "route"
 	ls.Spec = v1alpha1.LuaScriptSpec{TenantID: "columns", Source: new("return 1"), Version: new(int64(3))}
 	if err := env.Client.Create(t.Context(), ls); err != nil {
 		t.Fatal(err)
 	}
+	defer remove(t, ls)
 	ls.Status = v1alpha1.LuaScriptStatus{
 		Phase: v1alpha1.PhasePending, ActiveVersion: 3, LatestVersion: 5, Candidate: &v1alpha1.CandidateStatus{Version: 4, State: v1alpha1.CandidateRollingOut},
 		Agents: &v1alpha1.AgentsStatus{Summary: "118/120", Desired: 120, Active: 118, Failed: 2},
