@@ -66,15 +66,20 @@ func (a *applier) guardRemovals(gone []string, candidates []*candidate, from Cur
 			removed[c.Object.Kind()]++
 		}
 	}
-	made := from.recorded(meant.made)
-	var most script.ObjectKind // whose loss is the largest: who accepts that, accepts the others
+	made, over, beyond := from.recorded(meant.made), map[script.ObjectKind]int{}, 0
 	for kind, n := range removed {
-		lost := n - made
-		if lost <= fewRemovals || lost*100 <= a.count(kind)*a.share || from.accepts(lost, meant) {
+		over[kind] = n - a.tolerated(kind, n)
+		beyond += over[kind]
+	}
+	var most script.ObjectKind // whose loss is the largest: who accepts that, accepts the others
+	largest := 0
+	for kind, n := range removed {
+		lost := n - max(0, made-(beyond-over[kind])) // a record that another kind needs counts there
+		if beyond <= made || over[kind] == 0 || from.accepts(lost, meant) {
 			continue
 		}
-		if most == "" || n > removed[most] {
-			most = kind
+		if lost > largest || lost == largest && kind < most {
+			most, largest = kind, lost
 		}
 	}
 	if most == "" {
@@ -83,9 +88,17 @@ func (a *applier) guardRemovals(gone []string, candidates []*candidate, from Cur
 	n := removed[most]
 	err := refuse(refusedRemoval,
 		"the registry would remove %d of %d live %s, and has a record of %d removals: restore what it lost; if the loss is meant, run scriptctl doctor --accept-loss %d",
-		n, a.count(most), most, made, n-made)
+		n, a.count(most), most, n-largest, largest)
 	a.refusals.note("removal", err)
 	return &heldBack{err}
+}
+
+// tolerated returns how many of n removed objects of the kind need no record.
+func (a *applier) tolerated(kind script.ObjectKind, n int) int {
+	if n <= fewRemovals {
+		return n
+	}
+	return min(n, max(fewRemovals, a.count(kind)*a.share/100))
 }
 
 // removes reports whether the candidate would remove a live object.
