@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/scriptorium-dev/scriptorium/agent/follow"
 )
 
 // values returns changes of so many values, v0 and on.
@@ -47,5 +49,24 @@ func TestARecordCountsOnce(t *testing.T) {
 		pass(10 * time.Second)
 		wantHeld(t, n, f, 2*removalScripts, "would remove 30 of 30 live releases, and has a record of 10 removals")
 		stop()
+	})
+}
+
+// TestRemovalsOfWhatWasNeverLive: they are done when the event is, and speak for no loss that
+// comes after.
+func TestRemovalsOfWhatWasNeverLive(t *testing.T) {
+	removing(t, func(w *world, n *node, f *follow.Follower) {
+		pass(2 * time.Second)
+		bad, gone := map[string]string{}, map[string]string{}
+		for i := range 25 {
+			bad[fmt.Sprint("bad", i)], gone[fmt.Sprint("bad", i)] = "bad", ""
+		}
+		w.commit(bad)
+		pass(100 * time.Millisecond)
+		w.commit(gone)
+		pass(100 * time.Millisecond)
+		w.forget(20)
+		pass(10 * time.Second)
+		wantHeld(t, n, f, removalScripts, "would remove 20 of 30 live releases, and has a record of 0 removals")
 	})
 }

@@ -102,7 +102,7 @@ func (a *applier) events(ctx context.Context, from Cursor, events []*event) outc
 	if out.err = a.guardRemovals(nil, chosen.candidates, from, made); out.err != nil {
 		return out
 	}
-	removed, _ := a.commit(chosen.candidates, nil) // each candidate has the error, and is tried again
+	_, _ = a.commit(chosen.candidates, nil) // each candidate has the error, and is tried again
 	for _, c := range chosen.candidates {
 		if c.Object.Deleted() && c.err == nil {
 			a.removed[c.Key] = c.Object.Revision()
@@ -112,7 +112,7 @@ func (a *applier) events(ctx context.Context, from Cursor, events []*event) outc
 		out.err = context.Cause(ctx)
 		return out
 	}
-	out.cursor = from.removed(removed, made.made)
+	out.cursor = from.removed(tombstones(objects)-a.unremovedOf(chosen.candidates), made.made)
 	out.cursor.Revision = events[len(events)-1].revision
 	a.saveCursor(out.cursor)
 	a.metrics.events.Add(float64(len(events)))

@@ -121,6 +121,27 @@ func (a *applier) unremoved() (n int64) {
 	return n
 }
 
+// unremovedOf counts the candidates whose live objects could not be removed.
+func (a *applier) unremovedOf(candidates []*candidate) (n int) {
+	for _, c := range candidates {
+		if c.err != nil && c.Object.Deleted() && a.state.Revision(c.Key) != 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// tombstones counts those among objects. The registry has a record of each, whether its object
+// was live here or not.
+func tombstones(objects []object) (n int) {
+	for _, o := range objects {
+		if o.err == nil && o.Object.Deleted() {
+			n++
+		}
+	}
+	return n
+}
+
 // count returns how many objects of the kind are live.
 func (a *applier) count(kind script.ObjectKind) (n int) {
 	for key := range a.state.Live() {
