@@ -70,3 +70,28 @@ func TestRemovalsOfWhatWasNeverLive(t *testing.T) {
 		wantHeld(t, n, f, removalScripts, "would remove 20 of 30 live releases, and has a record of 0 removals")
 	})
 }
+
+// TestRecordsAfterARestore: a registry whose count went back with its store goes on to remove.
+func TestRecordsAfterARestore(t *testing.T) {
+	removing(t, func(w *world, n *node, f *follow.Follower) {
+		n.keeps()
+		w.with(func() { w.made = 100 })
+		w.commit(map[string]string{"extra": "x"})
+		pass(2 * time.Minute)
+		w.forget(20)
+		w.with(func() { w.made = 50 })
+		more := map[string]string{}
+		for i := range 40 {
+			more[fmt.Sprint("more", i)] = "text"
+		}
+		w.commit(more)
+		pass(2 * time.Minute)
+		wantHeld(t, n, f, removalScripts+41, "would remove 20 of 71 live releases")
+		for name := range more {
+			more[name] = ""
+		}
+		w.commit(more)
+		pass(2 * time.Minute)
+		wantHeld(t, n, f, removalScripts+1, "would remove 20 of 31 live releases")
+	})
+}

@@ -94,9 +94,10 @@ func (a *applier) sync(at Cursor, q *question) outcome {
 
 // account returns the cursor of an answer, with the removals that it accounts for. What is
 // withheld needs what the registry has a record of since then, and an acceptance since then.
+// A restored registry counts on from less.
 func (a *applier) account(answer *answer, at Cursor, out outcome) Cursor {
 	c := answer.head
-	c.Removals, c.Accepted = at.Removals, at.Accepted
+	c.Removals, c.Accepted = min(at.Removals, answer.removals.made), at.Accepted
 	if out.held == nil || at.Removals < 0 {
 		c.Removals = answer.removals.made - a.unremoved()
 	}
