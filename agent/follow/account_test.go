@@ -95,3 +95,20 @@ func TestRecordsAfterARestore(t *testing.T) {
 		wantHeld(t, n, f, removalScripts+1, "would remove 20 of 31 live releases")
 	})
 }
+
+// TestOthersWhileTombstonesAreHeld: what else changes goes live while tombstones are held back.
+func TestOthersWhileTombstonesAreHeld(t *testing.T) {
+	removing(t, func(w *world, n *node, f *follow.Follower) {
+		n.keeps()
+		w.with(func() { w.made = -removalScripts })
+		w.commit(scripts(removalScripts, ""))
+		w.commit(map[string]string{"new": "new"})
+		pass(2 * time.Minute)
+		wantHeld(t, n, f, removalScripts+1, "would remove 30 of 31 live releases")
+		w.commit(map[string]string{"new": "newer"})
+		pass(time.Second)
+		if !n.has("new", "newer") {
+			t.Error("an event is not live")
+		}
+	})
+}

@@ -114,6 +114,7 @@ func TestMeantRemovals(t *testing.T) {
 // TestUnrecordedTombstones: tombstones that no registry counted remove nothing.
 func TestUnrecordedTombstones(t *testing.T) {
 	removing(t, func(w *world, n *node, f *follow.Follower) {
+		n.keeps()
 		w.with(func() { w.made = -removalScripts })
 		w.commit(scripts(removalScripts, ""))
 		pass(10 * time.Second)
