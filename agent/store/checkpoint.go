@@ -280,6 +280,9 @@ func (s *Store) replay() replayed {
 	if !w.whole || !sound {
 		s.keepNewer()
 	}
+	if r.behind {
+		s.markBehind()
+	}
 	if err != nil {
 		r.lost = []Lost{{Path: s.journalPath(), Err: err}}
 	}

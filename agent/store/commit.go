@@ -347,6 +347,9 @@ func (s *Store) SaveCursor(c Cursor) error {
 	defer s.writing.Unlock()
 	if c.Revision > 0 {
 		s.removeDoubtful()
+		if s.behind {
+			s.behind = s.disk.Remove(s.path("behind")) != nil
+		}
 	}
 	if !s.swept { // not without a commit: sources that were put may wait for one that failed
 		s.sweep()

@@ -84,8 +84,10 @@ func (s *Store) load() (*Loaded, error) {
 	if err := s.emptyTemp(); err != nil {
 		return nil, err
 	}
+	_, err := os.Stat(s.path("behind"))
+	s.behind = err == nil
 	found := s.replay()
-	loaded := &Loaded{Behind: found.behind}
+	loaded := &Loaded{Behind: found.behind || s.behind}
 	record, err := s.readCursor(loaded)
 	if err != nil {
 		return nil, err
@@ -100,6 +102,9 @@ func (s *Store) load() (*Loaded, error) {
 	if err := s.loadBlobs(loaded); err != nil {
 		return nil, err
 	}
+	if loaded.Behind && len(s.objects) > 0 {
+		s.markBehind()
+	}
 	// While an object is lost, its sources may still be of use to the snapshot
 	// that brings it back.
 	if loaded.Cursor != (Cursor{}) {
@@ -107,6 +112,15 @@ func (s *Store) load() (*Loaded, error) {
 	}
 	s.begin(loaded, found.empty)
 	return loaded, nil
+}
+
+// markBehind keeps in mind that what is here may be out of date, until a cursor is saved: once
+// there is a new journal, nothing else tells. On a full disk, this run alone knows.
+func (s *Store) markBehind() {
+	if !s.behind {
+		_, err := s.replace([]file{{path: s.path("behind")}})
+		s.behind = err == nil
+	}
 }
 
 // begin readies the journal, if the cursor goes with what was loaded. That there is no

@@ -11,6 +11,7 @@
 //	values/<tenant>/<key>      that of a value; a ',' is a '/' of its key
 //	tenants/<tenant>           that of a tenant's settings
 //	cursor                     fleet, revision and group, in such a record
+//	behind                     empty; there while what is here may be out of date
 //	journal                    changes that are not in those files yet: see journal.go
 //	corrupt/                   what failed its check, kept for a person to look at
 //	tmp/                       files that are being written
@@ -106,6 +107,7 @@ type Store struct {
 	base    [sha256.Size]byte // of the file cursor
 	journal *journal          // to add to; nil while there is none. If there is one, so is cursor
 	dirty   bool              // the journal on disk may have frames
+	behind  bool              // there is a file that says that what is here may be out of date
 	unfiled map[string]unfiled
 	fresh   fresh
 	garbage map[script.Digest]struct{} // blobs that were swept, and whose files may be there
