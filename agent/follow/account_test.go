@@ -112,3 +112,27 @@ func TestOthersWhileTombstonesAreHeld(t *testing.T) {
 		}
 	})
 }
+
+// TestAnAcceptanceIsUsedOnceAmongEvents: also where an event overtakes each answer.
+func TestAnAcceptanceIsUsedOnceAmongEvents(t *testing.T) {
+	removing(t, func(w *world, n *node, f *follow.Follower) {
+		busy := 0
+		w.with(func() {
+			w.overtake = func() {
+				busy++
+				w.commit(map[string]string{"busy": fmt.Sprint("text ", busy)})
+				arrives := time.NewTimer(100 * time.Millisecond)
+				<-arrives.C
+			}
+		})
+		w.forget(20)
+		w.accept(20)
+		pass(2 * time.Minute)
+		wantHeld(t, n, f, removalScripts-20+1, "")
+		w.commit(scripts(removalScripts, "again"))
+		pass(2 * time.Minute)
+		w.forget(20)
+		pass(5 * time.Minute)
+		wantHeld(t, n, f, removalScripts+1, "would remove 20 of 31 live releases")
+	})
+}

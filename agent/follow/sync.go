@@ -79,6 +79,9 @@ func (a *applier) sync(at Cursor, q *question) outcome {
 	out.cursor, out.sealedBy = answer.head, answer.sealedBy
 	if behind := at.Fleet == answer.head.Fleet && at.Revision > answer.head.Revision; behind {
 		out.cursor = at
+		if out.held == nil && answer.full {
+			out.cursor.Accepted = max(at.Accepted, answer.removals.at)
+		}
 		a.saveCursor(out.cursor)
 		return out // there is nothing to compare it with
 	}

@@ -22,8 +22,11 @@ func (w *world) Pull(ctx context.Context, req *registryv1.PullRequest) iter.Seq2
 	return func(yield func(*registryv1.PullResponse, error) bool) {
 		w.mu.Lock()
 		w.syncs++
-		old, pages := w.old, w.answer(req)
+		old, overtake, pages := w.old, w.overtake, w.answer(req)
 		w.mu.Unlock()
+		if overtake != nil {
+			overtake()
+		}
 		if old {
 			yield(nil, follow.ErrOldRegistry)
 			return

@@ -54,6 +54,7 @@ type world struct {
 	made     int64                     // removals, so far
 	accepted int64                     // objects whose loss is
 	at       script.Revision           // of that
+	overtake func()                    // called before each answer is sent; may be nil
 	syncs    int
 	fulls    int
 }
