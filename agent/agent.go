@@ -304,22 +304,35 @@ func (a *Agent) position(now time.Time) gateway.Position {
 // catchUpFor bounds how long an agent that may be behind waits for the registry.
 const catchUpFor = 3 * time.Second
 
+// answersFor is how many times as long it waits for the end of an answer that has begun.
+const answersFor = 10
+
 // CatchUp returns when the agent can serve without going back to an older version. If the end
-// of the journal is damaged, that is after the first sync; while the registry cannot be reached,
-// it is after three seconds. Run is called before.
-func (a *Agent) CatchUp() {
+// of the journal is damaged, that is after the first sync; while the registry does not answer,
+// it is after three seconds, and after thirty at most. Run is called before.
+func (a *Agent) CatchUp() { a.catchUp(catchUpFor) }
+
+// catchUp waits so long for the registry to begin an answer, and then for the answer.
+func (a *Agent) catchUp(patience time.Duration) {
 	if !a.behind {
 		return
 	}
 	a.log.Warn("the end of the journal is damaged or missing, so what is on disk may be older than what was live; the agent waits for the registry before it serves",
-		"at_most", catchUpFor.String())
-	timer := time.NewTimer(catchUpFor)
+		"for_its_answer", patience.String())
+	timer := time.NewTimer(patience)
 	defer timer.Stop()
-	select {
-	case <-a.follower.FirstSync():
-	case <-timer.C:
-		a.log.Warn("the registry does not answer; the agent serves what is on disk")
+	for range answersFor {
+		select {
+		case <-a.follower.FirstSync():
+			return
+		case <-timer.C:
+		}
+		if !a.follower.Answering() {
+			break
+		}
+		timer.Reset(patience)
 	}
+	a.log.Warn("the registry does not answer in time; the agent serves what is on disk")
 }
 
 // Run follows the registry until ctx is done; then it says good-bye and returns

@@ -1,6 +1,13 @@
 package agent
 
-import "github.com/scriptorium-dev/scriptorium/agent/cache"
+import (
+	"time"
+
+	"github.com/scriptorium-dev/scriptorium/agent/cache"
+)
+
+// CatchUpWithin is CatchUp with another patience.
+func (a *Agent) CatchUpWithin(patience time.Duration) { a.catchUp(patience) }
 
 // Table returns the live releases, for tests to spoil.
 func (a *Agent) Table() *cache.Table { return a.state.table }

@@ -46,7 +46,8 @@ type registry struct {
 	releases map[string]script.Release // by "tenant/name"
 	others   map[string]script.Object  // values and tenants, by key
 	sources  map[script.Digest][]byte
-	mute     bool // publishes nothing
+	mute     bool   // publishes nothing
+	slowly   func() // called after the first page of an answer; nil for answers of one page
 }
 
 // group is a chain of the feed.
@@ -234,6 +235,17 @@ func (r *registry) Pull(req *registryv1.PullRequest, stream registryv1.Feed_Pull
 				resp.Sources = append(resp.Sources, &scriptv1.Source{Digest: wire.FromDigest(c.Digest), Content: r.sources[c.Digest]})
 			}
 		}
+	}
+	if r.slowly != nil {
+		first := &eventv1.Page{
+			Fleet: "f", Group: page.GetGroup(), Nonce: page.GetNonce(), HeadRevision: page.GetHeadRevision(),
+			Full: page.GetFull(), Since: page.GetSince(), SinceFleet: page.GetSinceFleet(),
+		}
+		if err := stream.Send(&registryv1.PullResponse{Page: r.seal(first)}); err != nil {
+			return err
+		}
+		r.slowly()
+		page.Number = 1
 	}
 	resp.Page = r.seal(page)
 	return stream.Send(resp)

@@ -228,6 +228,8 @@ type Follower struct {
 
 	standing atomic.Pointer[standing]
 	synced   chan struct{} // closed with the first sync
+	// answering says that the registry's answer is being taken in.
+	answering atomic.Bool
 }
 
 // standing is how far the follower has come, for all to read.
@@ -291,6 +293,9 @@ func (f *Follower) TrialsChanged() { f.inbox.changed() }
 // FirstSync is closed when the registry has answered for the first time, and all of the
 // answer is in.
 func (f *Follower) FirstSync() <-chan struct{} { return f.synced }
+
+// Answering reports whether the registry has begun an answer, and not all of it is in.
+func (f *Follower) Answering() bool { return f.answering.Load() }
 
 // Synced reports whether the registry has answered since New.
 func (f *Follower) Synced() bool {
@@ -385,6 +390,7 @@ func (f *Follower) finish(now time.Time, out outcome) {
 	before, drifts := f.machine.cursor, f.machine.drifts
 	f.machine.finish(now, out)
 	if out.kind == jobSync {
+		f.answering.Store(false)
 		f.tell(now, out)
 	}
 	if len(out.session.Key) > 0 {

@@ -65,6 +65,7 @@ func (f *Follower) takeAnswer(now time.Time, q *question) {
 	err := q.failed()
 	if err == nil {
 		f.answer, f.silent = q, 0
+		f.answering.Store(true)
 		return
 	}
 	q.close()
