@@ -136,3 +136,18 @@ func TestAnAcceptanceIsUsedOnceAmongEvents(t *testing.T) {
 		wantHeld(t, n, f, removalScripts+1, "would remove 20 of 31 live releases")
 	})
 }
+
+// TestAnAnswerWithoutACount: a replica of an older edition does not say how many removals there
+// were, and those of the past do not speak for what is lost after it.
+func TestAnAnswerWithoutACount(t *testing.T) {
+	removing(t, func(w *world, n *node, f *follow.Follower) {
+		w.with(func() { w.made = 100 })
+		pass(2 * time.Minute)
+		w.with(func() { w.uncounted = true })
+		pass(2 * time.Minute)
+		w.with(func() { w.uncounted = false })
+		w.forget(20)
+		pass(2 * time.Minute)
+		wantHeld(t, n, f, removalScripts, "would remove 20 of 30 live releases")
+	})
+}

@@ -17,12 +17,13 @@ const (
 // removals are those that the registry means.
 type removals struct {
 	made     int64           // by registries, since the fleet was founded
+	counted  bool            // made is known: older registries do not say
 	accepted int64           // objects whose loss an administrator accepted last
 	at       script.Revision // of that
 }
 
 func removalsOf(p *eventv1.Page) removals {
-	return removals{made: p.GetRemovals(), accepted: p.GetAcceptedLoss(), at: script.Revision(p.GetAcceptedLossRevision())}
+	return removals{made: p.GetRemovals(), counted: p.Removals != nil, accepted: p.GetAcceptedLoss(), at: script.Revision(p.GetAcceptedLossRevision())}
 }
 
 // UnknownRemovals is the Cursor's Removals of an agent that does not know what the registry

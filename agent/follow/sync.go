@@ -78,10 +78,7 @@ func (a *applier) sync(at Cursor, q *question) outcome {
 	}
 	out.cursor, out.sealedBy = answer.head, answer.sealedBy
 	if behind := at.Fleet == answer.head.Fleet && at.Revision > answer.head.Revision; behind {
-		out.cursor = at
-		if out.held == nil && answer.full {
-			out.cursor.Accepted = max(at.Accepted, answer.removals.at)
-		}
+		out.cursor = answer.overtaken(at, out.held)
 		a.saveCursor(out.cursor)
 		return out // there is nothing to compare it with
 	}
@@ -97,10 +94,14 @@ func (a *applier) sync(at Cursor, q *question) outcome {
 
 // account returns the cursor of an answer, with the removals that it accounts for. What is
 // withheld needs what the registry has a record of since then, and an acceptance since then.
-// A restored registry counts on from less.
+// A restored registry counts on from less, and an older one does not count.
 func (a *applier) account(answer *answer, at Cursor, out outcome) Cursor {
 	c := answer.head
-	c.Removals, c.Accepted = min(at.Removals, answer.removals.made), at.Accepted
+	c.Removals, c.Accepted = at.Removals, at.Accepted
+	if !answer.removals.counted {
+		return c
+	}
+	c.Removals = min(c.Removals, answer.removals.made)
 	if out.held == nil || at.Removals < 0 {
 		c.Removals = answer.removals.made - a.unremoved()
 	}
@@ -108,6 +109,15 @@ func (a *applier) account(answer *answer, at Cursor, out outcome) Cursor {
 		c.Accepted = answer.removals.at
 	}
 	return c
+}
+
+// overtaken returns the cursor that events brought past the answer. A loss that was accepted
+// needs no acceptance any more.
+func (all *answer) overtaken(at Cursor, held error) Cursor {
+	if held == nil && all.full {
+		at.Accepted = max(at.Accepted, all.removals.at)
+	}
+	return at
 }
 
 // answer is what the registry answered.

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/scriptorium-dev/scriptorium/agent/follow"
 	eventv1 "github.com/scriptorium-dev/scriptorium/proto/event/v1"
 	registryv1 "github.com/scriptorium-dev/scriptorium/proto/registry/v1"
@@ -88,7 +90,9 @@ func (w *world) answer(req *registryv1.PullRequest) []*registryv1.PullResponse {
 	for i, p := range pages {
 		p.Since, p.SinceFleet = req.GetSince(), req.GetFleet()
 		p.Fleet, p.Group, p.Nonce, p.Number, p.HeadRevision, p.Full = w.fleet, tenants.Group(), req.GetNonce(), int32(i), int64(w.head), full
-		p.Removals, p.AcceptedLoss, p.AcceptedLossRevision = w.made, w.accepted, int64(w.at)
+		if !w.uncounted {
+			p.Removals, p.AcceptedLoss, p.AcceptedLossRevision = proto.Int64(w.made), w.accepted, int64(w.at)
+		}
 		if p.Last = i == len(pages)-1; p.Last {
 			p.Checksums = w.checksums(tenants)
 		}

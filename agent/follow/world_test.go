@@ -27,36 +27,37 @@ type world struct {
 	adopt string // the fleet that nodes change to
 	t     *testing.T
 
-	mu       sync.Mutex
-	random   *rand.Rand
-	faults   faults
-	sealer   *seal.Sealer
-	trusted  *seal.Keyring // by nodes that are made
-	fleet    string
-	head     script.Revision
-	term     int64
-	sequence uint64
-	groups   map[string]*group
-	now      map[string]script.Object                // by key
-	changed  map[string]script.Revision              // by key, tombstones included
-	commits  map[string]map[script.Revision]wire.Sum // everything that ever was
-	sources  map[script.Digest][]byte
-	handlers map[follow.Handler]string // and its group
-	sent     map[string][]sent         // the last messages of each group
-	inline   bool                      // sources are small: all travel with events
-	large    bool                      // none does
-	wrong    bool                      // checksums are: a bug of the registry
-	odd      bool                      // those of beacons are
-	old      bool                      // it speaks the wire protocol 1
-	narrow   bool                      // it knows releases alone
-	lost     []string                  // the keys of objects whose records it cannot read
-	knows    bool                      // what those were before
-	made     int64                     // removals, so far
-	accepted int64                     // objects whose loss is
-	at       script.Revision           // of that
-	overtake func()                    // called before each answer is sent; may be nil
-	syncs    int
-	fulls    int
+	mu        sync.Mutex
+	random    *rand.Rand
+	faults    faults
+	sealer    *seal.Sealer
+	trusted   *seal.Keyring // by nodes that are made
+	fleet     string
+	head      script.Revision
+	term      int64
+	sequence  uint64
+	groups    map[string]*group
+	now       map[string]script.Object                // by key
+	changed   map[string]script.Revision              // by key, tombstones included
+	commits   map[string]map[script.Revision]wire.Sum // everything that ever was
+	sources   map[script.Digest][]byte
+	handlers  map[follow.Handler]string // and its group
+	sent      map[string][]sent         // the last messages of each group
+	inline    bool                      // sources are small: all travel with events
+	large     bool                      // none does
+	wrong     bool                      // checksums are: a bug of the registry
+	odd       bool                      // those of beacons are
+	old       bool                      // it speaks the wire protocol 1
+	narrow    bool                      // it knows releases alone
+	lost      []string                  // the keys of objects whose records it cannot read
+	knows     bool                      // what those were before
+	made      int64                     // removals, so far
+	uncounted bool                      // it is of an edition that does not say so
+	accepted  int64                     // objects whose loss is
+	at        script.Revision           // of that
+	overtake  func()                    // called before each answer is sent; may be nil
+	syncs     int
+	fulls     int
 }
 
 // group is a chain of the feed.

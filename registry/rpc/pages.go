@@ -116,7 +116,7 @@ func (p *pages) flush(ctx context.Context, last bool) error {
 		Since:        p.request.GetSince(),
 		SinceFleet:   p.request.GetFleet(),
 		Unreadable:   p.unreadable,
-		Removals:     p.changes.Group.Removed,
+		Removals:     proto.Int64(p.changes.Group.Removed),
 
 		AcceptedLoss: p.changes.Loss.Objects, AcceptedLossRevision: int64(p.changes.Loss.At),
 	}

@@ -821,7 +821,7 @@ type Page struct {
 	// How many objects of the group registries have removed since the fleet was founded, as
 	// of head_revision. A follower that would lose many more objects than this has grown by
 	// keeps what it has. An older registry leaves this out.
-	Removals int64 `protobuf:"varint,13,opt,name=removals,proto3" json:"removals,omitempty"`
+	Removals *int64 `protobuf:"varint,13,opt,name=removals,proto3,oneof" json:"removals,omitempty"`
 	// How many objects an administrator accepted the loss of last, and the revision of that.
 	AcceptedLoss         int64 `protobuf:"varint,14,opt,name=accepted_loss,json=acceptedLoss,proto3" json:"accepted_loss,omitempty"`
 	AcceptedLossRevision int64 `protobuf:"varint,15,opt,name=accepted_loss_revision,json=acceptedLossRevision,proto3" json:"accepted_loss_revision,omitempty"`
@@ -948,8 +948,8 @@ func (x *Page) GetUnreadable() []string {
 }
 
 func (x *Page) GetRemovals() int64 {
-	if x != nil {
-		return x.Removals
+	if x != nil && x.Removals != nil {
+		return *x.Removals
 	}
 	return 0
 }
@@ -1788,7 +1788,7 @@ const file_proto_event_v1_event_proto_rawDesc = "" +
 	" \x03(\tR\n" +
 	"unreadable\" \n" +
 	"\bRollCall\x12\x14\n" +
-	"\x05fleet\x18\x01 \x01(\tR\x05fleet\"\x8e\x04\n" +
+	"\x05fleet\x18\x01 \x01(\tR\x05fleet\"\xa0\x04\n" +
 	"\x04Page\x12\x14\n" +
 	"\x05fleet\x18\x01 \x01(\tR\x05fleet\x12\x14\n" +
 	"\x05group\x18\x02 \x01(\tR\x05group\x12\x14\n" +
@@ -1805,13 +1805,14 @@ const file_proto_event_v1_event_proto_rawDesc = "" +
 	"sinceFleet\x12\x1e\n" +
 	"\n" +
 	"unreadable\x18\f \x03(\tR\n" +
-	"unreadable\x12\x1a\n" +
-	"\bremovals\x18\r \x01(\x03R\bremovals\x12#\n" +
+	"unreadable\x12\x1f\n" +
+	"\bremovals\x18\r \x01(\x03H\x00R\bremovals\x88\x01\x01\x12#\n" +
 	"\raccepted_loss\x18\x0e \x01(\x03R\facceptedLoss\x124\n" +
 	"\x16accepted_loss_revision\x18\x0f \x01(\x03R\x14acceptedLossRevision\x12\x18\n" +
 	"\asession\x18\x10 \x01(\fR\asession\x12\x1f\n" +
 	"\vsession_key\x18\x11 \x01(\fR\n" +
-	"sessionKey\"\xe3\x05\n" +
+	"sessionKeyB\v\n" +
+	"\t_removals\"\xe3\x05\n" +
 	"\x06Status\x12\x14\n" +
 	"\x05fleet\x18\x01 \x01(\tR\x05fleet\x12\x14\n" +
 	"\x05agent\x18\x02 \x01(\tR\x05agent\x12 \n" +
@@ -1961,6 +1962,7 @@ func file_proto_event_v1_event_proto_init() {
 		(*Object_Value)(nil),
 		(*Object_Tenant)(nil),
 	}
+	file_proto_event_v1_event_proto_msgTypes[9].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
