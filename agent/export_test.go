@@ -1,6 +1,9 @@
 package agent
 
-import "github.com/scriptorium-dev/scriptorium/agent/cache"
+import (
+	"github.com/scriptorium-dev/scriptorium/agent/cache"
+	"github.com/scriptorium-dev/scriptorium/agent/follow"
+)
 
 // Table returns the live releases, for tests to spoil.
 func (a *Agent) Table() *cache.Table { return a.state.table }
@@ -13,3 +16,12 @@ var Troubled = troubled
 
 // InOrder is what the status tells of candidates.
 var InOrder = inOrder
+
+// RecallDelay is the least time before each answer to a recall.
+const RecallDelay = recallDelay
+
+// Recall hands on a recall.
+func (a *Agent) Recall(r follow.Recall) { a.recall(r) }
+
+// RecallsThatWait returns how many wait for their answers.
+func (a *Agent) RecallsThatWait() int { return len(a.recalls) }

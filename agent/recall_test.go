@@ -8,6 +8,8 @@ import (
 	"github.com/nats-io/nats.go"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/scriptorium-dev/scriptorium/agent"
+	"github.com/scriptorium-dev/scriptorium/agent/follow"
 	eventv1 "github.com/scriptorium-dev/scriptorium/proto/event/v1"
 	"github.com/scriptorium-dev/scriptorium/proto/seal"
 	"github.com/scriptorium-dev/scriptorium/proto/wire"
@@ -39,6 +41,7 @@ func TestCopies(t *testing.T) {
 		"tenants/acme", "tenants/other", "values/acme/flags", "values/acme/../flags", "releases/acme/edge", "releases/acme/none",
 		wire.SourceKey(script.DigestOf([]byte("another"))), "sources/garbage", source, content,
 	}}
+	begun := time.Now()
 	r.send(subjects.Recall(), recall)
 	r.send(subjects.Recall(), recall) // and once only
 	for _, key := range []string{"tenants/acme", "values/acme/flags", "releases/acme/edge", source, content} {
@@ -60,6 +63,23 @@ func TestCopies(t *testing.T) {
 	r.send(subjects.Recall(), &eventv1.Recall{Fleet: "f", Id: "two", Agents: []string{"node-1"}, SentAt: timestamppb.Now(), Keys: []string{source}})
 	if m := nextCopy(t, copies); m.GetId() != "two" {
 		t.Errorf("a replayed recall is answered: %.300v", m)
+	}
+	if took := time.Since(begun); took < 2*agent.RecallDelay {
+		t.Errorf("two recalls are answered within %v", took)
+	}
+}
+
+// TestRecallsThatWait: there is a bound to how many do.
+func TestRecallsThatWait(t *testing.T) {
+	a := openNode(t, newRegistry(t), t.TempDir()) // it does not run, so nothing answers
+	for range 100 {
+		a.Recall(follow.Recall{ID: "one"})
+	}
+	if got := a.RecallsThatWait(); got != 4 {
+		t.Errorf("%d recalls wait", got)
+	}
+	if err := a.Close(); err != nil {
+		t.Error(err)
 	}
 }
 

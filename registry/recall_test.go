@@ -232,10 +232,10 @@ func TestWhatIsNotTakenFromAgents(t *testing.T) {
 		"another fleet": {"fleet", func(f *fleetOf, key string, last script.Object) registry.Copy {
 			return f.sealed(key, f.sealer, "other", last)
 		}},
-		"another object": {"it is of ", func(f *fleetOf, key string, last script.Object) registry.Copy {
+		"another object": {"it is of \"", func(f *fleetOf, key string, last script.Object) registry.Copy {
 			for other, all := range f.before {
 				if other != key {
-					return f.copied(key, all[1])
+					return f.copied(key, at(all[1], last.Revision()))
 				}
 			}
 			return registry.Copy{}
