@@ -108,6 +108,7 @@ type Agent struct {
 	tests    gateway.Executor // the same for tests of candidates
 	follower *follow.Follower
 	feed     *follow.NATS
+	recalls  chan follow.Recall // that wait for their answers
 	conn     *grpc.ClientConn
 	behind   bool // what is live may be older than what was: see store.Loaded
 	ran      atomic.Bool
@@ -151,7 +152,7 @@ func Open(cfg Config) (*Agent, error) {
 	if cfg.ValueCacheBytes == 0 {
 		cfg.ValueCacheBytes = defaultValueCacheBytes
 	}
-	a := &Agent{cfg: cfg, log: cfg.Log}
+	a := &Agent{cfg: cfg, log: cfg.Log, recalls: make(chan follow.Recall, maxRecalls)}
 	conn, err := dial(cfg)
 	if err != nil {
 		return nil, err
@@ -244,7 +245,7 @@ func (a *Agent) assemble(registry follow.Registry) (err error) {
 	a.follower, err = follow.New(follow.Config{
 		Agent: a.cfg.Name, Labels: a.cfg.Labels, Software: a.cfg.Software,
 		Trusted: a.cfg.Trusted, Publishers: a.cfg.Publishers, Tenants: a.cfg.Tenants, AdoptFleet: a.cfg.AdoptFleet, RemovalShare: a.cfg.RemovalShare,
-		State: a.state, Registry: registry, Feed: a.feed, Reporter: a.feed, Tail: a.tail, Troubles: a.troubles, Trials: a.trials,
+		State: a.state, Registry: registry, Feed: a.feed, Reporter: a.feed, Tail: a.tail, Recall: a.recall, Troubles: a.troubles, Trials: a.trials,
 		Log: a.log, Metrics: a.cfg.Metrics,
 	})
 	if err != nil {
@@ -349,6 +350,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	})
 	g.Go(func() error { return a.follower.Run(ctx) })
 	g.Go(func() error { return a.host.Run(ctx) })
+	g.Go(func() error { return a.answerRecalls(ctx) })
 	g.Go(func() error { return a.state.tester.Run(ctx) })
 	if err := g.Wait(); err != nil {
 		return fmt.Errorf("agent %s: %w", a.cfg.Name, err)

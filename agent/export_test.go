@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/scriptorium-dev/scriptorium/agent/cache"
+	"github.com/scriptorium-dev/scriptorium/agent/follow"
 )
 
 // CatchUpWithin is CatchUp with another patience.
@@ -20,3 +21,12 @@ var Troubled = troubled
 
 // InOrder is what the status tells of candidates.
 var InOrder = inOrder
+
+// RecallDelay is the least time before each answer to a recall.
+const RecallDelay = recallDelay
+
+// Recall hands on a recall.
+func (a *Agent) Recall(r follow.Recall) { a.recall(r) }
+
+// RecallsThatWait returns how many wait for their answers.
+func (a *Agent) RecallsThatWait() int { return len(a.recalls) }

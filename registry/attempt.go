@@ -23,7 +23,8 @@ type asked struct {
 	decide func(cur script.Release, now time.Time) (decision, error)
 	// prepare, if not nil, completes a decision before it is committed, or refuses it.
 	prepare func(*decision) error
-	counted *bool // the write counts for its tenant's rates already
+	copied  *script.Release // what an agent had of one whose record cannot be read; or nil
+	counted *bool           // the write counts for its tenant's rates already
 }
 
 // usualRole is the one that the change takes in most cases.

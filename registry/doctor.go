@@ -2,6 +2,7 @@ package registry
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/scriptorium-dev/scriptorium/proto/wire"
 	"github.com/scriptorium-dev/scriptorium/registry/access"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -47,6 +49,7 @@ type DoctorRequest struct {
 	Script string // all scripts of the tenant, its values and settings, if empty
 	// Repair what can be repaired; Author and Note are as in Write.
 	Repair       bool
+	FromAgents   bool // ask agents for what the store has forgotten
 	Author, Note string
 }
 
@@ -67,7 +70,7 @@ type Finding struct {
 // admin. An error is the last that it yields.
 func (r *Registry) Doctor(ctx context.Context, req DoctorRequest) iter.Seq2[Finding, error] {
 	return func(yield func(Finding, error) bool) {
-		d := doctor{registry: r, req: req, yield: yield, needed: map[script.Digest][]string{}}
+		d := doctor{registry: r, req: req, yield: yield, needed: map[script.Digest][]string{}, recalled: map[string]*lost{}}
 		if err := d.run(ctx); err != nil && !d.left {
 			yield(Finding{}, err)
 		}
@@ -109,6 +112,8 @@ type doctor struct {
 	yield    func(Finding, error) bool
 	left     bool // nobody wants more
 
+	fleet      string
+	recalled   map[string]*lost // what agents were asked for
 	unreadable []Unreadable
 	releases   map[script.Name]script.Release
 	needed     map[script.Digest][]string // the keys of the objects that need it
@@ -132,7 +137,10 @@ func (d *doctor) run(ctx context.Context) error {
 	if d.registry.checkup == nil {
 		return script.Errorf(script.Unavailable, "", "the registry's store cannot be checked")
 	}
-	for _, part := range []func(context.Context) error{d.look, d.objects, d.look, d.versions, d.sources} {
+	if req.FromAgents && d.registry.copies == nil {
+		return script.Errorf(script.Unavailable, "from_agents", "the registry has no NATS to ask agents over")
+	}
+	for _, part := range []func(context.Context) error{d.look, d.recall, d.objects, d.look, d.versions, d.sources} {
 		if err := part(ctx); err != nil || d.left {
 			return err
 		}
@@ -152,7 +160,7 @@ func (d *doctor) look(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d.unreadable, d.releases = nil, map[script.Name]script.Release{}
+	d.fleet, d.unreadable, d.releases = snapshot.Fleet, nil, map[script.Name]script.Release{}
 	clear(d.needed)
 	for o, err := range snapshot.Objects() {
 		if u, ok := errors.AsType[*Unreadable](err); ok {
@@ -225,23 +233,31 @@ func (d *doctor) treat(ctx context.Context, f Finding, repair func(context.Conte
 }
 
 func (d *doctor) script(ctx context.Context, u *Unreadable, name script.Name, f *Finding) (func(context.Context) error, error) {
-	s, err := d.registry.salvage(ctx, name, u)
+	var copied *script.Release
+	if l := d.recalled[u.Key]; l != nil && l.object != nil {
+		copied = l.object.Release
+	}
+	s, err := d.registry.salvage(ctx, name, u, copied)
 	if err != nil {
 		return nil, err
 	}
+	parts := fmt.Sprintf("make it of its versions, history and audit trail: version %d is active; its settings, limits, config, tests and rollout are lost", s.release.Active.Number)
 	switch {
 	case s.exact:
-		f.Remedy = "restore it as it was at revision " + fmt.Sprint(u.lastRevision())
+		f.Remedy = fmt.Sprintf("restore it as it was at revision %d%s", u.lastRevision(), d.from(u.Key))
 	case s.release.Deleted:
-		f.Remedy = "nothing is left of it: publish it with --force, or delete it"
+		f.Remedy = d.otherwise(u.Key, "publish it with --force, or delete it: nothing is left of it here")
+		return nil, nil
+	case d.req.FromAgents: // another agent may come back with all of it
+		f.Remedy = d.otherwise(u.Key, "a repair without --from-agents does this: "+parts)
 		return nil, nil
 	default:
-		f.Remedy = fmt.Sprintf("make it of its versions, history and audit trail: version %d is active; its settings, limits, config, tests and rollout are lost", s.release.Active.Number)
+		f.Remedy = parts + ", unless an agent has them: run scriptctl doctor --repair --from-agents before"
 	}
 	return func(ctx context.Context) error {
 		w := Write{Name: name, Author: d.req.Author, Note: d.req.Note, By: d.req.By, ExpectedRevision: u.Revision, Force: true}
 		_, err := d.registry.write(ctx, asked{
-			Write: w, change: script.ChangeRepair,
+			Write: w, change: script.ChangeRepair, copied: copied,
 			decide: func(cur script.Release, _ time.Time) (decision, error) { return unchanged(cur), nil },
 		})
 		return err
@@ -258,35 +274,57 @@ func (u *Unreadable) lastRevision() script.Revision {
 
 func (d *doctor) value(ctx context.Context, u *Unreadable, f *Finding) (func(context.Context) error, error) {
 	if u.Last == nil {
-		f.Remedy = "nobody remembers what it was: put it again (scriptctl kv put), or delete it (scriptctl kv delete)"
+		f.Remedy = d.otherwise(u.Key, "put it again (scriptctl kv put), or delete it (scriptctl kv delete)")
 		return nil, nil
 	}
 	last := u.Last.Value
 	a := askedValue{key: last.Key, author: d.req.Author, expected: u.Revision, by: d.req.By, note: d.req.Note, change: script.ChangeRemove}
 	if !last.Deleted {
-		found, err := d.registry.store.Sources(ctx, []script.Digest{last.Digest})
+		content, err := d.content(ctx, last)
 		if err != nil {
 			return nil, err
 		}
-		if len(found) == 0 || script.DigestOf(found[0].Content) != last.Digest {
-			f.Remedy = "its content is lost: put it again (scriptctl kv put), or delete it (scriptctl kv delete)"
+		if content == nil {
+			f.Remedy = "its content is lost: " + d.otherwise(wire.SourceKey(last.Digest), "put it again (scriptctl kv put), or delete it (scriptctl kv delete)")
 			return nil, nil
 		}
-		a.change, a.content = script.ChangeRepair, found[0].Content
+		a.change, a.content = script.ChangeRepair, content
 	}
-	f.Remedy = "restore it as it was at revision " + fmt.Sprint(last.Revision)
+	f.Remedy = fmt.Sprintf("restore it as it was at revision %d%s", last.Revision, cmp.Or(d.from(u.Key), d.from(wire.SourceKey(last.Digest))))
 	return func(ctx context.Context) error {
 		_, _, err := d.registry.writeValue(ctx, a)
 		return err
 	}, nil
 }
 
+// content returns that of the value, of agents if the store does not have it; nil if it is
+// lost.
+func (d *doctor) content(ctx context.Context, v *script.Value) ([]byte, error) {
+	found, err := d.registry.store.Sources(ctx, []script.Digest{v.Digest})
+	if err != nil {
+		return nil, err
+	}
+	if len(found) > 0 && script.DigestOf(found[0].Content) == v.Digest {
+		return append([]byte{}, found[0].Content...), nil
+	}
+	if !d.req.FromAgents {
+		return nil, nil
+	}
+	err = d.contents(ctx, map[string][]script.Digest{v.Key.Tenant: {v.Digest}})
+	l := d.recalled[wire.SourceKey(v.Digest)]
+	content := l.content
+	if content != nil {
+		l.content = []byte{} // it is not kept for longer than its repair takes
+	}
+	return content, err
+}
+
 func (d *doctor) tenant(u *Unreadable, f *Finding) func(context.Context) error {
 	if u.Last == nil {
-		f.Remedy = "nobody remembers what was set: set it again (scriptctl tenant set)"
+		f.Remedy = d.otherwise(u.Key, "set it again (scriptctl tenant set)")
 		return nil
 	}
-	f.Remedy = "restore them as they were at revision " + fmt.Sprint(u.lastRevision())
+	f.Remedy = fmt.Sprintf("restore them as they were at revision %d%s", u.lastRevision(), d.from(u.Key))
 	req := SetTenant{Tenant: u.Last.Tenant.Name, Author: d.req.Author, ExpectedRevision: u.Revision, By: d.req.By}
 	if !u.Last.Deleted() {
 		req.Settings = &u.Last.Tenant.Settings
@@ -365,41 +403,65 @@ func (d *doctor) sources(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		broken := map[script.Digest]string{} // why
 		for _, digest := range batch {
-			reason := "it is missing"
-			if i := slices.IndexFunc(found, func(s Source) bool { return s.Digest == digest }); i >= 0 {
-				got := script.DigestOf(found[i].Content)
-				if got == digest {
-					continue
-				}
-				reason = "what is stored has the digest " + got.String()
+			i := slices.IndexFunc(found, func(s Source) bool { return s.Digest == digest })
+			if i < 0 {
+				broken[digest] = "it is missing"
+			} else if got := script.DigestOf(found[i].Content); got != digest {
+				broken[digest] = "what is stored has the digest " + got.String()
 			}
-			if err := d.source(ctx, digest, reason); err != nil || d.left {
-				return err
-			}
+		}
+		if err := d.broken(ctx, broken); err != nil || d.left {
+			return err
 		}
 	}
 	return nil
 }
 
-func (d *doctor) source(ctx context.Context, digest script.Digest, reason string) error {
-	keys := d.needed[digest]
-	f := Finding{Key: "sources/" + digest.String(), Reason: fmt.Sprintf("%s; %s needs it", reason, keys[0])}
+// broken tells of the sources that are, and why.
+func (d *doctor) broken(ctx context.Context, why map[script.Digest]string) error {
+	clear(d.recalled)
+	past, forgotten := map[script.Digest][]byte{}, map[string][]script.Digest{}
+	for digest := range why {
+		content, err := d.registry.checkup.PastSource(ctx, digest)
+		switch {
+		case err == nil:
+			past[digest] = append([]byte{}, content...)
+		case script.KindOf(err) != script.NotFound:
+			return err
+		case d.req.FromAgents:
+			u := Unreadable{Key: d.needed[digest][0]}
+			forgotten[u.TenantName()] = append(forgotten[u.TenantName()], digest)
+		}
+	}
+	if err := d.contents(ctx, forgotten); err != nil {
+		return err
+	}
+	for _, digest := range slices.SortedFunc(maps.Keys(why), func(a, b script.Digest) int { return bytes.Compare(a[:], b[:]) }) {
+		if d.source(ctx, digest, why[digest], past[digest]); d.left {
+			return nil
+		}
+	}
+	return nil
+}
+
+func (d *doctor) source(ctx context.Context, digest script.Digest, reason string, content []byte) {
+	keys, key := d.needed[digest], wire.SourceKey(digest)
+	f := Finding{Key: key, Reason: fmt.Sprintf("%s; %s needs it", reason, keys[0])}
 	if len(keys) > 1 {
 		f.Reason = fmt.Sprintf("%s; %s and %d others need it", reason, keys[0], len(keys)-1)
 	}
-	content, err := d.registry.checkup.PastSource(ctx, digest)
-	switch {
-	case script.KindOf(err) == script.NotFound:
-		f.Remedy = "nobody remembers it here: import it from an export, or publish another version; agents that have it keep it"
-		d.tell(f)
-		return nil
-	case err != nil:
-		return err
+	if l := d.recalled[key]; l != nil && content == nil {
+		content = l.content
 	}
-	f.Remedy = "restore it as it was"
+	if content == nil {
+		f.Remedy = d.otherwise(key, "import it from an export, or publish another version; agents that have it keep it")
+		d.tell(f)
+		return
+	}
+	f.Remedy = "restore it as it was" + d.from(key)
 	d.treat(ctx, f, func(ctx context.Context) error {
 		return d.registry.checkup.ReplaceSource(ctx, Source{Digest: digest, Content: content})
 	})
-	return nil
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/proto/publisher"
+	"github.com/scriptorium-dev/scriptorium/proto/seal"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -26,6 +27,10 @@ type Config struct {
 	Store Store
 	// Checkup is the same store's; nil if it cannot be checked.
 	Checkup Checkup
+	// Copies asks agents for what the store has lost, and Trusted believes what this registry
+	// signs; both are nil if there are no agents.
+	Copies  Copies
+	Trusted *seal.Keyring
 	// Recent, if not nil, follows the store, and saves writes most of their reads.
 	Recent *Recent
 	// Engines check sources before they are stored, by their names.
@@ -67,6 +72,8 @@ const (
 type Registry struct {
 	store         Store
 	checkup       Checkup
+	copies        Copies
+	trusted       *seal.Keyring
 	sources       *sources
 	recent        *Recent
 	engines       map[string]engine.Checker
@@ -87,6 +94,8 @@ func New(cfg Config) *Registry {
 	r := &Registry{
 		store:         cfg.Store,
 		checkup:       cfg.Checkup,
+		copies:        cfg.Copies,
+		trusted:       cfg.Trusted,
 		sources:       newSources(cfg.Store),
 		recent:        cfg.Recent,
 		engines:       maps.Clone(cfg.Engines),

@@ -22,16 +22,20 @@ type salvage struct {
 	broken []uint64
 }
 
-// salvage finds out what the script was.
-func (r *Registry) salvage(ctx context.Context, name script.Name, u *Unreadable) (salvage, error) {
+// salvage finds out what the script was. What the store has forgotten, copied may say; it is
+// nil if nobody has a copy.
+func (r *Registry) salvage(ctx context.Context, name script.Name, u *Unreadable, copied *script.Release) (salvage, error) {
 	remains, err := r.store.Remains(ctx, *u)
 	if err != nil {
 		return salvage{}, err
 	}
 	s := salvage{broken: remains.Broken}
 	if remains.Last != nil {
-		s.exact, s.release = true, *remains.Last.Release
-		s.release.Revision = u.Revision
+		copied = remains.Last.Release
+	}
+	if copied != nil {
+		s.exact, s.release = true, *copied
+		s.release.Revision, s.release.Latest = u.Revision, max(copied.Latest, remains.latest())
 		return s, nil
 	}
 	if s.release, err = r.assemble(ctx, name, remains); err != nil {
@@ -118,7 +122,7 @@ func (r *Registry) attemptLost(ctx context.Context, a asked, means Asked, u *Unr
 		return decision{}, settled, script.Errorf(script.Internal, "",
 			"%w: repair it (scriptctl doctor %s --repair), replace it (scriptctl publish --force), or delete it", u, a.Name)
 	}
-	s, err := r.salvage(ctx, a.Name, u)
+	s, err := r.salvage(ctx, a.Name, u, a.copied)
 	if script.KindOf(err) == script.Conflict {
 		return decision{}, lostRace, err
 	}

@@ -70,6 +70,7 @@ type Handler interface {
 	Beacon(sealed []byte)
 	RollCall(sealed []byte)
 	Tail(sealed []byte)
+	Recall(sealed []byte)
 	// Lost says that messages were lost on the way.
 	Lost()
 	// Connected says that the connection is there, anew or again, or is gone.
@@ -169,6 +170,9 @@ type Config struct {
 	// Tail is told, from one goroutine, that somebody reads along with what scripts log;
 	// may be nil. It returns at once.
 	Tail func(Tail)
+	// Recall is told, from one goroutine, that the registry asks for copies; may be nil. It
+	// returns at once.
+	Recall func(Recall)
 
 	State    State
 	Registry Registry
@@ -224,6 +228,7 @@ type Follower struct {
 	unsent    bool    // the last status
 	trouble   trouble // with the registry
 	tails     tails
+	recalls   tails
 	session   seal.Session // the zero one until a registry gives one; older ones never do
 
 	standing atomic.Pointer[standing]
@@ -355,6 +360,8 @@ func (f *Follower) takeIn(now time.Time) {
 			}
 		case m.tail != nil:
 			f.tail(now, m.tail)
+		case m.recall != nil:
+			f.recall(now, m.recall)
 		case !f.machine.ofAnotherFleet("roll call", *m.rollCall):
 			f.status.called(now)
 		}

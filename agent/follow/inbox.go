@@ -38,6 +38,7 @@ type message struct {
 	beacon   *beacon
 	rollCall *string // the fleet
 	tail     *Tail
+	recall   *Recall
 }
 
 func (b *inbox) init(open opener, refusals *refusals) {
@@ -78,6 +79,15 @@ func (b *inbox) Tail(data []byte) {
 		return
 	}
 	b.add(message{tail: t}, 0)
+}
+
+func (b *inbox) Recall(data []byte) {
+	r, err := b.open.recall(data)
+	if err != nil {
+		b.refusals.note("recall", err)
+		return
+	}
+	b.add(message{recall: r}, 0)
 }
 
 func (b *inbox) Lost() {

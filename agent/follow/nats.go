@@ -97,7 +97,7 @@ func (n *NATS) Subscribe(ctx context.Context, h Handler) error {
 	if err != nil {
 		return fmt.Errorf("set up the connection to NATS at %s: %w", strings.Join(n.URLs, ","), err)
 	}
-	for _, subject := range []string{n.Subjects.Feed(n.Group), n.Subjects.RollCall(), n.Subjects.Tail()} {
+	for _, subject := range []string{n.Subjects.Feed(n.Group), n.Subjects.RollCall(), n.Subjects.Tail(), n.Subjects.Recall()} {
 		sub, err := conn.Subscribe(subject, func(m *nats.Msg) { n.deliver(h, m) })
 		if err != nil {
 			conn.Close()
@@ -148,6 +148,8 @@ func (n *NATS) deliver(h Handler, m *nats.Msg) {
 		h.RollCall(m.Data)
 	case n.Subjects.Tail():
 		h.Tail(m.Data)
+	case n.Subjects.Recall():
+		h.Recall(m.Data)
 	}
 }
 
@@ -166,6 +168,28 @@ func (n *NATS) Report(_ context.Context, s *eventv1.Status, in seal.Session) err
 	}
 	if err := conn.Publish(n.Subjects.Status(n.Agent), data); err != nil {
 		return fmt.Errorf("publish the status: %w", err)
+	}
+	return nil
+}
+
+// SendCopy sends what the registry has asked for, or says that NATS does not take it.
+func (n *NATS) SendCopy(m *eventv1.Copy) error {
+	conn := n.connection()
+	if conn == nil || !conn.IsConnected() {
+		return script.Errorf(script.Unavailable, "", "not connected to NATS")
+	}
+	m.Agent = n.Agent
+	data, err := seal.SealCopy(m)
+	if err == nil && int64(len(data)) > conn.MaxPayload() {
+		m.Problem = fmt.Sprintf("it has %d bytes, and NATS takes messages of %d: raise its max_payload", len(m.GetContent()), conn.MaxPayload())
+		m.Content = nil
+		data, err = seal.SealCopy(m)
+	}
+	if err != nil {
+		return err
+	}
+	if err := conn.Publish(n.Subjects.Copies(n.Agent), data); err != nil {
+		return fmt.Errorf("publish a copy: %w", err)
 	}
 	return nil
 }

@@ -55,6 +55,7 @@ func (h heard) Event(data []byte)    { h <- "event " + string(data) }
 func (h heard) Beacon(data []byte)   { h <- "beacon " + string(data) }
 func (h heard) RollCall(data []byte) { h <- "roll call " + string(data) }
 func (h heard) Tail(data []byte)     { h <- "tail " + string(data) }
+func (h heard) Recall(data []byte)   { h <- "recall " + string(data) }
 func (h heard) Lost()                { h <- "lost" }
 func (h heard) Connected(is bool)    { h <- "connected " + strconv.FormatBool(is) }
 
@@ -118,6 +119,8 @@ func TestNATS(t *testing.T) {
 	h.expect(t, "roll call all")
 	publish(subjects.Tail(), "acme")
 	h.expect(t, "tail acme")
+	publish(subjects.Recall(), "acme")
+	h.expect(t, "recall acme")
 
 	logs, err := conn.SubscribeSync(subjects.AllLogs())
 	if err != nil {

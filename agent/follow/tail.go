@@ -41,16 +41,15 @@ func (o *opener) tail(data []byte) (*Tail, error) {
 // tails remembers what was asked for last, so that whoever holds NATS cannot ask again
 // in the registry's name: each counts once, and only while it is young.
 type tails struct {
-	newest map[[2]string]time.Time // by tenant and name: when it was sent
+	newest map[[2]string]time.Time // by tenant and name, or by the id of a Recall: when it was sent
 }
 
-// isNew reports whether t has not come before, and notes that it has.
-func (s *tails) isNew(now time.Time, t *Tail) bool {
-	if age := now.Sub(t.sentAt); age > tailAge || age < -tailAge {
+// isNew reports whether what was sent then has not come before, and notes that it has.
+func (s *tails) isNew(now time.Time, of [2]string, at time.Time) bool {
+	if age := now.Sub(at); age > tailAge || age < -tailAge {
 		return false
 	}
-	of := [2]string{t.Tenant, t.Name}
-	if !t.sentAt.After(s.newest[of]) {
+	if !at.After(s.newest[of]) {
 		return false
 	}
 	if s.newest == nil {
@@ -66,7 +65,7 @@ func (s *tails) isNew(now time.Time, t *Tail) bool {
 			return false
 		}
 	}
-	s.newest[of] = t.sentAt
+	s.newest[of] = at
 	return true
 }
 
@@ -75,7 +74,7 @@ func (f *Follower) tail(now time.Time, t *Tail) {
 	if f.cfg.Tail == nil || f.machine.ofAnotherFleet("tail", t.Fleet) {
 		return
 	}
-	if !f.tails.isNew(now, t) {
+	if !f.tails.isNew(now, [2]string{t.Tenant, t.Name}, t.sentAt) {
 		f.refusals.note("tail", refuse(refusedReplayed, "a tail that was sent at %v came again, or late", t.sentAt))
 		return
 	}

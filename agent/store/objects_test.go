@@ -380,3 +380,27 @@ func FuzzKeys(f *testing.F) {
 		}
 	})
 }
+
+// TestSealed: the envelope is as it came, from the journal as from its file.
+func TestSealed(t *testing.T) {
+	dir := furnished(t)
+	s, _ := open(t, dir)
+	entry := objectEntry(value("acme/flags", 70, "off"))
+	must(t, putAll(s, []script.Object{entry.Object}, "off"))
+	must(t, s.SaveCursor(store.Cursor{Fleet: "f", Revision: 70}))
+	for _, where := range []string{"journal", "file"} {
+		for key, want := range map[string][]byte{entry.Object.Key(): entry.Sealed, "tenants/acme": objectEntry(tenant("acme", 60, 500)).Sealed} {
+			if got, err := s.Sealed(key); err != nil || !slices.Equal(got, want) {
+				t.Errorf("%s, from the %s: %q, %v", key, where, got, err)
+			}
+		}
+		for _, key := range []string{"values/acme/none", "values/acme/../flags", "blobs/x"} {
+			if got, err := s.Sealed(key); err == nil {
+				t.Errorf("%s, from the %s: %q", key, where, got)
+			}
+		}
+		must(t, s.Close())
+		s, _ = open(t, dir)
+	}
+	must(t, s.Close())
+}

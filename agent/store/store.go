@@ -197,6 +197,25 @@ func (s *Store) Retains(d script.Digest) bool {
 	return s.blobs[d].refs > 0
 }
 
+// Sealed returns the envelope of the live object's entry as it is kept. The error has
+// ErrMissing in its chain if there is none.
+func (s *Store) Sealed(key string) ([]byte, error) {
+	path, err := s.objectPath(key)
+	if err != nil {
+		return nil, err
+	}
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	s.mu.RLock()
+	_, live := s.objects[key]
+	s.mu.RUnlock()
+	if !live {
+		return nil, fmt.Errorf("%s: %w", key, ErrMissing)
+	}
+	sealed, _, err := s.readEntry(path)
+	return bytes.Clone(sealed), err
+}
+
 // Source reads and verifies a source. A source that fails its check is set
 // aside and counts as missing. The error is ErrMissing, or one of reading.
 func (s *Store) Source(d script.Digest) ([]byte, error) {

@@ -16,6 +16,7 @@ type DoctorOptions struct {
 	Selected script.Name
 	// Repair what can be repaired; the author is required then.
 	Repair       bool
+	FromAgents   bool // ask agents for copies of what the registry's store has forgotten
 	Author, Note string
 }
 
@@ -44,7 +45,7 @@ func (c *Client) Doctor(ctx context.Context, o DoctorOptions) iter.Seq2[Finding,
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		stream, err := c.registry.Doctor(ctx, &registryv1.DoctorRequest{
-			Tenant: o.Selected.Tenant, Name: o.Selected.Script, Repair: o.Repair, Author: o.Author, Note: o.Note,
+			Tenant: o.Selected.Tenant, Name: o.Selected.Script, Repair: o.Repair, FromAgents: o.FromAgents, Author: o.Author, Note: o.Note,
 		})
 		for err == nil {
 			var m *registryv1.DoctorResponse

@@ -191,10 +191,10 @@ func testUnreadable(t *testing.T, record string) {
 }
 
 // doctor returns what is damaged, by its key.
-func (s *stack) doctor(repair bool) map[string]registryclient.Finding {
+func (s *stack) doctor(o registryclient.DoctorOptions) map[string]registryclient.Finding {
 	s.t.Helper()
 	found := map[string]registryclient.Finding{}
-	for f, err := range s.registry.Doctor(s.t.Context(), registryclient.DoctorOptions{Repair: repair, Author: "test", Note: "repaired"}) {
+	for f, err := range s.registry.Doctor(s.t.Context(), o) {
 		if err != nil {
 			s.t.Fatal(err)
 		}
@@ -202,6 +202,8 @@ func (s *stack) doctor(repair bool) map[string]registryclient.Finding {
 	}
 	return found
 }
+
+var repairs = registryclient.DoctorOptions{Repair: true, Author: "test", Note: "repaired"}
 
 // TestDoctor: it lists what is damaged, restores what etcd remembers as it was, and makes what
 // etcd has forgotten of what is left.
@@ -219,7 +221,7 @@ func TestDoctor(t *testing.T) {
 	s.publish(1)
 	before := s.publish(2).Release
 	s.converge(before.Revision)
-	if found := s.doctor(false); len(found) != 0 {
+	if found := s.doctor(registryclient.DoctorOptions{}); len(found) != 0 {
 		t.Errorf("nothing is damaged, and it finds %+v", found)
 	}
 	release := "releases/" + name.String()
@@ -232,7 +234,7 @@ func TestDoctor(t *testing.T) {
 	s.spoil(fmt.Sprintf("blobs/%x", second[:]), "garbage")
 	want := []string{release, "sources/" + second.String(), "tenants/" + name.Tenant, "values/" + flag.String(), versions + "1"}
 	slices.Sort(want)
-	found := s.doctor(true)
+	found := s.doctor(repairs)
 	if keys := slices.Sorted(maps.Keys(found)); !slices.Equal(keys, want) {
 		t.Fatalf("it finds %+v, want %v", found, want)
 	}
@@ -241,7 +243,7 @@ func TestDoctor(t *testing.T) {
 			t.Errorf("%s: %+v", key, f)
 		}
 	}
-	if found := s.doctor(true); len(found) != 0 {
+	if found := s.doctor(repairs); len(found) != 0 {
 		t.Errorf("after the repair it finds %+v", found)
 	}
 	s.unreadable()
@@ -265,7 +267,7 @@ func TestDoctor(t *testing.T) {
 	// What etcd has forgotten.
 	s.spoil("values/"+flag.String(), "garbage")
 	s.spoil(release, "garbage")()
-	found = s.doctor(true)
+	found = s.doctor(repairs)
 	if f := found[release]; len(found) != 2 || !f.Repaired || found["values/"+flag.String()].Repairable {
 		t.Errorf("it finds %+v", found)
 	}

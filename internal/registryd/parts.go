@@ -100,7 +100,7 @@ func (d *Daemon) registry(cfg Config, m *metrics) *registry.Registry {
 		engines = map[string]engine.Checker{l.Name(): l}
 	}
 	return registry.New(registry.Config{
-		Store: d.store, Checkup: d.store, Recent: d.recent, Engines: engines, Wrote: m.wrote, Space: d.space.check,
+		Store: d.store, Checkup: d.store, Copies: fanout.NewCopies(d.fan, d.mirror.Fleet, d.fleet.Connected), Trusted: d.secure.sealer.Keyring(), Recent: d.recent, Engines: engines, Wrote: m.wrote, Space: d.space.check,
 		Publishers: d.secure.tenantKeys.Roots,
 	})
 }

@@ -24,7 +24,7 @@ type findingView struct {
 }
 
 func (a *app) doctorCommand() *cobra.Command {
-	var repair bool
+	var repair, fromAgents bool
 	var lost int64
 	var note string
 	cmd := &cobra.Command{
@@ -43,19 +43,25 @@ that etcd has forgotten of its versions, its history and the audit trail. The se
 limits, config, tests and rollout of such a release are lost. A repair is a change like
 any other, with a new revision.
 
+With --from-agents, doctor asks some connected agents for what etcd has forgotten. It
+takes entries that this registry's key has signed and that are of the last change, and
+sources that match their digest. A repair then restores everything as it was. If no
+agent sends a release, doctor leaves its record alone. Without --repair, doctor lists
+what agents can restore.
+
 Agents keep what they run when the registry would remove a large part of it at once and
 has no record of the removals. Restore etcd then. If the loss is meant, --accept-loss N
 has agents remove up to N objects each. The agents' logs name the number.
 
 Doctor ends with exit code 8 if something is left that it did not repair.`,
-		Example:           "  scriptctl doctor\n  scriptctl doctor acme/route --repair",
+		Example:           "  scriptctl doctor\n  scriptctl doctor acme/route --repair\n  scriptctl doctor --repair --from-agents",
 		Args:              wantArgs(0, 1, "one tenant or script at most", "[tenant/name]"),
 		ValidArgsFunction: a.completeNameThenVersions(0),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if cmd.Flags().Changed("accept-loss") {
 				return a.acceptLoss(cmd.Context(), lost, note, args)
 			}
-			o := registryclient.DoctorOptions{Repair: repair, Note: note}
+			o := registryclient.DoctorOptions{Repair: repair, FromAgents: fromAgents, Note: note}
 			if len(args) == 1 {
 				var err error
 				if o.Selected, err = parseSelection(args[0]); err != nil {
@@ -66,8 +72,10 @@ Doctor ends with exit code 8 if something is left that it did not repair.`,
 		},
 	}
 	cmd.Flags().BoolVar(&repair, "repair", false, "repair what can be repaired")
+	cmd.Flags().BoolVar(&fromAgents, "from-agents", false, "ask agents for their signed copies of what etcd has forgotten")
 	cmd.Flags().Int64Var(&lost, "accept-loss", 0, "have each agent remove up to this many objects whose records the registry has lost")
 	cmd.MarkFlagsMutuallyExclusive("repair", "accept-loss")
+	cmd.MarkFlagsMutuallyExclusive("from-agents", "accept-loss")
 	cmd.Flags().StringVar(&note, "note", "", "why, for the histories and the audit trail")
 	return cmd
 }
@@ -136,7 +144,11 @@ func (a *app) doctor(ctx context.Context, o registryclient.DoctorOptions) error 
 	if left == 0 {
 		return err
 	}
-	what := errors.New(count(left, "record") + " cannot be read; agents keep what was live: run scriptctl doctor --repair")
+	command := "scriptctl doctor --repair"
+	if o.FromAgents {
+		command += " --from-agents"
+	}
+	what := errors.New(count(left, "record") + " cannot be read; agents keep what was live: run " + command)
 	if o.Repair {
 		what = errors.New(count(left, "record") + " could not be repaired; agents keep what was live")
 	}

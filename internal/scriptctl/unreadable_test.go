@@ -101,4 +101,28 @@ func TestRecordsThatCannotBeRead(t *testing.T) {
 	if out := p.must("list"); strings.Contains(out, "acme/b") || !strings.Contains(out, "acme/a   v2") {
 		t.Error(out)
 	}
+
+	// What etcd has forgotten.
+	p.spoil(stack, "values/acme/other")
+	c := etcdtest.Client(t, stack.EtcdEndpoint())
+	now, err := c.Get(t.Context(), "none")
+	if err == nil {
+		_, err = c.Compact(t.Context(), now.Header.Revision)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for args, want := range map[string]string{
+		"doctor": "agents may have it: run scriptctl doctor --repair --from-agents", "doctor --from-agents": "run scriptctl doctor --repair --from-agents",
+	} {
+		if out, code := p.run("", strings.Fields(args)...); code != 8 || !strings.Contains(out, want) {
+			t.Errorf("%s: exit code %d, without %q:\n%s", args, code, want, out)
+		}
+	}
+	if out := p.must("doctor", "--repair", "--from-agents"); !strings.Contains(out, "from the agent ") {
+		t.Error(out)
+	}
+	if out := p.must("kv", "get", "acme/other"); out != "on" {
+		t.Errorf("the value is %q", out)
+	}
 }

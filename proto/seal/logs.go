@@ -1,9 +1,24 @@
 package seal
 
-import eventv1 "github.com/scriptorium-dev/scriptorium/proto/event/v1"
+import (
+	"google.golang.org/protobuf/proto"
+
+	eventv1 "github.com/scriptorium-dev/scriptorium/proto/event/v1"
+)
 
 // SealLogs returns what scripts have logged in an envelope, which nobody signs.
-func SealLogs(m *eventv1.Logs) ([]byte, error) {
+func SealLogs(m *eventv1.Logs) ([]byte, error) { return sealUnsigned(m) }
+
+// OpenLogs takes what scripts have logged out of its envelope.
+func OpenLogs(data []byte, m *eventv1.Logs) error { return openUnsigned(data, m) }
+
+// SealCopy returns the copy in an envelope, which nobody signs.
+func SealCopy(m *eventv1.Copy) ([]byte, error) { return sealUnsigned(m) }
+
+// OpenCopy takes a copy out of its envelope.
+func OpenCopy(data []byte, m *eventv1.Copy) error { return openUnsigned(data, m) }
+
+func sealUnsigned(m proto.Message) ([]byte, error) {
 	env, err := envelope(m, StatusProtocol)
 	if err != nil {
 		return nil, err
@@ -11,8 +26,7 @@ func SealLogs(m *eventv1.Logs) ([]byte, error) {
 	return marshal.Marshal(env)
 }
 
-// OpenLogs takes what scripts have logged out of its envelope.
-func OpenLogs(data []byte, m *eventv1.Logs) error {
+func openUnsigned(data []byte, m proto.Message) error {
 	env, err := open(data, m.ProtoReflect().Descriptor().FullName(), StatusProtocol)
 	if err != nil {
 		return err

@@ -43,7 +43,7 @@ type Sealer struct {
 }
 
 // NewSealer returns a sealer that signs with the key. With former ones it verifies sessions
-// alone, for as long as other registries sign with them.
+// and copies of agents alone, for as long as other registries sign with them.
 func NewSealer(key ed25519.PrivateKey, former ...ed25519.PrivateKey) *Sealer {
 	return &Sealer{key: key, id: idOf(key), former: former}
 }
@@ -64,6 +64,18 @@ func (s *Sealer) KeyIDs() []string {
 		ids = append(ids, idOf(key))
 	}
 	return ids
+}
+
+// Keyring returns a keyring that believes what s signs, or signed with a former key; nothing
+// if it signs nothing.
+func (s *Sealer) Keyring() *Keyring {
+	var keys []ed25519.PublicKey
+	for _, key := range append([]ed25519.PrivateKey{s.key}, s.former...) {
+		if key != nil {
+			keys = append(keys, key.Public().(ed25519.PublicKey))
+		}
+	}
+	return NewKeyring(keys...)
 }
 
 // Seal returns m in an envelope.

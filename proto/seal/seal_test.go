@@ -58,6 +58,22 @@ func TestBelievesWhatATrustedKeySigned(t *testing.T) {
 	}
 }
 
+func TestKeyringOfASealer(t *testing.T) {
+	old, current := newKey(t), newKey(t)
+	ring := seal.NewSealer(current, old).Keyring()
+	for _, key := range []ed25519.PrivateKey{old, current} {
+		if _, err := ring.Open(mustSeal(t, seal.NewSealer(key), beacon), &eventv1.Beacon{}); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := ring.Open(mustSeal(t, seal.NewSealer(newKey(t)), beacon), &eventv1.Beacon{}); !errors.Is(err, seal.ErrUnknownKey) {
+		t.Errorf("another key: %v", err)
+	}
+	if _, err := seal.Unsigned().Keyring().Open(mustSeal(t, seal.Unsigned(), beacon), &eventv1.Beacon{}); !errors.Is(err, seal.ErrUnsigned) {
+		t.Errorf("without a key: %v", err)
+	}
+}
+
 func TestRefusesWhatNoTrustedKeySigned(t *testing.T) {
 	key, other := newKey(t), newKey(t)
 	ring := seal.NewKeyring(public(key))

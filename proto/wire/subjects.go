@@ -1,5 +1,11 @@
 package wire
 
+import (
+	"strings"
+
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
 // Subjects are the NATS subjects of one fleet.
 type Subjects struct {
 	// Prefix comes before every subject; "scriptorium" unless configured.
@@ -35,3 +41,28 @@ func (s Subjects) Logs(agent string) string { return s.Prefix + ".logs." + agent
 
 // AllLogs matches what every agent sends.
 func (s Subjects) AllLogs() string { return s.Prefix + ".logs.>" }
+
+// Recall is where a registry asks for copies of what it has lost.
+func (s Subjects) Recall() string { return s.Prefix + ".recall" }
+
+// Copies is where the agent sends them.
+func (s Subjects) Copies(agent string) string { return s.Prefix + ".copies." + agent }
+
+// AllCopies matches those of every agent.
+func (s Subjects) AllCopies() string { return s.Prefix + ".copies.>" }
+
+// MaxRecall is how many keys a Recall has at most.
+const MaxRecall = 16
+
+// SourceKey is the key of a source in a Recall, beside those of objects.
+func SourceKey(d script.Digest) string { return "sources/" + d.String() }
+
+// ToSourceKey is the reverse of SourceKey; ok is false for the key of an object.
+func ToSourceKey(key string) (d script.Digest, ok bool) {
+	text, ok := strings.CutPrefix(key, "sources/")
+	if !ok {
+		return d, false
+	}
+	d, err := script.ParseDigest(text)
+	return d, err == nil
+}

@@ -71,6 +71,18 @@ func (f *Fleet) followers(tenant string) []*group {
 	return groups
 }
 
+// Connected returns the names of the connected agents that follow the tenant.
+func (f *Fleet) Connected(tenant string) (names []string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, g := range f.followers(tenant) {
+		for slot := range g.slots.all {
+			names = append(names, f.bySlot[slot].report.Agent)
+		}
+	}
+	return names
+}
+
 // Groups returns what the agents of the fleet follow, those included that are
 // unknown: each selector once.
 func (f *Fleet) Groups() []script.Selector {

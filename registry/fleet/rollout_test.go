@@ -176,11 +176,17 @@ func TestGroups(t *testing.T) {
 	want("2/0/0 of 3 false", "1/0/0 of 1 true")
 	b.follow("a-to-z", 12, "shop") // it was told to follow others
 	want("2/0/0 of 2 true", "2/0/0 of 2 true")
+	if acme, other := b.Connected("acme"), b.Connected("other"); len(acme) != 2 || !slices.Equal(other, []string{"all"}) {
+		t.Errorf("%v follow acme, and %v follow another tenant", acme, other)
+	}
 	b.commit(cart, 13)
 	b.pass(16 * time.Second)
 	b.hear("all", 13)
 	b.Sweep()
 	want("1/0/1 of 2 true", "1/0/1 of 2 true")
+	if acme := b.Connected("acme"); !slices.Equal(acme, []string{"all"}) {
+		t.Errorf("of those that follow acme, %v are heard", acme)
+	}
 	if groups := b.Groups(); len(groups) != 3 {
 		t.Errorf("groups: %v", groups)
 	}

@@ -68,7 +68,7 @@ func fromItem(item registry.Item) *registryv1.ExportResponse {
 func (s *registryService) Doctor(m *registryv1.DoctorRequest, stream grpc.ServerStreamingServer[registryv1.DoctorResponse]) error {
 	ctx := stream.Context()
 	req := registry.DoctorRequest{
-		By: access.FromContext(ctx), Tenant: m.GetTenant(), Script: m.GetName(), Repair: m.GetRepair(), Author: m.GetAuthor(), Note: m.GetNote(),
+		By: access.FromContext(ctx), Tenant: m.GetTenant(), Script: m.GetName(), Repair: m.GetRepair(), FromAgents: m.GetFromAgents(), Author: m.GetAuthor(), Note: m.GetNote(),
 	}
 	for f, err := range s.registry.Doctor(ctx, req) {
 		if err != nil {

@@ -2949,8 +2949,10 @@ type DoctorRequest struct {
 	// Repair what can be repaired.
 	Repair bool `protobuf:"varint,3,opt,name=repair,proto3" json:"repair,omitempty"`
 	// As in the writes of scripts; required for a repair.
-	Author        string `protobuf:"bytes,4,opt,name=author,proto3" json:"author,omitempty"`
-	Note          string `protobuf:"bytes,5,opt,name=note,proto3" json:"note,omitempty"`
+	Author string `protobuf:"bytes,4,opt,name=author,proto3" json:"author,omitempty"`
+	Note   string `protobuf:"bytes,5,opt,name=note,proto3" json:"note,omitempty"`
+	// Ask agents for copies of what the store has forgotten.
+	FromAgents    bool `protobuf:"varint,6,opt,name=from_agents,json=fromAgents,proto3" json:"from_agents,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3018,6 +3020,13 @@ func (x *DoctorRequest) GetNote() string {
 		return x.Note
 	}
 	return ""
+}
+
+func (x *DoctorRequest) GetFromAgents() bool {
+	if x != nil {
+		return x.FromAgents
+	}
+	return false
 }
 
 // DoctorResponse is one thing that is damaged.
@@ -5881,13 +5890,15 @@ const file_proto_registry_v1_registry_proto_rawDesc = "" +
 	"\tunchanged\x18\x02 \x01(\x05R\tunchanged\x12\x1a\n" +
 	"\breplaced\x18\x03 \x01(\x05R\breplaced\x12\x16\n" +
 	"\x06values\x18\x04 \x01(\x05R\x06values\x12\x18\n" +
-	"\atenants\x18\x05 \x01(\x05R\atenants\"\x7f\n" +
+	"\atenants\x18\x05 \x01(\x05R\atenants\"\xa0\x01\n" +
 	"\rDoctorRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x16\n" +
 	"\x06repair\x18\x03 \x01(\bR\x06repair\x12\x16\n" +
 	"\x06author\x18\x04 \x01(\tR\x06author\x12\x12\n" +
-	"\x04note\x18\x05 \x01(\tR\x04note\"\xaa\x01\n" +
+	"\x04note\x18\x05 \x01(\tR\x04note\x12\x1f\n" +
+	"\vfrom_agents\x18\x06 \x01(\bR\n" +
+	"fromAgents\"\xaa\x01\n" +
 	"\x0eDoctorResponse\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x03R\brevision\x12\x16\n" +
