@@ -304,7 +304,7 @@ func (m *machine) finishSync(now time.Time, out outcome) {
 			if out.thorough { // what changed since the cursor is asked for meanwhile
 				m.drift.tried(now, m.random)
 				m.rotation.tried(now, m.random)
-			} else if m.drift.want(now, m.jitter(driftJitter)) { // a full answer brings what else there is
+			} else if out.held != nil && m.drift.want(now, m.jitter(driftJitter)) { // a full answer brings what else there is
 				m.due = m.drift.due
 				return
 			}
