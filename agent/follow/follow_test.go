@@ -81,6 +81,22 @@ func simulateIn(t *testing.T, prepare func(*world) *world, do func(w *world, n *
 	})
 }
 
+// TestEventsBesideAnAnswer: an answer that comes late does not take the cursor back behind what
+// events have brought meanwhile, whatever of it fails.
+func TestEventsBesideAnAnswer(t *testing.T) {
+	simulate(t, func(w *world, n *node, _ *follow.Follower) {
+		w.with(func() { w.large = true })
+		w.set(faults{late: time.Second, lose: 0.05, hide: 0.3})
+		for i := range 3000 {
+			w.commit(map[string]string{fmt.Sprint("s", i%40): fmt.Sprint("text", i)})
+			pass(50 * time.Millisecond)
+		}
+		w.set(faults{})
+		pass(10 * time.Second)
+		n.expect("in the end")
+	})
+}
+
 func TestAnEventIsAppliedAtOnce(t *testing.T) {
 	simulate(t, func(w *world, n *node, _ *follow.Follower) {
 		before, _ := w.counts()

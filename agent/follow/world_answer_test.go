@@ -23,6 +23,15 @@ var errDown = script.Errorf(script.Unavailable, "", "the registry is down")
 func (w *world) Pull(ctx context.Context, req *registryv1.PullRequest) iter.Seq2[*registryv1.PullResponse, error] {
 	return func(yield func(*registryv1.PullResponse, error) bool) {
 		w.mu.Lock()
+		if late := w.faults.late; late > 0 {
+			wait := time.After(time.Duration(w.random.Int64N(int64(late))))
+			w.mu.Unlock()
+			select {
+			case <-wait:
+			case <-ctx.Done():
+			}
+			w.mu.Lock()
+		}
 		w.syncs++
 		old, overtake, pages := w.old, w.overtake, w.answer(req)
 		w.mu.Unlock()

@@ -84,6 +84,7 @@ type faults struct {
 	cursors                       bool          // the disk has room for cursors
 	floor                         float64       // a sync is answered with a full snapshot
 	hang                          bool          // the registry takes calls and answers none
+	late                          time.Duration // at most, until the registry looks what to answer
 }
 
 // newKey returns the key of the number.

@@ -37,6 +37,7 @@ type Budget struct {
 	mu      sync.Mutex
 	total   account
 	callers map[string]*account
+	garbage *garbage // nil: memory counts as free once nobody uses it
 }
 
 // New returns a Budget of so many bytes.
@@ -101,7 +102,7 @@ func (b *Budget) Open(c *Claim, caller string, holder Holder) {
 // forget removes callers without claims.
 func (b *Budget) forget() {
 	for name, a := range b.callers {
-		if a.claims == 0 {
+		if a.claims == 0 && a.held == 0 {
 			delete(b.callers, name)
 		}
 	}
@@ -112,14 +113,19 @@ func (c *Claim) Close() {
 	c.budget.mu.Lock()
 	defer c.budget.mu.Unlock()
 	c.unlink()
-	c.add(-c.held)
 	c.caller.claims--
+	if c.dying && c.budget.garbage != nil {
+		c.budget.drop(c.caller, c.held)
+		return
+	}
+	c.add(-c.held)
 }
 
 // Take takes n bytes that have arrived, or are about to. The oldest unfinished requests
 // make room: those of the same caller, or those of the caller who holds most. If there
 // are none, the request itself is given up. It reports whether the server can go on with the
-// connection: if requests are given up faster than their memory comes back, it cannot.
+// connection: if requests are given up faster than their memory comes back, it cannot. It
+// waits while garbage is collected.
 func (c *Claim) Take(n int64) bool {
 	b := c.budget
 	b.mu.Lock()
@@ -128,11 +134,22 @@ func (c *Claim) Take(n int64) bool {
 		victims = append(victims, c.expel())
 	}
 	c.add(n)
-	ok := !c.caller.bursts() && !b.total.bursts()
+	ok, freed := c.ok(), b.freed()
 	b.mu.Unlock()
 	giveUp(victims, ErrOverloaded)
+	for range waitsForGarbage {
+		if ok || freed == nil {
+			break
+		}
+		<-freed
+		b.mu.Lock()
+		ok, freed = c.ok(), b.freed()
+		b.mu.Unlock()
+	}
 	return ok
 }
+
+func (c *Claim) ok() bool { return !c.caller.bursts() && !c.budget.total.bursts() }
 
 // Try takes n bytes if there is room, and reports whether there was.
 func (c *Claim) Try(n int64) bool {

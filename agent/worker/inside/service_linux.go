@@ -70,7 +70,7 @@ func newService(p *process, client workerv1.HomeClient) (*service, error) {
 		programs: cache.NewPrograms(cache.Config{Engines: engines, Sources: from, Budget: cached}),
 		metrics:  prometheus.NewRegistry(),
 		home:     from,
-		bytes:    budget.New(bytes),
+		bytes:    budget.NewCapped(bytes, runtime.GC),
 		conns:    budget.ConnectionsOf(p.confined.Descriptors, bytes/2),
 		stopWarm: func() {},
 	}

@@ -1,0 +1,53 @@
+package budget_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/scriptorium-dev/scriptorium/proto/budget"
+)
+
+// TestGarbageCountsUntilItIsCollected: a caller whose requests are given up one after the other
+// makes no more garbage than the budget has room for.
+func TestGarbageCountsUntilItIsCollected(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		collected := make(chan struct{})
+		b := budget.NewCapped(1000, func() { <-collected })
+		var bytes int
+		flood := func() {
+			var all []*request
+			for goesOn := true; goesOn && bytes < 100_000; bytes += 100 {
+				next := open(b, "a")
+				next.Await(time.Time{})
+				goesOn = next.Take(100)
+				all = append(all, next)
+				if all[0].why != nil {
+					all[0].Close()
+					all = all[1:]
+				}
+			}
+			for _, r := range all {
+				r.Close()
+			}
+		}
+		go flood()
+		synctest.Wait()
+		if bytes > 1000 {
+			t.Errorf("%d bytes came in while nothing was collected", bytes)
+		}
+		other := open(b, "b")
+		if !other.Take(100) {
+			t.Error("another caller has no room")
+		}
+		other.Close()
+		close(collected)
+		<-time.After(time.Minute)
+		if bytes != 100_000 {
+			t.Errorf("%d bytes came in in all", bytes)
+		}
+		if whole := open(b, "a"); !whole.Try(500) {
+			t.Error("what was collected still counts")
+		}
+	})
+}
