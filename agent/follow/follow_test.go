@@ -84,16 +84,25 @@ func simulateIn(t *testing.T, prepare func(*world) *world, do func(w *world, n *
 // TestEventsBesideAnAnswer: an answer that comes late does not take the cursor back behind what
 // events have brought meanwhile, whatever of it fails.
 func TestEventsBesideAnAnswer(t *testing.T) {
-	simulate(t, func(w *world, n *node, _ *follow.Follower) {
-		w.with(func() { w.large = true })
-		w.set(faults{late: time.Second, lose: 0.05, hide: 0.3})
-		for i := range 3000 {
-			w.commit(map[string]string{fmt.Sprint("s", i%40): fmt.Sprint("text", i)})
-			pass(50 * time.Millisecond)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1).unsigned()
+		w.inline = true
+		n := newNode(w, "n") // hears no beacon, so that it asks each second
+		_, stop := n.run(t.Context(), 1)
+		for i := range 100 {
+			w.set(faults{late: time.Second})
+			for range 10 {
+				w.commit(map[string]string{"a": fmt.Sprint("text", i)})
+				pass(50 * time.Millisecond)
+			}
+			w.set(faults{silent: true, disk: 1, cursors: true})
+			w.commit(map[string]string{"b": fmt.Sprint("text", i)}) // the answer alone has it
+			pass(1500 * time.Millisecond)
 		}
 		w.set(faults{})
 		pass(10 * time.Second)
 		n.expect("in the end")
+		stop()
 	})
 }
 

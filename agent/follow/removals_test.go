@@ -133,22 +133,10 @@ func TestFewLostRecords(t *testing.T) {
 
 // TestHeldAfterARestart: a node that starts anew keeps what is on its disk.
 func TestHeldAfterARestart(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, 1)
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		go w.beacons(ctx)
-		n := newNode(w, "n")
-		_, stop := n.run(ctx, 1)
-		w.commit(scripts(removalScripts, "old"))
-		pass(2 * time.Second)
-		n.expect("before")
-		stop()
+	restarting(t, func(_ context.Context, w *world, _ *node) {
 		w.forget(20)
-		f, stop := n.run(ctx, 2)
-		pass(10 * time.Second)
+	}, func(_ *world, n *node, f *follow.Follower) {
 		wantHeld(t, n, f, removalScripts, "would remove 20 of 30 live releases")
-		stop()
 	})
 }
 

@@ -30,7 +30,7 @@ func (a *applier) sync(at Cursor, q *question) outcome {
 	ctx, from, thorough := q.parent, q.job.cursor, q.job.thorough
 	out := outcome{kind: jobSync, began: q.began, cursor: at, thorough: thorough}
 	a.patience = answerTimeout
-	answer, err := a.receive(q)
+	answer, err := a.receive(at, q)
 	if err != nil {
 		out.err = err
 		return out
@@ -123,6 +123,7 @@ func (all *answer) overtaken(at Cursor, held error) Cursor {
 // answer is what the registry answered.
 type answer struct {
 	adopt    string // as in applier
+	at       Cursor // up to where everything was applied when the answer came
 	choice   choice
 	head     Cursor
 	full     bool
@@ -140,9 +141,9 @@ type answer struct {
 }
 
 // receive takes in the whole stream.
-func (a *applier) receive(q *question) (*answer, error) {
+func (a *applier) receive(at Cursor, q *question) (*answer, error) {
 	ctx, thorough := q.ctx, q.job.thorough
-	all := &answer{adopt: a.adopt, choice: choice{thorough: thorough, unreadable: keys{}}, keys: keys{}, sources: map[script.Digest][]byte{}}
+	all := &answer{adopt: a.adopt, at: at, choice: choice{thorough: thorough, unreadable: keys{}}, keys: keys{}, sources: map[script.Digest][]byte{}}
 	err := a.pull(all, q)
 	if errors.Is(err, ErrOldRegistry) {
 		err = a.pullUnsigned(all, q)
@@ -246,7 +247,7 @@ func (all *answer) begin(head Cursor, full bool, from Cursor) error {
 	all.choice.otherFleet, all.choice.head = head.Fleet != from.Fleet, head.Revision
 	all.choice.above = 0
 	if head.Fleet == from.Fleet {
-		all.choice.above = from.Revision
+		all.choice.above = max(from.Revision, all.at.Revision)
 	}
 	return nil
 }
