@@ -57,8 +57,8 @@ type account struct {
 
 func (a *account) fits(n int64) bool { return a.held-a.dying+n <= a.most }
 
-// bursts reports whether even the margin for requests that were given up is used.
-func (a *account) bursts() bool { return a.held > a.most+a.most/burstShare }
+// bursts reports whether even the margin for requests that were given up has no room for n bytes.
+func (a *account) bursts(n int64) bool { return a.held+n > a.most+a.most/burstShare }
 
 // Holder is a request that a Budget can give up.
 type Holder interface {
@@ -127,41 +127,60 @@ func (c *Claim) Close() {
 // connection: if requests are given up faster than their memory comes back, it cannot. It
 // waits while garbage is collected.
 func (c *Claim) Take(n int64) bool {
+	if c.Hold(n) || c.budget.awaitGarbage(func() bool { return c.addWithin(n) }) {
+		return true
+	}
+	c.Give(-n)
+	return false
+}
+
+// Hold takes n bytes of a reply as Take does, but does not wait: the reply is in memory. If it
+// returns false, it has taken nothing.
+func (c *Claim) Hold(n int64) bool {
 	b := c.budget
 	b.mu.Lock()
 	fits, victims := b.makeRoom(c, n)
 	if !fits && c.waits {
 		victims = append(victims, c.expel())
 	}
-	c.add(n)
-	ok, freed := c.ok(), b.freed()
+	taken := c.addWithin(n)
 	b.mu.Unlock()
 	giveUp(victims, ErrOverloaded)
-	for range waitsForGarbage {
-		if ok || freed == nil {
-			break
-		}
-		<-freed
-		b.mu.Lock()
-		ok, freed = c.ok(), b.freed()
-		b.mu.Unlock()
-	}
-	return ok
+	return taken
 }
 
-func (c *Claim) ok() bool { return !c.caller.bursts() && !c.budget.total.bursts() }
-
-// Try takes n bytes if there is room, and reports whether there was.
+// Try takes n bytes if there is room, and reports whether there was. It waits while garbage is
+// collected.
 func (c *Claim) Try(n int64) bool {
 	b := c.budget
 	b.mu.Lock()
 	fits, victims := b.makeRoom(c, n)
-	if fits {
-		c.add(n)
-	}
+	taken := fits && c.tryAdd(n)
 	b.mu.Unlock()
 	giveUp(victims, ErrOverloaded)
-	return fits
+	return taken || fits && b.awaitGarbage(func() bool { return c.tryAdd(n) })
+}
+
+// tryAdd adds n bytes if they fit. In a process whose memory is capped, what was given up has to
+// leave room, too.
+func (c *Claim) tryAdd(n int64) bool {
+	if !c.caller.fits(n) || !c.budget.total.fits(n) {
+		return false
+	}
+	if c.budget.garbage != nil {
+		return c.addWithin(n)
+	}
+	c.add(n)
+	return true
+}
+
+// addWithin adds n bytes if even the margin for requests that were given up has room for them.
+func (c *Claim) addWithin(n int64) bool {
+	if c.caller.bursts(n) || c.budget.total.bursts(n) {
+		return false
+	}
+	c.add(n)
+	return true
 }
 
 // Give gives n bytes back.

@@ -28,13 +28,27 @@ func NewCapped(bytes int64, collect func()) *Budget {
 	return b
 }
 
-// freed returns what is closed when the collection in progress ends; nil if there is none.
-// b.mu is held.
-func (b *Budget) freed() <-chan struct{} {
-	if b.garbage == nil || !b.garbage.running {
-		return nil
+// awaitGarbage waits while garbage is collected, until do has what it needs. It calls do with
+// b.mu held, and reports whether do could.
+func (b *Budget) awaitGarbage(do func() bool) bool {
+	if b.garbage == nil {
+		return false
 	}
-	return b.garbage.freed
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for range waitsForGarbage {
+		if do() {
+			return true
+		}
+		if !b.garbage.running {
+			return false
+		}
+		freed := b.garbage.freed
+		b.mu.Unlock()
+		<-freed
+		b.mu.Lock()
+	}
+	return do()
 }
 
 // drop has so many bytes of the caller's count until they are collected. b.mu is held.

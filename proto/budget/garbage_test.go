@@ -1,6 +1,7 @@
 package budget_test
 
 import (
+	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,6 +12,16 @@ import (
 // TestGarbageCountsUntilItIsCollected: a caller whose requests are given up one after the other
 // makes no more garbage than the budget has room for.
 func TestGarbageCountsUntilItIsCollected(t *testing.T) {
+	for name, take := range map[string]func(*request) bool{
+		"Take": func(r *request) bool { return r.Take(100) },
+		"Try":  func(r *request) bool { return r.Try(100) },
+	} {
+		t.Run(name, func(t *testing.T) { garbageCounts(t, take) })
+	}
+}
+
+func garbageCounts(t *testing.T, take func(*request) bool) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		collected := make(chan struct{})
 		b := budget.NewCapped(1000, func() { <-collected })
@@ -20,7 +31,7 @@ func TestGarbageCountsUntilItIsCollected(t *testing.T) {
 			for goesOn := true; goesOn && bytes < 100_000; bytes += 100 {
 				next := open(b, "a")
 				next.Await(time.Time{})
-				goesOn = next.Take(100)
+				goesOn = take(next)
 				all = append(all, next)
 				if all[0].why != nil {
 					all[0].Close()
@@ -50,4 +61,25 @@ func TestGarbageCountsUntilItIsCollected(t *testing.T) {
 			t.Error("what was collected still counts")
 		}
 	})
+}
+
+// TestRepliesDoNotWait: a reply is in memory already, so its connection ends if there is no room.
+func TestRepliesDoNotWait(t *testing.T) {
+	collected := make(chan struct{})
+	b := budget.NewCapped(1000, func() { <-collected })
+	for range 5 {
+		r := open(b, "a")
+		r.Await(time.Now())
+		r.Take(125)
+		b.Expire(time.Now().Add(time.Second))
+		r.Close()
+	}
+	reply := open(b, "a")
+	if reply.Hold(1) {
+		t.Error("there is room beyond the margin")
+	}
+	close(collected)
+	for !reply.Hold(500) { // nothing was taken before
+		runtime.Gosched()
+	}
 }

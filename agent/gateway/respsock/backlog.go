@@ -110,8 +110,7 @@ func (b *backlog) reserve(n int) bool {
 		return false
 	}
 	if b.held == 0 {
-		if !b.c.claim.Take(int64(n)) {
-			b.c.claim.Give(int64(n))
+		if !b.c.claim.Hold(int64(n)) {
 			b.failed = true
 			b.c.kill()
 			return false

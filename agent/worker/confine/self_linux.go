@@ -105,11 +105,12 @@ func goFirst() error {
 }
 
 // Memory caps what this process may have, in bytes, what it has already not counted.
-// Unless the cap is kept from outside, allocating more ends the process. The garbage
-// collector works harder well before that.
+// Unless the cap is kept from outside, allocating more ends the process. That limit counts
+// addresses: what the garbage collector has freed counts until it is used again. So it
+// works harder well before that.
 func (c *Confined) Memory(bytes int64, fromOutside bool) error {
 	defer func() { _ = c.statm.Close() }()
-	debug.SetMemoryLimit(bytes - bytes/4) // on a busy machine, the heap grows on while it works
+	debug.SetMemoryLimit(bytes - bytes/4) // a busy collector gets half the processors at most, and the heap grows on
 	debug.SetMaxStack(int(min(bytes/4, maxStack)))
 	if fromOutside {
 		return nil
