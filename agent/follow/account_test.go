@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/scriptorium-dev/scriptorium/agent/follow"
@@ -29,12 +28,7 @@ func (n *node) keeps() {
 // TestARecordCountsOnce: the recorded removals of one kind do not speak for what was lost of
 // another.
 func TestARecordCountsOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, 1)
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		go w.beacons(ctx)
-		n := newNode(w, "n")
+	simulateRuns(t, signed, func(ctx context.Context, w *world, n *node) {
 		_, stop := n.run(ctx, 1)
 		w.commit(scripts(removalScripts, "old"))
 		w.commit(values(removalScripts, "old"))

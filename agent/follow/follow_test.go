@@ -62,20 +62,29 @@ func simulate(t *testing.T, do func(w *world, n *node, f *follow.Follower)) {
 // simulateSigned does it with signatures.
 func simulateSigned(t *testing.T, do func(w *world, n *node, f *follow.Follower)) {
 	t.Helper()
-	simulateIn(t, func(w *world) *world { return w }, do)
+	simulateIn(t, signed, do)
 }
 
+func signed(w *world) *world { return w }
+
 func simulateIn(t *testing.T, prepare func(*world) *world, do func(w *world, n *node, f *follow.Follower)) {
+	t.Helper()
+	simulateRuns(t, prepare, func(ctx context.Context, w *world, n *node) {
+		f, stop := n.run(ctx, 1)
+		pass(100 * time.Millisecond)
+		do(w, n, f)
+		stop()
+	})
+}
+
+// simulateRuns runs do with a world, its beacons and a node that do runs.
+func simulateRuns(t *testing.T, prepare func(*world) *world, do func(ctx context.Context, w *world, n *node)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		w := prepare(newWorld(t, 1))
 		ctx, cancel := context.WithCancel(t.Context())
 		go w.beacons(ctx)
-		n := newNode(w, "n")
-		f, stop := n.run(ctx, 1)
-		pass(100 * time.Millisecond)
-		do(w, n, f)
-		stop()
+		do(ctx, w, newNode(w, "n"))
 		cancel()
 		synctest.Wait()
 	})

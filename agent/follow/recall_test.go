@@ -25,14 +25,7 @@ func TestRecall(t *testing.T) {
 		cfg.Recall = func(r follow.Recall) { got = append(got, fmt.Sprintf("%v %s %s", r.Fleet == w.fleet, r.ID, r.Keys)) }
 		stop := follows(t, cfg)
 		pass(2 * time.Second)
-		tell := func(sealed []byte) {
-			w.mu.Lock()
-			for h := range w.handlers {
-				h.Recall(sealed)
-			}
-			w.mu.Unlock()
-			synctest.Wait()
-		}
+		tell := func(sealed []byte) { w.tell(follow.Handler.Recall, sealed) }
 		now := time.Now()
 		recall := func(id string, change func(*eventv1.Recall)) *eventv1.Recall {
 			m := &eventv1.Recall{

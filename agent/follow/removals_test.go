@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/scriptorium-dev/scriptorium/agent/follow"
@@ -143,12 +142,7 @@ func TestHeldAfterARestart(t *testing.T) {
 // restarting runs the node three times: before the change, after it, and once more.
 func restarting(t *testing.T, change func(ctx context.Context, w *world, n *node), then func(w *world, n *node, f *follow.Follower)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, 1)
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		go w.beacons(ctx)
-		n := newNode(w, "n")
+	simulateRuns(t, signed, func(ctx context.Context, w *world, n *node) {
 		_, stop := n.run(ctx, 1)
 		w.commit(scripts(removalScripts, "old"))
 		pass(2 * time.Second)
@@ -243,18 +237,8 @@ func TestRemovalsThatFailed(t *testing.T) {
 
 // TestTheLargestLossIsNamed: who accepts what the agent names has accepted all.
 func TestTheLargestLossIsNamed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, 1)
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		go w.beacons(ctx)
-		n := newNode(w, "n")
-		f, stop := n.run(ctx, 1)
-		defer stop()
-		values := map[string]string{}
-		for i := range removalScripts {
-			values[fmt.Sprint("values/acme/v", i)] = "text"
-		}
+	simulateSigned(t, func(w *world, n *node, f *follow.Follower) {
+		values := values(removalScripts, "text")
 		w.commit(scripts(removalScripts, "old"))
 		w.commit(values)
 		pass(2 * time.Second)

@@ -24,14 +24,7 @@ func TestTail(t *testing.T) {
 		cfg.Tail = func(t follow.Tail) { got = append(got, t) }
 		stop := follows(t, cfg)
 		pass(2 * time.Second)
-		tell := func(sealed []byte) {
-			w.mu.Lock()
-			for h := range w.handlers {
-				h.Tail(sealed)
-			}
-			w.mu.Unlock()
-			synctest.Wait()
-		}
+		tell := func(sealed []byte) { w.tell(follow.Handler.Tail, sealed) }
 		tail := func(name string, sentAt time.Time) *eventv1.Tail {
 			return &eventv1.Tail{
 				Fleet: w.fleet, Tenant: "acme", Name: name,

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -385,6 +386,16 @@ func (l line) Subscribe(ctx context.Context, h follow.Handler) error {
 	})
 	h.Connected(true)
 	return nil
+}
+
+// tell has all handlers get the message at once.
+func (w *world) tell(as func(follow.Handler, []byte), sealed []byte) {
+	w.mu.Lock()
+	for h := range w.handlers {
+		as(h, sealed)
+	}
+	w.mu.Unlock()
+	synctest.Wait()
 }
 
 // join makes a group, whose chain begins at the head. w.mu is held.
