@@ -84,9 +84,9 @@ type Config struct {
 	// MaxWaiting calls wait for their turn; 0 means 1024.
 	MaxWaiting int
 
-	// Workers says how tenants that are to be walled off get their processes; of it, the
-	// agent sets Node, MaxWaiting, Log and Metrics. Without a Command there they get none,
-	// and their calls are refused.
+	// Workers configures the processes of isolated tenants. The agent sets its fields Node,
+	// MaxWaiting, Log and Metrics. Without a Command the agent starts no such processes, and
+	// refuses the calls of isolated tenants.
 	Workers worker.Config
 
 	Log     *slog.Logger          // nil means slog.Default()

@@ -127,7 +127,7 @@ func (all *reports) want(t *testing.T, r *registry, name, want string) {
 	var got string
 	defer func() {
 		if got != want {
-			t.Logf("told of %s: %q, want %q", name, got, want)
+			t.Logf("the status reports %s as %q, want %q", name, got, want)
 		}
 	}()
 	eventually(t, r, "a status tells of "+name+": "+want, func() bool { got = all.trial(name); return got == want })
@@ -348,7 +348,7 @@ func TestWhatIsInTrouble(t *testing.T) {
 	}
 }
 
-// What a rollout waits for is told first: there is not room for all.
+// TestWhatIsToldFirst: a status lists first what a rollout waits for, as it has no room for all.
 func TestWhatIsToldFirst(t *testing.T) {
 	failed := script.Errorf(script.Script, "tests[t]", "no")
 	var candidates []*cache.Release

@@ -13,7 +13,7 @@ func (a *Agent) CatchUpWithin(patience time.Duration) { a.catchUp(patience) }
 // Table returns the live releases, for tests to spoil.
 func (a *Agent) Table() *cache.Table { return a.state.table }
 
-// Observe has the observer told of what is committed. It is called before Run.
+// Observe makes the agent report its commits to the observer. Call it before Run.
 func (a *Agent) Observe(o observer) { a.state.observer = o }
 
 // Troubled is what the status tells of a script that is in quarantine.

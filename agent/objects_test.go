@@ -232,14 +232,14 @@ func asIfOfReleasesAlone(t *testing.T, dir string) {
 	}
 }
 
-// commits notes what it is told, and what was live then.
+// commits notes what Committed gets, and what was live then.
 type commits struct {
 	mu    sync.Mutex
 	noted []string
 	node  *node
 }
 
-// Committed is told before what it is told of is live.
+// Committed is called before the commit is live.
 func (c *commits) Committed(put []script.Object, removed []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

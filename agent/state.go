@@ -44,12 +44,11 @@ var _ follow.State = (*state)(nil)
 // observer keeps copies of what is live, such as those that processes of their own
 // run.
 type observer interface {
-	// Committed is told what was made durable, before it goes live here: it is all that
-	// one change has, and what the observer makes of it should be as much one swap. An
-	// object that is put may be live already, as it is: its content was lost, and is
-	// there again. What the objects need can be read from the agent's store. The change
-	// counts as activated once Committed returns; it is called by one goroutine at a
-	// time, and later changes wait for it.
+	// Committed is called when a change is durable, before it goes live here. It gets the
+	// whole change, which the observer should activate as one swap, too. An object in put
+	// may be live already, unchanged: its content was lost, and is there again. What the
+	// objects need can be read from the agent's store. The change counts as activated once
+	// Committed returns. One goroutine at a time calls it, and later changes wait for it.
 	Committed(put []script.Object, removed []string)
 }
 

@@ -60,8 +60,9 @@ func (a *Agent) trials() []follow.Trial {
 	return list
 }
 
-// inOrder returns what is to be told of live releases that have candidates, and of their
-// tests. Of one whose steps have begun the tests were told before.
+// inOrder returns what the status reports of live releases with candidates, and of their
+// tests, most important first. Passed tests rank lower once the candidate's steps have begun:
+// earlier statuses have reported them.
 func inOrder(candidates []*cache.Release, results []trial.Result) []follow.Trial {
 	all := map[string]told{}
 	for _, r := range results {

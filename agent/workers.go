@@ -35,7 +35,7 @@ func (a *Agent) startWorkers() error {
 	a.tests = gateway.Protect(pool.TrialRouter(a.executor.Trials()), a.log)
 	a.endWorkers = sync.OnceFunc(func() {
 		ended, cancel := context.WithCancel(context.Background())
-		cancel() // who is to be waited for was
+		cancel() // Shutdown waits no more: the agent has waited already
 		_ = pool.Shutdown(ended)
 	})
 	return nil

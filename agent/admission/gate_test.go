@@ -225,7 +225,7 @@ func TestBucket(t *testing.T) {
 	})
 }
 
-// A call of a tenant whose bucket is empty waits, and is told what for.
+// A call of a tenant whose bucket is empty waits, and its error names the setting.
 func TestEmptyBucket(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMachine(t, 8, 16)

@@ -118,7 +118,8 @@ func TestAnAwaitedSource(t *testing.T) {
 	})
 }
 
-// TestASourceThatNeverComes is told of, however often the script changes meanwhile.
+// TestASourceThatNeverComes: the agent reports it, however often the script changes
+// meanwhile.
 func TestASourceThatNeverComes(t *testing.T) {
 	simulate(t, func(w *world, n *node, _ *follow.Follower) {
 		w.with(func() { w.large = true })

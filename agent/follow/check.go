@@ -67,7 +67,7 @@ func (r *repair) tried(now time.Time, random *rand.Rand) {
 	r.due = r.next
 }
 
-// done says that nothing is to be repaired now.
+// done notes that there is nothing to repair now.
 func (r *repair) done() { r.wanted, r.due = false, time.Time{} }
 
 func newMachine(cfg Config, random *rand.Rand, m *metrics, refusals *refusals) machine {

@@ -22,8 +22,8 @@ type failing struct {
 	attempts int
 	at       time.Time
 	first    time.Time // that the key failed
-	// awaited: the registry has had little time to send what it needs. That is no failure
-	// to be told of.
+	// awaited: the registry had little time so far to send what the object needs. The agent
+	// does not report that as a failure.
 	awaited bool
 }
 

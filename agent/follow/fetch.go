@@ -24,8 +24,8 @@ const (
 
 // Fetch returns those of the sources that the registry sends, verified. The
 // error, of kind Unavailable, says why some are missing; nil when the registry
-// does not have them. What the registry sends that is not what it claims to be,
-// or was not asked for, is told to bad, and is not returned.
+// does not have them. Fetch calls bad for each source that does not match its
+// digest or that nobody asked for, and does not return it.
 func Fetch(ctx context.Context, from Registry, digests []script.Digest, bad func(error)) (map[script.Digest][]byte, error) {
 	return fetch(ctx, from, digests, bad, answerTimeout)
 }

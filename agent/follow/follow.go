@@ -164,14 +164,14 @@ type Config struct {
 	Troubles func() []Trouble
 
 	// Trials returns what has become of candidates here, for the status: what matters most
-	// first, as only the first MaxTrials are told; may be nil. It returns at once.
+	// first, as the status holds only the first MaxTrials; may be nil. It returns at once.
 	Trials func() []Trial
 
-	// Tail is told, from one goroutine, that somebody reads along with what scripts log;
-	// may be nil. It returns at once.
+	// Tail, if not nil, is called from one goroutine when somebody reads along with what
+	// scripts log. It returns at once.
 	Tail func(Tail)
-	// Recall is told, from one goroutine, that the registry asks for copies; may be nil. It
-	// returns at once.
+	// Recall, if not nil, is called from one goroutine when the registry asks this agent for
+	// copies. It returns at once.
 	Recall func(Recall)
 
 	State    State
@@ -200,7 +200,7 @@ type Trial struct {
 	// Tested says that its tests were run; Err is of the first that failed, or nil.
 	Tested bool
 	Err    *script.Error
-	// Waiting is what a test that is to be tried again ended with last; nil if none is.
+	// Waiting is the last error of the test that the agent tries again; nil if there is none.
 	Waiting *script.Error
 	// Calls of the candidate since it went live here, and those of them that failed.
 	Calls, FailedCalls uint64
@@ -291,8 +291,8 @@ func (f *Follower) Held() string { return f.standing.Load().held }
 // once, and may be called from any goroutine.
 func (f *Follower) TroublesChanged() { f.inbox.changed() }
 
-// TrialsChanged says that what Config.Trials returns has changed by more than calls, and
-// is to be reported now. It returns at once, and may be called from any goroutine.
+// TrialsChanged says that what Config.Trials returns has changed by more than calls; the
+// agent reports it now. It returns at once, and may be called from any goroutine.
 func (f *Follower) TrialsChanged() { f.inbox.changed() }
 
 // FirstSync is closed when the registry has answered for the first time, and all of the

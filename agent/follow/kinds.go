@@ -58,8 +58,8 @@ func unread(kind script.ObjectKind, r script.Revision) script.Object {
 func isUnread(o script.Object) bool { return o.TenantName() == "" }
 
 // heeded returns an error if the object asks for something that this software does not
-// know and must not pass over: who is to be walled off in a way of the future must not
-// run without walls.
+// know and must not pass over: a tenant that asks for a kind of isolation of newer software
+// must not run without isolation.
 func heeded(o script.Object) error {
 	if o.Tenant == nil || o.Deleted() {
 		return nil

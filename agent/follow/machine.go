@@ -75,7 +75,7 @@ type outcome struct {
 	session  seal.Session
 }
 
-// machine decides what to do next from what it is told. It does nothing
+// machine decides what to do next from its inputs. It does nothing
 // itself, knows no clock, and is used by one goroutine.
 type machine struct {
 	cursor   Cursor
@@ -199,7 +199,7 @@ func (m *machine) apply() (job, bool) {
 }
 
 // contiguous takes the waiting events that follow the cursor without a gap, up to
-// where the beacon is that the state is to be compared with.
+// the revision of the beacon that the follower compares the state with.
 func (m *machine) contiguous() []*event {
 	m.discard()
 	at := m.cursor.Revision

@@ -50,7 +50,7 @@ func TestRecall(t *testing.T) {
 		tell(w.seal(recall("many agents", func(m *eventv1.Recall) { m.Agents = slices.Repeat(m.Agents, 33) })))
 		tell(w.seal(recall("elsewhere", func(m *eventv1.Recall) { m.Fleet = "other" })))
 		if want := []string{"true a [tenants/acme]", "true b [tenants/acme]"}; !slices.Equal(got, want) {
-			t.Errorf("told of %q, want %q", got, want)
+			t.Errorf("Recall was called with %q, want %q", got, want)
 		}
 		for reason, want := range map[string]float64{"replayed": 3, "unsigned": 1, "malformed": 5, "other_fleet": 1} {
 			if got := n.refused(reason); float64(got) != want {

@@ -48,7 +48,7 @@ func TestAStatusCanBeSentWhateverFailed(t *testing.T) {
 	}
 }
 
-// refusing is a Reporter that fails for as long as it is told to.
+// refusing is a Reporter that fails as long as fails is set.
 type refusing struct{ fails atomic.Bool }
 
 func (r *refusing) Report(context.Context, *eventv1.Status, seal.Session) error {
@@ -120,8 +120,8 @@ func TestAStatusSaysWhenReleasesWentLive(t *testing.T) {
 	})
 }
 
-// What others keep from running is told among what failed, without a newer failure of
-// the same script being hidden.
+// A status lists troubles among the failures, and hides no newer failure of the same
+// script.
 func TestAStatusTellsTroubles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1).unsigned()

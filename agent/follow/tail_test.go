@@ -14,7 +14,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/proto/seal"
 )
 
-// TestTail wants to be told of each tail once, and of none that is not the registry's.
+// TestTail: the follower calls Tail once for each tail, and for none that is not the registry's.
 func TestTail(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1)
@@ -53,7 +53,7 @@ func TestTail(t *testing.T) {
 			}
 		}
 		if want := []string{"acme/edge", "acme/", "acme/edge"}; !slices.Equal(names, want) {
-			t.Errorf("told of %q, want %q", names, want)
+			t.Errorf("Tail was called with %q, want %q", names, want)
 		}
 		for reason, want := range map[string]float64{"replayed": 4, "unsigned": 1, "malformed": 2, "other_fleet": 1} {
 			if got := n.refused(reason); float64(got) != want {

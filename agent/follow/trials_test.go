@@ -86,7 +86,7 @@ func TestAStatusTellsTrials(t *testing.T) {
 		pass(time.Second)
 		last := status()
 		if size := proto.Size(last); len(last.GetTrials()) != follow.MaxTrials || len(last.GetFailures()) != 256 || size > 1<<20-4096 {
-			t.Errorf("%d trials and %d failures are told in %d bytes", len(last.GetTrials()), len(last.GetFailures()), size)
+			t.Errorf("a status has %d trials and %d failures in %d bytes", len(last.GetTrials()), len(last.GetFailures()), size)
 		}
 		cancel()
 		if err := <-done; err != nil {

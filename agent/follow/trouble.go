@@ -28,7 +28,7 @@ type trouble struct {
 	logged time.Time
 }
 
-// news reports whether the error is to be logged: it is another one, or it was long ago.
+// news reports whether to log the error: it differs from the last logged one, or that one is old.
 func (t *trouble) news(now time.Time, err error) bool {
 	if text := err.Error(); text != t.text || now.Sub(t.logged) >= logEvery {
 		*t = trouble{text: text, logged: now}

@@ -22,7 +22,7 @@ const (
 	maxBatch     = 64 << 10  // bytes of a message
 	maxQueue     = 256 << 10 // bytes that wait
 	lineBytes    = 128       // of a line besides its text
-	maxDropped   = 256       // scripts whose dropped lines are told one by one
+	maxDropped   = 256       // scripts whose dropped lines the agent reports one by one
 )
 
 // line is a line that waits to be sent.
@@ -48,7 +48,7 @@ type tails struct {
 	wanted  map[tailOf]time.Time // until when
 	queue   []line
 	bytes   int
-	dropped map[tailOf]uint64 // lines that are yet to be told of, by script
+	dropped map[tailOf]uint64 // lines that no message has reported yet, by script
 	wake    chan struct{}
 }
 
@@ -230,8 +230,8 @@ func (h *Host) Run(ctx context.Context) error {
 	}
 }
 
-// sendAll sends what waits. What cannot be sent counts as dropped, and is told of the
-// next time.
+// sendAll sends what waits. What it cannot send counts as dropped; the next message
+// reports it.
 func (h *Host) sendAll() {
 	for {
 		b := h.tails.take()

@@ -19,7 +19,7 @@ import (
 // unfiled is what is known of an object that is not in its file yet.
 type unfiled struct {
 	sealed []byte
-	gone   bool   // and its file is to be removed
+	gone   bool   // and the next checkpoint removes its file
 	after  Cursor // which was the last when it went, if a load found that
 }
 

@@ -314,8 +314,8 @@ func fingerprint(key string, revision int64) uint64 {
 }
 
 // cursorRecord is the cursor with fingerprints of the objects that were there when it
-// was written, so that one that vanishes is noticed at load. Releases are told apart,
-// as software that knows no others expects them.
+// was written, so that a load notices one that vanished. Releases have fields of their
+// own, as software that knows no other objects expects them.
 type cursorRecord struct {
 	Cursor
 	Releases int    `json:"releases"`

@@ -84,7 +84,7 @@ type dataFile struct{ *os.File }
 // Sync implements journalFile.
 func (f dataFile) Sync() error { return syncData(f.File) }
 
-// file is one that is to be written or replaced.
+// file is a file to write or to replace.
 type file struct {
 	path    string
 	content []byte

@@ -7,10 +7,10 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// PutSources puts sources into the store. Those that an object retains are durable when
-// it returns; others are with the next commit, if not before, which is to be that of the
-// objects that need them. Those that no object retains after a commit are removed with
-// the next cursor that is saved. After an error any of them may be there.
+// PutSources puts sources into the store. Sources that an object retains are durable when
+// it returns. The others are durable with the next commit, if not before: callers commit
+// the objects that need them next. The store removes sources that no object retains after
+// a commit with the next cursor that it saves. After an error any of them may be there.
 func (s *Store) PutSources(sources []Source) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()

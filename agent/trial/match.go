@@ -74,7 +74,7 @@ func compareObjects(path string, want, got map[string]any) (first *difference) {
 		if path != "" {
 			at = path + "." + name
 		}
-		// The first by its name, so that the same difference is told each time.
+		// The first by its name, so that each run names the same difference.
 		if d := compare(at, w, got[name]); d != nil && (first == nil || d.path < first.path) {
 			first = d
 		}

@@ -71,7 +71,7 @@ func failed(t script.Test, kind script.Kind, format string, args ...any) *script
 
 func fieldOf(t script.Test) string { return "tests[" + t.Name + "]" }
 
-// said returns what the error of a call says, without where: that is told apart.
+// said returns the message of a call's error, without line and column.
 func said(err error) string {
 	e := *script.AsError(err)
 	e.Line, e.Column = 0, 0

@@ -18,8 +18,8 @@ import (
 // maxNamed is how many of the scripts that ran at a death are named in the log.
 const maxNamed = 16
 
-// bury says why the process died, and finds out who is to blame. If a test ran, nobody is:
-// it may have been that, which the test's own call is told.
+// bury logs why the process died, and finds the script to blame. If a test ran, it blames no
+// script: the test may have killed the process, and the error of the test's own call says so.
 func (t *tenant) bury(p *process) {
 	why, marks := p.reason(), p.ranAtTheEnd()
 	p.end.why, p.end.ran = why, marks

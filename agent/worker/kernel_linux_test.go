@@ -32,9 +32,9 @@ func cgroupOf(t *testing.T, pid int) string {
 	return ""
 }
 
-// TestTheDelegatedGroup: an agent that is told of none uses the one that is delegated to
-// it; each process has its tenant's settings as limits, also those that change, and the
-// group goes with it.
+// TestTheDelegatedGroup: an agent without a configured control group uses the one that is
+// delegated to it. Each process has its tenant's settings as limits, also those that change,
+// and its group goes with it.
 func TestTheDelegatedGroup(t *testing.T) {
 	parent, err := confine.Delegated()
 	if err != nil {

@@ -137,7 +137,7 @@ type change struct {
 }
 
 // configure gives the tenant a process, or takes it away, and returns the tenant if it
-// had one and keeps it. A new process is told of c, if that is not nil.
+// had one and keeps it. A new process gets the change c, if that is not nil.
 func (p *Pool) configure(name string, settings script.TenantSettings, c *change) *tenant {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -46,7 +46,7 @@ func TestATenantInAProcess(t *testing.T) {
 	t.Logf("a process has %d KiB", status[0].Memory>>10)
 }
 
-// TestAccess: the rules of who may call hold on a tenant's own sockets.
+// TestAccess: the access rules hold on a tenant's own sockets.
 func TestAccess(t *testing.T) {
 	for rule, want := range map[string]string{
 		fmt.Sprintf("uid:%d=acme", os.Getuid()):                `"hello x"<nil>`,
@@ -185,7 +185,7 @@ func (w *world) socket(tenant, protocol string) string {
 
 // TestKilled kills the process again and again, under load over its own socket and over
 // the agent's. Connections to its own socket are never refused, whatever is answered is
-// right, and a call that is lost is told so.
+// right, and a call that is lost gets an error that says so.
 func TestKilled(t *testing.T) {
 	w := newWorld(t, func(c *worker.Config) { c.Quarantine.Deaths = 1 << 30 }, walled("acme"))
 	w.publish("lua", "acme/route", `function handle(a) return "hello " .. a end`)

@@ -178,9 +178,9 @@ func (t *tenant) handed(live, last *change) []*change {
 	return all
 }
 
-// ask has the process do something that calls may wait for, and reports whether it did. One
-// that does not, or is slow too often, is killed: the next one is told first. No call goes
-// to it from then on. t.mu is held.
+// ask has the process do something that calls may wait for, and reports whether it did. The
+// agent kills a process that does not, or that is slow too often, and sends it no more calls.
+// The next process gets the last change before its first call. t.mu is held.
 func (t *tenant) ask(p *process, do func(context.Context) error) bool {
 	if t.slow.Tokens() < 1 {
 		t.pool.cfg.Log.Warn("the process of a tenant is slow to take changes; it is replaced by one that has the last", "tenant", t.name)

@@ -10,18 +10,18 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// telling is the changes that a tenant's process is yet to be told of, in their order.
+// telling is the queue of changes that the agent has not sent to a tenant's process yet.
 type telling struct {
 	mu      sync.Mutex
-	waiting []*told // the first of them may be being told
+	waiting []*told // the agent may be sending the first ones
 	running bool
 	number  int                 // of the last change
-	has     int                 // of the last change that is not to be told any more
+	has     int                 // of the last change that the agent need not send any more
 	late    int                 // of the last change that calls wait for
 	renewed map[script.Name]int // scripts whose renewal no process has yet, by the last change with one
 }
 
-// told is one of them.
+// told is one change of the queue.
 type told struct {
 	change *change
 	done   chan struct{}
@@ -34,8 +34,8 @@ func (t *telling) renews(name script.Name) bool {
 	return t.renewed[name] > 0
 }
 
-// tell has the process told of the change once it was told of those before. Nobody is to
-// wait for that, and the result is nil, if the process is behind already: calls wait.
+// tell queues the change for the process, after those before. If the process is behind
+// already, the result is nil: the commit does not wait for the change, calls do.
 func (t *tenant) tell(c *change) *told {
 	c.renewed = t.renewed(c) // which can be seen as long as it is not live
 	t.telling.mu.Lock()
@@ -111,8 +111,8 @@ func union(waiting []*told) *change {
 	return all
 }
 
-// finish says that no change up to the number is to be told any more, and whether the
-// process has them all. Otherwise the next one will.
+// finish takes the changes up to the number off the queue. has says whether the process has
+// them all; if not, the next process gets them when it starts.
 func (t *tenant) finish(number int, has bool) {
 	t.telling.mu.Lock()
 	defer t.telling.mu.Unlock()
@@ -127,9 +127,9 @@ func (t *tenant) finish(number int, has bool) {
 	t.show()
 }
 
-// takeUp returns what is live of the tenant, and the last change, which may not be; nil if
-// there was none. All changes before are live. They are not to be told any more to who has
-// both, and their settings are the tenant's from now on. t.mu is held.
+// takeUp returns what is live of the tenant, and the last change, which may not be live yet;
+// nil if there was none. All changes before are live, so a process that has both needs none
+// of them. Their settings are the tenant's from now on. t.mu is held.
 func (t *tenant) takeUp() (live, last *change) {
 	for {
 		last = t.last.Load()
@@ -149,8 +149,8 @@ func (t *tenant) takeUp() (live, last *change) {
 	return live, last
 }
 
-// await waits until the process has the change, which it was to be told when the commit
-// began, or until the tenant has held up others for as long as it may.
+// await waits until the process has the change, which tell queued when the commit began, or
+// until the tenant has held up others for as long as it may.
 func (t *tenant) await(c *told, began time.Time) {
 	now := time.Now()
 	patience := time.Duration(t.patience.TokensAt(now))

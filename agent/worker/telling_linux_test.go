@@ -128,7 +128,7 @@ func TestSlowTenantsAreWaitedForTogether(t *testing.T) {
 	})
 }
 
-// ready returns a process that is none, and takes what it is told.
+// ready returns a fake process, and the recorder that takes its changes.
 func ready(t *testing.T, of *tenant) (*process, *recorder) {
 	t.Helper()
 	p, _ := fake()
@@ -184,8 +184,8 @@ func releaseOf(name script.Name, revision script.Revision) *script.Release {
 	return &script.Release{Name: name, Revision: revision, Active: v, Retained: []script.Version{v}, Latest: v.Number}
 }
 
-// TestNothingOlderIsToldLater: a process that starts while changes wait to be told gets what
-// is live and the change that is not, and none of those before.
+// TestNothingOlderIsToldLater: a process that starts while changes are queued gets what is
+// live and the change that is not live yet, and no change before that.
 func TestNothingOlderIsToldLater(t *testing.T) {
 	name := script.Name{Tenant: "acme", Script: "route"}
 	type step struct {
@@ -198,10 +198,10 @@ func TestNothingOlderIsToldLater(t *testing.T) {
 		steps []step
 		want  string
 	}{
-		{"none is told", []step{{1, false, true}, {2, false, true}}, "2 2"},
+		{"the process has none", []step{{1, false, true}, {2, false, true}}, "2 2"},
 		{"the last is not live", []step{{1, false, true}, {2, false, false}}, "1 2"},
-		{"the first was told", []step{{1, true, true}, {2, false, true}}, "2 2"},
-		{"the last was told, and is not live", []step{{1, true, true}, {2, true, false}}, "1 2"},
+		{"the process has the first", []step{{1, true, true}, {2, false, true}}, "2 2"},
+		{"the process has the last, and it is not live", []step{{1, true, true}, {2, true, false}}, "1 2"},
 		{"removed and published again", []step{{1, true, true}, {0, true, true}, {3, false, true}}, "3 3"},
 		{"removed", []step{{1, false, true}, {0, false, false}}, "1 gone"},
 	} {
@@ -229,7 +229,7 @@ func TestNothingOlderIsToldLater(t *testing.T) {
 		}
 		acme.tellAll()
 		if got := strings.Join(told.told, " "); got != tt.want {
-			t.Errorf("%s: it is told %s, want %s", tt.name, got, tt.want)
+			t.Errorf("%s: the process gets %s, want %s", tt.name, got, tt.want)
 		}
 		for _, s := range acme.telling.waiting {
 			t.Errorf("%s: %+v is left", tt.name, s.change)
@@ -276,7 +276,7 @@ func TestAFixThatComesLate(t *testing.T) {
 		}
 	})
 	for _, told := range []bool{false, true} {
-		t.Run(fmt.Sprintf("after a death, and was told to no process: %v", told), func(t *testing.T) {
+		t.Run(fmt.Sprintf("after a death, and taken off the queue without a process: %v", told), func(t *testing.T) {
 			acme := late(t)
 			fix(acme)
 			if told { // while there is none
@@ -327,7 +327,7 @@ func TestPositionOfAProcessThatIsBehind(t *testing.T) {
 	}
 }
 
-// TestWhoIsBehindCatchesUp: changes that wait are told together.
+// TestWhoIsBehindCatchesUp: the agent sends the changes that wait together.
 func TestWhoIsBehindCatchesUp(t *testing.T) {
 	names := []script.Name{{Tenant: "acme", Script: "a"}, {Tenant: "acme", Script: "b"}, {Tenant: "acme", Script: "c"}}
 	put := func(name, revision int) *change {
@@ -356,7 +356,7 @@ func TestWhoIsBehindCatchesUp(t *testing.T) {
 		}
 		acme.tellAll()
 		if got := strings.Join(told.told, " "); got != tt.want {
-			t.Errorf("it is told %q, want %q", got, tt.want)
+			t.Errorf("the process gets %q, want %q", got, tt.want)
 		}
 	}
 }

@@ -36,7 +36,7 @@ type tenant struct {
 	digests  sync.RWMutex    // guards retained
 	retained map[script.Digest]struct{}
 
-	mu       sync.Mutex // guards what follows; held while a process takes over and while it is told
+	mu       sync.Mutex // guards what follows; held while a process takes over and while it gets a change
 	settings script.TenantSettings
 	blame    *blame
 	slow     *rate.Limiter // has an element for each time that the process may be slow
@@ -96,7 +96,7 @@ func (t *tenant) run() {
 	var retiring sync.WaitGroup
 	defer retiring.Wait()
 	ended := time.Time{} // the process before, if it died
-	var old *process     // that still serves, and is to be replaced
+	var old *process     // that still serves until the next one does
 	deaths := rate.NewLimiter(deathsASecond, deathsAtOnce)
 	for {
 		p := t.place()
@@ -255,8 +255,8 @@ func (t *tenant) handOver(p *process) error {
 	return nil
 }
 
-// giveAll gives the process all that is live and the last change, and makes it the one that
-// is told of changes and gets calls.
+// giveAll gives the process all that is live and the last change. From then on the process
+// gets the tenant's changes and calls.
 func (t *tenant) giveAll(ctx context.Context, p *process) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -142,7 +142,7 @@ func TestOneThatDiesAsItIsTold(t *testing.T) {
 	acme := newIdle(t, &bytes.Buffer{})
 	p, end := fake()
 	if acme.ask(p, func(context.Context) error { end(); return errors.New("the link ended") }) {
-		t.Error("it was told")
+		t.Error("ask reports success")
 	}
 	if why := p.why.Load(); why != nil {
 		t.Errorf("killed for %v", *why)

@@ -39,7 +39,7 @@ func (t *tenant) execute(context.Context, *gateway.Call, *gateway.Reply, bool) e
 		t.name, runtime.GOOS, script.IsolationShared)
 }
 
-// told is what nobody has to be told of.
+// told is a change that no process has to get.
 type told struct{ done chan struct{} }
 
 func (*tenant) tell(*change) *told {

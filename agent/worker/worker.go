@@ -1,10 +1,10 @@
-// Package worker gives tenants that are to be walled off a process of their own: it
+// Package worker gives isolated tenants a process of their own: it
 // starts one for each, confined, hands it the tenant's sockets and what is live of the
 // tenant, forwards calls that come to the shared sockets, and puts another in its
 // place when it dies. It runs on Linux; elsewhere such tenants' calls are refused.
 //
 // What is live in such a process is what is live in the agent's tables: a new process
-// starts from all of it, and is told of each change before that is live in the agent.
+// starts from all of it, and gets each change before that is live in the agent.
 // The process is not believed in anything but what concerns its tenant.
 package worker
 
@@ -46,7 +46,7 @@ type Config struct {
 	// Dir is the folder of the tenants' own sockets: each has them in the folder of its
 	// name.
 	Dir string
-	// Access are the rules of who may call, as gateway.ParseAccess reads them.
+	// Access holds the rules for callers, as gateway.ParseAccess reads them.
 	Access []string
 	// MaxWaiting calls of a tenant wait for their turn; 0 means 1024.
 	MaxWaiting int

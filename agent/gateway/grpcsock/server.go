@@ -29,7 +29,7 @@ import (
 // Options of a Server. Executor is required; a zero field means what it says.
 type Options struct {
 	Executor gateway.Executor
-	// Access decides who may use which tenants; nil: everybody all of them.
+	// Access decides which callers may use which tenants; nil: all callers may use all tenants.
 	Access *gateway.Access
 	// Logger gets what an operator should know; nil: slog.Default().
 	Logger *slog.Logger

@@ -9,7 +9,7 @@ import (
 
 const spaces = " \t\r\n" // of JSON
 
-// wantArgs is what a body of several arguments is told that is something else.
+// wantArgs begins the error for a body that is not an object with a list of arguments.
 const wantArgs = `the body must be a JSON object {"args":[…]}`
 
 // parseArgs appends the arguments in a body {"args":[…]}, which point into it. It passes over

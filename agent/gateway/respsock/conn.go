@@ -271,7 +271,7 @@ func (c *conn) rest(w *work, progress bool) {
 		if c.charged > 0 {
 			c.claim.Await(time.Time{})
 		}
-		// A command that began is to be finished in time.
+		// The client has to finish a command that it began in time.
 		if progress || !c.timed {
 			c.setReadDeadline(c.srv.opts.RequestTimeout)
 		}

@@ -27,7 +27,7 @@ import (
 // Options of a Server. Executor is required; a zero field means what it says.
 type Options struct {
 	Executor gateway.Executor
-	// Access decides who may use which tenants; nil: everybody all of them.
+	// Access decides which callers may use which tenants; nil: all callers may use all tenants.
 	Access *gateway.Access
 	// Logger gets what an operator should know; nil: slog.Default().
 	Logger *slog.Logger
@@ -35,7 +35,7 @@ type Options struct {
 	Version string
 
 	// Connections at a time, with those of other sockets; nil:
-	// budget.OwnConnections. One more is told so and closed.
+	// budget.OwnConnections. One more gets an error reply and is closed.
 	Connections *budget.Connections
 	// IdleTimeout closes a connection on which nothing came for that long; 0: an
 	// hour, since pools keep connections.
@@ -83,7 +83,7 @@ var ErrClosed = errors.New("respsock: the server was shut down")
 // Server serves connections. Its methods are safe for concurrent use.
 type Server struct {
 	opts Options
-	// ctx ends when calls in flight are to be given up.
+	// ctx ends when the server gives up the calls in flight.
 	ctx    context.Context
 	cancel context.CancelFunc
 

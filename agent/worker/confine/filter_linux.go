@@ -126,8 +126,8 @@ func program(arch uint32, list []rule) ([]unix.SockFilter, error) {
 		prog = append(prog, allow...)
 	}
 	prog = append(prog,
-		// Its flags are in memory, where no filter sees them. A C library that is told that
-		// there is no such call makes its threads by clone.
+		// Its flags are in memory, where no filter sees them. A C library that gets ENOSYS
+		// makes its threads by clone.
 		bpf.LoadAbsolute{Off: offsetNumber, Size: wordBytes},
 		bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: unix.SYS_CLONE3, SkipTrue: 1},
 		bpf.RetConstant{Val: unix.SECCOMP_RET_ERRNO | uint32(unix.ENOSYS)},

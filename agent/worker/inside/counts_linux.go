@@ -30,7 +30,7 @@ func (s *service) bringCounts(ctx context.Context) {
 	}
 }
 
-// bring tells the agent of those that it was not told of.
+// bring sends the agent the counts of all calls that it does not know of.
 func (s *service) bring(ctx context.Context) {
 	var parcel parcel
 	for _, r := range s.table.Candidates() {

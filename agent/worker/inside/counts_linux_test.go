@@ -14,7 +14,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// counter is an agent that adds up what it is told, unless it is away.
+// counter is an agent that adds up the counts that it gets, unless it is away.
 type counter struct {
 	workerv1.HomeClient
 	away          bool
@@ -33,7 +33,7 @@ func (c *counter) Count(_ context.Context, req *workerv1.CountRequest, _ ...grpc
 	return &workerv1.CountResponse{}, nil
 }
 
-// TestCountsArriveOnce: those that the agent was not told of are told again, and none
+// TestCountsArriveOnce: the worker sends again the counts that did not arrive, and none
 // twice.
 func TestCountsArriveOnce(t *testing.T) {
 	const scripts = countsTogether + 10

@@ -27,7 +27,7 @@ type lender struct {
 	room *rate.Limiter // bytes of lines a second
 
 	lines   chan *workerv1.LogLine
-	dropped atomic.Int64 // lines, since the agent was told
+	dropped atomic.Int64 // lines, since the last report to the agent
 }
 
 var _ engine.Host = (*lender)(nil)

@@ -46,7 +46,7 @@ type exitCode int
 
 func (c exitCode) Error() string { return fmt.Sprintf("the tests ended with exit code %d", int(c)) }
 
-// options are what the command is told.
+// options are the flags of the command.
 type options struct {
 	kernel  string
 	accel   string
