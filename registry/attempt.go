@@ -14,11 +14,11 @@ import (
 type asked struct {
 	Write
 	change script.Change
-	// terms are what the request asks for besides: all that, with Write, decides
-	// what becomes of it. They are told apart as JSON.
+	// terms are what the request asks for besides: with Write, all that decides what
+	// becomes of it. Two requests differ if the JSON of their terms differs.
 	terms any
 	dry   bool
-	// itself says that the registry asks, by its own rules: no owner is in its way.
+	// itself: the registry asks, by its own rules, and ignores the script's owner.
 	itself bool
 	decide func(cur script.Release, now time.Time) (decision, error)
 	// prepare, if not nil, completes a decision before it is committed, or refuses it.

@@ -24,7 +24,7 @@ type CollectorConfig struct {
 	// Clock tells the time; time.Now if nil.
 	Clock func() time.Time
 	Log   *slog.Logger
-	// Collected, if not nil, is told the end of each round. It must not block.
+	// Collected, if not nil, is called at the end of each round. It must not block.
 	Collected func(Collected, error)
 }
 
@@ -61,7 +61,7 @@ type Collected struct {
 //     not unneeded (unless it was dropped again, which leaves it so).
 //   - A publish that commits between the listing and Discard has left its mark.
 //   - A publish that commits after Discard writes the source again. A retry of a
-//     publish is another publish, or is told of the first and writes nothing.
+//     publish is another publish, or gets the first one's result and writes nothing.
 //   - A restoration is the same, but that the last case fails it: the import then
 //     puts the sources of that script again. Sources that were put and not needed yet
 //     are marked too, so that an import has at least a round's interval between
@@ -201,8 +201,8 @@ func (c *Collector) discard(ctx context.Context, done *Collected) error {
 	return nil
 }
 
-// spare takes what an object needs whose record cannot be read out of what is not needed. It
-// reports whether that can be told.
+// spare removes from unneeded what an object with an unreadable record needs. It reports
+// whether the store knows all that the object needs.
 func (c *Collector) spare(ctx context.Context, u *Unreadable, unneeded map[script.Digest]Blob) bool {
 	remains, err := c.cfg.Store.Remains(ctx, *u)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// decision is what a write comes to: what is to be committed, and the release
-// that results. Without a change the release is the one that was there.
+// decision is what a write comes to: the commit, and the release that results.
+// Without a change the release is the one that was there.
 type decision struct {
 	changed  bool
 	repeated bool // it was made before, for the same request

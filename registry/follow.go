@@ -57,8 +57,8 @@ func (s State) Len() int { return len(s.Releases) + len(s.Values) + len(s.Tenant
 // Projection is a view of the objects that Follow keeps up to date. Follow calls
 // it from one goroutine. What it is given it may keep, but not change.
 type Projection interface {
-	// Reset says that all is as in s. It is called first, and whenever some
-	// transactions cannot be told.
+	// Reset says that all is as in s. It is called first, and whenever Follow cannot
+	// bring some transactions.
 	Reset(s State)
 	// Apply says what the next transaction did.
 	Apply(t Transaction)

@@ -121,7 +121,7 @@ func (f *flaky) Watch(ctx context.Context, after script.Revision) iter.Seq2[regi
 	}
 }
 
-// seen is a Projection that remembers what it was told.
+// seen is a Projection that remembers its calls.
 type seen struct {
 	mu     sync.Mutex
 	resets []registry.State
@@ -191,7 +191,7 @@ func later(d time.Duration) {
 	synctest.Wait()
 }
 
-// TestFollowIsExact: whatever becomes of the watch, each transaction is told once
+// TestFollowIsExact: whatever becomes of the watch, Follow brings each transaction once
 // and in order, and nobody starts from a snapshot again.
 func TestFollowIsExact(t *testing.T) {
 	following(t, func(b *bench, store *flaky, s *seen) {

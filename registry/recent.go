@@ -90,6 +90,6 @@ func (r *Recent) basis(name script.Name) (b basis, ok bool) {
 	defer r.mu.Unlock()
 	tenant := r.tenants[name.Tenant] // revision 0: nothing was set
 	b.tenant = func() (script.Tenant, error) { return tenant, nil }
-	// Nobody is told when a tombstone is collected.
+	// No watch says when the collector removes a tombstone.
 	return b, r.ready && !tenant.Deleted
 }

@@ -38,7 +38,7 @@ func (c *counted) Commit(ctx context.Context, commit registry.Commit) (script.Re
 	return revision, err
 }
 
-// remembering is a registry that knows what changed last, as far as it was told.
+// remembering is a registry that knows what changed last, up to the revision told.
 type remembering struct {
 	*bench
 	counted *counted

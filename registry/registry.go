@@ -45,8 +45,8 @@ type Config struct {
 	// Space, if not nil, returns an error while the store has no room for more. It is
 	// asked before each write that takes room; deletes and rollbacks go on.
 	Space func() error
-	// Wrote, if not nil, is told the end of each write: the change that was
-	// asked for and its outcome. It must not block.
+	// Wrote, if not nil, is called at the end of each write with the requested
+	// change and its outcome. It must not block.
 	Wrote func(change script.Change, outcome Outcome)
 }
 

@@ -14,8 +14,8 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// lossy is a store that loses the answer of every commit while it is told to: the
-// commit happens, and who asked is told that nobody knows.
+// lossy is a store that loses the answer of every commit while losing is set: the
+// commit happens, and the caller gets an error that leaves this open.
 type lossy struct {
 	*memstore.Store
 	mu     sync.Mutex
@@ -259,7 +259,7 @@ func TestUnchangedIsRemembered(t *testing.T) {
 }
 
 // TestOneIDForTwoRequests: a request that asks for anything else than the first with
-// its id is told so, and not that it happened.
+// its id gets an error that says so, and not the first one's result.
 func TestOneIDForTwoRequests(t *testing.T) {
 	b := newBench(t)
 	ctx := t.Context()

@@ -1,5 +1,5 @@
-// Package access says who may do what in a registry: identities with their roles,
-// and the policy that gives them.
+// Package access authorizes the callers of a registry: identities with their roles,
+// and the policy that grants them.
 package access
 
 import (

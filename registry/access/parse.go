@@ -178,8 +178,7 @@ func (p *parser) readSubject(n *yaml.Node, path string) (s subject) {
 	return s
 }
 
-// called returns the subject's name if it has a sound one, for what is to be said of
-// it; else its path.
+// called returns what errors call the subject: its name if that is valid, else its path.
 func called(n *yaml.Node, path string) string {
 	if n.Kind != yaml.MappingNode {
 		return path

@@ -230,7 +230,7 @@ func (want certificate) matches(cert *x509.Certificate) bool {
 	return false
 }
 
-// maxDescribed names of one kind are told of a certificate.
+// maxDescribed bounds the names of one kind in the description of a certificate.
 const maxDescribed = 3
 
 // describe names what a policy could know the certificate by.

@@ -271,7 +271,7 @@ func watchIdle(t *testing.T, committed bool) bool {
 	return true
 }
 
-// The small content of a value is told with its commit, too.
+// A watch brings the small content of a value with its commit, too.
 func TestSmallContentsAreTold(t *testing.T) {
 	s := open(t, "/"+rand.Text())
 	r := registry.New(registry.Config{Store: s})
@@ -318,7 +318,7 @@ func TestSourcesThatRunAgainAreTold(t *testing.T) {
 	}
 }
 
-// A small source is told with its commit, so that no replica has to read it.
+// A watch brings a small source with its commit, so that no replica has to read it.
 func TestSmallSourcesAreTold(t *testing.T) {
 	s := open(t, "/"+rand.Text())
 	r := registry.New(registry.Config{Store: s, Engines: map[string]engine.Checker{"lua": anything{}}})

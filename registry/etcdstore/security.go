@@ -25,9 +25,9 @@ type Security struct {
 	Password func() (string, error)
 }
 
-// configure adds what it takes to the configuration of a client. The returned function
-// is called once the client is made. Handshakes that fail are told to trouble, for
-// etcd's client does not tell of them.
+// configure adds what it takes to the configuration of a client. Call the returned function
+// once the client is made. trouble notes failed handshakes, for etcd's client does not report
+// them.
 func (s Security) configure(cfg *clientv3.Config, trouble *trouble) (made func(), err error) {
 	if s.Credentials != nil {
 		cfg.DialOptions = append(cfg.DialOptions, grpc.WithTransportCredentials(telling{s.Credentials, trouble}))

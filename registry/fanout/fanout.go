@@ -41,7 +41,7 @@ type Config struct {
 	// Reports gets what the agents say of themselves. It is called from one
 	// goroutine.
 	Reports func(fleet.Report)
-	// RollCalled, if not nil, is told each time that the roll was called.
+	// RollCalled, if not nil, is called after each message that asks all agents to report.
 	RollCalled func()
 	Log        *slog.Logger
 }

@@ -32,7 +32,7 @@ const (
 	maxQueuedBytes = 1 << 20 // of lines that a reader has yet to take
 	lineOverhead   = 128     // bytes of a line besides its message, about
 
-	// Lines of all agents that are yet to be handed to readers.
+	// Bounds of the messages with lines that wait for the registry to hand them to readers.
 	maxPendingLogs      = 10_000
 	maxPendingLogsBytes = 64 << 20
 )
@@ -66,8 +66,8 @@ func NewLogs(f *Fanout, fleetID func() string) *Logs {
 
 // Watch yields what the script logs from now on, or all scripts of the tenant if the
 // name has no Script, until ctx is done or the caller breaks off. The first that it
-// yields, and each time that NATS comes or goes, is a state. Who takes what is yielded
-// too slowly misses lines, and is told how many. An error is of kind Limit: there are
+// yields, and each time that NATS comes or goes, is a state. A reader that is too slow
+// misses lines, and gets their number. An error is of kind Limit: there are
 // too many readers; it is the last.
 func (l *Logs) Watch(ctx context.Context, of script.Name) iter.Seq2[fleet.Logs, error] {
 	return func(yield func(fleet.Logs, error) bool) {

@@ -201,8 +201,8 @@ func (a *loggingAgent) heard() bool {
 	return !errors.Is(err, nats.ErrNoResponders)
 }
 
-// TestReadersSurviveNATS: who reads along is told that NATS is gone, and reads on when
-// it is back.
+// TestReadersSurviveNATS: a reader gets a state that says that NATS is gone, and reads on
+// when it is back.
 func TestReadersSurviveNATS(t *testing.T) {
 	n := startNATS(t, embedded.NATSConfig{})
 	a, l := startLogging(t, n.URL()), newLogs(t, n.URL())
@@ -227,7 +227,7 @@ func TestReadersSurviveNATS(t *testing.T) {
 	}
 }
 
-// TestSlowReader: who does not take what comes misses lines, is told how many, and
+// TestSlowReader: a reader that does not take its lines misses some, gets their number, and
 // holds up nobody.
 func TestSlowReader(t *testing.T) {
 	n := startNATS(t, embedded.NATSConfig{})
@@ -251,7 +251,7 @@ func TestSlowReader(t *testing.T) {
 		logs := slow.logs()
 		got, missing = got+len(logs.Lines), missing+int(logs.Dropped)
 		if logs.Dropped > 0 && logs.Agent != "" {
-			t.Errorf("the registry's loss is told as one of %s", logs.Agent)
+			t.Errorf("the registry's loss is reported as one of %s", logs.Agent)
 		}
 	}
 	if missing == 0 || got*4000 > 3<<19 || got+missing > messages*lines {

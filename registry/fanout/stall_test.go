@@ -12,7 +12,7 @@ import (
 )
 
 // relay is a connection to NATS that can stall: it takes nothing any more, and
-// nobody is told.
+// neither end gets an error.
 type relay struct {
 	net.Listener
 	to string

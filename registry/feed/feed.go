@@ -75,7 +75,7 @@ type Config struct {
 	Log   *slog.Logger
 }
 
-// Feed is a registry.Projection that makes events and beacons of what it is told,
+// Feed is a registry.Projection that makes events and beacons of the transactions,
 // and publishes them while it leads. It is safe for concurrent use.
 type Feed struct {
 	cfg Config

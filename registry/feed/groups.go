@@ -122,7 +122,7 @@ func (g *Groups) Follow(ctx context.Context, who access.Identity, tenants script
 	return err
 }
 
-// admit notes a group that is to be added, unless there is no room.
+// admit notes a group that Follow adds, unless there is no room.
 func (g *Groups) admit(who access.Identity, tenants script.Selector) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -188,7 +188,7 @@ func TestOneIdentityLeavesRoom(t *testing.T) {
 			}
 		}
 		if groups, _ := store.count(); groups != greedy || greedy != 64 {
-			t.Errorf("one identity has %d groups, and was told so of %d; want 64", groups, greedy)
+			t.Errorf("one identity has %d groups, and Follow accepted %d; want 64", groups, greedy)
 		}
 		synctest.Wait()
 		for _, tenants := range []script.Selector{selector(t, "team-3*"), {}} {

@@ -53,8 +53,8 @@ type Config struct {
 	MaxMemory int
 	// TombstonesFor is how long a deleted script has a status; 24 h if 0.
 	TombstonesFor time.Duration
-	// Activated, if not nil, is told how long each release took to become active on
-	// each agent; and Converged each release that converged, and how long that took.
+	// Activated, if not nil, is called with the time that a release took to become active on
+	// an agent; and Converged with each release that converged, and the time that this took.
 	// Both are called with the fleet locked and must not call back.
 	Activated func(took time.Duration)
 	Converged func(name script.Name, took time.Duration)
@@ -103,11 +103,11 @@ type Fleet struct {
 	early       map[*agent]bool
 	round       uint64       // of updateTrials
 	taken       []*candidacy // its memory
-	counted     bool         // calls of candidates that nobody was told of yet,
+	counted     bool         // there are calls of candidates that no watcher knows of yet,
 	countedAt   time.Time    // since then
 	doubtful    span         // pending releases in it may have converged
-	// gathering: the agents have yet to answer the roll, which was called at called;
-	// if that is zero, it has yet to be called. joined is when a new agent was last
+	// gathering: the agents have yet to report after the roll call. called is the time of
+	// that call; zero: there was none yet. joined is when a new agent was last
 	// heard.
 	gathering      bool
 	called, joined time.Time

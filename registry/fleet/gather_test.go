@@ -81,7 +81,7 @@ func TestGathersAgentsThatBackOff(t *testing.T) {
 	b.want("3/0/1 of 4", true, "c")
 }
 
-// TestGatheringEndsByItself: who watches is told when the agents had their time.
+// TestGatheringEndsByItself: a watch brings a new status when the agents had their time.
 func TestGatheringEndsByItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := fleet.New(fleet.Config{})

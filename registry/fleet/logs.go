@@ -7,8 +7,8 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// Logs is what one who reads along with the fleet's scripts is told: either what has
-// become of the reading, or lines.
+// Logs is what a reader of the fleet's script logs gets: either a state of the reading,
+// or lines.
 type Logs struct {
 	// State, if not empty, is what has become of the reading; the rest is empty then.
 	State LogsState

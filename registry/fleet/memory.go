@@ -276,7 +276,7 @@ func (f *Fleet) noteAgain(memos []Memo, patience time.Duration) {
 	}
 }
 
-// notes takes some of what is to be stored; none if that is all.
+// notes takes some of the memos to store; it returns none when there are no more.
 func (f *Fleet) notes(patience time.Duration) []Memo {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -285,8 +285,8 @@ func (f *Fleet) notes(patience time.Duration) []Memo {
 	return f.agentNotes(memos, due)
 }
 
-// takeNotes appends, up to MaxMemos, what is to be stored of what was noted until
-// due and need not wait, and forgets that and what needs no storing any more.
+// takeNotes appends, up to MaxMemos, the memos of what was noted until due and need
+// not wait. It forgets the notes of these, and of what needs no storing any more.
 func takeNotes[K comparable](memos []Memo, noted map[K]time.Time, due time.Time, memoOf func(K) (Memo, bool), mustWait func(*Memo) bool) []Memo {
 	for of, at := range noted {
 		if len(memos) == MaxMemos {
@@ -304,7 +304,7 @@ func takeNotes[K comparable](memos []Memo, noted map[K]time.Time, due time.Time,
 	return memos
 }
 
-// rolloutMemo is what is to be stored of the script, if anything is.
+// rolloutMemo returns the memo to store of the script, if there is one.
 func (f *Fleet) rolloutMemo(name script.Name) (Memo, bool) {
 	known, p := f.memory.rollouts[name], f.scripts[name]
 	switch {
@@ -316,7 +316,7 @@ func (f *Fleet) rolloutMemo(name script.Name) (Memo, bool) {
 	return Memo{Script: name, Rollout: *p.rollout}, true
 }
 
-// agentMemo is what is to be stored of the agent, if anything is.
+// agentMemo returns the memo to store of the agent, if there is one.
 func (f *Fleet) agentMemo(name string) (Memo, bool) {
 	known, ok := f.memory.agents[name]
 	a := f.agents[name]

@@ -280,7 +280,7 @@ func (w *wildlife) check(t *testing.T) {
 }
 
 // TestRememberedByOthers: a replica that is started anew knows of the agents that it
-// has never heard, and tells of a rollout what was told before.
+// has never heard, and reports of a rollout what others reported before.
 func TestRememberedByOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rs := newReplicas(t)

@@ -24,7 +24,7 @@ type Report struct {
 	// Activations are when that was, lately: in the order of the revisions.
 	Activations []Activation
 	Failures    []Failure
-	Leaving     bool            // the agent is to be forgotten, not to be waited for
+	Leaving     bool            // the registry forgets the agent, and does not wait for it
 	Tenants     script.Selector // that it follows
 	DiskKeys    []string        // the ids of the keys that what is on its disk is signed by
 	Held        string          // why it keeps what the registry says is gone; "" if it does not
@@ -103,7 +103,7 @@ type agent struct {
 	remembered bool
 }
 
-// rememberedIncarnations of an agent are told from its next one.
+// rememberedIncarnations is how many earlier incarnations the fleet knows of an agent.
 const rememberedIncarnations = 4
 
 // take replaces what is known of the agent by what it reports.

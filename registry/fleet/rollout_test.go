@@ -88,8 +88,8 @@ func TestRolloutOfSeveral(t *testing.T) {
 	}
 }
 
-// TestMeasuresEachAgent: each agent's time is told as it is found out, of agents
-// alone that follow the script.
+// TestMeasuresEachAgent: the fleet reports each agent's time when it learns it, for agents
+// that follow the script only.
 func TestMeasuresEachAgent(t *testing.T) {
 	var took []time.Duration
 	b := &bench{t: t, now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
@@ -174,7 +174,7 @@ func TestGroups(t *testing.T) {
 	b.follow("acme", 12, "acme")
 	b.hear("all", 12)
 	want("2/0/0 of 3 false", "1/0/0 of 1 true")
-	b.follow("a-to-z", 12, "shop") // it was told to follow others
+	b.follow("a-to-z", 12, "shop") // its tenants were changed
 	want("2/0/0 of 2 true", "2/0/0 of 2 true")
 	if acme, other := b.Connected("acme"), b.Connected("other"); len(acme) != 2 || !slices.Equal(other, []string{"all"}) {
 		t.Errorf("%v follow acme, and %v follow another tenant", acme, other)

@@ -232,7 +232,7 @@ func (f *Fleet) Reached(ctx context.Context, revision script.Revision) error {
 	}
 }
 
-// A watch is told of changes fifty times a second, and less often if it is of many
+// A watch brings changes at most fifty times a second, and less often if it is of many
 // scripts.
 const (
 	watchInterval    = 20 * time.Millisecond

@@ -8,8 +8,8 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// survey is what is to be known of the agents to tell of many releases at one moment. It
-// is found out once, and only if it is needed.
+// survey is what the statuses of many releases at one moment need to know of the agents. The
+// fleet works each part out once, and only if a status needs it.
 type survey struct {
 	fleet     *Fleet
 	last      map[*group]*agent
@@ -118,7 +118,7 @@ func (f *Fleet) waiting(p *progress, c *candidacy, s *survey) (n int, first []st
 	return n, f.firstOf(s.wanted, n)
 }
 
-// maxWhy is how many bytes are told of what holds a candidate up.
+// maxWhy bounds the bytes of the reason that holds a candidate up.
 const maxWhy = 200
 
 // waitingWhy says what holds the candidate up on the first of the agents, if that is known.

@@ -120,7 +120,8 @@ func TestThoseThatDoNotSay(t *testing.T) {
 	}
 }
 
-// TestWhatMayPass is told of, and waited for.
+// TestWhatMayPass: a failure that may pass fails no candidate. The status reports it, and
+// the rollout waits.
 func TestWhatMayPass(t *testing.T) {
 	b := newBench(t)
 	b.apply(b.candidate(route, 11, 11, 0))
@@ -144,7 +145,7 @@ func TestWhatMayPass(t *testing.T) {
 	}
 }
 
-// TestWhatHoldsATestUp is told of the first agent.
+// TestWhatHoldsATestUp: the status has the reason of the first agent.
 func TestWhatHoldsATestUp(t *testing.T) {
 	b := newBench(t)
 	r := b.candidate(route, 11, 11, 0)

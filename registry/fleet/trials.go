@@ -44,7 +44,7 @@ type candidacy struct {
 	tested int   // their number
 	failed map[*agent]*script.Error
 	reason *script.Error     // one of failed, that others may share
-	first  []AgentFailure    // of failed; nil if they are yet to be found
+	first  []AgentFailure    // of failed; nil until failures finds them
 	held   map[*agent]string // why it is not tested yet, of those that say so
 	hold   string            // one of held, that others may share
 	counts map[*agent]calls
@@ -73,8 +73,8 @@ func (c *candidacy) is(version, attempt uint64) bool {
 	return c.version == version && c.attempt == attempt
 }
 
-// take replaces what the agent said before; nil says nothing. It reports whether that is
-// news of where it runs or has passed, and of what is not worth to be told at once.
+// take replaces what the agent said before; nil says nothing. news: it changes where the
+// candidate runs, has passed or failed. counts: it changes what may reach watchers later.
 func (c *candidacy) take(a *agent, t *Trial) (news, counts bool) {
 	news = c.heard.set(a.slot, t != nil)
 	if t == nil {

@@ -272,7 +272,7 @@ func TestCallsAreToldOnceASecond(t *testing.T) {
 	}
 }
 
-// TestTrialsAgainstPlainCount compares what is told of a candidate with a plain walk over
+// TestTrialsAgainstPlainCount compares the status of a candidate with a plain walk over
 // all reports, after each step of a random run.
 func TestTrialsAgainstPlainCount(t *testing.T) {
 	seed := rand.Uint64()

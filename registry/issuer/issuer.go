@@ -164,7 +164,7 @@ func (k *Keys) Run(ctx context.Context, issuers func() []access.Issuer) {
 	}
 }
 
-// due returns the issuers whose keys are to be fetched now, and forgets those that are not
+// due returns the issuers whose keys Keys has to fetch now, and forgets those that are not
 // among issuers.
 func (k *Keys) due(issuers []access.Issuer, now time.Time) (due []access.Issuer) {
 	k.mu.Lock()

@@ -9,9 +9,9 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// TestReplicasOfDifferentMemoryAgree: one has seen what was there before the record that
-// cannot be read, one was told by the store, and one does not know it. They name it, and come
-// to the same position, also after the repair; those that know it go on to tell it.
+// TestReplicasOfDifferentMemoryAgree: one has seen what was there before the unreadable
+// record, one has it from the store, and one does not know it. All name the record, and come
+// to the same position, also after the repair; those that know what was there still send it.
 func TestReplicasOfDifferentMemoryAgree(t *testing.T) {
 	a, b := release("acme", "a", 5, "one"), release("acme", "b", 6, "one")
 	lost := registry.Unreadable{Key: "releases/acme/a", Revision: 9, Reason: "garbage"}

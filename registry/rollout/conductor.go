@@ -40,9 +40,9 @@ type Config struct {
 	Registry Registry
 	// Clock tells the time; time.Now if nil.
 	Clock func() time.Time
-	// Moved, if not nil, is told of each move: script.ChangeAdvance, ChangePromote or
-	// ChangeAbort. It was made if err is nil, and else it is tried again. It is called
-	// concurrently.
+	// Moved, if not nil, is called for each move that is stored, and with an error for each
+	// that failed, which the controller retries: script.ChangeAdvance, ChangePromote or
+	// ChangeAbort. It is called concurrently.
 	Moved func(move script.Change, err error)
 	Log   *slog.Logger
 }

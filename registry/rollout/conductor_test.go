@@ -190,7 +190,7 @@ func whileItFails(t *testing.T, kind script.Kind, level string) {
 		failures := 0
 		s.change(func() { tried, failures = tries, s.failures })
 		if tried < 20 || tried > 60 || failures != tried {
-			t.Errorf("tried %d times in ten minutes, and told of %d", tried, failures)
+			t.Errorf("%d tries in ten minutes, and Moved got %d failures", tried, failures)
 		}
 		if n := strings.Count(s.log.String(), "level="+level); n != tried || !strings.Contains(s.log.String(), "scriptctl rollout") {
 			t.Errorf("%d lines of %d tries: %s", n, tried, s.log)

@@ -38,8 +38,8 @@ type Authentication struct {
 	InsecureAnonymous bool
 	// InsecureTokens takes tokens over TCP in plain text, where others may read them.
 	InsecureTokens bool
-	// Refused, if not nil, is told of each caller that was refused because it is not
-	// known. It is called from any goroutine.
+	// Refused, if not nil, is called for each caller that the server refuses because it does
+	// not know the caller. It is called from any goroutine.
 	Refused func(access.Reason)
 }
 

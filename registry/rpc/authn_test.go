@@ -219,7 +219,7 @@ func TestWhoIsKnown(t *testing.T) {
 				t.Errorf("%d obstest.Output in the log, want one a minute:\n%s", n, g.log)
 			}
 			if strings.Contains(g.log.String(), goodToken) || strings.Contains(fmt.Sprint(err), goodToken) {
-				t.Errorf("the token is told: %v\n%s", err, g.log)
+				t.Errorf("the error or the log contains the token: %v\n%s", err, g.log)
 			}
 		})
 	}

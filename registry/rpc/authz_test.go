@@ -229,12 +229,12 @@ func methods() map[string]protoreflect.MethodDescriptor {
 	return all
 }
 
-// TestEveryMethodAsksForARole: whoever adds a method has to say here who may call it.
+// TestEveryMethodAsksForARole: a new method needs a line here with the role that it asks for.
 func TestEveryMethodAsksForARole(t *testing.T) {
 	all := methods()
 	for name := range all {
 		if !slices.ContainsFunc(append(asked, askedOfAll...), func(a ask) bool { return a.method == name }) {
-			t.Errorf("nothing is said of who may call %s", name)
+			t.Errorf("no line says which role %s asks for", name)
 		}
 	}
 	anyones := policy(t, "subjects: [{name: a, tokens: ["+digestOf(tokenOf("a"))+"], grants: [{roles: [read], tenants: [elsewhere]}]}]")

@@ -20,7 +20,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// Groups are told who follows what.
+// Groups keeps the groups of agents that follow the same tenants.
 type Groups interface {
 	// Follow says that who asks is about to follow the tenants. After an error it gets
 	// no events of them, unless others follow the same.

@@ -175,7 +175,7 @@ func TestPull(t *testing.T) {
 			t.Errorf("%s: another checksum than the mirror's", name)
 		}
 		if followed := b.groups.all(); !slices.Contains(followed, tenants.String()) {
-			t.Errorf("%s: nobody was told that %v is followed", name, tenants)
+			t.Errorf("%s: Groups did not hear that an agent follows %v", name, tenants)
 		}
 	}
 }
@@ -260,7 +260,7 @@ subjects:
 		}
 	}
 	if after := b.groups.all(); len(after) != before {
-		t.Errorf("%v are followed by somebody who may not", after[before:])
+		t.Errorf("%v are followed by somebody without that permission", after[before:])
 	}
 	stream, err := shops.Sync(t.Context(), &registryv1.SyncRequest{})
 	if err == nil {

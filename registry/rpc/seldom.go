@@ -17,7 +17,7 @@ type seldom struct {
 	silent int // times since
 }
 
-// due reports whether it is to be logged this time, and how often it was not.
+// due reports whether to log it this time, and how often it was not logged before.
 func (s *seldom) due() (others int, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -134,7 +134,7 @@ func (s *registryService) ListAgents(ctx context.Context, m *registryv1.ListAgen
 	return resp, nil
 }
 
-// pageSize returns how many there are to be on a page.
+// pageSize returns how many items a page holds.
 func pageSize(asked int32) (int, error) {
 	switch {
 	case asked < 0:
@@ -155,8 +155,8 @@ func (s *registryService) catchUp(ctx context.Context) error {
 	return s.fleet.Reached(ctx, head)
 }
 
-// toFilter selects what who may read: without a tenant, the scripts of all those
-// that are.
+// toFilter returns the filter for a request, and an error if the caller must not read that.
+// Without a tenant the filter selects the scripts of all tenants that the caller may read.
 func toFilter(who access.Identity, tenant, name string) (fleet.Filter, error) {
 	if name != "" {
 		if err := (script.Name{Tenant: tenant, Script: name}).Validate(); err != nil {

@@ -286,8 +286,8 @@ func TestListAgents(t *testing.T) {
 	wantAll(t, names, 101)
 }
 
-// TestStatusIsForReaders: who may read some tenants sees the status of these, and
-// who may read all of them sees the agents.
+// TestStatusIsForReaders: a reader of some tenants sees the status of these, and a
+// reader of all tenants sees the agents.
 func TestStatusIsForReaders(t *testing.T) {
 	token := func(name string) string { return strings.Repeat(name, 10) }
 	var policy strings.Builder

@@ -137,7 +137,7 @@ func (h Harness) testBuryAtOnce(t *testing.T) {
 	}
 }
 
-// testBuryIsSilent: who watches is not told of a removal.
+// testBuryIsSilent: a watch does not bring a removal.
 func (h Harness) testBuryIsSilent(t *testing.T) {
 	s := h.Open(t)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
