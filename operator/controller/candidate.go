@@ -123,7 +123,7 @@ func (f *facts) stepEnds() time.Time {
 	return c.Since.Add(plan.Lasts(c.Step))
 }
 
-// overdue is how much later than planned the next step begins without being told of.
+// overdue is how much later than planned the next step may begin before the status says so.
 const overdue = 2 * time.Second
 
 // staysTrue returns how long what the status says of the candidate does so by itself; 0 for
@@ -198,8 +198,8 @@ func stageOf(c *v1alpha1.CandidateStatus) (s stage) {
 	return s
 }
 
-// followCandidate takes note of what became of the candidate, which is to be told of with the
-// next status. What an operator before this one told of is in the status.
+// followCandidate takes note of what became of the candidate, and queues the event for the
+// next status write. The status shows what an operator before this one has reported.
 func (x *reconciliation) followCandidate() {
 	m, f := x.m, &x.facts
 	if f.release == nil {
@@ -227,7 +227,8 @@ func (x *reconciliation) followCandidate() {
 		tell(x.warn, eventCandidateFailed, "Test", f.candidateFailed().message)
 		m.measured = true // the time that somebody takes to change it is not the operator's
 	case is.step > 0:
-		// The action tells them apart: of events with the same one the first alone is told.
+		// Each step has its own action: Kubernetes merges events with the same action, and shows
+		// only the first message.
 		tell(x.note, eventRolloutStep, fmt.Sprintf("Step%d", is.step), f.candidateTruth(x.now).message)
 		m.measured = true // nor is that of the steps
 	}

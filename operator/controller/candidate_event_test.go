@@ -68,7 +68,7 @@ func TestFailuresBesideACandidate(t *testing.T) {
 			t.Helper()
 			w.pass(2 * time.Second)
 			if got := strings.Join(w.told(), " "); got != strings.Join(want, " ") {
-				t.Errorf("%s: told of %q, want %q", when, got, want)
+				t.Errorf("%s: the events are %q, want %q", when, got, want)
 			}
 		}
 		w.failures = []registryclient.AgentFailure{tested, full}

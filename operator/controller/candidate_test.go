@@ -268,7 +268,8 @@ func TestCandidateMessagesFit(t *testing.T) {
 	}
 }
 
-// TestCandidateHaste: that it was given up is told at once; of calls, every ten seconds.
+// TestCandidateHaste: the status reports at once that a candidate was given up, and its calls
+// every ten seconds.
 func TestCandidateHaste(t *testing.T) {
 	status := func(r *script.Release, edit func(*registryclient.ScriptStatus)) v1alpha1.LuaScriptStatus {
 		return statusOf(v1alpha1.LuaScriptStatus{}, &facts{state: live, release: r, published: true, agent: tried(r, edit)}, began)
@@ -300,8 +301,8 @@ func (w *world) advance(f func(*script.Release)) {
 	f(w.release)
 }
 
-// TestRolloutIsFollowed: through its tests and steps nothing is published again, and what
-// becomes of a version is told once each, in order.
+// TestRolloutIsFollowed: through its tests and steps nothing is published again, and each
+// thing that becomes of a version has one event, in order.
 func TestRolloutIsFollowed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, interceptor.Funcs{})
@@ -336,7 +337,7 @@ func TestRolloutIsFollowed(t *testing.T) {
 		}
 		want := []string{"Published", "Configured", "RolloutStep", "RolloutStep", "Promoted", "Converged"}
 		if got := w.told(); w.publishes != 2 || !slices.Equal(got, want) {
-			t.Errorf("%d publishes, told of %v, want %v", w.publishes, got, want)
+			t.Errorf("%d publishes, and the events are %v, want %v", w.publishes, got, want)
 		}
 	})
 }
@@ -375,7 +376,7 @@ func TestGivenUp(t *testing.T) {
 		}
 		want := []string{"Published", "CandidateFailed", "CandidateFailed", "Published", "Converged"}
 		if got := w.told(); !slices.Equal(got, want) {
-			t.Errorf("told of %v, want %v", got, want)
+			t.Errorf("the events are %v, want %v", got, want)
 		}
 	})
 }

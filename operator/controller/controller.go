@@ -246,7 +246,7 @@ func (x *reconciliation) tenant(ctx context.Context) (*v1alpha1.ScriptTenant, *f
 	return t, nil, err
 }
 
-// told returns the release that the fleet's watch told of; nil for none.
+// told returns the release that the fleet's watch reported; nil for none.
 func (x *reconciliation) told() *script.Release {
 	if x.facts.agent == nil {
 		return nil
@@ -291,14 +291,14 @@ func (x *reconciliation) overtaken(have *script.Release) {
 	x.m.pending = pending{}
 	if have != nil && have.Owner == x.owner && have.Revision > p.after && len(difference(p.want, have).Changes) == 0 {
 		then := *x
-		then.ls = p.ls // its events are told apart from those of the edit by that
+		then.ls = p.ls // so that its events do not merge with those of the edit
 		then.done(have, p.action)
 	}
 }
 
-// found takes note of a publish that nobody told of, of what the registry has and is
-// wanted: its answer got lost, or the operator before this one did not get to write the
-// status.
+// found takes note of a publish without an event, if the registry has what is wanted: the
+// answer to the publish got lost, or the operator before this one did not get to write
+// the status.
 func (x *reconciliation) found(have *script.Release) {
 	m, status := x.m, x.m.status(x.ls)
 	switch {
@@ -356,7 +356,7 @@ func (x *reconciliation) publish(ctx context.Context, want *spec.Wanted, action 
 	return 0, nil
 }
 
-// done takes note that a publish changed something, which is to be told of.
+// done takes note that a publish changed something, and queues the event.
 func (x *reconciliation) done(r *script.Release, action Action) {
 	m := x.m
 	restored := x.wasPublished()

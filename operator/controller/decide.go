@@ -8,7 +8,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// Kind says what is to be done.
+// Kind says what the operator does next.
 type Kind string
 
 // The kinds of actions.

@@ -242,7 +242,7 @@ func TestDecideOfADeletion(t *testing.T) {
 	}
 }
 
-// TestDecideNamesTheSettings: they are told of as the spec has them.
+// TestDecideNamesTheSettings: Decide names the changed settings as the spec does.
 func TestDecideNamesTheSettings(t *testing.T) {
 	want := wanted()
 	want.Settings = script.Settings{
@@ -258,7 +258,7 @@ func TestDecideNamesTheSettings(t *testing.T) {
 // TestDecideHoldsBack: what is wrong, or not allowed, or not bounded yet, is not published.
 func TestDecideHoldsBack(t *testing.T) {
 	want, other, foreign := wanted(), has(), has()
-	other.Enabled = false // something is to be changed
+	other.Enabled = false // so that the spec differs
 	foreign.Owner = ""
 	tests := []struct {
 		name string

@@ -20,11 +20,11 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// expect checks what was told of since it was asked last.
+// expect checks the events since its last call.
 func (w *world) expect(when string, want ...string) {
 	w.t.Helper()
 	if got := w.told(); !slices.Equal(got, want) {
-		w.t.Errorf("%s: told of %q, want %q", when, got, want)
+		w.t.Errorf("%s: the events are %q, want %q", when, got, want)
 	}
 }
 
@@ -93,8 +93,8 @@ func newFaultyWorld(t *testing.T) (w *world, metadata, status *apiFault) {
 	return w, metadata, status
 }
 
-// TestOperatorStartsWithoutTheRegistry: what the status said of the release stays, and is
-// not told of again, while the registry cannot be asked.
+// TestOperatorStartsWithoutTheRegistry: what the status said of the release stays, and has
+// no event again, while the operator cannot ask the registry.
 func TestOperatorStartsWithoutTheRegistry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, away := range []bool{false, true} { // the fleet, too
@@ -169,8 +169,8 @@ func TestOperatorStartsWithoutTheScript(t *testing.T) {
 	})
 }
 
-// TestRegistryGoesAway: of a release that is known the agents are told of while the registry
-// cannot be asked, and the fleet can be watched.
+// TestRegistryGoesAway: the status reports the agents of a known release while the operator
+// cannot ask the registry, but can watch the fleet.
 func TestRegistryGoesAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, _, _ := newFaultyWorld(t)
@@ -185,8 +185,8 @@ func TestRegistryGoesAway(t *testing.T) {
 	})
 }
 
-// TestAnswerToTheStatusIsLost: what a status says is told of once, whether or not the API
-// server said that it has it.
+// TestAnswerToTheStatusIsLost: what a status says has one event, whether or not the API
+// server said that it has the status.
 func TestAnswerToTheStatusIsLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, fault := range []apiFault{lost, denied} {
@@ -258,7 +258,7 @@ func TestOperatorDiesAfterAPublish(t *testing.T) {
 	})
 }
 
-// TestAnswerToTheFarewellIsLost: that a script is gone, or stays, is told of once, also if
+// TestAnswerToTheFarewellIsLost: one event says that a script is gone, or stays, also if
 // the API server did not say that the LuaScript went.
 func TestAnswerToTheFarewellIsLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -295,7 +295,7 @@ func TestAnswerToTheFarewellIsLost(t *testing.T) {
 	})
 }
 
-// TestAnswerToADeleteIsLost: that the script is gone is told of once, also if the registry
+// TestAnswerToADeleteIsLost: one event says that the script is gone, also if the registry
 // did not say that it deleted it.
 func TestAnswerToADeleteIsLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -330,8 +330,8 @@ func TestDeletedBeforeItIsHeld(t *testing.T) {
 	}
 }
 
-// TestAnswerToAPublishIsLost: a publish is told of once, whenever it comes, unless it never
-// does.
+// TestAnswerToAPublishIsLost: a publish has one event, whenever it reaches the registry, and
+// none if it never does.
 func TestAnswerToAPublishIsLost(t *testing.T) {
 	timeout := script.Errorf(script.Timeout, "", "the registry took too long")
 	var late registryclient.PublishRequest

@@ -14,11 +14,11 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// memory is what is known of one LuaScript beside itself. It can be lost at any time:
-// then the registry is asked again, and at worst an event is told twice, or not at all. Not
-// told of, either, is a publish whose answer was lost, if others changed the script, or if the
-// spec was edited and it came to the registry after that was asked what it had.
-// Only one reconciliation uses it at a time.
+// memory is what the operator knows of one LuaScript beside the object. It can be lost at
+// any time: then the operator asks the registry again, and at worst emits an event twice, or
+// not at all. A publish whose answer was lost has no event, either, if others changed the
+// script, or if the spec was edited and the publish reached the registry after the operator
+// asked what the registry had. Only one reconciliation uses a memory at a time.
 type memory struct {
 	uid  types.UID
 	held string // the resource version that got the finalizer
@@ -28,7 +28,7 @@ type memory struct {
 
 	deleting bool      // the registry may have deleted the script, without saying so
 	deleted  bool      // the script is gone from the registry, or was not the LuaScript's
-	say      bool      // that it was deleted is to be told of
+	say      bool      // an event has to say that it was deleted
 	stuck    time.Time // when its deletion failed first, of those that this process tried
 
 	// answer is what the registry said it has, in that session of the fleet's watch;
@@ -47,14 +47,14 @@ type memory struct {
 	seen     int64 // the latest generation, at
 	seenAt   time.Time
 	measured bool      // the time from there to convergence was
-	announce bool      // its convergence is to be told of
+	announce bool      // an event has to say that it converged
 	news     []func()  // tell of what was published (or became of a candidate), once the status says it
 	grace    time.Time // until when the fleet may take before the status is written
 
-	stage   *stage // of the candidate, as told of last; nil if that is not known
+	stage   *stage // of the candidate, as of the last event; nil if that is not known
 	failing failing
 	pace    pace
-	untold  *v1alpha1.LuaScriptStatus // what was told of last, if a write since may have been done; or nil
+	untold  *v1alpha1.LuaScriptStatus // what the last events were about, if a write since may have been done; or nil
 	wrote   time.Time                 // the status, last
 	written *v1alpha1.LuaScriptStatus // as of
 	version string                    // this resource version
@@ -107,8 +107,8 @@ func (m *memory) see(ls *v1alpha1.LuaScript, at time.Time) {
 	// One that an operator before this one has seen was not first seen now.
 	known := m.seen == 0 && ls.Status.ObservedGeneration == ls.Generation
 	m.measured = known
-	// What this one publishes is told of, and what it finds under way. What is unknown was
-	// mostly told of before the registry went away.
+	// This operator announces what it publishes, and what it finds under way. What is unknown
+	// was mostly announced before the registry went away.
 	c := meta.FindStatusCondition(ls.Status.Conditions, v1alpha1.ConditionConverged)
 	m.announce = m.announce || known && (c == nil || c.Status == metav1.ConditionFalse)
 	m.restores = damper{}
@@ -130,7 +130,7 @@ func (m *memory) doubt() { m.session = noSession }
 const noSession = -1
 
 // knows reports whether the answer still holds: the fleet would tell of a newer release,
-// or that the script is gone. told is the release that it told of; nil for none.
+// or that the script is gone. told is the release that it reported; nil for none.
 func (m *memory) knows(state fleet.State, told *script.Release) bool {
 	switch {
 	case m.session == 0: // it was never asked, but the fleet would know the script

@@ -5,7 +5,7 @@ import "time"
 // A LuaScript's status is written once a second on average.
 const paceInterval = time.Second
 
-// haste is who may wait for a write.
+// haste is the urgency of a write: it names those that wait for it.
 type haste int
 
 const (

@@ -200,7 +200,7 @@ func (w *world) reconcile() *v1alpha1.LuaScript {
 	return ls
 }
 
-// pause reconciles once, and returns when that is to be done again.
+// pause reconciles once, and returns when the next reconciliation is due.
 func (w *world) pause() time.Duration {
 	w.t.Helper()
 	result, err := w.Reconcile(w.t.Context(), ctrl.Request{NamespacedName: key})
@@ -438,7 +438,7 @@ func TestDeletedIsSaidOnce(t *testing.T) {
 			}
 		}
 		if reasons := w.told(); len(reasons) > 0 {
-			t.Errorf("told of %q, and it is there", reasons)
+			t.Errorf("the events are %q, and it is there", reasons)
 		}
 		refuse = false
 		if ls = w.reconcile(); ls != nil || !slices.Equal(w.told(), []string{"Deleted"}) {
@@ -460,7 +460,7 @@ func TestNothingChanged(t *testing.T) {
 		w.update(ls)
 		ls = w.pass(5 * time.Second)
 		if reasons := w.told(); len(reasons) > 0 || w.publishes != 1 {
-			t.Errorf("%d publishes, told of %q", w.publishes, reasons)
+			t.Errorf("%d publishes, and the events are %q", w.publishes, reasons)
 		}
 		if c := meta.FindStatusCondition(ls.Status.Conditions, v1alpha1.ConditionConverged); c.Status != metav1.ConditionTrue || c.ObservedGeneration != 2 {
 			t.Errorf("%+v", c)

@@ -53,7 +53,7 @@ func (x *reconciliation) report(ctx context.Context) (time.Duration, error) {
 	at := metav1.NewTime(now).Rfc3339Copy()
 	next.LastUpdateTime = &at
 	old := before.DeepCopy()
-	if m.untold == nil { // else a write before this one may have been done, and was not told of
+	if m.untold == nil { // else a write before this one may have been done, without its events
 		m.untold = old
 	}
 	if err := x.write(ctx, old, &next); err != nil {
@@ -63,8 +63,8 @@ func (x *reconciliation) report(ctx context.Context) (time.Duration, error) {
 	return 0, nil
 }
 
-// tellSince tells of what is new in the status, which the API server has, since it was told
-// of last.
+// tellSince emits events for what is new in the status, which the API server has, since
+// the last events.
 func (x *reconciliation) tellSince(status *v1alpha1.LuaScriptStatus) {
 	m := x.m
 	m.tellNews()
@@ -149,7 +149,7 @@ func roundTime(d time.Duration) time.Duration {
 }
 
 // tellFailures tells of the agents that are new among those that could not activate the
-// release. Those on which the tests of a candidate failed are told of with that.
+// release. It leaves out failed tests of a candidate: the event CandidateFailed reports them.
 func (x *reconciliation) tellFailures(before, next *v1alpha1.AgentsStatus) {
 	if next == nil {
 		return

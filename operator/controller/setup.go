@@ -92,8 +92,8 @@ func index(fields client.FieldIndexer) error {
 	})
 }
 
-// tenantChanged lets pass what may change the answer to a LuaScript: who may act for the
-// tenant, and that the registry has new settings of it.
+// tenantChanged lets pass what may change the answer to a LuaScript: the namespaces that may
+// act for the tenant, and new settings of it in the registry.
 var tenantChanged = predicate.Or[client.Object](predicate.GenerationChangedPredicate{}, predicate.Funcs{
 	UpdateFunc: func(e event.UpdateEvent) bool {
 		before, after := e.ObjectOld.(*v1alpha1.ScriptTenant), e.ObjectNew.(*v1alpha1.ScriptTenant)

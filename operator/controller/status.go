@@ -111,7 +111,7 @@ func phaseOf(ready truth, stalled bool) v1alpha1.Phase {
 
 // settling reports whether converged says no only because the registry, which was
 // connected to a moment ago, has yet to hear of its agents: then it is as it was. A
-// release that was on its way, or failed, is told of at once.
+// release that was on its way, or failed, is in the status at once.
 func (f *facts) settling(prev *v1alpha1.LuaScriptStatus, converged truth) bool {
 	return f.state.Settling && f.published && f.release != nil && prev.Revision == int64(f.release.Revision) &&
 		converged.status != metav1.ConditionTrue && converged.reason != reasonFailedOnAgents &&
@@ -270,7 +270,7 @@ func sameStatus(a, b *v1alpha1.LuaScriptStatus) bool {
 	return equality.Semantic.DeepEqual(&x, &y)
 }
 
-// hasteOf says who may wait for what changed.
+// hasteOf returns the urgency of what changed.
 func hasteOf(before, after *v1alpha1.LuaScriptStatus) haste {
 	most := counts
 	if before.ObservedGeneration != after.ObservedGeneration || len(before.Conditions) != len(after.Conditions) ||

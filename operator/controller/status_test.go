@@ -175,7 +175,7 @@ func TestStatus(t *testing.T) {
 			want: []string{"Ready=False/Denied", "Published=True/Published", "Converged=True/Converged", "Stalled=True/Denied"},
 		},
 		{
-			name:  "a script of somebody else is not told of",
+			name:  "the status does not describe a script of somebody else",
 			facts: facts{state: live, agent: told(nil), fault: &fault{err: script.Errorf(script.Denied, "owner", "acme/route belongs to another"), permanent: true}},
 			phase: v1alpha1.PhaseError, says: "belongs to another",
 			want: []string{"Ready=False/Denied", "Published=False/Denied", "Converged=False/NotPublished", "Stalled=True/Denied"},
@@ -282,7 +282,7 @@ func TestStatusTellsOfTheRelease(t *testing.T) {
 		t.Errorf("%d versions from %d", len(got.History), got.History[0].Version)
 	}
 	if got = statusOf(got, &facts{state: live}, time.Unix(0, 0)); got.ActiveVersion != 0 || got.History != nil || got.Agents != nil {
-		t.Errorf("it is gone, and still told of: %+v", got)
+		t.Errorf("it is gone, and still in the status: %+v", got)
 	}
 }
 
@@ -303,7 +303,7 @@ func TestStatusBeforeTheRegistryAnswers(t *testing.T) {
 		}
 	}
 	if gone := statusOf(full, &facts{state: live, fault: down}, time.Unix(1, 0)); gone.Revision != 0 || gone.Candidate != nil || gone.Agents != nil {
-		t.Errorf("there is none, and it is told of: %+v", gone)
+		t.Errorf("there is none, and it is in the status: %+v", gone)
 	}
 }
 

@@ -101,7 +101,7 @@ func (w *Watch) Subscribe(f func(Changed)) {
 }
 
 // Status returns how far the script's release has come, as far as is known; false if
-// the registry told of no such script.
+// the registry reported no such script.
 func (w *Watch) Status(name script.Name) (registryclient.ScriptStatus, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -122,7 +122,7 @@ func (w *Watch) State() State {
 func (w *Watch) NeedLeaderElection() bool { return false }
 
 // Start follows the fleet until ctx is done, and connects again whenever it has to.
-// It is to be called once.
+// Call it once.
 func (w *Watch) Start(ctx context.Context) error {
 	defer w.stop()
 	backoff := minBackoff

@@ -17,7 +17,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// registry is one that says what it is told to. Its watch ends when broken is closed.
+// registry is a fake that reports what say sets. Its watch ends when broken is closed.
 type registry struct {
 	mu      sync.Mutex
 	status  registryclient.FleetStatus
@@ -305,7 +305,7 @@ func TestWatchAsksInstead(t *testing.T) {
 		told()
 		pass(20 * time.Minute)
 		if watches, _ := r.counts(); watches < 2 || w.State().Session != 1 || told().All {
-			t.Errorf("watching was tried %d times, nothing was lost, and all is to be asked again: %+v", watches, w.State())
+			t.Errorf("watching was tried %d times, nothing was lost, and the watch asks for all again: %+v", watches, w.State())
 		}
 		r.up()
 		pass(10 * time.Minute)

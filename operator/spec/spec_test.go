@@ -214,7 +214,7 @@ func TestCheckCompiles(t *testing.T) {
 	}
 }
 
-// What the registry answers is told in the webhook's words.
+// Locate words the registry's errors as the webhook words its own.
 func TestLocate(t *testing.T) {
 	w, err := spec.FromLuaScript(luaScript(nil))
 	if err != nil {
@@ -276,7 +276,7 @@ func TestCut(t *testing.T) {
 	}
 }
 
-// The registry's bounds are told by this package too, which does not import it.
+// This package repeats the registry's bounds, as it does not import the registry.
 func TestBoundsAreTheRegistrys(t *testing.T) {
 	long := strings.Repeat("a", script.MaxLabelLen)
 	if got := spec.Author(spec.Owner(long, long)); len(got) != registry.MaxAuthorBytes {

@@ -97,8 +97,8 @@ func TestTakenOver(t *testing.T) {
 	w.answers("route", 1)
 }
 
-// TestBehindItsBack: what somebody forces upon the registry is put right, told of, and
-// is not counted as converged meanwhile.
+// TestBehindItsBack: the operator undoes what somebody forces upon the registry, emits an
+// event, and does not count it as converged meanwhile.
 func TestBehindItsBack(t *testing.T) {
 	w := start(t, 2)
 	ls := w.converged(w.create("route", 1))

@@ -12,9 +12,9 @@ import (
 	"github.com/scriptorium-dev/scriptorium/operator/api/v1alpha1"
 )
 
-// sequences returns the reasons of the events about each object, in their order. Those of a
-// series, which is of what was told again of the same object as it was, are there as often
-// as it says: twice at least.
+// sequences returns the reasons of the events about each object, in their order. A series
+// stands for repeated events about an unchanged object: its reason is there as often as it
+// says, twice at least.
 func (w *world) sequences() map[types.UID][]string {
 	w.t.Helper()
 	var list eventsv1.EventList
@@ -52,6 +52,6 @@ func (w *world) tells(ls *v1alpha1.LuaScript, want ...string) {
 		return len(got) >= len(want)
 	})
 	if !slices.Equal(got, want) {
-		w.t.Errorf("%s: told of %v, want %v", ls.Name, got, want)
+		w.t.Errorf("%s: the events are %v, want %v", ls.Name, got, want)
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/scriptorium-dev/scriptorium/internal/agentd"
 )
 
-// gate is a proxy that can be shut: then nothing passes, and nobody is told. What was
-// sent meanwhile passes once it is open again.
+// gate is a proxy that can be shut: then nothing passes, and neither end gets an error. What
+// was sent meanwhile passes once it is open again.
 type gate struct {
 	network, address string // where it leads
 

@@ -164,7 +164,7 @@ func TestRefused(t *testing.T) {
 			good = w.stalled(w.change(good, test.bad), test.words...)
 			w.answers("good", 1)
 			if good.Status.ActiveVersion == 0 || good.Status.Agents == nil {
-				t.Errorf("what runs is not told of: %+v", good.Status)
+				t.Errorf("the status does not say what runs: %+v", good.Status)
 			}
 			good = w.converged(w.change(good, func(s *spec) { *s = w.luaScript("good", 1).Spec }))
 

@@ -57,7 +57,7 @@ func TestRegistryDown(t *testing.T) {
 		w.answers("changed", 1)
 		w.answers("removed", 1)
 
-		// An operator that was never told of the scripts leaves what the one before it said.
+		// An operator that has never heard of the scripts leaves what the one before it said.
 		w.stopOperator()
 		w.startOperator()
 		changed = w.change(changed, func(s *spec) { s.Source = source(20) })
@@ -120,8 +120,8 @@ func TestGivingUp(t *testing.T) {
 	}
 }
 
-// TestOperatorRestart: what was applied while no operator ran, or while it stopped in the
-// middle of its work, is done by the next one; and nothing is done, or told of, twice.
+// TestOperatorRestart: the next operator does what was applied while none ran, or while one
+// stopped in the middle of its work. Nothing is done, or has its event, twice.
 func TestOperatorRestart(t *testing.T) {
 	w := start(t, 2)
 	first := w.converged(w.create("first", 1))
@@ -162,7 +162,7 @@ func TestOperatorRestart(t *testing.T) {
 	}
 	w.converged(late)
 	w.tells(late, "Published", "Converged")
-	w.tells(w.converged(w.create("last", 6)), "Published", "Converged") // and so those of all the others are told of
+	w.tells(w.converged(w.create("last", 6)), "Published", "Converged") // and so the events of all the others are there
 
 	// An operator that finds everything done writes nothing, and tells of nothing.
 	w.stopOperator()
@@ -176,14 +176,14 @@ func TestOperatorRestart(t *testing.T) {
 	}
 	for uid, now := range w.sequences() {
 		if was, ok := told[uid]; ok && !slices.Equal(was, now) {
-			t.Errorf("told of %v, and then of %v", was, now)
+			t.Errorf("the events were %v, and then %v", was, now)
 		}
 	}
 	w.tells(first, "Published", "Converged")
 	// Events that were on their way when the operator stopped are lost.
 	for _, ls := range all[2:] {
 		if got := told[ls.UID]; !has([]string{"Published", "Converged"}, got) {
-			t.Errorf("%s: told of %v", ls.Name, got)
+			t.Errorf("%s: the events are %v", ls.Name, got)
 		}
 	}
 }

@@ -17,8 +17,8 @@ import (
 // anyJSON is a JSON value of a spec.
 func anyJSON(text string) *apiextensionsv1.JSON { return &apiextensionsv1.JSON{Raw: []byte(text)} }
 
-// tested has the script be one whose every call is to be answered with n, with the tests
-// that say so, whatever else is in its requests and expectations.
+// tested makes the script answer every call with n, with tests that check this, whatever
+// else is in their requests and expectations.
 func tested(n int) func(*spec) {
 	return func(s *spec) {
 		s.Script, s.Source = nil, new(fmt.Sprintf("function handle(r)\n  if type(r) == \"table\" and r.odd then error(r.odd.text) end\n  return %d\nend\n", n))

@@ -51,7 +51,7 @@ func (w *world) waitWith(ls *v1alpha1.LuaScript, timeout string) (said string, e
 }
 
 // TestConvergedIsTrue: as long as one agent has not activated what the spec says,
-// nobody who waits for it is told so; when it has, they are.
+// `kubectl wait` does not return; when it has, it does.
 func TestConvergedIsTrue(t *testing.T) {
 	w := start(t, 2)
 	hold := w.addGated("held")
@@ -205,7 +205,7 @@ func TestFailsOnNode(t *testing.T) {
 		t.Errorf("%+v", ls.Status)
 	}
 	if said := message(ls, v1alpha1.ConditionReconciling); !strings.Contains(said, "the agents retry it") || message(ls, v1alpha1.ConditionStalled) != "" {
-		t.Errorf("it is to be retried: %+v", ls.Status.Conditions)
+		t.Errorf("the status does not say that the agents retry: %+v", ls.Status.Conditions)
 	}
 	w.told(ls, "FailedOnNode")
 	for i, want := range []string{"2", "1"} {

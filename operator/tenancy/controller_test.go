@@ -206,7 +206,8 @@ func TestRegistryIsDown(t *testing.T) {
 	}
 }
 
-// A registry that hangs is told of, and waited for no longer than one that is down.
+// The status reports a registry that hangs, and the operator waits for it no longer than for
+// one that is down.
 func TestRegistryHangs(t *testing.T) {
 	r := newRegistry()
 	run(t, tenancy.Config{Registry: r, DeleteWait: time.Second, Resync: often})
@@ -278,7 +279,7 @@ func TestRefused(t *testing.T) {
 	awaitReady(t, "refused", metav1.ConditionTrue, "Configured")
 }
 
-// What is told is what the status says: once, however long it takes to write that.
+// A fault in the status has one event, however long it takes to write the status.
 func TestFaultIsToldOnce(t *testing.T) {
 	var isAway atomic.Bool
 	var refused atomic.Int32
@@ -313,8 +314,8 @@ func TestFaultIsToldOnce(t *testing.T) {
 	})
 }
 
-// What the schema lets through, and no webhook was there to refuse, is told in the
-// webhook's words.
+// The status reports what the schema lets through, and no webhook was there to refuse, in
+// the webhook's words.
 func TestInvalid(t *testing.T) {
 	r := newRegistry()
 	run(t, tenancy.Config{Registry: r})

@@ -161,7 +161,7 @@ func (w *world) expect(when string, want ...string) {
 		told = append(told, event)
 	}
 	if !slices.EqualFunc(told, want, strings.HasPrefix) {
-		w.t.Errorf("%s: told of %q, want %q", when, told, want)
+		w.t.Errorf("%s: the events are %q, want %q", when, told, want)
 	}
 }
 
@@ -204,7 +204,7 @@ func (w *world) isReady(when, reason string) {
 	}
 }
 
-// A fault is told of once, whether or not the API server said that it has the status.
+// A fault has one event, whether or not the API server said that it has the status.
 func TestAnswerToTheStatusIsLost(t *testing.T) {
 	for _, becomes := range []fault{denied, lost} {
 		w := newWorld(t, invalid)
@@ -222,7 +222,7 @@ func TestAnswerToTheStatusIsLost(t *testing.T) {
 		w.status = becomes
 		w.fails()
 		w.status = none
-		w.edit(invalid) // what was told of is there again
+		w.edit(invalid) // the fault of the last event is there again
 		w.passes()
 		w.expect("taken back")
 		w.isReady("taken back", "Invalid")
@@ -274,7 +274,7 @@ func TestCacheIsBehind(t *testing.T) {
 	w.isReady("the cache has what somebody else wrote since", "Configured")
 }
 
-// That the settings are gone, or stay, is told of once, also if the API server did not say
+// One event says that the settings are gone, or stay, also if the API server did not say
 // that the ScriptTenant went.
 func TestAnswerToTheFarewellIsLost(t *testing.T) {
 	for _, reason := range []string{"Deleted", "Abandoned"} {
@@ -318,7 +318,7 @@ func TestAnswerToTheFarewellIsLost(t *testing.T) {
 	}
 }
 
-// What was to be told of the end of the settings is not, once they are back.
+// No event says that the settings ended, once they are back.
 func TestFarewellIsTakenBack(t *testing.T) {
 	w := newWorld(t, v1alpha1.ScriptTenantSpec{Namespaces: []string{"*"}})
 	w.passes()
@@ -343,7 +343,8 @@ func TestFarewellIsTakenBack(t *testing.T) {
 	}
 }
 
-// Settings that were set are told of once, whenever they come, unless they never do.
+// Settings that were set have one event, whenever they reach the registry, and none if they
+// never do.
 func TestAnswerToSettingsIsLost(t *testing.T) {
 	shared, process := v1alpha1.ScriptTenantSpec{Isolation: "shared"}, v1alpha1.ScriptTenantSpec{Isolation: "process"}
 	named := process
@@ -366,7 +367,7 @@ func TestAnswerToSettingsIsLost(t *testing.T) {
 		{"it was done, and others undo it", func(w *world) { lose(w, lost); w.write(nil, "eve") }, []string{"Configured"}},
 		{"it was done, and there is an edit of something else", func(w *world) { lose(w, lost); w.edit(named) }, []string{"Configured"}},
 		{"it was done, and there is an edit", func(w *world) { lose(w, lost); w.edit(v1alpha1.ScriptTenantSpec{}) }, []string{"Configured"}},
-		{"it was not, and the spec is to be what others set", func(w *world) {
+		{"it was not, and the spec becomes what others set", func(w *world) {
 			lose(w, denied)
 			w.write(&script.TenantSettings{Isolation: script.IsolationShared, Concurrency: 3}, "eve")
 			w.edit(v1alpha1.ScriptTenantSpec{Isolation: "shared", Concurrency: new(int32(3))})

@@ -10,19 +10,19 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// memory is what is known of one ScriptTenant beside itself: what was written that the
-// cache does not show yet, and what was asked for of which no answer came, so that it is
-// told of once. It can be lost at any time: then at worst an event is told twice, or not at
-// all. It goes with the ScriptTenant, and is not of another of that name. Only one
+// memory is what the operator knows of one ScriptTenant beside the object: the writes that
+// the cache does not show yet, and the requests without an answer, so that each has one
+// event. It can be lost at any time: then the operator at worst emits an event twice, or not
+// at all. It goes with the ScriptTenant, and is not of another of that name. Only one
 // reconciliation uses it at a time.
 type memory struct {
 	uid types.UID
 
 	status  *v1alpha1.ScriptTenantStatus // what the API server has, as far as is known
 	version string                       // the resource version of the one written last
-	// untold is the status that was told of last, if a write since may have been done; or nil.
+	// untold is the status of the last events, if a write since may have been done; or nil.
 	untold *v1alpha1.ScriptTenantStatus
-	// asked is what the registry is to have, until it is known to; or nil.
+	// asked is what the operator sent to the registry, until it knows that it is there; or nil.
 	asked *asked
 
 	stuck time.Time // when this process failed first to take the settings away; or zero

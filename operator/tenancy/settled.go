@@ -7,7 +7,7 @@ import (
 )
 
 // Settled reports whether the registry has had settings of st since st was created, of
-// whichever generation. Before that no script of the tenant is to be published: it would
+// whichever generation. Before that the operator publishes no script of the tenant: it would
 // run without its bounds, and in the agent's own process. Afterwards it stays settled:
 // a change that is not in the registry yet, or that is wrong, stops nobody's scripts.
 func Settled(st *v1alpha1.ScriptTenant) bool {

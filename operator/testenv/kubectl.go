@@ -14,7 +14,7 @@ import (
 // may do everything.
 func (e *Env) Kubeconfig() string { return filepath.Join(e.dir, "kubeconfig") }
 
-// Kubectl runs kubectl as the user who may do everything, and returns what it wrote.
+// Kubectl runs kubectl as a user with all permissions, and returns what it wrote.
 // The error has the exit code and what it wrote to standard error.
 func (e *Env) Kubectl(ctx context.Context, stdin string, args ...string) (stdout, stderr string, err error) {
 	cmd := exec.CommandContext(ctx, e.kubectl, append([]string{

@@ -41,7 +41,7 @@ const (
 // Env is a running Kubernetes API. Its methods may be called concurrently, but for
 // Stop and Restart.
 type Env struct {
-	// Config is that of a user who may do everything, without a bound on requests.
+	// Config is for a user with all permissions, without a bound on requests.
 	Config *rest.Config
 	// Client is one of that user, with no cache. It knows the built-in kinds,
 	// Scriptorium's, and CustomResourceDefinition.
@@ -227,8 +227,8 @@ func (e *Env) Restart(meanwhile func()) error {
 	return nil
 }
 
-// User returns the configuration of a user of that name, who may do what bindings
-// say, without a bound on requests.
+// User returns the configuration of a user of that name, who has the permissions of its
+// bindings, without a bound on requests.
 func (e *Env) User(name string, groups ...string) (*rest.Config, error) {
 	user, err := e.server.AddUser(envtest.User{Name: name, Groups: groups}, &rest.Config{QPS: -1})
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// Who pins a version that cannot be is told at once, as far as the status knows.
+// The webhook reports a pin to a missing version at once, as far as the status knows.
 func TestPins(t *testing.T) {
 	cleanUp(t)
 	needTenant(t, "acme", "namespaces: [default]")

@@ -137,8 +137,8 @@ func invalidScriptTenants() []invalid {
 	return table
 }
 
-// TestInvalid: the API server itself says what is wrong with what a person might
-// write, and where.
+// TestInvalid: the API server rejects mistakes that a person might make, without a
+// webhook, and names the field.
 func TestInvalid(t *testing.T) {
 	namespace := env.Namespace(t, "invalid", nil)
 	for kind, table := range map[string][]invalid{"LuaScript": invalidLuaScripts(), "ScriptTenant": invalidScriptTenants()} {

@@ -47,7 +47,7 @@ type ScriptTenantList struct {
 	Items []ScriptTenant `json:"items"`
 }
 
-// ScriptTenantSpec says who may act for a tenant, and what it may use.
+// ScriptTenantSpec says which namespaces may act for a tenant, and what the tenant may use.
 type ScriptTenantSpec struct {
 	// The namespaces whose LuaScripts may be the tenant's, by name. * stands for all.
 	// +optional
