@@ -211,7 +211,7 @@ func (d *Daemon) serve(cfg Config, access *gateway.Access) error {
 		return script.Errorf(script.Invalid, "--admin-address", "%w", err)
 	}
 	metrics := prometheus.Gatherer(cfg.Metrics)
-	if !access.Open() { // nobody knows who asks there, and rules say who may use which tenants
+	if !access.Open() { // callers there are unknown, and the rules grant tenants to known ones
 		metrics = granted(metrics, gateway.Grant{})
 	}
 	d.admin = obs.ServeAdmin(l, obs.Handler(metrics, d.readiness), cfg.Log)

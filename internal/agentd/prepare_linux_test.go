@@ -240,8 +240,8 @@ func TestPrepareWithoutRoot(t *testing.T) {
 	}
 }
 
-// TestPrepareIsNotMisled by somebody who may write to the folder above, and puts links to
-// what is not theirs in the folder's place all the time.
+// TestPrepareIsNotMisled by a user with write access to the folder above, who keeps putting
+// links to other users' files in the folder's place.
 func TestPrepareIsNotMisled(t *testing.T) {
 	needsRoot(t)
 	dir := folder(t)

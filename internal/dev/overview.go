@@ -44,7 +44,7 @@ func (o *overview) take(c registryclient.StatusChange) {
 	}
 }
 
-// settled reports whether nothing more is to be waited for: the release is live, or it is
+// settled reports whether there is nothing more to wait for: the release is live, or it is
 // known why not, or a candidate waits for time to pass.
 func settled(s *registryclient.ScriptStatus) bool {
 	switch s.Release.CandidateState() {

@@ -50,7 +50,7 @@ func api(t *testing.T) []string {
 	return names
 }
 
-// TestDefinitions holds that editors are told of what there is, and of nothing else.
+// TestDefinitions: the definitions for editors have all names of the API, and no others.
 func TestDefinitions(t *testing.T) {
 	want := append(api(t), "config")
 	slices.Sort(want)

@@ -131,7 +131,7 @@ func httpAnswers() []attack {
 				}
 			}
 			if all, err := get("unix", a.target.(*agent).path("http"), "/metrics"); err != nil || !strings.Contains(all, `tenant="shop"`) {
-				a.Errorf("who may use all tenants does not see all: %v", err)
+				a.Errorf("a caller that may use all tenants does not see all: %v", err)
 			}
 		}},
 	}

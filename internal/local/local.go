@@ -68,7 +68,7 @@ func Start(ctx context.Context, dir string, agents int, log *slog.Logger, opts .
 // Option of a Stack.
 type Option func(*Stack)
 
-// WithWorkers gives tenants that are to be walled off their processes: see
+// WithWorkers gives isolated tenants processes of their own: see
 // agentd.Workers.Command.
 func WithWorkers(command ...string) Option {
 	return func(s *Stack) {

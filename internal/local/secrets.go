@@ -73,7 +73,7 @@ func (s *secrets) agent() agentd.Security {
 	return agentd.Security{TrustedKeys: []string{s.trustedKey()}, InsecurePlaintext: true, NATS: s.nats()}
 }
 
-// AgentFlags are what agentd is told to be believed in this stack, and to believe.
+// AgentFlags are the flags with which agentd trusts this stack, and logs in to its NATS.
 func (s *Stack) AgentFlags() []string {
 	return []string{
 		"--trusted-key", s.secret.trustedKey(), "--insecure-plaintext",

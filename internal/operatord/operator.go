@@ -217,7 +217,7 @@ func (o *Operator) setup(cfg Config) error {
 	return nil
 }
 
-// serveWebhook adds the webhook, if there is to be one.
+// serveWebhook adds the webhook, if the configuration has one.
 func (o *Operator) serveWebhook(cfg Config) (err error) {
 	if cfg.Webhook == nil {
 		return nil
@@ -243,7 +243,7 @@ func (o *Operator) AdminAddr() net.Addr {
 func (o *Operator) Leading() <-chan struct{} { return o.manager.Elected() }
 
 // Run runs the operator until ctx is done, or until it cannot go on, as when another one
-// leads now. It is to be called once.
+// leads now. Call it once.
 func (o *Operator) Run(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, o.registry.Close()) }()
 	if o.listener != nil {

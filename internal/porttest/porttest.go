@@ -8,7 +8,7 @@ import (
 )
 
 // Reserve returns a TCP port on loopback at which nobody listens. Until release is called
-// a server listens there only if it is told that very port: on Linux the system gives the
+// a server listens there only if it asks for that very port: on Linux the system gives the
 // port to nobody who asks for any, even between two servers; elsewhere it may.
 func Reserve() (address *net.TCPAddr, release func(), err error) { return reserve() }
 

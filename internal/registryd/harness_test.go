@@ -154,7 +154,7 @@ func (c *client) publish(t *testing.T, name, source string) *registryv1.PublishR
 	return resp
 }
 
-// agent is one that follows events, and reports when it is told to.
+// agent is a fake one: it receives events, and reports when a test calls it.
 type agent struct {
 	nc      *nats.Conn
 	events  chan *eventv1.Event

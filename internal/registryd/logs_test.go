@@ -116,7 +116,7 @@ func TestLogsWithoutNATS(t *testing.T) {
 		t.Fatal(err)
 	}
 	if first, err := stream.Recv(); err != nil || first.GetState() != registryv1.LogsState_LOGS_STATE_INTERRUPTED {
-		t.Errorf("%v, %v, want to be told that it is interrupted", first, err)
+		t.Errorf("%v, %v, want the state INTERRUPTED", first, err)
 	}
 	_, err = c.PutValue(t.Context(), &registryv1.PutValueRequest{Tenant: "acme", Key: "k", Content: []byte("x"), Author: "ann"})
 	if script.KindOf(err) != "" {

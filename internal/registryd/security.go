@@ -36,7 +36,7 @@ type Security struct {
 	// who vouch for clients.
 	TLSCert, TLSKey, TLSClientCA string
 
-	// AccessPolicy is the file that says who may do what; InsecureAnonymous lets
+	// AccessPolicy is the file that grants roles to callers; InsecureAnonymous lets
 	// everybody do everything.
 	AccessPolicy      string
 	InsecureAnonymous bool

@@ -1,5 +1,5 @@
-// Package rules holds what the tree promises about itself: who may import whom,
-// and how large a room may be. docs/architecture.md says why.
+// Package rules tests the rules for the source tree, such as which packages may import
+// which, and how large a file may be. docs/architecture.md says why.
 package rules_test
 
 import (

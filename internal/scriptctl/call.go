@@ -114,7 +114,7 @@ func (a *app) printCalls(views []callView) error {
 	})
 }
 
-// agentSockets returns where the agents that are to be called listen.
+// agentSockets returns the sockets of the agents to call.
 func (a *app) agentSockets(o *callOptions) ([]string, error) {
 	if socket := cmp.Or(o.socket, os.Getenv("SCRIPTORIUM_AGENT")); socket != "" && len(o.agents) == 0 {
 		return []string{socket}, nil

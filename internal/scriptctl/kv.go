@@ -156,7 +156,7 @@ func addRevision(cmd *cobra.Command, revision *int64) {
 	cmd.Flags().Int64Var(revision, "revision", 0, "change it only if it still has this revision")
 }
 
-// content returns what is to be stored.
+// content returns the content to store.
 func (a *app) content(cmd *cobra.Command, value []string, file string) ([]byte, error) {
 	named := cmd.Flags().Changed("file")
 	switch {

@@ -118,7 +118,7 @@ func (a *app) logs(ctx context.Context, of script.Name, o *logsOptions) error {
 		if ctx.Err() != nil {
 			return nil // interrupted or out of time, as it is meant to end
 		}
-		// Who asks for the first time is told at once that nobody answers.
+		// If no registry has answered yet, the command ends with the error.
 		if !r.listened || script.KindOf(err) != script.Unavailable {
 			return err
 		}

@@ -142,7 +142,7 @@ func (u *until) Write(p []byte) (int, error) {
 	return u.Buffer.Write(p)
 }
 
-// TestLogsSurviveTheRegistry: who reads along is told that the registry went, and reads
+// TestLogsSurviveTheRegistry: a reader sees an error when the registry goes, and reads
 // on at the next.
 func TestLogsSurviveTheRegistry(t *testing.T) {
 	c := &chatter{streams: [][]*registryv1.WatchLogsResponse{{listens, someLines}, {listens, otherLines}}}

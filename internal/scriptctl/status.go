@@ -124,7 +124,7 @@ func (a *app) watchStatus(ctx context.Context, selected script.Name) error {
 		if ctx.Err() != nil {
 			return nil //nolint:nilerr // an interrupt is how a watch is meant to end
 		}
-		// Who asks for the first time is told at once that nobody answers.
+		// If no registry has answered yet, the command ends with the error.
 		if !seen || script.KindOf(err) != script.Unavailable {
 			return err
 		}

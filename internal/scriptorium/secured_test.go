@@ -324,7 +324,7 @@ func TestSecured(t *testing.T) {
 	t.Run("Refusals", s.testRefusals)
 	t.Run("StrangeAgent", func(t *testing.T) {
 		stranger, _ := s.startAgent("n2", "stranger")
-		await(t, "the agent is told that nobody knows it", func() bool {
+		await(t, "the agent logs that the access policy does not name it", func() bool {
 			return strings.Contains(stranger.output.String(), "access policy does not name the client certificate")
 		})
 	})
@@ -408,7 +408,7 @@ func (s *secured) testRefusals(t *testing.T) {
 				t.Errorf("exit code %d, want %d, and %q in:\n%s", code, tt.code, tt.says, out)
 			}
 			if strings.Contains(out, ciToken) {
-				t.Errorf("the token is told:\n%s", out)
+				t.Errorf("the output contains the token:\n%s", out)
 			}
 		})
 	}

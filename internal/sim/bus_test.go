@@ -20,7 +20,7 @@ type bus struct {
 	// alter, if not nil, is a bug that is put in on purpose: it returns what becomes
 	// of a message of the feed.
 	alter func(message) []message
-	// overhear, if not nil, is told of each message of the feed.
+	// overhear, if not nil, is called with each message of the feed.
 	overhear func(message)
 }
 

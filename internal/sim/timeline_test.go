@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// timeline does what is to be done at its time, one thing after another, in the
+// timeline runs what was requested at its time, one thing after another, in the
 // order of times and then of requests.
 type timeline struct {
 	mu    sync.Mutex

@@ -81,7 +81,7 @@ func TestNotBuilt(t *testing.T) {
 	}
 }
 
-// TestLockEndsWithContext: who waits for a process that builds can be told to stop.
+// TestLockEndsWithContext: lock waits for a process that builds until its context ends.
 func TestLockEndsWithContext(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lock")
 	unlock, err := lock(t.Context(), path)
