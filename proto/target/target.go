@@ -12,7 +12,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// Parse returns what gRPC is told to dial, and how, for "unix:PATH",
+// Parse returns what gRPC has to dial, and how, for "unix:PATH",
 // "unix:///PATH", "host:port" or "dns:///host:port". Its errors are Invalid.
 //
 // gRPC reads a target as a URL. The path of a socket is none, and may hold what a

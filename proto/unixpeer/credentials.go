@@ -9,9 +9,9 @@ import (
 	"google.golang.org/grpc/peer"
 )
 
-// Credentials are a gRPC server's transport credentials for Unix sockets. They ask
-// once for each connection what is to be known of its peer, and FromContext returns
-// that to calls. Nothing is sent: the kernel knows.
+// Credentials are a gRPC server's transport credentials for Unix sockets. They call
+// know once for each connection, and FromContext returns its result to calls. Nothing
+// is sent: the kernel knows the peer.
 func Credentials[T any](know func(net.Conn) T) credentials.TransportCredentials {
 	return serverCredentials[T]{know: know}
 }

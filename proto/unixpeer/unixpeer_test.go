@@ -15,7 +15,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/proto/unixpeer"
 )
 
-// TestWhoCalls: a server is told by the kernel who its caller is.
+// TestWhoCalls: the kernel tells a server who its caller is.
 func TestWhoCalls(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	ln, err := net.Listen("unix", path)
