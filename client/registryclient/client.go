@@ -11,8 +11,8 @@
 // registry makes it once, however often it is sent (a registry that speaks protocol 1
 // does not know ids yet). A write that ends in Unavailable or Timeout has happened
 // once or not at all; who wants to know sends it again with the same
-// Write.RequestID, within an hour. Writes of values and of tenants' settings are told
-// apart by what they write instead: see DataWrite.
+// Write.RequestID, within an hour. Writes of values and of tenants' settings have no
+// id: see DataWrite.
 //
 // Who shares a script with other writers sets ExpectedRevision, so that nobody
 // undoes what another one did without having seen it.
@@ -202,7 +202,7 @@ func (c *Client) fault(ctx context.Context, err error) error {
 }
 
 // awaitDeadline waits for the end of ctx when the registry noticed first that its
-// time was up, so that the reason is told as what it is.
+// time was up, so that the error names that reason.
 func awaitDeadline(ctx context.Context, code codes.Code) {
 	const ahead = 500 * time.Millisecond // by which the registry's clock may be first
 	deadline, ok := ctx.Deadline()

@@ -19,8 +19,8 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// fakeRegistry keeps scripts in memory, without rules, and can be told to fail. It
-// makes writes once, as a registry does.
+// fakeRegistry keeps scripts in memory, without rules, and fails when a test asks for
+// that. It makes writes once, as a registry does.
 type fakeRegistry struct {
 	registryv1.UnimplementedRegistryServer
 

@@ -43,7 +43,7 @@ func (p pipes) Accept() (net.Conn, error) {
 func (p pipes) Close() error   { close(p); return nil }
 func (p pipes) Addr() net.Addr { return &net.UnixAddr{Name: "pipes", Net: "unix"} }
 
-// cable is a connection that can be cut so that neither end is told.
+// cable is a connection that can be cut so that neither end gets an error.
 type cable struct {
 	net.Conn
 	cut *atomic.Bool

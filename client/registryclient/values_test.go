@@ -119,8 +119,8 @@ func TestTenants(t *testing.T) {
 	}
 }
 
-// TestLostAnswersOfData: what can be told from another's write is sent again, and the
-// rest is not.
+// TestLostAnswersOfData: the client sends again the writes that it can distinguish from
+// another's, and no others.
 func TestLostAnswersOfData(t *testing.T) {
 	s := newTruth(t)
 	c, ctx := s.client, t.Context()
