@@ -131,7 +131,7 @@ func (r *fleetRun) phase(name string, do func() error) error {
 		return err
 	}
 	began := time.Now()
-	failed := do() // what it took until then is told all the same
+	failed := do() // the report has what it took until then, also after an error
 	p := fleetPhase{Name: name, Seconds: time.Since(began).Seconds(), Usage: map[string]processUsage{}}
 	after, err := usages(r.pids())
 	if err != nil {

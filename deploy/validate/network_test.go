@@ -26,7 +26,7 @@ type connection struct {
 	allowed  bool
 }
 
-// TestConnections asks the NetworkPolicies who may reach whom, as a network would.
+// TestConnections asks the NetworkPolicies which pods may reach which, as a network would.
 func TestConnections(t *testing.T) {
 	inTry := []connection{
 		{"registry", "etcd", 2379, true},

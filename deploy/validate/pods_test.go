@@ -205,7 +205,7 @@ func TestTheWebhookStaysUntilItIsNotAsked(t *testing.T) {
 	}
 }
 
-// TestSecretsAreWhereTheyBelong: what one pod is told is on the nodes that it runs on.
+// TestSecretsAreWhereTheyBelong: a pod has its own Secrets only, as they are on its node.
 func TestSecretsAreWhereTheyBelong(t *testing.T) {
 	want := map[string][]string{
 		"DaemonSet/scriptorium-agent":     {"scriptorium-agent-nats", "scriptorium-agent-tls", "scriptorium-trust"},

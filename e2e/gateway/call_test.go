@@ -236,7 +236,7 @@ func TestCloseEndsCallsUnderWay(t *testing.T) {
 		<-begun
 		a.close()
 		if got := <-ended; got.Failure == "" {
-			t.Errorf("%s: a call that was cut short is told as %+v", protocol, got)
+			t.Errorf("%s: a call that was cut short is reported as %+v", protocol, got)
 		}
 	}
 }

@@ -31,7 +31,7 @@ func newRESPCallee(socket, name string) *respCallee {
 			Protocol: 2, DisableIdentity: true,
 			MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 			PoolSize:                 1, PipelinePoolSize: -1,
-			// A call that fails is to be seen as that.
+			// The test has to see each call that fails.
 			MaxRetries: -1, DialerRetries: 1,
 			ReadTimeout: 15 * time.Second, // longer than any script may run
 		}),

@@ -260,7 +260,7 @@ func coroutineYield(l *glua.LState) int {
 	}
 	yield, _ := l.GetStack(0)
 	co.wanted = frameInt(yield, "NRet")
-	return -1 // which is how gopher-lua is told
+	return -1 // which makes gopher-lua yield
 }
 
 // canYield reports whether nothing but calls of Lua is between the coroutine's

@@ -118,7 +118,7 @@ func (r *runner) listen() (stop func()) {
 	}
 }
 
-// stop ends the cluster and removes its files, unless they are to be kept.
+// stop ends the cluster and removes its files, unless keep is set.
 func (r *runner) stop() {
 	if r.unlisten != nil {
 		r.unlisten()

@@ -1,6 +1,6 @@
 // Package load is what users do to a fleet while it is being broken: it writes
 // scripts through the registries, calls them on every agent, asks registries how
-// far they have come, and keeps what everyone was told.
+// far they have come, and keeps all answers.
 package load
 
 import (

@@ -93,7 +93,7 @@ func (l *Link) apply() {
 	}
 }
 
-// lose reports whether what the server said is to be lost, and takes note of it.
+// lose reports whether the link drops what the server sent, and takes note of it.
 func (l *Link) lose(p *pair) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -16,7 +16,7 @@ import (
 )
 
 // echo is a server that answers each connection with its name, then with what it
-// is told.
+// receives.
 func echo(t *testing.T, name string) string {
 	t.Helper()
 	var lc net.ListenConfig
