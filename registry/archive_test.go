@@ -349,9 +349,9 @@ func TestArchivesTakeARole(t *testing.T) {
 	wantKind(t, err, script.Invalid, "author")
 }
 
-// TestImportValues: values and settings that differ are kept, unless they are to be
-// replaced; what was altered, is too much, or of a tenant that one is not admin of is
-// refused.
+// TestImportValues: an import keeps values and settings that differ, unless the request says
+// to replace them. It refuses what was altered, is too much, or is of a tenant that the caller
+// is no admin of.
 func TestImportValues(t *testing.T) {
 	from1, ctx := newBench(t), t.Context()
 	from1.set("acme", &script.TenantSettings{ValueBytes: 100})

@@ -158,8 +158,8 @@ func (m *machine) lose() {
 	m.events, m.bytes, m.missed = nil, 0, true
 }
 
-// next returns the job to do now, if any. retry is when what failed is to be
-// tried again; zero: never. Questions to the registry and retries come first, since events
+// next returns the job to do now, if any. retry is when the follower tries again
+// what failed; zero: never. Questions to the registry and retries come first, since events
 // may come without an end; two retries do not follow each other while events wait.
 func (m *machine) next(now, retry time.Time) (job, bool) {
 	if m.busy {

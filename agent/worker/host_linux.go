@@ -117,7 +117,7 @@ func (h *host) keep() {
 	}
 }
 
-// offer offers a spare until it is taken or has ended, and reports whether there is to be
+// offer offers a spare until it is taken or has ended, and reports whether to start
 // another.
 func (h *host) offer(p *process) bool {
 	h.offered.Add(1)

@@ -116,7 +116,7 @@ func (p *Pool) PublishersChanged() {
 	await(tellings)
 }
 
-// await waits until the processes were told, and has calls wait for those that take long.
+// await waits until the processes have the changes, and has calls wait for slow processes.
 func await(tellings map[*told]*tenant) {
 	began := time.Now()
 	for c, t := range tellings {

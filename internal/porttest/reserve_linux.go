@@ -7,8 +7,8 @@ import (
 )
 
 // reserve binds the port and does not listen: where both say SO_REUSEADDR, as each
-// listener of package net does, Linux lets another bind and listen at a port that it is
-// told, and leaves it out where it chooses one.
+// listener of package net does, Linux lets another bind to this port and listen if it asks
+// for the port by number, and never chooses the port itself.
 func reserve() (*net.TCPAddr, func(), error) {
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {

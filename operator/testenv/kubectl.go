@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// Kubeconfig returns the path of the file that kubectl reads: that of the user who
-// may do everything.
+// Kubeconfig returns the path of the file that kubectl reads, for a user with all
+// permissions.
 func (e *Env) Kubeconfig() string { return filepath.Join(e.dir, "kubeconfig") }
 
 // Kubectl runs kubectl as a user with all permissions, and returns what it wrote.

@@ -28,8 +28,8 @@ import (
 	"github.com/scriptorium-dev/scriptorium/operator/webhook/certs"
 )
 
-// Several replicas at once agree on one CA and one certificate, which the API server is
-// told to believe, and put right what somebody breaks.
+// Several replicas at once agree on one CA and one certificate, configure the API server to
+// trust them, and put right what somebody breaks.
 func TestReplicasAgreeOnACertificate(t *testing.T) {
 	ctx := t.Context()
 	secret := client.ObjectKey{Namespace: system, Name: "replicas"}

@@ -50,7 +50,7 @@ type Logs struct {
 	sub        *nats.Subscription  // while somebody reads
 	stop       func()
 	asked      time.Time // when all tails were published last
-	connected  bool      // NATS, as readers were told
+	connected  bool      // NATS, as of the last state that readers got
 	reconnects uint64
 	missed     int       // messages that the subscription had no room for, so far
 	warned     time.Time // of messages that cannot be read

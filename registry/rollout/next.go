@@ -10,8 +10,8 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// minCalls are too few to tell from what share of them failed whether a candidate is to
-// be given up.
+// minCalls is the least number of calls from which the share of failed ones can make the
+// controller give a candidate up.
 const minCalls = 20
 
 // Decision is what is to become of a candidate.

@@ -45,7 +45,7 @@ func (c *checker) violated(promise string, timeline []string, format string, arg
 	c.found = append(c.found, Violation{Promise: promise, What: fmt.Sprintf(format, args...), Timeline: timeline})
 }
 
-// writes compares what writers were told with the registry's history.
+// writes compares the answers that writers got with the registry's history.
 func (c *checker) writes() {
 	entries := map[string][]Entry{}
 	for _, e := range c.h.Entries {

@@ -1,6 +1,6 @@
 // Package history holds what was done to a fleet and what was seen of it during one
 // schedule, and checks the promises of a fleet against that. It knows nothing of
-// processes: all it believes is what callers, writers and the registry were told.
+// processes: it believes only what callers, writers and the registry have recorded.
 package history
 
 import (
