@@ -137,7 +137,7 @@ func TestWhatIsSaidOfATestThatFailed(t *testing.T) {
 			"tests[t]: limits.instructions: too many (line 3)", script.Limit,
 		},
 		"the error":        {script.Test{Error: script.Limit}, "", &script.Error{Kind: script.Limit, Message: "too many"}, "", ""},
-		"another error":    {script.Test{Error: script.Limit}, "", &script.Error{Kind: script.Script, Message: "boom", Line: 2}, "tests[t]: want an error of kind LIMIT, got SCRIPT: boom", script.Script},
+		"another error":    {script.Test{Error: script.Limit}, "", &script.Error{Kind: script.Script, Message: "boom", Line: 2}, "tests[t]: want an error of kind LIMIT, got SCRIPT: boom (line 2)", script.Script},
 		"no error":         {script.Test{Error: script.Timeout}, "7", nil, "tests[t]: want an error of kind TIMEOUT, got 7", script.Script},
 		"what is no JSON":  {script.Test{Expect: []byte(`1`)}, "}", nil, "tests[t]: the result is no JSON: invalid character '}' looking for beginning of value", script.Script},
 		"what cannot last": {script.Test{}, "", &script.Error{Kind: script.Script, Message: long + long}, "tests[t]: " + strings.Repeat("é", 254) + "…", script.Script},

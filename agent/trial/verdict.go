@@ -35,13 +35,11 @@ func judge(t script.Test, reply *gateway.Reply, err error) *script.Error {
 	case t.Error != "" && err == nil:
 		return failed(t, script.Script, "want an error of kind %s, got %s", t.Error, shown(first(reply), maxPart))
 	case t.Error != "" && script.KindOf(err) != t.Error:
-		return failed(t, script.KindOf(err), "want an error of kind %s, got %s: %s", t.Error, script.KindOf(err), said(err))
+		return at(err, failed(t, script.KindOf(err), "want an error of kind %s, got %s: %s", t.Error, script.KindOf(err), said(err)))
 	case t.Error != "":
 		return nil
 	case err != nil:
-		e := failed(t, script.KindOf(err), "%s", said(err))
-		e.Line, e.Column = script.AsError(err).Line, script.AsError(err).Column
-		return e
+		return at(err, failed(t, script.KindOf(err), "%s", said(err)))
 	case t.Expect == nil:
 		return nil
 	}
@@ -67,6 +65,13 @@ func first(reply *gateway.Reply) []byte {
 
 func failed(t script.Test, kind script.Kind, format string, args ...any) *script.Error {
 	return &script.Error{Kind: kind, Field: fieldOf(t), Message: cut(fmt.Sprintf(format, args...), maxMessage)}
+}
+
+// at gives the failure the position of the call's error.
+func at(err error, failure *script.Error) *script.Error {
+	call := script.AsError(err)
+	failure.Line, failure.Column = call.Line, call.Column
+	return failure
 }
 
 func fieldOf(t script.Test) string { return "tests[" + t.Name + "]" }

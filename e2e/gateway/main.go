@@ -44,7 +44,7 @@ func main() {
 		RunE:          func(cmd *cobra.Command, _ []string) error { return run(cmd.Context(), o) },
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&o.node, "node", os.Getenv("NODE_NAME"), "name of the node, as it is told")
+	flags.StringVar(&o.node, "node", os.Getenv("NODE_NAME"), "name of the node that the gateway reports")
 	flags.StringVar(&o.listen, "listen", ":8090", "address to tell on, over HTTP")
 	flags.StringVar(&o.protocol, "protocol", "grpc", "to call by: grpc, which tells the version of answers, or resp, which costs less")
 	flags.StringVar(&o.socket, "socket", "", "the agent's socket; that of the protocol in /run/scriptorium if empty")

@@ -158,7 +158,7 @@ func (f folder) same(opened fs.FileInfo, err error) error {
 
 func (f folder) explain(err error, is folder) error {
 	if errors.Is(err, fs.ErrPermission) {
-		return script.Errorf(script.Denied, f.flag, "%s is %v %d:%d and is to be %v %d:%d, which user %d may not do: run this as root with the capability CHOWN (%w)",
+		return script.Errorf(script.Denied, f.flag, "%s is %v %d:%d and has to be %v %d:%d, which user %d cannot set: run this as root with the capability CHOWN (%w)",
 			f.path, is.mode, is.uid, is.gid, f.mode, f.uid, f.gid, os.Geteuid(), err)
 	}
 	return fmt.Errorf("prepare %s: %w", f.path, err)

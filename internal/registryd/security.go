@@ -182,7 +182,7 @@ func (s Security) access(out *secured, tcp []string, listeners int) error {
 	case s.InsecureAnonymous:
 		out.log.Warn("everybody who reaches a listener may do everything: publish, delete, export", "listen", tcp)
 	case len(tcp) > 0:
-		return script.Errorf(script.Invalid, "--access-policy", "is required to listen on %s: name the file that says who may do what; --insecure-anonymous lets everybody do everything", strings.Join(tcp, ", "))
+		return script.Errorf(script.Invalid, "--access-policy", "is required to listen on %s: name the file that gives roles to callers; --insecure-anonymous lets everybody do everything", strings.Join(tcp, ", "))
 	}
 	if s.AccessPolicy == "" && len(tcp) < listeners {
 		out.log.Info("there is no access policy: whoever may open a Unix socket of the registry may do everything")

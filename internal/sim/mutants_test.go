@@ -51,7 +51,7 @@ const mutantSchedules = 1000
 
 func TestFindsBugs(t *testing.T) {
 	if testing.Short() {
-		t.Skip("needs a minute of processor time: run without -short")
+		t.Skip("needs a minute of processor time: run without -short, as CI does")
 	}
 	for _, m := range mutants {
 		t.Run(m.name, func(t *testing.T) {
@@ -71,7 +71,7 @@ func TestFindsBugs(t *testing.T) {
 // TestShowsBugsAsShortHistories: what is found can be read.
 func TestShowsBugsAsShortHistories(t *testing.T) {
 	if testing.Short() {
-		t.Skip("needs many schedules: run without -short")
+		t.Skip("needs many schedules: run without -short, as CI does")
 	}
 	b := bugs{state: careless}
 	r := explore(t, search{seed: 1, count: mutantSchedules, bugs: b})

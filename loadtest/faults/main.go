@@ -44,7 +44,7 @@ from its seed: writers publish, pin, roll back, disable and delete while process
 are killed -9 and paused, links are cut, swallowed, delayed and throttled, messages
 dropped, doubled, delayed, reordered and forged, agents' disks filled, their files
 torn, and clocks set wrong. Callers call every agent all the time. Then the faults
-stop, and what everyone was told is checked.
+stop, and faults checks every answer and status against the promises.
 
 Filling disks needs root (and Linux). The exit code is 1 if a promise was broken.`,
 		Example: `  go run ./loadtest/faults --seed 1 --schedules 500

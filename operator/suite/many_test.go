@@ -92,7 +92,7 @@ const manyPatience = 5 * time.Minute
 // TestThousand: a thousand LuaScripts that come at once converge, and they all go.
 func TestThousand(t *testing.T) {
 	if testing.Short() {
-		t.Skip("needs a minute: run without -short")
+		t.Skip("needs a minute: run without -short, as CI does")
 	}
 	const count = thousand
 	w := start(t, 3)

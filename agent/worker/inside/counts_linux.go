@@ -69,7 +69,7 @@ func (s *service) send(ctx context.Context, p *parcel) {
 	ctx, cancel := context.WithTimeout(ctx, countPatience)
 	defer cancel()
 	if _, err := s.home.client.Count(ctx, &p.req); err != nil {
-		s.log.Warn("the agent was not told of some calls of candidates; it is told again", "error", err)
+		s.log.Warn("the agent did not get some counts of calls of candidates; they are sent again", "error", err)
 		for i, c := range p.req.GetCounts() {
 			p.of[i].Add(c.GetCalls(), c.GetFailedCalls())
 		}

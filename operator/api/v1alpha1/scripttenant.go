@@ -28,7 +28,7 @@ type ScriptTenant struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitzero"`
 
-	// Who may act for the tenant, and what it may use.
+	// The namespaces that can act for the tenant, and the quotas of the tenant.
 	// +optional
 	Spec ScriptTenantSpec `json:"spec,omitzero"`
 	// What the registry has of it.
@@ -47,7 +47,7 @@ type ScriptTenantList struct {
 	Items []ScriptTenant `json:"items"`
 }
 
-// ScriptTenantSpec says which namespaces may act for a tenant, and what the tenant may use.
+// ScriptTenantSpec has the namespaces that can act for a tenant, and the quotas of the tenant.
 type ScriptTenantSpec struct {
 	// The namespaces whose LuaScripts may be the tenant's, by name. * stands for all.
 	// +optional
