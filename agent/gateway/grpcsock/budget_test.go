@@ -137,6 +137,32 @@ func TestSlowRequests(t *testing.T) {
 	ask()
 }
 
+// TestStreamsAtRest: a stream that waits for its next call holds nothing of those before.
+func TestStreamsAtRest(t *testing.T) {
+	const streams, size, most = 64, 256 << 10, 8 << 20
+	_, _, conn := serve(t, grpcsock.Options{Budget: budget.New(16 << 20)})
+	echoes(t, conn, 1, size)
+	for _, name := range []string{"acme/nothing", "acme/echo"} {
+		before := memtest.InUse()
+		for range streams {
+			stream, err := agentv1.NewExecutorClient(conn).ExecuteStream(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			call := &agentv1.ExecuteRequest{Script: name, Args: args(`"` + strings.Repeat("x", size) + `"`)}
+			if err := stream.Send(&agentv1.ExecuteStreamRequest{Call: call}); err != nil {
+				t.Fatal(err)
+			}
+			if resp, err := stream.Recv(); err != nil || resp.GetError() != nil {
+				t.Fatalf("got %.100v, %v", resp, err)
+			}
+		}
+		if held := memtest.InUse() - before; held > most {
+			t.Errorf("%d streams hold %d bytes after %s, want at most %d", streams, held, name, most)
+		}
+	}
+}
+
 // TestRapidReset: a client that resets calls all the time loses its connection.
 func TestRapidReset(t *testing.T) {
 	_, path, conn := serve(t, grpcsock.Options{})
