@@ -45,7 +45,7 @@ var runPool = sync.Pool{New: func() any { return new(run) }}
 
 func (r *run) release() {
 	const most = 64 << 10 // do not keep what an unusual call needed
-	if cap(r.body) > most || r.reply.Bytes() > most {
+	if cap(r.body) > most || cap(r.out) > most || r.reply.Held() > most {
 		return
 	}
 	r.body = r.body[:0]

@@ -1,12 +1,14 @@
 package respsock_test
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -304,6 +306,43 @@ func TestTheBudgetBoundsWhatAllHold(t *testing.T) {
 	c := dial(t, path) // and what was held is given back
 	c.send(half + rest)
 	c.expectLine(fmt.Sprintf("$%d", size))
+}
+
+// TestConnectionsThatWait: what a connection has called, and read the replies of, takes no
+// memory while it waits for the rest of its next command.
+func TestConnectionsThatWait(t *testing.T) {
+	const conns, most = 100, 40 << 10 // both ends
+	x := gatewaytest.New()
+	big := []byte(`"` + strings.Repeat("x", 1<<20) + `"`)
+	x.Set("acme/big", func(context.Context, *gateway.Call) ([][]byte, error) { return [][]byte{big}, nil })
+	var names strings.Builder
+	for i := range 256 {
+		names.WriteString(command("FCALL", fmt.Sprintf("acme/%s-%03d", strings.Repeat("x", 59), i), "0"))
+	}
+	for name, one := range map[string]string{
+		"a large result": command("FCALL", "acme/big", "0"),
+		"documentation":  command(append([]string{"COMMAND", "DOCS"}, slices.Repeat([]string{"auth"}, 1200)...)...),
+		"many words":     "ECHO " + strings.Repeat("x ", 2050) + "\r\n",
+		"many names":     names.String(),
+		"many arguments": "*2064\r\n" + strings.Repeat("$1\r\nx\r\n", 2064),
+	} {
+		_, path := serve(t, respsock.Options{Executor: x})
+		before := memtest.InUse()
+		for range conns {
+			c := dial(t, path)
+			go func() { _, _ = io.WriteString(c, one+command("PING")+"*2064\r\n"+strings.Repeat("$1\r\nx\r\n", 2000)) }()
+			for pong := ""; pong != "+PONG\r\n"; {
+				line, err := c.r.ReadSlice('\n')
+				if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
+					t.Fatal(name, err)
+				}
+				pong = string(line)
+			}
+		}
+		if held := (memtest.InUse() - before) / conns; held > most {
+			t.Errorf("%s: a connection holds %d bytes, want at most %d", name, held, most)
+		}
+	}
 }
 
 // TestUnreadRepliesOfMany: the replies that many connections do not read hold no more than the
