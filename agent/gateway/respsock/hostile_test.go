@@ -369,6 +369,47 @@ func TestUnreadRepliesOfMany(t *testing.T) {
 	}
 }
 
+// TestRepliesThatWait: a reply that has to wait behind others counts, too, and a connection ends
+// whose replies the budget has no room for.
+func TestRepliesThatWait(t *testing.T) {
+	const conns, most = 100, 32 << 20
+	x := gatewaytest.New()
+	big := []byte(`"` + strings.Repeat("x", 1<<20) + `"`)
+	release := make(chan struct{})
+	var begun sync.WaitGroup
+	begun.Add(conns)
+	x.Set("acme/big", func(context.Context, *gateway.Call) ([][]byte, error) {
+		begun.Done()
+		<-release
+		return [][]byte{big}, nil
+	})
+	_, path := serve(t, respsock.Options{Executor: x, Budget: budget.New(16 << 20), WriteTimeout: time.Minute})
+	before := memtest.InUse()
+	all := make([]*client, conns)
+	for i := range all { // a little more than the socket takes, and then the large one
+		all[i] = dial(t, path)
+		all[i].send(strings.Repeat(command("ECHO", strings.Repeat("x", 3000)), 75) + command("FCALL", "acme/big", "0"))
+	}
+	begun.Wait()
+	close(release)
+	other, open := dial(t, path), conns
+	for tries := 0; tries < 1000 && open > conns/8; tries++ {
+		other.send(command("FCALL", "acme/echo", "0", "1"))
+		other.expect("$1\r\n1\r\n")
+		open = 0
+		for _, c := range all {
+			if _, err := io.WriteString(c, "\n"); err == nil {
+				open++
+			}
+		}
+	}
+	held := memtest.InUse() - before
+	t.Logf("%d connections are open, and hold %d bytes", open, held)
+	if open > conns/8 || held > most {
+		t.Errorf("%d connections hold %d bytes, want at most %d connections, and %d bytes", open, held, conns/8, most)
+	}
+}
+
 func TestMaxConnections(t *testing.T) {
 	_, path := serve(t, respsock.Options{Connections: budget.NewConnections(2, 1<<30)})
 	first, second := dial(t, path), dial(t, path)
