@@ -47,7 +47,8 @@ func (w *work) release() {
 	if len(w.in) > readSize || cap(w.out) > 2*flushSize || w.reply.Held() > flushSize {
 		return
 	}
-	w.start, w.end, w.out, w.parser.need = 0, 0, w.out[:0], 0
+	w.start, w.end, w.out = 0, 0, w.out[:0]
+	w.parser.need, w.parser.at = 0, 0
 	w.call.Args, w.call.Script, w.call.Traceparent = nil, "", ""
 	workPool.Put(w)
 }
