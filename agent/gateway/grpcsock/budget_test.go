@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -159,6 +160,33 @@ func TestStreamsAtRest(t *testing.T) {
 		}
 		if held := memtest.InUse() - before; held > most {
 			t.Errorf("%d streams hold %d bytes after %s, want at most %d", streams, held, name, most)
+		}
+	}
+}
+
+// TestManySmallArguments: a caller is charged for what its message is decoded into, before it
+// is: an argument of two bytes takes fifty.
+func TestManySmallArguments(t *testing.T) {
+	_, _, conn := serve(t, grpcsock.Options{Budget: budget.New(16 << 20)})
+	api := agentv1.NewExecutorClient(conn)
+	call := &agentv1.ExecuteRequest{Script: "acme/echo", Args: make([][]byte, 500_000)}
+	if _, err := api.Execute(t.Context(), call); status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), budget.ErrOverloaded.Message) {
+		t.Errorf("a call got %v", err)
+	}
+	stream, err := api.ExecuteStream(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := stream.Send(&agentv1.ExecuteStreamRequest{Call: call}); err != nil {
+		t.Fatal(err)
+	}
+	if resp, err := stream.Recv(); status.Code(err) != codes.Unavailable {
+		t.Errorf("a stream got %v, %v", resp, err)
+	}
+	call.Args = args(slices.Repeat([]string{"1"}, 1024)...)
+	for range 100 { // each gives back what it takes
+		if resp, err := api.Execute(t.Context(), call); err != nil || len(resp.GetResults()) != 1024 {
+			t.Fatal(err)
 		}
 	}
 }
