@@ -149,7 +149,28 @@ func (c *Claim) Take(n int64) bool {
 	return ok
 }
 
-func (c *Claim) ok() bool { return !c.caller.bursts() && !c.budget.total.bursts() }
+func (c *Claim) ok() bool {
+	b := c.budget
+	margin := b.total.most / burstShare
+	if !b.isFew(c.caller, 0) {
+		margin -= b.total.most / reserveShare
+	}
+	return !c.caller.bursts() && b.total.held <= b.total.most+margin
+}
+
+// isFew reports whether the caller has little, with n bytes more. Callers that have much leave a
+// part of the margin to those, so that several of them together cannot take all there is.
+func (b *Budget) isFew(caller *account, n int64) bool {
+	return caller.held+n <= b.total.most/fewShare
+}
+
+// fits reports whether there is room in all for n bytes more of the caller's.
+func (b *Budget) fits(caller *account, n int64) bool {
+	if b.isFew(caller, n) {
+		n -= b.total.most / burstShare
+	}
+	return b.total.fits(n)
+}
 
 // Try takes n bytes if there is room, and reports whether there was.
 func (c *Claim) Try(n int64) bool {
@@ -224,7 +245,7 @@ func (b *Budget) makeRoom(c *Claim, n int64) (fits bool, victims []Holder) {
 	if c.held+n > c.caller.most {
 		return false, nil
 	}
-	for !c.caller.fits(n) || !b.total.fits(n) {
+	for !c.caller.fits(n) || !b.fits(c.caller, n) {
 		from := c.caller
 		if from.fits(n) {
 			from = b.largest()
