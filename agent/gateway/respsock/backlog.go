@@ -83,8 +83,8 @@ func (b *backlog) idle() bool {
 	return !b.writing && !b.failed
 }
 
-// add takes replies, which are in memory already: the connection ends if even the budget's
-// margin has no room for them. If it has too many, it waits until the client has read some. It
+// add takes replies, which are in memory already: the connection ends if the budget has no room
+// for them. If it has too many, it waits until the client has read some. It
 // reports whether the connection can go on.
 func (b *backlog) add(replies []byte) bool {
 	b.mu.Lock()
@@ -92,8 +92,7 @@ func (b *backlog) add(replies []byte) bool {
 	if b.failed {
 		return false
 	}
-	if n := int64(len(replies)); !b.c.claim.Take(n) {
-		b.c.claim.Give(n)
+	if !b.c.claim.Try(int64(len(replies))) {
 		b.failed = true
 		b.c.kill()
 		return false
