@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -167,6 +168,50 @@ func TestLinesOfBodies(t *testing.T) {
 		if err := <-sent; err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// TestSmallBodiesAfterLargeOnes: a call that waits for its body holds nothing of what others
+// needed, which its caller is not charged for.
+func TestSmallBodiesAfterLargeOnes(t *testing.T) {
+	const conns, size, most = 100, 60_000, 72 << 10 // both ends
+	x := gatewaytest.New()
+	var begun sync.WaitGroup
+	begun.Add(conns)
+	x.Set("acme/together", func(_ context.Context, call *gateway.Call) ([][]byte, error) {
+		begun.Done()
+		begun.Wait()
+		return [][]byte{call.Args[0], []byte("1")}, nil
+	})
+	_, path, _ := serve(t, httpsock.Options{Executor: x})
+	before := memtest.InUse()
+	body := `"` + strings.Repeat("x", size) + `"`
+	var open []net.Conn
+	for range conns {
+		c, err := net.Dial("unix", path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		_ = c.SetDeadline(time.Now().Add(30 * time.Second))
+		if _, err := fmt.Fprintf(c, "POST /v1/execute/acme/together HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(body), body); err != nil {
+			t.Fatal(err)
+		}
+		open = append(open, c)
+	}
+	for _, c := range open {
+		resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil || resp.StatusCode != http.StatusOK {
+			t.Fatal(resp, err)
+		}
+		_, _ = io.Copy(io.Discard, resp.Body)
+		_, _ = io.WriteString(c, "POST /v1/execute/acme/echo HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\nExpect: 100-continue\r\n\r\n")
+		if resp, err = http.ReadResponse(bufio.NewReader(c), nil); err != nil || resp.StatusCode != http.StatusContinue {
+			t.Fatal(resp, err) // the server reads the body by then
+		}
+	}
+	if held := (memtest.InUse() - before) / conns; held > most {
+		t.Errorf("a call holds %d bytes, want at most %d", held, most)
 	}
 }
 
