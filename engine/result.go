@@ -29,6 +29,9 @@ func (r *Result) Value(i int) []byte {
 // Bytes returns the size of all values together.
 func (r *Result) Bytes() int { return len(r.buf) }
 
+// Held returns how many bytes it keeps for values, those of the past included.
+func (r *Result) Held() int { return cap(r.buf) }
+
 // Append adds the value that encode appends to its argument. If encode fails,
 // nothing is added and its error is returned.
 func (r *Result) Append(encode func(dst []byte) ([]byte, error)) error {

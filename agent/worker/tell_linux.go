@@ -83,18 +83,9 @@ func (t *tenant) signed(c *change) *change {
 	return &may
 }
 
-// tell makes changes live in the process: each at once, unless it is a very large one. Then
-// it goes live in parts, in the order in which one message does.
-func tell(ctx context.Context, p *process, changes ...*change) error {
-	for _, c := range changes {
-		if err := tellOne(ctx, p, c); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func tellOne(ctx context.Context, p *process, c *change) error {
+// tell makes a change live in the process: at once, unless it is a very large one. Then it goes
+// live in parts, in the order in which one message does.
+func tell(ctx context.Context, p *process, c *change) error {
 	req, size := &workerv1.ApplyRequest{}, 0
 	for _, o := range inOrder(c.put) {
 		m := wire.FromObject(o)
@@ -142,13 +133,13 @@ func (t *tenant) apply(c *change) bool {
 	if p == nil {
 		return false
 	}
-	changes := []*change{t.signed(c)}
+	next := t.signed(c)
 	if c.again {
 		live, last := t.takeUp()
 		live.gone = c.gone
-		changes = t.handed(live, last)
+		next = t.handed(live, last)
 	}
-	if !t.ask(p, func(ctx context.Context) error { return tell(ctx, p, changes...) }) {
+	if !t.ask(p, func(ctx context.Context) error { return tell(ctx, p, next) }) {
 		return false
 	}
 	if lifted {
@@ -166,16 +157,15 @@ func (t *tenant) note(c *change) (lifted bool) {
 	return t.released(c)
 }
 
-// handed returns what is live and the last change as the process gets them. It may ask for what
+// handed returns what is live, with the last change, as the process gets it. It may ask for what
 // is in them, and for nothing else. t.mu is held.
-func (t *tenant) handed(live, last *change) []*change {
+func (t *tenant) handed(live, last *change) *change {
 	t.retain(live.put, true)
-	all := []*change{t.signed(live)}
 	if last != nil {
 		t.retain(last.put, false)
-		all = append(all, t.signed(last))
+		live = union([]*told{{change: live}, {change: last}})
 	}
-	return all
+	return t.signed(live)
 }
 
 // ask has the process do something that calls may wait for, and reports whether it did. The

@@ -128,16 +128,20 @@ func (t *tenant) finish(number int, has bool) {
 }
 
 // takeUp returns what is live of the tenant, and the last change, which may not be live yet;
-// nil if there was none. All changes before are live, so a process that has both needs none
-// of them. Their settings are the tenant's from now on. t.mu is held.
+// nil if there was none. All changes before are live. t.mu is held.
 func (t *tenant) takeUp() (live, last *change) {
 	for {
 		last = t.last.Load()
 		live = t.live()
 		if t.last.Load() == last { // else what is live may have a part of what is newer
-			break
+			return live, last
 		}
 	}
+}
+
+// noteAll notes the changes that a process has which takes over with what takeUp returned. The
+// agent does not send them again. t.mu is held.
+func (t *tenant) noteAll(last *change) {
 	t.telling.mu.Lock()
 	waiting := slices.Clone(t.telling.waiting)
 	t.telling.mu.Unlock()
@@ -146,7 +150,6 @@ func (t *tenant) takeUp() (live, last *change) {
 			t.note(c.change)
 		}
 	}
-	return live, last
 }
 
 // await waits until the process has the change, which tell queued when the commit began, or

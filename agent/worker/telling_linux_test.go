@@ -185,7 +185,7 @@ func releaseOf(name script.Name, revision script.Revision) *script.Release {
 }
 
 // TestNothingOlderIsToldLater: a process that starts while changes are queued gets what is
-// live and the change that is not live yet, and no change before that.
+// live, with the change that is not live yet, and no change before that.
 func TestNothingOlderIsToldLater(t *testing.T) {
 	name := script.Name{Tenant: "acme", Script: "route"}
 	type step struct {
@@ -198,12 +198,12 @@ func TestNothingOlderIsToldLater(t *testing.T) {
 		steps []step
 		want  string
 	}{
-		{"the process has none", []step{{1, false, true}, {2, false, true}}, "2 2"},
-		{"the last is not live", []step{{1, false, true}, {2, false, false}}, "1 2"},
-		{"the process has the first", []step{{1, true, true}, {2, false, true}}, "2 2"},
-		{"the process has the last, and it is not live", []step{{1, true, true}, {2, true, false}}, "1 2"},
-		{"removed and published again", []step{{1, true, true}, {0, true, true}, {3, false, true}}, "3 3"},
-		{"removed", []step{{1, false, true}, {0, false, false}}, "1 gone"},
+		{"the process has none", []step{{1, false, true}, {2, false, true}}, "2"},
+		{"the last is not live", []step{{1, false, true}, {2, false, false}}, "2"},
+		{"the process has the first", []step{{1, true, true}, {2, false, true}}, "2"},
+		{"the process has the last, and it is not live", []step{{1, true, true}, {2, true, false}}, "2"},
+		{"removed and published again", []step{{1, true, true}, {0, true, true}, {3, false, true}}, "3"},
+		{"removed", []step{{1, false, true}, {0, false, false}}, "gone"},
 	} {
 		acme := newIdle(t, &bytes.Buffer{})
 		for _, s := range tt.steps {
@@ -446,6 +446,57 @@ func TestATenantThatCompilesHoldsUpNobody(t *testing.T) {
 		synctest.Wait()
 		if last := process.told[len(process.told)-1]; last != fmt.Sprint(changes) || acme.state.Load().held() {
 			t.Errorf("it has revision %s, and calls wait: %v", last, acme.state.Load().held())
+		}
+	})
+}
+
+// TestKeysThatChangeBesideACommit: a process that gets anew what is live is not told what it has
+// something newer of, and not before another is where a commit has come meanwhile.
+func TestKeysThatChangeBesideACommit(t *testing.T) {
+	name := script.Name{Tenant: "acme", Script: "route"}
+	began := func(t *testing.T) (*tenant, *recorder) {
+		t.Helper()
+		acme := newIdle(t, &bytes.Buffer{})
+		acme.pool.cfg.Node.Table.Update([]*cache.Release{cache.NewRelease(*releaseOf(name, 1))}, nil)
+		p, told := ready(t, acme)
+		acme.become(p, nil)
+		acme.telling.running = true // as if the one that tells were busy
+		return acme, told
+	}
+	for want, c := range map[string]*change{
+		"2 2":       {put: []script.Object{{Release: releaseOf(name, 2)}}},
+		"gone gone": {gone: []string{wire.ReleaseKey(name)}},
+	} {
+		t.Run(want, func(t *testing.T) {
+			acme, told := began(t)
+			acme.tell(c) // which is not live in the agent yet
+			acme.tellAll()
+			acme.telling.running = true
+			acme.tell(&change{again: true})
+			if acme.tellAll(); strings.Join(told.told, " ") != want {
+				t.Errorf("it is told %v, want %s", told.told, want)
+			}
+		})
+	}
+	t.Run("settings and a fix", func(t *testing.T) {
+		acme, told := began(t)
+		acme.blame = newBlame(QuarantinePolicy{Deaths: 1}.withDefaults())
+		acme.died(map[script.Name]script.Revision{name: 1})
+		told.quarantined = []string{name.String()}
+		again := &change{again: true}
+		acme.tell(again)
+		settings := acme.settings
+		settings.MemoryBytes *= 2
+		acme.tell(&change{settings: &settings, put: []script.Object{{Release: releaseOf(name, 2)}}})
+		acme.mu.Lock()
+		acme.finish(again.number, acme.apply(again)) // it was under way when the commit came
+		acme.mu.Unlock()
+		acme.tellAll()
+		if len(acme.another) != 1 {
+			t.Error("a process with the new limits does not take its place")
+		}
+		if len(acme.quarantined()) != 0 || len(told.quarantined) != 0 {
+			t.Errorf("in quarantine: %v, and the process keeps %v from running", acme.quarantined(), told.quarantined)
 		}
 	})
 }

@@ -263,13 +263,14 @@ func (t *tenant) giveAll(ctx context.Context, p *process) error {
 	cfg := t.pool.cfg
 	p.look(cfg.Node.Position(time.Now()), false, time.Now())
 	live, last := t.takeUp()
+	t.noteAll(last)
 	if err := p.assign(t, t.settings, &workerv1.Assignment{
 		Tenant: t.name, MemoryBytes: t.settings.MemoryBytes, Processors: processors(t.settings.CPU),
 		Access: cfg.Access, MaxWaiting: int64(cfg.MaxWaiting), Quarantine: t.blame.request(), Agent: cfg.Node.Agent,
 	}); err != nil {
 		return err
 	}
-	if err := tell(ctx, p, t.handed(live, last)...); err != nil {
+	if err := tell(ctx, p, t.handed(live, last)); err != nil {
 		return fmt.Errorf("hand over what is live: %w", err)
 	}
 	t.become(p, nil)

@@ -191,3 +191,14 @@ func TestHeapGuardCollectsSeldom(t *testing.T) {
 		}
 	}
 }
+
+// TestHeapGuardStopsWhoCameLate: whose calls have made the most are stopped, also when the heap
+// was large already as they began. A small call that has run for longer is not stopped for them.
+func TestHeapGuardStopsWhoCameLate(t *testing.T) {
+	w, stopped := guarded(1, 300)
+	w.calls[1].heapBase = 250 << 20
+	w.guardHeap(time.Time{}, func() uint64 { return 400 << 20 })
+	if got := stopped(); got != "1" {
+		t.Errorf("stopped %q", got)
+	}
+}

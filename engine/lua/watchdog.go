@@ -138,27 +138,29 @@ func (w *watchdog) made() (bytes uint64, stopping bool) {
 	return bytes, stopping
 }
 
-// stopGrower reports whether it has stopped somebody.
+// stopGrower reports whether it has stopped somebody. Whose calls began after the heap had grown
+// may be the one.
 func (w *watchdog) stopGrower(live uint64) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	made, _ := w.made()
 	var most *account
+	grown := false
 	for _, m := range w.calls {
-		a := m.account.Load()
-		if a == nil || m.heapBase == 0 || !explains(made, m.heapBase, live) {
-			continue
-		}
-		if most == nil || a.bytes.Load() > most.bytes.Load() {
+		grown = grown || m.heapBase != 0 && explains(made, m.heapBase, live)
+		if a := m.account.Load(); a != nil && (most == nil || a.bytes.Load() > most.bytes.Load()) {
 			most = a
 		}
 	}
+	if !grown || most == nil {
+		return false
+	}
 	for _, m := range w.calls {
-		if most != nil && m.account.Load() == most {
+		if m.account.Load() == most {
 			m.halt(outOfMemory)
 		}
 	}
-	return most != nil
+	return true
 }
 
 // explains reports whether the heap has grown too much, and what calls have made is why: at

@@ -127,16 +127,6 @@ func (c *Claim) Close() {
 // connection: if requests are given up faster than their memory comes back, it cannot. It
 // waits while garbage is collected.
 func (c *Claim) Take(n int64) bool {
-	if c.Hold(n) || c.budget.awaitGarbage(func() bool { return c.addWithin(n) }) {
-		return true
-	}
-	c.Give(-n)
-	return false
-}
-
-// Hold takes n bytes of a reply as Take does, but does not wait: the reply is in memory. If it
-// returns false, it has taken nothing.
-func (c *Claim) Hold(n int64) bool {
 	b := c.budget
 	b.mu.Lock()
 	fits, victims := b.makeRoom(c, n)
@@ -146,25 +136,40 @@ func (c *Claim) Hold(n int64) bool {
 	taken := c.addWithin(n)
 	b.mu.Unlock()
 	giveUp(victims, ErrOverloaded)
-	return taken
+	if taken || b.awaitGarbage(func() bool { return c.addWithin(n) }) {
+		return true
+	}
+	c.Give(-n)
+	return false
 }
 
 // Try takes n bytes if there is room, and reports whether there was. It waits while garbage is
 // collected.
 func (c *Claim) Try(n int64) bool {
+	taken, fits := c.try(n)
+	return taken || fits && c.budget.awaitGarbage(func() bool { return c.tryAdd(n) })
+}
+
+// Hold takes n bytes of a reply as Try does, but does not wait: the reply is in memory.
+func (c *Claim) Hold(n int64) bool {
+	taken, _ := c.try(n)
+	return taken
+}
+
+func (c *Claim) try(n int64) (taken, fits bool) {
 	b := c.budget
 	b.mu.Lock()
 	fits, victims := b.makeRoom(c, n)
-	taken := fits && c.tryAdd(n)
+	taken = fits && c.tryAdd(n)
 	b.mu.Unlock()
 	giveUp(victims, ErrOverloaded)
-	return taken || fits && b.awaitGarbage(func() bool { return c.tryAdd(n) })
+	return taken, fits
 }
 
 // tryAdd adds n bytes if they fit. In a process whose memory is capped, what was given up has to
 // leave room, too.
 func (c *Claim) tryAdd(n int64) bool {
-	if !c.caller.fits(n) || !c.budget.total.fits(n) {
+	if !c.caller.fits(n) || !c.budget.fits(c.caller, n) {
 		return false
 	}
 	if c.budget.garbage != nil {
@@ -176,11 +181,30 @@ func (c *Claim) tryAdd(n int64) bool {
 
 // addWithin adds n bytes if even the margin for requests that were given up has room for them.
 func (c *Claim) addWithin(n int64) bool {
-	if c.caller.bursts(n) || c.budget.total.bursts(n) {
+	b := c.budget
+	margin := b.total.most / burstShare
+	if !b.isFew(c.caller, n) {
+		margin -= b.total.most / reserveShare
+	}
+	if c.caller.bursts(n) || b.total.held+n > b.total.most+margin {
 		return false
 	}
 	c.add(n)
 	return true
+}
+
+// isFew reports whether the caller has little, with n bytes more. Callers that have much leave a
+// part of the margin to those, so that several of them together cannot take all there is.
+func (b *Budget) isFew(caller *account, n int64) bool {
+	return caller.held+n <= b.total.most/fewShare
+}
+
+// fits reports whether there is room in all for n bytes more of the caller's.
+func (b *Budget) fits(caller *account, n int64) bool {
+	if b.isFew(caller, n) {
+		n -= b.total.most / burstShare
+	}
+	return b.total.fits(n)
 }
 
 // Give gives n bytes back.
@@ -243,7 +267,7 @@ func (b *Budget) makeRoom(c *Claim, n int64) (fits bool, victims []Holder) {
 	if c.held+n > c.caller.most {
 		return false, nil
 	}
-	for !c.caller.fits(n) || !b.total.fits(n) {
+	for !c.caller.fits(n) || !b.fits(c.caller, n) {
 		from := c.caller
 		if from.fits(n) {
 			from = b.largest()

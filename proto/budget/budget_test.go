@@ -95,6 +95,29 @@ func TestMemoryThatDoesNotComeBack(t *testing.T) {
 	}
 }
 
+// TestTwoCallersTakeAll: callers that take all they get, together, leave room for others that
+// hold little.
+func TestTwoCallersTakeAll(t *testing.T) {
+	for name, take := range map[string]func(*request) bool{
+		"what has arrived": func(r *request) bool { return r.Take(20) },
+		"replies":          func(r *request) bool { return r.Try(20) },
+	} {
+		b := budget.New(1000)
+		for _, caller := range []string{"a", "b", "a", "b"} {
+			for r := open(b, caller); take(r); r = open(b, caller) {
+			}
+		}
+		for _, caller := range []string{"c", "d", budget.Stranger} {
+			if call := waiting(b, caller, 10); call.why != nil {
+				t.Errorf("%s: a call of %q: %v", name, caller, call.why)
+			}
+			if reply := open(b, caller); !reply.Try(5) {
+				t.Errorf("%s: there is no room for a reply to %q", name, caller)
+			}
+		}
+	}
+}
+
 func TestExpire(t *testing.T) {
 	b := budget.New(1000)
 	now := time.Now()

@@ -35,6 +35,7 @@ type stream struct {
 	ready    int64 // of those that are
 	messages int64
 	reading  int64 // of the one that the handler has
+	decoded  int64 // of what that was decoded into
 	prefix   [5]byte
 	have     int // bytes of the prefix
 	missing  int // bytes of the message
@@ -57,8 +58,15 @@ func (s *stream) GiveUp(err error) {
 	s.endMu.Lock()
 	defer s.endMu.Unlock()
 	s.refused = err
-	if call := s.served; call != nil {
-		go func() { _ = call.WriteStatus(status.Convert(wire.ToStatus(err))) }()
+	if s.served != nil {
+		go s.answer(err)
+	}
+}
+
+// answer answers the call, whose handler has begun.
+func (s *stream) answer(err error) {
+	if s.served != nil {
+		_ = s.served.WriteStatus(status.Convert(wire.ToStatus(err)))
 	}
 }
 
@@ -127,12 +135,15 @@ func (s *stream) settle() {
 	}
 }
 
+// holds returns what the call holds now, besides base.
+func (s *stream) holds() int64 { return s.partial + s.ready + s.reading + s.decoded + s.unread }
+
 // charge takes what the call holds now, and reports whether the connection can go on.
 func (s *stream) charge() bool {
 	if s.closed {
 		return true
 	}
-	due := max(0, s.partial+s.ready+s.reading+s.unread-freeBytes) - s.charged
+	due := max(0, s.holds()-freeBytes) - s.charged
 	s.charged += due
 	if due > 0 {
 		return s.claim.Take(due)
@@ -140,6 +151,32 @@ func (s *stream) charge() bool {
 	if due < 0 {
 		s.claim.Give(-due)
 	}
+	return true
+}
+
+// reserve makes room for more bytes that the call is about to hold, and reports whether it could.
+func (s *stream) reserve(n int64) bool {
+	due := max(0, s.holds()+n-freeBytes) - s.charged
+	if due > 0 {
+		if !s.claim.Try(due) {
+			return false
+		}
+		s.charged += due
+	}
+	return true
+}
+
+// decodes makes room for what a message is decoded into, and reports whether it could.
+func (s *stream) decodes(n int64) bool {
+	s.conn.mu.Lock()
+	defer s.conn.mu.Unlock()
+	if s.closed {
+		return true // gRPC knows
+	}
+	if !s.reserve(n) {
+		return false
+	}
+	s.decoded += n
 	return true
 }
 
@@ -158,7 +195,7 @@ func (s *stream) read() {
 func (s *stream) done() {
 	s.conn.mu.Lock()
 	defer s.conn.mu.Unlock()
-	s.reading = 0
+	s.reading, s.decoded = 0, 0
 	s.charge()
 }
 
@@ -175,12 +212,8 @@ func (s *stream) send(reply any) error {
 	if s.closed {
 		return nil // gRPC knows
 	}
-	due := max(0, s.partial+s.ready+s.reading+s.unread+n-freeBytes) - s.charged
-	if due > 0 {
-		if !s.claim.Try(due) {
-			return budget.ErrUnread
-		}
-		s.charged += due
+	if !s.reserve(n) {
+		return budget.ErrUnread
 	}
 	if c.unread == 0 {
 		c.moved = time.Now()
@@ -225,7 +258,8 @@ func unary(method string, next grpc.MethodHandler) grpc.MethodHandler {
 			}
 			return intercept(ctx, nil, &grpc.UnaryServerInfo{Server: service, FullMethod: method}, refuse)
 		}
-		reply, err := next(service, ctx, decode, intercept)
+		receive := func(m any) error { return s.receive(m, decode) }
+		reply, err := next(service, ctx, receive, intercept)
 		if err != nil {
 			return nil, err
 		}
@@ -254,7 +288,7 @@ type guardedStream struct {
 // RecvMsg implements grpc.ServerStream. The message before is done with.
 func (g guardedStream) RecvMsg(m any) error {
 	g.stream.done()
-	if err := g.ServerStream.RecvMsg(m); err != nil {
+	if err := g.stream.receive(m, g.ServerStream.RecvMsg); err != nil {
 		return err
 	}
 	g.stream.read()

@@ -117,7 +117,9 @@ func (c *conn) overdue(now time.Time, stranger bool) error {
 	if stranger && now.Sub(c.since) > c.guard.cfg.RequestTimeout {
 		return errNoCaller
 	}
-	c.mu.Lock()
+	if !c.mu.TryLock() { // it is at work, or waits for memory, for which others do not wait
+		return nil
+	}
 	defer c.mu.Unlock()
 	late := now.Add(-c.guard.cfg.ReplyTimeout)
 	if c.unread > 0 && c.moved.Before(late) || !c.blocked.IsZero() && c.blocked.Before(late) {

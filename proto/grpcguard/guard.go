@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/tap"
@@ -139,6 +140,7 @@ func (g *guard) options() []grpc.ServerOption {
 		grpc.Creds(guardedCredentials{TransportCredentials: g.cfg.Credentials, guard: g}),
 		grpc.InTapHandle(g.tap),
 		grpc.ChainStreamInterceptor(intercept),
+		grpc.ForceServerCodecV2(codec{encoding.GetCodecV2("proto")}),
 		grpc.MaxHeaderListSize(wire.MaxHeaderBytes),
 		grpc.StaticStreamWindowSize(streamWindow),
 		grpc.StaticConnWindowSize(connectionWindow),

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -206,5 +207,41 @@ func TestResets(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+// TestAStandstillIsOneConnections: a connection that waits until memory comes back keeps no
+// other one waiting.
+func TestAStandstillIsOneConnections(t *testing.T) {
+	collecting, end := make(chan struct{}), make(chan struct{})
+	collect := sync.OnceFunc(func() {
+		close(collecting)
+		<-end
+	})
+	defer close(end)
+	address := serve(t, grpcguard.Config{Budget: budget.NewCapped(1<<20, collect), RequestTimeout: 100 * time.Millisecond, ReplyTimeout: 100 * time.Millisecond})
+	hostile := dial(t, address)
+	push := func() uint32 {
+		id := hostile.Call("/grpc.health.v1.Health/Check", h2test.Field("caller", "hostile"))
+		hostile.Push(id, append(h2test.Prefix(64<<10), make([]byte, 40<<10)...))
+		return id
+	}
+	var open []uint32
+	for given := 0; given < 4; { // the calls before make room, and leave garbage
+		if open = append(open, push()); len(open) > 11 {
+			hostile.Status(t, open[0])
+			open, given = open[1:], given+1
+		}
+	}
+	<-collecting
+	for range 8 {
+		push()
+	}
+	for range 100 { // the guard looks at all connections meanwhile
+		ctx, cancel := context.WithTimeout(as(t, "benign"), 10*time.Second)
+		if _, err := client(t, address).Check(ctx, &healthv1.HealthCheckRequest{}, grpc.WaitForReady(true)); err != nil {
+			t.Fatal(err)
+		}
+		cancel()
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -135,6 +136,59 @@ func TestSlowRequests(t *testing.T) {
 		}
 	}
 	ask()
+}
+
+// TestStreamsAtRest: a stream that waits for its next call holds nothing of those before.
+func TestStreamsAtRest(t *testing.T) {
+	const streams, size, most = 64, 256 << 10, 8 << 20
+	_, _, conn := serve(t, grpcsock.Options{Budget: budget.New(16 << 20)})
+	echoes(t, conn, 1, size)
+	for _, name := range []string{"acme/nothing", "acme/echo"} {
+		before := memtest.InUse()
+		for range streams {
+			stream, err := agentv1.NewExecutorClient(conn).ExecuteStream(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			call := &agentv1.ExecuteRequest{Script: name, Args: args(`"` + strings.Repeat("x", size) + `"`)}
+			if err := stream.Send(&agentv1.ExecuteStreamRequest{Call: call}); err != nil {
+				t.Fatal(err)
+			}
+			if resp, err := stream.Recv(); err != nil || resp.GetError() != nil {
+				t.Fatalf("got %.100v, %v", resp, err)
+			}
+		}
+		if held := memtest.InUse() - before; held > most {
+			t.Errorf("%d streams hold %d bytes after %s, want at most %d", streams, held, name, most)
+		}
+	}
+}
+
+// TestManySmallArguments: a caller is charged for what its message is decoded into, before it
+// is: an argument of two bytes takes fifty.
+func TestManySmallArguments(t *testing.T) {
+	_, _, conn := serve(t, grpcsock.Options{Budget: budget.New(16 << 20)})
+	api := agentv1.NewExecutorClient(conn)
+	call := &agentv1.ExecuteRequest{Script: "acme/echo", Args: make([][]byte, 500_000)}
+	if _, err := api.Execute(t.Context(), call); status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), budget.ErrOverloaded.Message) {
+		t.Errorf("a call got %v", err)
+	}
+	stream, err := api.ExecuteStream(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := stream.Send(&agentv1.ExecuteStreamRequest{Call: call}); err != nil {
+		t.Fatal(err)
+	}
+	if resp, err := stream.Recv(); status.Code(err) != codes.Unavailable {
+		t.Errorf("a stream got %v, %v", resp, err)
+	}
+	call.Args = args(slices.Repeat([]string{"1"}, 1024)...)
+	for range 100 { // each gives back what it takes
+		if resp, err := api.Execute(t.Context(), call); err != nil || len(resp.GetResults()) != 1024 {
+			t.Fatal(err)
+		}
+	}
 }
 
 // TestRapidReset: a client that resets calls all the time loses its connection.

@@ -159,7 +159,22 @@ func (x *exchange) step() (more bool, err error) {
 		x.response.Response = &x.answer.response
 		x.outcome.Outcome = &x.response
 	}
-	return true, x.stream.Send(&x.outcome)
+	err = x.stream.Send(&x.outcome)
+	x.rest()
+	return true, err
+}
+
+// keptAnswer is how many bytes of results, and how many of these, a stream keeps room for.
+const keptAnswer, keptResults = 4 << 10, 64
+
+// rest drops what a stream is not charged for while it waits for the next call.
+func (x *exchange) rest() {
+	x.request.Reset()
+	x.outcome.Reset()
+	x.failure.Error, x.answer.call = nil, gateway.Call{}
+	if x.answer.reply.Held() > keptAnswer || cap(x.answer.response.GetResults()) > keptResults {
+		x.answer = answer{}
+	}
 }
 
 func (x *exchange) execute() error {

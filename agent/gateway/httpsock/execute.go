@@ -44,8 +44,8 @@ type run struct {
 var runPool = sync.Pool{New: func() any { return new(run) }}
 
 func (r *run) release() {
-	const most = 64 << 10 // do not keep what an unusual call needed
-	if cap(r.body) > most || r.reply.Bytes() > most {
+	const argBytes = 24
+	if cap(r.body)+cap(r.out)+r.reply.Held()+argBytes*cap(r.call.Args) > freeBytes { // the next caller is not charged for it
 		return
 	}
 	r.body = r.body[:0]

@@ -1,12 +1,14 @@
 package httpsock_test
 
 import (
+	"bufio"
 	"context"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -105,6 +107,112 @@ func hold(t *testing.T, path string, requests int) (conns []net.Conn) {
 		conns = append(conns, c)
 	}
 	return conns
+}
+
+// TestHeadsOfShortLines: a head of thousands of lines ends its connection, since each line takes
+// hundreds of bytes, even if it has five.
+func TestHeadsOfShortLines(t *testing.T) {
+	var lines strings.Builder
+	for i := range 6000 {
+		fmt.Fprintf(&lines, "%c%c%c:\n", 'a'+i%26, 'a'+i/26%26, 'a'+i/26/26)
+	}
+	const call = "POST /v1/execute/acme/echo HTTP/1.1\r\nHost: x\r\n"
+	const whole = call + "Content-Length: 1\r\n\r\n1"
+	_, path, _ := serve(t, httpsock.Options{})
+	for name, before := range map[string]string{"first": "", "after another": whole, "after empty lines": whole + "\r\n\r\n"} {
+		c, err := net.Dial("unix", path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		_ = c.SetDeadline(time.Now().Add(10 * time.Second))
+		_, _ = io.WriteString(c, before+call+lines.String()) // it fails if the connection has ended by then
+		if _, err := io.Copy(io.Discard, c); err != nil && !strings.Contains(err.Error(), "reset") {
+			t.Errorf("%s: the connection does not end: %v", name, err)
+		}
+	}
+}
+
+// TestLinesOfBodies: lines count in heads alone, however the bytes of requests come.
+func TestLinesOfBodies(t *testing.T) {
+	_, path, _ := serve(t, httpsock.Options{})
+	body := strings.Repeat("\n", 1000) + "1"
+	one := fmt.Sprintf("POST /v1/execute/acme/echo HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n%s\r\n%s",
+		len(body), strings.Repeat("X-Field: 1\r\n", 100), body)
+	for _, piece := range []int{1 << 20, 4096, 100, 7} {
+		c, err := net.Dial("unix", path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		_ = c.SetDeadline(time.Now().Add(30 * time.Second))
+		const requests = 5
+		sent := make(chan error, 1)
+		go func() {
+			var err error
+			for all := strings.Repeat(one, requests); all != "" && err == nil; {
+				n := min(piece, len(all))
+				_, err = io.WriteString(c, all[:n])
+				all = all[n:]
+			}
+			sent <- err
+		}()
+		r := bufio.NewReader(c)
+		for i := range requests {
+			resp, err := http.ReadResponse(r, nil)
+			if err != nil || resp.StatusCode != http.StatusOK {
+				t.Fatalf("in pieces of %d: request %d got %v, %v", piece, i, resp, err)
+			}
+			_, _ = io.Copy(io.Discard, resp.Body)
+		}
+		if err := <-sent; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestSmallBodiesAfterLargeOnes: a call that waits for its body holds nothing of what others
+// needed, which its caller is not charged for.
+func TestSmallBodiesAfterLargeOnes(t *testing.T) {
+	const conns, size, most = 100, 60_000, 72 << 10 // both ends
+	x := gatewaytest.New()
+	var begun sync.WaitGroup
+	begun.Add(conns)
+	x.Set("acme/together", func(_ context.Context, call *gateway.Call) ([][]byte, error) {
+		begun.Done()
+		begun.Wait()
+		return [][]byte{call.Args[0], []byte("1")}, nil
+	})
+	_, path, _ := serve(t, httpsock.Options{Executor: x})
+	before := memtest.InUse()
+	body := `"` + strings.Repeat("x", size) + `"`
+	var open []net.Conn
+	for range conns {
+		c, err := net.Dial("unix", path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		_ = c.SetDeadline(time.Now().Add(30 * time.Second))
+		if _, err := fmt.Fprintf(c, "POST /v1/execute/acme/together HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(body), body); err != nil {
+			t.Fatal(err)
+		}
+		open = append(open, c)
+	}
+	for _, c := range open {
+		resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil || resp.StatusCode != http.StatusOK {
+			t.Fatal(resp, err)
+		}
+		_, _ = io.Copy(io.Discard, resp.Body)
+		_, _ = io.WriteString(c, "POST /v1/execute/acme/echo HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\nExpect: 100-continue\r\n\r\n")
+		if resp, err = http.ReadResponse(bufio.NewReader(c), nil); err != nil || resp.StatusCode != http.StatusContinue {
+			t.Fatal(resp, err) // the server reads the body by then
+		}
+	}
+	if held := (memtest.InUse() - before) / conns; held > most {
+		t.Errorf("a call holds %d bytes, want at most %d", held, most)
+	}
 }
 
 // TestUnfinishedBodies: bodies that have not fully arrived hold no more than the budget; the

@@ -114,7 +114,9 @@ func New(opts Options) *Server {
 		IdleTimeout:       s.opts.IdleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
 		ErrorLog:          slog.NewLogLogger(s.opts.Logger.Handler(), slog.LevelWarn),
-		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
+		ConnState:         follow,
+		ConnContext: func(ctx context.Context, conn net.Conn) context.Context {
+			c := conn.(*headConn).Conn
 			return context.WithValue(ctx, peerKey{}, peer{grant: s.opts.Access.GrantOf(c), spare: gateway.IsSpare(c)})
 		},
 	}
@@ -158,7 +160,7 @@ func (s *Server) Serve(l net.Listener) error {
 		Access: s.opts.Access, Connections: s.opts.Connections, Bytes: connBytes,
 		Spare: gateway.NewLatest(spareConns),
 	}.Listen(l)
-	if err := s.http.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+	if err := s.http.Serve(headListener{l}); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
 	return ErrClosed

@@ -65,7 +65,7 @@ type backlog struct {
 	mu      sync.Mutex
 	changed sync.Cond
 	pending []byte
-	held    int  // bytes of pending and of what is being written
+	held    int  // bytes of pending, of what is being written, and of what waits to be added
 	writing bool // the goroutine runs
 	failed  bool // the client did not read in time, or is gone
 }
@@ -83,12 +83,22 @@ func (b *backlog) idle() bool {
 	return !b.writing && !b.failed
 }
 
-// add takes replies. While there is no room for them, it waits until the client
-// has read some. It reports whether the connection can go on.
+// add takes replies, which are in memory already: the connection ends if the budget has no room
+// for them. If it has too many, it waits until the client has read some. It
+// reports whether the connection can go on.
 func (b *backlog) add(replies []byte) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for !b.reserve(len(replies)) && !b.failed {
+	if b.failed {
+		return false
+	}
+	if !b.c.claim.Hold(int64(len(replies))) {
+		b.failed = true
+		b.c.kill()
+		return false
+	}
+	b.held += len(replies)
+	for b.held > maxBacklog && b.held > len(replies) && !b.failed {
 		b.changed.Wait()
 	}
 	if b.failed {
@@ -99,26 +109,6 @@ func (b *backlog) add(replies []byte) bool {
 		b.writing = true
 		b.c.srv.running.Go(b.drain)
 	}
-	return true
-}
-
-// reserve makes room for n bytes, and reports whether it could. The first are in
-// memory already: the connection ends if even the budget's margin has no room for
-// them.
-func (b *backlog) reserve(n int) bool {
-	if b.failed {
-		return false
-	}
-	if b.held == 0 {
-		if !b.c.claim.Hold(int64(n)) {
-			b.failed = true
-			b.c.kill()
-			return false
-		}
-	} else if b.held+n > maxBacklog || !b.c.claim.Try(int64(n)) {
-		return false
-	}
-	b.held += n
 	return true
 }
 

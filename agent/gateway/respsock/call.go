@@ -119,8 +119,8 @@ func (c *conn) callee(name []byte) callee {
 	ref := string(name)
 	found := callee{script: ref, err: c.grant.Check(ref)}
 	const longest = 2*script.MaxLabelLen + len("/@") + 20
-	if len(ref) > longest {
-		return found // no script's name: not worth remembering
+	if len(ref) > longest || found.err != nil {
+		return found // no script's name, or not to be called: not worth remembering
 	}
 	if c.names == nil {
 		c.names = map[string]callee{}

@@ -17,7 +17,7 @@ import (
 const (
 	readSize  = 16 << 10 // of a fresh read buffer: a pipeline of small calls fits
 	flushSize = 64 << 10 // replies that are written before the batch is done
-	maxNames  = 256      // script names that a connection remembers
+	maxNames  = 32       // script names that a connection remembers
 
 	// trusted is after how many reads a connection counts as long-lived.
 	trusted = 16
@@ -44,12 +44,26 @@ var workPool = sync.Pool{New: func() any { return &work{in: make([]byte, readSiz
 // release gives w back to the pool, without what it got that is out of the
 // ordinary.
 func (w *work) release() {
-	if len(w.in) > readSize || cap(w.out) > 2*flushSize || w.reply.Bytes() > flushSize {
+	if len(w.in) > readSize || cap(w.out) > 2*flushSize || w.reply.Held() > flushSize {
 		return
 	}
-	w.start, w.end, w.out, w.parser.need = 0, 0, w.out[:0], 0
+	w.start, w.end, w.out = 0, 0, w.out[:0]
+	w.parser.need, w.parser.at = 0, 0
 	w.call.Args, w.call.Script, w.call.Traceparent = nil, "", ""
 	workPool.Put(w)
+}
+
+// trim drops what a connection does not need that waits for the rest of a command.
+func (w *work) trim() {
+	const kept = 2 << 10
+	if cap(w.out) > kept {
+		w.out = nil
+	}
+	if w.reply.Held() > kept {
+		w.reply = gateway.Reply{}
+	}
+	w.call = gateway.Call{}
+	w.parser.args, w.parser.inline = nil, nil
 }
 
 // callee is a script as the connection's client may call it.
@@ -268,6 +282,7 @@ func (c *conn) makeRoom(w *work) bool {
 // completed since the last rest.
 func (c *conn) rest(w *work, progress bool) {
 	if w.end > 0 {
+		w.trim()
 		if c.charged > 0 {
 			c.claim.Await(time.Time{})
 		}

@@ -1,12 +1,14 @@
 package respsock_test
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -306,6 +308,43 @@ func TestTheBudgetBoundsWhatAllHold(t *testing.T) {
 	c.expectLine(fmt.Sprintf("$%d", size))
 }
 
+// TestConnectionsThatWait: what a connection has called, and read the replies of, takes no
+// memory while it waits for the rest of its next command.
+func TestConnectionsThatWait(t *testing.T) {
+	const conns, most = 100, 48 << 10 // both ends
+	x := gatewaytest.New()
+	big := []byte(`"` + strings.Repeat("x", 1<<20) + `"`)
+	x.Set("acme/big", func(context.Context, *gateway.Call) ([][]byte, error) { return [][]byte{big}, nil })
+	var names strings.Builder
+	for i := range 256 {
+		names.WriteString(command("FCALL", fmt.Sprintf("acme/%s-%03d", strings.Repeat("x", 59), i), "0"))
+	}
+	for name, one := range map[string]string{
+		"a large result": command("FCALL", "acme/big", "0"),
+		"documentation":  command(append([]string{"COMMAND", "DOCS"}, slices.Repeat([]string{"auth"}, 1200)...)...),
+		"many words":     "ECHO " + strings.Repeat("x ", 2050) + "\r\n",
+		"many names":     names.String(),
+		"many arguments": "*2064\r\n" + strings.Repeat("$1\r\nx\r\n", 2064),
+	} {
+		_, path := serve(t, respsock.Options{Executor: x})
+		before := memtest.InUse()
+		for range conns {
+			c := dial(t, path)
+			go func() { _, _ = io.WriteString(c, one+command("PING")+"*2064\r\n"+strings.Repeat("$1\r\nx\r\n", 2000)) }()
+			for pong := ""; pong != "+PONG\r\n"; {
+				line, err := c.r.ReadSlice('\n')
+				if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
+					t.Fatal(name, err)
+				}
+				pong = string(line)
+			}
+		}
+		if held := (memtest.InUse() - before) / conns; held > most {
+			t.Errorf("%s: a connection holds %d bytes, want at most %d", name, held, most)
+		}
+	}
+}
+
 // TestUnreadRepliesOfMany: the replies that many connections do not read hold no more than the
 // budget, and the connections with the rest are closed.
 func TestUnreadRepliesOfMany(t *testing.T) {
@@ -327,6 +366,47 @@ func TestUnreadRepliesOfMany(t *testing.T) {
 	t.Logf("unread replies hold %d bytes", held)
 	if held > most {
 		t.Errorf("unread replies hold %d bytes, want at most %d", held, most)
+	}
+}
+
+// TestRepliesThatWait: a reply that has to wait behind others counts, too, and a connection ends
+// whose replies the budget has no room for.
+func TestRepliesThatWait(t *testing.T) {
+	const conns, most = 100, 32 << 20
+	x := gatewaytest.New()
+	big := []byte(`"` + strings.Repeat("x", 1<<20) + `"`)
+	release := make(chan struct{})
+	var begun sync.WaitGroup
+	begun.Add(conns)
+	x.Set("acme/big", func(context.Context, *gateway.Call) ([][]byte, error) {
+		begun.Done()
+		<-release
+		return [][]byte{big}, nil
+	})
+	_, path := serve(t, respsock.Options{Executor: x, Budget: budget.New(16 << 20), WriteTimeout: time.Minute})
+	before := memtest.InUse()
+	all := make([]*client, conns)
+	for i := range all { // a little more than the socket takes, and then the large one
+		all[i] = dial(t, path)
+		all[i].send(strings.Repeat(command("ECHO", strings.Repeat("x", 3000)), 75) + command("FCALL", "acme/big", "0"))
+	}
+	begun.Wait()
+	close(release)
+	other, open := dial(t, path), conns
+	for tries := 0; tries < 1000 && open > conns/8; tries++ {
+		other.send(command("FCALL", "acme/echo", "0", "1"))
+		other.expect("$1\r\n1\r\n")
+		open = 0
+		for _, c := range all {
+			if _, err := io.WriteString(c, "\n"); err == nil {
+				open++
+			}
+		}
+	}
+	held := memtest.InUse() - before
+	t.Logf("%d connections are open, and hold %d bytes", open, held)
+	if open > conns/8 || held > most {
+		t.Errorf("%d connections hold %d bytes, want at most %d connections, and %d bytes", open, held, conns/8, most)
 	}
 }
 

@@ -31,13 +31,16 @@ type parser struct {
 	args [][]byte
 	// need is how long the buffer must be before parsing it again can succeed.
 	need int
+	// Of a command that is not complete yet: where the next element begins, and how many are
+	// to come. A client that sends byte by byte has none read twice.
+	at, left int
 	// inline holds the unquoted words of an inline command.
 	inline []byte
 }
 
 // next parses the command at the front of buf into p.args and returns its
 // length; 0 if it is not complete yet. An empty command has no args.
-func (p *parser) next(buf []byte) (int, error) {
+func (p *parser) next(buf []byte) (n int, err error) {
 	p.args = p.args[:0]
 	if len(buf) == 0 || len(buf) < p.need {
 		return 0, nil
@@ -46,45 +49,62 @@ func (p *parser) next(buf []byte) (int, error) {
 	if buf[0] != '*' {
 		return p.nextInline(buf)
 	}
-	count, pos, err := length(buf, 1, "multibulk")
-	if err != nil || pos == 0 {
-		return 0, err
-	}
-	if count > maxElements {
-		return 0, protocolError("invalid multibulk length: more than " + strconv.Itoa(maxElements) + " elements")
-	}
-	for range count {
-		if pos == len(buf) {
-			return 0, nil
-		}
-		if buf[pos] != '$' {
-			return 0, protocolError(fmt.Sprintf("expected '$', got %q", buf[pos]))
-		}
-		size, start, err := length(buf, pos+1, "bulk")
-		if err != nil || start == 0 {
+	resumed := p.at > 0
+	if !resumed {
+		count, pos, err := length(buf, 1, "multibulk")
+		if err != nil || pos == 0 {
 			return 0, err
 		}
-		if size < 0 {
-			return 0, protocolError("invalid bulk length")
+		if count > maxElements {
+			return 0, protocolError("invalid multibulk length: more than " + strconv.Itoa(maxElements) + " elements")
 		}
-		if size > maxBulk {
-			return 0, protocolError("invalid bulk length: more than " + strconv.Itoa(maxBulk) + " bytes")
-		}
-		end := start + size
-		if end+2 > maxRequest {
-			return 0, errTooLarge
-		}
-		if len(buf) < end+2 {
-			p.need = end + 2
-			return 0, nil
-		}
-		if buf[end] != '\r' || buf[end+1] != '\n' {
-			return 0, protocolError("a bulk string does not end where its length says")
+		p.at, p.left = pos, count
+	}
+	for ; p.left > 0; p.left-- {
+		start, end, err := p.element(buf)
+		if err != nil || end == 0 {
+			return 0, err
 		}
 		p.args = append(p.args, buf[start:end:end])
-		pos = end + 2
+		p.at = end + 2
 	}
-	return pos, nil
+	n, p.at = p.at, 0
+	if resumed { // it is complete: all elements, from the first on
+		return p.next(buf)
+	}
+	return n, nil
+}
+
+// element returns where the next element is, and 0 if it is not complete yet.
+func (p *parser) element(buf []byte) (start, end int, err error) {
+	if p.at == len(buf) {
+		return 0, 0, nil
+	}
+	if buf[p.at] != '$' {
+		return 0, 0, protocolError(fmt.Sprintf("expected '$', got %q", buf[p.at]))
+	}
+	size, start, err := length(buf, p.at+1, "bulk")
+	if err != nil || start == 0 {
+		return 0, 0, err
+	}
+	if size < 0 {
+		return 0, 0, protocolError("invalid bulk length")
+	}
+	if size > maxBulk {
+		return 0, 0, protocolError("invalid bulk length: more than " + strconv.Itoa(maxBulk) + " bytes")
+	}
+	end = start + size
+	if end+2 > maxRequest {
+		return 0, 0, errTooLarge
+	}
+	if len(buf) < end+2 {
+		p.need = end + 2
+		return 0, 0, nil
+	}
+	if buf[end] != '\r' || buf[end+1] != '\n' {
+		return 0, 0, protocolError("a bulk string does not end where its length says")
+	}
+	return start, end, nil
 }
 
 // length parses the decimal number and the CRLF after it at buf[pos:]. It

@@ -143,3 +143,25 @@ func parseAll(data []byte, step int) (commands string, err error) {
 	}
 	return b.String(), nil
 }
+
+// TestNothingIsParsedTwice: what comes byte by byte costs no more than a few times what it
+// costs at once.
+func TestNothingIsParsedTwice(t *testing.T) {
+	whole := []byte("*" + fmt.Sprint(maxElements) + "\r\n" + strings.Repeat("$1\r\nx\r\n", maxElements))
+	var p parser
+	for n := range whole {
+		buf := bytes.Clone(whole[:n])
+		for i := range max(0, n-16) { // had it to read this again, it would fail
+			buf[i] = '*'
+		}
+		if n, err := p.next(buf); n != 0 || err != nil {
+			t.Fatalf("of %d bytes: %d, %v", len(buf), n, err)
+		}
+	}
+	if n, err := p.next(whole); n != len(whole) || err != nil || len(p.args) != maxElements {
+		t.Errorf("all of it: %d, %v; %d elements", n, err, len(p.args))
+	}
+	if n, err := p.next([]byte("*1\r\n$4\r\nPING\r\n")); n != 14 || err != nil || len(p.args) != 1 {
+		t.Errorf("the next one: %d, %v; %q", n, err, p.args)
+	}
+}

@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/scriptorium-dev/scriptorium/proto/grpcguard"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -37,6 +38,10 @@ func AppendFrame(b []byte, m proto.Message) ([]byte, error) {
 	return b, nil
 }
 
+// maxDecoded bounds what a message takes besides the bytes of its strings: ten thousand results
+// take half of it.
+const maxDecoded = 1 << 20
+
 // firstRead is how much room there is for a message before any of it has come.
 const firstRead = 32 << 10
 
@@ -62,6 +67,9 @@ func ReadFrame(r io.Reader, limit int, buf []byte, m proto.Message) ([]byte, err
 			return buf, err
 		}
 		have = next
+	}
+	if takes := grpcguard.Decoded(buf[:total], m); takes > maxDecoded {
+		return buf, fmt.Errorf("a frame of %d bytes would take %d more, which are too many for a link: at most %d are taken", size, takes, maxDecoded)
 	}
 	return buf, proto.Unmarshal(buf[:total], m) // which copies what it keeps
 }

@@ -89,6 +89,20 @@ func TestALengthAloneCostsNothing(t *testing.T) {
 	}
 }
 
+// TestManyResultsOfNothing: an answer does not take far more than its bytes.
+func TestManyResultsOfNothing(t *testing.T) {
+	for results, ok := range map[int]bool{10_000: true, 500_000: false} {
+		frame, err := link.AppendFrame(nil, &workerv1.ExecuteResponse{Results: make([][]byte, results)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var m workerv1.ExecuteResponse
+		if _, err := link.ReadFrame(bytes.NewReader(frame), link.MaxMessage, nil, &m); (err == nil) != ok {
+			t.Errorf("%d results: %v", results, err)
+		}
+	}
+}
+
 // TestPage: what one side writes, the other reads, though each has mapped it for itself.
 func TestPage(t *testing.T) {
 	agent, file, err := link.NewPage()
