@@ -155,7 +155,7 @@ func (d *doctor) recall(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			if len(remains.History) > 0 {
+			if remains.Current {
 				l.at, l.deleted = remains.History[0].Revision, remains.History[0].Version == 0
 			}
 		}

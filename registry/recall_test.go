@@ -23,6 +23,8 @@ type losing struct {
 	*memstore.Store
 	lost    map[script.Digest]bool
 	noTrail bool
+	// stale: the newest line of each history cannot be read.
+	stale bool
 }
 
 func (s *losing) Sources(ctx context.Context, digests []script.Digest) ([]registry.Source, error) {
@@ -50,7 +52,10 @@ func (s *losing) Audit(ctx context.Context, filter registry.AuditFilter, after s
 func (s *losing) Remains(ctx context.Context, u registry.Unreadable) (registry.Remains, error) {
 	remains, err := s.Store.Remains(ctx, u)
 	if s.noTrail {
-		remains.History = nil
+		remains.History, remains.Current = nil, false
+	}
+	if s.stale && len(remains.History) > 0 {
+		remains.History, remains.Current = remains.History[1:], false
 	}
 	return remains, err
 }
@@ -305,6 +310,19 @@ func TestTheNewestCopy(t *testing.T) {
 		if !one.Repaired || !strings.Contains(one.Remedy, "the newest of the copies") {
 			t.Errorf("%s: %+v", key, one)
 		}
+	}
+	f.wantAsBefore()
+}
+
+// TestABrokenLineOfHistory: an older line does not say when the last change was.
+func TestABrokenLineOfHistory(t *testing.T) {
+	f := newFleetOf(t)
+	all := f.before[routeKey]
+	f.agents.copies = []registry.Copy{f.copied(routeKey, all[0]), f.copied(routeKey, all[1])}
+	f.spoil(routeKey)
+	f.store.stale = true
+	if one := f.doctor(true, true)[routeKey]; !one.Repaired || !strings.Contains(one.Remedy, "the newest of the copies") {
+		t.Errorf("%+v", one)
 	}
 	f.wantAsBefore()
 }
