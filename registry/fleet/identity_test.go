@@ -84,6 +84,21 @@ func TestImpossibleReports(t *testing.T) {
 	}
 }
 
+// TestImpossibleForLong: an agent that goes on to claim what there is not is counted again and
+// again.
+func TestImpossibleForLong(t *testing.T) {
+	b := newBench(t)
+	b.hear("a", 10)
+	for range 12 { // a minute
+		b.pass(5 * time.Second)
+		b.hear("a", 1<<60)
+		b.Sweep()
+	}
+	if got := b.Counts().Ignored.Impossible; got < 2 {
+		t.Errorf("%d reports were impossible, want 2 or more", got)
+	}
+}
+
 // TestImpossibleCalls: calls that there cannot be are not counted; what was said before stays.
 func TestImpossibleCalls(t *testing.T) {
 	b := newBench(t)
