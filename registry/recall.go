@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	eventv1 "github.com/scriptorium-dev/scriptorium/proto/event/v1"
 	"github.com/scriptorium-dev/scriptorium/proto/seal"
@@ -179,29 +180,39 @@ func (d *doctor) recall(ctx context.Context) error {
 // auditPage is how many entries of the audit trail are read at once.
 const auditPage = 500
 
+// auditSkew is how far the clocks of replicas may be apart: the trail is in their order.
+const auditSkew = 10 * time.Minute
+
 // lastWrites finds in the tenant's audit trail when values and settings were written last.
 func (d *doctor) lastWrites(ctx context.Context, tenant string, all []*lost) error {
-	left := map[string]*lost{}
+	wanted := map[string]*lost{}
 	for _, l := range all {
 		if !strings.HasPrefix(l.key, string(script.Releases)+"/") {
-			left[l.key] = l
+			wanted[l.key] = l
 		}
 	}
-	token := ""
-	for len(left) > 0 {
+	left, token, until := len(wanted), "", time.Time{}
+	for len(wanted) > 0 {
 		entries, next, err := d.registry.store.Audit(ctx, AuditFilter{Tenant: tenant}, token, auditPage)
 		if err != nil {
 			return err
 		}
 		for _, e := range entries {
+			if left == 0 && e.Time.Before(until) {
+				return nil
+			}
 			key := string(script.Tenants) + "/" + tenant
 			if e.Key != "" {
 				key = string(script.Values) + "/" + tenant + "/" + e.Key
 			}
-			if l := left[key]; l != nil && e.Name.Script == "" {
-				l.at, l.deleted = e.Revision, e.Change == script.ChangeRemove
-				delete(left, key)
+			l := wanted[key]
+			if l == nil || e.Name.Script != "" || e.Revision < l.at {
+				continue
 			}
+			if l.at == 0 {
+				left, until = left-1, e.Time.Add(-auditSkew)
+			}
+			l.at, l.deleted = e.Revision, e.Change == script.ChangeRemove
 		}
 		if token = next; token == "" {
 			break

@@ -25,6 +25,8 @@ type losing struct {
 	noTrail bool
 	// stale: the newest line of each history cannot be read.
 	stale bool
+	// skew: the trail is in the wrong order.
+	skew bool
 }
 
 func (s *losing) Sources(ctx context.Context, digests []script.Digest) ([]registry.Source, error) {
@@ -46,7 +48,11 @@ func (s *losing) Audit(ctx context.Context, filter registry.AuditFilter, after s
 	if s.noTrail {
 		return nil, "", nil
 	}
-	return s.Store.Audit(ctx, filter, after, limit)
+	entries, token, err := s.Store.Audit(ctx, filter, after, limit)
+	if s.skew {
+		slices.Reverse(entries)
+	}
+	return entries, token, err
 }
 
 func (s *losing) Remains(ctx context.Context, u registry.Unreadable) (registry.Remains, error) {
@@ -308,6 +314,24 @@ func TestTheNewestCopy(t *testing.T) {
 	f.store.noTrail = true
 	for key, one := range f.doctor(true, true) {
 		if !one.Repaired || !strings.Contains(one.Remedy, "the newest of the copies") {
+			t.Errorf("%s: %+v", key, one)
+		}
+	}
+	f.wantAsBefore()
+}
+
+// TestClocksOfReplicas: the trail is in the order of the replicas' clocks, which differ a bit. The
+// last write is the one with the highest revision.
+func TestClocksOfReplicas(t *testing.T) {
+	f := newFleetOf(t)
+	f.store.skew = true
+	for _, key := range []string{flagKey, tenantKey} {
+		all := f.before[key]
+		f.agents.copies = append(f.agents.copies, f.copied(key, all[0]), f.copied(key, all[1]))
+		f.spoil(key)
+	}
+	for key, one := range f.doctor(true, true) {
+		if !one.Repaired || strings.Contains(one.Remedy, "the newest of the copies") {
 			t.Errorf("%s: %+v", key, one)
 		}
 	}
