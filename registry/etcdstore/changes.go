@@ -73,6 +73,9 @@ func decoded[T any](ctx context.Context, s *Store, kvs iter.Seq2[*mvccpb.KeyValu
 				yield(none, err)
 				return
 			}
+			if !s.keys.isObject(string(kv.Key)) {
+				continue
+			}
 			object, err := decode(kv)
 			if u, ok := errors.AsType[*registry.Unreadable](err); ok {
 				u.Last = s.past(ctx, kv)
