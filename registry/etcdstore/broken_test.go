@@ -2,8 +2,11 @@ package etcdstore_test
 
 import (
 	"crypto/rand"
+	"errors"
 	"testing"
 
+	"github.com/scriptorium-dev/scriptorium/registry"
+	"github.com/scriptorium-dev/scriptorium/registry/access"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -53,5 +56,34 @@ func TestAStrayBlob(t *testing.T) {
 	}
 	if len(found) != 1 || found[0] != want {
 		t.Errorf("found %v, want %v", found, want)
+	}
+}
+
+// TestABrokenUsage: how much a tenant's values take is counted anew.
+func TestABrokenUsage(t *testing.T) {
+	for _, record := range []string{"garbage", ""} {
+		prefix := "/" + rand.Text()
+		s := open(t, prefix)
+		r := registry.New(registry.Config{Store: s})
+		put := func(key, content string) error {
+			_, _, err := r.PutValue(t.Context(), registry.PutValue{Key: script.ValueKey{Tenant: "acme", Key: key}, Content: []byte(content), Author: "ann", By: access.Everybody("unix")})
+			return err
+		}
+		if err := errors.Join(put("a", "12345"), put("b", "678")); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := r.DeleteValue(t.Context(), registry.DeleteValue{Key: script.ValueKey{Tenant: "acme", Key: "b"}, Author: "ann", By: access.Everybody("unix")}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := client(t).Put(t.Context(), prefix+"/usage/acme", record); err != nil {
+			t.Fatal(err)
+		}
+		if err := put("c", "9"); err != nil {
+			t.Errorf("%q: %v", record, err)
+		}
+		stock, err := s.Stock(t.Context(), script.ValueKey{Tenant: "acme"})
+		if err != nil || stock.Usage.Bytes != 6 || stock.Usage.Values != 2 {
+			t.Errorf("%q: %+v, %v; want two values of 6 bytes", record, stock.Usage, err)
+		}
 	}
 }
