@@ -3,6 +3,7 @@ package registry
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -163,10 +164,10 @@ func (d *doctor) recall(ctx context.Context) error {
 		d.recalled[u.Key] = l
 		tenants[u.TenantName()] = append(tenants[u.TenantName()], l)
 	}
+	if err := d.lastWrites(ctx); err != nil {
+		return err
+	}
 	for tenant, all := range tenants {
-		if err := d.lastWrites(ctx, tenant, all); err != nil {
-			return err
-		}
 		d.registry.recall(ctx, d.fleet, tenant, slices.DeleteFunc(all, func(l *lost) bool { return l.deleted }))
 	}
 	for i := range d.unreadable {
@@ -183,17 +184,14 @@ const auditPage = 500
 // auditSkew is how far the clocks of replicas may be apart: the trail is in their order.
 const auditSkew = 10 * time.Minute
 
-// lastWrites finds in the tenant's audit trail when values and settings were written last.
-func (d *doctor) lastWrites(ctx context.Context, tenant string, all []*lost) error {
-	wanted := map[string]*lost{}
-	for _, l := range all {
-		if !strings.HasPrefix(l.key, string(script.Releases)+"/") {
-			wanted[l.key] = l
-		}
-	}
+// lastWrites finds in the audit trail when the values and settings that agents are asked for were
+// written last.
+func (d *doctor) lastWrites(ctx context.Context) error {
+	wanted := maps.Clone(d.recalled)
+	maps.DeleteFunc(wanted, func(key string, _ *lost) bool { return strings.HasPrefix(key, string(script.Releases)+"/") })
 	left, token, until := len(wanted), "", time.Time{}
 	for len(wanted) > 0 {
-		entries, next, err := d.registry.store.Audit(ctx, AuditFilter{Tenant: tenant}, token, auditPage)
+		entries, next, err := d.registry.store.Audit(ctx, AuditFilter{Tenant: d.req.Tenant}, token, auditPage)
 		if err != nil {
 			return err
 		}
@@ -201,9 +199,9 @@ func (d *doctor) lastWrites(ctx context.Context, tenant string, all []*lost) err
 			if left == 0 && e.Time.Before(until) {
 				return nil
 			}
-			key := string(script.Tenants) + "/" + tenant
+			key := string(script.Tenants) + "/" + e.Name.Tenant
 			if e.Key != "" {
-				key = string(script.Values) + "/" + tenant + "/" + e.Key
+				key = string(script.Values) + "/" + e.Name.Tenant + "/" + e.Key
 			}
 			l := wanted[key]
 			if l == nil || e.Name.Script != "" || e.Revision < l.at {

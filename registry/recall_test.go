@@ -27,6 +27,8 @@ type losing struct {
 	stale bool
 	// skew: the trail is in the wrong order.
 	skew bool
+	// pages of the trail that were read.
+	pages int
 }
 
 func (s *losing) Sources(ctx context.Context, digests []script.Digest) ([]registry.Source, error) {
@@ -48,6 +50,7 @@ func (s *losing) Audit(ctx context.Context, filter registry.AuditFilter, after s
 	if s.noTrail {
 		return nil, "", nil
 	}
+	s.pages++
 	entries, token, err := s.Store.Audit(ctx, filter, after, limit)
 	if s.skew {
 		slices.Reverse(entries)
@@ -78,7 +81,7 @@ type agents struct {
 
 func (a *agents) Recall(_ context.Context, tenant string, keys []string, take func(registry.Copy) bool) (asked, of int, err error) {
 	a.calls++
-	if tenant != "acme" || len(keys) == 0 || len(keys) > wire.MaxRecall {
+	if !strings.HasPrefix(tenant, "acme") || len(keys) == 0 || len(keys) > wire.MaxRecall {
 		a.t.Errorf("%s is asked for %q", tenant, keys)
 	}
 	for _, c := range a.copies {
@@ -336,6 +339,31 @@ func TestClocksOfReplicas(t *testing.T) {
 		}
 	}
 	f.wantAsBefore()
+}
+
+// TestTheTrailIsReadOnce, however many tenants have lost something: it may be long.
+func TestTheTrailIsReadOnce(t *testing.T) {
+	f := newFleetOf(t)
+	for i := range 3 {
+		tenant := fmt.Sprint("acme", i)
+		if _, _, err := f.SetTenant(t.Context(), registry.SetTenant{Tenant: tenant, Settings: &script.TenantSettings{Concurrency: 1 + i}, Author: "ann", By: everybody}); err != nil {
+			t.Fatal(err)
+		}
+		key := "tenants/" + tenant
+		last := f.objects()[key]
+		f.before[key] = []script.Object{last}
+		f.agents.copies = append(f.agents.copies, f.copied(key, last))
+		f.spoil(key)
+	}
+	for key, one := range f.doctor(true, true) {
+		if !one.Repaired || strings.Contains(one.Remedy, "the newest of the copies") {
+			t.Errorf("%s: %+v", key, one)
+		}
+	}
+	f.wantAsBefore()
+	if f.store.pages != 1 {
+		t.Errorf("%d pages of the trail were read, want 1", f.store.pages)
+	}
 }
 
 // TestABrokenLineOfHistory: an older line does not say when the last change was.
