@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
@@ -54,7 +55,7 @@ func (s *Store) Audit(ctx context.Context, filter registry.AuditFilter, last str
 			if err != nil { // one bad record must not hide all others
 				e = script.AuditEntry{Revision: script.Revision(kv.ModRevision), Time: s.auditTime(string(kv.Key)), Note: err.Error()}
 			}
-			if !filter.Matches(e) {
+			if !filter.Matches(e) || !utf8.Valid(kv.Key) {
 				continue
 			}
 			entries = append(entries, e)

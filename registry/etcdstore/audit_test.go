@@ -75,12 +75,18 @@ func TestABrokenAuditEntry(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if _, err := c.Put(t.Context(), prefix+"/audit/0\xff", "garbage"); err != nil { // no answer could name it
+		t.Fatal(err)
+	}
 	all, _, err := s.Audit(t.Context(), registry.AuditFilter{Since: time.Unix(1, 0)}, "", 10)
 	if err != nil || len(all) != 2 || all[1].Name.Script != "one" {
 		t.Fatalf("%+v, %v", all, err)
 	}
 	if e := all[0]; e.Revision != script.Revision(put.Header.Revision) || !e.Time.Equal(time.Unix(2, 0)) || !strings.Contains(e.Note, string(resp.Kvs[0].Key)) {
 		t.Errorf("the broken one: %+v", e)
+	}
+	if all, _, err := s.Audit(t.Context(), registry.AuditFilter{}, "", 10); err != nil || len(all) != 2 {
+		t.Errorf("without a filter: %+v, %v", all, err)
 	}
 	if some, _, err := s.Audit(t.Context(), registry.AuditFilter{Tenant: "acme"}, "", 10); err != nil || len(some) != 1 {
 		t.Errorf("of the tenant: %+v, %v", some, err)
