@@ -73,7 +73,7 @@ func (nothing) Check(string) (none wire.Sum, sound bool) { return none, false }
 // and returns the rest. The cursor of another group is not one of this, but for the
 // fleet: it asks for a full snapshot. So is one that has passed what was not kept.
 func (s *state) choose(loaded *store.Loaded, tenants script.Selector, log *slog.Logger) []script.Object {
-	s.cursor = follow.Cursor{Fleet: loaded.Fleet, Revision: loaded.Cursor.Revision, Removals: loaded.Cursor.Removals, Accepted: loaded.Cursor.Accepted}
+	s.cursor = follow.Cursor{Fleet: loaded.Fleet, Revision: loaded.Cursor.Revision, Removals: loaded.Cursor.Removals, Withheld: loaded.Cursor.Withheld, Accepted: loaded.Cursor.Accepted}
 	kept := make([]script.Object, 0, len(loaded.Releases)+len(loaded.Values)+len(loaded.Tenants))
 	if loaded.Cursor == (store.Cursor{}) {
 		s.cursor.Removals = follow.UnknownRemovals
@@ -398,5 +398,5 @@ func (s *state) SaveCursor(c follow.Cursor) error {
 }
 
 func (s *state) saveCursor(c follow.Cursor) error {
-	return s.wrote(s.store.SaveCursor(store.Cursor{Fleet: c.Fleet, Revision: c.Revision, Group: s.group, Removals: c.Removals, Accepted: c.Accepted}))
+	return s.wrote(s.store.SaveCursor(store.Cursor{Fleet: c.Fleet, Revision: c.Revision, Group: s.group, Removals: c.Removals, Withheld: c.Withheld, Accepted: c.Accepted}))
 }

@@ -3,8 +3,10 @@ package registry
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	eventv1 "github.com/scriptorium-dev/scriptorium/proto/event/v1"
 	"github.com/scriptorium-dev/scriptorium/proto/seal"
@@ -155,17 +157,17 @@ func (d *doctor) recall(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			if len(remains.History) > 0 {
+			if remains.Current {
 				l.at, l.deleted = remains.History[0].Revision, remains.History[0].Version == 0
 			}
 		}
 		d.recalled[u.Key] = l
 		tenants[u.TenantName()] = append(tenants[u.TenantName()], l)
 	}
+	if err := d.lastWrites(ctx); err != nil {
+		return err
+	}
 	for tenant, all := range tenants {
-		if err := d.lastWrites(ctx, tenant, all); err != nil {
-			return err
-		}
 		d.registry.recall(ctx, d.fleet, tenant, slices.DeleteFunc(all, func(l *lost) bool { return l.deleted }))
 	}
 	for i := range d.unreadable {
@@ -179,29 +181,36 @@ func (d *doctor) recall(ctx context.Context) error {
 // auditPage is how many entries of the audit trail are read at once.
 const auditPage = 500
 
-// lastWrites finds in the tenant's audit trail when values and settings were written last.
-func (d *doctor) lastWrites(ctx context.Context, tenant string, all []*lost) error {
-	left := map[string]*lost{}
-	for _, l := range all {
-		if !strings.HasPrefix(l.key, string(script.Releases)+"/") {
-			left[l.key] = l
-		}
-	}
-	token := ""
-	for len(left) > 0 {
-		entries, next, err := d.registry.store.Audit(ctx, AuditFilter{Tenant: tenant}, token, auditPage)
+// auditSkew is how far the clocks of replicas may be apart: the trail is in their order.
+const auditSkew = 10 * time.Minute
+
+// lastWrites finds in the audit trail when the values and settings that agents are asked for were
+// written last.
+func (d *doctor) lastWrites(ctx context.Context) error {
+	wanted := maps.Clone(d.recalled)
+	maps.DeleteFunc(wanted, func(key string, _ *lost) bool { return strings.HasPrefix(key, string(script.Releases)+"/") })
+	left, token, until := len(wanted), "", time.Time{}
+	for len(wanted) > 0 {
+		entries, next, err := d.registry.store.Audit(ctx, AuditFilter{Tenant: d.req.Tenant}, token, auditPage)
 		if err != nil {
 			return err
 		}
 		for _, e := range entries {
-			key := string(script.Tenants) + "/" + tenant
+			if left == 0 && e.Time.Before(until) {
+				return nil
+			}
+			key := string(script.Tenants) + "/" + e.Name.Tenant
 			if e.Key != "" {
-				key = string(script.Values) + "/" + tenant + "/" + e.Key
+				key = string(script.Values) + "/" + e.Name.Tenant + "/" + e.Key
 			}
-			if l := left[key]; l != nil && e.Name.Script == "" {
-				l.at, l.deleted = e.Revision, e.Change == script.ChangeRemove
-				delete(left, key)
+			l := wanted[key]
+			if l == nil || e.Name.Script != "" || e.Revision < l.at {
+				continue
 			}
+			if l.at == 0 {
+				left, until = left-1, e.Time.Add(-auditSkew)
+			}
+			l.at, l.deleted = e.Revision, e.Change == script.ChangeRemove
 		}
 		if token = next; token == "" {
 			break

@@ -23,6 +23,12 @@ type losing struct {
 	*memstore.Store
 	lost    map[script.Digest]bool
 	noTrail bool
+	// stale: the newest line of each history cannot be read.
+	stale bool
+	// skew: the trail is in the wrong order.
+	skew bool
+	// pages of the trail that were read.
+	pages int
 }
 
 func (s *losing) Sources(ctx context.Context, digests []script.Digest) ([]registry.Source, error) {
@@ -44,13 +50,21 @@ func (s *losing) Audit(ctx context.Context, filter registry.AuditFilter, after s
 	if s.noTrail {
 		return nil, "", nil
 	}
-	return s.Store.Audit(ctx, filter, after, limit)
+	s.pages++
+	entries, token, err := s.Store.Audit(ctx, filter, after, limit)
+	if s.skew {
+		slices.Reverse(entries)
+	}
+	return entries, token, err
 }
 
 func (s *losing) Remains(ctx context.Context, u registry.Unreadable) (registry.Remains, error) {
 	remains, err := s.Store.Remains(ctx, u)
 	if s.noTrail {
-		remains.History = nil
+		remains.History, remains.Current = nil, false
+	}
+	if s.stale && len(remains.History) > 0 {
+		remains.History, remains.Current = remains.History[1:], false
 	}
 	return remains, err
 }
@@ -67,7 +81,7 @@ type agents struct {
 
 func (a *agents) Recall(_ context.Context, tenant string, keys []string, take func(registry.Copy) bool) (asked, of int, err error) {
 	a.calls++
-	if tenant != "acme" || len(keys) == 0 || len(keys) > wire.MaxRecall {
+	if !strings.HasPrefix(tenant, "acme") || len(keys) == 0 || len(keys) > wire.MaxRecall {
 		a.t.Errorf("%s is asked for %q", tenant, keys)
 	}
 	for _, c := range a.copies {
@@ -305,6 +319,62 @@ func TestTheNewestCopy(t *testing.T) {
 		if !one.Repaired || !strings.Contains(one.Remedy, "the newest of the copies") {
 			t.Errorf("%s: %+v", key, one)
 		}
+	}
+	f.wantAsBefore()
+}
+
+// TestClocksOfReplicas: the trail is in the order of the replicas' clocks, which differ a bit. The
+// last write is the one with the highest revision.
+func TestClocksOfReplicas(t *testing.T) {
+	f := newFleetOf(t)
+	f.store.skew = true
+	for _, key := range []string{flagKey, tenantKey} {
+		all := f.before[key]
+		f.agents.copies = append(f.agents.copies, f.copied(key, all[0]), f.copied(key, all[1]))
+		f.spoil(key)
+	}
+	for key, one := range f.doctor(true, true) {
+		if !one.Repaired || strings.Contains(one.Remedy, "the newest of the copies") {
+			t.Errorf("%s: %+v", key, one)
+		}
+	}
+	f.wantAsBefore()
+}
+
+// TestTheTrailIsReadOnce, however many tenants have lost something: it may be long.
+func TestTheTrailIsReadOnce(t *testing.T) {
+	f := newFleetOf(t)
+	for i := range 3 {
+		tenant := fmt.Sprint("acme", i)
+		if _, _, err := f.SetTenant(t.Context(), registry.SetTenant{Tenant: tenant, Settings: &script.TenantSettings{Concurrency: 1 + i}, Author: "ann", By: everybody}); err != nil {
+			t.Fatal(err)
+		}
+		key := "tenants/" + tenant
+		last := f.objects()[key]
+		f.before[key] = []script.Object{last}
+		f.agents.copies = append(f.agents.copies, f.copied(key, last))
+		f.spoil(key)
+	}
+	for key, one := range f.doctor(true, true) {
+		if !one.Repaired || strings.Contains(one.Remedy, "the newest of the copies") {
+			t.Errorf("%s: %+v", key, one)
+		}
+	}
+	f.wantAsBefore()
+	if f.store.pages != 1 {
+		t.Errorf("%d pages of the trail were read, want 1", f.store.pages)
+	}
+}
+
+// TestABrokenLineOfHistory: an older line does not say when the last change was.
+func TestABrokenLineOfHistory(t *testing.T) {
+	f := newFleetOf(t)
+	all := f.before[routeKey]
+	f.agents.copies = []registry.Copy{f.copied(routeKey, all[0]), f.copied(routeKey, all[1])}
+	f.spoil(routeKey)
+	f.store.stale = true
+	if one := f.doctor(true, true)[routeKey]; !one.Repaired || !strings.Contains(one.Remedy, "the newest of the copies") {
+		t.Errorf("%+v", one)
 	}
 	f.wantAsBefore()
 }

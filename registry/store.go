@@ -306,11 +306,13 @@ type Remains struct {
 
 	// Of a script: the versions whose records can be read, with authors and notes, by
 	// their numbers; the numbers of those whose records cannot; the history, newest first;
-	// and the number of the last version before the script was made, if it was deleted and
-	// collected before.
+	// whether its newest line is that of the last change, and not one that is older than a
+	// line which cannot be read; and the number of the last version before the script was
+	// made, if it was deleted and collected before.
 	Versions []script.Version
 	Broken   []uint64
 	History  []script.HistoryEntry
+	Current  bool
 	Grave    uint64
 }
 

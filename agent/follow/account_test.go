@@ -145,3 +145,32 @@ func TestAnAnswerWithoutACount(t *testing.T) {
 		wantHeld(t, n, f, removalScripts, "would remove 20 of 30 live releases")
 	})
 }
+
+// TestRecordsOfWhatIsWithheld: once the registry has what it lost, the removals that were
+// withheld with it happen, whatever it answered meanwhile, also to a node that started anew.
+func TestRecordsOfWhatIsWithheld(t *testing.T) {
+	restarting(t, func(_ context.Context, w *world, n *node) {
+		n.keeps()
+		w.forget(12)
+		gone := map[string]string{}
+		for i := 12; i < 27; i++ {
+			gone[fmt.Sprint("s", i)] = ""
+		}
+		w.commit(gone)
+		w.with(func() { // long ago: no answer has these tombstones
+			for name := range gone {
+				delete(w.changed, keyFor(name))
+			}
+		})
+		w.set(faults{floor: 1})
+	}, func(w *world, n *node, f *follow.Follower) {
+		w.set(faults{})
+		const held = "would remove 27 of 30 live releases, and has a record of 15 removals"
+		wantHeld(t, n, f, removalScripts, held)
+		pass(5 * time.Minute)
+		wantHeld(t, n, f, removalScripts, held)
+		w.commit(scripts(12, "restored"))
+		pass(5 * time.Minute)
+		wantHeld(t, n, f, removalScripts-15, "")
+	})
+}

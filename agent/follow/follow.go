@@ -38,6 +38,8 @@ type Cursor struct {
 	Revision script.Revision
 	// Removals is how many objects the registry had removed by then, or UnknownRemovals.
 	Removals int64
+	// Withheld is how many of those the agent has withheld, together with what the registry lost.
+	Withheld int64
 	// Accepted is the revision of the last loss that was accepted and needs no acceptance any
 	// more.
 	Accepted script.Revision

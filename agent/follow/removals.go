@@ -30,12 +30,13 @@ func removalsOf(p *eventv1.Page) removals {
 // had removed when the agent was current last.
 const UnknownRemovals = -1
 
-// recorded returns how many removals the registry has a record of that came after the cursor.
+// recorded returns how many removals the registry has a record of that came after the cursor, or
+// that were withheld.
 func (c Cursor) recorded(made int64) int {
 	if c.Removals < 0 {
 		return 0
 	}
-	return int(max(0, made-c.Removals))
+	return int(max(0, made-c.Removals) + c.Withheld)
 }
 
 // removed returns the cursor after n recorded removals, of which the registry made so many in

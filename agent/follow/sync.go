@@ -93,20 +93,21 @@ func (a *applier) sync(at Cursor, q *question) outcome {
 }
 
 // account returns the cursor of an answer, with the removals that it accounts for. What is
-// withheld needs what the registry has a record of since then, and an acceptance since then.
-// A restored registry counts on from less, and an older one does not count.
+// withheld keeps its records, and needs an acceptance since then, until an answer leaves nothing
+// to be withheld. A restored registry counts on from less, and an older one does not count.
 func (a *applier) account(answer *answer, at Cursor, out outcome) Cursor {
 	c := answer.head
-	c.Removals, c.Accepted = at.Removals, at.Accepted
+	c.Removals, c.Withheld, c.Accepted = at.Removals, at.Withheld, at.Accepted
 	if !answer.removals.counted {
 		return c
 	}
-	c.Removals = min(c.Removals, answer.removals.made)
-	if out.held == nil || at.Removals < 0 {
-		c.Removals = answer.removals.made - a.unremoved()
-	}
-	if out.held == nil && (answer.full || out.agrees) || at.Removals < 0 {
-		c.Accepted = answer.removals.at
+	unremoved := a.unremoved()
+	c.Removals = answer.removals.made - unremoved
+	switch {
+	case at.Removals < 0, out.held == nil && (answer.full || out.agrees):
+		c.Withheld, c.Accepted = 0, answer.removals.at
+	case out.held != nil:
+		c.Withheld = max(0, int64(at.recorded(answer.removals.made))-unremoved)
 	}
 	return c
 }

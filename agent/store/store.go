@@ -60,7 +60,8 @@ type Cursor struct {
 	Group string `json:"group,omitempty"`
 	// Removals is how many objects the registry had removed by then.
 	Removals int64 `json:"removals,omitempty"`
-	// Accepted is as in follow.Cursor.
+	// Withheld and Accepted are as in follow.Cursor.
+	Withheld int64           `json:"withheld,omitempty"`
 	Accepted script.Revision `json:"accepted,omitempty"`
 }
 

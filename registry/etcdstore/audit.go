@@ -3,8 +3,11 @@ package etcdstore
 import (
 	"context"
 	"crypto/rand"
+	"math"
+	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
@@ -13,6 +16,16 @@ import (
 )
 
 func (s *Store) newAuditKey(t time.Time) string { return s.keys.auditAt(t) + "-" + rand.Text() }
+
+// auditTime returns the time that an entry's key says; the zero Time if it says none.
+func (s *Store) auditTime(key string) time.Time {
+	text, _, _ := strings.Cut(strings.TrimPrefix(key, s.keys.audit()), "-")
+	before, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return time.Time{}
+	}
+	return time.Unix(0, math.MaxInt64-before).UTC()
+}
 
 // auditPages are read for one page of the audit trail at most.
 const auditPages = 20
@@ -39,10 +52,10 @@ func (s *Store) Audit(ctx context.Context, filter registry.AuditFilter, last str
 		for i, kv := range resp.Kvs {
 			from = after(string(kv.Key))
 			e, err := decodeAudit(kv)
-			if err != nil {
-				return nil, "", err
+			if err != nil { // one bad record must not hide all others
+				e = script.AuditEntry{Revision: script.Revision(kv.ModRevision), Time: s.auditTime(string(kv.Key)), Note: err.Error()}
 			}
-			if !filter.Matches(e) {
+			if !filter.Matches(e) || !utf8.Valid(kv.Key) {
 				continue
 			}
 			entries = append(entries, e)

@@ -3,6 +3,7 @@ package etcdstore_test
 import (
 	"crypto/rand"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -52,5 +53,42 @@ func TestAuditOfFewInALongTrail(t *testing.T) {
 	}
 	if all, _, err := s.Audit(t.Context(), registry.AuditFilter{}, "", 1000); err != nil || len(all) != 1000 {
 		t.Errorf("without a filter: %d entries, %v; want 1000", len(all), err)
+	}
+}
+
+// TestABrokenAuditEntry: it is listed as what it is, and all others as before.
+func TestABrokenAuditEntry(t *testing.T) {
+	prefix := "/" + rand.Text()
+	s, c := open(t, prefix), client(t)
+	for i, name := range []string{"one", "two"} {
+		change := requested(name)
+		change.Audit = script.AuditEntry{Time: time.Unix(int64(1+i), 0), Name: change.Release.Name, Change: script.ChangeDelete, Identity: "ci"}
+		if _, err := s.Commit(t.Context(), change); err != nil {
+			t.Fatal(err)
+		}
+	}
+	resp, err := c.Get(t.Context(), prefix+"/audit/", clientv3.WithPrefix())
+	if err != nil || len(resp.Kvs) != 2 {
+		t.Fatalf("%v, %v", resp, err)
+	}
+	put, err := c.Put(t.Context(), string(resp.Kvs[0].Key), "garbage")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Put(t.Context(), prefix+"/audit/0\xff", "garbage"); err != nil { // no answer could name it
+		t.Fatal(err)
+	}
+	all, _, err := s.Audit(t.Context(), registry.AuditFilter{Since: time.Unix(1, 0)}, "", 10)
+	if err != nil || len(all) != 2 || all[1].Name.Script != "one" {
+		t.Fatalf("%+v, %v", all, err)
+	}
+	if e := all[0]; e.Revision != script.Revision(put.Header.Revision) || !e.Time.Equal(time.Unix(2, 0)) || !strings.Contains(e.Note, string(resp.Kvs[0].Key)) {
+		t.Errorf("the broken one: %+v", e)
+	}
+	if all, _, err := s.Audit(t.Context(), registry.AuditFilter{}, "", 10); err != nil || len(all) != 2 {
+		t.Errorf("without a filter: %+v, %v", all, err)
+	}
+	if some, _, err := s.Audit(t.Context(), registry.AuditFilter{Tenant: "acme"}, "", 10); err != nil || len(some) != 1 {
+		t.Errorf("of the tenant: %+v, %v", some, err)
 	}
 }

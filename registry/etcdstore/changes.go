@@ -35,11 +35,7 @@ func (s *Store) Snapshot(ctx context.Context) (registry.Snapshot, error) {
 		snapshot.Head = script.Revision(kvs[0].ModRevision)
 	}
 	if kvs := resp.Responses[1].GetResponseRange().GetKvs(); len(kvs) > 0 {
-		floor, err := decodeFloor(kvs[0])
-		if err != nil {
-			return registry.Snapshot{}, err
-		}
-		snapshot.Floor = script.Revision(floor)
+		snapshot.Floor = script.Revision(decodeFloor(kvs[0]))
 	}
 	for _, kv := range resp.Responses[3].GetResponseRange().GetKvs() {
 		s.addRemovals(&snapshot.Removals, kv)
@@ -72,6 +68,9 @@ func decoded[T any](ctx context.Context, s *Store, kvs iter.Seq2[*mvccpb.KeyValu
 				var none T
 				yield(none, err)
 				return
+			}
+			if !s.keys.isObject(string(kv.Key)) {
+				continue
 			}
 			object, err := decode(kv)
 			if u, ok := errors.AsType[*registry.Unreadable](err); ok {

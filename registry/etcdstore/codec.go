@@ -1,6 +1,7 @@
 package etcdstore
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -105,6 +106,9 @@ func decodeHistory(kv *mvccpb.KeyValue) (script.HistoryEntry, error) {
 		return script.HistoryEntry{}, corrupt(kv, err)
 	}
 	e, err := wire.ToHistoryEntry(&m)
+	if err == nil && e.Change == "" { // of an empty record, too
+		err = errors.New("it names no change")
+	}
 	if err != nil {
 		return script.HistoryEntry{}, corrupt(kv, err)
 	}

@@ -157,13 +157,16 @@ func livePage[T any](ctx context.Context, s *Store, what, from, end string, limi
 			return nil, nil, err
 		}
 		for _, kv := range resp.Kvs {
+			from = after(string(kv.Key))
+			if !s.keys.isObject(string(kv.Key)) {
+				continue
+			}
 			t, err := decode(kv)
 			if u, ok := errors.AsType[*registry.Unreadable](err); ok {
 				unreadable = append(unreadable, *u)
 			} else if live(t) {
 				page = append(page, t)
 			}
-			from = after(string(kv.Key))
 		}
 		if !resp.More {
 			break

@@ -364,3 +364,34 @@ func TestSmallSourcesAreTold(t *testing.T) {
 		}
 	}
 }
+
+// TestRemainsWithABrokenLine: the history says when the last change was, unless its newest line
+// cannot be read.
+func TestRemainsWithABrokenLine(t *testing.T) {
+	prefix := "/" + rand.Text()
+	s, c := open(t, prefix), client(t)
+	change := requested("route")
+	if _, err := s.Commit(t.Context(), change); err != nil {
+		t.Fatal(err)
+	}
+	spoil := func(key, record string) registry.Unreadable {
+		t.Helper()
+		put, err := c.Put(t.Context(), prefix+"/"+key, record)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return registry.Unreadable{Key: key, Revision: script.Revision(put.Header.Revision)}
+	}
+	broken := spoil("releases/acme/route", "garbage")
+	remains, err := s.Remains(t.Context(), broken)
+	if err != nil || len(remains.History) != 1 || !remains.Current {
+		t.Errorf("%+v, %v", remains, err)
+	}
+	for _, record := range []string{"garbage", ""} {
+		spoil(fmt.Sprintf("history/acme/route/%020d", 1), record)
+		remains, err = s.Remains(t.Context(), broken)
+		if err != nil || len(remains.History) != 1 || remains.Current {
+			t.Errorf("with a newer line that is %q: %+v, %v", record, remains, err)
+		}
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"math"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
@@ -90,9 +91,10 @@ func (k keys) settings(tenant string) string { return k.allSettings() + tenant }
 // object is where the object is: its own key, under the prefix.
 func (k keys) object(o script.Object) string { return k.prefix + o.Key() }
 
-// isObject reports whether an object is stored in the key.
+// isObject reports whether an object is stored in the key. One that is no text was not written
+// by a registry, and no message could name it.
 func (k keys) isObject(key string) bool {
-	return strings.HasPrefix(key, k.releases()) || strings.HasPrefix(key, k.values()) || strings.HasPrefix(key, k.allSettings())
+	return utf8.ValidString(key) && (strings.HasPrefix(key, k.releases()) || strings.HasPrefix(key, k.values()) || strings.HasPrefix(key, k.allSettings()))
 }
 
 // watched returns a range of keys that has the head, which tells what registries wrote,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"iter"
 	"strings"
+	"unicode/utf8"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/protobuf/proto"
@@ -126,7 +127,7 @@ func (s *Store) encodeMemo(m *fleet.Memo) (key string, value []byte, err error) 
 func (s *Store) decodeMemo(key string, value []byte) (fleet.Memo, bool) {
 	if agent, ok := strings.CutPrefix(key, s.keys.agents()); ok {
 		var m eventv1.Status
-		if agent == "" || proto.Unmarshal(value, &m) != nil {
+		if agent == "" || !utf8.ValidString(agent) || proto.Unmarshal(value, &m) != nil {
 			return fleet.Memo{}, false
 		}
 		return agentMemo(agent, &m)

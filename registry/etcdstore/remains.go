@@ -36,7 +36,12 @@ func (s *Store) remainsOf(ctx context.Context, name script.Name, remains *regist
 	if err != nil {
 		return err
 	}
-	remains.History = decodeLines(resp.Responses[0].GetResponseRange().GetKvs(), resp.Responses[1].GetResponseRange().GetKvs())
+	lines := resp.Responses[0].GetResponseRange().GetKvs()
+	remains.History = decodeLines(lines, resp.Responses[1].GetResponseRange().GetKvs())
+	if len(lines) > 0 {
+		_, err := decodeHistory(lines[0])
+		remains.Current = err == nil
+	}
 	for _, kv := range resp.Responses[2].GetResponseRange().GetKvs() {
 		number, err := strconv.ParseUint(strings.TrimPrefix(string(kv.Key), s.keys.versions(name)), 10, 64)
 		if err != nil {

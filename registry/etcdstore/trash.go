@@ -66,10 +66,7 @@ func (s *Store) Bury(ctx context.Context, tombstone script.Object) error {
 		}
 		var current, seen int64
 		if len(resp.Kvs) > 0 {
-			if current, err = decodeFloor(resp.Kvs[0]); err != nil {
-				return err
-			}
-			seen = resp.Kvs[0].ModRevision
+			current, seen = decodeFloor(resp.Kvs[0]), resp.Kvs[0].ModRevision
 		}
 		guards := []clientv3.Cmp{
 			clientv3.Compare(clientv3.ModRevision(key), "=", int64(tombstone.Revision())),
@@ -98,13 +95,14 @@ func (s *Store) funeral(tombstone script.Object) []clientv3.Op {
 		clientv3.OpDelete(s.keys.imported(name)))
 }
 
-// decodeFloor reads the value of meta/floor.
-func decodeFloor(kv *mvccpb.KeyValue) (int64, error) {
+// decodeFloor reads the value of meta/floor. All that was there before was below the revision of
+// the record, which takes the place of one that cannot be.
+func decodeFloor(kv *mvccpb.KeyValue) int64 {
 	floor, err := strconv.ParseInt(string(kv.Value), 10, 64)
-	if err != nil {
-		return 0, corrupt(kv, err)
+	if err != nil || floor > kv.ModRevision {
+		return kv.ModRevision
 	}
-	return floor, nil
+	return floor
 }
 
 // blobPage is how many blobs are listed at once. etcd reads their contents too,
@@ -129,8 +127,7 @@ func (s *Store) Blobs(ctx context.Context) iter.Seq2[registry.Blob, error] {
 			}
 			digest, err := script.ParseDigest("sha256:" + string(kv.Key[len(s.keys.blobs()):]))
 			if err != nil {
-				yield(registry.Blob{}, corrupt(kv, err))
-				return
+				continue // no registry has written it, and nobody needs it
 			}
 			if !yield(registry.Blob{Digest: digest, Touched: at}, nil) {
 				return

@@ -30,8 +30,10 @@ func (s *Store) Stock(ctx context.Context, key script.ValueKey) (registry.Stock,
 	var stock registry.Stock
 	if kvs := resp.Responses[0].GetResponseRange().GetKvs(); len(kvs) > 0 {
 		var u usage
-		if err := json.Unmarshal(kvs[0].Value, &u); err != nil {
-			return registry.Stock{}, corrupt(kvs[0], err)
+		if json.Unmarshal(kvs[0].Value, &u) != nil {
+			if u, err = s.count(ctx, key.Tenant); err != nil {
+				return registry.Stock{}, err
+			}
 		}
 		stock.Usage = registry.Usage{Bytes: u.Bytes, Values: u.Values, Mark: kvs[0].ModRevision}
 	}
@@ -57,6 +59,21 @@ func (s *Store) Stock(ctx context.Context, key script.ValueKey) (registry.Stock,
 		}
 	}
 	return stock, nil
+}
+
+// count counts the tenant's values, but for those whose records cannot be read. Each change of
+// one also changes the record of the usage, whose revision thus guards the count.
+func (s *Store) count(ctx context.Context, tenant string) (usage, error) {
+	var u usage
+	for kv, err := range s.pages(ctx, "count the values of "+tenant, s.keys.valuesOf(tenant), now) {
+		if err != nil {
+			return usage{}, err
+		}
+		if v, err := s.keys.decodeValue(kv); err == nil && !v.Deleted {
+			u.Bytes, u.Values = u.Bytes+int64(v.Size), u.Values+1
+		}
+	}
+	return u, nil
 }
 
 // Values implements registry.Store.

@@ -16,6 +16,9 @@ type held struct {
 	size   int  // of the report
 	place  int  // in the queue
 	joins  bool // the agent is not known as one of the identity
+
+	first script.Revision // that the speaker claimed and that is not known,
+	since time.Time       // since then
 }
 
 // queue is a heap of reports that wait: the one that claims least is first.
@@ -79,8 +82,13 @@ func (h *held) exit(u *usage) {
 
 // hold keeps the report until what it names is known. That the agent reports is known already.
 func (f *Fleet) hold(a *agent, r Report, at time.Time) {
+	before := f.ahead[r.speaker()]
 	f.unhold(r.speaker())
 	h := &held{report: r, claims: r.claims(), size: r.size(), at: at, joins: a == nil || a.identity != r.Identity}
+	h.first, h.since = h.claims, at
+	if before != nil && before.first > f.head {
+		h.first, h.since = before.first, before.since
+	}
 	f.ahead[r.speaker()] = h
 	heap.Push(&f.queued, h)
 	f.count(r.Identity, h.enter)
@@ -112,7 +120,7 @@ func (f *Fleet) catchUp() {
 // giveUpAhead drops the reports of what nobody has heard of for too long.
 func (f *Fleet) giveUpAhead(now time.Time) {
 	for who, h := range f.ahead {
-		if now.Sub(h.at) >= f.cfg.UnknownAfter {
+		if now.Sub(h.since) >= f.cfg.UnknownAfter {
 			f.unhold(who)
 			f.ignored.Impossible++
 		}

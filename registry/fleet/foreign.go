@@ -15,8 +15,13 @@ type foreigner struct {
 // hearForeign takes in a report of an agent of another fleet. It changes nothing but the
 // list of agents.
 func (f *Fleet) hearForeign(r *Report) {
-	if f.claimed(f.agents[r.Agent], r, f.now()) {
+	a := f.agents[r.Agent]
+	if f.claimed(a, r, f.now()) {
 		f.ignored.OtherIdentity++
+		return
+	}
+	if !f.accepts(a, r, f.now()) {
+		f.ignored.Stale++
 		return
 	}
 	f.ignored.Foreign++

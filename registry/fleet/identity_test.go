@@ -84,6 +84,49 @@ func TestImpossibleReports(t *testing.T) {
 	}
 }
 
+// TestAnAgentThatWasForeign: what it said in its fleet before, and somebody repeats, does not
+// make it one of that fleet again.
+func TestAnAgentThatWasForeign(t *testing.T) {
+	b := newBench(t)
+	before := in(b.report("a", 10), "1", 20)
+	before.Fleet = "other"
+	b.Heard(before)
+	if agents := b.agents(); len(agents) != 1 || agents[0].Fleet != "other" {
+		t.Fatalf("agents: %+v", agents)
+	}
+	b.Heard(in(b.report("a", 10), "2", 21))
+	b.pass(time.Second)
+	b.Heard(before)
+	if agents := b.agents(); len(agents) != 1 || agents[0].Fleet != "" {
+		t.Errorf("agents: %+v", agents)
+	}
+	if got := b.Counts().Ignored.Stale; got != 1 {
+		t.Errorf("%d reports were stale, want 1", got)
+	}
+	b.pass(time.Second)
+	again := in(b.report("a", 10), "3", 22) // it changes its fleet once more
+	again.Fleet = "other"
+	b.Heard(again)
+	if agents := b.agents(); len(agents) != 1 || agents[0].Fleet != "other" {
+		t.Errorf("agents: %+v", agents)
+	}
+}
+
+// TestImpossibleForLong: an agent that goes on to claim what there is not is counted again and
+// again.
+func TestImpossibleForLong(t *testing.T) {
+	b := newBench(t)
+	b.hear("a", 10)
+	for range 12 { // a minute
+		b.pass(5 * time.Second)
+		b.hear("a", 1<<60)
+		b.Sweep()
+	}
+	if got := b.Counts().Ignored.Impossible; got < 2 {
+		t.Errorf("%d reports were impossible, want 2 or more", got)
+	}
+}
+
 // TestImpossibleCalls: calls that there cannot be are not counted; what was said before stays.
 func TestImpossibleCalls(t *testing.T) {
 	b := newBench(t)

@@ -62,10 +62,22 @@ func (f *Fleet) Reset(s registry.State) {
 		}
 	}
 	f.head = s.Head
+	f.rewind()
 	f.catchUp()
 	f.doubt(0, never)
 	f.settle(f.now())
 	f.touch()
+}
+
+// rewind takes the agents for unknown that have more than there is: the store was restored from
+// a backup, and they take nothing of what it is told since.
+func (f *Fleet) rewind() {
+	for name, a := range f.agents {
+		if !a.unknown && a.report.Activated > f.head {
+			f.disconnect(a)
+			f.note(name)
+		}
+	}
 }
 
 // lost returns the scripts whose records cannot be read, and of which the state does not

@@ -1,0 +1,89 @@
+package etcdstore_test
+
+import (
+	"crypto/rand"
+	"errors"
+	"testing"
+
+	"github.com/scriptorium-dev/scriptorium/registry"
+	"github.com/scriptorium-dev/scriptorium/registry/access"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// TestABrokenFloor: nobody is told of a floor that is too low, and everything else goes on.
+func TestABrokenFloor(t *testing.T) {
+	for _, record := range []string{"garbage", "", "9000000000000000000"} {
+		prefix := "/" + rand.Text()
+		s, c := open(t, prefix), client(t)
+		change := requested("gone")
+		var err error
+		if change.Release.Revision, err = s.Commit(t.Context(), change); err != nil {
+			t.Fatal(err)
+		}
+		put, err := c.Put(t.Context(), prefix+"/meta/floor", record)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, when := range []string{"before", "after"} {
+			snap, err := s.Snapshot(t.Context())
+			if err != nil || snap.Floor != script.Revision(put.Header.Revision) {
+				t.Fatalf("%q: %s the tombstone is collected the floor is %d, want %d; %v", record, when, snap.Floor, put.Header.Revision, err)
+			}
+			if err := s.Bury(t.Context(), script.Object{Release: &change.Release}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// TestAStrayBlob: a key that names no digest does not end the listing of the others.
+func TestAStrayBlob(t *testing.T) {
+	prefix := "/" + rand.Text()
+	s := open(t, prefix)
+	want, err := s.PutSource(t.Context(), []byte("source"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client(t).Put(t.Context(), prefix+"/blobs/", ""); err != nil {
+		t.Fatal(err)
+	}
+	var found []script.Digest
+	for blob, err := range s.Blobs(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		found = append(found, blob.Digest)
+	}
+	if len(found) != 1 || found[0] != want {
+		t.Errorf("found %v, want %v", found, want)
+	}
+}
+
+// TestABrokenUsage: how much a tenant's values take is counted anew.
+func TestABrokenUsage(t *testing.T) {
+	for _, record := range []string{"garbage", ""} {
+		prefix := "/" + rand.Text()
+		s := open(t, prefix)
+		r := registry.New(registry.Config{Store: s})
+		put := func(key, content string) error {
+			_, _, err := r.PutValue(t.Context(), registry.PutValue{Key: script.ValueKey{Tenant: "acme", Key: key}, Content: []byte(content), Author: "ann", By: access.Everybody("unix")})
+			return err
+		}
+		if err := errors.Join(put("a", "12345"), put("b", "678")); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := r.DeleteValue(t.Context(), registry.DeleteValue{Key: script.ValueKey{Tenant: "acme", Key: "b"}, Author: "ann", By: access.Everybody("unix")}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := client(t).Put(t.Context(), prefix+"/usage/acme", record); err != nil {
+			t.Fatal(err)
+		}
+		if err := put("c", "9"); err != nil {
+			t.Errorf("%q: %v", record, err)
+		}
+		stock, err := s.Stock(t.Context(), script.ValueKey{Tenant: "acme"})
+		if err != nil || stock.Usage.Bytes != 6 || stock.Usage.Values != 2 {
+			t.Errorf("%q: %+v, %v; want two values of 6 bytes", record, stock.Usage, err)
+		}
+	}
+}
