@@ -337,20 +337,32 @@ func (d *doctor) tenant(u *Unreadable, f *Finding) func(context.Context) error {
 
 // versions tells of records of versions that cannot be read, and of those that are missing.
 func (d *doctor) versions(ctx context.Context) error {
-	whole := map[script.Ref]bool{}
+	whole, alone := map[script.Ref]bool{}, map[script.Name]int{}
 	for v, err := range d.registry.checkup.VersionRecords(ctx) {
 		if err != nil {
 			return err
 		}
 		whole[script.Ref{Name: v.Name, Version: v.Number}] = true
-		if v.Reason == "" || !d.wants(v.Name.Tenant, v.Name.Script) {
+		if !d.wants(v.Name.Tenant, v.Name.Script) {
+			continue
+		}
+		if v.Reason == "" {
+			if _, known := d.releases[v.Name]; !known {
+				alone[v.Name]++
+			}
 			continue
 		}
 		if err := d.version(ctx, v); err != nil || d.left {
 			return err
 		}
 	}
-	for _, name := range slices.SortedFunc(maps.Keys(d.releases), func(a, b script.Name) int { return strings.Compare(a.String(), b.String()) }) {
+	byName := func(a, b script.Name) int { return strings.Compare(a.String(), b.String()) }
+	for _, name := range slices.SortedFunc(maps.Keys(alone), byName) {
+		if d.alone(ctx, name, alone[name]); d.left {
+			return nil
+		}
+	}
+	for _, name := range slices.SortedFunc(maps.Keys(d.releases), byName) {
 		for _, v := range d.releases[name].Retained {
 			if whole[script.Ref{Name: name, Version: v.Number}] || !d.wants(name.Tenant, name.Script) {
 				continue
@@ -361,6 +373,19 @@ func (d *doctor) versions(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// alone tells of a script of which the store has so many versions and no release: a delete
+// removes both.
+func (d *doctor) alone(ctx context.Context, name script.Name, versions int) {
+	release, err := d.registry.store.Release(ctx, name)
+	if err == nil && !release.Deleted || err != nil && script.KindOf(err) != script.NotFound {
+		return // it was made in the meantime, or cannot be read, which doctor has told of
+	}
+	d.tell(Finding{
+		Key: wire.ReleaseKey(name), Reason: fmt.Sprintf("the record is missing, and %d of its versions are there", versions),
+		Remedy: "import it from an export, restore etcd from a snapshot, or publish it again; agents keep it if they lost many records at once",
+	})
 }
 
 func (d *doctor) version(ctx context.Context, v VersionRecord) error {

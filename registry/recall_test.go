@@ -341,6 +341,22 @@ func TestClocksOfReplicas(t *testing.T) {
 	f.wantAsBefore()
 }
 
+// TestALostRelease: doctor finds a script of which somebody removed the record alone.
+func TestALostRelease(t *testing.T) {
+	f := newFleetOf(t)
+	if _, err := f.Publish(t.Context(), registry.PublishRequest{Write: write(script.Name{Tenant: "acme", Script: "gone"}), Source: []byte("source")}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Delete(t.Context(), registry.DeleteRequest{Write: write(script.Name{Tenant: "acme", Script: "gone"})}); err != nil {
+		t.Fatal(err)
+	}
+	f.store.Lose(routeKey)
+	found := f.doctor(true, true)
+	if one := found[routeKey]; len(found) != 1 || one.Repairable || !strings.Contains(one.Reason, "2 of its versions") || !strings.Contains(one.Remedy, "export") {
+		t.Errorf("%+v", found)
+	}
+}
+
 // TestTheTrailIsReadOnce, however many tenants have lost something: it may be long.
 func TestTheTrailIsReadOnce(t *testing.T) {
 	f := newFleetOf(t)

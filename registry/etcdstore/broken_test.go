@@ -3,8 +3,10 @@ package etcdstore_test
 import (
 	"crypto/rand"
 	"errors"
+	"slices"
 	"testing"
 
+	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/registry"
 	"github.com/scriptorium-dev/scriptorium/registry/access"
 	"github.com/scriptorium-dev/scriptorium/script"
@@ -85,5 +87,42 @@ func TestABrokenUsage(t *testing.T) {
 		if err != nil || stock.Usage.Bytes != 6 || stock.Usage.Values != 2 {
 			t.Errorf("%q: %+v, %v; want two values of 6 bytes", record, stock.Usage, err)
 		}
+	}
+}
+
+// TestALostRelease: doctor finds a script of which somebody removed the record alone, also if the
+// script was deleted and collected once before.
+func TestALostRelease(t *testing.T) {
+	prefix := "/" + rand.Text()
+	s, name := open(t, prefix), script.Name{Tenant: "acme", Script: "route"}
+	r := registry.New(registry.Config{Store: s, Checkup: s, Engines: map[string]engine.Checker{"lua": anything{}}})
+	w := registry.Write{Name: name, Author: "ann", By: access.Everybody("unix")}
+	for again := range 2 {
+		if _, err := r.Publish(t.Context(), registry.PublishRequest{Write: w, Source: []byte("source")}); err != nil {
+			t.Fatal(err)
+		}
+		if again == 1 {
+			break
+		}
+		gone, err := r.Delete(t.Context(), registry.DeleteRequest{Write: w})
+		if err == nil {
+			err = s.Bury(t.Context(), script.Object{Release: &gone.Release})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := client(t).Delete(t.Context(), prefix+"/releases/acme/route"); err != nil {
+		t.Fatal(err)
+	}
+	var found []string
+	for one, err := range r.Doctor(t.Context(), registry.DoctorRequest{By: access.Everybody("unix")}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		found = append(found, one.Key+": "+one.Reason)
+	}
+	if want := []string{"releases/acme/route: the record is missing, and 1 of its versions are there"}; !slices.Equal(found, want) {
+		t.Errorf("doctor finds %q, want %q", found, want)
 	}
 }

@@ -51,8 +51,8 @@ const MaxAgentFailures = 10
 
 // Agents lists agents by name.
 func (f *Fleet) Agents(filter AgentFilter) Agents {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+	f.readers <- struct{}{}
+	defer f.readUnlock(f.readLock())
 	names := slices.AppendSeq(slices.Collect(maps.Keys(f.agents)), maps.Keys(f.foreign))
 	names = slices.DeleteFunc(names, func(name string) bool { return name <= filter.After })
 	slices.Sort(names)

@@ -114,6 +114,8 @@ type Fleet struct {
 	trimmed        time.Time     // when tombstones were last looked for
 	changed        chan struct{} // closed at each change; nil while nobody waits
 	memory         memory
+
+	readers chan struct{} // has a token of each that reads, or rests from it
 }
 
 var _ registry.Projection = (*Fleet)(nil)
@@ -162,6 +164,8 @@ func New(cfg Config) *Fleet {
 
 		candidacies: map[script.Name]*candidacy{},
 		early:       map[*agent]bool{},
+
+		readers: make(chan struct{}, maxReaders),
 	}
 }
 

@@ -84,9 +84,36 @@ func (f *Fleet) isGone(p *progress) bool {
 // Status returns the status of the scripts. A deleted script is among them only
 // if it is asked for by its name.
 func (f *Fleet) Status(filter Filter) Status {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+	f.readers <- struct{}{}
+	defer f.readUnlock(f.readLock())
 	return f.status(&filter)
+}
+
+// Those who read what takes long have the fleet for about half of the time at most, together:
+// maxReaders are let in, and each makes room restFactor times as late as it took. What takes
+// less than restLeast of that does not count.
+const (
+	maxReaders = 8
+	restFactor = 15
+	restLeast  = time.Millisecond
+)
+
+// readLock locks the fleet for a reader that has put a token into readers, and returns since
+// when.
+func (f *Fleet) readLock() time.Time {
+	f.mu.Lock()
+	return time.Now()
+}
+
+// readUnlock ends what readLock began.
+func (f *Fleet) readUnlock(began time.Time) {
+	f.mu.Unlock()
+	rest := restFactor * time.Since(began)
+	if rest < restLeast {
+		<-f.readers
+		return
+	}
+	time.AfterFunc(rest, func() { <-f.readers })
 }
 
 func (f *Fleet) status(filter *Filter) Status {
@@ -251,9 +278,14 @@ func (f *Fleet) Watch(ctx context.Context, filter Filter) iter.Seq[Status] {
 			case <-ctx.Done():
 				return
 			}
-			f.mu.Lock()
+			select {
+			case f.readers <- struct{}{}:
+			case <-ctx.Done():
+				return
+			}
+			began := f.readLock()
 			changed, status := f.wait(), f.status(&filter)
-			f.mu.Unlock()
+			f.readUnlock(began)
 			pace.Reset(max(watchInterval, time.Duration(len(status.Scripts))*time.Second/scriptsPerSecond))
 			if !yield(status) {
 				return
