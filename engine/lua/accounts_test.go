@@ -202,3 +202,23 @@ func TestHeapGuardStopsWhoCameLate(t *testing.T) {
 		t.Errorf("stopped %q", got)
 	}
 }
+
+// TestTimeIsUpDuringACollection: calls end in time while garbage is collected.
+func TestTimeIsUpDuringACollection(t *testing.T) {
+	w, _ := guarded(300)
+	m := w.calls[0]
+	collecting, end := make(chan struct{}), make(chan struct{})
+	defer close(end)
+	for range 2 { // not twice at a time
+		w.guard(time.Time{}, func() uint64 {
+			close(collecting)
+			<-end
+			return 0
+		})
+	}
+	<-collecting
+	m.ctx, m.deadline = t.Context(), time.Unix(1_000_000, 0)
+	if w.stopLateCalls(m.deadline, 0); m.stop.Load() != uint32(outOfTime) {
+		t.Errorf("the call goes on: %d", m.stop.Load())
+	}
+}

@@ -24,9 +24,12 @@ const (
 // calls are armed and for watchLinger after. A call that was disarmed is never
 // stopped by a late firing: both happen under mu.
 type watchdog struct {
-	heap      heapGauge
-	lookAgain time.Time     // when the heap is looked at again; the goroutine's own
-	spared    atomic.Uint64 // looks that found nobody to stop
+	heap   heapGauge
+	spared atomic.Uint64 // looks that found nobody to stop
+
+	guarding  atomic.Bool // guards what follows, of the goroutine that looks at the heap
+	live      heapGauge
+	lookAgain time.Time
 
 	mu      sync.Mutex
 	calls   []*meter
@@ -79,9 +82,21 @@ func (w *watchdog) watch() {
 		grown := w.stopLateCalls(now, heap)
 		w.mu.Unlock()
 		if grown {
-			w.guardHeap(now, w.heap.readLive)
+			w.guard(now, w.live.readLive)
 		}
 	}
+}
+
+// guard is guardHeap in a goroutine of its own, unless it is at that: a collection takes long if
+// the heap is large, and the time of calls is up meanwhile, too.
+func (w *watchdog) guard(now time.Time, live func() uint64) {
+	if !w.guarding.CompareAndSwap(false, true) {
+		return
+	}
+	go func() {
+		defer w.guarding.Store(false)
+		w.guardHeap(now, live)
+	}()
 }
 
 // stopLateCalls stops what is over its time, and reports whether the heap grew
