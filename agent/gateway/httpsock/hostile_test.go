@@ -133,6 +133,18 @@ func TestHeadsOfShortLines(t *testing.T) {
 	}
 }
 
+// statusOf reads an answer, and returns its status.
+func statusOf(t *testing.T, r *bufio.Reader) int {
+	t.Helper()
+	resp, err := http.ReadResponse(r, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	_, _ = io.Copy(io.Discard, resp.Body)
+	return resp.StatusCode
+}
+
 // TestLinesOfBodies: lines count in heads alone, however the bytes of requests come.
 func TestLinesOfBodies(t *testing.T) {
 	_, path, _ := serve(t, httpsock.Options{})
@@ -159,11 +171,9 @@ func TestLinesOfBodies(t *testing.T) {
 		}()
 		r := bufio.NewReader(c)
 		for i := range requests {
-			resp, err := http.ReadResponse(r, nil)
-			if err != nil || resp.StatusCode != http.StatusOK {
-				t.Fatalf("in pieces of %d: request %d got %v, %v", piece, i, resp, err)
+			if got := statusOf(t, r); got != http.StatusOK {
+				t.Fatalf("in pieces of %d: request %d got %d", piece, i, got)
 			}
-			_, _ = io.Copy(io.Discard, resp.Body)
 		}
 		if err := <-sent; err != nil {
 			t.Error(err)
@@ -200,14 +210,13 @@ func TestSmallBodiesAfterLargeOnes(t *testing.T) {
 		open = append(open, c)
 	}
 	for _, c := range open {
-		resp, err := http.ReadResponse(bufio.NewReader(c), nil)
-		if err != nil || resp.StatusCode != http.StatusOK {
-			t.Fatal(resp, err)
+		r := bufio.NewReader(c)
+		if got := statusOf(t, r); got != http.StatusOK {
+			t.Fatal(got)
 		}
-		_, _ = io.Copy(io.Discard, resp.Body)
 		_, _ = io.WriteString(c, "POST /v1/execute/acme/echo HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\nExpect: 100-continue\r\n\r\n")
-		if resp, err = http.ReadResponse(bufio.NewReader(c), nil); err != nil || resp.StatusCode != http.StatusContinue {
-			t.Fatal(resp, err) // the server reads the body by then
+		if got := statusOf(t, r); got != http.StatusContinue {
+			t.Fatal(got) // the server reads the body by then
 		}
 	}
 	if held := (memtest.InUse() - before) / conns; held > most {
