@@ -7,12 +7,14 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"golang.org/x/net/http2"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
@@ -187,6 +189,63 @@ func TestManySmallArguments(t *testing.T) {
 	for range 100 { // each gives back what it takes
 		if resp, err := api.Execute(t.Context(), call); err != nil || len(resp.GetResults()) != 1024 {
 			t.Fatal(err)
+		}
+	}
+}
+
+// listing is an executor whose lists a test can stop.
+type listing struct {
+	*gatewaytest.Executor
+	lists func()
+}
+
+func (l listing) List() []gateway.Script {
+	l.lists()
+	return l.Executor.List()
+}
+
+// TestListsOfOneCaller: one is made at a time, and does not hold up those of others.
+func TestListsOfOneCaller(t *testing.T) {
+	var held atomic.Bool
+	begun, goOn := make(chan struct{}), make(chan struct{})
+	s, _, conn := serve(t, grpcsock.Options{Executor: listing{gatewaytest.New(), func() {
+		if held.CompareAndSwap(true, false) {
+			close(begun)
+			<-goOn
+		}
+	}}})
+	l, err := net.Listen("tcp", "127.0.0.1:0") // its callers are others
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { _ = s.Serve(l) }()
+	other, err := grpc.NewClient(l.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	list := func(ctx context.Context, conn *grpc.ClientConn) error {
+		resp, err := agentv1.NewExecutorClient(conn).List(ctx, &agentv1.ListRequest{})
+		if err == nil && len(resp.GetScripts()) == 0 {
+			t.Error("an empty list")
+		}
+		return err
+	}
+	held.Store(true)
+	lists := make(chan error)
+	for range 3 {
+		go func() { lists <- list(t.Context(), conn) }()
+	}
+	<-begun
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if err := list(ctx, other); err != nil {
+		t.Errorf("another caller got %v", err)
+	}
+	close(goOn)
+	for range 3 {
+		if err := <-lists; err != nil {
+			t.Error(err)
 		}
 	}
 }

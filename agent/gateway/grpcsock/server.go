@@ -89,7 +89,7 @@ type Server struct {
 	opts    Options
 	grpc    *grpcguard.Server
 	health  *health.Server
-	listing sync.Mutex
+	listing gateway.Slots // held while a list is made
 
 	drain    sync.Once
 	draining chan struct{}

@@ -198,9 +198,11 @@ func (s *service) List(ctx context.Context, req *agentv1.ListRequest) (*agentv1.
 			return nil, wire.ToStatus(err)
 		}
 	}
-	// Before it is there, nobody knows how large it is: one is made at a time.
-	s.server.listing.Lock()
-	defer s.server.listing.Unlock()
+	leave, err := s.server.listing.Enter(ctx, grant.Caller())
+	if err != nil {
+		return nil, err // the caller is gone
+	}
+	defer leave()
 	position := s.server.opts.Executor.Position()
 	resp := &agentv1.ListResponse{
 		Revision:  int64(position.Revision),

@@ -212,7 +212,7 @@ func (s *Server) metrics(w http.ResponseWriter, r *http.Request) {
 func (s *Server) charged(w http.ResponseWriter, r *http.Request, answer func(http.ResponseWriter)) {
 	x := s.newExchange(w, r)
 	defer x.claim.Close()
-	leave, err := s.making.enter(r.Context(), grantOf(r).Caller())
+	leave, err := s.making.Enter(r.Context(), grantOf(r).Caller())
 	if err != nil {
 		return
 	}

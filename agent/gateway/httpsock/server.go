@@ -97,7 +97,7 @@ var ErrClosed = errors.New("httpsock: the server was shut down")
 type Server struct {
 	opts   Options
 	http   *http.Server
-	making slots // held while a large answer is made
+	making gateway.Slots // held while a large answer is made
 }
 
 // maxHeaderBytes of a request: a gateway adds a few headers, not pages of them.

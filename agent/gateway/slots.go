@@ -1,12 +1,13 @@
-package httpsock
+package gateway
 
 import (
 	"context"
 	"sync"
 )
 
-// slots are one for each caller. The zero slots are ready to use.
-type slots struct {
+// Slots are one for each caller: large answers are made one at a time for each, since nobody
+// knows before how large they are. The zero Slots are ready to use.
+type Slots struct {
 	mu   sync.Mutex
 	each map[string]*slot // of callers that have theirs or wait for it
 }
@@ -16,8 +17,8 @@ type slot struct {
 	users int
 }
 
-// enter takes the caller's slot as soon as it is free, and returns what gives it back.
-func (s *slots) enter(ctx context.Context, caller string) (leave func(), err error) {
+// Enter takes the caller's slot as soon as it is free, and returns what gives it back.
+func (s *Slots) Enter(ctx context.Context, caller string) (leave func(), err error) {
 	s.mu.Lock()
 	mine := s.each[caller]
 	if mine == nil {
@@ -41,7 +42,7 @@ func (s *slots) enter(ctx context.Context, caller string) (leave func(), err err
 	}
 }
 
-func (s *slots) forget(caller string, mine *slot) {
+func (s *Slots) forget(caller string, mine *slot) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if mine.users--; mine.users == 0 {
