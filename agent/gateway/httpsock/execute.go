@@ -204,7 +204,8 @@ func formatStaleness(d time.Duration) string {
 // succeed writes the results.
 func (s *Server) succeed(x *exchange, w http.ResponseWriter, r *run) {
 	var body []byte
-	switch n := r.reply.Len(); n {
+	n := r.reply.Len()
+	switch n {
 	case 0:
 		body = append(r.out, "null"...)
 	case 1:
@@ -218,14 +219,14 @@ func (s *Server) succeed(x *exchange, w http.ResponseWriter, r *run) {
 			body = append(body, r.reply.Value(i)...)
 		}
 		body = append(body, ']')
-		r.out = body
+		r.out, r.reply = body, gateway.Reply{} // which is not held twice while the client reads
 	}
-	if n := len(body) - freeBytes; n > 0 && !x.claim.Try(int64(n)) {
+	if more := len(body) - freeBytes; more > 0 && !x.claim.Try(int64(more)) {
 		s.fail(w, budget.ErrUnread)
 		return
 	}
 	h := w.Header()
-	if n := r.reply.Len(); n != 1 {
+	if n != 1 {
 		h[HeaderResults] = []string{strconv.Itoa(n)}
 	}
 	h["Content-Type"] = jsonContentType
