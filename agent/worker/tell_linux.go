@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"iter"
 	"slices"
 	"time"
 
@@ -28,7 +29,7 @@ func (t *tenant) live() *change {
 			objects = append(objects, script.Object{Value: &v})
 		}
 	}
-	return &change{put: objects}
+	return &change{put: objects, again: true}
 }
 
 // sayDropped reports whether it is time to say again that lines were left out.
@@ -66,8 +67,12 @@ func (t *tenant) retains(d script.Digest) bool {
 	return ok
 }
 
-// together is how many bytes of objects go into one message, about.
-const together = link.MaxMessage / 4
+// How many bytes of objects go into one message, about: of a change, and of all that is live.
+// Of the latter there may be much, and the process has to take each message in time.
+const (
+	together    = link.MaxMessage / 4
+	ofAllAtOnce = together / 8
+)
 
 // signed returns the change without the retained versions that their publisher has not signed,
 // if that has to be.
@@ -83,27 +88,38 @@ func (t *tenant) signed(c *change) *change {
 	return &may
 }
 
-// tell makes a change live in the process: at once, unless it is a very large one. Then it goes
-// live in parts, in the order in which one message does.
-func tell(ctx context.Context, p *process, c *change) error {
-	req, size := &workerv1.ApplyRequest{}, 0
-	for _, o := range inOrder(c.put) {
-		m := wire.FromObject(o)
-		if size += proto.Size(m); size > together && len(req.GetPut()) > 0 {
-			if _, err := p.client.Apply(ctx, req); err != nil {
-				return wire.FromStatus(err)
-			}
-			req, size = &workerv1.ApplyRequest{}, 0
-		}
-		req.Put = append(req.Put, m)
+// parts yields the messages that make a change live: one, unless it is a very large one. Then it
+// goes live in parts, in the order in which one message does.
+func parts(c *change) iter.Seq[*workerv1.ApplyRequest] {
+	most := together
+	if c.again {
+		most = ofAllAtOnce
 	}
-	req.Gone = c.gone
-	_, err := p.client.Apply(ctx, req)
+	return func(yield func(*workerv1.ApplyRequest) bool) {
+		req, size := &workerv1.ApplyRequest{}, 0
+		for _, o := range inOrder(c.put) {
+			m := wire.FromObject(o)
+			if size += proto.Size(m); size > most && len(req.GetPut()) > 0 {
+				if !yield(req) {
+					return
+				}
+				req, size = &workerv1.ApplyRequest{}, proto.Size(m)
+			}
+			req.Put = append(req.Put, m)
+		}
+		req.Gone = c.gone
+		yield(req)
+	}
+}
+
+// tell makes a part of a change live in the process.
+func tell(ctx context.Context, p *process, part *workerv1.ApplyRequest) error {
+	_, err := p.client.Apply(ctx, part)
 	return wire.FromStatus(err)
 }
 
-// Bounds of how long one tenant's process may take to make a change live. One that takes
-// longer is replaced by one that starts from the change.
+// Bounds of how long one tenant's process may take to make a part of a change live. One that
+// takes longer is replaced by one that starts from the change.
 const (
 	tellPatience = 2 * time.Second
 	// slowly is when a process counts as slow, and it may be so often: then it is replaced
@@ -139,8 +155,10 @@ func (t *tenant) apply(c *change) bool {
 		live.gone = c.gone
 		next = t.handed(live, last)
 	}
-	if !t.ask(p, func(ctx context.Context) error { return tell(ctx, p, next) }) {
-		return false
+	for part := range parts(next) {
+		if !t.ask(p, func(ctx context.Context) error { return tell(ctx, p, part) }) {
+			return false
+		}
 	}
 	if lifted {
 		t.tellBlame(p)

@@ -500,3 +500,36 @@ func TestKeysThatChangeBesideACommit(t *testing.T) {
 		}
 	})
 }
+
+// TestMuchThatIsLive: a process gets all that is live of a large tenant, on a busy machine, too,
+// when it starts and when the keys of publishers change. The bounds are for each message.
+func TestMuchThatIsLive(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		acme := newIdle(t, &bytes.Buffer{})
+		const scripts = 100
+		for i := range script.Revision(scripts) {
+			r := releaseOf(script.Name{Tenant: "acme", Script: fmt.Sprint("route-", i)}, i+1)
+			r.Settings.Config = bytes.Repeat([]byte("x"), 64<<10)
+			acme.pool.cfg.Node.Table.Update([]*cache.Release{cache.NewRelease(*r)}, nil)
+		}
+		p, told := ready(t, acme)
+		p.client = sluggish{told, slowly - time.Millisecond}
+		for range 2 {
+			told.told = nil
+			began := time.Now()
+			if err := acme.giveAll(t.Context(), p); err != nil || len(told.told) != scripts {
+				t.Fatalf("as it starts, it is told %d: %v", len(told.told), err)
+			}
+			if took := time.Since(began); took < handOverPatience {
+				t.Errorf("it took only %v", took)
+			}
+			told.told = nil
+			acme.telling.running = true
+			acme.tell(&change{again: true})
+			acme.tellAll()
+			if s := acme.state.Load(); s.process != p || len(told.told) != scripts {
+				t.Errorf("as keys change, it is told %d, and it is replaced: %v", len(told.told), s.process != p)
+			}
+		}
+	})
+}

@@ -232,16 +232,16 @@ func (t *tenant) giveUp(p *process, err error) error {
 	return err
 }
 
-// handOverPatience bounds the hand-over.
+// handOverPatience bounds each step of the hand-over.
 const handOverPatience = 5 * time.Second
 
 // handOver makes the process the tenant's, with all that is live, and has it serve.
 func (t *tenant) handOver(p *process) error {
-	ctx, cancel := context.WithTimeout(t.ctx, handOverPatience)
-	defer cancel()
-	if err := t.giveAll(ctx, p); err != nil {
+	if err := t.giveAll(t.ctx, p); err != nil {
 		return err
 	}
+	ctx, cancel := context.WithTimeout(t.ctx, handOverPatience)
+	defer cancel()
 	// Scripts run from here on, and may keep the process from answering: the fleet's
 	// changes do not wait for that.
 	_, err := p.client.Serve(ctx, &workerv1.ServeRequest{})
@@ -270,8 +270,12 @@ func (t *tenant) giveAll(ctx context.Context, p *process) error {
 	}); err != nil {
 		return err
 	}
-	if err := tell(ctx, p, t.handed(live, last)); err != nil {
-		return fmt.Errorf("hand over what is live: %w", err)
+	for part := range parts(t.handed(live, last)) {
+		ctx, cancel := context.WithTimeout(ctx, handOverPatience)
+		err := tell(ctx, p, part)
+		if cancel(); err != nil {
+			return fmt.Errorf("hand over what is live: %w", err)
+		}
 	}
 	t.become(p, nil)
 	if last != nil {
