@@ -75,9 +75,10 @@ const (
 )
 
 // signed returns the change without the retained versions that their publisher has not signed,
-// if that has to be.
+// if that has to be. t.mu is held.
 func (t *tenant) signed(c *change) *change {
 	trust := t.pool.cfg.Node.Publishers.Trust()
+	t.filtered = t.filtered || trust.Requires(t.name)
 	may := *c
 	may.put = slices.Clone(c.put)
 	for i, o := range may.put {
@@ -150,7 +151,7 @@ func (t *tenant) apply(c *change) bool {
 		return false
 	}
 	next := t.signed(c)
-	if c.again {
+	if c.again && t.filtered { // otherwise it has all there is
 		live, last := t.takeUp()
 		live.gone = c.gone
 		next = t.handed(live, last)
@@ -178,6 +179,7 @@ func (t *tenant) note(c *change) (lifted bool) {
 // handed returns what is live, with the last change, as the process gets it. It may ask for what
 // is in them, and for nothing else. t.mu is held.
 func (t *tenant) handed(live, last *change) *change {
+	t.filtered = false
 	t.retain(live.put, true)
 	if last != nil {
 		t.retain(last.put, false)

@@ -39,6 +39,7 @@ type tenant struct {
 	mu       sync.Mutex // guards what follows; held while a process takes over and while it gets a change
 	settings script.TenantSettings
 	blame    *blame
+	filtered bool          // the process may lack retained versions that no publisher has signed
 	slow     *rate.Limiter // has an element for each time that the process may be slow
 	enough   int           // digests, before those that are not retained any more are dropped
 }
