@@ -416,8 +416,12 @@ type sluggish struct {
 }
 
 func (s sluggish) Apply(ctx context.Context, req *workerv1.ApplyRequest, opts ...grpc.CallOption) (*workerv1.ApplyResponse, error) {
-	<-time.After(s.takes)
-	return s.recorder.Apply(ctx, req, opts...)
+	select {
+	case <-time.After(s.takes):
+		return s.recorder.Apply(ctx, req, opts...)
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 }
 
 // TestATenantThatCompilesHoldsUpNobody: the changes of others wait for a tenant's process for
