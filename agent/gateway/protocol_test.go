@@ -23,6 +23,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/encoding/gzip"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
@@ -359,10 +360,12 @@ func TestDocumentedGRPCErrors(t *testing.T) {
 	type call struct {
 		args    [][]byte
 		headers string // in one field
+		options []grpc.CallOption
 	}
 	requests := map[string]call{
 		"a call with more than 1,024 arguments":  {args: make([][]byte, 1025)},
 		"a message of more than 4,194,304 bytes": {args: [][]byte{bytes.Repeat([]byte("1"), 4_194_304)}},
+		"a compressed message":                   {options: []grpc.CallOption{grpc.UseCompressor(gzip.Name)}},
 		"headers of more than 16,384 bytes, as HTTP/2 counts them: 32 bytes a field, its name and its value": {headers: strings.Repeat("x", 16_384)},
 	}
 	rows := table(t, "gRPC: `grpc.sock`", 2)
@@ -372,7 +375,7 @@ func TestDocumentedGRPCErrors(t *testing.T) {
 		if request.headers != "" {
 			ctx = metadata.AppendToOutgoingContext(ctx, "x-large", request.headers)
 		}
-		_, err := s.grpc.Execute(ctx, &agentv1.ExecuteRequest{Script: "acme/echo", Args: request.args})
+		_, err := s.grpc.Execute(ctx, &agentv1.ExecuteRequest{Script: "acme/echo", Args: request.args}, request.options...)
 		if want := code(t, rows[name][0]); status.Code(err) != want {
 			t.Errorf("%s: %v, the page says %v", name, err, want)
 		}

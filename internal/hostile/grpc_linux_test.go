@@ -317,11 +317,31 @@ func (m methods) fill(calls int) string {
 	return f.String()
 }
 
-func (m methods) messages() []attack {
-	var bomb bytes.Buffer
-	z := gzip.NewWriter(&bomb)
-	_, _ = z.Write(bytes.Repeat([]byte("1"), 64*mib))
+// unpacks sends calls whose messages are the text when they are unpacked.
+func (m methods) unpacks(idea string, text []byte) attack {
+	var packed bytes.Buffer
+	z := gzip.NewWriter(&packed)
+	_, _ = z.Write(text)
 	_ = z.Close()
+	return attack{idea: idea, most: oneCaller, run: func(a *arena) {
+		f := hello()
+		for range 8 {
+			id := f.call(m.one, "grpc-encoding", "gzip")
+			for rest := message(1, packed.Bytes()); len(rest) > 0; {
+				n := min(16_000, len(rest))
+				f.frame(http2.FrameData, 0, id, rest[:n])
+				rest = rest[n:]
+			}
+		}
+		for range 16 {
+			conn := a.dial()
+			drain(conn)
+			send(conn, f.String())
+		}
+	}}
+}
+
+func (m methods) messages() []attack {
 	return []attack{
 		{idea: "messages of 4 MB that do not end, on 20 calls of each connection", own: true, most: oneCaller, run: func(a *arena) { a.atOnce(200, m.fill(20)) }},
 		{idea: "the same of two users", from: []int{bad, worse}, most: allCallers, run: func(a *arena) { a.atOnce(200, m.fill(20)) }},
@@ -340,22 +360,8 @@ func (m methods) messages() []attack {
 				f.frame(http2.FrameData, http2.FlagDataEndStream, f.call(m.one), message(1, []byte("x")))
 			})
 		}),
-		{idea: "messages that unpack to 64 MiB", most: oneCaller, run: func(a *arena) {
-			f := hello()
-			for range 8 {
-				id := f.call(m.one, "grpc-encoding", "gzip")
-				for rest := message(1, bomb.Bytes()); len(rest) > 0; {
-					n := min(16_000, len(rest))
-					f.frame(http2.FrameData, 0, id, rest[:n])
-					rest = rest[n:]
-				}
-			}
-			for range 16 {
-				conn := a.dial()
-				drain(conn)
-				send(conn, f.String())
-			}
-		}},
+		m.unpacks("messages that unpack to 64 MiB", bytes.Repeat([]byte("1"), 64*mib)),
+		m.unpacks("messages of 2 million empty arguments", bytes.Repeat([]byte{0x12, 0}, 2_000_000)),
 		floods("messages that are no protobuf", 8, func() *frames {
 			return hello().times(200, func(f *frames) { f.whole(m.one, bytes.Repeat([]byte{0xff}, 50)) })
 		}),

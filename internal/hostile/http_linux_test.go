@@ -44,6 +44,7 @@ func httpHeads() []attack {
 	return []attack{
 		{idea: "heads that do not end", own: true, run: func(a *arena) { a.each(600, post+headers(3, 100)) }},
 		{idea: "a first byte each", run: func(a *arena) { a.each(900, "P") }},
+		{idea: "heads of short lines that do not end", own: true, run: func(a *arena) { a.each(600, post+strings.Repeat("a:\r\n", 7000)) }},
 		{idea: "heads of almost 32 KiB that do not end", own: true, most: strangers, run: func(a *arena) { a.atOnce(600, post+headers(30, 1000)) }},
 		sends("heads beyond the bound", post+headers(1, 100_000), post+headers(1000, 100)+"\r\n", post+headers(20_000, 0)+"\r\n"),
 		sends("request lines beyond the bound", "GET /"+strings.Repeat("a", 200_000)+" HTTP/1.1\r\n\r\n", strings.Repeat("A", 200_000), "GET "+strings.Repeat("%41", 9_000)+" HTTP/1.1\r\nHost: x\r\n\r\n"),

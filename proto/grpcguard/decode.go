@@ -1,6 +1,9 @@
 package grpcguard
 
 import (
+	"errors"
+	"io"
+
 	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/encoding/protowire"
@@ -50,6 +53,18 @@ func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 	}
 	return proto.Unmarshal(text.ReadOnlyData(), r.Message)
 }
+
+// noGzip refuses compressed messages: some bytes of one can stand for megabytes, for which
+// nobody is charged. etcd's packages register gzip, where a program has them.
+type noGzip struct{}
+
+var errCompressed = errors.New("this server takes no compressed messages: send it without compression")
+
+// Do implements grpc.Decompressor.
+func (noGzip) Do(io.Reader) ([]byte, error) { return nil, errCompressed }
+
+// Type implements grpc.Decompressor.
+func (noGzip) Type() string { return "gzip" }
 
 // Bytes that a message takes when it is decoded, besides those of its strings, about.
 const (

@@ -141,6 +141,7 @@ func (g *guard) options() []grpc.ServerOption {
 		grpc.InTapHandle(g.tap),
 		grpc.ChainStreamInterceptor(intercept),
 		grpc.ForceServerCodecV2(codec{encoding.GetCodecV2("proto")}),
+		grpc.RPCDecompressor(noGzip{}), //nolint:staticcheck // a server can do without what another package registers in no other way
 		grpc.MaxHeaderListSize(wire.MaxHeaderBytes),
 		grpc.StaticStreamWindowSize(streamWindow),
 		grpc.StaticConnWindowSize(connectionWindow),
