@@ -37,12 +37,13 @@ type Budget struct {
 	mu      sync.Mutex
 	total   account
 	callers map[string]*account
-	garbage *garbage // nil: memory counts as free once nobody uses it
+	garbage *garbage      // nil: memory counts as free once nobody uses it
+	freed   chan struct{} // closed when requests that were given up have given bytes back
 }
 
 // New returns a Budget of so many bytes.
 func New(bytes int64) *Budget {
-	return &Budget{total: account{most: bytes}, callers: map[string]*account{}}
+	return &Budget{total: account{most: bytes}, callers: map[string]*account{}, freed: make(chan struct{})}
 }
 
 // account is of one caller, or of all.
@@ -119,6 +120,15 @@ func (c *Claim) Close() {
 		return
 	}
 	c.add(-c.held)
+	if c.dying {
+		c.budget.signal()
+	}
+}
+
+// signal wakes those that wait for bytes of requests that were given up. b.mu is held.
+func (b *Budget) signal() {
+	close(b.freed)
+	b.freed = make(chan struct{})
 }
 
 // Take takes n bytes that have arrived, or are about to. The oldest unfinished requests
@@ -144,23 +154,34 @@ func (c *Claim) Take(n int64) bool {
 }
 
 // Try takes n bytes if there is room, and reports whether there was. It waits while garbage is
-// collected.
+// collected, and a little for requests that were given up to end.
 func (c *Claim) Try(n int64) bool {
-	taken, fits := c.try(n)
-	return taken || fits && c.budget.awaitGarbage(func() bool { return c.tryAdd(n) })
+	b := c.budget
+	taken, fits := c.try(n, b.garbage == nil)
+	switch {
+	case taken || !fits:
+		return taken
+	case b.garbage != nil:
+		return b.awaitGarbage(func() bool { return c.tryAdd(n) })
+	}
+	b.awaitEnds(func() bool { return c.hasMargin(n) })
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return c.tryAdd(n)
 }
 
 // Hold takes n bytes of a reply as Try does, but does not wait: the reply is in memory.
 func (c *Claim) Hold(n int64) bool {
-	taken, _ := c.try(n)
+	taken, _ := c.try(n, false)
 	return taken
 }
 
-func (c *Claim) try(n int64) (taken, fits bool) {
+// try takes n bytes if they fit, and if thrifty, what was given up has to leave room for them.
+func (c *Claim) try(n int64, thrifty bool) (taken, fits bool) {
 	b := c.budget
 	b.mu.Lock()
 	fits, victims := b.makeRoom(c, n)
-	taken = fits && c.tryAdd(n)
+	taken = fits && (!thrifty || c.hasMargin(n)) && c.tryAdd(n)
 	b.mu.Unlock()
 	giveUp(victims, ErrOverloaded)
 	return taken, fits
@@ -181,16 +202,43 @@ func (c *Claim) tryAdd(n int64) bool {
 
 // addWithin adds n bytes if even the margin for requests that were given up has room for them.
 func (c *Claim) addWithin(n int64) bool {
+	if !c.hasMargin(n) {
+		return false
+	}
+	c.add(n)
+	return true
+}
+
+// hasMargin reports whether requests that were given up leave room for n bytes.
+func (c *Claim) hasMargin(n int64) bool {
 	b := c.budget
 	margin := b.total.most / burstShare
 	if !b.isFew(c.caller, n) {
 		margin -= b.total.most / reserveShare
 	}
-	if c.caller.bursts(n) || b.total.held+n > b.total.most+margin {
-		return false
+	return !c.caller.bursts(n) && b.total.held+n <= b.total.most+margin
+}
+
+// endPatience is how long a request waits for others to end that were given up.
+const endPatience = 100 * time.Millisecond
+
+// awaitEnds waits until ok, which it calls with b.mu held.
+func (b *Budget) awaitEnds(ok func() bool) {
+	patience := time.NewTimer(endPatience)
+	defer patience.Stop()
+	for {
+		b.mu.Lock()
+		done, freed := ok(), b.freed
+		b.mu.Unlock()
+		if done {
+			return
+		}
+		select {
+		case <-freed:
+		case <-patience.C:
+			return
+		}
 	}
-	c.add(n)
-	return true
 }
 
 // isFew reports whether the caller has little, with n bytes more. Callers that have much leave a

@@ -83,3 +83,29 @@ func TestRepliesDoNotWait(t *testing.T) {
 		runtime.Gosched()
 	}
 }
+
+// TestWhatIsGivenUpEndsFirst: a request that is tried for waits until those that make room for it
+// have ended, but not for ever.
+func TestWhatIsGivenUpEndsFirst(t *testing.T) {
+	for _, ends := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			b := budget.New(1000)
+			first := waiting(b, "a", 250)
+			waiting(b, "a", 250)
+			next := open(b, "a")
+			began := time.Now()
+			taken := make(chan bool, 1)
+			go func() { taken <- next.Try(250) }()
+			synctest.Wait()
+			if first.why == nil || len(taken) > 0 {
+				t.Errorf("given up: %v; %d have room before that ended", first.why, len(taken))
+			}
+			if ends {
+				first.Close()
+			}
+			if !<-taken || ends != (time.Since(began) == 0) || time.Since(began) > time.Second {
+				t.Errorf("it has ended: %t; the next one waited %v", ends, time.Since(began))
+			}
+		})
+	}
+}
