@@ -102,7 +102,7 @@ func respUnfinished() []attack {
 		{idea: "thousands of elements, of which the last is missing", most: strangers, run: func(a *arena) {
 			a.each(300, "*2000\r\n"+strings.Repeat("$1\r\na\r\n", 1999))
 		}},
-		{idea: "half a command, after a large reply", own: true, most: strangers, run: func(a *arena) {
+		{idea: "half a command, after a large reply", own: true, most: oneCaller, run: func(a *arena) {
 			docs := command(append([]string{"COMMAND", "DOCS"}, slices.Repeat([]string{"auth"}, 1200)...)...)
 			for range 300 {
 				conn := a.dial()
