@@ -123,10 +123,10 @@ func (f *flaky) Watch(ctx context.Context, after script.Revision) iter.Seq2[regi
 
 // seen is a Projection that remembers its calls.
 type seen struct {
-	mu     sync.Mutex
-	resets []registry.State
-	told   []script.Revision // by Apply
-	pulses []script.Revision // where it was at each Pulse
+	mu      sync.Mutex
+	resets  []registry.State
+	applied []script.Revision // by Apply
+	pulses  []script.Revision // where it was at each Pulse
 }
 
 func (s *seen) Reset(state registry.State) {
@@ -138,7 +138,7 @@ func (s *seen) Reset(state registry.State) {
 func (s *seen) Apply(t registry.Transaction) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.told = append(s.told, t.Revision)
+	s.applied = append(s.applied, t.Revision)
 }
 
 func (s *seen) Pulse() {
@@ -149,8 +149,8 @@ func (s *seen) Pulse() {
 
 func (s *seen) at() script.Revision {
 	at := s.resets[len(s.resets)-1].Head
-	if len(s.told) > 0 {
-		at = max(at, s.told[len(s.told)-1])
+	if len(s.applied) > 0 {
+		at = max(at, s.applied[len(s.applied)-1])
 	}
 	return at
 }
@@ -158,7 +158,7 @@ func (s *seen) at() script.Revision {
 func (s *seen) now() seen {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return seen{resets: slices.Clone(s.resets), told: slices.Clone(s.told), pulses: slices.Clone(s.pulses)}
+	return seen{resets: slices.Clone(s.resets), applied: slices.Clone(s.applied), pulses: slices.Clone(s.pulses)}
 }
 
 // plain hides that seen is Pulsed.
@@ -180,8 +180,8 @@ func following(t *testing.T, test func(b *bench, store *flaky, s *seen)) {
 		test(b, store, s)
 		synctest.Wait()
 		one, two := s.now(), second.now()
-		if !slices.Equal(one.told, two.told) || len(one.resets) != len(two.resets) {
-			t.Errorf("two projections were told different things: %v, %v", one.told, two.told)
+		if !slices.Equal(one.applied, two.applied) || len(one.resets) != len(two.resets) {
+			t.Errorf("two projections got different transactions: %v, %v", one.applied, two.applied)
 		}
 	})
 }
@@ -209,10 +209,10 @@ func TestFollowIsExact(t *testing.T) {
 			later(time.Minute)
 		}
 		got := s.now()
-		if len(got.resets) != 1 || len(got.told) != 15 {
-			t.Fatalf("%d resets and %d transactions, want 1 and 15", len(got.resets), len(got.told))
+		if len(got.resets) != 1 || len(got.applied) != 15 {
+			t.Fatalf("%d resets and %d transactions, want 1 and 15", len(got.resets), len(got.applied))
 		}
-		for i, revision := range got.told {
+		for i, revision := range got.applied {
 			if revision != script.Revision(i+1) {
 				t.Errorf("transaction %d is of revision %d", i+1, revision)
 			}
@@ -258,8 +258,8 @@ func TestFollowStartsFromASnapshot(t *testing.T) {
 				}
 				last := b.publish("four").Release.Revision
 				synctest.Wait()
-				if got := s.now(); got.told[len(got.told)-1] != last || len(got.resets) != len(resets) {
-					t.Errorf("told %v after %d resets, want %d last and no more resets", got.told, len(got.resets), last)
+				if got := s.now(); got.applied[len(got.applied)-1] != last || len(got.resets) != len(resets) {
+					t.Errorf("applied %v after %d resets, want %d last and no more resets", got.applied, len(got.resets), last)
 				}
 			})
 		})
@@ -289,14 +289,14 @@ func TestFollowsOneFleet(t *testing.T) {
 				b.publish("two")
 				later(time.Minute)
 				got := s.now()
-				if len(got.resets) != 1 || !slices.Equal(got.told, []script.Revision{first}) || len(got.pulses) != len(before.pulses) {
-					t.Errorf("%d resets, told %v, %d pulses; want 1, revision %d and the %d pulses from before",
-						len(got.resets), got.told, len(got.pulses), first, len(before.pulses))
+				if len(got.resets) != 1 || !slices.Equal(got.applied, []script.Revision{first}) || len(got.pulses) != len(before.pulses) {
+					t.Errorf("%d resets, applied %v, %d pulses; want 1, revision %d and the %d pulses from before",
+						len(got.resets), got.applied, len(got.pulses), first, len(before.pulses))
 				}
 				store.set(test.restore)
 				later(time.Minute)
-				if got := s.now(); len(got.resets) != 1 || len(got.told) != 2 || len(got.pulses) == len(before.pulses) {
-					t.Errorf("after the fleet is back: %d resets, told %v, %d pulses", len(got.resets), got.told, len(got.pulses))
+				if got := s.now(); len(got.resets) != 1 || len(got.applied) != 2 || len(got.pulses) == len(before.pulses) {
+					t.Errorf("after the fleet is back: %d resets, applied %v, %d pulses", len(got.resets), got.applied, len(got.pulses))
 				}
 			})
 		})
@@ -350,8 +350,8 @@ func TestPulses(t *testing.T) {
 		store.set(func(f *flaky) { f.silent = false })
 		later(5 * registry.PulseInterval) // the watch that fell behind is found out
 		got := s.now()
-		if !slices.Equal(got.told, []script.Revision{1, 2}) || len(got.pulses) <= before || got.pulses[len(got.pulses)-1] != 2 {
-			t.Errorf("told %v, pulses at %v; want the watch to be made afresh", got.told, got.pulses)
+		if !slices.Equal(got.applied, []script.Revision{1, 2}) || len(got.pulses) <= before || got.pulses[len(got.pulses)-1] != 2 {
+			t.Errorf("applied %v, pulses at %v; want the watch to be made afresh", got.applied, got.pulses)
 		}
 		// And nobody guesses while the store does not answer.
 		store.set(func(f *flaky) { f.headErr = errors.New("no answer") })
@@ -372,7 +372,7 @@ func TestFollowComesBackAtOnce(t *testing.T) {
 			synctest.Wait()
 			b.publish(fmt.Sprint(i))
 			later(time.Second / 2)
-			if got := s.now(); len(got.told) != i+1 {
+			if got := s.now(); len(got.applied) != i+1 {
 				t.Fatalf("half a second after outage %d it does not follow, although nothing else is wrong", i)
 			}
 			later(time.Minute)

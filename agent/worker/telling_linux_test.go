@@ -473,7 +473,7 @@ func TestKeysThatChangeBesideACommit(t *testing.T) {
 		acme.filtered = false
 		acme.tell(&change{again: true})
 		if acme.tellAll(); len(told.told) != 0 {
-			t.Errorf("it is told %v", told.told)
+			t.Errorf("the process gets %v, want nothing", told.told)
 		}
 	})
 	for want, c := range map[string]*change{
@@ -487,7 +487,7 @@ func TestKeysThatChangeBesideACommit(t *testing.T) {
 			acme.telling.running = true
 			acme.tell(&change{again: true})
 			if acme.tellAll(); strings.Join(told.told, " ") != want {
-				t.Errorf("it is told %v, want %s", told.told, want)
+				t.Errorf("the process gets %v, want %s", told.told, want)
 			}
 		})
 	}
@@ -531,17 +531,17 @@ func TestMuchThatIsLive(t *testing.T) {
 			told.told = nil
 			began := time.Now()
 			if err := acme.giveAll(t.Context(), p); err != nil || len(told.told) != scripts {
-				t.Fatalf("as it starts, it is told %d: %v", len(told.told), err)
+				t.Fatalf("at the start, the process gets %d scripts of %d: %v", len(told.told), scripts, err)
 			}
 			if took := time.Since(began); took < handOverPatience {
-				t.Errorf("it took only %v", took)
+				t.Errorf("the agent needed only %v, which tests no slow process", took)
 			}
 			told.told, acme.filtered = nil, true // as if the tenant's scripts needed signatures
 			acme.telling.running = true
 			acme.tell(&change{again: true})
 			acme.tellAll()
 			if s := acme.state.Load(); s.process != p || len(told.told) != scripts {
-				t.Errorf("as keys change, it is told %d, and it is replaced: %v", len(told.told), s.process != p)
+				t.Errorf("after a change of keys, the process gets %d scripts of %d; replaced: %v", len(told.told), scripts, s.process != p)
 			}
 		}
 	})

@@ -30,8 +30,8 @@ type Cluster struct {
 	say     func(format string, args ...any)
 }
 
-// Connect returns the cluster that kubectl would talk to: that of $KUBECONFIG. The cluster
-// calls say before each step.
+// Connect returns the cluster that $KUBECONFIG names, as kubectl does. The cluster calls say
+// before each step.
 func Connect(ctx context.Context, say func(format string, args ...any)) (*Cluster, error) {
 	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(
 		clientcmd.NewDefaultClientConfigLoadingRules(), nil).ClientConfig()

@@ -14,8 +14,8 @@ import (
 	"github.com/scriptorium-dev/scriptorium/proto/wire"
 )
 
-// received is a message that is to be decoded. A few bytes can stand for many elements: so its
-// call is charged for what these take, before they are there.
+// received wraps the target of a decode. A few bytes on the wire can become many elements, so
+// Unmarshal charges the call for the memory of these before it allocates them.
 type received struct {
 	proto.Message
 	stream *stream

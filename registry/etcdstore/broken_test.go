@@ -12,7 +12,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// TestABrokenFloor: nobody is told of a floor that is too low, and everything else goes on.
+// TestABrokenFloor: the registry announces no floor that is too low, and everything else goes on.
 func TestABrokenFloor(t *testing.T) {
 	for _, record := range []string{"garbage", "", "9000000000000000000"} {
 		prefix := "/" + rand.Text()

@@ -107,9 +107,9 @@ func (s *Store) past(ctx context.Context, kv *mvccpb.KeyValue) *script.Object {
 
 // beginSnapshot reads the head, the floor, the fleet's identity and the accepted loss.
 func (s *Store) beginSnapshot(ctx context.Context) (*clientv3.TxnResponse, error) {
-	return s.commit(ctx, "begin a snapshot", nil, []clientv3.Op{
+	return s.read(ctx, "begin a snapshot", []clientv3.Op{
 		clientv3.OpGet(s.keys.head(), clientv3.WithKeysOnly()), clientv3.OpGet(s.keys.floor()), clientv3.OpGet(s.keys.fleet()), clientv3.OpGet(s.keys.loss()),
-	}, nil)
+	})
 }
 
 // pages yields all keys with the prefix as of one revision of etcd. An error is the

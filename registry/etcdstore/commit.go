@@ -88,7 +88,7 @@ func (s *Store) commitOnce(ctx context.Context, c registry.Commit, lease clientv
 // apply commits the change, and trims the history if that is due.
 func (s *Store) apply(ctx context.Context, c *change) (*clientv3.TxnResponse, error) {
 	name := c.release.Name
-	resp, err := s.commit(ctx, "change "+name.String(), s.guarded(c.guards),
+	resp, err := s.commit(ctx, "change "+name.String(), c.guards,
 		append(c.ops, clientv3.OpGet(s.keys.history(name), clientv3.WithPrefix(), clientv3.WithCountOnly())),
 		append([]clientv3.Op{clientv3.OpGet(s.keys.release(name), clientv3.WithKeysOnly())}, c.asks...))
 	if err != nil || !resp.Succeeded {

@@ -25,6 +25,9 @@ func (k keys) leader() string { return k.prefix + "leader" }
 // Campaign implements registry.Elector: the term is the revision of etcd at which
 // the campaign began.
 func (s *Store) Campaign(ctx context.Context) (registry.Leadership, error) {
+	if _, err := s.Fleet(ctx); err != nil {
+		return nil, err // whoever leads here serves the fleet that etcd has
+	}
 	bounded, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	lease, err := s.client.Grant(bounded, leaseSeconds)

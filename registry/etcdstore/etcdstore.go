@@ -5,6 +5,7 @@ package etcdstore
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -212,7 +213,7 @@ func (s *Store) Sources(ctx context.Context, digests []script.Digest) ([]registr
 		for i, d := range batch {
 			reads[i] = clientv3.OpGet(s.keys.blob(d))
 		}
-		resp, err := s.commit(ctx, "read sources", nil, reads, nil)
+		resp, err := s.read(ctx, "read sources", reads)
 		if err != nil {
 			return nil, err
 		}
@@ -240,8 +241,34 @@ func (s *Store) get(ctx context.Context, what, key string, opts ...clientv3.OpOp
 	return resp, nil
 }
 
-// commit runs a transaction within the timeout.
+// read runs reads as of one revision, within the timeout.
+func (s *Store) read(ctx context.Context, what string, reads []clientv3.Op) (*clientv3.TxnResponse, error) {
+	return s.transact(ctx, what, nil, reads, nil)
+}
+
+// commit runs a transaction that writes, within the timeout, if etcd has the fleet that the store
+// serves. All writes of the store go through it: a registry that has not noticed yet that etcd was
+// lost, or holds another fleet now, must neither leave nor remove anything there.
 func (s *Store) commit(ctx context.Context, what string, guards []clientv3.Cmp, then, otherwise []clientv3.Op) (*clientv3.TxnResponse, error) {
+	fleet, err := s.serving(ctx)
+	if err != nil {
+		return nil, err
+	}
+	key := s.keys.fleet()
+	resp, err := s.transact(ctx, what,
+		append(slices.Clip(guards), clientv3.Compare(clientv3.Value(key), "=", fleet)), then,
+		append(slices.Clip(otherwise), clientv3.OpGet(key)))
+	if err != nil || resp.Succeeded {
+		return resp, err
+	}
+	if _, err := s.serve(resp.Responses[len(otherwise)].GetResponseRange().GetKvs()); err != nil {
+		return nil, err
+	}
+	return resp, nil
+}
+
+// transact runs a transaction within the timeout.
+func (s *Store) transact(ctx context.Context, what string, guards []clientv3.Cmp, then, otherwise []clientv3.Op) (*clientv3.TxnResponse, error) {
 	bounded, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	resp, err := s.client.Txn(bounded).If(guards...).Then(then...).Else(otherwise...).Commit()

@@ -108,6 +108,7 @@ func TestSurvivesEtcdRestart(t *testing.T) {
 		return e, s
 	}
 	e, s := start()
+	etcdtest.Found(t, s)
 	name := script.Name{Tenant: "acme", Script: "route"}
 	source := []byte("return 1")
 	v := script.Version{Number: 1, Digest: script.DigestOf(source), Engine: "lua", Size: len(source)}

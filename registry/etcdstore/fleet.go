@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"fmt"
 	"regexp"
-	"slices"
 	"sync"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
@@ -75,15 +74,15 @@ func (s *Store) refuse(found string) error {
 	return nil
 }
 
-// guarded adds to the guards of a change that etcd has the fleet: between the loss of etcd's
-// data and the next look at the fleet, no write is acknowledged.
-func (s *Store) guarded(guards []clientv3.Cmp) []clientv3.Cmp {
+// serving returns the fleet that the store serves, and reads it if it is not known yet.
+func (s *Store) serving(ctx context.Context) (string, error) {
 	s.served.mu.Lock()
-	defer s.served.mu.Unlock()
-	if s.served.fleet == "" {
-		return guards
+	fleet := s.served.fleet
+	s.served.mu.Unlock()
+	if fleet != "" {
+		return fleet, nil
 	}
-	return append(slices.Clone(guards), clientv3.Compare(clientv3.Value(s.keys.fleet()), "=", s.served.fleet))
+	return s.Fleet(ctx)
 }
 
 // fleetIDs are those that can be founded.
@@ -108,7 +107,7 @@ func (s *Store) Found(ctx context.Context, id string) (fleet string, founded boo
 	}
 	kvs := resp.Kvs
 	if len(kvs) == 0 {
-		txn, err := s.commit(ctx, "found the fleet",
+		txn, err := s.transact(ctx, "found the fleet",
 			[]clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(key), "=", 0)},
 			[]clientv3.Op{clientv3.OpPut(key, made)},
 			[]clientv3.Op{clientv3.OpGet(key)})

@@ -4,15 +4,18 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/scriptorium-dev/scriptorium/internal/embedded/etcdtest"
 	"github.com/scriptorium-dev/scriptorium/registry"
 	"github.com/scriptorium-dev/scriptorium/registry/etcdstore"
+	"github.com/scriptorium-dev/scriptorium/registry/fleet"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -136,25 +139,96 @@ func TestTheFleetIsLost(t *testing.T) {
 }
 
 // TestNoWriteWithoutTheFleet: a store that serves a fleet changes nothing in an etcd that has
-// lost it, also before it was noticed.
+// lost it, or has another one, also before anybody noticed. The next registry would take what
+// it finds there for its own.
 func TestNoWriteWithoutTheFleet(t *testing.T) {
-	prefix := "/" + rand.Text()
-	s, c := open(t, prefix), client(t)
-	wantServed(t, s, etcdtest.Found(t, s))
-	if _, err := c.Delete(t.Context(), prefix+"/", clientv3.WithPrefix()); err != nil {
+	for name, found := range map[string]string{"empty": "", "another fleet": "another"} {
+		t.Run(name, func(t *testing.T) {
+			prefix := "/" + rand.Text()
+			s, c := open(t, prefix), client(t)
+			wantServed(t, s, etcdtest.Found(t, s))
+			if _, err := c.Delete(t.Context(), prefix+"/", clientv3.WithPrefix()); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := c.Put(t.Context(), prefix+"/audit/~", "of that fleet"); err != nil {
+				t.Fatal(err)
+			}
+			if found != "" {
+				if _, err := c.Put(t.Context(), prefix+"/meta/fleet", found); err != nil {
+					t.Fatal(err)
+				}
+			}
+			before := dump(t, c, prefix)
+			for what, write := range writes(s) {
+				if err := write(t.Context()); !errors.Is(err, registry.ErrNoFleet) || s.Refusal() == nil {
+					t.Errorf("%s: %v, refusal %v; want ErrNoFleet", what, err, s.Refusal())
+				}
+			}
+			if after := dump(t, c, prefix); !slices.Equal(before, after) {
+				t.Errorf("etcd has\n%q; want\n%q", after, before)
+			}
+		})
+	}
+}
+
+// writes are the changes that a store makes, but for those of a change that tidies up after
+// itself.
+func writes(s *etcdstore.Store) map[string]func(context.Context) error {
+	name := script.Name{Tenant: "acme", Script: "route"}
+	content := []byte("1")
+	digest := script.DigestOf(content)
+	all, _ := script.ParseSelector([]string{"acme"})
+	value := script.Value{Key: script.ValueKey{Tenant: "acme", Key: "k"}, Digest: digest, Size: 1}
+	return map[string]func(context.Context) error{
+		"Commit": func(ctx context.Context) error { _, err := s.Commit(ctx, requested("route")); return err },
+		"CommitValue": func(ctx context.Context) error {
+			_, err := s.CommitValue(ctx, registry.ValueCommit{Value: value, Content: content})
+			return err
+		},
+		"CommitTenant": func(ctx context.Context) error {
+			_, err := s.CommitTenant(ctx, registry.TenantCommit{Tenant: script.Tenant{Name: "acme"}})
+			return err
+		},
+		"NoteRequest": func(ctx context.Context) error {
+			return s.NoteRequest(ctx, 0, "id", registry.Done{Name: name})
+		},
+		"PutSource": func(ctx context.Context) error { _, err := s.PutSource(ctx, content); return err },
+		"Restore": func(ctx context.Context) error {
+			_, err := s.Restore(ctx, registry.Restoration{Release: script.Release{Name: name}, History: make([]script.HistoryEntry, 1)})
+			return err
+		},
+		"RepairVersion": func(ctx context.Context) error { return s.RepairVersion(ctx, script.Release{Name: name}, 1, nil) },
+		"ReplaceSource": func(ctx context.Context) error {
+			return s.ReplaceSource(ctx, registry.Source{Digest: digest, Content: content})
+		},
+		"AcceptLoss": func(ctx context.Context) error { _, err := s.AcceptLoss(ctx, 1, script.AuditEntry{}); return err },
+		"Bury": func(ctx context.Context) error {
+			return s.Bury(ctx, script.Object{Release: &script.Release{Name: name, Deleted: true}})
+		},
+		"Discard": func(ctx context.Context) error {
+			_, err := s.Discard(ctx, registry.Blob{Digest: digest, Touched: 1 << 40})
+			return err
+		},
+		"TrimAudit":   func(ctx context.Context) error { _, err := s.TrimAudit(ctx, time.Now()); return err },
+		"PutGroup":    func(ctx context.Context) error { return s.PutGroup(ctx, all, 10) },
+		"DeleteGroup": func(ctx context.Context) error { return s.DeleteGroup(ctx, all) },
+		"PutSecrets":  func(ctx context.Context) error { return s.PutSecrets(ctx, content, 0) },
+		"Remember": func(ctx context.Context) error {
+			return s.Remember(ctx, []fleet.Memo{{Agent: "n1", Report: fleet.Report{Agent: "n1"}}})
+		},
+		"Campaign": func(ctx context.Context) error { _, err := s.Campaign(ctx); return err },
+	}
+}
+
+// dump returns the keys with the prefix and their values.
+func dump(t *testing.T, c *clientv3.Client, prefix string) (all []string) {
+	t.Helper()
+	resp, err := c.Get(t.Context(), prefix+"/", clientv3.WithPrefix())
+	if err != nil {
 		t.Fatal(err)
 	}
-	value := script.Value{Key: script.ValueKey{Tenant: "acme", Key: "k"}, Digest: script.DigestOf([]byte("1")), Size: 1}
-	_, release := s.Commit(t.Context(), requested("route"))
-	_, put := s.CommitValue(t.Context(), registry.ValueCommit{Value: value, Content: []byte("1")})
-	_, tenant := s.CommitTenant(t.Context(), registry.TenantCommit{Tenant: script.Tenant{Name: "acme"}})
-	for what, err := range map[string]error{"a release": release, "a value": put, "a tenant": tenant} {
-		if err == nil {
-			t.Errorf("%s is written", what)
-		}
+	for _, kv := range resp.Kvs {
+		all = append(all, string(kv.Key)+"="+string(kv.Value))
 	}
-	resp, err := c.Get(t.Context(), prefix+"/", clientv3.WithPrefix(), clientv3.WithKeysOnly())
-	if err != nil || len(resp.Kvs) > 0 {
-		t.Errorf("etcd has %v, %v; want nothing", resp, err)
-	}
+	return all
 }

@@ -30,11 +30,11 @@ func (k keys) groupsAdded() string { return k.prefix + "meta/groups" }
 func (s *Store) PutGroup(ctx context.Context, tenants script.Selector, limit int) error {
 	key, added := s.keys.group(tenants), s.keys.groupsAdded()
 	for {
-		resp, err := s.commit(ctx, "read the groups", nil, []clientv3.Op{
+		resp, err := s.read(ctx, "read the groups", []clientv3.Op{
 			clientv3.OpGet(key, clientv3.WithKeysOnly()),
 			clientv3.OpGet(s.keys.groups(), clientv3.WithPrefix(), clientv3.WithCountOnly()),
 			clientv3.OpGet(added, clientv3.WithKeysOnly()),
-		}, nil)
+		})
 		if err != nil {
 			return err
 		}

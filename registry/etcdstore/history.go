@@ -12,7 +12,7 @@ import (
 
 // History implements registry.Store.
 func (s *Store) History(ctx context.Context, name script.Name) ([]script.HistoryEntry, error) {
-	resp, err := s.commit(ctx, "read the history of "+name.String(), nil, s.readHistory(name, 0), nil)
+	resp, err := s.read(ctx, "read the history of "+name.String(), s.readHistory(name, 0))
 	if err != nil {
 		return nil, err
 	}
@@ -62,7 +62,7 @@ func (s *Store) trimHistory(ctx context.Context, name script.Name, excess int64)
 // Record implements registry.Store.
 func (s *Store) Record(ctx context.Context, r script.Release, at int64) ([]script.Version, []script.HistoryEntry, error) {
 	reads := append(s.readHistory(r.Name, at), clientv3.OpGet(s.keys.versions(r.Name), clientv3.WithPrefix(), clientv3.WithRev(at)))
-	resp, err := s.commit(ctx, "read the record of "+r.Name.String(), nil, reads, nil)
+	resp, err := s.read(ctx, "read the record of "+r.Name.String(), reads)
 	if err != nil {
 		return nil, nil, err
 	}

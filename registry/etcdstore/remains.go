@@ -32,7 +32,7 @@ func (s *Store) Remains(ctx context.Context, u registry.Unreadable) (registry.Re
 // remainsOf adds what there is of a script besides its release.
 func (s *Store) remainsOf(ctx context.Context, name script.Name, remains *registry.Remains) error {
 	reads := append(s.readHistory(name, now), clientv3.OpGet(s.keys.versions(name), clientv3.WithPrefix()), clientv3.OpGet(s.keys.grave(name)))
-	resp, err := s.commit(ctx, "read what is left of "+name.String(), nil, reads, nil)
+	resp, err := s.read(ctx, "read what is left of "+name.String(), reads)
 	if err != nil {
 		return err
 	}

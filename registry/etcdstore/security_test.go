@@ -159,7 +159,9 @@ func TestTheRoleIsEnough(t *testing.T) {
 	})
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	leadership, err := s.open(t, securedPrefix+"a", security).Campaign(ctx)
+	candidate := s.open(t, securedPrefix+"a", security)
+	etcdtest.Found(t, candidate)
+	leadership, err := candidate.Campaign(ctx)
 	if err != nil {
 		t.Fatalf("Campaign: %v", err)
 	}

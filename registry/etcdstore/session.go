@@ -23,7 +23,7 @@ func (s *Store) Secrets(ctx context.Context) ([]byte, script.Revision, error) {
 // PutSecrets implements session.Store.
 func (s *Store) PutSecrets(ctx context.Context, secrets []byte, at script.Revision) error {
 	key := s.keys.sessions()
-	guards := s.guarded([]clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key), "=", int64(at))})
+	guards := []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key), "=", int64(at))}
 	_, err := s.commit(ctx, "store the secrets of sessions", guards, []clientv3.Op{clientv3.OpPut(key, string(secrets))}, nil)
 	return err
 }

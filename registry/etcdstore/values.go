@@ -23,7 +23,7 @@ func (s *Store) Stock(ctx context.Context, key script.ValueKey) (registry.Stock,
 	if key.Key != "" {
 		reads = append(reads, clientv3.OpGet(s.keys.value(key)))
 	}
-	resp, err := s.commit(ctx, "read "+key.String(), nil, reads, nil)
+	resp, err := s.read(ctx, "read "+key.String(), reads)
 	if err != nil {
 		return registry.Stock{}, err
 	}
@@ -144,7 +144,7 @@ func (s *Store) commitObject(ctx context.Context, o script.Object, ops []clientv
 		}
 		ops = append(ops, clientv3.OpPut(s.newAuditKey(audit.Time), string(entry)))
 	}
-	resp, err := s.commit(ctx, "change "+o.Key(), s.guarded(guards), ops, nil)
+	resp, err := s.commit(ctx, "change "+o.Key(), guards, ops, nil)
 	if err != nil {
 		return 0, err
 	}

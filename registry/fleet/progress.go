@@ -69,8 +69,8 @@ func (f *Fleet) Reset(s registry.State) {
 	f.touch()
 }
 
-// rewind takes the agents for unknown that have more than there is: the store was restored from
-// a backup, and they take nothing of what it is told since.
+// rewind marks agents as unknown that report a later revision than the registry's head. The
+// store was restored from a backup, and such agents ignore what is published since.
 func (f *Fleet) rewind() {
 	for name, a := range f.agents {
 		if !a.unknown && a.report.Activated > f.head {

@@ -4100,8 +4100,8 @@ func (x *WatchLogsRequest) GetName() string {
 type WatchLogsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Lines of one agent, in order. Without an agent's name: how many the registry left
-	// out, of whichever agents, since they were not read in time. Absent where the
-	// state is told.
+	// out, of whichever agents, since they were not read in time. Absent in a response
+	// that has the state.
 	Logs *v11.Logs `protobuf:"bytes,1,opt,name=logs,proto3" json:"logs,omitempty"`
 	// What has become of the stream; the first response tells it.
 	State         LogsState `protobuf:"varint,2,opt,name=state,proto3,enum=scriptorium.registry.v1.LogsState" json:"state,omitempty"`

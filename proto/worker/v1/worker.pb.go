@@ -497,7 +497,7 @@ func (x *QuarantineRequest) GetSuspects() []string {
 	return nil
 }
 
-// A script that does not run, and what its callers are told.
+// A script that does not run, and the error that its callers get.
 type Quarantined struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// "tenant/name"
