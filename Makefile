@@ -69,8 +69,9 @@ $(IMAGES:%=image-%): image-%:
 		--tag '$(NAMES)/$*:$(TAG)' --output '$(OUTPUT)' .
 
 # The race detector runs every test but those of PLAIN. Those drive other programs, such as
-# a scriptctl for each command, or read files, and have few goroutines of their own to race.
-PLAIN := ./deploy/... ./internal/scriptctl ./internal/rules ./internal/docs ./internal/docs/page ./internal/docs/fleet
+# a scriptctl for each command, etcd, or a fleet of processes, or read files, and have few
+# goroutines of their own to race. Other tests race the code of etcdstore.
+PLAIN := ./loadtest/faults ./registry/etcdstore ./deploy/... ./internal/scriptctl ./internal/rules ./internal/docs ./internal/docs/page ./internal/docs/fleet
 # It attacks real sockets and watches the memory of real processes, so it has the machine for itself.
 ALONE := ./internal/hostile
 # `make verify` runs these.
@@ -85,7 +86,7 @@ HEAVY_TESTS := TestCorpus|TestLooks|TestLinear|TestReBombs|TestHeadersCost|TestA
 # Tests wait for other processes, so one package more than there are processors runs at a time.
 PARALLEL := -p $(shell expr $$(nproc) + 1)
 # The longest packages begin first, so that none of them runs alone at the end.
-LONG := ./operator/suite ./engine/lua ./loadtest/faults
+LONG := ./operator/suite ./internal/local
 
 .PHONY: test
 test: testenv ## Run every test, with the race detector or, where that is useless, without it

@@ -136,9 +136,7 @@ func TestGetRequestHeader(t *testing.T) {
 // TestHeadersCost: looking a header up costs at least an instruction for each 64 bytes of
 // names that it may compare, and for each 8 members that it passes.
 func TestHeadersCost(t *testing.T) {
-	if lua.RaceEnabled {
-		return // one goroutine, whose work counts: `make test` runs it without the race detector
-	}
+	lua.SingleGoroutine(t)
 	object := func(n int, prefix string) string {
 		var b strings.Builder
 		for i := range n {

@@ -191,13 +191,10 @@ func many(n int, format string) string {
 // TestSourceBombs gives the compiler sources that are larger than the default. Most are
 // refused; what is accepted must run, or end in an error, like any other.
 func TestSourceBombs(t *testing.T) {
+	lua.SingleGoroutine(t)
 	for name, source := range sourceBombs {
 		t.Run(name, func(t *testing.T) {
-			sizes := []int{2000, 200_000}
-			if lua.RaceEnabled {
-				sizes = sizes[:1] // the detector finds no more in a larger one
-			}
-			for _, n := range sizes {
+			for _, n := range []int{2000, 200_000} {
 				e := lua.New()
 				src := engine.Source{Code: []byte(source(n))}
 				var before, after runtime.MemStats

@@ -41,8 +41,6 @@ func compileMeasured(e engine.Engine, src engine.Source) (engine.Program, compil
 
 // compileFastest compiles up to five times, until that is as fast as it must be. A busy
 // machine makes a thread slower, too: only what takes too long each time takes too long.
-// Under the race detector, where nothing is that fast and its time is not looked at, once
-// is all.
 func compileFastest(e engine.Engine, src engine.Source) (p engine.Program, fastest compileCost, err error) {
 	const tries = 5
 	for try := range tries {
@@ -51,7 +49,7 @@ func compileFastest(e engine.Engine, src engine.Source) (p engine.Program, faste
 		if try == 0 || cost.cpu < fastest.cpu {
 			fastest = cost
 		}
-		if fastest.cpu <= maxCompileCPU || lua.RaceEnabled {
+		if fastest.cpu <= maxCompileCPU {
 			break
 		}
 	}
@@ -73,7 +71,7 @@ func (c compileCost) excess() string {
 	switch {
 	case c.bytes > maxCompileMem:
 		return fmt.Sprintf("compiling allocates %d MiB", c.bytes>>20)
-	case c.cpu > maxCompileCPU && !lua.RaceEnabled:
+	case c.cpu > maxCompileCPU:
 		return fmt.Sprintf("compiling takes %v", c.cpu)
 	}
 	return ""
@@ -92,16 +90,13 @@ func wantBounded(t *testing.T, e engine.Engine, src engine.Source) (engine.Progr
 // TestCompileIsBounded gives the compiler the worst sources of 64 KiB, as they are and
 // beside an entrypoint, which is compiled in another way.
 func TestCompileIsBounded(t *testing.T) {
+	lua.SingleGoroutine(t)
 	const entrypoint = "function " + corpus.Entrypoint + "() end "
-	most := boundedSource
-	if lua.RaceEnabled { // nothing is that fast there
-		most /= 8
-	}
 	for name, source := range sourceBombs {
 		t.Run(name, func(t *testing.T) {
 			for _, src := range []engine.Source{
-				{Code: []byte(largest(source, most))},
-				{Code: []byte(entrypoint + largest(source, most-len(entrypoint))), Entrypoint: corpus.Entrypoint},
+				{Code: []byte(largest(source, boundedSource))},
+				{Code: []byte(entrypoint + largest(source, boundedSource-len(entrypoint))), Entrypoint: corpus.Entrypoint},
 			} {
 				_, err := wantBounded(t, lua.New(), src)
 				t.Log(err)
@@ -117,11 +112,10 @@ func largest(source func(n int) string, most int) string {
 }
 
 func FuzzCompile(f *testing.F) {
+	lua.SingleGoroutine(f)
 	for _, source := range sourceBombs {
 		f.Add([]byte(source(300)))
-		if !lua.RaceEnabled {
-			f.Add([]byte(source(20_000)))
-		}
+		f.Add([]byte(source(20_000)))
 	}
 	scripts, err := corpus.Read(os.DirFS(corpusDir))
 	if err != nil {

@@ -50,11 +50,6 @@ func corpusLimits(s *corpus.Script, v corpus.Variant) script.Limits {
 	case s.MostLimits:
 		limits = script.MaxLimits()
 		limits.Timeout /= 5 // which suffices to fill any memory
-		if lua.RaceEnabled {
-			limits.Instructions /= 20
-		}
-	case lua.RaceEnabled && s.Allows(script.Limit):
-		limits.Instructions = 50_000 // an instruction takes some ten times as long
 	case !v.Exact:
 		limits.Instructions = 200_000 // or most of these would do the same for longer
 	}
@@ -107,18 +102,14 @@ func runCorpus(w io.Writer, family, after string) error {
 	return nil
 }
 
-// chosen returns which variants of the n-th script are run: all of them. With -short, and
-// under the race detector, where each takes ten times as long, it is the script as it is
-// and a few of the others, other ones for the next script. So each way to run a script meets
-// each family there, too.
+// chosen returns which variants of the n-th script are run: all of them. With -short, it is
+// the script as it is and a third of the others, other ones for the next script. So each way
+// to run a script meets each family there, too.
 func chosen(variants []corpus.Variant, n int) []corpus.Variant {
-	if !lua.RaceEnabled && !testing.Short() {
+	if !testing.Short() {
 		return variants
 	}
-	share := 3
-	if lua.RaceEnabled {
-		share = 9
-	}
+	const share = 3
 	some := variants[:1:1]
 	for i, v := range variants[1:] {
 		if (i+n)%share == 0 {
@@ -165,14 +156,14 @@ func (c *corpusChild) run(s *corpus.Script, v corpus.Variant) error {
 		}
 		limits.Timeout *= 4
 	}
-	if r.Peak > s.Alloc && !lua.RaceEnabled {
+	if r.Peak > s.Alloc {
 		c.problem("the heap grew by %d KiB, more than %d", r.Peak>>10, s.Alloc>>10)
 	}
 	// What is not counted: some bytes for each instruction, of numbers above all; and an
 	// error with its traceback at each pcall that the last one passes on its way out.
 	const uncounted, unwinding = 12, 8 << 20
 	most := lua.Allowance(limits)*10/9 + uncounted*int64(limits.OrDefaults().Instructions) + unwinding
-	if r.Total > most && !lua.RaceEnabled {
+	if r.Total > most {
 		c.problem("the call allocated %d KiB, more than %d", r.Total>>10, most>>10)
 	}
 	c.golden()

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/scriptorium-dev/scriptorium/engine/enginetest/corpus"
+	"github.com/scriptorium-dev/scriptorium/engine/lua"
 )
 
 var corpusTable = flag.Bool("corpus.table", false, "print the table of docs/isolation.md after TestCorpus")
@@ -25,6 +26,7 @@ const silence = time.Minute
 // TestCorpus runs every script of the corpus in every way there is, each family in a
 // process of its own.
 func TestCorpus(t *testing.T) {
+	lua.SingleGoroutine(t)
 	scripts, err := corpus.Read(os.DirFS(corpusDir))
 	if err != nil {
 		t.Fatal(err)
@@ -104,7 +106,7 @@ func (f *familyReport) run(t *testing.T) {
 func (f *familyReport) child(t *testing.T, after string) (last string, crashed bool) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0], fmt.Sprint("-test.short=", testing.Short()))
-	cmd.Env = append(os.Environ(), corpusVariable+"="+f.name, afterVariable+"="+after, "GORACE=atexit_sleep_ms=0")
+	cmd.Env = append(os.Environ(), corpusVariable+"="+f.name, afterVariable+"="+after)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

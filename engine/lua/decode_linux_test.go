@@ -80,9 +80,7 @@ func TestArgumentsCostInstructions(t *testing.T) {
 // TestArgumentsAreLinear: what takes longest to decode takes a few times as long as plain
 // objects of the same size.
 func TestArgumentsAreLinear(t *testing.T) {
-	if lua.RaceEnabled {
-		return // whose own work would be measured
-	}
+	lua.SingleGoroutine(t)
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	p, err := lua.New().Compile(engine.Source{Code: []byte(`function handle(v) if type(v) == "table" then local a = v.a end end`), Entrypoint: "handle"})

@@ -78,10 +78,9 @@ type differ struct {
 	batch  int // how many cases are one program here
 }
 
-// cases is how many cases a differential test makes: fewer for -short, and under the race
-// detector, which has nothing to find in them.
+// cases is how many cases a differential test makes.
 func cases() int {
-	if testing.Short() || lua.RaceEnabled {
+	if testing.Short() {
 		return *diffCases / 10
 	}
 	return *diffCases
@@ -90,6 +89,7 @@ func cases() int {
 // newDiffer returns a differ for t, and skips t where there is no lua5.1.
 func newDiffer(t *testing.T) *differ {
 	t.Helper()
+	lua.SingleGoroutine(t)
 	needs.Command(t, "lua5.1", "lua5.1")
 	seed := *diffSeed
 	if seed == 0 {

@@ -12,9 +12,7 @@ import (
 // TestLinear: what these do costs a number of instructions that is in proportion to
 // their input, of ten thousand bytes or items and of ten times as many.
 func TestLinear(t *testing.T) {
-	if lua.RaceEnabled {
-		return // one goroutine, whose work counts: `make test` runs it without the race detector
-	}
+	lua.SingleGoroutine(t)
 	for _, body := range []string{
 		`return #(("a"):rep(n):gsub("a", "bb"))`,
 		`return (("a"):rep(n):gsub("a", function(c) return c end))`,

@@ -153,9 +153,7 @@ var longWork = map[string]string{
 // TestLooks has builtins work on the longest inputs that there are. None works for longer
 // without a look at its turn than as many plain instructions take as are longest.
 func TestLooks(t *testing.T) {
-	if lua.RaceEnabled {
-		return // whose own work would be measured
-	}
+	lua.SingleGoroutine(t)
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // or it would be measured as well

@@ -80,6 +80,7 @@ var allocators = map[string]string{
 // TestAllocationIsCounted compares what calls were charged for with what they
 // allocated.
 func TestAllocationIsCounted(t *testing.T) {
+	SingleGoroutine(t)
 	for name, source := range allocators {
 		t.Run(name, func(t *testing.T) {
 			c, err := compile(engine.Source{Code: []byte("local n = 20000 " + source)})
@@ -101,11 +102,11 @@ func TestAllocationIsCounted(t *testing.T) {
 			counted := s.meter.allowance() - s.meter.allocatable()
 			instructions := int64(limits.Instructions) - s.meter.budget()
 			const perInstruction = 12 // numbers above all: see bytesForInstruction
-			if counted < allocated*9/10 && allocated-counted > perInstruction*instructions && !RaceEnabled {
+			if counted < allocated*9/10 && allocated-counted > perInstruction*instructions {
 				t.Errorf("%d bytes counted, %d allocated by %d instructions", counted, allocated, instructions)
 			}
 			const factor, slack = 3, 1 << 20 // estimates are too high, but nothing is paid for twice
-			if counted > factor*allocated+slack && !RaceEnabled {
+			if counted > factor*allocated+slack {
 				t.Errorf("%d bytes counted, and only %d allocated", counted, allocated)
 			}
 			t.Logf("%d bytes counted, %d allocated by %d instructions: %.2f", counted, allocated, instructions, float64(counted)/float64(allocated))

@@ -73,17 +73,14 @@ func TestRe(t *testing.T) {
 // TestReAgainstGo compares searches in the middle of texts, which are made by another
 // way here, with what Go finds.
 func TestReAgainstGo(t *testing.T) {
+	lua.SingleGoroutine(t)
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 1))
 	pieces := []string{"a", "b", ".", "^", "$", `\b`, `\B`, "(a)", "(b|)", "a*", "b+?", "[^a]", "(?:ab|a)", "ü", `\n`, "(?m:^)", "(?m:$)", "x?", "(a*)", "|", `\A`, `\z`, "(?s:.)"}
 	letters := []string{"a", "b", "ab", "x", "\n", "ü", " ", "\xff", "é"}
 	e := lua.New()
-	cases := 1500
-	if lua.RaceEnabled {
-		cases = 300
-	}
-	for range cases {
+	for range 1500 {
 		var pattern, text strings.Builder
 		for range 1 + r.IntN(5) {
 			pattern.WriteString(pieces[r.IntN(len(pieces))])
@@ -162,9 +159,7 @@ var reBombs = map[string]string{
 }
 
 func TestReBombs(t *testing.T) {
-	if lua.RaceEnabled {
-		return // one goroutine, whose work counts: `make test` runs it without the race detector
-	}
+	lua.SingleGoroutine(t)
 	e := lua.New()
 	for name, body := range reBombs {
 		t.Run(name, func(t *testing.T) {
