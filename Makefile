@@ -76,12 +76,12 @@ PLAIN := ./loadtest/faults ./registry/etcdstore ./deploy/... ./internal/scriptct
 ALONE := ./internal/hostile
 # `make verify` runs these.
 VERIFIED := ./internal/docs/prose
-# Tests that do less, or nothing, under the race detector, for its time and its own memory, run
-# again without it: hostile scripts in all variants, the comparison with reference Lua, bounds of
-# work, of compiling and of memory, simulated admission, processes that end, a thousand
+# Tests that skip, or do less, under the race detector (needs.NoRace) run without it: hostile
+# scripts in all variants, the comparison with reference Lua, bounds of work, of compiling and of
+# memory, simulated admission, mutants of the simulation, processes that end, a thousand
 # LuaScripts. No other test runs twice.
-HEAVY := ./operator/suite ./engine/lua ./agent/admission ./agent/worker/...
-HEAVY_TESTS := TestCorpus|TestLooks|TestLinear|TestReBombs|TestHeadersCost|TestArgumentsAreLinear|TestDiff|TestCompileIsBounded|FuzzCompile|TestSourceBombs|TestAllocationIsCounted|TestReAgainstGo|TestSimulation|TestMemoryIsCapped|TestDeaths|TestThousand
+HEAVY := ./operator/suite ./engine/lua ./agent/admission ./agent/worker/... ./registry/rpc ./internal/sim
+HEAVY_TESTS := TestHeadersOfStrangers|TestBodiesOfStrangers|TestFindsBugs|TestShowsBugs|TestCorpus|TestLooks|TestLinear|TestReBombs|TestHeadersCost|TestArgumentsAreLinear|TestDiff|TestCompileIsBounded|FuzzCompile|TestSourceBombs|TestAllocationIsCounted|TestReAgainstGo|TestSimulation|TestMemoryIsCapped|TestDeaths|TestThousand
 
 # Tests wait for other processes, so one package more than there are processors runs at a time.
 PARALLEL := -p $(shell expr $$(nproc) + 1)

@@ -144,12 +144,12 @@ func TestAnEndlessStreamOfEvents(t *testing.T) {
 		w.with(func() { w.large = false })
 		pass(100 * time.Millisecond)
 		w.set(faults{})
-		n.slowly(10 * time.Millisecond) // and there is an event each 5 ms
+		n.slowly(20 * time.Millisecond) // and there is an event each 10 ms
 		asked, _ := w.counts()
-		for i := range 100_000 / 5 {
+		for i := range 100_000 / 10 {
 			w.commit(map[string]string{"a": fmt.Sprint("text", i)})
-			pass(5 * time.Millisecond)
-			if i == 400 && !n.has("b", "late") {
+			pass(10 * time.Millisecond)
+			if i == 200 && !n.has("b", "late") {
 				t.Error("the source was not fetched within 2 s")
 			}
 		}

@@ -17,7 +17,7 @@ import (
 // the promises: a node's State and Report check what must always hold, the end
 // that every agent converges. SCRIPTORIUM_SEED repeats one run.
 func TestFaults(t *testing.T) {
-	runs := 8
+	runs := 4 // one of them signed
 	if testing.Short() {
 		runs = 2
 	}

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/scriptorium-dev/scriptorium/agent/store"
+	"github.com/scriptorium-dev/scriptorium/internal/needs"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -237,7 +238,7 @@ func TestCrashAtEveryStep(t *testing.T) {
 // skipped is how many steps are left out after each one: none, but under the race detector,
 // which makes each of them ten times as long.
 func skipped(seed uint64) int {
-	if !raceEnabled {
+	if !needs.Race {
 		return 0
 	}
 	return 3 + int(seed%4)

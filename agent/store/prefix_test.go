@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/scriptorium-dev/scriptorium/agent/store"
+	"github.com/scriptorium-dev/scriptorium/internal/needs"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -36,7 +37,7 @@ func (f recordingJournal) WriteAt(b []byte, offset int64) (int, error) {
 }
 
 // prefixes that are tried of each write.
-var prefixes = map[bool]int{false: 5, true: 1}[raceEnabled]
+var prefixes = map[bool]int{false: 5, true: 1}[needs.Race]
 
 // Whatever part of the last write reached the disk, what is loaded is a point of the
 // run, and none before the last that was acknowledged.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/scriptorium-dev/scriptorium/engine/enginetest/corpus"
+	"github.com/scriptorium-dev/scriptorium/internal/needs"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -141,7 +142,7 @@ func TestCorpus(t *testing.T) {
 			done.Store(true)
 			others.Wait()
 			peak := memory()
-			if most := int64(corpusCap + uncounted); peak.process > most && !raceEnabled {
+			if most := int64(corpusCap + uncounted); peak.process > most && !needs.Race {
 				t.Errorf("the process had %d MiB under a cap of %d MiB", peak.process>>20, corpusCap>>20)
 			}
 			if peak.agent > int64(before.HeapInuse)+agentGrows {

@@ -328,7 +328,7 @@ func TestConnectionsWait(t *testing.T) {
 // TestDeaths: whatever ends a process ends it alone. Another tenant's calls keep being
 // right, the process is replaced, and the script that ends it comes into quarantine.
 func TestDeaths(t *testing.T) {
-	for source, why := range deaths {
+	for source, why := range map[string]string{"overflow": "crash", "maps": "crash", "heap": "memory"} {
 		t.Run(source, func(t *testing.T) {
 			t.Parallel()
 			acme := walled("acme")

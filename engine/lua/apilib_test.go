@@ -9,6 +9,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/engine/enginetest"
 	"github.com/scriptorium-dev/scriptorium/engine/lua"
+	"github.com/scriptorium-dev/scriptorium/internal/needs"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -136,7 +137,7 @@ func TestGetRequestHeader(t *testing.T) {
 // TestHeadersCost: looking a header up costs at least an instruction for each 64 bytes of
 // names that it may compare, and for each 8 members that it passes.
 func TestHeadersCost(t *testing.T) {
-	lua.SingleGoroutine(t)
+	needs.NoRace(t)
 	object := func(n int, prefix string) string {
 		var b strings.Builder
 		for i := range n {

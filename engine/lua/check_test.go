@@ -9,6 +9,7 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/engine/lua"
+	"github.com/scriptorium-dev/scriptorium/internal/needs"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -191,7 +192,7 @@ func many(n int, format string) string {
 // TestSourceBombs gives the compiler sources that are larger than the default. Most are
 // refused; what is accepted must run, or end in an error, like any other.
 func TestSourceBombs(t *testing.T) {
-	lua.SingleGoroutine(t)
+	needs.NoRace(t)
 	for name, source := range sourceBombs {
 		t.Run(name, func(t *testing.T) {
 			for _, n := range []int{2000, 200_000} {

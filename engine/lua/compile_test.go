@@ -14,6 +14,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/engine/enginetest/corpus"
 	"github.com/scriptorium-dev/scriptorium/engine/lua"
+	"github.com/scriptorium-dev/scriptorium/internal/needs"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -90,7 +91,7 @@ func wantBounded(t *testing.T, e engine.Engine, src engine.Source) (engine.Progr
 // TestCompileIsBounded gives the compiler the worst sources of 64 KiB, as they are and
 // beside an entrypoint, which is compiled in another way.
 func TestCompileIsBounded(t *testing.T) {
-	lua.SingleGoroutine(t)
+	needs.NoRace(t)
 	const entrypoint = "function " + corpus.Entrypoint + "() end "
 	for name, source := range sourceBombs {
 		t.Run(name, func(t *testing.T) {
@@ -112,7 +113,7 @@ func largest(source func(n int) string, most int) string {
 }
 
 func FuzzCompile(f *testing.F) {
-	lua.SingleGoroutine(f)
+	needs.NoRace(f)
 	for _, source := range sourceBombs {
 		f.Add([]byte(source(300)))
 		f.Add([]byte(source(20_000)))

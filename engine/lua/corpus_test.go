@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/scriptorium-dev/scriptorium/engine/enginetest/corpus"
-	"github.com/scriptorium-dev/scriptorium/engine/lua"
+	"github.com/scriptorium-dev/scriptorium/internal/needs"
 )
 
 var corpusTable = flag.Bool("corpus.table", false, "print the table of docs/isolation.md after TestCorpus")
@@ -26,7 +26,7 @@ const silence = time.Minute
 // TestCorpus runs every script of the corpus in every way there is, each family in a
 // process of its own.
 func TestCorpus(t *testing.T) {
-	lua.SingleGoroutine(t)
+	needs.NoRace(t)
 	scripts, err := corpus.Read(os.DirFS(corpusDir))
 	if err != nil {
 		t.Fatal(err)

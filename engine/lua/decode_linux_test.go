@@ -9,6 +9,7 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/engine/lua"
+	"github.com/scriptorium-dev/scriptorium/internal/needs"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -80,7 +81,7 @@ func TestArgumentsCostInstructions(t *testing.T) {
 // TestArgumentsAreLinear: what takes longest to decode takes a few times as long as plain
 // objects of the same size.
 func TestArgumentsAreLinear(t *testing.T) {
-	lua.SingleGoroutine(t)
+	needs.NoRace(t)
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	p, err := lua.New().Compile(engine.Source{Code: []byte(`function handle(v) if type(v) == "table" then local a = v.a end end`), Entrypoint: "handle"})

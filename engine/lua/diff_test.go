@@ -89,7 +89,7 @@ func cases() int {
 // newDiffer returns a differ for t, and skips t where there is no lua5.1.
 func newDiffer(t *testing.T) *differ {
 	t.Helper()
-	lua.SingleGoroutine(t)
+	needs.NoRace(t)
 	needs.Command(t, "lua5.1", "lua5.1")
 	seed := *diffSeed
 	if seed == 0 {

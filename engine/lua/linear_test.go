@@ -6,13 +6,14 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/engine/lua"
+	"github.com/scriptorium-dev/scriptorium/internal/needs"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
 // TestLinear: what these do costs a number of instructions that is in proportion to
 // their input, of ten thousand bytes or items and of ten times as many.
 func TestLinear(t *testing.T) {
-	lua.SingleGoroutine(t)
+	needs.NoRace(t)
 	for _, body := range []string{
 		`return #(("a"):rep(n):gsub("a", "bb"))`,
 		`return (("a"):rep(n):gsub("a", function(c) return c end))`,

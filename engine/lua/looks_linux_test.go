@@ -11,6 +11,7 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/engine/lua"
+	"github.com/scriptorium-dev/scriptorium/internal/needs"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -153,7 +154,7 @@ var longWork = map[string]string{
 // TestLooks has builtins work on the longest inputs that there are. None works for longer
 // without a look at its turn than as many plain instructions take as are longest.
 func TestLooks(t *testing.T) {
-	lua.SingleGoroutine(t)
+	needs.NoRace(t)
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // or it would be measured as well

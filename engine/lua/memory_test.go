@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/scriptorium-dev/scriptorium/engine"
+	"github.com/scriptorium-dev/scriptorium/internal/needs"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -80,7 +81,7 @@ var allocators = map[string]string{
 // TestAllocationIsCounted compares what calls were charged for with what they
 // allocated.
 func TestAllocationIsCounted(t *testing.T) {
-	SingleGoroutine(t)
+	needs.NoRace(t)
 	for name, source := range allocators {
 		t.Run(name, func(t *testing.T) {
 			c, err := compile(engine.Source{Code: []byte("local n = 20000 " + source)})

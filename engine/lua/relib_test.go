@@ -11,6 +11,7 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/engine/lua"
+	"github.com/scriptorium-dev/scriptorium/internal/needs"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -73,7 +74,7 @@ func TestRe(t *testing.T) {
 // TestReAgainstGo compares searches in the middle of texts, which are made by another
 // way here, with what Go finds.
 func TestReAgainstGo(t *testing.T) {
-	lua.SingleGoroutine(t)
+	needs.NoRace(t)
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 1))
@@ -159,7 +160,7 @@ var reBombs = map[string]string{
 }
 
 func TestReBombs(t *testing.T) {
-	lua.SingleGoroutine(t)
+	needs.NoRace(t)
 	e := lua.New()
 	for name, body := range reBombs {
 		t.Run(name, func(t *testing.T) {

@@ -21,6 +21,10 @@ func TestMain(m *testing.M) {
 
 // TestMissing needs a command that no machine has. The other tests run it in a child process.
 func TestMissing(t *testing.T) {
+	if os.Getenv(asChild+"_NO_RACE") != "" {
+		needs.NoRace(t)
+		return
+	}
 	if os.Getenv(asChild+"_COMMAND") == "" {
 		t.Skipf("needs %s_COMMAND, which TestCommand sets", asChild)
 	}
@@ -46,6 +50,14 @@ func TestCommand(t *testing.T) {
 	}
 	out, passed = child(t, asChild+"_COMMAND=yes", needs.RequireAll+"=1")
 	if passed || !strings.Contains(out, "--- FAIL: TestMissing") || !strings.Contains(out, reason) {
+		t.Errorf("passed: %v\n%s", passed, out)
+	}
+}
+
+// TestNoRace: a test that `make test` would run nowhere fails under the race detector.
+func TestNoRace(t *testing.T) {
+	out, passed := child(t, asChild+"_NO_RACE=yes")
+	if passed == needs.Race || needs.Race && !strings.Contains(out, "HEAVY_TESTS of the Makefile does not match TestMissing") {
 		t.Errorf("passed: %v\n%s", passed, out)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/scriptorium-dev/scriptorium/agent/follow"
+	"github.com/scriptorium-dev/scriptorium/internal/needs"
 	eventv1 "github.com/scriptorium-dev/scriptorium/proto/event/v1"
 	registryv1 "github.com/scriptorium-dev/scriptorium/proto/registry/v1"
 	"github.com/scriptorium-dev/scriptorium/proto/seal"
@@ -53,6 +54,7 @@ func TestFindsBugs(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs a minute of processor time: run without -short, as CI does")
 	}
+	needs.NoRace(t)
 	for _, m := range mutants {
 		t.Run(m.name, func(t *testing.T) {
 			r := explore(t, search{seed: 1, count: mutantSchedules, favourites: m.steps, bugs: m.bugs})
@@ -73,6 +75,7 @@ func TestShowsBugsAsShortHistories(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs many schedules: run without -short, as CI does")
 	}
+	needs.NoRace(t)
 	b := bugs{state: careless}
 	r := explore(t, search{seed: 1, count: mutantSchedules, bugs: b})
 	if r.failed == nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/internal/certtest"
 	"github.com/scriptorium-dev/scriptorium/internal/h2test"
 	"github.com/scriptorium-dev/scriptorium/internal/memtest"
+	"github.com/scriptorium-dev/scriptorium/internal/needs"
 	"github.com/scriptorium-dev/scriptorium/internal/tlsfiles"
 	registryv1 "github.com/scriptorium-dev/scriptorium/proto/registry/v1"
 	"github.com/scriptorium-dev/scriptorium/registry/rpc"
@@ -70,6 +71,7 @@ func (b besieged) attack(t *testing.T) *h2test.Client {
 // TestBodiesOfStrangers: a caller who is not known is refused before the request arrives, and
 // health checks have small bounds: neither fills the memory of the registry.
 func TestBodiesOfStrangers(t *testing.T) {
+	needs.NoRace(t)
 	const most = 96 << 20
 	for _, method := range []string{registryv1.Registry_Publish_FullMethodName, registryv1.Feed_Pull_FullMethodName, healthv1.Health_Check_FullMethodName} {
 		t.Run(strings.Split(method, "/")[2], func(t *testing.T) {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/internal/certtest"
 	"github.com/scriptorium-dev/scriptorium/internal/memtest"
+	"github.com/scriptorium-dev/scriptorium/internal/needs"
 	"github.com/scriptorium-dev/scriptorium/internal/tlsfiles"
 	registryv1 "github.com/scriptorium-dev/scriptorium/proto/registry/v1"
 	"github.com/scriptorium-dev/scriptorium/proto/wire"
@@ -44,6 +45,7 @@ func serveTLS(t *testing.T) (*guarded, *tlsfiles.Material) {
 // TestHeadersOfStrangers: open calls with many compressed headers, by clients that show no
 // certificate, do not fill the memory of the registry.
 func TestHeadersOfStrangers(t *testing.T) {
+	needs.NoRace(t)
 	const mostBytes = 96 << 20 // of all calls, and of the buffers of their connections
 	for _, tt := range []struct {
 		name               string
