@@ -88,9 +88,12 @@ PARALLEL := -p $(shell expr $$(nproc) + 1)
 # The longest packages begin first, so that none of them runs alone at the end.
 LONG := ./operator/suite ./internal/local
 
+# The race detector waits for a second before each process ends.
+GORACE ?= atexit_sleep_ms=100
+
 .PHONY: test
 test: testenv ## Run every test, with the race detector or, where that is useless, without it
-	go test $(PARALLEL) -race -vet=off -timeout 15m $(TESTFLAGS) $(LONG) $$(go list ./... | grep -vxF "$$(go list $(PLAIN) $(ALONE) $(VERIFIED))")
+	GORACE='$(GORACE)' go test $(PARALLEL) -race -vet=off -timeout 15m $(TESTFLAGS) $(LONG) $$(go list ./... | grep -vxF "$$(go list $(PLAIN) $(ALONE) $(VERIFIED))")
 	CGO_ENABLED=0 go test $(PARALLEL) -vet=off -timeout 15m $(TESTFLAGS) $(PLAIN)
 	CGO_ENABLED=0 go test -vet=off -timeout 15m $(TESTFLAGS) $(ALONE)
 	CGO_ENABLED=0 go test $(PARALLEL) -vet=off -timeout 15m $(TESTFLAGS) -run '$(HEAVY_TESTS)' $(HEAVY)
