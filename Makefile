@@ -83,8 +83,9 @@ VERIFIED := ./internal/docs/prose
 HEAVY := ./operator/suite ./engine/lua ./agent/admission ./agent/worker/... ./registry/rpc ./internal/sim
 HEAVY_TESTS := TestHeadersOfStrangers|TestBodiesOfStrangers|TestFindsBugs|TestShowsBugs|TestCorpus|TestLooks|TestLinear|TestReBombs|TestHeadersCost|TestArgumentsAreLinear|TestDiff|TestCompileIsBounded|FuzzCompile|TestSourceBombs|TestAllocationIsCounted|TestReAgainstGo|TestSimulation|TestMemoryIsCapped|TestDeaths|TestThousand
 
-# Tests wait for other processes, so one package more than there are processors runs at a time.
-PARALLEL := -p $(shell expr $$(nproc) + 1)
+# Tests wait for other processes and for the disk, so two packages more than there are processors
+# run at a time.
+PARALLEL := -p $(shell expr $$(nproc) + 2)
 # The longest packages begin first, so that none of them runs alone at the end.
 LONG := ./operator/suite ./internal/local
 
