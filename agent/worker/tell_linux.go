@@ -119,16 +119,9 @@ func tell(ctx context.Context, p *process, part *workerv1.ApplyRequest) error {
 	return wire.FromStatus(err)
 }
 
-// Bounds of how long one tenant's process may take to make a part of a change live. One that
-// takes longer is replaced by one that starts from the change.
-const (
-	tellPatience = 2 * time.Second
-	// slowly is when a process counts as slow, and it may be so often: then it is replaced
-	// without waiting, until slowEvery has gone by.
-	slowly    = 500 * time.Millisecond
-	slowTimes = 3
-	slowEvery = time.Minute / slowTimes
-)
+// tellPatience is how long one tenant's process may take to make a part of a change live. One
+// that takes longer is replaced by one that starts from the change.
+const tellPatience = 2 * time.Second
 
 // apply makes a change live in the tenant's process, unless there is none just now:
 // the next one then starts from it. It reports whether the process has it. t.mu is held.
@@ -189,21 +182,9 @@ func (t *tenant) handed(live, last *change) *change {
 }
 
 // ask has the process do something that calls may wait for, and reports whether it did. The
-// agent kills a process that does not, or that is slow too often, and sends it no more calls.
-// The next process gets the last change before its first call. t.mu is held.
+// agent kills a process that does not, and sends it no more calls. The next process gets the
+// last change before its first call. t.mu is held.
 func (t *tenant) ask(p *process, do func(context.Context) error) bool {
-	if t.slow.Tokens() < 1 {
-		t.pool.cfg.Log.Warn("the process of a tenant is slow to take changes; it is replaced by one that has the last", "tenant", t.name)
-		t.drop(p)
-		p.kill(reasonSlow)
-		return false
-	}
-	began := time.Now()
-	defer func() {
-		if time.Since(began) >= slowly {
-			t.slow.Allow()
-		}
-	}()
 	ctx, cancel := context.WithTimeout(t.ctx, tellPatience)
 	defer cancel()
 	err := do(ctx)

@@ -526,7 +526,7 @@ func TestMuchThatIsLive(t *testing.T) {
 			acme.pool.cfg.Node.Table.Update([]*cache.Release{cache.NewRelease(*r)}, nil)
 		}
 		p, told := ready(t, acme)
-		p.client = sluggish{told, slowly - time.Millisecond}
+		p.client = sluggish{told, tellPatience / 4}
 		for range 2 {
 			told.told = nil
 			began := time.Now()

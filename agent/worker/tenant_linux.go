@@ -39,9 +39,8 @@ type tenant struct {
 	mu       sync.Mutex // guards what follows; held while a process takes over and while it gets a change
 	settings script.TenantSettings
 	blame    *blame
-	filtered bool          // the process may lack retained versions that no publisher has signed
-	slow     *rate.Limiter // has an element for each time that the process may be slow
-	enough   int           // digests, before those that are not retained any more are dropped
+	filtered bool // the process may lack retained versions that no publisher has signed
+	enough   int  // digests, before those that are not retained any more are dropped
 }
 
 // state is which process serves, if one does. It is immutable.
@@ -60,7 +59,7 @@ func (s *state) held() bool { return s.has < s.late }
 func newTenant(p *Pool, name string, s script.TenantSettings, c *change) *tenant {
 	t := &tenant{
 		pool: p, name: name, settings: s, enough: manyDigests, blame: newBlame(p.cfg.Quarantine), said: &rate.Sometimes{Interval: time.Second},
-		slow: rate.NewLimiter(rate.Every(slowEvery), slowTimes), sockets: sockets{troubles: map[string]string{}},
+		sockets: sockets{troubles: map[string]string{}},
 		stopped: make(chan struct{}), another: make(chan struct{}, 1), retained: map[script.Digest]struct{}{},
 		patience: rate.NewLimiter(rate.Limit(promptly), int(promptly)), // a tenth of the time
 		telling:  telling{renewed: map[script.Name]int{}},

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"google.golang.org/grpc"
@@ -101,40 +100,6 @@ func TestSocketsWithoutAFolder(t *testing.T) {
 func fake() (p *process, end func()) {
 	p = &process{ended: make(chan struct{})}
 	return p, func() { close(p.ended) }
-}
-
-// TestASlowTenant costs the fleet little: after it was slow some times it is not waited
-// for any more.
-func TestASlowTenant(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		acme := newIdle(t, &bytes.Buffer{})
-		p, _ := fake()
-		ask := func() (asked bool) {
-			acme.ask(p, func(ctx context.Context) error {
-				asked = true
-				<-ctx.Done()
-				return ctx.Err()
-			})
-			return asked
-		}
-		quick := func(context.Context) error { return nil }
-		for range 2 * slowTimes {
-			if !acme.ask(p, quick) {
-				t.Fatal("a quick one is refused")
-			}
-		}
-		for i := range slowTimes {
-			if !ask() {
-				t.Fatalf("it is not waited for the time %d", i+1)
-			}
-		}
-		if ask() {
-			t.Error("it is waited for once more")
-		}
-		if why := p.why.Load(); why == nil || *why != reasonSlow {
-			t.Errorf("killed for %v", why)
-		}
-	})
 }
 
 // TestOneThatDiesAsItIsTold died of what killed it, and not of being slow.

@@ -87,10 +87,10 @@ func New(socket string, opts ...Option) (*Client, error) {
 		cc, err := grpc.NewClient(endpoint, append(dial,
 			grpc.WithTransportCredentials(insecure.NewCredentials()), // the kernel vouches for both ends
 			grpc.WithConnectParams(grpc.ConnectParams{
-				// The agent is on this machine: trying again costs next to nothing, and one
-				// that was started again answers within this.
+				// The agent is on this machine: trying again costs next to nothing. A tenant's
+				// process, which has a lower priority, may answer late on a busy machine.
 				Backoff:           backoff.Config{BaseDelay: 20 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 200 * time.Millisecond},
-				MinConnectTimeout: time.Second,
+				MinConnectTimeout: 5 * time.Second,
 			}),
 		)...)
 		if err != nil {
