@@ -94,7 +94,9 @@ func (m *machine) takeBeacon(b *beacon) (accepted bool) {
 	if b.group > m.announced {
 		m.announced, m.announcedAt = b.group, b.at
 	}
-	m.poll = b.at.Add(silence + m.jitter(pollEvery))
+	if m.sessionless == 0 { // else no registry believes a report, whatever comes over NATS
+		m.poll = b.at.Add(silence + m.jitter(pollEvery))
+	}
 	if m.synced && b.head < m.cursor.Revision && !m.drift.wanted && b.at.After(m.current) {
 		m.current = b.at
 	}

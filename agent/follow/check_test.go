@@ -183,6 +183,39 @@ func TestWithBeaconsTheRegistryIsAskedOnceAMinute(t *testing.T) {
 	})
 }
 
+// TestWithoutASession: an agent that has no session yet, so that no registry believes its reports,
+// asks for one soon, although beacons come, and seldom if the registries know no sessions.
+func TestWithoutASession(t *testing.T) {
+	simulate(t, func(w *world, n *node, _ *follow.Follower) {
+		pass(2 * time.Second)
+		n.wantSession(true)
+	})
+	simulateIn(t, func(w *world) *world { w.set(faults{sessionless: true}); return w.unsigned() }, func(w *world, n *node, _ *follow.Follower) {
+		pass(2 * time.Second)
+		n.wantSession(false)
+		w.set(faults{})
+		pass(5 * time.Second)
+		n.wantSession(true)
+	})
+	simulateIn(t, func(w *world) *world { w.set(faults{sessionless: true}); return w.unsigned() }, func(w *world, n *node, _ *follow.Follower) {
+		pass(time.Minute)
+		before, _ := w.counts()
+		pass(15 * time.Minute)
+		if after, _ := w.counts(); after-before > 23 {
+			t.Errorf("asked %d times in a quarter of an hour", after-before)
+		}
+	})
+}
+
+func (n *node) wantSession(want bool) {
+	n.w.t.Helper()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if got := len(n.session.Key) > 0; got != want {
+		n.w.t.Errorf("the last report has a session: %v, want %v", got, want)
+	}
+}
+
 func TestGroupsFollowTheirTenantsAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1).unsigned()

@@ -103,6 +103,7 @@ type machine struct {
 	poll        time.Time // of the sync that is done if no beacon comes before
 	backstop    time.Time // of the one that is done whatever comes
 	failed      int       // syncs in a row
+	sessionless int       // syncs in a row that gave the agent no session, while it has none
 	held        string    // why the registry's answer changes nothing, until a sync succeeds
 	current     time.Time // when the cursor was last known to be the newest
 
@@ -332,9 +333,14 @@ func (m *machine) finishSync(now time.Time, out outcome) {
 	if !m.drift.wanted && out.began.After(m.current) {
 		m.current = out.began
 	}
+	m.sessionless++
+	if len(out.session.Key) > 0 {
+		m.sessionless = 0
+	}
 	apart := min(max(pollEvery, pollFactor*(out.waited-pollPrompt)), pollMax)
+	apart = max(apart, min(pollEvery<<min(m.sessionless, 10), pullEvery))
 	m.poll = now.Add(apart/2 + m.jitter(apart))
-	if beacon := m.heard.Add(silence); beacon.After(m.poll) {
+	if beacon := m.heard.Add(silence); m.sessionless == 0 && beacon.After(m.poll) {
 		m.poll = beacon.Add(m.jitter(pollEvery))
 	}
 	m.backstop = now.Add(pullEvery*3/4 + m.jitter(pullEvery/2))

@@ -35,7 +35,8 @@ type node struct {
 	kept       map[string]follow.Item // on disk
 	sources    map[script.Digest][]byte
 	cursor     follow.Cursor
-	fleet      string // of the last commit
+	fleet      string       // of the last commit
+	session    seal.Session // of the last status
 	status     *eventv1.Status
 	reports    []time.Time
 	prepared   int
@@ -343,7 +344,7 @@ func (n *node) Report(_ context.Context, s *eventv1.Status, in seal.Session) err
 	if data, err := seal.SealStatus(s, in); err != nil || len(data) > 1<<20 {
 		n.w.t.Errorf("%s composed a status of %d bytes that cannot be sent: %v", n.name, len(data), err)
 	}
-	n.status = s
+	n.status, n.session = s, in
 	n.reports = append(n.reports, time.Now())
 	if s.GetFleet() != n.w.fleet || n.damaged {
 		return nil

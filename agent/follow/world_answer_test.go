@@ -102,6 +102,9 @@ func (w *world) answer(req *registryv1.PullRequest) []*registryv1.PullResponse {
 		if !w.uncounted {
 			p.Removals, p.AcceptedLoss, p.AcceptedLossRevision = proto.Int64(w.made), w.accepted, int64(w.at)
 		}
+		if i == 0 && !w.faults.sessionless {
+			p.Session, p.SessionKey = []byte("token"), []byte("key")
+		}
 		if p.Last = i == len(pages)-1; p.Last {
 			p.Checksums = w.checksums(tenants)
 		}

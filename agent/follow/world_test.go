@@ -86,6 +86,7 @@ type faults struct {
 	floor                         float64       // a sync is answered with a full snapshot
 	hang                          bool          // the registry takes calls and answers none
 	late                          time.Duration // at most, until the registry looks what to answer
+	sessionless                   bool          // the registry gives no sessions
 }
 
 // newKey returns the key of the number.
