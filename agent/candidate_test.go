@@ -23,11 +23,11 @@ const everywhere = 1<<32 - 1
 
 // share that has, or has not, the agent among it.
 func shareWith(name string, is bool) uint32 {
-	rank := script.Rank("node-1", script.Name{Tenant: "acme", Script: name})
+	bucket := script.Bucket("node-1", script.Name{Tenant: "acme", Script: name})
 	if is {
-		return rank + 1
+		return bucket + 1
 	}
-	return rank
+	return bucket
 }
 
 // expecting is the test that the script answers so.
@@ -156,12 +156,12 @@ func TestACandidate(t *testing.T) {
 	n.is(t, "acme/route@2", `2`)
 
 	// A share without this agent changes nothing here.
-	r.advance("route", func(c *script.Candidate) { c.Step, c.Share = 1, shareWith("route", false) })
+	r.advance("route", func(c *script.Candidate) { c.Step, c.Threshold = 1, shareWith("route", false) })
 	r.publish("marker", `"1"`)
 	n.answers(t, r, "acme/marker", `"1"`)
 	n.is(t, "acme/route", `1`)
 
-	r.advance("route", func(c *script.Candidate) { c.Step, c.Share = 2, shareWith("route", true) })
+	r.advance("route", func(c *script.Candidate) { c.Step, c.Threshold = 2, shareWith("route", true) })
 	n.answers(t, r, "acme/route", `2`)
 	n.is(t, "acme/route", `2`)
 	n.is(t, "acme/route@1", `1`)
@@ -170,7 +170,7 @@ func TestACandidate(t *testing.T) {
 	}
 	told.want(t, r, "route", fmt.Sprintf("2/%d passed 2-0", attempt))
 	// The next step goes on counting; the tests are not run again.
-	r.advance("route", func(c *script.Candidate) { c.Step, c.Share = 3, everywhere })
+	r.advance("route", func(c *script.Candidate) { c.Step, c.Threshold = 3, everywhere })
 	r.publish("marker", `"2"`)
 	n.answers(t, r, "acme/marker", `"2"`)
 	n.is(t, "acme/route", `2`)
@@ -213,11 +213,11 @@ func TestACandidateThatFails(t *testing.T) {
 	told.want(t, r, "wrong", fmt.Sprintf("2/%d passed 0-0", r.head))
 
 	// Without tests, calls tell.
-	r.offer("calls", `fail at a call`, func(rel *script.Release) { rel.Candidate.Share = everywhere })
+	r.offer("calls", `fail at a call`, func(rel *script.Release) { rel.Candidate.Threshold = everywhere })
 	attempt := r.releases["acme/calls"].Candidate.Attempt
 	eventually(t, r, "the candidate runs", func() bool { _, err := n.call(t, "acme/calls"); return err != nil })
 	told.want(t, r, "calls", fmt.Sprintf("2/%d runs 1-1", attempt))
-	r.advance("calls", func(c *script.Candidate) { c.Share, c.Failed = 0, "1 of 1 calls failed" })
+	r.advance("calls", func(c *script.Candidate) { c.Threshold, c.Failed = 0, "1 of 1 calls failed" })
 	n.answers(t, r, "acme/calls", `1`)
 	told.want(t, r, "calls", "")
 }
@@ -231,7 +231,7 @@ func TestABrokenCandidate(t *testing.T) {
 	n := startNode(t, r, t.TempDir())
 	n.answers(t, r, "acme/route", `1`)
 	r.offer("route", `bad`, nil)
-	r.advance("route", func(c *script.Candidate) { c.Step, c.Share = 1, shareWith("route", true) })
+	r.advance("route", func(c *script.Candidate) { c.Step, c.Threshold = 1, shareWith("route", true) })
 	at := r.head
 	eventually(t, r, "it is reported", func() bool {
 		told.mu.Lock()
@@ -240,7 +240,7 @@ func TestABrokenCandidate(t *testing.T) {
 		return len(failures) == 1 && failures[0].GetRevision() == at && strings.Contains(failures[0].GetError().GetMessage(), "does not compile")
 	})
 	n.is(t, "acme/route", `1`)
-	r.advance("route", func(c *script.Candidate) { c.Share, c.Failed = 0, "node-1: it does not compile" })
+	r.advance("route", func(c *script.Candidate) { c.Threshold, c.Failed = 0, "node-1: it does not compile" })
 	eventually(t, r, "it is over", func() bool {
 		told.mu.Lock()
 		defer told.mu.Unlock()
@@ -300,7 +300,7 @@ func TestACandidateFromDisk(t *testing.T) {
 	dir := t.TempDir()
 	n := startNode(t, r, dir)
 	n.answers(t, r, "acme/route", `1`)
-	r.offer("route", `2`, func(rel *script.Release) { rel.Candidate.Share = everywhere })
+	r.offer("route", `2`, func(rel *script.Release) { rel.Candidate.Threshold = everywhere })
 	n.answers(t, r, "acme/route", `2`)
 	n.stop()
 	r.stop()
@@ -316,7 +316,7 @@ func TestACandidateFromDisk(t *testing.T) {
 // outsider returns the name of an agent that is among the share.
 func outsider(share uint32) string {
 	for i := range 1000 {
-		if name := fmt.Sprint("other-", i); script.Rank(name, script.Name{Tenant: "acme", Script: "route"}) < share {
+		if name := fmt.Sprint("other-", i); script.Bucket(name, script.Name{Tenant: "acme", Script: "route"}) < share {
 			return name
 		}
 	}
@@ -334,7 +334,7 @@ func TestWhatIsInTrouble(t *testing.T) {
 	}{
 		"no candidate":               {nil, 7},
 		"one that does not run":      {&script.Candidate{Version: version(2)}, 6},
-		"one that runs":              {&script.Candidate{Version: version(2), Share: everywhere}, 7},
+		"one that runs":              {&script.Candidate{Version: version(2), Threshold: everywhere}, 7},
 		"one that was given up":      {&script.Candidate{Version: version(2), Failed: "aborted"}, 7},
 		"the first, which is tested": {&script.Candidate{Version: version(1)}, 7},
 	} {
@@ -369,7 +369,7 @@ func TestWhatIsToldFirst(t *testing.T) {
 	} {
 		n := script.Name{Tenant: "acme", Script: name}
 		candidates = append(candidates, cache.NewReleaseOn("node-1", script.Release{
-			Name: n, Active: script.Version{Number: 1}, Candidate: &script.Candidate{Version: script.Version{Number: 2}, Step: c.step, Share: c.share},
+			Name: n, Active: script.Version{Number: 1}, Candidate: &script.Candidate{Version: script.Version{Number: 2}, Step: c.step, Threshold: c.share},
 		}))
 		if c.result != nil {
 			c.result.Script, c.result.Version = n, 2

@@ -45,7 +45,7 @@ func TestACandidateInAProcess(t *testing.T) {
 	})
 	told.want(t, r, "route", fmt.Sprintf("2/%d passed 0-0", attempt()))
 	r.revise("route", func(rel *script.Release) {
-		rel.Candidate.Step, rel.Candidate.Share, rel.Enabled = 1, shareWith("route", true), true
+		rel.Candidate.Step, rel.Candidate.Threshold, rel.Enabled = 1, shareWith("route", true), true
 	})
 	n.answers(t, r, "acme/route", `2`)
 	n.is(t, "acme/route", `2`)
@@ -104,7 +104,7 @@ func TestPublishersAreReplacedInAProcess(t *testing.T) {
 	n.is(t, "acme/route@1", `1`)
 	r.offer("route", `3`, func(rel *script.Release) {
 		rel.Candidate.Version = by(t, keyOf(7), rel, rel.Candidate.Version)
-		rel.Candidate.Step, rel.Candidate.Share = 1, shareWith("route", true)
+		rel.Candidate.Step, rel.Candidate.Threshold = 1, shareWith("route", true)
 		rel.Retained[2] = rel.Candidate.Version
 	})
 	n.answers(t, r, "acme/route", `3`)

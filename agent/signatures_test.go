@@ -120,7 +120,7 @@ func forgeries(t *testing.T) map[string]func(rel *script.Release, source string)
 		"as a candidate": func(rel *script.Release, source string) {
 			v := next(rel, source)
 			rel.Retained = append(slices.Clone(rel.Retained), v)
-			rel.Candidate = &script.Candidate{Version: v, Attempt: uint64(rel.Revision) + 1, Step: 1, Share: math.MaxUint32, Percent: 99}
+			rel.Candidate = &script.Candidate{Version: v, Attempt: uint64(rel.Revision) + 1, Step: 1, Threshold: math.MaxUint32, Percent: 99}
 		},
 		"with another config": func(rel *script.Release, _ string) {
 			rel.Settings.Config = json.RawMessage(`{"upstream":"evil"}`)

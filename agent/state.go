@@ -232,7 +232,7 @@ func (s *state) PutSources(sources map[script.Digest][]byte) error {
 	for d, content := range sources {
 		list = append(list, store.Source{Digest: d, Content: content})
 	}
-	return s.wrote(s.store.PutSources(list))
+	return s.noteWrite(s.store.PutSources(list))
 }
 
 // diskTrouble is a write that failed.
@@ -242,7 +242,7 @@ type diskTrouble struct {
 }
 
 // wrote notes a write that failed, and returns its error.
-func (s *state) wrote(err error) error {
+func (s *state) noteWrite(err error) error {
 	if err != nil {
 		s.trouble.Store(&diskTrouble{err: err, at: time.Now()})
 	}
@@ -291,7 +291,7 @@ func (s *state) elsewhere(tenant string) bool {
 // runs: see makeLive.
 func (s *state) Commit(put []follow.Item, removed []string) error {
 	batch := store.Batch{Put: entries(put), Removed: removed}
-	if err := s.wrote(s.store.Commit(batch)); err != nil {
+	if err := s.noteWrite(s.store.Commit(batch)); err != nil {
 		return err
 	}
 	s.trouble.Store(nil)
@@ -398,5 +398,5 @@ func (s *state) SaveCursor(c follow.Cursor) error {
 }
 
 func (s *state) saveCursor(c follow.Cursor) error {
-	return s.wrote(s.store.SaveCursor(store.Cursor{Fleet: c.Fleet, Revision: c.Revision, Group: s.group, Removals: c.Removals, Withheld: c.Withheld, Accepted: c.Accepted}))
+	return s.noteWrite(s.store.SaveCursor(store.Cursor{Fleet: c.Fleet, Revision: c.Revision, Group: s.group, Removals: c.Removals, Withheld: c.Withheld, Accepted: c.Accepted}))
 }

@@ -207,15 +207,15 @@ func TestImportOverWhatIsThere(t *testing.T) {
 func TestImportOverADeletedScript(t *testing.T) {
 	items := archive(t)
 	ctx := t.Context()
-	for what, bury := range map[string]bool{"a tombstone": false, "a grave": true} {
+	for what, purge := range map[string]bool{"a tombstone": false, "a version floor": true} {
 		t.Run(what, func(t *testing.T) {
 			b := newBench(t)
 			b.publish("mine")
 			b.remove()
-			if bury {
+			if purge {
 				tombstone, err := b.store.Release(ctx, route)
 				if err == nil {
-					err = b.store.Bury(ctx, script.Object{Release: &tombstone})
+					err = b.store.Purge(ctx, script.Object{Release: &tombstone})
 				}
 				if err != nil {
 					t.Fatal(err)

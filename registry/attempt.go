@@ -10,17 +10,17 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// asked is a write that was asked for.
-type asked struct {
+// writeRequest is a write that somebody requests.
+type writeRequest struct {
 	Write
 	change script.Change
-	// terms are what the request asks for besides: with Write, all that decides what
-	// becomes of it. Two requests differ if the JSON of their terms differs.
-	terms any
-	dry   bool
-	// itself: the registry asks, by its own rules, and ignores the script's owner.
-	itself bool
-	decide func(cur script.Release, now time.Time) (decision, error)
+	// payload is what the request asks for besides: with Write, all that decides what
+	// becomes of it. Two requests differ if the JSON of their payloads differs.
+	payload any
+	dry     bool
+	// bySystem: the registry requests it, by its own rules, and ignores the script's owner.
+	bySystem bool
+	decide   func(cur script.Release, now time.Time) (decision, error)
 	// prepare, if not nil, completes a decision before it is committed, or refuses it.
 	prepare func(*decision) error
 	copied  *script.Release // what an agent had of one whose record cannot be read; or nil
@@ -45,35 +45,35 @@ const attempts = 64
 
 // write decides and commits until nobody else was first. It returns what was
 // decided, with the release as committed.
-func (r *Registry) write(ctx context.Context, a asked) (decision, error) {
+func (r *Registry) write(ctx context.Context, a writeRequest) (decision, error) {
 	d, err := r.tryWrite(ctx, a)
-	r.wrote(a.change, outcomeOf(d, a.dry, err))
+	r.onWrite(a.change, outcomeOf(d, a.dry, err))
 	return d, err
 }
 
-func (r *Registry) tryWrite(ctx context.Context, a asked) (decision, error) {
+func (r *Registry) tryWrite(ctx context.Context, a writeRequest) (decision, error) {
 	if err := a.validate(); err != nil {
 		return decision{}, err
 	}
 	if !a.By.Allows(access.Read, a.Name.Tenant) { // nothing is said of the script
 		return decision{}, a.By.Check(usualRole(a.change), a.Name.Tenant)
 	}
-	means, err := a.means()
+	fingerprint, err := a.fingerprint()
 	if err != nil {
 		return decision{}, err
 	}
 	a.counted = new(bool)
-	if d, outcome, err := r.guess(ctx, a, means); outcome != lostRace {
+	if d, outcome, err := r.guess(ctx, a, fingerprint); outcome != lostRace {
 		return d, err
 	}
 	for attempt := 1; ; attempt++ {
-		d, outcome, err := r.attempt(ctx, a, means)
+		d, outcome, err := r.attempt(ctx, a, fingerprint)
 		if outcome == committed || a.dry {
 			return d, err
 		}
 		// What stood in the way may be this very write: asked for before, with an
 		// answer that got lost.
-		before, ok, lookErr := r.repeated(ctx, a, means, err)
+		before, ok, lookErr := r.repeated(ctx, a, fingerprint, err)
 		switch {
 		case lookErr != nil:
 			return decision{}, lookErr
@@ -96,18 +96,18 @@ const (
 
 // means is what the write asks for, however often it does: who asks and why is no
 // part of it.
-func (a asked) means() (Asked, error) {
+func (a writeRequest) fingerprint() (Fingerprint, error) {
 	text, err := json.Marshal(struct {
 		Change           script.Change
 		ExpectedRevision script.Revision
 		Owner            string
 		Force            bool
 		Terms            any
-	}{a.change, a.ExpectedRevision, a.Owner, a.Force, a.terms})
+	}{a.change, a.ExpectedRevision, a.Owner, a.Force, a.payload})
 	if err != nil {
-		return Asked{}, script.Errorf(script.Internal, "", "encode what is asked of %s: %w", a.Name, err)
+		return Fingerprint{}, script.Errorf(script.Internal, "", "encode the request for %s: %w", a.Name, err)
 	}
-	return Asked{Change: a.change, Digest: script.DigestOf(text)}, nil
+	return Fingerprint{Change: a.change, Digest: script.DigestOf(text)}, nil
 }
 
 // basis is what a write is decided on.
@@ -120,7 +120,7 @@ type basis struct {
 // that a rollback goes by, and is right if the commit finds that nothing has changed
 // since. Only a commit proves that: all else that it may come to, a refusal too, is a lost
 // race, but for a store that gives no answer.
-func (r *Registry) guess(ctx context.Context, a asked, means Asked) (decision, attemptOutcome, error) {
+func (r *Registry) guess(ctx context.Context, a writeRequest, fingerprint Fingerprint) (decision, attemptOutcome, error) {
 	b, ok := r.recent.basis(a.Name)
 	if !ok || a.dry {
 		return decision{}, lostRace, nil
@@ -129,14 +129,14 @@ func (r *Registry) guess(ctx context.Context, a asked, means Asked) (decision, a
 	if err != nil || !d.changed {
 		return decision{}, lostRace, nil //nolint:nilerr // it is decided again, on what is true
 	}
-	return r.commit(ctx, a, means, d)
+	return r.commit(ctx, a, fingerprint, d)
 }
 
 // attempt decides on what the store has.
-func (r *Registry) attempt(ctx context.Context, a asked, means Asked) (decision, attemptOutcome, error) {
+func (r *Registry) attempt(ctx context.Context, a writeRequest, fingerprint Fingerprint) (decision, attemptOutcome, error) {
 	cur, err := r.current(ctx, a.Name)
 	if u, ok := errors.AsType[*Unreadable](err); ok {
-		return r.attemptLost(ctx, a, means, u)
+		return r.attemptLost(ctx, a, fingerprint, u)
 	}
 	if err != nil {
 		return decision{}, settled, err
@@ -145,18 +145,18 @@ func (r *Registry) attempt(ctx context.Context, a asked, means Asked) (decision,
 	if err != nil {
 		return decision{}, settled, err
 	}
-	return r.commit(ctx, a, means, d)
+	return r.commit(ctx, a, fingerprint, d)
 }
 
 // decide returns what is to become of the basis, or why it must not.
-func (r *Registry) decide(a asked, b basis) (decision, error) {
+func (r *Registry) decide(a writeRequest, b basis) (decision, error) {
 	cur := b.release
 	if a.ExpectedRevision != 0 && a.ExpectedRevision != cur.Revision {
 		return decision{}, script.Errorf(script.Conflict, "expected_revision",
 			"%s is at revision %d, not %d: read it again and decide anew", a.Name, cur.Revision, a.ExpectedRevision)
 	}
 	forced := false
-	if !a.itself {
+	if !a.bySystem {
 		var err error
 		if forced, err = a.passOwner(cur); err != nil {
 			return decision{}, err
@@ -192,18 +192,18 @@ func (r *Registry) decide(a asked, b basis) (decision, error) {
 
 // vouched refuses to have agents run what they would not believe. What runs already is theirs
 // to judge, and so is what the registry does by itself.
-func (r *Registry) vouched(a asked, cur script.Release, d decision) error {
+func (r *Registry) vouched(a writeRequest, cur script.Release, d decision) error {
 	next := d.commit.Release
 	same := next.Active == cur.Active && candidateOf(next) == candidateOf(cur) && sameSettings(next.Settings, cur.Settings)
-	if !d.changed || a.itself || same {
+	if !d.changed || a.bySystem || same {
 		return nil
 	}
 	return r.publishers.Trust().Release(&next)
 }
 
 // withinRates counts the write, once.
-func (r *Registry) withinRates(a asked, b basis, d decision) error {
-	if !d.changed || a.dry || a.itself || *a.counted {
+func (r *Registry) withinRates(a writeRequest, b basis, d decision) error {
+	if !d.changed || a.dry || a.bySystem || *a.counted {
 		return nil
 	}
 	tenant, err := b.tenant()
@@ -221,16 +221,16 @@ func (r *Registry) withinRates(a asked, b basis, d decision) error {
 }
 
 // commit makes what was decided so, if nothing has changed since.
-func (r *Registry) commit(ctx context.Context, a asked, means Asked, d decision) (_ decision, _ attemptOutcome, err error) {
+func (r *Registry) commit(ctx context.Context, a writeRequest, fingerprint Fingerprint, d decision) (_ decision, _ attemptOutcome, err error) {
 	switch {
 	case a.dry || !d.changed && a.RequestID == "":
 		return d, committed, nil
 	case !d.changed:
 		// A retry must not do later what there is no need to do now.
-		done := Done{Name: a.Name, Asked: means, Version: d.version.Number}
+		done := Done{Name: a.Name, Fingerprint: fingerprint, Version: d.version.Number}
 		err = r.store.NoteRequest(ctx, d.release.Revision, a.RequestID, done)
 	default:
-		d.commit.RequestID, d.commit.Asked = a.RequestID, means
+		d.commit.RequestID, d.commit.Fingerprint = a.RequestID, fingerprint
 		if !d.brings.IsZero() {
 			d.commit.Source = r.small(ctx, d.brings)
 		}
@@ -273,7 +273,7 @@ func (r *Registry) small(ctx context.Context, d script.Digest) []byte {
 
 // repeated returns what became of the write if it was asked for before. What it came
 // to now, err, is the answer if not.
-func (r *Registry) repeated(ctx context.Context, a asked, means Asked, err error) (d decision, ok bool, lookErr error) {
+func (r *Registry) repeated(ctx context.Context, a writeRequest, fingerprint Fingerprint, err error) (d decision, ok bool, lookErr error) {
 	if a.RequestID == "" || script.KindOf(err) == script.Unavailable {
 		return decision{}, false, nil
 	}
@@ -281,9 +281,9 @@ func (r *Registry) repeated(ctx context.Context, a asked, means Asked, err error
 	if lookErr != nil || !ok {
 		return decision{}, false, lookErr
 	}
-	if done.Asked != means {
+	if done.Fingerprint != fingerprint {
 		return decision{}, false, script.Errorf(script.Invalid, "request_id",
-			"was used before, for another request (%s) of %s: make a new one for each write", done.Asked.Change, a.Name)
+			"was used before, for another request (%s) of %s: make a new one for each write", done.Fingerprint.Change, a.Name)
 	}
 	cur, lookErr := r.current(ctx, a.Name)
 	if lookErr != nil {

@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// Persist calls do until ctx is done, with a pause between calls that doubles from
+// RetryForever calls do until ctx is done, with a pause between calls that doubles from
 // 100 ms to 1 s, with jitter, until do says that it has worked. What do is, and why
 // it ended, is logged.
-func Persist(ctx context.Context, log *slog.Logger, what string, do func(worked func()) error) {
+func RetryForever(ctx context.Context, log *slog.Logger, what string, do func(worked func()) error) {
 	var last time.Duration
 	for ctx.Err() == nil {
 		err := do(func() { last = 0 })

@@ -50,7 +50,7 @@ func chosen(next script.Release, v script.Version) script.Release {
 // givenUp is next with its candidate given up; nothing of it runs.
 func givenUp(next script.Release, why string, now time.Time) script.Release {
 	c := *next.Candidate
-	c.Share, c.Percent, c.Since, c.Failed = 0, 0, now, printable(why, script.MaxFailedBytes)
+	c.Threshold, c.Percent, c.Since, c.Failed = 0, 0, now, printable(why, script.MaxFailedBytes)
 	next.Candidate = &c
 	return next
 }
@@ -136,7 +136,7 @@ func decideMove(cur script.Release, m Move, w Write, now time.Time) (decision, e
 	}
 	next := cur
 	steps := cur.Settings.Rollout.Steps
-	c.Step, c.Share, c.Percent, c.Since = m.Step, m.Share, steps[m.Step-1].Percent, now
+	c.Step, c.Threshold, c.Percent, c.Since = m.Step, m.Threshold, steps[m.Step-1].Percent, now
 	next.Candidate = &c
 	w.Note = fmt.Sprintf("step %d of %d: version %d on %d %% of the agents", c.Step, len(steps), c.Version.Number, c.Percent)
 	return decide(cur, next, script.ChangeAdvance, w, now), nil
@@ -162,10 +162,10 @@ func mayMove(cur script.Release, m Move) error {
 		return script.Errorf(script.Invalid, "move.step", "version %d of %s is the first: there is nothing to roll it out against", c.Version.Number, cur.Name)
 	case m.Step < c.Step || m.Step > steps:
 		return script.Errorf(script.Invalid, "move.step", "%d does not follow %d among the %d steps of %s", m.Step, c.Step, steps, cur.Name)
-	case m.Share == 0:
+	case m.Threshold == 0:
 		return script.Errorf(script.Invalid, "move.share", "of %s is 0: a step has some agents", cur.Name)
-	case m.Step == c.Step && m.Share <= c.Share: // begun anew, since the agents that it had are gone
-		return script.Errorf(script.Invalid, "move.share", "%d of %s is not above %d, which step %d has already", m.Share, cur.Name, c.Share, c.Step)
+	case m.Step == c.Step && m.Threshold <= c.Threshold: // begun anew, since the agents that it had are gone
+		return script.Errorf(script.Invalid, "move.share", "%d of %s is not above %d, which step %d has already", m.Threshold, cur.Name, c.Threshold, c.Step)
 	}
 	return nil
 }

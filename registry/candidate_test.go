@@ -25,7 +25,7 @@ func with(s script.Settings, r script.Release) script.Release { r.Settings = s; 
 
 // trying is r with a candidate in step 1, of which there was a step and an attempt.
 func trying(number uint64, r script.Release) script.Release {
-	r.Candidate = &script.Candidate{Version: numbered(number), Attempt: 3, Step: 1, Share: 100, Percent: 10}
+	r.Candidate = &script.Candidate{Version: numbered(number), Attempt: 3, Step: 1, Threshold: 100, Percent: 10}
 	return r
 }
 
@@ -166,14 +166,14 @@ func TestDecideCandidate(t *testing.T) {
 		{"retry at once", trying(2, with(both, state(1, false, 1, 2))), steering(Retry), "retry 1 false 2 [1 2] [] 2@8/0"},
 		{"steer nowhere", trying(2, with(both, state(1, false, 1, 2))), steering("up"), "INVALID"},
 
-		{"step", trying(2, with(both, state(1, false, 1, 2))), moving(Move{Step: 2, Share: 7}), "advance 1 false 2 [1 2] [] 2@3/2"},
-		{"step again", trying(2, with(both, state(1, false, 1, 2))), moving(Move{Step: 1, Share: 7}), "INVALID"},
-		{"step again, of other agents", trying(2, with(both, state(1, false, 1, 2))), moving(Move{Step: 1, Share: 101}), "advance 1 false 2 [1 2] [] 2@3/1"},
-		{"step again, of the same", trying(2, with(both, state(1, false, 1, 2))), moving(Move{Step: 1, Share: 100}), "INVALID"},
-		{"step back", trying(2, with(both, state(1, false, 1, 2))), moving(Move{Step: -1, Share: 101}), "INVALID"},
-		{"step too far", trying(2, with(both, state(1, false, 1, 2))), moving(Move{Step: 3, Share: 7}), "INVALID"},
+		{"step", trying(2, with(both, state(1, false, 1, 2))), moving(Move{Step: 2, Threshold: 7}), "advance 1 false 2 [1 2] [] 2@3/2"},
+		{"step again", trying(2, with(both, state(1, false, 1, 2))), moving(Move{Step: 1, Threshold: 7}), "INVALID"},
+		{"step again, of other agents", trying(2, with(both, state(1, false, 1, 2))), moving(Move{Step: 1, Threshold: 101}), "advance 1 false 2 [1 2] [] 2@3/1"},
+		{"step again, of the same", trying(2, with(both, state(1, false, 1, 2))), moving(Move{Step: 1, Threshold: 100}), "INVALID"},
+		{"step back", trying(2, with(both, state(1, false, 1, 2))), moving(Move{Step: -1, Threshold: 101}), "INVALID"},
+		{"step too far", trying(2, with(both, state(1, false, 1, 2))), moving(Move{Step: 3, Threshold: 7}), "INVALID"},
 		{"step of none", trying(2, with(both, state(1, false, 1, 2))), moving(Move{Step: 2}), "INVALID"},
-		{"step of a first version", trying(1, with(both, state(1, false, 1))), moving(Move{Step: 2, Share: 7}), "INVALID"},
+		{"step of a first version", trying(1, with(both, state(1, false, 1))), moving(Move{Step: 2, Threshold: 7}), "INVALID"},
 		{"move a failed one", failed(2, with(both, state(1, false, 1, 2))), moving(Move{Promote: true}), "INVALID"},
 		{"no move", trying(2, with(both, state(1, false, 1, 2))), moving(Move{}), "INVALID"},
 		{"two moves", trying(2, with(both, state(1, false, 1, 2))), moving(Move{Promote: true, Failed: "no"}), "INVALID"},
@@ -224,17 +224,17 @@ func wantSound(t *testing.T, d decision) {
 	if _, ok := r.Retains(candidateOf(r)); !ok && r.Candidate != nil {
 		t.Errorf("the candidate %d is not retained", candidateOf(r))
 	}
-	if c := r.Candidate; c != nil && (c.Failed != "" || c.Step == 0) && c.Share != 0 {
+	if c := r.Candidate; c != nil && (c.Failed != "" || c.Step == 0) && c.Threshold != 0 {
 		t.Errorf("agents run what they must not: %+v", c)
 	}
 }
 
 func TestWhatAStepSays(t *testing.T) {
-	d, err := decideMove(trying(2, with(both, state(1, false, 1, 2))), Move{Step: 2, Share: 7}, Write{Name: decideName, Author: Itself}, decideNow)
+	d, err := decideMove(trying(2, with(both, state(1, false, 1, 2))), Move{Step: 2, Threshold: 7}, Write{Name: decideName, Author: SystemAuthor}, decideNow)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := script.Candidate{Version: numbered(2), Attempt: 3, Step: 2, Share: 7, Percent: 50, Since: decideNow}
+	want := script.Candidate{Version: numbered(2), Attempt: 3, Step: 2, Threshold: 7, Percent: 50, Since: decideNow}
 	if c := *d.release.Candidate; c != want {
 		t.Errorf("candidate: %+v", c)
 	}
@@ -282,7 +282,7 @@ func TestRolesForCandidates(t *testing.T) {
 		{"promote", trying(2, with(both, state(1, false, 1, 2))), steering(Promote), "[release]"},
 		{"abort", trying(2, with(both, state(1, false, 1, 2))), steering(Abort), "[release]"},
 		{"retry", trying(2, with(both, state(1, false, 1, 2))), steering(Retry), "[release]"},
-		{"advance", trying(2, with(both, state(1, false, 1, 2))), moving(Move{Step: 2, Share: 7}), "[release]"},
+		{"advance", trying(2, with(both, state(1, false, 1, 2))), moving(Move{Step: 2, Threshold: 7}), "[release]"},
 		{"abort again", failed(2, with(both, state(1, false, 1, 2))), steering(Abort), "[]"},
 	} {
 		d, err := test.do(test.cur)
@@ -321,7 +321,7 @@ func TestAnyWayOfACandidate(t *testing.T) {
 				publishing(100+random.Uint64N(8), func(p *publication) { p.settings = &settings }),
 				configuring(settings), unpinning,
 				pinning(number), rollback, steering(Abort), steering(Retry), steering(Promote),
-				moving(Move{Step: 1, Share: 1}), moving(Move{Step: 2, Share: 2}), moving(Move{Failed: "no"}), moving(Move{Promote: true}),
+				moving(Move{Step: 1, Threshold: 1}), moving(Move{Step: 2, Threshold: 2}), moving(Move{Failed: "no"}), moving(Move{Promote: true}),
 				func(cur script.Release) (decision, error) { return decideDelete(cur, decideWrite, decideNow) },
 			}
 			which := random.IntN(len(choices))

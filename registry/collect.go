@@ -12,8 +12,8 @@ import (
 
 // CollectorConfig is what a Collector is made of.
 type CollectorConfig struct {
-	Store Store
-	Trash Trash // of the same store
+	Store   Store
+	Garbage Garbage // of the same store
 	// Interval is the time between two rounds; DefaultCollectInterval if 0.
 	Interval time.Duration
 	// TombstoneRetention is how long a tombstone is kept. An agent that comes back
@@ -131,21 +131,21 @@ func (c *Collector) round(ctx context.Context) {
 func (c *Collector) Collect(ctx context.Context) (Collected, error) {
 	var done Collected
 	now := c.cfg.Clock()
-	buryErr := c.bury(ctx, now.Add(-c.cfg.TombstoneRetention), &done)
+	purgeErr := c.purge(ctx, now.Add(-c.cfg.TombstoneRetention), &done)
 	discardErr := c.discard(ctx, &done)
 	var trimErr error
 	if c.cfg.AuditRetention > 0 {
-		done.AuditEntries, trimErr = c.cfg.Trash.TrimAudit(ctx, now.Add(-c.cfg.AuditRetention))
+		done.AuditEntries, trimErr = c.cfg.Garbage.TrimAudit(ctx, now.Add(-c.cfg.AuditRetention))
 	}
-	return done, errors.Join(buryErr, discardErr, trimErr)
+	return done, errors.Join(purgeErr, discardErr, trimErr)
 }
 
-func (c *Collector) bury(ctx context.Context, before time.Time, done *Collected) error {
-	for tombstone, err := range c.cfg.Trash.Tombstones(ctx, before) {
+func (c *Collector) purge(ctx context.Context, before time.Time, done *Collected) error {
+	for tombstone, err := range c.cfg.Garbage.Tombstones(ctx, before) {
 		if err != nil {
 			return fmt.Errorf("look for tombstones: %w", err)
 		}
-		if err := c.cfg.Trash.Bury(ctx, tombstone); err != nil {
+		if err := c.cfg.Garbage.Purge(ctx, tombstone); err != nil {
 			return fmt.Errorf("remove the tombstone of %s: %w", tombstone.Key(), err)
 		}
 		done.Tombstones++
@@ -155,7 +155,7 @@ func (c *Collector) bury(ctx context.Context, before time.Time, done *Collected)
 
 func (c *Collector) discard(ctx context.Context, done *Collected) error {
 	unneeded := map[script.Digest]Blob{}
-	for blob, err := range c.cfg.Trash.Blobs(ctx) {
+	for blob, err := range c.cfg.Garbage.Blobs(ctx) {
 		if err != nil {
 			return fmt.Errorf("list the sources: %w", err)
 		}
@@ -189,7 +189,7 @@ func (c *Collector) discard(ctx context.Context, done *Collected) error {
 		if !ok {
 			continue
 		}
-		discarded, err := c.cfg.Trash.Discard(ctx, suspect)
+		discarded, err := c.cfg.Garbage.Discard(ctx, suspect)
 		if err != nil {
 			return fmt.Errorf("remove a source: %w", err)
 		}

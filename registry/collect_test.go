@@ -29,7 +29,7 @@ func TestCollectorRuns(t *testing.T) {
 		var rounds []round
 		begun := time.Now()
 		c := registry.NewCollector(registry.CollectorConfig{
-			Store: b.store, Trash: b.store, Log: slog.New(slog.DiscardHandler),
+			Store: b.store, Garbage: b.store, Log: slog.New(slog.DiscardHandler),
 			Interval: time.Minute, TombstoneRetention: time.Hour, AuditRetention: time.Hour,
 			Clock:     func() time.Time { return time.Date(2026, 1, 1, 0, 59, 30, 0, time.UTC).Add(time.Since(begun)) },
 			Collected: func(done registry.Collected, err error) { rounds = append(rounds, round{time.Now(), done, err}) },
@@ -51,7 +51,7 @@ func TestCollectorRuns(t *testing.T) {
 	})
 }
 
-// broken is the trash of a store of which some cannot be done.
+// broken is the garbage of a store of which some cannot be done.
 type broken struct {
 	*memstore.Store
 	tombstones, blobs bool
@@ -76,8 +76,8 @@ func (s broken) Blobs(ctx context.Context) iter.Seq2[registry.Blob, error] {
 // TestCollectorGoesOn: what cannot be done does not keep it from the rest.
 func TestCollectorGoesOn(t *testing.T) {
 	for what, c := range map[string]struct {
-		trash broken
-		want  registry.Collected
+		garbage broken
+		want    registry.Collected
 	}{
 		"tombstones": {broken{tombstones: true}, registry.Collected{Sources: 1, AuditEntries: 2}},
 		"blobs":      {broken{blobs: true}, registry.Collected{Tombstones: 1, AuditEntries: 2}},
@@ -85,9 +85,9 @@ func TestCollectorGoesOn(t *testing.T) {
 		b := newBench(t)
 		b.publish("one")
 		b.remove()
-		c.trash.Store = b.store
+		c.garbage.Store = b.store
 		collector := registry.NewCollector(registry.CollectorConfig{
-			Store: b.store, Trash: c.trash, Log: slog.New(slog.DiscardHandler), AuditRetention: time.Hour,
+			Store: b.store, Garbage: c.garbage, Log: slog.New(slog.DiscardHandler), AuditRetention: time.Hour,
 		})
 		var sum registry.Collected
 		for range 2 {

@@ -256,7 +256,7 @@ func (d *doctor) script(ctx context.Context, u *Unreadable, name script.Name, f 
 	}
 	return func(ctx context.Context) error {
 		w := Write{Name: name, Author: d.req.Author, Note: d.req.Note, By: d.req.By, ExpectedRevision: u.Revision, Force: true}
-		_, err := d.registry.write(ctx, asked{
+		_, err := d.registry.write(ctx, writeRequest{
 			Write: w, change: script.ChangeRepair, copied: copied,
 			decide: func(cur script.Release, _ time.Time) (decision, error) { return unchanged(cur), nil },
 		})
@@ -278,7 +278,7 @@ func (d *doctor) value(ctx context.Context, u *Unreadable, f *Finding) (func(con
 		return nil, nil
 	}
 	last := u.Last.Value
-	a := askedValue{key: last.Key, author: d.req.Author, expected: u.Revision, by: d.req.By, note: d.req.Note, change: script.ChangeRemove}
+	a := valueRequest{key: last.Key, author: d.req.Author, expected: u.Revision, by: d.req.By, note: d.req.Note, change: script.ChangeRemove}
 	if !last.Deleted {
 		content, err := d.content(ctx, last)
 		if err != nil {
@@ -330,7 +330,7 @@ func (d *doctor) tenant(u *Unreadable, f *Finding) func(context.Context) error {
 		req.Settings = &u.Last.Tenant.Settings
 	}
 	return func(ctx context.Context) error {
-		_, _, err := d.registry.writeTenant(ctx, askedTenant{SetTenant: req, change: script.ChangeRepair, note: d.req.Note})
+		_, _, err := d.registry.writeTenant(ctx, tenantRequest{SetTenant: req, change: script.ChangeRepair, note: d.req.Note})
 		return err
 	}
 }

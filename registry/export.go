@@ -53,7 +53,7 @@ func (r *Registry) export(ctx context.Context, req ExportRequest, e *exporter) e
 		func() error { return e.tenants(snapshot) }, // they bound the values
 		func() error { return e.values(ctx, snapshot) },
 		func() error { return e.scripts(ctx, snapshot) },
-		func() error { return e.graves(ctx) },
+		func() error { return e.versionFloors(ctx) },
 	} {
 		if err := part(); err != nil || e.left {
 			return err
@@ -238,18 +238,18 @@ func (e *exporter) sources(ctx context.Context, release script.Release) error {
 	return nil
 }
 
-// graves sends the numbers of deleted scripts that are older than any tombstone.
+// versionFloors sends the numbers of deleted scripts that are older than any tombstone.
 // They are read after the snapshot, so that one whose tombstone was collected in the
 // meantime is not missed; it was seen.
-func (e *exporter) graves(ctx context.Context) error {
-	for grave, err := range e.store.Graves(ctx) {
+func (e *exporter) versionFloors(ctx context.Context) error {
+	for versionFloor, err := range e.store.VersionFloors(ctx) {
 		if err != nil {
 			return err
 		}
-		if e.seen[grave.Name] || !e.wants(grave.Name.Tenant) {
+		if e.seen[versionFloor.Name] || !e.wants(versionFloor.Name.Tenant) {
 			continue
 		}
-		if !e.send(Item{Record: &Record{Release: grave}}) {
+		if !e.send(Item{Record: &Record{Release: versionFloor}}) {
 			return nil
 		}
 	}

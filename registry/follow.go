@@ -83,7 +83,7 @@ const PulseInterval = time.Second
 // the projections get nothing.
 func Follow(ctx context.Context, store Store, log *slog.Logger, projections ...Projection) {
 	f := follower{store: store, log: log, projections: projections, unreadable: map[string]script.Revision{}}
-	Persist(ctx, log, "following the store", func(worked func()) error { return f.follow(ctx, worked) })
+	RetryForever(ctx, log, "following the store", func(worked func()) error { return f.follow(ctx, worked) })
 }
 
 type follower struct {

@@ -179,7 +179,7 @@ func TestOutcomes(t *testing.T) {
 	counts := map[string]int{}
 	r := registry.New(registry.Config{
 		Store: memstore.New(), Engines: map[string]engine.Checker{"lua": &checker{}},
-		Wrote: func(change script.Change, outcome registry.Outcome) { counts[fmt.Sprintf("%s %s", change, outcome)]++ },
+		OnWrite: func(change script.Change, outcome registry.Outcome) { counts[fmt.Sprintf("%s %s", change, outcome)]++ },
 	})
 	ctx := context.Background()
 	for _, source := range []string{"one", "one", "broken", ""} {

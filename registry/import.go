@@ -146,7 +146,7 @@ func (im *importer) record(ctx context.Context, rec Record) error {
 		}
 	}
 	outcome, err := im.store(ctx, rec)
-	im.registry.wrote(script.ChangeImport, outcome)
+	im.registry.onWrite(script.ChangeImport, outcome)
 	if err != nil {
 		return rec.blame(err)
 	}
@@ -249,11 +249,11 @@ func (im *importer) pace(ctx context.Context, rec Record) error {
 	tenant := rec.Release.Name.Tenant
 	settings, ok := im.settings[tenant]
 	if !ok {
-		stock, err := im.registry.store.Stock(ctx, script.ValueKey{Tenant: tenant})
+		data, err := im.registry.store.DataUsage(ctx, script.ValueKey{Tenant: tenant})
 		if err != nil {
 			return err
 		}
-		settings = stock.Tenant.Settings
+		settings = data.Tenant.Settings
 		im.settings[tenant] = settings
 	}
 	return im.registry.rates.wait(ctx, tenant, settings, int(sourceBytes(rec.Release)))
@@ -351,7 +351,7 @@ func (im *importer) value(ctx context.Context, rec ValueRecord) error {
 	if err := im.req.By.Check(access.Admin, key.Tenant); err != nil {
 		return err
 	}
-	_, changed, err := im.registry.writeValue(ctx, askedValue{
+	_, changed, err := im.registry.writeValue(ctx, valueRequest{
 		key: key, author: im.req.Author, note: im.req.Note, by: im.req.By, change: script.ChangeImport, content: rec.Content,
 		keep: !im.req.Overwrite, dry: im.req.DryRun,
 	})
@@ -363,7 +363,7 @@ func (im *importer) value(ctx context.Context, rec ValueRecord) error {
 
 // tenant stores a tenant's settings, unless they are so.
 func (im *importer) tenant(ctx context.Context, t script.Tenant) error {
-	_, changed, err := im.registry.writeTenant(ctx, askedTenant{
+	_, changed, err := im.registry.writeTenant(ctx, tenantRequest{
 		SetTenant: SetTenant{Tenant: t.Name, Settings: &t.Settings, Author: im.req.Author, By: im.req.By},
 		note:      im.req.Note, change: script.ChangeImport, keep: !im.req.Overwrite, dry: im.req.DryRun,
 	})

@@ -24,9 +24,9 @@ func (c *counted) Release(ctx context.Context, name script.Name) (script.Release
 	return c.Store.Release(ctx, name)
 }
 
-func (c *counted) Stock(ctx context.Context, key script.ValueKey) (registry.Stock, error) {
+func (c *counted) DataUsage(ctx context.Context, key script.ValueKey) (registry.DataUsage, error) {
 	c.reads++
-	return c.Store.Stock(ctx, key)
+	return c.Store.DataUsage(ctx, key)
 }
 
 func (c *counted) Commit(ctx context.Context, commit registry.Commit) (script.Revision, error) {
@@ -251,7 +251,7 @@ func TestATenantThatIsGoneIsNotRemembered(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := r.store.Bury(t.Context(), tombstone); err != nil {
+		if err := r.store.Purge(t.Context(), tombstone); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -45,9 +45,9 @@ type Config struct {
 	// Space, if not nil, returns an error while the store has no room for more. It is
 	// asked before each write that takes room; deletes and rollbacks go on.
 	Space func() error
-	// Wrote, if not nil, is called at the end of each write with the requested
+	// OnWrite, if not nil, is called at the end of each write with the requested
 	// change and its outcome. It must not block.
-	Wrote func(change script.Change, outcome Outcome)
+	OnWrite func(change script.Change, outcome Outcome)
 }
 
 // Outcome is how a write ended.
@@ -80,7 +80,7 @@ type Registry struct {
 	defaultEngine string
 	publishers    *publisher.Roots
 	now           func() time.Time
-	wrote         func(script.Change, Outcome)
+	onWrite       func(script.Change, Outcome)
 	rates         *rates
 	space         func() error
 	importing     chan struct{} // has room for as many imports as may run at a time
@@ -102,7 +102,7 @@ func New(cfg Config) *Registry {
 		defaultEngine: cfg.DefaultEngine,
 		publishers:    cfg.Publishers,
 		now:           cfg.Clock,
-		wrote:         cfg.Wrote,
+		onWrite:       cfg.OnWrite,
 		rates:         newRates(),
 		space:         cfg.Space,
 		importing:     make(chan struct{}, maxImports),
@@ -116,8 +116,8 @@ func New(cfg Config) *Registry {
 	if r.space == nil {
 		r.space = func() error { return nil }
 	}
-	if r.wrote == nil {
-		r.wrote = func(script.Change, Outcome) {}
+	if r.onWrite == nil {
+		r.onWrite = func(script.Change, Outcome) {}
 	}
 	return r
 }

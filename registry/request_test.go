@@ -91,11 +91,11 @@ func TestRetriesHappenOnce(t *testing.T) {
 		"another publish":  func(b *bench) { b.publish("five", force) },
 		"another rollback": func(b *bench) { _, _ = b.Rollback(b.t.Context(), registry.RollbackRequest{Write: forced()}) },
 		"delete":           func(b *bench) { _, _ = b.Delete(b.t.Context(), registry.DeleteRequest{Write: forced()}) },
-		"delete and bury": func(b *bench) {
+		"delete and purge": func(b *bench) {
 			_, _ = b.Delete(b.t.Context(), registry.DeleteRequest{Write: forced()})
 			r, err := b.store.Release(b.t.Context(), route)
 			if err == nil {
-				err = b.store.Bury(b.t.Context(), script.Object{Release: &r})
+				err = b.store.Purge(b.t.Context(), script.Object{Release: &r})
 			}
 			if err != nil {
 				b.t.Error(err)

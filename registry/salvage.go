@@ -86,7 +86,7 @@ func (r *Registry) assemble(ctx context.Context, name script.Name, remains Remai
 
 // latest returns the greatest number that a version of the script had.
 func (r Remains) latest() uint64 {
-	latest := r.Grave
+	latest := r.VersionFloor
 	for _, v := range r.Versions {
 		latest = max(latest, v.Number)
 	}
@@ -114,7 +114,7 @@ func (r Remains) enabled() bool {
 
 // attemptLost decides on a script whose record cannot be read. Nobody can tell what such a
 // script is but those who replace it.
-func (r *Registry) attemptLost(ctx context.Context, a asked, means Asked, u *Unreadable) (decision, attemptOutcome, error) {
+func (r *Registry) attemptLost(ctx context.Context, a writeRequest, fingerprint Fingerprint, u *Unreadable) (decision, attemptOutcome, error) {
 	switch {
 	case a.change == script.ChangeDelete || a.change == script.ChangeRepair:
 	case a.change == script.ChangePublish && (a.Force || a.ExpectedRevision == u.Revision):
@@ -141,12 +141,12 @@ func (r *Registry) attemptLost(ctx context.Context, a asked, means Asked, u *Unr
 	if err != nil {
 		return decision{}, settled, err
 	}
-	return r.commit(ctx, a, means, d)
+	return r.commit(ctx, a, fingerprint, d)
 }
 
 // replacing returns what decides as the write does, but for this: there is always a change,
 // for the record has to be replaced.
-func (s salvage) replacing(a asked) func(script.Release, time.Time) (decision, error) {
+func (s salvage) replacing(a writeRequest) func(script.Release, time.Time) (decision, error) {
 	return func(cur script.Release, now time.Time) (decision, error) {
 		basis := cur
 		if a.change == script.ChangeDelete {
@@ -174,10 +174,10 @@ func (s salvage) replacing(a asked) func(script.Release, time.Time) (decision, e
 // settingsOf returns what reads the settings of the tenant.
 func (r *Registry) settingsOf(ctx context.Context, tenant string) func() (script.Tenant, error) {
 	return sync.OnceValues(func() (script.Tenant, error) {
-		stock, err := r.store.Stock(ctx, script.ValueKey{Tenant: tenant})
-		if err == nil && stock.UnreadableTenant != nil {
-			err = unreadableSettings(stock.UnreadableTenant)
+		data, err := r.store.DataUsage(ctx, script.ValueKey{Tenant: tenant})
+		if err == nil && data.UnreadableTenant != nil {
+			err = unreadableSettings(data.UnreadableTenant)
 		}
-		return stock.Tenant, err
+		return data.Tenant, err
 	})
 }

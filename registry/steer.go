@@ -26,10 +26,10 @@ type SteerRequest struct {
 // Move is the next thing that becomes of a candidate by its plan. One of Step, Promote
 // and Failed is set.
 type Move struct {
-	// Step of the plan that begins, from 1, on Share of the agents (as
+	// Step of the plan that begins, from 1, on the agents below Threshold (as
 	// script.Candidate has it).
-	Step  int
-	Share uint32
+	Step      int
+	Threshold uint32
 	// Promote: it has passed everything, and is live everywhere.
 	Promote bool
 	// Failed says why it is given up.

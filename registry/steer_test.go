@@ -40,11 +40,11 @@ func TestFromCandidateToActive(t *testing.T) {
 	b, r := trying(t)
 	wantRelease(t, r, 1, 2, false)
 	for step := 1; step <= 2; step++ {
-		next, err := b.advance(r.Revision, registry.Move{Step: step, Share: uint32(step)})
+		next, err := b.advance(r.Revision, registry.Move{Step: step, Threshold: uint32(step)})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if c := next.Candidate; c == nil || c.Step != step || c.Share != uint32(step) || c.Attempt != r.Candidate.Attempt || next.Active.Number != 1 {
+		if c := next.Candidate; c == nil || c.Step != step || c.Threshold != uint32(step) || c.Attempt != r.Candidate.Attempt || next.Active.Number != 1 {
 			t.Fatalf("step %d: %+v", step, next.Candidate)
 		}
 		r = next
@@ -67,7 +67,7 @@ func TestFromCandidateToActive(t *testing.T) {
 		t.Errorf("history: %s, want %s", got, want)
 	}
 	audit, err := b.Audit(t.Context(), registry.AuditRequest{By: everybody, PageSize: 1})
-	if err != nil || audit.Entries[0].Change != script.ChangePromote || audit.Entries[0].Identity != registry.Itself || audit.Entries[0].Forced {
+	if err != nil || audit.Entries[0].Change != script.ChangePromote || audit.Entries[0].Identity != registry.SystemAuthor || audit.Entries[0].Forced {
 		t.Errorf("audit: %+v, %v", audit.Entries, err)
 	}
 }
@@ -76,7 +76,7 @@ func TestFromCandidateToActive(t *testing.T) {
 // history says of it.
 func TestAuditOfACandidate(t *testing.T) {
 	b, r := trying(t)
-	r, err := b.advance(r.Revision, registry.Move{Step: 1, Share: 9})
+	r, err := b.advance(r.Revision, registry.Move{Step: 1, Threshold: 9})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +117,7 @@ func TestAuditOfACandidate(t *testing.T) {
 // What was decided on a release that is another now is a Conflict, and nothing comes of
 // it; also where a registry remembers the old one.
 func TestAdvanceOfWhatIsPast(t *testing.T) {
-	moves := []registry.Move{{Step: 1, Share: 9}, {Promote: true}, {Failed: "n1: no"}}
+	moves := []registry.Move{{Step: 1, Threshold: 9}, {Promote: true}, {Failed: "n1: no"}}
 	for name, meanwhile := range map[string]func(b *bench){
 		"another version": func(b *bench) { b.publish("three") },
 		"another setting": func(b *bench) { b.publish("two", settings(script.Settings{Tests: trial.Tests})) },
@@ -154,7 +154,7 @@ func TestAdvanceOfWhatIsKnownReadsNothing(t *testing.T) {
 	r, _ := newRemembering(t)
 	release := r.publish("two", settings(trial)).Release
 	r.catchUp()
-	if _, err := r.advance(release.Revision, registry.Move{Step: 1, Share: 9}); err != nil || r.counted.reads > 0 {
+	if _, err := r.advance(release.Revision, registry.Move{Step: 1, Threshold: 9}); err != nil || r.counted.reads > 0 {
 		t.Errorf("%v, after %d reads", err, r.counted.reads)
 	}
 }
@@ -195,7 +195,7 @@ func TestWritersDuringARollout(t *testing.T) {
 			}
 			m := registry.Move{Promote: true}
 			if step := r.Candidate.Step + 1; step <= 2 {
-				m = registry.Move{Step: step, Share: 9}
+				m = registry.Move{Step: step, Threshold: 9}
 			}
 			switch next, err := b.advance(r.Revision, m); {
 			case err == nil:
@@ -322,7 +322,7 @@ func TestOwnersOfCandidates(t *testing.T) {
 	forced.Force, forced.By = true, who(t, "rel", "acme", access.Release)
 	_, err := b.steer(registry.Abort, forced)
 	wantKind(t, err, script.Denied, "tenant")
-	if _, err := b.advance(r.Revision, registry.Move{Step: 1, Share: 9}); err != nil {
+	if _, err := b.advance(r.Revision, registry.Move{Step: 1, Threshold: 9}); err != nil {
 		t.Errorf("advance: %v", err)
 	}
 	forced.By = everybody
@@ -377,7 +377,7 @@ func TestImpossibleTrials(t *testing.T) {
 // An imported candidate begins anew: what it passed, it passed elsewhere.
 func TestImportOfACandidate(t *testing.T) {
 	b, r := trying(t)
-	if _, err := b.advance(r.Revision, registry.Move{Step: 1, Share: 9}); err != nil {
+	if _, err := b.advance(r.Revision, registry.Move{Step: 1, Threshold: 9}); err != nil {
 		t.Fatal(err)
 	}
 	whole, err := b.export(everybody, "")
@@ -389,7 +389,7 @@ func TestImportOfACandidate(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := fresh.get().Candidate
-	if c == nil || c.Version.Number != 2 || c.Step != 0 || c.Share != 0 || c.Failed != "" || c.Attempt == 0 {
+	if c == nil || c.Version.Number != 2 || c.Step != 0 || c.Threshold != 0 || c.Failed != "" || c.Attempt == 0 {
 		t.Errorf("imported: %+v", c)
 	}
 	if got, err := fresh.Import(t.Context(), importing(everybody), from(whole)); err != nil || got.Unchanged != 1 {

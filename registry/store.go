@@ -91,9 +91,9 @@ type Store interface {
 	// if the record is not u's any more.
 	Remains(ctx context.Context, u Unreadable) (Remains, error)
 
-	// Stock returns what there is of the value, and what bounds it, as of one moment.
+	// DataUsage returns what there is of the value, and what bounds it, as of one moment.
 	// With an empty key it is of the tenant alone.
-	Stock(ctx context.Context, key script.ValueKey) (Stock, error)
+	DataUsage(ctx context.Context, key script.ValueKey) (DataUsage, error)
 
 	// Values returns at most limit live values of the tenant whose keys begin with
 	// the prefix, in the order of the keys byte by byte, those after the key `after`
@@ -127,9 +127,9 @@ type Store interface {
 	// the store has forgotten that moment.
 	Record(ctx context.Context, r script.Release, at int64) ([]script.Version, []script.HistoryEntry, error)
 
-	// Graves yields what is left of each tombstone that was collected, as Release
+	// VersionFloors yields what is left of each tombstone that was collected, as Release
 	// returns it; also of scripts that were made again since.
-	Graves(ctx context.Context) iter.Seq2[script.Release, error]
+	VersionFloors(ctx context.Context) iter.Seq2[script.Release, error]
 
 	// Watch yields every transaction above after, in order, none left out or
 	// doubled, until ctx is done or an error ends it. An error means that the
@@ -138,16 +138,16 @@ type Store interface {
 	Watch(ctx context.Context, after script.Revision) iter.Seq2[Transaction, error]
 }
 
-// Trash is the part of a store that a Collector cleans up. Errors are as those of
+// Garbage is the part of a store that a Collector cleans up. Errors are as those of
 // a Store.
-type Trash interface {
+type Garbage interface {
 	// Tombstones yields the tombstones, of any kind, of what was deleted before then.
 	Tombstones(ctx context.Context, before time.Time) iter.Seq2[script.Object, error]
-	// Bury removes a tombstone, of a script with its history, unless the object has
+	// Purge removes a tombstone, of a script with its history, unless the object has
 	// changed since, and raises the floor to its revision. The number of a script's
 	// latest version stays known. It is no change of an object: it gets no revision,
 	// and nobody who watches sees it.
-	Bury(ctx context.Context, tombstone script.Object) error
+	Purge(ctx context.Context, tombstone script.Object) error
 	// Blobs yields the digest of each stored source, and content of a value.
 	Blobs(ctx context.Context) iter.Seq2[Blob, error]
 	// Discard removes a source, unless it was written or needed since the blob was
@@ -221,9 +221,9 @@ type Commit struct {
 	Audit script.AuditEntry
 	// RequestID, if not empty, is remembered with what was asked for, and the
 	// version that was published or found.
-	RequestID string
-	Asked     Asked
-	Found     uint64
+	RequestID   string
+	Fingerprint Fingerprint
+	Found       uint64
 }
 
 // Announced returns the source that whoever watches gets with the commit, if there is one:
@@ -257,19 +257,20 @@ func needs(r script.Release, d script.Digest) bool {
 	return false
 }
 
-// Asked is what a write was asked to do.
-type Asked struct {
+// Fingerprint identifies what a request asks for: two requests with one id are the same
+// request if their fingerprints are equal.
+type Fingerprint struct {
 	Change script.Change
 	Digest script.Digest // of all that decides what becomes of it
 }
 
 // Done is what became of a write.
 type Done struct {
-	Name     script.Name
-	Asked    Asked
-	Change   script.Change   // "" if nothing changed
-	Revision script.Revision // that it made; of one that changed nothing not a release's
-	Version  uint64          // of a publish: the one that holds the source
+	Name        script.Name
+	Fingerprint Fingerprint
+	Change      script.Change   // "" if nothing changed
+	Revision    script.Revision // that it made; of one that changed nothing not a release's
+	Version     uint64          // of a publish: the one that holds the source
 }
 
 // Restoration is a script as it was exported.
@@ -286,8 +287,8 @@ type Restoration struct {
 	Source []byte
 }
 
-// Stock is what there is of a value, and what bounds it, as of one moment.
-type Stock struct {
+// DataUsage is what there is of a value, and what bounds it, as of one moment.
+type DataUsage struct {
 	Value  script.Value  // a tombstone included; revision 0: there is none
 	Usage  Usage         // of all of the tenant's values
 	Tenant script.Tenant // a tombstone included; revision 0: nothing was set
@@ -309,11 +310,11 @@ type Remains struct {
 	// whether its newest line is that of the last change, and not one that is older than a
 	// line which cannot be read; and the number of the last version before the script was
 	// made, if it was deleted and collected before.
-	Versions []script.Version
-	Broken   []uint64
-	History  []script.HistoryEntry
-	Current  bool
-	Grave    uint64
+	Versions     []script.Version
+	Broken       []uint64
+	History      []script.HistoryEntry
+	Current      bool
+	VersionFloor uint64
 }
 
 // Usage is how much a tenant's values take.

@@ -22,11 +22,11 @@ type SetTenant struct {
 // SetTenant replaces the tenant's settings in one transaction, and returns them.
 // changed is false, and there is no revision, if they are so already.
 func (r *Registry) SetTenant(ctx context.Context, req SetTenant) (t script.Tenant, changed bool, err error) {
-	return r.writeTenant(ctx, askedTenant{SetTenant: req, change: script.ChangeSetTenant})
+	return r.writeTenant(ctx, tenantRequest{SetTenant: req, change: script.ChangeSetTenant})
 }
 
-// askedTenant is a write of a tenant's settings that was asked for.
-type askedTenant struct {
+// tenantRequest is a write of a tenant's settings that was asked for.
+type tenantRequest struct {
 	SetTenant
 	change script.Change // settenant or import
 	note   string
@@ -34,17 +34,17 @@ type askedTenant struct {
 	dry    bool // store nothing
 }
 
-func (r *Registry) writeTenant(ctx context.Context, a askedTenant) (t script.Tenant, changed bool, err error) {
-	defer func() { r.wrote(a.change, outcomeOf(decision{changed: changed}, a.dry, err)) }()
+func (r *Registry) writeTenant(ctx context.Context, a tenantRequest) (t script.Tenant, changed bool, err error) {
+	defer func() { r.onWrite(a.change, outcomeOf(decision{changed: changed}, a.dry, err)) }()
 	if err := a.validate(); err != nil {
 		return script.Tenant{}, false, err
 	}
 	for attempt := 1; ; attempt++ {
-		stock, err := r.store.Stock(ctx, script.ValueKey{Tenant: a.Tenant})
+		data, err := r.store.DataUsage(ctx, script.ValueKey{Tenant: a.Tenant})
 		if err != nil {
 			return script.Tenant{}, false, err
 		}
-		commit, changed, err := decideTenant(stock, a, r.now().UTC())
+		commit, changed, err := decideTenant(data, a, r.now().UTC())
 		if err != nil || !changed || a.dry {
 			return commit.Tenant, changed, err
 		}
@@ -59,7 +59,7 @@ func (r *Registry) writeTenant(ctx context.Context, a askedTenant) (t script.Ten
 	}
 }
 
-func (a askedTenant) validate() error {
+func (a tenantRequest) validate() error {
 	if err := script.ValidateLabel("tenant", a.Tenant); err != nil {
 		return err
 	}
@@ -80,8 +80,8 @@ func (a askedTenant) validate() error {
 
 // decideTenant is what the request comes to. Without a change the commit's tenant is
 // the one that was there.
-func decideTenant(stock Stock, a askedTenant, now time.Time) (c TenantCommit, changed bool, err error) {
-	cur, lost := stock.Tenant, stock.UnreadableTenant != nil
+func decideTenant(data DataUsage, a tenantRequest, now time.Time) (c TenantCommit, changed bool, err error) {
+	cur, lost := data.Tenant, data.UnreadableTenant != nil
 	if a.ExpectedRevision != 0 && a.ExpectedRevision != cur.Revision {
 		return c, false, script.Errorf(script.Conflict, "expected_revision",
 			"the settings of %s are at revision %d, not %d: read them again and decide anew", a.Tenant, cur.Revision, a.ExpectedRevision)
@@ -185,18 +185,18 @@ func (r *Registry) Tenant(ctx context.Context, by access.Identity, name string) 
 	if err := by.Check(access.Read, name); err != nil {
 		return script.Tenant{}, err
 	}
-	stock, err := r.store.Stock(ctx, script.ValueKey{Tenant: name})
+	data, err := r.store.DataUsage(ctx, script.ValueKey{Tenant: name})
 	if err != nil {
 		return script.Tenant{}, err
 	}
-	if u := stock.UnreadableTenant; u != nil {
+	if u := data.UnreadableTenant; u != nil {
 		return script.Tenant{}, unreadableSettings(u)
 	}
-	if stock.Tenant.Deleted {
+	if data.Tenant.Deleted {
 		return script.Tenant{Name: name}, nil
 	}
-	stock.Tenant.Name = name
-	return stock.Tenant, nil
+	data.Tenant.Name = name
+	return data.Tenant, nil
 }
 
 // Tenants returns the tenants for which something is set, in the order of their names,

@@ -32,19 +32,19 @@ type DeleteValue struct {
 // key has that content. It is a Limit error, with used and quota, if the tenant may
 // not have so much, or so many.
 func (r *Registry) PutValue(ctx context.Context, req PutValue) (v script.Value, changed bool, err error) {
-	a := askedValue{key: req.Key, author: req.Author, expected: req.ExpectedRevision, by: req.By, change: script.ChangePut, content: req.Content}
+	a := valueRequest{key: req.Key, author: req.Author, expected: req.ExpectedRevision, by: req.By, change: script.ChangePut, content: req.Content}
 	return r.writeValue(ctx, a)
 }
 
 // DeleteValue removes the key, and returns the tombstone.
 func (r *Registry) DeleteValue(ctx context.Context, req DeleteValue) (script.Value, error) {
-	a := askedValue{key: req.Key, author: req.Author, expected: req.ExpectedRevision, by: req.By, change: script.ChangeRemove}
+	a := valueRequest{key: req.Key, author: req.Author, expected: req.ExpectedRevision, by: req.By, change: script.ChangeRemove}
 	v, _, err := r.writeValue(ctx, a)
 	return v, err
 }
 
-// askedValue is a write of a value that was asked for.
-type askedValue struct {
+// valueRequest is a write of a value that was asked for.
+type valueRequest struct {
 	key      script.ValueKey
 	author   string
 	expected script.Revision
@@ -56,7 +56,7 @@ type askedValue struct {
 	dry      bool // store nothing, and do not ask for the quota: what raises it is not stored either
 }
 
-func (a askedValue) validate() error {
+func (a valueRequest) validate() error {
 	if err := a.key.Validate(); err != nil {
 		return err
 	}
@@ -77,23 +77,23 @@ func (a askedValue) validate() error {
 // attempt lets at least one through.
 const valueAttempts = 256
 
-func (r *Registry) writeValue(ctx context.Context, a askedValue) (v script.Value, changed bool, err error) {
-	defer func() { r.wrote(a.change, outcomeOf(decision{changed: changed}, a.dry, err)) }()
+func (r *Registry) writeValue(ctx context.Context, a valueRequest) (v script.Value, changed bool, err error) {
+	defer func() { r.onWrite(a.change, outcomeOf(decision{changed: changed}, a.dry, err)) }()
 	if err := a.validate(); err != nil {
 		return script.Value{}, false, err
 	}
 	counted := false
 	for attempt := 1; ; attempt++ {
-		stock, err := r.store.Stock(ctx, a.key)
+		data, err := r.store.DataUsage(ctx, a.key)
 		if err != nil {
 			return script.Value{}, false, err
 		}
-		commit, changed, err := decideValue(stock, a, r.now().UTC())
+		commit, changed, err := decideValue(data, a, r.now().UTC())
 		if err != nil || !changed || a.dry {
 			return commit.Value, changed, err
 		}
 		if !counted {
-			if err := r.countValue(ctx, a, stock.Tenant.Settings); err != nil {
+			if err := r.countValue(ctx, a, data.Tenant.Settings); err != nil {
 				return script.Value{}, false, err
 			}
 			counted = true
@@ -110,7 +110,7 @@ func (r *Registry) writeValue(ctx context.Context, a askedValue) (v script.Value
 }
 
 // countValue counts the write for its tenant's rates. Imports wait for them.
-func (r *Registry) countValue(ctx context.Context, a askedValue, settings script.TenantSettings) error {
+func (r *Registry) countValue(ctx context.Context, a valueRequest, settings script.TenantSettings) error {
 	if a.change == script.ChangeRemove {
 		return r.rates.take(a.key.Tenant, settings, 0)
 	}
@@ -125,15 +125,15 @@ func (r *Registry) countValue(ctx context.Context, a askedValue, settings script
 
 // decideValue is what the write comes to. Without a change the commit's value is the
 // one that was there.
-func decideValue(stock Stock, a askedValue, now time.Time) (c ValueCommit, changed bool, err error) {
-	cur, lost := stock.Value, stock.UnreadableValue != nil
+func decideValue(data DataUsage, a valueRequest, now time.Time) (c ValueCommit, changed bool, err error) {
+	cur, lost := data.Value, data.UnreadableValue != nil
 	if a.expected != 0 && a.expected != cur.Revision {
 		return c, false, script.Errorf(script.Conflict, "expected_revision",
 			"%s is at revision %d, not %d: read it again and decide anew", a.key, cur.Revision, a.expected)
 	}
 	isLive := cur.Revision != 0 && !cur.Deleted
 	next := script.Value{Key: a.key, Author: attribution(a.by, a.author), ChangedAt: now}
-	usage := stock.Usage
+	usage := data.Usage
 	if isLive {
 		usage.Bytes -= int64(cur.Size)
 		usage.Values--
@@ -153,7 +153,7 @@ func decideValue(stock Stock, a askedValue, now time.Time) (c ValueCommit, chang
 		}
 		usage.Bytes += int64(next.Size)
 		usage.Values++
-		if err := mayHold(stock, usage, a.key.Tenant); err != nil && !a.dry {
+		if err := mayHold(data, usage, a.key.Tenant); err != nil && !a.dry {
 			return c, false, err
 		}
 	}
@@ -168,17 +168,17 @@ func decideValue(stock Stock, a askedValue, now time.Time) (c ValueCommit, chang
 
 // mayHold refuses what is more than the tenant may have. What makes less of it is
 // never refused: the quota may have been lowered since.
-func mayHold(stock Stock, next Usage, tenant string) error {
-	if u := stock.UnreadableTenant; u != nil && (next.Values > stock.Usage.Values || next.Bytes > stock.Usage.Bytes) {
+func mayHold(data DataUsage, next Usage, tenant string) error {
+	if u := data.UnreadableTenant; u != nil && (next.Values > data.Usage.Values || next.Bytes > data.Usage.Bytes) {
 		return unreadableSettings(u)
 	}
-	quota := stock.Tenant.Settings.OrDefaults().ValueBytes
-	if next.Values > script.MaxValues && next.Values > stock.Usage.Values {
-		return script.Errorf(script.Limit, "key", "%s has %d values, which is the most that a tenant may have: delete some first", tenant, stock.Usage.Values)
+	quota := data.Tenant.Settings.OrDefaults().ValueBytes
+	if next.Values > script.MaxValues && next.Values > data.Usage.Values {
+		return script.Errorf(script.Limit, "key", "%s has %d values, which is the most that a tenant may have: delete some first", tenant, data.Usage.Values)
 	}
-	if next.Bytes > quota && next.Bytes > stock.Usage.Bytes {
+	if next.Bytes > quota && next.Bytes > data.Usage.Bytes {
 		return script.Errorf(script.Limit, "content", "%s uses %d of %d bytes, and would use %d: delete values, or have the tenant's valueBytes raised",
-			tenant, stock.Usage.Bytes, quota, next.Bytes)
+			tenant, data.Usage.Bytes, quota, next.Bytes)
 	}
 	return nil
 }
@@ -195,21 +195,21 @@ func (r *Registry) Value(ctx context.Context, by access.Identity, key script.Val
 	if err := by.Check(access.Read, key.Tenant); err != nil {
 		return script.Value{}, nil, err
 	}
-	stock, err := r.store.Stock(ctx, key)
+	data, err := r.store.DataUsage(ctx, key)
 	if err != nil {
 		return script.Value{}, nil, err
 	}
-	if u := stock.UnreadableValue; u != nil {
+	if u := data.UnreadableValue; u != nil {
 		return script.Value{}, nil, script.Errorf(script.Internal, "key", "%w: put the value again, delete it, or run scriptctl doctor", u)
 	}
-	if stock.Value.Revision == 0 || stock.Value.Deleted {
+	if data.Value.Revision == 0 || data.Value.Deleted {
 		return script.Value{}, nil, noValue(key)
 	}
-	content, err := r.store.Source(ctx, stock.Value.Digest)
+	content, err := r.store.Source(ctx, data.Value.Digest)
 	if err != nil {
 		return script.Value{}, nil, err
 	}
-	return stock.Value, content, nil
+	return data.Value, content, nil
 }
 
 // ValuePage is a page of a tenant's values.
@@ -242,12 +242,12 @@ func (r *Registry) Values(ctx context.Context, by access.Identity, tenant, prefi
 	if err := validateLimit(limit); err != nil {
 		return ValuePage{}, err
 	}
-	stock, err := r.store.Stock(ctx, script.ValueKey{Tenant: tenant})
+	data, err := r.store.DataUsage(ctx, script.ValueKey{Tenant: tenant})
 	if err != nil {
 		return ValuePage{}, err
 	}
 	page.Values, page.Unreadable, err = r.store.Values(ctx, tenant, prefix, after, limit)
-	page.Used, page.Quota = stock.Usage.Bytes, stock.Tenant.Settings.OrDefaults().ValueBytes
+	page.Used, page.Quota = data.Usage.Bytes, data.Tenant.Settings.OrDefaults().ValueBytes
 	return page, err
 }
 

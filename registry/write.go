@@ -16,7 +16,7 @@ import (
 func (r *Registry) Publish(ctx context.Context, req PublishRequest) (PublishResult, error) {
 	p, err := r.publication(req)
 	if err != nil {
-		r.wrote(script.ChangePublish, outcomeOf(decision{}, req.DryRun, err))
+		r.onWrite(script.ChangePublish, outcomeOf(decision{}, req.DryRun, err))
 		return PublishResult{}, err
 	}
 	compiles := sync.OnceValue(func() error { return r.check(p.version, p.source) })
@@ -26,8 +26,8 @@ func (r *Registry) Publish(ctx context.Context, req PublishRequest) (PublishResu
 		}
 		return compiles()
 	}
-	d, err := r.write(ctx, asked{
-		Write: req.Write, change: script.ChangePublish, terms: p.terms(), dry: req.DryRun, prepare: prepare,
+	d, err := r.write(ctx, writeRequest{
+		Write: req.Write, change: script.ChangePublish, payload: p.payload(), dry: req.DryRun, prepare: prepare,
 		decide: func(cur script.Release, now time.Time) (decision, error) {
 			return decidePublish(cur, p, req.Write, now)
 		},
@@ -122,8 +122,8 @@ func (p publication) covered(name script.Name) error {
 	return publisher.Covers(p.version.Signature, publisher.StatementOf(name, p.version, *p.settings))
 }
 
-// terms are what a publish asks for: the version, but for who made it and why.
-func (p publication) terms() any {
+// payload is what a publish asks for: the version, but for who made it and why.
+func (p publication) payload() any {
 	return struct {
 		Digest             script.Digest
 		Engine, Entrypoint string
@@ -204,18 +204,18 @@ func (r *Registry) Steer(ctx context.Context, req SteerRequest) (Result, error) 
 	case Retry:
 		change = script.ChangeRetry
 	}
-	terms := struct {
+	payload := struct {
 		Steering Steering
 		Version  uint64
 	}{req.Steering, req.Version}
-	return r.change(ctx, req.Write, change, terms, func(cur script.Release, now time.Time) (decision, error) {
+	return r.change(ctx, req.Write, change, payload, func(cur script.Release, now time.Time) (decision, error) {
 		return decideSteer(cur, req, now)
 	})
 }
 
-// Itself is the author of what the registry does by the plan of a release, in the
+// SystemAuthor is the author of what the registry does by the plan of a release, in the
 // history and in the audit trail.
-const Itself = "scriptorium"
+const SystemAuthor = "scriptorium"
 
 // Advance makes the next move of a candidate's plan.
 func (r *Registry) Advance(ctx context.Context, req AdvanceRequest) (Result, error) {
@@ -223,11 +223,11 @@ func (r *Registry) Advance(ctx context.Context, req AdvanceRequest) (Result, err
 		return Result{}, script.Errorf(script.Invalid, "at", "must name the revision of the release that the move was decided on")
 	}
 	w := Write{
-		Name: req.Name, Author: Itself, ExpectedRevision: req.At,
-		By: access.Identity{Name: Itself, Grants: []access.Grant{{Roles: []access.Role{access.Release}}}},
+		Name: req.Name, Author: SystemAuthor, ExpectedRevision: req.At,
+		By: access.Identity{Name: SystemAuthor, Grants: []access.Grant{{Roles: []access.Role{access.Release}}}},
 	}
-	d, err := r.write(ctx, asked{
-		Write: w, change: req.Move.Change(), terms: req.Move, itself: true,
+	d, err := r.write(ctx, writeRequest{
+		Write: w, change: req.Move.Change(), payload: req.Move, bySystem: true,
 		decide: func(cur script.Release, now time.Time) (decision, error) { return decideMove(cur, req.Move, w, now) },
 	})
 	if err != nil {
@@ -244,11 +244,11 @@ func (r *Registry) Delete(ctx context.Context, req DeleteRequest) (Result, error
 	})
 }
 
-// change is every write but Publish; terms as in asked.
-func (r *Registry) change(ctx context.Context, w Write, change script.Change, terms any,
+// change is every write but Publish; payload as in writeRequest.
+func (r *Registry) change(ctx context.Context, w Write, change script.Change, payload any,
 	decide func(cur script.Release, now time.Time) (decision, error),
 ) (Result, error) {
-	d, err := r.write(ctx, asked{Write: w, change: change, terms: terms, decide: decide})
+	d, err := r.write(ctx, writeRequest{Write: w, change: change, payload: payload, decide: decide})
 	if err != nil {
 		return Result{}, err
 	}

@@ -19,12 +19,12 @@ type Candidate struct {
 	// Step is the number of the plan's step that it is in, from 1; 0 is before the
 	// first, while it is tested.
 	Step int
-	// Share of the agents run it: those whose Rank is below. Percent is what it was
-	// made of.
-	Share   uint32
-	Percent int
-	Since   time.Time // when the step began, or it was given up, by the registry's clock
-	// Failed says why it was given up; "" while it is on its way. Share is 0 then.
+	// Threshold selects the agents that run it: those whose Bucket is below. Percent is the
+	// plan's, from which the registry computed Threshold.
+	Threshold uint32
+	Percent   int
+	Since     time.Time // when the step began, or it was given up, by the registry's clock
+	// Failed says why it was given up; "" while it is on its way. Threshold is 0 then.
 	Failed string
 }
 
@@ -65,15 +65,15 @@ func (r *Release) Untried() bool {
 // agent is among its share, else the active one. Of a release that is Untried nothing
 // runs.
 func (r *Release) RunsOn(agent string) Version {
-	if c := r.Candidate; c != nil && Rank(agent, r.Name) < c.Share {
+	if c := r.Candidate; c != nil && Bucket(agent, r.Name) < c.Threshold {
 		return c.Version
 	}
 	return r.Active
 }
 
-// Rank places the agent among all, at random but always the same for the script: the
+// Bucket places the agent among all, at random but always the same for the script: the
 // first four bytes, big endian, of the SHA-256 of "agent\ntenant/name".
-func Rank(agent string, name Name) uint32 {
+func Bucket(agent string, name Name) uint32 {
 	sum := sha256.Sum256([]byte(agent + "\n" + name.String()))
 	return binary.BigEndian.Uint32(sum[:])
 }

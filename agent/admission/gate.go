@@ -144,7 +144,7 @@ func (g *Gate) try(t *Turn, now time.Duration) bool {
 	}
 	t.tenant = g.tenant(t.call.Tenant, t.call.Settings, now)
 	mayGo := len(t.tenant.queue) == 0 && t.tenant.blocks(t, now) == free
-	if !mayGo || full && !g.borrow(t.tenant, now) {
+	if !mayGo || full && !g.acquireExtra(t.tenant, now) {
 		return false
 	}
 	g.give(t, now)

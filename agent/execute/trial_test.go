@@ -35,7 +35,7 @@ func TestACandidateRunsWhereItIsToRun(t *testing.T) {
 			r.Retained = append(r.Retained, script.Version{Number: uint64(i + 1), Digest: script.DigestOf([]byte(src)), Engine: "fake"})
 		}
 		r.Active = r.Retained[0]
-		r.Candidate = &script.Candidate{Version: r.Retained[1], Attempt: 1, Share: share}
+		r.Candidate = &script.Candidate{Version: r.Retained[1], Attempt: 1, Threshold: share}
 		live := cache.NewReleaseOn("n", r)
 		n.table.Update([]*cache.Release{live}, nil)
 		return live
@@ -95,7 +95,7 @@ func TestFailedCallsOfACandidate(t *testing.T) {
 					r.Retained = append(r.Retained, script.Version{Number: uint64(i + 1), Digest: script.DigestOf([]byte(src)), Engine: "fake"})
 				}
 				r.Active = r.Retained[0]
-				r.Candidate = &script.Candidate{Version: r.Retained[1], Attempt: 1, Share: everywhere}
+				r.Candidate = &script.Candidate{Version: r.Retained[1], Attempt: 1, Threshold: everywhere}
 				live := cache.NewReleaseOn("n", r)
 				n.table.Update([]*cache.Release{live}, nil)
 				ctx, cancel := context.WithTimeout(t.Context(), c.timeout)

@@ -138,7 +138,7 @@ func TestEachAttemptIsTestedOnce(t *testing.T) {
 		wait(2)
 		n.want(t, "a@2/5 passed")
 		moved := release("a", 2, 5, "1", "2")
-		moved.Candidate.Step, moved.Candidate.Share = 1, 1<<31
+		moved.Candidate.Step, moved.Candidate.Threshold = 1, 1<<31
 		n.Live([]*script.Release{moved}, nil)
 		wait(2)
 		if len(n.calls) != 2 || n.changes != 1 {

@@ -117,7 +117,7 @@ func (t *tenant) run() {
 		case fateDied:
 			ended = time.Now()
 			t.become(nil, nil)
-			t.bury(p)
+			t.reap(p)
 			t.pause(deaths.Reserve().Delay())
 		case fateReplace:
 			old, ended = p, time.Time{}
@@ -228,7 +228,7 @@ func (t *tenant) giveUp(p *process, err error) error {
 	}
 	first, _ := p.output.crash()
 	err = fmt.Errorf("%s; it ended: %s, %s", cut(err.Error(), maxSaid), p.state(), first)
-	t.bury(p)
+	t.reap(p)
 	return err
 }
 

@@ -57,12 +57,12 @@ func (w *world) try(ref string, args ...string) (string, error) {
 func TestAProcessRunsTheCandidate(t *testing.T) {
 	w := newWorld(t, onNode1, walled("acme"))
 	old, new := `function handle(a) return "old " .. a end`, `function handle(a) if a == "x" then error("no") end return "new " .. a end`
-	rank := script.Rank("node-1", script.Name{Tenant: "acme", Script: "route"})
-	w.candidateOf("lua", func(r *script.Release) { r.Candidate.Share = rank }, old, new)
+	bucket := script.Bucket("node-1", script.Name{Tenant: "acme", Script: "route"})
+	w.candidateOf("lua", func(r *script.Release) { r.Candidate.Threshold = bucket }, old, new)
 	if got := w.answer("acme/route", `"a"`); got != `"old a"` {
 		t.Errorf("outside the share it answers %s", got)
 	}
-	live := w.candidateOf("lua", func(r *script.Release) { r.Candidate.Share = rank + 1 }, old, new)
+	live := w.candidateOf("lua", func(r *script.Release) { r.Candidate.Threshold = bucket + 1 }, old, new)
 	if got := w.answer("acme/route", `"a"`); got != `"new a"` {
 		t.Errorf("within the share it answers %s", got)
 	}
@@ -153,15 +153,15 @@ func TestACandidateThatMends(t *testing.T) {
 	if !refused() {
 		t.Fatal("it is not in quarantine")
 	}
-	rank := script.Rank("node-1", script.Name{Tenant: "acme", Script: "route"})
-	w.candidateOf("breaking", func(r *script.Release) { r.Candidate.Share = rank }, "overflow", "mended")
+	bucket := script.Bucket("node-1", script.Name{Tenant: "acme", Script: "route"})
+	w.candidateOf("breaking", func(r *script.Release) { r.Candidate.Threshold = bucket }, "overflow", "mended")
 	if !refused() || len(w.pool.Quarantined()) != 1 {
 		t.Error("a candidate that does not run here has ended the quarantine")
 	}
 	if got, err := w.try("acme/route@2"); err != nil || got != `"mended of route"` {
 		t.Errorf("its test answers %s, %v", got, err)
 	}
-	w.candidateOf("breaking", func(r *script.Release) { r.Candidate.Share = rank + 1 }, "overflow", "mended")
+	w.candidateOf("breaking", func(r *script.Release) { r.Candidate.Threshold = bucket + 1 }, "overflow", "mended")
 	if got := w.answer("acme/route"); got != `"mended of route"` || len(w.pool.Quarantined()) != 0 {
 		t.Errorf("where it runs it answers %s, in quarantine: %+v", got, w.pool.Quarantined())
 	}
@@ -172,7 +172,7 @@ func TestACandidateThatEndsTheProcess(t *testing.T) {
 	w := newWorld(t, onNode1, walled("acme"))
 	w.publish("breaking", "acme/good", "fine")
 	w.answer("acme/good")
-	live := w.candidateOf("breaking", func(r *script.Release) { r.Candidate.Share = 1<<32 - 1 }, "fine", "overflow")
+	live := w.candidateOf("breaking", func(r *script.Release) { r.Candidate.Threshold = 1<<32 - 1 }, "fine", "overflow")
 	for range 2 {
 		_, _ = w.call("acme/route")
 		w.answer("acme/good")
@@ -189,7 +189,7 @@ func TestACandidateThatEndsTheProcess(t *testing.T) {
 func TestCountsOfAProcessThatRetires(t *testing.T) {
 	w := newWorld(t, onNode1, walled("acme"))
 	source := `function handle(a) return a end`
-	live := w.candidateOf("lua", func(r *script.Release) { r.Candidate.Share = 1<<32 - 1 }, source, source+" ")
+	live := w.candidateOf("lua", func(r *script.Release) { r.Candidate.Threshold = 1<<32 - 1 }, source, source+" ")
 	w.answer("acme/route", `1`)
 	w.answer("acme/route", `1`)
 	acme := walled("acme")

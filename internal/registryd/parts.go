@@ -70,10 +70,10 @@ func (d *Daemon) start(ctx, life context.Context, cfg Config) error {
 	services.Logs = fanout.NewLogs(d.fan, d.mirror.Fleet)
 	services.Unavailable = d.Unavailable
 	d.server = rpc.New(services)
-	conductor := rollout.New(rollout.Config{Fleet: d.fleet, Registry: reg, Moved: m.moved, Log: cfg.Log})
-	d.run(life, conductor, registry.NewCollector(registry.CollectorConfig{
+	controller := rollout.New(rollout.Config{Fleet: d.fleet, Registry: reg, Moved: m.moved, Log: cfg.Log})
+	d.run(life, controller, registry.NewCollector(registry.CollectorConfig{
 		Store:              d.store,
-		Trash:              d.store,
+		Garbage:            d.store,
 		Interval:           cfg.CollectInterval,
 		TombstoneRetention: cfg.TombstoneRetention,
 		AuditRetention:     cfg.AuditRetention,
@@ -100,7 +100,7 @@ func (d *Daemon) registry(cfg Config, m *metrics) *registry.Registry {
 		engines = map[string]engine.Checker{l.Name(): l}
 	}
 	return registry.New(registry.Config{
-		Store: d.store, Checkup: d.store, Copies: fanout.NewCopies(d.fan, d.mirror.Fleet, d.fleet.Connected), Trusted: d.secure.sealer.Keyring(), Recent: d.recent, Engines: engines, Wrote: m.wrote, Space: d.space.check,
+		Store: d.store, Checkup: d.store, Copies: fanout.NewCopies(d.fan, d.mirror.Fleet, d.fleet.Connected), Trusted: d.secure.sealer.Keyring(), Recent: d.recent, Engines: engines, OnWrite: m.wrote, Space: d.space.check,
 		Publishers: d.secure.tenantKeys.Roots,
 	})
 }
@@ -124,12 +124,12 @@ func (d *Daemon) services(cfg Config, m *metrics, reg *registry.Registry) rpc.Co
 }
 
 // run starts what goes on in the background until life is done, once there is a fleet.
-func (d *Daemon) run(life context.Context, conductor *rollout.Conductor, collector *registry.Collector) {
+func (d *Daemon) run(life context.Context, controller *rollout.Controller, collector *registry.Collector) {
 	leader := feed.Leader{
 		Elector:   d.store,
 		Feed:      d.feed,
 		Connected: func() bool { return d.fan.Connected() && d.store.Refusal() == nil },
-		Duties:    []func(context.Context){d.sweepGroups, collector.Run, conductor.Run},
+		Duties:    []func(context.Context){d.sweepGroups, collector.Run, controller.Run},
 		Log:       d.log,
 	}
 	for _, part := range []func(context.Context){

@@ -55,7 +55,7 @@ func (w *world) moveCandidate(st step) {
 		case kind == 3:
 			move = registry.Move{Failed: "it is not wanted"}
 		case !cur.Untried() && c.Step < len(cur.Settings.Rollout.Steps):
-			move = registry.Move{Step: c.Step + 1, Share: max(1, r.Uint32())}
+			move = registry.Move{Step: c.Step + 1, Threshold: max(1, r.Uint32())}
 		}
 		what = move
 		_, err = server.registry.Advance(ctx, registry.AdvanceRequest{Name: cur.Name, At: cur.Revision, Move: move})

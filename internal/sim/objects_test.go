@@ -106,15 +106,15 @@ func (t *truth) CommitTenant(ctx context.Context, c registry.TenantCommit) (scri
 func (t *truth) verifyObjects(ctx context.Context) error {
 	for _, key := range t.objects.keys() {
 		last, _ := t.objects.asOf(key, 1<<62)
-		stock, err := t.Stock(ctx, script.ValueKey{Tenant: last.TenantName(), Key: keyOfValue(last)})
+		data, err := t.DataUsage(ctx, script.ValueKey{Tenant: last.TenantName(), Key: keyOfValue(last)})
 		if err != nil {
 			return fmt.Errorf("%s is lost: %w", key, err)
 		}
-		now := script.Object{Tenant: &stock.Tenant}
+		now := script.Object{Tenant: &data.Tenant}
 		if last.Value != nil {
-			now = script.Object{Value: &stock.Value}
+			now = script.Object{Value: &data.Value}
 		}
-		if buried := now.Revision() == 0; buried && last.Deleted() {
+		if purged := now.Revision() == 0; purged && last.Deleted() {
 			continue
 		}
 		if now.Revision() != last.Revision() || wire.FingerprintObject(now) != wire.FingerprintObject(last) {
@@ -136,12 +136,12 @@ func keyOfValue(o script.Object) string {
 	return o.Value.Key.Key
 }
 
-// Stock implements registry.Store.
-func (l *storeLink) Stock(ctx context.Context, key script.ValueKey) (registry.Stock, error) {
+// DataUsage implements registry.Store.
+func (l *storeLink) DataUsage(ctx context.Context, key script.ValueKey) (registry.DataUsage, error) {
 	if _, err := l.pass(ctx); err != nil {
-		return registry.Stock{}, err
+		return registry.DataUsage{}, err
 	}
-	return l.Store.Stock(ctx, key)
+	return l.Store.DataUsage(ctx, key)
 }
 
 // CommitValue implements registry.Store.

@@ -57,7 +57,7 @@ func newReplica(w *world, number int) *replica {
 	return &replica{
 		w: w, number: number, name: name, peer: w.bus.join(name),
 		store: &storeLink{
-			Store: w.truth, Trash: w.truth, groups: &w.truth.groups, memos: &w.truth.memos,
+			Store: w.truth, Garbage: w.truth, groups: &w.truth.groups, memos: &w.truth.memos,
 			w: w, name: name + " store", changed: make(chan struct{}),
 		},
 	}
@@ -201,7 +201,7 @@ func (r *replica) collect(mode int) {
 		return
 	}
 	collector := registry.NewCollector(registry.CollectorConfig{
-		Store: r.store, Trash: r.store, Clock: r.w.clock, Log: r.w.logger(r.name),
+		Store: r.store, Garbage: r.store, Clock: r.w.clock, Log: r.w.logger(r.name),
 		TombstoneRetention: time.Duration(1+mode) * 100 * time.Millisecond,
 	})
 	r.w.running.Go(func() {

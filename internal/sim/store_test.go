@@ -22,7 +22,7 @@ type storeFaults struct {
 // storeLink is a replica's connection to the store, which is the same for all.
 type storeLink struct {
 	registry.Store
-	registry.Trash
+	registry.Garbage
 	groups *groupTable
 	memos  *memoTable
 	w      *world
@@ -35,8 +35,8 @@ type storeLink struct {
 }
 
 var (
-	_ registry.Store = (*storeLink)(nil)
-	_ registry.Trash = (*storeLink)(nil)
+	_ registry.Store   = (*storeLink)(nil)
+	_ registry.Garbage = (*storeLink)(nil)
 )
 
 func (l *storeLink) set(f storeFaults) {
@@ -192,14 +192,14 @@ func (l *storeLink) Watch(ctx context.Context, after script.Revision) iter.Seq2[
 	}
 }
 
-// Tombstones implements registry.Trash.
+// Tombstones implements registry.Garbage.
 func (l *storeLink) Tombstones(ctx context.Context, before time.Time) iter.Seq2[script.Object, error] {
 	return func(yield func(script.Object, error) bool) {
 		if _, err := l.pass(ctx); err != nil {
 			yield(script.Object{}, err)
 			return
 		}
-		for o, err := range l.Trash.Tombstones(ctx, before) {
+		for o, err := range l.Garbage.Tombstones(ctx, before) {
 			if !yield(o, err) {
 				return
 			}
@@ -207,25 +207,25 @@ func (l *storeLink) Tombstones(ctx context.Context, before time.Time) iter.Seq2[
 	}
 }
 
-// Bury implements registry.Trash.
-func (l *storeLink) Bury(ctx context.Context, tombstone script.Object) error {
+// Purge implements registry.Garbage.
+func (l *storeLink) Purge(ctx context.Context, tombstone script.Object) error {
 	lost, err := l.pass(ctx)
 	if err != nil {
 		return err
 	}
-	if err := l.Trash.Bury(ctx, tombstone); err != nil || !lost {
+	if err := l.Garbage.Purge(ctx, tombstone); err != nil || !lost {
 		return err
 	}
 	return errNoStore
 }
 
-// Discard implements registry.Trash.
+// Discard implements registry.Garbage.
 func (l *storeLink) Discard(ctx context.Context, b registry.Blob) (bool, error) {
 	lost, err := l.pass(ctx)
 	if err != nil {
 		return false, err
 	}
-	done, err := l.Trash.Discard(ctx, b)
+	done, err := l.Garbage.Discard(ctx, b)
 	if lost {
 		return false, errNoStore
 	}

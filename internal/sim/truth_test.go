@@ -155,7 +155,7 @@ func (t *truth) verify(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("%s is lost: %w", name, err)
 		}
-		if buried := now.Revision == 0; buried && last.release.Deleted && now.Latest == last.release.Latest {
+		if purged := now.Revision == 0; purged && last.release.Deleted && now.Latest == last.release.Latest {
 			continue
 		}
 		if now.Revision != last.revision || wire.Fingerprint(now) != last.sum {

@@ -42,7 +42,7 @@ func untried(failed string) *script.Release {
 }
 
 func inStep(n int) func(*script.Candidate) {
-	return func(c *script.Candidate) { c.Step, c.Percent, c.Share = n, []int{10, 50}[n-1], 1<<28 }
+	return func(c *script.Candidate) { c.Step, c.Percent, c.Threshold = n, []int{10, 50}[n-1], 1<<28 }
 }
 
 // counting has the release's candidate be given up if calls of it fail.

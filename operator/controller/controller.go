@@ -341,7 +341,7 @@ func (x *reconciliation) publish(ctx context.Context, want *spec.Wanted, action 
 		if !f.uncertain() {
 			m.pending = before
 		}
-		m.doubt()
+		m.invalidate()
 		return x.failed(f), nil
 	}
 	m.learn(&published.Release, x.facts.state.Session)

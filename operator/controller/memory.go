@@ -51,13 +51,13 @@ type memory struct {
 	news     []func()  // tell of what was published (or became of a candidate), once the status says it
 	grace    time.Time // until when the fleet may take before the status is written
 
-	stage   *stage // of the candidate, as of the last event; nil if that is not known
-	failing failing
-	pace    pace
-	untold  *v1alpha1.LuaScriptStatus // what the last events were about, if a write since may have been done; or nil
-	wrote   time.Time                 // the status, last
-	written *v1alpha1.LuaScriptStatus // as of
-	version string                    // this resource version
+	stage     *stage // of the candidate, as of the last event; nil if that is not known
+	failing   failing
+	pace      pace
+	untold    *v1alpha1.LuaScriptStatus // what the last events were about, if a write since may have been done; or nil
+	writtenAt time.Time                 // the status, last
+	written   *v1alpha1.LuaScriptStatus // as of
+	version   string                    // this resource version
 }
 
 // pending is a publish of which it is not known whether it happened; the zero value is for
@@ -123,8 +123,8 @@ func (m *memory) learn(r *script.Release, session int) {
 	}
 }
 
-// doubt makes the registry be asked before the next decision.
-func (m *memory) doubt() { m.session = noSession }
+// invalidate makes the registry be asked before the next decision.
+func (m *memory) invalidate() { m.session = noSession }
 
 // noSession is no session of a watch.
 const noSession = -1

@@ -24,7 +24,7 @@ func TestMemoryKnows(t *testing.T) {
 		return m
 	}
 	doubtful := asked(at(7), 1)
-	doubtful.doubt()
+	doubtful.invalidate()
 	tests := []struct {
 		name  string
 		m     memory

@@ -74,7 +74,7 @@ func (x *reconciliation) remove(ctx context.Context) (time.Duration, error) {
 	}
 	if wait == 0 {
 		if f = x.delete(ctx); f == nil {
-			return 0, x.bury(ctx)
+			return 0, x.letGoDeleted(ctx)
 		}
 		wait = x.failed(f)
 		if m.stuck.IsZero() {
@@ -125,7 +125,7 @@ func (x *reconciliation) delete(ctx context.Context) *fault {
 		return nil
 	}
 	if m.answer == nil {
-		m.doubt() // a script that the fleet has yet to tell of must not stay behind
+		m.invalidate() // a script that the fleet has yet to tell of must not stay behind
 	}
 	have, err := x.have(ctx)
 	if err != nil {
@@ -137,7 +137,7 @@ func (x *reconciliation) delete(ctx context.Context) *fault {
 	}
 	_, err = x.registry.Delete(ctx, x.name, registryclient.Write{Author: spec.Author(x.owner), Owner: x.owner})
 	if err != nil && script.KindOf(err) != script.NotFound {
-		m.doubt()
+		m.invalidate()
 		f := faultOf(err)
 		m.deleting = m.deleting || f.uncertain()
 		return f
@@ -146,8 +146,8 @@ func (x *reconciliation) delete(ctx context.Context) *fault {
 	return nil
 }
 
-// bury lets the LuaScript go after its script.
-func (x *reconciliation) bury(ctx context.Context) error {
+// letGoDeleted lets the LuaScript go after its script.
+func (x *reconciliation) letGoDeleted(ctx context.Context) error {
 	return x.letGo(ctx, func() {
 		if x.m.say {
 			x.note(eventDeleted, "Delete", "the script %s is gone from the registry", x.name)

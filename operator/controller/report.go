@@ -44,7 +44,7 @@ func (x *reconciliation) report(ctx context.Context) (time.Duration, error) {
 	if wait := m.grace.Sub(now); wait > 0 && x.underWay(&next) {
 		return wait, nil
 	}
-	if wait := callsInterval - now.Sub(m.wrote); wait > 0 && onlyCalls(before, &next) {
+	if wait := callsInterval - now.Sub(m.writtenAt); wait > 0 && onlyCalls(before, &next) {
 		return wait, nil
 	}
 	if wait := m.pace.take(now, hasteOf(before, &next)); wait > 0 {
@@ -96,7 +96,7 @@ func (x *reconciliation) write(ctx context.Context, before, next *v1alpha1.LuaSc
 	if err != nil {
 		return err
 	}
-	x.m.written, x.m.version, x.m.wrote = &written.Status, written.ResourceVersion, time.Now()
+	x.m.written, x.m.version, x.m.writtenAt = &written.Status, written.ResourceVersion, time.Now()
 	return nil
 }
 

@@ -228,7 +228,7 @@ func TestRelease(t *testing.T) {
 		"of another trigger":    func(r *script.Release) { r.Settings.Trigger.Event = "other" },
 		"of other tests":        func(r *script.Release) { r.Settings.Tests[0].Request = json.RawMessage(`{"a":2}`) },
 		"an unsigned candidate": func(r *script.Release) {
-			r.Candidate = &script.Candidate{Version: newVersion(2, "forged"), Share: 1}
+			r.Candidate = &script.Candidate{Version: newVersion(2, "forged"), Threshold: 1}
 		},
 		"garbage":   func(r *script.Release) { r.Active.Signature = "{" },
 		"too large": func(r *script.Release) { r.Active.Signature += strings.Repeat(" ", script.MaxSignatureBytes) },

@@ -15,7 +15,7 @@ func fromCandidate(c *script.Candidate) *scriptv1.Candidate {
 		Version: c.Version.Number,
 		Attempt: c.Attempt,
 		Step:    int32(c.Step),
-		Share:   c.Share,
+		Share:   c.Threshold,
 		Percent: int32(c.Percent),
 		Since:   fromTime(c.Since),
 		Failed:  c.Failed,
@@ -32,13 +32,13 @@ func toCandidate(m *scriptv1.Candidate, r *script.Release) (*script.Candidate, e
 		return nil, script.Errorf(script.Invalid, "release", "%s: the candidate %d is not among the retained versions", r.Name, m.GetVersion())
 	}
 	return &script.Candidate{
-		Version: v,
-		Attempt: m.GetAttempt(),
-		Step:    int(m.GetStep()),
-		Share:   m.GetShare(),
-		Percent: int(m.GetPercent()),
-		Since:   toTime(m.GetSince()),
-		Failed:  m.GetFailed(),
+		Version:   v,
+		Attempt:   m.GetAttempt(),
+		Step:      int(m.GetStep()),
+		Threshold: m.GetShare(),
+		Percent:   int(m.GetPercent()),
+		Since:     toTime(m.GetSince()),
+		Failed:    m.GetFailed(),
 	}, nil
 }
 

@@ -75,7 +75,7 @@ func (s *Store) Audit(ctx context.Context, filter registry.AuditFilter, last str
 	return entries, strings.TrimPrefix(last, s.keys.audit()), nil
 }
 
-// TrimAudit implements registry.Trash, page by page: a large removal at once would
+// TrimAudit implements registry.Garbage, page by page: a large removal at once would
 // stop all else.
 func (s *Store) TrimAudit(ctx context.Context, before time.Time) (int, error) {
 	from, end := s.keys.auditAt(before.Add(-1)), clientv3.GetPrefixRangeEnd(s.keys.audit())

@@ -31,7 +31,7 @@ func TestABrokenFloor(t *testing.T) {
 			if err != nil || snap.Floor != script.Revision(put.Header.Revision) {
 				t.Fatalf("%q: %s the tombstone is collected the floor is %d, want %d; %v", record, when, snap.Floor, put.Header.Revision, err)
 			}
-			if err := s.Bury(t.Context(), script.Object{Release: &change.Release}); err != nil {
+			if err := s.Purge(t.Context(), script.Object{Release: &change.Release}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -83,9 +83,9 @@ func TestABrokenUsage(t *testing.T) {
 		if err := put("c", "9"); err != nil {
 			t.Errorf("%q: %v", record, err)
 		}
-		stock, err := s.Stock(t.Context(), script.ValueKey{Tenant: "acme"})
-		if err != nil || stock.Usage.Bytes != 6 || stock.Usage.Values != 2 {
-			t.Errorf("%q: %+v, %v; want two values of 6 bytes", record, stock.Usage, err)
+		data, err := s.DataUsage(t.Context(), script.ValueKey{Tenant: "acme"})
+		if err != nil || data.Usage.Bytes != 6 || data.Usage.Values != 2 {
+			t.Errorf("%q: %+v, %v; want two values of 6 bytes", record, data.Usage, err)
 		}
 	}
 }
@@ -106,7 +106,7 @@ func TestALostRelease(t *testing.T) {
 		}
 		gone, err := r.Delete(t.Context(), registry.DeleteRequest{Write: w})
 		if err == nil {
-			err = s.Bury(t.Context(), script.Object{Release: &gone.Release})
+			err = s.Purge(t.Context(), script.Object{Release: &gone.Release})
 		}
 		if err != nil {
 			t.Fatal(err)

@@ -136,8 +136,8 @@ func (s *Store) writes(c registry.Commit, lease clientv3.LeaseID) (*change, erro
 			return nil, script.Errorf(script.Internal, "", "encode version %d of %s: %w", c.Publish.Number, name, err)
 		}
 		if c.Guard == 0 {
-			// The numbers go on from a grave, which must be the one that was seen.
-			ch.guards = append(ch.guards, s.graveIs(name, c.Publish.Number-1))
+			// The numbers go on from the version floor, which must be the one that was seen.
+			ch.guards = append(ch.guards, s.versionFloorIs(name, c.Publish.Number-1))
 		}
 		ch.ops = append(ch.ops, clientv3.OpPut(s.keys.version(name, c.Publish.Number), string(version)))
 		ch.ops = append(ch.ops, s.putBlob(c.Publish.Digest, c.Source)...)

@@ -54,8 +54,8 @@ type Store struct {
 }
 
 var (
-	_ registry.Store = (*Store)(nil)
-	_ registry.Trash = (*Store)(nil)
+	_ registry.Store   = (*Store)(nil)
+	_ registry.Garbage = (*Store)(nil)
 )
 
 // reconnect bounds the time from the return of etcd to the next attempt to connect. With
@@ -124,14 +124,14 @@ func (s *Store) Release(ctx context.Context, name script.Name) (script.Release, 
 	if len(resp.Kvs) > 0 {
 		return s.keys.decodeRelease(resp.Kvs[0])
 	}
-	resp, err = s.get(ctx, "read the grave of "+name.String(), s.keys.grave(name))
+	resp, err = s.get(ctx, "read the version floor of "+name.String(), s.keys.versionFloor(name))
 	if err != nil {
 		return script.Release{}, err
 	}
 	if len(resp.Kvs) == 0 {
 		return script.Release{}, script.Errorf(script.NotFound, "name", "there is no script %s", name)
 	}
-	return s.decodeGrave(resp.Kvs[0])
+	return s.decodeVersionFloor(resp.Kvs[0])
 }
 
 // Releases implements registry.Store.

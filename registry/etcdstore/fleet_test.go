@@ -202,8 +202,8 @@ func writes(s *etcdstore.Store) map[string]func(context.Context) error {
 			return s.ReplaceSource(ctx, registry.Source{Digest: digest, Content: content})
 		},
 		"AcceptLoss": func(ctx context.Context) error { _, err := s.AcceptLoss(ctx, 1, script.AuditEntry{}); return err },
-		"Bury": func(ctx context.Context) error {
-			return s.Bury(ctx, script.Object{Release: &script.Release{Name: name, Deleted: true}})
+		"Purge": func(ctx context.Context) error {
+			return s.Purge(ctx, script.Object{Release: &script.Release{Name: name, Deleted: true}})
 		},
 		"Discard": func(ctx context.Context) error {
 			_, err := s.Discard(ctx, registry.Blob{Digest: digest, Touched: 1 << 40})

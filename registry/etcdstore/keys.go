@@ -106,9 +106,9 @@ func (k keys) watched() (from, end string) {
 
 func (k keys) announced() string { return k.prefix + "sources/last" }
 
-func (k keys) graves() string { return k.prefix + "graves/" }
+func (k keys) versionFloors() string { return k.prefix + "graves/" }
 
-func (k keys) grave(name script.Name) string { return k.graves() + name.String() }
+func (k keys) versionFloor(name script.Name) string { return k.versionFloors() + name.String() }
 
 func (k keys) history(name script.Name) string { return k.prefix + "history/" + name.String() + "/" }
 

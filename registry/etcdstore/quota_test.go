@@ -109,7 +109,7 @@ func TestQuota(t *testing.T) {
 
 	// Most of it are sources that no version uses any more: a full etcd still
 	// lets them be removed.
-	collector := registry.NewCollector(registry.CollectorConfig{Store: b.store, Trash: b.store, Log: slog.New(slog.DiscardHandler)})
+	collector := registry.NewCollector(registry.CollectorConfig{Store: b.store, Garbage: b.store, Log: slog.New(slog.DiscardHandler)})
 	removed := 0
 	for range 2 {
 		done, err := collector.Collect(ctx)

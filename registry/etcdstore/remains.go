@@ -31,7 +31,7 @@ func (s *Store) Remains(ctx context.Context, u registry.Unreadable) (registry.Re
 
 // remainsOf adds what there is of a script besides its release.
 func (s *Store) remainsOf(ctx context.Context, name script.Name, remains *registry.Remains) error {
-	reads := append(s.readHistory(name, now), clientv3.OpGet(s.keys.versions(name), clientv3.WithPrefix()), clientv3.OpGet(s.keys.grave(name)))
+	reads := append(s.readHistory(name, now), clientv3.OpGet(s.keys.versions(name), clientv3.WithPrefix()), clientv3.OpGet(s.keys.versionFloor(name)))
 	resp, err := s.read(ctx, "read what is left of "+name.String(), reads)
 	if err != nil {
 		return err
@@ -55,8 +55,8 @@ func (s *Store) remainsOf(ctx context.Context, name script.Name, remains *regist
 		remains.Versions = append(remains.Versions, v)
 	}
 	for _, kv := range resp.Responses[3].GetResponseRange().GetKvs() {
-		if grave, err := s.decodeGrave(kv); err == nil {
-			remains.Grave = grave.Latest
+		if versionFloor, err := s.decodeVersionFloor(kv); err == nil {
+			remains.VersionFloor = versionFloor.Latest
 		}
 	}
 	return nil

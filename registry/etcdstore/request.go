@@ -18,15 +18,15 @@ import (
 // done is what is stored of a registry.Done: its name is in the key, and its revision
 // is the key's mod revision.
 type done struct {
-	Asked   script.Change `json:"asked"`
-	Digest  []byte        `json:"digest"` // of what was asked
-	Change  script.Change `json:"change,omitempty"`
-	Version uint64        `json:"version,omitempty"`
+	Fingerprint script.Change `json:"asked"`
+	Digest      []byte        `json:"digest"` // of what was asked
+	Change      script.Change `json:"change,omitempty"`
+	Version     uint64        `json:"version,omitempty"`
 }
 
 // putDone returns the guard that the request is new, and what remembers it.
 func (s *Store) putDone(id string, d registry.Done, lease clientv3.LeaseID) (clientv3.Cmp, clientv3.Op, error) {
-	value, err := json.Marshal(done{Asked: d.Asked.Change, Digest: d.Asked.Digest[:], Change: d.Change, Version: d.Version})
+	value, err := json.Marshal(done{Fingerprint: d.Fingerprint.Change, Digest: d.Fingerprint.Digest[:], Change: d.Change, Version: d.Version})
 	if err != nil {
 		return clientv3.Cmp{}, clientv3.Op{}, script.Errorf(script.Internal, "", "encode what became of a request: %w", err)
 	}
@@ -35,7 +35,7 @@ func (s *Store) putDone(id string, d registry.Done, lease clientv3.LeaseID) (cli
 }
 
 func doneBy(c registry.Commit) registry.Done {
-	d := registry.Done{Name: c.Release.Name, Asked: c.Asked, Change: c.Entry.Change, Version: c.Found}
+	d := registry.Done{Name: c.Release.Name, Fingerprint: c.Fingerprint, Change: c.Entry.Change, Version: c.Found}
 	if c.Publish != nil {
 		d.Version = c.Publish.Number
 	}
@@ -94,7 +94,7 @@ func (s *Store) Request(ctx context.Context, name script.Name, id string) (regis
 		return registry.Done{}, false, corrupt(kv, errors.New("the digest is too short"))
 	}
 	return registry.Done{
-		Name: name, Asked: registry.Asked{Change: d.Asked, Digest: digest}, Change: d.Change,
+		Name: name, Fingerprint: registry.Fingerprint{Change: d.Fingerprint, Digest: digest}, Change: d.Change,
 		Revision: script.Revision(kv.ModRevision), Version: d.Version,
 	}, true, nil
 }

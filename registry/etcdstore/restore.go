@@ -102,7 +102,7 @@ func (s *Store) replaceRelease(ctx context.Context, ch *change, r registry.Resto
 		return script.Errorf(script.Conflict, "", "%s has had %d versions: the numbers above %d cannot be given again", name, cur.Latest, r.Release.Latest)
 	}
 	if r.Guard == 0 {
-		ch.guards = append(ch.guards, s.graveIs(name, cur.Latest))
+		ch.guards = append(ch.guards, s.versionFloorIs(name, cur.Latest))
 	}
 	stays := map[uint64]bool{}
 	for _, v := range r.Version {
@@ -116,19 +116,19 @@ func (s *Store) replaceRelease(ctx context.Context, ch *change, r registry.Resto
 	return nil
 }
 
-// graveIs holds if the grave of the script has the number; 0: if there is none.
-func (s *Store) graveIs(name script.Name, latest uint64) clientv3.Cmp {
+// versionFloorIs holds if the version floor of the script is the number; 0: if there is none.
+func (s *Store) versionFloorIs(name script.Name, latest uint64) clientv3.Cmp {
 	if latest == 0 {
-		return clientv3.Compare(clientv3.CreateRevision(s.keys.grave(name)), "=", 0)
+		return clientv3.Compare(clientv3.CreateRevision(s.keys.versionFloor(name)), "=", 0)
 	}
-	return clientv3.Compare(clientv3.Value(s.keys.grave(name)), "=", encodeGrave(latest))
+	return clientv3.Compare(clientv3.Value(s.keys.versionFloor(name)), "=", encodeVersionFloor(latest))
 }
 
-func encodeGrave(latest uint64) string { return strconv.FormatUint(latest, 10) }
+func encodeVersionFloor(latest uint64) string { return strconv.FormatUint(latest, 10) }
 
-// decodeGrave returns what is left of a tombstone.
-func (s *Store) decodeGrave(kv *mvccpb.KeyValue) (script.Release, error) {
-	name, err := script.ParseName(string(kv.Key[len(s.keys.graves()):]))
+// decodeVersionFloor returns what is left of a tombstone.
+func (s *Store) decodeVersionFloor(kv *mvccpb.KeyValue) (script.Release, error) {
+	name, err := script.ParseName(string(kv.Key[len(s.keys.versionFloors()):]))
 	if err != nil {
 		return script.Release{}, corrupt(kv, err)
 	}

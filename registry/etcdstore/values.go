@@ -17,48 +17,48 @@ type usage struct {
 	Values int   `json:"values"`
 }
 
-// Stock implements registry.Store.
-func (s *Store) Stock(ctx context.Context, key script.ValueKey) (registry.Stock, error) {
+// DataUsage implements registry.Store.
+func (s *Store) DataUsage(ctx context.Context, key script.ValueKey) (registry.DataUsage, error) {
 	reads := []clientv3.Op{clientv3.OpGet(s.keys.usage(key.Tenant)), clientv3.OpGet(s.keys.settings(key.Tenant))}
 	if key.Key != "" {
 		reads = append(reads, clientv3.OpGet(s.keys.value(key)))
 	}
 	resp, err := s.read(ctx, "read "+key.String(), reads)
 	if err != nil {
-		return registry.Stock{}, err
+		return registry.DataUsage{}, err
 	}
-	var stock registry.Stock
+	var data registry.DataUsage
 	if kvs := resp.Responses[0].GetResponseRange().GetKvs(); len(kvs) > 0 {
 		var u usage
 		if json.Unmarshal(kvs[0].Value, &u) != nil {
 			if u, err = s.count(ctx, key.Tenant); err != nil {
-				return registry.Stock{}, err
+				return registry.DataUsage{}, err
 			}
 		}
-		stock.Usage = registry.Usage{Bytes: u.Bytes, Values: u.Values, Mark: kvs[0].ModRevision}
+		data.Usage = registry.Usage{Bytes: u.Bytes, Values: u.Values, Mark: kvs[0].ModRevision}
 	}
 	if kvs := resp.Responses[1].GetResponseRange().GetKvs(); len(kvs) > 0 {
-		stock.Tenant, err = s.keys.decodeTenant(kvs[0])
+		data.Tenant, err = s.keys.decodeTenant(kvs[0])
 		if u, ok := errors.AsType[*registry.Unreadable](err); ok {
 			if last := s.past(ctx, kvs[0]); last != nil {
-				u.Last, stock.Tenant = last, *last.Tenant
+				u.Last, data.Tenant = last, *last.Tenant
 			}
-			stock.UnreadableTenant, stock.Tenant.Name, stock.Tenant.Revision = u, key.Tenant, u.Revision
+			data.UnreadableTenant, data.Tenant.Name, data.Tenant.Revision = u, key.Tenant, u.Revision
 		}
 	}
 	if key.Key == "" {
-		return stock, nil
+		return data, nil
 	}
 	if kvs := resp.Responses[2].GetResponseRange().GetKvs(); len(kvs) > 0 {
-		stock.Value, err = s.keys.decodeValue(kvs[0])
+		data.Value, err = s.keys.decodeValue(kvs[0])
 		if u, ok := errors.AsType[*registry.Unreadable](err); ok {
 			if last := s.past(ctx, kvs[0]); last != nil {
-				u.Last, stock.Value = last, *last.Value
+				u.Last, data.Value = last, *last.Value
 			}
-			stock.UnreadableValue, stock.Value.Key, stock.Value.Revision = u, key, u.Revision
+			data.UnreadableValue, data.Value.Key, data.Value.Revision = u, key, u.Revision
 		}
 	}
-	return stock, nil
+	return data, nil
 }
 
 // count counts the tenant's values, but for those whose records cannot be read. Each change of

@@ -75,7 +75,7 @@ func NewGroups(store GroupStore, f *Feed, clock func() time.Time, log *slog.Logg
 
 // Run keeps up with what other replicas know, until ctx is done.
 func (g *Groups) Run(ctx context.Context) {
-	registry.Persist(ctx, g.log, "watching the groups", func(worked func()) error {
+	registry.RetryForever(ctx, g.log, "watching the groups", func(worked func()) error {
 		for all, err := range g.store.WatchGroups(ctx) {
 			if err != nil {
 				return err

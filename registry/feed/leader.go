@@ -34,7 +34,7 @@ const resignTimeout = time.Second
 
 // Run stands for election until ctx is done, and then resigns.
 func (l *Leader) Run(ctx context.Context) {
-	registry.Persist(ctx, l.Log, "standing for election", func(worked func()) error {
+	registry.RetryForever(ctx, l.Log, "standing for election", func(worked func()) error {
 		for ctx.Err() == nil {
 			if !l.connected(ctx) {
 				break

@@ -31,7 +31,7 @@ type Candidacy struct {
 	Followers int
 	Activated int // followers that have activated the release, if only to run what they ran before
 	Passed    int // followers on which it passed all tests
-	Members   int // followers that are to run it: those whose rank is below its share
+	Members   int // followers that are to run it: those whose bucket is below its threshold
 	Running   int // members that do, and say so
 	// Failure is of the first follower, by the names, on which it did not pass them, or
 	// that could not activate the release for a reason that does not pass; nil if there
@@ -63,9 +63,9 @@ func (f *Fleet) Candidacies() []Candidacy {
 	return list
 }
 
-// Ranked returns the candidacy of the script, with the ranks of its followers in order;
+// Buckets returns the candidacy of the script, with the buckets of its followers in order;
 // ok is false if no candidate of it is on its way. It takes time by the number of agents.
-func (f *Fleet) Ranked(name script.Name) (_ Candidacy, ranks []uint32, ok bool) {
+func (f *Fleet) Buckets(name script.Name) (_ Candidacy, buckets []uint32, ok bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.gathered(f.now())
@@ -75,11 +75,11 @@ func (f *Fleet) Ranked(name script.Name) (_ Candidacy, ranks []uint32, ok bool) 
 	}
 	for _, a := range f.agents {
 		if !a.unknown && a.group.selector.Matches(name.Tenant) {
-			ranks = append(ranks, script.Rank(a.report.Agent, name))
+			buckets = append(buckets, script.Bucket(a.report.Agent, name))
 		}
 	}
-	slices.Sort(ranks)
-	return f.candidacy(c, f.scripts[name], &survey{fleet: f}), ranks, true
+	slices.Sort(buckets)
+	return f.candidacy(c, f.scripts[name], &survey{fleet: f}), buckets, true
 }
 
 // moves reports whether the candidate of the script is on its way. That of a script whose

@@ -105,7 +105,7 @@ type Fleet struct {
 	taken       []*candidacy // its memory
 	counted     bool         // there are calls of candidates that no watcher knows of yet,
 	countedAt   time.Time    // since then
-	doubtful    span         // pending releases in it may have converged
+	dirty       span         // pending releases in it may have converged
 	// gathering: the agents have yet to report after the roll call. called is the time of
 	// that call; zero: there was none yet. joined is when a new agent was last
 	// heard.
@@ -194,7 +194,7 @@ func (f *Fleet) gathered(now time.Time) bool {
 		return false
 	}
 	f.gathering = false
-	f.doubt(0, never)
+	f.markDirty(0, never)
 	f.settle(now)
 	f.touch()
 	return true
@@ -315,7 +315,7 @@ func (f *Fleet) place(a *agent, before script.Revision, joined bool) {
 	if lowest == never {
 		lowest = 0 // its first agent
 	}
-	f.doubt(lowest, g.lowest())
+	f.markDirty(lowest, g.lowest())
 }
 
 // updateFailures replaces the agent's failures, which it had said since then, and
@@ -361,11 +361,11 @@ func (f *Fleet) disconnect(a *agent) {
 	lowest := a.group.lowest()
 	a.group.levels.remove(a.report.Activated)
 	a.group.slots.remove(a.slot)
-	f.doubt(lowest, a.group.lowest())
+	f.markDirty(lowest, a.group.lowest())
 	for name := range a.failures {
 		f.unindexFailure(a, name)
 		if p := f.scripts[name]; p != nil {
-			f.doubt(p.release.Revision-1, p.release.Revision)
+			f.markDirty(p.release.Revision-1, p.release.Revision)
 		}
 	}
 }

@@ -64,7 +64,7 @@ func (f *Fleet) Reset(s registry.State) {
 	f.head = s.Head
 	f.rewind()
 	f.catchUp()
-	f.doubt(0, never)
+	f.markDirty(0, never)
 	f.settle(f.now())
 	f.touch()
 }
@@ -200,7 +200,7 @@ func (f *Fleet) track(r script.Release) {
 	if f.reachedBy(p) == 0 {
 		return
 	}
-	f.doubt(r.Revision-1, r.Revision)
+	f.markDirty(r.Revision-1, r.Revision)
 	for _, a := range f.agents {
 		if !a.unknown && a.report.Activated >= r.Revision {
 			f.measure(p, a, a.live(p.release.Revision))
@@ -270,7 +270,7 @@ func (f *Fleet) recovered(a *agent, name script.Name, failed time.Time) {
 			live = a.heard // that was the failure
 		}
 		f.measure(p, a, live)
-		f.doubt(p.release.Revision-1, p.release.Revision)
+		f.markDirty(p.release.Revision-1, p.release.Revision)
 	}
 }
 
@@ -289,28 +289,28 @@ func (f *Fleet) measure(p *progress, a *agent, live time.Time) {
 // span is a range of revisions: above the first, up to the second.
 type span struct{ above, upTo script.Revision }
 
-// doubt says that pending releases in the range may have converged.
-func (f *Fleet) doubt(above, upTo script.Revision) {
+// markDirty says that pending releases in the range may have converged.
+func (f *Fleet) markDirty(above, upTo script.Revision) {
 	switch {
 	case upTo <= above:
-	case f.doubtful == span{}:
-		f.doubtful = span{above, upTo}
+	case f.dirty == span{}:
+		f.dirty = span{above, upTo}
 	default:
-		f.doubtful = span{min(f.doubtful.above, above), max(f.doubtful.upTo, upTo)}
+		f.dirty = span{min(f.dirty.above, above), max(f.dirty.upTo, upTo)}
 	}
 }
 
 // settle finds the releases that have converged by now.
 func (f *Fleet) settle(now time.Time) {
-	if f.doubtful == (span{}) || !f.gathered(now) {
+	if f.dirty == (span{}) || !f.gathered(now) {
 		return
 	}
-	doubtful := f.doubtful
-	f.doubtful = span{}
-	from, _ := slices.BinarySearchFunc(f.pending, doubtful.above+1, byRevision)
+	dirty := f.dirty
+	f.dirty = span{}
+	from, _ := slices.BinarySearchFunc(f.pending, dirty.above+1, byRevision)
 	kept := from
 	next := from
-	for ; next < len(f.pending) && f.pending[next].release.Revision <= doubtful.upTo; next++ {
+	for ; next < len(f.pending) && f.pending[next].release.Revision <= dirty.upTo; next++ {
 		switch p := f.pending[next]; {
 		case !f.everywhere(p):
 			f.pending[kept] = p

@@ -49,10 +49,10 @@ type candidacy struct {
 	hold   string            // one of held, that others may share
 	counts map[*agent]calls
 	calls  calls // of all counts
-	// members are the agents whose rank is below the share.
-	share   uint32
-	members slots
-	seen    uint64 // the last round of updateTrials that it was part of
+	// members are the agents whose bucket is below the threshold.
+	threshold uint32
+	members   slots
+	seen      uint64 // the last round of updateTrials that it was part of
 
 	since time.Time // the release that it was first known by
 }
@@ -190,7 +190,7 @@ func insertFailure(list []AgentFailure, i int, failure AgentFailure) []AgentFail
 
 // enroll counts the agent among the members if it is one.
 func (c *candidacy) enroll(a *agent) {
-	if c.share == 0 || !a.group.selector.Matches(c.name.Tenant) || c.members.has(a.slot) || script.Rank(a.report.Agent, c.name) >= c.share {
+	if c.threshold == 0 || !a.group.selector.Matches(c.name.Tenant) || c.members.has(a.slot) || script.Bucket(a.report.Agent, c.name) >= c.threshold {
 		return
 	}
 	c.members.add(a.slot)
@@ -211,8 +211,8 @@ func (f *Fleet) trackCandidate(r *script.Release) {
 		c = newCandidacy(r)
 		f.candidacies[r.Name] = c
 	}
-	if c.share != next.Share {
-		c.share, c.members = next.Share, nil
+	if c.threshold != next.Threshold {
+		c.threshold, c.members = next.Threshold, nil
 		for _, a := range f.agents {
 			if !a.unknown {
 				c.enroll(a)

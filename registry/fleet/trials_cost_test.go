@@ -27,7 +27,7 @@ func TestTrialsAreBounded(t *testing.T) {
 			r := b.report(fmt.Sprint("n", i), script.Revision(n))
 			for s := range trials {
 				trial := fleet.Trial{Name: names[s%scripts], Version: 2, Attempt: attempt(s), Tested: true}
-				if script.Rank(fmt.Sprint("n", i), trial.Name) < half {
+				if script.Bucket(fmt.Sprint("n", i), trial.Name) < half {
 					trial.Calls, trial.FailedCalls = 1<<30, 1<<30
 				}
 				if err != nil {
@@ -51,7 +51,7 @@ func TestTrialsAreBounded(t *testing.T) {
 	}
 	called := 0
 	for i := range agents {
-		if script.Rank(fmt.Sprint("n", i), names[0]) < half {
+		if script.Bucket(fmt.Sprint("n", i), names[0]) < half {
 			called++
 		}
 	}
@@ -93,7 +93,7 @@ func manyCandidates(scripts int, tested bool) (*fleet.Fleet, func(agent int, act
 	for i := range releases {
 		releases[i] = script.Release{
 			Name: script.Name{Tenant: "acme", Script: fmt.Sprint("s", i)}, Revision: script.Revision(i + 1), Active: script.Version{Number: 1},
-			Candidate: &script.Candidate{Version: script.Version{Number: 2}, Attempt: uint64(i + 1), Step: 1, Share: half},
+			Candidate: &script.Candidate{Version: script.Version{Number: 2}, Attempt: uint64(i + 1), Step: 1, Threshold: half},
 			Settings:  script.Settings{Tests: make([]script.Test, 1)},
 		}
 		trials[i] = fleet.Trial{Name: releases[i].Name, Version: 2, Attempt: uint64(i + 1), Tested: tested}
@@ -126,7 +126,7 @@ func TestStatusOfManyCandidates(t *testing.T) {
 	}
 	ranking := least(func() {
 		for i := range agents * scripts / 4 {
-			script.Rank("n1", script.Name{Tenant: "acme", Script: "s" + string(rune('a'+i%20))})
+			script.Bucket("n1", script.Name{Tenant: "acme", Script: "s" + string(rune('a'+i%20))})
 		}
 	})
 	n := script.Revision(0)
@@ -173,7 +173,7 @@ func BenchmarkCandidates(b *testing.B) {
 	})
 	b.Run("ranked", func(b *testing.B) {
 		for b.Loop() {
-			f.Ranked(script.Name{Tenant: "acme", Script: "s1"})
+			f.Buckets(script.Name{Tenant: "acme", Script: "s1"})
 		}
 	})
 	b.Run("status with 100 behind", func(b *testing.B) {

@@ -17,7 +17,7 @@ import (
 func (b *bench) candidate(name script.Name, revision script.Revision, attempt uint64, share uint32) script.Release {
 	r := b.release(name, revision)
 	r.Latest = 2
-	r.Candidate = &script.Candidate{Version: script.Version{Number: 2}, Attempt: attempt, Share: share, Since: b.now}
+	r.Candidate = &script.Candidate{Version: script.Version{Number: 2}, Attempt: attempt, Threshold: share, Since: b.now}
 	if share > 0 {
 		r.Candidate.Step = 1
 	}
@@ -63,7 +63,7 @@ const half = 1 << 31
 func aboveAndBelow(n int) (above, below []string) {
 	for i := 0; len(above) < n || len(below) < n; i++ {
 		agent := fmt.Sprint("n", i)
-		if script.Rank(agent, route) < half {
+		if script.Bucket(agent, route) < half {
 			below = append(below, agent)
 		} else {
 			above = append(above, agent)
@@ -170,7 +170,7 @@ func TestTrialsAheadOfTheWatch(t *testing.T) {
 	b.tried("0/0/0 0/0")
 }
 
-// TestCandidacies: what the conductor asks for.
+// TestCandidacies: what the controller asks for.
 func TestCandidacies(t *testing.T) {
 	b := newBench(t)
 	one := func() fleet.Candidacy {
@@ -185,8 +185,8 @@ func TestCandidacies(t *testing.T) {
 		t.Error("there is a candidate")
 	}
 	b.apply(b.candidate(route, 11, 11, 0))
-	if _, ranks, ok := b.Ranked(route); !ok || len(ranks) != 0 {
-		t.Errorf("ranks: %v %v", ranks, ok)
+	if _, buckets, ok := b.Buckets(route); !ok || len(buckets) != 0 {
+		t.Errorf("buckets: %v %v", buckets, ok)
 	}
 	changed := b.Changed()
 	b.trial("b", 10, 11, "")
@@ -209,9 +209,9 @@ func TestCandidacies(t *testing.T) {
 	if c = one(); c.Failure == nil || c.Failure.Agent != "a" {
 		t.Errorf("failure: %+v", c.Failure)
 	}
-	_, ranks, _ := b.Ranked(route)
-	if want := []uint32{script.Rank("a", route), script.Rank("b", route)}; len(ranks) != 2 || ranks[0] != min(want[0], want[1]) || ranks[1] != max(want[0], want[1]) {
-		t.Errorf("ranks: %v, want %v in order", ranks, want)
+	_, buckets, _ := b.Buckets(route)
+	if want := []uint32{script.Bucket("a", route), script.Bucket("b", route)}; len(buckets) != 2 || buckets[0] != min(want[0], want[1]) || buckets[1] != max(want[0], want[1]) {
+		t.Errorf("buckets: %v, want %v in order", buckets, want)
 	}
 	b.RollCalled()
 	if !one().Gathering {
@@ -220,7 +220,7 @@ func TestCandidacies(t *testing.T) {
 	failed := b.candidate(route, 12, 11, 0)
 	failed.Candidate.Failed = "boom"
 	b.apply(failed)
-	if _, _, ok := b.Ranked(route); ok || len(b.Candidacies()) != 0 {
+	if _, _, ok := b.Buckets(route); ok || len(b.Candidacies()) != 0 {
 		t.Error("what was given up is on its way")
 	}
 	if n := b.CandidateCounts(); n != (fleet.CandidateCounts{Failed: 1}) {

@@ -50,7 +50,7 @@ func (s *Store) Audit(_ context.Context, filter registry.AuditFilter, after stri
 	return entries, "", nil
 }
 
-// TrimAudit implements registry.Trash.
+// TrimAudit implements registry.Garbage.
 func (s *Store) TrimAudit(_ context.Context, before time.Time) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -36,14 +36,14 @@ type Store struct {
 	usage     map[string]registry.Usage // by tenant
 	tenants   map[string]script.Tenant
 
-	blobs    map[script.Digest][]byte
-	moment   int64 // counts what Blob.Touched has to tell apart
-	touched  map[script.Digest]int64
-	restored int64
-	floor    script.Revision
-	removals registry.Removals
-	graves   map[script.Name]uint64
-	spoiled  map[string]registry.Unreadable // by the objects' keys
+	blobs         map[script.Digest][]byte
+	moment        int64 // counts what Blob.Touched has to tell apart
+	touched       map[script.Digest]int64
+	restored      int64
+	floor         script.Revision
+	removals      registry.Removals
+	versionFloors map[script.Name]uint64
+	spoiled       map[string]registry.Unreadable // by the objects' keys
 	// editions are all versions that ever were, for those who read a Record.
 	editions map[edition]script.Version
 }
@@ -62,29 +62,29 @@ type edition struct {
 
 var (
 	_ registry.Store   = (*Store)(nil)
-	_ registry.Trash   = (*Store)(nil)
+	_ registry.Garbage = (*Store)(nil)
 	_ registry.Checkup = (*Store)(nil)
 )
 
 // New returns an empty store.
 func New() *Store {
 	return &Store{
-		fleet:    rand.Text(),
-		heads:    map[string]script.Revision{},
-		removals: registry.Removals{Made: map[string]int64{}},
-		grown:    make(chan struct{}),
-		releases: map[script.Name]script.Release{},
-		versions: map[script.Ref]script.Version{},
-		history:  map[script.Name][]script.HistoryEntry{},
-		requests: map[request]registry.Done{},
-		values:   map[script.ValueKey]script.Value{},
-		usage:    map[string]registry.Usage{},
-		tenants:  map[string]script.Tenant{},
-		blobs:    map[script.Digest][]byte{},
-		touched:  map[script.Digest]int64{},
-		graves:   map[script.Name]uint64{},
-		spoiled:  map[string]registry.Unreadable{},
-		editions: map[edition]script.Version{},
+		fleet:         rand.Text(),
+		heads:         map[string]script.Revision{},
+		removals:      registry.Removals{Made: map[string]int64{}},
+		grown:         make(chan struct{}),
+		releases:      map[script.Name]script.Release{},
+		versions:      map[script.Ref]script.Version{},
+		history:       map[script.Name][]script.HistoryEntry{},
+		requests:      map[request]registry.Done{},
+		values:        map[script.ValueKey]script.Value{},
+		usage:         map[string]registry.Usage{},
+		tenants:       map[string]script.Tenant{},
+		blobs:         map[script.Digest][]byte{},
+		touched:       map[script.Digest]int64{},
+		versionFloors: map[script.Name]uint64{},
+		spoiled:       map[string]registry.Unreadable{},
+		editions:      map[edition]script.Version{},
 	}
 }
 
@@ -117,7 +117,7 @@ func (s *Store) Release(_ context.Context, name script.Name) (script.Release, er
 	if r, ok := s.releases[name]; ok {
 		return clone(r), nil
 	}
-	if latest, ok := s.graves[name]; ok {
+	if latest, ok := s.versionFloors[name]; ok {
 		return script.Release{Name: name, Latest: latest, Deleted: true}, nil
 	}
 	return script.Release{}, script.Errorf(script.NotFound, "name", "there is no script %s", name)
@@ -207,7 +207,7 @@ func (s *Store) Commit(_ context.Context, c registry.Commit) (script.Revision, e
 		return 0, script.Errorf(script.Conflict, "", "the change of %s was made already", name)
 	}
 	if c.Publish != nil {
-		if c.Guard == 0 && s.graves[name] != c.Publish.Number-1 {
+		if c.Guard == 0 && s.versionFloors[name] != c.Publish.Number-1 {
 			return 0, script.Errorf(script.Conflict, "", "%s was made and deleted in the meantime", name)
 		}
 		s.putVersion(name, *c.Publish)
@@ -222,7 +222,7 @@ func (s *Store) Commit(_ context.Context, c registry.Commit) (script.Revision, e
 	revision := s.change(c.Release, c.Entry, c.Audit)
 	s.announce(c.Announced())
 	if c.RequestID != "" {
-		done := registry.Done{Name: name, Asked: c.Asked, Change: c.Entry.Change, Revision: revision, Version: c.Found}
+		done := registry.Done{Name: name, Fingerprint: c.Fingerprint, Change: c.Entry.Change, Revision: revision, Version: c.Found}
 		if c.Publish != nil {
 			done.Version = c.Publish.Number
 		}

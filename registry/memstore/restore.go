@@ -28,7 +28,7 @@ func (s *Store) Restore(_ context.Context, r registry.Restoration) (script.Revis
 	if len(r.History) == 0 {
 		return 0, script.Errorf(script.Internal, "", "the restoration of %s has no line of history", name)
 	}
-	if most := max(s.releases[name].Latest, s.graves[name]); most > r.Release.Latest {
+	if most := max(s.releases[name].Latest, s.versionFloors[name]); most > r.Release.Latest {
 		return 0, script.Errorf(script.Conflict, "", "%s has had %d versions: the numbers above %d cannot be given again", name, most, r.Release.Latest)
 	}
 	for _, v := range r.Version {

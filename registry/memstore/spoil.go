@@ -121,7 +121,7 @@ func (s *Store) Remains(_ context.Context, u registry.Unreadable) (registry.Rema
 	for _, e := range slices.Backward(s.history[name]) {
 		remains.History = append(remains.History, e)
 	}
-	remains.Current, remains.Grave = len(remains.History) > 0, s.graves[name]
+	remains.Current, remains.VersionFloor = len(remains.History) > 0, s.versionFloors[name]
 	return remains, nil
 }
 

@@ -10,18 +10,18 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// Stock implements registry.Store.
-func (s *Store) Stock(_ context.Context, key script.ValueKey) (registry.Stock, error) {
+// DataUsage implements registry.Store.
+func (s *Store) DataUsage(_ context.Context, key script.ValueKey) (registry.DataUsage, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	stock := registry.Stock{Value: s.values[key], Usage: s.usage[key.Tenant], Tenant: s.tenants[key.Tenant]}
+	data := registry.DataUsage{Value: s.values[key], Usage: s.usage[key.Tenant], Tenant: s.tenants[key.Tenant]}
 	if u, ok := s.spoiled[script.Object{Value: &script.Value{Key: key}}.Key()]; ok {
-		stock.UnreadableValue, stock.Value.Revision = &u, u.Revision
+		data.UnreadableValue, data.Value.Revision = &u, u.Revision
 	}
 	if u, ok := s.spoiled[script.Object{Tenant: &script.Tenant{Name: key.Tenant}}.Key()]; ok {
-		stock.UnreadableTenant, stock.Tenant.Revision = &u, u.Revision
+		data.UnreadableTenant, data.Tenant.Revision = &u, u.Revision
 	}
-	return stock, nil
+	return data, nil
 }
 
 // Values implements registry.Store.

@@ -17,7 +17,7 @@ const minCalls = 20
 // Decision is what is to become of a candidate.
 type Decision struct {
 	// Move is the next thing; the zero Move if it has to wait. That of a step has no
-	// Share: Share tells it.
+	// Threshold yet: the function Threshold computes it.
 	Move registry.Move
 	// Until is when it has waited for long enough, if nothing changes before; the zero
 	// Time if only a change ends the wait.
@@ -61,7 +61,7 @@ func Next(c fleet.Candidacy, now time.Time) Decision {
 func inStep(c fleet.Candidacy, plan script.Plan, now time.Time) (_ Decision, lasts bool) {
 	candidate := c.Release.Candidate
 	switch {
-	case c.Members == 0 && candidate.Share < math.MaxUint32: // those that ran it are gone: others have to
+	case c.Members == 0 && candidate.Threshold < math.MaxUint32: // those that ran it are gone: others have to
 		return Decision{Move: registry.Move{Step: candidate.Step}}, true
 	case c.Running < c.Members:
 		return Decision{}, true
@@ -83,22 +83,22 @@ func tooManyErrors(c fleet.Candidacy, most *int) string {
 // fail is the decision to give the candidate up. The registry cuts what is too long.
 func fail(why string) Decision { return Decision{Move: registry.Move{Failed: why}} }
 
-// Share returns the share of a step that takes so many percent of the agents with these
-// ranks, which are in order and of one agent at least: a hundredth of them for each
-// percent, rounded up. Among the shares that do so it is the one that is nearest to the
-// percentage of all ranks, so that agents that come later are taken in proportion. It is
+// Threshold returns the threshold of a step that takes so many percent of the agents with these
+// buckets, which are in order and of one agent at least: a hundredth of them for each
+// percent, rounded up. Among the thresholds that do so it is the one that is nearest to the
+// percentage of all buckets, so that agents that come later are taken in proportion. It is
 // never less than that of the step before, whose agents stay.
 //
-// Agents of one rank are taken together. No share is above the highest rank there can be:
+// Agents of one bucket are taken together. No threshold is above the highest bucket there can be:
 // an agent that has that, one in four billion, runs a candidate only when all do.
-func Share(ranks []uint32, percent int, before uint32) uint32 {
-	n := len(ranks)
+func Threshold(buckets []uint32, percent int, before uint32) uint32 {
+	n := len(buckets)
 	k := max(1, (n*percent+99)/100)
-	least, most := uint64(ranks[k-1])+1, uint64(math.MaxUint32)
+	least, most := uint64(buckets[k-1])+1, uint64(math.MaxUint32)
 	if k < n {
-		most = uint64(ranks[k])
+		most = uint64(buckets[k])
 	}
 	fair := uint64(percent) << 32 / 100
-	share := max(least, min(fair, most), uint64(before))
-	return uint32(min(share, math.MaxUint32))
+	threshold := max(least, min(fair, most), uint64(before))
+	return uint32(min(threshold, math.MaxUint32))
 }

@@ -26,7 +26,7 @@ func candidacy() fleet.Candidacy {
 	return fleet.Candidacy{
 		Release: script.Release{
 			Name: route, Revision: 20, Active: active, Latest: 2, Enabled: true, Retained: []script.Version{active, next},
-			Candidate: &script.Candidate{Version: next, Attempt: 11, Step: 1, Share: 1 << 30, Percent: 25, Since: noon},
+			Candidate: &script.Candidate{Version: next, Attempt: 11, Step: 1, Threshold: 1 << 30, Percent: 25, Since: noon},
 			Settings: script.Settings{
 				Tests:   []script.Test{{Name: "it works"}},
 				Rollout: script.Plan{Steps: []script.Step{{Percent: 25, Pause: time.Minute}, {Percent: 50}}, MaxErrorPercent: new(5)},
@@ -61,7 +61,7 @@ func TestNext(t *testing.T) {
 		{"those that ran it are gone, and its pause is over", func(c *fleet.Candidacy) { c.Members, c.Running = 0, 0 }, over, step(1), time.Time{}},
 		{"those that ran it are gone, and another has to test", func(c *fleet.Candidacy) { c.Members, c.Running, c.Passed = 0, 0, 9 }, over, wait, time.Time{}},
 		{"no share is above its own", func(c *fleet.Candidacy) {
-			c.Members, c.Running, c.Release.Candidate.Share = 0, 0, math.MaxUint32
+			c.Members, c.Running, c.Release.Candidate.Threshold = 0, 0, math.MaxUint32
 		}, over, step(2), time.Time{}},
 		{"one has yet to say that it runs it", func(c *fleet.Candidacy) { c.Running = 2 }, over, wait, time.Time{}},
 		{"half of the agents are unknown", func(c *fleet.Candidacy) { c.Known = 20 }, over, step(2), time.Time{}},
@@ -116,9 +116,9 @@ func TestNext(t *testing.T) {
 	}
 }
 
-// below counts the ranks below the share.
-func below(ranks []uint32, share uint32) (n int) {
-	for _, r := range ranks {
+// below counts the buckets below the threshold.
+func below(buckets []uint32, share uint32) (n int) {
+	for _, r := range buckets {
 		if r < share {
 			n++
 		}
@@ -129,7 +129,7 @@ func below(ranks []uint32, share uint32) (n int) {
 func TestShare(t *testing.T) {
 	const top = math.MaxUint32
 	for _, tt := range []struct {
-		ranks   []uint32
+		buckets []uint32
 		percent int
 		before  uint32
 		want    uint32
@@ -140,14 +140,14 @@ func TestShare(t *testing.T) {
 		{[]uint32{1 << 31, 1<<31 + 1}, 50, 0, 1<<31 + 1},              // one, though both are above
 		{[]uint32{1 << 31, 1<<31 + 1}, 99, 0, 99 << 32 / 100},         // two of two
 		{[]uint32{1 << 31, top - 1}, 99, 0, top},                      // the highest
-		{[]uint32{5, 5, 9}, 30, 0, 6},                                 // of one rank, together
+		{[]uint32{5, 5, 9}, 30, 0, 6},                                 // of one bucket, together
 		{[]uint32{top}, 50, 0, top},                                   // nobody: there is no share above
 		{[]uint32{1, top, top}, 99, 0, top},                           // one: the others have the highest
 		{[]uint32{1, 2, 3, 4}, 50, 1 << 30, 1 << 30},                  // those of the step before stay
 		{[]uint32{1 << 30, 1 << 31, 3 << 30}, 34, 1 << 29, 1<<31 + 1}, // 1.02 of three are two
 	} {
-		if got := rollout.Share(tt.ranks, tt.percent, tt.before); got != tt.want {
-			t.Errorf("%d %% of %v after %d: %d, which %d are below; want %d", tt.percent, tt.ranks, tt.before, got, below(tt.ranks, got), tt.want)
+		if got := rollout.Threshold(tt.buckets, tt.percent, tt.before); got != tt.want {
+			t.Errorf("%d %% of %v after %d: %d, which %d are below; want %d", tt.percent, tt.buckets, tt.before, got, below(tt.buckets, got), tt.want)
 		}
 	}
 }
@@ -161,21 +161,21 @@ func TestShareIsExact(t *testing.T) {
 	var joined, taken float64
 	for range 2000 {
 		n := 1 + random.IntN(200)
-		ranks := make([]uint32, n)
-		for i := range ranks {
-			ranks[i] = script.Rank(fmt.Sprint("n", random.Uint64()), route)
+		buckets := make([]uint32, n)
+		for i := range buckets {
+			buckets[i] = script.Bucket(fmt.Sprint("n", random.Uint64()), route)
 		}
-		slices.Sort(ranks)
-		if len(slices.Compact(slices.Clone(ranks))) < n {
+		slices.Sort(buckets)
+		if len(slices.Compact(slices.Clone(buckets))) < n {
 			continue // one in four billion
 		}
 		first := 1 + random.IntN(98)
 		second := first + 1 + random.IntN(99-first)
-		before := rollout.Share(ranks, first, 0)
-		if got, want := below(ranks, before), (n*first+99)/100; got != want {
+		before := rollout.Threshold(buckets, first, 0)
+		if got, want := below(buckets, before), (n*first+99)/100; got != want {
 			t.Fatalf("%d %% of %d agents: %d run it, want %d", first, n, got, want)
 		}
-		if got, want := below(ranks, rollout.Share(ranks, second, before)), (n*second+99)/100; got != want {
+		if got, want := below(buckets, rollout.Threshold(buckets, second, before)), (n*second+99)/100; got != want {
 			t.Fatalf("%d %% after %d %% of %d agents: %d run it, want %d", second, first, n, got, want)
 		}
 		if random.Uint32() < before {
@@ -183,12 +183,12 @@ func TestShareIsExact(t *testing.T) {
 		}
 		joined += float64(first) / 100
 		// Some leave, others come: what ran it goes on to.
-		changed := slices.Clone(ranks[random.IntN(n):])
+		changed := slices.Clone(buckets[random.IntN(n):])
 		for range random.IntN(20) {
 			changed = append(changed, random.Uint32())
 		}
 		slices.Sort(changed)
-		if after := rollout.Share(changed, second, before); after < before || below(changed, after) < (len(changed)*second+99)/100 {
+		if after := rollout.Threshold(changed, second, before); after < before || below(changed, after) < (len(changed)*second+99)/100 {
 			t.Fatalf("%d agents became %d: the share %d became %d", n, len(changed), before, after)
 		}
 	}

@@ -154,7 +154,7 @@ func (s *stage) report() {
 
 // canary is the agent that runs a candidate of route first.
 func (s *stage) canary() string {
-	return slices.MinFunc(s.agents, func(a, b string) int { return cmp.Compare(script.Rank(a, route), script.Rank(b, route)) })
+	return slices.MinFunc(s.agents, func(a, b string) int { return cmp.Compare(script.Bucket(a, route), script.Bucket(b, route)) })
 }
 
 // lose takes agents from the stage: they are not heard again.
@@ -220,7 +220,7 @@ func (s *stage) beat(ctx context.Context) {
 	}
 }
 
-// Advance and Candidacies count and replace what the conductor asks for.
+// Advance and Candidacies count and replace what the controller asks for.
 func (s *stage) Advance(ctx context.Context, req registry.AdvanceRequest) (registry.Result, error) {
 	return s.advance(ctx, req)
 }
@@ -237,7 +237,7 @@ func (c counted) Candidacies() []fleet.Candidacy {
 	return c.Fleet.Candidacies()
 }
 
-// conduct runs a conductor until stop is called.
+// conduct runs a controller until stop is called.
 func (s *stage) conduct() (stop func()) {
 	c := rollout.New(rollout.Config{
 		Fleet: counted{s.fleet, s}, Registry: s, Log: s.logger,

@@ -110,7 +110,7 @@ func furnish(t *testing.T, s registry.Store) {
 	}
 	tombstone, err := s.Release(ctx, named(3))
 	must(err)
-	must(s.(registry.Trash).Bury(ctx, object(tombstone)))
+	must(s.(registry.Garbage).Purge(ctx, object(tombstone)))
 	furnishTenants(t, s)
 }
 

@@ -90,7 +90,7 @@ func (h Harness) testAudit(t *testing.T) {
 
 func (h Harness) testTrimAudit(t *testing.T) {
 	s := h.Open(t)
-	trash := s.(registry.Trash)
+	garbage := s.(registry.Garbage)
 	var cur script.Release
 	for i := range 10 {
 		cur = commit(t, s, audited(publish(cur, named(1), fmt.Sprint(i)), i))
@@ -106,7 +106,7 @@ func (h Harness) testTrimAudit(t *testing.T) {
 		{3*time.Second + 1, 1, "[9 8 7 6 5 4]"},
 		{time.Hour, 6, "[]"},
 	} {
-		n, err := trash.TrimAudit(t.Context(), at.Add(c.before))
+		n, err := garbage.TrimAudit(t.Context(), at.Add(c.before))
 		if got := fmt.Sprint(notes(trail(t, s, registry.AuditFilter{}, 100))); err != nil || n != c.trimmed || got != c.want {
 			t.Errorf("before %v: %d, %v, %s; want %d, %s", c.before, n, err, got, c.trimmed, c.want)
 		}
@@ -139,7 +139,7 @@ func (h Harness) testLongTrail(t *testing.T) {
 	if err != nil || len(one) != 1 || token != "" {
 		t.Errorf("of one script: %v, %q, %v; want its one entry", one, token, err)
 	}
-	if n, err := s.(registry.Trash).TrimAudit(t.Context(), at.Add(time.Hour)); err != nil || n != count {
+	if n, err := s.(registry.Garbage).TrimAudit(t.Context(), at.Add(time.Hour)); err != nil || n != count {
 		t.Errorf("trimmed %d, %v; want %d", n, err, count)
 	}
 }
@@ -151,9 +151,9 @@ func (h Harness) testRequests(t *testing.T) {
 		t.Errorf("a request that never was: %v, %v", ok, err)
 	}
 	c := publish(script.Release{}, named(1), "one")
-	c.RequestID, c.Asked = id, asked("one")
+	c.RequestID, c.Fingerprint = id, asked("one")
 	first := commit(t, s, c)
-	want := registry.Done{Name: named(1), Asked: c.Asked, Change: script.ChangePublish, Revision: first.Revision, Version: 1}
+	want := registry.Done{Name: named(1), Fingerprint: c.Fingerprint, Change: script.ChangePublish, Revision: first.Revision, Version: 1}
 	if done, ok, err := s.Request(ctx, named(1), id); !ok || err != nil || done != want {
 		t.Errorf("Request: %+v, %v, %v; want %+v", done, ok, err, want)
 	}
@@ -189,8 +189,8 @@ func (h Harness) testRequests(t *testing.T) {
 	}
 }
 
-func asked(source string) registry.Asked {
-	return registry.Asked{Change: script.ChangePublish, Digest: script.DigestOf([]byte(source))}
+func asked(source string) registry.Fingerprint {
+	return registry.Fingerprint{Change: script.ChangePublish, Digest: script.DigestOf([]byte(source))}
 }
 
 // testNoteRequest: what became of a write that changed nothing is remembered, and is
@@ -199,7 +199,7 @@ func (h Harness) testNoteRequest(t *testing.T) {
 	s, ctx := h.Open(t), t.Context()
 	first := commit(t, s, publish(script.Release{}, named(1), "one"))
 	before, heads, _, _ := snapshot(t, s)
-	id, done := rand.Text(), registry.Done{Name: named(1), Asked: asked("one"), Version: 1}
+	id, done := rand.Text(), registry.Done{Name: named(1), Fingerprint: asked("one"), Version: 1}
 	wantKind(t, s.NoteRequest(ctx, first.Revision-1, id, done), script.Conflict)
 	if _, ok, err := s.Request(ctx, named(1), id); ok || err != nil {
 		t.Errorf("what was refused is remembered: %v, %v", ok, err)

@@ -30,7 +30,7 @@ func rules(s registry.Store) *registry.Registry {
 // collector returns one that takes tombstones at once.
 func collector(s registry.Store) *registry.Collector {
 	return registry.NewCollector(registry.CollectorConfig{
-		Store: s, Trash: s.(registry.Trash), TombstoneRetention: time.Nanosecond, Log: slog.New(slog.DiscardHandler),
+		Store: s, Garbage: s.(registry.Garbage), TombstoneRetention: time.Nanosecond, Log: slog.New(slog.DiscardHandler),
 	})
 }
 
@@ -70,7 +70,7 @@ func (h Harness) testCollector(t *testing.T) {
 	if len(wantSources(t, s)) != 1 {
 		t.Error("one source is retained")
 	}
-	if blobs := gather(t, s.(registry.Trash).Blobs(ctx)); len(blobs) != 1 {
+	if blobs := gather(t, s.(registry.Garbage).Blobs(ctx)); len(blobs) != 1 {
 		t.Errorf("%d sources are left, want 1", len(blobs))
 	}
 	if _, _, floor, _ := snapshot(t, s); floor != gone.Revision {

@@ -13,10 +13,10 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// testBuryObjects: tombstones of values and of settings go as those of scripts do.
-func (h Harness) testBuryObjects(t *testing.T) {
+// testPurgeObjects: tombstones of values and of settings go as those of scripts do.
+func (h Harness) testPurgeObjects(t *testing.T) {
 	s, ctx := h.Open(t), t.Context()
-	trash := s.(registry.Trash)
+	garbage := s.(registry.Garbage)
 	put(t, s, keyed("acme", "kept"), "kept")
 	set(t, s, "zoo", 1)
 	put(t, s, keyed("acme", "a/b"), "x")
@@ -27,18 +27,18 @@ func (h Harness) testBuryObjects(t *testing.T) {
 	put(t, s, keyed("acme", "again"), "x")
 	stale := remove(t, s, keyed("acme", "again"))
 	again := put(t, s, keyed("acme", "again"), "y")
-	if got := gather(t, trash.Tombstones(ctx, at)); len(got) != 0 {
+	if got := gather(t, garbage.Tombstones(ctx, at)); len(got) != 0 {
 		t.Errorf("%d tombstones are older than they are", len(got))
 	}
 	found := map[string]script.Revision{}
-	for _, o := range gather(t, trash.Tombstones(ctx, at.Add(time.Hour))) {
+	for _, o := range gather(t, garbage.Tombstones(ctx, at.Add(time.Hour))) {
 		found[o.Key()] = o.Revision()
 	}
 	if len(found) != 3 || found["values/acme/a/b"] != value.Revision || found["tenants/acme"] != tenant.Revision || found["releases/"+release.Name.String()] != release.Revision {
 		t.Errorf("tombstones: %v", found)
 	}
 	for _, o := range []script.Object{{Tenant: &tenant}, {Value: &value}, {Value: &stale}} {
-		if err := trash.Bury(ctx, o); err != nil {
+		if err := garbage.Purge(ctx, o); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -49,8 +49,8 @@ func (h Harness) testBuryObjects(t *testing.T) {
 	if len(all) != 4 || all["values/acme/again"] != described(script.Object{Value: &again}) || all["values/acme/kept"] == "" || all["tenants/zoo"] == "" {
 		t.Errorf("left: %v", all)
 	}
-	if got := stock(t, s, keyed("acme", "a/b")); got.Value != (script.Value{}) || got.Usage.Values != 2 {
-		t.Errorf("of what was buried: %+v", got)
+	if got := data(t, s, keyed("acme", "a/b")); got.Value != (script.Value{}) || got.Usage.Values != 2 {
+		t.Errorf("of what was purged: %+v", got)
 	}
 	put(t, s, keyed("acme", "a/b"), "made again")
 }

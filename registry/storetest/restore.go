@@ -155,14 +155,14 @@ func (h Harness) testRestoreMany(t *testing.T) {
 	}
 }
 
-// testRestoreOnAGrave: numbers that a buried script had are not given again.
-func (h Harness) testRestoreOnAGrave(t *testing.T) {
+// testRestoreOnAVersionFloor: numbers that a purged script had are not given again.
+func (h Harness) testRestoreOnAVersionFloor(t *testing.T) {
 	s, ctx := h.Open(t), t.Context()
 	var cur script.Release
 	for i := range 5 {
 		cur = commit(t, s, publish(cur, named(1), fmt.Sprint("old ", i)))
 	}
-	if err := s.(registry.Trash).Bury(ctx, object(commit(t, s, tombstone(cur)))); err != nil {
+	if err := s.(registry.Garbage).Purge(ctx, object(commit(t, s, tombstone(cur)))); err != nil {
 		t.Fatal(err)
 	}
 	putSource(t, s, "new")

@@ -1,5 +1,5 @@
 // Package storetest is the suite that every registry.Store passes. The stores are a
-// registry.Trash too.
+// registry.Garbage too.
 package storetest
 
 import (
@@ -57,11 +57,11 @@ func Run(t *testing.T, h Harness) {
 	t.Run("Restore", h.testRestore)
 	t.Run("RestoreInPlace", h.testRestoreInPlace)
 	t.Run("RestoreMany", h.testRestoreMany)
-	t.Run("RestoreOnAGrave", h.testRestoreOnAGrave)
+	t.Run("RestoreOnAVersionFloor", h.testRestoreOnAVersionFloor)
 	t.Run("Tombstones", h.testTombstones)
-	t.Run("Bury", h.testBury)
-	t.Run("BuryAtOnce", h.testBuryAtOnce)
-	t.Run("BuryIsSilent", h.testBuryIsSilent)
+	t.Run("Purge", h.testPurge)
+	t.Run("PurgeAtOnce", h.testPurgeAtOnce)
+	t.Run("PurgeIsSilent", h.testPurgeIsSilent)
 	t.Run("Discard", h.testDiscard)
 	t.Run("ManyBlobs", h.testManyBlobs)
 	t.Run("Collector", h.testCollector)
@@ -73,7 +73,7 @@ func Run(t *testing.T, h Harness) {
 	t.Run("Tenants", h.testTenants)
 	t.Run("ObjectsAreWatched", h.testObjectsAreWatched)
 	t.Run("QuotaAtOnce", h.testQuotaAtOnce)
-	t.Run("BuryObjects", h.testBuryObjects)
+	t.Run("PurgeObjects", h.testPurgeObjects)
 	t.Run("CollectorOfValues", h.testCollectorOfValues)
 	t.Run("ValuesRaceTheCollector", h.testValuesRaceTheCollector)
 	h.runExports(t)

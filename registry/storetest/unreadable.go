@@ -77,9 +77,9 @@ func (h Harness) testUnreadableIsNamed(t *testing.T) {
 	if _, ok := errors.AsType[*registry.Unreadable](err); !ok || script.KindOf(err) != script.Internal {
 		t.Errorf("the release: %v", err)
 	}
-	stock, err := s.Stock(ctx, keyed("acme", "a"))
-	if err != nil || stock.UnreadableValue == nil || stock.UnreadableTenant == nil {
-		t.Errorf("the stock: %+v, %v", stock, err)
+	data, err := s.DataUsage(ctx, keyed("acme", "a"))
+	if err != nil || data.UnreadableValue == nil || data.UnreadableTenant == nil {
+		t.Errorf("the usage: %+v, %v", data, err)
 	}
 }
 
@@ -256,8 +256,8 @@ func (h Harness) testUnreadableIsSpared(t *testing.T) {
 				t.Errorf("forgets %v: %q is kept: %v, want %v", forgets, content, err, kept)
 			}
 		}
-		if stock, err := s.Stock(ctx, gone.Key); err != nil || stock.Value.Revision != 0 {
-			t.Errorf("forgets %v: the tombstone: %+v, %v", forgets, stock.Value, err)
+		if data, err := s.DataUsage(ctx, gone.Key); err != nil || data.Value.Revision != 0 {
+			t.Errorf("forgets %v: the tombstone: %+v, %v", forgets, data.Value, err)
 		}
 	}
 }

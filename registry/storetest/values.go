@@ -15,17 +15,17 @@ import (
 
 func keyed(tenant, key string) script.ValueKey { return script.ValueKey{Tenant: tenant, Key: key} }
 
-func stock(t *testing.T, s registry.Store, key script.ValueKey) registry.Stock {
+func data(t *testing.T, s registry.Store, key script.ValueKey) registry.DataUsage {
 	t.Helper()
-	got, err := s.Stock(t.Context(), key)
+	got, err := s.DataUsage(t.Context(), key)
 	if err != nil {
-		t.Errorf("Stock: %v", err)
+		t.Errorf("DataUsage: %v", err)
 	}
 	return got
 }
 
 // putCommit is the commit that puts the content in place of what there is.
-func putCommit(cur registry.Stock, key script.ValueKey, content string) registry.ValueCommit {
+func putCommit(cur registry.DataUsage, key script.ValueKey, content string) registry.ValueCommit {
 	usage := cur.Usage
 	usage.Bytes += int64(len(content) - cur.Value.Size)
 	if cur.Value.Revision == 0 || cur.Value.Deleted {
@@ -38,7 +38,7 @@ func putCommit(cur registry.Stock, key script.ValueKey, content string) registry
 	}
 }
 
-func removeCommit(cur registry.Stock) registry.ValueCommit {
+func removeCommit(cur registry.DataUsage) registry.ValueCommit {
 	usage := cur.Usage
 	usage.Bytes -= int64(cur.Value.Size)
 	usage.Values--
@@ -62,19 +62,19 @@ func commitValue(t *testing.T, s registry.Store, c registry.ValueCommit) script.
 
 func put(t *testing.T, s registry.Store, key script.ValueKey, content string) script.Value {
 	t.Helper()
-	return commitValue(t, s, putCommit(stock(t, s, key), key, content))
+	return commitValue(t, s, putCommit(data(t, s, key), key, content))
 }
 
 func remove(t *testing.T, s registry.Store, key script.ValueKey) script.Value {
 	t.Helper()
-	return commitValue(t, s, removeCommit(stock(t, s, key)))
+	return commitValue(t, s, removeCommit(data(t, s, key)))
 }
 
 // set makes the concurrency that of the tenant; 0 takes the settings away.
 func set(t *testing.T, s registry.Store, tenant string, concurrency int) script.Tenant {
 	t.Helper()
 	c := registry.TenantCommit{
-		Guard: stock(t, s, keyed(tenant, "")).Tenant.Revision,
+		Guard: data(t, s, keyed(tenant, "")).Tenant.Revision,
 		Tenant: script.Tenant{
 			Name: tenant, Settings: script.TenantSettings{Concurrency: concurrency}, Deleted: concurrency == 0, Author: "ann", ChangedAt: at,
 		},
@@ -89,7 +89,7 @@ func set(t *testing.T, s registry.Store, tenant string, concurrency int) script.
 
 func (h Harness) testValues(t *testing.T) {
 	s, ctx := h.Open(t), t.Context()
-	if got := stock(t, s, keyed("acme", "a")); got != (registry.Stock{}) {
+	if got := data(t, s, keyed("acme", "a")); got != (registry.DataUsage{}) {
 		t.Errorf("of nothing: %+v", got)
 	}
 	one := put(t, s, keyed("acme", "flags/a"), "on")
@@ -103,7 +103,7 @@ func (h Harness) testValues(t *testing.T) {
 	if head, err := s.Head(ctx); err != nil || head != empty.Revision {
 		t.Errorf("the head is %d, %v; want %d", head, err, empty.Revision)
 	}
-	got := stock(t, s, keyed("acme", "flags/a"))
+	got := data(t, s, keyed("acme", "flags/a"))
 	if got.Value != two || got.Usage.Values != 2 || got.Usage.Bytes != int64(len(large)+len("off")) {
 		t.Errorf("got %+v, want %+v, 2 values of %d bytes", got, two, len(large)+len("off"))
 	}
@@ -119,12 +119,12 @@ func (h Harness) testRemoveValue(t *testing.T) {
 	put(t, s, key, "on")
 	put(t, s, keyed("acme", "other"), "12345")
 	gone := remove(t, s, key)
-	if got := stock(t, s, key); got.Value != gone || got.Usage.Values != 1 || got.Usage.Bytes != 5 {
+	if got := data(t, s, key); got.Value != gone || got.Usage.Values != 1 || got.Usage.Bytes != 5 {
 		t.Errorf("after the removal: %+v, want %+v, and one value", got, gone)
 	}
 	again := put(t, s, key, "again")
 	s = h.Reopen(t, s)
-	if got := stock(t, s, key); got.Value != again || got.Usage.Values != 2 {
+	if got := data(t, s, key); got.Value != again || got.Usage.Values != 2 {
 		t.Errorf("after a restart: %+v, want %+v", got, again)
 	}
 	entries, _, err := s.Audit(t.Context(), registry.AuditFilter{Tenant: "acme"}, "", 10)
@@ -139,8 +139,8 @@ func (h Harness) testRemoveValue(t *testing.T) {
 func (h Harness) testValueGuards(t *testing.T) {
 	s, ctx := h.Open(t), t.Context()
 	a, b := keyed("acme", "a"), keyed("acme", "b")
-	early := putCommit(stock(t, s, a), a, "early")
-	other := putCommit(stock(t, s, b), b, "other")
+	early := putCommit(data(t, s, a), a, "early")
+	other := putCommit(data(t, s, b), b, "other")
 	first := put(t, s, a, "first")
 	for what, c := range map[string]registry.ValueCommit{"a value that is there now": early, "a usage of the past": other} {
 		_, err := s.CommitValue(ctx, c)
@@ -148,11 +148,11 @@ func (h Harness) testValueGuards(t *testing.T) {
 			t.Errorf("%s: %v, want a conflict", what, err)
 		}
 	}
-	wrong := putCommit(stock(t, s, a), a, "wrong")
+	wrong := putCommit(data(t, s, a), a, "wrong")
 	wrong.Guard--
 	_, err := s.CommitValue(ctx, wrong)
 	wantKind(t, err, script.Conflict)
-	if got := stock(t, s, a); got.Value != first || got.Usage.Values != 1 {
+	if got := data(t, s, a); got.Value != first || got.Usage.Values != 1 {
 		t.Errorf("got %+v, want %+v alone", got, first)
 	}
 	if head, err := s.Head(ctx); err != nil || head != first.Revision {
@@ -200,7 +200,7 @@ func (h Harness) testTenants(t *testing.T) {
 	s, ctx := h.Open(t), t.Context()
 	set(t, s, "acme", 1)
 	zoo, acme := set(t, s, "zoo", 2), set(t, s, "acme", 3)
-	if got := stock(t, s, keyed("acme", "")); got.Tenant != acme {
+	if got := data(t, s, keyed("acme", "")); got.Tenant != acme {
 		t.Errorf("got %+v, want %+v", got.Tenant, acme)
 	}
 	_, err := s.CommitTenant(ctx, registry.TenantCommit{Tenant: script.Tenant{Name: "acme", ChangedAt: at}})
@@ -273,7 +273,7 @@ func changeAll(ctx context.Context, t *testing.T, s registry.Store, each int) *s
 		writing.Go(func() {
 			for i := range each {
 				key := keyed(tenant, fmt.Sprint("key-", i%3))
-				if cur := stock(t, s, key); cur.Value.Revision != 0 && !cur.Value.Deleted && i%2 == 0 {
+				if cur := data(t, s, key); cur.Value.Revision != 0 && !cur.Value.Deleted && i%2 == 0 {
 					remove(t, s, key)
 				} else {
 					put(t, s, key, fmt.Sprint("content ", i))
@@ -382,7 +382,7 @@ func (h Harness) testQuotaAtOnce(t *testing.T) {
 				default:
 					t.Errorf("writer %d: %v", w, err)
 				}
-				if used := stock(t, s, key).Usage.Bytes; used > quota {
+				if used := data(t, s, key).Usage.Bytes; used > quota {
 					t.Errorf("%d bytes are used, of %d", used, quota)
 				}
 			}
@@ -397,7 +397,7 @@ func (h Harness) testQuotaAtOnce(t *testing.T) {
 	for _, v := range values {
 		sum += int64(v.Size)
 	}
-	if usage := stock(t, s, keyed("acme", "")).Usage; usage.Bytes != sum || usage.Values != len(values) || sum > quota {
+	if usage := data(t, s, keyed("acme", "")).Usage; usage.Bytes != sum || usage.Values != len(values) || sum > quota {
 		t.Errorf("%+v are counted, %d values of %d bytes are there", usage, len(values), sum)
 	}
 }

@@ -42,7 +42,7 @@ func TestCountsArriveOnce(t *testing.T) {
 	for i := range scripts {
 		live := cache.NewReleaseOn("n", script.Release{
 			Name: script.Name{Tenant: "acme", Script: fmt.Sprint("s", i)}, Active: script.Version{Number: 1},
-			Candidate: &script.Candidate{Version: script.Version{Number: 2}, Share: 1<<32 - 1},
+			Candidate: &script.Candidate{Version: script.Version{Number: 2}, Threshold: 1<<32 - 1},
 		})
 		s.table.Update([]*cache.Release{live}, nil)
 		live.Calls.Add(3, 1)

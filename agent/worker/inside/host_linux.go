@@ -16,9 +16,9 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// lender is what programs may use here: counters and buckets are this process's own, and
+// hostServices is what programs may use here: counters and buckets are this process's own, and
 // what they log goes to the agent, which bounds it again.
-type lender struct {
+type hostServices struct {
 	*host.Host
 	home     home
 	settings func(tenant string) script.TenantSettings
@@ -30,7 +30,7 @@ type lender struct {
 	dropped atomic.Int64 // lines, since the last report to the agent
 }
 
-var _ engine.Host = (*lender)(nil)
+var _ engine.Host = (*hostServices)(nil)
 
 // Bounds of the lines that wait for the agent, and that are sent together.
 const (
@@ -41,15 +41,15 @@ const (
 	lineOverhead = 64 // bytes that a line counts for besides its text
 )
 
-func newLender(h *host.Host, from home, settings func(string) script.TenantSettings) *lender {
-	return &lender{
+func newHostServices(h *host.Host, from home, settings func(string) script.TenantSettings) *hostServices {
+	return &hostServices{
 		Host: h, home: from, settings: settings,
 		room: &rate.Limiter{}, lines: make(chan *workerv1.LogLine, maxLines),
 	}
 }
 
 // Log implements engine.Host.
-func (l *lender) Log(inv *engine.Invocation, level engine.Level, message string) {
+func (l *hostServices) Log(inv *engine.Invocation, level engine.Level, message string) {
 	message = asText(message, maxLine)
 	if !l.admits(len(message)+lineOverhead, l.settings(inv.Tenant).LogBytes) {
 		l.dropped.Add(1)
@@ -72,7 +72,7 @@ func asText(s string, most int) string {
 }
 
 // admits takes the bytes from what may be logged, of which there is so much a second.
-func (l *lender) admits(bytes, most int) bool {
+func (l *hostServices) admits(bytes, most int) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.room.Burst() != most { // the settings have changed
@@ -82,7 +82,7 @@ func (l *lender) admits(bytes, most int) bool {
 }
 
 // run sends lines, as many together as there are, until ctx is done.
-func (l *lender) run(ctx context.Context) error {
+func (l *hostServices) run(ctx context.Context) error {
 	for {
 		var req workerv1.LogRequest
 		select {

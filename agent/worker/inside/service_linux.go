@@ -79,15 +79,15 @@ func newService(p *process, client workerv1.HomeClient) (*service, error) {
 	if err != nil {
 		return nil, err
 	}
-	lender := newLender(lent, from, s.tenants.Settings)
+	hostServices := newHostServices(lent, from, s.tenants.Settings)
 	go s.bringCounts(context.Background())
 	go func() {
-		if err := lender.run(context.Background()); err != nil {
+		if err := hostServices.run(context.Background()); err != nil {
 			p.log.Error("what scripts log is lost from now on", "error", err)
 		}
 	}()
 	x, err := execute.New(execute.Config{
-		Table: s.table, Programs: s.programs, Tenants: s.tenants.Settings, Host: lender,
+		Table: s.table, Programs: s.programs, Tenants: s.tenants.Settings, Host: hostServices,
 		Position:   func(time.Time) gateway.Position { return p.page.Position() },
 		MaxRunning: p.running(), MaxWaiting: int(p.assignment.GetMaxWaiting()),
 		Metrics: s.metrics,

@@ -11,7 +11,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// Tombstones implements registry.Trash.
+// Tombstones implements registry.Garbage.
 func (s *Store) Tombstones(_ context.Context, before time.Time) iter.Seq2[script.Object, error] {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -34,19 +34,19 @@ func (s *Store) Tombstones(_ context.Context, before time.Time) iter.Seq2[script
 	return without(found)
 }
 
-// Graves implements registry.Store.
-func (s *Store) Graves(context.Context) iter.Seq2[script.Release, error] {
+// VersionFloors implements registry.Store.
+func (s *Store) VersionFloors(context.Context) iter.Seq2[script.Release, error] {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var found []script.Release
-	for name, latest := range s.graves {
+	for name, latest := range s.versionFloors {
 		found = append(found, script.Release{Name: name, Latest: latest, Deleted: true})
 	}
 	return without(found)
 }
 
-// Bury implements registry.Trash.
-func (s *Store) Bury(_ context.Context, tombstone script.Object) error {
+// Purge implements registry.Garbage.
+func (s *Store) Purge(_ context.Context, tombstone script.Object) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	revision := tombstone.Revision()
@@ -59,7 +59,7 @@ func (s *Store) Bury(_ context.Context, tombstone script.Object) error {
 		name := tombstone.Release.Name
 		delete(s.releases, name)
 		delete(s.history, name)
-		s.graves[name] = tombstone.Release.Latest
+		s.versionFloors[name] = tombstone.Release.Latest
 	default:
 		return nil
 	}
@@ -67,7 +67,7 @@ func (s *Store) Bury(_ context.Context, tombstone script.Object) error {
 	return nil
 }
 
-// Blobs implements registry.Trash.
+// Blobs implements registry.Garbage.
 func (s *Store) Blobs(context.Context) iter.Seq2[registry.Blob, error] {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -78,7 +78,7 @@ func (s *Store) Blobs(context.Context) iter.Seq2[registry.Blob, error] {
 	return without(found)
 }
 
-// Discard implements registry.Trash.
+// Discard implements registry.Garbage.
 func (s *Store) Discard(_ context.Context, b registry.Blob) (bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -2,9 +2,9 @@ package admission
 
 import "time"
 
-// borrow reports whether a call of the tenant that begins may have a turn although all
+// acquireExtra reports whether a call of the tenant that begins may have a turn although all
 // are given out.
-func (g *Gate) borrow(tn *tenant, now time.Duration) bool {
+func (g *Gate) acquireExtra(tn *tenant, now time.Duration) bool {
 	return g.steal(tn, now) || g.spare(tn, now)
 }
 

@@ -141,7 +141,7 @@ func TestAgentsThatComeAndGo(t *testing.T) {
 	})
 }
 
-// TestTakeover: another conductor goes on in time, and two of them do no harm.
+// TestTakeover: another controller goes on in time, and two of them do no harm.
 func TestTakeover(t *testing.T) {
 	play(t, 10, func(s *stage) {
 		stop := s.conduct()

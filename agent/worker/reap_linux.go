@@ -18,9 +18,9 @@ import (
 // maxNamed is how many of the scripts that ran at a death are named in the log.
 const maxNamed = 16
 
-// bury logs why the process died, and finds the script to blame. If a test ran, it blames no
+// reap logs why the process died, and finds the script to blame. If a test ran, it blames no
 // script: the test may have killed the process, and the error of the test's own call says so.
-func (t *tenant) bury(p *process) {
+func (t *tenant) reap(p *process) {
 	why, marks := p.reason(), p.ranAtTheEnd()
 	p.end.why, p.end.ran = why, marks
 	close(p.end.known)

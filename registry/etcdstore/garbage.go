@@ -17,7 +17,7 @@ import (
 // now is the revision of a read that is of no moment in particular.
 const now = 0
 
-// Tombstones implements registry.Trash.
+// Tombstones implements registry.Garbage.
 func (s *Store) Tombstones(ctx context.Context, before time.Time) iter.Seq2[script.Object, error] {
 	objects := registry.Snapshot{
 		Releases: decoded(ctx, s, s.pages(ctx, "look for tombstones", s.keys.releases(), now), s.keys.decodeRelease),
@@ -37,15 +37,15 @@ func (s *Store) Tombstones(ctx context.Context, before time.Time) iter.Seq2[scri
 	}
 }
 
-// Graves implements registry.Store.
-func (s *Store) Graves(ctx context.Context) iter.Seq2[script.Release, error] {
+// VersionFloors implements registry.Store.
+func (s *Store) VersionFloors(ctx context.Context) iter.Seq2[script.Release, error] {
 	return func(yield func(script.Release, error) bool) {
-		for kv, err := range s.pages(ctx, "read graves", s.keys.graves(), now) {
+		for kv, err := range s.pages(ctx, "read version floors", s.keys.versionFloors(), now) {
 			if err != nil {
 				yield(script.Release{}, err)
 				return
 			}
-			r, err := s.decodeGrave(kv)
+			r, err := s.decodeVersionFloor(kv)
 			if err != nil {
 				continue // one that cannot be read must not stop an export
 			}
@@ -56,8 +56,8 @@ func (s *Store) Graves(ctx context.Context) iter.Seq2[script.Release, error] {
 	}
 }
 
-// Bury implements registry.Trash.
-func (s *Store) Bury(ctx context.Context, tombstone script.Object) error {
+// Purge implements registry.Garbage.
+func (s *Store) Purge(ctx context.Context, tombstone script.Object) error {
 	key, floor := s.keys.object(tombstone), s.keys.floor()
 	for {
 		resp, err := s.get(ctx, "read the floor", floor)
@@ -72,25 +72,25 @@ func (s *Store) Bury(ctx context.Context, tombstone script.Object) error {
 			clientv3.Compare(clientv3.ModRevision(key), "=", int64(tombstone.Revision())),
 			clientv3.Compare(clientv3.ModRevision(floor), "=", seen), // never lower it
 		}
-		ops := append(s.funeral(tombstone),
+		ops := append(s.purgeOps(tombstone),
 			clientv3.OpPut(floor, strconv.FormatInt(max(current, int64(tombstone.Revision())), 10)))
-		buried, err := s.commit(ctx, "remove the tombstone of "+tombstone.Key(), guards, ops,
+		purged, err := s.commit(ctx, "remove the tombstone of "+tombstone.Key(), guards, ops,
 			[]clientv3.Op{clientv3.OpGet(key, clientv3.WithKeysOnly())})
-		if err != nil || buried.Succeeded || modRevision(buried, 0) != int64(tombstone.Revision()) {
+		if err != nil || purged.Succeeded || modRevision(purged, 0) != int64(tombstone.Revision()) {
 			return err
 		}
 	}
 }
 
-// funeral is what is done to the tombstone itself.
-func (s *Store) funeral(tombstone script.Object) []clientv3.Op {
+// purgeOps is what is done to the tombstone itself.
+func (s *Store) purgeOps(tombstone script.Object) []clientv3.Op {
 	ops := []clientv3.Op{clientv3.OpDelete(s.keys.object(tombstone))}
 	if tombstone.Release == nil {
 		return ops
 	}
 	name := tombstone.Release.Name
 	return append(ops,
-		clientv3.OpPut(s.keys.grave(name), encodeGrave(tombstone.Release.Latest)),
+		clientv3.OpPut(s.keys.versionFloor(name), encodeVersionFloor(tombstone.Release.Latest)),
 		clientv3.OpDelete(s.keys.history(name), clientv3.WithPrefix()),
 		clientv3.OpDelete(s.keys.imported(name)))
 }
@@ -109,7 +109,7 @@ func decodeFloor(kv *mvccpb.KeyValue) int64 {
 // although it does not send them.
 const blobPage = 100
 
-// Blobs implements registry.Trash. All are listed as of one revision of etcd, which
+// Blobs implements registry.Garbage. All are listed as of one revision of etcd, which
 // they carry in place of that at which each was touched: whether that was before is
 // for Discard to find out.
 func (s *Store) Blobs(ctx context.Context) iter.Seq2[registry.Blob, error] {
@@ -136,7 +136,7 @@ func (s *Store) Blobs(ctx context.Context) iter.Seq2[registry.Blob, error] {
 	}
 }
 
-// Discard implements registry.Trash. A commit that needs the source after it was
+// Discard implements registry.Garbage. A commit that needs the source after it was
 // listed touches it, so that this transaction comes to nothing; one that comes
 // after this transaction finds the source gone and stores it again.
 func (s *Store) Discard(ctx context.Context, b registry.Blob) (bool, error) {

@@ -23,9 +23,9 @@ type Fleet interface {
 	Changed() <-chan struct{}
 	// Candidacies returns those of all candidates that are on their way.
 	Candidacies() []fleet.Candidacy
-	// Ranked returns the candidacy of the script, with the ranks of its followers in
+	// Buckets returns the candidacy of the script, with the buckets of its followers in
 	// order; ok is false if there is none.
-	Ranked(name script.Name) (c fleet.Candidacy, ranks []uint32, ok bool)
+	Buckets(name script.Name) (c fleet.Candidacy, buckets []uint32, ok bool)
 }
 
 // Registry makes moves. A registry.Registry does.
@@ -34,7 +34,7 @@ type Registry interface {
 	Advance(ctx context.Context, req registry.AdvanceRequest) (registry.Result, error)
 }
 
-// Config of a Conductor.
+// Config of a Controller.
 type Config struct {
 	Fleet    Fleet
 	Registry Registry
@@ -47,21 +47,21 @@ type Config struct {
 	Log   *slog.Logger
 }
 
-// Conductor makes the next move of each candidate when it is due.
-type Conductor struct{ cfg Config }
+// Controller makes the next move of each candidate when it is due.
+type Controller struct{ cfg Config }
 
-// New returns a conductor that does nothing until it is Run.
-func New(cfg Config) *Conductor {
+// New returns a controller that does nothing until it is Run.
+func New(cfg Config) *Controller {
 	if cfg.Clock == nil {
 		cfg.Clock = time.Now
 	}
 	if cfg.Moved == nil {
 		cfg.Moved = func(script.Change, error) {}
 	}
-	return &Conductor{cfg: cfg}
+	return &Controller{cfg: cfg}
 }
 
-// Bounds of what the conductor does.
+// Bounds of what the controller does.
 const (
 	// Looks at all candidates are lookInterval apart, and more if there are many.
 	lookInterval       = 20 * time.Millisecond
@@ -74,19 +74,19 @@ const (
 	seenAfter = 5 * time.Second
 )
 
-// conducting is one run of a conductor.
-type conducting struct {
-	*Conductor
+// run is one run of a controller.
+type run struct {
+	*Controller
 	running sync.WaitGroup
 
 	mu      sync.Mutex
-	errands map[script.Name]*errand
+	tasks   map[script.Name]*task
 	moving  int           // at most maxMoves
 	returns chan struct{} // has room for one: a move has come to an end
 }
 
-// errand is what was last tried for a script.
-type errand struct {
+// task is what was last tried for a script.
+type task struct {
 	at     script.Revision // of the release that it was for
 	moving bool
 	rest   time.Time // nothing more is tried for that release before
@@ -94,8 +94,8 @@ type errand struct {
 }
 
 // Run makes moves until ctx is done. It is to run while this replica leads.
-func (c *Conductor) Run(ctx context.Context) {
-	p := &conducting{Conductor: c, errands: map[script.Name]*errand{}, returns: make(chan struct{}, 1)}
+func (c *Controller) Run(ctx context.Context) {
+	p := &run{Controller: c, tasks: map[script.Name]*task{}, returns: make(chan struct{}, 1)}
 	defer p.running.Wait()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -127,7 +127,7 @@ func pause(ctx context.Context, d time.Duration) {
 
 // look starts each move that is due, and returns when to look again though nothing
 // changes, the zero Time if never, and the number of candidates.
-func (p *conducting) look(ctx context.Context, now time.Time) (due time.Time, candidates int) {
+func (p *run) look(ctx context.Context, now time.Time) (due time.Time, candidates int) {
 	list := p.cfg.Fleet.Candidacies()
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -136,14 +136,14 @@ func (p *conducting) look(ctx context.Context, now time.Time) (due time.Time, ca
 			due = t
 		}
 	}
-	errands := make(map[script.Name]*errand, len(list))
+	tasks := make(map[script.Name]*task, len(list))
 	for i := range list {
 		release := &list[i].Release
-		e := p.errands[release.Name]
+		e := p.tasks[release.Name]
 		if e == nil {
-			e = &errand{}
+			e = &task{}
 		}
-		errands[release.Name] = e
+		tasks[release.Name] = e
 		if e.moving {
 			continue
 		}
@@ -159,17 +159,17 @@ func (p *conducting) look(ctx context.Context, now time.Time) (due time.Time, ca
 			p.start(ctx, e, list[i], d.Move)
 		}
 	}
-	for name, e := range p.errands {
+	for name, e := range p.tasks {
 		if e.moving {
-			errands[name] = e
+			tasks[name] = e
 		}
 	}
-	p.errands = errands
+	p.tasks = tasks
 	return due, len(list)
 }
 
 // start makes the move in the background.
-func (p *conducting) start(ctx context.Context, e *errand, c fleet.Candidacy, move registry.Move) {
+func (p *run) start(ctx context.Context, e *task, c fleet.Candidacy, move registry.Move) {
 	if e.at != c.Release.Revision {
 		e.at, e.pause = c.Release.Revision, 0
 	}
@@ -193,7 +193,7 @@ func (p *conducting) start(ctx context.Context, e *errand, c fleet.Candidacy, mo
 type rest struct{ after, pause time.Duration }
 
 // move makes the move; the last one for the release was followed by the pause.
-func (p *conducting) move(ctx context.Context, c fleet.Candidacy, move registry.Move, last time.Duration) rest {
+func (p *run) move(ctx context.Context, c fleet.Candidacy, move registry.Move, last time.Duration) rest {
 	log := p.cfg.Log.With("script", c.Release.Name.String(), "version", c.Release.Candidate.Version.Number, "attempt", c.Release.Candidate.Attempt)
 	if move.Step > 0 {
 		var ok bool
@@ -228,17 +228,17 @@ func (p *conducting) move(ctx context.Context, c fleet.Candidacy, move registry.
 
 // chosen adds to the move which agents its step takes; ok is false if the fleet has changed
 // so that it is not due any more.
-func (p *conducting) chosen(c fleet.Candidacy, move registry.Move) (_ registry.Move, ok bool) {
-	now, ranks, ok := p.cfg.Fleet.Ranked(c.Release.Name)
+func (p *run) chosen(c fleet.Candidacy, move registry.Move) (_ registry.Move, ok bool) {
+	now, buckets, ok := p.cfg.Fleet.Buckets(c.Release.Name)
 	if !ok || now.Release.Revision != c.Release.Revision || Next(now, p.cfg.Clock()).Move != move {
 		return registry.Move{}, false
 	}
-	move.Share = Share(ranks, c.Release.Settings.Rollout.Steps[move.Step-1].Percent, c.Release.Candidate.Share)
+	move.Threshold = Threshold(buckets, c.Release.Settings.Rollout.Steps[move.Step-1].Percent, c.Release.Candidate.Threshold)
 	return move, true
 }
 
 // made tells of a move.
-func (p *conducting) made(log *slog.Logger, c fleet.Candidacy, move registry.Move) {
+func (p *run) made(log *slog.Logger, c fleet.Candidacy, move registry.Move) {
 	steps := c.Release.Settings.Rollout.Steps
 	switch {
 	case move.Promote:

@@ -7,8 +7,8 @@ import (
 	"github.com/scriptorium-dev/scriptorium/agent/host"
 )
 
-// lend makes what scripts may use of the agent.
-func (a *Agent) lend() (err error) {
+// provide makes what scripts may use of the agent.
+func (a *Agent) provide() (err error) {
 	a.host, err = host.New(host.Config{
 		Agent: a.cfg.Name, Values: a.state.values, Tenants: a.state.tenants.Settings, Send: a.feed.SendLogs,
 		Log: a.log, Metrics: a.cfg.Metrics, CounterMetrics: a.cfg.CounterMetrics,

@@ -31,7 +31,7 @@ func object(r script.Release) script.Object { return script.Object{Release: &r} 
 
 func (h Harness) testTombstones(t *testing.T) {
 	s, ctx := h.Open(t), t.Context()
-	trash := s.(registry.Trash)
+	garbage := s.(registry.Garbage)
 	commit(t, s, publish(script.Release{}, named(0), "live"))
 	var tombstones []script.Release
 	for i := range 3 {
@@ -40,7 +40,7 @@ func (h Harness) testTombstones(t *testing.T) {
 		tombstones = append(tombstones, commit(t, s, c))
 	}
 	for want := range 4 {
-		got := gather(t, trash.Tombstones(ctx, at.Add(time.Duration(want)*time.Hour)))
+		got := gather(t, garbage.Tombstones(ctx, at.Add(time.Duration(want)*time.Hour)))
 		if len(got) != want {
 			t.Fatalf("%d tombstones are older than %d h, want %d", len(got), want, want)
 		}
@@ -52,16 +52,16 @@ func (h Harness) testTombstones(t *testing.T) {
 	}
 }
 
-func (h Harness) testBury(t *testing.T) {
+func (h Harness) testPurge(t *testing.T) {
 	s, ctx := h.Open(t), t.Context()
-	trash := s.(registry.Trash)
+	garbage := s.(registry.Garbage)
 	two := commit(t, s, publish(commit(t, s, publish(script.Release{}, named(1), "1")), named(1), "2"))
 	gone := commit(t, s, tombstone(two))
 	other := commit(t, s, tombstone(commit(t, s, publish(script.Release{}, named(2), "1"))))
-	if err := trash.Bury(ctx, object(other)); err != nil {
+	if err := garbage.Purge(ctx, object(other)); err != nil {
 		t.Fatal(err)
 	}
-	if err := trash.Bury(ctx, object(gone)); err != nil { // a lower revision: the floor stays
+	if err := garbage.Purge(ctx, object(gone)); err != nil { // a lower revision: the floor stays
 		t.Fatal(err)
 	}
 	head, heads, floor, all := snapshot(t, s)
@@ -75,10 +75,10 @@ func (h Harness) testBury(t *testing.T) {
 	if entries, err := s.History(ctx, named(1)); err != nil || len(entries) != 0 {
 		t.Errorf("History: %v, %v; want none", entries, err)
 	}
-	graves := gather(t, s.Graves(ctx))
-	slices.SortFunc(graves, func(a, b script.Release) int { return strings.Compare(a.Name.String(), b.Name.String()) })
-	if len(graves) != 2 || !same(graves[0], want) || graves[1].Latest != 1 {
-		t.Errorf("Graves: %+v", graves)
+	versionFloors := gather(t, s.VersionFloors(ctx))
+	slices.SortFunc(versionFloors, func(a, b script.Release) int { return strings.Compare(a.Name.String(), b.Name.String()) })
+	if len(versionFloors) != 2 || !same(versionFloors[0], want) || versionFloors[1].Latest != 1 {
+		t.Errorf("VersionFloors: %+v", versionFloors)
 	}
 
 	testLifeAfterBurial(t, s, want, gone)
@@ -88,7 +88,7 @@ func (h Harness) testBury(t *testing.T) {
 // that is late does no harm.
 func testLifeAfterBurial(t *testing.T, s registry.Store, want, gone script.Release) {
 	t.Helper()
-	ctx, trash := t.Context(), s.(registry.Trash)
+	ctx, garbage := t.Context(), s.(registry.Garbage)
 	_, err := s.Commit(ctx, publish(script.Release{}, named(1), "again"))
 	wantKind(t, err, script.Conflict)
 	again := commit(t, s, publish(want, named(1), "again"))
@@ -98,25 +98,25 @@ func testLifeAfterBurial(t *testing.T, s registry.Store, want, gone script.Relea
 	if entries, err := s.History(ctx, named(1)); err != nil || len(entries) != 1 || entries[0].Revision != again.Revision {
 		t.Errorf("History of the new one: %+v, %v", entries, err)
 	}
-	if err := trash.Bury(ctx, object(gone)); err != nil {
-		t.Errorf("Bury what is gone: %v", err)
+	if err := garbage.Purge(ctx, object(gone)); err != nil {
+		t.Errorf("Purge what is gone: %v", err)
 	}
 	if got, err := s.Release(ctx, named(1)); err != nil || !same(got, again) {
-		t.Errorf("after a late Bury: %+v, %v; want %+v", got, err, again)
+		t.Errorf("after a late Purge: %+v, %v; want %+v", got, err, again)
 	}
 	last := commit(t, s, tombstone(again))
-	if err := trash.Bury(ctx, object(last)); err != nil {
+	if err := garbage.Purge(ctx, object(last)); err != nil {
 		t.Fatal(err)
 	}
 	if got, err := s.Release(ctx, named(1)); err != nil || got.Latest != 3 {
-		t.Errorf("buried again: %+v, %v; want the number 3 kept", got, err)
+		t.Errorf("purged again: %+v, %v; want the number 3 kept", got, err)
 	}
 }
 
-// testBuryAtOnce: the floor is that of the highest, whoever buries what when.
-func (h Harness) testBuryAtOnce(t *testing.T) {
+// testPurgeAtOnce: the floor is that of the highest, whoever buries what when.
+func (h Harness) testPurgeAtOnce(t *testing.T) {
 	s, ctx := h.Open(t), t.Context()
-	trash := s.(registry.Trash)
+	garbage := s.(registry.Garbage)
 	var tombstones []script.Release
 	for i := range 20 {
 		tombstones = append(tombstones, commit(t, s, tombstone(commit(t, s, publish(script.Release{}, named(i), "x")))))
@@ -125,7 +125,7 @@ func (h Harness) testBuryAtOnce(t *testing.T) {
 	for w := range 4 {
 		wg.Go(func() {
 			for i := range tombstones {
-				if err := trash.Bury(ctx, object(tombstones[(i*7+w*5)%len(tombstones)])); err != nil {
+				if err := garbage.Purge(ctx, object(tombstones[(i*7+w*5)%len(tombstones)])); err != nil {
 					t.Error(err)
 				}
 			}
@@ -137,14 +137,14 @@ func (h Harness) testBuryAtOnce(t *testing.T) {
 	}
 }
 
-// testBuryIsSilent: a watch does not bring a removal.
-func (h Harness) testBuryIsSilent(t *testing.T) {
+// testPurgeIsSilent: a watch does not bring a removal.
+func (h Harness) testPurgeIsSilent(t *testing.T) {
 	s := h.Open(t)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	gone := commit(t, s, tombstone(commit(t, s, publish(script.Release{}, named(1), "1"))))
 	watch, _ := watching(ctx, s, gone.Revision)
-	if err := s.(registry.Trash).Bury(ctx, object(gone)); err != nil {
+	if err := s.(registry.Garbage).Purge(ctx, object(gone)); err != nil {
 		t.Fatal(err)
 	}
 	want := commit(t, s, publish(script.Release{}, named(2), "1"))
@@ -155,7 +155,7 @@ func (h Harness) testBuryIsSilent(t *testing.T) {
 
 func blobOf(t *testing.T, s registry.Store, source string) registry.Blob {
 	t.Helper()
-	for _, b := range gather(t, s.(registry.Trash).Blobs(t.Context())) {
+	for _, b := range gather(t, s.(registry.Garbage).Blobs(t.Context())) {
 		if b.Digest == script.DigestOf([]byte(source)) {
 			return b
 		}
@@ -166,8 +166,8 @@ func blobOf(t *testing.T, s registry.Store, source string) registry.Blob {
 
 func (h Harness) testDiscard(t *testing.T) {
 	s, ctx := h.Open(t), t.Context()
-	trash := s.(registry.Trash)
-	if blobs := gather(t, trash.Blobs(ctx)); len(blobs) != 0 {
+	garbage := s.(registry.Garbage)
+	if blobs := gather(t, garbage.Blobs(ctx)); len(blobs) != 0 {
 		t.Errorf("an empty store has %v", blobs)
 	}
 	cur := commit(t, s, publish(script.Release{}, named(1), "one"))
@@ -183,7 +183,7 @@ func (h Harness) testDiscard(t *testing.T) {
 	} {
 		listed := blobOf(t, s, "one")
 		use(len(what))
-		if done, err := trash.Discard(ctx, listed); done || err != nil {
+		if done, err := garbage.Discard(ctx, listed); done || err != nil {
 			t.Errorf("%s: it was discarded: %v, %v", what, done, err)
 		}
 		if source, err := s.Source(ctx, listed.Digest); err != nil || string(source) != "one" {
@@ -193,19 +193,19 @@ func (h Harness) testDiscard(t *testing.T) {
 	putSource(t, s, "other")
 	listed := blobOf(t, s, "one")
 	commit(t, s, publish(script.Release{}, named(30), "other")) // nothing to do with it
-	if done, err := trash.Discard(ctx, listed); !done || err != nil {
+	if done, err := garbage.Discard(ctx, listed); !done || err != nil {
 		t.Errorf("Discard: %v, %v; want it done", done, err)
 	}
 	_, err := s.Source(ctx, listed.Digest)
 	wantKind(t, err, script.NotFound)
-	if blobs := gather(t, trash.Blobs(ctx)); len(blobs) != 1 {
+	if blobs := gather(t, garbage.Blobs(ctx)); len(blobs) != 1 {
 		t.Errorf("%d sources are listed, want the other alone", len(blobs))
 	}
 	commit(t, s, publish(script.Release{}, named(31), "one"))
 	if source, err := s.Source(ctx, listed.Digest); err != nil || string(source) != "one" {
 		t.Errorf("published again: %q, %v", source, err)
 	}
-	if done, err := trash.Discard(ctx, listed); done || err != nil {
+	if done, err := garbage.Discard(ctx, listed); done || err != nil {
 		t.Errorf("with a mark from before it was published again: %v, %v", done, err)
 	}
 }
@@ -218,7 +218,7 @@ func (h Harness) testManyBlobs(t *testing.T) {
 	for i := range count {
 		putSource(t, s, fmt.Sprint("source ", i))
 	}
-	for _, b := range gather(t, s.(registry.Trash).Blobs(t.Context())) {
+	for _, b := range gather(t, s.(registry.Garbage).Blobs(t.Context())) {
 		seen[b.Digest] = true
 	}
 	if len(seen) != count {
