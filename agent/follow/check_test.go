@@ -186,18 +186,18 @@ func TestWithBeaconsTheRegistryIsAskedOnceAMinute(t *testing.T) {
 // TestWithoutASession: an agent that has no session yet, so that no registry believes its reports,
 // asks for one soon, although beacons come, and seldom if the registries know no sessions.
 func TestWithoutASession(t *testing.T) {
-	simulate(t, func(w *world, n *node, _ *follow.Follower) {
+	simulate(t, func(_ *world, n *node, _ *follow.Follower) {
 		pass(2 * time.Second)
 		n.wantSession(true)
 	})
-	simulateIn(t, func(w *world) *world { w.set(faults{sessionless: true}); return w.unsigned() }, func(w *world, n *node, _ *follow.Follower) {
+	simulateIn(t, sessionless, func(w *world, n *node, _ *follow.Follower) {
 		pass(2 * time.Second)
 		n.wantSession(false)
 		w.set(faults{})
 		pass(5 * time.Second)
 		n.wantSession(true)
 	})
-	simulateIn(t, func(w *world) *world { w.set(faults{sessionless: true}); return w.unsigned() }, func(w *world, n *node, _ *follow.Follower) {
+	simulateIn(t, sessionless, func(w *world, _ *node, _ *follow.Follower) {
 		pass(time.Minute)
 		before, _ := w.counts()
 		pass(15 * time.Minute)
@@ -205,6 +205,11 @@ func TestWithoutASession(t *testing.T) {
 			t.Errorf("asked %d times in a quarter of an hour", after-before)
 		}
 	})
+}
+
+func sessionless(w *world) *world {
+	w.set(faults{sessionless: true})
+	return w.unsigned()
 }
 
 func (n *node) wantSession(want bool) {
