@@ -12,6 +12,10 @@ const (
 	rotateJitter = 10 * time.Second // before the disk is rewritten with another key, at most
 	rotateMin    = 10 * time.Second // after a full answer that did not rewrite all of it
 	rotateMax    = 10 * time.Minute
+	// While removals are held back, everything is asked for after driftMax, and then ever more
+	// seldom, up to heldMax. Once a loss is accepted, of which the polls tell, that is soon.
+	heldMax    = 15 * time.Minute
+	heldJitter = 5 * time.Second
 )
 
 // place is where in the order of all beacons one is.
@@ -65,6 +69,20 @@ func (r *repair) tried(now time.Time, random *rand.Rand) {
 	r.tries++
 	r.last, r.next = now, now.Add(backoff/2+time.Duration(random.Int64N(int64(backoff))))
 	r.due = r.next
+}
+
+// hasten has the repair that is wanted done by then.
+func (r *repair) hasten(by time.Time) {
+	if r.wanted && by.Before(r.due) {
+		r.due = by
+	}
+}
+
+// delay puts the repair that is wanted off until then.
+func (r *repair) delay(until time.Time) {
+	if r.wanted {
+		r.due, r.next = until, until
+	}
 }
 
 // done notes that there is nothing to repair now.

@@ -60,8 +60,9 @@ type outcome struct {
 	cursor   Cursor
 	err      error
 	thorough bool
-	held     error         // why the agent keeps what the registry removes; nil if it does not
-	waited   time.Duration // until the registry began its answer
+	held     error           // why the agent keeps what the registry removes; nil if it does not
+	accepted script.Revision // at which an administrator accepted a loss last
+	waited   time.Duration   // until the registry began its answer
 
 	checked  bool   // the state was compared with the registry's, as of the cursor
 	agrees   bool   // and is equal
@@ -99,13 +100,15 @@ type machine struct {
 	accepted    place           // of the last one
 	announced   script.Revision // the highest revision of the group that a beacon named since the last sync
 	announcedAt time.Time
-	due         time.Time // of the sync that is wanted; zero: none is
-	poll        time.Time // of the sync that is done if no beacon comes before
-	backstop    time.Time // of the one that is done whatever comes
-	failed      int       // syncs in a row
-	sessionless int       // syncs in a row that gave the agent no session, while it has none
-	held        string    // why the registry's answer changes nothing, until a sync succeeds
-	current     time.Time // when the cursor was last known to be the newest
+	due         time.Time       // of the sync that is wanted; zero: none is
+	poll        time.Time       // of the sync that is done if no beacon comes before
+	backstop    time.Time       // of the one that is done whatever comes
+	failed      int             // syncs in a row
+	sessionless int             // syncs in a row that gave the agent no session, while it has none
+	held        string          // why the registry's answer changes nothing, until a sync succeeds
+	heldBack    int             // full answers in a row whose removals were held back
+	loss        script.Revision // of the last accepted loss that an answer told of
+	current     time.Time       // when the cursor was last known to be the newest
 
 	drift    repair // the state differs from the registry's
 	rotation repair // what is on disk is signed by another key than the registry's
@@ -316,13 +319,22 @@ func (m *machine) finishSync(now time.Time, out outcome) {
 	}
 	m.synced, m.failed = true, 0
 	if !m.hold(out.held) && (out.thorough || out.agrees || !out.checked) {
-		m.held = ""
+		m.held, m.heldBack = "", 0
 	}
 	m.metrics.syncs.Inc()
 	if out.thorough {
 		m.drift.tried(now, m.random)
 		m.rotation.tried(now, m.random)
 	}
+	switch {
+	case out.held != nil && out.thorough:
+		apart := min(driftMax<<min(m.heldBack, 10), heldMax)
+		m.drift.delay(now.Add(apart/2 + m.jitter(apart)))
+		m.heldBack++
+	case m.held != "" && out.accepted > m.loss:
+		m.drift.hasten(now.Add(m.jitter(heldJitter)))
+	}
+	m.loss = max(m.loss, out.accepted)
 	if out.cursor.Fleet != m.cursor.Fleet || m.announcedAt.Before(out.began) {
 		m.announced = 0 // the registry's own answer is newer
 	}

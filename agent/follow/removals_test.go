@@ -91,6 +91,31 @@ func TestLostRecordsRemoveNothing(t *testing.T) {
 	})
 }
 
+// TestHeldAgentsAskForLittle: an agent that holds removals back for hours seldom asks for
+// everything, and still notices soon that the loss was accepted.
+func TestHeldAgentsAskForLittle(t *testing.T) {
+	removing(t, func(w *world, n *node, f *follow.Follower) {
+		w.forget(20)
+		pass(time.Minute)
+		_, before := w.counts()
+		pass(3 * time.Hour)
+		wantHeld(t, n, f, removalScripts, "would remove 20 of 30 live releases")
+		if _, after := w.counts(); after-before > 3*8 {
+			t.Errorf("%d full answers in three hours", after-before)
+		}
+		w.accept(1) // too few
+		pass(2 * time.Minute)
+		_, before = w.counts()
+		pass(time.Hour)
+		if _, after := w.counts(); after-before > 8 {
+			t.Errorf("%d full answers in the hour after too little was accepted", after-before)
+		}
+		w.accept(20)
+		pass(2 * time.Minute)
+		wantHeld(t, n, f, removalScripts-20, "")
+	})
+}
+
 // TestMeantRemovals: what the registry has a record of is removed, however much it is, by
 // events, in an answer after an outage, and by a full snapshot.
 func TestMeantRemovals(t *testing.T) {

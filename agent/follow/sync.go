@@ -76,7 +76,7 @@ func (a *applier) sync(at Cursor, q *question) outcome {
 	if thorough {
 		a.reseal(answer.chosen.same)
 	}
-	out.cursor, out.sealedBy = answer.head, answer.sealedBy
+	out.cursor, out.sealedBy, out.accepted = answer.head, answer.sealedBy, answer.removals.at
 	if behind := at.Fleet == answer.head.Fleet && at.Revision > answer.head.Revision; behind {
 		out.cursor = answer.overtaken(at, out.held)
 		a.saveCursor(out.cursor)
