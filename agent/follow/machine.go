@@ -300,21 +300,7 @@ func (m *machine) hold(err error) bool {
 func (m *machine) finishSync(now time.Time, out outcome) {
 	m.due, m.poll = time.Time{}, time.Time{}
 	if out.err != nil {
-		m.failed++
-		m.metrics.syncsFailed.Inc()
-		most := backoffMax
-		if m.hold(out.err) {
-			most = driftMax   // a person has to act, and each answer may be a full one
-			if out.thorough { // what changed since the cursor is asked for meanwhile
-				m.drift.tried(now, m.random)
-				m.rotation.tried(now, m.random)
-			} else if out.held != nil && m.drift.want(now, m.jitter(driftJitter)) { // a full answer brings what else there is
-				m.due = m.drift.due
-				return
-			}
-		}
-		backoff := min(most, backoffMin<<min(m.failed-1, 10))
-		m.due = now.Add(backoff/2 + m.jitter(backoff))
+		m.failSync(now, out)
 		return
 	}
 	m.synced, m.failed = true, 0
@@ -326,15 +312,7 @@ func (m *machine) finishSync(now time.Time, out outcome) {
 		m.drift.tried(now, m.random)
 		m.rotation.tried(now, m.random)
 	}
-	switch {
-	case out.held != nil && out.thorough:
-		apart := min(driftMax<<min(m.heldBack, 10), heldMax)
-		m.drift.delay(now.Add(apart/2 + m.jitter(apart)))
-		m.heldBack++
-	case m.held != "" && out.accepted > m.loss:
-		m.drift.hasten(now.Add(m.jitter(heldJitter)))
-	}
-	m.loss = max(m.loss, out.accepted)
+	m.withhold(now, out)
 	if out.cursor.Fleet != m.cursor.Fleet || m.announcedAt.Before(out.began) {
 		m.announced = 0 // the registry's own answer is newer
 	}
@@ -345,6 +323,44 @@ func (m *machine) finishSync(now time.Time, out outcome) {
 	if !m.drift.wanted && out.began.After(m.current) {
 		m.current = out.began
 	}
+	m.planPolls(now, out)
+}
+
+// failSync takes in that a sync failed.
+func (m *machine) failSync(now time.Time, out outcome) {
+	m.failed++
+	m.metrics.syncsFailed.Inc()
+	most := backoffMax
+	if m.hold(out.err) {
+		most = driftMax   // a person has to act, and each answer may be a full one
+		if out.thorough { // what changed since the cursor is asked for meanwhile
+			m.drift.tried(now, m.random)
+			m.rotation.tried(now, m.random)
+		} else if out.held != nil && m.drift.want(now, m.jitter(driftJitter)) { // a full answer brings what else there is
+			m.due = m.drift.due
+			return
+		}
+	}
+	backoff := min(most, backoffMin<<min(m.failed-1, 10))
+	m.due = now.Add(backoff/2 + m.jitter(backoff))
+}
+
+// withhold sets when everything is asked for again, if the removals of a full answer were held
+// back, or a loss was accepted since.
+func (m *machine) withhold(now time.Time, out outcome) {
+	switch {
+	case out.held != nil && out.thorough:
+		apart := min(driftMax<<min(m.heldBack, 10), heldMax)
+		m.drift.delay(now.Add(apart/2 + m.jitter(apart)))
+		m.heldBack++
+	case m.held != "" && out.accepted > m.loss:
+		m.drift.hasten(now.Add(m.jitter(heldJitter)))
+	}
+	m.loss = max(m.loss, out.accepted)
+}
+
+// planPolls sets when the registry is polled, after a sync that succeeded.
+func (m *machine) planPolls(now time.Time, out outcome) {
 	m.sessionless++
 	if len(out.session.Key) > 0 {
 		m.sessionless = 0
