@@ -98,6 +98,8 @@ type follower struct {
 	// head is what the store's head was at least: of what others than registries write
 	// there, the store says nothing by it.
 	head atomic.Int64 // written by one goroutine
+	// written is how many transactions registries had made at the position.
+	written int64
 	// unreadable has the revisions of the records that are known to be so, by their keys.
 	unreadable map[string]script.Revision
 
@@ -223,6 +225,7 @@ func (f *follower) snapshot(ctx context.Context) (State, error) {
 	}
 	f.position.Store(max(int64(state.Head), snapshot.At))
 	f.head.Store(int64(snapshot.Head))
+	f.written = snapshot.Written
 	before := f.unreadable
 	f.unreadable = make(map[string]script.Revision, len(state.Unreadable))
 	for i := range state.Unreadable {
@@ -277,6 +280,10 @@ func (f *follower) step(s step) error {
 	if s.t.Revision <= f.at() {
 		return nil
 	}
+	if !s.t.Foreign && s.t.Written != f.written+1 { // a write may have come before the look that would have found it behind
+		f.located = false
+		return fmt.Errorf("%w (revision %d is the write number %d after number %d)", errRewound, s.t.Revision, s.t.Written, f.written)
+	}
 	f.noteAll(s.t)
 	for _, p := range f.projections {
 		p.Apply(s.t)
@@ -284,6 +291,7 @@ func (f *follower) step(s step) error {
 	f.position.Store(int64(s.t.Revision))
 	if !s.t.Foreign {
 		f.head.Store(int64(s.t.Revision))
+		f.written = s.t.Written
 	}
 	f.pulse()
 	return nil

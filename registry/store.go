@@ -353,6 +353,8 @@ type Snapshot struct {
 	// of a release, but none that comes later is lower: a watch after it misses nothing.
 	At   int64
 	Head script.Revision
+	// Written is how many transactions registries had made.
+	Written int64
 	// Floor: tombstones with a revision up to it may have been collected.
 	Floor script.Revision
 	// Heads has the revision of the last transaction that touched each tenant.
@@ -418,6 +420,9 @@ type Transaction struct {
 	Removals Removals
 	// Foreign: the transaction is none of a registry's, and Store.Head does not count it.
 	Foreign bool
+	// Written is how many transactions registries had made, this one included; 0 if it is
+	// foreign. It goes on from less where the store was restored from a backup.
+	Written int64
 	// Sources are of the sources, and contents of values, that the transaction has
 	// brought, those that the store tells of right away: Store.Sources has all.
 	Sources []Source

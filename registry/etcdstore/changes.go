@@ -32,7 +32,7 @@ func (s *Store) Snapshot(ctx context.Context) (registry.Snapshot, error) {
 	}
 	snapshot := registry.Snapshot{Fleet: fleet, At: at, Heads: map[string]script.Revision{}}
 	if kvs := resp.Responses[0].GetResponseRange().GetKvs(); len(kvs) > 0 {
-		snapshot.Head = script.Revision(kvs[0].ModRevision)
+		snapshot.Head, snapshot.Written = script.Revision(kvs[0].ModRevision), kvs[0].Version
 	}
 	if kvs := resp.Responses[1].GetResponseRange().GetKvs(); len(kvs) > 0 {
 		snapshot.Floor = script.Revision(decodeFloor(kvs[0]))
@@ -226,7 +226,7 @@ func (s *Store) transactions(events []*clientv3.Event) iter.Seq[registry.Transac
 func (s *Store) add(t *registry.Transaction, kv *mvccpb.KeyValue) bool {
 	switch key := string(kv.Key); {
 	case key == s.keys.head():
-		t.Foreign = false
+		t.Foreign, t.Written = false, kv.Version
 		return false
 	case key == s.keys.announced():
 		t.Sources = append(t.Sources, registry.Source{Digest: script.DigestOf(kv.Value), Content: kv.Value})

@@ -23,6 +23,7 @@ type Store struct {
 	mu        sync.Mutex
 	head      script.Revision            // of the last transaction of a registry
 	last      script.Revision            // of the last transaction
+	written   int64                      // transactions of registries
 	heads     map[string]script.Revision // of tenants
 	forgotten script.Revision            // transactions up to here
 	log       []registry.Transaction
@@ -261,7 +262,8 @@ func (s *Store) changed(tenant string, t registry.Transaction, audit script.Audi
 			t.Removals.Made = map[string]int64{tenant: s.removals.Made[tenant]}
 		}
 	}
-	t.Revision, audit.Revision = s.head, s.head
+	s.written++
+	t.Revision, t.Written, audit.Revision = s.head, s.written, s.head
 	if audit != (script.AuditEntry{Revision: s.head}) {
 		s.addAudit(audit)
 	}
@@ -310,6 +312,7 @@ func (s *Store) Snapshot(context.Context) (registry.Snapshot, error) {
 		Fleet:    s.fleet,
 		At:       int64(s.last),
 		Head:     s.head,
+		Written:  s.written,
 		Floor:    s.floor,
 		Heads:    maps.Clone(s.heads),
 		Removals: registry.Removals{Made: maps.Clone(s.removals.Made), Accepted: s.removals.Accepted, At: s.removals.At},

@@ -162,10 +162,11 @@ func (s *Store) AcceptLoss(_ context.Context, objects int64, audit script.AuditE
 	defer s.mu.Unlock()
 	s.last++
 	s.head = s.last
+	s.written++
 	s.removals.Accepted, s.removals.At = objects, s.head
 	audit.Revision = s.head
 	s.addAudit(audit)
-	s.grow(registry.Transaction{Revision: s.head, Removals: registry.Removals{Accepted: objects, At: s.head}})
+	s.grow(registry.Transaction{Revision: s.head, Written: s.written, Removals: registry.Removals{Accepted: objects, At: s.head}})
 	return s.head, nil
 }
 
