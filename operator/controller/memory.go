@@ -142,7 +142,7 @@ func (m *memory) knows(state fleet.State, told *script.Release) bool {
 	case told == nil:
 		return !state.Live || state.Head < m.answer.Revision
 	}
-	return told.Revision <= m.answer.Revision
+	return told.Revision == m.answer.Revision || told.Revision < m.answer.Revision && (!state.Live || state.Head < m.answer.Revision)
 }
 
 // own returns the release, if it is the owner's.

@@ -39,6 +39,8 @@ func TestMemoryKnows(t *testing.T) {
 		{"the same release", asked(at(7), 1), state(1, true, 9), at(7), true},
 		{"the fleet is behind", asked(at(7), 1), state(1, true, 6), at(5), true},
 		{"the fleet is behind, and does not know the script", asked(at(7), 1), state(1, true, 6), nil, true},
+		{"an older release at a higher revision: the store was restored", asked(at(7), 1), state(1, true, 9), at(5), false},
+		{"an older release, and the watch is broken", asked(at(7), 1), state(1, false, 9), at(5), true},
 		{"a newer release", asked(at(7), 1), state(1, true, 9), at(8), false},
 		{"the script is gone", asked(at(7), 1), state(1, true, 9), nil, false},
 		{"the watch is broken", asked(at(7), 1), state(1, false, 9), nil, true},

@@ -197,6 +197,7 @@ func (w *Watch) poll(ctx context.Context, first bool) error {
 // heard takes note of what the registry said, first of a connection or later.
 func (w *Watch) heard(change registryclient.StatusChange, first bool) {
 	w.mu.Lock()
+	first = first || change.Head < w.state.Head // its store was restored from a backup
 	changed := Changed{All: first}
 	names := w.take(change)
 	if first {

@@ -242,6 +242,26 @@ func testChanges(t *testing.T, partial bool) {
 	})
 }
 
+// TestWatchOfARestoredRegistry: the registry's store was restored from a backup below a
+// connection. Nothing holds that the registry said before.
+func TestWatchOfARestoredRegistry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRegistry()
+		r.partial = true
+		w, told := follow(t, r)
+		r.say(5, status("a", 3, 2, 2), status("b", 5, 2, 2))
+		pass(2 * fleet.Settling)
+		told()
+		r.say(4, status("a", 3, 2, 2), status("b", 4, 2, 2))
+		if c, s := told(), w.State(); !c.All || s.Session != 2 || s.Head != 4 {
+			t.Errorf("the registry is behind what it had: %+v, %+v; want another session", c, s)
+		}
+		if b, ok := w.Status(name("b")); !ok || b.Release.Revision != 4 {
+			t.Errorf("it has %+v, %v", b, ok)
+		}
+	})
+}
+
 func TestWatchComesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRegistry()
