@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"context"
 	"maps"
 	"slices"
 	"time"
@@ -15,6 +16,7 @@ type AgentFilter struct {
 	// Troubled: those alone that failed or run behind, are unknown, hold removals
 	// back, or belong to another fleet.
 	Troubled bool
+	Caller   string // as in Filter
 }
 
 // Agents is some of the fleet's agents, at one moment.
@@ -51,8 +53,17 @@ const MaxAgentFailures = 10
 
 // Agents lists agents by name.
 func (f *Fleet) Agents(filter AgentFilter) Agents {
-	f.readers <- struct{}{}
-	defer f.readUnlock(f.readLock())
+	list, _ := f.AgentsFor(context.Background(), filter) // which does not end
+	return list
+}
+
+// AgentsFor returns what Agents does, unless ctx ends before it is the caller's turn.
+func (f *Fleet) AgentsFor(ctx context.Context, filter AgentFilter) (list Agents, err error) {
+	err = f.read(ctx, filter.Caller, func() { list = f.list(&filter) })
+	return list, err
+}
+
+func (f *Fleet) list(filter *AgentFilter) Agents {
 	names := slices.AppendSeq(slices.Collect(maps.Keys(f.agents)), maps.Keys(f.foreign))
 	names = slices.DeleteFunc(names, func(name string) bool { return name <= filter.After })
 	slices.Sort(names)

@@ -115,7 +115,7 @@ type Fleet struct {
 	changed        chan struct{} // closed at each change; nil while nobody waits
 	memory         memory
 
-	readers chan struct{} // has a token of each that reads, or rests from it
+	readers readers
 }
 
 var _ registry.Projection = (*Fleet)(nil)
@@ -165,7 +165,7 @@ func New(cfg Config) *Fleet {
 		candidacies: map[script.Name]*candidacy{},
 		early:       map[*agent]bool{},
 
-		readers: make(chan struct{}, maxReaders),
+		readers: newReaders(),
 	}
 }
 

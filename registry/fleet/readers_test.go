@@ -50,3 +50,45 @@ func TestManyReadersLeaveRoomForReports(t *testing.T) {
 		}
 	}
 }
+
+// TestManyReadersOfOneCaller: a caller with many requests holds up its own ones. A request whose
+// caller has gone does not wait.
+func TestManyReadersOfOneCaller(t *testing.T) {
+	const requests, few = 200, 40
+	b := newBench(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	begun, ofMany := make(chan struct{}), 0 // with the fleet locked
+	many := fleet.Filter{Caller: "many", Readable: func(string) bool {
+		for began := time.Now(); time.Since(began) < time.Millisecond; {
+		}
+		if ofMany++; ofMany == few {
+			close(begun)
+		}
+		return true
+	}}
+	var reading sync.WaitGroup
+	for i := range requests {
+		reading.Go(func() {
+			for ctx.Err() == nil {
+				if i%2 == 0 {
+					_, _ = b.StatusFor(ctx, many)
+					continue
+				}
+				for range b.Watch(ctx, many) {
+					break
+				}
+			}
+		})
+	}
+	<-begun
+	at := 0
+	_, err := b.StatusFor(ctx, fleet.Filter{Caller: "other", Readable: func(string) bool { at = ofMany; return true }})
+	if err != nil || at-few > few {
+		t.Errorf("%v after %d requests of another caller, want %d at most", err, at-few, few)
+	}
+	cancel()
+	reading.Wait()
+	if _, err := b.AgentsFor(ctx, fleet.AgentFilter{}); err == nil {
+		t.Error("a request whose caller has gone is answered")
+	}
+}

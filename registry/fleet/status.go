@@ -21,6 +21,8 @@ type Filter struct {
 	After string
 	// Limit is the greatest number of scripts; none if 0.
 	Limit int
+	// Caller is who asks: many requests of one caller do not hold up those of others.
+	Caller string
 }
 
 // Status is the fleet and the scripts that were asked for, at one moment.
@@ -84,36 +86,14 @@ func (f *Fleet) isGone(p *progress) bool {
 // Status returns the status of the scripts. A deleted script is among them only
 // if it is asked for by its name.
 func (f *Fleet) Status(filter Filter) Status {
-	f.readers <- struct{}{}
-	defer f.readUnlock(f.readLock())
-	return f.status(&filter)
+	s, _ := f.StatusFor(context.Background(), filter) // which does not end
+	return s
 }
 
-// Those who read what takes long have the fleet for about half of the time at most, together:
-// maxReaders are let in, and each makes room restFactor times as late as it took. What takes
-// less than restLeast of that does not count.
-const (
-	maxReaders = 8
-	restFactor = 15
-	restLeast  = time.Millisecond
-)
-
-// readLock locks the fleet for a reader that has put a token into readers, and returns since
-// when.
-func (f *Fleet) readLock() time.Time {
-	f.mu.Lock()
-	return time.Now()
-}
-
-// readUnlock ends what readLock began.
-func (f *Fleet) readUnlock(began time.Time) {
-	f.mu.Unlock()
-	rest := restFactor * time.Since(began)
-	if rest < restLeast {
-		<-f.readers
-		return
-	}
-	time.AfterFunc(rest, func() { <-f.readers })
+// StatusFor returns what Status does, unless ctx ends before it is the caller's turn.
+func (f *Fleet) StatusFor(ctx context.Context, filter Filter) (s Status, err error) {
+	err = f.read(ctx, filter.Caller, func() { s = f.status(&filter) })
+	return s, err
 }
 
 func (f *Fleet) status(filter *Filter) Status {
@@ -278,14 +258,11 @@ func (f *Fleet) Watch(ctx context.Context, filter Filter) iter.Seq[Status] {
 			case <-ctx.Done():
 				return
 			}
-			select {
-			case f.readers <- struct{}{}:
-			case <-ctx.Done():
+			var changed <-chan struct{}
+			var status Status
+			if f.read(ctx, filter.Caller, func() { changed, status = f.wait(), f.status(&filter) }) != nil {
 				return
 			}
-			began := f.readLock()
-			changed, status := f.wait(), f.status(&filter)
-			f.readUnlock(began)
 			pace.Reset(max(watchInterval, time.Duration(len(status.Scripts))*time.Second/scriptsPerSecond))
 			if !yield(status) {
 				return

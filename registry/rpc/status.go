@@ -41,7 +41,10 @@ func (s *registryService) Status(ctx context.Context, m *registryv1.StatusReques
 	if err := s.catchUp(ctx); err != nil {
 		return nil, err
 	}
-	status := s.fleet.Status(filter)
+	status, err := s.fleet.StatusFor(ctx, filter)
+	if err != nil {
+		return nil, err
+	}
 	if filter.Script != "" && len(status.Scripts) == 0 {
 		return nil, script.Errorf(script.NotFound, "name", "there is no script %s/%s", filter.Tenant, filter.Script)
 	}
@@ -117,7 +120,12 @@ func (s *registryService) ListAgents(ctx context.Context, m *registryv1.ListAgen
 	if err := s.catchUp(ctx); err != nil {
 		return nil, err
 	}
-	list := s.fleet.Agents(fleet.AgentFilter{After: m.GetPageToken(), Limit: size, Troubled: m.GetTroubled()})
+	list, err := s.fleet.AgentsFor(ctx, fleet.AgentFilter{
+		After: m.GetPageToken(), Limit: size, Troubled: m.GetTroubled(), Caller: access.FromContext(ctx).Subject,
+	})
+	if err != nil {
+		return nil, err
+	}
 	resp := &registryv1.ListAgentsResponse{Fleet: list.Fleet, HeadRevision: int64(list.Head)}
 	bytes, more := 0, list.More
 	for i := range list.Agents {
@@ -162,15 +170,15 @@ func toFilter(who access.Identity, tenant, name string) (fleet.Filter, error) {
 		if err := (script.Name{Tenant: tenant, Script: name}).Validate(); err != nil {
 			return fleet.Filter{}, err
 		}
-		return fleet.Filter{Tenant: tenant, Script: name}, who.Check(access.Read, tenant)
+		return fleet.Filter{Tenant: tenant, Script: name, Caller: who.Subject}, who.Check(access.Read, tenant)
 	}
 	if tenant != "" {
 		if err := script.ValidateLabel("tenant", tenant); err != nil {
 			return fleet.Filter{}, err
 		}
-		return fleet.Filter{Tenant: tenant}, who.Check(access.Read, tenant)
+		return fleet.Filter{Tenant: tenant, Caller: who.Subject}, who.Check(access.Read, tenant)
 	}
-	return fleet.Filter{Readable: func(tenant string) bool { return who.Allows(access.Read, tenant) }}, nil
+	return fleet.Filter{Caller: who.Subject, Readable: func(tenant string) bool { return who.Allows(access.Read, tenant) }}, nil
 }
 
 func fromStatus(s *fleet.Status, reason int) *registryv1.FleetStatus {
