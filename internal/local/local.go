@@ -137,6 +137,14 @@ func (s *Stack) StartEtcd(ctx context.Context) (err error) {
 	return err
 }
 
+// StopEtcd stops etcd, as an outage does.
+func (s *Stack) StopEtcd() {
+	if s.etcd != nil {
+		s.etcd.Stop()
+		s.etcd = nil
+	}
+}
+
 // StartNATS starts NATS, where it was before if it was.
 func (s *Stack) StartNATS(ctx context.Context) (err error) {
 	s.nats, err = embedded.StartNATS(ctx, embedded.NATSConfig{Port: s.natsPort, User: natsUser, Password: s.secret.password, Log: s.log})
@@ -247,9 +255,6 @@ func (s *Stack) Stop(ctx context.Context) error {
 	errs := []error{g.Wait(), s.StopRegistry(ctx)}
 	s.agents = nil
 	s.StopNATS()
-	if s.etcd != nil {
-		s.etcd.Stop()
-		s.etcd = nil
-	}
+	s.StopEtcd()
 	return errors.Join(append(errs, s.lock.Close())...)
 }
