@@ -1,6 +1,7 @@
 package httpsock
 
 import (
+	"bytes"
 	"errors"
 	"net"
 	"net/http"
@@ -29,15 +30,36 @@ func (l headListener) Accept() (net.Conn, error) {
 type headConn struct {
 	net.Conn
 	lines  int
-	begun  bool // something has come of the line
-	inBody bool // the head has ended
+	begun  bool   // something has come of the line
+	inBody bool   // the head has ended
+	rest   []byte // came with the head's end, and more than aheadBytes behind it
 }
 
+// What comes behind a head can be the body, whose lines do not count, or the next head. Of that,
+// net/http gets so little ahead of its time: aheadBytes, where it reads into its own buffer.
+const (
+	aheadBytes  = 512
+	bufferBytes = 4 << 10
+)
+
 // Read implements net.Conn.
-func (c *headConn) Read(p []byte) (int, error) {
-	n, err := c.Conn.Read(p)
-	for _, b := range p[:n] {
+func (c *headConn) Read(p []byte) (n int, err error) {
+	if c.inBody && len(p) <= bufferBytes {
+		p = p[:min(len(p), aheadBytes)]
+	}
+	if len(c.rest) > 0 {
+		n = copy(p, c.rest)
+		if c.rest = c.rest[n:]; len(c.rest) == 0 {
+			c.rest = nil // an idle connection keeps no buffer
+		}
+	} else {
+		n, err = c.Conn.Read(p)
+	}
+	for i, b := range p[:n] {
 		switch {
+		case c.inBody && i+aheadBytes < n && len(p) <= bufferBytes:
+			c.rest = append(bytes.Clone(p[i+aheadBytes:n]), c.rest...)
+			return i + aheadBytes, nil // an error comes again
 		case c.inBody:
 			return n, err
 		case b == '\n' && c.begun:
