@@ -109,6 +109,11 @@ func TestCountsGoOnWithinAnAttempt(t *testing.T) {
 		t.Error("calls are counted where the candidate does not run")
 	}
 	want(put(withCandidate(2, everywhere)), 0, 0)
+	put(withCandidate(2, everywhere)).Calls.Note(script.Script)
+	other := withCandidate(2, everywhere) // of the fleet that the agent has adopted
+	other.Retained[1].Digest = script.DigestOf([]byte("other"))
+	other.Candidate.Version = other.Retained[1]
+	want(put(other), 0, 0)
 	r := withCandidate(2, 0)
 	r.Active, r.Candidate = r.Retained[1], nil
 	if put(r); len(table.Candidates()) != 0 {

@@ -127,12 +127,13 @@ func (r *Release) Untried() bool {
 }
 
 // goOn makes the counts of the release before go on, if the same attempt of the same
-// candidate ran there.
+// candidate ran there. Another fleet gives the same numbers to other candidates.
 func (r *Release) goOn(before *Release) {
 	if before == nil || r.Calls == nil || before.Calls == nil {
 		return
 	}
-	if r.Candidate.Attempt == before.Candidate.Attempt && r.Candidate.Version.Number == before.Candidate.Version.Number {
+	now, was := r.Candidate, before.Candidate
+	if now.Attempt == was.Attempt && now.Version.Number == was.Version.Number && now.Version.SameProgram(was.Version) {
 		r.Calls = before.Calls
 	}
 }
