@@ -191,6 +191,15 @@ func (s *stream) read() {
 	}
 }
 
+// Hold charges the call of ctx for n bytes more that its handler keeps, until the call ends. It
+// reports whether there was room.
+func Hold(ctx context.Context, n int64) bool {
+	s := ctx.Value(streamKey{}).(*stream)
+	s.conn.mu.Lock()
+	defer s.conn.mu.Unlock()
+	return s.closed || s.claim.Try(n) // gRPC knows that it is closed
+}
+
 // done frees the message that the handler had.
 func (s *stream) done() {
 	s.conn.mu.Lock()

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/scriptorium-dev/scriptorium/proto/grpcguard"
 	registryv1 "github.com/scriptorium-dev/scriptorium/proto/registry/v1"
 	scriptv1 "github.com/scriptorium-dev/scriptorium/proto/script/v1"
 	"github.com/scriptorium-dev/scriptorium/proto/wire"
@@ -25,6 +26,9 @@ const (
 	maxWatched    = 10_000
 	maxReason     = 1024
 	watchedReason = 200 // bytes
+	// statusBytes is about how much memory the status of a script takes: that which a watch has
+	// sent last, and one on its way.
+	statusBytes = 1 << 10
 	// agentsBytes is about how large a page of agents is.
 	agentsBytes = 2 << 20
 )
@@ -67,7 +71,14 @@ func (s *registryService) WatchStatus(m *registryv1.WatchStatusRequest, stream g
 		return err
 	}
 	var sent sentStatuses
+	held := 0
 	for status := range s.fleet.Watch(ctx, filter) {
+		if more := len(status.Scripts) - held; more > 0 {
+			if !grpcguard.Hold(stream.Context(), int64(more)*statusBytes) {
+				return script.Errorf(script.Overloaded, "tenant", "the registry holds as much for watches as it may: watch fewer scripts, or end other watches")
+			}
+			held += more
+		}
 		if status.More {
 			return script.Errorf(script.Limit, "tenant", "there are more than %d scripts, too many to watch together: watch those of one tenant", maxWatched)
 		}
