@@ -67,6 +67,7 @@ type stored struct {
 
 // essence is what a memo of an agent is stored for.
 type essence struct {
+	fleet       string
 	incarnation string
 	identity    string
 	connected   bool
@@ -74,7 +75,7 @@ type essence struct {
 }
 
 func essenceOf(r *Report, connected bool) essence {
-	return essence{incarnation: r.Incarnation, identity: r.Identity, connected: connected, keys: strings.Join(r.DiskKeys, " ")}
+	return essence{fleet: r.Fleet, incarnation: r.Incarnation, identity: r.Identity, connected: connected, keys: strings.Join(r.DiskKeys, " ")}
 }
 
 // Bounds of what agents make the replicas store. Where they are met, a replica that starts does
@@ -436,6 +437,9 @@ func (f *Fleet) recalled(memo *Memo) {
 		f.note(memo.Agent) // it is here: the leader finds out, or we are
 	case memo.Gone || a != nil && !a.remembered:
 		return // heard here, which says more
+	case memo.Report.Fleet != "" && memo.Report.Fleet != f.id:
+		f.note(memo.Agent) // registries left it that served the fleet before: it goes
+		return
 	case a == nil && f.departed[memo.Report.speaker()].incarnation == memo.Report.Incarnation:
 		f.note(memo.Agent) // it left meanwhile
 		return

@@ -4,10 +4,15 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"log/slog"
 	"maps"
 	"slices"
 	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
 
+	"github.com/scriptorium-dev/scriptorium/registry"
 	"github.com/scriptorium-dev/scriptorium/registry/fleet"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -90,4 +95,33 @@ func (m *sharedMemory) set(change func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	change()
+}
+
+// TestMemoryOfAnotherFleet: a registry of an earlier edition could leave what it knew of agents in
+// the store of the fleet that came after its own. That hides no agent, and goes.
+func TestMemoryOfAnotherFleet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newSharedMemory()
+		for _, agent := range []string{"a", "b"} {
+			m.agents[agent] = fleet.Memo{Agent: agent, Report: fleet.Report{Fleet: "lost", Agent: agent, Incarnation: agent + "-1", Session: 9000}}
+		}
+		f := fleet.New(fleet.Config{})
+		f.Reset(registry.State{Fleet: fleetID, Head: 1})
+		ctx, cancel := context.WithCancel(t.Context())
+		var keeping sync.WaitGroup
+		keeping.Go(func() { f.Keep(ctx, m, func() bool { return true }, slog.New(slog.DiscardHandler)) })
+		defer func() { cancel(); keeping.Wait() }()
+		<-f.Recalled()
+		f.Heard(fleet.Report{Fleet: fleetID, Agent: "a", Incarnation: "a-1", Session: 100, Sequence: 1, Activated: 1})
+		pass(time.Minute)
+		f.Heard(fleet.Report{Fleet: fleetID, Agent: "a", Incarnation: "a-1", Session: 100, Sequence: 2, Activated: 1})
+		if got := f.Agents(fleet.AgentFilter{}).Agents; len(got) != 1 || got[0].Name != "a" || got[0].Unknown {
+			t.Errorf("the agents are %+v, want a alone, connected", got)
+		}
+		m.set(func() {
+			if got := m.agents["a"]; len(m.agents) != 1 || got.Report.Fleet != fleetID {
+				t.Errorf("the memory has %+v, want a of this fleet alone", m.agents)
+			}
+		})
+	})
 }
