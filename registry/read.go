@@ -92,11 +92,14 @@ func UpTo(unreadable []Unreadable, last script.Object) []Unreadable {
 	return unreadable
 }
 
+// listStep is how many releases a list reads at once, of up to 128 KiB each.
+const listStep = 50
+
 // readable returns at most limit releases after the name that the caller may read, and the
-// records between them that the store cannot read.
+// records between them that the store cannot read. It ends once they are more than fit into a page.
 func (r *Registry) readable(ctx context.Context, req ListRequest, after script.Name, limit int) (found []script.Release, unreadable []Unreadable, err error) {
-	for len(found) < limit {
-		want := limit - len(found)
+	for len(found) < limit && fits(found, pageBytes) == len(found) {
+		want := min(limit-len(found), listStep)
 		releases, lost, err := r.store.Releases(ctx, req.Tenant, after, want)
 		if err != nil {
 			return nil, nil, err
