@@ -146,6 +146,10 @@ func (h Harness) testWatchIsComplete(t *testing.T) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	first := commit(t, s, publish(script.Release{}, named(9999), "before"))
+	snap, err := s.Snapshot(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
 	watch, ended := watching(ctx, s, first.Revision)
 
 	const writers, each = 8, 20
@@ -183,9 +187,12 @@ func (h Harness) testWatchIsComplete(t *testing.T) {
 	}
 	wg.Wait()
 	last := first.Revision
-	for _, tx := range seen {
+	for i, tx := range seen {
 		if tx.Revision <= last {
 			t.Errorf("revision %d after %d", tx.Revision, last)
+		}
+		if want := snap.Written + int64(i) + 1; tx.Written != want {
+			t.Errorf("revision %d is the write number %d, want %d", tx.Revision, tx.Written, want)
 		}
 		last = tx.Revision
 		if len(tx.Releases) != 1 || tx.Releases[0].Name != committed[tx.Revision] || tx.Releases[0].Revision != tx.Revision {
