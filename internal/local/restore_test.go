@@ -111,4 +111,3 @@ func TestRestore(t *testing.T) {
 	s.converge(s.publish(3).Release.Revision)
 	s.answers(answer(3))
 }
-
