@@ -218,6 +218,8 @@ func TestAStandstillIsOneConnections(t *testing.T) {
 		close(collecting)
 		<-end
 	})
+	var pushing sync.WaitGroup
+	defer pushing.Wait()
 	defer close(end)
 	address := serve(t, grpcguard.Config{Budget: budget.NewCapped(1<<20, collect), RequestTimeout: 100 * time.Millisecond, ReplyTimeout: 100 * time.Millisecond})
 	hostile := dial(t, address)
@@ -226,17 +228,24 @@ func TestAStandstillIsOneConnections(t *testing.T) {
 		hostile.Push(id, append(h2test.Prefix(64<<10), make([]byte, 40<<10)...))
 		return id
 	}
-	var open []uint32
-	for given := 0; given < 4; { // the calls before make room, and leave garbage
-		if open = append(open, push()); len(open) > 11 {
-			hostile.Status(t, open[0])
-			open, given = open[1:], given+1
+	pushing.Go(func() {
+		var open []uint32
+		for {
+			select {
+			case <-collecting:
+				for range 8 {
+					push()
+				}
+				return
+			default:
+			}
+			if open = append(open, push()); len(open) > 11 { // the calls before make room, and leave garbage
+				hostile.Status(t, open[0]) // unless the connection stands still by now
+				open = open[1:]
+			}
 		}
-	}
+	})
 	<-collecting
-	for range 8 {
-		push()
-	}
 	for range 100 { // the guard looks at all connections meanwhile
 		ctx, cancel := context.WithTimeout(as(t, "benign"), 10*time.Second)
 		if _, err := client(t, address).Check(ctx, &healthv1.HealthCheckRequest{}, grpc.WaitForReady(true)); err != nil {

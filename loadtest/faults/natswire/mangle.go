@@ -30,7 +30,6 @@ type Mangler struct {
 	mu      sync.Mutex
 	random  *rand.Rand
 	odds    Odds
-	mangled int
 }
 
 // NewMangler returns one that breaks nothing until Set; what it breaks then
@@ -44,13 +43,6 @@ func (m *Mangler) Set(o Odds) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.odds = o
-}
-
-// Mangled returns how many messages were broken so far.
-func (m *Mangler) Mangled() int {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.mangled
 }
 
 type fate int
@@ -76,7 +68,6 @@ func (m *Mangler) decide() (fate, time.Duration) {
 		fate fate
 	}{{m.odds.Drop, drop}, {m.odds.Double, double}, {m.odds.Delay, delay}, {m.odds.Reorder, reorder}} {
 		if x -= choice.odds; x < 0 {
-			m.mangled++
 			return choice.fate, time.Duration(m.random.Int64N(max(1, int64(m.odds.Late))))
 		}
 	}
