@@ -244,6 +244,8 @@ func TestDocumentedRESPErrors(t *testing.T) {
 		"a call with more than 1,024 arguments":    command(append([]string{"FCALL", "acme/echo", "0"}, make([]string, 1025)...)...),
 		"a call with keys":                         command("FCALL", "acme/echo", "1", "key"),
 		"a command that does not exist":            command("GET", "key"),
+		"`MULTI`, `DISCARD`, `WATCH` or `UNWATCH`": command("MULTI"),
+		"the command `EXEC`":                       command("EXEC"),
 		"an argument of more than 1,049,600 bytes": command("FCALL", "acme/echo", "0", strings.Repeat("x", 1_049_601)),
 		"a command of more than 4,194,304 bytes":   command("FCALL", "acme/echo", "0", large, large, large, large),
 		"bytes that are not RESP":                  "*x\r\n",

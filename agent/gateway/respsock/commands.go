@@ -3,6 +3,7 @@ package respsock
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -56,6 +57,12 @@ func (c *conn) dispatch(w *work) {
 	}
 	cmd, ok := lookup(args[0])
 	switch {
+	case !ok && isTransaction(args[0]):
+		prefix := "ERR"
+		if bytes.EqualFold(args[0], []byte("EXEC")) {
+			prefix = "EXECABORT" // then redis-py raises the error of MULTI
+		}
+		w.out = appendError(w.out, prefix, noTransactions)
 	case !ok:
 		w.out = appendError(w.out, "ERR", unknownCommand(args))
 		if isHTTP(args) {
@@ -84,6 +91,17 @@ func lookup(name []byte) (*command, bool) {
 	}
 	cmd, ok := commandsByName[string(upper[:len(name)])]
 	return cmd, ok
+}
+
+// noTransactions answers what clients send around a pipeline by default.
+const noTransactions = "this socket has no transactions, since each call stands alone: " +
+	"send a pipeline without MULTI and EXEC, in redis-py pipeline(transaction=False)"
+
+// isTransaction reports whether the command is one of a Redis transaction.
+func isTransaction(name []byte) bool {
+	return slices.ContainsFunc([]string{"MULTI", "EXEC", "DISCARD", "WATCH", "UNWATCH"}, func(of string) bool {
+		return strings.EqualFold(of, string(name))
+	})
 }
 
 // isHTTP reports whether args are the first line of an HTTP request.

@@ -52,6 +52,35 @@ func TestGoRedis(t *testing.T) {
 	}
 }
 
+// TestTransactions: clients send MULTI by default for a pipeline, redis-py for one. Some
+// raise the error of MULTI, others that of EXEC, and both have to name the way out.
+func TestTransactions(t *testing.T) {
+	_, path := serve(t, respsock.Options{})
+	db := redis.NewClient(&redis.Options{Network: "unix", Addr: path, PoolSize: 1})
+	defer db.Close()
+	const advice = "pipeline(transaction=False)"
+	call := func(pipe redis.Pipeliner) error { return pipe.FCall(t.Context(), "acme/echo", nil, "1").Err() }
+	if _, err := db.TxPipelined(t.Context(), call); err == nil || !strings.Contains(err.Error(), advice) {
+		t.Errorf("a transaction: %v", err)
+	}
+	err := db.Watch(t.Context(), func(*redis.Tx) error { return nil }, "key")
+	if err == nil || !strings.Contains(err.Error(), advice) {
+		t.Errorf("a watch: %v", err)
+	}
+	for _, name := range []string{"multi", "EXEC", "discard", "UNWATCH"} {
+		if err := db.Do(t.Context(), name).Err(); err == nil || !strings.Contains(err.Error(), advice) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	// redis-py raises the error of MULTI if that of EXEC has this prefix, and else the latter.
+	if err := db.Do(t.Context(), "EXEC").Err(); err == nil || !strings.HasPrefix(err.Error(), "EXECABORT ") {
+		t.Errorf("EXEC: %v", err)
+	}
+	if _, err := db.Pipelined(t.Context(), call); err != nil {
+		t.Errorf("a pipeline without a transaction: %v", err)
+	}
+}
+
 func TestGoRedisPipelines(t *testing.T) {
 	_, path := serve(t, respsock.Options{})
 	db := redis.NewClient(&redis.Options{Network: "unix", Addr: path, PoolSize: 8})
