@@ -55,7 +55,7 @@ type ScriptStatus struct {
 	Release script.Release
 	Desired int // agents that follow the tenant
 	// Active are the agents that have activated this release; if it has a candidate, those
-	// that run that.
+	// that run the active version. Trials.Running are those that run the candidate.
 	Active int
 	// Failed are the agents that could not, and still run what they had, and those on
 	// which the candidate did not pass its tests.
@@ -97,7 +97,11 @@ type Trials struct {
 // Waiting returns how many connected agents have yet to say that they activated
 // the release, or could not.
 func (s *ScriptStatus) Waiting() int {
-	return max(0, s.Desired-s.Active-s.Failed-s.Unknown)
+	running := 0
+	if s.Trials != nil {
+		running = s.Trials.Running
+	}
+	return max(0, s.Desired-s.Active-running-s.Failed-s.Unknown)
 }
 
 // AgentFailure is why an agent could not activate a release, or, if the error is of a field

@@ -153,7 +153,7 @@ func announce(ctx context.Context, cfg Config, client *registryclient.Client, st
 func banner(cfg Config, stack *local.Stack, fleet *overview) {
 	live := 0
 	for name := range fleet.scripts {
-		if fleet.scripts[name].Converged {
+		if s := fleet.scripts[name]; s.Converged || s.Release.Candidate != nil && s.Active == fleet.connected {
 			live++
 		}
 	}

@@ -119,7 +119,10 @@ func whereItIs(s *registryclient.ScriptStatus) string {
 	case script.CandidateRollingOut:
 		return fmt.Sprintf("%s v%d is rolled out to %d %% of the agents", r.Name, r.Candidate.Version.Number, r.Candidate.Percent)
 	}
-	return fmt.Sprintf("%s v%d is active on %d/%d agents", r.Name, r.Active.Number, s.Active, s.Desired) + failures(s)
+	if s.Active == s.Desired {
+		return fmt.Sprintf("%s v%d runs on %d/%d agents, which have yet to confirm it", r.Name, r.Active.Number, s.Active, s.Desired)
+	}
+	return fmt.Sprintf("%s v%d is on its way, and runs on %d/%d agents", r.Name, r.Active.Number, s.Active, s.Desired) + failures(s)
 }
 
 // candidateFailure says why a candidate was given up, and what runs.

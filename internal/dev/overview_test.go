@@ -33,8 +33,9 @@ func TestWhatTheStartWaitsFor(t *testing.T) {
 	}{
 		"nothing":         {3, live, ""},
 		"agents":          {1, live, "waiting for 3 agents: 1 are connected"},
-		"one agent":       {3, status("x", func(s *registryclient.ScriptStatus) { s.Active = 2 }), "waiting for 3 agents: acme/x v1 is active on 2/3 agents"},
-		"not all failed":  {3, status("x", func(s *registryclient.ScriptStatus) { s.Failed, s.Failures = 1, failure }), "waiting for 3 agents: acme/x v1 is active on 0/3 agents; agent-1 keeps what it had: no"},
+		"one agent":       {3, status("x", func(s *registryclient.ScriptStatus) { s.Active = 2 }), "waiting for 3 agents: acme/x v1 is on its way, and runs on 2/3 agents"},
+		"a roll call":     {3, status("x", func(s *registryclient.ScriptStatus) { s.Active = 3 }), "waiting for 3 agents: acme/x v1 runs on 3/3 agents, which have yet to confirm it"},
+		"not all failed":  {3, status("x", func(s *registryclient.ScriptStatus) { s.Failed, s.Failures = 1, failure }), "waiting for 3 agents: acme/x v1 is on its way, and runs on 0/3 agents; agent-1 keeps what it had: no"},
 		"all have failed": {3, status("x", func(s *registryclient.ScriptStatus) { s.Failed, s.Active, s.Failures = 1, 2, failure }), ""},
 		"tests": {3, status("x", func(s *registryclient.ScriptStatus) {
 			candidate(s, "")

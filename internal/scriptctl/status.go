@@ -21,8 +21,8 @@ func (a *app) statusCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status [TENANT | TENANT/NAME]",
 		Short: "Show how far scripts have come on the fleet",
-		Long: `Status shows the desired version of each script. ACTIVE is the number of agents that
-activated it, of all agents that follow the tenant. SLOWEST is the slowest agent. The
+		Long: `Status shows the active version of each script. ACTIVE is the number of agents that
+run it, of all agents that follow the tenant. SLOWEST is the slowest agent. The
 last columns show the time from the commit until the version was active:
 
   TOOK    on the last agent
@@ -32,8 +32,8 @@ last columns show the time from the commit until the version was active:
 An agent that has not reported for 15 seconds is unknown. "scriptctl agents" shows the
 agents.
 
-If a script has a candidate, ACTIVE counts the agents that run the candidate. See
-"scriptctl rollout status".
+If a script has a candidate, STATUS shows how far it has come. "scriptctl rollout
+status" shows all of it, and why it failed.
 
 With --watch the command runs until Ctrl-C. On a terminal it updates in place, with a
 progress bar while a rollout runs. Otherwise it prints a line for each change; with
@@ -280,8 +280,12 @@ func phaseOf(s *registryclient.ScriptStatus) string {
 // the reasons of failures if asked for.
 func notes(s *registryclient.ScriptStatus, reasons bool) []string {
 	var words []string
-	if s.Failed > 0 {
-		word := fmt.Sprintf("%d failed", s.Failed)
+	failed := s.Failed
+	if s.Trials != nil { // the phase says what became of the candidate's tests
+		failed -= s.Trials.Failed
+	}
+	if failed > 0 {
+		word := fmt.Sprintf("%d failed", failed)
 		if reasons {
 			word += ": " + failureList(s)
 		}

@@ -102,7 +102,8 @@ type statusView struct {
 	SlowestAgent string          `json:"slowestAgent,omitempty"`
 	Rollout      *rolloutView    `json:"rollout,omitempty"` // absent when not known
 	Failures     []failureView   `json:"failures,omitempty"`
-	// Of a script that has a candidate, active counts the agents that run that.
+	// Of a script that has a candidate, active counts the agents that run the active version,
+	// and trials.running those that run the candidate.
 	Candidate *candidateView `json:"candidate,omitempty"`
 	Trials    *trialsView    `json:"trials,omitempty"`
 	// The registry cannot read the script's record: the rest is what it was before.

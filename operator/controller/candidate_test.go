@@ -53,7 +53,10 @@ func counting(r *script.Release) *script.Release {
 
 // tried is what the fleet says of such a release.
 func tried(r *script.Release, edit func(*registryclient.ScriptStatus)) *registryclient.ScriptStatus {
-	s := &registryclient.ScriptStatus{Release: *r, Desired: 3, Unknown: 1, Trials: &registryclient.Trials{Passed: 1}}
+	s := &registryclient.ScriptStatus{Release: *r, Desired: 3, Active: 2, Unknown: 1, Trials: &registryclient.Trials{Passed: 1}}
+	if r.Untried() {
+		s.Active = 0
+	}
 	if edit != nil {
 		edit(s)
 	}
@@ -80,13 +83,13 @@ func TestCandidate(t *testing.T) {
 	}{
 		{
 			name: "tested", release: trying(nil), agent: tried(trying(nil), nil),
-			phase: v1alpha1.PhasePending, reason: "Testing", active: 3, summary: "0/3",
+			phase: v1alpha1.PhasePending, reason: "Testing", active: 3, summary: "2/3",
 			says: "version 4 is being tested: 1 of 2 agents have passed; version 3 goes on",
 			want: v1alpha1.CandidateStatus{Version: 4, State: v1alpha1.CandidateTesting, Steps: 2, Passed: 1},
 		},
 		{
 			name: "the fleet tells of the release before", release: trying(nil), agent: told(func(s *registryclient.ScriptStatus) { s.Release.Revision = 11 }),
-			phase: v1alpha1.PhasePending, reason: "Testing", active: 3, summary: "0/2",
+			phase: v1alpha1.PhasePending, reason: "Testing", active: 3, summary: "2/2",
 			says: "version 4 is being tested; version 3 goes on", want: *testing4,
 		},
 		{
@@ -98,7 +101,7 @@ func TestCandidate(t *testing.T) {
 			phase: v1alpha1.PhasePending, reason: "FleetUnknown", active: 3, says: "what the agents run is not known now", want: *testing4,
 		},
 		{
-			name: "no agents", release: trying(nil), agent: tried(trying(nil), func(s *registryclient.ScriptStatus) { s.Desired, s.Unknown, s.Trials.Passed = 0, 0, 0 }),
+			name: "no agents", release: trying(nil), agent: tried(trying(nil), func(s *registryclient.ScriptStatus) { s.Desired, s.Active, s.Unknown, s.Trials.Passed = 0, 0, 0, 0 }),
 			phase: v1alpha1.PhasePending, reason: "NoAgents", active: 3, summary: "0/0", says: "no agent follows the tenant acme", want: *testing4,
 		},
 		{
@@ -107,7 +110,7 @@ func TestCandidate(t *testing.T) {
 				s.Failed, s.Trials.Failed = 1, 1
 				s.Failures = []registryclient.AgentFailure{{Agent: "node-1", Err: script.Errorf(script.Script, "tests[beta]", "want 1, got 2")}}
 			}),
-			phase: v1alpha1.PhasePending, reason: "Testing", active: 3, summary: "0/3", says: "1 of 2 agents have passed",
+			phase: v1alpha1.PhasePending, reason: "Testing", active: 3, summary: "2/3", says: "1 of 2 agents have passed",
 			want: v1alpha1.CandidateStatus{Version: 4, State: v1alpha1.CandidateTesting, Steps: 2, Passed: 1},
 		},
 		{
@@ -115,7 +118,7 @@ func TestCandidate(t *testing.T) {
 			agent: tried(trying(nil), func(s *registryclient.ScriptStatus) {
 				s.Trials.Waiting, s.Trials.WaitingFor = 1, []string{"node-7"}
 			}),
-			phase: v1alpha1.PhasePending, reason: "Testing", active: 3, summary: "0/3",
+			phase: v1alpha1.PhasePending, reason: "Testing", active: 3, summary: "2/3",
 			says: "version 4 is being tested: 1 of 2 agents have passed, waiting for node-7; version 3 goes on",
 			want: v1alpha1.CandidateStatus{Version: 4, State: v1alpha1.CandidateTesting, Steps: 2, Passed: 1},
 		},
@@ -125,7 +128,7 @@ func TestCandidate(t *testing.T) {
 				s.Trials.Waiting, s.Trials.WaitingFor = 4, []string{"node-7", "node-8", "node-9"}
 				s.Trials.WaitingWhy = "disk: it is full"
 			}),
-			phase: v1alpha1.PhasePending, reason: "RollingOut", active: 3, summary: "0/3",
+			phase: v1alpha1.PhasePending, reason: "RollingOut", active: 3, summary: "2/3",
 			says: "until 2026-11-21T14:05:00Z, waiting for node-7 (disk: it is full) and 3 more; version 3 goes on elsewhere",
 			want: v1alpha1.CandidateStatus{Version: 4, State: v1alpha1.CandidateRollingOut, Step: 1, Steps: 2, Percent: 10, Passed: 1},
 		},
@@ -151,39 +154,39 @@ func TestCandidate(t *testing.T) {
 		},
 		{
 			name: "no agent has begun its step", release: trying(inStep(1)), agent: tried(trying(inStep(1)), nil),
-			phase: v1alpha1.PhasePending, reason: "RollingOut", active: 3, summary: "0/3",
+			phase: v1alpha1.PhasePending, reason: "RollingOut", active: 3, summary: "2/3",
 			says: "version 4 is to run on 10 % of the agents (step 1 of 2) until 2026-11-21T14:05:00Z; version 3 goes on elsewhere",
 			want: v1alpha1.CandidateStatus{Version: 4, State: v1alpha1.CandidateRollingOut, Step: 1, Steps: 2, Percent: 10, Passed: 1},
 		},
 		{
 			name: "the fleet has yet to tell of its step", release: trying(inStep(1)),
 			agent: tried(trying(nil), func(s *registryclient.ScriptStatus) { s.Release.Revision, s.Trials.Running = 11, 1 }),
-			phase: v1alpha1.PhasePending, reason: "RollingOut", active: 3, summary: "0/3",
+			phase: v1alpha1.PhasePending, reason: "RollingOut", active: 3, summary: "2/3",
 			says: "version 4 is to run on 10 % of the agents (step 1 of 2) until 2026-11-21T14:05:00Z",
 			want: v1alpha1.CandidateStatus{Version: 4, State: v1alpha1.CandidateRollingOut, Step: 1, Steps: 2, Percent: 10},
 		},
 		{
 			name: "a step without a pause", release: trying(inStep(2)), agent: tried(trying(inStep(2)), nil),
-			phase: v1alpha1.PhasePending, reason: "RollingOut", active: 3, summary: "0/3",
+			phase: v1alpha1.PhasePending, reason: "RollingOut", active: 3, summary: "2/3",
 			says: "version 4 is to run on 50 % of the agents (step 2 of 2), and goes on when each agent is well with it; version 3 goes on elsewhere",
 			want: v1alpha1.CandidateStatus{Version: 4, State: v1alpha1.CandidateRollingOut, Step: 2, Steps: 2, Percent: 50, Passed: 1},
 		},
 		{
 			name: "a step without a pause, in which calls are counted", release: counting(trying(inStep(2))), agent: tried(trying(inStep(2)), nil),
-			phase: v1alpha1.PhasePending, reason: "RollingOut", active: 3, summary: "0/3",
+			phase: v1alpha1.PhasePending, reason: "RollingOut", active: 3, summary: "2/3",
 			says: "version 4 is to run on 50 % of the agents (step 2 of 2) until 2026-11-21T14:00:10Z; version 3 goes on elsewhere",
 			want: v1alpha1.CandidateStatus{Version: 4, State: v1alpha1.CandidateRollingOut, Step: 2, Steps: 2, Percent: 50, Passed: 1},
 		},
 		{
 			name: "its step should be over", release: trying(inStep(2)), at: time.Minute,
-			agent: tried(trying(inStep(2)), func(s *registryclient.ScriptStatus) { s.Active, s.Trials.Running = 2, 2 }),
-			phase: v1alpha1.PhasePending, reason: "RollingOut", active: 3, summary: "2/3",
+			agent: tried(trying(inStep(2)), func(s *registryclient.ScriptStatus) { s.Active, s.Trials.Running = 0, 2 }),
+			phase: v1alpha1.PhasePending, reason: "RollingOut", active: 3, summary: "0/3",
 			says: "version 4 runs on 2 of 2 agents (step 2 of 2), and goes on when each agent is well with it; version 3 goes on elsewhere",
 			want: v1alpha1.CandidateStatus{Version: 4, State: v1alpha1.CandidateRollingOut, Step: 2, Steps: 2, Percent: 50, Passed: 1, Running: 2},
 		},
 		{
 			name: "given up", release: failed, agent: tried(failed, func(s *registryclient.ScriptStatus) { s.Failed = 1 }),
-			phase: v1alpha1.PhaseError, reason: "CandidateFailed", active: 3, summary: "0/3",
+			phase: v1alpha1.PhaseError, reason: "CandidateFailed", active: 3, summary: "2/3",
 			says: "version 4 was given up: " + long + "; version 3 goes on; change the script or its tests",
 			want: v1alpha1.CandidateStatus{Version: 4, State: v1alpha1.CandidateFailed, Steps: 2, Passed: 1, Reason: long},
 		},

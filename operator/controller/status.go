@@ -247,7 +247,10 @@ func describeAgents(s *v1alpha1.LuaScriptStatus, before script.Revision, f *fact
 	}
 	told := *f.agent
 	if told.Release.Revision != f.release.Revision { // of the release before this one
-		told.Active, told.Failed, told.Failures = 0, 0, nil
+		told.Failed, told.Failures = 0, nil
+		if f.candidate() == nil || told.Release.Active.Number != f.release.Active.Number {
+			told.Active = 0
+		}
 	}
 	a := &v1alpha1.AgentsStatus{
 		Summary: fmt.Sprintf("%d/%d", told.Active, told.Desired),

@@ -133,11 +133,33 @@ func (f *Fleet) CandidateCounts() (n CandidateCounts) {
 	return n
 }
 
+// active counts the agents that run the active version of a release with a candidate, which
+// runs on so many others. Agents that have yet to hear of the candidate are among them.
+func (f *Fleet) active(p *progress, running int) int {
+	if p.release.Untried() {
+		return 0
+	}
+	n := -running
+	for _, g := range f.followers(p.release.Name.Tenant) {
+		n += g.levels.atLeast(p.since)
+	}
+	for a := range f.failing[p.release.Name] {
+		if !a.group.selector.Matches(p.release.Name.Tenant) || a.report.Activated < p.since {
+			continue
+		}
+		gotOver := a.report.Activated >= p.release.Revision && !a.couldNot(&p.release)
+		if !gotOver && a.failures[p.release.Name].Revision >= p.since {
+			n--
+		}
+	}
+	return n
+}
+
 // addTrials adds what is known of the candidate, which runs on so many agents, to what
 // is known of its release. As many as both of the agents that failed its tests are among
 // those that failed.
 func (s *ScriptStatus) addTrials(c *candidacy, running, both int) {
-	s.Active, s.Converged = running, false
+	s.Converged = false
 	s.Trials = &Trials{Passed: c.tested, Failed: len(c.failed), Running: running, Calls: c.calls.all, FailedCalls: c.calls.failed}
 	s.Failed += len(c.failed) - both
 	for _, failure := range c.failures() {

@@ -16,6 +16,8 @@ type progress struct {
 	// that agents are known to lack it, and has the release's tenant, revision and time.
 	other string
 	text  string // the name
+	// since is the first release that is known to have the active version of this one.
+	since script.Revision
 	// replaced: the script has a newer release, or is gone.
 	replaced bool
 	// waited: it is among the pending.
@@ -184,7 +186,10 @@ func (f *Fleet) track(r script.Release) {
 	if old != nil && old.release.Revision >= r.Revision {
 		return
 	}
-	p := &progress{release: r, text: r.Name.String(), rollout: f.memory.rollout(r.Name, r.Revision)}
+	p := &progress{release: r, text: r.Name.String(), since: r.Revision, rollout: f.memory.rollout(r.Name, r.Revision)}
+	if old != nil && !old.release.Deleted && !old.release.Untried() && old.release.Active.Number == r.Active.Number {
+		p.since = old.since
+	}
 	f.scripts[r.Name] = p
 	f.order.add(p)
 	f.trackCandidate(&r)

@@ -44,9 +44,9 @@ const MaxUnreadable = 100
 // ScriptStatus is how far one release has come.
 type ScriptStatus struct {
 	Release script.Release
-	Desired int // agents that follow the tenant: active, waited for, failed and unknown
+	Desired int // agents that follow the tenant
 	// Active are the agents that have activated this release; if it has a candidate,
-	// those that run that.
+	// those that run the active version, whether they have heard of the candidate or not.
 	Active int
 	// Failed are the agents that could not, and run what they had, and those on which
 	// the candidate did not pass its tests.
@@ -180,6 +180,7 @@ func (f *Fleet) scriptStatus(p *progress, all *survey) ScriptStatus {
 	}
 	if c != nil {
 		s.addTrials(c, f.running(p, c, all), both)
+		s.Active = f.active(p, s.Trials.Running)
 		s.Trials.Waiting, s.Trials.WaitingFor = f.waiting(p, c, all)
 		s.Trials.WaitingWhy = f.waitingWhy(p, c, s.Trials.WaitingFor)
 	}

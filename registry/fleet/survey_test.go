@@ -89,7 +89,7 @@ func TestThoseThatDoNotSay(t *testing.T) {
 		b.hear(a, 11)
 	}
 	b.tried("0/0/0 0/0")
-	b.want("0/0/0 of 2", false, "")
+	b.want("2/0/0 of 2", false, "")
 	if s := b.route().Trials; s.Waiting != 1 || s.WaitingFor[0] != below[0] {
 		t.Errorf("%+v, want it to wait for %s", s, below[0])
 	}

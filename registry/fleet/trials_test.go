@@ -72,8 +72,8 @@ func aboveAndBelow(n int) (above, below []string) {
 	return above[:n], below[:n]
 }
 
-// TestACandidate: it never converges; who runs it counts as active, and whom it fails on
-// as failed; once it is promoted the release converges as any.
+// TestACandidate: it never converges. Agents that run the active version meanwhile count as
+// active, and those that it fails on as failed. Once it is promoted, the release converges as any.
 func TestACandidate(t *testing.T) {
 	b := newBench(t)
 	above, below := aboveAndBelow(2)
@@ -84,15 +84,16 @@ func TestACandidate(t *testing.T) {
 	b.tried("none")
 	b.apply(b.candidate(route, 11, 11, 0))
 	b.tried("0/0/0 0/0")
+	b.want("4/0/0 of 4", false, slices.Min(all)) // they have yet to hear of it, and run version 1
 	for _, a := range all {
 		b.trial(a, 11, 11, "")
 	}
-	b.want("0/0/0 of 4", false, "")
+	b.want("4/0/0 of 4", false, "")
 	b.tried("4/0/0 0/0")
 	b.trial(above[0], 11, 7, "an older attempt")
 	b.tried("3/0/0 0/0")
 	b.trial(above[0], 11, 11, "boom")
-	b.want("0/1/0 of 4", false, "")
+	b.want("4/1/0 of 4", false, "")
 	b.tried("3/1/0 0/0")
 	if f := b.route().Failures; len(f) != 1 || f[0].Agent != above[0] || f[0].Err.Error() != "tests[it works]: boom" {
 		t.Errorf("failures: %+v", f)
@@ -101,7 +102,7 @@ func TestACandidate(t *testing.T) {
 	b.apply(b.candidate(route, 12, 11, half)) // the next step: what was said stands
 	b.tried("4/0/0 0/0")
 	b.trial(below[0], 12, 11, "", 30, 1)
-	b.want("1/0/0 of 4", false, slices.Min([]string{above[0], above[1], below[1]}))
+	b.want("3/0/0 of 4", false, slices.Min([]string{above[0], above[1], below[1]}))
 	b.tried("4/0/1 30/1")
 	b.trial(below[1], 12, 11, "", 10, 11) // no more can fail than there were
 	b.trial(above[0], 12, 11, "")
@@ -109,12 +110,12 @@ func TestACandidate(t *testing.T) {
 	b.want("2/0/0 of 4", false, "")
 	b.tried("4/0/2 40/11")
 	b.trial(below[1], 12, 11, "late", 10, 10)
-	b.want("1/1/0 of 4", false, "")
+	b.want("3/1/0 of 4", false, "")
 	r := b.report(below[1], 12) // and it could not activate it either: that is one agent
 	r.Failures = []fleet.Failure{{Name: route, Revision: 12, Err: script.Errorf(script.Invalid, "", "does not compile")}}
 	r.Trials = []fleet.Trial{{Name: route, Version: 2, Attempt: 11, Tested: true, Err: script.Errorf(script.Script, "", "late")}}
 	b.Heard(r)
-	b.want("1/1/0 of 4", false, "")
+	b.want("2/1/0 of 4", false, "")
 	b.tried("3/1/1 30/1")
 	if f := b.route().Failures; len(f) != 1 || f[0].Err.Message != "does not compile" {
 		t.Errorf("failures: %+v", f)
@@ -126,7 +127,7 @@ func TestACandidate(t *testing.T) {
 		b.trial(a, 12, 11, "")
 	}
 	b.Sweep()
-	b.want("1/0/1 of 4", false, "") // nobody knows what it runs
+	b.want("2/0/1 of 4", false, "") // nobody knows what it runs
 	b.tried("3/0/1 0/0")
 	b.trial(below[1], 12, 11, "")
 	b.tried("4/0/2 0/0")
@@ -272,6 +273,9 @@ func TestCallsAreToldOnceASecond(t *testing.T) {
 	}
 }
 
+// firstActive is since when route's version 1 is active in TestTrialsAgainstPlainCount.
+const firstActive = script.Revision(10)
+
 // TestTrialsAgainstPlainCount compares the status of a candidate with a plain walk over
 // all reports, after each step of a random run.
 func TestTrialsAgainstPlainCount(t *testing.T) {
@@ -284,7 +288,7 @@ func TestTrialsAgainstPlainCount(t *testing.T) {
 	}
 	b := newBench(t)
 	agents := map[string]known{}
-	release, head, attempt := b.release(route, 10), script.Revision(10), uint64(0)
+	release, head, attempt := b.release(route, firstActive), firstActive, uint64(0)
 	for step := range 3000 {
 		agent := fmt.Sprint("agent-", random.IntN(12))
 		switch random.IntN(24) {
@@ -400,10 +404,18 @@ func (p *plain) count(r *fleet.Report) {
 	if has && could {
 		p.activated++
 	}
-	switch runs := c == nil || member && heard; {
-	case fails || !could:
+	runs := c != nil && member && heard && has && could && !fails
+	if fails || !could {
 		p.failed++
-	case runs && has:
+	}
+	if runs {
+		p.trials.Running++
+	}
+	since := p.release.Revision
+	if c != nil {
+		since = firstActive
+	}
+	if !runs && r.Activated >= since && (has && could || len(r.Failures) == 0 || r.Failures[0].Revision < since) {
 		p.active++
 	}
 	lasts := !could && (r.Failures[0].Err == whys[0] || r.Failures[0].Err == whys[3] && member)
@@ -436,7 +448,7 @@ func (p *plain) compare(t *testing.T, step int, b *bench) {
 	}
 	want := &p.trials
 	slices.Sort(want.WaitingFor)
-	want.Running, want.Waiting = p.active, len(want.WaitingFor)
+	want.Waiting = len(want.WaitingFor)
 	want.WaitingFor = want.WaitingFor[:min(want.Waiting, fleet.MaxWaitingFor)]
 	if want.Waiting > 0 {
 		want.WaitingWhy = p.holds[want.WaitingFor[0]]
@@ -449,7 +461,35 @@ func (p *plain) compare(t *testing.T, step int, b *bench) {
 	if c.Failure != nil {
 		first = c.Failure.Agent
 	}
-	if first != p.first || c.Running != p.active || c.Members != p.members || c.Activated != p.activated {
+	if first != p.first || c.Running != want.Running || c.Members != p.members || c.Activated != p.activated {
 		t.Fatalf("step %d: %+v; want %+v", step, c, p)
 	}
+}
+
+// TestActiveBesideACandidate: what runs the active version does not change with what becomes
+// of the candidate. An agent that failed the active version does not run it.
+func TestActiveBesideACandidate(t *testing.T) {
+	b := newBench(t)
+	b.commit(route, 11)
+	b.hear("a", 11)
+	b.hear("b", 11)
+	r := b.report("c", 11)
+	r.Failures = []fleet.Failure{{Name: route, Revision: 11, Err: script.Errorf(script.Unavailable, "disk", "it is full")}}
+	b.Heard(r)
+	b.want("2/1/0 of 3", false, "")
+	b.apply(b.candidate(route, 12, 12, 0))
+	b.want("2/0/0 of 3", false, "a")
+	failed := b.candidate(route, 13, 12, 0)
+	failed.Candidate.Failed = "a: boom"
+	b.apply(failed)
+	b.want("2/0/0 of 3", false, "a")
+	b.hear("a", 13)
+	b.want("2/0/0 of 3", false, "b")
+	b.hear("c", 13)
+	b.want("3/0/0 of 3", false, "b")
+	first := b.release(route, 14) // of a first version nothing runs until it passes
+	first.Latest, first.Candidate = 1, &script.Candidate{Version: first.Active, Attempt: 14}
+	b.apply(first)
+	b.hear("a", 14)
+	b.want("0/0/0 of 3", false, "b")
 }

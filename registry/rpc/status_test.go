@@ -115,7 +115,7 @@ func TestStatusOfACandidate(t *testing.T) {
 	if r := s.GetRelease(); len(r.GetRetained()) != 2 || r.GetCandidate().GetVersion() != 2 || len(r.GetSettings().GetTests()) != 1 || proto.Size(r.GetSettings().GetTests()[0]) != 0 || len(r.GetSettings().GetRollout().GetSteps()) != 1 {
 		t.Errorf("the release in a status: %v", r)
 	}
-	if s.GetTrials() == nil || s.GetConverged() || s.GetActive() != 0 || s.GetDesired() != 1 {
+	if s.GetTrials() == nil || s.GetConverged() || s.GetActive() != 1 || s.GetDesired() != 1 {
 		t.Errorf("the status of a candidate: %v", s)
 	}
 	if r, err := wire.ToRelease(s.GetRelease()); err != nil || r.CandidateState() != script.CandidateTesting {

@@ -85,7 +85,7 @@ type AgentsStatus struct {
 	Summary string `json:"summary,omitempty"`
 	// Agents that should run it.
 	Desired int32 `json:"desired"`
-	// Agents that have activated it. While there is a candidate, those that run that.
+	// Agents that have activated it. While there is a candidate, those that run the active version.
 	Active int32 `json:"active"`
 	// Agents that could not, and still run what they had; or on which a test of the
 	// candidate failed.

@@ -4872,10 +4872,10 @@ type ScriptStatus struct {
 	// retained versions the active one and the candidate alone are among them, of
 	// settings.tests there is the number, and settings.config is left out: Get has them.
 	Release *v1.Release `protobuf:"bytes,1,opt,name=release,proto3" json:"release,omitempty"`
-	// Agents that follow the script's tenant: active + waiting + failed + unknown.
+	// Agents that follow the script's tenant.
 	Desired int32 `protobuf:"varint,2,opt,name=desired,proto3" json:"desired,omitempty"`
-	// Agents that have activated this release; while it has a candidate, those that run
-	// that.
+	// Agents that have activated this release; while it has a candidate, those that run the
+	// active version.
 	Active int32 `protobuf:"varint,3,opt,name=active,proto3" json:"active,omitempty"`
 	// Agents that could not activate it and still run what they had, and those on which its
 	// candidate did not pass the tests.
