@@ -37,7 +37,11 @@ func begun(next script.Release, v script.Version, revision script.Revision, now 
 	}
 	// Revisions grow: a version that is a candidate again is not taken for what it was
 	// the time before.
-	next.Candidate = &script.Candidate{Version: v, Attempt: uint64(revision) + 1, Since: now}
+	tries := 1
+	if c := next.Candidate; c != nil && c.Version.Number == v.Number {
+		tries += max(1, c.Tries)
+	}
+	next.Candidate = &script.Candidate{Version: v, Attempt: uint64(revision) + 1, Tries: tries, Since: now}
 	return next
 }
 

@@ -229,6 +229,41 @@ func wantSound(t *testing.T, d decision) {
 	}
 }
 
+// TestTriesAreCounted: people see attempts counted from 1 for each version that is on its way,
+// also of a candidate that began before registries counted.
+func TestTriesAreCounted(t *testing.T) {
+	cur := failed(2, with(both, state(1, false, 1, 2)))
+	begin := with(both, state(1, true, 1, 2)) // pinned to 1
+	slower := both
+	slower.Limits.Timeout = time.Minute
+	for _, step := range []struct {
+		name string
+		cur  *script.Release // instead of what the step before has led to
+		do   deciding
+		want int
+	}{
+		{"an old one, once more", &cur, steering(Retry), 2},
+		{"given up", nil, steering(Abort), 2},
+		{"once more", nil, steering(Retry), 3},
+		{"a step", nil, moving(Move{Step: 1, Threshold: 7}), 3},
+		{"other limits", nil, configuring(slower), 4},
+		{"unpinned", &begin, unpinning, 1},
+	} {
+		if step.cur != nil {
+			cur = *step.cur
+		}
+		d, err := step.do(cur)
+		if err != nil || d.release.Candidate == nil {
+			t.Fatalf("%s: %+v, %v", step.name, d.release, err)
+		}
+		cur = d.release
+		cur.Revision++ // which the store numbers
+		if cur.Candidate.Tries != step.want {
+			t.Errorf("%s: attempt %d, want %d", step.name, cur.Candidate.Tries, step.want)
+		}
+	}
+}
+
 func TestWhatAStepSays(t *testing.T) {
 	d, err := decideMove(trying(2, with(both, state(1, false, 1, 2))), Move{Step: 2, Threshold: 7}, Write{Name: decideName, Author: SystemAuthor}, decideNow)
 	if err != nil {

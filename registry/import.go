@@ -333,7 +333,7 @@ func candidateAnew(cur, next script.Release) script.Release {
 	if next.Candidate == nil {
 		return next
 	}
-	c := script.Candidate{Version: next.Candidate.Version, Attempt: uint64(cur.Revision) + 1, Since: next.ChangedAt, Failed: next.Candidate.Failed}
+	c := script.Candidate{Version: next.Candidate.Version, Attempt: uint64(cur.Revision) + 1, Tries: 1, Since: next.ChangedAt, Failed: next.Candidate.Failed}
 	next.Candidate = &c
 	return next
 }

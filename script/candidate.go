@@ -16,6 +16,9 @@ type Candidate struct {
 	// be tested anew. It is a Revision: the first that the change which began the attempt
 	// could have had.
 	Attempt uint64
+	// Tries is how many attempts the version has had since it is the candidate, from 1; 0 if it
+	// began before registries counted.
+	Tries int
 	// Step is the number of the plan's step that it is in, from 1; 0 is before the
 	// first, while it is tested.
 	Step int

@@ -13,8 +13,8 @@ import (
 type candidateView struct {
 	Version uint64                `json:"version"`
 	Digest  script.Digest         `json:"digest"`
-	State   script.CandidateState `json:"state"` // Testing, RollingOut or Failed
-	Attempt uint64                `json:"attempt"`
+	State   script.CandidateState `json:"state"`   // Testing, RollingOut or Failed
+	Attempt int                   `json:"attempt"` // from 1
 	Step    int                   `json:"step"`    // from 1; 0 before the first
 	Steps   int                   `json:"steps"`   // that there are
 	Percent int                   `json:"percent"` // of the agents run it
@@ -58,10 +58,13 @@ func viewOfCandidate(r *script.Release) *candidateView {
 		return nil
 	}
 	return &candidateView{
-		Version: c.Version.Number, Digest: c.Version.Digest, State: r.CandidateState(), Attempt: c.Attempt,
+		Version: c.Version.Number, Digest: c.Version.Digest, State: r.CandidateState(), Attempt: attempt(c),
 		Step: c.Step, Steps: len(r.Settings.Rollout.Steps), Percent: c.Percent, Since: timeView(c.Since), Reason: c.Failed,
 	}
 }
+
+// attempt is the number of the candidate's attempt, from 1.
+func attempt(c *script.Candidate) int { return max(1, c.Tries) }
 
 func viewOfTrials(t *registryclient.Trials) *trialsView {
 	if t == nil {

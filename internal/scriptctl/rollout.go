@@ -151,7 +151,7 @@ func (a *app) rolloutStatus(ctx context.Context, name script.Name) error {
 func (v *candidacyView) rows(s *registryclient.ScriptStatus) [][]string {
 	c := s.Release.Candidate
 	rows := [][]string{
-		{"candidate:", fmt.Sprintf("v%d %s, attempt %d", c.Version.Number, c.Version.Digest.Short(), c.Attempt)},
+		{"candidate:", fmt.Sprintf("v%d %s, attempt %d", c.Version.Number, c.Version.Digest.Short(), attempt(c))},
 		{"since:", clock(c.Since)},
 	}
 	t := s.Trials

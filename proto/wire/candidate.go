@@ -14,6 +14,7 @@ func fromCandidate(c *script.Candidate) *scriptv1.Candidate {
 	return &scriptv1.Candidate{
 		Version: c.Version.Number,
 		Attempt: c.Attempt,
+		Tries:   int32(c.Tries), //nolint:gosec // a person's retries
 		Step:    int32(c.Step),
 		Share:   c.Threshold,
 		Percent: int32(c.Percent),
@@ -34,6 +35,7 @@ func toCandidate(m *scriptv1.Candidate, r *script.Release) (*script.Candidate, e
 	return &script.Candidate{
 		Version:   v,
 		Attempt:   m.GetAttempt(),
+		Tries:     int(m.GetTries()),
 		Step:      int(m.GetStep()),
 		Threshold: m.GetShare(),
 		Percent:   int(m.GetPercent()),

@@ -29,7 +29,7 @@ func tried(cur script.Release, source string) registry.Commit {
 	c.Release.Active = cur.Active
 	c.Release.Candidate = &script.Candidate{
 		Version: c.Release.Retained[len(c.Release.Retained)-1],
-		Attempt: 1 << 40, Step: 1, Threshold: 1 << 31, Percent: 50, Since: at.Add(time.Minute), Failed: "agent-1: no",
+		Attempt: 1 << 40, Tries: 3, Step: 1, Threshold: 1 << 31, Percent: 50, Since: at.Add(time.Minute), Failed: "agent-1: no",
 	}
 	c.Release.Settings.Rollout = script.Plan{
 		Steps: []script.Step{{Percent: 10, Pause: 90 * time.Second}, {Percent: 50}}, MaxErrorPercent: new(0),

@@ -306,7 +306,10 @@ type Candidate struct {
 	// When the step began, or it was given up.
 	Since *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=since,proto3" json:"since,omitempty"`
 	// Why it was given up; empty while it is on its way.
-	Failed        string `protobuf:"bytes,7,opt,name=failed,proto3" json:"failed,omitempty"`
+	Failed string `protobuf:"bytes,7,opt,name=failed,proto3" json:"failed,omitempty"`
+	// How many attempts the version has had since it is the candidate, from 1; absent if it began
+	// before registries counted.
+	Tries         int32 `protobuf:"varint,8,opt,name=tries,proto3" json:"tries,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -388,6 +391,13 @@ func (x *Candidate) GetFailed() string {
 		return x.Failed
 	}
 	return ""
+}
+
+func (x *Candidate) GetTries() int32 {
+	if x != nil {
+		return x.Tries
+	}
+	return 0
 }
 
 // The parts of a release that its owner sets as a whole.
@@ -1600,7 +1610,7 @@ const file_proto_script_v1_script_proto_rawDesc = "" +
 	"\n" +
 	"changed_at\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\tchangedAt\x12\x14\n" +
 	"\x05owner\x18\f \x01(\tR\x05owner\x12>\n" +
-	"\tcandidate\x18\r \x01(\v2 .scriptorium.script.v1.CandidateR\tcandidate\"\xcd\x01\n" +
+	"\tcandidate\x18\r \x01(\v2 .scriptorium.script.v1.CandidateR\tcandidate\"\xe3\x01\n" +
 	"\tCandidate\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\x04R\aversion\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\x04R\aattempt\x12\x12\n" +
@@ -1608,7 +1618,8 @@ const file_proto_script_v1_script_proto_rawDesc = "" +
 	"\x05share\x18\x04 \x01(\rR\x05share\x12\x18\n" +
 	"\apercent\x18\x05 \x01(\x05R\apercent\x120\n" +
 	"\x05since\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x16\n" +
-	"\x06failed\x18\a \x01(\tR\x06failed\"\xa2\x02\n" +
+	"\x06failed\x18\a \x01(\tR\x06failed\x12\x14\n" +
+	"\x05tries\x18\b \x01(\x05R\x05tries\"\xa2\x02\n" +
 	"\bSettings\x125\n" +
 	"\x06limits\x18\x01 \x01(\v2\x1d.scriptorium.script.v1.LimitsR\x06limits\x128\n" +
 	"\atrigger\x18\x02 \x01(\v2\x1e.scriptorium.script.v1.TriggerR\atrigger\x12\x16\n" +
