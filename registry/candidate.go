@@ -37,11 +37,14 @@ func begun(next script.Release, v script.Version, revision script.Revision, now 
 	}
 	// Revisions grow: a version that is a candidate again is not taken for what it was
 	// the time before.
-	tries := 1
+	attempt, tries := uint64(revision)+1, 1
 	if c := next.Candidate; c != nil && c.Version.Number == v.Number {
-		tries += max(1, c.Tries)
+		tries = max(1, c.Tries)
+		if c.Attempt != attempt { // else the same change has begun it already
+			tries++
+		}
 	}
-	next.Candidate = &script.Candidate{Version: v, Attempt: uint64(revision) + 1, Tries: tries, Since: now}
+	next.Candidate = &script.Candidate{Version: v, Attempt: attempt, Tries: tries, Since: now}
 	return next
 }
 

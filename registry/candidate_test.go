@@ -236,7 +236,7 @@ func TestTriesAreCounted(t *testing.T) {
 	begin := with(both, state(1, true, 1, 2)) // pinned to 1
 	slower := both
 	slower.Limits.Timeout = time.Minute
-	for _, step := range []struct {
+	for i, step := range []struct {
 		name string
 		cur  *script.Release // instead of what the step before has led to
 		do   deciding
@@ -257,7 +257,7 @@ func TestTriesAreCounted(t *testing.T) {
 			t.Fatalf("%s: %+v, %v", step.name, d.release, err)
 		}
 		cur = d.release
-		cur.Revision++ // which the store numbers
+		cur.Revision = script.Revision(100 + i) // which the store numbers
 		if cur.Candidate.Tries != step.want {
 			t.Errorf("%s: attempt %d, want %d", step.name, cur.Candidate.Tries, step.want)
 		}

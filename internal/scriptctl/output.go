@@ -89,9 +89,37 @@ func clearStyle(n *yaml.Node) {
 	}
 }
 
+// columnGap is what columns leaves between two columns.
+const columnGap = 3
+
+// leastCell is what fit leaves of a cell at least.
+const leastCell = 20
+
+// fit cuts the cells of the column, so that no row gets wider than that.
+func fit(rows [][]string, column, width int) {
+	others := make([]int, len(rows[0]))
+	for _, row := range rows {
+		for i, cell := range row {
+			others[i] = max(others[i], utf8.RuneCountInString(cell)+columnGap)
+		}
+	}
+	room := width
+	for i, n := range others {
+		if i != column {
+			room -= n
+		}
+	}
+	room = max(room, leastCell)
+	for _, row := range rows {
+		if runes := []rune(row[column]); len(runes) > room {
+			row[column] = string(runes[:room-1]) + "…"
+		}
+	}
+}
+
 // columns writes rows aligned; the first is the heading.
 func columns(w io.Writer, rows [][]string) {
-	tw := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
+	tw := tabwriter.NewWriter(w, 0, 0, columnGap, ' ', 0)
 	for _, row := range rows {
 		fmt.Fprintln(tw, strings.TrimRight(strings.Join(row, "\t"), "\t"))
 	}

@@ -141,6 +141,9 @@ func (a *app) rolloutStatus(ctx context.Context, name script.Name) error {
 	return a.print(v, func(w io.Writer) {
 		if r.Candidate == nil {
 			fmt.Fprintf(w, "%s has no candidate: v%d is the active version\n", name, r.Active.Number)
+			if s.Failed > 0 {
+				fmt.Fprintln(w, "failures: "+failureList(s))
+			}
 			return
 		}
 		fmt.Fprintln(w, summary(r))
@@ -151,6 +154,7 @@ func (a *app) rolloutStatus(ctx context.Context, name script.Name) error {
 func (v *candidacyView) rows(s *registryclient.ScriptStatus) [][]string {
 	c := s.Release.Candidate
 	rows := [][]string{
+		{"active:", fmt.Sprintf("v%d on %d/%d agents", s.Release.Active.Number, s.Active, s.Desired)},
 		{"candidate:", fmt.Sprintf("v%d %s, attempt %d", c.Version.Number, c.Version.Digest.Short(), attempt(c))},
 		{"since:", clock(c.Since)},
 	}

@@ -32,8 +32,8 @@ last columns show the time from the commit until the version was active:
 An agent that has not reported for 15 seconds is unknown. "scriptctl agents" shows the
 agents.
 
-If a script has a candidate, STATUS shows how far it has come. "scriptctl rollout
-status" shows all of it, and why it failed.
+If a script has a candidate, STATUS shows how far it has come. On a terminal, STATUS is
+cut to the width. "scriptctl rollout status" shows all of it.
 
 With --watch the command runs until Ctrl-C. On a terminal it updates in place, with a
 progress bar while a rollout runs. Otherwise it prints a line for each change; with
@@ -83,7 +83,12 @@ func (a *app) status(ctx context.Context, selected script.Name) error {
 		if len(fleet.Scripts) == 0 {
 			a.printNoScripts(selected.Tenant)
 		} else {
-			columns(w, statusRows(&fleet, false))
+			rows := statusRows(&fleet, false)
+			if a.OutTerminal {
+				width, _ := a.Size()
+				fit(rows, statusColumn, width)
+			}
+			columns(w, rows)
 		}
 		for i := range fleet.Unreadable {
 			a.warn(fleet.Unreadable[i].Error())
@@ -145,7 +150,10 @@ func (a *app) statusShow() func(*registryclient.FleetStatus) error {
 		c := &canvas{out: a.Out, size: a.Size}
 		var scripts grid
 		return func(fleet *registryclient.FleetStatus) error {
-			c.draw(append(scripts.lines(statusRows(fleet, true)), failureLines(fleet)...))
+			rows := statusRows(fleet, true)
+			width, _ := a.Size()
+			fit(rows, statusColumn, width)
+			c.draw(append(scripts.lines(rows), failureLines(fleet)...))
 			return nil
 		}
 	}
@@ -207,13 +215,16 @@ func failureLines(fleet *registryclient.FleetStatus) []string {
 	return lines
 }
 
+// statusColumn is the column of statusRows that may hold a reason of any length.
+const statusColumn = 4
+
 // statusRows is the table of scripts; with bars for those on their way, it keeps
 // room for what the cells may come to hold, and leaves the reasons of failures to
 // failureLines.
 func statusRows(fleet *registryclient.FleetStatus, bars bool) [][]string {
 	rows := [][]string{{"SCRIPT", "VERSION", "DIGEST", "ACTIVE", "STATUS", "SLOWEST", "TOOK"}}
 	if bars {
-		rows[0][4] = pad(rows[0][4], barWidth)
+		rows[0][statusColumn] = pad(rows[0][statusColumn], barWidth)
 	} else {
 		rows[0] = append(rows[0], "MEDIAN", "P99")
 	}

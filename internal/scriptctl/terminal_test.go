@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/scriptorium-dev/scriptorium/internal/obs/obstest"
 	"github.com/scriptorium-dev/scriptorium/internal/scriptctl"
@@ -84,6 +85,40 @@ func TestDiffInColour(t *testing.T) {
 	t.Setenv("NO_COLOR", "1")
 	if out, _ := p.run("", "diff", "term/a"); strings.Contains(out, "\x1b") {
 		t.Errorf("coloured in spite of NO_COLOR: %q", out)
+	}
+}
+
+const manifestFailing = `
+apiVersion: scriptorium.dev/v1alpha1
+kind: LuaScript
+metadata: {name: a}
+spec:
+  tenantId: term
+  source: "function handle() return 2 end"
+  tests: [{name: answers, expect: "a text that is longer than the hundred columns of the terminal which prints the reason"}]
+`
+
+// TestLongReason: the table fits the terminal, and "rollout status" has the whole reason.
+func TestLongReason(t *testing.T) {
+	p := person{t, startFleet(t, 3)}
+	if out, code := p.publish(manifestA, "--wait"); code != 0 {
+		t.Fatal(code, out)
+	}
+	if out, code := p.publish(manifestFailing, "--wait"); code != 7 {
+		t.Fatal(code, out)
+	}
+	out, _ := p.run("", "status", "term/a")
+	row := strings.Split(out, "\n")[1]
+	if !strings.Contains(row, "3/3 ") || !strings.Contains(row, "candidate v2 failed") || !strings.Contains(row, "…") || utf8.RuneCountInString(row) > 100 {
+		t.Errorf("status: %q", row)
+	}
+	out, _ = p.run("", "rollout", "status", "term/a")
+	if !strings.Contains(out, `which prints the reason", got 2`) || !strings.Contains(out, ", attempt 1\n") || !strings.Contains(out, "\nactive:      v1 on 3/3 agents\n") ||
+		strings.Count(out, ": tests[answers]: want") < 2 {
+		t.Errorf("rollout status: %s", out)
+	}
+	if _, code := p.run("", "rollback", "term/a", "--wait"); code != 0 {
+		t.Fatal(code)
 	}
 }
 

@@ -122,6 +122,7 @@ type rolloutView struct {
 type failureView struct {
 	Agent   string      `json:"agent"`
 	Kind    script.Kind `json:"kind"`
+	Field   string      `json:"field,omitempty"` // tests[name] of a candidate's test
 	Message string      `json:"message"`
 	Line    int         `json:"line,omitempty"`
 }
@@ -200,7 +201,7 @@ func viewOfStatus(s *registryclient.ScriptStatus) statusView {
 	}
 	for _, f := range s.Failures {
 		e := orUnsaid(f.Err)
-		v.Failures = append(v.Failures, failureView{Agent: f.Agent, Kind: e.Kind, Message: e.Message, Line: e.Line})
+		v.Failures = append(v.Failures, failureView{Agent: f.Agent, Kind: e.Kind, Field: e.Field, Message: e.Message, Line: e.Line})
 	}
 	return v
 }

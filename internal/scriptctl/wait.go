@@ -273,7 +273,11 @@ func failureList(s *registryclient.ScriptStatus) string {
 	}
 	var reasons []string
 	for _, f := range viewOfStatus(s).Failures {
-		reasons = append(reasons, plain(f.Agent+": "+f.Message))
+		said := f.Message
+		if strings.HasPrefix(f.Field, "tests[") {
+			said = f.Field + ": " + said
+		}
+		reasons = append(reasons, plain(f.Agent+": "+said))
 	}
 	return strings.Join(reasons, "; ")
 }
