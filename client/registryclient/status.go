@@ -61,6 +61,8 @@ type ScriptStatus struct {
 	// which the candidate did not pass its tests.
 	Failed  int
 	Unknown int // agents that are unknown
+	// Starting are connected agents that have activated nothing yet, of any script.
+	Starting int
 	// Converged: every connected agent is active, there is at least one, and no candidate.
 	Converged bool
 	// Took is the time from the commit until the last agent reported it active;
@@ -218,6 +220,7 @@ func toFleetStatus(m *registryv1.FleetStatus) (FleetStatus, error) {
 			Active:       int(s.GetActive()),
 			Failed:       int(s.GetFailed()),
 			Unknown:      int(s.GetUnknown()),
+			Starting:     int(s.GetStarting()),
 			Converged:    s.GetConverged(),
 			Took:         s.GetTook().AsDuration(),
 			SlowestAgent: s.GetSlowestAgent(),

@@ -29,8 +29,8 @@ last columns show the time from the commit until the version was active:
   MEDIAN  on half of the agents
   P99     on 99 of 100 agents
 
-An agent that has not reported for 15 seconds is unknown. "scriptctl agents" shows the
-agents.
+An agent that has not reported for 15 seconds is unknown. One that is connected, but has
+activated nothing yet, is starting. "scriptctl agents" shows the agents.
 
 If a script has a candidate, STATUS shows how far it has come. On a terminal, STATUS is
 cut to the width. "scriptctl rollout status" shows all of it.
@@ -281,16 +281,33 @@ func phaseOf(s *registryclient.ScriptStatus) string {
 		return "no agents"
 	case s.Converged:
 		return "converged"
-	case s.Waiting() > 0:
-		return rollingOut
+	case s.Waiting() == 0:
+		return ""
+	case s.Active > 0 && (s.Rollout != nil || s.Waiting() <= s.Starting):
+		return "active" // it is not its own doing that an agent lacks it
 	}
-	return ""
+	return rollingOut
+}
+
+// lacking says in words how many agents have yet to activate what others run; "" if none.
+func lacking(s *registryclient.ScriptStatus) string {
+	behind := s.Waiting()
+	switch {
+	case behind == 0 || s.Converged || s.Release.Candidate != nil || phaseOf(s) == rollingOut:
+		return ""
+	case behind <= s.Starting:
+		return fmt.Sprintf("%d starting", behind)
+	}
+	return fmt.Sprintf("%d behind", behind)
 }
 
 // notes says in words what there is to know of a release besides its phase, with
 // the reasons of failures if asked for.
 func notes(s *registryclient.ScriptStatus, reasons bool) []string {
 	var words []string
+	if word := lacking(s); word != "" {
+		words = append(words, word)
+	}
 	failed := s.Failed
 	if s.Trials != nil { // the phase says what became of the candidate's tests
 		failed -= s.Trials.Failed

@@ -255,6 +255,27 @@ func TestWatchKeepsItsColumns(t *testing.T) {
 	}
 }
 
+// TestAnAgentThatLacksEverything: one that is stuck before it has activated anything is not what
+// rolls every script out.
+func TestAnAgentThatLacksEverything(t *testing.T) {
+	converged := &registryv1.Rollout{Revision: 7, Agents: 2}
+	for want, s := range map[string]*registryv1.ScriptStatus{
+		"active, 1 starting  ":      {Active: 2, Starting: 1},
+		"rolling out  ":             {Active: 1, Starting: 1},
+		"rolling out   ":            {Starting: 3},
+		"active, 1 behind  ":        {Active: 2, Rollout: converged},
+		"1 failed: agent-3: full  ": {Active: 2, Failed: 1, Failures: []*registryv1.AgentFailure{{Agent: "agent-3", Error: wire.FromError(script.Errorf(script.Limit, "", "full"))}}},
+	} {
+		s.Release, s.Desired, s.SlowestAgent = wire.FromRelease(released("route")), 3, "agent-3"
+		var out bytes.Buffer
+		scriptctl.Run(t.Context(), scriptctl.Streams{In: strings.NewReader(""), Out: &out, Err: io.Discard},
+			[]string{"status", "--registry", serveRollout(t, &rollout{status: s})})
+		if !strings.Contains(out.String(), strings.TrimRight(want, " ")+"   agent-3") {
+			t.Errorf("want %s in\n%s", want, &out)
+		}
+	}
+}
+
 // frames keeps each thing that was drawn, and calls done after the last.
 type frames struct {
 	all  []string

@@ -54,6 +54,14 @@ func (l *levels) lowest() (r script.Revision, ok bool) {
 	return l.list[0].revision, true
 }
 
+// empty is the number of agents that have activated nothing.
+func (l *levels) empty() int {
+	if len(l.list) == 0 || l.list[0].revision > 0 {
+		return 0
+	}
+	return l.list[0].agents
+}
+
 // atLeast is the number of agents that have the revision.
 func (l *levels) atLeast(r script.Revision) int {
 	from, _ := l.find(r)

@@ -52,6 +52,8 @@ type ScriptStatus struct {
 	// the candidate did not pass its tests.
 	Failed  int
 	Unknown int // agents that are unknown
+	// Starting are the connected agents that have activated nothing yet, of any script.
+	Starting int
 	// Converged: every connected agent is active, and there is at least one; not
 	// while the agents answer a roll call, nor of a release with a candidate.
 	Converged bool
@@ -170,6 +172,7 @@ func (f *Fleet) scriptStatus(p *progress, all *survey) ScriptStatus {
 	for _, g := range f.followers(p.release.Name.Tenant) {
 		s.Desired += g.known
 		connected += g.levels.total()
+		s.Starting += g.levels.empty()
 	}
 	s.Unknown = s.Desired - connected
 	c := f.candidacies[p.release.Name]

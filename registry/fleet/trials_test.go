@@ -466,6 +466,33 @@ func (p *plain) compare(t *testing.T, step int, b *bench) {
 	}
 }
 
+// TestStarting: agents that have activated nothing are counted apart, while they are connected.
+func TestStarting(t *testing.T) {
+	b := newBench(t)
+	want := func(want int) {
+		t.Helper()
+		if got := b.route().Starting; got != want {
+			t.Errorf("%d are starting, want %d", got, want)
+		}
+	}
+	want(0)
+	b.hear("a", 10)
+	want(0)
+	b.hear("b", 0)
+	want(1)
+	before := b.route()
+	b.hear("b", 3)
+	want(0)
+	if after := b.route(); before.Same(&after) {
+		t.Error("watchers do not learn that it has started")
+	}
+	b.hear("c", 0)
+	b.pass(16 * time.Second)
+	b.hear("a", 10)
+	b.Sweep()
+	want(0)
+}
+
 // TestActiveBesideACandidate: what runs the active version does not change with what becomes
 // of the candidate. An agent that failed the active version does not run it.
 func TestActiveBesideACandidate(t *testing.T) {

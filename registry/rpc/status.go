@@ -231,6 +231,7 @@ func fromScriptStatus(p *fleet.ScriptStatus, reason int) *registryv1.ScriptStatu
 		Active:       int32(p.Active),
 		Failed:       int32(p.Failed),
 		Unknown:      int32(p.Unknown),
+		Starting:     int32(p.Starting),
 		Converged:    p.Converged,
 		SlowestAgent: p.SlowestAgent,
 	}

@@ -4897,7 +4897,9 @@ type ScriptStatus struct {
 	Trials *Trials `protobuf:"bytes,11,opt,name=trials,proto3" json:"trials,omitempty"`
 	// The script's record cannot be read: release is what it was before, or a tombstone where
 	// that is not known. Absent otherwise.
-	Unreadable    *Unreadable `protobuf:"bytes,12,opt,name=unreadable,proto3" json:"unreadable,omitempty"`
+	Unreadable *Unreadable `protobuf:"bytes,12,opt,name=unreadable,proto3" json:"unreadable,omitempty"`
+	// Connected agents that follow the tenant and have activated nothing yet, of any script.
+	Starting      int32 `protobuf:"varint,13,opt,name=starting,proto3" json:"starting,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -5014,6 +5016,13 @@ func (x *ScriptStatus) GetUnreadable() *Unreadable {
 		return x.Unreadable
 	}
 	return nil
+}
+
+func (x *ScriptStatus) GetStarting() int32 {
+	if x != nil {
+		return x.Starting
+	}
+	return 0
 }
 
 // Trials is what connected agents say of a candidate.
@@ -6041,7 +6050,7 @@ const file_proto_registry_v1_registry_proto_rawDesc = "" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1a\n" +
 	"\brevision\x18\x03 \x01(\x03R\brevision\x122\n" +
-	"\x05error\x18\x04 \x01(\v2\x1c.scriptorium.script.v1.ErrorR\x05error\"\x9b\x04\n" +
+	"\x05error\x18\x04 \x01(\v2\x1c.scriptorium.script.v1.ErrorR\x05error\"\xb7\x04\n" +
 	"\fScriptStatus\x128\n" +
 	"\arelease\x18\x01 \x01(\v2\x1e.scriptorium.script.v1.ReleaseR\arelease\x12\x18\n" +
 	"\adesired\x18\x02 \x01(\x05R\adesired\x12\x16\n" +
@@ -6057,7 +6066,8 @@ const file_proto_registry_v1_registry_proto_rawDesc = "" +
 	"\x06trials\x18\v \x01(\v2\x1f.scriptorium.registry.v1.TrialsR\x06trials\x12C\n" +
 	"\n" +
 	"unreadable\x18\f \x01(\v2#.scriptorium.registry.v1.UnreadableR\n" +
-	"unreadable\"\xe7\x01\n" +
+	"unreadable\x12\x1a\n" +
+	"\bstarting\x18\r \x01(\x05R\bstarting\"\xe7\x01\n" +
 	"\x06Trials\x12\x16\n" +
 	"\x06passed\x18\x01 \x01(\x05R\x06passed\x12\x16\n" +
 	"\x06failed\x18\x02 \x01(\x05R\x06failed\x12\x18\n" +
