@@ -320,10 +320,21 @@ func (w Write) passOwner(cur script.Release) (forced bool, err error) {
 func (w Write) mayMake(cur script.Release, d decision) error {
 	for _, role := range rolesFor(cur, d) {
 		if err := w.By.Check(role, w.Name.Tenant); err != nil {
-			return err
+			return ofPin(err, role, cur, d)
 		}
 	}
 	return nil
+}
+
+// ofPin adds to a refusal that the change would end a pin: a publisher who meant to publish
+// does not see why that takes another role.
+func ofPin(err error, role access.Role, cur script.Release, d decision) error {
+	if role != access.Release || !cur.Pinned || d.release.Pinned {
+		return err
+	}
+	e := script.AsError(err)
+	return script.Errorf(e.Kind, e.Field, "%s; %s is pinned to version %d, and this ends the pin: to keep it, publish with spec.version: %d",
+		e.Message, cur.Name, cur.Active.Number, cur.Active.Number)
 }
 
 // rolesFor returns the roles that it takes to make cur what was decided; reading is

@@ -120,7 +120,7 @@ func mustHaveCandidate(cur script.Release) error {
 		return err
 	}
 	if cur.Candidate == nil {
-		return script.Errorf(script.NotFound, "candidate", "%s has no candidate: version %d is live everywhere, and none is tested or rolled out", cur.Name, cur.Active.Number)
+		return cur.NoCandidate()
 	}
 	return nil
 }

@@ -331,6 +331,27 @@ func TestRolesForCandidates(t *testing.T) {
 	}
 }
 
+// TestRefusalNamesThePin: a publisher whose publish would end a pin reads that, and what to do.
+func TestRefusalNamesThePin(t *testing.T) {
+	cur := state(1, true, 1, 2)
+	publisher := access.Identity{Name: "ci", Grants: []access.Grant{{Roles: []access.Role{access.Publish}}}}
+	d, err := publishing(3, func(p *publication) { p.pin = new(uint64(0)) })(cur) // a manifest without a version
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = Write{Name: cur.Name, By: publisher}.mayMake(cur, d)
+	want := "acme/route is pinned to version 1, and this ends the pin: to keep it, publish with spec.version: 1"
+	if script.KindOf(err) != script.Denied || !strings.Contains(err.Error(), `ci has no role release for the tenant "acme"`) || !strings.HasSuffix(err.Error(), want) {
+		t.Errorf("got %v, want %s", err, want)
+	}
+	if d, err = steering(Promote)(trying(2, with(both, state(1, true, 1, 2)))); err != nil {
+		t.Fatal(err)
+	}
+	if err := (Write{Name: cur.Name, By: publisher}).mayMake(cur, d); script.KindOf(err) != script.Denied || strings.Contains(err.Error(), "ends the pin") {
+		t.Errorf("a promotion: %v", err)
+	}
+}
+
 // TestAnyWayOfACandidate: whatever is done in whatever order, each release is sound, no
 // attempt is made twice, and nothing but a person's choice, a plan's end or settings
 // without tests and steps changes what is active.

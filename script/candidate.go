@@ -64,6 +64,16 @@ func (r *Release) Untried() bool {
 	return r.Candidate != nil && r.Candidate.Version.Number == r.Active.Number
 }
 
+// NoCandidate is the error for who wants something of a candidate that the release does not
+// have.
+func (r *Release) NoCandidate() error {
+	if r.Pinned && r.Active.Number != r.Latest {
+		return Errorf(NotFound, "candidate", "%s has no candidate: it is pinned to version %d; to follow the latest, version %d: scriptctl unpin %s",
+			r.Name, r.Active.Number, r.Latest, r.Name)
+	}
+	return Errorf(NotFound, "candidate", "%s has no candidate: version %d is live everywhere, and none is tested or rolled out", r.Name, r.Active.Number)
+}
+
 // RunsOn returns the version that the agent of the name runs: the candidate if the
 // agent is among its share, else the active one. Of a release that is Untried nothing
 // runs.

@@ -232,7 +232,7 @@ func (x *Executor) program(ctx context.Context, r *cache.Release, number uint64,
 	key, ok := r.Retained(number)
 	if !ok {
 		reply.Version, reply.Digest = 0, script.Digest{}
-		return nil, script.Errorf(script.NotFound, "version", "%s has no version %d any more, or yet; retained are %s",
+		return nil, script.Errorf(script.NotFound, "version", "%s has no version %d; it keeps %s",
 			r.Name, number, listOf(r.Numbers()))
 	}
 	if err := r.Vouched(number, x.roots.Trust()); err != nil {

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -150,7 +151,7 @@ func (a *app) callAgent(ctx context.Context, socket string, ref script.Ref, args
 	defer cancel()
 	result, err := client.Call(ctx, ref.String(), args...)
 	if err != nil {
-		return callView{}, &agentError{agent: socket, err: a.callError(socket, ref, o, err)}
+		return callView{}, &agentError{agent: socket, err: a.callError(socket, called(ctx, client, ref, err), o, err)}
 	}
 	view := callView{Script: ref.Name.String(), Agent: socket, Version: result.Version, Digest: result.Digest, Results: result.Values}
 	if view.Results == nil {
@@ -160,6 +161,33 @@ func (a *app) callAgent(ctx context.Context, socket string, ref script.Ref, args
 		view.StalenessSeconds = new(result.Staleness.Seconds())
 	}
 	return view, nil
+}
+
+// calling is a call as an error names it.
+type calling struct {
+	ref  script.Ref
+	what string // the script, and the version that failed if the agent says it
+}
+
+// called asks the agent which version the call that failed has run, and whether it is pinned:
+// people take the error for one of the version that they published last.
+func called(ctx context.Context, client *agentclient.Client, ref script.Ref, err error) calling {
+	c := calling{ref: ref, what: ref.String()}
+	switch script.KindOf(err) {
+	case script.Script, script.Timeout, script.Limit:
+	default:
+		return c
+	}
+	list, err := client.List(ctx, agentclient.ListOptions{Tenant: ref.Name.Tenant})
+	i := slices.IndexFunc(list, func(s agentclient.Script) bool { return s.Name == ref.Name })
+	if err != nil || i < 0 || ref.Version != 0 {
+		return c
+	}
+	c.what = fmt.Sprintf("%s@%d", ref.Name, list[i].Active.Number)
+	if list[i].Pinned {
+		c.what += fmt.Sprintf(", to which the script is pinned (scriptctl unpin %s)", ref.Name)
+	}
+	return c
 }
 
 // agentOrigin says where a socket of agentSockets is from.
@@ -188,17 +216,17 @@ func (e *agentError) Error() string { return e.err.Error() }
 func (e *agentError) Unwrap() error { return e.err }
 
 // callError says whose fault it is, and gives it an exit code.
-func (a *app) callError(socket string, ref script.Ref, o *callOptions, err error) error {
+func (a *app) callError(socket string, c calling, o *callOptions, err error) error {
 	kind := script.KindOf(err)
 	switch kind {
 	case script.Unavailable:
 		return &exitError{code: exitUnreachable, err: fmt.Errorf("cannot reach the agent at %s (%w): check that agentd runs there; %s", socket, err, a.agentOrigin(o))}
 	case script.Script, script.Timeout, script.Limit, script.Disabled, script.Overloaded:
-		return &exitError{code: exitCallFailed, err: fmt.Errorf("%s: %s: %w", ref, kind, err)}
+		return &exitError{code: exitCallFailed, err: fmt.Errorf("%s: %s: %w", c.what, kind, err)}
 	case script.NotFound:
-		if strings.Contains(err.Error(), ref.Name.String()) {
+		if strings.Contains(err.Error(), c.ref.Name.String()) {
 			return err
 		}
 	}
-	return fmt.Errorf("%s: %s: %w", ref, kind, err)
+	return fmt.Errorf("%s: %s: %w", c.what, kind, err)
 }

@@ -221,7 +221,7 @@ func (v publishView) String() string {
 		return s + fmt.Sprintf(" (on trial, nothing is active before: scriptctl rollout status %s)", v.Script)
 	}
 	if other {
-		s += fmt.Sprintf(" (pinned to v%d)", v.Active)
+		s += fmt.Sprintf(" (spec.version pins it to v%d: without it, v%d goes live)", v.Active, v.Version)
 	}
 	return s
 }

@@ -78,7 +78,7 @@ func candidateNow(ctx context.Context, c *registryclient.Client, name script.Nam
 		return 0, err
 	}
 	if r.Candidate == nil {
-		return 0, script.Errorf(script.NotFound, "candidate", "%s has no candidate: version %d is live everywhere, and none is tested or rolled out", name, r.Active.Number)
+		return 0, r.NoCandidate()
 	}
 	return r.Candidate.Version.Number, nil
 }
