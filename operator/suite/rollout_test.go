@@ -107,7 +107,7 @@ func TestTests(t *testing.T) {
 	ls = w.reaches(w.change(ls, tested(2)), v1alpha1.CandidateTesting, 0, func(s *v1alpha1.LuaScriptStatus) bool {
 		return s.Candidate.Passed == 2
 	})
-	if s := ls.Status; s.Phase != v1alpha1.PhasePending || s.ActiveVersion != 1 || s.LatestVersion != 2 || s.Agents.Active != 2 ||
+	if s := ls.Status; s.Phase != v1alpha1.PhasePending || s.ActiveVersion != 1 || s.LatestVersion != 2 || s.Agents.Active != 3 ||
 		!strings.Contains(message(ls, v1alpha1.ConditionReady), "version 2 is being tested: 2 of 3 agents have passed, waiting for held; version 1 goes on") {
 		t.Errorf("tested: %+v", s)
 	}
