@@ -27,9 +27,9 @@ func (o Odds) String() string {
 // Mangler hands on what NATS servers say, and breaks the messages among it. It is
 // safe for concurrent use.
 type Mangler struct {
-	mu      sync.Mutex
-	random  *rand.Rand
-	odds    Odds
+	mu     sync.Mutex
+	random *rand.Rand
+	odds   Odds
 }
 
 // NewMangler returns one that breaks nothing until Set; what it breaks then
