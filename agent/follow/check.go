@@ -13,7 +13,7 @@ const (
 	rotateMin    = 10 * time.Second // after a full answer that did not rewrite all of it
 	rotateMax    = 10 * time.Minute
 	// While removals are held back, everything is asked for after driftMax, and then ever more
-	// seldom, up to heldMax. Once a loss is accepted, of which the polls tell, that is soon.
+	// seldom, up to heldMax. Once a loss is accepted, of which beacons and polls tell, that is soon.
 	heldMax    = 15 * time.Minute
 	heldJitter = 5 * time.Second
 )
@@ -124,6 +124,7 @@ func (m *machine) takeBeacon(b *beacon) (accepted bool) {
 	if b.sealedBy != "" {
 		m.signer = b.sealedBy
 	}
+	m.hastenHeld(b.at, b.loss)
 	m.rotate(b.at)
 	m.plan(b.at)
 	return true

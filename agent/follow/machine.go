@@ -107,7 +107,7 @@ type machine struct {
 	sessionless int             // syncs in a row that gave the agent no session, while it has none
 	held        string          // why the registry's answer changes nothing, until a sync succeeds
 	heldBack    int             // full answers in a row whose removals were held back
-	loss        script.Revision // of the last accepted loss that an answer told of
+	loss        script.Revision // of the last accepted loss that an answer or a beacon told of
 	current     time.Time       // when the cursor was last known to be the newest
 
 	drift    repair // the state differs from the registry's
@@ -348,15 +348,23 @@ func (m *machine) failSync(now time.Time, out outcome) {
 // withhold sets when everything is asked for again, if the removals of a full answer were held
 // back, or a loss was accepted since.
 func (m *machine) withhold(now time.Time, out outcome) {
-	switch {
-	case out.held != nil && out.thorough:
+	if out.held != nil && out.thorough {
 		apart := min(driftMax<<min(m.heldBack, 10), heldMax)
 		m.drift.delay(now.Add(apart/2 + m.jitter(apart)))
 		m.heldBack++
-	case m.held != "" && out.accepted > m.loss:
+		m.loss = max(m.loss, out.accepted)
+		return
+	}
+	m.hastenHeld(now, out.accepted)
+}
+
+// hastenHeld has everything asked for again soon, if removals are held back and an administrator
+// has accepted a loss since, at the revision.
+func (m *machine) hastenHeld(now time.Time, loss script.Revision) {
+	if m.held != "" && loss > m.loss {
 		m.drift.hasten(now.Add(m.jitter(heldJitter)))
 	}
-	m.loss = max(m.loss, out.accepted)
+	m.loss = max(m.loss, loss)
 }
 
 // planPolls sets when the registry is polled, after a sync that succeeded.

@@ -51,6 +51,7 @@ type beacon struct {
 	unreadable keys // objects whose records the registry cannot read
 	reportEach time.Duration
 	sealedBy   string
+	loss       script.Revision // at which an administrator accepted a loss last
 }
 
 // page is a part of an answer.
@@ -103,6 +104,7 @@ func (o *opener) beacon(data []byte, at time.Time) (*beacon, error) {
 	return &beacon{
 		at: at, fleet: m.GetFleet(), head: script.Revision(m.GetHeadRevision()), group: script.Revision(m.GetGroupRevision()),
 		term: m.GetTerm(), sequence: m.GetSequence(), sums: sums, unreadable: keySet(m.GetUnreadable()), reportEach: m.GetReportInterval().AsDuration(), sealedBy: id,
+		loss: script.Revision(m.GetAcceptedLossRevision()),
 	}, nil
 }
 

@@ -111,7 +111,7 @@ func TestHeldAgentsAskForLittle(t *testing.T) {
 			t.Errorf("%d full answers in the hour after too little was accepted", after-before)
 		}
 		w.accept(20)
-		pass(2 * time.Minute)
+		pass(10 * time.Second) // a beacon, and the jitter
 		wantHeld(t, n, f, removalScripts-20, "")
 	})
 }

@@ -263,7 +263,7 @@ func (w *world) beaconOf(name string) *eventv1.Beacon {
 	g := w.groups[name]
 	b := &eventv1.Beacon{
 		Fleet: w.fleet, Group: name, HeadRevision: int64(w.head), GroupRevision: int64(g.last),
-		Term: w.term, Sequence: w.sequence, Checksums: w.checksums(g.tenants), Unreadable: w.lost,
+		Term: w.term, Sequence: w.sequence, Checksums: w.checksums(g.tenants), Unreadable: w.lost, AcceptedLossRevision: int64(w.at),
 	}
 	if w.odd {
 		b.Checksums[0].Sum[5]++

@@ -149,11 +149,7 @@ func TestTheFleetVanishes(t *testing.T) {
 			eventually(t, "ready again", func() bool { return d.Ready(t.Context()).Ready })
 			leads(t, d)
 			last := c.publish(t, "route", "return 2").GetRelease().GetRevision()
-			for e := a.next(t); e.GetRevision() != last; e = a.next(t) {
-				if e.GetFleet() != first.GetFleet() {
-					t.Errorf("an event of fleet %s", e.GetFleet())
-				}
-			}
+			a.hears(t, first.GetFleet(), last)
 		})
 	}
 }

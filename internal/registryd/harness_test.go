@@ -224,6 +224,28 @@ func (a *agent) next(t *testing.T) *eventv1.Event {
 	}
 }
 
+// hears waits for the fleet's event of the revision, or for a beacon that shows the loss of it: a
+// registry that finds etcd changed by others begins with a snapshot. It fails at messages of
+// other fleets.
+func (a *agent) hears(t *testing.T, fleet string, revision int64) {
+	t.Helper()
+	timeout := time.After(patience)
+	for heard := int64(0); heard < revision; {
+		of := fleet
+		select {
+		case e := <-a.events:
+			of, heard = e.GetFleet(), e.GetRevision()
+		case b := <-a.beacons:
+			of, heard = b.GetFleet(), b.GetGroupRevision()
+		case <-timeout:
+			t.Fatalf("neither an event nor a beacon of revision %d came", revision)
+		}
+		if of != fleet {
+			t.Errorf("a message of fleet %s", of)
+		}
+	}
+}
+
 func (a *agent) report(t *testing.T, m *eventv1.Status) {
 	t.Helper()
 	if err := a.send(m); err != nil {

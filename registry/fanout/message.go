@@ -47,6 +47,8 @@ func beaconMessage(b feed.Beacon) *eventv1.Beacon {
 		Sequence:       b.Sequence,
 		ReportInterval: durationpb.New(b.ReportInterval),
 		SentAt:         timestamppb.New(b.SentAt),
+
+		AcceptedLossRevision: int64(b.Position.LossAcceptedAt),
 	}
 	if len(b.Unreadable) <= maxUnreadable {
 		m.Checksums, m.Unreadable = b.Position.Sums.Checksums(), b.Unreadable

@@ -170,10 +170,16 @@ func (m *Mirror) Unreadable() []registry.Unreadable {
 }
 
 func (i *image) position(tenants script.Selector) Position {
+	p := i.sum(tenants)
+	p.LossAcceptedAt = i.loss.At
+	return p
+}
+
+// sum returns the position as the tenants' objects have it.
+func (i *image) sum(tenants script.Selector) (p Position) {
 	if g := i.groups[tenants.Group()]; g != nil {
 		return g.Position
 	}
-	var p Position
 	for _, t := range i.tenants {
 		if tenants.Matches(t.name) {
 			p.Head = max(p.Head, t.head)

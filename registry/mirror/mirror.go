@@ -75,6 +75,9 @@ type Position struct {
 	// Removed counts the group's objects that registries have removed since the fleet was
 	// founded.
 	Removed int64
+	// LossAcceptedAt is the revision at which an administrator accepted a loss last, of
+	// whichever group.
+	LossAcceptedAt script.Revision
 }
 
 // New returns a mirror whose entries the sealer seals.

@@ -641,9 +641,12 @@ type Beacon struct {
 	// The keys of the group's objects whose records the registry cannot read. The checksums
 	// leave them out: a follower keeps what it has of them. An older registry leaves this
 	// out. Of more than 1,000, there are neither keys nor checksums.
-	Unreadable    []string `protobuf:"bytes,10,rep,name=unreadable,proto3" json:"unreadable,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Unreadable []string `protobuf:"bytes,10,rep,name=unreadable,proto3" json:"unreadable,omitempty"`
+	// The revision of the last accepted loss of objects, as in Page. An older registry leaves
+	// this out.
+	AcceptedLossRevision int64 `protobuf:"varint,11,opt,name=accepted_loss_revision,json=acceptedLossRevision,proto3" json:"accepted_loss_revision,omitempty"`
+	unknownFields        protoimpl.UnknownFields
+	sizeCache            protoimpl.SizeCache
 }
 
 func (x *Beacon) Reset() {
@@ -744,6 +747,13 @@ func (x *Beacon) GetUnreadable() []string {
 		return x.Unreadable
 	}
 	return nil
+}
+
+func (x *Beacon) GetAcceptedLossRevision() int64 {
+	if x != nil {
+		return x.AcceptedLossRevision
+	}
+	return 0
 }
 
 // RollCall asks every agent for its status: a registry sends it when it starts.
@@ -1943,7 +1953,7 @@ const file_proto_event_v1_event_proto_rawDesc = "" +
 	"\fcommitted_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\vcommittedAt\x12\x14\n" +
 	"\x05group\x18\a \x01(\tR\x05group\x12\x18\n" +
 	"\aentries\x18\b \x03(\fR\aentries\x12\x1a\n" +
-	"\bremovals\x18\t \x01(\x03R\bremovalsJ\x04\b\x04\x10\x05\"\x87\x03\n" +
+	"\bremovals\x18\t \x01(\x03R\bremovalsJ\x04\b\x04\x10\x05\"\xbd\x03\n" +
 	"\x06Beacon\x12\x14\n" +
 	"\x05fleet\x18\x01 \x01(\tR\x05fleet\x12#\n" +
 	"\rhead_revision\x18\x02 \x01(\x03R\fheadRevision\x123\n" +
@@ -1957,7 +1967,8 @@ const file_proto_event_v1_event_proto_rawDesc = "" +
 	"\n" +
 	"unreadable\x18\n" +
 	" \x03(\tR\n" +
-	"unreadable\" \n" +
+	"unreadable\x124\n" +
+	"\x16accepted_loss_revision\x18\v \x01(\x03R\x14acceptedLossRevision\" \n" +
 	"\bRollCall\x12\x14\n" +
 	"\x05fleet\x18\x01 \x01(\tR\x05fleet\"\xa0\x04\n" +
 	"\x04Page\x12\x14\n" +
