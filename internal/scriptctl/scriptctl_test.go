@@ -123,7 +123,7 @@ func await(ts *testscript.TestScript, neg bool, args []string) {
 	late := time.After(30 * time.Second)
 	for {
 		ts.Check(ts.Exec(args[1], args[2:]...))
-		out := ts.ReadFile("stdout")
+		out := ts.ReadFile("stdout") + ts.ReadFile("stderr")
 		if pattern.MatchString(out) {
 			return
 		}
