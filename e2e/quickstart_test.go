@@ -72,11 +72,14 @@ func (w *world) quickstart(t *testing.T, env []string, run func(*testing.T, stri
 		w.loadForChart(t, env)
 	}
 	for _, command := range commands {
-		out := run(t, command.Line)
 		if command.Prints == "" {
+			run(t, command.Line)
 			continue
 		}
 		agents := w.kubectl(t, "", "-n", kube.SystemNamespace, "get", "daemonset", "scriptorium-agent", "-o", "jsonpath={.status.desiredNumberScheduled}")
+		// An agent may connect a moment after the script has converged on the others.
+		w.kubectl(t, "", "wait", "--for=jsonpath={.status.agents.summary}="+agents+"/"+agents, "--timeout=60s", "luascript/greet")
+		out := run(t, command.Line)
 		if want, got := likeness(strings.ReplaceAll(command.Prints, "2/2", agents+"/"+agents)), likeness(out); want != got {
 			t.Errorf("%s\nprinted, but for its columns and ages\n%sand the README has\n%s", command.Line, got, want)
 		}
