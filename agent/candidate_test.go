@@ -64,6 +64,9 @@ func (r *registry) revise(name string, change func(*script.Release)) {
 		rel.Candidate = new(*c)
 	}
 	change(&rel)
+	if rel.Candidate != nil { // an older registry has one for the whole script
+		rel.Candidate.Spec = rel.Settings.Spec
+	}
 	r.releases["acme/"+name] = rel
 	r.announce(script.Object{Release: &rel}, r.sources[rel.Active.Digest])
 }

@@ -50,7 +50,7 @@ func by(t *testing.T, private ed25519.PrivateKey, r *script.Release, v script.Ve
 	if err != nil {
 		t.Fatal(err)
 	}
-	if v.Signature, err = publisher.Sign(t.Context(), publisher.StatementOf(r.Name, v, r.Settings), signer); err != nil {
+	if v.Signature, err = publisher.Sign(t.Context(), publisher.StatementOf(r.Name, v, r.Settings.Spec), signer); err != nil {
 		t.Fatal(err)
 	}
 	return v

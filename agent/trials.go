@@ -66,7 +66,7 @@ func (a *Agent) trials() []follow.Trial {
 func inOrder(candidates []*cache.Release, results []trial.Result) []follow.Trial {
 	all := map[string]told{}
 	for _, r := range results {
-		t := told{Trial: follow.Trial{Key: wire.ReleaseKey(r.Script), Version: r.Version, Attempt: r.Attempt, Tested: r.Tested, Err: r.Err, Waiting: r.Waiting}}
+		t := told{Trial: follow.Trial{Key: wire.ReleaseKey(r.Script), Version: r.Version, Attempt: r.Attempt, Spec: r.Spec, Tested: r.Tested, Err: r.Err, Waiting: r.Waiting}}
 		switch {
 		case r.GivenUp:
 			t.rank = rankGivenUp
@@ -85,7 +85,7 @@ func inOrder(candidates []*cache.Release, results []trial.Result) []follow.Trial
 		case r.Calls == nil:
 			continue
 		case !tested:
-			t = told{Trial: follow.Trial{Key: key, Version: r.Candidate.Version.Number, Attempt: r.Candidate.Attempt}, rank: rankCounted}
+			t = told{Trial: follow.Trial{Key: key, Version: r.Candidate.Version.Number, Attempt: r.Candidate.Attempt, Spec: r.Candidate.Version.Spec}, rank: rankCounted}
 		}
 		if r.Calls != nil {
 			t.Calls, t.FailedCalls = r.Calls.Read()

@@ -72,7 +72,8 @@ func (w *world) testVersions(t *testing.T) {
 	w.nobodySaw(t, w.latest)
 	w.show(t, "-n", kube.TestNamespace, "get", "luascript", hello, "-o", "jsonpath={.status.candidate}")
 
-	// The test was wrong, not the script: mended, the same version runs.
+	// The test was wrong, not the script: mended, it is another version, which runs.
+	w.latest++
 	w.kubectl(t, manifest(hello, w.source, expecting(answer)), "apply", "-f", "-")
 	w.converged(t, hello)
 	w.everywhere(t, hello, sight.State{Content: answer, Version: w.latest})

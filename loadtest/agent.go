@@ -150,7 +150,7 @@ func (s sources) add(ref string, source []byte, limits script.Limits) *cache.Rel
 	return cache.NewRelease(script.Release{
 		Name:     script.Name{Tenant: tenant, Script: name},
 		Revision: 1, Active: version, Latest: 1, Enabled: true, Retained: []script.Version{version},
-		Settings: script.Settings{Limits: limits},
+		Settings: script.Settings{Spec: script.Spec{Limits: limits}},
 	})
 }
 

@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -38,6 +39,8 @@ type Record struct {
 	Release  script.Release // of a deleted script the tombstone
 	Versions []script.Version
 	History  []script.HistoryEntry // newest first
+
+	recorded *script.Spec // of all versions, if the archive is of an older registry
 }
 
 // maxAttributionBytes bounds an author in an archive, which may name an identity too.
@@ -74,7 +77,31 @@ func (rec *Record) validate() error {
 		return rec.blame(err)
 	}
 	r.Settings = settings
+	if r.Candidate != nil {
+		spec, err := normalizeSpec(r.Candidate.Spec)
+		if err != nil {
+			return rec.blame(err)
+		}
+		c := *r.Candidate
+		c.Spec, r.Candidate = spec, &c
+	}
+	rec.record()
 	return rec.blame(rec.validateVersions())
+}
+
+// record has a record of an older registry say what its versions run with.
+func (rec *Record) record() {
+	next, spec := recorded(rec.Release)
+	if spec == nil {
+		return
+	}
+	rec.Release, rec.recorded = next, spec
+	rec.Versions = slices.Clone(rec.Versions)
+	for i := range rec.Versions {
+		if v, ok := next.Retains(rec.Versions[i].Number); ok {
+			rec.Versions[i].Spec, rec.Versions[i].SpecSize = v.Spec, v.SpecSize
+		}
+	}
 }
 
 func (rec *Record) validateVersions() error {
@@ -88,7 +115,7 @@ func (rec *Record) validateVersions() error {
 			return script.Errorf(script.Invalid, "versions", "number %d is out of order: the latest is %d", v.Number, r.Latest)
 		}
 		last = v.Number
-		if !sameVersion(inRelease(v), r.Retained[i]) {
+		if !sameVersion(inRelease(v), r.Retained[i]) || v.Spec != r.Retained[i].Spec {
 			return script.Errorf(script.Invalid, "versions", "number %d is not as the release says", v.Number)
 		}
 		if err := validateVersion(v); err != nil {
@@ -98,6 +125,9 @@ func (rec *Record) validateVersions() error {
 	active, ok := r.Retains(r.Active.Number)
 	if !ok || !sameVersion(active, r.Active) {
 		return script.Errorf(script.Invalid, "release.active", "number %d is not among the retained versions", r.Active.Number)
+	}
+	if active.With(r.Settings.Spec) != active {
+		return script.Errorf(script.Invalid, "release.settings", "are not those of version %d", r.Active.Number)
 	}
 	if err := rec.validateCandidate(); err != nil {
 		return err
@@ -113,8 +143,12 @@ func (rec *Record) validateCandidate() error {
 	if c == nil {
 		return nil
 	}
-	if v, ok := rec.Release.Retains(c.Version.Number); !ok || !sameVersion(v, c.Version) {
+	v, ok := rec.Release.Retains(c.Version.Number)
+	if !ok || !sameVersion(v, c.Version) {
 		return script.Errorf(script.Invalid, "release.candidate", "number %d is not among the retained versions", c.Version.Number)
+	}
+	if v.With(c.Spec) != v {
+		return script.Errorf(script.Invalid, "release.candidate.settings", "are not those of version %d", v.Number)
 	}
 	return validateText("release.candidate.failed", c.Failed, script.MaxFailedBytes)
 }
@@ -191,7 +225,7 @@ func sameScript(cur, archived script.Release) bool {
 		return true
 	}
 	if cur.Pinned != archived.Pinned || cur.Enabled != archived.Enabled || cur.Owner != archived.Owner ||
-		!sameVersion(cur.Active, archived.Active) || !sameSettings(cur.Settings, archived.Settings) || !sameCandidate(cur, archived) ||
+		!sameVersion(cur.Active, archived.Active) || !samePlan(cur.Settings, archived.Settings) || !cur.Settings.Equal(archived.Settings.Spec) || !sameCandidate(cur, archived) ||
 		len(cur.Retained) != len(archived.Retained) {
 		return false
 	}

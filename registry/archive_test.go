@@ -30,9 +30,10 @@ func archive(t *testing.T) []registry.Item {
 	b.publish("one", settings(script.Settings{HistoryLimit: 4}))
 	b.publish("two")
 	items, err := b.export(everybody, "")
-	if err != nil || len(items) != 4 {
-		t.Fatalf("%d items, %v; want a header, two sources and a script", len(items), err)
+	if err != nil || len(items) != 5 {
+		t.Fatalf("%d items, %v; want a header, two sources, what both versions run with, and a script", len(items), err)
 	}
+	items[2], items[3] = items[3], items[2] // the second source, and what they run with
 	return items
 }
 
@@ -86,10 +87,20 @@ func TestImportRefuses(t *testing.T) {
 		kind  script.Kind
 		says  string
 	}{
-		"torn before the script": {whole[:3], script.Invalid, "torn"},
-		"a source is missing":    {append(slices.Clone(whole[:2]), whole[3]), script.Invalid, "torn"},
-		"a source was altered":   {alter(func(s []*registry.Source, _ *registry.Record) { s[0].Content[0] ^= 1 }), script.Invalid, "altered"},
-		"a source was emptied":   {alter(func(s []*registry.Source, _ *registry.Record) { s[0].Content = nil }), script.Invalid, "empty"},
+		"torn before the script":       {whole[:4], script.Invalid, "torn"},
+		"a source is missing":          {slices.Concat(whole[:2], whole[3:]), script.Invalid, "torn"},
+		"what it runs with is missing": {slices.Concat(whole[:3], whole[4:]), script.Invalid, "torn"},
+		"another config":               {release(func(r *script.Release) { r.Settings.Config = []byte(`{"a":1}`) }), script.Invalid, "settings"},
+		"what it runs with was altered": {alter(func(s []*registry.Source, rec *registry.Record) {
+			s[2].Content = []byte(`{"limits":{"sourceBytes":-1}}`)
+			s[2].Digest = script.DigestOf(s[2].Content)
+			for i := range rec.Versions {
+				rec.Versions[i].Spec, rec.Versions[i].SpecSize = s[2].Digest, len(s[2].Content)
+				rec.Release.Retained[i].Spec, rec.Release.Retained[i].SpecSize = s[2].Digest, len(s[2].Content)
+			}
+		}), script.Invalid, "settings"},
+		"a source was altered": {alter(func(s []*registry.Source, _ *registry.Record) { s[0].Content[0] ^= 1 }), script.Invalid, "altered"},
+		"a source was emptied": {alter(func(s []*registry.Source, _ *registry.Record) { s[0].Content = nil }), script.Invalid, "empty"},
 		"it does not compile": {alter(func(s []*registry.Source, rec *registry.Record) {
 			digest := script.DigestOf([]byte("broken"))
 			s[0].Content, s[0].Digest = []byte("broken"), digest
@@ -254,7 +265,7 @@ func TestImportOverADeletedScript(t *testing.T) {
 // does not get it by that.
 func TestImportTakesNoOthersSource(t *testing.T) {
 	items := archive(t)
-	without := append(slices.Clone(items[:1]), items[3]) // no sources
+	without := append(slices.Clone(items[:1]), items[4]) // no sources
 	ctx := t.Context()
 	b := newBench(t)
 	for _, source := range []string{"one", "two"} {
@@ -269,7 +280,7 @@ func TestImportTakesNoOthersSource(t *testing.T) {
 	others := altered(items, func(_ []*registry.Source, rec *registry.Record) {
 		rec.Release.Name = script.Name{Tenant: "shop", Script: "s"}
 	})
-	_, err = b.Import(ctx, importing(everybody), from(slices.Concat(without[:1], others[3:], without[1:])))
+	_, err = b.Import(ctx, importing(everybody), from(slices.Concat(without[:1], others[4:], without[1:])))
 	if script.KindOf(err) == "" {
 		t.Error("the source of another script was taken")
 	}
@@ -338,7 +349,7 @@ func TestArchivesTakeARole(t *testing.T) {
 	if _, err := b.Import(t.Context(), importing(admin), from(items)); err != nil {
 		t.Error(err)
 	}
-	if got, err := b.export(admin, "acme"); err != nil || len(got) != 4 {
+	if got, err := b.export(admin, "acme"); err != nil || len(got) != 5 {
 		t.Errorf("%d items, %v", len(got), err)
 	}
 	_, err := b.export(admin, "")

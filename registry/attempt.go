@@ -150,7 +150,8 @@ func (r *Registry) attempt(ctx context.Context, a writeRequest, fingerprint Fing
 
 // decide returns what is to become of the basis, or why it must not.
 func (r *Registry) decide(a writeRequest, b basis) (decision, error) {
-	cur := b.release
+	cur, spec := recorded(b.release)
+	b.release = cur
 	if a.ExpectedRevision != 0 && a.ExpectedRevision != cur.Revision {
 		return decision{}, script.Errorf(script.Conflict, "expected_revision",
 			"%s is at revision %d, not %d: read it again and decide anew", a.Name, cur.Revision, a.ExpectedRevision)
@@ -165,6 +166,9 @@ func (r *Registry) decide(a writeRequest, b basis) (decision, error) {
 	d, err := a.decide(cur, r.now().UTC())
 	if err != nil {
 		return decision{}, err
+	}
+	if !d.release.Deleted {
+		d.commit.Recorded = spec
 	}
 	if err := a.mayMake(cur, d); err != nil {
 		return decision{}, err
@@ -194,7 +198,7 @@ func (r *Registry) decide(a writeRequest, b basis) (decision, error) {
 // to judge, and so is what the registry does by itself.
 func (r *Registry) vouched(a writeRequest, cur script.Release, d decision) error {
 	next := d.commit.Release
-	same := next.Active == cur.Active && candidateOf(next) == candidateOf(cur) && sameSettings(next.Settings, cur.Settings)
+	same := next.Active == cur.Active && candidateOf(next) == candidateOf(cur)
 	if !d.changed || a.bySystem || same {
 		return nil
 	}
@@ -351,7 +355,7 @@ func rolesFor(cur script.Release, d decision) []access.Role {
 		return []access.Role{access.Publish}
 	}
 	var roles []access.Role
-	if d.commit.Publish != nil || next.Owner != cur.Owner || !sameSettings(next.Settings, cur.Settings) || signatureOf(next) != signatureOf(cur) {
+	if d.commit.Publish != nil || next.Owner != cur.Owner || !samePlan(next.Settings, cur.Settings) || signatureOf(next) != signatureOf(cur) {
 		roles = append(roles, access.Publish)
 	}
 	// That a script follows its latest version is the publisher's doing. What else

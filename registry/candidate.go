@@ -1,7 +1,6 @@
 package registry
 
 import (
-	"bytes"
 	"fmt"
 	"strings"
 	"time"
@@ -10,48 +9,53 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// following is next as a release that follows the version v: by way of a candidate if
+// following is next as a release that follows the version e: by way of a candidate if
 // its settings ask for one. A candidate of that version stays what it is, also when it
 // was given up. The revision is that of the release that next is made of.
-func following(next script.Release, v script.Version, revision script.Revision, now time.Time) script.Release {
+func following(next script.Release, e script.Edition, revision script.Revision, now time.Time) script.Release {
 	c := next.Candidate
 	switch {
-	case c != nil && c.Version.Number == v.Number:
+	case c != nil && c.Version.Number == e.Number:
 		return next
 	case next.Active.Number == 0 || next.Untried(): // nothing of it has run yet
-		next.Active = v
-		return begun(next, v, revision, now)
-	case next.Active.Number == v.Number:
+		next.Active, next.Settings.Spec = e.Version, e.Spec
+		return begun(next, e, revision, now)
+	case next.Active.Number == e.Number:
 		next.Candidate = nil
 		return next
 	}
-	return begun(next, v, revision, now)
+	return begun(next, e, revision, now)
 }
 
-// begun is next with the version v on its way from the beginning, or live if there is
+// begun is next with the version e on its way from the beginning, or live if there is
 // nothing on its way.
-func begun(next script.Release, v script.Version, revision script.Revision, now time.Time) script.Release {
-	compares := next.Active.Number != v.Number // steps take a version that runs elsewhere
-	if len(next.Settings.Tests) == 0 && (!compares || len(next.Settings.Rollout.Steps) == 0) {
-		return chosen(next, v)
+func begun(next script.Release, e script.Edition, revision script.Revision, now time.Time) script.Release {
+	compares := next.Active.Number != e.Number // steps take a version that runs elsewhere
+	if len(e.Spec.Tests) == 0 && (!compares || len(next.Settings.Rollout.Steps) == 0) {
+		return chosen(next, e)
 	}
 	// Revisions grow: a version that is a candidate again is not taken for what it was
 	// the time before.
 	attempt, tries := uint64(revision)+1, 1
-	if c := next.Candidate; c != nil && c.Version.Number == v.Number {
+	if c := next.Candidate; c != nil && c.Version.Number == e.Number {
 		tries = max(1, c.Tries)
 		if c.Attempt != attempt { // else the same change has begun it already
 			tries++
 		}
 	}
-	next.Candidate = &script.Candidate{Version: v, Attempt: attempt, Tries: tries, Since: now}
+	next.Candidate = &script.Candidate{Version: e.Version, Spec: e.Spec, Attempt: attempt, Tries: tries, Since: now}
 	return next
 }
 
-// chosen is next with the version v live everywhere.
-func chosen(next script.Release, v script.Version) script.Release {
-	next.Active, next.Candidate = v, nil
+// chosen is next with the version e live everywhere.
+func chosen(next script.Release, e script.Edition) script.Release {
+	next.Active, next.Settings.Spec, next.Candidate = e.Version, e.Spec, nil
 	return next
+}
+
+// candidate returns the candidate as a version.
+func candidate(r script.Release) script.Edition {
+	return script.Edition{Version: r.Candidate.Version, Spec: r.Candidate.Spec}
 }
 
 // givenUp is next with its candidate given up; nothing of it runs.
@@ -62,18 +66,12 @@ func givenUp(next script.Release, why string, now time.Time) script.Release {
 	return next
 }
 
-// retested is next with its candidate begun anew if the settings that it was tried with
-// are other ones now.
+// retested is next with its candidate begun anew if it goes another way now.
 func retested(cur, next script.Release, now time.Time) script.Release {
-	if next.Candidate == nil || sameTrial(cur.Settings, next.Settings) {
+	if next.Candidate == nil || cur.Settings.Rollout.Equal(next.Settings.Rollout) {
 		return next
 	}
-	return begun(next, next.Candidate.Version, cur.Revision, now)
-}
-
-// sameTrial reports whether a candidate goes the same way by both.
-func sameTrial(a, b script.Settings) bool {
-	return a.Limits == b.Limits && bytes.Equal(a.Config, b.Config) && a.Rollout.Equal(b.Rollout) && script.SameTests(a.Tests, b.Tests)
+	return begun(next, candidate(next), cur.Revision, now)
 }
 
 // underway reports whether r has a candidate that was not given up.
@@ -99,9 +97,9 @@ func decideSteer(cur script.Release, req SteerRequest, now time.Time) (decision,
 	}
 	switch req.Steering {
 	case Promote:
-		return decide(cur, chosen(cur, c.Version), script.ChangePromote, w, now), nil
+		return decide(cur, chosen(cur, candidate(cur)), script.ChangePromote, w, now), nil
 	case Retry:
-		return decide(cur, begun(cur, c.Version, cur.Revision, now), script.ChangeRetry, w, now), nil
+		return decide(cur, begun(cur, candidate(cur), cur.Revision, now), script.ChangeRetry, w, now), nil
 	case Abort:
 		if !underway(cur) {
 			return unchanged(cur), nil
@@ -136,7 +134,7 @@ func decideMove(cur script.Release, m Move, w Write, now time.Time) (decision, e
 	c := *cur.Candidate
 	switch {
 	case m.Promote:
-		return decide(cur, chosen(cur, c.Version), script.ChangePromote, w, now), nil
+		return decide(cur, chosen(cur, candidate(cur)), script.ChangePromote, w, now), nil
 	case m.Failed != "":
 		w.Note = printable(m.Failed, MaxNoteBytes)
 		return decide(cur, givenUp(cur, m.Failed, now), script.ChangeAbort, w, now), nil

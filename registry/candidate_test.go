@@ -15,9 +15,9 @@ import (
 )
 
 var (
-	testsOnly = script.Settings{Tests: []script.Test{{Name: "answers"}}}
+	testsOnly = script.Settings{Spec: script.Spec{Tests: []script.Test{{Name: "answers"}}}}
 	stepsOnly = script.Settings{Rollout: script.Plan{Steps: []script.Step{{Percent: 10, Pause: time.Minute}, {Percent: 50}}}}
-	both      = script.Settings{Tests: testsOnly.Tests, Rollout: stepsOnly.Rollout}
+	both      = script.Settings{Spec: script.Spec{Tests: testsOnly.Tests}, Rollout: stepsOnly.Rollout}
 )
 
 // with is r with the settings.
@@ -25,13 +25,13 @@ func with(s script.Settings, r script.Release) script.Release { r.Settings = s; 
 
 // trying is r with a candidate in step 1, of which there was a step and an attempt.
 func trying(number uint64, r script.Release) script.Release {
-	r.Candidate = &script.Candidate{Version: numbered(number), Attempt: 3, Step: 1, Threshold: 100, Percent: 10}
+	r.Candidate = &script.Candidate{Version: numbered(number), Spec: r.Settings.Spec, Attempt: 3, Step: 1, Threshold: 100, Percent: 10}
 	return r
 }
 
 // failed is r with a candidate that was given up.
 func failed(number uint64, r script.Release) script.Release {
-	r.Candidate = &script.Candidate{Version: numbered(number), Attempt: 3, Step: 1, Failed: "n1: no"}
+	r.Candidate = &script.Candidate{Version: numbered(number), Spec: r.Settings.Spec, Attempt: 3, Step: 1, Failed: "n1: no"}
 	return r
 }
 
@@ -51,24 +51,29 @@ func way(r script.Release) string {
 type deciding func(script.Release) (decision, error)
 
 func pinning(n uint64) deciding {
-	return func(cur script.Release) (decision, error) { return decidePin(cur, n, decideWrite, decideNow) }
+	return asRecorded(func(cur script.Release) (decision, error) {
+		return decidePin(cur, n, knownSpecs, decideWrite, decideNow)
+	})
 }
 
-func unpinning(cur script.Release) (decision, error) { return decideUnpin(cur, decideWrite, decideNow) }
+var unpinning deciding = asRecorded(func(cur script.Release) (decision, error) {
+	return decideUnpin(cur, knownSpecs, decideWrite, decideNow)
+})
 
 // rollingBack is of a script of which all that is retained was live.
 func rollingBack(n uint64) deciding {
-	return func(cur script.Release) (decision, error) {
+	return asRecorded(func(cur script.Release) (decision, error) {
 		var lines []script.HistoryEntry
 		for _, v := range cur.Retained {
 			lines = slices.Insert(lines, 0, script.HistoryEntry{Version: v.Number})
 		}
-		return decideRollback(cur, n, written(lines...), decideWrite, decideNow)
-	}
+		return decideRollback(cur, n, written(lines...), knownSpecs, decideWrite, decideNow)
+	})
 }
 
-func configuring(s script.Settings) deciding {
-	return func(cur script.Release) (decision, error) { return decideConfigure(cur, s, decideWrite, decideNow) }
+// configuring publishes the source again with the settings.
+func configuring(source uint64, s script.Settings) deciding {
+	return publishing(source, func(p *publication) { p.settings = &s })
 }
 
 func steering(s Steering) deciding {
@@ -92,7 +97,7 @@ func TestDecideCandidate(t *testing.T) {
 	triggered.Trigger.Event = "http-request"
 	quicker := both
 	quicker.Limits.Timeout = time.Second
-	reworded := script.Settings{Tests: []script.Test{{Name: "answers", Expect: []byte(`1`)}}}
+	reworded := script.Settings{Spec: script.Spec{Tests: []script.Test{{Name: "answers", Expect: []byte(`1`)}}}}
 
 	for _, test := range []struct {
 		name string
@@ -146,13 +151,14 @@ func TestDecideCandidate(t *testing.T) {
 		{"roll back forwards", trying(3, with(both, state(2, false, 1, 2, 3))), rollingBack(3), "INVALID"},
 		{"roll back what is untried", untried, rollingBack(0), "NOTFOUND"},
 
-		{"configure limits", trying(2, with(both, state(1, false, 1, 2))), configuring(quicker), "configure 1 false 2 [1 2] [] 2@8/0"},
-		{"configure tests of a failed one", failed(2, with(testsOnly, state(1, false, 1, 2))), configuring(reworded), "configure 1 false 2 [1 2] [] 2@8/0"},
-		{"configure the trigger", trying(2, with(testsOnly, state(1, false, 1, 2))), configuring(triggered), "configure 1 false 2 [1 2] [] 2@3/1"},
-		{"configure the history", failed(2, with(testsOnly, state(1, false, 1, 2))), configuring(limited(testsOnly)), "configure 1 false 2 [1 2] [] 2@3/1 failed"},
-		{"configure tests and steps away", trying(2, with(both, state(1, false, 1, 2))), configuring(script.Settings{}), "configure 2 false 2 [1 2] [] -"},
-		{"configure tests away", untried, configuring(stepsOnly), "configure 1 false 1 [1] [] -"},
-		{"configure tests where there is no candidate", state(1, false, 1), configuring(both), "configure 1 false 1 [1] [] -"},
+		{"configure limits", trying(2, with(both, state(1, false, 1, 2))), configuring(2, quicker), "publish 1 false 3 [1 2 3] [] 3@8/0"},
+		{"configure tests of a failed one", failed(2, with(testsOnly, state(1, false, 1, 2))), configuring(2, reworded), "publish 1 false 3 [1 2 3] [] 3@8/0"},
+		{"configure the trigger", trying(2, with(testsOnly, state(1, false, 1, 2))), configuring(2, triggered), "publish 1 false 3 [1 2 3] [] 3@8/0"},
+		{"configure the history", failed(2, with(testsOnly, state(1, false, 1, 2))), configuring(2, limited(testsOnly)), "configure 1 false 2 [1 2] [] 2@3/1 failed"},
+		{"configure tests and steps away", trying(2, with(both, state(1, false, 1, 2))), configuring(2, script.Settings{}), "publish 3 false 3 [1 2 3] [] -"},
+		{"configure steps away", trying(2, with(both, state(1, false, 1, 2))), configuring(2, testsOnly), "configure 1 false 2 [1 2] [] 2@8/0"},
+		{"configure tests away", untried, configuring(1, stepsOnly), "publish 2 false 2 [1 2] [] -"},
+		{"configure tests where there is no candidate", state(1, false, 1), configuring(1, both), "publish 1 false 2 [1 2] [] 2@8/0"},
 
 		{"promote", trying(2, with(both, state(1, false, 1, 2))), steering(Promote), "promote 2 false 2 [1 2] [] -"},
 		{"promote a failed one", failed(2, with(both, state(1, false, 1, 2))), steering(Promote), "promote 2 false 2 [1 2] [] -"},
@@ -235,7 +241,7 @@ func TestTriesAreCounted(t *testing.T) {
 	cur := failed(2, with(both, state(1, false, 1, 2)))
 	begin := with(both, state(1, true, 1, 2)) // pinned to 1
 	slower := both
-	slower.Limits.Timeout = time.Minute
+	slower.Rollout.Steps = slower.Rollout.Steps[:1]
 	for i, step := range []struct {
 		name string
 		cur  *script.Release // instead of what the step before has led to
@@ -246,7 +252,7 @@ func TestTriesAreCounted(t *testing.T) {
 		{"given up", nil, steering(Abort), 2},
 		{"once more", nil, steering(Retry), 3},
 		{"a step", nil, moving(Move{Step: 1, Threshold: 7}), 3},
-		{"other limits", nil, configuring(slower), 4},
+		{"other steps", nil, configuring(2, slower), 4},
 		{"unpinned", &begin, unpinning, 1},
 	} {
 		if step.cur != nil {
@@ -270,7 +276,8 @@ func TestWhatAStepSays(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := script.Candidate{Version: numbered(2), Attempt: 3, Step: 2, Threshold: 7, Percent: 50, Since: decideNow}
-	if c := *d.release.Candidate; c != want {
+	want.Spec = both.Spec
+	if c := *d.release.Candidate; !reflect.DeepEqual(c, want) {
 		t.Errorf("candidate: %+v", c)
 	}
 	if note := d.commit.Entry.Note; note != "step 2 of 2: version 2 on 50 % of the agents" {
@@ -311,8 +318,8 @@ func TestRolesForCandidates(t *testing.T) {
 		{"publish", with(both, state(1, false, 1)), publishing(2, nil), "[publish]"},
 		{"publish what is pinned to itself", with(both, state(1, true, 1)), publishing(2, func(p *publication) { p.pin = &two }), "[publish release]"},
 		{"publish over a pinned candidate", trying(2, with(both, state(1, true, 1, 2))), publishing(3, func(p *publication) { p.pin = new(uint64(3)) }), "[publish release]"},
-		{"configure anew", trying(2, with(both, state(1, false, 1, 2))), configuring(testsOnly), "[publish]"},
-		{"configure away", trying(2, with(both, state(1, false, 1, 2))), configuring(script.Settings{}), "[publish]"},
+		{"configure anew", trying(2, with(both, state(1, false, 1, 2))), configuring(2, testsOnly), "[publish]"},
+		{"configure away", trying(2, with(both, state(1, false, 1, 2))), configuring(2, script.Settings{}), "[publish]"},
 		{"pin where it is pinned", trying(2, with(both, state(1, true, 1, 2))), pinning(1), "[release]"},
 		{"promote", trying(2, with(both, state(1, false, 1, 2))), steering(Promote), "[release]"},
 		{"abort", trying(2, with(both, state(1, false, 1, 2))), steering(Abort), "[release]"},
@@ -368,14 +375,14 @@ func TestAnyWayOfACandidate(t *testing.T) {
 			number := random.Uint64N(cur.Latest + 2)
 			settings := kinds[random.IntN(len(kinds))]
 			settings.HistoryLimit = random.IntN(4)
-			rollback := func(cur script.Release) (decision, error) {
-				return decideRollback(cur, number, written(lines...), decideWrite, decideNow)
-			}
+			rollback := asRecorded(func(cur script.Release) (decision, error) {
+				return decideRollback(cur, number, written(lines...), knownSpecs, decideWrite, decideNow)
+			})
 			choices := []deciding{
 				publishing(100+random.Uint64N(8), nil),
 				publishing(100+random.Uint64N(8), func(p *publication) { p.pin = &number }),
 				publishing(100+random.Uint64N(8), func(p *publication) { p.settings = &settings }),
-				configuring(settings), unpinning,
+				configuring(100, settings), unpinning,
 				pinning(number), rollback, steering(Abort), steering(Retry), steering(Promote),
 				moving(Move{Step: 1, Threshold: 1}), moving(Move{Step: 2, Threshold: 2}), moving(Move{Failed: "no"}), moving(Move{Promote: true}),
 				func(cur script.Release) (decision, error) { return decideDelete(cur, decideWrite, decideNow) },

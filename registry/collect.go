@@ -215,6 +215,7 @@ func (c *Collector) spare(ctx context.Context, u *Unreadable, unneeded map[scrip
 	}
 	for _, v := range remains.Versions {
 		delete(unneeded, v.Digest)
+		delete(unneeded, v.Spec)
 	}
 	if remains.Last != nil || remains.First || u.Kind() == script.Tenants {
 		return true

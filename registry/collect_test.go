@@ -37,9 +37,9 @@ func TestCollectorRuns(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute+time.Second)
 		defer cancel()
 		c.Run(ctx)
-		// The source is unneeded from the first round on, the tombstone and the
+		// The source, and what it runs with, are unneeded from the first round on, the tombstone and the
 		// entries are an hour old at the second.
-		want := []registry.Collected{{}, {Tombstones: 1, Sources: 1, AuditEntries: 2}, {}, {}, {}, {}}
+		want := []registry.Collected{{}, {Tombstones: 1, Sources: 2, AuditEntries: 2}, {}, {}, {}, {}}
 		if len(rounds) != len(want) {
 			t.Fatalf("%d rounds, want %d: %+v", len(rounds), len(want), rounds)
 		}
@@ -79,7 +79,7 @@ func TestCollectorGoesOn(t *testing.T) {
 		garbage broken
 		want    registry.Collected
 	}{
-		"tombstones": {broken{tombstones: true}, registry.Collected{Sources: 1, AuditEntries: 2}},
+		"tombstones": {broken{tombstones: true}, registry.Collected{Sources: 2, AuditEntries: 2}},
 		"blobs":      {broken{blobs: true}, registry.Collected{Tombstones: 1, AuditEntries: 2}},
 	} {
 		b := newBench(t)

@@ -35,7 +35,7 @@ type publication struct {
 	pin      *uint64
 }
 
-func decidePublish(cur script.Release, p publication, w Write, now time.Time) (decision, error) {
+func decidePublish(cur script.Release, p publication, specs specs, w Write, now time.Time) (decision, error) {
 	isNew := !live(cur)
 	next := cur
 	if isNew {
@@ -45,19 +45,24 @@ func decidePublish(cur script.Release, p publication, w Write, now time.Time) (d
 		next.Owner = w.Owner
 	}
 	if p.settings != nil {
-		next.Settings = *p.settings
+		next.Settings.Rollout, next.Settings.HistoryLimit = p.settings.Rollout, p.settings.HistoryLimit
 	}
 	if p.enabled != nil {
 		next.Enabled = *p.enabled
 	}
 
 	version, known := newest(cur)
-	made := isNew || !known || !version.SameProgram(p.version)
+	spec, err := p.spec(cur, specs)
+	if err != nil {
+		return decision{}, err
+	}
+	p.version = p.version.With(spec)
+	made := isNew || !known || !version.SameVersion(p.version)
 	var signed *script.Version
 	if made {
 		// Only a new version is measured: a limit lowered later does not make the
 		// versions that are there unpublishable.
-		if err := validateSourceLimit(len(p.source), next.Settings.Limits); err != nil {
+		if err := validateSourceLimit(len(p.source), spec.Limits); err != nil {
 			return decision{}, err
 		}
 		version = p.version
@@ -69,7 +74,7 @@ func decidePublish(cur script.Release, p publication, w Write, now time.Time) (d
 		next, signed = signedAnew(next, version), new(inRelease(version))
 	}
 
-	next, err := p.choose(cur, next, inRelease(version), made, now)
+	next, err = p.choose(cur, next, script.Edition{Version: inRelease(version), Spec: spec}, made, specs, now)
 	if err != nil {
 		return decision{}, err
 	}
@@ -88,23 +93,35 @@ func decidePublish(cur script.Release, p publication, w Write, now time.Time) (d
 		d.pinned = &script.HistoryEntry{Version: cur.Active.Number, Digest: cur.Active.Digest, Candidate: candidateOf(cur), Pinned: true}
 	}
 	if made {
-		d.commit.Publish, d.commit.Source = &version, p.source
+		d.commit.Publish, d.commit.Source, d.commit.Spec = &version, p.source, &spec
 	}
 	return d, nil
 }
 
-// choose has next run what the publish asks for; version is the one that it made or
+// spec is what the published version runs with: without settings, what the newest one does.
+func (p publication) spec(cur script.Release, specs specs) (script.Spec, error) {
+	version, known := newest(cur)
+	switch {
+	case p.settings != nil:
+		return p.settings.Spec, nil
+	case known && live(cur):
+		return specs(cur, version)
+	}
+	return script.Spec{}, nil
+}
+
+// choose has next run what the publish asks for; e is the version that it made or
 // found.
-func (p publication) choose(cur, next script.Release, version script.Version, made bool, now time.Time) (script.Release, error) {
+func (p publication) choose(cur, next script.Release, e script.Edition, made bool, specs specs, now time.Time) (script.Release, error) {
 	switch {
 	case p.pin == nil && next.Pinned:
 		return next, nil
 	case p.pin == nil || *p.pin == 0:
 		next.Pinned = false
-		return following(next, version, cur.Revision, now), nil
-	case made && *p.pin == version.Number:
+		return following(next, e, cur.Revision, now), nil
+	case made && *p.pin == e.Number:
 		next.Pinned = true
-		return following(next, version, cur.Revision, now), nil
+		return following(next, e, cur.Revision, now), nil
 	case cur.Pinned && *p.pin == candidateOf(cur): // it was asked for before, and is on its way
 		return next, nil
 	}
@@ -112,8 +129,15 @@ func (p publication) choose(cur, next script.Release, version script.Version, ma
 	if !ok {
 		return script.Release{}, notRetained("pin", next, *p.pin)
 	}
+	spec := e.Spec
+	if target.Number != e.Number {
+		var err error
+		if spec, err = specs(cur, target); err != nil {
+			return script.Release{}, err
+		}
+	}
 	next.Pinned = true
-	return chosen(next, target), nil
+	return chosen(next, script.Edition{Version: target, Spec: spec}), nil
 }
 
 // changeOf names the most telling of the changes between two releases; "" if
@@ -130,7 +154,7 @@ func changeOf(cur, next script.Release, made bool) script.Change {
 		return script.ChangeEnable
 	case !next.Enabled && cur.Enabled:
 		return script.ChangeDisable
-	case !sameSettings(next.Settings, cur.Settings):
+	case !samePlan(next.Settings, cur.Settings):
 		return script.ChangeConfigure
 	case next.Owner != cur.Owner:
 		return script.ChangeOwn
@@ -165,7 +189,7 @@ func signatureOf(r script.Release) string {
 	return v.Signature
 }
 
-func decidePin(cur script.Release, number uint64, w Write, now time.Time) (decision, error) {
+func decidePin(cur script.Release, number uint64, specs specs, w Write, now time.Time) (decision, error) {
 	if err := mustLive(cur); err != nil {
 		return decision{}, err
 	}
@@ -173,10 +197,10 @@ func decidePin(cur script.Release, number uint64, w Write, now time.Time) (decis
 	if !ok {
 		return decision{}, notRetained("version", cur, number)
 	}
-	return decidePinned(cur, target, script.ChangePin, w, now), nil
+	return decidePinned(cur, target, specs, script.ChangePin, w, now)
 }
 
-func decideUnpin(cur script.Release, w Write, now time.Time) (decision, error) {
+func decideUnpin(cur script.Release, specs specs, w Write, now time.Time) (decision, error) {
 	if err := mustLive(cur); err != nil {
 		return decision{}, err
 	}
@@ -187,20 +211,28 @@ func decideUnpin(cur script.Release, w Write, now time.Time) (decision, error) {
 	if !ok {
 		return decision{}, script.Errorf(script.Internal, "", "%s retains no version", cur.Name)
 	}
+	spec, err := specs(cur, latest)
+	if err != nil {
+		return decision{}, err
+	}
 	next := cur
 	next.Pinned = false
-	return decide(cur, following(next, latest, cur.Revision, now), script.ChangeUnpin, w, now), nil
+	return decide(cur, following(next, script.Edition{Version: latest, Spec: spec}, cur.Revision, now), script.ChangeUnpin, w, now), nil
 }
 
 // decidePinned decides on the version that somebody chose. It is live at once, and ends
 // any candidate.
-func decidePinned(cur script.Release, target script.Version, change script.Change, w Write, now time.Time) decision {
+func decidePinned(cur script.Release, target script.Version, specs specs, change script.Change, w Write, now time.Time) (decision, error) {
 	if cur.Pinned && cur.Active.Number == target.Number && cur.Candidate == nil {
-		return unchanged(cur)
+		return unchanged(cur), nil
 	}
-	next := chosen(cur, target)
+	spec, err := specs(cur, target)
+	if err != nil {
+		return decision{}, err
+	}
+	next := chosen(cur, script.Edition{Version: target, Spec: spec})
 	next.Pinned = true
-	return decide(cur, next, change, w, now)
+	return decide(cur, next, change, w, now), nil
 }
 
 func decideEnabled(cur script.Release, enabled bool, w Write, now time.Time) (decision, error) {
@@ -217,18 +249,6 @@ func decideEnabled(cur script.Release, enabled bool, w Write, now time.Time) (de
 		change = script.ChangeEnable
 	}
 	return decide(cur, next, change, w, now), nil
-}
-
-func decideConfigure(cur script.Release, settings script.Settings, w Write, now time.Time) (decision, error) {
-	if err := mustLive(cur); err != nil {
-		return decision{}, err
-	}
-	if sameSettings(cur.Settings, settings) {
-		return unchanged(cur), nil
-	}
-	next := cur
-	next.Settings = settings
-	return decide(cur, retested(cur, next, now), script.ChangeConfigure, w, now), nil
 }
 
 func decideDelete(cur script.Release, w Write, now time.Time) (decision, error) {
@@ -273,6 +293,7 @@ func decide(cur, next script.Release, change script.Change, w Write, now time.Ti
 				Change:    change,
 				Version:   next.Active.Number,
 				Digest:    next.Active.Digest,
+				Spec:      next.Active.Spec,
 				Pinned:    next.Pinned,
 				Candidate: candidateOf(next),
 				Author:    w.attribution(),

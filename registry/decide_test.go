@@ -37,20 +37,35 @@ func publishing(source uint64, change func(*publication)) func(script.Release) (
 	if change != nil {
 		change(&p)
 	}
-	return func(cur script.Release) (decision, error) { return decidePublish(cur, p, decideWrite, decideNow) }
+	return asRecorded(func(cur script.Release) (decision, error) {
+		return decidePublish(cur, p, knownSpecs, decideWrite, decideNow)
+	})
+}
+
+// asRecorded decides as the registry does, which records first what versions run with.
+func asRecorded(do func(script.Release) (decision, error)) func(script.Release) (decision, error) {
+	return func(cur script.Release) (decision, error) {
+		cur, _ = recorded(cur)
+		return do(cur)
+	}
+}
+
+// knownSpecs are those of the tests.
+func knownSpecs(cur script.Release, v script.Version) (script.Spec, error) {
+	for _, s := range []script.Spec{cur.Settings.Spec, {}, testsOnly.Spec, stepsOnly.Spec, both.Spec} {
+		if v.With(s).Spec == v.Spec {
+			return s, nil
+		}
+	}
+	return script.Spec{}, fmt.Errorf("nobody knows what version %d runs with", v.Number)
 }
 
 func TestDecide(t *testing.T) {
 	zero, two := uint64(0), uint64(2)
 	off := false
 	limit := script.Settings{HistoryLimit: 2}
-	pin := func(n uint64) func(script.Release) (decision, error) {
-		return func(cur script.Release) (decision, error) { return decidePin(cur, n, decideWrite, decideNow) }
-	}
-	unpin := func(cur script.Release) (decision, error) { return decideUnpin(cur, decideWrite, decideNow) }
-	configure := func(cur script.Release) (decision, error) {
-		return decideConfigure(cur, limit, decideWrite, decideNow)
-	}
+	pin, unpin := pinning, unpinning
+	configure := configuring(3, limit)
 	remove := func(cur script.Release) (decision, error) { return decideDelete(cur, decideWrite, decideNow) }
 	limited := func(r script.Release) script.Release { r.Settings = limit; return r }
 	never := script.Release{Name: decideName}

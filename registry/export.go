@@ -186,8 +186,8 @@ func (e *exporter) scripts(ctx context.Context, snapshot Snapshot) error {
 		if err := e.sources(ctx, release); err != nil || e.left {
 			return err
 		}
-		if i := slices.IndexFunc(release.Retained, func(v script.Version) bool { return e.bad[v.Digest] }); i >= 0 {
-			if err := e.without(damaged(script.Object{Release: &release}, release.Retained[i].Digest)); err != nil || e.left {
+		if bad, ok := e.damaged(release); ok {
+			if err := e.without(damaged(script.Object{Release: &release}, bad)); err != nil || e.left {
 				return err
 			}
 			continue
@@ -197,6 +197,17 @@ func (e *exporter) scripts(ctx context.Context, snapshot Snapshot) error {
 		}
 	}
 	return nil
+}
+
+// damaged returns the digest of a source that the release retains, and of which something else
+// is stored.
+func (e *exporter) damaged(release script.Release) (bad script.Digest, found bool) {
+	for digest := range (script.Object{Release: &release}).Retained {
+		if e.bad[digest] {
+			return digest, true
+		}
+	}
+	return bad, false
 }
 
 // damaged is the error for an object of which something else is stored than it needs.
@@ -210,10 +221,10 @@ const exportBatch = 8
 // sources sends those that the release needs and that were not sent yet.
 func (e *exporter) sources(ctx context.Context, release script.Release) error {
 	var missing []script.Digest
-	for _, v := range release.Retained {
-		if !e.sent[v.Digest] {
-			e.sent[v.Digest] = true
-			missing = append(missing, v.Digest)
+	for digest := range (script.Object{Release: &release}).Retained {
+		if !e.sent[digest] {
+			e.sent[digest] = true
+			missing = append(missing, digest)
 		}
 	}
 	for batch := range slices.Chunk(missing, exportBatch) {

@@ -32,7 +32,7 @@ func TestHistory(t *testing.T) {
 	must(b.Pin(ctx, registry.PinRequest{Write: write(route), Version: 1}))
 	must(b.SetEnabled(ctx, registry.SetEnabledRequest{Write: write(route)}))
 	must(b.SetEnabled(ctx, registry.SetEnabledRequest{Write: write(route), Enabled: true}))
-	must(b.Configure(ctx, registry.ConfigureRequest{Write: write(route), Settings: script.Settings{HistoryLimit: 2}}))
+	must(b.configure(write(route), script.Settings{HistoryLimit: 2}))
 	must(b.Delete(ctx, registry.DeleteRequest{Write: write(route)}))
 
 	entries, err := b.History(ctx, everybody, route)
@@ -73,7 +73,7 @@ func TestExpectedRevision(t *testing.T) {
 		"unpin":     func() error { _, err := b.Unpin(ctx, registry.UnpinRequest{Write: stale}); return err },
 		"rollback":  func() error { _, err := b.Rollback(ctx, registry.RollbackRequest{Write: stale}); return err },
 		"disable":   func() error { _, err := b.SetEnabled(ctx, registry.SetEnabledRequest{Write: stale}); return err },
-		"configure": func() error { _, err := b.Configure(ctx, registry.ConfigureRequest{Write: stale}); return err },
+		"configure": func() error { _, err := b.configure(stale, script.Settings{}); return err },
 		"delete":    func() error { _, err := b.Delete(ctx, registry.DeleteRequest{Write: stale}); return err },
 	} {
 		if err := do(); script.KindOf(err) != script.Conflict {
@@ -130,7 +130,7 @@ func TestConcurrentPublish(t *testing.T) {
 func TestList(t *testing.T) {
 	b := newBench(t)
 	ctx := t.Context()
-	big := script.Settings{Config: fmt.Appendf(nil, `{"k":%q}`, strings.Repeat("x", 60<<10))}
+	big := script.Settings{Spec: script.Spec{Config: fmt.Appendf(nil, `{"k":%q}`, strings.Repeat("x", 60<<10))}}
 	for i := range 70 {
 		name := script.Name{Tenant: "acme", Script: fmt.Sprintf("s%02d", i)}
 		if _, err := b.Publish(ctx, registry.PublishRequest{Write: write(name), Source: []byte("x"), Settings: &big}); err != nil {

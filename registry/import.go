@@ -3,7 +3,6 @@ package registry
 import (
 	"context"
 	"iter"
-	"slices"
 
 	"github.com/scriptorium-dev/scriptorium/registry/access"
 	"github.com/scriptorium-dev/scriptorium/script"
@@ -140,8 +139,18 @@ func (im *importer) record(ctx context.Context, rec Record) error {
 	if err != nil {
 		return err
 	}
+	if rec.recorded != nil {
+		document := rec.recorded.Document()
+		if err := im.source(Source{Digest: script.DigestOf(document), Content: document}); err != nil {
+			return err
+		}
+	}
 	for _, v := range rec.Versions {
-		if err := im.check(ctx, cur, v); err != nil {
+		err := im.check(ctx, cur, v)
+		if err == nil {
+			err = im.checkSpec(ctx, cur, v)
+		}
+		if err != nil {
 			return rec.blame(err)
 		}
 	}
@@ -150,9 +159,9 @@ func (im *importer) record(ctx context.Context, rec Record) error {
 	if err != nil {
 		return rec.blame(err)
 	}
-	for _, v := range rec.Versions {
-		im.pendingBytes -= len(im.pending[v.Digest])
-		delete(im.pending, v.Digest)
+	for digest := range (script.Object{Release: &rec.Release}).Retained {
+		im.pendingBytes -= len(im.pending[digest])
+		delete(im.pending, digest)
 	}
 	return nil
 }
@@ -163,7 +172,7 @@ func (im *importer) check(ctx context.Context, cur script.Release, v script.Vers
 	size, came := im.sizes[v.Digest]
 	p := program{digest: v.Digest, engine: v.Engine, entrypoint: v.Entrypoint}
 	if !came || !im.checked[p] {
-		source, err := im.sourceOf(ctx, cur, v)
+		source, err := im.sourceOf(ctx, cur, v.Number, v.Digest)
 		if err != nil {
 			return err
 		}
@@ -181,18 +190,37 @@ func (im *importer) check(ctx context.Context, cur script.Release, v script.Vers
 	return nil
 }
 
-// sourceOf returns the source of a version of the script, which is cur. It is nil for
-// one that a dry run has seen before and did not keep.
-func (im *importer) sourceOf(ctx context.Context, cur script.Release, v script.Version) ([]byte, error) {
-	if source, ok := im.pending[v.Digest]; ok {
+// checkSpec refuses what a version of the script, which is cur, cannot run with.
+func (im *importer) checkSpec(ctx context.Context, cur script.Release, v script.Version) error {
+	document, err := im.sourceOf(ctx, cur, v.Number, v.Spec)
+	if err != nil || document == nil {
+		return err
+	}
+	spec, err := script.ParseSpec(document)
+	if err == nil {
+		spec, err = normalizeSpec(spec)
+	}
+	if err != nil || v.With(spec) != v {
+		return script.Errorf(script.Invalid, "versions", "version %d does not have the settings that its digest says: the archive was altered", v.Number)
+	}
+	return nil
+}
+
+// sourceOf returns the source, or the document of what it runs with, of a version of the
+// script, which is cur. It is nil for one that a dry run has seen before and did not keep.
+func (im *importer) sourceOf(ctx context.Context, cur script.Release, number uint64, digest script.Digest) ([]byte, error) {
+	if source, ok := im.pending[digest]; ok {
 		return source, nil
 	}
 	// Who knows no more of a source than its digest does not get it: it may be
 	// another tenant's.
-	_, came := im.sizes[v.Digest]
-	retained := slices.ContainsFunc(cur.Retained, func(r script.Version) bool { return r.Digest == v.Digest })
+	_, came := im.sizes[digest]
+	retained := false
+	for d := range (script.Object{Release: &cur}).Retained {
+		retained = retained || d == digest
+	}
 	if came || retained {
-		source, err := im.registry.store.Source(ctx, v.Digest)
+		source, err := im.registry.store.Source(ctx, digest)
 		if script.KindOf(err) != script.NotFound {
 			return source, err
 		}
@@ -201,7 +229,7 @@ func (im *importer) sourceOf(ctx context.Context, cur script.Release, v script.V
 		return nil, nil
 	}
 	return nil, script.Errorf(script.Invalid, "versions",
-		"the source %s of version %d is neither before it in the archive nor a source of this script: the archive is torn", v.Digest.Short(), v.Number)
+		"the source %s of version %d is neither before it in the archive nor a source of this script: the archive is torn", digest.Short(), number)
 }
 
 // store makes the script what the archive says, unless it is so.
@@ -286,8 +314,8 @@ func (im *importer) count(cur script.Release) {
 }
 
 func (im *importer) restore(ctx context.Context, cur script.Release, rec Record) error {
-	for _, v := range rec.Versions {
-		source, ok := im.pending[v.Digest]
+	for digest := range (script.Object{Release: &rec.Release}).Retained {
+		source, ok := im.pending[digest]
 		if !ok {
 			continue
 		}
@@ -308,6 +336,7 @@ func (im *importer) restoration(cur script.Release, rec Record) Restoration {
 		Change:    script.ChangeImport,
 		Version:   next.Active.Number,
 		Digest:    next.Active.Digest,
+		Spec:      next.Active.Spec,
 		Pinned:    next.Pinned,
 		Candidate: candidateOf(next),
 		Author:    attribution(im.req.By, im.req.Author),
@@ -333,7 +362,7 @@ func candidateAnew(cur, next script.Release) script.Release {
 	if next.Candidate == nil {
 		return next
 	}
-	c := script.Candidate{Version: next.Candidate.Version, Attempt: uint64(cur.Revision) + 1, Tries: 1, Since: next.ChangedAt, Failed: next.Candidate.Failed}
+	c := script.Candidate{Version: next.Candidate.Version, Spec: next.Candidate.Spec, Attempt: uint64(cur.Revision) + 1, Tries: 1, Since: next.ChangedAt, Failed: next.Candidate.Failed}
 	next.Candidate = &c
 	return next
 }

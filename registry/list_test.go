@@ -27,7 +27,7 @@ func (c *countingReads) Releases(ctx context.Context, tenant string, after scrip
 // would take the memory that the registry has.
 func TestAListReadsLittleMoreThanItReturns(t *testing.T) {
 	b := newBench(t)
-	config := script.Settings{Config: []byte(`{"a":"` + strings.Repeat("x", 60<<10) + `"}`)}
+	config := script.Settings{Spec: script.Spec{Config: []byte(`{"a":"` + strings.Repeat("x", 60<<10) + `"}`)}}
 	const scripts = 400
 	for i := range scripts {
 		b.publish("x", settings(config), func(r *registry.PublishRequest) { r.Name.Script = fmt.Sprintf("s%03d", i) })

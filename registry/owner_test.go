@@ -53,7 +53,7 @@ func (b *bench) ops() map[string]func(w registry.Write) error {
 			return err
 		},
 		"configure": func(w registry.Write) error {
-			_, err := b.Configure(ctx, registry.ConfigureRequest{Write: w, Settings: script.Settings{HistoryLimit: 3}})
+			_, err := b.configure(w, script.Settings{HistoryLimit: 3})
 			return err
 		},
 		"own": func(w registry.Write) error {
@@ -291,7 +291,7 @@ func TestReadsTakeARole(t *testing.T) {
 	}
 	for what, do := range map[string]func(by access.Identity) error{
 		"Get":     func(by access.Identity) error { _, err := b.Get(ctx, by, route); return err },
-		"Source":  func(by access.Identity) error { _, _, err := b.Source(ctx, by, route, 0); return err },
+		"Source":  func(by access.Identity) error { _, err := b.Source(ctx, by, route, 0); return err },
 		"History": func(by access.Identity) error { _, err := b.History(ctx, by, route); return err },
 		"List": func(by access.Identity) error {
 			_, err := b.List(ctx, registry.ListRequest{By: by, Tenant: "acme"})

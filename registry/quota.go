@@ -139,13 +139,14 @@ func (r *Registry) withinQuota(b basis, d *decision) error {
 	return nil
 }
 
-// sourceBytes returns how many bytes the sources of all retained versions have.
+// sourceBytes returns how many bytes the sources of all retained versions have, and the
+// documents of what they run with.
 func sourceBytes(r script.Release) (n int64) {
 	if r.Deleted {
 		return 0
 	}
 	for _, v := range r.Retained {
-		n += int64(v.Size)
+		n += int64(v.Size + v.SpecSize)
 	}
 	return n
 }

@@ -134,13 +134,12 @@ const afterAllScripts = "~"
 func fits(releases []script.Release, bytes int) int {
 	const perRelease, perVersion = 512, 128
 	for i := range releases {
-		settings := releases[i].Settings
-		bytes -= perRelease + perVersion*len(releases[i].Retained) + len(settings.Config)
+		bytes -= perRelease + perVersion*len(releases[i].Retained) + sizeOf(releases[i].Settings.Spec)
+		if c := releases[i].Candidate; c != nil {
+			bytes -= sizeOf(c.Spec)
+		}
 		for _, v := range releases[i].Retained {
 			bytes -= len(v.Signature)
-		}
-		for _, t := range settings.Tests {
-			bytes -= len(t.Name) + len(t.Request) + len(t.Expect)
 		}
 		if bytes < 0 {
 			return max(i, 1)
@@ -149,27 +148,43 @@ func fits(releases []script.Release, bytes int) int {
 	return len(releases)
 }
 
+// sizeOf returns about how many bytes s takes.
+func sizeOf(s script.Spec) int {
+	n := len(s.Config)
+	for _, t := range s.Tests {
+		n += len(t.Name) + len(t.Request) + len(t.Expect)
+	}
+	return n
+}
+
 // Source returns a retained version with its source; 0 means the active version.
-func (r *Registry) Source(ctx context.Context, by access.Identity, name script.Name, number uint64) (script.Version, []byte, error) {
+func (r *Registry) Source(ctx context.Context, by access.Identity, name script.Name, number uint64) (script.Edition, error) {
 	cur, err := r.Get(ctx, by, name)
 	if err != nil {
-		return script.Version{}, nil, err
+		return script.Edition{}, err
 	}
 	if number == 0 {
 		number = cur.Active.Number
 	}
-	if _, ok := cur.Retains(number); !ok {
-		return script.Version{}, nil, notRetained("version", cur, number)
+	cur, _ = recorded(cur)
+	retained, ok := cur.Retains(number)
+	if !ok {
+		return script.Edition{}, notRetained("version", cur, number)
 	}
 	version, err := r.store.Version(ctx, name, number)
 	if err != nil {
-		return script.Version{}, nil, err
+		return script.Edition{}, err
+	}
+	version.Spec, version.SpecSize = retained.Spec, retained.SpecSize // which an older record lacks
+	spec, err := r.specs(ctx)(cur, version)
+	if err != nil {
+		return script.Edition{}, err
 	}
 	source, err := r.store.Source(ctx, version.Digest)
 	if err != nil {
-		return script.Version{}, nil, err
+		return script.Edition{}, err
 	}
-	return version, source, nil
+	return script.Edition{Version: version, Spec: spec, Source: source}, nil
 }
 
 // History returns the last changes of a script, newest first, those before it

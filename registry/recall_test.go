@@ -120,7 +120,7 @@ func newFleetOf(t *testing.T) *fleetOf {
 	})
 	ctx := t.Context()
 	for i, flag := range []string{"the first flag", flagText} {
-		settings := script.Settings{Config: []byte(fmt.Sprintf(`{"n":%d}`, i)), Limits: script.Limits{Instructions: uint64(1000 + i)}}
+		settings := script.Settings{Spec: script.Spec{Config: []byte(fmt.Sprintf(`{"n":%d}`, i)), Limits: script.Limits{Instructions: uint64(1000 + i)}}}
 		req := registry.PublishRequest{Write: write(route), Source: fmt.Append(nil, "source ", i), Settings: &settings}
 		if _, err := f.Publish(ctx, req); err != nil {
 			t.Fatal(err)

@@ -63,6 +63,18 @@ func write(name script.Name) registry.Write {
 	return registry.Write{Name: name, Author: "ann", Note: "why", By: everybody}
 }
 
+// configure publishes the newest source once more, with the settings.
+func (b *bench) configure(w registry.Write, s script.Settings) (registry.Result, error) {
+	b.t.Helper()
+	r := b.get()
+	e, err := b.Source(b.t.Context(), everybody, w.Name, r.Retained[len(r.Retained)-1].Number)
+	if err != nil {
+		return registry.Result{}, err
+	}
+	result, err := b.Publish(b.t.Context(), registry.PublishRequest{Write: w, Source: e.Source, Entrypoint: e.Entrypoint, Settings: &s})
+	return registry.Result{Release: result.Release, Changed: result.Changed}, err
+}
+
 // publish publishes source and returns the release.
 func (b *bench) publish(source string, opts ...func(*registry.PublishRequest)) registry.PublishResult {
 	b.t.Helper()
@@ -150,20 +162,20 @@ func TestPublish(t *testing.T) {
 		t.Errorf("Get: %+v, publish returned %+v", got, second.Release)
 	}
 	for number, want := range map[uint64]string{0: "two", 1: "one", 2: "two"} {
-		v, source, err := b.Source(t.Context(), everybody, route, number)
-		if err != nil || string(source) != want || v.Author != "ann" {
-			t.Errorf("Source %d: %+v, %q, %v; want %q", number, v, source, err, want)
+		v, err := b.Source(t.Context(), everybody, route, number)
+		if err != nil || string(v.Source) != want || v.Author != "ann" {
+			t.Errorf("Source %d: %+v, %q, %v; want %q", number, v.Version, v.Source, err, want)
 		}
 	}
-	_, _, err := b.Source(t.Context(), everybody, route, 3)
+	_, err := b.Source(t.Context(), everybody, route, 3)
 	wantKind(t, err, script.NotFound, "version")
 }
 
 func TestPublishIsIdempotent(t *testing.T) {
 	b := newBench(t)
-	config := script.Settings{Config: []byte(` { "a" : 1 } `), Limits: script.Limits{Instructions: 5}}
+	config := script.Settings{Spec: script.Spec{Config: []byte(` { "a" : 1 } `), Limits: script.Limits{Instructions: 5}}}
 	first := b.publish("one", settings(config))
-	same := script.Settings{Config: []byte(`{"a":1}`), Limits: script.Limits{Instructions: 5}}
+	same := script.Settings{Spec: script.Spec{Config: []byte(`{"a":1}`), Limits: script.Limits{Instructions: 5}}}
 	enabled := true
 	for name, opts := range map[string][]func(*registry.PublishRequest){
 		"plain":           nil,
@@ -221,13 +233,13 @@ func TestPublishChecksFirst(t *testing.T) {
 
 func TestPublishSettings(t *testing.T) {
 	b := newBench(t)
-	b.publish("one", settings(script.Settings{Trigger: script.Trigger{Event: "http-request"}, Config: []byte(`{}`)}))
+	b.publish("one", settings(script.Settings{Spec: script.Spec{Trigger: script.Trigger{Event: "http-request"}, Config: []byte(`{}`)}}))
 	kept := b.publish("two").Release
 	if kept.Settings.Trigger.Event != "http-request" || kept.Settings.Config != nil {
 		t.Errorf("settings that were not given: %+v; want them kept", kept.Settings)
 	}
 	changed := b.publish("two", settings(script.Settings{HistoryLimit: 4}))
-	if !changed.Changed || changed.Version.Number != 2 || changed.Release.Settings.HistoryLimit != 4 || changed.Release.Settings.Trigger.Event != "" {
+	if !changed.Changed || changed.Version.Number != 3 || changed.Release.Settings.HistoryLimit != 4 || changed.Release.Settings.Trigger.Event != "" {
 		t.Errorf("new settings for an old source: %+v", changed)
 	}
 	off := false
@@ -352,7 +364,7 @@ func TestHistoryLimit(t *testing.T) {
 	if got := retained(b.get()); fmt.Sprint(got) != "[5 6 7]" {
 		t.Errorf("retained %v; want the newest three", got)
 	}
-	if _, err := b.Configure(t.Context(), registry.ConfigureRequest{Write: write(route), Settings: script.Settings{HistoryLimit: 1}}); err != nil {
+	if _, err := b.configure(write(route), script.Settings{HistoryLimit: 1}); err != nil {
 		t.Fatal(err)
 	}
 	if got := retained(b.get()); fmt.Sprint(got) != "[7]" {
@@ -381,7 +393,7 @@ func TestDeleteAndMakeAgain(t *testing.T) {
 	wantKind(t, err, script.NotFound, "name")
 	_, err = b.Pin(ctx, registry.PinRequest{Write: write(route), Version: 1})
 	wantKind(t, err, script.NotFound, "name")
-	_, _, err = b.Source(ctx, everybody, route, 1)
+	_, err = b.Source(ctx, everybody, route, 1)
 	wantKind(t, err, script.NotFound, "name")
 
 	again := b.publish("two")
@@ -401,9 +413,9 @@ func TestEnableConfigure(t *testing.T) {
 			t.Errorf("SetEnabled %v: %+v, %v", step.enabled, r, err)
 		}
 	}
-	want := script.Settings{Limits: script.Limits{Timeout: time.Second}, Config: []byte(`{"k":[1,2]}`)}
+	want := script.Settings{Spec: script.Spec{Limits: script.Limits{Timeout: time.Second}, Config: []byte(`{"k":[1,2]}`)}}
 	for _, changed := range []bool{true, false} {
-		r, err := b.Configure(ctx, registry.ConfigureRequest{Write: write(route), Settings: want})
+		r, err := b.configure(write(route), want)
 		if err != nil || r.Changed != changed || !reflect.DeepEqual(r.Release.Settings, want) {
 			t.Errorf("Configure: %+v, %v", r, err)
 		}

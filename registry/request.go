@@ -83,12 +83,6 @@ type SetEnabledRequest struct {
 	Enabled bool
 }
 
-// ConfigureRequest asks for a script's settings to be replaced.
-type ConfigureRequest struct {
-	Write
-	Settings script.Settings
-}
-
 // DeleteRequest asks for a script to be removed.
 type DeleteRequest struct {
 	Write

@@ -9,7 +9,7 @@ import (
 
 // decideRollback decides on going back to the version, or, if that is 0, to what ran
 // before: past returns the lines of the script's history, newest first.
-func decideRollback(cur script.Release, number uint64, past func() ([]script.HistoryEntry, error), w Write, now time.Time) (decision, error) {
+func decideRollback(cur script.Release, number uint64, past func() ([]script.HistoryEntry, error), specs specs, w Write, now time.Time) (decision, error) {
 	if err := mustLive(cur); err != nil {
 		return decision{}, err
 	}
@@ -18,7 +18,7 @@ func decideRollback(cur script.Release, number uint64, past func() ([]script.His
 		if err != nil {
 			return decision{}, err
 		}
-		return decidePinned(cur, target, script.ChangeRollback, w, now), nil
+		return decidePinned(cur, target, specs, script.ChangeRollback, w, now)
 	}
 	if number > cur.Active.Number {
 		return decision{}, script.Errorf(script.Invalid, "version",
@@ -28,7 +28,7 @@ func decideRollback(cur script.Release, number uint64, past func() ([]script.His
 	if !ok {
 		return decision{}, notRetained("version", cur, number)
 	}
-	return decidePinned(cur, target, script.ChangeRollback, w, now), nil
+	return decidePinned(cur, target, specs, script.ChangeRollback, w, now)
 }
 
 // before returns the version to go back to.

@@ -100,7 +100,8 @@ func TestRollbackWithoutANumber(t *testing.T) {
 		{"without a history", aged(state(2, false, 1, 2)), nil, "NOTFOUND"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			d, err := decideRollback(test.cur, 0, written(test.past...), decideWrite, decideNow)
+			cur, _ := recorded(test.cur)
+			d, err := decideRollback(cur, 0, written(test.past...), knownSpecs, decideWrite, decideNow)
 			if got := describe(d, err); got != test.want {
 				t.Errorf("got %s (%v), want %s", got, err, test.want)
 			}
@@ -110,11 +111,12 @@ func TestRollbackWithoutANumber(t *testing.T) {
 		})
 	}
 	silent := script.Errorf(script.Unavailable, "", "no answer")
-	_, err := decideRollback(state(2, false, 1, 2), 0, func() ([]script.HistoryEntry, error) { return nil, silent }, decideWrite, decideNow)
+	_, err := decideRollback(state(2, false, 1, 2), 0, func() ([]script.HistoryEntry, error) { return nil, silent }, knownSpecs, decideWrite, decideNow)
 	if script.KindOf(err) != script.Unavailable {
 		t.Errorf("a store that gives no answer: %v", err)
 	}
-	if _, err := decideRollback(state(2, false, 1, 2), 1, func() ([]script.HistoryEntry, error) { return nil, silent }, decideWrite, decideNow); err != nil {
+	cur, _ := recorded(state(2, false, 1, 2))
+	if _, err := decideRollback(cur, 1, func() ([]script.HistoryEntry, error) { return nil, silent }, knownSpecs, decideWrite, decideNow); err != nil {
 		t.Errorf("to a version that is named: %v, want no look at the history", err)
 	}
 }

@@ -67,14 +67,14 @@ func signed(t *testing.T, private crypto.Signer) func(*registry.PublishRequest) 
 			t.Fatal(err)
 		}
 		v := script.Version{Digest: script.DigestOf(r.Source), Engine: "lua", Entrypoint: r.Entrypoint}
-		if r.Signature, err = publisher.Sign(t.Context(), publisher.StatementOf(r.Name, v, *r.Settings), by); err != nil {
+		if r.Signature, err = publisher.Sign(t.Context(), publisher.StatementOf(r.Name, v, r.Settings.Spec), by); err != nil {
 			t.Fatal(err)
 		}
 	}
 }
 
 func config(text string) func(*registry.PublishRequest) {
-	return settings(script.Settings{Config: json.RawMessage(text)})
+	return settings(script.Settings{Spec: script.Spec{Config: json.RawMessage(text)}})
 }
 
 func refused(t *testing.T, what string, err error, kind script.Kind, field string) {
@@ -104,7 +104,7 @@ func TestPublishOfATenantThatRequiresSignatures(t *testing.T) {
 	if r.Active.Signature == "" || r.Retained[0].Signature != r.Active.Signature {
 		t.Errorf("the release does not have the signature: %+v", r)
 	}
-	_, err = b.Configure(t.Context(), registry.ConfigureRequest{Write: write(route)})
+	_, err = b.configure(write(route), script.Settings{})
 	refused(t, "other settings", err, script.Denied, "signature")
 	if _, err := b.SetEnabled(t.Context(), registry.SetEnabledRequest{Write: write(route)}); err != nil {
 		t.Errorf("disable: %v", err)

@@ -13,7 +13,9 @@ import (
 )
 
 var trial = script.Settings{
-	Tests:   []script.Test{{Name: "answers"}},
+	Spec: script.Spec{
+		Tests: []script.Test{{Name: "answers"}},
+	},
 	Rollout: script.Plan{Steps: []script.Step{{Percent: 10}, {Percent: 50}}},
 }
 
@@ -120,7 +122,7 @@ func TestAdvanceOfWhatIsPast(t *testing.T) {
 	moves := []registry.Move{{Step: 1, Threshold: 9}, {Promote: true}, {Failed: "n1: no"}}
 	for name, meanwhile := range map[string]func(b *bench){
 		"another version": func(b *bench) { b.publish("three") },
-		"another setting": func(b *bench) { b.publish("two", settings(script.Settings{Tests: trial.Tests})) },
+		"another setting": func(b *bench) { b.publish("two", settings(script.Settings{Spec: script.Spec{Tests: trial.Tests}})) },
 		"aborted":         func(b *bench) { _, _ = b.steer(registry.Abort, write(route)) },
 		"retried":         func(b *bench) { _, _ = b.steer(registry.Retry, write(route)) },
 		"promoted":        func(b *bench) { _, _ = b.steer(registry.Promote, write(route)) },
@@ -334,7 +336,9 @@ func TestOwnersOfCandidates(t *testing.T) {
 func TestTestsAreNormalized(t *testing.T) {
 	b := newBench(t)
 	spaced := script.Settings{
-		Tests:   []script.Test{{Name: "a", Request: []byte("{ }"), Expect: []byte(" [1,\n 2]")}, {Name: "b", Request: []byte{}, Error: script.Limit}},
+		Spec: script.Spec{
+			Tests: []script.Test{{Name: "a", Request: []byte("{ }"), Expect: []byte(" [1,\n 2]")}, {Name: "b", Request: []byte{}, Error: script.Limit}},
+		},
 		Rollout: script.Plan{Steps: []script.Step{}},
 	}
 	first := b.publish("one", settings(spaced))
@@ -352,18 +356,18 @@ func TestTestsAreNormalized(t *testing.T) {
 
 func TestImpossibleTrials(t *testing.T) {
 	for field, s := range map[string]script.Settings{
-		"settings.tests[0].name":            {Tests: []script.Test{{}}},
-		"settings.tests[1].name":            {Tests: []script.Test{{Name: "a"}, {Name: "a"}}},
-		"settings.tests[0].request":         {Tests: []script.Test{{Name: "a", Request: []byte("{")}}},
-		"settings.tests[1].expect":          {Tests: []script.Test{{Name: "a"}, {Name: "b", Expect: []byte("\"\xff\"")}}},
-		"settings.tests[0].error":           {Tests: []script.Test{{Name: "a", Error: script.NotFound}}},
-		"settings.tests":                    {Tests: make([]script.Test, script.MaxTests+1)},
+		"settings.tests[0].name":            {Spec: script.Spec{Tests: []script.Test{{}}}},
+		"settings.tests[1].name":            {Spec: script.Spec{Tests: []script.Test{{Name: "a"}, {Name: "a"}}}},
+		"settings.tests[0].request":         {Spec: script.Spec{Tests: []script.Test{{Name: "a", Request: []byte("{")}}}},
+		"settings.tests[1].expect":          {Spec: script.Spec{Tests: []script.Test{{Name: "a"}, {Name: "b", Expect: []byte("\"\xff\"")}}}},
+		"settings.tests[0].error":           {Spec: script.Spec{Tests: []script.Test{{Name: "a", Error: script.NotFound}}}},
+		"settings.tests":                    {Spec: script.Spec{Tests: make([]script.Test, script.MaxTests+1)}},
 		"settings.rollout.steps[1].percent": {Rollout: script.Plan{Steps: []script.Step{{Percent: 5}, {Percent: 5}}}},
 		"settings.rollout.steps[0].pause":   {Rollout: script.Plan{Steps: []script.Step{{Percent: 5, Pause: -1}}}},
 		"settings.rollout.maxErrorPercent":  {Rollout: script.Plan{MaxErrorPercent: new(101)}},
 		"settings.rollout.maxErrorPercent#": {Rollout: script.Plan{MaxErrorPercent: new(5)}},
 		"settings.rollout.steps":            {Rollout: script.Plan{Steps: make([]script.Step, script.MaxSteps+1)}},
-		"settings.tests[0].name#":           {Tests: []script.Test{{Name: "a\x1b[2J"}}},
+		"settings.tests[0].name#":           {Spec: script.Spec{Tests: []script.Test{{Name: "a\x1b[2J"}}}},
 	} {
 		b := newBench(t)
 		_, err := b.tryPublish("one", settings(s))

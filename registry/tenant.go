@@ -119,12 +119,12 @@ func withinCeiling(b basis, d *decision) error {
 	if !d.changed {
 		return nil
 	}
-	cur, next := b.release, d.commit.Release
-	limits := next.Settings.Limits
-	newLimits := !next.Deleted && limits != (script.Limits{}) && (!live(cur) || limits != cur.Settings.Limits)
-	if !newLimits && d.commit.Publish == nil {
+	if d.commit.Publish == nil {
 		return nil
 	}
+	cur, next, limits := b.release, d.commit.Release, d.commit.Spec.Limits
+	known := live(cur) && (limits == cur.Settings.Limits || cur.Candidate != nil && limits == cur.Candidate.Spec.Limits)
+	newLimits := limits != (script.Limits{}) && !known
 	tenant, err := b.tenant()
 	if err != nil {
 		return err
@@ -136,7 +136,7 @@ func withinCeiling(b basis, d *decision) error {
 			return err
 		}
 	}
-	if most := ceiling.SourceBytes; d.commit.Publish != nil && most != 0 && len(d.commit.Source) > most {
+	if most := ceiling.SourceBytes; most != 0 && len(d.commit.Source) > most {
 		return script.Errorf(script.Invalid, "source", "has %d bytes, more than the tenant %s may have, %d: have the tenant's limits.sourceBytes raised",
 			len(d.commit.Source), next.Name.Tenant, most)
 	}

@@ -140,29 +140,36 @@ func validateEntrypoint(s string) error {
 // normalizeSettings validates s and brings it into the one form in which equal
 // settings are equal.
 func normalizeSettings(s script.Settings) (script.Settings, error) {
-	if err := s.Limits.Validate("settings.limits"); err != nil {
-		return script.Settings{}, err
-	}
-	if s.Trigger.Event != "" {
-		if err := script.ValidateLabel("settings.trigger.event", s.Trigger.Event); err != nil {
-			return script.Settings{}, err
-		}
-	}
 	if s.HistoryLimit < 0 || s.HistoryLimit > script.MaxHistoryLimit {
 		return script.Settings{}, script.Errorf(script.Invalid, "settings.historyLimit",
 			"%d is not between 0 and %d", s.HistoryLimit, script.MaxHistoryLimit)
 	}
-	config, err := normalizeConfig(s.Config)
-	if err != nil {
-		return script.Settings{}, err
-	}
-	s.Config = config
 	if err := s.Rollout.Validate("settings.rollout"); err != nil {
 		return script.Settings{}, err
 	}
 	if len(s.Rollout.Steps) == 0 {
 		s.Rollout.Steps = nil
 	}
+	var err error
+	s.Spec, err = normalizeSpec(s.Spec)
+	return s, err
+}
+
+// normalizeSpec is as normalizeSettings.
+func normalizeSpec(s script.Spec) (script.Spec, error) {
+	if err := s.Limits.Validate("settings.limits"); err != nil {
+		return script.Spec{}, err
+	}
+	if s.Trigger.Event != "" {
+		if err := script.ValidateLabel("settings.trigger.event", s.Trigger.Event); err != nil {
+			return script.Spec{}, err
+		}
+	}
+	config, err := normalizeConfig(s.Config)
+	if err != nil {
+		return script.Spec{}, err
+	}
+	s.Config = config
 	s.Tests, err = normalizeTests(s.Tests)
 	return s, err
 }
@@ -234,7 +241,7 @@ func normalizeConfig(config []byte) (json.RawMessage, error) {
 	}
 }
 
-// sameSettings compares normalized settings.
-func sameSettings(a, b script.Settings) bool {
-	return sameTrial(a, b) && a.Trigger == b.Trigger && a.HistoryLimit == b.HistoryLimit
+// samePlan compares what stays with a release of normalized settings.
+func samePlan(a, b script.Settings) bool {
+	return a.Rollout.Equal(b.Rollout) && a.HistoryLimit == b.HistoryLimit
 }

@@ -29,7 +29,7 @@ func TestBadInput(t *testing.T) {
 		{"over the limit", "source", "raise limits.sourceBytes, at most 1 MiB", func(r *registry.PublishRequest) { r.Source = make65KiB() }},
 		{"over 1 MiB", "source", "1 MiB", func(r *registry.PublishRequest) {
 			r.Source = []byte(strings.Repeat("x", 1<<20+1))
-			r.Settings = &script.Settings{Limits: script.MaxLimits()}
+			r.Settings = &script.Settings{Spec: script.Spec{Limits: script.MaxLimits()}}
 		}},
 		{"engine", "engine", "lua, other", func(r *registry.PublishRequest) { r.Engine = "wasm" }},
 		{"entrypoint", "entrypoint", "digit", func(r *registry.PublishRequest) { r.Entrypoint = "1st" }},
@@ -41,15 +41,15 @@ func TestBadInput(t *testing.T) {
 		{"author not UTF-8", "author", "UTF-8", func(r *registry.PublishRequest) { r.Author = "\xff" }},
 		{"long note", "note", "512", func(r *registry.PublishRequest) { r.Note = strings.Repeat("a", 513) }},
 		{"negative revision", "expected_revision", "negative", func(r *registry.PublishRequest) { r.ExpectedRevision = -1 }},
-		{"limit", "settings.limits.timeout", "maximum", set(script.Settings{Limits: script.Limits{Timeout: time.Hour}})},
-		{"negative limit", "settings.limits.stringBytes", "maximum", set(script.Settings{Limits: script.Limits{StringBytes: -1}})},
-		{"trigger", "settings.trigger.event", "DNS label", set(script.Settings{Trigger: script.Trigger{Event: "A b"}})},
-		{"config is an array", "settings.config", "object", set(script.Settings{Config: []byte("[1]")})},
-		{"config is null", "settings.config", "object", set(script.Settings{Config: []byte(" null")})},
-		{"config is not JSON", "settings.config", "JSON", set(script.Settings{Config: []byte(`{"a":1}}`)})},
-		{"config is blank", "settings.config", "JSON", set(script.Settings{Config: []byte(` `)})},
-		{"config not UTF-8", "settings.config", "UTF-8", set(script.Settings{Config: []byte("{\"a\":\"\xff\"}")})},
-		{"large config", "settings.config", "64 KiB", set(script.Settings{Config: make65KiB()})},
+		{"limit", "settings.limits.timeout", "maximum", set(script.Settings{Spec: script.Spec{Limits: script.Limits{Timeout: time.Hour}}})},
+		{"negative limit", "settings.limits.stringBytes", "maximum", set(script.Settings{Spec: script.Spec{Limits: script.Limits{StringBytes: -1}}})},
+		{"trigger", "settings.trigger.event", "DNS label", set(script.Settings{Spec: script.Spec{Trigger: script.Trigger{Event: "A b"}}})},
+		{"config is an array", "settings.config", "object", set(script.Settings{Spec: script.Spec{Config: []byte("[1]")}})},
+		{"config is null", "settings.config", "object", set(script.Settings{Spec: script.Spec{Config: []byte(" null")}})},
+		{"config is not JSON", "settings.config", "JSON", set(script.Settings{Spec: script.Spec{Config: []byte(`{"a":1}}`)}})},
+		{"config is blank", "settings.config", "JSON", set(script.Settings{Spec: script.Spec{Config: []byte(` `)}})},
+		{"config not UTF-8", "settings.config", "UTF-8", set(script.Settings{Spec: script.Spec{Config: []byte("{\"a\":\"\xff\"}")}})},
+		{"large config", "settings.config", "64 KiB", set(script.Settings{Spec: script.Spec{Config: make65KiB()}})},
 		{"history limit", "settings.historyLimit", "50", set(script.Settings{HistoryLimit: 51})},
 		{"negative history limit", "settings.historyLimit", "50", set(script.Settings{HistoryLimit: -1})},
 	} {
@@ -84,7 +84,7 @@ func TestAtTheBounds(t *testing.T) {
 	b := newBench(t)
 	limits := script.MaxLimits()
 	b.publish(strings.Repeat("x", 1<<20), func(r *registry.PublishRequest) {
-		r.Settings = &script.Settings{Limits: limits, HistoryLimit: script.MaxHistoryLimit}
+		r.Settings = &script.Settings{Spec: script.Spec{Limits: limits}, HistoryLimit: script.MaxHistoryLimit}
 		r.Author, r.Note = strings.Repeat("a", registry.MaxAuthorBytes), strings.Repeat("n\n", registry.MaxNoteBytes/2)
 		r.Entrypoint = strings.Repeat("f", script.MaxEntrypointBytes)
 	})
@@ -100,7 +100,7 @@ func FuzzConfig(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, config []byte) {
 		b := newBench(t)
-		result, err := b.tryPublish("x", settings(script.Settings{Config: config}))
+		result, err := b.tryPublish("x", settings(script.Settings{Spec: script.Spec{Config: config}}))
 		if err != nil {
 			wantKind(t, err, script.Invalid, "settings.config")
 			return

@@ -196,19 +196,19 @@ func TestSetTenant(t *testing.T) {
 // tenant's limits; what is there already stays.
 func TestTenantsCeiling(t *testing.T) {
 	b := newBench(t)
-	high := script.Settings{Limits: script.Limits{Instructions: 5000}}
+	high := script.Settings{Spec: script.Spec{Limits: script.Limits{Instructions: 5000}}}
 	b.publish("one", settings(high))
 	b.set("acme", &script.TenantSettings{Limits: script.Limits{Instructions: 2000, Timeout: 1e9}})
 	b.publish("two")
 	b.publish("three", settings(high)) // no other limits than it has
-	_, err := b.tryPublish("four", settings(script.Settings{Limits: script.Limits{Instructions: 4000}}))
+	_, err := b.tryPublish("four", settings(script.Settings{Spec: script.Spec{Limits: script.Limits{Instructions: 4000}}}))
 	wantKind(t, err, script.Invalid, "settings.limits.instructions")
-	_, err = b.Configure(t.Context(), registry.ConfigureRequest{Write: write(route), Settings: script.Settings{Limits: script.Limits{Timeout: 2e9}}})
+	_, err = b.configure(write(route), script.Settings{Spec: script.Spec{Limits: script.Limits{Timeout: 2e9}}})
 	wantKind(t, err, script.Invalid, "settings.limits.timeout")
 	if !strings.Contains(err.Error(), "2s") || !strings.Contains(err.Error(), "1s") {
 		t.Errorf("%v does not say what was asked for, and what may be", err)
 	}
-	b.publish("four", settings(script.Settings{Limits: script.Limits{Instructions: 2000, LogBytes: 7}}))
+	b.publish("four", settings(script.Settings{Spec: script.Spec{Limits: script.Limits{Instructions: 2000, LogBytes: 7}}}))
 }
 
 // TestTenantsSourceBytes: what a tenant's sources are at most holds for scripts that
@@ -218,7 +218,7 @@ func TestTenantsSourceBytes(t *testing.T) {
 	large := strings.Repeat("x", 2000)
 	b.publish(large)
 	b.set("acme", &script.TenantSettings{Limits: script.Limits{SourceBytes: 1000}})
-	for _, options := range [][]func(*registry.PublishRequest){nil, {settings(script.Settings{})}, {settings(script.Settings{Limits: script.Limits{Instructions: 1000}})}} {
+	for _, options := range [][]func(*registry.PublishRequest){nil, {settings(script.Settings{})}, {settings(script.Settings{Spec: script.Spec{Limits: script.Limits{Instructions: 1000}}})}} {
 		_, err := b.tryPublish("y"+large, options...)
 		wantKind(t, err, script.Invalid, "source")
 		if !strings.Contains(err.Error(), "1000") {

@@ -29,7 +29,7 @@ func (r *Registry) Publish(ctx context.Context, req PublishRequest) (PublishResu
 	d, err := r.write(ctx, writeRequest{
 		Write: req.Write, change: script.ChangePublish, payload: p.payload(), dry: req.DryRun, prepare: prepare,
 		decide: func(cur script.Release, now time.Time) (decision, error) {
-			return decidePublish(cur, p, req.Write, now)
+			return decidePublish(cur, p, r.specs(ctx), req.Write, now)
 		},
 	})
 	if err != nil {
@@ -61,7 +61,7 @@ func (r *Registry) complete(ctx context.Context, d *decision) error {
 	version, err := r.store.Version(ctx, d.release.Name, d.commit.Signed.Number)
 	switch script.KindOf(err) {
 	case "":
-		version.Signature = d.commit.Signed.Signature
+		version.Signature, version.Spec, version.SpecSize = d.commit.Signed.Signature, d.commit.Signed.Spec, d.commit.Signed.SpecSize
 		d.commit.Signed = &version
 	case script.NotFound, script.Internal: // it cannot be read: what the release says of it is all there is
 	default:
@@ -119,7 +119,7 @@ func (p publication) covered(name script.Name) error {
 	case p.settings == nil:
 		return script.Errorf(script.Invalid, "settings", "are missing: a signature covers them, so a signed publish states them")
 	}
-	return publisher.Covers(p.version.Signature, publisher.StatementOf(name, p.version, *p.settings))
+	return publisher.Covers(p.version.Signature, publisher.StatementOf(name, p.version, p.settings.Spec))
 }
 
 // payload is what a publish asks for: the version, but for who made it and why.
@@ -140,14 +140,14 @@ func (r *Registry) Pin(ctx context.Context, req PinRequest) (Result, error) {
 		if req.Version == 0 {
 			return decision{}, script.Errorf(script.Invalid, "version", "must name the version to pin, from 1")
 		}
-		return decidePin(cur, req.Version, req.Write, now)
+		return decidePin(cur, req.Version, r.specs(ctx), req.Write, now)
 	})
 }
 
 // Unpin makes the latest version active and follows it from then on.
 func (r *Registry) Unpin(ctx context.Context, req UnpinRequest) (Result, error) {
 	return r.change(ctx, req.Write, script.ChangeUnpin, nil, func(cur script.Release, now time.Time) (decision, error) {
-		return decideUnpin(cur, req.Write, now)
+		return decideUnpin(cur, r.specs(ctx), req.Write, now)
 	})
 }
 
@@ -157,7 +157,7 @@ func (r *Registry) Unpin(ctx context.Context, req UnpinRequest) (Result, error) 
 func (r *Registry) Rollback(ctx context.Context, req RollbackRequest) (Result, error) {
 	past := func() ([]script.HistoryEntry, error) { return r.store.History(ctx, req.Name) }
 	return r.change(ctx, req.Write, script.ChangeRollback, req.Version, func(cur script.Release, now time.Time) (decision, error) {
-		return decideRollback(cur, req.Version, past, req.Write, now)
+		return decideRollback(cur, req.Version, past, r.specs(ctx), req.Write, now)
 	})
 }
 
@@ -169,18 +169,6 @@ func (r *Registry) SetEnabled(ctx context.Context, req SetEnabledRequest) (Resul
 	}
 	return r.change(ctx, req.Write, change, nil, func(cur script.Release, now time.Time) (decision, error) {
 		return decideEnabled(cur, req.Enabled, req.Write, now)
-	})
-}
-
-// Configure replaces a script's settings.
-func (r *Registry) Configure(ctx context.Context, req ConfigureRequest) (Result, error) {
-	// Normalized in advance, settings that mean the same are the same request.
-	settings, err := normalizeSettings(req.Settings)
-	return r.change(ctx, req.Write, script.ChangeConfigure, settings, func(cur script.Release, now time.Time) (decision, error) {
-		if err != nil {
-			return decision{}, err
-		}
-		return decideConfigure(cur, settings, req.Write, now)
 	})
 }
 

@@ -12,6 +12,7 @@ import (
 // nothing runs: see Release.Untried.
 type Candidate struct {
 	Version Version // among Release.Retained
+	Spec    Spec    // of the version
 	// Attempt is another, greater number each time that a candidate of the script has to
 	// be tested anew. It is a Revision: the first that the change which began the attempt
 	// could have had.
@@ -52,7 +53,7 @@ func (r *Release) CandidateState() CandidateState {
 		return ""
 	case c.Failed != "":
 		return CandidateFailed
-	case c.Step == 0 && (len(r.Settings.Tests) > 0 || len(r.Settings.Rollout.Steps) == 0):
+	case c.Step == 0 && (len(c.Spec.Tests) > 0 || len(r.Settings.Rollout.Steps) == 0):
 		return CandidateTesting
 	}
 	return CandidateRollingOut
@@ -82,6 +83,14 @@ func (r *Release) RunsOn(agent string) Version {
 		return c.Version
 	}
 	return r.Active
+}
+
+// SpecOn returns the Spec of the version that RunsOn returns.
+func (r *Release) SpecOn(agent string) Spec {
+	if r.RunsOn(agent).Number == r.Active.Number {
+		return r.Settings.Spec
+	}
+	return r.Candidate.Spec
 }
 
 // Bucket places the agent among all, at random but always the same for the script: the

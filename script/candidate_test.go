@@ -16,15 +16,18 @@ func TestCandidateState(t *testing.T) {
 		settings  script.Settings
 		want      script.CandidateState
 	}{
-		"none":              {nil, script.Settings{Tests: tests, Rollout: steps}, ""},
-		"tested":            {&script.Candidate{}, script.Settings{Tests: tests}, script.CandidateTesting},
-		"tested, steps yet": {&script.Candidate{}, script.Settings{Tests: tests, Rollout: steps}, script.CandidateTesting},
+		"none":              {nil, script.Settings{Spec: script.Spec{Tests: tests}, Rollout: steps}, ""},
+		"tested":            {&script.Candidate{}, script.Settings{Spec: script.Spec{Tests: tests}}, script.CandidateTesting},
+		"tested, steps yet": {&script.Candidate{}, script.Settings{Spec: script.Spec{Tests: tests}, Rollout: steps}, script.CandidateTesting},
 		"without tests":     {&script.Candidate{}, script.Settings{Rollout: steps}, script.CandidateRollingOut},
-		"in a step":         {&script.Candidate{Step: 1}, script.Settings{Tests: tests, Rollout: steps}, script.CandidateRollingOut},
-		"failed its tests":  {&script.Candidate{Failed: "no"}, script.Settings{Tests: tests}, script.CandidateFailed},
+		"in a step":         {&script.Candidate{Step: 1}, script.Settings{Spec: script.Spec{Tests: tests}, Rollout: steps}, script.CandidateRollingOut},
+		"failed its tests":  {&script.Candidate{Failed: "no"}, script.Settings{Spec: script.Spec{Tests: tests}}, script.CandidateFailed},
 		"failed in a step":  {&script.Candidate{Step: 1, Failed: "no"}, script.Settings{Rollout: steps}, script.CandidateFailed},
 	} {
 		r := script.Release{Candidate: test.candidate, Settings: test.settings}
+		if r.Candidate != nil {
+			r.Candidate.Spec = r.Settings.Spec
+		}
 		if got := r.CandidateState(); got != test.want {
 			t.Errorf("%s: %q, want %q", name, got, test.want)
 		}

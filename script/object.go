@@ -115,14 +115,14 @@ func (o Object) Contents(yield func(Content) bool) {
 	}
 }
 
-// Retained yields the digests of all that must be kept for the object: the sources of
-// each retained version, or a value's content.
+// Retained yields the digests of all that must be kept for the object: the source and the
+// document of the Spec of each retained version, or a value's content.
 func (o Object) Retained(yield func(Digest) bool) {
 	switch {
 	case o.Deleted():
 	case o.Release != nil:
 		for _, v := range o.Release.Retained {
-			if !yield(v.Digest) {
+			if !yield(v.Digest) || !v.Spec.IsZero() && !yield(v.Spec) {
 				return
 			}
 		}

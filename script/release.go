@@ -23,6 +23,17 @@ type Version struct {
 	// Signature is the publisher's, which agents may require: a DSSE envelope as JSON; ""
 	// if there is none. Package proto/publisher makes and verifies it.
 	Signature string
+	// Spec is the digest of what the version runs with: Spec.Digest. It is zero for versions
+	// from before registries recorded it.
+	Spec     Digest
+	SpecSize int // bytes of its document
+}
+
+// With returns v as the version that runs with s.
+func (v Version) With(s Spec) Version {
+	document := s.Document()
+	v.Spec, v.SpecSize = DigestOf(document), len(document)
+	return v
 }
 
 // MaxSignatureBytes is the size of the largest Version.Signature.
@@ -32,6 +43,23 @@ const MaxSignatureBytes = 4 << 10
 // and entrypoint.
 func (v Version) SameProgram(w Version) bool {
 	return v.Digest == w.Digest && v.Engine == w.Engine && v.Entrypoint == w.Entrypoint
+}
+
+// SameVersion reports whether v and w are of the same content: the same program with the
+// same Spec.
+func (v Version) SameVersion(w Version) bool { return v.SameProgram(w) && v.Spec == w.Spec }
+
+// Whole returns the digest of all of the version's content: the digests of the source and of
+// the Spec, the engine and the entrypoint. It is zero if the digest of the Spec is not known.
+func (v Version) Whole() Digest {
+	if v.Spec.IsZero() {
+		return Digest{}
+	}
+	text, err := json.Marshal([]string{v.Digest.String(), v.Engine, v.Entrypoint, v.Spec.String()})
+	if err != nil {
+		return Digest{} // texts do not fail
+	}
+	return DigestOf(text)
 }
 
 // Release is what a script is now. Each change of it gets a Revision.
@@ -69,24 +97,15 @@ func (r *Release) Retains(number uint64) (Version, bool) {
 	return Version{}, false
 }
 
-// Settings are the parts of a release that its owner sets as a whole.
+// Settings are what the owner of a script sets as a whole: the Spec, which belongs to a
+// version, and what stays with the release.
 type Settings struct {
-	Limits  Limits
-	Trigger Trigger
-	// Config is a JSON object that the script reads as `config`; nil means {}.
-	Config json.RawMessage
-	// Rollout is how a new version comes to the agents, and Tests are what it must
-	// pass on each before it goes live on any.
+	// Spec of a release is that of the active version.
+	Spec
+	// Rollout is how a new version comes to the agents.
 	Rollout Plan
-	Tests   []Test
 	// HistoryLimit is how many versions are retained; 0 means DefaultHistoryLimit.
 	HistoryLimit int
-}
-
-// Trigger says when a gateway should run the script. Scriptorium carries it and
-// lists by it; the gateway decides.
-type Trigger struct {
-	Event string // such as "http-request"; a DNS label, or "" for none
 }
 
 // Bounds of a script's history.
@@ -131,6 +150,7 @@ type HistoryEntry struct {
 	Change   Change
 	Version  uint64 // the version active after the change; 0 after a delete
 	Digest   Digest // of that version
+	Spec     Digest // of what that version runs with; zero if it is not known
 	Pinned   bool   // after the change
 	// Candidate is the version that is on its way to being active after the change, or
 	// was given up on the way; 0 if there is none.

@@ -19,7 +19,7 @@ func withCandidate(attempt uint64, share uint32) script.Release {
 		})
 	}
 	r.Active = r.Retained[0]
-	r.Candidate = &script.Candidate{Version: r.Retained[1], Attempt: attempt, Threshold: share}
+	r.Candidate = &script.Candidate{Version: r.Retained[1], Spec: r.Settings.Spec, Attempt: attempt, Threshold: share}
 	return r
 }
 

@@ -18,8 +18,12 @@ func full(i int) script.Release {
 		Name: script.Name{Tenant: "acme", Script: fmt.Sprint("s", i)}, Revision: script.Revision(i + 1),
 		Active: two, Latest: 2, Pinned: i%2 == 0, Enabled: true, Retained: []script.Version{one, two},
 		Settings: script.Settings{
-			Limits:  script.Limits{Instructions: 7, Timeout: time.Second},
-			Trigger: script.Trigger{Event: "http-request"}, Config: []byte(`{"a":1}`), HistoryLimit: 4,
+			Spec: script.Spec{
+				Limits:  script.Limits{Instructions: 7, Timeout: time.Second},
+				Trigger: script.Trigger{Event: "http-request"},
+				Config:  []byte(`{"a":1}`),
+			},
+			HistoryLimit: 4,
 		},
 		Owner: "somebody", ChangedAt: time.Now(),
 	}

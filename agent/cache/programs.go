@@ -64,6 +64,7 @@ type Programs struct {
 	sources Sources
 	budget  int64
 	loads   singleflight.Group
+	specs   *specs
 
 	mu    sync.Mutex // guards what follows; nothing is compiled or read under it
 	lru   *simplelru.LRU[Key, *entry]
@@ -89,7 +90,7 @@ func NewPrograms(cfg Config) *Programs {
 	if err != nil {
 		panic(err) // only a size of 0 or less is an error
 	}
-	return &Programs{engines: cfg.Engines, sources: cfg.Sources, budget: cfg.Budget, lru: lru}
+	return &Programs{engines: cfg.Engines, sources: cfg.Sources, budget: cfg.Budget, specs: newSpecs(cfg.Sources), lru: lru}
 }
 
 // Of returns the program of the version that the release runs here. It allocates nothing

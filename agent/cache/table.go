@@ -25,6 +25,7 @@ type Release struct {
 	Runs    script.Version
 	Pinned  bool
 	Enabled bool
+	// What Runs runs with.
 	Trigger script.Trigger
 	Limits  script.Limits // defaults applied
 	Config  []byte        // a JSON object; nil means {}
@@ -34,7 +35,7 @@ type Release struct {
 	// Calls of the candidate are counted here, if it is what Runs here; nil otherwise.
 	Calls *Counts
 
-	active   *script.Version // of the release, unless Runs is it
+	active   *script.Edition // of the release, unless Runs is it; without its source and tests
 	limits   script.Limits   // as they were set
 	editions []edition
 	made     wire.Sum              // its fingerprint when it was made
@@ -47,29 +48,33 @@ type edition struct {
 	number    uint64
 	size      int
 	key       Key
+	spec      script.Digest // zero if the registry does not say it
+	specSize  int
 	signature string
 	vouched   atomic.Pointer[publisher.Trust] // that has verified the signature
 }
 
 // NewRelease returns r, which is not deleted, ready to be called where no candidate
 // runs: Runs is the active version.
-func NewRelease(r script.Release) *Release { return newRelease(r, r.Active) }
+func NewRelease(r script.Release) *Release { return newRelease(r, r.Active, r.Settings.Spec) }
 
 // NewReleaseOn returns r, which is not deleted, ready to be called on the agent of the
 // name: Runs is what r.RunsOn says.
-func NewReleaseOn(agent string, r script.Release) *Release { return newRelease(r, r.RunsOn(agent)) }
+func NewReleaseOn(agent string, r script.Release) *Release {
+	return newRelease(r, r.RunsOn(agent), r.SpecOn(agent))
+}
 
-func newRelease(r script.Release, runs script.Version) *Release {
+func newRelease(r script.Release, runs script.Version, spec script.Spec) *Release {
 	live := &Release{
 		Name:     r.Name,
 		Revision: r.Revision,
 		Runs:     interned(runs),
 		Pinned:   r.Pinned,
 		Enabled:  r.Enabled,
-		Trigger:  r.Settings.Trigger,
-		Limits:   r.Settings.Limits.OrDefaults(),
-		Config:   r.Settings.Config,
-		limits:   r.Settings.Limits,
+		Trigger:  spec.Trigger,
+		Limits:   spec.Limits.OrDefaults(),
+		Config:   spec.Config,
+		limits:   spec.Limits,
 		editions: make([]edition, len(r.Retained)),
 	}
 	if c := r.Candidate; c != nil {
@@ -77,12 +82,13 @@ func newRelease(r script.Release, runs script.Version) *Release {
 		candidate.Version = interned(c.Version)
 		live.Candidate = &candidate
 		if runs.Number != r.Active.Number {
-			live.active, live.Calls = new(interned(r.Active)), &Counts{}
+			live.active, live.Calls = &script.Edition{Version: interned(r.Active), Spec: r.Settings.Spec}, &Counts{}
+			live.active.Spec.Tests = nil
 		}
 	}
 	for i, v := range r.Retained {
 		e := &live.editions[i]
-		e.number, e.size, e.signature = v.Number, v.Size, v.Signature
+		e.number, e.size, e.signature, e.spec, e.specSize = v.Number, v.Size, v.Signature, v.Spec, v.SpecSize
 		e.key = Key{Engine: intern(v.Engine), Entrypoint: intern(v.Entrypoint), Digest: v.Digest}
 	}
 	live.made = live.Fingerprint()
@@ -97,27 +103,28 @@ func (r *Release) Fingerprint() wire.Sum { return wire.Fingerprint(r.Script()) }
 // Script returns the release with all that decides what a call does, which is what
 // NewRelease needs; the rest, such as authors, is not kept.
 func (r *Release) Script() script.Release {
-	limits := r.limits
-	if r.Limits != limits.OrDefaults() {
-		limits = r.Limits // what calls get is what counts
-	}
+	active := r.activeEdition()
 	retained := make([]script.Version, len(r.editions))
 	for i := range r.editions {
 		retained[i] = r.editions[i].version()
 	}
 	return script.Release{
-		Name: r.Name, Revision: r.Revision, Active: r.activeVersion(), Candidate: r.Candidate, Pinned: r.Pinned, Enabled: r.Enabled, Retained: retained,
-		Settings: script.Settings{Limits: limits, Trigger: r.Trigger, Config: r.Config},
+		Name: r.Name, Revision: r.Revision, Active: active.Version, Candidate: r.Candidate, Pinned: r.Pinned, Enabled: r.Enabled, Retained: retained,
+		Settings: script.Settings{Spec: active.Spec},
 	}
 }
 
-// activeVersion returns the release's active version. If what runs here is not the
+// activeEdition returns the release's active version. If what runs here is not the
 // candidate that it is said to be, that is returned, so that the fingerprint shows it.
-func (r *Release) activeVersion() script.Version {
-	if r.active == nil || r.Runs.Number != r.Candidate.Version.Number || !r.Runs.SameProgram(r.Candidate.Version) {
-		return r.Runs
+func (r *Release) activeEdition() script.Edition {
+	if r.active != nil && r.Runs.Number == r.Candidate.Version.Number && r.Runs.SameProgram(r.Candidate.Version) {
+		return *r.active
 	}
-	return *r.active
+	limits := r.limits
+	if r.Limits != limits.OrDefaults() {
+		limits = r.Limits // what calls get is what counts
+	}
+	return script.Edition{Version: r.Runs, Spec: script.Spec{Limits: limits, Trigger: r.Trigger, Config: r.Config}}
 }
 
 // Untried reports whether the script's first version has yet to pass its tests: then
@@ -150,6 +157,7 @@ func intern(s string) string { return unique.Make(s).Value() }
 func (e *edition) version() script.Version {
 	return script.Version{
 		Number: e.number, Size: e.size, Digest: e.key.Digest, Engine: e.key.Engine, Entrypoint: e.key.Entrypoint, Signature: e.signature,
+		Spec: e.spec, SpecSize: e.specSize,
 	}
 }
 

@@ -126,7 +126,7 @@ func (x *Executor) execute(ctx context.Context, asked *gateway.Call, reply *gate
 	if err != nil {
 		return err
 	}
-	program, err := x.program(ctx, release, number, reply)
+	loaded, err := x.load(ctx, release, number, reply)
 	for err != nil {
 		// The release may have been replaced, and its source removed, before
 		// its program was loaded: then the call has not begun, and runs what
@@ -136,14 +136,14 @@ func (x *Executor) execute(ctx context.Context, asked *gateway.Call, reply *gate
 			return err
 		}
 		release = again
-		program, err = x.program(ctx, release, number, reply)
+		loaded, err = x.load(ctx, release, number, reply)
 	}
 	var counts *cache.Counts
 	if !trial && reply.Version == release.Runs.Number {
 		counts = release.Calls
 	}
 	c := x.calls.Get().(*call)
-	err = x.run(ctx, c, release, program, counts, asked, reply)
+	err = x.run(ctx, c, release, &loaded, counts, asked, reply)
 	c.invocation, c.admission, c.settings = engine.Invocation{}, admission.Call{}, script.TenantSettings{}
 	x.calls.Put(c)
 	return err
@@ -151,9 +151,9 @@ func (x *Executor) execute(ctx context.Context, asked *gateway.Call, reply *gate
 
 // run runs the program when it is the call's turn. The call counts among counts, unless
 // they are nil.
-func (x *Executor) run(ctx context.Context, c *call, release *cache.Release, program engine.Program, counts *cache.Counts, asked *gateway.Call, reply *gateway.Reply) error {
+func (x *Executor) run(ctx context.Context, c *call, release *cache.Release, loaded *loaded, counts *cache.Counts, asked *gateway.Call, reply *gateway.Reply) error {
 	c.settings = x.tenants(release.Name.Tenant).OrDefaults()
-	limits := release.Limits.AtMost(c.settings.Limits)
+	limits := loaded.Limits.AtMost(c.settings.Limits)
 	c.admission = admission.Call{
 		Tenant: release.Name.Tenant, Script: release.Name.Script, Settings: &c.settings,
 		Concurrency: limits.Concurrency, Timeout: limits.Timeout,
@@ -163,11 +163,11 @@ func (x *Executor) run(ctx context.Context, c *call, release *cache.Release, pro
 	}
 	defer c.turn.Leave()
 	c.invocation = engine.Invocation{
-		Tenant: release.Name.Tenant, Args: asked.Args, Config: release.Config, Limits: limits, Memory: share(&c.settings),
+		Tenant: release.Name.Tenant, Args: asked.Args, Config: loaded.Config, Limits: limits, Memory: share(&c.settings),
 		Script: release.Name.Script, Version: reply.Version, Traceparent: asked.Traceparent,
 		Host: x.host, Turn: &c.turn,
 	}
-	err := program.Run(ctx, &c.invocation, &reply.Result)
+	err := loaded.program.Run(ctx, &c.invocation, &reply.Result)
 	waited := c.turn.Waited()
 	if counts != nil {
 		note(ctx, counts, err, waited)
@@ -219,6 +219,22 @@ func (x *Executor) named(ref string) (*cache.Release, uint64, error) {
 		return nil, 0, x.notFound(parsed.Name)
 	}
 	return r, parsed.Version, nil
+}
+
+// loaded is a version that can run.
+type loaded struct {
+	program engine.Program
+	cache.Running
+}
+
+// load returns the version with the number as program does.
+func (x *Executor) load(ctx context.Context, r *cache.Release, number uint64, reply *gateway.Reply) (loaded, error) {
+	program, err := x.program(ctx, r, number, reply)
+	if err != nil {
+		return loaded{}, err
+	}
+	with, err := x.programs.Running(ctx, r, reply.Version)
+	return loaded{program, with}, unloaded(err, r.Name, reply.Version)
 }
 
 // program returns the program of the version with the number, or of the one that runs

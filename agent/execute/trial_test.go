@@ -35,7 +35,7 @@ func TestACandidateRunsWhereItIsToRun(t *testing.T) {
 			r.Retained = append(r.Retained, script.Version{Number: uint64(i + 1), Digest: script.DigestOf([]byte(src)), Engine: "fake"})
 		}
 		r.Active = r.Retained[0]
-		r.Candidate = &script.Candidate{Version: r.Retained[1], Attempt: 1, Threshold: share}
+		r.Candidate = &script.Candidate{Version: r.Retained[1], Spec: r.Settings.Spec, Attempt: 1, Threshold: share}
 		live := cache.NewReleaseOn("n", r)
 		n.table.Update([]*cache.Release{live}, nil)
 		return live
@@ -95,7 +95,7 @@ func TestFailedCallsOfACandidate(t *testing.T) {
 					r.Retained = append(r.Retained, script.Version{Number: uint64(i + 1), Digest: script.DigestOf([]byte(src)), Engine: "fake"})
 				}
 				r.Active = r.Retained[0]
-				r.Candidate = &script.Candidate{Version: r.Retained[1], Attempt: 1, Threshold: everywhere}
+				r.Candidate = &script.Candidate{Version: r.Retained[1], Spec: r.Settings.Spec, Attempt: 1, Threshold: everywhere}
 				live := cache.NewReleaseOn("n", r)
 				n.table.Update([]*cache.Release{live}, nil)
 				ctx, cancel := context.WithTimeout(t.Context(), c.timeout)
@@ -122,7 +122,7 @@ func TestWhatRunsNowhereButInTests(t *testing.T) {
 	n := newNode(t, 1<<20, 2, 2)
 	untried := func(failed string) func(*script.Release) {
 		return func(r *script.Release) {
-			r.Candidate = &script.Candidate{Version: r.Active, Attempt: 1, Failed: failed}
+			r.Candidate = &script.Candidate{Version: r.Active, Spec: r.Settings.Spec, Attempt: 1, Failed: failed}
 		}
 	}
 	n.publish("first", untried(""), "one")

@@ -199,6 +199,7 @@ type Trial struct {
 	Key     string // of the release
 	Version uint64 // of the candidate
 	Attempt uint64
+	Spec    script.Digest // of what it runs with
 	// Tested says that its tests were run; Err is of the first that failed, or nil.
 	Tested bool
 	Err    *script.Error

@@ -2,6 +2,7 @@ package follow
 
 import (
 	eventv1 "github.com/scriptorium-dev/scriptorium/proto/event/v1"
+	"github.com/scriptorium-dev/scriptorium/proto/wire"
 )
 
 // Bounds of what a status tells of candidates: it must fit into one message of NATS.
@@ -21,7 +22,7 @@ func trialsOf(trials []Trial) []*eventv1.Trial {
 	failed := 0
 	for _, t := range trials {
 		m := &eventv1.Trial{
-			Key: t.Key, Version: t.Version, Attempt: t.Attempt, Tested: t.Tested, Calls: t.Calls, FailedCalls: t.FailedCalls,
+			Key: t.Key, Version: t.Version, Attempt: t.Attempt, Spec: wire.FromDigest(t.Spec), Tested: t.Tested, Calls: t.Calls, FailedCalls: t.FailedCalls,
 		}
 		if t.Err != nil {
 			failed++

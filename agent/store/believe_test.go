@@ -215,8 +215,12 @@ func TestADiskOfProtocol1IsReadByThoseWhoTrustEverything(t *testing.T) {
 	dir := protocol1(t)
 	want := release("route", 7, "return 1", "return 2")
 	want.Settings = script.Settings{
-		Limits:  script.Limits{Instructions: 5000, Timeout: 20 * time.Millisecond},
-		Trigger: script.Trigger{Event: "http-request"}, Config: []byte(`{"a":1}`), HistoryLimit: 3,
+		Spec: script.Spec{
+			Limits:  script.Limits{Instructions: 5000, Timeout: 20 * time.Millisecond},
+			Trigger: script.Trigger{Event: "http-request"},
+			Config:  []byte(`{"a":1}`),
+		},
+		HistoryLimit: 3,
 	}
 	want.Pinned, want.ChangedAt = true, time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	for range 2 {

@@ -4,8 +4,6 @@ package trial
 
 import (
 	"context"
-	"crypto/sha256"
-	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -36,6 +34,7 @@ type Result struct {
 	Script  script.Name
 	Version uint64
 	Attempt uint64
+	Spec    script.Digest // of what the version runs with
 	// Tested says that it is over. Passed then means that Err is nil; else that is of the
 	// first test that failed, which its field names: "tests[ping]".
 	Tested bool
@@ -61,7 +60,6 @@ type Tester struct {
 type attempt struct {
 	Result
 	digest script.Digest // of the version
-	sum    sum           // of all its tests
 	tests  []script.Test // that are still to pass, the first being the next
 	tried  tried         // of the next
 	again  *time.Timer   // until it comes into the queue again
@@ -111,7 +109,7 @@ func (t *Tester) Live(releases []*script.Release, gone []script.Name) {
 // take takes in a release. t.mu is held.
 func (t *Tester) take(r *script.Release) {
 	c, before := r.Candidate, t.of[r.Name]
-	if before != nil && c != nil && before.is(c, r.Settings.Tests) {
+	if before != nil && c != nil && before.is(c) {
 		before.GivenUp = c.Failed != ""
 		if before.GivenUp && !before.Tested {
 			t.end(r.Name)
@@ -119,35 +117,29 @@ func (t *Tester) take(r *script.Release) {
 		return
 	}
 	t.end(r.Name)
-	if c == nil || c.Failed != "" || len(r.Settings.Tests) == 0 {
+	if c == nil || c.Failed != "" || len(c.Spec.Tests) == 0 {
 		return
 	}
 	a := &attempt{
-		Result: Result{Script: r.Name, Version: c.Version.Number, Attempt: c.Attempt},
-		digest: c.Version.Digest, sum: sumOf(r.Settings.Tests), tests: r.Settings.Tests,
+		Result: Result{Script: r.Name, Version: c.Version.Number, Attempt: c.Attempt, Spec: specOf(c)},
+		digest: c.Version.Digest, tests: c.Spec.Tests,
 	}
 	t.of[r.Name] = a
 	t.enqueue(a)
 }
 
-// is reports whether the attempt is that of the candidate, by the tests. A registry that
-// lost its store may give out a number again.
-func (a *attempt) is(c *script.Candidate, tests []script.Test) bool {
-	return a.Version == c.Version.Number && a.Attempt == c.Attempt && a.digest == c.Version.Digest && a.sum == sumOf(tests)
+// is reports whether the attempt is that of the candidate. A registry that lost its store may
+// give out a number again.
+func (a *attempt) is(c *script.Candidate) bool {
+	return a.Version == c.Version.Number && a.Attempt == c.Attempt && a.digest == c.Version.Digest && a.Spec == specOf(c)
 }
 
-// sum stands for tests: two of the same are of tests that script.SameTests says to be.
-type sum [sha256.Size]byte
-
-func sumOf(tests []script.Test) (s sum) {
-	h := sha256.New()
-	for _, t := range tests {
-		for _, part := range []string{t.Name, string(t.Error), string(t.Request), string(t.Expect)} {
-			fmt.Fprintf(h, "%d:%s", len(part), part)
-		}
+// specOf returns the digest of what the candidate runs with.
+func specOf(c *script.Candidate) script.Digest {
+	if c.Version.Spec.IsZero() { // a registry of before does not say it
+		return script.Version{}.With(c.Spec).Spec
 	}
-	h.Sum(s[:0])
-	return s
+	return c.Version.Spec
 }
 
 // end forgets the attempt of the script, and stops it. t.mu is held.

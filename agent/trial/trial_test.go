@@ -94,7 +94,7 @@ func release(name string, version, attempt uint64, requests ...string) *script.R
 		Candidate: &script.Candidate{Version: script.Version{Number: version}, Attempt: attempt},
 	}
 	for _, req := range requests {
-		r.Settings.Tests = append(r.Settings.Tests, script.Test{Name: "t" + req, Request: []byte(req), Expect: []byte(req)})
+		r.Candidate.Spec.Tests = append(r.Candidate.Spec.Tests, script.Test{Name: "t" + req, Request: []byte(req), Expect: []byte(req)})
 	}
 	return r
 }

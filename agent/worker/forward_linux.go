@@ -51,7 +51,10 @@ func (t *tenant) execute(ctx context.Context, call *gateway.Call, reply *gateway
 // limits returns those of a script, by its reference: the widest of the release that is
 // live and the one that is about to be, which the process may run already.
 func (t *tenant) limits(ref string) script.Limits {
-	name, _, _ := strings.Cut(ref, "@")
+	name, _, versioned := strings.Cut(ref, "@")
+	if versioned { // which has limits of its own
+		return script.MaxLimits()
+	}
 	limits, found := script.Limits{}, false
 	if r := t.pool.cfg.Node.Table.Get(name); r != nil {
 		limits, found = r.Limits, true

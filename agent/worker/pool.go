@@ -75,7 +75,7 @@ func (p *Pool) Committed(put []script.Object, removed []string) {
 			settings := o.Tenant.Settings.OrDefaults()
 			c.settings = &settings
 		case o.Release != nil:
-			c.limits[o.Release.Name.String()] = o.Release.Settings.Limits.OrDefaults()
+			c.limits[o.Release.Name.String()] = o.Release.SpecOn(p.cfg.Node.Agent).Limits.OrDefaults()
 		}
 	}
 	for _, key := range removed {

@@ -186,7 +186,9 @@ func (t *tenant) runsAlready(r *script.Release) bool {
 	if live == nil || r.Deleted {
 		return false
 	}
-	return live.Runs.SameProgram(r.RunsOn(t.pool.cfg.Node.Agent)) && live.Limits == r.Settings.Limits.OrDefaults() && bytes.Equal(live.Config, r.Settings.Config)
+	agent := t.pool.cfg.Node.Agent
+	spec := r.SpecOn(agent)
+	return live.Runs.SameProgram(r.RunsOn(agent)) && live.Limits == spec.Limits.OrDefaults() && bytes.Equal(live.Config, spec.Config)
 }
 
 // tellBlame tells the process who is in quarantine. t.mu is held.

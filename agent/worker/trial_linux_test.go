@@ -28,7 +28,7 @@ func (w *world) candidateOf(language string, change func(*script.Release), sourc
 		r.Retained = append(r.Retained, v)
 	}
 	r.Active = r.Retained[0]
-	r.Candidate = &script.Candidate{Version: r.Retained[len(r.Retained)-1], Attempt: 4}
+	r.Candidate = &script.Candidate{Version: r.Retained[len(r.Retained)-1], Spec: r.Settings.Spec, Attempt: 4}
 	if change != nil {
 		change(&r)
 	}

@@ -119,12 +119,13 @@ type contents struct {
 	entries map[string]struct{}
 	scripts int
 	sources int
+	specs   map[string]struct{} // the digests of those sources that are documents of settings
 	values  int
 	tenants int
 }
 
 func newContents() contents {
-	return contents{sum: sha256.New(), entries: make(map[string]struct{})}
+	return contents{sum: sha256.New(), entries: make(map[string]struct{}), specs: make(map[string]struct{})}
 }
 
 // add counts an entry. It is Invalid if there was one of that name.
@@ -164,13 +165,17 @@ func (c *contents) checkRecord(m *registryv1.ScriptRecord) (script.Name, error) 
 		return name, err
 	}
 	for _, v := range slices.Concat(m.GetRelease().GetRetained(), m.GetVersions()) {
-		digest, err := wire.ToDigest(v.GetDigest())
-		if err != nil {
-			return name, err
+		for _, raw := range [][]byte{v.GetDigest(), v.GetSpec()} {
+			digest, err := wire.ToDigest(raw)
+			if err != nil {
+				return name, err
+			}
+			if len(raw) > 0 && !c.has(blobPath(digest)) {
+				return name, script.Errorf(script.Invalid, scriptPath(name), "needs the source %s, which is not before it", digest)
+			}
 		}
-		if !c.has(blobPath(digest)) {
-			return name, script.Errorf(script.Invalid, scriptPath(name), "needs the source %s, which is not before it", digest)
-		}
+		c.specs[string(v.GetSpec())] = struct{}{}
 	}
+	delete(c.specs, "") // of an older registry
 	return name, nil
 }

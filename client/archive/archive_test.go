@@ -37,7 +37,7 @@ var (
 func record(tenant, name string, sources ...[]byte) *registryv1.ScriptRecord {
 	r := script.Release{
 		Name: script.Name{Tenant: tenant, Script: name}, Revision: 7, Latest: uint64(len(sources)) + 3, Pinned: true, Enabled: true,
-		Settings:  script.Settings{Config: []byte(`{"a":[1,"ü"]}`), Limits: script.Limits{Timeout: time.Second}},
+		Settings:  script.Settings{Spec: script.Spec{Config: []byte(`{"a":[1,"ü"]}`), Limits: script.Limits{Timeout: time.Second}}},
 		ChangedAt: at, Owner: "somebody", Deleted: len(sources) == 0,
 	}
 	m := &registryv1.ScriptRecord{}

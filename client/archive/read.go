@@ -30,6 +30,7 @@ const (
 // Read.
 func Verify(r io.Reader) (Summary, error) {
 	var s Summary
+	specs := map[string]struct{}{"": {}} // sources that are documents of settings; none of an older registry
 	for item, err := range Read(r) {
 		switch {
 		case err != nil:
@@ -38,6 +39,9 @@ func Verify(r io.Reader) (Summary, error) {
 			s.Header = *item.Header
 		case item.Script != nil:
 			s.Scripts++
+			for _, v := range item.Script.GetRelease().GetRetained() {
+				specs[string(v.GetSpec())] = struct{}{}
+			}
 		case item.Value != nil:
 			s.Values++
 		case item.Tenant != nil:
@@ -46,6 +50,7 @@ func Verify(r io.Reader) (Summary, error) {
 			s.Sources++
 		}
 	}
+	s.Sources -= len(specs) - 1
 	return s, nil
 }
 

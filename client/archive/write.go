@@ -119,7 +119,7 @@ func (w *Writer) put(name string, data []byte) error {
 
 // Summary returns what was written.
 func (w *Writer) Summary() Summary {
-	s := Summary{Scripts: w.content.scripts, Sources: w.content.sources, Values: w.content.values, Tenants: w.content.tenants}
+	s := Summary{Scripts: w.content.scripts, Sources: w.content.sources - len(w.content.specs), Values: w.content.values, Tenants: w.content.tenants}
 	if w.header != nil {
 		s.Header = *w.header
 	}

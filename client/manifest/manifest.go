@@ -78,7 +78,7 @@ func (m *Manifest) Publish() registryclient.PublishRequest {
 // Statement is what a publisher signs of the manifest.
 func (m *Manifest) Statement() publisher.Statement {
 	v := script.Version{Digest: script.DigestOf(m.Source), Engine: Engine, Entrypoint: m.Entrypoint}
-	return publisher.StatementOf(m.Name, v, m.Settings)
+	return publisher.StatementOf(m.Name, v, m.Settings.Spec)
 }
 
 // Load reads a manifest file, or all manifests of a folder: its files *.yaml,

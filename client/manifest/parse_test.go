@@ -68,22 +68,24 @@ func TestParseFull(t *testing.T) {
 		t.Errorf("got %+v", p)
 	}
 	want := script.Settings{
-		Limits: script.Limits{
-			Instructions: 1000, Timeout: 50 * time.Millisecond, SourceBytes: 2000, StringBytes: 3000, ResultBytes: 4000,
-			LogBytes: 5000, Concurrency: 6, Coroutines: true,
+		Spec: script.Spec{
+			Limits: script.Limits{
+				Instructions: 1000, Timeout: 50 * time.Millisecond, SourceBytes: 2000, StringBytes: 3000, ResultBytes: 4000,
+				LogBytes: 5000, Concurrency: 6, Coroutines: true,
+			},
+			Trigger: script.Trigger{Event: "http-request"},
+			Config:  []byte(`{"a":{},"b":[1,2.5,true,null,"<x>"]}`),
+			Tests: []script.Test{
+				{Name: "defaults"},
+				{Name: "routes", Request: []byte(`{"headers":{"host":"<a>"},"n":7}`), Expect: []byte(`[{"pool":null}]`)},
+				{Name: "nothing"},
+				{Name: "refuses", Request: []byte(`"x"`), Error: script.Script},
+			},
 		},
-		Trigger:      script.Trigger{Event: "http-request"},
-		Config:       []byte(`{"a":{},"b":[1,2.5,true,null,"<x>"]}`),
 		HistoryLimit: 3,
 		Rollout: script.Plan{
 			Steps:           []script.Step{{Percent: 10, Pause: 10 * time.Minute}, {Percent: 50}},
 			MaxErrorPercent: new(0),
-		},
-		Tests: []script.Test{
-			{Name: "defaults"},
-			{Name: "routes", Request: []byte(`{"headers":{"host":"<a>"},"n":7}`), Expect: []byte(`[{"pool":null}]`)},
-			{Name: "nothing"},
-			{Name: "refuses", Request: []byte(`"x"`), Error: script.Script},
 		},
 	}
 	if d := cmp.Diff(want, *p.Settings); d != "" {

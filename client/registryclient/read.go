@@ -79,20 +79,24 @@ func (c *Client) List(ctx context.Context, tenant string) iter.Seq2[script.Relea
 	}
 }
 
-// Source returns a version and its source; without a version in ref, the
+// Source returns a version and what it is made of; without a version in ref, the
 // active one.
-func (c *Client) Source(ctx context.Context, ref script.Ref) (script.Version, []byte, error) {
+func (c *Client) Source(ctx context.Context, ref script.Ref) (script.Edition, error) {
 	resp, err := call(ctx, c, c.registry.GetSource, &registryv1.GetSourceRequest{
 		Tenant: ref.Name.Tenant, Name: ref.Name.Script, Version: ref.Version,
 	})
 	if err != nil {
-		return script.Version{}, nil, err
+		return script.Edition{}, err
 	}
 	version, err := wire.ToVersion(resp.GetVersion())
 	if err != nil {
-		return script.Version{}, nil, malformed(err)
+		return script.Edition{}, malformed(err)
 	}
-	return version, resp.GetSource(), nil
+	settings, err := wire.ToSettings(resp.GetSettings())
+	if err != nil {
+		return script.Edition{}, malformed(err)
+	}
+	return script.Edition{Version: version, Spec: settings.Spec, Source: resp.GetSource()}, nil
 }
 
 // History returns the changes of a script, newest first.

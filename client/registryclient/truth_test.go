@@ -74,7 +74,7 @@ func (s *truth) candidate(t *testing.T) {
 	t.Helper()
 	p, err := s.client.Publish(t.Context(), registryclient.PublishRequest{
 		Name: route, Source: []byte("return 4"), Write: ada, Pin: new(uint64(4)),
-		Settings: &script.Settings{Tests: []script.Test{{Name: "answers"}}},
+		Settings: &script.Settings{Spec: script.Spec{Tests: []script.Test{{Name: "answers"}}}},
 	})
 	if err != nil || p.Release.Candidate == nil {
 		t.Fatalf("%+v, %v", p, err)

@@ -164,16 +164,6 @@ func (c *Client) SetEnabled(ctx context.Context, name script.Name, enabled bool,
 	return changed(resp, err)
 }
 
-// Configure replaces a script's settings.
-func (c *Client) Configure(ctx context.Context, name script.Name, s script.Settings, w Write) (script.Release, bool, error) {
-	resp, err := call(ctx, c, c.registry.Configure, &registryv1.ConfigureRequest{
-		Tenant: name.Tenant, Name: name.Script, Settings: wire.FromSettings(s),
-		Author: w.Author, Note: w.Note, ExpectedRevision: int64(w.ExpectedRevision),
-		Owner: w.Owner, Force: w.Force, RequestId: w.id(),
-	})
-	return changed(resp, err)
-}
-
 // SetOwner gives a script an owner, another one, or with "" none. The write acts
 // for w.Owner, as every other does: for the owner that there is, unless it is forced.
 func (c *Client) SetOwner(ctx context.Context, name script.Name, owner string, w Write) (script.Release, bool, error) {

@@ -33,10 +33,6 @@ var writes = map[string]func(context.Context, *registryclient.Client, registrycl
 		_, _, err := c.SetEnabled(ctx, route, false, w)
 		return err
 	},
-	"Configure": func(ctx context.Context, c *registryclient.Client, w registryclient.Write) error {
-		_, _, err := c.Configure(ctx, route, script.Settings{HistoryLimit: 5}, w)
-		return err
-	},
 	"SetOwner": func(ctx context.Context, c *registryclient.Client, w registryclient.Write) error {
 		_, _, err := c.SetOwner(ctx, route, "another", w)
 		return err

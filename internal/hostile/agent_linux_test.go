@@ -100,7 +100,7 @@ func publish(t *testing.T, registry string) {
 		for _, tenant := range []string{"acme", "shop", "iso"} {
 			if _, err := client.Publish(t.Context(), registryclient.PublishRequest{
 				Name: script.Name{Tenant: tenant, Script: name}, Source: []byte(source), Write: registryclient.Write{Author: "test"},
-				Settings: &script.Settings{Limits: script.Limits{Timeout: 10 * time.Second, StringBytes: mib, ResultBytes: mib}},
+				Settings: &script.Settings{Spec: script.Spec{Limits: script.Limits{Timeout: 10 * time.Second, StringBytes: mib, ResultBytes: mib}}},
 			}); err != nil {
 				t.Fatal(err)
 			}

@@ -96,7 +96,7 @@ func (s *stack) publish(n int) registryclient.Published {
 	p, err := s.registry.Publish(s.t.Context(), registryclient.PublishRequest{
 		Name: name, Source: edition(n), Write: registryclient.Write{Author: "test"},
 		// A busy machine may keep a call waiting for longer than the default.
-		Settings: &script.Settings{Limits: script.Limits{Timeout: script.MaxLimits().Timeout}},
+		Settings: &script.Settings{Spec: script.Spec{Limits: script.Limits{Timeout: script.MaxLimits().Timeout}}},
 	})
 	if err != nil {
 		s.t.Fatalf("publish edition %d: %v", n, err)
@@ -319,7 +319,7 @@ func TestAnyVersion(t *testing.T) {
 func TestLargeSource(t *testing.T) {
 	s := start(t)
 	source := "-- " + strings.Repeat("x", 500<<10) + "\nfunction handle() return 'large' end\n"
-	settings := script.Settings{Limits: script.Limits{SourceBytes: script.MaxSourceBytes}}
+	settings := script.Settings{Spec: script.Spec{Limits: script.Limits{SourceBytes: script.MaxSourceBytes}}}
 	p, err := s.registry.Publish(t.Context(), registryclient.PublishRequest{
 		Name: name, Source: []byte(source), Settings: &settings, Write: registryclient.Write{Author: "test"},
 	})

@@ -76,9 +76,9 @@ func startOwned(t *testing.T) *owned {
 // publishSigned is what the publisher does.
 func (o *owned) publishSigned(n int) {
 	o.t.Helper()
-	settings := script.Settings{Limits: script.Limits{Timeout: script.MaxLimits().Timeout}}
+	settings := script.Settings{Spec: script.Spec{Limits: script.Limits{Timeout: script.MaxLimits().Timeout}}}
 	v := script.Version{Digest: script.DigestOf(edition(n)), Engine: "lua", Entrypoint: "handle"}
-	signature, err := publisher.Sign(o.t.Context(), publisher.StatementOf(name, v, settings), o.key)
+	signature, err := publisher.Sign(o.t.Context(), publisher.StatementOf(name, v, settings.Spec), o.key)
 	if err != nil {
 		o.t.Fatal(err)
 	}

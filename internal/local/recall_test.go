@@ -40,7 +40,7 @@ func TestDoctorFromAgents(t *testing.T) {
 		if _, _, err := s.registry.PutValue(ctx, flag, fmt.Append(nil, "on ", i), data); err != nil {
 			t.Fatal(err)
 		}
-		settings := script.Settings{Config: fmt.Appendf(nil, `{"n":%d}`, i), Limits: script.Limits{Instructions: uint64(50_000 + i)}}
+		settings := script.Settings{Spec: script.Spec{Config: fmt.Appendf(nil, `{"n":%d}`, i), Limits: script.Limits{Instructions: uint64(50_000 + i)}}}
 		p, err := s.registry.Publish(ctx, registryclient.PublishRequest{
 			Name: name, Source: edition(1 + i), Settings: &settings, Write: registryclient.Write{Author: "test"},
 		})
@@ -111,8 +111,8 @@ func TestDoctorFromAgents(t *testing.T) {
 	if tenant, err := s.registry.Tenant(ctx, name.Tenant); err != nil || tenant.Settings.Concurrency != 8 {
 		t.Errorf("the settings: %+v, %v", tenant, err)
 	}
-	if _, got, err := s.registry.Source(ctx, script.Ref{Name: name, Version: 2}); err != nil || script.DigestOf(got) != source {
-		t.Errorf("the source: %q, %v", got, err)
+	if got, err := s.registry.Source(ctx, script.Ref{Name: name, Version: 2}); err != nil || script.DigestOf(got.Source) != source {
+		t.Errorf("the source: %q, %v", got.Source, err)
 	}
 	s.noDrift(1)
 	s.answers(answer(2))

@@ -251,8 +251,8 @@ func TestDoctor(t *testing.T) {
 	if err != nil || now.Active.Number != 2 || now.Settings.Limits != before.Settings.Limits || len(now.Retained) != 2 || now.Revision <= before.Revision {
 		t.Errorf("the script after the repair: %+v, %v; before %+v", now, err, before)
 	}
-	version, source, err := s.registry.Source(ctx, script.Ref{Name: name, Version: 1})
-	if err != nil || version.Author != "test" || script.DigestOf(source) != first {
+	version, err := s.registry.Source(ctx, script.Ref{Name: name, Version: 1})
+	if err != nil || version.Author != "test" || script.DigestOf(version.Source) != first {
 		t.Errorf("its first version: %+v, %v", version, err)
 	}
 	if value, content, err := s.registry.Value(ctx, flag); err != nil || string(content) != "on" {

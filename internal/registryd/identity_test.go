@@ -136,7 +136,7 @@ func TestImpossibleStatus(t *testing.T) {
 			Fleet: fleet, Agent: agent, Incarnation: "1", Sequence: 1 << 30, ActivatedRevision: int64(candidate.Revision),
 			Trials: []*eventv1.Trial{{
 				Key: "releases/acme/route", Version: candidate.Candidate.Version.Number, Attempt: candidate.Candidate.Attempt,
-				Calls: calls, FailedCalls: failed,
+				Spec: candidate.Candidate.Version.Spec[:], Calls: calls, FailedCalls: failed,
 			}},
 		}
 	}

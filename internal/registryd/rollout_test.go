@@ -103,7 +103,7 @@ func (c *crew) status(fleet, name string, r *script.Release) *eventv1.Status {
 	if candidate := r.Candidate; candidate != nil {
 		m.Trials = []*eventv1.Trial{{
 			Key: "releases/" + r.Name.String(), Version: candidate.Version.Number, Attempt: candidate.Attempt,
-			Tested: true, Error: c.tests(name),
+			Spec: candidate.Version.Spec[:], Tested: true, Error: c.tests(name),
 		}}
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -166,7 +166,9 @@ func (c *client) roll(t *testing.T, source string, first time.Duration) {
 	if _, err := c.Publish(t.Context(), &registryv1.PublishRequest{
 		Tenant: "acme", Author: "ann", Name: "route", Source: []byte(source),
 		Settings: wire.FromSettings(script.Settings{
-			Tests:   []script.Test{{Name: "it works"}},
+			Spec: script.Spec{
+				Tests: []script.Test{{Name: "it works"}},
+			},
 			Rollout: script.Plan{Steps: []script.Step{{Percent: 20, Pause: first}, {Percent: 50, Pause: 50 * time.Millisecond}}},
 		}),
 	}); err != nil {

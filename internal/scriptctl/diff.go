@@ -2,6 +2,7 @@ package scriptctl
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -18,10 +19,11 @@ func (a *app) diffCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "diff TENANT/NAME [FROM [TO]]",
 		Short: "Show what changed between two versions",
-		Long: `Diff prints what changed between two versions of a script, as a unified diff.
+		Long: `Diff prints what changed between two versions of a script, as a unified diff:
+of the source, and of the limits, the event, the config and the tests.
 
 Without FROM it compares the active version with the one before it; without TO,
-FROM with the active version. Equal sources print nothing.`,
+FROM with the active version. Equal versions print nothing.`,
 		Args:              wantArgs(1, 3, "a script, and two versions at most", "tenant/name [FROM [TO]]"),
 		ValidArgsFunction: a.completeNameThenVersions(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -52,25 +54,25 @@ func (a *app) diff(ctx context.Context, name script.Name, from, to uint64) error
 		}
 		to = r.Active.Number
 		if from == 0 {
-			if from = before(&r); from == 0 {
+			if from = versionBefore(&r); from == 0 {
 				return script.Errorf(script.NotFound, "", "%s has no version before v%d to compare with", name, to)
 			}
 		}
 	}
 	oldRef, newRef := script.Ref{Name: name, Version: from}, script.Ref{Name: name, Version: to}
-	oldVersion, oldCode, err := client.Source(ctx, oldRef)
+	before, err := client.Source(ctx, oldRef)
 	if err != nil {
 		return about(oldRef.String(), err)
 	}
-	newVersion, newCode, err := client.Source(ctx, newRef)
+	after, err := client.Source(ctx, newRef)
 	if err != nil {
 		return about(newRef.String(), err)
 	}
-	text := string(diff.Diff(oldRef.String(), oldCode, newRef.String(), newCode))
-	_, text, _ = strings.Cut(text, "\n") // its first line repeats the names
-	view := diffView{Script: name.String(), From: from, To: to, Diff: text}
-	if oldVersion.Entrypoint != newVersion.Entrypoint {
-		view.Entrypoint = &entrypointDiff{From: oldVersion.Entrypoint, To: newVersion.Entrypoint}
+	text := unified(oldRef.String(), before.Source, newRef.String(), after.Source)
+	settings := unified(oldRef.String()+" settings", settingsText(before.Spec), newRef.String()+" settings", settingsText(after.Spec))
+	view := diffView{Script: name.String(), From: from, To: to, Diff: text, Settings: settings}
+	if before.Entrypoint != after.Entrypoint {
+		view.Entrypoint = &entrypointDiff{From: before.Entrypoint, To: after.Entrypoint}
 	}
 	if a.output != formatTable {
 		return a.print(view, nil)
@@ -78,7 +80,23 @@ func (a *app) diff(ctx context.Context, name script.Name, from, to uint64) error
 	if e := view.Entrypoint; e != nil {
 		fmt.Fprintf(a.Err, "the entrypoint changed from %q to %q\n", e.From, e.To)
 	}
-	return a.writeDiff(text)
+	return a.writeDiff(text + settings)
+}
+
+// unified returns the unified diff of two texts; "" if they are equal.
+func unified(from string, before []byte, to string, after []byte) string {
+	text := string(diff.Diff(from, before, to, after))
+	_, text, _ = strings.Cut(text, "\n") // its first line repeats the names
+	return text
+}
+
+// settingsText returns what a version runs with as lines.
+func settingsText(s script.Spec) []byte {
+	text, err := json.MarshalIndent(viewOfSpec(s), "", "  ")
+	if err != nil {
+		return nil // JSON that the registry has checked
+	}
+	return append(text, '\n')
 }
 
 // diffView is what changed between two versions.
@@ -87,6 +105,7 @@ type diffView struct {
 	From       uint64          `json:"from"`
 	To         uint64          `json:"to"`
 	Diff       string          `json:"diff"`                 // unified; empty for equal sources
+	Settings   string          `json:"settings,omitempty"`   // as diff, of limits, event, config and tests
 	Entrypoint *entrypointDiff `json:"entrypoint,omitempty"` // when it changed
 }
 
@@ -95,8 +114,8 @@ type entrypointDiff struct {
 	To   string `json:"to"`
 }
 
-// before returns the highest retained version below the active one, or 0.
-func before(r *script.Release) uint64 {
+// versionBefore returns the highest retained version below the active one, or 0.
+func versionBefore(r *script.Release) uint64 {
 	var number uint64
 	for _, v := range r.Retained {
 		if v.Number < r.Active.Number {

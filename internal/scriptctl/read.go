@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -113,22 +114,37 @@ func (a *app) getCommand() *cobra.Command {
 type sourceView struct {
 	Script string `json:"script"`
 	versionView
+	specView
 	Source string `json:"source"`
 }
 
 func (a *app) getVersion(ctx context.Context, client *registryclient.Client, ref script.Ref, source bool) error {
-	version, code, err := client.Source(ctx, ref)
+	e, err := client.Source(ctx, ref)
 	if err != nil {
 		return about(ref.String(), err)
 	}
-	v := sourceView{Script: ref.Name.String(), versionView: viewOfVersion(&version), Source: string(code)}
+	v := sourceView{Script: ref.Name.String(), versionView: viewOfVersion(&e.Version), specView: viewOfSpec(e.Spec), Source: string(e.Source)}
 	return a.print(v, func(w io.Writer) {
 		if source {
-			_, _ = w.Write(code) // as it is, for a file
+			_, _ = w.Write(e.Source) // as it is, for a file
 			return
 		}
-		columns(w, append([][]string{{"script:", v.Script}}, versionRows(&version)...))
+		columns(w, slices.Concat([][]string{{"script:", v.Script}}, versionRows(&e.Version), v.rows()))
 	})
+}
+
+// rows say what a version runs with.
+func (v *specView) rows() [][]string {
+	config := "{}"
+	if len(v.Config) > 0 {
+		config = strings.TrimSpace(string(v.Config))
+	}
+	return [][]string{
+		{"event:", orDash(v.Event)},
+		{"limits:", limitsText(&v.Limits)},
+		{"config:", plain(config)},
+		{"tests:", testNames(v.Tests)},
+	}
 }
 
 func versionRows(v *script.Version) [][]string {
@@ -139,6 +155,8 @@ func versionRows(v *script.Version) [][]string {
 	rows := [][]string{
 		{"version:", "v" + strconv.FormatUint(v.Number, 10)},
 		{"digest:", v.Digest.String()},
+		{"settings:", orDash(v.Spec.String())},
+		{"whole:", orDash(v.Whole().String())},
 		{"engine:", plain(v.Engine)},
 		{"entrypoint:", plain(entrypoint)},
 		{"size:", fmt.Sprintf("%d bytes", v.Size)},
@@ -160,22 +178,13 @@ func (a *app) getScript(ctx context.Context, client *registryclient.Client, name
 	v := viewOfRelease(&r)
 	return a.print(v, func(w io.Writer) {
 		fmt.Fprintln(w, summary(&r))
-		config := "{}"
-		if len(v.Config) > 0 {
-			config = strings.TrimSpace(string(v.Config))
-		}
-		columns(w, [][]string{
+		columns(w, slices.Concat([][]string{
 			{"revision:", strconv.FormatInt(int64(v.Revision), 10)},
 			{"changed:", clock(r.ChangedAt)},
 			{"owner:", orDash(v.Owner)},
-			{"event:", orDash(v.Event)},
-			{"limits:", limitsText(&v.Limits)},
-			{"config:", plain(config)},
-			{"tests:", testNames(v.Tests)},
-			{"rollout:", orDash(stepsText(r.Settings.Rollout))},
-		})
+		}, v.rows(), [][]string{{"rollout:", orDash(stepsText(r.Settings.Rollout))}}))
 		fmt.Fprintln(w)
-		rows := [][]string{{"VERSION", "DIGEST", "SIZE", "ENTRYPOINT", "CREATED", ""}}
+		rows := [][]string{{"VERSION", "DIGEST", "SETTINGS", "SIZE", "ENTRYPOINT", "CREATED", ""}}
 		for i := len(r.Retained) - 1; i >= 0; i-- {
 			version, mark := r.Retained[i], ""
 			switch {
@@ -185,7 +194,7 @@ func (a *app) getScript(ctx context.Context, client *registryclient.Client, name
 				mark = "active"
 			}
 			rows = append(rows, []string{
-				"v" + strconv.FormatUint(version.Number, 10), version.Digest.Short(), strconv.Itoa(version.Size),
+				"v" + strconv.FormatUint(version.Number, 10), version.Digest.Short(), orDash(version.Spec.Short()), strconv.Itoa(version.Size),
 				orDash(version.Entrypoint), clock(version.CreatedAt), mark,
 			})
 		}
@@ -242,10 +251,10 @@ func (a *app) history(ctx context.Context, name script.Name) error {
 		return script.Errorf(script.NotFound, "", "%s has no history: there never was such a script", name)
 	}
 	views := []historyView{}
-	rows := [][]string{{"REVISION", "TIME", "CHANGE", "VERSION", "DIGEST", "AUTHOR", "NOTE"}}
+	rows := [][]string{{"REVISION", "TIME", "CHANGE", "VERSION", "DIGEST", "SETTINGS", "AUTHOR", "NOTE"}}
 	for _, e := range entries {
 		views = append(views, historyView{
-			Revision: e.Revision, Change: e.Change, Version: e.Version, Digest: e.Digest,
+			Revision: e.Revision, Change: e.Change, Version: e.Version, Digest: e.Digest, Settings: e.Spec,
 			Pinned: e.Pinned, Candidate: e.Candidate, Author: e.Author, Note: e.Note, Time: timeView(e.Time),
 		})
 		version := "-"
@@ -260,7 +269,7 @@ func (a *app) history(ctx context.Context, name script.Name) error {
 		}
 		rows = append(rows, []string{
 			strconv.FormatInt(int64(e.Revision), 10), clock(e.Time), plain(string(e.Change)), version,
-			orDash(e.Digest.Short()), orDash(e.Author), plain(e.Note),
+			orDash(e.Digest.Short()), orDash(e.Spec.Short()), orDash(e.Author), plain(e.Note),
 		})
 	}
 	return a.print(views, func(w io.Writer) { columns(w, rows) })

@@ -136,7 +136,7 @@ func (a *app) rolloutStatus(ctx context.Context, name script.Name) error {
 	v := candidacyView{
 		Script: name.String(), Revision: r.Revision, Version: r.Active.Number, Candidate: viewOfCandidate(r),
 		Desired: s.Desired, Trials: viewOfTrials(s.Trials), Rollout: viewOfPlan(r.Settings.Rollout),
-		Tests: viewOfTests(release.Settings.Tests), Failures: viewOfStatus(s).Failures,
+		Tests: viewOfTests(testsOf(&release)), Failures: viewOfStatus(s).Failures,
 	}
 	return a.print(v, func(w io.Writer) {
 		if r.Candidate == nil {
@@ -149,6 +149,14 @@ func (a *app) rolloutStatus(ctx context.Context, name script.Name) error {
 		fmt.Fprintln(w, summary(r))
 		columns(w, v.rows(s))
 	})
+}
+
+// testsOf returns the tests of the candidate, or, without one, of the active version.
+func testsOf(r *script.Release) []script.Test {
+	if r.Candidate != nil {
+		return r.Candidate.Spec.Tests
+	}
+	return r.Settings.Tests
 }
 
 func (v *candidacyView) rows(s *registryclient.ScriptStatus) [][]string {

@@ -24,17 +24,28 @@ type scriptView struct {
 	Enabled   bool            `json:"enabled"`
 	Deleted   bool            `json:"deleted"`
 	Owner     string          `json:"owner,omitempty"`
-	Event     string          `json:"event,omitempty"` // the trigger's
-	Limits    limitsView      `json:"limits"`
-	Config    json.RawMessage `json:"config,omitempty"`
+	specView                  // of the active version
 	Rollout   *planView       `json:"rollout,omitempty"`
-	Tests     []testView      `json:"tests,omitempty"`
 	Candidate *candidateView  `json:"candidate,omitempty"`
 	History   int             `json:"revisionHistoryLimit"`
 	ChangedAt *time.Time      `json:"changedAt,omitempty"`
 	Versions  []versionView   `json:"versions"` // those that are retained
 	// Of a script whose record the registry cannot read. Only its name is known then.
 	Unreadable *unreadableView `json:"unreadable,omitempty"`
+}
+
+// specView is what a version runs with.
+type specView struct {
+	Event  string          `json:"event,omitempty"` // the trigger's
+	Limits limitsView      `json:"limits"`
+	Config json.RawMessage `json:"config,omitempty"`
+	Tests  []testView      `json:"tests,omitempty"`
+}
+
+func viewOfSpec(s script.Spec) specView {
+	return specView{
+		Event: s.Trigger.Event, Limits: viewOfLimits(s.Limits.OrDefaults()), Config: plainJSON(s.Config), Tests: viewOfTests(s.Tests),
+	}
 }
 
 type limitsView struct {
@@ -50,7 +61,9 @@ type limitsView struct {
 
 type versionView struct {
 	Version    uint64        `json:"version"`
-	Digest     script.Digest `json:"digest"`
+	Digest     script.Digest `json:"digest"`            // of the source
+	Settings   script.Digest `json:"settings,omitzero"` // of what it runs with
+	Whole      script.Digest `json:"whole,omitzero"`    // of both, the engine and the entrypoint
 	Engine     string        `json:"engine"`
 	Entrypoint string        `json:"entrypoint"`
 	Size       int           `json:"size"`
@@ -67,6 +80,7 @@ type historyView struct {
 	Change    script.Change   `json:"change"`
 	Version   uint64          `json:"version"`
 	Digest    script.Digest   `json:"digest"`
+	Settings  script.Digest   `json:"settings,omitzero"` // the digest of what the version runs with
 	Pinned    bool            `json:"pinned"`
 	Candidate uint64          `json:"candidate,omitempty"` // its version
 	Author    string          `json:"author"`
@@ -139,11 +153,8 @@ func viewOfRelease(r *script.Release) scriptView {
 		Enabled:   r.Enabled,
 		Deleted:   r.Deleted,
 		Owner:     r.Owner,
-		Event:     r.Settings.Trigger.Event,
-		Limits:    viewOfLimits(r.Settings.Limits.OrDefaults()),
-		Config:    plainJSON(r.Settings.Config),
+		specView:  viewOfSpec(r.Settings.Spec),
 		Rollout:   viewOfPlan(r.Settings.Rollout),
-		Tests:     viewOfTests(r.Settings.Tests),
 		Candidate: viewOfCandidate(r),
 		History:   r.Settings.HistoryLimit,
 		ChangedAt: timeView(r.ChangedAt),
@@ -168,7 +179,7 @@ func viewOfLimits(l script.Limits) limitsView {
 
 func viewOfVersion(v *script.Version) versionView {
 	return versionView{
-		Version: v.Number, Digest: v.Digest, Engine: v.Engine, Entrypoint: v.Entrypoint, Size: v.Size,
+		Version: v.Number, Digest: v.Digest, Settings: v.Spec, Whole: v.Whole(), Engine: v.Engine, Entrypoint: v.Entrypoint, Size: v.Size,
 		Author: v.Author, Note: v.Note, CreatedAt: timeView(v.CreatedAt),
 		Signature: v.Signature, SignedBy: publisher.SignedBy(v.Signature),
 	}

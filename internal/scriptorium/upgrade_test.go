@@ -140,4 +140,27 @@ func TestUpgrade(t *testing.T) {
 	want["acme/pinned"] = "two x"
 	await(t, "the unpinned one goes live", func() bool { return answer("acme/pinned") == "two x" })
 	check("after that")
+
+	// What the versions of before run with stays what it was.
+	name := script.Name{Tenant: "acme", Script: "pinned"}
+	_, err = m.client.Publish(t.Context(), registryclient.PublishRequest{
+		Name: name, Source: []byte("function handle(name) return config.text .. name end"), Write: registryclient.Write{Author: "test"},
+		Settings: &script.Settings{Spec: script.Spec{Config: json.RawMessage(`{"text":"three "}`)}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	await(t, "a config of its own", func() bool { return answer("acme/pinned") == "three x" })
+	if _, _, err := m.client.Rollback(t.Context(), name, 0, registryclient.Write{Author: "test"}); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the version of before is back", func() bool { return answer("acme/pinned") == "two x" })
+	if got := answer("acme/pinned@3"); got != "three x" {
+		t.Errorf("version 3 answers %q", got)
+	}
+	for number, config := range map[uint64]string{1: "", 2: "", 3: `{"text":"three "}`} {
+		if e, err := m.client.Source(t.Context(), script.Ref{Name: name, Version: number}); err != nil || string(e.Spec.Config) != config {
+			t.Errorf("version %d: %s, %v", number, e.Spec.Config, err)
+		}
+	}
 }

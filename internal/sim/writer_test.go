@@ -67,7 +67,7 @@ func newWrite(st step) write {
 	case 4:
 		wr.change = script.ChangeDisable
 	case 5:
-		wr.change = script.ChangeConfigure
+		wr.change, wr.source, wr.planned = script.ChangePublish, newSource(r), true
 		wr.settings.HistoryLimit = r.IntN(4)
 	case 6, 7, 8:
 		wr.change = script.ChangeDelete
@@ -189,8 +189,6 @@ func (w *world) ask(s *server, wr write) (registry.Result, error) {
 		return rules.Rollback(ctx, registry.RollbackRequest{Write: base, Version: wr.number})
 	case script.ChangeEnable, script.ChangeDisable:
 		return rules.SetEnabled(ctx, registry.SetEnabledRequest{Write: base, Enabled: wr.change == script.ChangeEnable})
-	case script.ChangeConfigure:
-		return rules.Configure(ctx, registry.ConfigureRequest{Write: base, Settings: wr.settings})
 	}
 	return rules.Delete(ctx, registry.DeleteRequest{Write: base})
 }

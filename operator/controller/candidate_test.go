@@ -25,9 +25,9 @@ func trying(edit func(*script.Candidate)) *script.Release {
 	r := release()
 	v := script.Version{Number: 4, Digest: script.DigestOf([]byte{4})}
 	r.Latest, r.Retained = 4, append(r.Retained, v)
-	r.Settings.Tests = []script.Test{{Name: "alpha"}, {Name: "beta"}}
 	r.Settings.Rollout.Steps = []script.Step{{Percent: 10, Pause: 5 * time.Minute}, {Percent: 50}}
-	r.Candidate = &script.Candidate{Version: v, Attempt: 12, Since: began}
+	r.Candidate = &script.Candidate{Version: v, Spec: r.Settings.Spec, Attempt: 12, Since: began}
+	r.Candidate.Spec.Tests = []script.Test{{Name: "alpha"}, {Name: "beta"}}
 	if edit != nil {
 		edit(r.Candidate)
 	}
@@ -136,7 +136,7 @@ func TestCandidate(t *testing.T) {
 			name: "before the first step, without tests",
 			release: func() *script.Release {
 				r := trying(nil)
-				r.Settings.Tests = nil
+				r.Candidate.Spec.Tests = nil
 				return r
 			}(),
 			phase: v1alpha1.PhasePending, reason: "RollingOut", active: 3,

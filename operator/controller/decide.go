@@ -109,7 +109,8 @@ func difference(want *spec.Wanted, have *script.Release) Action {
 		note(Disabled, !want.Enabled)
 		return a
 	}
-	note(Published, !isNewest(want, have))
+	isNewest := isNewest(want, have)
+	note(Published, !isNewest)
 	pins := want.Pin != 0 && pinned(have) != want.Pin
 	back := pins && want.Pin < have.Active.Number
 	note(RolledBack, back)
@@ -117,10 +118,10 @@ func difference(want *spec.Wanted, have *script.Release) Action {
 	note(Unpinned, want.Pin == 0 && have.Pinned)
 	note(Enabled, want.Enabled && !have.Enabled)
 	note(Disabled, !want.Enabled && have.Enabled)
-	a.Configured = configured(want.Settings, have.Settings)
+	a.Configured = configured(want.Settings, have)
 	note(Configured, len(a.Configured) > 0)
 	note(TakenOver, have.Owner != want.Owner)
-	note(Signed, want.Signature != "" && isNewest(want, have) && newest(have).Signature != want.Signature)
+	note(Signed, want.Signature != "" && isNewest && newest(have).Signature != want.Signature)
 	return a
 }
 
@@ -138,9 +139,16 @@ func pinned(have *script.Release) uint64 {
 	return have.Active.Number
 }
 
-// isNewest reports whether the newest version there is runs what is wanted.
+// isNewest reports whether the newest version there is what is wanted.
 func isNewest(want *spec.Wanted, have *script.Release) bool {
-	return newest(have).SameProgram(script.Version{Digest: want.Digest(), Engine: manifest.Engine, Entrypoint: want.Entrypoint})
+	v := newest(have)
+	if !v.SameProgram(script.Version{Digest: want.Digest(), Engine: manifest.Engine, Entrypoint: want.Entrypoint}) {
+		return false
+	}
+	if v.Spec.IsZero() { // an older registry keeps one for the whole script
+		return have.Settings.Equal(want.Settings.Spec)
+	}
+	return v.Spec == v.With(want.Settings.Spec).Spec
 }
 
 // newest returns the newest version that there is.
@@ -151,12 +159,20 @@ func newest(have *script.Release) (v script.Version) {
 	return v
 }
 
-// configured returns the fields of the spec whose settings are others.
-func configured(a, b script.Settings) (fields []string) {
+// configured returns the fields of the spec whose settings are others than those of the newest
+// version, and of the release.
+func configured(a script.Settings, have *script.Release) (fields []string) {
 	note := func(field string, same bool) {
 		if !same {
 			fields = append(fields, field)
 		}
+	}
+	b := have.Settings
+	switch v := newest(have); {
+	case have.Candidate != nil && have.Candidate.Version.Number == v.Number:
+		b.Spec = have.Candidate.Spec
+	case v.Number != have.Active.Number: // the release does not say what it runs with
+		b.Spec = a.Spec
 	}
 	note("limits", a.Limits == b.Limits)
 	note("trigger", a.Trigger == b.Trigger)

@@ -38,7 +38,7 @@ func withCandidate(number uint64, step int, failed string) func(*script.Release)
 	return func(r *script.Release) {
 		v, _ := r.Retains(number)
 		r.Active = r.Retained[0]
-		r.Candidate = &script.Candidate{Version: v, Attempt: 7, Step: step, Failed: failed}
+		r.Candidate = &script.Candidate{Version: v, Spec: r.Settings.Spec, Attempt: 7, Step: step, Failed: failed}
 	}
 }
 
@@ -132,15 +132,15 @@ func TestDecide(t *testing.T) {
 		},
 		{
 			name: "limits", want: func(w *spec.Wanted) { w.Settings.Limits.Instructions = 5 },
-			kind: controller.Publish, says: []controller.Change{controller.Configured},
+			kind: controller.Publish, says: []controller.Change{controller.Published, controller.Configured},
 		},
 		{
 			name: "config", want: func(w *spec.Wanted) { w.Settings.Config = []byte(`{"a":1}`) },
-			kind: controller.Publish, says: []controller.Change{controller.Configured},
+			kind: controller.Publish, says: []controller.Change{controller.Published, controller.Configured},
 		},
 		{
 			name: "trigger", have: func(r *script.Release) { r.Settings.Trigger.Event = "http-request" },
-			kind: controller.Publish, says: []controller.Change{controller.Configured},
+			kind: controller.Publish, says: []controller.Change{controller.Published, controller.Configured},
 		},
 		{
 			name: "a plan", want: func(w *spec.Wanted) { w.Settings.Rollout.Steps = []script.Step{{Percent: 5}} },
@@ -156,14 +156,14 @@ func TestDecide(t *testing.T) {
 			have: func(r *script.Release) {
 				r.Settings.Tests = []script.Test{{Name: "a", Expect: []byte("1")}}
 			},
-			kind: controller.Publish, says: []controller.Change{controller.Configured},
+			kind: controller.Publish, says: []controller.Change{controller.Published, controller.Configured},
 		},
 		{name: "what was published is being tested", have: withCandidate(2, 0, ""), kind: controller.Keep},
 		{name: "it runs on some agents", have: withCandidate(2, 1, ""), kind: controller.Keep},
 		{name: "it was given up, or aborted by somebody", have: withCandidate(2, 0, "no"), kind: controller.Keep},
 		{
 			name: "the first version is being tested",
-			have: func(r *script.Release) { r.Candidate = &script.Candidate{Version: r.Active} },
+			have: func(r *script.Release) { r.Candidate = &script.Candidate{Version: r.Active, Spec: r.Settings.Spec} },
 			kind: controller.Keep,
 		},
 		{
@@ -246,8 +246,14 @@ func TestDecideOfADeletion(t *testing.T) {
 func TestDecideNamesTheSettings(t *testing.T) {
 	want := wanted()
 	want.Settings = script.Settings{
-		Limits: script.Limits{Instructions: 5}, Trigger: script.Trigger{Event: "http-request"}, Config: []byte("{}"), HistoryLimit: 3,
-		Rollout: script.Plan{MaxErrorPercent: new(5)}, Tests: []script.Test{{Name: "a"}},
+		Spec: script.Spec{
+			Limits:  script.Limits{Instructions: 5},
+			Trigger: script.Trigger{Event: "http-request"},
+			Config:  []byte("{}"),
+			Tests:   []script.Test{{Name: "a"}},
+		},
+		HistoryLimit: 3,
+		Rollout:      script.Plan{MaxErrorPercent: new(5)},
 	}
 	got := controller.Decide(controller.Situation{Want: &want, Owner: owner, Have: new(has()), Allowed: true, Bounded: true}).Configured
 	if all := []string{"limits", "trigger", "config", "revisionHistoryLimit", "rollout", "tests"}; !slices.Equal(got, all) {

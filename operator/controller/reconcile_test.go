@@ -138,7 +138,7 @@ func (w *world) apply(p registryclient.PublishRequest) registryclient.Published 
 	}
 	if w.candidates {
 		w.release.Active, w.release.Retained = before.Active, []script.Version{before.Active, v}
-		w.release.Candidate = &script.Candidate{Version: v, Attempt: uint64(w.revision), Since: time.Now()}
+		w.release.Candidate = &script.Candidate{Version: v, Spec: p.Settings.Spec, Attempt: uint64(w.revision), Since: time.Now()}
 	}
 	return registryclient.Published{Release: *w.release, Changed: true}
 }

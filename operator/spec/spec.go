@@ -161,7 +161,7 @@ func (r *reader) wanted(ls *v1alpha1.LuaScript) Wanted {
 // signature refuses one that is of something else. Whose it is agents and registries know.
 func (r *reader) signature(text string, w *Wanted) string {
 	v := script.Version{Digest: w.Digest(), Engine: manifest.Engine, Entrypoint: w.Entrypoint}
-	if e := script.AsError(publisher.Covers(text, publisher.StatementOf(w.Name, v, w.Settings))); e != nil {
+	if e := script.AsError(publisher.Covers(text, publisher.StatementOf(w.Name, v, w.Settings.Spec))); e != nil {
 		r.fault("spec.signature", "%s", e.Message)
 	}
 	return text

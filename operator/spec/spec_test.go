@@ -80,21 +80,24 @@ func TestWanted(t *testing.T) {
 			want: func(w *spec.Wanted) {
 				w.Entrypoint, w.Enabled, w.Pin = "main", false, 7
 				w.Settings = script.Settings{
-					Trigger: script.Trigger{Event: "http-request"}, HistoryLimit: 3,
-					Config: []byte(`{"a":"<&>","b":[1,12345678901234567890]}`),
+					Spec: script.Spec{
+						Trigger: script.Trigger{Event: "http-request"},
+						Config:  []byte(`{"a":"<&>","b":[1,12345678901234567890]}`),
+						Tests: []script.Test{
+							{Name: "an object", Request: []byte(`{"a":{"c":null,"d":"<&>"},"b":1}`), Expect: []byte(`[1.50,{"a":2,"b":1}]`)},
+							{Name: "fails", Request: []byte(`"x"`), Error: script.Script},
+							{Name: "nothing"},
+							{Name: "the default", Expect: []byte(`false`)},
+						},
+						Limits: script.Limits{
+							Instructions: 5, Timeout: 1500 * time.Millisecond, SourceBytes: 100, StringBytes: 2,
+							ResultBytes: 3, LogBytes: 4, Concurrency: 6, Coroutines: true,
+						},
+					},
+					HistoryLimit: 3,
 					Rollout: script.Plan{
 						Steps:           []script.Step{{Percent: 10, Pause: 90 * time.Minute}, {Percent: 50}, {Percent: 99}},
 						MaxErrorPercent: new(0),
-					},
-					Tests: []script.Test{
-						{Name: "an object", Request: []byte(`{"a":{"c":null,"d":"<&>"},"b":1}`), Expect: []byte(`[1.50,{"a":2,"b":1}]`)},
-						{Name: "fails", Request: []byte(`"x"`), Error: script.Script},
-						{Name: "nothing"},
-						{Name: "the default", Expect: []byte(`false`)},
-					},
-					Limits: script.Limits{
-						Instructions: 5, Timeout: 1500 * time.Millisecond, SourceBytes: 100, StringBytes: 2,
-						ResultBytes: 3, LogBytes: 4, Concurrency: 6, Coroutines: true,
 					},
 				}
 			},

@@ -113,7 +113,13 @@ func TestBehindItsBack(t *testing.T) {
 			return err
 		}},
 		{"configured", func() error {
-			_, _, err := w.registry.Configure(t.Context(), nameOf("route"), script.Settings{Trigger: script.Trigger{Event: "x"}}, forced)
+			e, err := w.registry.Source(t.Context(), script.Ref{Name: nameOf("route")})
+			if err != nil {
+				return err
+			}
+			_, err = w.registry.Publish(t.Context(), registryclient.PublishRequest{
+				Name: nameOf("route"), Source: e.Source, Entrypoint: &e.Entrypoint, Settings: &script.Settings{Spec: script.Spec{Trigger: script.Trigger{Event: "x"}}}, Write: forced,
+			})
 			return err
 		}},
 		{"given away", func() error {

@@ -81,7 +81,7 @@ func TestLife(t *testing.T) {
 	w.answers("route", 42)
 	w.told(ls, "Configured")
 	r, err := w.release("route")
-	if err != nil || r.Settings.Limits.Timeout.String() != "50ms" || r.Settings.Trigger.Event != "http-request" || r.Latest != 5 {
+	if err != nil || r.Settings.Limits.Timeout.String() != "50ms" || r.Settings.Trigger.Event != "http-request" || r.Latest != 6 {
 		t.Errorf("configured: %+v, %v", r, err)
 	}
 
@@ -96,18 +96,18 @@ func TestLife(t *testing.T) {
 	// The same name again is another script: it begins where the numbers went on.
 	ls = w.converged(w.create("route", 7))
 	w.answers("route", 7)
-	if ls.Status.ActiveVersion != 6 {
-		t.Errorf("created again: version %d, want 6", ls.Status.ActiveVersion)
+	if ls.Status.ActiveVersion != 7 {
+		t.Errorf("created again: version %d, want 7", ls.Status.ActiveVersion)
 	}
 
 	w.tells(ls, "Published", "Converged")
 	var all []string
 	for _, reason := range []string{
-		"Published", "Published", "Published", "Pinned", "Published", "RolledBack", "Unpinned", "Disabled", "Enabled", "Published", "Configured",
+		"Published", "Published", "Published", "Pinned", "Published", "RolledBack", "Unpinned", "Disabled", "Enabled", "Published",
 	} {
 		all = append(all, reason, "Converged")
 	}
-	w.tells(was, append(all, "Deleted")...)
+	w.tells(was, append(all, "Published", "Configured", "Converged", "Deleted")...)
 }
 
 // deleted deletes a LuaScript and waits until it is gone.

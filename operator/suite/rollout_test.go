@@ -135,13 +135,13 @@ func TestTests(t *testing.T) {
 	ls = w.givenUp(w.change(ls, reworded), "version 3 was given up")
 	w.unmoved("route", before)
 
-	// Tests that are right are no new version, and try it again.
+	// Tests that are right make a version, too.
 	ls = w.converged(w.change(ls, tested(3)))
 	w.answers("route", 3)
-	if ls.Status.ActiveVersion != 3 || ls.Status.LatestVersion != 3 {
+	if ls.Status.ActiveVersion != 4 || ls.Status.LatestVersion != 4 {
 		t.Errorf("mended: %+v", ls.Status)
 	}
-	ls = w.givenUp(w.change(ls, func(s *spec) { s.Source = source(4) }), "version 4 was given up", "tests[")
+	ls = w.givenUp(w.change(ls, func(s *spec) { s.Source = source(4) }), "version 5 was given up", "tests[")
 	ls = w.converged(w.change(ls, tested(3))) // back to what it was
 	w.answers("route", 3)
 	if ls.Status.Candidate != nil || ls.Status.Phase != v1alpha1.PhaseActive {
@@ -156,7 +156,7 @@ func TestTests(t *testing.T) {
 	ls = w.givenUp(w.change(ls, func(s *spec) { s.Script, s.Source = nil, source(6) }), "was given up", "tests[")
 	ls = w.converged(w.change(ls, func(s *spec) { s.Tests = nil }))
 	w.answers("route", 6)
-	if s := ls.Status; s.Candidate != nil || s.Phase != v1alpha1.PhaseActive || s.ActiveVersion != int64(before.Latest)+1 || s.LatestVersion != s.ActiveVersion {
+	if s := ls.Status; s.Candidate != nil || s.Phase != v1alpha1.PhaseActive || s.ActiveVersion != int64(before.Latest)+2 || s.LatestVersion != s.ActiveVersion {
 		t.Errorf("without tests: %+v", s)
 	}
 	w.deleted(ls)
@@ -304,9 +304,12 @@ func TestPinOfWhatIsPublished(t *testing.T) {
 	}
 	ls = w.givenUp(w.change(ls, reworded), "version 2 was given up")
 	w.unmoved("route", before)
-	ls = w.converged(w.change(ls, tested(2)))
+	ls = w.converged(w.change(ls, func(s *spec) {
+		tested(2)(s)
+		s.Version = new(int64(3)) // other tests are another version
+	}))
 	w.answers("route", 2)
-	if ls.Status.ActiveVersion != 2 || *ls.Spec.Version != 2 {
+	if ls.Status.ActiveVersion != 3 || *ls.Spec.Version != 3 {
 		t.Errorf("%+v", ls.Status)
 	}
 }

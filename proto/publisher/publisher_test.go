@@ -32,10 +32,12 @@ func newVersion(number uint64, source string) script.Version {
 
 func settings() script.Settings {
 	return script.Settings{
-		Config:  json.RawMessage(`{"upstream":"a"}`),
-		Limits:  script.Limits{Timeout: time.Second},
-		Trigger: script.Trigger{Event: "http-request"},
-		Tests:   []script.Test{{Name: "t", Request: json.RawMessage(`{"a":1}`), Expect: json.RawMessage(`{}`)}},
+		Spec: script.Spec{
+			Config:  json.RawMessage(`{"upstream":"a"}`),
+			Limits:  script.Limits{Timeout: time.Second},
+			Trigger: script.Trigger{Event: "http-request"},
+			Tests:   []script.Test{{Name: "t", Request: json.RawMessage(`{"a":1}`), Expect: json.RawMessage(`{}`)}},
+		},
 	}
 }
 
@@ -68,7 +70,7 @@ func signer(tb testing.TB, private crypto.Signer) *publisher.Signer {
 
 func signed(tb testing.TB, by *publisher.Signer, n script.Name, v script.Version, s script.Settings) script.Version {
 	tb.Helper()
-	signature, err := publisher.Sign(tb.Context(), publisher.StatementOf(n, v, s), by)
+	signature, err := publisher.Sign(tb.Context(), publisher.StatementOf(n, v, s.Spec), by)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -305,14 +307,14 @@ func TestCovers(t *testing.T) {
 	v := signed(t, signer(t, p256(t)), name, newVersion(1, "one"), settings())
 	spaced := settings()
 	spaced.Config = json.RawMessage(`{ "upstream" : "a" }`)
-	if err := publisher.Covers(v.Signature, publisher.StatementOf(name, v, spaced)); err != nil {
+	if err := publisher.Covers(v.Signature, publisher.StatementOf(name, v, spaced.Spec)); err != nil {
 		t.Errorf("with space in the JSON: %v", err)
 	}
 	for what, statement := range map[string]publisher.Statement{
-		"source":     publisher.StatementOf(name, newVersion(1, "two"), settings()),
-		"limits":     publisher.StatementOf(name, v, script.Settings{Trigger: settings().Trigger}),
-		"tenant":     publisher.StatementOf(script.Name{Tenant: "shop", Script: "route"}, v, settings()),
-		"entrypoint": publisher.StatementOf(name, script.Version{Digest: v.Digest, Engine: "lua"}, settings()),
+		"source":     publisher.StatementOf(name, newVersion(1, "two"), settings().Spec),
+		"limits":     publisher.StatementOf(name, v, script.Spec{Trigger: settings().Trigger}),
+		"tenant":     publisher.StatementOf(script.Name{Tenant: "shop", Script: "route"}, v, settings().Spec),
+		"entrypoint": publisher.StatementOf(name, script.Version{Digest: v.Digest, Engine: "lua"}, settings().Spec),
 	} {
 		if err := publisher.Covers(v.Signature, statement); script.KindOf(err) != script.Invalid || !strings.Contains(err.Error(), "of another "+what) {
 			t.Errorf("%s: %v", what, err)
@@ -448,7 +450,7 @@ func FuzzSignature(f *testing.F) {
 		if err := trust.Release(release(v, settings())); script.KindOf(err) != script.Denied {
 			t.Errorf("%q: %v", text, err)
 		}
-		_ = publisher.Covers(text, publisher.StatementOf(name, v, settings()))
+		_ = publisher.Covers(text, publisher.StatementOf(name, v, settings().Spec))
 		_ = publisher.SignedBy(text)
 	})
 }

@@ -62,8 +62,8 @@ type limits struct {
 	Coroutines   bool          `json:"coroutines,omitempty"`
 }
 
-// StatementOf returns the statement about the version of the script, with the settings.
-func StatementOf(name script.Name, v script.Version, s script.Settings) Statement {
+// StatementOf returns the statement about the version of the script, which runs with s.
+func StatementOf(name script.Name, v script.Version, s script.Spec) Statement {
 	return Statement{programOf(name, v), settingsOf(s)}
 }
 
@@ -71,7 +71,7 @@ func programOf(name script.Name, v script.Version) Program {
 	return Program{Tenant: name.Tenant, Script: name.Script, Engine: v.Engine, Entrypoint: v.Entrypoint, Source: v.Digest}
 }
 
-func settingsOf(s script.Settings) Settings {
+func settingsOf(s script.Spec) Settings {
 	return Settings{
 		Trigger: s.Trigger.Event,
 		Limits:  limits(s.Limits),

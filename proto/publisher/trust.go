@@ -176,34 +176,36 @@ func printable(ids []string) []string {
 }
 
 // Release returns a Denied error unless publishers have signed all that the release may run: the
-// active version and the candidate, and the settings together with some retained version.
+// active version and the candidate, and what each runs with together with some retained version.
+// Versions from before registries recorded what they run with have that of others.
 func (t *Trust) Release(r *script.Release) error {
 	if r.Deleted || !t.Requires(r.Name.Tenant) {
 		return nil
 	}
-	runs := []script.Version{r.Active}
-	if r.Candidate != nil && r.Candidate.Version.Number != r.Active.Number {
-		runs = append(runs, r.Candidate.Version)
+	if err := t.runs(r, r.Active, r.Settings.Spec); err != nil {
+		return err
 	}
-	want, signed := settingsOf(r.Settings), false
-	var differs string
-	for _, v := range runs {
-		s, err := t.version(r.Name, v)
-		if err != nil {
-			return err
-		}
-		differs = s.differs(Statement{s.Program, want})
-		signed = signed || differs == ""
+	if r.Candidate != nil && r.Candidate.Version.Number != r.Active.Number {
+		return t.runs(r, r.Candidate.Version, r.Candidate.Spec)
+	}
+	return nil
+}
+
+// runs returns a Denied error unless the version of the release may run with spec.
+func (t *Trust) runs(r *script.Release, v script.Version, spec script.Spec) error {
+	s, err := t.version(r.Name, v)
+	if err != nil {
+		return err
+	}
+	want := settingsOf(spec)
+	differs := s.differs(Statement{s.Program, want})
+	if differs == "" {
+		return nil
 	}
 	for _, v := range slices.Backward(r.Retained) {
-		if signed {
+		if s, err := t.version(r.Name, v); err == nil && s.Settings == want {
 			return nil
 		}
-		s, err := t.version(r.Name, v)
-		signed = err == nil && s.Settings == want
-	}
-	if signed {
-		return nil
 	}
 	return script.Errorf(script.Denied, field, "the %s of %s, revision %d, is not what a publisher has signed: sign it (scriptctl sign, or publish --sign)", differs, r.Name, r.Revision)
 }

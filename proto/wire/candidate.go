@@ -7,11 +7,12 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-func fromCandidate(c *script.Candidate) *scriptv1.Candidate {
+func fromCandidate(r *script.Release) *scriptv1.Candidate {
+	c := r.Candidate
 	if c == nil {
 		return nil
 	}
-	return &scriptv1.Candidate{
+	m := &scriptv1.Candidate{
 		Version: c.Version.Number,
 		Attempt: c.Attempt,
 		Tries:   int32(c.Tries), //nolint:gosec // a person's retries
@@ -21,9 +22,13 @@ func fromCandidate(c *script.Candidate) *scriptv1.Candidate {
 		Since:   fromTime(c.Since),
 		Failed:  c.Failed,
 	}
+	if !c.Spec.Equal(r.Settings.Spec) {
+		m.Settings = FromSettings(script.Settings{Spec: c.Spec})
+	}
+	return m
 }
 
-// toCandidate returns the candidate of r, which has its retained versions.
+// toCandidate returns the candidate of r, which has its retained versions and its settings.
 func toCandidate(m *scriptv1.Candidate, r *script.Release) (*script.Candidate, error) {
 	if m == nil {
 		return nil, nil
@@ -32,8 +37,17 @@ func toCandidate(m *scriptv1.Candidate, r *script.Release) (*script.Candidate, e
 	if !ok {
 		return nil, script.Errorf(script.Invalid, "release", "%s: the candidate %d is not among the retained versions", r.Name, m.GetVersion())
 	}
+	spec := r.Settings.Spec
+	if m.Settings != nil {
+		settings, err := ToSettings(m.GetSettings())
+		if err != nil {
+			return nil, err
+		}
+		spec = settings.Spec
+	}
 	return &script.Candidate{
 		Version:   v,
+		Spec:      spec,
 		Attempt:   m.GetAttempt(),
 		Tries:     int(m.GetTries()),
 		Step:      int(m.GetStep()),

@@ -26,12 +26,12 @@ func FromRelease(r script.Release) *scriptv1.Release {
 	}
 	if r.Active.Number != 0 {
 		m.Active = FromVersion(r.Active)
-		m.Active.Signature = "" // the retained version has it
+		m.Active.Signature, m.Active.Spec, m.Active.SpecSize = "", nil, 0 // the retained version has them
 	}
 	for _, v := range r.Retained {
 		m.Retained = append(m.Retained, FromVersion(v))
 	}
-	m.Candidate = fromCandidate(r.Candidate)
+	m.Candidate = fromCandidate(&r)
 	return m
 }
 
@@ -75,7 +75,7 @@ func ToRelease(m *scriptv1.Release) (script.Release, error) {
 	if !ok || !v.SameProgram(r.Active) {
 		return script.Release{}, script.Errorf(script.Invalid, "release", "%s: the active version %d is not among the retained ones", r.Name, r.Active.Number)
 	}
-	r.Active.Signature = v.Signature
+	r.Active.Signature, r.Active.Spec, r.Active.SpecSize = v.Signature, v.Spec, v.SpecSize
 	return r, nil
 }
 
@@ -91,6 +91,8 @@ func FromVersion(v script.Version) *scriptv1.Version {
 		Note:       v.Note,
 		CreatedAt:  fromTime(v.CreatedAt),
 		Signature:  v.Signature,
+		Spec:       FromDigest(v.Spec),
+		SpecSize:   int64(v.SpecSize),
 	}
 }
 
@@ -102,6 +104,13 @@ func ToVersion(m *scriptv1.Version) (script.Version, error) {
 	}
 	if m.GetNumber() == 0 || digest.IsZero() {
 		return script.Version{}, script.Errorf(script.Invalid, "version", "has no number or no digest")
+	}
+	spec, err := ToDigest(m.GetSpec())
+	if err != nil {
+		return script.Version{}, err
+	}
+	if m.GetSpecSize() < 0 || m.GetSpecSize() > script.MaxSourceBytes {
+		return script.Version{}, script.Errorf(script.Invalid, "version", "has settings of the impossible size %d", m.GetSpecSize())
 	}
 	if m.GetSize() < 0 || m.GetSize() > script.MaxSourceBytes {
 		return script.Version{}, script.Errorf(script.Invalid, "version", "has the impossible size %d", m.GetSize())
@@ -116,6 +125,8 @@ func ToVersion(m *scriptv1.Version) (script.Version, error) {
 		Note:       m.GetNote(),
 		CreatedAt:  toTime(m.GetCreatedAt()),
 		Signature:  m.GetSignature(),
+		Spec:       spec,
+		SpecSize:   int(m.GetSpecSize()),
 	}, nil
 }
 
@@ -161,12 +172,14 @@ func ToSettings(m *scriptv1.Settings) (script.Settings, error) {
 		return script.Settings{}, err
 	}
 	return script.Settings{
-		Limits:       limits,
-		Trigger:      script.Trigger{Event: m.GetTrigger().GetEvent()},
-		Config:       m.GetConfig(),
+		Spec: script.Spec{
+			Limits:  limits,
+			Trigger: script.Trigger{Event: m.GetTrigger().GetEvent()},
+			Config:  m.GetConfig(),
+			Tests:   toTests(m.GetTests()),
+		},
 		HistoryLimit: int(m.GetHistoryLimit()),
 		Rollout:      plan,
-		Tests:        toTests(m.GetTests()),
 	}, nil
 }
 
@@ -219,12 +232,17 @@ func FromHistoryEntry(e script.HistoryEntry) *scriptv1.HistoryEntry {
 		Time:     fromTime(e.Time),
 
 		Candidate: e.Candidate,
+		Spec:      FromDigest(e.Spec),
 	}
 }
 
 // ToHistoryEntry reads m.
 func ToHistoryEntry(m *scriptv1.HistoryEntry) (script.HistoryEntry, error) {
 	digest, err := ToDigest(m.GetDigest())
+	if err != nil {
+		return script.HistoryEntry{}, err
+	}
+	spec, err := ToDigest(m.GetSpec())
 	if err != nil {
 		return script.HistoryEntry{}, err
 	}
@@ -239,6 +257,7 @@ func ToHistoryEntry(m *scriptv1.HistoryEntry) (script.HistoryEntry, error) {
 		Time:     toTime(m.GetTime()),
 
 		Candidate: m.GetCandidate(),
+		Spec:      spec,
 	}, nil
 }
 

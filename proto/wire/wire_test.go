@@ -27,9 +27,11 @@ func release() script.Release {
 		Active: v, Latest: 4, Pinned: true, Enabled: true,
 		Retained: []script.Version{{Number: 2, Digest: script.DigestOf([]byte("x")), Engine: "lua"}, v},
 		Settings: script.Settings{
-			Limits:       script.Limits{Instructions: 7, Timeout: time.Second, SourceBytes: 1, StringBytes: 2, ResultBytes: 3},
-			Trigger:      script.Trigger{Event: "http-request"},
-			Config:       []byte(`{"a":1}`),
+			Spec: script.Spec{
+				Limits:  script.Limits{Instructions: 7, Timeout: time.Second, SourceBytes: 1, StringBytes: 2, ResultBytes: 3},
+				Trigger: script.Trigger{Event: "http-request"},
+				Config:  []byte(`{"a":1}`),
+			},
 			HistoryLimit: 5,
 		},
 		ChangedAt: time.Unix(1_700_000_001, 0).UTC(),

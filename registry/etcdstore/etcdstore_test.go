@@ -329,7 +329,7 @@ func TestSmallSourcesAreTold(t *testing.T) {
 	for i, source := range sources {
 		// The last is a candidate of the script before.
 		name := script.Name{Tenant: "acme", Script: fmt.Sprint("s", min(i, len(sources)-2))}
-		settings := &script.Settings{Rollout: script.Plan{Steps: []script.Step{{Percent: 10}}}, Limits: script.Limits{SourceBytes: 1 << 20}}
+		settings := &script.Settings{Spec: script.Spec{Limits: script.Limits{SourceBytes: 1 << 20}}, Rollout: script.Plan{Steps: []script.Step{{Percent: 10}}}}
 		result, err := r.Publish(t.Context(), registry.PublishRequest{
 			Write: registry.Write{Name: name, Author: "ann", By: access.Everybody("unix")}, Source: []byte(source), Settings: settings,
 		})

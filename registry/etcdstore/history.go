@@ -76,6 +76,7 @@ func (s *Store) Record(ctx context.Context, r script.Release, at int64) ([]scrip
 	versions := make([]script.Version, 0, len(r.Retained))
 	for _, v := range r.Retained {
 		if full, ok := known[v.Number]; ok && full.Digest == v.Digest {
+			full.Spec, full.SpecSize = v.Spec, v.SpecSize // which an older record lacks
 			v = full
 		}
 		versions = append(versions, v) // where the record cannot be read, without author and note

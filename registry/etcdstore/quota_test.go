@@ -73,7 +73,7 @@ func (b *small) publish(t *testing.T) error {
 	w := registry.Write{Name: quotaName, Author: "ann", By: access.Everybody("unix"), RequestID: rand.Text()}
 	source := strings.Repeat("-- "+rand.Text()+"\n", (256<<10)/(len(rand.Text())+4))
 	_, failed := b.Publish(ctx, registry.PublishRequest{
-		Write: w, Source: []byte(source), Settings: &script.Settings{HistoryLimit: 1, Limits: script.Limits{SourceBytes: 1 << 20}},
+		Write: w, Source: []byte(source), Settings: &script.Settings{Spec: script.Spec{Limits: script.Limits{SourceBytes: 1 << 20}}, HistoryLimit: 1},
 	})
 	done, happened, err := b.store.Request(ctx, quotaName, w.RequestID)
 	if err != nil || failed == nil && !happened {

@@ -2,6 +2,7 @@ package etcdstore
 
 import (
 	"context"
+	"slices"
 	"strconv"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
@@ -33,9 +34,9 @@ func (s *Store) Restore(ctx context.Context, r registry.Restoration) (script.Rev
 		return script.Revision(resp.Header.Revision), nil
 	}
 	if modRevision(resp, 0) == int64(r.Guard) {
-		for i, v := range r.Version {
+		for i, digest := range needed(r) {
 			if resp.Responses[1+i].GetResponseRange().GetCount() == 0 {
-				return 0, script.Errorf(script.NotFound, "digest", "there is no source %s, which version %d of %s needs", v.Digest, v.Number, r.Release.Name)
+				return 0, script.Errorf(script.NotFound, "digest", "there is no source %s, which %s needs", digest, r.Release.Name)
 			}
 		}
 	}
@@ -61,12 +62,26 @@ func (s *Store) restoration(ctx context.Context, r registry.Restoration) (*chang
 		if err != nil {
 			return nil, script.Errorf(script.Internal, "", "encode version %d of %s: %w", v.Number, name, err)
 		}
-		blob := s.keys.blob(v.Digest)
-		ch.guards = append(ch.guards, clientv3.Compare(clientv3.CreateRevision(blob), ">", 0))
-		ch.asks = append(ch.asks, clientv3.OpGet(blob, clientv3.WithCountOnly()))
 		ch.ops = append(ch.ops, clientv3.OpPut(s.keys.version(name, v.Number), string(value)))
 	}
+	for _, digest := range needed(r) {
+		blob := s.keys.blob(digest)
+		ch.guards = append(ch.guards, clientv3.Compare(clientv3.CreateRevision(blob), ">", 0))
+		ch.asks = append(ch.asks, clientv3.OpGet(blob, clientv3.WithCountOnly()))
+	}
 	return ch, s.replaceRelease(ctx, ch, r)
+}
+
+// needed are the digests of what the restored release retains, each once: at most two of each
+// version.
+func needed(r registry.Restoration) []script.Digest {
+	var digests []script.Digest
+	for digest := range (script.Object{Release: &r.Release}).Retained {
+		if !slices.Contains(digests, digest) {
+			digests = append(digests, digest)
+		}
+	}
+	return digests
 }
 
 // replaceHistory puts the restoration's lines in place of those that there are,

@@ -299,8 +299,13 @@ func readTrials(messages []*eventv1.Trial, tenants script.Selector, room *room) 
 			skipped++
 			continue
 		}
+		spec, err := wire.ToDigest(m.GetSpec())
+		if err != nil {
+			skipped++
+			continue
+		}
 		trials = append(trials, fleet.Trial{
-			Name: name, Version: m.GetVersion(), Attempt: m.GetAttempt(),
+			Name: name, Spec: spec, Version: m.GetVersion(), Attempt: m.GetAttempt(),
 			Tested: m.GetTested(), Err: readCause(m.GetError(), maxTrialMessage, room), Waiting: room.cut(m.GetWaiting(), maxWaiting),
 			Calls: m.GetCalls(), FailedCalls: m.GetFailedCalls(),
 		})

@@ -147,7 +147,7 @@ func (w writer) publish(tenant, name, source string) script.Release {
 	w.t.Helper()
 	limits := script.MaxLimits()
 	result, err := w.registry.Publish(context.Background(), registry.PublishRequest{
-		Write: writeOf(tenant, name), Source: []byte(source), Entrypoint: "handle", Settings: &script.Settings{Limits: limits},
+		Write: writeOf(tenant, name), Source: []byte(source), Entrypoint: "handle", Settings: &script.Settings{Spec: script.Spec{Limits: limits}},
 	})
 	if err != nil {
 		w.t.Error(err)

@@ -1,6 +1,7 @@
 package fleet_test
 
 import (
+	"reflect"
 	"testing"
 	"time"
 
@@ -33,7 +34,7 @@ func TestResetOfCandidates(t *testing.T) {
 				if len(list) != test.want {
 					t.Fatalf("%d candidacies, want %d", len(list), test.want)
 				}
-				if test.want == 1 && *list[0].Release.Candidate != *r.Candidate {
+				if test.want == 1 && !reflect.DeepEqual(list[0].Release.Candidate, r.Candidate) {
 					t.Errorf("candidate %+v, want %+v", *list[0].Release.Candidate, *r.Candidate)
 				}
 				if n := b.CandidateCounts(); n.Testing != test.want || n.RollingOut+n.Failed != 0 {

@@ -99,7 +99,7 @@ func (f *Fleet) waiting(p *progress, c *candidacy, s *survey) (n int, first []st
 	if p.release.Candidate.Failed != "" {
 		return 0, nil
 	}
-	followers, late, tests := s.followers(c.name.Tenant), s.late(p), len(p.release.Settings.Tests) > 0
+	followers, late, tests := s.followers(c.name.Tenant), s.late(p), len(p.release.Candidate.Spec.Tests) > 0
 	s.wanted = s.wanted[:0]
 	for i, word := range followers {
 		wanted := late.word(i) | c.members.word(i)&^c.heard.word(i)

@@ -36,7 +36,7 @@ func TestWaitingFor(t *testing.T) {
 	}
 	b.follow("elsewhere", 10, "shop")
 	tested := b.candidate(route, 11, 11, 0)
-	tested.Settings.Tests = make([]script.Test, 1)
+	tested.Candidate.Spec.Tests = make([]script.Test, 1)
 	b.apply(tested)
 	waits(agents)
 	for _, a := range agents { // to activate it is not all that there is to it
@@ -149,7 +149,7 @@ func TestWhatMayPass(t *testing.T) {
 func TestWhatHoldsATestUp(t *testing.T) {
 	b := newBench(t)
 	r := b.candidate(route, 11, 11, 0)
-	r.Settings.Tests = make([]script.Test, 1)
+	r.Candidate.Spec.Tests = make([]script.Test, 1)
 	b.apply(r)
 	say := func(agent, why string) {
 		report := b.report(agent, 11)
@@ -187,4 +187,29 @@ func TestWhatHoldsATestUp(t *testing.T) {
 	told("1 [b] ")
 	b.trial("b", 11, 11, "")
 	told("0 [] ")
+}
+
+// TestAgentsThatAreTooOld: what an agent says of a candidate counts for nothing if it does not
+// run the candidate with the candidate's own settings, and the status says so.
+func TestAgentsThatAreTooOld(t *testing.T) {
+	b := newBench(t)
+	r := b.candidate(route, 11, 11, 1<<32-1)
+	r.Candidate.Spec.Tests = make([]script.Test, 1)
+	r.Candidate.Version = r.Candidate.Version.With(r.Candidate.Spec)
+	b.apply(r)
+	say := func(agent string, spec script.Digest) {
+		report := b.report(agent, 11)
+		report.Trials = []fleet.Trial{{Name: route, Version: 2, Attempt: 11, Spec: spec, Tested: true, Calls: 7, FailedCalls: 7}}
+		b.Heard(report)
+	}
+	say("new", r.Candidate.Version.Spec)
+	say("old", script.Digest{})
+	got := b.route().Trials
+	if got.Passed != 1 || got.Calls != 7 || got.FailedCalls != 7 || fmt.Sprint(got.WaitingFor) != "[old]" || !strings.Contains(got.WaitingWhy, "upgrade agentd") {
+		t.Errorf("%+v", got)
+	}
+	say("old", r.Candidate.Version.Spec) // upgraded
+	if got := b.route().Trials; got.Passed != 2 || got.Calls != 14 || got.WaitingWhy != "" {
+		t.Errorf("after the upgrade: %+v", got)
+	}
 }

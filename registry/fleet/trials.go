@@ -20,6 +20,8 @@ type Trial struct {
 	Waiting string
 	// Calls of it on the agent since it went live there, and those of them that failed.
 	Calls, FailedCalls uint64
+	// Spec is the digest of what it runs with there; zero if the agent is too old to say it.
+	Spec script.Digest
 }
 
 // Bounds of what is taken in of trials: what is beyond them counts for nothing.
@@ -38,6 +40,9 @@ const (
 type candidacy struct {
 	name             script.Name
 	version, attempt uint64
+	// spec is that of the candidate, if it is another than the active version's: agents from
+	// before versions had their own do not know it.
+	spec script.Digest
 
 	heard  slots // the agents that say anything of it: others may not know what it is
 	passed slots // the agents on which it has passed all tests
@@ -61,11 +66,15 @@ type candidacy struct {
 type calls struct{ all, failed uint64 }
 
 func newCandidacy(r *script.Release) *candidacy {
-	return &candidacy{
+	c := &candidacy{
 		name: r.Name, version: r.Candidate.Version.Number, attempt: r.Candidate.Attempt,
 		since:  r.ChangedAt,
 		failed: map[*agent]*script.Error{}, held: map[*agent]string{}, counts: map[*agent]calls{},
 	}
+	if r.Candidate.Version.Spec != r.Active.Spec {
+		c.spec = r.Candidate.Version.Spec
+	}
+	return c
 }
 
 // is reports whether the candidacy is that of the candidate.
@@ -76,6 +85,9 @@ func (c *candidacy) is(version, attempt uint64) bool {
 // take replaces what the agent said before; nil says nothing. news: it changes where the
 // candidate runs, has passed or failed. counts: it changes what may reach watchers later.
 func (c *candidacy) take(a *agent, t *Trial) (news, counts bool) {
+	if t != nil && t.Spec != c.spec && !c.spec.IsZero() {
+		return c.ignore(a)
+	}
 	news = c.heard.set(a.slot, t != nil)
 	if t == nil {
 		t = &Trial{}
@@ -103,6 +115,12 @@ func (c *candidacy) take(a *agent, t *Trial) (news, counts bool) {
 		c.counts[a] = n
 	}
 	return news, true
+}
+
+// ignore takes in that the agent runs the candidate with what the active version runs with.
+func (c *candidacy) ignore(a *agent) (news, counts bool) {
+	news, counts = c.take(a, nil)
+	return news, c.setWaiting(a, "its software is too old to run a version with limits, config and tests of its own: upgrade agentd") || counts
 }
 
 // possible reports whether the calls can be those that the agent, which said others before if

@@ -94,7 +94,7 @@ func manyCandidates(scripts int, tested bool) (*fleet.Fleet, func(agent int, act
 		releases[i] = script.Release{
 			Name: script.Name{Tenant: "acme", Script: fmt.Sprint("s", i)}, Revision: script.Revision(i + 1), Active: script.Version{Number: 1},
 			Candidate: &script.Candidate{Version: script.Version{Number: 2}, Attempt: uint64(i + 1), Step: 1, Threshold: half},
-			Settings:  script.Settings{Tests: make([]script.Test, 1)},
+			Settings:  script.Settings{Spec: script.Spec{Tests: make([]script.Test, 1)}},
 		}
 		trials[i] = fleet.Trial{Name: releases[i].Name, Version: 2, Attempt: uint64(i + 1), Tested: tested}
 	}

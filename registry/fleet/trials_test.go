@@ -297,7 +297,9 @@ func TestTrialsAgainstPlainCount(t *testing.T) {
 			if release = b.candidate(route, head, uint64(head), 0); random.IntN(4) == 0 {
 				release = b.release(route, head)
 			}
-			release.Settings.Tests = make([]script.Test, random.IntN(2))
+			if tests := make([]script.Test, random.IntN(2)); release.Candidate != nil {
+				release.Candidate.Spec.Tests = tests
+			}
 			attempt = uint64(head)
 			b.apply(release)
 		case 1, 2:
@@ -305,9 +307,9 @@ func TestTrialsAgainstPlainCount(t *testing.T) {
 				continue
 			}
 			head++
-			tests := release.Settings.Tests
+			tests := release.Candidate.Spec.Tests
 			release = b.candidate(route, head, attempt, random.Uint32())
-			release.Settings.Tests = tests
+			release.Candidate.Spec.Tests = tests
 			b.apply(release)
 		case 3:
 			head++
@@ -422,7 +424,7 @@ func (p *plain) count(r *fleet.Report) {
 	switch {
 	case fails || lasts:
 		p.first = min(p.first, r.Agent)
-	case !could || !has || member && !heard || len(p.release.Settings.Tests) > 0 && !passed:
+	case !could || !has || member && !heard || p.release.Candidate != nil && len(p.release.Candidate.Spec.Tests) > 0 && !passed:
 		p.trials.WaitingFor = append(p.trials.WaitingFor, r.Agent)
 		if !could {
 			p.holds[r.Agent] = r.Failures[0].Err.Error()

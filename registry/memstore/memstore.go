@@ -214,6 +214,9 @@ func (s *Store) Commit(_ context.Context, c registry.Commit) (script.Revision, e
 		s.putVersion(name, *c.Publish)
 		s.putSource(c.Publish.Digest, c.Source)
 	}
+	for digest, document := range c.Documents() {
+		s.putSource(digest, document)
+	}
 	if c.Signed != nil {
 		s.putVersion(name, *c.Signed)
 	}
@@ -370,12 +373,17 @@ func (s *Store) newer(after script.Revision) ([]registry.Transaction, <-chan str
 
 func clone(r script.Release) script.Release {
 	r.Retained = slices.Clone(r.Retained)
-	r.Settings.Config = json.RawMessage(bytes.Clone(r.Settings.Config))
+	r.Settings.Spec = cloneSpec(r.Settings.Spec)
 	r.Settings.Rollout.Steps = slices.Clone(r.Settings.Rollout.Steps)
-	r.Settings.Tests = slices.Clone(r.Settings.Tests)
 	if r.Candidate != nil {
 		candidate := *r.Candidate
+		candidate.Spec = cloneSpec(candidate.Spec)
 		r.Candidate = &candidate
 	}
 	return r
+}
+
+func cloneSpec(s script.Spec) script.Spec {
+	s.Config, s.Tests = json.RawMessage(bytes.Clone(s.Config)), slices.Clone(s.Tests)
+	return s
 }

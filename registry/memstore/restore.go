@@ -31,9 +31,9 @@ func (s *Store) Restore(_ context.Context, r registry.Restoration) (script.Revis
 	if most := max(s.releases[name].Latest, s.versionFloors[name]); most > r.Release.Latest {
 		return 0, script.Errorf(script.Conflict, "", "%s has had %d versions: the numbers above %d cannot be given again", name, most, r.Release.Latest)
 	}
-	for _, v := range r.Version {
-		if _, ok := s.blobs[v.Digest]; !ok {
-			return 0, script.Errorf(script.NotFound, "digest", "there is no source %s, which version %d of %s needs", v.Digest, v.Number, name)
+	for digest := range (script.Object{Release: &r.Release}).Retained {
+		if _, ok := s.blobs[digest]; !ok {
+			return 0, script.Errorf(script.NotFound, "digest", "there is no source %s, which %s needs", digest, name)
 		}
 	}
 	for _, v := range s.releases[name].Retained {
@@ -61,7 +61,9 @@ func (s *Store) Record(_ context.Context, r script.Release, _ int64) ([]script.V
 	defer s.mu.Unlock()
 	var versions []script.Version
 	for _, v := range r.Retained {
-		versions = append(versions, s.editions[edition{script.Ref{Name: r.Name, Version: v.Number}, v.Digest}])
+		full := s.editions[edition{script.Ref{Name: r.Name, Version: v.Number}, v.Digest}]
+		full.Spec, full.SpecSize = v.Spec, v.SpecSize // which an older record lacks
+		versions = append(versions, full)
 	}
 	var history []script.HistoryEntry
 	for _, e := range slices.Backward(s.history[r.Name]) {

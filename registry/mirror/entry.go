@@ -142,8 +142,8 @@ func (e *Entry) unreadable(err error) error {
 	return script.Errorf(script.Internal, "", "the mirror's entry of %s cannot be read: %w", e.key, err)
 }
 
-// retained yields the digest of each version that the release retains, or of the
-// value.
+// retained yields the digests of what each version that the release retains is made of, or
+// that of the value.
 func (e *Entry) retained(yield func(script.Digest) bool) {
 	switch e.kind {
 	case kindValues:
@@ -159,8 +159,10 @@ func (e *Entry) retained(yield func(script.Digest) bool) {
 		return // it was encoded here
 	}
 	for _, v := range m.GetObject().GetRelease().GetRetained() {
-		if d, err := wire.ToDigest(v.GetDigest()); err != nil || !yield(d) {
-			return
+		for _, raw := range [][]byte{v.GetDigest(), v.GetSpec()} {
+			if d, err := wire.ToDigest(raw); err != nil || !d.IsZero() && !yield(d) {
+				return
+			}
 		}
 	}
 }

@@ -230,7 +230,7 @@ func TestASlowScript(t *testing.T) {
 			return s.Registry.Advance(ctx, req)
 		}
 		s.pass(2 * time.Second)
-		tested := &script.Settings{Tests: careful().Tests}
+		tested := &script.Settings{Spec: script.Spec{Tests: careful().Tests}}
 		s.publish(slow, "1", tested)
 		s.pass(time.Second)
 		for i := range 200 {

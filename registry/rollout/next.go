@@ -42,7 +42,7 @@ func Next(c fleet.Candidacy, now time.Time) Decision {
 	if 2*c.Followers < c.Known {
 		return Decision{} // it is not the fleet that says so
 	}
-	if len(settings.Tests) > 0 && c.Passed < c.Followers || c.Activated < c.Followers {
+	if len(candidate.Spec.Tests) > 0 && c.Passed < c.Followers || c.Activated < c.Followers {
 		return Decision{}
 	}
 	steps := settings.Rollout.Steps

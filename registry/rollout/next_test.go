@@ -26,9 +26,8 @@ func candidacy() fleet.Candidacy {
 	return fleet.Candidacy{
 		Release: script.Release{
 			Name: route, Revision: 20, Active: active, Latest: 2, Enabled: true, Retained: []script.Version{active, next},
-			Candidate: &script.Candidate{Version: next, Attempt: 11, Step: 1, Threshold: 1 << 30, Percent: 25, Since: noon},
+			Candidate: &script.Candidate{Version: next, Spec: script.Spec{Tests: []script.Test{{Name: "it works"}}}, Attempt: 11, Step: 1, Threshold: 1 << 30, Percent: 25, Since: noon},
 			Settings: script.Settings{
-				Tests:   []script.Test{{Name: "it works"}},
 				Rollout: script.Plan{Steps: []script.Step{{Percent: 25, Pause: time.Minute}, {Percent: 50}}, MaxErrorPercent: new(5)},
 			},
 		},
@@ -73,7 +72,7 @@ func TestNext(t *testing.T) {
 		{"a step that the plan has not", func(c *fleet.Candidacy) { c.Release.Candidate.Step = 7 }, noon, promote, time.Time{}},
 		{"tests without steps", func(c *fleet.Candidacy) { c.Release.Candidate.Step, c.Release.Settings.Rollout.Steps = 0, nil }, noon, promote, time.Time{}},
 		{"steps without tests", func(c *fleet.Candidacy) {
-			c.Release.Candidate.Step, c.Release.Settings.Tests, c.Passed = 0, nil, 0
+			c.Release.Candidate.Step, c.Release.Candidate.Spec.Tests, c.Passed = 0, nil, 0
 		}, noon, step(1), time.Time{}},
 		{"the first version has nothing to be compared with", func(c *fleet.Candidacy) {
 			c.Release.Candidate.Step, c.Release.Active = 0, c.Release.Candidate.Version

@@ -263,7 +263,9 @@ func (s *stage) conduct() (stop func()) {
 // careful goes by two steps, after a test.
 func careful() *script.Settings {
 	return &script.Settings{
-		Tests: []script.Test{{Name: "it works"}},
+		Spec: script.Spec{
+			Tests: []script.Test{{Name: "it works"}},
+		},
 		Rollout: script.Plan{
 			Steps:           []script.Step{{Percent: 10, Pause: time.Minute}, {Percent: 50, Pause: 10 * time.Minute}},
 			MaxErrorPercent: new(5),

@@ -58,7 +58,6 @@ var asked = []ask{
 	{"unpin", "Unpin", access.Release, false, one(&registryv1.UnpinRequest{Tenant: "acme", Name: "pinned", Author: "ann"})},
 	{"roll back", "Rollback", access.Release, false, one(&registryv1.RollbackRequest{Tenant: "acme", Name: secret, Author: "ann"})},
 	{"disable", "SetEnabled", access.Release, false, one(&registryv1.SetEnabledRequest{Tenant: "acme", Name: secret, Author: "ann"})},
-	{"settings", "Configure", access.Publish, false, one(&registryv1.ConfigureRequest{Tenant: "acme", Name: secret, Settings: &scriptv1.Settings{Config: []byte(`{"a":1}`)}, Author: "ann"})},
 	{"delete", "Delete", access.Admin, false, one(&registryv1.DeleteRequest{Tenant: "acme", Name: secret, Author: "ann"})},
 	{"another's script", "SetOwner", access.Admin, false, one(&registryv1.SetOwnerRequest{Tenant: "acme", Name: "owned", NewOwner: "me", Author: "ann", Force: true})},
 	{"promote", "Steer", access.Release, false, one(&registryv1.SteerRequest{Tenant: "acme", Name: "tried", Steering: registryv1.Steering_STEERING_PROMOTE, Author: "ann"})},

@@ -68,8 +68,12 @@ func TestSyncIsAsInProtocolOne(t *testing.T) {
 		Name: script.Name{Tenant: "acme", Script: "route"}, Revision: 12, Active: two, Latest: 2, Pinned: true, Enabled: true,
 		Retained: []script.Version{one, two}, ChangedAt: at.Add(2 * time.Hour),
 		Settings: script.Settings{
-			Limits:  script.Limits{Instructions: 1000, Timeout: time.Second, SourceBytes: 2000, StringBytes: 3000, ResultBytes: 4000},
-			Trigger: script.Trigger{Event: "http-request"}, Config: []byte(`{"k":1}`), HistoryLimit: 5,
+			Spec: script.Spec{
+				Limits:  script.Limits{Instructions: 1000, Timeout: time.Second, SourceBytes: 2000, StringBytes: 3000, ResultBytes: 4000},
+				Trigger: script.Trigger{Event: "http-request"},
+				Config:  []byte(`{"k":1}`),
+			},
+			HistoryLimit: 5,
 		},
 	}
 	gone := script.Release{Name: script.Name{Tenant: "zoo", Script: "gone"}, Revision: 15, Latest: 4, Deleted: true, ChangedAt: at.Add(3 * time.Hour)}

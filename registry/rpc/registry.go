@@ -113,18 +113,6 @@ func (s *registryService) SetEnabled(ctx context.Context, m *registryv1.SetEnabl
 	return &registryv1.SetEnabledResponse{Release: wire.FromRelease(result.Release), Changed: result.Changed}, nil
 }
 
-func (s *registryService) Configure(ctx context.Context, m *registryv1.ConfigureRequest) (*registryv1.ConfigureResponse, error) {
-	settings, err := toSettings(m.GetSettings())
-	if err != nil {
-		return nil, err
-	}
-	result, err := s.registry.Configure(ctx, registry.ConfigureRequest{Write: toWrite(ctx, m), Settings: settings})
-	if err != nil {
-		return nil, err
-	}
-	return &registryv1.ConfigureResponse{Release: wire.FromRelease(result.Release), Changed: result.Changed}, nil
-}
-
 func (s *registryService) Delete(ctx context.Context, m *registryv1.DeleteRequest) (*registryv1.DeleteResponse, error) {
 	result, err := s.registry.Delete(ctx, registry.DeleteRequest{Write: toWrite(ctx, m)})
 	if err != nil {
@@ -199,11 +187,13 @@ func fromUnreadable(unreadable []registry.Unreadable) []*registryv1.Unreadable {
 }
 
 func (s *registryService) GetSource(ctx context.Context, m *registryv1.GetSourceRequest) (*registryv1.GetSourceResponse, error) {
-	version, source, err := s.registry.Source(ctx, access.FromContext(ctx), script.Name{Tenant: m.GetTenant(), Script: m.GetName()}, m.GetVersion())
+	e, err := s.registry.Source(ctx, access.FromContext(ctx), script.Name{Tenant: m.GetTenant(), Script: m.GetName()}, m.GetVersion())
 	if err != nil {
 		return nil, err
 	}
-	return &registryv1.GetSourceResponse{Version: wire.FromVersion(version), Source: source}, nil
+	return &registryv1.GetSourceResponse{
+		Version: wire.FromVersion(e.Version), Source: e.Source, Settings: wire.FromSettings(script.Settings{Spec: e.Spec}),
+	}, nil
 }
 
 func (s *registryService) History(ctx context.Context, m *registryv1.HistoryRequest) (*registryv1.HistoryResponse, error) {

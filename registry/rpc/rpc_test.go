@@ -160,16 +160,18 @@ func TestWritesAndReads(t *testing.T) {
 	if r, err := b.SetEnabled(ctx, &registryv1.SetEnabledRequest{Tenant: "acme", Author: "ann", Name: "route"}); err != nil || r.GetRelease().GetEnabled() {
 		t.Errorf("SetEnabled: %v, %v", r, err)
 	}
-	r, err := b.Configure(ctx, &registryv1.ConfigureRequest{Tenant: "acme", Author: "ann", Name: "route", Settings: &scriptv1.Settings{Config: []byte(`{"a": 1}`)}})
+	r, err := b.Publish(ctx, &registryv1.PublishRequest{
+		Tenant: "acme", Author: "ann", Name: "route", Source: []byte("one"), Pin: new(uint64(0)), Settings: &scriptv1.Settings{Config: []byte(`{"a": 1}`)},
+	})
 	if err != nil || string(r.GetRelease().GetSettings().GetConfig()) != `{"a":1}` {
-		t.Errorf("Configure: %v, %v", r, err)
+		t.Errorf("Publish: %v, %v", r, err)
 	}
 	got, err := b.Get(ctx, &registryv1.GetRequest{Tenant: "acme", Name: "route"})
 	if err != nil || !proto.Equal(got.GetRelease(), r.GetRelease()) {
 		t.Errorf("Get: %v, %v; want %v", got, err, r.GetRelease())
 	}
 	src, err := b.GetSource(ctx, &registryv1.GetSourceRequest{Tenant: "acme", Name: "route"})
-	if err != nil || string(src.GetSource()) != "one" || src.GetVersion().GetNumber() != 1 {
+	if err != nil || string(src.GetSource()) != "one" || src.GetVersion().GetNumber() != 3 || string(src.GetSettings().GetConfig()) != `{"a":1}` {
 		t.Errorf("GetSource: %v, %v", src, err)
 	}
 	list, err := b.List(ctx, &registryv1.ListRequest{Tenant: "acme"})
@@ -177,7 +179,7 @@ func TestWritesAndReads(t *testing.T) {
 		t.Errorf("List: %v, %v", list, err)
 	}
 	history, err := b.History(ctx, &registryv1.HistoryRequest{Tenant: "acme", Name: "route"})
-	if err != nil || len(history.GetEntries()) != 7 || history.GetEntries()[0].GetChange() != "configure" || history.GetEntries()[6].GetAuthor() != "ann" {
+	if err != nil || len(history.GetEntries()) != 7 || history.GetEntries()[0].GetChange() != "publish" || history.GetEntries()[6].GetAuthor() != "ann" {
 		t.Errorf("History: %v, %v", history, err)
 	}
 	gone, err := b.Delete(ctx, &registryv1.DeleteRequest{Tenant: "acme", Author: "ann", Name: "route"})

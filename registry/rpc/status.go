@@ -211,6 +211,11 @@ func fromStatus(s *fleet.Status, reason int) *registryv1.FleetStatus {
 // come: a status is of all scripts, and goes out up to fifty times a second.
 func summary(r script.Release) script.Release {
 	r.Settings.Config, r.Settings.Tests = nil, nil
+	if r.Candidate != nil {
+		c := *r.Candidate
+		c.Spec.Config, c.Spec.Tests = nil, nil
+		r.Candidate = &c
+	}
 	r.Retained = slices.DeleteFunc(slices.Clone(r.Retained), func(v script.Version) bool {
 		return v.Number != r.Active.Number && (r.Candidate == nil || v.Number != r.Candidate.Version.Number)
 	})
@@ -224,6 +229,8 @@ func summary(r script.Release) script.Release {
 // are tests, and how many, says where a candidate is.
 var blankTests = slices.Repeat([]*scriptv1.Test{{}}, script.MaxTests)
 
+func blanks(s script.Spec) []*scriptv1.Test { return blankTests[:min(len(s.Tests), len(blankTests))] }
+
 func fromScriptStatus(p *fleet.ScriptStatus, reason int) *registryv1.ScriptStatus {
 	m := &registryv1.ScriptStatus{
 		Release:      wire.FromRelease(summary(p.Release)),
@@ -235,7 +242,13 @@ func fromScriptStatus(p *fleet.ScriptStatus, reason int) *registryv1.ScriptStatu
 		Converged:    p.Converged,
 		SlowestAgent: p.SlowestAgent,
 	}
-	m.Release.Settings.Tests = blankTests[:min(len(p.Release.Settings.Tests), len(blankTests))]
+	m.Release.Settings.Tests = blanks(p.Release.Settings.Spec)
+	if c := p.Release.Candidate; c != nil && len(c.Spec.Tests) != len(p.Release.Settings.Tests) {
+		if m.Release.Candidate.Settings == nil {
+			m.Release.Candidate.Settings = wire.FromSettings(script.Settings{Spec: script.Spec{Limits: c.Spec.Limits, Trigger: c.Spec.Trigger}})
+		}
+		m.Release.Candidate.Settings.Tests = blanks(c.Spec)
+	}
 	if p.Rollout != nil {
 		m.Rollout = wire.FromRollout(*p.Rollout)
 		if p.Converged {

@@ -112,7 +112,7 @@ func TestStatusOfACandidate(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := resp.GetStatus().GetScripts()[0]
-	if r := s.GetRelease(); len(r.GetRetained()) != 2 || r.GetCandidate().GetVersion() != 2 || len(r.GetSettings().GetTests()) != 1 || proto.Size(r.GetSettings().GetTests()[0]) != 0 || len(r.GetSettings().GetRollout().GetSteps()) != 1 {
+	if r := s.GetRelease(); len(r.GetRetained()) != 2 || r.GetCandidate().GetVersion() != 2 || len(r.GetCandidate().GetSettings().GetTests()) != 1 || proto.Size(r.GetCandidate().GetSettings().GetTests()[0]) != 0 || len(r.GetSettings().GetRollout().GetSteps()) != 1 {
 		t.Errorf("the release in a status: %v", r)
 	}
 	if s.GetTrials() == nil || s.GetConverged() || s.GetActive() != 1 || s.GetDesired() != 1 {

@@ -81,7 +81,12 @@ func furnish(t *testing.T, s registry.Store) {
 		}
 	}
 	settings := &script.Settings{
-		HistoryLimit: 3, Limits: script.Limits{Instructions: 5}, Trigger: script.Trigger{Event: "http-request"}, Config: []byte(`{"a":1}`),
+		Spec: script.Spec{
+			Limits:  script.Limits{Instructions: 5},
+			Trigger: script.Trigger{Event: "http-request"},
+			Config:  []byte(`{"a":1}`),
+		},
+		HistoryLimit: 3,
 	}
 	for i := range 6 {
 		w := write(named(1))
@@ -99,7 +104,7 @@ func furnish(t *testing.T, s registry.Store) {
 		_, err = r.Publish(ctx, registry.PublishRequest{Write: write(name), Source: []byte("source 5")})
 		must(err)
 	}
-	tests := &script.Settings{Tests: []script.Test{{Name: "answers", Expect: []byte(`1`)}}}
+	tests := &script.Settings{Spec: script.Spec{Tests: []script.Test{{Name: "answers", Expect: []byte(`1`)}}}}
 	for _, source := range []string{"source 5", "source 6"} {
 		_, err = r.Publish(ctx, registry.PublishRequest{Write: write(script.Name{Tenant: "other", Script: "s"}), Source: []byte(source), Settings: tests})
 		must(err)
@@ -179,7 +184,7 @@ func testImportAgain(t *testing.T, b registry.Store, items []registry.Item) {
 	if again, err := b.Head(t.Context()); err != nil || again != head {
 		t.Errorf("importing again moved the head from %d to %d, %v", head, again, err)
 	}
-	for name, want := range map[script.Name]uint64{named(1): 7, named(2): 2, named(3): 2, {Tenant: "other", Script: "s"}: 3} {
+	for name, want := range map[script.Name]uint64{named(1): 7, named(2): 2, named(3): 2, {Tenant: "other", Script: "s"}: 4} {
 		w := write(name)
 		w.Force = true
 		if result, err := rules(b).Publish(t.Context(), registry.PublishRequest{Write: w, Source: []byte("next")}); err != nil || result.Version.Number != want {

@@ -34,7 +34,8 @@ func tried(cur script.Release, source string) registry.Commit {
 	c.Release.Settings.Rollout = script.Plan{
 		Steps: []script.Step{{Percent: 10, Pause: 90 * time.Second}, {Percent: 50}}, MaxErrorPercent: new(0),
 	}
-	c.Release.Settings.Tests = []script.Test{
+	c.Release.Candidate.Spec.Config = []byte(`{"of":"the candidate"}`)
+	c.Release.Candidate.Spec.Tests = []script.Test{
 		{Name: "answers", Request: []byte(`{"a":[1]}`), Expect: []byte(`null`)}, {Name: "refuses", Error: script.Script},
 	}
 	c.Entry.Version, c.Entry.Digest, c.Entry.Candidate = cur.Active.Number, cur.Active.Digest, c.Publish.Number

@@ -44,10 +44,10 @@ func wantSources(t *testing.T, s registry.Store) (retained map[script.Digest]boo
 	_, _, _, all := snapshot(t, s)
 	retained = map[script.Digest]bool{}
 	for name, r := range all {
-		for _, v := range r.Retained {
-			retained[v.Digest] = true
-			if source, err := s.Source(t.Context(), v.Digest); err != nil || script.DigestOf(source) != v.Digest {
-				t.Errorf("version %d of %s lost its source %s: %v", v.Number, name, v.Digest.Short(), err)
+		for digest := range (script.Object{Release: &r}).Retained {
+			retained[digest] = true
+			if source, err := s.Source(t.Context(), digest); err != nil || script.DigestOf(source) != digest {
+				t.Errorf("%s lost its source %s: %v", name, digest.Short(), err)
 			}
 		}
 	}
@@ -202,13 +202,13 @@ func (m *meddler) look(ctx context.Context, name script.Name) {
 	if err != nil {
 		return
 	}
-	for _, v := range before.Retained {
-		if _, err = m.store.Source(ctx, v.Digest); script.KindOf(err) != script.NotFound {
+	for digest := range (script.Object{Release: &before}).Retained {
+		if _, err = m.store.Source(ctx, digest); script.KindOf(err) != script.NotFound {
 			continue
 		}
 		after, err := m.store.Release(ctx, name)
 		if err == nil && after.Revision == before.Revision {
-			m.t.Errorf("version %d of %s at revision %d lost its source %s", v.Number, name, before.Revision, v.Digest.Short())
+			m.t.Errorf("%s at revision %d lost its source %s", name, before.Revision, digest.Short())
 		}
 	}
 }

@@ -100,9 +100,11 @@ func publish(cur script.Release, name script.Name, source string) registry.Commi
 		Name: name, Active: v, Latest: v.Number, Enabled: true, ChangedAt: at,
 		Retained: append(slices.Clone(cur.Retained), v),
 		Settings: script.Settings{
-			Limits:       script.Limits{Instructions: 7, Timeout: time.Second},
-			Trigger:      script.Trigger{Event: "http-request"},
-			Config:       []byte(`{"a":1}`),
+			Spec: script.Spec{
+				Limits:  script.Limits{Instructions: 7, Timeout: time.Second},
+				Trigger: script.Trigger{Event: "http-request"},
+				Config:  []byte(`{"a":1}`),
+			},
 			HistoryLimit: 3,
 		},
 	}

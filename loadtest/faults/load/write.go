@@ -108,7 +108,9 @@ func (w *Writer) nextID() string { return fmt.Sprintf("%s-%d", w.name, w.count+1
 // settings of every script: generous, for the machine is busy.
 func settings() *script.Settings {
 	return &script.Settings{
-		Limits:       script.Limits{Timeout: script.MaxLimits().Timeout, SourceBytes: script.MaxSourceBytes},
+		Spec: script.Spec{
+			Limits: script.Limits{Timeout: script.MaxLimits().Timeout, SourceBytes: script.MaxSourceBytes},
+		},
 		HistoryLimit: script.MaxHistoryLimit,
 	}
 }

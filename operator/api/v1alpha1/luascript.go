@@ -99,7 +99,7 @@ type LuaScriptSpec struct {
 	// +optional
 	Trigger *Trigger `json:"trigger,omitempty"`
 
-	// An object that the script reads as config. Changing it makes no new version.
+	// An object that the script reads as config. Another config makes a new version.
 	// +optional
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +kubebuilder:validation:Schemaless

@@ -1214,7 +1214,10 @@ type Trial struct {
 	FailedCalls uint64 `protobuf:"varint,7,opt,name=failed_calls,json=failedCalls,proto3" json:"failed_calls,omitempty"`
 	// Why the tests are not over, if one has to be tried again: what it ended with last.
 	// Nothing follows from it.
-	Waiting       string `protobuf:"bytes,8,opt,name=waiting,proto3" json:"waiting,omitempty"`
+	Waiting string `protobuf:"bytes,8,opt,name=waiting,proto3" json:"waiting,omitempty"`
+	// The raw digest of what the version runs with here. An older agent leaves it out: it tests
+	// and runs each candidate with the limits, config and tests of the active version.
+	Spec          []byte `protobuf:"bytes,9,opt,name=spec,proto3" json:"spec,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1303,6 +1306,13 @@ func (x *Trial) GetWaiting() string {
 		return x.Waiting
 	}
 	return ""
+}
+
+func (x *Trial) GetSpec() []byte {
+	if x != nil {
+		return x.Spec
+	}
+	return nil
 }
 
 // Activation says since when a revision, and what is below it, has been live.
@@ -2017,7 +2027,7 @@ const file_proto_event_v1_event_proto_rawDesc = "" +
 	"\bidentity\x18\x16 \x01(\tR\bidentity\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xec\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x80\x02\n" +
 	"\x05Trial\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\x04R\aversion\x12\x18\n" +
@@ -2026,7 +2036,8 @@ const file_proto_event_v1_event_proto_rawDesc = "" +
 	"\x05error\x18\x05 \x01(\v2\x1c.scriptorium.script.v1.ErrorR\x05error\x12\x14\n" +
 	"\x05calls\x18\x06 \x01(\x04R\x05calls\x12!\n" +
 	"\ffailed_calls\x18\a \x01(\x04R\vfailedCalls\x12\x18\n" +
-	"\awaiting\x18\b \x01(\tR\awaiting\"U\n" +
+	"\awaiting\x18\b \x01(\tR\awaiting\x12\x12\n" +
+	"\x04spec\x18\t \x01(\fR\x04spec\"U\n" +
 	"\n" +
 	"Activation\x12\x1a\n" +
 	"\brevision\x18\x01 \x01(\x03R\brevision\x12+\n" +

@@ -26,7 +26,6 @@ const (
 	Registry_Unpin_FullMethodName       = "/scriptorium.registry.v1.Registry/Unpin"
 	Registry_Rollback_FullMethodName    = "/scriptorium.registry.v1.Registry/Rollback"
 	Registry_SetEnabled_FullMethodName  = "/scriptorium.registry.v1.Registry/SetEnabled"
-	Registry_Configure_FullMethodName   = "/scriptorium.registry.v1.Registry/Configure"
 	Registry_Delete_FullMethodName      = "/scriptorium.registry.v1.Registry/Delete"
 	Registry_SetOwner_FullMethodName    = "/scriptorium.registry.v1.Registry/SetOwner"
 	Registry_Steer_FullMethodName       = "/scriptorium.registry.v1.Registry/Steer"
@@ -85,8 +84,6 @@ type RegistryClient interface {
 	Rollback(ctx context.Context, in *RollbackRequest, opts ...grpc.CallOption) (*RollbackResponse, error)
 	// SetEnabled enables or disables a script.
 	SetEnabled(ctx context.Context, in *SetEnabledRequest, opts ...grpc.CallOption) (*SetEnabledResponse, error)
-	// Configure replaces a script's settings.
-	Configure(ctx context.Context, in *ConfigureRequest, opts ...grpc.CallOption) (*ConfigureResponse, error)
 	// Delete removes a script and its versions. Its numbers are never used again.
 	Delete(ctx context.Context, in *DeleteRequest, opts ...grpc.CallOption) (*DeleteResponse, error)
 	// SetOwner gives a script an owner, another one or none.
@@ -200,16 +197,6 @@ func (c *registryClient) SetEnabled(ctx context.Context, in *SetEnabledRequest, 
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(SetEnabledResponse)
 	err := c.cc.Invoke(ctx, Registry_SetEnabled_FullMethodName, in, out, cOpts...)
-	if err != nil {
-		return nil, err
-	}
-	return out, nil
-}
-
-func (c *registryClient) Configure(ctx context.Context, in *ConfigureRequest, opts ...grpc.CallOption) (*ConfigureResponse, error) {
-	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(ConfigureResponse)
-	err := c.cc.Invoke(ctx, Registry_Configure_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -518,8 +505,6 @@ type RegistryServer interface {
 	Rollback(context.Context, *RollbackRequest) (*RollbackResponse, error)
 	// SetEnabled enables or disables a script.
 	SetEnabled(context.Context, *SetEnabledRequest) (*SetEnabledResponse, error)
-	// Configure replaces a script's settings.
-	Configure(context.Context, *ConfigureRequest) (*ConfigureResponse, error)
 	// Delete removes a script and its versions. Its numbers are never used again.
 	Delete(context.Context, *DeleteRequest) (*DeleteResponse, error)
 	// SetOwner gives a script an owner, another one or none.
@@ -603,9 +588,6 @@ func (UnimplementedRegistryServer) Rollback(context.Context, *RollbackRequest) (
 }
 func (UnimplementedRegistryServer) SetEnabled(context.Context, *SetEnabledRequest) (*SetEnabledResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method SetEnabled not implemented")
-}
-func (UnimplementedRegistryServer) Configure(context.Context, *ConfigureRequest) (*ConfigureResponse, error) {
-	return nil, status.Error(codes.Unimplemented, "method Configure not implemented")
 }
 func (UnimplementedRegistryServer) Delete(context.Context, *DeleteRequest) (*DeleteResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Delete not implemented")
@@ -783,24 +765,6 @@ func _Registry_SetEnabled_Handler(srv interface{}, ctx context.Context, dec func
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(RegistryServer).SetEnabled(ctx, req.(*SetEnabledRequest))
-	}
-	return interceptor(ctx, in, info, handler)
-}
-
-func _Registry_Configure_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(ConfigureRequest)
-	if err := dec(in); err != nil {
-		return nil, err
-	}
-	if interceptor == nil {
-		return srv.(RegistryServer).Configure(ctx, in)
-	}
-	info := &grpc.UnaryServerInfo{
-		Server:     srv,
-		FullMethod: Registry_Configure_FullMethodName,
-	}
-	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(RegistryServer).Configure(ctx, req.(*ConfigureRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -1206,10 +1170,6 @@ var Registry_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "SetEnabled",
 			Handler:    _Registry_SetEnabled_Handler,
-		},
-		{
-			MethodName: "Configure",
-			Handler:    _Registry_Configure_Handler,
 		},
 		{
 			MethodName: "Delete",

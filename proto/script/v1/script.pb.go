@@ -42,7 +42,12 @@ type Version struct {
 	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	// The publisher's: a DSSE envelope as JSON, at most 4 KiB. A release has it at its
 	// retained versions alone.
-	Signature     string `protobuf:"bytes,9,opt,name=signature,proto3" json:"signature,omitempty"`
+	Signature string `protobuf:"bytes,9,opt,name=signature,proto3" json:"signature,omitempty"`
+	// The raw 32 bytes of the SHA-256 of the document of what the version runs with: limits,
+	// trigger, config and tests. Absent for versions from before registries recorded it.
+	Spec []byte `protobuf:"bytes,10,opt,name=spec,proto3" json:"spec,omitempty"`
+	// Bytes of that document.
+	SpecSize      int64 `protobuf:"varint,11,opt,name=spec_size,json=specSize,proto3" json:"spec_size,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -140,6 +145,20 @@ func (x *Version) GetSignature() string {
 	return ""
 }
 
+func (x *Version) GetSpec() []byte {
+	if x != nil {
+		return x.Spec
+	}
+	return nil
+}
+
+func (x *Version) GetSpecSize() int64 {
+	if x != nil {
+		return x.SpecSize
+	}
+	return 0
+}
+
 // What a script is now.
 type Release struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
@@ -157,7 +176,8 @@ type Release struct {
 	// A tombstone: the script is gone.
 	Deleted bool `protobuf:"varint,8,opt,name=deleted,proto3" json:"deleted,omitempty"`
 	// The versions that can still be run or pinned, in order of their numbers.
-	Retained  []*Version             `protobuf:"bytes,9,rep,name=retained,proto3" json:"retained,omitempty"`
+	Retained []*Version `protobuf:"bytes,9,rep,name=retained,proto3" json:"retained,omitempty"`
+	// Their limits, trigger, config and tests are those of the active version.
 	Settings  *Settings              `protobuf:"bytes,10,opt,name=settings,proto3" json:"settings,omitempty"`
 	ChangedAt *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=changed_at,json=changedAt,proto3" json:"changed_at,omitempty"`
 	// Who alone changes the script, unless forced; "" means everyone who may.
@@ -309,7 +329,9 @@ type Candidate struct {
 	Failed string `protobuf:"bytes,7,opt,name=failed,proto3" json:"failed,omitempty"`
 	// How many attempts the version has had since it is the candidate, from 1; absent if it began
 	// before registries counted.
-	Tries         int32 `protobuf:"varint,8,opt,name=tries,proto3" json:"tries,omitempty"`
+	Tries int32 `protobuf:"varint,8,opt,name=tries,proto3" json:"tries,omitempty"`
+	// Its limits, trigger, config and tests; absent if they are those of the active version.
+	Settings      *Settings `protobuf:"bytes,9,opt,name=settings,proto3" json:"settings,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -398,6 +420,13 @@ func (x *Candidate) GetTries() int32 {
 		return x.Tries
 	}
 	return 0
+}
+
+func (x *Candidate) GetSettings() *Settings {
+	if x != nil {
+		return x.Settings
+	}
+	return nil
 }
 
 // The parts of a release that its owner sets as a whole.
@@ -1168,7 +1197,9 @@ type HistoryEntry struct {
 	Time    *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=time,proto3" json:"time,omitempty"`
 	// The version on its way to being active after the change, or given up on the way; 0
 	// if there is none.
-	Candidate     uint64 `protobuf:"varint,9,opt,name=candidate,proto3" json:"candidate,omitempty"`
+	Candidate uint64 `protobuf:"varint,9,opt,name=candidate,proto3" json:"candidate,omitempty"`
+	// The digest of what the active version runs with.
+	Spec          []byte `protobuf:"bytes,10,opt,name=spec,proto3" json:"spec,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1264,6 +1295,13 @@ func (x *HistoryEntry) GetCandidate() uint64 {
 		return x.Candidate
 	}
 	return 0
+}
+
+func (x *HistoryEntry) GetSpec() []byte {
+	if x != nil {
+		return x.Spec
+	}
+	return nil
 }
 
 // One write, in the registry's audit trail.
@@ -1581,7 +1619,7 @@ var File_proto_script_v1_script_proto protoreflect.FileDescriptor
 
 const file_proto_script_v1_script_proto_rawDesc = "" +
 	"\n" +
-	"\x1cproto/script/v1/script.proto\x12\x15scriptorium.script.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x8a\x02\n" +
+	"\x1cproto/script/v1/script.proto\x12\x15scriptorium.script.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xbb\x02\n" +
 	"\aVersion\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x16\n" +
 	"\x06digest\x18\x02 \x01(\fR\x06digest\x12\x16\n" +
@@ -1594,7 +1632,10 @@ const file_proto_script_v1_script_proto_rawDesc = "" +
 	"\x04note\x18\a \x01(\tR\x04note\x129\n" +
 	"\n" +
 	"created_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x12\x1c\n" +
-	"\tsignature\x18\t \x01(\tR\tsignature\"\xf7\x03\n" +
+	"\tsignature\x18\t \x01(\tR\tsignature\x12\x12\n" +
+	"\x04spec\x18\n" +
+	" \x01(\fR\x04spec\x12\x1b\n" +
+	"\tspec_size\x18\v \x01(\x03R\bspecSize\"\xf7\x03\n" +
 	"\aRelease\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1a\n" +
@@ -1610,7 +1651,7 @@ const file_proto_script_v1_script_proto_rawDesc = "" +
 	"\n" +
 	"changed_at\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\tchangedAt\x12\x14\n" +
 	"\x05owner\x18\f \x01(\tR\x05owner\x12>\n" +
-	"\tcandidate\x18\r \x01(\v2 .scriptorium.script.v1.CandidateR\tcandidate\"\xe3\x01\n" +
+	"\tcandidate\x18\r \x01(\v2 .scriptorium.script.v1.CandidateR\tcandidate\"\xa0\x02\n" +
 	"\tCandidate\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\x04R\aversion\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\x04R\aattempt\x12\x12\n" +
@@ -1619,7 +1660,8 @@ const file_proto_script_v1_script_proto_rawDesc = "" +
 	"\apercent\x18\x05 \x01(\x05R\apercent\x120\n" +
 	"\x05since\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x16\n" +
 	"\x06failed\x18\a \x01(\tR\x06failed\x12\x14\n" +
-	"\x05tries\x18\b \x01(\x05R\x05tries\"\xa2\x02\n" +
+	"\x05tries\x18\b \x01(\x05R\x05tries\x12;\n" +
+	"\bsettings\x18\t \x01(\v2\x1f.scriptorium.script.v1.SettingsR\bsettings\"\xa2\x02\n" +
 	"\bSettings\x125\n" +
 	"\x06limits\x18\x01 \x01(\v2\x1d.scriptorium.script.v1.LimitsR\x06limits\x128\n" +
 	"\atrigger\x18\x02 \x01(\v2\x1e.scriptorium.script.v1.TriggerR\atrigger\x12\x16\n" +
@@ -1684,7 +1726,7 @@ const file_proto_script_v1_script_proto_rawDesc = "" +
 	"\vwrite_bytes\x18\v \x01(\x03R\n" +
 	"writeBytes\"\x1f\n" +
 	"\aTrigger\x12\x14\n" +
-	"\x05event\x18\x01 \x01(\tR\x05event\"\x86\x02\n" +
+	"\x05event\x18\x01 \x01(\tR\x05event\"\x9a\x02\n" +
 	"\fHistoryEntry\x12\x1a\n" +
 	"\brevision\x18\x01 \x01(\x03R\brevision\x12\x16\n" +
 	"\x06change\x18\x02 \x01(\tR\x06change\x12\x18\n" +
@@ -1694,7 +1736,9 @@ const file_proto_script_v1_script_proto_rawDesc = "" +
 	"\x06author\x18\x06 \x01(\tR\x06author\x12\x12\n" +
 	"\x04note\x18\a \x01(\tR\x04note\x12.\n" +
 	"\x04time\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x1c\n" +
-	"\tcandidate\x18\t \x01(\x04R\tcandidate\"\xb3\x03\n" +
+	"\tcandidate\x18\t \x01(\x04R\tcandidate\x12\x12\n" +
+	"\x04spec\x18\n" +
+	" \x01(\fR\x04spec\"\xb3\x03\n" +
 	"\n" +
 	"AuditEntry\x12\x1a\n" +
 	"\brevision\x18\x01 \x01(\x03R\brevision\x12.\n" +
@@ -1765,24 +1809,25 @@ var file_proto_script_v1_script_proto_depIdxs = []int32{
 	16, // 4: scriptorium.script.v1.Release.changed_at:type_name -> google.protobuf.Timestamp
 	2,  // 5: scriptorium.script.v1.Release.candidate:type_name -> scriptorium.script.v1.Candidate
 	16, // 6: scriptorium.script.v1.Candidate.since:type_name -> google.protobuf.Timestamp
-	7,  // 7: scriptorium.script.v1.Settings.limits:type_name -> scriptorium.script.v1.Limits
-	11, // 8: scriptorium.script.v1.Settings.trigger:type_name -> scriptorium.script.v1.Trigger
-	4,  // 9: scriptorium.script.v1.Settings.rollout:type_name -> scriptorium.script.v1.Plan
-	6,  // 10: scriptorium.script.v1.Settings.tests:type_name -> scriptorium.script.v1.Test
-	5,  // 11: scriptorium.script.v1.Plan.steps:type_name -> scriptorium.script.v1.Step
-	17, // 12: scriptorium.script.v1.Step.pause:type_name -> google.protobuf.Duration
-	17, // 13: scriptorium.script.v1.Limits.timeout:type_name -> google.protobuf.Duration
-	16, // 14: scriptorium.script.v1.Value.changed_at:type_name -> google.protobuf.Timestamp
-	10, // 15: scriptorium.script.v1.Tenant.settings:type_name -> scriptorium.script.v1.TenantSettings
-	16, // 16: scriptorium.script.v1.Tenant.changed_at:type_name -> google.protobuf.Timestamp
-	7,  // 17: scriptorium.script.v1.TenantSettings.limits:type_name -> scriptorium.script.v1.Limits
-	16, // 18: scriptorium.script.v1.HistoryEntry.time:type_name -> google.protobuf.Timestamp
-	16, // 19: scriptorium.script.v1.AuditEntry.time:type_name -> google.protobuf.Timestamp
-	20, // [20:20] is the sub-list for method output_type
-	20, // [20:20] is the sub-list for method input_type
-	20, // [20:20] is the sub-list for extension type_name
-	20, // [20:20] is the sub-list for extension extendee
-	0,  // [0:20] is the sub-list for field type_name
+	3,  // 7: scriptorium.script.v1.Candidate.settings:type_name -> scriptorium.script.v1.Settings
+	7,  // 8: scriptorium.script.v1.Settings.limits:type_name -> scriptorium.script.v1.Limits
+	11, // 9: scriptorium.script.v1.Settings.trigger:type_name -> scriptorium.script.v1.Trigger
+	4,  // 10: scriptorium.script.v1.Settings.rollout:type_name -> scriptorium.script.v1.Plan
+	6,  // 11: scriptorium.script.v1.Settings.tests:type_name -> scriptorium.script.v1.Test
+	5,  // 12: scriptorium.script.v1.Plan.steps:type_name -> scriptorium.script.v1.Step
+	17, // 13: scriptorium.script.v1.Step.pause:type_name -> google.protobuf.Duration
+	17, // 14: scriptorium.script.v1.Limits.timeout:type_name -> google.protobuf.Duration
+	16, // 15: scriptorium.script.v1.Value.changed_at:type_name -> google.protobuf.Timestamp
+	10, // 16: scriptorium.script.v1.Tenant.settings:type_name -> scriptorium.script.v1.TenantSettings
+	16, // 17: scriptorium.script.v1.Tenant.changed_at:type_name -> google.protobuf.Timestamp
+	7,  // 18: scriptorium.script.v1.TenantSettings.limits:type_name -> scriptorium.script.v1.Limits
+	16, // 19: scriptorium.script.v1.HistoryEntry.time:type_name -> google.protobuf.Timestamp
+	16, // 20: scriptorium.script.v1.AuditEntry.time:type_name -> google.protobuf.Timestamp
+	21, // [21:21] is the sub-list for method output_type
+	21, // [21:21] is the sub-list for method input_type
+	21, // [21:21] is the sub-list for extension type_name
+	21, // [21:21] is the sub-list for extension extendee
+	0,  // [0:21] is the sub-list for field type_name
 }
 
 func init() { file_proto_script_v1_script_proto_init() }

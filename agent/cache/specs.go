@@ -1,0 +1,88 @@
+package cache
+
+import (
+	"context"
+	"math"
+	"sync"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// Running is what a call of a version runs with.
+type Running struct {
+	Limits script.Limits // defaults applied
+	Config []byte        // a JSON object; nil means {}
+}
+
+func running(s script.Spec) Running { return Running{Limits: s.Limits.OrDefaults(), Config: s.Config} }
+
+// specBytes is how much memory what retained versions run with may take.
+const specBytes = 8 << 20
+
+// specs keep what the retained versions run with that were called last.
+type specs struct {
+	from Sources
+
+	mu    sync.Mutex // guards what follows; nothing is read under it
+	lru   *simplelru.LRU[script.Digest, Running]
+	bytes int
+}
+
+func newSpecs(from Sources) *specs {
+	s := &specs{from: from}
+	lru, err := simplelru.NewLRU(math.MaxInt, func(_ script.Digest, r Running) { s.bytes -= overhead + len(r.Config) })
+	if err != nil {
+		panic(err) // only a size of 0 or less is an error
+	}
+	s.lru = lru
+	return s
+}
+
+func (s *specs) get(ctx context.Context, d script.Digest) (Running, error) {
+	s.mu.Lock()
+	r, ok := s.lru.Get(d)
+	s.mu.Unlock()
+	if ok {
+		return r, nil
+	}
+	document, err := s.from.Source(ctx, d)
+	if err != nil {
+		return Running{}, err
+	}
+	spec, err := script.ParseSpec(document)
+	if err != nil {
+		return Running{}, err
+	}
+	r = running(spec)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.lru.Contains(d) {
+		s.lru.Add(d, r)
+		s.bytes += overhead + len(r.Config)
+	}
+	for s.bytes > specBytes && s.lru.Len() > 1 {
+		s.lru.RemoveOldest()
+	}
+	return r, nil
+}
+
+// Running returns what the version of the release with the number, which it retains, runs with.
+// It allocates nothing for what Runs here.
+func (p *Programs) Running(ctx context.Context, r *Release, number uint64) (Running, error) {
+	here := Running{Limits: r.Limits, Config: r.Config}
+	switch {
+	case number == r.Runs.Number:
+		return here, nil
+	case r.active != nil && number == r.active.Number:
+		return running(r.active.Spec), nil
+	case r.Candidate != nil && number == r.Candidate.Version.Number:
+		return running(r.Candidate.Spec), nil
+	}
+	e := r.edition(number)
+	if e == nil || e.spec.IsZero() || e.spec == r.Runs.Spec { // an older registry has one for all
+		return here, nil
+	}
+	return p.specs.get(ctx, e.spec)
+}

@@ -1,0 +1,91 @@
+package script
+
+import (
+	"bytes"
+	"encoding/json"
+	"time"
+)
+
+// Spec is what a version runs with, beside its source: together they are the version, and
+// neither changes.
+type Spec struct {
+	Limits  Limits
+	Trigger Trigger
+	// Config is a JSON object that the script reads as `config`; nil means {}.
+	Config json.RawMessage
+	// Tests are what the version must pass on each agent before it goes live on any.
+	Tests []Test
+}
+
+// Edition is a version with what it is made of.
+type Edition struct {
+	Version
+	Spec   Spec
+	Source []byte // nil where it is not needed
+}
+
+// Trigger says when a gateway should run the script. Scriptorium carries it and
+// lists by it; the gateway decides.
+type Trigger struct {
+	Event string // such as "http-request"; a DNS label, or "" for none
+}
+
+// specDocument is the JSON of a Spec. Its bytes are hashed: a field that is added must be
+// left out while it is not set.
+type specDocument struct {
+	Trigger string          `json:"trigger,omitempty"`
+	Limits  limitsDocument  `json:"limits,omitzero"`
+	Config  json.RawMessage `json:"config,omitempty"`
+	Tests   []testDocument  `json:"tests,omitempty"`
+}
+
+type limitsDocument struct {
+	Instructions uint64        `json:"instructions,omitempty"`
+	Timeout      time.Duration `json:"timeoutNanoseconds,omitempty"`
+	SourceBytes  int           `json:"sourceBytes,omitempty"`
+	StringBytes  int           `json:"stringBytes,omitempty"`
+	ResultBytes  int           `json:"resultBytes,omitempty"`
+	LogBytes     int           `json:"logBytes,omitempty"`
+	Concurrency  int           `json:"concurrency,omitempty"`
+	Coroutines   bool          `json:"coroutines,omitempty"`
+}
+
+type testDocument struct {
+	Name    string          `json:"name"`
+	Request json.RawMessage `json:"request,omitempty"`
+	Expect  json.RawMessage `json:"expect,omitempty"`
+	Error   Kind            `json:"error,omitempty"`
+}
+
+// Document returns s as JSON, always the same for the same Spec. The JSON in it must be valid.
+func (s Spec) Document() []byte {
+	d := specDocument{Trigger: s.Trigger.Event, Limits: limitsDocument(s.Limits), Config: s.Config}
+	for _, t := range s.Tests {
+		d.Tests = append(d.Tests, testDocument(t))
+	}
+	var text bytes.Buffer
+	encoder := json.NewEncoder(&text)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(d); err != nil { // its JSON is not valid: nothing else can fail
+		return nil
+	}
+	return bytes.TrimSuffix(text.Bytes(), []byte("\n"))
+}
+
+// ParseSpec reads a document.
+func ParseSpec(document []byte) (Spec, error) {
+	var d specDocument
+	if err := json.Unmarshal(document, &d); err != nil {
+		return Spec{}, Errorf(Internal, "", "the document of a version's spec cannot be read: %w", err)
+	}
+	s := Spec{Limits: Limits(d.Limits), Trigger: Trigger{Event: d.Trigger}, Config: d.Config}
+	for _, t := range d.Tests {
+		s.Tests = append(s.Tests, Test(t))
+	}
+	return s, nil
+}
+
+// Equal reports whether both say the same, as text.
+func (s Spec) Equal(t Spec) bool {
+	return s.Limits == t.Limits && s.Trigger == t.Trigger && bytes.Equal(s.Config, t.Config) && SameTests(s.Tests, t.Tests)
+}
