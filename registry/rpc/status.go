@@ -243,11 +243,13 @@ func fromScriptStatus(p *fleet.ScriptStatus, reason int) *registryv1.ScriptStatu
 		SlowestAgent: p.SlowestAgent,
 	}
 	m.Release.Settings.Tests = blanks(p.Release.Settings.Spec)
-	if c := p.Release.Candidate; c != nil && len(c.Spec.Tests) != len(p.Release.Settings.Tests) {
-		if m.Release.Candidate.Settings == nil {
-			m.Release.Candidate.Settings = wire.FromSettings(script.Settings{Spec: script.Spec{Limits: c.Spec.Limits, Trigger: c.Spec.Trigger}})
+	if c, its := p.Release.Candidate, m.Release.Candidate; c != nil {
+		if its.Settings == nil && len(c.Spec.Tests) != len(p.Release.Settings.Tests) {
+			its.Settings = wire.FromSettings(script.Settings{Spec: script.Spec{Limits: c.Spec.Limits, Trigger: c.Spec.Trigger}})
 		}
-		m.Release.Candidate.Settings.Tests = blanks(c.Spec)
+		if its.Settings != nil {
+			its.Settings.Tests = blanks(c.Spec)
+		}
 	}
 	if p.Rollout != nil {
 		m.Rollout = wire.FromRollout(*p.Rollout)

@@ -336,3 +336,34 @@ func TestStatusIsForReaders(t *testing.T) {
 		}
 	}
 }
+
+// TestStatusOfACandidateWithOtherLimits: a status says that a candidate has tests also where it
+// has as many as the active version.
+func TestStatusOfACandidateWithOtherLimits(t *testing.T) {
+	b := newBench(t)
+	for i, source := range []string{"one", "two"} {
+		_, err := b.Publish(t.Context(), &registryv1.PublishRequest{
+			Tenant: "acme", Name: "route", Source: []byte(source), Author: "ann", Settings: &scriptv1.Settings{
+				Limits:  &scriptv1.Limits{Instructions: uint64(1000 + i)},
+				Tests:   []*scriptv1.Test{{Name: "answers", Expect: []byte(`1`)}},
+				Rollout: &scriptv1.Plan{Steps: []*scriptv1.Step{{Percent: 10}}},
+			},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i == 0 {
+			if _, err := b.Steer(t.Context(), &registryv1.SteerRequest{Tenant: "acme", Name: "route", Author: "ann", Steering: registryv1.Steering_STEERING_PROMOTE}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	resp, err := b.Status(t.Context(), &registryv1.StatusRequest{Tenant: "acme", Name: "route"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := wire.ToRelease(resp.GetStatus().GetScripts()[0].GetRelease())
+	if err != nil || r.CandidateState() != script.CandidateTesting || len(r.Candidate.Spec.Tests) != 1 || r.Candidate.Spec.Limits.Instructions != 1001 {
+		t.Errorf("the release in a status is read as %+v, %v", r, err)
+	}
+}
