@@ -241,7 +241,7 @@ func (d *doctor) script(ctx context.Context, u *Unreadable, name script.Name, f 
 	if err != nil {
 		return nil, err
 	}
-	parts := fmt.Sprintf("make it of its versions, history and audit trail: version %d is active; its settings, limits, config, tests and rollout are lost", s.release.Active.Number)
+	parts := fmt.Sprintf("make it of its versions, history and audit trail: version %d is active; %s", s.release.Active.Number, s.lost())
 	switch {
 	case s.exact:
 		f.Remedy = fmt.Sprintf("restore it as it was at revision %d%s", u.lastRevision(), d.from(u.Key))
@@ -444,11 +444,35 @@ func (d *doctor) sources(ctx context.Context) error {
 	return nil
 }
 
+// documents are those of what the active versions and the candidates run with, which their
+// releases say too, as far as they are among why.
+func (d *doctor) documents(why map[script.Digest]string) map[script.Digest][]byte {
+	found := map[script.Digest][]byte{}
+	note := func(v script.Version, s script.Spec) {
+		if _, ok := why[v.Spec]; !ok {
+			return
+		}
+		if document := s.Document(); script.DigestOf(document) == v.Spec {
+			found[v.Spec] = document
+		}
+	}
+	for _, r := range d.releases {
+		note(r.Active, r.Settings.Spec)
+		if r.Candidate != nil {
+			note(r.Candidate.Version, r.Candidate.Spec)
+		}
+	}
+	return found
+}
+
 // broken tells of the sources that are, and why.
 func (d *doctor) broken(ctx context.Context, why map[script.Digest]string) error {
 	clear(d.recalled)
-	past, forgotten := map[script.Digest][]byte{}, map[string][]script.Digest{}
+	past, forgotten := d.documents(why), map[string][]script.Digest{}
 	for digest := range why {
+		if past[digest] != nil {
+			continue
+		}
 		content, err := d.registry.checkup.PastSource(ctx, digest)
 		switch {
 		case err == nil:

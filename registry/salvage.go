@@ -16,7 +16,7 @@ type salvage struct {
 	// a tombstone if nothing is left that could run.
 	release script.Release
 	// exact: it is as it was. Otherwise it is made of the versions, the history and the audit
-	// trail, and what the release alone said is lost: settings, limits, config and tests.
+	// trail, and what the release alone said is lost: the rollout plan and the history limit.
 	exact bool
 	// broken are the numbers of versions whose records cannot be read either.
 	broken []uint64
@@ -43,6 +43,14 @@ func (r *Registry) salvage(ctx context.Context, name script.Name, u *Unreadable,
 	}
 	s.release.Revision = u.Revision
 	return s, nil
+}
+
+// lost says what a release that is made of what is left lacks.
+func (s salvage) lost() string {
+	if s.release.Active.Spec.IsZero() {
+		return "its limits, config, tests, rollout plan and history limit are lost"
+	}
+	return "its rollout plan and history limit are lost"
 }
 
 // assemble makes a release of what is left. The active version is the one that the history
@@ -81,7 +89,27 @@ func (r *Registry) assemble(ctx context.Context, name script.Name, remains Remai
 	if len(entries) > 0 {
 		release.Owner = entries[0].Owner
 	}
-	return release, nil
+	return release, r.assembleSpec(ctx, &release)
+}
+
+// assembleSpec has the release say what its active version runs with. If that is lost, or was
+// never recorded, the version runs with the defaults, and is known to.
+func (r *Registry) assembleSpec(ctx context.Context, release *script.Release) error {
+	spec, err := r.specs(ctx)(script.Release{Name: release.Name}, release.Active)
+	switch script.KindOf(err) {
+	case "":
+		release.Settings.Spec = spec
+	case script.Internal, script.Invalid: // lost, or not to be read
+		for i, v := range release.Retained {
+			if v.Number == release.Active.Number {
+				release.Retained[i].Spec, release.Retained[i].SpecSize = script.Digest{}, 0
+			}
+		}
+		release.Active.Spec, release.Active.SpecSize = script.Digest{}, 0
+	default:
+		return err
+	}
+	return nil
 }
 
 // latest returns the greatest number that a version of the script had.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -198,5 +199,79 @@ func TestVersionsOfBefore(t *testing.T) {
 				t.Errorf("version 1 after a collection: %v", err)
 			}
 		})
+	}
+}
+
+// TestARecordMadeOfItsVersions: a release that is made of what is left has what its active version
+// runs with, which the store keeps beside the sources.
+func TestARecordMadeOfItsVersions(t *testing.T) {
+	const config = `{"n":1}`
+	for what, do := range map[string]func(f *fleetOf) error{
+		"repaired": func(f *fleetOf) error {
+			f.doctor(true, false)
+			return nil
+		},
+		"published": func(f *fleetOf) error {
+			w := write(route)
+			w.Force = true
+			_, err := f.Publish(t.Context(), registry.PublishRequest{Write: w, Source: []byte("another")})
+			return err
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			f := newFleetOf(t)
+			f.spoil("releases/" + route.String())
+			if err := do(f); err != nil {
+				t.Fatal(err)
+			}
+			r, err := f.Get(t.Context(), everybody, route)
+			if err != nil || string(r.Settings.Config) != config || r.Active.With(r.Settings.Spec) != r.Active {
+				t.Errorf("%+v, %v", r, err)
+			}
+		})
+	}
+	t.Run("lost", func(t *testing.T) { // then it runs with the defaults, and says so
+		f := newFleetOf(t)
+		last := f.before["releases/"+route.String()][1].Release
+		f.store.lost[last.Active.Spec] = true
+		f.spoil("releases/" + route.String())
+		f.doctor(true, false)
+		r, err := f.Get(t.Context(), everybody, route)
+		if err != nil || r.Settings.Config != nil || r.Active.With(r.Settings.Spec) != r.Active {
+			t.Errorf("%+v, %v", r, err)
+		}
+		if found := f.doctor(true, false); len(found) != 0 {
+			t.Errorf("after the repair: %+v", found)
+		}
+		if e, err := f.Source(t.Context(), everybody, route, 1); err != nil || string(e.Spec.Config) != `{"n":0}` {
+			t.Errorf("version 1: %+v, %v", e, err)
+		}
+	})
+}
+
+// TestDoctorKnowsWhatRuns: what the active version and the candidate run with is in the release
+// too, which a lost document is made of; that of another version is named as what is lost.
+func TestDoctorKnowsWhatRuns(t *testing.T) {
+	f := newFleetOf(t)
+	other := running(`{"n":3}`, 1, 1)
+	if _, err := f.Publish(t.Context(), registry.PublishRequest{Write: write(route), Source: []byte("source 2"), Settings: &other}); err != nil {
+		t.Fatal(err)
+	}
+	r, err := f.Get(t.Context(), everybody, route)
+	if err != nil || len(r.Retained) != 3 {
+		t.Fatal(r, err)
+	}
+	for _, v := range r.Retained {
+		f.store.lost[v.Spec] = true
+	}
+	found := f.doctor(true, false)
+	for i, v := range r.Retained {
+		if one := found["sources/"+v.Spec.String()]; one.Repaired != (i > 0) || one.Reason == "" {
+			t.Errorf("version %d: %+v", v.Number, one)
+		}
+	}
+	_, err = f.Rollback(t.Context(), registry.RollbackRequest{Write: write(route), Version: 1})
+	if script.KindOf(err) != script.Internal || !strings.Contains(err.Error(), "doctor") {
+		t.Errorf("a rollback to what is lost: %v", err)
 	}
 }
