@@ -212,6 +212,46 @@ func TestSignaturesOfRetainedVersions(t *testing.T) {
 	}
 }
 
+// TestWhatRetainedVersionsRunWithIsSigned: a signed version that a call names does not run with a
+// config that nobody has signed, whatever digest the registry says that it has.
+func TestWhatRetainedVersionsRunWithIsSigned(t *testing.T) {
+	t.Parallel()
+	r := newRegistry(t)
+	specOf := func(config string) script.Spec { return script.Spec{Config: json.RawMessage(config)} }
+	for config, ran := range map[string]string{`{"n":1}`: `{"n":1}`, `{"n":2}`: `{"n":1}`, `{"n":3}`: `{"n":"evil"}`} {
+		name := "acme/n" + config[5:6]
+		for i, signed := range []string{config, `{"n":1}`} {
+			source := fmt.Sprint(name, i)
+			r.set(name, func(rel *script.Release) {
+				rel.Settings.Spec = specOf(signed)
+				v := by(t, keyOf(7), rel, next(rel, source))
+				if i == 0 { // what the registry says of it
+					v = v.With(specOf(ran))
+				} else {
+					v = v.With(specOf(`{"other":"document"}`))
+				}
+				activate(rel, v)
+			}, source)
+			document := specOf(ran).Document()
+			r.sources[script.DigestOf(document)] = document
+		}
+	}
+	r.start()
+	n := startNode(t, r, t.TempDir(), func(cfg *agent.Config) { cfg.Publishers = publisher.NewRoots(trustOf(t, 7)) })
+	for _, name := range []string{"acme/n1", "acme/n2", "acme/n3"} {
+		n.answers(t, r, name, name+"1")
+	}
+	// The second is as a registry of before leaves it: with what another version was signed with.
+	for _, ref := range []string{"acme/n1@1", "acme/n2@1"} {
+		n.answers(t, r, ref, ref[:len("acme/n1")]+"0")
+	}
+	for range 2 {
+		if got, err := n.call(t, "acme/n3@1"); script.KindOf(err) != script.Denied || !strings.Contains(err.Error(), "config") {
+			t.Errorf("with a config that nobody has signed: %q, %v", got, err)
+		}
+	}
+}
+
 // TestPublishersAreReplaced: what was refused goes live when its key is trusted, and what is
 // live stays so, and is named, when its key no longer is.
 func TestPublishersAreReplaced(t *testing.T) {

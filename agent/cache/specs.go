@@ -7,6 +7,7 @@ import (
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
+	"github.com/scriptorium-dev/scriptorium/proto/publisher"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -14,6 +15,10 @@ import (
 type Running struct {
 	Limits script.Limits // defaults applied
 	Config []byte        // a JSON object; nil means {}
+
+	// signed is what a publisher has to have signed; nil if that was seen to when the release
+	// went live.
+	signed *publisher.Settings
 }
 
 func running(s script.Spec) Running { return Running{Limits: s.Limits.OrDefaults(), Config: s.Config} }
@@ -56,6 +61,7 @@ func (s *specs) get(ctx context.Context, d script.Digest) (Running, error) {
 		return Running{}, err
 	}
 	r = running(spec)
+	r.signed = new(publisher.SettingsOf(spec))
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.lru.Contains(d) {

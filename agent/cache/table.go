@@ -52,6 +52,7 @@ type edition struct {
 	specSize  int
 	signature string
 	vouched   atomic.Pointer[publisher.Trust] // that has verified the signature
+	mayRun    atomic.Pointer[publisher.Trust] // that has verified what it runs with, too
 }
 
 // NewRelease returns r, which is not deleted, ready to be called where no candidate
@@ -189,6 +190,21 @@ func (r *Release) Vouched(number uint64, t *publisher.Trust) error {
 		return err
 	}
 	e.vouched.Store(t)
+	return nil
+}
+
+// MayRun returns an error if no publisher that t asks for has signed what the retained version
+// with the number runs with. It is verified once.
+func (r *Release) MayRun(number uint64, with Running, t *publisher.Trust) error {
+	e := r.edition(number)
+	if t == nil || e == nil || with.signed == nil || e.mayRun.Load() == t {
+		return nil
+	}
+	of := r.Script()
+	if err := t.Runs(&of, e.version(), *with.signed); err != nil {
+		return err
+	}
+	e.mayRun.Store(t)
 	return nil
 }
 

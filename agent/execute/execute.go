@@ -234,7 +234,14 @@ func (x *Executor) load(ctx context.Context, r *cache.Release, number uint64, re
 		return loaded{}, err
 	}
 	with, err := x.programs.Running(ctx, r, reply.Version)
-	return loaded{program, with}, unloaded(err, r.Name, reply.Version)
+	if err != nil {
+		return loaded{}, unloaded(err, r.Name, reply.Version)
+	}
+	if err := r.MayRun(reply.Version, with, x.roots.Trust()); err != nil {
+		reply.Version, reply.Digest = 0, script.Digest{}
+		return loaded{}, err
+	}
+	return loaded{program, with}, nil
 }
 
 // program returns the program of the version with the number, or of the one that runs

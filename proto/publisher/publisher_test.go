@@ -232,6 +232,10 @@ func TestRelease(t *testing.T) {
 		"an unsigned candidate": func(r *script.Release) {
 			r.Candidate = &script.Candidate{Version: newVersion(2, "forged"), Threshold: 1}
 		},
+		"other tests of the first version": func(r *script.Release) {
+			r.Candidate = &script.Candidate{Version: r.Active, Spec: r.Settings.Spec}
+			r.Candidate.Spec.Tests = []script.Test{{Name: "forged", Request: json.RawMessage(`{"a":3}`)}}
+		},
 		"garbage":   func(r *script.Release) { r.Active.Signature = "{" },
 		"too large": func(r *script.Release) { r.Active.Signature += strings.Repeat(" ", script.MaxSignatureBytes) },
 		"an altered payload": func(r *script.Release) {

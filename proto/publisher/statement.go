@@ -64,14 +64,15 @@ type limits struct {
 
 // StatementOf returns the statement about the version of the script, which runs with s.
 func StatementOf(name script.Name, v script.Version, s script.Spec) Statement {
-	return Statement{programOf(name, v), settingsOf(s)}
+	return Statement{programOf(name, v), SettingsOf(s)}
 }
 
 func programOf(name script.Name, v script.Version) Program {
 	return Program{Tenant: name.Tenant, Script: name.Script, Engine: v.Engine, Entrypoint: v.Entrypoint, Source: v.Digest}
 }
 
-func settingsOf(s script.Spec) Settings {
+// SettingsOf returns what a version runs with, as it is signed.
+func SettingsOf(s script.Spec) Settings {
 	return Settings{
 		Trigger: s.Trigger.Event,
 		Limits:  limits(s.Limits),

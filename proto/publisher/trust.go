@@ -182,22 +182,22 @@ func (t *Trust) Release(r *script.Release) error {
 	if r.Deleted || !t.Requires(r.Name.Tenant) {
 		return nil
 	}
-	if err := t.runs(r, r.Active, r.Settings.Spec); err != nil {
+	if err := t.Runs(r, r.Active, SettingsOf(r.Settings.Spec)); err != nil {
 		return err
 	}
-	if r.Candidate != nil && r.Candidate.Version.Number != r.Active.Number {
-		return t.runs(r, r.Candidate.Version, r.Candidate.Spec)
+	if c := r.Candidate; c != nil && (c.Version.Number != r.Active.Number || !c.Spec.Equal(r.Settings.Spec)) {
+		return t.Runs(r, c.Version, SettingsOf(c.Spec))
 	}
 	return nil
 }
 
-// runs returns a Denied error unless the version of the release may run with spec.
-func (t *Trust) runs(r *script.Release, v script.Version, spec script.Spec) error {
+// Runs returns a Denied error unless publishers have signed the version of the release, and what
+// it is to run with together with some retained version.
+func (t *Trust) Runs(r *script.Release, v script.Version, want Settings) error {
 	s, err := t.version(r.Name, v)
-	if err != nil {
+	if err != nil || s == nil {
 		return err
 	}
-	want := settingsOf(spec)
 	differs := s.differs(Statement{s.Program, want})
 	if differs == "" {
 		return nil
