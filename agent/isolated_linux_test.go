@@ -1,6 +1,7 @@
 package agent_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -82,6 +83,36 @@ func TestSignaturesInAProcess(t *testing.T) {
 	if got, err := n.call(t, "acme/route@3"); script.KindOf(err) != script.NotFound {
 		t.Errorf("what was forged before: %q, %v", got, err)
 	}
+	n.is(t, "acme/route@2", `2`)
+}
+
+// The process of a tenant runs no retained version with a config that no publisher has signed.
+func TestWhatRetainedVersionsRunWithIsSignedInAProcess(t *testing.T) {
+	r := newRegistry(t)
+	config := func(config string) script.Spec { return script.Spec{Config: json.RawMessage(config)} }
+	said := []script.Spec{config(`{"n":1}`), config(`{"n":"evil"}`), config(`{"n":3}`)}
+	for i, spec := range said {
+		source := fmt.Sprint(i + 1)
+		r.set("acme/route", func(rel *script.Release) {
+			rel.Settings.Spec = config(fmt.Sprintf(`{"n":%d}`, i+1))
+			activate(rel, by(t, keyOf(7), rel, next(rel, source)).With(spec))
+		}, source)
+		r.sources[script.DigestOf(spec.Document())] = spec.Document()
+	}
+	r.configure("acme", script.TenantSettings{Isolation: script.IsolationProcess})
+	r.start()
+	roots := publisher.NewRoots(trustOf(t, 7))
+	n := startNode(t, r, t.TempDir(), func(cfg *agent.Config) {
+		cfg.Workers.Command, cfg.Workers.Dir = []string{"worker"}, filepath.Join(r.dir, "tenants")
+		cfg.Publishers = roots
+	})
+	n.answers(t, r, "acme/route", `3`)
+	n.is(t, "acme/route@1", `1`)
+	if got, err := n.call(t, "acme/route@2"); script.KindOf(err) != script.Denied {
+		t.Errorf("with a config that nobody has signed: %q, %v", got, err)
+	}
+	roots.Replace(nil)
+	n.PublishersChanged()
 	n.is(t, "acme/route@2", `2`)
 }
 

@@ -132,6 +132,7 @@ type change struct {
 	settings *script.TenantSettings   // if they changed, defaults applied
 	limits   map[string]script.Limits // of the releases in it, by "tenant/name", defaults applied
 	again    bool                     // all that is live, too, as publishers' keys are now
+	signed   bool                     // versions need signatures, and those in it are verified
 
 	renewed map[script.Name]script.Revision // releases of which something else runs than before
 }

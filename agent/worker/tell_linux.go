@@ -78,8 +78,9 @@ const (
 // if that has to be. t.mu is held.
 func (t *tenant) signed(c *change) *change {
 	trust := t.pool.cfg.Node.Publishers.Trust()
-	t.filtered = t.filtered || trust.Requires(t.name)
 	may := *c
+	may.signed = trust.Requires(t.name)
+	t.filtered = t.filtered || may.signed
 	may.put = slices.Clone(c.put)
 	for i, o := range may.put {
 		if o.Release != nil {
@@ -97,14 +98,14 @@ func parts(c *change) iter.Seq[*workerv1.ApplyRequest] {
 		most = ofAllAtOnce
 	}
 	return func(yield func(*workerv1.ApplyRequest) bool) {
-		req, size := &workerv1.ApplyRequest{}, 0
+		req, size := &workerv1.ApplyRequest{Signed: c.signed}, 0
 		for _, o := range inOrder(c.put) {
 			m := wire.FromObject(o)
 			if size += proto.Size(m); size > most && len(req.GetPut()) > 0 {
 				if !yield(req) {
 					return
 				}
-				req, size = &workerv1.ApplyRequest{}, proto.Size(m)
+				req, size = &workerv1.ApplyRequest{Signed: c.signed}, proto.Size(m)
 			}
 			req.Put = append(req.Put, m)
 		}

@@ -20,8 +20,13 @@ import (
 // Trust says whose signatures the scripts of a tenant need. The nil Trust asks for none.
 // It is immutable.
 type Trust struct {
-	rules []rule
+	rules    []rule
+	verified bool // by somebody else: versions need signatures, by whatever keys
 }
+
+// Verified is for those who get versions whose signatures somebody has verified: it asks that
+// versions be what their signatures say.
+var Verified = &Trust{verified: true}
 
 // rule is what holds for the tenants that it selects, unless one before it does.
 type rule struct {
@@ -99,8 +104,8 @@ func ParseTrust(data []byte) (*Trust, error) {
 
 // keysOf returns the keys of the first rule for the tenant; required is false if there is none.
 func (t *Trust) keysOf(tenant string) (keys []key, required bool) {
-	if t == nil {
-		return nil, false
+	if t == nil || t.verified {
+		return nil, t != nil
 	}
 	for _, r := range t.rules {
 		if r.tenants.Matches(tenant) {
@@ -139,7 +144,7 @@ func (t *Trust) version(name script.Name, v script.Version) (*Statement, error) 
 	if err != nil {
 		return nil, refuse("has a signature that cannot be read: %v", err)
 	}
-	if !o.signedBy(keys) {
+	if !t.verified && !o.signedBy(keys) {
 		return nil, refuse("is not signed by a key of tenant %s in --tenant-keys; the signature names %s", name.Tenant, strings.Join(printable(SignedBy(v.Signature)), ", "))
 	}
 	if what := o.statement.differs(Statement{programOf(name, v), o.statement.Settings}); what != "" {

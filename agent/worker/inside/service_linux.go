@@ -22,6 +22,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/agent/host"
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/proto/budget"
+	"github.com/scriptorium-dev/scriptorium/proto/publisher"
 	"github.com/scriptorium-dev/scriptorium/proto/wire"
 	workerv1 "github.com/scriptorium-dev/scriptorium/proto/worker/v1"
 	"github.com/scriptorium-dev/scriptorium/script"
@@ -39,6 +40,7 @@ type service struct {
 	executor *guard
 	metrics  *prometheus.Registry
 	home     home
+	roots    *publisher.Roots
 	bytes    *budget.Budget      // of the sockets
 	conns    *budget.Connections // of the sockets
 
@@ -70,6 +72,7 @@ func newService(p *process, client workerv1.HomeClient) (*service, error) {
 		programs: cache.NewPrograms(cache.Config{Engines: engines, Sources: from, Budget: cached}),
 		metrics:  prometheus.NewRegistry(),
 		home:     from,
+		roots:    publisher.NewRoots(nil),
 		bytes:    budget.NewCapped(bytes, runtime.GC),
 		conns:    budget.ConnectionsOf(p.confined.Descriptors, bytes/2),
 		stopWarm: func() {},
@@ -87,7 +90,7 @@ func newService(p *process, client workerv1.HomeClient) (*service, error) {
 		}
 	}()
 	x, err := execute.New(execute.Config{
-		Table: s.table, Programs: s.programs, Tenants: s.tenants.Settings, Host: hostServices,
+		Table: s.table, Programs: s.programs, Tenants: s.tenants.Settings, Host: hostServices, Publishers: s.roots,
 		Position:   func(time.Time) gateway.Position { return p.page.Position() },
 		MaxRunning: p.running(), MaxWaiting: int(p.assignment.GetMaxWaiting()),
 		Metrics: s.metrics,
@@ -126,6 +129,11 @@ func (s *service) Apply(ctx context.Context, req *workerv1.ApplyRequest) (*worke
 		case <-patience.C:
 		}
 		patience.Stop()
+	}
+	if req.GetSigned() {
+		s.roots.Replace(publisher.Verified)
+	} else {
+		s.roots.Replace(nil)
 	}
 	s.tenants.Update(c.tenants, c.goneTenants)
 	s.values.Update(c.values, nil)

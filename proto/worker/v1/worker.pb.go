@@ -145,7 +145,10 @@ type ApplyRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Put   []*v1.Object           `protobuf:"bytes,1,rep,name=put,proto3" json:"put,omitempty"`
 	// Keys of objects that are gone.
-	Gone          []string `protobuf:"bytes,2,rep,name=gone,proto3" json:"gone,omitempty"`
+	Gone []string `protobuf:"bytes,2,rep,name=gone,proto3" json:"gone,omitempty"`
+	// The tenant's versions need signatures, of which the agent has verified those in put. What
+	// else a retained version runs with comes later: it has to be what they say.
+	Signed        bool `protobuf:"varint,3,opt,name=signed,proto3" json:"signed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -192,6 +195,13 @@ func (x *ApplyRequest) GetGone() []string {
 		return x.Gone
 	}
 	return nil
+}
+
+func (x *ApplyRequest) GetSigned() bool {
+	if x != nil {
+		return x.Signed
+	}
+	return false
 }
 
 type ApplyResponse struct {
@@ -1094,10 +1104,11 @@ const file_proto_worker_v1_worker_proto_rawDesc = "" +
 	"\n" +
 	"quarantine\x18\b \x01(\v2(.scriptorium.worker.v1.QuarantineRequestR\n" +
 	"quarantine\x12\x14\n" +
-	"\x05agent\x18\t \x01(\tR\x05agent\"R\n" +
+	"\x05agent\x18\t \x01(\tR\x05agent\"j\n" +
 	"\fApplyRequest\x12.\n" +
 	"\x03put\x18\x01 \x03(\v2\x1c.scriptorium.event.v1.ObjectR\x03put\x12\x12\n" +
-	"\x04gone\x18\x02 \x03(\tR\x04gone\"\x0f\n" +
+	"\x04gone\x18\x02 \x03(\tR\x04gone\x12\x16\n" +
+	"\x06signed\x18\x03 \x01(\bR\x06signed\"\x0f\n" +
 	"\rApplyResponse\"\x0e\n" +
 	"\fServeRequest\"\x0f\n" +
 	"\rServeResponse\"t\n" +
