@@ -1,6 +1,8 @@
 package cache_test
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"testing"
 
@@ -61,7 +63,24 @@ func TestWhatRunsOnAnAgent(t *testing.T) {
 
 func TestAFlippedBitInACandidateThatRunsShows(t *testing.T) {
 	r := withCandidate(1, everywhere)
+	r.Candidate.Spec = script.Spec{
+		Limits: script.Limits{Instructions: 1000}, Trigger: script.Trigger{Event: "http"}, Config: json.RawMessage(`{"n":1}`),
+		Tests: []script.Test{{Name: "one"}},
+	}
+	r.Candidate.Version = r.Candidate.Version.With(r.Candidate.Spec)
+	r.Retained[1] = r.Candidate.Version
+	if cache.NewReleaseOn("n", r).Fingerprint() != wire.Fingerprint(r) {
+		t.Error("a release as it is has another fingerprint")
+	}
 	for name, flip := range map[string]func(*cache.Release){
+		"limits":       func(r *cache.Release) { r.Limits.Instructions ^= 8 },
+		"other limits": func(r *cache.Release) { r.Limits.Concurrency ^= 8 },
+		"config": func(r *cache.Release) {
+			flipped := bytes.Clone(r.Config)
+			flipped[5] ^= 2
+			r.Config, r.Candidate.Spec.Config = flipped, flipped
+		},
+		"trigger":    func(r *cache.Release) { r.Trigger.Event = "Http" },
 		"number":     func(r *cache.Release) { r.Runs.Number ^= 8 },
 		"digest":     func(r *cache.Release) { r.Runs.Digest[31] ^= 128 },
 		"entrypoint": func(r *cache.Release) { r.Runs.Entrypoint = "oTher" },
@@ -113,6 +132,10 @@ func TestCountsGoOnWithinAnAttempt(t *testing.T) {
 	other := withCandidate(2, everywhere) // of the fleet that the agent has adopted
 	other.Retained[1].Digest = script.DigestOf([]byte("other"))
 	other.Candidate.Version = other.Retained[1]
+	want(put(other), 0, 0)
+	put(withCandidate(2, everywhere)).Calls.Note(script.Script)
+	other = withCandidate(2, everywhere) // the same program, that runs with something else
+	other.Candidate.Version = other.Candidate.Version.With(script.Spec{Config: []byte(`{"n":2}`)})
 	want(put(other), 0, 0)
 	r := withCandidate(2, 0)
 	r.Active, r.Candidate = r.Retained[1], nil

@@ -118,7 +118,7 @@ func (r *Release) Script() script.Release {
 // activeEdition returns the release's active version. If what runs here is not the
 // candidate that it is said to be, that is returned, so that the fingerprint shows it.
 func (r *Release) activeEdition() script.Edition {
-	if r.active != nil && r.Runs.Number == r.Candidate.Version.Number && r.Runs.SameProgram(r.Candidate.Version) {
+	if r.active != nil && r.runsCandidate() {
 		return *r.active
 	}
 	limits := r.limits
@@ -126,6 +126,19 @@ func (r *Release) activeEdition() script.Edition {
 		limits = r.Limits // what calls get is what counts
 	}
 	return script.Edition{Version: r.Runs, Spec: script.Spec{Limits: limits, Trigger: r.Trigger, Config: r.Config}}
+}
+
+// runsCandidate reports whether what runs here is the candidate, and with what its version has.
+func (r *Release) runsCandidate() bool {
+	c := r.Candidate
+	if r.Runs.Number != c.Version.Number || !r.Runs.SameProgram(c.Version) || r.Limits != r.limits.OrDefaults() {
+		return false
+	}
+	if c.Version.Spec.IsZero() { // an older registry has one for all versions
+		return true
+	}
+	spec := script.Spec{Limits: r.limits, Trigger: r.Trigger, Config: r.Config, Tests: c.Spec.Tests}
+	return c.Version.With(spec).Spec == c.Version.Spec
 }
 
 // Untried reports whether the script's first version has yet to pass its tests: then
@@ -141,7 +154,7 @@ func (r *Release) goOn(before *Release) {
 		return
 	}
 	now, was := r.Candidate, before.Candidate
-	if now.Attempt == was.Attempt && now.Version.Number == was.Version.Number && now.Version.SameProgram(was.Version) {
+	if now.Attempt == was.Attempt && now.Version.Number == was.Version.Number && now.Version.SameVersion(was.Version) {
 		r.Calls = before.Calls
 	}
 }
