@@ -208,6 +208,17 @@ func TestAgentsThatAreTooOld(t *testing.T) {
 	if got.Passed != 1 || got.Calls != 7 || got.FailedCalls != 7 || fmt.Sprint(got.WaitingFor) != "[old]" || !strings.Contains(got.WaitingWhy, "upgrade agentd") {
 		t.Errorf("%+v", got)
 	}
+	b.pass(2 * time.Second)
+	b.Sweep()
+	changed := b.Changed()
+	say("old", script.Digest{})
+	b.pass(2 * time.Second)
+	b.Sweep()
+	select {
+	case <-changed:
+		t.Error("an old agent that says the same again is news")
+	default:
+	}
 	say("old", r.Candidate.Version.Spec) // upgraded
 	if got := b.route().Trials; got.Passed != 2 || got.Calls != 14 || got.WaitingWhy != "" {
 		t.Errorf("after the upgrade: %+v", got)

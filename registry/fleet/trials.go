@@ -35,6 +35,8 @@ const (
 	callsSlack        = 10 * time.Minute
 )
 
+const tooOld = "its software is too old to run a version with limits, config and tests of its own: upgrade agentd"
+
 // candidacy is what the connected agents that follow a script say of its candidate. It
 // takes three bits for each agent and a bit more for those that it is called or failed on.
 type candidacy struct {
@@ -85,13 +87,14 @@ func (c *candidacy) is(version, attempt uint64) bool {
 // take replaces what the agent said before; nil says nothing. news: it changes where the
 // candidate runs, has passed or failed. counts: it changes what may reach watchers later.
 func (c *candidacy) take(a *agent, t *Trial) (news, counts bool) {
-	if t != nil && t.Spec != c.spec && !c.spec.IsZero() {
-		return c.ignore(a)
-	}
-	news = c.heard.set(a.slot, t != nil)
-	if t == nil {
+	heard := t != nil
+	switch {
+	case t == nil:
 		t = &Trial{}
+	case t.Spec != c.spec && !c.spec.IsZero(): // it runs the candidate with what the active version has
+		t, heard = &Trial{Waiting: tooOld}, false
 	}
+	news = c.heard.set(a.slot, heard)
 	if passed := t.Tested && t.Err == nil; c.passed.set(a.slot, passed) {
 		news = true
 		if passed {
@@ -115,12 +118,6 @@ func (c *candidacy) take(a *agent, t *Trial) (news, counts bool) {
 		c.counts[a] = n
 	}
 	return news, true
-}
-
-// ignore takes in that the agent runs the candidate with what the active version runs with.
-func (c *candidacy) ignore(a *agent) (news, counts bool) {
-	news, counts = c.take(a, nil)
-	return news, c.setWaiting(a, "its software is too old to run a version with limits, config and tests of its own: upgrade agentd") || counts
 }
 
 // possible reports whether the calls can be those that the agent, which said others before if
