@@ -217,7 +217,11 @@ func (r *Registry) withinRates(a writeRequest, b basis, d decision) error {
 	if err != nil {
 		return err
 	}
-	if err := r.rates.take(a.Name.Tenant, tenant.Settings, len(d.commit.Source)); err != nil {
+	size := len(d.commit.Source)
+	if v := d.commit.Publish; v != nil {
+		size += v.SpecSize
+	}
+	if err := r.rates.take(a.Name.Tenant, tenant.Settings, size); err != nil {
 		return err
 	}
 	*a.counted = true

@@ -124,6 +124,35 @@ func TestRatesOfWrites(t *testing.T) {
 	}
 }
 
+// TestBytesOfConfigs: what a version runs with counts as its source does.
+func TestBytesOfConfigs(t *testing.T) {
+	r := bounded(t, script.TenantSettings{WriteBytes: 10_000, SourceBytes: 500_000})
+	publish := func(tenant string, i int) error {
+		config := fmt.Sprintf(`{"n":%d,"x":"%s"}`, i, strings.Repeat("x", 60_000))
+		_, err := r.Publish(t.Context(), registry.PublishRequest{
+			Write:  registry.Write{Name: script.Name{Tenant: tenant, Script: "a"}, Author: "ann", By: everybody},
+			Source: []byte("x"), Settings: &script.Settings{Spec: script.Spec{Config: []byte(config)}, HistoryLimit: i%9 + 1},
+		})
+		r.catchUp()
+		return err
+	}
+	done := 0
+	var err error
+	for ; done < 100 && err == nil; done++ {
+		err = publish("acme", done)
+	}
+	if e := script.AsError(err); e == nil || e.Kind != script.Limit || e.Field != "source" || done != 9 {
+		t.Errorf("the quota: after %d writes: %v", done, err)
+	}
+	r = bounded(t, script.TenantSettings{WriteBytes: 10_000})
+	for done, err = 0, nil; done < 100 && err == nil; done++ {
+		err = publish("acme", done)
+	}
+	if e := script.AsError(err); e == nil || e.Kind != script.Overloaded || e.Field != "writeBytes" || done > 22 {
+		t.Errorf("the rate: after %d writes: %v", done, err)
+	}
+}
+
 // TestNoSpace: while the store is full, nothing is stored that takes room.
 func TestNoSpace(t *testing.T) {
 	full := script.Errorf(script.Limit, "", "etcd is full")
