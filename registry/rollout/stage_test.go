@@ -177,7 +177,7 @@ func (s *stage) trials(agent string) (trials []fleet.Trial) {
 		if c == nil || s.old != nil && s.old(agent) {
 			continue
 		}
-		trial := fleet.Trial{Name: r.Name, Version: c.Version.Number, Attempt: c.Attempt, Tested: true}
+		trial := fleet.Trial{Name: r.Name, Version: c.Version.Number, Attempt: c.Attempt, Spec: c.Version.Spec, Tested: true}
 		if s.tests != nil {
 			trial.Tested, trial.Err = s.tests(agent, &r)
 		}
