@@ -69,3 +69,24 @@ func recorded(cur script.Release) (_ script.Release, spec *script.Spec) {
 	}
 	return cur, spec
 }
+
+// documents are those of what the active versions and the candidates run with, which their
+// releases say too, as far as they are among why.
+func (d *doctor) documents(why map[script.Digest]string) map[script.Digest][]byte {
+	found := map[script.Digest][]byte{}
+	note := func(v script.Version, s script.Spec) {
+		if _, ok := why[v.Spec]; !ok {
+			return
+		}
+		if document := s.Document(); script.DigestOf(document) == v.Spec {
+			found[v.Spec] = document
+		}
+	}
+	for _, r := range d.releases {
+		note(r.Active, r.Settings.Spec)
+		if r.Candidate != nil {
+			note(r.Candidate.Version, r.Candidate.Spec)
+		}
+	}
+	return found
+}
