@@ -168,7 +168,7 @@ func (r *Registry) decide(a writeRequest, b basis) (decision, error) {
 		return decision{}, err
 	}
 	if !d.release.Deleted {
-		d.commit.Recorded = spec
+		d.recorded = spec
 	}
 	if err := a.mayMake(cur, d); err != nil {
 		return decision{}, err
@@ -242,7 +242,12 @@ func (r *Registry) commit(ctx context.Context, a writeRequest, fingerprint Finge
 		if !d.brings.IsZero() {
 			d.commit.Source = r.small(ctx, d.brings)
 		}
-		d.release.Revision, err = r.store.Commit(ctx, d.commit)
+		if d.recorded != nil { // by itself: with a large source, one request would be too large
+			_, err = r.store.PutSource(ctx, d.recorded.Document())
+		}
+		if err == nil {
+			d.release.Revision, err = r.store.Commit(ctx, d.commit)
+		}
 	}
 	switch script.KindOf(err) {
 	case "":

@@ -21,7 +21,9 @@ type decision struct {
 	pinned *script.HistoryEntry
 	before script.Revision
 	commit Commit
-	brings script.Digest // that agents need from now on, and that no publish brings
+	// What versions run with whose registry did not record it; nil if all are recorded.
+	recorded *script.Spec
+	brings   script.Digest // that agents need from now on, and that no publish brings
 }
 
 func unchanged(cur script.Release) decision { return decision{release: cur} }

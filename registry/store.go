@@ -210,10 +210,9 @@ type Commit struct {
 	// is that of another version that agents need from now on, if it is at hand.
 	Publish *script.Version
 	Source  []byte
-	// Spec is what the version of Publish runs with. Recorded, if not nil, is what older
-	// versions do whose registry did not record it. The store keeps the documents as it keeps
+	// Spec is what the version of Publish runs with. The store keeps its document as it keeps
 	// sources.
-	Spec, Recorded *script.Spec
+	Spec *script.Spec
 	// Signed, if not nil, is a retained version as it is from now on: with another signature.
 	Signed *script.Version
 	// Drop are the numbers of versions that are not retained any more.
@@ -228,18 +227,6 @@ type Commit struct {
 	RequestID   string
 	Fingerprint Fingerprint
 	Found       uint64
-}
-
-// Documents are those of the Specs that the commit brings, each once, by their digests.
-func (c Commit) Documents() map[script.Digest][]byte {
-	documents := map[script.Digest][]byte{}
-	for _, spec := range []*script.Spec{c.Spec, c.Recorded} {
-		if spec != nil {
-			document := spec.Document()
-			documents[script.DigestOf(document)] = document
-		}
-	}
-	return documents
 }
 
 // Announced returns the source that whoever watches gets with the commit, if there is one:

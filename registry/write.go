@@ -42,6 +42,9 @@ func (r *Registry) Publish(ctx context.Context, req PublishRequest) (PublishResu
 	version, err := r.store.Version(ctx, req.Name, d.version.Number)
 	switch script.KindOf(err) {
 	case "":
+		if v, ok := d.release.Retains(version.Number); ok {
+			version.Spec, version.SpecSize = v.Spec, v.SpecSize // which an older record lacks
+		}
 		result.Version = version
 	case script.NotFound, script.Internal: // dropped since: of a repeated request, maybe long ago; or it cannot be read
 		result.Version = p.version

@@ -119,7 +119,7 @@ func modRevision(resp *clientv3.TxnResponse, n int) int64 {
 	return 0
 }
 
-// writes are the operations of one commit: at most sixteen and one for each version
+// writes are the operations of one commit: at most fourteen and one for each version
 // that is dropped, of which there are no more than script.MaxHistoryLimit and three.
 func (s *Store) writes(c registry.Commit, lease clientv3.LeaseID) (*change, error) {
 	name := c.Release.Name
@@ -142,8 +142,8 @@ func (s *Store) writes(c registry.Commit, lease clientv3.LeaseID) (*change, erro
 		ch.ops = append(ch.ops, clientv3.OpPut(s.keys.version(name, c.Publish.Number), string(version)))
 		ch.ops = append(ch.ops, s.putBlob(c.Publish.Digest, c.Source)...)
 	}
-	for digest, document := range c.Documents() {
-		ch.ops = append(ch.ops, s.putBlob(digest, document)...)
+	if c.Spec != nil {
+		ch.ops = append(ch.ops, s.putBlob(c.Publish.Spec, c.Spec.Document())...)
 	}
 	ch.ops = append(ch.ops, s.announce(c.Announced())...)
 	if c.Signed != nil {

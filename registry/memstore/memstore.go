@@ -214,8 +214,8 @@ func (s *Store) Commit(_ context.Context, c registry.Commit) (script.Revision, e
 		s.putVersion(name, *c.Publish)
 		s.putSource(c.Publish.Digest, c.Source)
 	}
-	for digest, document := range c.Documents() {
-		s.putSource(digest, document)
+	if c.Spec != nil {
+		s.putSource(c.Publish.Spec, c.Spec.Document())
 	}
 	if c.Signed != nil {
 		s.putVersion(name, *c.Signed)
