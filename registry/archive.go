@@ -85,6 +85,9 @@ func (rec *Record) validate() error {
 		c := *r.Candidate
 		c.Spec, r.Candidate = spec, &c
 	}
+	if err := rec.validateHold(); err != nil {
+		return rec.blame(err)
+	}
 	rec.record()
 	return rec.blame(rec.validateVersions())
 }
@@ -153,6 +156,27 @@ func (rec *Record) validateCandidate() error {
 	return validateText("release.candidate.failed", c.Failed, script.MaxFailedBytes)
 }
 
+func (rec *Record) validateHold() error {
+	r := &rec.Release
+	h := r.Hold
+	if h == nil {
+		return nil
+	}
+	if _, ok := r.Retains(h.Declared); !ok && h.Declared != 0 {
+		return script.Errorf(script.Invalid, "release.hold.declared", "number %d is not among the retained versions", h.Declared)
+	}
+	if !r.Pinned || r.Candidate != nil {
+		return script.Errorf(script.Invalid, "release.hold", "a script that is held is pinned, and has no candidate")
+	}
+	if err := validateText("release.hold.author", h.Author, maxAttributionBytes); err != nil {
+		return err
+	}
+	if err := validateText("release.hold.owner", h.Owner, MaxOwnerBytes); err != nil {
+		return err
+	}
+	return validateText("release.hold.note", h.Note, MaxNoteBytes)
+}
+
 func validateVersion(v script.Version) error {
 	if v.Digest.IsZero() || v.Size < 1 || v.Size > script.MaxSourceBytes {
 		return script.Errorf(script.Invalid, "versions", "number %d has no digest, or the impossible size %d", v.Number, v.Size)
@@ -214,6 +238,13 @@ func sameCandidate(cur, archived script.Release) bool {
 	return candidateOf(cur) == candidateOf(archived) && underway(cur) == underway(archived)
 }
 
+func sameHold(a, b *script.Hold) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return a.Since.Equal(b.Since) && a.Author == b.Author && a.Note == b.Note && a.Owner == b.Owner && a.Declared == b.Declared
+}
+
 // sameScript reports whether a script is as the archive has it. A version with one
 // number and one time of creation is the same in all else too. That the registry has
 // given more numbers since is no difference.
@@ -225,7 +256,7 @@ func sameScript(cur, archived script.Release) bool {
 		return true
 	}
 	if cur.Pinned != archived.Pinned || cur.Enabled != archived.Enabled || cur.Owner != archived.Owner ||
-		!sameVersion(cur.Active, archived.Active) || !samePlan(cur.Settings, archived.Settings) || !cur.Settings.Equal(archived.Settings.Spec) || !sameCandidate(cur, archived) ||
+		!sameVersion(cur.Active, archived.Active) || !samePlan(cur.Settings, archived.Settings) || !cur.Settings.Equal(archived.Settings.Spec) || !sameCandidate(cur, archived) || !sameHold(cur.Hold, archived.Hold) ||
 		len(cur.Retained) != len(archived.Retained) {
 		return false
 	}

@@ -205,8 +205,8 @@ func TestImportOverWhatIsThere(t *testing.T) {
 	if _, err := b.Pin(ctx, registry.PinRequest{Write: write(route), Version: 1}); err != nil {
 		t.Error(err)
 	}
-	if r, err := b.Unpin(ctx, registry.UnpinRequest{Write: write(route)}); err != nil || r.Release.Active.Number != 2 {
-		t.Errorf("unpin: %+v, %v; want the newest that there is", r, err)
+	if r, err := b.LiftHold(ctx, registry.LiftHoldRequest{Write: write(route)}); err != nil || r.Release.Active.Number != 2 {
+		t.Errorf("release: %+v, %v; want the newest that there is", r, err)
 	}
 	if next := b.publish("next"); next.Version.Number != 6 {
 		t.Errorf("the next version is %d, want 6", next.Version.Number)

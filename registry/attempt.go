@@ -156,12 +156,9 @@ func (r *Registry) decide(a writeRequest, b basis) (decision, error) {
 		return decision{}, script.Errorf(script.Conflict, "expected_revision",
 			"%s is at revision %d, not %d: read it again and decide anew", a.Name, cur.Revision, a.ExpectedRevision)
 	}
-	forced := false
-	if !a.bySystem {
-		var err error
-		if forced, err = a.passOwner(cur); err != nil {
-			return decision{}, err
-		}
+	forced, err := a.passOwner(cur)
+	if err != nil {
+		return decision{}, err
 	}
 	d, err := a.decide(cur, r.now().UTC())
 	if err != nil {
@@ -303,8 +300,7 @@ func (r *Registry) repeated(ctx context.Context, a writeRequest, fingerprint Fin
 		return decision{}, false, lookErr
 	}
 	return decision{
-		changed: done.Change != "", repeated: true, release: cur,
-		version: script.Version{Number: done.Version}, before: done.Revision - 1,
+		changed: done.Change != "", repeated: true, release: cur, version: script.Version{Number: done.Version},
 	}, true, nil
 }
 
@@ -317,9 +313,10 @@ func (r *Registry) current(ctx context.Context, name script.Name) (script.Releas
 	return cur, err
 }
 
-// passOwner reports whether the write goes past the owner of the script.
-func (w Write) passOwner(cur script.Release) (forced bool, err error) {
-	if cur.Owner == "" || cur.Owner == w.Owner {
+// passOwner reports whether the write goes past the owner of the script. Who owns a script
+// declares what it is to run: a hold overrides that without a change of it.
+func (w writeRequest) passOwner(cur script.Release) (forced bool, err error) {
+	if cur.Owner == "" || cur.Owner == w.Owner || w.bySystem || w.holds() && !w.Force {
 		return false, nil
 	}
 	if !w.Force {
@@ -327,6 +324,15 @@ func (w Write) passOwner(cur script.Release) (forced bool, err error) {
 			"%s belongs to %.200q: change it there, write for that owner (--owner), or force the change (--force), which takes the role %s", w.Name, cur.Owner, access.Admin)
 	}
 	return true, w.By.Check(access.Admin, w.Name.Tenant)
+}
+
+// holds reports whether the write sets or lifts a hold.
+func (w writeRequest) holds() bool {
+	switch w.change {
+	case script.ChangePin, script.ChangeRollback, script.ChangeHold, script.ChangeRelease:
+		return true
+	}
+	return false
 }
 
 // mayMake refuses a decision that takes a role which the caller does not have.
@@ -342,12 +348,13 @@ func (w Write) mayMake(cur script.Release, d decision) error {
 // ofPin adds to a refusal that the change would end a pin: a publisher who meant to publish
 // does not see why that takes another role.
 func ofPin(err error, role access.Role, cur script.Release, d decision) error {
-	if role != access.Release || !cur.Pinned || d.release.Pinned {
+	pinned, declared := cur.Declared(), d.release.Declared()
+	if role != access.Release || pinned == 0 || declared != 0 || d.release.Deleted {
 		return err
 	}
 	e := script.AsError(err)
 	return script.Errorf(e.Kind, e.Field, "%s; %s is pinned to version %d, and this ends the pin: to keep it, publish with spec.version: %d",
-		e.Message, cur.Name, cur.Active.Number, cur.Active.Number)
+		e.Message, cur.Name, pinned, pinned)
 }
 
 // rolesFor returns the roles that it takes to make cur what was decided; reading is
@@ -370,7 +377,8 @@ func rolesFor(cur script.Release, d decision) []access.Role {
 	// That a script follows its latest version is the publisher's doing. What else
 	// changes what runs is a choice of its own.
 	chosen := next.Pinned && (next.Active.Number != cur.Active.Number || candidateOf(next) != candidateOf(cur))
-	if chosen || next.Pinned != cur.Pinned || next.Enabled != cur.Enabled || steers(d.commit.Entry.Change) {
+	held := heldAnew(cur, next) || cur.Hold != nil && next.Declared() != cur.Declared()
+	if chosen || held || next.Pinned != cur.Pinned || next.Enabled != cur.Enabled || steers(d.commit.Entry.Change) {
 		roles = append(roles, access.Release)
 	}
 	return roles

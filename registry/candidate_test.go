@@ -56,8 +56,8 @@ func pinning(n uint64) deciding {
 	})
 }
 
-var unpinning deciding = asRecorded(func(cur script.Release) (decision, error) {
-	return decideUnpin(cur, knownSpecs, decideWrite, decideNow)
+var releasing deciding = asRecorded(func(cur script.Release) (decision, error) {
+	return decideLift(cur, knownSpecs, decideWrite, decideNow)
 })
 
 // rollingBack is of a script of which all that is retained was live.
@@ -134,11 +134,15 @@ func TestDecideCandidate(t *testing.T) {
 		{"history of one, promoted", trying(2, with(limited(both), state(1, false, 1, 2))), steering(Promote), "promote 2 false 2 [2] [1] -"},
 		{"history of one, stored beside a candidate", trying(2, with(limited(both), state(1, true, 1, 2))), publishing(3, nil), "publish 1 true 3 [1 2 3] [] 2@3/1"},
 
-		{"unpin", with(testsOnly, state(1, true, 1, 2)), unpinning, "unpin 1 false 2 [1 2] [] 2@8/0"},
-		{"unpin, untested", state(1, true, 1, 2), unpinning, "unpin 2 false 2 [1 2] [] -"},
-		{"unpin what is active", with(both, state(2, true, 1, 2)), unpinning, "unpin 2 false 2 [1 2] [] -"},
-		{"unpin the candidate", trying(2, with(both, state(1, true, 1, 2))), unpinning, "unpin 1 false 2 [1 2] [] 2@3/1"},
-		{"unpin past the candidate", trying(2, with(both, state(1, true, 1, 2, 3))), unpinning, "unpin 1 false 3 [1 2 3] [] 3@8/0"},
+		{"release", with(testsOnly, held(0, state(1, true, 1, 2))), releasing, "release 1 false 2 [1 2] [] 2@8/0"},
+		{"release, untested", held(0, state(1, true, 1, 2)), releasing, "release 2 false 2 [1 2] [] -"},
+		{"release what is active", with(both, held(0, state(2, true, 1, 2))), releasing, "release 2 false 2 [1 2] [] -"},
+		{"release to the newest, which the manifest pins", with(both, held(2, state(1, true, 1, 2))), releasing, "release 1 true 2 [1 2] [] 2@8/0"},
+		{"release to an older one, which the manifest pins", with(both, held(2, state(1, true, 1, 2, 3))), releasing, "release 2 true 3 [1 2 3] [] -"},
+		{"next, while held, and lifted", with(both, held(0, state(1, true, 1))), publishing(2, lift), "publish 1 false 2 [1 2] [] 2@8/0"},
+		{"what was stored while held, and lifted", with(both, held(2, state(1, true, 1, 2))), publishing(2, lift), "release 1 true 2 [1 2] [] 2@8/0"},
+		{"hold beside a candidate", trying(2, with(both, state(1, false, 1, 2))), pinning(0), "hold 1 true 2 [1 2] [] -"},
+		{"hold what is untried", untried, pinning(0), "INVALID"},
 		{"pin the candidate", trying(2, with(both, state(1, false, 1, 2))), pinning(2), "pin 2 true 2 [1 2] [] -"},
 		{"pin a failed one", failed(2, with(both, state(1, false, 1, 2))), pinning(2), "pin 2 true 2 [1 2] [] -"},
 		{"pin the active", trying(2, with(both, state(1, false, 1, 2))), pinning(1), "pin 1 true 2 [1 2] [] -"},
@@ -221,7 +225,13 @@ func wantSound(t *testing.T, d decision) {
 	if r.Deleted {
 		return
 	}
-	if last, _ := newest(r); !r.Pinned && last.Number != r.Active.Number && last.Number != candidateOf(r) {
+	if r.Hold != nil && (!r.Pinned || r.Candidate != nil) {
+		t.Errorf("held, pinned %v, with the candidate %d", r.Pinned, candidateOf(r))
+	}
+	if _, ok := r.Retains(r.Declared()); !ok && r.Declared() != 0 {
+		t.Errorf("the declared version %d is not retained", r.Declared())
+	}
+	if last, _ := r.Newest(); !r.Pinned && last.Number != r.Active.Number && last.Number != candidateOf(r) {
 		t.Errorf("it follows the latest, %d, and neither runs it, %d, nor will, %d", last.Number, r.Active.Number, candidateOf(r))
 	}
 	if _, ok := r.Retains(r.Active.Number); !ok {
@@ -239,7 +249,7 @@ func wantSound(t *testing.T, d decision) {
 // also of a candidate that began before registries counted.
 func TestTriesAreCounted(t *testing.T) {
 	cur := failed(2, with(both, state(1, false, 1, 2)))
-	begin := with(both, state(1, true, 1, 2)) // pinned to 1
+	begin := with(both, held(0, state(1, true, 1, 2)))
 	slower := both
 	slower.Rollout.Steps = slower.Rollout.Steps[:1]
 	for i, step := range []struct {
@@ -253,7 +263,7 @@ func TestTriesAreCounted(t *testing.T) {
 		{"once more", nil, steering(Retry), 3},
 		{"a step", nil, moving(Move{Step: 1, Threshold: 7}), 3},
 		{"other steps", nil, configuring(2, slower), 4},
-		{"unpinned", &begin, unpinning, 1},
+		{"released", &begin, releasing, 1},
 	} {
 		if step.cur != nil {
 			cur = *step.cur
@@ -378,11 +388,13 @@ func TestAnyWayOfACandidate(t *testing.T) {
 			rollback := asRecorded(func(cur script.Release) (decision, error) {
 				return decideRollback(cur, number, written(lines...), knownSpecs, decideWrite, decideNow)
 			})
+			const lifting = 5
 			choices := []deciding{
 				publishing(100+random.Uint64N(8), nil),
 				publishing(100+random.Uint64N(8), func(p *publication) { p.pin = &number }),
 				publishing(100+random.Uint64N(8), func(p *publication) { p.settings = &settings }),
-				configuring(100, settings), unpinning,
+				configuring(100, settings), releasing, // lifting:
+				publishing(100+random.Uint64N(8), lift),
 				pinning(number), rollback, steering(Abort), steering(Retry), steering(Promote),
 				moving(Move{Step: 1, Threshold: 1}), moving(Move{Step: 2, Threshold: 2}), moving(Move{Failed: "no"}), moving(Move{Promote: true}),
 				func(cur script.Release) (decision, error) { return decideDelete(cur, decideWrite, decideNow) },
@@ -399,11 +411,11 @@ func TestAnyWayOfACandidate(t *testing.T) {
 			next := d.release
 			next.Revision = revision
 			_, existed := cur.Retains(next.Active.Number)
-			explicit := which == 1 && next.Pinned && existed // a publish that pins a version that there was
+			explicit := (which == 1 || which == lifting) && next.Pinned && existed // a publish that pins a version that there was
 			tried := len(next.Settings.Tests) > 0 || len(next.Settings.Rollout.Steps) > 0
 			switch change := d.commit.Entry.Change; {
 			case !live(cur) || next.Deleted || cur.Untried() || !tried || explicit || next.Active.Number == cur.Active.Number:
-			case change == script.ChangePublish || change == script.ChangeConfigure || change == script.ChangeUnpin || change == script.ChangeAdvance:
+			case change == script.ChangePublish || change == script.ChangeConfigure || change == script.ChangeUnpin || change == script.ChangeRelease && next.Active.Number == next.Latest || change == script.ChangeAdvance:
 				t.Errorf("%s made version %d active in place of %d, untested", change, next.Active.Number, cur.Active.Number)
 			}
 			if d.commit.Entry.Change == script.ChangeRollback && number == 0 && !wasLive[next.Active.Number] {

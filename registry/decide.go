@@ -16,11 +16,7 @@ type decision struct {
 	repeated bool // it was made before, for the same request
 	release  script.Release
 	version  script.Version // of a publish: the one that holds the source
-	// Of a publish: the pin that it ends, nil if none, without who set it; and the greatest
-	// revision that the script may have had before.
-	pinned *script.HistoryEntry
-	before script.Revision
-	commit Commit
+	commit   Commit
 	// What versions run with whose registry did not record it; nil if all are recorded.
 	recorded *script.Spec
 	brings   script.Digest // that agents need from now on, and that no publish brings
@@ -35,6 +31,7 @@ type publication struct {
 	settings *script.Settings // normalized
 	enabled  *bool
 	pin      *uint64
+	liftHold bool
 }
 
 func decidePublish(cur script.Release, p publication, specs specs, w Write, now time.Time) (decision, error) {
@@ -53,7 +50,12 @@ func decidePublish(cur script.Release, p publication, specs specs, w Write, now 
 		next.Enabled = *p.enabled
 	}
 
-	version, known := newest(cur)
+	if p.liftHold && cur.Hold != nil {
+		if err := mayLift(cur, w); err != nil {
+			return decision{}, err
+		}
+	}
+	version, known := cur.Newest()
 	spec, err := p.spec(cur, specs)
 	if err != nil {
 		return decision{}, err
@@ -76,7 +78,7 @@ func decidePublish(cur script.Release, p publication, specs specs, w Write, now 
 		next, signed = signedAnew(next, version), new(inRelease(version))
 	}
 
-	next, err = p.choose(cur, next, script.Edition{Version: inRelease(version), Spec: spec}, made, specs, now)
+	next, err = p.release(cur, next, script.Edition{Version: inRelease(version), Spec: spec}, made, specs, now)
 	if err != nil {
 		return decision{}, err
 	}
@@ -90,10 +92,6 @@ func decidePublish(cur script.Release, p publication, specs specs, w Write, now 
 	next = retested(cur, next, now)
 	d := decide(cur, next, change, w, now)
 	d.version, d.commit.Found, d.commit.Signed = version, version.Number, signed
-	d.before = cur.Revision
-	if cur.Pinned && !next.Pinned {
-		d.pinned = &script.HistoryEntry{Version: cur.Active.Number, Digest: cur.Active.Digest, Candidate: candidateOf(cur), Pinned: true}
-	}
 	if made {
 		d.commit.Publish, d.commit.Source, d.commit.Spec = &version, p.source, &spec
 	}
@@ -102,7 +100,7 @@ func decidePublish(cur script.Release, p publication, specs specs, w Write, now 
 
 // spec is what the published version runs with: without settings, what the newest one does.
 func (p publication) spec(cur script.Release, specs specs) (script.Spec, error) {
-	version, known := newest(cur)
+	version, known := cur.Newest()
 	switch {
 	case p.settings != nil:
 		return p.settings.Spec, nil
@@ -110,6 +108,27 @@ func (p publication) spec(cur script.Release, specs specs) (script.Spec, error) 
 		return specs(cur, version)
 	}
 	return script.Spec{}, nil
+}
+
+// release has next run what the publish asks for, or, of a held script, has it return to that
+// when the hold is lifted. e is the version that the publish made or found.
+func (p publication) release(cur, next script.Release, e script.Edition, made bool, specs specs, now time.Time) (script.Release, error) {
+	if next.Hold == nil {
+		return p.choose(cur, next, e, made, specs, now)
+	}
+	hold := *next.Hold
+	if p.pin != nil {
+		hold.Declared = *p.pin
+	}
+	if _, ok := next.Retains(hold.Declared); !ok && hold.Declared != 0 {
+		return script.Release{}, notRetained("pin", next, hold.Declared)
+	}
+	if p.liftHold {
+		p.pin, next.Hold, next.Pinned = &hold.Declared, nil, false
+		return p.choose(cur, next, e, made, specs, now)
+	}
+	next.Hold = &hold
+	return next, nil
 }
 
 // choose has next run what the publish asks for; e is the version that it made or
@@ -122,6 +141,9 @@ func (p publication) choose(cur, next script.Release, e script.Edition, made boo
 		next.Pinned = false
 		return following(next, e, cur.Revision, now), nil
 	case made && *p.pin == e.Number:
+		next.Pinned = true
+		return following(next, e, cur.Revision, now), nil
+	case cur.Hold != nil && *p.pin == e.Number: // it was stored while the script was held
 		next.Pinned = true
 		return following(next, e, cur.Revision, now), nil
 	case cur.Pinned && *p.pin == candidateOf(cur): // it was asked for before, and is on its way
@@ -148,6 +170,10 @@ func changeOf(cur, next script.Release, made bool) script.Change {
 	switch {
 	case made:
 		return script.ChangePublish
+	case heldAnew(cur, next):
+		return script.ChangeRelease
+	case !sameHold(cur.Hold, next.Hold): // publishers declare another version
+		return script.ChangeConfigure
 	case next.Pinned && (!cur.Pinned || next.Active.Number != cur.Active.Number || candidateOf(next) != candidateOf(cur)):
 		return script.ChangePin
 	case !next.Pinned && cur.Pinned:
@@ -187,54 +213,8 @@ func signedAnew(next script.Release, v script.Version) script.Release {
 
 // signatureOf returns that of the newest version.
 func signatureOf(r script.Release) string {
-	v, _ := newest(r)
+	v, _ := r.Newest()
 	return v.Signature
-}
-
-func decidePin(cur script.Release, number uint64, specs specs, w Write, now time.Time) (decision, error) {
-	if err := mustLive(cur); err != nil {
-		return decision{}, err
-	}
-	target, ok := cur.Retains(number)
-	if !ok {
-		return decision{}, notRetained("version", cur, number)
-	}
-	return decidePinned(cur, target, specs, script.ChangePin, w, now)
-}
-
-func decideUnpin(cur script.Release, specs specs, w Write, now time.Time) (decision, error) {
-	if err := mustLive(cur); err != nil {
-		return decision{}, err
-	}
-	if !cur.Pinned {
-		return unchanged(cur), nil
-	}
-	latest, ok := newest(cur)
-	if !ok {
-		return decision{}, script.Errorf(script.Internal, "", "%s retains no version", cur.Name)
-	}
-	spec, err := specs(cur, latest)
-	if err != nil {
-		return decision{}, err
-	}
-	next := cur
-	next.Pinned = false
-	return decide(cur, following(next, script.Edition{Version: latest, Spec: spec}, cur.Revision, now), script.ChangeUnpin, w, now), nil
-}
-
-// decidePinned decides on the version that somebody chose. It is live at once, and ends
-// any candidate.
-func decidePinned(cur script.Release, target script.Version, specs specs, change script.Change, w Write, now time.Time) (decision, error) {
-	if cur.Pinned && cur.Active.Number == target.Number && cur.Candidate == nil {
-		return unchanged(cur), nil
-	}
-	spec, err := specs(cur, target)
-	if err != nil {
-		return decision{}, err
-	}
-	next := chosen(cur, script.Edition{Version: target, Spec: spec})
-	next.Pinned = true
-	return decide(cur, next, change, w, now), nil
 }
 
 func decideEnabled(cur script.Release, enabled bool, w Write, now time.Time) (decision, error) {
@@ -297,6 +277,7 @@ func decide(cur, next script.Release, change script.Change, w Write, now time.Ti
 				Digest:    next.Active.Digest,
 				Spec:      next.Active.Spec,
 				Pinned:    next.Pinned,
+				Held:      next.Hold != nil,
 				Candidate: candidateOf(next),
 				Author:    w.attribution(),
 				Note:      w.Note,
@@ -306,18 +287,8 @@ func decide(cur, next script.Release, change script.Change, w Write, now time.Ti
 	}
 }
 
-// newest returns the version that an unpinned script follows. It is the latest, or,
-// of a script that was imported in place of one with more versions, the highest that
-// came with it.
-func newest(r script.Release) (script.Version, bool) {
-	if len(r.Retained) == 0 {
-		return script.Version{}, false
-	}
-	return r.Retained[len(r.Retained)-1], true
-}
-
 // retain returns the versions of r within its history limit: the oldest go
-// first, the active, the candidate and the newest never.
+// first, the active, the declared, the candidate and the newest never.
 func retain(r script.Release) []script.Version {
 	limit := r.Settings.HistoryLimit
 	if limit == 0 {
@@ -328,9 +299,9 @@ func retain(r script.Release) []script.Version {
 		return r.Retained
 	}
 	kept := make([]script.Version, 0, limit+1)
-	last, _ := newest(r)
+	last, _ := r.Newest()
 	for _, v := range r.Retained {
-		if excess > 0 && v.Number != r.Active.Number && v.Number != last.Number && v.Number != candidateOf(r) {
+		if excess > 0 && v.Number != r.Active.Number && v.Number != last.Number && v.Number != candidateOf(r) && v.Number != r.Declared() {
 			excess--
 			continue
 		}

@@ -31,6 +31,16 @@ func state(active uint64, pinned bool, retained ...uint64) script.Release {
 	return r
 }
 
+// held is r held at its active version, by bo; publishers declare that version, or the latest
+// with 0.
+func held(declared uint64, r script.Release) script.Release {
+	r.Pinned, r.Hold = true, &script.Hold{Author: "bo", Note: "carts lost", Since: decideNow.Add(-time.Hour), Declared: declared}
+	return r
+}
+
+// lift has a publish lift the hold.
+func lift(p *publication) { p.liftHold = true }
+
 func publishing(source uint64, change func(*publication)) func(script.Release) (decision, error) {
 	p := publication{version: numbered(source), source: fmt.Append(nil, source)}
 	p.version.Number = 0
@@ -64,7 +74,7 @@ func TestDecide(t *testing.T) {
 	zero, two := uint64(0), uint64(2)
 	off := false
 	limit := script.Settings{HistoryLimit: 2}
-	pin, unpin := pinning, unpinning
+	pin, release := pinning, releasing
 	configure := configuring(3, limit)
 	remove := func(cur script.Release) (decision, error) { return decideDelete(cur, decideWrite, decideNow) }
 	limited := func(r script.Release) script.Release { r.Settings = limit; return r }
@@ -93,16 +103,32 @@ func TestDecide(t *testing.T) {
 
 		{"pin", state(3, false, 1, 2, 3), pin(2), "pin 2 true 3 [1 2 3] []"},
 		{"pin the active", state(3, false, 1, 2, 3), pin(3), "pin 3 true 3 [1 2 3] []"},
-		{"pin again", state(2, true, 1, 2, 3), pin(2), "unchanged"},
+		{"pin what the manifest pins", state(2, true, 1, 2, 3), pin(2), "pin 2 true 3 [1 2 3] []"},
 		{"pin what is dropped", state(3, false, 2, 3), pin(1), "NOTFOUND"},
 		{"pin what was deleted", gone, pin(1), "NOTFOUND"},
-		{"unpin", state(1, true, 1, 2, 3), unpin, "unpin 3 false 3 [1 2 3] []"},
-		{"unpin again", state(3, false, 1, 2, 3), unpin, "unchanged"},
-		{"unpin over the limit", limited(state(1, true, 1, 2, 3)), unpin, "unpin 3 false 3 [2 3] [1]"},
+		{"hold", state(3, false, 1, 2, 3), pin(0), "hold 3 true 3 [1 2 3] []"},
+		{"hold what the manifest pins", state(2, true, 1, 2, 3), pin(0), "hold 2 true 3 [1 2 3] []"},
+		{"hold what was deleted", gone, pin(0), "NOTFOUND"},
+		{"pin elsewhere what is held", held(0, state(1, true, 1, 2, 3)), pin(2), "pin 2 true 3 [1 2 3] []"},
+		{"next while held", held(0, state(1, true, 1, 2)), publishing(3, nil), "publish 1 true 3 [1 2 3] []"},
+		{"next while held, unpinned", held(0, state(1, true, 1, 2)), publishing(3, func(p *publication) { p.pin = &zero }), "publish 1 true 3 [1 2 3] []"},
+		{"next while held, pinned", held(0, state(1, true, 1, 2)), publishing(3, func(p *publication) { p.pin = &two }), "publish 1 true 3 [1 2 3] []"},
+		{"same while held, unpinned", held(0, state(1, true, 1, 2)), publishing(2, func(p *publication) { p.pin = &zero }), "unchanged"},
+		{"same while held, pinned", held(0, state(1, true, 1, 2)), publishing(2, func(p *publication) { p.pin = &two }), "configure 1 true 2 [1 2] []"},
+		{"same while held, pinned to what is not there", held(0, state(1, true, 1, 2)), publishing(2, func(p *publication) { p.pin = new(uint64(9)) }), "NOTFOUND"},
+		{"same while held, disabled", held(0, state(1, true, 1, 2)), publishing(2, func(p *publication) { p.enabled = &off }), "disable 1 true 2 [1 2] []"},
+		{"over the limit while held", limited(held(2, state(1, true, 1, 2, 3))), publishing(4, nil), "publish 1 true 4 [1 2 4] [3]"},
+		{"same, lifted", held(0, state(1, true, 1, 2)), publishing(2, lift), "release 2 false 2 [1 2] []"},
+		{"same, lifted where nobody holds", state(2, false, 1, 2), publishing(2, lift), "unchanged"},
+		{"release", held(0, state(1, true, 1, 2, 3)), release, "release 3 false 3 [1 2 3] []"},
+		{"release to the manifest's pin", held(2, state(1, true, 1, 2, 3)), release, "release 2 true 3 [1 2 3] []"},
+		{"release again", state(3, false, 1, 2, 3), release, "unchanged"},
+		{"release what the manifest pins", state(1, true, 1, 2, 3), release, "NOTFOUND"},
+		{"release over the limit", limited(held(0, state(1, true, 1, 2, 3))), release, "release 3 false 3 [2 3] [1]"},
 		{"roll back", state(3, false, 1, 2, 3), rollingBack(0), "rollback 2 true 3 [1 2 3] []"},
 		{"roll back over a gap", state(9, false, 1, 4, 9), rollingBack(0), "rollback 4 true 9 [1 4 9] []"},
 		{"roll back to one", state(3, false, 1, 2, 3), rollingBack(1), "rollback 1 true 3 [1 2 3] []"},
-		{"roll back again", state(1, true, 1, 2, 3), rollingBack(1), "unchanged"},
+		{"roll back to what the manifest pins", state(1, true, 1, 2, 3), rollingBack(1), "rollback 1 true 3 [1 2 3] []"},
 		{"roll back from the first", state(1, true, 1, 2, 3), rollingBack(0), "NOTFOUND"},
 		{"roll back forwards", state(1, true, 1, 2, 3), rollingBack(2), "INVALID"},
 		{"configure", state(3, false, 1, 2, 3), configure, "configure 3 false 3 [2 3] [1]"},

@@ -28,7 +28,7 @@ func TestHistory(t *testing.T) {
 		}
 	}
 	must(b.Rollback(ctx, registry.RollbackRequest{Write: write(route)}))
-	must(b.Unpin(ctx, registry.UnpinRequest{Write: write(route)}))
+	must(b.LiftHold(ctx, registry.LiftHoldRequest{Write: write(route)}))
 	must(b.Pin(ctx, registry.PinRequest{Write: write(route), Version: 1}))
 	must(b.SetEnabled(ctx, registry.SetEnabledRequest{Write: write(route)}))
 	must(b.SetEnabled(ctx, registry.SetEnabledRequest{Write: write(route), Enabled: true}))
@@ -41,14 +41,14 @@ func TestHistory(t *testing.T) {
 	}
 	var got []string
 	for _, e := range entries {
-		got = append(got, fmt.Sprintf("%s %d %v", e.Change, e.Version, e.Pinned))
+		got = append(got, fmt.Sprintf("%s %d %v %v", e.Change, e.Version, e.Pinned, e.Held))
 		if e.Author != "ann" || e.Note != "why" || e.Time.IsZero() || e.Revision == 0 {
 			t.Errorf("entry: %+v", e)
 		}
 	}
 	want := []string{
-		"delete 0 false", "configure 1 true", "enable 1 true", "disable 1 true", "pin 1 true", "unpin 2 false",
-		"rollback 1 true", "unpin 2 false", "pin 1 true", "publish 2 false", "publish 1 false",
+		"delete 0 false false", "configure 1 true true", "enable 1 true true", "disable 1 true true", "pin 1 true true", "release 2 false false",
+		"rollback 1 true true", "unpin 2 false false", "pin 1 true false", "publish 2 false false", "publish 1 false false",
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("history:\n got %v\nwant %v", got, want)
@@ -70,7 +70,7 @@ func TestExpectedRevision(t *testing.T) {
 			return err
 		},
 		"pin":       func() error { _, err := b.Pin(ctx, registry.PinRequest{Write: stale, Version: 1}); return err },
-		"unpin":     func() error { _, err := b.Unpin(ctx, registry.UnpinRequest{Write: stale}); return err },
+		"release":   func() error { _, err := b.LiftHold(ctx, registry.LiftHoldRequest{Write: stale}); return err },
 		"rollback":  func() error { _, err := b.Rollback(ctx, registry.RollbackRequest{Write: stale}); return err },
 		"disable":   func() error { _, err := b.SetEnabled(ctx, registry.SetEnabledRequest{Write: stale}); return err },
 		"configure": func() error { _, err := b.configure(stale, script.Settings{}); return err },

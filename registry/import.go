@@ -338,6 +338,7 @@ func (im *importer) restoration(cur script.Release, rec Record) Restoration {
 		Digest:    next.Active.Digest,
 		Spec:      next.Active.Spec,
 		Pinned:    next.Pinned,
+		Held:      next.Hold != nil,
 		Candidate: candidateOf(next),
 		Author:    attribution(im.req.By, im.req.Author),
 		Note:      im.req.Note,

@@ -294,7 +294,7 @@ func TestPublishWithPin(t *testing.T) {
 	wantKind(t, err, script.NotFound, "pin")
 }
 
-func TestPinUnpinRollback(t *testing.T) {
+func TestPinRollbackRelease(t *testing.T) {
 	b := newBench(t)
 	ctx := t.Context()
 	for _, source := range []string{"one", "two", "three"} {
@@ -316,11 +316,13 @@ func TestPinUnpinRollback(t *testing.T) {
 	doPin := func(n uint64) (registry.Result, error) {
 		return b.Pin(ctx, registry.PinRequest{Write: write(route), Version: n})
 	}
-	doUnpin := func() (registry.Result, error) { return b.Unpin(ctx, registry.UnpinRequest{Write: write(route)}) }
+	release := func() (registry.Result, error) {
+		return b.LiftHold(ctx, registry.LiftHoldRequest{Write: write(route)})
+	}
 	rollback := func(n uint64) (registry.Result, error) {
 		return b.Rollback(ctx, registry.RollbackRequest{Write: write(route), Version: n})
 	}
-	check(doUnpin())(3, 3, false, false)
+	check(release())(3, 3, false, false)
 	check(doPin(3))(3, 3, true, true)
 	check(doPin(3))(3, 3, true, false)
 	check(rollback(0))(2, 3, true, true)
@@ -330,13 +332,12 @@ func TestPinUnpinRollback(t *testing.T) {
 	check(rollback(1))(1, 3, true, false)
 	_, err = rollback(2)
 	wantKind(t, err, script.Invalid, "version")
-	check(doUnpin())(3, 3, false, true)
+	check(release())(3, 3, false, true)
 	check(rollback(0))(1, 3, true, true) // what ran last before
-	check(doUnpin())(3, 3, false, true)
+	check(release())(3, 3, false, true)
 	check(rollback(1))(1, 3, true, true)
 
-	_, err = doPin(0)
-	wantKind(t, err, script.Invalid, "version")
+	check(doPin(0))(1, 3, true, false)
 	_, err = doPin(4)
 	wantKind(t, err, script.NotFound, "version")
 	_, err = rollback(99)

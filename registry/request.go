@@ -39,6 +39,7 @@ type PublishRequest struct {
 	Settings   *script.Settings // nil keeps them
 	Enabled    *bool            // nil keeps it; a new script is enabled
 	Pin        *uint64          // nil keeps it, 0 follows the latest, else the version to pin
+	LiftHold   bool             // else a held script stays at its active version, and Pin is for when it is lifted
 	DryRun     bool             // decide and check, store nothing
 	Signature  string           // of the publisher, see package publisher; "" for none. It takes Settings
 }
@@ -48,10 +49,6 @@ type PublishResult struct {
 	Release script.Release
 	Version script.Version // that holds the source, new or not
 	Changed bool
-	// Unpinned is the change that had pinned the script, if this publish ended that: with
-	// its author and note as far as the history has them, and with the version and the
-	// candidate that the script had last.
-	Unpinned *script.HistoryEntry
 }
 
 // Result is what any other write came to.
@@ -60,18 +57,18 @@ type Result struct {
 	Changed bool
 }
 
-// PinRequest asks for a version to be active and to stay so.
+// PinRequest asks for a version to be active and to stay so, whatever is published.
 type PinRequest struct {
 	Write
-	Version uint64
+	Version uint64 // 0: the active one
 }
 
-// UnpinRequest asks to follow the latest version.
-type UnpinRequest struct {
+// LiftHoldRequest asks to return to what publishers declare.
+type LiftHoldRequest struct {
 	Write
 }
 
-// RollbackRequest asks for an older version to be pinned.
+// RollbackRequest asks for an older version to be active and to stay so.
 type RollbackRequest struct {
 	Write
 	Version uint64 // 0: the active one if there is a candidate, else the last before it that was live

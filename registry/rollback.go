@@ -18,17 +18,17 @@ func decideRollback(cur script.Release, number uint64, past func() ([]script.His
 		if err != nil {
 			return decision{}, err
 		}
-		return decidePinned(cur, target, specs, script.ChangeRollback, w, now)
+		return decideHeld(cur, target, specs, script.ChangeRollback, w, now)
 	}
 	if number > cur.Active.Number {
 		return decision{}, script.Errorf(script.Invalid, "version",
-			"%d is newer than the active version %d: pin it, or unpin to follow the latest", number, cur.Active.Number)
+			"%d is newer than the active version %d: pin it", number, cur.Active.Number)
 	}
 	target, ok := cur.Retains(number)
 	if !ok {
 		return decision{}, notRetained("version", cur, number)
 	}
-	return decidePinned(cur, target, specs, script.ChangeRollback, w, now)
+	return decideHeld(cur, target, specs, script.ChangeRollback, w, now)
 }
 
 // before returns the version to go back to.

@@ -80,7 +80,7 @@ func (r *Registry) assemble(ctx context.Context, name script.Name, remains Remai
 	release.Deleted, release.Retained, release.Enabled = false, whole, remains.enabled()
 	release.Active = whole[len(whole)-1]
 	if v, ok := release.Retains(line.Version); ok && v.Digest == line.Digest {
-		release.Active, release.Pinned = v, line.Pinned
+		release.Active, release.Pinned, release.Hold = v, line.Pinned, holdIn(remains.History)
 	}
 	entries, _, err := r.store.Audit(ctx, AuditFilter{Tenant: name.Tenant, Script: name.Script}, "", 1)
 	if err != nil {
@@ -90,6 +90,23 @@ func (r *Registry) assemble(ctx context.Context, name script.Name, remains Remai
 		release.Owner = entries[0].Owner
 	}
 	return release, r.assembleSpec(ctx, &release)
+}
+
+// holdIn returns the hold that the history, newest first, tells of; nil if it ends without one.
+// What publishers declare meanwhile is lost.
+func holdIn(history []script.HistoryEntry) *script.Hold {
+	var hold *script.Hold
+	for _, line := range history {
+		if !line.Held {
+			break
+		}
+		hold = &script.Hold{Author: line.Author, Note: line.Note, Since: line.Time}
+		switch line.Change {
+		case script.ChangePin, script.ChangeRollback, script.ChangeHold:
+			return hold
+		}
+	}
+	return hold
 }
 
 // assembleSpec has the release say what its active version runs with. If that is lost, or was

@@ -250,7 +250,7 @@ func TestAttemptsAreNew(t *testing.T) {
 		if _, err := b.Pin(t.Context(), registry.PinRequest{Write: write(route), Version: 1}); err != nil {
 			t.Fatal(err)
 		}
-		result, err := b.Unpin(t.Context(), registry.UnpinRequest{Write: write(route)})
+		result, err := b.LiftHold(t.Context(), registry.LiftHoldRequest{Write: write(route)})
 		if err != nil || result.Release.Candidate == nil || result.Release.Active.Number != 1 {
 			t.Fatalf("round %d: %+v, %v; want version 2 to be tested again", i, result.Release, err)
 		}

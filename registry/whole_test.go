@@ -48,7 +48,7 @@ func (b *bench) wantRunning(what string, active uint64, config string, candidate
 }
 
 // TestVersionsAreWhole: a change of what a script runs with makes a version, of which a candidate,
-// a rollback, a pin, an unpin and a failure are as of a change of the source.
+// a rollback, a pin, a release and a failure are as of a change of the source.
 func TestVersionsAreWhole(t *testing.T) {
 	b, ctx := newBench(t), t.Context()
 	must := func(_ registry.Result, err error) {
@@ -74,12 +74,12 @@ func TestVersionsAreWhole(t *testing.T) {
 	b.wantRunning("without settings", 2, two, 3, two)
 	must(b.Rollback(ctx, registry.RollbackRequest{Write: write(route), Version: 1}))
 	b.wantRunning("rolled back", 1, one, 0, "")
-	b.publish("b", settings(running(three, 0, 0)), pin(1))
-	b.wantRunning("stored while pinned", 1, one, 0, "")
-	b.publish("c", pin(1), func(r *registry.PublishRequest) { r.Settings = nil })
+	b.publish("b", settings(running(three, 0, 0)))
+	b.wantRunning("stored while held", 1, one, 0, "")
+	b.publish("c", func(r *registry.PublishRequest) { r.Settings = nil })
 	must(b.Pin(ctx, registry.PinRequest{Write: write(route), Version: 3}))
 	b.wantRunning("pinned", 3, two, 0, "")
-	must(b.Unpin(ctx, registry.UnpinRequest{Write: write(route)}))
+	must(b.LiftHold(ctx, registry.LiftHoldRequest{Write: write(route)}))
 	b.wantRunning("without settings, the newest version's", 5, three, 0, "")
 
 	for number, config := range map[uint64]string{1: one, 2: two, 3: two, 4: three, 5: three} {

@@ -35,7 +35,7 @@ func (r *Registry) Publish(ctx context.Context, req PublishRequest) (PublishResu
 	if err != nil {
 		return PublishResult{}, err
 	}
-	result := PublishResult{Release: d.release, Version: d.version, Changed: d.changed, Unpinned: r.unpinned(ctx, req.Name, d)}
+	result := PublishResult{Release: d.release, Version: d.version, Changed: d.changed}
 	if d.commit.Publish != nil {
 		return result, nil
 	}
@@ -103,6 +103,8 @@ func (r *Registry) publication(req PublishRequest) (publication, error) {
 		source:  req.Source,
 		enabled: req.Enabled,
 		pin:     req.Pin,
+
+		liftHold: req.LiftHold,
 	}
 	if req.Settings != nil {
 		settings, err := normalizeSettings(*req.Settings)
@@ -134,27 +136,30 @@ func (p publication) payload() any {
 		Enabled            *bool
 		Pin                *uint64
 		Signature          string `json:",omitempty"`
-	}{p.version.Digest, p.version.Engine, p.version.Entrypoint, p.settings, p.enabled, p.pin, p.version.Signature}
+		LiftHold           bool   `json:",omitempty"`
+	}{p.version.Digest, p.version.Engine, p.version.Entrypoint, p.settings, p.enabled, p.pin, p.version.Signature, p.liftHold}
 }
 
-// Pin makes a retained version active and keeps it so.
+// Pin makes a retained version active and holds the script there: publishing stores
+// versions, and does not change what runs, until the hold is lifted.
 func (r *Registry) Pin(ctx context.Context, req PinRequest) (Result, error) {
-	return r.change(ctx, req.Write, script.ChangePin, req.Version, func(cur script.Release, now time.Time) (decision, error) {
-		if req.Version == 0 {
-			return decision{}, script.Errorf(script.Invalid, "version", "must name the version to pin, from 1")
-		}
+	change := script.ChangePin
+	if req.Version == 0 {
+		change = script.ChangeHold
+	}
+	return r.change(ctx, req.Write, change, req.Version, func(cur script.Release, now time.Time) (decision, error) {
 		return decidePin(cur, req.Version, r.specs(ctx), req.Write, now)
 	})
 }
 
-// Unpin makes the latest version active and follows it from then on.
-func (r *Registry) Unpin(ctx context.Context, req UnpinRequest) (Result, error) {
-	return r.change(ctx, req.Write, script.ChangeUnpin, nil, func(cur script.Release, now time.Time) (decision, error) {
-		return decideUnpin(cur, r.specs(ctx), req.Write, now)
+// LiftHold returns to what publishers declare: the version that they pin, or the latest.
+func (r *Registry) LiftHold(ctx context.Context, req LiftHoldRequest) (Result, error) {
+	return r.change(ctx, req.Write, script.ChangeRelease, nil, func(cur script.Release, now time.Time) (decision, error) {
+		return decideLift(cur, r.specs(ctx), req.Write, now)
 	})
 }
 
-// Rollback pins an older version. If none is named, it is the active one where there is
+// Rollback pins an older version, as Pin does. If none is named, it is the active one where there is
 // a candidate, and else the last one before it that was live; NotFound if no such is
 // retained.
 func (r *Registry) Rollback(ctx context.Context, req RollbackRequest) (Result, error) {

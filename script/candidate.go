@@ -68,9 +68,12 @@ func (r *Release) Untried() bool {
 // NoCandidate is the error for who wants something of a candidate that the release does not
 // have.
 func (r *Release) NoCandidate() error {
-	if r.Pinned && r.Active.Number != r.Latest {
-		return Errorf(NotFound, "candidate", "%s has no candidate: it is pinned to version %d; to follow the latest, version %d: scriptctl unpin %s",
-			r.Name, r.Active.Number, r.Latest, r.Name)
+	switch {
+	case r.Hold != nil:
+		return Errorf(NotFound, "candidate", "%s has no candidate: it is held at v%d %s: scriptctl release %s", r.Name, r.Active.Number, r.Hold, r.Name)
+	case r.Pinned && r.Active.Number != r.Latest:
+		return Errorf(NotFound, "candidate", "%s has no candidate: its manifest pins it to version %d: to follow the latest, version %d, publish it without spec.version",
+			r.Name, r.Active.Number, r.Latest)
 	}
 	return Errorf(NotFound, "candidate", "%s has no candidate: version %d is live everywhere, and none is tested or rolled out", r.Name, r.Active.Number)
 }

@@ -69,12 +69,16 @@ type Release struct {
 
 	Active  Version // what runs; the zero Version when Deleted
 	Latest  uint64  // the highest number ever given; survives deletion
-	Pinned  bool    // Active was chosen and does not follow Latest
+	Pinned  bool    // Active was chosen and does not follow Latest; a held release is pinned
 	Enabled bool    // a disabled script answers Disabled
 	Deleted bool    // a tombstone: the script is gone
 
 	// Candidate is a version on its way to being active; nil if there is none.
 	Candidate *Candidate
+
+	// Hold keeps Active what it is, whatever is published; nil if nobody holds the script.
+	// A held release has no candidate.
+	Hold *Hold
 
 	// Retained holds the versions that can still be run or pinned, in order of
 	// their numbers, Active and the candidate among them. Empty when Deleted.
@@ -121,8 +125,10 @@ type Change string
 const (
 	ChangePublish   Change = "publish"
 	ChangePin       Change = "pin"
-	ChangeUnpin     Change = "unpin"
+	ChangeUnpin     Change = "unpin" // by a publish
 	ChangeRollback  Change = "rollback"
+	ChangeHold      Change = "hold"
+	ChangeRelease   Change = "release" // of a hold
 	ChangeEnable    Change = "enable"
 	ChangeDisable   Change = "disable"
 	ChangeConfigure Change = "configure"
@@ -152,6 +158,7 @@ type HistoryEntry struct {
 	Digest   Digest // of that version
 	Spec     Digest // of what that version runs with; zero if it is not known
 	Pinned   bool   // after the change
+	Held     bool   // after the change
 	// Candidate is the version that is on its way to being active after the change, or
 	// was given up on the way; 0 if there is none.
 	Candidate uint64

@@ -23,7 +23,7 @@ func TestSentAgain(t *testing.T) {
 	if err != nil || !changed || first.Active.Number != 1 {
 		t.Fatalf("%+v, %t, %v", first, changed, err)
 	}
-	if _, _, err := s.client.Unpin(t.Context(), route, registryclient.Write{Author: "grace"}); err != nil {
+	if _, _, err := s.client.LiftHold(t.Context(), route, registryclient.Write{Author: "grace"}); err != nil {
 		t.Fatal(err)
 	}
 	again, changed, err := s.client.Rollback(t.Context(), route, 0, w)

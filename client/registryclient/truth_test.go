@@ -73,7 +73,7 @@ func newTruth(t *testing.T) *truth {
 func (s *truth) candidate(t *testing.T) {
 	t.Helper()
 	p, err := s.client.Publish(t.Context(), registryclient.PublishRequest{
-		Name: route, Source: []byte("return 4"), Write: ada, Pin: new(uint64(4)),
+		Name: route, Source: []byte("return 4"), Write: ada, Pin: new(uint64(4)), LiftHold: true,
 		Settings: &script.Settings{Spec: script.Spec{Tests: []script.Test{{Name: "answers"}}}},
 	})
 	if err != nil || p.Release.Candidate == nil {

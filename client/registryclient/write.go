@@ -52,6 +52,9 @@ type PublishRequest struct {
 	Enabled    *bool
 	Pin        *uint64 // 0 follows the latest; it may be the version that this publish makes
 	DryRun     bool    // check everything, store nothing
+	// LiftHold lifts the script's hold, if there is one, which takes the role release. Otherwise
+	// a held script stays at its active version, and Pin is for when the hold is lifted.
+	LiftHold bool
 	// Signature of the publisher, as publisher.Sign makes it; "" for none. It takes
 	// Settings.
 	Signature string
@@ -64,10 +67,6 @@ type Published struct {
 	Version script.Version // the one that holds the source, new or not
 	Changed bool           // anything did; with DryRun, would have
 	DryRun  bool
-	// Unpinned is the change that had pinned the script, if this publish ended that; its
-	// author is "" if the history does not reach back to it. A registry that is older than
-	// this field leaves it nil.
-	Unpinned *script.HistoryEntry
 }
 
 // Publish stores source as a version, unless it equals the latest one, and
@@ -92,6 +91,7 @@ func (c *Client) Publish(ctx context.Context, p PublishRequest) (Published, erro
 		Force:            p.Force,
 		DryRun:           p.DryRun,
 		Signature:        p.Signature,
+		LiftHold:         p.LiftHold,
 	}
 	if !p.DryRun { // what stores nothing need not happen once
 		req.RequestId = p.id()
@@ -111,19 +111,12 @@ func (c *Client) Publish(ctx context.Context, p PublishRequest) (Published, erro
 	if err != nil {
 		return Published{}, malformed(err)
 	}
-	published := Published{Release: release, Version: version, Changed: resp.GetChanged(), DryRun: p.DryRun}
-	if m := resp.GetUnpinned(); m != nil {
-		pin, err := wire.ToHistoryEntry(m)
-		if err != nil {
-			return Published{}, malformed(err)
-		}
-		published.Unpinned = &pin
-	}
-	return published, nil
+	return Published{Release: release, Version: version, Changed: resp.GetChanged(), DryRun: p.DryRun}, nil
 }
 
-// Pin makes a retained version active and keeps it so. It returns the release
-// as it is then, and whether that is a change.
+// Pin makes a retained version active, or keeps the active one if version is 0, and holds the
+// script there until LiftHold. It returns the release as it is then, and whether that is a
+// change.
 func (c *Client) Pin(ctx context.Context, name script.Name, version uint64, w Write) (script.Release, bool, error) {
 	resp, err := call(ctx, c, c.registry.Pin, &registryv1.PinRequest{
 		Tenant: name.Tenant, Name: name.Script, Version: version,
@@ -133,9 +126,9 @@ func (c *Client) Pin(ctx context.Context, name script.Name, version uint64, w Wr
 	return changed(resp, err)
 }
 
-// Unpin makes the latest version active and follows it from then on.
-func (c *Client) Unpin(ctx context.Context, name script.Name, w Write) (script.Release, bool, error) {
-	resp, err := call(ctx, c, c.registry.Unpin, &registryv1.UnpinRequest{
+// LiftHold returns to what publishers declare: the version that they pin, or the latest.
+func (c *Client) LiftHold(ctx context.Context, name script.Name, w Write) (script.Release, bool, error) {
+	resp, err := call(ctx, c, c.registry.LiftHold, &registryv1.LiftHoldRequest{
 		Tenant: name.Tenant, Name: name.Script,
 		Author: w.Author, Note: w.Note, ExpectedRevision: int64(w.ExpectedRevision),
 		Owner: w.Owner, Force: w.Force, RequestId: w.id(),
@@ -143,7 +136,7 @@ func (c *Client) Unpin(ctx context.Context, name script.Name, w Write) (script.R
 	return changed(resp, err)
 }
 
-// Rollback pins an older version; 0 is the active one if there is a candidate, and else
+// Rollback pins an older version, as Pin does; 0 is the active one if there is a candidate, and else
 // the last retained one before it that was live (NotFound if there is none).
 func (c *Client) Rollback(ctx context.Context, name script.Name, version uint64, w Write) (script.Release, bool, error) {
 	resp, err := call(ctx, c, c.registry.Rollback, &registryv1.RollbackRequest{

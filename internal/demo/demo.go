@@ -113,8 +113,8 @@ func (d *demo) play(ctx context.Context) error {
 		{"publish a script", d.publishFirst},
 		{"call it over RESP, HTTP and gRPC", d.callEach},
 		{fmt.Sprintf("change it %d times", changes), d.changeMany},
-		{"pin it to version 1", d.pin},
-		{"unpin it", d.unpin},
+		{"hold it at version 1", d.pin},
+		{"release it", d.release},
 		{"publish a script that does not compile", d.publishBroken},
 		{fmt.Sprintf("kill -9 %s, stop registry and NATS", last.node.name), d.breakDown},
 		{fmt.Sprintf("start %s again, on its own", last.node.name), d.serveFromDisk},
@@ -245,8 +245,8 @@ func (d *demo) pin(ctx context.Context) (string, error) {
 	return "every agent answers with edition 1 again", nil
 }
 
-func (d *demo) unpin(ctx context.Context) (string, error) {
-	if _, _, err := d.registry.Unpin(ctx, name, registryclient.Write{Author: "demo"}); err != nil {
+func (d *demo) release(ctx context.Context) (string, error) {
+	if _, _, err := d.registry.LiftHold(ctx, name, registryclient.Write{Author: "demo"}); err != nil {
 		return "", err
 	}
 	if err := d.eachAnswers(ctx, answer(1+changes)); err != nil {

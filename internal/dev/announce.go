@@ -88,7 +88,10 @@ func progressLine(s *registryclient.ScriptStatus) (string, bool) {
 	if !r.Enabled {
 		what = "disabled"
 	}
-	if r.Pinned {
+	switch {
+	case r.Hold != nil:
+		what = "held and " + what
+	case r.Pinned:
 		what = "pinned and " + what
 	}
 	line := fmt.Sprintf("%s v%d %s %s on %d/%d agents", r.Name, r.Active.Number, r.Active.Digest.Short(), what, s.Active, s.Desired)

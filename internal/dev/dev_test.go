@@ -255,9 +255,9 @@ func TestDeletedByHand(t *testing.T) {
 	s.wantAnswers("acme/one", "1")
 }
 
-// TestAPinIsNotLiftedInSilence: a script that somebody pinned follows its manifest when that
-// is saved, and dev says so.
-func TestAPinIsNotLiftedInSilence(t *testing.T) {
+// TestDevDoesNotLiftAHold: a script that somebody holds stays where it is when its manifest is
+// saved, and dev says so.
+func TestDevDoesNotLiftAHold(t *testing.T) {
 	scripts := t.TempDir()
 	s := start(t, scripts, shortTempDir(t))
 	s.write("one.yaml", manifest("one", "  source: function handle() return 1 end\n"))
@@ -271,7 +271,8 @@ func TestAPinIsNotLiftedInSilence(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.write("one.yaml", manifest("one", "  source: function handle() return 2 end\n"))
-	s.await(`^warning: acme/one was pinned at v1 by ann \("at night"\); this publish unpinned it, and v2 is live\.`)
+	s.await(`^acme/one v2 is stored; held at v1 by ann since .* \("at night"\): scriptctl release acme/one$`)
+	s.wantAnswers("acme/one", "1")
 }
 
 // TestFailedCandidates: a version that does not pass its tests holds nothing up, and dev

@@ -204,8 +204,8 @@ func (f *folder) publish(ctx context.Context, m *manifest.Manifest, live bool) e
 		}
 		return fmt.Errorf("%s: %s: %w", m.File, name, err)
 	}
-	if text := published.Unpinning(); text != "" {
-		f.say("warning: " + text)
+	if text := published.Release.HeldBack(); text != "" {
+		f.say(fmt.Sprintf("%s v%d is stored; %s", name, published.Version.Number, text))
 	}
 	return f.memory.remember(name, applied{File: m.File, Fingerprint: wanted})
 }

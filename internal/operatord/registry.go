@@ -67,6 +67,24 @@ func (r *registry) Publish(ctx context.Context, p registryclient.PublishRequest)
 	return published, err
 }
 
+// Pin implements controller.Registry.
+func (r *registry) Pin(ctx context.Context, name script.Name, version uint64, w registryclient.Write) (release script.Release, changed bool, err error) {
+	err = r.ask(ctx, "pin", func(ctx context.Context) (err error) {
+		release, changed, err = r.next.Pin(ctx, name, version, w)
+		return err
+	})
+	return release, changed, err
+}
+
+// LiftHold implements controller.Registry.
+func (r *registry) LiftHold(ctx context.Context, name script.Name, w registryclient.Write) (release script.Release, changed bool, err error) {
+	err = r.ask(ctx, "lift-hold", func(ctx context.Context) (err error) {
+		release, changed, err = r.next.LiftHold(ctx, name, w)
+		return err
+	})
+	return release, changed, err
+}
+
 // Delete implements controller.Registry.
 func (r *registry) Delete(ctx context.Context, name script.Name, w registryclient.Write) (release script.Release, err error) {
 	err = r.ask(ctx, "delete", func(ctx context.Context) (err error) {

@@ -23,6 +23,14 @@ func (hanging) Publish(ctx context.Context, _ registryclient.PublishRequest) (re
 	return registryclient.Published{}, silence(ctx)
 }
 
+func (hanging) Pin(ctx context.Context, _ script.Name, _ uint64, _ registryclient.Write) (script.Release, bool, error) {
+	return script.Release{}, false, silence(ctx)
+}
+
+func (hanging) LiftHold(ctx context.Context, _ script.Name, _ registryclient.Write) (script.Release, bool, error) {
+	return script.Release{}, false, silence(ctx)
+}
+
 func (hanging) Delete(ctx context.Context, _ script.Name, _ registryclient.Write) (script.Release, error) {
 	return script.Release{}, silence(ctx)
 }
@@ -46,6 +54,14 @@ func TestRequestsAreBounded(t *testing.T) {
 	for request, ask := range map[string]func(context.Context) error{
 		"get":     func(ctx context.Context) error { _, err := r.Get(ctx, script.Name{}); return err },
 		"publish": func(ctx context.Context) error { _, err := r.Publish(ctx, registryclient.PublishRequest{}); return err },
+		"pin": func(ctx context.Context) error {
+			_, _, err := r.Pin(ctx, script.Name{}, 0, registryclient.Write{})
+			return err
+		},
+		"lift-hold": func(ctx context.Context) error {
+			_, _, err := r.LiftHold(ctx, script.Name{}, registryclient.Write{})
+			return err
+		},
 		"delete": func(ctx context.Context) error {
 			_, err := r.Delete(ctx, script.Name{}, registryclient.Write{})
 			return err

@@ -86,6 +86,9 @@ func (a *app) apply(ctx context.Context, name script.Name, f *changeFlags, do ch
 // summary is one line on a release: "acme/route v4 sha256:ab12cd34 pinned".
 func summary(r *script.Release) string {
 	line := fmt.Sprintf("%s v%d %s %s", r.Name, r.Active.Number, r.Active.Digest.Short(), state(r))
+	if r.Hold != nil {
+		line += " " + plain(r.Hold.String())
+	}
 	if r.Pinned && r.Latest != r.Active.Number {
 		line += fmt.Sprintf(" (the latest is v%d)", r.Latest)
 	}
@@ -101,18 +104,35 @@ func state(r *script.Release) string {
 	if !r.Enabled {
 		words = "disabled"
 	}
-	if r.Pinned {
-		words += ", pinned"
+	if word := pinWord(r); word != "" {
+		words += ", " + word
 	}
 	return words
 }
+
+// pinWord says in a word why a release does not follow the latest; "" if it does.
+func pinWord(r *script.Release) string {
+	switch {
+	case r.Hold != nil:
+		return "held"
+	case r.Pinned:
+		return "pinned"
+	}
+	return ""
+}
+
+const pinLong = `Pin makes a version active, at once on all agents, and holds the script there: publishing
+stores new versions, and does not change what runs, until "scriptctl release".
+
+To declare a version for good, write spec.version into the manifest.`
 
 func (a *app) pinCommand() *cobra.Command {
 	var f changeFlags
 	cmd := &cobra.Command{
 		Use:               "pin TENANT/NAME VERSION",
-		Short:             "Make a version active and keep it so",
-		Example:           "  scriptctl pin acme/route 7 --wait",
+		Short:             "Make a version active and hold the script there",
+		Long:              pinLong,
+		Example:           "  scriptctl pin acme/route 7 --note \"the last good one\" --wait",
 		Args:              wantArgs(2, 2, "a script and a version", "tenant/name 7"),
 		ValidArgsFunction: a.completeNameThenVersions(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -129,11 +149,39 @@ func (a *app) pinCommand() *cobra.Command {
 	return cmd
 }
 
-func (a *app) unpinCommand() *cobra.Command {
+const holdLong = `Hold keeps a script at its active version: publishing stores new versions, and does not
+change what runs, until "scriptctl release". Hold ends a candidate.
+
+A LuaScript is held by the annotation ` + script.HoldAnnotation + `, whose value is the note.`
+
+func (a *app) holdCommand() *cobra.Command {
+	return a.oneScript("hold TENANT/NAME", "Keep a script at its active version, whatever is published", holdLong,
+		"  scriptctl hold acme/route --note \"incident 12\"",
+		func(ctx context.Context, c *registryclient.Client, n script.Name, w registryclient.Write) (script.Release, bool, error) {
+			return c.Pin(ctx, n, 0, w)
+		})
+}
+
+const releaseLong = `Release lifts a hold, which "scriptctl hold", "pin" or "rollback" has set. The script
+returns to what its manifest declares: the version that spec.version names, or else the
+latest one. A version with tests or rollout steps becomes a candidate first.`
+
+func (a *app) releaseCommand() *cobra.Command {
+	return a.oneScript("release TENANT/NAME", "Lift a hold: run what the manifest declares", releaseLong,
+		"  scriptctl release acme/route --wait",
+		func(ctx context.Context, c *registryclient.Client, n script.Name, w registryclient.Write) (script.Release, bool, error) {
+			return c.LiftHold(ctx, n, w)
+		})
+}
+
+// oneScript returns a command that makes the change of one script.
+func (a *app) oneScript(use, short, long, example string, do change) *cobra.Command {
 	var f changeFlags
 	cmd := &cobra.Command{
-		Use:               "unpin TENANT/NAME",
-		Short:             "Make the latest version active and follow it from then on",
+		Use:               use,
+		Short:             short,
+		Long:              long,
+		Example:           example,
 		Args:              wantScript(),
 		ValidArgsFunction: a.completeNameThenVersions(0),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -141,29 +189,29 @@ func (a *app) unpinCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.apply(cmd.Context(), name, &f, func(ctx context.Context, c *registryclient.Client, n script.Name, w registryclient.Write) (script.Release, bool, error) {
-				return c.Unpin(ctx, n, w)
-			})
+			return a.apply(cmd.Context(), name, &f, do)
 		},
 	}
 	f.add(cmd)
 	return cmd
 }
 
-const rollbackLong = `Rollback pins an older version, at once on all agents. Without VERSION it selects the
-version that was live before the active one, according to the script's history. It
-never selects a version that was only a candidate.
+const rollbackLong = `Rollback makes an older version active, at once on all agents, with its limits, config,
+tests and trigger. Without VERSION it selects the version that was live before the active
+one, according to the script's history. It never selects a version that was only a
+candidate.
 
-If there is a candidate, also a failed one, rollback without VERSION pins the active
+If there is a candidate, also a failed one, rollback without VERSION keeps the active
 version and ends the candidate.
 
-Rollback does not change limits and config.`
+Rollback holds the script at that version: publishing stores new versions, and does not
+change what runs, until "scriptctl release".`
 
 func (a *app) rollbackCommand() *cobra.Command {
 	var f changeFlags
 	cmd := &cobra.Command{
 		Use:               "rollback TENANT/NAME [VERSION]",
-		Short:             "Pin an older version: by default the one that was live before",
+		Short:             "Return to an older version, by default the one that was live before, and hold it",
 		Long:              rollbackLong,
 		Example:           "  scriptctl rollback acme/route --note \"carts were lost\" --wait",
 		Args:              wantArgs(1, 2, "a script, and a version if it is not the one that was live before", "tenant/name [7]"),

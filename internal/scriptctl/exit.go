@@ -19,6 +19,7 @@ const (
 	exitCallFailed   = 6
 	exitNotConverged = 7
 	exitUnreadable   = 8
+	exitHeld         = 9
 )
 
 // exitError is an error with the exit code that it ends in. A nil err was

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"time"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -24,9 +24,12 @@ Publish reads and compiles all manifests first. If any is wrong, it shows all fa
 and sends nothing. Then it publishes one after the other. If the registry refuses one,
 publish goes on with the others and exits with an error.
 
-A manifest without spec.version says "follow the latest". Publishing it ends a pin,
-also one that "scriptctl rollback" or "pin" has set. A warning then names the pin, who
-set it and how to return. A manifest with spec.version keeps the script at that version.
+A manifest with spec.version pins the script to that version. A manifest without it
+follows the latest.
+
+If somebody holds the script ("scriptctl rollback", "pin" or "hold"), publish stores
+the version, says who holds the script and why, and exits with 9: what runs does not
+change. --lift-hold lifts the hold in the same transaction, and takes the role release.
 
 A new version of a script with tests or rollout steps becomes a candidate first.
 "scriptctl rollout" shows how far it is. --wait waits until the version is live
@@ -49,6 +52,7 @@ type publishOptions struct {
 	files  []string
 	dryRun bool
 	sign   string
+	lift   bool
 	signFlags
 	changeFlags
 }
@@ -56,7 +60,7 @@ type publishOptions struct {
 // publishView is the outcome for one manifest.
 type publishView struct {
 	Script   string          `json:"script"`
-	Outcome  string          `json:"outcome"` // published, unchanged, "would be published", refused or "not sent"
+	Outcome  string          `json:"outcome"` // published, stored, unchanged, "would be published", "would be stored", refused or "not sent"
 	Version  uint64          `json:"version,omitempty"`
 	Digest   script.Digest   `json:"digest,omitzero"`
 	Revision script.Revision `json:"revision,omitempty"`
@@ -66,17 +70,10 @@ type publishView struct {
 	Error    string          `json:"error,omitempty"`
 	// Candidate is the version that has to be tested, or rolled out, before it is active.
 	Candidate *candidateView `json:"candidate,omitempty"`
-	// Unpinned is the pin that the publish ended.
-	Unpinned *unpinnedView `json:"unpinned,omitempty"`
-}
-
-// unpinnedView is a pin that was. Author, note and time are absent where the history does
-// not reach back to it.
-type unpinnedView struct {
-	Version uint64     `json:"version"`
-	Author  string     `json:"author,omitempty"`
-	Note    string     `json:"note,omitempty"`
-	Time    *time.Time `json:"time,omitempty"`
+	// Hold is what keeps the script at its active version; heldBack says so if that is not the
+	// one that the manifest wants.
+	Hold     *holdView `json:"hold,omitempty"`
+	HeldBack string    `json:"heldBack,omitempty"`
 }
 
 func (a *app) publishCommand() *cobra.Command {
@@ -100,6 +97,7 @@ func (a *app) publishCommand() *cobra.Command {
 	cmd.Flags().StringArrayVarP(&o.files, "file", "f", nil, "a manifest, a folder of them, or - for standard input; may be repeated")
 	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "let the registry check everything and store nothing")
 	cmd.Flags().StringVar(&o.sign, "sign", "", "file of the publisher's private key to sign with")
+	cmd.Flags().BoolVar(&o.lift, "lift-hold", false, "lift a hold of the script, so that what is published runs")
 	must(cmd.MarkFlagFilename("sign"))
 	o.signFlags.add(cmd)
 	o.changeFlags.add(cmd)
@@ -136,7 +134,7 @@ func (a *app) publish(ctx context.Context, o *publishOptions) error {
 	for i := range manifests {
 		m := &manifests[i]
 		request := m.Publish()
-		request.Write, request.DryRun = write, o.dryRun
+		request.Write, request.DryRun, request.LiftHold = write, o.dryRun, o.lift
 		published, err := client.Publish(ctx, request)
 		if err != nil {
 			err = named(m, err)
@@ -149,15 +147,12 @@ func (a *app) publish(ctx context.Context, o *publishOptions) error {
 			}
 			continue
 		}
-		goals[m.Name] = goalOf(&published.Release)
-		if text := published.Unpinning(); text != "" {
-			a.warn(plain(text))
-		}
 		view := viewOfPublished(m, &published, o.dryRun)
 		views = append(views, view)
-		if a.output == formatTable {
-			fmt.Fprintln(a.Out, view)
+		if view.HeldBack == "" {
+			goals[m.Name] = goalOf(&published.Release)
 		}
+		a.printPublished(&view)
 	}
 	if err := a.print(views, func(io.Writer) {}); err != nil {
 		return err
@@ -166,10 +161,23 @@ func (a *app) publish(ctx context.Context, o *publishOptions) error {
 		a.printError(err)
 		first = firstOf(first, err)
 	}
-	if first != nil {
+	switch {
+	case first != nil:
 		return &exitError{code: exitCode(first)}
+	case slices.ContainsFunc(views, func(v publishView) bool { return v.HeldBack != "" }):
+		return &exitError{code: exitHeld}
 	}
 	return nil
+}
+
+// printPublished prints the line of one manifest; programs get all of them together.
+func (a *app) printPublished(v *publishView) {
+	switch {
+	case a.output == formatTable:
+		fmt.Fprintln(a.Out, v)
+	case v.HeldBack != "":
+		a.warn(plain(v.Script + " is " + v.HeldBack))
+	}
 }
 
 func firstOf(first, err error) error {
@@ -192,22 +200,27 @@ func viewOfPublished(m *manifest.Manifest, p *registryclient.Published, dryRun b
 	v := publishView{
 		Script: m.Name.String(), Outcome: "unchanged", Version: p.Version.Number, Digest: p.Version.Digest,
 		Revision: p.Release.Revision, Active: p.Release.Active.Number, File: m.File, Line: m.Line,
-		Candidate: viewOfCandidate(&p.Release),
-	}
-	if e := p.Unpinned; e != nil {
-		v.Unpinned = &unpinnedView{Version: p.PinnedVersion(), Author: e.Author, Note: e.Note, Time: timeView(e.Time)}
+		Candidate: viewOfCandidate(&p.Release), Hold: viewOfHold(p.Release.Hold), HeldBack: p.Release.HeldBack(),
 	}
 	switch {
-	case p.Changed && dryRun:
-		v.Outcome = "would be published"
-	case p.Changed:
+	case !p.Changed:
+		return v
+	case v.HeldBack != "":
+		v.Outcome = "stored"
+	default:
 		v.Outcome = "published"
+	}
+	if dryRun {
+		v.Outcome = "would be " + v.Outcome
 	}
 	return v
 }
 
 func (v publishView) String() string {
 	s := fmt.Sprintf("%s v%d %s %s", v.Script, v.Version, v.Digest.Short(), v.Outcome)
+	if v.HeldBack != "" {
+		return s + "; " + plain(v.HeldBack)
+	}
 	other := v.Active != v.Version
 	if c := v.Candidate; c != nil && c.Version == v.Version {
 		switch failed := c.State == script.CandidateFailed; {

@@ -255,13 +255,16 @@ func (a *app) history(ctx context.Context, name script.Name) error {
 	for _, e := range entries {
 		views = append(views, historyView{
 			Revision: e.Revision, Change: e.Change, Version: e.Version, Digest: e.Digest, Settings: e.Spec,
-			Pinned: e.Pinned, Candidate: e.Candidate, Author: e.Author, Note: e.Note, Time: timeView(e.Time),
+			Pinned: e.Pinned, Held: e.Held, Candidate: e.Candidate, Author: e.Author, Note: e.Note, Time: timeView(e.Time),
 		})
 		version := "-"
 		if e.Version != 0 {
 			version = "v" + strconv.FormatUint(e.Version, 10)
 		}
-		if e.Pinned {
+		switch {
+		case e.Held:
+			version += " held"
+		case e.Pinned:
 			version += " pinned"
 		}
 		if e.Candidate != 0 {

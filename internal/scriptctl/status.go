@@ -238,7 +238,7 @@ func statusRows(fleet *registryclient.FleetStatus, bars bool) [][]string {
 		case r.Deleted:
 			version = "deleted"
 		case r.Pinned:
-			version += " pinned"
+			version += " " + pinWord(r)
 		}
 		phase, took := phaseOf(s), "-"
 		if bars && phase == rollingOut {

@@ -160,7 +160,7 @@ func TestWatch(t *testing.T) {
 	}
 	nothing := func() {}
 	publish := func() { p.publish(strings.Replace(manifestA, "return 1", "return 2", 1)) }
-	unpin := func() { p.run("", "unpin", "term/a") }
+	release := func() { p.run("", "release", "term/a") }
 	pin := func() { p.run("", "pin", "term/a", "1") }
 	disable := func() { p.run("", "disable", "term/a") }
 	remove := func() { p.run("", "delete", "term/a", "--yes") }
@@ -168,8 +168,8 @@ func TestWatch(t *testing.T) {
 		[]func(){nothing, publish, pin},
 		[]string{"term/a v1 sha256:", "term/a v2 sha256:", "on 1/1 agents"})
 	watch(t, p.dir, true,
-		[]func(){nothing, unpin},
-		[]string{"SCRIPT ", "term/a  v2         sha256:"})
+		[]func(){nothing, release},
+		[]string{"SCRIPT ", "term/a  v2       sha256:"})
 	watch(t, p.dir, false,
 		[]func(){nothing, disable, remove},
 		[]string{"term/a v2", "disabled on 1/1 agents", "term/a is gone"})

@@ -21,6 +21,7 @@ type scriptView struct {
 	Digest    script.Digest   `json:"digest"`
 	Latest    uint64          `json:"latest"`
 	Pinned    bool            `json:"pinned"`
+	Hold      *holdView       `json:"hold,omitempty"`
 	Enabled   bool            `json:"enabled"`
 	Deleted   bool            `json:"deleted"`
 	Owner     string          `json:"owner,omitempty"`
@@ -32,6 +33,22 @@ type scriptView struct {
 	Versions  []versionView   `json:"versions"` // those that are retained
 	// Of a script whose record the registry cannot read. Only its name is known then.
 	Unreadable *unreadableView `json:"unreadable,omitempty"`
+}
+
+// holdView is who keeps a script at its active version, and what it returns to.
+type holdView struct {
+	Author   string     `json:"author"`
+	Note     string     `json:"note,omitempty"`
+	Since    *time.Time `json:"since,omitempty"`
+	Owner    string     `json:"owner,omitempty"`
+	Declared uint64     `json:"declaredVersion,omitempty"` // absent for the latest
+}
+
+func viewOfHold(h *script.Hold) *holdView {
+	if h == nil {
+		return nil
+	}
+	return &holdView{Author: h.Author, Note: h.Note, Since: timeView(h.Since), Owner: h.Owner, Declared: h.Declared}
 }
 
 // specView is what a version runs with.
@@ -82,6 +99,7 @@ type historyView struct {
 	Digest    script.Digest   `json:"digest"`
 	Settings  script.Digest   `json:"settings,omitzero"` // the digest of what the version runs with
 	Pinned    bool            `json:"pinned"`
+	Held      bool            `json:"held"`
 	Candidate uint64          `json:"candidate,omitempty"` // its version
 	Author    string          `json:"author"`
 	Note      string          `json:"note,omitempty"`
@@ -104,6 +122,7 @@ type statusView struct {
 	Version      uint64          `json:"version"`
 	Digest       script.Digest   `json:"digest"`
 	Pinned       bool            `json:"pinned"`
+	Hold         *holdView       `json:"hold,omitempty"`
 	Enabled      bool            `json:"enabled"`
 	Deleted      bool            `json:"deleted"`
 	Desired      int             `json:"desired"`
@@ -150,6 +169,7 @@ func viewOfRelease(r *script.Release) scriptView {
 		Digest:    r.Active.Digest,
 		Latest:    r.Latest,
 		Pinned:    r.Pinned,
+		Hold:      viewOfHold(r.Hold),
 		Enabled:   r.Enabled,
 		Deleted:   r.Deleted,
 		Owner:     r.Owner,
@@ -200,7 +220,7 @@ func viewOfStatus(s *registryclient.ScriptStatus) statusView {
 	r := &s.Release
 	v := statusView{
 		Script: r.Name.String(), Revision: r.Revision, Version: r.Active.Number, Digest: r.Active.Digest,
-		Pinned: r.Pinned, Enabled: r.Enabled, Deleted: r.Deleted,
+		Pinned: r.Pinned, Hold: viewOfHold(r.Hold), Enabled: r.Enabled, Deleted: r.Deleted,
 		Desired: s.Desired, Active: s.Active, Waiting: s.Waiting(), Failed: s.Failed, Unknown: s.Unknown, Starting: s.Starting,
 		Converged: s.Converged, TookSeconds: s.Took.Seconds(), SlowestAgent: s.SlowestAgent,
 		Candidate: viewOfCandidate(r), Trials: viewOfTrials(s.Trials), Unreadable: viewOfUnreadable(s.Unreadable),

@@ -261,8 +261,8 @@ func versionText(r *script.Release) string {
 	case !r.Enabled:
 		what = "disabled"
 	}
-	if r.Pinned {
-		what = "pinned and " + what
+	if word := pinWord(r); word != "" {
+		what = word + " and " + what
 	}
 	return fmt.Sprintf("v%d %s %s", r.Active.Number, r.Active.Digest.Short(), what)
 }

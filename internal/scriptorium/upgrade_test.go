@@ -134,8 +134,18 @@ func TestUpgrade(t *testing.T) {
 	if err != nil || len(lines) != 3 || lines[0].Change != script.ChangePin {
 		t.Errorf("the history of acme/pinned: %+v, %v", lines, err)
 	}
-	if _, _, err := m.client.Unpin(t.Context(), script.Name{Tenant: "acme", Script: "pinned"}, registryclient.Write{Author: "test"}); err != nil {
-		t.Error(err)
+	if _, _, err := m.client.LiftHold(t.Context(), script.Name{Tenant: "acme", Script: "pinned"}, registryclient.Write{Author: "test"}); script.KindOf(err) != script.NotFound {
+		t.Errorf("a pin of before is no hold: %v", err)
+	}
+	newest, err := m.client.Source(t.Context(), script.Ref{Name: script.Name{Tenant: "acme", Script: "pinned"}, Version: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	unpinned, err := m.client.Publish(t.Context(), registryclient.PublishRequest{
+		Name: script.Name{Tenant: "acme", Script: "pinned"}, Source: newest.Source, Pin: new(uint64(0)), Write: registryclient.Write{Author: "test"},
+	})
+	if err != nil || unpinned.Version.Number != 2 || unpinned.Release.Pinned {
+		t.Errorf("published without the pin: %+v, %v", unpinned, err)
 	}
 	want["acme/pinned"] = "two x"
 	await(t, "the unpinned one goes live", func() bool { return answer("acme/pinned") == "two x" })

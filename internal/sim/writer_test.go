@@ -59,7 +59,7 @@ func newWrite(st step) write {
 	case 0:
 		wr.change = script.ChangePin
 	case 1:
-		wr.change = script.ChangeUnpin
+		wr.change = script.ChangeRelease
 	case 2:
 		wr.change, wr.number = script.ChangeRollback, uint64(r.IntN(3))
 	case 3:
@@ -183,8 +183,8 @@ func (w *world) ask(s *server, wr write) (registry.Result, error) {
 		return registry.Result{Release: result.Release, Changed: result.Changed}, err
 	case script.ChangePin:
 		return rules.Pin(ctx, registry.PinRequest{Write: base, Version: wr.number})
-	case script.ChangeUnpin:
-		return rules.Unpin(ctx, registry.UnpinRequest{Write: base})
+	case script.ChangeRelease:
+		return rules.LiftHold(ctx, registry.LiftHoldRequest{Write: base})
 	case script.ChangeRollback:
 		return rules.Rollback(ctx, registry.RollbackRequest{Write: base, Version: wr.number})
 	case script.ChangeEnable, script.ChangeDisable:

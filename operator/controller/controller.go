@@ -38,6 +38,8 @@ import (
 type Registry interface {
 	Get(ctx context.Context, name script.Name) (script.Release, error)
 	Publish(ctx context.Context, p registryclient.PublishRequest) (registryclient.Published, error)
+	Pin(ctx context.Context, name script.Name, version uint64, w registryclient.Write) (script.Release, bool, error)
+	LiftHold(ctx context.Context, name script.Name, w registryclient.Write) (script.Release, bool, error)
 	Delete(ctx context.Context, name script.Name, w registryclient.Write) (script.Release, error)
 }
 
@@ -186,11 +188,11 @@ func (x *reconciliation) bring(ctx context.Context) (time.Duration, error) {
 		return 0, err
 	}
 	if m.own(x.owner) != nil { // somebody may have taken the finalizer away
-		if err := x.hold(ctx); err != nil {
+		if err := x.finalize(ctx); err != nil {
 			return 0, err
 		}
 	}
-	if m.settled == generation && m.knows(x.facts.state, x.told()) {
+	if m.settled == generation && m.settledHold == x.holdAnnotation() && m.knows(x.facts.state, x.told()) {
 		m.retry = retry{}
 		x.facts.fault = denied
 		return 0, nil
@@ -209,7 +211,7 @@ func (x *reconciliation) bring(ctx context.Context) (time.Duration, error) {
 	x.facts.fault = nil
 	x.overtaken(have)
 	action := Decide(Situation{
-		Want: want, Owner: x.owner, Have: have, Allowed: denied == nil,
+		Want: want, Owner: x.owner, Hold: x.hold(), Have: have, Allowed: denied == nil,
 		Bounded: tenant != nil && tenancy.Settled(tenant), Known: m.status(x.ls).Revision != 0,
 	})
 	switch action.Kind {
@@ -217,13 +219,15 @@ func (x *reconciliation) bring(ctx context.Context) (time.Duration, error) {
 		x.facts.fault = denied
 		x.found(have)
 		x.keep()
-		return 0, x.hold(ctx)
+		return 0, x.finalize(ctx)
 	case Refuse: // until the spec, the ScriptTenant or the namespace changes, which are watched
 		x.facts.fault = cmp.Or(wrong, denied)
 		return 0, nil
 	case Await: // until the ScriptTenant changes
 		x.facts.fault = awaiting(tenant)
 		return 0, nil
+	case Hold, Lift:
+		return x.setHold(ctx, action.Kind == Hold)
 	}
 	return x.publish(ctx, want, action)
 }
@@ -315,7 +319,7 @@ func (x *reconciliation) found(have *script.Release) {
 // keep takes note that the registry has what is wanted.
 func (x *reconciliation) keep() {
 	m := x.m
-	m.settled, m.had, m.pending, m.retry = x.ls.Generation, x.ls.Generation, pending{}, retry{}
+	m.settled, m.settledHold, m.had, m.pending, m.retry = x.ls.Generation, x.holdAnnotation(), x.ls.Generation, pending{}, retry{}
 }
 
 // publish makes the registry's script what is wanted.
@@ -327,7 +331,7 @@ func (x *reconciliation) publish(ctx context.Context, want *spec.Wanted, action 
 			return wait, nil
 		}
 	}
-	if err := x.hold(ctx); err != nil {
+	if err := x.finalize(ctx); err != nil {
 		return 0, err
 	}
 	before := m.pending

@@ -16,6 +16,8 @@ const (
 	Keep    Kind = "keep"    // there is nothing to do
 	Publish Kind = "publish" // make the script what is wanted, in one transaction
 	Refuse  Kind = "refuse"  // leave it as it is, until somebody changes what is wrong
+	Hold    Kind = "hold"    // hold the script, as the annotation says
+	Lift    Kind = "lift"    // lift the hold, whose annotation is gone
 	Await   Kind = "await"   // leave it as it is, until the registry has the tenant's settings
 	Delete  Kind = "delete"  // remove the script
 	LetGo   Kind = "letgo"   // of the LuaScript: nothing in the registry is its own
@@ -50,6 +52,7 @@ type Action struct {
 type Situation struct {
 	Want     *spec.Wanted    // what the spec says; nil if that is wrong
 	Owner    string          // the LuaScript as an owner of scripts
+	Hold     *string         // why the LuaScript's annotation holds the script; nil without one
 	Have     *script.Release // the registry's answer; nil if there is no such script
 	Deleting bool            // the LuaScript is being deleted
 	Allowed  bool            // its namespace may act for the tenant
@@ -67,7 +70,8 @@ type Situation struct {
 // version that does not exist, is published all the same, and the registry says why not.
 //
 // Nor is a candidate of any concern here: what was published is there, and becomes the active
-// version, or does not, by the registry's rules.
+// version, or does not, by the registry's rules. Nor is a hold that a person has set: what is
+// wanted is stored, and runs when the hold is lifted.
 func Decide(s Situation) Action {
 	have := s.Have
 	if have != nil && have.Deleted {
@@ -82,16 +86,41 @@ func Decide(s Situation) Action {
 	case s.Want == nil:
 		return Action{Kind: Refuse}
 	}
-	publish := difference(s.Want, have)
+	next := difference(s.Want, have)
 	switch {
-	case len(publish.Changes) == 0:
+	case own && s.sets(have): // before what is new is published
+		next = Action{Kind: Hold}
+	case len(next.Changes) > 0:
+	case own && s.lifts(have):
+		next = Action{Kind: Lift}
+	default:
 		return Action{Kind: Keep}
+	}
+	switch {
 	case !s.Allowed:
 		return Action{Kind: Refuse}
 	case !s.Bounded && !s.Known && !own:
 		return Action{Kind: Await}
 	}
-	return publish
+	return next
+}
+
+// sets reports whether the annotation holds the script, and the registry does not say so. A
+// hold of a person stays theirs.
+func (s *Situation) sets(have *script.Release) bool {
+	switch h := have.Hold; {
+	case s.Hold == nil:
+		return false
+	case h == nil:
+		return !have.Untried() // else there is no version to hold yet
+	default:
+		return h.Owner == s.Owner && h.Note != *s.Hold
+	}
+}
+
+// lifts reports whether the script is held by an annotation that is gone.
+func (s *Situation) lifts(have *script.Release) bool {
+	return s.Hold == nil && have.Hold != nil && have.Hold.Owner == s.Owner
 }
 
 // difference returns a publish and what it would change, the most telling first; a publish
@@ -111,37 +140,24 @@ func difference(want *spec.Wanted, have *script.Release) Action {
 	}
 	isNewest := isNewest(want, have)
 	note(Published, !isNewest)
-	pins := want.Pin != 0 && pinned(have) != want.Pin
-	back := pins && want.Pin < have.Active.Number
+	pins := want.Pin != 0 && have.Declared() != want.Pin
+	back := pins && have.Hold == nil && want.Pin < have.Active.Number
 	note(RolledBack, back)
 	note(Pinned, pins && !back)
-	note(Unpinned, want.Pin == 0 && have.Pinned)
+	note(Unpinned, want.Pin == 0 && have.Declared() != 0)
 	note(Enabled, want.Enabled && !have.Enabled)
 	note(Disabled, !want.Enabled && have.Enabled)
 	a.Configured = configured(want.Settings, have)
 	note(Configured, len(a.Configured) > 0)
 	note(TakenOver, have.Owner != want.Owner)
-	note(Signed, want.Signature != "" && isNewest && newest(have).Signature != want.Signature)
+	newest, _ := have.Newest()
+	note(Signed, want.Signature != "" && isNewest && newest.Signature != want.Signature)
 	return a
-}
-
-// pinned returns the number of the version that runs, or is to run once it has passed its
-// tests and steps, whatever is published later; 0 if the script follows the latest. A
-// candidate that was given up stays what the script is pinned to: to ask for it again would
-// make it run.
-func pinned(have *script.Release) uint64 {
-	switch {
-	case !have.Pinned:
-		return 0
-	case have.Candidate != nil:
-		return have.Candidate.Version.Number
-	}
-	return have.Active.Number
 }
 
 // isNewest reports whether the newest version there is what is wanted.
 func isNewest(want *spec.Wanted, have *script.Release) bool {
-	v := newest(have)
+	v, _ := have.Newest()
 	if !v.SameProgram(script.Version{Digest: want.Digest(), Engine: manifest.Engine, Entrypoint: want.Entrypoint}) {
 		return false
 	}
@@ -149,14 +165,6 @@ func isNewest(want *spec.Wanted, have *script.Release) bool {
 		return have.Settings.Equal(want.Settings.Spec)
 	}
 	return v.Spec == v.With(want.Settings.Spec).Spec
-}
-
-// newest returns the newest version that there is.
-func newest(have *script.Release) (v script.Version) {
-	if n := len(have.Retained); n > 0 {
-		v = have.Retained[n-1]
-	}
-	return v
 }
 
 // configured returns the fields of the spec whose settings are others than those of the newest
@@ -168,7 +176,7 @@ func configured(a script.Settings, have *script.Release) (fields []string) {
 		}
 	}
 	b := have.Settings
-	switch v := newest(have); {
+	switch v, _ := have.Newest(); {
 	case have.Candidate != nil && have.Candidate.Version.Number == v.Number:
 		b.Spec = have.Candidate.Spec
 	case v.Number != have.Active.Number: // the release does not say what it runs with

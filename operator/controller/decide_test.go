@@ -223,6 +223,59 @@ func TestDecide(t *testing.T) {
 	}
 }
 
+// TestDecideOnHolds: what somebody holds is not undone, and what is wanted is stored. The
+// annotation sets a hold, and the hold that it has set ends with it.
+func TestDecideOnHolds(t *testing.T) {
+	person := &script.Hold{Author: "ann", Note: "carts lost"}
+	its := func(note string) *script.Hold { return &script.Hold{Owner: owner, Note: note} }
+	declaring := func(h *script.Hold, version uint64) *script.Hold { h.Declared = version; return h }
+	for _, tt := range []struct {
+		name string
+		hold *script.Hold
+		note *string // of the annotation
+		pin  uint64
+		code string
+		kind controller.Kind
+		says []controller.Change
+	}{
+		{name: "held by a person", hold: person, kind: controller.Keep},
+		{name: "held by a person, and something new", hold: person, code: "return 3", kind: controller.Publish, says: []controller.Change{controller.Published}},
+		{name: "held by a person, and a pin", hold: person, pin: 2, kind: controller.Publish, says: []controller.Change{controller.Pinned}},
+		{name: "held by a person, and the pin that is known", hold: declaring(&script.Hold{Author: "ann"}, 2), pin: 2, kind: controller.Keep},
+		{name: "held by a person, and the pin is gone", hold: declaring(&script.Hold{Author: "ann"}, 2), kind: controller.Publish, says: []controller.Change{controller.Unpinned}},
+		{name: "held by a person, and an annotation", hold: person, note: new("incident 12"), kind: controller.Keep},
+		{name: "an annotation", note: new("incident 12"), kind: controller.Hold},
+		{name: "an annotation without a reason", note: new(""), kind: controller.Hold},
+		{name: "an annotation, before something new", note: new("incident 12"), code: "return 3", kind: controller.Hold},
+		{name: "held by the annotation", hold: its("incident 12"), note: new("incident 12"), kind: controller.Keep},
+		{name: "held for another reason", hold: its("incident 12"), note: new("incident 13"), kind: controller.Hold},
+		{name: "the annotation is gone", hold: its("incident 12"), kind: controller.Lift},
+		{name: "the annotation is gone, after something new", hold: its("incident 12"), code: "return 3", kind: controller.Publish, says: []controller.Change{controller.Published}},
+	} {
+		want, have := wanted(), has()
+		want.Pin = tt.pin
+		if tt.code != "" {
+			want.Source = []byte(tt.code)
+		}
+		if have.Hold = tt.hold; tt.hold != nil {
+			have.Active, have.Pinned = have.Retained[0], true
+		}
+		s := controller.Situation{Want: &want, Owner: owner, Hold: tt.note, Have: &have, Allowed: true, Bounded: true}
+		if got := controller.Decide(s); got.Kind != tt.kind || !slices.Equal(got.Changes, tt.says) {
+			t.Errorf("%s: got %s %v, want %s %v", tt.name, got.Kind, got.Changes, tt.kind, tt.says)
+		}
+		s.Allowed = false
+		if got := controller.Decide(s); tt.kind != controller.Keep && got.Kind != controller.Refuse {
+			t.Errorf("%s, and not allowed: %s", tt.name, got.Kind)
+		}
+	}
+	first := has()
+	first.Candidate = &script.Candidate{Version: first.Active, Spec: first.Settings.Spec}
+	if got := controller.Decide(controller.Situation{Want: new(wanted()), Owner: owner, Hold: new("why"), Have: &first, Allowed: true, Bounded: true}); got.Kind != controller.Keep {
+		t.Errorf("nothing of it runs yet: %s", got.Kind)
+	}
+}
+
 func TestDecideOfADeletion(t *testing.T) {
 	tests := []struct {
 		name string

@@ -38,8 +38,10 @@ type memory struct {
 	session int
 	// settled is the generation whose spec the answer fulfils; 0 for none.
 	settled int64
-	retry   retry
-	pending pending
+	// settledHold is the annotation, as holdAnnotation returns it, that the answer fulfils.
+	settledHold string
+	retry       retry
+	pending     pending
 
 	had      int64  // the generation that the registry had before, so that others changed it
 	restores damper // of putting that right

@@ -143,6 +143,25 @@ func (w *world) apply(p registryclient.PublishRequest) registryclient.Published 
 	return registryclient.Published{Release: *w.release, Changed: true}
 }
 
+func (w *world) Pin(_ context.Context, _ script.Name, _ uint64, write registryclient.Write) (script.Release, bool, error) {
+	return w.holds(&script.Hold{Author: write.Author, Note: write.Note, Owner: write.Owner})
+}
+
+func (w *world) LiftHold(context.Context, script.Name, registryclient.Write) (script.Release, bool, error) {
+	return w.holds(nil)
+}
+
+func (w *world) holds(h *script.Hold) (script.Release, bool, error) {
+	if w.down != nil {
+		return script.Release{}, false, w.down
+	}
+	w.revision++
+	held := *w.release
+	held.Revision, held.Pinned, held.Hold = w.revision, h != nil, h
+	w.release = &held
+	return held, true, nil
+}
+
 func (w *world) Delete(context.Context, script.Name, registryclient.Write) (script.Release, error) {
 	if w.down != nil {
 		return script.Release{}, w.down

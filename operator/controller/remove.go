@@ -17,8 +17,8 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// hold adds the finalizer: before a script is published, so that none stays behind.
-func (x *reconciliation) hold(ctx context.Context) error {
+// finalize adds the finalizer: before a script is published, so that none stays behind.
+func (x *reconciliation) finalize(ctx context.Context) error {
 	if controllerutil.ContainsFinalizer(x.ls, v1alpha1.Finalizer) || x.m.held != "" && older(x.ls, x.m.held) {
 		return nil
 	}

@@ -29,6 +29,9 @@ const (
 	eventRolloutStep     = "RolloutStep" // a candidate is to run on some of the agents
 	eventPromoted        = "Promoted"    // a candidate is the active version
 	eventCandidateFailed = "CandidateFailed"
+
+	eventHeld     = "Held"     // the script stays at its version, whatever the spec says
+	eventReleased = "Released" // it is not held any more
 )
 
 // report writes the status, if it is another than before and its pace allows it, and
@@ -109,6 +112,7 @@ func (x *reconciliation) tellOutcome(before, next *v1alpha1.LuaScriptStatus) {
 			x.warn(eventRefused, "Publish", "%s", f.message())
 		}
 	}
+	x.tellHold(before, next)
 	if !onItsWay(next.Candidate) { // what fails while it is it waits for, or ends with: either names the agent
 		known := before.Agents
 		if onItsWay(before.Candidate) {
@@ -130,6 +134,18 @@ func (x *reconciliation) tellOutcome(before, next *v1alpha1.LuaScriptStatus) {
 			took = fmt.Sprintf(", %v after it was committed", roundTime(s.Took))
 		}
 		x.note(eventConverged, "Activate", "version %d runs on %d of %d agents%s", s.Release.Active.Number, s.Active, s.Desired, took)
+	}
+}
+
+// tellHold tells of a hold that is new, is another, or ended.
+func (x *reconciliation) tellHold(before, next *v1alpha1.LuaScriptStatus) {
+	was := meta.FindStatusCondition(before.Conditions, v1alpha1.ConditionHeld)
+	is := meta.FindStatusCondition(next.Conditions, v1alpha1.ConditionHeld)
+	switch {
+	case is != nil && (was == nil || was.Message != is.Message):
+		x.note(eventHeld, "Hold", "%s", is.Message)
+	case is == nil && was != nil:
+		x.note(eventReleased, "Release", "the script is not held any more")
 	}
 }
 
@@ -205,6 +221,9 @@ func sayChange(c Change, r *script.Release, configured []string) string {
 		}
 		return fmt.Sprintf("version %d (%s) is in the registry, at revision %d", active, r.Active.Digest.Short(), r.Revision)
 	case Pinned:
+		if r.Hold != nil {
+			return fmt.Sprintf("version %d is pinned, for when the script is not held any more; %s", r.Hold.Declared, meanwhile(r))
+		}
 		if c := r.Candidate; c != nil {
 			return fmt.Sprintf("version %d is pinned: it %s", c.Version.Number, sayWay(r))
 		}
@@ -212,6 +231,9 @@ func sayChange(c Change, r *script.Release, configured []string) string {
 	case RolledBack:
 		return fmt.Sprintf("back to version %d, which is pinned; version %d is the latest", active, latest)
 	case Unpinned:
+		if r.Hold != nil {
+			return "the latest version is followed again, once the script is not held any more; " + meanwhile(r)
+		}
 		if c := r.Candidate; c != nil {
 			return fmt.Sprintf("the latest version is followed again, %d: it %s", c.Version.Number, sayWay(r))
 		}
@@ -224,7 +246,8 @@ func sayChange(c Change, r *script.Release, configured []string) string {
 	case Disabled:
 		return "the script is disabled: calls are answered DISABLED"
 	case Signed:
-		return fmt.Sprintf("version %d is signed by %s", newest(r).Number, strings.Join(publisher.SignedBy(newest(r).Signature), ", "))
+		newest, _ := r.Newest()
+		return fmt.Sprintf("version %d is signed by %s", newest.Number, strings.Join(publisher.SignedBy(newest.Signature), ", "))
 	case TakenOver:
 		return "the script had no owner; from now on it is changed here alone"
 	}

@@ -27,6 +27,7 @@ const (
 	reasonFailedOnAgents = "FailedOnAgents"
 	reasonFleetUnknown   = "FleetUnknown"
 	reasonDeleting       = "Deleting"
+	reasonHeld           = "Held"
 )
 
 // facts are all that a LuaScript's status is made of.
@@ -78,20 +79,23 @@ func statusOf(prev v1alpha1.LuaScriptStatus, f *facts, now time.Time) v1alpha1.L
 			ObservedGeneration: f.generation, LastTransitionTime: metav1.NewTime(now),
 		})
 	}
-	// Those of kstatus are there only while they are true.
-	only := func(kind string, holds bool) {
+	// Held, and those of kstatus, are there only while they are true.
+	only := func(kind string, holds bool, t truth) {
 		if !holds {
 			meta.RemoveStatusCondition(&next.Conditions, kind)
 			return
 		}
-		set(kind, truth{metav1.ConditionTrue, ready.reason, ready.message})
+		set(kind, truth{metav1.ConditionTrue, t.reason, t.message})
 	}
 	stalled := f.isStuck(ready.reason, now)
 	set(v1alpha1.ConditionReady, ready)
 	set(v1alpha1.ConditionPublished, published)
 	set(v1alpha1.ConditionConverged, converged)
-	only(v1alpha1.ConditionReconciling, !stalled && ready.status != metav1.ConditionTrue)
-	only(v1alpha1.ConditionStalled, stalled)
+	only(v1alpha1.ConditionReconciling, !stalled && ready.status != metav1.ConditionTrue, ready)
+	only(v1alpha1.ConditionStalled, stalled, ready)
+	if held := f.heldTruth(); !f.unknown {
+		only(v1alpha1.ConditionHeld, held.reason != "", held)
+	}
 	if f.deleting && prev.ObservedGeneration != f.generation { // which the deletion made another
 		meta.FindStatusCondition(next.Conditions, v1alpha1.ConditionReady).LastTransitionTime = metav1.NewTime(now)
 	}
@@ -105,6 +109,8 @@ func phaseOf(ready truth, stalled bool) v1alpha1.Phase {
 		return v1alpha1.PhaseError
 	case ready.status == metav1.ConditionTrue:
 		return v1alpha1.PhaseActive
+	case ready.reason == reasonHeld:
+		return v1alpha1.PhaseHeld
 	}
 	return v1alpha1.PhasePending
 }
@@ -131,12 +137,26 @@ func (f *facts) publishedTruth() truth {
 }
 
 // wantedVersion returns the number of the version that was asked for: the candidate, as long
-// as there is one, and not the one that runs meanwhile.
+// as there is one, and not the one that runs meanwhile, or that somebody holds.
 func wantedVersion(r *script.Release) uint64 {
-	if r.Candidate != nil {
+	switch {
+	case r.Candidate != nil:
 		return r.Candidate.Version.Number
+	case r.Hold != nil:
+		return r.Wanted()
 	}
 	return r.Active.Number
+}
+
+// heldTruth says who holds the script, and why; the zero truth if nobody does.
+func (f *facts) heldTruth() truth {
+	if f.release == nil || f.release.Hold == nil {
+		return truth{}
+	}
+	if text := f.release.HeldBack(); text != "" {
+		return truth{metav1.ConditionTrue, reasonHeld, fmt.Sprintf("version %d is stored, and does not run: %s", f.release.Wanted(), text)}
+	}
+	return truth{metav1.ConditionTrue, reasonHeld, fmt.Sprintf("held at v%d %s", f.release.Active.Number, f.release.Hold)}
 }
 
 // activeVersion returns the number of the version that runs; 0 if nothing does.
@@ -185,6 +205,8 @@ func (f *facts) convergedTruth(published truth, now time.Time) truth {
 		return f.failedOnAgents(now)
 	case !s.Converged:
 		return no(reasonWaiting, "version %d runs on %d of %d agents%s", version, s.Active, s.Desired, unknown(s))
+	case f.release.HeldBack() != "":
+		return no(reasonHeld, "%s", f.heldTruth().message)
 	}
 	return truth{metav1.ConditionTrue, reasonConverged, fmt.Sprintf("version %d runs on %d of %d agents%s", version, s.Active, s.Desired, unknown(s))}
 }

@@ -32,6 +32,7 @@ func FromRelease(r script.Release) *scriptv1.Release {
 		m.Retained = append(m.Retained, FromVersion(v))
 	}
 	m.Candidate = fromCandidate(&r)
+	m.Hold = fromHold(r.Hold)
 	return m
 }
 
@@ -71,12 +72,29 @@ func ToRelease(m *scriptv1.Release) (script.Release, error) {
 	if r.Candidate, err = toCandidate(m.GetCandidate(), &r); err != nil {
 		return script.Release{}, err
 	}
+	if r.Hold = toHold(m.GetHold()); r.Hold != nil && (!r.Pinned || r.Candidate != nil) {
+		return script.Release{}, script.Errorf(script.Invalid, "hold", "%s is held, and yet not pinned, or has a candidate", r.Name)
+	}
 	v, ok := r.Retains(r.Active.Number)
 	if !ok || !v.SameProgram(r.Active) {
 		return script.Release{}, script.Errorf(script.Invalid, "release", "%s: the active version %d is not among the retained ones", r.Name, r.Active.Number)
 	}
 	r.Active.Signature, r.Active.Spec, r.Active.SpecSize = v.Signature, v.Spec, v.SpecSize
 	return r, nil
+}
+
+func fromHold(h *script.Hold) *scriptv1.Hold {
+	if h == nil {
+		return nil
+	}
+	return &scriptv1.Hold{Author: h.Author, Note: h.Note, Since: fromTime(h.Since), Owner: h.Owner, Declared: h.Declared}
+}
+
+func toHold(m *scriptv1.Hold) *script.Hold {
+	if m == nil {
+		return nil
+	}
+	return &script.Hold{Author: m.GetAuthor(), Note: m.GetNote(), Since: toTime(m.GetSince()), Owner: m.GetOwner(), Declared: m.GetDeclared()}
 }
 
 // FromVersion returns the message for v.
@@ -233,6 +251,7 @@ func FromHistoryEntry(e script.HistoryEntry) *scriptv1.HistoryEntry {
 
 		Candidate: e.Candidate,
 		Spec:      FromDigest(e.Spec),
+		Held:      e.Held,
 	}
 }
 
@@ -258,6 +277,7 @@ func ToHistoryEntry(m *scriptv1.HistoryEntry) (script.HistoryEntry, error) {
 
 		Candidate: m.GetCandidate(),
 		Spec:      spec,
+		Held:      m.GetHeld(),
 	}, nil
 }
 

@@ -19,8 +19,8 @@ const (
 	Read Role = "read"
 	// Publish allows new versions and settings.
 	Publish Role = "publish"
-	// Release allows to choose what runs: pin, unpin, roll back, enable, disable, and
-	// promote, abort or retry a candidate.
+	// Release allows to choose what runs: pin, roll back, hold, release, enable, disable,
+	// and promote, abort or retry a candidate.
 	Release Role = "release"
 	// Admin allows everything: also to delete, to go past owners, to export, to
 	// import, and to read the audit trail.

@@ -55,7 +55,7 @@ var asked = []ask{
 	{"disable by publishing", "Publish", access.Release, false, one(&registryv1.PublishRequest{Tenant: "acme", Name: secret, Source: []byte("two " + secret), Author: "ann", Enabled: new(bool)})},
 	{"force", "Publish", access.Admin, false, one(&registryv1.PublishRequest{Tenant: "acme", Name: "owned", Source: []byte("x"), Author: "ann", Force: true})},
 	{"pin", "Pin", access.Release, false, one(&registryv1.PinRequest{Tenant: "acme", Name: secret, Version: 1, Author: "ann"})},
-	{"unpin", "Unpin", access.Release, false, one(&registryv1.UnpinRequest{Tenant: "acme", Name: "pinned", Author: "ann"})},
+	{"release", "LiftHold", access.Release, false, one(&registryv1.LiftHoldRequest{Tenant: "acme", Name: "held", Author: "ann"})},
 	{"roll back", "Rollback", access.Release, false, one(&registryv1.RollbackRequest{Tenant: "acme", Name: secret, Author: "ann"})},
 	{"disable", "SetEnabled", access.Release, false, one(&registryv1.SetEnabledRequest{Tenant: "acme", Name: secret, Author: "ann"})},
 	{"delete", "Delete", access.Admin, false, one(&registryv1.DeleteRequest{Tenant: "acme", Name: secret, Author: "ann"})},
@@ -152,6 +152,11 @@ func prepare(t *testing.T, conn *grpc.ClientConn) (s setup) {
 	publish("owned", "of another "+secret, "cr/"+secret, 0)
 	publish("pinned", "pinned "+secret, "", 1)
 	publish("pinned", "not this "+secret, "", 1)
+	publish("held", "one "+secret, "", 0)
+	publish("held", "two "+secret, "", 0)
+	if _, err := client.Pin(t.Context(), &registryv1.PinRequest{Tenant: "acme", Name: "held", Version: 1, Author: secret, Note: secret}); err != nil {
+		t.Fatal(err)
+	}
 	publish("tried", "live "+secret, "", 0)
 	trial := &scriptv1.Settings{Tests: []*scriptv1.Test{{Name: secret}}}
 	if _, err := client.Publish(t.Context(), &registryv1.PublishRequest{

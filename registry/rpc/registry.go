@@ -55,6 +55,7 @@ func (s *registryService) Publish(ctx context.Context, m *registryv1.PublishRequ
 		Pin:        m.Pin,
 		DryRun:     m.GetDryRun(),
 		Signature:  m.GetSignature(),
+		LiftHold:   m.GetLiftHold(),
 	}
 	if m.Entrypoint != nil {
 		req.Entrypoint = m.GetEntrypoint()
@@ -70,15 +71,11 @@ func (s *registryService) Publish(ctx context.Context, m *registryv1.PublishRequ
 	if err != nil {
 		return nil, err
 	}
-	resp := &registryv1.PublishResponse{
+	return &registryv1.PublishResponse{
 		Release: wire.FromRelease(result.Release),
 		Version: wire.FromVersion(result.Version),
 		Changed: result.Changed,
-	}
-	if result.Unpinned != nil {
-		resp.Unpinned = wire.FromHistoryEntry(*result.Unpinned)
-	}
-	return resp, nil
+	}, nil
 }
 
 func (s *registryService) Pin(ctx context.Context, m *registryv1.PinRequest) (*registryv1.PinResponse, error) {
@@ -89,12 +86,12 @@ func (s *registryService) Pin(ctx context.Context, m *registryv1.PinRequest) (*r
 	return &registryv1.PinResponse{Release: wire.FromRelease(result.Release), Changed: result.Changed}, nil
 }
 
-func (s *registryService) Unpin(ctx context.Context, m *registryv1.UnpinRequest) (*registryv1.UnpinResponse, error) {
-	result, err := s.registry.Unpin(ctx, registry.UnpinRequest{Write: toWrite(ctx, m)})
+func (s *registryService) LiftHold(ctx context.Context, m *registryv1.LiftHoldRequest) (*registryv1.LiftHoldResponse, error) {
+	result, err := s.registry.LiftHold(ctx, registry.LiftHoldRequest{Write: toWrite(ctx, m)})
 	if err != nil {
 		return nil, err
 	}
-	return &registryv1.UnpinResponse{Release: wire.FromRelease(result.Release), Changed: result.Changed}, nil
+	return &registryv1.LiftHoldResponse{Release: wire.FromRelease(result.Release), Changed: result.Changed}, nil
 }
 
 func (s *registryService) Rollback(ctx context.Context, m *registryv1.RollbackRequest) (*registryv1.RollbackResponse, error) {

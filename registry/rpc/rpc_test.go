@@ -151,8 +151,8 @@ func TestWritesAndReads(t *testing.T) {
 	if r, err := b.Pin(ctx, &registryv1.PinRequest{Tenant: "acme", Author: "ann", Name: "route", Version: 1}); err != nil || !r.GetChanged() || !r.GetRelease().GetPinned() {
 		t.Errorf("Pin: %v, %v", r, err)
 	}
-	if r, err := b.Unpin(ctx, &registryv1.UnpinRequest{Tenant: "acme", Author: "ann", Name: "route"}); err != nil || r.GetRelease().GetActive().GetNumber() != 2 {
-		t.Errorf("Unpin: %v, %v", r, err)
+	if r, err := b.LiftHold(ctx, &registryv1.LiftHoldRequest{Tenant: "acme", Author: "ann", Name: "route"}); err != nil || r.GetRelease().GetActive().GetNumber() != 2 {
+		t.Errorf("LiftHold: %v, %v", r, err)
 	}
 	if r, err := b.Rollback(ctx, &registryv1.RollbackRequest{Tenant: "acme", Author: "ann", Name: "route"}); err != nil || r.GetRelease().GetActive().GetNumber() != 1 {
 		t.Errorf("Rollback: %v, %v", r, err)
@@ -161,7 +161,7 @@ func TestWritesAndReads(t *testing.T) {
 		t.Errorf("SetEnabled: %v, %v", r, err)
 	}
 	r, err := b.Publish(ctx, &registryv1.PublishRequest{
-		Tenant: "acme", Author: "ann", Name: "route", Source: []byte("one"), Pin: new(uint64(0)), Settings: &scriptv1.Settings{Config: []byte(`{"a": 1}`)},
+		Tenant: "acme", Author: "ann", Name: "route", Source: []byte("one"), Pin: new(uint64(0)), LiftHold: true, Settings: &scriptv1.Settings{Config: []byte(`{"a": 1}`)},
 	})
 	if err != nil || string(r.GetRelease().GetSettings().GetConfig()) != `{"a":1}` {
 		t.Errorf("Publish: %v, %v", r, err)

@@ -77,7 +77,7 @@ func (w *Writer) any(ctx context.Context) {
 	case n < 57:
 		w.do(ctx, name, script.ChangePin, number, "")
 	case n < 68:
-		w.do(ctx, name, script.ChangeUnpin, 0, "")
+		w.do(ctx, name, script.ChangeRelease, 0, "")
 	case n < 78:
 		w.do(ctx, name, script.ChangeRollback, number, "")
 	case n < 83:
@@ -190,8 +190,8 @@ func (w *Writer) send(ctx context.Context, name script.Name, change script.Chang
 		return published.Release, published.Changed, err
 	case script.ChangePin:
 		return w.client.Pin(ctx, name, version, write)
-	case script.ChangeUnpin:
-		return w.client.Unpin(ctx, name, write)
+	case script.ChangeRelease:
+		return w.client.LiftHold(ctx, name, write)
 	case script.ChangeRollback:
 		return w.client.Rollback(ctx, name, version, write)
 	case script.ChangeDelete:

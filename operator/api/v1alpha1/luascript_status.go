@@ -13,17 +13,21 @@ const (
 	ConditionReady = "Ready"
 	// ConditionPublished is true when the registry has what the spec says.
 	ConditionPublished = "Published"
-	// ConditionConverged is true when every connected agent runs it.
+	// ConditionConverged is true when every connected agent runs it, which none does while
+	// somebody holds the script at another version.
 	ConditionConverged = "Converged"
 	// ConditionReconciling is true while there is something left to do.
 	ConditionReconciling = "Reconciling"
 	// ConditionStalled is true when somebody has to change something first.
 	ConditionStalled = "Stalled"
+	// ConditionHeld is there while somebody holds the script at a version, and says who and
+	// why: the spec is stored, and does not change what runs.
+	ConditionHeld = "Held"
 )
 
 // Phase is a LuaScript's state in a word.
 //
-// +kubebuilder:validation:Enum=Pending;Active;Error
+// +kubebuilder:validation:Enum=Pending;Active;Error;Held
 type Phase string
 
 // The phases.
@@ -31,11 +35,12 @@ const (
 	PhasePending Phase = "Pending" // not in the registry yet, not on all agents, or it is not known
 	PhaseActive  Phase = "Active"  // on all connected agents
 	PhaseError   Phase = "Error"   // refused, failed on an agent, or given up
+	PhaseHeld    Phase = "Held"    // somebody holds another version than the spec asks for
 )
 
 // LuaScriptStatus is how far a LuaScript has come.
 type LuaScriptStatus struct {
-	// Pending, Active or Error.
+	// Pending, Active, Error or Held.
 	// +optional
 	Phase Phase `json:"phase,omitempty"`
 	// The generation of the spec that the status is about; -1 until the operator has
@@ -45,7 +50,7 @@ type LuaScriptStatus struct {
 	// When the status last changed.
 	// +optional
 	LastUpdateTime *metav1.Time `json:"lastUpdateTime,omitempty"`
-	// Ready, Published, Converged, and while they are true Reconciling and Stalled.
+	// Ready, Published, Converged, and while they are true Reconciling, Stalled and Held.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

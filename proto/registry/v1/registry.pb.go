@@ -149,7 +149,8 @@ type PublishRequest struct {
 	// Absent keeps it as it is; a new script is enabled.
 	Enabled *bool `protobuf:"varint,7,opt,name=enabled,proto3,oneof" json:"enabled,omitempty"`
 	// Absent keeps the pin as it is, 0 follows the latest, any other number pins
-	// that version (it may be the one that this publish makes).
+	// that version (it may be the one that this publish makes). Of a held script it is
+	// what the script returns to when the hold is lifted.
 	Pin              *uint64 `protobuf:"varint,8,opt,name=pin,proto3,oneof" json:"pin,omitempty"`
 	Author           string  `protobuf:"bytes,9,opt,name=author,proto3" json:"author,omitempty"`
 	Note             string  `protobuf:"bytes,10,opt,name=note,proto3" json:"note,omitempty"`
@@ -161,7 +162,9 @@ type PublishRequest struct {
 	RequestId string `protobuf:"bytes,15,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	// The publisher's, of what is published: a DSSE envelope as JSON. It takes settings. One
 	// for the source that the newest version has replaces the one that this has.
-	Signature     string `protobuf:"bytes,16,opt,name=signature,proto3" json:"signature,omitempty"`
+	Signature string `protobuf:"bytes,16,opt,name=signature,proto3" json:"signature,omitempty"`
+	// Lifts the script's hold, if there is one. It takes the role release.
+	LiftHold      bool `protobuf:"varint,17,opt,name=lift_hold,json=liftHold,proto3" json:"lift_hold,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -308,17 +311,20 @@ func (x *PublishRequest) GetSignature() string {
 	return ""
 }
 
+func (x *PublishRequest) GetLiftHold() bool {
+	if x != nil {
+		return x.LiftHold
+	}
+	return false
+}
+
 type PublishResponse struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Release *v1.Release            `protobuf:"bytes,1,opt,name=release,proto3" json:"release,omitempty"`
 	// The version that holds the source, new or not.
 	Version *v1.Version `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
 	// Anything changed.
-	Changed bool `protobuf:"varint,3,opt,name=changed,proto3" json:"changed,omitempty"`
-	// The change that had pinned the script, if this publish ended the pin. Without an
-	// author where the history does not reach back to it. It has the version and the candidate
-	// that the script had last: the pinned version is the candidate, if there is one.
-	Unpinned      *v1.HistoryEntry `protobuf:"bytes,4,opt,name=unpinned,proto3" json:"unpinned,omitempty"`
+	Changed       bool `protobuf:"varint,3,opt,name=changed,proto3" json:"changed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -374,24 +380,18 @@ func (x *PublishResponse) GetChanged() bool {
 	return false
 }
 
-func (x *PublishResponse) GetUnpinned() *v1.HistoryEntry {
-	if x != nil {
-		return x.Unpinned
-	}
-	return nil
-}
-
 type PinRequest struct {
-	state            protoimpl.MessageState `protogen:"open.v1"`
-	Tenant           string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
-	Name             string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	Version          uint64                 `protobuf:"varint,3,opt,name=version,proto3" json:"version,omitempty"`
-	Author           string                 `protobuf:"bytes,4,opt,name=author,proto3" json:"author,omitempty"`
-	Note             string                 `protobuf:"bytes,5,opt,name=note,proto3" json:"note,omitempty"`
-	ExpectedRevision int64                  `protobuf:"varint,6,opt,name=expected_revision,json=expectedRevision,proto3" json:"expected_revision,omitempty"`
-	Owner            string                 `protobuf:"bytes,7,opt,name=owner,proto3" json:"owner,omitempty"`
-	Force            bool                   `protobuf:"varint,8,opt,name=force,proto3" json:"force,omitempty"`
-	RequestId        string                 `protobuf:"bytes,9,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Tenant string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	Name   string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// 0 means the active one.
+	Version          uint64 `protobuf:"varint,3,opt,name=version,proto3" json:"version,omitempty"`
+	Author           string `protobuf:"bytes,4,opt,name=author,proto3" json:"author,omitempty"`
+	Note             string `protobuf:"bytes,5,opt,name=note,proto3" json:"note,omitempty"`
+	ExpectedRevision int64  `protobuf:"varint,6,opt,name=expected_revision,json=expectedRevision,proto3" json:"expected_revision,omitempty"`
+	Owner            string `protobuf:"bytes,7,opt,name=owner,proto3" json:"owner,omitempty"`
+	Force            bool   `protobuf:"varint,8,opt,name=force,proto3" json:"force,omitempty"`
+	RequestId        string `protobuf:"bytes,9,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
@@ -541,7 +541,7 @@ func (x *PinResponse) GetChanged() bool {
 	return false
 }
 
-type UnpinRequest struct {
+type LiftHoldRequest struct {
 	state            protoimpl.MessageState `protogen:"open.v1"`
 	Tenant           string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
 	Name             string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
@@ -555,20 +555,20 @@ type UnpinRequest struct {
 	sizeCache        protoimpl.SizeCache
 }
 
-func (x *UnpinRequest) Reset() {
-	*x = UnpinRequest{}
+func (x *LiftHoldRequest) Reset() {
+	*x = LiftHoldRequest{}
 	mi := &file_proto_registry_v1_registry_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *UnpinRequest) String() string {
+func (x *LiftHoldRequest) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*UnpinRequest) ProtoMessage() {}
+func (*LiftHoldRequest) ProtoMessage() {}
 
-func (x *UnpinRequest) ProtoReflect() protoreflect.Message {
+func (x *LiftHoldRequest) ProtoReflect() protoreflect.Message {
 	mi := &file_proto_registry_v1_registry_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -580,68 +580,68 @@ func (x *UnpinRequest) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use UnpinRequest.ProtoReflect.Descriptor instead.
-func (*UnpinRequest) Descriptor() ([]byte, []int) {
+// Deprecated: Use LiftHoldRequest.ProtoReflect.Descriptor instead.
+func (*LiftHoldRequest) Descriptor() ([]byte, []int) {
 	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{4}
 }
 
-func (x *UnpinRequest) GetTenant() string {
+func (x *LiftHoldRequest) GetTenant() string {
 	if x != nil {
 		return x.Tenant
 	}
 	return ""
 }
 
-func (x *UnpinRequest) GetName() string {
+func (x *LiftHoldRequest) GetName() string {
 	if x != nil {
 		return x.Name
 	}
 	return ""
 }
 
-func (x *UnpinRequest) GetAuthor() string {
+func (x *LiftHoldRequest) GetAuthor() string {
 	if x != nil {
 		return x.Author
 	}
 	return ""
 }
 
-func (x *UnpinRequest) GetNote() string {
+func (x *LiftHoldRequest) GetNote() string {
 	if x != nil {
 		return x.Note
 	}
 	return ""
 }
 
-func (x *UnpinRequest) GetExpectedRevision() int64 {
+func (x *LiftHoldRequest) GetExpectedRevision() int64 {
 	if x != nil {
 		return x.ExpectedRevision
 	}
 	return 0
 }
 
-func (x *UnpinRequest) GetOwner() string {
+func (x *LiftHoldRequest) GetOwner() string {
 	if x != nil {
 		return x.Owner
 	}
 	return ""
 }
 
-func (x *UnpinRequest) GetForce() bool {
+func (x *LiftHoldRequest) GetForce() bool {
 	if x != nil {
 		return x.Force
 	}
 	return false
 }
 
-func (x *UnpinRequest) GetRequestId() string {
+func (x *LiftHoldRequest) GetRequestId() string {
 	if x != nil {
 		return x.RequestId
 	}
 	return ""
 }
 
-type UnpinResponse struct {
+type LiftHoldResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Release       *v1.Release            `protobuf:"bytes,1,opt,name=release,proto3" json:"release,omitempty"`
 	Changed       bool                   `protobuf:"varint,2,opt,name=changed,proto3" json:"changed,omitempty"`
@@ -649,20 +649,20 @@ type UnpinResponse struct {
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *UnpinResponse) Reset() {
-	*x = UnpinResponse{}
+func (x *LiftHoldResponse) Reset() {
+	*x = LiftHoldResponse{}
 	mi := &file_proto_registry_v1_registry_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *UnpinResponse) String() string {
+func (x *LiftHoldResponse) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*UnpinResponse) ProtoMessage() {}
+func (*LiftHoldResponse) ProtoMessage() {}
 
-func (x *UnpinResponse) ProtoReflect() protoreflect.Message {
+func (x *LiftHoldResponse) ProtoReflect() protoreflect.Message {
 	mi := &file_proto_registry_v1_registry_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -674,19 +674,19 @@ func (x *UnpinResponse) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use UnpinResponse.ProtoReflect.Descriptor instead.
-func (*UnpinResponse) Descriptor() ([]byte, []int) {
+// Deprecated: Use LiftHoldResponse.ProtoReflect.Descriptor instead.
+func (*LiftHoldResponse) Descriptor() ([]byte, []int) {
 	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{5}
 }
 
-func (x *UnpinResponse) GetRelease() *v1.Release {
+func (x *LiftHoldResponse) GetRelease() *v1.Release {
 	if x != nil {
 		return x.Release
 	}
 	return nil
 }
 
-func (x *UnpinResponse) GetChanged() bool {
+func (x *LiftHoldResponse) GetChanged() bool {
 	if x != nil {
 		return x.Changed
 	}
@@ -5519,7 +5519,7 @@ var File_proto_registry_v1_registry_proto protoreflect.FileDescriptor
 
 const file_proto_registry_v1_registry_proto_rawDesc = "" +
 	"\n" +
-	" proto/registry/v1/registry.proto\x12\x17scriptorium.registry.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1aproto/event/v1/event.proto\x1a\x1cproto/script/v1/script.proto\"\x82\x04\n" +
+	" proto/registry/v1/registry.proto\x12\x17scriptorium.registry.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1aproto/event/v1/event.proto\x1a\x1cproto/script/v1/script.proto\"\x9f\x04\n" +
 	"\x0ePublishRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x16\n" +
@@ -5540,16 +5540,16 @@ const file_proto_registry_v1_registry_proto_rawDesc = "" +
 	"\x05force\x18\x0e \x01(\bR\x05force\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x0f \x01(\tR\trequestId\x12\x1c\n" +
-	"\tsignature\x18\x10 \x01(\tR\tsignatureB\r\n" +
+	"\tsignature\x18\x10 \x01(\tR\tsignature\x12\x1b\n" +
+	"\tlift_hold\x18\x11 \x01(\bR\bliftHoldB\r\n" +
 	"\v_entrypointB\n" +
 	"\n" +
 	"\b_enabledB\x06\n" +
-	"\x04_pin\"\xe0\x01\n" +
+	"\x04_pin\"\xa5\x01\n" +
 	"\x0fPublishResponse\x128\n" +
 	"\arelease\x18\x01 \x01(\v2\x1e.scriptorium.script.v1.ReleaseR\arelease\x128\n" +
 	"\aversion\x18\x02 \x01(\v2\x1e.scriptorium.script.v1.VersionR\aversion\x12\x18\n" +
-	"\achanged\x18\x03 \x01(\bR\achanged\x12?\n" +
-	"\bunpinned\x18\x04 \x01(\v2#.scriptorium.script.v1.HistoryEntryR\bunpinned\"\xf6\x01\n" +
+	"\achanged\x18\x03 \x01(\bR\achangedJ\x04\b\x04\x10\x05\"\xf6\x01\n" +
 	"\n" +
 	"PinRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
@@ -5564,8 +5564,8 @@ const file_proto_registry_v1_registry_proto_rawDesc = "" +
 	"request_id\x18\t \x01(\tR\trequestId\"a\n" +
 	"\vPinResponse\x128\n" +
 	"\arelease\x18\x01 \x01(\v2\x1e.scriptorium.script.v1.ReleaseR\arelease\x12\x18\n" +
-	"\achanged\x18\x02 \x01(\bR\achanged\"\xde\x01\n" +
-	"\fUnpinRequest\x12\x16\n" +
+	"\achanged\x18\x02 \x01(\bR\achanged\"\xe1\x01\n" +
+	"\x0fLiftHoldRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x16\n" +
 	"\x06author\x18\x03 \x01(\tR\x06author\x12\x12\n" +
@@ -5574,8 +5574,8 @@ const file_proto_registry_v1_registry_proto_rawDesc = "" +
 	"\x05owner\x18\x06 \x01(\tR\x05owner\x12\x14\n" +
 	"\x05force\x18\a \x01(\bR\x05force\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\b \x01(\tR\trequestId\"c\n" +
-	"\rUnpinResponse\x128\n" +
+	"request_id\x18\b \x01(\tR\trequestId\"f\n" +
+	"\x10LiftHoldResponse\x128\n" +
 	"\arelease\x18\x01 \x01(\v2\x1e.scriptorium.script.v1.ReleaseR\arelease\x12\x18\n" +
 	"\achanged\x18\x02 \x01(\bR\achanged\"\xfb\x01\n" +
 	"\x0fRollbackRequest\x12\x16\n" +
@@ -5959,11 +5959,11 @@ const file_proto_registry_v1_registry_proto_rawDesc = "" +
 	"\tLogsState\x12\x1a\n" +
 	"\x16LOGS_STATE_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14LOGS_STATE_LISTENING\x10\x01\x12\x1a\n" +
-	"\x16LOGS_STATE_INTERRUPTED\x10\x022\x86\x15\n" +
+	"\x16LOGS_STATE_INTERRUPTED\x10\x022\x8f\x15\n" +
 	"\bRegistry\x12\\\n" +
 	"\aPublish\x12'.scriptorium.registry.v1.PublishRequest\x1a(.scriptorium.registry.v1.PublishResponse\x12P\n" +
-	"\x03Pin\x12#.scriptorium.registry.v1.PinRequest\x1a$.scriptorium.registry.v1.PinResponse\x12V\n" +
-	"\x05Unpin\x12%.scriptorium.registry.v1.UnpinRequest\x1a&.scriptorium.registry.v1.UnpinResponse\x12_\n" +
+	"\x03Pin\x12#.scriptorium.registry.v1.PinRequest\x1a$.scriptorium.registry.v1.PinResponse\x12_\n" +
+	"\bLiftHold\x12(.scriptorium.registry.v1.LiftHoldRequest\x1a).scriptorium.registry.v1.LiftHoldResponse\x12_\n" +
 	"\bRollback\x12(.scriptorium.registry.v1.RollbackRequest\x1a).scriptorium.registry.v1.RollbackResponse\x12e\n" +
 	"\n" +
 	"SetEnabled\x12*.scriptorium.registry.v1.SetEnabledRequest\x1a+.scriptorium.registry.v1.SetEnabledResponse\x12Y\n" +
@@ -6019,8 +6019,8 @@ var file_proto_registry_v1_registry_proto_goTypes = []any{
 	(*PublishResponse)(nil),       // 3: scriptorium.registry.v1.PublishResponse
 	(*PinRequest)(nil),            // 4: scriptorium.registry.v1.PinRequest
 	(*PinResponse)(nil),           // 5: scriptorium.registry.v1.PinResponse
-	(*UnpinRequest)(nil),          // 6: scriptorium.registry.v1.UnpinRequest
-	(*UnpinResponse)(nil),         // 7: scriptorium.registry.v1.UnpinResponse
+	(*LiftHoldRequest)(nil),       // 6: scriptorium.registry.v1.LiftHoldRequest
+	(*LiftHoldResponse)(nil),      // 7: scriptorium.registry.v1.LiftHoldResponse
 	(*RollbackRequest)(nil),       // 8: scriptorium.registry.v1.RollbackRequest
 	(*RollbackResponse)(nil),      // 9: scriptorium.registry.v1.RollbackResponse
 	(*SetEnabledRequest)(nil),     // 10: scriptorium.registry.v1.SetEnabledRequest
@@ -6109,143 +6109,142 @@ var file_proto_registry_v1_registry_proto_depIdxs = []int32{
 	77,  // 0: scriptorium.registry.v1.PublishRequest.settings:type_name -> scriptorium.script.v1.Settings
 	78,  // 1: scriptorium.registry.v1.PublishResponse.release:type_name -> scriptorium.script.v1.Release
 	79,  // 2: scriptorium.registry.v1.PublishResponse.version:type_name -> scriptorium.script.v1.Version
-	80,  // 3: scriptorium.registry.v1.PublishResponse.unpinned:type_name -> scriptorium.script.v1.HistoryEntry
-	78,  // 4: scriptorium.registry.v1.PinResponse.release:type_name -> scriptorium.script.v1.Release
-	78,  // 5: scriptorium.registry.v1.UnpinResponse.release:type_name -> scriptorium.script.v1.Release
-	78,  // 6: scriptorium.registry.v1.RollbackResponse.release:type_name -> scriptorium.script.v1.Release
-	78,  // 7: scriptorium.registry.v1.SetEnabledResponse.release:type_name -> scriptorium.script.v1.Release
-	78,  // 8: scriptorium.registry.v1.DeleteResponse.release:type_name -> scriptorium.script.v1.Release
-	78,  // 9: scriptorium.registry.v1.SetOwnerResponse.release:type_name -> scriptorium.script.v1.Release
-	0,   // 10: scriptorium.registry.v1.SteerRequest.steering:type_name -> scriptorium.registry.v1.Steering
-	78,  // 11: scriptorium.registry.v1.SteerResponse.release:type_name -> scriptorium.script.v1.Release
-	78,  // 12: scriptorium.registry.v1.GetResponse.release:type_name -> scriptorium.script.v1.Release
-	78,  // 13: scriptorium.registry.v1.ListResponse.releases:type_name -> scriptorium.script.v1.Release
-	22,  // 14: scriptorium.registry.v1.ListResponse.unreadable:type_name -> scriptorium.registry.v1.Unreadable
-	79,  // 15: scriptorium.registry.v1.GetSourceResponse.version:type_name -> scriptorium.script.v1.Version
-	77,  // 16: scriptorium.registry.v1.GetSourceResponse.settings:type_name -> scriptorium.script.v1.Settings
-	80,  // 17: scriptorium.registry.v1.HistoryResponse.entries:type_name -> scriptorium.script.v1.HistoryEntry
-	81,  // 18: scriptorium.registry.v1.AuditRequest.since:type_name -> google.protobuf.Timestamp
-	82,  // 19: scriptorium.registry.v1.AuditResponse.entries:type_name -> scriptorium.script.v1.AuditEntry
-	31,  // 20: scriptorium.registry.v1.ExportResponse.header:type_name -> scriptorium.registry.v1.ExportHeader
-	32,  // 21: scriptorium.registry.v1.ExportResponse.script:type_name -> scriptorium.registry.v1.ScriptRecord
-	83,  // 22: scriptorium.registry.v1.ExportResponse.source:type_name -> scriptorium.script.v1.Source
-	33,  // 23: scriptorium.registry.v1.ExportResponse.value:type_name -> scriptorium.registry.v1.ValueRecord
-	84,  // 24: scriptorium.registry.v1.ExportResponse.tenant:type_name -> scriptorium.script.v1.Tenant
-	22,  // 25: scriptorium.registry.v1.ExportResponse.unreadable:type_name -> scriptorium.registry.v1.Unreadable
-	81,  // 26: scriptorium.registry.v1.ExportHeader.exported_at:type_name -> google.protobuf.Timestamp
-	78,  // 27: scriptorium.registry.v1.ScriptRecord.release:type_name -> scriptorium.script.v1.Release
-	79,  // 28: scriptorium.registry.v1.ScriptRecord.versions:type_name -> scriptorium.script.v1.Version
-	80,  // 29: scriptorium.registry.v1.ScriptRecord.history:type_name -> scriptorium.script.v1.HistoryEntry
-	85,  // 30: scriptorium.registry.v1.ValueRecord.value:type_name -> scriptorium.script.v1.Value
-	35,  // 31: scriptorium.registry.v1.ImportRequest.options:type_name -> scriptorium.registry.v1.ImportOptions
-	32,  // 32: scriptorium.registry.v1.ImportRequest.script:type_name -> scriptorium.registry.v1.ScriptRecord
-	83,  // 33: scriptorium.registry.v1.ImportRequest.source:type_name -> scriptorium.script.v1.Source
-	33,  // 34: scriptorium.registry.v1.ImportRequest.value:type_name -> scriptorium.registry.v1.ValueRecord
-	84,  // 35: scriptorium.registry.v1.ImportRequest.tenant:type_name -> scriptorium.script.v1.Tenant
-	85,  // 36: scriptorium.registry.v1.PutValueResponse.value:type_name -> scriptorium.script.v1.Value
-	85,  // 37: scriptorium.registry.v1.GetValueResponse.value:type_name -> scriptorium.script.v1.Value
-	85,  // 38: scriptorium.registry.v1.ListValuesResponse.values:type_name -> scriptorium.script.v1.Value
-	22,  // 39: scriptorium.registry.v1.ListValuesResponse.unreadable:type_name -> scriptorium.registry.v1.Unreadable
-	85,  // 40: scriptorium.registry.v1.DeleteValueResponse.value:type_name -> scriptorium.script.v1.Value
-	86,  // 41: scriptorium.registry.v1.SetTenantRequest.settings:type_name -> scriptorium.script.v1.TenantSettings
-	84,  // 42: scriptorium.registry.v1.SetTenantResponse.tenant:type_name -> scriptorium.script.v1.Tenant
-	84,  // 43: scriptorium.registry.v1.GetTenantResponse.tenant:type_name -> scriptorium.script.v1.Tenant
-	84,  // 44: scriptorium.registry.v1.ListTenantsResponse.tenants:type_name -> scriptorium.script.v1.Tenant
-	22,  // 45: scriptorium.registry.v1.ListTenantsResponse.unreadable:type_name -> scriptorium.registry.v1.Unreadable
-	87,  // 46: scriptorium.registry.v1.WatchLogsResponse.logs:type_name -> scriptorium.event.v1.Logs
-	1,   // 47: scriptorium.registry.v1.WatchLogsResponse.state:type_name -> scriptorium.registry.v1.LogsState
-	64,  // 48: scriptorium.registry.v1.ListAgentsResponse.agents:type_name -> scriptorium.registry.v1.AgentStatus
-	63,  // 49: scriptorium.registry.v1.StatusResponse.status:type_name -> scriptorium.registry.v1.FleetStatus
-	63,  // 50: scriptorium.registry.v1.WatchStatusResponse.status:type_name -> scriptorium.registry.v1.FleetStatus
-	66,  // 51: scriptorium.registry.v1.FleetStatus.scripts:type_name -> scriptorium.registry.v1.ScriptStatus
-	22,  // 52: scriptorium.registry.v1.FleetStatus.unreadable:type_name -> scriptorium.registry.v1.Unreadable
-	76,  // 53: scriptorium.registry.v1.AgentStatus.labels:type_name -> scriptorium.registry.v1.AgentStatus.LabelsEntry
-	88,  // 54: scriptorium.registry.v1.AgentStatus.unheard_for:type_name -> google.protobuf.Duration
-	88,  // 55: scriptorium.registry.v1.AgentStatus.lag:type_name -> google.protobuf.Duration
-	65,  // 56: scriptorium.registry.v1.AgentStatus.failures:type_name -> scriptorium.registry.v1.ScriptFailure
-	89,  // 57: scriptorium.registry.v1.ScriptFailure.error:type_name -> scriptorium.script.v1.Error
-	78,  // 58: scriptorium.registry.v1.ScriptStatus.release:type_name -> scriptorium.script.v1.Release
-	88,  // 59: scriptorium.registry.v1.ScriptStatus.took:type_name -> google.protobuf.Duration
-	69,  // 60: scriptorium.registry.v1.ScriptStatus.failures:type_name -> scriptorium.registry.v1.AgentFailure
-	68,  // 61: scriptorium.registry.v1.ScriptStatus.rollout:type_name -> scriptorium.registry.v1.Rollout
-	67,  // 62: scriptorium.registry.v1.ScriptStatus.trials:type_name -> scriptorium.registry.v1.Trials
-	22,  // 63: scriptorium.registry.v1.ScriptStatus.unreadable:type_name -> scriptorium.registry.v1.Unreadable
-	88,  // 64: scriptorium.registry.v1.Rollout.median:type_name -> google.protobuf.Duration
-	88,  // 65: scriptorium.registry.v1.Rollout.p99:type_name -> google.protobuf.Duration
-	88,  // 66: scriptorium.registry.v1.Rollout.slowest:type_name -> google.protobuf.Duration
-	81,  // 67: scriptorium.registry.v1.Rollout.converged_at:type_name -> google.protobuf.Timestamp
-	89,  // 68: scriptorium.registry.v1.AgentFailure.error:type_name -> scriptorium.script.v1.Error
-	83,  // 69: scriptorium.registry.v1.PullResponse.sources:type_name -> scriptorium.script.v1.Source
-	90,  // 70: scriptorium.registry.v1.SyncResponse.objects:type_name -> scriptorium.event.v1.Object
-	83,  // 71: scriptorium.registry.v1.SyncResponse.sources:type_name -> scriptorium.script.v1.Source
-	83,  // 72: scriptorium.registry.v1.FetchSourcesResponse.sources:type_name -> scriptorium.script.v1.Source
-	2,   // 73: scriptorium.registry.v1.Registry.Publish:input_type -> scriptorium.registry.v1.PublishRequest
-	4,   // 74: scriptorium.registry.v1.Registry.Pin:input_type -> scriptorium.registry.v1.PinRequest
-	6,   // 75: scriptorium.registry.v1.Registry.Unpin:input_type -> scriptorium.registry.v1.UnpinRequest
-	8,   // 76: scriptorium.registry.v1.Registry.Rollback:input_type -> scriptorium.registry.v1.RollbackRequest
-	10,  // 77: scriptorium.registry.v1.Registry.SetEnabled:input_type -> scriptorium.registry.v1.SetEnabledRequest
-	12,  // 78: scriptorium.registry.v1.Registry.Delete:input_type -> scriptorium.registry.v1.DeleteRequest
-	14,  // 79: scriptorium.registry.v1.Registry.SetOwner:input_type -> scriptorium.registry.v1.SetOwnerRequest
-	16,  // 80: scriptorium.registry.v1.Registry.Steer:input_type -> scriptorium.registry.v1.SteerRequest
-	18,  // 81: scriptorium.registry.v1.Registry.Get:input_type -> scriptorium.registry.v1.GetRequest
-	20,  // 82: scriptorium.registry.v1.Registry.List:input_type -> scriptorium.registry.v1.ListRequest
-	23,  // 83: scriptorium.registry.v1.Registry.GetSource:input_type -> scriptorium.registry.v1.GetSourceRequest
-	25,  // 84: scriptorium.registry.v1.Registry.History:input_type -> scriptorium.registry.v1.HistoryRequest
-	27,  // 85: scriptorium.registry.v1.Registry.Audit:input_type -> scriptorium.registry.v1.AuditRequest
-	29,  // 86: scriptorium.registry.v1.Registry.Export:input_type -> scriptorium.registry.v1.ExportRequest
-	34,  // 87: scriptorium.registry.v1.Registry.Import:input_type -> scriptorium.registry.v1.ImportRequest
-	37,  // 88: scriptorium.registry.v1.Registry.Doctor:input_type -> scriptorium.registry.v1.DoctorRequest
-	39,  // 89: scriptorium.registry.v1.Registry.AcceptLoss:input_type -> scriptorium.registry.v1.AcceptLossRequest
-	41,  // 90: scriptorium.registry.v1.Registry.PutValue:input_type -> scriptorium.registry.v1.PutValueRequest
-	43,  // 91: scriptorium.registry.v1.Registry.GetValue:input_type -> scriptorium.registry.v1.GetValueRequest
-	45,  // 92: scriptorium.registry.v1.Registry.ListValues:input_type -> scriptorium.registry.v1.ListValuesRequest
-	47,  // 93: scriptorium.registry.v1.Registry.DeleteValue:input_type -> scriptorium.registry.v1.DeleteValueRequest
-	49,  // 94: scriptorium.registry.v1.Registry.SetTenant:input_type -> scriptorium.registry.v1.SetTenantRequest
-	51,  // 95: scriptorium.registry.v1.Registry.GetTenant:input_type -> scriptorium.registry.v1.GetTenantRequest
-	53,  // 96: scriptorium.registry.v1.Registry.ListTenants:input_type -> scriptorium.registry.v1.ListTenantsRequest
-	55,  // 97: scriptorium.registry.v1.Registry.WatchLogs:input_type -> scriptorium.registry.v1.WatchLogsRequest
-	57,  // 98: scriptorium.registry.v1.Registry.ListAgents:input_type -> scriptorium.registry.v1.ListAgentsRequest
-	59,  // 99: scriptorium.registry.v1.Registry.Status:input_type -> scriptorium.registry.v1.StatusRequest
-	61,  // 100: scriptorium.registry.v1.Registry.WatchStatus:input_type -> scriptorium.registry.v1.WatchStatusRequest
-	70,  // 101: scriptorium.registry.v1.Feed.Pull:input_type -> scriptorium.registry.v1.PullRequest
-	72,  // 102: scriptorium.registry.v1.Feed.Sync:input_type -> scriptorium.registry.v1.SyncRequest
-	74,  // 103: scriptorium.registry.v1.Feed.FetchSources:input_type -> scriptorium.registry.v1.FetchSourcesRequest
-	3,   // 104: scriptorium.registry.v1.Registry.Publish:output_type -> scriptorium.registry.v1.PublishResponse
-	5,   // 105: scriptorium.registry.v1.Registry.Pin:output_type -> scriptorium.registry.v1.PinResponse
-	7,   // 106: scriptorium.registry.v1.Registry.Unpin:output_type -> scriptorium.registry.v1.UnpinResponse
-	9,   // 107: scriptorium.registry.v1.Registry.Rollback:output_type -> scriptorium.registry.v1.RollbackResponse
-	11,  // 108: scriptorium.registry.v1.Registry.SetEnabled:output_type -> scriptorium.registry.v1.SetEnabledResponse
-	13,  // 109: scriptorium.registry.v1.Registry.Delete:output_type -> scriptorium.registry.v1.DeleteResponse
-	15,  // 110: scriptorium.registry.v1.Registry.SetOwner:output_type -> scriptorium.registry.v1.SetOwnerResponse
-	17,  // 111: scriptorium.registry.v1.Registry.Steer:output_type -> scriptorium.registry.v1.SteerResponse
-	19,  // 112: scriptorium.registry.v1.Registry.Get:output_type -> scriptorium.registry.v1.GetResponse
-	21,  // 113: scriptorium.registry.v1.Registry.List:output_type -> scriptorium.registry.v1.ListResponse
-	24,  // 114: scriptorium.registry.v1.Registry.GetSource:output_type -> scriptorium.registry.v1.GetSourceResponse
-	26,  // 115: scriptorium.registry.v1.Registry.History:output_type -> scriptorium.registry.v1.HistoryResponse
-	28,  // 116: scriptorium.registry.v1.Registry.Audit:output_type -> scriptorium.registry.v1.AuditResponse
-	30,  // 117: scriptorium.registry.v1.Registry.Export:output_type -> scriptorium.registry.v1.ExportResponse
-	36,  // 118: scriptorium.registry.v1.Registry.Import:output_type -> scriptorium.registry.v1.ImportResponse
-	38,  // 119: scriptorium.registry.v1.Registry.Doctor:output_type -> scriptorium.registry.v1.DoctorResponse
-	40,  // 120: scriptorium.registry.v1.Registry.AcceptLoss:output_type -> scriptorium.registry.v1.AcceptLossResponse
-	42,  // 121: scriptorium.registry.v1.Registry.PutValue:output_type -> scriptorium.registry.v1.PutValueResponse
-	44,  // 122: scriptorium.registry.v1.Registry.GetValue:output_type -> scriptorium.registry.v1.GetValueResponse
-	46,  // 123: scriptorium.registry.v1.Registry.ListValues:output_type -> scriptorium.registry.v1.ListValuesResponse
-	48,  // 124: scriptorium.registry.v1.Registry.DeleteValue:output_type -> scriptorium.registry.v1.DeleteValueResponse
-	50,  // 125: scriptorium.registry.v1.Registry.SetTenant:output_type -> scriptorium.registry.v1.SetTenantResponse
-	52,  // 126: scriptorium.registry.v1.Registry.GetTenant:output_type -> scriptorium.registry.v1.GetTenantResponse
-	54,  // 127: scriptorium.registry.v1.Registry.ListTenants:output_type -> scriptorium.registry.v1.ListTenantsResponse
-	56,  // 128: scriptorium.registry.v1.Registry.WatchLogs:output_type -> scriptorium.registry.v1.WatchLogsResponse
-	58,  // 129: scriptorium.registry.v1.Registry.ListAgents:output_type -> scriptorium.registry.v1.ListAgentsResponse
-	60,  // 130: scriptorium.registry.v1.Registry.Status:output_type -> scriptorium.registry.v1.StatusResponse
-	62,  // 131: scriptorium.registry.v1.Registry.WatchStatus:output_type -> scriptorium.registry.v1.WatchStatusResponse
-	71,  // 132: scriptorium.registry.v1.Feed.Pull:output_type -> scriptorium.registry.v1.PullResponse
-	73,  // 133: scriptorium.registry.v1.Feed.Sync:output_type -> scriptorium.registry.v1.SyncResponse
-	75,  // 134: scriptorium.registry.v1.Feed.FetchSources:output_type -> scriptorium.registry.v1.FetchSourcesResponse
-	104, // [104:135] is the sub-list for method output_type
-	73,  // [73:104] is the sub-list for method input_type
-	73,  // [73:73] is the sub-list for extension type_name
-	73,  // [73:73] is the sub-list for extension extendee
-	0,   // [0:73] is the sub-list for field type_name
+	78,  // 3: scriptorium.registry.v1.PinResponse.release:type_name -> scriptorium.script.v1.Release
+	78,  // 4: scriptorium.registry.v1.LiftHoldResponse.release:type_name -> scriptorium.script.v1.Release
+	78,  // 5: scriptorium.registry.v1.RollbackResponse.release:type_name -> scriptorium.script.v1.Release
+	78,  // 6: scriptorium.registry.v1.SetEnabledResponse.release:type_name -> scriptorium.script.v1.Release
+	78,  // 7: scriptorium.registry.v1.DeleteResponse.release:type_name -> scriptorium.script.v1.Release
+	78,  // 8: scriptorium.registry.v1.SetOwnerResponse.release:type_name -> scriptorium.script.v1.Release
+	0,   // 9: scriptorium.registry.v1.SteerRequest.steering:type_name -> scriptorium.registry.v1.Steering
+	78,  // 10: scriptorium.registry.v1.SteerResponse.release:type_name -> scriptorium.script.v1.Release
+	78,  // 11: scriptorium.registry.v1.GetResponse.release:type_name -> scriptorium.script.v1.Release
+	78,  // 12: scriptorium.registry.v1.ListResponse.releases:type_name -> scriptorium.script.v1.Release
+	22,  // 13: scriptorium.registry.v1.ListResponse.unreadable:type_name -> scriptorium.registry.v1.Unreadable
+	79,  // 14: scriptorium.registry.v1.GetSourceResponse.version:type_name -> scriptorium.script.v1.Version
+	77,  // 15: scriptorium.registry.v1.GetSourceResponse.settings:type_name -> scriptorium.script.v1.Settings
+	80,  // 16: scriptorium.registry.v1.HistoryResponse.entries:type_name -> scriptorium.script.v1.HistoryEntry
+	81,  // 17: scriptorium.registry.v1.AuditRequest.since:type_name -> google.protobuf.Timestamp
+	82,  // 18: scriptorium.registry.v1.AuditResponse.entries:type_name -> scriptorium.script.v1.AuditEntry
+	31,  // 19: scriptorium.registry.v1.ExportResponse.header:type_name -> scriptorium.registry.v1.ExportHeader
+	32,  // 20: scriptorium.registry.v1.ExportResponse.script:type_name -> scriptorium.registry.v1.ScriptRecord
+	83,  // 21: scriptorium.registry.v1.ExportResponse.source:type_name -> scriptorium.script.v1.Source
+	33,  // 22: scriptorium.registry.v1.ExportResponse.value:type_name -> scriptorium.registry.v1.ValueRecord
+	84,  // 23: scriptorium.registry.v1.ExportResponse.tenant:type_name -> scriptorium.script.v1.Tenant
+	22,  // 24: scriptorium.registry.v1.ExportResponse.unreadable:type_name -> scriptorium.registry.v1.Unreadable
+	81,  // 25: scriptorium.registry.v1.ExportHeader.exported_at:type_name -> google.protobuf.Timestamp
+	78,  // 26: scriptorium.registry.v1.ScriptRecord.release:type_name -> scriptorium.script.v1.Release
+	79,  // 27: scriptorium.registry.v1.ScriptRecord.versions:type_name -> scriptorium.script.v1.Version
+	80,  // 28: scriptorium.registry.v1.ScriptRecord.history:type_name -> scriptorium.script.v1.HistoryEntry
+	85,  // 29: scriptorium.registry.v1.ValueRecord.value:type_name -> scriptorium.script.v1.Value
+	35,  // 30: scriptorium.registry.v1.ImportRequest.options:type_name -> scriptorium.registry.v1.ImportOptions
+	32,  // 31: scriptorium.registry.v1.ImportRequest.script:type_name -> scriptorium.registry.v1.ScriptRecord
+	83,  // 32: scriptorium.registry.v1.ImportRequest.source:type_name -> scriptorium.script.v1.Source
+	33,  // 33: scriptorium.registry.v1.ImportRequest.value:type_name -> scriptorium.registry.v1.ValueRecord
+	84,  // 34: scriptorium.registry.v1.ImportRequest.tenant:type_name -> scriptorium.script.v1.Tenant
+	85,  // 35: scriptorium.registry.v1.PutValueResponse.value:type_name -> scriptorium.script.v1.Value
+	85,  // 36: scriptorium.registry.v1.GetValueResponse.value:type_name -> scriptorium.script.v1.Value
+	85,  // 37: scriptorium.registry.v1.ListValuesResponse.values:type_name -> scriptorium.script.v1.Value
+	22,  // 38: scriptorium.registry.v1.ListValuesResponse.unreadable:type_name -> scriptorium.registry.v1.Unreadable
+	85,  // 39: scriptorium.registry.v1.DeleteValueResponse.value:type_name -> scriptorium.script.v1.Value
+	86,  // 40: scriptorium.registry.v1.SetTenantRequest.settings:type_name -> scriptorium.script.v1.TenantSettings
+	84,  // 41: scriptorium.registry.v1.SetTenantResponse.tenant:type_name -> scriptorium.script.v1.Tenant
+	84,  // 42: scriptorium.registry.v1.GetTenantResponse.tenant:type_name -> scriptorium.script.v1.Tenant
+	84,  // 43: scriptorium.registry.v1.ListTenantsResponse.tenants:type_name -> scriptorium.script.v1.Tenant
+	22,  // 44: scriptorium.registry.v1.ListTenantsResponse.unreadable:type_name -> scriptorium.registry.v1.Unreadable
+	87,  // 45: scriptorium.registry.v1.WatchLogsResponse.logs:type_name -> scriptorium.event.v1.Logs
+	1,   // 46: scriptorium.registry.v1.WatchLogsResponse.state:type_name -> scriptorium.registry.v1.LogsState
+	64,  // 47: scriptorium.registry.v1.ListAgentsResponse.agents:type_name -> scriptorium.registry.v1.AgentStatus
+	63,  // 48: scriptorium.registry.v1.StatusResponse.status:type_name -> scriptorium.registry.v1.FleetStatus
+	63,  // 49: scriptorium.registry.v1.WatchStatusResponse.status:type_name -> scriptorium.registry.v1.FleetStatus
+	66,  // 50: scriptorium.registry.v1.FleetStatus.scripts:type_name -> scriptorium.registry.v1.ScriptStatus
+	22,  // 51: scriptorium.registry.v1.FleetStatus.unreadable:type_name -> scriptorium.registry.v1.Unreadable
+	76,  // 52: scriptorium.registry.v1.AgentStatus.labels:type_name -> scriptorium.registry.v1.AgentStatus.LabelsEntry
+	88,  // 53: scriptorium.registry.v1.AgentStatus.unheard_for:type_name -> google.protobuf.Duration
+	88,  // 54: scriptorium.registry.v1.AgentStatus.lag:type_name -> google.protobuf.Duration
+	65,  // 55: scriptorium.registry.v1.AgentStatus.failures:type_name -> scriptorium.registry.v1.ScriptFailure
+	89,  // 56: scriptorium.registry.v1.ScriptFailure.error:type_name -> scriptorium.script.v1.Error
+	78,  // 57: scriptorium.registry.v1.ScriptStatus.release:type_name -> scriptorium.script.v1.Release
+	88,  // 58: scriptorium.registry.v1.ScriptStatus.took:type_name -> google.protobuf.Duration
+	69,  // 59: scriptorium.registry.v1.ScriptStatus.failures:type_name -> scriptorium.registry.v1.AgentFailure
+	68,  // 60: scriptorium.registry.v1.ScriptStatus.rollout:type_name -> scriptorium.registry.v1.Rollout
+	67,  // 61: scriptorium.registry.v1.ScriptStatus.trials:type_name -> scriptorium.registry.v1.Trials
+	22,  // 62: scriptorium.registry.v1.ScriptStatus.unreadable:type_name -> scriptorium.registry.v1.Unreadable
+	88,  // 63: scriptorium.registry.v1.Rollout.median:type_name -> google.protobuf.Duration
+	88,  // 64: scriptorium.registry.v1.Rollout.p99:type_name -> google.protobuf.Duration
+	88,  // 65: scriptorium.registry.v1.Rollout.slowest:type_name -> google.protobuf.Duration
+	81,  // 66: scriptorium.registry.v1.Rollout.converged_at:type_name -> google.protobuf.Timestamp
+	89,  // 67: scriptorium.registry.v1.AgentFailure.error:type_name -> scriptorium.script.v1.Error
+	83,  // 68: scriptorium.registry.v1.PullResponse.sources:type_name -> scriptorium.script.v1.Source
+	90,  // 69: scriptorium.registry.v1.SyncResponse.objects:type_name -> scriptorium.event.v1.Object
+	83,  // 70: scriptorium.registry.v1.SyncResponse.sources:type_name -> scriptorium.script.v1.Source
+	83,  // 71: scriptorium.registry.v1.FetchSourcesResponse.sources:type_name -> scriptorium.script.v1.Source
+	2,   // 72: scriptorium.registry.v1.Registry.Publish:input_type -> scriptorium.registry.v1.PublishRequest
+	4,   // 73: scriptorium.registry.v1.Registry.Pin:input_type -> scriptorium.registry.v1.PinRequest
+	6,   // 74: scriptorium.registry.v1.Registry.LiftHold:input_type -> scriptorium.registry.v1.LiftHoldRequest
+	8,   // 75: scriptorium.registry.v1.Registry.Rollback:input_type -> scriptorium.registry.v1.RollbackRequest
+	10,  // 76: scriptorium.registry.v1.Registry.SetEnabled:input_type -> scriptorium.registry.v1.SetEnabledRequest
+	12,  // 77: scriptorium.registry.v1.Registry.Delete:input_type -> scriptorium.registry.v1.DeleteRequest
+	14,  // 78: scriptorium.registry.v1.Registry.SetOwner:input_type -> scriptorium.registry.v1.SetOwnerRequest
+	16,  // 79: scriptorium.registry.v1.Registry.Steer:input_type -> scriptorium.registry.v1.SteerRequest
+	18,  // 80: scriptorium.registry.v1.Registry.Get:input_type -> scriptorium.registry.v1.GetRequest
+	20,  // 81: scriptorium.registry.v1.Registry.List:input_type -> scriptorium.registry.v1.ListRequest
+	23,  // 82: scriptorium.registry.v1.Registry.GetSource:input_type -> scriptorium.registry.v1.GetSourceRequest
+	25,  // 83: scriptorium.registry.v1.Registry.History:input_type -> scriptorium.registry.v1.HistoryRequest
+	27,  // 84: scriptorium.registry.v1.Registry.Audit:input_type -> scriptorium.registry.v1.AuditRequest
+	29,  // 85: scriptorium.registry.v1.Registry.Export:input_type -> scriptorium.registry.v1.ExportRequest
+	34,  // 86: scriptorium.registry.v1.Registry.Import:input_type -> scriptorium.registry.v1.ImportRequest
+	37,  // 87: scriptorium.registry.v1.Registry.Doctor:input_type -> scriptorium.registry.v1.DoctorRequest
+	39,  // 88: scriptorium.registry.v1.Registry.AcceptLoss:input_type -> scriptorium.registry.v1.AcceptLossRequest
+	41,  // 89: scriptorium.registry.v1.Registry.PutValue:input_type -> scriptorium.registry.v1.PutValueRequest
+	43,  // 90: scriptorium.registry.v1.Registry.GetValue:input_type -> scriptorium.registry.v1.GetValueRequest
+	45,  // 91: scriptorium.registry.v1.Registry.ListValues:input_type -> scriptorium.registry.v1.ListValuesRequest
+	47,  // 92: scriptorium.registry.v1.Registry.DeleteValue:input_type -> scriptorium.registry.v1.DeleteValueRequest
+	49,  // 93: scriptorium.registry.v1.Registry.SetTenant:input_type -> scriptorium.registry.v1.SetTenantRequest
+	51,  // 94: scriptorium.registry.v1.Registry.GetTenant:input_type -> scriptorium.registry.v1.GetTenantRequest
+	53,  // 95: scriptorium.registry.v1.Registry.ListTenants:input_type -> scriptorium.registry.v1.ListTenantsRequest
+	55,  // 96: scriptorium.registry.v1.Registry.WatchLogs:input_type -> scriptorium.registry.v1.WatchLogsRequest
+	57,  // 97: scriptorium.registry.v1.Registry.ListAgents:input_type -> scriptorium.registry.v1.ListAgentsRequest
+	59,  // 98: scriptorium.registry.v1.Registry.Status:input_type -> scriptorium.registry.v1.StatusRequest
+	61,  // 99: scriptorium.registry.v1.Registry.WatchStatus:input_type -> scriptorium.registry.v1.WatchStatusRequest
+	70,  // 100: scriptorium.registry.v1.Feed.Pull:input_type -> scriptorium.registry.v1.PullRequest
+	72,  // 101: scriptorium.registry.v1.Feed.Sync:input_type -> scriptorium.registry.v1.SyncRequest
+	74,  // 102: scriptorium.registry.v1.Feed.FetchSources:input_type -> scriptorium.registry.v1.FetchSourcesRequest
+	3,   // 103: scriptorium.registry.v1.Registry.Publish:output_type -> scriptorium.registry.v1.PublishResponse
+	5,   // 104: scriptorium.registry.v1.Registry.Pin:output_type -> scriptorium.registry.v1.PinResponse
+	7,   // 105: scriptorium.registry.v1.Registry.LiftHold:output_type -> scriptorium.registry.v1.LiftHoldResponse
+	9,   // 106: scriptorium.registry.v1.Registry.Rollback:output_type -> scriptorium.registry.v1.RollbackResponse
+	11,  // 107: scriptorium.registry.v1.Registry.SetEnabled:output_type -> scriptorium.registry.v1.SetEnabledResponse
+	13,  // 108: scriptorium.registry.v1.Registry.Delete:output_type -> scriptorium.registry.v1.DeleteResponse
+	15,  // 109: scriptorium.registry.v1.Registry.SetOwner:output_type -> scriptorium.registry.v1.SetOwnerResponse
+	17,  // 110: scriptorium.registry.v1.Registry.Steer:output_type -> scriptorium.registry.v1.SteerResponse
+	19,  // 111: scriptorium.registry.v1.Registry.Get:output_type -> scriptorium.registry.v1.GetResponse
+	21,  // 112: scriptorium.registry.v1.Registry.List:output_type -> scriptorium.registry.v1.ListResponse
+	24,  // 113: scriptorium.registry.v1.Registry.GetSource:output_type -> scriptorium.registry.v1.GetSourceResponse
+	26,  // 114: scriptorium.registry.v1.Registry.History:output_type -> scriptorium.registry.v1.HistoryResponse
+	28,  // 115: scriptorium.registry.v1.Registry.Audit:output_type -> scriptorium.registry.v1.AuditResponse
+	30,  // 116: scriptorium.registry.v1.Registry.Export:output_type -> scriptorium.registry.v1.ExportResponse
+	36,  // 117: scriptorium.registry.v1.Registry.Import:output_type -> scriptorium.registry.v1.ImportResponse
+	38,  // 118: scriptorium.registry.v1.Registry.Doctor:output_type -> scriptorium.registry.v1.DoctorResponse
+	40,  // 119: scriptorium.registry.v1.Registry.AcceptLoss:output_type -> scriptorium.registry.v1.AcceptLossResponse
+	42,  // 120: scriptorium.registry.v1.Registry.PutValue:output_type -> scriptorium.registry.v1.PutValueResponse
+	44,  // 121: scriptorium.registry.v1.Registry.GetValue:output_type -> scriptorium.registry.v1.GetValueResponse
+	46,  // 122: scriptorium.registry.v1.Registry.ListValues:output_type -> scriptorium.registry.v1.ListValuesResponse
+	48,  // 123: scriptorium.registry.v1.Registry.DeleteValue:output_type -> scriptorium.registry.v1.DeleteValueResponse
+	50,  // 124: scriptorium.registry.v1.Registry.SetTenant:output_type -> scriptorium.registry.v1.SetTenantResponse
+	52,  // 125: scriptorium.registry.v1.Registry.GetTenant:output_type -> scriptorium.registry.v1.GetTenantResponse
+	54,  // 126: scriptorium.registry.v1.Registry.ListTenants:output_type -> scriptorium.registry.v1.ListTenantsResponse
+	56,  // 127: scriptorium.registry.v1.Registry.WatchLogs:output_type -> scriptorium.registry.v1.WatchLogsResponse
+	58,  // 128: scriptorium.registry.v1.Registry.ListAgents:output_type -> scriptorium.registry.v1.ListAgentsResponse
+	60,  // 129: scriptorium.registry.v1.Registry.Status:output_type -> scriptorium.registry.v1.StatusResponse
+	62,  // 130: scriptorium.registry.v1.Registry.WatchStatus:output_type -> scriptorium.registry.v1.WatchStatusResponse
+	71,  // 131: scriptorium.registry.v1.Feed.Pull:output_type -> scriptorium.registry.v1.PullResponse
+	73,  // 132: scriptorium.registry.v1.Feed.Sync:output_type -> scriptorium.registry.v1.SyncResponse
+	75,  // 133: scriptorium.registry.v1.Feed.FetchSources:output_type -> scriptorium.registry.v1.FetchSourcesResponse
+	103, // [103:134] is the sub-list for method output_type
+	72,  // [72:103] is the sub-list for method input_type
+	72,  // [72:72] is the sub-list for extension type_name
+	72,  // [72:72] is the sub-list for extension extendee
+	0,   // [0:72] is the sub-list for field type_name
 }
 
 func init() { file_proto_registry_v1_registry_proto_init() }

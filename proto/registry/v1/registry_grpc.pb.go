@@ -23,7 +23,7 @@ const _ = grpc.SupportPackageIsVersion9
 const (
 	Registry_Publish_FullMethodName     = "/scriptorium.registry.v1.Registry/Publish"
 	Registry_Pin_FullMethodName         = "/scriptorium.registry.v1.Registry/Pin"
-	Registry_Unpin_FullMethodName       = "/scriptorium.registry.v1.Registry/Unpin"
+	Registry_LiftHold_FullMethodName    = "/scriptorium.registry.v1.Registry/LiftHold"
 	Registry_Rollback_FullMethodName    = "/scriptorium.registry.v1.Registry/Rollback"
 	Registry_SetEnabled_FullMethodName  = "/scriptorium.registry.v1.Registry/SetEnabled"
 	Registry_Delete_FullMethodName      = "/scriptorium.registry.v1.Registry/Delete"
@@ -76,11 +76,13 @@ type RegistryClient interface {
 	// and applies the given settings, in one transaction. What does not compile
 	// is refused and nothing is stored.
 	Publish(ctx context.Context, in *PublishRequest, opts ...grpc.CallOption) (*PublishResponse, error)
-	// Pin makes a retained version active and keeps it so.
+	// Pin makes a retained version active and holds the script there: publishing stores
+	// versions, and does not change what runs, until the hold is lifted. Pin, LiftHold and
+	// Rollback do not ask who owns the script.
 	Pin(ctx context.Context, in *PinRequest, opts ...grpc.CallOption) (*PinResponse, error)
-	// Unpin makes the latest version active and follows it from then on.
-	Unpin(ctx context.Context, in *UnpinRequest, opts ...grpc.CallOption) (*UnpinResponse, error)
-	// Rollback pins an older version.
+	// LiftHold returns to what publishers declare: the version that they pin, or the latest.
+	LiftHold(ctx context.Context, in *LiftHoldRequest, opts ...grpc.CallOption) (*LiftHoldResponse, error)
+	// Rollback pins an older version, as Pin does.
 	Rollback(ctx context.Context, in *RollbackRequest, opts ...grpc.CallOption) (*RollbackResponse, error)
 	// SetEnabled enables or disables a script.
 	SetEnabled(ctx context.Context, in *SetEnabledRequest, opts ...grpc.CallOption) (*SetEnabledResponse, error)
@@ -173,10 +175,10 @@ func (c *registryClient) Pin(ctx context.Context, in *PinRequest, opts ...grpc.C
 	return out, nil
 }
 
-func (c *registryClient) Unpin(ctx context.Context, in *UnpinRequest, opts ...grpc.CallOption) (*UnpinResponse, error) {
+func (c *registryClient) LiftHold(ctx context.Context, in *LiftHoldRequest, opts ...grpc.CallOption) (*LiftHoldResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(UnpinResponse)
-	err := c.cc.Invoke(ctx, Registry_Unpin_FullMethodName, in, out, cOpts...)
+	out := new(LiftHoldResponse)
+	err := c.cc.Invoke(ctx, Registry_LiftHold_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -497,11 +499,13 @@ type RegistryServer interface {
 	// and applies the given settings, in one transaction. What does not compile
 	// is refused and nothing is stored.
 	Publish(context.Context, *PublishRequest) (*PublishResponse, error)
-	// Pin makes a retained version active and keeps it so.
+	// Pin makes a retained version active and holds the script there: publishing stores
+	// versions, and does not change what runs, until the hold is lifted. Pin, LiftHold and
+	// Rollback do not ask who owns the script.
 	Pin(context.Context, *PinRequest) (*PinResponse, error)
-	// Unpin makes the latest version active and follows it from then on.
-	Unpin(context.Context, *UnpinRequest) (*UnpinResponse, error)
-	// Rollback pins an older version.
+	// LiftHold returns to what publishers declare: the version that they pin, or the latest.
+	LiftHold(context.Context, *LiftHoldRequest) (*LiftHoldResponse, error)
+	// Rollback pins an older version, as Pin does.
 	Rollback(context.Context, *RollbackRequest) (*RollbackResponse, error)
 	// SetEnabled enables or disables a script.
 	SetEnabled(context.Context, *SetEnabledRequest) (*SetEnabledResponse, error)
@@ -580,8 +584,8 @@ func (UnimplementedRegistryServer) Publish(context.Context, *PublishRequest) (*P
 func (UnimplementedRegistryServer) Pin(context.Context, *PinRequest) (*PinResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Pin not implemented")
 }
-func (UnimplementedRegistryServer) Unpin(context.Context, *UnpinRequest) (*UnpinResponse, error) {
-	return nil, status.Error(codes.Unimplemented, "method Unpin not implemented")
+func (UnimplementedRegistryServer) LiftHold(context.Context, *LiftHoldRequest) (*LiftHoldResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method LiftHold not implemented")
 }
 func (UnimplementedRegistryServer) Rollback(context.Context, *RollbackRequest) (*RollbackResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Rollback not implemented")
@@ -715,20 +719,20 @@ func _Registry_Pin_Handler(srv interface{}, ctx context.Context, dec func(interf
 	return interceptor(ctx, in, info, handler)
 }
 
-func _Registry_Unpin_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(UnpinRequest)
+func _Registry_LiftHold_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(LiftHoldRequest)
 	if err := dec(in); err != nil {
 		return nil, err
 	}
 	if interceptor == nil {
-		return srv.(RegistryServer).Unpin(ctx, in)
+		return srv.(RegistryServer).LiftHold(ctx, in)
 	}
 	info := &grpc.UnaryServerInfo{
 		Server:     srv,
-		FullMethod: Registry_Unpin_FullMethodName,
+		FullMethod: Registry_LiftHold_FullMethodName,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(RegistryServer).Unpin(ctx, req.(*UnpinRequest))
+		return srv.(RegistryServer).LiftHold(ctx, req.(*LiftHoldRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -1160,8 +1164,8 @@ var Registry_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _Registry_Pin_Handler,
 		},
 		{
-			MethodName: "Unpin",
-			Handler:    _Registry_Unpin_Handler,
+			MethodName: "LiftHold",
+			Handler:    _Registry_LiftHold_Handler,
 		},
 		{
 			MethodName: "Rollback",

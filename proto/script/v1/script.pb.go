@@ -183,7 +183,10 @@ type Release struct {
 	// Who alone changes the script, unless forced; "" means everyone who may.
 	Owner string `protobuf:"bytes,12,opt,name=owner,proto3" json:"owner,omitempty"`
 	// A version on its way to being active; absent if there is none.
-	Candidate     *Candidate `protobuf:"bytes,13,opt,name=candidate,proto3" json:"candidate,omitempty"`
+	Candidate *Candidate `protobuf:"bytes,13,opt,name=candidate,proto3" json:"candidate,omitempty"`
+	// Keeps the active version what it is, whatever is published; absent if nobody holds the
+	// script. A held release is pinned, and has no candidate.
+	Hold          *Hold `protobuf:"bytes,14,opt,name=hold,proto3" json:"hold,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -309,6 +312,92 @@ func (x *Release) GetCandidate() *Candidate {
 	return nil
 }
 
+func (x *Release) GetHold() *Hold {
+	if x != nil {
+		return x.Hold
+	}
+	return nil
+}
+
+// A person's decision that a script stays at its active version.
+type Hold struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Author string                 `protobuf:"bytes,1,opt,name=author,proto3" json:"author,omitempty"`
+	Note   string                 `protobuf:"bytes,2,opt,name=note,proto3" json:"note,omitempty"`
+	Since  *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=since,proto3" json:"since,omitempty"`
+	// Who the hold was set for; it alone lifts it, unless forced. Empty for nobody.
+	Owner string `protobuf:"bytes,4,opt,name=owner,proto3" json:"owner,omitempty"`
+	// The version that publishers pin meanwhile; 0 to follow the latest.
+	Declared      uint64 `protobuf:"varint,5,opt,name=declared,proto3" json:"declared,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Hold) Reset() {
+	*x = Hold{}
+	mi := &file_proto_script_v1_script_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Hold) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Hold) ProtoMessage() {}
+
+func (x *Hold) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_script_v1_script_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Hold.ProtoReflect.Descriptor instead.
+func (*Hold) Descriptor() ([]byte, []int) {
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Hold) GetAuthor() string {
+	if x != nil {
+		return x.Author
+	}
+	return ""
+}
+
+func (x *Hold) GetNote() string {
+	if x != nil {
+		return x.Note
+	}
+	return ""
+}
+
+func (x *Hold) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+func (x *Hold) GetOwner() string {
+	if x != nil {
+		return x.Owner
+	}
+	return ""
+}
+
+func (x *Hold) GetDeclared() uint64 {
+	if x != nil {
+		return x.Declared
+	}
+	return 0
+}
+
 // A version on its way to being active.
 type Candidate struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -338,7 +427,7 @@ type Candidate struct {
 
 func (x *Candidate) Reset() {
 	*x = Candidate{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[2]
+	mi := &file_proto_script_v1_script_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -350,7 +439,7 @@ func (x *Candidate) String() string {
 func (*Candidate) ProtoMessage() {}
 
 func (x *Candidate) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[2]
+	mi := &file_proto_script_v1_script_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -363,7 +452,7 @@ func (x *Candidate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Candidate.ProtoReflect.Descriptor instead.
 func (*Candidate) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{2}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Candidate) GetVersion() uint64 {
@@ -448,7 +537,7 @@ type Settings struct {
 
 func (x *Settings) Reset() {
 	*x = Settings{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[3]
+	mi := &file_proto_script_v1_script_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -460,7 +549,7 @@ func (x *Settings) String() string {
 func (*Settings) ProtoMessage() {}
 
 func (x *Settings) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[3]
+	mi := &file_proto_script_v1_script_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -473,7 +562,7 @@ func (x *Settings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Settings.ProtoReflect.Descriptor instead.
 func (*Settings) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{3}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Settings) GetLimits() *Limits {
@@ -531,7 +620,7 @@ type Plan struct {
 
 func (x *Plan) Reset() {
 	*x = Plan{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[4]
+	mi := &file_proto_script_v1_script_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -543,7 +632,7 @@ func (x *Plan) String() string {
 func (*Plan) ProtoMessage() {}
 
 func (x *Plan) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[4]
+	mi := &file_proto_script_v1_script_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -556,7 +645,7 @@ func (x *Plan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Plan.ProtoReflect.Descriptor instead.
 func (*Plan) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{4}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Plan) GetSteps() []*Step {
@@ -586,7 +675,7 @@ type Step struct {
 
 func (x *Step) Reset() {
 	*x = Step{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[5]
+	mi := &file_proto_script_v1_script_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -598,7 +687,7 @@ func (x *Step) String() string {
 func (*Step) ProtoMessage() {}
 
 func (x *Step) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[5]
+	mi := &file_proto_script_v1_script_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -611,7 +700,7 @@ func (x *Step) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Step.ProtoReflect.Descriptor instead.
 func (*Step) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{5}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Step) GetPercent() int32 {
@@ -645,7 +734,7 @@ type Test struct {
 
 func (x *Test) Reset() {
 	*x = Test{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[6]
+	mi := &file_proto_script_v1_script_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -657,7 +746,7 @@ func (x *Test) String() string {
 func (*Test) ProtoMessage() {}
 
 func (x *Test) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[6]
+	mi := &file_proto_script_v1_script_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -670,7 +759,7 @@ func (x *Test) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Test.ProtoReflect.Descriptor instead.
 func (*Test) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{6}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Test) GetName() string {
@@ -721,7 +810,7 @@ type Limits struct {
 
 func (x *Limits) Reset() {
 	*x = Limits{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[7]
+	mi := &file_proto_script_v1_script_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -733,7 +822,7 @@ func (x *Limits) String() string {
 func (*Limits) ProtoMessage() {}
 
 func (x *Limits) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[7]
+	mi := &file_proto_script_v1_script_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -746,7 +835,7 @@ func (x *Limits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limits.ProtoReflect.Descriptor instead.
 func (*Limits) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{7}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Limits) GetInstructions() uint64 {
@@ -826,7 +915,7 @@ type Value struct {
 
 func (x *Value) Reset() {
 	*x = Value{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[8]
+	mi := &file_proto_script_v1_script_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -838,7 +927,7 @@ func (x *Value) String() string {
 func (*Value) ProtoMessage() {}
 
 func (x *Value) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[8]
+	mi := &file_proto_script_v1_script_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -851,7 +940,7 @@ func (x *Value) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Value.ProtoReflect.Descriptor instead.
 func (*Value) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{8}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Value) GetTenant() string {
@@ -927,7 +1016,7 @@ type Tenant struct {
 
 func (x *Tenant) Reset() {
 	*x = Tenant{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[9]
+	mi := &file_proto_script_v1_script_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -939,7 +1028,7 @@ func (x *Tenant) String() string {
 func (*Tenant) ProtoMessage() {}
 
 func (x *Tenant) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[9]
+	mi := &file_proto_script_v1_script_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -952,7 +1041,7 @@ func (x *Tenant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tenant.ProtoReflect.Descriptor instead.
 func (*Tenant) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{9}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Tenant) GetName() string {
@@ -1030,7 +1119,7 @@ type TenantSettings struct {
 
 func (x *TenantSettings) Reset() {
 	*x = TenantSettings{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[10]
+	mi := &file_proto_script_v1_script_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1042,7 +1131,7 @@ func (x *TenantSettings) String() string {
 func (*TenantSettings) ProtoMessage() {}
 
 func (x *TenantSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[10]
+	mi := &file_proto_script_v1_script_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1055,7 +1144,7 @@ func (x *TenantSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TenantSettings.ProtoReflect.Descriptor instead.
 func (*TenantSettings) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{10}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *TenantSettings) GetIsolation() string {
@@ -1146,7 +1235,7 @@ type Trigger struct {
 
 func (x *Trigger) Reset() {
 	*x = Trigger{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[11]
+	mi := &file_proto_script_v1_script_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1158,7 +1247,7 @@ func (x *Trigger) String() string {
 func (*Trigger) ProtoMessage() {}
 
 func (x *Trigger) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[11]
+	mi := &file_proto_script_v1_script_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1171,7 +1260,7 @@ func (x *Trigger) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Trigger.ProtoReflect.Descriptor instead.
 func (*Trigger) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{11}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Trigger) GetEvent() string {
@@ -1185,7 +1274,7 @@ func (x *Trigger) GetEvent() string {
 type HistoryEntry struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	Revision int64                  `protobuf:"varint,1,opt,name=revision,proto3" json:"revision,omitempty"`
-	// publish, pin, unpin, rollback, enable, disable, configure, delete, own, import, repair,
+	// publish, pin, unpin, rollback, hold, release, enable, disable, configure, delete, own, import, repair,
 	// sign, advance, promote, abort or retry.
 	Change string `protobuf:"bytes,2,opt,name=change,proto3" json:"change,omitempty"`
 	// The version active after the change; 0 after a delete.
@@ -1199,14 +1288,16 @@ type HistoryEntry struct {
 	// if there is none.
 	Candidate uint64 `protobuf:"varint,9,opt,name=candidate,proto3" json:"candidate,omitempty"`
 	// The digest of what the active version runs with.
-	Spec          []byte `protobuf:"bytes,10,opt,name=spec,proto3" json:"spec,omitempty"`
+	Spec []byte `protobuf:"bytes,10,opt,name=spec,proto3" json:"spec,omitempty"`
+	// The script is held after the change.
+	Held          bool `protobuf:"varint,11,opt,name=held,proto3" json:"held,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *HistoryEntry) Reset() {
 	*x = HistoryEntry{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[12]
+	mi := &file_proto_script_v1_script_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1218,7 +1309,7 @@ func (x *HistoryEntry) String() string {
 func (*HistoryEntry) ProtoMessage() {}
 
 func (x *HistoryEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[12]
+	mi := &file_proto_script_v1_script_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1231,7 +1322,7 @@ func (x *HistoryEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryEntry.ProtoReflect.Descriptor instead.
 func (*HistoryEntry) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{12}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *HistoryEntry) GetRevision() int64 {
@@ -1304,6 +1395,13 @@ func (x *HistoryEntry) GetSpec() []byte {
 	return nil
 }
 
+func (x *HistoryEntry) GetHeld() bool {
+	if x != nil {
+		return x.Held
+	}
+	return false
+}
+
 // One write, in the registry's audit trail.
 type AuditEntry struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1340,7 +1438,7 @@ type AuditEntry struct {
 
 func (x *AuditEntry) Reset() {
 	*x = AuditEntry{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[13]
+	mi := &file_proto_script_v1_script_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1352,7 +1450,7 @@ func (x *AuditEntry) String() string {
 func (*AuditEntry) ProtoMessage() {}
 
 func (x *AuditEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[13]
+	mi := &file_proto_script_v1_script_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1365,7 +1463,7 @@ func (x *AuditEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditEntry.ProtoReflect.Descriptor instead.
 func (*AuditEntry) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{13}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *AuditEntry) GetRevision() int64 {
@@ -1491,7 +1589,7 @@ type Source struct {
 
 func (x *Source) Reset() {
 	*x = Source{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[14]
+	mi := &file_proto_script_v1_script_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1503,7 +1601,7 @@ func (x *Source) String() string {
 func (*Source) ProtoMessage() {}
 
 func (x *Source) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[14]
+	mi := &file_proto_script_v1_script_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1516,7 +1614,7 @@ func (x *Source) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Source.ProtoReflect.Descriptor instead.
 func (*Source) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{14}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Source) GetDigest() []byte {
@@ -1552,7 +1650,7 @@ type Error struct {
 
 func (x *Error) Reset() {
 	*x = Error{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[15]
+	mi := &file_proto_script_v1_script_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1564,7 +1662,7 @@ func (x *Error) String() string {
 func (*Error) ProtoMessage() {}
 
 func (x *Error) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[15]
+	mi := &file_proto_script_v1_script_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1577,7 +1675,7 @@ func (x *Error) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Error.ProtoReflect.Descriptor instead.
 func (*Error) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{15}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Error) GetKind() string {
@@ -1635,7 +1733,7 @@ const file_proto_script_v1_script_proto_rawDesc = "" +
 	"\tsignature\x18\t \x01(\tR\tsignature\x12\x12\n" +
 	"\x04spec\x18\n" +
 	" \x01(\fR\x04spec\x12\x1b\n" +
-	"\tspec_size\x18\v \x01(\x03R\bspecSize\"\xf7\x03\n" +
+	"\tspec_size\x18\v \x01(\x03R\bspecSize\"\xa8\x04\n" +
 	"\aRelease\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1a\n" +
@@ -1651,7 +1749,14 @@ const file_proto_script_v1_script_proto_rawDesc = "" +
 	"\n" +
 	"changed_at\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\tchangedAt\x12\x14\n" +
 	"\x05owner\x18\f \x01(\tR\x05owner\x12>\n" +
-	"\tcandidate\x18\r \x01(\v2 .scriptorium.script.v1.CandidateR\tcandidate\"\xa0\x02\n" +
+	"\tcandidate\x18\r \x01(\v2 .scriptorium.script.v1.CandidateR\tcandidate\x12/\n" +
+	"\x04hold\x18\x0e \x01(\v2\x1b.scriptorium.script.v1.HoldR\x04hold\"\x96\x01\n" +
+	"\x04Hold\x12\x16\n" +
+	"\x06author\x18\x01 \x01(\tR\x06author\x12\x12\n" +
+	"\x04note\x18\x02 \x01(\tR\x04note\x120\n" +
+	"\x05since\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x14\n" +
+	"\x05owner\x18\x04 \x01(\tR\x05owner\x12\x1a\n" +
+	"\bdeclared\x18\x05 \x01(\x04R\bdeclared\"\xa0\x02\n" +
 	"\tCandidate\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\x04R\aversion\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\x04R\aattempt\x12\x12\n" +
@@ -1726,7 +1831,7 @@ const file_proto_script_v1_script_proto_rawDesc = "" +
 	"\vwrite_bytes\x18\v \x01(\x03R\n" +
 	"writeBytes\"\x1f\n" +
 	"\aTrigger\x12\x14\n" +
-	"\x05event\x18\x01 \x01(\tR\x05event\"\x9a\x02\n" +
+	"\x05event\x18\x01 \x01(\tR\x05event\"\xae\x02\n" +
 	"\fHistoryEntry\x12\x1a\n" +
 	"\brevision\x18\x01 \x01(\x03R\brevision\x12\x16\n" +
 	"\x06change\x18\x02 \x01(\tR\x06change\x12\x18\n" +
@@ -1738,7 +1843,8 @@ const file_proto_script_v1_script_proto_rawDesc = "" +
 	"\x04time\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x1c\n" +
 	"\tcandidate\x18\t \x01(\x04R\tcandidate\x12\x12\n" +
 	"\x04spec\x18\n" +
-	" \x01(\fR\x04spec\"\xb3\x03\n" +
+	" \x01(\fR\x04spec\x12\x12\n" +
+	"\x04held\x18\v \x01(\bR\x04held\"\xb3\x03\n" +
 	"\n" +
 	"AuditEntry\x12\x1a\n" +
 	"\brevision\x18\x01 \x01(\x03R\brevision\x12.\n" +
@@ -1780,54 +1886,57 @@ func file_proto_script_v1_script_proto_rawDescGZIP() []byte {
 	return file_proto_script_v1_script_proto_rawDescData
 }
 
-var file_proto_script_v1_script_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
+var file_proto_script_v1_script_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
 var file_proto_script_v1_script_proto_goTypes = []any{
 	(*Version)(nil),               // 0: scriptorium.script.v1.Version
 	(*Release)(nil),               // 1: scriptorium.script.v1.Release
-	(*Candidate)(nil),             // 2: scriptorium.script.v1.Candidate
-	(*Settings)(nil),              // 3: scriptorium.script.v1.Settings
-	(*Plan)(nil),                  // 4: scriptorium.script.v1.Plan
-	(*Step)(nil),                  // 5: scriptorium.script.v1.Step
-	(*Test)(nil),                  // 6: scriptorium.script.v1.Test
-	(*Limits)(nil),                // 7: scriptorium.script.v1.Limits
-	(*Value)(nil),                 // 8: scriptorium.script.v1.Value
-	(*Tenant)(nil),                // 9: scriptorium.script.v1.Tenant
-	(*TenantSettings)(nil),        // 10: scriptorium.script.v1.TenantSettings
-	(*Trigger)(nil),               // 11: scriptorium.script.v1.Trigger
-	(*HistoryEntry)(nil),          // 12: scriptorium.script.v1.HistoryEntry
-	(*AuditEntry)(nil),            // 13: scriptorium.script.v1.AuditEntry
-	(*Source)(nil),                // 14: scriptorium.script.v1.Source
-	(*Error)(nil),                 // 15: scriptorium.script.v1.Error
-	(*timestamppb.Timestamp)(nil), // 16: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 17: google.protobuf.Duration
+	(*Hold)(nil),                  // 2: scriptorium.script.v1.Hold
+	(*Candidate)(nil),             // 3: scriptorium.script.v1.Candidate
+	(*Settings)(nil),              // 4: scriptorium.script.v1.Settings
+	(*Plan)(nil),                  // 5: scriptorium.script.v1.Plan
+	(*Step)(nil),                  // 6: scriptorium.script.v1.Step
+	(*Test)(nil),                  // 7: scriptorium.script.v1.Test
+	(*Limits)(nil),                // 8: scriptorium.script.v1.Limits
+	(*Value)(nil),                 // 9: scriptorium.script.v1.Value
+	(*Tenant)(nil),                // 10: scriptorium.script.v1.Tenant
+	(*TenantSettings)(nil),        // 11: scriptorium.script.v1.TenantSettings
+	(*Trigger)(nil),               // 12: scriptorium.script.v1.Trigger
+	(*HistoryEntry)(nil),          // 13: scriptorium.script.v1.HistoryEntry
+	(*AuditEntry)(nil),            // 14: scriptorium.script.v1.AuditEntry
+	(*Source)(nil),                // 15: scriptorium.script.v1.Source
+	(*Error)(nil),                 // 16: scriptorium.script.v1.Error
+	(*timestamppb.Timestamp)(nil), // 17: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 18: google.protobuf.Duration
 }
 var file_proto_script_v1_script_proto_depIdxs = []int32{
-	16, // 0: scriptorium.script.v1.Version.created_at:type_name -> google.protobuf.Timestamp
+	17, // 0: scriptorium.script.v1.Version.created_at:type_name -> google.protobuf.Timestamp
 	0,  // 1: scriptorium.script.v1.Release.active:type_name -> scriptorium.script.v1.Version
 	0,  // 2: scriptorium.script.v1.Release.retained:type_name -> scriptorium.script.v1.Version
-	3,  // 3: scriptorium.script.v1.Release.settings:type_name -> scriptorium.script.v1.Settings
-	16, // 4: scriptorium.script.v1.Release.changed_at:type_name -> google.protobuf.Timestamp
-	2,  // 5: scriptorium.script.v1.Release.candidate:type_name -> scriptorium.script.v1.Candidate
-	16, // 6: scriptorium.script.v1.Candidate.since:type_name -> google.protobuf.Timestamp
-	3,  // 7: scriptorium.script.v1.Candidate.settings:type_name -> scriptorium.script.v1.Settings
-	7,  // 8: scriptorium.script.v1.Settings.limits:type_name -> scriptorium.script.v1.Limits
-	11, // 9: scriptorium.script.v1.Settings.trigger:type_name -> scriptorium.script.v1.Trigger
-	4,  // 10: scriptorium.script.v1.Settings.rollout:type_name -> scriptorium.script.v1.Plan
-	6,  // 11: scriptorium.script.v1.Settings.tests:type_name -> scriptorium.script.v1.Test
-	5,  // 12: scriptorium.script.v1.Plan.steps:type_name -> scriptorium.script.v1.Step
-	17, // 13: scriptorium.script.v1.Step.pause:type_name -> google.protobuf.Duration
-	17, // 14: scriptorium.script.v1.Limits.timeout:type_name -> google.protobuf.Duration
-	16, // 15: scriptorium.script.v1.Value.changed_at:type_name -> google.protobuf.Timestamp
-	10, // 16: scriptorium.script.v1.Tenant.settings:type_name -> scriptorium.script.v1.TenantSettings
-	16, // 17: scriptorium.script.v1.Tenant.changed_at:type_name -> google.protobuf.Timestamp
-	7,  // 18: scriptorium.script.v1.TenantSettings.limits:type_name -> scriptorium.script.v1.Limits
-	16, // 19: scriptorium.script.v1.HistoryEntry.time:type_name -> google.protobuf.Timestamp
-	16, // 20: scriptorium.script.v1.AuditEntry.time:type_name -> google.protobuf.Timestamp
-	21, // [21:21] is the sub-list for method output_type
-	21, // [21:21] is the sub-list for method input_type
-	21, // [21:21] is the sub-list for extension type_name
-	21, // [21:21] is the sub-list for extension extendee
-	0,  // [0:21] is the sub-list for field type_name
+	4,  // 3: scriptorium.script.v1.Release.settings:type_name -> scriptorium.script.v1.Settings
+	17, // 4: scriptorium.script.v1.Release.changed_at:type_name -> google.protobuf.Timestamp
+	3,  // 5: scriptorium.script.v1.Release.candidate:type_name -> scriptorium.script.v1.Candidate
+	2,  // 6: scriptorium.script.v1.Release.hold:type_name -> scriptorium.script.v1.Hold
+	17, // 7: scriptorium.script.v1.Hold.since:type_name -> google.protobuf.Timestamp
+	17, // 8: scriptorium.script.v1.Candidate.since:type_name -> google.protobuf.Timestamp
+	4,  // 9: scriptorium.script.v1.Candidate.settings:type_name -> scriptorium.script.v1.Settings
+	8,  // 10: scriptorium.script.v1.Settings.limits:type_name -> scriptorium.script.v1.Limits
+	12, // 11: scriptorium.script.v1.Settings.trigger:type_name -> scriptorium.script.v1.Trigger
+	5,  // 12: scriptorium.script.v1.Settings.rollout:type_name -> scriptorium.script.v1.Plan
+	7,  // 13: scriptorium.script.v1.Settings.tests:type_name -> scriptorium.script.v1.Test
+	6,  // 14: scriptorium.script.v1.Plan.steps:type_name -> scriptorium.script.v1.Step
+	18, // 15: scriptorium.script.v1.Step.pause:type_name -> google.protobuf.Duration
+	18, // 16: scriptorium.script.v1.Limits.timeout:type_name -> google.protobuf.Duration
+	17, // 17: scriptorium.script.v1.Value.changed_at:type_name -> google.protobuf.Timestamp
+	11, // 18: scriptorium.script.v1.Tenant.settings:type_name -> scriptorium.script.v1.TenantSettings
+	17, // 19: scriptorium.script.v1.Tenant.changed_at:type_name -> google.protobuf.Timestamp
+	8,  // 20: scriptorium.script.v1.TenantSettings.limits:type_name -> scriptorium.script.v1.Limits
+	17, // 21: scriptorium.script.v1.HistoryEntry.time:type_name -> google.protobuf.Timestamp
+	17, // 22: scriptorium.script.v1.AuditEntry.time:type_name -> google.protobuf.Timestamp
+	23, // [23:23] is the sub-list for method output_type
+	23, // [23:23] is the sub-list for method input_type
+	23, // [23:23] is the sub-list for extension type_name
+	23, // [23:23] is the sub-list for extension extendee
+	0,  // [0:23] is the sub-list for field type_name
 }
 
 func init() { file_proto_script_v1_script_proto_init() }
@@ -1835,14 +1944,14 @@ func file_proto_script_v1_script_proto_init() {
 	if File_proto_script_v1_script_proto != nil {
 		return
 	}
-	file_proto_script_v1_script_proto_msgTypes[4].OneofWrappers = []any{}
+	file_proto_script_v1_script_proto_msgTypes[5].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_script_v1_script_proto_rawDesc), len(file_proto_script_v1_script_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   16,
+			NumMessages:   17,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

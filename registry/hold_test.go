@@ -1,0 +1,187 @@
+package registry_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/scriptorium-dev/scriptorium/registry"
+	"github.com/scriptorium-dev/scriptorium/registry/access"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// hold has somebody hold route at the version; 0 is the active one.
+func (b *bench) hold(version uint64, author, note string) script.Release {
+	b.t.Helper()
+	w := write(route)
+	w.Author, w.Note = author, note
+	result, err := b.Pin(b.t.Context(), registry.PinRequest{Write: w, Version: version})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return result.Release
+}
+
+func wantHold(t *testing.T, r script.Release, active uint64, author, note string, declared uint64) {
+	t.Helper()
+	switch h := r.Hold; {
+	case h == nil:
+		t.Errorf("nobody holds v%d", r.Active.Number)
+	case r.Active.Number != active || h.Author != author || h.Note != note || h.Declared != declared || h.Since.IsZero() || !r.Pinned:
+		t.Errorf("v%d, pinned %v, is held by %+v; want v%d held by %s (%s), declared %d", r.Active.Number, r.Pinned, *h, active, author, note, declared)
+	}
+}
+
+// TestAHoldSurvivesPublishing: what somebody has chosen stays active, whatever is published,
+// until it is lifted; then the script is what its manifest says.
+func TestAHoldSurvivesPublishing(t *testing.T) {
+	for _, pinOf := range map[string]*uint64{"follows": new(uint64(0)), "keeps": nil} {
+		b := newBench(t)
+		b.publish("one", pin(0))
+		b.publish("two", pin(0))
+		w := write(route)
+		w.Author, w.Note = "bo", "carts lost"
+		if _, err := b.Rollback(t.Context(), registry.RollbackRequest{Write: w}); err != nil {
+			t.Fatal(err)
+		}
+		wantHold(t, b.get(), 1, "bo", "carts lost", 0)
+		stored := b.publish("three", func(r *registry.PublishRequest) { r.Pin = pinOf })
+		if !stored.Changed || stored.Version.Number != 3 || !strings.HasPrefix(stored.Release.HeldBack(), "held at v1 by bo since ") {
+			t.Errorf("published while held: %+v, %q", stored, stored.Release.HeldBack())
+		}
+		wantHold(t, stored.Release, 1, "bo", "carts lost", 0)
+		if again := b.publish("three", func(r *registry.PublishRequest) { r.Pin = pinOf }); again.Changed {
+			t.Errorf("published again: %+v", again)
+		}
+		lifted, err := b.LiftHold(t.Context(), registry.LiftHoldRequest{Write: write(route)})
+		if err != nil || lifted.Release.Hold != nil {
+			t.Fatalf("lifted: %+v, %v", lifted, err)
+		}
+		wantRelease(t, lifted.Release, 3, 3, false)
+	}
+}
+
+// TestAManifestsPinIsNoHold: the version that a manifest names is a declaration. Publishing
+// changes it, also beneath a hold.
+func TestAManifestsPinIsNoHold(t *testing.T) {
+	b := newBench(t)
+	b.publish("one", pin(0))
+	b.publish("two", pin(1))
+	wantRelease(t, b.publish("two", pin(0)).Release, 2, 2, false)
+	wantRelease(t, b.publish("three", pin(2)).Release, 2, 3, true)
+	wantHold(t, b.hold(1, "bo", "carts lost"), 1, "bo", "carts lost", 2)
+	wantHold(t, b.publish("three", pin(3)).Release, 1, "bo", "carts lost", 3)
+	wantHold(t, b.hold(2, "cy", ""), 2, "cy", "", 3)
+	lifted, err := b.LiftHold(t.Context(), registry.LiftHoldRequest{Write: write(route)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantRelease(t, lifted.Release, 3, 3, true)
+	_, err = b.LiftHold(t.Context(), registry.LiftHoldRequest{Write: write(route)})
+	wantKind(t, err, script.NotFound, "hold")
+}
+
+// TestTheDeclaredVersionIsKept: what a script returns to is retained for as long as it is held.
+func TestTheDeclaredVersionIsKept(t *testing.T) {
+	b := newBench(t)
+	few := settings(script.Settings{HistoryLimit: 2})
+	b.publish("one", few)
+	b.publish("two", few, pin(2))
+	b.hold(1, "bo", "")
+	for _, source := range []string{"three", "four", "five"} {
+		b.publish(source, few)
+	}
+	lifted, err := b.LiftHold(t.Context(), registry.LiftHoldRequest{Write: write(route)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantRelease(t, lifted.Release, 2, 5, true)
+}
+
+// TestWhatWasStoredIsTried: a version that was published while the script was held goes through
+// its tests and steps when the hold is lifted.
+func TestWhatWasStoredIsTried(t *testing.T) {
+	for name, lift := range map[string]func(b *bench) script.Release{
+		"released": func(b *bench) script.Release {
+			r, err := b.LiftHold(b.t.Context(), registry.LiftHoldRequest{Write: write(route)})
+			if err != nil {
+				b.t.Fatal(err)
+			}
+			return r.Release
+		},
+		"published": func(b *bench) script.Release {
+			return b.publish("two", settings(trial), pin(0), func(r *registry.PublishRequest) { r.LiftHold = true }).Release
+		},
+	} {
+		b := newBench(t)
+		b.publish("one", settings(trial), pin(0))
+		if _, err := b.steer(registry.Promote, write(route)); err != nil {
+			t.Fatal(err)
+		}
+		b.hold(0, "bo", "")
+		wantHold(t, b.publish("two", settings(trial), pin(0)).Release, 1, "bo", "", 0)
+		r := lift(b)
+		if r.Active.Number != 1 || r.Hold != nil || r.Pinned || r.Candidate == nil || r.Candidate.Version.Number != 2 {
+			t.Errorf("%s: %+v; want version 2 to be tried", name, r)
+		}
+	}
+}
+
+// TestAPersonHoldsWhatAnOwnerPublishes: an owner declares what a script runs, and the role
+// release overrides that without --force. What the owner holds, the owner alone releases.
+func TestAPersonHoldsWhatAnOwnerPublishes(t *testing.T) {
+	b := owned(t)
+	ctx := t.Context()
+	own := func(r *registry.PublishRequest) { r.Owner = cr }
+	person := write(route)
+	person.By = who(t, "ann", "acme", access.Release)
+	if _, err := b.Rollback(ctx, registry.RollbackRequest{Write: person}); err != nil {
+		t.Fatal(err)
+	}
+	wantHold(t, b.publish("three", own).Release, 1, "ann", "why", 0)
+	lifted, err := b.LiftHold(ctx, registry.LiftHoldRequest{Write: person})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantRelease(t, lifted.Release, 3, 3, false)
+
+	theirs := write(route)
+	theirs.Owner, theirs.Note = cr, "incident 12"
+	if _, err := b.Pin(ctx, registry.PinRequest{Write: theirs}); err != nil {
+		t.Fatal(err)
+	}
+	_, err = b.LiftHold(ctx, registry.LiftHoldRequest{Write: person})
+	wantKind(t, err, script.Denied, "hold")
+	if !strings.Contains(err.Error(), script.HoldAnnotation) {
+		t.Errorf("%q does not say what to do", err)
+	}
+	_, err = b.tryPublish("four", func(r *registry.PublishRequest) { r.Owner, r.LiftHold = cr, true })
+	if err != nil {
+		t.Errorf("the owner lifts its own: %v", err)
+	}
+}
+
+// TestHoldsAreExported: a script that is held is so where it is imported.
+func TestHoldsAreExported(t *testing.T) {
+	b := newBench(t)
+	b.publish("one")
+	b.publish("two")
+	b.hold(1, "bo", "carts lost")
+	items, err := b.export(everybody, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	to := newBench(t)
+	req := registry.ImportRequest{By: everybody, Author: "eve"}
+	if _, err := to.Import(t.Context(), req, from(items)); err != nil {
+		t.Fatal(err)
+	}
+	wantHold(t, to.get(), 1, "bo", "carts lost", 0)
+	if again, err := to.Import(t.Context(), req, from(items)); err != nil || again.Unchanged != 1 {
+		t.Errorf("again: %+v, %v", again, err)
+	}
+	if _, err := to.LiftHold(t.Context(), registry.LiftHoldRequest{Write: write(route)}); err != nil {
+		t.Fatal(err)
+	}
+	_, err = to.Import(t.Context(), req, from(items))
+	wantKind(t, err, script.Conflict, "name")
+}

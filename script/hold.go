@@ -1,0 +1,81 @@
+package script
+
+import (
+	"fmt"
+	"time"
+)
+
+// HoldAnnotation on a LuaScript holds its script, for the reason that is its value.
+const HoldAnnotation = "scriptorium.dev/hold"
+
+// Hold is a person's decision that a script stays at its active version. Publishing stores
+// new versions beside it, and never lifts it.
+type Hold struct {
+	Author string
+	Note   string
+	Since  time.Time
+	// Owner is who the hold was set for, as Release.Owner; "" for nobody. It alone lifts it.
+	Owner string
+	// Declared is the version that publishers pin meanwhile, 0 to follow the latest: it is
+	// what the script returns to when the hold is lifted.
+	Declared uint64
+}
+
+// String says who holds the script, since when, and why.
+func (h *Hold) String() string {
+	text := "by " + h.Author
+	if !h.Since.IsZero() {
+		text += " since " + h.Since.UTC().Format("2006-01-02 15:04 MST")
+	}
+	if h.Note != "" {
+		text += fmt.Sprintf(" (%q)", h.Note)
+	}
+	return text
+}
+
+// Declared returns the version that publishers pin, which may be on its way to being active;
+// 0 if the script follows the latest.
+func (r *Release) Declared() uint64 {
+	switch {
+	case r.Hold != nil:
+		return r.Hold.Declared
+	case !r.Pinned:
+		return 0
+	case r.Candidate != nil:
+		return r.Candidate.Version.Number
+	}
+	return r.Active.Number
+}
+
+// Newest returns the newest version that is retained, which a release that is not pinned
+// follows. It is the latest, or, of a script that was imported in place of one with more
+// versions, the highest that came with it.
+func (r *Release) Newest() (Version, bool) {
+	if len(r.Retained) == 0 {
+		return Version{}, false
+	}
+	return r.Retained[len(r.Retained)-1], true
+}
+
+// Wanted returns the version that publishers want to run: the declared one, or the newest.
+func (r *Release) Wanted() uint64 {
+	if declared := r.Declared(); declared != 0 {
+		return declared
+	}
+	newest, _ := r.Newest()
+	return newest.Number
+}
+
+// HeldBack says who keeps the version that publishers want from running, and how to lift the
+// hold; "" if nobody does.
+func (r *Release) HeldBack() string {
+	h := r.Hold
+	if h == nil || r.Wanted() == r.Active.Number {
+		return ""
+	}
+	text := fmt.Sprintf("held at v%d %s: ", r.Active.Number, h)
+	if h.Owner != "" {
+		return text + "remove the annotation " + HoldAnnotation + " of " + h.Owner
+	}
+	return text + "scriptctl release " + r.Name.String()
+}
