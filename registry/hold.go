@@ -16,7 +16,8 @@ func decidePin(cur script.Release, number uint64, specs specs, w Write, now time
 	if number == 0 {
 		change = script.ChangeHold
 		if cur.Untried() {
-			return decision{}, script.Errorf(script.Invalid, "version", "%s has no active version to hold: version %d has not passed its tests yet", cur.Name, cur.Active.Number)
+			return decision{}, script.Errorf(script.Invalid, "", "%s has no active version to hold: version %d has not passed its tests yet: to have it run untested, and held: scriptctl pin %s %d",
+				cur.Name, cur.Active.Number, cur.Name, cur.Active.Number)
 		}
 	}
 	target, ok := cur.Retains(cmp.Or(number, cur.Active.Number))
@@ -30,10 +31,8 @@ func decidePin(cur script.Release, number uint64, specs specs, w Write, now time
 // candidate, and stays active until the hold is lifted.
 func decideHeld(cur script.Release, target script.Version, specs specs, change script.Change, w Write, now time.Time) (decision, error) {
 	hold := script.Hold{Author: w.attribution(), Note: w.Note, Since: now, Owner: w.Owner, Declared: cur.Declared()}
-	if h := cur.Hold; h != nil && cur.Active.Number == target.Number {
-		if w.Note == "" || w.Note == h.Note {
-			return unchanged(cur), nil
-		}
+	if cur.Hold != nil && cur.Active.Number == target.Number && repeats(w, cur.Hold) {
+		return unchanged(cur), nil
 	}
 	spec, err := specs(cur, target)
 	if err != nil {
@@ -42,6 +41,12 @@ func decideHeld(cur script.Release, target script.Version, specs specs, change s
 	next := chosen(cur, script.Edition{Version: target, Spec: spec})
 	next.Pinned, next.Hold = true, &hold
 	return decide(cur, next, change, w, now), nil
+}
+
+// repeats reports whether the write sets the hold that there is. A person may ask for it again
+// without the reason; an owner declares it, so that no reason takes the place of one.
+func repeats(w Write, h *script.Hold) bool {
+	return w.Owner == h.Owner && (w.Note == h.Note || w.Note == "" && w.Owner == "")
 }
 
 // decideLift decides on lifting the script's hold: it returns to what publishers declare.
@@ -66,14 +71,14 @@ func decideLift(cur script.Release, specs specs, w Write, now time.Time) (decisi
 	return decide(cur, next, script.ChangeRelease, w, now), nil
 }
 
-// mayLift refuses to lift a hold that was set for an owner: the owner would set it again.
+// mayLift refuses to lift a hold that was set for the script's owner: the owner would set it
+// again. passOwner has seen to it that who forces it may.
 func mayLift(cur script.Release, w Write) error {
-	owner := cur.Hold.Owner
+	owner := cur.HoldOwner()
 	if owner == "" || owner == w.Owner || w.Force {
 		return nil
 	}
-	return script.Errorf(script.Denied, "hold", "%s is held for %.200q: lift it there (of a LuaScript, remove the annotation %s), or force the change (--force), which takes the role admin",
-		cur.Name, owner, script.HoldAnnotation)
+	return script.Errorf(script.Denied, "hold", "%s is held for %.200q: %s, or force the change (--force), which takes the role admin", cur.Name, owner, cur.HowToLift())
 }
 
 // lifted is cur without its hold, on its way to the version that is declared, or to the

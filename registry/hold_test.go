@@ -151,7 +151,7 @@ func TestAPersonHoldsWhatAnOwnerPublishes(t *testing.T) {
 	}
 	_, err = b.LiftHold(ctx, registry.LiftHoldRequest{Write: person})
 	wantKind(t, err, script.Denied, "hold")
-	if !strings.Contains(err.Error(), script.HoldAnnotation) {
+	if !strings.Contains(err.Error(), "--owner "+cr) {
 		t.Errorf("%q does not say what to do", err)
 	}
 	_, err = b.tryPublish("four", func(r *registry.PublishRequest) { r.Owner, r.LiftHold = cr, true })
@@ -184,4 +184,88 @@ func TestHoldsAreExported(t *testing.T) {
 	}
 	_, err = to.Import(t.Context(), req, from(items))
 	wantKind(t, err, script.Conflict, "name")
+}
+
+// TestAHoldIsLiftedByWhoCan: who a hold was set for lifts it for as long as the script is theirs;
+// after that nobody is left to, and the role release is enough.
+func TestAHoldIsLiftedByWhoCan(t *testing.T) {
+	const luaScript = "luascript/prod/route"
+	person := write(route)
+	person.By = who(t, "ann", "acme", access.Release)
+	for _, tt := range []struct{ owner, says string }{
+		{luaScript, "remove the annotation scriptorium.dev/hold of " + luaScript},
+		{"ci/acme", "scriptctl release acme/route --owner ci/acme"},
+	} {
+		b := newBench(t)
+		own := func(r *registry.PublishRequest) { r.Owner = tt.owner }
+		b.publish("one", own)
+		theirs := write(route)
+		theirs.Owner, theirs.Note = tt.owner, "incident 12"
+		if _, err := b.Pin(t.Context(), registry.PinRequest{Write: theirs}); err != nil {
+			t.Fatal(err)
+		}
+		stored := b.publish("two", own)
+		if text := stored.Release.HeldBack(); !strings.HasSuffix(text, ": "+tt.says) {
+			t.Errorf("%q does not say %q", text, tt.says)
+		}
+		_, err := b.LiftHold(t.Context(), registry.LiftHoldRequest{Write: person})
+		wantKind(t, err, script.Denied, "hold")
+		if !strings.Contains(err.Error(), tt.says) {
+			t.Errorf("%q does not say %q", err, tt.says)
+		}
+		steered := write(route)
+		steered.Owner = tt.owner
+		if _, err := b.steer(registry.Promote, steered); !strings.Contains(err.Error(), tt.says) {
+			t.Errorf("%q does not say %q", err, tt.says)
+		}
+		forced := person
+		forced.Force = true
+		_, err = b.LiftHold(t.Context(), registry.LiftHoldRequest{Write: forced})
+		wantKind(t, err, script.Denied, "tenant")
+
+		given := write(route)
+		given.Force = true
+		if _, err := b.SetOwner(t.Context(), registry.SetOwnerRequest{Write: given, NewOwner: ""}); err != nil {
+			t.Fatal(err)
+		}
+		stored.Release = b.get()
+		if text := stored.Release.HeldBack(); !strings.HasSuffix(text, ": scriptctl release acme/route") {
+			t.Errorf("%q: the owner is gone", text)
+		}
+		lifted, err := b.LiftHold(t.Context(), registry.LiftHoldRequest{Write: person})
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantRelease(t, lifted.Release, 2, 2, false)
+	}
+}
+
+// TestWhoseHoldItIs: a person's hold takes the place of an owner's, also without a reason. An
+// owner's hold has the reason that it is given last, also if that is none.
+func TestWhoseHoldItIs(t *testing.T) {
+	b := owned(t)
+	theirs := write(route)
+	theirs.Owner, theirs.Note = cr, "incident 12"
+	hold := func(w registry.Write, changes bool, owner, note string) {
+		t.Helper()
+		r, err := b.Pin(t.Context(), registry.PinRequest{Write: w})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if h := r.Release.Hold; h == nil || r.Changed != changes || h.Owner != owner || h.Note != note {
+			t.Errorf("changed %v, %+v; want %v, for %q (%s)", r.Changed, h, changes, owner, note)
+		}
+	}
+	hold(theirs, true, cr, "incident 12")
+	hold(theirs, false, cr, "incident 12")
+	theirs.Note = ""
+	hold(theirs, true, cr, "")
+	hold(theirs, false, cr, "")
+	person := write(route)
+	person.Note = ""
+	hold(person, true, "", "")
+	person.Note = "carts lost"
+	hold(person, true, "", "carts lost")
+	person.Note = ""
+	hold(person, false, "", "carts lost")
 }

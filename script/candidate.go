@@ -70,7 +70,7 @@ func (r *Release) Untried() bool {
 func (r *Release) NoCandidate() error {
 	switch {
 	case r.Hold != nil:
-		return Errorf(NotFound, "candidate", "%s has no candidate: it is held at v%d %s: scriptctl release %s", r.Name, r.Active.Number, r.Hold, r.Name)
+		return Errorf(NotFound, "candidate", "%s has no candidate: it is held at v%d %s: %s", r.Name, r.Active.Number, r.Hold, r.HowToLift())
 	case r.Pinned && r.Active.Number != r.Latest:
 		return Errorf(NotFound, "candidate", "%s has no candidate: its manifest pins it to version %d: to follow the latest, version %d, publish it without spec.version",
 			r.Name, r.Active.Number, r.Latest)

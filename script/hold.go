@@ -2,11 +2,15 @@ package script
 
 import (
 	"fmt"
+	"strings"
 	"time"
 )
 
 // HoldAnnotation on a LuaScript holds its script, for the reason that is its value.
 const HoldAnnotation = "scriptorium.dev/hold"
+
+// LuaScriptOwner begins the owners that are LuaScripts: their namespace and name follow.
+const LuaScriptOwner = "luascript/"
 
 // Hold is a person's decision that a script stays at its active version. Publishing stores
 // new versions beside it, and never lifts it.
@@ -14,7 +18,8 @@ type Hold struct {
 	Author string
 	Note   string
 	Since  time.Time
-	// Owner is who the hold was set for, as Release.Owner; "" for nobody. It alone lifts it.
+	// Owner is who the hold was set for, as Release.Owner; "" for nobody. It alone lifts it, for
+	// as long as it owns the script.
 	Owner string
 	// Declared is the version that publishers pin meanwhile, 0 to follow the latest: it is
 	// what the script returns to when the hold is lifted.
@@ -73,9 +78,26 @@ func (r *Release) HeldBack() string {
 	if h == nil || r.Wanted() == r.Active.Number {
 		return ""
 	}
-	text := fmt.Sprintf("held at v%d %s: ", r.Active.Number, h)
-	if h.Owner != "" {
-		return text + "remove the annotation " + HoldAnnotation + " of " + h.Owner
+	return fmt.Sprintf("held at v%d %s: %s", r.Active.Number, h, r.HowToLift())
+}
+
+// HoldOwner returns who alone lifts the hold; "" for whoever may choose what runs.
+func (r *Release) HoldOwner() string {
+	if r.Hold == nil || r.Hold.Owner != r.Owner {
+		return ""
 	}
-	return text + "scriptctl release " + r.Name.String()
+	return r.Hold.Owner
+}
+
+// HowToLift says what lifts the hold.
+func (r *Release) HowToLift() string {
+	lift := "scriptctl release " + r.Name.String()
+	switch owner := r.HoldOwner(); {
+	case owner == "":
+		return lift
+	case strings.HasPrefix(owner, LuaScriptOwner):
+		return "remove the annotation " + HoldAnnotation + " of " + owner
+	default:
+		return lift + " --owner " + owner
+	}
 }

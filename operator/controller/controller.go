@@ -357,6 +357,9 @@ func (x *reconciliation) publish(ctx context.Context, want *spec.Wanted, action 
 		m.grace = time.Now().Add(graceForFleet)
 	}
 	x.keep()
+	if x.contradicts(&published.Release) { // it is new, or its annotation went with the edit
+		return x.setHold(ctx, x.hold() != nil)
+	}
 	return 0, nil
 }
 

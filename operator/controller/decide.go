@@ -78,23 +78,27 @@ func Decide(s Situation) Action {
 		have = nil
 	}
 	own := have != nil && have.Owner == s.Owner
+	var next Action
 	switch {
 	case s.Deleting && own:
 		return Action{Kind: Delete}
 	case s.Deleting:
 		return Action{Kind: LetGo}
+	case own && s.sets(have): // before what is new is published, and also if that is wrong
+		next = Action{Kind: Hold}
 	case s.Want == nil:
 		return Action{Kind: Refuse}
-	}
-	next := difference(s.Want, have)
-	switch {
-	case own && s.sets(have): // before what is new is published
+	case have != nil && have.Owner == "" && s.sets(have): // before it is taken over
 		next = Action{Kind: Hold}
-	case len(next.Changes) > 0:
-	case own && s.lifts(have):
-		next = Action{Kind: Lift}
 	default:
-		return Action{Kind: Keep}
+		next = difference(s.Want, have)
+		if len(next.Changes) > 0 {
+			break
+		}
+		if !own || !s.lifts(have) {
+			return Action{Kind: Keep}
+		}
+		next = Action{Kind: Lift}
 	}
 	switch {
 	case !s.Allowed:

@@ -36,10 +36,11 @@ func (x *reconciliation) holdAnnotation() string {
 	return ""
 }
 
-// setHold holds the script, or lifts the hold. The next reconciliation publishes what else the
-// spec says.
+// setHold holds the script, or lifts the hold, and goes on with what else the spec says. What
+// somebody else has made of the script meanwhile is theirs: the decision is taken anew.
 func (x *reconciliation) setHold(ctx context.Context, holds bool) (time.Duration, error) {
-	w := registryclient.Write{Author: spec.Author(x.owner), Owner: x.owner}
+	m := x.m
+	w := registryclient.Write{Author: spec.Author(x.owner), Owner: x.owner, ExpectedRevision: m.answer.Revision}
 	var release script.Release
 	var err error
 	if holds {
@@ -48,15 +49,21 @@ func (x *reconciliation) setHold(ctx context.Context, holds bool) (time.Duration
 	} else {
 		release, _, err = x.registry.LiftHold(ctx, x.name, w)
 	}
+	if err == nil && x.contradicts(&release) {
+		err = script.Errorf(script.Internal, "metadata.annotations["+script.HoldAnnotation+"]", "the registry did not do what the annotation says, and is asked again")
+	}
 	if err != nil {
-		x.m.invalidate()
+		m.invalidate()
 		return x.failed(faultOf(err)), nil
 	}
-	if holds && release.Hold == nil {
-		return x.failed(faultOf(script.Errorf(script.Invalid, "metadata.annotations["+script.HoldAnnotation+"]",
-			"version %d is pinned; the registry is too old to hold it: upgrade registryd", release.Active.Number))), nil
-	}
-	x.m.learn(&release, x.facts.state.Session)
+	m.learn(&release, x.facts.state.Session)
 	x.log.Info("hold", "luascript", x.owner, "script", release.Name, "held", holds, "active", release.Active.Number, "revision", release.Revision)
 	return x.bring(ctx)
+}
+
+// contradicts reports whether the registry has another hold than the annotation says, which is
+// the operator's to change.
+func (x *reconciliation) contradicts(r *script.Release) bool {
+	s := Situation{Owner: x.owner, Hold: x.hold()}
+	return !r.Deleted && (s.sets(r) || s.lifts(r))
 }

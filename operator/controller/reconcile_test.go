@@ -50,6 +50,11 @@ type world struct {
 	// answer, if it is set, answers a publish in place of apply.
 	answer      func(registryclient.PublishRequest) (registryclient.Published, error)
 	losesDelete bool // the answer to the next delete is lost
+
+	setsHold int    // attempts to hold, or to lift a hold
+	between  func() // what somebody else does before the next of them; or nil
+	tooOld   bool   // the registry knows no holds
+	ignores  bool   // the registry answers, and does nothing
 }
 
 // recorder sees to it that no note is lost: client-go counts an event as another of the same
@@ -136,30 +141,15 @@ func (w *world) apply(p registryclient.PublishRequest) registryclient.Published 
 		Name: p.Name, Revision: w.revision, Active: v, Latest: v.Number, Retained: []script.Version{v},
 		Enabled: *p.Enabled, Settings: *p.Settings, Owner: p.Owner,
 	}
+	if before != nil && before.Hold != nil { // it is stored
+		w.release.Active, w.release.Retained = before.Active, []script.Version{before.Active, v}
+		w.release.Pinned, w.release.Hold = true, before.Hold
+	}
 	if w.candidates {
 		w.release.Active, w.release.Retained = before.Active, []script.Version{before.Active, v}
 		w.release.Candidate = &script.Candidate{Version: v, Spec: p.Settings.Spec, Attempt: uint64(w.revision), Since: time.Now()}
 	}
 	return registryclient.Published{Release: *w.release, Changed: true}
-}
-
-func (w *world) Pin(_ context.Context, _ script.Name, _ uint64, write registryclient.Write) (script.Release, bool, error) {
-	return w.holds(&script.Hold{Author: write.Author, Note: write.Note, Owner: write.Owner})
-}
-
-func (w *world) LiftHold(context.Context, script.Name, registryclient.Write) (script.Release, bool, error) {
-	return w.holds(nil)
-}
-
-func (w *world) holds(h *script.Hold) (script.Release, bool, error) {
-	if w.down != nil {
-		return script.Release{}, false, w.down
-	}
-	w.revision++
-	held := *w.release
-	held.Revision, held.Pinned, held.Hold = w.revision, h != nil, h
-	w.release = &held
-	return held, true, nil
 }
 
 func (w *world) Delete(context.Context, script.Name, registryclient.Write) (script.Release, error) {

@@ -112,7 +112,7 @@ func (w *Wanted) taken(e *script.Error) *script.Error {
 
 // Rival says that the owner of a script is another than the LuaScript that is it too.
 func Rival(owner string, name script.Name) string {
-	if luaScript, ok := strings.CutPrefix(owner, ownerPrefix); ok {
+	if luaScript, ok := strings.CutPrefix(owner, script.LuaScriptOwner); ok {
 		return fmt.Sprintf("the LuaScript %s is the script %s too", luaScript, name)
 	}
 	return fmt.Sprintf("%s has the script %s too", owner, name)

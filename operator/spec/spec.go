@@ -38,11 +38,8 @@ const (
 	base64Field = "spec.script"
 )
 
-// ownerPrefix begins the owners that are LuaScripts.
-const ownerPrefix = "luascript/"
-
 // Owner is who a LuaScript is, as the owner of its script in the registry.
-func Owner(namespace, name string) string { return ownerPrefix + namespace + "/" + name }
+func Owner(namespace, name string) string { return script.LuaScriptOwner + namespace + "/" + name }
 
 // maxAuthorBytes is the longest author that a registry takes.
 const maxAuthorBytes = 128

@@ -84,6 +84,11 @@ func TestTheAnnotationHolds(t *testing.T) {
 	}
 	annotate(func(a map[string]string) { a[script.HoldAnnotation] = "incident 13" })
 	ls = w.held(ls, `("incident 13")`)
+	annotate(func(a map[string]string) { a[script.HoldAnnotation] = "" })
+	ls = w.await(ls, "held without a reason", func(ls *v1alpha1.LuaScript) bool {
+		text := message(ls, v1alpha1.ConditionHeld)
+		return text != "" && !strings.Contains(text, "incident")
+	})
 	annotate(func(a map[string]string) { delete(a, script.HoldAnnotation) })
 	w.converged(ls)
 	w.answers("route", 2)
