@@ -196,7 +196,7 @@ func (c *Client) fault(ctx context.Context, err error) error {
 			Err:     err,
 		}
 	case codes.Unimplemented:
-		return script.Errorf(script.Invalid, "", "what answers at %s is not a registry that knows this request (%s): %w", c.target, st.Message(), err)
+		return script.Errorf(script.Invalid, "", "what answers at %s is not a registry that knows this request (%s): if it is a registry, upgrade it, or this client, whichever is older: %w", c.target, st.Message(), err)
 	}
 	return e
 }

@@ -3,6 +3,7 @@ package registryclient
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 
 	registryv1 "github.com/scriptorium-dev/scriptorium/proto/registry/v1"
 	scriptv1 "github.com/scriptorium-dev/scriptorium/proto/script/v1"
@@ -123,6 +124,9 @@ func (c *Client) Pin(ctx context.Context, name script.Name, version uint64, w Wr
 		Author: w.Author, Note: w.Note, ExpectedRevision: int64(w.ExpectedRevision),
 		Owner: w.Owner, Force: w.Force, RequestId: w.id(),
 	})
+	if e, ok := errors.AsType[*script.Error](err); ok && version == 0 && e.Kind == script.Invalid && e.Field == "version" {
+		err = script.Errorf(script.Invalid, "", "the registry at %s is too old to hold a script: upgrade registryd, or name the version that runs (%w)", c.target, err)
+	}
 	return changed(resp, err)
 }
 

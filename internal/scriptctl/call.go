@@ -185,7 +185,7 @@ func called(ctx context.Context, client *agentclient.Client, ref script.Ref, err
 	}
 	c.what = fmt.Sprintf("%s@%d", ref.Name, list[i].Active.Number)
 	if list[i].Pinned {
-		c.what += fmt.Sprintf(", to which the script is pinned (scriptctl get %s says by whom)", ref.Name)
+		c.what += fmt.Sprintf(", to which the script is pinned (scriptctl get %s says whether somebody holds it)", ref.Name)
 	}
 	return c
 }

@@ -32,6 +32,8 @@ type changeFlags struct {
 	ownerFlags
 	note string
 	wait waitFlags
+
+	holds bool // the change holds the script
 }
 
 func (f *changeFlags) add(cmd *cobra.Command) {
@@ -69,6 +71,9 @@ func (a *app) apply(ctx context.Context, name script.Name, f *changeFlags, do ch
 	release, changed, err := a.commit(ctx, name, f, do)
 	if err != nil {
 		return err
+	}
+	if f.holds && release.Pinned && release.Hold == nil {
+		a.warn(name.String() + " is pinned, and not held: a registry that is older than this scriptctl knows no holds, and the next publish of a manifest without version: ends the pin: upgrade registryd")
 	}
 	err = a.print(changedView{viewOfRelease(&release), changed}, func(w io.Writer) {
 		line := summary(&release)
@@ -140,6 +145,7 @@ func (a *app) pinCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			f.holds = true
 			return a.apply(cmd.Context(), name, &f, func(ctx context.Context, c *registryclient.Client, n script.Name, w registryclient.Write) (script.Release, bool, error) {
 				return c.Pin(ctx, n, version, w)
 			})
@@ -221,6 +227,7 @@ func (a *app) rollbackCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			f.holds = true
 			return a.apply(cmd.Context(), name, &f, func(ctx context.Context, c *registryclient.Client, n script.Name, w registryclient.Write) (script.Release, bool, error) {
 				return c.Rollback(ctx, n, version, w)
 			})

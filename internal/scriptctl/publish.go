@@ -233,7 +233,10 @@ func (v publishView) String() string {
 		}
 		return s + fmt.Sprintf(" (on trial, nothing is active before: scriptctl rollout status %s)", v.Script)
 	}
-	if other {
+	switch {
+	case other && v.Hold != nil:
+		s += fmt.Sprintf(" (spec.version pins it to v%d, which is also held)", v.Active)
+	case other:
 		s += fmt.Sprintf(" (spec.version pins it to v%d: without it, v%d goes live)", v.Active, v.Version)
 	}
 	return s

@@ -62,7 +62,11 @@ func (*rollout) SetEnabled(context.Context, *registryv1.SetEnabledRequest) (*reg
 }
 
 func (*rollout) Pin(_ context.Context, m *registryv1.PinRequest) (*registryv1.PinResponse, error) {
-	return &registryv1.PinResponse{Release: wire.FromRelease(released(m.GetName())), Changed: true}, nil
+	r := released(m.GetName())
+	if m.GetName() != "old" {
+		r.Hold = &script.Hold{Author: m.GetAuthor()}
+	}
+	return &registryv1.PinResponse{Release: wire.FromRelease(r), Changed: true}, nil
 }
 
 func (r *rollout) Status(context.Context, *registryv1.StatusRequest) (*registryv1.StatusResponse, error) {
@@ -161,6 +165,17 @@ func TestWait(t *testing.T) {
 					t.Errorf("terminal: %v, but a progress bar: %v in %q", terminal, bar, buf.String())
 				}
 			})
+		}
+	}
+}
+
+// TestPinInAnOlderRegistry: one that knows no holds pins all the same, until the next publish.
+func TestPinInAnOlderRegistry(t *testing.T) {
+	for _, name := range []string{"old", "route"} {
+		var out, warned strings.Builder
+		code := wait(t, scriptctl.Streams{Out: &out, Err: &warned}, nil, "pin", "acme/"+name, "4")
+		if code != 7 || strings.Contains(warned.String(), "warning: acme/old is pinned, and not held: ") != (name == "old") {
+			t.Errorf("%s: exit code %d, %q", name, code, warned.String())
 		}
 	}
 }
