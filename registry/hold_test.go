@@ -269,3 +269,52 @@ func TestWhoseHoldItIs(t *testing.T) {
 	person.Note = ""
 	hold(person, false, "", "carts lost")
 }
+
+// TestHoldsOfLostRecords: the history tells of a hold whose record is lost, whatever was published
+// or disabled since it was set.
+func TestHoldsOfLostRecords(t *testing.T) {
+	b := newBench(t)
+	b.publish("one")
+	b.publish("two")
+	b.hold(1, "bo", "carts lost")
+	b.publish("three")
+	if _, err := b.SetEnabled(t.Context(), registry.SetEnabledRequest{Write: write(route), Enabled: false}); err != nil {
+		t.Fatal(err)
+	}
+	force := func(r *registry.PublishRequest) { r.Force = true }
+	for source, forgotten := range map[string]bool{"four": true, "five": false} {
+		b.store.Spoil("releases/acme/route", forgotten)
+		wantHold(t, b.publish(source, pin(0), force).Release, 1, "bo", "carts lost", 0)
+	}
+}
+
+// TestARetriedHoldComesOnce: a hold whose answer was lost does not come back after somebody has
+// lifted it, and neither does a lift take away the next hold.
+func TestARetriedHoldComesOnce(t *testing.T) {
+	b := newBench(t)
+	b.publish("one")
+	named := func(id string) registry.Write { w := write(route); w.RequestID = id; return w }
+	hold := func(id string) (registry.Result, error) {
+		return b.Pin(t.Context(), registry.PinRequest{Write: named(id)})
+	}
+	lift := func(id string) (registry.Result, error) {
+		return b.LiftHold(t.Context(), registry.LiftHoldRequest{Write: named(id)})
+	}
+	for i, step := range []struct {
+		do   func(id string) (registry.Result, error)
+		id   string
+		held bool
+	}{
+		{hold, "hold-0123456789a", true},
+		{hold, "hold-0123456789a", true},
+		{lift, "lift-0123456789a", false},
+		{hold, "hold-0123456789a", false},
+		{hold, "hold-0123456789b", true},
+		{lift, "lift-0123456789a", true},
+		{lift, "lift-0123456789b", false},
+	} {
+		if r, err := step.do(step.id); err != nil || (r.Release.Hold != nil) != step.held {
+			t.Errorf("step %d: %v, %v; want it held: %v", i, r.Release.Hold, err, step.held)
+		}
+	}
+}
