@@ -269,6 +269,23 @@ func TestDecideOnHolds(t *testing.T) {
 			t.Errorf("%s, and not allowed: %s", tt.name, got.Kind)
 		}
 	}
+	wrong := has()
+	wrong.Candidate = &script.Candidate{Version: wrong.Active, Spec: wrong.Settings.Spec}
+	wrong.Active = wrong.Retained[0]
+	if got := controller.Decide(controller.Situation{Owner: owner, Hold: new("why"), Have: &wrong, Allowed: true, Bounded: true}); got.Kind != controller.Hold {
+		t.Errorf("the spec is wrong, and a candidate goes on: %s", got.Kind)
+	}
+	wrong.Hold = its("why")
+	if got := controller.Decide(controller.Situation{Owner: owner, Have: &wrong, Allowed: true, Bounded: true}); got.Kind != controller.Refuse {
+		t.Errorf("the annotation is gone, and the spec is wrong: %s", got.Kind)
+	}
+	for of, kind := range map[string]controller.Kind{"": controller.Hold, "luascript/dev/route": controller.Publish} {
+		others := has()
+		others.Owner = of
+		if got := controller.Decide(controller.Situation{Want: new(wanted()), Owner: owner, Hold: new("why"), Have: &others, Allowed: true, Bounded: true}); got.Kind != kind {
+			t.Errorf("a script of %q: %s", of, got.Kind)
+		}
+	}
 	first := has()
 	first.Candidate = &script.Candidate{Version: first.Active, Spec: first.Settings.Spec}
 	if got := controller.Decide(controller.Situation{Want: new(wanted()), Owner: owner, Hold: new("why"), Have: &first, Allowed: true, Bounded: true}); got.Kind != controller.Keep {

@@ -56,6 +56,7 @@ var asked = []ask{
 	{"force", "Publish", access.Admin, false, one(&registryv1.PublishRequest{Tenant: "acme", Name: "owned", Source: []byte("x"), Author: "ann", Force: true})},
 	{"pin", "Pin", access.Release, false, one(&registryv1.PinRequest{Tenant: "acme", Name: secret, Version: 1, Author: "ann"})},
 	{"release", "LiftHold", access.Release, false, one(&registryv1.LiftHoldRequest{Tenant: "acme", Name: "held", Author: "ann"})},
+	{"unpin", "Unpin", access.Release, false, one(&registryv1.UnpinRequest{Tenant: "acme", Name: "held", Author: "ann"})},
 	{"roll back", "Rollback", access.Release, false, one(&registryv1.RollbackRequest{Tenant: "acme", Name: secret, Author: "ann"})},
 	{"disable", "SetEnabled", access.Release, false, one(&registryv1.SetEnabledRequest{Tenant: "acme", Name: secret, Author: "ann"})},
 	{"delete", "Delete", access.Admin, false, one(&registryv1.DeleteRequest{Tenant: "acme", Name: secret, Author: "ann"})},

@@ -94,6 +94,16 @@ func (s *registryService) LiftHold(ctx context.Context, m *registryv1.LiftHoldRe
 	return &registryv1.LiftHoldResponse{Release: wire.FromRelease(result.Release), Changed: result.Changed}, nil
 }
 
+// Unpin implements registryv1.RegistryServer, for clients that know no LiftHold: their Pin and
+// Rollback hold, too.
+func (s *registryService) Unpin(ctx context.Context, m *registryv1.UnpinRequest) (*registryv1.UnpinResponse, error) {
+	result, err := s.registry.LiftHold(ctx, registry.LiftHoldRequest{Write: toWrite(ctx, m)})
+	if err != nil {
+		return nil, err
+	}
+	return &registryv1.UnpinResponse{Release: wire.FromRelease(result.Release), Changed: result.Changed}, nil
+}
+
 func (s *registryService) Rollback(ctx context.Context, m *registryv1.RollbackRequest) (*registryv1.RollbackResponse, error) {
 	result, err := s.registry.Rollback(ctx, registry.RollbackRequest{Write: toWrite(ctx, m), Version: m.GetVersion()})
 	if err != nil {

@@ -157,6 +157,9 @@ func TestWritesAndReads(t *testing.T) {
 	if r, err := b.Rollback(ctx, &registryv1.RollbackRequest{Tenant: "acme", Author: "ann", Name: "route"}); err != nil || r.GetRelease().GetActive().GetNumber() != 1 {
 		t.Errorf("Rollback: %v, %v", r, err)
 	}
+	if r, err := b.Unpin(ctx, &registryv1.UnpinRequest{Tenant: "acme", Author: "ann", Name: "route"}); err != nil || r.GetRelease().GetActive().GetNumber() != 2 || r.GetRelease().GetHold() != nil {
+		t.Errorf("Unpin of an older client: %v, %v", r, err)
+	}
 	if r, err := b.SetEnabled(ctx, &registryv1.SetEnabledRequest{Tenant: "acme", Author: "ann", Name: "route"}); err != nil || r.GetRelease().GetEnabled() {
 		t.Errorf("SetEnabled: %v, %v", r, err)
 	}

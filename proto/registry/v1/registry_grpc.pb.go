@@ -24,6 +24,7 @@ const (
 	Registry_Publish_FullMethodName     = "/scriptorium.registry.v1.Registry/Publish"
 	Registry_Pin_FullMethodName         = "/scriptorium.registry.v1.Registry/Pin"
 	Registry_LiftHold_FullMethodName    = "/scriptorium.registry.v1.Registry/LiftHold"
+	Registry_Unpin_FullMethodName       = "/scriptorium.registry.v1.Registry/Unpin"
 	Registry_Rollback_FullMethodName    = "/scriptorium.registry.v1.Registry/Rollback"
 	Registry_SetEnabled_FullMethodName  = "/scriptorium.registry.v1.Registry/SetEnabled"
 	Registry_Delete_FullMethodName      = "/scriptorium.registry.v1.Registry/Delete"
@@ -82,6 +83,9 @@ type RegistryClient interface {
 	Pin(ctx context.Context, in *PinRequest, opts ...grpc.CallOption) (*PinResponse, error)
 	// LiftHold returns to what publishers declare: the version that they pin, or the latest.
 	LiftHold(ctx context.Context, in *LiftHoldRequest, opts ...grpc.CallOption) (*LiftHoldResponse, error)
+	// Deprecated: Do not use.
+	// Unpin is LiftHold for clients that are older than holds.
+	Unpin(ctx context.Context, in *UnpinRequest, opts ...grpc.CallOption) (*UnpinResponse, error)
 	// Rollback pins an older version, as Pin does.
 	Rollback(ctx context.Context, in *RollbackRequest, opts ...grpc.CallOption) (*RollbackResponse, error)
 	// SetEnabled enables or disables a script.
@@ -179,6 +183,17 @@ func (c *registryClient) LiftHold(ctx context.Context, in *LiftHoldRequest, opts
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(LiftHoldResponse)
 	err := c.cc.Invoke(ctx, Registry_LiftHold_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// Deprecated: Do not use.
+func (c *registryClient) Unpin(ctx context.Context, in *UnpinRequest, opts ...grpc.CallOption) (*UnpinResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(UnpinResponse)
+	err := c.cc.Invoke(ctx, Registry_Unpin_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -505,6 +520,9 @@ type RegistryServer interface {
 	Pin(context.Context, *PinRequest) (*PinResponse, error)
 	// LiftHold returns to what publishers declare: the version that they pin, or the latest.
 	LiftHold(context.Context, *LiftHoldRequest) (*LiftHoldResponse, error)
+	// Deprecated: Do not use.
+	// Unpin is LiftHold for clients that are older than holds.
+	Unpin(context.Context, *UnpinRequest) (*UnpinResponse, error)
 	// Rollback pins an older version, as Pin does.
 	Rollback(context.Context, *RollbackRequest) (*RollbackResponse, error)
 	// SetEnabled enables or disables a script.
@@ -586,6 +604,9 @@ func (UnimplementedRegistryServer) Pin(context.Context, *PinRequest) (*PinRespon
 }
 func (UnimplementedRegistryServer) LiftHold(context.Context, *LiftHoldRequest) (*LiftHoldResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method LiftHold not implemented")
+}
+func (UnimplementedRegistryServer) Unpin(context.Context, *UnpinRequest) (*UnpinResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Unpin not implemented")
 }
 func (UnimplementedRegistryServer) Rollback(context.Context, *RollbackRequest) (*RollbackResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Rollback not implemented")
@@ -733,6 +754,24 @@ func _Registry_LiftHold_Handler(srv interface{}, ctx context.Context, dec func(i
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(RegistryServer).LiftHold(ctx, req.(*LiftHoldRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Registry_Unpin_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(UnpinRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RegistryServer).Unpin(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Registry_Unpin_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RegistryServer).Unpin(ctx, req.(*UnpinRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -1166,6 +1205,10 @@ var Registry_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "LiftHold",
 			Handler:    _Registry_LiftHold_Handler,
+		},
+		{
+			MethodName: "Unpin",
+			Handler:    _Registry_Unpin_Handler,
 		},
 		{
 			MethodName: "Rollback",
