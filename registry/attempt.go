@@ -315,20 +315,20 @@ func (r *Registry) current(ctx context.Context, name script.Name) (script.Releas
 
 // passOwner reports whether the write goes past the owner of the script. Who owns a script
 // declares what it is to run: a hold overrides that without a change of it.
-func (w writeRequest) passOwner(cur script.Release) (forced bool, err error) {
-	if cur.Owner == "" || cur.Owner == w.Owner || w.bySystem || w.holds() && !w.Force {
+func (a writeRequest) passOwner(cur script.Release) (forced bool, err error) {
+	if cur.Owner == "" || cur.Owner == a.Owner || a.bySystem || a.holds() && !a.Force {
 		return false, nil
 	}
-	if !w.Force {
+	if !a.Force {
 		return false, script.Errorf(script.Denied, "owner",
-			"%s belongs to %.200q: change it there, write for that owner (--owner), or force the change (--force), which takes the role %s", w.Name, cur.Owner, access.Admin)
+			"%s belongs to %.200q: change it there, write for that owner (--owner), or force the change (--force), which takes the role %s", a.Name, cur.Owner, access.Admin)
 	}
-	return true, w.By.Check(access.Admin, w.Name.Tenant)
+	return true, a.By.Check(access.Admin, a.Name.Tenant)
 }
 
 // holds reports whether the write sets or lifts a hold.
-func (w writeRequest) holds() bool {
-	switch w.change {
+func (a writeRequest) holds() bool {
+	switch a.change {
 	case script.ChangePin, script.ChangeRollback, script.ChangeHold, script.ChangeRelease:
 		return true
 	}

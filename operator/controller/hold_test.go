@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/scriptorium-dev/scriptorium/client/registryclient"
@@ -227,7 +226,7 @@ func TestTheRegistryKnowsNoHolds(t *testing.T) {
 		w.annotate(new("incident 12"), sourced(secondSource))
 		w.pass(time.Second)
 		ls := &v1alpha1.LuaScript{}
-		if err := w.client.Get(t.Context(), client.ObjectKey(key), ls); err != nil {
+		if err := w.client.Get(t.Context(), key, ls); err != nil {
 			t.Fatal(err)
 		}
 		c := meta.FindStatusCondition(ls.Status.Conditions, v1alpha1.ConditionReady)

@@ -157,6 +157,7 @@ func TestWritesAndReads(t *testing.T) {
 	if r, err := b.Rollback(ctx, &registryv1.RollbackRequest{Tenant: "acme", Author: "ann", Name: "route"}); err != nil || r.GetRelease().GetActive().GetNumber() != 1 {
 		t.Errorf("Rollback: %v, %v", r, err)
 	}
+	//nolint:staticcheck // an older client's
 	if r, err := b.Unpin(ctx, &registryv1.UnpinRequest{Tenant: "acme", Author: "ann", Name: "route"}); err != nil || r.GetRelease().GetActive().GetNumber() != 2 || r.GetRelease().GetHold() != nil {
 		t.Errorf("Unpin of an older client: %v, %v", r, err)
 	}
