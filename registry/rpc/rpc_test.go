@@ -157,10 +157,6 @@ func TestWritesAndReads(t *testing.T) {
 	if r, err := b.Rollback(ctx, &registryv1.RollbackRequest{Tenant: "acme", Author: "ann", Name: "route"}); err != nil || r.GetRelease().GetActive().GetNumber() != 1 {
 		t.Errorf("Rollback: %v, %v", r, err)
 	}
-	//nolint:staticcheck // an older client's
-	if r, err := b.Unpin(ctx, &registryv1.UnpinRequest{Tenant: "acme", Author: "ann", Name: "route"}); err != nil || r.GetRelease().GetActive().GetNumber() != 2 || r.GetRelease().GetHold() != nil {
-		t.Errorf("Unpin of an older client: %v, %v", r, err)
-	}
 	if r, err := b.SetEnabled(ctx, &registryv1.SetEnabledRequest{Tenant: "acme", Author: "ann", Name: "route"}); err != nil || r.GetRelease().GetEnabled() {
 		t.Errorf("SetEnabled: %v, %v", r, err)
 	}
@@ -268,5 +264,19 @@ func TestHealthAndReflection(t *testing.T) {
 	listed, err := stream.Recv()
 	if err != nil || !strings.Contains(listed.String(), "scriptorium.registry.v1.Feed") {
 		t.Errorf("reflection: %v, %v", listed, err)
+	}
+}
+
+// TestUnpin: a client that knows no holds sets one by its Rollback, and lifts it by its Unpin.
+func TestUnpin(t *testing.T) {
+	b, ctx := newBench(t), t.Context()
+	b.publish(t, "route", "one")
+	b.publish(t, "route", "two")
+	if r, err := b.Rollback(ctx, &registryv1.RollbackRequest{Tenant: "acme", Author: "ann", Name: "route"}); err != nil || r.GetRelease().GetHold() == nil {
+		t.Fatal(r, err)
+	}
+	//nolint:staticcheck // an older client's
+	if r, err := b.Unpin(ctx, &registryv1.UnpinRequest{Tenant: "acme", Author: "ann", Name: "route"}); err != nil || r.GetRelease().GetActive().GetNumber() != 2 || r.GetRelease().GetHold() != nil {
+		t.Errorf("%v, %v", r, err)
 	}
 }
