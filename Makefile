@@ -116,12 +116,16 @@ CASES ?= 50000
 REPEAT ?= 20
 
 .PHONY: soak
-soak: soak-sim soak-faults soak-lua soak-sockets soak-fuzz soak-repeat ## Run the random suites at length: hours (SOAK, SCHEDULES, CASES, REPEAT, PKG)
+soak: soak-sim soak-rollout soak-faults soak-lua soak-sockets soak-fuzz soak-repeat ## Run the random suites at length: hours (SOAK, SCHEDULES, CASES, REPEAT, PKG)
 	$(if $(KERNEL),$(MAKE) --no-print-directory test-kernel)
 
 .PHONY: soak-sim
 soak-sim:
 	go test ./internal/sim -run TestSchedules -timeout 0 -sim.time $(SOAK) -v
+
+.PHONY: soak-rollout
+soak-rollout:
+	go test ./registry/rollout -run TestCrashingCandidates -timeout 0 -rollout.schedules $(CASES)
 
 .PHONY: soak-faults
 soak-faults:

@@ -23,6 +23,7 @@ func TestEndToEnd(t *testing.T) {
 	t.Run("change under load, no call fails", w.changeUnderLoad)
 	t.Run("pin", w.pin)
 	t.Run("roll back", w.rollBack)
+	t.Run("a hold, whatever is applied", w.hold)
 	t.Run("a broken script is refused", w.refuse)
 	t.Run("a version that fails its tests runs nowhere", w.testVersions)
 	t.Run("a rollout, half of the nodes first", w.rollOut)
@@ -156,6 +157,30 @@ func (w *world) rollBack(t *testing.T) {
 	w.everywhere(t, hello, w.newest())
 	w.noneFailed(t, before, "")
 	w.show(t, "-n", kube.TestNamespace, "get", "events", "--field-selector=involvedObject.name="+hello)
+}
+
+// hold holds the version that runs: what is applied meanwhile is stored, and runs nowhere until the
+// hold is lifted.
+func (w *world) hold(t *testing.T) {
+	before := w.calls(t)
+	held := w.newest()
+	annotate := func(annotation string) {
+		w.kubectl(t, "", "-n", kube.TestNamespace, "annotate", "luascript", hello, annotation)
+	}
+	wait := func(condition string) {
+		w.kubectl(t, "", "-n", kube.TestNamespace, "wait", "--for="+condition, "--timeout=60s", "luascript/"+hello)
+	}
+	annotate("scriptorium.dev/hold=incident 12")
+	wait("condition=Held")
+	answer := w.edit(t)
+	wait("jsonpath={.status.phase}=Held")
+	w.show(t, "-n", kube.TestNamespace, "get", "ls", hello, "-o", "wide")
+	w.everywhere(t, hello, held)
+
+	annotate("scriptorium.dev/hold-")
+	w.converged(t, hello)
+	w.everywhere(t, hello, sight.State{Content: answer, Version: w.latest})
+	w.noneFailed(t, before, "")
 }
 
 func (w *world) refuse(t *testing.T) {

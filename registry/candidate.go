@@ -2,6 +2,7 @@ package registry
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -124,14 +125,16 @@ func mustHaveCandidate(cur script.Release) error {
 }
 
 // decideMove decides on what becomes of the candidate by its plan.
-func decideMove(cur script.Release, m Move, w Write, now time.Time) (decision, error) {
+func decideMove(cur script.Release, req AdvanceRequest, w Write, now time.Time) (decision, error) {
 	if err := mustHaveCandidate(cur); err != nil {
 		return decision{}, err
 	}
+	m := req.Move
 	if err := mayMove(cur, m); err != nil {
 		return decision{}, err
 	}
 	c := *cur.Candidate
+	c.Calls, c.FailedCalls = max(c.Calls, req.Calls), max(c.FailedCalls, req.FailedCalls)
 	switch {
 	case m.Promote:
 		return decide(cur, chosen(cur, candidate(cur)), script.ChangePromote, w, now), nil
@@ -140,17 +143,25 @@ func decideMove(cur script.Release, m Move, w Write, now time.Time) (decision, e
 		return decide(cur, givenUp(cur, m.Failed, now), script.ChangeAbort, w, now), nil
 	}
 	next := cur
-	steps := cur.Settings.Rollout.Steps
-	c.Step, c.Threshold, c.Percent, c.Since = m.Step, m.Threshold, steps[m.Step-1].Percent, now
 	next.Candidate = &c
-	w.Note = fmt.Sprintf("step %d of %d: version %d on %d %% of the agents", c.Step, len(steps), c.Version.Number, c.Percent)
+	switch steps := cur.Settings.Rollout.Steps; {
+	case m.Running:
+		c.Running = now
+		w.Note = fmt.Sprintf("the agents of step %d of %d run version %d", c.Step, len(steps), c.Version.Number)
+	case m.Lost != "":
+		c.Lost = append(slices.Clone(c.Lost), m.Lost)
+		w.Note = printable(m.Lost+" was lost while it was to run version "+fmt.Sprint(c.Version.Number), MaxNoteBytes)
+	default:
+		c.Step, c.Threshold, c.Percent, c.Since, c.Running, c.Before = m.Step, m.Threshold, steps[m.Step-1].Percent, now, time.Time{}, req.AllCalls
+		w.Note = fmt.Sprintf("step %d of %d: version %d on %d %% of the agents", c.Step, len(steps), c.Version.Number, c.Percent)
+	}
 	return decide(cur, next, script.ChangeAdvance, w, now), nil
 }
 
 // mayMove refuses a move that the candidate's plan does not have.
 func mayMove(cur script.Release, m Move) error {
 	kinds := 0
-	for _, set := range []bool{m.Step != 0, m.Promote, m.Failed != ""} {
+	for _, set := range []bool{m.Step != 0, m.Running, m.Lost != "", m.Promote, m.Failed != ""} {
 		if set {
 			kinds++
 		}
@@ -158,19 +169,21 @@ func mayMove(cur script.Release, m Move) error {
 	c, steps := cur.Candidate, len(cur.Settings.Rollout.Steps)
 	switch {
 	case kinds != 1:
-		return script.Errorf(script.Invalid, "move", "of %s: want one of a step, a promotion and a failure, not %d", cur.Name, kinds)
+		return script.Errorf(script.Invalid, "move", "of %s: want one of a step, its start, a loss, a promotion and a failure, not %d", cur.Name, kinds)
 	case c.Failed != "":
 		return script.Errorf(script.Invalid, "move", "version %d of %s was given up: %s", c.Version.Number, cur.Name, c.Failed)
+	case m.Running && (c.Step == 0 || !c.Running.IsZero()):
+		return script.Errorf(script.Invalid, "move.running", "step %d of %s runs already, or has not begun", c.Step, cur.Name)
+	case m.Lost != "" && (slices.Contains(c.Lost, m.Lost) || len(c.Lost) >= script.MaxFailureLimit):
+		return script.Errorf(script.Invalid, "move.lost", "%.80q is among the lost agents of %s already, or these are too many", m.Lost, cur.Name)
 	case m.Step == 0:
 		return nil
 	case cur.Untried():
 		return script.Errorf(script.Invalid, "move.step", "version %d of %s is the first: there is nothing to roll it out against", c.Version.Number, cur.Name)
-	case m.Step < c.Step || m.Step > steps:
+	case m.Step <= c.Step || m.Step > steps:
 		return script.Errorf(script.Invalid, "move.step", "%d does not follow %d among the %d steps of %s", m.Step, c.Step, steps, cur.Name)
 	case m.Threshold == 0:
 		return script.Errorf(script.Invalid, "move.share", "of %s is 0: a step has some agents", cur.Name)
-	case m.Step == c.Step && m.Threshold <= c.Threshold: // begun anew, since the agents that it had are gone
-		return script.Errorf(script.Invalid, "move.share", "%d of %s is not above %d, which step %d has already", m.Threshold, cur.Name, c.Threshold, c.Step)
 	}
 	return nil
 }

@@ -83,7 +83,9 @@ func steering(s Steering) deciding {
 }
 
 func moving(m Move) deciding {
-	return func(cur script.Release) (decision, error) { return decideMove(cur, m, decideWrite, decideNow) }
+	return func(cur script.Release) (decision, error) {
+		return decideMove(cur, AdvanceRequest{Move: m}, decideWrite, decideNow)
+	}
 }
 
 func TestDecideCandidate(t *testing.T) {
@@ -178,7 +180,10 @@ func TestDecideCandidate(t *testing.T) {
 
 		{"step", trying(2, with(both, state(1, false, 1, 2))), moving(Move{Step: 2, Threshold: 7}), "advance 1 false 2 [1 2] [] 2@3/2"},
 		{"step again", trying(2, with(both, state(1, false, 1, 2))), moving(Move{Step: 1, Threshold: 7}), "INVALID"},
-		{"step again, of other agents", trying(2, with(both, state(1, false, 1, 2))), moving(Move{Step: 1, Threshold: 101}), "advance 1 false 2 [1 2] [] 2@3/1"},
+		{"step again, of other agents", trying(2, with(both, state(1, false, 1, 2))), moving(Move{Step: 1, Threshold: 101}), "INVALID"},
+		{"step runs", trying(2, with(both, state(1, false, 1, 2))), moving(Move{Running: true}), "advance 1 false 2 [1 2] [] 2@3/1"},
+		{"an agent is lost", trying(2, with(both, state(1, false, 1, 2))), moving(Move{Lost: "n1"}), "advance 1 false 2 [1 2] [] 2@3/1"},
+		{"two at once", trying(2, with(both, state(1, false, 1, 2))), moving(Move{Lost: "n1", Running: true}), "INVALID"},
 		{"step again, of the same", trying(2, with(both, state(1, false, 1, 2))), moving(Move{Step: 1, Threshold: 100}), "INVALID"},
 		{"step back", trying(2, with(both, state(1, false, 1, 2))), moving(Move{Step: -1, Threshold: 101}), "INVALID"},
 		{"step too far", trying(2, with(both, state(1, false, 1, 2))), moving(Move{Step: 3, Threshold: 7}), "INVALID"},
@@ -281,7 +286,7 @@ func TestTriesAreCounted(t *testing.T) {
 }
 
 func TestWhatAStepSays(t *testing.T) {
-	d, err := decideMove(trying(2, with(both, state(1, false, 1, 2))), Move{Step: 2, Threshold: 7}, Write{Name: decideName, Author: SystemAuthor}, decideNow)
+	d, err := decideMove(trying(2, with(both, state(1, false, 1, 2))), AdvanceRequest{Move: Move{Step: 2, Threshold: 7}}, Write{Name: decideName, Author: SystemAuthor}, decideNow)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -302,7 +307,7 @@ func TestWhyItWasGivenUp(t *testing.T) {
 		t.Errorf("aborted: %+v, %v", d.release.Candidate, err)
 	}
 	// What an agent says may be long, and written to garble.
-	d, err = decideMove(cur, Move{Failed: "n1: \x1b[2J\n\xff" + strings.Repeat("ü", script.MaxFailedBytes)}, decideWrite, decideNow)
+	d, err = decideMove(cur, AdvanceRequest{Move: Move{Failed: "n1: \x1b[2J\n\xff" + strings.Repeat("ü", script.MaxFailedBytes)}}, decideWrite, decideNow)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,13 +23,17 @@ type SteerRequest struct {
 	Version uint64
 }
 
-// Move is the next thing that becomes of a candidate by its plan. One of Step, Promote
-// and Failed is set.
+// Move is the next thing that becomes of a candidate by its plan. One of Step, Running, Lost,
+// Promote and Failed is set.
 type Move struct {
 	// Step of the plan that begins, from 1, on the agents below Threshold (as
 	// script.Candidate has it).
 	Step      int
 	Threshold uint32
+	// Running: the agents of the step run it, so that its pause begins.
+	Running bool
+	// Lost is an agent that ended, or is not heard any more, while it was to run it.
+	Lost string
 	// Promote: it has passed everything, and is live everywhere.
 	Promote bool
 	// Failed says why it is given up.
@@ -53,4 +57,6 @@ type AdvanceRequest struct {
 	Name script.Name
 	At   script.Revision
 	Move Move
+	// Calls and FailedCalls of processes of agents that have ended, and AllCalls of all agents.
+	Calls, FailedCalls, AllCalls uint64
 }

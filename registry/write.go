@@ -224,7 +224,7 @@ func (r *Registry) Advance(ctx context.Context, req AdvanceRequest) (Result, err
 	}
 	d, err := r.write(ctx, writeRequest{
 		Write: w, change: req.Move.Change(), payload: req.Move, bySystem: true,
-		decide: func(cur script.Release, now time.Time) (decision, error) { return decideMove(cur, req.Move, w, now) },
+		decide: func(cur script.Release, now time.Time) (decision, error) { return decideMove(cur, req, w, now) },
 	})
 	if err != nil {
 		return Result{}, err

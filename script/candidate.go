@@ -28,6 +28,16 @@ type Candidate struct {
 	Threshold uint32
 	Percent   int
 	Since     time.Time // when the step began, or it was given up, by the registry's clock
+	// Running is since when the agents of the step run it: the step's pause counts from then.
+	// It is zero until they do.
+	Running time.Time
+	// Lost are the agents that ended, or were not heard any more, while they were to run it or to
+	// test it; at most MaxFailureLimit.
+	Lost []string
+	// Calls and FailedCalls were counted by processes of agents that have ended since.
+	Calls, FailedCalls uint64
+	// Before is the number of all its calls when the step began.
+	Before uint64
 	// Failed says why it was given up; "" while it is on its way. Threshold is 0 then.
 	Failed string
 }

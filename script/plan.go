@@ -3,6 +3,8 @@ package script
 import (
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -16,6 +18,72 @@ type Plan struct {
 	// in percent, before it is given up; nil means that calls are not looked at. Without
 	// Steps there are none to look at.
 	MaxErrorPercent *int
+	// MinCalls is how many calls of the candidate a step takes as evidence, before it passes and
+	// before MaxErrorPercent is looked at; nil means DefaultMinCalls. Without MaxErrorPercent
+	// calls are not looked at.
+	MinCalls *int
+	// FailureLimit is of how many lost agents the candidate is given up: those that ended, or
+	// are not heard any more, while they were to run it. Zero means one agent, or one percent.
+	FailureLimit Amount
+	// Tolerate is how many agents may have yet to pass the tests, or to run the candidate, when
+	// the rollout goes on. Zero means one percent.
+	Tolerate Amount
+	// ProgressDeadline is how long the candidate may wait, beside its pauses, before it is given
+	// up; 0 means for ever.
+	ProgressDeadline time.Duration
+}
+
+// Amount is a number of agents, or a percentage of them; zero is neither.
+type Amount struct{ Count, Percent int }
+
+// ParseAmount reads "3", or "5%"; field is its path, such as "spec.rollout.tolerate".
+func ParseAmount(field, text string) (Amount, error) {
+	number, percent := strings.CutSuffix(text, "%")
+	n, err := strconv.Atoi(number)
+	switch {
+	case err != nil || n < 0 || percent && n == 0:
+		return Amount{}, Errorf(Invalid, field, "%.80q is neither a number of agents, such as 3, nor a percentage of them, such as 5%%", text)
+	case percent:
+		return Amount{Percent: n}, nil
+	}
+	return Amount{Count: n}, nil
+}
+
+// IsZero reports whether it says neither.
+func (a Amount) IsZero() bool { return a == Amount{} }
+
+// Of returns the number that it is of n agents, rounded down; orPercent is the percentage that
+// stands for the zero Amount.
+func (a Amount) Of(n, orPercent int) int {
+	switch {
+	case a.IsZero():
+		return n * orPercent / 100
+	case a.Percent > 0:
+		return n * a.Percent / 100
+	}
+	return min(a.Count, n)
+}
+
+// String is "3", or "3 %".
+func (a Amount) String() string {
+	if a.Percent > 0 {
+		return fmt.Sprintf("%d %%", a.Percent)
+	}
+	return fmt.Sprint(a.Count)
+}
+
+// IsZero reports whether the plan brings a version to all agents at once, and looks at nothing.
+func (p Plan) IsZero() bool { return p.Equal(Plan{}) }
+
+// Calls returns how many calls a step takes as evidence; 0 if calls are not looked at.
+func (p Plan) Calls() uint64 {
+	switch {
+	case p.MaxErrorPercent == nil:
+		return 0
+	case p.MinCalls == nil:
+		return DefaultMinCalls
+	}
+	return uint64(*p.MinCalls) //nolint:gosec // a plan that is valid has none below 0
 }
 
 // Step of a Plan makes a candidate live on some of the agents.
@@ -29,6 +97,10 @@ type Step struct {
 const (
 	MaxSteps = 10
 	MaxPause = 7 * 24 * time.Hour
+
+	DefaultMinCalls = 20
+	MaxMinCalls     = 1_000_000
+	MaxFailureLimit = 100 // agents that are counted, whatever the percentage
 )
 
 // Validate returns an Invalid error that names the first field that is wrong; field is
@@ -57,6 +129,40 @@ func (p Plan) Validate(field string) error {
 	case len(p.Steps) == 0:
 		return Errorf(Invalid, field+".maxErrorPercent", "needs steps: only while some of the agents run the new version are its calls looked at")
 	}
+	return p.validateEvidence(field)
+}
+
+func (p Plan) validateEvidence(field string) error {
+	switch m := p.MinCalls; {
+	case m == nil:
+	case *m < 0 || *m > MaxMinCalls:
+		return Errorf(Invalid, field+".minCalls", "%d is not between 0 and %d", *m, MaxMinCalls)
+	case p.MaxErrorPercent == nil:
+		return Errorf(Invalid, field+".minCalls", "needs maxErrorPercent: without it calls are not looked at")
+	}
+	if err := p.FailureLimit.validate(field+".failureLimit", 1, MaxFailureLimit); err != nil {
+		return err
+	}
+	if !p.FailureLimit.IsZero() && len(p.Steps) == 0 {
+		return Errorf(Invalid, field+".failureLimit", "needs steps: only while some of the agents run the new version can they be lost")
+	}
+	if err := p.Tolerate.validate(field+".tolerate", 0, 1_000_000); err != nil {
+		return err
+	}
+	if p.ProgressDeadline < 0 || p.ProgressDeadline > MaxPause {
+		return Errorf(Invalid, field+".progressDeadline", "%v is not between 0 and the maximum, %v", p.ProgressDeadline, MaxPause)
+	}
+	return nil
+}
+
+func (a Amount) validate(field string, least, most int) error {
+	switch {
+	case a.IsZero():
+	case a.Percent < 0 || a.Percent > 50:
+		return Errorf(Invalid, field, "%d %% is not between 1 %% and 50 %%", a.Percent)
+	case a.Percent == 0 && (a.Count < least || a.Count > most):
+		return Errorf(Invalid, field, "%d is not between %d and %d agents", a.Count, least, most)
+	}
 	return nil
 }
 
@@ -75,9 +181,15 @@ func (p Plan) Lasts(step int) time.Duration {
 
 // Equal reports whether the plans are the same.
 func (p Plan) Equal(q Plan) bool {
-	same := p.MaxErrorPercent == nil && q.MaxErrorPercent == nil ||
-		p.MaxErrorPercent != nil && q.MaxErrorPercent != nil && *p.MaxErrorPercent == *q.MaxErrorPercent
-	return same && slices.Equal(p.Steps, q.Steps)
+	return sameNumber(p.MaxErrorPercent, q.MaxErrorPercent) && sameNumber(p.MinCalls, q.MinCalls) && p.FailureLimit == q.FailureLimit &&
+		p.Tolerate == q.Tolerate && p.ProgressDeadline == q.ProgressDeadline && slices.Equal(p.Steps, q.Steps)
+}
+
+func sameNumber(a, b *int) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return *a == *b
 }
 
 func elementOf(field string, i int) string { return fmt.Sprintf("%s[%d]", field, i) }

@@ -15,7 +15,7 @@ import (
 
 // The fields of what a new version goes through before it is live.
 var (
-	rolloutFields = []string{"steps", "maxErrorPercent"}
+	rolloutFields = []string{"steps", "maxErrorPercent", "minCalls", "failureLimit", "tolerate", "progressDeadline"}
 	stepFields    = []string{"percent", "pause"}
 	testFields    = []string{"name", "request", "expect", "error"}
 )
@@ -36,7 +36,15 @@ func (d *decoder) rollout(n *yaml.Node) script.Plan {
 	before := len(d.faults)
 	var plan script.Plan
 	if most := fields["maxErrorPercent"]; most != nil {
-		plan.MaxErrorPercent = new(d.percent(most, rolloutField+".maxErrorPercent"))
+		plan.MaxErrorPercent = new(d.whole(most, rolloutField+".maxErrorPercent", "percent"))
+	}
+	if least := fields["minCalls"]; least != nil {
+		plan.MinCalls = new(d.whole(least, rolloutField+".minCalls", "calls"))
+	}
+	plan.FailureLimit = d.amount(fields["failureLimit"], rolloutField+".failureLimit")
+	plan.Tolerate = d.amount(fields["tolerate"], rolloutField+".tolerate")
+	if deadline := fields["progressDeadline"]; deadline != nil {
+		plan.ProgressDeadline = d.pause(deadline, rolloutField+".progressDeadline")
 	}
 	const path = rolloutField + ".steps"
 	for i, item := range d.list(fields["steps"], path) {
@@ -56,7 +64,7 @@ func (d *decoder) step(n *yaml.Node, path string) (s script.Step) {
 	if fields["percent"] == nil {
 		d.fault(n, path+".percent", "is missing: add the share of the agents, from 1 to 99")
 	} else {
-		s.Percent = d.percent(fields["percent"], path+".percent")
+		s.Percent = d.whole(fields["percent"], path+".percent", "percent")
 	}
 	if pause := fields["pause"]; pause != nil {
 		s.Pause = d.pause(pause, path+".pause")
@@ -64,13 +72,29 @@ func (d *decoder) step(n *yaml.Node, path string) (s script.Step) {
 	return s
 }
 
-// percent returns a whole number; its bounds are the plan's.
-func (d *decoder) percent(n *yaml.Node, field string) int {
+// whole returns a whole number; its bounds are the plan's.
+func (d *decoder) whole(n *yaml.Node, field, of string) int {
 	var v int
 	if !isScalar(n, "!!int") || n.Decode(&v) != nil {
-		d.fault(n, field, "is %s, want a whole number of percent", describe(n))
+		d.fault(n, field, "is %s, want a whole number of %s", describe(n), of)
 	}
 	return v
+}
+
+// amount returns a number of agents, or a percentage of them; zero for none.
+func (d *decoder) amount(n *yaml.Node, field string) script.Amount {
+	if n == nil {
+		return script.Amount{}
+	}
+	if !isScalar(n, "!!int") && !isScalar(n, "!!str") {
+		d.fault(n, field, "is %s, want a number of agents, such as 3, or a percentage, such as 5%%", describe(n))
+		return script.Amount{}
+	}
+	a, err := script.ParseAmount(field, n.Value)
+	if e := script.AsError(err); e != nil {
+		d.fault(n, field, "%s", e.Message)
+	}
+	return a
 }
 
 func (d *decoder) pause(n *yaml.Node, field string) time.Duration {

@@ -116,6 +116,7 @@ func (d *demo) play(ctx context.Context) error {
 		{"hold it at version 1", d.pin},
 		{"release it", d.release},
 		{"publish a script that does not compile", d.publishBroken},
+		{"try a version on one agent, kill -9 that", d.loseCanary},
 		{fmt.Sprintf("kill -9 %s, stop registry and NATS", last.node.name), d.breakDown},
 		{fmt.Sprintf("start %s again, on its own", last.node.name), d.serveFromDisk},
 		{"start registry and NATS, publish a change", d.recover},

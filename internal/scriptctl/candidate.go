@@ -20,6 +20,12 @@ type candidateView struct {
 	Percent int                   `json:"percent"` // of the agents run it
 	Since   *time.Time            `json:"since,omitempty"`
 	Reason  string                `json:"reason,omitempty"` // why it was given up
+	// Running is since when all agents of the step run it, and Lost are agents that ended, or are
+	// not heard any more, while they were to run it or to test it.
+	Running *time.Time `json:"running,omitempty"`
+	Lost    []string   `json:"lost,omitempty"`
+	// CallsBefore is the number of its calls when the step began.
+	CallsBefore uint64 `json:"callsBefore,omitempty"`
 }
 
 type trialsView struct {
@@ -38,6 +44,10 @@ type trialsView struct {
 type planView struct {
 	Steps           []stepView `json:"steps,omitempty"`
 	MaxErrorPercent *int       `json:"maxErrorPercent,omitempty"`
+	MinCalls        *int       `json:"minCalls,omitempty"`
+	FailureLimit    string     `json:"failureLimit,omitempty"` // "3", or "5 %" of the agents
+	Tolerate        string     `json:"tolerate,omitempty"`
+	DeadlineSeconds float64    `json:"progressDeadlineSeconds,omitempty"`
 }
 
 type stepView struct {
@@ -60,6 +70,7 @@ func viewOfCandidate(r *script.Release) *candidateView {
 	return &candidateView{
 		Version: c.Version.Number, Digest: c.Version.Digest, State: r.CandidateState(), Attempt: attempt(c),
 		Step: c.Step, Steps: len(r.Settings.Rollout.Steps), Percent: c.Percent, Since: timeView(c.Since), Reason: c.Failed,
+		Running: timeView(c.Running), Lost: c.Lost, CallsBefore: c.Before,
 	}
 }
 
@@ -77,10 +88,16 @@ func viewOfTrials(t *registryclient.Trials) *trialsView {
 }
 
 func viewOfPlan(p script.Plan) *planView {
-	if len(p.Steps) == 0 && p.MaxErrorPercent == nil {
+	if p.IsZero() {
 		return nil
 	}
-	v := &planView{MaxErrorPercent: p.MaxErrorPercent}
+	v := &planView{MaxErrorPercent: p.MaxErrorPercent, MinCalls: p.MinCalls, DeadlineSeconds: p.ProgressDeadline.Seconds()}
+	if !p.FailureLimit.IsZero() {
+		v.FailureLimit = p.FailureLimit.String()
+	}
+	if !p.Tolerate.IsZero() {
+		v.Tolerate = p.Tolerate.String()
+	}
 	for _, s := range p.Steps {
 		v.Steps = append(v.Steps, stepView{Percent: s.Percent, PauseSeconds: s.Pause.Seconds()})
 	}

@@ -181,6 +181,12 @@ func (v *candidacyView) rows(s *registryclient.ScriptStatus) [][]string {
 		rows = append(rows, []string{"steps:", stepsText(s.Release.Settings.Rollout)},
 			[]string{"runs on:", fmt.Sprintf("%d/%d agents%s", t.Running, s.Desired, callsText(t))})
 	}
+	if least := s.Release.Settings.Rollout.Calls(); c.Step > 0 && least > 0 && c.Failed == "" {
+		rows = append(rows, []string{"evidence:", fmt.Sprintf("%d calls in this step, of the %d that it takes", t.Calls-min(t.Calls, c.Before), least)})
+	}
+	if len(c.Lost) > 0 {
+		rows = append(rows, []string{"lost:", plain(strings.Join(c.Lost, ", "))})
+	}
 	if t.Waiting > 0 {
 		rows = append(rows, []string{"waits for:", plain(waitingText(t))})
 	}
@@ -202,6 +208,9 @@ func stepsText(p script.Plan) string {
 	text := strings.Join(steps, ", ")
 	if p.MaxErrorPercent != nil {
 		text += fmt.Sprintf("; at most %d %% of the calls may fail", *p.MaxErrorPercent)
+	}
+	if p.ProgressDeadline > 0 {
+		text += "; given up after " + wholeDuration(p.ProgressDeadline) + " without progress"
 	}
 	return text
 }

@@ -113,14 +113,16 @@ func (f *facts) waitedFor() string {
 }
 
 // stepEnds returns when the candidate's step has lasted for as long as it is to; the zero
-// time if it is in none.
+// time if that is not known.
 func (f *facts) stepEnds() time.Time {
 	c := f.candidate()
 	if c == nil || c.Failed != "" || c.Step < 1 || c.Step > len(f.release.Settings.Rollout.Steps) {
 		return time.Time{}
 	}
-	plan := &f.release.Settings.Rollout
-	return c.Since.Add(plan.Lasts(c.Step))
+	if c.Running.IsZero() { // the pause begins when its agents run it
+		return time.Time{}
+	}
+	return c.Running.Add(f.release.Settings.Rollout.Lasts(c.Step))
 }
 
 // overdue is how much later than planned the next step may begin before the status says so.

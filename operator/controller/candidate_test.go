@@ -26,7 +26,7 @@ func trying(edit func(*script.Candidate)) *script.Release {
 	v := script.Version{Number: 4, Digest: script.DigestOf([]byte{4})}
 	r.Latest, r.Retained = 4, append(r.Retained, v)
 	r.Settings.Rollout.Steps = []script.Step{{Percent: 10, Pause: 5 * time.Minute}, {Percent: 50}}
-	r.Candidate = &script.Candidate{Version: v, Spec: r.Settings.Spec, Attempt: 12, Since: began}
+	r.Candidate = &script.Candidate{Version: v, Spec: r.Settings.Spec, Attempt: 12, Since: began, Running: began}
 	r.Candidate.Spec.Tests = []script.Test{{Name: "alpha"}, {Name: "beta"}}
 	if edit != nil {
 		edit(r.Candidate)
@@ -299,7 +299,7 @@ func (w *world) advance(f func(*script.Release)) {
 	w.release.Revision = w.revision
 	if w.release.Candidate != nil {
 		w.release.Candidate = new(*w.release.Candidate)
-		w.release.Candidate.Since = time.Now()
+		w.release.Candidate.Since, w.release.Candidate.Running = time.Now(), time.Now()
 	}
 	f(w.release)
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/scriptorium-dev/scriptorium/operator/api/v1alpha1"
 	"github.com/scriptorium-dev/scriptorium/script"
@@ -29,10 +30,26 @@ func (r *reader) plan(field string, rollout *v1alpha1.Rollout) script.Plan {
 	if rollout.MaxErrorPercent != nil {
 		p.MaxErrorPercent = new(int(*rollout.MaxErrorPercent))
 	}
+	if rollout.MinCalls != nil {
+		p.MinCalls = new(int(*rollout.MinCalls))
+	}
+	p.FailureLimit, p.Tolerate = r.amount(field+".failureLimit", rollout.FailureLimit), r.amount(field+".tolerate", rollout.Tolerate)
+	if rollout.ProgressDeadline != nil {
+		p.ProgressDeadline = r.pause(field+".progressDeadline", *rollout.ProgressDeadline)
+	}
 	if len(r.faults) == before {
 		r.check(p.Validate(field))
 	}
 	return p
+}
+
+func (r *reader) amount(field string, v *intstr.IntOrString) script.Amount {
+	if v == nil {
+		return script.Amount{}
+	}
+	a, err := script.ParseAmount(field, v.String())
+	r.check(err)
+	return a
 }
 
 func (r *reader) pause(field, s string) time.Duration {

@@ -21,6 +21,12 @@ func fromCandidate(r *script.Release) *scriptv1.Candidate {
 		Percent: int32(c.Percent),
 		Since:   fromTime(c.Since),
 		Failed:  c.Failed,
+
+		Running:     fromTime(c.Running),
+		Lost:        c.Lost,
+		Calls:       c.Calls,
+		FailedCalls: c.FailedCalls,
+		CallsBefore: c.Before,
 	}
 	if !c.Spec.Equal(r.Settings.Spec) {
 		m.Settings = FromSettings(script.Settings{Spec: c.Spec})
@@ -55,14 +61,26 @@ func toCandidate(m *scriptv1.Candidate, r *script.Release) (*script.Candidate, e
 		Percent:   int(m.GetPercent()),
 		Since:     toTime(m.GetSince()),
 		Failed:    m.GetFailed(),
+
+		Running:     toTime(m.GetRunning()),
+		Lost:        m.GetLost(),
+		Calls:       m.GetCalls(),
+		FailedCalls: m.GetFailedCalls(),
+		Before:      m.GetCallsBefore(),
 	}, nil
 }
 
 func fromPlan(p script.Plan) *scriptv1.Plan {
-	if len(p.Steps) == 0 && p.MaxErrorPercent == nil {
+	if p.IsZero() {
 		return nil
 	}
-	m := &scriptv1.Plan{}
+	m := &scriptv1.Plan{FailureLimit: fromAmount(p.FailureLimit), Tolerate: fromAmount(p.Tolerate)}
+	if p.MinCalls != nil {
+		m.MinCalls = new(int32(*p.MinCalls)) //nolint:gosec // a plan that is valid
+	}
+	if p.ProgressDeadline != 0 {
+		m.ProgressDeadline = durationpb.New(p.ProgressDeadline)
+	}
 	if p.MaxErrorPercent != nil {
 		m.MaxErrorPercent = new(int32(*p.MaxErrorPercent))
 	}
@@ -84,6 +102,16 @@ func toPlan(m *scriptv1.Plan) (script.Plan, error) {
 	if m.MaxErrorPercent != nil {
 		p.MaxErrorPercent = new(int(m.GetMaxErrorPercent()))
 	}
+	if m.MinCalls != nil {
+		p.MinCalls = new(int(m.GetMinCalls()))
+	}
+	p.FailureLimit, p.Tolerate = toAmount(m.GetFailureLimit()), toAmount(m.GetTolerate())
+	if deadline := m.GetProgressDeadline(); deadline != nil {
+		if err := deadline.CheckValid(); err != nil {
+			return script.Plan{}, script.Errorf(script.Invalid, "rollout.progressDeadline", "%v", err)
+		}
+		p.ProgressDeadline = deadline.AsDuration()
+	}
 	for _, s := range m.GetSteps() {
 		if pause := s.GetPause(); pause != nil {
 			if err := pause.CheckValid(); err != nil {
@@ -93,6 +121,17 @@ func toPlan(m *scriptv1.Plan) (script.Plan, error) {
 		p.Steps = append(p.Steps, script.Step{Percent: int(s.GetPercent()), Pause: s.GetPause().AsDuration()})
 	}
 	return p, nil
+}
+
+func fromAmount(a script.Amount) *scriptv1.Amount {
+	if a.IsZero() {
+		return nil
+	}
+	return &scriptv1.Amount{Count: int32(a.Count), Percent: int32(a.Percent)} //nolint:gosec // a plan that is valid
+}
+
+func toAmount(m *scriptv1.Amount) script.Amount {
+	return script.Amount{Count: int(m.GetCount()), Percent: int(m.GetPercent())}
 }
 
 func fromTests(tests []script.Test) []*scriptv1.Test {

@@ -4,6 +4,7 @@ import (
 	"iter"
 	"math/bits"
 	"slices"
+	"time"
 
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -36,8 +37,16 @@ type Candidacy struct {
 	// Failure is of the first follower, by the names, on which it did not pass them, or
 	// that could not activate the release for a reason that does not pass; nil if there
 	// is none.
-	Failure            *AgentFailure
-	Calls, FailedCalls uint64
+	Failure *AgentFailure
+	// Calls are all that were counted, and Ended those of them by processes that have ended.
+	Calls, FailedCalls           uint64
+	EndedCalls, EndedFailedCalls uint64
+	// Lost are the agents that ended, or are not heard any more, while they were to run the
+	// candidate or to test it. More of them may be: that is known by Missing, if it is not zero.
+	Lost    []string
+	Missing time.Time
+	// Confirmed are the members that were heard after the pause of the step.
+	Confirmed int
 }
 
 // Changed returns what is closed at the next change of what the fleet says of anything.
@@ -92,7 +101,8 @@ func (f *Fleet) candidacy(c *candidacy, p *progress, s *survey) Candidacy {
 	view := Candidacy{
 		Release: p.release, Gathering: f.gathering, Activated: f.reachedBy(p),
 		Passed: c.tested, Members: c.members.size(), Running: f.running(p, c, s),
-		Calls: c.calls.all, FailedCalls: c.calls.failed,
+		Calls: c.calls.all, FailedCalls: c.calls.failed, EndedCalls: c.ended.all, EndedFailedCalls: c.ended.failed,
+		Lost: c.losses(f.now()), Missing: c.missing(f.now()), Confirmed: f.confirmed(c, &p.release, f.now()),
 	}
 	for _, g := range f.followers(c.name.Tenant) {
 		view.Known += g.known

@@ -270,7 +270,13 @@ func (f *Fleet) named(name string) (at int, ok bool) {
 
 // update brings the indexes to what the report says.
 func (f *Fleet) update(a *agent, r Report, now time.Time) {
-	again := a.says(&r)
+	again, lost := a.says(&r), false
+	switch {
+	case !again && a.report.Incarnation != "":
+		lost = f.ended(a)
+	case a.unknown:
+		f.back(a)
+	}
 	if !again || a.unknown || !slices.Equal(a.report.DiskKeys, r.DiskKeys) {
 		f.note(r.Agent)
 	}
@@ -297,7 +303,7 @@ func (f *Fleet) update(a *agent, r Report, now time.Time) {
 		}
 		f.passed(a, before)
 	}
-	if joined || moved || failed || tried {
+	if joined || moved || failed || tried || lost {
 		f.settle(now)
 		f.touch()
 	}
@@ -371,6 +377,9 @@ func (f *Fleet) disconnect(a *agent) {
 }
 
 func (f *Fleet) forget(a *agent) {
+	for _, c := range f.candidacies {
+		c.conclude(a)
+	}
 	f.leave(a)
 	f.identify(a, "", 0)
 	delete(f.agents, a.report.Agent)
@@ -394,7 +403,9 @@ func (f *Fleet) Sweep() {
 	f.gathered(now)
 	lost := false
 	for _, a := range f.agents {
-		if !a.unknown && now.Sub(a.heard) >= f.cfg.UnknownAfter {
+		if silent := now.Sub(a.heard) >= f.cfg.UnknownAfter; silent && (!a.unknown || a.presumed) {
+			f.unheard(a, now)
+			a.presumed = false
 			f.disconnect(a)
 			f.note(a.report.Agent)
 			lost = true

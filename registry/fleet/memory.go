@@ -464,5 +464,5 @@ func (f *Fleet) reminded(a *agent, memo *Memo) {
 	f.join(a, memo.Report.Tenants)
 	a.take(memo.Report, heard)
 	a.report.Agent = memo.Agent
-	a.failures, a.remembered = latestFailures(memo.Report.Failures), true
+	a.failures, a.remembered, a.presumed = latestFailures(memo.Report.Failures), true, memo.Heard.IsZero()
 }

@@ -101,6 +101,8 @@ type agent struct {
 	// remembered: nothing was heard of it here, another replica did; or this one,
 	// before it was started anew.
 	remembered bool
+	// presumed: it was connected when it was remembered, so that it is expected to report.
+	presumed bool
 }
 
 // rememberedIncarnations is how many earlier incarnations the fleet knows of an agent.
@@ -115,7 +117,7 @@ func (a *agent) take(r Report, now time.Time) {
 	if a.unknown || a.report.Activated != r.Activated {
 		a.moved = now
 	}
-	a.report, a.heard, a.remembered = r, now, false
+	a.report, a.heard, a.remembered, a.presumed = r, now, false, false
 	a.report.Failures, a.report.Trials = nil, nil
 }
 

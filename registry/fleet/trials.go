@@ -54,8 +54,11 @@ type candidacy struct {
 	first  []AgentFailure    // of failed; nil until failures finds them
 	held   map[*agent]string // why it is not tested yet, of those that say so
 	hold   string            // one of held, that others may share
+	// counts are of the processes of agents that have not ended: each says all that it counted.
+	// calls are of all counts, and of the processes that have ended.
 	counts map[*agent]calls
-	calls  calls // of all counts
+	calls  calls
+	lives
 	// members are the agents whose bucket is below the threshold.
 	threshold uint32
 	members   slots
@@ -73,6 +76,7 @@ func newCandidacy(r *script.Release) *candidacy {
 		since:  r.ChangedAt,
 		failed: map[*agent]*script.Error{}, held: map[*agent]string{}, counts: map[*agent]calls{},
 	}
+	c.recallLives(r.Candidate)
 	if r.Candidate.Version.Spec != r.Active.Spec {
 		c.spec = r.Candidate.Version.Spec
 	}
@@ -107,16 +111,12 @@ func (c *candidacy) take(a *agent, t *Trial) (news, counts bool) {
 	counts = c.setWaiting(a, t.Waiting)
 	n := calls{all: t.Calls, failed: min(t.FailedCalls, t.Calls)}
 	before := c.counts[a]
-	if n == before {
+	if n == before || n == (calls{}) { // what was counted stays counted
 		return news, counts
 	}
 	c.calls.all += n.all - before.all
 	c.calls.failed += n.failed - before.failed
-	if n == (calls{}) {
-		delete(c.counts, a)
-	} else {
-		c.counts[a] = n
-	}
+	c.counts[a] = n
 	return news, true
 }
 
@@ -225,6 +225,9 @@ func (f *Fleet) trackCandidate(r *script.Release) {
 	if isNew {
 		c = newCandidacy(r)
 		f.candidacies[r.Name] = c
+	}
+	for _, agent := range next.Lost {
+		c.lose(agent)
 	}
 	if c.threshold != next.Threshold {
 		c.threshold, c.members = next.Threshold, nil

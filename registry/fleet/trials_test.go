@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -116,21 +117,21 @@ func TestACandidate(t *testing.T) {
 	r.Trials = []fleet.Trial{{Name: route, Version: 2, Attempt: 11, Tested: true, Err: script.Errorf(script.Script, "", "late")}}
 	b.Heard(r)
 	b.want("2/1/0 of 4", false, "")
-	b.tried("3/1/1 30/1")
+	b.tried("3/1/1 40/11") // what was counted stays counted
 	if f := b.route().Failures; len(f) != 1 || f[0].Err.Message != "does not compile" {
 		t.Errorf("failures: %+v", f)
 	}
 	b.trial(below[1], 12, 11, "")
-	b.tried("4/0/2 30/1")
+	b.tried("4/0/2 40/11")
 	b.pass(16 * time.Second)
 	for _, a := range all[:3] {
 		b.trial(a, 12, 11, "")
 	}
 	b.Sweep()
 	b.want("2/0/1 of 4", false, "") // nobody knows what it runs
-	b.tried("3/0/1 0/0")
+	b.tried("3/0/1 40/11")
 	b.trial(below[1], 12, 11, "")
-	b.tried("4/0/2 0/0")
+	b.tried("4/0/2 40/11")
 	if b.took() != -1 || len(b.converged) != 0 {
 		t.Errorf("converged: %v", b.converged)
 	}
@@ -288,6 +289,9 @@ func TestTrialsAgainstPlainCount(t *testing.T) {
 	}
 	b := newBench(t)
 	agents := map[string]known{}
+	lives := map[string]int{}                              // how often each agent was started anew
+	type life struct{ all, failed uint64 }                 // calls
+	counted, taken := map[string]life{}, map[string]life{} // by agent, life and attempt
 	release, head, attempt := b.release(route, firstActive), firstActive, uint64(0)
 	for step := range 3000 {
 		agent := fmt.Sprint("agent-", random.IntN(12))
@@ -316,16 +320,21 @@ func TestTrialsAgainstPlainCount(t *testing.T) {
 			b.commit(script.Name{Tenant: "acme", Script: "other"}, head)
 		case 4:
 			r := b.report(agent, head)
-			r.Leaving, r.Incarnation = true, fmt.Sprint(step)
+			r.Leaving, r.Incarnation = true, fmt.Sprint(lives[agent])
 			b.Heard(r)
 			delete(agents, agent)
+			lives[agent]++
 		case 5:
 			b.pass(time.Duration(random.IntN(8)) * time.Second)
 		case 6:
 			b.reset(fleetID, head, release)
 		default:
 			r := b.report(agent, head-script.Revision(random.IntN(4)))
-			r.Incarnation = fmt.Sprint(step)
+			if random.IntN(6) == 0 {
+				lives[agent]++
+			}
+			r.Incarnation = fmt.Sprint(lives[agent])
+			which := fmt.Sprint(agent, " ", lives[agent], " ", attempt)
 			if random.IntN(8) == 0 {
 				r.Tenants, _ = script.ParseSelector([]string{"shop"})
 			}
@@ -339,10 +348,15 @@ func TestTrialsAgainstPlainCount(t *testing.T) {
 				}
 				trial.Waiting = []string{"", "busy", "slow"}[random.IntN(3)]
 				if release.Candidate != nil && release.RunsOn(agent).Number == 2 && trial.Attempt == attempt {
-					trial.Calls = random.Uint64N(10)
-					trial.FailedCalls = random.Uint64N(trial.Calls + 1)
+					n := counted[which]
+					more := random.Uint64N(10)
+					counted[which] = life{n.all + more, n.failed + random.Uint64N(more+1)}
+					trial.Calls, trial.FailedCalls = counted[which].all, counted[which].failed
 				}
 				r.Trials = []fleet.Trial{trial}
+			}
+			if len(r.Trials) > 0 && r.Trials[0].Calls > 0 && r.Tenants.Matches(route.Tenant) {
+				taken[which] = life{r.Trials[0].Calls, r.Trials[0].FailedCalls}
 			}
 			if random.IntN(10) == 0 {
 				r.Trials = append(r.Trials, fleet.Trial{Name: script.Name{Tenant: "acme", Script: "unknown"}, Attempt: 9})
@@ -355,6 +369,12 @@ func TestTrialsAgainstPlainCount(t *testing.T) {
 		for _, k := range agents {
 			if b.now.Sub(k.heard) < 15*time.Second && k.report.Tenants.Matches(route.Tenant) {
 				want.count(&k.report)
+			}
+		}
+		for which, n := range taken {
+			if release.Candidate != nil && strings.HasSuffix(which, fmt.Sprint(" ", attempt)) {
+				want.trials.Calls += n.all
+				want.trials.FailedCalls += n.failed
 			}
 		}
 		want.compare(t, step, b)
@@ -388,8 +408,6 @@ func (p *plain) count(r *fleet.Report) {
 		}
 		heard = true
 		p.holds[r.Agent] = trial.Waiting
-		p.trials.Calls += trial.Calls
-		p.trials.FailedCalls += trial.FailedCalls
 		switch {
 		case trial.Err != nil:
 			p.trials.Failed++

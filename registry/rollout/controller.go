@@ -203,7 +203,10 @@ func (p *run) move(ctx context.Context, c fleet.Candidacy, move registry.Move, l
 	}
 	bounded, cancel := context.WithTimeout(ctx, moveTimeout)
 	defer cancel()
-	_, err := p.cfg.Registry.Advance(bounded, registry.AdvanceRequest{Name: c.Release.Name, At: c.Release.Revision, Move: move})
+	_, err := p.cfg.Registry.Advance(bounded, registry.AdvanceRequest{
+		Name: c.Release.Name, At: c.Release.Revision, Move: move,
+		Calls: c.EndedCalls, FailedCalls: c.EndedFailedCalls, AllCalls: c.Calls,
+	})
 	switch script.KindOf(err) {
 	case "":
 		p.made(log, c, move)
@@ -245,9 +248,10 @@ func (p *run) made(log *slog.Logger, c fleet.Candidacy, move registry.Move) {
 		log.Info("a candidate was promoted: it is live everywhere", "agents", c.Followers)
 	case move.Failed != "":
 		log.Warn("a candidate was given up: what was active stays so", "reason", move.Failed)
-	case move.Step == c.Release.Candidate.Step:
-		log.Warn("a candidate began a step of its rollout anew, on other agents: of those that ran it none is connected",
-			"step", move.Step, "of", len(steps), "percent", steps[move.Step-1].Percent, "agents", c.Followers)
+	case move.Lost != "":
+		log.Warn("an agent was lost while it was to run a candidate", "agent", move.Lost, "lost", len(c.Lost))
+	case move.Running:
+		log.Info("the agents of a step run its candidate", "step", c.Release.Candidate.Step, "of", len(steps), "members", c.Members)
 	default:
 		log.Info("a candidate began a step of its rollout", "step", move.Step, "of", len(steps),
 			"percent", steps[move.Step-1].Percent, "agents", c.Followers)

@@ -1,6 +1,7 @@
 package rollout_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -8,19 +9,25 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// TestTheCanaryIsLost: a step counts for nothing if no agent is left that ran it. It begins
-// anew on another one.
+// TestTheCanaryIsLost: a candidate whose agent ends is given up, and walks no further. No other
+// agent takes the place of the one that is lost.
 func TestTheCanaryIsLost(t *testing.T) {
 	began := []string{"0s live 1", "2s step 0: 0 of 10 run 2", "2s step 1: 1 of 10 run 2"}
 	for _, tt := range []struct {
 		name  string
 		lose  func(s *stage, canary string)
-		story []string
+		story string
 	}{
-		{"dies", func(*stage, string) {}, []string{"45s step 1: 1 of 9 run 2", "1m45s step 2: 5 of 10 run 2", "11m45s live 2"}},
+		{"dies", func(s *stage, canary string) {
+			s.lose(func(agent string) bool { return agent == canary })
+		}, "27s failed %s: ended, or not heard any more, while it was to run version 2 (failureLimit 1)"},
+		{"restarts", func(s *stage, canary string) {
+			s.change(func() { s.lives = map[string]string{canary: "2"} })
+		}, "4s failed %s: ended, or not heard any more, while it was to run version 2 (failureLimit 1)"},
 		{"leaves", func(s *stage, canary string) {
+			s.lose(func(agent string) bool { return agent == canary })
 			s.fleet.Heard(fleet.Report{Fleet: s.id, Agent: canary, Incarnation: s.life, Sequence: 1 << 62, Leaving: true})
-		}, []string{"31s step 1: 1 of 9 run 2", "1m31s step 2: 5 of 10 run 2", "11m31s live 2"}},
+		}, "4s failed no agent of step 1 is left: they have left the fleet, or do not follow the script any more"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			play(t, 10, func(s *stage) {
@@ -28,18 +35,122 @@ func TestTheCanaryIsLost(t *testing.T) {
 				s.publish(route, "1", nil)
 				s.pass(2 * time.Second)
 				s.publish(route, "2", careful())
-				s.pass(29 * time.Second)
+				s.pass(2 * time.Second) // into its step
 				canary := s.canary()
-				s.lose(func(agent string) bool { return agent == canary })
 				tt.lose(s, canary)
-				s.pass(40 * time.Second) // longer than its pause would have been
-				s.want(append(began, tt.story[0])...)
-				s.change(func() { s.agents, s.life = append(s.agents, canary), "2" }) // it goes on with the candidate
+				s.pass(40 * time.Second)
+				story := append(began, strings.ReplaceAll(tt.story, "%s", canary))
+				s.want(story...)
+				s.change(func() { s.lives = map[string]string{canary: "3"} }) // it goes on with the active version
 				s.pass(time.Hour)
-				s.want(append(began, tt.story...)...)
+				s.want(story...)
 			})
 		})
 	}
+}
+
+// TestAShortPause: a step does not pass while nobody knows that its agent died.
+func TestAShortPause(t *testing.T) {
+	play(t, 10, func(s *stage) {
+		defer s.conduct()()
+		s.publish(route, "1", nil)
+		s.pass(2 * time.Second)
+		settings := careful()
+		settings.Rollout.Steps[0].Pause = time.Second
+		s.publish(route, "2", settings)
+		s.pass(500 * time.Millisecond)
+		canary := s.canary()
+		s.lose(func(agent string) bool { return agent == canary })
+		s.pass(time.Hour)
+		s.want("0s live 1", "2s step 0: 0 of 10 run 2", "2s step 1: 1 of 10 run 2",
+			"27s failed "+canary+": ended, or not heard any more, while it was to run version 2 (failureLimit 1)")
+	})
+}
+
+// TestSomeMayBeLost: up to the limit, agents that are lost are counted, also by the replica that
+// goes on.
+func TestSomeMayBeLost(t *testing.T) {
+	play(t, 10, func(s *stage) {
+		stop := s.conduct()
+		s.publish(route, "1", nil)
+		s.pass(2 * time.Second)
+		settings := careful()
+		settings.Rollout.Steps = []script.Step{{Percent: 50, Pause: time.Hour}}
+		settings.Rollout.FailureLimit = script.Amount{Count: 3}
+		s.publish(route, "2", settings)
+		s.pass(2 * time.Second)
+		var members []string
+		s.change(func() {
+			r := s.releases[route]
+			for _, agent := range s.agents {
+				if r.RunsOn(agent).Number == 2 {
+					members = append(members, agent)
+				}
+			}
+			s.lives = map[string]string{members[0]: "2", members[1]: "2"}
+		})
+		s.pass(time.Second)
+		began := []string{"0s live 1", "2s step 0: 0 of 10 run 2", "2s step 1: 5 of 10 run 2"}
+		s.want(began...)
+		s.change(func() { s.lives[members[0]] = "3" }) // the same one again
+		stop()
+		defer s.conduct()()
+		s.pass(30 * time.Minute)
+		s.want(began...)
+		r := s.releases[route]
+		if got := r.Candidate.Lost; len(got) != 2 {
+			t.Errorf("lost: %v, want two", got)
+		}
+		s.change(func() { s.lives[members[2]] = "2" })
+		s.pass(time.Second)
+		story, _, _ := s.soFar()
+		if last := story[len(story)-1]; !strings.HasSuffix(last, "(failureLimit 3)") {
+			t.Errorf("the third: %s", last)
+		}
+	})
+}
+
+// TestCallsSurviveRestarts: calls that failed count, also if the agent is started anew.
+func TestCallsSurviveRestarts(t *testing.T) {
+	play(t, 10, func(s *stage) {
+		defer s.conduct()()
+		s.publish(route, "1", nil)
+		s.pass(2 * time.Second)
+		settings := careful()
+		settings.Rollout.FailureLimit = script.Amount{Count: 9}
+		s.publish(route, "2", settings)
+		s.pass(time.Second)
+		s.change(func() { s.calls = func(string) (uint64, uint64) { return 15, 15 } })
+		s.pass(10 * time.Second)
+		s.change(func() { s.lives, s.calls = map[string]string{s.canary(): "2"}, nil })
+		s.pass(10 * time.Second)
+		s.change(func() { s.calls = func(string) (uint64, uint64) { return 5, 0 } })
+		s.pass(time.Second)
+		story, _, _ := s.soFar()
+		if got, want := story[len(story)-1], "23s failed 15 of 20 calls failed (75 %), at most 5 % may"; got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	})
+}
+
+// TestEvidenceIsNeeded: a step that calls are looked at in does not pass without calls.
+func TestEvidenceIsNeeded(t *testing.T) {
+	play(t, 10, func(s *stage) {
+		defer s.conduct()()
+		s.publish(route, "1", nil)
+		s.pass(2 * time.Second)
+		settings := careful()
+		settings.Rollout.MinCalls = nil
+		s.publish(route, "2", settings)
+		s.pass(time.Hour)
+		began := []string{"0s live 1", "2s step 0: 0 of 10 run 2", "2s step 1: 1 of 10 run 2"}
+		s.want(began...)
+		s.change(func() { s.calls = func(string) (uint64, uint64) { return 20, 0 } })
+		s.pass(2 * time.Second)
+		s.want(append(began, "1h0m2s step 2: 5 of 10 run 2")...)
+		s.pass(time.Hour) // each of five agents has made 20 calls, of which one has 20 from the step before
+		s.want(append(began, "1h0m2s step 2: 5 of 10 run 2", "1h10m5s live 2")...)
+	})
 }
 
 // TestTheFleetIsLost: while more than half of the agents are unknown nothing goes on; until
@@ -74,7 +185,7 @@ func TestTheFleetIsLost(t *testing.T) {
 		defer s.conduct()()
 		lost(s)
 		s.pass(time.Hour)
-		s.want(append(began, "1h0m45s step 2: 2 of 4 run 2", "1h10m45s live 2")...)
+		s.want(append(began, "1h0m45s step 2: 2 of 4 run 2", "1h10m50s live 2")...)
 	})
 }
 
@@ -97,8 +208,8 @@ func TestOlderAgents(t *testing.T) {
 			t.Errorf("it waits for %s, want %s", got, want)
 		}
 		s.change(func() { s.old = nil })
-		s.pass(time.Second)
-		s.want(append(began, "1h0m2s step 2: 5 of 10 run 2")...)
+		s.pass(70 * time.Second)
+		s.want(append(began, "1h1m5s step 2: 5 of 10 run 2")...)
 	})
 }
 

@@ -3,16 +3,14 @@ package rollout
 import (
 	"fmt"
 	"math"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/scriptorium-dev/scriptorium/registry"
 	"github.com/scriptorium-dev/scriptorium/registry/fleet"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
-
-// minCalls is the least number of calls from which the share of failed ones can make the
-// controller give a candidate up.
-const minCalls = 20
 
 // Decision is what is to become of a candidate.
 type Decision struct {
@@ -22,32 +20,71 @@ type Decision struct {
 	// Until is when it has waited for long enough, if nothing changes before; the zero
 	// Time if only a change ends the wait.
 	Until time.Time
+	// Why it has to wait.
+	Why string
 }
 
 // Next decides what is to become of the candidate by the plan of its release.
 func Next(c fleet.Candidacy, now time.Time) Decision {
-	candidate, settings := c.Release.Candidate, &c.Release.Settings
+	candidate, plan := c.Release.Candidate, &c.Release.Settings.Rollout
 	if candidate == nil || candidate.Failed != "" || c.Release.Deleted {
 		return Decision{}
 	}
+	d := due(c, now)
+	if plan.ProgressDeadline == 0 || d.Move != (registry.Move{}) || c.Gathering {
+		return d
+	}
+	deadline := began(candidate, plan).Add(plan.ProgressDeadline)
+	if now.Before(deadline) {
+		return d.by(deadline)
+	}
+	return fail(fmt.Sprintf("no progress in %v: %s", plan.ProgressDeadline, d.Why))
+}
+
+// began is when the candidate's pause is over, or would be if its agents ran it now.
+func began(candidate *script.Candidate, plan *script.Plan) time.Time {
+	if k := candidate.Step; k < 1 || k > len(plan.Steps) || candidate.Running.IsZero() {
+		return candidate.Since
+	}
+	return candidate.Running.Add(plan.Lasts(candidate.Step))
+}
+
+// due is Next, for a candidate that is on its way, without the deadline.
+func due(c fleet.Candidacy, now time.Time) Decision {
+	candidate, plan := c.Release.Candidate, &c.Release.Settings.Rollout
 	if c.Failure != nil {
 		return fail(fmt.Sprintf("%s: %v", c.Failure.Agent, c.Failure.Err))
 	}
 	if c.Gathering || c.Followers == 0 {
-		return Decision{} // there may be others, that say otherwise
+		return wait("no agent follows the script, or they have yet to report") // there may be others, that say otherwise
 	}
-	if why := tooManyErrors(c, settings.Rollout.MaxErrorPercent); why != "" {
+	if why := tooManyErrors(c, plan); why != "" {
 		return fail(why)
 	}
-	if 2*c.Followers < c.Known {
-		return Decision{} // it is not the fleet that says so
+	if 2*c.Followers < c.Known { // it is not the fleet that says so
+		return wait("%d of %d agents are not heard", c.Known-c.Followers, c.Known)
 	}
-	if len(candidate.Spec.Tests) > 0 && c.Passed < c.Followers || c.Activated < c.Followers {
-		return Decision{}
+	if limit := failureLimit(plan, c.Known); len(c.Lost) >= limit {
+		return fail(lost(c, limit))
 	}
-	steps := settings.Rollout.Steps
+	for _, agent := range c.Lost {
+		if !slices.Contains(candidate.Lost, agent) {
+			return Decision{Move: registry.Move{Lost: agent}}
+		}
+	}
+	if !c.Missing.IsZero() {
+		return wait("an agent that is to run it is not heard").by(c.Missing)
+	}
+	enough := c.Followers - plan.Tolerate.Of(c.Followers, tolerated)
+	if len(candidate.Spec.Tests) > 0 && c.Passed < enough {
+		return wait("%d of %d agents have passed its tests, and %d are to", c.Passed, c.Followers, enough)
+	}
+	if c.Activated < enough {
+		return wait("%d of %d agents have taken the last change, and %d are to", c.Activated, c.Followers, enough)
+	}
+	steps := plan.Steps
 	if k := candidate.Step; k >= 1 && k <= len(steps) {
-		if d, lasts := inStep(c, settings.Rollout, now); lasts {
+		if d, lasts := inStep(c, plan, now); lasts {
 			return d
 		}
 	}
@@ -57,27 +94,85 @@ func Next(c fleet.Candidacy, now time.Time) Decision {
 	return Decision{Move: registry.Move{Promote: true}}
 }
 
+// tolerated is the percentage of the agents that need not have come as far as the others.
+const tolerated = 1
+
 // inStep says what becomes of a candidate in its step; lasts is false if that is over.
-func inStep(c fleet.Candidacy, plan script.Plan, now time.Time) (_ Decision, lasts bool) {
+func inStep(c fleet.Candidacy, plan *script.Plan, now time.Time) (_ Decision, lasts bool) {
 	candidate := c.Release.Candidate
-	switch {
-	case c.Members == 0 && candidate.Threshold < math.MaxUint32: // those that ran it are gone: others have to
-		return Decision{Move: registry.Move{Step: candidate.Step}}, true
-	case c.Running < c.Members:
-		return Decision{}, true
+	if c.Members == 0 && candidate.Threshold < math.MaxUint32 {
+		return fail(fmt.Sprintf("no agent of step %d is left: they have left the fleet, or do not follow the script any more", candidate.Step)), true
 	}
-	if until := candidate.Since.Add(plan.Lasts(candidate.Step)); now.Before(until) {
-		return Decision{Until: until}, true
+	enough := min(c.Members, max(1, c.Members-plan.Tolerate.Of(c.Members, tolerated)))
+	if c.Running < enough {
+		return wait("%d of the %d agents of step %d run it, and %d are to", c.Running, c.Members, candidate.Step, enough), true
+	}
+	if lasts := plan.Lasts(candidate.Step); lasts > 0 {
+		if candidate.Running.IsZero() {
+			return Decision{Move: registry.Move{Running: true}}, true
+		}
+		if until := candidate.Running.Add(lasts); now.Before(until) {
+			return wait("the pause of step %d goes on", candidate.Step).by(until), true
+		}
+		if c.Confirmed < enough {
+			return wait("%d of the %d agents of step %d were heard after its pause, and %d are to", c.Confirmed, c.Members, candidate.Step, enough).by(now.Add(again)), true
+		}
+	}
+	if calls, least := c.Calls-min(c.Calls, candidate.Before), plan.Calls(); calls < least {
+		return wait("%d of the %d calls that step %d takes as evidence (minCalls)", calls, least, candidate.Step), true
 	}
 	return Decision{}, false
 }
 
+// again is how soon it is looked whether agents report that have nothing new to say.
+const again = time.Second
+
+// failureLimit is of how many lost agents the candidate is given up.
+func failureLimit(plan *script.Plan, agents int) int {
+	return min(max(1, plan.FailureLimit.Of(agents, 1)), script.MaxFailureLimit)
+}
+
+// lost says which agents are lost.
+func lost(c fleet.Candidacy, limit int) string {
+	const most = 5
+	names := strings.Join(c.Lost[:min(len(c.Lost), most)], ", ")
+	if more := len(c.Lost) - most; more > 0 {
+		names += fmt.Sprintf(" and %d more", more)
+	}
+	did := "it tested"
+	if c.Release.Candidate.Step > 0 {
+		did = "it was to run"
+	}
+	return fmt.Sprintf("%s: ended, or not heard any more, while %s version %d (failureLimit %d)", names, did, c.Release.Candidate.Version.Number, limit)
+}
+
 // tooManyErrors says why the candidate's calls fail too often; "" if they do not.
-func tooManyErrors(c fleet.Candidacy, most *int) string {
-	if most == nil || c.Calls < minCalls || c.FailedCalls*100 <= c.Calls*uint64(*most) {
+func tooManyErrors(c fleet.Candidacy, plan *script.Plan) string {
+	most := plan.MaxErrorPercent
+	if most == nil || c.Calls < tellingCalls(plan) || c.FailedCalls*100 <= c.Calls*uint64(*most) {
 		return ""
 	}
 	return fmt.Sprintf("%d of %d calls failed (%.3g %%), at most %d %% may", c.FailedCalls, c.Calls, 100*float64(c.FailedCalls)/float64(c.Calls), *most)
+}
+
+// tellingCalls is from how many calls on it is looked at how many of them fail: no fewer than a
+// step takes as evidence, and 20 at most, so that a candidate that always fails ends soon.
+func tellingCalls(plan *script.Plan) uint64 {
+	if n := plan.Calls(); n > 0 {
+		return min(n, script.DefaultMinCalls)
+	}
+	return script.DefaultMinCalls
+}
+
+// wait is the decision to wait, and why.
+func wait(format string, args ...any) Decision { return Decision{Why: fmt.Sprintf(format, args...)} }
+
+// by is d, which ends then at the latest.
+func (d Decision) by(until time.Time) Decision {
+	if d.Until.IsZero() || until.Before(d.Until) {
+		d.Until = until
+	}
+	return d
 }
 
 // fail is the decision to give the candidate up. The registry cuts what is too long.

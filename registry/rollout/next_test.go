@@ -26,12 +26,12 @@ func candidacy() fleet.Candidacy {
 	return fleet.Candidacy{
 		Release: script.Release{
 			Name: route, Revision: 20, Active: active, Latest: 2, Enabled: true, Retained: []script.Version{active, next},
-			Candidate: &script.Candidate{Version: next, Spec: script.Spec{Tests: []script.Test{{Name: "it works"}}}, Attempt: 11, Step: 1, Threshold: 1 << 30, Percent: 25, Since: noon},
+			Candidate: &script.Candidate{Version: next, Spec: script.Spec{Tests: []script.Test{{Name: "it works"}}}, Attempt: 11, Step: 1, Threshold: 1 << 30, Percent: 25, Since: noon, Running: noon},
 			Settings: script.Settings{
-				Rollout: script.Plan{Steps: []script.Step{{Percent: 25, Pause: time.Minute}, {Percent: 50}}, MaxErrorPercent: new(5)},
+				Rollout: script.Plan{Steps: []script.Step{{Percent: 25, Pause: time.Minute}, {Percent: 50}}, MaxErrorPercent: new(5), MinCalls: new(0)},
 			},
 		},
-		Known: 10, Followers: 10, Activated: 10, Passed: 10, Members: 3, Running: 3,
+		Known: 10, Followers: 10, Activated: 10, Passed: 10, Members: 3, Running: 3, Confirmed: 3,
 	}
 }
 
@@ -56,11 +56,55 @@ func TestNext(t *testing.T) {
 		{"a step that is short, and nobody looks at calls", func(c *fleet.Candidacy) {
 			c.Release.Candidate.Step, c.Release.Settings.Rollout.MaxErrorPercent = 2, nil
 		}, noon, promote, time.Time{}},
-		{"those that ran it are gone", func(c *fleet.Candidacy) { c.Members, c.Running = 0, 0 }, noon, step(1), time.Time{}},
-		{"those that ran it are gone, and its pause is over", func(c *fleet.Candidacy) { c.Members, c.Running = 0, 0 }, over, step(1), time.Time{}},
-		{"those that ran it are gone, and another has to test", func(c *fleet.Candidacy) { c.Members, c.Running, c.Passed = 0, 0, 9 }, over, wait, time.Time{}},
+		{"those that ran it have left", func(c *fleet.Candidacy) { c.Members, c.Running = 0, 0 }, noon, failed("no agent of step 1 is left: they have left the fleet, or do not follow the script any more"), time.Time{}},
+		{"one of them is lost", func(c *fleet.Candidacy) { c.Members, c.Running, c.Lost = 2, 2, []string{"n1"} }, noon, failed("n1: ended, or not heard any more, while it was to run version 2 (failureLimit 1)"), time.Time{}},
+		{"one is lost in its tests", func(c *fleet.Candidacy) { c.Release.Candidate.Step, c.Lost = 0, []string{"n1"} }, noon, failed("n1: ended, or not heard any more, while it tested version 2 (failureLimit 1)"), time.Time{}},
+		{"one is lost, and two may not be", func(c *fleet.Candidacy) {
+			c.Lost, c.Release.Settings.Rollout.FailureLimit = []string{"n1"}, script.Amount{Count: 2}
+		}, noon, registry.Move{Lost: "n1"}, time.Time{}},
+		{"one is lost, and it is known", func(c *fleet.Candidacy) {
+			c.Members, c.Running, c.Confirmed = 2, 2, 2
+			c.Lost, c.Release.Candidate.Lost, c.Release.Settings.Rollout.FailureLimit = []string{"n1"}, []string{"n1"}, script.Amount{Count: 2}
+		}, over, step(2), time.Time{}},
+		{"two are lost, and two may not be", func(c *fleet.Candidacy) {
+			c.Lost, c.Release.Candidate.Lost, c.Release.Settings.Rollout.FailureLimit = []string{"n1", "n2"}, []string{"n1"}, script.Amount{Count: 2}
+		}, noon, failed("n1, n2: ended, or not heard any more, while it was to run version 2 (failureLimit 2)"), time.Time{}},
+		{"one of many is lost", func(c *fleet.Candidacy) {
+			c.Known, c.Followers, c.Activated, c.Passed, c.Lost = 500, 499, 499, 499, []string{"n1"}
+		}, noon, registry.Move{Lost: "n1"}, time.Time{}},
+		{"most are unknown, and one of them ran it", func(c *fleet.Candidacy) { c.Known, c.Lost = 21, []string{"n1"} }, noon, wait, time.Time{}},
+		{"one may be lost", func(c *fleet.Candidacy) { c.Missing = over.Add(5 * time.Second) }, over, wait, over.Add(5 * time.Second)},
+		{"they have yet to run it", func(c *fleet.Candidacy) { c.Release.Candidate.Running = time.Time{} }, over, registry.Move{Running: true}, time.Time{}},
+		{"they have run it for a while", func(c *fleet.Candidacy) { c.Release.Candidate.Running = noon.Add(40 * time.Second) }, over, wait, over.Add(40 * time.Second)},
+		{"one was not heard after the pause", func(c *fleet.Candidacy) { c.Confirmed = 2 }, over, wait, over.Add(time.Second)},
+		{"too few calls are no evidence", func(c *fleet.Candidacy) { c.Calls, c.Release.Settings.Rollout.MinCalls = 19, nil }, over, wait, time.Time{}},
+		{"nor are those of the step before", func(c *fleet.Candidacy) {
+			c.Calls, c.Release.Candidate.Before, c.Release.Settings.Rollout.MinCalls = 30, 11, nil
+		}, over, wait, time.Time{}},
+		{"calls are evidence", func(c *fleet.Candidacy) {
+			c.Calls, c.Release.Candidate.Before, c.Release.Settings.Rollout.MinCalls = 31, 11, nil
+		}, over, step(2), time.Time{}},
+		{"one of many has to test, and is tolerated", func(c *fleet.Candidacy) {
+			c.Known, c.Followers, c.Activated, c.Passed = 100, 100, 99, 99
+		}, over, step(2), time.Time{}},
+		{"two of many have to test", func(c *fleet.Candidacy) {
+			c.Known, c.Followers, c.Activated, c.Passed = 100, 100, 100, 98
+		}, over, wait, time.Time{}},
+		{"one of two has yet to run it, and is tolerated", func(c *fleet.Candidacy) {
+			c.Members, c.Running, c.Confirmed, c.Release.Settings.Rollout.Tolerate = 2, 1, 1, script.Amount{Count: 5}
+		}, over, step(2), time.Time{}},
+		{"none runs it, whatever is tolerated", func(c *fleet.Candidacy) {
+			c.Members, c.Running, c.Confirmed, c.Release.Settings.Rollout.Tolerate = 2, 0, 0, script.Amount{Count: 5}
+		}, over, wait, time.Time{}},
+		{"there is time left", func(c *fleet.Candidacy) {
+			c.Passed, c.Release.Settings.Rollout.ProgressDeadline = 9, time.Hour
+		}, over, wait, over.Add(time.Hour)},
+		{"there is no time left", func(c *fleet.Candidacy) {
+			c.Passed, c.Release.Settings.Rollout.ProgressDeadline = 9, time.Hour
+		}, over.Add(time.Hour), failed("no progress in 1h0m0s: 9 of 10 agents have passed its tests, and 10 are to"), time.Time{}},
+		{"those that ran it have left, and another has to test", func(c *fleet.Candidacy) { c.Members, c.Running, c.Passed = 0, 0, 9 }, over, wait, time.Time{}},
 		{"no share is above its own", func(c *fleet.Candidacy) {
-			c.Members, c.Running, c.Release.Candidate.Threshold = 0, 0, math.MaxUint32
+			c.Members, c.Running, c.Confirmed, c.Release.Candidate.Threshold = 0, 0, 0, math.MaxUint32
 		}, over, step(2), time.Time{}},
 		{"one has yet to say that it runs it", func(c *fleet.Candidacy) { c.Running = 2 }, over, wait, time.Time{}},
 		{"half of the agents are unknown", func(c *fleet.Candidacy) { c.Known = 20 }, over, step(2), time.Time{}},
@@ -93,7 +137,9 @@ func TestNext(t *testing.T) {
 		{"calls fail", func(c *fleet.Candidacy) { c.Calls, c.FailedCalls = 40, 12 }, noon, failed("12 of 40 calls failed (30 %), at most 5 % may"), time.Time{}},
 		{"so do very many", func(c *fleet.Candidacy) { c.Calls, c.FailedCalls = 1<<54, 1<<53 }, noon, failed("9007199254740992 of 18014398509481984 calls failed (50 %), at most 5 % may"), time.Time{}},
 		{"calls fail, but not too many", func(c *fleet.Candidacy) { c.Calls, c.FailedCalls = 40, 2 }, noon, wait, over},
-		{"too few calls to tell", func(c *fleet.Candidacy) { c.Calls, c.FailedCalls = 19, 19 }, noon, wait, over},
+		{"too few calls to tell", func(c *fleet.Candidacy) {
+			c.Calls, c.FailedCalls, c.Release.Settings.Rollout.MinCalls = 19, 19, nil
+		}, noon, wait, over},
 		{"too few agents to tell", func(c *fleet.Candidacy) { c.Calls, c.FailedCalls, c.Gathering = 40, 12, true }, noon, wait, time.Time{}},
 		{"none may fail", func(c *fleet.Candidacy) {
 			c.Calls, c.FailedCalls, c.Release.Settings.Rollout.MaxErrorPercent = 1000, 1, new(0)

@@ -72,8 +72,10 @@ type stage struct {
 	// not know of candidates; none if they are nil.
 	failing func(agent string) *script.Error
 	old     func(agent string) bool
-	life    string   // the incarnation of all agents
-	story   []string // what became of candidates, and when
+	life    string               // the incarnation of all agents
+	lives   map[string]string    // but for these
+	silent  map[string]time.Time // agents that are not heard from then on
+	story   []string             // what became of candidates, and when
 	looks   int
 
 	advance func(ctx context.Context, req registry.AdvanceRequest) (registry.Result, error)
@@ -86,7 +88,7 @@ func play(t *testing.T, agents int, test func(s *stage)) {
 		store := memstore.New()
 		id, _ := store.Fleet(t.Context())
 		s := &stage{
-			t: t, id: id, life: "1", began: time.Now(), log: &lines{}, releases: map[script.Name]script.Release{},
+			t: t, id: id, life: "1", lives: map[string]string{}, silent: map[string]time.Time{}, began: time.Now(), log: &lines{}, releases: map[script.Name]script.Release{},
 			Registry: registry.New(registry.Config{Store: store, Engines: map[string]engine.Checker{"any": anySource{}}, DefaultEngine: "any"}),
 			fleet:    fleet.New(fleet.Config{}),
 		}
@@ -118,7 +120,9 @@ func (s *stage) heard(head script.Revision, releases []script.Release) {
 	s.head = head
 	for _, r := range releases {
 		s.releases[r.Name] = r
-		s.story = append(s.story, s.chapter(&r))
+		if r.Candidate == nil || r.Candidate.Running.IsZero() || r.Candidate.Failed != "" { // that its pause begins is no news
+			s.story = append(s.story, s.chapter(&r))
+		}
 	}
 	s.report()
 }
@@ -138,13 +142,19 @@ func (s *stage) chapter(r *script.Release) string {
 			run++
 		}
 	}
+	if n := len(r.Candidate.Lost); n > 0 {
+		return fmt.Sprintf("%v step %d: %d of %d run %d, %d lost", now, r.Candidate.Step, run, len(s.agents), r.Candidate.Version.Number, n)
+	}
 	return fmt.Sprintf("%v step %d: %d of %d run %d", now, r.Candidate.Step, run, len(s.agents), r.Candidate.Version.Number)
 }
 
 func (s *stage) report() {
 	for _, a := range s.agents {
 		s.sequence++
-		r := fleet.Report{Fleet: s.id, Agent: a, Incarnation: s.life, Sequence: s.sequence, Activated: s.head, Trials: s.trials(a)}
+		if from, silent := s.silent[a]; silent && !time.Now().Before(from) {
+			continue
+		}
+		r := fleet.Report{Fleet: s.id, Agent: a, Incarnation: cmp.Or(s.lives[a], s.life), Sequence: s.sequence, Activated: s.head, Trials: s.trials(a)}
 		if s.failing != nil && s.failing(a) != nil {
 			r.Failures = []fleet.Failure{{Name: route, Revision: s.releases[route].Revision, Err: s.failing(a)}}
 		}
@@ -268,7 +278,7 @@ func careful() *script.Settings {
 		},
 		Rollout: script.Plan{
 			Steps:           []script.Step{{Percent: 10, Pause: time.Minute}, {Percent: 50, Pause: 10 * time.Minute}},
-			MaxErrorPercent: new(5),
+			MaxErrorPercent: new(5), MinCalls: new(0),
 		},
 	}
 }

@@ -11,14 +11,17 @@ import (
 
 // text is all of the release, what it points to included.
 func text(r script.Release) string {
-	candidate, most := r.Candidate, r.Settings.Rollout.MaxErrorPercent
-	r.Candidate, r.Settings.Rollout.MaxErrorPercent = nil, nil
+	candidate, most, least := r.Candidate, r.Settings.Rollout.MaxErrorPercent, r.Settings.Rollout.MinCalls
+	r.Candidate, r.Settings.Rollout.MaxErrorPercent, r.Settings.Rollout.MinCalls = nil, nil, nil
 	s := fmt.Sprintf("%+v", r)
 	if candidate != nil {
 		s += fmt.Sprintf(" candidate %+v", *candidate)
 	}
 	if most != nil {
 		s += fmt.Sprintf(" most %d", *most)
+	}
+	if least != nil {
+		s += fmt.Sprintf(" least %d", *least)
 	}
 	return s
 }
@@ -30,9 +33,11 @@ func tried(cur script.Release, source string) registry.Commit {
 	c.Release.Candidate = &script.Candidate{
 		Version: c.Release.Retained[len(c.Release.Retained)-1],
 		Attempt: 1 << 40, Tries: 3, Step: 1, Threshold: 1 << 31, Percent: 50, Since: at.Add(time.Minute), Failed: "agent-1: no",
+		Running: at.Add(time.Second), Lost: []string{"agent-2"}, Calls: 9, FailedCalls: 2, Before: 3,
 	}
 	c.Release.Settings.Rollout = script.Plan{
-		Steps: []script.Step{{Percent: 10, Pause: 90 * time.Second}, {Percent: 50}}, MaxErrorPercent: new(0),
+		Steps: []script.Step{{Percent: 10, Pause: 90 * time.Second}, {Percent: 50}}, MaxErrorPercent: new(0), MinCalls: new(7),
+		FailureLimit: script.Amount{Count: 2}, Tolerate: script.Amount{Percent: 3}, ProgressDeadline: time.Hour,
 	}
 	c.Release.Candidate.Spec.Config = []byte(`{"of":"the candidate"}`)
 	c.Release.Candidate.Spec.Tests = []script.Test{

@@ -3,6 +3,7 @@ package v1alpha1
 import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
 // Rollout is how a new version comes to the agents.
@@ -20,12 +21,41 @@ type Rollout struct {
 
 	// How many calls of the new version may fail, in percent of all that it gets on the way,
 	// from its first step on. It is given up as soon as more did, after 20 calls at the
-	// earliest; a version that gets fewer in all its steps passes. Each step lasts 10s at
-	// least then. Without it calls are not looked at. It needs steps.
+	// earliest, or after minCalls if that is fewer. Each step lasts 10s at least then. Without
+	// it calls are not looked at. It needs steps.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100
 	MaxErrorPercent *int32 `json:"maxErrorPercent,omitempty"`
+
+	// How many calls of the new version each step takes as evidence before it passes. 20 unless
+	// set; 0 has steps pass without calls. It needs maxErrorPercent.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1000000
+	MinCalls *int32 `json:"minCalls,omitempty"`
+
+	// Of how many lost agents the new version is given up: a number, or a percentage such as
+	// "5%". An agent is lost that ends, restarts or is not heard any more while it is to run the
+	// version, or to test it. One agent unless set, or one percent of the agents.
+	// +optional
+	// +kubebuilder:validation:XIntOrString
+	// +kubebuilder:validation:Pattern=`^([1-9]|[1-4][0-9]|50)%$`
+	FailureLimit *intstr.IntOrString `json:"failureLimit,omitempty"`
+
+	// How many agents may have yet to pass the tests, or to run the version, when the rollout
+	// goes on: a number, or a percentage such as "5%". One percent of the agents unless set.
+	// +optional
+	// +kubebuilder:validation:XIntOrString
+	// +kubebuilder:validation:Pattern=`^([1-9]|[1-4][0-9]|50)%$`
+	Tolerate *intstr.IntOrString `json:"tolerate,omitempty"`
+
+	// How long the new version may wait, beside its pauses, before it is given up, such as 30m;
+	// up to 168h. Without it, it waits for as long as it takes.
+	// +optional
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]+([.][0-9]+)?(ns|us|µs|ms|s|m|h))+$') && duration(self) <= duration('168h')",message="must be a duration up to 168h, such as 30m"
+	ProgressDeadline *string `json:"progressDeadline,omitempty"`
 }
 
 // RolloutStep makes a new version live on some of the agents.

@@ -420,7 +420,16 @@ type Candidate struct {
 	// before registries counted.
 	Tries int32 `protobuf:"varint,8,opt,name=tries,proto3" json:"tries,omitempty"`
 	// Its limits, trigger, config and tests; absent if they are those of the active version.
-	Settings      *Settings `protobuf:"bytes,9,opt,name=settings,proto3" json:"settings,omitempty"`
+	Settings *Settings `protobuf:"bytes,9,opt,name=settings,proto3" json:"settings,omitempty"`
+	// Since when the agents of the step run it; absent until they do.
+	Running *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=running,proto3" json:"running,omitempty"`
+	// Agents that ended, or were not heard any more, while they were to run it or to test it.
+	Lost []string `protobuf:"bytes,11,rep,name=lost,proto3" json:"lost,omitempty"`
+	// Counted by processes of agents that have ended since.
+	Calls       uint64 `protobuf:"varint,12,opt,name=calls,proto3" json:"calls,omitempty"`
+	FailedCalls uint64 `protobuf:"varint,13,opt,name=failed_calls,json=failedCalls,proto3" json:"failed_calls,omitempty"`
+	// All its calls when the step began.
+	CallsBefore   uint64 `protobuf:"varint,14,opt,name=calls_before,json=callsBefore,proto3" json:"calls_before,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -516,6 +525,41 @@ func (x *Candidate) GetSettings() *Settings {
 		return x.Settings
 	}
 	return nil
+}
+
+func (x *Candidate) GetRunning() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Running
+	}
+	return nil
+}
+
+func (x *Candidate) GetLost() []string {
+	if x != nil {
+		return x.Lost
+	}
+	return nil
+}
+
+func (x *Candidate) GetCalls() uint64 {
+	if x != nil {
+		return x.Calls
+	}
+	return 0
+}
+
+func (x *Candidate) GetFailedCalls() uint64 {
+	if x != nil {
+		return x.FailedCalls
+	}
+	return 0
+}
+
+func (x *Candidate) GetCallsBefore() uint64 {
+	if x != nil {
+		return x.CallsBefore
+	}
+	return 0
 }
 
 // The parts of a release that its owner sets as a whole.
@@ -614,8 +658,19 @@ type Plan struct {
 	// The share of the candidate's calls in its steps that may fail, in percent, before it
 	// is given up; absent means that calls are not looked at. It needs steps.
 	MaxErrorPercent *int32 `protobuf:"varint,2,opt,name=max_error_percent,json=maxErrorPercent,proto3,oneof" json:"max_error_percent,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// How many calls of the candidate each step takes as evidence; absent means 20. It needs
+	// max_error_percent.
+	MinCalls *int32 `protobuf:"varint,3,opt,name=min_calls,json=minCalls,proto3,oneof" json:"min_calls,omitempty"`
+	// Of how many lost agents the candidate is given up; absent means one, or one percent.
+	FailureLimit *Amount `protobuf:"bytes,4,opt,name=failure_limit,json=failureLimit,proto3" json:"failure_limit,omitempty"`
+	// How many agents may have yet to pass the tests, or to run the candidate; absent means one
+	// percent.
+	Tolerate *Amount `protobuf:"bytes,5,opt,name=tolerate,proto3" json:"tolerate,omitempty"`
+	// How long the candidate may wait, beside its pauses, before it is given up; absent means for
+	// ever.
+	ProgressDeadline *durationpb.Duration `protobuf:"bytes,6,opt,name=progress_deadline,json=progressDeadline,proto3" json:"progress_deadline,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *Plan) Reset() {
@@ -662,6 +717,87 @@ func (x *Plan) GetMaxErrorPercent() int32 {
 	return 0
 }
 
+func (x *Plan) GetMinCalls() int32 {
+	if x != nil && x.MinCalls != nil {
+		return *x.MinCalls
+	}
+	return 0
+}
+
+func (x *Plan) GetFailureLimit() *Amount {
+	if x != nil {
+		return x.FailureLimit
+	}
+	return nil
+}
+
+func (x *Plan) GetTolerate() *Amount {
+	if x != nil {
+		return x.Tolerate
+	}
+	return nil
+}
+
+func (x *Plan) GetProgressDeadline() *durationpb.Duration {
+	if x != nil {
+		return x.ProgressDeadline
+	}
+	return nil
+}
+
+// A number of agents, or a percentage of them.
+type Amount struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Count         int32                  `protobuf:"varint,1,opt,name=count,proto3" json:"count,omitempty"`
+	Percent       int32                  `protobuf:"varint,2,opt,name=percent,proto3" json:"percent,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Amount) Reset() {
+	*x = Amount{}
+	mi := &file_proto_script_v1_script_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Amount) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Amount) ProtoMessage() {}
+
+func (x *Amount) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_script_v1_script_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Amount.ProtoReflect.Descriptor instead.
+func (*Amount) Descriptor() ([]byte, []int) {
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *Amount) GetCount() int32 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+func (x *Amount) GetPercent() int32 {
+	if x != nil {
+		return x.Percent
+	}
+	return 0
+}
+
 // A part of the agents runs the candidate.
 type Step struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -675,7 +811,7 @@ type Step struct {
 
 func (x *Step) Reset() {
 	*x = Step{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[6]
+	mi := &file_proto_script_v1_script_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -687,7 +823,7 @@ func (x *Step) String() string {
 func (*Step) ProtoMessage() {}
 
 func (x *Step) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[6]
+	mi := &file_proto_script_v1_script_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -700,7 +836,7 @@ func (x *Step) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Step.ProtoReflect.Descriptor instead.
 func (*Step) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{6}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Step) GetPercent() int32 {
@@ -734,7 +870,7 @@ type Test struct {
 
 func (x *Test) Reset() {
 	*x = Test{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[7]
+	mi := &file_proto_script_v1_script_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -746,7 +882,7 @@ func (x *Test) String() string {
 func (*Test) ProtoMessage() {}
 
 func (x *Test) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[7]
+	mi := &file_proto_script_v1_script_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -759,7 +895,7 @@ func (x *Test) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Test.ProtoReflect.Descriptor instead.
 func (*Test) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{7}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Test) GetName() string {
@@ -810,7 +946,7 @@ type Limits struct {
 
 func (x *Limits) Reset() {
 	*x = Limits{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[8]
+	mi := &file_proto_script_v1_script_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -822,7 +958,7 @@ func (x *Limits) String() string {
 func (*Limits) ProtoMessage() {}
 
 func (x *Limits) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[8]
+	mi := &file_proto_script_v1_script_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -835,7 +971,7 @@ func (x *Limits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limits.ProtoReflect.Descriptor instead.
 func (*Limits) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{8}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Limits) GetInstructions() uint64 {
@@ -915,7 +1051,7 @@ type Value struct {
 
 func (x *Value) Reset() {
 	*x = Value{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[9]
+	mi := &file_proto_script_v1_script_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -927,7 +1063,7 @@ func (x *Value) String() string {
 func (*Value) ProtoMessage() {}
 
 func (x *Value) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[9]
+	mi := &file_proto_script_v1_script_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -940,7 +1076,7 @@ func (x *Value) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Value.ProtoReflect.Descriptor instead.
 func (*Value) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{9}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Value) GetTenant() string {
@@ -1016,7 +1152,7 @@ type Tenant struct {
 
 func (x *Tenant) Reset() {
 	*x = Tenant{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[10]
+	mi := &file_proto_script_v1_script_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1028,7 +1164,7 @@ func (x *Tenant) String() string {
 func (*Tenant) ProtoMessage() {}
 
 func (x *Tenant) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[10]
+	mi := &file_proto_script_v1_script_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1041,7 +1177,7 @@ func (x *Tenant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tenant.ProtoReflect.Descriptor instead.
 func (*Tenant) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{10}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Tenant) GetName() string {
@@ -1119,7 +1255,7 @@ type TenantSettings struct {
 
 func (x *TenantSettings) Reset() {
 	*x = TenantSettings{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[11]
+	mi := &file_proto_script_v1_script_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1131,7 +1267,7 @@ func (x *TenantSettings) String() string {
 func (*TenantSettings) ProtoMessage() {}
 
 func (x *TenantSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[11]
+	mi := &file_proto_script_v1_script_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1144,7 +1280,7 @@ func (x *TenantSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TenantSettings.ProtoReflect.Descriptor instead.
 func (*TenantSettings) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{11}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *TenantSettings) GetIsolation() string {
@@ -1235,7 +1371,7 @@ type Trigger struct {
 
 func (x *Trigger) Reset() {
 	*x = Trigger{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[12]
+	mi := &file_proto_script_v1_script_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1247,7 +1383,7 @@ func (x *Trigger) String() string {
 func (*Trigger) ProtoMessage() {}
 
 func (x *Trigger) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[12]
+	mi := &file_proto_script_v1_script_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1260,7 +1396,7 @@ func (x *Trigger) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Trigger.ProtoReflect.Descriptor instead.
 func (*Trigger) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{12}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Trigger) GetEvent() string {
@@ -1297,7 +1433,7 @@ type HistoryEntry struct {
 
 func (x *HistoryEntry) Reset() {
 	*x = HistoryEntry{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[13]
+	mi := &file_proto_script_v1_script_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1309,7 +1445,7 @@ func (x *HistoryEntry) String() string {
 func (*HistoryEntry) ProtoMessage() {}
 
 func (x *HistoryEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[13]
+	mi := &file_proto_script_v1_script_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1322,7 +1458,7 @@ func (x *HistoryEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryEntry.ProtoReflect.Descriptor instead.
 func (*HistoryEntry) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{13}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *HistoryEntry) GetRevision() int64 {
@@ -1438,7 +1574,7 @@ type AuditEntry struct {
 
 func (x *AuditEntry) Reset() {
 	*x = AuditEntry{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[14]
+	mi := &file_proto_script_v1_script_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1450,7 +1586,7 @@ func (x *AuditEntry) String() string {
 func (*AuditEntry) ProtoMessage() {}
 
 func (x *AuditEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[14]
+	mi := &file_proto_script_v1_script_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1463,7 +1599,7 @@ func (x *AuditEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditEntry.ProtoReflect.Descriptor instead.
 func (*AuditEntry) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{14}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *AuditEntry) GetRevision() int64 {
@@ -1589,7 +1725,7 @@ type Source struct {
 
 func (x *Source) Reset() {
 	*x = Source{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[15]
+	mi := &file_proto_script_v1_script_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1601,7 +1737,7 @@ func (x *Source) String() string {
 func (*Source) ProtoMessage() {}
 
 func (x *Source) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[15]
+	mi := &file_proto_script_v1_script_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1614,7 +1750,7 @@ func (x *Source) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Source.ProtoReflect.Descriptor instead.
 func (*Source) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{15}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Source) GetDigest() []byte {
@@ -1650,7 +1786,7 @@ type Error struct {
 
 func (x *Error) Reset() {
 	*x = Error{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[16]
+	mi := &file_proto_script_v1_script_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1662,7 +1798,7 @@ func (x *Error) String() string {
 func (*Error) ProtoMessage() {}
 
 func (x *Error) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[16]
+	mi := &file_proto_script_v1_script_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1675,7 +1811,7 @@ func (x *Error) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Error.ProtoReflect.Descriptor instead.
 func (*Error) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{16}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Error) GetKind() string {
@@ -1756,7 +1892,7 @@ const file_proto_script_v1_script_proto_rawDesc = "" +
 	"\x04note\x18\x02 \x01(\tR\x04note\x120\n" +
 	"\x05since\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x14\n" +
 	"\x05owner\x18\x04 \x01(\tR\x05owner\x12\x1a\n" +
-	"\bdeclared\x18\x05 \x01(\x04R\bdeclared\"\xa0\x02\n" +
+	"\bdeclared\x18\x05 \x01(\x04R\bdeclared\"\xc6\x03\n" +
 	"\tCandidate\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\x04R\aversion\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\x04R\aattempt\x12\x12\n" +
@@ -1766,18 +1902,33 @@ const file_proto_script_v1_script_proto_rawDesc = "" +
 	"\x05since\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x16\n" +
 	"\x06failed\x18\a \x01(\tR\x06failed\x12\x14\n" +
 	"\x05tries\x18\b \x01(\x05R\x05tries\x12;\n" +
-	"\bsettings\x18\t \x01(\v2\x1f.scriptorium.script.v1.SettingsR\bsettings\"\xa2\x02\n" +
+	"\bsettings\x18\t \x01(\v2\x1f.scriptorium.script.v1.SettingsR\bsettings\x124\n" +
+	"\arunning\x18\n" +
+	" \x01(\v2\x1a.google.protobuf.TimestampR\arunning\x12\x12\n" +
+	"\x04lost\x18\v \x03(\tR\x04lost\x12\x14\n" +
+	"\x05calls\x18\f \x01(\x04R\x05calls\x12!\n" +
+	"\ffailed_calls\x18\r \x01(\x04R\vfailedCalls\x12!\n" +
+	"\fcalls_before\x18\x0e \x01(\x04R\vcallsBefore\"\xa2\x02\n" +
 	"\bSettings\x125\n" +
 	"\x06limits\x18\x01 \x01(\v2\x1d.scriptorium.script.v1.LimitsR\x06limits\x128\n" +
 	"\atrigger\x18\x02 \x01(\v2\x1e.scriptorium.script.v1.TriggerR\atrigger\x12\x16\n" +
 	"\x06config\x18\x03 \x01(\fR\x06config\x12#\n" +
 	"\rhistory_limit\x18\x04 \x01(\x05R\fhistoryLimit\x125\n" +
 	"\arollout\x18\x05 \x01(\v2\x1b.scriptorium.script.v1.PlanR\arollout\x121\n" +
-	"\x05tests\x18\x06 \x03(\v2\x1b.scriptorium.script.v1.TestR\x05tests\"\x80\x01\n" +
+	"\x05tests\x18\x06 \x03(\v2\x1b.scriptorium.script.v1.TestR\x05tests\"\xf7\x02\n" +
 	"\x04Plan\x121\n" +
 	"\x05steps\x18\x01 \x03(\v2\x1b.scriptorium.script.v1.StepR\x05steps\x12/\n" +
-	"\x11max_error_percent\x18\x02 \x01(\x05H\x00R\x0fmaxErrorPercent\x88\x01\x01B\x14\n" +
-	"\x12_max_error_percent\"Q\n" +
+	"\x11max_error_percent\x18\x02 \x01(\x05H\x00R\x0fmaxErrorPercent\x88\x01\x01\x12 \n" +
+	"\tmin_calls\x18\x03 \x01(\x05H\x01R\bminCalls\x88\x01\x01\x12B\n" +
+	"\rfailure_limit\x18\x04 \x01(\v2\x1d.scriptorium.script.v1.AmountR\ffailureLimit\x129\n" +
+	"\btolerate\x18\x05 \x01(\v2\x1d.scriptorium.script.v1.AmountR\btolerate\x12F\n" +
+	"\x11progress_deadline\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\x10progressDeadlineB\x14\n" +
+	"\x12_max_error_percentB\f\n" +
+	"\n" +
+	"_min_calls\"8\n" +
+	"\x06Amount\x12\x14\n" +
+	"\x05count\x18\x01 \x01(\x05R\x05count\x12\x18\n" +
+	"\apercent\x18\x02 \x01(\x05R\apercent\"Q\n" +
 	"\x04Step\x12\x18\n" +
 	"\apercent\x18\x01 \x01(\x05R\apercent\x12/\n" +
 	"\x05pause\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x05pause\"b\n" +
@@ -1886,7 +2037,7 @@ func file_proto_script_v1_script_proto_rawDescGZIP() []byte {
 	return file_proto_script_v1_script_proto_rawDescData
 }
 
-var file_proto_script_v1_script_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
+var file_proto_script_v1_script_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
 var file_proto_script_v1_script_proto_goTypes = []any{
 	(*Version)(nil),               // 0: scriptorium.script.v1.Version
 	(*Release)(nil),               // 1: scriptorium.script.v1.Release
@@ -1894,49 +2045,54 @@ var file_proto_script_v1_script_proto_goTypes = []any{
 	(*Candidate)(nil),             // 3: scriptorium.script.v1.Candidate
 	(*Settings)(nil),              // 4: scriptorium.script.v1.Settings
 	(*Plan)(nil),                  // 5: scriptorium.script.v1.Plan
-	(*Step)(nil),                  // 6: scriptorium.script.v1.Step
-	(*Test)(nil),                  // 7: scriptorium.script.v1.Test
-	(*Limits)(nil),                // 8: scriptorium.script.v1.Limits
-	(*Value)(nil),                 // 9: scriptorium.script.v1.Value
-	(*Tenant)(nil),                // 10: scriptorium.script.v1.Tenant
-	(*TenantSettings)(nil),        // 11: scriptorium.script.v1.TenantSettings
-	(*Trigger)(nil),               // 12: scriptorium.script.v1.Trigger
-	(*HistoryEntry)(nil),          // 13: scriptorium.script.v1.HistoryEntry
-	(*AuditEntry)(nil),            // 14: scriptorium.script.v1.AuditEntry
-	(*Source)(nil),                // 15: scriptorium.script.v1.Source
-	(*Error)(nil),                 // 16: scriptorium.script.v1.Error
-	(*timestamppb.Timestamp)(nil), // 17: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 18: google.protobuf.Duration
+	(*Amount)(nil),                // 6: scriptorium.script.v1.Amount
+	(*Step)(nil),                  // 7: scriptorium.script.v1.Step
+	(*Test)(nil),                  // 8: scriptorium.script.v1.Test
+	(*Limits)(nil),                // 9: scriptorium.script.v1.Limits
+	(*Value)(nil),                 // 10: scriptorium.script.v1.Value
+	(*Tenant)(nil),                // 11: scriptorium.script.v1.Tenant
+	(*TenantSettings)(nil),        // 12: scriptorium.script.v1.TenantSettings
+	(*Trigger)(nil),               // 13: scriptorium.script.v1.Trigger
+	(*HistoryEntry)(nil),          // 14: scriptorium.script.v1.HistoryEntry
+	(*AuditEntry)(nil),            // 15: scriptorium.script.v1.AuditEntry
+	(*Source)(nil),                // 16: scriptorium.script.v1.Source
+	(*Error)(nil),                 // 17: scriptorium.script.v1.Error
+	(*timestamppb.Timestamp)(nil), // 18: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 19: google.protobuf.Duration
 }
 var file_proto_script_v1_script_proto_depIdxs = []int32{
-	17, // 0: scriptorium.script.v1.Version.created_at:type_name -> google.protobuf.Timestamp
+	18, // 0: scriptorium.script.v1.Version.created_at:type_name -> google.protobuf.Timestamp
 	0,  // 1: scriptorium.script.v1.Release.active:type_name -> scriptorium.script.v1.Version
 	0,  // 2: scriptorium.script.v1.Release.retained:type_name -> scriptorium.script.v1.Version
 	4,  // 3: scriptorium.script.v1.Release.settings:type_name -> scriptorium.script.v1.Settings
-	17, // 4: scriptorium.script.v1.Release.changed_at:type_name -> google.protobuf.Timestamp
+	18, // 4: scriptorium.script.v1.Release.changed_at:type_name -> google.protobuf.Timestamp
 	3,  // 5: scriptorium.script.v1.Release.candidate:type_name -> scriptorium.script.v1.Candidate
 	2,  // 6: scriptorium.script.v1.Release.hold:type_name -> scriptorium.script.v1.Hold
-	17, // 7: scriptorium.script.v1.Hold.since:type_name -> google.protobuf.Timestamp
-	17, // 8: scriptorium.script.v1.Candidate.since:type_name -> google.protobuf.Timestamp
+	18, // 7: scriptorium.script.v1.Hold.since:type_name -> google.protobuf.Timestamp
+	18, // 8: scriptorium.script.v1.Candidate.since:type_name -> google.protobuf.Timestamp
 	4,  // 9: scriptorium.script.v1.Candidate.settings:type_name -> scriptorium.script.v1.Settings
-	8,  // 10: scriptorium.script.v1.Settings.limits:type_name -> scriptorium.script.v1.Limits
-	12, // 11: scriptorium.script.v1.Settings.trigger:type_name -> scriptorium.script.v1.Trigger
-	5,  // 12: scriptorium.script.v1.Settings.rollout:type_name -> scriptorium.script.v1.Plan
-	7,  // 13: scriptorium.script.v1.Settings.tests:type_name -> scriptorium.script.v1.Test
-	6,  // 14: scriptorium.script.v1.Plan.steps:type_name -> scriptorium.script.v1.Step
-	18, // 15: scriptorium.script.v1.Step.pause:type_name -> google.protobuf.Duration
-	18, // 16: scriptorium.script.v1.Limits.timeout:type_name -> google.protobuf.Duration
-	17, // 17: scriptorium.script.v1.Value.changed_at:type_name -> google.protobuf.Timestamp
-	11, // 18: scriptorium.script.v1.Tenant.settings:type_name -> scriptorium.script.v1.TenantSettings
-	17, // 19: scriptorium.script.v1.Tenant.changed_at:type_name -> google.protobuf.Timestamp
-	8,  // 20: scriptorium.script.v1.TenantSettings.limits:type_name -> scriptorium.script.v1.Limits
-	17, // 21: scriptorium.script.v1.HistoryEntry.time:type_name -> google.protobuf.Timestamp
-	17, // 22: scriptorium.script.v1.AuditEntry.time:type_name -> google.protobuf.Timestamp
-	23, // [23:23] is the sub-list for method output_type
-	23, // [23:23] is the sub-list for method input_type
-	23, // [23:23] is the sub-list for extension type_name
-	23, // [23:23] is the sub-list for extension extendee
-	0,  // [0:23] is the sub-list for field type_name
+	18, // 10: scriptorium.script.v1.Candidate.running:type_name -> google.protobuf.Timestamp
+	9,  // 11: scriptorium.script.v1.Settings.limits:type_name -> scriptorium.script.v1.Limits
+	13, // 12: scriptorium.script.v1.Settings.trigger:type_name -> scriptorium.script.v1.Trigger
+	5,  // 13: scriptorium.script.v1.Settings.rollout:type_name -> scriptorium.script.v1.Plan
+	8,  // 14: scriptorium.script.v1.Settings.tests:type_name -> scriptorium.script.v1.Test
+	7,  // 15: scriptorium.script.v1.Plan.steps:type_name -> scriptorium.script.v1.Step
+	6,  // 16: scriptorium.script.v1.Plan.failure_limit:type_name -> scriptorium.script.v1.Amount
+	6,  // 17: scriptorium.script.v1.Plan.tolerate:type_name -> scriptorium.script.v1.Amount
+	19, // 18: scriptorium.script.v1.Plan.progress_deadline:type_name -> google.protobuf.Duration
+	19, // 19: scriptorium.script.v1.Step.pause:type_name -> google.protobuf.Duration
+	19, // 20: scriptorium.script.v1.Limits.timeout:type_name -> google.protobuf.Duration
+	18, // 21: scriptorium.script.v1.Value.changed_at:type_name -> google.protobuf.Timestamp
+	12, // 22: scriptorium.script.v1.Tenant.settings:type_name -> scriptorium.script.v1.TenantSettings
+	18, // 23: scriptorium.script.v1.Tenant.changed_at:type_name -> google.protobuf.Timestamp
+	9,  // 24: scriptorium.script.v1.TenantSettings.limits:type_name -> scriptorium.script.v1.Limits
+	18, // 25: scriptorium.script.v1.HistoryEntry.time:type_name -> google.protobuf.Timestamp
+	18, // 26: scriptorium.script.v1.AuditEntry.time:type_name -> google.protobuf.Timestamp
+	27, // [27:27] is the sub-list for method output_type
+	27, // [27:27] is the sub-list for method input_type
+	27, // [27:27] is the sub-list for extension type_name
+	27, // [27:27] is the sub-list for extension extendee
+	0,  // [0:27] is the sub-list for field type_name
 }
 
 func init() { file_proto_script_v1_script_proto_init() }
@@ -1951,7 +2107,7 @@ func file_proto_script_v1_script_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_script_v1_script_proto_rawDesc), len(file_proto_script_v1_script_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   17,
+			NumMessages:   18,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -1,0 +1,133 @@
+package scriptorium_test
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/scriptorium-dev/scriptorium/client/registryclient"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// canaries are a registry with three agents, each a process.
+type canaries struct {
+	*mistaken
+	agents map[string]*daemon
+}
+
+func startCanaries(t *testing.T) *canaries {
+	t.Helper()
+	c := &canaries{mistaken: startMistaken(t), agents: map[string]*daemon{}}
+	found(t, "--etcd-endpoints", c.etcd.Endpoint(), "--insecure-plaintext")
+	c.startRegistry()
+	c.awaitPage(c.admin, http.StatusOK, `"ready":true`)
+	for i := range 3 {
+		c.startNamed(fmt.Sprint("node-", i))
+	}
+	await(t, "the registry knows the agents", func() bool {
+		known := 0
+		for a, err := range c.client.Agents(t.Context(), false) {
+			if err == nil && !a.Unknown {
+				known++
+			}
+		}
+		return known == 3
+	})
+	return c
+}
+
+// startNamed starts the agent's process.
+func (c *canaries) startNamed(name string) {
+	dir := filepath.Join(c.dir, name)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		c.t.Fatal(err)
+	}
+	c.agents[name] = run(c.t, "agentd", []string{
+		"--name", name, "--registry", c.registry, "--nats-url", c.nats.URL(), "--admin-address", "",
+		"--socket-dir", dir, "--state-dir", filepath.Join(dir, "state"), "--insecure-unsigned", "--insecure-plaintext",
+	})
+}
+
+// kill ends the agent's process at once.
+func (c *canaries) kill(name string) {
+	_ = c.agents[name].cmd.Process.Kill()
+	_ = c.agents[name].cmd.Wait()
+}
+
+// release returns acme/route once it is as wanted.
+func (c *canaries) release(what string, is func(*script.Release) bool) (r script.Release) {
+	c.t.Helper()
+	await(c.t, what, func() bool {
+		var err error
+		r, err = c.client.Get(c.t.Context(), script.Name{Tenant: "acme", Script: "route"})
+		return err == nil && is(&r)
+	})
+	return r
+}
+
+// try publishes a version that one agent is to run first, for that long, and returns the agent
+// once it does.
+func (c *canaries) try(number int, pause time.Duration) (canary string) {
+	c.t.Helper()
+	if _, err := c.client.Publish(c.t.Context(), registryclient.PublishRequest{
+		Name: script.Name{Tenant: "acme", Script: "route"}, Source: fmt.Appendf(nil, "function handle() return %d end", number),
+		Settings: &script.Settings{Rollout: script.Plan{Steps: []script.Step{{Percent: 30, Pause: pause}, {Percent: 60, Pause: pause}}}},
+		Write:    registryclient.Write{Author: "test"},
+	}); err != nil {
+		c.t.Fatal(err)
+	}
+	r := c.release("the canary runs the version", func(r *script.Release) bool { return r.Candidate != nil && !r.Candidate.Running.IsZero() })
+	for name := range c.agents {
+		if r.RunsOn(name).Number == r.Candidate.Version.Number {
+			canary = name
+		}
+	}
+	return canary
+}
+
+// givenUp waits until the candidate is given up since the agent was lost.
+func (c *canaries) givenUp(canary string, active uint64) {
+	c.t.Helper()
+	r := c.release("the candidate is given up, or live", func(r *script.Release) bool { return r.Candidate == nil || r.Candidate.Failed != "" })
+	if r.Active.Number != active || r.Candidate == nil || r.Candidate.Step != 1 || !strings.HasPrefix(r.Candidate.Failed, canary+": ended, or not heard any more, ") {
+		c.t.Errorf("%s was lost, and the release is %+v with the candidate %+v", canary, r, r.Candidate)
+	}
+}
+
+// TestACanaryThatEnds: a candidate whose agent ends, while it is the only one that runs it, walks
+// no further: whether the process starts again at once, or stays away, or ended while the registry
+// was away itself.
+func TestACanaryThatEnds(t *testing.T) {
+	t.Run("and starts again", func(t *testing.T) {
+		t.Parallel()
+		c := startCanaries(t)
+		c.publish("function handle() return 1 end")
+		canary := c.try(2, time.Hour)
+		c.kill(canary)
+		c.startNamed(canary)
+		c.givenUp(canary, 1)
+	})
+	t.Run("and stays away", func(t *testing.T) {
+		t.Parallel()
+		c := startCanaries(t)
+		c.publish("function handle() return 1 end")
+		canary := c.try(2, time.Second)
+		c.kill(canary)
+		c.givenUp(canary, 1)
+	})
+	t.Run("while the registry is away", func(t *testing.T) {
+		t.Parallel()
+		c := startCanaries(t)
+		c.publish("function handle() return 1 end")
+		canary := c.try(2, time.Hour)
+		c.stop(c.process)
+		c.kill(canary)
+		c.startNamed(canary)
+		c.startRegistry()
+		c.givenUp(canary, 1)
+	})
+}

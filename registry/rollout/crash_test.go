@@ -1,0 +1,109 @@
+package rollout_test
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+var schedules = flag.Int("rollout.schedules", 60, "random schedules of TestCrashingCandidates")
+
+// TestCrashingCandidates: whatever else happens, a candidate that ends its agents walks no further
+// than the step in which it does; and one that does not goes live.
+func TestCrashingCandidates(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	for n := range *schedules {
+		random := rand.New(rand.NewPCG(seed, uint64(n)))
+		ends := n%3 > 0
+		t.Run(fmt.Sprintf("%d of seed %d, ends its agents: %v", n, seed, ends), func(t *testing.T) {
+			play(t, 2+random.IntN(12), func(s *stage) { crash(s, random, ends) })
+		})
+	}
+}
+
+// crash plays one schedule.
+func crash(s *stage, random *rand.Rand, ends bool) {
+	const pause = 30 * time.Second
+	stop := s.conduct()
+	defer func() { stop() }()
+	s.publish(route, "1", nil)
+	s.pass(2 * time.Second)
+	settings := careful()
+	settings.Rollout.Steps = []script.Step{{Percent: 1 + random.IntN(40), Pause: pause}, {Percent: 60, Pause: pause}}
+	s.publish(route, "2", settings)
+
+	started := map[string]time.Time{} // when an agent that runs the candidate began to
+	back := map[string]time.Time{}    // when one that ended starts again
+	// An agent in three gets away with it, but for the first one that runs it.
+	spared := map[string]bool{}
+	for _, agent := range s.agents {
+		spared[agent] = agent != s.canary() && random.IntN(3) == 0
+	}
+	all, life := len(s.agents), 1
+	var loud time.Time // when all agents are heard again
+	for range 10 * 120 {
+		s.pass(500 * time.Millisecond)
+		now := time.Now()
+		if random.IntN(200) == 0 { // another replica leads
+			stop()
+			s.pass(time.Duration(random.IntN(3)) * time.Second)
+			stop = s.conduct()
+		}
+		s.change(func() {
+			switch {
+			case now.After(loud) && len(s.silent) > 0:
+				s.silent = map[string]time.Time{}
+			case now.After(loud) && random.IntN(200) == 0: // NATS is away from most of them, who notice at different times
+				loud = now.Add(5*time.Second + time.Duration(random.IntN(60))*time.Second)
+				for i, agent := range random.Perm(all) {
+					if i <= all/2 || random.IntN(2) == 0 {
+						s.silent[fmt.Sprint("n", agent)] = now.Add(time.Duration(random.Int64N(int64(5 * time.Second))))
+					}
+				}
+			}
+			for agent, at := range back {
+				if !now.Before(at) {
+					delete(back, agent)
+					life++
+					s.agents, s.lives[agent] = append(s.agents, agent), fmt.Sprint("life ", life)
+				}
+			}
+			r := s.releases[route]
+			for _, agent := range slices.Clone(s.agents) {
+				runs := r.Candidate != nil && r.RunsOn(agent).Number == 2
+				if !runs {
+					delete(started, agent)
+					continue
+				}
+				if started[agent].IsZero() {
+					started[agent] = now.Add(time.Duration(random.Int64N(int64(pause - 2*time.Second))))
+				}
+				if ends && !spared[agent] && !now.Before(started[agent]) {
+					delete(started, agent)
+					s.agents = slices.DeleteFunc(slices.Clone(s.agents), func(a string) bool { return a == agent })
+					if random.IntN(3) > 0 {
+						back[agent] = now.Add(time.Duration(random.IntN(20)) * time.Second)
+					}
+				}
+			}
+		})
+	}
+	story, _, _ := s.soFar()
+	further := slices.ContainsFunc(story, func(line string) bool {
+		return strings.Contains(line, " step 2:") || strings.HasSuffix(line, " live 2")
+	})
+	failed := slices.ContainsFunc(story, func(line string) bool { return strings.Contains(line, " failed ") })
+	switch {
+	case ends && (further || !failed && 2*len(s.agents) > all): // while most agents are unknown, nothing is decided
+		s.t.Errorf("it ended its agents, and the story is\n %s", strings.Join(story, "\n "))
+	case !ends && (failed || story[len(story)-1][strings.Index(story[len(story)-1], " "):] != " live 2"):
+		s.t.Errorf("it ended none, and the story is\n %s", strings.Join(story, "\n "))
+	}
+}
