@@ -191,7 +191,7 @@ INTO := .
 .PHONY: generate-kubernetes
 generate-kubernetes: bin/controller-gen
 	bin/controller-gen object paths=./operator/api/... output:object:dir=$(INTO)/operator/api/v1alpha1
-	bin/controller-gen crd paths=./operator/api/... output:crd:dir=$(INTO)/deploy/crd
+	bin/controller-gen crd:allowDangerousTypes=true paths=./operator/api/... output:crd:dir=$(INTO)/deploy/crd
 	bin/controller-gen rbac:roleName=scriptorium-operator,fileName=operator.yaml output:rbac:dir=$(INTO)/deploy/rbac \
 		$(patsubst %,paths=./%/...,$(filter-out operator/bootstrap operator/testenv,$(wildcard operator/*)) internal/operatord)
 	bin/controller-gen rbac:roleName=scriptorium-bootstrap,fileName=bootstrap.yaml output:rbac:dir=$(INTO)/deploy/rbac \

@@ -316,7 +316,7 @@ func (r *Registry) current(ctx context.Context, name script.Name) (script.Releas
 // passOwner reports whether the write goes past the owner of the script. Who owns a script
 // declares what it is to run: a hold overrides that without a change of it.
 func (a writeRequest) passOwner(cur script.Release) (forced bool, err error) {
-	if cur.Owner == "" || cur.Owner == a.Owner || a.bySystem || a.holds() && !a.Force {
+	if cur.Owner == "" || cur.Owner == a.Owner || a.bySystem || a.overrides() && !a.Force {
 		return false, nil
 	}
 	if !a.Force {
@@ -326,10 +326,11 @@ func (a writeRequest) passOwner(cur script.Release) (forced bool, err error) {
 	return true, a.By.Check(access.Admin, a.Name.Tenant)
 }
 
-// holds reports whether the write sets or lifts a hold.
-func (a writeRequest) holds() bool {
+// overrides reports whether the write sets or lifts a hold, or approves a step: that is a person's
+// to decide, whoever owns the script.
+func (a writeRequest) overrides() bool {
 	switch a.change {
-	case script.ChangePin, script.ChangeRollback, script.ChangeHold, script.ChangeRelease:
+	case script.ChangePin, script.ChangeRollback, script.ChangeHold, script.ChangeRelease, script.ChangeApprove:
 		return true
 	}
 	return false
@@ -387,7 +388,7 @@ func rolesFor(cur script.Release, d decision) []access.Role {
 // steers reports whether the change is one of a candidate alone.
 func steers(change script.Change) bool {
 	switch change {
-	case script.ChangeAdvance, script.ChangePromote, script.ChangeAbort, script.ChangeRetry:
+	case script.ChangeAdvance, script.ChangePromote, script.ChangeAbort, script.ChangeRetry, script.ChangeApprove:
 		return true
 	}
 	return false

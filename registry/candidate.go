@@ -101,6 +101,8 @@ func decideSteer(cur script.Release, req SteerRequest, now time.Time) (decision,
 		return decide(cur, chosen(cur, candidate(cur)), script.ChangePromote, w, now), nil
 	case Retry:
 		return decide(cur, begun(cur, candidate(cur), cur.Revision, now), script.ChangeRetry, w, now), nil
+	case Approve:
+		return decideApproval(cur, w, now)
 	case Abort:
 		if !underway(cur) {
 			return unchanged(cur), nil
@@ -111,7 +113,24 @@ func decideSteer(cur script.Release, req SteerRequest, now time.Time) (decision,
 		}
 		return decide(cur, givenUp(cur, why, now), script.ChangeAbort, w, now), nil
 	}
-	return decision{}, script.Errorf(script.Invalid, "steering", "%.80q is none: want %s, %s or %s", string(req.Steering), Promote, Abort, Retry)
+	return decision{}, script.Errorf(script.Invalid, "steering", "%.80q is none: want %s, %s, %s or %s", string(req.Steering), Promote, Abort, Retry, Approve)
+}
+
+// decideApproval decides on the step that the candidate is in: it may go on after it.
+func decideApproval(cur script.Release, w Write, now time.Time) (decision, error) {
+	c, steps := *cur.Candidate, cur.Settings.Rollout.Steps
+	switch {
+	case c.Failed != "":
+		return decision{}, script.Errorf(script.Invalid, "candidate", "version %d of %s was given up: %s", c.Version.Number, cur.Name, c.Failed)
+	case c.Step < 1 || c.Step > len(steps) || !steps[c.Step-1].Approval:
+		return decision{}, script.Errorf(script.Invalid, "candidate", "version %d of %s is in step %d, which needs no approval", c.Version.Number, cur.Name, c.Step)
+	case c.Approved == c.Step:
+		return unchanged(cur), nil
+	}
+	next := cur
+	c.Approved = c.Step
+	next.Candidate = &c
+	return decide(cur, next, script.ChangeApprove, w, now), nil
 }
 
 func mustHaveCandidate(cur script.Release) error {

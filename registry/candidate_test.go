@@ -99,6 +99,10 @@ func TestDecideCandidate(t *testing.T) {
 	triggered.Trigger.Event = "http-request"
 	quicker := both
 	quicker.Limits.Timeout = time.Second
+	asked := both
+	asked.Rollout.Steps = slices.Clone(both.Rollout.Steps)
+	asked.Rollout.Steps[0].Approval = true
+	approved := func(r script.Release) script.Release { r.Candidate.Approved = 1; return r }
 	reworded := script.Settings{Spec: script.Spec{Tests: []script.Test{{Name: "answers", Expect: []byte(`1`)}}}}
 
 	for _, test := range []struct {
@@ -181,6 +185,11 @@ func TestDecideCandidate(t *testing.T) {
 		{"step", trying(2, with(both, state(1, false, 1, 2))), moving(Move{Step: 2, Threshold: 7}), "advance 1 false 2 [1 2] [] 2@3/2"},
 		{"step again", trying(2, with(both, state(1, false, 1, 2))), moving(Move{Step: 1, Threshold: 7}), "INVALID"},
 		{"step again, of other agents", trying(2, with(both, state(1, false, 1, 2))), moving(Move{Step: 1, Threshold: 101}), "INVALID"},
+		{"approved", trying(2, with(asked, state(1, false, 1, 2))), steering(Approve), "approve 1 false 2 [1 2] [] 2@3/1"},
+		{"approved before", approved(trying(2, with(asked, state(1, false, 1, 2)))), steering(Approve), "unchanged"},
+		{"approved, and nobody asked", trying(2, with(both, state(1, false, 1, 2))), steering(Approve), "INVALID"},
+		{"approved, and given up", failed(2, with(asked, state(1, false, 1, 2))), steering(Approve), "INVALID"},
+		{"approved, and there is none", state(1, false, 1), steering(Approve), "NOTFOUND"},
 		{"step runs", trying(2, with(both, state(1, false, 1, 2))), moving(Move{Running: true}), "advance 1 false 2 [1 2] [] 2@3/1"},
 		{"an agent is lost", trying(2, with(both, state(1, false, 1, 2))), moving(Move{Lost: "n1"}), "advance 1 false 2 [1 2] [] 2@3/1"},
 		{"two at once", trying(2, with(both, state(1, false, 1, 2))), moving(Move{Lost: "n1", Running: true}), "INVALID"},

@@ -160,6 +160,28 @@ func TestAPersonHoldsWhatAnOwnerPublishes(t *testing.T) {
 	}
 }
 
+// TestAPersonApproves: a step that waits for an approval waits for a person with the role release,
+// who need not own the script.
+func TestAPersonApproves(t *testing.T) {
+	b := owned(t)
+	plan := script.Settings{Rollout: script.Plan{Steps: []script.Step{{Percent: 10, Approval: true}}}}
+	r := b.publish("three", settings(plan), func(r *registry.PublishRequest) { r.Owner = cr }).Release
+	if _, err := b.advance(r.Revision, registry.Move{Step: 1, Threshold: 1}); err != nil {
+		t.Fatal(err)
+	}
+	w := write(route)
+	w.By = who(t, "ann", "acme", access.Publish)
+	_, err := b.steer(registry.Approve, w)
+	wantKind(t, err, script.Denied, "tenant")
+	w.By = who(t, "ann", "acme", access.Release)
+	approved, err := b.steer(registry.Approve, w)
+	if err != nil || approved.Release.Candidate.Approved != 1 {
+		t.Fatalf("approved: %+v, %v", approved.Release.Candidate, err)
+	}
+	_, err = b.steer(registry.Promote, w)
+	wantKind(t, err, script.Denied, "owner")
+}
+
 // TestHoldsAreExported: a script that is held is so where it is imported.
 func TestHoldsAreExported(t *testing.T) {
 	b := newBench(t)

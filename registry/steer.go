@@ -12,6 +12,7 @@ const (
 	Promote Steering = "promote" // it is live everywhere at once, whatever its tests and steps
 	Abort   Steering = "abort"   // it is given up: what was active before runs everywhere
 	Retry   Steering = "retry"   // it is tested anew, and goes through its steps again
+	Approve Steering = "approve" // it may go on after its step
 )
 
 // SteerRequest asks for a change of a candidate's way.

@@ -364,8 +364,8 @@ func TestImpossibleTrials(t *testing.T) {
 		"settings.tests":                    {Spec: script.Spec{Tests: make([]script.Test, script.MaxTests+1)}},
 		"settings.rollout.steps[1].percent": {Rollout: script.Plan{Steps: []script.Step{{Percent: 5}, {Percent: 5}}}},
 		"settings.rollout.steps[0].pause":   {Rollout: script.Plan{Steps: []script.Step{{Percent: 5, Pause: -1}}}},
-		"settings.rollout.maxErrorPercent":  {Rollout: script.Plan{MaxErrorPercent: new(101)}},
-		"settings.rollout.maxErrorPercent#": {Rollout: script.Plan{MaxErrorPercent: new(5)}},
+		"settings.rollout.maxErrorPercent":  {Rollout: script.Plan{MaxErrorPercent: new(101.0)}},
+		"settings.rollout.maxErrorPercent#": {Rollout: script.Plan{MaxErrorPercent: new(5.0)}},
 		"settings.rollout.steps":            {Rollout: script.Plan{Steps: make([]script.Step, script.MaxSteps+1)}},
 		"settings.tests[0].name#":           {Spec: script.Spec{Tests: []script.Test{{Name: "a\x1b[2J"}}}},
 	} {

@@ -199,6 +199,8 @@ func (r *Registry) Steer(ctx context.Context, req SteerRequest) (Result, error) 
 		change = script.ChangeAbort
 	case Retry:
 		change = script.ChangeRetry
+	case Approve:
+		change = script.ChangeApprove
 	}
 	payload := struct {
 		Steering Steering

@@ -36,6 +36,8 @@ type Candidate struct {
 	Lost []string
 	// Calls and FailedCalls were counted by processes of agents that have ended since.
 	Calls, FailedCalls uint64
+	// Approved is the number of the last step that somebody has approved.
+	Approved int
 	// Before is the number of all its calls when the step began.
 	Before uint64
 	// Failed says why it was given up; "" while it is on its way. Threshold is 0 then.

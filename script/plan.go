@@ -17,7 +17,7 @@ type Plan struct {
 	// MaxErrorPercent is the share of the candidate's calls in its steps that may fail,
 	// in percent, before it is given up; nil means that calls are not looked at. Without
 	// Steps there are none to look at.
-	MaxErrorPercent *int
+	MaxErrorPercent *float64
 	// MinCalls is how many calls of the candidate a step takes as evidence, before it passes and
 	// before MaxErrorPercent is looked at; nil means DefaultMinCalls. Without MaxErrorPercent
 	// calls are not looked at.
@@ -33,8 +33,12 @@ type Plan struct {
 	ProgressDeadline time.Duration
 }
 
-// Amount is a number of agents, or a percentage of them; zero is neither.
-type Amount struct{ Count, Percent int }
+// Amount is a number of agents, or a percentage of them, or None of them; the zero Amount says
+// neither.
+type Amount struct {
+	Count, Percent int
+	None           bool
+}
 
 // ParseAmount reads "3", or "5%"; field is its path, such as "spec.rollout.tolerate".
 func ParseAmount(field, text string) (Amount, error) {
@@ -45,6 +49,8 @@ func ParseAmount(field, text string) (Amount, error) {
 		return Amount{}, Errorf(Invalid, field, "%.80q is neither a number of agents, such as 3, nor a percentage of them, such as 5%%", text)
 	case percent:
 		return Amount{Percent: n}, nil
+	case n == 0:
+		return Amount{None: true}, nil
 	}
 	return Amount{Count: n}, nil
 }
@@ -91,6 +97,8 @@ type Step struct {
 	Percent int // of the agents, rounded up; grows from step to step
 	// Pause is how long the step lasts at least, from when the agents were chosen.
 	Pause time.Duration
+	// Approval: the step passes only once somebody approves it.
+	Approval bool
 }
 
 // Bounds of a plan.
@@ -124,8 +132,8 @@ func (p Plan) Validate(field string) error {
 	}
 	switch m := p.MaxErrorPercent; {
 	case m == nil:
-	case *m < 0 || *m > 100:
-		return Errorf(Invalid, field+".maxErrorPercent", "%d is not between 0 and 100", *m)
+	case !(*m >= 0 && *m <= 100): // nor not a number
+		return Errorf(Invalid, field+".maxErrorPercent", "%v is not between 0 and 100", *m)
 	case len(p.Steps) == 0:
 		return Errorf(Invalid, field+".maxErrorPercent", "needs steps: only while some of the agents run the new version are its calls looked at")
 	}
@@ -158,6 +166,8 @@ func (p Plan) validateEvidence(field string) error {
 func (a Amount) validate(field string, least, most int) error {
 	switch {
 	case a.IsZero():
+	case a.None && (least > 0 || a.Count != 0 || a.Percent != 0):
+		return Errorf(Invalid, field, "0 is not between %d and %d agents", least, most)
 	case a.Percent < 0 || a.Percent > 50:
 		return Errorf(Invalid, field, "%d %% is not between 1 %% and 50 %%", a.Percent)
 	case a.Percent == 0 && (a.Count < least || a.Count > most):
@@ -185,7 +195,7 @@ func (p Plan) Equal(q Plan) bool {
 		p.Tolerate == q.Tolerate && p.ProgressDeadline == q.ProgressDeadline && slices.Equal(p.Steps, q.Steps)
 }
 
-func sameNumber(a, b *int) bool {
+func sameNumber[N int | float64](a, b *N) bool {
 	if a == nil || b == nil {
 		return a == b
 	}

@@ -142,6 +142,7 @@ const (
 	ChangePromote Change = "promote" // a candidate is the active version now
 	ChangeAbort   Change = "abort"   // a candidate is given up
 	ChangeRetry   Change = "retry"   // a candidate is tried again
+	ChangeApprove Change = "approve" // a candidate may go on after its step
 
 	ChangePut       Change = "put"       // of a value
 	ChangeRemove    Change = "remove"    // of a value

@@ -85,7 +85,7 @@ func TestParseFull(t *testing.T) {
 		HistoryLimit: 3,
 		Rollout: script.Plan{
 			Steps:           []script.Step{{Percent: 10, Pause: 10 * time.Minute}, {Percent: 50}},
-			MaxErrorPercent: new(0),
+			MaxErrorPercent: new(0.0),
 		},
 	}
 	if d := cmp.Diff(want, *p.Settings); d != "" {
@@ -202,7 +202,7 @@ func TestParseFaults(t *testing.T) {
 			"m.yaml:10:18: spec.rollout.steps[1].stop: is not a field; the fields here are percent, pause",
 			`m.yaml:11:27: spec.rollout.steps[2].pause: "soon" is not a duration`,
 			"m.yaml:12:7: spec.rollout.steps[3]: is the number 4, want fields: percent, pause",
-			`m.yaml:13:22: spec.rollout.maxErrorPercent: is the text "5", want a whole number`,
+			`m.yaml:13:22: spec.rollout.maxErrorPercent: is the text "5", want a number of percent`,
 		}},
 		{"steps that go back", spec("  source: return 1\n  rollout:\n    steps:\n    - {percent: 5}\n    - {percent: 5}\n"), []string{
 			"m.yaml:10:17: spec.rollout.steps[1].percent: 5 is not more than that of the step before, 5",

@@ -16,7 +16,7 @@ import (
 // The fields of what a new version goes through before it is live.
 var (
 	rolloutFields = []string{"steps", "maxErrorPercent", "minCalls", "failureLimit", "tolerate", "progressDeadline"}
-	stepFields    = []string{"percent", "pause"}
+	stepFields    = []string{"percent", "pause", "approval"}
 	testFields    = []string{"name", "request", "expect", "error"}
 )
 
@@ -36,7 +36,7 @@ func (d *decoder) rollout(n *yaml.Node) script.Plan {
 	before := len(d.faults)
 	var plan script.Plan
 	if most := fields["maxErrorPercent"]; most != nil {
-		plan.MaxErrorPercent = new(d.whole(most, rolloutField+".maxErrorPercent", "percent"))
+		plan.MaxErrorPercent = new(d.percent(most, rolloutField+".maxErrorPercent"))
 	}
 	if least := fields["minCalls"]; least != nil {
 		plan.MinCalls = new(d.whole(least, rolloutField+".minCalls", "calls"))
@@ -69,6 +69,7 @@ func (d *decoder) step(n *yaml.Node, path string) (s script.Step) {
 	if pause := fields["pause"]; pause != nil {
 		s.Pause = d.pause(pause, path+".pause")
 	}
+	s.Approval = d.boolean(fields["approval"], path+".approval", false)
 	return s
 }
 
@@ -77,6 +78,15 @@ func (d *decoder) whole(n *yaml.Node, field, of string) int {
 	var v int
 	if !isScalar(n, "!!int") || n.Decode(&v) != nil {
 		d.fault(n, field, "is %s, want a whole number of %s", describe(n), of)
+	}
+	return v
+}
+
+// percent returns a number, which may have decimals; its bounds are the plan's.
+func (d *decoder) percent(n *yaml.Node, field string) float64 {
+	var v float64
+	if !isScalar(n, "!!int") && !isScalar(n, "!!float") || n.Decode(&v) != nil {
+		d.fault(n, field, "is %s, want a number of percent, such as 5 or 0.1", describe(n))
 	}
 	return v
 }

@@ -94,6 +94,9 @@ type Trials struct {
 	WaitingFor []string // at most five
 	// WaitingWhy is what holds up the first of those, if it says so; else "".
 	WaitingWhy string
+	// Why is what the rollout waits for, in words; "" if its next move is due, and of a registry
+	// that is older than this field.
+	Why string
 }
 
 // Waiting returns how many connected agents have yet to say that they activated
@@ -232,7 +235,7 @@ func toFleetStatus(m *registryv1.FleetStatus) (FleetStatus, error) {
 			st.Trials = &Trials{
 				Passed: int(trials.GetPassed()), Failed: int(trials.GetFailed()), Running: int(trials.GetRunning()),
 				Calls: trials.GetCalls(), FailedCalls: trials.GetFailedCalls(),
-				Waiting: int(trials.GetWaiting()), WaitingFor: trials.GetWaitingFor(), WaitingWhy: trials.GetWaitingWhy(),
+				Waiting: int(trials.GetWaiting()), WaitingFor: trials.GetWaitingFor(), WaitingWhy: trials.GetWaitingWhy(), Why: trials.GetWhy(),
 			}
 		}
 		if u := s.GetUnreadable(); u != nil {

@@ -180,6 +180,7 @@ const (
 	Promote = Steering(registryv1.Steering_STEERING_PROMOTE) // live everywhere at once, whatever its tests and steps
 	Abort   = Steering(registryv1.Steering_STEERING_ABORT)   // given up: what was active before runs everywhere
 	Retry   = Steering(registryv1.Steering_STEERING_RETRY)   // tested anew, and through its steps again
+	Approve = Steering(registryv1.Steering_STEERING_APPROVE) // may go on after its step, which waits for that
 )
 
 // Steer changes the way of a script's candidate: of that version, or of whichever there is

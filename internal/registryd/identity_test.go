@@ -118,7 +118,7 @@ func TestImpossibleStatus(t *testing.T) {
 	crew.joins(t, c)
 	fleet := found(t, cfg)
 	c.publish(t, "route", "return 1")
-	five := 5
+	five := 5.0
 	if _, err := c.Publish(t.Context(), &registryv1.PublishRequest{
 		Tenant: "acme", Author: "ann", Name: "route", Source: []byte("return 2"),
 		Settings: wire.FromSettings(script.Settings{Rollout: script.Plan{

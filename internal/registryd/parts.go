@@ -36,7 +36,10 @@ func (d *Daemon) start(ctx, life context.Context, cfg Config) error {
 		return noFleet
 	}
 	m := newMetrics()
-	d.fleet = fleet.New(fleet.Config{Converged: m.took, Activated: m.activated, TombstonesFor: cfg.TombstoneRetention})
+	d.fleet = fleet.New(fleet.Config{
+		Why:       func(c fleet.Candidacy) string { return rollout.Next(c, time.Now()).Why },
+		Converged: m.took, Activated: m.activated, TombstonesFor: cfg.TombstoneRetention,
+	})
 	var err error
 	d.sessions = session.New(d.store, d.secure.sealer, nil, cfg.Log)
 	d.fan, err = fanout.Connect(fanout.Config{

@@ -39,11 +39,13 @@ type trialsView struct {
 	Waiting    int      `json:"waiting"`
 	WaitingFor []string `json:"waitingFor,omitempty"`
 	WaitingWhy string   `json:"waitingWhy,omitempty"`
+	// Why is what the rollout waits for, in words.
+	Why string `json:"why,omitempty"`
 }
 
 type planView struct {
 	Steps           []stepView `json:"steps,omitempty"`
-	MaxErrorPercent *int       `json:"maxErrorPercent,omitempty"`
+	MaxErrorPercent *float64   `json:"maxErrorPercent,omitempty"`
 	MinCalls        *int       `json:"minCalls,omitempty"`
 	FailureLimit    string     `json:"failureLimit,omitempty"` // "3", or "5 %" of the agents
 	Tolerate        string     `json:"tolerate,omitempty"`
@@ -53,6 +55,7 @@ type planView struct {
 type stepView struct {
 	Percent      int     `json:"percent"`
 	PauseSeconds float64 `json:"pauseSeconds"`
+	Approval     bool    `json:"approval,omitempty"`
 }
 
 type testView struct {
@@ -83,7 +86,7 @@ func viewOfTrials(t *registryclient.Trials) *trialsView {
 	}
 	return &trialsView{
 		Passed: t.Passed, Failed: t.Failed, Running: t.Running, Calls: t.Calls, FailedCalls: t.FailedCalls,
-		Waiting: t.Waiting, WaitingFor: t.WaitingFor, WaitingWhy: t.WaitingWhy,
+		Waiting: t.Waiting, WaitingFor: t.WaitingFor, WaitingWhy: t.WaitingWhy, Why: t.Why,
 	}
 }
 
@@ -99,7 +102,7 @@ func viewOfPlan(p script.Plan) *planView {
 		v.Tolerate = p.Tolerate.String()
 	}
 	for _, s := range p.Steps {
-		v.Steps = append(v.Steps, stepView{Percent: s.Percent, PauseSeconds: s.Pause.Seconds()})
+		v.Steps = append(v.Steps, stepView{Percent: s.Percent, PauseSeconds: s.Pause.Seconds(), Approval: s.Approval})
 	}
 	return v
 }

@@ -81,6 +81,7 @@ var failing = map[string]string{
 	"rollout promote": "acme/route 2",
 	"rollout abort":   "acme/route",
 	"rollout retry":   "acme/route",
+	"rollout approve": "acme/route",
 	"enable":          "acme/route",
 	"disable":         "acme/route",
 	"owner":           "acme/route",

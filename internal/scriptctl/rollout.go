@@ -27,7 +27,7 @@ With VERSION, nothing changes if another version is the candidate by now.`
 func (a *app) rolloutCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rollout",
-		Short: "Show, promote, abort or retry a new version that is tested or rolled out",
+		Short: "Show, approve, promote, abort or retry a new version that is tested or rolled out",
 		Long:  rolloutLong,
 		Example: `  scriptctl rollout status acme/route
   scriptctl rollout abort acme/route --note "carts were lost"
@@ -41,6 +41,8 @@ func (a *app) rolloutCommand() *cobra.Command {
 			"Abort makes all agents run the active version again. The version stays the candidate:\nyou can retry or promote it. State the reason with --note. Limits and config that were\npublished with it stay: they belong to the script, not to the version."),
 		a.steerCommand(registryclient.Retry, "retry", "Start the candidate again, with its tests and from its first step",
 			"Retry starts the candidate again, also a failed one. Its tests run on every agent, and\nit goes through all steps."),
+		a.steerCommand(registryclient.Approve, "approve", "Let the candidate go on after a step that needs an approval",
+			"Approve lets the candidate go on when its step is over. A step needs that if the manifest\nsays \"approval: true\". State the reason with --note."),
 	)
 	return cmd
 }
@@ -55,7 +57,7 @@ func (a *app) steerCommand(s registryclient.Steering, use, short, long string) *
 			if err != nil {
 				return err
 			}
-			f.wait.anyCandidate = s == registryclient.Abort
+			f.wait.anyCandidate = s == registryclient.Abort || s == registryclient.Approve
 			return a.apply(cmd.Context(), name, &f, func(ctx context.Context, c *registryclient.Client, n script.Name, w registryclient.Write) (script.Release, bool, error) {
 				if version == 0 {
 					if version, err = candidateNow(ctx, c, n); err != nil {
@@ -187,6 +189,9 @@ func (v *candidacyView) rows(s *registryclient.ScriptStatus) [][]string {
 	if len(c.Lost) > 0 {
 		rows = append(rows, []string{"lost:", plain(strings.Join(c.Lost, ", "))})
 	}
+	if t.Why != "" {
+		rows = append(rows, []string{"waits:", plain(t.Why)})
+	}
 	if t.Waiting > 0 {
 		rows = append(rows, []string{"waits for:", plain(waitingText(t))})
 	}
@@ -204,10 +209,13 @@ func stepsText(p script.Plan) string {
 		if s.Pause > 0 {
 			steps[i] += " for " + wholeDuration(s.Pause)
 		}
+		if s.Approval {
+			steps[i] += " until it is approved"
+		}
 	}
 	text := strings.Join(steps, ", ")
 	if p.MaxErrorPercent != nil {
-		text += fmt.Sprintf("; at most %d %% of the calls may fail", *p.MaxErrorPercent)
+		text += fmt.Sprintf("; at most %v %% of the calls may fail", *p.MaxErrorPercent)
 	}
 	if p.ProgressDeadline > 0 {
 		text += "; given up after " + wholeDuration(p.ProgressDeadline) + " without progress"

@@ -47,7 +47,7 @@ func inStep(n int) func(*script.Candidate) {
 
 // counting has the release's candidate be given up if calls of it fail.
 func counting(r *script.Release) *script.Release {
-	r.Settings.Rollout.MaxErrorPercent = new(5)
+	r.Settings.Rollout.MaxErrorPercent = new(5.0)
 	return r
 }
 

@@ -147,8 +147,8 @@ func TestDecide(t *testing.T) {
 			kind: controller.Publish, says: []controller.Change{controller.Configured},
 		},
 		{
-			name: "the same plan", want: func(w *spec.Wanted) { w.Settings.Rollout.MaxErrorPercent = new(5) },
-			have: func(r *script.Release) { r.Settings.Rollout.MaxErrorPercent = new(5) },
+			name: "the same plan", want: func(w *spec.Wanted) { w.Settings.Rollout.MaxErrorPercent = new(5.0) },
+			have: func(r *script.Release) { r.Settings.Rollout.MaxErrorPercent = new(5.0) },
 			kind: controller.Keep,
 		},
 		{
@@ -323,7 +323,7 @@ func TestDecideNamesTheSettings(t *testing.T) {
 			Tests:   []script.Test{{Name: "a"}},
 		},
 		HistoryLimit: 3,
-		Rollout:      script.Plan{MaxErrorPercent: new(5)},
+		Rollout:      script.Plan{MaxErrorPercent: new(5.0)},
 	}
 	got := controller.Decide(controller.Situation{Want: &want, Owner: owner, Have: new(has()), Allowed: true, Bounded: true}).Configured
 	if all := []string{"limits", "trigger", "config", "revisionHistoryLimit", "rollout", "tests"}; !slices.Equal(got, all) {

@@ -21,14 +21,14 @@ func (r *reader) plan(field string, rollout *v1alpha1.Rollout) script.Plan {
 	var p script.Plan
 	before := len(r.faults)
 	for i, s := range rollout.Steps {
-		step := script.Step{Percent: int(s.Percent)}
+		step := script.Step{Percent: int(s.Percent), Approval: s.Approval}
 		if s.Pause != nil {
 			step.Pause = r.pause(fmt.Sprintf("%s.steps[%d].pause", field, i), *s.Pause)
 		}
 		p.Steps = append(p.Steps, step)
 	}
 	if rollout.MaxErrorPercent != nil {
-		p.MaxErrorPercent = new(int(*rollout.MaxErrorPercent))
+		p.MaxErrorPercent = new(*rollout.MaxErrorPercent)
 	}
 	if rollout.MinCalls != nil {
 		p.MinCalls = new(int(*rollout.MinCalls))

@@ -36,9 +36,9 @@ func TestRolloutFaults(t *testing.T) {
 		"spec.rollout.steps[0].percent: 0 is not between 1 and 99; after the last step all agents run the version": func(s *v1alpha1.LuaScriptSpec) { s.Rollout = steps(0) },
 		"spec.rollout.steps[1].percent: 10 is not more than that of the step before, 10":                           func(s *v1alpha1.LuaScriptSpec) { s.Rollout = steps(10, 10) },
 		"spec.rollout.steps: 11 are too many: at most 10 are allowed":                                              func(s *v1alpha1.LuaScriptSpec) { s.Rollout = steps(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11) },
-		"spec.rollout.maxErrorPercent: 101 is not between 0 and 100":                                               func(s *v1alpha1.LuaScriptSpec) { s.Rollout = &v1alpha1.Rollout{MaxErrorPercent: new(int32(101))} },
+		"spec.rollout.maxErrorPercent: 101 is not between 0 and 100":                                               func(s *v1alpha1.LuaScriptSpec) { s.Rollout = &v1alpha1.Rollout{MaxErrorPercent: new(101.0)} },
 		"spec.rollout.maxErrorPercent: needs steps: only while some of the agents run the new version are its calls looked at": func(s *v1alpha1.LuaScriptSpec) {
-			s.Rollout = &v1alpha1.Rollout{MaxErrorPercent: new(int32(5))}
+			s.Rollout = &v1alpha1.Rollout{MaxErrorPercent: new(5.0)}
 		},
 		`spec.rollout.steps[0].pause: "soon" is not a duration: want a number and a unit, such as 10m; ` +
 			`spec.rollout.steps[1].pause: "1d" is not a duration: want a number and a unit, such as 10m`: func(s *v1alpha1.LuaScriptSpec) {
@@ -77,7 +77,7 @@ func TestRolloutFaults(t *testing.T) {
 func TestTheRegistryKeepsItAsItIs(t *testing.T) {
 	for _, change := range []func(*v1alpha1.LuaScriptSpec){
 		func(s *v1alpha1.LuaScriptSpec) { s.Rollout, s.Tests = &v1alpha1.Rollout{}, []v1alpha1.Test{} },
-		func(s *v1alpha1.LuaScriptSpec) { s.Rollout = steps(5); s.Rollout.MaxErrorPercent = new(int32(0)) },
+		func(s *v1alpha1.LuaScriptSpec) { s.Rollout = steps(5); s.Rollout.MaxErrorPercent = new(0.0) },
 		func(s *v1alpha1.LuaScriptSpec) {
 			s.Rollout = steps(1, 99)
 			s.Rollout.Steps[0].Pause = new("168h")

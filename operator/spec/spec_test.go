@@ -64,7 +64,7 @@ func TestWanted(t *testing.T) {
 				ls.Spec.Config = config(`{"b": [1, 12345678901234567890], "a": "<&>"}`)
 				ls.Spec.Rollout = &v1alpha1.Rollout{
 					Steps:           []v1alpha1.RolloutStep{{Percent: 10, Pause: new("1h30m")}, {Percent: 50}, {Percent: 99, Pause: new("0s")}},
-					MaxErrorPercent: new(int32(0)),
+					MaxErrorPercent: new(0.0),
 				}
 				ls.Spec.Tests = []v1alpha1.Test{
 					{Name: "an object", Request: config(`{"b":  1, "a": {"d": "<&>", "c": null}}`), Expect: config(`[ 1.50, {"b": 1, "a": 2} ]`)},
@@ -97,7 +97,7 @@ func TestWanted(t *testing.T) {
 					HistoryLimit: 3,
 					Rollout: script.Plan{
 						Steps:           []script.Step{{Percent: 10, Pause: 90 * time.Minute}, {Percent: 50}, {Percent: 99}},
-						MaxErrorPercent: new(0),
+						MaxErrorPercent: new(0.0),
 					},
 				}
 			},

@@ -36,7 +36,7 @@ func reworded(s *spec) {
 
 // inSteps is a plan whose steps last for so long each, or for ten seconds if that is less.
 func inSteps(pause string, percents ...int32) *v1alpha1.Rollout {
-	r := &v1alpha1.Rollout{MaxErrorPercent: new(int32(5))}
+	r := &v1alpha1.Rollout{MaxErrorPercent: new(5.0)}
 	for _, percent := range percents {
 		r.Steps = append(r.Steps, v1alpha1.RolloutStep{Percent: percent, Pause: &pause})
 	}

@@ -17,7 +17,7 @@ func warnOfRollout(s *script.Settings) (warnings admission.Warnings) {
 	}
 	for i, step := range s.Rollout.Steps {
 		switch {
-		case step.Pause > 0:
+		case step.Pause > 0 || step.Approval:
 		case s.Rollout.MaxErrorPercent != nil && s.Rollout.Calls() == 0:
 			warnings = append(warnings, fmt.Sprintf("spec.rollout.steps[%d].pause: without one the step is over after 10s, and minCalls of 0 has it pass without any call", i))
 		case s.Rollout.MaxErrorPercent != nil: // calls are the evidence

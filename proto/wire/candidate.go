@@ -1,6 +1,8 @@
 package wire
 
 import (
+	"math"
+
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	scriptv1 "github.com/scriptorium-dev/scriptorium/proto/script/v1"
@@ -27,6 +29,7 @@ func fromCandidate(r *script.Release) *scriptv1.Candidate {
 		Calls:       c.Calls,
 		FailedCalls: c.FailedCalls,
 		CallsBefore: c.Before,
+		Approved:    int32(c.Approved), //nolint:gosec // at most MaxSteps
 	}
 	if !c.Spec.Equal(r.Settings.Spec) {
 		m.Settings = FromSettings(script.Settings{Spec: c.Spec})
@@ -67,6 +70,7 @@ func toCandidate(m *scriptv1.Candidate, r *script.Release) (*script.Candidate, e
 		Calls:       m.GetCalls(),
 		FailedCalls: m.GetFailedCalls(),
 		Before:      m.GetCallsBefore(),
+		Approved:    int(m.GetApproved()),
 	}, nil
 }
 
@@ -82,10 +86,10 @@ func fromPlan(p script.Plan) *scriptv1.Plan {
 		m.ProgressDeadline = durationpb.New(p.ProgressDeadline)
 	}
 	if p.MaxErrorPercent != nil {
-		m.MaxErrorPercent = new(int32(*p.MaxErrorPercent))
+		m.MaxErrorPercent, m.MaxError = new(int32(math.Ceil(*p.MaxErrorPercent))), new(*p.MaxErrorPercent)
 	}
 	for _, s := range p.Steps {
-		step := &scriptv1.Step{Percent: int32(s.Percent)}
+		step := &scriptv1.Step{Percent: int32(s.Percent), Approval: s.Approval}
 		if s.Pause != 0 {
 			step.Pause = durationpb.New(s.Pause)
 		}
@@ -100,7 +104,10 @@ func toPlan(m *scriptv1.Plan) (script.Plan, error) {
 		return p, nil
 	}
 	if m.MaxErrorPercent != nil {
-		p.MaxErrorPercent = new(int(m.GetMaxErrorPercent()))
+		p.MaxErrorPercent = new(float64(m.GetMaxErrorPercent())) // of an older registry
+	}
+	if m.MaxError != nil {
+		p.MaxErrorPercent = new(m.GetMaxError())
 	}
 	if m.MinCalls != nil {
 		p.MinCalls = new(int(m.GetMinCalls()))
@@ -118,7 +125,7 @@ func toPlan(m *scriptv1.Plan) (script.Plan, error) {
 				return script.Plan{}, script.Errorf(script.Invalid, "rollout.steps.pause", "%v", err)
 			}
 		}
-		p.Steps = append(p.Steps, script.Step{Percent: int(s.GetPercent()), Pause: s.GetPause().AsDuration()})
+		p.Steps = append(p.Steps, script.Step{Percent: int(s.GetPercent()), Pause: s.GetPause().AsDuration(), Approval: s.GetApproval()})
 	}
 	return p, nil
 }
@@ -127,11 +134,11 @@ func fromAmount(a script.Amount) *scriptv1.Amount {
 	if a.IsZero() {
 		return nil
 	}
-	return &scriptv1.Amount{Count: int32(a.Count), Percent: int32(a.Percent)} //nolint:gosec // a plan that is valid
+	return &scriptv1.Amount{Count: int32(a.Count), Percent: int32(a.Percent), None: a.None} //nolint:gosec // a plan that is valid
 }
 
 func toAmount(m *scriptv1.Amount) script.Amount {
-	return script.Amount{Count: int(m.GetCount()), Percent: int(m.GetPercent())}
+	return script.Amount{Count: int(m.GetCount()), Percent: int(m.GetPercent()), None: m.GetNone()}
 }
 
 func fromTests(tests []script.Test) []*scriptv1.Test {

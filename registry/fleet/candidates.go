@@ -21,6 +21,7 @@ type Trials struct {
 	Waiting    int
 	WaitingFor []string // at most MaxWaitingFor, in order
 	WaitingWhy string   // at most 200 bytes or so
+	Why        string   // what the rollout waits for, as Config.Why says it
 }
 
 // Candidacy is how far a candidate that is on its way has come on the connected agents

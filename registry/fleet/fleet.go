@@ -53,6 +53,9 @@ type Config struct {
 	MaxMemory int
 	// TombstonesFor is how long a deleted script has a status; 24 h if 0.
 	TombstonesFor time.Duration
+	// Why says what a candidate that is on its way waits for, "" if its next move is due; nil if
+	// nobody knows. It is called with the fleet locked and must not call back.
+	Why func(Candidacy) string
 	// Activated, if not nil, is called with the time that a release took to become active on
 	// an agent; and Converged with each release that converged, and the time that this took.
 	// Both are called with the fleet locked and must not call back.
@@ -136,6 +139,9 @@ func New(cfg Config) *Fleet {
 	cfg.MaxMemory = cmp.Or(cfg.MaxMemory, 64<<20)
 	if cfg.Clock == nil {
 		cfg.Clock = time.Now
+	}
+	if cfg.Why == nil {
+		cfg.Why = func(Candidacy) string { return "" }
 	}
 	if cfg.Activated == nil {
 		cfg.Activated = func(time.Duration) {}

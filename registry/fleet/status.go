@@ -186,6 +186,9 @@ func (f *Fleet) scriptStatus(p *progress, all *survey) ScriptStatus {
 		s.Active = f.active(p, s.Trials.Running)
 		s.Trials.Waiting, s.Trials.WaitingFor = f.waiting(p, c, all)
 		s.Trials.WaitingWhy = f.waitingWhy(p, c, s.Trials.WaitingFor)
+		if f.moves(p) {
+			s.Trials.Why = f.cfg.Why(f.candidacy(c, p, all))
+		}
 	}
 	if s.Converged {
 		if p.rollout != nil {

@@ -121,6 +121,9 @@ func inStep(c fleet.Candidacy, plan *script.Plan, now time.Time) (_ Decision, la
 	if calls, least := c.Calls-min(c.Calls, candidate.Before), plan.Calls(); calls < least {
 		return wait("%d of the %d calls that step %d takes as evidence (minCalls)", calls, least, candidate.Step), true
 	}
+	if plan.Steps[candidate.Step-1].Approval && candidate.Approved < candidate.Step {
+		return wait("step %d needs an approval: scriptctl rollout approve %s", candidate.Step, c.Release.Name), true
+	}
 	return Decision{}, false
 }
 
@@ -149,10 +152,10 @@ func lost(c fleet.Candidacy, limit int) string {
 // tooManyErrors says why the candidate's calls fail too often; "" if they do not.
 func tooManyErrors(c fleet.Candidacy, plan *script.Plan) string {
 	most := plan.MaxErrorPercent
-	if most == nil || c.Calls < tellingCalls(plan) || c.FailedCalls*100 <= c.Calls*uint64(*most) {
+	if most == nil || c.Calls < tellingCalls(plan) || float64(c.FailedCalls)*100 <= float64(c.Calls)**most {
 		return ""
 	}
-	return fmt.Sprintf("%d of %d calls failed (%.3g %%), at most %d %% may", c.FailedCalls, c.Calls, 100*float64(c.FailedCalls)/float64(c.Calls), *most)
+	return fmt.Sprintf("%d of %d calls failed (%.3g %%), at most %v %% may", c.FailedCalls, c.Calls, 100*float64(c.FailedCalls)/float64(c.Calls), *most)
 }
 
 // tellingCalls is from how many calls on it is looked at how many of them fail: no fewer than a

@@ -28,7 +28,7 @@ func candidacy() fleet.Candidacy {
 			Name: route, Revision: 20, Active: active, Latest: 2, Enabled: true, Retained: []script.Version{active, next},
 			Candidate: &script.Candidate{Version: next, Spec: script.Spec{Tests: []script.Test{{Name: "it works"}}}, Attempt: 11, Step: 1, Threshold: 1 << 30, Percent: 25, Since: noon, Running: noon},
 			Settings: script.Settings{
-				Rollout: script.Plan{Steps: []script.Step{{Percent: 25, Pause: time.Minute}, {Percent: 50}}, MaxErrorPercent: new(5), MinCalls: new(0)},
+				Rollout: script.Plan{Steps: []script.Step{{Percent: 25, Pause: time.Minute}, {Percent: 50}}, MaxErrorPercent: new(5.0), MinCalls: new(0)},
 			},
 		},
 		Known: 10, Followers: 10, Activated: 10, Passed: 10, Members: 3, Running: 3, Confirmed: 3,
@@ -84,6 +84,13 @@ func TestNext(t *testing.T) {
 		{"calls are evidence", func(c *fleet.Candidacy) {
 			c.Calls, c.Release.Candidate.Before, c.Release.Settings.Rollout.MinCalls = 31, 11, nil
 		}, over, step(2), time.Time{}},
+		{"nobody has approved it", func(c *fleet.Candidacy) { c.Release.Settings.Rollout.Steps[0].Approval = true }, over, wait, time.Time{}},
+		{"somebody has approved it", func(c *fleet.Candidacy) {
+			c.Release.Settings.Rollout.Steps[0].Approval, c.Release.Candidate.Approved = true, 1
+		}, over, step(2), time.Time{}},
+		{"it is approved, and its pause goes on", func(c *fleet.Candidacy) {
+			c.Release.Settings.Rollout.Steps[0].Approval, c.Release.Candidate.Approved = true, 1
+		}, noon, wait, over},
 		{"one of many has to test, and is tolerated", func(c *fleet.Candidacy) {
 			c.Known, c.Followers, c.Activated, c.Passed = 100, 100, 99, 99
 		}, over, step(2), time.Time{}},
@@ -142,10 +149,16 @@ func TestNext(t *testing.T) {
 		}, noon, wait, over},
 		{"too few agents to tell", func(c *fleet.Candidacy) { c.Calls, c.FailedCalls, c.Gathering = 40, 12, true }, noon, wait, time.Time{}},
 		{"none may fail", func(c *fleet.Candidacy) {
-			c.Calls, c.FailedCalls, c.Release.Settings.Rollout.MaxErrorPercent = 1000, 1, new(0)
+			c.Calls, c.FailedCalls, c.Release.Settings.Rollout.MaxErrorPercent = 1000, 1, new(0.0)
 		}, noon, failed("1 of 1000 calls failed (0.1 %), at most 0 % may"), time.Time{}},
+		{"one in a thousand may fail", func(c *fleet.Candidacy) {
+			c.Calls, c.FailedCalls, c.Release.Settings.Rollout.MaxErrorPercent = 2000, 2, new(0.1)
+		}, over, step(2), time.Time{}},
+		{"more than one in a thousand fails", func(c *fleet.Candidacy) {
+			c.Calls, c.FailedCalls, c.Release.Settings.Rollout.MaxErrorPercent = 2000, 3, new(0.1)
+		}, noon, failed("3 of 2000 calls failed (0.15 %), at most 0.1 % may"), time.Time{}},
 		{"all may fail", func(c *fleet.Candidacy) {
-			c.Calls, c.FailedCalls, c.Release.Settings.Rollout.MaxErrorPercent = 1000, 1000, new(100)
+			c.Calls, c.FailedCalls, c.Release.Settings.Rollout.MaxErrorPercent = 1000, 1000, new(100.0)
 		}, over, step(2), time.Time{}},
 		{"nobody looks at calls", func(c *fleet.Candidacy) {
 			c.Calls, c.FailedCalls, c.Release.Settings.Rollout.MaxErrorPercent = 1000, 1000, nil

@@ -278,7 +278,7 @@ func careful() *script.Settings {
 		},
 		Rollout: script.Plan{
 			Steps:           []script.Step{{Percent: 10, Pause: time.Minute}, {Percent: 50, Pause: 10 * time.Minute}},
-			MaxErrorPercent: new(5), MinCalls: new(0),
+			MaxErrorPercent: new(5.0), MinCalls: new(0),
 		},
 	}
 }

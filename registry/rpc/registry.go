@@ -156,8 +156,10 @@ func toSteering(s registryv1.Steering) (registry.Steering, error) {
 		return registry.Abort, nil
 	case registryv1.Steering_STEERING_RETRY:
 		return registry.Retry, nil
+	case registryv1.Steering_STEERING_APPROVE:
+		return registry.Approve, nil
 	}
-	return "", script.Errorf(script.Invalid, "steering", "%d is none that this registry knows: want a promotion, an abort or a retry", s)
+	return "", script.Errorf(script.Invalid, "steering", "%d is none that this registry knows: want a promotion, an abort, a retry or an approval", s)
 }
 
 func (s *registryService) Get(ctx context.Context, m *registryv1.GetRequest) (*registryv1.GetResponse, error) {

@@ -18,7 +18,7 @@ func text(r script.Release) string {
 		s += fmt.Sprintf(" candidate %+v", *candidate)
 	}
 	if most != nil {
-		s += fmt.Sprintf(" most %d", *most)
+		s += fmt.Sprintf(" most %v", *most)
 	}
 	if least != nil {
 		s += fmt.Sprintf(" least %d", *least)
@@ -36,7 +36,7 @@ func tried(cur script.Release, source string) registry.Commit {
 		Running: at.Add(time.Second), Lost: []string{"agent-2"}, Calls: 9, FailedCalls: 2, Before: 3,
 	}
 	c.Release.Settings.Rollout = script.Plan{
-		Steps: []script.Step{{Percent: 10, Pause: 90 * time.Second}, {Percent: 50}}, MaxErrorPercent: new(0), MinCalls: new(7),
+		Steps: []script.Step{{Percent: 10, Pause: 90 * time.Second}, {Percent: 50}}, MaxErrorPercent: new(0.0), MinCalls: new(7),
 		FailureLimit: script.Amount{Count: 2}, Tolerate: script.Amount{Percent: 3}, ProgressDeadline: time.Hour,
 	}
 	c.Release.Candidate.Spec.Config = []byte(`{"of":"the candidate"}`)

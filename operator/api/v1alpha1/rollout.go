@@ -20,13 +20,13 @@ type Rollout struct {
 	Steps []RolloutStep `json:"steps,omitempty"`
 
 	// How many calls of the new version may fail, in percent of all that it gets on the way,
-	// from its first step on. It is given up as soon as more did, after 20 calls at the
+	// from its first step on, such as 5 or 0.1. It is given up as soon as more did, after 20 calls at the
 	// earliest, or after minCalls if that is fewer. Each step lasts 10s at least then. Without
 	// it calls are not looked at. It needs steps.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100
-	MaxErrorPercent *int32 `json:"maxErrorPercent,omitempty"`
+	MaxErrorPercent *float64 `json:"maxErrorPercent,omitempty"`
 
 	// How many calls of the new version each step takes as evidence before it passes. 20 unless
 	// set; 0 has steps pass without calls. It needs maxErrorPercent.
@@ -73,6 +73,10 @@ type RolloutStep struct {
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]+([.][0-9]+)?(ns|us|µs|ms|s|m|h))+$') && duration(self) <= duration('168h')",message="must be a duration up to 168h, such as 10m"
 	Pause *string `json:"pause,omitempty"`
+
+	// The step passes only once somebody approves it: scriptctl rollout approve.
+	// +optional
+	Approval bool `json:"approval,omitempty"`
 }
 
 // Test is a call that a new version has to answer rightly before it runs. Of expect and

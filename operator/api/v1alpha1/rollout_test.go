@@ -40,6 +40,14 @@ func invalidRollouts() []invalid {
 		{what: "many steps", spec: "{steps: " + many(script.MaxSteps+1, "{percent: %d}") + "}", want: []string{"spec.rollout.steps", "10"}},
 		{what: "maxErrorPercent alone", spec: "{maxErrorPercent: 5}", want: []string{"spec.rollout.maxErrorPercent: ", steps}},
 		{what: "maxErrorPercent of no steps", spec: "{maxErrorPercent: 0, steps: []}", want: []string{"spec.rollout.maxErrorPercent: ", steps}},
+		{what: "maxErrorPercent is too low", spec: "{maxErrorPercent: -0.1, steps: [{percent: 5}]}", want: []string{"spec.rollout.maxErrorPercent", "greater than or equal to 0"}},
+		{what: "maxErrorPercent is too high", spec: "{maxErrorPercent: 100.1, steps: [{percent: 5}]}", want: []string{"spec.rollout.maxErrorPercent", "less than or equal to 100"}},
+		{what: "maxErrorPercent is text", spec: "{maxErrorPercent: many, steps: [{percent: 5}]}", want: []string{"spec.rollout.maxErrorPercent", "number"}},
+		{what: "failureLimit is a fraction", spec: "{failureLimit: 0.5, steps: [{percent: 5}]}", want: []string{"spec.rollout.failureLimit"}},
+		{what: "failureLimit is most of them", spec: "{failureLimit: 51%, steps: [{percent: 5}]}", want: []string{"spec.rollout.failureLimit"}},
+		{what: "tolerate is a word", spec: "{tolerate: some, steps: [{percent: 5}]}", want: []string{"spec.rollout.tolerate"}},
+		{what: "progressDeadline in days", spec: "{progressDeadline: 1d}", want: []string{"spec.rollout.progressDeadline", "must be a duration"}},
+		{what: "approval is text", spec: "{steps: [{percent: 5, approval: bob}]}", want: []string{"spec.rollout.steps[0].approval", "boolean"}},
 		{what: "pause is a number", spec: "{steps: [{percent: 5, pause: 60}]}", want: []string{"spec.rollout.steps[0].pause", "string"}},
 		{what: "pause in words", spec: "{steps: [{percent: 5, pause: a while}]}", want: []string{"spec.rollout.steps[0].pause", pause}},
 		{what: "pause in days", spec: "{steps: [{percent: 5, pause: 1d}]}", want: []string{"spec.rollout.steps[0].pause", pause}},
@@ -50,7 +58,7 @@ func invalidRollouts() []invalid {
 	for i := range table {
 		table[i].what, table[i].spec = "rollout: "+table[i].what, fmt.Sprintf(withRollout, table[i].spec)
 	}
-	table = append(table, out("rollout.maxErrorPercent", 0, 100, fmt.Sprintf(withRollout, "{steps: [{percent: 5}], maxErrorPercent: %v}"))...)
+	table = append(table, out("rollout.minCalls", 0, 1_000_000, fmt.Sprintf(withRollout, "{steps: [{percent: 5}], maxErrorPercent: 5, minCalls: %v}"))...)
 	return append(table, out("rollout.steps[0].percent", 1, 99, fmt.Sprintf(withRollout, "{steps: [{percent: %v}]}"))...)
 }
 
@@ -82,6 +90,8 @@ func TestRolloutBounds(t *testing.T) {
 		fmt.Sprintf(withRollout, "{steps: []}"),
 		fmt.Sprintf(withRollout, "{maxErrorPercent: 0, steps: [{percent: 1}]}"),
 		fmt.Sprintf(withRollout, "{maxErrorPercent: 100, steps: [{percent: 1}]}"),
+		fmt.Sprintf(withRollout, "{maxErrorPercent: 0.1, minCalls: 0, failureLimit: 100, tolerate: 0, progressDeadline: 168h, steps: [{percent: 1, approval: true}]}"),
+		fmt.Sprintf(withRollout, "{failureLimit: 50%, tolerate: 1%, steps: [{percent: 1}]}"),
 		fmt.Sprintf(withRollout, "{steps: [{percent: 1, pause: 0s}, {percent: 99, pause: 168h}]}"),
 		fmt.Sprintf(withRollout, "{steps: [{percent: 5, pause: 1h30m0.5s}]}"),
 		fmt.Sprintf(withRollout, "{steps: "+many(script.MaxSteps, "{percent: %d, pause: 10m}")+"}"),

@@ -311,7 +311,7 @@ func (in *Rollout) DeepCopyInto(out *Rollout) {
 	}
 	if in.MaxErrorPercent != nil {
 		in, out := &in.MaxErrorPercent, &out.MaxErrorPercent
-		*out = new(int32)
+		*out = new(float64)
 		**out = **in
 	}
 	if in.MinCalls != nil {

@@ -38,6 +38,8 @@ const (
 	Steering_STEERING_ABORT Steering = 2
 	// It is tested anew, and goes through its steps again.
 	Steering_STEERING_RETRY Steering = 3
+	// It may go on after its step, which waits for that. It does not ask who owns the script.
+	Steering_STEERING_APPROVE Steering = 4
 )
 
 // Enum value maps for Steering.
@@ -47,12 +49,14 @@ var (
 		1: "STEERING_PROMOTE",
 		2: "STEERING_ABORT",
 		3: "STEERING_RETRY",
+		4: "STEERING_APPROVE",
 	}
 	Steering_value = map[string]int32{
 		"STEERING_UNSPECIFIED": 0,
 		"STEERING_PROMOTE":     1,
 		"STEERING_ABORT":       2,
 		"STEERING_RETRY":       3,
+		"STEERING_APPROVE":     4,
 	}
 )
 
@@ -5045,7 +5049,9 @@ type Trials struct {
 	// release, for a reason that may pass, are among the failures as well.
 	WaitingFor []string `protobuf:"bytes,7,rep,name=waiting_for,json=waitingFor,proto3" json:"waiting_for,omitempty"`
 	// What holds up the first of them, if it says so.
-	WaitingWhy    string `protobuf:"bytes,8,opt,name=waiting_why,json=waitingWhy,proto3" json:"waiting_why,omitempty"`
+	WaitingWhy string `protobuf:"bytes,8,opt,name=waiting_why,json=waitingWhy,proto3" json:"waiting_why,omitempty"`
+	// What the rollout waits for, in words; empty if its next move is due.
+	Why           string `protobuf:"bytes,9,opt,name=why,proto3" json:"why,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -5132,6 +5138,13 @@ func (x *Trials) GetWaitingFor() []string {
 func (x *Trials) GetWaitingWhy() string {
 	if x != nil {
 		return x.WaitingWhy
+	}
+	return ""
+}
+
+func (x *Trials) GetWhy() string {
+	if x != nil {
+		return x.Why
 	}
 	return ""
 }
@@ -6069,7 +6082,7 @@ const file_proto_registry_v1_registry_proto_rawDesc = "" +
 	"\n" +
 	"unreadable\x18\f \x01(\v2#.scriptorium.registry.v1.UnreadableR\n" +
 	"unreadable\x12\x1a\n" +
-	"\bstarting\x18\r \x01(\x05R\bstarting\"\xe7\x01\n" +
+	"\bstarting\x18\r \x01(\x05R\bstarting\"\xf9\x01\n" +
 	"\x06Trials\x12\x16\n" +
 	"\x06passed\x18\x01 \x01(\x05R\x06passed\x12\x16\n" +
 	"\x06failed\x18\x02 \x01(\x05R\x06failed\x12\x18\n" +
@@ -6080,7 +6093,8 @@ const file_proto_registry_v1_registry_proto_rawDesc = "" +
 	"\vwaiting_for\x18\a \x03(\tR\n" +
 	"waitingFor\x12\x1f\n" +
 	"\vwaiting_why\x18\b \x01(\tR\n" +
-	"waitingWhy\"\xb6\x02\n" +
+	"waitingWhy\x12\x10\n" +
+	"\x03why\x18\t \x01(\tR\x03why\"\xb6\x02\n" +
 	"\aRollout\x12\x1a\n" +
 	"\brevision\x18\x01 \x01(\x03R\brevision\x12\x16\n" +
 	"\x06agents\x18\x02 \x01(\x05R\x06agents\x121\n" +
@@ -6116,12 +6130,13 @@ const file_proto_registry_v1_registry_proto_rawDesc = "" +
 	"\x13FetchSourcesRequest\x12\x18\n" +
 	"\adigests\x18\x01 \x03(\fR\adigests\"O\n" +
 	"\x14FetchSourcesResponse\x127\n" +
-	"\asources\x18\x01 \x03(\v2\x1d.scriptorium.script.v1.SourceR\asources*b\n" +
+	"\asources\x18\x01 \x03(\v2\x1d.scriptorium.script.v1.SourceR\asources*x\n" +
 	"\bSteering\x12\x18\n" +
 	"\x14STEERING_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10STEERING_PROMOTE\x10\x01\x12\x12\n" +
 	"\x0eSTEERING_ABORT\x10\x02\x12\x12\n" +
-	"\x0eSTEERING_RETRY\x10\x03*]\n" +
+	"\x0eSTEERING_RETRY\x10\x03\x12\x14\n" +
+	"\x10STEERING_APPROVE\x10\x04*]\n" +
 	"\tLogsState\x12\x1a\n" +
 	"\x16LOGS_STATE_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14LOGS_STATE_LISTENING\x10\x01\x12\x1a\n" +

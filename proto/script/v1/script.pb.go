@@ -429,7 +429,9 @@ type Candidate struct {
 	Calls       uint64 `protobuf:"varint,12,opt,name=calls,proto3" json:"calls,omitempty"`
 	FailedCalls uint64 `protobuf:"varint,13,opt,name=failed_calls,json=failedCalls,proto3" json:"failed_calls,omitempty"`
 	// All its calls when the step began.
-	CallsBefore   uint64 `protobuf:"varint,14,opt,name=calls_before,json=callsBefore,proto3" json:"calls_before,omitempty"`
+	CallsBefore uint64 `protobuf:"varint,14,opt,name=calls_before,json=callsBefore,proto3" json:"calls_before,omitempty"`
+	// The last step that somebody has approved.
+	Approved      int32 `protobuf:"varint,15,opt,name=approved,proto3" json:"approved,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -562,6 +564,13 @@ func (x *Candidate) GetCallsBefore() uint64 {
 	return 0
 }
 
+func (x *Candidate) GetApproved() int32 {
+	if x != nil {
+		return x.Approved
+	}
+	return 0
+}
+
 // The parts of a release that its owner sets as a whole.
 type Settings struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
@@ -658,6 +667,8 @@ type Plan struct {
 	// The share of the candidate's calls in its steps that may fail, in percent, before it
 	// is given up; absent means that calls are not looked at. It needs steps.
 	MaxErrorPercent *int32 `protobuf:"varint,2,opt,name=max_error_percent,json=maxErrorPercent,proto3,oneof" json:"max_error_percent,omitempty"`
+	// The same, exactly; max_error_percent is rounded up.
+	MaxError *float64 `protobuf:"fixed64,7,opt,name=max_error,json=maxError,proto3,oneof" json:"max_error,omitempty"`
 	// How many calls of the candidate each step takes as evidence; absent means 20. It needs
 	// max_error_percent.
 	MinCalls *int32 `protobuf:"varint,3,opt,name=min_calls,json=minCalls,proto3,oneof" json:"min_calls,omitempty"`
@@ -717,6 +728,13 @@ func (x *Plan) GetMaxErrorPercent() int32 {
 	return 0
 }
 
+func (x *Plan) GetMaxError() float64 {
+	if x != nil && x.MaxError != nil {
+		return *x.MaxError
+	}
+	return 0
+}
+
 func (x *Plan) GetMinCalls() int32 {
 	if x != nil && x.MinCalls != nil {
 		return *x.MinCalls
@@ -745,11 +763,12 @@ func (x *Plan) GetProgressDeadline() *durationpb.Duration {
 	return nil
 }
 
-// A number of agents, or a percentage of them.
+// A number of agents, or a percentage of them, or none of them.
 type Amount struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Count         int32                  `protobuf:"varint,1,opt,name=count,proto3" json:"count,omitempty"`
 	Percent       int32                  `protobuf:"varint,2,opt,name=percent,proto3" json:"percent,omitempty"`
+	None          bool                   `protobuf:"varint,3,opt,name=none,proto3" json:"none,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -798,13 +817,22 @@ func (x *Amount) GetPercent() int32 {
 	return 0
 }
 
+func (x *Amount) GetNone() bool {
+	if x != nil {
+		return x.None
+	}
+	return false
+}
+
 // A part of the agents runs the candidate.
 type Step struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Of the agents, rounded up: 1 to 99, and more than in the step before.
 	Percent int32 `protobuf:"varint,1,opt,name=percent,proto3" json:"percent,omitempty"`
 	// How long the step lasts at least.
-	Pause         *durationpb.Duration `protobuf:"bytes,2,opt,name=pause,proto3" json:"pause,omitempty"`
+	Pause *durationpb.Duration `protobuf:"bytes,2,opt,name=pause,proto3" json:"pause,omitempty"`
+	// The step passes only once somebody approves it.
+	Approval      bool `protobuf:"varint,3,opt,name=approval,proto3" json:"approval,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -851,6 +879,13 @@ func (x *Step) GetPause() *durationpb.Duration {
 		return x.Pause
 	}
 	return nil
+}
+
+func (x *Step) GetApproval() bool {
+	if x != nil {
+		return x.Approval
+	}
+	return false
 }
 
 // A call that a new version must answer rightly before it goes live.
@@ -1411,7 +1446,7 @@ type HistoryEntry struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	Revision int64                  `protobuf:"varint,1,opt,name=revision,proto3" json:"revision,omitempty"`
 	// publish, pin, unpin, rollback, hold, release, enable, disable, configure, delete, own, import, repair,
-	// sign, advance, promote, abort or retry.
+	// sign, advance, promote, abort, retry or approve.
 	Change string `protobuf:"bytes,2,opt,name=change,proto3" json:"change,omitempty"`
 	// The version active after the change; 0 after a delete.
 	Version uint64                 `protobuf:"varint,3,opt,name=version,proto3" json:"version,omitempty"`
@@ -1892,7 +1927,7 @@ const file_proto_script_v1_script_proto_rawDesc = "" +
 	"\x04note\x18\x02 \x01(\tR\x04note\x120\n" +
 	"\x05since\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x14\n" +
 	"\x05owner\x18\x04 \x01(\tR\x05owner\x12\x1a\n" +
-	"\bdeclared\x18\x05 \x01(\x04R\bdeclared\"\xc6\x03\n" +
+	"\bdeclared\x18\x05 \x01(\x04R\bdeclared\"\xe2\x03\n" +
 	"\tCandidate\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\x04R\aversion\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\x04R\aattempt\x12\x12\n" +
@@ -1908,30 +1943,36 @@ const file_proto_script_v1_script_proto_rawDesc = "" +
 	"\x04lost\x18\v \x03(\tR\x04lost\x12\x14\n" +
 	"\x05calls\x18\f \x01(\x04R\x05calls\x12!\n" +
 	"\ffailed_calls\x18\r \x01(\x04R\vfailedCalls\x12!\n" +
-	"\fcalls_before\x18\x0e \x01(\x04R\vcallsBefore\"\xa2\x02\n" +
+	"\fcalls_before\x18\x0e \x01(\x04R\vcallsBefore\x12\x1a\n" +
+	"\bapproved\x18\x0f \x01(\x05R\bapproved\"\xa2\x02\n" +
 	"\bSettings\x125\n" +
 	"\x06limits\x18\x01 \x01(\v2\x1d.scriptorium.script.v1.LimitsR\x06limits\x128\n" +
 	"\atrigger\x18\x02 \x01(\v2\x1e.scriptorium.script.v1.TriggerR\atrigger\x12\x16\n" +
 	"\x06config\x18\x03 \x01(\fR\x06config\x12#\n" +
 	"\rhistory_limit\x18\x04 \x01(\x05R\fhistoryLimit\x125\n" +
 	"\arollout\x18\x05 \x01(\v2\x1b.scriptorium.script.v1.PlanR\arollout\x121\n" +
-	"\x05tests\x18\x06 \x03(\v2\x1b.scriptorium.script.v1.TestR\x05tests\"\xf7\x02\n" +
+	"\x05tests\x18\x06 \x03(\v2\x1b.scriptorium.script.v1.TestR\x05tests\"\xa7\x03\n" +
 	"\x04Plan\x121\n" +
 	"\x05steps\x18\x01 \x03(\v2\x1b.scriptorium.script.v1.StepR\x05steps\x12/\n" +
 	"\x11max_error_percent\x18\x02 \x01(\x05H\x00R\x0fmaxErrorPercent\x88\x01\x01\x12 \n" +
-	"\tmin_calls\x18\x03 \x01(\x05H\x01R\bminCalls\x88\x01\x01\x12B\n" +
+	"\tmax_error\x18\a \x01(\x01H\x01R\bmaxError\x88\x01\x01\x12 \n" +
+	"\tmin_calls\x18\x03 \x01(\x05H\x02R\bminCalls\x88\x01\x01\x12B\n" +
 	"\rfailure_limit\x18\x04 \x01(\v2\x1d.scriptorium.script.v1.AmountR\ffailureLimit\x129\n" +
 	"\btolerate\x18\x05 \x01(\v2\x1d.scriptorium.script.v1.AmountR\btolerate\x12F\n" +
 	"\x11progress_deadline\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\x10progressDeadlineB\x14\n" +
 	"\x12_max_error_percentB\f\n" +
 	"\n" +
-	"_min_calls\"8\n" +
+	"_max_errorB\f\n" +
+	"\n" +
+	"_min_calls\"L\n" +
 	"\x06Amount\x12\x14\n" +
 	"\x05count\x18\x01 \x01(\x05R\x05count\x12\x18\n" +
-	"\apercent\x18\x02 \x01(\x05R\apercent\"Q\n" +
+	"\apercent\x18\x02 \x01(\x05R\apercent\x12\x12\n" +
+	"\x04none\x18\x03 \x01(\bR\x04none\"m\n" +
 	"\x04Step\x12\x18\n" +
 	"\apercent\x18\x01 \x01(\x05R\apercent\x12/\n" +
-	"\x05pause\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x05pause\"b\n" +
+	"\x05pause\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x05pause\x12\x1a\n" +
+	"\bapproval\x18\x03 \x01(\bR\bapproval\"b\n" +
 	"\x04Test\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\arequest\x18\x02 \x01(\fR\arequest\x12\x16\n" +
