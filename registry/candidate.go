@@ -156,6 +156,7 @@ func decideMove(cur script.Release, req AdvanceRequest, w Write, now time.Time) 
 	c.Calls, c.FailedCalls = max(c.Calls, req.Calls), max(c.FailedCalls, req.FailedCalls)
 	switch {
 	case m.Promote:
+		w.Note = printable(req.Evidence, MaxNoteBytes)
 		return decide(cur, chosen(cur, candidate(cur)), script.ChangePromote, w, now), nil
 	case m.Failed != "":
 		w.Note = printable(m.Failed, MaxNoteBytes)
@@ -173,6 +174,9 @@ func decideMove(cur script.Release, req AdvanceRequest, w Write, now time.Time) 
 	default:
 		c.Step, c.Threshold, c.Percent, c.Since, c.Running, c.Before = m.Step, m.Threshold, steps[m.Step-1].Percent, now, time.Time{}, req.AllCalls
 		w.Note = fmt.Sprintf("step %d of %d: version %d on %d %% of the agents", c.Step, len(steps), c.Version.Number, c.Percent)
+		if req.Evidence != "" {
+			w.Note = printable(w.Note+"; "+req.Evidence, MaxNoteBytes)
+		}
 	}
 	return decide(cur, next, script.ChangeAdvance, w, now), nil
 }

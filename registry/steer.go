@@ -60,4 +60,6 @@ type AdvanceRequest struct {
 	Move Move
 	// Calls and FailedCalls of processes of agents that have ended, and AllCalls of all agents.
 	Calls, FailedCalls, AllCalls uint64
+	// Evidence is what the move follows from, for the history.
+	Evidence string
 }

@@ -82,6 +82,7 @@ var failing = map[string]string{
 	"rollout abort":   "acme/route",
 	"rollout retry":   "acme/route",
 	"rollout approve": "acme/route",
+	"rollout explain": "acme/route",
 	"enable":          "acme/route",
 	"disable":         "acme/route",
 	"owner":           "acme/route",

@@ -30,11 +30,13 @@ func (a *app) rolloutCommand() *cobra.Command {
 		Short: "Show, approve, promote, abort or retry a new version that is tested or rolled out",
 		Long:  rolloutLong,
 		Example: `  scriptctl rollout status acme/route
+  scriptctl rollout explain acme/route
   scriptctl rollout abort acme/route --note "carts were lost"
   scriptctl rollout promote acme/route --wait`,
 	}
 	cmd.AddCommand(
 		a.rolloutStatusCommand(),
+		a.rolloutExplainCommand(),
 		a.steerCommand(registryclient.Promote, "promote", "Make the candidate live everywhere at once",
 			"Promote makes the candidate the active version on all agents at once. It skips tests\nand steps, and also promotes a failed candidate."),
 		a.steerCommand(registryclient.Abort, "abort", "Abort the candidate, so that the version before it runs everywhere",

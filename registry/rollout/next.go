@@ -127,6 +127,28 @@ func inStep(c fleet.Candidacy, plan *script.Plan, now time.Time) (_ Decision, la
 	return Decision{}, false
 }
 
+// evidence says what speaks for the candidate's next step.
+func evidence(c fleet.Candidacy) string {
+	candidate, plan := c.Release.Candidate, &c.Release.Settings.Rollout
+	var said []string
+	if tests := len(candidate.Spec.Tests); tests > 0 && candidate.Step == 0 {
+		said = append(said, fmt.Sprintf("its tests passed on %d of %d agents", c.Passed, c.Followers))
+	}
+	if candidate.Step > 0 {
+		said = append(said, fmt.Sprintf("step %d: it ran on %d of %d agents", candidate.Step, c.Running, c.Members))
+		if plan.MaxErrorPercent != nil {
+			said = append(said, fmt.Sprintf("%d calls in the step, and %d of all %d failed", c.Calls-min(c.Calls, candidate.Before), c.FailedCalls, c.Calls))
+		}
+		if candidate.Approved == candidate.Step {
+			said = append(said, "approved")
+		}
+	}
+	if n := len(c.Lost); n > 0 {
+		said = append(said, fmt.Sprintf("%d agents lost", n))
+	}
+	return strings.Join(said, ", ")
+}
+
 // again is how soon it is looked whether agents report that have nothing new to say.
 const again = time.Second
 
