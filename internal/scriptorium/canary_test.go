@@ -119,6 +119,16 @@ func TestACanaryThatEnds(t *testing.T) {
 		c.kill(canary)
 		c.givenUp(canary, 1)
 	})
+	t.Run("in good order", func(t *testing.T) { // which is no fault, and no reason to try another
+		t.Parallel()
+		c := startCanaries(t)
+		c.publish("function handle() return 1 end")
+		c.stop(c.agents[c.try(2, time.Hour)])
+		r := c.release("the candidate is given up, or live", func(r *script.Release) bool { return r.Candidate == nil || r.Candidate.Failed != "" })
+		if r.Candidate == nil || !strings.HasPrefix(r.Candidate.Failed, "no agent of step 1 is left") || len(r.Candidate.Lost) > 0 {
+			t.Errorf("the canary left, and the candidate is %+v", r.Candidate)
+		}
+	})
 	t.Run("while the registry is away", func(t *testing.T) {
 		t.Parallel()
 		c := startCanaries(t)
