@@ -89,6 +89,7 @@ func inOrder(candidates []*cache.Release, results []trial.Result) []follow.Trial
 		}
 		if r.Calls != nil {
 			t.Calls, t.FailedCalls = r.Calls.Read()
+			t.ProcessEnded = r.Calls.Ended()
 			t.rank = min(t.rank, rankCounted)
 		}
 		all[key] = t

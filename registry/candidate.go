@@ -153,6 +153,9 @@ func decideMove(cur script.Release, req AdvanceRequest, w Write, now time.Time) 
 		return decision{}, err
 	}
 	c := *cur.Candidate
+	if m.Counted && req.Calls <= c.Calls {
+		return decision{}, script.Errorf(script.Invalid, "move.counted", "%d calls of %s are recorded already", c.Calls, cur.Name)
+	}
 	c.Calls, c.FailedCalls = max(c.Calls, req.Calls), max(c.FailedCalls, req.FailedCalls)
 	switch {
 	case m.Promote:
@@ -168,6 +171,8 @@ func decideMove(cur script.Release, req AdvanceRequest, w Write, now time.Time) 
 	case m.Running:
 		c.Running = now
 		w.Note = fmt.Sprintf("the agents of step %d of %d run version %d", c.Step, len(steps), c.Version.Number)
+	case m.Counted:
+		w.Note = fmt.Sprintf("%d calls of version %d were counted by processes that have ended", c.Calls, c.Version.Number)
 	case m.Lost != "":
 		c.Lost = append(slices.Clone(c.Lost), m.Lost)
 		w.Note = printable(m.Lost+" was lost while it was to run version "+fmt.Sprint(c.Version.Number), MaxNoteBytes)
@@ -184,7 +189,7 @@ func decideMove(cur script.Release, req AdvanceRequest, w Write, now time.Time) 
 // mayMove refuses a move that the candidate's plan does not have.
 func mayMove(cur script.Release, m Move) error {
 	kinds := 0
-	for _, set := range []bool{m.Step != 0, m.Running, m.Lost != "", m.Promote, m.Failed != ""} {
+	for _, set := range []bool{m.Step != 0, m.Running, m.Lost != "", m.Counted, m.Promote, m.Failed != ""} {
 		if set {
 			kinds++
 		}
@@ -192,7 +197,7 @@ func mayMove(cur script.Release, m Move) error {
 	c, steps := cur.Candidate, len(cur.Settings.Rollout.Steps)
 	switch {
 	case kinds != 1:
-		return script.Errorf(script.Invalid, "move", "of %s: want one of a step, its start, a loss, a promotion and a failure, not %d", cur.Name, kinds)
+		return script.Errorf(script.Invalid, "move", "of %s: want one of a step, its start, a loss, calls, a promotion and a failure, not %d", cur.Name, kinds)
 	case c.Failed != "":
 		return script.Errorf(script.Invalid, "move", "version %d of %s was given up: %s", c.Version.Number, cur.Name, c.Failed)
 	case m.Running && (c.Step == 0 || !c.Running.IsZero()):

@@ -192,6 +192,7 @@ func TestDecideCandidate(t *testing.T) {
 		{"approved, and there is none", state(1, false, 1), steering(Approve), "NOTFOUND"},
 		{"step runs", trying(2, with(both, state(1, false, 1, 2))), moving(Move{Running: true}), "advance 1 false 2 [1 2] [] 2@3/1"},
 		{"an agent is lost", trying(2, with(both, state(1, false, 1, 2))), moving(Move{Lost: "n1"}), "advance 1 false 2 [1 2] [] 2@3/1"},
+		{"calls that nobody made", trying(2, with(both, state(1, false, 1, 2))), moving(Move{Counted: true}), "INVALID"},
 		{"two at once", trying(2, with(both, state(1, false, 1, 2))), moving(Move{Lost: "n1", Running: true}), "INVALID"},
 		{"step again, of the same", trying(2, with(both, state(1, false, 1, 2))), moving(Move{Step: 1, Threshold: 100}), "INVALID"},
 		{"step back", trying(2, with(both, state(1, false, 1, 2))), moving(Move{Step: -1, Threshold: 101}), "INVALID"},

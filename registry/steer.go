@@ -25,7 +25,7 @@ type SteerRequest struct {
 }
 
 // Move is the next thing that becomes of a candidate by its plan. One of Step, Running, Lost,
-// Promote and Failed is set.
+// Counted, Promote and Failed is set.
 type Move struct {
 	// Step of the plan that begins, from 1, on the agents below Threshold (as
 	// script.Candidate has it).
@@ -35,6 +35,8 @@ type Move struct {
 	Running bool
 	// Lost is an agent that ended, or is not heard any more, while it was to run it.
 	Lost string
+	// Counted: more of its calls were counted by processes that have ended since.
+	Counted bool
 	// Promote: it has passed everything, and is live everywhere.
 	Promote bool
 	// Failed says why it is given up.

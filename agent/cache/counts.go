@@ -9,7 +9,10 @@ import (
 // Counts counts the calls of a candidate where it runs, from when it went live there. A
 // release that follows with the same attempt goes on with it. It is safe for concurrent
 // use.
-type Counts struct{ calls, failed atomic.Uint64 }
+type Counts struct {
+	calls, failed atomic.Uint64
+	ended         atomic.Bool
+}
 
 // Note counts a call that has run, by the kind of its error. One that ended for a reason
 // that is not the script's does not count.
@@ -28,6 +31,12 @@ func (c *Counts) Add(calls, failed uint64) {
 	c.failed.Add(failed)
 	c.calls.Add(calls)
 }
+
+// End notes that the process which runs the candidate ended.
+func (c *Counts) End() { c.ended.Store(true) }
+
+// Ended reports whether such a process has.
+func (c *Counts) Ended() bool { return c.ended.Load() }
 
 // Read returns how many calls there were, and how many of them failed.
 func (c *Counts) Read() (calls, failed uint64) {

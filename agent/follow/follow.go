@@ -207,6 +207,7 @@ type Trial struct {
 	Waiting *script.Error
 	// Calls of the candidate since it went live here, and those of them that failed.
 	Calls, FailedCalls uint64
+	ProcessEnded       bool // while it ran the candidate
 }
 
 // Follower follows the feed of one registry.

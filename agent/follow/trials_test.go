@@ -42,7 +42,7 @@ func TestAStatusTellsTrials(t *testing.T) {
 		if got := status().GetTrials(); len(got) != 0 {
 			t.Errorf("without candidates: %v", got)
 		}
-		running := follow.Trial{Key: "releases/acme/a", Version: 2, Attempt: 7, Tested: true, Calls: 3, FailedCalls: 1}
+		running := follow.Trial{Key: "releases/acme/a", Version: 2, Attempt: 7, Tested: true, Calls: 3, FailedCalls: 1, ProcessEnded: true}
 		trials.Store(&[]follow.Trial{running, {Key: "releases/acme/b", Version: 3, Attempt: 9, Tested: true, Err: &script.Error{
 			Kind: script.Script, Field: "tests[t]", Message: "want 1, got 2",
 		}}, {Key: "releases/acme/c", Version: 3, Attempt: 9, Waiting: script.Errorf(script.Overloaded, "tests[t]", "busy %s\xff", strings.Repeat("long ", 200))}})
@@ -55,7 +55,7 @@ func TestAStatusTellsTrials(t *testing.T) {
 		if c := got[2]; c.GetTested() || c.GetError() != nil || !strings.HasPrefix(c.GetWaiting(), "tests[t]: busy long long") || len(c.GetWaiting()) > 200 {
 			t.Errorf("told: %v", c)
 		}
-		if a := got[0]; a.GetKey() != running.Key || a.GetVersion() != 2 || a.GetAttempt() != 7 || !a.GetTested() || a.GetError() != nil || a.GetCalls() != 3 || a.GetFailedCalls() != 1 {
+		if a := got[0]; a.GetKey() != running.Key || a.GetVersion() != 2 || a.GetAttempt() != 7 || !a.GetTested() || a.GetError() != nil || a.GetCalls() != 3 || a.GetFailedCalls() != 1 || !a.GetProcessEnded() {
 			t.Errorf("told: %v", a)
 		}
 		if e := got[1].GetError(); e.GetKind() != "SCRIPT" || e.GetField() != "tests[t]" || e.GetMessage() != "want 1, got 2" {

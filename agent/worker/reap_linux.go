@@ -34,10 +34,29 @@ func (t *tenant) reap(p *process) {
 	running, trial := t.ranAtTheEnd(marks)
 	t.pool.cfg.Log.Error("the process of a tenant died", "tenant", t.name, "pid", pid, "reason", string(why),
 		"state", state, "scripts", len(running), "running", some(maps.Keys(running)), "test", trial, "error", errors.New(first), "output", more)
-	if trial || !why.blames(len(running)) {
+	if trial {
 		return
 	}
-	t.died(running)
+	if why.blames(1) {
+		t.noteEnd(running)
+	}
+	if why.blames(len(running)) {
+		t.died(running)
+	}
+}
+
+// noteEnd notes that the candidates which run here have lost their process: the one to blame, or
+// else those that ran, or all if none did. t.mu is held.
+func (t *tenant) noteEnd(running map[script.Name]script.Revision) {
+	culprit, found := t.blame.culprit(running)
+	for r := range t.pool.cfg.Node.Table.All() {
+		if r.Name.Tenant != t.name || r.Calls == nil {
+			continue
+		}
+		if _, ran := running[r.Name]; found && r.Name == culprit || !found && (ran || len(running) == 0) {
+			r.Calls.End()
+		}
+	}
 }
 
 // died puts a death down to the scripts that ran. What is replaced already, by what no

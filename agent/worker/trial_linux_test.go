@@ -182,6 +182,9 @@ func TestACandidateThatEndsTheProcess(t *testing.T) {
 	w.publish("breaking", "acme/good", "fine")
 	w.answer("acme/good")
 	live := w.candidateOf("breaking", func(r *script.Release) { r.Candidate.Threshold = 1<<32 - 1 }, "fine", "overflow")
+	if live.Calls.Ended() {
+		t.Error("the process is said to have ended")
+	}
 	for range 2 {
 		_, _ = w.call("acme/route")
 		w.answer("acme/good")
@@ -189,8 +192,27 @@ func TestACandidateThatEndsTheProcess(t *testing.T) {
 	if !w.until(func() bool { calls, _ := live.Calls.Read(); return calls >= 2 }) {
 		t.Error("they are not counted")
 	}
-	if calls, failed := live.Calls.Read(); calls != 2 || failed != 2 {
-		t.Errorf("%d calls and %d failed ones are counted, want 2", calls, failed)
+	if calls, failed := live.Calls.Read(); calls != 2 || failed != 2 || !live.Calls.Ended() {
+		t.Errorf("%d calls and %d failed ones are counted, want 2; the process ended: %t", calls, failed, live.Calls.Ended())
+	}
+}
+
+// TestWhoLostTheProcess: a candidate that another script of its tenant ended the process of is not
+// told of it; one whose process ended for no reason that is known is.
+func TestWhoLostTheProcess(t *testing.T) {
+	w := newWorld(t, onNode1, walled("acme"))
+	w.publish("breaking", "acme/bad", "overflow")
+	live := w.candidateOf("breaking", func(r *script.Release) { r.Candidate.Threshold = 1<<32 - 1 }, "fine", "fine ")
+	w.answer("acme/route")
+	_, _ = w.call("acme/bad")
+	w.answer("acme/route")
+	if live.Calls.Ended() {
+		t.Error("another script ended it")
+	}
+	kill(t, w.pid("acme"))
+	w.answer("acme/route")
+	if !w.until(live.Calls.Ended) {
+		t.Error("it was killed while it waited for calls")
 	}
 }
 

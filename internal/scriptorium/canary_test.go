@@ -5,7 +5,9 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -93,14 +95,30 @@ func (c *canaries) try(number int, pause time.Duration) (canary string) {
 func (c *canaries) givenUp(canary string, active uint64) {
 	c.t.Helper()
 	r := c.release("the candidate is given up, or live", func(r *script.Release) bool { return r.Candidate == nil || r.Candidate.Failed != "" })
-	if r.Active.Number != active || r.Candidate == nil || r.Candidate.Step != 1 || !strings.HasPrefix(r.Candidate.Failed, canary+": ended, or not heard any more, ") {
+	if r.Active.Number != active || r.Candidate == nil || r.Candidate.Step != 1 || !strings.HasPrefix(r.Candidate.Failed, canary+": ended, lost the tenant's process, or not heard any more, ") {
 		c.t.Errorf("%s was lost, and the release is %+v with the candidate %+v", canary, r, r.Candidate)
+	}
+}
+
+// killTenants ends the processes that the agent's has started: those of its tenants.
+func (c *canaries) killTenants(name string) {
+	parent := c.agents[name].cmd.Process.Pid
+	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
+	for _, stat := range stats {
+		text, err := os.ReadFile(stat)
+		_, rest, ok := strings.Cut(string(text), ") ")
+		if fields := strings.Fields(rest); err != nil || !ok || len(fields) < 2 || fields[1] != fmt.Sprint(parent) {
+			continue
+		}
+		if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(stat))); err == nil {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
 	}
 }
 
 // TestACanaryThatEnds: a candidate whose agent ends, while it is the only one that runs it, walks
 // no further: whether the process starts again at once, or stays away, or ended while the registry
-// was away itself.
+// was away itself. Nor does one whose tenant has a process of its own, which ends.
 func TestACanaryThatEnds(t *testing.T) {
 	t.Run("and starts again", func(t *testing.T) {
 		t.Parallel()
@@ -117,6 +135,21 @@ func TestACanaryThatEnds(t *testing.T) {
 		c.publish("function handle() return 1 end")
 		canary := c.try(2, time.Second)
 		c.kill(canary)
+		c.givenUp(canary, 1)
+	})
+	t.Run("and is the tenant's process", func(t *testing.T) {
+		t.Parallel()
+		c := startCanaries(t)
+		c.publish("function handle() return 1 end")
+		if _, _, err := c.client.SetTenant(t.Context(), "acme", &script.TenantSettings{Isolation: script.IsolationProcess}, registryclient.DataWrite{Author: "test"}); err != nil {
+			t.Fatal(err)
+		}
+		canary := c.try(2, time.Hour)
+		await(t, "the candidate is given up", func() bool {
+			c.killTenants(canary)
+			r, err := c.client.Get(t.Context(), script.Name{Tenant: "acme", Script: "route"})
+			return err == nil && r.Candidate != nil && r.Candidate.Failed != ""
+		})
 		c.givenUp(canary, 1)
 	})
 	t.Run("in good order", func(t *testing.T) { // which is no fault, and no reason to try another

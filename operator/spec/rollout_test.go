@@ -7,6 +7,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"k8s.io/apimachinery/pkg/util/intstr"
+
 	"github.com/scriptorium-dev/scriptorium/client/manifest"
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/engine/lua"
@@ -81,6 +83,11 @@ func TestTheRegistryKeepsItAsItIs(t *testing.T) {
 		func(s *v1alpha1.LuaScriptSpec) {
 			s.Rollout = steps(1, 99)
 			s.Rollout.Steps[0].Pause = new("168h")
+		},
+		func(s *v1alpha1.LuaScriptSpec) {
+			s.Rollout = steps(5)
+			s.Rollout.FailureLimit, s.Rollout.Tolerate = new(intstr.FromString("5%")), new(intstr.FromInt32(0))
+			s.Rollout.MaxErrorPercent, s.Rollout.MinCalls, s.Rollout.ProgressDeadline = new(5.0), new(int32(0)), new("90m")
 		},
 		func(s *v1alpha1.LuaScriptSpec) {
 			s.Tests = []v1alpha1.Test{

@@ -413,7 +413,7 @@ func TestReports(t *testing.T) {
 			{Key: "releases/other/route", Revision: 12},
 		},
 		Trials: []*eventv1.Trial{
-			{Key: "releases/acme/route", Version: 3, Attempt: 7, Tested: true, Error: &scriptv1.Error{Kind: "SCRIPT", Field: "tests[a]", Message: strings.Repeat("é", 5000)}, Calls: 5, FailedCalls: 2},
+			{Key: "releases/acme/route", Version: 3, Attempt: 7, Tested: true, Error: &scriptv1.Error{Kind: "SCRIPT", Field: "tests[a]", Message: strings.Repeat("é", 5000)}, Calls: 5, FailedCalls: 2, ProcessEnded: true},
 			{Key: "releases/NOT/a name", Version: 3},
 			{Key: "values/acme/flags/a", Version: 3},
 			{Key: "releases/other/route", Version: 3},
@@ -443,7 +443,7 @@ func TestReports(t *testing.T) {
 		t.Fatalf("trials: %+v", r.Trials)
 	}
 	first := r.Trials[0]
-	if first.Name.String() != "acme/route" || first.Version != 3 || first.Attempt != 7 || !first.Tested || first.Calls != 5 || first.FailedCalls != 2 ||
+	if first.Name.String() != "acme/route" || first.Version != 3 || first.Attempt != 7 || !first.Tested || first.Calls != 5 || first.FailedCalls != 2 || !first.ProcessEnded ||
 		first.Err.Field != "tests[a]" || len(first.Err.Message) > 1024 {
 		t.Errorf("trial: %+v", first)
 	}

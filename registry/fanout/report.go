@@ -307,7 +307,7 @@ func readTrials(messages []*eventv1.Trial, tenants script.Selector, room *room) 
 		trials = append(trials, fleet.Trial{
 			Name: name, Spec: spec, Version: m.GetVersion(), Attempt: m.GetAttempt(),
 			Tested: m.GetTested(), Err: readCause(m.GetError(), maxTrialMessage, room), Waiting: room.cut(m.GetWaiting(), maxWaiting),
-			Calls: m.GetCalls(), FailedCalls: m.GetFailedCalls(),
+			Calls: m.GetCalls(), FailedCalls: m.GetFailedCalls(), ProcessEnded: m.GetProcessEnded(),
 		})
 	}
 	return trials, skipped

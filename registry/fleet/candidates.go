@@ -44,6 +44,7 @@ type Candidacy struct {
 	EndedCalls, EndedFailedCalls uint64
 	// Lost are the agents that ended, or are not heard any more, while they were to run the
 	// candidate or to test it. More of them may be: that is known by Missing, if it is not zero.
+	// While most agents are unknown, those that are not heard are not among them.
 	Lost    []string
 	Missing time.Time
 	// Confirmed are the members that were heard after the pause of the step.
@@ -103,11 +104,15 @@ func (f *Fleet) candidacy(c *candidacy, p *progress, s *survey) Candidacy {
 		Release: p.release, Gathering: f.gathering, Activated: f.reachedBy(p),
 		Passed: c.tested, Members: c.members.size(), Running: f.running(p, c, s),
 		Calls: c.calls.all, FailedCalls: c.calls.failed, EndedCalls: c.ended.all, EndedFailedCalls: c.ended.failed,
-		Lost: c.losses(f.now()), Missing: c.missing(f.now()), Confirmed: f.confirmed(c, &p.release, f.now()),
+		Confirmed: f.confirmed(c, &p.release, f.now()),
 	}
 	for _, g := range f.followers(c.name.Tenant) {
 		view.Known += g.known
 		view.Followers += g.levels.total()
+	}
+	view.Lost = slices.Clone(c.lost)
+	if 2*view.Followers >= view.Known { // else nobody asks who of so many is lost
+		view.Lost, view.Missing = f.losses(c, f.now()), f.missing(c, f.now())
 	}
 	if first := c.failures(); len(first) > 0 {
 		failure := first[0]

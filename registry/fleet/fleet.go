@@ -68,7 +68,7 @@ type Config struct {
 // of agents or scripts.
 //
 // A rollout under way takes 3.5 KiB and a bit for each agent: of 10,000 agents
-// 4.8 KiB. There is one for each script at most. A candidate takes three bits for each
+// 4.8 KiB. There is one for each script at most. A candidate takes four bits for each
 // agent, and less than 200 bytes for each that it is called on or that fails its tests.
 type Fleet struct {
 	cfg Config
@@ -278,7 +278,7 @@ func (f *Fleet) named(name string) (at int, ok bool) {
 func (f *Fleet) update(a *agent, r Report, now time.Time) {
 	again, lost := a.says(&r), false
 	switch {
-	case !again && a.report.Incarnation != "":
+	case a.report.Incarnation != "" && a.report.Incarnation != r.Incarnation:
 		lost = f.ended(a)
 	case a.unknown:
 		f.back(a)
@@ -383,9 +383,7 @@ func (f *Fleet) disconnect(a *agent) {
 }
 
 func (f *Fleet) forget(a *agent) {
-	for _, c := range f.candidacies {
-		c.conclude(a)
-	}
+	f.forgotten(a)
 	f.leave(a)
 	f.identify(a, "", 0)
 	delete(f.agents, a.report.Agent)
@@ -409,9 +407,8 @@ func (f *Fleet) Sweep() {
 	f.gathered(now)
 	lost := false
 	for _, a := range f.agents {
-		if silent := now.Sub(a.heard) >= f.cfg.UnknownAfter; silent && (!a.unknown || a.presumed) {
+		if !a.unknown && now.Sub(a.heard) >= f.cfg.UnknownAfter {
 			f.unheard(a, now)
-			a.presumed = false
 			f.disconnect(a)
 			f.note(a.report.Agent)
 			lost = true
@@ -420,6 +417,7 @@ func (f *Fleet) Sweep() {
 			lost = f.drop(a) || lost
 		}
 	}
+	f.noteOutages(now)
 	for who, d := range f.departed {
 		if now.Sub(d.at) >= departedFor {
 			f.unDepart(who)

@@ -45,6 +45,11 @@ func (f *Fleet) depart(a *agent, r *Report, at time.Time) {
 		f.count(who.identity, func(u *usage) { u.departed++ })
 	}
 	if a != nil {
+		if a.report.Incarnation == r.Incarnation {
+			f.gone(a, f.now())
+		} else {
+			f.ended(a)
+		}
 		f.forget(a)
 		f.settle(f.now())
 		f.touch()

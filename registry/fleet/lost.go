@@ -18,29 +18,31 @@ type lives struct {
 	// lost are the agents whose process ended while they were to run the candidate, or to test
 	// it; at most script.MaxFailureLimit.
 	lost []string
-	// away are those that are not heard any more since then, and may come back as they were.
-	away map[string]time.Time
+	// away are those that are not heard any more since agent.missed, and may come back as they were.
+	away slots
+	// outage is when most of the agents that follow the script were unknown last.
+	outage time.Time
 }
 
 // takes reports whether the agent is to run the candidate, or to test it: what becomes of it
 // then may be the candidate's doing.
 func (f *Fleet) takes(c *candidacy, a *agent) bool {
-	p := f.scripts[c.name]
-	if p.release.Candidate.Failed != "" || a.group == nil || !a.group.selector.Matches(c.name.Tenant) {
+	switch {
+	case c.threshold == 0 && !c.testing || !a.group.selector.Matches(c.name.Tenant):
 		return false
-	}
-	if script.Bucket(a.report.Agent, c.name) < c.threshold {
+	case a.unknown && script.Bucket(a.report.Agent, c.name) < c.threshold, c.members.has(a.slot):
 		return true
 	}
-	tests := p.release.Candidate.Step == 0 && len(p.release.Candidate.Spec.Tests) > 0
-	return tests && !c.passed.has(a.slot) && a.report.Activated >= p.release.Revision
+	return c.testing && !c.passed.has(a.slot) && a.report.Activated >= f.scripts[c.name].release.Revision
 }
 
-// ended notes that the process of the agent has ended, for each candidate that it took, and
-// reports whether there is one.
+// ended notes that the process of the agent has ended, for each candidate that it took until
+// then, and reports whether there is one. An agent that was unknown before a candidate began took
+// nothing of it.
 func (f *Fleet) ended(a *agent) (news bool) {
 	for _, c := range f.candidacies {
-		if _, away := c.away[a.report.Agent]; away || f.takes(c, a) {
+		if c.away.has(a.slot) || !a.unknown && f.takes(c, a) {
+			c.away.remove(a.slot)
 			c.lose(a.report.Agent)
 			news = true
 		}
@@ -49,12 +51,26 @@ func (f *Fleet) ended(a *agent) (news bool) {
 	return news
 }
 
-// lose notes that the agent is lost.
-func (c *candidacy) lose(agent string) {
-	delete(c.away, agent)
-	if !slices.Contains(c.lost, agent) && len(c.lost) < script.MaxFailureLimit {
-		c.lost = append(c.lost, agent)
+// endedBefore notes what the memory says of the process that an agent had before the one that is
+// heard here: that one may have run a candidate until it ended.
+func (f *Fleet) endedBefore(a *agent, memo *Memo) {
+	life := memo.Report.Incarnation
+	if memo.Report.Fleet != f.id || !memo.Heard.IsZero() || life == a.report.Incarnation || slices.Contains(a.before, life) {
+		return
 	}
+	a.before = append(a.before, life)
+	if f.ended(a) {
+		f.touch()
+	}
+}
+
+// lose notes that the agent is lost, and reports whether that is news.
+func (c *candidacy) lose(agent string) (news bool) {
+	if slices.Contains(c.lost, agent) || len(c.lost) >= script.MaxFailureLimit {
+		return false
+	}
+	c.lost = append(c.lost, agent)
+	return true
 }
 
 // conclude counts the calls of a process of the agent that has ended.
@@ -70,20 +86,50 @@ func (c *candidacy) conclude(a *agent) {
 
 // unheard notes that the agent is not heard any more, for each candidate that it takes.
 func (f *Fleet) unheard(a *agent, now time.Time) {
+	a.missed = now
 	for _, c := range f.candidacies {
 		if f.takes(c, a) {
-			if c.away == nil {
-				c.away = map[string]time.Time{}
-			}
-			c.away[a.report.Agent] = now
+			c.away.add(a.slot)
 		}
+	}
+}
+
+// expect has candidates wait for an agent that this replica has not heard itself: it may have
+// ended since others heard it. If nobody has for too long, they miss it from then on, unless they
+// chose their agents later.
+func (f *Fleet) expect(a *agent, connected bool) {
+	a.missed = a.heard.Add(f.cfg.UnknownAfter)
+	for _, c := range f.candidacies {
+		if f.takes(c, a) && (connected || a.missed.After(f.scripts[c.name].release.Candidate.Since)) {
+			c.away.add(a.slot)
+		}
+	}
+}
+
+// gone notes that the agent has left in good order, unless it is lost by now.
+func (f *Fleet) gone(a *agent, now time.Time) {
+	for _, c := range f.candidacies {
+		if now.Before(c.lostAt(a)) {
+			c.away.remove(a.slot)
+		}
+	}
+}
+
+// forgotten notes that the agent will not come back: who was away until then is lost.
+func (f *Fleet) forgotten(a *agent) {
+	for _, c := range f.candidacies {
+		if c.away.has(a.slot) {
+			c.away.remove(a.slot)
+			c.lose(a.report.Agent)
+		}
+		c.conclude(a)
 	}
 }
 
 // back notes that the agent is heard again, and has not ended.
 func (f *Fleet) back(a *agent) {
 	for _, c := range f.candidacies {
-		delete(c.away, a.report.Agent)
+		c.away.remove(a.slot)
 	}
 }
 
@@ -94,14 +140,38 @@ func (c *candidacy) recallLives(candidate *script.Candidate) {
 	c.calls = c.ended
 }
 
+// lostAt returns when the agent, which is away, is lost. After an outage agents come back one after
+// the other.
+func (c *candidacy) lostAt(a *agent) time.Time {
+	since := a.missed
+	if c.outage.After(since) {
+		since = c.outage
+	}
+	return since.Add(lostAfter)
+}
+
+// noteOutages notes the candidates whose agents are unknown for the most part.
+func (f *Fleet) noteOutages(now time.Time) {
+	for _, c := range f.candidacies {
+		known, connected := 0, 0
+		for _, g := range f.followers(c.name.Tenant) {
+			known += g.known
+			connected += g.levels.total()
+		}
+		if 2*connected < known {
+			c.outage = now
+		}
+	}
+}
+
 // losses returns the agents that are lost, in the order in which they were, and those that have
 // been away for so long that they are.
-func (c *candidacy) losses(now time.Time) []string {
+func (f *Fleet) losses(c *candidacy, now time.Time) []string {
 	lost := slices.Clone(c.lost)
 	before := len(lost)
-	for agent, since := range c.away {
-		if now.Sub(since) >= lostAfter && !slices.Contains(lost, agent) {
-			lost = append(lost, agent)
+	for slot := range c.away.all {
+		if a := f.bySlot[slot]; !now.Before(c.lostAt(a)) && !slices.Contains(c.lost, a.report.Agent) {
+			lost = append(lost, a.report.Agent)
 		}
 	}
 	slices.Sort(lost[before:])
@@ -110,9 +180,9 @@ func (c *candidacy) losses(now time.Time) []string {
 
 // missing returns when the last of the agents that are away is lost, if it does not come back;
 // the zero Time if all of them are lost.
-func (c *candidacy) missing(now time.Time) (until time.Time) {
-	for _, since := range c.away {
-		if end := since.Add(lostAfter); end.After(now) && end.After(until) {
+func (f *Fleet) missing(c *candidacy, now time.Time) (until time.Time) {
+	for slot := range c.away.all {
+		if end := c.lostAt(f.bySlot[slot]); end.After(now) && end.After(until) {
 			until = end
 		}
 	}
@@ -130,10 +200,16 @@ func (f *Fleet) confirmed(c *candidacy, r *script.Release, now time.Time) (n int
 	if now.Before(end) {
 		return 0
 	}
+	if c.confirmed.Equal(end) { // who joins later is heard then
+		return c.members.size()
+	}
 	for slot := range c.members.all {
 		if a := f.bySlot[slot]; a != nil && !a.heard.Before(end) {
 			n++
 		}
+	}
+	if n == c.members.size() {
+		c.confirmed = end
 	}
 	return n
 }

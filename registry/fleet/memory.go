@@ -432,11 +432,15 @@ func (f *Fleet) recalled(memo *Memo) {
 	a := f.agents[memo.Agent]
 	switch {
 	case memo.Gone && a != nil && a.unknown:
+		f.gone(a, f.now())
 		f.forget(a)
 	case memo.Gone && a != nil:
 		f.note(memo.Agent) // it is here: the leader finds out, or we are
-	case memo.Gone || a != nil && !a.remembered:
-		return // heard here, which says more
+	case memo.Gone:
+		return
+	case a != nil && !a.remembered: // heard here, which says more
+		f.endedBefore(a, memo)
+		return
 	case memo.Report.Fleet != "" && memo.Report.Fleet != f.id:
 		f.note(memo.Agent) // registries left it that served the fleet before: it goes
 		return
@@ -460,9 +464,13 @@ func (f *Fleet) reminded(a *agent, memo *Memo) {
 	if heard.IsZero() || heard.After(now) {
 		heard = now // since nobody here listened
 	}
+	if a.report.Incarnation != "" && a.report.Incarnation != memo.Report.Incarnation {
+		f.ended(a)
+	}
 	f.identify(a, memo.Report.Identity, memo.Report.size())
 	f.join(a, memo.Report.Tenants)
 	a.take(memo.Report, heard)
 	a.report.Agent = memo.Agent
-	a.failures, a.remembered, a.presumed = latestFailures(memo.Report.Failures), true, memo.Heard.IsZero()
+	a.failures, a.remembered = latestFailures(memo.Report.Failures), true
+	f.expect(a, memo.Heard.IsZero())
 }

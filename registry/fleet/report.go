@@ -97,12 +97,11 @@ type agent struct {
 	slot     int       // its bit in each slots, and its place in Fleet.bySlot
 	moved    time.Time // when it was heard that it activated what it has
 	heard    time.Time
+	missed   time.Time // since when it is not heard any more
 	unknown  bool
 	// remembered: nothing was heard of it here, another replica did; or this one,
 	// before it was started anew.
 	remembered bool
-	// presumed: it was connected when it was remembered, so that it is expected to report.
-	presumed bool
 }
 
 // rememberedIncarnations is how many earlier incarnations the fleet knows of an agent.
@@ -117,7 +116,7 @@ func (a *agent) take(r Report, now time.Time) {
 	if a.unknown || a.report.Activated != r.Activated {
 		a.moved = now
 	}
-	a.report, a.heard, a.remembered, a.presumed = r, now, false, false
+	a.report, a.heard, a.remembered = r, now, false
 	a.report.Failures, a.report.Trials = nil, nil
 }
 

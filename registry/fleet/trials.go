@@ -20,6 +20,8 @@ type Trial struct {
 	Waiting string
 	// Calls of it on the agent since it went live there, and those of them that failed.
 	Calls, FailedCalls uint64
+	// ProcessEnded: the process of the tenant ended there while it ran the candidate.
+	ProcessEnded bool
 	// Spec is the digest of what it runs with there; zero if the agent is too old to say it.
 	Spec script.Digest
 }
@@ -38,7 +40,7 @@ const (
 const tooOld = "its software is too old to run a version with limits, config and tests of its own: upgrade agentd"
 
 // candidacy is what the connected agents that follow a script say of its candidate. It
-// takes three bits for each agent and a bit more for those that it is called or failed on.
+// takes four bits for each agent and a bit more for those that it is called or failed on.
 type candidacy struct {
 	name             script.Name
 	version, attempt uint64
@@ -62,7 +64,9 @@ type candidacy struct {
 	// members are the agents whose bucket is below the threshold.
 	threshold uint32
 	members   slots
-	seen      uint64 // the last round of updateTrials that it was part of
+	testing   bool      // the agents are to test it, before its first step
+	confirmed time.Time // all members were heard after the pause that ended then
+	seen      uint64    // the last round of updateTrials that it was part of
 
 	since time.Time // the release that it was first known by
 }
@@ -108,6 +112,9 @@ func (c *candidacy) take(a *agent, t *Trial) (news, counts bool) {
 		}
 	}
 	news = c.fail(a, t.Err) || news
+	if t.ProcessEnded && c.members.has(a.slot) {
+		news = c.lose(a.report.Agent) || news
+	}
 	counts = c.setWaiting(a, t.Waiting)
 	n := calls{all: t.Calls, failed: min(t.FailedCalls, t.Calls)}
 	before := c.counts[a]
@@ -229,6 +236,7 @@ func (f *Fleet) trackCandidate(r *script.Release) {
 	for _, agent := range next.Lost {
 		c.lose(agent)
 	}
+	c.testing = next.Failed == "" && next.Step == 0 && len(next.Spec.Tests) > 0
 	if c.threshold != next.Threshold {
 		c.threshold, c.members = next.Threshold, nil
 		for _, a := range f.agents {

@@ -3,6 +3,7 @@ package rollout_test
 import (
 	"flag"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -58,8 +59,14 @@ func crash(s *stage, random *rand.Rand, ends bool) {
 		}
 		s.change(func() {
 			switch {
-			case now.After(loud) && len(s.silent) > 0:
+			case len(s.silent) > 0 && now.After(loud.Add(7*time.Second)):
 				s.silent = map[string]time.Time{}
+			case len(s.silent) > 0 && now.After(loud): // they come back one after the other
+				for _, agent := range slices.Sorted(maps.Keys(s.silent)) {
+					if random.IntN(8) == 0 {
+						delete(s.silent, agent)
+					}
+				}
 			case now.After(loud) && random.IntN(200) == 0: // NATS is away from most of them, who notice at different times
 				loud = now.Add(5*time.Second + time.Duration(random.IntN(60))*time.Second)
 				for i, agent := range random.Perm(all) {

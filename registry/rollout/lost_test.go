@@ -1,6 +1,7 @@
 package rollout_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -20,10 +21,10 @@ func TestTheCanaryIsLost(t *testing.T) {
 	}{
 		{"dies", func(s *stage, canary string) {
 			s.lose(func(agent string) bool { return agent == canary })
-		}, "27s failed %s: ended, or not heard any more, while it was to run version 2 (failureLimit 1)"},
+		}, "27s failed %s: ended, lost the tenant's process, or not heard any more, while it was to run version 2 (failureLimit 1)"},
 		{"restarts", func(s *stage, canary string) {
 			s.change(func() { s.lives = map[string]string{canary: "2"} })
-		}, "4s failed %s: ended, or not heard any more, while it was to run version 2 (failureLimit 1)"},
+		}, "4s failed %s: ended, lost the tenant's process, or not heard any more, while it was to run version 2 (failureLimit 1)"},
 		{"leaves", func(s *stage, canary string) {
 			s.lose(func(agent string) bool { return agent == canary })
 			s.fleet.Heard(fleet.Report{Fleet: s.id, Agent: canary, Incarnation: s.life, Sequence: 1 << 62, Leaving: true})
@@ -63,7 +64,7 @@ func TestAShortPause(t *testing.T) {
 		s.lose(func(agent string) bool { return agent == canary })
 		s.pass(time.Hour)
 		s.want("0s live 1", "2s step 0: 0 of 10 run 2", "2s step 1: 1 of 10 run 2",
-			"27s failed "+canary+": ended, or not heard any more, while it was to run version 2 (failureLimit 1)")
+			"27s failed "+canary+": ended, lost the tenant's process, or not heard any more, while it was to run version 2 (failureLimit 1)")
 	})
 }
 
@@ -129,6 +130,34 @@ func TestCallsSurviveRestarts(t *testing.T) {
 		story, _, _ := s.soFar()
 		if got, want := story[len(story)-1], "23s failed 15 of 20 calls failed (75 %), at most 5 % may"; got != want {
 			t.Errorf("%s, want %s", got, want)
+		}
+	})
+}
+
+// TestCallsOfProcessesThatEnd are recorded, so that a registry that starts anew goes on from them: of
+// an agent that was lost before, and so that no step waits for calls that were made.
+func TestCallsOfProcessesThatEnd(t *testing.T) {
+	play(t, 10, func(s *stage) {
+		defer s.conduct()()
+		s.publish(route, "1", nil)
+		s.pass(2 * time.Second)
+		settings := careful()
+		settings.Rollout.FailureLimit, settings.Rollout.Steps[0].Pause = script.Amount{Count: 9}, time.Hour
+		s.publish(route, "2", settings)
+		s.pass(time.Second)
+		for life := range 50 {
+			s.change(func() {
+				s.calls = func(string) (uint64, uint64) { return 10, 0 }
+			})
+			s.change(func() { s.lives, s.calls = map[string]string{s.canary(): fmt.Sprint("life ", life)}, nil })
+			s.pass(5 * time.Second)
+		}
+		s.pass(time.Minute)
+		if c := s.releases[route].Candidate; c.Calls != 500 || c.FailedCalls != 0 || len(c.Lost) != 1 {
+			t.Errorf("the candidate is %+v", c)
+		}
+		if _, moves, _ := s.soFar(); len(moves) > 15 {
+			t.Errorf("in five minutes that was stored %d times", len(moves))
 		}
 	})
 }

@@ -31,6 +31,13 @@ func Next(c fleet.Candidacy, now time.Time) Decision {
 		return Decision{}
 	}
 	d := due(c, now)
+	if d.Move == (registry.Move{}) && !c.Gathering && c.EndedCalls > candidate.Calls {
+		again := c.Release.ChangedAt.Add(countsApart)
+		if !now.Before(again) {
+			return Decision{Move: registry.Move{Counted: true}}
+		}
+		d = d.by(again)
+	}
 	if plan.ProgressDeadline == 0 || d.Move != (registry.Move{}) || c.Gathering {
 		return d
 	}
@@ -40,6 +47,10 @@ func Next(c fleet.Candidacy, now time.Time) Decision {
 	}
 	return fail(fmt.Sprintf("no progress in %v: %s", plan.ProgressDeadline, d.Why))
 }
+
+// countsApart is how long after the last change of its release the calls of ended processes are
+// recorded, unless another move does so before.
+const countsApart = 30 * time.Second
 
 // began is when the candidate's pause is over, or would be if its agents ran it now.
 func began(candidate *script.Candidate, plan *script.Plan) time.Time {
@@ -75,7 +86,7 @@ func due(c fleet.Candidacy, now time.Time) Decision {
 	if !c.Missing.IsZero() {
 		return wait("an agent that is to run it is not heard").by(c.Missing)
 	}
-	enough := c.Followers - plan.Tolerate.Of(c.Followers, tolerated)
+	enough := enough(c.Followers, plan)
 	if len(candidate.Spec.Tests) > 0 && c.Passed < enough {
 		return wait("%d of %d agents have passed its tests, and %d are to", c.Passed, c.Followers, enough)
 	}
@@ -97,13 +108,18 @@ func due(c fleet.Candidacy, now time.Time) Decision {
 // tolerated is the percentage of the agents that need not have come as far as the others.
 const tolerated = 1
 
+// enough is how many of the agents are evidence: one at least, if there is one.
+func enough(agents int, plan *script.Plan) int {
+	return min(agents, max(1, agents-plan.Tolerate.Of(agents, tolerated)))
+}
+
 // inStep says what becomes of a candidate in its step; lasts is false if that is over.
 func inStep(c fleet.Candidacy, plan *script.Plan, now time.Time) (_ Decision, lasts bool) {
 	candidate := c.Release.Candidate
 	if c.Members == 0 && candidate.Threshold < math.MaxUint32 {
 		return fail(fmt.Sprintf("no agent of step %d is left: they have left the fleet, or do not follow the script any more", candidate.Step)), true
 	}
-	enough := min(c.Members, max(1, c.Members-plan.Tolerate.Of(c.Members, tolerated)))
+	enough := enough(c.Members, plan)
 	if c.Running < enough {
 		return wait("%d of the %d agents of step %d run it, and %d are to", c.Running, c.Members, candidate.Step, enough), true
 	}
@@ -168,7 +184,7 @@ func lost(c fleet.Candidacy, limit int) string {
 	if c.Release.Candidate.Step > 0 {
 		did = "it was to run"
 	}
-	return fmt.Sprintf("%s: ended, or not heard any more, while %s version %d (failureLimit %d)", names, did, c.Release.Candidate.Version.Number, limit)
+	return fmt.Sprintf("%s: ended, lost the tenant's process, or not heard any more, while %s version %d (failureLimit %d)", names, did, c.Release.Candidate.Version.Number, limit)
 }
 
 // tooManyErrors says why the candidate's calls fail too often; "" if they do not.

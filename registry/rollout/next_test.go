@@ -57,8 +57,8 @@ func TestNext(t *testing.T) {
 			c.Release.Candidate.Step, c.Release.Settings.Rollout.MaxErrorPercent = 2, nil
 		}, noon, promote, time.Time{}},
 		{"those that ran it have left", func(c *fleet.Candidacy) { c.Members, c.Running = 0, 0 }, noon, failed("no agent of step 1 is left: they have left the fleet, or do not follow the script any more"), time.Time{}},
-		{"one of them is lost", func(c *fleet.Candidacy) { c.Members, c.Running, c.Lost = 2, 2, []string{"n1"} }, noon, failed("n1: ended, or not heard any more, while it was to run version 2 (failureLimit 1)"), time.Time{}},
-		{"one is lost in its tests", func(c *fleet.Candidacy) { c.Release.Candidate.Step, c.Lost = 0, []string{"n1"} }, noon, failed("n1: ended, or not heard any more, while it tested version 2 (failureLimit 1)"), time.Time{}},
+		{"one of them is lost", func(c *fleet.Candidacy) { c.Members, c.Running, c.Lost = 2, 2, []string{"n1"} }, noon, failed("n1: ended, lost the tenant's process, or not heard any more, while it was to run version 2 (failureLimit 1)"), time.Time{}},
+		{"one is lost in its tests", func(c *fleet.Candidacy) { c.Release.Candidate.Step, c.Lost = 0, []string{"n1"} }, noon, failed("n1: ended, lost the tenant's process, or not heard any more, while it tested version 2 (failureLimit 1)"), time.Time{}},
 		{"one is lost, and two may not be", func(c *fleet.Candidacy) {
 			c.Lost, c.Release.Settings.Rollout.FailureLimit = []string{"n1"}, script.Amount{Count: 2}
 		}, noon, registry.Move{Lost: "n1"}, time.Time{}},
@@ -68,7 +68,7 @@ func TestNext(t *testing.T) {
 		}, over, step(2), time.Time{}},
 		{"two are lost, and two may not be", func(c *fleet.Candidacy) {
 			c.Lost, c.Release.Candidate.Lost, c.Release.Settings.Rollout.FailureLimit = []string{"n1", "n2"}, []string{"n1"}, script.Amount{Count: 2}
-		}, noon, failed("n1, n2: ended, or not heard any more, while it was to run version 2 (failureLimit 2)"), time.Time{}},
+		}, noon, failed("n1, n2: ended, lost the tenant's process, or not heard any more, while it was to run version 2 (failureLimit 2)"), time.Time{}},
 		{"one of many is lost", func(c *fleet.Candidacy) {
 			c.Known, c.Followers, c.Activated, c.Passed, c.Lost = 500, 499, 499, 499, []string{"n1"}
 		}, noon, registry.Move{Lost: "n1"}, time.Time{}},
@@ -103,6 +103,25 @@ func TestNext(t *testing.T) {
 		{"none runs it, whatever is tolerated", func(c *fleet.Candidacy) {
 			c.Members, c.Running, c.Confirmed, c.Release.Settings.Rollout.Tolerate = 2, 0, 0, script.Amount{Count: 5}
 		}, over, wait, time.Time{}},
+		{"nobody has tested it, whatever is tolerated", func(c *fleet.Candidacy) {
+			c.Passed, c.Release.Settings.Rollout.Tolerate = 0, script.Amount{Count: 20}
+		}, over, wait, time.Time{}},
+		{"nobody has taken the last change, whatever is tolerated", func(c *fleet.Candidacy) {
+			c.Activated, c.Release.Settings.Rollout.Tolerate = 0, script.Amount{Count: 20}
+		}, over, wait, time.Time{}},
+		{"one of many has to test, and none is tolerated", func(c *fleet.Candidacy) {
+			c.Known, c.Followers, c.Activated, c.Passed, c.Release.Settings.Rollout.Tolerate = 100, 100, 100, 99, script.Amount{None: true}
+		}, over, wait, time.Time{}},
+		{"calls of a process that ended are recorded", func(c *fleet.Candidacy) {
+			c.Calls, c.EndedCalls, c.Release.ChangedAt = 9, 9, over.Add(-40*time.Second)
+		}, over.Add(-10 * time.Second), registry.Move{Counted: true}, time.Time{}},
+		{"not each time that one ends", func(c *fleet.Candidacy) {
+			c.Calls, c.EndedCalls, c.Release.ChangedAt = 9, 9, over.Add(-35*time.Second)
+		}, over.Add(-10 * time.Second), wait, over.Add(-5 * time.Second)},
+		{"once", func(c *fleet.Candidacy) {
+			c.Calls, c.EndedCalls, c.Release.Candidate.Calls = 9, 9, 9
+		}, over.Add(-1), wait, over},
+		{"nor before the next step, which records them", func(c *fleet.Candidacy) { c.Calls, c.EndedCalls = 9, 9 }, over, step(2), time.Time{}},
 		{"there is time left", func(c *fleet.Candidacy) {
 			c.Passed, c.Release.Settings.Rollout.ProgressDeadline = 9, time.Hour
 		}, over, wait, over.Add(time.Hour)},

@@ -1217,7 +1217,9 @@ type Trial struct {
 	Waiting string `protobuf:"bytes,8,opt,name=waiting,proto3" json:"waiting,omitempty"`
 	// The raw digest of what the version runs with here. An older agent leaves it out: it tests
 	// and runs each candidate with the limits, config and tests of the active version.
-	Spec          []byte `protobuf:"bytes,9,opt,name=spec,proto3" json:"spec,omitempty"`
+	Spec []byte `protobuf:"bytes,9,opt,name=spec,proto3" json:"spec,omitempty"`
+	// The process of the tenant ended while it ran the candidate.
+	ProcessEnded  bool `protobuf:"varint,10,opt,name=process_ended,json=processEnded,proto3" json:"process_ended,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1313,6 +1315,13 @@ func (x *Trial) GetSpec() []byte {
 		return x.Spec
 	}
 	return nil
+}
+
+func (x *Trial) GetProcessEnded() bool {
+	if x != nil {
+		return x.ProcessEnded
+	}
+	return false
 }
 
 // Activation says since when a revision, and what is below it, has been live.
@@ -2027,7 +2036,7 @@ const file_proto_event_v1_event_proto_rawDesc = "" +
 	"\bidentity\x18\x16 \x01(\tR\bidentity\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x80\x02\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xa5\x02\n" +
 	"\x05Trial\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\x04R\aversion\x12\x18\n" +
@@ -2037,7 +2046,9 @@ const file_proto_event_v1_event_proto_rawDesc = "" +
 	"\x05calls\x18\x06 \x01(\x04R\x05calls\x12!\n" +
 	"\ffailed_calls\x18\a \x01(\x04R\vfailedCalls\x12\x18\n" +
 	"\awaiting\x18\b \x01(\tR\awaiting\x12\x12\n" +
-	"\x04spec\x18\t \x01(\fR\x04spec\"U\n" +
+	"\x04spec\x18\t \x01(\fR\x04spec\x12#\n" +
+	"\rprocess_ended\x18\n" +
+	" \x01(\bR\fprocessEnded\"U\n" +
 	"\n" +
 	"Activation\x12\x1a\n" +
 	"\brevision\x18\x01 \x01(\x03R\brevision\x12+\n" +
