@@ -116,9 +116,9 @@ func (a *agent) stop() error {
 }
 
 // answers waits until the node answers as wanted.
-func (n *node) answers(ctx context.Context, ref, arg, want string) error {
+func (n *node) answers(ctx context.Context, ref, want string) error {
 	return poll(ctx, func() error {
-		got, err := n.resp(ctx, ref, arg)
+		got, err := n.resp(ctx, ref, argument)
 		if err == nil && got != want {
 			err = fmt.Errorf("%s answers %s, not %s", n.name, got, want)
 		}

@@ -34,7 +34,7 @@ func (d *demo) loseCanary(ctx context.Context) (string, error) {
 	if canary == nil {
 		return "", errors.New("no agent runs the candidate")
 	}
-	if err := canary.node.answers(ctx, name.String(), argument, answer(0)); err != nil {
+	if err := canary.node.answers(ctx, name.String(), answer(0)); err != nil {
 		return "", err
 	}
 	if err := canary.kill(); err != nil {

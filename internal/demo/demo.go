@@ -159,7 +159,7 @@ func (d *demo) eachAnswers(ctx context.Context, want string) error {
 	errs := make([]error, len(d.agents))
 	var wg sync.WaitGroup
 	for i, a := range d.agents {
-		wg.Go(func() { errs[i] = a.node.answers(ctx, name.String(), argument, want) })
+		wg.Go(func() { errs[i] = a.node.answers(ctx, name.String(), want) })
 	}
 	wg.Wait()
 	return errors.Join(errs...)
@@ -280,7 +280,7 @@ func (d *demo) breakDown(ctx context.Context) (string, error) {
 	}
 	d.stack.StopNATS()
 	for _, a := range d.agents[:len(d.agents)-1] {
-		if err := a.node.answers(ctx, name.String(), argument, answer(1+changes)); err != nil {
+		if err := a.node.answers(ctx, name.String(), answer(1+changes)); err != nil {
 			return "", err
 		}
 	}
@@ -292,7 +292,7 @@ func (d *demo) serveFromDisk(ctx context.Context) (string, error) {
 	if err := last.start(ctx); err != nil {
 		return "", err
 	}
-	if err := last.node.answers(ctx, name.String(), argument, answer(1+changes)); err != nil {
+	if err := last.node.answers(ctx, name.String(), answer(1+changes)); err != nil {
 		return "", err
 	}
 	return fmt.Sprintf("it answers with edition %d, from its disk alone", 1+changes), nil

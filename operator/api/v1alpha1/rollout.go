@@ -36,8 +36,8 @@ type Rollout struct {
 	MinCalls *int32 `json:"minCalls,omitempty"`
 
 	// Of how many lost agents the new version is given up: a number, or a percentage such as
-	// "5%". An agent is lost that ends, restarts or is not heard any more while it is to run the
-	// version, or to test it. One agent unless set, or one percent of the agents.
+	// "5%". An agent is lost that ends, restarts, loses the tenant's process or is not heard any more
+	// while it is to run the version, or to test it. One agent unless set, or one percent of the agents.
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:Pattern=`^([1-9]|[1-4][0-9]|50)%$`
