@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/scriptorium-dev/scriptorium/client/agentclient"
 	"github.com/scriptorium-dev/scriptorium/client/registryclient"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -145,11 +146,16 @@ func TestACanaryThatEnds(t *testing.T) {
 			t.Fatal(err)
 		}
 		canary := c.try(2, time.Hour)
-		await(t, "the candidate is given up", func() bool {
-			c.killTenants(canary)
-			r, err := c.client.Get(t.Context(), script.Name{Tenant: "acme", Script: "route"})
-			return err == nil && r.Candidate != nil && r.Candidate.Failed != ""
+		caller, err := agentclient.New("unix:" + filepath.Join(c.dir, canary, "grpc.sock"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = caller.Close() }()
+		await(t, "the process answers", func() bool {
+			result, err := caller.Call(t.Context(), "acme/route")
+			return err == nil && string(result.Values[0]) == "2"
 		})
+		c.killTenants(canary)
 		c.givenUp(canary, 1)
 	})
 	t.Run("in good order", func(t *testing.T) { // which is no fault, and no reason to try another
