@@ -78,10 +78,10 @@ ALONE := ./internal/hostile
 VERIFIED := ./internal/docs/prose
 # Tests that skip, or do less, under the race detector (needs.NoRace) run without it: hostile
 # scripts in all variants, the comparison with reference Lua, bounds of work, of compiling and of
-# memory, simulated admission, mutants of the simulation, processes that end, a thousand
-# LuaScripts. No other test runs twice.
-HEAVY := ./operator/suite ./engine/lua ./agent/admission ./agent/worker/... ./registry/rpc ./internal/sim
-HEAVY_TESTS := TestHeadersOfStrangers|TestBodiesOfStrangers|TestFindsBugs|TestShowsBugs|TestCorpus|TestLooks|TestLinear|TestReBombs|TestHeadersCost|TestArgumentsAreLinear|TestDiff|TestCompileIsBounded|FuzzCompile|TestSourceBombs|TestAllocationIsCounted|TestReAgainstGo|TestSimulation|TestMemoryIsCapped|TestDeaths|TestThousand
+# memory, simulated admission, mutants of the simulation, processes that end, fleets of them, a
+# thousand LuaScripts. No other test runs twice.
+HEAVY := ./operator/suite ./internal/scriptorium ./engine/lua ./agent/admission ./agent/worker/... ./registry/rpc ./internal/sim
+HEAVY_TESTS := TestHeadersOfStrangers|TestBodiesOfStrangers|TestFindsBugs|TestShowsBugs|TestCorpus|TestLooks|TestLinear|TestReBombs|TestHeadersCost|TestArgumentsAreLinear|TestDiff|TestCompileIsBounded|FuzzCompile|TestSourceBombs|TestAllocationIsCounted|TestReAgainstGo|TestSimulation|TestMemoryIsCapped|TestDeaths|TestThousand|TestACanaryThatEnds
 
 # Tests wait for other processes and for the disk, so two packages more than there are processors
 # run at a time.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/client/agentclient"
 	"github.com/scriptorium-dev/scriptorium/client/registryclient"
+	"github.com/scriptorium-dev/scriptorium/internal/needs"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -121,6 +122,7 @@ func (c *canaries) killTenants(name string) {
 // no further: whether the process starts again at once, or stays away, or ended while the registry
 // was away itself. Nor does one whose tenant has a process of its own, which ends.
 func TestACanaryThatEnds(t *testing.T) {
+	needs.NoRace(t)
 	t.Run("and starts again", func(t *testing.T) {
 		t.Parallel()
 		c := startCanaries(t)
