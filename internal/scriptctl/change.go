@@ -161,7 +161,7 @@ change what runs, until "scriptctl release". Hold ends a candidate.
 A LuaScript is held by the annotation ` + script.HoldAnnotation + `, whose value is the note.`
 
 func (a *app) holdCommand() *cobra.Command {
-	return a.oneScript("hold TENANT/NAME", "Keep a script at its active version, whatever is published", holdLong,
+	return a.oneScript(changeFlags{}, "hold TENANT/NAME", "Keep a script at its active version, whatever is published", holdLong,
 		"  scriptctl hold acme/route --note \"incident 12\"",
 		func(ctx context.Context, c *registryclient.Client, n script.Name, w registryclient.Write) (script.Release, bool, error) {
 			return c.Pin(ctx, n, 0, w)
@@ -173,7 +173,7 @@ returns to what its manifest declares: the version that spec.version names, or e
 latest one. A version with tests or rollout steps becomes a candidate first.`
 
 func (a *app) releaseCommand() *cobra.Command {
-	return a.oneScript("release TENANT/NAME", "Lift a hold: run what the manifest declares", releaseLong,
+	return a.oneScript(changeFlags{}, "release TENANT/NAME", "Lift a hold: run what the manifest declares", releaseLong,
 		"  scriptctl release acme/route --wait",
 		func(ctx context.Context, c *registryclient.Client, n script.Name, w registryclient.Write) (script.Release, bool, error) {
 			return c.LiftHold(ctx, n, w)
@@ -181,8 +181,7 @@ func (a *app) releaseCommand() *cobra.Command {
 }
 
 // oneScript returns a command that makes the change of one script.
-func (a *app) oneScript(use, short, long, example string, do change) *cobra.Command {
-	var f changeFlags
+func (a *app) oneScript(f changeFlags, use, short, long, example string, do change) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:               use,
 		Short:             short,
@@ -242,25 +241,10 @@ func (a *app) enableCommand(enabled bool) *cobra.Command {
 	if !enabled {
 		use, short = "disable", "Make a script answer DISABLED, until it is enabled"
 	}
-	var f changeFlags
-	cmd := &cobra.Command{
-		Use:               use + " TENANT/NAME",
-		Short:             short,
-		Args:              wantScript(),
-		ValidArgsFunction: a.completeNameThenVersions(0),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			name, err := parseName(args[0])
-			if err != nil {
-				return err
-			}
-			f.wait.anyCandidate = true
-			return a.apply(cmd.Context(), name, &f, func(ctx context.Context, c *registryclient.Client, n script.Name, w registryclient.Write) (script.Release, bool, error) {
-				return c.SetEnabled(ctx, n, enabled, w)
-			})
-		},
-	}
-	f.add(cmd)
-	return cmd
+	return a.oneScript(changeFlags{wait: waitFlags{anyCandidate: true}}, use+" TENANT/NAME", short, "", "",
+		func(ctx context.Context, c *registryclient.Client, n script.Name, w registryclient.Write) (script.Release, bool, error) {
+			return c.SetEnabled(ctx, n, enabled, w)
+		})
 }
 
 func (a *app) deleteCommand() *cobra.Command {

@@ -59,10 +59,12 @@ func (a *app) explain(ctx context.Context, name script.Name, version uint64) err
 	if err != nil {
 		return about(name.String(), err)
 	}
-	v := explanationView{Script: name.String(), Version: version, Decisions: decisions(entries, &version)}
-	if v.Version = version; version == 0 {
-		return script.Errorf(script.NotFound, "candidate", "%s has had no candidate, as far as its history goes back", name)
+	if version == 0 {
+		if version = lastCandidate(entries); version == 0 {
+			return script.Errorf(script.NotFound, "candidate", "%s has had no candidate, as far as its history goes back", name)
+		}
 	}
+	v := explanationView{Script: name.String(), Version: version, Decisions: decisions(entries, version)}
 	if len(v.Decisions) == 0 {
 		return script.Errorf(script.NotFound, "version", "version %d of %s has been no candidate, as far as the history goes back", version, name)
 	}
@@ -91,17 +93,23 @@ func (a *app) explain(ctx context.Context, name script.Name, version uint64) err
 	})
 }
 
-// decisions returns what the history, newest first, says of the version as a candidate, in order;
-// if the version is 0, of the last one that was one, which it then is.
-func decisions(entries []script.HistoryEntry, version *uint64) (views []decisionView) {
+// lastCandidate returns the version that was a candidate last, by the history, newest first; 0 if
+// none was.
+func lastCandidate(entries []script.HistoryEntry) uint64 {
+	i := slices.IndexFunc(entries, func(e script.HistoryEntry) bool { return e.Candidate != 0 })
+	if i < 0 {
+		return 0
+	}
+	return entries[i].Candidate
+}
+
+// decisions returns what the history, newest first, says of the version as a candidate, in order.
+func decisions(entries []script.HistoryEntry, version uint64) (views []decisionView) {
 	for i := range entries {
 		e := &entries[i]
-		if *version == 0 {
-			*version = e.Candidate
-		}
 		// The line that ends a candidate's way has none any more.
-		ends := e.Candidate == 0 && i+1 < len(entries) && entries[i+1].Candidate == *version
-		if *version == 0 || e.Candidate != *version && !ends {
+		ends := e.Candidate == 0 && i+1 < len(entries) && entries[i+1].Candidate == version
+		if e.Candidate != version && !ends {
 			continue
 		}
 		views = append(views, decisionView{

@@ -73,12 +73,12 @@ func (c *canaries) release(what string, is func(*script.Release) bool) (r script
 	return r
 }
 
-// try publishes a version that one agent is to run first, for that long, and returns the agent
+// try publishes version 2, which one agent is to run first, for that long, and returns the agent
 // once it does.
-func (c *canaries) try(number int, pause time.Duration) (canary string) {
+func (c *canaries) try(pause time.Duration) (canary string) {
 	c.t.Helper()
 	if _, err := c.client.Publish(c.t.Context(), registryclient.PublishRequest{
-		Name: script.Name{Tenant: "acme", Script: "route"}, Source: fmt.Appendf(nil, "function handle() return %d end", number),
+		Name: script.Name{Tenant: "acme", Script: "route"}, Source: []byte("function handle() return 2 end"),
 		Settings: &script.Settings{Rollout: script.Plan{Steps: []script.Step{{Percent: 30, Pause: pause}, {Percent: 60, Pause: pause}}}},
 		Write:    registryclient.Write{Author: "test"},
 	}); err != nil {
@@ -91,15 +91,6 @@ func (c *canaries) try(number int, pause time.Duration) (canary string) {
 		}
 	}
 	return canary
-}
-
-// givenUp waits until the candidate is given up since the agent was lost.
-func (c *canaries) givenUp(canary string, active uint64) {
-	c.t.Helper()
-	r := c.release("the candidate is given up, or live", func(r *script.Release) bool { return r.Candidate == nil || r.Candidate.Failed != "" })
-	if r.Active.Number != active || r.Candidate == nil || r.Candidate.Step != 1 || !strings.HasPrefix(r.Candidate.Failed, canary+": ended, lost the tenant's process, or not heard any more, ") {
-		c.t.Errorf("%s was lost, and the release is %+v with the candidate %+v", canary, r, r.Candidate)
-	}
 }
 
 // killTenants ends the processes that the agent's has started: those of its tenants.
@@ -118,67 +109,64 @@ func (c *canaries) killTenants(name string) {
 	}
 }
 
+// answered waits until the agent's process of the tenant has answered with the version.
+func (c *canaries) answered(name string) {
+	c.t.Helper()
+	caller, err := agentclient.New("unix:" + filepath.Join(c.dir, name, "grpc.sock"))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer func() { _ = caller.Close() }()
+	await(c.t, name+" answers", func() bool {
+		result, err := caller.Call(c.t.Context(), "acme/route")
+		return err == nil && string(result.Values[0]) == "2"
+	})
+}
+
 // TestACanaryThatEnds: a candidate whose agent ends, while it is the only one that runs it, walks
 // no further: whether the process starts again at once, or stays away, or ended while the registry
 // was away itself. Nor does one whose tenant has a process of its own, which ends.
 func TestACanaryThatEnds(t *testing.T) {
 	needs.NoRace(t)
-	t.Run("and starts again", func(t *testing.T) {
-		t.Parallel()
-		c := startCanaries(t)
-		c.publish("function handle() return 1 end")
-		canary := c.try(2, time.Hour)
-		c.kill(canary)
-		c.startNamed(canary)
-		c.givenUp(canary, 1)
-	})
-	t.Run("and stays away", func(t *testing.T) {
-		t.Parallel()
-		c := startCanaries(t)
-		c.publish("function handle() return 1 end")
-		canary := c.try(2, time.Second)
-		c.kill(canary)
-		c.givenUp(canary, 1)
-	})
-	t.Run("and is the tenant's process", func(t *testing.T) {
-		t.Parallel()
-		c := startCanaries(t)
-		c.publish("function handle() return 1 end")
-		if _, _, err := c.client.SetTenant(t.Context(), "acme", &script.TenantSettings{Isolation: script.IsolationProcess}, registryclient.DataWrite{Author: "test"}); err != nil {
-			t.Fatal(err)
-		}
-		canary := c.try(2, time.Hour)
-		caller, err := agentclient.New("unix:" + filepath.Join(c.dir, canary, "grpc.sock"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = caller.Close() }()
-		await(t, "the process answers", func() bool {
-			result, err := caller.Call(t.Context(), "acme/route")
-			return err == nil && string(result.Values[0]) == "2"
+	const lost = "%s: ended, lost the tenant's process, or not heard any more, while it was to run version 2 (failureLimit 1)"
+	for name, tt := range map[string]struct {
+		pause  time.Duration
+		tenant script.TenantSettings
+		end    func(c *canaries, canary string)
+		why    string
+	}{
+		"and starts again": {time.Hour, script.TenantSettings{}, func(c *canaries, canary string) {
+			c.kill(canary)
+			c.startNamed(canary)
+		}, lost},
+		"and stays away": {time.Second, script.TenantSettings{}, (*canaries).kill, lost},
+		"and is the tenant's process": {time.Hour, script.TenantSettings{Isolation: script.IsolationProcess}, func(c *canaries, canary string) {
+			c.answered(canary)
+			c.killTenants(canary)
+		}, lost},
+		"in good order": {time.Hour, script.TenantSettings{}, func(c *canaries, canary string) { // which is no fault, and no reason to try another
+			c.stop(c.agents[canary])
+		}, "no agent of step 1 is left: they have left the fleet, or do not follow the script any more"},
+		"while the registry is away": {time.Hour, script.TenantSettings{}, func(c *canaries, canary string) {
+			c.stop(c.process)
+			c.kill(canary)
+			c.startNamed(canary)
+			c.startRegistry()
+		}, lost},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := startCanaries(t)
+			if _, _, err := c.client.SetTenant(t.Context(), "acme", &tt.tenant, registryclient.DataWrite{Author: "test"}); err != nil {
+				t.Fatal(err)
+			}
+			c.publish("function handle() return 1 end")
+			canary := c.try(tt.pause)
+			tt.end(c, canary)
+			r := c.release("the candidate is given up, or live", func(r *script.Release) bool { return r.Candidate == nil || r.Candidate.Failed != "" })
+			if want := strings.ReplaceAll(tt.why, "%s", canary); r.Active.Number != 1 || r.Candidate == nil || r.Candidate.Step != 1 || r.Candidate.Failed != want {
+				t.Errorf("the release is %+v with the candidate %+v; want it given up: %s", r, r.Candidate, want)
+			}
 		})
-		c.killTenants(canary)
-		c.givenUp(canary, 1)
-	})
-	t.Run("in good order", func(t *testing.T) { // which is no fault, and no reason to try another
-		t.Parallel()
-		c := startCanaries(t)
-		c.publish("function handle() return 1 end")
-		c.stop(c.agents[c.try(2, time.Hour)])
-		r := c.release("the candidate is given up, or live", func(r *script.Release) bool { return r.Candidate == nil || r.Candidate.Failed != "" })
-		if r.Candidate == nil || !strings.HasPrefix(r.Candidate.Failed, "no agent of step 1 is left") || len(r.Candidate.Lost) > 0 {
-			t.Errorf("the canary left, and the candidate is %+v", r.Candidate)
-		}
-	})
-	t.Run("while the registry is away", func(t *testing.T) {
-		t.Parallel()
-		c := startCanaries(t)
-		c.publish("function handle() return 1 end")
-		canary := c.try(2, time.Hour)
-		c.stop(c.process)
-		c.kill(canary)
-		c.startNamed(canary)
-		c.startRegistry()
-		c.givenUp(canary, 1)
-	})
+	}
 }

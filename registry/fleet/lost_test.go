@@ -13,7 +13,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// candidacy is that of route's candidate.
+// candidacy returns the one of route's candidate.
 func (b *bench) candidacy() fleet.Candidacy {
 	b.t.Helper()
 	for _, c := range b.Candidacies() {

@@ -72,7 +72,7 @@ func due(c fleet.Candidacy, now time.Time) Decision {
 	if why := tooManyErrors(c, plan); why != "" {
 		return fail(why)
 	}
-	if 2*c.Followers < c.Known { // it is not the fleet that says so
+	if 2*c.Followers < c.Known { // what most agents would say is not known
 		return wait("%d of %d agents are not heard", c.Known-c.Followers, c.Known)
 	}
 	if limit := failureLimit(plan, c.Known); len(c.Lost) >= limit {
