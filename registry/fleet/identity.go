@@ -17,12 +17,13 @@ func (a *agent) says(r *Report) bool {
 }
 
 // claimed reports whether the agent belongs to another identity than the report: the first one
-// keeps the name for as long as it is heard, and nobody else says that the agent leaves.
+// keeps the name for as long as it is heard, or a candidate waits for it, and nobody else says that
+// the agent leaves.
 func (f *Fleet) claimed(a *agent, r *Report, now time.Time) bool {
 	if a == nil || a.report.Identity == "" || a.report.Identity == r.Identity {
 		return false
 	}
-	return r.Leaving || now.Sub(a.heard) < f.cfg.UnknownAfter
+	return r.Leaving || now.Sub(a.heard) < f.cfg.UnknownAfter || a.report.Incarnation != r.Incarnation && f.awaited(a, now)
 }
 
 // departure is an agent that said that it leaves: neither what is still under way from

@@ -126,6 +126,21 @@ func (f *Fleet) forgotten(a *agent) {
 	}
 }
 
+// awaitedFor bounds for how long the name of an agent is kept for candidates: of a fleet that
+// starts anew under other identities, no agent would be heard.
+const awaitedFor = time.Minute
+
+// awaited reports whether a candidate may find the agent lost soon: nobody else has its name until
+// then, which would decide that.
+func (f *Fleet) awaited(a *agent, now time.Time) bool {
+	for _, c := range f.candidacies {
+		if !a.unknown && f.takes(c, a) || c.away.has(a.slot) && now.Before(c.lostAt(a)) && now.Sub(a.missed) < awaitedFor {
+			return true
+		}
+	}
+	return false
+}
+
 // back notes that the agent is heard again, and has not ended.
 func (f *Fleet) back(a *agent) {
 	for _, c := range f.candidacies {

@@ -177,6 +177,53 @@ func TestARestartedRegistryWaits(t *testing.T) {
 	})
 }
 
+// TestNobodyTakesTheNameOfACanary: who may not report for the tenant cannot have its candidate given
+// up, nor hide that it lost an agent, by the name of a canary that is away.
+func TestNobodyTakesTheNameOfACanary(t *testing.T) {
+	b := newBench(t)
+	above, below := aboveAndBelow(3)
+	heard := func(agents ...string) {
+		for _, agent := range agents {
+			r := by(b.report(agent, 11), "agents")
+			r.Trials = []fleet.Trial{{Name: route, Version: 2, Attempt: 11, Tested: true}}
+			b.Heard(r)
+		}
+		b.Sweep()
+	}
+	shop, err := script.ParseSelector([]string{"shop"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pose := func(as string) {
+		for _, leaving := range []bool{false, true} {
+			r := by(in(b.report(as, 11), "x", 12), "ci")
+			r.Tenants, r.Leaving = shop, leaving
+			b.Heard(r)
+		}
+	}
+	b.apply(b.candidate(route, 11, 11, half))
+	heard(slices.Concat(above, below)...)
+	b.pass(16 * time.Second)
+	heard(above[0], above[1]) // the network failed for most agents
+	pose(below[0])
+	heard(above...)
+	heard(below...)
+	b.wantLost(false)
+
+	b.pass(16 * time.Second)
+	heard(slices.Concat(above, below[1:])...)
+	pose(below[0])
+	b.wantLost(true)
+	b.pass(11 * time.Second)
+	b.wantLost(false, below[0])
+	before := b.Counts().Ignored.OtherIdentity
+	pose(below[0]) // it is lost, and the name free
+	b.wantLost(false, below[0])
+	if got := b.Counts().Ignored.OtherIdentity; got != before {
+		t.Errorf("%d reports are ignored as those of another identity", got-before)
+	}
+}
+
 // TestTheProcessOfATenantEnds: an agent that lost it while it ran the candidate is lost; one that
 // does not run it cannot say so.
 func TestTheProcessOfATenantEnds(t *testing.T) {
