@@ -186,7 +186,9 @@ func (r *Registry) decide(a writeRequest, b basis) (decision, error) {
 	}
 	if d.changed {
 		d.brings = brings(cur, d.commit)
-		d.commit.Audit = a.auditEntry(d.commit, forced)
+		if d.commit.Entry != (script.HistoryEntry{}) {
+			d.commit.Audit = a.auditEntry(d.commit, forced)
+		}
 	}
 	return d, r.withinRates(a, b, d)
 }

@@ -171,8 +171,10 @@ func decideMove(cur script.Release, req AdvanceRequest, w Write, now time.Time) 
 	case m.Running:
 		c.Running = now
 		w.Note = fmt.Sprintf("the agents of step %d of %d run version %d", c.Step, len(steps), c.Version.Number)
-	case m.Counted:
-		w.Note = fmt.Sprintf("%d calls of version %d were counted by processes that have ended", c.Calls, c.Version.Number)
+	case m.Counted: // an agent that restarts all the time fills neither the history nor the audit trail
+		d := decide(cur, next, script.ChangeAdvance, w, now)
+		d.commit.Entry = script.HistoryEntry{}
+		return d, nil
 	case m.Lost != "":
 		c.Lost = append(slices.Clone(c.Lost), m.Lost)
 		w.Note = printable(m.Lost+" was lost while it was to run version "+fmt.Sprint(c.Version.Number), MaxNoteBytes)

@@ -435,3 +435,35 @@ func TestImportOfACandidate(t *testing.T) {
 		}
 	}
 }
+
+// TestCountsLeaveNoLines: an agent that restarts all the time takes neither the history of a script
+// from people, nor fills the audit trail.
+func TestCountsLeaveNoLines(t *testing.T) {
+	b, r := trying(t)
+	r, err := b.advance(r.Revision, registry.Move{Step: 1, Threshold: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	told := func() (lines, entries int) {
+		history, err := b.History(t.Context(), everybody, route)
+		audit, auditErr := b.Audit(t.Context(), registry.AuditRequest{By: everybody})
+		if err != nil || auditErr != nil {
+			t.Fatal(err, auditErr)
+		}
+		return len(history), len(audit.Entries)
+	}
+	lines, entries := told()
+	for n := range uint64(3) {
+		result, err := b.Advance(t.Context(), registry.AdvanceRequest{Name: route, At: r.Revision, Move: registry.Move{Counted: true}, Calls: 10 * (n + 1), FailedCalls: n})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r = result.Release
+	}
+	if c := r.Candidate; c.Calls != 30 || c.FailedCalls != 2 {
+		t.Errorf("the candidate is %+v", c)
+	}
+	if moreLines, moreEntries := told(); moreLines != lines || moreEntries != entries {
+		t.Errorf("the history has %d lines more, and the audit trail %d", moreLines-lines, moreEntries-entries)
+	}
+}

@@ -217,7 +217,8 @@ type Commit struct {
 	Signed *script.Version
 	// Drop are the numbers of versions that are not retained any more.
 	Drop []uint64
-	// Entry is the line that the history gets. Its Revision is ignored.
+	// Entry is the line that the history gets; the zero HistoryEntry: none. Its Revision is
+	// ignored.
 	Entry script.HistoryEntry
 	// Audit is the entry that the audit trail gets; the zero AuditEntry: none. Its
 	// Revision is ignored.

@@ -23,17 +23,12 @@ type change struct {
 	asks []clientv3.Op
 }
 
-// newChange returns the change with all that every change of a release writes: six
-// operations at most.
+// newChange returns the change with what changes of a release write: six operations at most.
 func (s *Store) newChange(guard script.Revision, release script.Release, entry script.HistoryEntry, audit script.AuditEntry) (*change, error) {
 	name := release.Name
 	value, err := encodeRelease(release)
 	if err != nil {
 		return nil, script.Errorf(script.Internal, "", "encode the release of %s: %w", name, err)
-	}
-	line, err := encodeHistory(entry)
-	if err != nil {
-		return nil, script.Errorf(script.Internal, "", "encode the history of %s: %w", name, err)
 	}
 	c := &change{
 		release: release,
@@ -41,10 +36,16 @@ func (s *Store) newChange(guard script.Revision, release script.Release, entry s
 		guards:  []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(s.keys.release(name)), "=", int64(guard))},
 		ops: []clientv3.Op{
 			clientv3.OpPut(s.keys.release(name), string(value)),
-			clientv3.OpPut(s.keys.historyEntry(name, guard), string(line)),
 			clientv3.OpPut(s.keys.head(), ""),
 			clientv3.OpPut(s.keys.tenantHead(name.Tenant), ""),
 		},
+	}
+	if entry != (script.HistoryEntry{}) {
+		line, err := encodeHistory(entry)
+		if err != nil {
+			return nil, script.Errorf(script.Internal, "", "encode the history of %s: %w", name, err)
+		}
+		c.ops = append(c.ops, clientv3.OpPut(s.keys.historyEntry(name, guard), string(line)))
 	}
 	c.ops = append(c.ops, s.countRemoval(script.Object{Release: &release})...)
 	if audit != (script.AuditEntry{}) {

@@ -195,7 +195,7 @@ func TestHistoryIsTrimmed(t *testing.T) {
 	s, c := open(t, prefix), client(t)
 	cur := script.Release{Name: script.Name{Tenant: "acme", Script: "route"}, Deleted: true}
 	for range registry.MaxHistory + 100 {
-		revision, err := s.Commit(t.Context(), registry.Commit{Guard: cur.Revision, Release: cur})
+		revision, err := s.Commit(t.Context(), registry.Commit{Guard: cur.Revision, Release: cur, Entry: script.HistoryEntry{Change: script.ChangeDelete}})
 		if err != nil {
 			t.Fatal(err)
 		}

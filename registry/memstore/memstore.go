@@ -246,9 +246,12 @@ func (s *Store) guarded(name script.Name, guard script.Revision) error {
 func (s *Store) change(release script.Release, entry script.HistoryEntry, audit script.AuditEntry) script.Revision {
 	name, next := release.Name, s.last+1
 	release = clone(release)
-	release.Revision, entry.Revision = next, next
+	release.Revision = next
 	s.releases[name] = release
-	s.history[name] = append(s.history[name], entry)
+	if entry != (script.HistoryEntry{}) {
+		entry.Revision = next
+		s.history[name] = append(s.history[name], entry)
+	}
 	return s.changed(name.Tenant, registry.Transaction{Releases: []script.Release{release}}, audit)
 }
 

@@ -88,6 +88,14 @@ func (h Harness) testCandidate(t *testing.T) {
 	if lines, err := s.History(ctx, named(1)); err != nil || lines[0].Candidate != 2 || lines[0].Version != 1 || lines[1].Candidate != 0 {
 		t.Errorf("History: %+v, %v", lines, err)
 	}
+	counted := want
+	counted.Candidate = new(*want.Candidate)
+	counted.Candidate.Calls++
+	want = commit(t, s, registry.Commit{Guard: want.Revision, Release: counted})
+	want.Name = named(1)
+	if lines, err := s.History(ctx, named(1)); err != nil || len(lines) != 2 {
+		t.Errorf("History after a commit without a line: %+v, %v", lines, err)
+	}
 	if got, err := h.Reopen(t, s).Release(ctx, named(1)); err != nil || !same(got, want) {
 		t.Errorf("opened again: %s, %v; want %s", text(got), err, text(want))
 	}
