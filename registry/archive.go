@@ -174,6 +174,9 @@ func (rec *Record) validateHold() error {
 	if err := validateText("release.hold.owner", h.Owner, MaxOwnerBytes); err != nil {
 		return err
 	}
+	if err := validateTime("release.hold.since", h.Since); err != nil {
+		return err
+	}
 	return validateText("release.hold.note", h.Note, MaxNoteBytes)
 }
 
@@ -182,6 +185,9 @@ func validateVersion(v script.Version) error {
 		return script.Errorf(script.Invalid, "versions", "number %d has no digest, or the impossible size %d", v.Number, v.Size)
 	}
 	if err := validateEntrypoint(v.Entrypoint); err != nil {
+		return err
+	}
+	if err := validateTime("versions.createdAt", v.CreatedAt); err != nil {
 		return err
 	}
 	if err := validateText("versions.signature", v.Signature, script.MaxSignatureBytes); err != nil {
@@ -199,6 +205,9 @@ func (rec *Record) validateHistory() error {
 	}
 	for _, e := range rec.History {
 		if err := script.ValidateLabel("history.change", string(e.Change)); err != nil {
+			return err
+		}
+		if err := validateTime("history.time", e.Time); err != nil {
 			return err
 		}
 		if err := validateText("history.author", e.Author, maxAttributionBytes); err != nil {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/scriptorium-dev/scriptorium/registry"
 	"github.com/scriptorium-dev/scriptorium/registry/access"
@@ -137,6 +138,13 @@ func TestImportRefuses(t *testing.T) {
 		}), script.Invalid, "function"},
 		"a bad author": {alter(func(_ []*registry.Source, rec *registry.Record) { rec.Versions[0].Author = "\x00" }), script.Invalid, "control"},
 		"a bad line":   {alter(func(_ []*registry.Source, rec *registry.Record) { rec.History[0].Change = "Rm -rf" }), script.Invalid, "label"},
+		"held since a time that JSON does not have": {release(func(r *script.Release) {
+			r.Pinned, r.Hold = true, &script.Hold{Author: "ann", Since: time.Unix(1<<40, 0)}
+		}), script.Invalid, "year"},
+		"a version of such a time": {alter(func(_ []*registry.Source, rec *registry.Record) {
+			rec.Versions[0].CreatedAt, rec.Release.Retained[0].CreatedAt = time.Unix(-1<<40, 0), time.Unix(-1<<40, 0)
+		}), script.Invalid, "year"},
+		"a line of such a time": {alter(func(_ []*registry.Source, rec *registry.Record) { rec.History[0].Time = time.Unix(1<<62, 0) }), script.Invalid, "year"},
 		"too many lines": {alter(func(_ []*registry.Source, rec *registry.Record) {
 			rec.History = make([]script.HistoryEntry, registry.MaxHistory+1)
 		}), script.Invalid, "lines"},

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -69,6 +70,14 @@ func validateText(field, s string, most int) error {
 		if unicode.IsControl(c) && c != '\n' && c != '\t' {
 			return script.Errorf(script.Invalid, field, "contains the control character %U", c)
 		}
+	}
+	return nil
+}
+
+// validateTime refuses what JSON does not have: whoever lists it with others would get nothing.
+func validateTime(field string, t time.Time) error {
+	if year := t.UTC().Year(); year < 1 || year > 9999 {
+		return script.Errorf(script.Invalid, field, "is in the year %d, which is not between 1 and 9999", year)
 	}
 	return nil
 }
