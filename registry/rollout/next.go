@@ -94,7 +94,10 @@ func due(c fleet.Candidacy, now time.Time) Decision {
 		return wait("%d of %d agents have taken the last change, and %d are to", c.Activated, c.Followers, enough)
 	}
 	steps := plan.Steps
-	if k := candidate.Step; k >= 1 && k <= len(steps) {
+	switch k := candidate.Step; {
+	case k < 0 || k > len(steps): // no registry has written that
+		return fail(fmt.Sprintf("its record says step %d, and the plan has %d", k, len(steps)))
+	case k > 0:
 		if d, lasts := inStep(c, plan, now); lasts {
 			return d
 		}
@@ -229,7 +232,7 @@ func fail(why string) Decision { return Decision{Move: registry.Move{Failed: why
 // an agent that has that, one in four billion, runs a candidate only when all do.
 func Threshold(buckets []uint32, percent int, before uint32) uint32 {
 	n := len(buckets)
-	k := max(1, (n*percent+99)/100)
+	k := min(n, max(1, (n*percent+99)/100))
 	least, most := uint64(buckets[k-1])+1, uint64(math.MaxUint32)
 	if k < n {
 		most = uint64(buckets[k])

@@ -139,7 +139,7 @@ func TestNext(t *testing.T) {
 		{"most are unknown, and calls fail", func(c *fleet.Candidacy) {
 			c.Known, c.Calls, c.FailedCalls = 21, 40, 12
 		}, noon, failed("12 of 40 calls failed (30 %), at most 5 % may"), time.Time{}},
-		{"a step that the plan has not", func(c *fleet.Candidacy) { c.Release.Candidate.Step = 7 }, noon, promote, time.Time{}},
+		{"a step that the plan has not", func(c *fleet.Candidacy) { c.Release.Candidate.Step = 7 }, noon, failed("its record says step 7, and the plan has 2"), time.Time{}},
 		{"tests without steps", func(c *fleet.Candidacy) { c.Release.Candidate.Step, c.Release.Settings.Rollout.Steps = 0, nil }, noon, promote, time.Time{}},
 		{"steps without tests", func(c *fleet.Candidacy) {
 			c.Release.Candidate.Step, c.Release.Candidate.Spec.Tests, c.Passed = 0, nil, 0
