@@ -126,15 +126,18 @@ func versionBefore(r *script.Release) uint64 {
 }
 
 func (a *app) writeDiff(text string) error {
-	if !a.OutTerminal || os.Getenv("NO_COLOR") != "" {
+	if !a.OutTerminal { // patch reads it as it is
 		_, err := io.WriteString(a.Out, text)
 		return err
 	}
-	const bold, red, green, cyan, reset = "\x1b[1m", "\x1b[31m", "\x1b[32m", "\x1b[36m", "\x1b[0m"
+	bold, red, green, cyan, reset := "\x1b[1m", "\x1b[31m", "\x1b[32m", "\x1b[36m", "\x1b[0m"
+	if os.Getenv("NO_COLOR") != "" {
+		bold, red, green, cyan, reset = "", "", "", "", ""
+	}
 	var errs []error
 	for line := range strings.Lines(text) {
-		colour := ""
-		switch line = strings.TrimSuffix(line, "\n"); {
+		line, colour := plain(strings.ReplaceAll(strings.TrimSuffix(line, "\n"), "\t", "    ")), ""
+		switch {
 		case strings.HasPrefix(line, "--- "), strings.HasPrefix(line, "+++ "):
 			colour = bold
 		case strings.HasPrefix(line, "@@"):

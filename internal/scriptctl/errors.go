@@ -89,7 +89,7 @@ func (a *app) report(line string, view any) {
 	case formatJSON, formatYAML:
 		_ = a.printEach(a.Err, view) // nothing can be done where that fails
 	default:
-		fmt.Fprintln(a.Err, line)
+		fmt.Fprintln(a.Err, plain(line))
 	}
 }
 

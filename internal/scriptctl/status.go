@@ -210,7 +210,7 @@ func failureLines(fleet *registryclient.FleetStatus) []string {
 		}
 	}
 	for i := range fleet.Unreadable {
-		lines = append(lines, fleet.Unreadable[i].Error())
+		lines = append(lines, plain(fleet.Unreadable[i].Error()))
 	}
 	return lines
 }

@@ -122,6 +122,49 @@ func TestLongReason(t *testing.T) {
 	}
 }
 
+const manifestGarbling = `
+apiVersion: scriptorium.dev/v1alpha1
+kind: LuaScript
+metadata: {name: a}
+spec:
+  tenantId: term
+  source: "function handle() error('\\27[2J\\194\\155') end -- \e[2J \u009b2J"
+  config: {a: "\u009b2J"}
+  tests: [{name: answers}]
+`
+
+// TestNobodyGarblesATerminal: what a publisher or a script has written cannot move the cursor of who
+// looks at it.
+func TestNobodyGarblesATerminal(t *testing.T) {
+	p := person{t, startFleet(t, 1)}
+	p.publish(manifestA, "--wait")
+	if out, code := p.publish(manifestGarbling, "--wait"); code != 7 || strings.ContainsAny(out, "\u009b") {
+		t.Fatalf("exit code %d, %q", code, out)
+	}
+	t.Setenv("SCRIPTORIUM_AGENT", filepath.Join(p.dir, "agent-1", "grpc.sock"))
+	t.Setenv("NO_COLOR", "1")
+	for _, args := range [][]string{
+		{"diff", "term/a", "1", "2"},
+		{"call", "term/a@2"},
+		{"status"},
+		{"get", "term/a"},
+		{"get", "term/a@2"},
+		{"list"},
+		{"rollout", "status", "term/a"},
+		{"rollout", "explain", "term/a"},
+		{"history", "term/a"},
+		{"hold", "term/a", "--note", "why"},
+		{"rollout", "approve", "term/a"},
+		{"release", "term/a"},
+		{"pin", "term/a", "7"},
+	} {
+		out, _ := p.run("", args...)
+		if strings.ContainsAny(out, "\x1b\u009b") || out == "" {
+			t.Errorf("%v: %q", args, out)
+		}
+	}
+}
+
 // watch runs "status --watch" until it printed a line with each of want, in
 // turn; each step happens before its line is waited for.
 func watch(t *testing.T, dir string, terminal bool, steps []func(), want []string) {
