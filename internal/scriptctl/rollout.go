@@ -40,7 +40,7 @@ func (a *app) rolloutCommand() *cobra.Command {
 		a.steerCommand(registryclient.Promote, "promote", "Make the candidate live everywhere at once",
 			"Promote makes the candidate the active version on all agents at once. It skips tests\nand steps, and also promotes a failed candidate."),
 		a.steerCommand(registryclient.Abort, "abort", "Abort the candidate, so that the version before it runs everywhere",
-			"Abort makes all agents run the active version again. The version stays the candidate:\nyou can retry or promote it. State the reason with --note. Limits and config that were\npublished with it stay: they belong to the script, not to the version."),
+			"Abort makes all agents run the active version again. The version stays the candidate:\nyou can retry or promote it. State the reason with --note. Its limits, config and\ntests end with it: they belong to the version."),
 		a.steerCommand(registryclient.Retry, "retry", "Start the candidate again, with its tests and from its first step",
 			"Retry starts the candidate again, also a failed one. Its tests run on every agent, and\nit goes through all steps."),
 		a.steerCommand(registryclient.Approve, "approve", "Let the candidate go on after a step that needs an approval",
