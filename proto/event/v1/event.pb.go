@@ -1219,7 +1219,10 @@ type Trial struct {
 	// and runs each candidate with the limits, config and tests of the active version.
 	Spec []byte `protobuf:"bytes,9,opt,name=spec,proto3" json:"spec,omitempty"`
 	// The process of the tenant ended while it ran the candidate.
-	ProcessEnded  bool `protobuf:"varint,10,opt,name=process_ended,json=processEnded,proto3" json:"process_ended,omitempty"`
+	ProcessEnded bool `protobuf:"varint,10,opt,name=process_ended,json=processEnded,proto3" json:"process_ended,omitempty"`
+	// Of the version that the agent runs in the candidate's step, if the plan compares the candidate
+	// with the active version; since the agent activated the step.
+	StepCalls     *v1.StepCalls `protobuf:"bytes,11,opt,name=step_calls,json=stepCalls,proto3" json:"step_calls,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1322,6 +1325,13 @@ func (x *Trial) GetProcessEnded() bool {
 		return x.ProcessEnded
 	}
 	return false
+}
+
+func (x *Trial) GetStepCalls() *v1.StepCalls {
+	if x != nil {
+		return x.StepCalls
+	}
+	return nil
 }
 
 // Activation says since when a revision, and what is below it, has been live.
@@ -2036,7 +2046,7 @@ const file_proto_event_v1_event_proto_rawDesc = "" +
 	"\bidentity\x18\x16 \x01(\tR\bidentity\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xa5\x02\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xe6\x02\n" +
 	"\x05Trial\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\x04R\aversion\x12\x18\n" +
@@ -2048,7 +2058,9 @@ const file_proto_event_v1_event_proto_rawDesc = "" +
 	"\awaiting\x18\b \x01(\tR\awaiting\x12\x12\n" +
 	"\x04spec\x18\t \x01(\fR\x04spec\x12#\n" +
 	"\rprocess_ended\x18\n" +
-	" \x01(\bR\fprocessEnded\"U\n" +
+	" \x01(\bR\fprocessEnded\x12?\n" +
+	"\n" +
+	"step_calls\x18\v \x01(\v2 .scriptorium.script.v1.StepCallsR\tstepCalls\"U\n" +
 	"\n" +
 	"Activation\x12\x1a\n" +
 	"\brevision\x18\x01 \x01(\x03R\brevision\x12+\n" +
@@ -2138,6 +2150,7 @@ var file_proto_event_v1_event_proto_goTypes = []any{
 	(*timestamppb.Timestamp)(nil), // 25: google.protobuf.Timestamp
 	(*durationpb.Duration)(nil),   // 26: google.protobuf.Duration
 	(*v1.Error)(nil),              // 27: scriptorium.script.v1.Error
+	(*v1.StepCalls)(nil),          // 28: scriptorium.script.v1.StepCalls
 }
 var file_proto_event_v1_event_proto_depIdxs = []int32{
 	1,  // 0: scriptorium.event.v1.Envelope.signatures:type_name -> scriptorium.event.v1.Signature
@@ -2157,19 +2170,20 @@ var file_proto_event_v1_event_proto_depIdxs = []int32{
 	12, // 14: scriptorium.event.v1.Status.activations:type_name -> scriptorium.event.v1.Activation
 	11, // 15: scriptorium.event.v1.Status.trials:type_name -> scriptorium.event.v1.Trial
 	27, // 16: scriptorium.event.v1.Trial.error:type_name -> scriptorium.script.v1.Error
-	26, // 17: scriptorium.event.v1.Activation.ago:type_name -> google.protobuf.Duration
-	27, // 18: scriptorium.event.v1.Failure.error:type_name -> scriptorium.script.v1.Error
-	25, // 19: scriptorium.event.v1.Tail.sent_at:type_name -> google.protobuf.Timestamp
-	26, // 20: scriptorium.event.v1.Tail.lasts:type_name -> google.protobuf.Duration
-	17, // 21: scriptorium.event.v1.Logs.lines:type_name -> scriptorium.event.v1.LogLine
-	16, // 22: scriptorium.event.v1.Logs.dropped_of:type_name -> scriptorium.event.v1.Dropped
-	25, // 23: scriptorium.event.v1.LogLine.time:type_name -> google.protobuf.Timestamp
-	25, // 24: scriptorium.event.v1.Recall.sent_at:type_name -> google.protobuf.Timestamp
-	25, // [25:25] is the sub-list for method output_type
-	25, // [25:25] is the sub-list for method input_type
-	25, // [25:25] is the sub-list for extension type_name
-	25, // [25:25] is the sub-list for extension extendee
-	0,  // [0:25] is the sub-list for field type_name
+	28, // 17: scriptorium.event.v1.Trial.step_calls:type_name -> scriptorium.script.v1.StepCalls
+	26, // 18: scriptorium.event.v1.Activation.ago:type_name -> google.protobuf.Duration
+	27, // 19: scriptorium.event.v1.Failure.error:type_name -> scriptorium.script.v1.Error
+	25, // 20: scriptorium.event.v1.Tail.sent_at:type_name -> google.protobuf.Timestamp
+	26, // 21: scriptorium.event.v1.Tail.lasts:type_name -> google.protobuf.Duration
+	17, // 22: scriptorium.event.v1.Logs.lines:type_name -> scriptorium.event.v1.LogLine
+	16, // 23: scriptorium.event.v1.Logs.dropped_of:type_name -> scriptorium.event.v1.Dropped
+	25, // 24: scriptorium.event.v1.LogLine.time:type_name -> google.protobuf.Timestamp
+	25, // 25: scriptorium.event.v1.Recall.sent_at:type_name -> google.protobuf.Timestamp
+	26, // [26:26] is the sub-list for method output_type
+	26, // [26:26] is the sub-list for method input_type
+	26, // [26:26] is the sub-list for extension type_name
+	26, // [26:26] is the sub-list for extension extendee
+	0,  // [0:26] is the sub-list for field type_name
 }
 
 func init() { file_proto_event_v1_event_proto_init() }

@@ -680,8 +680,14 @@ type Plan struct {
 	// How long the candidate may wait, beside its pauses, before it is given up; absent means for
 	// ever.
 	ProgressDeadline *durationpb.Duration `protobuf:"bytes,6,opt,name=progress_deadline,json=progressDeadline,proto3" json:"progress_deadline,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// How many more of the candidate's calls than of the active version's may fail, in percentage
+	// points; absent means that failures are not compared. It needs steps.
+	MaxErrorIncrease *float64 `protobuf:"fixed64,8,opt,name=max_error_increase,json=maxErrorIncrease,proto3,oneof" json:"max_error_increase,omitempty"`
+	// How much slower than the active version the candidate may be; absent means that latency is
+	// not compared. It needs steps.
+	MaxLatencyIncrease *LatencyIncrease `protobuf:"bytes,9,opt,name=max_latency_increase,json=maxLatencyIncrease,proto3" json:"max_latency_increase,omitempty"`
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
 }
 
 func (x *Plan) Reset() {
@@ -763,6 +769,162 @@ func (x *Plan) GetProgressDeadline() *durationpb.Duration {
 	return nil
 }
 
+func (x *Plan) GetMaxErrorIncrease() float64 {
+	if x != nil && x.MaxErrorIncrease != nil {
+		return *x.MaxErrorIncrease
+	}
+	return 0
+}
+
+func (x *Plan) GetMaxLatencyIncrease() *LatencyIncrease {
+	if x != nil {
+		return x.MaxLatencyIncrease
+	}
+	return nil
+}
+
+// Of percentiles of the latency, in percent; 0 means that one is not compared.
+type LatencyIncrease struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	P50           int32                  `protobuf:"varint,1,opt,name=p50,proto3" json:"p50,omitempty"`
+	P95           int32                  `protobuf:"varint,2,opt,name=p95,proto3" json:"p95,omitempty"`
+	P99           int32                  `protobuf:"varint,3,opt,name=p99,proto3" json:"p99,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LatencyIncrease) Reset() {
+	*x = LatencyIncrease{}
+	mi := &file_proto_script_v1_script_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LatencyIncrease) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LatencyIncrease) ProtoMessage() {}
+
+func (x *LatencyIncrease) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_script_v1_script_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LatencyIncrease.ProtoReflect.Descriptor instead.
+func (*LatencyIncrease) Descriptor() ([]byte, []int) {
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *LatencyIncrease) GetP50() int32 {
+	if x != nil {
+		return x.P50
+	}
+	return 0
+}
+
+func (x *LatencyIncrease) GetP95() int32 {
+	if x != nil {
+		return x.P95
+	}
+	return 0
+}
+
+func (x *LatencyIncrease) GetP99() int32 {
+	if x != nil {
+		return x.P99
+	}
+	return 0
+}
+
+// Calls of one version on an agent during a step of a rollout.
+type StepCalls struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// From 1.
+	Step  int32  `protobuf:"varint,1,opt,name=step,proto3" json:"step,omitempty"`
+	Calls uint64 `protobuf:"varint,2,opt,name=calls,proto3" json:"calls,omitempty"`
+	// Of them.
+	FailedCalls uint64 `protobuf:"varint,3,opt,name=failed_calls,json=failedCalls,proto3" json:"failed_calls,omitempty"`
+	// How many calls took how long: the number of the first bucket, and the counts from there on.
+	// docs/protocol.md says what the buckets are.
+	FirstBucket   int32    `protobuf:"varint,4,opt,name=first_bucket,json=firstBucket,proto3" json:"first_bucket,omitempty"`
+	Buckets       []uint64 `protobuf:"varint,5,rep,packed,name=buckets,proto3" json:"buckets,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StepCalls) Reset() {
+	*x = StepCalls{}
+	mi := &file_proto_script_v1_script_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StepCalls) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StepCalls) ProtoMessage() {}
+
+func (x *StepCalls) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_script_v1_script_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StepCalls.ProtoReflect.Descriptor instead.
+func (*StepCalls) Descriptor() ([]byte, []int) {
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *StepCalls) GetStep() int32 {
+	if x != nil {
+		return x.Step
+	}
+	return 0
+}
+
+func (x *StepCalls) GetCalls() uint64 {
+	if x != nil {
+		return x.Calls
+	}
+	return 0
+}
+
+func (x *StepCalls) GetFailedCalls() uint64 {
+	if x != nil {
+		return x.FailedCalls
+	}
+	return 0
+}
+
+func (x *StepCalls) GetFirstBucket() int32 {
+	if x != nil {
+		return x.FirstBucket
+	}
+	return 0
+}
+
+func (x *StepCalls) GetBuckets() []uint64 {
+	if x != nil {
+		return x.Buckets
+	}
+	return nil
+}
+
 // A number of agents, or a percentage of them, or none of them.
 type Amount struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -775,7 +937,7 @@ type Amount struct {
 
 func (x *Amount) Reset() {
 	*x = Amount{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[6]
+	mi := &file_proto_script_v1_script_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -787,7 +949,7 @@ func (x *Amount) String() string {
 func (*Amount) ProtoMessage() {}
 
 func (x *Amount) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[6]
+	mi := &file_proto_script_v1_script_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -800,7 +962,7 @@ func (x *Amount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Amount.ProtoReflect.Descriptor instead.
 func (*Amount) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{6}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Amount) GetCount() int32 {
@@ -839,7 +1001,7 @@ type Step struct {
 
 func (x *Step) Reset() {
 	*x = Step{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[7]
+	mi := &file_proto_script_v1_script_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -851,7 +1013,7 @@ func (x *Step) String() string {
 func (*Step) ProtoMessage() {}
 
 func (x *Step) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[7]
+	mi := &file_proto_script_v1_script_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -864,7 +1026,7 @@ func (x *Step) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Step.ProtoReflect.Descriptor instead.
 func (*Step) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{7}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Step) GetPercent() int32 {
@@ -905,7 +1067,7 @@ type Test struct {
 
 func (x *Test) Reset() {
 	*x = Test{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[8]
+	mi := &file_proto_script_v1_script_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -917,7 +1079,7 @@ func (x *Test) String() string {
 func (*Test) ProtoMessage() {}
 
 func (x *Test) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[8]
+	mi := &file_proto_script_v1_script_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -930,7 +1092,7 @@ func (x *Test) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Test.ProtoReflect.Descriptor instead.
 func (*Test) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{8}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Test) GetName() string {
@@ -981,7 +1143,7 @@ type Limits struct {
 
 func (x *Limits) Reset() {
 	*x = Limits{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[9]
+	mi := &file_proto_script_v1_script_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -993,7 +1155,7 @@ func (x *Limits) String() string {
 func (*Limits) ProtoMessage() {}
 
 func (x *Limits) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[9]
+	mi := &file_proto_script_v1_script_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1006,7 +1168,7 @@ func (x *Limits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limits.ProtoReflect.Descriptor instead.
 func (*Limits) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{9}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Limits) GetInstructions() uint64 {
@@ -1086,7 +1248,7 @@ type Value struct {
 
 func (x *Value) Reset() {
 	*x = Value{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[10]
+	mi := &file_proto_script_v1_script_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1098,7 +1260,7 @@ func (x *Value) String() string {
 func (*Value) ProtoMessage() {}
 
 func (x *Value) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[10]
+	mi := &file_proto_script_v1_script_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1111,7 +1273,7 @@ func (x *Value) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Value.ProtoReflect.Descriptor instead.
 func (*Value) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{10}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Value) GetTenant() string {
@@ -1187,7 +1349,7 @@ type Tenant struct {
 
 func (x *Tenant) Reset() {
 	*x = Tenant{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[11]
+	mi := &file_proto_script_v1_script_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1199,7 +1361,7 @@ func (x *Tenant) String() string {
 func (*Tenant) ProtoMessage() {}
 
 func (x *Tenant) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[11]
+	mi := &file_proto_script_v1_script_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1212,7 +1374,7 @@ func (x *Tenant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tenant.ProtoReflect.Descriptor instead.
 func (*Tenant) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{11}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Tenant) GetName() string {
@@ -1290,7 +1452,7 @@ type TenantSettings struct {
 
 func (x *TenantSettings) Reset() {
 	*x = TenantSettings{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[12]
+	mi := &file_proto_script_v1_script_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1302,7 +1464,7 @@ func (x *TenantSettings) String() string {
 func (*TenantSettings) ProtoMessage() {}
 
 func (x *TenantSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[12]
+	mi := &file_proto_script_v1_script_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1315,7 +1477,7 @@ func (x *TenantSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TenantSettings.ProtoReflect.Descriptor instead.
 func (*TenantSettings) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{12}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *TenantSettings) GetIsolation() string {
@@ -1406,7 +1568,7 @@ type Trigger struct {
 
 func (x *Trigger) Reset() {
 	*x = Trigger{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[13]
+	mi := &file_proto_script_v1_script_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1418,7 +1580,7 @@ func (x *Trigger) String() string {
 func (*Trigger) ProtoMessage() {}
 
 func (x *Trigger) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[13]
+	mi := &file_proto_script_v1_script_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1431,7 +1593,7 @@ func (x *Trigger) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Trigger.ProtoReflect.Descriptor instead.
 func (*Trigger) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{13}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Trigger) GetEvent() string {
@@ -1468,7 +1630,7 @@ type HistoryEntry struct {
 
 func (x *HistoryEntry) Reset() {
 	*x = HistoryEntry{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[14]
+	mi := &file_proto_script_v1_script_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1480,7 +1642,7 @@ func (x *HistoryEntry) String() string {
 func (*HistoryEntry) ProtoMessage() {}
 
 func (x *HistoryEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[14]
+	mi := &file_proto_script_v1_script_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1493,7 +1655,7 @@ func (x *HistoryEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryEntry.ProtoReflect.Descriptor instead.
 func (*HistoryEntry) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{14}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *HistoryEntry) GetRevision() int64 {
@@ -1609,7 +1771,7 @@ type AuditEntry struct {
 
 func (x *AuditEntry) Reset() {
 	*x = AuditEntry{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[15]
+	mi := &file_proto_script_v1_script_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1621,7 +1783,7 @@ func (x *AuditEntry) String() string {
 func (*AuditEntry) ProtoMessage() {}
 
 func (x *AuditEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[15]
+	mi := &file_proto_script_v1_script_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1634,7 +1796,7 @@ func (x *AuditEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditEntry.ProtoReflect.Descriptor instead.
 func (*AuditEntry) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{15}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *AuditEntry) GetRevision() int64 {
@@ -1760,7 +1922,7 @@ type Source struct {
 
 func (x *Source) Reset() {
 	*x = Source{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[16]
+	mi := &file_proto_script_v1_script_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1772,7 +1934,7 @@ func (x *Source) String() string {
 func (*Source) ProtoMessage() {}
 
 func (x *Source) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[16]
+	mi := &file_proto_script_v1_script_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1785,7 +1947,7 @@ func (x *Source) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Source.ProtoReflect.Descriptor instead.
 func (*Source) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{16}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Source) GetDigest() []byte {
@@ -1821,7 +1983,7 @@ type Error struct {
 
 func (x *Error) Reset() {
 	*x = Error{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[17]
+	mi := &file_proto_script_v1_script_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1833,7 +1995,7 @@ func (x *Error) String() string {
 func (*Error) ProtoMessage() {}
 
 func (x *Error) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[17]
+	mi := &file_proto_script_v1_script_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1846,7 +2008,7 @@ func (x *Error) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Error.ProtoReflect.Descriptor instead.
 func (*Error) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{17}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Error) GetKind() string {
@@ -1951,7 +2113,7 @@ const file_proto_script_v1_script_proto_rawDesc = "" +
 	"\x06config\x18\x03 \x01(\fR\x06config\x12#\n" +
 	"\rhistory_limit\x18\x04 \x01(\x05R\fhistoryLimit\x125\n" +
 	"\arollout\x18\x05 \x01(\v2\x1b.scriptorium.script.v1.PlanR\arollout\x121\n" +
-	"\x05tests\x18\x06 \x03(\v2\x1b.scriptorium.script.v1.TestR\x05tests\"\xa7\x03\n" +
+	"\x05tests\x18\x06 \x03(\v2\x1b.scriptorium.script.v1.TestR\x05tests\"\xcb\x04\n" +
 	"\x04Plan\x121\n" +
 	"\x05steps\x18\x01 \x03(\v2\x1b.scriptorium.script.v1.StepR\x05steps\x12/\n" +
 	"\x11max_error_percent\x18\x02 \x01(\x05H\x00R\x0fmaxErrorPercent\x88\x01\x01\x12 \n" +
@@ -1959,12 +2121,25 @@ const file_proto_script_v1_script_proto_rawDesc = "" +
 	"\tmin_calls\x18\x03 \x01(\x05H\x02R\bminCalls\x88\x01\x01\x12B\n" +
 	"\rfailure_limit\x18\x04 \x01(\v2\x1d.scriptorium.script.v1.AmountR\ffailureLimit\x129\n" +
 	"\btolerate\x18\x05 \x01(\v2\x1d.scriptorium.script.v1.AmountR\btolerate\x12F\n" +
-	"\x11progress_deadline\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\x10progressDeadlineB\x14\n" +
+	"\x11progress_deadline\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\x10progressDeadline\x121\n" +
+	"\x12max_error_increase\x18\b \x01(\x01H\x03R\x10maxErrorIncrease\x88\x01\x01\x12X\n" +
+	"\x14max_latency_increase\x18\t \x01(\v2&.scriptorium.script.v1.LatencyIncreaseR\x12maxLatencyIncreaseB\x14\n" +
 	"\x12_max_error_percentB\f\n" +
 	"\n" +
 	"_max_errorB\f\n" +
 	"\n" +
-	"_min_calls\"L\n" +
+	"_min_callsB\x15\n" +
+	"\x13_max_error_increase\"G\n" +
+	"\x0fLatencyIncrease\x12\x10\n" +
+	"\x03p50\x18\x01 \x01(\x05R\x03p50\x12\x10\n" +
+	"\x03p95\x18\x02 \x01(\x05R\x03p95\x12\x10\n" +
+	"\x03p99\x18\x03 \x01(\x05R\x03p99\"\x95\x01\n" +
+	"\tStepCalls\x12\x12\n" +
+	"\x04step\x18\x01 \x01(\x05R\x04step\x12\x14\n" +
+	"\x05calls\x18\x02 \x01(\x04R\x05calls\x12!\n" +
+	"\ffailed_calls\x18\x03 \x01(\x04R\vfailedCalls\x12!\n" +
+	"\ffirst_bucket\x18\x04 \x01(\x05R\vfirstBucket\x12\x18\n" +
+	"\abuckets\x18\x05 \x03(\x04R\abuckets\"L\n" +
 	"\x06Amount\x12\x14\n" +
 	"\x05count\x18\x01 \x01(\x05R\x05count\x12\x18\n" +
 	"\apercent\x18\x02 \x01(\x05R\apercent\x12\x12\n" +
@@ -2078,7 +2253,7 @@ func file_proto_script_v1_script_proto_rawDescGZIP() []byte {
 	return file_proto_script_v1_script_proto_rawDescData
 }
 
-var file_proto_script_v1_script_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
+var file_proto_script_v1_script_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
 var file_proto_script_v1_script_proto_goTypes = []any{
 	(*Version)(nil),               // 0: scriptorium.script.v1.Version
 	(*Release)(nil),               // 1: scriptorium.script.v1.Release
@@ -2086,54 +2261,57 @@ var file_proto_script_v1_script_proto_goTypes = []any{
 	(*Candidate)(nil),             // 3: scriptorium.script.v1.Candidate
 	(*Settings)(nil),              // 4: scriptorium.script.v1.Settings
 	(*Plan)(nil),                  // 5: scriptorium.script.v1.Plan
-	(*Amount)(nil),                // 6: scriptorium.script.v1.Amount
-	(*Step)(nil),                  // 7: scriptorium.script.v1.Step
-	(*Test)(nil),                  // 8: scriptorium.script.v1.Test
-	(*Limits)(nil),                // 9: scriptorium.script.v1.Limits
-	(*Value)(nil),                 // 10: scriptorium.script.v1.Value
-	(*Tenant)(nil),                // 11: scriptorium.script.v1.Tenant
-	(*TenantSettings)(nil),        // 12: scriptorium.script.v1.TenantSettings
-	(*Trigger)(nil),               // 13: scriptorium.script.v1.Trigger
-	(*HistoryEntry)(nil),          // 14: scriptorium.script.v1.HistoryEntry
-	(*AuditEntry)(nil),            // 15: scriptorium.script.v1.AuditEntry
-	(*Source)(nil),                // 16: scriptorium.script.v1.Source
-	(*Error)(nil),                 // 17: scriptorium.script.v1.Error
-	(*timestamppb.Timestamp)(nil), // 18: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 19: google.protobuf.Duration
+	(*LatencyIncrease)(nil),       // 6: scriptorium.script.v1.LatencyIncrease
+	(*StepCalls)(nil),             // 7: scriptorium.script.v1.StepCalls
+	(*Amount)(nil),                // 8: scriptorium.script.v1.Amount
+	(*Step)(nil),                  // 9: scriptorium.script.v1.Step
+	(*Test)(nil),                  // 10: scriptorium.script.v1.Test
+	(*Limits)(nil),                // 11: scriptorium.script.v1.Limits
+	(*Value)(nil),                 // 12: scriptorium.script.v1.Value
+	(*Tenant)(nil),                // 13: scriptorium.script.v1.Tenant
+	(*TenantSettings)(nil),        // 14: scriptorium.script.v1.TenantSettings
+	(*Trigger)(nil),               // 15: scriptorium.script.v1.Trigger
+	(*HistoryEntry)(nil),          // 16: scriptorium.script.v1.HistoryEntry
+	(*AuditEntry)(nil),            // 17: scriptorium.script.v1.AuditEntry
+	(*Source)(nil),                // 18: scriptorium.script.v1.Source
+	(*Error)(nil),                 // 19: scriptorium.script.v1.Error
+	(*timestamppb.Timestamp)(nil), // 20: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 21: google.protobuf.Duration
 }
 var file_proto_script_v1_script_proto_depIdxs = []int32{
-	18, // 0: scriptorium.script.v1.Version.created_at:type_name -> google.protobuf.Timestamp
+	20, // 0: scriptorium.script.v1.Version.created_at:type_name -> google.protobuf.Timestamp
 	0,  // 1: scriptorium.script.v1.Release.active:type_name -> scriptorium.script.v1.Version
 	0,  // 2: scriptorium.script.v1.Release.retained:type_name -> scriptorium.script.v1.Version
 	4,  // 3: scriptorium.script.v1.Release.settings:type_name -> scriptorium.script.v1.Settings
-	18, // 4: scriptorium.script.v1.Release.changed_at:type_name -> google.protobuf.Timestamp
+	20, // 4: scriptorium.script.v1.Release.changed_at:type_name -> google.protobuf.Timestamp
 	3,  // 5: scriptorium.script.v1.Release.candidate:type_name -> scriptorium.script.v1.Candidate
 	2,  // 6: scriptorium.script.v1.Release.hold:type_name -> scriptorium.script.v1.Hold
-	18, // 7: scriptorium.script.v1.Hold.since:type_name -> google.protobuf.Timestamp
-	18, // 8: scriptorium.script.v1.Candidate.since:type_name -> google.protobuf.Timestamp
+	20, // 7: scriptorium.script.v1.Hold.since:type_name -> google.protobuf.Timestamp
+	20, // 8: scriptorium.script.v1.Candidate.since:type_name -> google.protobuf.Timestamp
 	4,  // 9: scriptorium.script.v1.Candidate.settings:type_name -> scriptorium.script.v1.Settings
-	18, // 10: scriptorium.script.v1.Candidate.running:type_name -> google.protobuf.Timestamp
-	9,  // 11: scriptorium.script.v1.Settings.limits:type_name -> scriptorium.script.v1.Limits
-	13, // 12: scriptorium.script.v1.Settings.trigger:type_name -> scriptorium.script.v1.Trigger
+	20, // 10: scriptorium.script.v1.Candidate.running:type_name -> google.protobuf.Timestamp
+	11, // 11: scriptorium.script.v1.Settings.limits:type_name -> scriptorium.script.v1.Limits
+	15, // 12: scriptorium.script.v1.Settings.trigger:type_name -> scriptorium.script.v1.Trigger
 	5,  // 13: scriptorium.script.v1.Settings.rollout:type_name -> scriptorium.script.v1.Plan
-	8,  // 14: scriptorium.script.v1.Settings.tests:type_name -> scriptorium.script.v1.Test
-	7,  // 15: scriptorium.script.v1.Plan.steps:type_name -> scriptorium.script.v1.Step
-	6,  // 16: scriptorium.script.v1.Plan.failure_limit:type_name -> scriptorium.script.v1.Amount
-	6,  // 17: scriptorium.script.v1.Plan.tolerate:type_name -> scriptorium.script.v1.Amount
-	19, // 18: scriptorium.script.v1.Plan.progress_deadline:type_name -> google.protobuf.Duration
-	19, // 19: scriptorium.script.v1.Step.pause:type_name -> google.protobuf.Duration
-	19, // 20: scriptorium.script.v1.Limits.timeout:type_name -> google.protobuf.Duration
-	18, // 21: scriptorium.script.v1.Value.changed_at:type_name -> google.protobuf.Timestamp
-	12, // 22: scriptorium.script.v1.Tenant.settings:type_name -> scriptorium.script.v1.TenantSettings
-	18, // 23: scriptorium.script.v1.Tenant.changed_at:type_name -> google.protobuf.Timestamp
-	9,  // 24: scriptorium.script.v1.TenantSettings.limits:type_name -> scriptorium.script.v1.Limits
-	18, // 25: scriptorium.script.v1.HistoryEntry.time:type_name -> google.protobuf.Timestamp
-	18, // 26: scriptorium.script.v1.AuditEntry.time:type_name -> google.protobuf.Timestamp
-	27, // [27:27] is the sub-list for method output_type
-	27, // [27:27] is the sub-list for method input_type
-	27, // [27:27] is the sub-list for extension type_name
-	27, // [27:27] is the sub-list for extension extendee
-	0,  // [0:27] is the sub-list for field type_name
+	10, // 14: scriptorium.script.v1.Settings.tests:type_name -> scriptorium.script.v1.Test
+	9,  // 15: scriptorium.script.v1.Plan.steps:type_name -> scriptorium.script.v1.Step
+	8,  // 16: scriptorium.script.v1.Plan.failure_limit:type_name -> scriptorium.script.v1.Amount
+	8,  // 17: scriptorium.script.v1.Plan.tolerate:type_name -> scriptorium.script.v1.Amount
+	21, // 18: scriptorium.script.v1.Plan.progress_deadline:type_name -> google.protobuf.Duration
+	6,  // 19: scriptorium.script.v1.Plan.max_latency_increase:type_name -> scriptorium.script.v1.LatencyIncrease
+	21, // 20: scriptorium.script.v1.Step.pause:type_name -> google.protobuf.Duration
+	21, // 21: scriptorium.script.v1.Limits.timeout:type_name -> google.protobuf.Duration
+	20, // 22: scriptorium.script.v1.Value.changed_at:type_name -> google.protobuf.Timestamp
+	14, // 23: scriptorium.script.v1.Tenant.settings:type_name -> scriptorium.script.v1.TenantSettings
+	20, // 24: scriptorium.script.v1.Tenant.changed_at:type_name -> google.protobuf.Timestamp
+	11, // 25: scriptorium.script.v1.TenantSettings.limits:type_name -> scriptorium.script.v1.Limits
+	20, // 26: scriptorium.script.v1.HistoryEntry.time:type_name -> google.protobuf.Timestamp
+	20, // 27: scriptorium.script.v1.AuditEntry.time:type_name -> google.protobuf.Timestamp
+	28, // [28:28] is the sub-list for method output_type
+	28, // [28:28] is the sub-list for method input_type
+	28, // [28:28] is the sub-list for extension type_name
+	28, // [28:28] is the sub-list for extension extendee
+	0,  // [0:28] is the sub-list for field type_name
 }
 
 func init() { file_proto_script_v1_script_proto_init() }
@@ -2148,7 +2326,7 @@ func file_proto_script_v1_script_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_script_v1_script_proto_rawDesc), len(file_proto_script_v1_script_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   18,
+			NumMessages:   20,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

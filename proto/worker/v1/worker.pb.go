@@ -968,7 +968,7 @@ func (x *CountRequest) GetCounts() []*Count {
 	return nil
 }
 
-// Calls of a candidate, since the last time.
+// Calls of a candidate, or of the version that it is compared with, since the last time.
 type Count struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Of the tenant.
@@ -978,7 +978,9 @@ type Count struct {
 	Attempt uint64 `protobuf:"varint,3,opt,name=attempt,proto3" json:"attempt,omitempty"`
 	Calls   uint64 `protobuf:"varint,4,opt,name=calls,proto3" json:"calls,omitempty"`
 	// Of them.
-	FailedCalls   uint64 `protobuf:"varint,5,opt,name=failed_calls,json=failedCalls,proto3" json:"failed_calls,omitempty"`
+	FailedCalls uint64 `protobuf:"varint,5,opt,name=failed_calls,json=failedCalls,proto3" json:"failed_calls,omitempty"`
+	// Of the version that runs in the candidate's step, if the plan compares it.
+	StepCalls     *v11.StepCalls `protobuf:"bytes,6,opt,name=step_calls,json=stepCalls,proto3" json:"step_calls,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1046,6 +1048,13 @@ func (x *Count) GetFailedCalls() uint64 {
 		return x.FailedCalls
 	}
 	return 0
+}
+
+func (x *Count) GetStepCalls() *v11.StepCalls {
+	if x != nil {
+		return x.StepCalls
+	}
+	return nil
 }
 
 type CountResponse struct {
@@ -1147,13 +1156,15 @@ const file_proto_worker_v1_worker_proto_rawDesc = "" +
 	"\vtraceparent\x18\x05 \x01(\tR\vtraceparent\"\r\n" +
 	"\vLogResponse\"D\n" +
 	"\fCountRequest\x124\n" +
-	"\x06counts\x18\x01 \x03(\v2\x1c.scriptorium.worker.v1.CountR\x06counts\"\x8c\x01\n" +
+	"\x06counts\x18\x01 \x03(\v2\x1c.scriptorium.worker.v1.CountR\x06counts\"\xcd\x01\n" +
 	"\x05Count\x12\x16\n" +
 	"\x06script\x18\x01 \x01(\tR\x06script\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\x04R\aversion\x12\x18\n" +
 	"\aattempt\x18\x03 \x01(\x04R\aattempt\x12\x14\n" +
 	"\x05calls\x18\x04 \x01(\x04R\x05calls\x12!\n" +
-	"\ffailed_calls\x18\x05 \x01(\x04R\vfailedCalls\"\x0f\n" +
+	"\ffailed_calls\x18\x05 \x01(\x04R\vfailedCalls\x12?\n" +
+	"\n" +
+	"step_calls\x18\x06 \x01(\v2 .scriptorium.script.v1.StepCallsR\tstepCalls\"\x0f\n" +
 	"\rCountResponse2\xe7\x02\n" +
 	"\x06Worker\x12R\n" +
 	"\x05Apply\x12#.scriptorium.worker.v1.ApplyRequest\x1a$.scriptorium.worker.v1.ApplyResponse\x12R\n" +
@@ -1202,6 +1213,7 @@ var file_proto_worker_v1_worker_proto_goTypes = []any{
 	(*CountResponse)(nil),      // 19: scriptorium.worker.v1.CountResponse
 	(*v1.Object)(nil),          // 20: scriptorium.event.v1.Object
 	(*v11.Error)(nil),          // 21: scriptorium.script.v1.Error
+	(*v11.StepCalls)(nil),      // 22: scriptorium.script.v1.StepCalls
 }
 var file_proto_worker_v1_worker_proto_depIdxs = []int32{
 	7,  // 0: scriptorium.worker.v1.Assignment.quarantine:type_name -> scriptorium.worker.v1.QuarantineRequest
@@ -1211,25 +1223,26 @@ var file_proto_worker_v1_worker_proto_depIdxs = []int32{
 	21, // 4: scriptorium.worker.v1.Quarantined.error:type_name -> scriptorium.script.v1.Error
 	15, // 5: scriptorium.worker.v1.LogRequest.lines:type_name -> scriptorium.worker.v1.LogLine
 	18, // 6: scriptorium.worker.v1.CountRequest.counts:type_name -> scriptorium.worker.v1.Count
-	1,  // 7: scriptorium.worker.v1.Worker.Apply:input_type -> scriptorium.worker.v1.ApplyRequest
-	3,  // 8: scriptorium.worker.v1.Worker.Serve:input_type -> scriptorium.worker.v1.ServeRequest
-	7,  // 9: scriptorium.worker.v1.Worker.Quarantine:input_type -> scriptorium.worker.v1.QuarantineRequest
-	10, // 10: scriptorium.worker.v1.Worker.Drain:input_type -> scriptorium.worker.v1.DrainRequest
-	12, // 11: scriptorium.worker.v1.Home.Content:input_type -> scriptorium.worker.v1.ContentRequest
-	14, // 12: scriptorium.worker.v1.Home.Log:input_type -> scriptorium.worker.v1.LogRequest
-	17, // 13: scriptorium.worker.v1.Home.Count:input_type -> scriptorium.worker.v1.CountRequest
-	2,  // 14: scriptorium.worker.v1.Worker.Apply:output_type -> scriptorium.worker.v1.ApplyResponse
-	4,  // 15: scriptorium.worker.v1.Worker.Serve:output_type -> scriptorium.worker.v1.ServeResponse
-	9,  // 16: scriptorium.worker.v1.Worker.Quarantine:output_type -> scriptorium.worker.v1.QuarantineResponse
-	11, // 17: scriptorium.worker.v1.Worker.Drain:output_type -> scriptorium.worker.v1.DrainResponse
-	13, // 18: scriptorium.worker.v1.Home.Content:output_type -> scriptorium.worker.v1.ContentResponse
-	16, // 19: scriptorium.worker.v1.Home.Log:output_type -> scriptorium.worker.v1.LogResponse
-	19, // 20: scriptorium.worker.v1.Home.Count:output_type -> scriptorium.worker.v1.CountResponse
-	14, // [14:21] is the sub-list for method output_type
-	7,  // [7:14] is the sub-list for method input_type
-	7,  // [7:7] is the sub-list for extension type_name
-	7,  // [7:7] is the sub-list for extension extendee
-	0,  // [0:7] is the sub-list for field type_name
+	22, // 7: scriptorium.worker.v1.Count.step_calls:type_name -> scriptorium.script.v1.StepCalls
+	1,  // 8: scriptorium.worker.v1.Worker.Apply:input_type -> scriptorium.worker.v1.ApplyRequest
+	3,  // 9: scriptorium.worker.v1.Worker.Serve:input_type -> scriptorium.worker.v1.ServeRequest
+	7,  // 10: scriptorium.worker.v1.Worker.Quarantine:input_type -> scriptorium.worker.v1.QuarantineRequest
+	10, // 11: scriptorium.worker.v1.Worker.Drain:input_type -> scriptorium.worker.v1.DrainRequest
+	12, // 12: scriptorium.worker.v1.Home.Content:input_type -> scriptorium.worker.v1.ContentRequest
+	14, // 13: scriptorium.worker.v1.Home.Log:input_type -> scriptorium.worker.v1.LogRequest
+	17, // 14: scriptorium.worker.v1.Home.Count:input_type -> scriptorium.worker.v1.CountRequest
+	2,  // 15: scriptorium.worker.v1.Worker.Apply:output_type -> scriptorium.worker.v1.ApplyResponse
+	4,  // 16: scriptorium.worker.v1.Worker.Serve:output_type -> scriptorium.worker.v1.ServeResponse
+	9,  // 17: scriptorium.worker.v1.Worker.Quarantine:output_type -> scriptorium.worker.v1.QuarantineResponse
+	11, // 18: scriptorium.worker.v1.Worker.Drain:output_type -> scriptorium.worker.v1.DrainResponse
+	13, // 19: scriptorium.worker.v1.Home.Content:output_type -> scriptorium.worker.v1.ContentResponse
+	16, // 20: scriptorium.worker.v1.Home.Log:output_type -> scriptorium.worker.v1.LogResponse
+	19, // 21: scriptorium.worker.v1.Home.Count:output_type -> scriptorium.worker.v1.CountResponse
+	15, // [15:22] is the sub-list for method output_type
+	8,  // [8:15] is the sub-list for method input_type
+	8,  // [8:8] is the sub-list for extension type_name
+	8,  // [8:8] is the sub-list for extension extendee
+	0,  // [0:8] is the sub-list for field type_name
 }
 
 func init() { file_proto_worker_v1_worker_proto_init() }
