@@ -82,7 +82,7 @@ func inOrder(candidates []*cache.Release, results []trial.Result) []follow.Trial
 		switch {
 		case tested && t.rank == rankTested && t.Err == nil && r.Candidate.Step > 0:
 			t.rank = rankCounted
-		case r.Calls == nil:
+		case r.Calls == nil && r.StepCalls == nil:
 			continue
 		case !tested:
 			t = told{Trial: follow.Trial{Key: key, Version: r.Candidate.Version.Number, Attempt: r.Candidate.Attempt, Spec: r.Candidate.Version.Spec}, rank: rankCounted}
@@ -90,6 +90,11 @@ func inOrder(candidates []*cache.Release, results []trial.Result) []follow.Trial
 		if r.Calls != nil {
 			t.Calls, t.FailedCalls = r.Calls.Read()
 			t.ProcessEnded = r.Calls.Ended()
+		}
+		if r.StepCalls != nil {
+			t.StepCalls = r.StepCalls.Read()
+		}
+		if r.Calls != nil || r.StepCalls != nil {
 			t.rank = min(t.rank, rankCounted)
 		}
 		all[key] = t

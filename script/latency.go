@@ -1,6 +1,7 @@
 package script
 
 import (
+	"iter"
 	"math/bits"
 	"time"
 )
@@ -33,13 +34,58 @@ func LatencyBound(bucket int) time.Duration {
 
 // StepCalls are calls of the version that an agent runs in a step of a candidate's rollout.
 type StepCalls struct {
-	Step               int // of the plan, from 1
-	Calls, FailedCalls uint64
-	Latencies
+	Step        int // of the plan, from 1
+	FailedCalls uint64
+	// First is the number of a bucket, and Buckets has the number of calls in it and in those
+	// that follow.
+	First   int
+	Buckets []uint64
 }
 
-// Latencies counts calls by their latency: Counts are those of the buckets from First on.
-type Latencies struct {
-	First  int
-	Counts []uint64
+// MaxStepCalls bounds StepCalls.Calls.
+const MaxStepCalls = 1 << 40
+
+// Calls returns how many there are.
+func (c *StepCalls) Calls() (n uint64) {
+	for _, calls := range c.Buckets {
+		n += calls
+	}
+	return n
+}
+
+// Valid reports whether there can be such calls.
+func (c *StepCalls) Valid() bool {
+	if c.Step < 1 || c.Step > MaxSteps || c.First < 0 || c.First > LatencyBuckets || len(c.Buckets) > LatencyBuckets-c.First {
+		return false
+	}
+	rest := uint64(MaxStepCalls)
+	for _, n := range c.Buckets {
+		if n > rest {
+			return false
+		}
+		rest -= n
+	}
+	return c.FailedCalls <= MaxStepCalls-rest
+}
+
+// LatencyIncrease is how much slower one version may be than another, in percent for each of these
+// percentiles; 0 means that one is not compared.
+type LatencyIncrease struct{ P50, P95, P99 int }
+
+// IsZero reports whether no percentile is compared.
+func (l LatencyIncrease) IsZero() bool { return l == LatencyIncrease{} }
+
+// Compared yields the name of each percentile that is compared, and by how many percent the
+// latency may be more.
+func (l LatencyIncrease) Compared() iter.Seq2[string, int] {
+	return func(yield func(string, int) bool) {
+		for _, p := range []struct {
+			name    string
+			percent int
+		}{{"p50", l.P50}, {"p95", l.P95}, {"p99", l.P99}} {
+			if p.percent != 0 && !yield(p.name, p.percent) {
+				return
+			}
+		}
+	}
 }

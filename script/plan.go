@@ -18,9 +18,15 @@ type Plan struct {
 	// in percent, before it is given up; nil means that calls are not looked at. Without
 	// Steps there are none to look at.
 	MaxErrorPercent *float64
-	// MinCalls is how many calls of the candidate a step takes as evidence, before it passes and
-	// before MaxErrorPercent is looked at; nil means DefaultMinCalls. Without MaxErrorPercent
-	// calls are not looked at.
+	// MaxErrorIncrease is how many more of the candidate's calls than of the active version's may
+	// fail in the same step, in percentage points; nil means that failures are not compared.
+	MaxErrorIncrease *float64
+	// MaxLatencyIncrease is how much slower than the active version the candidate may be in the
+	// same step.
+	MaxLatencyIncrease LatencyIncrease
+	// MinCalls is how many calls of the candidate a step takes as evidence, and of the active
+	// version if they are compared, before it passes and before MaxErrorPercent is looked at; nil
+	// means DefaultMinCalls. It needs one of the three bounds above.
 	MinCalls *int
 	// FailureLimit is of how many lost agents the candidate is given up: those that ended, or
 	// are not heard any more, while they were to run it. Zero means one agent, or one percent.
@@ -81,10 +87,16 @@ func (a Amount) String() string {
 // IsZero reports whether the plan brings a version to all agents at once, and looks at nothing.
 func (p Plan) IsZero() bool { return p.Equal(Plan{}) }
 
+// Compares reports whether the plan compares a candidate with the active version.
+func (p Plan) Compares() bool { return p.MaxErrorIncrease != nil || !p.MaxLatencyIncrease.IsZero() }
+
+// LooksAtCalls reports whether calls decide what becomes of a candidate.
+func (p Plan) LooksAtCalls() bool { return p.MaxErrorPercent != nil || p.Compares() }
+
 // Calls returns how many calls a step takes as evidence; 0 if calls are not looked at.
 func (p Plan) Calls() uint64 {
 	switch {
-	case p.MaxErrorPercent == nil:
+	case !p.LooksAtCalls():
 		return 0
 	case p.MinCalls == nil:
 		return DefaultMinCalls
@@ -109,6 +121,8 @@ const (
 	DefaultMinCalls = 20
 	MaxMinCalls     = 1_000_000
 	MaxFailureLimit = 100 // agents that are counted, whatever the percentage
+
+	MaxLatencyIncrease = 1000 // percent
 )
 
 // Validate returns an Invalid error that names the first field that is wrong; field is
@@ -130,14 +144,39 @@ func (p Plan) Validate(field string) error {
 		}
 		before = s.Percent
 	}
-	switch m := p.MaxErrorPercent; {
-	case m == nil:
-	case !(*m >= 0 && *m <= 100): // nor not a number
-		return Errorf(Invalid, field+".maxErrorPercent", "%v is not between 0 and 100", *m)
-	case len(p.Steps) == 0:
-		return Errorf(Invalid, field+".maxErrorPercent", "needs steps: only while some of the agents run the new version are its calls looked at")
+	if err := p.validateBounds(field); err != nil {
+		return err
 	}
 	return p.validateEvidence(field)
+}
+
+// validateBounds looks at what bounds the candidate's calls.
+func (p Plan) validateBounds(field string) error {
+	for _, bound := range []struct {
+		field string
+		value *float64
+	}{{".maxErrorPercent", p.MaxErrorPercent}, {".maxErrorIncrease", p.MaxErrorIncrease}} {
+		switch m := bound.value; {
+		case m == nil:
+		case !(*m >= 0 && *m <= 100): // nor not a number
+			return Errorf(Invalid, field+bound.field, "%v is not between 0 and 100", *m)
+		case len(p.Steps) == 0:
+			return needsSteps(field + bound.field)
+		}
+	}
+	for name, percent := range p.MaxLatencyIncrease.Compared() {
+		if percent < 0 || percent > MaxLatencyIncrease {
+			return Errorf(Invalid, field+".maxLatencyIncrease."+name, "%d %% is not between 1 %% and %d %%", percent, MaxLatencyIncrease)
+		}
+	}
+	if !p.MaxLatencyIncrease.IsZero() && len(p.Steps) == 0 {
+		return needsSteps(field + ".maxLatencyIncrease")
+	}
+	return nil
+}
+
+func needsSteps(field string) error {
+	return Errorf(Invalid, field, "needs steps: only while some of the agents run the new version are its calls looked at")
 }
 
 func (p Plan) validateEvidence(field string) error {
@@ -145,8 +184,8 @@ func (p Plan) validateEvidence(field string) error {
 	case m == nil:
 	case *m < 0 || *m > MaxMinCalls:
 		return Errorf(Invalid, field+".minCalls", "%d is not between 0 and %d", *m, MaxMinCalls)
-	case p.MaxErrorPercent == nil:
-		return Errorf(Invalid, field+".minCalls", "needs maxErrorPercent: without it calls are not looked at")
+	case !p.LooksAtCalls():
+		return Errorf(Invalid, field+".minCalls", "needs maxErrorPercent, maxErrorIncrease or maxLatencyIncrease: without them calls are not looked at")
 	}
 	if err := p.FailureLimit.validate(field+".failureLimit", 1, MaxFailureLimit); err != nil {
 		return err
@@ -183,7 +222,7 @@ const countingStep = 10 * time.Second
 // Lasts returns how long the step with the number, from 1, lasts at least.
 func (p Plan) Lasts(step int) time.Duration {
 	pause := p.Steps[step-1].Pause
-	if p.MaxErrorPercent != nil {
+	if p.LooksAtCalls() {
 		return max(pause, countingStep)
 	}
 	return pause
@@ -191,7 +230,8 @@ func (p Plan) Lasts(step int) time.Duration {
 
 // Equal reports whether the plans are the same.
 func (p Plan) Equal(q Plan) bool {
-	return sameNumber(p.MaxErrorPercent, q.MaxErrorPercent) && sameNumber(p.MinCalls, q.MinCalls) && p.FailureLimit == q.FailureLimit &&
+	return sameNumber(p.MaxErrorPercent, q.MaxErrorPercent) && sameNumber(p.MaxErrorIncrease, q.MaxErrorIncrease) &&
+		p.MaxLatencyIncrease == q.MaxLatencyIncrease && sameNumber(p.MinCalls, q.MinCalls) && p.FailureLimit == q.FailureLimit &&
 		p.Tolerate == q.Tolerate && p.ProgressDeadline == q.ProgressDeadline && slices.Equal(p.Steps, q.Steps)
 }
 

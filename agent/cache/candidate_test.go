@@ -107,18 +107,18 @@ func TestCountsGoOnWithinAnAttempt(t *testing.T) {
 	}
 	first := put(withCandidate(1, everywhere))
 	for _, kind := range []script.Kind{"", "", script.Script, script.Limit, script.Timeout, script.Overloaded, script.Unavailable, script.Internal} {
-		first.Calls.Note(kind)
+		first.Note(kind, time.Millisecond)
 	}
 	want(first, 5, 3)
 	second := put(withCandidate(1, everywhere))
 	want(second, 5, 3)
-	first.Calls.Note(script.Script) // a call that began before
+	first.Note(script.Script, 0) // a call that began before
 	want(second, 6, 4)
 	second.Calls.Add(10, 1)
 	if c, f := second.Calls.Take(); c != 16 || f != 5 {
 		t.Errorf("took %d and %d", c, f)
 	}
-	second.Calls.Note("")
+	second.Note("", 0)
 	want(second, 1, 0)
 	want(put(withCandidate(2, everywhere)), 0, 0)
 	if got := table.Candidates(); len(got) != 1 || got[0].Candidate.Attempt != 2 {
@@ -128,12 +128,12 @@ func TestCountsGoOnWithinAnAttempt(t *testing.T) {
 		t.Error("calls are counted where the candidate does not run")
 	}
 	want(put(withCandidate(2, everywhere)), 0, 0)
-	put(withCandidate(2, everywhere)).Calls.Note(script.Script)
+	put(withCandidate(2, everywhere)).Note(script.Script, 0)
 	other := withCandidate(2, everywhere) // of the fleet that the agent has adopted
 	other.Retained[1].Digest = script.DigestOf([]byte("other"))
 	other.Candidate.Version = other.Retained[1]
 	want(put(other), 0, 0)
-	put(withCandidate(2, everywhere)).Calls.Note(script.Script)
+	put(withCandidate(2, everywhere)).Note(script.Script, 0)
 	other = withCandidate(2, everywhere) // the same program, that runs with something else
 	other.Candidate.Version = other.Candidate.Version.With(script.Spec{Config: []byte(`{"n":2}`)})
 	want(put(other), 0, 0)

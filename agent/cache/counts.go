@@ -1,7 +1,9 @@
 package cache
 
 import (
+	"slices"
 	"sync/atomic"
+	"time"
 
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -14,16 +16,12 @@ type Counts struct {
 	ended         atomic.Bool
 }
 
-// Note counts a call that has run, by the kind of its error. One that ended for a reason
-// that is not the script's does not count.
-func (c *Counts) Note(kind script.Kind) {
-	switch kind {
-	case "":
-		c.calls.Add(1)
-	case script.Script, script.Limit, script.Timeout:
+// note counts a call that has run.
+func (c *Counts) note(failed bool) {
+	if failed {
 		c.failed.Add(1) // first, so that nobody reads a call without its failure
-		c.calls.Add(1)
 	}
+	c.calls.Add(1)
 }
 
 // Add counts calls that were counted elsewhere, and those of them that failed.
@@ -50,4 +48,63 @@ func (c *Counts) Take() (calls, failed uint64) {
 	failed = min(c.failed.Load(), calls)
 	c.failed.Add(-failed)
 	return calls, failed
+}
+
+// StepCounts counts the calls of the version that runs here in one step of a candidate's rollout,
+// from when that was activated. It is safe for concurrent use.
+type StepCounts struct {
+	Step int
+
+	failed  atomic.Uint64
+	buckets [script.LatencyBuckets]atomic.Uint64
+}
+
+func (c *StepCounts) note(failed bool, took time.Duration) {
+	c.buckets[script.LatencyBucket(took)].Add(1)
+	if failed {
+		c.failed.Add(1) // last, so that nobody reads a failure without its call
+	}
+}
+
+// Add counts calls that were counted elsewhere, if they are of the same step.
+func (c *StepCounts) Add(calls script.StepCalls) {
+	if calls.Step != c.Step || !calls.Valid() {
+		return
+	}
+	for i, n := range calls.Buckets {
+		c.buckets[calls.First+i].Add(n)
+	}
+	c.failed.Add(calls.FailedCalls)
+}
+
+// Read returns the calls; nil if there are none.
+func (c *StepCounts) Read() *script.StepCalls {
+	return c.read(c.failed.Load(), (*atomic.Uint64).Load)
+}
+
+// Take returns what Read does, and begins anew.
+func (c *StepCounts) Take() *script.StepCalls {
+	return c.read(c.failed.Swap(0), func(n *atomic.Uint64) uint64 { return n.Swap(0) })
+}
+
+func (c *StepCounts) read(failed uint64, count func(*atomic.Uint64) uint64) *script.StepCalls {
+	first, buckets := 0, make([]uint64, 0, script.LatencyBuckets)
+	for i := range c.buckets {
+		n := count(&c.buckets[i])
+		switch {
+		case n == 0 && len(buckets) == 0:
+			first = i + 1
+		default:
+			buckets = append(buckets, n)
+		}
+	}
+	for len(buckets) > 0 && buckets[len(buckets)-1] == 0 {
+		buckets = buckets[:len(buckets)-1]
+	}
+	if len(buckets) == 0 {
+		return nil
+	}
+	calls := &script.StepCalls{Step: c.Step, First: first, Buckets: slices.Clip(buckets)}
+	calls.FailedCalls = min(failed, calls.Calls())
+	return calls
 }

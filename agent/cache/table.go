@@ -5,9 +5,11 @@ import (
 	"hash/maphash"
 	"iter"
 	"maps"
+	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 	"unique"
 
 	"github.com/scriptorium-dev/scriptorium/proto/publisher"
@@ -34,7 +36,11 @@ type Release struct {
 	Candidate *script.Candidate
 	// Calls of the candidate are counted here, if it is what Runs here; nil otherwise.
 	Calls *Counts
+	// StepCalls are those of what Runs here in the candidate's step, if the plan compares the
+	// candidate with the active version; nil otherwise.
+	StepCalls *StepCounts
 
+	plan     *script.Plan    // that compares; nil if there is none
 	active   *script.Edition // of the release, unless Runs is it; without its source and tests
 	limits   script.Limits   // as they were set
 	editions []edition
@@ -86,6 +92,12 @@ func newRelease(r script.Release, runs script.Version, spec script.Spec) *Releas
 			live.active, live.Calls = &script.Edition{Version: interned(r.Active), Spec: r.Settings.Spec}, &Counts{}
 			live.active.Spec.Tests = nil
 		}
+		if plan := r.Settings.Rollout; plan.Compares() {
+			live.plan = &plan
+			if c.Step > 0 && c.Failed == "" {
+				live.StepCalls = &StepCounts{Step: c.Step}
+			}
+		}
 	}
 	for i, v := range r.Retained {
 		e := &live.editions[i]
@@ -109,10 +121,14 @@ func (r *Release) Script() script.Release {
 	for i := range r.editions {
 		retained[i] = r.editions[i].version()
 	}
-	return script.Release{
+	release := script.Release{
 		Name: r.Name, Revision: r.Revision, Active: active.Version, Candidate: r.Candidate, Pinned: r.Pinned, Enabled: r.Enabled, Retained: retained,
 		Settings: script.Settings{Spec: active.Spec},
 	}
+	if r.plan != nil {
+		release.Settings.Rollout = *r.plan
+	}
+	return release
 }
 
 // activeEdition returns the release's active version. If what runs here is not the
@@ -150,12 +166,44 @@ func (r *Release) Untried() bool {
 // goOn makes the counts of the release before go on, if the same attempt of the same
 // candidate ran there. Another fleet gives the same numbers to other candidates.
 func (r *Release) goOn(before *Release) {
-	if before == nil || r.Calls == nil || before.Calls == nil {
+	if before == nil || r.Candidate == nil || before.Candidate == nil {
 		return
 	}
 	now, was := r.Candidate, before.Candidate
-	if now.Attempt == was.Attempt && now.Version.Number == was.Version.Number && now.Version.SameVersion(was.Version) {
+	if now.Attempt != was.Attempt || now.Version.Number != was.Version.Number || !now.Version.SameVersion(was.Version) || r.Runs.Number != before.Runs.Number {
+		return
+	}
+	if r.Calls != nil && before.Calls != nil {
 		r.Calls = before.Calls
+	}
+	if r.StepCalls != nil && before.StepCalls != nil && r.StepCalls.Step == before.StepCalls.Step {
+		r.StepCalls = before.StepCalls
+	}
+}
+
+// Note counts a call of what Runs here by the kind of its error, if calls are counted. One that
+// ended for a reason that is not the script's does not count.
+func (r *Release) Note(kind script.Kind, took time.Duration) {
+	switch kind {
+	case "", script.Script, script.Limit, script.Timeout:
+	default:
+		return
+	}
+	if r.Calls != nil {
+		r.Calls.note(kind != "")
+	}
+	if r.StepCalls != nil {
+		r.StepCalls.note(kind != "", took)
+	}
+}
+
+// NoteDeath counts a call that the process which ran it has not lived to count.
+func (r *Release) NoteDeath() {
+	if r.Calls != nil {
+		r.Calls.Add(1, 1)
+	}
+	if r.StepCalls != nil {
+		r.StepCalls.note(true, math.MaxInt64)
 	}
 }
 

@@ -138,10 +138,7 @@ func (x *Executor) execute(ctx context.Context, asked *gateway.Call, reply *gate
 		release = again
 		loaded, err = x.load(ctx, release, number, reply)
 	}
-	var counts *cache.Counts
-	if !trial && reply.Version == release.Runs.Number {
-		counts = release.Calls
-	}
+	counts := !trial && release.Candidate != nil && reply.Version == release.Runs.Number
 	c := x.calls.Get().(*call)
 	err = x.run(ctx, c, release, &loaded, counts, asked, reply)
 	c.invocation, c.admission, c.settings = engine.Invocation{}, admission.Call{}, script.TenantSettings{}
@@ -149,9 +146,9 @@ func (x *Executor) execute(ctx context.Context, asked *gateway.Call, reply *gate
 	return err
 }
 
-// run runs the program when it is the call's turn. The call counts among counts, unless
-// they are nil.
-func (x *Executor) run(ctx context.Context, c *call, release *cache.Release, loaded *loaded, counts *cache.Counts, asked *gateway.Call, reply *gateway.Reply) error {
+// run runs the program when it is the call's turn. counts: the call is among those that decide
+// what becomes of the release's candidate.
+func (x *Executor) run(ctx context.Context, c *call, release *cache.Release, loaded *loaded, counts bool, asked *gateway.Call, reply *gateway.Reply) error {
 	c.settings = x.tenants(release.Name.Tenant).OrDefaults()
 	limits := loaded.Limits.AtMost(c.settings.Limits)
 	c.admission = admission.Call{
@@ -167,10 +164,14 @@ func (x *Executor) run(ctx context.Context, c *call, release *cache.Release, loa
 		Script: release.Name.Script, Version: reply.Version, Traceparent: asked.Traceparent,
 		Host: x.host, Turn: &c.turn,
 	}
+	var began time.Time
+	if counts {
+		began = time.Now()
+	}
 	err := loaded.program.Run(ctx, &c.invocation, &reply.Result)
 	waited := c.turn.Waited()
-	if counts != nil {
-		note(ctx, counts, err, waited)
+	if counts {
+		note(ctx, release, err, time.Since(began), waited)
 	}
 	if waited > 0 && script.KindOf(err) == script.Timeout {
 		e := *script.AsError(err)

@@ -24,13 +24,13 @@ func (t trials) Execute(ctx context.Context, call *gateway.Call, reply *gateway.
 	return err
 }
 
-// note counts a call of a candidate, unless it ended for a reason that may not be the
+// note counts a call of what runs of the release, unless it ended for a reason that may not be the
 // script's: its caller gave it up or has no more time, or it had too little of its own as
 // it waited while others had its turn.
-func note(ctx context.Context, calls *cache.Counts, err error, waited time.Duration) {
+func note(ctx context.Context, release *cache.Release, err error, took, waited time.Duration) {
 	kind := script.KindOf(err)
 	if err != nil && ctx.Err() != nil || kind == script.Timeout && waited > 0 {
 		return
 	}
-	calls.Note(kind)
+	release.Note(kind, took-waited)
 }

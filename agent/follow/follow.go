@@ -208,6 +208,9 @@ type Trial struct {
 	// Calls of the candidate since it went live here, and those of them that failed.
 	Calls, FailedCalls uint64
 	ProcessEnded       bool // while it ran the candidate
+	// StepCalls are those of what runs here in the candidate's step, if they are compared; nil for
+	// none.
+	StepCalls *script.StepCalls
 }
 
 // Follower follows the feed of one registry.

@@ -23,6 +23,7 @@ func trialsOf(trials []Trial) []*eventv1.Trial {
 	for _, t := range trials {
 		m := &eventv1.Trial{
 			Key: t.Key, Version: t.Version, Attempt: t.Attempt, Spec: wire.FromDigest(t.Spec), Tested: t.Tested, Calls: t.Calls, FailedCalls: t.FailedCalls, ProcessEnded: t.ProcessEnded,
+			StepCalls: wire.FromStepCalls(t.StepCalls),
 		}
 		if t.Err != nil {
 			failed++

@@ -119,11 +119,16 @@ func (h *home) Count(ctx context.Context, req *workerv1.CountRequest) (*workerv1
 	counts := req.GetCounts()
 	for _, c := range counts[:min(len(counts), maxCounts)] {
 		r := h.cfg.Node.Table.Get(t.name + "/" + c.GetScript())
-		if r == nil || r.Calls == nil || r.Candidate.Version.Number != c.GetVersion() || r.Candidate.Attempt != c.GetAttempt() {
+		if r == nil || r.Candidate == nil || r.Candidate.Version.Number != c.GetVersion() || r.Candidate.Attempt != c.GetAttempt() {
 			continue // of an attempt that is over
 		}
-		calls := min(c.GetCalls(), maxCalls)
-		r.Calls.Add(calls, min(c.GetFailedCalls(), calls))
+		if r.Calls != nil {
+			calls := min(c.GetCalls(), maxCalls)
+			r.Calls.Add(calls, min(c.GetFailedCalls(), calls))
+		}
+		if step := wire.ToStepCalls(c.GetStepCalls()); step != nil && r.StepCalls != nil && step.Calls() <= maxCalls {
+			r.StepCalls.Add(*step)
+		}
 	}
 	return &workerv1.CountResponse{}, nil
 }

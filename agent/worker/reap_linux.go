@@ -78,11 +78,10 @@ func (t *tenant) died(running map[script.Name]script.Revision) {
 	}
 }
 
-// countDeath counts a call that failed, if a candidate is what of the script runs here: the
-// process has not lived to count the one that it died of.
+// countDeath counts the call that the process died of, if a candidate's calls are counted here.
 func (t *tenant) countDeath(name script.Name) {
-	if r := t.pool.cfg.Node.Table.Get(name.String()); r != nil && r.Calls != nil {
-		r.Calls.Add(1, 1)
+	if r := t.pool.cfg.Node.Table.Get(name.String()); r != nil {
+		r.NoteDeath()
 	}
 }
 

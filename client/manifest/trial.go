@@ -15,9 +15,10 @@ import (
 
 // The fields of what a new version goes through before it is live.
 var (
-	rolloutFields = []string{"steps", "maxErrorPercent", "minCalls", "failureLimit", "tolerate", "progressDeadline"}
+	rolloutFields = []string{"steps", "maxErrorPercent", "maxErrorIncrease", "maxLatencyIncrease", "minCalls", "failureLimit", "tolerate", "progressDeadline"}
 	stepFields    = []string{"percent", "pause", "approval"}
 	testFields    = []string{"name", "request", "expect", "error"}
+	percentiles   = []string{"p50", "p95", "p99"}
 )
 
 const (
@@ -38,6 +39,10 @@ func (d *decoder) rollout(n *yaml.Node) script.Plan {
 	if most := fields["maxErrorPercent"]; most != nil {
 		plan.MaxErrorPercent = new(d.percent(most, rolloutField+".maxErrorPercent"))
 	}
+	if most := fields["maxErrorIncrease"]; most != nil {
+		plan.MaxErrorIncrease = new(d.percent(most, rolloutField+".maxErrorIncrease"))
+	}
+	plan.MaxLatencyIncrease = d.latencyIncrease(fields["maxLatencyIncrease"], rolloutField+".maxLatencyIncrease")
 	if least := fields["minCalls"]; least != nil {
 		plan.MinCalls = new(d.whole(least, rolloutField+".minCalls", "calls"))
 	}
@@ -71,6 +76,31 @@ func (d *decoder) step(n *yaml.Node, path string) (s script.Step) {
 	}
 	s.Approval = d.boolean(fields["approval"], path+".approval", false)
 	return s
+}
+
+func (d *decoder) latencyIncrease(n *yaml.Node, path string) (l script.LatencyIncrease) {
+	fields, ok := d.object(n, path, percentiles)
+	if !ok {
+		return l
+	}
+	if len(fields) == 0 {
+		d.fault(n, path, "names no percentile: want one of %s, such as {p99: 20%%}", strings.Join(percentiles, ", "))
+	}
+	for name, percent := range map[string]*int{"p50": &l.P50, "p95": &l.P95, "p99": &l.P99} {
+		if fields[name] != nil {
+			*percent = d.increase(fields[name], path+"."+name)
+		}
+	}
+	return l
+}
+
+// increase returns a percentage; its upper bound is the plan's.
+func (d *decoder) increase(n *yaml.Node, field string) int {
+	a, err := script.ParseAmount(field, n.Value)
+	if !isScalar(n, "!!str") || err != nil || a.Percent == 0 {
+		d.fault(n, field, "is %s, want a percentage, such as 20%%", describe(n))
+	}
+	return a.Percent
 }
 
 // whole returns a whole number; its bounds are the plan's.

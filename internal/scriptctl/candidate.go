@@ -44,12 +44,15 @@ type trialsView struct {
 }
 
 type planView struct {
-	Steps           []stepView `json:"steps,omitempty"`
-	MaxErrorPercent *float64   `json:"maxErrorPercent,omitempty"`
-	MinCalls        *int       `json:"minCalls,omitempty"`
-	FailureLimit    string     `json:"failureLimit,omitempty"` // "3", or "5 %" of the agents
-	Tolerate        string     `json:"tolerate,omitempty"`
-	DeadlineSeconds float64    `json:"progressDeadlineSeconds,omitempty"`
+	Steps            []stepView `json:"steps,omitempty"`
+	MaxErrorPercent  *float64   `json:"maxErrorPercent,omitempty"`
+	MaxErrorIncrease *float64   `json:"maxErrorIncrease,omitempty"`
+	// By percentile, in percent.
+	MaxLatencyIncrease map[string]int `json:"maxLatencyIncrease,omitempty"`
+	MinCalls           *int           `json:"minCalls,omitempty"`
+	FailureLimit       string         `json:"failureLimit,omitempty"` // "3", or "5 %" of the agents
+	Tolerate           string         `json:"tolerate,omitempty"`
+	DeadlineSeconds    float64        `json:"progressDeadlineSeconds,omitempty"`
 }
 
 type stepView struct {
@@ -94,7 +97,13 @@ func viewOfPlan(p script.Plan) *planView {
 	if p.IsZero() {
 		return nil
 	}
-	v := &planView{MaxErrorPercent: p.MaxErrorPercent, MinCalls: p.MinCalls, DeadlineSeconds: p.ProgressDeadline.Seconds()}
+	v := &planView{MaxErrorPercent: p.MaxErrorPercent, MaxErrorIncrease: p.MaxErrorIncrease, MinCalls: p.MinCalls, DeadlineSeconds: p.ProgressDeadline.Seconds()}
+	for name, percent := range p.MaxLatencyIncrease.Compared() {
+		if v.MaxLatencyIncrease == nil {
+			v.MaxLatencyIncrease = map[string]int{}
+		}
+		v.MaxLatencyIncrease[name] = percent
+	}
 	if !p.FailureLimit.IsZero() {
 		v.FailureLimit = p.FailureLimit.String()
 	}

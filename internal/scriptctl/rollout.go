@@ -219,6 +219,12 @@ func stepsText(p script.Plan) string {
 	if p.MaxErrorPercent != nil {
 		text += fmt.Sprintf("; at most %v %% of the calls may fail", *p.MaxErrorPercent)
 	}
+	if p.MaxErrorIncrease != nil {
+		text += fmt.Sprintf("; at most %v %% more of the calls than of the active version's may fail", *p.MaxErrorIncrease)
+	}
+	for name, percent := range p.MaxLatencyIncrease.Compared() {
+		text += fmt.Sprintf("; %s at most %d %% slower than the active version", name, percent)
+	}
 	if p.ProgressDeadline > 0 {
 		text += "; given up after " + wholeDuration(p.ProgressDeadline) + " without progress"
 	}

@@ -30,6 +30,13 @@ func (r *reader) plan(field string, rollout *v1alpha1.Rollout) script.Plan {
 	if rollout.MaxErrorPercent != nil {
 		p.MaxErrorPercent = new(*rollout.MaxErrorPercent)
 	}
+	if rollout.MaxErrorIncrease != nil {
+		p.MaxErrorIncrease = new(*rollout.MaxErrorIncrease)
+	}
+	if l := rollout.MaxLatencyIncrease; l != nil {
+		field := field + ".maxLatencyIncrease"
+		p.MaxLatencyIncrease = script.LatencyIncrease{P50: r.percentage(field+".p50", l.P50), P95: r.percentage(field+".p95", l.P95), P99: r.percentage(field+".p99", l.P99)}
+	}
 	if rollout.MinCalls != nil {
 		p.MinCalls = new(int(*rollout.MinCalls))
 	}
@@ -50,6 +57,18 @@ func (r *reader) amount(field string, v *intstr.IntOrString) script.Amount {
 	a, err := script.ParseAmount(field, v.String())
 	r.check(err)
 	return a
+}
+
+// percentage returns the number of percent; 0 for none.
+func (r *reader) percentage(field string, v v1alpha1.Percentage) int {
+	if v == "" {
+		return 0
+	}
+	a, err := script.ParseAmount(field, string(v))
+	if err != nil || a.Percent == 0 {
+		r.fault(field, "%.80q is not a percentage, such as 20%%", string(v))
+	}
+	return a.Percent
 }
 
 func (r *reader) pause(field, s string) time.Duration {

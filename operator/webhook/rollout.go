@@ -18,9 +18,9 @@ func warnOfRollout(s *script.Settings) (warnings admission.Warnings) {
 	for i, step := range s.Rollout.Steps {
 		switch {
 		case step.Pause > 0 || step.Approval:
-		case s.Rollout.MaxErrorPercent != nil && s.Rollout.Calls() == 0:
+		case s.Rollout.LooksAtCalls() && s.Rollout.Calls() == 0:
 			warnings = append(warnings, fmt.Sprintf("spec.rollout.steps[%d].pause: without one the step is over after 10s, and minCalls of 0 has it pass without any call", i))
-		case s.Rollout.MaxErrorPercent != nil: // calls are the evidence
+		case s.Rollout.LooksAtCalls(): // calls are the evidence
 		default:
 			warnings = append(warnings, fmt.Sprintf("spec.rollout.steps[%d].pause: without one the step is over as soon as the version runs on %d %% of the agents, before calls show how it does there", i, step.Percent))
 		}

@@ -88,6 +88,10 @@ func fromPlan(p script.Plan) *scriptv1.Plan {
 	if p.MaxErrorPercent != nil {
 		m.MaxErrorPercent, m.MaxError = new(int32(math.Ceil(*p.MaxErrorPercent))), new(*p.MaxErrorPercent)
 	}
+	m.MaxErrorIncrease = p.MaxErrorIncrease
+	if l := p.MaxLatencyIncrease; !l.IsZero() {
+		m.MaxLatencyIncrease = &scriptv1.LatencyIncrease{P50: int32(l.P50), P95: int32(l.P95), P99: int32(l.P99)} //nolint:gosec // a plan that is valid
+	}
 	for _, s := range p.Steps {
 		step := &scriptv1.Step{Percent: int32(s.Percent), Approval: s.Approval}
 		if s.Pause != 0 {
@@ -112,6 +116,11 @@ func toPlan(m *scriptv1.Plan) (script.Plan, error) {
 	if m.MinCalls != nil {
 		p.MinCalls = new(int(m.GetMinCalls()))
 	}
+	if m.MaxErrorIncrease != nil {
+		p.MaxErrorIncrease = new(m.GetMaxErrorIncrease())
+	}
+	l := m.GetMaxLatencyIncrease()
+	p.MaxLatencyIncrease = script.LatencyIncrease{P50: int(l.GetP50()), P95: int(l.GetP95()), P99: int(l.GetP99())}
 	p.FailureLimit, p.Tolerate = toAmount(m.GetFailureLimit()), toAmount(m.GetTolerate())
 	if deadline := m.GetProgressDeadline(); deadline != nil {
 		if err := deadline.CheckValid(); err != nil {
@@ -128,6 +137,31 @@ func toPlan(m *scriptv1.Plan) (script.Plan, error) {
 		p.Steps = append(p.Steps, script.Step{Percent: int(s.GetPercent()), Pause: s.GetPause().AsDuration(), Approval: s.GetApproval()})
 	}
 	return p, nil
+}
+
+// FromStepCalls returns nil for none.
+func FromStepCalls(c *script.StepCalls) *scriptv1.StepCalls {
+	if c == nil {
+		return nil
+	}
+	return &scriptv1.StepCalls{
+		Step: int32(c.Step), FailedCalls: c.FailedCalls, //nolint:gosec // at most MaxSteps
+		FirstBucket: int32(c.First), Buckets: c.Buckets, //nolint:gosec // at most LatencyBuckets
+	}
+}
+
+// ToStepCalls returns nil for none, and for what cannot be.
+func ToStepCalls(m *scriptv1.StepCalls) *script.StepCalls {
+	if m == nil {
+		return nil
+	}
+	c := &script.StepCalls{
+		Step: int(m.GetStep()), FailedCalls: m.GetFailedCalls(), First: int(m.GetFirstBucket()), Buckets: m.GetBuckets(),
+	}
+	if !c.Valid() {
+		return nil
+	}
+	return c
 }
 
 func fromAmount(a script.Amount) *scriptv1.Amount {

@@ -308,6 +308,7 @@ func readTrials(messages []*eventv1.Trial, tenants script.Selector, room *room) 
 			Name: name, Spec: spec, Version: m.GetVersion(), Attempt: m.GetAttempt(),
 			Tested: m.GetTested(), Err: readCause(m.GetError(), maxTrialMessage, room), Waiting: room.cut(m.GetWaiting(), maxWaiting),
 			Calls: m.GetCalls(), FailedCalls: m.GetFailedCalls(), ProcessEnded: m.GetProcessEnded(),
+			StepCalls: wire.ToStepCalls(m.GetStepCalls()),
 		})
 	}
 	return trials, skipped

@@ -24,6 +24,9 @@ type Trial struct {
 	ProcessEnded bool
 	// Spec is the digest of what it runs with there; zero if the agent is too old to say it.
 	Spec script.Digest
+	// StepCalls are those of the version that the agent runs in the candidate's step, if they are
+	// compared; nil if there are none. They are Valid.
+	StepCalls *script.StepCalls
 }
 
 // Bounds of what is taken in of trials: what is beyond them counts for nothing.

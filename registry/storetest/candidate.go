@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"encoding/json"
 	"fmt"
 	"testing"
 	"time"
@@ -11,19 +12,17 @@ import (
 
 // text is all of the release, what it points to included.
 func text(r script.Release) string {
-	candidate, most, least := r.Candidate, r.Settings.Rollout.MaxErrorPercent, r.Settings.Rollout.MinCalls
-	r.Candidate, r.Settings.Rollout.MaxErrorPercent, r.Settings.Rollout.MinCalls = nil, nil, nil
+	candidate, plan := r.Candidate, r.Settings.Rollout
+	r.Candidate, r.Settings.Rollout = nil, script.Plan{}
 	s := fmt.Sprintf("%+v", r)
 	if candidate != nil {
 		s += fmt.Sprintf(" candidate %+v", *candidate)
 	}
-	if most != nil {
-		s += fmt.Sprintf(" most %v", *most)
+	document, err := json.Marshal(plan)
+	if err != nil {
+		panic(err)
 	}
-	if least != nil {
-		s += fmt.Sprintf(" least %d", *least)
-	}
-	return s
+	return s + string(document)
 }
 
 // tried is the commit of a further version, which is a candidate at first.
@@ -37,6 +36,7 @@ func tried(cur script.Release, source string) registry.Commit {
 	}
 	c.Release.Settings.Rollout = script.Plan{
 		Steps: []script.Step{{Percent: 10, Pause: 90 * time.Second}, {Percent: 50}}, MaxErrorPercent: new(0.0), MinCalls: new(7),
+		MaxErrorIncrease: new(0.5), MaxLatencyIncrease: script.LatencyIncrease{P50: 5, P99: 20},
 		FailureLimit: script.Amount{Count: 2}, Tolerate: script.Amount{Percent: 3}, ProgressDeadline: time.Hour,
 	}
 	c.Release.Candidate.Spec.Config = []byte(`{"of":"the candidate"}`)

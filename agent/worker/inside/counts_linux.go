@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/scriptorium-dev/scriptorium/agent/cache"
+	"github.com/scriptorium-dev/scriptorium/proto/wire"
 	workerv1 "github.com/scriptorium-dev/scriptorium/proto/worker/v1"
 )
 
@@ -34,7 +35,7 @@ func (s *service) bringCounts(ctx context.Context) {
 func (s *service) bring(ctx context.Context) {
 	var parcel parcel
 	for _, r := range s.table.Candidates() {
-		if r.Calls == nil || !parcel.add(r) || len(parcel.of) < countsTogether {
+		if !parcel.add(r) || len(parcel.of) < countsTogether {
 			continue
 		}
 		s.send(ctx, &parcel)
@@ -45,20 +46,34 @@ func (s *service) bring(ctx context.Context) {
 // parcel is counts that go together.
 type parcel struct {
 	req workerv1.CountRequest
-	of  []*cache.Counts // that they were taken from
+	of  []*cache.Release // that they were taken from
 }
 
-// add takes the counts of a candidate, and reports whether there are any.
+// add takes the counts of a release with a candidate, and reports whether there are any.
 func (p *parcel) add(r *cache.Release) bool {
-	calls, failed := r.Calls.Take()
-	if calls == 0 {
+	count := &workerv1.Count{Script: r.Name.Script, Version: r.Candidate.Version.Number, Attempt: r.Candidate.Attempt}
+	if r.Calls != nil {
+		count.Calls, count.FailedCalls = r.Calls.Take()
+	}
+	if r.StepCalls != nil {
+		count.StepCalls = wire.FromStepCalls(r.StepCalls.Take())
+	}
+	if count.GetCalls() == 0 && count.GetStepCalls() == nil {
 		return false
 	}
-	p.req.Counts = append(p.req.Counts, &workerv1.Count{
-		Script: r.Name.Script, Version: r.Candidate.Version.Number, Attempt: r.Candidate.Attempt, Calls: calls, FailedCalls: failed,
-	})
-	p.of = append(p.of, r.Calls)
+	p.req.Counts = append(p.req.Counts, count)
+	p.of = append(p.of, r)
 	return true
+}
+
+// putBack counts again what was taken from the release.
+func putBack(r *cache.Release, c *workerv1.Count) {
+	if r.Calls != nil {
+		r.Calls.Add(c.GetCalls(), c.GetFailedCalls())
+	}
+	if step := wire.ToStepCalls(c.GetStepCalls()); step != nil {
+		r.StepCalls.Add(*step)
+	}
 }
 
 // send sends the counts. Those that do not arrive count among the next.
@@ -71,7 +86,7 @@ func (s *service) send(ctx context.Context, p *parcel) {
 	if _, err := s.home.client.Count(ctx, &p.req); err != nil {
 		s.log.Warn("the agent did not get some counts of calls of candidates; they are sent again", "error", err)
 		for i, c := range p.req.GetCounts() {
-			p.of[i].Add(c.GetCalls(), c.GetFailedCalls())
+			putBack(p.of[i], c)
 		}
 	}
 	p.req.Counts, p.of = nil, nil

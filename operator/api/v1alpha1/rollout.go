@@ -9,6 +9,8 @@ import (
 // Rollout is how a new version comes to the agents.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.maxErrorPercent) || has(self.steps) && size(self.steps) > 0",fieldPath=".maxErrorPercent",message="needs steps: only while some of the agents run the new version are its calls looked at"
+// +kubebuilder:validation:XValidation:rule="!has(self.maxErrorIncrease) || has(self.steps) && size(self.steps) > 0",fieldPath=".maxErrorIncrease",message="needs steps: only while some of the agents run the new version are its calls looked at"
+// +kubebuilder:validation:XValidation:rule="!has(self.maxLatencyIncrease) || has(self.steps) && size(self.steps) > 0",fieldPath=".maxLatencyIncrease",message="needs steps: only while some of the agents run the new version are its calls looked at"
 type Rollout struct {
 	// A new version runs on some of the agents first, step by step, and everywhere after
 	// the last step. Without steps it comes to all agents at once. The first version
@@ -28,8 +30,21 @@ type Rollout struct {
 	// +kubebuilder:validation:Maximum=100
 	MaxErrorPercent *float64 `json:"maxErrorPercent,omitempty"`
 
-	// How many calls of the new version each step takes as evidence before it passes. 20 unless
-	// set; 0 has steps pass without calls. It needs maxErrorPercent.
+	// How many more calls of the new version than of the active one may fail in the same step,
+	// in percentage points, such as 0.5. The registry compares the agents of the step with all
+	// others, and gives the new version up as soon as the difference is no chance. It needs steps.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100
+	MaxErrorIncrease *float64 `json:"maxErrorIncrease,omitempty"`
+
+	// How much slower than the active version the new one may be in the same step. It needs steps.
+	// +optional
+	MaxLatencyIncrease *LatencyIncrease `json:"maxLatencyIncrease,omitempty"`
+
+	// How many calls of the new version each step takes as evidence before it passes, and how many
+	// of the active one if they are compared. 20 unless set; 0 has steps pass without calls. It
+	// needs maxErrorPercent, maxErrorIncrease or maxLatencyIncrease.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000000
@@ -58,6 +73,27 @@ type Rollout struct {
 	ProgressDeadline *string `json:"progressDeadline,omitempty"`
 }
 
+// LatencyIncrease is a percentage, such as "20%", for each percentile that is compared.
+//
+// +kubebuilder:validation:MinProperties=1
+type LatencyIncrease struct {
+	// Of the median.
+	// +optional
+	P50 Percentage `json:"p50,omitempty"`
+	// Of the 95th percentile.
+	// +optional
+	P95 Percentage `json:"p95,omitempty"`
+	// Of the 99th percentile.
+	// +optional
+	P99 Percentage `json:"p99,omitempty"`
+}
+
+// Percentage is a number of percent, such as "20%".
+//
+// +kubebuilder:validation:MaxLength=5
+// +kubebuilder:validation:Pattern=`^([1-9][0-9]{0,2}|1000)%$`
+type Percentage string
+
 // RolloutStep makes a new version live on some of the agents.
 type RolloutStep struct {
 	// Of the agents, rounded up: one at least. It grows from step to step.
@@ -68,7 +104,7 @@ type RolloutStep struct {
 
 	// How long the step lasts at least, such as 10m; up to 168h, which are seven days.
 	// Without it the next step begins as soon as the version runs on the agents of this one,
-	// with maxErrorPercent after 10s at the earliest.
+	// with a bound of calls, such as maxErrorPercent, after 10s at the earliest.
 	// +optional
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]+([.][0-9]+)?(ns|us|µs|ms|s|m|h))+$') && duration(self) <= duration('168h')",message="must be a duration up to 168h, such as 10m"

@@ -848,14 +848,12 @@ func (x *LatencyIncrease) GetP99() int32 {
 type StepCalls struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// From 1.
-	Step  int32  `protobuf:"varint,1,opt,name=step,proto3" json:"step,omitempty"`
-	Calls uint64 `protobuf:"varint,2,opt,name=calls,proto3" json:"calls,omitempty"`
-	// Of them.
-	FailedCalls uint64 `protobuf:"varint,3,opt,name=failed_calls,json=failedCalls,proto3" json:"failed_calls,omitempty"`
+	Step        int32  `protobuf:"varint,1,opt,name=step,proto3" json:"step,omitempty"`
+	FailedCalls uint64 `protobuf:"varint,2,opt,name=failed_calls,json=failedCalls,proto3" json:"failed_calls,omitempty"`
 	// How many calls took how long: the number of the first bucket, and the counts from there on.
 	// docs/protocol.md says what the buckets are.
-	FirstBucket   int32    `protobuf:"varint,4,opt,name=first_bucket,json=firstBucket,proto3" json:"first_bucket,omitempty"`
-	Buckets       []uint64 `protobuf:"varint,5,rep,packed,name=buckets,proto3" json:"buckets,omitempty"`
+	FirstBucket   int32    `protobuf:"varint,3,opt,name=first_bucket,json=firstBucket,proto3" json:"first_bucket,omitempty"`
+	Buckets       []uint64 `protobuf:"varint,4,rep,packed,name=buckets,proto3" json:"buckets,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -893,13 +891,6 @@ func (*StepCalls) Descriptor() ([]byte, []int) {
 func (x *StepCalls) GetStep() int32 {
 	if x != nil {
 		return x.Step
-	}
-	return 0
-}
-
-func (x *StepCalls) GetCalls() uint64 {
-	if x != nil {
-		return x.Calls
 	}
 	return 0
 }
@@ -2133,13 +2124,12 @@ const file_proto_script_v1_script_proto_rawDesc = "" +
 	"\x0fLatencyIncrease\x12\x10\n" +
 	"\x03p50\x18\x01 \x01(\x05R\x03p50\x12\x10\n" +
 	"\x03p95\x18\x02 \x01(\x05R\x03p95\x12\x10\n" +
-	"\x03p99\x18\x03 \x01(\x05R\x03p99\"\x95\x01\n" +
+	"\x03p99\x18\x03 \x01(\x05R\x03p99\"\x7f\n" +
 	"\tStepCalls\x12\x12\n" +
-	"\x04step\x18\x01 \x01(\x05R\x04step\x12\x14\n" +
-	"\x05calls\x18\x02 \x01(\x04R\x05calls\x12!\n" +
-	"\ffailed_calls\x18\x03 \x01(\x04R\vfailedCalls\x12!\n" +
-	"\ffirst_bucket\x18\x04 \x01(\x05R\vfirstBucket\x12\x18\n" +
-	"\abuckets\x18\x05 \x03(\x04R\abuckets\"L\n" +
+	"\x04step\x18\x01 \x01(\x05R\x04step\x12!\n" +
+	"\ffailed_calls\x18\x02 \x01(\x04R\vfailedCalls\x12!\n" +
+	"\ffirst_bucket\x18\x03 \x01(\x05R\vfirstBucket\x12\x18\n" +
+	"\abuckets\x18\x04 \x03(\x04R\abuckets\"L\n" +
 	"\x06Amount\x12\x14\n" +
 	"\x05count\x18\x01 \x01(\x05R\x05count\x12\x18\n" +
 	"\apercent\x18\x02 \x01(\x05R\apercent\x12\x12\n" +
