@@ -79,6 +79,9 @@ func (d *decoder) step(n *yaml.Node, path string) (s script.Step) {
 }
 
 func (d *decoder) latencyIncrease(n *yaml.Node, path string) (l script.LatencyIncrease) {
+	if n == nil {
+		return l
+	}
 	fields, ok := d.object(n, path, percentiles)
 	if !ok {
 		return l

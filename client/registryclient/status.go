@@ -95,8 +95,8 @@ type Trials struct {
 	// WaitingWhy is what holds up the first of those, if it says so; else "".
 	WaitingWhy string
 	// Why is what the rollout waits for, in words; "" if its next move is due, and of a registry
-	// that is older than this field.
-	Why string
+	// that is older than this field. Evidence is what speaks for the candidate so far.
+	Why, Evidence string
 }
 
 // Waiting returns how many connected agents have yet to say that they activated
@@ -235,7 +235,7 @@ func toFleetStatus(m *registryv1.FleetStatus) (FleetStatus, error) {
 			st.Trials = &Trials{
 				Passed: int(trials.GetPassed()), Failed: int(trials.GetFailed()), Running: int(trials.GetRunning()),
 				Calls: trials.GetCalls(), FailedCalls: trials.GetFailedCalls(),
-				Waiting: int(trials.GetWaiting()), WaitingFor: trials.GetWaitingFor(), WaitingWhy: trials.GetWaitingWhy(), Why: trials.GetWhy(),
+				Waiting: int(trials.GetWaiting()), WaitingFor: trials.GetWaitingFor(), WaitingWhy: trials.GetWaitingWhy(), Why: trials.GetWhy(), Evidence: trials.GetEvidence(),
 			}
 		}
 		if u := s.GetUnreadable(); u != nil {

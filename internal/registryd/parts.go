@@ -37,7 +37,9 @@ func (d *Daemon) start(ctx, life context.Context, cfg Config) error {
 	}
 	m := newMetrics()
 	d.fleet = fleet.New(fleet.Config{
-		Why:       func(c fleet.Candidacy) string { return rollout.Next(c, time.Now()).Why },
+		Judge: func(c fleet.Candidacy) (why, evidence string) {
+			return rollout.Next(c, time.Now()).Why, rollout.Evidence(c)
+		},
 		Converged: m.took, Activated: m.activated, TombstonesFor: cfg.TombstoneRetention,
 	})
 	var err error

@@ -41,6 +41,8 @@ type trialsView struct {
 	WaitingWhy string   `json:"waitingWhy,omitempty"`
 	// Why is what the rollout waits for, in words.
 	Why string `json:"why,omitempty"`
+	// Evidence is what speaks for the candidate so far, in words.
+	Evidence string `json:"evidence,omitempty"`
 }
 
 type planView struct {
@@ -89,7 +91,7 @@ func viewOfTrials(t *registryclient.Trials) *trialsView {
 	}
 	return &trialsView{
 		Passed: t.Passed, Failed: t.Failed, Running: t.Running, Calls: t.Calls, FailedCalls: t.FailedCalls,
-		Waiting: t.Waiting, WaitingFor: t.WaitingFor, WaitingWhy: t.WaitingWhy, Why: t.Why,
+		Waiting: t.Waiting, WaitingFor: t.WaitingFor, WaitingWhy: t.WaitingWhy, Why: t.Why, Evidence: t.Evidence,
 	}
 }
 

@@ -185,8 +185,8 @@ func (v *candidacyView) rows(s *registryclient.ScriptStatus) [][]string {
 		rows = append(rows, []string{"steps:", stepsText(s.Release.Settings.Rollout)},
 			[]string{"runs on:", fmt.Sprintf("%d/%d agents%s", t.Running, s.Desired, callsText(t))})
 	}
-	if least := s.Release.Settings.Rollout.Calls(); c.Step > 0 && least > 0 && c.Failed == "" {
-		rows = append(rows, []string{"evidence:", fmt.Sprintf("%d calls in this step, of the %d that it takes", t.Calls-min(t.Calls, c.Before), least)})
+	if t.Evidence != "" {
+		rows = append(rows, []string{"evidence:", plain(t.Evidence)})
 	}
 	if len(c.Lost) > 0 {
 		rows = append(rows, []string{"lost:", plain(strings.Join(c.Lost, ", "))})

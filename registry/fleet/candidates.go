@@ -21,7 +21,8 @@ type Trials struct {
 	Waiting    int
 	WaitingFor []string // at most MaxWaitingFor, in order
 	WaitingWhy string   // at most 200 bytes or so
-	Why        string   // what the rollout waits for, as Config.Why says it
+	Why        string   // what the rollout waits for, as Config.Judge says it
+	Evidence   string   // what speaks for the candidate so far, as Config.Judge says it
 }
 
 // Candidacy is how far a candidate that is on its way has come on the connected agents
@@ -49,6 +50,9 @@ type Candidacy struct {
 	Missing time.Time
 	// Confirmed are the members that were heard after the pause of the step.
 	Confirmed int
+	// Compared is what was counted in the step, if the plan compares the candidate with the active
+	// version; nil otherwise.
+	Compared *Comparison
 }
 
 // Changed returns what is closed at the next change of what the fleet says of anything.
@@ -109,6 +113,10 @@ func (f *Fleet) candidacy(c *candidacy, p *progress, s *survey) Candidacy {
 	for _, g := range f.followers(c.name.Tenant) {
 		view.Known += g.known
 		view.Followers += g.levels.total()
+	}
+	if c.compared != nil {
+		compared := c.compared.Comparison
+		view.Compared = &compared
 	}
 	view.Lost = slices.Clone(c.lost)
 	if 2*view.Followers >= view.Known { // else nobody asks who of so many is lost

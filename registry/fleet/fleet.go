@@ -53,9 +53,10 @@ type Config struct {
 	MaxMemory int
 	// TombstonesFor is how long a deleted script has a status; 24 h if 0.
 	TombstonesFor time.Duration
-	// Why says what a candidate that is on its way waits for, "" if its next move is due; nil if
-	// nobody knows. It is called with the fleet locked and must not call back.
-	Why func(Candidacy) string
+	// Judge says what a candidate that is on its way waits for, "" if its next move is due, and
+	// what speaks for it so far; nil if nobody knows. It is called with the fleet locked and must
+	// not call back.
+	Judge func(Candidacy) (why, evidence string)
 	// Activated, if not nil, is called with the time that a release took to become active on
 	// an agent; and Converged with each release that converged, and the time that this took.
 	// Both are called with the fleet locked and must not call back.
@@ -140,8 +141,8 @@ func New(cfg Config) *Fleet {
 	if cfg.Clock == nil {
 		cfg.Clock = time.Now
 	}
-	if cfg.Why == nil {
-		cfg.Why = func(Candidacy) string { return "" }
+	if cfg.Judge == nil {
+		cfg.Judge = func(Candidacy) (why, evidence string) { return "", "" }
 	}
 	if cfg.Activated == nil {
 		cfg.Activated = func(time.Duration) {}

@@ -175,6 +175,9 @@ func (r *Report) size() int {
 	for i := range r.Trials {
 		one := &r.Trials[i]
 		size += each + len(one.Name.Tenant) + len(one.Name.Script) + len(one.Waiting) + ofError(one.Err)
+		if one.StepCalls != nil {
+			size += each + 8*len(one.StepCalls.Buckets)
+		}
 	}
 	return size
 }

@@ -75,6 +75,9 @@ func (c *candidacy) lose(agent string) (news bool) {
 
 // conclude counts the calls of a process of the agent that has ended.
 func (c *candidacy) conclude(a *agent) {
+	if c.compared != nil {
+		delete(c.compared.counted, a)
+	}
 	n, ok := c.counts[a]
 	if !ok {
 		return

@@ -187,7 +187,7 @@ func (f *Fleet) scriptStatus(p *progress, all *survey) ScriptStatus {
 		s.Trials.Waiting, s.Trials.WaitingFor = f.waiting(p, c, all)
 		s.Trials.WaitingWhy = f.waitingWhy(p, c, s.Trials.WaitingFor)
 		if f.moves(p) {
-			s.Trials.Why = f.cfg.Why(f.candidacy(c, p, all))
+			s.Trials.Why, s.Trials.Evidence = f.cfg.Judge(f.candidacy(c, p, all))
 		}
 	}
 	if s.Converged {

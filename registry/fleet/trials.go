@@ -64,6 +64,7 @@ type candidacy struct {
 	counts map[*agent]calls
 	calls  calls
 	lives
+	compared *comparison // nil unless the versions are compared
 	// members are the agents whose bucket is below the threshold.
 	threshold uint32
 	members   slots
@@ -119,6 +120,7 @@ func (c *candidacy) take(a *agent, t *Trial) (news, counts bool) {
 		news = c.lose(a.report.Agent) || news
 	}
 	counts = c.setWaiting(a, t.Waiting)
+	counts = c.compare(a, t.StepCalls) || counts
 	n := calls{all: t.Calls, failed: min(t.FailedCalls, t.Calls)}
 	before := c.counts[a]
 	if n == before || n == (calls{}) { // what was counted stays counted
@@ -133,6 +135,10 @@ func (c *candidacy) take(a *agent, t *Trial) (news, counts bool) {
 // possible reports whether the calls can be those that the agent, which said others before if
 // that was the same incarnation, made of the candidate until now.
 func (c *candidacy) possible(a *agent, t *Trial, again bool, now time.Time) bool {
+	most := min(uint64((max(0, now.Sub(c.since)) + callsSlack).Seconds()*maxCallsPerSecond), maxCalls)
+	if !c.countable(a, t.StepCalls, again, most) {
+		return false
+	}
 	before := c.counts[a]
 	if t.Calls == 0 || t.Calls == before.all && t.FailedCalls == before.failed {
 		return true // it does not run there any more, or was not called
@@ -140,8 +146,7 @@ func (c *candidacy) possible(a *agent, t *Trial, again bool, now time.Time) bool
 	if again && (t.Calls < before.all || t.FailedCalls < before.failed) {
 		return false
 	}
-	most := uint64((max(0, now.Sub(c.since)) + callsSlack).Seconds() * maxCallsPerSecond)
-	return t.Calls <= min(most, maxCalls) && c.members.has(a.slot)
+	return t.Calls <= most && c.members.has(a.slot)
 }
 
 // setWaiting replaces why it is not tested yet on the agent, and reports whether that is
@@ -248,6 +253,7 @@ func (f *Fleet) trackCandidate(r *script.Release) {
 			}
 		}
 	}
+	c.compares(r)
 	if isNew {
 		f.takeEarly(c)
 	}
@@ -261,7 +267,7 @@ func (f *Fleet) takeEarly(c *candidacy) {
 				return false
 			}
 			if !c.possible(a, &t, false, f.now()) {
-				t.Calls, t.FailedCalls = 0, 0 // the next report tells
+				t.Calls, t.FailedCalls, t.StepCalls = 0, 0, nil // the next report tells
 			}
 			c.take(a, &t)
 			a.trials = append(a.trials, c)
@@ -294,7 +300,7 @@ func (f *Fleet) updateTrials(a *agent, trials []Trial, again bool) bool {
 			}
 			if !c.possible(a, t, again, f.now()) {
 				f.ignored.Impossible++
-				t.Calls, t.FailedCalls = c.counts[a].all, c.counts[a].failed
+				t.Calls, t.FailedCalls, t.StepCalls = c.counts[a].all, c.counts[a].failed, nil
 			}
 			more, counts := c.take(a, t)
 			news, f.counted = news || more, f.counted || counts

@@ -205,7 +205,7 @@ func (p *run) move(ctx context.Context, c fleet.Candidacy, move registry.Move, l
 	defer cancel()
 	_, err := p.cfg.Registry.Advance(bounded, registry.AdvanceRequest{
 		Name: c.Release.Name, At: c.Release.Revision, Move: move,
-		Evidence: evidence(c),
+		Evidence: Evidence(c),
 		Calls:    c.EndedCalls, FailedCalls: c.EndedFailedCalls, AllCalls: c.Calls,
 	})
 	switch script.KindOf(err) {

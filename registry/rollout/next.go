@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -69,7 +70,7 @@ func due(c fleet.Candidacy, now time.Time) Decision {
 	if c.Gathering || c.Followers == 0 {
 		return wait("no agent follows the script, or they have yet to report") // there may be others, that say otherwise
 	}
-	if why := tooManyErrors(c, plan); why != "" {
+	if why := cmp.Or(tooManyErrors(c, plan), worse(c, plan)); why != "" {
 		return fail(why)
 	}
 	if 2*c.Followers < c.Known { // what most agents would say is not known
@@ -137,8 +138,8 @@ func inStep(c fleet.Candidacy, plan *script.Plan, now time.Time) (_ Decision, la
 			return wait("%d of the %d agents of step %d were heard after its pause, and %d are to", c.Confirmed, c.Members, candidate.Step, enough).by(now.Add(again)), true
 		}
 	}
-	if calls, least := c.Calls-min(c.Calls, candidate.Before), plan.Calls(); calls < least {
-		return wait("%d of the %d calls that step %d takes as evidence (minCalls)", calls, least, candidate.Step), true
+	if why := tooFewCalls(c, plan); why != "" {
+		return wait("%s", why), true
 	}
 	if plan.Steps[candidate.Step-1].Approval && candidate.Approved < candidate.Step {
 		return wait("step %d needs an approval: scriptctl rollout approve %s", candidate.Step, c.Release.Name), true
@@ -146,8 +147,8 @@ func inStep(c fleet.Candidacy, plan *script.Plan, now time.Time) (_ Decision, la
 	return Decision{}, false
 }
 
-// evidence says what speaks for the candidate's next step.
-func evidence(c fleet.Candidacy) string {
+// Evidence says what speaks for the candidate's next step.
+func Evidence(c fleet.Candidacy) string {
 	candidate, plan := c.Release.Candidate, &c.Release.Settings.Rollout
 	var said []string
 	if tests := len(candidate.Spec.Tests); tests > 0 && candidate.Step == 0 {
@@ -157,6 +158,9 @@ func evidence(c fleet.Candidacy) string {
 		said = append(said, fmt.Sprintf("step %d: it ran on %d of %d agents", candidate.Step, c.Running, c.Members))
 		if plan.MaxErrorPercent != nil {
 			said = append(said, fmt.Sprintf("%d calls in the step, and %d of all %d failed", c.Calls-min(c.Calls, candidate.Before), c.FailedCalls, c.Calls))
+		}
+		if c.Compared != nil {
+			said = append(said, compared(c))
 		}
 		if candidate.Approved == candidate.Step {
 			said = append(said, "approved")

@@ -68,6 +68,9 @@ type stage struct {
 	// answers; both nil: they pass, and there are none.
 	tests func(agent string, r *script.Release) (tested bool, err *script.Error)
 	calls func(agent string) (all, failed uint64)
+	// stepCalls says what the agents that run the candidate, or the active version, have counted
+	// since the step began; nil: nothing.
+	stepCalls func(candidate bool, since time.Duration) *script.StepCalls
 	// failing says why an agent cannot activate route's release, and old which agents do
 	// not know of candidates; none if they are nil.
 	failing func(agent string) *script.Error
@@ -193,6 +196,10 @@ func (s *stage) trials(agent string) (trials []fleet.Trial) {
 		}
 		if s.calls != nil && r.RunsOn(agent).Number == c.Version.Number {
 			trial.Calls, trial.FailedCalls = s.calls(agent)
+		}
+		if s.stepCalls != nil && c.Step > 0 && c.Failed == "" {
+			trial.StepCalls = s.stepCalls(r.RunsOn(agent).Number == c.Version.Number, time.Since(c.Since))
+			trial.StepCalls.Step = c.Step
 		}
 		trials = append(trials, trial)
 	}

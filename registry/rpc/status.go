@@ -261,7 +261,7 @@ func fromScriptStatus(p *fleet.ScriptStatus, reason int) *registryv1.ScriptStatu
 		m.Trials = &registryv1.Trials{
 			Passed: int32(t.Passed), Failed: int32(t.Failed), Running: int32(t.Running),
 			Calls: t.Calls, FailedCalls: t.FailedCalls,
-			Waiting: int32(t.Waiting), WaitingFor: t.WaitingFor, WaitingWhy: t.WaitingWhy, Why: t.Why,
+			Waiting: int32(t.Waiting), WaitingFor: t.WaitingFor, WaitingWhy: t.WaitingWhy, Why: t.Why, Evidence: t.Evidence,
 		}
 	}
 	if p.Unreadable != nil {

@@ -5051,7 +5051,9 @@ type Trials struct {
 	// What holds up the first of them, if it says so.
 	WaitingWhy string `protobuf:"bytes,8,opt,name=waiting_why,json=waitingWhy,proto3" json:"waiting_why,omitempty"`
 	// What the rollout waits for, in words; empty if its next move is due.
-	Why           string `protobuf:"bytes,9,opt,name=why,proto3" json:"why,omitempty"`
+	Why string `protobuf:"bytes,9,opt,name=why,proto3" json:"why,omitempty"`
+	// What speaks for the candidate so far, in words.
+	Evidence      string `protobuf:"bytes,10,opt,name=evidence,proto3" json:"evidence,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -5145,6 +5147,13 @@ func (x *Trials) GetWaitingWhy() string {
 func (x *Trials) GetWhy() string {
 	if x != nil {
 		return x.Why
+	}
+	return ""
+}
+
+func (x *Trials) GetEvidence() string {
+	if x != nil {
+		return x.Evidence
 	}
 	return ""
 }
@@ -6082,7 +6091,7 @@ const file_proto_registry_v1_registry_proto_rawDesc = "" +
 	"\n" +
 	"unreadable\x18\f \x01(\v2#.scriptorium.registry.v1.UnreadableR\n" +
 	"unreadable\x12\x1a\n" +
-	"\bstarting\x18\r \x01(\x05R\bstarting\"\xf9\x01\n" +
+	"\bstarting\x18\r \x01(\x05R\bstarting\"\x95\x02\n" +
 	"\x06Trials\x12\x16\n" +
 	"\x06passed\x18\x01 \x01(\x05R\x06passed\x12\x16\n" +
 	"\x06failed\x18\x02 \x01(\x05R\x06failed\x12\x18\n" +
@@ -6094,7 +6103,9 @@ const file_proto_registry_v1_registry_proto_rawDesc = "" +
 	"waitingFor\x12\x1f\n" +
 	"\vwaiting_why\x18\b \x01(\tR\n" +
 	"waitingWhy\x12\x10\n" +
-	"\x03why\x18\t \x01(\tR\x03why\"\xb6\x02\n" +
+	"\x03why\x18\t \x01(\tR\x03why\x12\x1a\n" +
+	"\bevidence\x18\n" +
+	" \x01(\tR\bevidence\"\xb6\x02\n" +
 	"\aRollout\x12\x1a\n" +
 	"\brevision\x18\x01 \x01(\x03R\brevision\x12\x16\n" +
 	"\x06agents\x18\x02 \x01(\x05R\x06agents\x121\n" +

@@ -1,0 +1,81 @@
+package fleet
+
+import (
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// Comparison is what agents have counted in a candidate's step: those of the step call the
+// candidate, and all others the active version.
+type Comparison struct{ Candidate, Active Tally }
+
+// Tally counts calls.
+type Tally struct {
+	Calls, FailedCalls uint64
+	Latencies          [script.LatencyBuckets]uint64
+}
+
+// comparison adds up what agents say of the calls in one step.
+type comparison struct {
+	step int
+	Comparison
+	counted map[*agent]counted // by processes that have not ended
+}
+
+// counted is the last that an agent said.
+type counted struct {
+	calls script.StepCalls
+	of    *Tally // that it is part of
+}
+
+// compares begins to compare the versions anew at each step, if the plan does.
+func (c *candidacy) compares(r *script.Release) {
+	step := r.Candidate.Step
+	switch {
+	case !r.Settings.Rollout.Compares() || step == 0 || r.Candidate.Failed != "":
+		c.compared = nil
+	case c.compared == nil || c.compared.step != step:
+		c.compared = &comparison{step: step, counted: map[*agent]counted{}}
+	}
+}
+
+// compare replaces what the agent has said of the step's calls, and reports whether that is news.
+// It takes in nothing of another step, which there was before or will be.
+func (c *candidacy) compare(a *agent, calls *script.StepCalls) bool {
+	to := c.compared
+	if to == nil || calls == nil || calls.Step != to.step {
+		return false
+	}
+	last := to.counted[a]
+	if last.calls.FailedCalls == calls.FailedCalls && last.calls.Calls() == calls.Calls() {
+		return false
+	}
+	of := &to.Active
+	if c.members.has(a.slot) {
+		of = &to.Candidate
+	}
+	if last.of != nil {
+		last.of.add(&last.calls, ^uint64(0))
+	}
+	of.add(calls, 1)
+	to.counted[a] = counted{calls: *calls, of: of}
+	return true
+}
+
+// add adds the calls so many times. ^0 takes them away.
+func (t *Tally) add(calls *script.StepCalls, times uint64) {
+	t.Calls += times * calls.Calls()
+	t.FailedCalls += times * calls.FailedCalls
+	for i, n := range calls.Buckets {
+		t.Latencies[calls.First+i] += times * n
+	}
+}
+
+// countable reports whether an agent that said others before, if that was the same incarnation,
+// can have made so many calls of the step until now.
+func (c *candidacy) countable(a *agent, calls *script.StepCalls, again bool, most uint64) bool {
+	if c.compared == nil || calls == nil || calls.Step != c.compared.step {
+		return true
+	}
+	last := c.compared.counted[a].calls
+	return calls.Calls() <= most && (!again || calls.Calls() >= last.Calls() && calls.FailedCalls >= last.FailedCalls)
+}
