@@ -36,3 +36,26 @@ func TestLatencyBuckets(t *testing.T) {
 		t.Errorf("the longest latency is in bucket %d", b)
 	}
 }
+
+func TestStepCallsThatCannotBe(t *testing.T) {
+	last := script.LatencyBuckets - 1
+	for name, c := range map[string]script.StepCalls{
+		"no step":        {},
+		"a later step":   {Step: script.MaxSteps + 1},
+		"before all":     {Step: 1, First: -1},
+		"after all":      {Step: 1, First: last, Buckets: []uint64{1, 1}},
+		"far after all":  {Step: 1, First: 1 << 40},
+		"too many":       {Step: 1, Buckets: []uint64{script.MaxStepCalls, 1}},
+		"overflow":       {Step: 1, Buckets: []uint64{1 << 63, 1 << 63}},
+		"more than fail": {Step: 1, FailedCalls: 2, Buckets: []uint64{1}},
+	} {
+		if c.Valid() {
+			t.Errorf("%s: is valid", name)
+		}
+	}
+	for _, c := range []script.StepCalls{{Step: 1}, {Step: script.MaxSteps, First: last, Buckets: []uint64{script.MaxStepCalls}, FailedCalls: script.MaxStepCalls}} {
+		if !c.Valid() {
+			t.Errorf("%+v is not valid", c)
+		}
+	}
+}

@@ -118,6 +118,43 @@ func TestFailedCallsOfACandidate(t *testing.T) {
 	}
 }
 
+// TestLatencyOfACall: it is what the call took, without what it waited while others had its turn.
+func TestLatencyOfACall(t *testing.T) {
+	for name, yields := range map[string]bool{"it works": false, "others had its turn": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := newNode(t, 1<<20, 2, 2)
+				n.settings = script.TenantSettings{CPU: 1}
+				n.sources[script.DigestOf([]byte("one"))] = []byte("one")
+				v := script.Version{Number: 1, Digest: script.DigestOf([]byte("one")), Engine: "fake"}
+				r := script.Release{Name: script.Name{Tenant: "acme", Script: "route"}, Revision: 1, Enabled: true, Active: v, Retained: []script.Version{v}}
+				r.Candidate = &script.Candidate{Version: script.Version{Number: 2}, Attempt: 1, Step: 1}
+				r.Settings.Rollout.MaxErrorIncrease = new(1.0)
+				live := cache.NewReleaseOn("n", r)
+				n.table.Update([]*cache.Release{live}, nil)
+				began := time.Now()
+				within := context.WithValue(t.Context(), whileItRuns{}, func(turn engine.Turn) {
+					turn.Bind(func() {})
+					<-time.After(20 * time.Millisecond)
+					if yields {
+						turn.Yield() // until its tenant's share of a processor allows it to go on
+					}
+				})
+				if err := n.Execute(within, &gateway.Call{Script: "acme/route"}, &gateway.Reply{}); err != nil {
+					t.Fatal(err)
+				}
+				if took := time.Since(began); yields == (took < 30*time.Millisecond) {
+					t.Errorf("it took %v", took)
+				}
+				calls := live.StepCalls.Read()
+				if calls == nil || calls.Calls() != 1 || calls.FailedCalls != 0 || calls.First != script.LatencyBucket(20*time.Millisecond) {
+					t.Errorf("counted is %+v", calls)
+				}
+			})
+		})
+	}
+}
+
 func TestWhatRunsNowhereButInTests(t *testing.T) {
 	n := newNode(t, 1<<20, 2, 2)
 	untried := func(failed string) func(*script.Release) {

@@ -58,11 +58,20 @@ func TestAProcessRunsTheCandidate(t *testing.T) {
 	w := newWorld(t, onNode1, walled("acme"))
 	old, new := `function handle(a) return "old " .. a end`, `function handle(a) if a == "x" then error("no") end return "new " .. a end`
 	bucket := script.Bucket("node-1", script.Name{Tenant: "acme", Script: "route"})
-	w.candidateOf("lua", func(r *script.Release) { r.Candidate.Threshold = bucket }, old, new)
+	compare := func(threshold uint32) func(*script.Release) {
+		return func(r *script.Release) {
+			r.Candidate.Threshold, r.Candidate.Step, r.Settings.Rollout.MaxErrorIncrease = threshold, 1, new(1.0)
+		}
+	}
+	live := w.candidateOf("lua", compare(bucket), old, new)
 	if got := w.answer("acme/route", `"a"`); got != `"old a"` {
 		t.Errorf("outside the share it answers %s", got)
 	}
-	live := w.candidateOf("lua", func(r *script.Release) { r.Candidate.Threshold = bucket + 1 }, old, new)
+	var step *script.StepCalls
+	if !w.until(func() bool { step = live.StepCalls.Read(); return step != nil }) || step.Calls() != 1 || step.FailedCalls != 0 || step.Step != 1 {
+		t.Errorf("of the active version %+v are counted, want one call", step)
+	}
+	live = w.candidateOf("lua", compare(bucket+1), old, new)
 	if got := w.answer("acme/route", `"a"`); got != `"new a"` {
 		t.Errorf("within the share it answers %s", got)
 	}
@@ -82,6 +91,9 @@ func TestAProcessRunsTheCandidate(t *testing.T) {
 	var calls, failed uint64
 	if !w.until(func() bool { calls, failed = live.Calls.Read(); return calls >= 3 }) || calls != 3 || failed != 1 {
 		t.Errorf("%d calls and %d failed ones are counted, want 3 and 1", calls, failed)
+	}
+	if step = live.StepCalls.Read(); step == nil || step.Calls() != 3 || step.FailedCalls != 1 {
+		t.Errorf("of the candidate's step %+v are counted, want three calls", step)
 	}
 
 	// Another process starts from the same.

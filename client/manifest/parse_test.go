@@ -42,6 +42,8 @@ spec:
   rollout:
     steps: [{percent: 10, pause: 10m}, {percent: 50}]
     maxErrorPercent: 0
+    maxErrorIncrease: 0.5
+    maxLatencyIncrease: {p50: 5%, p99: 20%}
   tests:
   - {name: defaults}
   - name: routes
@@ -85,7 +87,7 @@ func TestParseFull(t *testing.T) {
 		HistoryLimit: 3,
 		Rollout: script.Plan{
 			Steps:           []script.Step{{Percent: 10, Pause: 10 * time.Minute}, {Percent: 50}},
-			MaxErrorPercent: new(0.0),
+			MaxErrorPercent: new(0.0), MaxErrorIncrease: new(0.5), MaxLatencyIncrease: script.LatencyIncrease{P50: 5, P99: 20},
 		},
 	}
 	if d := cmp.Diff(want, *p.Settings); d != "" {
@@ -209,6 +211,15 @@ func TestParseFaults(t *testing.T) {
 		}},
 		{"a long pause", spec("  source: return 1\n  rollout: {steps: [{percent: 5, pause: 200h}]}\n"), []string{"m.yaml:7:41: spec.rollout.steps[0].pause: 200h0m0s is not between"}},
 		{"errors above all", spec("  source: return 1\n  rollout: {maxErrorPercent: 101}\n"), []string{"m.yaml:7:30: spec.rollout.maxErrorPercent: 101 is not between 0 and 100"}},
+		{"latency", spec("  source: return 1\n  rollout:\n    steps: [{percent: 5}]\n    maxLatencyIncrease: {p50: 20, p99: 0%}\n"), []string{
+			`m.yaml:9:31: spec.rollout.maxLatencyIncrease.p50: is the number 20, want a percentage, such as 20%`,
+			`m.yaml:9:40: spec.rollout.maxLatencyIncrease.p99: is the text "0%", want a percentage, such as 20%`,
+		}},
+		{"latency of nothing", spec("  source: return 1\n  rollout: {steps: [{percent: 5}], maxLatencyIncrease: {}}\n"), []string{"m.yaml:7:53: spec.rollout.maxLatencyIncrease: names no percentile"}},
+		{"latency of another percentile", spec("  source: return 1\n  rollout: {steps: [{percent: 5}], maxLatencyIncrease: {p999: 20%}}\n"), []string{"spec.rollout.maxLatencyIncrease"}},
+		{"latency of no steps", spec("  source: return 1\n  rollout: {maxLatencyIncrease: {p99: 20%}}\n"), []string{"m.yaml:7:33: spec.rollout.maxLatencyIncrease: needs steps: "}},
+		{"much more latency", spec("  source: return 1\n  rollout: {steps: [{percent: 5}], maxLatencyIncrease: {p99: 1001%}}\n"), []string{"spec.rollout.maxLatencyIncrease.p99: 1001 % is not between 1 % and 1000 %"}},
+		{"more errors than there can be", spec("  source: return 1\n  rollout: {steps: [{percent: 5}], maxErrorIncrease: 101}\n"), []string{"spec.rollout.maxErrorIncrease: 101 is not between 0 and 100"}},
 		{"errors of no steps", spec("  source: return 1\n  rollout: {maxErrorPercent: 5}\n"), []string{"m.yaml:7:30: spec.rollout.maxErrorPercent: needs steps: "}},
 		{"too many steps", spec("  source: return 1\n  rollout: {steps: [" + strings.Repeat("{percent: 5},", 11) + "]}\n"), []string{"m.yaml:7:20: spec.rollout.steps: 11 are too many"}},
 		{"tests", spec("  source: return 1\n  tests:\n  - {request: 1}\n  - {name: 7, expect: .inf}\n  - {name: a, errors: SCRIPT}\n"), []string{

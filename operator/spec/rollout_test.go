@@ -39,6 +39,14 @@ func TestRolloutFaults(t *testing.T) {
 		"spec.rollout.steps[1].percent: 10 is not more than that of the step before, 10":                           func(s *v1alpha1.LuaScriptSpec) { s.Rollout = steps(10, 10) },
 		"spec.rollout.steps: 11 are too many: at most 10 are allowed":                                              func(s *v1alpha1.LuaScriptSpec) { s.Rollout = steps(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11) },
 		"spec.rollout.maxErrorPercent: 101 is not between 0 and 100":                                               func(s *v1alpha1.LuaScriptSpec) { s.Rollout = &v1alpha1.Rollout{MaxErrorPercent: new(101.0)} },
+		`spec.rollout.maxLatencyIncrease.p99: "20" is not a percentage, such as 20%`: func(s *v1alpha1.LuaScriptSpec) {
+			s.Rollout = steps(5)
+			s.Rollout.MaxLatencyIncrease = &v1alpha1.LatencyIncrease{P99: "20"}
+		},
+		"spec.rollout.maxLatencyIncrease.p50: 1001 % is not between 1 % and 1000 %": func(s *v1alpha1.LuaScriptSpec) {
+			s.Rollout = steps(5)
+			s.Rollout.MaxLatencyIncrease = &v1alpha1.LatencyIncrease{P50: "1001%"}
+		},
 		"spec.rollout.maxErrorPercent: needs steps: only while some of the agents run the new version are its calls looked at": func(s *v1alpha1.LuaScriptSpec) {
 			s.Rollout = &v1alpha1.Rollout{MaxErrorPercent: new(5.0)}
 		},

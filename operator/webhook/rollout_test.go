@@ -26,9 +26,10 @@ func TestTestsAndRollouts(t *testing.T) {
 
 		"tests: [{name: a, expect: 1}, {name: b}]": warned + "spec.tests[1]: expects nothing: it passes whenever the call does not fail; say what it should answer in expect",
 		"rollout: {maxErrorPercent: 5, steps: [{percent: 10}], failureLimit: 3, tolerate: 5%, progressDeadline: 30m}": "",
+		"rollout: {maxErrorIncrease: 0.5, maxLatencyIncrease: {p99: 20%}, steps: [{percent: 10}]}":                    "",
 		"rollout: {maxErrorPercent: 5, minCalls: 0, steps: [{percent: 10}]}":                                          warned + "spec.rollout.steps[0].pause: without one the step is over after 10s, and minCalls of 0 has it pass without any call",
 
-		"rollout: {steps: [{percent: 10, pause: 1h}], minCalls: 5}": refused + "spec.rollout.minCalls: needs maxErrorPercent: without it calls are not looked at",
+		"rollout: {steps: [{percent: 10, pause: 1h}], minCalls: 5}": refused + "spec.rollout.minCalls: needs maxErrorPercent, maxErrorIncrease or maxLatencyIncrease: without them calls are not looked at",
 		"rollout: {failureLimit: 3}":                                refused + "spec.rollout.failureLimit: needs steps: only while some of the agents run the new version can they be lost",
 		"rollout: {steps: [{percent: 10, pause: 1m}, {percent: 50}]}": warned + "spec.rollout.steps[1].pause: without one the step is over as soon as the version runs on 50 % of the agents, " +
 			"before calls show how it does there",

@@ -135,7 +135,7 @@ func (c *candidacy) take(a *agent, t *Trial) (news, counts bool) {
 // possible reports whether the calls can be those that the agent, which said others before if
 // that was the same incarnation, made of the candidate until now.
 func (c *candidacy) possible(a *agent, t *Trial, again bool, now time.Time) bool {
-	most := min(uint64((max(0, now.Sub(c.since)) + callsSlack).Seconds()*maxCallsPerSecond), maxCalls)
+	most := min(uint64((max(0, now.Sub(c.since))+callsSlack).Seconds()*maxCallsPerSecond), maxCalls)
 	if !c.countable(a, t.StepCalls, again, most) {
 		return false
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc"
 
@@ -20,6 +21,7 @@ type counter struct {
 	away          bool
 	requests      int
 	calls, failed uint64
+	step          uint64
 }
 
 func (c *counter) Count(_ context.Context, req *workerv1.CountRequest, _ ...grpc.CallOption) (*workerv1.CountResponse, error) {
@@ -29,6 +31,7 @@ func (c *counter) Count(_ context.Context, req *workerv1.CountRequest, _ ...grpc
 	for _, n := range req.GetCounts() {
 		c.calls += n.GetCalls()
 		c.failed += n.GetFailedCalls()
+		c.step += n.GetStepCalls().GetBuckets()[0]
 	}
 	return &workerv1.CountResponse{}, nil
 }
@@ -42,16 +45,18 @@ func TestCountsArriveOnce(t *testing.T) {
 	for i := range scripts {
 		live := cache.NewReleaseOn("n", script.Release{
 			Name: script.Name{Tenant: "acme", Script: fmt.Sprint("s", i)}, Active: script.Version{Number: 1},
-			Candidate: &script.Candidate{Version: script.Version{Number: 2}, Threshold: 1<<32 - 1},
+			Candidate: &script.Candidate{Version: script.Version{Number: 2}, Threshold: 1<<32 - 1, Step: 1},
+			Settings:  script.Settings{Rollout: script.Plan{MaxErrorIncrease: new(1.0)}},
 		})
 		s.table.Update([]*cache.Release{live}, nil)
-		live.Calls.Add(3, 1)
+		live.Calls.Add(2, 1)
+		live.Note("", time.Millisecond)
 	}
 	s.bring(t.Context())
 	agent.away = false
 	s.bring(t.Context())
 	s.bring(t.Context())
-	if agent.calls != 3*scripts || agent.failed != scripts || agent.requests != 4 {
-		t.Errorf("%d calls and %d failed ones in %d requests", agent.calls, agent.failed, agent.requests)
+	if agent.calls != 3*scripts || agent.failed != scripts || agent.step != scripts || agent.requests != 4 {
+		t.Errorf("%d calls, %d failed ones and %d of steps in %d requests", agent.calls, agent.failed, agent.step, agent.requests)
 	}
 }

@@ -1,0 +1,84 @@
+package fleet_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/scriptorium-dev/scriptorium/registry/fleet"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// count is a report on the calls of a step of route's candidate, which take a millisecond.
+func (b *bench) count(agent string, activated script.Revision, step int, calls, failed uint64) {
+	r := b.report(agent, activated)
+	r.Trials = []fleet.Trial{{Name: route, Version: 2, Attempt: 1, StepCalls: &script.StepCalls{
+		Step: step, FailedCalls: failed, First: script.LatencyBucket(time.Millisecond), Buckets: []uint64{calls},
+	}}}
+	b.Heard(r)
+}
+
+// compared is "failed/calls failed/calls" of route's candidate and of the active version.
+func (b *bench) compared(want string) {
+	b.t.Helper()
+	got := "none"
+	if list := b.Candidacies(); len(list) == 1 && list[0].Compared != nil {
+		c := list[0].Compared
+		got = fmt.Sprintf("%d/%d %d/%d", c.Candidate.FailedCalls, c.Candidate.Calls, c.Active.FailedCalls, c.Active.Calls)
+		for _, t := range []fleet.Tally{c.Candidate, c.Active} {
+			if n := t.Latencies[script.LatencyBucket(time.Millisecond)]; n != t.Calls {
+				b.t.Errorf("%d of %d calls took a millisecond", n, t.Calls)
+			}
+		}
+	}
+	if got != want {
+		b.t.Errorf("compared %s, want %s", got, want)
+	}
+}
+
+// TestCompared: each agent counts for the version that it runs, from each step anew. What ended
+// processes counted stays.
+func TestCompared(t *testing.T) {
+	b := newBench(t)
+	above, below := aboveAndBelow(2)
+	stable, canary := above[0], below[0]
+	for _, agent := range []string{stable, canary} {
+		b.Heard(b.report(agent, 10))
+	}
+	r := b.candidate(route, 12, 1, half)
+	r.Settings.Rollout = script.Plan{Steps: []script.Step{{Percent: 50}, {Percent: 60}}}
+	b.apply(r)
+	b.count(canary, 12, 1, 10, 1)
+	b.compared("none") // the plan does not compare
+
+	r.Revision, r.Settings.Rollout.MaxErrorIncrease = 13, new(1.0)
+	b.apply(r)
+	b.compared("0/0 0/0")
+	b.count(canary, 13, 1, 10, 1)
+	b.count(stable, 13, 1, 100, 2)
+	b.compared("1/10 2/100")
+	b.count(canary, 13, 1, 30, 3)
+	b.compared("3/30 2/100")
+	b.count(canary, 13, 1, 20, 3) // there cannot be fewer
+	b.count(canary, 13, 2, 50, 5) // another step
+	b.compared("3/30 2/100")
+	b.Heard(b.report(canary, 13)) // it says nothing of it
+	b.compared("3/30 2/100")
+
+	for _, agent := range []string{stable, canary} { // another process of the agent
+		next := b.report(agent, 13)
+		next.Incarnation = "later"
+		next.Trials = []fleet.Trial{{Name: route, Version: 2, Attempt: 1, StepCalls: &script.StepCalls{
+			Step: 1, First: script.LatencyBucket(time.Millisecond), Buckets: []uint64{5},
+		}}}
+		b.Heard(next)
+	}
+	b.compared("3/35 2/105")
+
+	next := r
+	candidate := *r.Candidate
+	next.Revision, next.Candidate = 14, &candidate
+	next.Candidate.Step = 2
+	b.apply(next)
+	b.compared("0/0 0/0")
+}
