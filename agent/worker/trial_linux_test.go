@@ -58,9 +58,10 @@ func TestAProcessRunsTheCandidate(t *testing.T) {
 	w := newWorld(t, onNode1, walled("acme"))
 	old, new := `function handle(a) return "old " .. a end`, `function handle(a) if a == "x" then error("no") end return "new " .. a end`
 	bucket := script.Bucket("node-1", script.Name{Tenant: "acme", Script: "route"})
+	increase := 1.0
 	compare := func(threshold uint32) func(*script.Release) {
 		return func(r *script.Release) {
-			r.Candidate.Threshold, r.Candidate.Step, r.Settings.Rollout.MaxErrorIncrease = threshold, 1, new(1.0)
+			r.Candidate.Threshold, r.Candidate.Step, r.Settings.Rollout.MaxErrorIncrease = threshold, 1, &increase
 		}
 	}
 	live := w.candidateOf("lua", compare(bucket), old, new)

@@ -215,7 +215,7 @@ func TestParseFaults(t *testing.T) {
 			`m.yaml:9:31: spec.rollout.maxLatencyIncrease.p50: is the number 20, want a percentage, such as 20%`,
 			`m.yaml:9:40: spec.rollout.maxLatencyIncrease.p99: is the text "0%", want a percentage, such as 20%`,
 		}},
-		{"latency of nothing", spec("  source: return 1\n  rollout: {steps: [{percent: 5}], maxLatencyIncrease: {}}\n"), []string{"m.yaml:7:53: spec.rollout.maxLatencyIncrease: names no percentile"}},
+		{"latency of nothing", spec("  source: return 1\n  rollout: {steps: [{percent: 5}], maxLatencyIncrease: {}}\n"), []string{"m.yaml:7:56: spec.rollout.maxLatencyIncrease: names no percentile"}},
 		{"latency of another percentile", spec("  source: return 1\n  rollout: {steps: [{percent: 5}], maxLatencyIncrease: {p999: 20%}}\n"), []string{"spec.rollout.maxLatencyIncrease"}},
 		{"latency of no steps", spec("  source: return 1\n  rollout: {maxLatencyIncrease: {p99: 20%}}\n"), []string{"m.yaml:7:33: spec.rollout.maxLatencyIncrease: needs steps: "}},
 		{"much more latency", spec("  source: return 1\n  rollout: {steps: [{percent: 5}], maxLatencyIncrease: {p99: 1001%}}\n"), []string{"spec.rollout.maxLatencyIncrease.p99: 1001 % is not between 1 % and 1000 %"}},

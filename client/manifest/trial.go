@@ -86,7 +86,7 @@ func (d *decoder) latencyIncrease(n *yaml.Node, path string) (l script.LatencyIn
 	if !ok {
 		return l
 	}
-	if len(fields) == 0 {
+	if len(n.Content) == 0 {
 		d.fault(n, path, "names no percentile: want one of %s, such as {p99: 20%%}", strings.Join(percentiles, ", "))
 	}
 	for name, percent := range map[string]*int{"p50": &l.P50, "p95": &l.P95, "p99": &l.P99} {

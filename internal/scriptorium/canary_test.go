@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -166,6 +167,64 @@ func TestACanaryThatEnds(t *testing.T) {
 			r := c.release("the candidate is given up, or live", func(r *script.Release) bool { return r.Candidate == nil || r.Candidate.Failed != "" })
 			if want := strings.ReplaceAll(tt.why, "%s", canary); r.Active.Number != 1 || r.Candidate == nil || r.Candidate.Step != 1 || r.Candidate.Failed != want {
 				t.Errorf("the release is %+v with the candidate %+v; want it given up: %s", r, r.Candidate, want)
+			}
+		})
+	}
+}
+
+// TestACanaryThatFailsMore: a candidate whose calls fail more often than those of the active
+// version is given up, and one whose calls fail as often goes on.
+func TestACanaryThatFailsMore(t *testing.T) {
+	needs.NoRace(t)
+	const flaky = "local n = 0 function handle() n = n + 1 if n %% 2 == 0 then error('the backend is down') end return %d end"
+	for name, tt := range map[string]struct {
+		candidate string
+		failed    string
+	}{
+		"more often": {"function handle() error('no') end", "at most 20 percentage points more may (maxErrorIncrease)"},
+		"as often":   {fmt.Sprintf(flaky, 2), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := startCanaries(t)
+			c.publish(fmt.Sprintf(flaky, 1))
+			if _, err := c.client.Publish(t.Context(), registryclient.PublishRequest{
+				Name: script.Name{Tenant: "acme", Script: "route"}, Source: []byte(tt.candidate),
+				Settings: &script.Settings{Rollout: script.Plan{Steps: []script.Step{{Percent: 30}, {Percent: 60}}, MaxErrorIncrease: new(20.0)}},
+				Write:    registryclient.Write{Author: "test"},
+			}); err != nil {
+				t.Fatal(err)
+			}
+			c.callAll()
+			r := c.release("the candidate is in its second step, or given up", func(r *script.Release) bool {
+				return r.Candidate == nil || r.Candidate.Failed != "" || r.Candidate.Step > 1
+			})
+			if r.Candidate == nil || (r.Candidate.Failed != "") != (tt.failed != "") || !strings.HasSuffix(r.Candidate.Failed, tt.failed) {
+				t.Errorf("the release is %+v with the candidate %+v", r, r.Candidate)
+			}
+		})
+	}
+}
+
+// callAll calls acme/route on all agents until the test ends.
+func (c *canaries) callAll() {
+	var calling sync.WaitGroup
+	c.t.Cleanup(calling.Wait)
+	for name := range c.agents {
+		caller, err := agentclient.New("unix:" + filepath.Join(c.dir, name, "grpc.sock"))
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		calling.Go(func() {
+			defer func() { _ = caller.Close() }()
+			tick := time.NewTicker(20 * time.Millisecond)
+			defer tick.Stop()
+			for c.t.Context().Err() == nil {
+				_, _ = caller.Call(c.t.Context(), "acme/route") // half of them fail
+				select {
+				case <-tick.C:
+				case <-c.t.Context().Done():
+				}
 			}
 		})
 	}
