@@ -156,8 +156,12 @@ func Evidence(c fleet.Candidacy) string {
 	}
 	if candidate.Step > 0 {
 		said = append(said, fmt.Sprintf("step %d: it ran on %d of %d agents", candidate.Step, c.Running, c.Members))
-		if plan.MaxErrorPercent != nil {
-			said = append(said, fmt.Sprintf("%d calls in the step, and %d of all %d failed", c.Calls-min(c.Calls, candidate.Before), c.FailedCalls, c.Calls))
+		if plan.Calls() > 0 || c.Calls > 0 {
+			calls := fmt.Sprintf("%d calls in the step", c.Calls-min(c.Calls, candidate.Before))
+			if c.Calls > 0 {
+				calls += fmt.Sprintf(", and %d of all %d failed", c.FailedCalls, c.Calls)
+			}
+			said = append(said, calls)
 		}
 		if c.Compared != nil {
 			said = append(said, compared(c))

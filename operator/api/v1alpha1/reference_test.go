@@ -31,7 +31,7 @@ func reference(t *testing.T, kind string) string {
 }
 
 // row is the first cell of a row that describes a field.
-var row = regexp.MustCompile("(?m)^\\| `((?:spec|status)[.a-zA-Z]*)` \\|")
+var row = regexp.MustCompile("(?m)^\\| `((?:spec|status)[.a-zA-Z0-9]*)` \\|")
 
 // TestReferenceIsWhole: each field that there is is described, and no other.
 func TestReferenceIsWhole(t *testing.T) {
