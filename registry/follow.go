@@ -25,6 +25,7 @@ type State struct {
 	Floor    script.Revision
 	Heads    map[string]script.Revision
 	Removals Removals
+	Freeze   script.Freeze
 	// Releases, Values and Tenants are all, tombstones included, in no particular
 	// order.
 	Releases []script.Release
@@ -208,7 +209,7 @@ func (f *follower) snapshot(ctx context.Context) (State, error) {
 	if err != nil {
 		return State{}, err
 	}
-	state := State{Fleet: snapshot.Fleet, Head: snapshot.Head, Floor: snapshot.Floor, Heads: snapshot.Heads, Removals: snapshot.Removals}
+	state := State{Fleet: snapshot.Fleet, Head: snapshot.Head, Floor: snapshot.Floor, Heads: snapshot.Heads, Removals: snapshot.Removals, Freeze: snapshot.Freeze}
 	for object, err := range snapshot.Objects() {
 		if u, ok := errors.AsType[*Unreadable](err); ok {
 			state.Head = max(state.Head, u.Revision)
@@ -226,6 +227,7 @@ func (f *follower) snapshot(ctx context.Context) (State, error) {
 	f.position.Store(max(int64(state.Head), snapshot.At))
 	f.head.Store(int64(snapshot.Head))
 	f.written = snapshot.Written
+	f.noteFreeze(&state.Freeze)
 	before := f.unreadable
 	f.unreadable = make(map[string]script.Revision, len(state.Unreadable))
 	for i := range state.Unreadable {
@@ -244,6 +246,14 @@ func (f *follower) note(u *Unreadable) {
 	f.unreadable[u.Key] = u.Revision
 	f.log.Error("a record in the store cannot be read; what was there before stays live: run scriptctl doctor",
 		"record", u.Key, "revision", u.Revision, "error", u.Reason)
+}
+
+// noteFreeze logs a record of the freeze that cannot be read.
+func (f *follower) noteFreeze(freeze *script.Freeze) {
+	if freeze != nil && freeze.Unreadable != "" {
+		f.log.Error("the record of the freeze cannot be read; the registry is frozen: run scriptctl thaw, or scriptctl freeze again",
+			"revision", freeze.Revision, "error", freeze.Unreadable)
+	}
 }
 
 // noteAll logs which records the transaction made unreadable, and which it repaired.
@@ -285,6 +295,7 @@ func (f *follower) step(s step) error {
 		return fmt.Errorf("%w (revision %d is the write number %d after number %d)", errRewound, s.t.Revision, s.t.Written, f.written)
 	}
 	f.noteAll(s.t)
+	f.noteFreeze(s.t.Freeze)
 	for _, p := range f.projections {
 		p.Apply(s.t)
 	}

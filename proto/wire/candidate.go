@@ -31,6 +31,9 @@ func fromCandidate(r *script.Release) *scriptv1.Candidate {
 		CallsBefore: c.Before,
 		Approved:    int32(c.Approved), //nolint:gosec // at most MaxSteps
 	}
+	if c.Frozen != "" { // who does not know a freeze takes it for failed, and lets it be
+		m.Frozen, m.Failed = c.Frozen, "frozen "+c.Frozen
+	}
 	if !c.Spec.Equal(r.Settings.Spec) {
 		m.Settings = FromSettings(script.Settings{Spec: c.Spec})
 	}
@@ -54,6 +57,10 @@ func toCandidate(m *scriptv1.Candidate, r *script.Release) (*script.Candidate, e
 		}
 		spec = settings.Spec
 	}
+	failed := m.GetFailed()
+	if m.GetFrozen() != "" {
+		failed = ""
+	}
 	return &script.Candidate{
 		Version:   v,
 		Spec:      spec,
@@ -63,7 +70,8 @@ func toCandidate(m *scriptv1.Candidate, r *script.Release) (*script.Candidate, e
 		Threshold: m.GetShare(),
 		Percent:   int(m.GetPercent()),
 		Since:     toTime(m.GetSince()),
-		Failed:    m.GetFailed(),
+		Failed:    failed,
+		Frozen:    m.GetFrozen(),
 
 		Running:     toTime(m.GetRunning()),
 		Lost:        m.GetLost(),

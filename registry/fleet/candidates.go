@@ -53,6 +53,8 @@ type Candidacy struct {
 	// Compared is what was counted in the step, if the plan compares the candidate with the active
 	// version; nil otherwise.
 	Compared *Comparison
+	// Freeze is the registry's. It is not to be changed.
+	Freeze script.Freeze
 }
 
 // Changed returns what is closed at the next change of what the fleet says of anything.
@@ -108,7 +110,7 @@ func (f *Fleet) candidacy(c *candidacy, p *progress, s *survey) Candidacy {
 		Release: p.release, Gathering: f.gathering, Activated: f.reachedBy(p),
 		Passed: c.tested, Members: c.members.size(), Running: f.running(p, c, s),
 		Calls: c.calls.all, FailedCalls: c.calls.failed, EndedCalls: c.ended.all, EndedFailedCalls: c.ended.failed,
-		Confirmed: f.confirmed(c, &p.release, f.now()),
+		Confirmed: f.confirmed(c, &p.release, f.now()), Freeze: f.freeze,
 	}
 	for _, g := range f.followers(c.name.Tenant) {
 		view.Known += g.known
@@ -138,7 +140,7 @@ func (f *Fleet) candidacy(c *candidacy, p *progress, s *survey) Candidacy {
 }
 
 // CandidateCounts is the number of scripts that have a candidate, by its state.
-type CandidateCounts struct{ Testing, RollingOut, Failed int }
+type CandidateCounts struct{ Testing, RollingOut, Failed, Frozen int }
 
 // CandidateCounts counts the scripts that have a candidate.
 func (f *Fleet) CandidateCounts() (n CandidateCounts) {
@@ -148,6 +150,8 @@ func (f *Fleet) CandidateCounts() (n CandidateCounts) {
 		switch f.scripts[name].release.CandidateState() {
 		case script.CandidateFailed:
 			n.Failed++
+		case script.CandidateFrozen:
+			n.Frozen++
 		case script.CandidateRollingOut:
 			n.RollingOut++
 		case script.CandidateTesting:

@@ -63,7 +63,7 @@ func (f *Fleet) Reset(s registry.State) {
 			delete(f.candidacies, name)
 		}
 	}
-	f.head = s.Head
+	f.head, f.freeze = s.Head, s.Freeze
 	f.rewind()
 	f.catchUp()
 	f.markDirty(0, never)
@@ -159,6 +159,9 @@ func (f *Fleet) Apply(t registry.Transaction) {
 		if o.Release == nil {
 			f.trackOther(o)
 		}
+	}
+	if t.Freeze != nil {
+		f.freeze = *t.Freeze
 	}
 	f.head = max(f.head, t.Revision)
 	f.catchUp()

@@ -244,7 +244,7 @@ func (f *Fleet) trackCandidate(r *script.Release) {
 	for _, agent := range next.Lost {
 		c.lose(agent)
 	}
-	c.testing = next.Failed == "" && next.Step == 0 && len(next.Spec.Tests) > 0
+	c.testing = next.Failed == "" && next.Frozen == "" && next.Step == 0 && len(next.Spec.Tests) > 0
 	if c.threshold != next.Threshold {
 		c.threshold, c.members = next.Threshold, nil
 		for _, a := range f.agents {
