@@ -95,12 +95,15 @@ func (f *Freeze) Validate() error {
 	return nil
 }
 
+// WaitsForThaw begins what a rollout says that waits for the end of a freeze.
+const WaitsForThaw = "the registry is frozen "
+
 // Thaw is the command that ends a freeze.
 const Thaw = "scriptctl thaw"
 
 // Refusal is the error for who wants what the freeze does not allow.
 func (f *Freeze) Refusal(what string) *Error {
-	return Errorf(Denied, FieldFreeze, "%s: the registry is frozen %s: wait, or ask an admin of all tenants to except it (scriptctl freeze --except) or to end the freeze (%s)", what, f, Thaw)
+	return Errorf(Denied, FieldFreeze, "%s: "+WaitsForThaw+"%s: wait, or ask an admin of all tenants to except it (scriptctl freeze --except) or to end the freeze (%s)", what, f, Thaw)
 }
 
 // FieldFreeze is the Field of the errors of a freeze.

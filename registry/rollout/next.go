@@ -66,12 +66,11 @@ func Next(c fleet.Candidacy, now time.Time) Decision {
 // thaws is the decision to wait for the end of the freeze, in place of d. What would end the
 // candidate without a freeze still does.
 func thaws(c fleet.Candidacy, d Decision) Decision {
-	why, until := "the registry is frozen "+c.Freeze.String(), c.Freeze.Until
 	if d.Move != (registry.Move{}) {
 		d = Decision{}
 	}
-	d.Why = why
-	if !until.IsZero() {
+	d.Why = script.WaitsForThaw + c.Freeze.String()
+	if until := c.Freeze.Until; !until.IsZero() {
 		d = d.by(until)
 	}
 	return d
