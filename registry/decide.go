@@ -260,7 +260,7 @@ func decide(cur, next script.Release, change script.Change, w Write, at moment) 
 	now := at.now
 	next = at.keep(cur, next)
 	next.Revision, next.ChangedAt = 0, now
-	next.Retained = retain(next, at.limit(cur, next))
+	next.Retained = retain(next, at.limit(next))
 	var drop []uint64
 	for _, v := range cur.Retained {
 		if _, ok := next.Retains(v.Number); !ok {

@@ -147,11 +147,11 @@ func (m moment) keep(cur, next script.Release) script.Release {
 
 // limit returns how many versions next retains. While the registry is frozen a publish removes
 // no version that there was before: somebody may roll back to it.
-func (m moment) limit(cur, next script.Release) int {
+func (m moment) limit(next script.Release) int {
 	if m.frozen == "" {
 		return limitOf(next)
 	}
-	return min(max(limitOf(cur), limitOf(next))+1, script.MaxHistoryLimit)
+	return max(limitOf(next), min(len(next.Retained), script.MaxHistoryLimit))
 }
 
 // advances reports whether next takes forward what cur runs: another version is active, or one

@@ -46,8 +46,7 @@ func (f *Freeze) On(now time.Time) bool {
 
 // Covers reports whether the script is frozen at that time.
 func (f *Freeze) Covers(name Name, now time.Time) bool {
-	return f.On(now) && !slices.ContainsFunc(f.Except, func(glob string) bool {
-		tenant, script, one := strings.Cut(glob, "/")
+	return f.covers(now, func(tenant, script string, one bool) bool {
 		return matches(tenant, name.Tenant) && (!one || matches(script, name.Script))
 	})
 }
@@ -55,10 +54,14 @@ func (f *Freeze) Covers(name Name, now time.Time) bool {
 // CoversTenant reports whether the tenant's values and settings are frozen at that time. An
 // exception of some of its scripts is none of them.
 func (f *Freeze) CoversTenant(tenant string, now time.Time) bool {
-	return f.On(now) && !slices.ContainsFunc(f.Except, func(glob string) bool {
-		of, script, _ := strings.Cut(glob, "/")
+	return f.covers(now, func(of, script string, _ bool) bool {
 		return matches(of, tenant) && strings.Trim(script, "*") == ""
 	})
+}
+
+// covers reports whether the registry is frozen and none of the exceptions is one of it.
+func (f *Freeze) covers(now time.Time, excepts func(tenant, script string, one bool) bool) bool {
+	return f.Unreadable != "" || f.On(now) && !slices.ContainsFunc(f.Except, func(glob string) bool { return excepts(strings.Cut(glob, "/")) })
 }
 
 // Changed returns when the freeze last began, changed or ended, as far as that is past.

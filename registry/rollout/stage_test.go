@@ -138,6 +138,8 @@ func (s *stage) chapter(r *script.Release) string {
 		return fmt.Sprintf("%v live %d", now, r.Active.Number)
 	case c.Failed != "":
 		return fmt.Sprintf("%v failed %s", now, c.Failed)
+	case c.Frozen != "":
+		return fmt.Sprintf("%v frozen %d", now, c.Version.Number)
 	}
 	run := 0
 	for _, a := range s.agents {

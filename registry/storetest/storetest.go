@@ -79,6 +79,7 @@ func Run(t *testing.T, h Harness) {
 	h.runExports(t)
 	h.runUnreadable(t)
 	t.Run("Removals", h.testRemovals)
+	t.Run("Freeze", h.testFreeze)
 }
 
 // at is a time that every store can keep.
