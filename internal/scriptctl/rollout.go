@@ -59,6 +59,7 @@ func (a *app) steerCommand(s registryclient.Steering, use, short, long string) *
 			if err != nil {
 				return err
 			}
+			f.starts = s == registryclient.Retry
 			f.wait.anyCandidate = s == registryclient.Abort || s == registryclient.Approve
 			return a.apply(cmd.Context(), name, &f, func(ctx context.Context, c *registryclient.Client, n script.Name, w registryclient.Write) (script.Release, bool, error) {
 				if version == 0 {
