@@ -65,6 +65,14 @@ type Projection interface {
 	Apply(t Transaction)
 }
 
+// Freezing is a Projection that wants to know of the registry's freeze.
+type Freezing interface {
+	Projection
+	// Frozen says what the freeze is from now on. Agents do not follow it, and it has no revision
+	// of theirs.
+	Frozen(f script.Freeze)
+}
+
 // Pulsed is a Projection that wants to know when it is up to date.
 type Pulsed interface {
 	Projection
@@ -250,7 +258,7 @@ func (f *follower) note(u *Unreadable) {
 
 // noteFreeze logs a record of the freeze that cannot be read.
 func (f *follower) noteFreeze(freeze *script.Freeze) {
-	if freeze != nil && freeze.Unreadable != "" {
+	if freeze.Unreadable != "" {
 		f.log.Error("the record of the freeze cannot be read; the registry is frozen: run scriptctl thaw, or scriptctl freeze again",
 			"revision", freeze.Revision, "error", freeze.Unreadable)
 	}
@@ -294,10 +302,10 @@ func (f *follower) step(s step) error {
 		f.located = false
 		return fmt.Errorf("%w (revision %d is the write number %d after number %d)", errRewound, s.t.Revision, s.t.Written, f.written)
 	}
-	f.noteAll(s.t)
-	f.noteFreeze(s.t.Freeze)
-	for _, p := range f.projections {
-		p.Apply(s.t)
+	if s.t.Freeze != nil {
+		f.freeze(*s.t.Freeze)
+	} else {
+		f.apply(s.t)
 	}
 	f.position.Store(int64(s.t.Revision))
 	if !s.t.Foreign {
@@ -306,6 +314,24 @@ func (f *follower) step(s step) error {
 	}
 	f.pulse()
 	return nil
+}
+
+// apply hands on a transaction.
+func (f *follower) apply(t Transaction) {
+	f.noteAll(t)
+	for _, p := range f.projections {
+		p.Apply(t)
+	}
+}
+
+// freeze hands on another freeze of the registry.
+func (f *follower) freeze(freeze script.Freeze) {
+	f.noteFreeze(&freeze)
+	for _, p := range f.projections {
+		if p, ok := p.(Freezing); ok {
+			p.Frozen(freeze)
+		}
+	}
 }
 
 // look is what the store says of its head, and what that was at least before.

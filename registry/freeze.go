@@ -46,6 +46,15 @@ func (r *Registry) Freeze(ctx context.Context, req FreezeRequest) (script.Freeze
 	})
 }
 
+// Frozen returns the freeze; nil while the registry is not frozen.
+func (r *Registry) Frozen(ctx context.Context) (*script.Freeze, error) {
+	f, err := r.store.Freeze(ctx)
+	if err != nil || !f.On(r.now()) {
+		return nil, err
+	}
+	return &f, nil
+}
+
 // Thaw ends the freeze. changed is false if there is none. It takes the role admin of all
 // tenants.
 func (r *Registry) Thaw(ctx context.Context, by access.Identity, author, note string) (changed bool, err error) {
@@ -130,6 +139,9 @@ func (m moment) keep(cur, next script.Release) script.Release {
 	e, tries := script.Edition{Version: next.Active, Spec: next.Settings.Spec}, 1
 	if underway(next) {
 		e, tries = candidate(next), next.Candidate.Tries
+	}
+	if live(cur) && !cur.Untried() && e.Number == cur.Active.Number {
+		return next // what runs does not wait: it is refused
 	}
 	next.Active, next.Settings.Spec = e.Version, e.Spec // of a script of which nothing has run
 	if live(cur) && !cur.Untried() {

@@ -261,7 +261,7 @@ var frozenWrites = map[string][]struct {
 }
 
 // reading are the methods of a Registry that write nothing.
-var reading = []string{"Audit", "Export", "Fleet", "Get", "Head", "History", "List", "Source", "Sources", "Tenant", "Tenants", "Value", "Values"}
+var reading = []string{"Audit", "Export", "Fleet", "Frozen", "Get", "Head", "History", "List", "Source", "Sources", "Tenant", "Tenants", "Value", "Values"}
 
 func publishing(source string, opts ...func(*registry.PublishRequest)) func(*bench, context.Context) error {
 	return func(b *bench, _ context.Context) error {

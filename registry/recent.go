@@ -28,7 +28,7 @@ type Recent struct {
 	ready   bool // there was a Reset: a tenant that is not known has no settings
 }
 
-var _ Projection = (*Recent)(nil)
+var _ Freezing = (*Recent)(nil)
 
 // NewRecent returns one that knows nothing yet.
 func NewRecent() *Recent {
@@ -69,9 +69,13 @@ func (r *Recent) Apply(t Transaction) {
 	for _, tenant := range t.Tenants {
 		r.tenants[tenant.Name] = tenant
 	}
-	if t.Freeze != nil {
-		r.freeze = *t.Freeze
-	}
+}
+
+// Frozen implements Freezing.
+func (r *Recent) Frozen(f script.Freeze) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.freeze = f
 }
 
 // usage returns what the tenant has, as far as is known.

@@ -184,8 +184,8 @@ func (r *Registry) attemptLost(ctx context.Context, a writeRequest, fingerprint 
 	a.decide = s.replacing(a)
 	b := r.basisOf(ctx, s.release)
 	freeze, err := b.freeze()
-	if err == nil && !s.exact && freeze.Covers(a.Name, r.now()) { // agents may run something else
-		err = freeze.Refusal(fmt.Sprintf("%s %s: nobody knows what it was", a.change, a.Name))
+	if err == nil && (!s.exact || a.copied != nil) && freeze.Covers(a.Name, r.now()) { // agents may run something else
+		err = freeze.Refusal(fmt.Sprintf("%s %s: the registry does not know what it was", a.change, a.Name))
 	}
 	if err != nil {
 		return decision{}, settled, err

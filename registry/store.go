@@ -448,7 +448,8 @@ type Transaction struct {
 	Unreadable []Unreadable
 	// Removals is zero unless the transaction has changed it.
 	Removals Removals
-	// Freeze is the registry's, if the transaction has changed it; else nil.
+	// Freeze is the registry's, if the transaction has changed it, and nothing else; else nil. It
+	// is Foreign then: nobody else follows it.
 	Freeze *script.Freeze
 	// Foreign: the transaction is none of a registry's, and Store.Head does not count it.
 	Foreign bool

@@ -165,3 +165,32 @@ func TestABrokenFreeze(t *testing.T) {
 		}
 	}
 }
+
+// TestAFreezeThatWasCompacted: whoever has not seen it starts from a snapshot, though no registry
+// wrote anything else.
+func TestAFreezeThatWasCompacted(t *testing.T) {
+	prefix := "/" + rand.Text()
+	s, c := open(t, prefix), client(t)
+	change := requested("first")
+	before, err := s.Commit(t.Context(), change)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rules := registry.New(registry.Config{Store: s, Engines: map[string]engine.Checker{}})
+	if _, err := rules.Freeze(t.Context(), registry.FreezeRequest{By: access.Everybody("unix"), Author: "ann"}); err != nil {
+		t.Fatal(err)
+	}
+	put, err := c.Put(t.Context(), prefix+"-of-others", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Compact(t.Context(), put.Header.Revision); err != nil {
+		t.Fatal(err)
+	}
+	for tx, err := range s.Watch(t.Context(), before) {
+		if !errors.Is(err, registry.ErrForgotten) {
+			t.Errorf("the watch yields %+v: %v", tx, err)
+		}
+		break
+	}
+}

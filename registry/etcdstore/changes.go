@@ -192,14 +192,19 @@ func (s *Store) watch(ctx context.Context, from int64, yield func(registry.Trans
 	return 0, script.Errorf(script.Unavailable, "", "the watch on etcd at %s was closed", s.endpoints)
 }
 
-// quiet returns an error if a registry may have written an object after the transaction, and
-// before etcd's revision.
+// quiet returns an error if a registry may have written an object or the freeze after the
+// transaction, and before etcd's revision.
 func (s *Store) quiet(ctx context.Context, after script.Revision, before int64) error {
-	resp, err := s.get(ctx, "read the head", s.keys.head(), clientv3.WithRev(before))
-	if err == nil && len(resp.Kvs) > 0 && resp.Kvs[0].ModRevision > int64(after) {
-		return s.failure(ctx, "watch the objects", rpctypes.ErrCompacted)
+	for _, key := range []string{s.keys.head(), s.keys.freeze()} {
+		resp, err := s.get(ctx, "read the head", key, clientv3.WithRev(before))
+		if err != nil {
+			return err
+		}
+		if len(resp.Kvs) > 0 && resp.Kvs[0].ModRevision > int64(after) {
+			return s.failure(ctx, "watch the objects", rpctypes.ErrCompacted)
+		}
 	}
-	return err
+	return nil
 }
 
 // transactions groups the events of objects by revision: etcd never splits a revision

@@ -23,7 +23,8 @@ func (s *Store) Freeze(ctx context.Context) (script.Freeze, error) {
 	return decodeFreeze(resp.Kvs[0]), nil
 }
 
-// CommitFreeze implements registry.Store.
+// CommitFreeze implements registry.Store. It leaves the head alone: registries that know no
+// freeze follow that, and would wait for a change that they do not see.
 func (s *Store) CommitFreeze(ctx context.Context, c registry.FreezeCommit) (script.Revision, error) {
 	value, err := proto.Marshal(wire.FromFreeze(c.Freeze))
 	if err != nil {
@@ -35,7 +36,6 @@ func (s *Store) CommitFreeze(ctx context.Context, c registry.FreezeCommit) (scri
 	}
 	resp, err := s.commit(ctx, "change the freeze", []clientv3.Cmp{s.freezeIs(c.Guard)}, []clientv3.Op{
 		clientv3.OpPut(s.keys.freeze(), string(value)),
-		clientv3.OpPut(s.keys.head(), ""),
 		clientv3.OpPut(s.newAuditKey(c.Audit.Time), string(entry)),
 	}, nil)
 	if err != nil {

@@ -160,12 +160,17 @@ func (f *Fleet) Apply(t registry.Transaction) {
 			f.trackOther(o)
 		}
 	}
-	if t.Freeze != nil {
-		f.freeze = *t.Freeze
-	}
 	f.head = max(f.head, t.Revision)
 	f.catchUp()
 	f.settle(f.now())
+	f.touch()
+}
+
+// Frozen implements registry.Freezing.
+func (f *Fleet) Frozen(freeze script.Freeze) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.freeze = freeze
 	f.touch()
 }
 

@@ -22,12 +22,10 @@ func (s *Store) CommitFreeze(_ context.Context, c registry.FreezeCommit) (script
 		return 0, err
 	}
 	s.last++
-	s.head = s.last
-	s.written++
-	s.freeze, s.freeze.Revision, c.Audit.Revision = c.Freeze, s.head, s.head
+	s.freeze, s.freeze.Revision, c.Audit.Revision = c.Freeze, s.last, s.last
 	s.addAudit(c.Audit)
-	s.grow(registry.Transaction{Revision: s.head, Written: s.written, Freeze: new(s.freeze)})
-	return s.head, nil
+	s.grow(registry.Transaction{Revision: s.last, Foreign: true, Freeze: new(s.freeze)})
+	return s.last, nil
 }
 
 // SpoilFreeze makes the record of the freeze unreadable, as Spoil does that of an object.

@@ -114,6 +114,9 @@ func play(t *testing.T, agents int, test func(s *stage)) {
 // Reset and Apply make the stage a registry.Projection: that of its agents.
 func (s *stage) Reset(state registry.State) { s.heard(state.Head, state.Releases) }
 
+// Frozen implements registry.Freezing.
+func (s *stage) Frozen(script.Freeze) { s.change(func() {}) }
+
 // Apply has the agents report.
 func (s *stage) Apply(t registry.Transaction) { s.heard(t.Revision, t.Releases) }
 

@@ -49,6 +49,9 @@ func (s *registryService) Status(ctx context.Context, m *registryv1.StatusReques
 	if err != nil {
 		return nil, err
 	}
+	if status.Freeze, err = s.registry.Frozen(ctx); err != nil { // the fleet may hear of it later
+		return nil, err
+	}
 	if filter.Script != "" && len(status.Scripts) == 0 {
 		return nil, script.Errorf(script.NotFound, "name", "there is no script %s/%s", filter.Tenant, filter.Script)
 	}

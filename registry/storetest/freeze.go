@@ -34,8 +34,11 @@ func (h Harness) testFreeze(t *testing.T) {
 		t.Errorf("with another guard: %v", err)
 	}
 	wantFreeze(t, s, want)
+	if after, err := s.Head(ctx); err != nil || after != before {
+		t.Errorf("the head is %d after the freeze, and was %d: %v", after, before, err)
+	}
 	for tx, err := range s.Watch(ctx, before) {
-		if err != nil || tx.Freeze == nil || !reflect.DeepEqual(*tx.Freeze, want) || tx.Foreign || tx.Revision != want.Revision {
+		if err != nil || tx.Freeze == nil || !reflect.DeepEqual(*tx.Freeze, want) || !tx.Foreign || tx.Revision != want.Revision {
 			t.Errorf("the watch yields %+v: %v", tx, err)
 		}
 		break
