@@ -62,6 +62,7 @@ var (
 // one that is disabled, one that is held, one in the first step of its rollout, one whose
 // candidate failed, a value and settings.
 func beforeTheFreeze(t *testing.T) *bench {
+	t.Helper()
 	b := newBench(t)
 	b.Registry = registry.New(registry.Config{Store: b.store, Checkup: b.store, Engines: map[string]engine.Checker{"lua": b.checker}, Clock: func() time.Time { return time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC) }})
 	b.publish("one", settings(*inStep))

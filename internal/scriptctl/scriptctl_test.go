@@ -84,6 +84,7 @@ func TestScripts(t *testing.T) { runScripts(t, "testdata") }
 func TestScriptsAlone(t *testing.T) { runScripts(t, "testdata/alone") }
 
 func runScripts(t *testing.T, scripts string) {
+	t.Helper()
 	dir := startFleet(t, 2)
 	examples, err := filepath.Abs("../../examples")
 	if err != nil {

@@ -52,9 +52,16 @@ func Next(c fleet.Candidacy, now time.Time) Decision {
 	if plan.ProgressDeadline == 0 || d.Move != (registry.Move{}) || c.Gathering || frozen {
 		return d
 	}
-	since := began(candidate, plan)
+	return inTime(c, d, now)
+}
+
+// inTime is d, which waits, unless the candidate has waited for longer than its deadline. What it
+// could not do while the registry was frozen does not count.
+func inTime(c fleet.Candidacy, d Decision, now time.Time) Decision {
+	plan := &c.Release.Settings.Rollout
+	since := began(c.Release.Candidate, plan)
 	if thawed := c.Freeze.Changed(now); since.Before(thawed) {
-		since = thawed // nothing could go on before
+		since = thawed
 	}
 	deadline := since.Add(plan.ProgressDeadline)
 	if now.Before(deadline) {

@@ -10,6 +10,13 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
+// runRecords tests what a store keeps beside objects.
+func (h Harness) runRecords(t *testing.T) {
+	t.Helper()
+	t.Run("Removals", h.testRemovals)
+	t.Run("Freeze", h.testFreeze)
+}
+
 // frozen is a freeze as a registry writes it.
 func frozen(note string) script.Freeze {
 	return script.Freeze{Author: "ann", Note: note, Since: at, Until: at.Add(time.Hour), Except: []string{"acme/route", "team-*"}, ChangedAt: at}
