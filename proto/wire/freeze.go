@@ -1,6 +1,8 @@
 package wire
 
 import (
+	"google.golang.org/protobuf/types/known/timestamppb"
+
 	scriptv1 "github.com/scriptorium-dev/scriptorium/proto/script/v1"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -21,6 +23,11 @@ func ToFreeze(m *scriptv1.Freeze) (script.Freeze, error) {
 	}
 	if f.Unreadable != "" {
 		return f, nil
+	}
+	for _, at := range []*timestamppb.Timestamp{m.GetSince(), m.GetUntil(), m.GetChangedAt()} {
+		if at != nil && at.CheckValid() != nil { // nobody could print it
+			return script.Freeze{}, script.Errorf(script.Invalid, "freeze", "it has a time that is none")
+		}
 	}
 	if f.Author == "" || f.ChangedAt.IsZero() || !f.Lifted && f.Since.IsZero() {
 		return script.Freeze{}, script.Errorf(script.Invalid, "freeze", "it does not say who froze the registry, or when")

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/types/known/timestamppb"
+
 	scriptv1 "github.com/scriptorium-dev/scriptorium/proto/script/v1"
 	"github.com/scriptorium-dev/scriptorium/proto/wire"
 	"github.com/scriptorium-dev/scriptorium/script"
@@ -41,7 +43,7 @@ func TestFreezeRoundTrip(t *testing.T) {
 			t.Errorf("%+v is read as %+v: %v", f, got, err)
 		}
 	}
-	for _, m := range []*scriptv1.Freeze{nil, {}, {Author: "ann"}, {Author: "ann", Except: []string{"a/b/c"}, Lifted: true}} {
+	for _, m := range []*scriptv1.Freeze{nil, {}, {Author: "ann"}, {Author: "ann", Except: []string{"a/b/c"}, Lifted: true}, {Author: "ann", ChangedAt: &timestamppb.Timestamp{Seconds: 1 << 50}, Lifted: true}} {
 		if f, err := wire.ToFreeze(m); err == nil {
 			t.Errorf("%v is read as %+v", m, f)
 		}
