@@ -150,8 +150,9 @@ func (m moment) keep(cur, next script.Release) script.Release {
 	next.Candidate = &script.Candidate{
 		Version: e.Version, Spec: e.Spec, Attempt: uint64(cur.Revision) + 1, Tries: tries, Since: m.now, Frozen: m.frozen,
 	}
-	if c := cur.Candidate; cur.Frozen() && c.Version.Number != e.Number && next.Declared() != c.Version.Number {
-		// It never ran: it makes room, instead of a version that somebody may roll back to.
+	if c := cur.Candidate; cur.Frozen() && c.Version.Number != e.Number && next.Declared() != c.Version.Number && c.Version.CreatedAt.Equal(c.Since) {
+		// It has waited since it was published, and never ran: it makes room, instead of a version
+		// that somebody may roll back to.
 		next.Retained = slices.DeleteFunc(slices.Clone(next.Retained), func(v script.Version) bool { return v.Number == c.Version.Number })
 	}
 	return next

@@ -92,6 +92,55 @@ func TestAFreezeKeepsWhatOneMayGoBackTo(t *testing.T) {
 	}
 }
 
+// TestAFreezeKeepsWhatRanAndWaits: a version that was live before the freeze, and waits to be so
+// again, stays when another one waits in its place.
+func TestAFreezeKeepsWhatRanAndWaits(t *testing.T) {
+	for name, wait := range map[string]func(b *bench) (waits uint64){
+		"a manifest names it": func(b *bench) uint64 {
+			b.freeze()
+			b.publish("two", func(r *registry.PublishRequest) { r.Pin = new(uint64(1)) })
+			return 1
+		},
+		"a hold is lifted": func(b *bench) uint64 {
+			if _, err := b.Rollback(t.Context(), registry.RollbackRequest{Write: write(route)}); err != nil {
+				t.Fatal(err)
+			}
+			b.freeze()
+			if _, err := b.LiftHold(t.Context(), registry.LiftHoldRequest{Write: write(route)}); err != nil {
+				t.Fatal(err)
+			}
+			return 2
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+			b.Registry = registry.New(registry.Config{Store: b.store, Engines: map[string]engine.Checker{"lua": b.checker}, Clock: func() time.Time {
+				now = now.Add(time.Second)
+				return now
+			}})
+			b.publish("one")
+			b.publish("two")
+			ran := wait(b)
+			if r := b.get(); !r.Frozen() || r.Candidate.Version.Number != ran {
+				t.Fatalf("v%d does not wait: %+v", ran, r.Candidate)
+			}
+			b.publish("three", func(r *registry.PublishRequest) { r.Pin = new(uint64(0)) })
+			b.publish("four") // in whose place nothing stays: three never ran
+			r := b.get()
+			if _, kept := r.Retains(ran); !kept {
+				t.Errorf("v%d ran, and is gone: %+v", ran, r.Retained)
+			}
+			if _, kept := r.Retains(3); kept {
+				t.Errorf("v3 never ran, and is kept: %+v", r.Retained)
+			}
+			if _, err := b.Pin(t.Context(), registry.PinRequest{Write: write(route), Version: ran}); err != nil {
+				t.Errorf("back to v%d: %v", ran, err)
+			}
+		})
+	}
+}
+
 // TestAFreezeEnds: by the registry's clock, if it is to, and whatever the clock did before.
 func TestAFreezeEnds(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
