@@ -1,8 +1,12 @@
 package follow
 
 import (
+	"google.golang.org/protobuf/proto"
+
 	eventv1 "github.com/scriptorium-dev/scriptorium/proto/event/v1"
+	scriptv1 "github.com/scriptorium-dev/scriptorium/proto/script/v1"
 	"github.com/scriptorium-dev/scriptorium/proto/wire"
+	"github.com/scriptorium-dev/scriptorium/script"
 )
 
 // Bounds of what a status tells of candidates: it must fit into one message of NATS.
@@ -13,6 +17,8 @@ const (
 	maxVerdicts  = 256 // of those that are that long; of others it is
 	shortVerdict = 64
 	maxWait      = 120 // bytes of why one is not over
+
+	maxAllCalls = 512 << 10 // bytes of the calls of steps, of which each trial has an equal part
 )
 
 // trialsOf returns trials in the form that a status carries.
@@ -23,9 +29,10 @@ func trialsOf(trials []Trial) []*eventv1.Trial {
 	for _, t := range trials {
 		m := &eventv1.Trial{
 			Key: t.Key, Version: t.Version, Attempt: t.Attempt, Spec: wire.FromDigest(t.Spec), Tested: t.Tested, Calls: t.Calls, FailedCalls: t.FailedCalls, ProcessEnded: t.ProcessEnded,
-			StepCalls: wire.FromStepCalls(t.StepCalls),
 		}
-		if t.Err != nil {
+		if t.Err == nil {
+			m.StepCalls = stepCalls(t.StepCalls, maxAllCalls/len(trials))
+		} else {
 			failed++
 			most := maxVerdict
 			if failed > maxVerdicts {
@@ -41,4 +48,17 @@ func trialsOf(trials []Trial) []*eventv1.Trial {
 		list = append(list, m)
 	}
 	return list
+}
+
+// stepCalls returns the calls in the form that a status carries; nil if they take more bytes than
+// that, or cannot be. The process of a tenant has counted them, and may say what it likes.
+func stepCalls(calls *script.StepCalls, most int) *scriptv1.StepCalls {
+	if calls == nil || !calls.Valid() {
+		return nil
+	}
+	m := wire.FromStepCalls(calls)
+	if proto.Size(m) > most {
+		return nil
+	}
+	return m
 }

@@ -3,6 +3,8 @@ package follow_test
 import (
 	"context"
 	"fmt"
+	"math"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -87,6 +89,40 @@ func TestAStatusTellsTrials(t *testing.T) {
 		last := status()
 		if size := proto.Size(last); len(last.GetTrials()) != follow.MaxTrials || len(last.GetFailures()) != 256 || size > 1<<20-4096 {
 			t.Errorf("a status has %d trials and %d failures in %d bytes", len(last.GetTrials()), len(last.GetFailures()), size)
+		}
+
+		// So can what a process of a tenant says it has counted.
+		for i := range many {
+			buckets := make([]uint64, script.LatencyBuckets)
+			for b := range buckets {
+				buckets[b] = math.MaxUint64 - uint64(b)
+				if i%2 == 0 {
+					buckets[b] = script.MaxStepCalls / script.LatencyBuckets
+				}
+			}
+			many[i].StepCalls = &script.StepCalls{Step: 1, Buckets: buckets, FailedCalls: 1}
+			if i%4 > 1 {
+				many[i].Err = nil
+			}
+		}
+		trials.Store(&many)
+		f.TrialsChanged()
+		pass(time.Second)
+		last = status()
+		if size := proto.Size(last); len(last.GetTrials()) != follow.MaxTrials || size > 1<<20-4096 {
+			t.Errorf("a status has %d trials with calls of steps in %d bytes", len(last.GetTrials()), size)
+		}
+		usual := &script.StepCalls{Step: 1, First: 40, Buckets: slices.Repeat([]uint64{1000}, 8*12)} // twelve powers of two
+		for i := range many {
+			many[i].Err, many[i].StepCalls = nil, usual
+		}
+		trials.Store(&many)
+		f.TrialsChanged()
+		pass(time.Second)
+		for _, m := range status().GetTrials() {
+			if c := m.GetStepCalls(); len(c.GetBuckets()) != len(usual.Buckets) {
+				t.Fatalf("calls of a step: %v", c)
+			}
 		}
 		cancel()
 		if err := <-done; err != nil {
