@@ -36,6 +36,9 @@ type Candidacy struct {
 	Passed    int // followers on which it passed all tests
 	Members   int // followers that are to run it: those whose bucket is below its threshold
 	Running   int // members that do, and say so
+	// Apart: an agent that follows the script is not to run the candidate in this step. It may be
+	// unknown.
+	Apart bool
 	// Failure is of the first follower, by the names, on which it did not pass them, or
 	// that could not activate the release for a reason that does not pass; nil if there
 	// is none.
@@ -119,6 +122,7 @@ func (f *Fleet) candidacy(c *candidacy, p *progress, s *survey) Candidacy {
 	if c.compared != nil {
 		compared := c.compared.Comparison
 		view.Compared = &compared
+		view.Apart = view.Members < view.Followers || view.Followers < view.Known && f.apart(c)
 	}
 	view.Lost = slices.Clone(c.lost)
 	if 2*view.Followers >= view.Known { // else nobody asks who of so many is lost

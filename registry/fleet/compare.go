@@ -70,6 +70,16 @@ func (t *Tally) add(calls *script.StepCalls, times uint64) {
 	}
 }
 
+// apart reports whether an unknown agent that follows the script is not to run the candidate.
+func (f *Fleet) apart(c *candidacy) bool {
+	for _, a := range f.agents {
+		if a.unknown && a.group.selector.Matches(c.name.Tenant) && script.Bucket(a.report.Agent, c.name) >= c.threshold {
+			return true
+		}
+	}
+	return false
+}
+
 // countable reports whether an agent that said others before, if that was the same incarnation,
 // can have made so many calls of the step until now.
 func (c *candidacy) countable(a *agent, calls *script.StepCalls, again bool, most uint64) bool {

@@ -82,3 +82,41 @@ func TestCompared(t *testing.T) {
 	b.apply(next)
 	b.compared("0/0 0/0")
 }
+
+// TestWhoIsApart: an agent that is not heard, and is not to run the candidate, still runs the
+// active version.
+func TestWhoIsApart(t *testing.T) {
+	b := newBench(t)
+	above, below := aboveAndBelow(2)
+	all := append(above, below...)
+	hear := func(agents ...string) {
+		for _, agent := range agents {
+			b.Heard(b.report(agent, 12))
+		}
+	}
+	hear(all...)
+	r := b.candidate(route, 12, 1, half)
+	r.Settings.Rollout = script.Plan{Steps: []script.Step{{Percent: 50}}, MaxErrorIncrease: new(1.0)}
+	b.apply(r)
+	apart := func(when string, want bool) {
+		t.Helper()
+		if c := b.Candidacies()[0]; c.Apart != want {
+			t.Errorf("%s: apart %v, of %d agents %d are heard and %d are to run it", when, c.Apart, c.Known, c.Followers, c.Members)
+		}
+	}
+	apart("at first", true)
+	b.pass(20 * time.Second)
+	hear(below...)
+	b.Sweep()
+	apart("when others are not heard", true)
+	b.pass(20 * time.Second)
+	hear(above[0], below[0])
+	b.Sweep()
+	apart("when one of each is not", true)
+	for range 250 { // until who is not heard is forgotten
+		b.pass(15 * time.Second)
+		hear(below[0])
+		b.Sweep()
+	}
+	apart("when nobody else is left", false)
+}

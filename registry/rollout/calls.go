@@ -45,7 +45,8 @@ func worse(c fleet.Candidacy, plan *script.Plan) string {
 }
 
 // tooFewCalls says which calls are missing as evidence of the step; "" if there are enough. If no
-// agent is left that could call the active version, the steps before have compared the two.
+// agent is left that could call the active version, heard or not, the steps before have compared
+// the two.
 func tooFewCalls(c fleet.Candidacy, plan *script.Plan) string {
 	step, least := c.Release.Candidate.Step, plan.Calls()
 	calls := c.Calls - min(c.Calls, c.Release.Candidate.Before)
@@ -55,10 +56,10 @@ func tooFewCalls(c fleet.Candidacy, plan *script.Plan) string {
 	switch {
 	case calls < least:
 		return fmt.Sprintf("%d of the %d calls that step %d takes as evidence (minCalls)", calls, least, step)
-	case c.Compared == nil || c.Compared.Active.Calls >= least || step > 1 && c.Members == c.Followers:
+	case c.Compared == nil || c.Compared.Active.Calls >= least || step > 1 && !c.Apart:
 		return ""
-	case c.Members == c.Followers:
-		return fmt.Sprintf("step %d takes all agents, so that none is left to compare version %d with: publish a plan whose first step takes fewer, or promote the candidate",
+	case !c.Apart:
+		return fmt.Sprintf("step %d takes all agents, so that none is left to compare with version %d: publish a plan that compares nothing, or whose first step takes fewer agents, or promote the candidate",
 			step, c.Release.Active.Number)
 	}
 	return fmt.Sprintf("%d of the %d calls of version %d on other agents that step %d takes to compare with (minCalls)", c.Compared.Active.Calls, least, c.Release.Active.Number, step)

@@ -51,6 +51,15 @@ func waiting(c *fleet.Candidacy) {
 	c.Release.Candidate = &script.Candidate{Version: c.Release.Candidate.Version, Attempt: 11, Since: noon, Frozen: "by ann"}
 }
 
+// alike has all agents that are heard run the candidate in the last step of a plan that compares.
+func alike(c *fleet.Candidacy) {
+	plan := &c.Release.Settings.Rollout
+	plan.MaxErrorPercent, plan.MinCalls, plan.MaxErrorIncrease = nil, nil, new(1.0)
+	c.Release.Candidate.Step = 2
+	c.Followers, c.Activated, c.Passed, c.Members, c.Running, c.Confirmed = 5, 5, 5, 5, 5, 5
+	c.Calls, c.Compared = 100, &fleet.Comparison{Candidate: fleet.Tally{Calls: 100}}
+}
+
 // deadline is a minute, and late has none of the agents run the candidate.
 func deadline(c *fleet.Candidacy) { c.Release.Settings.Rollout.ProgressDeadline = time.Minute }
 
@@ -197,6 +206,8 @@ func TestNext(t *testing.T) {
 		{"steps without tests", func(c *fleet.Candidacy) {
 			c.Release.Candidate.Step, c.Release.Candidate.Spec.Tests, c.Passed = 0, nil, 0
 		}, noon, step(1), time.Time{}},
+		{"half of the agents, which run the active version, are not heard", also(alike, func(c *fleet.Candidacy) { c.Apart = true }), over, wait, time.Time{}},
+		{"no agent is left that runs the active version", alike, over, promote, time.Time{}},
 		{"the first version has nothing to be compared with", func(c *fleet.Candidacy) {
 			c.Release.Candidate.Step, c.Release.Active = 0, c.Release.Candidate.Version
 		}, noon, promote, time.Time{}},
