@@ -99,6 +99,7 @@ type Fleet struct {
 	// known of them is what they were before.
 	unreadable map[string]registry.Unreadable
 	freeze     script.Freeze                   // the registry's
+	frozen     bool                            // it is on, as was told last
 	pending    []*progress                     // waited for, by revision
 	failing    map[script.Name]map[*agent]bool // connected agents by what they failed
 	ignored    Ignored
@@ -434,7 +435,9 @@ func (f *Fleet) Sweep() {
 	if lost {
 		f.settle(now)
 	}
-	if lost || f.counted && now.Sub(f.countedAt) >= countInterval {
+	over := f.frozen != f.freeze.On(now)
+	f.frozen = f.frozen != over
+	if lost || over || f.counted && now.Sub(f.countedAt) >= countInterval {
 		f.counted, f.countedAt = false, now
 		f.touch()
 	}

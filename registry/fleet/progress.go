@@ -63,7 +63,7 @@ func (f *Fleet) Reset(s registry.State) {
 			delete(f.candidacies, name)
 		}
 	}
-	f.head, f.freeze = s.Head, s.Freeze
+	f.head, f.freeze, f.frozen = s.Head, s.Freeze, s.Freeze.On(f.now())
 	f.rewind()
 	f.catchUp()
 	f.markDirty(0, never)
@@ -170,7 +170,7 @@ func (f *Fleet) Apply(t registry.Transaction) {
 func (f *Fleet) Frozen(freeze script.Freeze) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.freeze = freeze
+	f.freeze, f.frozen = freeze, freeze.On(f.now())
 	f.touch()
 }
 
