@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -146,5 +147,50 @@ func TestCountsGoOnWithinAnAttempt(t *testing.T) {
 	put(withCandidate(4, 0))
 	if table.Update(nil, []script.Name{r.Name}); len(table.Candidates()) != 0 {
 		t.Errorf("candidates %+v of what is gone", table.Candidates())
+	}
+}
+
+// TestStepCallsAreTakenOnce: however calls and those who take them come together, each failure is
+// taken once.
+func TestStepCallsAreTakenOnce(t *testing.T) {
+	release := withCandidate(1, everywhere)
+	release.Candidate.Step = 1
+	release.Settings.Rollout = script.Plan{Steps: []script.Step{{Percent: 50}}, MaxErrorIncrease: new(1.0)}
+	live := cache.NewReleaseOn("n", release)
+	const callers, each = 4, 100_000
+	var calling sync.WaitGroup
+	for range callers {
+		calling.Go(func() {
+			for range each {
+				live.Note(script.Script, time.Millisecond)
+			}
+		})
+	}
+	done := make(chan struct{})
+	go func() {
+		calling.Wait()
+		close(done)
+	}()
+	var calls, failed uint64
+	take := func() {
+		if c := live.StepCalls.Take(); c != nil {
+			calls, failed = calls+c.Calls(), failed+c.FailedCalls
+		}
+	}
+	for ended := false; !ended; {
+		select {
+		case <-done:
+			ended = true
+		default:
+		}
+		take()
+	}
+	// A failure may come after its call was taken: it goes with the next one.
+	live.Note("", time.Millisecond)
+	take()
+	live.Note("", time.Millisecond)
+	take()
+	if calls != callers*each+2 || failed > callers*each || failed < callers*(each-1) {
+		t.Errorf("of %d calls that failed, and 2 that did not, %d of %d are taken as failed", callers*each, failed, calls)
 	}
 }

@@ -79,15 +79,27 @@ func (c *StepCounts) Add(calls script.StepCalls) {
 
 // Read returns the calls; nil if there are none.
 func (c *StepCounts) Read() *script.StepCalls {
-	return c.read(c.failed.Load(), (*atomic.Uint64).Load)
+	failed := c.failed.Load()
+	calls := c.read((*atomic.Uint64).Load)
+	if calls != nil {
+		calls.FailedCalls = min(failed, calls.Calls())
+	}
+	return calls
 }
 
-// Take returns what Read does, and begins anew.
+// Take returns what Read does, and begins anew. A failure that comes between its call and this one
+// is among those that are taken next.
 func (c *StepCounts) Take() *script.StepCalls {
-	return c.read(c.failed.Swap(0), func(n *atomic.Uint64) uint64 { return n.Swap(0) })
+	calls := c.read(func(n *atomic.Uint64) uint64 { return n.Swap(0) })
+	if calls != nil {
+		calls.FailedCalls = min(c.failed.Load(), calls.Calls())
+		c.failed.Add(-calls.FailedCalls)
+	}
+	return calls
 }
 
-func (c *StepCounts) read(failed uint64, count func(*atomic.Uint64) uint64) *script.StepCalls {
+// read returns the calls, without those that failed.
+func (c *StepCounts) read(count func(*atomic.Uint64) uint64) *script.StepCalls {
 	first, buckets := 0, make([]uint64, 0, script.LatencyBuckets)
 	for i := range c.buckets {
 		n := count(&c.buckets[i])
@@ -104,7 +116,5 @@ func (c *StepCounts) read(failed uint64, count func(*atomic.Uint64) uint64) *scr
 	if len(buckets) == 0 {
 		return nil
 	}
-	calls := &script.StepCalls{Step: c.Step, First: first, Buckets: slices.Clip(buckets)}
-	calls.FailedCalls = min(failed, calls.Calls())
-	return calls
+	return &script.StepCalls{Step: c.Step, First: first, Buckets: slices.Clip(buckets)}
 }
