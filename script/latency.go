@@ -7,7 +7,7 @@ import (
 )
 
 // LatencyBuckets is how many buckets of latencies there are: eight to each power of two, from
-// 128 ns to 17 s. The last one holds all that took longer, too.
+// 128 ns to 34 s. The last one holds all that took longer, too.
 const LatencyBuckets = 8 * 26
 
 // latencyUnit is the width of the first buckets, as a power of two of nanoseconds.
