@@ -6,9 +6,11 @@
 package rollout
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -137,6 +139,7 @@ func (p *run) look(ctx context.Context, now time.Time) (due time.Time, candidate
 		}
 	}
 	tasks := make(map[script.Name]*task, len(list))
+	var ready []readyMove
 	for i := range list {
 		release := &list[i].Release
 		e := p.tasks[release.Name]
@@ -155,9 +158,13 @@ func (p *run) look(ctx context.Context, now time.Time) (due time.Time, candidate
 		if !d.Until.IsZero() {
 			sooner(d.Until)
 		}
-		if d.Move != (registry.Move{}) && p.moving < maxMoves { // else when one returns
-			p.start(ctx, e, list[i], d.Move)
+		if d.Move != (registry.Move{}) {
+			ready = append(ready, readyMove{e, &list[i], d.Move})
 		}
+	}
+	slices.SortFunc(ready, byUrgency)
+	for _, r := range ready[:min(len(ready), maxMoves-p.moving)] { // the rest when one returns
+		p.start(ctx, r.task, *r.candidacy, r.move)
 	}
 	for name, e := range p.tasks {
 		if e.moving {
@@ -166,6 +173,28 @@ func (p *run) look(ctx context.Context, now time.Time) (due time.Time, candidate
 	}
 	p.tasks = tasks
 	return due, len(list)
+}
+
+// readyMove is a move that is due.
+type readyMove struct {
+	task      *task
+	candidacy *fleet.Candidacy
+	move      registry.Move
+}
+
+// byUrgency has what fails end first, and what waited for a thaw begin last: there may be many of
+// those.
+func byUrgency(a, b readyMove) int {
+	rank := func(m registry.Move) int {
+		switch {
+		case m.Failed != "":
+			return 0
+		case m.Begin:
+			return 2
+		}
+		return 1
+	}
+	return cmp.Compare(rank(a.move), rank(b.move))
 }
 
 // start makes the move in the background.
