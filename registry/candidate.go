@@ -62,7 +62,7 @@ func candidate(r script.Release) script.Edition {
 // givenUp is next with its candidate given up; nothing of it runs.
 func givenUp(next script.Release, why string, now time.Time) script.Release {
 	c := *next.Candidate
-	c.Threshold, c.Percent, c.Since, c.Failed = 0, 0, now, printable(why, script.MaxFailedBytes)
+	c.Threshold, c.Selections, c.Percent, c.Since, c.Failed = 0, nil, 0, now, printable(why, script.MaxFailedBytes)
 	next.Candidate = &c
 	return next
 }
@@ -179,8 +179,10 @@ func decideMove(cur script.Release, req AdvanceRequest, w Write, now time.Time) 
 		c.Lost = append(slices.Clone(c.Lost), m.Lost)
 		w.Note = printable(m.Lost+" was lost while it was to run version "+fmt.Sprint(c.Version.Number), MaxNoteBytes)
 	default:
-		c.Step, c.Threshold, c.Percent, c.Since, c.Running, c.Before = m.Step, m.Threshold, steps[m.Step-1].Percent, now, time.Time{}, req.AllCalls
-		w.Note = fmt.Sprintf("step %d of %d: version %d on %d %% of the agents", c.Step, len(steps), c.Version.Number, c.Percent)
+		step := steps[m.Step-1]
+		c.Step, c.Percent, c.Since, c.Running, c.Before = m.Step, step.Percent, now, time.Time{}, req.AllCalls
+		c.Select(step, m.Threshold)
+		w.Note = fmt.Sprintf("step %d of %d: version %d on %s", c.Step, len(steps), c.Version.Number, step.Agents())
 		if req.Evidence != "" {
 			w.Note = printable(w.Note+"; "+req.Evidence, MaxNoteBytes)
 		}

@@ -27,8 +27,8 @@ type SteerRequest struct {
 // Move is the next thing that becomes of a candidate by its plan. One of Step, Running, Lost,
 // Counted, Promote and Failed is set.
 type Move struct {
-	// Step of the plan that begins, from 1, on the agents below Threshold (as
-	// script.Candidate has it).
+	// Step of the plan that begins, from 1, on the agents below Threshold: as
+	// script.Candidate has it, or the Selection of a step with a selector.
 	Step      int
 	Threshold uint32
 	// Running: the agents of the step run it, so that its pause begins.

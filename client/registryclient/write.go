@@ -68,6 +68,9 @@ type Published struct {
 	Version script.Version // the one that holds the source, new or not
 	Changed bool           // anything did; with DryRun, would have
 	DryRun  bool
+	// Warnings are of what the registry took, and may not do what is expected: a step whose
+	// selector selects no agent.
+	Warnings []string
 }
 
 // Publish stores source as a version, unless it equals the latest one, and
@@ -112,7 +115,7 @@ func (c *Client) Publish(ctx context.Context, p PublishRequest) (Published, erro
 	if err != nil {
 		return Published{}, malformed(err)
 	}
-	return Published{Release: release, Version: version, Changed: resp.GetChanged(), DryRun: p.DryRun}, nil
+	return Published{Release: release, Version: version, Changed: resp.GetChanged(), DryRun: p.DryRun, Warnings: resp.GetWarnings()}, nil
 }
 
 // Pin makes a retained version active, or keeps the active one if version is 0, and holds the

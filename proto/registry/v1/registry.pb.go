@@ -328,7 +328,9 @@ type PublishResponse struct {
 	// The version that holds the source, new or not.
 	Version *v1.Version `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
 	// Anything changed.
-	Changed       bool `protobuf:"varint,3,opt,name=changed,proto3" json:"changed,omitempty"`
+	Changed bool `protobuf:"varint,3,opt,name=changed,proto3" json:"changed,omitempty"`
+	// What is accepted, and may not do what is expected, in words.
+	Warnings      []string `protobuf:"bytes,5,rep,name=warnings,proto3" json:"warnings,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -382,6 +384,13 @@ func (x *PublishResponse) GetChanged() bool {
 		return x.Changed
 	}
 	return false
+}
+
+func (x *PublishResponse) GetWarnings() []string {
+	if x != nil {
+		return x.Warnings
+	}
+	return nil
 }
 
 type PinRequest struct {
@@ -5720,11 +5729,12 @@ const file_proto_registry_v1_registry_proto_rawDesc = "" +
 	"\v_entrypointB\n" +
 	"\n" +
 	"\b_enabledB\x06\n" +
-	"\x04_pin\"\xa5\x01\n" +
+	"\x04_pin\"\xc1\x01\n" +
 	"\x0fPublishResponse\x128\n" +
 	"\arelease\x18\x01 \x01(\v2\x1e.scriptorium.script.v1.ReleaseR\arelease\x128\n" +
 	"\aversion\x18\x02 \x01(\v2\x1e.scriptorium.script.v1.VersionR\aversion\x12\x18\n" +
-	"\achanged\x18\x03 \x01(\bR\achangedJ\x04\b\x04\x10\x05\"\xf6\x01\n" +
+	"\achanged\x18\x03 \x01(\bR\achanged\x12\x1a\n" +
+	"\bwarnings\x18\x05 \x03(\tR\bwarningsJ\x04\b\x04\x10\x05\"\xf6\x01\n" +
 	"\n" +
 	"PinRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +

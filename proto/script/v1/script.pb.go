@@ -431,7 +431,10 @@ type Candidate struct {
 	// All its calls when the step began.
 	CallsBefore uint64 `protobuf:"varint,14,opt,name=calls_before,json=callsBefore,proto3" json:"calls_before,omitempty"`
 	// The last step that somebody has approved.
-	Approved      int32 `protobuf:"varint,15,opt,name=approved,proto3" json:"approved,omitempty"`
+	Approved int32 `protobuf:"varint,15,opt,name=approved,proto3" json:"approved,omitempty"`
+	// What the steps with selectors have selected so far: agents of these run it, besides those of
+	// the share. An older agent passes over them, and runs the active version there.
+	Selections    []*Selection `protobuf:"bytes,16,rep,name=selections,proto3" json:"selections,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -571,6 +574,68 @@ func (x *Candidate) GetApproved() int32 {
 	return 0
 }
 
+func (x *Candidate) GetSelections() []*Selection {
+	if x != nil {
+		return x.Selections
+	}
+	return nil
+}
+
+// Agents with labels.
+type Selection struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// All of these; at least one.
+	Selector map[string]string `protobuf:"bytes,1,rep,name=selector,proto3" json:"selector,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Those of them whose rank is below; 4294967295 is all of them.
+	Share         uint32 `protobuf:"varint,2,opt,name=share,proto3" json:"share,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Selection) Reset() {
+	*x = Selection{}
+	mi := &file_proto_script_v1_script_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Selection) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Selection) ProtoMessage() {}
+
+func (x *Selection) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_script_v1_script_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Selection.ProtoReflect.Descriptor instead.
+func (*Selection) Descriptor() ([]byte, []int) {
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *Selection) GetSelector() map[string]string {
+	if x != nil {
+		return x.Selector
+	}
+	return nil
+}
+
+func (x *Selection) GetShare() uint32 {
+	if x != nil {
+		return x.Share
+	}
+	return 0
+}
+
 // The parts of a release that its owner sets as a whole.
 type Settings struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
@@ -590,7 +655,7 @@ type Settings struct {
 
 func (x *Settings) Reset() {
 	*x = Settings{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[4]
+	mi := &file_proto_script_v1_script_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -602,7 +667,7 @@ func (x *Settings) String() string {
 func (*Settings) ProtoMessage() {}
 
 func (x *Settings) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[4]
+	mi := &file_proto_script_v1_script_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -615,7 +680,7 @@ func (x *Settings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Settings.ProtoReflect.Descriptor instead.
 func (*Settings) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{4}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Settings) GetLimits() *Limits {
@@ -692,7 +757,7 @@ type Plan struct {
 
 func (x *Plan) Reset() {
 	*x = Plan{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[5]
+	mi := &file_proto_script_v1_script_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -704,7 +769,7 @@ func (x *Plan) String() string {
 func (*Plan) ProtoMessage() {}
 
 func (x *Plan) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[5]
+	mi := &file_proto_script_v1_script_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -717,7 +782,7 @@ func (x *Plan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Plan.ProtoReflect.Descriptor instead.
 func (*Plan) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{5}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Plan) GetSteps() []*Step {
@@ -795,7 +860,7 @@ type LatencyIncrease struct {
 
 func (x *LatencyIncrease) Reset() {
 	*x = LatencyIncrease{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[6]
+	mi := &file_proto_script_v1_script_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -807,7 +872,7 @@ func (x *LatencyIncrease) String() string {
 func (*LatencyIncrease) ProtoMessage() {}
 
 func (x *LatencyIncrease) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[6]
+	mi := &file_proto_script_v1_script_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -820,7 +885,7 @@ func (x *LatencyIncrease) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LatencyIncrease.ProtoReflect.Descriptor instead.
 func (*LatencyIncrease) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{6}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *LatencyIncrease) GetP50() int32 {
@@ -860,7 +925,7 @@ type StepCalls struct {
 
 func (x *StepCalls) Reset() {
 	*x = StepCalls{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[7]
+	mi := &file_proto_script_v1_script_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -872,7 +937,7 @@ func (x *StepCalls) String() string {
 func (*StepCalls) ProtoMessage() {}
 
 func (x *StepCalls) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[7]
+	mi := &file_proto_script_v1_script_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -885,7 +950,7 @@ func (x *StepCalls) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepCalls.ProtoReflect.Descriptor instead.
 func (*StepCalls) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{7}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *StepCalls) GetStep() int32 {
@@ -928,7 +993,7 @@ type Amount struct {
 
 func (x *Amount) Reset() {
 	*x = Amount{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[8]
+	mi := &file_proto_script_v1_script_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -940,7 +1005,7 @@ func (x *Amount) String() string {
 func (*Amount) ProtoMessage() {}
 
 func (x *Amount) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[8]
+	mi := &file_proto_script_v1_script_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -953,7 +1018,7 @@ func (x *Amount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Amount.ProtoReflect.Descriptor instead.
 func (*Amount) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{8}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Amount) GetCount() int32 {
@@ -980,19 +1045,22 @@ func (x *Amount) GetNone() bool {
 // A part of the agents runs the candidate.
 type Step struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Of the agents, rounded up: 1 to 99, and more than in the step before.
+	// Of the agents, rounded up: 1 to 99, and more than in the steps before with the same selector.
+	// 0 with a selector is all that it selects.
 	Percent int32 `protobuf:"varint,1,opt,name=percent,proto3" json:"percent,omitempty"`
 	// How long the step lasts at least.
 	Pause *durationpb.Duration `protobuf:"bytes,2,opt,name=pause,proto3" json:"pause,omitempty"`
 	// The step passes only once somebody approves it.
-	Approval      bool `protobuf:"varint,3,opt,name=approval,proto3" json:"approval,omitempty"`
+	Approval bool `protobuf:"varint,3,opt,name=approval,proto3" json:"approval,omitempty"`
+	// Agents with all of these labels; none is any agent.
+	Selector      map[string]string `protobuf:"bytes,4,rep,name=selector,proto3" json:"selector,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Step) Reset() {
 	*x = Step{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[9]
+	mi := &file_proto_script_v1_script_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1004,7 +1072,7 @@ func (x *Step) String() string {
 func (*Step) ProtoMessage() {}
 
 func (x *Step) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[9]
+	mi := &file_proto_script_v1_script_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1017,7 +1085,7 @@ func (x *Step) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Step.ProtoReflect.Descriptor instead.
 func (*Step) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{9}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Step) GetPercent() int32 {
@@ -1041,6 +1109,13 @@ func (x *Step) GetApproval() bool {
 	return false
 }
 
+func (x *Step) GetSelector() map[string]string {
+	if x != nil {
+		return x.Selector
+	}
+	return nil
+}
+
 // A call that a new version must answer rightly before it goes live.
 type Test struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1058,7 +1133,7 @@ type Test struct {
 
 func (x *Test) Reset() {
 	*x = Test{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[10]
+	mi := &file_proto_script_v1_script_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1070,7 +1145,7 @@ func (x *Test) String() string {
 func (*Test) ProtoMessage() {}
 
 func (x *Test) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[10]
+	mi := &file_proto_script_v1_script_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1083,7 +1158,7 @@ func (x *Test) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Test.ProtoReflect.Descriptor instead.
 func (*Test) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{10}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Test) GetName() string {
@@ -1134,7 +1209,7 @@ type Limits struct {
 
 func (x *Limits) Reset() {
 	*x = Limits{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[11]
+	mi := &file_proto_script_v1_script_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1146,7 +1221,7 @@ func (x *Limits) String() string {
 func (*Limits) ProtoMessage() {}
 
 func (x *Limits) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[11]
+	mi := &file_proto_script_v1_script_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1159,7 +1234,7 @@ func (x *Limits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limits.ProtoReflect.Descriptor instead.
 func (*Limits) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{11}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Limits) GetInstructions() uint64 {
@@ -1239,7 +1314,7 @@ type Value struct {
 
 func (x *Value) Reset() {
 	*x = Value{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[12]
+	mi := &file_proto_script_v1_script_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1251,7 +1326,7 @@ func (x *Value) String() string {
 func (*Value) ProtoMessage() {}
 
 func (x *Value) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[12]
+	mi := &file_proto_script_v1_script_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1264,7 +1339,7 @@ func (x *Value) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Value.ProtoReflect.Descriptor instead.
 func (*Value) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{12}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Value) GetTenant() string {
@@ -1340,7 +1415,7 @@ type Tenant struct {
 
 func (x *Tenant) Reset() {
 	*x = Tenant{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[13]
+	mi := &file_proto_script_v1_script_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1352,7 +1427,7 @@ func (x *Tenant) String() string {
 func (*Tenant) ProtoMessage() {}
 
 func (x *Tenant) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[13]
+	mi := &file_proto_script_v1_script_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1365,7 +1440,7 @@ func (x *Tenant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tenant.ProtoReflect.Descriptor instead.
 func (*Tenant) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{13}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Tenant) GetName() string {
@@ -1443,7 +1518,7 @@ type TenantSettings struct {
 
 func (x *TenantSettings) Reset() {
 	*x = TenantSettings{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[14]
+	mi := &file_proto_script_v1_script_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1455,7 +1530,7 @@ func (x *TenantSettings) String() string {
 func (*TenantSettings) ProtoMessage() {}
 
 func (x *TenantSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[14]
+	mi := &file_proto_script_v1_script_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1468,7 +1543,7 @@ func (x *TenantSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TenantSettings.ProtoReflect.Descriptor instead.
 func (*TenantSettings) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{14}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *TenantSettings) GetIsolation() string {
@@ -1559,7 +1634,7 @@ type Trigger struct {
 
 func (x *Trigger) Reset() {
 	*x = Trigger{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[15]
+	mi := &file_proto_script_v1_script_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1571,7 +1646,7 @@ func (x *Trigger) String() string {
 func (*Trigger) ProtoMessage() {}
 
 func (x *Trigger) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[15]
+	mi := &file_proto_script_v1_script_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1584,7 +1659,7 @@ func (x *Trigger) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Trigger.ProtoReflect.Descriptor instead.
 func (*Trigger) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{15}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Trigger) GetEvent() string {
@@ -1621,7 +1696,7 @@ type HistoryEntry struct {
 
 func (x *HistoryEntry) Reset() {
 	*x = HistoryEntry{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[16]
+	mi := &file_proto_script_v1_script_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1633,7 +1708,7 @@ func (x *HistoryEntry) String() string {
 func (*HistoryEntry) ProtoMessage() {}
 
 func (x *HistoryEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[16]
+	mi := &file_proto_script_v1_script_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1646,7 +1721,7 @@ func (x *HistoryEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryEntry.ProtoReflect.Descriptor instead.
 func (*HistoryEntry) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{16}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *HistoryEntry) GetRevision() int64 {
@@ -1762,7 +1837,7 @@ type AuditEntry struct {
 
 func (x *AuditEntry) Reset() {
 	*x = AuditEntry{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[17]
+	mi := &file_proto_script_v1_script_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1774,7 +1849,7 @@ func (x *AuditEntry) String() string {
 func (*AuditEntry) ProtoMessage() {}
 
 func (x *AuditEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[17]
+	mi := &file_proto_script_v1_script_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1787,7 +1862,7 @@ func (x *AuditEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditEntry.ProtoReflect.Descriptor instead.
 func (*AuditEntry) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{17}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *AuditEntry) GetRevision() int64 {
@@ -1913,7 +1988,7 @@ type Source struct {
 
 func (x *Source) Reset() {
 	*x = Source{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[18]
+	mi := &file_proto_script_v1_script_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1925,7 +2000,7 @@ func (x *Source) String() string {
 func (*Source) ProtoMessage() {}
 
 func (x *Source) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[18]
+	mi := &file_proto_script_v1_script_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1938,7 +2013,7 @@ func (x *Source) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Source.ProtoReflect.Descriptor instead.
 func (*Source) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{18}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Source) GetDigest() []byte {
@@ -1974,7 +2049,7 @@ type Error struct {
 
 func (x *Error) Reset() {
 	*x = Error{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[19]
+	mi := &file_proto_script_v1_script_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1986,7 +2061,7 @@ func (x *Error) String() string {
 func (*Error) ProtoMessage() {}
 
 func (x *Error) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[19]
+	mi := &file_proto_script_v1_script_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1999,7 +2074,7 @@ func (x *Error) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Error.ProtoReflect.Descriptor instead.
 func (*Error) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{19}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Error) GetKind() string {
@@ -2080,7 +2155,7 @@ const file_proto_script_v1_script_proto_rawDesc = "" +
 	"\x04note\x18\x02 \x01(\tR\x04note\x120\n" +
 	"\x05since\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x14\n" +
 	"\x05owner\x18\x04 \x01(\tR\x05owner\x12\x1a\n" +
-	"\bdeclared\x18\x05 \x01(\x04R\bdeclared\"\xe2\x03\n" +
+	"\bdeclared\x18\x05 \x01(\x04R\bdeclared\"\xa4\x04\n" +
 	"\tCandidate\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\x04R\aversion\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\x04R\aattempt\x12\x12\n" +
@@ -2097,7 +2172,16 @@ const file_proto_script_v1_script_proto_rawDesc = "" +
 	"\x05calls\x18\f \x01(\x04R\x05calls\x12!\n" +
 	"\ffailed_calls\x18\r \x01(\x04R\vfailedCalls\x12!\n" +
 	"\fcalls_before\x18\x0e \x01(\x04R\vcallsBefore\x12\x1a\n" +
-	"\bapproved\x18\x0f \x01(\x05R\bapproved\"\xa2\x02\n" +
+	"\bapproved\x18\x0f \x01(\x05R\bapproved\x12@\n" +
+	"\n" +
+	"selections\x18\x10 \x03(\v2 .scriptorium.script.v1.SelectionR\n" +
+	"selections\"\xaa\x01\n" +
+	"\tSelection\x12J\n" +
+	"\bselector\x18\x01 \x03(\v2..scriptorium.script.v1.Selection.SelectorEntryR\bselector\x12\x14\n" +
+	"\x05share\x18\x02 \x01(\rR\x05share\x1a;\n" +
+	"\rSelectorEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xa2\x02\n" +
 	"\bSettings\x125\n" +
 	"\x06limits\x18\x01 \x01(\v2\x1d.scriptorium.script.v1.LimitsR\x06limits\x128\n" +
 	"\atrigger\x18\x02 \x01(\v2\x1e.scriptorium.script.v1.TriggerR\atrigger\x12\x16\n" +
@@ -2133,11 +2217,15 @@ const file_proto_script_v1_script_proto_rawDesc = "" +
 	"\x06Amount\x12\x14\n" +
 	"\x05count\x18\x01 \x01(\x05R\x05count\x12\x18\n" +
 	"\apercent\x18\x02 \x01(\x05R\apercent\x12\x12\n" +
-	"\x04none\x18\x03 \x01(\bR\x04none\"m\n" +
+	"\x04none\x18\x03 \x01(\bR\x04none\"\xf1\x01\n" +
 	"\x04Step\x12\x18\n" +
 	"\apercent\x18\x01 \x01(\x05R\apercent\x12/\n" +
 	"\x05pause\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x05pause\x12\x1a\n" +
-	"\bapproval\x18\x03 \x01(\bR\bapproval\"b\n" +
+	"\bapproval\x18\x03 \x01(\bR\bapproval\x12E\n" +
+	"\bselector\x18\x04 \x03(\v2).scriptorium.script.v1.Step.SelectorEntryR\bselector\x1a;\n" +
+	"\rSelectorEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"b\n" +
 	"\x04Test\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\arequest\x18\x02 \x01(\fR\arequest\x12\x16\n" +
@@ -2243,65 +2331,71 @@ func file_proto_script_v1_script_proto_rawDescGZIP() []byte {
 	return file_proto_script_v1_script_proto_rawDescData
 }
 
-var file_proto_script_v1_script_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
+var file_proto_script_v1_script_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
 var file_proto_script_v1_script_proto_goTypes = []any{
 	(*Version)(nil),               // 0: scriptorium.script.v1.Version
 	(*Release)(nil),               // 1: scriptorium.script.v1.Release
 	(*Hold)(nil),                  // 2: scriptorium.script.v1.Hold
 	(*Candidate)(nil),             // 3: scriptorium.script.v1.Candidate
-	(*Settings)(nil),              // 4: scriptorium.script.v1.Settings
-	(*Plan)(nil),                  // 5: scriptorium.script.v1.Plan
-	(*LatencyIncrease)(nil),       // 6: scriptorium.script.v1.LatencyIncrease
-	(*StepCalls)(nil),             // 7: scriptorium.script.v1.StepCalls
-	(*Amount)(nil),                // 8: scriptorium.script.v1.Amount
-	(*Step)(nil),                  // 9: scriptorium.script.v1.Step
-	(*Test)(nil),                  // 10: scriptorium.script.v1.Test
-	(*Limits)(nil),                // 11: scriptorium.script.v1.Limits
-	(*Value)(nil),                 // 12: scriptorium.script.v1.Value
-	(*Tenant)(nil),                // 13: scriptorium.script.v1.Tenant
-	(*TenantSettings)(nil),        // 14: scriptorium.script.v1.TenantSettings
-	(*Trigger)(nil),               // 15: scriptorium.script.v1.Trigger
-	(*HistoryEntry)(nil),          // 16: scriptorium.script.v1.HistoryEntry
-	(*AuditEntry)(nil),            // 17: scriptorium.script.v1.AuditEntry
-	(*Source)(nil),                // 18: scriptorium.script.v1.Source
-	(*Error)(nil),                 // 19: scriptorium.script.v1.Error
-	(*timestamppb.Timestamp)(nil), // 20: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 21: google.protobuf.Duration
+	(*Selection)(nil),             // 4: scriptorium.script.v1.Selection
+	(*Settings)(nil),              // 5: scriptorium.script.v1.Settings
+	(*Plan)(nil),                  // 6: scriptorium.script.v1.Plan
+	(*LatencyIncrease)(nil),       // 7: scriptorium.script.v1.LatencyIncrease
+	(*StepCalls)(nil),             // 8: scriptorium.script.v1.StepCalls
+	(*Amount)(nil),                // 9: scriptorium.script.v1.Amount
+	(*Step)(nil),                  // 10: scriptorium.script.v1.Step
+	(*Test)(nil),                  // 11: scriptorium.script.v1.Test
+	(*Limits)(nil),                // 12: scriptorium.script.v1.Limits
+	(*Value)(nil),                 // 13: scriptorium.script.v1.Value
+	(*Tenant)(nil),                // 14: scriptorium.script.v1.Tenant
+	(*TenantSettings)(nil),        // 15: scriptorium.script.v1.TenantSettings
+	(*Trigger)(nil),               // 16: scriptorium.script.v1.Trigger
+	(*HistoryEntry)(nil),          // 17: scriptorium.script.v1.HistoryEntry
+	(*AuditEntry)(nil),            // 18: scriptorium.script.v1.AuditEntry
+	(*Source)(nil),                // 19: scriptorium.script.v1.Source
+	(*Error)(nil),                 // 20: scriptorium.script.v1.Error
+	nil,                           // 21: scriptorium.script.v1.Selection.SelectorEntry
+	nil,                           // 22: scriptorium.script.v1.Step.SelectorEntry
+	(*timestamppb.Timestamp)(nil), // 23: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 24: google.protobuf.Duration
 }
 var file_proto_script_v1_script_proto_depIdxs = []int32{
-	20, // 0: scriptorium.script.v1.Version.created_at:type_name -> google.protobuf.Timestamp
+	23, // 0: scriptorium.script.v1.Version.created_at:type_name -> google.protobuf.Timestamp
 	0,  // 1: scriptorium.script.v1.Release.active:type_name -> scriptorium.script.v1.Version
 	0,  // 2: scriptorium.script.v1.Release.retained:type_name -> scriptorium.script.v1.Version
-	4,  // 3: scriptorium.script.v1.Release.settings:type_name -> scriptorium.script.v1.Settings
-	20, // 4: scriptorium.script.v1.Release.changed_at:type_name -> google.protobuf.Timestamp
+	5,  // 3: scriptorium.script.v1.Release.settings:type_name -> scriptorium.script.v1.Settings
+	23, // 4: scriptorium.script.v1.Release.changed_at:type_name -> google.protobuf.Timestamp
 	3,  // 5: scriptorium.script.v1.Release.candidate:type_name -> scriptorium.script.v1.Candidate
 	2,  // 6: scriptorium.script.v1.Release.hold:type_name -> scriptorium.script.v1.Hold
-	20, // 7: scriptorium.script.v1.Hold.since:type_name -> google.protobuf.Timestamp
-	20, // 8: scriptorium.script.v1.Candidate.since:type_name -> google.protobuf.Timestamp
-	4,  // 9: scriptorium.script.v1.Candidate.settings:type_name -> scriptorium.script.v1.Settings
-	20, // 10: scriptorium.script.v1.Candidate.running:type_name -> google.protobuf.Timestamp
-	11, // 11: scriptorium.script.v1.Settings.limits:type_name -> scriptorium.script.v1.Limits
-	15, // 12: scriptorium.script.v1.Settings.trigger:type_name -> scriptorium.script.v1.Trigger
-	5,  // 13: scriptorium.script.v1.Settings.rollout:type_name -> scriptorium.script.v1.Plan
-	10, // 14: scriptorium.script.v1.Settings.tests:type_name -> scriptorium.script.v1.Test
-	9,  // 15: scriptorium.script.v1.Plan.steps:type_name -> scriptorium.script.v1.Step
-	8,  // 16: scriptorium.script.v1.Plan.failure_limit:type_name -> scriptorium.script.v1.Amount
-	8,  // 17: scriptorium.script.v1.Plan.tolerate:type_name -> scriptorium.script.v1.Amount
-	21, // 18: scriptorium.script.v1.Plan.progress_deadline:type_name -> google.protobuf.Duration
-	6,  // 19: scriptorium.script.v1.Plan.max_latency_increase:type_name -> scriptorium.script.v1.LatencyIncrease
-	21, // 20: scriptorium.script.v1.Step.pause:type_name -> google.protobuf.Duration
-	21, // 21: scriptorium.script.v1.Limits.timeout:type_name -> google.protobuf.Duration
-	20, // 22: scriptorium.script.v1.Value.changed_at:type_name -> google.protobuf.Timestamp
-	14, // 23: scriptorium.script.v1.Tenant.settings:type_name -> scriptorium.script.v1.TenantSettings
-	20, // 24: scriptorium.script.v1.Tenant.changed_at:type_name -> google.protobuf.Timestamp
-	11, // 25: scriptorium.script.v1.TenantSettings.limits:type_name -> scriptorium.script.v1.Limits
-	20, // 26: scriptorium.script.v1.HistoryEntry.time:type_name -> google.protobuf.Timestamp
-	20, // 27: scriptorium.script.v1.AuditEntry.time:type_name -> google.protobuf.Timestamp
-	28, // [28:28] is the sub-list for method output_type
-	28, // [28:28] is the sub-list for method input_type
-	28, // [28:28] is the sub-list for extension type_name
-	28, // [28:28] is the sub-list for extension extendee
-	0,  // [0:28] is the sub-list for field type_name
+	23, // 7: scriptorium.script.v1.Hold.since:type_name -> google.protobuf.Timestamp
+	23, // 8: scriptorium.script.v1.Candidate.since:type_name -> google.protobuf.Timestamp
+	5,  // 9: scriptorium.script.v1.Candidate.settings:type_name -> scriptorium.script.v1.Settings
+	23, // 10: scriptorium.script.v1.Candidate.running:type_name -> google.protobuf.Timestamp
+	4,  // 11: scriptorium.script.v1.Candidate.selections:type_name -> scriptorium.script.v1.Selection
+	21, // 12: scriptorium.script.v1.Selection.selector:type_name -> scriptorium.script.v1.Selection.SelectorEntry
+	12, // 13: scriptorium.script.v1.Settings.limits:type_name -> scriptorium.script.v1.Limits
+	16, // 14: scriptorium.script.v1.Settings.trigger:type_name -> scriptorium.script.v1.Trigger
+	6,  // 15: scriptorium.script.v1.Settings.rollout:type_name -> scriptorium.script.v1.Plan
+	11, // 16: scriptorium.script.v1.Settings.tests:type_name -> scriptorium.script.v1.Test
+	10, // 17: scriptorium.script.v1.Plan.steps:type_name -> scriptorium.script.v1.Step
+	9,  // 18: scriptorium.script.v1.Plan.failure_limit:type_name -> scriptorium.script.v1.Amount
+	9,  // 19: scriptorium.script.v1.Plan.tolerate:type_name -> scriptorium.script.v1.Amount
+	24, // 20: scriptorium.script.v1.Plan.progress_deadline:type_name -> google.protobuf.Duration
+	7,  // 21: scriptorium.script.v1.Plan.max_latency_increase:type_name -> scriptorium.script.v1.LatencyIncrease
+	24, // 22: scriptorium.script.v1.Step.pause:type_name -> google.protobuf.Duration
+	22, // 23: scriptorium.script.v1.Step.selector:type_name -> scriptorium.script.v1.Step.SelectorEntry
+	24, // 24: scriptorium.script.v1.Limits.timeout:type_name -> google.protobuf.Duration
+	23, // 25: scriptorium.script.v1.Value.changed_at:type_name -> google.protobuf.Timestamp
+	15, // 26: scriptorium.script.v1.Tenant.settings:type_name -> scriptorium.script.v1.TenantSettings
+	23, // 27: scriptorium.script.v1.Tenant.changed_at:type_name -> google.protobuf.Timestamp
+	12, // 28: scriptorium.script.v1.TenantSettings.limits:type_name -> scriptorium.script.v1.Limits
+	23, // 29: scriptorium.script.v1.HistoryEntry.time:type_name -> google.protobuf.Timestamp
+	23, // 30: scriptorium.script.v1.AuditEntry.time:type_name -> google.protobuf.Timestamp
+	31, // [31:31] is the sub-list for method output_type
+	31, // [31:31] is the sub-list for method input_type
+	31, // [31:31] is the sub-list for extension type_name
+	31, // [31:31] is the sub-list for extension extendee
+	0,  // [0:31] is the sub-list for field type_name
 }
 
 func init() { file_proto_script_v1_script_proto_init() }
@@ -2309,14 +2403,14 @@ func file_proto_script_v1_script_proto_init() {
 	if File_proto_script_v1_script_proto != nil {
 		return
 	}
-	file_proto_script_v1_script_proto_msgTypes[5].OneofWrappers = []any{}
+	file_proto_script_v1_script_proto_msgTypes[6].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_script_v1_script_proto_rawDesc), len(file_proto_script_v1_script_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   20,
+			NumMessages:   23,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
