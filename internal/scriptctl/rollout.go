@@ -207,7 +207,7 @@ func (v *candidacyView) rows(s *registryclient.ScriptStatus) [][]string {
 func stepsText(p script.Plan) string {
 	steps := make([]string, len(p.Steps))
 	for i, s := range p.Steps {
-		steps[i] = fmt.Sprintf("%d %%", s.Percent)
+		steps[i] = s.String()
 		if s.Pause > 0 {
 			steps[i] += " for " + wholeDuration(s.Pause)
 		}
@@ -287,10 +287,11 @@ func candidateState(r *script.Release) string {
 	case script.CandidateTesting:
 		return text + "testing"
 	}
-	if c.Step == 0 {
+	step, ok := r.StepOf()
+	if !ok {
 		return text + "rolling out"
 	}
-	return text + fmt.Sprintf("in step %d of %d (%d %%)", c.Step, len(r.Settings.Rollout.Steps), c.Percent)
+	return text + fmt.Sprintf("in step %d of %d (%s)", c.Step, len(r.Settings.Rollout.Steps), step)
 }
 
 // candidacyLine says how far a candidate has come:
