@@ -70,18 +70,19 @@ $(IMAGES:%=image-%): image-%:
 
 # The race detector runs every test but those of PLAIN. Those drive other programs, such as
 # a scriptctl for each command, etcd, or a fleet of processes, or read files, and have few
-# goroutines of their own to race. Other tests race the code of etcdstore.
-PLAIN := ./loadtest/faults ./registry/etcdstore ./deploy/... ./internal/scriptctl ./internal/rules ./internal/docs ./internal/docs/page ./internal/docs/fleet
+# goroutines of their own to race, or are of packages without goroutines. Other tests race the
+# code of etcdstore.
+PLAIN := ./loadtest/faults ./loadtest/faults/history ./loadtest/faults/plan ./operator/api/... ./operator/testenv ./proto/wire ./proto/bearer ./internal/flagenv ./registry/rollout/compare ./registry/etcdstore ./deploy/... ./internal/scriptctl ./internal/rules ./internal/docs ./internal/docs/page ./internal/docs/fleet
 # It attacks real sockets and watches the memory of real processes, so it has the machine for itself.
 ALONE := ./internal/hostile
 # `make verify` runs these.
 VERIFIED := ./internal/docs/prose
 # Tests that skip, or do less, under the race detector (needs.NoRace) run without it: hostile
-# scripts in all variants, the comparison with reference Lua, bounds of work, of compiling and of
-# memory, simulated admission, mutants of the simulation, processes that end, fleets of them, a
+# scripts in all variants, the comparison with reference Lua, bounds of work, of compiling, of watches
+# and of memory, simulated admission, mutants of the simulation, processes that end, fleets of them, a
 # thousand LuaScripts. No other test runs twice.
 HEAVY := ./operator/suite ./internal/scriptorium ./engine/lua ./agent/admission ./agent/worker/... ./registry/rpc ./internal/sim
-HEAVY_TESTS := TestHeadersOfStrangers|TestBodiesOfStrangers|TestFindsBugs|TestShowsBugs|TestCorpus|TestLooks|TestLinear|TestReBombs|TestHeadersCost|TestArgumentsAreLinear|TestDiff|TestCompileIsBounded|FuzzCompile|TestSourceBombs|TestAllocationIsCounted|TestReAgainstGo|TestSimulation|TestMemoryIsCapped|TestDeaths|TestThousand|TestACanary
+HEAVY_TESTS := TestHeadersOfStrangers|TestBodiesOfStrangers|TestFindsBugs|TestShowsBugs|TestCorpus|TestLooks|TestLinear|TestReBombs|TestHeadersCost|TestArgumentsAreLinear|TestDiff|TestCompileIsBounded|FuzzCompile|TestSourceBombs|TestAllocationIsCounted|TestReAgainstGo|TestSimulation|TestMemoryIsCapped|TestDeaths|TestThousand|TestWatchesOfManyScripts|TestACanary
 
 # Tests wait for other processes and for the disk, so two packages more than there are processors
 # run at a time.

@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -84,6 +85,9 @@ func (rec *Record) validate() error {
 		}
 		c := *r.Candidate
 		c.Spec, r.Candidate = spec, &c
+		if c.Frozen != "" { // nobody knows whether the freeze is over
+			*r = givenUp(*r, fmt.Sprintf("it was exported while the registry was frozen %s: scriptctl rollout retry %s", c.Frozen, r.Name), c.Since)
+		}
 	}
 	if err := rec.validateHold(); err != nil {
 		return rec.blame(err)
@@ -244,7 +248,7 @@ func sameVersion(a, b script.Version) bool {
 // sameCandidate reports whether both have the same candidate, or none. How far it has
 // come is no difference: it begins anew where it is imported.
 func sameCandidate(cur, archived script.Release) bool {
-	return candidateOf(cur) == candidateOf(archived) && underway(cur) == underway(archived)
+	return candidateOf(cur) == candidateOf(archived) && (underway(cur) && !cur.Frozen()) == underway(archived)
 }
 
 func sameHold(a, b *script.Hold) bool {

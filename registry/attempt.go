@@ -20,11 +20,14 @@ type writeRequest struct {
 	dry     bool
 	// bySystem: the registry requests it, by its own rules, and ignores the script's owner.
 	bySystem bool
-	decide   func(cur script.Release, now time.Time) (decision, error)
+	decide   func(cur script.Release, at moment) (decision, error)
 	// prepare, if not nil, completes a decision before it is committed, or refuses it.
 	prepare func(*decision) error
 	copied  *script.Release // what an agent had of one whose record cannot be read; or nil
 	counted *bool           // the write counts for its tenant's rates already
+	// past, if not nil, returns the lines of the script's history, newest first: the write may go
+	// back to what ran before, also while the registry is frozen.
+	past past
 }
 
 // usualRole is the one that the change takes in most cases.
@@ -114,6 +117,7 @@ func (a writeRequest) fingerprint() (Fingerprint, error) {
 type basis struct {
 	release script.Release
 	tenant  func() (script.Tenant, error) // read when asked for
+	freeze  func() (script.Freeze, error) // also
 }
 
 // guess decides on what was known last, without a read of the store but for the history
@@ -141,7 +145,7 @@ func (r *Registry) attempt(ctx context.Context, a writeRequest, fingerprint Fing
 	if err != nil {
 		return decision{}, settled, err
 	}
-	d, err := r.decide(a, basis{release: cur, tenant: r.settingsOf(ctx, a.Name.Tenant)})
+	d, err := r.decide(a, r.basisOf(ctx, cur))
 	if err != nil {
 		return decision{}, settled, err
 	}
@@ -160,7 +164,7 @@ func (r *Registry) decide(a writeRequest, b basis) (decision, error) {
 	if err != nil {
 		return decision{}, err
 	}
-	d, err := a.decide(cur, r.now().UTC())
+	d, freeze, err := a.decideUnder(cur, b, r.now().UTC())
 	if err != nil {
 		return decision{}, err
 	}
@@ -169,6 +173,11 @@ func (r *Registry) decide(a writeRequest, b basis) (decision, error) {
 	}
 	if err := a.mayMake(cur, d); err != nil {
 		return decision{}, err
+	}
+	if freeze.Covers(a.Name, d.release.ChangedAt) {
+		if err := a.mayAdvance(cur, d, freeze); err != nil {
+			return decision{}, err
+		}
 	}
 	if err := r.vouched(a, cur, d); err != nil {
 		return decision{}, err
@@ -191,6 +200,21 @@ func (r *Registry) decide(a writeRequest, b basis) (decision, error) {
 		}
 	}
 	return d, r.withinRates(a, b, d)
+}
+
+// decideUnder decides under the registry's freeze, which it returns if there is a change.
+func (a writeRequest) decideUnder(cur script.Release, b basis, now time.Time) (d decision, freeze script.Freeze, err error) {
+	if d, err = a.decide(cur, moment{now: now}); err != nil || !d.changed {
+		return d, freeze, err
+	}
+	if freeze, err = b.freeze(); err != nil {
+		return decision{}, freeze, err
+	}
+	if freeze.Covers(a.Name, now) {
+		d, err = a.decide(cur, moment{now: now, frozen: freeze.String(), waits: a.waits()})
+	}
+	d.commit.FreezeGuard = freeze.Revision
+	return d, freeze, err
 }
 
 // vouched refuses to have agents run what they would not believe. What runs already is theirs

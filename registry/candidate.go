@@ -40,7 +40,7 @@ func begun(next script.Release, e script.Edition, revision script.Revision, now 
 	attempt, tries := uint64(revision)+1, 1
 	if c := next.Candidate; c != nil && c.Version.Number == e.Number {
 		tries = max(1, c.Tries)
-		if c.Attempt != attempt { // else the same change has begun it already
+		if c.Attempt != attempt && c.Frozen == "" { // else the same change has begun it already, or it has not begun
 			tries++
 		}
 	}
@@ -62,7 +62,7 @@ func candidate(r script.Release) script.Edition {
 // givenUp is next with its candidate given up; nothing of it runs.
 func givenUp(next script.Release, why string, now time.Time) script.Release {
 	c := *next.Candidate
-	c.Threshold, c.Selections, c.Percent, c.Since, c.Failed = 0, nil, 0, now, printable(why, script.MaxFailedBytes)
+	c.Threshold, c.Selections, c.Percent, c.Since, c.Frozen, c.Failed = 0, nil, 0, now, "", printable(why, script.MaxFailedBytes)
 	next.Candidate = &c
 	return next
 }
@@ -87,7 +87,7 @@ func candidateOf(r script.Release) uint64 {
 }
 
 // decideSteer decides on what a person wants of the candidate.
-func decideSteer(cur script.Release, req SteerRequest, now time.Time) (decision, error) {
+func decideSteer(cur script.Release, req SteerRequest, at moment) (decision, error) {
 	if err := mustHaveCandidate(cur); err != nil {
 		return decision{}, err
 	}
@@ -98,11 +98,11 @@ func decideSteer(cur script.Release, req SteerRequest, now time.Time) (decision,
 	}
 	switch req.Steering {
 	case Promote:
-		return decide(cur, chosen(cur, candidate(cur)), script.ChangePromote, w, now), nil
+		return decide(cur, chosen(cur, candidate(cur)), script.ChangePromote, w, at), nil
 	case Retry:
-		return decide(cur, begun(cur, candidate(cur), cur.Revision, now), script.ChangeRetry, w, now), nil
+		return decide(cur, begun(cur, candidate(cur), cur.Revision, at.now), script.ChangeRetry, w, at), nil
 	case Approve:
-		return decideApproval(cur, w, now)
+		return decideApproval(cur, w, at)
 	case Abort:
 		if !underway(cur) {
 			return unchanged(cur), nil
@@ -111,13 +111,13 @@ func decideSteer(cur script.Release, req SteerRequest, now time.Time) (decision,
 		if w.Note != "" {
 			why += ": " + w.Note
 		}
-		return decide(cur, givenUp(cur, why, now), script.ChangeAbort, w, now), nil
+		return decide(cur, givenUp(cur, why, at.now), script.ChangeAbort, w, at), nil
 	}
 	return decision{}, script.Errorf(script.Invalid, "steering", "%.80q is none: want %s, %s, %s or %s", string(req.Steering), Promote, Abort, Retry, Approve)
 }
 
 // decideApproval decides on the step that the candidate is in: it may go on after it.
-func decideApproval(cur script.Release, w Write, now time.Time) (decision, error) {
+func decideApproval(cur script.Release, w Write, at moment) (decision, error) {
 	c, steps := *cur.Candidate, cur.Settings.Rollout.Steps
 	switch {
 	case c.Failed != "":
@@ -130,7 +130,7 @@ func decideApproval(cur script.Release, w Write, now time.Time) (decision, error
 	next := cur
 	c.Approved = c.Step
 	next.Candidate = &c
-	return decide(cur, next, script.ChangeApprove, w, now), nil
+	return decide(cur, next, script.ChangeApprove, w, at), nil
 }
 
 func mustHaveCandidate(cur script.Release) error {
@@ -144,7 +144,7 @@ func mustHaveCandidate(cur script.Release) error {
 }
 
 // decideMove decides on what becomes of the candidate by its plan.
-func decideMove(cur script.Release, req AdvanceRequest, w Write, now time.Time) (decision, error) {
+func decideMove(cur script.Release, req AdvanceRequest, w Write, at moment) (decision, error) {
 	if err := mustHaveCandidate(cur); err != nil {
 		return decision{}, err
 	}
@@ -160,19 +160,21 @@ func decideMove(cur script.Release, req AdvanceRequest, w Write, now time.Time) 
 	switch {
 	case m.Promote:
 		w.Note = printable(req.Evidence, MaxNoteBytes)
-		return decide(cur, chosen(cur, candidate(cur)), script.ChangePromote, w, now), nil
+		return decide(cur, chosen(cur, candidate(cur)), script.ChangePromote, w, at), nil
+	case m.Begin:
+		return decideBegin(cur, w, at)
 	case m.Failed != "":
 		w.Note = printable(m.Failed, MaxNoteBytes)
-		return decide(cur, givenUp(cur, m.Failed, now), script.ChangeAbort, w, now), nil
+		return decide(cur, givenUp(cur, m.Failed, at.now), script.ChangeAbort, w, at), nil
 	}
 	next := cur
 	next.Candidate = &c
 	switch steps := cur.Settings.Rollout.Steps; {
 	case m.Running:
-		c.Running = now
+		c.Running = at.now
 		w.Note = fmt.Sprintf("the agents of step %d of %d run version %d", c.Step, len(steps), c.Version.Number)
 	case m.Counted: // an agent that restarts all the time fills neither the history nor the audit trail
-		d := decide(cur, next, script.ChangeAdvance, w, now)
+		d := decide(cur, next, script.ChangeAdvance, w, at)
 		d.commit.Entry = script.HistoryEntry{}
 		return d, nil
 	case m.Lost != "":
@@ -180,20 +182,32 @@ func decideMove(cur script.Release, req AdvanceRequest, w Write, now time.Time) 
 		w.Note = printable(m.Lost+" was lost while it was to run version "+fmt.Sprint(c.Version.Number), MaxNoteBytes)
 	default:
 		step := steps[m.Step-1]
-		c.Step, c.Percent, c.Since, c.Running, c.Before = m.Step, step.Percent, now, time.Time{}, req.AllCalls
+		c.Step, c.Percent, c.Since, c.Running, c.Before = m.Step, step.Percent, at.now, time.Time{}, req.AllCalls
 		c.Select(step, m.Threshold)
 		w.Note = fmt.Sprintf("step %d of %d: version %d on %s", c.Step, len(steps), c.Version.Number, step.Agents())
 		if req.Evidence != "" {
 			w.Note = printable(w.Note+"; "+req.Evidence, MaxNoteBytes)
 		}
 	}
-	return decide(cur, next, script.ChangeAdvance, w, now), nil
+	return decide(cur, next, script.ChangeAdvance, w, at), nil
+}
+
+// decideBegin decides on a candidate that has waited for the end of a freeze: it goes the way
+// of one that is published now.
+func decideBegin(cur script.Release, w Write, at moment) (decision, error) {
+	next := begun(cur, candidate(cur), cur.Revision, at.now)
+	change := script.ChangeAdvance
+	if next.Candidate == nil {
+		change = script.ChangePromote
+	}
+	w.Note = printable(fmt.Sprintf("version %d waited: the registry was frozen %s", cur.Candidate.Version.Number, cur.Candidate.Frozen), MaxNoteBytes)
+	return decide(cur, next, change, w, at), nil
 }
 
 // mayMove refuses a move that the candidate's plan does not have.
 func mayMove(cur script.Release, m Move) error {
 	kinds := 0
-	for _, set := range []bool{m.Step != 0, m.Running, m.Lost != "", m.Counted, m.Promote, m.Failed != ""} {
+	for _, set := range []bool{m.Step != 0, m.Running, m.Lost != "", m.Counted, m.Begin, m.Promote, m.Failed != ""} {
 		if set {
 			kinds++
 		}
@@ -201,9 +215,11 @@ func mayMove(cur script.Release, m Move) error {
 	c, steps := cur.Candidate, len(cur.Settings.Rollout.Steps)
 	switch {
 	case kinds != 1:
-		return script.Errorf(script.Invalid, "move", "of %s: want one of a step, its start, a loss, calls, a promotion and a failure, not %d", cur.Name, kinds)
+		return script.Errorf(script.Invalid, "move", "of %s: want one of a beginning, a step, its start, a loss, calls, a promotion and a failure, not %d", cur.Name, kinds)
 	case c.Failed != "":
 		return script.Errorf(script.Invalid, "move", "version %d of %s was given up: %s", c.Version.Number, cur.Name, c.Failed)
+	case m.Begin != (c.Frozen != ""):
+		return script.Errorf(script.Invalid, "move.begin", "version %d of %s waits for the end of a freeze, or it has begun", c.Version.Number, cur.Name)
 	case m.Running && (c.Step == 0 || !c.Running.IsZero()):
 		return script.Errorf(script.Invalid, "move.running", "step %d of %s runs already, or has not begun", c.Step, cur.Name)
 	case m.Lost != "" && (slices.Contains(c.Lost, m.Lost) || len(c.Lost) >= script.MaxFailureLimit):

@@ -52,12 +52,12 @@ type deciding func(script.Release) (decision, error)
 
 func pinning(n uint64) deciding {
 	return asRecorded(func(cur script.Release) (decision, error) {
-		return decidePin(cur, n, knownSpecs, decideWrite, decideNow)
+		return decidePin(cur, n, knownSpecs, decideWrite, moment{now: decideNow})
 	})
 }
 
 var releasing deciding = asRecorded(func(cur script.Release) (decision, error) {
-	return decideLift(cur, knownSpecs, decideWrite, decideNow)
+	return decideLift(cur, knownSpecs, decideWrite, moment{now: decideNow})
 })
 
 // rollingBack is of a script of which all that is retained was live.
@@ -67,7 +67,7 @@ func rollingBack(n uint64) deciding {
 		for _, v := range cur.Retained {
 			lines = slices.Insert(lines, 0, script.HistoryEntry{Version: v.Number})
 		}
-		return decideRollback(cur, n, written(lines...), knownSpecs, decideWrite, decideNow)
+		return decideRollback(cur, n, written(lines...), knownSpecs, decideWrite, moment{now: decideNow})
 	})
 }
 
@@ -78,13 +78,13 @@ func configuring(source uint64, s script.Settings) deciding {
 
 func steering(s Steering) deciding {
 	return func(cur script.Release) (decision, error) {
-		return decideSteer(cur, SteerRequest{Write: decideWrite, Steering: s}, decideNow)
+		return decideSteer(cur, SteerRequest{Write: decideWrite, Steering: s}, moment{now: decideNow})
 	}
 }
 
 func moving(m Move) deciding {
 	return func(cur script.Release) (decision, error) {
-		return decideMove(cur, AdvanceRequest{Move: m}, decideWrite, decideNow)
+		return decideMove(cur, AdvanceRequest{Move: m}, decideWrite, moment{now: decideNow})
 	}
 }
 
@@ -207,7 +207,7 @@ func TestDecideCandidate(t *testing.T) {
 		{"failed, the first", untried, moving(Move{Failed: "n1: no"}), "abort 1 false 1 [1] [] 1@3/1 failed"},
 		{"move none", state(1, false, 1), moving(Move{Promote: true}), "NOTFOUND"},
 		{"delete", trying(2, with(both, state(1, false, 1, 2))), func(cur script.Release) (decision, error) {
-			return decideDelete(cur, decideWrite, decideNow)
+			return decideDelete(cur, decideWrite, moment{now: decideNow})
 		}, "delete 0 false 2 [] [1 2] -"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -296,7 +296,7 @@ func TestTriesAreCounted(t *testing.T) {
 }
 
 func TestWhatAStepSays(t *testing.T) {
-	d, err := decideMove(trying(2, with(both, state(1, false, 1, 2))), AdvanceRequest{Move: Move{Step: 2, Threshold: 7}}, Write{Name: decideName, Author: SystemAuthor}, decideNow)
+	d, err := decideMove(trying(2, with(both, state(1, false, 1, 2))), AdvanceRequest{Move: Move{Step: 2, Threshold: 7}}, Write{Name: decideName, Author: SystemAuthor}, moment{now: decideNow})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -317,7 +317,7 @@ func TestWhatAStepWithASelectorSays(t *testing.T) {
 	zones.Rollout.Steps = []script.Step{{Percent: 10}, {Selector: "zone=a"}, {Selector: "zone=b", Percent: 50}}
 	cur := trying(2, with(zones, state(1, false, 1, 2)))
 	for step, want := range map[int]string{2: "step 2 of 3: version 2 on the agents with zone=a", 3: "step 3 of 3: version 2 on 50 % of the agents with zone=b"} {
-		d, err := decideMove(cur, AdvanceRequest{Move: Move{Step: step, Threshold: 7}}, Write{Name: decideName, Author: SystemAuthor}, decideNow)
+		d, err := decideMove(cur, AdvanceRequest{Move: Move{Step: step, Threshold: 7}}, Write{Name: decideName, Author: SystemAuthor}, moment{now: decideNow})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -337,12 +337,12 @@ func TestWhatAStepWithASelectorSays(t *testing.T) {
 
 func TestWhyItWasGivenUp(t *testing.T) {
 	cur := trying(2, with(both, state(1, false, 1, 2)))
-	d, err := decideSteer(cur, SteerRequest{Write: Write{Name: decideName, Author: "ann", Note: "slow"}, Steering: Abort}, decideNow)
+	d, err := decideSteer(cur, SteerRequest{Write: Write{Name: decideName, Author: "ann", Note: "slow"}, Steering: Abort}, moment{now: decideNow})
 	if err != nil || d.release.Candidate.Failed != "aborted by ann: slow" {
 		t.Errorf("aborted: %+v, %v", d.release.Candidate, err)
 	}
 	// What an agent says may be long, and written to garble.
-	d, err = decideMove(cur, AdvanceRequest{Move: Move{Failed: "n1: \x1b[2J\n\xff" + strings.Repeat("ü", script.MaxFailedBytes)}}, decideWrite, decideNow)
+	d, err = decideMove(cur, AdvanceRequest{Move: Move{Failed: "n1: \x1b[2J\n\xff" + strings.Repeat("ü", script.MaxFailedBytes)}}, decideWrite, moment{now: decideNow})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -426,7 +426,7 @@ func TestAnyWayOfACandidate(t *testing.T) {
 			settings := kinds[random.IntN(len(kinds))]
 			settings.HistoryLimit = random.IntN(4)
 			rollback := asRecorded(func(cur script.Release) (decision, error) {
-				return decideRollback(cur, number, written(lines...), knownSpecs, decideWrite, decideNow)
+				return decideRollback(cur, number, written(lines...), knownSpecs, decideWrite, moment{now: decideNow})
 			})
 			const lifting = 5
 			choices := []deciding{
@@ -437,7 +437,9 @@ func TestAnyWayOfACandidate(t *testing.T) {
 				publishing(100+random.Uint64N(8), lift),
 				pinning(number), rollback, steering(Abort), steering(Retry), steering(Promote),
 				moving(Move{Step: 1, Threshold: 1}), moving(Move{Step: 2, Threshold: 2}), moving(Move{Failed: "no"}), moving(Move{Promote: true}),
-				func(cur script.Release) (decision, error) { return decideDelete(cur, decideWrite, decideNow) },
+				func(cur script.Release) (decision, error) {
+					return decideDelete(cur, decideWrite, moment{now: decideNow})
+				},
 			}
 			which := random.IntN(len(choices))
 			if which == len(choices)-1 && random.IntN(10) > 0 {

@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -34,7 +35,7 @@ type publication struct {
 	liftHold bool
 }
 
-func decidePublish(cur script.Release, p publication, specs specs, w Write, now time.Time) (decision, error) {
+func decidePublish(cur script.Release, p publication, specs specs, w Write, at moment) (decision, error) {
 	isNew := !live(cur)
 	next := cur
 	if isNew {
@@ -70,7 +71,7 @@ func decidePublish(cur script.Release, p publication, specs specs, w Write, now 
 			return decision{}, err
 		}
 		version = p.version
-		version.Number, version.CreatedAt = cur.Latest+1, now
+		version.Number, version.CreatedAt = cur.Latest+1, at.now
 		next.Latest = version.Number
 		next.Retained = append(slices.Clip(next.Retained), inRelease(version))
 	} else if p.version.Signature != "" && version.Signature != p.version.Signature {
@@ -78,7 +79,7 @@ func decidePublish(cur script.Release, p publication, specs specs, w Write, now 
 		next, signed = signedAnew(next, version), new(inRelease(version))
 	}
 
-	next, err = p.release(cur, next, script.Edition{Version: inRelease(version), Spec: spec}, made, specs, now)
+	next, err = p.release(cur, next, script.Edition{Version: inRelease(version), Spec: spec}, made, specs, at.now)
 	if err != nil {
 		return decision{}, err
 	}
@@ -89,8 +90,8 @@ func decidePublish(cur script.Release, p publication, specs specs, w Write, now 
 		d.version = version
 		return d, nil
 	}
-	next = retested(cur, next, now)
-	d := decide(cur, next, change, w, now)
+	next = retested(cur, next, at.now)
+	d := decide(cur, next, change, w, at)
 	d.version, d.commit.Found, d.commit.Signed = version, version.Number, signed
 	if made {
 		d.commit.Publish, d.commit.Source, d.commit.Spec = &version, p.source, &spec
@@ -217,7 +218,7 @@ func signatureOf(r script.Release) string {
 	return v.Signature
 }
 
-func decideEnabled(cur script.Release, enabled bool, w Write, now time.Time) (decision, error) {
+func decideEnabled(cur script.Release, enabled bool, w Write, at moment) (decision, error) {
 	if err := mustLive(cur); err != nil {
 		return decision{}, err
 	}
@@ -230,18 +231,18 @@ func decideEnabled(cur script.Release, enabled bool, w Write, now time.Time) (de
 	if enabled {
 		change = script.ChangeEnable
 	}
-	return decide(cur, next, change, w, now), nil
+	return decide(cur, next, change, w, at), nil
 }
 
-func decideDelete(cur script.Release, w Write, now time.Time) (decision, error) {
+func decideDelete(cur script.Release, w Write, at moment) (decision, error) {
 	if err := mustLive(cur); err != nil {
 		return decision{}, err
 	}
 	tombstone := script.Release{Name: cur.Name, Latest: cur.Latest, Deleted: true}
-	return decide(cur, tombstone, script.ChangeDelete, w, now), nil
+	return decide(cur, tombstone, script.ChangeDelete, w, at), nil
 }
 
-func decideOwner(cur script.Release, owner string, w Write, now time.Time) (decision, error) {
+func decideOwner(cur script.Release, owner string, w Write, at moment) (decision, error) {
 	if err := mustLive(cur); err != nil {
 		return decision{}, err
 	}
@@ -250,14 +251,16 @@ func decideOwner(cur script.Release, owner string, w Write, now time.Time) (deci
 	}
 	next := cur
 	next.Owner = owner
-	return decide(cur, next, script.ChangeOwn, w, now), nil
+	return decide(cur, next, script.ChangeOwn, w, at), nil
 }
 
-// decide completes the decision to make cur into next: it drops the versions
-// beyond the limit and writes the line of history.
-func decide(cur, next script.Release, change script.Change, w Write, now time.Time) decision {
+// decide completes the decision to make cur into next: it has what the registry's freeze stops
+// wait, drops the versions beyond the limit and writes the line of history.
+func decide(cur, next script.Release, change script.Change, w Write, at moment) decision {
+	now := at.now
+	next = at.keep(cur, next)
 	next.Revision, next.ChangedAt = 0, now
-	next.Retained = retain(next)
+	next.Retained = retain(next, at.limit(next))
 	var drop []uint64
 	for _, v := range cur.Retained {
 		if _, ok := next.Retains(v.Number); !ok {
@@ -287,13 +290,14 @@ func decide(cur, next script.Release, change script.Change, w Write, now time.Ti
 	}
 }
 
-// retain returns the versions of r within its history limit: the oldest go
-// first, the active, the declared, the candidate and the newest never.
-func retain(r script.Release) []script.Version {
-	limit := r.Settings.HistoryLimit
-	if limit == 0 {
-		limit = script.DefaultHistoryLimit
-	}
+// limitOf returns how many versions r retains.
+func limitOf(r script.Release) int {
+	return cmp.Or(r.Settings.HistoryLimit, script.DefaultHistoryLimit)
+}
+
+// retain returns the versions of r within the limit: the oldest go first, the active, the
+// declared, the candidate and the newest never.
+func retain(r script.Release, limit int) []script.Version {
 	excess := len(r.Retained) - limit
 	if excess <= 0 {
 		return r.Retained

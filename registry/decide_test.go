@@ -48,7 +48,7 @@ func publishing(source uint64, change func(*publication)) func(script.Release) (
 		change(&p)
 	}
 	return asRecorded(func(cur script.Release) (decision, error) {
-		return decidePublish(cur, p, knownSpecs, decideWrite, decideNow)
+		return decidePublish(cur, p, knownSpecs, decideWrite, moment{now: decideNow})
 	})
 }
 
@@ -76,7 +76,9 @@ func TestDecide(t *testing.T) {
 	limit := script.Settings{HistoryLimit: 2}
 	pin, release := pinning, releasing
 	configure := configuring(3, limit)
-	remove := func(cur script.Release) (decision, error) { return decideDelete(cur, decideWrite, decideNow) }
+	remove := func(cur script.Release) (decision, error) {
+		return decideDelete(cur, decideWrite, moment{now: decideNow})
+	}
 	limited := func(r script.Release) script.Release { r.Settings = limit; return r }
 	never := script.Release{Name: decideName}
 	gone := script.Release{Name: decideName, Revision: 7, Latest: 4, Deleted: true}

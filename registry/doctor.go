@@ -10,7 +10,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/scriptorium-dev/scriptorium/proto/wire"
 	"github.com/scriptorium-dev/scriptorium/registry/access"
@@ -30,8 +29,9 @@ type Checkup interface {
 	PastSource(ctx context.Context, digest script.Digest) ([]byte, error)
 	// ReplaceSource stores the source whatever is there.
 	ReplaceSource(ctx context.Context, source Source) error
-	// AcceptLoss has Removals say that the loss of so many objects is accepted.
-	AcceptLoss(ctx context.Context, objects int64, audit script.AuditEntry) (script.Revision, error)
+	// AcceptLoss has Removals say that the loss of so many objects is accepted. It is a Conflict if
+	// the revision of the freeze is another.
+	AcceptLoss(ctx context.Context, objects int64, freeze script.Revision, audit script.AuditEntry) (script.Revision, error)
 }
 
 // VersionRecord is the record of a version, or says why it cannot be read.
@@ -77,34 +77,6 @@ func (r *Registry) Doctor(ctx context.Context, req DoctorRequest) iter.Seq2[Find
 	}
 }
 
-// AcceptLoss is a request to have agents remove objects whose records are lost.
-type AcceptLoss struct {
-	By           access.Identity
-	Objects      int64 // agents that would lose more keep what they have
-	Author, Note string
-}
-
-// AcceptLoss has agents remove objects whose records the store has lost. It takes the role
-// admin for all tenants, and returns the revision of the change.
-func (r *Registry) AcceptLoss(ctx context.Context, req AcceptLoss) (script.Revision, error) {
-	if err := mayAdminister(req.By, ""); err != nil {
-		return 0, err
-	}
-	if req.Objects <= 0 {
-		return 0, script.Errorf(script.Invalid, "objects", "%d is no number of lost objects: agents log how many they keep", req.Objects)
-	}
-	if err := validateAuthor(req.Author, req.Note); err != nil {
-		return 0, err
-	}
-	if r.checkup == nil {
-		return 0, script.Errorf(script.Unavailable, "", "the registry's store cannot be checked")
-	}
-	return r.checkup.AcceptLoss(ctx, req.Objects, script.AuditEntry{
-		Time: r.now(), Change: script.ChangeAcceptLoss,
-		Author: req.Author, Identity: req.By.Name, Peer: req.By.Peer, Note: strings.TrimSpace(fmt.Sprintf("%d objects. %s", req.Objects, req.Note)),
-	})
-}
-
 // doctor is one round of a Doctor.
 type doctor struct {
 	registry *Registry
@@ -115,6 +87,7 @@ type doctor struct {
 	fleet      string
 	recalled   map[string]*lost // what agents were asked for
 	unreadable []Unreadable
+	freeze     script.Freeze
 	releases   map[script.Name]script.Release
 	needed     map[script.Digest][]string // the keys of the objects that need it
 }
@@ -160,7 +133,7 @@ func (d *doctor) look(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d.fleet, d.unreadable, d.releases = snapshot.Fleet, nil, map[script.Name]script.Release{}
+	d.fleet, d.freeze, d.unreadable, d.releases = snapshot.Fleet, snapshot.Freeze, nil, map[script.Name]script.Release{}
 	clear(d.needed)
 	for o, err := range snapshot.Objects() {
 		if u, ok := errors.AsType[*Unreadable](err); ok {
@@ -187,8 +160,14 @@ func (d *doctor) look(ctx context.Context) error {
 	return nil
 }
 
-// objects tells of records of objects that cannot be read.
+// objects tells of records of objects, and of the freeze, that cannot be read.
 func (d *doctor) objects(ctx context.Context) error {
+	if d.freeze.Unreadable != "" && d.req.Tenant == "" {
+		d.tell(Finding{
+			Key: "meta/freeze", Revision: d.freeze.Revision, Reason: d.freeze.Unreadable,
+			Remedy: "everything is frozen, since nobody knows what was: scriptctl thaw, or freeze it again (scriptctl freeze)",
+		})
+	}
 	for _, lost := range slices.Backward(d.unreadable) { // settings first: they bound the others
 		u := &lost
 		name, _ := u.Script()
@@ -258,7 +237,7 @@ func (d *doctor) script(ctx context.Context, u *Unreadable, name script.Name, f 
 		w := Write{Name: name, Author: d.req.Author, Note: d.req.Note, By: d.req.By, ExpectedRevision: u.Revision, Force: true}
 		_, err := d.registry.write(ctx, writeRequest{
 			Write: w, change: script.ChangeRepair, copied: copied,
-			decide: func(cur script.Release, _ time.Time) (decision, error) { return unchanged(cur), nil },
+			decide: func(cur script.Release, _ moment) (decision, error) { return unchanged(cur), nil },
 		})
 		return err
 	}, nil

@@ -25,6 +25,7 @@ type State struct {
 	Floor    script.Revision
 	Heads    map[string]script.Revision
 	Removals Removals
+	Freeze   script.Freeze
 	// Releases, Values and Tenants are all, tombstones included, in no particular
 	// order.
 	Releases []script.Release
@@ -62,6 +63,14 @@ type Projection interface {
 	Reset(s State)
 	// Apply says what the next transaction did.
 	Apply(t Transaction)
+}
+
+// Freezing is a Projection that wants to know of the registry's freeze.
+type Freezing interface {
+	Projection
+	// Frozen says what the freeze is from now on. Agents do not follow it, and it has no revision
+	// of theirs.
+	Frozen(f script.Freeze)
 }
 
 // Pulsed is a Projection that wants to know when it is up to date.
@@ -208,7 +217,7 @@ func (f *follower) snapshot(ctx context.Context) (State, error) {
 	if err != nil {
 		return State{}, err
 	}
-	state := State{Fleet: snapshot.Fleet, Head: snapshot.Head, Floor: snapshot.Floor, Heads: snapshot.Heads, Removals: snapshot.Removals}
+	state := State{Fleet: snapshot.Fleet, Head: snapshot.Head, Floor: snapshot.Floor, Heads: snapshot.Heads, Removals: snapshot.Removals, Freeze: snapshot.Freeze}
 	for object, err := range snapshot.Objects() {
 		if u, ok := errors.AsType[*Unreadable](err); ok {
 			state.Head = max(state.Head, u.Revision)
@@ -226,6 +235,7 @@ func (f *follower) snapshot(ctx context.Context) (State, error) {
 	f.position.Store(max(int64(state.Head), snapshot.At))
 	f.head.Store(int64(snapshot.Head))
 	f.written = snapshot.Written
+	f.noteFreeze(&state.Freeze)
 	before := f.unreadable
 	f.unreadable = make(map[string]script.Revision, len(state.Unreadable))
 	for i := range state.Unreadable {
@@ -244,6 +254,14 @@ func (f *follower) note(u *Unreadable) {
 	f.unreadable[u.Key] = u.Revision
 	f.log.Error("a record in the store cannot be read; what was there before stays live: run scriptctl doctor",
 		"record", u.Key, "revision", u.Revision, "error", u.Reason)
+}
+
+// noteFreeze logs a record of the freeze that cannot be read.
+func (f *follower) noteFreeze(freeze *script.Freeze) {
+	if freeze.Unreadable != "" {
+		f.log.Error("the record of the freeze cannot be read; the registry is frozen: run scriptctl thaw, or scriptctl freeze again",
+			"revision", freeze.Revision, "error", freeze.Unreadable)
+	}
 }
 
 // noteAll logs which records the transaction made unreadable, and which it repaired.
@@ -284,9 +302,10 @@ func (f *follower) step(s step) error {
 		f.located = false
 		return fmt.Errorf("%w (revision %d is the write number %d after number %d)", errRewound, s.t.Revision, s.t.Written, f.written)
 	}
-	f.noteAll(s.t)
-	for _, p := range f.projections {
-		p.Apply(s.t)
+	if s.t.Freeze != nil {
+		f.freeze(*s.t.Freeze)
+	} else {
+		f.apply(s.t)
 	}
 	f.position.Store(int64(s.t.Revision))
 	if !s.t.Foreign {
@@ -295,6 +314,24 @@ func (f *follower) step(s step) error {
 	}
 	f.pulse()
 	return nil
+}
+
+// apply hands on a transaction.
+func (f *follower) apply(t Transaction) {
+	f.noteAll(t)
+	for _, p := range f.projections {
+		p.Apply(t)
+	}
+}
+
+// freeze hands on another freeze of the registry.
+func (f *follower) freeze(freeze script.Freeze) {
+	f.noteFreeze(&freeze)
+	for _, p := range f.projections {
+		if p, ok := p.(Freezing); ok {
+			p.Frozen(freeze)
+		}
+	}
 }
 
 // look is what the store says of its head, and what that was at least before.

@@ -8,7 +8,7 @@ import (
 )
 
 // decidePin decides on holding the script at the version, or, if that is 0, at the active one.
-func decidePin(cur script.Release, number uint64, specs specs, w Write, now time.Time) (decision, error) {
+func decidePin(cur script.Release, number uint64, specs specs, w Write, at moment) (decision, error) {
 	if err := mustLive(cur); err != nil {
 		return decision{}, err
 	}
@@ -24,13 +24,13 @@ func decidePin(cur script.Release, number uint64, specs specs, w Write, now time
 	if !ok {
 		return decision{}, notRetained("version", cur, number)
 	}
-	return decideHeld(cur, target, specs, change, w, now)
+	return decideHeld(cur, target, specs, change, w, at)
 }
 
 // decideHeld decides on the version that somebody chose. It is live at once, ends any
 // candidate, and stays active until the hold is lifted.
-func decideHeld(cur script.Release, target script.Version, specs specs, change script.Change, w Write, now time.Time) (decision, error) {
-	hold := script.Hold{Author: w.attribution(), Note: w.Note, Since: now, Owner: w.Owner, Declared: cur.Declared()}
+func decideHeld(cur script.Release, target script.Version, specs specs, change script.Change, w Write, at moment) (decision, error) {
+	hold := script.Hold{Author: w.attribution(), Note: w.Note, Since: at.now, Owner: w.Owner, Declared: cur.Declared()}
 	if cur.Hold != nil && cur.Active.Number == target.Number && repeats(w, cur.Hold) {
 		return unchanged(cur), nil
 	}
@@ -40,7 +40,7 @@ func decideHeld(cur script.Release, target script.Version, specs specs, change s
 	}
 	next := chosen(cur, script.Edition{Version: target, Spec: spec})
 	next.Pinned, next.Hold = true, &hold
-	return decide(cur, next, change, w, now), nil
+	return decide(cur, next, change, w, at), nil
 }
 
 // repeats reports whether the write sets the hold that there is. A person may ask for it again
@@ -50,7 +50,7 @@ func repeats(w Write, h *script.Hold) bool {
 }
 
 // decideLift decides on lifting the script's hold: it returns to what publishers declare.
-func decideLift(cur script.Release, specs specs, w Write, now time.Time) (decision, error) {
+func decideLift(cur script.Release, specs specs, w Write, at moment) (decision, error) {
 	if err := mustLive(cur); err != nil {
 		return decision{}, err
 	}
@@ -64,11 +64,11 @@ func decideLift(cur script.Release, specs specs, w Write, now time.Time) (decisi
 	if err := mayLift(cur, w); err != nil {
 		return decision{}, err
 	}
-	next, err := lifted(cur, cur.Hold.Declared, specs, now)
+	next, err := lifted(cur, cur.Hold.Declared, specs, at.now)
 	if err != nil {
 		return decision{}, err
 	}
-	return decide(cur, next, script.ChangeRelease, w, now), nil
+	return decide(cur, next, script.ChangeRelease, w, at), nil
 }
 
 // mayLift refuses to lift a hold that was set for the script's owner: the owner would set it

@@ -246,6 +246,13 @@ func (im *importer) store(ctx context.Context, rec Record) (Outcome, error) {
 		if err := im.mayReplace(cur, rec); err != nil {
 			return Conflict, err
 		}
+		freeze, err := im.registry.store.Freeze(ctx)
+		if err != nil {
+			return Failed, err
+		}
+		if freeze.Covers(rec.Release.Name, im.registry.now()) {
+			return Refused, freeze.Refusal("import " + rec.Release.Name.String())
+		}
 		if im.req.DryRun {
 			im.count(cur)
 			return Unchanged, nil
@@ -255,7 +262,7 @@ func (im *importer) store(ctx context.Context, rec Record) (Outcome, error) {
 				return Failed, err
 			}
 		}
-		err = im.restore(ctx, cur, rec)
+		err = im.restore(ctx, cur, rec, freeze.Revision)
 		if err == nil {
 			im.count(cur)
 			return Changed, nil
@@ -313,7 +320,7 @@ func (im *importer) count(cur script.Release) {
 	}
 }
 
-func (im *importer) restore(ctx context.Context, cur script.Release, rec Record) error {
+func (im *importer) restore(ctx context.Context, cur script.Release, rec Record, freeze script.Revision) error {
 	for digest := range (script.Object{Release: &rec.Release}).Retained {
 		source, ok := im.pending[digest]
 		if !ok {
@@ -323,7 +330,9 @@ func (im *importer) restore(ctx context.Context, cur script.Release, rec Record)
 			return err
 		}
 	}
-	_, err := im.registry.store.Restore(ctx, im.restoration(cur, rec))
+	restoration := im.restoration(cur, rec)
+	restoration.FreezeGuard = freeze
+	_, err := im.registry.store.Restore(ctx, restoration)
 	return err
 }
 

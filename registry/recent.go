@@ -13,7 +13,7 @@ import (
 // maxRecent releases are remembered.
 const maxRecent = 4096
 
-// Recent remembers the releases that changed last, and the settings and usage of all tenants, so
+// Recent remembers the releases that changed last, the settings and usage of all tenants, and the freeze, so
 // that a write need not read them first: most writes follow others of the same script.
 // It is a Projection, to be followed, and may be behind the store at any time: whoever
 // decides on what it says has the store check, with the commit, that nothing has changed
@@ -24,10 +24,11 @@ type Recent struct {
 	mu      sync.Mutex
 	tenants map[string]script.Tenant
 	usages  usages
+	freeze  script.Freeze
 	ready   bool // there was a Reset: a tenant that is not known has no settings
 }
 
-var _ Projection = (*Recent)(nil)
+var _ Freezing = (*Recent)(nil)
 
 // NewRecent returns one that knows nothing yet.
 func NewRecent() *Recent {
@@ -52,7 +53,7 @@ func (r *Recent) Reset(s State) {
 	counted := newUsages(s.Releases)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.tenants, r.usages, r.ready = tenants, counted, true
+	r.tenants, r.usages, r.freeze, r.ready = tenants, counted, s.Freeze, true
 }
 
 // Apply implements Projection.
@@ -68,6 +69,13 @@ func (r *Recent) Apply(t Transaction) {
 	for _, tenant := range t.Tenants {
 		r.tenants[tenant.Name] = tenant
 	}
+}
+
+// Frozen implements Freezing.
+func (r *Recent) Frozen(f script.Freeze) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.freeze = f
 }
 
 // usage returns what the tenant has, as far as is known.
@@ -89,7 +97,9 @@ func (r *Recent) basis(name script.Name) (b basis, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	tenant := r.tenants[name.Tenant] // revision 0: nothing was set
+	freeze := r.freeze
 	b.tenant = func() (script.Tenant, error) { return tenant, nil }
+	b.freeze = func() (script.Freeze, error) { return freeze, nil }
 	// No watch says when the collector removes a tombstone.
 	return b, r.ready && !tenant.Deleted
 }

@@ -2,14 +2,13 @@ package registry
 
 import (
 	"slices"
-	"time"
 
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
 // decideRollback decides on going back to the version, or, if that is 0, to what ran
 // before: past returns the lines of the script's history, newest first.
-func decideRollback(cur script.Release, number uint64, past func() ([]script.HistoryEntry, error), specs specs, w Write, now time.Time) (decision, error) {
+func decideRollback(cur script.Release, number uint64, past past, specs specs, w Write, at moment) (decision, error) {
 	if err := mustLive(cur); err != nil {
 		return decision{}, err
 	}
@@ -18,7 +17,7 @@ func decideRollback(cur script.Release, number uint64, past func() ([]script.His
 		if err != nil {
 			return decision{}, err
 		}
-		return decideHeld(cur, target, specs, script.ChangeRollback, w, now)
+		return decideHeld(cur, target, specs, script.ChangeRollback, w, at)
 	}
 	if number > cur.Active.Number {
 		return decision{}, script.Errorf(script.Invalid, "version",
@@ -28,20 +27,17 @@ func decideRollback(cur script.Release, number uint64, past func() ([]script.His
 	if !ok {
 		return decision{}, notRetained("version", cur, number)
 	}
-	return decideHeld(cur, target, specs, script.ChangeRollback, w, now)
+	return decideHeld(cur, target, specs, script.ChangeRollback, w, at)
 }
 
 // before returns the version to go back to.
-func before(cur script.Release, past func() ([]script.HistoryEntry, error)) (script.Version, error) {
-	if cur.Candidate != nil && !cur.Untried() {
+func before(cur script.Release, past past) (script.Version, error) {
+	if cur.Candidate != nil && !cur.Untried() && !cur.Frozen() {
 		return cur.Active, nil // what runs where the candidate does not, also if it was given up
 	}
-	lines, err := past()
+	lines, err := pastOf(cur, past)
 	if err != nil {
 		return script.Version{}, err
-	}
-	for len(lines) > 0 && lines[0].Revision > cur.Revision { // written since: another release's past
-		lines = lines[1:]
 	}
 	if v, ok := liveBefore(cur, lines); ok {
 		return v, nil
@@ -51,6 +47,29 @@ func before(cur script.Release, past func() ([]script.HistoryEntry, error)) (scr
 	}
 	return script.Version{}, script.Errorf(script.NotFound, "version",
 		"%s retains no version older than %d that was live before: name the version to go back to", cur.Name, cur.Active.Number)
+}
+
+// pastOf returns the lines up to that of cur.
+func pastOf(cur script.Release, past past) ([]script.HistoryEntry, error) {
+	lines, err := past()
+	for len(lines) > 0 && lines[0].Revision > cur.Revision { // written since: another release's past
+		lines = lines[1:]
+	}
+	return lines, err
+}
+
+// ranBefore reports whether the version is, or was, live everywhere.
+func ranBefore(cur script.Release, number uint64, past past) (bool, error) {
+	if number == cur.Active.Number {
+		return !cur.Untried(), nil
+	}
+	lines, err := pastOf(cur, past)
+	if err != nil {
+		return false, err
+	}
+	v, _ := cur.Retains(number)
+	live := func(e script.HistoryEntry) bool { return e.Version == number && e.Candidate != number }
+	return slices.ContainsFunc(lines, live) || isOlder(cur, v, lines), nil
 }
 
 // liveBefore returns the retained version below the active one that was live last.
@@ -70,15 +89,15 @@ func liveBefore(cur script.Release, lines []script.HistoryEntry) (script.Version
 // before the history begins, such as in another registry, and is not known to have been a
 // candidate since.
 func olderThan(cur script.Release, lines []script.HistoryEntry) (script.Version, bool) {
-	if len(lines) == 0 {
-		return script.Version{}, false
-	}
-	begins := lines[len(lines)-1].Time
 	for _, v := range slices.Backward(cur.Retained) {
-		tried := slices.ContainsFunc(lines, func(e script.HistoryEntry) bool { return e.Candidate == v.Number })
-		if v.Number < cur.Active.Number && v.CreatedAt.Before(begins) && !tried {
+		if isOlder(cur, v, lines) {
 			return v, true
 		}
 	}
 	return script.Version{}, false
+}
+
+func isOlder(cur script.Release, v script.Version, lines []script.HistoryEntry) bool {
+	tried := slices.ContainsFunc(lines, func(e script.HistoryEntry) bool { return e.Candidate == v.Number })
+	return len(lines) > 0 && v.Number < cur.Active.Number && v.CreatedAt.Before(lines[len(lines)-1].Time) && !tried
 }

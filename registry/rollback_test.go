@@ -101,7 +101,7 @@ func TestRollbackWithoutANumber(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			cur, _ := recorded(test.cur)
-			d, err := decideRollback(cur, 0, written(test.past...), knownSpecs, decideWrite, decideNow)
+			d, err := decideRollback(cur, 0, written(test.past...), knownSpecs, decideWrite, moment{now: decideNow})
 			if got := describe(d, err); got != test.want {
 				t.Errorf("got %s (%v), want %s", got, err, test.want)
 			}
@@ -111,12 +111,12 @@ func TestRollbackWithoutANumber(t *testing.T) {
 		})
 	}
 	silent := script.Errorf(script.Unavailable, "", "no answer")
-	_, err := decideRollback(state(2, false, 1, 2), 0, func() ([]script.HistoryEntry, error) { return nil, silent }, knownSpecs, decideWrite, decideNow)
+	_, err := decideRollback(state(2, false, 1, 2), 0, func() ([]script.HistoryEntry, error) { return nil, silent }, knownSpecs, decideWrite, moment{now: decideNow})
 	if script.KindOf(err) != script.Unavailable {
 		t.Errorf("a store that gives no answer: %v", err)
 	}
 	cur, _ := recorded(state(2, false, 1, 2))
-	if _, err := decideRollback(cur, 1, func() ([]script.HistoryEntry, error) { return nil, silent }, knownSpecs, decideWrite, decideNow); err != nil {
+	if _, err := decideRollback(cur, 1, func() ([]script.HistoryEntry, error) { return nil, silent }, knownSpecs, decideWrite, moment{now: decideNow}); err != nil {
 		t.Errorf("to a version that is named: %v, want no look at the history", err)
 	}
 }

@@ -2,9 +2,9 @@ package registry
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/scriptorium-dev/scriptorium/registry/access"
 	"github.com/scriptorium-dev/scriptorium/script"
@@ -182,7 +182,15 @@ func (r *Registry) attemptLost(ctx context.Context, a writeRequest, fingerprint 
 		return decision{}, settled, err
 	}
 	a.decide = s.replacing(a)
-	d, err := r.decide(a, basis{release: s.release, tenant: r.settingsOf(ctx, a.Name.Tenant)})
+	b := r.basisOf(ctx, s.release)
+	freeze, err := b.freeze()
+	if err == nil && (!s.exact || a.copied != nil) && freeze.Covers(a.Name, r.now()) { // agents may run something else
+		err = freeze.Refusal(fmt.Sprintf("%s %s: the registry does not know what it was", a.change, a.Name))
+	}
+	if err != nil {
+		return decision{}, settled, err
+	}
+	d, err := r.decide(a, b)
 	if err != nil {
 		return decision{}, settled, err
 	}
@@ -191,19 +199,19 @@ func (r *Registry) attemptLost(ctx context.Context, a writeRequest, fingerprint 
 
 // replacing returns what decides as the write does, but for this: there is always a change,
 // for the record has to be replaced.
-func (s salvage) replacing(a writeRequest) func(script.Release, time.Time) (decision, error) {
-	return func(cur script.Release, now time.Time) (decision, error) {
+func (s salvage) replacing(a writeRequest) func(script.Release, moment) (decision, error) {
+	return func(cur script.Release, at moment) (decision, error) {
 		basis := cur
 		if a.change == script.ChangeDelete {
 			basis.Deleted = false // what nobody can read is deleted, whatever it was
 		}
-		d, err := a.decide(basis, now)
+		d, err := a.decide(basis, at)
 		if err != nil {
 			return decision{}, err
 		}
 		if !d.changed {
 			version := d.version
-			d = decide(cur, cur, script.ChangeRepair, a.Write, now)
+			d = decide(cur, cur, script.ChangeRepair, a.Write, at)
 			d.version, d.commit.Found = version, version.Number
 		}
 		for _, number := range s.broken {
@@ -216,13 +224,23 @@ func (s salvage) replacing(a writeRequest) func(script.Release, time.Time) (deci
 	}
 }
 
-// settingsOf returns what reads the settings of the tenant.
-func (r *Registry) settingsOf(ctx context.Context, tenant string) func() (script.Tenant, error) {
-	return sync.OnceValues(func() (script.Tenant, error) {
-		data, err := r.store.DataUsage(ctx, script.ValueKey{Tenant: tenant})
-		if err == nil && data.UnreadableTenant != nil {
-			err = unreadableSettings(data.UnreadableTenant)
-		}
-		return data.Tenant, err
+// basisOf returns the release with what reads what bounds it.
+func (r *Registry) basisOf(ctx context.Context, release script.Release) basis {
+	read := sync.OnceValues(func() (DataUsage, error) {
+		return r.store.DataUsage(ctx, script.ValueKey{Tenant: release.Name.Tenant})
 	})
+	return basis{
+		release: release,
+		tenant: func() (script.Tenant, error) {
+			data, err := read()
+			if err == nil && data.UnreadableTenant != nil {
+				err = unreadableSettings(data.UnreadableTenant)
+			}
+			return data.Tenant, err
+		},
+		freeze: func() (script.Freeze, error) {
+			data, err := read()
+			return data.Freeze, err
+		},
+	}
 }

@@ -24,9 +24,11 @@ type SteerRequest struct {
 	Version uint64
 }
 
-// Move is the next thing that becomes of a candidate by its plan. One of Step, Running, Lost,
-// Counted, Promote and Failed is set.
+// Move is the next thing that becomes of a candidate by its plan. One of Begin, Step, Running,
+// Lost, Counted, Promote and Failed is set.
 type Move struct {
+	// Begin: the freeze is over that it waited for.
+	Begin bool
 	// Step of the plan that begins, from 1, on the agents below Threshold: as
 	// script.Candidate has it, or the Selection of a step with a selector.
 	Step      int

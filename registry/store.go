@@ -117,6 +117,15 @@ type Store interface {
 	// any more. Unavailable is as in Commit.
 	CommitTenant(ctx context.Context, c TenantCommit) (script.Revision, error)
 
+	// Freeze returns the registry's freeze, also one that is over; the zero Freeze if there never
+	// was any. A record that cannot be read is no error, but the Freeze says so.
+	Freeze(ctx context.Context) (script.Freeze, error)
+
+	// CommitFreeze applies c in one transaction and returns its revision. It is a Conflict, and
+	// changes nothing, if the revision of the freeze is not c.Guard any more. Unavailable is as in
+	// Commit.
+	CommitFreeze(ctx context.Context, c FreezeCommit) (script.Revision, error)
+
 	// Snapshot returns all there is, as of one moment. Releases come in the order of
 	// their names as text, "tenant/name" byte by byte.
 	Snapshot(ctx context.Context) (Snapshot, error)
@@ -204,6 +213,8 @@ type Commit struct {
 	// TenantGuard, if not nil, is the revision that the settings of the script's tenant
 	// must still have; 0: nothing must be set.
 	TenantGuard *script.Revision
+	// FreezeGuard is the revision that the registry's freeze must still have.
+	FreezeGuard script.Revision
 	// Release is what it becomes. Its Revision is ignored: the commit gives it.
 	Release script.Release
 	// Publish, if not nil, is a new version, and Source is its source. Without one, Source
@@ -279,8 +290,9 @@ type Done struct {
 
 // Restoration is a script as it was exported.
 type Restoration struct {
-	// Guard as in Commit.
-	Guard   script.Revision
+	// Guard and FreezeGuard as in Commit.
+	Guard, FreezeGuard script.Revision
+
 	Release script.Release   // its Revision is ignored
 	Version []script.Version // all that the release retains, with authors and notes
 	// History is newest first. The first line is that of the restoration and gets
@@ -300,6 +312,8 @@ type DataUsage struct {
 	// Value or Tenant then is what it was before, or zero where that is not known, with the
 	// revision of the record.
 	UnreadableValue, UnreadableTenant *Unreadable
+	// Freeze is the registry's, as Store.Freeze returns it.
+	Freeze script.Freeze
 }
 
 // Remains is what a store has of an object whose record cannot be read.
@@ -339,13 +353,24 @@ type ValueCommit struct {
 	Content []byte // unless Value is a tombstone
 	// Usage is what the tenant's values take then, with the mark of what was read.
 	Usage Usage
-	Audit script.AuditEntry // its Revision is ignored
+	// FreezeGuard as in Commit.
+	FreezeGuard script.Revision
+	Audit       script.AuditEntry // its Revision is ignored
 }
 
 // TenantCommit is one change of one tenant's settings.
 type TenantCommit struct {
 	Guard  script.Revision // as in ValueCommit
 	Tenant script.Tenant   // its Revision is ignored
+	// FreezeGuard as in Commit.
+	FreezeGuard script.Revision
+	Audit       script.AuditEntry
+}
+
+// FreezeCommit is one change of the registry's freeze.
+type FreezeCommit struct {
+	Guard  script.Revision // as in ValueCommit
+	Freeze script.Freeze   // its Revision is ignored
 	Audit  script.AuditEntry
 }
 
@@ -364,6 +389,7 @@ type Snapshot struct {
 	// Heads has the revision of the last transaction that touched each tenant.
 	Heads    map[string]script.Revision
 	Removals Removals
+	Freeze   script.Freeze
 	// Releases yields every release, tombstones included, in the order of their names
 	// as text. It may be ranged over once. An error with an *Unreadable in its chain stands
 	// for one release, and others follow; any other error is the last.
@@ -422,6 +448,9 @@ type Transaction struct {
 	Unreadable []Unreadable
 	// Removals is zero unless the transaction has changed it.
 	Removals Removals
+	// Freeze is the registry's, if the transaction has changed it, and nothing else; else nil. It
+	// is Foreign then: nobody else follows it.
+	Freeze *script.Freeze
 	// Foreign: the transaction is none of a registry's, and Store.Head does not count it.
 	Foreign bool
 	// Written is how many transactions registries had made, this one included; 0 if it is

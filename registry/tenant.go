@@ -44,7 +44,13 @@ func (r *Registry) writeTenant(ctx context.Context, a tenantRequest) (t script.T
 		if err != nil {
 			return script.Tenant{}, false, err
 		}
-		commit, changed, err := decideTenant(data, a, r.now().UTC())
+		now := r.now().UTC()
+		commit, changed, err := decideTenant(data, a, now)
+		live := agentsNeed(commit.Tenant.Settings) != agentsNeed(data.Tenant.Settings) || data.UnreadableTenant != nil
+		if err == nil && changed && live && a.change != script.ChangeRepair && data.Freeze.CoversTenant(a.Tenant, now) {
+			return script.Tenant{}, false, data.Freeze.Refusal("change the settings of the tenant " + a.Tenant)
+		}
+		commit.FreezeGuard = data.Freeze.Revision
 		if err != nil || !changed || a.dry {
 			return commit.Tenant, changed, err
 		}

@@ -2,6 +2,7 @@ package registry
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/scriptorium-dev/scriptorium/registry/access"
@@ -88,7 +89,12 @@ func (r *Registry) writeValue(ctx context.Context, a valueRequest) (v script.Val
 		if err != nil {
 			return script.Value{}, false, err
 		}
-		commit, changed, err := decideValue(data, a, r.now().UTC())
+		now := r.now().UTC()
+		commit, changed, err := decideValue(data, a, now)
+		if err == nil && changed && a.change != script.ChangeRepair && data.Freeze.CoversTenant(a.key.Tenant, now) {
+			return script.Value{}, false, data.Freeze.Refusal(fmt.Sprintf("%s the value %s", a.change, a.key))
+		}
+		commit.FreezeGuard = data.Freeze.Revision
 		if err != nil || !changed || a.dry {
 			return commit.Value, changed, err
 		}

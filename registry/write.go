@@ -3,7 +3,6 @@ package registry
 import (
 	"context"
 	"sync"
-	"time"
 
 	"github.com/scriptorium-dev/scriptorium/proto/publisher"
 	"github.com/scriptorium-dev/scriptorium/registry/access"
@@ -28,8 +27,8 @@ func (r *Registry) Publish(ctx context.Context, req PublishRequest) (PublishResu
 	}
 	d, err := r.write(ctx, writeRequest{
 		Write: req.Write, change: script.ChangePublish, payload: p.payload(), dry: req.DryRun, prepare: prepare,
-		decide: func(cur script.Release, now time.Time) (decision, error) {
-			return decidePublish(cur, p, r.specs(ctx), req.Write, now)
+		decide: func(cur script.Release, at moment) (decision, error) {
+			return decidePublish(cur, p, r.specs(ctx), req.Write, at)
 		},
 	})
 	if err != nil {
@@ -147,15 +146,15 @@ func (r *Registry) Pin(ctx context.Context, req PinRequest) (Result, error) {
 	if req.Version == 0 {
 		change = script.ChangeHold
 	}
-	return r.change(ctx, req.Write, change, req.Version, func(cur script.Release, now time.Time) (decision, error) {
-		return decidePin(cur, req.Version, r.specs(ctx), req.Write, now)
+	return r.goBack(ctx, req.Write, change, req.Version, func(cur script.Release, at moment, _ past) (decision, error) {
+		return decidePin(cur, req.Version, r.specs(ctx), req.Write, at)
 	})
 }
 
 // LiftHold returns to what publishers declare: the version that they pin, or the latest.
 func (r *Registry) LiftHold(ctx context.Context, req LiftHoldRequest) (Result, error) {
-	return r.change(ctx, req.Write, script.ChangeRelease, nil, func(cur script.Release, now time.Time) (decision, error) {
-		return decideLift(cur, r.specs(ctx), req.Write, now)
+	return r.change(ctx, req.Write, script.ChangeRelease, nil, func(cur script.Release, at moment) (decision, error) {
+		return decideLift(cur, r.specs(ctx), req.Write, at)
 	})
 }
 
@@ -163,10 +162,26 @@ func (r *Registry) LiftHold(ctx context.Context, req LiftHoldRequest) (Result, e
 // a candidate, and else the last one before it that was live; NotFound if no such is
 // retained.
 func (r *Registry) Rollback(ctx context.Context, req RollbackRequest) (Result, error) {
-	past := func() ([]script.HistoryEntry, error) { return r.store.History(ctx, req.Name) }
-	return r.change(ctx, req.Write, script.ChangeRollback, req.Version, func(cur script.Release, now time.Time) (decision, error) {
-		return decideRollback(cur, req.Version, past, r.specs(ctx), req.Write, now)
+	return r.goBack(ctx, req.Write, script.ChangeRollback, req.Version, func(cur script.Release, at moment, past past) (decision, error) {
+		return decideRollback(cur, req.Version, past, r.specs(ctx), req.Write, at)
 	})
+}
+
+// past returns the lines of a script's history, newest first.
+type past func() ([]script.HistoryEntry, error)
+
+// goBack is change for who chooses a version, which may be one that ran before.
+func (r *Registry) goBack(ctx context.Context, w Write, change script.Change, version uint64,
+	decide func(cur script.Release, at moment, past past) (decision, error),
+) (Result, error) {
+	lines := func() ([]script.HistoryEntry, error) { return r.store.History(ctx, w.Name) }
+	d, err := r.write(ctx, writeRequest{Write: w, change: change, payload: version, past: lines, decide: func(cur script.Release, at moment) (decision, error) {
+		return decide(cur, at, lines)
+	}})
+	if err != nil {
+		return Result{}, err
+	}
+	return Result{Release: d.release, Changed: d.changed}, nil
 }
 
 // SetEnabled enables or disables a script.
@@ -175,18 +190,18 @@ func (r *Registry) SetEnabled(ctx context.Context, req SetEnabledRequest) (Resul
 	if req.Enabled {
 		change = script.ChangeEnable
 	}
-	return r.change(ctx, req.Write, change, nil, func(cur script.Release, now time.Time) (decision, error) {
-		return decideEnabled(cur, req.Enabled, req.Write, now)
+	return r.change(ctx, req.Write, change, nil, func(cur script.Release, at moment) (decision, error) {
+		return decideEnabled(cur, req.Enabled, req.Write, at)
 	})
 }
 
 // SetOwner gives a script an owner, another one or none.
 func (r *Registry) SetOwner(ctx context.Context, req SetOwnerRequest) (Result, error) {
-	return r.change(ctx, req.Write, script.ChangeOwn, req.NewOwner, func(cur script.Release, now time.Time) (decision, error) {
+	return r.change(ctx, req.Write, script.ChangeOwn, req.NewOwner, func(cur script.Release, at moment) (decision, error) {
 		if err := validateText("new_owner", req.NewOwner, MaxOwnerBytes); err != nil {
 			return decision{}, err
 		}
-		return decideOwner(cur, req.NewOwner, req.Write, now)
+		return decideOwner(cur, req.NewOwner, req.Write, at)
 	})
 }
 
@@ -206,8 +221,8 @@ func (r *Registry) Steer(ctx context.Context, req SteerRequest) (Result, error) 
 		Steering Steering
 		Version  uint64
 	}{req.Steering, req.Version}
-	return r.change(ctx, req.Write, change, payload, func(cur script.Release, now time.Time) (decision, error) {
-		return decideSteer(cur, req, now)
+	return r.change(ctx, req.Write, change, payload, func(cur script.Release, at moment) (decision, error) {
+		return decideSteer(cur, req, at)
 	})
 }
 
@@ -226,7 +241,7 @@ func (r *Registry) Advance(ctx context.Context, req AdvanceRequest) (Result, err
 	}
 	d, err := r.write(ctx, writeRequest{
 		Write: w, change: req.Move.Change(), payload: req.Move, bySystem: true,
-		decide: func(cur script.Release, now time.Time) (decision, error) { return decideMove(cur, req, w, now) },
+		decide: func(cur script.Release, at moment) (decision, error) { return decideMove(cur, req, w, at) },
 	})
 	if err != nil {
 		return Result{}, err
@@ -237,14 +252,14 @@ func (r *Registry) Advance(ctx context.Context, req AdvanceRequest) (Result, err
 // Delete removes a script and its versions, and returns the tombstone. The
 // script's numbers are never used again.
 func (r *Registry) Delete(ctx context.Context, req DeleteRequest) (Result, error) {
-	return r.change(ctx, req.Write, script.ChangeDelete, nil, func(cur script.Release, now time.Time) (decision, error) {
-		return decideDelete(cur, req.Write, now)
+	return r.change(ctx, req.Write, script.ChangeDelete, nil, func(cur script.Release, at moment) (decision, error) {
+		return decideDelete(cur, req.Write, at)
 	})
 }
 
 // change is every write but Publish; payload as in writeRequest.
 func (r *Registry) change(ctx context.Context, w Write, change script.Change, payload any,
-	decide func(cur script.Release, now time.Time) (decision, error),
+	decide func(cur script.Release, at moment) (decision, error),
 ) (Result, error) {
 	d, err := r.write(ctx, writeRequest{Write: w, change: change, payload: payload, decide: decide})
 	if err != nil {

@@ -46,6 +46,9 @@ type Candidate struct {
 	Before uint64
 	// Failed says why it was given up; "" while it is on its way. It selects no agents then.
 	Failed string
+	// Frozen says who had frozen the registry when it was published, since when and why, as
+	// Freeze.String has it; "" if it has begun. Until then nothing tests or runs it.
+	Frozen string
 }
 
 // MaxFailedBytes is the length of the longest Candidate.Failed.
@@ -59,6 +62,7 @@ const (
 	CandidateTesting    CandidateState = "Testing"    // its tests are run, it runs nowhere
 	CandidateRollingOut CandidateState = "RollingOut" // it goes through the steps, or is about to
 	CandidateFailed     CandidateState = "Failed"     // it was given up, and runs nowhere
+	CandidateFrozen     CandidateState = "Frozen"     // it waits for the end of a freeze, and runs nowhere
 )
 
 // CandidateState returns where the release's candidate is on its way; "" if it has none.
@@ -69,6 +73,8 @@ func (r *Release) CandidateState() CandidateState {
 		return ""
 	case c.Failed != "":
 		return CandidateFailed
+	case c.Frozen != "":
+		return CandidateFrozen
 	case c.Step == 0 && (len(c.Spec.Tests) > 0 || len(r.Settings.Rollout.Steps) == 0):
 		return CandidateTesting
 	}
@@ -80,6 +86,9 @@ func (r *Release) CandidateState() CandidateState {
 func (r *Release) Untried() bool {
 	return r.Candidate != nil && r.Candidate.Version.Number == r.Active.Number
 }
+
+// Frozen reports whether the release has a candidate that waits for the end of a freeze.
+func (r *Release) Frozen() bool { return r.Candidate != nil && r.Candidate.Frozen != "" }
 
 // NoCandidate is the error for who wants something of a candidate that the release does not
 // have.

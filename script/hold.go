@@ -27,13 +27,19 @@ type Hold struct {
 }
 
 // String says who holds the script, since when, and why.
-func (h *Hold) String() string {
-	text := "by " + h.Author
-	if !h.Since.IsZero() {
-		text += " since " + h.Since.UTC().Format("2006-01-02 15:04 MST")
+func (h *Hold) String() string { return who(h.Author, h.Since, h.Note) }
+
+// clockLayout is how times are told to people.
+const clockLayout = "2006-01-02 15:04 MST"
+
+// who says who did something, since when it is so, and why.
+func who(author string, since time.Time, note string) string {
+	text := "by " + author
+	if !since.IsZero() {
+		text += " since " + since.UTC().Format(clockLayout)
 	}
-	if h.Note != "" {
-		text += fmt.Sprintf(" (%q)", h.Note)
+	if note != "" {
+		text += fmt.Sprintf(" (%q)", note)
 	}
 	return text
 }
@@ -71,9 +77,12 @@ func (r *Release) Wanted() uint64 {
 	return newest.Number
 }
 
-// HeldBack says who keeps the version that publishers want from running, and how to lift the
-// hold; "" if nobody does.
+// HeldBack says who keeps the version that publishers want from running, by a hold or by a
+// freeze of the registry, and how to lift that; "" if nobody does.
 func (r *Release) HeldBack() string {
+	if r.Frozen() {
+		return "frozen " + r.Candidate.Frozen + ": " + Thaw
+	}
 	h := r.Hold
 	if h == nil || r.Wanted() == r.Active.Number {
 		return ""

@@ -149,6 +149,9 @@ const (
 	ChangeSetTenant Change = "settenant" // of a tenant's settings
 
 	ChangeAcceptLoss Change = "acceptloss" // of objects whose records are lost
+
+	ChangeFreeze Change = "freeze" // of the registry: what runs stays as it is
+	ChangeThaw   Change = "thaw"   // the freeze is over
 )
 
 // HistoryEntry is one line of a script's history.

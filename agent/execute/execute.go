@@ -280,6 +280,9 @@ func unloaded(err error, name script.Name, number uint64) error {
 
 func untried(r *cache.Release) error {
 	c := r.Candidate
+	if c.Frozen != "" {
+		return script.Errorf(script.Disabled, "script", "%s has no version that runs yet: its first, %d, waits, because the registry is frozen %s", r.Name, c.Version.Number, c.Frozen)
+	}
 	if c.Failed != "" {
 		return script.Errorf(script.Disabled, "script", "%s has no version that runs: its first, %d, has failed its tests: %s; publish one that passes, or see scriptctl rollout status %s",
 			r.Name, c.Version.Number, c.Failed, r.Name)

@@ -117,7 +117,7 @@ func (t *Tester) take(r *script.Release) {
 		return
 	}
 	t.end(r.Name)
-	if c == nil || c.Failed != "" || len(c.Spec.Tests) == 0 {
+	if c == nil || c.Failed != "" || c.Frozen != "" || len(c.Spec.Tests) == 0 {
 		return
 	}
 	a := &attempt{

@@ -161,6 +161,20 @@ func TestEachAttemptIsTestedOnce(t *testing.T) {
 	})
 }
 
+// TestACandidateThatIsFrozen: it is tested when the freeze is over, which makes it another attempt.
+func TestACandidateThatIsFrozen(t *testing.T) {
+	onNode(t, 1, well, func(n *node) {
+		frozen := release("a", 2, 5, "1")
+		frozen.Candidate.Frozen = "by ann"
+		n.Live([]*script.Release{frozen}, nil)
+		wait(1)
+		n.want(t)
+		n.Live([]*script.Release{release("a", 2, 6, "1")}, nil)
+		wait(1)
+		n.want(t, "a@2/6 passed")
+	})
+}
+
 func TestACandidateThatIsGivenUp(t *testing.T) {
 	onNode(t, 1, well, func(n *node) {
 		failed := release("a", 2, 5, "1")

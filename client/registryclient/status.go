@@ -20,6 +20,9 @@ type FleetStatus struct {
 	// Unreadable are objects whose records the registry cannot read, of the tenants, or of
 	// the script, that were selected; at most 100.
 	Unreadable []Unreadable
+	// Freeze is that of the registry; nil while it is not frozen. Who may not administer all
+	// tenants does not learn what is excepted.
+	Freeze *script.Freeze
 }
 
 // AgentStatus is one agent, as it last reported.
@@ -211,6 +214,10 @@ func toFleetStatus(m *registryv1.FleetStatus) (FleetStatus, error) {
 		Fleet: m.GetFleet(), Head: script.Revision(m.GetHeadRevision()),
 		Connected: int(m.GetConnected()), Unknown: int(m.GetUnknown()),
 		Unreadable: toUnreadable(m.GetUnreadable()),
+	}
+	var err error
+	if fleet.Freeze, err = toFrozen(m); err != nil {
+		return FleetStatus{}, err
 	}
 	for _, s := range m.GetScripts() {
 		release, err := toRelease(s.GetRelease())

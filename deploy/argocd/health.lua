@@ -18,8 +18,8 @@ end
 if conditions.Stalled ~= nil and conditions.Stalled.status == "True" then
   hs.status = "Degraded"
   hs.message = conditions.Stalled.message
-elseif ready ~= nil and ready.reason == "Held" then
-  hs.status = "Suspended" -- somebody holds the script at another version
+elseif ready ~= nil and (ready.reason == "Held" or ready.reason == "Frozen") then
+  hs.status = "Suspended" -- somebody holds the script at another version, or froze the registry
 elseif ready ~= nil and ready.status == "True" then
   hs.status = "Healthy"
 end

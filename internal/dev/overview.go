@@ -48,7 +48,7 @@ func (o *overview) take(c registryclient.StatusChange) {
 // known why not, or a candidate waits for time to pass.
 func settled(s *registryclient.ScriptStatus) bool {
 	switch s.Release.CandidateState() {
-	case script.CandidateFailed:
+	case script.CandidateFailed, script.CandidateFrozen:
 		return true
 	case script.CandidateRollingOut:
 		return s.Trials != nil && s.Trials.Waiting == 0
@@ -110,6 +110,8 @@ func whereItIs(s *registryclient.ScriptStatus) string {
 	switch r.CandidateState() {
 	case script.CandidateFailed:
 		return candidateFailure(s)
+	case script.CandidateFrozen:
+		return fmt.Sprintf("%s v%d is stored; %s", r.Name, r.Candidate.Version.Number, r.HeldBack())
 	case script.CandidateTesting:
 		passed := 0
 		if s.Trials != nil {

@@ -172,6 +172,7 @@ func (m *metrics) register(r prometheus.Registerer, d *Daemon) error {
 	gauge(candidates, by, prometheus.Labels{"state": "testing"}, func() float64 { return float64(fl.CandidateCounts().Testing) })
 	gauge(candidates, by, prometheus.Labels{"state": "rolling_out"}, func() float64 { return float64(fl.CandidateCounts().RollingOut) })
 	gauge(candidates, by, prometheus.Labels{"state": "failed"}, func() float64 { return float64(fl.CandidateCounts().Failed) })
+	gauge(candidates, by, prometheus.Labels{"state": "frozen"}, func() float64 { return float64(fl.CandidateCounts().Frozen) })
 	for _, c := range collectors {
 		if err := r.Register(c); err != nil {
 			return err

@@ -13,7 +13,7 @@ import (
 type candidateView struct {
 	Version uint64                `json:"version"`
 	Digest  script.Digest         `json:"digest"`
-	State   script.CandidateState `json:"state"`   // Testing, RollingOut or Failed
+	State   script.CandidateState `json:"state"`   // Testing, RollingOut, Failed or Frozen
 	Attempt int                   `json:"attempt"` // from 1
 	Step    int                   `json:"step"`    // from 1; 0 before the first
 	Steps   int                   `json:"steps"`   // that there are
@@ -28,6 +28,9 @@ type candidateView struct {
 	Lost    []string   `json:"lost,omitempty"`
 	// CallsBefore is the number of its calls when the step began.
 	CallsBefore uint64 `json:"callsBefore,omitempty"`
+	// Frozen is who had frozen the registry when it was published, since when and why, until it
+	// begins.
+	Frozen string `json:"frozen,omitempty"`
 }
 
 type trialsView struct {
@@ -87,7 +90,7 @@ func viewOfCandidate(r *script.Release) *candidateView {
 		Selector: selector,
 		Version:  c.Version.Number, Digest: c.Version.Digest, State: r.CandidateState(), Attempt: attempt(c),
 		Step: c.Step, Steps: len(r.Settings.Rollout.Steps), Percent: c.Percent, Since: timeView(c.Since), Reason: c.Failed,
-		Running: timeView(c.Running), Lost: c.Lost, CallsBefore: c.Before,
+		Running: timeView(c.Running), Lost: c.Lost, CallsBefore: c.Before, Frozen: c.Frozen,
 	}
 }
 

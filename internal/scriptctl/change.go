@@ -33,7 +33,8 @@ type changeFlags struct {
 	note string
 	wait waitFlags
 
-	holds bool // the change holds the script
+	holds  bool // the change holds the script
+	starts bool // the change has another version run, which waits while the registry is frozen
 }
 
 func (f *changeFlags) add(cmd *cobra.Command) {
@@ -84,6 +85,9 @@ func (a *app) apply(ctx context.Context, name script.Name, f *changeFlags, do ch
 	})
 	if err != nil {
 		return err
+	}
+	if f.starts && release.Frozen() {
+		return &exitError{code: exitHeld}
 	}
 	return a.awaitIf(ctx, &f.wait, goals{name: goalOf(&release)})
 }
@@ -173,7 +177,7 @@ returns to what its manifest declares: the version that spec.version names, or e
 latest one. A version with tests or rollout steps becomes a candidate first.`
 
 func (a *app) releaseCommand() *cobra.Command {
-	return a.oneScript(changeFlags{}, "release TENANT/NAME", "Lift a hold: run what the manifest declares", releaseLong,
+	return a.oneScript(changeFlags{starts: true}, "release TENANT/NAME", "Lift a hold: run what the manifest declares", releaseLong,
 		"  scriptctl release acme/route --wait",
 		func(ctx context.Context, c *registryclient.Client, n script.Name, w registryclient.Write) (script.Release, bool, error) {
 			return c.LiftHold(ctx, n, w)

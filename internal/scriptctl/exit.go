@@ -92,6 +92,9 @@ func exitCode(err error) int {
 	if e, ok := errors.AsType[*exitError](err); ok {
 		return e.code
 	}
+	if script.IsFrozen(err) {
+		return exitHeld
+	}
 	switch script.KindOf(err) {
 	case script.NotFound:
 		return exitNotFound

@@ -30,6 +30,8 @@ follows the latest.
 If somebody holds the script ("scriptctl rollback", "pin" or "hold"), publish stores
 the version, says who holds the script and why, and exits with 9: what runs does not
 change. --lift-hold lifts the hold in the same transaction, and takes the role release.
+While the registry is frozen ("scriptctl freeze"), publish does the same, and the version
+begins when the freeze is over.
 
 A new version of a script with tests or rollout steps becomes a candidate first.
 "scriptctl rollout" shows how far it is. --wait waits until the version is live
@@ -70,8 +72,8 @@ type publishView struct {
 	Error    string          `json:"error,omitempty"`
 	// Candidate is the version that has to be tested, or rolled out, before it is active.
 	Candidate *candidateView `json:"candidate,omitempty"`
-	// Hold is what keeps the script at its active version; heldBack says so if that is not the
-	// one that the manifest wants.
+	// Hold is what keeps the script at its active version; heldBack says so, or who froze the
+	// registry, if that is not the one that the manifest wants.
 	Hold     *holdView `json:"hold,omitempty"`
 	HeldBack string    `json:"heldBack,omitempty"`
 	// Warnings are of a plan that cannot go on as the fleet is.

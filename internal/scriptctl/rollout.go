@@ -59,6 +59,7 @@ func (a *app) steerCommand(s registryclient.Steering, use, short, long string) *
 			if err != nil {
 				return err
 			}
+			f.starts = s == registryclient.Retry
 			f.wait.anyCandidate = s == registryclient.Abort || s == registryclient.Approve
 			return a.apply(cmd.Context(), name, &f, func(ctx context.Context, c *registryclient.Client, n script.Name, w registryclient.Write) (script.Release, bool, error) {
 				if version == 0 {
@@ -267,8 +268,12 @@ func callsText(t *registryclient.Trials) string {
 // candidateText is candidateState, and why the candidate was given up.
 func candidateText(r *script.Release) string {
 	text := candidateState(r)
-	if r.Candidate != nil && r.Candidate.Failed != "" {
-		text += ": " + plain(r.Candidate.Failed)
+	switch c := r.Candidate; {
+	case c == nil:
+	case c.Failed != "":
+		text += ": " + plain(c.Failed)
+	case c.Frozen != "":
+		text += " " + plain(c.Frozen)
 	}
 	return text
 }
@@ -284,6 +289,8 @@ func candidateState(r *script.Release) string {
 	switch r.CandidateState() {
 	case script.CandidateFailed:
 		return text + "failed"
+	case script.CandidateFrozen:
+		return text + "frozen"
 	case script.CandidateTesting:
 		return text + "testing"
 	}
@@ -304,7 +311,7 @@ func candidacyLine(s *registryclient.ScriptStatus) string {
 // trialsText says what the agents say of a candidate that is on its way; "" of another.
 func trialsText(s *registryclient.ScriptStatus) string {
 	t, state := s.Trials, s.Release.CandidateState()
-	if t == nil || state == script.CandidateFailed {
+	if t == nil || state == script.CandidateFailed || state == script.CandidateFrozen {
 		return ""
 	}
 	if state == script.CandidateRollingOut {

@@ -58,7 +58,7 @@ Exit codes:
   6  the call failed: SCRIPT, TIMEOUT, LIMIT, DISABLED or OVERLOADED
   7  --wait: not every agent runs it, or the candidate was given up
   8  the registry cannot read a record: see "scriptctl doctor"
-  9  published, but somebody holds the script: what runs did not change`
+  9  what runs did not change: somebody holds the script, or froze the registry`
 
 // app is one run of scriptctl.
 type app struct {
@@ -121,7 +121,7 @@ func (a *app) root() *cobra.Command {
 	add(groupChange, a.publishCommand(), a.signCommand(), a.pinCommand(), a.rollbackCommand(), a.holdCommand(), a.releaseCommand(), a.rolloutCommand(),
 		a.enableCommand(true), a.enableCommand(false), a.ownerCommand(), a.deleteCommand(), a.kvCommand())
 	add(groupRead, a.listCommand(), a.getCommand(), a.historyCommand(), a.diffCommand(), a.statusCommand(), a.agentsCommand(), a.callCommand(), a.logsCommand())
-	add(groupRun, a.tenantCommand(), a.auditCommand(), a.exportCommand(), a.importCommand(), a.doctorCommand(), a.keysCommand(), a.tokenCommand())
+	add(groupRun, a.freezeCommand(), a.thawCommand(), a.tenantCommand(), a.auditCommand(), a.exportCommand(), a.importCommand(), a.doctorCommand(), a.keysCommand(), a.tokenCommand())
 	add("", a.versionCommand())
 	return root
 }

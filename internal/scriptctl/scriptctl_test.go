@@ -77,14 +77,21 @@ func startStack(t *testing.T, agents int) (stack *local.Stack, dir string) {
 
 // TestScripts runs the scripts in testdata against one fleet. Each uses tenants
 // of its own.
-func TestScripts(t *testing.T) {
+func TestScripts(t *testing.T) { runScripts(t, "testdata") }
+
+// TestScriptsAlone runs those that change something for all tenants, one by one, against another
+// fleet.
+func TestScriptsAlone(t *testing.T) { runScripts(t, "testdata/alone") }
+
+func runScripts(t *testing.T, scripts string) {
+	t.Helper()
 	dir := startFleet(t, 2)
 	examples, err := filepath.Abs("../../examples")
 	if err != nil {
 		t.Fatal(err)
 	}
 	testscript.Run(t, testscript.Params{
-		Dir:                 "testdata",
+		Dir:                 scripts,
 		RequireExplicitExec: true,
 		UpdateScripts:       *update,
 		Setup: func(env *testscript.Env) error {

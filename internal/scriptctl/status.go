@@ -80,6 +80,9 @@ func (a *app) status(ctx context.Context, selected script.Name) error {
 		return script.Errorf(script.NotFound, "", "there is no script %s", selected)
 	}
 	return a.print(viewOfFleet(&fleet), func(w io.Writer) {
+		if fleet.Freeze != nil {
+			fmt.Fprintln(w, frozenText(fleet.Freeze))
+		}
 		if len(fleet.Scripts) == 0 {
 			a.printNoScripts(selected.Tenant)
 		} else {
@@ -153,7 +156,11 @@ func (a *app) statusShow() func(*registryclient.FleetStatus) error {
 			rows := statusRows(fleet, true)
 			width, _ := a.Size()
 			fit(rows, statusColumn, width)
-			c.draw(append(scripts.lines(rows), failureLines(fleet)...))
+			var top []string
+			if fleet.Freeze != nil {
+				top = append(top, frozenText(fleet.Freeze))
+			}
+			c.draw(slices.Concat(top, scripts.lines(rows), failureLines(fleet)))
 			return nil
 		}
 	}
@@ -168,6 +175,9 @@ func (a *app) printChanges(fleet *registryclient.FleetStatus, last map[string]st
 	add := func(key, line string) {
 		now[key] = line
 		order = append(order, key)
+	}
+	if fleet.Freeze != nil {
+		add("the freeze", frozenText(fleet.Freeze))
 	}
 	for i := range fleet.Scripts {
 		s := &fleet.Scripts[i]

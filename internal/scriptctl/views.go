@@ -114,6 +114,7 @@ type fleetView struct {
 	Scripts   []statusView    `json:"scripts"`
 	// Objects, also values and tenants' settings, whose records the registry cannot read.
 	Unreadable []*unreadableView `json:"unreadable,omitempty"`
+	Freeze     *freezeView       `json:"freeze,omitempty"` // absent while the registry is not frozen
 }
 
 type statusView struct {
@@ -206,7 +207,7 @@ func viewOfVersion(v *script.Version) versionView {
 }
 
 func viewOfFleet(f *registryclient.FleetStatus) fleetView {
-	v := fleetView{Fleet: f.Fleet, Revision: f.Head, Connected: f.Connected, Unknown: f.Unknown, Scripts: []statusView{}}
+	v := fleetView{Fleet: f.Fleet, Revision: f.Head, Connected: f.Connected, Unknown: f.Unknown, Scripts: []statusView{}, Freeze: viewOfFreeze(f.Freeze)}
 	for i := range f.Scripts {
 		v.Scripts = append(v.Scripts, viewOfStatus(&f.Scripts[i]))
 	}

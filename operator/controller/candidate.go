@@ -38,6 +38,16 @@ func (f *facts) trials() *registryclient.Trials {
 	return f.agent.Trials
 }
 
+// frozen reports whether the candidate has begun, and waits for the end of a freeze.
+func (f *facts) frozen() bool {
+	c := f.candidate()
+	if c == nil || c.Failed != "" {
+		return false
+	}
+	t := f.trials()
+	return t != nil && strings.HasPrefix(t.Why, script.WaitsForThaw)
+}
+
 // candidateFailed says why the candidate was given up, and what to do. It is the
 // registry's word, whatever is known of the fleet.
 func (f *facts) candidateFailed() truth {

@@ -75,6 +75,7 @@ func TestCandidate(t *testing.T) {
 	const long = "node-1: tests[beta]: want 1, got 2"
 	testing4 := &v1alpha1.CandidateStatus{Version: 4, State: v1alpha1.CandidateTesting, Steps: 2}
 	failed := trying(func(c *script.Candidate) { c.Failed = long })
+	frozen := func(c *script.Candidate) { c.Frozen = `by ann ("incident 12")` }
 	tests := []struct {
 		name    string
 		release *script.Release
@@ -119,6 +120,19 @@ func TestCandidate(t *testing.T) {
 			}),
 			phase: v1alpha1.PhasePending, reason: "Testing", active: 3, summary: "2/3", says: "1 of 2 agents have passed",
 			want: v1alpha1.CandidateStatus{Version: 4, State: v1alpha1.CandidateTesting, Steps: 2, Passed: 1},
+		},
+		{
+			name: "it waits for the thaw", release: trying(frozen), lost: true,
+			phase: v1alpha1.PhaseHeld, reason: "Frozen", active: 3,
+			says: "version 4 is stored, and does not run: frozen by ann (\"incident 12\"): scriptctl thaw; version 3 goes on",
+			want: v1alpha1.CandidateStatus{Version: 4, State: v1alpha1.CandidateFrozen, Steps: 2},
+		},
+		{
+			name: "its step goes on until the thaw", release: trying(inStep(1)),
+			agent: tried(trying(inStep(1)), func(s *registryclient.ScriptStatus) { s.Trials.Why = script.WaitsForThaw + "by ann" }),
+			phase: v1alpha1.PhaseHeld, reason: "Frozen", active: 3, summary: "2/3",
+			says: "version 4 goes no further: the registry is frozen by ann; version 3 goes on",
+			want: v1alpha1.CandidateStatus{Version: 4, State: v1alpha1.CandidateRollingOut, Step: 1, Steps: 2, Percent: 10, Passed: 1},
 		},
 		{
 			name: "an agent has not said yet that it passed", release: trying(nil),

@@ -42,12 +42,18 @@ func contended(times int) *fault {
 
 // faultOf returns the fault that err is.
 func faultOf(err error) *fault {
+	if script.IsFrozen(err) {
+		return &fault{err: err, word: reasonFrozen}
+	}
 	switch script.KindOf(err) {
 	case script.Invalid, script.Script, script.Denied, script.Limit, script.NotFound, script.Disabled:
 		return &fault{err: err, permanent: true}
 	}
 	return &fault{err: err}
 }
+
+// frozen reports whether the registry is frozen. It goes by itself, but not soon.
+func (f *fault) frozen() bool { return f.word == reasonFrozen }
 
 // uncertain reports whether what was asked for may have been done.
 func (f *fault) uncertain() bool {
@@ -127,7 +133,7 @@ func (r *retry) failed(f *fault, generation int64, session int, now time.Time) t
 	after = after*4/5 + rand.N(after*2/5)
 	*r = retry{generation: generation, session: session, fault: f, attempts: attempts}
 	r.earliest = now.Add(after)
-	if f.permanent {
+	if f.permanent || f.frozen() { // the end of a freeze wakes all
 		after = stalledRetry*4/5 + rand.N(stalledRetry*2/5)
 		r.earliest = now.Add(minStalled)
 	}

@@ -77,7 +77,7 @@ func (x *reconciliation) remove(ctx context.Context) (time.Duration, error) {
 			return 0, x.letGoDeleted(ctx)
 		}
 		wait = x.failed(f)
-		if m.stuck.IsZero() {
+		if m.stuck.IsZero() && !f.frozen() { // that the registry is frozen is no reason to give up
 			m.stuck = x.now
 		}
 	}

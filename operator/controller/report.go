@@ -144,6 +144,8 @@ func (x *reconciliation) tellHold(before, next *v1alpha1.LuaScriptStatus) {
 	switch {
 	case is != nil && (was == nil || was.Message != is.Message):
 		x.note(eventHeld, "Hold", "%s", is.Message)
+	case is == nil && was != nil && was.Reason == reasonFrozen:
+		x.note(eventReleased, "Release", "the registry is not frozen any more")
 	case is == nil && was != nil:
 		x.note(eventReleased, "Release", "the script is not held any more")
 	}
@@ -260,6 +262,8 @@ func sayWay(r *script.Release) string {
 	switch c := r.Candidate; {
 	case c.Failed != "":
 		return "was given up: " + trimmed(c.Failed) + meanwhile
+	case c.Frozen != "":
+		return "waits, because the registry is frozen " + c.Frozen + meanwhile
 	case r.Untried():
 		return "runs when it has passed its tests"
 	}

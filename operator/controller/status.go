@@ -28,6 +28,7 @@ const (
 	reasonFleetUnknown   = "FleetUnknown"
 	reasonDeleting       = "Deleting"
 	reasonHeld           = "Held"
+	reasonFrozen         = "Frozen"
 )
 
 // facts are all that a LuaScript's status is made of.
@@ -109,7 +110,7 @@ func phaseOf(ready truth, stalled bool) v1alpha1.Phase {
 		return v1alpha1.PhaseError
 	case ready.status == metav1.ConditionTrue:
 		return v1alpha1.PhaseActive
-	case ready.reason == reasonHeld:
+	case ready.reason == reasonHeld, ready.reason == reasonFrozen:
 		return v1alpha1.PhaseHeld
 	}
 	return v1alpha1.PhasePending
@@ -148,9 +149,15 @@ func wantedVersion(r *script.Release) uint64 {
 	return r.Active.Number
 }
 
-// heldTruth says who holds the script, and why; the zero truth if nobody does.
+// heldTruth says who holds the script, or who froze the registry, and why; the zero truth if
+// nobody does.
 func (f *facts) heldTruth() truth {
-	if f.release == nil || f.release.Hold == nil {
+	switch {
+	case f.release != nil && f.release.Frozen():
+		return truth{metav1.ConditionTrue, reasonFrozen, fmt.Sprintf("version %d is stored, and does not run: %s", f.release.Candidate.Version.Number, f.release.HeldBack())}
+	case f.frozen():
+		return truth{metav1.ConditionTrue, reasonFrozen, fmt.Sprintf("version %d goes no further: %s", f.release.Candidate.Version.Number, f.trials().Why)}
+	case f.release == nil || f.release.Hold == nil:
 		return truth{}
 	}
 	if text := f.release.HeldBack(); text != "" {
@@ -180,6 +187,9 @@ func (f *facts) convergedTruth(published truth, now time.Time) truth {
 	candidate := f.candidate()
 	if candidate != nil && candidate.Failed != "" {
 		return f.candidateFailed()
+	}
+	if held := f.heldTruth(); held.reason == reasonFrozen {
+		return no(reasonFrozen, "%s; %s", held.message, f.meanwhile())
 	}
 	if !f.state.Live {
 		why := "the registry has not been heard of yet"

@@ -85,6 +85,7 @@ type Watch struct {
 	listeners []func(Changed)
 	lapse     *time.Timer // ends Live; nil while connected
 	settled   *time.Timer // ends Settling
+	frozen    bool        // the registry
 }
 
 // New returns a watch that Start sets off.
@@ -199,6 +200,9 @@ func (w *Watch) heard(change registryclient.StatusChange, first bool) {
 	w.mu.Lock()
 	first = first || change.Head < w.state.Head // its store was restored from a backup
 	changed := Changed{All: first}
+	if frozen := change.Freeze != nil; frozen != w.frozen { // what the registry refused, it may do now
+		w.frozen, changed.All = frozen, true
+	}
 	names := w.take(change)
 	if first {
 		w.connected()
@@ -339,7 +343,7 @@ func sameTrials(a, b *registryclient.Trials) bool {
 		return a == b
 	}
 	return a.Passed == b.Passed && a.Failed == b.Failed && a.Running == b.Running && a.Calls == b.Calls && a.FailedCalls == b.FailedCalls &&
-		a.Waiting == b.Waiting && a.WaitingWhy == b.WaitingWhy && slices.Equal(a.WaitingFor, b.WaitingFor)
+		a.Waiting == b.Waiting && a.Why == b.Why && a.WaitingWhy == b.WaitingWhy && slices.Equal(a.WaitingFor, b.WaitingFor)
 }
 
 // pause waits for d, and reports whether ctx is not done.

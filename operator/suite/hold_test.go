@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -53,6 +54,40 @@ func TestTheOperatorRespectsAHold(t *testing.T) {
 	if _, ok := w.events(ls)["Restored"]; ok {
 		t.Error("the operator put something right that a person has chosen")
 	}
+}
+
+// TestTheOperatorRespectsAFreeze: while the registry is frozen, what is applied is stored and what
+// is deleted stays. The LuaScript says who froze it and why, and goes on soon after the thaw.
+func TestTheOperatorRespectsAFreeze(t *testing.T) {
+	w := start(t, 1)
+	ls, going := w.converged(w.create("route", 1)), w.converged(w.create("going", 1))
+	if _, err := w.registry.Freeze(t.Context(), 0, nil, "ann", "incident 12"); err != nil {
+		t.Fatal(err)
+	}
+	ls = w.held(w.change(ls, func(s *spec) { s.Source = source(2) }), `version 2 is stored, and does not run: frozen by ann since `)
+	w.answers("route", 1)
+	if c := meta.FindStatusCondition(ls.Status.Conditions, v1alpha1.ConditionReady); ls.Status.Phase != v1alpha1.PhaseHeld || c.Reason != "Frozen" || !strings.Contains(c.Message, `("incident 12"): scriptctl thaw`) ||
+		is(ls, v1alpha1.ConditionStalled, metav1.ConditionTrue) || ls.Status.Candidate.State != v1alpha1.CandidateFrozen {
+		t.Errorf("frozen: %+v", ls.Status)
+	}
+	if err := env.Client.Delete(t.Context(), going); err != nil {
+		t.Fatal(err)
+	}
+	w.await(going, "refused", func(ls *v1alpha1.LuaScript) bool {
+		return strings.Contains(message(ls, v1alpha1.ConditionReady), "the registry is frozen by ann since ") && ls.Status.Phase == v1alpha1.PhaseHeld
+	})
+	w.answers("going", 1)
+	if _, err := w.registry.Thaw(t.Context(), "ann", ""); err != nil {
+		t.Fatal(err)
+	}
+	ls = w.await(ls, "converged", func(ls *v1alpha1.LuaScript) bool {
+		return ls.Status.ActiveVersion == 2 && is(ls, v1alpha1.ConditionConverged, metav1.ConditionTrue)
+	})
+	w.answers("route", 2)
+	if text := message(ls, v1alpha1.ConditionHeld); text != "" || ls.Status.Phase != v1alpha1.PhaseActive {
+		t.Errorf("thawed, and %s: %s", ls.Status.Phase, text)
+	}
+	w.gone(going)
 }
 
 // TestTheAnnotationHolds: the annotation holds the script at what runs, and it alone lifts that.

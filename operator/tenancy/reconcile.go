@@ -30,6 +30,7 @@ const (
 	reasonInvalid     = "Invalid"
 	reasonRefused     = "Refused"
 	reasonUnavailable = "RegistryUnavailable"
+	reasonFrozen      = "Frozen"
 	reasonInUse       = "InUse"
 	reasonDeleting    = "Deleting"
 )
@@ -84,6 +85,9 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := r.report(ctx, m, t); err != nil {
 		return again(err)
 	}
+	if script.IsFrozen(failed) {
+		return ctrl.Result{RequeueAfter: thawed*4/5 + rand.N(thawed*2/5)}, nil
+	}
 	if isTemporary(failed) {
 		return ctrl.Result{}, failed // the queue asks again, ever more slowly
 	}
@@ -112,6 +116,9 @@ func (r *reconciler) send(ctx context.Context, t *v1alpha1.ScriptTenant, setting
 	return set, err
 }
 
+// thawed is how often it is looked whether a freeze of the registry is over.
+const thawed = time.Minute
+
 // isTemporary reports whether an error of the registry may go by itself soon.
 func isTemporary(err error) bool {
 	switch script.KindOf(err) {
@@ -131,9 +138,13 @@ func (r *reconciler) apply(ctx context.Context, m *memory, t *v1alpha1.ScriptTen
 	}
 	has, err := r.configure(ctx, m, t, settings)
 	switch {
-	case isTemporary(err):
-		r.set(t, v1alpha1.ConditionReady, metav1.ConditionFalse, reasonUnavailable, err.Error())
-		r.set(t, v1alpha1.ConditionReconciling, metav1.ConditionTrue, reasonUnavailable, err.Error())
+	case isTemporary(err), script.IsFrozen(err):
+		reason := reasonUnavailable
+		if script.IsFrozen(err) {
+			reason = reasonFrozen
+		}
+		r.set(t, v1alpha1.ConditionReady, metav1.ConditionFalse, reason, err.Error())
+		r.set(t, v1alpha1.ConditionReconciling, metav1.ConditionTrue, reason, err.Error())
 		meta.RemoveStatusCondition(&t.Status.Conditions, v1alpha1.ConditionStalled)
 		return err
 	case err != nil:

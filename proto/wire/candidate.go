@@ -35,6 +35,9 @@ func fromCandidate(r *script.Release) *scriptv1.Candidate {
 	for _, s := range c.Selections {
 		m.Selections = append(m.Selections, &scriptv1.Selection{Selector: s.Selector.Labels(), Share: s.Threshold})
 	}
+	if c.Frozen != "" { // who does not know a freeze takes it for failed, and lets it be
+		m.Frozen, m.Failed = c.Frozen, "frozen "+c.Frozen
+	}
 	if !c.Spec.Equal(r.Settings.Spec) {
 		m.Settings = FromSettings(script.Settings{Spec: c.Spec})
 	}
@@ -62,6 +65,10 @@ func toCandidate(m *scriptv1.Candidate, r *script.Release) (*script.Candidate, e
 	if err != nil {
 		return nil, err
 	}
+	failed := m.GetFailed()
+	if m.GetFrozen() != "" {
+		failed = ""
+	}
 	return &script.Candidate{
 		Version:    v,
 		Spec:       spec,
@@ -72,7 +79,8 @@ func toCandidate(m *scriptv1.Candidate, r *script.Release) (*script.Candidate, e
 		Percent:    int(m.GetPercent()),
 		Selections: selections,
 		Since:      toTime(m.GetSince()),
-		Failed:     m.GetFailed(),
+		Failed:     failed,
+		Frozen:     m.GetFrozen(),
 
 		Running:     toTime(m.GetRunning()),
 		Lost:        m.GetLost(),

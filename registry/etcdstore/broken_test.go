@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/registry"
@@ -124,5 +125,72 @@ func TestALostRelease(t *testing.T) {
 	}
 	if want := []string{"releases/acme/route: the record is missing, and 1 of its versions are there"}; !slices.Equal(found, want) {
 		t.Errorf("doctor finds %q, want %q", found, want)
+	}
+}
+
+// TestABrokenFreeze: a record that cannot be read freezes everything, for those who read it and for
+// those who watch; a write that took it for none is refused; and it can be replaced.
+func TestABrokenFreeze(t *testing.T) {
+	for _, record := range []string{"garbage", "", "\x0a\x03ann"} {
+		prefix := "/" + rand.Text()
+		s := open(t, prefix)
+		before, err := s.Head(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		put, err := client(t).Put(t.Context(), prefix+"/meta/freeze", record)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f, err := s.Freeze(t.Context())
+		if err != nil || f.Unreadable == "" || f.Revision != script.Revision(put.Header.Revision) || !f.On(time.Now()) {
+			t.Errorf("%q: %+v, %v", record, f, err)
+		}
+		snapshot, err := s.Snapshot(t.Context())
+		if err != nil || snapshot.Freeze.Unreadable != f.Unreadable {
+			t.Errorf("%q: a snapshot has %+v, %v", record, snapshot.Freeze, err)
+		}
+		for tx, err := range s.Watch(t.Context(), before) {
+			if err != nil || tx.Freeze == nil || tx.Freeze.Unreadable != f.Unreadable || !tx.Foreign {
+				t.Errorf("%q: the watch yields %+v, %v", record, tx, err)
+			}
+			break
+		}
+		if _, err := s.Commit(t.Context(), requested("blind")); script.KindOf(err) != script.Conflict {
+			t.Errorf("%q: a write that knows of no freeze: %v", record, err)
+		}
+		rules := registry.New(registry.Config{Store: s, Engines: map[string]engine.Checker{}})
+		if changed, err := rules.Thaw(t.Context(), access.Everybody("unix"), "ann", ""); err != nil || !changed {
+			t.Errorf("%q: thawed %v, %v", record, changed, err)
+		}
+	}
+}
+
+// TestAFreezeThatWasCompacted: whoever has not seen it starts from a snapshot, though no registry
+// wrote anything else.
+func TestAFreezeThatWasCompacted(t *testing.T) {
+	prefix := "/" + rand.Text()
+	s, c := open(t, prefix), client(t)
+	change := requested("first")
+	before, err := s.Commit(t.Context(), change)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rules := registry.New(registry.Config{Store: s, Engines: map[string]engine.Checker{}})
+	if _, err := rules.Freeze(t.Context(), registry.FreezeRequest{By: access.Everybody("unix"), Author: "ann"}); err != nil {
+		t.Fatal(err)
+	}
+	put, err := c.Put(t.Context(), prefix+"-of-others", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Compact(t.Context(), put.Header.Revision); err != nil {
+		t.Fatal(err)
+	}
+	for tx, err := range s.Watch(t.Context(), before) {
+		if !errors.Is(err, registry.ErrForgotten) {
+			t.Errorf("the watch yields %+v: %v", tx, err)
+		}
+		break
 	}
 }

@@ -40,6 +40,7 @@ func (s *Store) Snapshot(ctx context.Context) (registry.Snapshot, error) {
 	for _, kv := range resp.Responses[3].GetResponseRange().GetKvs() {
 		s.addRemovals(&snapshot.Removals, kv)
 	}
+	snapshot.Freeze = freezeIn(resp.Responses[4])
 	for kv, err := range s.pages(ctx, "read the tenants' removals", s.keys.removals(), at, clientv3.WithKeysOnly()) {
 		if err != nil {
 			return registry.Snapshot{}, err
@@ -105,10 +106,11 @@ func (s *Store) past(ctx context.Context, kv *mvccpb.KeyValue) *script.Object {
 	return nil
 }
 
-// beginSnapshot reads the head, the floor, the fleet's identity and the accepted loss.
+// beginSnapshot reads the head, the floor, the fleet's identity, the accepted loss and the freeze.
 func (s *Store) beginSnapshot(ctx context.Context) (*clientv3.TxnResponse, error) {
 	return s.read(ctx, "begin a snapshot", []clientv3.Op{
 		clientv3.OpGet(s.keys.head(), clientv3.WithKeysOnly()), clientv3.OpGet(s.keys.floor()), clientv3.OpGet(s.keys.fleet()), clientv3.OpGet(s.keys.loss()),
+		clientv3.OpGet(s.keys.freeze()),
 	})
 }
 
@@ -190,14 +192,19 @@ func (s *Store) watch(ctx context.Context, from int64, yield func(registry.Trans
 	return 0, script.Errorf(script.Unavailable, "", "the watch on etcd at %s was closed", s.endpoints)
 }
 
-// quiet returns an error if a registry may have written an object after the transaction, and
-// before etcd's revision.
+// quiet returns an error if a registry may have written an object or the freeze after the
+// transaction, and before etcd's revision.
 func (s *Store) quiet(ctx context.Context, after script.Revision, before int64) error {
-	resp, err := s.get(ctx, "read the head", s.keys.head(), clientv3.WithRev(before))
-	if err == nil && len(resp.Kvs) > 0 && resp.Kvs[0].ModRevision > int64(after) {
-		return s.failure(ctx, "watch the objects", rpctypes.ErrCompacted)
+	for _, key := range []string{s.keys.head(), s.keys.freeze()} {
+		resp, err := s.get(ctx, "read the head", key, clientv3.WithRev(before))
+		if err != nil {
+			return err
+		}
+		if len(resp.Kvs) > 0 && resp.Kvs[0].ModRevision > int64(after) {
+			return s.failure(ctx, "watch the objects", rpctypes.ErrCompacted)
+		}
 	}
-	return err
+	return nil
 }
 
 // transactions groups the events of objects by revision: etcd never splits a revision
@@ -231,6 +238,9 @@ func (s *Store) add(t *registry.Transaction, kv *mvccpb.KeyValue) bool {
 	case key == s.keys.announced():
 		t.Sources = append(t.Sources, registry.Source{Digest: script.DigestOf(kv.Value), Content: kv.Value})
 		return false
+	case key == s.keys.freeze(): // which comes alone
+		t.Freeze = new(decodeFreeze(kv))
+		return true
 	case s.addRemovals(&t.Removals, kv):
 		return key == s.keys.loss() // which comes alone
 	case !s.keys.isObject(key):

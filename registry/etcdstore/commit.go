@@ -108,7 +108,7 @@ func conflict(name script.Name, guard script.Revision, resp *clientv3.TxnRespons
 		return script.Errorf(script.Conflict, "", "%s is at revision %d, not %d: somebody else changed it first", name, found, guard)
 	}
 	return script.Errorf(script.Conflict, "", "in the meantime the change of %s was made already, "+
-		"or the script was made and deleted, or its tenant's settings were changed", name)
+		"or the script was made and deleted, or its tenant's settings or the freeze were changed", name)
 }
 
 // modRevision returns that of the one key that the n-th answer is about; 0 if there
@@ -128,6 +128,7 @@ func (s *Store) writes(c registry.Commit, lease clientv3.LeaseID) (*change, erro
 	if err != nil {
 		return nil, err
 	}
+	ch.guards = append(ch.guards, s.freezeIs(c.FreezeGuard))
 	if c.TenantGuard != nil {
 		ch.guards = append(ch.guards, clientv3.Compare(clientv3.ModRevision(s.keys.settings(name.Tenant)), "=", int64(*c.TenantGuard)))
 	}

@@ -201,7 +201,7 @@ func writes(s *etcdstore.Store) map[string]func(context.Context) error {
 		"ReplaceSource": func(ctx context.Context) error {
 			return s.ReplaceSource(ctx, registry.Source{Digest: digest, Content: content})
 		},
-		"AcceptLoss": func(ctx context.Context) error { _, err := s.AcceptLoss(ctx, 1, script.AuditEntry{}); return err },
+		"AcceptLoss": func(ctx context.Context) error { _, err := s.AcceptLoss(ctx, 1, 0, script.AuditEntry{}); return err },
 		"Purge": func(ctx context.Context) error {
 			return s.Purge(ctx, script.Object{Release: &script.Release{Name: name, Deleted: true}})
 		},

@@ -38,6 +38,7 @@ import (
 //	sources/last                 the last small source, or content of a value, that a
 //	                             commit brought: who watches gets it with the commit
 //	meta/fleet                   the registry's identity
+//	meta/freeze                  scriptorium.script.v1.Freeze
 //	meta/head                    empty; written by each transaction, so that its
 //	                             mod revision is that of the last one
 //	meta/heads/<tenant>          the same of each tenant; never removed
@@ -97,11 +98,11 @@ func (k keys) isObject(key string) bool {
 	return utf8.ValidString(key) && (strings.HasPrefix(key, k.releases()) || strings.HasPrefix(key, k.values()) || strings.HasPrefix(key, k.allSettings()))
 }
 
-// watched returns a range of keys that has the head, which tells what registries wrote,
-// and those of all objects: releases/, tenants/ and values/. What lies between them is
+// watched returns a range of keys that has the freeze, the head, which tells what registries
+// wrote, and those of all objects: releases/, tenants/ and values/. What lies between them is
 // small, or for those who watch: meta/, requests/, sources/, touched/ and usage/.
 func (k keys) watched() (from, end string) {
-	return k.head(), clientv3.GetPrefixRangeEnd(k.values())
+	return k.freeze(), clientv3.GetPrefixRangeEnd(k.values())
 }
 
 func (k keys) announced() string { return k.prefix + "sources/last" }
@@ -141,6 +142,8 @@ func (k keys) request(name script.Name, id string) string {
 func (k keys) fleet() string { return k.prefix + "meta/fleet" }
 
 func (k keys) sessions() string { return k.prefix + "meta/sessions" }
+
+func (k keys) freeze() string { return k.prefix + "meta/freeze" }
 
 func (k keys) head() string { return k.prefix + "meta/head" }
 

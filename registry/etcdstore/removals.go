@@ -22,18 +22,21 @@ func (s *Store) countRemoval(o script.Object) []clientv3.Op {
 }
 
 // AcceptLoss implements registry.Checkup.
-func (s *Store) AcceptLoss(ctx context.Context, objects int64, audit script.AuditEntry) (script.Revision, error) {
+func (s *Store) AcceptLoss(ctx context.Context, objects int64, freeze script.Revision, audit script.AuditEntry) (script.Revision, error) {
 	entry, err := encodeAudit(audit)
 	if err != nil {
 		return 0, script.Errorf(script.Internal, "", "encode the audit entry of an accepted loss: %w", err)
 	}
-	resp, err := s.commit(ctx, "accept a loss", nil, []clientv3.Op{
+	resp, err := s.commit(ctx, "accept a loss", []clientv3.Cmp{s.freezeIs(freeze)}, []clientv3.Op{
 		clientv3.OpPut(s.keys.loss(), strconv.FormatInt(objects, 10)),
 		clientv3.OpPut(s.keys.head(), ""),
 		clientv3.OpPut(s.newAuditKey(audit.Time), string(entry)),
 	}, nil)
 	if err != nil {
 		return 0, err
+	}
+	if !resp.Succeeded {
+		return 0, script.Errorf(script.Conflict, "", "the freeze was changed in the meantime")
 	}
 	return script.Revision(resp.Header.Revision), nil
 }

@@ -52,6 +52,7 @@ func (s *Store) restoration(ctx context.Context, r registry.Restoration) (*chang
 	if err != nil {
 		return nil, err
 	}
+	ch.guards = append(ch.guards, s.freezeIs(r.FreezeGuard))
 	ch.ops = append(ch.ops, clientv3.OpPut(s.keys.restored(), ""))
 	ch.ops = append(ch.ops, s.announce(r.Announced())...)
 	if err := s.replaceHistory(ch, r); err != nil {

@@ -19,7 +19,7 @@ type usage struct {
 
 // DataUsage implements registry.Store.
 func (s *Store) DataUsage(ctx context.Context, key script.ValueKey) (registry.DataUsage, error) {
-	reads := []clientv3.Op{clientv3.OpGet(s.keys.usage(key.Tenant)), clientv3.OpGet(s.keys.settings(key.Tenant))}
+	reads := []clientv3.Op{clientv3.OpGet(s.keys.usage(key.Tenant)), clientv3.OpGet(s.keys.settings(key.Tenant)), clientv3.OpGet(s.keys.freeze())}
 	if key.Key != "" {
 		reads = append(reads, clientv3.OpGet(s.keys.value(key)))
 	}
@@ -27,7 +27,7 @@ func (s *Store) DataUsage(ctx context.Context, key script.ValueKey) (registry.Da
 	if err != nil {
 		return registry.DataUsage{}, err
 	}
-	var data registry.DataUsage
+	data := registry.DataUsage{Freeze: freezeIn(resp.Responses[2])}
 	if kvs := resp.Responses[0].GetResponseRange().GetKvs(); len(kvs) > 0 {
 		var u usage
 		if json.Unmarshal(kvs[0].Value, &u) != nil {
@@ -49,7 +49,7 @@ func (s *Store) DataUsage(ctx context.Context, key script.ValueKey) (registry.Da
 	if key.Key == "" {
 		return data, nil
 	}
-	if kvs := resp.Responses[2].GetResponseRange().GetKvs(); len(kvs) > 0 {
+	if kvs := resp.Responses[3].GetResponseRange().GetKvs(); len(kvs) > 0 {
 		data.Value, err = s.keys.decodeValue(kvs[0])
 		if u, ok := errors.AsType[*registry.Unreadable](err); ok {
 			if last := s.past(ctx, kvs[0]); last != nil {
@@ -116,7 +116,7 @@ func (s *Store) CommitValue(ctx context.Context, c registry.ValueCommit) (script
 		ops = append(ops, s.putBlob(c.Value.Digest, c.Content)...)
 	}
 	ops = append(ops, s.announce(c.Announced())...)
-	return s.commitObject(ctx, script.Object{Value: &c.Value}, ops, c.Audit,
+	return s.commitObject(ctx, script.Object{Value: &c.Value}, ops, c.Audit, s.freezeIs(c.FreezeGuard),
 		clientv3.Compare(clientv3.ModRevision(s.keys.value(key)), "=", int64(c.Guard)),
 		clientv3.Compare(clientv3.ModRevision(s.keys.usage(key.Tenant)), "=", c.Usage.Mark))
 }
@@ -128,7 +128,7 @@ func (s *Store) CommitTenant(ctx context.Context, c registry.TenantCommit) (scri
 	if err != nil {
 		return 0, script.Errorf(script.Internal, "", "encode the settings of %s: %w", c.Tenant.Name, err)
 	}
-	return s.commitObject(ctx, script.Object{Tenant: &c.Tenant}, []clientv3.Op{clientv3.OpPut(key, string(value))}, c.Audit,
+	return s.commitObject(ctx, script.Object{Tenant: &c.Tenant}, []clientv3.Op{clientv3.OpPut(key, string(value))}, c.Audit, s.freezeIs(c.FreezeGuard),
 		clientv3.Compare(clientv3.ModRevision(key), "=", int64(c.Guard)))
 }
 

@@ -58,6 +58,8 @@ type Candidacy struct {
 	// Compared is what was counted in the step, if the plan compares the candidate with the active
 	// version; nil otherwise.
 	Compared *Comparison
+	// Freeze is the registry's. It is not to be changed.
+	Freeze script.Freeze
 }
 
 // Members is how many agents are to run a candidate, and how far they are with it: as Candidacy
@@ -118,6 +120,7 @@ func (f *Fleet) candidacy(c *candidacy, p *progress, s *survey) Candidacy {
 		Passed: c.tested, Members: c.members.size(), Running: f.running(p, c, c.members, s),
 		Eligible: c.eligible.size(), Outdated: c.outdated.size(),
 		Calls: c.calls.all, FailedCalls: c.calls.failed, EndedCalls: c.ended.all, EndedFailedCalls: c.ended.failed,
+		Freeze: f.freeze,
 	}
 	view.Confirmed, view.Own.Confirmed = f.confirmed(c, &p.release, f.now())
 	view.Own.Members, view.Own.Running = view.Members, view.Running
@@ -152,7 +155,7 @@ func (f *Fleet) candidacy(c *candidacy, p *progress, s *survey) Candidacy {
 }
 
 // CandidateCounts is the number of scripts that have a candidate, by its state.
-type CandidateCounts struct{ Testing, RollingOut, Failed int }
+type CandidateCounts struct{ Testing, RollingOut, Failed, Frozen int }
 
 // CandidateCounts counts the scripts that have a candidate.
 func (f *Fleet) CandidateCounts() (n CandidateCounts) {
@@ -162,6 +165,8 @@ func (f *Fleet) CandidateCounts() (n CandidateCounts) {
 		switch f.scripts[name].release.CandidateState() {
 		case script.CandidateFailed:
 			n.Failed++
+		case script.CandidateFrozen:
+			n.Frozen++
 		case script.CandidateRollingOut:
 			n.RollingOut++
 		case script.CandidateTesting:

@@ -98,6 +98,7 @@ type Fleet struct {
 	// unreadable are the objects whose records cannot be read, by their keys: what else is
 	// known of them is what they were before.
 	unreadable map[string]registry.Unreadable
+	freeze     script.Freeze                   // the registry's
 	pending    []*progress                     // waited for, by revision
 	failing    map[script.Name]map[*agent]bool // connected agents by what they failed
 	ignored    Ignored

@@ -63,7 +63,7 @@ func (f *Fleet) Reset(s registry.State) {
 			delete(f.candidacies, name)
 		}
 	}
-	f.head = s.Head
+	f.head, f.freeze = s.Head, s.Freeze
 	f.rewind()
 	f.catchUp()
 	f.markDirty(0, never)
@@ -163,6 +163,14 @@ func (f *Fleet) Apply(t registry.Transaction) {
 	f.head = max(f.head, t.Revision)
 	f.catchUp()
 	f.settle(f.now())
+	f.touch()
+}
+
+// Frozen implements registry.Freezing.
+func (f *Fleet) Frozen(freeze script.Freeze) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.freeze = freeze
 	f.touch()
 }
 

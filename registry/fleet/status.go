@@ -36,6 +36,8 @@ type Status struct {
 	// Unreadable are the objects whose records cannot be read, of the tenants that were
 	// asked for, or of the one script: at most MaxUnreadable, by their keys.
 	Unreadable []registry.Unreadable
+	// Freeze is that of the registry; nil while it is not frozen. It is not to be changed.
+	Freeze *script.Freeze
 }
 
 // MaxUnreadable is how many objects a Status names whose records cannot be read.
@@ -106,6 +108,9 @@ func (f *Fleet) status(filter *Filter) Status {
 		chosen, s.More = chosen[:filter.Limit], true
 	}
 	s.Unreadable = f.unreadableOf(filter)
+	if f.freeze.On(f.now()) {
+		s.Freeze = new(f.freeze)
+	}
 	s.Scripts = make([]ScriptStatus, 0, len(chosen))
 	all := &survey{fleet: f}
 	for _, p := range chosen {

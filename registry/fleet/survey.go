@@ -96,7 +96,7 @@ const MaxWaitingFor = 5
 // waiting counts the agents that the candidate, if it is on its way, waits for, and names
 // the first of them.
 func (f *Fleet) waiting(p *progress, c *candidacy, s *survey) (n int, first []string) {
-	if p.release.Candidate.Failed != "" {
+	if p.release.Candidate.Failed != "" || p.release.Frozen() {
 		return 0, nil
 	}
 	followers, late, tests := s.followers(c.name.Tenant), s.late(p), len(p.release.Candidate.Spec.Tests) > 0

@@ -236,7 +236,7 @@ func (f *Fleet) trackCandidate(r *script.Release) {
 	for _, agent := range next.Lost {
 		c.lose(agent)
 	}
-	c.testing = next.Failed == "" && next.Step == 0 && len(next.Spec.Tests) > 0
+	c.testing = next.Failed == "" && next.Frozen == "" && next.Step == 0 && len(next.Spec.Tests) > 0
 	if c.choose(r) {
 		for _, a := range f.agents {
 			if !a.unknown {

@@ -43,6 +43,7 @@ type Store struct {
 	restored      int64
 	floor         script.Revision
 	removals      registry.Removals
+	freeze        script.Freeze
 	versionFloors map[script.Name]uint64
 	spoiled       map[string]registry.Unreadable // by the objects' keys
 	// editions are all versions that ever were, for those who read a Record.
@@ -200,6 +201,9 @@ func (s *Store) Commit(_ context.Context, c registry.Commit) (script.Revision, e
 	if err := s.guarded(name, c.Guard); err != nil {
 		return 0, err
 	}
+	if err := s.freezeIs(c.FreezeGuard); err != nil {
+		return 0, err
+	}
 	settings := script.Object{Tenant: &script.Tenant{Name: name.Tenant}}
 	if g := c.TenantGuard; g != nil && s.revision(settings, s.tenants[name.Tenant].Revision) != *g {
 		return 0, script.Errorf(script.Conflict, "", "the settings of %s were changed by somebody else first", name.Tenant)
@@ -322,6 +326,7 @@ func (s *Store) Snapshot(context.Context) (registry.Snapshot, error) {
 		Floor:    s.floor,
 		Heads:    maps.Clone(s.heads),
 		Removals: registry.Removals{Made: maps.Clone(s.removals.Made), Accepted: s.removals.Accepted, At: s.removals.At},
+		Freeze:   s.freeze,
 		Releases: spoiling(s, all, func(r *script.Release) script.Object { return script.Object{Release: r} }),
 		Values:   spoiling(s, s.sortedValues(), func(v *script.Value) script.Object { return script.Object{Value: v} }),
 		Tenants:  spoiling(s, s.sortedTenants(), func(t *script.Tenant) script.Object { return script.Object{Tenant: t} }),

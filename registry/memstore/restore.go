@@ -25,6 +25,9 @@ func (s *Store) Restore(_ context.Context, r registry.Restoration) (script.Revis
 	if err := s.guarded(name, r.Guard); err != nil {
 		return 0, err
 	}
+	if err := s.freezeIs(r.FreezeGuard); err != nil {
+		return 0, err
+	}
 	if len(r.History) == 0 {
 		return 0, script.Errorf(script.Internal, "", "the restoration of %s has no line of history", name)
 	}

@@ -157,9 +157,12 @@ func (s *Store) PastSource(_ context.Context, digest script.Digest) ([]byte, err
 }
 
 // AcceptLoss implements registry.Checkup.
-func (s *Store) AcceptLoss(_ context.Context, objects int64, audit script.AuditEntry) (script.Revision, error) {
+func (s *Store) AcceptLoss(_ context.Context, objects int64, freeze script.Revision, audit script.AuditEntry) (script.Revision, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if err := s.freezeIs(freeze); err != nil {
+		return 0, err
+	}
 	s.last++
 	s.head = s.last
 	s.written++

@@ -14,7 +14,7 @@ import (
 func (s *Store) DataUsage(_ context.Context, key script.ValueKey) (registry.DataUsage, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	data := registry.DataUsage{Value: s.values[key], Usage: s.usage[key.Tenant], Tenant: s.tenants[key.Tenant]}
+	data := registry.DataUsage{Value: s.values[key], Usage: s.usage[key.Tenant], Tenant: s.tenants[key.Tenant], Freeze: s.freeze}
 	if u, ok := s.spoiled[script.Object{Value: &script.Value{Key: key}}.Key()]; ok {
 		data.UnreadableValue, data.Value.Revision = &u, u.Revision
 	}
@@ -50,6 +50,9 @@ func (s *Store) CommitValue(_ context.Context, c registry.ValueCommit) (script.R
 	v, tenant := c.Value, c.Value.Key.Tenant
 	if now := s.revision(script.Object{Value: &v}, s.values[v.Key].Revision); now != c.Guard {
 		return 0, script.Errorf(script.Conflict, "", "%s is at revision %d, not %d: somebody else changed it first", v.Key, now, c.Guard)
+	}
+	if err := s.freezeIs(c.FreezeGuard); err != nil {
+		return 0, err
 	}
 	if s.usage[tenant].Mark != c.Usage.Mark {
 		return 0, script.Errorf(script.Conflict, "", "somebody else changed a value of %s in the meantime", tenant)
@@ -93,6 +96,9 @@ func (s *Store) CommitTenant(_ context.Context, c registry.TenantCommit) (script
 	t := c.Tenant
 	if now := s.revision(script.Object{Tenant: &t}, s.tenants[t.Name].Revision); now != c.Guard {
 		return 0, script.Errorf(script.Conflict, "", "the settings of %s are at revision %d, not %d: somebody else changed them first", t.Name, now, c.Guard)
+	}
+	if err := s.freezeIs(c.FreezeGuard); err != nil {
+		return 0, err
 	}
 	t.Revision = s.last + 1
 	s.tenants[t.Name] = t

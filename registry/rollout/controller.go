@@ -251,6 +251,8 @@ func (p *run) chosen(c fleet.Candidacy, move registry.Move) (_ registry.Move, ok
 func (p *run) made(log *slog.Logger, c fleet.Candidacy, move registry.Move) {
 	steps := c.Release.Settings.Rollout.Steps
 	switch {
+	case move.Begin:
+		log.Info("a candidate begins: the freeze is over that it waited for")
 	case move.Promote:
 		log.Info("a candidate was promoted: it is live everywhere", "agents", c.Followers)
 	case move.Failed != "":

@@ -31,7 +31,17 @@ func Next(c fleet.Candidacy, now time.Time) Decision {
 	if candidate == nil || candidate.Failed != "" || c.Release.Deleted {
 		return Decision{}
 	}
+	frozen := c.Freeze.Covers(c.Release.Name, now)
+	switch {
+	case candidate.Frozen != "" && frozen:
+		return thaws(c, Decision{})
+	case candidate.Frozen != "":
+		return Decision{Move: registry.Move{Begin: true}}
+	}
 	d := due(c, now)
+	if frozen && (d.Move == (registry.Move{}) || d.Move.Step > 0 || d.Move.Promote) {
+		d = thaws(c, d)
+	}
 	if d.Move == (registry.Move{}) && !c.Gathering && c.EndedCalls > candidate.Calls {
 		again := c.Release.ChangedAt.Add(countsApart)
 		if !now.Before(again) {
@@ -39,14 +49,38 @@ func Next(c fleet.Candidacy, now time.Time) Decision {
 		}
 		d = d.by(again)
 	}
-	if plan.ProgressDeadline == 0 || d.Move != (registry.Move{}) || c.Gathering {
+	if plan.ProgressDeadline == 0 || d.Move != (registry.Move{}) || c.Gathering || frozen {
 		return d
 	}
-	deadline := began(candidate, plan).Add(plan.ProgressDeadline)
+	return inTime(c, d, now)
+}
+
+// inTime is d, which waits, unless the candidate has waited for longer than its deadline. What it
+// could not do while the registry was frozen does not count.
+func inTime(c fleet.Candidacy, d Decision, now time.Time) Decision {
+	plan := &c.Release.Settings.Rollout
+	since := began(c.Release.Candidate, plan)
+	if thawed := c.Freeze.Changed(now); since.Before(thawed) {
+		since = thawed
+	}
+	deadline := since.Add(plan.ProgressDeadline)
 	if now.Before(deadline) {
 		return d.by(deadline)
 	}
 	return fail(fmt.Sprintf("no progress in %v: %s", plan.ProgressDeadline, d.Why))
+}
+
+// thaws is the decision to wait for the end of the freeze, in place of d. What would end the
+// candidate without a freeze still does.
+func thaws(c fleet.Candidacy, d Decision) Decision {
+	if d.Move != (registry.Move{}) {
+		d = Decision{}
+	}
+	d.Why = script.WaitsForThaw + c.Freeze.String()
+	if until := c.Freeze.Until; !until.IsZero() {
+		d = d.by(until)
+	}
+	return d
 }
 
 // countsApart is how long after the last change of its release the calls of ended processes are

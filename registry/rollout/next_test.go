@@ -35,6 +35,35 @@ func candidacy() fleet.Candidacy {
 	}
 }
 
+// freezing has the registry be frozen as f says, since noon.
+func freezing(f script.Freeze) func(*fleet.Candidacy) {
+	return func(c *fleet.Candidacy) {
+		c.Freeze = f
+		c.Freeze.Revision, c.Freeze.Author, c.Freeze.Since = 30, "ann", noon
+		if f.ChangedAt.IsZero() {
+			c.Freeze.ChangedAt = noon
+		}
+	}
+}
+
+// waiting has the candidate be one that was published meanwhile.
+func waiting(c *fleet.Candidacy) {
+	c.Release.Candidate = &script.Candidate{Version: c.Release.Candidate.Version, Attempt: 11, Since: noon, Frozen: "by ann"}
+}
+
+// deadline is a minute, and late has none of the agents run the candidate.
+func deadline(c *fleet.Candidacy) { c.Release.Settings.Rollout.ProgressDeadline = time.Minute }
+
+func late(c *fleet.Candidacy) { c.Running, c.Release.Candidate.Running = 0, time.Time{} }
+
+func also(changes ...func(*fleet.Candidacy)) func(*fleet.Candidacy) {
+	return func(c *fleet.Candidacy) {
+		for _, change := range changes {
+			change(c)
+		}
+	}
+}
+
 func TestNext(t *testing.T) {
 	step := func(n int) registry.Move { return registry.Move{Step: n} }
 	failed := func(why string) registry.Move { return registry.Move{Failed: why} }
@@ -49,6 +78,30 @@ func TestNext(t *testing.T) {
 	}{
 		{"the pause goes on", func(*fleet.Candidacy) {}, over.Add(-1), wait, over},
 		{"the pause is over", func(*fleet.Candidacy) {}, over, step(2), time.Time{}},
+		{"frozen", freezing(script.Freeze{}), over, wait, time.Time{}},
+		{"frozen for an hour", freezing(script.Freeze{Until: over.Add(time.Hour)}), over, wait, over.Add(time.Hour)},
+		{"frozen for an hour, in the pause", freezing(script.Freeze{Until: over.Add(time.Hour)}), noon, wait, over},
+		{"frozen, but for it", freezing(script.Freeze{Except: []string{"acme/r*"}}), over, step(2), time.Time{}},
+		{"frozen until now", freezing(script.Freeze{Until: over}), over, step(2), time.Time{}},
+		{"thawed", freezing(script.Freeze{Lifted: true}), over, step(2), time.Time{}},
+		{"a freeze that cannot be read", freezing(script.Freeze{Unreadable: "garbage", Except: []string{"*"}}), over, wait, time.Time{}},
+		{"frozen, and it would be promoted", also(freezing(script.Freeze{}), func(c *fleet.Candidacy) { c.Release.Candidate.Step = 2 }), over, wait, time.Time{}},
+		{"frozen, and it fails", also(freezing(script.Freeze{}), func(c *fleet.Candidacy) {
+			c.Failure = &fleet.AgentFailure{Agent: "n1", Err: script.Errorf(script.Script, "", "no")}
+		}), over, failed("n1: no"), time.Time{}},
+		{"frozen, and an agent is lost", also(freezing(script.Freeze{}), func(c *fleet.Candidacy) {
+			c.Lost, c.Release.Settings.Rollout.FailureLimit = []string{"n1"}, script.Amount{Count: 2}
+		}), over, registry.Move{Lost: "n1"}, time.Time{}},
+		{"frozen for longer than the deadline", also(freezing(script.Freeze{}), deadline), over.Add(time.Hour), wait, time.Time{}},
+		{"frozen until just now, for longer than the deadline", also(freezing(script.Freeze{Until: over.Add(time.Hour)}), deadline, late), over.Add(time.Hour), wait, over.Add(time.Hour + time.Minute)},
+		{"thawed just now, after longer than the deadline", also(freezing(script.Freeze{Lifted: true, ChangedAt: over.Add(time.Hour)}), deadline, late), over.Add(time.Hour), wait, over.Add(time.Hour + time.Minute)},
+		{"thawed for longer than the deadline", also(freezing(script.Freeze{Lifted: true, ChangedAt: over.Add(time.Hour)}), deadline, late), over.Add(time.Hour + time.Minute), failed("no progress in 1m0s: 0 of the 3 agents of step 1 run it, and 3 are to"), time.Time{}},
+		{"it waits, frozen", also(freezing(script.Freeze{}), waiting), over, wait, time.Time{}},
+		{"it waits, frozen, and agents say that it fails", also(freezing(script.Freeze{}), waiting, func(c *fleet.Candidacy) {
+			c.Failure = &fleet.AgentFailure{Agent: "n1", Err: script.Errorf(script.Script, "", "no")}
+		}), over, wait, time.Time{}},
+		{"it waits, thawed", also(freezing(script.Freeze{Lifted: true}), waiting), over, registry.Move{Begin: true}, time.Time{}},
+		{"it waits, thawed, and nobody is there", also(waiting, func(c *fleet.Candidacy) { c.Gathering, c.Followers, c.Known = true, 0, 0 }), over, registry.Move{Begin: true}, time.Time{}},
 		{"the clock went back", func(*fleet.Candidacy) {}, noon.Add(-time.Hour), wait, over},
 		{"before the first step", func(c *fleet.Candidacy) { c.Release.Candidate.Step = 0 }, noon, step(1), time.Time{}},
 		{"after the last step", func(c *fleet.Candidacy) { c.Release.Candidate.Step = 2 }, over, promote, time.Time{}},

@@ -116,6 +116,9 @@ func play(t *testing.T, agents int, test func(s *stage)) {
 // Reset and Apply make the stage a registry.Projection: that of its agents.
 func (s *stage) Reset(state registry.State) { s.heard(state.Head, state.Releases) }
 
+// Frozen implements registry.Freezing.
+func (s *stage) Frozen(script.Freeze) { s.change(func() {}) }
+
 // Apply has the agents report.
 func (s *stage) Apply(t registry.Transaction) { s.heard(t.Revision, t.Releases) }
 
@@ -140,6 +143,8 @@ func (s *stage) chapter(r *script.Release) string {
 		return fmt.Sprintf("%v live %d", now, r.Active.Number)
 	case c.Failed != "":
 		return fmt.Sprintf("%v failed %s", now, c.Failed)
+	case c.Frozen != "":
+		return fmt.Sprintf("%v frozen %d", now, c.Version.Number)
 	}
 	run := 0
 	for _, a := range s.agents {

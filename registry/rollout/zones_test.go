@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/scriptorium-dev/scriptorium/registry/fleet"
-	"github.com/scriptorium-dev/scriptorium/registry/rollout"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -42,9 +41,6 @@ func (s *stage) candidacy() fleet.Candidacy {
 	}
 	return list[0]
 }
-
-// why is what route's candidate waits for.
-func (s *stage) why() string { return rollout.Next(s.candidacy(), time.Now()).Why }
 
 func TestZoneByZone(t *testing.T) {
 	play(t, 10, func(s *stage) {

@@ -105,6 +105,8 @@ var askedOfAll = []ask{
 	{"export of all", "Export", access.Admin, false, one(&registryv1.ExportRequest{})},
 	{"doctor of all", "Doctor", access.Admin, false, one(&registryv1.DoctorRequest{})},
 	{"accept a loss", "AcceptLoss", access.Admin, false, one(&registryv1.AcceptLossRequest{Objects: 1, Author: "ann"})},
+	{"freeze", "Freeze", access.Admin, false, one(&registryv1.FreezeRequest{Note: "incident 12", Author: "ann"})},
+	{"thaw", "Thaw", access.Admin, false, one(&registryv1.ThawRequest{Author: "ann"})},
 	{"tenants", "ListTenants", access.Admin, false, one(&registryv1.ListTenantsRequest{})},
 	{"agents", "ListAgents", access.Read, false, one(&registryv1.ListAgentsRequest{})},
 	{"pull of all", "Pull", access.Read, false, one(&registryv1.PullRequest{Nonce: bytes.Repeat([]byte{1}, 16)})},

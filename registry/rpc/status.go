@@ -49,10 +49,13 @@ func (s *registryService) Status(ctx context.Context, m *registryv1.StatusReques
 	if err != nil {
 		return nil, err
 	}
+	if status.Freeze, err = s.registry.Frozen(ctx); err != nil { // the fleet may hear of it later
+		return nil, err
+	}
 	if filter.Script != "" && len(status.Scripts) == 0 {
 		return nil, script.Errorf(script.NotFound, "name", "there is no script %s/%s", filter.Tenant, filter.Script)
 	}
-	resp := &registryv1.StatusResponse{Status: fromStatus(&status, maxReason)}
+	resp := &registryv1.StatusResponse{Status: fromStatus(access.FromContext(ctx), &status, maxReason)}
 	if status.More {
 		resp.NextPageToken = status.Scripts[len(status.Scripts)-1].Release.Name.String()
 	}
@@ -91,7 +94,7 @@ func (s *registryService) WatchStatus(m *registryv1.WatchStatusRequest, stream g
 			resp.Changes = sent.scripts != nil
 			status.Scripts, resp.Gone = sent.changes(status.Scripts)
 		}
-		resp.Status = fromStatus(&status, reason)
+		resp.Status = fromStatus(access.FromContext(stream.Context()), &status, reason)
 		if err := stream.Send(resp); err != nil {
 			return err
 		}
@@ -192,7 +195,7 @@ func toFilter(who access.Identity, tenant, name string) (fleet.Filter, error) {
 	return fleet.Filter{Caller: who.Subject, Readable: func(tenant string) bool { return who.Allows(access.Read, tenant) }}, nil
 }
 
-func fromStatus(s *fleet.Status, reason int) *registryv1.FleetStatus {
+func fromStatus(who access.Identity, s *fleet.Status, reason int) *registryv1.FleetStatus {
 	m := &registryv1.FleetStatus{
 		Fleet:        s.Fleet,
 		HeadRevision: int64(s.Head),
@@ -200,6 +203,7 @@ func fromStatus(s *fleet.Status, reason int) *registryv1.FleetStatus {
 		Unknown:      int32(s.Unknown),
 		Scripts:      make([]*registryv1.ScriptStatus, 0, len(s.Scripts)),
 		Unreadable:   fromUnreadable(s.Unreadable),
+		Freeze:       fromFreeze(who, s.Freeze),
 	}
 	for i := range s.Scripts {
 		m.Scripts = append(m.Scripts, fromScriptStatus(&s.Scripts[i], reason))

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/scriptorium-dev/scriptorium/internal/needs"
 	registryv1 "github.com/scriptorium-dev/scriptorium/proto/registry/v1"
 	"github.com/scriptorium-dev/scriptorium/registry"
 	"github.com/scriptorium-dev/scriptorium/script"
@@ -14,6 +15,7 @@ import (
 // TestWatchesOfManyScripts: a caller is charged for what the registry keeps for its watches, which
 // is megabytes for each watch of many scripts, and gets that back.
 func TestWatchesOfManyScripts(t *testing.T) {
+	needs.NoRace(t)
 	b := newBench(t)
 	if err := b.fleet.Reached(t.Context(), 0); err != nil {
 		t.Fatal(err)

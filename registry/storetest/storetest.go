@@ -78,7 +78,7 @@ func Run(t *testing.T, h Harness) {
 	t.Run("ValuesRaceTheCollector", h.testValuesRaceTheCollector)
 	h.runExports(t)
 	h.runUnreadable(t)
-	t.Run("Removals", h.testRemovals)
+	h.runRecords(t)
 }
 
 // at is a time that every store can keep.

@@ -3,6 +3,7 @@ package storetest
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -89,7 +90,7 @@ func set(t *testing.T, s registry.Store, tenant string, concurrency int) script.
 
 func (h Harness) testValues(t *testing.T) {
 	s, ctx := h.Open(t), t.Context()
-	if got := data(t, s, keyed("acme", "a")); got != (registry.DataUsage{}) {
+	if got := data(t, s, keyed("acme", "a")); !reflect.DeepEqual(got, registry.DataUsage{}) {
 		t.Errorf("of nothing: %+v", got)
 	}
 	one := put(t, s, keyed("acme", "flags/a"), "on")

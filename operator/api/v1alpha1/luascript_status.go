@@ -20,8 +20,8 @@ const (
 	ConditionReconciling = "Reconciling"
 	// ConditionStalled is true when somebody has to change something first.
 	ConditionStalled = "Stalled"
-	// ConditionHeld is there while somebody holds the script at a version, and says who and
-	// why: the spec is stored, and does not change what runs.
+	// ConditionHeld is there while somebody holds the script at a version, or has frozen the
+	// registry, and says who and why: the spec is stored, and does not change what runs.
 	ConditionHeld = "Held"
 )
 
@@ -35,7 +35,7 @@ const (
 	PhasePending Phase = "Pending" // not in the registry yet, not on all agents, or it is not known
 	PhaseActive  Phase = "Active"  // on all connected agents
 	PhaseError   Phase = "Error"   // refused, failed on an agent, or given up
-	PhaseHeld    Phase = "Held"    // somebody holds another version than the spec asks for
+	PhaseHeld    Phase = "Held"    // somebody holds another version than the spec asks for, or froze the registry
 )
 
 // LuaScriptStatus is how far a LuaScript has come.

@@ -163,7 +163,7 @@ type Test struct {
 
 // CandidateState is how far a candidate has come.
 //
-// +kubebuilder:validation:Enum=Testing;RollingOut;Failed
+// +kubebuilder:validation:Enum=Testing;RollingOut;Failed;Frozen
 type CandidateState string
 
 // The states of a candidate.
@@ -171,6 +171,7 @@ const (
 	CandidateTesting    CandidateState = "Testing"    // its tests are run, it runs nowhere
 	CandidateRollingOut CandidateState = "RollingOut" // it goes through the steps, or is about to
 	CandidateFailed     CandidateState = "Failed"     // it was given up, and runs nowhere
+	CandidateFrozen     CandidateState = "Frozen"     // it waits for the end of a freeze, and runs nowhere
 )
 
 // CandidateStatus is a version on its way to being the active one.
@@ -179,7 +180,7 @@ type CandidateStatus struct {
 	Version int64 `json:"version"`
 	// Testing: every agent runs its tests, and calls get the version before. RollingOut:
 	// some agents run it, or are about to. Failed: it was given up, and the version before
-	// goes on. Calls that name its number, as tenant/script@4, get it in each state, unless
+	// goes on. Frozen: it waits for the end of a freeze of the registry. Calls that name its number, as tenant/script@4, get it in each state, unless
 	// it is the first version of the script.
 	State CandidateState `json:"state"`
 	// The step that it is in, from 1; 0 before the first.

@@ -39,6 +39,8 @@ const (
 	Registry_Import_FullMethodName      = "/scriptorium.registry.v1.Registry/Import"
 	Registry_Doctor_FullMethodName      = "/scriptorium.registry.v1.Registry/Doctor"
 	Registry_AcceptLoss_FullMethodName  = "/scriptorium.registry.v1.Registry/AcceptLoss"
+	Registry_Freeze_FullMethodName      = "/scriptorium.registry.v1.Registry/Freeze"
+	Registry_Thaw_FullMethodName        = "/scriptorium.registry.v1.Registry/Thaw"
 	Registry_PutValue_FullMethodName    = "/scriptorium.registry.v1.Registry/PutValue"
 	Registry_GetValue_FullMethodName    = "/scriptorium.registry.v1.Registry/GetValue"
 	Registry_ListValues_FullMethodName  = "/scriptorium.registry.v1.Registry/ListValues"
@@ -120,6 +122,11 @@ type RegistryClient interface {
 	// AcceptLoss says that agents are to remove objects whose records the registry has lost.
 	// It takes the role admin.
 	AcceptLoss(ctx context.Context, in *AcceptLossRequest, opts ...grpc.CallOption) (*AcceptLossResponse, error)
+	// Freeze keeps what runs as it is, but for what goes back, until Thaw: published versions
+	// wait. A freeze takes the place of the one before. Both take the role admin of all tenants.
+	Freeze(ctx context.Context, in *FreezeRequest, opts ...grpc.CallOption) (*FreezeResponse, error)
+	// Thaw ends the freeze: what waits begins.
+	Thaw(ctx context.Context, in *ThawRequest, opts ...grpc.CallOption) (*ThawResponse, error)
 	// PutValue stores a key of a tenant's own data, which is pushed to agents as
 	// scripts are.
 	PutValue(ctx context.Context, in *PutValueRequest, opts ...grpc.CallOption) (*PutValueResponse, error)
@@ -361,6 +368,26 @@ func (c *registryClient) AcceptLoss(ctx context.Context, in *AcceptLossRequest, 
 	return out, nil
 }
 
+func (c *registryClient) Freeze(ctx context.Context, in *FreezeRequest, opts ...grpc.CallOption) (*FreezeResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(FreezeResponse)
+	err := c.cc.Invoke(ctx, Registry_Freeze_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *registryClient) Thaw(ctx context.Context, in *ThawRequest, opts ...grpc.CallOption) (*ThawResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ThawResponse)
+	err := c.cc.Invoke(ctx, Registry_Thaw_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *registryClient) PutValue(ctx context.Context, in *PutValueRequest, opts ...grpc.CallOption) (*PutValueResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(PutValueResponse)
@@ -557,6 +584,11 @@ type RegistryServer interface {
 	// AcceptLoss says that agents are to remove objects whose records the registry has lost.
 	// It takes the role admin.
 	AcceptLoss(context.Context, *AcceptLossRequest) (*AcceptLossResponse, error)
+	// Freeze keeps what runs as it is, but for what goes back, until Thaw: published versions
+	// wait. A freeze takes the place of the one before. Both take the role admin of all tenants.
+	Freeze(context.Context, *FreezeRequest) (*FreezeResponse, error)
+	// Thaw ends the freeze: what waits begins.
+	Thaw(context.Context, *ThawRequest) (*ThawResponse, error)
 	// PutValue stores a key of a tenant's own data, which is pushed to agents as
 	// scripts are.
 	PutValue(context.Context, *PutValueRequest) (*PutValueResponse, error)
@@ -649,6 +681,12 @@ func (UnimplementedRegistryServer) Doctor(*DoctorRequest, grpc.ServerStreamingSe
 }
 func (UnimplementedRegistryServer) AcceptLoss(context.Context, *AcceptLossRequest) (*AcceptLossResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method AcceptLoss not implemented")
+}
+func (UnimplementedRegistryServer) Freeze(context.Context, *FreezeRequest) (*FreezeResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Freeze not implemented")
+}
+func (UnimplementedRegistryServer) Thaw(context.Context, *ThawRequest) (*ThawResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Thaw not implemented")
 }
 func (UnimplementedRegistryServer) PutValue(context.Context, *PutValueRequest) (*PutValueResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method PutValue not implemented")
@@ -1003,6 +1041,42 @@ func _Registry_AcceptLoss_Handler(srv interface{}, ctx context.Context, dec func
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Registry_Freeze_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(FreezeRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RegistryServer).Freeze(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Registry_Freeze_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RegistryServer).Freeze(ctx, req.(*FreezeRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Registry_Thaw_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ThawRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RegistryServer).Thaw(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Registry_Thaw_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RegistryServer).Thaw(ctx, req.(*ThawRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _Registry_PutValue_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(PutValueRequest)
 	if err := dec(in); err != nil {
@@ -1253,6 +1327,14 @@ var Registry_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "AcceptLoss",
 			Handler:    _Registry_AcceptLoss_Handler,
+		},
+		{
+			MethodName: "Freeze",
+			Handler:    _Registry_Freeze_Handler,
+		},
+		{
+			MethodName: "Thaw",
+			Handler:    _Registry_Thaw_Handler,
 		},
 		{
 			MethodName: "PutValue",
