@@ -102,7 +102,7 @@ func decideSteer(cur script.Release, req SteerRequest, at moment) (decision, err
 	case Retry:
 		return decide(cur, begun(cur, candidate(cur), cur.Revision, at.now), script.ChangeRetry, w, at), nil
 	case Approve:
-		return decideApproval(cur, w, at)
+		return decideApproval(cur, req.Step, w, at)
 	case Abort:
 		if !underway(cur) {
 			return unchanged(cur), nil
@@ -117,9 +117,12 @@ func decideSteer(cur script.Release, req SteerRequest, at moment) (decision, err
 }
 
 // decideApproval decides on the step that the candidate is in: it may go on after it.
-func decideApproval(cur script.Release, w Write, at moment) (decision, error) {
+func decideApproval(cur script.Release, step int, w Write, at moment) (decision, error) {
 	c, steps := *cur.Candidate, cur.Settings.Rollout.Steps
 	switch {
+	case step != 0 && step != c.Step:
+		return decision{}, script.Errorf(script.Conflict, "step",
+			"version %d of %s is in step %d, not in step %d: look at it with scriptctl rollout status %s, and decide again", c.Version.Number, cur.Name, c.Step, step, cur.Name)
 	case c.Failed != "":
 		return decision{}, script.Errorf(script.Invalid, "candidate", "version %d of %s was given up: %s", c.Version.Number, cur.Name, c.Failed)
 	case c.Step < 1 || c.Step > len(steps) || !steps[c.Step-1].Approval:

@@ -22,6 +22,9 @@ type SteerRequest struct {
 	// Version, if not 0, is the candidate that is meant. It is a Conflict if another one
 	// has taken its place.
 	Version uint64
+	// Step, if not 0, is the one that is meant by an approval. It is a Conflict if the candidate is
+	// in another one.
+	Step int
 }
 
 // Move is the next thing that becomes of a candidate by its plan. One of Begin, Step, Running,

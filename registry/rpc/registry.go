@@ -146,7 +146,7 @@ func (s *registryService) Steer(ctx context.Context, m *registryv1.SteerRequest)
 	if err != nil {
 		return nil, err
 	}
-	result, err := s.registry.Steer(ctx, registry.SteerRequest{Write: toWrite(ctx, m), Steering: steering, Version: m.GetVersion()})
+	result, err := s.registry.Steer(ctx, registry.SteerRequest{Write: toWrite(ctx, m), Steering: steering, Version: m.GetVersion(), Step: int(m.GetStep())})
 	if err != nil {
 		return nil, err
 	}
