@@ -211,7 +211,7 @@ func (a *Agent) load(registry follow.Registry) error {
 		tenants:  cache.NewTenants(),
 		programs: cache.NewPrograms(cache.Config{Engines: engines, Sources: from, Budget: a.cfg.CacheBytes}),
 		group:    a.cfg.Tenants.Group(),
-		agent:    a.cfg.Name,
+		agent:    a.cfg.self(),
 		roots:    a.cfg.Publishers,
 	}
 	a.state.tester = a.newTester()

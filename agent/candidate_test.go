@@ -341,7 +341,7 @@ func TestWhatIsInTrouble(t *testing.T) {
 		"one that was given up":      {&script.Candidate{Version: version(2), Failed: "aborted"}, 7},
 		"the first, which is tested": {&script.Candidate{Version: version(1)}, 7},
 	} {
-		live := cache.NewReleaseOn("node-1", script.Release{Revision: 7, Active: version(1), Candidate: c.candidate})
+		live := cache.NewReleaseOn(script.Agent{Name: "node-1"}, script.Release{Revision: 7, Active: version(1), Candidate: c.candidate})
 		if got := agent.Troubled(live, worker.Quarantined{Revision: 5}); got != c.want {
 			t.Errorf("%s: revision %d is in trouble, want %d", name, got, c.want)
 		}
@@ -371,7 +371,7 @@ func TestWhatIsToldFirst(t *testing.T) {
 		"0 nothing":        {step: 1},
 	} {
 		n := script.Name{Tenant: "acme", Script: name}
-		candidates = append(candidates, cache.NewReleaseOn("node-1", script.Release{
+		candidates = append(candidates, cache.NewReleaseOn(script.Agent{Name: "node-1"}, script.Release{
 			Name: n, Active: script.Version{Number: 1}, Candidate: &script.Candidate{Version: script.Version{Number: 2}, Step: c.step, Threshold: c.share},
 		}))
 		if c.result != nil {

@@ -16,6 +16,9 @@ const (
 	maxTextBytes   = 1024
 )
 
+// self returns the agent as releases select it.
+func (cfg *Config) self() script.Agent { return script.Agent{Name: cfg.Name, Labels: cfg.Labels} }
+
 // checkTexts refuses what would keep every status from being sent or read.
 func checkTexts(cfg Config) error {
 	if problem := problemOf(cfg.Software); problem != "" {

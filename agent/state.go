@@ -26,7 +26,7 @@ type state struct {
 	values   *cache.Values
 	tenants  *cache.Tenants
 	programs *cache.Programs
-	agent    string        // its name, which decides what of candidates runs here
+	agent    script.Agent  // itself, which decides what of candidates runs here
 	tester   *trial.Tester // of candidates
 	observer observer      // may be nil
 	group    string        // of the feed that is followed

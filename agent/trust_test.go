@@ -216,7 +216,7 @@ func TestADriftIsHealedInMemoryAndOnDisk(t *testing.T) {
 		Name: script.Name{Tenant: "acme", Script: "ghost"}, Revision: sound.Revision, Enabled: true, Active: sound.Runs,
 	})
 	dropped := script.Name{Tenant: "acme", Script: "dropped"}
-	flipped := cache.NewReleaseOn("node-1", n.Table().Get("acme/flipped").Script())
+	flipped := cache.NewReleaseOn(script.Agent{Name: "node-1"}, n.Table().Get("acme/flipped").Script())
 	flipped.Runs.Digest[3] ^= 1 // after it was made, and before anybody else sees it
 	n.Table().Update([]*cache.Release{stale, ghost, flipped}, []script.Name{dropped})
 	if err := os.Remove(filepath.Join(dir, "releases/acme/dropped")); err != nil {

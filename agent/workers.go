@@ -12,7 +12,7 @@ import (
 func (a *Agent) startWorkers() error {
 	cfg := a.cfg.Workers
 	cfg.Node = worker.Node{
-		Agent: a.cfg.Name,
+		Agent: a.cfg.self(),
 		Table: a.state.table, Values: a.state.values, Tenants: a.state.tenants,
 		Content: a.contents.sources.Source, Position: a.position,
 		Publishers: a.cfg.Publishers,

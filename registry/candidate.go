@@ -62,7 +62,7 @@ func candidate(r script.Release) script.Edition {
 // givenUp is next with its candidate given up; nothing of it runs.
 func givenUp(next script.Release, why string, now time.Time) script.Release {
 	c := *next.Candidate
-	c.Threshold, c.Percent, c.Since, c.Frozen, c.Failed = 0, 0, now, "", printable(why, script.MaxFailedBytes)
+	c.Threshold, c.Selections, c.Percent, c.Since, c.Frozen, c.Failed = 0, nil, 0, now, "", printable(why, script.MaxFailedBytes)
 	next.Candidate = &c
 	return next
 }
@@ -102,7 +102,7 @@ func decideSteer(cur script.Release, req SteerRequest, at moment) (decision, err
 	case Retry:
 		return decide(cur, begun(cur, candidate(cur), cur.Revision, at.now), script.ChangeRetry, w, at), nil
 	case Approve:
-		return decideApproval(cur, w, at)
+		return decideApproval(cur, req.Step, w, at)
 	case Abort:
 		if !underway(cur) {
 			return unchanged(cur), nil
@@ -117,9 +117,12 @@ func decideSteer(cur script.Release, req SteerRequest, at moment) (decision, err
 }
 
 // decideApproval decides on the step that the candidate is in: it may go on after it.
-func decideApproval(cur script.Release, w Write, at moment) (decision, error) {
+func decideApproval(cur script.Release, step int, w Write, at moment) (decision, error) {
 	c, steps := *cur.Candidate, cur.Settings.Rollout.Steps
 	switch {
+	case step != 0 && step != c.Step:
+		return decision{}, script.Errorf(script.Conflict, "step",
+			"version %d of %s is in step %d, not in step %d: look at it with scriptctl rollout status %s, and decide again", c.Version.Number, cur.Name, c.Step, step, cur.Name)
 	case c.Failed != "":
 		return decision{}, script.Errorf(script.Invalid, "candidate", "version %d of %s was given up: %s", c.Version.Number, cur.Name, c.Failed)
 	case c.Step < 1 || c.Step > len(steps) || !steps[c.Step-1].Approval:
@@ -181,8 +184,10 @@ func decideMove(cur script.Release, req AdvanceRequest, w Write, at moment) (dec
 		c.Lost = append(slices.Clone(c.Lost), m.Lost)
 		w.Note = printable(m.Lost+" was lost while it was to run version "+fmt.Sprint(c.Version.Number), MaxNoteBytes)
 	default:
-		c.Step, c.Threshold, c.Percent, c.Since, c.Running, c.Before = m.Step, m.Threshold, steps[m.Step-1].Percent, at.now, time.Time{}, req.AllCalls
-		w.Note = fmt.Sprintf("step %d of %d: version %d on %d %% of the agents", c.Step, len(steps), c.Version.Number, c.Percent)
+		step := steps[m.Step-1]
+		c.Step, c.Percent, c.Since, c.Running, c.Before = m.Step, step.Percent, at.now, time.Time{}, req.AllCalls
+		c.Select(step, m.Threshold)
+		w.Note = fmt.Sprintf("step %d of %d: version %d on %s", c.Step, len(steps), c.Version.Number, step.Agents())
 		if req.Evidence != "" {
 			w.Note = printable(w.Note+"; "+req.Evidence, MaxNoteBytes)
 		}

@@ -310,6 +310,31 @@ func TestWhatAStepSays(t *testing.T) {
 	}
 }
 
+// TestWhatAStepWithASelectorSays: the candidate keeps what the step before selected, until it is
+// given up.
+func TestWhatAStepWithASelectorSays(t *testing.T) {
+	zones := stepsOnly
+	zones.Rollout.Steps = []script.Step{{Percent: 10}, {Selector: "zone=a"}, {Selector: "zone=b", Percent: 50}}
+	cur := trying(2, with(zones, state(1, false, 1, 2)))
+	for step, want := range map[int]string{2: "step 2 of 3: version 2 on the agents with zone=a", 3: "step 3 of 3: version 2 on 50 % of the agents with zone=b"} {
+		d, err := decideMove(cur, AdvanceRequest{Move: Move{Step: step, Threshold: 7}}, Write{Name: decideName, Author: SystemAuthor}, moment{now: decideNow})
+		if err != nil {
+			t.Fatal(err)
+		}
+		of := zones.Rollout.Steps[step-1]
+		c := d.release.Candidate
+		if c.Threshold != 100 || c.Percent != of.Percent || !slices.Equal(c.Selections, []script.Selection{{Selector: of.Selector, Threshold: 7}}) || cur.Candidate.Selections != nil {
+			t.Errorf("candidate: %+v, after %+v", c, cur.Candidate)
+		}
+		if note := d.commit.Entry.Note; note != want {
+			t.Errorf("note: %q, want %q", note, want)
+		}
+		if c := givenUp(d.release, "no", decideNow).Candidate; c.SelectsAny() {
+			t.Errorf("given up: %+v", c)
+		}
+	}
+}
+
 func TestWhyItWasGivenUp(t *testing.T) {
 	cur := trying(2, with(both, state(1, false, 1, 2)))
 	d, err := decideSteer(cur, SteerRequest{Write: Write{Name: decideName, Author: "ann", Note: "slow"}, Steering: Abort}, moment{now: decideNow})

@@ -174,6 +174,8 @@ func TestAPersonApproves(t *testing.T) {
 	_, err := b.steer(registry.Approve, w)
 	wantKind(t, err, script.Denied, "tenant")
 	w.By = who(t, "ann", "acme", access.Release)
+	_, err = b.Steer(t.Context(), registry.SteerRequest{Write: w, Steering: registry.Approve, Step: 2}) // it was in another one
+	wantKind(t, err, script.Conflict, "step")
 	approved, err := b.steer(registry.Approve, w)
 	if err != nil || approved.Release.Candidate.Approved != 1 {
 		t.Fatalf("approved: %+v, %v", approved.Release.Candidate, err)

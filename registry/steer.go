@@ -22,6 +22,9 @@ type SteerRequest struct {
 	// Version, if not 0, is the candidate that is meant. It is a Conflict if another one
 	// has taken its place.
 	Version uint64
+	// Step, if not 0, is the one that is meant by an approval. It is a Conflict if the candidate is
+	// in another one.
+	Step int
 }
 
 // Move is the next thing that becomes of a candidate by its plan. One of Begin, Step, Running,
@@ -29,8 +32,8 @@ type SteerRequest struct {
 type Move struct {
 	// Begin: the freeze is over that it waited for.
 	Begin bool
-	// Step of the plan that begins, from 1, on the agents below Threshold (as
-	// script.Candidate has it).
+	// Step of the plan that begins, from 1, on the agents below Threshold: as
+	// script.Candidate has it, or the Selection of a step with a selector.
 	Step      int
 	Threshold uint32
 	// Running: the agents of the step run it, so that its pause begins.

@@ -3,6 +3,7 @@ package script
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"slices"
 	"time"
 )
 
@@ -23,11 +24,14 @@ type Candidate struct {
 	// Step is the number of the plan's step that it is in, from 1; 0 is before the
 	// first, while it is tested.
 	Step int
-	// Threshold selects the agents that run it: those whose Bucket is below. Percent is the
-	// plan's, from which the registry computed Threshold.
+	// Threshold selects agents that run it: those whose Bucket is below. Percent is that of the
+	// step, from which the registry computed Threshold, or the Selection of the step.
 	Threshold uint32
 	Percent   int
-	Since     time.Time // when the step began, or it was given up, by the registry's clock
+	// Selections are of the steps with selectors so far: what they select runs it, too. There is
+	// one for each selector.
+	Selections []Selection
+	Since      time.Time // when the step began, or it was given up, by the registry's clock
 	// Running is since when the agents of the step run it: the step's pause counts from then.
 	// It is zero until they do.
 	Running time.Time
@@ -40,7 +44,7 @@ type Candidate struct {
 	Approved int
 	// Before is the number of all its calls when the step began.
 	Before uint64
-	// Failed says why it was given up; "" while it is on its way. Threshold is 0 then.
+	// Failed says why it was given up; "" while it is on its way. It selects no agents then.
 	Failed string
 	// Frozen says who had frozen the registry when it was published, since when and why, as
 	// Freeze.String has it; "" if it has begun. Until then nothing tests or runs it.
@@ -99,18 +103,78 @@ func (r *Release) NoCandidate() error {
 	return Errorf(NotFound, "candidate", "%s has no candidate: version %d is live everywhere, and none is tested or rolled out", r.Name, r.Active.Number)
 }
 
-// RunsOn returns the version that the agent of the name runs: the candidate if the
-// agent is among its share, else the active one. Of a release that is Untried nothing
-// runs.
-func (r *Release) RunsOn(agent string) Version {
-	if c := r.Candidate; c != nil && Bucket(agent, r.Name) < c.Threshold {
+// RunsOn returns the version that the agent runs: the candidate if that selects the agent,
+// else the active one. Of a release that is Untried nothing runs.
+func (r *Release) RunsOn(agent Agent) Version {
+	if c := r.Candidate; c != nil && c.Selects(r.Name, agent) {
 		return c.Version
 	}
 	return r.Active
 }
 
+// SelectsAny reports whether the candidate, of a script's release, selects agents at all.
+func (c *Candidate) SelectsAny() bool { return c.Threshold > 0 || len(c.Selections) > 0 }
+
+// Selects reports whether the agent is to run the candidate, which is of the script.
+func (c *Candidate) Selects(name Name, agent Agent) bool {
+	if !c.SelectsAny() {
+		return false
+	}
+	bucket := Bucket(agent.Name, name)
+	return bucket < c.Threshold || slices.ContainsFunc(c.Selections, func(s Selection) bool { return s.selects(bucket, agent.Labels) })
+}
+
+// StepSelects is Selects by the step alone that the candidate is in. An agent that it does not
+// select runs the candidate since an earlier step, if it does.
+func (c *Candidate) StepSelects(name Name, step Step, agent Agent) bool {
+	bucket := Bucket(agent.Name, name)
+	if step.Selector == "" {
+		return bucket < c.Threshold
+	}
+	return c.Selection(step.Selector).selects(bucket, agent.Labels)
+}
+
+// Selection returns that of the selector; one that selects nobody if there is none.
+func (c *Candidate) Selection(selector AgentSelector) Selection {
+	for _, s := range c.Selections {
+		if s.Selector == selector {
+			return s
+		}
+	}
+	return Selection{Selector: selector}
+}
+
+// Select has the candidate select what the step does, with the threshold, besides what it
+// selects already.
+func (c *Candidate) Select(step Step, threshold uint32) {
+	if step.Selector == "" {
+		c.Threshold = threshold
+		return
+	}
+	of := func(s Selection) bool { return s.Selector == step.Selector }
+	c.Selections = append(slices.DeleteFunc(slices.Clone(c.Selections), of), Selection{Selector: step.Selector, Threshold: threshold})
+}
+
+// StepOf returns the step of the release's plan that its candidate is in; ok is false if there
+// is none.
+func (r *Release) StepOf() (s Step, ok bool) {
+	if c := r.Candidate; c != nil && c.Step >= 1 && c.Step <= len(r.Settings.Rollout.Steps) {
+		return r.Settings.Rollout.Steps[c.Step-1], true
+	}
+	return Step{}, false
+}
+
+// NextStep returns the step of the release's plan that follows the one of its candidate; the
+// zero Step if there is none.
+func (r *Release) NextStep() Step {
+	if c := r.Candidate; c != nil && c.Failed == "" && c.Step >= 0 && c.Step < len(r.Settings.Rollout.Steps) {
+		return r.Settings.Rollout.Steps[c.Step]
+	}
+	return Step{}
+}
+
 // SpecOn returns the Spec of the version that RunsOn returns.
-func (r *Release) SpecOn(agent string) Spec {
+func (r *Release) SpecOn(agent Agent) Spec {
 	if r.RunsOn(agent).Number == r.Active.Number {
 		return r.Settings.Spec
 	}

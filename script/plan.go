@@ -106,7 +106,11 @@ func (p Plan) Calls() uint64 {
 
 // Step of a Plan makes a candidate live on some of the agents.
 type Step struct {
-	Percent int // of the agents, rounded up; grows from step to step
+	// Percent of the agents, rounded up: of those with the labels of Selector, if it has one. It
+	// grows from step to step of the same Selector. 0 takes all that have the labels.
+	Percent int
+	// Selector says which agents the step takes; the zero AgentSelector any.
+	Selector AgentSelector `json:",omitempty"`
 	// Pause is how long the step lasts at least, from when the agents were chosen.
 	Pause time.Duration
 	// Approval: the step passes only once somebody approves it.
@@ -131,23 +135,40 @@ func (p Plan) Validate(field string) error {
 	if len(p.Steps) > MaxSteps {
 		return Errorf(Invalid, field+".steps", "%d are too many: at most %d are allowed", len(p.Steps), MaxSteps)
 	}
-	before := 0
 	for i, s := range p.Steps {
 		at := elementOf(field+".steps", i)
-		switch {
-		case s.Percent < 1 || s.Percent > 99:
-			return Errorf(Invalid, at+".percent", "%d is not between 1 and 99; after the last step all agents run the version", s.Percent)
-		case s.Percent <= before:
-			return Errorf(Invalid, at+".percent", "%d is not more than that of the step before, %d", s.Percent, before)
-		case s.Pause < 0 || s.Pause > MaxPause:
+		if err := s.validateShare(at, p.Steps[:i]); err != nil {
+			return err
+		}
+		if s.Pause < 0 || s.Pause > MaxPause {
 			return Errorf(Invalid, at+".pause", "%v is not between 0 and the maximum, %v", s.Pause, MaxPause)
 		}
-		before = s.Percent
 	}
 	if err := p.validateBounds(field); err != nil {
 		return err
 	}
 	return p.validateEvidence(field)
+}
+
+// validateShare refuses a step that takes none, or no more than the steps before it.
+func (s Step) validateShare(at string, before []Step) error {
+	switch {
+	case s.Selector != "" && s.Percent == 0:
+	case s.Percent < 1 || s.Percent > 99:
+		return Errorf(Invalid, at+".percent", "%d is not between 1 and 99; after the last step all agents run the version", s.Percent)
+	}
+	for i, b := range before {
+		switch {
+		case b.Selector != "" && b.Percent == 0 && s.Selector != "" && s.Selector.Within(b.Selector):
+			return Errorf(Invalid, at+".selector", "all agents with %s run the version since step %d: leave the step out", s.Selector, i+1)
+		case b.Selector == s.Selector && s.Percent != 0 && s.Percent <= b.Percent:
+			if s.Selector == "" {
+				return Errorf(Invalid, at+".percent", "%d is not more than that of the step before, %d", s.Percent, b.Percent)
+			}
+			return Errorf(Invalid, at+".percent", "%d is not more than that of step %d with the same selector, %d", s.Percent, i+1, b.Percent)
+		}
+	}
+	return nil
 }
 
 // validateBounds looks at what bounds the candidate's calls.

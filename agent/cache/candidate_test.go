@@ -34,9 +34,9 @@ func TestWhatRunsOnAnAgent(t *testing.T) {
 	runs := map[uint64]int{}
 	for i := range 100 {
 		agent := fmt.Sprint("node-", i)
-		live := cache.NewReleaseOn(agent, r)
-		if live.Runs.Number != r.RunsOn(agent).Number {
-			t.Errorf("%s runs %d, and the release says %d", agent, live.Runs.Number, r.RunsOn(agent).Number)
+		live := cache.NewReleaseOn(script.Agent{Name: agent}, r)
+		if live.Runs.Number != r.RunsOn(script.Agent{Name: agent}).Number {
+			t.Errorf("%s runs %d, and the release says %d", agent, live.Runs.Number, r.RunsOn(script.Agent{Name: agent}).Number)
 		}
 		if got := live.Calls != nil; got != (live.Runs.Number == 2) {
 			t.Errorf("%s runs %d; calls are counted: %v", agent, live.Runs.Number, got)
@@ -45,7 +45,7 @@ func TestWhatRunsOnAnAgent(t *testing.T) {
 		if live.Fingerprint() != wire.Fingerprint(r) {
 			t.Errorf("%s, which runs %d, has another fingerprint than the registry", agent, live.Runs.Number)
 		}
-		again := cache.NewReleaseOn(agent, live.Script())
+		again := cache.NewReleaseOn(script.Agent{Name: agent}, live.Script())
 		if again.Runs.Number != live.Runs.Number || again.Untried() || again.Candidate.Attempt != 3 {
 			t.Errorf("%s: of its own copy %+v", agent, again)
 		}
@@ -58,7 +58,7 @@ func TestWhatRunsOnAnAgent(t *testing.T) {
 		t.Errorf("where no candidates run, %d does", got)
 	}
 	r.Active = r.Retained[1]
-	if live := cache.NewReleaseOn("n", r); !live.Untried() || live.Calls != nil {
+	if live := cache.NewReleaseOn(script.Agent{Name: "n"}, r); !live.Untried() || live.Calls != nil {
 		t.Errorf("the first version is %+v", live)
 	}
 }
@@ -71,7 +71,7 @@ func TestAFlippedBitInACandidateThatRunsShows(t *testing.T) {
 	}
 	r.Candidate.Version = r.Candidate.Version.With(r.Candidate.Spec)
 	r.Retained[1] = r.Candidate.Version
-	if cache.NewReleaseOn("n", r).Fingerprint() != wire.Fingerprint(r) {
+	if cache.NewReleaseOn(script.Agent{Name: "n"}, r).Fingerprint() != wire.Fingerprint(r) {
 		t.Error("a release as it is has another fingerprint")
 	}
 	for name, flip := range map[string]func(*cache.Release){
@@ -87,7 +87,7 @@ func TestAFlippedBitInACandidateThatRunsShows(t *testing.T) {
 		"digest":     func(r *cache.Release) { r.Runs.Digest[31] ^= 128 },
 		"entrypoint": func(r *cache.Release) { r.Runs.Entrypoint = "oTher" },
 	} {
-		live := cache.NewReleaseOn("n", r)
+		live := cache.NewReleaseOn(script.Agent{Name: "n"}, r)
 		if flip(live); live.Fingerprint() == wire.Fingerprint(r) {
 			t.Errorf("%s: does not show", name)
 		}
@@ -98,7 +98,7 @@ func TestCountsGoOnWithinAnAttempt(t *testing.T) {
 	table := cache.NewTable()
 	put := func(r script.Release) *cache.Release {
 		t.Helper()
-		table.Update([]*cache.Release{cache.NewReleaseOn("n", r)}, nil)
+		table.Update([]*cache.Release{cache.NewReleaseOn(script.Agent{Name: "n"}, r)}, nil)
 		return table.Get("acme/route")
 	}
 	want := func(live *cache.Release, calls, failed uint64) {
@@ -156,7 +156,7 @@ func TestStepCallsAreTakenOnce(t *testing.T) {
 	release := withCandidate(1, everywhere)
 	release.Candidate.Step = 1
 	release.Settings.Rollout = script.Plan{Steps: []script.Step{{Percent: 50}}, MaxErrorIncrease: new(1.0)}
-	live := cache.NewReleaseOn("n", release)
+	live := cache.NewReleaseOn(script.Agent{Name: "n"}, release)
 	const callers, each = 4, 100_000
 	var calling sync.WaitGroup
 	for range callers {

@@ -22,7 +22,7 @@ type Release struct {
 	Name     script.Name
 	Revision script.Revision
 	// Runs is the version that a call of the script runs on this agent: the candidate, if
-	// the agent is among its share, else the release's active version. Nothing runs of a
+	// that selects the agent, else the release's active version. Nothing runs of a
 	// release that is Untried.
 	Runs    script.Version
 	Pinned  bool
@@ -65,9 +65,9 @@ type edition struct {
 // runs: Runs is the active version.
 func NewRelease(r script.Release) *Release { return newRelease(r, r.Active, r.Settings.Spec) }
 
-// NewReleaseOn returns r, which is not deleted, ready to be called on the agent of the
-// name: Runs is what r.RunsOn says.
-func NewReleaseOn(agent string, r script.Release) *Release {
+// NewReleaseOn returns r, which is not deleted, ready to be called on the agent: Runs is what
+// r.RunsOn says.
+func NewReleaseOn(agent script.Agent, r script.Release) *Release {
 	return newRelease(r, r.RunsOn(agent), r.SpecOn(agent))
 }
 

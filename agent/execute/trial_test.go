@@ -36,7 +36,7 @@ func TestACandidateRunsWhereItIsToRun(t *testing.T) {
 		}
 		r.Active = r.Retained[0]
 		r.Candidate = &script.Candidate{Version: r.Retained[1], Spec: r.Settings.Spec, Attempt: 1, Threshold: share}
-		live := cache.NewReleaseOn("n", r)
+		live := cache.NewReleaseOn(script.Agent{Name: "n"}, r)
 		n.table.Update([]*cache.Release{live}, nil)
 		return live
 	}
@@ -96,7 +96,7 @@ func TestFailedCallsOfACandidate(t *testing.T) {
 				}
 				r.Active = r.Retained[0]
 				r.Candidate = &script.Candidate{Version: r.Retained[1], Spec: r.Settings.Spec, Attempt: 1, Threshold: everywhere}
-				live := cache.NewReleaseOn("n", r)
+				live := cache.NewReleaseOn(script.Agent{Name: "n"}, r)
 				n.table.Update([]*cache.Release{live}, nil)
 				ctx, cancel := context.WithTimeout(t.Context(), c.timeout)
 				defer cancel()
@@ -130,7 +130,7 @@ func TestLatencyOfACall(t *testing.T) {
 				r := script.Release{Name: script.Name{Tenant: "acme", Script: "route"}, Revision: 1, Enabled: true, Active: v, Retained: []script.Version{v}}
 				r.Candidate = &script.Candidate{Version: script.Version{Number: 2}, Attempt: 1, Step: 1}
 				r.Settings.Rollout.MaxErrorIncrease = new(1.0)
-				live := cache.NewReleaseOn("n", r)
+				live := cache.NewReleaseOn(script.Agent{Name: "n"}, r)
 				n.table.Update([]*cache.Release{live}, nil)
 				began := time.Now()
 				within := context.WithValue(t.Context(), whileItRuns{}, func(turn engine.Turn) {

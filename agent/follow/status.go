@@ -67,6 +67,8 @@ func newStatus(cfg Config, random *mathrand.Rand) status {
 			Incarnation: rand.Text(),
 			Labels:      maps.Clone(cfg.Labels),
 			Software:    cfg.Software,
+
+			KnowsSelectors: true,
 		},
 		random:  random,
 		tenants: cfg.Tenants.Globs(),
@@ -196,6 +198,7 @@ func (s *status) compose(now time.Time, at Cursor, leaving bool) *eventv1.Status
 		Sequence:          s.sequence,
 		Labels:            s.base.GetLabels(),
 		Software:          s.base.GetSoftware(),
+		KnowsSelectors:    s.base.GetKnowsSelectors(),
 		ActivatedRevision: int64(activated),
 		Failures:          failures,
 		Leaving:           leaving,

@@ -266,7 +266,7 @@ func (t *tenant) giveAll(ctx context.Context, p *process) error {
 	t.noteAll(last)
 	if err := p.assign(t, t.settings, &workerv1.Assignment{
 		Tenant: t.name, MemoryBytes: t.settings.MemoryBytes, Processors: processors(t.settings.CPU),
-		Access: cfg.Access, MaxWaiting: int64(cfg.MaxWaiting), Quarantine: t.blame.request(), Agent: cfg.Node.Agent,
+		Access: cfg.Access, MaxWaiting: int64(cfg.MaxWaiting), Quarantine: t.blame.request(), Agent: cfg.Node.Agent.Name, Labels: cfg.Node.Agent.Labels,
 	}); err != nil {
 		return err
 	}

@@ -32,13 +32,13 @@ func (w *world) candidateOf(language string, change func(*script.Release), sourc
 	if change != nil {
 		change(&r)
 	}
-	live := cache.NewReleaseOn("node-1", r)
+	live := cache.NewReleaseOn(script.Agent{Name: "node-1"}, r)
 	w.commit([]script.Object{{Release: &r}})
 	w.table.Update([]*cache.Release{live}, nil)
 	return live
 }
 
-func onNode1(cfg *worker.Config) { cfg.Node.Agent = "node-1" }
+func onNode1(cfg *worker.Config) { cfg.Node.Agent.Name = "node-1" }
 
 func (w *world) try(ref string, args ...string) (string, error) {
 	call := &gateway.Call{Script: ref}

@@ -24,8 +24,8 @@ import (
 
 // Node is what of the agent its tenants' processes need.
 type Node struct {
-	// Agent is the agent's name, which decides what of candidates runs here.
-	Agent   string
+	// Agent is the agent, which decides what of candidates runs here.
+	Agent   script.Agent
 	Table   *cache.Table
 	Values  *cache.Values
 	Tenants *cache.Tenants

@@ -40,7 +40,7 @@ spec:
   limits: {instructions: 1000, timeout: 50ms, sourceBytes: 2000, stringBytes: 3000, resultBytes: 4000, logBytes: 5000, concurrency: 6, coroutines: true}
   revisionHistoryLimit: 3
   rollout:
-    steps: [{percent: 10, pause: 10m}, {percent: 50}]
+    steps: [{percent: 10, pause: 10m}, {percent: 50}, {selector: {zone: a, topology.kubernetes.io/rack: "7"}}]
     maxErrorPercent: 0
     maxErrorIncrease: 0.5
     maxLatencyIncrease: {p50: 5%, p99: 20%}
@@ -86,7 +86,7 @@ func TestParseFull(t *testing.T) {
 		},
 		HistoryLimit: 3,
 		Rollout: script.Plan{
-			Steps:           []script.Step{{Percent: 10, Pause: 10 * time.Minute}, {Percent: 50}},
+			Steps:           []script.Step{{Percent: 10, Pause: 10 * time.Minute}, {Percent: 50}, {Selector: "topology.kubernetes.io/rack=7,zone=a"}},
 			MaxErrorPercent: new(0.0), MaxErrorIncrease: new(0.5), MaxLatencyIncrease: script.LatencyIncrease{P50: 5, P99: 20},
 		},
 	}
@@ -201,10 +201,21 @@ func TestParseFaults(t *testing.T) {
 			`m.yaml:9:17: spec.rollout.steps[0].percent: is the text "ten", want a whole number of percent`,
 			"m.yaml:10:7: spec.rollout.steps[1].percent: is missing",
 			"m.yaml:10:15: spec.rollout.steps[1].pause: is the number 5, want a duration",
-			"m.yaml:10:18: spec.rollout.steps[1].stop: is not a field; the fields here are percent, pause",
+			"m.yaml:10:18: spec.rollout.steps[1].stop: is not a field; the fields here are percent, selector, pause",
 			`m.yaml:11:27: spec.rollout.steps[2].pause: "soon" is not a duration`,
-			"m.yaml:12:7: spec.rollout.steps[3]: is the number 4, want fields: percent, pause",
+			"m.yaml:12:7: spec.rollout.steps[3]: is the number 4, want fields: percent, selector, pause",
 			`m.yaml:13:22: spec.rollout.maxErrorPercent: is the text "5", want a number of percent`,
+		}},
+		{"selectors", spec("  source: return 1\n  rollout:\n    steps:\n    - {selector: a}\n    - {selector: {}}\n    - {selector: {zone: 1, rack: ''}}\n    - {percent: 0, selector: {zone: a b}}\n    - {selector: {zone: a, zone: b}}\n"), []string{
+			`m.yaml:9:18: spec.rollout.steps[0].selector: is the text "a", want labels of agents, such as zone: a`,
+			"m.yaml:10:18: spec.rollout.steps[1].selector: names no label: add one",
+			"m.yaml:11:25: spec.rollout.steps[2].selector.zone: is the number 1, want text: put it in quotes",
+			"m.yaml:12:17: spec.rollout.steps[3].percent: 0 is not between 1 and 99: leave it out to take all agents",
+			`m.yaml:12:37: spec.rollout.steps[3].selector.zone: "a b" is not the value of a label`,
+			"m.yaml:13:28: spec.rollout.steps[4].selector.zone: is there twice",
+		}},
+		{"zones that all run it", spec("  source: return 1\n  rollout:\n    steps:\n    - {selector: {zone: a}}\n    - {selector: {zone: a, rack: '7'}}\n"), []string{
+			"m.yaml:10:18: spec.rollout.steps[1].selector: all agents with rack=7,zone=a run the version since step 1: leave the step out",
 		}},
 		{"steps that go back", spec("  source: return 1\n  rollout:\n    steps:\n    - {percent: 5}\n    - {percent: 5}\n"), []string{
 			"m.yaml:10:17: spec.rollout.steps[1].percent: 5 is not more than that of the step before, 5",

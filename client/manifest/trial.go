@@ -16,7 +16,7 @@ import (
 // The fields of what a new version goes through before it is live.
 var (
 	rolloutFields = []string{"steps", "maxErrorPercent", "maxErrorIncrease", "maxLatencyIncrease", "minCalls", "failureLimit", "tolerate", "progressDeadline"}
-	stepFields    = []string{"percent", "pause", "approval"}
+	stepFields    = []string{"percent", "selector", "pause", "approval"}
 	testFields    = []string{"name", "request", "expect", "error"}
 	percentiles   = []string{"p50", "p95", "p99"}
 )
@@ -66,16 +66,46 @@ func (d *decoder) step(n *yaml.Node, path string) (s script.Step) {
 	if !ok {
 		return s
 	}
-	if fields["percent"] == nil {
-		d.fault(n, path+".percent", "is missing: add the share of the agents, from 1 to 99")
-	} else {
+	switch {
+	case fields["percent"] != nil:
 		s.Percent = d.whole(fields["percent"], path+".percent", "percent")
+		if s.Percent == 0 && fields["selector"] != nil {
+			d.fault(fields["percent"], path+".percent", "0 is not between 1 and 99: leave it out to take all agents that the selector selects")
+		}
+	case fields["selector"] == nil:
+		d.fault(n, path+".percent", "is missing: add the share of the agents, from 1 to 99, or a selector")
+	}
+	if fields["selector"] != nil {
+		s.Selector = d.selector(fields["selector"], path+".selector")
 	}
 	if pause := fields["pause"]; pause != nil {
 		s.Pause = d.pause(pause, path+".pause")
 	}
 	s.Approval = d.boolean(fields["approval"], path+".approval", false)
 	return s
+}
+
+// selector returns which agents have the labels.
+func (d *decoder) selector(n *yaml.Node, path string) script.AgentSelector {
+	if n.Kind != yaml.MappingNode {
+		d.fault(n, path, "is %s, want labels of agents, such as zone: a", describe(n))
+		return ""
+	}
+	var names []string
+	for i := 0; i < len(n.Content); i += 2 {
+		names = append(names, n.Content[i].Value)
+	}
+	before, labels := len(d.faults), map[string]string{}
+	fields, _ := d.object(n, path, names)
+	for name, value := range fields {
+		labels[name], _ = d.text(value, path+"."+name)
+	}
+	if len(d.faults) > before {
+		return ""
+	}
+	selector, err := script.NewAgentSelector(path, labels)
+	d.blame(n, path, err)
+	return selector
 }
 
 func (d *decoder) latencyIncrease(n *yaml.Node, path string) (l script.LatencyIncrease) {

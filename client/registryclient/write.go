@@ -68,6 +68,9 @@ type Published struct {
 	Version script.Version // the one that holds the source, new or not
 	Changed bool           // anything did; with DryRun, would have
 	DryRun  bool
+	// Warnings are of what the registry took, and may not do what is expected: a step whose
+	// selector selects no agent.
+	Warnings []string
 }
 
 // Publish stores source as a version, unless it equals the latest one, and
@@ -112,7 +115,7 @@ func (c *Client) Publish(ctx context.Context, p PublishRequest) (Published, erro
 	if err != nil {
 		return Published{}, malformed(err)
 	}
-	return Published{Release: release, Version: version, Changed: resp.GetChanged(), DryRun: p.DryRun}, nil
+	return Published{Release: release, Version: version, Changed: resp.GetChanged(), DryRun: p.DryRun, Warnings: resp.GetWarnings()}, nil
 }
 
 // Pin makes a retained version active, or keeps the active one if version is 0, and holds the
@@ -187,11 +190,21 @@ const (
 // if version is 0. It is NotFound if there is none, and a Conflict if it is another one.
 // With an Abort the note says why.
 func (c *Client) Steer(ctx context.Context, name script.Name, s Steering, version uint64, w Write) (script.Release, bool, error) {
-	resp, err := call(ctx, c, c.registry.Steer, &registryv1.SteerRequest{
-		Tenant: name.Tenant, Name: name.Script, Steering: registryv1.Steering(s), Version: version,
-		Author: w.Author, Note: w.Note, ExpectedRevision: int64(w.ExpectedRevision),
-		Owner: w.Owner, Force: w.Force, RequestId: w.id(),
-	})
+	return c.steer(ctx, &registryv1.SteerRequest{Tenant: name.Tenant, Name: name.Script, Steering: registryv1.Steering(s), Version: version}, w)
+}
+
+// Approve lets a script's candidate go on after the step. It is a Conflict if the candidate is
+// another version, or in another step.
+func (c *Client) Approve(ctx context.Context, name script.Name, version uint64, step int, w Write) (script.Release, bool, error) {
+	return c.steer(ctx, &registryv1.SteerRequest{
+		Tenant: name.Tenant, Name: name.Script, Steering: registryv1.Steering(Approve), Version: version, Step: int32(step), //nolint:gosec // of a plan
+	}, w)
+}
+
+func (c *Client) steer(ctx context.Context, req *registryv1.SteerRequest, w Write) (script.Release, bool, error) {
+	req.Author, req.Note, req.ExpectedRevision = w.Author, w.Note, int64(w.ExpectedRevision)
+	req.Owner, req.Force, req.RequestId = w.Owner, w.Force, w.id()
+	resp, err := call(ctx, c, c.registry.Steer, req)
 	return changed(resp, err)
 }
 

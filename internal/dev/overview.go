@@ -119,7 +119,11 @@ func whereItIs(s *registryclient.ScriptStatus) string {
 		}
 		return fmt.Sprintf("%s v%d is tested, and passed on %d/%d agents", r.Name, r.Candidate.Version.Number, passed, s.Desired) + testFailures(s)
 	case script.CandidateRollingOut:
-		return fmt.Sprintf("%s v%d is rolled out to %d %% of the agents", r.Name, r.Candidate.Version.Number, r.Candidate.Percent)
+		step, ok := r.StepOf()
+		if !ok {
+			return fmt.Sprintf("%s v%d is about to be rolled out", r.Name, r.Candidate.Version.Number)
+		}
+		return fmt.Sprintf("%s v%d is rolled out to %s", r.Name, r.Candidate.Version.Number, step.Agents())
 	}
 	if s.Active == s.Desired {
 		return fmt.Sprintf("%s v%d runs on %d/%d agents, which have yet to confirm it", r.Name, r.Active.Number, s.Active, s.Desired)

@@ -44,7 +44,7 @@ func TestWhatTheStartWaitsFor(t *testing.T) {
 		"a failed candidate": {3, status("x", func(s *registryclient.ScriptStatus) { candidate(s, "tests[a]: no"); s.Failed = 1 }), ""},
 		"a step": {3, status("x", func(s *registryclient.ScriptStatus) {
 			candidate(s, "")
-			s.Release.Candidate.Step, s.Release.Candidate.Percent = 1, 10
+			s.Release.Candidate.Step, s.Release.Settings.Rollout.Steps = 1, []script.Step{{Percent: 10}}
 			s.Trials = &registryclient.Trials{Waiting: 1}
 		}), "waiting for 3 agents: acme/x v2 is rolled out to 10 % of the agents"},
 		"a pause": {3, status("x", func(s *registryclient.ScriptStatus) {

@@ -73,7 +73,7 @@ func testVersionsAreWhole(t *testing.T, settings script.TenantSettings) {
 	}
 	for i, client := range s.agents {
 		want := "1"
-		if running.Release.RunsOn(fmt.Sprintf("agent-%d", i+1)).Number == 2 {
+		if running.Release.RunsOn(script.Agent{Name: fmt.Sprintf("agent-%d", i+1)}).Number == 2 {
 			want = "2"
 		}
 		result, err := client.Call(ctx, name.String())

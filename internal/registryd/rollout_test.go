@@ -107,7 +107,7 @@ func (c *crew) status(fleet, name string, r *script.Release) *eventv1.Status {
 		}}
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		if c.calls != nil && r.RunsOn(name).Number == candidate.Version.Number {
+		if c.calls != nil && r.RunsOn(script.Agent{Name: name}).Number == candidate.Version.Number {
 			m.Trials[0].Calls, m.Trials[0].FailedCalls = c.calls(name)
 		}
 	}
@@ -135,7 +135,7 @@ func (c *crew) see(r *script.Release) {
 	default:
 		run := 0
 		for _, name := range c.names {
-			if r.RunsOn(name).Number == candidate.Version.Number {
+			if r.RunsOn(script.Agent{Name: name}).Number == candidate.Version.Number {
 				run++
 			}
 		}

@@ -18,8 +18,10 @@ type candidateView struct {
 	Step    int                   `json:"step"`    // from 1; 0 before the first
 	Steps   int                   `json:"steps"`   // that there are
 	Percent int                   `json:"percent"` // of the agents run it
-	Since   *time.Time            `json:"since,omitempty"`
-	Reason  string                `json:"reason,omitempty"` // why it was given up
+	// Selector has the labels of the agents that the step takes, if it has one.
+	Selector map[string]string `json:"selector,omitempty"`
+	Since    *time.Time        `json:"since,omitempty"`
+	Reason   string            `json:"reason,omitempty"` // why it was given up
 	// Running is since when all agents of the step run it, and Lost are agents that ended, or are
 	// not heard any more, while they were to run it or to test it.
 	Running *time.Time `json:"running,omitempty"`
@@ -61,9 +63,11 @@ type planView struct {
 }
 
 type stepView struct {
-	Percent      int     `json:"percent"`
+	Percent      int     `json:"percent,omitempty"` // of the agents, or of those that the selector selects; all of these without it
 	PauseSeconds float64 `json:"pauseSeconds"`
 	Approval     bool    `json:"approval,omitempty"`
+	// Selector has the labels of the agents that the step takes.
+	Selector map[string]string `json:"selector,omitempty"`
 }
 
 type testView struct {
@@ -78,8 +82,13 @@ func viewOfCandidate(r *script.Release) *candidateView {
 	if c == nil {
 		return nil
 	}
+	var selector map[string]string
+	if step, ok := r.StepOf(); ok && c.Failed == "" {
+		selector = step.Selector.Labels()
+	}
 	return &candidateView{
-		Version: c.Version.Number, Digest: c.Version.Digest, State: r.CandidateState(), Attempt: attempt(c),
+		Selector: selector,
+		Version:  c.Version.Number, Digest: c.Version.Digest, State: r.CandidateState(), Attempt: attempt(c),
 		Step: c.Step, Steps: len(r.Settings.Rollout.Steps), Percent: c.Percent, Since: timeView(c.Since), Reason: c.Failed,
 		Running: timeView(c.Running), Lost: c.Lost, CallsBefore: c.Before, Frozen: c.Frozen,
 	}
@@ -116,7 +125,7 @@ func viewOfPlan(p script.Plan) *planView {
 		v.Tolerate = p.Tolerate.String()
 	}
 	for _, s := range p.Steps {
-		v.Steps = append(v.Steps, stepView{Percent: s.Percent, PauseSeconds: s.Pause.Seconds(), Approval: s.Approval})
+		v.Steps = append(v.Steps, stepView{Percent: s.Percent, PauseSeconds: s.Pause.Seconds(), Approval: s.Approval, Selector: s.Selector.Labels()})
 	}
 	return v
 }

@@ -76,6 +76,8 @@ type publishView struct {
 	// registry, if that is not the one that the manifest wants.
 	Hold     *holdView `json:"hold,omitempty"`
 	HeldBack string    `json:"heldBack,omitempty"`
+	// Warnings are of a plan that cannot go on as the fleet is.
+	Warnings []string `json:"warnings,omitempty"`
 }
 
 func (a *app) publishCommand() *cobra.Command {
@@ -180,6 +182,9 @@ func (a *app) printPublished(v *publishView) {
 	case v.HeldBack != "":
 		a.warn(plain(v.Script + " is " + v.HeldBack))
 	}
+	for _, w := range v.Warnings {
+		a.warn(plain(v.Script + ": " + w))
+	}
 }
 
 func firstOf(first, err error) error {
@@ -203,6 +208,7 @@ func viewOfPublished(m *manifest.Manifest, p *registryclient.Published, dryRun b
 		Script: m.Name.String(), Outcome: "unchanged", Version: p.Version.Number, Digest: p.Version.Digest,
 		Revision: p.Release.Revision, Active: p.Release.Active.Number, File: m.File, Line: m.Line,
 		Candidate: viewOfCandidate(&p.Release), Hold: viewOfHold(p.Release.Hold), HeldBack: p.Release.HeldBack(),
+		Warnings: p.Warnings,
 	}
 	switch {
 	case !p.Changed:

@@ -1,6 +1,7 @@
 package scriptctl
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -44,13 +45,14 @@ func (a *app) rolloutCommand() *cobra.Command {
 		a.steerCommand(registryclient.Retry, "retry", "Start the candidate again, with its tests and from its first step",
 			"Retry starts the candidate again, also a failed one. Its tests run on every agent, and\nit goes through all steps."),
 		a.steerCommand(registryclient.Approve, "approve", "Let the candidate go on after a step that needs an approval",
-			"Approve lets the candidate go on when its step is over. A step needs that if the manifest\nsays \"approval: true\". State the reason with --note."),
+			"Approve lets the candidate go on when its step is over. A step needs that if the manifest\nsays \"approval: true\". State the reason with --note. With --step, nothing changes if the\ncandidate is in another step by now."),
 	)
 	return cmd
 }
 
 func (a *app) steerCommand(s registryclient.Steering, use, short, long string) *cobra.Command {
 	var f changeFlags
+	var step int
 	cmd := &cobra.Command{
 		Use: use + " TENANT/NAME [VERSION]", Short: short, Long: long + steerLong,
 		Args: wantArgs(1, 2, "a script, and optionally the candidate's version", "tenant/name [7]"), ValidArgsFunction: a.completeNameThenVersions(1),
@@ -62,30 +64,38 @@ func (a *app) steerCommand(s registryclient.Steering, use, short, long string) *
 			f.starts = s == registryclient.Retry
 			f.wait.anyCandidate = s == registryclient.Abort || s == registryclient.Approve
 			return a.apply(cmd.Context(), name, &f, func(ctx context.Context, c *registryclient.Client, n script.Name, w registryclient.Write) (script.Release, bool, error) {
-				if version == 0 {
-					if version, err = candidateNow(ctx, c, n); err != nil {
+				if version == 0 || s == registryclient.Approve && step == 0 {
+					now, err := candidateNow(ctx, c, n)
+					if err != nil {
 						return script.Release{}, false, err
 					}
+					version, step = cmp.Or(version, now.Version.Number), cmp.Or(step, now.Step)
+				}
+				if s == registryclient.Approve {
+					return c.Approve(ctx, n, version, step, w)
 				}
 				return c.Steer(ctx, n, s, version, w)
 			})
 		},
 	}
 	f.add(cmd)
+	if s == registryclient.Approve {
+		cmd.Flags().IntVar(&step, "step", 0, "approve this `step` only, from 1; without it, the step that the candidate is in")
+	}
 	return cmd
 }
 
-// candidateNow returns the version of the candidate that there is, so that none that is
-// published in the same moment is taken for it.
-func candidateNow(ctx context.Context, c *registryclient.Client, name script.Name) (uint64, error) {
+// candidateNow returns the candidate that there is, so that none that is published in the same
+// moment is taken for it.
+func candidateNow(ctx context.Context, c *registryclient.Client, name script.Name) (*script.Candidate, error) {
 	r, err := c.Get(ctx, name)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	if r.Candidate == nil {
-		return 0, r.NoCandidate()
+		return nil, r.NoCandidate()
 	}
-	return r.Candidate.Version.Number, nil
+	return r.Candidate, nil
 }
 
 func (a *app) rolloutStatusCommand() *cobra.Command {
@@ -208,7 +218,7 @@ func (v *candidacyView) rows(s *registryclient.ScriptStatus) [][]string {
 func stepsText(p script.Plan) string {
 	steps := make([]string, len(p.Steps))
 	for i, s := range p.Steps {
-		steps[i] = fmt.Sprintf("%d %%", s.Percent)
+		steps[i] = s.String()
 		if s.Pause > 0 {
 			steps[i] += " for " + wholeDuration(s.Pause)
 		}
@@ -294,10 +304,11 @@ func candidateState(r *script.Release) string {
 	case script.CandidateTesting:
 		return text + "testing"
 	}
-	if c.Step == 0 {
+	step, ok := r.StepOf()
+	if !ok {
 		return text + "rolling out"
 	}
-	return text + fmt.Sprintf("in step %d of %d (%d %%)", c.Step, len(r.Settings.Rollout.Steps), c.Percent)
+	return text + fmt.Sprintf("in step %d of %d (%s)", c.Step, len(r.Settings.Rollout.Steps), step)
 }
 
 // candidacyLine says how far a candidate has come:

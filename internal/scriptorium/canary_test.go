@@ -24,37 +24,43 @@ type canaries struct {
 	agents map[string]*daemon
 }
 
-func startCanaries(t *testing.T) *canaries {
+func startCanaries(t *testing.T, flags ...string) *canaries {
 	t.Helper()
 	c := &canaries{mistaken: startMistaken(t), agents: map[string]*daemon{}}
 	found(t, "--etcd-endpoints", c.etcd.Endpoint(), "--insecure-plaintext")
 	c.startRegistry()
 	c.awaitPage(c.admin, http.StatusOK, `"ready":true`)
 	for i := range 3 {
-		c.startNamed(fmt.Sprint("node-", i))
+		c.startNamed(fmt.Sprint("node-", i), flags...)
 	}
-	await(t, "the registry knows the agents", func() bool {
+	c.awaitAgents(3)
+	return c
+}
+
+// awaitAgents waits until the registry hears so many agents.
+func (c *canaries) awaitAgents(n int) {
+	c.t.Helper()
+	await(c.t, "the registry knows the agents", func() bool {
 		known := 0
-		for a, err := range c.client.Agents(t.Context(), false) {
+		for a, err := range c.client.Agents(c.t.Context(), false) {
 			if err == nil && !a.Unknown {
 				known++
 			}
 		}
-		return known == 3
+		return known == n
 	})
-	return c
 }
 
-// startNamed starts the agent's process.
-func (c *canaries) startNamed(name string) {
+// startNamed starts the agent's process, with more flags.
+func (c *canaries) startNamed(name string, flags ...string) {
 	dir := filepath.Join(c.dir, name)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		c.t.Fatal(err)
 	}
-	c.agents[name] = run(c.t, "agentd", []string{
+	c.agents[name] = run(c.t, "agentd", append([]string{
 		"--name", name, "--registry", c.registry, "--nats-url", c.nats.URL(), "--admin-address", "",
 		"--socket-dir", dir, "--state-dir", filepath.Join(dir, "state"), "--insecure-unsigned", "--insecure-plaintext",
-	})
+	}, flags...))
 }
 
 // kill ends the agent's process at once.
@@ -87,7 +93,7 @@ func (c *canaries) try(pause time.Duration) (canary string) {
 	}
 	r := c.release("the canary runs the version", func(r *script.Release) bool { return r.Candidate != nil && !r.Candidate.Running.IsZero() })
 	for name := range c.agents {
-		if r.RunsOn(name).Number == r.Candidate.Version.Number {
+		if r.RunsOn(script.Agent{Name: name}).Number == r.Candidate.Version.Number {
 			canary = name
 		}
 	}
@@ -113,14 +119,20 @@ func (c *canaries) killTenants(name string) {
 // answered waits until the agent's process of the tenant has answered with the version.
 func (c *canaries) answered(name string) {
 	c.t.Helper()
+	c.answers(name, "2")
+}
+
+// answers waits until a call of acme/route on the agent returns what is wanted.
+func (c *canaries) answers(name, want string) {
+	c.t.Helper()
 	caller, err := agentclient.New("unix:" + filepath.Join(c.dir, name, "grpc.sock"))
 	if err != nil {
 		c.t.Fatal(err)
 	}
 	defer func() { _ = caller.Close() }()
-	await(c.t, name+" answers", func() bool {
+	await(c.t, name+" answers "+want, func() bool {
 		result, err := caller.Call(c.t.Context(), "acme/route")
-		return err == nil && string(result.Values[0]) == "2"
+		return err == nil && string(result.Values[0]) == want
 	})
 }
 

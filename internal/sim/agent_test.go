@@ -249,8 +249,13 @@ func (a *agent) adrift() (script.Name, bool) {
 	return script.Name{}, false
 }
 
+// who is the agent as releases select it: each second one is in zone a.
+func (a *agent) who() script.Agent {
+	return script.Agent{Name: a.name, Labels: map[string]string{"zone": []string{"a", "b"}[a.number%2]}}
+}
+
 // isBad reports whether the agent cannot compile what it is to run of the release.
-func (a *agent) isBad(r script.Release) bool { return badDigests()[r.RunsOn(a.name).Digest] }
+func (a *agent) isBad(r script.Release) bool { return badDigests()[r.RunsOn(a.who()).Digest] }
 
 // mayConverge reports whether all agents that follow it, followed of them, can come to run
 // the same of the release.

@@ -19,6 +19,9 @@ func withPlan(wr write, seed uint64) write {
 	}
 	wr.planned = true
 	wr.settings.Rollout.Steps = []script.Step{{Percent: 10}, {Percent: 50}}
+	if r.IntN(2) == 0 {
+		wr.settings.Rollout.Steps = []script.Step{{Selector: "zone=a", Percent: 50}, {Percent: 10}, {Selector: "zone=a"}, {Selector: "zone=b"}}
+	}
 	if r.IntN(4) == 0 {
 		wr.settings.Tests = []script.Test{{Name: "answers"}}
 	}
@@ -65,7 +68,7 @@ func (w *world) moveCandidate(st step) {
 
 // checkRuns finds out whether the live release runs what the agent is to run.
 func (a *agent) checkRuns(r *cache.Release, made commit) {
-	if want := made.release.RunsOn(a.name); r.Runs.Number != want.Number || !r.Runs.SameProgram(want) || r.Untried() != made.release.Untried() {
+	if want := made.release.RunsOn(a.who()); r.Runs.Number != want.Number || !r.Runs.SameProgram(want) || r.Untried() != made.release.Untried() {
 		a.w.violate("%s runs version %d of %s at revision %d, and is to run %d", a.name, r.Runs.Number, r.Name, r.Revision, want.Number)
 	}
 }

@@ -151,7 +151,7 @@ func (p *process) PutSources(sources map[script.Digest][]byte) error {
 
 // Prepare implements follow.State.
 func (p *process) Prepare(_ context.Context, r script.Release, sources map[script.Digest][]byte, _ bool) error {
-	digest := r.RunsOn(p.agent.name).Digest
+	digest := r.RunsOn(p.agent.who()).Digest
 	content := sources[digest]
 	if content == nil {
 		content = p.agent.disk.source(digest)
@@ -237,7 +237,7 @@ func (p *process) swap(put []script.Object, removed []string) {
 	for _, o := range put {
 		switch {
 		case o.Release != nil:
-			p.table.Update([]*cache.Release{cache.NewReleaseOn(p.agent.name, *o.Release)}, nil)
+			p.table.Update([]*cache.Release{cache.NewReleaseOn(p.agent.who(), *o.Release)}, nil)
 		case o.Value != nil:
 			p.values.Update([]script.Value{*o.Value}, nil)
 		default:

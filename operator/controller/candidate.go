@@ -90,10 +90,15 @@ func (f *facts) candidateTruth(now time.Time) truth {
 	}
 	steps := f.release.Settings.Rollout.Steps
 	if c.Step == 0 {
-		return no(reasonRollingOut, "version %d is about to run on the agents of step 1 of %d%s; %s",
-			c.Version.Number, len(steps), f.waitedFor(), f.meanwhile())
+		who := "the agents"
+		if next := f.release.NextStep(); next.Selector != "" {
+			who = next.Agents() // there may be none
+		}
+		return no(reasonRollingOut, "version %d is about to run on %s of step 1 of %d%s; %s",
+			c.Version.Number, who, len(steps), f.waitedFor(), f.meanwhile())
 	}
-	where := fmt.Sprintf("is to run on %d %% of the agents", c.Percent)
+	step, _ := f.release.StepOf()
+	where := "is to run on " + step.Agents()
 	if t != nil && t.Running > 0 {
 		where = fmt.Sprintf("runs on %d of %d agents", t.Running, f.agent.Desired-f.agent.Unknown)
 	}
@@ -159,6 +164,9 @@ func describeCandidate(s *v1alpha1.LuaScriptStatus, f *facts) {
 	next := &v1alpha1.CandidateStatus{
 		Version: int64(c.Version.Number), State: v1alpha1.CandidateState(f.release.CandidateState()), Reason: spec.Cut(c.Failed),
 		Step: int32(c.Step), Steps: int32(len(f.release.Settings.Rollout.Steps)), Percent: int32(c.Percent), //nolint:gosec // at most 100
+	}
+	if step, ok := f.release.StepOf(); ok && c.Failed == "" {
+		next.Selector = string(step.Selector)
 	}
 	if !c.Since.IsZero() {
 		at := metav1.NewTime(c.Since).Rfc3339Copy() // as it is read back

@@ -45,6 +45,13 @@ func inStep(n int) func(*script.Candidate) {
 	return func(c *script.Candidate) { c.Step, c.Percent, c.Threshold = n, []int{10, 50}[n-1], 1<<28 }
 }
 
+// byZone is trying without tests, by zones, and in the step.
+func byZone(step int) *script.Release {
+	r := trying(func(c *script.Candidate) { c.Step, c.Spec.Tests, c.Running = step, nil, time.Time{} })
+	r.Settings.Rollout.Steps = []script.Step{{Percent: 10, Selector: "zone=a"}, {Selector: "rack=7,zone=b"}}
+	return r
+}
+
 // counting has the release's candidate be given up if calls of it fail.
 func counting(r *script.Release) *script.Release {
 	r.Settings.Rollout.MaxErrorPercent = new(5.0)
@@ -156,6 +163,18 @@ func TestCandidate(t *testing.T) {
 			phase: v1alpha1.PhasePending, reason: "RollingOut", active: 3,
 			says: "version 4 is about to run on the agents of step 1 of 2; version 3 goes on",
 			want: v1alpha1.CandidateStatus{Version: 4, State: v1alpha1.CandidateRollingOut, Steps: 2},
+		},
+		{
+			name: "before the step of a zone", release: byZone(0), agent: tried(byZone(0), func(s *registryclient.ScriptStatus) { s.Trials.Passed = 2 }),
+			phase: v1alpha1.PhasePending, reason: "RollingOut", active: 3, summary: "2/3",
+			says: "version 4 is about to run on 10 % of the agents with zone=a of step 1 of 2; version 3 goes on",
+			want: v1alpha1.CandidateStatus{Version: 4, State: v1alpha1.CandidateRollingOut, Steps: 2, Passed: 2},
+		},
+		{
+			name: "in the step of a zone", release: byZone(2), agent: tried(byZone(2), nil),
+			phase: v1alpha1.PhasePending, reason: "RollingOut", active: 3, summary: "2/3",
+			says: "version 4 is to run on the agents with rack=7,zone=b (step 2 of 2), and goes on when each agent is well with it; version 3 goes on elsewhere",
+			want: v1alpha1.CandidateStatus{Version: 4, State: v1alpha1.CandidateRollingOut, Step: 2, Steps: 2, Selector: "rack=7,zone=b", Passed: 1},
 		},
 		{
 			name: "in its first step", release: trying(inStep(1)), at: time.Minute,

@@ -25,6 +25,9 @@ func (r *reader) plan(field string, rollout *v1alpha1.Rollout) script.Plan {
 		if s.Pause != nil {
 			step.Pause = r.pause(fmt.Sprintf("%s.steps[%d].pause", field, i), *s.Pause)
 		}
+		if s.Selector != nil {
+			step.Selector = r.agents(fmt.Sprintf("%s.steps[%d].selector", field, i), s.Selector)
+		}
 		p.Steps = append(p.Steps, step)
 	}
 	if rollout.MaxErrorPercent != nil {
@@ -48,6 +51,16 @@ func (r *reader) plan(field string, rollout *v1alpha1.Rollout) script.Plan {
 		r.check(p.Validate(field))
 	}
 	return p
+}
+
+func (r *reader) agents(field string, of map[string]v1alpha1.AgentLabel) script.AgentSelector {
+	labels := make(map[string]string, len(of))
+	for name, value := range of {
+		labels[name] = string(value)
+	}
+	selector, err := script.NewAgentSelector(field, labels)
+	r.check(err)
+	return selector
 }
 
 func (r *reader) amount(field string, v *intstr.IntOrString) script.Amount {

@@ -28,6 +28,11 @@ func steps(percents ...int32) *v1alpha1.Rollout {
 	return r
 }
 
+// zone is a step that takes all agents there.
+func zone(name v1alpha1.AgentLabel) v1alpha1.RolloutStep {
+	return v1alpha1.RolloutStep{Selector: map[string]v1alpha1.AgentLabel{"zone": name}}
+}
+
 // TestRolloutFaults: what is wrong is said with its field, in the registry's words.
 func TestRolloutFaults(t *testing.T) {
 	many := make([]v1alpha1.Test, script.MaxTests+1)
@@ -37,8 +42,14 @@ func TestRolloutFaults(t *testing.T) {
 	for want, change := range map[string]func(*v1alpha1.LuaScriptSpec){
 		"spec.rollout.steps[0].percent: 0 is not between 1 and 99; after the last step all agents run the version": func(s *v1alpha1.LuaScriptSpec) { s.Rollout = steps(0) },
 		"spec.rollout.steps[1].percent: 10 is not more than that of the step before, 10":                           func(s *v1alpha1.LuaScriptSpec) { s.Rollout = steps(10, 10) },
-		"spec.rollout.steps: 11 are too many: at most 10 are allowed":                                              func(s *v1alpha1.LuaScriptSpec) { s.Rollout = steps(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11) },
-		"spec.rollout.maxErrorPercent: 101 is not between 0 and 100":                                               func(s *v1alpha1.LuaScriptSpec) { s.Rollout = &v1alpha1.Rollout{MaxErrorPercent: new(101.0)} },
+		"spec.rollout.steps[1].selector: all agents with zone=a run the version since step 1: leave the step out": func(s *v1alpha1.LuaScriptSpec) {
+			s.Rollout = &v1alpha1.Rollout{Steps: []v1alpha1.RolloutStep{zone("a"), zone("a")}}
+		},
+		`spec.rollout.steps[0].selector.zone: "a b" is not the value of a label: want 1 to 63 letters, digits, '-', '_', '.', that start and end with a letter or digit`: func(s *v1alpha1.LuaScriptSpec) {
+			s.Rollout = &v1alpha1.Rollout{Steps: []v1alpha1.RolloutStep{zone("a b")}}
+		},
+		"spec.rollout.steps: 11 are too many: at most 10 are allowed": func(s *v1alpha1.LuaScriptSpec) { s.Rollout = steps(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11) },
+		"spec.rollout.maxErrorPercent: 101 is not between 0 and 100":  func(s *v1alpha1.LuaScriptSpec) { s.Rollout = &v1alpha1.Rollout{MaxErrorPercent: new(101.0)} },
 		`spec.rollout.maxLatencyIncrease.p99: "20" is not a percentage, such as 20%`: func(s *v1alpha1.LuaScriptSpec) {
 			s.Rollout = steps(5)
 			s.Rollout.MaxLatencyIncrease = &v1alpha1.LatencyIncrease{P99: "20"}
@@ -96,6 +107,11 @@ func TestTheRegistryKeepsItAsItIs(t *testing.T) {
 			s.Rollout = steps(5)
 			s.Rollout.FailureLimit, s.Rollout.Tolerate = new(intstr.FromString("5%")), new(intstr.FromInt32(0))
 			s.Rollout.MaxErrorPercent, s.Rollout.MinCalls, s.Rollout.ProgressDeadline = new(5.0), new(int32(0)), new("90m")
+		},
+		func(s *v1alpha1.LuaScriptSpec) {
+			s.Rollout = steps(5, 50)
+			s.Rollout.Steps = append(s.Rollout.Steps, zone("a"))
+			s.Rollout.Steps[2].Selector["topology.kubernetes.io/rack"] = "7"
 		},
 		func(s *v1alpha1.LuaScriptSpec) {
 			s.Tests = []v1alpha1.Test{

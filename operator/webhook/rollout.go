@@ -22,7 +22,7 @@ func warnOfRollout(s *script.Settings) (warnings admission.Warnings) {
 			warnings = append(warnings, fmt.Sprintf("spec.rollout.steps[%d].pause: without one the step is over after 10s, and minCalls of 0 has it pass without any call", i))
 		case s.Rollout.LooksAtCalls(): // calls are the evidence
 		default:
-			warnings = append(warnings, fmt.Sprintf("spec.rollout.steps[%d].pause: without one the step is over as soon as the version runs on %d %% of the agents, before calls show how it does there", i, step.Percent))
+			warnings = append(warnings, fmt.Sprintf("spec.rollout.steps[%d].pause: without one the step is over as soon as the version runs on %s, before calls show how it does there", i, step.Agents()))
 		}
 	}
 	return warnings

@@ -33,6 +33,9 @@ func TestTestsAndRollouts(t *testing.T) {
 		"rollout: {failureLimit: 3}":                                refused + "spec.rollout.failureLimit: needs steps: only while some of the agents run the new version can they be lost",
 		"rollout: {steps: [{percent: 10, pause: 1m}, {percent: 50}]}": warned + "spec.rollout.steps[1].pause: without one the step is over as soon as the version runs on 50 % of the agents, " +
 			"before calls show how it does there",
+		"rollout: {steps: [{selector: {zone: a}, pause: 1m}, {selector: {zone: b}}]}": warned + "spec.rollout.steps[1].pause: without one the step is over as soon as the version runs on the agents with zone=b, " +
+			"before calls show how it does there",
+		"rollout: {steps: [{selector: {zone: a}, pause: 1m}, {selector: {rack: '7', zone: a}, pause: 1m}]}": refused + "spec.rollout.steps[1].selector: all agents with rack=7,zone=a run the version since step 1: leave the step out",
 	} {
 		if want == "" || strings.HasPrefix(want, warned) {
 			want = strings.TrimPrefix(want+"\nluascript.scriptorium.dev/route created", "\n")

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"fmt"
 	"math"
 
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -31,6 +32,9 @@ func fromCandidate(r *script.Release) *scriptv1.Candidate {
 		CallsBefore: c.Before,
 		Approved:    int32(c.Approved), //nolint:gosec // at most MaxSteps
 	}
+	for _, s := range c.Selections {
+		m.Selections = append(m.Selections, &scriptv1.Selection{Selector: s.Selector.Labels(), Share: s.Threshold})
+	}
 	if c.Frozen != "" { // who does not know a freeze takes it for failed, and lets it be
 		m.Frozen, m.Failed = c.Frozen, "frozen "+c.Frozen
 	}
@@ -57,21 +61,26 @@ func toCandidate(m *scriptv1.Candidate, r *script.Release) (*script.Candidate, e
 		}
 		spec = settings.Spec
 	}
+	selections, err := toSelections(m.GetSelections())
+	if err != nil {
+		return nil, err
+	}
 	failed := m.GetFailed()
 	if m.GetFrozen() != "" {
 		failed = ""
 	}
 	return &script.Candidate{
-		Version:   v,
-		Spec:      spec,
-		Attempt:   m.GetAttempt(),
-		Tries:     int(m.GetTries()),
-		Step:      int(m.GetStep()),
-		Threshold: m.GetShare(),
-		Percent:   int(m.GetPercent()),
-		Since:     toTime(m.GetSince()),
-		Failed:    failed,
-		Frozen:    m.GetFrozen(),
+		Version:    v,
+		Spec:       spec,
+		Attempt:    m.GetAttempt(),
+		Tries:      int(m.GetTries()),
+		Step:       int(m.GetStep()),
+		Threshold:  m.GetShare(),
+		Percent:    int(m.GetPercent()),
+		Selections: selections,
+		Since:      toTime(m.GetSince()),
+		Failed:     failed,
+		Frozen:     m.GetFrozen(),
 
 		Running:     toTime(m.GetRunning()),
 		Lost:        m.GetLost(),
@@ -80,6 +89,18 @@ func toCandidate(m *scriptv1.Candidate, r *script.Release) (*script.Candidate, e
 		Before:      m.GetCallsBefore(),
 		Approved:    int(m.GetApproved()),
 	}, nil
+}
+
+// toSelections refuses one without labels: it would select all agents.
+func toSelections(list []*scriptv1.Selection) (selections []script.Selection, err error) {
+	for _, m := range list {
+		selector, err := script.NewAgentSelector("candidate.selections.selector", m.GetSelector())
+		if err != nil {
+			return nil, err
+		}
+		selections = append(selections, script.Selection{Selector: selector, Threshold: m.GetShare()})
+	}
+	return selections, nil
 }
 
 func fromPlan(p script.Plan) *scriptv1.Plan {
@@ -101,7 +122,7 @@ func fromPlan(p script.Plan) *scriptv1.Plan {
 		m.MaxLatencyIncrease = &scriptv1.LatencyIncrease{P50: int32(l.P50), P95: int32(l.P95), P99: int32(l.P99)} //nolint:gosec // a plan that is valid
 	}
 	for _, s := range p.Steps {
-		step := &scriptv1.Step{Percent: int32(s.Percent), Approval: s.Approval}
+		step := &scriptv1.Step{Percent: int32(s.Percent), Approval: s.Approval, Selector: s.Selector.Labels()}
 		if s.Pause != 0 {
 			step.Pause = durationpb.New(s.Pause)
 		}
@@ -136,13 +157,20 @@ func toPlan(m *scriptv1.Plan) (script.Plan, error) {
 		}
 		p.ProgressDeadline = deadline.AsDuration()
 	}
-	for _, s := range m.GetSteps() {
+	for i, s := range m.GetSteps() {
 		if pause := s.GetPause(); pause != nil {
 			if err := pause.CheckValid(); err != nil {
 				return script.Plan{}, script.Errorf(script.Invalid, "rollout.steps.pause", "%v", err)
 			}
 		}
-		p.Steps = append(p.Steps, script.Step{Percent: int(s.GetPercent()), Pause: s.GetPause().AsDuration(), Approval: s.GetApproval()})
+		step := script.Step{Percent: int(s.GetPercent()), Pause: s.GetPause().AsDuration(), Approval: s.GetApproval()}
+		if len(s.GetSelector()) > 0 {
+			var err error
+			if step.Selector, err = script.NewAgentSelector(fmt.Sprintf("rollout.steps[%d].selector", i), s.GetSelector()); err != nil {
+				return script.Plan{}, err
+			}
+		}
+		p.Steps = append(p.Steps, step)
 	}
 	return p, nil
 }

@@ -25,7 +25,7 @@ func TestMemory(t *testing.T) {
 	agent := fleet.Memo{
 		Agent: "node/1", Heard: time.Unix(1_700_000_000, 7).UTC(),
 		Report: fleet.Report{
-			Fleet: "F1", Agent: "node/1", Incarnation: "i", Sequence: 9, Labels: map[string]string{"zone": "a"}, Software: "v1", Activated: 12,
+			Fleet: "F1", Agent: "node/1", Incarnation: "i", Sequence: 9, Labels: map[string]string{"zone": "a"}, Selects: true, Software: "v1", Activated: 12,
 			Session: 11, Identity: "agents", Tenants: tenants, DiskKeys: []string{"0123456789abcdef"}, Drifts: 3,
 			Failures: []fleet.Failure{
 				{Name: route, Revision: 11, Err: &script.Error{Kind: script.Script, Message: "boom", Line: 3}},

@@ -149,6 +149,7 @@ func readReport(of session.Session, m *eventv1.Status) (r fleet.Report, skipped 
 		Sequence:    m.GetSequence(),
 		Labels:      m.GetLabels(),
 		Software:    m.GetSoftware(),
+		Selects:     m.GetKnowsSelectors(),
 		Activated:   script.Revision(m.GetActivatedRevision()),
 		Activations: readActivations(m.GetActivations()),
 		Failures:    failures,

@@ -34,11 +34,16 @@ type Candidacy struct {
 	Followers int
 	Activated int // followers that have activated the release, if only to run what they ran before
 	Passed    int // followers on which it passed all tests
-	Members   int // followers that are to run it: those whose bucket is below its threshold
+	Members   int // followers that are to run it
 	Running   int // members that do, and say so
 	// Apart: an agent that follows the script is not to run the candidate in this step. It may be
 	// unknown.
 	Apart bool
+	// Own are those that the step itself selects of the Members; the others are of earlier steps.
+	Own Members
+	// Eligible are the followers that the next step can select, and Outdated those that it could
+	// if their software was newer. Without a next step that has a selector both are 0.
+	Eligible, Outdated int
 	// Failure is of the first follower, by the names, on which it did not pass them, or
 	// that could not activate the release for a reason that does not pass; nil if there
 	// is none.
@@ -59,6 +64,10 @@ type Candidacy struct {
 	// Freeze is the registry's. It is not to be changed.
 	Freeze script.Freeze
 }
+
+// Members is how many agents are to run a candidate, and how far they are with it: as Candidacy
+// has them.
+type Members struct{ Members, Running, Confirmed int }
 
 // Changed returns what is closed at the next change of what the fleet says of anything.
 // Of calls of candidates it tells once a second.
@@ -83,8 +92,8 @@ func (f *Fleet) Candidacies() []Candidacy {
 	return list
 }
 
-// Buckets returns the candidacy of the script, with the buckets of its followers in order;
-// ok is false if no candidate of it is on its way. It takes time by the number of agents.
+// Buckets returns the candidacy of the script, with the buckets of the followers that its next
+// step selects from, in order; ok is false if no candidate of it is on its way. It takes time by the number of agents.
 func (f *Fleet) Buckets(name script.Name) (_ Candidacy, buckets []uint32, ok bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -94,7 +103,7 @@ func (f *Fleet) Buckets(name script.Name) (_ Candidacy, buckets []uint32, ok boo
 		return Candidacy{}, nil, false
 	}
 	for _, a := range f.agents {
-		if !a.unknown && a.group.selector.Matches(name.Tenant) {
+		if !a.unknown && a.group.selector.Matches(name.Tenant) && (c.next == "" || c.eligible.has(a.slot)) {
 			buckets = append(buckets, script.Bucket(a.report.Agent, name))
 		}
 	}
@@ -111,9 +120,15 @@ func (f *Fleet) moves(p *progress) bool {
 func (f *Fleet) candidacy(c *candidacy, p *progress, s *survey) Candidacy {
 	view := Candidacy{
 		Release: p.release, Gathering: f.gathering, Activated: f.reachedBy(p),
-		Passed: c.tested, Members: c.members.size(), Running: f.running(p, c, s),
+		Passed: c.tested, Members: c.members.size(), Running: f.running(p, c, c.members, s),
+		Eligible: c.eligible.size(), Outdated: c.outdated.size(),
 		Calls: c.calls.all, FailedCalls: c.calls.failed, EndedCalls: c.ended.all, EndedFailedCalls: c.ended.failed,
-		Confirmed: f.confirmed(c, &p.release, f.now()), Freeze: f.freeze,
+		Freeze: f.freeze,
+	}
+	view.Confirmed, view.Own.Confirmed = f.confirmed(c, &p.release, f.now())
+	view.Own.Members, view.Own.Running = view.Members, view.Running
+	if c.mixed {
+		view.Own.Members, view.Own.Running = c.own.size(), f.running(p, c, c.own, s)
 	}
 	for _, g := range f.followers(c.name.Tenant) {
 		view.Known += g.known
@@ -201,19 +216,19 @@ func (s *ScriptStatus) addTrials(c *candidacy, running, both int) {
 	}
 }
 
-// running counts the agents that run the candidate: of its members those that have
-// activated the release, did not fail it, and say so. Others may not know what a candidate
+// running counts the agents that run the candidate: of its members, or some of them, those that
+// have activated the release, did not fail it, and say so. Others may not know what a candidate
 // is.
-func (f *Fleet) running(p *progress, c *candidacy, s *survey) int {
+func (f *Fleet) running(p *progress, c *candidacy, members slots, s *survey) int {
 	n, late := 0, s.late(p)
-	for i, word := range c.members {
+	for i, word := range members {
 		n += bits.OnesCount64(word & c.heard.word(i) &^ late.word(i))
 	}
 	if n == 0 {
 		return 0
 	}
 	counted := func(a *agent) bool {
-		return c.members.has(a.slot) && c.heard.has(a.slot) && a.report.Activated >= p.release.Revision
+		return members.has(a.slot) && c.heard.has(a.slot) && a.report.Activated >= p.release.Revision
 	}
 	for a := range c.failed {
 		if counted(a) {

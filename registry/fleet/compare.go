@@ -73,7 +73,7 @@ func (t *Tally) add(calls *script.StepCalls, times uint64) {
 // apart reports whether an unknown agent that follows the script is not to run the candidate.
 func (f *Fleet) apart(c *candidacy) bool {
 	for _, a := range f.agents {
-		if a.unknown && a.group.selector.Matches(c.name.Tenant) && script.Bucket(a.report.Agent, c.name) >= c.threshold {
+		if a.unknown && a.group.selector.Matches(c.name.Tenant) && !c.selects(a) {
 			return true
 		}
 	}

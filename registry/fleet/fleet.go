@@ -293,16 +293,10 @@ func (f *Fleet) update(a *agent, r Report, now time.Time) {
 	f.identify(a, r.Identity, r.size())
 	f.join(a, r.Tenants)
 	joined, moved := a.unknown, before != r.Activated // one that changes its group joins
+	relabeled := a.relabeled(&r)
 	since := a.heard
 	a.take(r, now)
-	if joined {
-		a.unknown = false
-		f.connected++
-		f.joined = now
-		for _, c := range f.candidacies {
-			c.enroll(a)
-		}
-	}
+	f.enroll(a, joined, relabeled, now)
 	failed := f.updateFailures(a, failures, joined, since)
 	tried := f.updateTrials(a, r.Trials, again)
 	if joined || moved {
@@ -312,7 +306,7 @@ func (f *Fleet) update(a *agent, r Report, now time.Time) {
 		}
 		f.passed(a, before)
 	}
-	if joined || moved || failed || tried || lost {
+	if joined || relabeled || moved || failed || tried || lost {
 		f.settle(now)
 		f.touch()
 	}

@@ -28,9 +28,9 @@ type lives struct {
 // then may be the candidate's doing.
 func (f *Fleet) takes(c *candidacy, a *agent) bool {
 	switch {
-	case c.threshold == 0 && !c.testing || !a.group.selector.Matches(c.name.Tenant):
+	case !c.of.SelectsAny() && !c.testing || !a.group.selector.Matches(c.name.Tenant):
 		return false
-	case a.unknown && script.Bucket(a.report.Agent, c.name) < c.threshold, c.members.has(a.slot):
+	case a.unknown && c.selects(a), c.members.has(a.slot):
 		return true
 	}
 	return c.testing && !c.passed.has(a.slot) && a.report.Activated >= f.scripts[c.name].release.Revision
@@ -208,26 +208,29 @@ func (f *Fleet) missing(c *candidacy, now time.Time) (until time.Time) {
 }
 
 // confirmed counts the members that were heard after the step's pause was over: they have run
-// the candidate for all of it. It is 0 before that.
-func (f *Fleet) confirmed(c *candidacy, r *script.Release, now time.Time) (n int) {
-	step := r.Candidate.Step
-	if step < 1 || step > len(r.Settings.Rollout.Steps) || r.Candidate.Running.IsZero() {
-		return 0
+// the candidate for all of it; and those of them that the step itself selects. Both are 0 before that.
+func (f *Fleet) confirmed(c *candidacy, r *script.Release, now time.Time) (n, own int) {
+	if _, ok := r.StepOf(); !ok || r.Candidate.Running.IsZero() {
+		return 0, 0
 	}
-	end := r.Candidate.Running.Add(r.Settings.Rollout.Lasts(step))
+	end := r.Candidate.Running.Add(r.Settings.Rollout.Lasts(r.Candidate.Step))
 	if now.Before(end) {
-		return 0
+		return 0, 0
 	}
+	ofStep := c.ofStep()
 	if c.confirmed.Equal(end) { // who joins later is heard then
-		return c.members.size()
+		return c.members.size(), ofStep.size()
 	}
 	for slot := range c.members.all {
 		if a := f.bySlot[slot]; a != nil && !a.heard.Before(end) {
 			n++
+			if ofStep.has(slot) {
+				own++
+			}
 		}
 	}
 	if n == c.members.size() {
 		c.confirmed = end
 	}
-	return n
+	return n, own
 }

@@ -18,6 +18,8 @@ type Report struct {
 	Identity string // of the agent in the access policy
 	Sequence uint64 // counts up within an incarnation
 	Labels   map[string]string
+	// Selects: it runs candidates that select it by its labels. An older agent does not.
+	Selects  bool
 	Software string
 	// Activated: every release up to here is live, but for the failures.
 	Activated script.Revision
@@ -102,6 +104,15 @@ type agent struct {
 	// remembered: nothing was heard of it here, another replica did; or this one,
 	// before it was started anew.
 	remembered bool
+}
+
+// who returns the agent as releases select it.
+func (a *agent) who() script.Agent {
+	who := script.Agent{Name: a.report.Agent}
+	if a.report.Selects {
+		who.Labels = a.report.Labels
+	}
+	return who
 }
 
 // rememberedIncarnations is how many earlier incarnations the fleet knows of an agent.

@@ -187,7 +187,7 @@ func (f *Fleet) scriptStatus(p *progress, all *survey) ScriptStatus {
 		s.Converged = false
 	}
 	if c != nil {
-		s.addTrials(c, f.running(p, c, all), both)
+		s.addTrials(c, f.running(p, c, c.members, all), both)
 		s.Active = f.active(p, s.Trials.Running)
 		s.Trials.Waiting, s.Trials.WaitingFor = f.waiting(p, c, all)
 		s.Trials.WaitingWhy = f.waitingWhy(p, c, s.Trials.WaitingFor)

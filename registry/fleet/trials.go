@@ -64,13 +64,13 @@ type candidacy struct {
 	counts map[*agent]calls
 	calls  calls
 	lives
-	compared *comparison // nil unless the versions are compared
-	// members are the agents whose bucket is below the threshold.
-	threshold uint32
-	members   slots
-	testing   bool      // the agents are to test it, before its first step
-	confirmed time.Time // all members were heard after the pause that ended then
-	seen      uint64    // the last round of updateTrials that it was part of
+	// of is the candidate, as the last release has it.
+	of *script.Candidate
+	ofAgents
+	compared  *comparison // nil unless the versions are compared
+	testing   bool        // the agents are to test it, before its first step
+	confirmed time.Time   // all members were heard after the pause that ended then
+	seen      uint64      // the last round of updateTrials that it was part of
 
 	since time.Time // the release that it was first known by
 }
@@ -218,14 +218,6 @@ func insertFailure(list []AgentFailure, i int, failure AgentFailure) []AgentFail
 	return list[:min(len(list), MaxFailures)]
 }
 
-// enroll counts the agent among the members if it is one.
-func (c *candidacy) enroll(a *agent) {
-	if c.threshold == 0 || !a.group.selector.Matches(c.name.Tenant) || c.members.has(a.slot) || script.Bucket(a.report.Agent, c.name) >= c.threshold {
-		return
-	}
-	c.members.add(a.slot)
-}
-
 // trackCandidate notes what has become of the release's candidate.
 func (f *Fleet) trackCandidate(r *script.Release) {
 	c, next := f.candidacies[r.Name], r.Candidate
@@ -245,8 +237,7 @@ func (f *Fleet) trackCandidate(r *script.Release) {
 		c.lose(agent)
 	}
 	c.testing = next.Failed == "" && next.Frozen == "" && next.Step == 0 && len(next.Spec.Tests) > 0
-	if c.threshold != next.Threshold {
-		c.threshold, c.members = next.Threshold, nil
+	if c.choose(r) {
 		for _, a := range f.agents {
 			if !a.unknown {
 				c.enroll(a)
@@ -345,6 +336,6 @@ func (f *Fleet) setEarly(a *agent, early []Trial) {
 func (f *Fleet) dropTrials(a *agent) {
 	f.updateTrials(a, nil, false)
 	for _, c := range f.candidacies {
-		c.members.remove(a.slot)
+		c.dismiss(a)
 	}
 }

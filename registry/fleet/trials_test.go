@@ -347,7 +347,7 @@ func TestTrialsAgainstPlainCount(t *testing.T) {
 					trial.Err = &script.Error{Message: fmt.Sprint(random.IntN(3))}
 				}
 				trial.Waiting = []string{"", "busy", "slow"}[random.IntN(3)]
-				if release.Candidate != nil && release.RunsOn(agent).Number == 2 && trial.Attempt == attempt {
+				if release.Candidate != nil && release.RunsOn(script.Agent{Name: agent}).Number == 2 && trial.Attempt == attempt {
 					n := counted[which]
 					more := random.Uint64N(10)
 					counted[which] = life{n.all + more, n.failed + random.Uint64N(more+1)}
@@ -399,7 +399,7 @@ type plain struct {
 func (p *plain) count(r *fleet.Report) {
 	c := p.release.Candidate
 	could := len(r.Failures) == 0 || r.Failures[0].Revision < p.release.Revision
-	member := c != nil && p.release.RunsOn(r.Agent).Number == 2
+	member := c != nil && p.release.RunsOn(script.Agent{Name: r.Agent}).Number == 2
 	var heard, passed, fails bool
 	for i := range r.Trials {
 		trial := &r.Trials[i]

@@ -266,7 +266,13 @@ func (p *run) chosen(c fleet.Candidacy, move registry.Move) (_ registry.Move, ok
 	if !ok || now.Release.Revision != c.Release.Revision || Next(now, p.cfg.Clock()).Move != move {
 		return registry.Move{}, false
 	}
-	move.Threshold = Threshold(buckets, c.Release.Settings.Rollout.Steps[move.Step-1].Percent, c.Release.Candidate.Threshold)
+	step, before := c.Release.Settings.Rollout.Steps[move.Step-1], c.Release.Candidate.Threshold
+	if step.Selector != "" {
+		before = c.Release.Candidate.Selection(step.Selector).Threshold
+	}
+	if move.Threshold = script.AllSelected; step.Percent > 0 {
+		move.Threshold = Threshold(buckets, step.Percent, before)
+	}
 	return move, true
 }
 
@@ -288,7 +294,7 @@ func (p *run) made(log *slog.Logger, c fleet.Candidacy, move registry.Move) {
 		log.Info("the agents of a step run its candidate", "step", c.Release.Candidate.Step, "of", len(steps), "members", c.Members)
 	default:
 		log.Info("a candidate began a step of its rollout", "step", move.Step, "of", len(steps),
-			"percent", steps[move.Step-1].Percent, "agents", c.Followers)
+			"percent", steps[move.Step-1].Percent, "agents", c.Followers, "selector", string(steps[move.Step-1].Selector))
 	}
 	p.cfg.Moved(move.Change(), nil)
 }

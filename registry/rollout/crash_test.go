@@ -16,7 +16,7 @@ import (
 var schedules = flag.Int("rollout.schedules", 60, "random schedules of TestCrashingCandidates")
 
 // TestCrashingCandidates: whatever else happens, a candidate that ends its agents walks no further
-// than the step in which it does; and one that does not goes live.
+// than the step in which it does; and one that does not goes live. Half of them go by zones.
 func TestCrashingCandidates(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -29,6 +29,22 @@ func TestCrashingCandidates(t *testing.T) {
 	}
 }
 
+// zonesAtRandom puts the agents into two zones, and returns steps of a part of the one, or all of
+// it, and then of the other.
+func (s *stage) zonesAtRandom(random *rand.Rand, pause time.Duration) []script.Step {
+	s.change(func() {
+		s.divide(1)
+		for _, agent := range s.agents[2:] {
+			s.zones[agent] = []string{"a", "b"}[random.IntN(2)]
+		}
+	})
+	first := script.Step{Selector: "zone=a", Pause: pause}
+	if random.IntN(2) == 0 {
+		first.Percent = 1 + random.IntN(99)
+	}
+	return []script.Step{first, {Selector: "pool=edge,zone=b", Pause: pause}}
+}
+
 // crash plays one schedule.
 func crash(s *stage, random *rand.Rand, ends bool) {
 	const pause = 30 * time.Second
@@ -38,6 +54,9 @@ func crash(s *stage, random *rand.Rand, ends bool) {
 	s.pass(2 * time.Second)
 	settings := careful()
 	settings.Rollout.Steps = []script.Step{{Percent: 1 + random.IntN(40), Pause: pause}, {Percent: 60, Pause: pause}}
+	if random.IntN(2) == 0 {
+		settings.Rollout.Steps = s.zonesAtRandom(random, pause)
+	}
 	s.publish(route, "2", settings)
 
 	started := map[string]time.Time{} // when an agent that runs the candidate began to
@@ -84,7 +103,7 @@ func crash(s *stage, random *rand.Rand, ends bool) {
 			}
 			r := s.releases[route]
 			for _, agent := range slices.Clone(s.agents) {
-				runs := r.Candidate != nil && r.RunsOn(agent).Number == 2
+				runs := r.Candidate != nil && r.RunsOn(s.who(agent)).Number == 2
 				if !runs {
 					delete(started, agent)
 					continue

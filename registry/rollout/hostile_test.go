@@ -28,6 +28,9 @@ func TestRecordsThatNobodyWrote(t *testing.T) {
 		odd := []time.Duration{math.MinInt64, -1, 0, 1, time.Hour, math.MaxInt64}
 		return odd[random.IntN(len(odd))]
 	}
+	selector := func() script.AgentSelector {
+		return []script.AgentSelector{"", "zone=a", "zone=b", "=", ","}[random.IntN(5)]
+	}
 	for range 20_000 {
 		c := candidacy()
 		candidate, plan := c.Release.Candidate, &c.Release.Settings.Rollout
@@ -40,9 +43,19 @@ func TestRecordsThatNobodyWrote(t *testing.T) {
 		plan.FailureLimit, plan.Tolerate = script.Amount{Count: number(), Percent: number()}, script.Amount{Count: number(), Percent: number(), None: random.IntN(2) == 0}
 		plan.ProgressDeadline = span()
 		for i := range plan.Steps {
-			plan.Steps[i] = script.Step{Percent: number(), Pause: span(), Approval: random.IntN(2) == 0}
+			plan.Steps[i] = script.Step{Percent: number(), Pause: span(), Approval: random.IntN(2) == 0, Selector: selector()}
 		}
+		if random.IntN(2) == 0 {
+			candidate.Selections = []script.Selection{{Selector: selector(), Threshold: random.Uint32()}}
+		}
+		c.Eligible, c.Own.Members, c.Own.Running, c.Own.Confirmed = random.IntN(3), random.IntN(3), random.IntN(3), random.IntN(3)
+		_, inPlan := c.Release.StepOf()
+		next := c.Release.NextStep()
 		switch m := rollout.Next(c, noon).Move; {
+		case inPlan != (candidate.Step > 0 && candidate.Step <= len(plan.Steps)):
+			t.Fatalf("step %d of %d is in the plan: %t", candidate.Step, len(plan.Steps), inPlan)
+		case m.Step > 0 && (plan.Steps[m.Step-1] != next || next.Percent < 0 || next.Percent == 0 && next.Selector == ""):
+			t.Fatalf("step %d of the plan %+v begins", m.Step, plan.Steps)
 		case m.Promote && candidate.Step != len(plan.Steps):
 			t.Fatalf("it goes live from step %d of %d: %+v", candidate.Step, len(plan.Steps), c)
 		case m.Step < 0 || m.Step > len(plan.Steps):
@@ -50,5 +63,24 @@ func TestRecordsThatNobodyWrote(t *testing.T) {
 		case m.Step > 0:
 			rollout.Threshold([]uint32{1, 1 << 20, 1 << 31}, plan.Steps[m.Step-1].Percent, candidate.Threshold)
 		}
+	}
+}
+
+// TestARegistryThatDropsSelectors: one of an earlier edition writes a plan without them. Then such
+// a step would take one agent, or all, and takes none.
+func TestARegistryThatDropsSelectors(t *testing.T) {
+	for _, step := range []int{0, 1} {
+		c := candidacy()
+		c.Release.Candidate.Step, c.Release.Candidate.Running = step, noon.Add(-time.Hour)
+		c.Release.Settings.Rollout.Steps[step] = script.Step{}
+		if m := rollout.Next(c, noon).Move; m.Failed == "" {
+			t.Errorf("the move is %+v", m)
+		}
+	}
+	c := candidacy() // it dropped what the step selected
+	c.Release.Settings.Rollout.Steps[0].Selector = "zone=a"
+	c.Release.Candidate.Threshold, c.Members, c.Running, c.Confirmed = 0, 0, 0, 0
+	if m := rollout.Next(c, noon).Move; m.Failed == "" {
+		t.Errorf("the move is %+v", m)
 	}
 }

@@ -84,7 +84,7 @@ func TestSomeMayBeLost(t *testing.T) {
 		s.change(func() {
 			r := s.releases[route]
 			for _, agent := range s.agents {
-				if r.RunsOn(agent).Number == 2 {
+				if r.RunsOn(script.Agent{Name: agent}).Number == 2 {
 					members = append(members, agent)
 				}
 			}

@@ -137,10 +137,22 @@ func due(c fleet.Candidacy, now time.Time) Decision {
 			return d
 		}
 	}
-	if candidate.Step < len(steps) && !c.Release.Untried() { // steps take a version that runs elsewhere
-		return Decision{Move: registry.Move{Step: candidate.Step + 1}}
+	return onward(c)
+}
+
+// onward is what follows the step that the candidate has passed, or its tests.
+func onward(c fleet.Candidacy) Decision {
+	candidate, steps := c.Release.Candidate, c.Release.Settings.Rollout.Steps
+	if candidate.Step == len(steps) || c.Release.Untried() { // steps take a version that runs elsewhere
+		return Decision{Move: registry.Move{Promote: true}}
 	}
-	return Decision{Move: registry.Move{Promote: true}}
+	switch step := steps[candidate.Step]; {
+	case step.Percent < 0 || step.Percent == 0 && step.Selector == "":
+		return fail(fmt.Sprintf("step %d of its plan takes no agents, as if a registry had written it that knows no selectors: upgrade all registries, and publish it again", candidate.Step+1))
+	case step.Selector != "" && c.Eligible == 0:
+		return wait("%s", fleet.NobodyHas(step.Selector, c.Outdated))
+	}
+	return Decision{Move: registry.Move{Step: candidate.Step + 1}}
 }
 
 // tolerated is the percentage of the agents that need not have come as far as the others.
@@ -154,12 +166,18 @@ func enough(agents int, plan *script.Plan) int {
 // inStep says what becomes of a candidate in its step; lasts is false if that is over.
 func inStep(c fleet.Candidacy, plan *script.Plan, now time.Time) (_ Decision, lasts bool) {
 	candidate := c.Release.Candidate
-	if c.Members == 0 && candidate.Threshold < math.MaxUint32 {
-		return fail(fmt.Sprintf("no agent of step %d is left: they have left the fleet, or do not follow the script any more", candidate.Step)), true
+	ofAll := fleet.Members{Members: c.Members, Running: c.Running, Confirmed: c.Confirmed}
+	own := ofAll
+	if len(candidate.Selections) > 0 { // the members are of several steps
+		own = c.Own
 	}
-	enough := enough(c.Members, plan)
-	if c.Running < enough {
-		return wait("%d of the %d agents of step %d run it, and %d are to", c.Running, c.Members, candidate.Step, enough), true
+	if step, _ := c.Release.StepOf(); own.Members == 0 && (step.Selector != "" || candidate.Threshold < math.MaxUint32) {
+		return fail(nobodyLeft(candidate.Step, step.Selector)), true
+	}
+	for _, m := range []fleet.Members{own, ofAll} {
+		if enough := enough(m.Members, plan); m.Running < enough {
+			return wait("%d of the %d agents of step %d run it, and %d are to", m.Running, m.Members, candidate.Step, enough), true
+		}
 	}
 	if lasts := plan.Lasts(candidate.Step); lasts > 0 {
 		if candidate.Running.IsZero() {
@@ -168,8 +186,10 @@ func inStep(c fleet.Candidacy, plan *script.Plan, now time.Time) (_ Decision, la
 		if until := candidate.Running.Add(lasts); now.Before(until) {
 			return wait("the pause of step %d goes on", candidate.Step).by(until), true
 		}
-		if c.Confirmed < enough {
-			return wait("%d of the %d agents of step %d were heard after its pause, and %d are to", c.Confirmed, c.Members, candidate.Step, enough).by(now.Add(again)), true
+		for _, m := range []fleet.Members{own, ofAll} {
+			if enough := enough(m.Members, plan); m.Confirmed < enough {
+				return wait("%d of the %d agents of step %d were heard after its pause, and %d are to", m.Confirmed, m.Members, candidate.Step, enough).by(now.Add(again)), true
+			}
 		}
 	}
 	if why := tooFewCalls(c, plan); why != "" {
@@ -179,6 +199,15 @@ func inStep(c fleet.Candidacy, plan *script.Plan, now time.Time) (_ Decision, la
 		return wait("step %d needs an approval: scriptctl rollout approve %s", candidate.Step, c.Release.Name), true
 	}
 	return Decision{}, false
+}
+
+// nobodyLeft says that the step has no agents any more.
+func nobodyLeft(step int, selector script.AgentSelector) string {
+	text := fmt.Sprintf("no agent of step %d is left: they have left the fleet, ", step)
+	if selector != "" {
+		return text + fmt.Sprintf("do not follow the script any more, or do not have the labels %s any more", selector)
+	}
+	return text + "or do not follow the script any more"
 }
 
 // Evidence says what speaks for the candidate's next step.

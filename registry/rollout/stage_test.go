@@ -75,10 +75,12 @@ type stage struct {
 	// not know of candidates; none if they are nil.
 	failing func(agent string) *script.Error
 	old     func(agent string) bool
-	life    string               // the incarnation of all agents
-	lives   map[string]string    // but for these
-	silent  map[string]time.Time // agents that are not heard from then on
-	story   []string             // what became of candidates, and when
+	zones   map[string]string       // agents that have the label zone
+	blind   func(agent string) bool // agents that do not know selectors, if it is not nil
+	life    string                  // the incarnation of all agents
+	lives   map[string]string       // but for these
+	silent  map[string]time.Time    // agents that are not heard from then on
+	story   []string                // what became of candidates, and when
 	looks   int
 
 	advance func(ctx context.Context, req registry.AdvanceRequest) (registry.Result, error)
@@ -146,7 +148,7 @@ func (s *stage) chapter(r *script.Release) string {
 	}
 	run := 0
 	for _, a := range s.agents {
-		if r.RunsOn(a).Number == r.Candidate.Version.Number {
+		if r.RunsOn(s.who(a)).Number == r.Candidate.Version.Number {
 			run++
 		}
 	}
@@ -162,7 +164,10 @@ func (s *stage) report() {
 		if from, silent := s.silent[a]; silent && !time.Now().Before(from) {
 			continue
 		}
-		r := fleet.Report{Fleet: s.id, Agent: a, Incarnation: cmp.Or(s.lives[a], s.life), Sequence: s.sequence, Activated: s.head, Trials: s.trials(a)}
+		r := fleet.Report{Fleet: s.id, Agent: a, Incarnation: cmp.Or(s.lives[a], s.life), Sequence: s.sequence, Activated: s.head, Trials: s.trials(a), Selects: !s.isBlind(a)}
+		if zone := s.zones[a]; zone != "" {
+			r.Labels = map[string]string{"zone": zone, "pool": "edge"}
+		}
 		if s.failing != nil && s.failing(a) != nil {
 			r.Failures = []fleet.Failure{{Name: route, Revision: s.releases[route].Revision, Err: s.failing(a)}}
 		}
@@ -170,9 +175,21 @@ func (s *stage) report() {
 	}
 }
 
-// canary is the agent that runs a candidate of route first.
+func (s *stage) isBlind(agent string) bool { return s.blind != nil && s.blind(agent) }
+
+// who is the agent as it sees itself.
+func (s *stage) who(agent string) script.Agent {
+	who := script.Agent{Name: agent}
+	if zone := s.zones[agent]; zone != "" && !s.isBlind(agent) {
+		who.Labels = map[string]string{"zone": zone, "pool": "edge"}
+	}
+	return who
+}
+
+// canary is the agent that runs a candidate of route first, of zone a if there are zones.
 func (s *stage) canary() string {
-	return slices.MinFunc(s.agents, func(a, b string) int { return cmp.Compare(script.Bucket(a, route), script.Bucket(b, route)) })
+	first := slices.DeleteFunc(slices.Clone(s.agents), func(agent string) bool { return s.zones != nil && s.zones[agent] != "a" })
+	return slices.MinFunc(first, func(a, b string) int { return cmp.Compare(script.Bucket(a, route), script.Bucket(b, route)) })
 }
 
 // lose takes agents from the stage: they are not heard again.
@@ -199,11 +216,11 @@ func (s *stage) trials(agent string) (trials []fleet.Trial) {
 		if s.tests != nil {
 			trial.Tested, trial.Err = s.tests(agent, &r)
 		}
-		if s.calls != nil && r.RunsOn(agent).Number == c.Version.Number {
+		if s.calls != nil && r.RunsOn(s.who(agent)).Number == c.Version.Number {
 			trial.Calls, trial.FailedCalls = s.calls(agent)
 		}
 		if s.stepCalls != nil && c.Step > 0 && c.Failed == "" {
-			trial.StepCalls = s.stepCalls(r.RunsOn(agent).Number == c.Version.Number, time.Since(c.Since))
+			trial.StepCalls = s.stepCalls(r.RunsOn(s.who(agent)).Number == c.Version.Number, time.Since(c.Since))
 			trial.StepCalls.Step = c.Step
 		}
 		trials = append(trials, trial)

@@ -71,10 +71,15 @@ func (s *registryService) Publish(ctx context.Context, m *registryv1.PublishRequ
 	if err != nil {
 		return nil, err
 	}
+	warnings, err := s.fleet.Unmet(ctx, req.By.Subject, req.Name.Tenant, result.Release.Settings.Rollout)
+	if err != nil {
+		warnings = nil // it is published all the same
+	}
 	return &registryv1.PublishResponse{
-		Release: wire.FromRelease(result.Release),
-		Version: wire.FromVersion(result.Version),
-		Changed: result.Changed,
+		Release:  wire.FromRelease(result.Release),
+		Version:  wire.FromVersion(result.Version),
+		Changed:  result.Changed,
+		Warnings: warnings,
 	}, nil
 }
 
@@ -141,7 +146,7 @@ func (s *registryService) Steer(ctx context.Context, m *registryv1.SteerRequest)
 	if err != nil {
 		return nil, err
 	}
-	result, err := s.registry.Steer(ctx, registry.SteerRequest{Write: toWrite(ctx, m), Steering: steering, Version: m.GetVersion()})
+	result, err := s.registry.Steer(ctx, registry.SteerRequest{Write: toWrite(ctx, m), Steering: steering, Version: m.GetVersion(), Step: int(m.GetStep())})
 	if err != nil {
 		return nil, err
 	}

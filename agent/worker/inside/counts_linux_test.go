@@ -43,7 +43,7 @@ func TestCountsArriveOnce(t *testing.T) {
 	agent := &counter{away: true}
 	s := &service{process: &process{log: slog.New(slog.DiscardHandler)}, table: cache.NewTable(), home: home{client: agent}}
 	for i := range scripts {
-		live := cache.NewReleaseOn("n", script.Release{
+		live := cache.NewReleaseOn(script.Agent{Name: "n"}, script.Release{
 			Name: script.Name{Tenant: "acme", Script: fmt.Sprint("s", i)}, Active: script.Version{Number: 1},
 			Candidate: &script.Candidate{Version: script.Version{Number: 2}, Threshold: 1<<32 - 1, Step: 1},
 			Settings:  script.Settings{Rollout: script.Plan{MaxErrorIncrease: new(1.0)}},

@@ -111,7 +111,7 @@ func (p *process) running() int {
 
 // Apply implements workerv1.WorkerServer.
 func (s *service) Apply(ctx context.Context, req *workerv1.ApplyRequest) (*workerv1.ApplyResponse, error) {
-	c, err := changeOf(req, s.assignment.GetAgent())
+	c, err := changeOf(req, script.Agent{Name: s.assignment.GetAgent(), Labels: s.assignment.GetLabels()})
 	if err != nil {
 		return nil, wire.ToStatus(err)
 	}
@@ -193,7 +193,7 @@ type change struct {
 	goneTenants []string
 }
 
-func changeOf(req *workerv1.ApplyRequest, agent string) (*change, error) {
+func changeOf(req *workerv1.ApplyRequest, agent script.Agent) (*change, error) {
 	c := &change{}
 	for _, m := range req.GetPut() {
 		o, ok, err := wire.ToObject(m)

@@ -18,7 +18,7 @@ type Rollout struct {
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=10
-	// +kubebuilder:validation:XValidation:rule="self.map(s, s.percent).isSorted() && self.all(s, self.exists_one(other, other.percent == s.percent))",message="the percent of each step must be more than that of the step before"
+	// +kubebuilder:validation:XValidation:rule="self.filter(s, !has(s.selector)).map(s, s.percent).isSorted() && self.all(s, has(s.selector) || self.exists_one(other, !has(other.selector) && other.percent == s.percent))",message="the percent of each step must be more than that of the step before"
 	Steps []RolloutStep `json:"steps,omitempty"`
 
 	// How many calls of the new version may fail, in percent of all that it gets on the way,
@@ -95,12 +95,22 @@ type LatencyIncrease struct {
 type Percentage string
 
 // RolloutStep makes a new version live on some of the agents.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.percent) || has(self.selector)",fieldPath=".percent",message="is missing: add the share of the agents, from 1 to 99, or a selector"
 type RolloutStep struct {
-	// Of the agents, rounded up: one at least. It grows from step to step.
-	// +required
+	// Of the agents, rounded up: one at least. It grows from step to step. With a selector it is of
+	// the agents that this selects, and all of them if it is left out.
+	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=99
-	Percent int32 `json:"percent"`
+	Percent int32 `json:"percent,omitempty"`
+
+	// Labels of agents, such as zone: a. The step takes agents that have all of them.
+	// +optional
+	// +kubebuilder:validation:MinProperties=1
+	// +kubebuilder:validation:MaxProperties=16
+	// +kubebuilder:validation:XValidation:rule="self.all(name, name.size() <= 63 && name.matches('^[A-Za-z0-9]([-_./A-Za-z0-9]*[A-Za-z0-9])?$'))",message="names of labels must have 1 to 63 letters, digits, '-', '_', '.' and '/', and start and end with a letter or digit"
+	Selector map[string]AgentLabel `json:"selector,omitempty"`
 
 	// How long the step lasts at least, such as 10m; up to 168h, which are seven days.
 	// Without it the next step begins as soon as the version runs on the agents of this one,
@@ -114,6 +124,12 @@ type RolloutStep struct {
 	// +optional
 	Approval bool `json:"approval,omitempty"`
 }
+
+// AgentLabel is the value of a label of agents.
+//
+// +kubebuilder:validation:MaxLength=63
+// +kubebuilder:validation:Pattern=`^[A-Za-z0-9]([-_.A-Za-z0-9]*[A-Za-z0-9])?$`
+type AgentLabel string
 
 // Test is a call that a new version has to answer rightly before it runs. Of expect and
 // error one at most is set; without both, the call only must not fail.
@@ -171,8 +187,12 @@ type CandidateStatus struct {
 	Step int32 `json:"step"`
 	// How many steps there are.
 	Steps int32 `json:"steps"`
-	// Of the agents, that are to run it in this step: the plan's number; 0 if none are.
+	// Of the agents, that are to run it in this step: the plan's number; 0 if none are, or all that
+	// the selector selects.
 	Percent int32 `json:"percent"`
+	// The selector of the step, as "zone=a".
+	// +optional
+	Selector string `json:"selector,omitempty"`
 	// Agents on which it passed all tests.
 	Passed int32 `json:"passed"`
 	// Agents that run it.

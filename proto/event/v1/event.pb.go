@@ -1035,9 +1035,11 @@ type Status struct {
 	// this out.
 	SessionNumber int64 `protobuf:"varint,21,opt,name=session_number,json=sessionNumber,proto3" json:"session_number,omitempty"`
 	// Likewise the subject of the access policy that the agent belongs to.
-	Identity      string `protobuf:"bytes,22,opt,name=identity,proto3" json:"identity,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Identity string `protobuf:"bytes,22,opt,name=identity,proto3" json:"identity,omitempty"`
+	// The agent runs a candidate that selects it by its labels. An older agent leaves it out.
+	KnowsSelectors bool `protobuf:"varint,23,opt,name=knows_selectors,json=knowsSelectors,proto3" json:"knows_selectors,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Status) Reset() {
@@ -1194,6 +1196,13 @@ func (x *Status) GetIdentity() string {
 		return x.Identity
 	}
 	return ""
+}
+
+func (x *Status) GetKnowsSelectors() bool {
+	if x != nil {
+		return x.KnowsSelectors
+	}
+	return false
 }
 
 // Trial is what became of a candidate on an agent.
@@ -2023,7 +2032,7 @@ const file_proto_event_v1_event_proto_rawDesc = "" +
 	"\asession\x18\x10 \x01(\fR\asession\x12\x1f\n" +
 	"\vsession_key\x18\x11 \x01(\fR\n" +
 	"sessionKeyB\v\n" +
-	"\t_removals\"\xe3\x05\n" +
+	"\t_removals\"\x8c\x06\n" +
 	"\x06Status\x12\x14\n" +
 	"\x05fleet\x18\x01 \x01(\tR\x05fleet\x12\x14\n" +
 	"\x05agent\x18\x02 \x01(\tR\x05agent\x12 \n" +
@@ -2043,7 +2052,8 @@ const file_proto_event_v1_event_proto_rawDesc = "" +
 	"\x06trials\x18\x0f \x03(\v2\x1b.scriptorium.event.v1.TrialR\x06trials\x12\x12\n" +
 	"\x04held\x18\x14 \x01(\tR\x04held\x12%\n" +
 	"\x0esession_number\x18\x15 \x01(\x03R\rsessionNumber\x12\x1a\n" +
-	"\bidentity\x18\x16 \x01(\tR\bidentity\x1a9\n" +
+	"\bidentity\x18\x16 \x01(\tR\bidentity\x12'\n" +
+	"\x0fknows_selectors\x18\x17 \x01(\bR\x0eknowsSelectors\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xe6\x02\n" +

@@ -328,7 +328,9 @@ type PublishResponse struct {
 	// The version that holds the source, new or not.
 	Version *v1.Version `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
 	// Anything changed.
-	Changed       bool `protobuf:"varint,3,opt,name=changed,proto3" json:"changed,omitempty"`
+	Changed bool `protobuf:"varint,3,opt,name=changed,proto3" json:"changed,omitempty"`
+	// What is accepted, and may not do what is expected, in words.
+	Warnings      []string `protobuf:"bytes,5,rep,name=warnings,proto3" json:"warnings,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -382,6 +384,13 @@ func (x *PublishResponse) GetChanged() bool {
 		return x.Changed
 	}
 	return false
+}
+
+func (x *PublishResponse) GetWarnings() []string {
+	if x != nil {
+		return x.Warnings
+	}
+	return nil
 }
 
 type PinRequest struct {
@@ -1492,7 +1501,10 @@ type SteerRequest struct {
 	RequestId        string `protobuf:"bytes,9,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	// The candidate that is meant: a CONFLICT if another one has taken its place; 0 means
 	// whichever there is.
-	Version       uint64 `protobuf:"varint,10,opt,name=version,proto3" json:"version,omitempty"`
+	Version uint64 `protobuf:"varint,10,opt,name=version,proto3" json:"version,omitempty"`
+	// Of an approval the step that is meant: a CONFLICT if the candidate is in another one; 0 means
+	// whichever it is in.
+	Step          int32 `protobuf:"varint,11,opt,name=step,proto3" json:"step,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1593,6 +1605,13 @@ func (x *SteerRequest) GetRequestId() string {
 func (x *SteerRequest) GetVersion() uint64 {
 	if x != nil {
 		return x.Version
+	}
+	return 0
+}
+
+func (x *SteerRequest) GetStep() int32 {
+	if x != nil {
+		return x.Step
 	}
 	return 0
 }
@@ -5941,11 +5960,12 @@ const file_proto_registry_v1_registry_proto_rawDesc = "" +
 	"\v_entrypointB\n" +
 	"\n" +
 	"\b_enabledB\x06\n" +
-	"\x04_pin\"\xa5\x01\n" +
+	"\x04_pin\"\xc1\x01\n" +
 	"\x0fPublishResponse\x128\n" +
 	"\arelease\x18\x01 \x01(\v2\x1e.scriptorium.script.v1.ReleaseR\arelease\x128\n" +
 	"\aversion\x18\x02 \x01(\v2\x1e.scriptorium.script.v1.VersionR\aversion\x12\x18\n" +
-	"\achanged\x18\x03 \x01(\bR\achangedJ\x04\b\x04\x10\x05\"\xf6\x01\n" +
+	"\achanged\x18\x03 \x01(\bR\achanged\x12\x1a\n" +
+	"\bwarnings\x18\x05 \x03(\tR\bwarningsJ\x04\b\x04\x10\x05\"\xf6\x01\n" +
 	"\n" +
 	"PinRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
@@ -6040,7 +6060,7 @@ const file_proto_registry_v1_registry_proto_rawDesc = "" +
 	"request_id\x18\t \x01(\tR\trequestId\"f\n" +
 	"\x10SetOwnerResponse\x128\n" +
 	"\arelease\x18\x01 \x01(\v2\x1e.scriptorium.script.v1.ReleaseR\arelease\x12\x18\n" +
-	"\achanged\x18\x02 \x01(\bR\achanged\"\xb7\x02\n" +
+	"\achanged\x18\x02 \x01(\bR\achanged\"\xcb\x02\n" +
 	"\fSteerRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12=\n" +
@@ -6053,7 +6073,8 @@ const file_proto_registry_v1_registry_proto_rawDesc = "" +
 	"\n" +
 	"request_id\x18\t \x01(\tR\trequestId\x12\x18\n" +
 	"\aversion\x18\n" +
-	" \x01(\x04R\aversion\"c\n" +
+	" \x01(\x04R\aversion\x12\x12\n" +
+	"\x04step\x18\v \x01(\x05R\x04step\"c\n" +
 	"\rSteerResponse\x128\n" +
 	"\arelease\x18\x01 \x01(\v2\x1e.scriptorium.script.v1.ReleaseR\arelease\x12\x18\n" +
 	"\achanged\x18\x02 \x01(\bR\achanged\"8\n" +

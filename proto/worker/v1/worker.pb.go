@@ -42,8 +42,9 @@ type Assignment struct {
 	// The memory is capped from outside: the process need not do it.
 	Capped     bool               `protobuf:"varint,7,opt,name=capped,proto3" json:"capped,omitempty"`
 	Quarantine *QuarantineRequest `protobuf:"bytes,8,opt,name=quarantine,proto3" json:"quarantine,omitempty"`
-	// The agent's name, which decides what of candidates runs here.
-	Agent         string `protobuf:"bytes,9,opt,name=agent,proto3" json:"agent,omitempty"`
+	// The agent's name and labels, which decide what of candidates runs here.
+	Agent         string            `protobuf:"bytes,9,opt,name=agent,proto3" json:"agent,omitempty"`
+	Labels        map[string]string `protobuf:"bytes,10,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -139,6 +140,13 @@ func (x *Assignment) GetAgent() string {
 		return x.Agent
 	}
 	return ""
+}
+
+func (x *Assignment) GetLabels() map[string]string {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
 }
 
 type ApplyRequest struct {
@@ -1097,7 +1105,7 @@ var File_proto_worker_v1_worker_proto protoreflect.FileDescriptor
 
 const file_proto_worker_v1_worker_proto_rawDesc = "" +
 	"\n" +
-	"\x1cproto/worker/v1/worker.proto\x12\x15scriptorium.worker.v1\x1a\x1aproto/event/v1/event.proto\x1a\x1cproto/script/v1/script.proto\"\xb2\x02\n" +
+	"\x1cproto/worker/v1/worker.proto\x12\x15scriptorium.worker.v1\x1a\x1aproto/event/v1/event.proto\x1a\x1cproto/script/v1/script.proto\"\xb4\x03\n" +
 	"\n" +
 	"Assignment\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12!\n" +
@@ -1113,7 +1121,12 @@ const file_proto_worker_v1_worker_proto_rawDesc = "" +
 	"\n" +
 	"quarantine\x18\b \x01(\v2(.scriptorium.worker.v1.QuarantineRequestR\n" +
 	"quarantine\x12\x14\n" +
-	"\x05agent\x18\t \x01(\tR\x05agent\"j\n" +
+	"\x05agent\x18\t \x01(\tR\x05agent\x12E\n" +
+	"\x06labels\x18\n" +
+	" \x03(\v2-.scriptorium.worker.v1.Assignment.LabelsEntryR\x06labels\x1a9\n" +
+	"\vLabelsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"j\n" +
 	"\fApplyRequest\x12.\n" +
 	"\x03put\x18\x01 \x03(\v2\x1c.scriptorium.event.v1.ObjectR\x03put\x12\x12\n" +
 	"\x04gone\x18\x02 \x03(\tR\x04gone\x12\x16\n" +
@@ -1189,7 +1202,7 @@ func file_proto_worker_v1_worker_proto_rawDescGZIP() []byte {
 	return file_proto_worker_v1_worker_proto_rawDescData
 }
 
-var file_proto_worker_v1_worker_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
+var file_proto_worker_v1_worker_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
 var file_proto_worker_v1_worker_proto_goTypes = []any{
 	(*Assignment)(nil),         // 0: scriptorium.worker.v1.Assignment
 	(*ApplyRequest)(nil),       // 1: scriptorium.worker.v1.ApplyRequest
@@ -1211,38 +1224,40 @@ var file_proto_worker_v1_worker_proto_goTypes = []any{
 	(*CountRequest)(nil),       // 17: scriptorium.worker.v1.CountRequest
 	(*Count)(nil),              // 18: scriptorium.worker.v1.Count
 	(*CountResponse)(nil),      // 19: scriptorium.worker.v1.CountResponse
-	(*v1.Object)(nil),          // 20: scriptorium.event.v1.Object
-	(*v11.Error)(nil),          // 21: scriptorium.script.v1.Error
-	(*v11.StepCalls)(nil),      // 22: scriptorium.script.v1.StepCalls
+	nil,                        // 20: scriptorium.worker.v1.Assignment.LabelsEntry
+	(*v1.Object)(nil),          // 21: scriptorium.event.v1.Object
+	(*v11.Error)(nil),          // 22: scriptorium.script.v1.Error
+	(*v11.StepCalls)(nil),      // 23: scriptorium.script.v1.StepCalls
 }
 var file_proto_worker_v1_worker_proto_depIdxs = []int32{
 	7,  // 0: scriptorium.worker.v1.Assignment.quarantine:type_name -> scriptorium.worker.v1.QuarantineRequest
-	20, // 1: scriptorium.worker.v1.ApplyRequest.put:type_name -> scriptorium.event.v1.Object
-	21, // 2: scriptorium.worker.v1.ExecuteResponse.error:type_name -> scriptorium.script.v1.Error
-	8,  // 3: scriptorium.worker.v1.QuarantineRequest.scripts:type_name -> scriptorium.worker.v1.Quarantined
-	21, // 4: scriptorium.worker.v1.Quarantined.error:type_name -> scriptorium.script.v1.Error
-	15, // 5: scriptorium.worker.v1.LogRequest.lines:type_name -> scriptorium.worker.v1.LogLine
-	18, // 6: scriptorium.worker.v1.CountRequest.counts:type_name -> scriptorium.worker.v1.Count
-	22, // 7: scriptorium.worker.v1.Count.step_calls:type_name -> scriptorium.script.v1.StepCalls
-	1,  // 8: scriptorium.worker.v1.Worker.Apply:input_type -> scriptorium.worker.v1.ApplyRequest
-	3,  // 9: scriptorium.worker.v1.Worker.Serve:input_type -> scriptorium.worker.v1.ServeRequest
-	7,  // 10: scriptorium.worker.v1.Worker.Quarantine:input_type -> scriptorium.worker.v1.QuarantineRequest
-	10, // 11: scriptorium.worker.v1.Worker.Drain:input_type -> scriptorium.worker.v1.DrainRequest
-	12, // 12: scriptorium.worker.v1.Home.Content:input_type -> scriptorium.worker.v1.ContentRequest
-	14, // 13: scriptorium.worker.v1.Home.Log:input_type -> scriptorium.worker.v1.LogRequest
-	17, // 14: scriptorium.worker.v1.Home.Count:input_type -> scriptorium.worker.v1.CountRequest
-	2,  // 15: scriptorium.worker.v1.Worker.Apply:output_type -> scriptorium.worker.v1.ApplyResponse
-	4,  // 16: scriptorium.worker.v1.Worker.Serve:output_type -> scriptorium.worker.v1.ServeResponse
-	9,  // 17: scriptorium.worker.v1.Worker.Quarantine:output_type -> scriptorium.worker.v1.QuarantineResponse
-	11, // 18: scriptorium.worker.v1.Worker.Drain:output_type -> scriptorium.worker.v1.DrainResponse
-	13, // 19: scriptorium.worker.v1.Home.Content:output_type -> scriptorium.worker.v1.ContentResponse
-	16, // 20: scriptorium.worker.v1.Home.Log:output_type -> scriptorium.worker.v1.LogResponse
-	19, // 21: scriptorium.worker.v1.Home.Count:output_type -> scriptorium.worker.v1.CountResponse
-	15, // [15:22] is the sub-list for method output_type
-	8,  // [8:15] is the sub-list for method input_type
-	8,  // [8:8] is the sub-list for extension type_name
-	8,  // [8:8] is the sub-list for extension extendee
-	0,  // [0:8] is the sub-list for field type_name
+	20, // 1: scriptorium.worker.v1.Assignment.labels:type_name -> scriptorium.worker.v1.Assignment.LabelsEntry
+	21, // 2: scriptorium.worker.v1.ApplyRequest.put:type_name -> scriptorium.event.v1.Object
+	22, // 3: scriptorium.worker.v1.ExecuteResponse.error:type_name -> scriptorium.script.v1.Error
+	8,  // 4: scriptorium.worker.v1.QuarantineRequest.scripts:type_name -> scriptorium.worker.v1.Quarantined
+	22, // 5: scriptorium.worker.v1.Quarantined.error:type_name -> scriptorium.script.v1.Error
+	15, // 6: scriptorium.worker.v1.LogRequest.lines:type_name -> scriptorium.worker.v1.LogLine
+	18, // 7: scriptorium.worker.v1.CountRequest.counts:type_name -> scriptorium.worker.v1.Count
+	23, // 8: scriptorium.worker.v1.Count.step_calls:type_name -> scriptorium.script.v1.StepCalls
+	1,  // 9: scriptorium.worker.v1.Worker.Apply:input_type -> scriptorium.worker.v1.ApplyRequest
+	3,  // 10: scriptorium.worker.v1.Worker.Serve:input_type -> scriptorium.worker.v1.ServeRequest
+	7,  // 11: scriptorium.worker.v1.Worker.Quarantine:input_type -> scriptorium.worker.v1.QuarantineRequest
+	10, // 12: scriptorium.worker.v1.Worker.Drain:input_type -> scriptorium.worker.v1.DrainRequest
+	12, // 13: scriptorium.worker.v1.Home.Content:input_type -> scriptorium.worker.v1.ContentRequest
+	14, // 14: scriptorium.worker.v1.Home.Log:input_type -> scriptorium.worker.v1.LogRequest
+	17, // 15: scriptorium.worker.v1.Home.Count:input_type -> scriptorium.worker.v1.CountRequest
+	2,  // 16: scriptorium.worker.v1.Worker.Apply:output_type -> scriptorium.worker.v1.ApplyResponse
+	4,  // 17: scriptorium.worker.v1.Worker.Serve:output_type -> scriptorium.worker.v1.ServeResponse
+	9,  // 18: scriptorium.worker.v1.Worker.Quarantine:output_type -> scriptorium.worker.v1.QuarantineResponse
+	11, // 19: scriptorium.worker.v1.Worker.Drain:output_type -> scriptorium.worker.v1.DrainResponse
+	13, // 20: scriptorium.worker.v1.Home.Content:output_type -> scriptorium.worker.v1.ContentResponse
+	16, // 21: scriptorium.worker.v1.Home.Log:output_type -> scriptorium.worker.v1.LogResponse
+	19, // 22: scriptorium.worker.v1.Home.Count:output_type -> scriptorium.worker.v1.CountResponse
+	16, // [16:23] is the sub-list for method output_type
+	9,  // [9:16] is the sub-list for method input_type
+	9,  // [9:9] is the sub-list for extension type_name
+	9,  // [9:9] is the sub-list for extension extendee
+	0,  // [0:9] is the sub-list for field type_name
 }
 
 func init() { file_proto_worker_v1_worker_proto_init() }
@@ -1256,7 +1271,7 @@ func file_proto_worker_v1_worker_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_worker_v1_worker_proto_rawDesc), len(file_proto_worker_v1_worker_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   20,
+			NumMessages:   21,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

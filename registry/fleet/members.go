@@ -1,0 +1,139 @@
+package fleet
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// ofAgents are the connected agents that a candidacy selects, and may select next.
+type ofAgents struct {
+	members slots // that are to run the candidate
+	// own are those of the members that the step itself selects, if some are of other steps.
+	own   slots
+	mixed bool
+	step  script.Step // that the candidate is in
+	// eligible have the labels of next, the selector of the next step, if it has one. Of them
+	// outdated have the labels, and are too old to run a candidate by them.
+	eligible, outdated slots
+	next               script.AgentSelector
+}
+
+// choose notes whom the release's candidate selects, and may select next. It reports whether
+// all agents have to be enrolled anew.
+func (c *candidacy) choose(r *script.Release) bool {
+	before, next := c.of, r.Candidate
+	c.of = next
+	step, _ := r.StepOf()
+	selector := r.NextStep().Selector
+	if before != nil && before.Threshold == next.Threshold && slices.Equal(before.Selections, next.Selections) && c.step == step && c.next == selector {
+		return false
+	}
+	c.ofAgents = ofAgents{step: step, mixed: len(next.Selections) > 0, next: selector}
+	return true
+}
+
+// selects reports whether the agent, which may be unknown, is to run the candidate.
+func (c *candidacy) selects(a *agent) bool {
+	return c.of.SelectsAny() && a.group.selector.Matches(c.name.Tenant) && c.of.Selects(c.name, a.who())
+}
+
+// enroll counts the connected agent where it belongs.
+func (c *candidacy) enroll(a *agent) {
+	if c.next != "" {
+		follows, who := a.group.selector.Matches(c.name.Tenant), a.who()
+		c.eligible.set(a.slot, follows && c.next.Matches(who.Labels))
+		c.outdated.set(a.slot, follows && !a.report.Selects && c.next.Matches(a.report.Labels))
+	}
+	member := c.selects(a)
+	c.members.set(a.slot, member)
+	if c.mixed {
+		c.own.set(a.slot, member && c.of.StepSelects(c.name, c.step, a.who()))
+	}
+}
+
+// enroll counts the agent where its labels have it belong, if it has joined or has others than
+// before.
+func (f *Fleet) enroll(a *agent, joined, relabeled bool, now time.Time) {
+	if joined {
+		a.unknown = false
+		f.connected++
+		f.joined = now
+	}
+	if joined || relabeled {
+		for _, c := range f.candidacies {
+			c.enroll(a)
+		}
+	}
+}
+
+// dismiss takes the agent from among all.
+func (c *candidacy) dismiss(a *agent) {
+	for _, s := range []*slots{&c.members, &c.own, &c.eligible, &c.outdated} {
+		s.remove(a.slot)
+	}
+}
+
+// ofStep returns the members that the step itself selects.
+func (c *candidacy) ofStep() slots {
+	if c.mixed {
+		return c.own
+	}
+	return c.members
+}
+
+// relabeled reports whether the report has an agent be another for selectors than before.
+func (a *agent) relabeled(r *Report) bool {
+	return a.report.Selects != r.Selects || !maps.Equal(a.report.Labels, r.Labels)
+}
+
+// NobodyHas says that a selector selects no connected agent, of which so many have its labels and
+// are too old to run a candidate by them.
+func NobodyHas(selector script.AgentSelector, outdated int) string {
+	if outdated > 0 {
+		return fmt.Sprintf("%d of the connected agents have the labels %s, and none of these knows selectors: upgrade agentd there", outdated, selector)
+	}
+	return fmt.Sprintf("no connected agent has the labels %s", selector)
+}
+
+// Unmet says of which steps of the plan the selectors select no connected agent that follows the
+// tenant; nothing while the agents have yet to report.
+func (f *Fleet) Unmet(ctx context.Context, caller, tenant string, plan script.Plan) (unmet []string, err error) {
+	if !slices.ContainsFunc(plan.Steps, func(s script.Step) bool { return s.Selector != "" }) {
+		return nil, nil
+	}
+	err = f.read(ctx, caller, func() {
+		if !f.gathered(f.now()) {
+			return
+		}
+		for i, step := range plan.Steps {
+			if outdated, none := f.unmet(tenant, step.Selector); none {
+				unmet = append(unmet, fmt.Sprintf("step %d: %s", i+1, NobodyHas(step.Selector, outdated)))
+			}
+		}
+	})
+	return unmet, err
+}
+
+func (f *Fleet) unmet(tenant string, selector script.AgentSelector) (outdated int, none bool) {
+	if selector == "" {
+		return 0, false
+	}
+	for _, g := range f.followers(tenant) {
+		for slot := range g.slots.all {
+			a := f.bySlot[slot]
+			switch {
+			case !selector.Matches(a.report.Labels):
+			case a.report.Selects:
+				return 0, false
+			default:
+				outdated++
+			}
+		}
+	}
+	return outdated, true
+}
