@@ -35,7 +35,7 @@ func (f *thawed) Candidacies() []fleet.Candidacy {
 func (f *thawed) Buckets(script.Name) (c fleet.Candidacy, buckets []uint32, ok bool) { return }
 
 func (f *thawed) Advance(_ context.Context, req registry.AdvanceRequest) (registry.Result, error) {
-	time.Sleep(10 * time.Millisecond) // as etcd does
+	<-time.After(10 * time.Millisecond) // as etcd takes
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.moves = append(f.moves, req.Move)
@@ -62,7 +62,7 @@ func TestManyThaw(t *testing.T) {
 		c := rollout.New(rollout.Config{Fleet: f, Registry: f, Clock: func() time.Time { return noon }, Log: slog.New(slog.DiscardHandler)})
 		var running sync.WaitGroup
 		running.Go(func() { c.Run(ctx) })
-		time.Sleep(time.Hour)
+		<-time.After(time.Hour)
 		cancel()
 		running.Wait()
 		at := slices.IndexFunc(f.moves, func(m registry.Move) bool { return m.Failed != "" })
