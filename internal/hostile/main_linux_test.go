@@ -38,7 +38,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// be runs the command, whose process gives its free memory back at SIGUSR1.
+// be runs the command, whose process gives its free memory back at SIGUSR1, and answers with
+// SIGUSR1.
 func be(cmd *cobra.Command, files uint64) {
 	if err := bound(files); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -49,6 +50,7 @@ func be(cmd *cobra.Command, files uint64) {
 	go func() {
 		for range free {
 			debug.FreeOSMemory()
+			_ = unix.Kill(os.Getppid(), unix.SIGUSR1)
 		}
 	}()
 	root := &cobra.Command{Use: "hostile"}

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -110,10 +111,20 @@ func descriptors(pid int) int {
 	return len(all)
 }
 
-// free has the process give free memory back.
+// free has the process give free memory back, and waits until it has: a collection that overlaps
+// the next attack takes what that has given up for live memory, and lets the heap grow to twice
+// of it.
 func (v *victim) free() {
+	freed := make(chan os.Signal, 1)
+	signal.Notify(freed, unix.SIGUSR1)
+	defer signal.Stop(freed)
 	if err := unix.Kill(v.pid, unix.SIGUSR1); err != nil {
 		v.t.Fatal(err)
+	}
+	select {
+	case <-freed:
+	case <-time.After(10 * time.Second):
+		v.t.Fatal("the process does not give memory back")
 	}
 }
 
