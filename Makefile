@@ -72,7 +72,7 @@ $(IMAGES:%=image-%): image-%:
 # a scriptctl for each command, etcd, or a fleet of processes, or read files, and have few
 # goroutines of their own to race, or are of packages without goroutines. Other tests race the
 # code of etcdstore.
-PLAIN := ./loadtest/faults ./loadtest/faults/history ./loadtest/faults/plan ./operator/api/... ./operator/testenv ./proto/wire ./proto/bearer ./internal/flagenv ./registry/rollout/compare ./registry/etcdstore ./deploy/... ./internal/scriptctl ./internal/rules ./internal/docs ./internal/docs/page ./internal/docs/fleet
+PLAIN := ./loadtest/faults ./loadtest/faults/history ./loadtest/faults/plan ./operator/api/... ./operator/testenv ./proto/wire ./proto/bearer ./proto/publisher ./internal/flagenv ./registry/rollout/compare ./registry/etcdstore ./deploy/... ./internal/scriptctl ./internal/rules ./internal/docs ./internal/docs/page ./internal/docs/fleet
 # It attacks real sockets and watches the memory of real processes, so it has the machine for itself.
 ALONE := ./internal/hostile
 # `make verify` runs these.
@@ -81,8 +81,8 @@ VERIFIED := ./internal/docs/prose
 # scripts in all variants, the comparison with reference Lua, bounds of work, of compiling, of watches
 # and of memory, simulated admission, mutants of the simulation, processes that end, fleets of them, a
 # thousand LuaScripts. No other test runs twice.
-HEAVY := ./operator/suite ./internal/scriptorium ./engine/lua ./agent/admission ./agent/worker/... ./registry/rpc ./internal/sim
-HEAVY_TESTS := TestHeadersOfStrangers|TestBodiesOfStrangers|TestFindsBugs|TestShowsBugs|TestCorpus|TestLooks|TestLinear|TestReBombs|TestHeadersCost|TestArgumentsAreLinear|TestDiff|TestCompileIsBounded|FuzzCompile|TestSourceBombs|TestAllocationIsCounted|TestReAgainstGo|TestSimulation|TestMemoryIsCapped|TestDeaths|TestThousand|TestWatchesOfManyScripts|TestACanary
+HEAVY := ./operator/suite ./internal/scriptorium ./engine/lua ./agent/admission ./agent/worker/... ./registry/rpc ./internal/sim ./registry/rollout
+HEAVY_TESTS := TestHeadersOfStrangers|TestBodiesOfStrangers|TestFindsBugs|TestShowsBugs|TestCorpus|TestLooks|TestLinear|TestReBombs|TestHeadersCost|TestArgumentsAreLinear|TestDiff|TestCompileIsBounded|FuzzCompile|TestSourceBombs|TestAllocationIsCounted|TestReAgainstGo|TestSimulation|TestMemoryIsCapped|TestDeaths|TestThousand|TestWatchesOfManyScripts|TestACanary|TestAFreeze$$|TestMutants
 
 # Tests wait for other processes and for the disk, so two packages more than there are processors
 # run at a time.
@@ -108,7 +108,7 @@ test-short: ## Run the tests of PKG without those that take long, and without th
 # Tests with a Kubernetes API skip without these programs.
 .PHONY: testenv
 testenv:
-	@go run ./internal/toolcache/build kube-apiserver etcd etcdctl etcdutl nats-server helm >/dev/null
+	@go run ./internal/toolcache/build kube-apiserver etcd etcdctl etcdutl nats-server prometheus helm >/dev/null
 
 # How long, or how often, `make soak` does what `make test` does shortly, and to what.
 SOAK ?= 10m
@@ -126,7 +126,7 @@ soak-sim:
 
 .PHONY: soak-rollout
 soak-rollout:
-	go test ./registry/rollout -run TestCrashingCandidates -timeout 0 -rollout.schedules $(CASES)
+	go test ./registry/rollout -run 'TestCrashingCandidates|TestMutants' -timeout 0 -rollout.schedules $(CASES) -rollout.mutants 0
 
 .PHONY: soak-faults
 soak-faults:
@@ -134,7 +134,7 @@ soak-faults:
 
 .PHONY: soak-lua
 soak-lua:
-	go test ./engine/lua -run 'Diff|Corpus' -timeout 0 -lua.seed 0 -lua.cases $(CASES) -v
+	go test ./engine/lua -run 'Diff|Corpus' -timeout 0 -corpus.third -1 -lua.seed 0 -lua.cases $(CASES) -v
 
 .PHONY: soak-sockets
 soak-sockets:
@@ -219,7 +219,7 @@ verify-format: bin/golangci-lint
 .PHONY: verify-modules
 verify-modules:
 	@go mod tidy -diff || { echo 'verify: go.mod is not tidy: run `go mod tidy`' >&2; exit 1; }
-	@for module in tools operator/testenv/kube; do \
+	@for module in tools tools/prometheus operator/testenv/kube; do \
 		go -C $$module mod tidy -diff || { echo "verify: $$module/go.mod is not tidy: run \`go -C $$module mod tidy\`" >&2; exit 1; }; \
 	done
 

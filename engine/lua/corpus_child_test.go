@@ -5,12 +5,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
 	"runtime"
 	"runtime/metrics"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -27,11 +27,11 @@ import (
 const (
 	corpusVariable = "SCRIPTORIUM_TEST_CORPUS"       // the family
 	afterVariable  = "SCRIPTORIUM_TEST_CORPUS_AFTER" // the script to begin behind, or ""
+	thirdVariable  = "SCRIPTORIUM_TEST_CORPUS_THIRD" // of the variants, from 0; -1 for all
 	corpusDir      = "testdata/corpus"
 )
 
 func TestMain(m *testing.M) {
-	flag.Parse() // testing.Short wants it
 	if family, ok := os.LookupEnv(corpusVariable); ok {
 		if err := runCorpus(os.Stdout, family, os.Getenv(afterVariable)); err != nil {
 			fmt.Fprintln(os.Stderr, err)
@@ -76,6 +76,10 @@ func runCorpus(w io.Writer, family, after string) error {
 	if err != nil {
 		return err
 	}
+	third, err := strconv.Atoi(os.Getenv(thirdVariable))
+	if err != nil {
+		return fmt.Errorf("%s: %w", thirdVariable, err)
+	}
 	c := &corpusChild{engine: lua.New(), host: &canaryHost{}, out: json.NewEncoder(w)}
 	if err := c.compileGolden(); err != nil {
 		return err
@@ -93,7 +97,7 @@ func runCorpus(w io.Writer, family, after string) error {
 			}
 			continue
 		}
-		for _, v := range chosen(s.Variants(), i) {
+		for _, v := range chosen(s.Variants(), i, third) {
 			if err := c.run(s, v); err != nil {
 				return err
 			}
@@ -102,17 +106,19 @@ func runCorpus(w io.Writer, family, after string) error {
 	return nil
 }
 
-// chosen returns which variants of the n-th script are run: all of them. With -short, it is
-// the script as it is and a third of the others, other ones for the next script. So each way
-// to run a script meets each family there, too.
-func chosen(variants []corpus.Variant, n int) []corpus.Variant {
-	if !testing.Short() {
+// thirds is how many choices of variants there are.
+const thirds = 3
+
+// chosen returns which variants of the n-th script are run: the script as it is and a third of the
+// others, other ones for the next script. So each way to run a script meets each family. A third
+// of -1 is all of them.
+func chosen(variants []corpus.Variant, n, third int) []corpus.Variant {
+	if third < 0 {
 		return variants
 	}
-	const share = 3
 	some := variants[:1:1]
 	for i, v := range variants[1:] {
-		if (i+n)%share == 0 {
+		if (i+n)%thirds == third {
 			some = append(some, v)
 		}
 	}

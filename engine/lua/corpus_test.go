@@ -8,6 +8,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"strings"
@@ -18,19 +19,26 @@ import (
 	"github.com/scriptorium-dev/scriptorium/internal/needs"
 )
 
-var corpusTable = flag.Bool("corpus.table", false, "print the table of docs/isolation.md after TestCorpus")
+var (
+	corpusTable = flag.Bool("corpus.table", false, "print the table of docs/isolation.md after TestCorpus, of all variants")
+	corpusThird = flag.Int("corpus.third", rand.IntN(thirds), "which third of the variants TestCorpus runs, from 0, unless another is given; -1 for all")
+)
 
 // silence is how long a child may say nothing before it counts as hanging.
 const silence = time.Minute
 
-// TestCorpus runs every script of the corpus in every way there is, each family in a
-// process of its own.
+// TestCorpus runs every script of the corpus as it is, and in a third of all ways to run it, another
+// third each time. Each family has a process of its own.
 func TestCorpus(t *testing.T) {
 	needs.NoRace(t)
 	scripts, err := corpus.Read(os.DirFS(corpusDir))
 	if err != nil {
 		t.Fatal(err)
 	}
+	if *corpusTable {
+		*corpusThird = -1
+	}
+	t.Logf("-corpus.third %d", *corpusThird)
 	families := make([]familyReport, len(corpus.Families))
 	t.Run("family", func(t *testing.T) {
 		for i, name := range corpus.Families {
@@ -105,8 +113,8 @@ func (f *familyReport) run(t *testing.T) {
 // child runs a child, and returns which script it crashed with.
 func (f *familyReport) child(t *testing.T, after string) (last string, crashed bool) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), os.Args[0], fmt.Sprint("-test.short=", testing.Short()))
-	cmd.Env = append(os.Environ(), corpusVariable+"="+f.name, afterVariable+"="+after)
+	cmd := exec.CommandContext(t.Context(), os.Args[0])
+	cmd.Env = append(os.Environ(), corpusVariable+"="+f.name, afterVariable+"="+after, fmt.Sprint(thirdVariable, "=", *corpusThird))
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
