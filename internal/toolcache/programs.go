@@ -32,6 +32,10 @@ var servers = map[string]string{
 	"nats-server": "github.com/nats-io/nats-server/v2",
 }
 
+// prometheus is the server. It has a module of its own, so that a new version of it builds no other
+// tool again.
+const prometheus = "prometheus"
+
 // apiServer is the program with the API server and kubectl in it.
 const apiServer = "kube-apiserver"
 
@@ -40,13 +44,16 @@ func Names() []string {
 	names := slices.Collect(maps.Keys(tools))
 	names = slices.AppendSeq(names, maps.Keys(servers))
 	slices.Sort(names)
-	return append([]string{apiServer}, names...)
+	return append([]string{apiServer, prometheus}, names...)
 }
 
 // lookUp returns the program with the name.
 func lookUp(root, name string) (program, error) {
 	if name == apiServer {
 		return kubeAPIServer(root)
+	}
+	if name == prometheus {
+		return prometheusServer(root)
 	}
 	if pkg, ok := servers[name]; ok {
 		version, err := required(root, pkg)
@@ -81,6 +88,17 @@ func kubeAPIServer(root string) (program, error) {
 	return program{
 		name: apiServer, dir: dir, pkg: ".", inputs: inputs, flags: []string{"-ldflags", ldflags}, links: []string{"kubectl"},
 		notice: " " + version + ": this takes about 5 minutes, once",
+	}, err
+}
+
+// prometheusServer is Prometheus without what finds its targets in clouds: tests name them.
+func prometheusServer(root string) (program, error) {
+	dir := filepath.Join(root, toolsModule, prometheus)
+	inputs, err := contents(filepath.Join(dir, "go.*"))
+	return program{
+		name: prometheus, dir: dir, pkg: "github.com/prometheus/prometheus/cmd/prometheus", inputs: inputs,
+		flags:  []string{"-ldflags", "-s -w", "-tags", "remove_all_sd"},
+		notice: ": this takes some minutes, once",
 	}, err
 }
 
