@@ -75,7 +75,7 @@ func (r *Release) CandidateState() CandidateState {
 		return CandidateFailed
 	case c.Frozen != "":
 		return CandidateFrozen
-	case c.Step == 0 && (len(c.Spec.Tests) > 0 || len(r.Settings.Rollout.Steps) == 0):
+	case c.Step == 0 && (len(c.Spec.Tests) > 0 || len(r.Settings.Rollout.Steps) == 0 && len(r.Settings.Rollout.After) == 0):
 		return CandidateTesting
 	}
 	return CandidateRollingOut

@@ -20,10 +20,10 @@ type Plan struct {
 	MaxErrorPercent *float64
 	// MaxErrorIncrease is how many more of the candidate's calls than of the active version's may
 	// fail in the same step, in percentage points; nil means that failures are not compared.
-	MaxErrorIncrease *float64
+	MaxErrorIncrease *float64 `json:",omitempty"`
 	// MaxLatencyIncrease is how much slower than the active version the candidate may be in the
 	// same step.
-	MaxLatencyIncrease LatencyIncrease
+	MaxLatencyIncrease LatencyIncrease `json:",omitzero"`
 	// MinCalls is how many calls of the candidate a step takes as evidence, and of the active
 	// version if they are compared, before it passes and before MaxErrorPercent is looked at; nil
 	// means DefaultMinCalls. It needs one of the three bounds above.
@@ -37,6 +37,9 @@ type Plan struct {
 	// ProgressDeadline is how long the candidate may wait, beside its pauses, before it is given
 	// up; 0 means for ever.
 	ProgressDeadline time.Duration
+	// After are scripts of the same tenant. A candidate that has passed its tests waits until none
+	// of them has a candidate, and all of them are live.
+	After []Name `json:",omitempty"`
 }
 
 // Amount is a number of agents, or a percentage of them, or None of them; the zero Amount says
@@ -115,6 +118,8 @@ type Step struct {
 	Pause time.Duration
 	// Approval: the step passes only once somebody approves it.
 	Approval bool
+	// Gate is asked when all else has passed, and the step passes only if it says so.
+	Gate Gate `json:",omitzero"`
 }
 
 // Bounds of a plan.
@@ -143,8 +148,14 @@ func (p Plan) Validate(field string) error {
 		if s.Pause < 0 || s.Pause > MaxPause {
 			return Errorf(Invalid, at+".pause", "%v is not between 0 and the maximum, %v", s.Pause, MaxPause)
 		}
+		if err := s.Gate.validate(at + ".gate"); err != nil {
+			return err
+		}
 	}
 	if err := p.validateBounds(field); err != nil {
+		return err
+	}
+	if err := p.validateAfter(field + ".after"); err != nil {
 		return err
 	}
 	return p.validateEvidence(field)
@@ -163,9 +174,9 @@ func (s Step) validateShare(at string, before []Step) error {
 			return Errorf(Invalid, at+".selector", "all agents with %s run the version since step %d: leave the step out", s.Selector, i+1)
 		case b.Selector == s.Selector && s.Percent != 0 && s.Percent <= b.Percent:
 			if s.Selector == "" {
-				return Errorf(Invalid, at+".percent", "%d is not more than that of the step before, %d", s.Percent, b.Percent)
+				return Errorf(Invalid, at+".percent", "%d is not more than %d, the percent of the step before", s.Percent, b.Percent)
 			}
-			return Errorf(Invalid, at+".percent", "%d is not more than that of step %d with the same selector, %d", s.Percent, i+1, b.Percent)
+			return Errorf(Invalid, at+".percent", "%d is not more than %d, the percent of step %d with the same selector", s.Percent, b.Percent, i+1)
 		}
 	}
 	return nil
@@ -253,7 +264,7 @@ func (p Plan) Lasts(step int) time.Duration {
 func (p Plan) Equal(q Plan) bool {
 	return sameNumber(p.MaxErrorPercent, q.MaxErrorPercent) && sameNumber(p.MaxErrorIncrease, q.MaxErrorIncrease) &&
 		p.MaxLatencyIncrease == q.MaxLatencyIncrease && sameNumber(p.MinCalls, q.MinCalls) && p.FailureLimit == q.FailureLimit &&
-		p.Tolerate == q.Tolerate && p.ProgressDeadline == q.ProgressDeadline && slices.Equal(p.Steps, q.Steps)
+		p.Tolerate == q.Tolerate && p.ProgressDeadline == q.ProgressDeadline && slices.Equal(p.Steps, q.Steps) && slices.Equal(p.After, q.After)
 }
 
 func sameNumber[N int | float64](a, b *N) bool {

@@ -1,6 +1,7 @@
 package script
 
 import (
+	"strconv"
 	"strings"
 	"time"
 )
@@ -15,6 +16,10 @@ type Value struct {
 	Deleted   bool     // a tombstone: the key is gone
 	Author    string
 	ChangedAt time.Time
+	// Version is the number of the content among the key's versions; of a tombstone the
+	// highest number so far. It is 0 if a registry that knows no versions wrote the value, and
+	// on agents, which do not need it.
+	Version uint64
 }
 
 // ValueKey names a value of a tenant.
@@ -73,4 +78,17 @@ func ParseValueKey(s string) (ValueKey, error) {
 		return ValueKey{}, err
 	}
 	return k, nil
+}
+
+// ParseValueRef parses "tenant/key" or "tenant/key@7"; without a version it is 0.
+func ParseValueRef(s string) (k ValueKey, version uint64, err error) {
+	base, number, pinned := strings.Cut(s, "@") // which no key has
+	if k, err = ParseValueKey(base); err != nil || !pinned {
+		return k, 0, err
+	}
+	version, err = strconv.ParseUint(number, 10, 63)
+	if err != nil || version == 0 || number[0] == '0' || number[0] == '+' {
+		return ValueKey{}, 0, Errorf(Invalid, "version", "%s is not a version: want tenant/key@N with N ≥ 1", quote(s))
+	}
+	return k, version, nil
 }

@@ -16,14 +16,14 @@ func fromCandidate(r *script.Release) *scriptv1.Candidate {
 		return nil
 	}
 	m := &scriptv1.Candidate{
-		Version: c.Version.Number,
-		Attempt: c.Attempt,
-		Tries:   int32(c.Tries), //nolint:gosec // a person's retries
-		Step:    int32(c.Step),
-		Share:   c.Threshold,
-		Percent: int32(c.Percent),
-		Since:   fromTime(c.Since),
-		Failed:  c.Failed,
+		Version:   c.Version.Number,
+		Attempt:   c.Attempt,
+		Tries:     int32(c.Tries), //nolint:gosec // a person's retries
+		Step:      int32(c.Step),
+		Threshold: c.Threshold,
+		Percent:   int32(c.Percent),
+		Since:     fromTime(c.Since),
+		Failed:    c.Failed,
 
 		Running:     fromTime(c.Running),
 		Lost:        c.Lost,
@@ -33,7 +33,7 @@ func fromCandidate(r *script.Release) *scriptv1.Candidate {
 		Approved:    int32(c.Approved), //nolint:gosec // at most MaxSteps
 	}
 	for _, s := range c.Selections {
-		m.Selections = append(m.Selections, &scriptv1.Selection{Selector: s.Selector.Labels(), Share: s.Threshold})
+		m.Selections = append(m.Selections, &scriptv1.Selection{Selector: s.Selector.Labels(), Threshold: s.Threshold})
 	}
 	if c.Frozen != "" { // who does not know a freeze takes it for failed, and lets it be
 		m.Frozen, m.Failed = c.Frozen, "frozen "+c.Frozen
@@ -75,7 +75,7 @@ func toCandidate(m *scriptv1.Candidate, r *script.Release) (*script.Candidate, e
 		Attempt:    m.GetAttempt(),
 		Tries:      int(m.GetTries()),
 		Step:       int(m.GetStep()),
-		Threshold:  m.GetShare(),
+		Threshold:  m.GetThreshold(),
 		Percent:    int(m.GetPercent()),
 		Selections: selections,
 		Since:      toTime(m.GetSince()),
@@ -98,7 +98,7 @@ func toSelections(list []*scriptv1.Selection) (selections []script.Selection, er
 		if err != nil {
 			return nil, err
 		}
-		selections = append(selections, script.Selection{Selector: selector, Threshold: m.GetShare()})
+		selections = append(selections, script.Selection{Selector: selector, Threshold: m.GetThreshold()})
 	}
 	return selections, nil
 }
@@ -122,11 +122,15 @@ func fromPlan(p script.Plan) *scriptv1.Plan {
 		m.MaxLatencyIncrease = &scriptv1.LatencyIncrease{P50: int32(l.P50), P95: int32(l.P95), P99: int32(l.P99)} //nolint:gosec // a plan that is valid
 	}
 	for _, s := range p.Steps {
-		step := &scriptv1.Step{Percent: int32(s.Percent), Approval: s.Approval, Selector: s.Selector.Labels()}
+		step := &scriptv1.Step{Percent: int32(s.Percent), Approval: s.Approval, Selector: s.Selector.Labels(), Gate: fromGate(s)}
+		step.Approval = step.Approval || step.Gate != nil // who does not know gates waits for a person
 		if s.Pause != 0 {
 			step.Pause = durationpb.New(s.Pause)
 		}
 		m.Steps = append(m.Steps, step)
+	}
+	for _, name := range p.After {
+		m.After = append(m.After, name.String())
 	}
 	return m
 }
@@ -163,7 +167,10 @@ func toPlan(m *scriptv1.Plan) (script.Plan, error) {
 				return script.Plan{}, script.Errorf(script.Invalid, "rollout.steps.pause", "%v", err)
 			}
 		}
-		step := script.Step{Percent: int(s.GetPercent()), Pause: s.GetPause().AsDuration(), Approval: s.GetApproval()}
+		step := script.Step{Percent: int(s.GetPercent()), Pause: s.GetPause().AsDuration(), Approval: s.GetApproval(), Gate: toGate(s.GetGate())}
+		if !step.Gate.IsZero() {
+			step.Approval = s.GetGate().GetApproval()
+		}
 		if len(s.GetSelector()) > 0 {
 			var err error
 			if step.Selector, err = script.NewAgentSelector(fmt.Sprintf("rollout.steps[%d].selector", i), s.GetSelector()); err != nil {
@@ -172,7 +179,41 @@ func toPlan(m *scriptv1.Plan) (script.Plan, error) {
 		}
 		p.Steps = append(p.Steps, step)
 	}
+	for i, text := range m.GetAfter() {
+		name, err := script.ParseName(text)
+		if err != nil {
+			return script.Plan{}, script.Errorf(script.Invalid, fmt.Sprintf("rollout.after[%d]", i), "%s", script.AsError(err).Message)
+		}
+		p.After = append(p.After, name)
+	}
 	return p, nil
+}
+
+func fromGate(s script.Step) *scriptv1.Gate {
+	g := s.Gate
+	if g.IsZero() {
+		return nil
+	}
+	m := &scriptv1.Gate{Kind: string(g.Kind), Source: g.Source, Query: g.Query, Approval: s.Approval}
+	if g.Min.Set {
+		m.Min = new(g.Min.Value)
+	}
+	if g.Max.Set {
+		m.Max = new(g.Max.Value)
+	}
+	return m
+}
+
+// toGate returns none for one that says nothing: the step then waits for an approval.
+func toGate(m *scriptv1.Gate) script.Gate {
+	g := script.Gate{Kind: script.GateKind(m.GetKind()), Source: m.GetSource(), Query: m.GetQuery()}
+	if m != nil && m.Min != nil {
+		g.Min = script.Bound{Set: true, Value: m.GetMin()}
+	}
+	if m != nil && m.Max != nil {
+		g.Max = script.Bound{Set: true, Value: m.GetMax()}
+	}
+	return g
 }
 
 // FromStepCalls returns nil for none.

@@ -71,3 +71,55 @@ func TestSelectionsWithoutLabels(t *testing.T) {
 		}
 	}
 }
+
+// gated has steps of all kinds of gates.
+func gated() script.Release {
+	r := release()
+	prometheus := script.Gate{Kind: script.Prometheus, Source: "main", Query: "up", Min: script.Bound{Set: true, Value: -0.5}, Max: script.Bound{Set: true}}
+	r.Settings.Rollout.Steps = []script.Step{
+		{Percent: 1, Gate: prometheus}, {Percent: 2, Gate: script.Gate{Kind: script.Webhook, Source: "ci"}, Approval: true}, {Percent: 3, Approval: true}, {Percent: 4},
+	}
+	return r
+}
+
+func TestGatesRoundTrip(t *testing.T) {
+	want := gated()
+	got, err := wire.ToRelease(wire.FromRelease(want))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("came back changed (-want +got):\n%s", diff)
+	}
+}
+
+// TestGatesForOlderRegistries: one that does not know gates drops them, and waits for a person. So
+// does one that finds a gate which says nothing.
+func TestGatesForOlderRegistries(t *testing.T) {
+	for name, drop := range map[string]func(*scriptv1.Step){
+		"dropped": func(s *scriptv1.Step) { s.Gate = nil },
+		"emptied": func(s *scriptv1.Step) {
+			if s.Gate != nil {
+				s.Gate = &scriptv1.Gate{}
+			}
+		},
+	} {
+		m := wire.FromRelease(gated())
+		for _, s := range m.GetSettings().GetRollout().GetSteps() {
+			drop(s)
+		}
+		got, err := wire.ToRelease(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := wire.ToRelease(wire.FromRelease(got)) // a newer one reads what that wrote
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, want := range []bool{true, true, true, false} {
+			if a, b := got.Settings.Rollout.Steps[i], again.Settings.Rollout.Steps[i]; a.Approval != want || b.Approval != want {
+				t.Errorf("%s: step %d waits for an approval: %v, and then %v; want %v", name, i+1, a.Approval, b.Approval, want)
+			}
+		}
+	}
+}

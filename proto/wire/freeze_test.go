@@ -22,7 +22,7 @@ func TestAFrozenCandidateOnTheWire(t *testing.T) {
 		Candidate: &script.Candidate{Version: two, Attempt: 6, Frozen: `by ann ("incident 12")`},
 	}
 	m := wire.FromRelease(r)
-	if c := m.GetCandidate(); c.GetFailed() != `frozen by ann ("incident 12")` || c.GetShare() != 0 {
+	if c := m.GetCandidate(); c.GetFailed() != `frozen by ann ("incident 12")` || c.GetThreshold() != 0 {
 		t.Errorf("old software reads %v", c)
 	}
 	got, err := wire.ToRelease(m)

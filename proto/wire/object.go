@@ -10,14 +10,16 @@ func ReleaseKey(name script.Name) string {
 	return string(script.Releases) + "/" + name.Tenant + "/" + name.Script
 }
 
-// FromObject returns the message that carries o.
+// FromObject returns the message that carries o to agents.
 func FromObject(o script.Object) *eventv1.Object {
 	m := &eventv1.Object{Key: o.Key(), Revision: int64(o.Revision())}
 	switch {
 	case o.Release != nil:
 		m.Kind = &eventv1.Object_Release{Release: FromRelease(*o.Release)}
 	case o.Value != nil:
-		m.Kind = &eventv1.Object_Value{Value: FromValue(*o.Value)}
+		value := FromValue(*o.Value)
+		value.Version = 0 // agents run the content, whatever its number
+		m.Kind = &eventv1.Object_Value{Value: value}
 	case o.Tenant != nil:
 		m.Kind = &eventv1.Object_Tenant{Tenant: FromTenant(*o.Tenant)}
 	}

@@ -16,6 +16,7 @@ func FromValue(v script.Value) *scriptv1.Value {
 		Deleted:   v.Deleted,
 		Author:    v.Author,
 		ChangedAt: fromTime(v.ChangedAt),
+		Version:   v.Version,
 	}
 }
 
@@ -28,6 +29,7 @@ func ToValue(m *scriptv1.Value) (script.Value, error) {
 		Deleted:   m.GetDeleted(),
 		Author:    m.GetAuthor(),
 		ChangedAt: toTime(m.GetChangedAt()),
+		Version:   m.GetVersion(),
 	}
 	if err := v.Key.Validate(); err != nil {
 		return script.Value{}, err
@@ -44,4 +46,43 @@ func ToValue(m *scriptv1.Value) (script.Value, error) {
 	}
 	v.Digest = digest
 	return v, nil
+}
+
+// FromValueHistory returns the message for h.
+func FromValueHistory(h script.ValueHistory) *scriptv1.ValueHistory {
+	m := &scriptv1.ValueHistory{Tenant: h.Key.Tenant, Key: h.Key.Key, Latest: h.Latest}
+	for _, l := range h.Lines {
+		m.Lines = append(m.Lines, &scriptv1.ValueLine{
+			Revision: int64(l.Revision), Change: string(l.Change), Version: l.Version, Digest: FromDigest(l.Digest), Size: int64(l.Size),
+			Author: l.Author, Note: l.Note, Time: fromTime(l.Time),
+		})
+	}
+	return m
+}
+
+// ToValueHistory reads m. A line has a digest if and only if it has a version.
+func ToValueHistory(m *scriptv1.ValueHistory) (script.ValueHistory, error) {
+	h := script.ValueHistory{Key: script.ValueKey{Tenant: m.GetTenant(), Key: m.GetKey()}, Latest: m.GetLatest()}
+	if err := h.Key.Validate(); err != nil {
+		return script.ValueHistory{}, err
+	}
+	for _, line := range m.GetLines() {
+		digest, err := ToDigest(line.GetDigest())
+		if err != nil {
+			return script.ValueHistory{}, err
+		}
+		switch size := line.GetSize(); {
+		case line.GetChange() == "":
+			return script.ValueHistory{}, script.Errorf(script.Invalid, "history", "a line of %s names no change", h.Key)
+		case size < 0 || size > script.MaxValueBytes:
+			return script.ValueHistory{}, script.Errorf(script.Invalid, "history", "a line of %s has the impossible size %d", h.Key, size)
+		case line.GetVersion() > h.Latest || digest.IsZero() != (line.GetVersion() == 0):
+			return script.ValueHistory{}, script.Errorf(script.Invalid, "history", "a line of %s has the impossible version %d", h.Key, line.GetVersion())
+		}
+		h.Lines = append(h.Lines, script.ValueLine{
+			Revision: script.Revision(line.GetRevision()), Change: script.Change(line.GetChange()), Version: line.GetVersion(), Digest: digest,
+			Size: int(line.GetSize()), Author: line.GetAuthor(), Note: line.GetNote(), Time: toTime(line.GetTime()),
+		})
+	}
+	return h, nil
 }

@@ -3466,7 +3466,8 @@ type PutValueRequest struct {
 	Content []byte                 `protobuf:"bytes,3,opt,name=content,proto3" json:"content,omitempty"`
 	Author  string                 `protobuf:"bytes,4,opt,name=author,proto3" json:"author,omitempty"`
 	// As in the writes of scripts.
-	ExpectedRevision int64 `protobuf:"varint,5,opt,name=expected_revision,json=expectedRevision,proto3" json:"expected_revision,omitempty"`
+	ExpectedRevision int64  `protobuf:"varint,5,opt,name=expected_revision,json=expectedRevision,proto3" json:"expected_revision,omitempty"`
+	Note             string `protobuf:"bytes,6,opt,name=note,proto3" json:"note,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
@@ -3536,6 +3537,13 @@ func (x *PutValueRequest) GetExpectedRevision() int64 {
 	return 0
 }
 
+func (x *PutValueRequest) GetNote() string {
+	if x != nil {
+		return x.Note
+	}
+	return ""
+}
+
 type PutValueResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Value         *v1.Value              `protobuf:"bytes,1,opt,name=value,proto3" json:"value,omitempty"`
@@ -3588,17 +3596,157 @@ func (x *PutValueResponse) GetChanged() bool {
 	return false
 }
 
-type GetValueRequest struct {
+type RollbackValueRequest struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Tenant string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	Key    string                 `protobuf:"bytes,2,opt,name=key,proto3" json:"key,omitempty"`
+	// 0 means the last one before the present version, or the one that was deleted.
+	Version uint64 `protobuf:"varint,3,opt,name=version,proto3" json:"version,omitempty"`
+	Author  string `protobuf:"bytes,4,opt,name=author,proto3" json:"author,omitempty"`
+	Note    string `protobuf:"bytes,5,opt,name=note,proto3" json:"note,omitempty"`
+	// As in the writes of scripts.
+	ExpectedRevision int64 `protobuf:"varint,6,opt,name=expected_revision,json=expectedRevision,proto3" json:"expected_revision,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
+}
+
+func (x *RollbackValueRequest) Reset() {
+	*x = RollbackValueRequest{}
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[47]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RollbackValueRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RollbackValueRequest) ProtoMessage() {}
+
+func (x *RollbackValueRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[47]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RollbackValueRequest.ProtoReflect.Descriptor instead.
+func (*RollbackValueRequest) Descriptor() ([]byte, []int) {
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{47}
+}
+
+func (x *RollbackValueRequest) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *RollbackValueRequest) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *RollbackValueRequest) GetVersion() uint64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *RollbackValueRequest) GetAuthor() string {
+	if x != nil {
+		return x.Author
+	}
+	return ""
+}
+
+func (x *RollbackValueRequest) GetNote() string {
+	if x != nil {
+		return x.Note
+	}
+	return ""
+}
+
+func (x *RollbackValueRequest) GetExpectedRevision() int64 {
+	if x != nil {
+		return x.ExpectedRevision
+	}
+	return 0
+}
+
+type RollbackValueResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Tenant        string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
-	Key           string                 `protobuf:"bytes,2,opt,name=key,proto3" json:"key,omitempty"`
+	Value         *v1.Value              `protobuf:"bytes,1,opt,name=value,proto3" json:"value,omitempty"`
+	Changed       bool                   `protobuf:"varint,2,opt,name=changed,proto3" json:"changed,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RollbackValueResponse) Reset() {
+	*x = RollbackValueResponse{}
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[48]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RollbackValueResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RollbackValueResponse) ProtoMessage() {}
+
+func (x *RollbackValueResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[48]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RollbackValueResponse.ProtoReflect.Descriptor instead.
+func (*RollbackValueResponse) Descriptor() ([]byte, []int) {
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{48}
+}
+
+func (x *RollbackValueResponse) GetValue() *v1.Value {
+	if x != nil {
+		return x.Value
+	}
+	return nil
+}
+
+func (x *RollbackValueResponse) GetChanged() bool {
+	if x != nil {
+		return x.Changed
+	}
+	return false
+}
+
+type GetValueRequest struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Tenant string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	Key    string                 `protobuf:"bytes,2,opt,name=key,proto3" json:"key,omitempty"`
+	// 0 means the present one. A registry that knows no versions answers with that, too.
+	Version       uint64 `protobuf:"varint,3,opt,name=version,proto3" json:"version,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *GetValueRequest) Reset() {
 	*x = GetValueRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[47]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3610,7 +3758,7 @@ func (x *GetValueRequest) String() string {
 func (*GetValueRequest) ProtoMessage() {}
 
 func (x *GetValueRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[47]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3623,7 +3771,7 @@ func (x *GetValueRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetValueRequest.ProtoReflect.Descriptor instead.
 func (*GetValueRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{47}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *GetValueRequest) GetTenant() string {
@@ -3640,17 +3788,25 @@ func (x *GetValueRequest) GetKey() string {
 	return ""
 }
 
+func (x *GetValueRequest) GetVersion() uint64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
 type GetValueResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Value         *v1.Value              `protobuf:"bytes,1,opt,name=value,proto3" json:"value,omitempty"`
-	Content       []byte                 `protobuf:"bytes,2,opt,name=content,proto3" json:"content,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Of an older version as it was when it last became the value.
+	Value         *v1.Value `protobuf:"bytes,1,opt,name=value,proto3" json:"value,omitempty"`
+	Content       []byte    `protobuf:"bytes,2,opt,name=content,proto3" json:"content,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *GetValueResponse) Reset() {
 	*x = GetValueResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[48]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3662,7 +3818,7 @@ func (x *GetValueResponse) String() string {
 func (*GetValueResponse) ProtoMessage() {}
 
 func (x *GetValueResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[48]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3675,7 +3831,7 @@ func (x *GetValueResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetValueResponse.ProtoReflect.Descriptor instead.
 func (*GetValueResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{48}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *GetValueResponse) GetValue() *v1.Value {
@@ -3688,6 +3844,102 @@ func (x *GetValueResponse) GetValue() *v1.Value {
 func (x *GetValueResponse) GetContent() []byte {
 	if x != nil {
 		return x.Content
+	}
+	return nil
+}
+
+type GetValueHistoryRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Tenant        string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	Key           string                 `protobuf:"bytes,2,opt,name=key,proto3" json:"key,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetValueHistoryRequest) Reset() {
+	*x = GetValueHistoryRequest{}
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[51]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetValueHistoryRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetValueHistoryRequest) ProtoMessage() {}
+
+func (x *GetValueHistoryRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[51]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetValueHistoryRequest.ProtoReflect.Descriptor instead.
+func (*GetValueHistoryRequest) Descriptor() ([]byte, []int) {
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{51}
+}
+
+func (x *GetValueHistoryRequest) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *GetValueHistoryRequest) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+type GetValueHistoryResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	History       *v1.ValueHistory       `protobuf:"bytes,1,opt,name=history,proto3" json:"history,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetValueHistoryResponse) Reset() {
+	*x = GetValueHistoryResponse{}
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[52]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetValueHistoryResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetValueHistoryResponse) ProtoMessage() {}
+
+func (x *GetValueHistoryResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[52]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetValueHistoryResponse.ProtoReflect.Descriptor instead.
+func (*GetValueHistoryResponse) Descriptor() ([]byte, []int) {
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{52}
+}
+
+func (x *GetValueHistoryResponse) GetHistory() *v1.ValueHistory {
+	if x != nil {
+		return x.History
 	}
 	return nil
 }
@@ -3707,7 +3959,7 @@ type ListValuesRequest struct {
 
 func (x *ListValuesRequest) Reset() {
 	*x = ListValuesRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[49]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3719,7 +3971,7 @@ func (x *ListValuesRequest) String() string {
 func (*ListValuesRequest) ProtoMessage() {}
 
 func (x *ListValuesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[49]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3732,7 +3984,7 @@ func (x *ListValuesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListValuesRequest.ProtoReflect.Descriptor instead.
 func (*ListValuesRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{49}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *ListValuesRequest) GetTenant() string {
@@ -3779,7 +4031,7 @@ type ListValuesResponse struct {
 
 func (x *ListValuesResponse) Reset() {
 	*x = ListValuesResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[50]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3791,7 +4043,7 @@ func (x *ListValuesResponse) String() string {
 func (*ListValuesResponse) ProtoMessage() {}
 
 func (x *ListValuesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[50]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3804,7 +4056,7 @@ func (x *ListValuesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListValuesResponse.ProtoReflect.Descriptor instead.
 func (*ListValuesResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{50}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *ListValuesResponse) GetValues() []*v1.Value {
@@ -3848,13 +4100,14 @@ type DeleteValueRequest struct {
 	Key              string                 `protobuf:"bytes,2,opt,name=key,proto3" json:"key,omitempty"`
 	Author           string                 `protobuf:"bytes,3,opt,name=author,proto3" json:"author,omitempty"`
 	ExpectedRevision int64                  `protobuf:"varint,4,opt,name=expected_revision,json=expectedRevision,proto3" json:"expected_revision,omitempty"`
+	Note             string                 `protobuf:"bytes,5,opt,name=note,proto3" json:"note,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
 
 func (x *DeleteValueRequest) Reset() {
 	*x = DeleteValueRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[51]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3866,7 +4119,7 @@ func (x *DeleteValueRequest) String() string {
 func (*DeleteValueRequest) ProtoMessage() {}
 
 func (x *DeleteValueRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[51]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3879,7 +4132,7 @@ func (x *DeleteValueRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteValueRequest.ProtoReflect.Descriptor instead.
 func (*DeleteValueRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{51}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *DeleteValueRequest) GetTenant() string {
@@ -3910,6 +4163,13 @@ func (x *DeleteValueRequest) GetExpectedRevision() int64 {
 	return 0
 }
 
+func (x *DeleteValueRequest) GetNote() string {
+	if x != nil {
+		return x.Note
+	}
+	return ""
+}
+
 type DeleteValueResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The tombstone.
@@ -3920,7 +4180,7 @@ type DeleteValueResponse struct {
 
 func (x *DeleteValueResponse) Reset() {
 	*x = DeleteValueResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[52]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3932,7 +4192,7 @@ func (x *DeleteValueResponse) String() string {
 func (*DeleteValueResponse) ProtoMessage() {}
 
 func (x *DeleteValueResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[52]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3945,7 +4205,7 @@ func (x *DeleteValueResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteValueResponse.ProtoReflect.Descriptor instead.
 func (*DeleteValueResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{52}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *DeleteValueResponse) GetValue() *v1.Value {
@@ -3968,7 +4228,7 @@ type SetTenantRequest struct {
 
 func (x *SetTenantRequest) Reset() {
 	*x = SetTenantRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[53]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3980,7 +4240,7 @@ func (x *SetTenantRequest) String() string {
 func (*SetTenantRequest) ProtoMessage() {}
 
 func (x *SetTenantRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[53]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3993,7 +4253,7 @@ func (x *SetTenantRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetTenantRequest.ProtoReflect.Descriptor instead.
 func (*SetTenantRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{53}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *SetTenantRequest) GetTenant() string {
@@ -4034,7 +4294,7 @@ type SetTenantResponse struct {
 
 func (x *SetTenantResponse) Reset() {
 	*x = SetTenantResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[54]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4046,7 +4306,7 @@ func (x *SetTenantResponse) String() string {
 func (*SetTenantResponse) ProtoMessage() {}
 
 func (x *SetTenantResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[54]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4059,7 +4319,7 @@ func (x *SetTenantResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetTenantResponse.ProtoReflect.Descriptor instead.
 func (*SetTenantResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{54}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *SetTenantResponse) GetTenant() *v1.Tenant {
@@ -4085,7 +4345,7 @@ type GetTenantRequest struct {
 
 func (x *GetTenantRequest) Reset() {
 	*x = GetTenantRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[55]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4097,7 +4357,7 @@ func (x *GetTenantRequest) String() string {
 func (*GetTenantRequest) ProtoMessage() {}
 
 func (x *GetTenantRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[55]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4110,7 +4370,7 @@ func (x *GetTenantRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTenantRequest.ProtoReflect.Descriptor instead.
 func (*GetTenantRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{55}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *GetTenantRequest) GetTenant() string {
@@ -4129,7 +4389,7 @@ type GetTenantResponse struct {
 
 func (x *GetTenantResponse) Reset() {
 	*x = GetTenantResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[56]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4141,7 +4401,7 @@ func (x *GetTenantResponse) String() string {
 func (*GetTenantResponse) ProtoMessage() {}
 
 func (x *GetTenantResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[56]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4154,7 +4414,7 @@ func (x *GetTenantResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTenantResponse.ProtoReflect.Descriptor instead.
 func (*GetTenantResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{56}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *GetTenantResponse) GetTenant() *v1.Tenant {
@@ -4176,7 +4436,7 @@ type ListTenantsRequest struct {
 
 func (x *ListTenantsRequest) Reset() {
 	*x = ListTenantsRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[57]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4188,7 +4448,7 @@ func (x *ListTenantsRequest) String() string {
 func (*ListTenantsRequest) ProtoMessage() {}
 
 func (x *ListTenantsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[57]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4201,7 +4461,7 @@ func (x *ListTenantsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTenantsRequest.ProtoReflect.Descriptor instead.
 func (*ListTenantsRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{57}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *ListTenantsRequest) GetPageSize() int32 {
@@ -4231,7 +4491,7 @@ type ListTenantsResponse struct {
 
 func (x *ListTenantsResponse) Reset() {
 	*x = ListTenantsResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[58]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4243,7 +4503,7 @@ func (x *ListTenantsResponse) String() string {
 func (*ListTenantsResponse) ProtoMessage() {}
 
 func (x *ListTenantsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[58]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4256,7 +4516,7 @@ func (x *ListTenantsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTenantsResponse.ProtoReflect.Descriptor instead.
 func (*ListTenantsResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{58}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *ListTenantsResponse) GetTenants() []*v1.Tenant {
@@ -4291,7 +4551,7 @@ type WatchLogsRequest struct {
 
 func (x *WatchLogsRequest) Reset() {
 	*x = WatchLogsRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[59]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4303,7 +4563,7 @@ func (x *WatchLogsRequest) String() string {
 func (*WatchLogsRequest) ProtoMessage() {}
 
 func (x *WatchLogsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[59]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4316,7 +4576,7 @@ func (x *WatchLogsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchLogsRequest.ProtoReflect.Descriptor instead.
 func (*WatchLogsRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{59}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *WatchLogsRequest) GetTenant() string {
@@ -4347,7 +4607,7 @@ type WatchLogsResponse struct {
 
 func (x *WatchLogsResponse) Reset() {
 	*x = WatchLogsResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[60]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4359,7 +4619,7 @@ func (x *WatchLogsResponse) String() string {
 func (*WatchLogsResponse) ProtoMessage() {}
 
 func (x *WatchLogsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[60]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4372,7 +4632,7 @@ func (x *WatchLogsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchLogsResponse.ProtoReflect.Descriptor instead.
 func (*WatchLogsResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{60}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *WatchLogsResponse) GetLogs() *v11.Logs {
@@ -4403,7 +4663,7 @@ type ListAgentsRequest struct {
 
 func (x *ListAgentsRequest) Reset() {
 	*x = ListAgentsRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[61]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4415,7 +4675,7 @@ func (x *ListAgentsRequest) String() string {
 func (*ListAgentsRequest) ProtoMessage() {}
 
 func (x *ListAgentsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[61]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4428,7 +4688,7 @@ func (x *ListAgentsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAgentsRequest.ProtoReflect.Descriptor instead.
 func (*ListAgentsRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{61}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *ListAgentsRequest) GetPageSize() int32 {
@@ -4465,7 +4725,7 @@ type ListAgentsResponse struct {
 
 func (x *ListAgentsResponse) Reset() {
 	*x = ListAgentsResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[62]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4477,7 +4737,7 @@ func (x *ListAgentsResponse) String() string {
 func (*ListAgentsResponse) ProtoMessage() {}
 
 func (x *ListAgentsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[62]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4490,7 +4750,7 @@ func (x *ListAgentsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAgentsResponse.ProtoReflect.Descriptor instead.
 func (*ListAgentsResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{62}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *ListAgentsResponse) GetAgents() []*AgentStatus {
@@ -4537,7 +4797,7 @@ type StatusRequest struct {
 
 func (x *StatusRequest) Reset() {
 	*x = StatusRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[63]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4549,7 +4809,7 @@ func (x *StatusRequest) String() string {
 func (*StatusRequest) ProtoMessage() {}
 
 func (x *StatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[63]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4562,7 +4822,7 @@ func (x *StatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusRequest.ProtoReflect.Descriptor instead.
 func (*StatusRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{63}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *StatusRequest) GetTenant() string {
@@ -4604,7 +4864,7 @@ type StatusResponse struct {
 
 func (x *StatusResponse) Reset() {
 	*x = StatusResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[64]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4616,7 +4876,7 @@ func (x *StatusResponse) String() string {
 func (*StatusResponse) ProtoMessage() {}
 
 func (x *StatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[64]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4629,7 +4889,7 @@ func (x *StatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusResponse.ProtoReflect.Descriptor instead.
 func (*StatusResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{64}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *StatusResponse) GetStatus() *FleetStatus {
@@ -4661,7 +4921,7 @@ type WatchStatusRequest struct {
 
 func (x *WatchStatusRequest) Reset() {
 	*x = WatchStatusRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[65]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4673,7 +4933,7 @@ func (x *WatchStatusRequest) String() string {
 func (*WatchStatusRequest) ProtoMessage() {}
 
 func (x *WatchStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[65]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4686,7 +4946,7 @@ func (x *WatchStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchStatusRequest.ProtoReflect.Descriptor instead.
 func (*WatchStatusRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{65}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *WatchStatusRequest) GetTenant() string {
@@ -4725,7 +4985,7 @@ type WatchStatusResponse struct {
 
 func (x *WatchStatusResponse) Reset() {
 	*x = WatchStatusResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[66]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4737,7 +4997,7 @@ func (x *WatchStatusResponse) String() string {
 func (*WatchStatusResponse) ProtoMessage() {}
 
 func (x *WatchStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[66]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4750,7 +5010,7 @@ func (x *WatchStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchStatusResponse.ProtoReflect.Descriptor instead.
 func (*WatchStatusResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{66}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *WatchStatusResponse) GetStatus() *FleetStatus {
@@ -4787,8 +5047,8 @@ type FleetStatus struct {
 	// Objects whose records cannot be read, of the tenants, or of the script, that were asked
 	// for. At most 100.
 	Unreadable []*Unreadable `protobuf:"bytes,7,rep,name=unreadable,proto3" json:"unreadable,omitempty"`
-	// Absent while the registry is not frozen. Who may not administer all tenants does not learn
-	// what is excepted.
+	// Absent while the registry is not frozen. Its exceptions are empty unless the caller
+	// has the role admin for all tenants.
 	Freeze        *v1.Freeze `protobuf:"bytes,8,opt,name=freeze,proto3" json:"freeze,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4796,7 +5056,7 @@ type FleetStatus struct {
 
 func (x *FleetStatus) Reset() {
 	*x = FleetStatus{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[67]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4808,7 +5068,7 @@ func (x *FleetStatus) String() string {
 func (*FleetStatus) ProtoMessage() {}
 
 func (x *FleetStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[67]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4821,7 +5081,7 @@ func (x *FleetStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FleetStatus.ProtoReflect.Descriptor instead.
 func (*FleetStatus) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{67}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *FleetStatus) GetFleet() string {
@@ -4909,7 +5169,7 @@ type AgentStatus struct {
 
 func (x *AgentStatus) Reset() {
 	*x = AgentStatus{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[68]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4921,7 +5181,7 @@ func (x *AgentStatus) String() string {
 func (*AgentStatus) ProtoMessage() {}
 
 func (x *AgentStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[68]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4934,7 +5194,7 @@ func (x *AgentStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentStatus.ProtoReflect.Descriptor instead.
 func (*AgentStatus) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{68}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *AgentStatus) GetAgent() string {
@@ -5055,7 +5315,7 @@ type ScriptFailure struct {
 
 func (x *ScriptFailure) Reset() {
 	*x = ScriptFailure{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[69]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5067,7 +5327,7 @@ func (x *ScriptFailure) String() string {
 func (*ScriptFailure) ProtoMessage() {}
 
 func (x *ScriptFailure) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[69]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5080,7 +5340,7 @@ func (x *ScriptFailure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScriptFailure.ProtoReflect.Descriptor instead.
 func (*ScriptFailure) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{69}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *ScriptFailure) GetTenant() string {
@@ -5152,7 +5412,7 @@ type ScriptStatus struct {
 
 func (x *ScriptStatus) Reset() {
 	*x = ScriptStatus{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[70]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5164,7 +5424,7 @@ func (x *ScriptStatus) String() string {
 func (*ScriptStatus) ProtoMessage() {}
 
 func (x *ScriptStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[70]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5177,7 +5437,7 @@ func (x *ScriptStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScriptStatus.ProtoReflect.Descriptor instead.
 func (*ScriptStatus) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{70}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *ScriptStatus) GetRelease() *v1.Release {
@@ -5300,7 +5560,7 @@ type Trials struct {
 
 func (x *Trials) Reset() {
 	*x = Trials{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[71]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5312,7 +5572,7 @@ func (x *Trials) String() string {
 func (*Trials) ProtoMessage() {}
 
 func (x *Trials) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[71]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5325,7 +5585,7 @@ func (x *Trials) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Trials.ProtoReflect.Descriptor instead.
 func (*Trials) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{71}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *Trials) GetPassed() int32 {
@@ -5416,7 +5676,7 @@ type Rollout struct {
 
 func (x *Rollout) Reset() {
 	*x = Rollout{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[72]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5428,7 +5688,7 @@ func (x *Rollout) String() string {
 func (*Rollout) ProtoMessage() {}
 
 func (x *Rollout) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[72]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5441,7 +5701,7 @@ func (x *Rollout) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rollout.ProtoReflect.Descriptor instead.
 func (*Rollout) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{72}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *Rollout) GetRevision() int64 {
@@ -5493,6 +5753,85 @@ func (x *Rollout) GetConvergedAt() *timestamppb.Timestamp {
 	return nil
 }
 
+// GateAnswer is the last that the gate of a candidate's step said. It is kept, so that every replica
+// tells the same.
+type GateAnswer struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Attempt uint64                 `protobuf:"varint,1,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	Step    int32                  `protobuf:"varint,2,opt,name=step,proto3" json:"step,omitempty"`
+	AskedAt *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=asked_at,json=askedAt,proto3" json:"asked_at,omitempty"`
+	// "pass", "wait", "abort" or "error".
+	Result        string `protobuf:"bytes,4,opt,name=result,proto3" json:"result,omitempty"`
+	Text          string `protobuf:"bytes,5,opt,name=text,proto3" json:"text,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GateAnswer) Reset() {
+	*x = GateAnswer{}
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[77]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GateAnswer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GateAnswer) ProtoMessage() {}
+
+func (x *GateAnswer) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[77]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GateAnswer.ProtoReflect.Descriptor instead.
+func (*GateAnswer) Descriptor() ([]byte, []int) {
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{77}
+}
+
+func (x *GateAnswer) GetAttempt() uint64 {
+	if x != nil {
+		return x.Attempt
+	}
+	return 0
+}
+
+func (x *GateAnswer) GetStep() int32 {
+	if x != nil {
+		return x.Step
+	}
+	return 0
+}
+
+func (x *GateAnswer) GetAskedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.AskedAt
+	}
+	return nil
+}
+
+func (x *GateAnswer) GetResult() string {
+	if x != nil {
+		return x.Result
+	}
+	return ""
+}
+
+func (x *GateAnswer) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
 type AgentFailure struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Agent         string                 `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
@@ -5503,7 +5842,7 @@ type AgentFailure struct {
 
 func (x *AgentFailure) Reset() {
 	*x = AgentFailure{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[73]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5515,7 +5854,7 @@ func (x *AgentFailure) String() string {
 func (*AgentFailure) ProtoMessage() {}
 
 func (x *AgentFailure) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[73]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5528,7 +5867,7 @@ func (x *AgentFailure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentFailure.ProtoReflect.Descriptor instead.
 func (*AgentFailure) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{73}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *AgentFailure) GetAgent() string {
@@ -5568,7 +5907,7 @@ type PullRequest struct {
 
 func (x *PullRequest) Reset() {
 	*x = PullRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[74]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5580,7 +5919,7 @@ func (x *PullRequest) String() string {
 func (*PullRequest) ProtoMessage() {}
 
 func (x *PullRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[74]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5593,7 +5932,7 @@ func (x *PullRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PullRequest.ProtoReflect.Descriptor instead.
 func (*PullRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{74}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *PullRequest) GetFleet() string {
@@ -5657,7 +5996,7 @@ type PullResponse struct {
 
 func (x *PullResponse) Reset() {
 	*x = PullResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[75]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5669,7 +6008,7 @@ func (x *PullResponse) String() string {
 func (*PullResponse) ProtoMessage() {}
 
 func (x *PullResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[75]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5682,7 +6021,7 @@ func (x *PullResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PullResponse.ProtoReflect.Descriptor instead.
 func (*PullResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{75}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *PullResponse) GetPage() []byte {
@@ -5713,7 +6052,7 @@ type SyncRequest struct {
 
 func (x *SyncRequest) Reset() {
 	*x = SyncRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[76]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5725,7 +6064,7 @@ func (x *SyncRequest) String() string {
 func (*SyncRequest) ProtoMessage() {}
 
 func (x *SyncRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[76]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5738,7 +6077,7 @@ func (x *SyncRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SyncRequest.ProtoReflect.Descriptor instead.
 func (*SyncRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{76}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *SyncRequest) GetFleet() string {
@@ -5778,7 +6117,7 @@ type SyncResponse struct {
 
 func (x *SyncResponse) Reset() {
 	*x = SyncResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[77]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5790,7 +6129,7 @@ func (x *SyncResponse) String() string {
 func (*SyncResponse) ProtoMessage() {}
 
 func (x *SyncResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[77]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5803,7 +6142,7 @@ func (x *SyncResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SyncResponse.ProtoReflect.Descriptor instead.
 func (*SyncResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{77}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *SyncResponse) GetFleet() string {
@@ -5851,7 +6190,7 @@ type FetchSourcesRequest struct {
 
 func (x *FetchSourcesRequest) Reset() {
 	*x = FetchSourcesRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[78]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5863,7 +6202,7 @@ func (x *FetchSourcesRequest) String() string {
 func (*FetchSourcesRequest) ProtoMessage() {}
 
 func (x *FetchSourcesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[78]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5876,7 +6215,7 @@ func (x *FetchSourcesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchSourcesRequest.ProtoReflect.Descriptor instead.
 func (*FetchSourcesRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{78}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *FetchSourcesRequest) GetDigests() [][]byte {
@@ -5895,7 +6234,7 @@ type FetchSourcesResponse struct {
 
 func (x *FetchSourcesResponse) Reset() {
 	*x = FetchSourcesResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[79]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5907,7 +6246,7 @@ func (x *FetchSourcesResponse) String() string {
 func (*FetchSourcesResponse) ProtoMessage() {}
 
 func (x *FetchSourcesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[79]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5920,7 +6259,7 @@ func (x *FetchSourcesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchSourcesResponse.ProtoReflect.Descriptor instead.
 func (*FetchSourcesResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{79}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *FetchSourcesResponse) GetSources() []*v1.Source {
@@ -6200,22 +6539,39 @@ const file_proto_registry_v1_registry_proto_rawDesc = "" +
 	"\x06author\x18\x01 \x01(\tR\x06author\x12\x12\n" +
 	"\x04note\x18\x02 \x01(\tR\x04note\"(\n" +
 	"\fThawResponse\x12\x18\n" +
-	"\achanged\x18\x01 \x01(\bR\achanged\"\x9a\x01\n" +
+	"\achanged\x18\x01 \x01(\bR\achanged\"\xae\x01\n" +
 	"\x0fPutValueRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\tR\x03key\x12\x18\n" +
 	"\acontent\x18\x03 \x01(\fR\acontent\x12\x16\n" +
 	"\x06author\x18\x04 \x01(\tR\x06author\x12+\n" +
-	"\x11expected_revision\x18\x05 \x01(\x03R\x10expectedRevision\"`\n" +
+	"\x11expected_revision\x18\x05 \x01(\x03R\x10expectedRevision\x12\x12\n" +
+	"\x04note\x18\x06 \x01(\tR\x04note\"`\n" +
 	"\x10PutValueResponse\x122\n" +
 	"\x05value\x18\x01 \x01(\v2\x1c.scriptorium.script.v1.ValueR\x05value\x12\x18\n" +
-	"\achanged\x18\x02 \x01(\bR\achanged\";\n" +
+	"\achanged\x18\x02 \x01(\bR\achanged\"\xb3\x01\n" +
+	"\x14RollbackValueRequest\x12\x16\n" +
+	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x10\n" +
+	"\x03key\x18\x02 \x01(\tR\x03key\x12\x18\n" +
+	"\aversion\x18\x03 \x01(\x04R\aversion\x12\x16\n" +
+	"\x06author\x18\x04 \x01(\tR\x06author\x12\x12\n" +
+	"\x04note\x18\x05 \x01(\tR\x04note\x12+\n" +
+	"\x11expected_revision\x18\x06 \x01(\x03R\x10expectedRevision\"e\n" +
+	"\x15RollbackValueResponse\x122\n" +
+	"\x05value\x18\x01 \x01(\v2\x1c.scriptorium.script.v1.ValueR\x05value\x12\x18\n" +
+	"\achanged\x18\x02 \x01(\bR\achanged\"U\n" +
 	"\x0fGetValueRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x10\n" +
-	"\x03key\x18\x02 \x01(\tR\x03key\"`\n" +
+	"\x03key\x18\x02 \x01(\tR\x03key\x12\x18\n" +
+	"\aversion\x18\x03 \x01(\x04R\aversion\"`\n" +
 	"\x10GetValueResponse\x122\n" +
 	"\x05value\x18\x01 \x01(\v2\x1c.scriptorium.script.v1.ValueR\x05value\x12\x18\n" +
-	"\acontent\x18\x02 \x01(\fR\acontent\"\x7f\n" +
+	"\acontent\x18\x02 \x01(\fR\acontent\"B\n" +
+	"\x16GetValueHistoryRequest\x12\x16\n" +
+	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x10\n" +
+	"\x03key\x18\x02 \x01(\tR\x03key\"X\n" +
+	"\x17GetValueHistoryResponse\x12=\n" +
+	"\ahistory\x18\x01 \x01(\v2#.scriptorium.script.v1.ValueHistoryR\ahistory\"\x7f\n" +
 	"\x11ListValuesRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x16\n" +
 	"\x06prefix\x18\x02 \x01(\tR\x06prefix\x12\x1b\n" +
@@ -6231,12 +6587,13 @@ const file_proto_registry_v1_registry_proto_rawDesc = "" +
 	"quotaBytes\x12C\n" +
 	"\n" +
 	"unreadable\x18\x05 \x03(\v2#.scriptorium.registry.v1.UnreadableR\n" +
-	"unreadable\"\x83\x01\n" +
+	"unreadable\"\x97\x01\n" +
 	"\x12DeleteValueRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\tR\x03key\x12\x16\n" +
 	"\x06author\x18\x03 \x01(\tR\x06author\x12+\n" +
-	"\x11expected_revision\x18\x04 \x01(\x03R\x10expectedRevision\"I\n" +
+	"\x11expected_revision\x18\x04 \x01(\x03R\x10expectedRevision\x12\x12\n" +
+	"\x04note\x18\x05 \x01(\tR\x04note\"I\n" +
 	"\x13DeleteValueResponse\x122\n" +
 	"\x05value\x18\x01 \x01(\v2\x1c.scriptorium.script.v1.ValueR\x05value\"\xb2\x01\n" +
 	"\x10SetTenantRequest\x12\x16\n" +
@@ -6368,7 +6725,14 @@ const file_proto_registry_v1_registry_proto_rawDesc = "" +
 	"\x03p99\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x03p99\x123\n" +
 	"\aslowest\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\aslowest\x12#\n" +
 	"\rslowest_agent\x18\x06 \x01(\tR\fslowestAgent\x12=\n" +
-	"\fconverged_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\vconvergedAt\"X\n" +
+	"\fconverged_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\vconvergedAt\"\x9d\x01\n" +
+	"\n" +
+	"GateAnswer\x12\x18\n" +
+	"\aattempt\x18\x01 \x01(\x04R\aattempt\x12\x12\n" +
+	"\x04step\x18\x02 \x01(\x05R\x04step\x125\n" +
+	"\basked_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\aaskedAt\x12\x16\n" +
+	"\x06result\x18\x04 \x01(\tR\x06result\x12\x12\n" +
+	"\x04text\x18\x05 \x01(\tR\x04text\"X\n" +
 	"\fAgentFailure\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x122\n" +
 	"\x05error\x18\x02 \x01(\v2\x1c.scriptorium.script.v1.ErrorR\x05error\"\xca\x01\n" +
@@ -6406,7 +6770,7 @@ const file_proto_registry_v1_registry_proto_rawDesc = "" +
 	"\tLogsState\x12\x1a\n" +
 	"\x16LOGS_STATE_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14LOGS_STATE_LISTENING\x10\x01\x12\x1a\n" +
-	"\x16LOGS_STATE_INTERRUPTED\x10\x022\x9c\x17\n" +
+	"\x16LOGS_STATE_INTERRUPTED\x10\x022\x82\x19\n" +
 	"\bRegistry\x12\\\n" +
 	"\aPublish\x12'.scriptorium.registry.v1.PublishRequest\x1a(.scriptorium.registry.v1.PublishResponse\x12P\n" +
 	"\x03Pin\x12#.scriptorium.registry.v1.PinRequest\x1a$.scriptorium.registry.v1.PinResponse\x12_\n" +
@@ -6430,8 +6794,10 @@ const file_proto_registry_v1_registry_proto_rawDesc = "" +
 	"AcceptLoss\x12*.scriptorium.registry.v1.AcceptLossRequest\x1a+.scriptorium.registry.v1.AcceptLossResponse\x12Y\n" +
 	"\x06Freeze\x12&.scriptorium.registry.v1.FreezeRequest\x1a'.scriptorium.registry.v1.FreezeResponse\x12S\n" +
 	"\x04Thaw\x12$.scriptorium.registry.v1.ThawRequest\x1a%.scriptorium.registry.v1.ThawResponse\x12_\n" +
-	"\bPutValue\x12(.scriptorium.registry.v1.PutValueRequest\x1a).scriptorium.registry.v1.PutValueResponse\x12_\n" +
-	"\bGetValue\x12(.scriptorium.registry.v1.GetValueRequest\x1a).scriptorium.registry.v1.GetValueResponse\x12e\n" +
+	"\bPutValue\x12(.scriptorium.registry.v1.PutValueRequest\x1a).scriptorium.registry.v1.PutValueResponse\x12n\n" +
+	"\rRollbackValue\x12-.scriptorium.registry.v1.RollbackValueRequest\x1a..scriptorium.registry.v1.RollbackValueResponse\x12_\n" +
+	"\bGetValue\x12(.scriptorium.registry.v1.GetValueRequest\x1a).scriptorium.registry.v1.GetValueResponse\x12t\n" +
+	"\x0fGetValueHistory\x12/.scriptorium.registry.v1.GetValueHistoryRequest\x1a0.scriptorium.registry.v1.GetValueHistoryResponse\x12e\n" +
 	"\n" +
 	"ListValues\x12*.scriptorium.registry.v1.ListValuesRequest\x1a+.scriptorium.registry.v1.ListValuesResponse\x12h\n" +
 	"\vDeleteValue\x12+.scriptorium.registry.v1.DeleteValueRequest\x1a,.scriptorium.registry.v1.DeleteValueResponse\x12b\n" +
@@ -6461,257 +6827,270 @@ func file_proto_registry_v1_registry_proto_rawDescGZIP() []byte {
 }
 
 var file_proto_registry_v1_registry_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_proto_registry_v1_registry_proto_msgTypes = make([]protoimpl.MessageInfo, 81)
+var file_proto_registry_v1_registry_proto_msgTypes = make([]protoimpl.MessageInfo, 86)
 var file_proto_registry_v1_registry_proto_goTypes = []any{
-	(Steering)(0),                 // 0: scriptorium.registry.v1.Steering
-	(LogsState)(0),                // 1: scriptorium.registry.v1.LogsState
-	(*PublishRequest)(nil),        // 2: scriptorium.registry.v1.PublishRequest
-	(*PublishResponse)(nil),       // 3: scriptorium.registry.v1.PublishResponse
-	(*PinRequest)(nil),            // 4: scriptorium.registry.v1.PinRequest
-	(*PinResponse)(nil),           // 5: scriptorium.registry.v1.PinResponse
-	(*LiftHoldRequest)(nil),       // 6: scriptorium.registry.v1.LiftHoldRequest
-	(*LiftHoldResponse)(nil),      // 7: scriptorium.registry.v1.LiftHoldResponse
-	(*UnpinRequest)(nil),          // 8: scriptorium.registry.v1.UnpinRequest
-	(*UnpinResponse)(nil),         // 9: scriptorium.registry.v1.UnpinResponse
-	(*RollbackRequest)(nil),       // 10: scriptorium.registry.v1.RollbackRequest
-	(*RollbackResponse)(nil),      // 11: scriptorium.registry.v1.RollbackResponse
-	(*SetEnabledRequest)(nil),     // 12: scriptorium.registry.v1.SetEnabledRequest
-	(*SetEnabledResponse)(nil),    // 13: scriptorium.registry.v1.SetEnabledResponse
-	(*DeleteRequest)(nil),         // 14: scriptorium.registry.v1.DeleteRequest
-	(*DeleteResponse)(nil),        // 15: scriptorium.registry.v1.DeleteResponse
-	(*SetOwnerRequest)(nil),       // 16: scriptorium.registry.v1.SetOwnerRequest
-	(*SetOwnerResponse)(nil),      // 17: scriptorium.registry.v1.SetOwnerResponse
-	(*SteerRequest)(nil),          // 18: scriptorium.registry.v1.SteerRequest
-	(*SteerResponse)(nil),         // 19: scriptorium.registry.v1.SteerResponse
-	(*GetRequest)(nil),            // 20: scriptorium.registry.v1.GetRequest
-	(*GetResponse)(nil),           // 21: scriptorium.registry.v1.GetResponse
-	(*ListRequest)(nil),           // 22: scriptorium.registry.v1.ListRequest
-	(*ListResponse)(nil),          // 23: scriptorium.registry.v1.ListResponse
-	(*Unreadable)(nil),            // 24: scriptorium.registry.v1.Unreadable
-	(*GetSourceRequest)(nil),      // 25: scriptorium.registry.v1.GetSourceRequest
-	(*GetSourceResponse)(nil),     // 26: scriptorium.registry.v1.GetSourceResponse
-	(*HistoryRequest)(nil),        // 27: scriptorium.registry.v1.HistoryRequest
-	(*HistoryResponse)(nil),       // 28: scriptorium.registry.v1.HistoryResponse
-	(*AuditRequest)(nil),          // 29: scriptorium.registry.v1.AuditRequest
-	(*AuditResponse)(nil),         // 30: scriptorium.registry.v1.AuditResponse
-	(*ExportRequest)(nil),         // 31: scriptorium.registry.v1.ExportRequest
-	(*ExportResponse)(nil),        // 32: scriptorium.registry.v1.ExportResponse
-	(*ExportHeader)(nil),          // 33: scriptorium.registry.v1.ExportHeader
-	(*ScriptRecord)(nil),          // 34: scriptorium.registry.v1.ScriptRecord
-	(*ValueRecord)(nil),           // 35: scriptorium.registry.v1.ValueRecord
-	(*ImportRequest)(nil),         // 36: scriptorium.registry.v1.ImportRequest
-	(*ImportOptions)(nil),         // 37: scriptorium.registry.v1.ImportOptions
-	(*ImportResponse)(nil),        // 38: scriptorium.registry.v1.ImportResponse
-	(*DoctorRequest)(nil),         // 39: scriptorium.registry.v1.DoctorRequest
-	(*DoctorResponse)(nil),        // 40: scriptorium.registry.v1.DoctorResponse
-	(*AcceptLossRequest)(nil),     // 41: scriptorium.registry.v1.AcceptLossRequest
-	(*AcceptLossResponse)(nil),    // 42: scriptorium.registry.v1.AcceptLossResponse
-	(*FreezeRequest)(nil),         // 43: scriptorium.registry.v1.FreezeRequest
-	(*FreezeResponse)(nil),        // 44: scriptorium.registry.v1.FreezeResponse
-	(*ThawRequest)(nil),           // 45: scriptorium.registry.v1.ThawRequest
-	(*ThawResponse)(nil),          // 46: scriptorium.registry.v1.ThawResponse
-	(*PutValueRequest)(nil),       // 47: scriptorium.registry.v1.PutValueRequest
-	(*PutValueResponse)(nil),      // 48: scriptorium.registry.v1.PutValueResponse
-	(*GetValueRequest)(nil),       // 49: scriptorium.registry.v1.GetValueRequest
-	(*GetValueResponse)(nil),      // 50: scriptorium.registry.v1.GetValueResponse
-	(*ListValuesRequest)(nil),     // 51: scriptorium.registry.v1.ListValuesRequest
-	(*ListValuesResponse)(nil),    // 52: scriptorium.registry.v1.ListValuesResponse
-	(*DeleteValueRequest)(nil),    // 53: scriptorium.registry.v1.DeleteValueRequest
-	(*DeleteValueResponse)(nil),   // 54: scriptorium.registry.v1.DeleteValueResponse
-	(*SetTenantRequest)(nil),      // 55: scriptorium.registry.v1.SetTenantRequest
-	(*SetTenantResponse)(nil),     // 56: scriptorium.registry.v1.SetTenantResponse
-	(*GetTenantRequest)(nil),      // 57: scriptorium.registry.v1.GetTenantRequest
-	(*GetTenantResponse)(nil),     // 58: scriptorium.registry.v1.GetTenantResponse
-	(*ListTenantsRequest)(nil),    // 59: scriptorium.registry.v1.ListTenantsRequest
-	(*ListTenantsResponse)(nil),   // 60: scriptorium.registry.v1.ListTenantsResponse
-	(*WatchLogsRequest)(nil),      // 61: scriptorium.registry.v1.WatchLogsRequest
-	(*WatchLogsResponse)(nil),     // 62: scriptorium.registry.v1.WatchLogsResponse
-	(*ListAgentsRequest)(nil),     // 63: scriptorium.registry.v1.ListAgentsRequest
-	(*ListAgentsResponse)(nil),    // 64: scriptorium.registry.v1.ListAgentsResponse
-	(*StatusRequest)(nil),         // 65: scriptorium.registry.v1.StatusRequest
-	(*StatusResponse)(nil),        // 66: scriptorium.registry.v1.StatusResponse
-	(*WatchStatusRequest)(nil),    // 67: scriptorium.registry.v1.WatchStatusRequest
-	(*WatchStatusResponse)(nil),   // 68: scriptorium.registry.v1.WatchStatusResponse
-	(*FleetStatus)(nil),           // 69: scriptorium.registry.v1.FleetStatus
-	(*AgentStatus)(nil),           // 70: scriptorium.registry.v1.AgentStatus
-	(*ScriptFailure)(nil),         // 71: scriptorium.registry.v1.ScriptFailure
-	(*ScriptStatus)(nil),          // 72: scriptorium.registry.v1.ScriptStatus
-	(*Trials)(nil),                // 73: scriptorium.registry.v1.Trials
-	(*Rollout)(nil),               // 74: scriptorium.registry.v1.Rollout
-	(*AgentFailure)(nil),          // 75: scriptorium.registry.v1.AgentFailure
-	(*PullRequest)(nil),           // 76: scriptorium.registry.v1.PullRequest
-	(*PullResponse)(nil),          // 77: scriptorium.registry.v1.PullResponse
-	(*SyncRequest)(nil),           // 78: scriptorium.registry.v1.SyncRequest
-	(*SyncResponse)(nil),          // 79: scriptorium.registry.v1.SyncResponse
-	(*FetchSourcesRequest)(nil),   // 80: scriptorium.registry.v1.FetchSourcesRequest
-	(*FetchSourcesResponse)(nil),  // 81: scriptorium.registry.v1.FetchSourcesResponse
-	nil,                           // 82: scriptorium.registry.v1.AgentStatus.LabelsEntry
-	(*v1.Settings)(nil),           // 83: scriptorium.script.v1.Settings
-	(*v1.Release)(nil),            // 84: scriptorium.script.v1.Release
-	(*v1.Version)(nil),            // 85: scriptorium.script.v1.Version
-	(*v1.HistoryEntry)(nil),       // 86: scriptorium.script.v1.HistoryEntry
-	(*timestamppb.Timestamp)(nil), // 87: google.protobuf.Timestamp
-	(*v1.AuditEntry)(nil),         // 88: scriptorium.script.v1.AuditEntry
-	(*v1.Source)(nil),             // 89: scriptorium.script.v1.Source
-	(*v1.Tenant)(nil),             // 90: scriptorium.script.v1.Tenant
-	(*v1.Value)(nil),              // 91: scriptorium.script.v1.Value
-	(*durationpb.Duration)(nil),   // 92: google.protobuf.Duration
-	(*v1.Freeze)(nil),             // 93: scriptorium.script.v1.Freeze
-	(*v1.TenantSettings)(nil),     // 94: scriptorium.script.v1.TenantSettings
-	(*v11.Logs)(nil),              // 95: scriptorium.event.v1.Logs
-	(*v1.Error)(nil),              // 96: scriptorium.script.v1.Error
-	(*v11.Object)(nil),            // 97: scriptorium.event.v1.Object
+	(Steering)(0),                   // 0: scriptorium.registry.v1.Steering
+	(LogsState)(0),                  // 1: scriptorium.registry.v1.LogsState
+	(*PublishRequest)(nil),          // 2: scriptorium.registry.v1.PublishRequest
+	(*PublishResponse)(nil),         // 3: scriptorium.registry.v1.PublishResponse
+	(*PinRequest)(nil),              // 4: scriptorium.registry.v1.PinRequest
+	(*PinResponse)(nil),             // 5: scriptorium.registry.v1.PinResponse
+	(*LiftHoldRequest)(nil),         // 6: scriptorium.registry.v1.LiftHoldRequest
+	(*LiftHoldResponse)(nil),        // 7: scriptorium.registry.v1.LiftHoldResponse
+	(*UnpinRequest)(nil),            // 8: scriptorium.registry.v1.UnpinRequest
+	(*UnpinResponse)(nil),           // 9: scriptorium.registry.v1.UnpinResponse
+	(*RollbackRequest)(nil),         // 10: scriptorium.registry.v1.RollbackRequest
+	(*RollbackResponse)(nil),        // 11: scriptorium.registry.v1.RollbackResponse
+	(*SetEnabledRequest)(nil),       // 12: scriptorium.registry.v1.SetEnabledRequest
+	(*SetEnabledResponse)(nil),      // 13: scriptorium.registry.v1.SetEnabledResponse
+	(*DeleteRequest)(nil),           // 14: scriptorium.registry.v1.DeleteRequest
+	(*DeleteResponse)(nil),          // 15: scriptorium.registry.v1.DeleteResponse
+	(*SetOwnerRequest)(nil),         // 16: scriptorium.registry.v1.SetOwnerRequest
+	(*SetOwnerResponse)(nil),        // 17: scriptorium.registry.v1.SetOwnerResponse
+	(*SteerRequest)(nil),            // 18: scriptorium.registry.v1.SteerRequest
+	(*SteerResponse)(nil),           // 19: scriptorium.registry.v1.SteerResponse
+	(*GetRequest)(nil),              // 20: scriptorium.registry.v1.GetRequest
+	(*GetResponse)(nil),             // 21: scriptorium.registry.v1.GetResponse
+	(*ListRequest)(nil),             // 22: scriptorium.registry.v1.ListRequest
+	(*ListResponse)(nil),            // 23: scriptorium.registry.v1.ListResponse
+	(*Unreadable)(nil),              // 24: scriptorium.registry.v1.Unreadable
+	(*GetSourceRequest)(nil),        // 25: scriptorium.registry.v1.GetSourceRequest
+	(*GetSourceResponse)(nil),       // 26: scriptorium.registry.v1.GetSourceResponse
+	(*HistoryRequest)(nil),          // 27: scriptorium.registry.v1.HistoryRequest
+	(*HistoryResponse)(nil),         // 28: scriptorium.registry.v1.HistoryResponse
+	(*AuditRequest)(nil),            // 29: scriptorium.registry.v1.AuditRequest
+	(*AuditResponse)(nil),           // 30: scriptorium.registry.v1.AuditResponse
+	(*ExportRequest)(nil),           // 31: scriptorium.registry.v1.ExportRequest
+	(*ExportResponse)(nil),          // 32: scriptorium.registry.v1.ExportResponse
+	(*ExportHeader)(nil),            // 33: scriptorium.registry.v1.ExportHeader
+	(*ScriptRecord)(nil),            // 34: scriptorium.registry.v1.ScriptRecord
+	(*ValueRecord)(nil),             // 35: scriptorium.registry.v1.ValueRecord
+	(*ImportRequest)(nil),           // 36: scriptorium.registry.v1.ImportRequest
+	(*ImportOptions)(nil),           // 37: scriptorium.registry.v1.ImportOptions
+	(*ImportResponse)(nil),          // 38: scriptorium.registry.v1.ImportResponse
+	(*DoctorRequest)(nil),           // 39: scriptorium.registry.v1.DoctorRequest
+	(*DoctorResponse)(nil),          // 40: scriptorium.registry.v1.DoctorResponse
+	(*AcceptLossRequest)(nil),       // 41: scriptorium.registry.v1.AcceptLossRequest
+	(*AcceptLossResponse)(nil),      // 42: scriptorium.registry.v1.AcceptLossResponse
+	(*FreezeRequest)(nil),           // 43: scriptorium.registry.v1.FreezeRequest
+	(*FreezeResponse)(nil),          // 44: scriptorium.registry.v1.FreezeResponse
+	(*ThawRequest)(nil),             // 45: scriptorium.registry.v1.ThawRequest
+	(*ThawResponse)(nil),            // 46: scriptorium.registry.v1.ThawResponse
+	(*PutValueRequest)(nil),         // 47: scriptorium.registry.v1.PutValueRequest
+	(*PutValueResponse)(nil),        // 48: scriptorium.registry.v1.PutValueResponse
+	(*RollbackValueRequest)(nil),    // 49: scriptorium.registry.v1.RollbackValueRequest
+	(*RollbackValueResponse)(nil),   // 50: scriptorium.registry.v1.RollbackValueResponse
+	(*GetValueRequest)(nil),         // 51: scriptorium.registry.v1.GetValueRequest
+	(*GetValueResponse)(nil),        // 52: scriptorium.registry.v1.GetValueResponse
+	(*GetValueHistoryRequest)(nil),  // 53: scriptorium.registry.v1.GetValueHistoryRequest
+	(*GetValueHistoryResponse)(nil), // 54: scriptorium.registry.v1.GetValueHistoryResponse
+	(*ListValuesRequest)(nil),       // 55: scriptorium.registry.v1.ListValuesRequest
+	(*ListValuesResponse)(nil),      // 56: scriptorium.registry.v1.ListValuesResponse
+	(*DeleteValueRequest)(nil),      // 57: scriptorium.registry.v1.DeleteValueRequest
+	(*DeleteValueResponse)(nil),     // 58: scriptorium.registry.v1.DeleteValueResponse
+	(*SetTenantRequest)(nil),        // 59: scriptorium.registry.v1.SetTenantRequest
+	(*SetTenantResponse)(nil),       // 60: scriptorium.registry.v1.SetTenantResponse
+	(*GetTenantRequest)(nil),        // 61: scriptorium.registry.v1.GetTenantRequest
+	(*GetTenantResponse)(nil),       // 62: scriptorium.registry.v1.GetTenantResponse
+	(*ListTenantsRequest)(nil),      // 63: scriptorium.registry.v1.ListTenantsRequest
+	(*ListTenantsResponse)(nil),     // 64: scriptorium.registry.v1.ListTenantsResponse
+	(*WatchLogsRequest)(nil),        // 65: scriptorium.registry.v1.WatchLogsRequest
+	(*WatchLogsResponse)(nil),       // 66: scriptorium.registry.v1.WatchLogsResponse
+	(*ListAgentsRequest)(nil),       // 67: scriptorium.registry.v1.ListAgentsRequest
+	(*ListAgentsResponse)(nil),      // 68: scriptorium.registry.v1.ListAgentsResponse
+	(*StatusRequest)(nil),           // 69: scriptorium.registry.v1.StatusRequest
+	(*StatusResponse)(nil),          // 70: scriptorium.registry.v1.StatusResponse
+	(*WatchStatusRequest)(nil),      // 71: scriptorium.registry.v1.WatchStatusRequest
+	(*WatchStatusResponse)(nil),     // 72: scriptorium.registry.v1.WatchStatusResponse
+	(*FleetStatus)(nil),             // 73: scriptorium.registry.v1.FleetStatus
+	(*AgentStatus)(nil),             // 74: scriptorium.registry.v1.AgentStatus
+	(*ScriptFailure)(nil),           // 75: scriptorium.registry.v1.ScriptFailure
+	(*ScriptStatus)(nil),            // 76: scriptorium.registry.v1.ScriptStatus
+	(*Trials)(nil),                  // 77: scriptorium.registry.v1.Trials
+	(*Rollout)(nil),                 // 78: scriptorium.registry.v1.Rollout
+	(*GateAnswer)(nil),              // 79: scriptorium.registry.v1.GateAnswer
+	(*AgentFailure)(nil),            // 80: scriptorium.registry.v1.AgentFailure
+	(*PullRequest)(nil),             // 81: scriptorium.registry.v1.PullRequest
+	(*PullResponse)(nil),            // 82: scriptorium.registry.v1.PullResponse
+	(*SyncRequest)(nil),             // 83: scriptorium.registry.v1.SyncRequest
+	(*SyncResponse)(nil),            // 84: scriptorium.registry.v1.SyncResponse
+	(*FetchSourcesRequest)(nil),     // 85: scriptorium.registry.v1.FetchSourcesRequest
+	(*FetchSourcesResponse)(nil),    // 86: scriptorium.registry.v1.FetchSourcesResponse
+	nil,                             // 87: scriptorium.registry.v1.AgentStatus.LabelsEntry
+	(*v1.Settings)(nil),             // 88: scriptorium.script.v1.Settings
+	(*v1.Release)(nil),              // 89: scriptorium.script.v1.Release
+	(*v1.Version)(nil),              // 90: scriptorium.script.v1.Version
+	(*v1.HistoryEntry)(nil),         // 91: scriptorium.script.v1.HistoryEntry
+	(*timestamppb.Timestamp)(nil),   // 92: google.protobuf.Timestamp
+	(*v1.AuditEntry)(nil),           // 93: scriptorium.script.v1.AuditEntry
+	(*v1.Source)(nil),               // 94: scriptorium.script.v1.Source
+	(*v1.Tenant)(nil),               // 95: scriptorium.script.v1.Tenant
+	(*v1.Value)(nil),                // 96: scriptorium.script.v1.Value
+	(*durationpb.Duration)(nil),     // 97: google.protobuf.Duration
+	(*v1.Freeze)(nil),               // 98: scriptorium.script.v1.Freeze
+	(*v1.ValueHistory)(nil),         // 99: scriptorium.script.v1.ValueHistory
+	(*v1.TenantSettings)(nil),       // 100: scriptorium.script.v1.TenantSettings
+	(*v11.Logs)(nil),                // 101: scriptorium.event.v1.Logs
+	(*v1.Error)(nil),                // 102: scriptorium.script.v1.Error
+	(*v11.Object)(nil),              // 103: scriptorium.event.v1.Object
 }
 var file_proto_registry_v1_registry_proto_depIdxs = []int32{
-	83,  // 0: scriptorium.registry.v1.PublishRequest.settings:type_name -> scriptorium.script.v1.Settings
-	84,  // 1: scriptorium.registry.v1.PublishResponse.release:type_name -> scriptorium.script.v1.Release
-	85,  // 2: scriptorium.registry.v1.PublishResponse.version:type_name -> scriptorium.script.v1.Version
-	84,  // 3: scriptorium.registry.v1.PinResponse.release:type_name -> scriptorium.script.v1.Release
-	84,  // 4: scriptorium.registry.v1.LiftHoldResponse.release:type_name -> scriptorium.script.v1.Release
-	84,  // 5: scriptorium.registry.v1.UnpinResponse.release:type_name -> scriptorium.script.v1.Release
-	84,  // 6: scriptorium.registry.v1.RollbackResponse.release:type_name -> scriptorium.script.v1.Release
-	84,  // 7: scriptorium.registry.v1.SetEnabledResponse.release:type_name -> scriptorium.script.v1.Release
-	84,  // 8: scriptorium.registry.v1.DeleteResponse.release:type_name -> scriptorium.script.v1.Release
-	84,  // 9: scriptorium.registry.v1.SetOwnerResponse.release:type_name -> scriptorium.script.v1.Release
+	88,  // 0: scriptorium.registry.v1.PublishRequest.settings:type_name -> scriptorium.script.v1.Settings
+	89,  // 1: scriptorium.registry.v1.PublishResponse.release:type_name -> scriptorium.script.v1.Release
+	90,  // 2: scriptorium.registry.v1.PublishResponse.version:type_name -> scriptorium.script.v1.Version
+	89,  // 3: scriptorium.registry.v1.PinResponse.release:type_name -> scriptorium.script.v1.Release
+	89,  // 4: scriptorium.registry.v1.LiftHoldResponse.release:type_name -> scriptorium.script.v1.Release
+	89,  // 5: scriptorium.registry.v1.UnpinResponse.release:type_name -> scriptorium.script.v1.Release
+	89,  // 6: scriptorium.registry.v1.RollbackResponse.release:type_name -> scriptorium.script.v1.Release
+	89,  // 7: scriptorium.registry.v1.SetEnabledResponse.release:type_name -> scriptorium.script.v1.Release
+	89,  // 8: scriptorium.registry.v1.DeleteResponse.release:type_name -> scriptorium.script.v1.Release
+	89,  // 9: scriptorium.registry.v1.SetOwnerResponse.release:type_name -> scriptorium.script.v1.Release
 	0,   // 10: scriptorium.registry.v1.SteerRequest.steering:type_name -> scriptorium.registry.v1.Steering
-	84,  // 11: scriptorium.registry.v1.SteerResponse.release:type_name -> scriptorium.script.v1.Release
-	84,  // 12: scriptorium.registry.v1.GetResponse.release:type_name -> scriptorium.script.v1.Release
-	84,  // 13: scriptorium.registry.v1.ListResponse.releases:type_name -> scriptorium.script.v1.Release
+	89,  // 11: scriptorium.registry.v1.SteerResponse.release:type_name -> scriptorium.script.v1.Release
+	89,  // 12: scriptorium.registry.v1.GetResponse.release:type_name -> scriptorium.script.v1.Release
+	89,  // 13: scriptorium.registry.v1.ListResponse.releases:type_name -> scriptorium.script.v1.Release
 	24,  // 14: scriptorium.registry.v1.ListResponse.unreadable:type_name -> scriptorium.registry.v1.Unreadable
-	85,  // 15: scriptorium.registry.v1.GetSourceResponse.version:type_name -> scriptorium.script.v1.Version
-	83,  // 16: scriptorium.registry.v1.GetSourceResponse.settings:type_name -> scriptorium.script.v1.Settings
-	86,  // 17: scriptorium.registry.v1.HistoryResponse.entries:type_name -> scriptorium.script.v1.HistoryEntry
-	87,  // 18: scriptorium.registry.v1.AuditRequest.since:type_name -> google.protobuf.Timestamp
-	88,  // 19: scriptorium.registry.v1.AuditResponse.entries:type_name -> scriptorium.script.v1.AuditEntry
+	90,  // 15: scriptorium.registry.v1.GetSourceResponse.version:type_name -> scriptorium.script.v1.Version
+	88,  // 16: scriptorium.registry.v1.GetSourceResponse.settings:type_name -> scriptorium.script.v1.Settings
+	91,  // 17: scriptorium.registry.v1.HistoryResponse.entries:type_name -> scriptorium.script.v1.HistoryEntry
+	92,  // 18: scriptorium.registry.v1.AuditRequest.since:type_name -> google.protobuf.Timestamp
+	93,  // 19: scriptorium.registry.v1.AuditResponse.entries:type_name -> scriptorium.script.v1.AuditEntry
 	33,  // 20: scriptorium.registry.v1.ExportResponse.header:type_name -> scriptorium.registry.v1.ExportHeader
 	34,  // 21: scriptorium.registry.v1.ExportResponse.script:type_name -> scriptorium.registry.v1.ScriptRecord
-	89,  // 22: scriptorium.registry.v1.ExportResponse.source:type_name -> scriptorium.script.v1.Source
+	94,  // 22: scriptorium.registry.v1.ExportResponse.source:type_name -> scriptorium.script.v1.Source
 	35,  // 23: scriptorium.registry.v1.ExportResponse.value:type_name -> scriptorium.registry.v1.ValueRecord
-	90,  // 24: scriptorium.registry.v1.ExportResponse.tenant:type_name -> scriptorium.script.v1.Tenant
+	95,  // 24: scriptorium.registry.v1.ExportResponse.tenant:type_name -> scriptorium.script.v1.Tenant
 	24,  // 25: scriptorium.registry.v1.ExportResponse.unreadable:type_name -> scriptorium.registry.v1.Unreadable
-	87,  // 26: scriptorium.registry.v1.ExportHeader.exported_at:type_name -> google.protobuf.Timestamp
-	84,  // 27: scriptorium.registry.v1.ScriptRecord.release:type_name -> scriptorium.script.v1.Release
-	85,  // 28: scriptorium.registry.v1.ScriptRecord.versions:type_name -> scriptorium.script.v1.Version
-	86,  // 29: scriptorium.registry.v1.ScriptRecord.history:type_name -> scriptorium.script.v1.HistoryEntry
-	91,  // 30: scriptorium.registry.v1.ValueRecord.value:type_name -> scriptorium.script.v1.Value
+	92,  // 26: scriptorium.registry.v1.ExportHeader.exported_at:type_name -> google.protobuf.Timestamp
+	89,  // 27: scriptorium.registry.v1.ScriptRecord.release:type_name -> scriptorium.script.v1.Release
+	90,  // 28: scriptorium.registry.v1.ScriptRecord.versions:type_name -> scriptorium.script.v1.Version
+	91,  // 29: scriptorium.registry.v1.ScriptRecord.history:type_name -> scriptorium.script.v1.HistoryEntry
+	96,  // 30: scriptorium.registry.v1.ValueRecord.value:type_name -> scriptorium.script.v1.Value
 	37,  // 31: scriptorium.registry.v1.ImportRequest.options:type_name -> scriptorium.registry.v1.ImportOptions
 	34,  // 32: scriptorium.registry.v1.ImportRequest.script:type_name -> scriptorium.registry.v1.ScriptRecord
-	89,  // 33: scriptorium.registry.v1.ImportRequest.source:type_name -> scriptorium.script.v1.Source
+	94,  // 33: scriptorium.registry.v1.ImportRequest.source:type_name -> scriptorium.script.v1.Source
 	35,  // 34: scriptorium.registry.v1.ImportRequest.value:type_name -> scriptorium.registry.v1.ValueRecord
-	90,  // 35: scriptorium.registry.v1.ImportRequest.tenant:type_name -> scriptorium.script.v1.Tenant
-	92,  // 36: scriptorium.registry.v1.FreezeRequest.lasts:type_name -> google.protobuf.Duration
-	93,  // 37: scriptorium.registry.v1.FreezeResponse.freeze:type_name -> scriptorium.script.v1.Freeze
-	91,  // 38: scriptorium.registry.v1.PutValueResponse.value:type_name -> scriptorium.script.v1.Value
-	91,  // 39: scriptorium.registry.v1.GetValueResponse.value:type_name -> scriptorium.script.v1.Value
-	91,  // 40: scriptorium.registry.v1.ListValuesResponse.values:type_name -> scriptorium.script.v1.Value
-	24,  // 41: scriptorium.registry.v1.ListValuesResponse.unreadable:type_name -> scriptorium.registry.v1.Unreadable
-	91,  // 42: scriptorium.registry.v1.DeleteValueResponse.value:type_name -> scriptorium.script.v1.Value
-	94,  // 43: scriptorium.registry.v1.SetTenantRequest.settings:type_name -> scriptorium.script.v1.TenantSettings
-	90,  // 44: scriptorium.registry.v1.SetTenantResponse.tenant:type_name -> scriptorium.script.v1.Tenant
-	90,  // 45: scriptorium.registry.v1.GetTenantResponse.tenant:type_name -> scriptorium.script.v1.Tenant
-	90,  // 46: scriptorium.registry.v1.ListTenantsResponse.tenants:type_name -> scriptorium.script.v1.Tenant
-	24,  // 47: scriptorium.registry.v1.ListTenantsResponse.unreadable:type_name -> scriptorium.registry.v1.Unreadable
-	95,  // 48: scriptorium.registry.v1.WatchLogsResponse.logs:type_name -> scriptorium.event.v1.Logs
-	1,   // 49: scriptorium.registry.v1.WatchLogsResponse.state:type_name -> scriptorium.registry.v1.LogsState
-	70,  // 50: scriptorium.registry.v1.ListAgentsResponse.agents:type_name -> scriptorium.registry.v1.AgentStatus
-	69,  // 51: scriptorium.registry.v1.StatusResponse.status:type_name -> scriptorium.registry.v1.FleetStatus
-	69,  // 52: scriptorium.registry.v1.WatchStatusResponse.status:type_name -> scriptorium.registry.v1.FleetStatus
-	72,  // 53: scriptorium.registry.v1.FleetStatus.scripts:type_name -> scriptorium.registry.v1.ScriptStatus
-	24,  // 54: scriptorium.registry.v1.FleetStatus.unreadable:type_name -> scriptorium.registry.v1.Unreadable
-	93,  // 55: scriptorium.registry.v1.FleetStatus.freeze:type_name -> scriptorium.script.v1.Freeze
-	82,  // 56: scriptorium.registry.v1.AgentStatus.labels:type_name -> scriptorium.registry.v1.AgentStatus.LabelsEntry
-	92,  // 57: scriptorium.registry.v1.AgentStatus.unheard_for:type_name -> google.protobuf.Duration
-	92,  // 58: scriptorium.registry.v1.AgentStatus.lag:type_name -> google.protobuf.Duration
-	71,  // 59: scriptorium.registry.v1.AgentStatus.failures:type_name -> scriptorium.registry.v1.ScriptFailure
-	96,  // 60: scriptorium.registry.v1.ScriptFailure.error:type_name -> scriptorium.script.v1.Error
-	84,  // 61: scriptorium.registry.v1.ScriptStatus.release:type_name -> scriptorium.script.v1.Release
-	92,  // 62: scriptorium.registry.v1.ScriptStatus.took:type_name -> google.protobuf.Duration
-	75,  // 63: scriptorium.registry.v1.ScriptStatus.failures:type_name -> scriptorium.registry.v1.AgentFailure
-	74,  // 64: scriptorium.registry.v1.ScriptStatus.rollout:type_name -> scriptorium.registry.v1.Rollout
-	73,  // 65: scriptorium.registry.v1.ScriptStatus.trials:type_name -> scriptorium.registry.v1.Trials
-	24,  // 66: scriptorium.registry.v1.ScriptStatus.unreadable:type_name -> scriptorium.registry.v1.Unreadable
-	92,  // 67: scriptorium.registry.v1.Rollout.median:type_name -> google.protobuf.Duration
-	92,  // 68: scriptorium.registry.v1.Rollout.p99:type_name -> google.protobuf.Duration
-	92,  // 69: scriptorium.registry.v1.Rollout.slowest:type_name -> google.protobuf.Duration
-	87,  // 70: scriptorium.registry.v1.Rollout.converged_at:type_name -> google.protobuf.Timestamp
-	96,  // 71: scriptorium.registry.v1.AgentFailure.error:type_name -> scriptorium.script.v1.Error
-	89,  // 72: scriptorium.registry.v1.PullResponse.sources:type_name -> scriptorium.script.v1.Source
-	97,  // 73: scriptorium.registry.v1.SyncResponse.objects:type_name -> scriptorium.event.v1.Object
-	89,  // 74: scriptorium.registry.v1.SyncResponse.sources:type_name -> scriptorium.script.v1.Source
-	89,  // 75: scriptorium.registry.v1.FetchSourcesResponse.sources:type_name -> scriptorium.script.v1.Source
-	2,   // 76: scriptorium.registry.v1.Registry.Publish:input_type -> scriptorium.registry.v1.PublishRequest
-	4,   // 77: scriptorium.registry.v1.Registry.Pin:input_type -> scriptorium.registry.v1.PinRequest
-	6,   // 78: scriptorium.registry.v1.Registry.LiftHold:input_type -> scriptorium.registry.v1.LiftHoldRequest
-	8,   // 79: scriptorium.registry.v1.Registry.Unpin:input_type -> scriptorium.registry.v1.UnpinRequest
-	10,  // 80: scriptorium.registry.v1.Registry.Rollback:input_type -> scriptorium.registry.v1.RollbackRequest
-	12,  // 81: scriptorium.registry.v1.Registry.SetEnabled:input_type -> scriptorium.registry.v1.SetEnabledRequest
-	14,  // 82: scriptorium.registry.v1.Registry.Delete:input_type -> scriptorium.registry.v1.DeleteRequest
-	16,  // 83: scriptorium.registry.v1.Registry.SetOwner:input_type -> scriptorium.registry.v1.SetOwnerRequest
-	18,  // 84: scriptorium.registry.v1.Registry.Steer:input_type -> scriptorium.registry.v1.SteerRequest
-	20,  // 85: scriptorium.registry.v1.Registry.Get:input_type -> scriptorium.registry.v1.GetRequest
-	22,  // 86: scriptorium.registry.v1.Registry.List:input_type -> scriptorium.registry.v1.ListRequest
-	25,  // 87: scriptorium.registry.v1.Registry.GetSource:input_type -> scriptorium.registry.v1.GetSourceRequest
-	27,  // 88: scriptorium.registry.v1.Registry.History:input_type -> scriptorium.registry.v1.HistoryRequest
-	29,  // 89: scriptorium.registry.v1.Registry.Audit:input_type -> scriptorium.registry.v1.AuditRequest
-	31,  // 90: scriptorium.registry.v1.Registry.Export:input_type -> scriptorium.registry.v1.ExportRequest
-	36,  // 91: scriptorium.registry.v1.Registry.Import:input_type -> scriptorium.registry.v1.ImportRequest
-	39,  // 92: scriptorium.registry.v1.Registry.Doctor:input_type -> scriptorium.registry.v1.DoctorRequest
-	41,  // 93: scriptorium.registry.v1.Registry.AcceptLoss:input_type -> scriptorium.registry.v1.AcceptLossRequest
-	43,  // 94: scriptorium.registry.v1.Registry.Freeze:input_type -> scriptorium.registry.v1.FreezeRequest
-	45,  // 95: scriptorium.registry.v1.Registry.Thaw:input_type -> scriptorium.registry.v1.ThawRequest
-	47,  // 96: scriptorium.registry.v1.Registry.PutValue:input_type -> scriptorium.registry.v1.PutValueRequest
-	49,  // 97: scriptorium.registry.v1.Registry.GetValue:input_type -> scriptorium.registry.v1.GetValueRequest
-	51,  // 98: scriptorium.registry.v1.Registry.ListValues:input_type -> scriptorium.registry.v1.ListValuesRequest
-	53,  // 99: scriptorium.registry.v1.Registry.DeleteValue:input_type -> scriptorium.registry.v1.DeleteValueRequest
-	55,  // 100: scriptorium.registry.v1.Registry.SetTenant:input_type -> scriptorium.registry.v1.SetTenantRequest
-	57,  // 101: scriptorium.registry.v1.Registry.GetTenant:input_type -> scriptorium.registry.v1.GetTenantRequest
-	59,  // 102: scriptorium.registry.v1.Registry.ListTenants:input_type -> scriptorium.registry.v1.ListTenantsRequest
-	61,  // 103: scriptorium.registry.v1.Registry.WatchLogs:input_type -> scriptorium.registry.v1.WatchLogsRequest
-	63,  // 104: scriptorium.registry.v1.Registry.ListAgents:input_type -> scriptorium.registry.v1.ListAgentsRequest
-	65,  // 105: scriptorium.registry.v1.Registry.Status:input_type -> scriptorium.registry.v1.StatusRequest
-	67,  // 106: scriptorium.registry.v1.Registry.WatchStatus:input_type -> scriptorium.registry.v1.WatchStatusRequest
-	76,  // 107: scriptorium.registry.v1.Feed.Pull:input_type -> scriptorium.registry.v1.PullRequest
-	78,  // 108: scriptorium.registry.v1.Feed.Sync:input_type -> scriptorium.registry.v1.SyncRequest
-	80,  // 109: scriptorium.registry.v1.Feed.FetchSources:input_type -> scriptorium.registry.v1.FetchSourcesRequest
-	3,   // 110: scriptorium.registry.v1.Registry.Publish:output_type -> scriptorium.registry.v1.PublishResponse
-	5,   // 111: scriptorium.registry.v1.Registry.Pin:output_type -> scriptorium.registry.v1.PinResponse
-	7,   // 112: scriptorium.registry.v1.Registry.LiftHold:output_type -> scriptorium.registry.v1.LiftHoldResponse
-	9,   // 113: scriptorium.registry.v1.Registry.Unpin:output_type -> scriptorium.registry.v1.UnpinResponse
-	11,  // 114: scriptorium.registry.v1.Registry.Rollback:output_type -> scriptorium.registry.v1.RollbackResponse
-	13,  // 115: scriptorium.registry.v1.Registry.SetEnabled:output_type -> scriptorium.registry.v1.SetEnabledResponse
-	15,  // 116: scriptorium.registry.v1.Registry.Delete:output_type -> scriptorium.registry.v1.DeleteResponse
-	17,  // 117: scriptorium.registry.v1.Registry.SetOwner:output_type -> scriptorium.registry.v1.SetOwnerResponse
-	19,  // 118: scriptorium.registry.v1.Registry.Steer:output_type -> scriptorium.registry.v1.SteerResponse
-	21,  // 119: scriptorium.registry.v1.Registry.Get:output_type -> scriptorium.registry.v1.GetResponse
-	23,  // 120: scriptorium.registry.v1.Registry.List:output_type -> scriptorium.registry.v1.ListResponse
-	26,  // 121: scriptorium.registry.v1.Registry.GetSource:output_type -> scriptorium.registry.v1.GetSourceResponse
-	28,  // 122: scriptorium.registry.v1.Registry.History:output_type -> scriptorium.registry.v1.HistoryResponse
-	30,  // 123: scriptorium.registry.v1.Registry.Audit:output_type -> scriptorium.registry.v1.AuditResponse
-	32,  // 124: scriptorium.registry.v1.Registry.Export:output_type -> scriptorium.registry.v1.ExportResponse
-	38,  // 125: scriptorium.registry.v1.Registry.Import:output_type -> scriptorium.registry.v1.ImportResponse
-	40,  // 126: scriptorium.registry.v1.Registry.Doctor:output_type -> scriptorium.registry.v1.DoctorResponse
-	42,  // 127: scriptorium.registry.v1.Registry.AcceptLoss:output_type -> scriptorium.registry.v1.AcceptLossResponse
-	44,  // 128: scriptorium.registry.v1.Registry.Freeze:output_type -> scriptorium.registry.v1.FreezeResponse
-	46,  // 129: scriptorium.registry.v1.Registry.Thaw:output_type -> scriptorium.registry.v1.ThawResponse
-	48,  // 130: scriptorium.registry.v1.Registry.PutValue:output_type -> scriptorium.registry.v1.PutValueResponse
-	50,  // 131: scriptorium.registry.v1.Registry.GetValue:output_type -> scriptorium.registry.v1.GetValueResponse
-	52,  // 132: scriptorium.registry.v1.Registry.ListValues:output_type -> scriptorium.registry.v1.ListValuesResponse
-	54,  // 133: scriptorium.registry.v1.Registry.DeleteValue:output_type -> scriptorium.registry.v1.DeleteValueResponse
-	56,  // 134: scriptorium.registry.v1.Registry.SetTenant:output_type -> scriptorium.registry.v1.SetTenantResponse
-	58,  // 135: scriptorium.registry.v1.Registry.GetTenant:output_type -> scriptorium.registry.v1.GetTenantResponse
-	60,  // 136: scriptorium.registry.v1.Registry.ListTenants:output_type -> scriptorium.registry.v1.ListTenantsResponse
-	62,  // 137: scriptorium.registry.v1.Registry.WatchLogs:output_type -> scriptorium.registry.v1.WatchLogsResponse
-	64,  // 138: scriptorium.registry.v1.Registry.ListAgents:output_type -> scriptorium.registry.v1.ListAgentsResponse
-	66,  // 139: scriptorium.registry.v1.Registry.Status:output_type -> scriptorium.registry.v1.StatusResponse
-	68,  // 140: scriptorium.registry.v1.Registry.WatchStatus:output_type -> scriptorium.registry.v1.WatchStatusResponse
-	77,  // 141: scriptorium.registry.v1.Feed.Pull:output_type -> scriptorium.registry.v1.PullResponse
-	79,  // 142: scriptorium.registry.v1.Feed.Sync:output_type -> scriptorium.registry.v1.SyncResponse
-	81,  // 143: scriptorium.registry.v1.Feed.FetchSources:output_type -> scriptorium.registry.v1.FetchSourcesResponse
-	110, // [110:144] is the sub-list for method output_type
-	76,  // [76:110] is the sub-list for method input_type
-	76,  // [76:76] is the sub-list for extension type_name
-	76,  // [76:76] is the sub-list for extension extendee
-	0,   // [0:76] is the sub-list for field type_name
+	95,  // 35: scriptorium.registry.v1.ImportRequest.tenant:type_name -> scriptorium.script.v1.Tenant
+	97,  // 36: scriptorium.registry.v1.FreezeRequest.lasts:type_name -> google.protobuf.Duration
+	98,  // 37: scriptorium.registry.v1.FreezeResponse.freeze:type_name -> scriptorium.script.v1.Freeze
+	96,  // 38: scriptorium.registry.v1.PutValueResponse.value:type_name -> scriptorium.script.v1.Value
+	96,  // 39: scriptorium.registry.v1.RollbackValueResponse.value:type_name -> scriptorium.script.v1.Value
+	96,  // 40: scriptorium.registry.v1.GetValueResponse.value:type_name -> scriptorium.script.v1.Value
+	99,  // 41: scriptorium.registry.v1.GetValueHistoryResponse.history:type_name -> scriptorium.script.v1.ValueHistory
+	96,  // 42: scriptorium.registry.v1.ListValuesResponse.values:type_name -> scriptorium.script.v1.Value
+	24,  // 43: scriptorium.registry.v1.ListValuesResponse.unreadable:type_name -> scriptorium.registry.v1.Unreadable
+	96,  // 44: scriptorium.registry.v1.DeleteValueResponse.value:type_name -> scriptorium.script.v1.Value
+	100, // 45: scriptorium.registry.v1.SetTenantRequest.settings:type_name -> scriptorium.script.v1.TenantSettings
+	95,  // 46: scriptorium.registry.v1.SetTenantResponse.tenant:type_name -> scriptorium.script.v1.Tenant
+	95,  // 47: scriptorium.registry.v1.GetTenantResponse.tenant:type_name -> scriptorium.script.v1.Tenant
+	95,  // 48: scriptorium.registry.v1.ListTenantsResponse.tenants:type_name -> scriptorium.script.v1.Tenant
+	24,  // 49: scriptorium.registry.v1.ListTenantsResponse.unreadable:type_name -> scriptorium.registry.v1.Unreadable
+	101, // 50: scriptorium.registry.v1.WatchLogsResponse.logs:type_name -> scriptorium.event.v1.Logs
+	1,   // 51: scriptorium.registry.v1.WatchLogsResponse.state:type_name -> scriptorium.registry.v1.LogsState
+	74,  // 52: scriptorium.registry.v1.ListAgentsResponse.agents:type_name -> scriptorium.registry.v1.AgentStatus
+	73,  // 53: scriptorium.registry.v1.StatusResponse.status:type_name -> scriptorium.registry.v1.FleetStatus
+	73,  // 54: scriptorium.registry.v1.WatchStatusResponse.status:type_name -> scriptorium.registry.v1.FleetStatus
+	76,  // 55: scriptorium.registry.v1.FleetStatus.scripts:type_name -> scriptorium.registry.v1.ScriptStatus
+	24,  // 56: scriptorium.registry.v1.FleetStatus.unreadable:type_name -> scriptorium.registry.v1.Unreadable
+	98,  // 57: scriptorium.registry.v1.FleetStatus.freeze:type_name -> scriptorium.script.v1.Freeze
+	87,  // 58: scriptorium.registry.v1.AgentStatus.labels:type_name -> scriptorium.registry.v1.AgentStatus.LabelsEntry
+	97,  // 59: scriptorium.registry.v1.AgentStatus.unheard_for:type_name -> google.protobuf.Duration
+	97,  // 60: scriptorium.registry.v1.AgentStatus.lag:type_name -> google.protobuf.Duration
+	75,  // 61: scriptorium.registry.v1.AgentStatus.failures:type_name -> scriptorium.registry.v1.ScriptFailure
+	102, // 62: scriptorium.registry.v1.ScriptFailure.error:type_name -> scriptorium.script.v1.Error
+	89,  // 63: scriptorium.registry.v1.ScriptStatus.release:type_name -> scriptorium.script.v1.Release
+	97,  // 64: scriptorium.registry.v1.ScriptStatus.took:type_name -> google.protobuf.Duration
+	80,  // 65: scriptorium.registry.v1.ScriptStatus.failures:type_name -> scriptorium.registry.v1.AgentFailure
+	78,  // 66: scriptorium.registry.v1.ScriptStatus.rollout:type_name -> scriptorium.registry.v1.Rollout
+	77,  // 67: scriptorium.registry.v1.ScriptStatus.trials:type_name -> scriptorium.registry.v1.Trials
+	24,  // 68: scriptorium.registry.v1.ScriptStatus.unreadable:type_name -> scriptorium.registry.v1.Unreadable
+	97,  // 69: scriptorium.registry.v1.Rollout.median:type_name -> google.protobuf.Duration
+	97,  // 70: scriptorium.registry.v1.Rollout.p99:type_name -> google.protobuf.Duration
+	97,  // 71: scriptorium.registry.v1.Rollout.slowest:type_name -> google.protobuf.Duration
+	92,  // 72: scriptorium.registry.v1.Rollout.converged_at:type_name -> google.protobuf.Timestamp
+	92,  // 73: scriptorium.registry.v1.GateAnswer.asked_at:type_name -> google.protobuf.Timestamp
+	102, // 74: scriptorium.registry.v1.AgentFailure.error:type_name -> scriptorium.script.v1.Error
+	94,  // 75: scriptorium.registry.v1.PullResponse.sources:type_name -> scriptorium.script.v1.Source
+	103, // 76: scriptorium.registry.v1.SyncResponse.objects:type_name -> scriptorium.event.v1.Object
+	94,  // 77: scriptorium.registry.v1.SyncResponse.sources:type_name -> scriptorium.script.v1.Source
+	94,  // 78: scriptorium.registry.v1.FetchSourcesResponse.sources:type_name -> scriptorium.script.v1.Source
+	2,   // 79: scriptorium.registry.v1.Registry.Publish:input_type -> scriptorium.registry.v1.PublishRequest
+	4,   // 80: scriptorium.registry.v1.Registry.Pin:input_type -> scriptorium.registry.v1.PinRequest
+	6,   // 81: scriptorium.registry.v1.Registry.LiftHold:input_type -> scriptorium.registry.v1.LiftHoldRequest
+	8,   // 82: scriptorium.registry.v1.Registry.Unpin:input_type -> scriptorium.registry.v1.UnpinRequest
+	10,  // 83: scriptorium.registry.v1.Registry.Rollback:input_type -> scriptorium.registry.v1.RollbackRequest
+	12,  // 84: scriptorium.registry.v1.Registry.SetEnabled:input_type -> scriptorium.registry.v1.SetEnabledRequest
+	14,  // 85: scriptorium.registry.v1.Registry.Delete:input_type -> scriptorium.registry.v1.DeleteRequest
+	16,  // 86: scriptorium.registry.v1.Registry.SetOwner:input_type -> scriptorium.registry.v1.SetOwnerRequest
+	18,  // 87: scriptorium.registry.v1.Registry.Steer:input_type -> scriptorium.registry.v1.SteerRequest
+	20,  // 88: scriptorium.registry.v1.Registry.Get:input_type -> scriptorium.registry.v1.GetRequest
+	22,  // 89: scriptorium.registry.v1.Registry.List:input_type -> scriptorium.registry.v1.ListRequest
+	25,  // 90: scriptorium.registry.v1.Registry.GetSource:input_type -> scriptorium.registry.v1.GetSourceRequest
+	27,  // 91: scriptorium.registry.v1.Registry.History:input_type -> scriptorium.registry.v1.HistoryRequest
+	29,  // 92: scriptorium.registry.v1.Registry.Audit:input_type -> scriptorium.registry.v1.AuditRequest
+	31,  // 93: scriptorium.registry.v1.Registry.Export:input_type -> scriptorium.registry.v1.ExportRequest
+	36,  // 94: scriptorium.registry.v1.Registry.Import:input_type -> scriptorium.registry.v1.ImportRequest
+	39,  // 95: scriptorium.registry.v1.Registry.Doctor:input_type -> scriptorium.registry.v1.DoctorRequest
+	41,  // 96: scriptorium.registry.v1.Registry.AcceptLoss:input_type -> scriptorium.registry.v1.AcceptLossRequest
+	43,  // 97: scriptorium.registry.v1.Registry.Freeze:input_type -> scriptorium.registry.v1.FreezeRequest
+	45,  // 98: scriptorium.registry.v1.Registry.Thaw:input_type -> scriptorium.registry.v1.ThawRequest
+	47,  // 99: scriptorium.registry.v1.Registry.PutValue:input_type -> scriptorium.registry.v1.PutValueRequest
+	49,  // 100: scriptorium.registry.v1.Registry.RollbackValue:input_type -> scriptorium.registry.v1.RollbackValueRequest
+	51,  // 101: scriptorium.registry.v1.Registry.GetValue:input_type -> scriptorium.registry.v1.GetValueRequest
+	53,  // 102: scriptorium.registry.v1.Registry.GetValueHistory:input_type -> scriptorium.registry.v1.GetValueHistoryRequest
+	55,  // 103: scriptorium.registry.v1.Registry.ListValues:input_type -> scriptorium.registry.v1.ListValuesRequest
+	57,  // 104: scriptorium.registry.v1.Registry.DeleteValue:input_type -> scriptorium.registry.v1.DeleteValueRequest
+	59,  // 105: scriptorium.registry.v1.Registry.SetTenant:input_type -> scriptorium.registry.v1.SetTenantRequest
+	61,  // 106: scriptorium.registry.v1.Registry.GetTenant:input_type -> scriptorium.registry.v1.GetTenantRequest
+	63,  // 107: scriptorium.registry.v1.Registry.ListTenants:input_type -> scriptorium.registry.v1.ListTenantsRequest
+	65,  // 108: scriptorium.registry.v1.Registry.WatchLogs:input_type -> scriptorium.registry.v1.WatchLogsRequest
+	67,  // 109: scriptorium.registry.v1.Registry.ListAgents:input_type -> scriptorium.registry.v1.ListAgentsRequest
+	69,  // 110: scriptorium.registry.v1.Registry.Status:input_type -> scriptorium.registry.v1.StatusRequest
+	71,  // 111: scriptorium.registry.v1.Registry.WatchStatus:input_type -> scriptorium.registry.v1.WatchStatusRequest
+	81,  // 112: scriptorium.registry.v1.Feed.Pull:input_type -> scriptorium.registry.v1.PullRequest
+	83,  // 113: scriptorium.registry.v1.Feed.Sync:input_type -> scriptorium.registry.v1.SyncRequest
+	85,  // 114: scriptorium.registry.v1.Feed.FetchSources:input_type -> scriptorium.registry.v1.FetchSourcesRequest
+	3,   // 115: scriptorium.registry.v1.Registry.Publish:output_type -> scriptorium.registry.v1.PublishResponse
+	5,   // 116: scriptorium.registry.v1.Registry.Pin:output_type -> scriptorium.registry.v1.PinResponse
+	7,   // 117: scriptorium.registry.v1.Registry.LiftHold:output_type -> scriptorium.registry.v1.LiftHoldResponse
+	9,   // 118: scriptorium.registry.v1.Registry.Unpin:output_type -> scriptorium.registry.v1.UnpinResponse
+	11,  // 119: scriptorium.registry.v1.Registry.Rollback:output_type -> scriptorium.registry.v1.RollbackResponse
+	13,  // 120: scriptorium.registry.v1.Registry.SetEnabled:output_type -> scriptorium.registry.v1.SetEnabledResponse
+	15,  // 121: scriptorium.registry.v1.Registry.Delete:output_type -> scriptorium.registry.v1.DeleteResponse
+	17,  // 122: scriptorium.registry.v1.Registry.SetOwner:output_type -> scriptorium.registry.v1.SetOwnerResponse
+	19,  // 123: scriptorium.registry.v1.Registry.Steer:output_type -> scriptorium.registry.v1.SteerResponse
+	21,  // 124: scriptorium.registry.v1.Registry.Get:output_type -> scriptorium.registry.v1.GetResponse
+	23,  // 125: scriptorium.registry.v1.Registry.List:output_type -> scriptorium.registry.v1.ListResponse
+	26,  // 126: scriptorium.registry.v1.Registry.GetSource:output_type -> scriptorium.registry.v1.GetSourceResponse
+	28,  // 127: scriptorium.registry.v1.Registry.History:output_type -> scriptorium.registry.v1.HistoryResponse
+	30,  // 128: scriptorium.registry.v1.Registry.Audit:output_type -> scriptorium.registry.v1.AuditResponse
+	32,  // 129: scriptorium.registry.v1.Registry.Export:output_type -> scriptorium.registry.v1.ExportResponse
+	38,  // 130: scriptorium.registry.v1.Registry.Import:output_type -> scriptorium.registry.v1.ImportResponse
+	40,  // 131: scriptorium.registry.v1.Registry.Doctor:output_type -> scriptorium.registry.v1.DoctorResponse
+	42,  // 132: scriptorium.registry.v1.Registry.AcceptLoss:output_type -> scriptorium.registry.v1.AcceptLossResponse
+	44,  // 133: scriptorium.registry.v1.Registry.Freeze:output_type -> scriptorium.registry.v1.FreezeResponse
+	46,  // 134: scriptorium.registry.v1.Registry.Thaw:output_type -> scriptorium.registry.v1.ThawResponse
+	48,  // 135: scriptorium.registry.v1.Registry.PutValue:output_type -> scriptorium.registry.v1.PutValueResponse
+	50,  // 136: scriptorium.registry.v1.Registry.RollbackValue:output_type -> scriptorium.registry.v1.RollbackValueResponse
+	52,  // 137: scriptorium.registry.v1.Registry.GetValue:output_type -> scriptorium.registry.v1.GetValueResponse
+	54,  // 138: scriptorium.registry.v1.Registry.GetValueHistory:output_type -> scriptorium.registry.v1.GetValueHistoryResponse
+	56,  // 139: scriptorium.registry.v1.Registry.ListValues:output_type -> scriptorium.registry.v1.ListValuesResponse
+	58,  // 140: scriptorium.registry.v1.Registry.DeleteValue:output_type -> scriptorium.registry.v1.DeleteValueResponse
+	60,  // 141: scriptorium.registry.v1.Registry.SetTenant:output_type -> scriptorium.registry.v1.SetTenantResponse
+	62,  // 142: scriptorium.registry.v1.Registry.GetTenant:output_type -> scriptorium.registry.v1.GetTenantResponse
+	64,  // 143: scriptorium.registry.v1.Registry.ListTenants:output_type -> scriptorium.registry.v1.ListTenantsResponse
+	66,  // 144: scriptorium.registry.v1.Registry.WatchLogs:output_type -> scriptorium.registry.v1.WatchLogsResponse
+	68,  // 145: scriptorium.registry.v1.Registry.ListAgents:output_type -> scriptorium.registry.v1.ListAgentsResponse
+	70,  // 146: scriptorium.registry.v1.Registry.Status:output_type -> scriptorium.registry.v1.StatusResponse
+	72,  // 147: scriptorium.registry.v1.Registry.WatchStatus:output_type -> scriptorium.registry.v1.WatchStatusResponse
+	82,  // 148: scriptorium.registry.v1.Feed.Pull:output_type -> scriptorium.registry.v1.PullResponse
+	84,  // 149: scriptorium.registry.v1.Feed.Sync:output_type -> scriptorium.registry.v1.SyncResponse
+	86,  // 150: scriptorium.registry.v1.Feed.FetchSources:output_type -> scriptorium.registry.v1.FetchSourcesResponse
+	115, // [115:151] is the sub-list for method output_type
+	79,  // [79:115] is the sub-list for method input_type
+	79,  // [79:79] is the sub-list for extension type_name
+	79,  // [79:79] is the sub-list for extension extendee
+	0,   // [0:79] is the sub-list for field type_name
 }
 
 func init() { file_proto_registry_v1_registry_proto_init() }
@@ -6741,7 +7120,7 @@ func file_proto_registry_v1_registry_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_registry_v1_registry_proto_rawDesc), len(file_proto_registry_v1_registry_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   81,
+			NumMessages:   86,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

@@ -21,37 +21,39 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	Registry_Publish_FullMethodName     = "/scriptorium.registry.v1.Registry/Publish"
-	Registry_Pin_FullMethodName         = "/scriptorium.registry.v1.Registry/Pin"
-	Registry_LiftHold_FullMethodName    = "/scriptorium.registry.v1.Registry/LiftHold"
-	Registry_Unpin_FullMethodName       = "/scriptorium.registry.v1.Registry/Unpin"
-	Registry_Rollback_FullMethodName    = "/scriptorium.registry.v1.Registry/Rollback"
-	Registry_SetEnabled_FullMethodName  = "/scriptorium.registry.v1.Registry/SetEnabled"
-	Registry_Delete_FullMethodName      = "/scriptorium.registry.v1.Registry/Delete"
-	Registry_SetOwner_FullMethodName    = "/scriptorium.registry.v1.Registry/SetOwner"
-	Registry_Steer_FullMethodName       = "/scriptorium.registry.v1.Registry/Steer"
-	Registry_Get_FullMethodName         = "/scriptorium.registry.v1.Registry/Get"
-	Registry_List_FullMethodName        = "/scriptorium.registry.v1.Registry/List"
-	Registry_GetSource_FullMethodName   = "/scriptorium.registry.v1.Registry/GetSource"
-	Registry_History_FullMethodName     = "/scriptorium.registry.v1.Registry/History"
-	Registry_Audit_FullMethodName       = "/scriptorium.registry.v1.Registry/Audit"
-	Registry_Export_FullMethodName      = "/scriptorium.registry.v1.Registry/Export"
-	Registry_Import_FullMethodName      = "/scriptorium.registry.v1.Registry/Import"
-	Registry_Doctor_FullMethodName      = "/scriptorium.registry.v1.Registry/Doctor"
-	Registry_AcceptLoss_FullMethodName  = "/scriptorium.registry.v1.Registry/AcceptLoss"
-	Registry_Freeze_FullMethodName      = "/scriptorium.registry.v1.Registry/Freeze"
-	Registry_Thaw_FullMethodName        = "/scriptorium.registry.v1.Registry/Thaw"
-	Registry_PutValue_FullMethodName    = "/scriptorium.registry.v1.Registry/PutValue"
-	Registry_GetValue_FullMethodName    = "/scriptorium.registry.v1.Registry/GetValue"
-	Registry_ListValues_FullMethodName  = "/scriptorium.registry.v1.Registry/ListValues"
-	Registry_DeleteValue_FullMethodName = "/scriptorium.registry.v1.Registry/DeleteValue"
-	Registry_SetTenant_FullMethodName   = "/scriptorium.registry.v1.Registry/SetTenant"
-	Registry_GetTenant_FullMethodName   = "/scriptorium.registry.v1.Registry/GetTenant"
-	Registry_ListTenants_FullMethodName = "/scriptorium.registry.v1.Registry/ListTenants"
-	Registry_WatchLogs_FullMethodName   = "/scriptorium.registry.v1.Registry/WatchLogs"
-	Registry_ListAgents_FullMethodName  = "/scriptorium.registry.v1.Registry/ListAgents"
-	Registry_Status_FullMethodName      = "/scriptorium.registry.v1.Registry/Status"
-	Registry_WatchStatus_FullMethodName = "/scriptorium.registry.v1.Registry/WatchStatus"
+	Registry_Publish_FullMethodName         = "/scriptorium.registry.v1.Registry/Publish"
+	Registry_Pin_FullMethodName             = "/scriptorium.registry.v1.Registry/Pin"
+	Registry_LiftHold_FullMethodName        = "/scriptorium.registry.v1.Registry/LiftHold"
+	Registry_Unpin_FullMethodName           = "/scriptorium.registry.v1.Registry/Unpin"
+	Registry_Rollback_FullMethodName        = "/scriptorium.registry.v1.Registry/Rollback"
+	Registry_SetEnabled_FullMethodName      = "/scriptorium.registry.v1.Registry/SetEnabled"
+	Registry_Delete_FullMethodName          = "/scriptorium.registry.v1.Registry/Delete"
+	Registry_SetOwner_FullMethodName        = "/scriptorium.registry.v1.Registry/SetOwner"
+	Registry_Steer_FullMethodName           = "/scriptorium.registry.v1.Registry/Steer"
+	Registry_Get_FullMethodName             = "/scriptorium.registry.v1.Registry/Get"
+	Registry_List_FullMethodName            = "/scriptorium.registry.v1.Registry/List"
+	Registry_GetSource_FullMethodName       = "/scriptorium.registry.v1.Registry/GetSource"
+	Registry_History_FullMethodName         = "/scriptorium.registry.v1.Registry/History"
+	Registry_Audit_FullMethodName           = "/scriptorium.registry.v1.Registry/Audit"
+	Registry_Export_FullMethodName          = "/scriptorium.registry.v1.Registry/Export"
+	Registry_Import_FullMethodName          = "/scriptorium.registry.v1.Registry/Import"
+	Registry_Doctor_FullMethodName          = "/scriptorium.registry.v1.Registry/Doctor"
+	Registry_AcceptLoss_FullMethodName      = "/scriptorium.registry.v1.Registry/AcceptLoss"
+	Registry_Freeze_FullMethodName          = "/scriptorium.registry.v1.Registry/Freeze"
+	Registry_Thaw_FullMethodName            = "/scriptorium.registry.v1.Registry/Thaw"
+	Registry_PutValue_FullMethodName        = "/scriptorium.registry.v1.Registry/PutValue"
+	Registry_RollbackValue_FullMethodName   = "/scriptorium.registry.v1.Registry/RollbackValue"
+	Registry_GetValue_FullMethodName        = "/scriptorium.registry.v1.Registry/GetValue"
+	Registry_GetValueHistory_FullMethodName = "/scriptorium.registry.v1.Registry/GetValueHistory"
+	Registry_ListValues_FullMethodName      = "/scriptorium.registry.v1.Registry/ListValues"
+	Registry_DeleteValue_FullMethodName     = "/scriptorium.registry.v1.Registry/DeleteValue"
+	Registry_SetTenant_FullMethodName       = "/scriptorium.registry.v1.Registry/SetTenant"
+	Registry_GetTenant_FullMethodName       = "/scriptorium.registry.v1.Registry/GetTenant"
+	Registry_ListTenants_FullMethodName     = "/scriptorium.registry.v1.Registry/ListTenants"
+	Registry_WatchLogs_FullMethodName       = "/scriptorium.registry.v1.Registry/WatchLogs"
+	Registry_ListAgents_FullMethodName      = "/scriptorium.registry.v1.Registry/ListAgents"
+	Registry_Status_FullMethodName          = "/scriptorium.registry.v1.Registry/Status"
+	Registry_WatchStatus_FullMethodName     = "/scriptorium.registry.v1.Registry/WatchStatus"
 )
 
 // RegistryClient is the client API for Registry service.
@@ -130,8 +132,14 @@ type RegistryClient interface {
 	// PutValue stores a key of a tenant's own data, which is pushed to agents as
 	// scripts are.
 	PutValue(ctx context.Context, in *PutValueRequest, opts ...grpc.CallOption) (*PutValueResponse, error)
-	// GetValue returns a value with its content.
+	// RollbackValue makes a retained version of a key its value again. It is a change like
+	// any other, also of a key that was deleted.
+	RollbackValue(ctx context.Context, in *RollbackValueRequest, opts ...grpc.CallOption) (*RollbackValueResponse, error)
+	// GetValue returns a value, or a retained version of it, with its content.
 	GetValue(ctx context.Context, in *GetValueRequest, opts ...grpc.CallOption) (*GetValueResponse, error)
+	// GetValueHistory returns the last changes of a key, newest first, also of one that was
+	// deleted. The contents of the versions among them are retained.
+	GetValueHistory(ctx context.Context, in *GetValueHistoryRequest, opts ...grpc.CallOption) (*GetValueHistoryResponse, error)
 	// ListValues returns a tenant's values without their contents, in the order of
 	// the keys, page by page.
 	ListValues(ctx context.Context, in *ListValuesRequest, opts ...grpc.CallOption) (*ListValuesResponse, error)
@@ -398,10 +406,30 @@ func (c *registryClient) PutValue(ctx context.Context, in *PutValueRequest, opts
 	return out, nil
 }
 
+func (c *registryClient) RollbackValue(ctx context.Context, in *RollbackValueRequest, opts ...grpc.CallOption) (*RollbackValueResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RollbackValueResponse)
+	err := c.cc.Invoke(ctx, Registry_RollbackValue_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *registryClient) GetValue(ctx context.Context, in *GetValueRequest, opts ...grpc.CallOption) (*GetValueResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(GetValueResponse)
 	err := c.cc.Invoke(ctx, Registry_GetValue_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *registryClient) GetValueHistory(ctx context.Context, in *GetValueHistoryRequest, opts ...grpc.CallOption) (*GetValueHistoryResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetValueHistoryResponse)
+	err := c.cc.Invoke(ctx, Registry_GetValueHistory_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -592,8 +620,14 @@ type RegistryServer interface {
 	// PutValue stores a key of a tenant's own data, which is pushed to agents as
 	// scripts are.
 	PutValue(context.Context, *PutValueRequest) (*PutValueResponse, error)
-	// GetValue returns a value with its content.
+	// RollbackValue makes a retained version of a key its value again. It is a change like
+	// any other, also of a key that was deleted.
+	RollbackValue(context.Context, *RollbackValueRequest) (*RollbackValueResponse, error)
+	// GetValue returns a value, or a retained version of it, with its content.
 	GetValue(context.Context, *GetValueRequest) (*GetValueResponse, error)
+	// GetValueHistory returns the last changes of a key, newest first, also of one that was
+	// deleted. The contents of the versions among them are retained.
+	GetValueHistory(context.Context, *GetValueHistoryRequest) (*GetValueHistoryResponse, error)
 	// ListValues returns a tenant's values without their contents, in the order of
 	// the keys, page by page.
 	ListValues(context.Context, *ListValuesRequest) (*ListValuesResponse, error)
@@ -691,8 +725,14 @@ func (UnimplementedRegistryServer) Thaw(context.Context, *ThawRequest) (*ThawRes
 func (UnimplementedRegistryServer) PutValue(context.Context, *PutValueRequest) (*PutValueResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method PutValue not implemented")
 }
+func (UnimplementedRegistryServer) RollbackValue(context.Context, *RollbackValueRequest) (*RollbackValueResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method RollbackValue not implemented")
+}
 func (UnimplementedRegistryServer) GetValue(context.Context, *GetValueRequest) (*GetValueResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetValue not implemented")
+}
+func (UnimplementedRegistryServer) GetValueHistory(context.Context, *GetValueHistoryRequest) (*GetValueHistoryResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetValueHistory not implemented")
 }
 func (UnimplementedRegistryServer) ListValues(context.Context, *ListValuesRequest) (*ListValuesResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListValues not implemented")
@@ -1095,6 +1135,24 @@ func _Registry_PutValue_Handler(srv interface{}, ctx context.Context, dec func(i
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Registry_RollbackValue_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RollbackValueRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RegistryServer).RollbackValue(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Registry_RollbackValue_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RegistryServer).RollbackValue(ctx, req.(*RollbackValueRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _Registry_GetValue_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(GetValueRequest)
 	if err := dec(in); err != nil {
@@ -1109,6 +1167,24 @@ func _Registry_GetValue_Handler(srv interface{}, ctx context.Context, dec func(i
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(RegistryServer).GetValue(ctx, req.(*GetValueRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Registry_GetValueHistory_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetValueHistoryRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RegistryServer).GetValueHistory(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Registry_GetValueHistory_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RegistryServer).GetValueHistory(ctx, req.(*GetValueHistoryRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -1341,8 +1417,16 @@ var Registry_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _Registry_PutValue_Handler,
 		},
 		{
+			MethodName: "RollbackValue",
+			Handler:    _Registry_RollbackValue_Handler,
+		},
+		{
 			MethodName: "GetValue",
 			Handler:    _Registry_GetValue_Handler,
+		},
+		{
+			MethodName: "GetValueHistory",
+			Handler:    _Registry_GetValueHistory_Handler,
 		},
 		{
 			MethodName: "ListValues",

@@ -408,9 +408,9 @@ type Candidate struct {
 	Attempt uint64 `protobuf:"varint,2,opt,name=attempt,proto3" json:"attempt,omitempty"`
 	// Of the plan, from 1; 0 is before the first, while it is tested.
 	Step int32 `protobuf:"varint,3,opt,name=step,proto3" json:"step,omitempty"`
-	// Agents whose rank is below run it: docs/protocol.md says what that is.
-	Share uint32 `protobuf:"varint,4,opt,name=share,proto3" json:"share,omitempty"`
-	// That the share was made of.
+	// Agents whose bucket is below run it. docs/protocol.md defines the bucket.
+	Threshold uint32 `protobuf:"varint,4,opt,name=threshold,json=share,proto3" json:"threshold,omitempty"`
+	// From which the registry computed the threshold.
 	Percent int32 `protobuf:"varint,5,opt,name=percent,proto3" json:"percent,omitempty"`
 	// When the step began, or it was given up.
 	Since *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=since,proto3" json:"since,omitempty"`
@@ -436,8 +436,8 @@ type Candidate struct {
 	// ends. Then failed is set, too, so that software that does not know this neither tests nor
 	// promotes it. Empty if it has begun.
 	Frozen string `protobuf:"bytes,16,opt,name=frozen,proto3" json:"frozen,omitempty"`
-	// What the steps with selectors have selected so far: agents of these run it, besides those of
-	// the share. An older agent passes over them, and runs the active version there.
+	// What the steps with selectors have selected so far: agents of these run it, besides those
+	// below the threshold. An older agent passes over them, and runs the active version there.
 	Selections    []*Selection `protobuf:"bytes,17,rep,name=selections,proto3" json:"selections,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -494,9 +494,9 @@ func (x *Candidate) GetStep() int32 {
 	return 0
 }
 
-func (x *Candidate) GetShare() uint32 {
+func (x *Candidate) GetThreshold() uint32 {
 	if x != nil {
-		return x.Share
+		return x.Threshold
 	}
 	return 0
 }
@@ -597,8 +597,8 @@ type Selection struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// All of these; at least one.
 	Selector map[string]string `protobuf:"bytes,1,rep,name=selector,proto3" json:"selector,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// Those of them whose rank is below; 4294967295 is all of them.
-	Share         uint32 `protobuf:"varint,2,opt,name=share,proto3" json:"share,omitempty"`
+	// Those of them whose bucket is below; 4294967295 is all of them.
+	Threshold     uint32 `protobuf:"varint,2,opt,name=threshold,json=share,proto3" json:"threshold,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -640,9 +640,9 @@ func (x *Selection) GetSelector() map[string]string {
 	return nil
 }
 
-func (x *Selection) GetShare() uint32 {
+func (x *Selection) GetThreshold() uint32 {
 	if x != nil {
-		return x.Share
+		return x.Threshold
 	}
 	return 0
 }
@@ -869,8 +869,11 @@ type Plan struct {
 	// How much slower than the active version the candidate may be; absent means that latency is
 	// not compared. It needs steps.
 	MaxLatencyIncrease *LatencyIncrease `protobuf:"bytes,9,opt,name=max_latency_increase,json=maxLatencyIncrease,proto3" json:"max_latency_increase,omitempty"`
-	unknownFields      protoimpl.UnknownFields
-	sizeCache          protoimpl.SizeCache
+	// Scripts of the same tenant, "tenant/name": the candidate waits until none of them has a
+	// candidate, and all of them are live.
+	After         []string `protobuf:"bytes,10,rep,name=after,proto3" json:"after,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Plan) Reset() {
@@ -962,6 +965,13 @@ func (x *Plan) GetMaxErrorIncrease() float64 {
 func (x *Plan) GetMaxLatencyIncrease() *LatencyIncrease {
 	if x != nil {
 		return x.MaxLatencyIncrease
+	}
+	return nil
+}
+
+func (x *Plan) GetAfter() []string {
+	if x != nil {
+		return x.After
 	}
 	return nil
 }
@@ -1168,10 +1178,13 @@ type Step struct {
 	Percent int32 `protobuf:"varint,1,opt,name=percent,proto3" json:"percent,omitempty"`
 	// How long the step lasts at least.
 	Pause *durationpb.Duration `protobuf:"bytes,2,opt,name=pause,proto3" json:"pause,omitempty"`
-	// The step passes only once somebody approves it.
+	// The step passes only once somebody approves it. With a gate it is always set, so that software
+	// that does not know gates waits for somebody.
 	Approval bool `protobuf:"varint,3,opt,name=approval,proto3" json:"approval,omitempty"`
 	// Agents with all of these labels; none is any agent.
-	Selector      map[string]string `protobuf:"bytes,4,rep,name=selector,proto3" json:"selector,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Selector map[string]string `protobuf:"bytes,4,rep,name=selector,proto3" json:"selector,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// What is asked when all else of the step has passed; absent for nothing.
+	Gate          *Gate `protobuf:"bytes,5,opt,name=gate,proto3" json:"gate,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1234,6 +1247,102 @@ func (x *Step) GetSelector() map[string]string {
 	return nil
 }
 
+func (x *Step) GetGate() *Gate {
+	if x != nil {
+		return x.Gate
+	}
+	return nil
+}
+
+// A system outside of Scriptorium that says whether a step passes.
+type Gate struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// "prometheus" or "webhook".
+	Kind string `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
+	// The name that the operator of the registry gave it.
+	Source string `protobuf:"bytes,2,opt,name=source,proto3" json:"source,omitempty"`
+	// PromQL, of a Prometheus: its one value must not be less than min nor more than max.
+	Query string   `protobuf:"bytes,3,opt,name=query,proto3" json:"query,omitempty"`
+	Min   *float64 `protobuf:"fixed64,4,opt,name=min,proto3,oneof" json:"min,omitempty"`
+	Max   *float64 `protobuf:"fixed64,5,opt,name=max,proto3,oneof" json:"max,omitempty"`
+	// Somebody has to approve the step, too.
+	Approval      bool `protobuf:"varint,6,opt,name=approval,proto3" json:"approval,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Gate) Reset() {
+	*x = Gate{}
+	mi := &file_proto_script_v1_script_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Gate) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Gate) ProtoMessage() {}
+
+func (x *Gate) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_script_v1_script_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Gate.ProtoReflect.Descriptor instead.
+func (*Gate) Descriptor() ([]byte, []int) {
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *Gate) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *Gate) GetSource() string {
+	if x != nil {
+		return x.Source
+	}
+	return ""
+}
+
+func (x *Gate) GetQuery() string {
+	if x != nil {
+		return x.Query
+	}
+	return ""
+}
+
+func (x *Gate) GetMin() float64 {
+	if x != nil && x.Min != nil {
+		return *x.Min
+	}
+	return 0
+}
+
+func (x *Gate) GetMax() float64 {
+	if x != nil && x.Max != nil {
+		return *x.Max
+	}
+	return 0
+}
+
+func (x *Gate) GetApproval() bool {
+	if x != nil {
+		return x.Approval
+	}
+	return false
+}
+
 // A call that a new version must answer rightly before it goes live.
 type Test struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1251,7 +1360,7 @@ type Test struct {
 
 func (x *Test) Reset() {
 	*x = Test{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[12]
+	mi := &file_proto_script_v1_script_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1263,7 +1372,7 @@ func (x *Test) String() string {
 func (*Test) ProtoMessage() {}
 
 func (x *Test) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[12]
+	mi := &file_proto_script_v1_script_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1276,7 +1385,7 @@ func (x *Test) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Test.ProtoReflect.Descriptor instead.
 func (*Test) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{12}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Test) GetName() string {
@@ -1327,7 +1436,7 @@ type Limits struct {
 
 func (x *Limits) Reset() {
 	*x = Limits{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[13]
+	mi := &file_proto_script_v1_script_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1339,7 +1448,7 @@ func (x *Limits) String() string {
 func (*Limits) ProtoMessage() {}
 
 func (x *Limits) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[13]
+	mi := &file_proto_script_v1_script_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1352,7 +1461,7 @@ func (x *Limits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limits.ProtoReflect.Descriptor instead.
 func (*Limits) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{13}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Limits) GetInstructions() uint64 {
@@ -1423,16 +1532,19 @@ type Value struct {
 	// Bytes of content.
 	Size int64 `protobuf:"varint,5,opt,name=size,proto3" json:"size,omitempty"`
 	// A tombstone: the key is gone.
-	Deleted       bool                   `protobuf:"varint,6,opt,name=deleted,proto3" json:"deleted,omitempty"`
-	Author        string                 `protobuf:"bytes,7,opt,name=author,proto3" json:"author,omitempty"`
-	ChangedAt     *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=changed_at,json=changedAt,proto3" json:"changed_at,omitempty"`
+	Deleted   bool                   `protobuf:"varint,6,opt,name=deleted,proto3" json:"deleted,omitempty"`
+	Author    string                 `protobuf:"bytes,7,opt,name=author,proto3" json:"author,omitempty"`
+	ChangedAt *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=changed_at,json=changedAt,proto3" json:"changed_at,omitempty"`
+	// The number of the content among the key's versions; of a tombstone the highest number so far.
+	// Absent if a registry that knows no versions wrote the value. Agents do not get it.
+	Version       uint64 `protobuf:"varint,9,opt,name=version,proto3" json:"version,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Value) Reset() {
 	*x = Value{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[14]
+	mi := &file_proto_script_v1_script_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1444,7 +1556,7 @@ func (x *Value) String() string {
 func (*Value) ProtoMessage() {}
 
 func (x *Value) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[14]
+	mi := &file_proto_script_v1_script_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1457,7 +1569,7 @@ func (x *Value) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Value.ProtoReflect.Descriptor instead.
 func (*Value) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{14}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Value) GetTenant() string {
@@ -1516,6 +1628,189 @@ func (x *Value) GetChangedAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *Value) GetVersion() uint64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+// The last changes of a value.
+type ValueHistory struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Tenant string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	Key    string                 `protobuf:"bytes,2,opt,name=key,proto3" json:"key,omitempty"`
+	// The highest number that a version of the key ever had.
+	Latest uint64 `protobuf:"varint,3,opt,name=latest,proto3" json:"latest,omitempty"`
+	// Newest first.
+	Lines         []*ValueLine `protobuf:"bytes,4,rep,name=lines,proto3" json:"lines,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ValueHistory) Reset() {
+	*x = ValueHistory{}
+	mi := &file_proto_script_v1_script_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ValueHistory) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ValueHistory) ProtoMessage() {}
+
+func (x *ValueHistory) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_script_v1_script_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ValueHistory.ProtoReflect.Descriptor instead.
+func (*ValueHistory) Descriptor() ([]byte, []int) {
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *ValueHistory) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *ValueHistory) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *ValueHistory) GetLatest() uint64 {
+	if x != nil {
+		return x.Latest
+	}
+	return 0
+}
+
+func (x *ValueHistory) GetLines() []*ValueLine {
+	if x != nil {
+		return x.Lines
+	}
+	return nil
+}
+
+// One change of a value.
+type ValueLine struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Revision int64                  `protobuf:"varint,1,opt,name=revision,proto3" json:"revision,omitempty"`
+	// put, delete, rollback, import or repair.
+	Change string `protobuf:"bytes,2,opt,name=change,proto3" json:"change,omitempty"`
+	// The version that the value has after the change; 0 after a delete.
+	Version uint64 `protobuf:"varint,3,opt,name=version,proto3" json:"version,omitempty"`
+	// The raw 32 bytes of the SHA-256 of that version's content.
+	Digest []byte `protobuf:"bytes,4,opt,name=digest,proto3" json:"digest,omitempty"`
+	// Bytes of that content.
+	Size          int64                  `protobuf:"varint,5,opt,name=size,proto3" json:"size,omitempty"`
+	Author        string                 `protobuf:"bytes,6,opt,name=author,proto3" json:"author,omitempty"`
+	Note          string                 `protobuf:"bytes,7,opt,name=note,proto3" json:"note,omitempty"`
+	Time          *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=time,proto3" json:"time,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ValueLine) Reset() {
+	*x = ValueLine{}
+	mi := &file_proto_script_v1_script_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ValueLine) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ValueLine) ProtoMessage() {}
+
+func (x *ValueLine) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_script_v1_script_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ValueLine.ProtoReflect.Descriptor instead.
+func (*ValueLine) Descriptor() ([]byte, []int) {
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *ValueLine) GetRevision() int64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+func (x *ValueLine) GetChange() string {
+	if x != nil {
+		return x.Change
+	}
+	return ""
+}
+
+func (x *ValueLine) GetVersion() uint64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *ValueLine) GetDigest() []byte {
+	if x != nil {
+		return x.Digest
+	}
+	return nil
+}
+
+func (x *ValueLine) GetSize() int64 {
+	if x != nil {
+		return x.Size
+	}
+	return 0
+}
+
+func (x *ValueLine) GetAuthor() string {
+	if x != nil {
+		return x.Author
+	}
+	return ""
+}
+
+func (x *ValueLine) GetNote() string {
+	if x != nil {
+		return x.Note
+	}
+	return ""
+}
+
+func (x *ValueLine) GetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Time
+	}
+	return nil
+}
+
 // What holds for all scripts of one tenant.
 type Tenant struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1533,7 +1828,7 @@ type Tenant struct {
 
 func (x *Tenant) Reset() {
 	*x = Tenant{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[15]
+	mi := &file_proto_script_v1_script_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1545,7 +1840,7 @@ func (x *Tenant) String() string {
 func (*Tenant) ProtoMessage() {}
 
 func (x *Tenant) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[15]
+	mi := &file_proto_script_v1_script_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1558,7 +1853,7 @@ func (x *Tenant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tenant.ProtoReflect.Descriptor instead.
 func (*Tenant) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{15}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Tenant) GetName() string {
@@ -1636,7 +1931,7 @@ type TenantSettings struct {
 
 func (x *TenantSettings) Reset() {
 	*x = TenantSettings{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[16]
+	mi := &file_proto_script_v1_script_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1648,7 +1943,7 @@ func (x *TenantSettings) String() string {
 func (*TenantSettings) ProtoMessage() {}
 
 func (x *TenantSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[16]
+	mi := &file_proto_script_v1_script_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1661,7 +1956,7 @@ func (x *TenantSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TenantSettings.ProtoReflect.Descriptor instead.
 func (*TenantSettings) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{16}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *TenantSettings) GetIsolation() string {
@@ -1752,7 +2047,7 @@ type Trigger struct {
 
 func (x *Trigger) Reset() {
 	*x = Trigger{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[17]
+	mi := &file_proto_script_v1_script_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1764,7 +2059,7 @@ func (x *Trigger) String() string {
 func (*Trigger) ProtoMessage() {}
 
 func (x *Trigger) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[17]
+	mi := &file_proto_script_v1_script_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1777,7 +2072,7 @@ func (x *Trigger) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Trigger.ProtoReflect.Descriptor instead.
 func (*Trigger) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{17}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Trigger) GetEvent() string {
@@ -1814,7 +2109,7 @@ type HistoryEntry struct {
 
 func (x *HistoryEntry) Reset() {
 	*x = HistoryEntry{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[18]
+	mi := &file_proto_script_v1_script_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1826,7 +2121,7 @@ func (x *HistoryEntry) String() string {
 func (*HistoryEntry) ProtoMessage() {}
 
 func (x *HistoryEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[18]
+	mi := &file_proto_script_v1_script_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1839,7 +2134,7 @@ func (x *HistoryEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryEntry.ProtoReflect.Descriptor instead.
 func (*HistoryEntry) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{18}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *HistoryEntry) GetRevision() int64 {
@@ -1929,7 +2224,7 @@ type AuditEntry struct {
 	Name     string                 `protobuf:"bytes,4,opt,name=name,proto3" json:"name,omitempty"`
 	// As in HistoryEntry, or put, remove or settenant.
 	Change string `protobuf:"bytes,5,opt,name=change,proto3" json:"change,omitempty"`
-	// The version active after the change; 0 after a delete.
+	// The version active after the change, or the one that a value has then; 0 after a delete.
 	Version uint64 `protobuf:"varint,6,opt,name=version,proto3" json:"version,omitempty"`
 	Digest  []byte `protobuf:"bytes,7,opt,name=digest,proto3" json:"digest,omitempty"`
 	// Who said to ask for it.
@@ -1955,7 +2250,7 @@ type AuditEntry struct {
 
 func (x *AuditEntry) Reset() {
 	*x = AuditEntry{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[19]
+	mi := &file_proto_script_v1_script_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1967,7 +2262,7 @@ func (x *AuditEntry) String() string {
 func (*AuditEntry) ProtoMessage() {}
 
 func (x *AuditEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[19]
+	mi := &file_proto_script_v1_script_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1980,7 +2275,7 @@ func (x *AuditEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditEntry.ProtoReflect.Descriptor instead.
 func (*AuditEntry) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{19}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *AuditEntry) GetRevision() int64 {
@@ -2106,7 +2401,7 @@ type Source struct {
 
 func (x *Source) Reset() {
 	*x = Source{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[20]
+	mi := &file_proto_script_v1_script_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2118,7 +2413,7 @@ func (x *Source) String() string {
 func (*Source) ProtoMessage() {}
 
 func (x *Source) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[20]
+	mi := &file_proto_script_v1_script_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2131,7 +2426,7 @@ func (x *Source) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Source.ProtoReflect.Descriptor instead.
 func (*Source) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{20}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Source) GetDigest() []byte {
@@ -2167,7 +2462,7 @@ type Error struct {
 
 func (x *Error) Reset() {
 	*x = Error{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[21]
+	mi := &file_proto_script_v1_script_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2179,7 +2474,7 @@ func (x *Error) String() string {
 func (*Error) ProtoMessage() {}
 
 func (x *Error) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[21]
+	mi := &file_proto_script_v1_script_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2192,7 +2487,7 @@ func (x *Error) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Error.ProtoReflect.Descriptor instead.
 func (*Error) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{21}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Error) GetKind() string {
@@ -2273,12 +2568,12 @@ const file_proto_script_v1_script_proto_rawDesc = "" +
 	"\x04note\x18\x02 \x01(\tR\x04note\x120\n" +
 	"\x05since\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x14\n" +
 	"\x05owner\x18\x04 \x01(\tR\x05owner\x12\x1a\n" +
-	"\bdeclared\x18\x05 \x01(\x04R\bdeclared\"\xbc\x04\n" +
+	"\bdeclared\x18\x05 \x01(\x04R\bdeclared\"\xc0\x04\n" +
 	"\tCandidate\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\x04R\aversion\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\x04R\aattempt\x12\x12\n" +
-	"\x04step\x18\x03 \x01(\x05R\x04step\x12\x14\n" +
-	"\x05share\x18\x04 \x01(\rR\x05share\x12\x18\n" +
+	"\x04step\x18\x03 \x01(\x05R\x04step\x12\x18\n" +
+	"\tthreshold\x18\x04 \x01(\rR\x05share\x12\x18\n" +
 	"\apercent\x18\x05 \x01(\x05R\apercent\x120\n" +
 	"\x05since\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x16\n" +
 	"\x06failed\x18\a \x01(\tR\x06failed\x12\x14\n" +
@@ -2294,10 +2589,10 @@ const file_proto_script_v1_script_proto_rawDesc = "" +
 	"\x06frozen\x18\x10 \x01(\tR\x06frozen\x12@\n" +
 	"\n" +
 	"selections\x18\x11 \x03(\v2 .scriptorium.script.v1.SelectionR\n" +
-	"selections\"\xaa\x01\n" +
+	"selections\"\xae\x01\n" +
 	"\tSelection\x12J\n" +
-	"\bselector\x18\x01 \x03(\v2..scriptorium.script.v1.Selection.SelectorEntryR\bselector\x12\x14\n" +
-	"\x05share\x18\x02 \x01(\rR\x05share\x1a;\n" +
+	"\bselector\x18\x01 \x03(\v2..scriptorium.script.v1.Selection.SelectorEntryR\bselector\x12\x18\n" +
+	"\tthreshold\x18\x02 \x01(\rR\x05share\x1a;\n" +
 	"\rSelectorEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xa3\x02\n" +
@@ -2319,7 +2614,7 @@ const file_proto_script_v1_script_proto_rawDesc = "" +
 	"\x06config\x18\x03 \x01(\fR\x06config\x12#\n" +
 	"\rhistory_limit\x18\x04 \x01(\x05R\fhistoryLimit\x125\n" +
 	"\arollout\x18\x05 \x01(\v2\x1b.scriptorium.script.v1.PlanR\arollout\x121\n" +
-	"\x05tests\x18\x06 \x03(\v2\x1b.scriptorium.script.v1.TestR\x05tests\"\xcb\x04\n" +
+	"\x05tests\x18\x06 \x03(\v2\x1b.scriptorium.script.v1.TestR\x05tests\"\xe1\x04\n" +
 	"\x04Plan\x121\n" +
 	"\x05steps\x18\x01 \x03(\v2\x1b.scriptorium.script.v1.StepR\x05steps\x12/\n" +
 	"\x11max_error_percent\x18\x02 \x01(\x05H\x00R\x0fmaxErrorPercent\x88\x01\x01\x12 \n" +
@@ -2329,7 +2624,9 @@ const file_proto_script_v1_script_proto_rawDesc = "" +
 	"\btolerate\x18\x05 \x01(\v2\x1d.scriptorium.script.v1.AmountR\btolerate\x12F\n" +
 	"\x11progress_deadline\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\x10progressDeadline\x121\n" +
 	"\x12max_error_increase\x18\b \x01(\x01H\x03R\x10maxErrorIncrease\x88\x01\x01\x12X\n" +
-	"\x14max_latency_increase\x18\t \x01(\v2&.scriptorium.script.v1.LatencyIncreaseR\x12maxLatencyIncreaseB\x14\n" +
+	"\x14max_latency_increase\x18\t \x01(\v2&.scriptorium.script.v1.LatencyIncreaseR\x12maxLatencyIncrease\x12\x14\n" +
+	"\x05after\x18\n" +
+	" \x03(\tR\x05afterB\x14\n" +
 	"\x12_max_error_percentB\f\n" +
 	"\n" +
 	"_max_errorB\f\n" +
@@ -2348,15 +2645,25 @@ const file_proto_script_v1_script_proto_rawDesc = "" +
 	"\x06Amount\x12\x14\n" +
 	"\x05count\x18\x01 \x01(\x05R\x05count\x12\x18\n" +
 	"\apercent\x18\x02 \x01(\x05R\apercent\x12\x12\n" +
-	"\x04none\x18\x03 \x01(\bR\x04none\"\xf1\x01\n" +
+	"\x04none\x18\x03 \x01(\bR\x04none\"\xa2\x02\n" +
 	"\x04Step\x12\x18\n" +
 	"\apercent\x18\x01 \x01(\x05R\apercent\x12/\n" +
 	"\x05pause\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x05pause\x12\x1a\n" +
 	"\bapproval\x18\x03 \x01(\bR\bapproval\x12E\n" +
-	"\bselector\x18\x04 \x03(\v2).scriptorium.script.v1.Step.SelectorEntryR\bselector\x1a;\n" +
+	"\bselector\x18\x04 \x03(\v2).scriptorium.script.v1.Step.SelectorEntryR\bselector\x12/\n" +
+	"\x04gate\x18\x05 \x01(\v2\x1b.scriptorium.script.v1.GateR\x04gate\x1a;\n" +
 	"\rSelectorEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"b\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xa2\x01\n" +
+	"\x04Gate\x12\x12\n" +
+	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x16\n" +
+	"\x06source\x18\x02 \x01(\tR\x06source\x12\x14\n" +
+	"\x05query\x18\x03 \x01(\tR\x05query\x12\x15\n" +
+	"\x03min\x18\x04 \x01(\x01H\x00R\x03min\x88\x01\x01\x12\x15\n" +
+	"\x03max\x18\x05 \x01(\x01H\x01R\x03max\x88\x01\x01\x12\x1a\n" +
+	"\bapproval\x18\x06 \x01(\bR\bapprovalB\x06\n" +
+	"\x04_minB\x06\n" +
+	"\x04_max\"b\n" +
 	"\x04Test\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\arequest\x18\x02 \x01(\fR\arequest\x12\x16\n" +
@@ -2372,7 +2679,7 @@ const file_proto_script_v1_script_proto_rawDesc = "" +
 	"\tlog_bytes\x18\a \x01(\x03R\blogBytes\x12\x1e\n" +
 	"\n" +
 	"coroutines\x18\b \x01(\bR\n" +
-	"coroutines\"\xe6\x01\n" +
+	"coroutines\"\x80\x02\n" +
 	"\x05Value\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\tR\x03key\x12\x1a\n" +
@@ -2382,7 +2689,22 @@ const file_proto_script_v1_script_proto_rawDesc = "" +
 	"\adeleted\x18\x06 \x01(\bR\adeleted\x12\x16\n" +
 	"\x06author\x18\a \x01(\tR\x06author\x129\n" +
 	"\n" +
-	"changed_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\tchangedAt\"\xe8\x01\n" +
+	"changed_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\tchangedAt\x12\x18\n" +
+	"\aversion\x18\t \x01(\x04R\aversion\"\x88\x01\n" +
+	"\fValueHistory\x12\x16\n" +
+	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x10\n" +
+	"\x03key\x18\x02 \x01(\tR\x03key\x12\x16\n" +
+	"\x06latest\x18\x03 \x01(\x04R\x06latest\x126\n" +
+	"\x05lines\x18\x04 \x03(\v2 .scriptorium.script.v1.ValueLineR\x05lines\"\xe1\x01\n" +
+	"\tValueLine\x12\x1a\n" +
+	"\brevision\x18\x01 \x01(\x03R\brevision\x12\x16\n" +
+	"\x06change\x18\x02 \x01(\tR\x06change\x12\x18\n" +
+	"\aversion\x18\x03 \x01(\x04R\aversion\x12\x16\n" +
+	"\x06digest\x18\x04 \x01(\fR\x06digest\x12\x12\n" +
+	"\x04size\x18\x05 \x01(\x03R\x04size\x12\x16\n" +
+	"\x06author\x18\x06 \x01(\tR\x06author\x12\x12\n" +
+	"\x04note\x18\a \x01(\tR\x04note\x12.\n" +
+	"\x04time\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\x04time\"\xe8\x01\n" +
 	"\x06Tenant\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x03R\brevision\x12A\n" +
@@ -2462,7 +2784,7 @@ func file_proto_script_v1_script_proto_rawDescGZIP() []byte {
 	return file_proto_script_v1_script_proto_rawDescData
 }
 
-var file_proto_script_v1_script_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
+var file_proto_script_v1_script_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
 var file_proto_script_v1_script_proto_goTypes = []any{
 	(*Version)(nil),               // 0: scriptorium.script.v1.Version
 	(*Release)(nil),               // 1: scriptorium.script.v1.Release
@@ -2476,61 +2798,67 @@ var file_proto_script_v1_script_proto_goTypes = []any{
 	(*StepCalls)(nil),             // 9: scriptorium.script.v1.StepCalls
 	(*Amount)(nil),                // 10: scriptorium.script.v1.Amount
 	(*Step)(nil),                  // 11: scriptorium.script.v1.Step
-	(*Test)(nil),                  // 12: scriptorium.script.v1.Test
-	(*Limits)(nil),                // 13: scriptorium.script.v1.Limits
-	(*Value)(nil),                 // 14: scriptorium.script.v1.Value
-	(*Tenant)(nil),                // 15: scriptorium.script.v1.Tenant
-	(*TenantSettings)(nil),        // 16: scriptorium.script.v1.TenantSettings
-	(*Trigger)(nil),               // 17: scriptorium.script.v1.Trigger
-	(*HistoryEntry)(nil),          // 18: scriptorium.script.v1.HistoryEntry
-	(*AuditEntry)(nil),            // 19: scriptorium.script.v1.AuditEntry
-	(*Source)(nil),                // 20: scriptorium.script.v1.Source
-	(*Error)(nil),                 // 21: scriptorium.script.v1.Error
-	nil,                           // 22: scriptorium.script.v1.Selection.SelectorEntry
-	nil,                           // 23: scriptorium.script.v1.Step.SelectorEntry
-	(*timestamppb.Timestamp)(nil), // 24: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 25: google.protobuf.Duration
+	(*Gate)(nil),                  // 12: scriptorium.script.v1.Gate
+	(*Test)(nil),                  // 13: scriptorium.script.v1.Test
+	(*Limits)(nil),                // 14: scriptorium.script.v1.Limits
+	(*Value)(nil),                 // 15: scriptorium.script.v1.Value
+	(*ValueHistory)(nil),          // 16: scriptorium.script.v1.ValueHistory
+	(*ValueLine)(nil),             // 17: scriptorium.script.v1.ValueLine
+	(*Tenant)(nil),                // 18: scriptorium.script.v1.Tenant
+	(*TenantSettings)(nil),        // 19: scriptorium.script.v1.TenantSettings
+	(*Trigger)(nil),               // 20: scriptorium.script.v1.Trigger
+	(*HistoryEntry)(nil),          // 21: scriptorium.script.v1.HistoryEntry
+	(*AuditEntry)(nil),            // 22: scriptorium.script.v1.AuditEntry
+	(*Source)(nil),                // 23: scriptorium.script.v1.Source
+	(*Error)(nil),                 // 24: scriptorium.script.v1.Error
+	nil,                           // 25: scriptorium.script.v1.Selection.SelectorEntry
+	nil,                           // 26: scriptorium.script.v1.Step.SelectorEntry
+	(*timestamppb.Timestamp)(nil), // 27: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 28: google.protobuf.Duration
 }
 var file_proto_script_v1_script_proto_depIdxs = []int32{
-	24, // 0: scriptorium.script.v1.Version.created_at:type_name -> google.protobuf.Timestamp
+	27, // 0: scriptorium.script.v1.Version.created_at:type_name -> google.protobuf.Timestamp
 	0,  // 1: scriptorium.script.v1.Release.active:type_name -> scriptorium.script.v1.Version
 	0,  // 2: scriptorium.script.v1.Release.retained:type_name -> scriptorium.script.v1.Version
 	6,  // 3: scriptorium.script.v1.Release.settings:type_name -> scriptorium.script.v1.Settings
-	24, // 4: scriptorium.script.v1.Release.changed_at:type_name -> google.protobuf.Timestamp
+	27, // 4: scriptorium.script.v1.Release.changed_at:type_name -> google.protobuf.Timestamp
 	3,  // 5: scriptorium.script.v1.Release.candidate:type_name -> scriptorium.script.v1.Candidate
 	2,  // 6: scriptorium.script.v1.Release.hold:type_name -> scriptorium.script.v1.Hold
-	24, // 7: scriptorium.script.v1.Hold.since:type_name -> google.protobuf.Timestamp
-	24, // 8: scriptorium.script.v1.Candidate.since:type_name -> google.protobuf.Timestamp
+	27, // 7: scriptorium.script.v1.Hold.since:type_name -> google.protobuf.Timestamp
+	27, // 8: scriptorium.script.v1.Candidate.since:type_name -> google.protobuf.Timestamp
 	6,  // 9: scriptorium.script.v1.Candidate.settings:type_name -> scriptorium.script.v1.Settings
-	24, // 10: scriptorium.script.v1.Candidate.running:type_name -> google.protobuf.Timestamp
+	27, // 10: scriptorium.script.v1.Candidate.running:type_name -> google.protobuf.Timestamp
 	4,  // 11: scriptorium.script.v1.Candidate.selections:type_name -> scriptorium.script.v1.Selection
-	22, // 12: scriptorium.script.v1.Selection.selector:type_name -> scriptorium.script.v1.Selection.SelectorEntry
-	24, // 13: scriptorium.script.v1.Freeze.since:type_name -> google.protobuf.Timestamp
-	24, // 14: scriptorium.script.v1.Freeze.until:type_name -> google.protobuf.Timestamp
-	24, // 15: scriptorium.script.v1.Freeze.changed_at:type_name -> google.protobuf.Timestamp
-	13, // 16: scriptorium.script.v1.Settings.limits:type_name -> scriptorium.script.v1.Limits
-	17, // 17: scriptorium.script.v1.Settings.trigger:type_name -> scriptorium.script.v1.Trigger
+	25, // 12: scriptorium.script.v1.Selection.selector:type_name -> scriptorium.script.v1.Selection.SelectorEntry
+	27, // 13: scriptorium.script.v1.Freeze.since:type_name -> google.protobuf.Timestamp
+	27, // 14: scriptorium.script.v1.Freeze.until:type_name -> google.protobuf.Timestamp
+	27, // 15: scriptorium.script.v1.Freeze.changed_at:type_name -> google.protobuf.Timestamp
+	14, // 16: scriptorium.script.v1.Settings.limits:type_name -> scriptorium.script.v1.Limits
+	20, // 17: scriptorium.script.v1.Settings.trigger:type_name -> scriptorium.script.v1.Trigger
 	7,  // 18: scriptorium.script.v1.Settings.rollout:type_name -> scriptorium.script.v1.Plan
-	12, // 19: scriptorium.script.v1.Settings.tests:type_name -> scriptorium.script.v1.Test
+	13, // 19: scriptorium.script.v1.Settings.tests:type_name -> scriptorium.script.v1.Test
 	11, // 20: scriptorium.script.v1.Plan.steps:type_name -> scriptorium.script.v1.Step
 	10, // 21: scriptorium.script.v1.Plan.failure_limit:type_name -> scriptorium.script.v1.Amount
 	10, // 22: scriptorium.script.v1.Plan.tolerate:type_name -> scriptorium.script.v1.Amount
-	25, // 23: scriptorium.script.v1.Plan.progress_deadline:type_name -> google.protobuf.Duration
+	28, // 23: scriptorium.script.v1.Plan.progress_deadline:type_name -> google.protobuf.Duration
 	8,  // 24: scriptorium.script.v1.Plan.max_latency_increase:type_name -> scriptorium.script.v1.LatencyIncrease
-	25, // 25: scriptorium.script.v1.Step.pause:type_name -> google.protobuf.Duration
-	23, // 26: scriptorium.script.v1.Step.selector:type_name -> scriptorium.script.v1.Step.SelectorEntry
-	25, // 27: scriptorium.script.v1.Limits.timeout:type_name -> google.protobuf.Duration
-	24, // 28: scriptorium.script.v1.Value.changed_at:type_name -> google.protobuf.Timestamp
-	16, // 29: scriptorium.script.v1.Tenant.settings:type_name -> scriptorium.script.v1.TenantSettings
-	24, // 30: scriptorium.script.v1.Tenant.changed_at:type_name -> google.protobuf.Timestamp
-	13, // 31: scriptorium.script.v1.TenantSettings.limits:type_name -> scriptorium.script.v1.Limits
-	24, // 32: scriptorium.script.v1.HistoryEntry.time:type_name -> google.protobuf.Timestamp
-	24, // 33: scriptorium.script.v1.AuditEntry.time:type_name -> google.protobuf.Timestamp
-	34, // [34:34] is the sub-list for method output_type
-	34, // [34:34] is the sub-list for method input_type
-	34, // [34:34] is the sub-list for extension type_name
-	34, // [34:34] is the sub-list for extension extendee
-	0,  // [0:34] is the sub-list for field type_name
+	28, // 25: scriptorium.script.v1.Step.pause:type_name -> google.protobuf.Duration
+	26, // 26: scriptorium.script.v1.Step.selector:type_name -> scriptorium.script.v1.Step.SelectorEntry
+	12, // 27: scriptorium.script.v1.Step.gate:type_name -> scriptorium.script.v1.Gate
+	28, // 28: scriptorium.script.v1.Limits.timeout:type_name -> google.protobuf.Duration
+	27, // 29: scriptorium.script.v1.Value.changed_at:type_name -> google.protobuf.Timestamp
+	17, // 30: scriptorium.script.v1.ValueHistory.lines:type_name -> scriptorium.script.v1.ValueLine
+	27, // 31: scriptorium.script.v1.ValueLine.time:type_name -> google.protobuf.Timestamp
+	19, // 32: scriptorium.script.v1.Tenant.settings:type_name -> scriptorium.script.v1.TenantSettings
+	27, // 33: scriptorium.script.v1.Tenant.changed_at:type_name -> google.protobuf.Timestamp
+	14, // 34: scriptorium.script.v1.TenantSettings.limits:type_name -> scriptorium.script.v1.Limits
+	27, // 35: scriptorium.script.v1.HistoryEntry.time:type_name -> google.protobuf.Timestamp
+	27, // 36: scriptorium.script.v1.AuditEntry.time:type_name -> google.protobuf.Timestamp
+	37, // [37:37] is the sub-list for method output_type
+	37, // [37:37] is the sub-list for method input_type
+	37, // [37:37] is the sub-list for extension type_name
+	37, // [37:37] is the sub-list for extension extendee
+	0,  // [0:37] is the sub-list for field type_name
 }
 
 func init() { file_proto_script_v1_script_proto_init() }
@@ -2539,13 +2867,14 @@ func file_proto_script_v1_script_proto_init() {
 		return
 	}
 	file_proto_script_v1_script_proto_msgTypes[7].OneofWrappers = []any{}
+	file_proto_script_v1_script_proto_msgTypes[12].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_script_v1_script_proto_rawDesc), len(file_proto_script_v1_script_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   24,
+			NumMessages:   27,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
