@@ -73,7 +73,7 @@ func (rec *Record) validate() error {
 		}
 		return nil
 	}
-	settings, err := normalizeSettings(r.Settings)
+	settings, err := normalizeSettings(r.Settings, r.Name)
 	if err != nil {
 		return rec.blame(err)
 	}

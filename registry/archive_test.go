@@ -48,6 +48,48 @@ func from(items []registry.Item) iter.Seq2[registry.Item, error] {
 	}
 }
 
+// TestStepsOfManyLabelsAreExported: what the history says of them is no longer than an archive may
+// have it, and says what the step was begun for.
+func TestStepsOfManyLabelsAreExported(t *testing.T) {
+	labels := map[string]string{}
+	for i := range script.MaxSelectorLabels {
+		labels[strings.Repeat("n", 60)+fmt.Sprint(i)] = strings.Repeat("v", script.MaxAgentLabelLen)
+	}
+	selector, err := script.NewAgentSelector("selector", labels)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := newBench(t)
+	b.publish("one")
+	r := b.publish("two", settings(script.Settings{Rollout: script.Plan{Steps: []script.Step{{Selector: selector, Percent: 50}, {Selector: selector}}}})).Release
+	for step := 1; step <= 2; step++ {
+		req := registry.AdvanceRequest{Name: route, At: r.Revision, Move: registry.Move{Step: step, Threshold: script.AllSelected}}
+		if step == 2 {
+			req.Evidence = "step 1: it ran on 7 of 7 agents"
+		}
+		result, err := b.Advance(t.Context(), req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r = result.Release
+	}
+	lines, err := b.History(t.Context(), everybody, route)
+	if err != nil || !strings.HasPrefix(lines[0].Note, "step 2 of 2: version 2 on the agents with nnn") || !strings.HasSuffix(lines[0].Note, "; step 1: it ran on 7 of 7 agents") {
+		t.Errorf("history: %q, %v", lines[0].Note, err)
+	}
+	items, err := b.export(everybody, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	to := newBench(t)
+	if _, err := to.Import(t.Context(), importing(everybody), from(items)); err != nil {
+		t.Fatal(err)
+	}
+	if c := to.get().Candidate; c == nil || c.Step != 0 || len(c.Selections) != 0 {
+		t.Errorf("the candidate that was imported is %+v: it is to begin anew", c)
+	}
+}
+
 func importing(by access.Identity) registry.ImportRequest {
 	return registry.ImportRequest{By: by, Author: "eve"}
 }

@@ -158,7 +158,7 @@ func (r *Registry) decide(a writeRequest, b basis) (decision, error) {
 	b.release = cur
 	if a.ExpectedRevision != 0 && a.ExpectedRevision != cur.Revision {
 		return decision{}, script.Errorf(script.Conflict, "expected_revision",
-			"%s is at revision %d, not %d: read it again and decide anew", a.Name, cur.Revision, a.ExpectedRevision)
+			"%s is at revision %d, not %d: read it again and decide again", a.Name, cur.Revision, a.ExpectedRevision)
 	}
 	forced, err := a.passOwner(cur)
 	if err != nil {
@@ -180,6 +180,9 @@ func (r *Registry) decide(a writeRequest, b basis) (decision, error) {
 		}
 	}
 	if err := r.vouched(a, cur, d); err != nil {
+		return decision{}, err
+	}
+	if err := r.gated(a, cur, d); err != nil {
 		return decision{}, err
 	}
 	if err := withinCeiling(b, &d); err != nil {

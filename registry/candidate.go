@@ -32,7 +32,8 @@ func following(next script.Release, e script.Edition, revision script.Revision, 
 // nothing on its way.
 func begun(next script.Release, e script.Edition, revision script.Revision, now time.Time) script.Release {
 	compares := next.Active.Number != e.Number // steps take a version that runs elsewhere
-	if len(e.Spec.Tests) == 0 && (!compares || len(next.Settings.Rollout.Steps) == 0) {
+	plan := &next.Settings.Rollout
+	if len(e.Spec.Tests) == 0 && len(plan.After) == 0 && (!compares || len(plan.Steps) == 0) {
 		return chosen(next, e)
 	}
 	// Revisions grow: a version that is a candidate again is not taken for what it was
@@ -94,7 +95,7 @@ func decideSteer(cur script.Release, req SteerRequest, at moment) (decision, err
 	c, w := cur.Candidate, req.Write
 	if req.Version != 0 && req.Version != c.Version.Number {
 		return decision{}, script.Errorf(script.Conflict, "version",
-			"the candidate of %s is version %d, not %d: look at it, and decide anew", cur.Name, c.Version.Number, req.Version)
+			"the candidate of %s is version %d, not %d: run scriptctl rollout status, and decide again", cur.Name, c.Version.Number, req.Version)
 	}
 	switch req.Steering {
 	case Promote:
@@ -125,6 +126,9 @@ func decideApproval(cur script.Release, step int, w Write, at moment) (decision,
 			"version %d of %s is in step %d, not in step %d: look at it with scriptctl rollout status %s, and decide again", c.Version.Number, cur.Name, c.Step, step, cur.Name)
 	case c.Failed != "":
 		return decision{}, script.Errorf(script.Invalid, "candidate", "version %d of %s was given up: %s", c.Version.Number, cur.Name, c.Failed)
+	case c.Step >= 1 && c.Step <= len(steps) && !steps[c.Step-1].Approval && !steps[c.Step-1].Gate.IsZero():
+		return decision{}, script.Errorf(script.Invalid, "candidate", "version %d of %s is in step %d, which needs no approval but its gate %s: to go on without the gate, promote the candidate",
+			c.Version.Number, cur.Name, c.Step, steps[c.Step-1].Gate)
 	case c.Step < 1 || c.Step > len(steps) || !steps[c.Step-1].Approval:
 		return decision{}, script.Errorf(script.Invalid, "candidate", "version %d of %s is in step %d, which needs no approval", c.Version.Number, cur.Name, c.Step)
 	case c.Approved == c.Step:
@@ -187,7 +191,7 @@ func decideMove(cur script.Release, req AdvanceRequest, w Write, at moment) (dec
 		step := steps[m.Step-1]
 		c.Step, c.Percent, c.Since, c.Running, c.Before = m.Step, step.Percent, at.now, time.Time{}, req.AllCalls
 		c.Select(step, m.Threshold)
-		w.Note = fmt.Sprintf("step %d of %d: version %d on %s", c.Step, len(steps), c.Version.Number, step.Agents())
+		w.Note = fmt.Sprintf("step %d of %d: version %d on %s", c.Step, len(steps), c.Version.Number, printable(step.Agents(), MaxNoteBytes/2))
 		if req.Evidence != "" {
 			w.Note = printable(w.Note+"; "+req.Evidence, MaxNoteBytes)
 		}
@@ -234,7 +238,7 @@ func mayMove(cur script.Release, m Move) error {
 	case m.Step <= c.Step || m.Step > steps:
 		return script.Errorf(script.Invalid, "move.step", "%d does not follow %d among the %d steps of %s", m.Step, c.Step, steps, cur.Name)
 	case m.Threshold == 0:
-		return script.Errorf(script.Invalid, "move.share", "of %s is 0: a step has some agents", cur.Name)
+		return script.Errorf(script.Invalid, "move.threshold", "of %s is 0: a step has some agents", cur.Name)
 	}
 	return nil
 }

@@ -42,9 +42,9 @@ type Collected struct {
 }
 
 // Collector removes from a store what nobody needs any more: old tombstones, sources
-// that no release retains, contents that no value has, and old entries of the audit
-// trail. What is said of sources here holds for contents: a commit of a value is like
-// a publish. One collector of a
+// that no release retains, contents that no value has and no history of a value, and old
+// entries of the audit trail. What is said of sources here holds for contents: a commit of a value
+// is like a publish, also a rollback: it writes the content if it is not there. One collector of a
 // store is enough, and the leader runs it; several do no harm.
 //
 // A source is removed in the second of two rounds that find it unneeded, and only if
@@ -166,6 +166,7 @@ func (c *Collector) discard(ctx context.Context, done *Collected) error {
 	if err != nil {
 		return fmt.Errorf("find out which sources are needed: %w", err)
 	}
+	values := map[string]bool{}
 	for object, err := range snapshot.Objects() {
 		if u, ok := errors.AsType[*Unreadable](err); ok {
 			if !c.spare(ctx, u, unneeded) {
@@ -173,14 +174,21 @@ func (c *Collector) discard(ctx context.Context, done *Collected) error {
 				c.suspects = nil
 				return nil
 			}
+			values[u.Key] = true
 			continue
 		}
 		if err != nil {
 			return fmt.Errorf("find out which sources are needed: %w", err)
 		}
+		if object.Value != nil {
+			values[object.Key()] = true
+		}
 		for digest := range object.Retained {
 			delete(unneeded, digest)
 		}
+	}
+	if err := c.histories(ctx, snapshot, values, unneeded, done); err != nil {
+		return err
 	}
 	before := c.suspects
 	c.suspects = unneeded
@@ -196,6 +204,31 @@ func (c *Collector) discard(ctx context.Context, done *Collected) error {
 		if discarded {
 			delete(unneeded, digest)
 			done.Sources++
+		}
+	}
+	return nil
+}
+
+// histories removes from unneeded what the histories of values retain. A history of no value is left
+// by a registry that knows no histories: it goes as the tombstone did. Nobody can go back to what a
+// history says that cannot be read, and that the store has forgotten: without a value it goes at once.
+func (c *Collector) histories(ctx context.Context, snapshot Snapshot, values map[string]bool, unneeded map[script.Digest]Blob, done *Collected) error {
+	before := c.cfg.Clock().Add(-c.cfg.TombstoneRetention)
+	for h, err := range snapshot.Histories {
+		_, unreadable := errors.AsType[*Unreadable](err)
+		if err != nil && !unreadable {
+			return fmt.Errorf("find out which contents are retained: %w", err)
+		}
+		gone := script.Object{Value: &script.Value{Key: h.Key, Deleted: true}}
+		old := len(h.Lines) == 0 || h.Lines[0].Time.Before(before)
+		if old && h.Key.Validate() == nil && !values[gone.Key()] {
+			if err := c.cfg.Garbage.Purge(ctx, gone); err != nil {
+				return fmt.Errorf("remove the history of %s: %w", h.Key, err)
+			}
+			done.Tombstones++
+		}
+		for _, line := range h.Lines {
+			delete(unneeded, line.Digest)
 		}
 	}
 	return nil

@@ -2,7 +2,6 @@ package registry
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -55,7 +54,8 @@ type DoctorRequest struct {
 
 // Finding is something that is damaged.
 type Finding struct {
-	// Key names an object, or is "versions/<tenant>/<name>/<number>" or "sources/<digest>".
+	// Key names an object, or is "versions/<tenant>/<name>/<number>", "kvhistory/<tenant>/<key>" or
+	// "sources/<digest>".
 	Key      string
 	Revision script.Revision // of the record; 0 of a source
 	Reason   string
@@ -87,6 +87,7 @@ type doctor struct {
 	fleet      string
 	recalled   map[string]*lost // what agents were asked for
 	unreadable []Unreadable
+	histories  []Unreadable // of values
 	freeze     script.Freeze
 	releases   map[script.Name]script.Release
 	needed     map[script.Digest][]string // the keys of the objects that need it
@@ -113,7 +114,7 @@ func (d *doctor) run(ctx context.Context) error {
 	if req.FromAgents && d.registry.copies == nil {
 		return script.Errorf(script.Unavailable, "from_agents", "the registry has no NATS to ask agents over")
 	}
-	for _, part := range []func(context.Context) error{d.look, d.recall, d.objects, d.look, d.versions, d.sources} {
+	for _, part := range []func(context.Context) error{d.look, d.recall, d.objects, d.look, d.versions, d.valueHistories, d.sources} {
 		if err := part(ctx); err != nil || d.left {
 			return err
 		}
@@ -157,7 +158,7 @@ func (d *doctor) look(ctx context.Context) error {
 			}
 		}
 	}
-	return nil
+	return d.lookAtHistories(snapshot)
 }
 
 // objects tells of records of objects, and of the freeze, that cannot be read.
@@ -249,53 +250,6 @@ func (u *Unreadable) lastRevision() script.Revision {
 		return 0
 	}
 	return u.Last.Revision()
-}
-
-func (d *doctor) value(ctx context.Context, u *Unreadable, f *Finding) (func(context.Context) error, error) {
-	if u.Last == nil {
-		f.Remedy = d.otherwise(u.Key, "put it again (scriptctl kv put), or delete it (scriptctl kv delete)")
-		return nil, nil
-	}
-	last := u.Last.Value
-	a := valueRequest{key: last.Key, author: d.req.Author, expected: u.Revision, by: d.req.By, note: d.req.Note, change: script.ChangeRemove}
-	if !last.Deleted {
-		content, err := d.content(ctx, last)
-		if err != nil {
-			return nil, err
-		}
-		if content == nil {
-			f.Remedy = "its content is lost: " + d.otherwise(wire.SourceKey(last.Digest), "put it again (scriptctl kv put), or delete it (scriptctl kv delete)")
-			return nil, nil
-		}
-		a.change, a.content = script.ChangeRepair, content
-	}
-	f.Remedy = fmt.Sprintf("restore it as it was at revision %d%s", last.Revision, cmp.Or(d.from(u.Key), d.from(wire.SourceKey(last.Digest))))
-	return func(ctx context.Context) error {
-		_, _, err := d.registry.writeValue(ctx, a)
-		return err
-	}, nil
-}
-
-// content returns that of the value, of agents if the store does not have it; nil if it is
-// lost.
-func (d *doctor) content(ctx context.Context, v *script.Value) ([]byte, error) {
-	found, err := d.registry.store.Sources(ctx, []script.Digest{v.Digest})
-	if err != nil {
-		return nil, err
-	}
-	if len(found) > 0 && script.DigestOf(found[0].Content) == v.Digest {
-		return append([]byte{}, found[0].Content...), nil
-	}
-	if !d.req.FromAgents {
-		return nil, nil
-	}
-	err = d.contents(ctx, map[string][]script.Digest{v.Key.Tenant: {v.Digest}})
-	l := d.recalled[wire.SourceKey(v.Digest)]
-	content := l.content
-	if content != nil {
-		l.content = []byte{} // it is not kept for longer than its repair takes
-	}
-	return content, err
 }
 
 func (d *doctor) tenant(u *Unreadable, f *Finding) func(context.Context) error {
@@ -437,7 +391,7 @@ func (d *doctor) broken(ctx context.Context, why map[script.Digest]string) error
 			past[digest] = append([]byte{}, content...)
 		case script.KindOf(err) != script.NotFound:
 			return err
-		case d.req.FromAgents:
+		case d.req.FromAgents && !strings.HasPrefix(d.needed[digest][0], historyPrefix):
 			u := Unreadable{Key: d.needed[digest][0]}
 			forgotten[u.TenantName()] = append(forgotten[u.TenantName()], digest)
 		}
@@ -461,6 +415,11 @@ func (d *doctor) source(ctx context.Context, digest script.Digest, reason string
 	}
 	if l := d.recalled[key]; l != nil && content == nil {
 		content = l.content
+	}
+	if content == nil && strings.HasPrefix(keys[0], historyPrefix) { // agents do not have it
+		f.Remedy = "put the content again (scriptctl kv put): until then nobody can roll back to this version, and nothing else needs it"
+		d.tell(f)
+		return
 	}
 	if content == nil {
 		f.Remedy = d.otherwise(key, "import it from an export, or publish another version; agents that have it keep it")

@@ -94,8 +94,8 @@ func beforeTheFreeze(t *testing.T) *bench {
 	if err := b.move(named("given-up"), registry.Move{Failed: "it fails"}); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := b.PutValue(t.Context(), registry.PutValue{Key: script.ValueKey{Tenant: "acme", Key: "k"}, Content: []byte("v"), Author: "ann", By: everybody}); err != nil {
-		t.Fatal(err)
+	for _, content := range []string{"u", "v"} {
+		b.put(script.ValueKey{Tenant: "acme", Key: "k"}, content)
 	}
 	if _, _, err := b.SetTenant(t.Context(), registry.SetTenant{Tenant: "acme", Settings: &script.TenantSettings{Concurrency: 7}, Author: "ann", By: everybody}); err != nil {
 		t.Fatal(err)
@@ -223,6 +223,10 @@ var frozenWrites = map[string][]struct {
 		_, _, err := b.PutValue(ctx, registry.PutValue{Key: script.ValueKey{Tenant: "acme", Key: "k"}, Content: []byte("w"), Author: "ann", By: everybody})
 		return err
 	}}},
+	"RollbackValue": {{"a value", isRefused, func(b *bench, ctx context.Context) error {
+		_, _, err := b.RollbackValue(ctx, registry.RollbackValue{Key: script.ValueKey{Tenant: "acme", Key: "k"}, Author: "ann", By: everybody})
+		return err
+	}}},
 	"DeleteValue": {{"a value", isRefused, func(b *bench, ctx context.Context) error {
 		_, err := b.DeleteValue(ctx, registry.DeleteValue{Key: script.ValueKey{Tenant: "acme", Key: "k"}, Author: "ann", By: everybody})
 		return err
@@ -262,7 +266,7 @@ var frozenWrites = map[string][]struct {
 }
 
 // reading are the methods of a Registry that write nothing.
-var reading = []string{"Audit", "Export", "Fleet", "Frozen", "Get", "Head", "History", "List", "Source", "Sources", "Tenant", "Tenants", "Value", "Values"}
+var reading = []string{"Audit", "Export", "Fleet", "Frozen", "Get", "Head", "History", "List", "Source", "Sources", "Tenant", "Tenants", "Value", "ValueHistory", "Values"}
 
 func publishing(source string, opts ...func(*registry.PublishRequest)) func(*bench, context.Context) error {
 	return func(b *bench, _ context.Context) error {

@@ -184,6 +184,40 @@ func TestAPersonApproves(t *testing.T) {
 	wantKind(t, err, script.Denied, "owner")
 }
 
+// TestAnApprovalIsOfOneStep: the id of a request that approved one step approves no other, and nobody
+// is told that it did.
+func TestAnApprovalIsOfOneStep(t *testing.T) {
+	b := newBench(t)
+	b.publish("one")
+	plan := script.Settings{Rollout: script.Plan{Steps: []script.Step{{Percent: 10, Approval: true}, {Percent: 50, Approval: true}}}}
+	r := b.publish("two", settings(plan)).Release
+	approve := func(step int) (registry.Result, error) {
+		w := write(route)
+		w.RequestID = "approve-0123456789"
+		return b.Steer(t.Context(), registry.SteerRequest{Write: w, Steering: registry.Approve, Step: step})
+	}
+	for step := 1; step <= 2; step++ {
+		var err error
+		if r, err = b.advance(r.Revision, registry.Move{Step: step, Threshold: uint32(step)}); err != nil {
+			t.Fatal(err)
+		}
+		if step == 2 {
+			break
+		}
+		for range 2 { // sent again, it happens once
+			result, err := approve(step)
+			if r = result.Release; err != nil || !result.Changed || r.Candidate.Approved != 1 {
+				t.Fatalf("approved: %+v, %v", r.Candidate, err)
+			}
+		}
+	}
+	if again, err := approve(1); err != nil || again.Release.Candidate.Approved != 1 {
+		t.Errorf("sent again, later: %+v, %v", again.Release.Candidate, err)
+	}
+	_, err := approve(2)
+	wantKind(t, err, script.Invalid, "request_id")
+}
+
 // TestHoldsAreExported: a script that is held is so where it is imported.
 func TestHoldsAreExported(t *testing.T) {
 	b := newBench(t)

@@ -40,6 +40,8 @@ type Config struct {
 	// Publishers, if not nil, say whose signatures the scripts of a tenant need. Agents have
 	// their own word on that: here it is so that a mistake shows when it is made.
 	Publishers *publisher.Roots
+	// Gates are those that plans may ask; none if nil.
+	Gates Gates
 	// Clock tells the time of changes; time.Now if nil.
 	Clock func() time.Time
 	// Space, if not nil, returns an error while the store has no room for more. It is
@@ -79,6 +81,7 @@ type Registry struct {
 	engines       map[string]engine.Checker
 	defaultEngine string
 	publishers    *publisher.Roots
+	gates         Gates
 	now           func() time.Time
 	onWrite       func(script.Change, Outcome)
 	rates         *rates
@@ -101,6 +104,7 @@ func New(cfg Config) *Registry {
 		engines:       maps.Clone(cfg.Engines),
 		defaultEngine: cfg.DefaultEngine,
 		publishers:    cfg.Publishers,
+		gates:         cfg.Gates,
 		now:           cfg.Clock,
 		onWrite:       cfg.OnWrite,
 		rates:         newRates(),
@@ -109,6 +113,9 @@ func New(cfg Config) *Registry {
 	}
 	if r.defaultEngine == "" {
 		r.defaultEngine = "lua"
+	}
+	if r.gates == nil {
+		r.gates = noGates{}
 	}
 	if r.now == nil {
 		r.now = time.Now

@@ -100,6 +100,13 @@ type Store interface {
 	// alone; and the records that it cannot read as Releases does.
 	Values(ctx context.Context, tenant, prefix, after string, limit int) ([]script.Value, []Unreadable, error)
 
+	// ValueNumbers returns ValueHistory.Latest of those of the keys that have a history.
+	ValueNumbers(ctx context.Context, keys []script.ValueKey) (map[script.ValueKey]uint64, error)
+
+	// OlderBytes adds up ValueHistory.OlderBytes of the tenant's histories. Usage.Mark is of
+	// before: a commit checks that there was no change since.
+	OlderBytes(ctx context.Context, tenant string) (int64, error)
+
 	// CommitValue applies c in one transaction and returns its revision. It is a
 	// Conflict, and changes nothing, if the value's revision is not c.Guard any more,
 	// or any of the tenant's values has changed since c.Usage was read. The content
@@ -152,9 +159,10 @@ type Store interface {
 type Garbage interface {
 	// Tombstones yields the tombstones, of any kind, of what was deleted before then.
 	Tombstones(ctx context.Context, before time.Time) iter.Seq2[script.Object, error]
-	// Purge removes a tombstone, of a script with its history, unless the object has
-	// changed since, and raises the floor to its revision. The number of a script's
-	// latest version stays known. It is no change of an object: it gets no revision,
+	// Purge removes a tombstone, of a script or a value with its history, unless the object
+	// has changed since, and raises the floor to its revision. The number of a script's
+	// latest version stays known. A tombstone with revision 0 stands for a value of which the
+	// history alone is left. It is no change of an object: it gets no revision,
 	// and nobody who watches sees it.
 	Purge(ctx context.Context, tombstone script.Object) error
 	// Blobs yields the digest of each stored source, and content of a value.
@@ -303,19 +311,6 @@ type Restoration struct {
 	Source []byte
 }
 
-// DataUsage is what there is of a value, and what bounds it, as of one moment.
-type DataUsage struct {
-	Value  script.Value  // a tombstone included; revision 0: there is none
-	Usage  Usage         // of all of the tenant's values
-	Tenant script.Tenant // a tombstone included; revision 0: nothing was set
-	// UnreadableValue and UnreadableTenant, if not nil, say that the record cannot be read.
-	// Value or Tenant then is what it was before, or zero where that is not known, with the
-	// revision of the record.
-	UnreadableValue, UnreadableTenant *Unreadable
-	// Freeze is the registry's, as Store.Freeze returns it.
-	Freeze script.Freeze
-}
-
 // Remains is what a store has of an object whose record cannot be read.
 type Remains struct {
 	// Last is the object as it was before; nil if the store does not know that any more.
@@ -333,29 +328,6 @@ type Remains struct {
 	History      []script.HistoryEntry
 	Current      bool
 	VersionFloor uint64
-}
-
-// Usage is how much a tenant's values take.
-type Usage struct {
-	Bytes  int64 // of all contents together
-	Values int   // live ones
-	// Mark is the store's own of the last change: a commit checks that there was none
-	// since. It is not a revision of an object.
-	Mark int64
-}
-
-// ValueCommit is one change of one value.
-type ValueCommit struct {
-	// Guard is the revision that the value must still have; 0: it must not exist.
-	Guard script.Revision
-	// Value is what it becomes. Its Revision is ignored: the commit gives it.
-	Value   script.Value
-	Content []byte // unless Value is a tombstone
-	// Usage is what the tenant's values take then, with the mark of what was read.
-	Usage Usage
-	// FreezeGuard as in Commit.
-	FreezeGuard script.Revision
-	Audit       script.AuditEntry // its Revision is ignored
 }
 
 // TenantCommit is one change of one tenant's settings.
@@ -398,6 +370,9 @@ type Snapshot struct {
 	// keys.
 	Values  iter.Seq2[script.Value, error]
 	Tenants iter.Seq2[script.Tenant, error]
+	// Histories yields those of all values, also of values that are gone. With an *Unreadable
+	// comes what the history was before, or one without lines.
+	Histories iter.Seq2[script.ValueHistory, error]
 }
 
 // Objects yields all of them. It may be ranged over once, in place of Releases, Values

@@ -90,7 +90,7 @@ func decideTenant(data DataUsage, a tenantRequest, now time.Time) (c TenantCommi
 	cur, lost := data.Tenant, data.UnreadableTenant != nil
 	if a.ExpectedRevision != 0 && a.ExpectedRevision != cur.Revision {
 		return c, false, script.Errorf(script.Conflict, "expected_revision",
-			"the settings of %s are at revision %d, not %d: read them again and decide anew", a.Tenant, cur.Revision, a.ExpectedRevision)
+			"the settings of %s are at revision %d, not %d: read them again and decide again", a.Tenant, cur.Revision, a.ExpectedRevision)
 	}
 	isLive := cur.Revision != 0 && !cur.Deleted
 	next := script.Tenant{Name: a.Tenant, Author: attribution(a.By, a.Author), ChangedAt: now}

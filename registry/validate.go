@@ -2,6 +2,7 @@ package registry
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -148,12 +149,12 @@ func validateEntrypoint(s string) error {
 
 // normalizeSettings validates s and brings it into the one form in which equal
 // settings are equal.
-func normalizeSettings(s script.Settings) (script.Settings, error) {
+func normalizeSettings(s script.Settings, of script.Name) (script.Settings, error) {
 	if s.HistoryLimit < 0 || s.HistoryLimit > script.MaxHistoryLimit {
 		return script.Settings{}, script.Errorf(script.Invalid, "settings.historyLimit",
 			"%d is not between 0 and %d", s.HistoryLimit, script.MaxHistoryLimit)
 	}
-	if err := s.Rollout.Validate("settings.rollout"); err != nil {
+	if err := cmp.Or(s.Rollout.Validate("settings.rollout"), s.Rollout.ValidateAfter("settings.rollout", of)); err != nil {
 		return script.Settings{}, err
 	}
 	if len(s.Rollout.Steps) == 0 {

@@ -15,6 +15,7 @@ type PutValue struct {
 	Key     script.ValueKey
 	Content []byte // at most script.MaxValueBytes
 	Author  string // as in Write
+	Note    string // as in Write
 	// ExpectedRevision, if not 0, is the revision that the value must still have.
 	ExpectedRevision script.Revision
 	By               access.Identity
@@ -23,7 +24,7 @@ type PutValue struct {
 // DeleteValue asks for a key to be removed. It takes the role publish.
 type DeleteValue struct {
 	Key              script.ValueKey
-	Author           string
+	Author, Note     string
 	ExpectedRevision script.Revision
 	By               access.Identity
 }
@@ -33,13 +34,13 @@ type DeleteValue struct {
 // key has that content. It is a Limit error, with used and quota, if the tenant may
 // not have so much, or so many.
 func (r *Registry) PutValue(ctx context.Context, req PutValue) (v script.Value, changed bool, err error) {
-	a := valueRequest{key: req.Key, author: req.Author, expected: req.ExpectedRevision, by: req.By, change: script.ChangePut, content: req.Content}
+	a := valueRequest{key: req.Key, author: req.Author, note: req.Note, expected: req.ExpectedRevision, by: req.By, change: script.ChangePut, content: req.Content}
 	return r.writeValue(ctx, a)
 }
 
 // DeleteValue removes the key, and returns the tombstone.
 func (r *Registry) DeleteValue(ctx context.Context, req DeleteValue) (script.Value, error) {
-	a := valueRequest{key: req.Key, author: req.Author, expected: req.ExpectedRevision, by: req.By, change: script.ChangeRemove}
+	a := valueRequest{key: req.Key, author: req.Author, note: req.Note, expected: req.ExpectedRevision, by: req.By, change: script.ChangeRemove}
 	v, _, err := r.writeValue(ctx, a)
 	return v, err
 }
@@ -50,8 +51,9 @@ type valueRequest struct {
 	author   string
 	expected script.Revision
 	by       access.Identity
-	change   script.Change // put, import or remove
+	change   script.Change // put, rollback, import, repair or remove
 	content  []byte
+	version  uint64 // of a rollback; 0: as in RollbackValue
 	note     string
 	keep     bool // do not replace a value that is there
 	dry      bool // store nothing, and do not ask for the quota: what raises it is not stored either
@@ -94,15 +96,27 @@ func (r *Registry) writeValue(ctx context.Context, a valueRequest) (v script.Val
 		if err == nil && changed && a.change != script.ChangeRepair && data.Freeze.CoversTenant(a.key.Tenant, now) {
 			return script.Value{}, false, data.Freeze.Refusal(fmt.Sprintf("%s the value %s", a.change, a.key))
 		}
-		commit.FreezeGuard = data.Freeze.Revision
 		if err != nil || !changed || a.dry {
 			return commit.Value, changed, err
 		}
+		if a.change == script.ChangeRollback {
+			if commit.Content, err = r.retainedContent(ctx, commit.Value); err != nil {
+				return script.Value{}, false, err
+			}
+		}
 		if !counted {
-			if err := r.countValue(ctx, a, data.Tenant.Settings); err != nil {
+			if err := r.countValue(ctx, a, len(commit.Content), data.Tenant.Settings); err != nil {
 				return script.Value{}, false, err
 			}
 			counted = true
+		}
+		if data.Usage.Older < 0 { // counted for what the rates let through alone: it reads all histories
+			if data.Usage.Older, err = r.store.OlderBytes(ctx, a.key.Tenant); err != nil {
+				return script.Value{}, false, err
+			}
+			content := commit.Content
+			commit, _, _ = decideValue(data, a, now) // as before, but for what the histories take
+			commit.Content = content
 		}
 		commit.Value.Revision, err = r.store.CommitValue(ctx, commit)
 		if script.KindOf(err) == script.Conflict && attempt < valueAttempts {
@@ -115,18 +129,19 @@ func (r *Registry) writeValue(ctx context.Context, a valueRequest) (v script.Val
 	}
 }
 
-// countValue counts the write for its tenant's rates. Imports wait for them.
-func (r *Registry) countValue(ctx context.Context, a valueRequest, settings script.TenantSettings) error {
-	if a.change == script.ChangeRemove {
-		return r.rates.take(a.key.Tenant, settings, 0)
+// countValue counts the write for its tenant's rates. Imports wait for them. A rollback's content is
+// there, and is sent to the store all the same.
+func (r *Registry) countValue(ctx context.Context, a valueRequest, size int, settings script.TenantSettings) error {
+	if a.change == script.ChangeRemove || a.change == script.ChangeRollback { // which store no content
+		return r.rates.take(a.key.Tenant, settings, size)
 	}
 	if err := r.space(); err != nil {
 		return err
 	}
 	if a.change == script.ChangeImport {
-		return r.rates.wait(ctx, a.key.Tenant, settings, len(a.content))
+		return r.rates.wait(ctx, a.key.Tenant, settings, size)
 	}
-	return r.rates.take(a.key.Tenant, settings, len(a.content))
+	return r.rates.take(a.key.Tenant, settings, size)
 }
 
 // decideValue is what the write comes to. Without a change the commit's value is the
@@ -135,41 +150,66 @@ func decideValue(data DataUsage, a valueRequest, now time.Time) (c ValueCommit, 
 	cur, lost := data.Value, data.UnreadableValue != nil
 	if a.expected != 0 && a.expected != cur.Revision {
 		return c, false, script.Errorf(script.Conflict, "expected_revision",
-			"%s is at revision %d, not %d: read it again and decide anew", a.key, cur.Revision, a.expected)
+			"%s is at revision %d, not %d: read it again and decide again", a.key, cur.Revision, a.expected)
 	}
+	history := knownHistory(data, a.key)
 	isLive := cur.Revision != 0 && !cur.Deleted
-	next := script.Value{Key: a.key, Author: attribution(a.by, a.author), ChangedAt: now}
 	usage := data.Usage
 	if isLive {
+		cur.Version = history.present()
 		usage.Bytes -= int64(cur.Size)
 		usage.Values--
 	}
-	if a.change == script.ChangeRemove {
-		if !isLive && !lost {
-			return c, false, noValue(a.key)
-		}
-		next.Deleted = true
-	} else {
-		next.Digest, next.Size = script.DigestOf(a.content), len(a.content)
-		if isLive && !lost && next.Digest == cur.Digest {
-			return ValueCommit{Value: cur}, false, nil
-		}
-		if isLive && !lost && a.keep {
-			return c, false, script.Errorf(script.Conflict, "key", "%s is there, and differs from the archive's: import with overwrite to replace it", a.key)
-		}
+	next, changed, err := a.replace(cur, lost, history)
+	if err != nil || !changed {
+		return ValueCommit{Value: cur}, false, err
+	}
+	next.Author, next.ChangedAt = attribution(a.by, a.author), now
+	if !next.Deleted {
 		usage.Bytes += int64(next.Size)
 		usage.Values++
 		if err := mayHold(data, usage, a.key.Tenant); err != nil && !a.dry {
 			return c, false, err
 		}
 	}
+	history.add(a, &next)
+	usage.Older = history.retain(data)
 	return ValueCommit{
-		Guard: cur.Revision, Value: next, Content: a.content, Usage: usage,
+		Guard: cur.Revision, Value: next, Content: a.content, History: &history.ValueHistory, Usage: usage, FreezeGuard: data.Freeze.Revision,
 		Audit: script.AuditEntry{
-			Time: now, Name: script.Name{Tenant: a.key.Tenant}, Key: a.key.Key, Change: a.change,
+			Time: now, Name: script.Name{Tenant: a.key.Tenant}, Key: a.key.Key, Change: a.change, Version: history.present(),
 			Digest: next.Digest, Author: a.author, Identity: a.by.Name, Peer: a.by.Peer, Note: a.note,
 		},
 	}, true, nil
+}
+
+// replace returns what takes the place of cur, whose record may be lost. changed is false if cur
+// stays.
+func (a valueRequest) replace(cur script.Value, lost bool, h pastOfValue) (next script.Value, changed bool, err error) {
+	isLive := cur.Revision != 0 && !cur.Deleted
+	next.Key = a.key
+	switch a.change {
+	case script.ChangeRemove:
+		if !isLive && !lost {
+			return next, false, noValue(a.key)
+		}
+		next.Deleted, next.Version = true, h.Latest
+		return next, true, nil
+	case script.ChangeRollback:
+		target, err := h.goBackTo(a.version, isLive || lost)
+		next.Digest, next.Size, next.Version = target.Digest, target.Size, target.Version
+		return next, lost || !isLive || next.Version != cur.Version, err
+	}
+	next.Digest, next.Size = script.DigestOf(a.content), len(a.content)
+	repair := a.change == script.ChangeRepair
+	if isLive && !lost && next.Digest == cur.Digest && !repair {
+		return next, false, nil
+	}
+	if isLive && !lost && a.keep {
+		return next, false, script.Errorf(script.Conflict, "key", "%s is there, and differs from the archive's: import with overwrite to replace it", a.key)
+	}
+	next.Version = h.numberOf(next.Digest, lost || repair)
+	return next, true, nil
 }
 
 // mayHold refuses what is more than the tenant may have. What makes less of it is
@@ -191,31 +231,6 @@ func mayHold(data DataUsage, next Usage, tenant string) error {
 
 func noValue(key script.ValueKey) error {
 	return script.Errorf(script.NotFound, "key", "there is no value %s", key)
-}
-
-// Value returns a value with its content. It takes the role read.
-func (r *Registry) Value(ctx context.Context, by access.Identity, key script.ValueKey) (script.Value, []byte, error) {
-	if err := key.Validate(); err != nil {
-		return script.Value{}, nil, err
-	}
-	if err := by.Check(access.Read, key.Tenant); err != nil {
-		return script.Value{}, nil, err
-	}
-	data, err := r.store.DataUsage(ctx, key)
-	if err != nil {
-		return script.Value{}, nil, err
-	}
-	if u := data.UnreadableValue; u != nil {
-		return script.Value{}, nil, script.Errorf(script.Internal, "key", "%w: put the value again, delete it, or run scriptctl doctor", u)
-	}
-	if data.Value.Revision == 0 || data.Value.Deleted {
-		return script.Value{}, nil, noValue(key)
-	}
-	content, err := r.store.Source(ctx, data.Value.Digest)
-	if err != nil {
-		return script.Value{}, nil, err
-	}
-	return data.Value, content, nil
 }
 
 // ValuePage is a page of a tenant's values.
@@ -253,6 +268,9 @@ func (r *Registry) Values(ctx context.Context, by access.Identity, tenant, prefi
 		return ValuePage{}, err
 	}
 	page.Values, page.Unreadable, err = r.store.Values(ctx, tenant, prefix, after, limit)
+	if err == nil {
+		err = r.number(ctx, page.Values)
+	}
 	page.Used, page.Quota = data.Usage.Bytes, data.Tenant.Settings.OrDefaults().ValueBytes
 	return page, err
 }

@@ -53,7 +53,7 @@ func TestPutValue(t *testing.T) {
 	if err != nil || !changed || two.Revision != 2 {
 		t.Errorf("guarded: %+v, %v, %v", two, changed, err)
 	}
-	got, content, err := b.Value(ctx, everybody, flag)
+	got, content, err := b.Value(ctx, everybody, flag, 0)
 	if err != nil || got != two || string(content) != "off" {
 		t.Errorf("Value: %+v, %q, %v; want %+v", got, content, err, two)
 	}
@@ -61,7 +61,7 @@ func TestPutValue(t *testing.T) {
 	if err != nil || !gone.Deleted || gone.Revision != 3 || gone.Author != "bob" || !gone.Digest.IsZero() {
 		t.Errorf("DeleteValue: %+v, %v", gone, err)
 	}
-	_, _, err = b.Value(ctx, everybody, flag)
+	_, _, err = b.Value(ctx, everybody, flag, 0)
 	wantKind(t, err, script.NotFound, "key")
 	_, err = b.DeleteValue(ctx, registry.DeleteValue{Key: flag, Author: "bob", By: everybody})
 	wantKind(t, err, script.NotFound, "key")
@@ -252,7 +252,14 @@ func TestRolesOfValues(t *testing.T) {
 			_, err := b.DeleteValue(ctx, registry.DeleteValue{Key: script.ValueKey{Tenant: "acme", Key: "gone"}, Author: "ann", By: by})
 			return err
 		},
-		"get":  func(by access.Identity) error { _, _, err := b.Value(ctx, by, flag); return err },
+		"roll back": func(by access.Identity) error {
+			b.put(flag, fmt.Sprint(b.head()))
+			_, _, err := b.RollbackValue(ctx, registry.RollbackValue{Key: flag, Author: "ann", By: by})
+			return err
+		},
+		"history": func(by access.Identity) error { _, err := b.ValueHistory(ctx, by, flag); return err },
+
+		"get":  func(by access.Identity) error { _, _, err := b.Value(ctx, by, flag, 0); return err },
 		"list": func(by access.Identity) error { _, err := b.Values(ctx, by, "acme", "", "", 1); return err },
 		"set tenant": func(by access.Identity) error {
 			_, _, err := b.SetTenant(ctx, registry.SetTenant{Tenant: "acme", Settings: &script.TenantSettings{}, Author: "ann", By: by})
@@ -263,10 +270,10 @@ func TestRolesOfValues(t *testing.T) {
 	}
 	for role, may := range map[access.Role]string{
 		"":             "",
-		access.Read:    "get list get tenant",
-		access.Release: "get list get tenant",
-		access.Publish: "get list get tenant put delete",
-		access.Admin:   "get list get tenant put delete set tenant",
+		access.Read:    "get list history get tenant",
+		access.Release: "get list history get tenant",
+		access.Publish: "get list history get tenant put delete roll back",
+		access.Admin:   "get list history get tenant put delete roll back set tenant",
 	} {
 		who := access.Identity{Name: "who"}
 		if role != "" {

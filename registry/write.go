@@ -106,7 +106,7 @@ func (r *Registry) publication(req PublishRequest) (publication, error) {
 		liftHold: req.LiftHold,
 	}
 	if req.Settings != nil {
-		settings, err := normalizeSettings(*req.Settings)
+		settings, err := normalizeSettings(*req.Settings, req.Name)
 		if err != nil {
 			return publication{}, err
 		}
@@ -220,7 +220,8 @@ func (r *Registry) Steer(ctx context.Context, req SteerRequest) (Result, error) 
 	payload := struct {
 		Steering Steering
 		Version  uint64
-	}{req.Steering, req.Version}
+		Step     int `json:",omitempty"`
+	}{req.Steering, req.Version, req.Step}
 	return r.change(ctx, req.Write, change, payload, func(cur script.Release, at moment) (decision, error) {
 		return decideSteer(cur, req, at)
 	})

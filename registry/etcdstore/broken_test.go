@@ -72,7 +72,7 @@ func TestABrokenUsage(t *testing.T) {
 			_, _, err := r.PutValue(t.Context(), registry.PutValue{Key: script.ValueKey{Tenant: "acme", Key: key}, Content: []byte(content), Author: "ann", By: access.Everybody("unix")})
 			return err
 		}
-		if err := errors.Join(put("a", "12345"), put("b", "678")); err != nil {
+		if err := errors.Join(put("a", "1"), put("a", "12345"), put("b", "678")); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := r.DeleteValue(t.Context(), registry.DeleteValue{Key: script.ValueKey{Tenant: "acme", Key: "b"}, Author: "ann", By: access.Everybody("unix")}); err != nil {
@@ -87,6 +87,9 @@ func TestABrokenUsage(t *testing.T) {
 		data, err := s.DataUsage(t.Context(), script.ValueKey{Tenant: "acme"})
 		if err != nil || data.Usage.Bytes != 6 || data.Usage.Values != 2 {
 			t.Errorf("%q: %+v, %v; want two values of 6 bytes", record, data.Usage, err)
+		}
+		if older, err := s.OlderBytes(t.Context(), "acme"); err != nil || older == 0 || data.Usage.Older != older {
+			t.Errorf("%q: %+v; want histories of %d bytes, %v", record, data.Usage, older, err)
 		}
 	}
 }

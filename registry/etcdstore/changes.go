@@ -57,6 +57,7 @@ func (s *Store) Snapshot(ctx context.Context) (registry.Snapshot, error) {
 	snapshot.Releases = decoded(ctx, s, s.pages(ctx, "read releases", s.keys.releases(), at), s.keys.decodeRelease)
 	snapshot.Values = decoded(ctx, s, s.pages(ctx, "read values", s.keys.values(), at), s.keys.decodeValue)
 	snapshot.Tenants = decoded(ctx, s, s.pages(ctx, "read the tenants' settings", s.keys.allSettings(), at), s.keys.decodeTenant)
+	snapshot.Histories = s.histories(ctx, s.keys.histories(), at)
 	return snapshot, nil
 }
 

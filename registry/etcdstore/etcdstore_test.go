@@ -87,6 +87,12 @@ func TestStore(t *testing.T) {
 				t.Fatal(err)
 			}
 		},
+		Lose: func(t *testing.T, s registry.Store, key string) {
+			t.Helper()
+			if _, err := client(t).Delete(t.Context(), prefixes[s]+"/"+key); err != nil {
+				t.Fatal(err)
+			}
+		},
 	})
 }
 

@@ -72,7 +72,15 @@ func (s *Store) Purge(ctx context.Context, tombstone script.Object) error {
 			clientv3.Compare(clientv3.ModRevision(key), "=", int64(tombstone.Revision())),
 			clientv3.Compare(clientv3.ModRevision(floor), "=", seen), // never lower it
 		}
-		ops := append(s.purgeOps(tombstone),
+		ops := s.purgeOps(tombstone)
+		if tombstone.Value != nil {
+			same, purge, err := s.purgeHistory(ctx, tombstone.Value.Key)
+			if err != nil {
+				return err
+			}
+			guards, ops = append(guards, same...), append(ops, purge...)
+		}
+		ops = append(ops,
 			clientv3.OpPut(floor, strconv.FormatInt(max(current, int64(tombstone.Revision())), 10)))
 		purged, err := s.commit(ctx, "remove the tombstone of "+tombstone.Key(), guards, ops,
 			[]clientv3.Op{clientv3.OpGet(key, clientv3.WithKeysOnly())})

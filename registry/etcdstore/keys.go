@@ -21,6 +21,7 @@ import (
 //	versions/<tenant>/<name>/<n> scriptorium.script.v1.Version
 //	releases/<tenant>/<name>     scriptorium.script.v1.Release
 //	values/<tenant>/<key>        scriptorium.script.v1.Value; the key may have slashes
+//	kvhistory/<tenant>/<key>     scriptorium.script.v1.ValueHistory; nobody watches it
 //	usage/<tenant>               JSON of how much the tenant's values take; written
 //	                             with each of them, so that two writers together
 //	                             cannot take more than there is
@@ -82,6 +83,13 @@ func (k keys) values() string { return k.prefix + "values/" }
 func (k keys) valuesOf(tenant string) string { return k.values() + tenant + "/" }
 
 func (k keys) value(key script.ValueKey) string { return k.valuesOf(key.Tenant) + key.Key }
+
+// histories has a name that is not in the range of watched.
+func (k keys) histories() string { return k.prefix + "kvhistory/" }
+
+func (k keys) historiesOf(tenant string) string { return k.histories() + tenant + "/" }
+
+func (k keys) valueHistory(key script.ValueKey) string { return k.historiesOf(key.Tenant) + key.Key }
 
 func (k keys) usage(tenant string) string { return k.prefix + "usage/" + tenant }
 

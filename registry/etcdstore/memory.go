@@ -25,11 +25,14 @@ var _ fleet.Memory = (*Store)(nil)
 //	                                heard of the agent, with sent_at as the time when;
 //	                                without it while the agent is connected
 //	fleet/rollouts/<tenant>/<name>  scriptorium.registry.v1.Rollout
+//	fleet/gates/<tenant>/<name>     scriptorium.registry.v1.GateAnswer
 func (k keys) memory() string { return k.prefix + "fleet/" }
 
 func (k keys) agents() string { return k.memory() + "agents/" }
 
 func (k keys) rollouts() string { return k.memory() + "rollouts/" }
+
+func (k keys) gates() string { return k.memory() + "gates/" }
 
 // rememberBytes are stored at a time: etcd takes 1.5 MiB.
 const rememberBytes = 512 << 10
@@ -101,6 +104,12 @@ func (s *Store) Recall(ctx context.Context) iter.Seq2[fleet.Memo, error] {
 }
 
 func (s *Store) encodeMemo(m *fleet.Memo) (key string, value []byte, err error) {
+	if m.Gate != nil {
+		value, err = proto.Marshal(&registryv1.GateAnswer{
+			Attempt: m.Gate.Attempt, Step: int32(m.Gate.Step), AskedAt: timestamppb.New(m.Gate.At), Result: string(m.Gate.Result), Text: m.Gate.Text, //nolint:gosec // at most MaxSteps
+		})
+		return s.keys.gates() + m.Script.String(), value, err
+	}
 	if m.Agent == "" {
 		value, err = proto.Marshal(wire.FromRollout(m.Rollout))
 		return s.keys.rollouts() + m.Script.String(), value, err
@@ -132,6 +141,9 @@ func (s *Store) decodeMemo(key string, value []byte) (fleet.Memo, bool) {
 		}
 		return agentMemo(agent, &m)
 	}
+	if path, ok := strings.CutPrefix(key, s.keys.gates()); ok {
+		return gateMemo(path, value)
+	}
 	path, ok := strings.CutPrefix(key, s.keys.rollouts())
 	if !ok {
 		return fleet.Memo{}, false
@@ -143,6 +155,17 @@ func (s *Store) decodeMemo(key string, value []byte) (fleet.Memo, bool) {
 	}
 	rollout, ok := wire.ToRollout(&m)
 	return fleet.Memo{Script: name, Rollout: rollout}, ok
+}
+
+func gateMemo(path string, value []byte) (fleet.Memo, bool) {
+	name, err := script.ParseName(path)
+	var m registryv1.GateAnswer
+	if err != nil || proto.Unmarshal(value, &m) != nil {
+		return fleet.Memo{}, false
+	}
+	return fleet.Memo{Script: name, Gate: &fleet.GateAnswer{
+		Attempt: m.GetAttempt(), Step: int(m.GetStep()), At: m.GetAskedAt().AsTime(), Result: fleet.GateResult(m.GetResult()), Text: m.GetText(),
+	}}, true
 }
 
 func agentMemo(agent string, m *eventv1.Status) (fleet.Memo, bool) {

@@ -39,7 +39,8 @@ func TestMemory(t *testing.T) {
 		Revision: 12, Agents: 3, Median: time.Millisecond, P99: 2 * time.Millisecond, Slowest: 3 * time.Millisecond,
 		SlowestAgent: "node/1", ConvergedAt: time.Unix(1_700_000_001, 0).UTC(),
 	}}
-	if err := writer.Remember(t.Context(), []fleet.Memo{agent, connected, rollout}); err != nil {
+	gate := fleet.Memo{Script: route, Gate: &fleet.GateAnswer{Attempt: 9, Step: 2, At: time.Unix(1_700_000_002, 0).UTC(), Result: fleet.GateWaits, Text: "not yet"}}
+	if err := writer.Remember(t.Context(), []fleet.Memo{agent, connected, rollout, gate}); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
@@ -53,23 +54,28 @@ func TestMemory(t *testing.T) {
 			t.Fatalf("recalled %+v, %v, %v; want %+v", got, err, ok, want)
 		}
 	}
-	for _, memo := range []fleet.Memo{agent, connected, rollout, {Complete: true}} {
+	for _, memo := range []fleet.Memo{agent, connected, gate, rollout, {Complete: true}} {
 		want(memo)
 	}
 	connected.Report.Incarnation = "k"
 	gone, forgotten := fleet.Memo{Agent: agent.Agent, Gone: true}, fleet.Memo{Script: route, Gone: true}
-	if err := writer.Remember(t.Context(), []fleet.Memo{connected, gone, forgotten}); err != nil {
+	silent := fleet.Memo{Script: route, Gate: &fleet.GateAnswer{}, Gone: true}
+	if err := writer.Remember(t.Context(), []fleet.Memo{connected, gone, forgotten, silent}); err != nil {
 		t.Fatal(err)
 	}
 	changes := map[string]fleet.Memo{}
-	for range 3 {
+	for range 4 {
 		memo, err, ok := next()
 		if !ok || err != nil {
 			t.Fatal(err)
 		}
-		changes[memo.Agent+memo.Script.String()] = memo
+		kind := ""
+		if memo.Gate != nil {
+			kind = "gate of "
+		}
+		changes[kind+memo.Agent+memo.Script.String()] = memo
 	}
-	if !changes["node/1/"].Gone || !changes["acme/route"].Gone || changes["node/2/"].Report.Incarnation != "k" || changes["node/2/"].Gone {
+	if !changes["node/1/"].Gone || !changes["acme/route"].Gone || !changes["gate of acme/route"].Gone || changes["node/2/"].Report.Incarnation != "k" || changes["node/2/"].Gone {
 		t.Errorf("changes: %+v", changes)
 	}
 }

@@ -156,6 +156,12 @@ func TestTheRoleIsEnough(t *testing.T) {
 				t.Fatal(err)
 			}
 		},
+		Lose: func(t *testing.T, store registry.Store, key string) {
+			t.Helper()
+			if _, err := s.root.Delete(t.Context(), prefixes[store]+"/"+key); err != nil {
+				t.Fatal(err)
+			}
+		},
 	})
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()

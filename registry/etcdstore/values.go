@@ -15,13 +15,24 @@ import (
 type usage struct {
 	Bytes  int64 `json:"bytes"`
 	Values int   `json:"values"`
+	// Older is left out by registries that know no histories.
+	Older *int64 `json:"older,omitempty"`
+}
+
+// is returns what the registry knows of it.
+func (u usage) is(mark int64) registry.Usage {
+	usage := registry.Usage{Bytes: u.Bytes, Values: u.Values, Older: -1, Mark: mark}
+	if u.Older != nil {
+		usage.Older = max(*u.Older, 0)
+	}
+	return usage
 }
 
 // DataUsage implements registry.Store.
 func (s *Store) DataUsage(ctx context.Context, key script.ValueKey) (registry.DataUsage, error) {
 	reads := []clientv3.Op{clientv3.OpGet(s.keys.usage(key.Tenant)), clientv3.OpGet(s.keys.settings(key.Tenant)), clientv3.OpGet(s.keys.freeze())}
 	if key.Key != "" {
-		reads = append(reads, clientv3.OpGet(s.keys.value(key)))
+		reads = append(reads, clientv3.OpGet(s.keys.value(key)), clientv3.OpGet(s.keys.valueHistory(key)))
 	}
 	resp, err := s.read(ctx, "read "+key.String(), reads)
 	if err != nil {
@@ -35,7 +46,7 @@ func (s *Store) DataUsage(ctx context.Context, key script.ValueKey) (registry.Da
 				return registry.DataUsage{}, err
 			}
 		}
-		data.Usage = registry.Usage{Bytes: u.Bytes, Values: u.Values, Mark: kvs[0].ModRevision}
+		data.Usage = u.is(kvs[0].ModRevision)
 	}
 	if kvs := resp.Responses[1].GetResponseRange().GetKvs(); len(kvs) > 0 {
 		data.Tenant, err = s.keys.decodeTenant(kvs[0])
@@ -56,6 +67,11 @@ func (s *Store) DataUsage(ctx context.Context, key script.ValueKey) (registry.Da
 				u.Last, data.Value = last, *last.Value
 			}
 			data.UnreadableValue, data.Value.Key, data.Value.Revision = u, key, u.Revision
+		}
+	}
+	for _, kv := range resp.Responses[4].GetResponseRange().GetKvs() {
+		if data.History, err = s.valueHistory(ctx, kv); err != nil { // which hinders nobody
+			data.Usage.Older = -1
 		}
 	}
 	return data, nil
@@ -96,7 +112,15 @@ func (s *Store) Tenants(ctx context.Context, last string, limit int) ([]script.T
 	return livePage(ctx, s, "list tenants", from, end, limit, s.keys.decodeTenant, func(t script.Tenant) bool { return !t.Deleted })
 }
 
-// CommitValue implements registry.Store. It is one transaction of at most eight
+func (s *Store) putUsage(tenant string, u usage) (clientv3.Op, error) {
+	text, err := json.Marshal(u)
+	if err != nil {
+		return clientv3.Op{}, script.Errorf(script.Internal, "", "encode what the values of %s take: %w", tenant, err)
+	}
+	return clientv3.OpPut(s.keys.usage(tenant), string(text)), nil
+}
+
+// CommitValue implements registry.Store. It is one transaction of at most nine
 // operations.
 func (s *Store) CommitValue(ctx context.Context, c registry.ValueCommit) (script.Revision, error) {
 	key := c.Value.Key
@@ -104,14 +128,21 @@ func (s *Store) CommitValue(ctx context.Context, c registry.ValueCommit) (script
 	if err != nil {
 		return 0, script.Errorf(script.Internal, "", "encode the value %s: %w", key, err)
 	}
-	taken, err := json.Marshal(usage{Bytes: c.Usage.Bytes, Values: c.Usage.Values})
+	taken := usage{Bytes: c.Usage.Bytes, Values: c.Usage.Values}
+	ops := []clientv3.Op{clientv3.OpPut(s.keys.value(key), string(value))}
+	if c.History != nil {
+		taken.Older = &c.Usage.Older
+		history, err := encodeValueHistory(*c.History)
+		if err != nil {
+			return 0, script.Errorf(script.Internal, "", "encode the history of %s: %w", key, err)
+		}
+		ops = append(ops, clientv3.OpPut(s.keys.valueHistory(key), string(history)))
+	}
+	put, err := s.putUsage(key.Tenant, taken)
 	if err != nil {
-		return 0, script.Errorf(script.Internal, "", "encode what the values of %s take: %w", key.Tenant, err)
+		return 0, err
 	}
-	ops := []clientv3.Op{
-		clientv3.OpPut(s.keys.value(key), string(value)),
-		clientv3.OpPut(s.keys.usage(key.Tenant), string(taken)),
-	}
+	ops = append(ops, put)
 	if !c.Value.Deleted {
 		ops = append(ops, s.putBlob(c.Value.Digest, c.Content)...)
 	}

@@ -52,7 +52,17 @@ func (s *Store) Purge(_ context.Context, tombstone script.Object) error {
 	revision := tombstone.Revision()
 	switch {
 	case tombstone.Value != nil && s.values[tombstone.Value.Key].Revision == revision:
-		delete(s.values, tombstone.Value.Key)
+		key := tombstone.Value.Key
+		delete(s.values, key)
+		usage := s.usage[key.Tenant]
+		h := s.histories[key]
+		if usage.Older >= 0 {
+			usage.Older -= h.OlderBytes()
+		}
+		usage.Mark++
+		s.usage[key.Tenant] = usage
+		delete(s.histories, key)
+		delete(s.spoiled, historyKey(key))
 	case tombstone.Tenant != nil && s.tenants[tombstone.Tenant.Name].Revision == revision:
 		delete(s.tenants, tombstone.Tenant.Name)
 	case tombstone.Release != nil && s.releases[tombstone.Release.Name].Revision == revision:

@@ -34,6 +34,7 @@ type Store struct {
 	audit     []audited                             // in order of time
 	requests  map[request]registry.Done
 	values    map[script.ValueKey]script.Value
+	histories map[script.ValueKey]script.ValueHistory
 	usage     map[string]registry.Usage // by tenant
 	tenants   map[string]script.Tenant
 
@@ -80,6 +81,7 @@ func New() *Store {
 		history:       map[script.Name][]script.HistoryEntry{},
 		requests:      map[request]registry.Done{},
 		values:        map[script.ValueKey]script.Value{},
+		histories:     map[script.ValueKey]script.ValueHistory{},
 		usage:         map[string]registry.Usage{},
 		tenants:       map[string]script.Tenant{},
 		blobs:         map[script.Digest][]byte{},
@@ -330,6 +332,8 @@ func (s *Store) Snapshot(context.Context) (registry.Snapshot, error) {
 		Releases: spoiling(s, all, func(r *script.Release) script.Object { return script.Object{Release: r} }),
 		Values:   spoiling(s, s.sortedValues(), func(v *script.Value) script.Object { return script.Object{Value: v} }),
 		Tenants:  spoiling(s, s.sortedTenants(), func(t *script.Tenant) script.Object { return script.Object{Tenant: t} }),
+
+		Histories: s.snapshotHistories(),
 	}, nil
 }
 

@@ -19,5 +19,6 @@ func TestStore(t *testing.T) {
 		Spoil: func(_ *testing.T, s registry.Store, key, _ string, forgets bool) {
 			s.(*memstore.Store).Spoil(key, forgets)
 		},
+		Lose: func(_ *testing.T, s registry.Store, key string) { s.(*memstore.Store).Lose(key) },
 	})
 }

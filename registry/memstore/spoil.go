@@ -22,6 +22,13 @@ func (s *Store) Spoil(key string, forgets bool) {
 		u.Last = s.object(key)
 	}
 	s.spoiled[key] = u
+	if name, ok := strings.CutPrefix(key, "kvhistory/"); ok { // nobody watches it
+		if k, err := script.ParseValueKey(name); err == nil && forgets {
+			h := s.histories[k]
+			s.histories[k] = script.ValueHistory{Key: k, Latest: 2 * h.Latest}
+		}
+		return
+	}
 	u.Last = nil // a watch does not tell
 	s.grow(registry.Transaction{Revision: s.last, Foreign: true, Unreadable: []registry.Unreadable{u}})
 }

@@ -2,6 +2,7 @@ package memstore
 
 import (
 	"context"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -14,9 +15,12 @@ import (
 func (s *Store) DataUsage(_ context.Context, key script.ValueKey) (registry.DataUsage, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	data := registry.DataUsage{Value: s.values[key], Usage: s.usage[key.Tenant], Tenant: s.tenants[key.Tenant], Freeze: s.freeze}
+	data := registry.DataUsage{Value: s.values[key], Usage: s.usage[key.Tenant], Tenant: s.tenants[key.Tenant], History: s.histories[key], Freeze: s.freeze}
 	if u, ok := s.spoiled[script.Object{Value: &script.Value{Key: key}}.Key()]; ok {
 		data.UnreadableValue, data.Value.Revision = &u, u.Revision
+	}
+	if _, ok := s.spoiled[historyKey(key)]; ok {
+		data.Usage.Older = -1
 	}
 	if u, ok := s.spoiled[script.Object{Tenant: &script.Tenant{Name: key.Tenant}}.Key()]; ok {
 		data.UnreadableTenant, data.Tenant.Revision = &u, u.Revision
@@ -60,6 +64,15 @@ func (s *Store) CommitValue(_ context.Context, c registry.ValueCommit) (script.R
 	v.Revision = s.last + 1
 	s.values[v.Key] = v
 	c.Usage.Mark++
+	if c.History == nil {
+		c.Usage.Older = -1
+	} else {
+		h := *c.History
+		h.Lines = slices.Clone(h.Lines)
+		h.Lines[0].Revision = v.Revision
+		s.histories[v.Key] = h
+		delete(s.spoiled, historyKey(v.Key))
+	}
 	s.usage[tenant] = c.Usage
 	if !v.Deleted {
 		s.putSource(v.Digest, c.Content)
@@ -67,6 +80,57 @@ func (s *Store) CommitValue(_ context.Context, c registry.ValueCommit) (script.R
 	revision := s.changed(tenant, registry.Transaction{Values: []script.Value{v}}, c.Audit)
 	s.announce(c.Announced())
 	return revision, nil
+}
+
+// historyKey is what Spoil calls the history of a value.
+func historyKey(key script.ValueKey) string { return "kvhistory/" + key.String() }
+
+// ValueNumbers implements registry.Store.
+func (s *Store) ValueNumbers(_ context.Context, keys []script.ValueKey) (map[script.ValueKey]uint64, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	latest := map[script.ValueKey]uint64{}
+	for _, key := range keys {
+		if h, ok := s.histories[key]; ok {
+			latest[key] = h.Latest
+		}
+	}
+	return latest, nil
+}
+
+// OlderBytes implements registry.Store.
+func (s *Store) OlderBytes(_ context.Context, tenant string) (n int64, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for key, h := range s.histories {
+		if key.Tenant == tenant {
+			n += h.OlderBytes()
+		}
+	}
+	return n, nil
+}
+
+// snapshotHistories yields all histories as they are now. s.mu is held.
+func (s *Store) snapshotHistories() iter.Seq2[script.ValueHistory, error] {
+	type read struct {
+		history script.ValueHistory
+		err     error
+	}
+	var all []read
+	for key, h := range s.histories {
+		r := read{history: h}
+		if u, ok := s.spoiled[historyKey(key)]; ok {
+			r.err = script.Errorf(script.Internal, "", "%w", &u)
+		}
+		all = append(all, r)
+	}
+	return func(yield func(script.ValueHistory, error) bool) {
+		for _, r := range all {
+			if !yield(r.history, r.err) {
+				return
+			}
+		}
+	}
 }
 
 // Tenants implements registry.Store.

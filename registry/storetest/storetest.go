@@ -25,6 +25,8 @@ type Harness struct {
 	// Spoil puts a record that cannot be decoded in place of the object with the key, past
 	// the registry. If forgets, the store does not know any more what was there before.
 	Spoil func(t *testing.T, s registry.Store, key, record string, forgets bool)
+	// Lose removes the record of the object with the key, past the registry.
+	Lose func(t *testing.T, s registry.Store, key string)
 }
 
 // Run runs the suite.
@@ -74,8 +76,7 @@ func Run(t *testing.T, h Harness) {
 	t.Run("ObjectsAreWatched", h.testObjectsAreWatched)
 	t.Run("QuotaAtOnce", h.testQuotaAtOnce)
 	t.Run("PurgeObjects", h.testPurgeObjects)
-	t.Run("CollectorOfValues", h.testCollectorOfValues)
-	t.Run("ValuesRaceTheCollector", h.testValuesRaceTheCollector)
+	h.runValueHistories(t)
 	h.runExports(t)
 	h.runUnreadable(t)
 	h.runRecords(t)
