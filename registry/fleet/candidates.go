@@ -61,8 +61,14 @@ type Candidacy struct {
 	// Compared is what was counted in the step, if the plan compares the candidate with the active
 	// version; nil otherwise.
 	Compared *Comparison
+	// After are the scripts that the candidate has to wait for before its first step, or before it is
+	// live if there are no steps.
+	After []Dependency
 	// Freeze is the registry's. It is not to be changed.
 	Freeze script.Freeze
+	// Gate is the last that was heard of a gate in this attempt; nil if none was asked. It is not
+	// to be changed.
+	Gate *GateAnswer
 }
 
 // Members is how many agents are to run a candidate, and how far they are with it: as Candidacy
@@ -123,7 +129,7 @@ func (f *Fleet) candidacy(c *candidacy, p *progress, s *survey) Candidacy {
 		Passed: c.tested, Members: c.members.size(), Running: f.running(p, c, c.members, s),
 		Eligible: c.eligible.size(), Outdated: c.outdated.size(),
 		Calls: c.calls.all, FailedCalls: c.calls.failed, EndedCalls: c.ended.all, EndedFailedCalls: c.ended.failed,
-		Freeze: f.freeze,
+		Freeze: f.freeze, Gate: f.gateOf(c, p.release.Candidate.Step),
 	}
 	view.Confirmed, view.Own.Confirmed = f.confirmed(c, &p.release, f.now())
 	view.Own.Members, view.Own.Running = view.Members, view.Running
@@ -138,6 +144,9 @@ func (f *Fleet) candidacy(c *candidacy, p *progress, s *survey) Candidacy {
 		compared := c.compared.Comparison
 		view.Compared = &compared
 		view.Apart = view.Members < view.Followers || view.Followers < view.Known && f.apart(c)
+	}
+	if p.release.Candidate.Step == 0 {
+		view.After = f.unmetAfter(&p.release.Settings.Rollout)
 	}
 	view.Lost = slices.Clone(c.lost)
 	if 2*view.Followers >= view.Known { // else nobody asks who of so many is lost

@@ -32,24 +32,38 @@ func (c *candidacy) compares(r *script.Release) {
 	step := r.Candidate.Step
 	switch {
 	case !r.Settings.Rollout.Compares() || step == 0 || r.Candidate.Failed != "":
-		c.compared = nil
+		c.dropCompared()
 	case c.compared == nil || c.compared.step != step:
+		c.dropCompared()
 		c.compared = &comparison{step: step, counted: map[*agent]counted{}}
 	}
 }
 
+func (c *candidacy) dropCompared() {
+	if c.compared != nil {
+		for a, last := range c.compared.counted {
+			c.keep(a, -sizeOf(&last.calls))
+		}
+		c.compared = nil
+	}
+}
+
+// differs reports whether the calls are of the step, and others than the agent has said before.
+func (to *comparison) differs(a *agent, calls *script.StepCalls) bool {
+	if to == nil || calls == nil || calls.Step != to.step {
+		return false // of another step, which there was before or will be
+	}
+	last := to.counted[a].calls
+	return last.FailedCalls != calls.FailedCalls || last.Calls() != calls.Calls()
+}
+
 // compare replaces what the agent has said of the step's calls, and reports whether that is news.
-// It takes in nothing of another step, which there was before or will be.
 func (c *candidacy) compare(a *agent, calls *script.StepCalls) bool {
 	to := c.compared
-	if to == nil || calls == nil || calls.Step != to.step {
+	if !to.differs(a, calls) {
 		return false
 	}
-	last := to.counted[a]
-	if last.calls.FailedCalls == calls.FailedCalls && last.calls.Calls() == calls.Calls() {
-		return false
-	}
-	of := &to.Active
+	last, of := to.counted[a], &to.Active
 	if c.members.has(a.slot) {
 		of = &to.Candidate
 	}

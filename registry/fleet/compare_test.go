@@ -2,9 +2,11 @@ package fleet_test
 
 import (
 	"fmt"
+	"math"
 	"testing"
 	"time"
 
+	"github.com/scriptorium-dev/scriptorium/internal/memtest"
 	"github.com/scriptorium-dev/scriptorium/registry/fleet"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -119,4 +121,72 @@ func TestWhoIsApart(t *testing.T) {
 		b.Sweep()
 	}
 	apart("when nobody else is left", false)
+}
+
+// TestCountsAreBounded: an agent that counts calls of other candidates in each report takes no more
+// memory than its identity has. Others count meanwhile, and what it took is free again in the end.
+func TestCountsAreBounded(t *testing.T) {
+	const bound, agents, scripts = 1 << 20, 20, 200
+	b, revision := newBenchOf(t, fleet.Config{MaxReported: bound}), script.Revision(10)
+	report := func(agent, identity string, trials ...fleet.Trial) {
+		r := b.report(agent, revision)
+		r.Identity, r.Trials = identity, trials
+		b.Heard(r)
+	}
+	counted := func(i int, first int) fleet.Trial {
+		name := script.Name{Tenant: "acme", Script: fmt.Sprint("s", i)}
+		calls := &script.StepCalls{Step: 1, First: first, Buckets: make([]uint64, script.LatencyBuckets-first)}
+		calls.Buckets[0] = 7
+		return fleet.Trial{Name: name, Version: 2, Attempt: 1, Calls: 7, StepCalls: calls}
+	}
+	all := func(change func(*script.Release)) {
+		for i := range scripts {
+			revision++
+			r := b.candidate(script.Name{Tenant: "acme", Script: fmt.Sprint("s", i)}, revision, 1, math.MaxUint32)
+			r.Settings.Rollout = script.Plan{Steps: []script.Step{{Percent: 99}, {Percent: 99}}, MaxErrorIncrease: new(1.0)}
+			change(&r)
+			b.apply(r)
+		}
+	}
+	all(func(*script.Release) {})
+	report("honest", "honest")
+	for i := range agents {
+		report(fmt.Sprint("liar-", i), "liar")
+	}
+	reported, heap := b.Counts().Reported, memtest.Heap()
+	for s := range scripts {
+		for i := range agents {
+			report(fmt.Sprint("liar-", i), "liar", counted(s, 0))
+		}
+	}
+	grown := memtest.Heap() - heap
+	if kept := b.Counts().Reported; kept > bound/2+reported || kept < bound/4 {
+		t.Errorf("%d bytes are kept of one identity, of %d for all", kept, bound)
+	}
+	if grown > bound {
+		t.Errorf("the heap has grown by %d bytes, the bound is %d", grown, bound)
+	}
+	report("honest", "honest", counted(scripts-1, 100))
+	found := false
+	for _, c := range b.Candidacies() {
+		if c.Release.Name.Script == fmt.Sprint("s", scripts-1) {
+			found = c.Compared.Candidate.Calls == 7 && c.Running == 1
+		}
+	}
+	if !found {
+		t.Error("an honest agent's calls do not count beside those of an identity that has no memory left")
+	}
+
+	report("honest", "honest")
+	all(func(r *script.Release) { r.Candidate.Step = 2 })
+	for i := range agents {
+		report(fmt.Sprint("liar-", i), "liar")
+	}
+	if kept := b.Counts().Reported; kept > reported+(agents+1)*scripts*64 {
+		t.Errorf("in the next step %d bytes are kept, at first %d", kept, reported)
+	}
+	all(func(r *script.Release) { r.Candidate = nil })
+	if kept := b.Counts().Reported; kept != reported {
+		t.Errorf("without candidates %d bytes are kept, at first %d", kept, reported)
+	}
 }

@@ -4,8 +4,9 @@ package fleet
 type Ignored struct {
 	Foreign uint64 // of another fleet
 	Stale   uint64 // overtaken by a newer one
-	// Impossible: of revisions that the registry never had, or of more calls of candidates than
-	// there can be. Of the latter nothing but the calls is ignored.
+	// Impossible: of revisions that the registry never had, of more calls of candidates than there
+	// can be, or of other labels than the process of the agent had before. Of the latter two nothing
+	// but the calls, or the labels, is ignored.
 	Impossible uint64
 	TooMany    uint64 // of agents that are too many
 	TooLarge   uint64 // of agents that report too much, together

@@ -279,6 +279,7 @@ func (f *Fleet) named(name string) (at int, ok bool) {
 
 // update brings the indexes to what the report says.
 func (f *Fleet) update(a *agent, r Report, now time.Time) {
+	f.keepLabels(a, &r)
 	again, lost := a.says(&r), false
 	switch {
 	case a.report.Incarnation != "" && a.report.Incarnation != r.Incarnation:
@@ -290,7 +291,7 @@ func (f *Fleet) update(a *agent, r Report, now time.Time) {
 		f.note(r.Agent)
 	}
 	before, failures := a.report.Activated, latestFailures(r.Failures)
-	f.identify(a, r.Identity, r.size())
+	f.identify(a, r.Identity, r.size()-r.stepCalls())
 	f.join(a, r.Tenants)
 	joined, moved := a.unknown, before != r.Activated // one that changes its group joins
 	relabeled := a.relabeled(&r)

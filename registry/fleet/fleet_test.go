@@ -28,14 +28,17 @@ type bench struct {
 
 func newBench(t *testing.T) *bench {
 	t.Helper()
+	return newBenchOf(t, fleet.Config{})
+}
+
+func newBenchOf(t *testing.T, cfg fleet.Config) *bench {
+	t.Helper()
 	b := &bench{t: t, now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
-	b.Fleet = fleet.New(fleet.Config{
-		Clock:     func() time.Time { return b.now },
-		DropAfter: time.Hour,
-		Converged: func(name script.Name, took time.Duration) {
-			b.converged = append(b.converged, fmt.Sprintf("%s %v", name, took))
-		},
-	})
+	cfg.Clock, cfg.DropAfter = func() time.Time { return b.now }, time.Hour
+	cfg.Converged = func(name script.Name, took time.Duration) {
+		b.converged = append(b.converged, fmt.Sprintf("%s %v", name, took))
+	}
+	b.Fleet = fleet.New(cfg)
 	b.reset(fleetID, 10, b.release(route, 10))
 	b.RollCalled()
 	b.pass(time.Second)

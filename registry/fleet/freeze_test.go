@@ -7,7 +7,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// TestAFreezeThatIsOver: who waits is told when it ends by the clock.
+// TestAFreezeThatIsOver: the fleet wakes waiters when it ends by the clock.
 func TestAFreezeThatIsOver(t *testing.T) {
 	b := newBench(t)
 	b.Frozen(script.Freeze{Revision: 11, Author: "ann", Since: b.now, ChangedAt: b.now, Until: b.now.Add(time.Hour)})

@@ -130,11 +130,11 @@ func (f *Fleet) hasRoom(a *agent, r *Report) bool {
 // identify notes whose agent it is, and how much it reports; nothing of one that is forgotten.
 func (f *Fleet) identify(a *agent, identity string, size int) {
 	if a.size > 0 {
-		f.count(a.identity, func(u *usage) { u.agents, u.bytes = u.agents-1, u.bytes-a.size })
+		f.count(a.identity, func(u *usage) { u.agents, u.bytes = u.agents-1, u.bytes-a.size-a.kept })
 	}
 	a.identity, a.size = identity, size
 	if size > 0 {
-		f.count(identity, func(u *usage) { u.agents, u.bytes = u.agents+1, u.bytes+size })
+		f.count(identity, func(u *usage) { u.agents, u.bytes = u.agents+1, u.bytes+size+a.kept })
 	}
 }
 
@@ -142,14 +142,35 @@ func (f *Fleet) identify(a *agent, identity string, size int) {
 // said, which nil has not. A report that waits does not replace anything yet.
 func (f *Fleet) fits(a *agent, r *Report) bool {
 	more := r.size()
-	if a != nil && a.identity == r.Identity && r.claims() <= f.head {
-		more -= a.size
+	if r.claims() <= f.head {
+		more -= r.stepCalls()
+		if a != nil && a.identity == r.Identity {
+			more -= a.size
+		}
 	}
 	if h := f.ahead[r.speaker()]; h != nil {
 		more -= h.size
 	}
-	return more <= 0 || f.total.bytes+more <= f.cfg.MaxReported &&
-		(r.Identity == "" || f.usage[r.Identity].bytes+more <= f.cfg.MaxReported/2)
+	return more <= 0 || f.hasBytes(r.Identity, more)
+}
+
+// hasBytes reports whether so much more can be kept of what agents of the identity report.
+func (f *Fleet) hasBytes(identity string, more int) bool {
+	return f.total.bytes+more <= f.cfg.MaxReported && (identity == "" || f.usage[identity].bytes+more <= f.cfg.MaxReported/2)
+}
+
+// keep counts bytes that candidacies keep of what the agent counted, or do not keep any more. It
+// reports false, and counts nothing, if there is no room.
+func (f *Fleet) keep(a *agent, bytes int) bool {
+	if bytes > 0 && !f.hasBytes(a.identity, bytes) {
+		f.ignored.TooLarge++
+		return false
+	}
+	a.kept += bytes
+	if a.size > 0 {
+		f.count(a.identity, func(u *usage) { u.bytes += bytes })
+	}
+	return true
 }
 
 // size is about how many bytes the report takes in memory.
@@ -175,9 +196,23 @@ func (r *Report) size() int {
 	for i := range r.Trials {
 		one := &r.Trials[i]
 		size += each + len(one.Name.Tenant) + len(one.Name.Script) + len(one.Waiting) + ofError(one.Err)
-		if one.StepCalls != nil {
-			size += each + 8*len(one.StepCalls.Buckets)
-		}
+	}
+	return size + r.stepCalls()
+}
+
+// stepCalls is about how many bytes of size are of the trials' StepCalls. Of a report that is taken
+// in, the candidacies keep them.
+func (r *Report) stepCalls() (size int) {
+	for i := range r.Trials {
+		size += sizeOf(r.Trials[i].StepCalls)
 	}
 	return size
+}
+
+// sizeOf is about how many bytes the calls take in memory.
+func sizeOf(calls *script.StepCalls) int {
+	if calls == nil {
+		return 0
+	}
+	return 192 + 8*cap(calls.Buckets)
 }

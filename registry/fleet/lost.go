@@ -33,6 +33,12 @@ func (f *Fleet) takes(c *candidacy, a *agent) bool {
 	case a.unknown && c.selects(a), c.members.has(a.slot):
 		return true
 	}
+	return f.tests(c, a)
+}
+
+// tests reports whether the agent, which follows the script, is to test the candidate, and has yet
+// to say what comes of it.
+func (f *Fleet) tests(c *candidacy, a *agent) bool {
 	return c.testing && !c.passed.has(a.slot) && a.report.Activated >= f.scripts[c.name].release.Revision
 }
 
@@ -52,14 +58,22 @@ func (f *Fleet) ended(a *agent) (news bool) {
 }
 
 // endedBefore notes what the memory says of the process that an agent had before the one that is
-// heard here: that one may have run a candidate until it ended.
+// heard here: that one may have run a candidate until it ended. It may have had other labels, and
+// have followed other tenants. Its calls are not known; those that are, the next one counts.
 func (f *Fleet) endedBefore(a *agent, memo *Memo) {
 	life := memo.Report.Incarnation
 	if memo.Report.Fleet != f.id || !memo.Heard.IsZero() || life == a.report.Incarnation || slices.Contains(a.before, life) {
 		return
 	}
 	a.before = append(a.before, life)
-	if f.ended(a) {
+	before, news := memo.Report.who(), false
+	for _, c := range f.candidacies {
+		took := c.of.Selects(c.name, before) || f.tests(c, a)
+		if took && memo.Report.Tenants.Matches(c.name.Tenant) {
+			news = c.lose(a.report.Agent) || news
+		}
+	}
+	if news {
 		f.touch()
 	}
 }
@@ -76,12 +90,16 @@ func (c *candidacy) lose(agent string) (news bool) {
 // conclude counts the calls of a process of the agent that has ended.
 func (c *candidacy) conclude(a *agent) {
 	if c.compared != nil {
-		delete(c.compared.counted, a)
+		if last, ok := c.compared.counted[a]; ok {
+			c.keep(a, -sizeOf(&last.calls))
+			delete(c.compared.counted, a)
+		}
 	}
 	n, ok := c.counts[a]
 	if !ok {
 		return
 	}
+	c.keep(a, -sizeOfCalls)
 	delete(c.counts, a)
 	c.ended.all += n.all
 	c.ended.failed += n.failed

@@ -39,20 +39,20 @@ func (c *candidacy) choose(r *script.Release) bool {
 
 // selects reports whether the agent, which may be unknown, is to run the candidate.
 func (c *candidacy) selects(a *agent) bool {
-	return c.of.SelectsAny() && a.group.selector.Matches(c.name.Tenant) && c.of.Selects(c.name, a.who())
+	return c.of.SelectsAny() && a.group.selector.Matches(c.name.Tenant) && c.of.Selects(c.name, a.report.who())
 }
 
 // enroll counts the connected agent where it belongs.
 func (c *candidacy) enroll(a *agent) {
 	if c.next != "" {
-		follows, who := a.group.selector.Matches(c.name.Tenant), a.who()
+		follows, who := a.group.selector.Matches(c.name.Tenant), a.report.who()
 		c.eligible.set(a.slot, follows && c.next.Matches(who.Labels))
 		c.outdated.set(a.slot, follows && !a.report.Selects && c.next.Matches(a.report.Labels))
 	}
 	member := c.selects(a)
 	c.members.set(a.slot, member)
 	if c.mixed {
-		c.own.set(a.slot, member && c.of.StepSelects(c.name, c.step, a.who()))
+		c.own.set(a.slot, member && c.of.StepSelects(c.name, c.step, a.report.who()))
 	}
 }
 
@@ -91,6 +91,16 @@ func (a *agent) relabeled(r *Report) bool {
 	return a.report.Selects != r.Selects || !maps.Equal(a.report.Labels, r.Labels)
 }
 
+// keepLabels has the report name the labels that the process of the agent named before: others would
+// take it from the agents of a step, or add it to them, and take time by the number of candidates.
+func (f *Fleet) keepLabels(a *agent, r *Report) {
+	if a.report.Incarnation == "" || a.report.Incarnation != r.Incarnation || a.remembered || !a.relabeled(r) {
+		return // what is remembered may be of a registry that knew no selectors
+	}
+	f.ignored.Impossible++
+	r.Labels, r.Selects = a.report.Labels, a.report.Selects
+}
+
 // NobodyHas says that a selector selects no connected agent, of which so many have its labels and
 // are too old to run a candidate by them.
 func NobodyHas(selector script.AgentSelector, outdated int) string {
@@ -100,18 +110,28 @@ func NobodyHas(selector script.AgentSelector, outdated int) string {
 	return fmt.Sprintf("no connected agent has the labels %s", selector)
 }
 
-// Unmet says of which steps of the plan the selectors select no connected agent that follows the
-// tenant; nothing while the agents have yet to report.
-func (f *Fleet) Unmet(ctx context.Context, caller, tenant string, plan script.Plan) (unmet []string, err error) {
-	if !slices.ContainsFunc(plan.Steps, func(s script.Step) bool { return s.Selector != "" }) {
+// Unmet says which scripts the plan of the script waits for, and of which steps the selectors select
+// no connected agent that follows the tenant. Of the steps it says nothing while the agents have yet
+// to report.
+func (f *Fleet) Unmet(ctx context.Context, caller string, of script.Name, plan script.Plan) (unmet []string, err error) {
+	selects := slices.ContainsFunc(plan.Steps, func(s script.Step) bool { return s.Selector != "" })
+	if !selects && len(plan.After) == 0 {
 		return nil, nil
 	}
 	err = f.read(ctx, caller, func() {
+		for _, name := range plan.After {
+			switch why := f.notLive(name); {
+			case f.comesAfter(name, of, map[script.Name]bool{}):
+				unmet = append(unmet, fmt.Sprintf("rollout.after: %s comes after %s itself: if both have a candidate, neither becomes live", name, of))
+			case why != "":
+				unmet = append(unmet, "rollout.after: "+why)
+			}
+		}
 		if !f.gathered(f.now()) {
 			return
 		}
 		for i, step := range plan.Steps {
-			if outdated, none := f.unmet(tenant, step.Selector); none {
+			if outdated, none := f.unmet(of.Tenant, step.Selector); none {
 				unmet = append(unmet, fmt.Sprintf("step %d: %s", i+1, NobodyHas(step.Selector, outdated)))
 			}
 		}

@@ -1,9 +1,12 @@
 package fleet_test
 
 import (
+	"context"
 	"fmt"
+	"log/slog"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/scriptorium-dev/scriptorium/registry/fleet"
@@ -52,10 +55,14 @@ func TestMembersByLabels(t *testing.T) {
 		t.Errorf("the next step selects from %v of %d", buckets, c.Followers)
 	}
 
-	b.Heard(b.zoned("a1", "b", false)) // as a liar does: the labels of a process do not change
-	b.wantMembers("1/1 own 1/1 eligible 2, too old 1")
-	b.Heard(b.zoned("a1", "a", false))
+	// As liars do: the labels of a process do not change.
+	b.Heard(b.zoned("a1", "b", false))
+	b.Heard(b.zoned("a2", "a", true))
+	b.Heard(b.zoned("b1", "a", false))
 	b.wantMembers("2/2 own 2/2 eligible 1, too old 1")
+	if got := b.Counts().Ignored.Impossible; got != 3 {
+		t.Errorf("%d reports of other labels are counted, want 3", got)
+	}
 
 	next := b.inZone()
 	next.Revision, next.Candidate.Step = 12, 2
@@ -97,7 +104,7 @@ func TestUnmet(t *testing.T) {
 	plan := script.Plan{Steps: []script.Step{{Percent: 1}, {Selector: "zone=a"}, {Selector: "zone=b"}, {Selector: "zone=c"}}}
 	unmet := func(tenant string) []string {
 		t.Helper()
-		list, err := b.Unmet(t.Context(), "ann", tenant, plan)
+		list, err := b.Unmet(t.Context(), "ann", script.Name{Tenant: tenant, Script: "route"}, plan)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -124,5 +131,64 @@ func TestUnmet(t *testing.T) {
 	b.pass(10 * time.Second)
 	if got := unmet("acme"); !slices.Equal(got, want) {
 		t.Errorf("later: %q", got)
+	}
+}
+
+// TestAnAgentMovesWhileNoRegistryRuns: whether its process before ran the candidate goes by the
+// labels and the tenants that this one had, also if a new registry hears of the next one first.
+func TestAnAgentMovesWhileNoRegistryRuns(t *testing.T) {
+	for _, first := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			b, m := &bench{Fleet: fleet.New(fleet.Config{}), t: t, now: time.Now()}, newSharedMemory()
+			shop, err := script.ParseSelector([]string{"shop"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			was := map[string]string{"leaves": "a", "comes": "b", "stays": "a", "gone": "a"}
+			is := map[string]string{"leaves": "b", "comes": "a", "stays": "a", "gone": "a"}
+			for agent, zone := range was {
+				r := b.zoned(agent, zone, false)
+				r.Trials = nil
+				m.agents[agent] = fleet.Memo{Agent: agent, Report: r}
+			}
+			next := func(calls uint64) {
+				for agent, zone := range is {
+					r := b.zoned(agent, zone, false)
+					if r.Incarnation = "2"; agent == "gone" {
+						r.Tenants, r.Trials = shop, nil
+					}
+					if zone == "a" && r.Trials != nil {
+						r.Trials[0].Calls, r.Trials[0].FailedCalls = calls, calls/10
+						r.Trials[0].StepCalls = &script.StepCalls{Step: 1, First: script.LatencyBucket(time.Millisecond), Buckets: []uint64{calls}}
+					}
+					b.Heard(r)
+				}
+			}
+			release := b.inZone()
+			release.Settings.Rollout.MaxErrorIncrease = new(1.0)
+			b.reset(fleetID, 11, release)
+			if first {
+				next(10)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			go b.Keep(ctx, m, func() bool { return true }, slog.New(slog.DiscardHandler))
+			<-b.Recalled()
+			synctest.Wait()
+			next(10)
+			next(20)
+			c := b.candidacy()
+			slices.Sort(c.Lost)
+			if want := []string{"gone", "leaves", "stays"}; !slices.Equal(c.Lost, want) {
+				t.Errorf("heard before the memory is known: %t: lost %v, want %v", first, c.Lost, want)
+			}
+			if got := fmt.Sprint(c.Calls, c.FailedCalls, c.EndedCalls); got != "40 4 0" {
+				t.Errorf("heard before the memory is known: %t: calls %s, want those of two agents, each once", first, got)
+			}
+			if got := c.Compared.Candidate.Calls; got != 40 {
+				t.Errorf("heard before the memory is known: %t: %d calls are compared, want 40", first, got)
+			}
+			cancel()
+			synctest.Wait()
+		})
 	}
 }

@@ -39,6 +39,9 @@ type Memo struct {
 	// Script is how it came to its release.
 	Script  script.Name
 	Rollout script.Rollout
+	// Gate is what the gate of its candidate said last, in place of Rollout; nil if the memo is of
+	// something else.
+	Gate *GateAnswer
 	// Gone: the agent left, or the script was deleted long ago.
 	Gone     bool
 	Complete bool
@@ -51,6 +54,7 @@ type memory struct {
 	agents       map[string]stored
 	notedScripts map[script.Name]time.Time
 	notedAgents  map[string]time.Time
+	gates        gateMemory
 	noted        chan struct{} // has room for one
 	bytes        int           // of all agents' memos
 	budget       float64       // bytes of agents' memos that can be stored now
@@ -137,6 +141,7 @@ func newMemory() memory {
 		agents:       map[string]stored{},
 		notedScripts: map[script.Name]time.Time{},
 		notedAgents:  map[string]time.Time{},
+		gates:        newGateMemory(),
 		noted:        make(chan struct{}, 1),
 		budget:       memoBurst,
 		recalled:     make(chan struct{}),
@@ -148,6 +153,7 @@ func (m *memory) forget() {
 	clear(m.agents)
 	clear(m.notedScripts)
 	clear(m.notedAgents)
+	m.gates = newGateMemory()
 	m.bytes = 0
 }
 
@@ -270,10 +276,13 @@ func (f *Fleet) noteAgain(memos []Memo, patience time.Duration) {
 	defer f.mu.Unlock()
 	due := f.now().Add(-patience)
 	for i := range memos {
-		if memos[i].Agent != "" {
-			f.memory.notedAgents[memos[i].Agent] = due
-		} else {
-			f.memory.notedScripts[memos[i].Script] = due
+		switch m := &memos[i]; {
+		case m.Agent != "":
+			f.memory.notedAgents[m.Agent] = due
+		case m.Gate != nil:
+			f.memory.gates.noted[m.Script] = due
+		default:
+			f.memory.notedScripts[m.Script] = due
 		}
 	}
 }
@@ -284,7 +293,7 @@ func (f *Fleet) notes(patience time.Duration) []Memo {
 	defer f.mu.Unlock()
 	due := f.now().Add(-patience)
 	memos := takeNotes(nil, f.memory.notedScripts, due, f.rolloutMemo, func(*Memo) bool { return false })
-	return f.agentNotes(memos, due)
+	return f.gateNotes(f.agentNotes(memos, due), due)
 }
 
 // takeNotes appends, up to MaxMemos, the memos of what was noted until due and need
@@ -378,16 +387,18 @@ func (m *memory) keep(memo *Memo, now time.Time) {
 
 // recall takes in what m yields until that ends.
 func (f *Fleet) recall(ctx context.Context, m Memory) error {
-	agents, scripts := map[string]bool{}, map[script.Name]bool{}
+	agents, scripts, gates := map[string]bool{}, map[script.Name]bool{}, map[script.Name]bool{}
 	complete := false
 	for memo, err := range m.Recall(ctx) {
 		switch {
 		case err != nil:
 			return err
 		case memo.Complete:
-			f.recalledAll(agents, scripts)
+			f.recalledAll(agents, scripts, gates)
 			complete = true
 			continue
+		case !complete && memo.Gate != nil:
+			gates[memo.Script] = true
 		case !complete:
 			agents[memo.Agent], scripts[memo.Script] = true, true
 		}
@@ -398,8 +409,8 @@ func (f *Fleet) recall(ctx context.Context, m Memory) error {
 	return fmt.Errorf("the memory ended: %w", context.Cause(ctx))
 }
 
-// recalledAll says that there is nothing but of these agents and scripts.
-func (f *Fleet) recalledAll(agents map[string]bool, scripts map[script.Name]bool) {
+// recalledAll says that there is nothing but of these agents, scripts and gates.
+func (f *Fleet) recalledAll(agents map[string]bool, scripts, gates map[script.Name]bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for name := range f.memory.agents {
@@ -412,6 +423,11 @@ func (f *Fleet) recalledAll(agents map[string]bool, scripts map[script.Name]bool
 			f.recalled(&Memo{Script: name, Gone: true})
 		}
 	}
+	for name := range f.memory.gates.known {
+		if !gates[name] {
+			f.recalled(&Memo{Script: name, Gate: &GateAnswer{}, Gone: true})
+		}
+	}
 	select {
 	case <-f.memory.recalled:
 	default:
@@ -421,6 +437,10 @@ func (f *Fleet) recalledAll(agents map[string]bool, scripts map[script.Name]bool
 
 // recalled takes in one memo.
 func (f *Fleet) recalled(memo *Memo) {
+	if memo.Gate != nil {
+		f.keepGate(memo)
+		return
+	}
 	f.memory.keep(memo, f.now())
 	if memo.Agent == "" {
 		p := f.scripts[memo.Script]

@@ -22,6 +22,7 @@ type sharedMemory struct {
 	mu       sync.Mutex
 	agents   map[string]fleet.Memo
 	rollouts map[script.Name]fleet.Memo
+	gates    map[script.Name]fleet.Memo
 	watchers map[chan fleet.Memo]bool
 	writes   int
 	largest  int
@@ -31,7 +32,7 @@ type sharedMemory struct {
 var errBroken = errors.New("the memory is broken")
 
 func newSharedMemory() *sharedMemory {
-	return &sharedMemory{agents: map[string]fleet.Memo{}, rollouts: map[script.Name]fleet.Memo{}, watchers: map[chan fleet.Memo]bool{}}
+	return &sharedMemory{agents: map[string]fleet.Memo{}, rollouts: map[script.Name]fleet.Memo{}, gates: map[script.Name]fleet.Memo{}, watchers: map[chan fleet.Memo]bool{}}
 }
 
 func (m *sharedMemory) Remember(_ context.Context, memos []fleet.Memo) error {
@@ -48,6 +49,10 @@ func (m *sharedMemory) Remember(_ context.Context, memos []fleet.Memo) error {
 			delete(m.agents, memo.Agent)
 		case memo.Agent != "":
 			m.agents[memo.Agent] = memo
+		case memo.Gate != nil && memo.Gone:
+			delete(m.gates, memo.Script)
+		case memo.Gate != nil:
+			m.gates[memo.Script] = memo
 		case memo.Gone:
 			delete(m.rollouts, memo.Script)
 		default:
@@ -64,6 +69,7 @@ func (m *sharedMemory) Recall(ctx context.Context) iter.Seq2[fleet.Memo, error] 
 	return func(yield func(fleet.Memo, error) bool) {
 		m.mu.Lock()
 		all := append(slices.Collect(maps.Values(m.agents)), slices.Collect(maps.Values(m.rollouts))...)
+		all = append(all, slices.Collect(maps.Values(m.gates))...)
 		changes := make(chan fleet.Memo, 100_000)
 		m.watchers[changes] = true
 		m.mu.Unlock()

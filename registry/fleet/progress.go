@@ -59,7 +59,8 @@ func (f *Fleet) Reset(s registry.State) {
 	f.mark(s.Unreadable)
 	for name, p := range before {
 		p.replaced = f.scripts[name] != p
-		if f.scripts[name] == nil {
+		if c := f.candidacies[name]; c != nil && f.scripts[name] == nil {
+			c.end()
 			delete(f.candidacies, name)
 		}
 	}

@@ -95,7 +95,8 @@ type agent struct {
 	early    []Trial      // of candidates that are not known here yet
 	group    *group
 	identity string    // as counted in Fleet.usage, with
-	size     int       // of what it reports
+	size     int       // of what it reports,
+	kept     int       // and of what candidacies keep of what it counted
 	slot     int       // its bit in each slots, and its place in Fleet.bySlot
 	moved    time.Time // when it was heard that it activated what it has
 	heard    time.Time
@@ -107,10 +108,10 @@ type agent struct {
 }
 
 // who returns the agent as releases select it.
-func (a *agent) who() script.Agent {
-	who := script.Agent{Name: a.report.Agent}
-	if a.report.Selects {
-		who.Labels = a.report.Labels
+func (r *Report) who() script.Agent {
+	who := script.Agent{Name: r.Agent}
+	if r.Selects {
+		who.Labels = r.Labels
 	}
 	return who
 }

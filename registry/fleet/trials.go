@@ -40,7 +40,10 @@ const (
 	callsSlack        = 10 * time.Minute
 )
 
-const tooOld = "its software is too old to run a version with limits, config and tests of its own: upgrade agentd"
+const (
+	tooOld = "its software is too old to run a version with limits, config and tests of its own: upgrade agentd"
+	noRoom = "the registry has no memory left for the calls that the agents of its subject count"
+)
 
 // candidacy is what the connected agents that follow a script say of its candidate. It
 // takes four bits for each agent and a bit more for those that it is called or failed on.
@@ -69,17 +72,20 @@ type candidacy struct {
 	ofAgents
 	compared  *comparison // nil unless the versions are compared
 	testing   bool        // the agents are to test it, before its first step
+	gate      *GateAnswer // the last to this replica; nil if there was none
 	confirmed time.Time   // all members were heard after the pause that ended then
 	seen      uint64      // the last round of updateTrials that it was part of
 
-	since time.Time // the release that it was first known by
+	since time.Time                      // the release that it was first known by
+	keep  func(a *agent, bytes int) bool // is Fleet.keep
 }
 
 // calls are counted, and those of them that failed.
 type calls struct{ all, failed uint64 }
 
-func newCandidacy(r *script.Release) *candidacy {
+func (f *Fleet) newCandidacy(r *script.Release) *candidacy {
 	c := &candidacy{
+		keep: f.keep,
 		name: r.Name, version: r.Candidate.Version.Number, attempt: r.Candidate.Attempt,
 		since:  r.ChangedAt,
 		failed: map[*agent]*script.Error{}, held: map[*agent]string{}, counts: map[*agent]calls{},
@@ -105,6 +111,8 @@ func (c *candidacy) take(a *agent, t *Trial) (news, counts bool) {
 		t = &Trial{}
 	case t.Spec != c.spec && !c.spec.IsZero(): // it runs the candidate with what the active version has
 		t, heard = &Trial{Waiting: tooOld}, false
+	case !c.reserve(a, t):
+		t, heard = &Trial{Tested: t.Tested, Err: t.Err, ProcessEnded: t.ProcessEnded, Waiting: noRoom}, false
 	}
 	news = c.heard.set(a.slot, heard)
 	if passed := t.Tested && t.Err == nil; c.passed.set(a.slot, passed) {
@@ -130,6 +138,33 @@ func (c *candidacy) take(a *agent, t *Trial) (news, counts bool) {
 	c.calls.failed += n.failed - before.failed
 	c.counts[a] = n
 	return news, true
+}
+
+// sizeOfCalls is about how many bytes candidacy.counts takes for each agent.
+const sizeOfCalls = 64
+
+// reserve counts the bytes that the candidacy will keep of what the agent counted. It reports false
+// if there is no room for them.
+func (c *candidacy) reserve(a *agent, t *Trial) bool {
+	more := 0
+	if _, ok := c.counts[a]; !ok && t.Calls > 0 {
+		more += sizeOfCalls
+	}
+	if c.compared.differs(a, t.StepCalls) {
+		more += sizeOf(t.StepCalls)
+		if last, ok := c.compared.counted[a]; ok {
+			more -= sizeOf(&last.calls)
+		}
+	}
+	return more == 0 || c.keep(a, more)
+}
+
+// end forgets what agents counted.
+func (c *candidacy) end() {
+	c.dropCompared()
+	for a := range c.counts {
+		c.keep(a, -sizeOfCalls)
+	}
 }
 
 // possible reports whether the calls can be those that the agent, which said others before if
@@ -222,7 +257,11 @@ func insertFailure(list []AgentFailure, i int, failure AgentFailure) []AgentFail
 func (f *Fleet) trackCandidate(r *script.Release) {
 	c, next := f.candidacies[r.Name], r.Candidate
 	if c != nil && (next == nil || !c.is(next.Version.Number, next.Attempt)) {
+		c.end()
 		delete(f.candidacies, r.Name) // what agents have of it goes with their next report
+		if _, ok := f.memory.gates.known[r.Name]; ok {
+			f.noteGate(r.Name)
+		}
 		c = nil
 	}
 	if next == nil {
@@ -230,7 +269,7 @@ func (f *Fleet) trackCandidate(r *script.Release) {
 	}
 	isNew := c == nil
 	if isNew {
-		c = newCandidacy(r)
+		c = f.newCandidacy(r)
 		f.candidacies[r.Name] = c
 	}
 	for _, agent := range next.Lost {
@@ -296,7 +335,9 @@ func (f *Fleet) updateTrials(a *agent, trials []Trial, again bool) bool {
 			more, counts := c.take(a, t)
 			news, f.counted = news || more, f.counted || counts
 		case f.mayCome(t):
-			early = append(early, *t)
+			one := *t
+			one.StepCalls = nil // the next report tells
+			early = append(early, one)
 		}
 	}
 	for _, c := range a.trials {

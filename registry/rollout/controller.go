@@ -16,6 +16,7 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/registry"
 	"github.com/scriptorium-dev/scriptorium/registry/fleet"
+	"github.com/scriptorium-dev/scriptorium/registry/gate"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -28,6 +29,8 @@ type Fleet interface {
 	// Buckets returns the candidacy of the script, with the buckets of its followers in
 	// order; ok is false if there is none.
 	Buckets(name script.Name) (c fleet.Candidacy, buckets []uint32, ok bool)
+	// GateAnswered has the candidacy of the script have the answer.
+	GateAnswered(name script.Name, a fleet.GateAnswer)
 }
 
 // Registry makes moves. A registry.Registry does.
@@ -40,6 +43,8 @@ type Registry interface {
 type Config struct {
 	Fleet    Fleet
 	Registry Registry
+	// Gates are asked for steps that have gates; none if nil.
+	Gates gate.Asking
 	// Clock tells the time; time.Now if nil.
 	Clock func() time.Time
 	// Moved, if not nil, is called for each move that is stored, and with an error for each
@@ -56,6 +61,9 @@ type Controller struct{ cfg Config }
 func New(cfg Config) *Controller {
 	if cfg.Clock == nil {
 		cfg.Clock = time.Now
+	}
+	if cfg.Gates == nil {
+		cfg.Gates = gate.NewSources(cfg.Log, nil)
 	}
 	if cfg.Moved == nil {
 		cfg.Moved = func(script.Change, error) {}
@@ -80,6 +88,7 @@ const (
 type run struct {
 	*Controller
 	running sync.WaitGroup
+	gates   *gate.Asker
 
 	mu      sync.Mutex
 	tasks   map[script.Name]*task
@@ -98,6 +107,8 @@ type task struct {
 // Run makes moves until ctx is done. It is to run while this replica leads.
 func (c *Controller) Run(ctx context.Context) {
 	p := &run{Controller: c, tasks: map[script.Name]*task{}, returns: make(chan struct{}, 1)}
+	p.gates = gate.NewAsker(c.cfg.Gates, p.answered)
+	p.running.Go(func() { p.gates.Run(ctx) })
 	defer p.running.Wait()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -120,6 +131,11 @@ func (c *Controller) Run(ctx context.Context) {
 	}
 }
 
+// answered has the fleet, and so the next look, know what a gate has said.
+func (p *run) answered(q gate.Question, asked time.Time, a gate.Answer) {
+	p.cfg.Fleet.GateAnswered(q.Name, fleet.GateAnswer{Attempt: q.Attempt, Step: q.Step, At: asked, Result: a.Result, Text: a.Text})
+}
+
 func pause(ctx context.Context, d time.Duration) {
 	select {
 	case <-time.After(d):
@@ -140,6 +156,7 @@ func (p *run) look(ctx context.Context, now time.Time) (due time.Time, candidate
 	}
 	tasks := make(map[script.Name]*task, len(list))
 	var ready []readyMove
+	var questions []gate.Question
 	for i := range list {
 		release := &list[i].Release
 		e := p.tasks[release.Name]
@@ -158,6 +175,9 @@ func (p *run) look(ctx context.Context, now time.Time) (due time.Time, candidate
 		if !d.Until.IsZero() {
 			sooner(d.Until)
 		}
+		if d.Ask {
+			questions = append(questions, question(&list[i]))
+		}
 		if d.Move != (registry.Move{}) {
 			ready = append(ready, readyMove{e, &list[i], d.Move})
 		}
@@ -172,6 +192,7 @@ func (p *run) look(ctx context.Context, now time.Time) (due time.Time, candidate
 		}
 	}
 	p.tasks = tasks
+	p.gates.Want(questions)
 	return due, len(list)
 }
 

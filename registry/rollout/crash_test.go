@@ -1,15 +1,19 @@
 package rollout_test
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/scriptorium-dev/scriptorium/registry/fleet"
+	"github.com/scriptorium-dev/scriptorium/registry/gate"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -45,6 +49,26 @@ func (s *stage) zonesAtRandom(random *rand.Rand, pause time.Duration) []script.S
 	return []script.Step{first, {Selector: "pool=edge,zone=b", Pause: pause}}
 }
 
+// gatesAtRandom gives some of the steps a gate, which says at random whether it passes, if anything,
+// and passes from time to time.
+func (s *stage) gatesAtRandom(random *rand.Rand, steps []script.Step) {
+	for i := range steps {
+		if random.IntN(2) == 0 {
+			steps[i].Gate = script.Gate{Kind: script.Webhook, Source: "ci"}
+		}
+	}
+	var mu sync.Mutex
+	own, n := rand.New(rand.NewPCG(random.Uint64(), 0)), 0 // of other goroutines
+	s.outside.set(func(context.Context, gate.Question) gate.Answer {
+		mu.Lock()
+		defer mu.Unlock()
+		if n++; n%3 == 0 {
+			return gate.Answer{Result: fleet.GatePasses}
+		}
+		return gate.Answer{Result: []fleet.GateResult{fleet.GatePasses, fleet.GateWaits, fleet.GateFails}[own.IntN(3)]}
+	})
+}
+
 // crash plays one schedule.
 func crash(s *stage, random *rand.Rand, ends bool) {
 	const pause = 30 * time.Second
@@ -57,6 +81,7 @@ func crash(s *stage, random *rand.Rand, ends bool) {
 	if random.IntN(2) == 0 {
 		settings.Rollout.Steps = s.zonesAtRandom(random, pause)
 	}
+	s.gatesAtRandom(random, settings.Rollout.Steps)
 	s.publish(route, "2", settings)
 
 	started := map[string]time.Time{} // when an agent that runs the candidate began to
@@ -121,6 +146,7 @@ func crash(s *stage, random *rand.Rand, ends bool) {
 			}
 		})
 	}
+	s.wantGated()
 	story, _, _ := s.soFar()
 	further := slices.ContainsFunc(story, func(line string) bool {
 		return strings.Contains(line, " step 2:") || strings.HasSuffix(line, " live 2")

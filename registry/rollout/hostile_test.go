@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/scriptorium-dev/scriptorium/registry/fleet"
 	"github.com/scriptorium-dev/scriptorium/registry/rollout"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -31,6 +32,7 @@ func TestRecordsThatNobodyWrote(t *testing.T) {
 	selector := func() script.AgentSelector {
 		return []script.AgentSelector{"", "zone=a", "zone=b", "=", ","}[random.IntN(5)]
 	}
+	gates := []script.Gate{{}, {}, {}, {Kind: script.Webhook, Source: "ci"}, {Kind: "x"}, {Query: "up"}}
 	for range 20_000 {
 		c := candidacy()
 		candidate, plan := c.Release.Candidate, &c.Release.Settings.Rollout
@@ -43,19 +45,22 @@ func TestRecordsThatNobodyWrote(t *testing.T) {
 		plan.FailureLimit, plan.Tolerate = script.Amount{Count: number(), Percent: number()}, script.Amount{Count: number(), Percent: number(), None: random.IntN(2) == 0}
 		plan.ProgressDeadline = span()
 		for i := range plan.Steps {
-			plan.Steps[i] = script.Step{Percent: number(), Pause: span(), Approval: random.IntN(2) == 0, Selector: selector()}
+			plan.Steps[i] = script.Step{Percent: number(), Pause: span(), Approval: random.IntN(2) == 0, Selector: selector(), Gate: gates[random.IntN(len(gates))]}
 		}
 		if random.IntN(2) == 0 {
 			candidate.Selections = []script.Selection{{Selector: selector(), Threshold: random.Uint32()}}
 		}
 		c.Eligible, c.Own.Members, c.Own.Running, c.Own.Confirmed = random.IntN(3), random.IntN(3), random.IntN(3), random.IntN(3)
-		_, inPlan := c.Release.StepOf()
+		c.Gate = []*fleet.GateAnswer{nil, {Attempt: uint64(number()), Step: number(), At: moment(), Result: fleet.GatePasses}, {Attempt: candidate.Attempt, Step: candidate.Step, At: noon, Result: "x"}}[random.IntN(3)]
+		in, inPlan := c.Release.StepOf()
 		next := c.Release.NextStep()
 		switch m := rollout.Next(c, noon).Move; {
 		case inPlan != (candidate.Step > 0 && candidate.Step <= len(plan.Steps)):
 			t.Fatalf("step %d of %d is in the plan: %t", candidate.Step, len(plan.Steps), inPlan)
 		case m.Step > 0 && (plan.Steps[m.Step-1] != next || next.Percent < 0 || next.Percent == 0 && next.Selector == ""):
 			t.Fatalf("step %d of the plan %+v begins", m.Step, plan.Steps)
+		case (m.Promote || m.Step > 0) && !in.Gate.IsZero() && (c.Gate == nil || c.Gate.Result != fleet.GatePasses || c.Gate.Step != candidate.Step || c.Gate.Attempt != candidate.Attempt):
+			t.Fatalf("it passes the gate %s, which says %+v", in.Gate, c.Gate)
 		case m.Promote && candidate.Step != len(plan.Steps):
 			t.Fatalf("it goes live from step %d of %d: %+v", candidate.Step, len(plan.Steps), c)
 		case m.Step < 0 || m.Step > len(plan.Steps):

@@ -23,6 +23,8 @@ type Decision struct {
 	Until time.Time
 	// Why it has to wait.
 	Why string
+	// Ask: it waits for nothing but the gate of its step, which is to be asked.
+	Ask bool
 }
 
 // Next decides what is to become of the candidate by the plan of its release.
@@ -76,6 +78,7 @@ func thaws(c fleet.Candidacy, d Decision) Decision {
 	if d.Move != (registry.Move{}) {
 		d = Decision{}
 	}
+	d.Ask = false
 	d.Why = script.WaitsForThaw + c.Freeze.String()
 	if until := c.Freeze.Until; !until.IsZero() {
 		d = d.by(until)
@@ -127,6 +130,14 @@ func due(c fleet.Candidacy, now time.Time) Decision {
 	}
 	if c.Activated < enough {
 		return wait("%d of %d agents have taken the last change, and %d are to", c.Activated, c.Followers, enough)
+	}
+	for _, d := range c.After {
+		switch {
+		case d.Why != "":
+			return wait("%s (rollout.after)", d.Why)
+		case c.Followers-d.Failing < enough:
+			return wait("%d of %d agents could not activate %s (rollout.after)", d.Failing, c.Followers, d.Name)
+		}
 	}
 	steps := plan.Steps
 	switch k := candidate.Step; {
@@ -195,10 +206,11 @@ func inStep(c fleet.Candidacy, plan *script.Plan, now time.Time) (_ Decision, la
 	if why := tooFewCalls(c, plan); why != "" {
 		return wait("%s", why), true
 	}
-	if plan.Steps[candidate.Step-1].Approval && candidate.Approved < candidate.Step {
+	step := plan.Steps[candidate.Step-1]
+	if step.Approval && candidate.Approved < candidate.Step {
 		return wait("step %d needs an approval: scriptctl rollout approve %s", candidate.Step, c.Release.Name), true
 	}
-	return Decision{}, false
+	return atGate(c, step.Gate, now)
 }
 
 // nobodyLeft says that the step has no agents any more.
@@ -231,6 +243,9 @@ func Evidence(c fleet.Candidacy) string {
 		}
 		if candidate.Approved == candidate.Step {
 			said = append(said, "approved")
+		}
+		if text := passed(c); text != "" {
+			said = append(said, text)
 		}
 	}
 	if n := len(c.Lost); n > 0 {

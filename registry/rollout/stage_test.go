@@ -83,6 +83,9 @@ type stage struct {
 	story   []string                // what became of candidates, and when
 	looks   int
 
+	outside *outside // what gates ask
+	taken   []passed // steps with gates, and when the registry took what follows them
+
 	advance func(ctx context.Context, req registry.AdvanceRequest) (registry.Result, error)
 }
 
@@ -92,9 +95,11 @@ func play(t *testing.T, agents int, test func(s *stage)) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memstore.New()
 		id, _ := store.Fleet(t.Context())
+		gates := &outside{}
 		s := &stage{
-			t: t, id: id, life: "1", lives: map[string]string{}, silent: map[string]time.Time{}, began: time.Now(), log: &lines{}, releases: map[script.Name]script.Release{},
-			Registry: registry.New(registry.Config{Store: store, Engines: map[string]engine.Checker{"any": anySource{}}, DefaultEngine: "any"}),
+			outside: gates,
+			t:       t, id: id, life: "1", lives: map[string]string{}, silent: map[string]time.Time{}, began: time.Now(), log: &lines{}, releases: map[script.Name]script.Release{},
+			Registry: registry.New(registry.Config{Store: store, Engines: map[string]engine.Checker{"any": anySource{}}, DefaultEngine: "any", Gates: gates}),
 			fleet:    fleet.New(fleet.Config{}),
 		}
 		s.logger = slog.New(slog.NewTextHandler(s.log, nil))
@@ -261,7 +266,17 @@ func (s *stage) beat(ctx context.Context) {
 
 // Advance and Candidacies count and replace what the controller asks for.
 func (s *stage) Advance(ctx context.Context, req registry.AdvanceRequest) (registry.Result, error) {
-	return s.advance(ctx, req)
+	s.mu.Lock()
+	r, now := s.releases[req.Name], time.Now()
+	s.mu.Unlock()
+	result, err := s.advance(ctx, req)
+	step, ok := r.StepOf()
+	if err == nil && ok && r.Revision == req.At && !step.Gate.IsZero() && (req.Move.Step > 0 || req.Move.Promote) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.taken = append(s.taken, passed{r.Candidate.Attempt, r.Candidate.Step, now})
+	}
+	return result, err
 }
 
 type counted struct {
@@ -279,7 +294,7 @@ func (c counted) Candidacies() []fleet.Candidacy {
 // conduct runs a controller until stop is called.
 func (s *stage) conduct() (stop func()) {
 	c := rollout.New(rollout.Config{
-		Fleet: counted{s.fleet, s}, Registry: s, Log: s.logger,
+		Fleet: counted{s.fleet, s}, Registry: s, Gates: s.outside, Log: s.logger,
 		Moved: func(m script.Change, err error) {
 			s.mu.Lock()
 			defer s.mu.Unlock()

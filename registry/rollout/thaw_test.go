@@ -34,6 +34,8 @@ func (f *thawed) Candidacies() []fleet.Candidacy {
 
 func (f *thawed) Buckets(script.Name) (c fleet.Candidacy, buckets []uint32, ok bool) { return }
 
+func (f *thawed) GateAnswered(script.Name, fleet.GateAnswer) {}
+
 func (f *thawed) Advance(_ context.Context, req registry.AdvanceRequest) (registry.Result, error) {
 	<-time.After(10 * time.Millisecond) // as etcd takes
 	f.mu.Lock()

@@ -21,9 +21,9 @@ func byZone(steps ...script.Step) *script.Settings {
 	}
 }
 
-// divide, which takes s.change, has the first n agents be in zone a, and the others in zone b.
+// divide, which takes s.change, has the first n agents start again in zone a, and the others in zone b.
 func (s *stage) divide(n int) {
-	s.zones = map[string]string{}
+	s.zones, s.life = map[string]string{}, "in a zone"
 	for i, agent := range s.agents {
 		s.zones[agent] = "b"
 		if i < n {
