@@ -116,7 +116,7 @@ func (f *folder) apply(ctx context.Context) (sources []string) {
 		return nil
 	}
 	present := map[string]bool{}
-	for i, m := range manifests {
+	for i, m := range manifest.InOrder(manifests) {
 		if ctx.Err() != nil {
 			return nil // it ends: what was not published is not at fault
 		}

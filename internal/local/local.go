@@ -37,6 +37,7 @@ type Stack struct {
 
 	workers    agentd.Workers
 	tenantKeys string
+	gates      string
 	etcd       *embedded.Etcd
 	nats       *embedded.NATS
 	natsPort   int // kept, so that NATS comes back where clients look for it
@@ -79,6 +80,9 @@ func WithWorkers(command ...string) Option {
 // WithTenantKeys has agents require the signatures of tenants' publishers: see
 // agentd.Security.TenantKeys.
 func WithTenantKeys(file string) Option { return func(s *Stack) { s.tenantKeys = file } }
+
+// WithGates has rollouts ask the sources in the file: see registryd.Config.Gates.
+func WithGates(file string) Option { return func(s *Stack) { s.gates = file } }
 
 // takeLock keeps two stacks from one folder. The lock ends with the process.
 func takeLock(path string) (*os.File, error) {
@@ -184,6 +188,7 @@ func (s *Stack) registryConfig() registryd.Config {
 		NATS:          []string{s.NATSURL()},
 		Listen:        []string{s.RegistryTarget()},
 		Security:      s.secret.registry(),
+		Gates:         s.gates,
 		Log:           s.log.With("part", "registry"),
 		Metrics:       obs.NewMetrics(),
 	}

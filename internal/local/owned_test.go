@@ -110,7 +110,7 @@ var forgeries = map[string]func(r *scriptv1.Release, forged []byte){
 	},
 	"a candidate on all agents": func(r *scriptv1.Release, forged []byte) {
 		r.Retained = append(r.GetRetained(), &scriptv1.Version{Number: 99, Digest: forged, Engine: "lua", Entrypoint: "handle", Size: int64(len(edition(forgedEdition)))})
-		r.Latest, r.Candidate = 99, &scriptv1.Candidate{Version: 99, Attempt: 1, Step: 1, Share: math.MaxUint32, Percent: 99}
+		r.Latest, r.Candidate = 99, &scriptv1.Candidate{Version: 99, Attempt: 1, Step: 1, Threshold: math.MaxUint32, Percent: 99}
 	},
 	"another function of the signed source": func(r *scriptv1.Release, _ []byte) {
 		r.Active.Entrypoint, r.Retained[0].Entrypoint = "other", "other"

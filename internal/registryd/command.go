@@ -28,9 +28,12 @@ changes to the agents over NATS, and reports which agent runs which version.
 
 registryd signs all messages to agents with --signing-key. --access-policy grants
 roles to callers. registryd identifies a caller by a client certificate
-(--tls-client-ca), a token, or the uid on a Unix socket. It reads certificates and
-the policy again when their files change. Each insecure setting needs a flag that
+(--tls-client-ca), a token, or the uid on a Unix socket. It reads certificates, the
+policy and the gates again when their files change. Each insecure setting needs a flag that
 begins with --insecure, and registryd logs it.
+
+--gates names the systems that may decide whether a step of a rollout passes. Nobody
+else can have registryd call an address.
 
 registryd serves the fleet that somebody founded at its etcd prefix with
 'registryd init'. Without a fleet it refuses all calls and says so; it looks for one
@@ -67,6 +70,7 @@ Every flag can be set by the environment variable behind it.`,
 	flags.DurationVar(&cfg.AuditRetention, "audit-retention", 90*24*time.Hour, "time that the audit trail is kept for")
 	flags.DurationVar(&cfg.TombstoneRetention, "tombstone-retention", 24*time.Hour, "time that a deleted script's tombstone is kept for; agents that were away for longer take a full snapshot")
 	flags.DurationVar(&cfg.CollectInterval, "collect-interval", 10*time.Minute, "time between two collections of what nothing needs any more")
+	flags.StringVar(&cfg.Gates, "gates", "", "`file` of the sources that steps of rollouts may ask: each a Prometheus or a webhook, and the tenants that may use it")
 	cfg.Security.addFlags(flags)
 	logging.AddFlags(flags)
 	flagenv.Bind(cmd)

@@ -49,6 +49,8 @@ type Config struct {
 	DrainTimeout time.Duration
 	// Security says whom the registry believes, and by what it is believed.
 	Security Security
+	// Gates is the file of the sources that steps of rollouts may ask; "" for none.
+	Gates string
 	// AuditRetention, TombstoneRetention and CollectInterval are about what is kept.
 	AuditRetention, TombstoneRetention, CollectInterval time.Duration
 
@@ -62,6 +64,7 @@ type Config struct {
 type Daemon struct {
 	log    *slog.Logger
 	secure *secured
+	gates  *gates
 	store  *etcdstore.Store
 	space  *space
 	keys   *keys
@@ -122,6 +125,10 @@ func Start(ctx context.Context, cfg Config) (*Daemon, error) {
 	if err != nil {
 		return nil, err
 	}
+	gates, err := openGates(cfg.Gates, cfg.Security.modes(), cfg.Log)
+	if err != nil {
+		return nil, err
+	}
 	store, err := etcdstore.Open(etcdstore.Config{
 		Endpoints: cfg.EtcdEndpoints, Prefix: cfg.EtcdPrefix, Fleet: cfg.Fleet, Security: secure.etcd, Candidate: secure.sealer.KeyID(),
 	})
@@ -130,7 +137,7 @@ func Start(ctx context.Context, cfg Config) (*Daemon, error) {
 	}
 	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	d := &Daemon{
-		log: cfg.Log, secure: secure, store: store, space: &space{store: store},
+		log: cfg.Log, secure: secure, gates: gates, store: store, space: &space{store: store},
 		keys: &keys{store: store, own: secure.sealer.KeyID()}, cancel: cancel,
 		founded: make(chan struct{}), failed: make(chan error, 1),
 	}

@@ -67,7 +67,7 @@ func (d *Daemon) start(ctx, life context.Context, cfg Config) error {
 	})
 	d.recent = registry.NewRecent()
 	d.groups = feed.NewGroups(d.store, d.feed, nil, cfg.Log)
-	if err := errors.Join(m.register(cfg.Metrics, d), d.secure.register(cfg.Metrics), d.space.register(cfg.Metrics), d.keys.register(cfg.Metrics)); err != nil {
+	if err := errors.Join(m.register(cfg.Metrics, d), d.secure.register(cfg.Metrics), d.space.register(cfg.Metrics), d.keys.register(cfg.Metrics), d.gates.register(cfg.Metrics)); err != nil {
 		return fmt.Errorf("register the metrics: %w", err)
 	}
 	reg := d.registry(cfg, m)
@@ -75,7 +75,7 @@ func (d *Daemon) start(ctx, life context.Context, cfg Config) error {
 	services.Logs = fanout.NewLogs(d.fan, d.mirror.Fleet)
 	services.Unavailable = d.Unavailable
 	d.server = rpc.New(services)
-	controller := rollout.New(rollout.Config{Fleet: d.fleet, Registry: reg, Moved: m.moved, Log: cfg.Log})
+	controller := rollout.New(rollout.Config{Fleet: d.fleet, Registry: reg, Gates: d.gates, Moved: m.moved, Log: cfg.Log})
 	d.run(life, controller, registry.NewCollector(registry.CollectorConfig{
 		Store:              d.store,
 		Garbage:            d.store,
@@ -106,7 +106,7 @@ func (d *Daemon) registry(cfg Config, m *metrics) *registry.Registry {
 	}
 	return registry.New(registry.Config{
 		Store: d.store, Checkup: d.store, Copies: fanout.NewCopies(d.fan, d.mirror.Fleet, d.fleet.Connected), Trusted: d.secure.sealer.Keyring(), Recent: d.recent, Engines: engines, OnWrite: m.wrote, Space: d.space.check,
-		Publishers: d.secure.tenantKeys.Roots,
+		Publishers: d.secure.tenantKeys.Roots, Gates: d.gates,
 	})
 }
 
@@ -150,6 +150,7 @@ func (d *Daemon) run(life context.Context, controller *rollout.Controller, colle
 		d.running.Go(func() { d.whenFounded(life, part) })
 	}
 	d.running.Go(func() { d.secure.run(life) })
+	d.running.Go(func() { d.gates.run(life) })
 	d.running.Go(func() { every(life, time.Second, d.server.UpdateHealth) })
 	// To resign takes etcd, and comes before everything else ends: see close.
 	leading, resign := context.WithCancel(life)
