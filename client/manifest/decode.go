@@ -113,7 +113,7 @@ func (d *decoder) spec(parent, n *yaml.Node, m *Manifest) {
 	m.Settings.Trigger = d.trigger(fields["trigger"])
 	m.Settings.Limits = d.limits(fields["limits"])
 	m.Settings.Config = d.config(fields["config"])
-	m.Settings.Rollout = d.rollout(fields["rollout"])
+	m.Settings.Rollout = d.rollout(fields["rollout"], m.Name)
 	m.Settings.Tests = d.tests(fields["tests"])
 	if n := fields["signature"]; n != nil {
 		m.Signature, _ = d.text(n, signatureField)

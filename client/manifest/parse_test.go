@@ -217,8 +217,26 @@ func TestParseFaults(t *testing.T) {
 		{"zones that all run it", spec("  source: return 1\n  rollout:\n    steps:\n    - {selector: {zone: a}}\n    - {selector: {zone: a, rack: '7'}}\n"), []string{
 			"m.yaml:10:18: spec.rollout.steps[1].selector: all agents with rack=7,zone=a run the version since step 1: leave the step out",
 		}},
+		{"gates", spec("  source: return 1\n  rollout:\n    steps:\n    - {percent: 1, gate: main}\n    - {percent: 2, gate: {}}\n    - {percent: 3, gate: {prometheus: a, webhook: b}}\n    - {percent: 4, gate: {prometheus: 5, query: [up], max: '1', url: x}}\n"), []string{
+			`m.yaml:9:26: spec.rollout.steps[0].gate: is the text "main", want fields: prometheus, webhook, query, min, max`,
+			"m.yaml:10:26: spec.rollout.steps[1].gate: names no source: add prometheus or webhook with the name of one, and not both",
+			"m.yaml:11:26: spec.rollout.steps[2].gate: names no source",
+			"m.yaml:12:39: spec.rollout.steps[3].gate.prometheus: is the number 5, want text: put it in quotes",
+			"m.yaml:12:49: spec.rollout.steps[3].gate.query: is a list, want text",
+			`m.yaml:12:60: spec.rollout.steps[3].gate.max: is the text "1", want a number, such as 0.01`,
+			"m.yaml:12:65: spec.rollout.steps[3].gate.url: is not a field; the fields here are prometheus, webhook, query, min, max",
+		}},
+		{"a gate with a typo", spec("  source: return 1\n  rollout:\n    steps:\n    - {percent: 1, gate: {prometheus: main, query: 'up{a=\"$tennant\"}', max: 1}}\n"), []string{
+			"m.yaml:9:52: spec.rollout.steps[0].gate.query: $tennant is no variable: there are $tenant, $script, $version, $active, $step",
+		}},
+		{"a gate that no value passes", spec("  source: return 1\n  rollout: {steps: [{percent: 1, gate: {prometheus: main, query: up, min: 2, max: 1}}]}\n"), []string{
+			"spec.rollout.steps[0].gate.min: 2 is more than max, 1: no value would pass",
+		}},
+		{"a gate at an address", spec("  source: return 1\n  rollout: {steps: [{percent: 1, gate: {webhook: 'http://169.254.169.254'}}]}\n"), []string{
+			`spec.rollout.steps[0].gate.webhook: "http://169.254.169.254" is no source of gates`,
+		}},
 		{"steps that go back", spec("  source: return 1\n  rollout:\n    steps:\n    - {percent: 5}\n    - {percent: 5}\n"), []string{
-			"m.yaml:10:17: spec.rollout.steps[1].percent: 5 is not more than that of the step before, 5",
+			"m.yaml:10:17: spec.rollout.steps[1].percent: 5 is not more than 5, the percent of the step before",
 		}},
 		{"a long pause", spec("  source: return 1\n  rollout: {steps: [{percent: 5, pause: 200h}]}\n"), []string{"m.yaml:7:41: spec.rollout.steps[0].pause: 200h0m0s is not between"}},
 		{"errors above all", spec("  source: return 1\n  rollout: {maxErrorPercent: 101}\n"), []string{"m.yaml:7:30: spec.rollout.maxErrorPercent: 101 is not between 0 and 100"}},
@@ -422,7 +440,7 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte(spec("  sourceFile: ../x\n")), "m.yaml")
 	f.Add([]byte(spec("  script: eCA9ID0gMQ==\n")), "m.yml")
 	f.Add([]byte(spec("  source: return 1\n  config: &c {a: *c}\n")), "m.yaml")
-	f.Add([]byte(spec("  source: return 1\n  rollout: {steps: [{percent: 5, pause: 1m}], maxErrorPercent: 3}\n  tests: &t [{name: a, request: [1], expect: {b: *t}}, *t]\n")), "m.yaml")
+	f.Add([]byte(spec("  source: return 1\n  rollout: {steps: [{percent: 5, pause: 1m, gate: {prometheus: a, query: up, max: 1}}], maxErrorPercent: 3}\n  tests: &t [{name: a, request: [1], expect: {b: *t}}, *t]\n")), "m.yaml")
 	f.Add([]byte(`{"kind": "LuaScript", "spec": {"source": "\ud83d\ude00"}}`), "m.json")
 	f.Add([]byte("{?"), "m.json")
 	dir := f.TempDir()

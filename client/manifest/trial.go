@@ -2,6 +2,7 @@ package manifest
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,8 +16,9 @@ import (
 
 // The fields of what a new version goes through before it is live.
 var (
-	rolloutFields = []string{"steps", "maxErrorPercent", "maxErrorIncrease", "maxLatencyIncrease", "minCalls", "failureLimit", "tolerate", "progressDeadline"}
-	stepFields    = []string{"percent", "selector", "pause", "approval"}
+	rolloutFields = []string{"steps", "maxErrorPercent", "maxErrorIncrease", "maxLatencyIncrease", "minCalls", "failureLimit", "tolerate", "progressDeadline", "after"}
+	stepFields    = []string{"percent", "selector", "pause", "approval", "gate"}
+	gateFields    = []string{"prometheus", "webhook", "query", "min", "max"}
 	testFields    = []string{"name", "request", "expect", "error"}
 	percentiles   = []string{"p50", "p95", "p99"}
 )
@@ -26,7 +28,7 @@ const (
 	testsField   = "spec.tests"
 )
 
-func (d *decoder) rollout(n *yaml.Node) script.Plan {
+func (d *decoder) rollout(n *yaml.Node, of script.Name) script.Plan {
 	if n == nil {
 		return script.Plan{}
 	}
@@ -51,14 +53,30 @@ func (d *decoder) rollout(n *yaml.Node) script.Plan {
 	if deadline := fields["progressDeadline"]; deadline != nil {
 		plan.ProgressDeadline = d.pause(deadline, rolloutField+".progressDeadline")
 	}
+	for i, item := range d.list(fields["after"], rolloutField+".after") {
+		plan.After = append(plan.After, d.name(item, fmt.Sprintf("%s.after[%d]", rolloutField, i)))
+	}
 	const path = rolloutField + ".steps"
 	for i, item := range d.list(fields["steps"], path) {
 		plan.Steps = append(plan.Steps, d.step(item, fmt.Sprintf("%s[%d]", path, i)))
 	}
 	if len(d.faults) == before {
-		d.blame(n, rolloutField, plan.Validate(rolloutField))
+		d.blame(n, rolloutField, cmp.Or(plan.Validate(rolloutField), plan.ValidateAfter(rolloutField, of)))
 	}
 	return plan
+}
+
+// name returns the script that is named; the zero Name if none is.
+func (d *decoder) name(n *yaml.Node, path string) script.Name {
+	text, ok := d.text(n, path)
+	if !ok {
+		return script.Name{}
+	}
+	name, err := script.ParseName(text)
+	if err != nil {
+		d.fault(n, path, "%s", script.AsError(err).Message)
+	}
+	return name
 }
 
 func (d *decoder) step(n *yaml.Node, path string) (s script.Step) {
@@ -73,7 +91,7 @@ func (d *decoder) step(n *yaml.Node, path string) (s script.Step) {
 			d.fault(fields["percent"], path+".percent", "0 is not between 1 and 99: leave it out to take all agents that the selector selects")
 		}
 	case fields["selector"] == nil:
-		d.fault(n, path+".percent", "is missing: add the share of the agents, from 1 to 99, or a selector")
+		d.fault(n, path+".percent", "is missing: add the percentage of the agents, from 1 to 99, or a selector")
 	}
 	if fields["selector"] != nil {
 		s.Selector = d.selector(fields["selector"], path+".selector")
@@ -82,7 +100,47 @@ func (d *decoder) step(n *yaml.Node, path string) (s script.Step) {
 		s.Pause = d.pause(pause, path+".pause")
 	}
 	s.Approval = d.boolean(fields["approval"], path+".approval", false)
+	if gate := fields["gate"]; gate != nil {
+		s.Gate = d.gate(gate, path+".gate")
+	}
 	return s
+}
+
+// gate returns what is asked before a step passes; what its query and bounds are to be is the plan's.
+func (d *decoder) gate(n *yaml.Node, path string) (g script.Gate) {
+	fields, ok := d.object(n, path, gateFields)
+	if !ok {
+		return g
+	}
+	prometheus, webhook := fields["prometheus"], fields["webhook"]
+	switch {
+	case (prometheus == nil) == (webhook == nil):
+		d.fault(n, path, "names no source: add prometheus or webhook with the name of one, and not both")
+		return g
+	case prometheus != nil:
+		g.Kind = script.Prometheus
+		g.Source, _ = d.text(prometheus, path+".prometheus")
+	default:
+		g.Kind = script.Webhook
+		g.Source, _ = d.text(webhook, path+".webhook")
+	}
+	if query := fields["query"]; query != nil {
+		g.Query, _ = d.text(query, path+".query")
+	}
+	g.Min, g.Max = d.bound(fields["min"], path+".min"), d.bound(fields["max"], path+".max")
+	return g
+}
+
+// bound returns a number that a value may reach; none of an absent one.
+func (d *decoder) bound(n *yaml.Node, field string) script.Bound {
+	if n == nil {
+		return script.Bound{}
+	}
+	var v float64
+	if !isScalar(n, "!!int") && !isScalar(n, "!!float") || n.Decode(&v) != nil {
+		d.fault(n, field, "is %s, want a number, such as 0.01", describe(n))
+	}
+	return script.Bound{Set: true, Value: v}
 }
 
 // selector returns which agents have the labels.

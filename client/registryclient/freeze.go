@@ -33,8 +33,8 @@ func (c *Client) Thaw(ctx context.Context, author, note string) (changed bool, e
 	return resp.GetChanged(), err
 }
 
-// Frozen returns the freeze of the registry; nil while it is not frozen. Who may not administer
-// all tenants does not learn what is excepted.
+// Frozen returns the freeze of the registry; nil while it is not frozen. The exceptions are
+// empty unless the caller has the role admin for all tenants.
 func (c *Client) Frozen(ctx context.Context) (*script.Freeze, error) {
 	resp, err := call(ctx, c, c.registry.Status, &registryv1.StatusRequest{PageSize: 1})
 	if err != nil {

@@ -20,8 +20,8 @@ type FleetStatus struct {
 	// Unreadable are objects whose records the registry cannot read, of the tenants, or of
 	// the script, that were selected; at most 100.
 	Unreadable []Unreadable
-	// Freeze is that of the registry; nil while it is not frozen. Who may not administer all
-	// tenants does not learn what is excepted.
+	// Freeze is that of the registry; nil while it is not frozen. Its exceptions are
+	// empty unless the caller has the role admin for all tenants.
 	Freeze *script.Freeze
 }
 

@@ -17,6 +17,7 @@ import (
 // happened.
 type DataWrite struct {
 	Author string // who asks for it; required
+	Note   string // why; of values alone
 	// ExpectedRevision: if not 0, the write happens only if the value, or the settings,
 	// still have this revision, and is a Conflict otherwise.
 	ExpectedRevision script.Revision
@@ -28,7 +29,7 @@ type DataWrite struct {
 func (c *Client) PutValue(ctx context.Context, key script.ValueKey, content []byte, w DataWrite) (script.Value, bool, error) {
 	resp, err := callUpTo(ctx, c, w.attempts(), c.registry.PutValue, &registryv1.PutValueRequest{
 		Tenant: key.Tenant, Key: key.Key, Content: content,
-		Author: w.Author, ExpectedRevision: int64(w.ExpectedRevision),
+		Author: w.Author, Note: w.Note, ExpectedRevision: int64(w.ExpectedRevision),
 	})
 	if err != nil {
 		return script.Value{}, false, err
@@ -37,10 +38,42 @@ func (c *Client) PutValue(ctx context.Context, key script.ValueKey, content []by
 	return value, resp.GetChanged(), err
 }
 
+// RollbackValue makes a retained version of a key its value again, and returns the value and
+// whether that is a change. Version 0 is the last one below the present version, or the one that
+// was deleted. NotFound names the versions that the registry retains.
+func (c *Client) RollbackValue(ctx context.Context, key script.ValueKey, version uint64, w DataWrite) (script.Value, bool, error) {
+	most := w.attempts()
+	if version == 0 {
+		most = 1 // sent again it would go further back
+	}
+	resp, err := callUpTo(ctx, c, most, c.registry.RollbackValue, &registryv1.RollbackValueRequest{
+		Tenant: key.Tenant, Key: key.Key, Version: version, Author: w.Author, Note: w.Note, ExpectedRevision: int64(w.ExpectedRevision),
+	})
+	if err != nil {
+		return script.Value{}, false, err
+	}
+	value, err := toValue(resp.GetValue())
+	return value, resp.GetChanged(), err
+}
+
+// ValueHistory returns the last changes of a key, also of one that was deleted, and NotFound if
+// there are none.
+func (c *Client) ValueHistory(ctx context.Context, key script.ValueKey) (script.ValueHistory, error) {
+	resp, err := call(ctx, c, c.registry.GetValueHistory, &registryv1.GetValueHistoryRequest{Tenant: key.Tenant, Key: key.Key})
+	if err != nil {
+		return script.ValueHistory{}, err
+	}
+	history, err := wire.ToValueHistory(resp.GetHistory())
+	if err != nil {
+		return script.ValueHistory{}, malformed(err)
+	}
+	return history, nil
+}
+
 // DeleteValue removes a key, and returns the tombstone; NotFound if there is none.
 func (c *Client) DeleteValue(ctx context.Context, key script.ValueKey, w DataWrite) (script.Value, error) {
 	resp, err := callUpTo(ctx, c, 1, c.registry.DeleteValue, &registryv1.DeleteValueRequest{
-		Tenant: key.Tenant, Key: key.Key, Author: w.Author, ExpectedRevision: int64(w.ExpectedRevision),
+		Tenant: key.Tenant, Key: key.Key, Author: w.Author, Note: w.Note, ExpectedRevision: int64(w.ExpectedRevision),
 	})
 	if err != nil {
 		return script.Value{}, err
@@ -50,13 +83,22 @@ func (c *Client) DeleteValue(ctx context.Context, key script.ValueKey, w DataWri
 
 // Value returns a value with its content, and NotFound if there is none.
 func (c *Client) Value(ctx context.Context, key script.ValueKey) (script.Value, []byte, error) {
-	resp, err := call(ctx, c, c.registry.GetValue, &registryv1.GetValueRequest{Tenant: key.Tenant, Key: key.Key})
+	return c.ValueVersion(ctx, key, 0)
+}
+
+// ValueVersion returns a retained version of a value with its content; 0 is the present one.
+// NotFound names the versions that the registry retains.
+func (c *Client) ValueVersion(ctx context.Context, key script.ValueKey, version uint64) (script.Value, []byte, error) {
+	resp, err := call(ctx, c, c.registry.GetValue, &registryv1.GetValueRequest{Tenant: key.Tenant, Key: key.Key, Version: version})
 	if err != nil {
 		return script.Value{}, nil, err
 	}
 	value, err := toValue(resp.GetValue())
 	if err != nil {
 		return script.Value{}, nil, err
+	}
+	if version != 0 && value.Version != version {
+		return script.Value{}, nil, script.Errorf(script.Invalid, "version", "the registry is older than this client, and keeps no versions of values: upgrade registryd")
 	}
 	if script.DigestOf(resp.GetContent()) != value.Digest {
 		return script.Value{}, nil, script.Errorf(script.Internal, "", "the registry's answer cannot be read: the content of %s does not match its digest", key)

@@ -47,6 +47,38 @@ func TestValues(t *testing.T) {
 	}
 }
 
+func TestValueVersions(t *testing.T) {
+	s := newTruth(t)
+	c, ctx := s.client, t.Context()
+	for _, content := range []string{"one", "two", "three"} {
+		w := byAda
+		w.Note = "it is " + content
+		if _, _, err := c.PutValue(ctx, beta, []byte(content), w); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if v, content, err := c.ValueVersion(ctx, beta, 2); err != nil || v.Version != 2 || string(content) != "two" {
+		t.Errorf("version 2: %+v, %q, %v", v, content, err)
+	}
+	if _, _, err := c.ValueVersion(ctx, beta, 4); script.KindOf(err) != script.NotFound {
+		t.Errorf("version 4: %v", err)
+	}
+	// One that says its version is sent again; the others could go too far.
+	s.sent.Store(0)
+	s.lose(1)
+	if v, _, err := c.RollbackValue(ctx, beta, 2, byAda); err != nil || v.Version != 2 || s.sent.Swap(0) != 2 {
+		t.Errorf("to version 2: %+v, %v", v, err)
+	}
+	s.lose(1)
+	if _, _, err := c.RollbackValue(ctx, beta, 0, byAda); script.KindOf(err) != script.Unavailable || s.sent.Swap(0) != 1 {
+		t.Errorf("to the one before: %v; want Unavailable after one attempt", err)
+	}
+	h, err := c.ValueHistory(ctx, beta)
+	if err != nil || h.Key != beta || h.Latest != 3 || len(h.Lines) != 5 || h.Lines[0].Version != 1 || h.Lines[1].Change != script.ChangeRollback || h.Lines[4].Note != "it is one" {
+		t.Errorf("the history: %+v, %v", h, err)
+	}
+}
+
 func TestValueList(t *testing.T) {
 	s := newTruth(t)
 	const keys = 1100 // more than a page

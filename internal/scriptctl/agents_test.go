@@ -37,7 +37,10 @@ func (infirmary) ListAgents(context.Context, *registryv1.ListAgentsRequest) (*re
 			Agent: "n3", ActivatedRevision: 9, Failed: 3, Drifts: 1, Labels: map[string]string{"zone": "b", "pool": "edge"},
 			Failures: []*registryv1.ScriptFailure{failure("route", 4), failure("auth", 0)},
 		},
-		{Agent: "n4", ActivatedRevision: 5, Behind: 4, Unknown: true, UnheardFor: durationpb.New(time.Minute), Lag: durationpb.New(time.Hour)},
+		{
+			Agent: "n4", ActivatedRevision: 5, Behind: 4, Unknown: true, UnheardFor: durationpb.New(time.Minute), Lag: durationpb.New(time.Hour),
+			Software: "v1\x1b[2J", Labels: map[string]string{"zone": "a\tb\u009b2J"},
+		},
 	}}, nil
 }
 
@@ -64,7 +67,7 @@ AGENT   STATUS                 REVISION   LAG      HEARD      SOFTWARE   TENANTS
 n1      current                9          -        1.2s ago   v1         *             0123456789abcdef   -
 n2      2 behind               7          1.5s     0s ago     -          acme,shop-*   -                  -
 n3      3 failed, drifted 1x   9          -        0s ago     -          *             -                  pool=edge,zone=b
-n4      unknown                5          1h0m0s   1m0s ago   -          *             -                  -
+n4      unknown                5          1h0m0s   1m0s ago   v1 [2J     *             -                  zone=a b 2J
 n3: acme/route line 4: bad [31m
 n3: acme/auth: bad [31m
 n3: and 1 more

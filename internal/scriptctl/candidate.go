@@ -60,6 +60,7 @@ type planView struct {
 	FailureLimit       string         `json:"failureLimit,omitempty"` // "3", or "5 %" of the agents
 	Tolerate           string         `json:"tolerate,omitempty"`
 	DeadlineSeconds    float64        `json:"progressDeadlineSeconds,omitempty"`
+	After              []string       `json:"after,omitempty"`
 }
 
 type stepView struct {
@@ -68,6 +69,16 @@ type stepView struct {
 	Approval     bool    `json:"approval,omitempty"`
 	// Selector has the labels of the agents that the step takes.
 	Selector map[string]string `json:"selector,omitempty"`
+	Gate     *gateView         `json:"gate,omitempty"`
+}
+
+// gateView is what is asked before a step passes.
+type gateView struct {
+	Prometheus string   `json:"prometheus,omitempty"` // the name of the source,
+	Webhook    string   `json:"webhook,omitempty"`    // or of this one
+	Query      string   `json:"query,omitempty"`
+	Min        *float64 `json:"min,omitempty"`
+	Max        *float64 `json:"max,omitempty"`
 }
 
 type testView struct {
@@ -124,8 +135,28 @@ func viewOfPlan(p script.Plan) *planView {
 	if !p.Tolerate.IsZero() {
 		v.Tolerate = p.Tolerate.String()
 	}
+	for _, name := range p.After {
+		v.After = append(v.After, name.String())
+	}
 	for _, s := range p.Steps {
-		v.Steps = append(v.Steps, stepView{Percent: s.Percent, PauseSeconds: s.Pause.Seconds(), Approval: s.Approval, Selector: s.Selector.Labels()})
+		v.Steps = append(v.Steps, stepView{Percent: s.Percent, PauseSeconds: s.Pause.Seconds(), Approval: s.Approval, Selector: s.Selector.Labels(), Gate: viewOfGate(s.Gate)})
+	}
+	return v
+}
+
+func viewOfGate(g script.Gate) *gateView {
+	if g.IsZero() {
+		return nil
+	}
+	v := &gateView{Prometheus: g.Source, Query: g.Query}
+	if g.Kind != script.Prometheus {
+		v.Prometheus, v.Webhook = "", g.Source
+	}
+	if g.Min.Set {
+		v.Min = new(g.Min.Value)
+	}
+	if g.Max.Set {
+		v.Max = new(g.Max.Value)
 	}
 	return v
 }

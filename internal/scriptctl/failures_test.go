@@ -91,6 +91,8 @@ var failing = map[string]string{
 	"kv get":          "acme/flags",
 	"kv list":         "acme",
 	"kv delete":       "acme/flags",
+	"kv history":      "acme/flags",
+	"kv rollback":     "acme/flags",
 	"list":            "",
 	"get":             "acme/route",
 	"history":         "acme/route",

@@ -22,6 +22,7 @@ import (
 type valueView struct {
 	Tenant    string          `json:"tenant"`
 	Key       string          `json:"key"`
+	Version   uint64          `json:"version,omitempty"` // absent of a deleted key, and from a registry that keeps none
 	Revision  script.Revision `json:"revision"`
 	Digest    script.Digest   `json:"digest"`
 	Size      int             `json:"size"` // bytes
@@ -51,10 +52,14 @@ type valuesView struct {
 }
 
 func viewOfValue(v *script.Value) valueView {
-	return valueView{
-		Tenant: v.Key.Tenant, Key: v.Key.Key, Revision: v.Revision, Digest: v.Digest, Size: v.Size,
+	view := valueView{
+		Tenant: v.Key.Tenant, Key: v.Key.Key, Version: v.Version, Revision: v.Revision, Digest: v.Digest, Size: v.Size,
 		Deleted: v.Deleted, Author: v.Author, ChangedAt: timeView(v.ChangedAt),
 	}
+	if v.Deleted {
+		view.Version = 0 // which is that of no content
+	}
+	return view
 }
 
 func (a *app) kvCommand() *cobra.Command {
@@ -64,37 +69,40 @@ func (a *app) kvCommand() *cobra.Command {
 		Long: `A tenant has key-value data of its own, which is pushed to the agents as scripts are.
 Its scripts read it with kv.get(key), without leaving the node. A key may have
 slashes; a value has at most 1 MiB, and all of a tenant's together 16 MiB unless its
-settings say otherwise.`,
+settings say otherwise.
+
+Each put makes a version. The registry keeps the last 10 changes of a key, and the
+contents of the versions among them: see "kv history" and "kv rollback".`,
 	}
-	cmd.AddCommand(a.kvGetCommand(), a.kvPutCommand(), a.kvListCommand(), a.kvDeleteCommand())
+	cmd.AddCommand(a.kvGetCommand(), a.kvPutCommand(), a.kvListCommand(), a.kvDeleteCommand(), a.kvHistoryCommand(), a.kvRollbackCommand())
 	return cmd
 }
 
 func (a *app) kvGetCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:   "get TENANT/KEY",
-		Short: "Print the content of a key, as it is",
+		Use:   "get TENANT/KEY[@VERSION]",
+		Short: "Print the content of a key, or of one version of it, as it is",
 		Long: `Get prints the content of a key as it is, without a newline of its own. With -o json
 or yaml it comes with what is known of it: as "text", or as "base64" if it is no text.`,
-		Example:           "  scriptctl kv get acme/routes.json > routes.json",
+		Example:           "  scriptctl kv get acme/routes.json > routes.json\n  scriptctl kv get acme/routes.json@3",
 		Args:              wantArgs(1, 1, "a key", "tenant/key"),
 		ValidArgsFunction: a.completeKeys(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			key, err := parseKey(args[0])
+			key, version, err := script.ParseValueRef(args[0])
 			if err != nil {
-				return err
+				return usage(err)
 			}
-			return a.kvGet(cmd.Context(), key)
+			return a.kvGet(cmd.Context(), key, version)
 		},
 	}
 }
 
-func (a *app) kvGet(ctx context.Context, key script.ValueKey) error {
+func (a *app) kvGet(ctx context.Context, key script.ValueKey, version uint64) error {
 	client, err := a.connect()
 	if err != nil {
 		return err
 	}
-	value, content, err := client.Value(ctx, key)
+	value, content, err := client.ValueVersion(ctx, key, version)
 	if err != nil {
 		return about(key.String(), err)
 	}
@@ -114,8 +122,19 @@ func (a *app) kvGet(ctx context.Context, key script.ValueKey) error {
 
 // putOptions are the flags of kv put.
 type putOptions struct {
-	file     string
+	file string
+	valueFlags
+}
+
+// valueFlags are the flags of all changes of keys.
+type valueFlags struct {
 	revision int64
+	note     string
+}
+
+func (f *valueFlags) add(cmd *cobra.Command) {
+	addRevision(cmd, &f.revision)
+	cmd.Flags().StringVar(&f.note, "note", "", "why, for the key's history")
 }
 
 func (a *app) kvPutCommand() *cobra.Command {
@@ -143,11 +162,11 @@ shows it: so nobody undoes what another one did meanwhile.`,
 			if err != nil {
 				return err
 			}
-			return a.kvPut(cmd.Context(), key, content, o.revision)
+			return a.kvPut(cmd.Context(), key, content, &o.valueFlags)
 		},
 	}
 	cmd.Flags().StringVarP(&o.file, "file", "f", "", "the file that holds the content; - for standard input")
-	addRevision(cmd, &o.revision)
+	o.add(cmd)
 	must(cmd.MarkFlagFilename("file"))
 	return cmd
 }
@@ -186,8 +205,8 @@ func readContent(r io.Reader, from string) ([]byte, error) {
 	return content, nil
 }
 
-func (a *app) kvPut(ctx context.Context, key script.ValueKey, content []byte, expected int64) error {
-	write, err := a.dataWrite(expected)
+func (a *app) kvPut(ctx context.Context, key script.ValueKey, content []byte, f *valueFlags) error {
+	write, err := a.valueWrite(f)
 	if err != nil {
 		return err
 	}
@@ -199,13 +218,29 @@ func (a *app) kvPut(ctx context.Context, key script.ValueKey, content []byte, ex
 	if err != nil {
 		return about(key.String(), err)
 	}
-	return a.print(putView{viewOfValue(&value), changed}, func(w io.Writer) {
-		line := fmt.Sprintf("%s %s %s revision %d", value.Key, byteSize(int64(value.Size)), value.Digest.Short(), value.Revision)
+	return a.printPut(&value, changed)
+}
+
+// printPut prints the value after a put or a rollback.
+func (a *app) printPut(value *script.Value, changed bool) error {
+	return a.print(putView{viewOfValue(value), changed}, func(w io.Writer) {
+		line := value.Key.String()
+		if value.Version != 0 {
+			line += fmt.Sprintf(" v%d", value.Version)
+		}
+		line += fmt.Sprintf(" %s %s revision %d", byteSize(int64(value.Size)), value.Digest.Short(), value.Revision)
 		if !changed {
 			line += " (unchanged)"
 		}
 		fmt.Fprintln(w, line)
 	})
+}
+
+// valueWrite returns what a change of a key says of itself.
+func (a *app) valueWrite(f *valueFlags) (registryclient.DataWrite, error) {
+	write, err := a.dataWrite(f.revision)
+	write.Note = f.note
+	return write, err
 }
 
 // dataWrite returns what a change of data or of settings says of itself.
@@ -243,7 +278,7 @@ func (a *app) kvList(ctx context.Context, tenant, prefix string) error {
 		return err
 	}
 	view := valuesView{Values: []valueView{}}
-	rows := [][]string{{"KEY", "SIZE", "REVISION", "CHANGED", "AUTHOR"}}
+	rows := [][]string{{"KEY", "VERSION", "SIZE", "REVISION", "CHANGED", "AUTHOR"}}
 	var left unread
 	for v, err := range client.Values(ctx, tenant, prefix) {
 		if err != nil {
@@ -254,7 +289,7 @@ func (a *app) kvList(ctx context.Context, tenant, prefix string) error {
 		}
 		view.Values = append(view.Values, viewOfValue(&v))
 		rows = append(rows, []string{
-			v.Key.Key, byteSize(int64(v.Size)), strconv.FormatInt(int64(v.Revision), 10), clock(v.ChangedAt), orDash(v.Author),
+			v.Key.Key, valueVersionText(v.Version), byteSize(int64(v.Size)), strconv.FormatInt(int64(v.Revision), 10), clock(v.ChangedAt), orDash(v.Author),
 		})
 	}
 	if view.UsedBytes, view.QuotaBytes, err = client.ValueUsage(ctx, tenant); err != nil {
@@ -272,7 +307,7 @@ func (a *app) kvList(ctx context.Context, tenant, prefix string) error {
 }
 
 func (a *app) kvDeleteCommand() *cobra.Command {
-	var revision int64
+	var f valueFlags
 	cmd := &cobra.Command{
 		Use:               "delete TENANT/KEY...",
 		Aliases:           []string{"rm"},
@@ -280,7 +315,7 @@ func (a *app) kvDeleteCommand() *cobra.Command {
 		Args:              wantArgs(1, anyNumber, "a key", "tenant/key"),
 		ValidArgsFunction: a.completeKeys(anyNumber),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if revision != 0 && len(args) > 1 {
+			if f.revision != 0 && len(args) > 1 {
 				return usage(script.Errorf(script.Invalid, "--revision", "is of one key: delete the others by themselves"))
 			}
 			keys := make([]script.ValueKey, len(args))
@@ -290,16 +325,16 @@ func (a *app) kvDeleteCommand() *cobra.Command {
 					return err
 				}
 			}
-			return a.kvDelete(cmd.Context(), keys, revision)
+			return a.kvDelete(cmd.Context(), keys, &f)
 		},
 	}
-	addRevision(cmd, &revision)
+	f.add(cmd)
 	return cmd
 }
 
 // kvDelete goes on after a key that is not there, and stops at any other error.
-func (a *app) kvDelete(ctx context.Context, keys []script.ValueKey, expected int64) error {
-	write, err := a.dataWrite(expected)
+func (a *app) kvDelete(ctx context.Context, keys []script.ValueKey, f *valueFlags) error {
+	write, err := a.valueWrite(f)
 	if err != nil {
 		return err
 	}

@@ -269,7 +269,7 @@ func (a *app) loadManifests(files []string) ([]manifest.Manifest, error) {
 		}
 		all = append(all, manifests...)
 	}
-	return all, errors.Join(faults...)
+	return manifest.InOrder(all), errors.Join(faults...)
 }
 
 func (a *app) loadFile(file string) ([]manifest.Manifest, error) {

@@ -192,6 +192,9 @@ func (v *candidacyView) rows(s *registryclient.ScriptStatus) [][]string {
 		}
 		rows = append(rows, []string{"tests:", line})
 	}
+	if after := v.Rollout; after != nil && len(after.After) > 0 {
+		rows = append(rows, []string{"after:", strings.Join(after.After, ", ")})
+	}
 	if len(s.Release.Settings.Rollout.Steps) > 0 {
 		rows = append(rows, []string{"steps:", stepsText(s.Release.Settings.Rollout)},
 			[]string{"runs on:", fmt.Sprintf("%d/%d agents%s", t.Running, s.Desired, callsText(t))})
@@ -224,6 +227,9 @@ func stepsText(p script.Plan) string {
 		}
 		if s.Approval {
 			steps[i] += " until it is approved"
+		}
+		if !s.Gate.IsZero() {
+			steps[i] += " until gate " + plain(s.Gate.String()) + " passes"
 		}
 	}
 	text := strings.Join(steps, ", ")
@@ -305,7 +311,10 @@ func candidateState(r *script.Release) string {
 		return text + "testing"
 	}
 	step, ok := r.StepOf()
-	if !ok {
+	switch {
+	case !ok && len(r.Settings.Rollout.After) > 0:
+		return text + "waits for other scripts"
+	case !ok:
 		return text + "rolling out"
 	}
 	return text + fmt.Sprintf("in step %d of %d (%s)", c.Step, len(r.Settings.Rollout.Steps), step)

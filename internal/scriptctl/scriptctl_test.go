@@ -2,8 +2,12 @@ package scriptctl_test
 
 import (
 	"context"
+	"encoding/json"
 	"flag"
+	"fmt"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -40,6 +44,25 @@ func startFleet(t *testing.T, agents int) string {
 	return dir
 }
 
+// gates returns a file with the source webhook/ci of the tenant roll. It lets all scripts pass but the
+// script shut.
+func gates(t *testing.T) string {
+	t.Helper()
+	ci := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var asked struct{ Script string }
+		if err := json.NewDecoder(r.Body).Decode(&asked); err != nil {
+			t.Error(err)
+		}
+		fmt.Fprintf(w, `{"pass": %t, "reason": "the calendar says so\u001b[2J"}`, asked.Script != "shut")
+	}))
+	t.Cleanup(ci.Close)
+	file := filepath.Join(t.TempDir(), "gates.yaml")
+	if err := os.WriteFile(file, fmt.Appendf(nil, "sources: [{name: ci, webhook: %q, insecurePlaintext: true, tenants: [roll]}]", ci.URL), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
 // startStack is startFleet for those who stop and start parts of it.
 func startStack(t *testing.T, agents int) (stack *local.Stack, dir string) {
 	t.Helper()
@@ -48,7 +71,7 @@ func startStack(t *testing.T, agents int) (stack *local.Stack, dir string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	stack, err = local.Start(t.Context(), dir, agents, slog.New(slog.DiscardHandler))
+	stack, err = local.Start(t.Context(), dir, agents, slog.New(slog.DiscardHandler), local.WithGates(gates(t)))
 	if err != nil {
 		t.Fatal(err)
 	}

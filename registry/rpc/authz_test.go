@@ -87,6 +87,8 @@ var asked = []ask{
 	{"put", "PutValue", access.Publish, false, one(&registryv1.PutValueRequest{Tenant: "acme", Key: "new", Content: []byte("x"), Author: "ann"})},
 	{"overwrite", "PutValue", access.Publish, false, one(&registryv1.PutValueRequest{Tenant: "acme", Key: secret, Content: []byte("x"), Author: "ann"})},
 	{"value", "GetValue", access.Read, false, one(&registryv1.GetValueRequest{Tenant: "acme", Key: secret})},
+	{"history of a value", "GetValueHistory", access.Read, false, one(&registryv1.GetValueHistoryRequest{Tenant: "acme", Key: secret})},
+	{"roll a value back", "RollbackValue", access.Publish, false, one(&registryv1.RollbackValueRequest{Tenant: "acme", Key: secret, Version: 1, Author: "ann"})},
 	{"values", "ListValues", access.Read, false, one(&registryv1.ListValuesRequest{Tenant: "acme"})},
 	{"remove a value", "DeleteValue", access.Publish, false, one(&registryv1.DeleteValueRequest{Tenant: "acme", Key: secret, Author: "ann"})},
 	{"content of a value", "FetchSources", access.Read, true, func(s setup) []proto.Message {

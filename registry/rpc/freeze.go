@@ -34,7 +34,8 @@ func (s *registryService) Thaw(ctx context.Context, m *registryv1.ThawRequest) (
 	return &registryv1.ThawResponse{Changed: changed}, nil
 }
 
-// fromFreeze returns what who may know of the freeze; nil for none. The exceptions name tenants.
+// fromFreeze converts the freeze; nil for none. Exceptions name tenants, so only an administrator
+// of all tenants gets them.
 func fromFreeze(who access.Identity, f *script.Freeze) *scriptv1.Freeze {
 	if f == nil {
 		return nil

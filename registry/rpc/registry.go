@@ -71,7 +71,7 @@ func (s *registryService) Publish(ctx context.Context, m *registryv1.PublishRequ
 	if err != nil {
 		return nil, err
 	}
-	warnings, err := s.fleet.Unmet(ctx, req.By.Subject, req.Name.Tenant, result.Release.Settings.Rollout)
+	warnings, err := s.fleet.Unmet(ctx, req.By.Subject, req.Name, result.Release.Settings.Rollout)
 	if err != nil {
 		warnings = nil // it is published all the same
 	}

@@ -55,7 +55,7 @@ func (s *registryService) Status(ctx context.Context, m *registryv1.StatusReques
 	if filter.Script != "" && len(status.Scripts) == 0 {
 		return nil, script.Errorf(script.NotFound, "name", "there is no script %s/%s", filter.Tenant, filter.Script)
 	}
-	resp := &registryv1.StatusResponse{Status: fromStatus(access.FromContext(ctx), &status, maxReason)}
+	resp := &registryv1.StatusResponse{Status: fromStatus(access.FromContext(ctx), &status, maxReason, filter.Script != "")}
 	if status.More {
 		resp.NextPageToken = status.Scripts[len(status.Scripts)-1].Release.Name.String()
 	}
@@ -94,7 +94,7 @@ func (s *registryService) WatchStatus(m *registryv1.WatchStatusRequest, stream g
 			resp.Changes = sent.scripts != nil
 			status.Scripts, resp.Gone = sent.changes(status.Scripts)
 		}
-		resp.Status = fromStatus(access.FromContext(stream.Context()), &status, reason)
+		resp.Status = fromStatus(access.FromContext(stream.Context()), &status, reason, filter.Script != "")
 		if err := stream.Send(resp); err != nil {
 			return err
 		}
@@ -195,7 +195,9 @@ func toFilter(who access.Identity, tenant, name string) (fleet.Filter, error) {
 	return fleet.Filter{Caller: who.Subject, Readable: func(tenant string) bool { return who.Allows(access.Read, tenant) }}, nil
 }
 
-func fromStatus(who access.Identity, s *fleet.Status, reason int) *registryv1.FleetStatus {
+// fromStatus returns the status with so many bytes of each reason. one: it is of one script, of which
+// it has the whole plan.
+func fromStatus(who access.Identity, s *fleet.Status, reason int, one bool) *registryv1.FleetStatus {
 	m := &registryv1.FleetStatus{
 		Fleet:        s.Fleet,
 		HeadRevision: int64(s.Head),
@@ -206,19 +208,29 @@ func fromStatus(who access.Identity, s *fleet.Status, reason int) *registryv1.Fl
 		Freeze:       fromFreeze(who, s.Freeze),
 	}
 	for i := range s.Scripts {
-		m.Scripts = append(m.Scripts, fromScriptStatus(&s.Scripts[i], reason))
+		m.Scripts = append(m.Scripts, fromScriptStatus(&s.Scripts[i], reason, one))
 	}
 	return m
 }
 
 // summary leaves out what may be large and does not tell how far a release has
-// come: a status is of all scripts, and goes out up to fifty times a second.
-func summary(r script.Release) script.Release {
+// come: a status is of all scripts, and goes out up to fifty times a second. Of the selectors it
+// has that of the candidate's step, or of its first one, unless the status is of one script.
+func summary(r script.Release, one bool) script.Release {
 	r.Settings.Config, r.Settings.Tests = nil, nil
+	step := 0
 	if r.Candidate != nil {
 		c := *r.Candidate
-		c.Spec.Config, c.Spec.Tests = nil, nil
-		r.Candidate = &c
+		c.Spec.Config, c.Spec.Tests, c.Selections = nil, nil, nil
+		r.Candidate, step = &c, max(1, c.Step)
+	}
+	if !one {
+		r.Settings.Rollout.Steps = slices.Clone(r.Settings.Rollout.Steps)
+		for i := range r.Settings.Rollout.Steps {
+			if i+1 != step {
+				r.Settings.Rollout.Steps[i].Selector = ""
+			}
+		}
 	}
 	r.Retained = slices.DeleteFunc(slices.Clone(r.Retained), func(v script.Version) bool {
 		return v.Number != r.Active.Number && (r.Candidate == nil || v.Number != r.Candidate.Version.Number)
@@ -235,9 +247,9 @@ var blankTests = slices.Repeat([]*scriptv1.Test{{}}, script.MaxTests)
 
 func blanks(s script.Spec) []*scriptv1.Test { return blankTests[:min(len(s.Tests), len(blankTests))] }
 
-func fromScriptStatus(p *fleet.ScriptStatus, reason int) *registryv1.ScriptStatus {
+func fromScriptStatus(p *fleet.ScriptStatus, reason int, one bool) *registryv1.ScriptStatus {
 	m := &registryv1.ScriptStatus{
-		Release:      wire.FromRelease(summary(p.Release)),
+		Release:      wire.FromRelease(summary(p.Release, one)),
 		Desired:      int32(p.Desired),
 		Active:       int32(p.Active),
 		Failed:       int32(p.Failed),
@@ -262,10 +274,14 @@ func fromScriptStatus(p *fleet.ScriptStatus, reason int) *registryv1.ScriptStatu
 		}
 	}
 	if t := p.Trials; t != nil {
+		why := t.Why
+		if !one {
+			why = cutText(why, reason)
+		}
 		m.Trials = &registryv1.Trials{
 			Passed: int32(t.Passed), Failed: int32(t.Failed), Running: int32(t.Running),
 			Calls: t.Calls, FailedCalls: t.FailedCalls,
-			Waiting: int32(t.Waiting), WaitingFor: t.WaitingFor, WaitingWhy: t.WaitingWhy, Why: t.Why, Evidence: t.Evidence,
+			Waiting: int32(t.Waiting), WaitingFor: t.WaitingFor, WaitingWhy: t.WaitingWhy, Why: why, Evidence: t.Evidence,
 		}
 	}
 	if p.Unreadable != nil {
@@ -309,6 +325,13 @@ func cut(err *script.Error, bytes int) *script.Error {
 		return err
 	}
 	short := *err
-	short.Message = strings.ToValidUTF8(err.Message[:bytes], "") + "…"
+	short.Message = cutText(err.Message, bytes)
 	return &short
+}
+
+func cutText(s string, bytes int) string {
+	if len(s) <= bytes {
+		return s
+	}
+	return strings.ToValidUTF8(s[:bytes], "") + "…"
 }

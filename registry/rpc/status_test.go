@@ -337,6 +337,55 @@ func TestStatusIsForReaders(t *testing.T) {
 	}
 }
 
+// TestStatusOfManyPlans: the statuses of many scripts say what step a candidate is in, and are small,
+// whatever selectors its plan has. The status of one script has all of them.
+func TestStatusOfManyPlans(t *testing.T) {
+	b := newBench(t)
+	plan, labels := &scriptv1.Plan{}, func(value string) map[string]string {
+		m := map[string]string{"zone": value}
+		for i := range script.MaxSelectorLabels - 1 {
+			m[strings.Repeat("n", 60)+fmt.Sprint(i)] = strings.Repeat("v", script.MaxAgentLabelLen)
+		}
+		return m
+	}
+	for i := range script.MaxSteps {
+		plan.Steps = append(plan.Steps, &scriptv1.Step{Selector: labels(fmt.Sprint("z", i))})
+	}
+	const scripts = 20
+	for i := range scripts {
+		name := fmt.Sprint("s", i)
+		b.publish(t, name, "one")
+		if _, err := b.Publish(t.Context(), &registryv1.PublishRequest{
+			Tenant: "acme", Name: name, Source: []byte("two"), Author: "ann", Settings: &scriptv1.Settings{Rollout: plan},
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	look := func(name string) []*registryv1.ScriptStatus {
+		t.Helper()
+		resp, err := b.Status(t.Context(), &registryv1.StatusRequest{Tenant: "acme", Name: name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return resp.GetStatus().GetScripts()
+	}
+	all := look("")
+	if len(all) != scripts {
+		t.Fatalf("%d statuses", len(all))
+	}
+	for _, s := range all {
+		steps := s.GetRelease().GetSettings().GetRollout().GetSteps()
+		if size := proto.Size(s); size > 4<<10 || len(steps) != script.MaxSteps || steps[0].GetSelector()["zone"] != "z0" {
+			t.Errorf("the status of one of many has %d bytes, and %d steps, the first with %d labels", size, len(steps), len(steps[0].GetSelector()))
+		}
+	}
+	for i, step := range look("s0")[0].GetRelease().GetSettings().GetRollout().GetSteps() {
+		if len(step.GetSelector()) != script.MaxSelectorLabels || step.GetSelector()["zone"] != fmt.Sprint("z", i) {
+			t.Errorf("the status of one script has step %d with %v", i+1, step.GetSelector())
+		}
+	}
+}
+
 // TestStatusOfACandidateWithOtherLimits: a status says that a candidate has tests also where it
 // has as many as the active version.
 func TestStatusOfACandidateWithOtherLimits(t *testing.T) {

@@ -16,6 +16,7 @@ func (s *registryService) PutValue(ctx context.Context, m *registryv1.PutValueRe
 		Key:              script.ValueKey{Tenant: m.GetTenant(), Key: m.GetKey()},
 		Content:          m.GetContent(),
 		Author:           m.GetAuthor(),
+		Note:             m.GetNote(),
 		ExpectedRevision: script.Revision(m.GetExpectedRevision()),
 		By:               access.FromContext(ctx),
 	})
@@ -25,8 +26,32 @@ func (s *registryService) PutValue(ctx context.Context, m *registryv1.PutValueRe
 	return &registryv1.PutValueResponse{Value: wire.FromValue(value), Changed: changed}, nil
 }
 
+func (s *registryService) RollbackValue(ctx context.Context, m *registryv1.RollbackValueRequest) (*registryv1.RollbackValueResponse, error) {
+	value, changed, err := s.registry.RollbackValue(ctx, registry.RollbackValue{
+		Key:              script.ValueKey{Tenant: m.GetTenant(), Key: m.GetKey()},
+		Version:          m.GetVersion(),
+		Author:           m.GetAuthor(),
+		Note:             m.GetNote(),
+		ExpectedRevision: script.Revision(m.GetExpectedRevision()),
+		By:               access.FromContext(ctx),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &registryv1.RollbackValueResponse{Value: wire.FromValue(value), Changed: changed}, nil
+}
+
+func (s *registryService) GetValueHistory(ctx context.Context, m *registryv1.GetValueHistoryRequest) (*registryv1.GetValueHistoryResponse, error) {
+	history, err := s.registry.ValueHistory(ctx, access.FromContext(ctx), script.ValueKey{Tenant: m.GetTenant(), Key: m.GetKey()})
+	if err != nil {
+		return nil, err
+	}
+	return &registryv1.GetValueHistoryResponse{History: wire.FromValueHistory(history)}, nil
+}
+
 func (s *registryService) GetValue(ctx context.Context, m *registryv1.GetValueRequest) (*registryv1.GetValueResponse, error) {
-	value, content, err := s.registry.Value(ctx, access.FromContext(ctx), script.ValueKey{Tenant: m.GetTenant(), Key: m.GetKey()})
+	key := script.ValueKey{Tenant: m.GetTenant(), Key: m.GetKey()}
+	value, content, err := s.registry.Value(ctx, access.FromContext(ctx), key, m.GetVersion())
 	if err != nil {
 		return nil, err
 	}
@@ -62,6 +87,7 @@ func (s *registryService) DeleteValue(ctx context.Context, m *registryv1.DeleteV
 	tombstone, err := s.registry.DeleteValue(ctx, registry.DeleteValue{
 		Key:              script.ValueKey{Tenant: m.GetTenant(), Key: m.GetKey()},
 		Author:           m.GetAuthor(),
+		Note:             m.GetNote(),
 		ExpectedRevision: script.Revision(m.GetExpectedRevision()),
 		By:               access.FromContext(ctx),
 	})

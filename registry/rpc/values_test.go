@@ -46,6 +46,42 @@ func TestValues(t *testing.T) {
 	}
 }
 
+func TestValueVersions(t *testing.T) {
+	b := newBench(t)
+	ctx := t.Context()
+	for _, content := range []string{"one", "two"} {
+		if _, err := b.PutValue(ctx, &registryv1.PutValueRequest{Tenant: "acme", Key: "k", Content: []byte(content), Author: "ann", Note: "it is " + content}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	one, err := b.GetValue(ctx, &registryv1.GetValueRequest{Tenant: "acme", Key: "k", Version: 1})
+	if err != nil || one.GetValue().GetVersion() != 1 || string(one.GetContent()) != "one" {
+		t.Errorf("version 1: %v, %v", one, err)
+	}
+	_, err = b.RollbackValue(ctx, &registryv1.RollbackValueRequest{Tenant: "acme", Key: "k", Version: 7, Author: "ann"})
+	if status.Code(err) != codes.NotFound || detail(t, err).GetMessage() != "acme/k has no version 7; it keeps versions 1 to 2" {
+		t.Errorf("a rollback to no version: %v", err)
+	}
+	back, err := b.RollbackValue(ctx, &registryv1.RollbackValueRequest{Tenant: "acme", Key: "k", Author: "eve", Note: "why"})
+	if err != nil || !back.GetChanged() || back.GetValue().GetVersion() != 1 {
+		t.Errorf("a rollback: %v, %v", back, err)
+	}
+	if _, err := b.DeleteValue(ctx, &registryv1.DeleteValueRequest{Tenant: "acme", Key: "k", Author: "eve", Note: "over"}); err != nil {
+		t.Fatal(err)
+	}
+	got, err := b.GetValueHistory(ctx, &registryv1.GetValueHistoryRequest{Tenant: "acme", Key: "k"})
+	var lines []string
+	for _, l := range got.GetHistory().GetLines() {
+		lines = append(lines, fmt.Sprint(l.GetChange(), " ", l.GetVersion(), " ", l.GetAuthor(), ": ", l.GetNote()))
+	}
+	if err != nil || got.GetHistory().GetLatest() != 2 || fmt.Sprint(lines) != "[delete 0 eve: over rollback 1 eve: why put 2 ann: it is two put 1 ann: it is one]" {
+		t.Errorf("the history: %q of %v, %v", lines, got, err)
+	}
+	if _, err := b.GetValueHistory(ctx, &registryv1.GetValueHistoryRequest{Tenant: "acme", Key: "none"}); status.Code(err) != codes.NotFound {
+		t.Errorf("the history of nothing: %v", err)
+	}
+}
+
 func TestValuePages(t *testing.T) {
 	b := newBench(t)
 	const keys = 7
