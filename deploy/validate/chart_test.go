@@ -47,6 +47,8 @@ func TestValuesThatAreWrong(t *testing.T) {
 		{"nats.urls={nats://nats:4222}", "urls"},
 		{"operater.replicas=2", "operater"},
 		{"tenantKeys=Keys", "tenantKeys"},
+		{"gates.secret=Gates", "gates"},
+		{"gates.ports={}", "gates"},
 	} {
 		if out, err := runHelm(t, "template", "scriptorium", chart, "--set="+tt.set); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v, want a refusal of %s\n%.200s", tt.set, err, tt.want, out)

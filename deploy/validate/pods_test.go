@@ -294,3 +294,24 @@ func TestTenantKeys(t *testing.T) {
 		t.Errorf("they verify: %v", verifying)
 	}
 }
+
+// TestGatesOfTheChart: the value brings the file to the registry, and lets it out to what that names.
+func TestGatesOfTheChart(t *testing.T) {
+	objects := parse(t, template("--set=gates.secret=gates,gates.ports={9443}")(t))
+	var asking []string
+	for _, p := range pods(t, objects) {
+		c := p.spec.Containers[0]
+		mounts := slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.Name == "gates" && m.MountPath == "/etc/scriptorium/gates" })
+		has := slices.ContainsFunc(p.spec.Volumes, func(v corev1.Volume) bool {
+			return v.Name == "gates" && v.Secret != nil && v.Secret.SecretName == "gates" && *v.Secret.DefaultMode == 0o440
+		})
+		if flagged := slices.Contains(c.Args, "--gates=/etc/scriptorium/gates/gates.yaml"); flagged != mounts || flagged != has {
+			t.Errorf("%s: flag %v, mount %v, volume %v", p.of, flagged, mounts, has)
+		} else if flagged {
+			asking = append(asking, p.of)
+		}
+	}
+	if len(asking) != 1 || asking[0] != "Deployment/scriptorium-registry" {
+		t.Errorf("gates are asked by %v", asking)
+	}
+}

@@ -89,6 +89,13 @@ func (f *facts) candidateTruth(now time.Time) truth {
 		return no(reasonTesting, "version %d is being tested%s; %s", c.Version.Number, told, f.meanwhile())
 	}
 	steps := f.release.Settings.Rollout.Steps
+	if c.Step == 0 && len(steps) == 0 {
+		why := ""
+		if t != nil && t.Why != "" {
+			why = ": " + t.Why
+		}
+		return no(reasonRollingOut, "version %d is about to be live everywhere%s%s; %s", c.Version.Number, why, f.waitedFor(), f.meanwhile())
+	}
 	if c.Step == 0 {
 		who := "the agents"
 		if next := f.release.NextStep(); next.Selector != "" {

@@ -2,6 +2,7 @@ package spec
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -14,7 +15,7 @@ import (
 )
 
 // plan returns how new versions come to the agents; the zero Plan if nothing is said.
-func (r *reader) plan(field string, rollout *v1alpha1.Rollout) script.Plan {
+func (r *reader) plan(field string, rollout *v1alpha1.Rollout, of script.Name) script.Plan {
 	if rollout == nil {
 		return script.Plan{}
 	}
@@ -27,6 +28,9 @@ func (r *reader) plan(field string, rollout *v1alpha1.Rollout) script.Plan {
 		}
 		if s.Selector != nil {
 			step.Selector = r.agents(fmt.Sprintf("%s.steps[%d].selector", field, i), s.Selector)
+		}
+		if s.Gate != nil {
+			step.Gate = gate(s.Gate)
 		}
 		p.Steps = append(p.Steps, step)
 	}
@@ -47,10 +51,33 @@ func (r *reader) plan(field string, rollout *v1alpha1.Rollout) script.Plan {
 	if rollout.ProgressDeadline != nil {
 		p.ProgressDeadline = r.pause(field+".progressDeadline", *rollout.ProgressDeadline)
 	}
+	for i, text := range rollout.After {
+		name, err := script.ParseName(text)
+		if err != nil {
+			r.fault(fmt.Sprintf("%s.after[%d]", field, i), "%s", script.AsError(err).Message)
+		}
+		p.After = append(p.After, name)
+	}
 	if len(r.faults) == before {
-		r.check(p.Validate(field))
+		r.check(cmp.Or(p.Validate(field), p.ValidateAfter(field, of)))
 	}
 	return p
+}
+
+// gate returns what is asked; the plan says what is wrong with it.
+func gate(of *v1alpha1.RolloutGate) script.Gate {
+	g := script.Gate{Kind: script.Prometheus, Source: string(of.Prometheus), Query: of.Query, Min: bound(of.Min), Max: bound(of.Max)}
+	if of.Webhook != "" {
+		g.Kind, g.Source = script.Webhook, string(of.Webhook)
+	}
+	return g
+}
+
+func bound(v *float64) script.Bound {
+	if v == nil {
+		return script.Bound{}
+	}
+	return script.Bound{Set: true, Value: *v}
 }
 
 func (r *reader) agents(field string, of map[string]v1alpha1.AgentLabel) script.AgentSelector {

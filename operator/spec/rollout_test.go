@@ -41,12 +41,22 @@ func TestRolloutFaults(t *testing.T) {
 	}
 	for want, change := range map[string]func(*v1alpha1.LuaScriptSpec){
 		"spec.rollout.steps[0].percent: 0 is not between 1 and 99; after the last step all agents run the version": func(s *v1alpha1.LuaScriptSpec) { s.Rollout = steps(0) },
-		"spec.rollout.steps[1].percent: 10 is not more than that of the step before, 10":                           func(s *v1alpha1.LuaScriptSpec) { s.Rollout = steps(10, 10) },
+		"spec.rollout.steps[1].percent: 10 is not more than 10, the percent of the step before":                    func(s *v1alpha1.LuaScriptSpec) { s.Rollout = steps(10, 10) },
 		"spec.rollout.steps[1].selector: all agents with zone=a run the version since step 1: leave the step out": func(s *v1alpha1.LuaScriptSpec) {
 			s.Rollout = &v1alpha1.Rollout{Steps: []v1alpha1.RolloutStep{zone("a"), zone("a")}}
 		},
 		`spec.rollout.steps[0].selector.zone: "a b" is not the value of a label: want 1 to 63 letters, digits, '-', '_', '.', that start and end with a letter or digit`: func(s *v1alpha1.LuaScriptSpec) {
 			s.Rollout = &v1alpha1.Rollout{Steps: []v1alpha1.RolloutStep{zone("a b")}}
+		},
+		"spec.rollout.steps[0].gate.query: $tennant is no variable: there are $tenant, $script, $version, $active, $step": func(s *v1alpha1.LuaScriptSpec) {
+			s.Rollout = steps(5)
+			s.Rollout.Steps[0].Gate = &v1alpha1.RolloutGate{Prometheus: "main", Query: "up$tennant", Max: new(1.0)}
+		},
+		"spec.rollout.after[1]: other/lib is of another tenant: a script waits for scripts of its own tenant, acme": func(s *v1alpha1.LuaScriptSpec) {
+			s.Rollout = &v1alpha1.Rollout{After: []string{"acme/lib", "other/lib"}}
+		},
+		`spec.rollout.after[0]: "lib" is not a script's name: want tenant/name`: func(s *v1alpha1.LuaScriptSpec) {
+			s.Rollout = &v1alpha1.Rollout{After: []string{"lib"}}
 		},
 		"spec.rollout.steps: 11 are too many: at most 10 are allowed": func(s *v1alpha1.LuaScriptSpec) { s.Rollout = steps(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11) },
 		"spec.rollout.maxErrorPercent: 101 is not between 0 and 100":  func(s *v1alpha1.LuaScriptSpec) { s.Rollout = &v1alpha1.Rollout{MaxErrorPercent: new(101.0)} },
@@ -93,6 +103,11 @@ func TestRolloutFaults(t *testing.T) {
 	}
 }
 
+// allGates has what every plan asks.
+type allGates struct{}
+
+func (allGates) Check(string, string, script.Gate) error { return nil }
+
 // TestTheRegistryKeepsItAsItIs: what a registry has after a publish is what was wanted, so
 // that nothing is ever put right that nobody changed.
 func TestTheRegistryKeepsItAsItIs(t *testing.T) {
@@ -114,6 +129,12 @@ func TestTheRegistryKeepsItAsItIs(t *testing.T) {
 			s.Rollout.Steps[2].Selector["topology.kubernetes.io/rack"] = "7"
 		},
 		func(s *v1alpha1.LuaScriptSpec) {
+			s.Rollout = steps(5, 50)
+			s.Rollout.Steps[0].Gate = &v1alpha1.RolloutGate{Prometheus: "main", Query: "up", Min: new(0.0), Max: new(0.01)}
+			s.Rollout.Steps[1].Gate = &v1alpha1.RolloutGate{Webhook: "ci"}
+			s.Rollout.Steps[1].Approval = true
+		},
+		func(s *v1alpha1.LuaScriptSpec) {
 			s.Tests = []v1alpha1.Test{
 				{Name: "a", Request: config(` { } `), Expect: config(` "<&> é\\u00e9" `)},
 				{Name: "b", Request: config(`{"z": 1e3, "a": [1.0, 12345678901234567890]}`), Expect: config(`[ ]`)},
@@ -126,7 +147,7 @@ func TestTheRegistryKeepsItAsItIs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r := registry.New(registry.Config{Store: memstore.New(), Engines: map[string]engine.Checker{manifest.Engine: lua.New()}})
+		r := registry.New(registry.Config{Store: memstore.New(), Engines: map[string]engine.Checker{manifest.Engine: lua.New()}, Gates: allGates{}})
 		published, err := r.Publish(t.Context(), registry.PublishRequest{
 			Write:  registry.Write{Name: w.Name, Author: "test", Owner: w.Owner, By: access.Everybody("test")},
 			Source: w.Source, Engine: manifest.Engine, Entrypoint: w.Entrypoint, Settings: &w.Settings,

@@ -146,7 +146,7 @@ func (r *reader) wanted(ls *v1alpha1.LuaScript) Wanted {
 	if spec.Config != nil {
 		w.Settings.Config = r.config(spec.Config.Raw)
 	}
-	w.Settings.Rollout = r.plan("spec.rollout", spec.Rollout)
+	w.Settings.Rollout = r.plan("spec.rollout", spec.Rollout, w.Name)
 	w.Settings.Tests = r.tests("spec.tests", spec.Tests)
 	w.Source, w.SourceField = r.source(spec, w.Settings.Limits)
 	if spec.Signature != nil && len(r.faults) == 0 {

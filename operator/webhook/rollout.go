@@ -17,7 +17,7 @@ func warnOfRollout(s *script.Settings) (warnings admission.Warnings) {
 	}
 	for i, step := range s.Rollout.Steps {
 		switch {
-		case step.Pause > 0 || step.Approval:
+		case step.Pause > 0 || step.Approval || !step.Gate.IsZero():
 		case s.Rollout.LooksAtCalls() && s.Rollout.Calls() == 0:
 			warnings = append(warnings, fmt.Sprintf("spec.rollout.steps[%d].pause: without one the step is over after 10s, and minCalls of 0 has it pass without any call", i))
 		case s.Rollout.LooksAtCalls(): // calls are the evidence

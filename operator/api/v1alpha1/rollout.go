@@ -18,7 +18,7 @@ type Rollout struct {
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=10
-	// +kubebuilder:validation:XValidation:rule="self.filter(s, !has(s.selector)).map(s, s.percent).isSorted() && self.all(s, has(s.selector) || self.exists_one(other, !has(other.selector) && other.percent == s.percent))",message="the percent of each step must be more than that of the step before"
+	// +kubebuilder:validation:XValidation:rule="self.filter(s, !has(s.selector)).map(s, s.percent).isSorted() && self.all(s, has(s.selector) || self.exists_one(other, !has(other.selector) && other.percent == s.percent))",message="each step must have a higher percent than the step before"
 	Steps []RolloutStep `json:"steps,omitempty"`
 
 	// How many calls of the new version may fail, in percent of all that it gets on the way,
@@ -71,6 +71,15 @@ type Rollout struct {
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]+([.][0-9]+)?(ns|us|µs|ms|s|m|h))+$') && duration(self) <= duration('168h')",message="must be a duration up to 168h, such as 30m"
 	ProgressDeadline *string `json:"progressDeadline,omitempty"`
+
+	// Scripts of the same tenant, such as acme/lib. A new version that has passed its tests waits
+	// until the latest version of each of them is live everywhere.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=10
+	// +kubebuilder:validation:items:MaxLength=127
+	// +kubebuilder:validation:items:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?/[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
+	After []string `json:"after,omitempty"`
 }
 
 // LatencyIncrease is a percentage, such as "20%", for each percentile that is compared.
@@ -96,7 +105,7 @@ type Percentage string
 
 // RolloutStep makes a new version live on some of the agents.
 //
-// +kubebuilder:validation:XValidation:rule="has(self.percent) || has(self.selector)",fieldPath=".percent",message="is missing: add the share of the agents, from 1 to 99, or a selector"
+// +kubebuilder:validation:XValidation:rule="has(self.percent) || has(self.selector)",fieldPath=".percent",message="is missing: add the percentage of the agents, from 1 to 99, or a selector"
 type RolloutStep struct {
 	// Of the agents, rounded up: one at least. It grows from step to step. With a selector it is of
 	// the agents that this selects, and all of them if it is left out.
@@ -123,7 +132,51 @@ type RolloutStep struct {
 	// The step passes only once somebody approves it: scriptctl rollout approve.
 	// +optional
 	Approval bool `json:"approval,omitempty"`
+
+	// A system outside of Scriptorium that has to say that the step passes. The registry asks it
+	// when all else of the step has passed, and again every ten seconds or so.
+	// +optional
+	Gate *RolloutGate `json:"gate,omitempty"`
 }
+
+// RolloutGate names a source of the registry: its operator says where that is, in the file of
+// registryd --gates.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.prometheus) != has(self.webhook)",message="names no source: add prometheus or webhook with the name of one, and not both"
+// +kubebuilder:validation:XValidation:rule="has(self.query) == has(self.prometheus)",fieldPath=".query",message="is for prometheus, which needs it"
+// +kubebuilder:validation:XValidation:rule="(has(self.min) || has(self.max)) == has(self.prometheus)",fieldPath=".max",message="is for prometheus, like min, and prometheus needs one of them"
+// +kubebuilder:validation:XValidation:rule="!has(self.min) || !has(self.max) || self.min <= self.max",fieldPath=".min",message="is more than max: no value would pass"
+type RolloutGate struct {
+	// The name of a Prometheus.
+	// +optional
+	Prometheus SourceName `json:"prometheus,omitempty"`
+
+	// The name of a webhook. It answers whether the step passes, or the new version is given up.
+	// +optional
+	Webhook SourceName `json:"webhook,omitempty"`
+
+	// PromQL, such as 'sum(rate(errors_total{script="$tenant/$script"}[5m]))'. $tenant, $script,
+	// $version, $active and $step stand for the script, the new version, the active one and the
+	// step. It has to find one value, which is a number within min and max.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=2048
+	Query string `json:"query,omitempty"`
+
+	// What the value must be at least.
+	// +optional
+	Min *float64 `json:"min,omitempty"`
+
+	// What the value may be at most.
+	// +optional
+	Max *float64 `json:"max,omitempty"`
+}
+
+// SourceName is the name of a source of gates.
+//
+// +kubebuilder:validation:MaxLength=63
+// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
+type SourceName string
 
 // AgentLabel is the value of a label of agents.
 //

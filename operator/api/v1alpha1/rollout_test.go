@@ -26,7 +26,7 @@ func many(n int, item string) string {
 }
 
 func invalidRollouts() []invalid {
-	const grows = "the percent of each step must be more than that of the step before"
+	const grows = "each step must have a higher percent than the step before"
 	const pause = "must be a duration up to 168h, such as 10m"
 	const steps = "needs steps: only while some of the agents run the new version are its calls looked at"
 	table := []invalid{
@@ -34,7 +34,7 @@ func invalidRollouts() []invalid {
 		{what: "unknown field", spec: "{step: []}", want: []string{`unknown field "spec.rollout.step"`}},
 		{what: "steps are an object", spec: "{steps: {}}", want: []string{"spec.rollout.steps", "array"}},
 		{what: "unknown field of a step", spec: "{steps: [{percent: 5, wait: 1m}]}", want: []string{`unknown field "spec.rollout.steps[0].wait"`}},
-		{what: "a step without percent", spec: "{steps: [{pause: 1m}]}", want: []string{"spec.rollout.steps[0].percent", "is missing: add the share of the agents, from 1 to 99, or a selector"}},
+		{what: "a step without percent", spec: "{steps: [{pause: 1m}]}", want: []string{"spec.rollout.steps[0].percent", "is missing: add the percentage of the agents, from 1 to 99, or a selector"}},
 		{what: "a selector without labels", spec: "{steps: [{selector: {}}]}", want: []string{"spec.rollout.steps[0].selector", "at least 1"}},
 		{what: "a selector of many labels", spec: "{steps: [{selector: {" + strings.Trim(many(script.MaxSelectorLabels+1, "l%d: a"), "[]") + "}}]}", want: []string{"spec.rollout.steps[0].selector", "16"}},
 		{what: "a label with a space", spec: "{steps: [{selector: {zone: a b}}]}", want: []string{"spec.rollout.steps[0].selector.zone", "should match"}},
@@ -57,8 +57,21 @@ func invalidRollouts() []invalid {
 		{what: "maxLatencyIncrease is none", spec: "{maxLatencyIncrease: {p99: 0%}, steps: [{percent: 5}]}", want: []string{"spec.rollout.maxLatencyIncrease.p99", "should match"}},
 		{what: "failureLimit is a fraction", spec: "{failureLimit: 0.5, steps: [{percent: 5}]}", want: []string{"spec.rollout.failureLimit"}},
 		{what: "failureLimit is most of them", spec: "{failureLimit: 51%, steps: [{percent: 5}]}", want: []string{"spec.rollout.failureLimit"}},
+		{what: "after is a name", spec: "{after: acme/lib}", want: []string{"spec.rollout.after", "array"}},
+		{what: "after a script without its tenant", spec: "{after: [lib]}", want: []string{"spec.rollout.after[0]", "should match"}},
+		{what: "after the same script twice", spec: "{after: [acme/lib, acme/lib]}", want: []string{"spec.rollout.after[1]", "Duplicate"}},
+		{what: "after many scripts", spec: "{after: " + many(script.MaxAfter+1, "acme/s%d") + "}", want: []string{"spec.rollout.after", "10"}},
 		{what: "tolerate is a word", spec: "{tolerate: some, steps: [{percent: 5}]}", want: []string{"spec.rollout.tolerate"}},
 		{what: "progressDeadline in days", spec: "{progressDeadline: 1d}", want: []string{"spec.rollout.progressDeadline", "must be a duration"}},
+		{what: "a gate without a source", spec: "{steps: [{percent: 5, gate: {}}]}", want: []string{"spec.rollout.steps[0].gate", "names no source"}},
+		{what: "a gate with two sources", spec: "{steps: [{percent: 5, gate: {prometheus: a, webhook: b, query: up, max: 1}}]}", want: []string{"spec.rollout.steps[0].gate", "names no source"}},
+		{what: "a gate at an address", spec: "{steps: [{percent: 5, gate: {webhook: 'http://a'}}]}", want: []string{"spec.rollout.steps[0].gate.webhook", "should match"}},
+		{what: "a gate without a query", spec: "{steps: [{percent: 5, gate: {prometheus: a, max: 1}}]}", want: []string{"spec.rollout.steps[0].gate.query: ", "is for prometheus, which needs it"}},
+		{what: "a gate with a long query", spec: "{steps: [{percent: 5, gate: {prometheus: a, max: 1, query: " + strings.Repeat("a", script.MaxQueryBytes+1) + "}}]}", want: []string{"spec.rollout.steps[0].gate.query", "2048"}},
+		{what: "a gate without a bound", spec: "{steps: [{percent: 5, gate: {prometheus: a, query: up}}]}", want: []string{"spec.rollout.steps[0].gate.max: ", "prometheus needs one of them"}},
+		{what: "a gate that no value passes", spec: "{steps: [{percent: 5, gate: {prometheus: a, query: up, min: 2, max: 1}}]}", want: []string{"spec.rollout.steps[0].gate.min: ", "no value would pass"}},
+		{what: "a webhook with a query", spec: "{steps: [{percent: 5, gate: {webhook: a, query: up}}]}", want: []string{"spec.rollout.steps[0].gate.query: ", "is for prometheus"}},
+		{what: "a webhook with a bound", spec: "{steps: [{percent: 5, gate: {webhook: a, min: 0}}]}", want: []string{"spec.rollout.steps[0].gate.max: ", "is for prometheus"}},
 		{what: "approval is text", spec: "{steps: [{percent: 5, approval: bob}]}", want: []string{"spec.rollout.steps[0].approval", "boolean"}},
 		{what: "pause is a number", spec: "{steps: [{percent: 5, pause: 60}]}", want: []string{"spec.rollout.steps[0].pause", "string"}},
 		{what: "pause in words", spec: "{steps: [{percent: 5, pause: a while}]}", want: []string{"spec.rollout.steps[0].pause", pause}},
@@ -105,6 +118,7 @@ func TestRolloutBounds(t *testing.T) {
 		fmt.Sprintf(withRollout, "{maxErrorPercent: 100, steps: [{percent: 1}]}"),
 		fmt.Sprintf(withRollout, "{maxErrorPercent: 0.1, minCalls: 0, failureLimit: 100, tolerate: 0, progressDeadline: 168h, steps: [{percent: 1, approval: true}]}"),
 		fmt.Sprintf(withRollout, "{failureLimit: 50%, tolerate: 1%, steps: [{percent: 1}]}"),
+		fmt.Sprintf(withRollout, "{steps: [{percent: 1, gate: {prometheus: a, query: "+strings.Repeat("a", script.MaxQueryBytes)+", min: -1, max: -1}}, {percent: 2, gate: {prometheus: a, query: up, max: 0}}, {percent: 3, gate: {webhook: "+strings.Repeat("a", script.MaxLabelLen)+"}}]}"),
 		fmt.Sprintf(withRollout, "{steps: [{percent: 1, pause: 0s}, {percent: 99, pause: 168h}]}"),
 		fmt.Sprintf(withRollout, "{steps: [{percent: 5, pause: 1h30m0.5s}]}"),
 		fmt.Sprintf(withRollout, "{steps: "+many(script.MaxSteps, "{percent: %d, pause: 10m}")+"}"),
