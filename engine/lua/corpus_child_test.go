@@ -148,22 +148,23 @@ func (c *corpusChild) run(s *corpus.Script, v corpus.Variant) error {
 	}
 	c.problems = nil
 	goroutines, limits := runtime.NumGoroutine(), corpusLimits(s, v)
-	// The machine may be busy, and then nothing ends in time: what is late is run
-	// again, with more time each time, and has three chances. What really ignores its
-	// deadline is late each time.
+	// A busy machine delays the deadline and the garbage collector. So a call that is late, or that
+	// grows the heap too far, has three chances, a late one with more time each time. A script that
+	// really ignores a limit does so each time.
 	const tries = 3
 	for try := range tries {
-		late := c.call(s, v, &r, limits)
-		if late == "" {
+		excess := c.call(s, v, &r, limits)
+		if excess != "" {
+			limits.Timeout *= 4
+		} else if r.Peak > s.Alloc {
+			excess = fmt.Sprintf("the heap grew by %d KiB, more than %d", r.Peak>>10, s.Alloc>>10)
+		}
+		if excess == "" {
 			break
 		}
 		if try == tries-1 {
-			c.problem("%s", late)
+			c.problem("%s", excess)
 		}
-		limits.Timeout *= 4
-	}
-	if r.Peak > s.Alloc {
-		c.problem("the heap grew by %d KiB, more than %d", r.Peak>>10, s.Alloc>>10)
 	}
 	// What is not counted: some bytes for each instruction, of numbers above all; and an
 	// error with its traceback at each pcall that the last one passes on its way out.
