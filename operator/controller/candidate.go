@@ -2,6 +2,7 @@ package controller
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -84,16 +85,23 @@ func (f *facts) candidateTruth(now time.Time) truth {
 	if f.release.CandidateState() == script.CandidateTesting {
 		told := ""
 		if t != nil {
-			told = fmt.Sprintf(": %d of %d agents have passed%s", t.Passed, f.agent.Desired-f.agent.Unknown, f.waitedFor())
+			of := f.agent.Desired - f.agent.Unknown
+			told = fmt.Sprintf(": %d of %d agents have passed%s", t.Passed, of, f.waitedFor())
+			if t.Passed >= of && t.Why != "" {
+				told += ", and it waits: " + trimmed(t.Why)
+			}
 		}
 		return no(reasonTesting, "version %d is being tested%s; %s", c.Version.Number, told, f.meanwhile())
 	}
 	steps := f.release.Settings.Rollout.Steps
+	why := ""
+	if t != nil {
+		why = trimmed(t.Why)
+	}
+	if c.Step == 0 && why != "" {
+		why = ": " + why
+	}
 	if c.Step == 0 && len(steps) == 0 {
-		why := ""
-		if t != nil && t.Why != "" {
-			why = ": " + t.Why
-		}
 		return no(reasonRollingOut, "version %d is about to be live everywhere%s%s; %s", c.Version.Number, why, f.waitedFor(), f.meanwhile())
 	}
 	if c.Step == 0 {
@@ -101,8 +109,8 @@ func (f *facts) candidateTruth(now time.Time) truth {
 		if next := f.release.NextStep(); next.Selector != "" {
 			who = next.Agents() // there may be none
 		}
-		return no(reasonRollingOut, "version %d is about to run on %s of step 1 of %d%s; %s",
-			c.Version.Number, who, len(steps), f.waitedFor(), f.meanwhile())
+		return no(reasonRollingOut, "version %d is about to run on %s of step 1 of %d%s%s; %s",
+			c.Version.Number, who, len(steps), why, f.waitedFor(), f.meanwhile())
 	}
 	step, _ := f.release.StepOf()
 	where := "is to run on " + step.Agents()
@@ -112,6 +120,8 @@ func (f *facts) candidateTruth(now time.Time) truth {
 	until := ", and goes on when each agent is well with it"
 	if end := f.stepEnds(); end.After(now) {
 		until = " until " + end.UTC().Format(time.RFC3339)
+	} else if why != "" {
+		until = ", and waits: " + why
 	}
 	return no(reasonRollingOut, "version %d %s (step %d of %d)%s%s; %s elsewhere",
 		c.Version.Number, where, c.Step, len(steps), until, f.waitedFor(), f.meanwhile())
@@ -189,11 +199,12 @@ func describeCandidate(s *v1alpha1.LuaScriptStatus, f *facts) {
 	s.Candidate = next
 }
 
-// callsInterval is how often the calls of a candidate alone are worth a write: they change
-// all the time, for as long as a step lasts.
+// callsInterval is how often the calls of a candidate alone are worth a write, or what it waits
+// for, such as a gate that names a value: they change all the time, for as long as a step lasts.
 const callsInterval = 10 * time.Second
 
-// onlyCalls reports whether nothing changed but how often the candidate was called.
+// onlyCalls reports whether nothing changed but how often the candidate was called, and what is said
+// of it.
 func onlyCalls(before, after *v1alpha1.LuaScriptStatus) bool {
 	a, b := before.Candidate, after.Candidate
 	if a == nil || b == nil {
@@ -203,7 +214,16 @@ func onlyCalls(before, after *v1alpha1.LuaScriptStatus) bool {
 	x.LastUpdateTime, y.LastUpdateTime = nil, nil
 	x.Candidate, y.Candidate = new(*a), new(*b)
 	x.Candidate.Calls, x.Candidate.FailedCalls = b.Calls, b.FailedCalls
+	x.Conditions, y.Conditions = withoutMessages(x.Conditions), withoutMessages(y.Conditions)
 	return equality.Semantic.DeepEqual(&x, &y)
+}
+
+func withoutMessages(conditions []metav1.Condition) []metav1.Condition {
+	conditions = slices.Clone(conditions)
+	for i := range conditions {
+		conditions[i].Message = ""
+	}
+	return conditions
 }
 
 // stage is where on its way a candidate is, and since when; the zero stage is for none.

@@ -218,6 +218,40 @@ func TestCandidate(t *testing.T) {
 			want: v1alpha1.CandidateStatus{Version: 4, State: v1alpha1.CandidateRollingOut, Step: 2, Steps: 2, Percent: 50, Passed: 1, Running: 2},
 		},
 		{
+			name: "the gate of its step says no", release: trying(inStep(1)), at: 10 * time.Minute,
+			agent: tried(trying(inStep(1)), func(s *registryclient.ScriptStatus) {
+				s.Trials.Running, s.Trials.Why = 1, "gate prometheus/main: the value is 0.03, want at most 0.01"
+			}),
+			phase: v1alpha1.PhasePending, reason: "RollingOut", active: 3, summary: "2/3",
+			says: "version 4 runs on 1 of 2 agents (step 1 of 2), and waits: gate prometheus/main: the value is 0.03, want at most 0.01; version 3 goes on elsewhere",
+			want: v1alpha1.CandidateStatus{Version: 4, State: v1alpha1.CandidateRollingOut, Step: 1, Steps: 2, Percent: 10, Passed: 1, Running: 1},
+		},
+		{
+			name: "its pause goes on", release: trying(inStep(1)), at: time.Minute,
+			agent: tried(trying(inStep(1)), func(s *registryclient.ScriptStatus) {
+				s.Trials.Running, s.Trials.Why = 1, "the pause of step 1 goes on"
+			}),
+			phase: v1alpha1.PhasePending, reason: "RollingOut", active: 3, summary: "2/3",
+			says: "version 4 runs on 1 of 2 agents (step 1 of 2) until 2026-11-21T14:05:00Z; version 3 goes on elsewhere",
+			want: v1alpha1.CandidateStatus{Version: 4, State: v1alpha1.CandidateRollingOut, Step: 1, Steps: 2, Percent: 10, Passed: 1, Running: 1},
+		},
+		{
+			name: "another script is to be live first", release: byZone(0),
+			agent: tried(byZone(0), func(s *registryclient.ScriptStatus) { s.Trials.Why = "version 2 of acme/lib is not live yet (rollout.after)" }),
+			phase: v1alpha1.PhasePending, reason: "RollingOut", active: 3, summary: "2/3",
+			says: "version 4 is about to run on 10 % of the agents with zone=a of step 1 of 2: version 2 of acme/lib is not live yet (rollout.after); version 3 goes on",
+			want: v1alpha1.CandidateStatus{Version: 4, State: v1alpha1.CandidateRollingOut, Steps: 2, Passed: 1},
+		},
+		{
+			name: "its tests passed, and another script is to be live first", release: trying(nil),
+			agent: tried(trying(nil), func(s *registryclient.ScriptStatus) {
+				s.Trials.Passed, s.Trials.Why = 2, "version 2 of acme/lib is not live yet (rollout.after)"
+			}),
+			phase: v1alpha1.PhasePending, reason: "Testing", active: 3, summary: "2/3",
+			says: "version 4 is being tested: 2 of 2 agents have passed, and it waits: version 2 of acme/lib is not live yet (rollout.after); version 3 goes on",
+			want: v1alpha1.CandidateStatus{Version: 4, State: v1alpha1.CandidateTesting, Steps: 2, Passed: 2},
+		},
+		{
 			name: "given up", release: failed, agent: tried(failed, func(s *registryclient.ScriptStatus) { s.Failed = 1 }),
 			phase: v1alpha1.PhaseError, reason: "CandidateFailed", active: 3, summary: "2/3",
 			says: "version 4 was given up: " + long + "; version 3 goes on; change the script or its tests",
@@ -319,6 +353,14 @@ func TestCandidateHaste(t *testing.T) {
 	if sameStatus(&before, &called) || !onlyCalls(&before, &called) {
 		t.Error("calls alone changed")
 	}
+	says := func(why string) v1alpha1.LuaScriptStatus {
+		return status(trying(inStep(2)), func(s *registryclient.ScriptStatus) { s.Trials.Why = why })
+	}
+	before, other := says("gate webhook/ci: 3 builds are left"), says("gate webhook/ci: 2 builds are left")
+	if sameStatus(&before, &other) || !onlyCalls(&before, &other) {
+		t.Error("what the gate says alone changed")
+	}
+	before = status(trying(nil), nil)
 	both := status(trying(nil), func(s *registryclient.ScriptStatus) { s.Trials.Calls, s.Trials.Passed = 7, 2 })
 	if onlyCalls(&before, &both) {
 		t.Error("more than the calls changed")
