@@ -120,7 +120,7 @@ func (f *facts) candidateTruth(now time.Time) truth {
 	until := ", and goes on when each agent is well with it"
 	if end := f.stepEnds(); end.After(now) {
 		until = " until " + end.UTC().Format(time.RFC3339)
-	} else if why != "" {
+	} else if why != "" && t.Running > 0 { // else it waits for its agents
 		until = ", and waits: " + why
 	}
 	return no(reasonRollingOut, "version %d %s (step %d of %d)%s%s; %s elsewhere",

@@ -199,7 +199,10 @@ func TestCandidate(t *testing.T) {
 			want: v1alpha1.CandidateStatus{Version: 4, State: v1alpha1.CandidateRollingOut, Step: 1, Steps: 2, Percent: 10},
 		},
 		{
-			name: "a step without a pause", release: trying(inStep(2)), agent: tried(trying(inStep(2)), nil),
+			name: "a step without a pause", release: trying(inStep(2)),
+			agent: tried(trying(inStep(2)), func(s *registryclient.ScriptStatus) {
+				s.Trials.Why = "0 of 2 agents have taken the last change, and 2 are to"
+			}),
 			phase: v1alpha1.PhasePending, reason: "RollingOut", active: 3, summary: "2/3",
 			says: "version 4 is to run on 50 % of the agents (step 2 of 2), and goes on when each agent is well with it; version 3 goes on elsewhere",
 			want: v1alpha1.CandidateStatus{Version: 4, State: v1alpha1.CandidateRollingOut, Step: 2, Steps: 2, Percent: 50, Passed: 1},
@@ -354,7 +357,7 @@ func TestCandidateHaste(t *testing.T) {
 		t.Error("calls alone changed")
 	}
 	says := func(why string) v1alpha1.LuaScriptStatus {
-		return status(trying(inStep(2)), func(s *registryclient.ScriptStatus) { s.Trials.Why = why })
+		return status(trying(inStep(2)), func(s *registryclient.ScriptStatus) { s.Trials.Running, s.Trials.Why = 1, why })
 	}
 	before, other := says("gate webhook/ci: 3 builds are left"), says("gate webhook/ci: 2 builds are left")
 	if sameStatus(&before, &other) || !onlyCalls(&before, &other) {
