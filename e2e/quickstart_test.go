@@ -35,20 +35,26 @@ func TestQuickstart(t *testing.T) {
 	if t.Run("the commands of the README", func(t *testing.T) { w.quickstart(t, env, run) }) {
 		t.Run("uninstall leaves nothing", func(t *testing.T) {
 			agents := w.componentPods(t, "agent")
-			section, err := w.cluster.Documented("Uninstall")
-			if err != nil {
-				t.Fatal(err)
-			}
-			commands, err := page.Find(page.Indented(section), "helm uninstall")
-			if err != nil {
-				t.Fatal(err)
-			}
-			for line := range strings.Lines(commands) {
-				run(t, strings.TrimSpace(line))
-			}
+			w.uninstallChart(t, run)
 			w.nothingLeft(t)
 			w.removeFolders(t, agents)
 		})
+	}
+}
+
+// uninstallChart does what docs/kubernetes.md has.
+func (w *world) uninstallChart(t *testing.T, run func(*testing.T, string) string) {
+	t.Helper()
+	section, err := w.cluster.Documented("Uninstall")
+	if err != nil {
+		t.Fatal(err)
+	}
+	commands, err := page.Find(page.Indented(section), "helm uninstall")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(commands) {
+		run(t, strings.TrimSpace(line))
 	}
 }
 

@@ -69,12 +69,15 @@ var buildable = []image{
 	{name: GatewayImage, programs: []program{{"gateway", "./e2e/gateway"}}},
 	{name: "etcd", other: true, programs: []program{{name: "etcd"}}},
 	{name: "nats", other: true, programs: []program{{name: "nats-server"}}},
+	{name: PrometheusImage, other: true, programs: []program{{name: "prometheus"}}},
 	{name: BusyboxImage, other: true, root: true, programs: []program{{"sleep", busybox}, {"ls", busybox}, {"rm", busybox}}},
 }
 
 const (
 	// GatewayImage is the name of the gateway pods' image.
 	GatewayImage = "e2e-gateway"
+	// PrometheusImage is that of what gates of rollouts ask.
+	PrometheusImage = "prometheus"
 	// BusyboxImage is that of the image in which pods look at a node's folders.
 	BusyboxImage = "busybox"
 
