@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -102,12 +103,12 @@ func (a *admin) try(t *testing.T, args ...string) (out string, err error) {
 		cmd := exec.CommandContext(ctx, a.program, append(flags, args...)...)
 		said, err := cmd.CombinedOutput()
 		out = fmt.Sprintf("$ scriptctl %s\n%s", strings.Join(args, " "), said)
-		if err == nil || !strings.Contains(out, "UNAVAILABLE") {
+		if err == nil || !strings.Contains(out, "cannot reach the registry") {
 			return out, err
 		}
 		a.close()
 	}
-	return out, err
+	return out, errors.New("no registry is reached by kubectl port-forward")
 }
 
 // run runs scriptctl, which must succeed, and returns what it printed.

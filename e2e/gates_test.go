@@ -91,7 +91,9 @@ func (g *gated) nodesOfZones(t *testing.T) map[string]string {
 		if zone == "" {
 			zone = []string{"a", "b"}[min(i, 1)]
 			g.kubectl(t, "", "label", "node", node, label+"="+zone)
-			t.Cleanup(func() { _, _ = g.cluster.Kubectl(context.WithoutCancel(t.Context()), "", "label", "node", node, label+"-") })
+			t.Cleanup(func() {
+				_, _ = g.cluster.Kubectl(context.WithoutCancel(t.Context()), "", "label", "node", node, label+"-")
+			})
 		}
 		zones[node], distinct[zone] = zone, true
 	}
