@@ -28,6 +28,7 @@ type Config struct {
 	Scripts string // folder of manifests
 	State   string // folder that everything is kept in
 	Agents  int
+	Gates   string   // file, as that of registryd --gates; "" for none
 	Workers []string // see local.WithWorkers
 	Out     io.Writer
 	Log     *slog.Logger
@@ -55,7 +56,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	silence := sync.OnceFunc(progress.stop)
 	defer silence()
 	progress.waitFor("starting etcd, NATS, a registry and %d agents", cfg.Agents)
-	stack, err := local.Start(ctx, cfg.State, cfg.Agents, cfg.Log, local.WithWorkers(cfg.Workers...))
+	stack, err := local.Start(ctx, cfg.State, cfg.Agents, cfg.Log, local.WithWorkers(cfg.Workers...), local.WithGates(cfg.Gates))
 	if err != nil {
 		return err
 	}

@@ -6,11 +6,15 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -33,9 +37,9 @@ type session struct {
 }
 
 // start starts dev on the folders of old, or on new ones, and waits until all is live.
-func start(t *testing.T, scripts, state string) *session {
+func start(t *testing.T, scripts, state string, change ...func(*dev.Config)) *session {
 	t.Helper()
-	s := begin(t, scripts, state)
+	s := begin(t, scripts, state, change...)
 	if line := s.await(`live on every agent`); !allLive(line) {
 		t.Errorf("started with %q", line)
 	}
@@ -43,7 +47,7 @@ func start(t *testing.T, scripts, state string) *session {
 }
 
 // begin starts dev.
-func begin(t *testing.T, scripts, state string) *session {
+func begin(t *testing.T, scripts, state string, change ...func(*dev.Config)) *session {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	r, w := io.Pipe()
@@ -51,10 +55,14 @@ func begin(t *testing.T, scripts, state string) *session {
 	done := make(chan error, 1)
 	go func() {
 		defer w.Close()
-		done <- dev.Run(ctx, dev.Config{
+		cfg := dev.Config{
 			Scripts: scripts, State: state, Agents: 3, Out: w,
 			Log: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})),
-		})
+		}
+		for _, f := range change {
+			f(&cfg)
+		}
+		done <- dev.Run(ctx, cfg)
 	}()
 	go func() {
 		for lines := bufio.NewScanner(r); lines.Scan(); {
@@ -273,6 +281,36 @@ func TestDevDoesNotLiftAHold(t *testing.T) {
 	s.write("one.yaml", manifest("one", "  source: function handle() return 2 end\n"))
 	s.await(`^acme/one v2 is stored; held at v1 by ann since .* \("at night"\): scriptctl release acme/one$`)
 	s.wantAnswers("acme/one", "1")
+}
+
+// TestGates: a step waits for the source that the file names, whose answer decides.
+func TestGates(t *testing.T) {
+	var passes atomic.Bool
+	asked := make(chan struct{}, 100)
+	hook := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprintf(w, `{"pass": %t, "reason": "a build is red"}`, passes.Load())
+		asked <- struct{}{}
+	}))
+	defer hook.Close()
+	file := filepath.Join(t.TempDir(), "gates.yaml")
+	text := fmt.Appendf(nil, `sources: [{name: ci, webhook: %q, insecurePlaintext: true, tenants: ["*"]}]`, hook.URL)
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := start(t, t.TempDir(), shortTempDir(t), func(cfg *dev.Config) { cfg.Gates = file })
+	const gated = "  rollout: {steps: [{percent: 30, gate: {webhook: %s}}]}\n"
+	s.write("one.yaml", manifest("one", "  source: function handle() return 1 end\n"))
+	s.await(`^acme/one v1 .* active on 3/3`)
+	s.write("one.yaml", manifest("one", "  source: function handle() return 2 end\n"+fmt.Sprintf(gated, "other")))
+	s.await(`no gate webhook/other for tenant acme: name one of webhook/ci`)
+	s.write("one.yaml", manifest("one", "  source: function handle() return 2 end\n"+fmt.Sprintf(gated, "ci")))
+	<-asked
+	if all := s.answers("acme/one"); !slices.Contains(all, "1") || !slices.Contains(all, "2") {
+		t.Errorf("in the step the agents answer %v", all)
+	}
+	passes.Store(true)
+	s.await(`^acme/one v2 .* active on 3/3`)
+	s.wantAnswers("acme/one", "2")
 }
 
 // TestFailedCandidates: a version that does not pass its tests holds nothing up, and dev
