@@ -110,14 +110,16 @@ test-short: ## Run the tests of PKG without those that take long, and without th
 testenv:
 	@go run ./internal/toolcache/build kube-apiserver etcd etcdctl etcdutl nats-server prometheus helm >/dev/null
 
-# How long, or how often, `make soak` does what `make test` does shortly, and to what.
+# How long, or how often, `make soak` does what `make test` does shortly, and to what. BEFORE is the
+# edition that people upgrade from.
 SOAK ?= 10m
 SCHEDULES ?= 200
 CASES ?= 50000
 REPEAT ?= 20
+BEFORE ?= 3997558
 
 .PHONY: soak
-soak: soak-sim soak-rollout soak-faults soak-lua soak-sockets soak-fuzz soak-repeat ## Run the random suites at length: hours (SOAK, SCHEDULES, CASES, REPEAT, PKG)
+soak: soak-sim soak-rollout soak-faults soak-lua soak-sockets soak-fuzz soak-editions soak-repeat ## Run the random suites at length: hours (SOAK, SCHEDULES, CASES, REPEAT, PKG)
 	$(if $(KERNEL),$(MAKE) --no-print-directory test-kernel)
 
 .PHONY: soak-sim
@@ -131,6 +133,10 @@ soak-rollout:
 .PHONY: soak-faults
 soak-faults:
 	go run ./loadtest/faults --schedules $(SCHEDULES)
+
+.PHONY: soak-editions
+soak-editions: testenv
+	go test ./loadtest/editions -timeout 0 -editions.before $(BEFORE) -v
 
 .PHONY: soak-lua
 soak-lua:
