@@ -131,8 +131,10 @@ spec: {namespaces: [%s]}
 	g.edits++
 	g.latest++
 	g.source = fmt.Sprintf("function handle(request)\n  if kv.get('backend') == 'down' then error('no backend') end\n  return 'answer %d'\nend\n", g.edits)
-	plan := []string{"  rollout:", "    progressDeadline: 10m", "    steps:",
-		fmt.Sprintf("    - {selector: {zone: %s}, pause: 10s, gate: {prometheus: main, max: 0, query: '%s'}}", first, fails)}
+	plan := []string{
+		"  rollout:", "    progressDeadline: 10m", "    steps:",
+		fmt.Sprintf("    - {selector: {zone: %s}, pause: 10s, gate: {prometheus: main, max: 0, query: '%s'}}", first, fails),
+	}
 	for _, zone := range others {
 		plan = append(plan, fmt.Sprintf("    - {selector: {zone: %s}, gate: {prometheus: main, max: 0, query: '%s'}}", zone, fails))
 	}

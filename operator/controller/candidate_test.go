@@ -240,7 +240,9 @@ func TestCandidate(t *testing.T) {
 		},
 		{
 			name: "another script is to be live first", release: byZone(0),
-			agent: tried(byZone(0), func(s *registryclient.ScriptStatus) { s.Trials.Why = "version 2 of acme/lib is not live yet (rollout.after)" }),
+			agent: tried(byZone(0), func(s *registryclient.ScriptStatus) {
+				s.Trials.Why = "version 2 of acme/lib is not live yet (rollout.after)"
+			}),
 			phase: v1alpha1.PhasePending, reason: "RollingOut", active: 3, summary: "2/3",
 			says: "version 4 is about to run on 10 % of the agents with zone=a of step 1 of 2: version 2 of acme/lib is not live yet (rollout.after); version 3 goes on",
 			want: v1alpha1.CandidateStatus{Version: 4, State: v1alpha1.CandidateRollingOut, Steps: 2, Passed: 1},
