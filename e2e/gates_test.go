@@ -276,7 +276,7 @@ func (g *gated) uninstall(t *testing.T) {
 	if err := g.cluster.RemoveTestNamespace(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	g.uninstallChart(t, func(t *testing.T, line string) string { g.helm(t, line); return "" })
+	g.uninstallChart(t, func(t *testing.T, line string) string { t.Helper(); g.helm(t, line); return "" })
 	g.nothingLeft(t)
 	g.removeFolders(t, agents)
 }

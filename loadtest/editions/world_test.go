@@ -306,7 +306,7 @@ func page(ctx context.Context, address, path, text string) error {
 	if err != nil {
 		return err
 	}
-	defer response.Body.Close() //nolint:errcheck // it was read
+	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
 	if err == nil && !strings.Contains(string(body), text) {
 		err = fmt.Errorf("%s of %s has no %s: %.300s", path, address, text, body)
