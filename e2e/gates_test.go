@@ -67,13 +67,14 @@ func (g *gated) install(t *testing.T) {
 }
 
 // helm runs a line, as a person would.
-func (g *gated) helm(t *testing.T, line string) {
+func (g *gated) helm(t *testing.T, line string) string {
 	t.Helper()
 	out, err := g.cluster.Shell(t.Context(), line, g.env...)
 	t.Logf("$ %s\n%s", line, out)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return out
 }
 
 // nodesOfZones returns the zone of each node. A node without one gets one of two, until the test
@@ -276,7 +277,7 @@ func (g *gated) uninstall(t *testing.T) {
 	if err := g.cluster.RemoveTestNamespace(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	g.uninstallChart(t, func(t *testing.T, line string) string { t.Helper(); g.helm(t, line); return "" })
+	g.uninstallChart(t, g.helm)
 	g.nothingLeft(t)
 	g.removeFolders(t, agents)
 }

@@ -120,6 +120,9 @@ func (t *truth) verifyObjects(ctx context.Context) error {
 		if now.Revision() != last.Revision() || wire.FingerprintObject(now) != wire.FingerprintObject(last) {
 			return fmt.Errorf("%s is at revision %d, though %d was the last commit", key, now.Revision(), last.Revision())
 		}
+		if err := t.verifyHistory(data.History, key); err != nil {
+			return err
+		}
 		for c := range now.Contents {
 			if _, err := t.Source(ctx, c.Digest); err != nil {
 				return fmt.Errorf("the content of %s is lost: %w", key, err)
@@ -226,6 +229,9 @@ func (w *world) newObject(r *rand.Rand) (ask func(context.Context, *registry.Reg
 			v, err := rules.DeleteValue(ctx, registry.DeleteValue{Key: name, Author: "writer", By: by})
 			return v.Revision, err
 		}, key
+	}
+	if r.IntN(4) == 0 {
+		return w.rollbackValue(r, name), key
 	}
 	content := fmt.Appendf(nil, "content %d", r.IntN(6))
 	if r.IntN(8) == 0 { // it does not travel with the event
