@@ -81,6 +81,9 @@ func crash(s *stage, random *rand.Rand, ends bool) {
 	if random.IntN(2) == 0 {
 		settings.Rollout.Steps = s.zonesAtRandom(random, pause)
 	}
+	if !ends && random.IntN(2) == 0 { // the pass of the first step's gate is fresh when the second one is asked
+		settings.Rollout.Steps[1].Pause = time.Second
+	}
 	s.gatesAtRandom(random, settings.Rollout.Steps)
 	s.publish(route, "2", settings)
 
