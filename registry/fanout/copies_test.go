@@ -85,6 +85,7 @@ func TestRecall(t *testing.T) {
 	}); !errors.Is(err, context.Canceled) {
 		t.Errorf("whoever asks is gone: %v", err)
 	}
+	<-asked // the handler uses t
 	if k, of, err := copies.Recall(t.Context(), "other", keys, nil); k != 0 || of != 0 || err != nil {
 		t.Errorf("without agents: %d of %d, %v", k, of, err)
 	}
