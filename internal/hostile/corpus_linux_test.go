@@ -1,6 +1,7 @@
 package hostile
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"os"
@@ -68,34 +69,46 @@ type grown struct {
 
 func (at attack) make(t *testing.T, on target, during *atomic.Pointer[string], socket string, worst map[string]grown) {
 	t.Helper()
+	name := t.Name()
+	during.Store(&name)
+	most := cmp.Or(at.most, usual) << 20
+	growth := at.grow(t, on, socket)
+	// The garbage collector may be late on a busy machine. An attack that makes a process hold more
+	// does so each time.
+	for try := 1; growth > most && try < tries; try++ {
+		growth = min(growth, at.grow(t, on, socket))
+	}
+	if growth > worst[at.family].bytes {
+		worst[at.family] = grown{growth, at.idea}
+	}
+	if growth > most {
+		t.Errorf("a process grew by %d MiB, want at most %d", growth>>20, most>>20)
+	}
+}
+
+// tries is how often an attack is made whose growth is above its bound.
+const tries = 3
+
+// grow makes the attack, and returns by how much the memory of the process grew.
+func (at attack) grow(t *testing.T, on target, socket string) int64 {
+	t.Helper()
 	where := &arena{T: t, target: on, socket: socket, from: at.from}
 	if at.from == nil {
 		where.from = []int{bad}
 	}
 	v := on.process()
 	v.free()
-	name := t.Name()
-	during.Store(&name)
 	files, goroutines := v.held()
 	w := v.watch()
 	at.run(where)
 	on.served(t)
 	growth := w.end()
 	where.close()
-	if growth > worst[at.family].bytes {
-		worst[at.family] = grown{growth, at.idea}
-	}
-	most := at.most
-	if most == 0 {
-		most = usual
-	}
-	if growth > most<<20 {
-		t.Errorf("a process grew by %d MiB, want at most %d", growth>>20, most)
-	}
 	v.await(fmt.Sprintf("%d descriptors and %d goroutines again", files, goroutines), func() bool {
 		f, g := v.held()
 		return f <= files+slack && g <= goroutines+slack
 	})
+	return growth
 }
 
 // served implements target. It fails the test if a new caller is not served, or somebody who asks how the agent is.
