@@ -49,6 +49,8 @@ type Candidate struct {
 	// Frozen says who had frozen the registry when it was published, since when and why, as
 	// Freeze.String has it; "" if it has begun. Until then nothing tests or runs it.
 	Frozen string
+	// Set is the change set that it is part of, or nil. Its scripts move together.
+	Set *Membership
 }
 
 // MaxFailedBytes is the length of the longest Candidate.Failed.
@@ -75,7 +77,7 @@ func (r *Release) CandidateState() CandidateState {
 		return CandidateFailed
 	case c.Frozen != "":
 		return CandidateFrozen
-	case c.Step == 0 && (len(c.Spec.Tests) > 0 || len(r.Settings.Rollout.Steps) == 0 && len(r.Settings.Rollout.After) == 0):
+	case c.Step == 0 && (len(c.Spec.Tests) > 0 || len(r.Plan().Steps) == 0 && len(r.Plan().After) == 0):
 		return CandidateTesting
 	}
 	return CandidateRollingOut
@@ -120,14 +122,14 @@ func (c *Candidate) Selects(name Name, agent Agent) bool {
 	if !c.SelectsAny() {
 		return false
 	}
-	bucket := Bucket(agent.Name, name)
+	bucket := Bucket(agent.Name, c.BucketName(name))
 	return bucket < c.Threshold || slices.ContainsFunc(c.Selections, func(s Selection) bool { return s.selects(bucket, agent.Labels) })
 }
 
 // StepSelects is Selects by the step alone that the candidate is in. An agent that it does not
 // select runs the candidate since an earlier step, if it does.
 func (c *Candidate) StepSelects(name Name, step Step, agent Agent) bool {
-	bucket := Bucket(agent.Name, name)
+	bucket := Bucket(agent.Name, c.BucketName(name))
 	if step.Selector == "" {
 		return bucket < c.Threshold
 	}
@@ -158,8 +160,8 @@ func (c *Candidate) Select(step Step, threshold uint32) {
 // StepOf returns the step of the release's plan that its candidate is in; ok is false if there
 // is none.
 func (r *Release) StepOf() (s Step, ok bool) {
-	if c := r.Candidate; c != nil && c.Step >= 1 && c.Step <= len(r.Settings.Rollout.Steps) {
-		return r.Settings.Rollout.Steps[c.Step-1], true
+	if c := r.Candidate; c != nil && c.Step >= 1 && c.Step <= len(r.Plan().Steps) {
+		return r.Plan().Steps[c.Step-1], true
 	}
 	return Step{}, false
 }
@@ -167,8 +169,8 @@ func (r *Release) StepOf() (s Step, ok bool) {
 // NextStep returns the step of the release's plan that follows the one of its candidate; the
 // zero Step if there is none.
 func (r *Release) NextStep() Step {
-	if c := r.Candidate; c != nil && c.Failed == "" && c.Step >= 0 && c.Step < len(r.Settings.Rollout.Steps) {
-		return r.Settings.Rollout.Steps[c.Step]
+	if c := r.Candidate; c != nil && c.Failed == "" && c.Step >= 0 && c.Step < len(r.Plan().Steps) {
+		return r.Plan().Steps[c.Step]
 	}
 	return Step{}
 }

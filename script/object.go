@@ -97,8 +97,8 @@ type Content struct {
 }
 
 // Contents are what the object needs to go live: of a release the sources of the active
-// version and of the candidate, in this order and each once. They are none of a tenant's
-// settings and of what is deleted.
+// version and of the candidate, in this order and each once, and then the values that are staged
+// for the candidate. They are none of a tenant's settings and of what is deleted.
 func (o Object) Contents(yield func(Content) bool) {
 	switch {
 	case o.Deleted():
@@ -107,8 +107,14 @@ func (o Object) Contents(yield func(Content) bool) {
 		if !yield(Content{active.Digest, active.Size}) {
 			return
 		}
-		if c := o.Release.Candidate; c != nil && c.Version.Digest != active.Digest {
-			yield(Content{c.Version.Digest, c.Version.Size})
+		c := o.Release.Candidate
+		if c == nil || c.Version.Digest != active.Digest && !yield(Content{c.Version.Digest, c.Version.Size}) || c.Set == nil {
+			return
+		}
+		for _, v := range c.Set.Values {
+			if !yield(Content{v.Digest, v.Size}) {
+				return
+			}
 		}
 	case o.Value != nil:
 		yield(Content{o.Value.Digest, o.Value.Size})
@@ -124,6 +130,13 @@ func (o Object) Retained(yield func(Digest) bool) {
 		for _, v := range o.Release.Retained {
 			if !yield(v.Digest) || !v.Spec.IsZero() && !yield(v.Spec) {
 				return
+			}
+		}
+		if c := o.Release.Candidate; c != nil && c.Set != nil {
+			for _, v := range c.Set.Values {
+				if !yield(v.Digest) {
+					return
+				}
 			}
 		}
 	case o.Value != nil:

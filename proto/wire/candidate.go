@@ -38,6 +38,10 @@ func fromCandidate(r *script.Release) *scriptv1.Candidate {
 	if c.Frozen != "" { // who does not know a freeze takes it for failed, and lets it be
 		m.Frozen, m.Failed = c.Frozen, "frozen "+c.Frozen
 	}
+	if c.Set != nil { // who does not know change sets takes it for failed, and lets it be
+		m.Set = fromMembership(c, m)
+		m.Threshold, m.Selections, m.Failed = 0, nil, fmt.Sprintf("it is part of the %s, which this software does not know: upgrade it", c.Set)
+	}
 	if !c.Spec.Equal(r.Settings.Spec) {
 		m.Settings = FromSettings(script.Settings{Spec: c.Spec})
 	}
@@ -61,11 +65,18 @@ func toCandidate(m *scriptv1.Candidate, r *script.Release) (*script.Candidate, e
 		}
 		spec = settings.Spec
 	}
-	selections, err := toSelections(m.GetSelections())
+	set, err := toMembership(m.GetSet())
 	if err != nil {
 		return nil, err
 	}
-	failed := m.GetFailed()
+	threshold, chosen, failed := m.GetThreshold(), m.GetSelections(), m.GetFailed()
+	if set != nil {
+		threshold, chosen, failed = m.GetSet().GetThreshold(), m.GetSet().GetSelections(), m.GetSet().GetFailed()
+	}
+	selections, err := toSelections(chosen)
+	if err != nil {
+		return nil, err
+	}
 	if m.GetFrozen() != "" {
 		failed = ""
 	}
@@ -75,12 +86,13 @@ func toCandidate(m *scriptv1.Candidate, r *script.Release) (*script.Candidate, e
 		Attempt:    m.GetAttempt(),
 		Tries:      int(m.GetTries()),
 		Step:       int(m.GetStep()),
-		Threshold:  m.GetThreshold(),
+		Threshold:  threshold,
 		Percent:    int(m.GetPercent()),
 		Selections: selections,
 		Since:      toTime(m.GetSince()),
 		Failed:     failed,
 		Frozen:     m.GetFrozen(),
+		Set:        set,
 
 		Running:     toTime(m.GetRunning()),
 		Lost:        m.GetLost(),

@@ -1038,8 +1038,10 @@ type Status struct {
 	Identity string `protobuf:"bytes,22,opt,name=identity,proto3" json:"identity,omitempty"`
 	// The agent runs a candidate that selects it by its labels. An older agent leaves it out.
 	KnowsSelectors bool `protobuf:"varint,23,opt,name=knows_selectors,json=knowsSelectors,proto3" json:"knows_selectors,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// The agent runs candidates of change sets. An older agent leaves it out.
+	KnowsChangeSets bool `protobuf:"varint,24,opt,name=knows_change_sets,json=knowsChangeSets,proto3" json:"knows_change_sets,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *Status) Reset() {
@@ -1201,6 +1203,13 @@ func (x *Status) GetIdentity() string {
 func (x *Status) GetKnowsSelectors() bool {
 	if x != nil {
 		return x.KnowsSelectors
+	}
+	return false
+}
+
+func (x *Status) GetKnowsChangeSets() bool {
+	if x != nil {
+		return x.KnowsChangeSets
 	}
 	return false
 }
@@ -2032,7 +2041,7 @@ const file_proto_event_v1_event_proto_rawDesc = "" +
 	"\asession\x18\x10 \x01(\fR\asession\x12\x1f\n" +
 	"\vsession_key\x18\x11 \x01(\fR\n" +
 	"sessionKeyB\v\n" +
-	"\t_removals\"\x8c\x06\n" +
+	"\t_removals\"\xb8\x06\n" +
 	"\x06Status\x12\x14\n" +
 	"\x05fleet\x18\x01 \x01(\tR\x05fleet\x12\x14\n" +
 	"\x05agent\x18\x02 \x01(\tR\x05agent\x12 \n" +
@@ -2053,7 +2062,8 @@ const file_proto_event_v1_event_proto_rawDesc = "" +
 	"\x04held\x18\x14 \x01(\tR\x04held\x12%\n" +
 	"\x0esession_number\x18\x15 \x01(\x03R\rsessionNumber\x12\x1a\n" +
 	"\bidentity\x18\x16 \x01(\tR\bidentity\x12'\n" +
-	"\x0fknows_selectors\x18\x17 \x01(\bR\x0eknowsSelectors\x1a9\n" +
+	"\x0fknows_selectors\x18\x17 \x01(\bR\x0eknowsSelectors\x12*\n" +
+	"\x11knows_change_sets\x18\x18 \x01(\bR\x0fknowsChangeSets\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xe6\x02\n" +

@@ -21,39 +21,43 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	Registry_Publish_FullMethodName         = "/scriptorium.registry.v1.Registry/Publish"
-	Registry_Pin_FullMethodName             = "/scriptorium.registry.v1.Registry/Pin"
-	Registry_LiftHold_FullMethodName        = "/scriptorium.registry.v1.Registry/LiftHold"
-	Registry_Unpin_FullMethodName           = "/scriptorium.registry.v1.Registry/Unpin"
-	Registry_Rollback_FullMethodName        = "/scriptorium.registry.v1.Registry/Rollback"
-	Registry_SetEnabled_FullMethodName      = "/scriptorium.registry.v1.Registry/SetEnabled"
-	Registry_Delete_FullMethodName          = "/scriptorium.registry.v1.Registry/Delete"
-	Registry_SetOwner_FullMethodName        = "/scriptorium.registry.v1.Registry/SetOwner"
-	Registry_Steer_FullMethodName           = "/scriptorium.registry.v1.Registry/Steer"
-	Registry_Get_FullMethodName             = "/scriptorium.registry.v1.Registry/Get"
-	Registry_List_FullMethodName            = "/scriptorium.registry.v1.Registry/List"
-	Registry_GetSource_FullMethodName       = "/scriptorium.registry.v1.Registry/GetSource"
-	Registry_History_FullMethodName         = "/scriptorium.registry.v1.Registry/History"
-	Registry_Audit_FullMethodName           = "/scriptorium.registry.v1.Registry/Audit"
-	Registry_Export_FullMethodName          = "/scriptorium.registry.v1.Registry/Export"
-	Registry_Import_FullMethodName          = "/scriptorium.registry.v1.Registry/Import"
-	Registry_Doctor_FullMethodName          = "/scriptorium.registry.v1.Registry/Doctor"
-	Registry_AcceptLoss_FullMethodName      = "/scriptorium.registry.v1.Registry/AcceptLoss"
-	Registry_Freeze_FullMethodName          = "/scriptorium.registry.v1.Registry/Freeze"
-	Registry_Thaw_FullMethodName            = "/scriptorium.registry.v1.Registry/Thaw"
-	Registry_PutValue_FullMethodName        = "/scriptorium.registry.v1.Registry/PutValue"
-	Registry_RollbackValue_FullMethodName   = "/scriptorium.registry.v1.Registry/RollbackValue"
-	Registry_GetValue_FullMethodName        = "/scriptorium.registry.v1.Registry/GetValue"
-	Registry_GetValueHistory_FullMethodName = "/scriptorium.registry.v1.Registry/GetValueHistory"
-	Registry_ListValues_FullMethodName      = "/scriptorium.registry.v1.Registry/ListValues"
-	Registry_DeleteValue_FullMethodName     = "/scriptorium.registry.v1.Registry/DeleteValue"
-	Registry_SetTenant_FullMethodName       = "/scriptorium.registry.v1.Registry/SetTenant"
-	Registry_GetTenant_FullMethodName       = "/scriptorium.registry.v1.Registry/GetTenant"
-	Registry_ListTenants_FullMethodName     = "/scriptorium.registry.v1.Registry/ListTenants"
-	Registry_WatchLogs_FullMethodName       = "/scriptorium.registry.v1.Registry/WatchLogs"
-	Registry_ListAgents_FullMethodName      = "/scriptorium.registry.v1.Registry/ListAgents"
-	Registry_Status_FullMethodName          = "/scriptorium.registry.v1.Registry/Status"
-	Registry_WatchStatus_FullMethodName     = "/scriptorium.registry.v1.Registry/WatchStatus"
+	Registry_Publish_FullMethodName           = "/scriptorium.registry.v1.Registry/Publish"
+	Registry_Pin_FullMethodName               = "/scriptorium.registry.v1.Registry/Pin"
+	Registry_LiftHold_FullMethodName          = "/scriptorium.registry.v1.Registry/LiftHold"
+	Registry_Unpin_FullMethodName             = "/scriptorium.registry.v1.Registry/Unpin"
+	Registry_Rollback_FullMethodName          = "/scriptorium.registry.v1.Registry/Rollback"
+	Registry_SetEnabled_FullMethodName        = "/scriptorium.registry.v1.Registry/SetEnabled"
+	Registry_Delete_FullMethodName            = "/scriptorium.registry.v1.Registry/Delete"
+	Registry_SetOwner_FullMethodName          = "/scriptorium.registry.v1.Registry/SetOwner"
+	Registry_Steer_FullMethodName             = "/scriptorium.registry.v1.Registry/Steer"
+	Registry_Get_FullMethodName               = "/scriptorium.registry.v1.Registry/Get"
+	Registry_List_FullMethodName              = "/scriptorium.registry.v1.Registry/List"
+	Registry_GetSource_FullMethodName         = "/scriptorium.registry.v1.Registry/GetSource"
+	Registry_History_FullMethodName           = "/scriptorium.registry.v1.Registry/History"
+	Registry_Audit_FullMethodName             = "/scriptorium.registry.v1.Registry/Audit"
+	Registry_Export_FullMethodName            = "/scriptorium.registry.v1.Registry/Export"
+	Registry_Import_FullMethodName            = "/scriptorium.registry.v1.Registry/Import"
+	Registry_Doctor_FullMethodName            = "/scriptorium.registry.v1.Registry/Doctor"
+	Registry_AcceptLoss_FullMethodName        = "/scriptorium.registry.v1.Registry/AcceptLoss"
+	Registry_Freeze_FullMethodName            = "/scriptorium.registry.v1.Registry/Freeze"
+	Registry_Thaw_FullMethodName              = "/scriptorium.registry.v1.Registry/Thaw"
+	Registry_PublishChangeSet_FullMethodName  = "/scriptorium.registry.v1.Registry/PublishChangeSet"
+	Registry_RollbackChangeSet_FullMethodName = "/scriptorium.registry.v1.Registry/RollbackChangeSet"
+	Registry_GetChangeSet_FullMethodName      = "/scriptorium.registry.v1.Registry/GetChangeSet"
+	Registry_ListChangeSets_FullMethodName    = "/scriptorium.registry.v1.Registry/ListChangeSets"
+	Registry_PutValue_FullMethodName          = "/scriptorium.registry.v1.Registry/PutValue"
+	Registry_RollbackValue_FullMethodName     = "/scriptorium.registry.v1.Registry/RollbackValue"
+	Registry_GetValue_FullMethodName          = "/scriptorium.registry.v1.Registry/GetValue"
+	Registry_GetValueHistory_FullMethodName   = "/scriptorium.registry.v1.Registry/GetValueHistory"
+	Registry_ListValues_FullMethodName        = "/scriptorium.registry.v1.Registry/ListValues"
+	Registry_DeleteValue_FullMethodName       = "/scriptorium.registry.v1.Registry/DeleteValue"
+	Registry_SetTenant_FullMethodName         = "/scriptorium.registry.v1.Registry/SetTenant"
+	Registry_GetTenant_FullMethodName         = "/scriptorium.registry.v1.Registry/GetTenant"
+	Registry_ListTenants_FullMethodName       = "/scriptorium.registry.v1.Registry/ListTenants"
+	Registry_WatchLogs_FullMethodName         = "/scriptorium.registry.v1.Registry/WatchLogs"
+	Registry_ListAgents_FullMethodName        = "/scriptorium.registry.v1.Registry/ListAgents"
+	Registry_Status_FullMethodName            = "/scriptorium.registry.v1.Registry/Status"
+	Registry_WatchStatus_FullMethodName       = "/scriptorium.registry.v1.Registry/WatchStatus"
 )
 
 // RegistryClient is the client API for Registry service.
@@ -129,6 +133,18 @@ type RegistryClient interface {
 	Freeze(ctx context.Context, in *FreezeRequest, opts ...grpc.CallOption) (*FreezeResponse, error)
 	// Thaw ends the freeze: what waits begins.
 	Thaw(ctx context.Context, in *ThawRequest, opts ...grpc.CallOption) (*ThawResponse, error)
+	// PublishChangeSet stores versions of scripts and contents of values, and makes them one
+	// candidate, or live at once if there is nothing to test and no plan: all in one transaction.
+	// It takes the role publish. A change set that was over can be published again.
+	PublishChangeSet(ctx context.Context, in *PublishChangeSetRequest, opts ...grpc.CallOption) (*PublishChangeSetResponse, error)
+	// RollbackChangeSet returns to what was active before, in one transaction: a candidate is
+	// given up; of a change set that is live, scripts are held at the versions before, new ones
+	// are disabled, and values get the contents before. It takes the roles publish and release.
+	RollbackChangeSet(ctx context.Context, in *RollbackChangeSetRequest, opts ...grpc.CallOption) (*RollbackChangeSetResponse, error)
+	// GetChangeSet returns what became of a change set.
+	GetChangeSet(ctx context.Context, in *GetChangeSetRequest, opts ...grpc.CallOption) (*GetChangeSetResponse, error)
+	// ListChangeSets returns the change sets of a tenant in order of their names.
+	ListChangeSets(ctx context.Context, in *ListChangeSetsRequest, opts ...grpc.CallOption) (*ListChangeSetsResponse, error)
 	// PutValue stores a key of a tenant's own data, which is pushed to agents as
 	// scripts are.
 	PutValue(ctx context.Context, in *PutValueRequest, opts ...grpc.CallOption) (*PutValueResponse, error)
@@ -396,6 +412,46 @@ func (c *registryClient) Thaw(ctx context.Context, in *ThawRequest, opts ...grpc
 	return out, nil
 }
 
+func (c *registryClient) PublishChangeSet(ctx context.Context, in *PublishChangeSetRequest, opts ...grpc.CallOption) (*PublishChangeSetResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(PublishChangeSetResponse)
+	err := c.cc.Invoke(ctx, Registry_PublishChangeSet_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *registryClient) RollbackChangeSet(ctx context.Context, in *RollbackChangeSetRequest, opts ...grpc.CallOption) (*RollbackChangeSetResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RollbackChangeSetResponse)
+	err := c.cc.Invoke(ctx, Registry_RollbackChangeSet_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *registryClient) GetChangeSet(ctx context.Context, in *GetChangeSetRequest, opts ...grpc.CallOption) (*GetChangeSetResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetChangeSetResponse)
+	err := c.cc.Invoke(ctx, Registry_GetChangeSet_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *registryClient) ListChangeSets(ctx context.Context, in *ListChangeSetsRequest, opts ...grpc.CallOption) (*ListChangeSetsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListChangeSetsResponse)
+	err := c.cc.Invoke(ctx, Registry_ListChangeSets_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *registryClient) PutValue(ctx context.Context, in *PutValueRequest, opts ...grpc.CallOption) (*PutValueResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(PutValueResponse)
@@ -617,6 +673,18 @@ type RegistryServer interface {
 	Freeze(context.Context, *FreezeRequest) (*FreezeResponse, error)
 	// Thaw ends the freeze: what waits begins.
 	Thaw(context.Context, *ThawRequest) (*ThawResponse, error)
+	// PublishChangeSet stores versions of scripts and contents of values, and makes them one
+	// candidate, or live at once if there is nothing to test and no plan: all in one transaction.
+	// It takes the role publish. A change set that was over can be published again.
+	PublishChangeSet(context.Context, *PublishChangeSetRequest) (*PublishChangeSetResponse, error)
+	// RollbackChangeSet returns to what was active before, in one transaction: a candidate is
+	// given up; of a change set that is live, scripts are held at the versions before, new ones
+	// are disabled, and values get the contents before. It takes the roles publish and release.
+	RollbackChangeSet(context.Context, *RollbackChangeSetRequest) (*RollbackChangeSetResponse, error)
+	// GetChangeSet returns what became of a change set.
+	GetChangeSet(context.Context, *GetChangeSetRequest) (*GetChangeSetResponse, error)
+	// ListChangeSets returns the change sets of a tenant in order of their names.
+	ListChangeSets(context.Context, *ListChangeSetsRequest) (*ListChangeSetsResponse, error)
 	// PutValue stores a key of a tenant's own data, which is pushed to agents as
 	// scripts are.
 	PutValue(context.Context, *PutValueRequest) (*PutValueResponse, error)
@@ -721,6 +789,18 @@ func (UnimplementedRegistryServer) Freeze(context.Context, *FreezeRequest) (*Fre
 }
 func (UnimplementedRegistryServer) Thaw(context.Context, *ThawRequest) (*ThawResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Thaw not implemented")
+}
+func (UnimplementedRegistryServer) PublishChangeSet(context.Context, *PublishChangeSetRequest) (*PublishChangeSetResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method PublishChangeSet not implemented")
+}
+func (UnimplementedRegistryServer) RollbackChangeSet(context.Context, *RollbackChangeSetRequest) (*RollbackChangeSetResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method RollbackChangeSet not implemented")
+}
+func (UnimplementedRegistryServer) GetChangeSet(context.Context, *GetChangeSetRequest) (*GetChangeSetResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetChangeSet not implemented")
+}
+func (UnimplementedRegistryServer) ListChangeSets(context.Context, *ListChangeSetsRequest) (*ListChangeSetsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListChangeSets not implemented")
 }
 func (UnimplementedRegistryServer) PutValue(context.Context, *PutValueRequest) (*PutValueResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method PutValue not implemented")
@@ -1117,6 +1197,78 @@ func _Registry_Thaw_Handler(srv interface{}, ctx context.Context, dec func(inter
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Registry_PublishChangeSet_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(PublishChangeSetRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RegistryServer).PublishChangeSet(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Registry_PublishChangeSet_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RegistryServer).PublishChangeSet(ctx, req.(*PublishChangeSetRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Registry_RollbackChangeSet_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RollbackChangeSetRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RegistryServer).RollbackChangeSet(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Registry_RollbackChangeSet_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RegistryServer).RollbackChangeSet(ctx, req.(*RollbackChangeSetRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Registry_GetChangeSet_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetChangeSetRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RegistryServer).GetChangeSet(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Registry_GetChangeSet_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RegistryServer).GetChangeSet(ctx, req.(*GetChangeSetRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Registry_ListChangeSets_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListChangeSetsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RegistryServer).ListChangeSets(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Registry_ListChangeSets_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RegistryServer).ListChangeSets(ctx, req.(*ListChangeSetsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _Registry_PutValue_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(PutValueRequest)
 	if err := dec(in); err != nil {
@@ -1411,6 +1563,22 @@ var Registry_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Thaw",
 			Handler:    _Registry_Thaw_Handler,
+		},
+		{
+			MethodName: "PublishChangeSet",
+			Handler:    _Registry_PublishChangeSet_Handler,
+		},
+		{
+			MethodName: "RollbackChangeSet",
+			Handler:    _Registry_RollbackChangeSet_Handler,
+		},
+		{
+			MethodName: "GetChangeSet",
+			Handler:    _Registry_GetChangeSet_Handler,
+		},
+		{
+			MethodName: "ListChangeSets",
+			Handler:    _Registry_ListChangeSets_Handler,
 		},
 		{
 			MethodName: "PutValue",

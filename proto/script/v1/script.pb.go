@@ -438,7 +438,11 @@ type Candidate struct {
 	Frozen string `protobuf:"bytes,16,opt,name=frozen,proto3" json:"frozen,omitempty"`
 	// What the steps with selectors have selected so far: agents of these run it, besides those
 	// below the threshold. An older agent passes over them, and runs the active version there.
-	Selections    []*Selection `protobuf:"bytes,17,rep,name=selections,proto3" json:"selections,omitempty"`
+	Selections []*Selection `protobuf:"bytes,17,rep,name=selections,proto3" json:"selections,omitempty"`
+	// The change set that it is part of; absent for none. Then threshold and selections are here, and
+	// failed is set, so that software that does not know change sets neither tests, runs nor promotes
+	// it.
+	Set           *Membership `protobuf:"bytes,18,opt,name=set,proto3" json:"set,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -592,6 +596,468 @@ func (x *Candidate) GetSelections() []*Selection {
 	return nil
 }
 
+func (x *Candidate) GetSet() *Membership {
+	if x != nil {
+		return x.Set
+	}
+	return nil
+}
+
+// The part of a candidate in a change set.
+type Membership struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Of the change set; the tenant is the script's.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Another, greater number each time that the change set begins anew.
+	Attempt uint64 `protobuf:"varint,2,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	// The names of all its scripts, without the tenant, in order.
+	Scripts []string `protobuf:"bytes,3,rep,name=scripts,proto3" json:"scripts,omitempty"`
+	// How all of them come to the agents.
+	Plan *Plan `protobuf:"bytes,4,opt,name=plan,proto3" json:"plan,omitempty"`
+	// What calls of the candidate read, in order of the keys.
+	Values []*StagedValue `protobuf:"bytes,5,rep,name=values,proto3" json:"values,omitempty"`
+	// As those of a candidate. The bucket is that of the change set's name.
+	Threshold  uint32       `protobuf:"varint,6,opt,name=threshold,proto3" json:"threshold,omitempty"`
+	Selections []*Selection `protobuf:"bytes,7,rep,name=selections,proto3" json:"selections,omitempty"`
+	// Why the candidate was given up; empty while it is on its way.
+	Failed        string `protobuf:"bytes,8,opt,name=failed,proto3" json:"failed,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Membership) Reset() {
+	*x = Membership{}
+	mi := &file_proto_script_v1_script_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Membership) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Membership) ProtoMessage() {}
+
+func (x *Membership) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_script_v1_script_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Membership.ProtoReflect.Descriptor instead.
+func (*Membership) Descriptor() ([]byte, []int) {
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *Membership) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Membership) GetAttempt() uint64 {
+	if x != nil {
+		return x.Attempt
+	}
+	return 0
+}
+
+func (x *Membership) GetScripts() []string {
+	if x != nil {
+		return x.Scripts
+	}
+	return nil
+}
+
+func (x *Membership) GetPlan() *Plan {
+	if x != nil {
+		return x.Plan
+	}
+	return nil
+}
+
+func (x *Membership) GetValues() []*StagedValue {
+	if x != nil {
+		return x.Values
+	}
+	return nil
+}
+
+func (x *Membership) GetThreshold() uint32 {
+	if x != nil {
+		return x.Threshold
+	}
+	return 0
+}
+
+func (x *Membership) GetSelections() []*Selection {
+	if x != nil {
+		return x.Selections
+	}
+	return nil
+}
+
+func (x *Membership) GetFailed() string {
+	if x != nil {
+		return x.Failed
+	}
+	return ""
+}
+
+// The content that a value will have when its change set goes live.
+type StagedValue struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Key           string                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	Digest        []byte                 `protobuf:"bytes,2,opt,name=digest,proto3" json:"digest,omitempty"`
+	Size          int64                  `protobuf:"varint,3,opt,name=size,proto3" json:"size,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StagedValue) Reset() {
+	*x = StagedValue{}
+	mi := &file_proto_script_v1_script_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StagedValue) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StagedValue) ProtoMessage() {}
+
+func (x *StagedValue) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_script_v1_script_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StagedValue.ProtoReflect.Descriptor instead.
+func (*StagedValue) Descriptor() ([]byte, []int) {
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *StagedValue) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *StagedValue) GetDigest() []byte {
+	if x != nil {
+		return x.Digest
+	}
+	return nil
+}
+
+func (x *StagedValue) GetSize() int64 {
+	if x != nil {
+		return x.Size
+	}
+	return 0
+}
+
+// What became of a change set.
+type ChangeSet struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Tenant   string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	Name     string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Revision int64                  `protobuf:"varint,3,opt,name=revision,proto3" json:"revision,omitempty"`
+	Attempt  uint64                 `protobuf:"varint,4,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	// "OnTrial", "Live", "Failed" or "RolledBack".
+	State string `protobuf:"bytes,5,opt,name=state,proto3" json:"state,omitempty"`
+	// Why it was given up, or rolled back.
+	Reason    string                 `protobuf:"bytes,6,opt,name=reason,proto3" json:"reason,omitempty"`
+	Plan      *Plan                  `protobuf:"bytes,7,opt,name=plan,proto3" json:"plan,omitempty"`
+	Scripts   []*ChangedScript       `protobuf:"bytes,8,rep,name=scripts,proto3" json:"scripts,omitempty"`
+	Values    []*ChangedValue        `protobuf:"bytes,9,rep,name=values,proto3" json:"values,omitempty"`
+	Author    string                 `protobuf:"bytes,10,opt,name=author,proto3" json:"author,omitempty"`
+	Note      string                 `protobuf:"bytes,11,opt,name=note,proto3" json:"note,omitempty"`
+	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	ChangedAt *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=changed_at,json=changedAt,proto3" json:"changed_at,omitempty"`
+	// Of what was requested.
+	Fingerprint   []byte `protobuf:"bytes,14,opt,name=fingerprint,proto3" json:"fingerprint,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ChangeSet) Reset() {
+	*x = ChangeSet{}
+	mi := &file_proto_script_v1_script_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ChangeSet) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ChangeSet) ProtoMessage() {}
+
+func (x *ChangeSet) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_script_v1_script_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ChangeSet.ProtoReflect.Descriptor instead.
+func (*ChangeSet) Descriptor() ([]byte, []int) {
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *ChangeSet) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *ChangeSet) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ChangeSet) GetRevision() int64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+func (x *ChangeSet) GetAttempt() uint64 {
+	if x != nil {
+		return x.Attempt
+	}
+	return 0
+}
+
+func (x *ChangeSet) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *ChangeSet) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *ChangeSet) GetPlan() *Plan {
+	if x != nil {
+		return x.Plan
+	}
+	return nil
+}
+
+func (x *ChangeSet) GetScripts() []*ChangedScript {
+	if x != nil {
+		return x.Scripts
+	}
+	return nil
+}
+
+func (x *ChangeSet) GetValues() []*ChangedValue {
+	if x != nil {
+		return x.Values
+	}
+	return nil
+}
+
+func (x *ChangeSet) GetAuthor() string {
+	if x != nil {
+		return x.Author
+	}
+	return ""
+}
+
+func (x *ChangeSet) GetNote() string {
+	if x != nil {
+		return x.Note
+	}
+	return ""
+}
+
+func (x *ChangeSet) GetCreatedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CreatedAt
+	}
+	return nil
+}
+
+func (x *ChangeSet) GetChangedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ChangedAt
+	}
+	return nil
+}
+
+func (x *ChangeSet) GetFingerprint() []byte {
+	if x != nil {
+		return x.Fingerprint
+	}
+	return nil
+}
+
+// A version of a script in a change set.
+type ChangedScript struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Without the tenant.
+	Name    string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Version uint64 `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
+	Digest  []byte `protobuf:"bytes,3,opt,name=digest,proto3" json:"digest,omitempty"`
+	// The version that was active; 0 for a script that was new.
+	Before        uint64 `protobuf:"varint,4,opt,name=before,proto3" json:"before,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ChangedScript) Reset() {
+	*x = ChangedScript{}
+	mi := &file_proto_script_v1_script_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ChangedScript) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ChangedScript) ProtoMessage() {}
+
+func (x *ChangedScript) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_script_v1_script_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ChangedScript.ProtoReflect.Descriptor instead.
+func (*ChangedScript) Descriptor() ([]byte, []int) {
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *ChangedScript) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ChangedScript) GetVersion() uint64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *ChangedScript) GetDigest() []byte {
+	if x != nil {
+		return x.Digest
+	}
+	return nil
+}
+
+func (x *ChangedScript) GetBefore() uint64 {
+	if x != nil {
+		return x.Before
+	}
+	return 0
+}
+
+// The content of a value in a change set.
+type ChangedValue struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Value *StagedValue           `protobuf:"bytes,1,opt,name=value,proto3" json:"value,omitempty"`
+	// The version that the value had when the change set went live; 0 for none.
+	Before uint64 `protobuf:"varint,2,opt,name=before,proto3" json:"before,omitempty"`
+	// The one that it has since; 0 before.
+	Version       uint64 `protobuf:"varint,3,opt,name=version,proto3" json:"version,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ChangedValue) Reset() {
+	*x = ChangedValue{}
+	mi := &file_proto_script_v1_script_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ChangedValue) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ChangedValue) ProtoMessage() {}
+
+func (x *ChangedValue) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_script_v1_script_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ChangedValue.ProtoReflect.Descriptor instead.
+func (*ChangedValue) Descriptor() ([]byte, []int) {
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *ChangedValue) GetValue() *StagedValue {
+	if x != nil {
+		return x.Value
+	}
+	return nil
+}
+
+func (x *ChangedValue) GetBefore() uint64 {
+	if x != nil {
+		return x.Before
+	}
+	return 0
+}
+
+func (x *ChangedValue) GetVersion() uint64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
 // Agents with labels.
 type Selection struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -605,7 +1071,7 @@ type Selection struct {
 
 func (x *Selection) Reset() {
 	*x = Selection{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[4]
+	mi := &file_proto_script_v1_script_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -617,7 +1083,7 @@ func (x *Selection) String() string {
 func (*Selection) ProtoMessage() {}
 
 func (x *Selection) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[4]
+	mi := &file_proto_script_v1_script_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -630,7 +1096,7 @@ func (x *Selection) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Selection.ProtoReflect.Descriptor instead.
 func (*Selection) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{4}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Selection) GetSelector() map[string]string {
@@ -670,7 +1136,7 @@ type Freeze struct {
 
 func (x *Freeze) Reset() {
 	*x = Freeze{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[5]
+	mi := &file_proto_script_v1_script_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -682,7 +1148,7 @@ func (x *Freeze) String() string {
 func (*Freeze) ProtoMessage() {}
 
 func (x *Freeze) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[5]
+	mi := &file_proto_script_v1_script_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -695,7 +1161,7 @@ func (x *Freeze) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Freeze.ProtoReflect.Descriptor instead.
 func (*Freeze) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{5}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Freeze) GetAuthor() string {
@@ -773,7 +1239,7 @@ type Settings struct {
 
 func (x *Settings) Reset() {
 	*x = Settings{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[6]
+	mi := &file_proto_script_v1_script_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -785,7 +1251,7 @@ func (x *Settings) String() string {
 func (*Settings) ProtoMessage() {}
 
 func (x *Settings) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[6]
+	mi := &file_proto_script_v1_script_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -798,7 +1264,7 @@ func (x *Settings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Settings.ProtoReflect.Descriptor instead.
 func (*Settings) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{6}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Settings) GetLimits() *Limits {
@@ -878,7 +1344,7 @@ type Plan struct {
 
 func (x *Plan) Reset() {
 	*x = Plan{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[7]
+	mi := &file_proto_script_v1_script_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -890,7 +1356,7 @@ func (x *Plan) String() string {
 func (*Plan) ProtoMessage() {}
 
 func (x *Plan) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[7]
+	mi := &file_proto_script_v1_script_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -903,7 +1369,7 @@ func (x *Plan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Plan.ProtoReflect.Descriptor instead.
 func (*Plan) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{7}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Plan) GetSteps() []*Step {
@@ -988,7 +1454,7 @@ type LatencyIncrease struct {
 
 func (x *LatencyIncrease) Reset() {
 	*x = LatencyIncrease{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[8]
+	mi := &file_proto_script_v1_script_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1000,7 +1466,7 @@ func (x *LatencyIncrease) String() string {
 func (*LatencyIncrease) ProtoMessage() {}
 
 func (x *LatencyIncrease) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[8]
+	mi := &file_proto_script_v1_script_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1013,7 +1479,7 @@ func (x *LatencyIncrease) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LatencyIncrease.ProtoReflect.Descriptor instead.
 func (*LatencyIncrease) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{8}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *LatencyIncrease) GetP50() int32 {
@@ -1053,7 +1519,7 @@ type StepCalls struct {
 
 func (x *StepCalls) Reset() {
 	*x = StepCalls{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[9]
+	mi := &file_proto_script_v1_script_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1065,7 +1531,7 @@ func (x *StepCalls) String() string {
 func (*StepCalls) ProtoMessage() {}
 
 func (x *StepCalls) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[9]
+	mi := &file_proto_script_v1_script_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1078,7 +1544,7 @@ func (x *StepCalls) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepCalls.ProtoReflect.Descriptor instead.
 func (*StepCalls) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{9}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *StepCalls) GetStep() int32 {
@@ -1121,7 +1587,7 @@ type Amount struct {
 
 func (x *Amount) Reset() {
 	*x = Amount{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[10]
+	mi := &file_proto_script_v1_script_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1133,7 +1599,7 @@ func (x *Amount) String() string {
 func (*Amount) ProtoMessage() {}
 
 func (x *Amount) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[10]
+	mi := &file_proto_script_v1_script_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1146,7 +1612,7 @@ func (x *Amount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Amount.ProtoReflect.Descriptor instead.
 func (*Amount) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{10}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Amount) GetCount() int32 {
@@ -1191,7 +1657,7 @@ type Step struct {
 
 func (x *Step) Reset() {
 	*x = Step{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[11]
+	mi := &file_proto_script_v1_script_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1203,7 +1669,7 @@ func (x *Step) String() string {
 func (*Step) ProtoMessage() {}
 
 func (x *Step) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[11]
+	mi := &file_proto_script_v1_script_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1216,7 +1682,7 @@ func (x *Step) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Step.ProtoReflect.Descriptor instead.
 func (*Step) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{11}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Step) GetPercent() int32 {
@@ -1273,7 +1739,7 @@ type Gate struct {
 
 func (x *Gate) Reset() {
 	*x = Gate{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[12]
+	mi := &file_proto_script_v1_script_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1285,7 +1751,7 @@ func (x *Gate) String() string {
 func (*Gate) ProtoMessage() {}
 
 func (x *Gate) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[12]
+	mi := &file_proto_script_v1_script_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1298,7 +1764,7 @@ func (x *Gate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Gate.ProtoReflect.Descriptor instead.
 func (*Gate) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{12}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Gate) GetKind() string {
@@ -1360,7 +1826,7 @@ type Test struct {
 
 func (x *Test) Reset() {
 	*x = Test{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[13]
+	mi := &file_proto_script_v1_script_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1372,7 +1838,7 @@ func (x *Test) String() string {
 func (*Test) ProtoMessage() {}
 
 func (x *Test) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[13]
+	mi := &file_proto_script_v1_script_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1385,7 +1851,7 @@ func (x *Test) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Test.ProtoReflect.Descriptor instead.
 func (*Test) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{13}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Test) GetName() string {
@@ -1436,7 +1902,7 @@ type Limits struct {
 
 func (x *Limits) Reset() {
 	*x = Limits{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[14]
+	mi := &file_proto_script_v1_script_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1448,7 +1914,7 @@ func (x *Limits) String() string {
 func (*Limits) ProtoMessage() {}
 
 func (x *Limits) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[14]
+	mi := &file_proto_script_v1_script_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1461,7 +1927,7 @@ func (x *Limits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limits.ProtoReflect.Descriptor instead.
 func (*Limits) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{14}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Limits) GetInstructions() uint64 {
@@ -1544,7 +2010,7 @@ type Value struct {
 
 func (x *Value) Reset() {
 	*x = Value{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[15]
+	mi := &file_proto_script_v1_script_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1556,7 +2022,7 @@ func (x *Value) String() string {
 func (*Value) ProtoMessage() {}
 
 func (x *Value) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[15]
+	mi := &file_proto_script_v1_script_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1569,7 +2035,7 @@ func (x *Value) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Value.ProtoReflect.Descriptor instead.
 func (*Value) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{15}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Value) GetTenant() string {
@@ -1650,7 +2116,7 @@ type ValueHistory struct {
 
 func (x *ValueHistory) Reset() {
 	*x = ValueHistory{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[16]
+	mi := &file_proto_script_v1_script_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1662,7 +2128,7 @@ func (x *ValueHistory) String() string {
 func (*ValueHistory) ProtoMessage() {}
 
 func (x *ValueHistory) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[16]
+	mi := &file_proto_script_v1_script_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1675,7 +2141,7 @@ func (x *ValueHistory) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ValueHistory.ProtoReflect.Descriptor instead.
 func (*ValueHistory) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{16}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ValueHistory) GetTenant() string {
@@ -1727,7 +2193,7 @@ type ValueLine struct {
 
 func (x *ValueLine) Reset() {
 	*x = ValueLine{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[17]
+	mi := &file_proto_script_v1_script_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1739,7 +2205,7 @@ func (x *ValueLine) String() string {
 func (*ValueLine) ProtoMessage() {}
 
 func (x *ValueLine) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[17]
+	mi := &file_proto_script_v1_script_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1752,7 +2218,7 @@ func (x *ValueLine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ValueLine.ProtoReflect.Descriptor instead.
 func (*ValueLine) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{17}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ValueLine) GetRevision() int64 {
@@ -1828,7 +2294,7 @@ type Tenant struct {
 
 func (x *Tenant) Reset() {
 	*x = Tenant{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[18]
+	mi := &file_proto_script_v1_script_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1840,7 +2306,7 @@ func (x *Tenant) String() string {
 func (*Tenant) ProtoMessage() {}
 
 func (x *Tenant) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[18]
+	mi := &file_proto_script_v1_script_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1853,7 +2319,7 @@ func (x *Tenant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tenant.ProtoReflect.Descriptor instead.
 func (*Tenant) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{18}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Tenant) GetName() string {
@@ -1931,7 +2397,7 @@ type TenantSettings struct {
 
 func (x *TenantSettings) Reset() {
 	*x = TenantSettings{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[19]
+	mi := &file_proto_script_v1_script_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1943,7 +2409,7 @@ func (x *TenantSettings) String() string {
 func (*TenantSettings) ProtoMessage() {}
 
 func (x *TenantSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[19]
+	mi := &file_proto_script_v1_script_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1956,7 +2422,7 @@ func (x *TenantSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TenantSettings.ProtoReflect.Descriptor instead.
 func (*TenantSettings) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{19}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *TenantSettings) GetIsolation() string {
@@ -2047,7 +2513,7 @@ type Trigger struct {
 
 func (x *Trigger) Reset() {
 	*x = Trigger{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[20]
+	mi := &file_proto_script_v1_script_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2059,7 +2525,7 @@ func (x *Trigger) String() string {
 func (*Trigger) ProtoMessage() {}
 
 func (x *Trigger) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[20]
+	mi := &file_proto_script_v1_script_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2072,7 +2538,7 @@ func (x *Trigger) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Trigger.ProtoReflect.Descriptor instead.
 func (*Trigger) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{20}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Trigger) GetEvent() string {
@@ -2109,7 +2575,7 @@ type HistoryEntry struct {
 
 func (x *HistoryEntry) Reset() {
 	*x = HistoryEntry{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[21]
+	mi := &file_proto_script_v1_script_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2121,7 +2587,7 @@ func (x *HistoryEntry) String() string {
 func (*HistoryEntry) ProtoMessage() {}
 
 func (x *HistoryEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[21]
+	mi := &file_proto_script_v1_script_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2134,7 +2600,7 @@ func (x *HistoryEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryEntry.ProtoReflect.Descriptor instead.
 func (*HistoryEntry) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{21}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *HistoryEntry) GetRevision() int64 {
@@ -2250,7 +2716,7 @@ type AuditEntry struct {
 
 func (x *AuditEntry) Reset() {
 	*x = AuditEntry{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[22]
+	mi := &file_proto_script_v1_script_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2262,7 +2728,7 @@ func (x *AuditEntry) String() string {
 func (*AuditEntry) ProtoMessage() {}
 
 func (x *AuditEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[22]
+	mi := &file_proto_script_v1_script_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2275,7 +2741,7 @@ func (x *AuditEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditEntry.ProtoReflect.Descriptor instead.
 func (*AuditEntry) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{22}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *AuditEntry) GetRevision() int64 {
@@ -2401,7 +2867,7 @@ type Source struct {
 
 func (x *Source) Reset() {
 	*x = Source{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[23]
+	mi := &file_proto_script_v1_script_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2413,7 +2879,7 @@ func (x *Source) String() string {
 func (*Source) ProtoMessage() {}
 
 func (x *Source) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[23]
+	mi := &file_proto_script_v1_script_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2426,7 +2892,7 @@ func (x *Source) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Source.ProtoReflect.Descriptor instead.
 func (*Source) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{23}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Source) GetDigest() []byte {
@@ -2462,7 +2928,7 @@ type Error struct {
 
 func (x *Error) Reset() {
 	*x = Error{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[24]
+	mi := &file_proto_script_v1_script_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2474,7 +2940,7 @@ func (x *Error) String() string {
 func (*Error) ProtoMessage() {}
 
 func (x *Error) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[24]
+	mi := &file_proto_script_v1_script_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2487,7 +2953,7 @@ func (x *Error) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Error.ProtoReflect.Descriptor instead.
 func (*Error) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{24}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Error) GetKind() string {
@@ -2568,7 +3034,7 @@ const file_proto_script_v1_script_proto_rawDesc = "" +
 	"\x04note\x18\x02 \x01(\tR\x04note\x120\n" +
 	"\x05since\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x14\n" +
 	"\x05owner\x18\x04 \x01(\tR\x05owner\x12\x1a\n" +
-	"\bdeclared\x18\x05 \x01(\x04R\bdeclared\"\xc0\x04\n" +
+	"\bdeclared\x18\x05 \x01(\x04R\bdeclared\"\xf5\x04\n" +
 	"\tCandidate\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\x04R\aversion\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\x04R\aattempt\x12\x12\n" +
@@ -2589,7 +3055,51 @@ const file_proto_script_v1_script_proto_rawDesc = "" +
 	"\x06frozen\x18\x10 \x01(\tR\x06frozen\x12@\n" +
 	"\n" +
 	"selections\x18\x11 \x03(\v2 .scriptorium.script.v1.SelectionR\n" +
-	"selections\"\xae\x01\n" +
+	"selections\x123\n" +
+	"\x03set\x18\x12 \x01(\v2!.scriptorium.script.v1.MembershipR\x03set\"\xb9\x02\n" +
+	"\n" +
+	"Membership\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
+	"\aattempt\x18\x02 \x01(\x04R\aattempt\x12\x18\n" +
+	"\ascripts\x18\x03 \x03(\tR\ascripts\x12/\n" +
+	"\x04plan\x18\x04 \x01(\v2\x1b.scriptorium.script.v1.PlanR\x04plan\x12:\n" +
+	"\x06values\x18\x05 \x03(\v2\".scriptorium.script.v1.StagedValueR\x06values\x12\x1c\n" +
+	"\tthreshold\x18\x06 \x01(\rR\tthreshold\x12@\n" +
+	"\n" +
+	"selections\x18\a \x03(\v2 .scriptorium.script.v1.SelectionR\n" +
+	"selections\x12\x16\n" +
+	"\x06failed\x18\b \x01(\tR\x06failed\"K\n" +
+	"\vStagedValue\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x16\n" +
+	"\x06digest\x18\x02 \x01(\fR\x06digest\x12\x12\n" +
+	"\x04size\x18\x03 \x01(\x03R\x04size\"\x8d\x04\n" +
+	"\tChangeSet\x12\x16\n" +
+	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1a\n" +
+	"\brevision\x18\x03 \x01(\x03R\brevision\x12\x18\n" +
+	"\aattempt\x18\x04 \x01(\x04R\aattempt\x12\x14\n" +
+	"\x05state\x18\x05 \x01(\tR\x05state\x12\x16\n" +
+	"\x06reason\x18\x06 \x01(\tR\x06reason\x12/\n" +
+	"\x04plan\x18\a \x01(\v2\x1b.scriptorium.script.v1.PlanR\x04plan\x12>\n" +
+	"\ascripts\x18\b \x03(\v2$.scriptorium.script.v1.ChangedScriptR\ascripts\x12;\n" +
+	"\x06values\x18\t \x03(\v2#.scriptorium.script.v1.ChangedValueR\x06values\x12\x16\n" +
+	"\x06author\x18\n" +
+	" \x01(\tR\x06author\x12\x12\n" +
+	"\x04note\x18\v \x01(\tR\x04note\x129\n" +
+	"\n" +
+	"created_at\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x129\n" +
+	"\n" +
+	"changed_at\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\tchangedAt\x12 \n" +
+	"\vfingerprint\x18\x0e \x01(\fR\vfingerprint\"m\n" +
+	"\rChangedScript\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
+	"\aversion\x18\x02 \x01(\x04R\aversion\x12\x16\n" +
+	"\x06digest\x18\x03 \x01(\fR\x06digest\x12\x16\n" +
+	"\x06before\x18\x04 \x01(\x04R\x06before\"z\n" +
+	"\fChangedValue\x128\n" +
+	"\x05value\x18\x01 \x01(\v2\".scriptorium.script.v1.StagedValueR\x05value\x12\x16\n" +
+	"\x06before\x18\x02 \x01(\x04R\x06before\x12\x18\n" +
+	"\aversion\x18\x03 \x01(\x04R\aversion\"\xae\x01\n" +
 	"\tSelection\x12J\n" +
 	"\bselector\x18\x01 \x03(\v2..scriptorium.script.v1.Selection.SelectorEntryR\bselector\x12\x18\n" +
 	"\tthreshold\x18\x02 \x01(\rR\x05share\x1a;\n" +
@@ -2784,81 +3294,96 @@ func file_proto_script_v1_script_proto_rawDescGZIP() []byte {
 	return file_proto_script_v1_script_proto_rawDescData
 }
 
-var file_proto_script_v1_script_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
+var file_proto_script_v1_script_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
 var file_proto_script_v1_script_proto_goTypes = []any{
 	(*Version)(nil),               // 0: scriptorium.script.v1.Version
 	(*Release)(nil),               // 1: scriptorium.script.v1.Release
 	(*Hold)(nil),                  // 2: scriptorium.script.v1.Hold
 	(*Candidate)(nil),             // 3: scriptorium.script.v1.Candidate
-	(*Selection)(nil),             // 4: scriptorium.script.v1.Selection
-	(*Freeze)(nil),                // 5: scriptorium.script.v1.Freeze
-	(*Settings)(nil),              // 6: scriptorium.script.v1.Settings
-	(*Plan)(nil),                  // 7: scriptorium.script.v1.Plan
-	(*LatencyIncrease)(nil),       // 8: scriptorium.script.v1.LatencyIncrease
-	(*StepCalls)(nil),             // 9: scriptorium.script.v1.StepCalls
-	(*Amount)(nil),                // 10: scriptorium.script.v1.Amount
-	(*Step)(nil),                  // 11: scriptorium.script.v1.Step
-	(*Gate)(nil),                  // 12: scriptorium.script.v1.Gate
-	(*Test)(nil),                  // 13: scriptorium.script.v1.Test
-	(*Limits)(nil),                // 14: scriptorium.script.v1.Limits
-	(*Value)(nil),                 // 15: scriptorium.script.v1.Value
-	(*ValueHistory)(nil),          // 16: scriptorium.script.v1.ValueHistory
-	(*ValueLine)(nil),             // 17: scriptorium.script.v1.ValueLine
-	(*Tenant)(nil),                // 18: scriptorium.script.v1.Tenant
-	(*TenantSettings)(nil),        // 19: scriptorium.script.v1.TenantSettings
-	(*Trigger)(nil),               // 20: scriptorium.script.v1.Trigger
-	(*HistoryEntry)(nil),          // 21: scriptorium.script.v1.HistoryEntry
-	(*AuditEntry)(nil),            // 22: scriptorium.script.v1.AuditEntry
-	(*Source)(nil),                // 23: scriptorium.script.v1.Source
-	(*Error)(nil),                 // 24: scriptorium.script.v1.Error
-	nil,                           // 25: scriptorium.script.v1.Selection.SelectorEntry
-	nil,                           // 26: scriptorium.script.v1.Step.SelectorEntry
-	(*timestamppb.Timestamp)(nil), // 27: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 28: google.protobuf.Duration
+	(*Membership)(nil),            // 4: scriptorium.script.v1.Membership
+	(*StagedValue)(nil),           // 5: scriptorium.script.v1.StagedValue
+	(*ChangeSet)(nil),             // 6: scriptorium.script.v1.ChangeSet
+	(*ChangedScript)(nil),         // 7: scriptorium.script.v1.ChangedScript
+	(*ChangedValue)(nil),          // 8: scriptorium.script.v1.ChangedValue
+	(*Selection)(nil),             // 9: scriptorium.script.v1.Selection
+	(*Freeze)(nil),                // 10: scriptorium.script.v1.Freeze
+	(*Settings)(nil),              // 11: scriptorium.script.v1.Settings
+	(*Plan)(nil),                  // 12: scriptorium.script.v1.Plan
+	(*LatencyIncrease)(nil),       // 13: scriptorium.script.v1.LatencyIncrease
+	(*StepCalls)(nil),             // 14: scriptorium.script.v1.StepCalls
+	(*Amount)(nil),                // 15: scriptorium.script.v1.Amount
+	(*Step)(nil),                  // 16: scriptorium.script.v1.Step
+	(*Gate)(nil),                  // 17: scriptorium.script.v1.Gate
+	(*Test)(nil),                  // 18: scriptorium.script.v1.Test
+	(*Limits)(nil),                // 19: scriptorium.script.v1.Limits
+	(*Value)(nil),                 // 20: scriptorium.script.v1.Value
+	(*ValueHistory)(nil),          // 21: scriptorium.script.v1.ValueHistory
+	(*ValueLine)(nil),             // 22: scriptorium.script.v1.ValueLine
+	(*Tenant)(nil),                // 23: scriptorium.script.v1.Tenant
+	(*TenantSettings)(nil),        // 24: scriptorium.script.v1.TenantSettings
+	(*Trigger)(nil),               // 25: scriptorium.script.v1.Trigger
+	(*HistoryEntry)(nil),          // 26: scriptorium.script.v1.HistoryEntry
+	(*AuditEntry)(nil),            // 27: scriptorium.script.v1.AuditEntry
+	(*Source)(nil),                // 28: scriptorium.script.v1.Source
+	(*Error)(nil),                 // 29: scriptorium.script.v1.Error
+	nil,                           // 30: scriptorium.script.v1.Selection.SelectorEntry
+	nil,                           // 31: scriptorium.script.v1.Step.SelectorEntry
+	(*timestamppb.Timestamp)(nil), // 32: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 33: google.protobuf.Duration
 }
 var file_proto_script_v1_script_proto_depIdxs = []int32{
-	27, // 0: scriptorium.script.v1.Version.created_at:type_name -> google.protobuf.Timestamp
+	32, // 0: scriptorium.script.v1.Version.created_at:type_name -> google.protobuf.Timestamp
 	0,  // 1: scriptorium.script.v1.Release.active:type_name -> scriptorium.script.v1.Version
 	0,  // 2: scriptorium.script.v1.Release.retained:type_name -> scriptorium.script.v1.Version
-	6,  // 3: scriptorium.script.v1.Release.settings:type_name -> scriptorium.script.v1.Settings
-	27, // 4: scriptorium.script.v1.Release.changed_at:type_name -> google.protobuf.Timestamp
+	11, // 3: scriptorium.script.v1.Release.settings:type_name -> scriptorium.script.v1.Settings
+	32, // 4: scriptorium.script.v1.Release.changed_at:type_name -> google.protobuf.Timestamp
 	3,  // 5: scriptorium.script.v1.Release.candidate:type_name -> scriptorium.script.v1.Candidate
 	2,  // 6: scriptorium.script.v1.Release.hold:type_name -> scriptorium.script.v1.Hold
-	27, // 7: scriptorium.script.v1.Hold.since:type_name -> google.protobuf.Timestamp
-	27, // 8: scriptorium.script.v1.Candidate.since:type_name -> google.protobuf.Timestamp
-	6,  // 9: scriptorium.script.v1.Candidate.settings:type_name -> scriptorium.script.v1.Settings
-	27, // 10: scriptorium.script.v1.Candidate.running:type_name -> google.protobuf.Timestamp
-	4,  // 11: scriptorium.script.v1.Candidate.selections:type_name -> scriptorium.script.v1.Selection
-	25, // 12: scriptorium.script.v1.Selection.selector:type_name -> scriptorium.script.v1.Selection.SelectorEntry
-	27, // 13: scriptorium.script.v1.Freeze.since:type_name -> google.protobuf.Timestamp
-	27, // 14: scriptorium.script.v1.Freeze.until:type_name -> google.protobuf.Timestamp
-	27, // 15: scriptorium.script.v1.Freeze.changed_at:type_name -> google.protobuf.Timestamp
-	14, // 16: scriptorium.script.v1.Settings.limits:type_name -> scriptorium.script.v1.Limits
-	20, // 17: scriptorium.script.v1.Settings.trigger:type_name -> scriptorium.script.v1.Trigger
-	7,  // 18: scriptorium.script.v1.Settings.rollout:type_name -> scriptorium.script.v1.Plan
-	13, // 19: scriptorium.script.v1.Settings.tests:type_name -> scriptorium.script.v1.Test
-	11, // 20: scriptorium.script.v1.Plan.steps:type_name -> scriptorium.script.v1.Step
-	10, // 21: scriptorium.script.v1.Plan.failure_limit:type_name -> scriptorium.script.v1.Amount
-	10, // 22: scriptorium.script.v1.Plan.tolerate:type_name -> scriptorium.script.v1.Amount
-	28, // 23: scriptorium.script.v1.Plan.progress_deadline:type_name -> google.protobuf.Duration
-	8,  // 24: scriptorium.script.v1.Plan.max_latency_increase:type_name -> scriptorium.script.v1.LatencyIncrease
-	28, // 25: scriptorium.script.v1.Step.pause:type_name -> google.protobuf.Duration
-	26, // 26: scriptorium.script.v1.Step.selector:type_name -> scriptorium.script.v1.Step.SelectorEntry
-	12, // 27: scriptorium.script.v1.Step.gate:type_name -> scriptorium.script.v1.Gate
-	28, // 28: scriptorium.script.v1.Limits.timeout:type_name -> google.protobuf.Duration
-	27, // 29: scriptorium.script.v1.Value.changed_at:type_name -> google.protobuf.Timestamp
-	17, // 30: scriptorium.script.v1.ValueHistory.lines:type_name -> scriptorium.script.v1.ValueLine
-	27, // 31: scriptorium.script.v1.ValueLine.time:type_name -> google.protobuf.Timestamp
-	19, // 32: scriptorium.script.v1.Tenant.settings:type_name -> scriptorium.script.v1.TenantSettings
-	27, // 33: scriptorium.script.v1.Tenant.changed_at:type_name -> google.protobuf.Timestamp
-	14, // 34: scriptorium.script.v1.TenantSettings.limits:type_name -> scriptorium.script.v1.Limits
-	27, // 35: scriptorium.script.v1.HistoryEntry.time:type_name -> google.protobuf.Timestamp
-	27, // 36: scriptorium.script.v1.AuditEntry.time:type_name -> google.protobuf.Timestamp
-	37, // [37:37] is the sub-list for method output_type
-	37, // [37:37] is the sub-list for method input_type
-	37, // [37:37] is the sub-list for extension type_name
-	37, // [37:37] is the sub-list for extension extendee
-	0,  // [0:37] is the sub-list for field type_name
+	32, // 7: scriptorium.script.v1.Hold.since:type_name -> google.protobuf.Timestamp
+	32, // 8: scriptorium.script.v1.Candidate.since:type_name -> google.protobuf.Timestamp
+	11, // 9: scriptorium.script.v1.Candidate.settings:type_name -> scriptorium.script.v1.Settings
+	32, // 10: scriptorium.script.v1.Candidate.running:type_name -> google.protobuf.Timestamp
+	9,  // 11: scriptorium.script.v1.Candidate.selections:type_name -> scriptorium.script.v1.Selection
+	4,  // 12: scriptorium.script.v1.Candidate.set:type_name -> scriptorium.script.v1.Membership
+	12, // 13: scriptorium.script.v1.Membership.plan:type_name -> scriptorium.script.v1.Plan
+	5,  // 14: scriptorium.script.v1.Membership.values:type_name -> scriptorium.script.v1.StagedValue
+	9,  // 15: scriptorium.script.v1.Membership.selections:type_name -> scriptorium.script.v1.Selection
+	12, // 16: scriptorium.script.v1.ChangeSet.plan:type_name -> scriptorium.script.v1.Plan
+	7,  // 17: scriptorium.script.v1.ChangeSet.scripts:type_name -> scriptorium.script.v1.ChangedScript
+	8,  // 18: scriptorium.script.v1.ChangeSet.values:type_name -> scriptorium.script.v1.ChangedValue
+	32, // 19: scriptorium.script.v1.ChangeSet.created_at:type_name -> google.protobuf.Timestamp
+	32, // 20: scriptorium.script.v1.ChangeSet.changed_at:type_name -> google.protobuf.Timestamp
+	5,  // 21: scriptorium.script.v1.ChangedValue.value:type_name -> scriptorium.script.v1.StagedValue
+	30, // 22: scriptorium.script.v1.Selection.selector:type_name -> scriptorium.script.v1.Selection.SelectorEntry
+	32, // 23: scriptorium.script.v1.Freeze.since:type_name -> google.protobuf.Timestamp
+	32, // 24: scriptorium.script.v1.Freeze.until:type_name -> google.protobuf.Timestamp
+	32, // 25: scriptorium.script.v1.Freeze.changed_at:type_name -> google.protobuf.Timestamp
+	19, // 26: scriptorium.script.v1.Settings.limits:type_name -> scriptorium.script.v1.Limits
+	25, // 27: scriptorium.script.v1.Settings.trigger:type_name -> scriptorium.script.v1.Trigger
+	12, // 28: scriptorium.script.v1.Settings.rollout:type_name -> scriptorium.script.v1.Plan
+	18, // 29: scriptorium.script.v1.Settings.tests:type_name -> scriptorium.script.v1.Test
+	16, // 30: scriptorium.script.v1.Plan.steps:type_name -> scriptorium.script.v1.Step
+	15, // 31: scriptorium.script.v1.Plan.failure_limit:type_name -> scriptorium.script.v1.Amount
+	15, // 32: scriptorium.script.v1.Plan.tolerate:type_name -> scriptorium.script.v1.Amount
+	33, // 33: scriptorium.script.v1.Plan.progress_deadline:type_name -> google.protobuf.Duration
+	13, // 34: scriptorium.script.v1.Plan.max_latency_increase:type_name -> scriptorium.script.v1.LatencyIncrease
+	33, // 35: scriptorium.script.v1.Step.pause:type_name -> google.protobuf.Duration
+	31, // 36: scriptorium.script.v1.Step.selector:type_name -> scriptorium.script.v1.Step.SelectorEntry
+	17, // 37: scriptorium.script.v1.Step.gate:type_name -> scriptorium.script.v1.Gate
+	33, // 38: scriptorium.script.v1.Limits.timeout:type_name -> google.protobuf.Duration
+	32, // 39: scriptorium.script.v1.Value.changed_at:type_name -> google.protobuf.Timestamp
+	22, // 40: scriptorium.script.v1.ValueHistory.lines:type_name -> scriptorium.script.v1.ValueLine
+	32, // 41: scriptorium.script.v1.ValueLine.time:type_name -> google.protobuf.Timestamp
+	24, // 42: scriptorium.script.v1.Tenant.settings:type_name -> scriptorium.script.v1.TenantSettings
+	32, // 43: scriptorium.script.v1.Tenant.changed_at:type_name -> google.protobuf.Timestamp
+	19, // 44: scriptorium.script.v1.TenantSettings.limits:type_name -> scriptorium.script.v1.Limits
+	32, // 45: scriptorium.script.v1.HistoryEntry.time:type_name -> google.protobuf.Timestamp
+	32, // 46: scriptorium.script.v1.AuditEntry.time:type_name -> google.protobuf.Timestamp
+	47, // [47:47] is the sub-list for method output_type
+	47, // [47:47] is the sub-list for method input_type
+	47, // [47:47] is the sub-list for extension type_name
+	47, // [47:47] is the sub-list for extension extendee
+	0,  // [0:47] is the sub-list for field type_name
 }
 
 func init() { file_proto_script_v1_script_proto_init() }
@@ -2866,15 +3391,15 @@ func file_proto_script_v1_script_proto_init() {
 	if File_proto_script_v1_script_proto != nil {
 		return
 	}
-	file_proto_script_v1_script_proto_msgTypes[7].OneofWrappers = []any{}
 	file_proto_script_v1_script_proto_msgTypes[12].OneofWrappers = []any{}
+	file_proto_script_v1_script_proto_msgTypes[17].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_script_v1_script_proto_rawDesc), len(file_proto_script_v1_script_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   27,
+			NumMessages:   32,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
