@@ -88,6 +88,12 @@ func (rec *Record) validate() error {
 		if c.Frozen != "" { // nobody knows whether the freeze is over
 			*r = givenUp(*r, fmt.Sprintf("it was exported while the registry was frozen %s: scriptctl rollout retry %s", c.Frozen, r.Name), c.Since)
 		}
+		if c.Set != nil { // the archive does not have the rest of it
+			if c.Failed == "" {
+				*r = givenUp(*r, fmt.Sprintf("it was part of the %s when it was exported: publish that again", c.Set), c.Since)
+			}
+			r.Candidate.Set = nil
+		}
 	}
 	if err := rec.validateHold(); err != nil {
 		return rec.blame(err)
@@ -248,7 +254,8 @@ func sameVersion(a, b script.Version) bool {
 // sameCandidate reports whether both have the same candidate, or none. How far it has
 // come is no difference: it begins anew where it is imported.
 func sameCandidate(cur, archived script.Release) bool {
-	return candidateOf(cur) == candidateOf(archived) && (underway(cur) && !cur.Frozen()) == underway(archived)
+	alone := func(r script.Release) bool { return underway(r) && r.Candidate.Set == nil }
+	return candidateOf(cur) == candidateOf(archived) && (alone(cur) && !cur.Frozen()) == alone(archived)
 }
 
 func sameHold(a, b *script.Hold) bool {

@@ -118,6 +118,7 @@ type basis struct {
 	release script.Release
 	tenant  func() (script.Tenant, error) // read when asked for
 	freeze  func() (script.Freeze, error) // also
+	also    usage                         // what others of the same transaction take
 }
 
 // guess decides on what was known last, without a read of the store but for the history

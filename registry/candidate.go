@@ -49,6 +49,19 @@ func begun(next script.Release, e script.Edition, revision script.Revision, now 
 	return next
 }
 
+// joined is next with the version e on its way as part of a change set.
+func joined(next script.Release, e script.Edition, set *script.Membership, revision script.Revision, now time.Time) script.Release {
+	if next.Active.Number == 0 || next.Untried() { // nothing of it has run yet
+		next.Active, next.Settings.Spec = e.Version, e.Spec
+	}
+	tries := 1
+	if c := next.Candidate; c != nil && c.Version.Number == e.Number {
+		tries = max(1, c.Tries) + 1
+	}
+	next.Candidate = &script.Candidate{Version: e.Version, Spec: e.Spec, Attempt: uint64(revision) + 1, Tries: tries, Since: now, Set: set}
+	return next
+}
+
 // chosen is next with the version e live everywhere.
 func chosen(next script.Release, e script.Edition) script.Release {
 	next.Active, next.Settings.Spec, next.Candidate = e.Version, e.Spec, nil
@@ -70,7 +83,7 @@ func givenUp(next script.Release, why string, now time.Time) script.Release {
 
 // retested is next with its candidate begun anew if it goes another way now.
 func retested(cur, next script.Release, now time.Time) script.Release {
-	if next.Candidate == nil || cur.Settings.Rollout.Equal(next.Settings.Rollout) {
+	if next.Candidate == nil || next.Candidate.Set != nil || cur.Settings.Rollout.Equal(next.Settings.Rollout) {
 		return next
 	}
 	return begun(next, candidate(next), cur.Revision, now)
@@ -119,7 +132,7 @@ func decideSteer(cur script.Release, req SteerRequest, at moment) (decision, err
 
 // decideApproval decides on the step that the candidate is in: it may go on after it.
 func decideApproval(cur script.Release, step int, w Write, at moment) (decision, error) {
-	c, steps := *cur.Candidate, cur.Settings.Rollout.Steps
+	c, steps := *cur.Candidate, cur.Plan().Steps
 	switch {
 	case step != 0 && step != c.Step:
 		return decision{}, script.Errorf(script.Conflict, "step",
@@ -176,7 +189,7 @@ func decideMove(cur script.Release, req AdvanceRequest, w Write, at moment) (dec
 	}
 	next := cur
 	next.Candidate = &c
-	switch steps := cur.Settings.Rollout.Steps; {
+	switch steps := cur.Plan().Steps; {
 	case m.Running:
 		c.Running = at.now
 		w.Note = fmt.Sprintf("the agents of step %d of %d run version %d", c.Step, len(steps), c.Version.Number)
@@ -219,7 +232,7 @@ func mayMove(cur script.Release, m Move) error {
 			kinds++
 		}
 	}
-	c, steps := cur.Candidate, len(cur.Settings.Rollout.Steps)
+	c, steps := cur.Candidate, len(cur.Plan().Steps)
 	switch {
 	case kinds != 1:
 		return script.Errorf(script.Invalid, "move", "of %s: want one of a beginning, a step, its start, a loss, calls, a promotion and a failure, not %d", cur.Name, kinds)

@@ -20,6 +20,7 @@ type decision struct {
 	commit   Commit
 	// What versions run with whose registry did not record it; nil if all are recorded.
 	recorded *script.Spec
+	wasDeleted bool // or never was
 	brings   script.Digest // that agents need from now on, and that no publish brings
 }
 
@@ -33,6 +34,10 @@ type publication struct {
 	enabled  *bool
 	pin      *uint64
 	liftHold bool
+	// Of a change set: the version is part of it, or live at once with it; also one that changes
+	// nothing is made anew.
+	set         *script.Membership
+	atOnce, new bool
 }
 
 func decidePublish(cur script.Release, p publication, specs specs, w Write, at moment) (decision, error) {
@@ -62,7 +67,7 @@ func decidePublish(cur script.Release, p publication, specs specs, w Write, at m
 		return decision{}, err
 	}
 	p.version = p.version.With(spec)
-	made := isNew || !known || !version.SameVersion(p.version)
+	made := isNew || !known || !version.SameVersion(p.version) || p.new
 	var signed *script.Version
 	if made {
 		// Only a new version is measured: a limit lowered later does not make the
@@ -136,6 +141,12 @@ func (p publication) release(cur, next script.Release, e script.Edition, made bo
 // found.
 func (p publication) choose(cur, next script.Release, e script.Edition, made bool, specs specs, now time.Time) (script.Release, error) {
 	switch {
+	case p.set != nil:
+		next.Pinned = false
+		return joined(next, e, p.set, cur.Revision, now), nil
+	case p.atOnce:
+		next.Pinned = false
+		return chosen(next, e), nil
 	case p.pin == nil && next.Pinned:
 		return next, nil
 	case p.pin == nil || *p.pin == 0:
@@ -179,6 +190,8 @@ func changeOf(cur, next script.Release, made bool) script.Change {
 		return script.ChangePin
 	case !next.Pinned && cur.Pinned:
 		return script.ChangeUnpin
+	case next.Candidate != cur.Candidate && next.Candidate != nil && next.Candidate.Set != nil, next.Active.Number != cur.Active.Number:
+		return script.ChangePublish // of a version that a change set has found
 	case next.Enabled && !cur.Enabled:
 		return script.ChangeEnable
 	case !next.Enabled && cur.Enabled:

@@ -23,10 +23,10 @@ func (noGates) Check(field, tenant string, g script.Gate) error {
 // for ever. A plan that is there already is not looked at until it is for another version.
 func (r *Registry) gated(a writeRequest, cur script.Release, d decision) error {
 	next := &d.commit.Release
-	if a.change != script.ChangePublish || !d.changed || d.commit.Publish == nil && cur.Settings.Rollout.Equal(next.Settings.Rollout) {
+	if a.change != script.ChangePublish || !d.changed || d.commit.Publish == nil && cur.Plan().Equal(*next.Plan()) {
 		return nil
 	}
-	for i, step := range next.Settings.Rollout.Steps {
+	for i, step := range next.Plan().Steps {
 		if step.Gate.IsZero() {
 			continue
 		}

@@ -127,6 +127,7 @@ func (r *Registry) withinQuota(b basis, d *decision) error {
 	}
 	name, most := d.commit.Release.Name, tenant.Settings.OrDefaults()
 	used := r.recent.usage(name.Tenant)
+	used.scripts, used.bytes = used.scripts+b.also.scripts, used.bytes+b.also.bytes
 	if used.scripts >= most.Scripts && !live(b.release) {
 		return script.Errorf(script.Limit, "name", "the tenant %s has %d scripts, and may have %d: delete some, or have the tenant's scripts raised",
 			name.Tenant, used.scripts, most.Scripts)

@@ -133,6 +133,17 @@ type Store interface {
 	// Commit.
 	CommitFreeze(ctx context.Context, c FreezeCommit) (script.Revision, error)
 
+	// ChangeSet returns the tenant's change set; NotFound if there is none.
+	ChangeSet(ctx context.Context, tenant, name string) (script.ChangeSet, error)
+
+	// ChangeSets returns those of the tenant in the order of their names, and the names of those
+	// whose records cannot be read.
+	ChangeSets(ctx context.Context, tenant string) (sets []script.ChangeSet, unreadable []string, err error)
+
+	// CommitTogether applies all of c in one transaction and returns its revision. It is a
+	// Conflict, and changes nothing, if one of the commits would be. Unavailable is as in Commit.
+	CommitTogether(ctx context.Context, c Together) (script.Revision, error)
+
 	// Snapshot returns all there is, as of one moment. Releases come in the order of
 	// their names as text, "tenant/name" byte by byte.
 	Snapshot(ctx context.Context) (Snapshot, error)
@@ -247,6 +258,21 @@ type Commit struct {
 	RequestID   string
 	Fingerprint Fingerprint
 	Found       uint64
+}
+
+// Together are changes of one tenant's releases and values that are made in one transaction, with
+// what the registry keeps of their change set. Each release, and each value, is there once.
+type Together struct {
+	// Releases have no RequestID.
+	Releases []Commit
+	// Values have the same Usage.Mark, and the Usage of the last is what all of them take then.
+	Values []ValueCommit
+	// Set is what the record of the change set becomes; nil leaves it. SetGuard is the revision that
+	// it must still have; 0: there must be none.
+	Set      *script.ChangeSet
+	SetGuard script.Revision
+	// DropSets are the names of change sets of the tenant that are forgotten.
+	DropSets []string
 }
 
 // Announced returns the source that whoever watches gets with the commit, if there is one:

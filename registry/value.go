@@ -55,6 +55,7 @@ type valueRequest struct {
 	content  []byte
 	version  uint64 // of a rollback; 0: as in RollbackValue
 	note     string
+	bySystem bool // the registry requests it, by its own rules
 	keep     bool // do not replace a value that is there
 	dry      bool // store nothing, and do not ask for the quota: what raises it is not stored either
 }
