@@ -17,11 +17,12 @@ type decision struct {
 	repeated bool // it was made before, for the same request
 	release  script.Release
 	version  script.Version // of a publish: the one that holds the source
+	before   uint64         // the version that ran before; 0 if none did
 	commit   Commit
 	// What versions run with whose registry did not record it; nil if all are recorded.
-	recorded *script.Spec
-	wasDeleted bool // or never was
-	brings   script.Digest // that agents need from now on, and that no publish brings
+	recorded   *script.Spec
+	wasDeleted bool          // or never was
+	brings     script.Digest // that agents need from now on, and that no publish brings
 }
 
 func unchanged(cur script.Release) decision { return decision{release: cur} }
@@ -270,7 +271,10 @@ func decideOwner(cur script.Release, owner string, w Write, at moment) (decision
 // decide completes the decision to make cur into next: it has what the registry's freeze stops
 // wait, drops the versions beyond the limit and writes the line of history.
 func decide(cur, next script.Release, change script.Change, w Write, at moment) decision {
-	now := at.now
+	now, ran := at.now, uint64(0)
+	if live(cur) && !cur.Untried() {
+		ran = cur.Active.Number
+	}
 	next = at.keep(cur, next)
 	next.Revision, next.ChangedAt = 0, now
 	next.Retained = retain(next, at.limit(next))
@@ -283,6 +287,7 @@ func decide(cur, next script.Release, change script.Change, w Write, at moment) 
 	return decision{
 		changed: true,
 		release: next,
+		before:  ran,
 		commit: Commit{
 			Guard:   cur.Revision,
 			Release: next,

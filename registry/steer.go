@@ -15,6 +15,19 @@ const (
 	Approve Steering = "approve" // it may go on after its step
 )
 
+// change is what the steering is in the history.
+func (s Steering) change() script.Change {
+	switch s {
+	case Abort:
+		return script.ChangeAbort
+	case Retry:
+		return script.ChangeRetry
+	case Approve:
+		return script.ChangeApprove
+	}
+	return script.ChangePromote
+}
+
 // SteerRequest asks for a change of a candidate's way.
 type SteerRequest struct {
 	Write

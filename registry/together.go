@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/scriptorium-dev/scriptorium/registry/access"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -108,6 +109,9 @@ func (r *Registry) decideOneOf(ctx context.Context, a writeRequest, also usage, 
 	if err := a.validate(); err != nil {
 		return decision{}, err
 	}
+	if !a.By.Allows(access.Read, a.Name.Tenant) { // nothing is said of the script
+		return decision{}, a.By.Check(usualRole(a.change), a.Name.Tenant)
+	}
 	cur, err := r.current(ctx, a.Name)
 	if err != nil {
 		return decision{}, err
@@ -156,6 +160,9 @@ func (r *Registry) decideValues(ctx context.Context, list []valueRequest, before
 		usage = &before[len(before)-1].Usage
 	}
 	for _, a := range list {
+		if err := a.validate(); err != nil {
+			return nil, ofMember(a.key.String(), err)
+		}
 		data, err := r.store.DataUsage(ctx, a.key)
 		if err != nil {
 			return nil, err

@@ -173,10 +173,14 @@ func decideValue(data DataUsage, a valueRequest, now time.Time) (c ValueCommit, 
 			return c, false, err
 		}
 	}
+	before := uint64(0)
+	if isLive {
+		before = cur.Version
+	}
 	history.add(a, &next)
 	usage.Older = history.retain(data)
 	return ValueCommit{
-		Guard: cur.Revision, Value: next, Content: a.content, History: &history.ValueHistory, Usage: usage, FreezeGuard: data.Freeze.Revision,
+		Guard: cur.Revision, Value: next, Before: before, Content: a.content, History: &history.ValueHistory, Usage: usage, FreezeGuard: data.Freeze.Revision,
 		Audit: script.AuditEntry{
 			Time: now, Name: script.Name{Tenant: a.key.Tenant}, Key: a.key.Key, Change: a.change, Version: history.present(),
 			Digest: next.Digest, Author: a.author, Identity: a.by.Name, Peer: a.by.Peer, Note: a.note,

@@ -36,6 +36,7 @@ type ValueCommit struct {
 	// Value is what it becomes. Its Revision is ignored: the commit gives it.
 	Value   script.Value
 	Content []byte // unless Value is a tombstone
+	Before  uint64 // the version that the value had; 0 for none
 	// History is what the value's becomes: the revision of its newest line, which is that of the
 	// change, is 0. A registry that knows no histories leaves the record as it is: nil.
 	History *script.ValueHistory

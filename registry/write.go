@@ -205,24 +205,18 @@ func (r *Registry) SetOwner(ctx context.Context, req SetOwnerRequest) (Result, e
 	})
 }
 
-// Steer changes the way of a candidate. It is NotFound if there is none, and a Conflict if
-// another one was meant.
+// Steer changes the way of a candidate, and of all of its change set. It is NotFound if there is none,
+// and a Conflict if another one was meant.
 func (r *Registry) Steer(ctx context.Context, req SteerRequest) (Result, error) {
-	change := script.ChangePromote
-	switch req.Steering {
-	case Abort:
-		change = script.ChangeAbort
-	case Retry:
-		change = script.ChangeRetry
-	case Approve:
-		change = script.ChangeApprove
+	if cur, err := r.current(ctx, req.Name); err == nil && cur.Candidate != nil && cur.Candidate.Set != nil && req.By.Allows(access.Read, req.Name.Tenant) {
+		return r.steerSet(ctx, req)
 	}
 	payload := struct {
 		Steering Steering
 		Version  uint64
 		Step     int `json:",omitempty"`
 	}{req.Steering, req.Version, req.Step}
-	return r.change(ctx, req.Write, change, payload, func(cur script.Release, at moment) (decision, error) {
+	return r.change(ctx, req.Write, req.Steering.change(), payload, func(cur script.Release, at moment) (decision, error) {
 		return decideSteer(cur, req, at)
 	})
 }
@@ -231,23 +225,35 @@ func (r *Registry) Steer(ctx context.Context, req SteerRequest) (Result, error) 
 // history and in the audit trail.
 const SystemAuthor = "scriptorium"
 
+// system is the identity of what the registry does by itself.
+var system = access.Identity{Name: SystemAuthor, Grants: []access.Grant{{Roles: []access.Role{access.Release, access.Publish}}}}
+
 // Advance makes the next move of a candidate's plan.
 func (r *Registry) Advance(ctx context.Context, req AdvanceRequest) (Result, error) {
-	if req.At <= 0 {
-		return Result{}, script.Errorf(script.Invalid, "at", "must name the revision of the release that the move was decided on")
+	a, err := advance(req)
+	if err != nil {
+		return Result{}, err
 	}
-	w := Write{
-		Name: req.Name, Author: SystemAuthor, ExpectedRevision: req.At,
-		By: access.Identity{Name: SystemAuthor, Grants: []access.Grant{{Roles: []access.Role{access.Release}}}},
+	a.decide = func(cur script.Release, at moment) (decision, error) {
+		if c := cur.Candidate; c != nil && c.Set != nil && (req.Move.Promote || req.Move.Failed != "" || req.Move.Step != 0) {
+			return decision{}, script.Errorf(script.Invalid, "move", "%s is part of the %s, and moves with all of it", cur.Name, c.Set)
+		}
+		return decideMove(cur, req, a.Write, at)
 	}
-	d, err := r.write(ctx, writeRequest{
-		Write: w, change: req.Move.Change(), payload: req.Move, bySystem: true,
-		decide: func(cur script.Release, at moment) (decision, error) { return decideMove(cur, req, w, at) },
-	})
+	d, err := r.write(ctx, a)
 	if err != nil {
 		return Result{}, err
 	}
 	return Result{Release: d.release, Changed: d.changed}, nil
+}
+
+// advance returns the write of a move, without what decides it.
+func advance(req AdvanceRequest) (writeRequest, error) {
+	if req.At <= 0 {
+		return writeRequest{}, script.Errorf(script.Invalid, "at", "must name the revision of the release that the move was decided on")
+	}
+	w := Write{Name: req.Name, Author: SystemAuthor, ExpectedRevision: req.At, By: system}
+	return writeRequest{Write: w, change: req.Move.Change(), payload: req.Move, bySystem: true}, nil
 }
 
 // Delete removes a script and its versions, and returns the tombstone. The

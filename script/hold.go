@@ -29,6 +29,9 @@ type Hold struct {
 // String says who holds the script, since when, and why.
 func (h *Hold) String() string { return who(h.Author, h.Since, h.Note) }
 
+// FieldHold is the Field of the errors of a hold.
+const FieldHold = "hold"
+
 // clockLayout is how times are told to people.
 const clockLayout = "2006-01-02 15:04 MST"
 

@@ -1,0 +1,450 @@
+package registry
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/scriptorium-dev/scriptorium/registry/access"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// ChangeSetRequest asks for versions of scripts and contents of values of one tenant to be one
+// candidate, or to be live at once if there is nothing to test and no plan. It takes the role publish.
+type ChangeSetRequest struct {
+	Tenant, Name string
+	// Scripts say what is published. Of their Write only Name and Owner count, and their DryRun
+	// and LiftHold do not apply.
+	Scripts []PublishRequest
+	Values  []StagedContent
+	// Plan of all of it; nil: that of the scripts which have one, which must be the same.
+	Plan *script.Plan
+
+	Author, Note string // as in Write
+	By           access.Identity
+	Owner        string // as in Write
+	Force        bool
+	DryRun       bool // decide and check, store nothing
+}
+
+// StagedContent is what a value is to be.
+type StagedContent struct {
+	Key     string
+	Content []byte
+}
+
+// ChangeSetResult is what became of a change set.
+type ChangeSetResult struct {
+	// Set has the scripts and values that differ from what is active. Without any it is zero, or
+	// what became of the change set before.
+	Set      script.ChangeSet
+	Releases []script.Release // in the order of the request, or of the change set's scripts
+	Changed  bool
+}
+
+// changeSetWrite is a change set that is published.
+type changeSetWrite struct {
+	*Registry
+	req          ChangeSetRequest
+	publications []publication
+	plan         script.Plan
+	fingerprint  script.Digest
+
+	before script.ChangeSet // its record; zero if there is none
+	drop   []string         // change sets that make room
+	next   script.ChangeSet
+	// Of an attempt: which scripts are part of the change set, and whether it is live at once.
+	members []bool
+	atOnce  bool
+}
+
+// PublishChangeSet stores what is requested, in one transaction.
+func (r *Registry) PublishChangeSet(ctx context.Context, req ChangeSetRequest) (ChangeSetResult, error) {
+	w := &changeSetWrite{Registry: r, req: req}
+	if err := w.validate(); err != nil {
+		r.onWrite(script.ChangePublish, outcomeOf(decision{}, req.DryRun, err))
+		return ChangeSetResult{}, err
+	}
+	m, err := r.writeTogether(ctx, w.decide, w.record)
+	if err != nil {
+		return ChangeSetResult{}, err
+	}
+	result := ChangeSetResult{Set: w.next, Changed: m.changed()}
+	if m.commit.Set == nil {
+		result.Set = w.before
+	} else {
+		result.Set.Revision = m.commit.Set.Revision
+	}
+	for _, d := range m.scripts {
+		result.Releases = append(result.Releases, d.release)
+	}
+	return result, nil
+}
+
+// validate checks all that can be judged without the releases, and compiles the sources.
+func (w *changeSetWrite) validate() error {
+	req := &w.req
+	if err := (script.Name{Tenant: req.Tenant, Script: req.Name}).Validate(); err != nil {
+		return err
+	}
+	if err := validateAuthor(req.Author, req.Note); err != nil {
+		return err
+	}
+	if err := req.By.Check(access.Publish, req.Tenant); err != nil {
+		return err
+	}
+	if n := len(req.Scripts); n > script.MaxChangeSetScripts {
+		return script.Errorf(script.Invalid, "scripts", "%d are too many: a change set has at most %d", n, script.MaxChangeSetScripts)
+	}
+	if n := len(req.Values); n > script.MaxChangeSetValues {
+		return script.Errorf(script.Invalid, "values", "%d are too many: a change set has at most %d", n, script.MaxChangeSetValues)
+	}
+	if len(req.Scripts)+len(req.Values) == 0 {
+		return script.Errorf(script.Invalid, "scripts", "are missing, and so are values: a change set has at least one of them")
+	}
+	if err := w.validateScripts(); err != nil {
+		return err
+	}
+	if err := w.validateValues(); err != nil {
+		return err
+	}
+	if err := w.choosePlan(); err != nil {
+		return err
+	}
+	return w.sign()
+}
+
+func (w *changeSetWrite) validateScripts() error {
+	total := 0
+	for i := range w.req.Scripts {
+		p := &w.req.Scripts[i]
+		at := fmt.Sprintf("scripts[%d]", i)
+		p.Write = Write{
+			Name: p.Name, Author: w.req.Author, Note: w.noteFor(), By: w.req.By, Force: w.req.Force, Owner: w.req.Owner,
+		}
+		if p.Name.Tenant != w.req.Tenant {
+			return script.Errorf(script.Invalid, at+".tenant", "%s is not of the tenant %s: a change set has scripts of one tenant", p.Name, w.req.Tenant)
+		}
+		if slices.ContainsFunc(w.req.Scripts[:i], func(other PublishRequest) bool { return other.Name == p.Name }) {
+			return script.Errorf(script.Invalid, at+".name", "%s is there twice", p.Name)
+		}
+		if p.Pin != nil && *p.Pin != 0 {
+			return script.Errorf(script.Invalid, at+".pin", "%s names version %d in spec.version: leave it out, because the change set decides which version runs", p.Name, *p.Pin)
+		}
+		publication, err := w.publication(*p)
+		if err == nil {
+			err = w.check(publication.version, publication.source)
+		}
+		if err != nil {
+			return ofMember(p.Name.String(), err)
+		}
+		w.publications = append(w.publications, publication)
+		total += len(p.Source)
+		if publication.settings != nil {
+			total += len(publication.settings.Document())
+		}
+	}
+	for _, v := range w.req.Values {
+		total += len(v.Content)
+	}
+	if total > script.MaxChangeSetBytes {
+		return script.Errorf(script.Invalid, "scripts", "and values have %d bytes together: a change set has at most %d (1 MiB): put large values by themselves", total, script.MaxChangeSetBytes)
+	}
+	return nil
+}
+
+// noteFor is the note of each script and value.
+func (w *changeSetWrite) noteFor() string { return changeSetNote(w.req.Name, w.req.Note) }
+
+func changeSetNote(name, note string) string {
+	text := "change set " + name
+	if note != "" {
+		text += ": " + note
+	}
+	return printable(text, MaxNoteBytes)
+}
+
+func (w *changeSetWrite) validateValues() error {
+	for i, v := range w.req.Values {
+		if err := w.put(v).validate(); err != nil {
+			return ofMember(fmt.Sprintf("values[%d]", i), err)
+		}
+		if slices.ContainsFunc(w.req.Values[:i], func(other StagedContent) bool { return other.Key == v.Key }) {
+			return script.Errorf(script.Invalid, "values.key", "%s is there twice", v.Key)
+		}
+	}
+	slices.SortFunc(w.req.Values, func(a, b StagedContent) int { return strings.Compare(a.Key, b.Key) })
+	return nil
+}
+
+// put is the write of a value.
+func (w *changeSetWrite) put(v StagedContent) valueRequest {
+	return valueRequest{
+		key: script.ValueKey{Tenant: w.req.Tenant, Key: v.Key}, author: w.req.Author, note: w.noteFor(), by: w.req.By,
+		change: script.ChangePut, content: v.Content,
+	}
+}
+
+// choosePlan takes the plan of the request, or that of the scripts which have one.
+func (w *changeSetWrite) choosePlan() error {
+	if w.req.Plan != nil {
+		w.plan = *w.req.Plan
+	} else {
+		of := ""
+		for i, p := range w.publications {
+			switch {
+			case p.settings == nil || p.settings.Rollout.IsZero():
+			case of == "":
+				of, w.plan = w.req.Scripts[i].Name.String(), p.settings.Rollout
+			case !w.plan.Equal(p.settings.Rollout):
+				return script.Errorf(script.Invalid, "plan", "%s and %s have different rollout plans: a change set has one, so give it a plan of its own", of, w.req.Scripts[i].Name)
+			}
+		}
+	}
+	if len(w.plan.Steps) == 0 {
+		w.plan.Steps = nil
+	}
+	if err := w.plan.Validate("plan"); err != nil {
+		return err
+	}
+	if len(w.req.Scripts) == 0 && !w.plan.IsZero() {
+		return script.Errorf(script.Invalid, "plan", "needs a script: without one, nothing tells whether the values work")
+	}
+	for i := range w.req.Scripts {
+		if err := w.plan.ValidateAfter("plan", w.req.Scripts[i].Name); err != nil {
+			return err
+		}
+	}
+	for i, step := range w.plan.Steps {
+		if step.Gate.IsZero() {
+			continue
+		}
+		if err := w.gates.Check(fmt.Sprintf("plan.steps[%d].gate", i), w.req.Tenant, step.Gate); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sign computes the fingerprint of what is requested.
+func (w *changeSetWrite) sign() error {
+	scripts := make([]any, len(w.publications))
+	for i, p := range w.publications {
+		scripts[i] = []any{w.req.Scripts[i].Name, p.payload()}
+	}
+	values := map[string]script.Digest{}
+	for _, v := range w.req.Values {
+		values[v.Key] = script.DigestOf(v.Content)
+	}
+	text, err := json.Marshal([]any{scripts, values, w.plan, w.req.Owner})
+	if err != nil {
+		return script.Errorf(script.Internal, "", "encode the change set %s: %w", w.req.Name, err)
+	}
+	w.fingerprint = script.DigestOf(text)
+	return nil
+}
+
+// decide returns what is to be written, as the releases are now.
+func (w *changeSetWrite) decide(ctx context.Context) (*together, error) {
+	if err := w.lookUp(ctx); err != nil {
+		return nil, err
+	}
+	releases := make([]script.Release, len(w.publications))
+	for i, p := range w.req.Scripts {
+		cur, err := w.current(ctx, p.Name)
+		if err != nil {
+			return nil, err
+		}
+		if cur.Hold != nil {
+			return nil, script.Errorf(script.Denied, script.FieldHold, "%s is held at v%d %s, and a change set goes live as a whole: %s", cur.Name, cur.Active.Number, cur.Hold, cur.HowToLift())
+		}
+		releases[i], _ = recorded(cur)
+	}
+	changed, err := w.changedValues(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := w.choose(ctx, releases, len(changed) > 0); err != nil {
+		return nil, err
+	}
+	set := w.membership(releases, changed)
+	out := &together{tenant: w.req.Tenant, dry: w.req.DryRun}
+	for i := range w.publications {
+		out.scripts = append(out.scripts, w.write(ctx, i, set))
+	}
+	for _, v := range changed {
+		if w.atOnce {
+			out.values = append(out.values, w.put(v))
+		} else {
+			out.staged = append(out.staged, w.put(v))
+		}
+	}
+	w.describe(releases, changed)
+	return out, nil
+}
+
+// lookUp reads the record, and finds those that make room for one more.
+func (w *changeSetWrite) lookUp(ctx context.Context) error {
+	var err error
+	w.drop = nil
+	w.before, err = w.store.ChangeSet(ctx, w.req.Tenant, w.req.Name)
+	if script.KindOf(err) != script.NotFound {
+		return err
+	}
+	w.before = script.ChangeSet{}
+	all, _, err := w.store.ChangeSets(ctx, w.req.Tenant)
+	if err != nil || len(all) < script.MaxChangeSets {
+		return err
+	}
+	over := slices.DeleteFunc(all, func(s script.ChangeSet) bool { return s.State == script.ChangeSetOnTrial })
+	if len(over) == 0 {
+		return script.Errorf(script.Limit, "name", "the tenant %s has %d change sets on trial: promote, abort or roll back some first", w.req.Tenant, len(all))
+	}
+	oldest := slices.MinFunc(over, func(a, b script.ChangeSet) int { return a.ChangedAt.Compare(b.ChangedAt) })
+	w.drop = []string{oldest.Name}
+	return nil
+}
+
+// changedValues returns the values whose contents differ from what is live.
+func (w *changeSetWrite) changedValues(ctx context.Context) (changed []StagedContent, err error) {
+	for _, v := range w.req.Values {
+		data, err := w.store.DataUsage(ctx, script.ValueKey{Tenant: w.req.Tenant, Key: v.Key})
+		if err != nil {
+			return nil, err
+		}
+		if cur := data.Value; cur.Revision == 0 || cur.Deleted || cur.Digest != script.DigestOf(v.Content) {
+			changed = append(changed, v)
+		}
+	}
+	return changed, nil
+}
+
+// choose finds out which scripts are part of the change set, and whether it is live at once. Where
+// values alone change, and there are tests or a plan, all scripts get a version that proves itself
+// with the values.
+func (w *changeSetWrite) choose(ctx context.Context, releases []script.Release, values bool) error {
+	w.members, w.atOnce = make([]bool, len(releases)), w.plan.IsZero()
+	any, tests := false, false
+	for i, cur := range releases {
+		p := w.publications[i]
+		spec, err := p.spec(cur, w.specs(ctx))
+		if err != nil {
+			return err
+		}
+		newest, known := cur.Newest()
+		runs := live(cur) && known && cur.Candidate == nil && cur.Active.Number == newest.Number && newest.SameVersion(p.version.With(spec))
+		w.members[i] = !runs
+		any = any || !runs
+		tests = tests || len(spec.Tests) > 0
+		if w.members[i] {
+			w.atOnce = w.atOnce && len(spec.Tests) == 0
+		}
+	}
+	if any || !values || w.plan.IsZero() && !tests {
+		return nil
+	}
+	w.atOnce = false
+	for i := range w.members {
+		w.members[i], w.publications[i].new = true, true
+	}
+	return nil
+}
+
+// membership is that of the candidates; nil if there are none.
+func (w *changeSetWrite) membership(releases []script.Release, values []StagedContent) *script.Membership {
+	set := &script.Membership{Name: w.req.Name, Attempt: w.before.Attempt + 1, Plan: w.plan}
+	for i, cur := range releases {
+		if w.members[i] {
+			set.Scripts = append(set.Scripts, cur.Name.Script)
+			set.Attempt = max(set.Attempt, uint64(cur.Revision)+1)
+		}
+	}
+	if len(set.Scripts) == 0 || w.atOnce {
+		return nil
+	}
+	slices.Sort(set.Scripts)
+	for _, v := range values {
+		set.Values = append(set.Values, script.StagedValue{Key: v.Key, Digest: script.DigestOf(v.Content), Size: len(v.Content)})
+	}
+	return set
+}
+
+// write is that of the script with the index.
+func (w *changeSetWrite) write(ctx context.Context, i int, set *script.Membership) writeRequest {
+	p, req := w.publications[i], w.req.Scripts[i]
+	if w.members[i] {
+		p.set, p.atOnce = set, set == nil
+	}
+	return writeRequest{
+		Write: req.Write, change: script.ChangePublish, dry: w.req.DryRun,
+		prepare: func(d *decision) error { return w.complete(ctx, d) },
+		decide: func(cur script.Release, at moment) (decision, error) {
+			if c := cur.Candidate; w.members[i] && set != nil && w.repeats(&cur) && c != nil {
+				d := unchanged(cur)
+				d.version = c.Version
+				return d, nil
+			}
+			return decidePublish(cur, p, w.specs(ctx), req.Write, at)
+		},
+	}
+}
+
+// repeats reports whether the same request has made the candidate already, which is on its way.
+func (w *changeSetWrite) repeats(cur *script.Release) bool {
+	return w.before.Fingerprint == w.fingerprint && w.before.State == script.ChangeSetOnTrial && underway(*cur) &&
+		cur.Candidate.Set != nil && cur.Candidate.Set.Name == w.req.Name && cur.Candidate.Set.Attempt == w.before.Attempt
+}
+
+// describe prepares what the record becomes, but for the versions.
+func (w *changeSetWrite) describe(releases []script.Release, values []StagedContent) {
+	w.next = script.ChangeSet{
+		Tenant: w.req.Tenant, Name: w.req.Name, State: script.ChangeSetOnTrial, Plan: w.plan, Fingerprint: w.fingerprint,
+		Author: attribution(w.req.By, w.req.Author), Note: w.req.Note, Attempt: w.before.Attempt + 1,
+	}
+	if w.atOnce {
+		w.next.State = script.ChangeSetLive
+	}
+	for _, cur := range releases {
+		w.next.Attempt = max(w.next.Attempt, uint64(cur.Revision)+1)
+	}
+	for _, v := range values {
+		w.next.Values = append(w.next.Values, script.ChangedValue{StagedValue: script.StagedValue{Key: v.Key, Digest: script.DigestOf(v.Content), Size: len(v.Content)}})
+	}
+}
+
+// record adds the record of the change set to the transaction.
+func (w *changeSetWrite) record(m *madeTogether, now time.Time) error {
+	set := &w.next
+	set.Scripts, set.CreatedAt, set.ChangedAt = nil, now, now
+	for i, d := range m.scripts {
+		if !w.members[i] || !d.changed {
+			continue
+		}
+		changed := script.ChangedScript{Name: d.release.Name.Script, Version: d.version.Number, Digest: d.version.Digest, Before: d.before}
+		set.Scripts = append(set.Scripts, changed)
+		if c := d.release.Candidate; c != nil && c.Set != nil {
+			set.Attempt = c.Set.Attempt
+		}
+	}
+	slices.SortFunc(set.Scripts, func(a, b script.ChangedScript) int { return strings.Compare(a.Name, b.Name) })
+	for i := range set.Values {
+		noteVersions(&set.Values[i], m.values)
+	}
+	if len(set.Scripts)+len(set.Values) == 0 {
+		return nil // settings of releases alone changed
+	}
+	m.commit.Set, m.commit.SetGuard, m.commit.DropSets = set, w.before.Revision, w.drop
+	return nil
+}
+
+// noteVersions has the value say which version it has since, and which it had before.
+func noteVersions(v *script.ChangedValue, commits []ValueCommit) {
+	for i := range commits {
+		if c := &commits[i]; c.Value.Key.Key == v.Key {
+			v.Version, v.Before = c.Value.Version, c.Before
+		}
+	}
+}

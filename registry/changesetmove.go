@@ -1,0 +1,368 @@
+package registry
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/scriptorium-dev/scriptorium/registry/access"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// AdvanceSetRequest asks for the next move of candidates of a change set by its plan: all of Moves
+// are steps, promotions or failures. With promotions, of which there has to be one for each script
+// of the change set, its values go live, too.
+type AdvanceSetRequest struct {
+	Tenant string
+	Set    *script.Membership
+	Moves  []AdvanceRequest
+}
+
+// AdvanceSet makes the moves in one transaction. It is a Conflict if one of the releases is not at
+// the revision any more.
+func (r *Registry) AdvanceSet(ctx context.Context, req AdvanceSetRequest) error {
+	if len(req.Moves) == 0 {
+		return script.Errorf(script.Invalid, "moves", "are missing")
+	}
+	first := req.Moves[0].Move
+	if first.Promote && len(req.Moves) != len(req.Set.Scripts) {
+		return script.Errorf(script.Invalid, "moves", "promote %d of the %d scripts of the %s", len(req.Moves), len(req.Set.Scripts), req.Set)
+	}
+	w := &together{tenant: req.Tenant}
+	for _, move := range req.Moves {
+		a, err := advance(move)
+		if err != nil {
+			return err
+		}
+		if move.Move.Promote != first.Promote || (move.Move.Failed == "") != (first.Failed == "") || (move.Move.Step == 0) != (first.Step == 0) {
+			return script.Errorf(script.Invalid, "moves", "of the %s differ in kind", req.Set)
+		}
+		a.decide = func(cur script.Release, at moment) (decision, error) {
+			if !cur.Candidate.Is(req.Set) {
+				return decision{}, leftSet(cur.Name, req.Set)
+			}
+			return decideMove(cur, move, a.Write, at)
+		}
+		w.scripts = append(w.scripts, a)
+	}
+	plan := func(ctx context.Context) (*together, error) {
+		w.values = nil
+		var err error
+		if first.Promote {
+			w.values, err = r.unstage(ctx, req.Tenant, req.Set, SystemAuthor)
+		}
+		return w, err
+	}
+	_, err := r.writeTogether(ctx, plan, func(m *madeTogether, now time.Time) error {
+		switch {
+		case first.Promote:
+			return r.concluded(ctx, m, req.Tenant, req.Set, script.ChangeSetLive, "", now)
+		case first.Failed != "":
+			return r.concluded(ctx, m, req.Tenant, req.Set, script.ChangeSetFailed, first.Failed, now)
+		}
+		return nil
+	})
+	return err
+}
+
+func leftSet(name script.Name, set *script.Membership) error {
+	return script.Errorf(script.Conflict, "candidate", "%s is not part of the %s any more: publish the change set again", name, set)
+}
+
+// unstage returns the writes that have the values of the change set go live. Who published them was
+// allowed to.
+func (r *Registry) unstage(ctx context.Context, tenant string, set *script.Membership, author string) (values []valueRequest, err error) {
+	for _, v := range set.Values {
+		content, err := r.store.Source(ctx, v.Digest)
+		if err == nil && script.DigestOf(content) != v.Digest {
+			err = script.Errorf(script.Internal, "", "it has another digest")
+		}
+		if err != nil {
+			return nil, script.Errorf(script.KindOf(err), "values", "the content of %s in the %s cannot be read: %w", v.Key, set, err)
+		}
+		values = append(values, valueRequest{
+			key: script.ValueKey{Tenant: tenant, Key: v.Key}, author: author, note: changeSetNote(set.Name, ""), by: system, bySystem: true,
+			change: script.ChangePut, content: content,
+		})
+	}
+	return values, nil
+}
+
+// concluded adds to the transaction what has become of the change set. Nothing depends on its record:
+// if it cannot be read, or is of another attempt, it stays as it is.
+func (r *Registry) concluded(ctx context.Context, m *madeTogether, tenant string, set *script.Membership, state script.ChangeSetState, why string, now time.Time) error {
+	rec, err := r.store.ChangeSet(ctx, tenant, set.Name)
+	switch script.KindOf(err) {
+	case "":
+	case script.NotFound, script.Internal:
+		return nil
+	default:
+		return err
+	}
+	if rec.Attempt != set.Attempt {
+		return nil
+	}
+	m.commit.SetGuard = rec.Revision
+	rec.State, rec.Reason, rec.ChangedAt = state, printable(why, script.MaxFailedBytes), now
+	for i := range rec.Values {
+		noteVersions(&rec.Values[i], m.values)
+	}
+	m.commit.Set = &rec
+	return nil
+}
+
+// steerSet is Steer for a candidate that is part of a change set: all of it goes the same way.
+func (r *Registry) steerSet(ctx context.Context, req SteerRequest) (Result, error) {
+	var set *script.Membership
+	var order []script.Name
+	plan := func(ctx context.Context) (*together, error) {
+		cur, err := r.current(ctx, req.Name)
+		if err != nil {
+			return nil, err
+		}
+		if err := mustHaveCandidate(cur); err != nil {
+			return nil, err
+		}
+		if set = cur.Candidate.Set; set == nil {
+			return nil, script.Errorf(script.Conflict, "candidate", "%s has another candidate by now: look at it with scriptctl rollout status %s, and decide again", req.Name, req.Name)
+		}
+		w := &together{tenant: req.Name.Tenant}
+		if req.Steering == Promote {
+			if w.values, err = r.unstage(ctx, req.Name.Tenant, set, req.Author); err != nil {
+				return nil, err
+			}
+		}
+		again, err := r.again(ctx, req, set)
+		if err != nil {
+			return nil, err
+		}
+		order = nil
+		for _, name := range set.Scripts {
+			of := req
+			of.Name = script.Name{Tenant: req.Name.Tenant, Script: name}
+			if of.Name != req.Name {
+				of.ExpectedRevision, of.Version, of.Step = 0, 0, 0
+			}
+			order = append(order, of.Name)
+			w.scripts = append(w.scripts, writeRequest{
+				Write: of.Write, change: req.Steering.change(),
+				decide: func(now script.Release, at moment) (decision, error) {
+					return decideSteerInSet(now, of, cur.Candidate, again, at)
+				},
+			})
+		}
+		return w, nil
+	}
+	m, err := r.writeTogether(ctx, plan, func(m *madeTogether, now time.Time) error { return r.steered(ctx, m, req, set, now) })
+	if err != nil {
+		return Result{}, err
+	}
+	d := m.scripts[slices.Index(order, req.Name)]
+	return Result{Release: d.release, Changed: m.changed()}, nil
+}
+
+// again is the next attempt of the change set; nil unless the request is for one.
+func (r *Registry) again(ctx context.Context, req SteerRequest, set *script.Membership) (*script.Membership, error) {
+	if req.Steering != Retry {
+		return nil, nil
+	}
+	next := *set
+	next.Attempt++
+	for _, name := range set.Scripts {
+		cur, err := r.current(ctx, script.Name{Tenant: req.Name.Tenant, Script: name})
+		if err != nil {
+			return nil, err
+		}
+		next.Attempt = max(next.Attempt, uint64(cur.Revision)+1)
+	}
+	return &next, nil
+}
+
+// decideSteerInSet decides on one script of the change set that the candidate `of` is part of.
+func decideSteerInSet(cur script.Release, req SteerRequest, of *script.Candidate, again *script.Membership, at moment) (decision, error) {
+	if !cur.Candidate.Is(of.Set) {
+		if req.Steering == Abort {
+			return unchanged(cur), nil
+		}
+		return decision{}, leftSet(cur.Name, of.Set)
+	}
+	switch {
+	case again != nil:
+		return decide(cur, joined(cur, candidate(cur), again, cur.Revision, at.now), script.ChangeRetry, req.Write, at), nil
+	case req.Steering == Approve && cur.Candidate.Step != of.Step: // of a script that is new: it runs in no step
+		return unchanged(cur), nil
+	}
+	return decideSteer(cur, req, at)
+}
+
+// steered adds to the transaction what has become of the change set.
+func (r *Registry) steered(ctx context.Context, m *madeTogether, req SteerRequest, set *script.Membership, now time.Time) error {
+	switch req.Steering {
+	case Promote:
+		return r.concluded(ctx, m, req.Name.Tenant, set, script.ChangeSetLive, "", now)
+	case Abort:
+		return r.concluded(ctx, m, req.Name.Tenant, set, script.ChangeSetFailed, "aborted by "+withNote(req.attribution(), req.Note), now)
+	case Retry:
+		err := r.concluded(ctx, m, req.Name.Tenant, set, script.ChangeSetOnTrial, "", now)
+		for _, d := range m.scripts {
+			if c := d.release.Candidate; m.commit.Set != nil && d.changed && c != nil {
+				m.commit.Set.Attempt = c.Set.Attempt
+			}
+		}
+		return err
+	}
+	return nil
+}
+
+func withNote(who, note string) string {
+	if note == "" {
+		return who
+	}
+	return fmt.Sprintf("%s: %s", who, note)
+}
+
+// ChangeSetRollback asks to return to what was active before a change set. It takes the roles publish,
+// for values, and release.
+type ChangeSetRollback struct {
+	Tenant, Name string
+	Author, Note string // as in Write
+	By           access.Identity
+	Owner        string // as in Write
+	// Force goes back also where somebody has changed a script or a value since, and past owners.
+	Force bool
+}
+
+// RollbackChangeSet gives a change set on trial up. Of one that is live it holds the scripts at the
+// versions before, disables those that were new, and gives the values the contents before.
+func (r *Registry) RollbackChangeSet(ctx context.Context, req ChangeSetRollback) (ChangeSetResult, error) {
+	if err := (script.Name{Tenant: req.Tenant, Script: req.Name}).Validate(); err != nil {
+		return ChangeSetResult{}, err
+	}
+	if err := validateAuthor(req.Author, req.Note); err != nil {
+		return ChangeSetResult{}, err
+	}
+	if !req.By.Allows(access.Read, req.Tenant) { // nothing is said of the change set
+		return ChangeSetResult{}, req.By.Check(access.Release, req.Tenant)
+	}
+	b := setRollback{Registry: r, req: req}
+	m, err := r.writeTogether(ctx, b.decide, b.record)
+	if err != nil {
+		return ChangeSetResult{}, err
+	}
+	result := ChangeSetResult{Set: b.set, Changed: m.changed()}
+	for _, d := range m.scripts {
+		result.Releases = append(result.Releases, d.release)
+	}
+	if m.commit.Set != nil {
+		result.Set = *m.commit.Set
+	}
+	return result, nil
+}
+
+// setRollback is a rollback of a change set.
+type setRollback struct {
+	*Registry
+	req ChangeSetRollback
+	set script.ChangeSet
+}
+
+func (b *setRollback) decide(ctx context.Context) (*together, error) {
+	var err error
+	if b.set, err = b.store.ChangeSet(ctx, b.req.Tenant, b.req.Name); err != nil {
+		return nil, err
+	}
+	out := &together{tenant: b.req.Tenant}
+	if b.set.State == script.ChangeSetFailed || b.set.State == script.ChangeSetRolledBack {
+		return out, nil
+	}
+	for i, name := range b.set.ScriptNames() {
+		of := &b.set.Scripts[i]
+		a := writeRequest{Write: Write{
+			Name: name, Author: b.req.Author, Note: changeSetNote(b.set.Name+" rolled back", b.req.Note), By: b.req.By, Owner: b.req.Owner, Force: b.req.Force,
+		}}
+		if b.set.State == script.ChangeSetOnTrial {
+			a.change = script.ChangeAbort
+			a.decide = func(cur script.Release, at moment) (decision, error) { return b.giveUp(cur, a.Write, at) }
+		} else {
+			a.change = script.ChangeRollback
+			a.past = func() ([]script.HistoryEntry, error) { return b.store.History(ctx, name) }
+			a.decide = func(cur script.Release, at moment) (decision, error) { return b.goBack(ctx, cur, of, a.Write, at) }
+		}
+		out.scripts = append(out.scripts, a)
+	}
+	if b.set.State == script.ChangeSetLive {
+		out.values, err = b.valuesBefore(ctx)
+	}
+	return out, err
+}
+
+// giveUp ends the candidate, if it is part of the change set.
+func (b *setRollback) giveUp(cur script.Release, w Write, at moment) (decision, error) {
+	c := cur.Candidate
+	if cur.Deleted || c == nil || c.Set == nil || c.Set.Name != b.set.Name || c.Set.Attempt != b.set.Attempt || !underway(cur) {
+		return unchanged(cur), nil
+	}
+	return decide(cur, givenUp(cur, b.why(), at.now), script.ChangeAbort, w, at), nil
+}
+
+func (b *setRollback) why() string {
+	return "rolled back by " + withNote(attribution(b.req.By, b.req.Author), b.req.Note)
+}
+
+// goBack holds the script at the version before, or disables it if there was none.
+func (b *setRollback) goBack(ctx context.Context, cur script.Release, of *script.ChangedScript, w Write, at moment) (decision, error) {
+	if !live(cur) {
+		return unchanged(cur), nil
+	}
+	if cur.Active.Number != of.Version && !b.req.Force {
+		return decision{}, script.Errorf(script.Conflict, "scripts", "%s runs version %d since, and the change set %s brought version %d: roll it back by itself, or all of the change set with --force",
+			cur.Name, cur.Active.Number, b.set.Name, of.Version)
+	}
+	if of.Before == 0 {
+		return decideEnabled(cur, false, w, at)
+	}
+	target, ok := cur.Retains(of.Before)
+	if !ok {
+		return decision{}, notRetained("scripts", cur, of.Before)
+	}
+	return decideHeld(cur, target, b.specs(ctx), script.ChangeRollback, w, at)
+}
+
+// valuesBefore returns the writes that give the values the contents before.
+func (b *setRollback) valuesBefore(ctx context.Context) (values []valueRequest, err error) {
+	for _, v := range b.set.Values {
+		key := script.ValueKey{Tenant: b.req.Tenant, Key: v.Key}
+		data, err := b.store.DataUsage(ctx, key)
+		if err != nil {
+			return nil, err
+		}
+		isLive := data.Value.Revision != 0 && !data.Value.Deleted
+		present := knownHistory(data, key).present()
+		if (!isLive || present != v.Version) && !b.req.Force {
+			return nil, script.Errorf(script.Conflict, "values", "%s was changed since the change set %s: roll it back by itself (scriptctl kv rollback), or all of the change set with --force", key, b.set.Name)
+		}
+		a := valueRequest{
+			key: key, author: b.req.Author, note: changeSetNote(b.set.Name+" rolled back", b.req.Note), by: b.req.By,
+			change: script.ChangeRollback, version: v.Before,
+		}
+		if v.Before == 0 {
+			a.change = script.ChangeRemove
+			if !isLive {
+				continue
+			}
+		}
+		values = append(values, a)
+	}
+	return values, nil
+}
+
+func (b *setRollback) record(m *madeTogether, now time.Time) error {
+	next, state := b.set, script.ChangeSetRolledBack
+	if b.set.State == script.ChangeSetOnTrial {
+		state = script.ChangeSetFailed
+	}
+	next.State, next.Reason, next.ChangedAt = state, printable(b.why(), script.MaxFailedBytes), now
+	m.commit.Set, m.commit.SetGuard = &next, b.set.Revision
+	return nil
+}
