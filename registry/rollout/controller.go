@@ -8,6 +8,7 @@ package rollout
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"slices"
@@ -269,6 +270,10 @@ func (p *run) move(ctx context.Context, list []fleet.Candidacy, move registry.Mo
 	bounded, cancel := context.WithTimeout(ctx, moveTimeout)
 	defer cancel()
 	err := p.advance(bounded, list, move)
+	if cannotGoLive(c, move, err) {
+		move = registry.Move{Failed: fmt.Sprintf("it cannot go live: %v", err)}
+		err = p.advance(bounded, list, move)
+	}
 	switch script.KindOf(err) {
 	case "":
 		p.made(log, c, move)
@@ -306,6 +311,19 @@ func (p *run) advance(ctx context.Context, list []fleet.Candidacy, move registry
 	}
 	_, err := p.cfg.Registry.Advance(ctx, moves[0])
 	return err
+}
+
+// cannotGoLive reports whether the values of a change set stand in its way, for example because the tenant
+// has no room for them any more. To try again would not help.
+func cannotGoLive(c fleet.Candidacy, move registry.Move, err error) bool {
+	if c.Release.Candidate.Set == nil || !move.Promote {
+		return false
+	}
+	switch script.KindOf(err) {
+	case script.Limit, script.Invalid, script.Internal:
+		return true
+	}
+	return false
 }
 
 // chosen adds to the move which agents its step takes; ok is false if the fleet has changed
