@@ -250,7 +250,7 @@ func TestAChangeSetGoesBack(t *testing.T) {
 		s.pass(time.Second)
 		s.wantWhere("live", "route live 2; lib live 1; flags new 2; Live", route, lib)
 		back := func(force bool) error {
-			_, err := s.RollbackChangeSet(t.Context(), registry.ChangeSetRollback{Tenant: "acme", Name: "cart", Author: "bob", By: access.Everybody("test"), Force: force})
+			_, err := s.RollbackChangeSet(s.t.Context(), registry.ChangeSetRollback{Tenant: "acme", Name: "cart", Author: "bob", By: access.Everybody("test"), Force: force})
 			return err
 		}
 		s.publish(route, "newer", nil)
@@ -268,7 +268,7 @@ func TestAChangeSetGoesBack(t *testing.T) {
 		if r.Hold == nil || l.Enabled || r.Revision != l.Revision {
 			t.Errorf("held %v at revision %d, lib is enabled %v at revision %d", r.Hold, r.Revision, l.Enabled, l.Revision)
 		}
-		_, err := s.PublishChangeSet(t.Context(), set(nil, "newest", route, lib))
+		_, err := s.PublishChangeSet(s.t.Context(), set(nil, "newest", route, lib))
 		if script.KindOf(err) != script.Denied || script.AsError(err).Field != script.FieldHold {
 			t.Errorf("a change set with a script that is held: %v", err)
 		}
@@ -301,7 +301,7 @@ func TestAFrozenChangeSet(t *testing.T) {
 		s.live(route, lib)
 		s.publishSet(set(twoSteps(), "new", route, lib))
 		s.pass(5 * time.Second)
-		if _, err := s.Freeze(t.Context(), registry.FreezeRequest{By: access.Everybody("test"), Author: "eve", Except: []string{"acme/route", "acme/lib"}}); err != nil {
+		if _, err := s.Freeze(s.t.Context(), registry.FreezeRequest{By: access.Everybody("test"), Author: "eve", Except: []string{"acme/route", "acme/lib"}}); err != nil {
 			t.Fatal(err)
 		}
 		s.pass(5 * time.Minute)
@@ -310,10 +310,10 @@ func TestAFrozenChangeSet(t *testing.T) {
 		}
 		other := set(nil, "other", route)
 		other.Name = "other"
-		if _, err := s.PublishChangeSet(t.Context(), other); !script.IsFrozen(err) {
+		if _, err := s.PublishChangeSet(s.t.Context(), other); !script.IsFrozen(err) {
 			t.Errorf("a change set while the registry is frozen: %v", err)
 		}
-		if _, err := s.Thaw(t.Context(), access.Everybody("test"), "eve", ""); err != nil {
+		if _, err := s.Thaw(s.t.Context(), access.Everybody("test"), "eve", ""); err != nil {
 			t.Fatal(err)
 		}
 		s.pass(5 * time.Minute)
