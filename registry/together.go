@@ -14,7 +14,7 @@ type together struct {
 	tenant  string
 	scripts []writeRequest
 	values  []valueRequest
-	// staged are values that are not written, and for which there has to be room.
+	// staged are values whose contents alone are stored, and for which there has to be room.
 	staged []valueRequest
 	dry    bool
 }
@@ -100,7 +100,10 @@ func (r *Registry) decideTogether(ctx context.Context, w *together, counted map[
 		return m, err
 	}
 	m.commit.Values = m.values
-	_, err = r.decideValues(ctx, w.staged, m.values, nil)
+	staged, err := r.decideValues(ctx, w.staged, m.values, counted)
+	for i := range staged {
+		m.commit.Staged = append(m.commit.Staged, Source{Digest: staged[i].Value.Digest, Content: staged[i].Content})
+	}
 	return m, err
 }
 

@@ -102,6 +102,12 @@ func (s *Store) join(c registry.Together) (*joint, error) {
 		}
 		j.add(ch)
 	}
+	for _, staged := range c.Staged {
+		j.blobs = once(j.blobs, staged)
+		if len(staged.Content) <= registry.InlineSourceBytes {
+			j.announced = once(j.announced, staged)
+		}
+	}
 	if c.Set != nil {
 		j.tenant = c.Set.Tenant
 		value, err := encodeChangeSet(*c.Set)

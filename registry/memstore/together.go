@@ -66,6 +66,10 @@ func (s *Store) CommitTogether(_ context.Context, c registry.Together) (script.R
 	for _, commit := range c.Values {
 		s.applyValue(&t, commit)
 	}
+	for _, staged := range c.Staged {
+		s.putSource(staged.Digest, staged.Content)
+		t.announce(staged.Content, len(staged.Content) <= registry.InlineSourceBytes)
+	}
 	for _, name := range c.DropSets {
 		delete(s.sets, tenant+"/"+name)
 		delete(s.spoiled, setKey(tenant+"/"+name))

@@ -21,8 +21,8 @@ type Entry struct {
 	kind      kind
 	revision  script.Revision
 	deleted   bool
-	content   script.Content  // the active version's source, or the value; the zero Content if there is none
-	candidate *script.Content // the candidate's source, if that is another
+	content   script.Content   // the active version's source, or the value; the zero Content if there is none
+	others    []script.Content // the candidate's source, if that is another, and what is staged for it
 	changedAt time.Time
 	sum       wire.Sum // the object's fingerprint
 	sealer    *seal.Sealer
@@ -61,7 +61,7 @@ func newEntry(sealer *seal.Sealer, fleet string, o script.Object) (*Entry, error
 			e.content = c
 			continue
 		}
-		e.candidate = &c
+		e.others = append(e.others, c)
 	}
 	e.encoded.Store(&encoded{bytes: bytes})
 	return e, nil
@@ -76,7 +76,7 @@ func (e *Entry) says(o script.Object) bool {
 // copied returns an entry that says the same and has no neighbours yet.
 func (e *Entry) copied() *Entry {
 	c := &Entry{
-		key: e.key, tenant: e.tenant, kind: e.kind, revision: e.revision, deleted: e.deleted, content: e.content, candidate: e.candidate,
+		key: e.key, tenant: e.tenant, kind: e.kind, revision: e.revision, deleted: e.deleted, content: e.content, others: e.others,
 		changedAt: e.changedAt, sum: e.sum, sealer: e.sealer,
 	}
 	c.encoded.Store(e.encoded.Load())
@@ -110,14 +110,16 @@ func (e *Entry) Object() (*eventv1.Object, error) {
 	return m.GetObject(), err
 }
 
-// Inline yields the sources of the active version and of the candidate, or the value, as
-// far as they are small enough to travel with the object.
+// Inline yields the sources of the active version and of the candidate with what is staged for it, or
+// the value, as far as they are small enough to travel with the object.
 func (e *Entry) Inline(yield func(script.Content) bool) {
 	if !e.content.Digest.IsZero() && e.content.Size <= registry.InlineSourceBytes && !yield(e.content) {
 		return
 	}
-	if e.candidate != nil && e.candidate.Size <= registry.InlineSourceBytes {
-		yield(*e.candidate)
+	for _, c := range e.others {
+		if c.Size <= registry.InlineSourceBytes && !yield(c) {
+			return
+		}
 	}
 }
 
@@ -142,8 +144,8 @@ func (e *Entry) unreadable(err error) error {
 	return script.Errorf(script.Internal, "", "the mirror's entry of %s cannot be read: %w", e.key, err)
 }
 
-// retained yields the digests of what each version that the release retains is made of, or
-// that of the value.
+// retained yields the digests of what each version that the release retains is made of, and of what is
+// staged for the candidate, or that of the value.
 func (e *Entry) retained(yield func(script.Digest) bool) {
 	switch e.kind {
 	case kindValues:
@@ -157,6 +159,11 @@ func (e *Entry) retained(yield func(script.Digest) bool) {
 	m, err := e.message()
 	if err != nil {
 		return // it was encoded here
+	}
+	for _, v := range m.GetObject().GetRelease().GetCandidate().GetSet().GetValues() {
+		if d, err := wire.ToDigest(v.GetDigest()); err != nil || !yield(d) {
+			return
+		}
 	}
 	for _, v := range m.GetObject().GetRelease().GetRetained() {
 		for _, raw := range [][]byte{v.GetDigest(), v.GetSpec()} {

@@ -26,7 +26,7 @@ func set(plan *script.Plan, source string, names ...script.Name) registry.Change
 		Values: []registry.StagedContent{{Key: "flags", Content: []byte(source)}},
 	}
 	for _, name := range names {
-		req.Scripts = append(req.Scripts, registry.PublishRequest{Write: registry.Write{Name: name}, Source: []byte(source)})
+		req.Scripts = append(req.Scripts, registry.PublishRequest{Write: registry.Write{Name: name}, Source: []byte("return " + source)})
 	}
 	return req
 }
@@ -106,7 +106,7 @@ func TestAChangeSetIsOneCandidate(t *testing.T) {
 		defer stop()
 		s.live(route, lib)
 		result := s.publishSet(set(twoSteps(), "new", route, lib))
-		if !result.Changed || len(result.Set.Scripts) != 2 || result.Set.Scripts[0] != (script.ChangedScript{Name: "lib", Version: 2, Digest: script.DigestOf([]byte("new")), Before: 1}) {
+		if !result.Changed || len(result.Set.Scripts) != 2 || result.Set.Scripts[0] != (script.ChangedScript{Name: "lib", Version: 2, Digest: script.DigestOf([]byte("return new")), Before: 1}) {
 			t.Errorf("the result is %+v", result)
 		}
 		s.pass(5 * time.Second)
