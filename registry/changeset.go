@@ -273,7 +273,7 @@ func (w *changeSetWrite) decide(ctx context.Context) (*together, error) {
 	set := w.membership(releases, changed)
 	out := &together{tenant: w.req.Tenant, dry: w.req.DryRun}
 	for i := range w.publications {
-		out.scripts = append(out.scripts, w.write(ctx, i, set))
+		out.scripts = append(out.scripts, w.write(ctx, i, set, releases[i].Revision))
 	}
 	for _, v := range changed {
 		if w.atOnce {
@@ -329,6 +329,7 @@ func (w *changeSetWrite) choose(ctx context.Context, releases []script.Release, 
 	w.members, w.atOnce = make([]bool, len(releases)), w.plan.IsZero()
 	any, tests := false, false
 	for i, cur := range releases {
+		w.publications[i].new = false
 		p := w.publications[i]
 		spec, err := p.spec(cur, w.specs(ctx))
 		if err != nil {
@@ -372,8 +373,9 @@ func (w *changeSetWrite) membership(releases []script.Release, values []StagedCo
 	return set
 }
 
-// write is that of the script with the index.
-func (w *changeSetWrite) write(ctx context.Context, i int, set *script.Membership) writeRequest {
+// write is that of the script with the index, which was at the revision when it was looked who is part of
+// the change set.
+func (w *changeSetWrite) write(ctx context.Context, i int, set *script.Membership, seen script.Revision) writeRequest {
 	p, req := w.publications[i], w.req.Scripts[i]
 	if w.members[i] {
 		p.set, p.atOnce = set, set == nil
@@ -382,6 +384,9 @@ func (w *changeSetWrite) write(ctx context.Context, i int, set *script.Membershi
 		Write: req.Write, change: script.ChangePublish, dry: w.req.DryRun,
 		prepare: func(d *decision) error { return w.complete(ctx, d) },
 		decide: func(cur script.Release, at moment) (decision, error) {
+			if cur.Revision != seen {
+				return decision{}, script.Errorf(script.Conflict, errFaster, "%s was changed by somebody else first", cur.Name)
+			}
 			if c := cur.Candidate; w.members[i] && set != nil && w.repeats(&cur) && c != nil {
 				d := unchanged(cur)
 				d.version = c.Version

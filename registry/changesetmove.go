@@ -75,11 +75,11 @@ func leftSet(name script.Name, set *script.Membership) error {
 func (r *Registry) unstage(ctx context.Context, tenant string, set *script.Membership, author string) (values []valueRequest, err error) {
 	for _, v := range set.Values {
 		content, err := r.store.Source(ctx, v.Digest)
-		if err == nil && script.DigestOf(content) != v.Digest {
-			err = script.Errorf(script.Internal, "", "it has another digest")
-		}
-		if err != nil {
-			return nil, script.Errorf(script.KindOf(err), "values", "the content of %s in the %s cannot be read: %w", v.Key, set, err)
+		switch {
+		case script.KindOf(err) == script.Unavailable:
+			return nil, err
+		case err != nil || script.DigestOf(content) != v.Digest:
+			return nil, script.Errorf(script.Internal, "values", "the content of %s in the %s is lost: publish the change set again", v.Key, set)
 		}
 		values = append(values, valueRequest{
 			key: script.ValueKey{Tenant: tenant, Key: v.Key}, author: author, note: changeSetNote(set.Name, ""), by: system, bySystem: true,
@@ -332,6 +332,9 @@ func (b *setRollback) goBack(ctx context.Context, cur script.Release, of *script
 // valuesBefore returns the writes that give the values the contents before.
 func (b *setRollback) valuesBefore(ctx context.Context) (values []valueRequest, err error) {
 	for _, v := range b.set.Values {
+		if v.Version == 0 { // it had that content already
+			continue
+		}
 		key := script.ValueKey{Tenant: b.req.Tenant, Key: v.Key}
 		data, err := b.store.DataUsage(ctx, key)
 		if err != nil {

@@ -150,6 +150,7 @@ func readReport(of session.Session, m *eventv1.Status) (r fleet.Report, skipped 
 		Labels:      m.GetLabels(),
 		Software:    m.GetSoftware(),
 		Selects:     m.GetKnowsSelectors(),
+		Sets:        m.GetKnowsChangeSets(),
 		Activated:   script.Revision(m.GetActivatedRevision()),
 		Activations: readActivations(m.GetActivations()),
 		Failures:    failures,

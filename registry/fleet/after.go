@@ -63,7 +63,7 @@ func (f *Fleet) comesAfter(name, other script.Name, seen map[script.Name]bool) b
 		return false
 	}
 	seen[name] = true
-	for _, next := range p.release.Settings.Rollout.After {
+	for _, next := range p.release.Plan().After {
 		if next == other || f.comesAfter(next, other, seen) {
 			return true
 		}

@@ -44,6 +44,11 @@ type Candidacy struct {
 	// Eligible are the followers that the next step can select, and Outdated those that it could
 	// if their software was newer. Without a next step that has a selector both are 0.
 	Eligible, Outdated int
+	// TooOld are the followers that do not know change sets, if the candidate is part of one.
+	TooOld int
+	// Left says why the change set of the candidate cannot go live as a whole any more, and Unread
+	// why nobody can tell; both are "" if it can.
+	Left, Unread string
 	// Failure is of the first follower, by the names, on which it did not pass them, or
 	// that could not activate the release for a reason that does not pass; nil if there
 	// is none.
@@ -109,8 +114,8 @@ func (f *Fleet) Buckets(name script.Name) (_ Candidacy, buckets []uint32, ok boo
 		return Candidacy{}, nil, false
 	}
 	for _, a := range f.agents {
-		if !a.unknown && a.group.selector.Matches(name.Tenant) && (c.next == "" || c.eligible.has(a.slot)) {
-			buckets = append(buckets, script.Bucket(a.report.Agent, name))
+		if !a.unknown && a.group.selector.Matches(name.Tenant) && !c.old.has(a.slot) && (c.next == "" || c.eligible.has(a.slot)) {
+			buckets = append(buckets, script.Bucket(a.report.Agent, c.of.BucketName(name)))
 		}
 	}
 	slices.Sort(buckets)
@@ -127,10 +132,11 @@ func (f *Fleet) candidacy(c *candidacy, p *progress, s *survey) Candidacy {
 	view := Candidacy{
 		Release: p.release, Gathering: f.gathering, Activated: f.reachedBy(p),
 		Passed: c.tested, Members: c.members.size(), Running: f.running(p, c, c.members, s),
-		Eligible: c.eligible.size(), Outdated: c.outdated.size(),
+		Eligible: c.eligible.size(), Outdated: c.outdated.size(), TooOld: c.old.size(),
 		Calls: c.calls.all, FailedCalls: c.calls.failed, EndedCalls: c.ended.all, EndedFailedCalls: c.ended.failed,
 		Freeze: f.freeze, Gate: f.gateOf(c, p.release.Candidate.Step),
 	}
+	view.Left, view.Unread = f.rest(c.name, p.release.Candidate.Set)
 	view.Confirmed, view.Own.Confirmed = f.confirmed(c, &p.release, f.now())
 	view.Own.Members, view.Own.Running = view.Members, view.Running
 	if c.mixed {
@@ -146,7 +152,7 @@ func (f *Fleet) candidacy(c *candidacy, p *progress, s *survey) Candidacy {
 		view.Apart = view.Members < view.Followers || view.Followers < view.Known && f.apart(c)
 	}
 	if p.release.Candidate.Step == 0 {
-		view.After = f.unmetAfter(&p.release.Settings.Rollout)
+		view.After = f.unmetAfter(p.release.Plan())
 	}
 	view.Lost = slices.Clone(c.lost)
 	if 2*view.Followers >= view.Known { // else nobody asks who of so many is lost

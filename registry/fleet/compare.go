@@ -31,7 +31,7 @@ type counted struct {
 func (c *candidacy) compares(r *script.Release) {
 	step := r.Candidate.Step
 	switch {
-	case !r.Settings.Rollout.Compares() || step == 0 || r.Candidate.Failed != "":
+	case !r.Plan().Compares() || step == 0 || r.Candidate.Failed != "":
 		c.dropCompared()
 	case c.compared == nil || c.compared.step != step:
 		c.dropCompared()

@@ -68,7 +68,7 @@ func (f *Fleet) endedBefore(a *agent, memo *Memo) {
 	a.before = append(a.before, life)
 	before, news := memo.Report.who(), false
 	for _, c := range f.candidacies {
-		took := c.of.Selects(c.name, before) || f.tests(c, a)
+		took := (c.of.Set == nil || memo.Report.Sets) && c.of.Selects(c.name, before) || f.tests(c, a)
 		if took && memo.Report.Tenants.Matches(c.name.Tenant) {
 			news = c.lose(a.report.Agent) || news
 		}
@@ -231,7 +231,7 @@ func (f *Fleet) confirmed(c *candidacy, r *script.Release, now time.Time) (n, ow
 	if _, ok := r.StepOf(); !ok || r.Candidate.Running.IsZero() {
 		return 0, 0
 	}
-	end := r.Candidate.Running.Add(r.Settings.Rollout.Lasts(r.Candidate.Step))
+	end := r.Candidate.Running.Add(r.Plan().Lasts(r.Candidate.Step))
 	if now.Before(end) {
 		return 0, 0
 	}

@@ -21,6 +21,8 @@ type ofAgents struct {
 	// outdated have the labels, and are too old to run a candidate by them.
 	eligible, outdated slots
 	next               script.AgentSelector
+	// old are too old to run a candidate of a change set; nobody if it is of none.
+	old slots
 }
 
 // choose notes whom the release's candidate selects, and may select next. It reports whether
@@ -39,7 +41,7 @@ func (c *candidacy) choose(r *script.Release) bool {
 
 // selects reports whether the agent, which may be unknown, is to run the candidate.
 func (c *candidacy) selects(a *agent) bool {
-	return c.of.SelectsAny() && a.group.selector.Matches(c.name.Tenant) && c.of.Selects(c.name, a.report.who())
+	return c.of.SelectsAny() && (c.of.Set == nil || a.report.Sets) && a.group.selector.Matches(c.name.Tenant) && c.of.Selects(c.name, a.report.who())
 }
 
 // enroll counts the connected agent where it belongs.
@@ -48,6 +50,9 @@ func (c *candidacy) enroll(a *agent) {
 		follows, who := a.group.selector.Matches(c.name.Tenant), a.report.who()
 		c.eligible.set(a.slot, follows && c.next.Matches(who.Labels))
 		c.outdated.set(a.slot, follows && !a.report.Selects && c.next.Matches(a.report.Labels))
+	}
+	if c.of.Set != nil {
+		c.old.set(a.slot, !a.report.Sets && a.group.selector.Matches(c.name.Tenant))
 	}
 	member := c.selects(a)
 	c.members.set(a.slot, member)
@@ -73,7 +78,7 @@ func (f *Fleet) enroll(a *agent, joined, relabeled bool, now time.Time) {
 
 // dismiss takes the agent from among all.
 func (c *candidacy) dismiss(a *agent) {
-	for _, s := range []*slots{&c.members, &c.own, &c.eligible, &c.outdated} {
+	for _, s := range []*slots{&c.members, &c.own, &c.eligible, &c.outdated, &c.old} {
 		s.remove(a.slot)
 	}
 }
@@ -88,7 +93,7 @@ func (c *candidacy) ofStep() slots {
 
 // relabeled reports whether the report has an agent be another for selectors than before.
 func (a *agent) relabeled(r *Report) bool {
-	return a.report.Selects != r.Selects || !maps.Equal(a.report.Labels, r.Labels)
+	return a.report.Selects != r.Selects || a.report.Sets != r.Sets || !maps.Equal(a.report.Labels, r.Labels)
 }
 
 // keepLabels has the report name the labels that the process of the agent named before: others would
@@ -98,7 +103,7 @@ func (f *Fleet) keepLabels(a *agent, r *Report) {
 		return // what is remembered may be of a registry that knew no selectors
 	}
 	f.ignored.Impossible++
-	r.Labels, r.Selects = a.report.Labels, a.report.Selects
+	r.Labels, r.Selects, r.Sets = a.report.Labels, a.report.Selects, a.report.Sets
 }
 
 // NobodyHas says that a selector selects no connected agent, of which so many have its labels and

@@ -19,7 +19,9 @@ type Report struct {
 	Sequence uint64 // counts up within an incarnation
 	Labels   map[string]string
 	// Selects: it runs candidates that select it by its labels. An older agent does not.
-	Selects  bool
+	Selects bool
+	// Sets: it runs candidates of change sets. An older agent does not.
+	Sets     bool
 	Software string
 	// Activated: every release up to here is live, but for the failures.
 	Activated script.Revision

@@ -193,6 +193,9 @@ func (f *Fleet) scriptStatus(p *progress, all *survey) ScriptStatus {
 		s.Trials.WaitingWhy = f.waitingWhy(p, c, s.Trials.WaitingFor)
 		if f.moves(p) {
 			s.Trials.Why, s.Trials.Evidence = f.cfg.Judge(f.candidacy(c, p, all))
+			if s.Trials.Why == "" {
+				s.Trials.Why = f.restWaits(c.name, p.release.Candidate.Set, all)
+			}
 		}
 	}
 	if s.Converged {

@@ -41,7 +41,9 @@ const (
 )
 
 const (
-	tooOld = "its software is too old to run a version with limits, config and tests of its own: upgrade agentd"
+	tooOld        = "its software is too old to run a version with limits, config and tests of its own: upgrade agentd"
+	tooOldForSets = "its software does not know change sets: upgrade agentd"
+
 	noRoom = "the registry has no memory left for the calls that the agents of its subject count"
 )
 
@@ -107,6 +109,8 @@ func (c *candidacy) is(version, attempt uint64) bool {
 func (c *candidacy) take(a *agent, t *Trial) (news, counts bool) {
 	heard := t != nil
 	switch {
+	case t == nil && c.of.Set != nil && !a.report.Sets:
+		t = &Trial{Waiting: tooOldForSets}
 	case t == nil:
 		t = &Trial{}
 	case t.Spec != c.spec && !c.spec.IsZero(): // it runs the candidate with what the active version has

@@ -69,7 +69,7 @@ func tooFewCalls(c fleet.Candidacy, plan *script.Plan) string {
 func compared(c fleet.Candidacy) string {
 	candidate, active := &c.Compared.Candidate, &c.Compared.Active
 	text := fmt.Sprintf("%s of the step's calls failed, and %s of version %d's", failed(candidate), failed(active), c.Release.Active.Number)
-	for name := range c.Release.Settings.Rollout.MaxLatencyIncrease.Compared() {
+	for name := range c.Release.Plan().MaxLatencyIncrease.Compared() {
 		percentile := percentileOf(name)
 		text += fmt.Sprintf(", %s %v and %v", name, latency(candidate, percentile), latency(active, percentile))
 	}

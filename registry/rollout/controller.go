@@ -8,6 +8,7 @@ package rollout
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"slices"
@@ -37,6 +38,8 @@ type Fleet interface {
 type Registry interface {
 	// Advance is a Conflict if the release is another one by now.
 	Advance(ctx context.Context, req registry.AdvanceRequest) (registry.Result, error)
+	// AdvanceSet is Advance for candidates of one change set.
+	AdvanceSet(ctx context.Context, req registry.AdvanceSetRequest) error
 }
 
 // Config of a Controller.
@@ -157,6 +160,7 @@ func (p *run) look(ctx context.Context, now time.Time) (due time.Time, candidate
 	tasks := make(map[script.Name]*task, len(list))
 	var ready []readyMove
 	var questions []gate.Question
+	sets := changeSets{}
 	for i := range list {
 		release := &list[i].Release
 		e := p.tasks[release.Name]
@@ -164,11 +168,12 @@ func (p *run) look(ctx context.Context, now time.Time) (due time.Time, candidate
 			e = &task{}
 		}
 		tasks[release.Name] = e
-		if e.moving {
-			continue
-		}
-		if e.at == release.Revision && now.Before(e.rest) {
+		rests := e.at == release.Revision && now.Before(e.rest)
+		if rests {
 			sooner(e.rest)
+		}
+		if e.moving || rests {
+			sets.block(&list[i])
 			continue
 		}
 		d := Next(list[i], now)
@@ -178,13 +183,14 @@ func (p *run) look(ctx context.Context, now time.Time) (due time.Time, candidate
 		if d.Ask {
 			questions = append(questions, question(&list[i]))
 		}
-		if d.Move != (registry.Move{}) {
-			ready = append(ready, readyMove{e, &list[i], d.Move})
+		if move := (readyMove{[]*task{e}, []*fleet.Candidacy{&list[i]}, d.Move}); !sets.add(move) && d.Move != (registry.Move{}) {
+			ready = append(ready, move)
 		}
 	}
+	ready = append(ready, sets.ready()...)
 	slices.SortFunc(ready, byUrgency)
 	for _, r := range ready[:min(len(ready), maxMoves-p.moving)] { // the rest when one returns
-		p.start(ctx, r.task, *r.candidacy, r.move)
+		p.start(ctx, r)
 	}
 	for name, e := range p.tasks {
 		if e.moving {
@@ -196,11 +202,11 @@ func (p *run) look(ctx context.Context, now time.Time) (due time.Time, candidate
 	return due, len(list)
 }
 
-// readyMove is a move that is due.
+// readyMove is a move that is due: of one candidate, or the same of several of a change set.
 type readyMove struct {
-	task      *task
-	candidacy *fleet.Candidacy
-	move      registry.Move
+	tasks       []*task
+	candidacies []*fleet.Candidacy
+	move        registry.Move
 }
 
 // byUrgency has what fails end first, and what waited for a thaw begin last: there may be many of
@@ -219,17 +225,23 @@ func byUrgency(a, b readyMove) int {
 }
 
 // start makes the move in the background.
-func (p *run) start(ctx context.Context, e *task, c fleet.Candidacy, move registry.Move) {
-	if e.at != c.Release.Revision {
-		e.at, e.pause = c.Release.Revision, 0
+func (p *run) start(ctx context.Context, m readyMove) {
+	list, last := make([]fleet.Candidacy, len(m.tasks)), time.Duration(0)
+	for i, e := range m.tasks {
+		list[i] = *m.candidacies[i]
+		if e.at != list[i].Release.Revision {
+			e.at, e.pause = list[i].Release.Revision, 0
+		}
+		e.moving, last = true, max(last, e.pause)
 	}
-	e.moving = true
 	p.moving++
 	p.running.Go(func() {
-		rest := p.move(ctx, c, move, e.pause)
+		rest := p.move(ctx, list, m.move, last)
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		e.moving, e.pause, e.rest = false, rest.pause, p.cfg.Clock().Add(rest.after)
+		for _, e := range m.tasks {
+			e.moving, e.pause, e.rest = false, rest.pause, p.cfg.Clock().Add(rest.after)
+		}
 		p.moving--
 		select {
 		case p.returns <- struct{}{}:
@@ -242,9 +254,13 @@ func (p *run) start(ctx context.Context, e *task, c fleet.Candidacy, move regist
 // is because of an error.
 type rest struct{ after, pause time.Duration }
 
-// move makes the move; the last one for the release was followed by the pause.
-func (p *run) move(ctx context.Context, c fleet.Candidacy, move registry.Move, last time.Duration) rest {
+// move makes the move of the candidates; the last one for the releases was followed by the pause.
+func (p *run) move(ctx context.Context, list []fleet.Candidacy, move registry.Move, last time.Duration) rest {
+	c := list[0]
 	log := p.cfg.Log.With("script", c.Release.Name.String(), "version", c.Release.Candidate.Version.Number, "attempt", c.Release.Candidate.Attempt)
+	if set := c.Release.Candidate.Set; set != nil {
+		log = log.With("change_set", set.Name)
+	}
 	if move.Step > 0 {
 		var ok bool
 		if move, ok = p.chosen(c, move); !ok {
@@ -253,11 +269,11 @@ func (p *run) move(ctx context.Context, c fleet.Candidacy, move registry.Move, l
 	}
 	bounded, cancel := context.WithTimeout(ctx, moveTimeout)
 	defer cancel()
-	_, err := p.cfg.Registry.Advance(bounded, registry.AdvanceRequest{
-		Name: c.Release.Name, At: c.Release.Revision, Move: move,
-		Evidence: Evidence(c),
-		Calls:    c.EndedCalls, FailedCalls: c.EndedFailedCalls, AllCalls: c.Calls,
-	})
+	err := p.advance(bounded, list, move)
+	if cannotGoLive(c, move, err) {
+		move = registry.Move{Failed: fmt.Sprintf("it cannot go live: %v", err)}
+		err = p.advance(bounded, list, move)
+	}
 	switch script.KindOf(err) {
 	case "":
 		p.made(log, c, move)
@@ -280,6 +296,36 @@ func (p *run) move(ctx context.Context, c fleet.Candidacy, move registry.Move, l
 	return rest{after: pause/2 + rand.N(pause/2), pause: pause}
 }
 
+// advance has the registry make the move.
+func (p *run) advance(ctx context.Context, list []fleet.Candidacy, move registry.Move) error {
+	moves := make([]registry.AdvanceRequest, len(list))
+	for i, c := range list {
+		moves[i] = registry.AdvanceRequest{
+			Name: c.Release.Name, At: c.Release.Revision, Move: move,
+			Evidence: Evidence(c),
+			Calls:    c.EndedCalls, FailedCalls: c.EndedFailedCalls, AllCalls: c.Calls,
+		}
+	}
+	if set := list[0].Release.Candidate.Set; set != nil && together(move) {
+		return p.cfg.Registry.AdvanceSet(ctx, registry.AdvanceSetRequest{Tenant: list[0].Release.Name.Tenant, Set: set, Moves: moves})
+	}
+	_, err := p.cfg.Registry.Advance(ctx, moves[0])
+	return err
+}
+
+// cannotGoLive reports whether the values of a change set stand in its way, for example because the tenant
+// has no room for them any more. To try again would not help.
+func cannotGoLive(c fleet.Candidacy, move registry.Move, err error) bool {
+	if c.Release.Candidate.Set == nil || !move.Promote {
+		return false
+	}
+	switch script.KindOf(err) {
+	case script.Limit, script.Invalid, script.Internal:
+		return true
+	}
+	return false
+}
+
 // chosen adds to the move which agents its step takes; ok is false if the fleet has changed
 // so that it is not due any more.
 func (p *run) chosen(c fleet.Candidacy, move registry.Move) (_ registry.Move, ok bool) {
@@ -287,7 +333,7 @@ func (p *run) chosen(c fleet.Candidacy, move registry.Move) (_ registry.Move, ok
 	if !ok || now.Release.Revision != c.Release.Revision || Next(now, p.cfg.Clock()).Move != move {
 		return registry.Move{}, false
 	}
-	step, before := c.Release.Settings.Rollout.Steps[move.Step-1], c.Release.Candidate.Threshold
+	step, before := c.Release.Plan().Steps[move.Step-1], c.Release.Candidate.Threshold
 	if step.Selector != "" {
 		before = c.Release.Candidate.Selection(step.Selector).Threshold
 	}
@@ -299,7 +345,7 @@ func (p *run) chosen(c fleet.Candidacy, move registry.Move) (_ registry.Move, ok
 
 // made tells of a move.
 func (p *run) made(log *slog.Logger, c fleet.Candidacy, move registry.Move) {
-	steps := c.Release.Settings.Rollout.Steps
+	steps := c.Release.Plan().Steps
 	switch {
 	case move.Begin:
 		log.Info("a candidate begins: the freeze is over that it waited for")

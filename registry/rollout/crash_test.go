@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/scriptorium-dev/scriptorium/registry/access"
 	"github.com/scriptorium-dev/scriptorium/registry/fleet"
 	"github.com/scriptorium-dev/scriptorium/registry/gate"
 	"github.com/scriptorium-dev/scriptorium/script"
@@ -20,7 +21,8 @@ import (
 var schedules = flag.Int("rollout.schedules", 60, "random schedules of TestCrashingCandidates")
 
 // TestCrashingCandidates: whatever else happens, a candidate that ends its agents walks no further
-// than the step in which it does; and one that does not goes live. Half of them go by zones.
+// than the step in which it does; and one that does not goes live. Half of them go by zones, and a
+// third are change sets of two scripts and a value.
 func TestCrashingCandidates(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -74,8 +76,13 @@ func crash(s *stage, random *rand.Rand, ends bool) {
 	const pause = 30 * time.Second
 	stop := s.conduct()
 	defer func() { stop() }()
-	s.publish(route, "1", nil)
-	s.pass(2 * time.Second)
+	inSet := random.IntN(3) == 0
+	if inSet {
+		s.live(route, lib)
+	} else {
+		s.publish(route, "1", nil)
+		s.pass(2 * time.Second)
+	}
 	settings := careful()
 	settings.Rollout.Steps = []script.Step{{Percent: 1 + random.IntN(40), Pause: pause}, {Percent: 60, Pause: pause}}
 	if random.IntN(2) == 0 {
@@ -84,8 +91,15 @@ func crash(s *stage, random *rand.Rand, ends bool) {
 	if !ends && random.IntN(2) == 0 { // the pass of the first step's gate is fresh when the second one is asked
 		settings.Rollout.Steps[1].Pause = time.Second
 	}
-	s.gatesAtRandom(random, settings.Rollout.Steps)
-	s.publish(route, "2", settings)
+	if inSet {
+		req := set(&settings.Rollout, "2", route, lib)
+		req.Name = route.Script // as the buckets are those of the change set
+		req.Scripts[random.IntN(2)].Settings = &script.Settings{Spec: settings.Spec}
+		s.publishSet(req)
+	} else {
+		s.gatesAtRandom(random, settings.Rollout.Steps)
+		s.publish(route, "2", settings)
+	}
 
 	started := map[string]time.Time{} // when an agent that runs the candidate began to
 	back := map[string]time.Time{}    // when one that ended starts again
@@ -150,6 +164,9 @@ func crash(s *stage, random *rand.Rand, ends bool) {
 		})
 	}
 	s.wantGated()
+	if inSet {
+		s.wantAllOrNothing()
+	}
 	story, _, _ := s.soFar()
 	further := slices.ContainsFunc(story, func(line string) bool {
 		return strings.Contains(line, " step 2:") || strings.HasSuffix(line, " live 2")
@@ -160,5 +177,21 @@ func crash(s *stage, random *rand.Rand, ends bool) {
 		s.t.Errorf("it ended its agents, and the story is\n %s", strings.Join(story, "\n "))
 	case !ends && (failed || story[len(story)-1][strings.Index(story[len(story)-1], " "):] != " live 2"):
 		s.t.Errorf("it ended none, and the story is\n %s", strings.Join(story, "\n "))
+	}
+}
+
+// wantAllOrNothing fails if only a part of the change set is live, or was at any time.
+func (s *stage) wantAllOrNothing() {
+	s.t.Helper()
+	r, l := s.releases[route], s.releases[lib]
+	_, content, err := s.Value(s.t.Context(), access.Everybody("test"), flags, 0)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if live := r.Active.Number == 2; live != (l.Active.Number == 2) || live != (string(content) == "2") || live && r.Revision != l.Revision {
+		s.t.Errorf("route runs %d since %d, lib %d since %d, and the value is %q", r.Active.Number, r.Revision, l.Active.Number, l.Revision, content)
+	}
+	if (r.Candidate == nil) != (l.Candidate == nil) || r.Candidate != nil && (r.Candidate.Failed == "") != (l.Candidate.Failed == "") {
+		s.t.Errorf("the candidates are %+v and %+v", r.Candidate, l.Candidate)
 	}
 }

@@ -29,11 +29,11 @@ type Decision struct {
 
 // Next decides what is to become of the candidate by the plan of its release.
 func Next(c fleet.Candidacy, now time.Time) Decision {
-	candidate, plan := c.Release.Candidate, &c.Release.Settings.Rollout
+	candidate, plan := c.Release.Candidate, c.Release.Plan()
 	if candidate == nil || candidate.Failed != "" || c.Release.Deleted {
 		return Decision{}
 	}
-	frozen := c.Freeze.Covers(c.Release.Name, now)
+	frozen := c.Freeze.Covers(c.Release.Name, now) || candidate.Set != nil && len(candidate.Set.Values) > 0 && c.Freeze.CoversTenant(c.Release.Name.Tenant, now)
 	switch {
 	case candidate.Frozen != "" && frozen:
 		return thaws(c, Decision{})
@@ -60,7 +60,7 @@ func Next(c fleet.Candidacy, now time.Time) Decision {
 // inTime is d, which waits, unless the candidate has waited for longer than its deadline. What it
 // could not do while the registry was frozen does not count.
 func inTime(c fleet.Candidacy, d Decision, now time.Time) Decision {
-	plan := &c.Release.Settings.Rollout
+	plan := c.Release.Plan()
 	since := began(c.Release.Candidate, plan)
 	if thawed := c.Freeze.Changed(now); since.Before(thawed) {
 		since = thawed
@@ -100,7 +100,13 @@ func began(candidate *script.Candidate, plan *script.Plan) time.Time {
 
 // due is Next, for a candidate that is on its way, without the deadline.
 func due(c fleet.Candidacy, now time.Time) Decision {
-	candidate, plan := c.Release.Candidate, &c.Release.Settings.Rollout
+	candidate, plan := c.Release.Candidate, c.Release.Plan()
+	switch {
+	case c.Left != "":
+		return fail(c.Left)
+	case c.Unread != "":
+		return wait("%s, which is part of the %s", c.Unread, candidate.Set)
+	}
 	if c.Failure != nil {
 		return fail(fmt.Sprintf("%s: %v", c.Failure.Agent, c.Failure.Err))
 	}
@@ -125,6 +131,9 @@ func due(c fleet.Candidacy, now time.Time) Decision {
 		return wait("an agent that is to run it is not heard").by(c.Missing)
 	}
 	enough := enough(c.Followers, plan)
+	if c.Followers-c.TooOld < enough {
+		return wait("%d of %d agents do not know change sets: upgrade agentd there", c.TooOld, c.Followers)
+	}
 	if len(candidate.Spec.Tests) > 0 && c.Passed < enough {
 		return wait("%d of %d agents have passed its tests, and %d are to", c.Passed, c.Followers, enough)
 	}
@@ -153,7 +162,7 @@ func due(c fleet.Candidacy, now time.Time) Decision {
 
 // onward is what follows the step that the candidate has passed, or its tests.
 func onward(c fleet.Candidacy) Decision {
-	candidate, steps := c.Release.Candidate, c.Release.Settings.Rollout.Steps
+	candidate, steps := c.Release.Candidate, c.Release.Plan().Steps
 	if candidate.Step == len(steps) || c.Release.Untried() { // steps take a version that runs elsewhere
 		return Decision{Move: registry.Move{Promote: true}}
 	}
@@ -224,7 +233,7 @@ func nobodyLeft(step int, selector script.AgentSelector) string {
 
 // Evidence says what speaks for the candidate's next step.
 func Evidence(c fleet.Candidacy) string {
-	candidate, plan := c.Release.Candidate, &c.Release.Settings.Rollout
+	candidate, plan := c.Release.Candidate, c.Release.Plan()
 	var said []string
 	if tests := len(candidate.Spec.Tests); tests > 0 && candidate.Step == 0 {
 		said = append(said, fmt.Sprintf("its tests passed on %d of %d agents", c.Passed, c.Followers))

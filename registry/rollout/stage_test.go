@@ -77,6 +77,7 @@ type stage struct {
 	old     func(agent string) bool
 	zones   map[string]string       // agents that have the label zone
 	blind   func(agent string) bool // agents that do not know selectors, if it is not nil
+	setless func(agent string) bool // agents that do not know change sets, if it is not nil
 	life    string                  // the incarnation of all agents
 	lives   map[string]string       // but for these
 	silent  map[string]time.Time    // agents that are not heard from then on
@@ -169,7 +170,7 @@ func (s *stage) report() {
 		if from, silent := s.silent[a]; silent && !time.Now().Before(from) {
 			continue
 		}
-		r := fleet.Report{Fleet: s.id, Agent: a, Incarnation: cmp.Or(s.lives[a], s.life), Sequence: s.sequence, Activated: s.head, Trials: s.trials(a), Selects: !s.isBlind(a)}
+		r := fleet.Report{Fleet: s.id, Agent: a, Incarnation: cmp.Or(s.lives[a], s.life), Sequence: s.sequence, Activated: s.head, Trials: s.trials(a), Selects: !s.isBlind(a), Sets: s.setless == nil || !s.setless(a)}
 		if zone := s.zones[a]; zone != "" {
 			r.Labels = map[string]string{"zone": zone, "pool": "edge"}
 		}
@@ -214,7 +215,7 @@ func (s *stage) waitsFor() string {
 func (s *stage) trials(agent string) (trials []fleet.Trial) {
 	for _, r := range s.releases {
 		c := r.Candidate
-		if c == nil || s.old != nil && s.old(agent) {
+		if c == nil || s.old != nil && s.old(agent) || c.Set != nil && s.setless != nil && s.setless(agent) {
 			continue
 		}
 		trial := fleet.Trial{Name: r.Name, Version: c.Version.Number, Attempt: c.Attempt, Spec: c.Version.Spec, Tested: true}

@@ -45,6 +45,8 @@ func (f *thawed) Advance(_ context.Context, req registry.AdvanceRequest) (regist
 	return registry.Result{}, nil
 }
 
+func (f *thawed) AdvanceSet(context.Context, registry.AdvanceSetRequest) error { panic("there are no change sets") }
+
 // TestManyThaw: a candidate that fails does not wait until all that a freeze held up have begun.
 func TestManyThaw(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
