@@ -431,8 +431,9 @@ func each[T any](all iter.Seq2[T, error], object func(T) script.Object, yield fu
 // Removals says which removals of objects are meant. A store that lost records has no account
 // of it here, so agents keep the objects.
 type Removals struct {
-	// Made counts the objects of each tenant that registries have removed since the fleet was
-	// founded.
+	// Made counts the objects that registries have removed since the fleet was founded. A store
+	// may have several counters of a tenant: "tenant", "tenant/2" and so on. All of them together
+	// are the tenant's.
 	Made map[string]int64
 	// Accepted is how many objects' loss an administrator accepted last, at the revision At.
 	Accepted int64

@@ -236,7 +236,7 @@ func (s *Store) add(t *registry.Transaction, kv *mvccpb.KeyValue) bool {
 	case key == s.keys.head():
 		t.Foreign, t.Written = false, kv.Version
 		return false
-	case key == s.keys.announced():
+	case key == s.keys.announced(), strings.HasPrefix(key, s.keys.announced()+"/"):
 		t.Sources = append(t.Sources, registry.Source{Digest: script.DigestOf(kv.Value), Content: kv.Value})
 		return false
 	case key == s.keys.freeze(): // which comes alone

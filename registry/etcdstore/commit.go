@@ -9,21 +9,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// historySlack is how many lines of history may be more than can be read, so that
-// not every write has to remove one.
-const historySlack = 20
-
-// change is a transaction in the making that changes one release.
-type change struct {
-	release script.Release
-	guard   script.Revision
-	guards  []clientv3.Cmp
-	ops     []clientv3.Op
-	// asks are read if a guard does not hold, after the release's key.
-	asks []clientv3.Op
-}
-
-// newChange returns the change with what changes of a release write: six operations at most.
+// newChange returns the change with what changes of a release write.
 func (s *Store) newChange(guard script.Revision, release script.Release, entry script.HistoryEntry, audit script.AuditEntry) (*change, error) {
 	name := release.Name
 	value, err := encodeRelease(release)
@@ -31,14 +17,10 @@ func (s *Store) newChange(guard script.Revision, release script.Release, entry s
 		return nil, script.Errorf(script.Internal, "", "encode the release of %s: %w", name, err)
 	}
 	c := &change{
-		release: release,
-		guard:   guard,
-		guards:  []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(s.keys.release(name)), "=", int64(guard))},
-		ops: []clientv3.Op{
-			clientv3.OpPut(s.keys.release(name), string(value)),
-			clientv3.OpPut(s.keys.head(), ""),
-			clientv3.OpPut(s.keys.tenantHead(name.Tenant), ""),
-		},
+		object: script.Object{Release: &release},
+		guard:  guard,
+		guards: []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(s.keys.release(name)), "=", int64(guard))},
+		ops:    []clientv3.Op{clientv3.OpPut(s.keys.release(name), string(value))},
 	}
 	if entry != (script.HistoryEntry{}) {
 		line, err := encodeHistory(entry)
@@ -47,15 +29,7 @@ func (s *Store) newChange(guard script.Revision, release script.Release, entry s
 		}
 		c.ops = append(c.ops, clientv3.OpPut(s.keys.historyEntry(name, guard), string(line)))
 	}
-	c.ops = append(c.ops, s.countRemoval(script.Object{Release: &release})...)
-	if audit != (script.AuditEntry{}) {
-		value, err := encodeAudit(audit)
-		if err != nil {
-			return nil, script.Errorf(script.Internal, "", "encode the audit entry of %s: %w", name, err)
-		}
-		c.ops = append(c.ops, clientv3.OpPut(s.newAuditKey(audit.Time), string(value)))
-	}
-	return c, nil
+	return c, s.audited(c, audit)
 }
 
 // Commit implements registry.Store.
@@ -81,25 +55,21 @@ func (s *Store) commitOnce(ctx context.Context, c registry.Commit, lease clientv
 		return 0, err
 	}
 	if !resp.Succeeded {
-		return 0, conflict(ch.release.Name, ch.guard, resp)
+		return 0, conflict(c.Release.Name, ch.guard, resp)
 	}
 	return script.Revision(resp.Header.Revision), nil
 }
 
-// apply commits the change, and trims the history if that is due.
+// apply commits the change of a release, and trims the history if that is due.
 func (s *Store) apply(ctx context.Context, c *change) (*clientv3.TxnResponse, error) {
-	name := c.release.Name
+	name := c.object.Release.Name
 	resp, err := s.commit(ctx, "change "+name.String(), c.guards,
-		append(c.ops, clientv3.OpGet(s.keys.history(name), clientv3.WithPrefix(), clientv3.WithCountOnly())),
+		append(s.operations(c), s.countHistory(name)),
 		append([]clientv3.Op{clientv3.OpGet(s.keys.release(name), clientv3.WithKeysOnly())}, c.asks...))
-	if err != nil || !resp.Succeeded {
-		return resp, err
+	if err == nil && resp.Succeeded {
+		s.trimIfDue(ctx, name, resp.Responses[len(resp.Responses)-1])
 	}
-	last := resp.Responses[len(resp.Responses)-1].GetResponseRange()
-	if excess := last.GetCount() - registry.MaxHistory; excess >= historySlack {
-		s.trimHistory(ctx, name, excess)
-	}
-	return resp, nil
+	return resp, err
 }
 
 // conflict says why a guarded change came to nothing; the release's key was read first.
@@ -120,8 +90,8 @@ func modRevision(resp *clientv3.TxnResponse, n int) int64 {
 	return 0
 }
 
-// writes are the operations of one commit: at most fourteen and one for each version
-// that is dropped, of which there are no more than script.MaxHistoryLimit and three.
+// writes are the operations of one commit: at most five on keys that are the release's alone, and one
+// for each version that is dropped, of which there are no more than script.MaxHistoryLimit and three.
 func (s *Store) writes(c registry.Commit, lease clientv3.LeaseID) (*change, error) {
 	name := c.Release.Name
 	ch, err := s.newChange(c.Guard, c.Release, c.Entry, c.Audit)
@@ -142,12 +112,12 @@ func (s *Store) writes(c registry.Commit, lease clientv3.LeaseID) (*change, erro
 			ch.guards = append(ch.guards, s.versionFloorIs(name, c.Publish.Number-1))
 		}
 		ch.ops = append(ch.ops, clientv3.OpPut(s.keys.version(name, c.Publish.Number), string(version)))
-		ch.ops = append(ch.ops, s.putBlob(c.Publish.Digest, c.Source)...)
+		ch.blobs = append(ch.blobs, registry.Source{Digest: c.Publish.Digest, Content: c.Source})
 	}
 	if c.Spec != nil {
-		ch.ops = append(ch.ops, s.putBlob(c.Publish.Spec, c.Spec.Document())...)
+		ch.blobs = append(ch.blobs, registry.Source{Digest: c.Publish.Spec, Content: c.Spec.Document()})
 	}
-	ch.ops = append(ch.ops, s.announce(c.Announced())...)
+	ch.announce(c.Announced())
 	if c.Signed != nil {
 		version, err := encodeVersion(*c.Signed)
 		if err != nil {
@@ -166,25 +136,4 @@ func (s *Store) writes(c registry.Commit, lease clientv3.LeaseID) (*change, erro
 		ch.ops = append(ch.ops, clientv3.OpDelete(s.keys.version(name, number)))
 	}
 	return ch, nil
-}
-
-// putBlob stores a source unless it is there, and says that it is needed. It is
-// content-addressed: what is there already is the same.
-func (s *Store) putBlob(digest script.Digest, source []byte) []clientv3.Op {
-	blob := s.keys.blob(digest)
-	return []clientv3.Op{
-		clientv3.OpPut(s.keys.touched(digest), ""),
-		clientv3.OpTxn(
-			[]clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(blob), "=", 0)},
-			[]clientv3.Op{clientv3.OpPut(blob, string(source))}, nil),
-	}
-}
-
-// announce has those who watch get a content with the transaction that needs it. It takes
-// one key, which every such transaction overwrites.
-func (s *Store) announce(content []byte, ok bool) []clientv3.Op {
-	if !ok {
-		return nil
-	}
-	return []clientv3.Op{clientv3.OpPut(s.keys.announced(), string(content))}
 }

@@ -3,6 +3,7 @@ package etcdstore
 import (
 	"context"
 
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
@@ -44,6 +45,21 @@ func decodeLines(lines, imported []*mvccpb.KeyValue) []script.HistoryEntry {
 		}
 	}
 	return entries[:min(len(entries), registry.MaxHistory)]
+}
+
+// historySlack is how many lines of history may be more than can be read, so that
+// not every write has to remove one.
+const historySlack = 20
+
+func (s *Store) countHistory(name script.Name) clientv3.Op {
+	return clientv3.OpGet(s.keys.history(name), clientv3.WithPrefix(), clientv3.WithCountOnly())
+}
+
+// trimIfDue removes the oldest lines if there are too many, by the answer to countHistory.
+func (s *Store) trimIfDue(ctx context.Context, name script.Name, counted *etcdserverpb.ResponseOp) {
+	if excess := counted.GetResponseRange().GetCount() - registry.MaxHistory; excess >= historySlack {
+		s.trimHistory(ctx, name, excess)
+	}
 }
 
 // trimHistory removes the oldest lines. The next commit tries again if it fails.

@@ -32,12 +32,15 @@ import (
 //	                             revision that the change replaced
 //	imported/<tenant>/<name>     scriptorium.registry.v1.HistoryResponse: the lines
 //	                             of history that the script was imported with
+//	changesets/<tenant>/<name>   scriptorium.script.v1.ChangeSet; nobody watches it
 //	audit/<t>-<random>           scriptorium.script.v1.AuditEntry; t falls as time
 //	                             goes on, so that the newest comes first
 //	requests/<tenant>/<name>/<id> JSON of what became of the write with the id; on a
 //	                             lease
 //	sources/last                 the last small source, or content of a value, that a
 //	                             commit brought: who watches gets it with the commit
+//	sources/last/<nn>            the same of a transaction of several changes: at most
+//	                             maxAnnounced, which each such transaction overwrites
 //	meta/fleet                   the registry's identity
 //	meta/freeze                  scriptorium.script.v1.Freeze
 //	meta/head                    empty; written by each transaction, so that its
@@ -46,6 +49,8 @@ import (
 //	meta/loss                    how many objects' loss an administrator accepted last
 //	meta/removals/<tenant>       empty; written with each of the tenant's objects that is
 //	                             removed, so that the key's version counts them
+//	meta/removals/<tenant>/<n>   the same of the n-th object, from the second on, that one
+//	                             transaction removes: etcd writes a key only once in it
 //	meta/floor                   a revision: tombstones up to it may be gone
 //	meta/restored                empty; written by each import of a script
 //	meta/sessions                JSON of the secrets that agents' sessions are made with
@@ -114,6 +119,14 @@ func (k keys) watched() (from, end string) {
 }
 
 func (k keys) announced() string { return k.prefix + "sources/last" }
+
+// announcedWith is the n-th content that comes with a transaction of several changes. Registries that
+// know none of these look the contents up.
+func (k keys) announcedWith(n int) string { return fmt.Sprintf("%s/%02d", k.announced(), n) }
+
+func (k keys) changeSetsOf(tenant string) string { return k.prefix + "changesets/" + tenant + "/" }
+
+func (k keys) changeSet(tenant, name string) string { return k.changeSetsOf(tenant) + name }
 
 func (k keys) versionFloors() string { return k.prefix + "graves/" }
 

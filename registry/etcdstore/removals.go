@@ -12,13 +12,18 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// countRemoval is written with each tombstone. It takes no guard, so that two removals do
-// not get into each other's way.
-func (s *Store) countRemoval(o script.Object) []clientv3.Op {
-	if !o.Deleted() {
-		return nil
+// countRemovals is written with tombstones of the tenant. It takes no guard, so that two removals
+// do not get into each other's way. etcd writes a key once in a transaction, so each further
+// tombstone of one transaction has a counter of its own.
+func (s *Store) countRemovals(tenant string, tombstones int) (ops []clientv3.Op) {
+	for n := range tombstones {
+		counter := s.keys.removals() + tenant
+		if n > 0 {
+			counter += "/" + strconv.Itoa(n+1)
+		}
+		ops = append(ops, clientv3.OpPut(counter, ""))
 	}
-	return []clientv3.Op{clientv3.OpPut(s.keys.removals()+o.TenantName(), "")}
+	return ops
 }
 
 // AcceptLoss implements registry.Checkup.
@@ -43,13 +48,13 @@ func (s *Store) AcceptLoss(ctx context.Context, objects int64, freeze script.Rev
 
 // addRemovals takes in what a key says of removals, and reports whether it says anything.
 func (s *Store) addRemovals(r *registry.Removals, kv *mvccpb.KeyValue) bool {
-	tenant, counts := strings.CutPrefix(string(kv.Key), s.keys.removals())
+	counter, counts := strings.CutPrefix(string(kv.Key), s.keys.removals())
 	switch {
 	case counts:
 		if r.Made == nil {
 			r.Made = map[string]int64{}
 		}
-		r.Made[tenant] = kv.Version
+		r.Made[counter] = kv.Version
 	case string(kv.Key) == s.keys.loss():
 		if n, err := strconv.ParseInt(string(kv.Value), 10, 64); err == nil {
 			r.Accepted, r.At = n, script.Revision(kv.ModRevision)

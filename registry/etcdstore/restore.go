@@ -15,7 +15,7 @@ import (
 // PutSource implements registry.Store.
 func (s *Store) PutSource(ctx context.Context, source []byte) (script.Digest, error) {
 	digest := script.DigestOf(source)
-	_, err := s.commit(ctx, "store a source", nil, s.putBlob(digest, source), nil)
+	_, err := s.commit(ctx, "store a source", nil, s.putBlob(registry.Source{Digest: digest, Content: source}), nil)
 	return digest, err
 }
 
@@ -40,7 +40,7 @@ func (s *Store) Restore(ctx context.Context, r registry.Restoration) (script.Rev
 			}
 		}
 	}
-	return 0, conflict(ch.release.Name, ch.guard, resp)
+	return 0, conflict(r.Release.Name, ch.guard, resp)
 }
 
 func (s *Store) restoration(ctx context.Context, r registry.Restoration) (*change, error) {
@@ -54,7 +54,7 @@ func (s *Store) restoration(ctx context.Context, r registry.Restoration) (*chang
 	}
 	ch.guards = append(ch.guards, s.freezeIs(r.FreezeGuard))
 	ch.ops = append(ch.ops, clientv3.OpPut(s.keys.restored(), ""))
-	ch.ops = append(ch.ops, s.announce(r.Announced())...)
+	ch.announce(r.Announced())
 	if err := s.replaceHistory(ch, r); err != nil {
 		return nil, err
 	}

@@ -123,33 +123,48 @@ func (s *Store) putUsage(tenant string, u usage) (clientv3.Op, error) {
 // CommitValue implements registry.Store. It is one transaction of at most nine
 // operations.
 func (s *Store) CommitValue(ctx context.Context, c registry.ValueCommit) (script.Revision, error) {
+	ch, err := s.writesValue(c)
+	if err != nil {
+		return 0, err
+	}
+	return s.commitObject(ctx, ch)
+}
+
+// writesValue are the operations of one commit: at most three on keys that are the value's alone.
+func (s *Store) writesValue(c registry.ValueCommit) (*change, error) {
 	key := c.Value.Key
 	value, err := encodeValue(c.Value)
 	if err != nil {
-		return 0, script.Errorf(script.Internal, "", "encode the value %s: %w", key, err)
+		return nil, script.Errorf(script.Internal, "", "encode the value %s: %w", key, err)
+	}
+	ch := &change{
+		object: script.Object{Value: &c.Value},
+		guards: []clientv3.Cmp{
+			s.freezeIs(c.FreezeGuard),
+			clientv3.Compare(clientv3.ModRevision(s.keys.value(key)), "=", int64(c.Guard)),
+			clientv3.Compare(clientv3.ModRevision(s.keys.usage(key.Tenant)), "=", c.Usage.Mark),
+		},
+		ops: []clientv3.Op{clientv3.OpPut(s.keys.value(key), string(value))},
 	}
 	taken := usage{Bytes: c.Usage.Bytes, Values: c.Usage.Values}
-	ops := []clientv3.Op{clientv3.OpPut(s.keys.value(key), string(value))}
 	if c.History != nil {
 		taken.Older = &c.Usage.Older
 		history, err := encodeValueHistory(*c.History)
 		if err != nil {
-			return 0, script.Errorf(script.Internal, "", "encode the history of %s: %w", key, err)
+			return nil, script.Errorf(script.Internal, "", "encode the history of %s: %w", key, err)
 		}
-		ops = append(ops, clientv3.OpPut(s.keys.valueHistory(key), string(history)))
+		ch.ops = append(ch.ops, clientv3.OpPut(s.keys.valueHistory(key), string(history)))
 	}
 	put, err := s.putUsage(key.Tenant, taken)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	ops = append(ops, put)
+	ch.usage = &put
 	if !c.Value.Deleted {
-		ops = append(ops, s.putBlob(c.Value.Digest, c.Content)...)
+		ch.blobs = append(ch.blobs, registry.Source{Digest: c.Value.Digest, Content: c.Content})
 	}
-	ops = append(ops, s.announce(c.Announced())...)
-	return s.commitObject(ctx, script.Object{Value: &c.Value}, ops, c.Audit, s.freezeIs(c.FreezeGuard),
-		clientv3.Compare(clientv3.ModRevision(s.keys.value(key)), "=", int64(c.Guard)),
-		clientv3.Compare(clientv3.ModRevision(s.keys.usage(key.Tenant)), "=", c.Usage.Mark))
+	ch.announce(c.Announced())
+	return ch, s.audited(ch, c.Audit)
 }
 
 // CommitTenant implements registry.Store.
@@ -159,28 +174,25 @@ func (s *Store) CommitTenant(ctx context.Context, c registry.TenantCommit) (scri
 	if err != nil {
 		return 0, script.Errorf(script.Internal, "", "encode the settings of %s: %w", c.Tenant.Name, err)
 	}
-	return s.commitObject(ctx, script.Object{Tenant: &c.Tenant}, []clientv3.Op{clientv3.OpPut(key, string(value))}, c.Audit, s.freezeIs(c.FreezeGuard),
-		clientv3.Compare(clientv3.ModRevision(key), "=", int64(c.Guard)))
+	ch := &change{
+		object: script.Object{Tenant: &c.Tenant},
+		guards: []clientv3.Cmp{s.freezeIs(c.FreezeGuard), clientv3.Compare(clientv3.ModRevision(key), "=", int64(c.Guard))},
+		ops:    []clientv3.Op{clientv3.OpPut(key, string(value))},
+	}
+	if err := s.audited(ch, c.Audit); err != nil {
+		return 0, err
+	}
+	return s.commitObject(ctx, ch)
 }
 
-// commitObject applies the operations with what every change of an object writes.
-func (s *Store) commitObject(ctx context.Context, o script.Object, ops []clientv3.Op, audit script.AuditEntry, guards ...clientv3.Cmp) (script.Revision, error) {
-	ops = append(append(ops, s.countRemoval(o)...),
-		clientv3.OpPut(s.keys.head(), ""),
-		clientv3.OpPut(s.keys.tenantHead(o.TenantName()), ""))
-	if audit != (script.AuditEntry{}) {
-		entry, err := encodeAudit(audit)
-		if err != nil {
-			return 0, script.Errorf(script.Internal, "", "encode the audit entry of %s: %w", o.Key(), err)
-		}
-		ops = append(ops, clientv3.OpPut(s.newAuditKey(audit.Time), string(entry)))
-	}
-	resp, err := s.commit(ctx, "change "+o.Key(), guards, ops, nil)
+// commitObject commits the change of a value, or of a tenant's settings.
+func (s *Store) commitObject(ctx context.Context, c *change) (script.Revision, error) {
+	resp, err := s.commit(ctx, "change "+c.object.Key(), c.guards, s.operations(c), nil)
 	if err != nil {
 		return 0, err
 	}
 	if !resp.Succeeded {
-		return 0, script.Errorf(script.Conflict, "", "%s, or what bounds it, was changed by somebody else first", o.Key())
+		return 0, script.Errorf(script.Conflict, "", "%s, or what bounds it, was changed by somebody else first", c.object.Key())
 	}
 	return script.Revision(resp.Header.Revision), nil
 }

@@ -37,6 +37,7 @@ type Store struct {
 	histories map[script.ValueKey]script.ValueHistory
 	usage     map[string]registry.Usage // by tenant
 	tenants   map[string]script.Tenant
+	sets      map[string]script.ChangeSet // by their full names
 
 	blobs         map[script.Digest][]byte
 	moment        int64 // counts what Blob.Touched has to tell apart
@@ -84,6 +85,7 @@ func New() *Store {
 		histories:     map[script.ValueKey]script.ValueHistory{},
 		usage:         map[string]registry.Usage{},
 		tenants:       map[string]script.Tenant{},
+		sets:          map[string]script.ChangeSet{},
 		blobs:         map[script.Digest][]byte{},
 		touched:       map[script.Digest]int64{},
 		versionFloors: map[script.Name]uint64{},
@@ -199,24 +201,40 @@ func (s *Store) History(_ context.Context, name script.Name) ([]script.HistoryEn
 func (s *Store) Commit(_ context.Context, c registry.Commit) (script.Revision, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	name := c.Release.Name
-	if err := s.guarded(name, c.Guard); err != nil {
+	if err := s.mayCommit(c); err != nil {
 		return 0, err
 	}
+	var t transaction
+	s.apply(&t, c)
+	return s.changed(c.Release.Name.Tenant, t), nil
+}
+
+// mayCommit returns why the commit comes to nothing.
+func (s *Store) mayCommit(c registry.Commit) error {
+	name := c.Release.Name
+	if err := s.guarded(name, c.Guard); err != nil {
+		return err
+	}
 	if err := s.freezeIs(c.FreezeGuard); err != nil {
-		return 0, err
+		return err
 	}
 	settings := script.Object{Tenant: &script.Tenant{Name: name.Tenant}}
 	if g := c.TenantGuard; g != nil && s.revision(settings, s.tenants[name.Tenant].Revision) != *g {
-		return 0, script.Errorf(script.Conflict, "", "the settings of %s were changed by somebody else first", name.Tenant)
+		return script.Errorf(script.Conflict, "", "the settings of %s were changed by somebody else first", name.Tenant)
 	}
 	if _, ok := s.requests[request{name, c.RequestID}]; ok {
-		return 0, script.Errorf(script.Conflict, "", "the change of %s was made already", name)
+		return script.Errorf(script.Conflict, "", "the change of %s was made already", name)
 	}
+	if c.Publish != nil && c.Guard == 0 && s.versionFloors[name] != c.Publish.Number-1 {
+		return script.Errorf(script.Conflict, "", "%s was made and deleted in the meantime", name)
+	}
+	return nil
+}
+
+// apply makes the commit part of the next transaction.
+func (s *Store) apply(t *transaction, c registry.Commit) {
+	name := c.Release.Name
 	if c.Publish != nil {
-		if c.Guard == 0 && s.versionFloors[name] != c.Publish.Number-1 {
-			return 0, script.Errorf(script.Conflict, "", "%s was made and deleted in the meantime", name)
-		}
 		s.putVersion(name, *c.Publish)
 		s.putSource(c.Publish.Digest, c.Source)
 	}
@@ -229,16 +247,16 @@ func (s *Store) Commit(_ context.Context, c registry.Commit) (script.Revision, e
 	for _, number := range c.Drop {
 		delete(s.versions, script.Ref{Name: name, Version: number})
 	}
-	revision := s.change(c.Release, c.Entry, c.Audit)
-	s.announce(c.Announced())
+	s.change(t, c.Release, c.Entry)
+	t.audit = append(t.audit, c.Audit)
+	t.announce(c.Announced())
 	if c.RequestID != "" {
-		done := registry.Done{Name: name, Fingerprint: c.Fingerprint, Change: c.Entry.Change, Revision: revision, Version: c.Found}
+		done := registry.Done{Name: name, Fingerprint: c.Fingerprint, Change: c.Entry.Change, Revision: s.last + 1, Version: c.Found}
 		if c.Publish != nil {
 			done.Version = c.Publish.Number
 		}
 		s.requests[request{name, c.RequestID}] = done
 	}
-	return revision, nil
 }
 
 func (s *Store) guarded(name script.Name, guard script.Revision) error {
@@ -248,8 +266,22 @@ func (s *Store) guarded(name script.Name, guard script.Revision) error {
 	return nil
 }
 
-// change makes a release what it is to be, and returns the revision.
-func (s *Store) change(release script.Release, entry script.HistoryEntry, audit script.AuditEntry) script.Revision {
+// transaction is the next one, in the making. Its revision is s.last + 1.
+type transaction struct {
+	registry.Transaction
+	audit []script.AuditEntry // the zero AuditEntry: none
+}
+
+// announce has those who watch get the content with the transaction.
+func (t *transaction) announce(content []byte, ok bool) {
+	digest := script.DigestOf(content)
+	if ok && !slices.ContainsFunc(t.Sources, func(s registry.Source) bool { return s.Digest == digest }) {
+		t.Sources = append(t.Sources, registry.Source{Digest: digest, Content: bytes.Clone(content)})
+	}
+}
+
+// change makes a release what it is to be.
+func (s *Store) change(t *transaction, release script.Release, entry script.HistoryEntry) {
 	name, next := release.Name, s.last+1
 	release = clone(release)
 	release.Revision = next
@@ -258,12 +290,12 @@ func (s *Store) change(release script.Release, entry script.HistoryEntry, audit 
 		entry.Revision = next
 		s.history[name] = append(s.history[name], entry)
 	}
-	return s.changed(name.Tenant, registry.Transaction{Releases: []script.Release{release}}, audit)
+	t.Releases = append(t.Releases, release)
 }
 
 // changed makes t the next transaction, which touched the tenant, and returns its
 // revision.
-func (s *Store) changed(tenant string, t registry.Transaction, audit script.AuditEntry) script.Revision {
+func (s *Store) changed(tenant string, t transaction) script.Revision {
 	s.last++
 	s.head = s.last
 	s.heads[tenant] = s.head
@@ -275,19 +307,15 @@ func (s *Store) changed(tenant string, t registry.Transaction, audit script.Audi
 		}
 	}
 	s.written++
-	t.Revision, t.Written, audit.Revision = s.head, s.written, s.head
-	if audit != (script.AuditEntry{Revision: s.head}) {
-		s.addAudit(audit)
+	t.Revision, t.Written = s.head, s.written
+	for _, audit := range t.audit {
+		if audit != (script.AuditEntry{}) {
+			audit.Revision = s.head
+			s.addAudit(audit)
+		}
 	}
-	s.grow(t)
+	s.grow(t.Transaction)
 	return s.head
-}
-
-// announce has those who watch get the content with the last transaction.
-func (s *Store) announce(content []byte, ok bool) {
-	if ok {
-		s.log[len(s.log)-1].Sources = []registry.Source{{Digest: script.DigestOf(content), Content: bytes.Clone(content)}}
-	}
 }
 
 // grow adds the transaction to those that are watched.
@@ -374,8 +402,9 @@ func (s *Store) newer(after script.Revision) ([]registry.Transaction, <-chan str
 	})
 	var news []registry.Transaction
 	for _, t := range s.log[first:] {
-		if len(t.Releases) > 0 {
-			t.Releases = []script.Release{clone(t.Releases[0])}
+		t.Releases = slices.Clone(t.Releases)
+		for i, r := range t.Releases {
+			t.Releases[i] = clone(r)
 		}
 		t.Values, t.Tenants = slices.Clone(t.Values), slices.Clone(t.Tenants)
 		news = append(news, t)
@@ -390,6 +419,11 @@ func clone(r script.Release) script.Release {
 	if r.Candidate != nil {
 		candidate := *r.Candidate
 		candidate.Spec = cloneSpec(candidate.Spec)
+		if candidate.Set != nil {
+			set := *candidate.Set
+			set.Scripts, set.Values, set.Plan.Steps = slices.Clone(set.Scripts), slices.Clone(set.Values), slices.Clone(set.Plan.Steps)
+			candidate.Set = &set
+		}
 		r.Candidate = &candidate
 	}
 	return r

@@ -53,9 +53,10 @@ func (s *Store) Restore(_ context.Context, r registry.Restoration) (script.Revis
 	s.history[name] = older
 	s.moment++
 	s.restored = s.moment
-	revision := s.change(r.Release, r.History[0], r.Audit)
-	s.announce(r.Announced())
-	return revision, nil
+	t := transaction{audit: []script.AuditEntry{r.Audit}}
+	s.change(&t, r.Release, r.History[0])
+	t.announce(r.Announced())
+	return s.changed(name.Tenant, t), nil
 }
 
 // Record implements registry.Store.

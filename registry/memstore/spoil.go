@@ -22,6 +22,9 @@ func (s *Store) Spoil(key string, forgets bool) {
 		u.Last = s.object(key)
 	}
 	s.spoiled[key] = u
+	if strings.HasPrefix(key, "changesets/") { // nobody watches it
+		return
+	}
 	if name, ok := strings.CutPrefix(key, "kvhistory/"); ok { // nobody watches it
 		if k, err := script.ParseValueKey(name); err == nil && forgets {
 			h := s.histories[k]

@@ -51,16 +51,32 @@ func (s *Store) sortedValues() []script.Value {
 func (s *Store) CommitValue(_ context.Context, c registry.ValueCommit) (script.Revision, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	v, tenant := c.Value, c.Value.Key.Tenant
-	if now := s.revision(script.Object{Value: &v}, s.values[v.Key].Revision); now != c.Guard {
-		return 0, script.Errorf(script.Conflict, "", "%s is at revision %d, not %d: somebody else changed it first", v.Key, now, c.Guard)
-	}
-	if err := s.freezeIs(c.FreezeGuard); err != nil {
+	if err := s.mayCommitValue(c); err != nil {
 		return 0, err
 	}
-	if s.usage[tenant].Mark != c.Usage.Mark {
-		return 0, script.Errorf(script.Conflict, "", "somebody else changed a value of %s in the meantime", tenant)
+	var t transaction
+	s.applyValue(&t, c)
+	return s.changed(c.Value.Key.Tenant, t), nil
+}
+
+// mayCommitValue returns why the commit comes to nothing.
+func (s *Store) mayCommitValue(c registry.ValueCommit) error {
+	key := c.Value.Key
+	if now := s.revision(script.Object{Value: &c.Value}, s.values[key].Revision); now != c.Guard {
+		return script.Errorf(script.Conflict, "", "%s is at revision %d, not %d: somebody else changed it first", key, now, c.Guard)
 	}
+	if err := s.freezeIs(c.FreezeGuard); err != nil {
+		return err
+	}
+	if s.usage[key.Tenant].Mark != c.Usage.Mark {
+		return script.Errorf(script.Conflict, "", "somebody else changed a value of %s in the meantime", key.Tenant)
+	}
+	return nil
+}
+
+// applyValue makes the commit part of the next transaction.
+func (s *Store) applyValue(t *transaction, c registry.ValueCommit) {
+	v, tenant := c.Value, c.Value.Key.Tenant
 	v.Revision = s.last + 1
 	s.values[v.Key] = v
 	c.Usage.Mark++
@@ -77,9 +93,9 @@ func (s *Store) CommitValue(_ context.Context, c registry.ValueCommit) (script.R
 	if !v.Deleted {
 		s.putSource(v.Digest, c.Content)
 	}
-	revision := s.changed(tenant, registry.Transaction{Values: []script.Value{v}}, c.Audit)
-	s.announce(c.Announced())
-	return revision, nil
+	t.Values = append(t.Values, v)
+	t.audit = append(t.audit, c.Audit)
+	t.announce(c.Announced())
 }
 
 // historyKey is what Spoil calls the history of a value.
@@ -166,5 +182,5 @@ func (s *Store) CommitTenant(_ context.Context, c registry.TenantCommit) (script
 	}
 	t.Revision = s.last + 1
 	s.tenants[t.Name] = t
-	return s.changed(t.Name, registry.Transaction{Tenants: []script.Tenant{t}}, c.Audit), nil
+	return s.changed(t.Name, transaction{Transaction: registry.Transaction{Tenants: []script.Tenant{t}}, audit: []script.AuditEntry{c.Audit}}), nil
 }

@@ -8,6 +8,7 @@ import (
 	"context"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -39,6 +40,7 @@ type image struct {
 	entries     map[string]*Entry // by the objects' keys
 	ends        Entry             // of the ring of entries: newer is the oldest one, older the newest
 	tenants     map[string]*tenant
+	counted     map[string]int64  // what each counter of removals says
 	groups      map[string]*group // by their names
 	holders     holders
 	// unreadable are the objects whose records cannot be read, by their keys. Their entries
@@ -96,6 +98,7 @@ func (m *Mirror) newImage(s registry.State) *image {
 		loss:    Loss{Objects: s.Removals.Accepted, At: s.Removals.At},
 		entries: make(map[string]*Entry, s.Len()),
 		tenants: make(map[string]*tenant, len(s.Heads)),
+		counted: map[string]int64{},
 		groups:  map[string]*group{},
 		holders: holders{},
 
@@ -105,9 +108,7 @@ func (m *Mirror) newImage(s registry.State) *image {
 	for name, head := range s.Heads {
 		i.tenants[name] = &tenant{name: name, head: head}
 	}
-	for name, made := range s.Removals.Made {
-		i.tenant(name).removed = made
-	}
+	i.remove(s.Removals)
 	return i
 }
 
@@ -207,14 +208,16 @@ func (m *Mirror) advanced() {
 
 // remove takes in what a transaction says of removals.
 func (i *image) remove(r registry.Removals) {
-	for name, made := range r.Made {
-		t := i.tenant(name)
+	for counter, made := range r.Made {
+		name, _, _ := strings.Cut(counter, "/")
+		more := made - i.counted[counter]
+		i.counted[counter] = made
+		i.tenant(name).removed += more
 		for _, g := range i.groups {
 			if g.tenants.Matches(name) {
-				g.Removed += made - t.removed
+				g.Removed += more
 			}
 		}
-		t.removed = made
 	}
 	if r.At > i.loss.At {
 		i.loss = Loss{Objects: r.Accepted, At: r.At}

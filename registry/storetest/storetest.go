@@ -80,6 +80,7 @@ func Run(t *testing.T, h Harness) {
 	h.runExports(t)
 	h.runUnreadable(t)
 	h.runRecords(t)
+	h.runTogether(t)
 }
 
 // at is a time that every store can keep.
