@@ -238,3 +238,23 @@ func TestLoadRollout(t *testing.T) {
 		}
 	}
 }
+
+// FuzzAddToChangeSet: whatever is added to, what comes of it can be read, and has what was added.
+func FuzzAddToChangeSet(f *testing.F) {
+	for _, spec := range []string{
+		"  scripts: []\n  values: {}\n", "  scripts:\n  - a\n", "  values:\n    a:\n      text: |\n        x\n", "  scripts: # none\n", "  values: {a: {text: x}}", "  scripts: &a []\n  values: ~\n",
+	} {
+		f.Add(setHead+spec, "flags", "on")
+	}
+	f.Fuzz(func(t *testing.T, text, key, content string) {
+		_, before := manifest.ParseChangeSet("set.yaml", []byte(text), t.TempDir())
+		added, _, err := manifest.AddToChangeSet("set.yaml", []byte(text), t.TempDir(), nil, []manifest.NewValue{{Key: key, Text: content}})
+		if err != nil {
+			return
+		}
+		after, err := manifest.ParseChangeSet("set.yaml", added, t.TempDir())
+		if before != nil || err != nil || after.Values == nil {
+			t.Errorf("to %q: %v\n%q", text, err, added)
+		}
+	})
+}

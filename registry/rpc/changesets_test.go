@@ -86,7 +86,7 @@ func TestChangeSetErrors(t *testing.T) {
 		"no name":   {func(m *registryv1.PublishChangeSetRequest) { m.Name = "" }, codes.InvalidArgument, "name", ""},
 		"no author": {func(m *registryv1.PublishChangeSetRequest) { m.Author = "" }, codes.InvalidArgument, "author", ""},
 		"nothing":   {func(m *registryv1.PublishChangeSetRequest) { m.Scripts = nil }, codes.InvalidArgument, "scripts", "missing"},
-		"broken":    {func(m *registryv1.PublishChangeSetRequest) { m.Scripts[0].Source = []byte("broken") }, codes.InvalidArgument, "source", "acme/route: unexpected symbol"},
+		"broken":    {func(m *registryv1.PublishChangeSetRequest) { m.Scripts[0].Source = []byte("broken") }, codes.Aborted, "source", "acme/route: unexpected symbol"},
 		"settings": {func(m *registryv1.PublishChangeSetRequest) {
 			m.Scripts[0].Settings = &scriptv1.Settings{Tests: []*scriptv1.Test{{Name: ""}}}
 		}, codes.InvalidArgument, "settings.tests[0].name", "acme/route: "},
