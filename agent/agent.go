@@ -252,7 +252,8 @@ func (a *Agent) assemble(registry follow.Registry) (err error) {
 		return err
 	}
 	a.executor, err = execute.New(execute.Config{
-		Table: a.state.table, Programs: a.state.programs, Position: a.position, Tenants: a.state.tenants.Settings, Publishers: a.cfg.Publishers, Host: a.host,
+		Table: a.state.table, Programs: a.state.programs, Position: a.position, Tenants: a.state.tenants.Settings, Publishers: a.cfg.Publishers,
+		Host: a.host, Contents: a.state.values,
 		MaxRunning: a.cfg.MaxRunning, MaxWaiting: a.cfg.MaxWaiting, Metrics: a.cfg.Metrics,
 	})
 	if err != nil {

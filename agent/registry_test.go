@@ -143,9 +143,7 @@ func (r *registry) publish(name, source string) script.Revision {
 func (r *registry) announce(o script.Object, content []byte) {
 	e := &eventv1.Event{Fleet: "f", Revision: r.head, Entries: [][]byte{r.seal(wire.FromObjectEntry("f", o))}}
 	r.sources[script.DigestOf(content)] = content
-	for c := range o.Contents {
-		e.Sources = append(e.Sources, &scriptv1.Source{Digest: wire.FromDigest(c.Digest), Content: r.sources[c.Digest]})
-	}
+	e.Sources = r.inlined(o)
 	for name, g := range r.groups {
 		if g.tenants.Matches(o.TenantName()) {
 			e.Group, e.PreviousRevision = name, g.last
@@ -153,6 +151,20 @@ func (r *registry) announce(o script.Object, content []byte) {
 			g.last = r.head
 		}
 	}
+}
+
+// maxInlined is the size of the largest content that is sent with its object.
+const maxInlined = 64 << 10
+
+// inlined returns the contents that are sent with the object. r.mu is held.
+func (r *registry) inlined(o script.Object) []*scriptv1.Source {
+	var sources []*scriptv1.Source
+	for c := range o.Contents {
+		if content, ok := r.sources[c.Digest]; ok && len(content) <= maxInlined {
+			sources = append(sources, &scriptv1.Source{Digest: wire.FromDigest(c.Digest), Content: content})
+		}
+	}
+	return sources
 }
 
 func (r *registry) seal(m proto.Message) []byte {
@@ -230,10 +242,8 @@ func (r *registry) Pull(req *registryv1.PullRequest, stream registryv1.Feed_Pull
 			continue
 		}
 		page.Entries = append(page.Entries, r.seal(wire.FromObjectEntry("f", o)))
-		for c := range o.Contents {
-			if !req.GetWithoutSources() {
-				resp.Sources = append(resp.Sources, &scriptv1.Source{Digest: wire.FromDigest(c.Digest), Content: r.sources[c.Digest]})
-			}
+		if !req.GetWithoutSources() {
+			resp.Sources = append(resp.Sources, r.inlined(o)...)
 		}
 	}
 	if r.slowly != nil {

@@ -131,15 +131,31 @@ func (s *state) restore(objects []script.Object) {
 			s.refused[o.Key()] = struct{}{}
 			continue
 		}
-		believed = append(believed, o)
+		live := o
 		for c := range o.Contents {
 			if !s.store.HasSource(c.Digest) {
 				s.incomplete = append(s.incomplete, alone(o))
+				live = unstaged(o)
 				break
 			}
 		}
+		believed = append(believed, live)
 	}
 	s.makeLive(believed, nil)
+}
+
+// unstaged returns an object that lacks something without what must not begin before all of it is
+// there: a candidate of a change set neither runs nor is tested then. What else is lost is fetched
+// by the call that needs it.
+func unstaged(o script.Object) script.Object {
+	if o.Release == nil || o.Release.Candidate == nil || o.Release.Candidate.Set == nil {
+		return o
+	}
+	r, c := *o.Release, *o.Release.Candidate
+	c.Threshold, c.Selections = 0, nil
+	c.Failed = cmp.Or(c.Failed, "the agent fetches again what the "+c.Set.String()+" needs")
+	r.Candidate = &c
+	return script.Object{Release: &r}
 }
 
 // alone returns an object that does not keep what it was loaded with in memory.

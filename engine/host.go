@@ -16,7 +16,7 @@ type Host interface {
 	// kind Unavailable: there is a value, and it cannot be read now.
 	Value(tenant, key string) (content []byte, ok bool, err error)
 	// Keys returns at most limit keys of the tenant's values that begin with prefix
-	// and come after the key `after`, sorted.
+	// and come after the key `after`, sorted. The slice is the caller's.
 	Keys(tenant, prefix, after string, limit int) []string
 
 	// Count adds n, which may be 0 or negative, to the tenant's counter on this agent

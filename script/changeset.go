@@ -102,6 +102,15 @@ func (c *Candidate) Is(m *Membership) bool {
 	return c != nil && c.Set != nil && c.Set.Name == m.Name && c.Set.Attempt == m.Attempt
 }
 
+// Same reports whether both are part of the same attempt of the same change set, with the same
+// staged values; nil is part of none.
+func (m *Membership) Same(o *Membership) bool {
+	if m == nil || o == nil {
+		return m == o
+	}
+	return m.Name == o.Name && m.Attempt == o.Attempt && slices.Equal(m.Values, o.Values)
+}
+
 // Staged returns what a call of the candidate reads in place of the value with the key.
 func (m *Membership) Staged(key string) (StagedValue, bool) {
 	if m == nil {
@@ -121,6 +130,16 @@ func (r *Release) Plan() *Plan {
 		return &c.Set.Plan
 	}
 	return &r.Settings.Rollout
+}
+
+// Stages reports whether the release needs the content with the digest for nothing but the values
+// that are staged for its candidate.
+func (r *Release) Stages(d Digest) bool {
+	c := r.Candidate
+	if c == nil || c.Set == nil || d == r.Active.Digest || d == c.Version.Digest {
+		return false
+	}
+	return slices.ContainsFunc(c.Set.Values, func(v StagedValue) bool { return v.Digest == d })
 }
 
 // BucketName returns the name by which Bucket places agents for the candidate of the script. All

@@ -40,7 +40,7 @@ type Release struct {
 	// candidate with the active version; nil otherwise.
 	StepCalls *StepCounts
 
-	plan     *script.Plan    // that compares; nil if there is none
+	plan     *script.Plan    // of the release, if it compares and applies to the candidate; nil otherwise
 	active   *script.Edition // of the release, unless Runs is it; without its source and tests
 	limits   script.Limits   // as they were set
 	editions []edition
@@ -92,8 +92,10 @@ func newRelease(r script.Release, runs script.Version, spec script.Spec) *Releas
 			live.active, live.Calls = &script.Edition{Version: interned(r.Active), Spec: r.Settings.Spec}, &Counts{}
 			live.active.Spec.Tests = nil
 		}
-		if plan := r.Settings.Rollout; plan.Compares() {
-			live.plan = &plan
+		if plan := r.Plan(); plan.Compares() {
+			if c.Set == nil { // which has its plan with it
+				live.plan = new(*plan)
+			}
 			if c.Step > 0 && c.Failed == "" {
 				live.StepCalls = &StepCounts{Step: c.Step}
 			}
@@ -163,6 +165,15 @@ func (r *Release) Untried() bool {
 	return r.Candidate != nil && r.active == nil && r.Candidate.Version.Number == r.Runs.Number
 }
 
+// Staged returns the change set whose values a call of the version with the number reads in place of
+// the live ones; nil if it reads those.
+func (r *Release) Staged(number uint64) *script.Membership {
+	if c := r.Candidate; c != nil && c.Set != nil && c.Version.Number == number && len(c.Set.Values) > 0 {
+		return c.Set
+	}
+	return nil
+}
+
 // goOn makes the counts of the release before go on, if the same attempt of the same
 // candidate ran there. Another fleet gives the same numbers to other candidates.
 func (r *Release) goOn(before *Release) {
@@ -171,6 +182,9 @@ func (r *Release) goOn(before *Release) {
 	}
 	now, was := r.Candidate, before.Candidate
 	if now.Attempt != was.Attempt || now.Version.Number != was.Version.Number || !now.Version.SameVersion(was.Version) || r.Runs.Number != before.Runs.Number {
+		return
+	}
+	if !now.Set.Same(was.Set) {
 		return
 	}
 	if r.Calls != nil && before.Calls != nil {

@@ -13,7 +13,7 @@ import (
 )
 
 // Values holds the live values of all tenants: which there are, and the contents of
-// those in use, each read once and shared from then on. Reading takes no lock; it is
+// those in use, each read once and shared from then on. Reading what is live takes no lock; it is
 // safe for concurrent use.
 type Values struct {
 	contents *contents
@@ -71,6 +71,16 @@ func (v *Values) Value(tenant, key string) (content []byte, ok bool, err error) 
 	}
 	found.held.Store(h)
 	return content, true, nil
+}
+
+// Staged returns the content with the digest, which a change set stages for a value. It is shared
+// and kept as that of a live value is, and an error is of the same kind.
+func (v *Values) Staged(d script.Digest) ([]byte, error) {
+	if _, content := v.contents.lookup(d); content != nil {
+		return *content, nil
+	}
+	_, content, err := v.contents.load(d)
+	return content, err
 }
 
 // Keys returns at most limit keys of the tenant's values that begin with prefix and

@@ -36,6 +36,8 @@ type Config struct {
 	Publishers *publisher.Roots
 	// Host is what scripts may use of the agent; nil if there is none.
 	Host engine.Host
+	// Contents are the staged values that calls of candidates read by Host; nil if Host is.
+	Contents Contents
 	// MaxRunning calls run at once, not counting one that is over within a millisecond;
 	// 0 means GOMAXPROCS-1, at least 1: one processor is left for those who bring the
 	// calls and take the answers away.
@@ -54,6 +56,7 @@ type Executor struct {
 	position func(time.Time) gateway.Position
 	tenants  func(string) script.TenantSettings
 	host     engine.Host
+	contents Contents
 	roots    *publisher.Roots
 	gate     *admission.Gate
 	compiles *compiles
@@ -69,6 +72,7 @@ type call struct {
 	turn       admission.Turn
 	settings   script.TenantSettings
 	admission  admission.Call
+	staged     staged
 }
 
 var _ gateway.Executor = (*Executor)(nil)
@@ -87,6 +91,7 @@ func New(cfg Config) (*Executor, error) {
 		position: cfg.Position,
 		tenants:  cfg.Tenants,
 		host:     cfg.Host,
+		contents: cfg.Contents,
 		roots:    cfg.Publishers,
 		gate:     admission.New(admission.Config{Running: cfg.MaxRunning, Waiting: cfg.MaxWaiting}),
 		calls:    sync.Pool{New: func() any { return new(call) }},
@@ -141,7 +146,7 @@ func (x *Executor) execute(ctx context.Context, asked *gateway.Call, reply *gate
 	counts := !trial && release.Candidate != nil && reply.Version == release.Runs.Number
 	c := x.calls.Get().(*call)
 	err = x.run(ctx, c, release, &loaded, counts, asked, reply)
-	c.invocation, c.admission, c.settings = engine.Invocation{}, admission.Call{}, script.TenantSettings{}
+	c.invocation, c.admission, c.settings, c.staged = engine.Invocation{}, admission.Call{}, script.TenantSettings{}, staged{}
 	x.calls.Put(c)
 	return err
 }
@@ -162,7 +167,7 @@ func (x *Executor) run(ctx context.Context, c *call, release *cache.Release, loa
 	c.invocation = engine.Invocation{
 		Tenant: release.Name.Tenant, Args: asked.Args, Config: loaded.Config, Limits: limits, Memory: share(&c.settings),
 		Script: release.Name.Script, Version: reply.Version, Traceparent: asked.Traceparent,
-		Host: x.host, Turn: &c.turn,
+		Host: x.hostOf(c, release, reply.Version), Turn: &c.turn,
 	}
 	var began time.Time
 	if counts {

@@ -21,7 +21,7 @@ import (
 )
 
 // fake is an engine whose programs do what their source says: "wait" until the
-// call's context is done, "fail", or else return the source and the config.
+// call's context is done, "fail", "read" the value of a, or else return the source and the config.
 type fake struct{ compile func() }
 
 func (fake) Name() string { return "fake" }
@@ -53,6 +53,12 @@ func (p program) Run(ctx context.Context, inv *engine.Invocation, res *engine.Re
 			return fmt.Appendf(dst, "%s/%s@%d %d %v %d %s %v %v %d", inv.Tenant, inv.Script, inv.Version, inv.Limits.Instructions,
 				inv.Limits.Timeout, inv.Limits.Concurrency, inv.Traceparent, inv.Host, inv.Turn != nil, inv.Memory>>20), nil
 		})
+	case "read":
+		content, _, err := inv.Host.Value(inv.Tenant, "a")
+		if err != nil {
+			return err
+		}
+		return res.Append(func(dst []byte) ([]byte, error) { return append(dst, content...), nil })
 	case "late":
 		return script.Errorf(script.Timeout, "", "late")
 	case "fail":
@@ -78,6 +84,8 @@ type node struct {
 	revision script.Revision
 	settings script.TenantSettings // of all tenants
 	compile  func()                // while a program is compiled
+	host     engine.Host           // nil for one that has a name alone
+	contents execute.Contents
 
 	mu      sync.RWMutex
 	sources map[script.Digest][]byte
@@ -106,6 +114,9 @@ func newNode(tb testing.TB, budget int64, running, waiting int) *node {
 // start has n run its scripts, each of the engine "fake", by e.
 func (n *node) start(tb testing.TB, e engine.Engine, budget int64, running, waiting int) {
 	tb.Helper()
+	if n.host == nil {
+		n.host = namedHost{}
+	}
 	n.table, n.sources, n.metrics = cache.NewTable(), map[script.Digest][]byte{}, prometheus.NewRegistry()
 	x, err := execute.New(execute.Config{
 		Table: n.table,
@@ -115,7 +126,7 @@ func (n *node) start(tb testing.TB, e engine.Engine, budget int64, running, wait
 		Position: func(time.Time) gateway.Position {
 			return gateway.Position{Revision: 42, Staleness: time.Second}
 		},
-		Tenants: func(string) script.TenantSettings { return n.settings }, Host: host{},
+		Tenants: func(string) script.TenantSettings { return n.settings }, Host: n.host, Contents: n.contents,
 		MaxRunning: running, MaxWaiting: waiting, Metrics: n.metrics,
 	})
 	if err != nil {
@@ -142,7 +153,7 @@ func (n *node) publish(name string, change func(*script.Release), sources ...str
 	if change != nil {
 		change(&r)
 	}
-	n.table.Update([]*cache.Release{cache.NewRelease(r)}, nil)
+	n.table.Update([]*cache.Release{cache.NewReleaseOn(script.Agent{Name: "n"}, r)}, nil)
 }
 
 func TestExecute(t *testing.T) {
@@ -217,10 +228,10 @@ func TestExecute(t *testing.T) {
 	}
 }
 
-// host is what programs get of this agent: a name.
-type host struct{ engine.Host }
+// namedHost is what programs get of this agent: a name.
+type namedHost struct{ engine.Host }
 
-func (host) String() string { return "the host" }
+func (namedHost) String() string { return "the host" }
 
 func TestWhatProgramsGet(t *testing.T) {
 	n := newNode(t, 1<<20, 1, 1)

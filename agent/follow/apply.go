@@ -75,7 +75,7 @@ func newApplier(cfg Config, incarnation string, open opener, refusals *refusals,
 	for _, o := range cfg.State.Incomplete() {
 		err := a.vouched(o)
 		if err == nil {
-			err = script.Errorf(script.Unavailable, "", "its %s was lost from disk and is being fetched again", contentOf(o))
+			err = script.Errorf(script.Unavailable, "", "its %s was lost from disk and is being fetched again", contentOf(o, a.lost(o)))
 		}
 		a.fail(time.Now(), &candidate{since: o.Revision(), Item: Item{Key: o.Key(), Object: o}, err: err})
 	}
@@ -301,7 +301,7 @@ func (a *applier) complete(o script.Object, sources map[script.Digest][]byte, fe
 		if fetchErr != nil {
 			return fetchErr
 		}
-		return script.Errorf(script.Unavailable, "", "the registry did not send its %s %v", contentOf(o), c.Digest)
+		return script.Errorf(script.Unavailable, "", "the registry did not send its %s %v", contentOf(o, c.Digest), c.Digest)
 	}
 	return nil
 }
@@ -320,7 +320,7 @@ func unstored(part []*candidate, sources map[script.Digest][]byte, err error) {
 		for content := range c.Object.Contents {
 			if _, among := sources[content.Digest]; among {
 				c.ready = false
-				c.err = script.Errorf(script.Unavailable, "disk", "its %s cannot be stored: %w", contentOf(c.Object), err)
+				c.err = script.Errorf(script.Unavailable, "disk", "its %s cannot be stored: %w", contentOf(c.Object, content.Digest), err)
 			}
 		}
 	}
@@ -375,12 +375,25 @@ func (a *applier) verified(sources []*scriptv1.Source) map[script.Digest][]byte 
 	return good
 }
 
-// contentOf says what the content of the object is.
-func contentOf(o script.Object) string {
-	if o.Value != nil {
+// contentOf says what the content with the digest is to the object.
+func contentOf(o script.Object, d script.Digest) string {
+	switch r := o.Release; {
+	case r == nil:
 		return "content"
+	case r.Stages(d):
+		return "staged value"
 	}
 	return "source"
+}
+
+// lost returns the digest of the first content that the object needs and the state lacks.
+func (a *applier) lost(o script.Object) (lost script.Digest) {
+	for c := range o.Contents {
+		if !a.state.HasSource(c.Digest) {
+			return c.Digest
+		}
+	}
+	return lost
 }
 
 // unsound takes note of a source that cannot be used.

@@ -68,7 +68,8 @@ func newStatus(cfg Config, random *mathrand.Rand) status {
 			Labels:      maps.Clone(cfg.Labels),
 			Software:    cfg.Software,
 
-			KnowsSelectors: true,
+			KnowsSelectors:  true,
+			KnowsChangeSets: true,
 		},
 		random:  random,
 		tenants: cfg.Tenants.Globs(),
@@ -199,6 +200,7 @@ func (s *status) compose(now time.Time, at Cursor, leaving bool) *eventv1.Status
 		Labels:            s.base.GetLabels(),
 		Software:          s.base.GetSoftware(),
 		KnowsSelectors:    s.base.GetKnowsSelectors(),
+		KnowsChangeSets:   s.base.GetKnowsChangeSets(),
 		ActivatedRevision: int64(activated),
 		Failures:          failures,
 		Leaving:           leaving,

@@ -59,10 +59,11 @@ type Tester struct {
 // attempt at the tests of a candidate. Whoever has its turn alone uses tests and tried.
 type attempt struct {
 	Result
-	digest script.Digest // of the version
-	tests  []script.Test // that are still to pass, the first being the next
-	tried  tried         // of the next
-	again  *time.Timer   // until it comes into the queue again
+	digest script.Digest      // of the version
+	set    *script.Membership // of the candidate
+	tests  []script.Test      // that are still to pass, the first being the next
+	tried  tried              // of the next
+	again  *time.Timer        // until it comes into the queue again
 	// cancel ends the calls of the attempt that runs.
 	cancel context.CancelFunc
 	over   bool // another is in its place, or none
@@ -122,7 +123,7 @@ func (t *Tester) take(r *script.Release) {
 	}
 	a := &attempt{
 		Result: Result{Script: r.Name, Version: c.Version.Number, Attempt: c.Attempt, Spec: specOf(c)},
-		digest: c.Version.Digest, tests: c.Spec.Tests,
+		digest: c.Version.Digest, set: c.Set, tests: c.Spec.Tests,
 	}
 	t.of[r.Name] = a
 	t.enqueue(a)
@@ -131,7 +132,7 @@ func (t *Tester) take(r *script.Release) {
 // is reports whether the attempt is that of the candidate. A registry that lost its store may
 // give out a number again.
 func (a *attempt) is(c *script.Candidate) bool {
-	return a.Version == c.Version.Number && a.Attempt == c.Attempt && a.digest == c.Version.Digest && a.Spec == specOf(c)
+	return a.Version == c.Version.Number && a.Attempt == c.Attempt && a.digest == c.Version.Digest && a.Spec == specOf(c) && a.set.Same(c.Set)
 }
 
 // specOf returns the digest of what the candidate runs with.

@@ -40,6 +40,25 @@ func TestHomeGivesATenantItsOwn(t *testing.T) {
 	if got, err := ask("secret"); script.KindOf(err) != script.NotFound || got != "" {
 		t.Errorf("another tenant's %s: %q, %v", secret.Key(), got, err)
 	}
+	// What a change set stages is its tenant's, too, while the candidate is there.
+	staging := func(name script.Name, text string) script.Object {
+		d := script.DigestOf([]byte(text))
+		contents[d] = []byte(text)
+		set := &script.Membership{Name: "cart-2", Attempt: 1, Values: []script.StagedValue{{Key: "k", Digest: d, Size: len(text)}}}
+		return script.Object{Release: &script.Release{Name: name, Candidate: &script.Candidate{Set: set}}}
+	}
+	secret = staging(script.Name{Tenant: "shop", Script: "cart"}, "staged secret")
+	acme.retain([]script.Object{staging(script.Name{Tenant: "acme", Script: "cart"}, "staged")}, false)
+	if got, err := ask("staged"); err != nil || got != "staged" {
+		t.Errorf("what is staged for it: %q, %v", got, err)
+	}
+	if got, err := ask("staged secret"); script.KindOf(err) != script.NotFound || got != "" {
+		t.Errorf("what is staged for another tenant's %s: %q, %v", secret.Key(), got, err)
+	}
+	acme.retain([]script.Object{own}, true)
+	if got, err := ask("staged"); script.KindOf(err) != script.NotFound {
+		t.Errorf("what was staged for it: %q, %v", got, err)
+	}
 	if _, err := h.Content(t.Context(), &workerv1.ContentRequest{Digest: []byte("short")}); script.KindOf(wire.FromStatus(err)) != script.Invalid {
 		t.Errorf("no digest: %v", err)
 	}
