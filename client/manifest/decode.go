@@ -40,7 +40,7 @@ var (
 
 func (d *decoder) manifest(n *yaml.Node) Manifest {
 	m := Manifest{File: d.file, Line: n.Line}
-	if d.isOtherKind(n) {
+	if d.isOtherKind(n, Kind) {
 		return m
 	}
 	doc, ok := d.object(n, "", documentFields)
@@ -49,25 +49,30 @@ func (d *decoder) manifest(n *yaml.Node) Manifest {
 	}
 	d.constant(n, doc["apiVersion"], "apiVersion", APIVersion)
 	d.constant(n, doc["kind"], "kind", Kind)
-	d.metadata(n, doc["metadata"], &m)
+	m.Name.Script = d.metadata(n, doc["metadata"], "the script's name")
 	d.spec(n, doc["spec"], &m)
 	return m
 }
 
-// isOtherKind reports a document that is not a LuaScript at all, so that its
+// isOtherKind reports a document that is not of the kind at all, so that its
 // fields are not reported one by one.
-func (d *decoder) isOtherKind(n *yaml.Node) bool {
+func (d *decoder) isOtherKind(n *yaml.Node, kind string) bool {
 	if n.Kind != yaml.MappingNode {
-		d.fault(n, "", "is %s, want a %s manifest", describe(n), Kind)
+		d.fault(n, "", "is %s, want a %s manifest", describe(n), kind)
 		return true
 	}
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		if v := n.Content[i+1]; n.Content[i].Value == "kind" && isScalar(v, "!!str") && v.Value != Kind {
-			d.fault(v, "kind", "is %.80q, want %s: keep other kinds in files of their own", v.Value, Kind)
-			return true
-		}
+	v := valueOf(n, "kind")
+	switch {
+	case v == nil || !isScalar(v, "!!str") || v.Value == kind:
+		return false
+	case v.Value == ChangeSetKind:
+		d.fault(v, "kind", "is %s: publish it by itself, with scriptctl changeset publish %s", ChangeSetKind, d.file)
+	case v.Value == Kind:
+		d.fault(v, "kind", "is %s, want %s: name its file in spec.scripts of one, or publish it with scriptctl publish", Kind, kind)
+	default:
+		d.fault(v, "kind", "is %.80q, want %s: keep other kinds in files of their own", v.Value, kind)
 	}
-	return false
+	return true
 }
 
 func (d *decoder) constant(parent, n *yaml.Node, field, want string) {
@@ -77,22 +82,24 @@ func (d *decoder) constant(parent, n *yaml.Node, field, want string) {
 	}
 }
 
-func (d *decoder) metadata(parent, n *yaml.Node, m *Manifest) {
+// metadata returns the name in n; what says what it names.
+func (d *decoder) metadata(parent, n *yaml.Node, what string) string {
 	if n == nil {
 		d.fault(parent, "metadata", "is missing: add metadata with a name")
-		return
+		return ""
 	}
 	fields, ok := d.object(n, "metadata", metadataFields)
 	if !ok {
-		return
+		return ""
 	}
-	m.Name.Script = d.label(n, fields["name"], "metadata.name", "the script's name")
+	name := d.label(n, fields["name"], "metadata.name", what)
 	if ns := fields["namespace"]; ns != nil {
 		d.label(n, ns, "metadata.namespace", "")
 	}
 	for _, field := range []string{"labels", "annotations"} {
 		d.texts(fields[field], "metadata."+field)
 	}
+	return name
 }
 
 func (d *decoder) spec(parent, n *yaml.Node, m *Manifest) {
@@ -113,7 +120,7 @@ func (d *decoder) spec(parent, n *yaml.Node, m *Manifest) {
 	m.Settings.Trigger = d.trigger(fields["trigger"])
 	m.Settings.Limits = d.limits(fields["limits"])
 	m.Settings.Config = d.config(fields["config"])
-	m.Settings.Rollout = d.rollout(fields["rollout"], m.Name)
+	m.Settings.Rollout = d.rollout(fields["rollout"], rolloutField, m.Name)
 	m.Settings.Tests = d.tests(fields["tests"])
 	if n := fields["signature"]; n != nil {
 		m.Signature, _ = d.text(n, signatureField)

@@ -23,26 +23,38 @@ import (
 // errors; dir is the folder that spec.sourceFile is relative to. Like Load, it
 // returns the right manifests along with the faults of the others.
 func Parse(name string, data []byte, dir string) ([]Manifest, error) {
-	if err := checkText(name, data); err != nil {
+	d, data, err := newDecoder(name, data, dir)
+	if err != nil {
 		return nil, err
+	}
+	manifests, doubled := dropDoubles(d.documents(data))
+	return manifests, errors.Join(append(d.sorted(), doubled...)...)
+}
+
+// newDecoder returns one for the file, and its text as YAML.
+func newDecoder(name string, data []byte, dir string) (*decoder, []byte, error) {
+	if err := checkText(name, data); err != nil {
+		return nil, nil, err
 	}
 	if filepath.Ext(name) == ".json" {
 		if err := checkJSON(name, data); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		data = yamlEscapes(data)
 	}
-	d := &decoder{file: name, dir: dir, lines: strings.Split(string(data), "\n")}
-	manifests := d.documents(data)
-	manifests, doubled := dropDoubles(manifests)
+	return &decoder{file: name, dir: dir, lines: strings.Split(string(data), "\n")}, data, nil
+}
+
+// sorted returns the faults in the order of the file.
+func (d *decoder) sorted() []error {
 	slices.SortStableFunc(d.faults, func(a, b *Error) int {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
 	})
-	faults := make([]error, 0, len(d.faults)+len(doubled))
-	for _, f := range d.faults {
-		faults = append(faults, f)
+	faults := make([]error, len(d.faults))
+	for i, f := range d.faults {
+		faults[i] = f
 	}
-	return manifests, errors.Join(append(faults, doubled...)...)
+	return faults
 }
 
 func (d *decoder) documents(data []byte) []Manifest {

@@ -49,7 +49,7 @@ func (d *decoder) source(spec *yaml.Node, fields map[string]*yaml.Node, m *Manif
 		}
 		m.Source = code
 	case "spec.sourceFile":
-		if m.Source, ok = d.readSource(n, field, value); !ok {
+		if m.Source, ok = d.readBeside(n, field, value, "a file beside the manifest, such as route.lua"); !ok {
 			return
 		}
 		m.SourceFile = filepath.Join(d.dir, filepath.FromSlash(value))
@@ -57,11 +57,11 @@ func (d *decoder) source(spec *yaml.Node, fields map[string]*yaml.Node, m *Manif
 	d.checkSource(n, field, m)
 }
 
-// readSource reads a file beside the manifest. The folder is opened as a root,
-// so that no symbolic link leads out of it.
-func (d *decoder) readSource(n *yaml.Node, field, path string) ([]byte, bool) {
+// readBeside reads a file that n names, which is in the folder of d or below it; name says what
+// to name. The folder is opened as a root, so that no symbolic link leads out of it.
+func (d *decoder) readBeside(n *yaml.Node, field, path, name string) ([]byte, bool) {
 	if !filepath.IsLocal(filepath.FromSlash(path)) || strings.Contains("/"+path+"/", "/../") {
-		d.fault(n, field, "%.200q is not inside the manifest's folder: name a file beside the manifest, such as route.lua", path)
+		d.fault(n, field, "%.200q is not inside the manifest's folder: name %s", path, name)
 		return nil, false
 	}
 	code, err := func() ([]byte, error) {

@@ -2,7 +2,6 @@ package manifest
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -28,40 +27,44 @@ const (
 	testsField   = "spec.tests"
 )
 
-func (d *decoder) rollout(n *yaml.Node, of script.Name) script.Plan {
+// rollout returns the plan in n, which stands at the path, for the scripts.
+func (d *decoder) rollout(n *yaml.Node, path string, of ...script.Name) script.Plan {
 	if n == nil {
 		return script.Plan{}
 	}
-	fields, ok := d.object(n, rolloutField, rolloutFields)
+	fields, ok := d.object(n, path, rolloutFields)
 	if !ok {
 		return script.Plan{}
 	}
 	before := len(d.faults)
 	var plan script.Plan
 	if most := fields["maxErrorPercent"]; most != nil {
-		plan.MaxErrorPercent = new(d.percent(most, rolloutField+".maxErrorPercent"))
+		plan.MaxErrorPercent = new(d.percent(most, path+".maxErrorPercent"))
 	}
 	if most := fields["maxErrorIncrease"]; most != nil {
-		plan.MaxErrorIncrease = new(d.percent(most, rolloutField+".maxErrorIncrease"))
+		plan.MaxErrorIncrease = new(d.percent(most, path+".maxErrorIncrease"))
 	}
-	plan.MaxLatencyIncrease = d.latencyIncrease(fields["maxLatencyIncrease"], rolloutField+".maxLatencyIncrease")
+	plan.MaxLatencyIncrease = d.latencyIncrease(fields["maxLatencyIncrease"], path+".maxLatencyIncrease")
 	if least := fields["minCalls"]; least != nil {
-		plan.MinCalls = new(d.whole(least, rolloutField+".minCalls", "calls"))
+		plan.MinCalls = new(d.whole(least, path+".minCalls", "calls"))
 	}
-	plan.FailureLimit = d.amount(fields["failureLimit"], rolloutField+".failureLimit")
-	plan.Tolerate = d.amount(fields["tolerate"], rolloutField+".tolerate")
+	plan.FailureLimit = d.amount(fields["failureLimit"], path+".failureLimit")
+	plan.Tolerate = d.amount(fields["tolerate"], path+".tolerate")
 	if deadline := fields["progressDeadline"]; deadline != nil {
-		plan.ProgressDeadline = d.pause(deadline, rolloutField+".progressDeadline")
+		plan.ProgressDeadline = d.pause(deadline, path+".progressDeadline")
 	}
-	for i, item := range d.list(fields["after"], rolloutField+".after") {
-		plan.After = append(plan.After, d.name(item, fmt.Sprintf("%s.after[%d]", rolloutField, i)))
+	for i, item := range d.list(fields["after"], path+".after") {
+		plan.After = append(plan.After, d.name(item, fmt.Sprintf("%s.after[%d]", path, i)))
 	}
-	const path = rolloutField + ".steps"
-	for i, item := range d.list(fields["steps"], path) {
-		plan.Steps = append(plan.Steps, d.step(item, fmt.Sprintf("%s[%d]", path, i)))
+	for i, item := range d.list(fields["steps"], path+".steps") {
+		plan.Steps = append(plan.Steps, d.step(item, fmt.Sprintf("%s.steps[%d]", path, i)))
 	}
 	if len(d.faults) == before {
-		d.blame(n, rolloutField, cmp.Or(plan.Validate(rolloutField), plan.ValidateAfter(rolloutField, of)))
+		err := plan.Validate(path)
+		for i := 0; err == nil && i < len(of); i++ {
+			err = plan.ValidateAfter(path, of[i])
+		}
+		d.blame(n, path, err)
 	}
 	return plan
 }

@@ -80,6 +80,27 @@ type Published struct {
 // A new version of a script that has tests, or steps to be rolled out in, is the
 // release's Candidate at first, and what was active stays so.
 func (c *Client) Publish(ctx context.Context, p PublishRequest) (Published, error) {
+	req := fromPublish(&p)
+	if !p.DryRun { // what stores nothing need not happen once
+		req.RequestId = p.id()
+	}
+	resp, err := call(ctx, c, c.registry.Publish, req)
+	if err != nil {
+		return Published{}, err
+	}
+	release, err := toRelease(resp.GetRelease())
+	if err != nil {
+		return Published{}, err
+	}
+	version, err := wire.ToVersion(resp.GetVersion())
+	if err != nil {
+		return Published{}, malformed(err)
+	}
+	return Published{Release: release, Version: version, Changed: resp.GetChanged(), DryRun: p.DryRun, Warnings: resp.GetWarnings()}, nil
+}
+
+// fromPublish returns the message for the request, without an id.
+func fromPublish(p *PublishRequest) *registryv1.PublishRequest {
 	req := &registryv1.PublishRequest{
 		Tenant:           p.Name.Tenant,
 		Name:             p.Name.Script,
@@ -97,25 +118,10 @@ func (c *Client) Publish(ctx context.Context, p PublishRequest) (Published, erro
 		Signature:        p.Signature,
 		LiftHold:         p.LiftHold,
 	}
-	if !p.DryRun { // what stores nothing need not happen once
-		req.RequestId = p.id()
-	}
 	if p.Settings != nil {
 		req.Settings = wire.FromSettings(*p.Settings)
 	}
-	resp, err := call(ctx, c, c.registry.Publish, req)
-	if err != nil {
-		return Published{}, err
-	}
-	release, err := toRelease(resp.GetRelease())
-	if err != nil {
-		return Published{}, err
-	}
-	version, err := wire.ToVersion(resp.GetVersion())
-	if err != nil {
-		return Published{}, malformed(err)
-	}
-	return Published{Release: release, Version: version, Changed: resp.GetChanged(), DryRun: p.DryRun, Warnings: resp.GetWarnings()}, nil
+	return req
 }
 
 // Pin makes a retained version active, or keeps the active one if version is 0, and holds the

@@ -34,6 +34,12 @@ func TestExamplesRun(t *testing.T) {
 	for page, text := range pages(t) {
 		for _, m := range block.FindAllStringSubmatch(text, -1) {
 			language, code := m[1], m[2]
+			if language == "yaml" && strings.Contains(code, "kind: "+manifest.ChangeSetKind) {
+				if _, err := manifest.ParseChangeSet(page, []byte(code), "../../examples/changeset"); err != nil {
+					t.Errorf("%s: %v\n%s", page, err, code)
+				}
+				continue
+			}
 			if language == "yaml" {
 				if _, err := manifest.Parse(page, []byte(code), t.TempDir()); err != nil && strings.Contains(code, "LuaScript") {
 					t.Errorf("%s: %v\n%s", page, err, code)

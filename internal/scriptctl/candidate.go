@@ -2,6 +2,7 @@ package scriptctl
 
 import (
 	"encoding/json"
+	"strings"
 	"time"
 
 	"github.com/scriptorium-dev/scriptorium/client/registryclient"
@@ -31,6 +32,16 @@ type candidateView struct {
 	// Frozen is who had frozen the registry when it was published, since when and why, until it
 	// begins.
 	Frozen string `json:"frozen,omitempty"`
+	// ChangeSet is what it is part of, if it is part of one: then it moves with all of that, by the
+	// plan of that.
+	ChangeSet *membershipView `json:"changeSet,omitempty"`
+}
+
+// membershipView is the change set that a candidate is part of.
+type membershipView struct {
+	Name    string   `json:"name"`             // tenant/name
+	Scripts []string `json:"scripts"`          // all of them, as tenant/name
+	Values  []string `json:"values,omitempty"` // the keys that its candidates read as they will be
 }
 
 type trialsView struct {
@@ -100,9 +111,36 @@ func viewOfCandidate(r *script.Release) *candidateView {
 	return &candidateView{
 		Selector: selector,
 		Version:  c.Version.Number, Digest: c.Version.Digest, State: r.CandidateState(), Attempt: attempt(c),
-		Step: c.Step, Steps: len(r.Settings.Rollout.Steps), Percent: c.Percent, Since: timeView(c.Since), Reason: c.Failed,
-		Running: timeView(c.Running), Lost: c.Lost, CallsBefore: c.Before, Frozen: c.Frozen,
+		Step: c.Step, Steps: len(r.Plan().Steps), Percent: c.Percent, Since: timeView(c.Since), Reason: c.Failed,
+		Running: timeView(c.Running), Lost: c.Lost, CallsBefore: c.Before, Frozen: c.Frozen, ChangeSet: viewOfMembership(r),
 	}
+}
+
+func viewOfMembership(r *script.Release) *membershipView {
+	set := r.Candidate.Set
+	if set == nil {
+		return nil
+	}
+	v := &membershipView{Name: r.Name.Tenant + "/" + set.Name}
+	for _, name := range set.Scripts {
+		v.Scripts = append(v.Scripts, r.Name.Tenant+"/"+name)
+	}
+	for _, value := range set.Values {
+		v.Values = append(v.Values, value.Key)
+	}
+	return v
+}
+
+// rows say which change set a candidate is part of; none for nil.
+func (v *membershipView) rows() [][]string {
+	if v == nil {
+		return nil
+	}
+	text := v.Name + " with " + strings.Join(v.Scripts, ", ")
+	if len(v.Values) > 0 {
+		text += "; values " + strings.Join(v.Values, ", ")
+	}
+	return [][]string{{"change set:", plain(text)}}
 }
 
 // attempt is the number of the candidate's attempt, from 1.

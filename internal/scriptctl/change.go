@@ -76,13 +76,7 @@ func (a *app) apply(ctx context.Context, name script.Name, f *changeFlags, do ch
 	if f.holds && release.Pinned && release.Hold == nil {
 		a.warn(name.String() + " is pinned, and not held: a registry that is older than this scriptctl knows no holds, and the next publish of a manifest without version: ends the pin: upgrade registryd")
 	}
-	err = a.print(changedView{viewOfRelease(&release), changed}, func(w io.Writer) {
-		line := summary(&release)
-		if !changed {
-			line += " (unchanged)"
-		}
-		fmt.Fprintln(w, line)
-	})
+	err = a.print(changedView{viewOfRelease(&release), changed}, func(w io.Writer) { fmt.Fprintln(w, changedLine(&release, changed)) })
 	if err != nil {
 		return err
 	}
@@ -90,6 +84,57 @@ func (a *app) apply(ctx context.Context, name script.Name, f *changeFlags, do ch
 		return &exitError{code: exitHeld}
 	}
 	return a.awaitIf(ctx, &f.wait, goals{name: goalOf(&release)})
+}
+
+// applyEach is apply for each of the scripts, one after the other. With -o json and yaml it prints one
+// object for one script, and a list for several.
+func (a *app) applyEach(ctx context.Context, names []script.Name, f *changeFlags, do change) error {
+	if len(names) == 1 {
+		return a.apply(ctx, names[0], f, do)
+	}
+	views, reached := []changedView{}, goals{}
+	var first error
+	frozen := false
+	for _, name := range names {
+		release, changed, err := a.commit(ctx, name, f, do)
+		if err != nil {
+			a.printError(err)
+			first = firstOf(first, err)
+			continue
+		}
+		views = append(views, changedView{viewOfRelease(&release), changed})
+		if a.output == formatTable {
+			fmt.Fprintln(a.Out, changedLine(&release, changed))
+		}
+		if f.starts && release.Frozen() {
+			frozen = true
+			continue
+		}
+		reached[name] = goalOf(&release)
+	}
+	if err := a.print(views, func(io.Writer) {}); err != nil {
+		return err
+	}
+	if err := a.awaitIf(ctx, &f.wait, reached); err != nil {
+		a.printError(err)
+		first = firstOf(first, err)
+	}
+	switch {
+	case first != nil:
+		return &exitError{code: exitCode(first)}
+	case frozen:
+		return &exitError{code: exitHeld}
+	}
+	return nil
+}
+
+// changedLine is summary, and whether that is no change.
+func changedLine(r *script.Release, changed bool) string {
+	line := summary(r)
+	if !changed {
+		line += " (unchanged)"
+	}
+	return line
 }
 
 // summary is one line on a release: "acme/route v4 sha256:ab12cd34 pinned".
@@ -174,14 +219,37 @@ func (a *app) holdCommand() *cobra.Command {
 
 const releaseLong = `Release lifts a hold, which "scriptctl hold", "pin" or "rollback" has set. The script
 returns to what its manifest declares: the version that spec.version names, or else the
-latest one. A version with tests or rollout steps becomes a candidate first.`
+latest one. A version with tests or rollout steps becomes a candidate first.
+
+Several scripts are released one after the other. If the registry refuses one, release goes
+on with the others and exits with an error.`
 
 func (a *app) releaseCommand() *cobra.Command {
-	return a.oneScript(changeFlags{starts: true}, "release TENANT/NAME", "Lift a hold: run what the manifest declares", releaseLong,
-		"  scriptctl release acme/route --wait",
-		func(ctx context.Context, c *registryclient.Client, n script.Name, w registryclient.Write) (script.Release, bool, error) {
-			return c.LiftHold(ctx, n, w)
-		})
+	f := changeFlags{starts: true}
+	cmd := &cobra.Command{
+		Use:     "release TENANT/NAME...",
+		Short:   "Lift holds: run what the manifests declare",
+		Long:    releaseLong,
+		Example: "  scriptctl release acme/route --wait\n  scriptctl release acme/route acme/cart",
+		Args:    wantArgs(1, anyNumber, "a script", "tenant/name"),
+		ValidArgsFunction: func(cmd *cobra.Command, _ []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			return a.completeNameThenVersions(0)(cmd, nil, toComplete)
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			names := make([]script.Name, len(args))
+			for i, arg := range args {
+				var err error
+				if names[i], err = parseName(arg); err != nil {
+					return err
+				}
+			}
+			return a.applyEach(cmd.Context(), names, &f, func(ctx context.Context, c *registryclient.Client, n script.Name, w registryclient.Write) (script.Release, bool, error) {
+				return c.LiftHold(ctx, n, w)
+			})
+		},
+	}
+	f.add(cmd)
+	return cmd
 }
 
 // oneScript returns a command that makes the change of one script.

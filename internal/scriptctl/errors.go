@@ -130,6 +130,8 @@ func saysField(e *script.Error) bool {
 		return e.Kind == script.NotFound || e.Kind == script.Conflict || strings.Contains(e.Message, e.Field)
 	case "script":
 		return strings.Contains(e.Message, e.Field)
+	case script.FieldHold:
+		return true
 	}
 	return false
 }

@@ -88,11 +88,16 @@ func didYouMean(commands []string) string {
 	return ": did you mean " + strings.Join(commands, " or ") + "?"
 }
 
+// isHeld reports whether err is a refusal because somebody holds a script.
+func isHeld(err error) bool {
+	return script.KindOf(err) == script.Denied && script.AsError(err).Field == script.FieldHold
+}
+
 func exitCode(err error) int {
 	if e, ok := errors.AsType[*exitError](err); ok {
 		return e.code
 	}
-	if script.IsFrozen(err) {
+	if script.IsFrozen(err) || isHeld(err) {
 		return exitHeld
 	}
 	switch script.KindOf(err) {

@@ -182,7 +182,7 @@ func (a *app) getScript(ctx context.Context, client *registryclient.Client, name
 			{"revision:", strconv.FormatInt(int64(v.Revision), 10)},
 			{"changed:", clock(r.ChangedAt)},
 			{"owner:", orDash(v.Owner)},
-		}, v.rows(), [][]string{{"rollout:", orDash(stepsText(r.Settings.Rollout))}}))
+		}, v.rows(), [][]string{{"rollout:", orDash(stepsText(r.Settings.Rollout))}}, changeSetRows(&r)))
 		fmt.Fprintln(w)
 		rows := [][]string{{"VERSION", "DIGEST", "SETTINGS", "SIZE", "ENTRYPOINT", "CREATED", ""}}
 		for i := len(r.Retained) - 1; i >= 0; i-- {
@@ -200,6 +200,14 @@ func (a *app) getScript(ctx context.Context, client *registryclient.Client, name
 		}
 		columns(w, rows)
 	})
+}
+
+// changeSetRows say which change set the candidate is part of, and by which plan it comes.
+func changeSetRows(r *script.Release) [][]string {
+	if r.Candidate == nil || r.Candidate.Set == nil {
+		return nil
+	}
+	return append(viewOfMembership(r).rows(), []string{"its rollout:", orDash(stepsText(*r.Plan()))})
 }
 
 func testNames(tests []testView) string {

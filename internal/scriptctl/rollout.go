@@ -18,7 +18,10 @@ const rolloutLong = `Rollout shows and controls a canary rollout. A new version 
 passed the script's tests on every agent and all steps of the rollout. Until then the
 version before it stays active.
 
-The manifest states tests and steps, in spec.tests and spec.rollout.`
+The manifest states tests and steps, in spec.tests and spec.rollout.
+
+If the candidate is part of a change set ("scriptctl changeset"), promote, abort, retry and
+approve act on all of it.`
 
 // steerLong is what all commands that steer say of the version.
 const steerLong = `
@@ -150,7 +153,7 @@ func (a *app) rolloutStatus(ctx context.Context, name script.Name) error {
 	r := &s.Release
 	v := candidacyView{
 		Script: name.String(), Revision: r.Revision, Version: r.Active.Number, Candidate: viewOfCandidate(r),
-		Desired: s.Desired, Trials: viewOfTrials(s.Trials), Rollout: viewOfPlan(r.Settings.Rollout),
+		Desired: s.Desired, Trials: viewOfTrials(s.Trials), Rollout: viewOfPlan(*r.Plan()),
 		Tests: viewOfTests(testsOf(&release)), Failures: viewOfStatus(s).Failures,
 	}
 	return a.print(v, func(w io.Writer) {
@@ -181,6 +184,7 @@ func (v *candidacyView) rows(s *registryclient.ScriptStatus) [][]string {
 		{"candidate:", fmt.Sprintf("v%d %s, attempt %d", c.Version.Number, c.Version.Digest.Short(), attempt(c))},
 		{"since:", clock(c.Since)},
 	}
+	rows = append(rows, v.Candidate.ChangeSet.rows()...)
 	t := s.Trials
 	if t == nil {
 		t = &registryclient.Trials{}
@@ -195,8 +199,8 @@ func (v *candidacyView) rows(s *registryclient.ScriptStatus) [][]string {
 	if after := v.Rollout; after != nil && len(after.After) > 0 {
 		rows = append(rows, []string{"after:", strings.Join(after.After, ", ")})
 	}
-	if len(s.Release.Settings.Rollout.Steps) > 0 {
-		rows = append(rows, []string{"steps:", stepsText(s.Release.Settings.Rollout)},
+	if plan := s.Release.Plan(); len(plan.Steps) > 0 {
+		rows = append(rows, []string{"steps:", stepsText(*plan)},
 			[]string{"runs on:", fmt.Sprintf("%d/%d agents%s", t.Running, s.Desired, callsText(t))})
 	}
 	if t.Evidence != "" {
@@ -302,6 +306,9 @@ func candidateState(r *script.Release) string {
 		return ""
 	}
 	text := fmt.Sprintf("candidate v%d ", c.Version.Number)
+	if c.Set != nil {
+		text += "of " + plain(c.Set.String()) + " "
+	}
 	switch r.CandidateState() {
 	case script.CandidateFailed:
 		return text + "failed"
@@ -312,12 +319,12 @@ func candidateState(r *script.Release) string {
 	}
 	step, ok := r.StepOf()
 	switch {
-	case !ok && len(r.Settings.Rollout.After) > 0:
+	case !ok && len(r.Plan().After) > 0:
 		return text + "waits for other scripts"
 	case !ok:
 		return text + "rolling out"
 	}
-	return text + fmt.Sprintf("in step %d of %d (%s)", c.Step, len(r.Settings.Rollout.Steps), step)
+	return text + fmt.Sprintf("in step %d of %d (%s)", c.Step, len(r.Plan().Steps), step)
 }
 
 // candidacyLine says how far a candidate has come:

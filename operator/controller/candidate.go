@@ -93,7 +93,7 @@ func (f *facts) candidateTruth(now time.Time) truth {
 		}
 		return no(reasonTesting, "version %d is being tested%s; %s", c.Version.Number, told, f.meanwhile())
 	}
-	steps := f.release.Settings.Rollout.Steps
+	steps := f.release.Plan().Steps
 	why := ""
 	if t != nil {
 		why = trimmed(t.Why)
@@ -148,13 +148,13 @@ func (f *facts) waitedFor() string {
 // time if that is not known.
 func (f *facts) stepEnds() time.Time {
 	c := f.candidate()
-	if c == nil || c.Failed != "" || c.Step < 1 || c.Step > len(f.release.Settings.Rollout.Steps) {
+	if c == nil || c.Failed != "" || c.Step < 1 || c.Step > len(f.release.Plan().Steps) {
 		return time.Time{}
 	}
 	if c.Running.IsZero() { // the pause begins when its agents run it
 		return time.Time{}
 	}
-	return c.Running.Add(f.release.Settings.Rollout.Lasts(c.Step))
+	return c.Running.Add(f.release.Plan().Lasts(c.Step))
 }
 
 // overdue is how much later than planned the next step may begin before the status says so.
@@ -180,7 +180,7 @@ func describeCandidate(s *v1alpha1.LuaScriptStatus, f *facts) {
 	}
 	next := &v1alpha1.CandidateStatus{
 		Version: int64(c.Version.Number), State: v1alpha1.CandidateState(f.release.CandidateState()), Reason: spec.Cut(c.Failed),
-		Step: int32(c.Step), Steps: int32(len(f.release.Settings.Rollout.Steps)), Percent: int32(c.Percent), //nolint:gosec // at most 100
+		Step: int32(c.Step), Steps: int32(len(f.release.Plan().Steps)), Percent: int32(c.Percent), //nolint:gosec // at most 100
 	}
 	if step, ok := f.release.StepOf(); ok && c.Failed == "" {
 		next.Selector = string(step.Selector)

@@ -267,7 +267,7 @@ func sayWay(r *script.Release) string {
 	case r.Untried():
 		return "runs when it has passed its tests"
 	}
-	tests, steps := len(r.Candidate.Spec.Tests), len(r.Settings.Rollout.Steps)
+	tests, steps := len(r.Candidate.Spec.Tests), len(r.Plan().Steps)
 	switch {
 	case steps == 0:
 		return "runs when it has passed its tests" + meanwhile

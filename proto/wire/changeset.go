@@ -1,6 +1,8 @@
 package wire
 
 import (
+	"cmp"
+
 	scriptv1 "github.com/scriptorium-dev/scriptorium/proto/script/v1"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -48,6 +50,13 @@ func toStaged(list []*scriptv1.StagedValue) (values []script.StagedValue, err er
 	}
 	return values, nil
 }
+
+// FromPlan returns the message for p; of the zero Plan an empty one, since an absent one can mean
+// another plan.
+func FromPlan(p script.Plan) *scriptv1.Plan { return cmp.Or(fromPlan(p), &scriptv1.Plan{}) }
+
+// ToPlan reads m.
+func ToPlan(m *scriptv1.Plan) (script.Plan, error) { return toPlan(m) }
 
 // FromChangeSet returns the message for s.
 func FromChangeSet(s script.ChangeSet) *scriptv1.ChangeSet {

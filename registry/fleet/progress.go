@@ -226,8 +226,13 @@ func (f *Fleet) track(r script.Release) {
 func (f *Fleet) replace(p *progress) {
 	p.replaced = true
 	f.order.dropped()
-	if i, ok := slices.BinarySearchFunc(f.pending, p.release.Revision, byRevision); ok && f.pending[i] == p {
-		f.pending = slices.Delete(f.pending, i, i+1)
+	// Releases of one transaction have one revision.
+	i, _ := slices.BinarySearchFunc(f.pending, p.release.Revision, byRevision)
+	for ; i < len(f.pending) && f.pending[i].release.Revision == p.release.Revision; i++ {
+		if f.pending[i] == p {
+			f.pending = slices.Delete(f.pending, i, i+1)
+			break
+		}
 	}
 	p.conclude()
 }

@@ -58,6 +58,29 @@ func TestRolloutTimes(t *testing.T) {
 	}
 }
 
+// TestRolloutsOfOneTransaction: scripts of one transaction have one revision. When one that no
+// agent has activated yet is replaced, the others go on, and it is measured no more.
+func TestRolloutsOfOneTransaction(t *testing.T) {
+	names := []script.Name{route, {Tenant: "acme", Script: "cart"}, {Tenant: "acme", Script: "price"}}
+	for _, replaced := range names {
+		b := newBench(t)
+		b.hear("a", 10)
+		var all []script.Release
+		for _, name := range names {
+			all = append(all, b.release(name, 11))
+		}
+		b.Apply(registry.Transaction{Revision: 11, Releases: all})
+		b.commit(replaced, 12)
+		b.pass(time.Second)
+		b.hear("a", 12)
+		for _, s := range b.Status(fleet.Filter{Tenant: "acme"}).Scripts {
+			if r := s.Rollout; r == nil || r.Revision != s.Release.Revision || r.Slowest != time.Second || !s.Converged {
+				t.Errorf("%s is replaced: %s converged: %t, %+v", replaced, s.Release.Name, s.Converged, r)
+			}
+		}
+	}
+}
+
 // TestRolloutOfSeveral: a report that brings several releases says when each of them
 // went live.
 func TestRolloutOfSeveral(t *testing.T) {

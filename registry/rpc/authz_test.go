@@ -36,8 +36,8 @@ type ask struct {
 }
 
 // setup is what is there when something is asked for: a script of acme with two
-// versions, of which 2 is active, one that belongs to an owner, one with a candidate, a
-// value and settings.
+// versions, of which 2 is active, one that belongs to an owner, one with a candidate, one in a
+// change set on trial, a value and settings.
 type setup struct {
 	digest   []byte
 	content  []byte          // the digest of a value's
@@ -94,6 +94,15 @@ var asked = []ask{
 	{"content of a value", "FetchSources", access.Read, true, func(s setup) []proto.Message {
 		return []proto.Message{&registryv1.FetchSourcesRequest{Digests: [][]byte{s.content}}}
 	}},
+	{"publish a change set", "PublishChangeSet", access.Publish, false, one(&registryv1.PublishChangeSetRequest{
+		Tenant: "acme", Name: "next", Scripts: []*registryv1.PublishRequest{{Name: secret, Source: []byte("x")}}, Values: []*registryv1.StagedContent{{Key: secret, Content: []byte("x")}}, Author: "ann",
+	})},
+	{"force a change set", "PublishChangeSet", access.Admin, false, one(&registryv1.PublishChangeSetRequest{
+		Tenant: "acme", Name: "next", Scripts: []*registryv1.PublishRequest{{Name: "owned", Source: []byte("x")}}, Author: "ann", Force: true,
+	})},
+	{"give a change set up", "RollbackChangeSet", access.Release, false, one(&registryv1.RollbackChangeSetRequest{Tenant: "acme", Name: secret, Author: "ann"})},
+	{"change set", "GetChangeSet", access.Read, false, one(&registryv1.GetChangeSetRequest{Tenant: "acme", Name: secret})},
+	{"change sets", "ListChangeSets", access.Read, false, one(&registryv1.ListChangeSetsRequest{Tenant: "acme"})},
 	{"set a tenant", "SetTenant", access.Admin, false, one(&registryv1.SetTenantRequest{Tenant: "acme", Settings: &scriptv1.TenantSettings{Concurrency: 1}, Author: "ann"})},
 	{"unset a tenant", "SetTenant", access.Admin, false, one(&registryv1.SetTenantRequest{Tenant: "acme", Author: "ann"})},
 	{"tenant", "GetTenant", access.Read, false, one(&registryv1.GetTenantRequest{Tenant: "acme"})},
@@ -174,6 +183,12 @@ func prepare(t *testing.T, conn *grpc.ClientConn) (s setup) {
 		t.Fatal(err)
 	}
 	s.content = value.GetValue().GetDigest()
+	if _, err := client.PublishChangeSet(t.Context(), &registryv1.PublishChangeSetRequest{
+		Tenant: "acme", Name: secret, Author: secret, Note: secret,
+		Scripts: []*registryv1.PublishRequest{{Name: "member", Source: []byte("member " + secret), Settings: trial}},
+	}); err != nil {
+		t.Fatal(err)
+	}
 	settings := &scriptv1.TenantSettings{Concurrency: 7}
 	if _, err := client.SetTenant(t.Context(), &registryv1.SetTenantRequest{Tenant: "acme", Settings: settings, Author: secret}); err != nil {
 		t.Fatal(err)

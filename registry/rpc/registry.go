@@ -46,8 +46,30 @@ func toWrite(ctx context.Context, m writeRequest) registry.Write {
 }
 
 func (s *registryService) Publish(ctx context.Context, m *registryv1.PublishRequest) (*registryv1.PublishResponse, error) {
+	req, err := toPublish(m)
+	if err != nil {
+		return nil, err
+	}
+	req.Write = toWrite(ctx, m)
+	result, err := s.registry.Publish(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	warnings, err := s.fleet.Unmet(ctx, req.By.Subject, req.Name, result.Release.Settings.Rollout)
+	if err != nil {
+		warnings = nil // it is published all the same
+	}
+	return &registryv1.PublishResponse{
+		Release:  wire.FromRelease(result.Release),
+		Version:  wire.FromVersion(result.Version),
+		Changed:  result.Changed,
+		Warnings: warnings,
+	}, nil
+}
+
+// toPublish returns what is published, without who does so, and why.
+func toPublish(m *registryv1.PublishRequest) (registry.PublishRequest, error) {
 	req := registry.PublishRequest{
-		Write:      toWrite(ctx, m),
 		Source:     m.GetSource(),
 		Engine:     m.GetEngine(),
 		Entrypoint: registry.DefaultEntrypoint,
@@ -63,24 +85,11 @@ func (s *registryService) Publish(ctx context.Context, m *registryv1.PublishRequ
 	if m.GetSettings() != nil {
 		settings, err := toSettings(m.GetSettings())
 		if err != nil {
-			return nil, err
+			return registry.PublishRequest{}, err
 		}
 		req.Settings = &settings
 	}
-	result, err := s.registry.Publish(ctx, req)
-	if err != nil {
-		return nil, err
-	}
-	warnings, err := s.fleet.Unmet(ctx, req.By.Subject, req.Name, result.Release.Settings.Rollout)
-	if err != nil {
-		warnings = nil // it is published all the same
-	}
-	return &registryv1.PublishResponse{
-		Release:  wire.FromRelease(result.Release),
-		Version:  wire.FromVersion(result.Version),
-		Changed:  result.Changed,
-		Warnings: warnings,
-	}, nil
+	return req, nil
 }
 
 func (s *registryService) Pin(ctx context.Context, m *registryv1.PinRequest) (*registryv1.PinResponse, error) {

@@ -225,11 +225,11 @@ func summary(r script.Release, one bool) script.Release {
 		r.Candidate, step = &c, max(1, c.Step)
 	}
 	if !one {
-		r.Settings.Rollout.Steps = slices.Clone(r.Settings.Rollout.Steps)
-		for i := range r.Settings.Rollout.Steps {
-			if i+1 != step {
-				r.Settings.Rollout.Steps[i].Selector = ""
-			}
+		r.Settings.Rollout.Steps = withSelector(r.Settings.Rollout.Steps, step)
+		if r.Candidate != nil && r.Candidate.Set != nil {
+			set := *r.Candidate.Set
+			set.Plan.Steps = withSelector(set.Plan.Steps, step)
+			r.Candidate.Set = &set
 		}
 	}
 	r.Retained = slices.DeleteFunc(slices.Clone(r.Retained), func(v script.Version) bool {
@@ -239,6 +239,17 @@ func summary(r script.Release, one bool) script.Release {
 		r.Retained[i].Signature = ""
 	}
 	return r
+}
+
+// withSelector returns the steps, of which that with the number, from 1, alone has its selector.
+func withSelector(steps []script.Step, number int) []script.Step {
+	steps = slices.Clone(steps)
+	for i := range steps {
+		if i+1 != number {
+			steps[i].Selector = ""
+		}
+	}
+	return steps
 }
 
 // blankTests are as many tests as a script can have, of which nothing is said: that there

@@ -4478,7 +4478,9 @@ func (x *ListChangeSetsRequest) GetTenant() string {
 type ListChangeSetsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// At most 100: older ones that are over have made room.
-	ChangeSets    []*v1.ChangeSet `protobuf:"bytes,1,rep,name=change_sets,json=changeSets,proto3" json:"change_sets,omitempty"`
+	ChangeSets []*v1.ChangeSet `protobuf:"bytes,1,rep,name=change_sets,json=changeSets,proto3" json:"change_sets,omitempty"`
+	// The names of those whose records cannot be read.
+	Unreadable    []string `protobuf:"bytes,2,rep,name=unreadable,proto3" json:"unreadable,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4516,6 +4518,13 @@ func (*ListChangeSetsResponse) Descriptor() ([]byte, []int) {
 func (x *ListChangeSetsResponse) GetChangeSets() []*v1.ChangeSet {
 	if x != nil {
 		return x.ChangeSets
+	}
+	return nil
+}
+
+func (x *ListChangeSetsResponse) GetUnreadable() []string {
+	if x != nil {
+		return x.Unreadable
 	}
 	return nil
 }
@@ -7188,10 +7197,13 @@ const file_proto_registry_v1_registry_proto_rawDesc = "" +
 	"\n" +
 	"change_set\x18\x01 \x01(\v2 .scriptorium.script.v1.ChangeSetR\tchangeSet\"/\n" +
 	"\x15ListChangeSetsRequest\x12\x16\n" +
-	"\x06tenant\x18\x01 \x01(\tR\x06tenant\"[\n" +
+	"\x06tenant\x18\x01 \x01(\tR\x06tenant\"{\n" +
 	"\x16ListChangeSetsResponse\x12A\n" +
 	"\vchange_sets\x18\x01 \x03(\v2 .scriptorium.script.v1.ChangeSetR\n" +
-	"changeSets\"\x7f\n" +
+	"changeSets\x12\x1e\n" +
+	"\n" +
+	"unreadable\x18\x02 \x03(\tR\n" +
+	"unreadable\"\x7f\n" +
 	"\x11ListValuesRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x16\n" +
 	"\x06prefix\x18\x02 \x01(\tR\x06prefix\x12\x1b\n" +
