@@ -135,8 +135,8 @@ func due(c fleet.Candidacy, now time.Time) Decision {
 		switch {
 		case d.Why != "":
 			return wait("%s (rollout.after)", d.Why)
-		case c.Followers-d.Failing < enough:
-			return wait("%d of %d agents could not activate %s (rollout.after)", d.Failing, c.Followers, d.Name)
+		case c.Followers-d.Lacking < enough:
+			return wait("%d of %d agents have not activated %s (rollout.after)", d.Lacking, c.Followers, d.Name)
 		}
 	}
 	steps := plan.Steps
