@@ -22,18 +22,25 @@ import (
 type canaries struct {
 	*mistaken
 	agents map[string]*daemon
+	gates  string // file
 }
 
 func startCanaries(t *testing.T, flags ...string) *canaries {
 	t.Helper()
-	c := &canaries{mistaken: startMistaken(t), agents: map[string]*daemon{}}
+	return startGated(t, 3, "", flags...)
+}
+
+// startGated is startCanaries with so many agents, and a registry that has the file of gates.
+func startGated(t *testing.T, agents int, gates string, flags ...string) *canaries {
+	t.Helper()
+	c := &canaries{mistaken: startMistaken(t), agents: map[string]*daemon{}, gates: gates}
 	found(t, "--etcd-endpoints", c.etcd.Endpoint(), "--insecure-plaintext")
-	c.startRegistry()
+	c.startRegistry("--gates", gates)
 	c.awaitPage(c.admin, http.StatusOK, `"ready":true`)
-	for i := range 3 {
+	for i := range agents {
 		c.startNamed(fmt.Sprint("node-", i), flags...)
 	}
-	c.awaitAgents(3)
+	c.awaitAgents(agents)
 	return c
 }
 
