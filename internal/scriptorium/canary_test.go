@@ -23,6 +23,7 @@ type canaries struct {
 	*mistaken
 	agents map[string]*daemon
 	gates  string // file
+	probes int
 }
 
 func startCanaries(t *testing.T, flags ...string) *canaries {
