@@ -133,13 +133,19 @@ func (c *canaries) answered(name string) {
 // answers waits until a call of acme/route on the agent returns what is wanted.
 func (c *canaries) answers(name, want string) {
 	c.t.Helper()
+	c.answersOf(name, "route", want)
+}
+
+// answersOf is answers of another script of acme.
+func (c *canaries) answersOf(name, of, want string) {
+	c.t.Helper()
 	caller, err := agentclient.New("unix:" + filepath.Join(c.dir, name, "grpc.sock"))
 	if err != nil {
 		c.t.Fatal(err)
 	}
 	defer func() { _ = caller.Close() }()
 	await(c.t, name+" answers "+want, func() bool {
-		result, err := caller.Call(c.t.Context(), "acme/route")
+		result, err := caller.Call(c.t.Context(), "acme/"+of)
 		return err == nil && string(result.Values[0]) == want
 	})
 }
