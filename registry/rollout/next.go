@@ -167,8 +167,8 @@ func after(c fleet.Candidacy, enough int) string {
 		switch {
 		case d.Why != "":
 			return d.Why
-		case c.Followers-d.Failing < enough:
-			return fmt.Sprintf("%d of %d agents could not activate %s", d.Failing, c.Followers, d.Name)
+		case c.Followers-d.Lacking < enough:
+			return fmt.Sprintf("%d of %d agents have not activated %s", d.Lacking, c.Followers, d.Name)
 		}
 	}
 	return ""
