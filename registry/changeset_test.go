@@ -189,6 +189,27 @@ func TestChangeSetsThatAreRefused(t *testing.T) {
 	}
 }
 
+// TestAChangeSetOfWhatWaitsForAThaw: a first version that waits already is refused as another is.
+func TestAChangeSetOfWhatWaitsForAThaw(t *testing.T) {
+	b := newBench(t)
+	b.freeze()
+	b.storeAs("one", "return b", nil)
+	head, _ := b.store.Head(t.Context())
+	req := changeSet("cart", "b", nil, "one")
+	req.Values = nil
+	result, err := b.PublishChangeSet(t.Context(), req)
+	if !script.IsFrozen(err) {
+		t.Errorf("%+v, %v", result, err)
+	}
+	if now, _ := b.store.Head(t.Context()); now != head {
+		t.Error("something was stored")
+	}
+	b.thaw()
+	if result := b.publishSet(req); result.Set.State != script.ChangeSetLive || result.Releases[0].Active.Number != 1 {
+		t.Errorf("after the thaw: %+v", result)
+	}
+}
+
 // TestADryChangeSet stores nothing, and says what would be.
 func TestADryChangeSet(t *testing.T) {
 	b := newBench(t)

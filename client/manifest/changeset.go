@@ -325,7 +325,7 @@ func (c *ChangeSet) faulty(field, format string, args ...any) error {
 }
 
 // Locate returns err with its place, as Manifest.Locate does: in a manifest if the error begins with
-// the name of its script, or else in the document.
+// the name of its script, and else where the plan is.
 func (c *ChangeSet) Locate(err error) error {
 	e, ok := errors.AsType[*script.Error](err)
 	if !ok {
@@ -339,9 +339,25 @@ func (c *ChangeSet) Locate(err error) error {
 			return m.Locate(&of)
 		}
 	}
-	rest, ok := strings.CutPrefix(e.Field, "plan")
-	if at, known := c.fields[rolloutField+rest]; ok && known {
-		return &Error{File: c.File, Line: at.line, Column: at.column, Field: rolloutField + rest, Message: e.Message, Err: err}
+	if rest, ok := strings.CutPrefix(e.Field, "plan"); ok {
+		return c.locatePlan(rolloutField+rest, e, err)
+	}
+	return err
+}
+
+// locatePlan returns err, which is about the field of the plan, with its place: in the document, or
+// else in the first manifest that has a plan.
+func (c *ChangeSet) locatePlan(field string, e *script.Error, err error) error {
+	if at, ok := c.fields[field]; ok {
+		return &Error{File: c.File, Line: at.line, Column: at.column, Field: field, Message: e.Message, Err: err}
+	}
+	for i := range c.Scripts {
+		if m := &c.Scripts[i]; c.Rollout == nil && !m.Settings.Rollout.IsZero() {
+			if at, ok := m.fields[field]; ok {
+				return m.inField(at, field, e.Message, err)
+			}
+			return err
+		}
 	}
 	return err
 }
