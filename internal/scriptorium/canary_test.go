@@ -26,7 +26,13 @@ type canaries struct {
 
 func startCanaries(t *testing.T, flags ...string) *canaries {
 	t.Helper()
-	c := &canaries{mistaken: startMistaken(t), agents: map[string]*daemon{}}
+	return startCanariesOn(startMistaken(t), flags...)
+}
+
+func startCanariesOn(m *mistaken, flags ...string) *canaries {
+	t := m.t
+	t.Helper()
+	c := &canaries{mistaken: m, agents: map[string]*daemon{}}
 	found(t, "--etcd-endpoints", c.etcd.Endpoint(), "--insecure-plaintext")
 	c.startRegistry()
 	c.awaitPage(c.admin, http.StatusOK, `"ready":true`)
