@@ -102,7 +102,7 @@ func (n *node) reads(t *testing.T, x gateway.Executor, ref, want string, args ..
 		call.Args = append(call.Args, []byte(arg))
 	}
 	var reply gateway.Reply
-	got := ""
+	var got string
 	if err := x.Execute(t.Context(), &call, &reply); err != nil {
 		got = string(script.KindOf(err)) + ": " + err.Error()
 	} else {

@@ -209,7 +209,13 @@ func TestAnotherAttemptOfTheSameNumber(t *testing.T) {
 		same.Candidate.Since = time.Now()
 		otherTests, otherSource := release("a", 2, 5, "2"), release("a", 2, 5, "2")
 		otherSource.Candidate.Version.Digest = script.DigestOf([]byte("other"))
-		for i, r := range []*script.Release{same, otherTests, otherSource} {
+		staging := func(content string) *script.Release {
+			r := release("a", 2, 5, "2")
+			r.Candidate.Version.Digest = otherSource.Candidate.Version.Digest
+			r.Candidate.Set = &script.Membership{Name: "s", Values: []script.StagedValue{{Key: "k", Digest: script.DigestOf([]byte(content))}}}
+			return r
+		}
+		for i, r := range []*script.Release{same, otherTests, otherSource, staging("a"), staging("b")} {
 			n.Live([]*script.Release{r}, nil)
 			wait(1)
 			n.want(t, "a@2/5 passed")

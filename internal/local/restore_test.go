@@ -36,7 +36,7 @@ func bump(t *testing.T, dir string, above script.Revision) {
 }
 
 // TestRestore: etcd is restored from a backup, as docs/operating.md says, below a registry and
-// agents that go on running.
+// agents that go on running. The freeze is as it was then.
 func TestRestore(t *testing.T) {
 	s := start(t)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -62,12 +62,18 @@ func TestRestore(t *testing.T) {
 	}
 	deleted := put(script.Name{Tenant: "shop", Script: "deleted"}, 1)
 	s.converge(s.publish(1).Release.Revision)
+	if _, err := s.registry.Freeze(ctx, 0, []string{"acme", "shop"}, "ann", "as in the backup"); err != nil {
+		t.Fatal(err)
+	}
 	data, backup := filepath.Join(s.dir, "etcd"), filepath.Join(s.dir, "backup")
 	s.StopEtcd()
 	if err := os.CopyFS(backup, os.DirFS(data)); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.StartEtcd(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.registry.Thaw(ctx, "ann", ""); err != nil {
 		t.Fatal(err)
 	}
 	lost := put(script.Name{Tenant: "shop", Script: "lost"}, 1)
@@ -104,6 +110,9 @@ func TestRestore(t *testing.T) {
 	}
 	for i := range s.agents {
 		s.awaitAnswer(i, answer(1))
+	}
+	if freeze, err := s.registry.Frozen(ctx); err != nil || freeze == nil || freeze.Note != "as in the backup" {
+		t.Errorf("the freeze is %+v, %v, want that of the backup", freeze, err)
 	}
 	answers(lost, script.NotFound)
 	answers(deleted, "")

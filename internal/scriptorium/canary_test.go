@@ -22,18 +22,26 @@ import (
 type canaries struct {
 	*mistaken
 	agents map[string]*daemon
+	gates  string // file
+	probes int
 }
 
 func startCanaries(t *testing.T, flags ...string) *canaries {
 	t.Helper()
-	c := &canaries{mistaken: startMistaken(t), agents: map[string]*daemon{}}
+	return startGated(t, 3, "", flags...)
+}
+
+// startGated is startCanaries with so many agents, and a registry that has the file of gates.
+func startGated(t *testing.T, agents int, gates string, flags ...string) *canaries {
+	t.Helper()
+	c := &canaries{mistaken: startMistaken(t), agents: map[string]*daemon{}, gates: gates}
 	found(t, "--etcd-endpoints", c.etcd.Endpoint(), "--insecure-plaintext")
-	c.startRegistry()
+	c.startRegistry("--gates", gates)
 	c.awaitPage(c.admin, http.StatusOK, `"ready":true`)
-	for i := range 3 {
+	for i := range agents {
 		c.startNamed(fmt.Sprint("node-", i), flags...)
 	}
-	c.awaitAgents(3)
+	c.awaitAgents(agents)
 	return c
 }
 
@@ -125,13 +133,19 @@ func (c *canaries) answered(name string) {
 // answers waits until a call of acme/route on the agent returns what is wanted.
 func (c *canaries) answers(name, want string) {
 	c.t.Helper()
+	c.answersOf(name, "route", want)
+}
+
+// answersOf is answers of another script of acme.
+func (c *canaries) answersOf(name, of, want string) {
+	c.t.Helper()
 	caller, err := agentclient.New("unix:" + filepath.Join(c.dir, name, "grpc.sock"))
 	if err != nil {
 		c.t.Fatal(err)
 	}
 	defer func() { _ = caller.Close() }()
 	await(c.t, name+" answers "+want, func() bool {
-		result, err := caller.Call(c.t.Context(), "acme/route")
+		result, err := caller.Call(c.t.Context(), "acme/"+of)
 		return err == nil && string(result.Values[0]) == want
 	})
 }

@@ -101,7 +101,7 @@ func startMistaken(t *testing.T) *mistaken {
 	m := &mistaken{t: t, dir: dir, registry: porttest.Address(t), admin: porttest.Address(t), page: porttest.Address(t)}
 	var etcd, nats, dialed, connected error
 	m.etcd, etcd = embedded.StartEtcd(t.Context(), embedded.EtcdConfig{Dir: filepath.Join(dir, "etcd")})
-	m.nats, nats = embedded.StartNATS(t.Context(), embedded.NATSConfig{})
+	m.nats, nats = embedded.StartNATS(t.Context(), embedded.NATSConfig{Port: porttest.Port(t)})
 	m.client, dialed = registryclient.Dial(m.registry)
 	m.caller, connected = agentclient.New("unix:" + filepath.Join(dir, "grpc.sock"))
 	if err := errors.Join(etcd, nats, dialed, connected); err != nil {

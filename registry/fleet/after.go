@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -9,27 +10,46 @@ import (
 // Dependency is a script that a candidate comes after, and has to wait for.
 type Dependency struct {
 	Name script.Name
-	// Why the candidate has to wait; "" if only agents that could not activate the script stand in
-	// the way, of which there are Failing.
+	// Why the candidate has to wait; "" if only the Lacking stand in the way: agents that have yet to
+	// activate the script, or could not.
 	Why     string
-	Failing int
+	Lacking int
 }
 
 // unmetAfter returns the dependencies of the plan that a candidate has to wait for.
-func (f *Fleet) unmetAfter(plan *script.Plan) (unmet []Dependency) {
+func (s *survey) unmetAfter(plan *script.Plan) (unmet []Dependency) {
 	for _, name := range plan.After {
-		d := Dependency{Name: name, Why: f.notLive(name)}
-		if d.Why == "" {
-			p := f.scripts[name]
-			for range f.without(p) {
-				d.Failing++
-			}
-		}
-		if d.Why != "" || d.Failing > 0 {
+		if d := s.dependency(name); d.Why != "" || d.Lacking > 0 {
 			unmet = append(unmet, d)
 		}
 	}
 	return unmet
+}
+
+// dependency is the script as all candidates that come after it have it. There may be many, and
+// many agents that could not activate it.
+func (s *survey) dependency(name script.Name) Dependency {
+	if d, ok := s.dependencies[name]; ok {
+		return d
+	}
+	f, d := s.fleet, Dependency{Name: name, Why: s.fleet.notLive(name)}
+	if d.Why == "" {
+		p := f.scripts[name]
+		d.Lacking = -f.reachedBy(p)
+		for _, g := range f.followers(name.Tenant) {
+			d.Lacking += g.levels.total()
+		}
+		for a := range f.without(p) {
+			if a.report.Activated >= p.release.Revision {
+				d.Lacking++
+			}
+		}
+	}
+	if s.dependencies == nil {
+		s.dependencies = map[script.Name]Dependency{}
+	}
+	s.dependencies[name] = d
+	return d
 }
 
 // notLive says why the latest version of the script is not live everywhere; "" if it is.
@@ -56,20 +76,38 @@ func (f *Fleet) notLive(name script.Name) string {
 	return ""
 }
 
-// comesAfter reports whether the script comes after the other, or after one that does.
-func (f *Fleet) comesAfter(name, other script.Name, seen map[script.Name]bool) bool {
-	p := f.scripts[name]
-	if p == nil || seen[name] || len(seen) >= maxDependencies {
-		return false
+// circles returns those of the plan's scripts that come after the plan's own script, or after one
+// that does.
+func (f *Fleet) circles(plan *script.Plan, of script.Name) (circles []script.Name) {
+	seen := map[script.Name]bool{}
+	for _, name := range plan.After {
+		if f.comesAfter(name, of, seen) {
+			circles = append(circles, name)
+			clear(seen) // those lead there, too
+		}
 	}
-	seen[name] = true
-	for _, next := range p.release.Plan().After {
-		if next == other || f.comesAfter(next, other, seen) {
+	return circles
+}
+
+// comesAfter reports whether the script comes after the other, or after one that does: it looks at
+// the nearest first, and not at those that were seen, which do not.
+func (f *Fleet) comesAfter(name, other script.Name, seen map[script.Name]bool) bool {
+	for next := []script.Name{name}; len(next) > 0; next = next[1:] {
+		p := f.scripts[next[0]]
+		if p == nil || p.release.Deleted || seen[next[0]] {
+			continue
+		}
+		if len(seen) >= maxDependencies {
+			return false
+		}
+		seen[next[0]] = true
+		if slices.Contains(p.release.Plan().After, other) {
 			return true
 		}
+		next = append(next, p.release.Plan().After...)
 	}
 	return false
 }
 
-// maxDependencies bounds how many scripts are looked at for a cycle.
-const maxDependencies = 1000
+// maxDependencies bounds how many scripts are looked at for circles.
+const maxDependencies = 10_000

@@ -17,16 +17,16 @@ func TestWhatARolloutComesAfter(t *testing.T) {
 	r.Settings.Rollout.After = []script.Name{lib}
 	b.apply(r)
 	b.hear("n1", 11)
-	check := func(when, want string, failing int) {
+	check := func(when, want string, lacking int) {
 		t.Helper()
 		got, n := "", 0
 		for _, c := range b.Candidacies() {
 			if c.Release.Name == route && len(c.After) > 0 {
-				got, n = c.After[0].Why, c.After[0].Failing
+				got, n = c.After[0].Why, c.After[0].Lacking
 			}
 		}
-		if got != want || n != failing {
-			t.Errorf("%s it waits because %q, and %d agents could not activate it; want %q, %d", when, got, n, want, failing)
+		if got != want || n != lacking {
+			t.Errorf("%s it waits because %q, and %d agents lack it; want %q, %d", when, got, n, want, lacking)
 		}
 		var warnings []string
 		if want != "" {
@@ -44,6 +44,8 @@ func TestWhatARolloutComesAfter(t *testing.T) {
 		b.apply(next)
 	}
 	changed(12, func(*script.Release) {})
+	check("when an agent has yet to activate it", "", 1)
+	b.hear("n1", 12)
 	check("when it is live", "", 0)
 	without := b.report("n1", 12)
 	without.Failures = []fleet.Failure{{Name: lib, Revision: 12, Err: script.Errorf(script.Unavailable, "disk", "it is full")}}
@@ -65,6 +67,7 @@ func TestWhatARolloutComesAfter(t *testing.T) {
 	changed(16, func(r *script.Release) { r.Latest, r.Hold = 2, &script.Hold{Author: "ann"} })
 	check("held", "acme/lib is held at version 1, and its latest is 2", 0)
 	changed(17, func(r *script.Release) { r.Latest = 2; r.Pinned = true })
+	b.hear("n1", 17)
 	check("pinned by its manifest", "", 0)
 	changed(18, func(r *script.Release) { r.Enabled = false })
 	check("disabled", "acme/lib is disabled", 0)

@@ -152,7 +152,7 @@ func (f *Fleet) candidacy(c *candidacy, p *progress, s *survey) Candidacy {
 		view.Apart = view.Members < view.Followers || view.Followers < view.Known && f.apart(c)
 	}
 	if p.release.Candidate.Step == 0 {
-		view.After = f.unmetAfter(p.release.Plan())
+		view.After = s.unmetAfter(p.release.Plan())
 	}
 	view.Lost = slices.Clone(c.lost)
 	if 2*view.Followers >= view.Known { // else nobody asks who of so many is lost

@@ -124,9 +124,10 @@ func (f *Fleet) Unmet(ctx context.Context, caller string, of script.Name, plan s
 		return nil, nil
 	}
 	err = f.read(ctx, caller, func() {
+		circles := f.circles(&plan, of)
 		for _, name := range plan.After {
 			switch why := f.notLive(name); {
-			case f.comesAfter(name, of, map[script.Name]bool{}):
+			case slices.Contains(circles, name):
 				unmet = append(unmet, fmt.Sprintf("rollout.after: %s comes after %s itself: if both have a candidate, neither becomes live", name, of))
 			case why != "":
 				unmet = append(unmet, "rollout.after: "+why)

@@ -18,6 +18,8 @@ type survey struct {
 	lateOf    map[int]slots
 	following map[string]slots
 	wanted    slots // the memory of waiting
+
+	dependencies map[script.Name]Dependency
 }
 
 // lastOf returns of each group the connected agent that is furthest behind.

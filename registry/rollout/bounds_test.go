@@ -49,8 +49,8 @@ func TestBounds(t *testing.T) {
 		{"a gate whose pass is too old", passed(over), over.Add(30 * time.Second), registry.Move{}, "gate webhook/ci has yet to answer"},
 		{"a gate that passes in the future", passed(over.Add(1)), over, registry.Move{}, "gate webhook/ci has yet to answer"},
 		{"it comes after one that is not live", after(fleet.Dependency{Why: "acme/lib does not exist"}, script.Amount{}), noon, registry.Move{}, "acme/lib does not exist (rollout.after)"},
-		{"it comes after one that an agent could not activate", after(fleet.Dependency{Failing: 1}, script.Amount{None: true}), noon, registry.Move{}, "1 of 10 agents could not activate acme/lib (rollout.after)"},
-		{"that agent is tolerated", after(fleet.Dependency{Failing: 1}, script.Amount{Count: 1}), noon, registry.Move{Step: 1}, ""},
+		{"it comes after one that an agent could not activate", after(fleet.Dependency{Lacking: 1}, script.Amount{None: true}), noon, registry.Move{}, "1 of 10 agents have not activated acme/lib (rollout.after)"},
+		{"that agent is tolerated", after(fleet.Dependency{Lacking: 1}, script.Amount{Count: 1}), noon, registry.Move{Step: 1}, ""},
 		{"a few calls are looked at", calls(5, 5), noon, registry.Move{Failed: "5 of 5 calls failed (100 %), at most 5 % may"}, ""},
 		{"no more than 20 are needed to give up", calls(20, 100), noon, registry.Move{Failed: "20 of 20 calls failed (100 %), at most 5 % may"}, ""},
 		{"a step without a pause does not wait for one to begin", func(c *fleet.Candidacy) {

@@ -103,7 +103,7 @@ func (s *stage) wantTogether(names ...script.Name) {
 func TestAChangeSetIsOneCandidate(t *testing.T) {
 	play(t, 10, func(s *stage) {
 		stop := s.conduct()
-		defer stop()
+		defer func() { stop() }()
 		s.live(route, lib)
 		result := s.publishSet(set(twoSteps(), "new", route, lib))
 		if !result.Changed || len(result.Set.Scripts) != 2 || result.Set.Scripts[0] != (script.ChangedScript{Name: "lib", Version: 2, Digest: script.DigestOf([]byte("return new")), Before: 1}) {

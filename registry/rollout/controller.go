@@ -209,19 +209,19 @@ type readyMove struct {
 	move        registry.Move
 }
 
-// byUrgency has what fails end first, and what waited for a thaw begin last: there may be many of
-// those.
-func byUrgency(a, b readyMove) int {
-	rank := func(m registry.Move) int {
-		switch {
-		case m.Failed != "":
-			return 0
-		case m.Begin:
-			return 2
-		}
-		return 1
+// byUrgency has what fails end first, and what waited for a thaw or for another script begin last:
+// there may be many of those.
+func byUrgency(a, b readyMove) int { return cmp.Compare(a.rank(), b.rank()) }
+
+func (r readyMove) rank() int {
+	begins := r.move.Promote || r.move.Step > 0
+	switch release := &r.candidacies[0].Release; {
+	case r.move.Failed != "":
+		return 0
+	case r.move.Begin, begins && release.Candidate.Step == 0 && len(release.Plan().After) > 0:
+		return 2
 	}
-	return cmp.Compare(rank(a.move), rank(b.move))
+	return 1
 }
 
 // start makes the move in the background.

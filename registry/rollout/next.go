@@ -33,7 +33,7 @@ func Next(c fleet.Candidacy, now time.Time) Decision {
 	if candidate == nil || candidate.Failed != "" || c.Release.Deleted {
 		return Decision{}
 	}
-	frozen := c.Freeze.Covers(c.Release.Name, now) || candidate.Set != nil && len(candidate.Set.Values) > 0 && c.Freeze.CoversTenant(c.Release.Name.Tenant, now)
+	frozen := isFrozen(c, now)
 	switch {
 	case candidate.Frozen != "" && frozen:
 		return thaws(c, Decision{})
@@ -55,6 +55,12 @@ func Next(c fleet.Candidacy, now time.Time) Decision {
 		return d
 	}
 	return inTime(c, d, now)
+}
+
+// isFrozen reports whether the candidate, or a value that goes live with it, is frozen.
+func isFrozen(c fleet.Candidacy, now time.Time) bool {
+	set := c.Release.Candidate.Set
+	return c.Freeze.Covers(c.Release.Name, now) || set != nil && len(set.Values) > 0 && c.Freeze.CoversTenant(c.Release.Name.Tenant, now)
 }
 
 // inTime is d, which waits, unless the candidate has waited for longer than its deadline. What it
@@ -140,13 +146,8 @@ func due(c fleet.Candidacy, now time.Time) Decision {
 	if c.Activated < enough {
 		return wait("%d of %d agents have taken the last change, and %d are to", c.Activated, c.Followers, enough)
 	}
-	for _, d := range c.After {
-		switch {
-		case d.Why != "":
-			return wait("%s (rollout.after)", d.Why)
-		case c.Followers-d.Failing < enough:
-			return wait("%d of %d agents could not activate %s (rollout.after)", d.Failing, c.Followers, d.Name)
-		}
+	if why := after(c, enough); why != "" {
+		return wait("%s (rollout.after)", why)
 	}
 	steps := plan.Steps
 	switch k := candidate.Step; {
@@ -158,6 +159,19 @@ func due(c fleet.Candidacy, now time.Time) Decision {
 		}
 	}
 	return onward(c)
+}
+
+// after says which script the candidate waits for that comes before it; "" if none.
+func after(c fleet.Candidacy, enough int) string {
+	for _, d := range c.After {
+		switch {
+		case d.Why != "":
+			return d.Why
+		case c.Followers-d.Lacking < enough:
+			return fmt.Sprintf("%d of %d agents have not activated %s", d.Lacking, c.Followers, d.Name)
+		}
+	}
+	return ""
 }
 
 // onward is what follows the step that the candidate has passed, or its tests.

@@ -1,0 +1,243 @@
+package scriptorium_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/scriptorium-dev/scriptorium/client/registryclient"
+	"github.com/scriptorium-dev/scriptorium/internal/needs"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// guarded is a plan of one step, with the gate of the source.
+func guarded(source string) *script.Plan {
+	gate := hook(source)
+	if strings.HasPrefix(source, "prom-") {
+		gate = script.Gate{Kind: script.Prometheus, Source: source, Query: "x", Max: script.Bound{Set: true, Value: 1}}
+	}
+	return &script.Plan{Steps: []script.Step{{Percent: 50, Gate: gate}}}
+}
+
+// gated is a fleet of two agents, each script of which has the gate of the source of its name. The
+// scripts are in version 2, on trial.
+func gated(t *testing.T, o *outside, sources ...string) *canaries {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("starts four processes, and gates are asked each ten seconds: run without -short, as CI does")
+	}
+	needs.NoRace(t)
+	c := startGated(t, 2, o.file(sources...))
+	for _, source := range sources {
+		c.plan(source, 1, nil)
+	}
+	for _, source := range sources {
+		c.plan(source, 2, guarded(source))
+	}
+	return c
+}
+
+// vector is the answer of a Prometheus with these values.
+func vector(values ...string) string {
+	var all []string
+	for _, v := range values {
+		all = append(all, fmt.Sprintf(`{"metric": {}, "value": [1, %q]}`, v))
+	}
+	return fmt.Sprintf(`{"status": "success", "data": {"resultType": "vector", "result": [%s]}}`, strings.Join(all, ","))
+}
+
+// TestAGateFailsClosed: whatever a system answers but a pass, the candidate waits, and says why; also
+// while another one hangs. It goes on when the system lets it pass.
+func TestAGateFailsClosed(t *testing.T) {
+	t.Parallel()
+	o := startOutside(t)
+	text := func(answer string) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, answer) }
+	}
+	status := func(code int, answer string) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Location", o.URL+"/fine")
+			w.WriteHeader(code)
+			fmt.Fprint(w, answer)
+		}
+	}
+	faults := map[string]struct {
+		answer http.HandlerFunc
+		why    string
+	}{
+		"prom-none":    {text(vector()), "the query finds no data"},
+		"prom-several": {text(vector("0", "0")), "the query finds 2 values, want 1: aggregate them, for example with sum()"},
+		"prom-nan":     {text(vector("NaN")), "the value is NaN, want at most 1"},
+		"prom-inf":     {text(vector("-Inf")), "the value is -Inf, want at most 1"},
+		"prom-error":   {status(400, `{"status": "error", "errorType": "bad_data", "error": "unknown function"}`), "the query fails: bad_data: unknown function"},
+		"prom-warning": {text(`{"status": "success", "warnings": ["a store is away"], "data": {"resultType": "scalar", "result": [1, "0"]}}`), "the query's result has a warning: a store is away"},
+		"redirects":    {status(307, passing), "no redirect is followed"},
+		"status":       {status(201, passing), "it answers with status 201 Created"},
+		"denied":       {status(401, passing), "it answers with status 401 Unauthorized"},
+		"long":         {text(passing + strings.Repeat(" ", 64<<10)), "its answer has more than 65536 bytes"},
+		"text":         {text("pass"), "its answer is not a JSON object"},
+		"both":         {text(`{"pass": true, "abort": true}`), "it says both that the step passes and that the candidate is to be aborted"},
+		"hangs":        {func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, "it does not answer within 10s"},
+		"refuses":      {text(refusal), "a build is red"},
+	}
+	sources := []string{"fine", "aborts"}
+	for source, tt := range faults {
+		o.set(source, tt.answer)
+		sources = append(sources, source)
+	}
+	o.says("fine", passing)
+	o.says("aborts", `{"abort": true, "reason": "carts are lost"}`)
+	c := gated(t, o, sources...)
+	c.live("fine", 2)
+	if why := c.fails("aborts"); why != "gate webhook/aborts: carts are lost" {
+		t.Errorf("an abort: %s", why)
+	}
+	for source, tt := range faults {
+		c.waits(source, tt.why)
+	}
+	for source := range faults {
+		if r := c.is(source, "is in its step", func(*script.Release) bool { return true }); r.Active.Number != 1 || r.Candidate == nil || r.Candidate.Step != 1 {
+			t.Errorf("%s is v%d with the candidate %+v", source, r.Active.Number, r.Candidate)
+		}
+	}
+	o.says("refuses", passing)
+	c.live("refuses", 2) // the others are asked less often by now
+}
+
+// TestAnswersOfGatesThatComeLate: a candidate that is aborted, rolled back or replaced while the
+// system is asked ends the request. A pass of an earlier attempt counts for nothing in the next, and
+// the next registry asks again.
+func TestAnswersOfGatesThatComeLate(t *testing.T) {
+	t.Parallel()
+	o := startOutside(t)
+	ends := map[string]func(c *canaries, name string){
+		"abort":    func(c *canaries, name string) { c.steer(name, registryclient.Abort) },
+		"replace":  func(c *canaries, name string) { c.plan(name, 3, &script.Plan{}) },
+		"rollback": func(c *canaries, name string) { _, _, _ = c.client.Rollback(c.t.Context(), of(name), 0, by) },
+	}
+	sources := []string{"again", "killed"}
+	var ended atomic.Int32
+	for source := range ends {
+		sources = append(sources, source)
+		o.set(source, func(_ http.ResponseWriter, r *http.Request) {
+			<-r.Context().Done()
+			ended.Add(1)
+		})
+	}
+	late, answered := make(chan struct{}), make(chan struct{})
+	o.set("again", func(w http.ResponseWriter, r *http.Request) {
+		o.says("again", refusal) // to the next attempt
+		<-late
+		fmt.Fprint(w, passing)
+		close(answered)
+	})
+	o.set("killed", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+	c := gated(t, o, sources...)
+	for _, source := range sources {
+		o.wasAsked(source, 1)
+	}
+	for source, end := range ends {
+		end(c, source)
+	}
+	await(t, "the requests end", func() bool { return ended.Load() == int32(len(ends)) })
+	c.live("replace", 3)
+	c.live("rollback", 1)
+	if why := c.fails("abort"); why != "aborted by test" {
+		t.Errorf("aborted: %s", why)
+	}
+	c.steer("again", registryclient.Retry)
+	c.waits("again", "a build is red")
+	close(late)
+	<-answered
+	before := len(o.questions("again"))
+	o.says("killed", passing)
+	c.killRegistry()
+	c.live("killed", 2)
+	o.wasAsked("again", before+1)
+	c.waits("again", "a build is red")
+	for source := range ends {
+		if n := len(o.questions(source)); n != 1 {
+			t.Errorf("%s was asked %d times", source, n)
+		}
+	}
+}
+
+// TestWhenGatesAreNotAsked: nobody is asked while the registry is frozen, or when the operator has
+// removed the source. A certificate that is not trusted is no pass, and the log says where that is.
+func TestWhenGatesAreNotAsked(t *testing.T) {
+	t.Parallel()
+	o := startOutside(t)
+	o.says("frozen", refusal)
+	o.says("removed", refusal)
+	c := gated(t, o, "frozen", "removed")
+	c.waits("frozen", "a build is red")
+	c.waits("removed", "a build is red")
+	c.freeze()
+	c.waits("frozen", "the registry is frozen by ann")
+	c.waits("removed", "the registry is frozen by ann")
+	before := len(o.questions("frozen"))
+	o.says("frozen", passing)
+	c.killRegistry() // which asks at its start, if at all
+	c.awaitAgents(2)
+	c.waits("frozen", "the registry is frozen by ann")
+	if n := len(o.questions("frozen")); n > before {
+		t.Errorf("asked %d times while frozen", n-before)
+	}
+	strange := httptest.NewTLSServer(http.NotFoundHandler())
+	t.Cleanup(strange.Close)
+	o.write(c.gates, "frozen")
+	file, err := os.OpenFile(c.gates, os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := fmt.Fprintf(file, "- {name: strange, webhook: %q, tenants: [acme]}\n", strange.URL); err != nil || file.Close() != nil {
+		t.Fatal(err)
+	}
+	c.thaw()
+	c.live("frozen", 2)
+	c.waits("removed", "gate webhook/removed: the registry that leads has no such source for tenant acme: its operator adds it to the file of registryd --gates")
+	c.plan("strange", 1, nil)
+	c.plan("strange", 2, guarded("strange"))
+	c.waits("strange", "gate webhook/strange: it cannot be reached: its certificate is not trusted")
+	await(t, "the log says where it is", func() bool {
+		return strings.Contains(c.process.output.String(), strange.URL) && strings.Contains(c.process.output.String(), "certificate signed by unknown authority")
+	})
+}
+
+// TestAGateAndTwoLeaders: a leader that hung does not know that another one leads. Both ask, and the
+// step is taken once.
+func TestAGateAndTwoLeaders(t *testing.T) {
+	t.Parallel()
+	o := startOutside(t)
+	release := make(chan struct{})
+	o.set("ci", func(w http.ResponseWriter, _ *http.Request) {
+		o.says("ci", passing)
+		<-release
+		fmt.Fprint(w, passing)
+	})
+	c := gated(t, o, "ci")
+	o.wasAsked("ci", 1)
+	first := c.process
+	_, other := c.second()
+	c.halt(first)
+	o.wasAsked("ci", 2) // by the second, once the lease of the first is over
+	await(t, "the second registry takes the step", func() bool {
+		r, err := other.Get(t.Context(), of("ci"))
+		return err == nil && r.Candidate == nil && r.Active.Number == 2
+	})
+	close(release)
+	c.resume(first)
+	c.live("ci", 2) // by the first
+	if lines := c.notes("ci", "promote"); len(lines) != 1 {
+		t.Errorf("the history has %q", lines)
+	}
+	for _, q := range o.questions("ci") {
+		if q != (question{Version: 2, Step: 1, Attempt: 1}) {
+			t.Errorf("asked %+v", q)
+		}
+	}
+}
