@@ -73,6 +73,7 @@ func TestPlansThatAreNotMet(t *testing.T) {
 		"approval":    {script.Plan{Steps: []script.Step{{Percent: 50, Approval: true}}}, "", "step 1 needs an approval: scriptctl rollout approve acme/approval"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			c := *c
 			c.t = t
 			c.plan(name, 1, nil)
