@@ -191,7 +191,8 @@ func changeOf(cur, next script.Release, made bool) script.Change {
 		return script.ChangePin
 	case !next.Pinned && cur.Pinned:
 		return script.ChangeUnpin
-	case next.Candidate != cur.Candidate && next.Candidate != nil && next.Candidate.Set != nil, next.Active.Number != cur.Active.Number:
+	case next.Candidate != cur.Candidate && next.Candidate != nil && next.Candidate.Set != nil, next.Active.Number != cur.Active.Number,
+		cur.Untried() && !next.Untried():
 		return script.ChangePublish // of a version that a change set has found
 	case next.Enabled && !cur.Enabled:
 		return script.ChangeEnable

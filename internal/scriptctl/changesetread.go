@@ -134,11 +134,15 @@ func versionOrDash(version uint64) string {
 
 // changeSetLine is one line on a change set: "change set acme/cart-2 failed: aborted by ann".
 func changeSetLine(s *script.ChangeSet) string {
-	line := "change set " + s.FullName() + " " + stateText(s.State)
-	if s.Reason != "" {
-		line += ": " + plain(s.Reason)
+	line, reason := "change set "+s.FullName()+" ", plain(s.Reason)
+	switch state := stateText(s.State); {
+	case reason == "":
+		return line + state
+	case strings.HasPrefix(reason, state):
+		return line + reason
+	default:
+		return line + state + ": " + reason
 	}
-	return line
 }
 
 // facts are what there is to know of all of it.
