@@ -331,7 +331,7 @@ func (s *state) Commit(put []follow.Item, removed []string) error {
 // makeLive swaps what runs: the settings of tenants, values, releases, and then the
 // values that are gone. So a script finds the values that were there before it, and
 // those that go with it only after it has gone. Values of one tenant are swapped
-// together, releases one by one. Then candidates are tested.
+// together, and so are all releases. Then candidates are tested.
 func (s *state) makeLive(put []script.Object, removed []string) {
 	var tenants []script.Tenant
 	var values []script.Value

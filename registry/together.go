@@ -133,16 +133,15 @@ func (r *Registry) decideOneOf(ctx context.Context, a writeRequest, also usage, 
 	}
 	counted[key] = *a.counted
 	d.wasDeleted = !live(cur)
-	// The others cannot wait with what waits, which another publish can have stored.
-	if d.release.Frozen() && (d.changed || a.change == script.ChangePublish) {
+	if !d.changed {
+		return d, nil
+	}
+	if d.release.Frozen() { // the others cannot wait with it
 		freeze, err := b.freeze()
 		if err != nil {
 			return decision{}, err
 		}
 		return decision{}, freeze.Refusal(fmt.Sprintf("%s %s", a.change, a.Name))
-	}
-	if !d.changed {
-		return d, nil
 	}
 	if !d.brings.IsZero() {
 		d.commit.Source = r.small(ctx, d.brings)

@@ -282,3 +282,39 @@ func BenchmarkOf(b *testing.B) {
 		}
 	}
 }
+
+// TestReleasesAreSwappedTogether: who looks at two scripts, one after the other, never finds the second
+// one older than the first.
+func TestReleasesAreSwappedTogether(t *testing.T) {
+	table := cache.NewTable()
+	const last = 2000
+	names := make([]script.Name, 8)
+	for i := range names {
+		names[i] = script.Name{Tenant: "acme", Script: fmt.Sprint("s", i)}
+	}
+	put := func(n int) {
+		releases := make([]*cache.Release, len(names))
+		for i, name := range names {
+			releases[i] = cache.NewRelease(script.Release{Name: name, Revision: script.Revision(n), Enabled: true})
+		}
+		table.Update(releases, nil)
+	}
+	put(1)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for n := 2; n <= last; n++ {
+			put(n)
+		}
+	}()
+	for seen := script.Revision(0); seen < last; {
+		for _, name := range names {
+			now := table.Revision(name.String())
+			if now < seen {
+				t.Fatalf("%s is at revision %d, and another one was at %d before", name, now, seen)
+			}
+			seen = now
+		}
+	}
+	<-done
+}

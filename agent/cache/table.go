@@ -300,7 +300,7 @@ const shards = 256
 type Table struct {
 	seed    maphash.Seed
 	writing sync.Mutex
-	shards  [shards]atomic.Pointer[map[string]*Release] // by "tenant/name"; each map is immutable
+	live    atomic.Pointer[[shards]map[string]*Release] // by "tenant/name"; immutable
 	count   atomic.Int64
 
 	sum        wire.Sum            // of the releases' fingerprints; guarded by writing, as is what follows
@@ -311,16 +311,14 @@ type Table struct {
 // NewTable returns an empty table.
 func NewTable() *Table {
 	t := &Table{seed: maphash.MakeSeed(), candidates: map[string]*Release{}}
-	for i := range t.shards {
-		t.shards[i].Store(&map[string]*Release{})
-	}
+	t.live.Store(&[shards]map[string]*Release{})
 	return t
 }
 
 // Get returns the live release of the script "tenant/name", or nil. It
 // allocates nothing.
 func (t *Table) Get(name string) *Release {
-	return (*t.shards[t.shardOf(name)].Load())[name]
+	return t.live.Load()[t.shardOf(name)][name]
 }
 
 // Revision returns the revision of the live release of the script "tenant/name"; 0
@@ -348,12 +346,11 @@ func (t *Table) Names() iter.Seq[string] {
 func (t *Table) Len() int { return int(t.count.Load()) }
 
 // Update puts releases in place of those with their names, and removes the
-// scripts in gone. Each release is swapped at once; they are not swapped
-// together. A call in flight finishes on the release that it began with.
+// scripts in gone, all at once. A call in flight finishes on the release that it began with.
 func (t *Table) Update(put []*Release, gone []script.Name) {
 	t.writing.Lock()
 	defer t.writing.Unlock()
-	changed := map[uint64]map[string]*Release{}
+	before, changed := t.live.Load(), map[uint64]map[string]*Release{}
 	replace := func(old, with *Release) {
 		if old != nil {
 			t.sum.Remove(old.counted)
@@ -365,7 +362,9 @@ func (t *Table) Update(put []*Release, gone []script.Name) {
 	shard := func(name string) map[string]*Release {
 		i := t.shardOf(name)
 		if changed[i] == nil {
-			changed[i] = maps.Clone(*t.shards[i].Load())
+			if changed[i] = maps.Clone(before[i]); changed[i] == nil {
+				changed[i] = map[string]*Release{}
+			}
 		}
 		return changed[i]
 	}
@@ -387,10 +386,12 @@ func (t *Table) Update(put []*Release, gone []script.Name) {
 		delete(m, name)
 		delete(t.candidates, name)
 	}
+	after := *before
 	for i, m := range changed {
-		t.count.Add(int64(len(m) - len(*t.shards[i].Load())))
-		t.shards[i].Store(&m)
+		t.count.Add(int64(len(m) - len(before[i])))
+		after[i] = m
 	}
+	t.live.Store(&after)
 }
 
 // Candidates returns the live releases that have a candidate, in no particular order.
@@ -416,7 +417,7 @@ func (t *Table) Checksum(again int, leftOut ...string) wire.Sum {
 		again = 0
 	}
 	for looked := 0; looked < again; t.next = (t.next + 1) % shards {
-		m := *t.shards[t.next].Load()
+		m := t.live.Load()[t.next]
 		for _, r := range m {
 			now := r.Fingerprint()
 			t.sum.Remove(r.counted)
@@ -449,8 +450,8 @@ func (t *Table) Check(name string) (fingerprint wire.Sum, sound bool) {
 // All yields the live releases in no particular order.
 func (t *Table) All() iter.Seq[*Release] {
 	return func(yield func(*Release) bool) {
-		for i := range t.shards {
-			for _, r := range *t.shards[i].Load() {
+		for _, m := range t.live.Load() {
+			for _, r := range m {
 				if !yield(r) {
 					return
 				}

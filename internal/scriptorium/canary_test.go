@@ -34,7 +34,19 @@ func startCanaries(t *testing.T, flags ...string) *canaries {
 // startGated is startCanaries with so many agents, and a registry that has the file of gates.
 func startGated(t *testing.T, agents int, gates string, flags ...string) *canaries {
 	t.Helper()
-	c := &canaries{mistaken: startMistaken(t), agents: map[string]*daemon{}, gates: gates}
+	return startAgentsOn(startMistaken(t), agents, gates, flags...)
+}
+
+// startCanariesOn is startCanaries with etcd and NATS that run.
+func startCanariesOn(m *mistaken, flags ...string) *canaries {
+	m.t.Helper()
+	return startAgentsOn(m, 3, "", flags...)
+}
+
+func startAgentsOn(m *mistaken, agents int, gates string, flags ...string) *canaries {
+	t := m.t
+	t.Helper()
+	c := &canaries{mistaken: m, agents: map[string]*daemon{}, gates: gates}
 	found(t, "--etcd-endpoints", c.etcd.Endpoint(), "--insecure-plaintext")
 	c.startRegistry("--gates", gates)
 	c.awaitPage(c.admin, http.StatusOK, `"ready":true`)

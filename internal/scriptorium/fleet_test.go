@@ -25,12 +25,18 @@ import (
 type mistaken struct {
 	t                     *testing.T
 	dir                   string
-	etcd                  *embedded.Etcd
+	etcd                  etcdServer
 	nats                  *embedded.NATS
 	registry, admin, page string
 	process, agent        *daemon
 	client                *registryclient.Client
 	caller                *agentclient.Client
+}
+
+// etcdServer is in the process of the test, or in one of its own.
+type etcdServer interface {
+	Endpoint() string
+	Stop()
 }
 
 func (m *mistaken) startRegistry(flags ...string) {
@@ -93,21 +99,30 @@ func (m *mistaken) publishAs(name, source string) {
 
 func startMistaken(t *testing.T) *mistaken {
 	t.Helper()
+	etcd, err := embedded.StartEtcd(t.Context(), embedded.EtcdConfig{Dir: filepath.Join(t.TempDir(), "etcd")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return startMistakenOn(t, etcd)
+}
+
+func startMistakenOn(t *testing.T, etcd etcdServer) *mistaken {
+	t.Helper()
+	t.Cleanup(etcd.Stop)
 	dir, err := os.MkdirTemp("", "mistaken") // t.TempDir is too long for a socket
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	m := &mistaken{t: t, dir: dir, registry: porttest.Address(t), admin: porttest.Address(t), page: porttest.Address(t)}
-	var etcd, nats, dialed, connected error
-	m.etcd, etcd = embedded.StartEtcd(t.Context(), embedded.EtcdConfig{Dir: filepath.Join(dir, "etcd")})
+	m := &mistaken{t: t, dir: dir, etcd: etcd, registry: porttest.Address(t), admin: porttest.Address(t), page: porttest.Address(t)}
+	var nats, dialed, connected error
 	m.nats, nats = embedded.StartNATS(t.Context(), embedded.NATSConfig{Port: porttest.Port(t)})
 	m.client, dialed = registryclient.Dial(m.registry)
 	m.caller, connected = agentclient.New("unix:" + filepath.Join(dir, "grpc.sock"))
-	if err := errors.Join(etcd, nats, dialed, connected); err != nil {
+	if err := errors.Join(nats, dialed, connected); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _, _ = m.client.Close(), m.caller.Close(); m.nats.Stop(); m.etcd.Stop() })
+	t.Cleanup(func() { _, _ = m.client.Close(), m.caller.Close(); m.nats.Stop() })
 	return m
 }
 

@@ -174,8 +174,7 @@ func (c *canaries) resume(d *daemon) {
 // killRegistry ends the registry's process at once, and starts another.
 func (c *canaries) killRegistry() {
 	c.t.Helper()
-	_ = c.process.cmd.Process.Kill()
-	_ = c.process.cmd.Wait()
+	c.endRegistry()
 	c.startRegistry("--gates", c.gates)
 	c.awaitPage(c.admin, http.StatusOK, `"ready":true`)
 }
