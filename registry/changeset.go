@@ -56,9 +56,10 @@ type changeSetWrite struct {
 	before script.ChangeSet // its record; zero if there is none
 	drop   []string         // change sets that make room
 	next   script.ChangeSet
-	// Of an attempt: which scripts are part of the change set, and whether it is live at once.
-	members []bool
-	atOnce  bool
+	// Of an attempt: which scripts are part of the change set, whether it is live at once, and whether
+	// the same request has made all candidates already, which are on their way.
+	members          []bool
+	atOnce, repeated bool
 }
 
 // PublishChangeSet stores what is requested, in one transaction.
@@ -111,7 +112,7 @@ func (w *changeSetWrite) validate() error {
 	if err := w.validateValues(); err != nil {
 		return err
 	}
-	if err := w.choosePlan(); err != nil {
+	if err := w.choosePlan(nil); err != nil {
 		return err
 	}
 	return w.sign()
@@ -188,47 +189,6 @@ func (w *changeSetWrite) put(v StagedContent) valueRequest {
 	}
 }
 
-// choosePlan takes the plan of the request, or that of the scripts which have one.
-func (w *changeSetWrite) choosePlan() error {
-	if w.req.Plan != nil {
-		w.plan = *w.req.Plan
-	} else {
-		of := ""
-		for i, p := range w.publications {
-			switch {
-			case p.settings == nil || p.settings.Rollout.IsZero():
-			case of == "":
-				of, w.plan = w.req.Scripts[i].Name.String(), p.settings.Rollout
-			case !w.plan.Equal(p.settings.Rollout):
-				return script.Errorf(script.Invalid, "plan", "%s and %s have different rollout plans: a change set has one, so give it a plan of its own", of, w.req.Scripts[i].Name)
-			}
-		}
-	}
-	if len(w.plan.Steps) == 0 {
-		w.plan.Steps = nil
-	}
-	if err := w.plan.Validate("plan"); err != nil {
-		return err
-	}
-	if len(w.req.Scripts) == 0 && !w.plan.IsZero() {
-		return script.Errorf(script.Invalid, "plan", "needs a script: without one, nothing tells whether the values work")
-	}
-	for i := range w.req.Scripts {
-		if err := w.plan.ValidateAfter("plan", w.req.Scripts[i].Name); err != nil {
-			return err
-		}
-	}
-	for i, step := range w.plan.Steps {
-		if step.Gate.IsZero() {
-			continue
-		}
-		if err := w.gates.Check(fmt.Sprintf("plan.steps[%d].gate", i), w.req.Tenant, step.Gate); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // sign computes the fingerprint of what is requested.
 func (w *changeSetWrite) sign() error {
 	scripts := make([]any, len(w.publications))
@@ -267,10 +227,17 @@ func (w *changeSetWrite) decide(ctx context.Context) (*together, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := w.choosePlan(releases); err != nil {
+		return nil, err
+	}
 	if err := w.choose(ctx, releases, len(changed) > 0); err != nil {
 		return nil, err
 	}
+	if err := w.mayReplace(ctx); err != nil {
+		return nil, err
+	}
 	set := w.membership(releases, changed)
+	w.repeated = w.repeats(releases, set)
 	out := &together{tenant: w.req.Tenant, dry: w.req.DryRun}
 	for i := range w.publications {
 		out.scripts = append(out.scripts, w.write(ctx, i, set, releases[i].Revision))
@@ -286,28 +253,6 @@ func (w *changeSetWrite) decide(ctx context.Context) (*together, error) {
 	return out, nil
 }
 
-// lookUp reads the record, and finds those that make room for one more.
-func (w *changeSetWrite) lookUp(ctx context.Context) error {
-	var err error
-	w.drop = nil
-	w.before, err = w.store.ChangeSet(ctx, w.req.Tenant, w.req.Name)
-	if script.KindOf(err) != script.NotFound {
-		return err
-	}
-	w.before = script.ChangeSet{}
-	all, _, err := w.store.ChangeSets(ctx, w.req.Tenant)
-	if err != nil || len(all) < script.MaxChangeSets {
-		return err
-	}
-	over := slices.DeleteFunc(all, func(s script.ChangeSet) bool { return s.State == script.ChangeSetOnTrial })
-	if len(over) == 0 {
-		return script.Errorf(script.Limit, "name", "the tenant %s has %d change sets on trial: promote, abort or roll back some first", w.req.Tenant, len(all))
-	}
-	oldest := slices.MinFunc(over, func(a, b script.ChangeSet) int { return a.ChangedAt.Compare(b.ChangedAt) })
-	w.drop = []string{oldest.Name}
-	return nil
-}
-
 // changedValues returns the values whose contents differ from what is live.
 func (w *changeSetWrite) changedValues(ctx context.Context) (changed []StagedContent, err error) {
 	for _, v := range w.req.Values {
@@ -320,38 +265,6 @@ func (w *changeSetWrite) changedValues(ctx context.Context) (changed []StagedCon
 		}
 	}
 	return changed, nil
-}
-
-// choose finds out which scripts are part of the change set, and whether it is live at once. Where
-// values alone change, and there are tests or a plan, all scripts get a version that proves itself
-// with the values.
-func (w *changeSetWrite) choose(ctx context.Context, releases []script.Release, values bool) error {
-	w.members, w.atOnce = make([]bool, len(releases)), w.plan.IsZero()
-	any, tests := false, false
-	for i, cur := range releases {
-		w.publications[i].new = false
-		p := w.publications[i]
-		spec, err := p.spec(cur, w.specs(ctx))
-		if err != nil {
-			return err
-		}
-		newest, known := cur.Newest()
-		runs := live(cur) && known && cur.Candidate == nil && cur.Active.Number == newest.Number && newest.SameVersion(p.version.With(spec))
-		w.members[i] = !runs
-		any = any || !runs
-		tests = tests || len(spec.Tests) > 0
-		if w.members[i] {
-			w.atOnce = w.atOnce && len(spec.Tests) == 0
-		}
-	}
-	if any || !values || w.plan.IsZero() && !tests {
-		return nil
-	}
-	w.atOnce = false
-	for i := range w.members {
-		w.members[i], w.publications[i].new = true, true
-	}
-	return nil
 }
 
 // membership is that of the candidates; nil if there are none.
@@ -387,20 +300,14 @@ func (w *changeSetWrite) write(ctx context.Context, i int, set *script.Membershi
 			if cur.Revision != seen {
 				return decision{}, script.Errorf(script.Conflict, errFaster, "%s was changed by somebody else first", cur.Name)
 			}
-			if c := cur.Candidate; w.members[i] && set != nil && w.repeats(&cur) && c != nil {
+			if w.members[i] && w.repeated {
 				d := unchanged(cur)
-				d.version = c.Version
+				d.version = cur.Candidate.Version
 				return d, nil
 			}
 			return decidePublish(cur, p, w.specs(ctx), req.Write, at)
 		},
 	}
-}
-
-// repeats reports whether the same request has made the candidate already, which is on its way.
-func (w *changeSetWrite) repeats(cur *script.Release) bool {
-	return w.before.Fingerprint == w.fingerprint && w.before.State == script.ChangeSetOnTrial && underway(*cur) &&
-		cur.Candidate.Set != nil && cur.Candidate.Set.Name == w.req.Name && cur.Candidate.Set.Attempt == w.before.Attempt
 }
 
 // describe prepares what the record becomes, but for the versions.
@@ -422,6 +329,9 @@ func (w *changeSetWrite) describe(releases []script.Release, values []StagedCont
 
 // record adds the record of the change set to the transaction.
 func (w *changeSetWrite) record(m *madeTogether, now time.Time) error {
+	if w.repeated { // what else changed is no part of it
+		return nil
+	}
 	set := &w.next
 	set.Scripts, set.CreatedAt, set.ChangedAt = nil, now, now
 	for i, d := range m.scripts {

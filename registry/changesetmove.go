@@ -50,7 +50,7 @@ func (r *Registry) AdvanceSet(ctx context.Context, req AdvanceSetRequest) error 
 		w.values = nil
 		var err error
 		if first.Promote {
-			w.values, err = r.unstage(ctx, req.Tenant, req.Set, SystemAuthor)
+			w.values, err = r.unstage(ctx, req.Tenant, req.Set, Write{Author: SystemAuthor, By: system})
 		}
 		return w, err
 	}
@@ -70,9 +70,9 @@ func leftSet(name script.Name, set *script.Membership) error {
 	return script.Errorf(script.Conflict, "candidate", "%s is not part of the %s any more: publish the change set again", name, set)
 }
 
-// unstage returns the writes that have the values of the change set go live. Who published them was
-// allowed to.
-func (r *Registry) unstage(ctx context.Context, tenant string, set *script.Membership, author string) (values []valueRequest, err error) {
+// unstage returns the writes that have the values of the change set go live, for who does that. Who
+// published them was allowed to.
+func (r *Registry) unstage(ctx context.Context, tenant string, set *script.Membership, w Write) (values []valueRequest, err error) {
 	for _, v := range set.Values {
 		content, err := r.store.Source(ctx, v.Digest)
 		switch {
@@ -82,7 +82,7 @@ func (r *Registry) unstage(ctx context.Context, tenant string, set *script.Membe
 			return nil, script.Errorf(script.Internal, "values", "the content of %s in the %s is lost: publish the change set again", v.Key, set)
 		}
 		values = append(values, valueRequest{
-			key: script.ValueKey{Tenant: tenant, Key: v.Key}, author: author, note: changeSetNote(set.Name, ""), by: system, bySystem: true,
+			key: script.ValueKey{Tenant: tenant, Key: v.Key}, author: w.Author, note: changeSetNote(set.Name, w.Note), by: w.By, bySystem: true,
 			change: script.ChangePut, content: content,
 		})
 	}
@@ -112,8 +112,33 @@ func (r *Registry) concluded(ctx context.Context, m *madeTogether, tenant string
 	return nil
 }
 
-// steerSet is Steer for a candidate that is part of a change set: all of it goes the same way.
+// steerSet is Steer for a candidate that is part of a change set: all of it goes the same way. The request
+// is noted with the change of its script.
 func (r *Registry) steerSet(ctx context.Context, req SteerRequest) (Result, error) {
+	a := req.write()
+	if err := a.validate(); err != nil {
+		return Result{}, err
+	}
+	fingerprint, err := a.fingerprint()
+	if err != nil {
+		return Result{}, err
+	}
+	if d, ok, err := r.repeated(ctx, a, fingerprint, nil); ok || err != nil {
+		return Result{Release: d.release, Changed: d.changed}, err
+	}
+	result, err := r.trySteerSet(ctx, req, fingerprint)
+	if err == nil && !result.Changed && a.RequestID != "" {
+		err = r.store.NoteRequest(ctx, result.Release.Revision, a.RequestID, Done{Name: a.Name, Fingerprint: fingerprint})
+	}
+	if err != nil { // it may have been made meanwhile
+		if d, ok, lookErr := r.repeated(ctx, a, fingerprint, err); ok || lookErr != nil {
+			return Result{Release: d.release, Changed: d.changed}, lookErr
+		}
+	}
+	return result, err
+}
+
+func (r *Registry) trySteerSet(ctx context.Context, req SteerRequest, fingerprint Fingerprint) (Result, error) {
 	var set *script.Membership
 	var order []script.Name
 	plan := func(ctx context.Context) (*together, error) {
@@ -129,7 +154,7 @@ func (r *Registry) steerSet(ctx context.Context, req SteerRequest) (Result, erro
 		}
 		w := &together{tenant: req.Name.Tenant}
 		if req.Steering == Promote {
-			if w.values, err = r.unstage(ctx, req.Name.Tenant, set, req.Author); err != nil {
+			if w.values, err = r.unstage(ctx, req.Name.Tenant, set, req.Write); err != nil {
 				return nil, err
 			}
 		}
@@ -142,7 +167,7 @@ func (r *Registry) steerSet(ctx context.Context, req SteerRequest) (Result, erro
 			of := req
 			of.Name = script.Name{Tenant: req.Name.Tenant, Script: name}
 			if of.Name != req.Name {
-				of.ExpectedRevision, of.Version, of.Step = 0, 0, 0
+				of.ExpectedRevision, of.RequestID, of.Version, of.Step = 0, "", 0, 0
 			}
 			order = append(order, of.Name)
 			w.scripts = append(w.scripts, writeRequest{
@@ -154,7 +179,14 @@ func (r *Registry) steerSet(ctx context.Context, req SteerRequest) (Result, erro
 		}
 		return w, nil
 	}
-	m, err := r.writeTogether(ctx, plan, func(m *madeTogether, now time.Time) error { return r.steered(ctx, m, req, set, now) })
+	m, err := r.writeTogether(ctx, plan, func(m *madeTogether, now time.Time) error {
+		for i := range m.commit.Releases {
+			if c := &m.commit.Releases[i]; c.Release.Name == req.Name {
+				c.RequestID, c.Fingerprint = req.RequestID, fingerprint
+			}
+		}
+		return r.steered(ctx, m, req, set, now)
+	})
 	if err != nil {
 		return Result{}, err
 	}
@@ -196,8 +228,15 @@ func decideSteerInSet(cur script.Release, req SteerRequest, of *script.Candidate
 	return decideSteer(cur, req, at)
 }
 
-// steered adds to the transaction what has become of the change set.
+// steered adds to the transaction what has become of the change set. One whose name has the record of
+// something else by now does not come back: nobody could roll it back.
 func (r *Registry) steered(ctx context.Context, m *madeTogether, req SteerRequest, set *script.Membership, now time.Time) error {
+	if req.Steering == Promote || req.Steering == Retry {
+		rec, err := r.store.ChangeSet(ctx, req.Name.Tenant, set.Name)
+		if err == nil && rec.Attempt != set.Attempt {
+			return script.Errorf(script.Conflict, "candidate", "the %s was published again since, and %s is no part of it any more: publish %s again", set, req.Name, req.Name)
+		}
+	}
 	switch req.Steering {
 	case Promote:
 		return r.concluded(ctx, m, req.Name.Tenant, set, script.ChangeSetLive, "", now)

@@ -112,7 +112,8 @@ func (r *rates) wait(ctx context.Context, tenant string, settings script.TenantS
 // is never refused: the quota may have been lowered since. It goes by what this replica has
 // seen, so that replicas together can let a few more through.
 func (r *Registry) withinQuota(b basis, d *decision) error {
-	if !d.changed || d.commit.Publish == nil {
+	staged := stagedBytes(d.release) > stagedBytes(b.release)
+	if !d.changed || d.commit.Publish == nil && !staged {
 		return nil
 	}
 	if err := r.space(); err != nil {
@@ -140,14 +141,28 @@ func (r *Registry) withinQuota(b basis, d *decision) error {
 	return nil
 }
 
-// sourceBytes returns how many bytes the sources of all retained versions have, and the
-// documents of what they run with.
+// sourceBytes returns how many bytes the sources of all retained versions have, the documents of what
+// they run with, and what is staged for the candidate.
 func sourceBytes(r script.Release) (n int64) {
 	if r.Deleted {
 		return 0
 	}
+	n = stagedBytes(r)
 	for _, v := range r.Retained {
 		n += int64(v.Size + v.SpecSize)
+	}
+	return n
+}
+
+// stagedBytes returns how many bytes the contents have that the candidate's change set stages. They count for
+// the first of its scripts.
+func stagedBytes(r script.Release) (n int64) {
+	c := r.Candidate
+	if c == nil || c.Set == nil || len(c.Set.Scripts) == 0 || c.Set.Scripts[0] != r.Name.Script {
+		return 0
+	}
+	for _, v := range c.Set.Values {
+		n += int64(v.Size)
 	}
 	return n
 }
@@ -155,7 +170,7 @@ func sourceBytes(r script.Release) (n int64) {
 // usage is what a tenant has.
 type usage struct {
 	scripts int
-	bytes   int64 // of the sources of all retained versions
+	bytes   int64 // as sourceBytes, of all scripts
 }
 
 // usages count what each tenant has.

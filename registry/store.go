@@ -263,7 +263,7 @@ type Commit struct {
 // Together are changes of one tenant's releases and values that are made in one transaction, with
 // what the registry keeps of their change set. Each release, and each value, is there once.
 type Together struct {
-	// Releases have no RequestID.
+	// At most one of Releases has a RequestID.
 	Releases []Commit
 	// Values have the same Usage.Mark, and the Usage of the last is what all of them take then.
 	Values []ValueCommit

@@ -87,6 +87,7 @@ func (r *Registry) decideTogether(ctx context.Context, w *together, counted map[
 		if !d.changed {
 			continue
 		}
+		also.bytes += stagedBytes(d.release)
 		if d.commit.Publish != nil {
 			also.bytes += int64(d.commit.Publish.Size + d.commit.Publish.SpecSize)
 			if d.wasDeleted {
@@ -94,6 +95,9 @@ func (r *Registry) decideTogether(ctx context.Context, w *together, counted map[
 			}
 		}
 		m.commit.Releases = append(m.commit.Releases, d.commit)
+	}
+	if w.dry {
+		counted = nil
 	}
 	m.values, err = r.decideValues(ctx, w.values, nil, counted)
 	if err != nil {

@@ -70,7 +70,7 @@ func (a valueRequest) validate() error {
 	if a.expected < 0 {
 		return script.Errorf(script.Invalid, "expected_revision", "%d is negative", a.expected)
 	}
-	if err := validateAuthor(a.author, a.note); err != nil {
+	if err := validateAuthor(a.author, a.note); err != nil || a.bySystem {
 		return err
 	}
 	return a.by.Check(access.Publish, a.key.Tenant)

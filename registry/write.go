@@ -211,14 +211,20 @@ func (r *Registry) Steer(ctx context.Context, req SteerRequest) (Result, error) 
 	if cur, err := r.current(ctx, req.Name); err == nil && cur.Candidate != nil && cur.Candidate.Set != nil && req.By.Allows(access.Read, req.Name.Tenant) {
 		return r.steerSet(ctx, req)
 	}
+	a := req.write()
+	return r.change(ctx, a.Write, a.change, a.payload, func(cur script.Release, at moment) (decision, error) {
+		return decideSteer(cur, req, at)
+	})
+}
+
+// write is the request without what decides it.
+func (req SteerRequest) write() writeRequest {
 	payload := struct {
 		Steering Steering
 		Version  uint64
 		Step     int `json:",omitempty"`
 	}{req.Steering, req.Version, req.Step}
-	return r.change(ctx, req.Write, req.Steering.change(), payload, func(cur script.Release, at moment) (decision, error) {
-		return decideSteer(cur, req, at)
-	})
+	return writeRequest{Write: req.Write, change: req.Steering.change(), payload: payload}
 }
 
 // SystemAuthor is the author of what the registry does by the plan of a release, in the

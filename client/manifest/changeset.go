@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -67,9 +66,9 @@ func (c *ChangeSet) Publish() registryclient.ChangeSetRequest {
 // or below it. It returns an error that joins an *Error for each fault of all of them. A change set
 // may be empty: a draft is.
 func LoadChangeSet(path string) (*ChangeSet, error) {
-	data, err := readFile(os.Open(path))
+	data, err := ReadFile(path)
 	if err != nil {
-		return nil, unreadable(path, err)
+		return nil, err
 	}
 	return ParseChangeSet(path, data, filepath.Dir(path))
 }
@@ -364,9 +363,9 @@ func (c *ChangeSet) locatePlan(field string, e *script.Error, err error) error {
 
 // LoadRollout reads a file that holds a plan: what spec.rollout of a manifest holds.
 func LoadRollout(path string) (script.Plan, error) {
-	data, err := readFile(os.Open(path))
+	data, err := ReadFile(path)
 	if err != nil {
-		return script.Plan{}, unreadable(path, err)
+		return script.Plan{}, err
 	}
 	d, data, err := newDecoder(path, data, filepath.Dir(path))
 	if err != nil {

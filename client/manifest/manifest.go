@@ -146,6 +146,23 @@ func IsManifestFile(name string) bool {
 }
 
 // readFile reads a regular file of at most MaxFileBytes, and closes it.
+// ReadFile reads a plain file that may be one of manifests. Of another kind it opens none: a pipe would block,
+// and a device has no end.
+func ReadFile(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err == nil && !info.Mode().IsRegular() {
+		err = errors.New("is not a regular file")
+	}
+	if err != nil {
+		return nil, unreadable(path, err)
+	}
+	data, err := readFile(os.Open(path))
+	if err != nil {
+		return nil, unreadable(path, err)
+	}
+	return data, nil
+}
+
 func readFile(f *os.File, err error) ([]byte, error) {
 	if err != nil {
 		return nil, err

@@ -132,12 +132,14 @@ A value is a text, or with @ a file.`,
 }
 
 func (a *app) changeSetAdd(file string, paths, values []string) error {
-	data, err := os.ReadFile(file)
+	unlock, err := lockFolder(file)
 	if err != nil {
-		return usage(script.Errorf(script.Invalid, "", "%s cannot be read: %w", file, err))
+		return usage(script.Errorf(script.Invalid, "", "%s cannot be changed: %w", file, err))
 	}
-	if len(data) > manifest.MaxFileBytes {
-		return usage(script.Errorf(script.Invalid, "", "%s is larger than %d bytes", file, manifest.MaxFileBytes))
+	defer unlock()
+	data, err := manifest.ReadFile(file)
+	if err != nil {
+		return usage(err)
 	}
 	added, err := pathsBeside(file, paths)
 	if err != nil {

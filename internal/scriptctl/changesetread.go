@@ -218,7 +218,7 @@ func (a *app) changeSetList(ctx context.Context, tenant string) error {
 	})
 	if err == nil && len(unreadable) > 0 {
 		err = &exitError{code: exitUnreadable, err: script.Errorf(script.Internal, "",
-			"the registry cannot read its records of the change sets %s of %s: see scriptctl doctor", plain(strings.Join(unreadable, ", ")), tenant)}
+			"the registry cannot read its records of the change sets %s of %s: publish them again, which replaces the records", plain(strings.Join(unreadable, ", ")), tenant)}
 	}
 	return err
 }

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -102,6 +103,25 @@ func writeFile(path string, mode fs.FileMode, replace bool, data []byte) error {
 		return there(path)
 	}
 	return err
+}
+
+// lockFolder waits until no other process changes a file of this one's folder by what it holds.
+func lockFolder(file string) (unlock func(), err error) {
+	dir, err := os.Open(filepath.Dir(file))
+	if err != nil {
+		return nil, err
+	}
+	unlock = func() { _ = dir.Close() } // the lock ends with the descriptor
+	for {
+		err = syscall.Flock(int(dir.Fd()), syscall.LOCK_EX)
+		if errors.Is(err, syscall.EINTR) {
+			continue
+		}
+		if errors.Is(err, syscall.ENOTSUP) || errors.Is(err, syscall.ENOSYS) || errors.Is(err, syscall.EBADF) {
+			err = nil // a file system without locks
+		}
+		return unlock, err
+	}
 }
 
 // wantNoFile is a usage error if there is such a file.

@@ -2,7 +2,6 @@ package etcdstore
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -54,15 +53,17 @@ func encodeChangeSet(set script.ChangeSet) ([]byte, error) {
 
 func (k keys) decodeChangeSet(kv *mvccpb.KeyValue) (script.ChangeSet, error) {
 	var m scriptv1.ChangeSet
-	if err := proto.Unmarshal(kv.Value, &m); err != nil {
-		return script.ChangeSet{}, corrupt(kv, errors.New(reason(err)))
+	var set script.ChangeSet
+	err := proto.Unmarshal(kv.Value, &m)
+	if err == nil {
+		set, err = wire.ToChangeSet(&m)
 	}
-	set, err := wire.ToChangeSet(&m)
 	if err == nil && k.changeSet(set.Tenant, set.Name) != string(kv.Key) {
 		err = fmt.Errorf("it is the record of %.200q", set.FullName())
 	}
 	if err != nil {
-		return script.ChangeSet{}, corrupt(kv, err)
+		u := k.unreadableRecord(kv, err)
+		return script.ChangeSet{}, script.Errorf(script.Internal, "", "%w: publish the change set again, which replaces it", u)
 	}
 	set.Revision = script.Revision(kv.ModRevision)
 	return set, nil

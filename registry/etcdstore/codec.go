@@ -183,10 +183,13 @@ func (k keys) belongs(kv *mvccpb.KeyValue, o script.Object) error {
 
 // unreadable returns the error for the record of an object that cannot be decoded.
 func (k keys) unreadable(kv *mvccpb.KeyValue, err error) error {
-	u := &registry.Unreadable{
+	return script.Errorf(script.Internal, "", "%w: run scriptctl doctor", k.unreadableRecord(kv, err))
+}
+
+func (k keys) unreadableRecord(kv *mvccpb.KeyValue, err error) *registry.Unreadable {
+	return &registry.Unreadable{
 		Key: strings.TrimPrefix(string(kv.Key), k.prefix), Revision: script.Revision(kv.ModRevision), Reason: reason(err),
 	}
-	return script.Errorf(script.Internal, "", "%w: run scriptctl doctor", u)
 }
 
 // reason says in one line why a record cannot be decoded. Errors of the decoder have a

@@ -15,9 +15,9 @@ import (
 
 // Bounds of a transaction of several changes. etcd allows 128 operations, or guards, in a list. A list
 // within another one may have as many less as the longest list around it has. The outer lists have at
-// most 85 guards (20 of scripts, 20 of values, 40 of contents, five of all), and 59 operations: two
+// most 86 guards (20 of scripts, 20 of values, 40 of contents, six of all), and 59 operations: two
 // lists for each script, one for each value, nine of what they share, and ten that count the
-// histories. This leaves 43 for a list within them.
+// histories. This leaves 42 for a list within them.
 const (
 	bundle = 32 // operations in a list; those that store a content have another list within it
 	// maxRequest is the size of a request, as sizeOf estimates it: etcd refuses more than 1.5 MiB.
@@ -42,8 +42,19 @@ type joint struct {
 }
 
 // CommitTogether implements registry.Store.
-func (s *Store) CommitTogether(ctx context.Context, c registry.Together) (script.Revision, error) {
-	j, err := s.join(c)
+func (s *Store) CommitTogether(ctx context.Context, c registry.Together) (revision script.Revision, err error) {
+	if !slices.ContainsFunc(c.Releases, func(r registry.Commit) bool { return r.RequestID != "" }) {
+		return s.commitTogether(ctx, c, clientv3.NoLease)
+	}
+	err = s.leased(ctx, func(lease clientv3.LeaseID) (err error) {
+		revision, err = s.commitTogether(ctx, c, lease)
+		return err
+	})
+	return revision, err
+}
+
+func (s *Store) commitTogether(ctx context.Context, c registry.Together, lease clientv3.LeaseID) (script.Revision, error) {
+	j, err := s.join(c, lease)
 	if err != nil {
 		return 0, err
 	}
@@ -84,11 +95,11 @@ func (s *Store) CommitTogether(ctx context.Context, c registry.Together) (script
 	return script.Revision(resp.Header.Revision), nil
 }
 
-// join returns all of the changes.
-func (s *Store) join(c registry.Together) (*joint, error) {
+// join returns all of the changes. What is noted of a request has the lease.
+func (s *Store) join(c registry.Together, lease clientv3.LeaseID) (*joint, error) {
 	j := &joint{}
 	for _, commit := range c.Releases {
-		ch, err := s.writes(commit, clientv3.NoLease)
+		ch, err := s.writes(commit, lease)
 		if err != nil {
 			return nil, err
 		}

@@ -2,6 +2,8 @@ package storetest
 
 import (
 	"bytes"
+	"crypto/rand"
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -181,6 +183,10 @@ func (h Harness) testUnreadableChangeSet(t *testing.T) {
 		h.Spoil(t, s, "changesets/acme/cart-1", record, false)
 		_, err := s.ChangeSet(ctx, "acme", "cart-1")
 		wantKind(t, err, script.Internal)
+		u, ok := errors.AsType[*registry.Unreadable](err)
+		if !ok || u.Key != "changesets/acme/cart-1" || u.Revision == 0 {
+			t.Fatalf("%q: the error is %v", record, err)
+		}
 		sets, lost, err := s.ChangeSets(ctx, "acme")
 		if err != nil || len(sets) != 1 || sets[0].Name != "cart-2" || !slices.Equal(lost, []string{"cart-1"}) {
 			t.Errorf("%q: %+v without %v, %v", record, sets, lost, err)
@@ -191,7 +197,42 @@ func (h Harness) testUnreadableChangeSet(t *testing.T) {
 		if sets, lost, err := s.ChangeSets(ctx, "acme"); err != nil || len(sets) != 2 || len(lost) != 0 {
 			t.Errorf("%q: after it was dropped: %+v without %v, %v", record, sets, lost, err)
 		}
+		h.Spoil(t, s, "changesets/acme/cart-2", record, false)
+		_, err = s.ChangeSet(ctx, "acme", "cart-2")
+		if u, ok = errors.AsType[*registry.Unreadable](err); !ok {
+			t.Fatalf("%q: the error is %v", record, err)
+		}
+		b = &batch{t: t, s: s, Together: registry.Together{Set: changeSet("cart-2"), SetGuard: u.Revision}}
+		b.put("a", "replaced")
+		revision := b.commit()
+		if set, err := s.ChangeSet(ctx, "acme", "cart-2"); err != nil || set.Revision != revision {
+			t.Errorf("%q: after it was replaced: %+v, %v", record, set, err)
+		}
 	}
+}
+
+// testTogetherNotesARequest: what was asked for with an id is made once.
+func (h Harness) testTogetherNotesARequest(t *testing.T) {
+	s, ctx, id := h.Open(t), t.Context(), rand.Text()
+	b := &batch{t: t, s: s}
+	for i := range 2 {
+		b.publish(script.Release{}, named(i), "source")
+	}
+	b.Releases[1].RequestID, b.Releases[1].Fingerprint = id, asked("both")
+	revision := b.commit()
+	done, ok, err := s.Request(ctx, named(1), id)
+	if err != nil || !ok || done.Fingerprint != asked("both") || done.Revision != revision || done.Version != 1 {
+		t.Errorf("the request came to %+v, %v, %v", done, ok, err)
+	}
+	again := &batch{t: t, s: s}
+	for i := range 2 {
+		cur := b.Releases[i].Release
+		cur.Revision = revision
+		again.publish(cur, named(i), "again")
+	}
+	again.Releases[1].RequestID = id
+	_, err = s.CommitTogether(ctx, again.Together)
+	wantKind(t, err, script.Conflict)
 }
 
 // testRecordAlone: a record that changes by itself is no transaction of the head, and nobody who

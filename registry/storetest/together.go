@@ -21,6 +21,7 @@ func (h Harness) runTogether(t *testing.T) {
 	t.Run("TogetherAtItsLargest", h.testTogetherAtItsLargest)
 	t.Run("TogetherTooLargeForOneRequest", h.testTogetherInSeveralRequests)
 	t.Run("TogetherTrimsHistories", h.testTogetherTrimsHistories)
+	t.Run("TogetherNotesARequest", h.testTogetherNotesARequest)
 	t.Run("ChangeSets", h.testChangeSets)
 	t.Run("UnreadableChangeSet", h.testUnreadableChangeSet)
 	t.Run("RecordOfAChangeSetAlone", h.testRecordAlone)

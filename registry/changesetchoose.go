@@ -1,0 +1,164 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// choosePlan takes the plan of the request, or that of the scripts which have one. Those whose
+// settings are not stated keep that of their releases, which are nil before they are known.
+func (w *changeSetWrite) choosePlan(releases []script.Release) error {
+	w.plan = script.Plan{}
+	if w.req.Plan != nil {
+		w.plan = *w.req.Plan
+	} else {
+		of := ""
+		for i, p := range w.publications {
+			var plan script.Plan
+			switch {
+			case p.settings != nil:
+				plan = p.settings.Rollout
+			case releases != nil && live(releases[i]):
+				plan = releases[i].Settings.Rollout
+			}
+			switch {
+			case plan.IsZero():
+			case of == "":
+				of, w.plan = w.req.Scripts[i].Name.String(), plan
+			case !w.plan.Equal(plan):
+				return script.Errorf(script.Invalid, "plan", "%s and %s have different rollout plans: a change set has one, so give it a plan of its own", of, w.req.Scripts[i].Name)
+			}
+		}
+	}
+	return w.validatePlan()
+}
+
+func (w *changeSetWrite) validatePlan() error {
+	if len(w.plan.Steps) == 0 {
+		w.plan.Steps = nil
+	}
+	if err := w.plan.Validate("plan"); err != nil {
+		return err
+	}
+	if len(w.req.Scripts) == 0 && !w.plan.IsZero() {
+		return script.Errorf(script.Invalid, "plan", "needs a script: without one, nothing tells whether the values work")
+	}
+	for i := range w.req.Scripts {
+		if err := w.plan.ValidateAfter("plan", w.req.Scripts[i].Name); err != nil {
+			return err
+		}
+	}
+	for i, step := range w.plan.Steps {
+		if step.Gate.IsZero() {
+			continue
+		}
+		if err := w.gates.Check(fmt.Sprintf("plan.steps[%d].gate", i), w.req.Tenant, step.Gate); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// lookUp reads the record, and finds one that makes room for one more. One that cannot be read is replaced.
+func (w *changeSetWrite) lookUp(ctx context.Context) (err error) {
+	w.drop = nil
+	w.before, err = w.store.ChangeSet(ctx, w.req.Tenant, w.req.Name)
+	if u, ok := errors.AsType[*Unreadable](err); ok {
+		w.before = script.ChangeSet{Revision: u.Revision, Attempt: uint64(u.Revision)} // later than any that it was of
+		return nil
+	}
+	if script.KindOf(err) != script.NotFound {
+		return err
+	}
+	w.before = script.ChangeSet{}
+	all, _, err := w.store.ChangeSets(ctx, w.req.Tenant)
+	if err != nil || len(all) < script.MaxChangeSets {
+		return err
+	}
+	slices.SortFunc(all, func(a, b script.ChangeSet) int { return a.ChangedAt.Compare(b.ChangedAt) })
+	for _, set := range all {
+		if set, err = w.asItIs(ctx, set); err != nil {
+			return err
+		}
+		if set.State != script.ChangeSetOnTrial {
+			w.drop = []string{set.Name}
+			return nil
+		}
+	}
+	return script.Errorf(script.Limit, "name", "the tenant %s has %d change sets on trial: promote, abort or roll back some first", w.req.Tenant, len(all))
+}
+
+// mayReplace refuses to take the record of a change set that is on trial with other scripts: nobody could
+// roll it back then. If it has one of the scripts, the rest of it is given up.
+func (w *changeSetWrite) mayReplace(ctx context.Context) error {
+	if w.before.State != script.ChangeSetOnTrial {
+		return nil
+	}
+	for i, p := range w.req.Scripts {
+		has := func(c script.ChangedScript) bool { return c.Name == p.Name.Script }
+		if w.members[i] && slices.ContainsFunc(w.before.Scripts, has) {
+			return nil
+		}
+	}
+	set, err := w.asItIs(ctx, w.before)
+	if err != nil || set.State != script.ChangeSetOnTrial {
+		return err
+	}
+	names := make([]string, len(set.Scripts))
+	for i, name := range set.ScriptNames() {
+		names[i] = name.String()
+	}
+	return script.Errorf(script.Conflict, "name", "the change set %s is on trial with other scripts (%s): roll it back first, or name this one otherwise", set.FullName(), strings.Join(names, ", "))
+}
+
+// choose finds out which scripts are part of the change set, and whether it is live at once. Where
+// values change, and there are tests or a plan, all scripts prove themselves with the values: those that do
+// not differ get a version for it.
+func (w *changeSetWrite) choose(ctx context.Context, releases []script.Release, values bool) error {
+	w.members, w.atOnce = make([]bool, len(releases)), true
+	for i, cur := range releases {
+		p := &w.publications[i]
+		spec, err := p.spec(cur, w.specs(ctx))
+		if err != nil {
+			return err
+		}
+		newest, known := cur.Newest()
+		p.new = live(cur) && known && cur.Candidate == nil && cur.Active.Number == newest.Number && newest.SameVersion(p.version.With(spec))
+		w.members[i] = !p.new
+		if w.members[i] || values {
+			w.atOnce = w.atOnce && w.plan.IsZero() && len(spec.Tests) == 0
+		}
+	}
+	for i := range w.members {
+		w.members[i] = w.members[i] || values && !w.atOnce
+		w.publications[i].new = w.publications[i].new && w.members[i]
+	}
+	return nil
+}
+
+// repeats reports whether the same request has made all candidates of the set already, which are on their way
+// with what it stages.
+func (w *changeSetWrite) repeats(releases []script.Release, set *script.Membership) bool {
+	if set == nil || w.before.Fingerprint != w.fingerprint || w.before.State != script.ChangeSetOnTrial {
+		return false
+	}
+	for i, cur := range releases {
+		if !w.members[i] {
+			continue
+		}
+		if !underway(cur) || !cur.Candidate.Is(&script.Membership{Name: w.req.Name, Attempt: w.before.Attempt}) {
+			return false
+		}
+		for _, v := range set.Values {
+			if staged, ok := cur.Candidate.Set.Staged(v.Key); !ok || staged != v {
+				return false
+			}
+		}
+	}
+	return true
+}
