@@ -93,6 +93,7 @@ func (a *applier) events(ctx context.Context, from Cursor, events []*event) outc
 	}
 	var chosen selection
 	a.choose(&chosen, objects, choice{above: nothingUnseen})
+	chosen.candidates = append(chosen.candidates, a.released(&chosen)...)
 	a.patience = applyPatience
 	a.ready(ctx, chosen.candidates, a.verified(sources), nil)
 	made := removals{made: from.Removals}
@@ -125,10 +126,8 @@ func (a *applier) retry(ctx context.Context, at Cursor, got fetched) outcome {
 	now := time.Now()
 	out := outcome{kind: jobRetry, began: now, cursor: at}
 	var candidates []*candidate
-	for _, f := range a.failing {
-		if f.passing && !f.at.After(now) {
-			candidates = append(candidates, &candidate{Item: f.item})
-		}
+	for _, f := range a.due(now) {
+		candidates = append(candidates, &candidate{Item: f.item})
 	}
 	a.ready(ctx, candidates, got.sources, got.err)
 	if ctx.Err() != nil {
@@ -405,6 +404,7 @@ func (a *applier) unsound(err error) {
 // commit makes live what is ready, removes what is gone, and remembers what
 // failed. It returns how many live objects it removed.
 func (a *applier) commit(candidates []*candidate, removed []string) (int, error) {
+	a.holdBack(candidates)
 	var put []Item
 	live := len(removed)
 	for _, c := range candidates {

@@ -100,10 +100,7 @@ type fetched struct {
 func (a *applier) lacking(now time.Time) []script.Digest {
 	var missing []script.Digest
 	bytes := 0
-	for _, f := range a.failing {
-		if !f.passing || f.at.After(now) {
-			continue
-		}
+	for _, f := range a.due(now) {
 		for c := range f.item.Object.Contents {
 			if len(missing) < fetchAtOnce && bytes < stageBytes && !a.state.HasSource(c.Digest) {
 				missing, bytes = append(missing, c.Digest), bytes+c.Size

@@ -161,7 +161,8 @@ func TestASourceThatCannotBeStored(t *testing.T) {
 			return got
 		}
 		w.set(faults{disk: 1})
-		w.commit(map[string]string{"a": "bad one", "b": "one"})
+		w.commit(map[string]string{"a": "bad one"})
+		w.commit(map[string]string{"b": "one"})
 		pass(600 * time.Millisecond)
 		for _, key := range []string{"releases/acme/a", "releases/acme/b"} {
 			if got := failures()[key]; !strings.Contains(got, "cannot be stored") || n.Revision(key) != 0 {
@@ -348,8 +349,9 @@ func TestFailuresAreReportedUntilANewerRelease(t *testing.T) {
 		w.commit(map[string]string{"a": "good"})
 		first := w.head
 		synctest.Wait()
-		w.commit(map[string]string{"a": "bad", "b": "good"})
+		w.commit(map[string]string{"a": "bad"})
 		bad := w.head
+		w.commit(map[string]string{"b": "good"})
 		pass(300 * time.Millisecond)
 		n.expect("with a bad release")
 		if n.Revision("releases/acme/a") != first {

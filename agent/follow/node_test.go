@@ -389,7 +389,7 @@ func (n *node) converged() string {
 		if !n.follows(key) {
 			continue
 		}
-		bad := want.Release != nil && string(n.w.sources[want.Release.Active.Digest][:3]) == "bad"
+		bad := n.w.isBad(key, want)
 		if got := revisionOf(n.live[key]); bad != failed[key] || (!bad && got != want.Revision()) {
 			return fmt.Sprintf("%s is at %d, wanted %d; bad: %v, reported as failed: %v", key, got, want.Revision(), bad, failed[key])
 		}
@@ -403,6 +403,18 @@ func (n *node) converged() string {
 		}
 	}
 	return ""
+}
+
+// isBad reports whether no node can make the object live: it cannot be compiled, or goes live together
+// with what cannot. w.mu is held.
+func (w *world) isBad(key string, o script.Object) bool {
+	for other, with := range w.now {
+		together := with.Revision() == o.Revision() && with.TenantName() == o.TenantName() && o.Tenant == nil
+		if (other == key || together) && with.Release != nil && string(w.sources[with.Release.Active.Digest][:3]) == "bad" {
+			return true
+		}
+	}
+	return false
 }
 
 func (n *node) expect(when string) {

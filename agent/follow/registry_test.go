@@ -35,7 +35,8 @@ func TestAReleaseOfAnotherFleetIsGoneEvenIfItsSuccessorIsBad(t *testing.T) {
 					n.cursor = follow.Cursor{}
 				}
 				w.rebuild()
-				w.commit(map[string]string{"a": "bad release", "b": "new"})
+				w.commit(map[string]string{"a": "bad release"})
+				w.commit(map[string]string{"b": "new"})
 				_, stop = n.run(ctx, 2)
 				pass(3 * time.Second)
 				n.expect("with a bad first release")

@@ -19,9 +19,8 @@ func (w *world) lose(knows bool, keys ...string) {
 
 // set of all kinds of objects, of two tenants.
 func (w *world) furnish() []string {
-	w.commit(map[string]string{
-		"a": "one", "b": "one", "values/acme/k": "content", "values/acme/l": "content", "tenants/acme": "settings", "shop/s": "one", "tenants/shop": "settings",
-	})
+	w.commit(map[string]string{"values/acme/k": "content", "values/acme/l": "content"})
+	w.commit(map[string]string{"a": "one", "b": "one", "tenants/acme": "settings", "shop/s": "one", "tenants/shop": "settings"})
 	return []string{"releases/acme/a", "values/acme/k", "tenants/acme"}
 }
 

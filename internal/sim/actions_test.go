@@ -19,6 +19,8 @@ func (w *world) do(st step) {
 		w.writing.Go(func() { w.perform(wr, st.seed) })
 	case stepObject:
 		w.writing.Go(func() { w.performObject(st) })
+	case stepSet:
+		w.writing.Go(func() { w.performSet(st) })
 	case stepCandidate:
 		w.writing.Go(func() { w.moveCandidate(st) })
 	case stepBus:

@@ -64,7 +64,7 @@ func (a *agent) start() {
 		return
 	}
 	a.runs++
-	p := &process{agent: a, table: cache.NewTable(), values: cache.NewValues(a.disk, 1<<20), tenants: cache.NewTenants(), compiled: map[script.Digest]int{}, done: make(chan struct{})}
+	p := &process{agent: a, table: cache.NewTable(), values: cache.NewValues(a.disk, 1<<20), tenants: cache.NewTenants(), loaded: map[string]script.Revision{}, compiled: map[script.Digest]int{}, done: make(chan struct{})}
 	p.ctx, p.die = context.WithCancel(a.w.ctx)
 	p.load()
 	state, reporter := followState(p), followReporter(p)
@@ -138,6 +138,7 @@ func (a *agent) check() {
 		a.checkRuns(r, made)
 	}
 	a.checkObjects(p)
+	a.checkTogether(p)
 }
 
 // checkStatus finds out whether a status is true: every script that has not changed
@@ -215,6 +216,7 @@ func (a *agent) unsettled() string {
 		want, _ := a.w.truth.asOf(name, 1<<62)
 		got, bad := p.live(name), a.isBad(want.release)
 		switch failure := failed[wire.ReleaseKey(name)]; {
+		case !bad && failure != 0 && a.isHeld(name.Tenant, want.revision):
 		case bad && failure != want.revision:
 			return fmt.Sprintf("%s does not report that it cannot compile %s", a.name, name)
 		case bad:
@@ -242,7 +244,7 @@ func (a *agent) adrift() (script.Name, bool) {
 			delete(a.drifted, name)
 			continue
 		}
-		if !a.isBad(last.release) {
+		if !a.isBad(last.release) && !a.isHeld(name.Tenant, last.revision) {
 			return name, true
 		}
 	}

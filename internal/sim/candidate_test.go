@@ -46,13 +46,16 @@ func (w *world) moveCandidate(st step) {
 	defer cancel()
 	var err error
 	var what any
-	if kind := r.IntN(8); kind < 3 {
+	switch kind := r.IntN(8); {
+	case kind < 3:
 		steering := []registry.Steering{registry.Promote, registry.Abort, registry.Retry}[kind]
 		what = steering
 		_, err = server.registry.Steer(ctx, registry.SteerRequest{
 			Write: registry.Write{Name: cur.Name, Author: "writer", By: access.Everybody("sim")}, Steering: steering,
 		})
-	} else {
+	case cur.Candidate.Set != nil:
+		what, err = w.moveSet(ctx, server.registry, cur, kind == 3, r.Uint32())
+	default:
 		move := registry.Move{Promote: true}
 		switch c := cur.Candidate; {
 		case kind == 3:

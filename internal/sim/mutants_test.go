@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"slices"
 	"strings"
@@ -44,6 +45,7 @@ var mutants = []struct {
 	{"an agent that keeps values that were deleted", bugs{state: hoarding}, "still has", []kind{stepObject}},
 	{"an agent that runs no candidates", bugs{state: timid}, "is to run", []kind{stepCandidate}},
 	{"a feed that drops values and does not know", bugs{store: valueless}, "", []kind{stepObject}},
+	{"an agent that makes parts of a transaction live", bugs{state: piecemeal}, "goes live with it", []kind{stepSet}},
 	{"a registry that believes any session", bugs{sessions: gullible}, "converged", []kind{stepForge}},
 }
 
@@ -323,6 +325,16 @@ func hasty(p *process) followState {
 func hoarding(p *process) followState {
 	return &altered{process: p, commit: func(put []follow.Item, removed []string) error {
 		return p.Commit(put, slices.DeleteFunc(slices.Clone(removed), func(key string) bool { return strings.HasPrefix(key, "values/") }))
+	}}
+}
+
+// piecemeal makes the first object of a change live, and the rest when it is tried again.
+func piecemeal(p *process) followState {
+	return &altered{process: p, commit: func(put []follow.Item, removed []string) error {
+		if len(put) < 2 {
+			return p.Commit(put, removed)
+		}
+		return errors.Join(p.Commit(put[:1], removed), errNoSpace)
 	}}
 }
 

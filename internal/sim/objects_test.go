@@ -334,6 +334,7 @@ func (a *agent) unsettledObject(failed map[string]script.Revision) string {
 		case !a.tenants.Matches(want.TenantName()) && got != 0:
 			return fmt.Sprintf("%s has %s, which it does not follow", a.name, key)
 		case !a.tenants.Matches(want.TenantName()):
+		case failed[key] != 0 && a.isHeld(want.TenantName(), want.Revision()):
 		case failed[key] != 0:
 			return fmt.Sprintf("%s fails at %s of revision %d", a.name, key, failed[key])
 		case want.Deleted() && got != 0:

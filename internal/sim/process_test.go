@@ -30,6 +30,7 @@ type process struct {
 	tenants    *cache.Tenants
 	cursor     follow.Cursor
 	incomplete []script.Object
+	loaded     map[string]script.Revision // from the disk, by key
 
 	mu       sync.Mutex
 	compiled map[script.Digest]int // attempts
@@ -54,6 +55,7 @@ func (p *process) load() {
 			a.w.violate("%s cannot believe what it has on disk of %s: %v", a.name, key, err)
 		}
 		p.swap([]script.Object{item.Object}, nil)
+		p.loaded[key] = item.Object.Revision()
 		for content := range item.Object.Contents {
 			if d.sources[content.Digest] == nil {
 				p.incomplete = append(p.incomplete, item.Object)

@@ -125,7 +125,7 @@ func (w *world) unbelieved() string {
 			switch {
 			case s.Desired != followed:
 				return fmt.Sprintf("%s counts %d agents for %s, which %d follow", r.name, s.Desired, s.Release.Name, followed)
-			case s.Converged != mayConverge(s.Release, followed):
+			case s.Converged != (mayConverge(s.Release, followed) && !w.isHeld(s.Release)):
 				return fmt.Sprintf("%s says of %s of revision %d: converged %v: %+v", r.name, s.Release.Name, s.Release.Revision, s.Converged, s)
 			}
 		}

@@ -36,6 +36,7 @@ const (
 	stepObject    // of a writer of values and settings
 	stepCandidate // of what becomes of one
 	stepSpoil     // a record of the store
+	stepSet       // of a writer of change sets
 	kinds
 )
 
@@ -100,7 +101,7 @@ func weigh(r *rand.Rand, favourites []kind) [kinds]float64 {
 		stepCrashAgent: 2, stepStartAgent: 2, stepDisk: 1.5,
 		stepKillReplica: 1.5, stepStartReplica: 2, stepDrainReplica: 0.5, stepHandOver: 1, stepTwoLeaders: 1,
 		stepCompact: 1, stepCollect: 1, stepClock: 0.7, stepForge: 2, stepDrift: 1, stepRotate: 0.3, stepForgetGroup: 0.3,
-		stepObject: 5, stepCandidate: 4, stepSpoil: 1,
+		stepObject: 5, stepCandidate: 4, stepSpoil: 1, stepSet: 3,
 	}
 	for i := range weights {
 		favourite := slices.Contains(favourites, kind(i))

@@ -22,6 +22,9 @@ type truth struct {
 	mu      sync.Mutex
 	commits []commit
 	byName  map[script.Name][]commit // oldest first
+
+	together []madeTogether // oldest first
+	halves   []string       // of change sets, that were committed
 }
 
 // commit is one transaction.
@@ -50,10 +53,15 @@ func (t *truth) Commit(ctx context.Context, c registry.Commit) (script.Revision,
 	}
 	r := c.Release
 	r.Revision = revision
-	made := commit{revision: revision, release: r, sum: wire.Fingerprint(r), note: c.Entry.Note}
+	t.remember(r, c.Entry.Note)
+	return revision, nil
+}
+
+// remember is called with t.mu held.
+func (t *truth) remember(r script.Release, note string) {
+	made := commit{revision: r.Revision, release: r, sum: wire.Fingerprint(r), note: note}
 	t.commits = append(t.commits, made)
 	t.byName[r.Name] = append(t.byName[r.Name], made)
-	return revision, nil
 }
 
 // compact forgets all transactions: only those who have seen them can go on.

@@ -255,6 +255,7 @@ func (w *world) check() {
 	for _, a := range w.agents {
 		a.check()
 	}
+	w.checkHalves()
 }
 
 // selector reads globs with commas between them.

@@ -44,8 +44,9 @@ type world struct {
 	gates string // file
 	hook  hook
 
-	free []string       // addresses for registries
-	link *netfault.Link // to all of these, for agents
+	nodes map[string]*daemon // the last of each agent
+	free  []string           // addresses for registries
+	link  *netfault.Link     // to all of these, for agents
 }
 
 // start starts a world, and founds the fleet.
@@ -56,7 +57,7 @@ func start(t *testing.T) *world {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	w := &world{t: t, dir: dir, gates: filepath.Join(dir, "gates.yaml")}
+	w := &world{t: t, dir: dir, gates: filepath.Join(dir, "gates.yaml"), nodes: map[string]*daemon{}}
 	var etcd, nats error
 	w.etcd, etcd = embedded.StartEtcd(t.Context(), embedded.EtcdConfig{Dir: filepath.Join(dir, "etcd")})
 	w.nats, nats = embedded.StartNATS(t.Context(), embedded.NATSConfig{})
@@ -148,7 +149,7 @@ func (d *daemon) stop() {
 type registry struct {
 	*daemon
 	*registryclient.Client
-	admin string
+	target, admin string
 }
 
 // registry starts a registry of the edition, and waits until it is ready.
@@ -156,7 +157,7 @@ func (w *world) registry(e edition, flags ...string) *registry {
 	w.t.Helper()
 	address, free := w.free[0], w.free[1:]
 	w.free = free
-	r := &registry{admin: porttest.Address(w.t)}
+	r := &registry{target: address, admin: porttest.Address(w.t)}
 	args := append([]string{
 		"--listen", address, "--admin-address", r.admin, "--etcd-endpoints", w.etcd.Endpoint(), "--nats-url", w.nats.URL(),
 		"--insecure-unsigned", "--insecure-anonymous", "--insecure-plaintext",
@@ -190,7 +191,7 @@ func (w *world) agent(e edition, name string, registries ...*registry) *agentcli
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		w.t.Fatal(err)
 	}
-	run(w.t, e.program("agentd"), nil,
+	w.nodes[name] = run(w.t, e.program("agentd"), nil,
 		"--name", name, "--labels", "zone="+name, "--registry", w.link.Addr(), "--nats-url", w.nats.URL(), "--admin-address", "",
 		"--socket-dir", dir, "--state-dir", filepath.Join(dir, "state"), "--insecure-unsigned", "--insecure-plaintext")
 	client, err := agentclient.New("unix:" + filepath.Join(dir, "grpc.sock"))
@@ -214,8 +215,14 @@ func (w *world) agent(e edition, name string, registries ...*registry) *agentcli
 // answers waits until acme/route returns this on the agent.
 func (w *world) answers(a *agentclient.Client, want string) {
 	w.t.Helper()
+	w.answersTo(a, route.String(), want)
+}
+
+// answersTo waits until what is called returns this on the agent.
+func (w *world) answersTo(a *agentclient.Client, ref, want string) {
+	w.t.Helper()
 	await(w.t, "the agent answers "+want, func() error {
-		if got := answer(w.t.Context(), a); got != want {
+		if got := answerTo(w.t.Context(), a, ref); got != want {
 			return errors.New("it answers " + got)
 		}
 		return nil
@@ -223,7 +230,11 @@ func (w *world) answers(a *agentclient.Client, want string) {
 }
 
 func answer(ctx context.Context, a *agentclient.Client) string {
-	result, err := a.Call(ctx, route.String())
+	return answerTo(ctx, a, route.String())
+}
+
+func answerTo(ctx context.Context, a *agentclient.Client, ref string) string {
+	result, err := a.Call(ctx, ref)
 	if err != nil {
 		return err.Error()
 	}
@@ -246,15 +257,21 @@ func (r *registry) publish(name script.Name, number int, plan script.Plan) {
 func (r *registry) waits(want string) {
 	r.t.Helper()
 	await(r.t, "the candidate waits: "+want, func() error {
-		status, err := r.Status(r.t.Context(), route)
-		if err != nil || len(status.Scripts) != 1 || status.Scripts[0].Trials == nil {
-			return fmt.Errorf("no candidate: %+v, %w", status.Scripts, err)
+		trials, err := r.trials()
+		if err == nil && trials.Why != want {
+			err = errors.New("it waits: " + trials.Why)
 		}
-		if got := status.Scripts[0].Trials.Why; got != want {
-			return errors.New("it waits: " + got)
-		}
-		return nil
+		return err
 	})
+}
+
+// trials is what the fleet says of the candidate of acme/route.
+func (r *registry) trials() (*registryclient.Trials, error) {
+	status, err := r.Status(r.t.Context(), route)
+	if err != nil || len(status.Scripts) != 1 || status.Scripts[0].Trials == nil {
+		return nil, fmt.Errorf("no candidate: %+v, %w", status.Scripts, err)
+	}
+	return status.Scripts[0].Trials, nil
 }
 
 // is waits until the release of the script is as wanted.

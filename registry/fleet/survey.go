@@ -104,7 +104,7 @@ func (f *Fleet) waiting(p *progress, c *candidacy, s *survey) (n int, first []st
 	followers, late, tests := s.followers(c.name.Tenant), s.late(p), len(p.release.Candidate.Spec.Tests) > 0
 	s.wanted = s.wanted[:0]
 	for i, word := range followers {
-		wanted := late.word(i) | c.members.word(i)&^c.heard.word(i)
+		wanted := late.word(i) | c.members.word(i)&^c.heard.word(i) | c.old.word(i)
 		if tests {
 			wanted |= ^c.passed.word(i)
 		}
@@ -130,7 +130,10 @@ func (f *Fleet) waitingWhy(p *progress, c *candidacy, agents []string) string {
 	}
 	a := f.agents[agents[0]]
 	why := c.held[a]
-	if a.couldNot(&p.release) {
+	switch {
+	case c.old.has(a.slot): // it says nothing of the candidate
+		why = tooOldForSets
+	case a.couldNot(&p.release):
 		why = a.failures[c.name].Err.Error()
 	}
 	if len(why) > maxWhy {

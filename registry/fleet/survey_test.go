@@ -189,6 +189,29 @@ func TestWhatHoldsATestUp(t *testing.T) {
 	told("0 [] ")
 }
 
+// TestAgentsThatDoNotKnowChangeSets: the status names those that a change set waits for, also without
+// tests and before any step.
+func TestAgentsThatDoNotKnowChangeSets(t *testing.T) {
+	b := newBench(t)
+	r := b.candidate(route, 11, 11, 0)
+	r.Candidate.Set = &script.Membership{Name: "cart-2", Attempt: 11, Scripts: []string{route.Script}}
+	b.apply(r)
+	knows := b.report("new", 11)
+	knows.Sets = true
+	b.Heard(knows)
+	b.Heard(b.report("old", 11))
+	got := b.route().Trials
+	if got.Waiting != 1 || fmt.Sprint(got.WaitingFor) != "[old]" || got.WaitingWhy != "its software does not know change sets: upgrade agentd" {
+		t.Errorf("%+v", got)
+	}
+	upgraded := b.report("old", 11)
+	upgraded.Sets, upgraded.Incarnation = true, "old-2"
+	b.Heard(upgraded)
+	if got := b.route().Trials; got.Waiting != 0 {
+		t.Errorf("after the upgrade %+v", got)
+	}
+}
+
 // TestAgentsThatAreTooOld: what an agent says of a candidate counts for nothing if it does not
 // run the candidate with the candidate's own settings, and the status says so.
 func TestAgentsThatAreTooOld(t *testing.T) {

@@ -1,0 +1,139 @@
+package follow_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/scriptorium-dev/scriptorium/agent/follow"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// set are a change set: scripts and a value of one tenant.
+func set(text string) map[string]string {
+	return map[string]string{"a": text + " of a", "b": text + " of b", valueK: text + " of k"}
+}
+
+var setKeys = []string{"releases/acme/a", "releases/acme/b", valueK}
+
+// areAt fails the test unless all of a change set has the revision on the node.
+func (n *node) areAt(when string, want script.Revision) {
+	n.w.t.Helper()
+	for _, key := range setKeys {
+		if got := n.Revision(key); got != want {
+			n.w.t.Errorf("%s: %s is at revision %d, want %d", when, key, got, want)
+		}
+	}
+}
+
+// failing returns the keys of the failures that the node reports, in order.
+func (n *node) failing() (keys []string) {
+	for _, f := range n.status.GetFailures() {
+		keys = append(keys, f.GetKey())
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// hides has the registry not send what has the text, and returns what has it send that.
+func (w *world) hides(text string) (mend func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	d := script.DigestOf([]byte(text))
+	content := w.sources[d]
+	delete(w.sources, d)
+	return func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.sources[d] = content
+	}
+}
+
+// TestATransactionIsWhole: as long as an agent lacks a part of a transaction, nothing of that goes
+// live there. Who calls scripts one after the other would meet half of a change set.
+func TestATransactionIsWhole(t *testing.T) {
+	for _, lost := range []string{"a", "b", "k"} {
+		t.Run(lost, func(t *testing.T) {
+			simulate(t, func(w *world, n *node, _ *follow.Follower) {
+				w.large = true
+				first := w.commit(set("one"))
+				pass(time.Second)
+				n.areAt("at first", first)
+				second := w.commit(set("two"))
+				mend := w.hides("two of " + lost)
+				for range 20 {
+					pass(250 * time.Millisecond)
+					n.areAt("without "+lost, first)
+				}
+				if got := n.failing(); !slices.Equal(got, setKeys) {
+					t.Errorf("it reports failures of %v", got)
+				}
+				// What others do meanwhile is not held up.
+				other := w.commit(map[string]string{"c": "one"})
+				pass(time.Second)
+				if got := n.Revision("releases/acme/c"); got != other {
+					t.Errorf("another script is at revision %d, want %d", got, other)
+				}
+				mend()
+				for range 40 {
+					pass(50 * time.Millisecond)
+					n.areAt("with "+lost, n.Revision(setKeys[0]))
+				}
+				n.areAt("in the end", second)
+				n.expect("in the end")
+			})
+		})
+	}
+}
+
+// TestAPartThatIsReplaced: what waits for a part of its transaction goes live with what replaces that
+// part.
+func TestAPartThatIsReplaced(t *testing.T) {
+	for name, change := range map[string]string{"by another version": "three of a", "by its deletion": ""} {
+		t.Run(name, func(t *testing.T) {
+			simulate(t, func(w *world, n *node, _ *follow.Follower) {
+				w.inline = true
+				first := w.commit(set("one"))
+				synctest.Wait()
+				bad := set("two")
+				bad["a"] = "bad two of a" // no agent can compile it
+				second := w.commit(bad)
+				pass(3 * time.Second)
+				n.areAt("with a part that is bad", first)
+				third := w.commit(map[string]string{"a": change})
+				synctest.Wait()
+				if change == "" {
+					third = 0
+				}
+				if got, want := fmt.Sprint(n.Revision(setKeys[0]), n.Revision(setKeys[1]), n.Revision(setKeys[2])), fmt.Sprint(third, second, second); got != want {
+					t.Errorf("at once, they are at %s, want %s", got, want)
+				}
+				pass(2 * time.Second)
+				n.expect("in the end")
+			})
+		})
+	}
+}
+
+// TestATransactionIsWholeFromAnAnswer: what comes with an answer of the registry is whole, too.
+func TestATransactionIsWholeFromAnAnswer(t *testing.T) {
+	simulate(t, func(w *world, n *node, _ *follow.Follower) {
+		w.large = true
+		first := w.commit(set("one"))
+		pass(time.Second)
+		w.set(faults{lose: 1})
+		second := w.commit(set("two"))
+		mend := w.hides("two of k")
+		w.set(faults{})
+		for range 20 {
+			pass(250 * time.Millisecond)
+			n.areAt("without the value", first)
+		}
+		mend()
+		pass(2 * time.Second)
+		n.areAt("in the end", second)
+		n.expect("in the end")
+	})
+}
