@@ -107,9 +107,10 @@ func (a *app) changeSetAddCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "add FILE PATH...",
 		Short: "Add scripts and values to the file of a change set",
-		Long: `Add names manifests and values in the file of a change set, and checks the file: all
-scripts are of the tenant of the change set, nothing is there twice, and there is not too
-much of it. Add contacts no registry. It keeps the comments and the layout of the file.
+		Long: `Add names manifests and values in the file of a change set. Then it checks the file:
+all scripts have the same tenant, nothing is there twice, and the sizes are within bounds.
+
+Add contacts no registry. It keeps the comments and the layout of the file.
 
 A path is a manifest or a folder of them, in the folder of the change set or below it.
 A value is a text, or with @ a file.`,

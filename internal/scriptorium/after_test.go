@@ -186,12 +186,15 @@ func (c *canaries) afterCircle(trial *script.Plan) {
 	for _, name := range names {
 		c.plan(name, 1, nil)
 	}
+	c.freeze() // so that none begins before all have a candidate
 	var warnings []string
 	for i, name := range names {
 		plan := after(names[(i+1)%3])
 		plan.Steps = trial.Steps
 		warnings = c.plan(name, 2, plan)
+		c.waits(name, "the registry is frozen by ann") // the next publish knows of it
 	}
+	c.thaw()
 	if want := "rollout.after: acme/ring-1 comes after acme/ring-3 itself: if both have a candidate, neither becomes live"; !slices.Contains(warnings, want) {
 		c.t.Errorf("publish warns %q, want %s", warnings, want)
 	}

@@ -129,7 +129,7 @@ func TestAnswersOfGatesThatComeLate(t *testing.T) {
 		})
 	}
 	late, answered := make(chan struct{}), make(chan struct{})
-	o.set("again", func(w http.ResponseWriter, r *http.Request) {
+	o.set("again", func(w http.ResponseWriter, _ *http.Request) {
 		o.says("again", refusal) // to the next attempt
 		<-late
 		fmt.Fprint(w, passing)

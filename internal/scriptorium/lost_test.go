@@ -78,6 +78,7 @@ func TestLostAgents(t *testing.T) {
 // restartsTwice: a canary that restarts counts once. An agent that does not run the candidate does not
 // count, and neither does one that was not heard when it began.
 func restartsTwice(t *testing.T) {
+	t.Helper()
 	c := startGated(t, 4, "")
 	canary := c.canary("route")
 	others := c.others(canary)
@@ -100,6 +101,7 @@ func restartsTwice(t *testing.T) {
 
 // natsIsDown: nobody is heard, so nobody is lost, and the rollout goes on when all are back.
 func natsIsDown(t *testing.T) {
+	t.Helper()
 	c := startGated(t, 3, "")
 	plan := approved
 	plan.FailureLimit = script.Amount{}
@@ -120,6 +122,7 @@ func natsIsDown(t *testing.T) {
 
 // otherLabels: a canary that restarts with other labels is lost, and leaves its step without agents.
 func otherLabels(t *testing.T) {
+	t.Helper()
 	c := startGated(t, 2, "", "--labels", "zone=a")
 	c.startNamed("node-2", "--labels", "zone=b")
 	c.awaitAgents(3)
@@ -139,6 +142,7 @@ func otherLabels(t *testing.T) {
 
 // inGoodOrder: a registry cannot tell how an agent ended while none ran.
 func inGoodOrder(t *testing.T) {
+	t.Helper()
 	c := startGated(t, 3, "")
 	canary := c.toApproval(approved)
 	c.stop(c.process)
@@ -151,6 +155,7 @@ func inGoodOrder(t *testing.T) {
 // cannotStore: an agent that may get over what keeps it from the candidate is waited for, and named,
 // unless it is tolerated.
 func cannotStore(t *testing.T) {
+	t.Helper()
 	c := startGated(t, 3, "")
 	c.plan("route", 1, nil)
 	c.plan("spare", 1, nil)
@@ -171,6 +176,7 @@ func cannotStore(t *testing.T) {
 // inQuarantine: a candidate that ends the process of its tenant again and again is given up, though
 // agents that are lost are tolerated.
 func inQuarantine(t *testing.T) {
+	t.Helper()
 	c := startGated(t, 3, "")
 	isolated := script.TenantSettings{Isolation: script.IsolationProcess}
 	if _, _, err := c.client.SetTenant(t.Context(), "acme", &isolated, registryclient.DataWrite{Author: "test"}); err != nil {
