@@ -2,10 +2,12 @@ package registry_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/registry"
+	"github.com/scriptorium-dev/scriptorium/registry/access"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -83,5 +85,41 @@ func TestASignedChangeSet(t *testing.T) {
 	result := b.publishSet(request("other", signed(t, key)))
 	if c := result.Releases[0].Candidate; c == nil || c.Version.Number != 2 || c.Version.Signature == "" {
 		t.Errorf("%+v", c)
+	}
+}
+
+// TestWhoMaySteerAChangeSet: a publisher stages, and somebody with the role release decides.
+func TestWhoMaySteerAChangeSet(t *testing.T) {
+	b := newBench(t)
+	b.storeAs("one", "a", nil)
+	publisher := who(t, "pat", "acme", access.Publish)
+	req := changeSet("cart", "b", &inStep.Rollout, "one")
+	req.By = publisher
+	b.publishSet(req)
+	for _, how := range []registry.Steering{registry.Promote, registry.Abort, registry.Retry} {
+		w := write(named("one"))
+		w.By = publisher
+		if _, err := b.Steer(t.Context(), registry.SteerRequest{Write: w, Steering: how}); script.KindOf(err) != script.Denied {
+			t.Errorf("%s by who may publish alone: %v", how, err)
+		}
+	}
+	back := func(by access.Identity) error {
+		_, err := b.RollbackChangeSet(t.Context(), registry.ChangeSetRollback{Tenant: "acme", Name: "cart", Author: "ann", By: by, Force: true})
+		return err
+	}
+	stranger := who(t, "eve", "other", access.Admin)
+	for what, by := range map[string]access.Identity{"who may publish alone": publisher, "who may read": who(t, "rea", "acme", access.Read), "a stranger": stranger} {
+		if err := back(by); script.KindOf(err) != script.Denied {
+			t.Errorf("a rollback by %s: %v", what, err)
+		}
+	}
+	if err := b.steerNamed("one", registry.Promote); err != nil {
+		t.Fatal(err)
+	}
+	if err := back(publisher); script.KindOf(err) != script.Denied {
+		t.Errorf("a rollback of a live one by who may publish alone: %v", err)
+	}
+	if _, err := b.ChangeSet(t.Context(), stranger, "acme", "cart"); script.KindOf(err) != script.Denied || strings.Contains(err.Error(), "cart") {
+		t.Errorf("a stranger reads: %v", err)
 	}
 }
