@@ -284,19 +284,29 @@ func (r *Registry) RollbackChangeSet(ctx context.Context, req ChangeSetRollback)
 	if !req.By.Allows(access.Read, req.Tenant) { // nothing is said of the change set
 		return ChangeSetResult{}, req.By.Check(access.Release, req.Tenant)
 	}
-	b := setRollback{Registry: r, req: req}
-	m, err := r.writeTogether(ctx, b.decide, b.record)
-	if err != nil {
-		return ChangeSetResult{}, err
+	for attempt := 1; ; attempt++ {
+		b := setRollback{Registry: r, req: req}
+		m, err := r.writeTogether(ctx, b.decide, b.record)
+		if err != nil {
+			return ChangeSetResult{}, err
+		}
+		result := ChangeSetResult{Set: b.set, Changed: m.changed()}
+		for _, d := range m.scripts {
+			result.Releases = append(result.Releases, d.release)
+		}
+		if m.commit.Set != nil {
+			result.Set = *m.commit.Set
+			return result, nil
+		}
+		now, err := r.store.ChangeSet(ctx, req.Tenant, req.Name)
+		if err == nil && now.Revision != b.set.Revision && attempt < attempts { // it went live meanwhile, or was given up
+			continue
+		}
+		if result.Set, err = r.asItIs(ctx, b.set); err != nil {
+			return ChangeSetResult{}, err
+		}
+		return result, nil
 	}
-	result := ChangeSetResult{Set: b.set, Changed: m.changed()}
-	for _, d := range m.scripts {
-		result.Releases = append(result.Releases, d.release)
-	}
-	if m.commit.Set != nil {
-		result.Set = *m.commit.Set
-	}
-	return result, nil
 }
 
 // setRollback is a rollback of a change set.
