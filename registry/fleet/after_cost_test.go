@@ -39,22 +39,21 @@ func comers(scripts, failing int) *fleet.Fleet {
 func TestManyComeAfterOne(t *testing.T) {
 	const scripts = 4000
 	look := func(f *fleet.Fleet) time.Duration {
-		took := time.Hour
-		for range 5 { // others are at work, too
-			began := time.Now()
-			list := f.Candidacies()
-			took = min(took, time.Since(began))
-			if len(list) != scripts {
-				t.Fatalf("%d candidates", len(list))
-			}
+		began := time.Now()
+		if list := f.Candidacies(); len(list) != scripts {
+			t.Fatalf("%d candidates", len(list))
 		}
-		return took
+		return time.Since(began)
 	}
-	none, all := look(comers(scripts, 0)), look(comers(scripts, 1000))
-	t.Logf("a look takes %v if no agent lacks the script, and %v if all do", none, all)
-	if all > 5*none {
-		t.Errorf("a look takes %v if all agents lack the script, and %v if none does", all, none)
+	without, with := comers(scripts, 0), comers(scripts, 1000)
+	none, all := look(without), look(with)
+	for range 20 { // others are at work, too: the shortest looks count
+		if all <= 5*none {
+			return
+		}
+		none, all = min(none, look(without)), min(all, look(with))
 	}
+	t.Errorf("a look takes %v if all agents lack the script, and %v if none does", all, none)
 }
 
 // TestLongCircles: publish finds a circle of many scripts, and one beside many that are in none.
