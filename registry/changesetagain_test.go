@@ -246,6 +246,7 @@ func TestAnUnreadableChangeSet(t *testing.T) {
 func TestARequestForAChangeSetIsMadeOnce(t *testing.T) {
 	plan := &script.Plan{Steps: []script.Step{{Percent: 10, Approval: true}, {Percent: 50, Approval: true}}}
 	onTrial := func(t *testing.T) *bench {
+		t.Helper()
 		b := newBench(t)
 		b.storeAs("one", "a", nil)
 		b.storeAs("two", "a", nil)

@@ -191,9 +191,8 @@ func changeOf(cur, next script.Release, made bool) script.Change {
 		return script.ChangePin
 	case !next.Pinned && cur.Pinned:
 		return script.ChangeUnpin
-	case next.Candidate != cur.Candidate && next.Candidate != nil && next.Candidate.Set != nil, next.Active.Number != cur.Active.Number,
-		cur.Untried() && !next.Untried():
-		return script.ChangePublish // of a version that a change set has found
+	case finds(cur, next):
+		return script.ChangePublish
 	case next.Enabled && !cur.Enabled:
 		return script.ChangeEnable
 	case !next.Enabled && cur.Enabled:
@@ -206,6 +205,13 @@ func changeOf(cur, next script.Release, made bool) script.Change {
 		return script.ChangeSign
 	}
 	return ""
+}
+
+// finds reports whether a change set has found a version that was stored before: it is active now, or a
+// candidate.
+func finds(cur, next script.Release) bool {
+	joins := next.Candidate != cur.Candidate && next.Candidate != nil && next.Candidate.Set != nil
+	return joins || next.Active.Number != cur.Active.Number || cur.Untried() && !next.Untried()
 }
 
 // signedAnew is next with the signature of the version v, which it has.

@@ -145,7 +145,6 @@ func IsManifestFile(name string) bool {
 	return false
 }
 
-// readFile reads a regular file of at most MaxFileBytes, and closes it.
 // ReadFile reads a plain file that may be one of manifests. Of another kind it opens none: a pipe would block,
 // and a device has no end.
 func ReadFile(path string) ([]byte, error) {
@@ -163,6 +162,7 @@ func ReadFile(path string) ([]byte, error) {
 	return data, nil
 }
 
+// readFile reads a file of at most MaxFileBytes, and closes it.
 func readFile(f *os.File, err error) ([]byte, error) {
 	if err != nil {
 		return nil, err

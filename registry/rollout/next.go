@@ -136,18 +136,8 @@ func due(c fleet.Candidacy, now time.Time) Decision {
 	if !c.Missing.IsZero() {
 		return wait("an agent that is to run it is not heard").by(c.Missing)
 	}
-	enough := enough(c.Followers, plan)
-	if c.Followers-c.TooOld < enough {
-		return wait("%d of %d agents do not know change sets: upgrade agentd there", c.TooOld, c.Followers)
-	}
-	if len(candidate.Spec.Tests) > 0 && c.Passed < enough {
-		return wait("%d of %d agents have passed its tests, and %d are to", c.Passed, c.Followers, enough)
-	}
-	if c.Activated < enough {
-		return wait("%d of %d agents have taken the last change, and %d are to", c.Activated, c.Followers, enough)
-	}
-	if why := after(c, enough); why != "" {
-		return wait("%s (rollout.after)", why)
+	if why := behind(c, enough(c.Followers, plan)); why != "" {
+		return wait("%s", why)
 	}
 	steps := plan.Steps
 	switch k := candidate.Step; {
@@ -161,14 +151,27 @@ func due(c fleet.Candidacy, now time.Time) Decision {
 	return onward(c)
 }
 
+// behind says what so many agents have yet to do before the candidate goes on; "" if nothing.
+func behind(c fleet.Candidacy, enough int) string {
+	switch {
+	case c.Followers-c.TooOld < enough:
+		return fmt.Sprintf("%d of %d agents do not know change sets: upgrade agentd there", c.TooOld, c.Followers)
+	case len(c.Release.Candidate.Spec.Tests) > 0 && c.Passed < enough:
+		return fmt.Sprintf("%d of %d agents have passed its tests, and %d are to", c.Passed, c.Followers, enough)
+	case c.Activated < enough:
+		return fmt.Sprintf("%d of %d agents have taken the last change, and %d are to", c.Activated, c.Followers, enough)
+	}
+	return after(c, enough)
+}
+
 // after says which script the candidate waits for that comes before it; "" if none.
 func after(c fleet.Candidacy, enough int) string {
 	for _, d := range c.After {
 		switch {
 		case d.Why != "":
-			return d.Why
+			return d.Why + " (rollout.after)"
 		case c.Followers-d.Lacking < enough:
-			return fmt.Sprintf("%d of %d agents have not activated %s", d.Lacking, c.Followers, d.Name)
+			return fmt.Sprintf("%d of %d agents have not activated %s (rollout.after)", d.Lacking, c.Followers, d.Name)
 		}
 	}
 	return ""

@@ -95,7 +95,7 @@ func TestMovesOfChangeSets(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				time.Sleep(time.Until(noon) + time.Hour)
+				<-time.After(time.Until(noon) + time.Hour)
 				s := &still{list: c.list}
 				ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
 				defer cancel()
