@@ -20,7 +20,7 @@ type ChangeSetRequest struct {
 	// and LiftHold do not apply.
 	Scripts []PublishRequest
 	Values  []StagedContent
-	// Plan of all of it; nil: that of the scripts which have one, which must be the same.
+	// Plan of all of it. With nil the plan of the scripts counts: all that have one have the same.
 	Plan *script.Plan
 
 	Author, Note string // as in Write
@@ -56,8 +56,9 @@ type changeSetWrite struct {
 	before script.ChangeSet // its record; zero if there is none
 	drop   []string         // change sets that make room
 	next   script.ChangeSet
-	// Of an attempt: which scripts are part of the change set, whether it is live at once, and whether
-	// the same request has made all candidates already, which are on their way.
+	// These are of one attempt to write: members are the scripts that are part of the change set. With
+	// atOnce it is live at once. With repeated, an earlier request made the same candidates, and they
+	// are on their way.
 	members          []bool
 	atOnce, repeated bool
 }
@@ -236,9 +237,10 @@ func (w *changeSetWrite) decide(ctx context.Context) (*together, error) {
 	if err := w.mayReplace(ctx); err != nil {
 		return nil, err
 	}
-	set := w.membership(releases, changed)
+	w.describe(releases, changed)
+	set := w.membership()
 	w.repeated = w.repeats(releases, set)
-	out := &together{tenant: w.req.Tenant, dry: w.req.DryRun}
+	out := &together{dry: w.req.DryRun}
 	for i := range w.publications {
 		out.scripts = append(out.scripts, w.write(ctx, i, set, releases[i].Revision))
 	}
@@ -249,7 +251,6 @@ func (w *changeSetWrite) decide(ctx context.Context) (*together, error) {
 			out.staged = append(out.staged, w.put(v))
 		}
 	}
-	w.describe(releases, changed)
 	return out, nil
 }
 
@@ -268,26 +269,25 @@ func (w *changeSetWrite) changedValues(ctx context.Context) (changed []StagedCon
 }
 
 // membership is that of the candidates; nil if there are none.
-func (w *changeSetWrite) membership(releases []script.Release, values []StagedContent) *script.Membership {
-	set := &script.Membership{Name: w.req.Name, Attempt: w.before.Attempt + 1, Plan: w.plan}
-	for i, cur := range releases {
+func (w *changeSetWrite) membership() *script.Membership {
+	set := &script.Membership{Name: w.next.Name, Attempt: w.next.Attempt, Plan: w.plan}
+	for i, p := range w.req.Scripts {
 		if w.members[i] {
-			set.Scripts = append(set.Scripts, cur.Name.Script)
-			set.Attempt = max(set.Attempt, uint64(cur.Revision)+1)
+			set.Scripts = append(set.Scripts, p.Name.Script)
 		}
 	}
 	if len(set.Scripts) == 0 || w.atOnce {
 		return nil
 	}
 	slices.Sort(set.Scripts)
-	for _, v := range values {
-		set.Values = append(set.Values, script.StagedValue{Key: v.Key, Digest: script.DigestOf(v.Content), Size: len(v.Content)})
+	for _, v := range w.next.Values {
+		set.Values = append(set.Values, v.StagedValue)
 	}
 	return set
 }
 
-// write is that of the script with the index, which was at the revision when it was looked who is part of
-// the change set.
+// write returns the write of the script with the index. The revision is the one that the script had when
+// the registry found out who is part of the change set.
 func (w *changeSetWrite) write(ctx context.Context, i int, set *script.Membership, seen script.Revision) writeRequest {
 	p, req := w.publications[i], w.req.Scripts[i]
 	if w.members[i] {
@@ -298,7 +298,7 @@ func (w *changeSetWrite) write(ctx context.Context, i int, set *script.Membershi
 		prepare: func(d *decision) error { return w.complete(ctx, d) },
 		decide: func(cur script.Release, at moment) (decision, error) {
 			if cur.Revision != seen {
-				return decision{}, script.Errorf(script.Conflict, errFaster, "%s was changed by somebody else first", cur.Name)
+				return decision{}, script.Errorf(script.Conflict, fieldRevision, "%s was changed by somebody else first", cur.Name)
 			}
 			if w.members[i] && w.repeated {
 				d := unchanged(cur)
@@ -310,7 +310,7 @@ func (w *changeSetWrite) write(ctx context.Context, i int, set *script.Membershi
 	}
 }
 
-// describe prepares what the record becomes, but for the versions.
+// describe prepares the next record, without the versions.
 func (w *changeSetWrite) describe(releases []script.Release, values []StagedContent) {
 	w.next = script.ChangeSet{
 		Tenant: w.req.Tenant, Name: w.req.Name, State: script.ChangeSetOnTrial, Plan: w.plan, Fingerprint: w.fingerprint,
@@ -329,7 +329,7 @@ func (w *changeSetWrite) describe(releases []script.Release, values []StagedCont
 
 // record adds the record of the change set to the transaction.
 func (w *changeSetWrite) record(m *madeTogether, now time.Time) error {
-	if w.repeated { // what else changed is no part of it
+	if w.repeated { // other changes, such as of a history limit, are not part of it
 		return nil
 	}
 	set := &w.next
@@ -340,9 +340,6 @@ func (w *changeSetWrite) record(m *madeTogether, now time.Time) error {
 		}
 		changed := script.ChangedScript{Name: d.release.Name.Script, Version: d.version.Number, Digest: d.version.Digest, Before: d.before}
 		set.Scripts = append(set.Scripts, changed)
-		if c := d.release.Candidate; c != nil && c.Set != nil {
-			set.Attempt = c.Set.Attempt
-		}
 	}
 	slices.SortFunc(set.Scripts, func(a, b script.ChangedScript) int { return strings.Compare(a.Name, b.Name) })
 	for i := range set.Values {

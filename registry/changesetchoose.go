@@ -3,15 +3,15 @@ package registry
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// choosePlan takes the plan of the request, or that of the scripts which have one. Those whose
-// settings are not stated keep that of their releases, which are nil before they are known.
+// choosePlan takes the plan of the request, or else the plan of the scripts: all that have one must have the
+// same. A script without settings in the request has the plan of its release. Before the releases are known
+// they are nil.
 func (w *changeSetWrite) choosePlan(releases []script.Release) error {
 	w.plan = script.Plan{}
 	if w.req.Plan != nil {
@@ -53,18 +53,11 @@ func (w *changeSetWrite) validatePlan() error {
 			return err
 		}
 	}
-	for i, step := range w.plan.Steps {
-		if step.Gate.IsZero() {
-			continue
-		}
-		if err := w.gates.Check(fmt.Sprintf("plan.steps[%d].gate", i), w.req.Tenant, step.Gate); err != nil {
-			return err
-		}
-	}
-	return nil
+	return w.checkGates("plan", w.req.Tenant, w.plan)
 }
 
-// lookUp reads the record, and finds one that makes room for one more. One that cannot be read is replaced.
+// lookUp reads the record, which is replaced if it cannot be read. For a new one it finds an old record that
+// makes room, if the tenant has too many.
 func (w *changeSetWrite) lookUp(ctx context.Context) (err error) {
 	w.drop = nil
 	w.before, err = w.store.ChangeSet(ctx, w.req.Tenant, w.req.Name)
@@ -93,8 +86,8 @@ func (w *changeSetWrite) lookUp(ctx context.Context) (err error) {
 	return script.Errorf(script.Limit, "name", "the tenant %s has %d change sets on trial: promote, abort or roll back some first", w.req.Tenant, len(all))
 }
 
-// mayReplace refuses to take the record of a change set that is on trial with other scripts: nobody could
-// roll it back then. If it has one of the scripts, the rest of it is given up.
+// mayReplace refuses to replace the record of a change set that is on trial with other scripts, because
+// nobody could roll that one back. If the two share a script, the registry gives the rest of it up.
 func (w *changeSetWrite) mayReplace(ctx context.Context) error {
 	if w.before.State != script.ChangeSetOnTrial {
 		return nil
@@ -116,9 +109,9 @@ func (w *changeSetWrite) mayReplace(ctx context.Context) error {
 	return script.Errorf(script.Conflict, "name", "the change set %s is on trial with other scripts (%s): roll it back first, or name this one otherwise", set.FullName(), strings.Join(names, ", "))
 }
 
-// choose finds out which scripts are part of the change set, and whether it is live at once. Where
-// values change, and there are tests or a plan, all scripts prove themselves with the values: those that do
-// not differ get a version for it.
+// choose finds out which scripts are part of the change set, and whether it is live at once. If values
+// change, and there are tests or a plan, all scripts prove themselves with the values. A script that does
+// not differ gets a new version for that.
 func (w *changeSetWrite) choose(ctx context.Context, releases []script.Release, values bool) error {
 	w.members, w.atOnce = make([]bool, len(releases)), true
 	for i, cur := range releases {
@@ -128,21 +121,21 @@ func (w *changeSetWrite) choose(ctx context.Context, releases []script.Release, 
 			return err
 		}
 		newest, known := cur.Newest()
-		p.new = live(cur) && known && cur.Candidate == nil && cur.Active.Number == newest.Number && newest.SameVersion(p.version.With(spec))
-		w.members[i] = !p.new
+		p.anew = live(cur) && known && cur.Candidate == nil && cur.Active.Number == newest.Number && newest.SameVersion(p.version.With(spec))
+		w.members[i] = !p.anew
 		if w.members[i] || values {
 			w.atOnce = w.atOnce && w.plan.IsZero() && len(spec.Tests) == 0
 		}
 	}
 	for i := range w.members {
 		w.members[i] = w.members[i] || values && !w.atOnce
-		w.publications[i].new = w.publications[i].new && w.members[i]
+		w.publications[i].anew = w.publications[i].anew && w.members[i]
 	}
 	return nil
 }
 
-// repeats reports whether the same request has made all candidates of the set already, which are on their way
-// with what it stages.
+// repeats reports whether an earlier, equal request made all candidates of the set, and they are on their
+// way with the same staged values.
 func (w *changeSetWrite) repeats(releases []script.Release, set *script.Membership) bool {
 	if set == nil || w.before.Fingerprint != w.fingerprint || w.before.State != script.ChangeSetOnTrial {
 		return false
@@ -151,7 +144,7 @@ func (w *changeSetWrite) repeats(releases []script.Release, set *script.Membersh
 		if !w.members[i] {
 			continue
 		}
-		if !underway(cur) || !cur.Candidate.Is(&script.Membership{Name: w.req.Name, Attempt: w.before.Attempt}) {
+		if !underway(cur) || !w.before.Has(cur.Candidate) {
 			return false
 		}
 		for _, v := range set.Values {

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/scriptorium-dev/scriptorium/registry/access"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -29,7 +28,7 @@ func (r *Registry) AdvanceSet(ctx context.Context, req AdvanceSetRequest) error 
 	if first.Promote && len(req.Moves) != len(req.Set.Scripts) {
 		return script.Errorf(script.Invalid, "moves", "promote %d of the %d scripts of the %s", len(req.Moves), len(req.Set.Scripts), req.Set)
 	}
-	w := &together{tenant: req.Tenant}
+	w := &together{}
 	for _, move := range req.Moves {
 		a, err := advance(move)
 		if err != nil {
@@ -70,8 +69,8 @@ func leftSet(name script.Name, set *script.Membership) error {
 	return script.Errorf(script.Conflict, "candidate", "%s is not part of the %s any more: publish the change set again", name, set)
 }
 
-// unstage returns the writes that have the values of the change set go live, for who does that. Who
-// published them was allowed to.
+// unstage returns the writes with which the values of the change set go live. They take no role: the
+// registry checked it when the change set was published.
 func (r *Registry) unstage(ctx context.Context, tenant string, set *script.Membership, w Write) (values []valueRequest, err error) {
 	for _, v := range set.Values {
 		content, err := r.store.Source(ctx, v.Digest)
@@ -89,8 +88,8 @@ func (r *Registry) unstage(ctx context.Context, tenant string, set *script.Membe
 	return values, nil
 }
 
-// concluded adds to the transaction what has become of the change set. Nothing depends on its record:
-// if it cannot be read, or is of another attempt, it stays as it is.
+// concluded adds the end of the change set to the transaction. A record that is lost, unreadable or of
+// another attempt does not hinder the move, and stays as it is.
 func (r *Registry) concluded(ctx context.Context, m *madeTogether, tenant string, set *script.Membership, state script.ChangeSetState, why string, now time.Time) error {
 	rec, err := r.store.ChangeSet(ctx, tenant, set.Name)
 	switch script.KindOf(err) {
@@ -112,8 +111,8 @@ func (r *Registry) concluded(ctx context.Context, m *madeTogether, tenant string
 	return nil
 }
 
-// steerSet is Steer for a candidate that is part of a change set: all of it goes the same way. The request
-// is noted with the change of its script.
+// steerSet is Steer for a candidate of a change set: all candidates go the same way. The store remembers the
+// request with the change of the script that it names.
 func (r *Registry) steerSet(ctx context.Context, req SteerRequest) (Result, error) {
 	a := req.write()
 	if err := a.validate(); err != nil {
@@ -152,7 +151,7 @@ func (r *Registry) trySteerSet(ctx context.Context, req SteerRequest, fingerprin
 		if set = cur.Candidate.Set; set == nil {
 			return nil, script.Errorf(script.Conflict, "candidate", "%s has another candidate by now: look at it with scriptctl rollout status %s, and decide again", req.Name, req.Name)
 		}
-		w := &together{tenant: req.Name.Tenant}
+		w := &together{}
 		if req.Steering == Promote {
 			if w.values, err = r.unstage(ctx, req.Name.Tenant, set, req.Write); err != nil {
 				return nil, err
@@ -194,7 +193,7 @@ func (r *Registry) trySteerSet(ctx context.Context, req SteerRequest, fingerprin
 	return Result{Release: d.release, Changed: m.changed()}, nil
 }
 
-// again is the next attempt of the change set; nil unless the request is for one.
+// again returns the next attempt of the change set, and nil unless the request is a retry.
 func (r *Registry) again(ctx context.Context, req SteerRequest, set *script.Membership) (*script.Membership, error) {
 	if req.Steering != Retry {
 		return nil, nil
@@ -228,8 +227,8 @@ func decideSteerInSet(cur script.Release, req SteerRequest, of *script.Candidate
 	return decideSteer(cur, req, at)
 }
 
-// steered adds to the transaction what has become of the change set. One whose name has the record of
-// something else by now does not come back: nobody could roll it back.
+// steered adds the new state of the change set to the transaction. It refuses to promote or retry a change
+// set if another one has its name by now, because nobody could roll it back.
 func (r *Registry) steered(ctx context.Context, m *madeTogether, req SteerRequest, set *script.Membership, now time.Time) error {
 	if req.Steering == Promote || req.Steering == Retry {
 		rec, err := r.store.ChangeSet(ctx, req.Name.Tenant, set.Name)
@@ -259,162 +258,4 @@ func withNote(who, note string) string {
 		return who
 	}
 	return fmt.Sprintf("%s: %s", who, note)
-}
-
-// ChangeSetRollback asks to return to what was active before a change set. It takes the roles publish,
-// for values, and release.
-type ChangeSetRollback struct {
-	Tenant, Name string
-	Author, Note string // as in Write
-	By           access.Identity
-	Owner        string // as in Write
-	// Force goes back also where somebody has changed a script or a value since, and past owners.
-	Force bool
-}
-
-// RollbackChangeSet gives a change set on trial up. Of one that is live it holds the scripts at the
-// versions before, disables those that were new, and gives the values the contents before.
-func (r *Registry) RollbackChangeSet(ctx context.Context, req ChangeSetRollback) (ChangeSetResult, error) {
-	if err := (script.Name{Tenant: req.Tenant, Script: req.Name}).Validate(); err != nil {
-		return ChangeSetResult{}, err
-	}
-	if err := validateAuthor(req.Author, req.Note); err != nil {
-		return ChangeSetResult{}, err
-	}
-	if !req.By.Allows(access.Read, req.Tenant) { // nothing is said of the change set
-		return ChangeSetResult{}, req.By.Check(access.Release, req.Tenant)
-	}
-	for attempt := 1; ; attempt++ {
-		b := setRollback{Registry: r, req: req}
-		m, err := r.writeTogether(ctx, b.decide, b.record)
-		if err != nil {
-			return ChangeSetResult{}, err
-		}
-		result := ChangeSetResult{Set: b.set, Changed: m.changed()}
-		for _, d := range m.scripts {
-			result.Releases = append(result.Releases, d.release)
-		}
-		if m.commit.Set != nil {
-			result.Set = *m.commit.Set
-			return result, nil
-		}
-		now, err := r.store.ChangeSet(ctx, req.Tenant, req.Name)
-		if err == nil && now.Revision != b.set.Revision && attempt < attempts { // it went live meanwhile, or was given up
-			continue
-		}
-		if result.Set, err = r.asItIs(ctx, b.set); err != nil {
-			return ChangeSetResult{}, err
-		}
-		return result, nil
-	}
-}
-
-// setRollback is a rollback of a change set.
-type setRollback struct {
-	*Registry
-	req ChangeSetRollback
-	set script.ChangeSet
-}
-
-func (b *setRollback) decide(ctx context.Context) (*together, error) {
-	var err error
-	if b.set, err = b.store.ChangeSet(ctx, b.req.Tenant, b.req.Name); err != nil {
-		return nil, err
-	}
-	out := &together{tenant: b.req.Tenant}
-	if b.set.State == script.ChangeSetFailed || b.set.State == script.ChangeSetRolledBack {
-		return out, nil
-	}
-	for i, name := range b.set.ScriptNames() {
-		of := &b.set.Scripts[i]
-		a := writeRequest{Write: Write{
-			Name: name, Author: b.req.Author, Note: changeSetNote(b.set.Name+" rolled back", b.req.Note), By: b.req.By, Owner: b.req.Owner, Force: b.req.Force,
-		}}
-		if b.set.State == script.ChangeSetOnTrial {
-			a.change = script.ChangeAbort
-			a.decide = func(cur script.Release, at moment) (decision, error) { return b.giveUp(cur, a.Write, at) }
-		} else {
-			a.change = script.ChangeRollback
-			a.past = func() ([]script.HistoryEntry, error) { return b.store.History(ctx, name) }
-			a.decide = func(cur script.Release, at moment) (decision, error) { return b.goBack(ctx, cur, of, a.Write, at) }
-		}
-		out.scripts = append(out.scripts, a)
-	}
-	if b.set.State == script.ChangeSetLive {
-		out.values, err = b.valuesBefore(ctx)
-	}
-	return out, err
-}
-
-// giveUp ends the candidate, if it is part of the change set.
-func (b *setRollback) giveUp(cur script.Release, w Write, at moment) (decision, error) {
-	c := cur.Candidate
-	if cur.Deleted || c == nil || c.Set == nil || c.Set.Name != b.set.Name || c.Set.Attempt != b.set.Attempt || !underway(cur) {
-		return unchanged(cur), nil
-	}
-	return decide(cur, givenUp(cur, b.why(), at.now), script.ChangeAbort, w, at), nil
-}
-
-func (b *setRollback) why() string {
-	return "rolled back by " + withNote(attribution(b.req.By, b.req.Author), b.req.Note)
-}
-
-// goBack holds the script at the version before, or disables it if there was none.
-func (b *setRollback) goBack(ctx context.Context, cur script.Release, of *script.ChangedScript, w Write, at moment) (decision, error) {
-	if !live(cur) {
-		return unchanged(cur), nil
-	}
-	if cur.Active.Number != of.Version && !b.req.Force {
-		return decision{}, script.Errorf(script.Conflict, "scripts", "%s runs version %d since, and the change set %s brought version %d: roll it back by itself, or all of the change set with --force",
-			cur.Name, cur.Active.Number, b.set.Name, of.Version)
-	}
-	if of.Before == 0 {
-		return decideEnabled(cur, false, w, at)
-	}
-	target, ok := cur.Retains(of.Before)
-	if !ok {
-		return decision{}, notRetained("scripts", cur, of.Before)
-	}
-	return decideHeld(cur, target, b.specs(ctx), script.ChangeRollback, w, at)
-}
-
-// valuesBefore returns the writes that give the values the contents before.
-func (b *setRollback) valuesBefore(ctx context.Context) (values []valueRequest, err error) {
-	for _, v := range b.set.Values {
-		if v.Version == 0 { // it had that content already
-			continue
-		}
-		key := script.ValueKey{Tenant: b.req.Tenant, Key: v.Key}
-		data, err := b.store.DataUsage(ctx, key)
-		if err != nil {
-			return nil, err
-		}
-		isLive := data.Value.Revision != 0 && !data.Value.Deleted
-		present := knownHistory(data, key).present()
-		if (!isLive || present != v.Version) && !b.req.Force {
-			return nil, script.Errorf(script.Conflict, "values", "%s was changed since the change set %s: roll it back by itself (scriptctl kv rollback), or all of the change set with --force", key, b.set.Name)
-		}
-		a := valueRequest{
-			key: key, author: b.req.Author, note: changeSetNote(b.set.Name+" rolled back", b.req.Note), by: b.req.By,
-			change: script.ChangeRollback, version: v.Before,
-		}
-		if v.Before == 0 {
-			a.change = script.ChangeRemove
-			if !isLive {
-				continue
-			}
-		}
-		values = append(values, a)
-	}
-	return values, nil
-}
-
-func (b *setRollback) record(m *madeTogether, now time.Time) error {
-	next, state := b.set, script.ChangeSetRolledBack
-	if b.set.State == script.ChangeSetOnTrial {
-		state = script.ChangeSetFailed
-	}
-	next.State, next.Reason, next.ChangedAt = state, printable(b.why(), script.MaxFailedBytes), now
-	m.commit.Set, m.commit.SetGuard = &next, b.set.Revision
-	return nil
 }

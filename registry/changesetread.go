@@ -40,23 +40,22 @@ func (r *Registry) ChangeSets(ctx context.Context, by access.Identity, tenant st
 	return sets, unreadable, err
 }
 
-// asItIs is the record, unless all scripts have left the change set since: nobody has noted that.
+// asItIs returns the record. If all scripts of a change set on trial have left it since, which no write
+// records, it returns the change set as failed.
 func (r *Registry) asItIs(ctx context.Context, set script.ChangeSet) (script.ChangeSet, error) {
 	if set.State != script.ChangeSetOnTrial {
 		return set, nil
 	}
-	why := ""
 	for _, name := range set.ScriptNames() {
 		cur, err := r.store.Release(ctx, name)
 		switch {
 		case script.KindOf(err) == script.NotFound:
 		case err != nil:
 			return set, err
-		case cur.Candidate != nil && cur.Candidate.Set != nil && cur.Candidate.Set.Name == set.Name && cur.Candidate.Set.Attempt == set.Attempt:
+		case set.Has(cur.Candidate):
 			return set, nil
 		}
-		why = "its scripts have other candidates since, or none"
 	}
-	set.State, set.Reason = script.ChangeSetFailed, why
+	set.State, set.Reason = script.ChangeSetFailed, "its scripts have other candidates since, or none"
 	return set, nil
 }

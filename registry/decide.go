@@ -20,9 +20,8 @@ type decision struct {
 	before   uint64         // the version that ran before; 0 if none did
 	commit   Commit
 	// What versions run with whose registry did not record it; nil if all are recorded.
-	recorded   *script.Spec
-	wasDeleted bool          // or never was
-	brings     script.Digest // that agents need from now on, and that no publish brings
+	recorded *script.Spec
+	brings   script.Digest // that agents need from now on, and that no publish brings
 }
 
 func unchanged(cur script.Release) decision { return decision{release: cur} }
@@ -35,10 +34,10 @@ type publication struct {
 	enabled  *bool
 	pin      *uint64
 	liftHold bool
-	// Of a change set: the version is part of it, or live at once with it; also one that changes
-	// nothing is made anew.
-	set         *script.Membership
-	atOnce, new bool
+	// set, of a change set, is what the candidate is part of. With atOnce the version is live at once
+	// instead. With anew a publish that changes nothing makes a version, too.
+	set          *script.Membership
+	atOnce, anew bool
 }
 
 func decidePublish(cur script.Release, p publication, specs specs, w Write, at moment) (decision, error) {
@@ -68,7 +67,7 @@ func decidePublish(cur script.Release, p publication, specs specs, w Write, at m
 		return decision{}, err
 	}
 	p.version = p.version.With(spec)
-	made := isNew || !known || !version.SameVersion(p.version) || p.new
+	made := isNew || !known || !version.SameVersion(p.version) || p.anew
 	var signed *script.Version
 	if made {
 		// Only a new version is measured: a limit lowered later does not make the

@@ -23,14 +23,20 @@ func (noGates) Check(field, tenant string, g script.Gate) error {
 // for ever. A plan that is there already is not looked at until it is for another version.
 func (r *Registry) gated(a writeRequest, cur script.Release, d decision) error {
 	next := &d.commit.Release
-	if a.change != script.ChangePublish || !d.changed || d.commit.Publish == nil && cur.Plan().Equal(*next.Plan()) {
+	if a.change != script.ChangePublish || !d.changed || d.commit.Publish == nil && cur.Settings.Rollout.Equal(next.Settings.Rollout) {
 		return nil
 	}
-	for i, step := range next.Plan().Steps {
+	return r.checkGates("settings.rollout", a.Name.Tenant, next.Settings.Rollout)
+}
+
+// checkGates returns an Invalid error for the first gate of the plan that the tenant may not ask. field is the
+// path of the plan.
+func (r *Registry) checkGates(field, tenant string, plan script.Plan) error {
+	for i, step := range plan.Steps {
 		if step.Gate.IsZero() {
 			continue
 		}
-		if err := r.gates.Check(fmt.Sprintf("settings.rollout.steps[%d].gate", i), a.Name.Tenant, step.Gate); err != nil {
+		if err := r.gates.Check(fmt.Sprintf("%s.steps[%d].gate", field, i), tenant, step.Gate); err != nil {
 			return err
 		}
 	}

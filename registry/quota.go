@@ -173,6 +173,14 @@ type usage struct {
 	bytes   int64 // as sourceBytes, of all scripts
 }
 
+// add adds what a script takes more than before.
+func (u *usage) add(cur, next script.Release) {
+	if !live(cur) && !next.Deleted {
+		u.scripts++
+	}
+	u.bytes += max(0, sourceBytes(next)-sourceBytes(cur))
+}
+
 // usages count what each tenant has.
 type usages struct {
 	tenants map[string]usage

@@ -11,7 +11,6 @@ import (
 
 // together is a write of several scripts and values of one tenant, in one transaction.
 type together struct {
-	tenant  string
 	scripts []writeRequest
 	values  []valueRequest
 	// staged are values whose contents alone are stored, and for which there has to be room.
@@ -34,7 +33,7 @@ func (m *madeTogether) changed() bool { return len(m.commit.Releases)+len(m.comm
 func (r *Registry) writeTogether(ctx context.Context,
 	plan func(ctx context.Context) (*together, error), record func(m *madeTogether, now time.Time) error,
 ) (madeTogether, error) {
-	counted := map[string]bool{} // what counts for the rates of the tenant, once
+	counted := map[string]bool{} // the keys of what counts for the rates of the tenant already
 	for attempt := 1; ; attempt++ {
 		w, err := plan(ctx)
 		if err != nil {
@@ -46,7 +45,7 @@ func (r *Registry) writeTogether(ctx context.Context,
 				err = r.commitTogether(ctx, &m)
 			}
 		}
-		if script.KindOf(err) == script.Conflict && asksAgain(err) && attempt < attempts {
+		if err != nil && lostToAnother(err) && attempt < attempts {
 			continue
 		}
 		r.noteTogether(w, &m, err)
@@ -54,13 +53,14 @@ func (r *Registry) writeTogether(ctx context.Context,
 	}
 }
 
-// errFaster is the Field of a Conflict with who was faster: what was requested is not to blame.
-const errFaster = "revision"
+// fieldRevision is the Field of a Conflict with another writer, who was faster. The request is not to
+// blame.
+const fieldRevision = "revision"
 
-// asksAgain reports whether the write is to be decided anew.
-func asksAgain(err error) bool {
-	field := script.AsError(err).Field
-	return field == "" || field == errFaster
+// lostToAnother reports whether the registry has to decide the write anew.
+func lostToAnother(err error) bool {
+	e := script.AsError(err)
+	return e.Kind == script.Conflict && (e.Field == "" || e.Field == fieldRevision)
 }
 
 func (r *Registry) noteTogether(w *together, m *madeTogether, err error) {
@@ -79,40 +79,29 @@ func (r *Registry) noteTogether(w *together, m *madeTogether, err error) {
 func (r *Registry) decideTogether(ctx context.Context, w *together, counted map[string]bool) (m madeTogether, err error) {
 	var also usage
 	for _, a := range w.scripts {
-		d, err := r.decideOneOf(ctx, a, also, counted)
+		d, err := r.decideOneOf(ctx, a, &also, counted)
 		if err != nil {
 			return m, err
 		}
 		m.scripts = append(m.scripts, d)
-		if !d.changed {
-			continue
+		if d.changed {
+			m.commit.Releases = append(m.commit.Releases, d.commit)
 		}
-		also.bytes += stagedBytes(d.release)
-		if d.commit.Publish != nil {
-			also.bytes += int64(d.commit.Publish.Size + d.commit.Publish.SpecSize)
-			if d.wasDeleted {
-				also.scripts++
-			}
-		}
-		m.commit.Releases = append(m.commit.Releases, d.commit)
 	}
-	if w.dry {
-		counted = nil
-	}
-	m.values, err = r.decideValues(ctx, w.values, nil, counted)
-	if err != nil {
+	if m.values, err = r.decideValues(ctx, w, w.values, nil, counted); err != nil {
 		return m, err
 	}
 	m.commit.Values = m.values
-	staged, err := r.decideValues(ctx, w.staged, m.values, counted)
+	staged, err := r.decideValues(ctx, w, w.staged, m.values, counted)
 	for i := range staged {
 		m.commit.Staged = append(m.commit.Staged, Source{Digest: staged[i].Value.Digest, Content: staged[i].Content})
 	}
 	return m, err
 }
 
-// decideOneOf decides on a script as attempt does.
-func (r *Registry) decideOneOf(ctx context.Context, a writeRequest, also usage, counted map[string]bool) (decision, error) {
+// decideOneOf decides on a script as attempt does. also is what the scripts take that are decided
+// already; this one is added.
+func (r *Registry) decideOneOf(ctx context.Context, a writeRequest, also *usage, counted map[string]bool) (decision, error) {
 	if err := a.validate(); err != nil {
 		return decision{}, err
 	}
@@ -124,7 +113,7 @@ func (r *Registry) decideOneOf(ctx context.Context, a writeRequest, also usage, 
 		return decision{}, err
 	}
 	b := r.basisOf(ctx, cur)
-	b.also = also
+	b.also = *also
 	key := script.Object{Release: &cur}.Key()
 	a.counted = new(counted[key])
 	d, err := r.decide(a, b)
@@ -132,10 +121,10 @@ func (r *Registry) decideOneOf(ctx context.Context, a writeRequest, also usage, 
 		return decision{}, ofMember(a.Name.String(), err)
 	}
 	counted[key] = *a.counted
-	d.wasDeleted = !live(cur)
 	if !d.changed {
 		return d, nil
 	}
+	also.add(cur, d.release)
 	if d.release.Frozen() { // the others cannot wait with it
 		freeze, err := b.freeze()
 		if err != nil {
@@ -158,10 +147,9 @@ func ofMember(name string, err error) error {
 	return &e
 }
 
-// decideValues decides on values one after the other, each as after the ones before; before are
-// those of the same transaction that are decided already. Without counted nothing is counted for
-// the rates.
-func (r *Registry) decideValues(ctx context.Context, list []valueRequest, before []ValueCommit, counted map[string]bool) (commits []ValueCommit, err error) {
+// decideValues decides on values one after the other, each as after the ones before. before are those of
+// the same transaction that are decided already.
+func (r *Registry) decideValues(ctx context.Context, w *together, list []valueRequest, before []ValueCommit, counted map[string]bool) (commits []ValueCommit, err error) {
 	var usage *Usage
 	if len(before) > 0 {
 		usage = &before[len(before)-1].Usage
@@ -174,53 +162,28 @@ func (r *Registry) decideValues(ctx context.Context, list []valueRequest, before
 		if err != nil {
 			return nil, err
 		}
-		switch {
-		case data.UnreadableValue != nil:
+		if data.UnreadableValue != nil {
 			return nil, script.Errorf(script.Internal, "", "%w: put the value by itself, delete it, or run scriptctl doctor", data.UnreadableValue)
-		case usage != nil && usage.Mark != data.Usage.Mark:
-			return nil, script.Errorf(script.Conflict, errFaster, "a value of %s was changed by somebody else first", a.key.Tenant)
-		case usage != nil:
-			data.Usage = *usage
-		case data.Usage.Older < 0:
-			if data.Usage.Older, err = r.store.OlderBytes(ctx, a.key.Tenant); err != nil {
-				return nil, err
-			}
 		}
-		c, changed, err := decideValue(data, a, r.now().UTC())
+		if usage != nil {
+			if usage.Mark != data.Usage.Mark {
+				return nil, script.Errorf(script.Conflict, fieldRevision, "a value of %s was changed by somebody else first", a.key.Tenant)
+			}
+			data.Usage = *usage
+		}
+		key := script.Object{Value: &script.Value{Key: a.key}}.Key()
+		done := counted[key] || a.bySystem || w.dry
+		c, changed, err := r.prepareValue(ctx, a, data, &done)
 		if err != nil {
 			return nil, ofMember(a.key.String(), err)
 		}
-		if !changed {
-			continue
+		counted[key] = done
+		if changed {
+			usage = &c.Usage
+			commits = append(commits, c)
 		}
-		if data.Freeze.CoversTenant(a.key.Tenant, r.now()) {
-			return nil, data.Freeze.Refusal(fmt.Sprintf("%s the value %s", a.change, a.key))
-		}
-		if err := r.completeValue(ctx, a, &c, data.Tenant.Settings, counted); err != nil {
-			return nil, err
-		}
-		usage = &c.Usage
-		commits = append(commits, c)
 	}
 	return commits, nil
-}
-
-// completeValue brings the content of a version that becomes the value again, and counts the write.
-func (r *Registry) completeValue(ctx context.Context, a valueRequest, c *ValueCommit, settings script.TenantSettings, counted map[string]bool) (err error) {
-	if a.change == script.ChangeRollback {
-		if c.Content, err = r.retainedContent(ctx, c.Value); err != nil {
-			return err
-		}
-	}
-	key := script.Object{Value: &c.Value}.Key()
-	if counted == nil || counted[key] || a.bySystem {
-		return nil
-	}
-	if err := r.countValue(ctx, a, len(c.Content), settings); err != nil {
-		return err
-	}
-	counted[key] = true
-	return nil
 }
 
 func (r *Registry) commitTogether(ctx context.Context, m *madeTogether) error {

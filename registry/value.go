@@ -92,32 +92,9 @@ func (r *Registry) writeValue(ctx context.Context, a valueRequest) (v script.Val
 		if err != nil {
 			return script.Value{}, false, err
 		}
-		now := r.now().UTC()
-		commit, changed, err := decideValue(data, a, now)
-		if err == nil && changed && a.change != script.ChangeRepair && data.Freeze.CoversTenant(a.key.Tenant, now) {
-			return script.Value{}, false, data.Freeze.Refusal(fmt.Sprintf("%s the value %s", a.change, a.key))
-		}
+		commit, changed, err := r.prepareValue(ctx, a, data, &counted)
 		if err != nil || !changed || a.dry {
 			return commit.Value, changed, err
-		}
-		if a.change == script.ChangeRollback {
-			if commit.Content, err = r.retainedContent(ctx, commit.Value); err != nil {
-				return script.Value{}, false, err
-			}
-		}
-		if !counted {
-			if err := r.countValue(ctx, a, len(commit.Content), data.Tenant.Settings); err != nil {
-				return script.Value{}, false, err
-			}
-			counted = true
-		}
-		if data.Usage.Older < 0 { // counted for what the rates let through alone: it reads all histories
-			if data.Usage.Older, err = r.store.OlderBytes(ctx, a.key.Tenant); err != nil {
-				return script.Value{}, false, err
-			}
-			content := commit.Content
-			commit, _, _ = decideValue(data, a, now) // as before, but for what the histories take
-			commit.Content = content
 		}
 		commit.Value.Revision, err = r.store.CommitValue(ctx, commit)
 		if script.KindOf(err) == script.Conflict && attempt < valueAttempts {
@@ -128,6 +105,39 @@ func (r *Registry) writeValue(ctx context.Context, a valueRequest) (v script.Val
 		}
 		return commit.Value, true, nil
 	}
+}
+
+// prepareValue returns the commit of the write, if it changes anything: it may be made, and counts for the
+// rates of the tenant unless it is counted already.
+func (r *Registry) prepareValue(ctx context.Context, a valueRequest, data DataUsage, counted *bool) (c ValueCommit, changed bool, err error) {
+	now := r.now().UTC()
+	c, changed, err = decideValue(data, a, now)
+	if err == nil && changed && a.change != script.ChangeRepair && data.Freeze.CoversTenant(a.key.Tenant, now) {
+		return ValueCommit{}, false, data.Freeze.Refusal(fmt.Sprintf("%s the value %s", a.change, a.key))
+	}
+	if err != nil || !changed || a.dry {
+		return c, changed, err
+	}
+	if a.change == script.ChangeRollback {
+		if c.Content, err = r.retainedContent(ctx, c.Value); err != nil {
+			return ValueCommit{}, false, err
+		}
+	}
+	if !*counted {
+		if err := r.countValue(ctx, a, len(c.Content), data.Tenant.Settings); err != nil {
+			return ValueCommit{}, false, err
+		}
+		*counted = true
+	}
+	if data.Usage.Older < 0 { // counted for what the rates let through alone: it reads all histories
+		if data.Usage.Older, err = r.store.OlderBytes(ctx, a.key.Tenant); err != nil {
+			return ValueCommit{}, false, err
+		}
+		content := c.Content
+		c, _, _ = decideValue(data, a, now) // as before, but for what the histories take
+		c.Content = content
+	}
+	return c, true, nil
 }
 
 // countValue counts the write for its tenant's rates. Imports wait for them. A rollback's content is

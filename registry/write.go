@@ -232,7 +232,7 @@ func (req SteerRequest) write() writeRequest {
 const SystemAuthor = "scriptorium"
 
 // system is the identity of what the registry does by itself.
-var system = access.Identity{Name: SystemAuthor, Grants: []access.Grant{{Roles: []access.Role{access.Release, access.Publish}}}}
+var system = access.Identity{Name: SystemAuthor, Grants: []access.Grant{{Roles: []access.Role{access.Release}}}}
 
 // Advance makes the next move of a candidate's plan.
 func (r *Registry) Advance(ctx context.Context, req AdvanceRequest) (Result, error) {

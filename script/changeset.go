@@ -85,6 +85,11 @@ func (s *ChangeSet) ScriptNames() []Name {
 	return names
 }
 
+// Has reports whether the candidate, which may be nil, is part of this attempt of the change set.
+func (s *ChangeSet) Has(c *Candidate) bool {
+	return c.Is(&Membership{Name: s.Name, Attempt: s.Attempt})
+}
+
 // Membership says that a candidate is part of a change set.
 type Membership struct {
 	Name    string   // of the change set; the tenant is the script's
@@ -97,7 +102,7 @@ type Membership struct {
 // String is "change set cart-2".
 func (m *Membership) String() string { return "change set " + m.Name }
 
-// Is reports whether the candidate is part of that attempt of the change set.
+// Is reports whether the candidate, which may be nil, is part of that attempt of the change set.
 func (c *Candidate) Is(m *Membership) bool {
 	return c != nil && c.Set != nil && c.Set.Name == m.Name && c.Set.Attempt == m.Attempt
 }

@@ -37,7 +37,7 @@ type ChangeSet struct {
 	Tenant, Name string
 	Scripts      []Manifest // in the order of spec.scripts and of their files
 	Values       []Value    // in the order of the document
-	// Rollout of all of it; nil: that of the scripts which have one.
+	// Rollout is the plan of all of it. With nil the plan of the scripts counts.
 	Rollout *script.Plan
 
 	paths  []string // spec.scripts

@@ -27,7 +27,7 @@ type ChangeSetRequest struct {
 	// Scripts say what is published. Their Write, DryRun and LiftHold do not apply.
 	Scripts []PublishRequest
 	Values  []ValueContent
-	// Plan of all of it; nil: that of the scripts which have one, which must be the same.
+	// Plan of all of it. With nil the plan of the scripts counts: all that have one have the same.
 	Plan   *script.Plan
 	DryRun bool // check everything, store nothing
 	ChangeSetWrite
