@@ -115,17 +115,7 @@ func (a *app) applyEach(ctx context.Context, names []script.Name, f *changeFlags
 	if err := a.print(views, func(io.Writer) {}); err != nil {
 		return err
 	}
-	if err := a.awaitIf(ctx, &f.wait, reached); err != nil {
-		a.printError(err)
-		first = firstOf(first, err)
-	}
-	switch {
-	case first != nil:
-		return &exitError{code: exitCode(first)}
-	case frozen:
-		return &exitError{code: exitHeld}
-	}
-	return nil
+	return a.conclude(ctx, &f.wait, reached, first, frozen)
 }
 
 // changedLine is summary, and whether that is no change.

@@ -303,32 +303,19 @@ func (a *app) changeSetRollback(ctx context.Context, name script.Name, f *change
 
 // completeChangeSets completes the name of a change set.
 func (a *app) completeChangeSets(cmd *cobra.Command, args []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	const directive = cobra.ShellCompDirectiveNoFileComp
 	if len(args) > 0 {
-		return nil, directive
+		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	tenant, _, ok := strings.Cut(toComplete, "/")
-	if !ok { // of which tenant is still to be said
-		tenants, _ := a.completeTenants(cmd, nil, toComplete)
-		for i := range tenants {
-			tenants[i] += "/"
+	return a.completeOfTenant(cmd, toComplete, func(ctx context.Context, client *registryclient.Client, tenant, prefix string) (names []cobra.Completion) {
+		sets, _, err := client.ChangeSets(ctx, tenant)
+		if err != nil {
+			return nil
 		}
-		return tenants, directive | cobra.ShellCompDirectiveNoSpace
-	}
-	client, ctx, cancel := a.completionClient(cmd)
-	defer cancel()
-	if client == nil {
-		return nil, directive
-	}
-	sets, _, err := client.ChangeSets(ctx, tenant)
-	if err != nil {
-		return nil, directive
-	}
-	var names []cobra.Completion
-	for i := range sets {
-		if name := sets[i].FullName(); strings.HasPrefix(name, toComplete) {
-			names = append(names, cobra.CompletionWithDesc(name, stateText(sets[i].State)))
+		for i := range sets {
+			if strings.HasPrefix(sets[i].Name, prefix) {
+				names = append(names, cobra.CompletionWithDesc(sets[i].FullName(), stateText(sets[i].State)))
+			}
 		}
-	}
-	return names, directive
+		return names
+	})
 }

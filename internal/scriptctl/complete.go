@@ -90,6 +90,27 @@ func (a *app) completeTenants(cmd *cobra.Command, args []string, toComplete stri
 	return tenants, directive
 }
 
+// completeOfTenant completes TENANT/NAME: first the tenants, and then what names returns of one.
+func (a *app) completeOfTenant(cmd *cobra.Command, toComplete string,
+	names func(ctx context.Context, client *registryclient.Client, tenant, prefix string) []cobra.Completion,
+) ([]cobra.Completion, cobra.ShellCompDirective) {
+	const directive = cobra.ShellCompDirectiveNoFileComp
+	tenant, prefix, ok := strings.Cut(toComplete, "/")
+	if !ok {
+		tenants, _ := a.completeTenants(cmd, nil, toComplete)
+		for i := range tenants {
+			tenants[i] += "/"
+		}
+		return tenants, directive | cobra.ShellCompDirectiveNoSpace
+	}
+	client, ctx, cancel := a.completionClient(cmd)
+	defer cancel()
+	if client == nil {
+		return nil, directive
+	}
+	return names(ctx, client, tenant, prefix), directive
+}
+
 // completionClient returns nil when the registry is not worth asking.
 func (a *app) completionClient(cmd *cobra.Command) (*registryclient.Client, context.Context, context.CancelFunc) {
 	ctx := cmd.Context()

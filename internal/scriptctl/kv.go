@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"strconv"
-	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -375,30 +374,17 @@ func parseKey(arg string) (script.ValueKey, error) {
 // completeKeys completes up to so many keys; anyNumber: as many as there are.
 func (a *app) completeKeys(most int) completion {
 	return func(cmd *cobra.Command, args []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		const directive = cobra.ShellCompDirectiveNoFileComp
 		if most != anyNumber && len(args) >= most {
-			return nil, directive
+			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		tenant, prefix, ok := strings.Cut(toComplete, "/")
-		if !ok { // of which tenant is still to be said
-			tenants, _ := a.completeTenants(cmd, nil, toComplete)
-			for i := range tenants {
-				tenants[i] += "/"
+		return a.completeOfTenant(cmd, toComplete, func(ctx context.Context, client *registryclient.Client, tenant, prefix string) (keys []cobra.Completion) {
+			for v, err := range client.Values(ctx, tenant, prefix) {
+				if err != nil {
+					break
+				}
+				keys = append(keys, cobra.CompletionWithDesc(v.Key.String(), byteSize(int64(v.Size))))
 			}
-			return tenants, directive | cobra.ShellCompDirectiveNoSpace
-		}
-		client, ctx, cancel := a.completionClient(cmd)
-		defer cancel()
-		if client == nil {
-			return nil, directive
-		}
-		var keys []cobra.Completion
-		for v, err := range client.Values(ctx, tenant, prefix) {
-			if err != nil {
-				break
-			}
-			keys = append(keys, cobra.CompletionWithDesc(v.Key.String(), byteSize(int64(v.Size))))
-		}
-		return keys, directive
+			return keys
+		})
 	}
 }

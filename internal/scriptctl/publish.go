@@ -161,14 +161,21 @@ func (a *app) publish(ctx context.Context, o *publishOptions) error {
 	if err := a.print(views, func(io.Writer) {}); err != nil {
 		return err
 	}
-	if err := a.awaitIf(ctx, &o.wait, goals); err != nil {
+	held := slices.ContainsFunc(views, func(v publishView) bool { return v.HeldBack != "" })
+	return a.conclude(ctx, &o.wait, goals, first, held)
+}
+
+// conclude waits for the goals, if it is to, and returns the exit code of a command for several scripts.
+// first is the first error so far, which is printed already. held says that what runs did not change.
+func (a *app) conclude(ctx context.Context, wait *waitFlags, goals goals, first error, held bool) error {
+	if err := a.awaitIf(ctx, wait, goals); err != nil {
 		a.printError(err)
 		first = firstOf(first, err)
 	}
 	switch {
 	case first != nil:
 		return &exitError{code: exitCode(first)}
-	case slices.ContainsFunc(views, func(v publishView) bool { return v.HeldBack != "" }):
+	case held:
 		return &exitError{code: exitHeld}
 	}
 	return nil

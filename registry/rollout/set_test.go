@@ -107,3 +107,31 @@ func TestMovesOfChangeSets(t *testing.T) {
 		})
 	}
 }
+
+// TestACandidateOfAChangeSet: what the rest of its change set makes of a candidate that is ready.
+func TestACandidateOfAChangeSet(t *testing.T) {
+	values := func(c *fleet.Candidacy) { c.Release.Candidate.Set.Values = []script.StagedValue{{Key: "flags"}} }
+	frozen := freezing(script.Freeze{Except: []string{"acme/route"}}) // which no value of acme is excepted by
+	for name, c := range map[string]struct {
+		changes []func(c *fleet.Candidacy)
+		want    registry.Move
+		why     string
+	}{
+		"it is ready":                   {nil, registry.Move{Step: 1}, ""},
+		"another one has left":          {[]func(c *fleet.Candidacy){func(c *fleet.Candidacy) { c.Left = "acme/lib was deleted" }}, registry.Move{Failed: "acme/lib was deleted"}, ""},
+		"another one cannot be read":    {[]func(c *fleet.Candidacy){func(c *fleet.Candidacy) { c.Unread = "the record of acme/lib cannot be read" }}, registry.Move{}, "the record of acme/lib cannot be read, which is part of the change set cart"},
+		"its values are frozen":         {[]func(c *fleet.Candidacy){values, frozen}, registry.Move{}, script.WaitsForThaw + "by ann since 2026-01-01 12:00 UTC"},
+		"without values it is not":      {[]func(c *fleet.Candidacy){frozen}, registry.Move{Step: 1}, ""},
+		"all agents are too old for it": {[]func(c *fleet.Candidacy){func(c *fleet.Candidacy) { c.TooOld = 10 }}, registry.Move{}, "10 of 10 agents do not know change sets: upgrade agentd there"},
+		"one agent is too old, of ten":  {[]func(c *fleet.Candidacy){func(c *fleet.Candidacy) { c.TooOld = 1 }}, registry.Move{}, "1 of 10 agents do not know change sets: upgrade agentd there"},
+		"one is too old, and may be":    {[]func(c *fleet.Candidacy){func(c *fleet.Candidacy) { c.TooOld, c.Release.Candidate.Set.Plan.Tolerate = 1, script.Amount{Count: 1} }}, registry.Move{Step: 1}, ""},
+		"its release has no plan":       {[]func(c *fleet.Candidacy){func(c *fleet.Candidacy) { c.Release.Settings.Rollout = script.Plan{} }}, registry.Move{Step: 1}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := rollout.Next(ofSet(route, c.changes...), noon.Add(time.Second))
+			if d.Move != c.want || d.Why != c.why {
+				t.Errorf("%+v: %q, want %+v: %q", d.Move, d.Why, c.want, c.why)
+			}
+		})
+	}
+}
