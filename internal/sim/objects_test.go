@@ -176,12 +176,26 @@ func (l *storeLink) CommitTenant(ctx context.Context, c registry.TenantCommit) (
 // valueKeys are those that writers write.
 var valueKeys = []string{"flags", "prices/eu", "prices/us"}
 
-// performObject makes a change of a value or of a tenant's settings, and makes it again
-// while nobody says what became of it: it is the same however often it happens. What is
-// acknowledged must have happened.
+// performObject makes a change of a value or of a tenant's settings. It is the same however often it
+// happens. What is acknowledged must have happened.
 func (w *world) performObject(st step) {
 	r := rand.New(rand.NewPCG(st.seed, 6))
 	ask, key := w.newObject(r)
+	w.retry(st, r, key, func(ctx context.Context, rules *registry.Registry) error {
+		revision, err := ask(ctx, rules)
+		if err != nil {
+			return err
+		}
+		w.log("#%d writer: %s: revision %d", st.number, key, revision)
+		if made, ok := w.truth.objects.asOf(key, revision); revision != 0 && (!ok || made.Revision() != revision) {
+			w.violate("a change of %s was acknowledged with revision %d, and did not happen", key, revision)
+		}
+		return nil
+	})
+}
+
+// retry sends a write to any of the registries, again and again while nobody answers it.
+func (w *world) retry(st step, r *rand.Rand, what string, write func(context.Context, *registry.Registry) error) {
 	for attempt := range writeAttempts {
 		if attempt > 0 && rest(w.ctx, within(r, writeTimeout/4)) != nil {
 			return
@@ -191,22 +205,18 @@ func (w *world) performObject(st step) {
 			continue
 		}
 		ctx, cancel := context.WithTimeout(server.life, writeTimeout)
-		revision, err := ask(ctx, server.registry)
+		err := write(ctx, server.registry)
 		cancel()
-		switch kind := script.KindOf(err); {
-		case kind == script.Unavailable || kind == script.Internal:
-		case err != nil:
-			w.log("#%d writer: %s: %v", st.number, key, err)
-			return
+		switch script.KindOf(err) {
+		case script.Unavailable, script.Internal:
+			continue
+		case "":
 		default:
-			w.log("#%d writer: %s: revision %d", st.number, key, revision)
-			if made, ok := w.truth.objects.asOf(key, revision); revision != 0 && (!ok || made.Revision() != revision) {
-				w.violate("a change of %s was acknowledged with revision %d, and did not happen", key, revision)
-			}
-			return
+			w.log("#%d writer: %s: %v", st.number, what, err)
 		}
+		return
 	}
-	w.log("#%d writer: %s: given up", st.number, key)
+	w.log("#%d writer: %s: given up", st.number, what)
 }
 
 // newObject returns a change of the object with the key, which returns its revision.

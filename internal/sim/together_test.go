@@ -193,35 +193,20 @@ func (l *storeLink) CommitTogether(ctx context.Context, c registry.Together) (sc
 	return revision, err
 }
 
-// performSet publishes a change set, or rolls one back, and does it again while nobody says what became
-// of it. What is acknowledged must have happened.
+// performSet publishes a change set, or rolls one back. What is acknowledged must have happened.
 func (w *world) performSet(st step) {
 	r := rand.New(rand.NewPCG(st.seed, 8))
 	tenant, name := tenants[r.IntN(len(tenants))], fmt.Sprintf("set-%d", r.IntN(2))
-	ask := w.newSet(r, tenant, name)
-	for attempt := range writeAttempts {
-		if attempt > 0 && rest(w.ctx, within(r, writeTimeout/4)) != nil {
-			return
+	ask, what := w.newSet(r, tenant, name), fmt.Sprintf("change set %s/%s", tenant, name)
+	w.retry(st, r, what, func(ctx context.Context, rules *registry.Registry) error {
+		result, err := ask(ctx, rules)
+		if err != nil {
+			return err
 		}
-		server := w.anyServer(r)
-		if server == nil || r.IntN(8) == 0 { // the request is lost
-			continue
-		}
-		ctx, cancel := context.WithTimeout(server.life, writeTimeout)
-		result, err := ask(ctx, server.registry)
-		cancel()
-		switch kind := script.KindOf(err); {
-		case kind == script.Unavailable || kind == script.Internal:
-		case err != nil:
-			w.log("#%d writer: change set %s/%s: %v", st.number, tenant, name, err)
-			return
-		default:
-			w.log("#%d writer: change set %s/%s: %s at revision %d, changed %v", st.number, tenant, name, result.Set.State, result.Set.Revision, result.Changed)
-			w.acknowledgedSet(&result)
-			return
-		}
-	}
-	w.log("#%d writer: change set %s/%s: given up", st.number, tenant, name)
+		w.log("#%d writer: %s: %s at revision %d, changed %v", st.number, what, result.Set.State, result.Set.Revision, result.Changed)
+		w.acknowledgedSet(&result)
+		return nil
+	})
 }
 
 func (w *world) acknowledgedSet(result *registry.ChangeSetResult) {
