@@ -30,16 +30,16 @@ type ChangeSetRequest struct {
 	DryRun       bool // decide and check, store nothing
 }
 
-// StagedContent is what a value is to be.
+// StagedContent is the new content of a value.
 type StagedContent struct {
 	Key     string
 	Content []byte
 }
 
-// ChangeSetResult is what became of a change set.
+// ChangeSetResult is the result of a publish or a rollback.
 type ChangeSetResult struct {
-	// Set has the scripts and values that differ from what is active. Without any it is zero, or
-	// what became of the change set before.
+	// Set has the scripts and values that differ from what is active. If nothing differs, it is the record
+	// of the last change set of the name, or zero.
 	Set      script.ChangeSet
 	Releases []script.Release // in the order of the request, or of the change set's scripts
 	Changed  bool
@@ -208,7 +208,7 @@ func (w *changeSetWrite) sign() error {
 	return nil
 }
 
-// decide returns what is to be written, as the releases are now.
+// decide returns the writes that make the change set from the present releases.
 func (w *changeSetWrite) decide(ctx context.Context) (*together, error) {
 	if err := w.lookUp(ctx); err != nil {
 		return nil, err
@@ -268,7 +268,7 @@ func (w *changeSetWrite) changedValues(ctx context.Context) (changed []StagedCon
 	return changed, nil
 }
 
-// membership is that of the candidates; nil if there are none.
+// membership returns the part of each candidate that names the change set, and nil without candidates.
 func (w *changeSetWrite) membership() *script.Membership {
 	set := &script.Membership{Name: w.next.Name, Attempt: w.next.Attempt, Plan: w.plan}
 	for i, p := range w.req.Scripts {

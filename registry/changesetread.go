@@ -7,7 +7,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// ChangeSet returns what became of the tenant's change set. It takes the role read.
+// ChangeSet returns the tenant's change set with its state. It takes the role read.
 func (r *Registry) ChangeSet(ctx context.Context, by access.Identity, tenant, name string) (script.ChangeSet, error) {
 	if err := (script.Name{Tenant: tenant, Script: name}).Validate(); err != nil {
 		return script.ChangeSet{}, err

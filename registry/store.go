@@ -267,7 +267,7 @@ type Together struct {
 	Releases []Commit
 	// Values have the same Usage.Mark, and the Usage of the last is what all of them take then.
 	Values []ValueCommit
-	// Staged are contents that candidates among Releases read. They are kept as those of values.
+	// Staged are contents that candidates among Releases read. The store keeps them like contents of values.
 	Staged []Source
 	// Set is what the record of the change set becomes; nil leaves it. SetGuard is the revision that
 	// it must still have; 0: there must be none.

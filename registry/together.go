@@ -13,12 +13,13 @@ import (
 type together struct {
 	scripts []writeRequest
 	values  []valueRequest
-	// staged are values whose contents alone are stored, and for which there has to be room.
+	// staged are values that only candidates read. The store keeps their contents, for which the values of
+	// the tenant must have room.
 	staged []valueRequest
 	dry    bool
 }
 
-// madeTogether is what a write comes to: the decisions on the scripts, and the commits of those
+// madeTogether is the decision on such a write: the decisions on the scripts, and the commits of the
 // values that change.
 type madeTogether struct {
 	scripts []decision
@@ -28,8 +29,8 @@ type madeTogether struct {
 
 func (m *madeTogether) changed() bool { return len(m.commit.Releases)+len(m.commit.Values) > 0 }
 
-// writeTogether decides and commits until nobody else was first. plan returns what is to be written,
-// and is called for each attempt; record completes the transaction by what was decided.
+// writeTogether decides and commits, again if another writer was faster. It calls plan, which returns the
+// writes, for each attempt. record adds the record of the change set to the decided transaction.
 func (r *Registry) writeTogether(ctx context.Context,
 	plan func(ctx context.Context) (*together, error), record func(m *madeTogether, now time.Time) error,
 ) (madeTogether, error) {
@@ -147,8 +148,8 @@ func ofMember(name string, err error) error {
 	return &e
 }
 
-// decideValues decides on values one after the other, each as after the ones before. before are those of
-// the same transaction that are decided already.
+// decideValues decides on values one after the other. Each decision counts what the ones before it take, and
+// what the values in before take, which are of the same transaction.
 func (r *Registry) decideValues(ctx context.Context, w *together, list []valueRequest, before []ValueCommit, counted map[string]bool) (commits []ValueCommit, err error) {
 	var usage *Usage
 	if len(before) > 0 {

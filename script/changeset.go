@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// ChangeSet is what became of several versions of scripts, and contents of values, of one tenant
-// that were published together. They are one candidate: with one plan, one verdict and one
-// rollback, and they go live in one transaction.
+// ChangeSet is the record of several versions of scripts, and contents of values, of one tenant that
+// were published together. They are one candidate, with one plan, one verdict and one rollback, and go
+// live in one transaction.
 type ChangeSet struct {
 	Tenant, Name string
 	Revision     Revision // of the change that made the record what it is
@@ -95,7 +95,7 @@ type Membership struct {
 	Name    string   // of the change set; the tenant is the script's
 	Attempt uint64   // as in ChangeSet
 	Scripts []string // the names of all its scripts, without the tenant, in order
-	Plan    Plan     // of all of them: those of the scripts do not apply
+	Plan    Plan     // of all scripts, in place of their own plans
 	Values  []StagedValue
 }
 
@@ -128,8 +128,8 @@ func (m *Membership) Staged(key string) (StagedValue, bool) {
 	return m.Values[i], true
 }
 
-// Plan returns how the candidate comes to the agents: by the plan of its change set, if it is part
-// of one, and else by that of the release.
+// Plan returns the plan that applies to the candidate: the plan of its change set, or of the release if
+// it is part of none.
 func (r *Release) Plan() *Plan {
 	if c := r.Candidate; c != nil && c.Set != nil {
 		return &c.Set.Plan

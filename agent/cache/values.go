@@ -74,7 +74,7 @@ func (v *Values) Value(tenant, key string) (content []byte, ok bool, err error) 
 }
 
 // Staged returns the content with the digest, which a change set stages for a value. It is shared
-// and kept as that of a live value is, and an error is of the same kind.
+// and cached like the content of a live value. Errors have the same kind.
 func (v *Values) Staged(d script.Digest) ([]byte, error) {
 	if _, content := v.contents.lookup(d); content != nil {
 		return *content, nil

@@ -44,7 +44,7 @@ type ChangeSet struct {
 	fields map[string]place
 }
 
-// Value is the content that a value of a change set is to have.
+// Value is the new content of a value in a change set.
 type Value struct {
 	Key     string
 	Content []byte
@@ -114,7 +114,7 @@ func (d *decoder) onlyDocument(data []byte, kind string) (only *yaml.Node, err e
 	}
 }
 
-// changeSet reads the document; the faults are those of other files.
+// changeSet reads the document. It returns the faults of the files that the document names.
 func (d *decoder) changeSet(n *yaml.Node) (set *ChangeSet, faults []error) {
 	set = &ChangeSet{File: d.file, Line: n.Line}
 	if d.isOtherKind(n, ChangeSetKind) {
@@ -184,7 +184,7 @@ func (d *decoder) members(n *yaml.Node) (all []Manifest, paths []string, faults 
 	return all, paths, faults
 }
 
-// contents reads what the values are to be.
+// contents reads the contents of the values.
 func (d *decoder) contents(n *yaml.Node) (values []Value) {
 	if n == nil {
 		return nil
@@ -214,7 +214,7 @@ func (d *decoder) contents(n *yaml.Node) (values []Value) {
 	return values
 }
 
-// content reads what one value is to be.
+// content reads the content of one value.
 func (d *decoder) content(n *yaml.Node, field string) (content []byte, ok bool) {
 	fields, ok := d.object(n, field, valueFields)
 	if !ok {
@@ -294,7 +294,7 @@ func (c *ChangeSet) validatePlan() (faults []error) {
 		case first == nil:
 			first = m
 		case !m.Settings.Rollout.Equal(first.Settings.Rollout):
-			faults = append(faults, m.faulty(rolloutField, "is another plan than that of %s (%s): a change set has one, so give it a rollout of its own",
+			faults = append(faults, m.faulty(rolloutField, "differs from the plan of %s (%s): a change set has one plan: give it one of its own, by spec.rollout or --rollout",
 				first.Name, position(first.File, first.fields[rolloutField].line, 0)))
 		}
 	}

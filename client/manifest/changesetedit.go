@@ -19,7 +19,7 @@ type NewValue struct {
 
 // AddToChangeSet returns data, which holds a change set as for ParseChangeSet, with more files of
 // scripts and more values, and the change set that it is then. All else stays as it was written.
-// It returns the faults of what this comes to, and nothing else then.
+// If the result has faults, it returns only the faults.
 func AddToChangeSet(name string, data []byte, dir string, paths []string, values []NewValue) ([]byte, *ChangeSet, error) {
 	before, err := ParseChangeSet(name, data, dir)
 	if err != nil {

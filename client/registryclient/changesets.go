@@ -33,7 +33,7 @@ type ChangeSetRequest struct {
 	ChangeSetWrite
 }
 
-// ValueContent is what a value is to be.
+// ValueContent is the new content of a value.
 type ValueContent struct {
 	Key     string
 	Content []byte
@@ -41,10 +41,10 @@ type ValueContent struct {
 
 // ChangeSetResult is the answer to a write of a change set.
 type ChangeSetResult struct {
-	// Set has the scripts and values that differ from what is active. Without any it is zero, or
-	// what became of the change set before.
+	// Set has the scripts and values that differ from what is active. If nothing differs, it is the record
+	// of the last change set of the name, or zero.
 	Set      script.ChangeSet
-	Releases []script.Release // of a publish in the order of the request, else in that of Set
+	Releases []script.Release // in the order of the request, or of a rollback in the order of Set
 	Changed  bool             // anything did; with DryRun, would have
 	// Warnings are of what the registry took, and may not do what is expected.
 	Warnings []string
@@ -88,7 +88,7 @@ func (c *Client) RollbackChangeSet(ctx context.Context, tenant, name string, w C
 	return toChangeSetResult(resp)
 }
 
-// ChangeSet returns what became of a change set, and NotFound if there is none.
+// ChangeSet returns a change set with its state, and NotFound if there is none.
 func (c *Client) ChangeSet(ctx context.Context, tenant, name string) (script.ChangeSet, error) {
 	resp, err := call(ctx, c, c.registry.GetChangeSet, &registryv1.GetChangeSetRequest{Tenant: tenant, Name: name})
 	if err != nil {

@@ -79,7 +79,7 @@ func (a *app) changeSetPublishCommand() *cobra.Command {
 	return cmd
 }
 
-// publishedSetView is what became of a change set that was published.
+// publishedSetView is the result of a publish.
 type publishedSetView struct {
 	ChangeSet string                `json:"changeSet"` // tenant/name
 	Outcome   string                `json:"outcome"`   // live, "on trial", unchanged, "would be live" or "would be on trial"

@@ -66,7 +66,7 @@ func wantChangeSet() cobra.PositionalArgs { return wantArgs(1, 1, "a change set"
 func (a *app) changeSetStatusCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "status TENANT/NAME",
-		Short: "Show what became of a change set",
+		Short: "Show a change set and its state",
 		Long: `Status shows the state of a change set, why it failed, its plan, and each of its scripts and
 values: the version that it brings, and the version before.
 

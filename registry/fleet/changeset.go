@@ -6,8 +6,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// restOf yields the other scripts of the change set that the script's candidate is part of, nil for
-// one that was never there.
+// restOf yields the other scripts of the change set, with nil for a script that does not exist.
 func (f *Fleet) restOf(of script.Name, set *script.Membership) func(yield func(script.Name, *progress) bool) {
 	return func(yield func(script.Name, *progress) bool) {
 		if set == nil {
@@ -22,7 +21,8 @@ func (f *Fleet) restOf(of script.Name, set *script.Membership) func(yield func(s
 	}
 }
 
-// rest says why the change set cannot go live as a whole any more, or why nobody can tell.
+// rest returns why the rest of the change set cannot go live with the script any more, or which record
+// is unreadable, so that nobody can tell.
 func (f *Fleet) rest(of script.Name, set *script.Membership) (left, unread string) {
 	for name, p := range f.restOf(of, set) {
 		switch {
@@ -39,7 +39,7 @@ func (f *Fleet) rest(of script.Name, set *script.Membership) (left, unread strin
 	return "", unread
 }
 
-// restWaits says what the other candidates of the change set wait for; "" if they do not wait.
+// restWaits returns what the other candidates of the change set wait for, and "" if nothing.
 func (f *Fleet) restWaits(of script.Name, set *script.Membership, s *survey) string {
 	for name, p := range f.restOf(of, set) {
 		c := f.candidacies[name]

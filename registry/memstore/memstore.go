@@ -209,7 +209,7 @@ func (s *Store) Commit(_ context.Context, c registry.Commit) (script.Revision, e
 	return s.changed(c.Release.Name.Tenant, t), nil
 }
 
-// mayCommit returns why the commit comes to nothing.
+// mayCommit returns an error if a guard of the commit does not hold.
 func (s *Store) mayCommit(c registry.Commit) error {
 	name := c.Release.Name
 	if err := s.guarded(name, c.Guard); err != nil {

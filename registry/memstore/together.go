@@ -87,7 +87,7 @@ func (s *Store) CommitTogether(_ context.Context, c registry.Together) (script.R
 	return s.changed(tenant, t), nil
 }
 
-// mayCommitTogether returns the tenant, or why the transaction comes to nothing.
+// mayCommitTogether returns the tenant, or an error if a guard does not hold.
 func (s *Store) mayCommitTogether(c registry.Together) (tenant string, err error) {
 	for _, commit := range c.Releases {
 		tenant = commit.Release.Name.Tenant

@@ -59,7 +59,7 @@ func (s *Store) CommitValue(_ context.Context, c registry.ValueCommit) (script.R
 	return s.changed(c.Value.Key.Tenant, t), nil
 }
 
-// mayCommitValue returns why the commit comes to nothing.
+// mayCommitValue returns an error if a guard of the commit does not hold.
 func (s *Store) mayCommitValue(c registry.ValueCommit) error {
 	key := c.Value.Key
 	if now := s.revision(script.Object{Value: &c.Value}, s.values[key].Revision); now != c.Guard {

@@ -12,7 +12,7 @@ import (
 // of one script: that its agents run the candidate, that one is lost, that calls are counted.
 func together(m registry.Move) bool { return m.Step > 0 || m.Promote || m.Failed != "" }
 
-// changeSets are those of which a look has found candidates.
+// changeSets are the change sets whose candidates the controller found in one pass.
 type changeSets map[setKey]*changeSet
 
 type setKey struct {
@@ -20,7 +20,7 @@ type setKey struct {
 	attempt      uint64
 }
 
-// changeSet is what a look has found of a change set.
+// changeSet has the candidates of one change set that the controller found.
 type changeSet struct {
 	scripts int // that it has
 	found   []readyMove
@@ -39,15 +39,15 @@ func (s changeSets) of(c *fleet.Candidacy) *changeSet {
 	return s[key]
 }
 
-// block has the change set of the candidate wait.
+// block makes the change set of the candidate wait.
 func (s changeSets) block(c *fleet.Candidacy) {
 	if of := s.of(c); of != nil {
 		of.blocked = true
 	}
 }
 
-// add adds the candidate with its next move, if it is part of a change set. It reports whether the
-// move is not to be made by itself.
+// add adds the candidate and its next move, if it is part of a change set. It reports whether the
+// candidate makes this move only together with the others.
 func (s changeSets) add(m readyMove) bool {
 	of := s.of(m.candidacies[0])
 	if of == nil {
@@ -61,7 +61,7 @@ func (s changeSets) add(m readyMove) bool {
 	return true
 }
 
-// ready returns the moves of the change sets that can make one.
+// ready returns a move for each change set whose candidates are ready for one.
 func (s changeSets) ready() (moves []readyMove) {
 	for _, of := range s {
 		if m, ok := of.next(); ok {
@@ -71,8 +71,8 @@ func (s changeSets) ready() (moves []readyMove) {
 	return moves
 }
 
-// next returns the move of the change set: all candidates are given up if one is, and go on when all
-// are ready to. Those of scripts that are new take no steps, and are live with the others.
+// next returns the move of the change set. One failure ends all candidates. A step or the promotion waits
+// until all candidates are ready. A new script takes no steps, and goes live with the others.
 func (s *changeSet) next() (readyMove, bool) {
 	if s.blocked {
 		return readyMove{}, false
@@ -99,7 +99,7 @@ func (s *changeSet) next() (readyMove, bool) {
 	return joint(s.found, registry.Move{Promote: true}), true
 }
 
-// reason says of which script it is that the change set is given up.
+// reason returns why the change set failed, with the name of the script.
 func reason(m readyMove) string {
 	c := m.candidacies[0]
 	if c.Left != "" {

@@ -3949,12 +3949,12 @@ type PublishChangeSetRequest struct {
 	Tenant string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
 	Name   string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
 	// Their author, note, owner, force, dry_run, lift_hold, request_id and expected_revision do not
-	// apply. Their tenant is that of the change set. At most 10.
+	// apply. All are of the tenant of the change set. At most 10.
 	Scripts []*PublishRequest `protobuf:"bytes,3,rep,name=scripts,proto3" json:"scripts,omitempty"`
 	// At most 20.
 	Values []*StagedContent `protobuf:"bytes,4,rep,name=values,proto3" json:"values,omitempty"`
-	// How all of it comes to the agents. Absent: as those of the scripts say that have a plan, which
-	// must be the same.
+	// The plan of all of it. If it is absent, the plan of the scripts counts: all that have one must
+	// have the same.
 	Plan   *v1.Plan `protobuf:"bytes,5,opt,name=plan,proto3" json:"plan,omitempty"`
 	Author string   `protobuf:"bytes,6,opt,name=author,proto3" json:"author,omitempty"`
 	Note   string   `protobuf:"bytes,7,opt,name=note,proto3" json:"note,omitempty"`

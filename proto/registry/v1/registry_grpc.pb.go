@@ -141,7 +141,7 @@ type RegistryClient interface {
 	// given up; of a change set that is live, scripts are held at the versions before, new ones
 	// are disabled, and values get the contents before. It takes the roles publish and release.
 	RollbackChangeSet(ctx context.Context, in *RollbackChangeSetRequest, opts ...grpc.CallOption) (*RollbackChangeSetResponse, error)
-	// GetChangeSet returns what became of a change set.
+	// GetChangeSet returns a change set and its state.
 	GetChangeSet(ctx context.Context, in *GetChangeSetRequest, opts ...grpc.CallOption) (*GetChangeSetResponse, error)
 	// ListChangeSets returns the change sets of a tenant in order of their names.
 	ListChangeSets(ctx context.Context, in *ListChangeSetsRequest, opts ...grpc.CallOption) (*ListChangeSetsResponse, error)
@@ -681,7 +681,7 @@ type RegistryServer interface {
 	// given up; of a change set that is live, scripts are held at the versions before, new ones
 	// are disabled, and values get the contents before. It takes the roles publish and release.
 	RollbackChangeSet(context.Context, *RollbackChangeSetRequest) (*RollbackChangeSetResponse, error)
-	// GetChangeSet returns what became of a change set.
+	// GetChangeSet returns a change set and its state.
 	GetChangeSet(context.Context, *GetChangeSetRequest) (*GetChangeSetResponse, error)
 	// ListChangeSets returns the change sets of a tenant in order of their names.
 	ListChangeSets(context.Context, *ListChangeSetsRequest) (*ListChangeSetsResponse, error)

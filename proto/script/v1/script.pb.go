@@ -616,7 +616,7 @@ type Membership struct {
 	Plan *Plan `protobuf:"bytes,4,opt,name=plan,proto3" json:"plan,omitempty"`
 	// What calls of the candidate read, in order of the keys.
 	Values []*StagedValue `protobuf:"bytes,5,rep,name=values,proto3" json:"values,omitempty"`
-	// As those of a candidate. The bucket is that of the change set's name.
+	// As threshold and selections of a candidate. The bucket counts by the name of the change set.
 	Threshold  uint32       `protobuf:"varint,6,opt,name=threshold,proto3" json:"threshold,omitempty"`
 	Selections []*Selection `protobuf:"bytes,7,rep,name=selections,proto3" json:"selections,omitempty"`
 	// Why the candidate was given up; empty while it is on its way.
@@ -772,7 +772,7 @@ func (x *StagedValue) GetSize() int64 {
 	return 0
 }
 
-// What became of a change set.
+// A change set and its state.
 type ChangeSet struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	Tenant   string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
