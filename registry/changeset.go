@@ -53,8 +53,8 @@ type changeSetWrite struct {
 	plan         script.Plan
 	fingerprint  script.Digest
 
-	before script.ChangeSet // its record; zero if there is none
-	drop   []string         // change sets that make room
+	before script.ChangeSet  // its record; zero if there is none
+	drop   *script.ChangeSet // an old one that makes room; nil if there is room
 	next   script.ChangeSet
 	// These are of one attempt to write: members are the scripts that are part of the change set. With
 	// atOnce it is live at once. With repeated, an earlier request made the same candidates, and they
@@ -348,7 +348,7 @@ func (w *changeSetWrite) record(m *madeTogether, now time.Time) error {
 	if len(set.Scripts)+len(set.Values) == 0 {
 		return nil // settings of releases alone changed
 	}
-	m.commit.Set, m.commit.SetGuard, m.commit.DropSets = set, w.before.Revision, w.drop
+	m.commit.Set, m.commit.SetGuard, m.commit.Drop = set, w.before.Revision, w.drop
 	return nil
 }
 

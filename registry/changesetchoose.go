@@ -79,7 +79,7 @@ func (w *changeSetWrite) lookUp(ctx context.Context) (err error) {
 			return err
 		}
 		if set.State != script.ChangeSetOnTrial {
-			w.drop = []string{set.Name}
+			w.drop = &set
 			return nil
 		}
 	}

@@ -273,8 +273,9 @@ type Together struct {
 	// it must still have; 0: there must be none.
 	Set      *script.ChangeSet
 	SetGuard script.Revision
-	// DropSets are the names of change sets of the tenant that are forgotten.
-	DropSets []string
+	// Drop, if not nil, is another change set of the tenant that the store forgets. It must still be at
+	// its Revision.
+	Drop *script.ChangeSet
 }
 
 // Announced returns the source that whoever watches gets with the commit, if there is one:

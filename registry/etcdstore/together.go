@@ -15,9 +15,9 @@ import (
 
 // Bounds of a transaction of several changes. etcd allows 128 operations, or guards, in a list. A list
 // within another one may have as many less as the longest list around it has. The outer lists have at
-// most 86 guards (20 of scripts, 20 of values, 40 of contents, six of all), and 59 operations: two
+// most 87 guards (20 of scripts, 20 of values, 40 of contents, seven of all), and 59 operations: two
 // lists for each script, one for each value, nine of what they share, and ten that count the
-// histories. This leaves 42 for a list within them.
+// histories. This leaves 41 for a list within them.
 const (
 	bundle = 32 // operations in a list; those that store a content have another list within it
 	// maxRequest is the size of a request, as sizeOf estimates it: etcd refuses more than 1.5 MiB.
@@ -132,10 +132,10 @@ func (s *Store) join(c registry.Together, lease clientv3.LeaseID) (*joint, error
 	if j.tenant == "" {
 		return nil, script.Errorf(script.Internal, "", "nothing is to be changed together")
 	}
-	for _, name := range c.DropSets {
-		if c.Set == nil || c.Set.Name != name {
-			j.record = append(j.record, clientv3.OpDelete(s.keys.changeSet(j.tenant, name)))
-		}
+	if c.Drop != nil {
+		key := s.keys.changeSet(j.tenant, c.Drop.Name)
+		j.guards = append(j.guards, clientv3.Compare(clientv3.ModRevision(key), "=", int64(c.Drop.Revision)))
+		j.record = append(j.record, clientv3.OpDelete(key))
 	}
 	return j, nil
 }

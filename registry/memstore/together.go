@@ -70,9 +70,9 @@ func (s *Store) CommitTogether(_ context.Context, c registry.Together) (script.R
 		s.putSource(staged.Digest, staged.Content)
 		t.announce(staged.Content, len(staged.Content) <= registry.InlineSourceBytes)
 	}
-	for _, name := range c.DropSets {
-		delete(s.sets, tenant+"/"+name)
-		delete(s.spoiled, setKey(tenant+"/"+name))
+	if c.Drop != nil {
+		delete(s.sets, tenant+"/"+c.Drop.Name)
+		delete(s.spoiled, setKey(tenant+"/"+c.Drop.Name))
 	}
 	if c.Set != nil {
 		set := cloneSet(*c.Set)
@@ -103,16 +103,29 @@ func (s *Store) mayCommitTogether(c registry.Together) (tenant string, err error
 	}
 	if c.Set != nil {
 		tenant = c.Set.Tenant
-		now := s.sets[c.Set.FullName()].Revision
-		if u, ok := s.spoiled[setKey(c.Set.FullName())]; ok {
-			now = u.Revision
+		if err := s.setIs(c.Set.FullName(), c.SetGuard); err != nil {
+			return "", err
 		}
-		if now != c.SetGuard {
-			return "", script.Errorf(script.Conflict, "", "the change set %s is at revision %d, not %d: somebody else changed it first", c.Set.FullName(), now, c.SetGuard)
+	}
+	if c.Drop != nil {
+		if err := s.setIs(tenant+"/"+c.Drop.Name, c.Drop.Revision); err != nil {
+			return "", err
 		}
 	}
 	if tenant == "" {
 		return "", script.Errorf(script.Internal, "", "nothing is to be changed together")
 	}
 	return tenant, nil
+}
+
+// setIs returns a Conflict unless the record of the change set is at the revision.
+func (s *Store) setIs(name string, revision script.Revision) error {
+	now := s.sets[name].Revision
+	if u, ok := s.spoiled[setKey(name)]; ok {
+		now = u.Revision
+	}
+	if now != revision {
+		return script.Errorf(script.Conflict, "", "the change set %s is at revision %d, not %d: somebody else changed it first", name, now, revision)
+	}
+	return nil
 }

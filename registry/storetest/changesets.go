@@ -25,7 +25,9 @@ func largest(t *testing.T, s registry.Store, contents int) *batch {
 		}
 	}
 	each := contents / (script.MaxChangeSetScripts + script.MaxChangeSetValues)
-	b := &batch{t: t, s: s}
+	old := &batch{t: t, s: s, Together: registry.Together{Set: changeSet("old")}}
+	old.put("old", "old")
+	b := &batch{t: t, s: s, Together: registry.Together{Drop: &script.ChangeSet{Tenant: "acme", Name: "old", Revision: old.commit()}}}
 	for i, cur := range current {
 		b.publish(cur, named(i), fmt.Sprint("source ", i, strings.Repeat("s", each-9)))
 		c := &b.Releases[i]
@@ -38,9 +40,6 @@ func largest(t *testing.T, s registry.Store, contents int) *batch {
 		b.put(fmt.Sprint(strings.Repeat("k", script.MaxValueKeyLen-3), i), fmt.Sprint("content ", i, strings.Repeat("c", each-10)))
 	}
 	b.Set = changeSet("largest")
-	for i := range script.MaxChangeSets {
-		b.DropSets = append(b.DropSets, fmt.Sprint("old-", i))
-	}
 	return b
 }
 
@@ -160,11 +159,14 @@ func (h Harness) testChangeSets(t *testing.T) {
 			t.Errorf("%s: %+v, %v; want %+v", set.Name, got, err, set)
 		}
 	}
-	b = &batch{t: t, s: s, Together: registry.Together{Set: changeSet("cart-1"), SetGuard: want[0].Revision, DropSets: []string{"cart-10", "cart-2", "none", "cart-1"}}}
+	b = &batch{t: t, s: s, Together: registry.Together{Set: changeSet("cart-1"), SetGuard: want[0].Revision, Drop: &script.ChangeSet{Tenant: "acme", Name: "cart-2", Revision: want[2].Revision - 1}}}
 	b.put("a", "last")
+	_, err = s.CommitTogether(ctx, b.Together)
+	wantKind(t, err, script.Conflict)
+	b.Drop = &want[2]
 	revision := b.commit()
-	if got, _, err := s.ChangeSets(ctx, "acme"); err != nil || len(got) != 1 || got[0].Name != "cart-1" || got[0].Revision != revision {
-		t.Errorf("after two were dropped: %+v, %v", got, err)
+	if got, _, err := s.ChangeSets(ctx, "acme"); err != nil || len(got) != 2 || got[0].Name != "cart-1" || got[0].Revision != revision || got[1].Name != "cart-10" {
+		t.Errorf("after one was dropped: %+v, %v", got, err)
 	}
 	if got, _, err := s.ChangeSets(ctx, "acme-b"); err != nil || len(got) != 1 {
 		t.Errorf("of another tenant: %+v, %v", got, err)
@@ -191,7 +193,7 @@ func (h Harness) testUnreadableChangeSet(t *testing.T) {
 		if err != nil || len(sets) != 1 || sets[0].Name != "cart-2" || !slices.Equal(lost, []string{"cart-1"}) {
 			t.Errorf("%q: %+v without %v, %v", record, sets, lost, err)
 		}
-		b := &batch{t: t, s: s, Together: registry.Together{Set: changeSet("cart-3"), DropSets: []string{"cart-1"}}}
+		b := &batch{t: t, s: s, Together: registry.Together{Set: changeSet("cart-3"), Drop: &script.ChangeSet{Tenant: "acme", Name: "cart-1", Revision: u.Revision}}}
 		b.put("a", "again")
 		b.commit()
 		if sets, lost, err := s.ChangeSets(ctx, "acme"); err != nil || len(sets) != 2 || len(lost) != 0 {
