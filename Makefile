@@ -75,13 +75,16 @@ $(IMAGES:%=image-%): image-%:
 PLAIN := ./loadtest/faults ./loadtest/faults/history ./loadtest/faults/plan ./operator/api/... ./operator/testenv ./proto/wire ./proto/bearer ./proto/publisher ./internal/flagenv ./registry/rollout/compare ./registry/etcdstore ./deploy/... ./internal/scriptctl ./internal/rules ./internal/docs ./internal/docs/page ./internal/docs/fleet
 # It attacks real sockets and watches the memory of real processes, so it has the machine for itself.
 ALONE := ./internal/hostile
+# TestThousand compares with a time that the operator promises on two processors, so it has the machine
+# for itself, too.
+TIMED := ./operator/suite
 # `make verify` runs these.
 VERIFIED := ./internal/docs/prose
 # Tests that skip, or do less, under the race detector (needs.NoRace) run without it: hostile
 # scripts in all variants, the comparison with reference Lua, bounds of work, of compiling, of watches
 # and of memory, simulated admission, mutants of the simulation, processes that end, fleets of them, a
 # thousand LuaScripts. No other test runs twice.
-HEAVY := ./operator/suite ./internal/scriptorium ./engine/lua ./agent/admission ./agent/worker/... ./registry/rpc ./internal/sim ./registry/rollout
+HEAVY := ./internal/scriptorium ./engine/lua ./agent/admission ./agent/worker/... ./registry/rpc ./internal/sim ./registry/rollout
 HEAVY_TESTS := TestHeadersOfStrangers|TestBodiesOfStrangers|TestFindsBugs|TestShowsBugs|TestCorpus|TestLooks|TestLinear|TestReBombs|TestHeadersCost|TestArgumentsAreLinear|TestDiff|TestCompileIsBounded|FuzzCompile|TestSourceBombs|TestAllocationIsCounted|TestReAgainstGo|TestSimulation|TestMemoryIsCapped|TestDeaths|TestThousand|TestWatchesOfManyScripts|TestACanary|TestAFreeze$$|TestMutants|TestAfterOtherScripts|TestWritesWhileFrozen|TestFaultsOfAFreeze|TestARegistryIsKilled|TestLostAgents|TestPlansThatAreNotMet|TestAGateFailsClosed|TestAGateAndTwoLeaders|TestWhenGatesAreNotAsked|TestAnswersOfGatesThatComeLate
 
 # Tests wait for other processes and for the disk, so two packages more than there are processors
@@ -98,6 +101,7 @@ test: testenv ## Run every test, with the race detector or, where that is useles
 	GORACE='$(GORACE)' go test $(PARALLEL) -race -vet=off -timeout 15m $(TESTFLAGS) $(LONG) $$(go list ./... | grep -vxF "$$(go list $(PLAIN) $(ALONE) $(VERIFIED))")
 	CGO_ENABLED=0 go test $(PARALLEL) -vet=off -timeout 15m $(TESTFLAGS) $(PLAIN)
 	CGO_ENABLED=0 go test -vet=off -timeout 15m $(TESTFLAGS) $(ALONE)
+	CGO_ENABLED=0 go test -vet=off -timeout 15m $(TESTFLAGS) -run '$(HEAVY_TESTS)' $(TIMED)
 	CGO_ENABLED=0 go test $(PARALLEL) -vet=off -timeout 15m $(TESTFLAGS) -run '$(HEAVY_TESTS)' $(HEAVY)
 
 PKG ?= ./...

@@ -91,7 +91,7 @@ func update(t *testing.T, key client.ObjectKey, f func(*v1alpha1.LuaScript)) {
 const manyPatience = 5 * time.Minute
 
 // thousandWithin is how long a thousand LuaScripts may take to converge. The time is absolute, as
-// the operator promises it on two cores, however busy a test finds them.
+// the operator promises it on two cores. `make test` runs nothing beside this test.
 const thousandWithin = time.Minute
 
 // TestThousand: a thousand LuaScripts that come at once converge, and they all go.
