@@ -404,6 +404,9 @@ func (f *Fleet) Sweep() {
 	now := f.now()
 	f.gathered(now)
 	lost := false
+	for _, g := range f.groups {
+		g.late = 0
+	}
 	for _, a := range f.agents {
 		if !a.unknown && now.Sub(a.heard) >= f.cfg.UnknownAfter {
 			f.unheard(a, now)
@@ -411,8 +414,11 @@ func (f *Fleet) Sweep() {
 			f.note(a.report.Agent)
 			lost = true
 		}
-		if f.expired(a, now) {
-			lost = f.drop(a) || lost
+		switch {
+		case f.expired(a, now) && f.drop(a):
+			lost = true
+		case f.late(a, now):
+			a.group.late++
 		}
 	}
 	f.noteOutages(now)

@@ -10,6 +10,7 @@ import (
 type group struct {
 	selector script.Selector
 	known    int    // agents, those that are unknown included
+	late     int    // of these, at the last sweep
 	levels   levels // of those that are connected
 	slots    slots  // the same agents
 }

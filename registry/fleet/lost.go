@@ -20,7 +20,7 @@ type lives struct {
 	lost []string
 	// away are those that are not heard any more since agent.missed, and may come back as they were.
 	away slots
-	// outage is when most of the agents that follow the script were unknown last.
+	// outage is when most of the agents that follow the script were late last.
 	outage time.Time
 }
 
@@ -186,15 +186,21 @@ func (c *candidacy) lostAt(a *agent) time.Time {
 	return since.Add(lostAfter)
 }
 
-// noteOutages notes the candidates whose agents are unknown for the most part.
+// late reports whether the agent has missed two reports at least. An outage that ends before its agents are
+// unknown shows in nothing else.
+func (f *Fleet) late(a *agent, now time.Time) bool {
+	return a.unknown || now.Sub(a.heard) >= f.cfg.UnknownAfter*2/3
+}
+
+// noteOutages notes the candidates whose agents are late for the most part.
 func (f *Fleet) noteOutages(now time.Time) {
 	for _, c := range f.candidacies {
-		known, connected := 0, 0
+		known, late := 0, 0
 		for _, g := range f.followers(c.name.Tenant) {
 			known += g.known
-			connected += g.levels.total()
+			late += g.late
 		}
-		if 2*connected < known {
+		if 2*late > known {
 			c.outage = now
 		}
 	}

@@ -1,6 +1,7 @@
 package rollout_test
 
 import (
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
@@ -18,13 +19,16 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-var schedules = flag.Int("rollout.schedules", 60, "random schedules of TestCrashingCandidates")
+var (
+	schedules = flag.Int("rollout.schedules", 60, "random schedules of TestCrashingCandidates")
+	seedFlag  = flag.Uint64("rollout.seed", 0, "their seed; 0: a random one")
+)
 
 // TestCrashingCandidates: whatever else happens, a candidate that ends its agents walks no further
 // than the step in which it does; and one that does not goes live. Half of them go by zones, and a
 // third are change sets of two scripts and a value.
 func TestCrashingCandidates(t *testing.T) {
-	seed := rand.Uint64()
+	seed := cmp.Or(*seedFlag, rand.Uint64())
 	t.Logf("seed %d", seed)
 	for n := range *schedules {
 		random := rand.New(rand.NewPCG(seed, uint64(n)))

@@ -2,6 +2,7 @@ package rollout_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -215,6 +216,40 @@ func TestTheFleetIsLost(t *testing.T) {
 		lost(s)
 		s.pass(time.Hour)
 		s.want(append(began, "1h0m45s step 2: 2 of 4 run 2", "1h10m50s live 2")...)
+	})
+}
+
+// TestAShortOutage: most agents are not heard for too short a time to be unknown. The canary is the first that
+// goes, and the last that is back, within 10 s after half of them are: it is not lost.
+func TestAShortOutage(t *testing.T) {
+	play(t, 7, func(s *stage) {
+		defer s.conduct()()
+		s.publish(route, "1", nil)
+		s.pass(2 * time.Second)
+		settings := careful()
+		settings.Rollout.Steps[0].Pause = 5 * time.Minute
+		s.publish(route, "2", settings)
+		s.pass(time.Minute)
+		canary := s.canary()
+		others := slices.DeleteFunc(slices.Clone(s.agents), func(agent string) bool { return agent == canary })
+		for at := time.Duration(0); at < 2*time.Minute; at += 500 * time.Millisecond {
+			s.change(func() {
+				switch at {
+				case 0:
+					s.silent[canary] = time.Now()
+					for _, agent := range others[:3] {
+						s.silent[agent] = time.Now().Add(4500 * time.Millisecond)
+					}
+				case 18 * time.Second:
+					delete(s.silent, others[0])
+					delete(s.silent, others[1])
+				case 27 * time.Second:
+					clear(s.silent)
+				}
+			})
+			s.pass(500 * time.Millisecond)
+		}
+		s.want("0s live 1", "2s step 0: 0 of 7 run 2", "2s step 1: 1 of 7 run 2")
 	})
 }
 
