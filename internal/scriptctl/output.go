@@ -119,11 +119,21 @@ func fit(rows [][]string, column, width int) {
 
 // columns writes rows aligned; the first is the heading.
 func columns(w io.Writer, rows [][]string) {
-	tw := tabwriter.NewWriter(w, 0, 0, columnGap, ' ', 0)
+	var aligned bytes.Buffer
+	tw := tabwriter.NewWriter(&aligned, 0, 0, columnGap, ' ', 0)
+	width := 0
 	for _, row := range rows {
-		fmt.Fprintln(tw, strings.TrimRight(strings.Join(row, "\t"), "\t"))
+		width = max(width, len(row))
 	}
-	_ = tw.Flush() // what cannot be printed cannot be reported either
+	for _, row := range rows {
+		// A tab after each cell, also an empty one: the cells of a column are aligned only
+		// between rows that have it.
+		fmt.Fprintln(tw, strings.Join(row, "\t")+strings.Repeat("\t", width-len(row)))
+	}
+	_ = tw.Flush() // into memory
+	for line := range strings.Lines(aligned.String()) {
+		fmt.Fprintln(w, strings.TrimRight(line, " \n"))
+	}
 }
 
 // grid aligns rows that are drawn again and again. Its columns stand close, and
