@@ -95,6 +95,30 @@ const columnGap = 3
 // leastCell is what fit leaves of a cell at least.
 const leastCell = 20
 
+// narrow leaves out the last columns of a table that is wider than the terminal, but none up to the
+// one that fit cuts.
+func narrow(rows [][]string, column, width int) {
+	for len(rows[0]) > column+1 {
+		all := 0
+		for i := range rows[0] {
+			widest := 0
+			for _, row := range rows {
+				widest = max(widest, utf8.RuneCountInString(row[i]))
+			}
+			if i == column {
+				widest = min(widest, leastCell)
+			}
+			all += widest + columnGap
+		}
+		if all-columnGap <= width {
+			return
+		}
+		for i := range rows {
+			rows[i] = rows[i][:len(rows[i])-1]
+		}
+	}
+}
+
 // fit cuts the cells of the column, so that no row gets wider than that.
 func fit(rows [][]string, column, width int) {
 	others := make([]int, len(rows[0]))
