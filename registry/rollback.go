@@ -19,13 +19,13 @@ func decideRollback(cur script.Release, number uint64, past past, specs specs, w
 		}
 		return decideHeld(cur, target, specs, script.ChangeRollback, w, at)
 	}
-	if number > cur.Active.Number {
-		return decision{}, script.Errorf(script.Invalid, "version",
-			"%d is newer than the active version %d: pin it", number, cur.Active.Number)
-	}
 	target, ok := cur.Retains(number)
 	if !ok {
 		return decision{}, notRetained("version", cur, number)
+	}
+	if number > cur.Active.Number {
+		return decision{}, script.Errorf(script.Invalid, "version",
+			"%d is newer than the active version %d: pin it", number, cur.Active.Number)
 	}
 	return decideHeld(cur, target, specs, script.ChangeRollback, w, at)
 }
