@@ -45,6 +45,9 @@ func before(cur script.Release, past past) (script.Version, error) {
 	if v, ok := olderThan(cur, lines); ok {
 		return v, nil
 	}
+	if len(cur.Retained) < 2 {
+		return script.Version{}, script.Errorf(script.NotFound, "version", "%s has no other version than %d: there is nothing to go back to", cur.Name, cur.Active.Number)
+	}
 	return script.Version{}, script.Errorf(script.NotFound, "version",
 		"%s retains no version older than %d that was live before: name the version to go back to", cur.Name, cur.Active.Number)
 }
