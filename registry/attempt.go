@@ -370,7 +370,7 @@ func (a writeRequest) overrides() bool {
 func (w Write) mayMake(cur script.Release, d decision) error {
 	for _, role := range rolesFor(cur, d) {
 		if err := w.By.Check(role, w.Name.Tenant); err != nil {
-			return ofPin(err, role, cur, d)
+			return ofHold(ofPin(err, role, cur, d), role, cur, d)
 		}
 	}
 	return nil
@@ -386,6 +386,15 @@ func ofPin(err error, role access.Role, cur script.Release, d decision) error {
 	e := script.AsError(err)
 	return script.Errorf(e.Kind, e.Field, "%s; %s is pinned to version %d, and this ends the pin: to keep it, publish with spec.version: %d",
 		e.Message, cur.Name, pinned, pinned)
+}
+
+// ofHold is ofPin for a publish that would lift a hold.
+func ofHold(err error, role access.Role, cur script.Release, d decision) error {
+	if role != access.Release || cur.Hold == nil || d.release.Hold != nil || d.version.Number == 0 {
+		return err
+	}
+	e := script.AsError(err)
+	return script.Errorf(e.Kind, e.Field, "%s; %s is held %s: to store the version only, leave out --lift-hold", e.Message, cur.Name, cur.Hold)
 }
 
 // rolesFor returns the roles that it takes to make cur what was decided; reading is

@@ -401,6 +401,16 @@ func TestRefusalNamesThePin(t *testing.T) {
 	if script.KindOf(err) != script.Denied || !strings.Contains(err.Error(), `ci has no role release for the tenant "acme"`) || !strings.HasSuffix(err.Error(), want) {
 		t.Errorf("got %v, want %s", err, want)
 	}
+	held := state(1, true, 1, 2)
+	held.Hold = &script.Hold{Author: "ann", Note: "carts lost"}
+	if d, err = publishing(3, func(p *publication) { p.liftHold = true })(held); err != nil {
+		t.Fatal(err)
+	}
+	err = Write{Name: held.Name, By: publisher}.mayMake(held, d)
+	want = `acme/route is held by ann ("carts lost"): to store the version only, leave out --lift-hold`
+	if script.KindOf(err) != script.Denied || !strings.HasSuffix(err.Error(), want) {
+		t.Errorf("got %v, want %s", err, want)
+	}
 	if d, err = steering(Promote)(trying(2, with(both, state(1, true, 1, 2)))); err != nil {
 		t.Fatal(err)
 	}

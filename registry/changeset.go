@@ -208,21 +208,36 @@ func (w *changeSetWrite) sign() error {
 	return nil
 }
 
+// isHeld refuses a change set of which somebody holds these scripts.
+func isHeld(held []script.Release) error {
+	first := &held[0]
+	text := fmt.Sprintf("%s is held at v%d %s, and a change set goes live as a whole: %s", first.Name, first.Active.Number, first.Hold, first.HowToLift())
+	for i := range held[1:] {
+		more := &held[1+i]
+		text += fmt.Sprintf("; %s is held, too: %s", more.Name, more.HowToLift())
+	}
+	return script.Errorf(script.Denied, script.FieldHold, "%s", text)
+}
+
 // decide returns the writes that make the change set from the present releases.
 func (w *changeSetWrite) decide(ctx context.Context) (*together, error) {
 	if err := w.lookUp(ctx); err != nil {
 		return nil, err
 	}
 	releases := make([]script.Release, len(w.publications))
+	var held []script.Release
 	for i, p := range w.req.Scripts {
 		cur, err := w.current(ctx, p.Name)
 		if err != nil {
 			return nil, err
 		}
 		if cur.Hold != nil {
-			return nil, script.Errorf(script.Denied, script.FieldHold, "%s is held at v%d %s, and a change set goes live as a whole: %s", cur.Name, cur.Active.Number, cur.Hold, cur.HowToLift())
+			held = append(held, cur)
 		}
 		releases[i], _ = recorded(cur)
+	}
+	if len(held) > 0 {
+		return nil, isHeld(held)
 	}
 	changed, err := w.changedValues(ctx)
 	if err != nil {

@@ -341,7 +341,7 @@ func TestPinRollbackRelease(t *testing.T) {
 	_, err = doPin(4)
 	wantKind(t, err, script.NotFound, "version")
 	_, err = rollback(99)
-	wantKind(t, err, script.Invalid, "version")
+	wantKind(t, err, script.NotFound, "version")
 }
 
 func TestHistoryLimit(t *testing.T) {

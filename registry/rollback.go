@@ -19,13 +19,13 @@ func decideRollback(cur script.Release, number uint64, past past, specs specs, w
 		}
 		return decideHeld(cur, target, specs, script.ChangeRollback, w, at)
 	}
-	if number > cur.Active.Number {
-		return decision{}, script.Errorf(script.Invalid, "version",
-			"%d is newer than the active version %d: pin it", number, cur.Active.Number)
-	}
 	target, ok := cur.Retains(number)
 	if !ok {
 		return decision{}, notRetained("version", cur, number)
+	}
+	if number > cur.Active.Number {
+		return decision{}, script.Errorf(script.Invalid, "version",
+			"%d is newer than the active version %d: pin it", number, cur.Active.Number)
 	}
 	return decideHeld(cur, target, specs, script.ChangeRollback, w, at)
 }
@@ -44,6 +44,9 @@ func before(cur script.Release, past past) (script.Version, error) {
 	}
 	if v, ok := olderThan(cur, lines); ok {
 		return v, nil
+	}
+	if len(cur.Retained) < 2 {
+		return script.Version{}, script.Errorf(script.NotFound, "version", "%s has no other version than %d: there is nothing to go back to", cur.Name, cur.Active.Number)
 	}
 	return script.Version{}, script.Errorf(script.NotFound, "version",
 		"%s retains no version older than %d that was live before: name the version to go back to", cur.Name, cur.Active.Number)

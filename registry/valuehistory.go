@@ -127,7 +127,10 @@ func (h pastOfValue) goBackTo(version uint64, isLive bool) (script.ValueLine, er
 			return line, nil
 		}
 	}
-	return script.ValueLine{}, script.Errorf(script.NotFound, "version", "%s keeps no version to go back to: %s", h.Key, h.kept())
+	if h.present() == 0 || len(h.Versions()) < 2 {
+		return script.ValueLine{}, script.Errorf(script.NotFound, "version", "%s keeps no version to go back to: %s", h.Key, h.kept())
+	}
+	return script.ValueLine{}, script.Errorf(script.NotFound, "version", "%s is at version %d, and keeps none before it: name the version to go back to; %s", h.Key, h.present(), h.kept())
 }
 
 func (h pastOfValue) notKept(version uint64) error {

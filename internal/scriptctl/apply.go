@@ -29,6 +29,7 @@ Manifests are named as for "scriptctl publish".`
 
 // applyOptions are the flags of apply.
 type applyOptions struct {
+	files   []string
 	values  []string
 	name    string
 	rollout string
@@ -47,13 +48,15 @@ func (a *app) applyCommand() *cobra.Command {
 			return manifestExtensions, cobra.ShellCompDirectiveFilterFileExt
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			set, err := a.changeSetOf(args, &o)
+			set, err := a.changeSetOf(append(o.files, args...), &o)
 			if err != nil {
 				return usage(err)
 			}
 			return a.publishChangeSet(cmd.Context(), set, &o.changeSetOptions)
 		},
 	}
+	cmd.Flags().StringArrayVarP(&o.files, "file", "f", nil, "a manifest, a folder of them, or - for standard input; may be repeated")
+	must(cmd.MarkFlagFilename("file", manifestExtensions...))
 	cmd.Flags().StringArrayVar(&o.values, "value", nil, "a value, as `TENANT/KEY=TEXT`, or TENANT/KEY=@FILE for the content of a file; may be repeated")
 	cmd.Flags().StringVar(&o.name, "name", "", "what the change set is called (default apply-, the time, and random characters)")
 	cmd.Flags().StringVar(&o.rollout, "rollout", "", "`file` with the rollout plan of all of it: what spec.rollout of a manifest holds")

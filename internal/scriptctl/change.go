@@ -387,6 +387,14 @@ func parseName(arg string) (script.Name, error) {
 	return name, nil
 }
 
+// parseChangeSet is parseName for the name of a change set.
+func parseChangeSet(arg string) (script.Name, error) {
+	if strings.Count(arg, "/") != 1 {
+		return script.Name{}, usage(script.Errorf(script.Invalid, "name", "%.80q is not a change set's name: want tenant/name", arg))
+	}
+	return parseName(arg)
+}
+
 func parseVersion(arg string) (uint64, error) {
 	version, err := strconv.ParseUint(strings.TrimPrefix(arg, "v"), 10, 63)
 	if err != nil || version == 0 {

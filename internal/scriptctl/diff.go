@@ -24,6 +24,7 @@ of the source, and of the limits, the event, the config and the tests.
 
 Without FROM it compares the active version with the one before it; without TO,
 FROM with the active version. Equal versions print nothing.`,
+		Example:           "  scriptctl diff acme/route\n  scriptctl diff acme/route 7 9",
 		Args:              wantArgs(1, 3, "a script, and two versions at most", "tenant/name [FROM [TO]]"),
 		ValidArgsFunction: a.completeNameThenVersions(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -55,7 +56,7 @@ func (a *app) diff(ctx context.Context, name script.Name, from, to uint64) error
 		to = r.Active.Number
 		if from == 0 {
 			if from = versionBefore(&r); from == 0 {
-				return script.Errorf(script.NotFound, "", "%s has no version before v%d to compare with", name, to)
+				return noneBefore(&r)
 			}
 		}
 	}
@@ -81,6 +82,15 @@ func (a *app) diff(ctx context.Context, name script.Name, from, to uint64) error
 		fmt.Fprintf(a.Err, "the entrypoint changed from %q to %q\n", e.From, e.To)
 	}
 	return a.writeDiff(text + settings)
+}
+
+// noneBefore says that nothing is older than the active version, and what can be compared.
+func noneBefore(r *script.Release) error {
+	text := fmt.Sprintf("%s has no version before v%d to compare with", r.Name, r.Active.Number)
+	if c := r.Candidate; c != nil && c.Version.Number != r.Active.Number {
+		text += fmt.Sprintf("; its candidate is v%d: scriptctl diff %s %d %d", c.Version.Number, r.Name, r.Active.Number, c.Version.Number)
+	}
+	return script.Errorf(script.NotFound, "", "%s", text)
 }
 
 // unified returns the unified diff of two texts; "" if they are equal.

@@ -32,6 +32,9 @@ func viewOfError(err error) errorView {
 		body.Field, body.Line, body.Column = e.Field, e.Line, e.Column
 		body.Message = strings.Replace(body.Message, e.Error(), e.Message, 1) // the rest has fields of its own
 	}
+	if e, ok := errors.AsType[*placedError](err); ok {
+		body.File, body.Line, body.Column = e.file, e.line, 0
+	}
 	if e, ok := errors.AsType[*manifest.Error](err); ok {
 		body.Field, body.Message = e.Field, e.Message
 		body.File, body.Line, body.Column = e.File, e.Line, e.Column

@@ -22,7 +22,8 @@ history of the script has what it shows.`
 func (a *app) rolloutExplainCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "explain TENANT/NAME [VERSION]", Short: "Show why each step of a rollout was taken", Long: explainLong,
-		Args: wantArgs(1, 2, "a script, and optionally a version", "tenant/name [7]"), ValidArgsFunction: a.completeNameThenVersions(1),
+		Example: "  scriptctl rollout explain acme/route\n  scriptctl rollout explain acme/route 7",
+		Args:    wantArgs(1, 2, "a script, and optionally a version", "tenant/name [7]"), ValidArgsFunction: a.completeNameThenVersions(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			name, version, err := nameAndVersion(args)
 			if err != nil {

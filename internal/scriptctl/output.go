@@ -95,6 +95,30 @@ const columnGap = 3
 // leastCell is what fit leaves of a cell at least.
 const leastCell = 20
 
+// narrow leaves out the last columns of a table that is wider than the terminal, but none up to the
+// one that fit cuts.
+func narrow(rows [][]string, column, width int) {
+	for len(rows[0]) > column+1 {
+		all := 0
+		for i := range rows[0] {
+			widest := 0
+			for _, row := range rows {
+				widest = max(widest, utf8.RuneCountInString(row[i]))
+			}
+			if i == column {
+				widest = min(widest, leastCell)
+			}
+			all += widest + columnGap
+		}
+		if all-columnGap <= width {
+			return
+		}
+		for i := range rows {
+			rows[i] = rows[i][:len(rows[i])-1]
+		}
+	}
+}
+
 // fit cuts the cells of the column, so that no row gets wider than that.
 func fit(rows [][]string, column, width int) {
 	others := make([]int, len(rows[0]))
@@ -119,11 +143,21 @@ func fit(rows [][]string, column, width int) {
 
 // columns writes rows aligned; the first is the heading.
 func columns(w io.Writer, rows [][]string) {
-	tw := tabwriter.NewWriter(w, 0, 0, columnGap, ' ', 0)
+	var aligned bytes.Buffer
+	tw := tabwriter.NewWriter(&aligned, 0, 0, columnGap, ' ', 0)
+	width := 0
 	for _, row := range rows {
-		fmt.Fprintln(tw, strings.TrimRight(strings.Join(row, "\t"), "\t"))
+		width = max(width, len(row))
 	}
-	_ = tw.Flush() // what cannot be printed cannot be reported either
+	for _, row := range rows {
+		// A tab after each cell, also an empty one: the cells of a column are aligned only
+		// between rows that have it.
+		fmt.Fprintln(tw, strings.Join(row, "\t")+strings.Repeat("\t", width-len(row)))
+	}
+	_ = tw.Flush() // into memory
+	for line := range strings.Lines(aligned.String()) {
+		fmt.Fprintln(w, strings.TrimRight(line, " \n"))
+	}
 }
 
 // grid aligns rows that are drawn again and again. Its columns stand close, and

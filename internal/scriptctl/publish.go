@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -281,6 +282,9 @@ func (a *app) loadManifests(files []string) ([]manifest.Manifest, error) {
 
 func (a *app) loadFile(file string) ([]manifest.Manifest, error) {
 	if file != "-" {
+		if info, err := os.Stat(file); err == nil && !info.Mode().IsRegular() && !info.IsDir() {
+			return nil, script.Errorf(script.Invalid, file, "is neither a file nor a folder: want one of these, or - for standard input")
+		}
 		return manifest.Load(file)
 	}
 	data, err := io.ReadAll(io.LimitReader(a.In, manifest.MaxFileBytes+1))
@@ -316,5 +320,14 @@ func named(m *manifest.Manifest, err error) error {
 	if _, ok := errors.AsType[*manifest.Error](located); ok {
 		return located
 	}
-	return fmt.Errorf("%s (%s:%d): %w", m.Name, m.File, m.Line, err)
+	return &placedError{fmt.Errorf("%s (%s:%d): %w", m.Name, m.File, m.Line, err), m.File, m.Line}
 }
+
+// placedError is about a manifest, and not about a place in it.
+type placedError struct {
+	error
+	file string
+	line int
+}
+
+func (e *placedError) Unwrap() error { return e.error }

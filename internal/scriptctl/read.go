@@ -234,6 +234,7 @@ func (a *app) historyCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:               "history TENANT/NAME",
 		Short:             "Show who changed a script, when and why, newest first",
+		Example:           "  scriptctl history acme/route",
 		Args:              wantScript(),
 		ValidArgsFunction: a.completeNameThenVersions(0),
 		RunE: func(cmd *cobra.Command, args []string) error {

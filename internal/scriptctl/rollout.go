@@ -53,11 +53,18 @@ func (a *app) rolloutCommand() *cobra.Command {
 	return cmd
 }
 
+var steerExamples = map[registryclient.Steering]string{
+	registryclient.Promote: "  scriptctl rollout promote acme/route --wait\n  scriptctl rollout promote acme/route 8",
+	registryclient.Abort:   "  scriptctl rollout abort acme/route --note \"carts were lost\"",
+	registryclient.Retry:   "  scriptctl rollout retry acme/route --wait --timeout 1h",
+	registryclient.Approve: "  scriptctl rollout approve acme/route --note \"carts are well\"\n  scriptctl rollout approve acme/route 8 --step 2",
+}
+
 func (a *app) steerCommand(s registryclient.Steering, use, short, long string) *cobra.Command {
 	var f changeFlags
 	var step int
 	cmd := &cobra.Command{
-		Use: use + " TENANT/NAME [VERSION]", Short: short, Long: long + steerLong,
+		Use: use + " TENANT/NAME [VERSION]", Short: short, Long: long + steerLong, Example: steerExamples[s],
 		Args: wantArgs(1, 2, "a script, and optionally the candidate's version", "tenant/name [7]"), ValidArgsFunction: a.completeNameThenVersions(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			name, version, err := nameAndVersion(args)
@@ -65,7 +72,7 @@ func (a *app) steerCommand(s registryclient.Steering, use, short, long string) *
 				return err
 			}
 			f.starts = s == registryclient.Retry
-			f.wait.anyCandidate = s == registryclient.Abort || s == registryclient.Approve
+			f.wait.anyCandidate = s == registryclient.Abort
 			return a.apply(cmd.Context(), name, &f, func(ctx context.Context, c *registryclient.Client, n script.Name, w registryclient.Write) (script.Release, bool, error) {
 				if version == 0 || s == registryclient.Approve && step == 0 {
 					now, err := candidateNow(ctx, c, n)
@@ -109,7 +116,8 @@ func (a *app) rolloutStatusCommand() *cobra.Command {
 its step, the number of failed calls, and the reason if it failed.
 
 "scriptctl status --watch" shows changes as they happen.`,
-		Args: wantScript(), ValidArgsFunction: a.completeNameThenVersions(0),
+		Example: "  scriptctl rollout status acme/route",
+		Args:    wantScript(), ValidArgsFunction: a.completeNameThenVersions(0),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			name, err := parseName(args[0])
 			if err != nil {

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/user"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -204,6 +205,11 @@ func (a *app) write(note string) (registryclient.Write, error) {
 			return registryclient.Write{}, usage(script.Errorf(script.Invalid, "", "--author is needed: your user name is not known (%v)", err))
 		}
 		author = u.Username
+	}
+	for _, flag := range []struct{ name, text string }{{"--author", author}, {"--note", note}} {
+		if !utf8.ValidString(flag.text) { // which gRPC would refuse, without a name
+			return registryclient.Write{}, usage(script.Errorf(script.Invalid, flag.name, "is not valid UTF-8: %.80q", flag.text))
+		}
 	}
 	return registryclient.Write{Author: author, Note: note}, nil
 }

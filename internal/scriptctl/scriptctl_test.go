@@ -123,6 +123,7 @@ func runScripts(t *testing.T, scripts string) {
 			env.Setenv("FLEET", dir)
 			env.Setenv("EXAMPLES", examples)
 			env.Setenv("TZ", "UTC")
+			env.Setenv("BAD", "not \xff text")
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"code": wantCode, "await": await},

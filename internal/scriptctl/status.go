@@ -89,6 +89,7 @@ func (a *app) status(ctx context.Context, selected script.Name) error {
 			rows := statusRows(&fleet, false)
 			if a.OutTerminal {
 				width, _ := a.Size()
+				narrow(rows, statusColumn, width)
 				fit(rows, statusColumn, width)
 			}
 			columns(w, rows)

@@ -165,6 +165,33 @@ func TestNobodyGarblesATerminal(t *testing.T) {
 	}
 }
 
+// TestStatusOnANarrowTerminal: no line is wider than the terminal, and the reason has room.
+func TestStatusOnANarrowTerminal(t *testing.T) {
+	p := person{t, startFleet(t, 1)}
+	if out, code := p.publish(manifestA, "--wait"); code != 0 {
+		t.Fatal(code, out)
+	}
+	if out, code := p.publish(strings.Replace(manifestA, "return 1 end\"", "return 2 end\", rollout: {steps: [{percent: 10, approval: true}]}", 1)); code != 0 {
+		t.Fatal(code, out)
+	}
+	for width, want := range map[int]string{80: "STATUS", 200: "P99"} {
+		var buf obstest.Output
+		scriptctl.Run(t.Context(), scriptctl.Streams{
+			In: strings.NewReader(""), Out: &buf, Err: &buf, OutTerminal: true, Size: func() (int, int) { return width, 24 },
+		}, []string{"status", "--registry", "unix:" + filepath.Join(p.dir, "registry.sock")})
+		out := buf.String()
+		heading, _, _ := strings.Cut(out, "\n")
+		if !strings.Contains(heading, want) || !strings.Contains(out, "candidate v2 ") {
+			t.Errorf("%d columns:\n%s", width, out)
+		}
+		for line := range strings.Lines(out) {
+			if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > width {
+				t.Errorf("%d runes on %d columns: %s", n, width, line)
+			}
+		}
+	}
+}
+
 // watch runs "status --watch" until it printed a line with each of want, in
 // turn; each step happens before its line is waited for.
 func watch(t *testing.T, dir string, terminal bool, steps []func(), want []string) {

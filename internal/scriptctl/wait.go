@@ -91,7 +91,9 @@ func (a *app) await(ctx context.Context, g goals, f *waitFlags) error {
 			return w.outcome()
 		case errors.Is(context.Cause(ctx), errTimeUp):
 			return w.timeUp(timeout, err)
-		case ctx.Err() != nil || script.KindOf(err) != script.Unavailable:
+		case ctx.Err() != nil:
+			return w.interrupted()
+		case script.KindOf(err) != script.Unavailable:
 			return err
 		}
 		select {
@@ -221,6 +223,19 @@ func (w *waiter) timeUp(timeout time.Duration, watchErr error) error {
 		default:
 			faults = append(faults, fmt.Errorf("%s after %v", progressLine(&s), timeout))
 		}
+	}
+	return &exitError{code: exitNotConverged, err: errors.Join(faults...)}
+}
+
+// interrupted is for a person who does not wait any longer.
+func (w *waiter) interrupted() error {
+	faults := w.faults
+	for _, name := range slices.SortedFunc(maps.Keys(w.open), compareNames) {
+		far := fmt.Sprintf("%s: nothing was heard of revision %d", name, w.open[name].revision)
+		if s, seen := w.last[name]; seen {
+			far = progressLine(&s)
+		}
+		faults = append(faults, fmt.Errorf("%s when the wait was interrupted: the change stays, see scriptctl status %s", far, name))
 	}
 	return &exitError{code: exitNotConverged, err: errors.Join(faults...)}
 }

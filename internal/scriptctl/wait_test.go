@@ -3,6 +3,7 @@ package scriptctl_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"net"
 	"path/filepath"
@@ -49,10 +50,15 @@ func (*rollout) Get(context.Context, *registryv1.GetRequest) (*registryv1.GetRes
 	return &registryv1.GetResponse{Release: wire.FromRelease(tried(6, ""))}, nil
 }
 
-// Steer takes an abort of version 5 alone.
+// Steer takes an abort or an approval of version 5 alone.
 func (*rollout) Steer(_ context.Context, m *registryv1.SteerRequest) (*registryv1.SteerResponse, error) {
-	if m.GetSteering() != registryv1.Steering_STEERING_ABORT || m.GetVersion() != 5 {
+	switch {
+	case m.GetVersion() != 5:
 		return nil, wire.ToStatus(script.Errorf(script.Conflict, "version", "not 5 but %d", m.GetVersion()))
+	case m.GetSteering() == registryv1.Steering_STEERING_APPROVE:
+		return &registryv1.SteerResponse{Release: wire.FromRelease(tried(7, "")), Changed: true}, nil
+	case m.GetSteering() != registryv1.Steering_STEERING_ABORT:
+		return nil, wire.ToStatus(script.Errorf(script.Invalid, "steering", "is %v", m.GetSteering()))
 	}
 	return &registryv1.SteerResponse{Release: wire.FromRelease(tried(7, "by hand")), Changed: true}, nil
 }
@@ -97,9 +103,15 @@ func (r *rollout) WatchStatus(_ *registryv1.WatchStatusRequest, stream grpc.Serv
 // that fails.
 func wait(t *testing.T, streams scriptctl.Streams, statuses [][]*registryv1.ScriptStatus, args ...string) int {
 	t.Helper()
+	return waitUntil(t, scriptctl.ErrTimeUp, streams, statuses, args...)
+}
+
+// waitUntil is wait, and what ends it is the cause.
+func waitUntil(t *testing.T, cause error, streams scriptctl.Streams, statuses [][]*registryv1.ScriptStatus, args ...string) int {
+	t.Helper()
 	ctx, cancel := context.WithCancelCause(t.Context())
 	defer cancel(nil)
-	r := &rollout{streams: make(chan []*registryv1.ScriptStatus, len(statuses)), told: func() { cancel(scriptctl.ErrTimeUp) }}
+	r := &rollout{streams: make(chan []*registryv1.ScriptStatus, len(statuses)), told: func() { cancel(cause) }}
 	for _, s := range statuses {
 		r.streams <- s
 	}
@@ -200,6 +212,10 @@ func TestWaitForAChangeBesideACandidate(t *testing.T) {
 	gone.Unknown = 3
 	wrong, full := failure("agent-1", "tests[a]", "want 1"), failure("agent-3", "", "disk full")
 	enable, abort := []string{"enable", "acme/route"}, []string{"rollout", "abort", "acme/route"}
+	approve := []string{"rollout", "approve", "acme/route", "5"}
+	promoted := tried(8, "")
+	promoted.Active, promoted.Candidate = promoted.Candidate.Version, nil
+	live := &registryv1.ScriptStatus{Release: wire.FromRelease(promoted), Desired: 3, Active: 3, Converged: true}
 	for name, tt := range map[string]struct {
 		args    []string
 		streams [][]*registryv1.ScriptStatus
@@ -217,6 +233,8 @@ func TestWaitForAChangeBesideACandidate(t *testing.T) {
 		"aborted by its number":         {append(abort, "v5"), [][]*registryv1.ScriptStatus{{at(0, 0, "")}}, 0, "candidate v5"},
 		"another is aborted":            {append(abort, "4"), nil, 4, "not 5 but 4"},
 		"an abort that one cannot take": {abort, [][]*registryv1.ScriptStatus{{at(2, 1, "", wrong, full)}}, 7, "could take the change: agent-3: disk full\n"},
+		"approved, and in its step":     {approve, [][]*registryv1.ScriptStatus{{at(0, 0, "")}}, 7, "candidate v5 testing, passed on 1/3 agents after 1m0s\n"},
+		"approved, and live":            {approve, [][]*registryv1.ScriptStatus{{at(0, 0, ""), live}}, 0, "v5 "},
 		"one that is not named cannot":  {abort, [][]*registryv1.ScriptStatus{{at(2, 1, "", wrong)}}, 7, "could take the change: no agent gave a reason\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -225,6 +243,26 @@ func TestWaitForAChangeBesideACandidate(t *testing.T) {
 			code := wait(t, scriptctl.Streams{Out: &buf, Err: &buf}, tt.streams, tt.args...)
 			if code != tt.code || !strings.Contains(buf.String(), tt.want) {
 				t.Errorf("exit code %d, want %d; got %q, want %q in it", code, tt.code, buf.String(), tt.want)
+			}
+		})
+	}
+}
+
+// TestInterruptedWait says how far the change has come, and not that the registry is away.
+func TestInterruptedWait(t *testing.T) {
+	status := &registryv1.ScriptStatus{Release: wire.FromRelease(released("route")), Desired: 3, Active: 2, SlowestAgent: "agent-3"}
+	for name, tt := range map[string]struct {
+		streams [][]*registryv1.ScriptStatus
+		want    string
+	}{
+		"at work":       {[][]*registryv1.ScriptStatus{{status}}, "active on 2/3 agents, waiting for agent-3 when the wait was interrupted: the change stays, see scriptctl status acme/route\n"},
+		"nothing heard": {nil, "error: acme/route: nothing was heard of revision 7 when the wait was interrupted: the change stays, see scriptctl status acme/route\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var buf bytes.Buffer
+			code := waitUntil(t, errors.New("interrupt signal received"), scriptctl.Streams{Out: &buf, Err: &buf}, tt.streams, "pin", "acme/route", "4")
+			if code != 7 || !strings.HasSuffix(buf.String(), tt.want) {
+				t.Errorf("exit code %d, want 7; got %q, want %q at its end", code, buf.String(), tt.want)
 			}
 		})
 	}

@@ -20,7 +20,7 @@ func (s *Store) ChangeSet(ctx context.Context, tenant, name string) (script.Chan
 		return script.ChangeSet{}, err
 	}
 	if len(resp.Kvs) == 0 {
-		return script.ChangeSet{}, script.Errorf(script.NotFound, "name", "there is no change set %s/%s", tenant, name)
+		return script.ChangeSet{}, script.Errorf(script.NotFound, "name", "there is no change set %s/%s: see scriptctl changeset list %s", tenant, name, tenant)
 	}
 	return s.keys.decodeChangeSet(resp.Kvs[0])
 }

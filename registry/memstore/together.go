@@ -19,7 +19,7 @@ func (s *Store) ChangeSet(_ context.Context, tenant, name string) (script.Change
 	}
 	set, ok := s.sets[full]
 	if !ok {
-		return script.ChangeSet{}, script.Errorf(script.NotFound, "name", "there is no change set %s", full)
+		return script.ChangeSet{}, script.Errorf(script.NotFound, "name", "there is no change set %s: see scriptctl changeset list %s", full, tenant)
 	}
 	return cloneSet(set), nil
 }

@@ -85,6 +85,15 @@ func TestOneAfterTheOther(t *testing.T) {
 		s.pass(30 * time.Second)
 		where("when it is live", "live 2", "2 in step 1: the pause of step 1 goes on", "live 1", "2 failed: no progress in 10m0s"+failed)
 
+		history, err := s.History(t.Context(), access.Everybody("test"), names[0])
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		if last := history[0]; last.Change != script.ChangePromote || last.Note != "acme/lib is live" {
+			t.Errorf("the history ends with %s %q: want why it was promoted", last.Change, last.Note)
+		}
+
 		tested = false
 		s.publish(lib, "4", withTests)
 		s.pass(5 * time.Minute)

@@ -27,6 +27,12 @@ func atGate(c fleet.Candidacy, g script.Gate, now time.Time) (_ Decision, lasts 
 			return fail(gateSays(g, a)), true
 		case a.Result != fleet.GatePasses:
 			d = wait("%s", gateSays(g, a))
+		case !a.Remembered:
+			// Its pass is too old. If the candidate could not go on with it, what it waited for may
+			// still be missing: the gate is asked when that is there.
+			if next := onward(c); next.Why != "" {
+				return next, true
+			}
 		}
 	}
 	d.Ask = true

@@ -255,6 +255,11 @@ func Evidence(c fleet.Candidacy) string {
 	if tests := len(candidate.Spec.Tests); tests > 0 && candidate.Step == 0 {
 		said = append(said, fmt.Sprintf("its tests passed on %d of %d agents", c.Passed, c.Followers))
 	}
+	if candidate.Step == 0 && after(c, enough(c.Followers, plan)) == "" {
+		for _, name := range plan.After {
+			said = append(said, name.String()+" is live")
+		}
+	}
 	if candidate.Step > 0 {
 		said = append(said, fmt.Sprintf("step %d: it ran on %d of %d agents", candidate.Step, c.Running, c.Members))
 		if plan.Calls() > 0 || c.Calls > 0 {

@@ -126,6 +126,53 @@ func TestNobodyHasTheLabels(t *testing.T) {
 	}
 }
 
+// TestAGateBeforeAStepThatNobodyRuns: once the gate has passed, what is missing are agents, also when
+// that pass is too old. So the reason of the deadline names the labels. If somebody comes, the gate
+// is asked again.
+func TestAGateBeforeAStepThatNobodyRuns(t *testing.T) {
+	for _, comes := range []bool{false, true} {
+		play(t, 10, func(s *stage) {
+			s.change(func() { s.divide(4) })
+			s.outside.says(fleet.GatePasses, "fine")
+			defer s.conduct()()
+			s.publish(route, "1", nil)
+			s.pass(2 * time.Second)
+			settings := byZone(script.Step{Selector: "zone=a"}, script.Step{Selector: "zone=c"})
+			settings.Rollout.Steps[0].Gate = script.Gate{Kind: script.Webhook, Source: "ci"}
+			settings.Rollout.ProgressDeadline = 10 * time.Minute
+			s.publish(route, "2", settings)
+			s.pass(70 * time.Second)
+			const want = "no connected agent has the labels zone=c"
+			for range 60 {
+				s.pass(time.Second)
+				if got := s.why(); got != want {
+					t.Errorf("it waits: %q, want %q", got, want)
+					return
+				}
+			}
+			end := "failed no progress in 10m0s: " + want
+			if comes {
+				asked := len(s.outside.times())
+				s.change(func() {
+					s.agents = append(slices.Clone(s.agents), "late")
+					s.zones["late"] = "c"
+				})
+				s.pass(30 * time.Second)
+				if n := len(s.outside.times()); n != asked+1 {
+					t.Errorf("the gate was asked %d times, want %d", n, asked+1)
+				}
+				end = "step 2: 5 of 11 run 2"
+			} else {
+				s.pass(time.Hour)
+			}
+			story, _, _ := s.soFar()
+			if got := story[len(story)-1]; !strings.HasSuffix(got, end) {
+				t.Errorf("it ends with %q, want %q", got, end)
+			}
+		})
+	}
+}
+
 // TestAgentsThatDoNotKnowSelectors neither run it nor count.
 func TestAgentsThatDoNotKnowSelectors(t *testing.T) {
 	play(t, 10, func(s *stage) {
