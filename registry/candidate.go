@@ -76,7 +76,7 @@ func candidate(r script.Release) script.Edition {
 // givenUp is next with its candidate given up; nothing of it runs.
 func givenUp(next script.Release, why string, now time.Time) script.Release {
 	c := *next.Candidate
-	c.Threshold, c.Selections, c.Percent, c.Since, c.Frozen, c.Failed = 0, nil, 0, now, "", printable(why, script.MaxFailedBytes)
+	c.Threshold, c.Selections, c.Percent, c.Since, c.Frozen, c.Paused, c.Failed = 0, nil, 0, now, "", "", printable(why, script.MaxFailedBytes)
 	next.Candidate = &c
 	return next
 }
@@ -130,25 +130,31 @@ func decideSteer(cur script.Release, req SteerRequest, at moment) (decision, err
 	return decision{}, script.Errorf(script.Invalid, "steering", "%.80q is none: want %s, %s, %s or %s", string(req.Steering), Promote, Abort, Retry, Approve)
 }
 
-// decideApproval decides on the step that the candidate is in: it may go on after it.
+// decideApproval decides on the step that the candidate is in: it may go on after it. It ends a pause,
+// from when on the deadline counts anew.
 func decideApproval(cur script.Release, step int, w Write, at moment) (decision, error) {
 	c, steps := *cur.Candidate, cur.Plan().Steps
+	needed := c.Step >= 1 && c.Step <= len(steps) && steps[c.Step-1].Approval
 	switch {
 	case step != 0 && step != c.Step:
 		return decision{}, script.Errorf(script.Conflict, "step",
 			"version %d of %s is in step %d, not in step %d: look at it with scriptctl rollout status %s, and decide again", c.Version.Number, cur.Name, c.Step, step, cur.Name)
 	case c.Failed != "":
 		return decision{}, script.Errorf(script.Invalid, "candidate", "version %d of %s was given up: %s", c.Version.Number, cur.Name, c.Failed)
-	case c.Step >= 1 && c.Step <= len(steps) && !steps[c.Step-1].Approval && !steps[c.Step-1].Gate.IsZero():
+	case c.Paused != "":
+		c.Paused, c.Since = "", at.now
+	case c.Step >= 1 && c.Step <= len(steps) && !needed && !steps[c.Step-1].Gate.IsZero():
 		return decision{}, script.Errorf(script.Invalid, "candidate", "version %d of %s is in step %d, which needs no approval but its gate %s: to go on without the gate, promote the candidate",
 			c.Version.Number, cur.Name, c.Step, steps[c.Step-1].Gate)
-	case c.Step < 1 || c.Step > len(steps) || !steps[c.Step-1].Approval:
+	case !needed:
 		return decision{}, script.Errorf(script.Invalid, "candidate", "version %d of %s is in step %d, which needs no approval", c.Version.Number, cur.Name, c.Step)
 	case c.Approved == c.Step:
 		return unchanged(cur), nil
 	}
 	next := cur
-	c.Approved = c.Step
+	if needed {
+		c.Approved = c.Step
+	}
 	next.Candidate = &c
 	return decide(cur, next, script.ChangeApprove, w, at), nil
 }
@@ -197,6 +203,9 @@ func decideMove(cur script.Release, req AdvanceRequest, w Write, at moment) (dec
 		d := decide(cur, next, script.ChangeAdvance, w, at)
 		d.commit.Entry = script.HistoryEntry{}
 		return d, nil
+	case m.Paused != "":
+		c.Paused = printable(m.Paused, script.MaxFailedBytes)
+		w.Note = printable("paused: "+m.Paused, MaxNoteBytes)
 	case m.Lost != "":
 		c.Lost = append(slices.Clone(c.Lost), m.Lost)
 		w.Note = printable(m.Lost+" was lost while it was to run version "+fmt.Sprint(c.Version.Number), MaxNoteBytes)
@@ -227,7 +236,7 @@ func decideBegin(cur script.Release, w Write, at moment) (decision, error) {
 // mayMove refuses a move that the candidate's plan does not have.
 func mayMove(cur script.Release, m Move) error {
 	kinds := 0
-	for _, set := range []bool{m.Step != 0, m.Running, m.Lost != "", m.Counted, m.Begin, m.Promote, m.Failed != ""} {
+	for _, set := range []bool{m.Step != 0, m.Running, m.Lost != "", m.Counted, m.Paused != "", m.Begin, m.Promote, m.Failed != ""} {
 		if set {
 			kinds++
 		}
@@ -235,11 +244,13 @@ func mayMove(cur script.Release, m Move) error {
 	c, steps := cur.Candidate, len(cur.Plan().Steps)
 	switch {
 	case kinds != 1:
-		return script.Errorf(script.Invalid, "move", "of %s: want one of a beginning, a step, its start, a loss, calls, a promotion and a failure, not %d", cur.Name, kinds)
+		return script.Errorf(script.Invalid, "move", "of %s: want one of a beginning, a step, its start, a loss, calls, a pause, a promotion and a failure, not %d", cur.Name, kinds)
 	case c.Failed != "":
 		return script.Errorf(script.Invalid, "move", "version %d of %s was given up: %s", c.Version.Number, cur.Name, c.Failed)
 	case m.Begin != (c.Frozen != ""):
 		return script.Errorf(script.Invalid, "move.begin", "version %d of %s waits for the end of a freeze, or it has begun", c.Version.Number, cur.Name)
+	case c.Paused != "" && (m.Step != 0 || m.Running || m.Paused != "" || m.Promote):
+		return script.Errorf(script.Invalid, "move", "version %d of %s is paused: %s", c.Version.Number, cur.Name, c.Paused)
 	case m.Running && (c.Step == 0 || !c.Running.IsZero()):
 		return script.Errorf(script.Invalid, "move.running", "step %d of %s runs already, or has not begun", c.Step, cur.Name)
 	case m.Lost != "" && (slices.Contains(c.Lost, m.Lost) || len(c.Lost) >= script.MaxFailureLimit):

@@ -103,6 +103,7 @@ func TestDecideCandidate(t *testing.T) {
 	asked.Rollout.Steps = slices.Clone(both.Rollout.Steps)
 	asked.Rollout.Steps[0].Approval = true
 	approved := func(r script.Release) script.Release { r.Candidate.Approved = 1; return r }
+	paused := func(r script.Release) script.Release { r.Candidate.Paused = "no progress"; return r }
 	reworded := script.Settings{Spec: script.Spec{Tests: []script.Test{{Name: "answers", Expect: []byte(`1`)}}}}
 
 	for _, test := range []struct {
@@ -187,6 +188,13 @@ func TestDecideCandidate(t *testing.T) {
 		{"step again, of other agents", trying(2, with(both, state(1, false, 1, 2))), moving(Move{Step: 1, Threshold: 101}), "INVALID"},
 		{"approved", trying(2, with(asked, state(1, false, 1, 2))), steering(Approve), "approve 1 false 2 [1 2] [] 2@3/1"},
 		{"approved before", approved(trying(2, with(asked, state(1, false, 1, 2)))), steering(Approve), "unchanged"},
+		{"paused", trying(2, with(both, state(1, false, 1, 2))), moving(Move{Paused: "no progress"}), "advance 1 false 2 [1 2] [] 2@3/1"},
+		{"paused again", paused(trying(2, with(both, state(1, false, 1, 2)))), moving(Move{Paused: "no progress"}), "INVALID"},
+		{"paused, and a step", paused(trying(2, with(both, state(1, false, 1, 2)))), moving(Move{Step: 2, Threshold: 7}), "INVALID"},
+		{"paused, and promoted by the plan", paused(trying(2, with(both, state(1, false, 1, 2)))), moving(Move{Promote: true}), "INVALID"},
+		{"paused, and an agent is lost", paused(trying(2, with(both, state(1, false, 1, 2)))), moving(Move{Lost: "n1"}), "advance 1 false 2 [1 2] [] 2@3/1"},
+		{"paused, and approved", paused(trying(2, with(both, state(1, false, 1, 2)))), steering(Approve), "approve 1 false 2 [1 2] [] 2@3/1"},
+		{"paused, and promoted", paused(trying(2, with(both, state(1, false, 1, 2)))), steering(Promote), "promote 2 false 2 [1 2] [] -"},
 		{"approved, and nobody asked", trying(2, with(both, state(1, false, 1, 2))), steering(Approve), "INVALID"},
 		{"approved, and given up", failed(2, with(asked, state(1, false, 1, 2))), steering(Approve), "INVALID"},
 		{"approved, and there is none", state(1, false, 1), steering(Approve), "NOTFOUND"},

@@ -221,7 +221,8 @@ func decideSteerInSet(cur script.Release, req SteerRequest, of *script.Candidate
 	switch {
 	case again != nil:
 		return decide(cur, joined(cur, candidate(cur), again, cur.Revision, at.now), script.ChangeRetry, req.Write, at), nil
-	case req.Steering == Approve && cur.Candidate.Step != of.Step: // of a script that is new: it runs in no step
+	case req.Steering == Approve && (cur.Candidate.Step != of.Step || of.Paused != "" && cur.Candidate.Paused == ""):
+		// It is new, and runs in no step; or another script of the change set is paused.
 		return unchanged(cur), nil
 	}
 	return decideSteer(cur, req, at)

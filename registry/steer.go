@@ -12,7 +12,7 @@ const (
 	Promote Steering = "promote" // it is live everywhere at once, whatever its tests and steps
 	Abort   Steering = "abort"   // it is given up: what was active before runs everywhere
 	Retry   Steering = "retry"   // it is tested anew, and goes through its steps again
-	Approve Steering = "approve" // it may go on after its step
+	Approve Steering = "approve" // it may go on after its step, or after a pause
 )
 
 // change is what the steering is in the history.
@@ -41,7 +41,7 @@ type SteerRequest struct {
 }
 
 // Move is the next thing that becomes of a candidate by its plan. One of Begin, Step, Running,
-// Lost, Counted, Promote and Failed is set.
+// Lost, Counted, Paused, Promote and Failed is set.
 type Move struct {
 	// Begin: the freeze is over that it waited for.
 	Begin bool
@@ -55,6 +55,8 @@ type Move struct {
 	Lost string
 	// Counted: more of its calls were counted by processes that have ended since.
 	Counted bool
+	// Paused says why it stays in its step until a person decides.
+	Paused string
 	// Promote: it has passed everything, and is live everywhere.
 	Promote bool
 	// Failed says why it is given up.

@@ -31,7 +31,8 @@ type Candidate struct {
 	// Selections are of the steps with selectors so far: what they select runs it, too. There is
 	// one for each selector.
 	Selections []Selection
-	Since      time.Time // when the step began, or it was given up, by the registry's clock
+	// Since is when the step began, a pause ended or it was given up, by the registry's clock.
+	Since time.Time
 	// Running is since when the agents of the step run it: the step's pause counts from then.
 	// It is zero until they do.
 	Running time.Time
@@ -49,6 +50,8 @@ type Candidate struct {
 	// Frozen says who had frozen the registry when it was published, since when and why, as
 	// Freeze.String has it; "" if it has begun. Until then nothing tests or runs it.
 	Frozen string
+	// Paused says why it stays in its step until a person decides; "" if it goes on by itself.
+	Paused string
 	// Set is the change set that it is part of, or nil. Its scripts move together.
 	Set *Membership
 }

@@ -34,12 +34,33 @@ type Plan struct {
 	// Tolerate is how many agents may have yet to pass the tests, or to run the candidate, when
 	// the rollout goes on. Zero means one percent.
 	Tolerate Amount
-	// ProgressDeadline is how long the candidate may wait, beside its pauses, before it is given
-	// up; 0 means for ever.
+	// ProgressDeadline is how long the candidate may wait, beside its pauses, before OnDeadline
+	// applies; 0 means for ever.
 	ProgressDeadline time.Duration
+	OnDeadline       DeadlineAction `json:",omitempty"`
 	// After are scripts of the same tenant. A candidate that has passed its tests waits until none
 	// of them has a candidate, and all of them are live.
 	After []Name `json:",omitempty"`
+}
+
+// DeadlineAction is what happens to a candidate at its ProgressDeadline.
+type DeadlineAction string
+
+// The actions.
+const (
+	AbortOnDeadline DeadlineAction = ""      // it is given up
+	PauseOnDeadline DeadlineAction = "pause" // it stays in its step until a person approves, promotes, retries or aborts it
+)
+
+// ParseDeadlineAction reads "abort" or "pause"; field is its path.
+func ParseDeadlineAction(field, text string) (DeadlineAction, error) {
+	switch text {
+	case "abort":
+		return AbortOnDeadline, nil
+	case string(PauseOnDeadline):
+		return PauseOnDeadline, nil
+	}
+	return "", Errorf(Invalid, field, "%.80q is neither abort nor pause", text)
 }
 
 // Amount is a number of agents, or a percentage of them, or None of them; the zero Amount says
@@ -231,6 +252,12 @@ func (p Plan) validateEvidence(field string) error {
 	if p.ProgressDeadline < 0 || p.ProgressDeadline > MaxPause {
 		return Errorf(Invalid, field+".progressDeadline", "%v is not between 0 and the maximum, %v", p.ProgressDeadline, MaxPause)
 	}
+	switch {
+	case p.OnDeadline != AbortOnDeadline && p.OnDeadline != PauseOnDeadline:
+		return Errorf(Invalid, field+".onDeadline", "%.80q is neither abort nor pause", string(p.OnDeadline))
+	case p.OnDeadline == PauseOnDeadline && p.ProgressDeadline == 0:
+		return Errorf(Invalid, field+".onDeadline", "needs progressDeadline: without it, a candidate waits for as long as it takes")
+	}
 	return nil
 }
 
@@ -264,7 +291,7 @@ func (p Plan) Lasts(step int) time.Duration {
 func (p Plan) Equal(q Plan) bool {
 	return sameNumber(p.MaxErrorPercent, q.MaxErrorPercent) && sameNumber(p.MaxErrorIncrease, q.MaxErrorIncrease) &&
 		p.MaxLatencyIncrease == q.MaxLatencyIncrease && sameNumber(p.MinCalls, q.MinCalls) && p.FailureLimit == q.FailureLimit &&
-		p.Tolerate == q.Tolerate && p.ProgressDeadline == q.ProgressDeadline && slices.Equal(p.Steps, q.Steps) && slices.Equal(p.After, q.After)
+		p.Tolerate == q.Tolerate && p.ProgressDeadline == q.ProgressDeadline && p.OnDeadline == q.OnDeadline && slices.Equal(p.Steps, q.Steps) && slices.Equal(p.After, q.After)
 }
 
 func sameNumber[N int | float64](a, b *N) bool {

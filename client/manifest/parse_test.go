@@ -44,6 +44,8 @@ spec:
     maxErrorPercent: 0
     maxErrorIncrease: 0.5
     maxLatencyIncrease: {p50: 5%, p99: 20%}
+    progressDeadline: 90m
+    onDeadline: pause
   tests:
   - {name: defaults}
   - name: routes
@@ -87,7 +89,7 @@ func TestParseFull(t *testing.T) {
 		HistoryLimit: 3,
 		Rollout: script.Plan{
 			Steps:           []script.Step{{Percent: 10, Pause: 10 * time.Minute}, {Percent: 50}, {Selector: "topology.kubernetes.io/rack=7,zone=a"}},
-			MaxErrorPercent: new(0.0), MaxErrorIncrease: new(0.5), MaxLatencyIncrease: script.LatencyIncrease{P50: 5, P99: 20},
+			MaxErrorPercent: new(0.0), MaxErrorIncrease: new(0.5), MaxLatencyIncrease: script.LatencyIncrease{P50: 5, P99: 20}, ProgressDeadline: 90 * time.Minute, OnDeadline: script.PauseOnDeadline,
 		},
 	}
 	if d := cmp.Diff(want, *p.Settings); d != "" {
@@ -248,6 +250,8 @@ func TestParseFaults(t *testing.T) {
 		{"latency of another percentile", spec("  source: return 1\n  rollout: {steps: [{percent: 5}], maxLatencyIncrease: {p999: 20%}}\n"), []string{"spec.rollout.maxLatencyIncrease"}},
 		{"latency of no steps", spec("  source: return 1\n  rollout: {maxLatencyIncrease: {p99: 20%}}\n"), []string{"m.yaml:7:33: spec.rollout.maxLatencyIncrease: needs steps: "}},
 		{"much more latency", spec("  source: return 1\n  rollout: {steps: [{percent: 5}], maxLatencyIncrease: {p99: 1001%}}\n"), []string{"spec.rollout.maxLatencyIncrease.p99: 1001 % is not between 1 % and 1000 %"}},
+		{"a deadline that does what nobody knows", spec("  source: return 1\n  rollout: {progressDeadline: 1h, onDeadline: wait}\n"), []string{`m.yaml:7:47: spec.rollout.onDeadline: "wait" is neither abort nor pause`}},
+		{"a pause at no time", spec("  source: return 1\n  rollout: {onDeadline: pause}\n"), []string{"spec.rollout.onDeadline: needs progressDeadline"}},
 		{"more errors than there can be", spec("  source: return 1\n  rollout: {steps: [{percent: 5}], maxErrorIncrease: 101}\n"), []string{"spec.rollout.maxErrorIncrease: 101 is not between 0 and 100"}},
 		{"errors of no steps", spec("  source: return 1\n  rollout: {maxErrorPercent: 5}\n"), []string{"m.yaml:7:30: spec.rollout.maxErrorPercent: needs steps: "}},
 		{"too many steps", spec("  source: return 1\n  rollout: {steps: [" + strings.Repeat("{percent: 5},", 11) + "]}\n"), []string{"m.yaml:7:20: spec.rollout.steps: 11 are too many"}},

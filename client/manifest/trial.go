@@ -15,7 +15,7 @@ import (
 
 // The fields of what a new version goes through before it is live.
 var (
-	rolloutFields = []string{"steps", "maxErrorPercent", "maxErrorIncrease", "maxLatencyIncrease", "minCalls", "failureLimit", "tolerate", "progressDeadline", "after"}
+	rolloutFields = []string{"steps", "maxErrorPercent", "maxErrorIncrease", "maxLatencyIncrease", "minCalls", "failureLimit", "tolerate", "progressDeadline", "onDeadline", "after"}
 	stepFields    = []string{"percent", "selector", "pause", "approval", "gate"}
 	gateFields    = []string{"prometheus", "webhook", "query", "min", "max"}
 	testFields    = []string{"name", "request", "expect", "error"}
@@ -53,6 +53,7 @@ func (d *decoder) rollout(n *yaml.Node, path string, of ...script.Name) script.P
 	if deadline := fields["progressDeadline"]; deadline != nil {
 		plan.ProgressDeadline = d.pause(deadline, path+".progressDeadline")
 	}
+	plan.OnDeadline = d.deadlineAction(fields["onDeadline"], path+".onDeadline")
 	for i, item := range d.list(fields["after"], path+".after") {
 		plan.After = append(plan.After, d.name(item, fmt.Sprintf("%s.after[%d]", path, i)))
 	}
@@ -67,6 +68,19 @@ func (d *decoder) rollout(n *yaml.Node, path string, of ...script.Name) script.P
 		d.blame(n, path, err)
 	}
 	return plan
+}
+
+func (d *decoder) deadlineAction(n *yaml.Node, path string) script.DeadlineAction {
+	if n == nil {
+		return script.AbortOnDeadline
+	}
+	text, ok := d.text(n, path)
+	if !ok {
+		return script.AbortOnDeadline
+	}
+	action, err := script.ParseDeadlineAction(path, text)
+	d.blame(n, path, err)
+	return action
 }
 
 // name returns the script that is named; the zero Name if none is.

@@ -71,6 +71,7 @@ type planView struct {
 	FailureLimit       string         `json:"failureLimit,omitempty"` // "3", or "5 %" of the agents
 	Tolerate           string         `json:"tolerate,omitempty"`
 	DeadlineSeconds    float64        `json:"progressDeadlineSeconds,omitempty"`
+	OnDeadline         string         `json:"onDeadline,omitempty"`
 	After              []string       `json:"after,omitempty"`
 }
 
@@ -160,7 +161,7 @@ func viewOfPlan(p script.Plan) *planView {
 	if p.IsZero() {
 		return nil
 	}
-	v := &planView{MaxErrorPercent: p.MaxErrorPercent, MaxErrorIncrease: p.MaxErrorIncrease, MinCalls: p.MinCalls, DeadlineSeconds: p.ProgressDeadline.Seconds()}
+	v := &planView{MaxErrorPercent: p.MaxErrorPercent, MaxErrorIncrease: p.MaxErrorIncrease, MinCalls: p.MinCalls, DeadlineSeconds: p.ProgressDeadline.Seconds(), OnDeadline: string(p.OnDeadline)}
 	for name, percent := range p.MaxLatencyIncrease.Compared() {
 		if v.MaxLatencyIncrease == nil {
 			v.MaxLatencyIncrease = map[string]int{}

@@ -47,8 +47,8 @@ func (a *app) rolloutCommand() *cobra.Command {
 			"Abort makes all agents run the active version again. The version stays the candidate:\nyou can retry or promote it. State the reason with --note. Its limits, config and\ntests end with it: they belong to the version."),
 		a.steerCommand(registryclient.Retry, "retry", "Start the candidate again, with its tests and from its first step",
 			"Retry starts the candidate again, also a failed one. Its tests run on every agent, and\nit goes through all steps."),
-		a.steerCommand(registryclient.Approve, "approve", "Let the candidate go on after a step that needs an approval",
-			"Approve lets the candidate go on when its step is over. A step needs that if the manifest\nsays \"approval: true\". State the reason with --note. With --step, nothing changes if the\ncandidate is in another step by now."),
+		a.steerCommand(registryclient.Approve, "approve", "Let the candidate go on after a step that needs an approval, or after a pause",
+			"Approve lets the candidate go on when its step is over. A step needs that if the manifest\nsays \"approval: true\". A candidate that is paused (\"onDeadline: pause\") goes on, too. State\nthe reason with --note. With --step, nothing changes if the candidate is in another step\nby now."),
 	)
 	return cmd
 }
@@ -255,7 +255,11 @@ func stepsText(p script.Plan) string {
 		text += fmt.Sprintf("; %s at most %d %% slower than the active version", name, percent)
 	}
 	if p.ProgressDeadline > 0 {
-		text += "; given up after " + wholeDuration(p.ProgressDeadline) + " without progress"
+		end := "given up"
+		if p.OnDeadline == script.PauseOnDeadline {
+			end = "paused"
+		}
+		text += "; " + end + " after " + wholeDuration(p.ProgressDeadline) + " without progress"
 	}
 	return text
 }

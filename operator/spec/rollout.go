@@ -51,6 +51,9 @@ func (r *reader) plan(field string, rollout *v1alpha1.Rollout, of script.Name) s
 	if rollout.ProgressDeadline != nil {
 		p.ProgressDeadline = r.pause(field+".progressDeadline", *rollout.ProgressDeadline)
 	}
+	if rollout.OnDeadline == "pause" { // the schema allows abort and pause
+		p.OnDeadline = script.PauseOnDeadline
+	}
 	for i, text := range rollout.After {
 		name, err := script.ParseName(text)
 		if err != nil {

@@ -122,6 +122,7 @@ func TestTheRegistryKeepsItAsItIs(t *testing.T) {
 			s.Rollout = steps(5)
 			s.Rollout.FailureLimit, s.Rollout.Tolerate = new(intstr.FromString("5%")), new(intstr.FromInt32(0))
 			s.Rollout.MaxErrorPercent, s.Rollout.MinCalls, s.Rollout.ProgressDeadline = new(5.0), new(int32(0)), new("90m")
+			s.Rollout.OnDeadline = "pause"
 		},
 		func(s *v1alpha1.LuaScriptSpec) {
 			s.Rollout = steps(5, 50)

@@ -24,6 +24,7 @@ func fromCandidate(r *script.Release) *scriptv1.Candidate {
 		Percent:   int32(c.Percent),
 		Since:     fromTime(c.Since),
 		Failed:    c.Failed,
+		Paused:    c.Paused,
 
 		Running:     fromTime(c.Running),
 		Lost:        c.Lost,
@@ -92,6 +93,7 @@ func toCandidate(m *scriptv1.Candidate, r *script.Release) (*script.Candidate, e
 		Since:      toTime(m.GetSince()),
 		Failed:     failed,
 		Frozen:     m.GetFrozen(),
+		Paused:     m.GetPaused(),
 		Set:        set,
 
 		Running:     toTime(m.GetRunning()),
@@ -126,6 +128,7 @@ func fromPlan(p script.Plan) *scriptv1.Plan {
 	if p.ProgressDeadline != 0 {
 		m.ProgressDeadline = durationpb.New(p.ProgressDeadline)
 	}
+	m.OnDeadline = string(p.OnDeadline)
 	if p.MaxErrorPercent != nil {
 		m.MaxErrorPercent, m.MaxError = new(int32(math.Ceil(*p.MaxErrorPercent))), new(*p.MaxErrorPercent)
 	}
@@ -173,6 +176,7 @@ func toPlan(m *scriptv1.Plan) (script.Plan, error) {
 		}
 		p.ProgressDeadline = deadline.AsDuration()
 	}
+	p.OnDeadline = script.DeadlineAction(m.GetOnDeadline())
 	for i, s := range m.GetSteps() {
 		if pause := s.GetPause(); pause != nil {
 			if err := pause.CheckValid(); err != nil {

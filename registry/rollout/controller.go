@@ -357,6 +357,8 @@ func (p *run) made(log *slog.Logger, c fleet.Candidacy, move registry.Move) {
 		log.Warn("an agent was lost while it was to run a candidate", "agent", move.Lost, "lost", len(c.Lost))
 	case move.Counted:
 		log.Debug("the calls of a candidate that ended processes counted are recorded", "calls", c.EndedCalls, "failed", c.EndedFailedCalls)
+	case move.Paused != "":
+		log.Warn("a candidate is paused until a person decides", "reason", move.Paused)
 	case move.Running:
 		log.Info("the agents of a step run its candidate", "step", c.Release.Candidate.Step, "of", len(steps), "members", c.Members)
 	default:

@@ -51,7 +51,10 @@ func Next(c fleet.Candidacy, now time.Time) Decision {
 		}
 		d = d.by(again)
 	}
-	if plan.ProgressDeadline == 0 || d.Move != (registry.Move{}) || c.Gathering || frozen {
+	switch {
+	case candidate.Paused != "":
+		return paused(c, d)
+	case plan.ProgressDeadline == 0 || d.Move != (registry.Move{}) || c.Gathering || frozen:
 		return d
 	}
 	return inTime(c, d, now)
@@ -75,7 +78,22 @@ func inTime(c fleet.Candidacy, d Decision, now time.Time) Decision {
 	if now.Before(deadline) {
 		return d.by(deadline)
 	}
-	return fail(fmt.Sprintf("no progress in %v: %s", plan.ProgressDeadline, d.Why))
+	why := fmt.Sprintf("no progress in %v: %s", plan.ProgressDeadline, d.Why)
+	if plan.OnDeadline == script.PauseOnDeadline {
+		return Decision{Move: registry.Move{Paused: why}}
+	}
+	return fail(why)
+}
+
+// paused is the decision to stay in the step, in place of d. What ends the candidate, and what is counted
+// against it, still does.
+func paused(c fleet.Candidacy, d Decision) Decision {
+	if d.Move.Failed != "" || d.Move.Lost != "" || d.Move.Counted {
+		return d
+	}
+	d.Move, d.Ask = registry.Move{}, false
+	d.Why = fmt.Sprintf("paused, %s: scriptctl rollout approve %s lets it go on", c.Release.Candidate.Paused, c.Release.Name)
+	return d
 }
 
 // thaws is the decision to wait for the end of the freeze, in place of d. What would end the
@@ -96,12 +114,15 @@ func thaws(c fleet.Candidacy, d Decision) Decision {
 // recorded, unless another move does so before.
 const countsApart = 30 * time.Second
 
-// began is when the candidate's pause is over, or would be if its agents ran it now.
+// began is when the candidate's pause is over, or would be if its agents ran it now; or when a person let
+// it go on.
 func began(candidate *script.Candidate, plan *script.Plan) time.Time {
-	if k := candidate.Step; k < 1 || k > len(plan.Steps) || candidate.Running.IsZero() {
-		return candidate.Since
+	if k := candidate.Step; k >= 1 && k <= len(plan.Steps) && !candidate.Running.IsZero() {
+		if over := candidate.Running.Add(plan.Lasts(k)); over.After(candidate.Since) {
+			return over
+		}
 	}
-	return candidate.Running.Add(plan.Lasts(candidate.Step))
+	return candidate.Since
 }
 
 // due is Next, for a candidate that is on its way, without the deadline.

@@ -63,6 +63,13 @@ func alike(c *fleet.Candidacy) {
 // deadline is a minute, and late has none of the agents run the candidate.
 func deadline(c *fleet.Candidacy) { c.Release.Settings.Rollout.ProgressDeadline = time.Minute }
 
+// pauses has a plan that pauses after an hour, and isPaused a candidate that is paused.
+func pauses(c *fleet.Candidacy) {
+	c.Release.Settings.Rollout.ProgressDeadline, c.Release.Settings.Rollout.OnDeadline = time.Hour, script.PauseOnDeadline
+}
+
+func isPaused(c *fleet.Candidacy) { c.Release.Candidate.Paused = "no progress in 1h0m0s: x" }
+
 func late(c *fleet.Candidacy) { c.Running, c.Release.Candidate.Running = 0, time.Time{} }
 
 func also(changes ...func(*fleet.Candidacy)) func(*fleet.Candidacy) {
@@ -190,6 +197,26 @@ func TestNext(t *testing.T) {
 		{"there is no time left", func(c *fleet.Candidacy) {
 			c.Passed, c.Release.Settings.Rollout.ProgressDeadline = 9, time.Hour
 		}, over.Add(time.Hour), failed("no progress in 1h0m0s: 9 of 10 agents have passed its tests, and 10 are to"), time.Time{}},
+		{"there is no time left, and the plan pauses", also(pauses, func(c *fleet.Candidacy) { c.Passed = 9 }), over.Add(time.Hour),
+			registry.Move{Paused: "no progress in 1h0m0s: 9 of 10 agents have passed its tests, and 10 are to"}, time.Time{}},
+		{"it is paused, and could go on", also(pauses, isPaused), over.Add(2 * time.Hour), wait, time.Time{}},
+		{"it is paused, and its step has yet to begin", also(pauses, isPaused, func(c *fleet.Candidacy) {
+			c.Release.Candidate.Running = time.Time{}
+		}), over.Add(2 * time.Hour), wait, time.Time{}},
+		{"it is paused, and calls fail", also(pauses, isPaused, func(c *fleet.Candidacy) { c.Calls, c.FailedCalls = 40, 12 }), over.Add(2 * time.Hour),
+			failed("12 of 40 calls failed (30 %), at most 5 % may"), time.Time{}},
+		{"it is paused, and an agent is lost", also(pauses, isPaused, func(c *fleet.Candidacy) {
+			c.Lost, c.Release.Settings.Rollout.FailureLimit = []string{"n1"}, script.Amount{Count: 2}
+		}), over.Add(2 * time.Hour), registry.Move{Lost: "n1"}, time.Time{}},
+		{"it is paused, and calls of a process that ended are recorded", also(pauses, isPaused, func(c *fleet.Candidacy) {
+			c.Passed, c.Calls, c.EndedCalls = 9, 9, 9
+		}), over.Add(2 * time.Hour), registry.Move{Counted: true}, time.Time{}},
+		{"it is paused, and an agent is missing", also(pauses, isPaused, func(c *fleet.Candidacy) {
+			c.Missing = over.Add(3 * time.Hour)
+		}), over.Add(2 * time.Hour), wait, over.Add(3 * time.Hour)},
+		{"a person let it go on lately", also(pauses, func(c *fleet.Candidacy) {
+			c.Passed, c.Release.Candidate.Since = 9, over.Add(30*time.Minute)
+		}), over.Add(time.Hour), wait, over.Add(90 * time.Minute)},
 		{"those that ran it have left, and another has to test", func(c *fleet.Candidacy) { c.Members, c.Running, c.Passed = 0, 0, 9 }, over, wait, time.Time{}},
 		{"no share is above its own", func(c *fleet.Candidacy) {
 			c.Members, c.Running, c.Confirmed, c.Release.Candidate.Threshold = 0, 0, 0, math.MaxUint32

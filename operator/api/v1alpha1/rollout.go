@@ -8,6 +8,7 @@ import (
 
 // Rollout is how a new version comes to the agents.
 //
+// +kubebuilder:validation:XValidation:rule="!has(self.onDeadline) || self.onDeadline == 'abort' || has(self.progressDeadline)",fieldPath=".onDeadline",message="needs progressDeadline: without it, a candidate waits for as long as it takes"
 // +kubebuilder:validation:XValidation:rule="!has(self.maxErrorPercent) || has(self.steps) && size(self.steps) > 0",fieldPath=".maxErrorPercent",message="needs steps: only while some of the agents run the new version are its calls looked at"
 // +kubebuilder:validation:XValidation:rule="!has(self.maxErrorIncrease) || has(self.steps) && size(self.steps) > 0",fieldPath=".maxErrorIncrease",message="needs steps: only while some of the agents run the new version are its calls looked at"
 // +kubebuilder:validation:XValidation:rule="!has(self.maxLatencyIncrease) || has(self.steps) && size(self.steps) > 0",fieldPath=".maxLatencyIncrease",message="needs steps: only while some of the agents run the new version are its calls looked at"
@@ -65,12 +66,18 @@ type Rollout struct {
 	// +kubebuilder:validation:Pattern=`^([1-9]|[1-4][0-9]|50)%$`
 	Tolerate *intstr.IntOrString `json:"tolerate,omitempty"`
 
-	// How long the new version may wait, beside its pauses, before it is given up, such as 30m;
+	// How long the new version may wait, beside its pauses, before onDeadline applies, such as 30m;
 	// up to 168h. Without it, it waits for as long as it takes.
 	// +optional
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]+([.][0-9]+)?(ns|us|µs|ms|s|m|h))+$') && duration(self) <= duration('168h')",message="must be a duration up to 168h, such as 30m"
 	ProgressDeadline *string `json:"progressDeadline,omitempty"`
+
+	// What happens to the new version at the progressDeadline: abort, the default, gives it up. With
+	// pause it stays in its step until somebody approves, promotes, retries or aborts it.
+	// +optional
+	// +kubebuilder:validation:Enum=abort;pause
+	OnDeadline string `json:"onDeadline,omitempty"`
 
 	// Scripts of the same tenant, such as acme/lib. A new version that has passed its tests waits
 	// until the latest version of each of them is live everywhere.

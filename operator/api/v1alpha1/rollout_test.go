@@ -63,6 +63,8 @@ func invalidRollouts() []invalid {
 		{what: "after many scripts", spec: "{after: " + many(script.MaxAfter+1, "acme/s%d") + "}", want: []string{"spec.rollout.after", "10"}},
 		{what: "tolerate is a word", spec: "{tolerate: some, steps: [{percent: 5}]}", want: []string{"spec.rollout.tolerate"}},
 		{what: "progressDeadline in days", spec: "{progressDeadline: 1d}", want: []string{"spec.rollout.progressDeadline", "must be a duration"}},
+		{what: "onDeadline without a deadline", spec: "{onDeadline: pause}", want: []string{"spec.rollout.onDeadline", "needs progressDeadline"}},
+		{what: "onDeadline is a word", spec: "{onDeadline: wait, progressDeadline: 1h}", want: []string{"spec.rollout.onDeadline", "abort", "pause"}},
 		{what: "a gate without a source", spec: "{steps: [{percent: 5, gate: {}}]}", want: []string{"spec.rollout.steps[0].gate", "names no source"}},
 		{what: "a gate with two sources", spec: "{steps: [{percent: 5, gate: {prometheus: a, webhook: b, query: up, max: 1}}]}", want: []string{"spec.rollout.steps[0].gate", "names no source"}},
 		{what: "a gate at an address", spec: "{steps: [{percent: 5, gate: {webhook: 'http://a'}}]}", want: []string{"spec.rollout.steps[0].gate.webhook", "should match"}},

@@ -412,7 +412,7 @@ type Candidate struct {
 	Threshold uint32 `protobuf:"varint,4,opt,name=threshold,json=share,proto3" json:"threshold,omitempty"`
 	// From which the registry computed the threshold.
 	Percent int32 `protobuf:"varint,5,opt,name=percent,proto3" json:"percent,omitempty"`
-	// When the step began, or it was given up.
+	// When the step began, a pause ended or it was given up.
 	Since *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=since,proto3" json:"since,omitempty"`
 	// Why it was given up; empty while it is on its way.
 	Failed string `protobuf:"bytes,7,opt,name=failed,proto3" json:"failed,omitempty"`
@@ -442,7 +442,9 @@ type Candidate struct {
 	// The change set that it is part of; absent for none. Then threshold and selections are here, and
 	// failed is set, so that software that does not know change sets neither tests, runs nor promotes
 	// it.
-	Set           *Membership `protobuf:"bytes,18,opt,name=set,proto3" json:"set,omitempty"`
+	Set *Membership `protobuf:"bytes,18,opt,name=set,proto3" json:"set,omitempty"`
+	// Why it stays in its step until a person decides; empty if it goes on by itself.
+	Paused        string `protobuf:"bytes,19,opt,name=paused,proto3" json:"paused,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -601,6 +603,13 @@ func (x *Candidate) GetSet() *Membership {
 		return x.Set
 	}
 	return nil
+}
+
+func (x *Candidate) GetPaused() string {
+	if x != nil {
+		return x.Paused
+	}
+	return ""
 }
 
 // The part of a candidate in a change set.
@@ -1329,6 +1338,8 @@ type Plan struct {
 	// How long the candidate may wait, beside its pauses, before it is given up; absent means for
 	// ever.
 	ProgressDeadline *durationpb.Duration `protobuf:"bytes,6,opt,name=progress_deadline,json=progressDeadline,proto3" json:"progress_deadline,omitempty"`
+	// What happens then: empty to give the candidate up, or "pause".
+	OnDeadline string `protobuf:"bytes,11,opt,name=on_deadline,json=onDeadline,proto3" json:"on_deadline,omitempty"`
 	// How many more of the candidate's calls than of the active version's may fail, in percentage
 	// points; absent means that failures are not compared. It needs steps.
 	MaxErrorIncrease *float64 `protobuf:"fixed64,8,opt,name=max_error_increase,json=maxErrorIncrease,proto3,oneof" json:"max_error_increase,omitempty"`
@@ -1419,6 +1430,13 @@ func (x *Plan) GetProgressDeadline() *durationpb.Duration {
 		return x.ProgressDeadline
 	}
 	return nil
+}
+
+func (x *Plan) GetOnDeadline() string {
+	if x != nil {
+		return x.OnDeadline
+	}
+	return ""
 }
 
 func (x *Plan) GetMaxErrorIncrease() float64 {
@@ -3034,7 +3052,7 @@ const file_proto_script_v1_script_proto_rawDesc = "" +
 	"\x04note\x18\x02 \x01(\tR\x04note\x120\n" +
 	"\x05since\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x14\n" +
 	"\x05owner\x18\x04 \x01(\tR\x05owner\x12\x1a\n" +
-	"\bdeclared\x18\x05 \x01(\x04R\bdeclared\"\xf5\x04\n" +
+	"\bdeclared\x18\x05 \x01(\x04R\bdeclared\"\x8d\x05\n" +
 	"\tCandidate\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\x04R\aversion\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\x04R\aattempt\x12\x12\n" +
@@ -3056,7 +3074,8 @@ const file_proto_script_v1_script_proto_rawDesc = "" +
 	"\n" +
 	"selections\x18\x11 \x03(\v2 .scriptorium.script.v1.SelectionR\n" +
 	"selections\x123\n" +
-	"\x03set\x18\x12 \x01(\v2!.scriptorium.script.v1.MembershipR\x03set\"\xb9\x02\n" +
+	"\x03set\x18\x12 \x01(\v2!.scriptorium.script.v1.MembershipR\x03set\x12\x16\n" +
+	"\x06paused\x18\x13 \x01(\tR\x06paused\"\xb9\x02\n" +
 	"\n" +
 	"Membership\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
@@ -3124,7 +3143,7 @@ const file_proto_script_v1_script_proto_rawDesc = "" +
 	"\x06config\x18\x03 \x01(\fR\x06config\x12#\n" +
 	"\rhistory_limit\x18\x04 \x01(\x05R\fhistoryLimit\x125\n" +
 	"\arollout\x18\x05 \x01(\v2\x1b.scriptorium.script.v1.PlanR\arollout\x121\n" +
-	"\x05tests\x18\x06 \x03(\v2\x1b.scriptorium.script.v1.TestR\x05tests\"\xe1\x04\n" +
+	"\x05tests\x18\x06 \x03(\v2\x1b.scriptorium.script.v1.TestR\x05tests\"\x82\x05\n" +
 	"\x04Plan\x121\n" +
 	"\x05steps\x18\x01 \x03(\v2\x1b.scriptorium.script.v1.StepR\x05steps\x12/\n" +
 	"\x11max_error_percent\x18\x02 \x01(\x05H\x00R\x0fmaxErrorPercent\x88\x01\x01\x12 \n" +
@@ -3132,7 +3151,9 @@ const file_proto_script_v1_script_proto_rawDesc = "" +
 	"\tmin_calls\x18\x03 \x01(\x05H\x02R\bminCalls\x88\x01\x01\x12B\n" +
 	"\rfailure_limit\x18\x04 \x01(\v2\x1d.scriptorium.script.v1.AmountR\ffailureLimit\x129\n" +
 	"\btolerate\x18\x05 \x01(\v2\x1d.scriptorium.script.v1.AmountR\btolerate\x12F\n" +
-	"\x11progress_deadline\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\x10progressDeadline\x121\n" +
+	"\x11progress_deadline\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\x10progressDeadline\x12\x1f\n" +
+	"\von_deadline\x18\v \x01(\tR\n" +
+	"onDeadline\x121\n" +
 	"\x12max_error_increase\x18\b \x01(\x01H\x03R\x10maxErrorIncrease\x88\x01\x01\x12X\n" +
 	"\x14max_latency_increase\x18\t \x01(\v2&.scriptorium.script.v1.LatencyIncreaseR\x12maxLatencyIncrease\x12\x14\n" +
 	"\x05after\x18\n" +
