@@ -60,9 +60,10 @@ type applier struct {
 // candidate is an object on its way.
 type candidate struct {
 	Item
-	since script.Revision // as in failing, if it fails
-	ready bool            // prepared
-	err   error
+	since   script.Revision   // as in failing, if it fails
+	skipped []script.Revision // as in failing
+	ready   bool              // prepared
+	err     error
 }
 
 func newApplier(cfg Config, incarnation string, open opener, refusals *refusals, m *metrics, random *rand.Rand) applier {
@@ -127,7 +128,7 @@ func (a *applier) retry(ctx context.Context, at Cursor, got fetched) outcome {
 	out := outcome{kind: jobRetry, began: now, cursor: at}
 	var candidates []*candidate
 	for _, f := range a.due(now) {
-		candidates = append(candidates, &candidate{Item: f.item})
+		candidates = append(candidates, f.again())
 	}
 	a.ready(ctx, candidates, got.sources, got.err)
 	if ctx.Err() != nil {
@@ -188,6 +189,9 @@ func (a *applier) choose(s *selection, objects []object, by choice) {
 			}
 		}
 		c := &candidate{Item: o.Item, err: o.err, since: min(o.Object.Revision(), by.above+1)}
+		if !by.otherFleet {
+			c.skipped = a.skippedBy(o.Item)
+		}
 		i, twice := s.at[o.Key]
 		if !twice {
 			s.at[o.Key] = len(s.candidates)
@@ -197,7 +201,7 @@ func (a *applier) choose(s *selection, objects []object, by choice) {
 		before := s.candidates[i]
 		before.since = min(before.since, c.since)
 		if o.Object.Revision() > before.Object.Revision() {
-			c.since = before.since
+			c.since, c.skipped = before.since, skip(before.skipped, before.Object.Revision())
 			s.candidates[i] = c
 		}
 	}

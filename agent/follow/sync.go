@@ -44,6 +44,11 @@ func (a *applier) sync(at Cursor, q *question) outcome {
 	if otherFleet {
 		a.failing, a.changed = map[string]*failing{}, true
 	}
+	for _, c := range a.released(&answer.chosen) {
+		if !answer.full || !answer.leavesOut(c.Key) {
+			answer.chosen.candidates = append(answer.chosen.candidates, c)
+		}
+	}
 	a.ready(ctx, answer.chosen.candidates, answer.sources, nil)
 	gone := a.goneFrom(answer, from)
 	if !otherFleet || from.Fleet == "" {

@@ -137,3 +137,100 @@ func TestATransactionIsWholeFromAnAnswer(t *testing.T) {
 		n.expect("in the end")
 	})
 }
+
+// TestAPartThatFailsAgain: what waits for a part of its transaction waits for the newer versions of
+// that part, too, as long as they have not come.
+func TestAPartThatFailsAgain(t *testing.T) {
+	for name, apart := range map[string]time.Duration{"later": 2 * time.Second, "at once": 0} {
+		t.Run(name, func(t *testing.T) {
+			simulate(t, func(w *world, n *node, _ *follow.Follower) {
+				w.large = true
+				first := w.commit(set("one"))
+				pass(time.Second)
+				n.areAt("at first", first)
+				second := w.commit(map[string]string{"a": "bad two of a", "b": "two of b", valueK: "two of k"})
+				if apart > 0 {
+					pass(apart)
+				}
+				w.set(faults{hide: 1})
+				w.commit(map[string]string{"a": "three of a"})
+				w.commit(map[string]string{"a": "four of a", "c": "four of c"})
+				for range 20 {
+					pass(250 * time.Millisecond)
+					n.areAt("without another version of a", first)
+				}
+				w.set(faults{})
+				pass(2 * time.Second)
+				for _, key := range setKeys[1:] {
+					if got := n.Revision(key); got != second {
+						t.Errorf("in the end, %s is at revision %d, want %d", key, got, second)
+					}
+				}
+				n.expect("in the end")
+			})
+		})
+	}
+}
+
+// TestWhatWaitsForABadPart: what waits for a part that no retry mends is neither fetched nor compiled
+// again and again. It goes live as soon as that part is replaced or gone.
+func TestWhatWaitsForABadPart(t *testing.T) {
+	for name, change := range map[string]string{"replaced": "three of a", "deleted": ""} {
+		for by, lose := range map[string]float64{"by an event": 0, "by an answer": 1} {
+			t.Run(name+" "+by, func(t *testing.T) {
+				simulate(t, func(w *world, n *node, _ *follow.Follower) {
+					w.large = true
+					first := w.commit(set("one"))
+					pass(time.Second)
+					n.areAt("at first", first)
+					second := w.commit(map[string]string{"a": "bad two of a", "b": "two of b", valueK: "two of k"})
+					pass(3 * time.Second)
+					n.areAt("with a part that is bad", first)
+					prepared := n.preparations()
+					pass(10 * time.Second)
+					if again := n.preparations() - prepared; again > 0 {
+						t.Errorf("it compiled %d programs while nothing changed", again)
+					}
+					w.set(faults{lose: lose})
+					w.commit(map[string]string{"a": change})
+					pass(10 * time.Second)
+					for _, key := range setKeys[1:] {
+						if got := n.Revision(key); got != second {
+							t.Errorf("in the end, %s is at revision %d, want %d", key, got, second)
+						}
+					}
+					n.expect("in the end")
+				})
+			})
+		}
+	}
+}
+
+// TestAPartThatAnAnswerReplaces: what waits for a part goes live with what replaces it, also if an
+// answer of the registry brings that.
+func TestAPartThatAnAnswerReplaces(t *testing.T) {
+	simulate(t, func(w *world, n *node, _ *follow.Follower) {
+		w.inline = true
+		w.commit(set("one"))
+		pass(time.Second)
+		second := w.commit(map[string]string{"a": "bad two of a", "b": "two of b", valueK: "two of k"})
+		pass(3 * time.Second)
+		n.committing = func() {
+			if n.Revision(setKeys[0]) > second && n.Revision(setKeys[1]) < second {
+				t.Errorf("%s went live before %s", setKeys[0], setKeys[1])
+			}
+		}
+		w.set(faults{lose: 1})
+		w.commit(map[string]string{"a": "three of a"})
+		w.set(faults{})
+		pass(2 * time.Second)
+		n.expect("in the end")
+	})
+}
+
+// preparations returns how many programs the node has compiled.
+func (n *node) preparations() int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.prepared
+}
