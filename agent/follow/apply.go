@@ -49,7 +49,8 @@ type applier struct {
 	// unreadable are the keys of objects whose records the registry cannot read, as it said
 	// last: what is live of them stays.
 	unreadable keys
-	changed    bool // failing, since the last outcome
+	changed    bool      // failing, since the last outcome
+	listed     []failure // of the last outcome: sorting 10,000 takes 10 ms
 	// patience of fetches in the job; 0: nothing is fetched.
 	patience time.Duration
 	// removed has the revisions of the tombstones that events brought since the last answer of
@@ -459,7 +460,10 @@ func (a *applier) saveCursor(c Cursor) {
 
 // leave adds to an outcome how the applier is left behind.
 func (a *applier) leave(out outcome) outcome {
-	out.changed, out.failures, out.retryAt, out.keys = a.changed, a.failures(), a.retryAt(), a.state.Keys()
+	if a.changed || a.listed == nil {
+		a.listed = a.failures()
+	}
+	out.changed, out.failures, out.retryAt, out.keys = a.changed, a.listed, a.retryAt(), a.state.Keys()
 	out.session = a.session
 	a.changed = false
 	return out

@@ -6,6 +6,7 @@ import (
 	"iter"
 	"maps"
 	"math"
+	"slices"
 	"time"
 
 	scriptv1 "github.com/scriptorium-dev/scriptorium/proto/script/v1"
@@ -44,11 +45,7 @@ func (a *applier) sync(at Cursor, q *question) outcome {
 	if otherFleet {
 		a.failing, a.changed = map[string]*failing{}, true
 	}
-	for _, c := range a.released(&answer.chosen) {
-		if !answer.full || !answer.leavesOut(c.Key) {
-			answer.chosen.candidates = append(answer.chosen.candidates, c)
-		}
-	}
+	answer.chosen.candidates = append(answer.chosen.candidates, answer.retains(a.released(&answer.chosen))...)
 	a.ready(ctx, answer.chosen.candidates, answer.sources, nil)
 	gone := a.goneFrom(answer, from)
 	if !otherFleet || from.Fleet == "" {
@@ -284,6 +281,11 @@ func (a *applier) take(ctx context.Context, all *answer, objects []object, sourc
 func (all *answer) leavesOut(key string) bool {
 	kind, _ := kindOf(key)
 	return !all.keys.has(key) && all.sums.knows(kind) && !all.choice.unreadable.has(key)
+}
+
+// retains returns the candidates but for those that a full answer leaves out.
+func (all *answer) retains(candidates []*candidate) []*candidate {
+	return slices.DeleteFunc(candidates, func(c *candidate) bool { return all.full && all.leavesOut(c.Key) })
 }
 
 // precedes reports whether the answer is older than an object of the revision, which events

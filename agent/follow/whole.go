@@ -16,6 +16,14 @@ type transaction struct {
 	revision script.Revision
 }
 
+// transactionOf returns the transaction that wrote the object, and the zero one for settings.
+func transactionOf(o script.Object) (t transaction) {
+	if o.Tenant == nil {
+		t = transaction{o.TenantName(), o.Revision()}
+	}
+	return t
+}
+
 // maxSkipped bounds how many older versions of a failing object the agent remembers.
 const maxSkipped = 16
 
@@ -60,43 +68,85 @@ func (f *failing) again() *candidate {
 // wrote what is live of the object, only a content is missing, and the rest is live, too.
 func (a *applier) lacks(t transaction, o Item) bool { return t.revision > a.state.Revision(o.Key) }
 
-// holdBack fails the candidates whose transaction has another part that fails. A version that a retry
-// may make live holds back what waits for the versions that it replaces, too. One that has an error
-// that stays does not: the registry has nothing better to offer.
-func (a *applier) holdBack(candidates []*candidate) {
-	lacking := map[transaction]*candidate{}
-	note := func(c *candidate) {
-		if script.KindOf(c.err).Deterministic() {
-			c = &candidate{Item: c.Item, err: c.err}
-		}
-		for t := range transactions(c.Object, c.skipped) {
-			if first := lacking[t]; a.lacks(t, c.Item) && (first == nil || c.Key < first.Key) {
-				lacking[t] = c
-			}
-		}
-	}
+// andFailing returns the candidates, and the failing objects that are not among them.
+func (a *applier) andFailing(candidates []*candidate) []*candidate {
 	among := keys{}
 	for _, c := range candidates {
 		among[c.Key] = struct{}{}
-		if c.err != nil {
-			note(c)
-		}
 	}
+	all := slices.Clone(candidates)
 	for key, f := range a.failing {
 		if !among.has(key) {
-			note(&candidate{Item: f.item, skipped: f.skipped, err: f.err})
+			c := f.again()
+			c.err = f.err
+			all = append(all, c)
 		}
 	}
-	if len(lacking) == 0 {
-		return
+	return all
+}
+
+// holdBack fails the candidates whose transaction has another part that fails. A version that a retry
+// may make live holds back what waits for the versions that it replaces, too. One that no retry makes
+// live does not: the registry has nothing better to offer.
+func (a *applier) holdBack(candidates []*candidate) {
+	failing, stuck := a.andFailing(candidates), map[transaction]bool{}
+	for _, c := range failing {
+		if script.KindOf(c.err).Deterministic() {
+			a.sticks(stuck, c.Item)
+		}
 	}
+	lacking := map[transaction]*candidate{} // a part that fails, of the transactions of candidates
 	for _, c := range candidates {
-		for t := range transactions(c.Object, nil) {
-			if part := lacking[t]; part != nil && c.err == nil {
+		t := transactionOf(c.Object)
+		lacking[t] = nil
+		if stuck[t] && !script.KindOf(c.err).Deterministic() {
+			c.err = nil // it has the error of the other part: nobody tries again to mend its own
+		}
+	}
+	failing = slices.DeleteFunc(failing, func(c *candidate) bool { return c.err == nil })
+	for len(failing) > 0 {
+		for _, c := range failing {
+			skipped := c.skipped
+			if script.KindOf(c.err).Deterministic() || stuck[transactionOf(c.Object)] {
+				skipped = nil
+			}
+			for t := range transactions(c.Object, skipped) {
+				first, of := lacking[t]
+				if of && a.lacks(t, c.Item) && (first == nil || c.Key < first.Key) {
+					lacking[t] = c
+				}
+			}
+		}
+		failing = failing[:0] // what fails now may hold back others
+		for _, c := range candidates {
+			if part := lacking[transactionOf(c.Object)]; part != nil && c.err == nil {
 				c.err = script.Errorf(script.Unavailable, "", "it goes live together with %s, which cannot: %w", part.Key, part.err)
+				failing = append(failing, c)
 			}
 		}
 	}
+}
+
+// sticks adds the transaction of an object that no retry makes live.
+func (a *applier) sticks(stuck map[transaction]bool, o Item) {
+	for t := range transactions(o.Object, nil) {
+		if a.lacks(t, o) {
+			stuck[t] = true
+		}
+	}
+}
+
+// anyOf reports whether one of the transactions that wait for the failing object is among these.
+func (f *failing) anyOf(these map[transaction]bool) bool {
+	if len(these) == 0 {
+		return false
+	}
+	for t := range transactions(f.item.Object, f.skipped) {
+		if these[t] {
+			return true
+		}
+	}
+	return false
 }
 
 // retriable yields the failing objects that a retry can make live. The others have an error that
@@ -104,16 +154,12 @@ func (a *applier) holdBack(candidates []*candidate) {
 func (a *applier) retriable(yield func(*failing) bool) {
 	stuck := map[transaction]bool{}
 	for _, f := range a.failing {
-		for t := range transactions(f.item.Object, nil) {
-			stuck[t] = stuck[t] || !f.passing && a.lacks(t, f.item)
+		if !f.passing {
+			a.sticks(stuck, f.item)
 		}
 	}
 	for _, f := range a.failing {
-		waits := false
-		for t := range transactions(f.item.Object, nil) {
-			waits = stuck[t]
-		}
-		if f.passing && !waits && !yield(f) {
+		if f.passing && !stuck[transactionOf(f.item.Object)] && !yield(f) {
 			return
 		}
 	}
@@ -123,16 +169,15 @@ func (a *applier) retriable(yield func(*failing) bool) {
 func (a *applier) due(now time.Time) (list []*failing) {
 	together := map[transaction]bool{}
 	for f := range a.retriable {
+		if f.at.After(now) {
+			continue
+		}
 		for t := range transactions(f.item.Object, f.skipped) {
-			together[t] = together[t] || !f.at.After(now)
+			together[t] = true
 		}
 	}
 	for f := range a.retriable {
-		is := !f.at.After(now)
-		for t := range transactions(f.item.Object, f.skipped) {
-			is = is || together[t]
-		}
-		if is {
+		if !f.at.After(now) || f.anyOf(together) {
 			list = append(list, f)
 		}
 	}
@@ -143,8 +188,8 @@ func (a *applier) due(now time.Time) (list []*failing) {
 // make live, and have not been chosen.
 func (a *applier) released(chosen *selection) (list []*candidate) {
 	touched := map[transaction]bool{}
-	for key, f := range a.failing {
-		if chosen.has(key) {
+	for key := range chosen.at {
+		if f := a.failing[key]; f != nil {
 			for t := range transactions(f.item.Object, f.skipped) {
 				touched[t] = true
 			}
@@ -154,11 +199,7 @@ func (a *applier) released(chosen *selection) (list []*candidate) {
 		return nil
 	}
 	for key, f := range a.failing {
-		is := false
-		for t := range transactions(f.item.Object, f.skipped) {
-			is = is || touched[t]
-		}
-		if is && f.passing && !chosen.has(key) {
+		if f.passing && !chosen.has(key) && f.anyOf(touched) {
 			list = append(list, f.again())
 		}
 	}

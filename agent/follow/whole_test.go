@@ -172,6 +172,40 @@ func TestAPartThatFailsAgain(t *testing.T) {
 	}
 }
 
+// TestAPartThatIsHeldBack: the newer version of a part waits for its own transaction. The rest of the
+// older one waits with it, unless no retry mends what is missing.
+func TestAPartThatIsHeldBack(t *testing.T) {
+	for name, content := range map[string]string{"for what has not come": "late of d", "for what is bad": "bad of d"} {
+		t.Run(name, func(t *testing.T) {
+			simulate(t, func(w *world, n *node, _ *follow.Follower) {
+				w.large = true
+				first := w.commit(set("one"))
+				pass(time.Second)
+				second := w.commit(map[string]string{"a": "bad two of a", "b": "two of b", valueK: "two of k"})
+				pass(2 * time.Second)
+				n.areAt("with a part that is bad", first)
+				w.commit(map[string]string{"a": "three of a", "d": content})
+				mend := func() {}
+				if content == "late of d" {
+					mend = w.hides(content)
+				}
+				pass(2 * time.Second)
+				if content == "late of d" {
+					n.areAt("without another version of a", first)
+				}
+				mend()
+				pass(2 * time.Second)
+				for _, key := range setKeys[1:] {
+					if got := n.Revision(key); got != second {
+						t.Errorf("in the end, %s is at revision %d, want %d", key, got, second)
+					}
+				}
+				n.expect("in the end")
+			})
+		})
+	}
+}
+
 // TestWhatWaitsForABadPart: what waits for a part that no retry mends is neither fetched nor compiled
 // again and again. It goes live as soon as that part is replaced or gone.
 func TestWhatWaitsForABadPart(t *testing.T) {
@@ -184,8 +218,13 @@ func TestWhatWaitsForABadPart(t *testing.T) {
 					pass(time.Second)
 					n.areAt("at first", first)
 					second := w.commit(map[string]string{"a": "bad two of a", "b": "two of b", valueK: "two of k"})
+					mend := w.hides("two of b")
 					pass(3 * time.Second)
+					mend()
 					n.areAt("with a part that is bad", first)
+					if at := script.Revision(n.status.GetActivatedRevision()); at < second {
+						t.Errorf("it reports all as live up to %d, want %d", at, second)
+					}
 					prepared := n.preparations()
 					pass(10 * time.Second)
 					if again := n.preparations() - prepared; again > 0 {
