@@ -123,8 +123,7 @@ func (v *Values) Len() int {
 // Bytes returns how many bytes of contents are in memory.
 func (v *Values) Bytes() int64 { return v.contents.holds() }
 
-// Update replaces the values with the same keys, and removes those that are gone, in one step
-// for each tenant.
+// Update replaces the values with the same keys, and removes those that are gone, in one step.
 func (v *Values) Update(put []script.Value, gone []script.ValueKey) {
 	if len(put)+len(gone) == 0 {
 		return

@@ -45,7 +45,6 @@ func (a *applier) sync(at Cursor, q *question) outcome {
 	if otherFleet {
 		a.failing, a.changed = map[string]*failing{}, true
 	}
-	answer.chosen.candidates = append(answer.chosen.candidates, answer.retains(a.released(&answer.chosen))...)
 	a.ready(ctx, answer.chosen.candidates, answer.sources, nil)
 	gone := a.goneFrom(answer, from)
 	if !otherFleet || from.Fleet == "" {
@@ -162,6 +161,7 @@ func (a *applier) receive(at Cursor, q *question) (*answer, error) {
 	case thorough && !all.full:
 		return nil, errors.New("the registry answered with a difference where everything was asked for")
 	}
+	all.chosen.candidates = append(all.chosen.candidates, all.retains(a.released(&all.chosen))...)
 	return all, nil
 }
 
@@ -283,9 +283,11 @@ func (all *answer) leavesOut(key string) bool {
 	return !all.keys.has(key) && all.sums.knows(kind) && !all.choice.unreadable.has(key)
 }
 
-// retains returns the candidates but for those that a full answer leaves out.
+// retains returns the candidates but for those that a full answer leaves out, or of another fleet.
 func (all *answer) retains(candidates []*candidate) []*candidate {
-	return slices.DeleteFunc(candidates, func(c *candidate) bool { return all.full && all.leavesOut(c.Key) })
+	return slices.DeleteFunc(candidates, func(c *candidate) bool {
+		return all.choice.otherFleet || all.full && all.leavesOut(c.Key)
+	})
 }
 
 // precedes reports whether the answer is older than an object of the revision, which events

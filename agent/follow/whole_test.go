@@ -71,10 +71,12 @@ func TestATransactionIsWhole(t *testing.T) {
 					t.Errorf("it reports failures of %v", got)
 				}
 				// What others do meanwhile is not held up.
-				other := w.commit(map[string]string{"c": "one"})
+				other := w.commit(map[string]string{"c": "one", "shop/a": "one", "values/shop/k": "one"})
 				pass(time.Second)
-				if got := n.Revision("releases/acme/c"); got != other {
-					t.Errorf("another script is at revision %d, want %d", got, other)
+				for _, key := range []string{"releases/acme/c", "releases/shop/a", "values/shop/k"} {
+					if got := n.Revision(key); got != other {
+						t.Errorf("%s is at revision %d, want %d", key, got, other)
+					}
 				}
 				mend()
 				for range 40 {
