@@ -149,6 +149,24 @@ func (f *failing) anyOf(these map[transaction]bool) bool {
 	return false
 }
 
+// spread adds the transactions that share a failing object with one of these, and so on.
+func (a *applier) spread(these map[transaction]bool) {
+	for range maxSkipped { // bounds the time: a longer chain goes live in steps
+		before := len(these)
+		for _, f := range a.failing {
+			if !f.anyOf(these) {
+				continue
+			}
+			for t := range transactions(f.item.Object, f.skipped) {
+				these[t] = true
+			}
+		}
+		if len(these) == before {
+			return
+		}
+	}
+}
+
 // retriable yields the failing objects that a retry can make live. The others have an error that
 // stays, or wait for an object that has one.
 func (a *applier) retriable(yield func(*failing) bool) {
@@ -176,6 +194,7 @@ func (a *applier) due(now time.Time) (list []*failing) {
 			together[t] = true
 		}
 	}
+	a.spread(together)
 	for f := range a.retriable {
 		if !f.at.After(now) || f.anyOf(together) {
 			list = append(list, f)
@@ -198,6 +217,7 @@ func (a *applier) released(chosen *selection) (list []*candidate) {
 	if len(touched) == 0 {
 		return nil
 	}
+	a.spread(touched)
 	for key, f := range a.failing {
 		if f.passing && !chosen.has(key) && f.anyOf(touched) {
 			list = append(list, f.again())

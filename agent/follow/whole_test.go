@@ -37,18 +37,16 @@ func (n *node) failing() (keys []string) {
 	return keys
 }
 
-// hides has the registry not send what has the text, and returns what has it send that.
+// hides has the registry not send what has the text until it is mended. The commit of that text comes
+// after it: else the node may have the text already.
 func (w *world) hides(text string) (mend func()) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	d := script.DigestOf([]byte(text))
-	content := w.sources[d]
-	delete(w.sources, d)
-	return func() {
+	hide := func(is bool) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		w.sources[d] = content
+		w.hidden[script.DigestOf([]byte(text))] = is
 	}
+	hide(true)
+	return func() { hide(false) }
 }
 
 // TestATransactionIsWhole: as long as an agent lacks a part of a transaction, nothing of that goes
@@ -61,8 +59,8 @@ func TestATransactionIsWhole(t *testing.T) {
 				first := w.commit(set("one"))
 				pass(time.Second)
 				n.areAt("at first", first)
-				second := w.commit(set("two"))
 				mend := w.hides("two of " + lost)
+				second := w.commit(set("two"))
 				for range 20 {
 					pass(250 * time.Millisecond)
 					n.areAt("without "+lost, first)
@@ -126,8 +124,8 @@ func TestATransactionIsWholeFromAnAnswer(t *testing.T) {
 		first := w.commit(set("one"))
 		pass(time.Second)
 		w.set(faults{lose: 1})
-		second := w.commit(set("two"))
 		mend := w.hides("two of k")
+		second := w.commit(set("two"))
 		w.set(faults{})
 		for range 20 {
 			pass(250 * time.Millisecond)
@@ -161,6 +159,11 @@ func TestAPartThatFailsAgain(t *testing.T) {
 					pass(250 * time.Millisecond)
 					n.areAt("without another version of a", first)
 				}
+				n.committing = func() {
+					if n.Revision(setKeys[0]) > second && n.Revision(setKeys[1]) < second {
+						t.Errorf("%s went live before %s", setKeys[0], setKeys[1])
+					}
+				}
 				w.set(faults{})
 				pass(2 * time.Second)
 				for _, key := range setKeys[1:] {
@@ -186,11 +189,8 @@ func TestAPartThatIsHeldBack(t *testing.T) {
 				second := w.commit(map[string]string{"a": "bad two of a", "b": "two of b", valueK: "two of k"})
 				pass(2 * time.Second)
 				n.areAt("with a part that is bad", first)
+				mend := w.hides("late of d")
 				w.commit(map[string]string{"a": "three of a", "d": content})
-				mend := func() {}
-				if content == "late of d" {
-					mend = w.hides(content)
-				}
 				pass(2 * time.Second)
 				if content == "late of d" {
 					n.areAt("without another version of a", first)
@@ -219,8 +219,8 @@ func TestWhatWaitsForABadPart(t *testing.T) {
 					first := w.commit(set("one"))
 					pass(time.Second)
 					n.areAt("at first", first)
-					second := w.commit(map[string]string{"a": "bad two of a", "b": "two of b", valueK: "two of k"})
 					mend := w.hides("two of b")
+					second := w.commit(map[string]string{"a": "bad two of a", "b": "two of b", valueK: "two of k"})
 					pass(3 * time.Second)
 					mend()
 					n.areAt("with a part that is bad", first)
