@@ -164,7 +164,18 @@ func (m *Membership) Validate() error {
 	if len(m.Scripts) > MaxChangeSetScripts || len(m.Values) > MaxChangeSetValues {
 		return Errorf(Invalid, "change_set", "%s has %d scripts and %d values: at most %d and %d are allowed", m.Name, len(m.Scripts), len(m.Values), MaxChangeSetScripts, MaxChangeSetValues)
 	}
+	for i, name := range m.Scripts {
+		if err := ValidateLabel("change_set", name); err != nil {
+			return err
+		}
+		if i > 0 && m.Scripts[i-1] >= name {
+			return Errorf(Invalid, "change_set", "the script %s of %s is there twice, or is not in order", name, m.Name)
+		}
+	}
 	for i, v := range m.Values {
+		if err := (ValueKey{Tenant: m.Name, Key: v.Key}).Validate(); err != nil { // the tenant is not known here: any label will do
+			return err
+		}
 		if v.Digest.IsZero() || v.Size < 0 || v.Size > MaxValueBytes || i > 0 && m.Values[i-1].Key >= v.Key {
 			return Errorf(Invalid, "change_set", "the value %s of %s has no digest, an impossible size, or is not in order", quote(v.Key), m.Name)
 		}

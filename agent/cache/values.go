@@ -12,9 +12,9 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// Values holds the live values of all tenants: which there are, and the contents of
-// those in use, each read once and shared from then on. Reading what is live takes no lock; it is
-// safe for concurrent use.
+// Values holds the live values of all tenants, and the contents of those in use. It reads each
+// content once, and all callers share it. Its methods are safe for concurrent use, and a read of a
+// cached value takes no lock.
 type Values struct {
 	contents *contents
 	live     atomic.Pointer[map[string]*shelf] // by tenant; immutable
@@ -24,27 +24,26 @@ type Values struct {
 	count   int
 }
 
-// shelf has all values of a tenant. It is immutable, so that who reads sees all of a
-// change or nothing of it.
+// shelf has all values of a tenant. It is immutable: a reader sees all of a change, or nothing.
 type shelf struct {
 	byKey map[string]*value
 	keys  []string // sorted
 }
 
-// value is a live one. It is immutable, but for what is guarded.
+// value is a live value. All fields are immutable, except count and held.
 type value struct {
 	tenant, key string
 	revision    script.Revision
 	digest      script.Digest
 	size        int
 
-	made  wire.Sum             // its fingerprint when it was made
+	made  wire.Sum             // its fingerprint when it went live
 	count tally                // guarded by Values.writing
 	held  atomic.Pointer[held] // while its content is in memory
 }
 
-// NewValues returns an empty table, which reads contents from there and keeps up to
-// budget bytes of them.
+// NewValues returns an empty table. It reads contents from the reader, and caches up to budget
+// bytes of them.
 func NewValues(from Reader, budget int64) *Values {
 	v := &Values{contents: newContents(from, budget)}
 	v.live.Store(&map[string]*shelf{})
@@ -52,9 +51,9 @@ func NewValues(from Reader, budget int64) *Values {
 }
 
 // Value returns the content of the tenant's value with the key; ok is false if there
-// is none. The content is shared: nobody changes it. It allocates nothing when the
-// content is in memory; else it reads it from disk. An error is of kind Unavailable:
-// there is a value, and it cannot be read now.
+// is none. Callers share the content and must not change it. A cached content costs no
+// allocation; Value reads others from disk. An error is of kind Unavailable: the value
+// exists, and cannot be read now.
 func (v *Values) Value(tenant, key string) (content []byte, ok bool, err error) {
 	found := v.find(tenant, key)
 	if found == nil {
@@ -105,8 +104,8 @@ func (v *Values) Keys(tenant, prefix, after string, limit int) []string {
 	return slices.Clone(s.keys[first:last])
 }
 
-// Get returns what is known of the tenant's value with the key; ok is false if there
-// is none. Who changed it and when is not kept.
+// Get returns the tenant's value with the key, without its author and time; ok is false if
+// there is none.
 func (v *Values) Get(key script.ValueKey) (found script.Value, ok bool) {
 	if r := v.find(key.Tenant, key.Key); r != nil {
 		return r.script(), true
@@ -124,8 +123,7 @@ func (v *Values) Len() int {
 // Bytes returns how many bytes of contents are in memory.
 func (v *Values) Bytes() int64 { return v.contents.holds() }
 
-// Update puts values in place of those with their keys, and removes those that are
-// gone, all at once.
+// Update replaces the values with the same keys, and removes those that are gone, in one step.
 func (v *Values) Update(put []script.Value, gone []script.ValueKey) {
 	if len(put)+len(gone) == 0 {
 		return
@@ -168,7 +166,7 @@ func (v *Values) Update(put []script.Value, gone []script.ValueKey) {
 	v.live.Store(&all)
 }
 
-// sortedKeys returns the keys, those of the shelf before if they are the same.
+// sortedKeys returns the keys in order. It reuses the keys of the shelf before if they are the same.
 func sortedKeys(byKey map[string]*value, before *shelf) []string {
 	if before != nil && len(before.keys) == len(byKey) &&
 		!slices.ContainsFunc(before.keys, func(key string) bool { return byKey[key] == nil }) {
@@ -231,7 +229,7 @@ func (v *Values) All() iter.Seq[script.Value] {
 	}
 }
 
-// Checksum is Table.Checksum for values; those left out are named "tenant/key".
+// Checksum is Table.Checksum for values. leftOut has names "tenant/key".
 func (v *Values) Checksum(again int, leftOut ...string) wire.Sum {
 	v.writing.Lock()
 	defer v.writing.Unlock()

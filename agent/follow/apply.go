@@ -49,7 +49,8 @@ type applier struct {
 	// unreadable are the keys of objects whose records the registry cannot read, as it said
 	// last: what is live of them stays.
 	unreadable keys
-	changed    bool // failing, since the last outcome
+	changed    bool      // failing, since the last outcome
+	listed     []failure // of the last outcome: sorting 10,000 takes 10 ms
 	// patience of fetches in the job; 0: nothing is fetched.
 	patience time.Duration
 	// removed has the revisions of the tombstones that events brought since the last answer of
@@ -60,9 +61,10 @@ type applier struct {
 // candidate is an object on its way.
 type candidate struct {
 	Item
-	since script.Revision // as in failing, if it fails
-	ready bool            // prepared
-	err   error
+	since   script.Revision   // as in failing, if it fails
+	skipped []script.Revision // as in failing
+	ready   bool              // prepared
+	err     error
 }
 
 func newApplier(cfg Config, incarnation string, open opener, refusals *refusals, m *metrics, random *rand.Rand) applier {
@@ -127,7 +129,7 @@ func (a *applier) retry(ctx context.Context, at Cursor, got fetched) outcome {
 	out := outcome{kind: jobRetry, began: now, cursor: at}
 	var candidates []*candidate
 	for _, f := range a.due(now) {
-		candidates = append(candidates, &candidate{Item: f.item})
+		candidates = append(candidates, f.again())
 	}
 	a.ready(ctx, candidates, got.sources, got.err)
 	if ctx.Err() != nil {
@@ -188,6 +190,9 @@ func (a *applier) choose(s *selection, objects []object, by choice) {
 			}
 		}
 		c := &candidate{Item: o.Item, err: o.err, since: min(o.Object.Revision(), by.above+1)}
+		if !by.otherFleet {
+			c.skipped = a.skippedBy(o.Item)
+		}
 		i, twice := s.at[o.Key]
 		if !twice {
 			s.at[o.Key] = len(s.candidates)
@@ -197,7 +202,7 @@ func (a *applier) choose(s *selection, objects []object, by choice) {
 		before := s.candidates[i]
 		before.since = min(before.since, c.since)
 		if o.Object.Revision() > before.Object.Revision() {
-			c.since = before.since
+			c.since, c.skipped = before.since, skip(before.skipped, before.Object.Revision())
 			s.candidates[i] = c
 		}
 	}
@@ -455,7 +460,10 @@ func (a *applier) saveCursor(c Cursor) {
 
 // leave adds to an outcome how the applier is left behind.
 func (a *applier) leave(out outcome) outcome {
-	out.changed, out.failures, out.retryAt, out.keys = a.changed, a.failures(), a.retryAt(), a.state.Keys()
+	if a.changed || a.listed == nil {
+		a.listed = a.failures()
+	}
+	out.changed, out.failures, out.retryAt, out.keys = a.changed, a.listed, a.retryAt(), a.state.Keys()
 	out.session = a.session
 	a.changed = false
 	return out

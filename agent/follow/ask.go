@@ -95,10 +95,9 @@ type fetched struct {
 	err     error // why some are missing
 }
 
-// lacking returns the digests of the sources that the retries due now lack, up to as much as
+// missing returns the digests of the sources that the retries due now lack, up to as much as
 // the agent holds in memory together. No job is in progress.
-func (a *applier) lacking(now time.Time) []script.Digest {
-	var missing []script.Digest
+func (a *applier) missing(now time.Time) (missing []script.Digest) {
 	bytes := 0
 	for _, f := range a.due(now) {
 		for c := range f.item.Object.Contents {

@@ -16,7 +16,10 @@ type failing struct {
 	item Item
 	// since is the revision of the first object of the key that is neither live nor
 	// replaced by one that is.
-	since    script.Revision
+	since script.Revision
+	// skipped are the versions before this one that never went live here. What they were to go live
+	// with waits for this one.
+	skipped  []script.Revision
 	err      error
 	passing  bool
 	attempts int
@@ -35,7 +38,7 @@ func (a *applier) fail(now time.Time, c *candidate) {
 		if f != nil {
 			since, first = min(since, f.since), f.first
 		}
-		f = &failing{item: c.Item, since: since, first: first}
+		f = &failing{item: c.Item, since: since, skipped: c.skipped, first: first}
 		a.failing[key] = f
 	}
 	if f.err == nil || f.err.Error() != c.err.Error() {
@@ -67,10 +70,8 @@ func (a *applier) pass(c *candidate) {
 // retryAt returns when the first retry is due; zero: never.
 func (a *applier) retryAt() time.Time {
 	var at time.Time
-	for _, f := range a.failing {
-		if f.passing {
-			at = earlier(at, f.at)
-		}
+	for f := range a.retriable {
+		at = earlier(at, f.at)
 	}
 	return at
 }

@@ -398,7 +398,11 @@ func (n *node) converged() string {
 		}
 	}
 	for key := range n.live {
-		if _, there := n.w.now[key]; !there || !n.follows(key) {
+		_, there := n.w.now[key]
+		if !there && n.w.isBad(key, tombstone(key, n.w.changed[key])) {
+			continue // it goes together with what cannot go live
+		}
+		if !there || !n.follows(key) {
 			return key + " is still live"
 		}
 	}

@@ -48,7 +48,7 @@ func (f *Follower) startJob(ctx context.Context, j job) {
 // startFetch fetches the sources that due retries lack, beside other work. It reports whether
 // there are any.
 func (f *Follower) startFetch(ctx context.Context, now time.Time) bool {
-	missing := f.applier.lacking(now)
+	missing := f.applier.missing(now)
 	if len(missing) == 0 {
 		return false
 	}

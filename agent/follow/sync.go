@@ -6,6 +6,7 @@ import (
 	"iter"
 	"maps"
 	"math"
+	"slices"
 	"time"
 
 	scriptv1 "github.com/scriptorium-dev/scriptorium/proto/script/v1"
@@ -160,6 +161,7 @@ func (a *applier) receive(at Cursor, q *question) (*answer, error) {
 	case thorough && !all.full:
 		return nil, errors.New("the registry answered with a difference where everything was asked for")
 	}
+	all.chosen.candidates = append(all.chosen.candidates, all.retains(a.released(&all.chosen))...)
 	return all, nil
 }
 
@@ -279,6 +281,13 @@ func (a *applier) take(ctx context.Context, all *answer, objects []object, sourc
 func (all *answer) leavesOut(key string) bool {
 	kind, _ := kindOf(key)
 	return !all.keys.has(key) && all.sums.knows(kind) && !all.choice.unreadable.has(key)
+}
+
+// retains returns the candidates but for those that a full answer leaves out, or of another fleet.
+func (all *answer) retains(candidates []*candidate) []*candidate {
+	return slices.DeleteFunc(candidates, func(c *candidate) bool {
+		return all.choice.otherFleet || all.full && all.leavesOut(c.Key)
+	})
 }
 
 // precedes reports whether the answer is older than an object of the revision, which events

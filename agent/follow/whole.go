@@ -1,90 +1,226 @@
 package follow
 
 import (
+	"iter"
+	"slices"
 	"time"
 
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// transaction is one of the registry's. The scripts and values of a tenant that it has changed go
-// live together: nobody is to call a new script of a change set, and then an old one.
+// transaction is a transaction of the registry. The scripts and values of a tenant that it changed go
+// live together: no caller meets a new script of a change set and then an old one. The settings of a
+// tenant go live by themselves, and are part of no transaction here.
 type transaction struct {
 	tenant   string
 	revision script.Revision
 }
 
-// transactionOf returns that of the object; ok is false for what goes live by itself.
-func transactionOf(o script.Object) (t transaction, ok bool) {
-	return transaction{o.TenantName(), o.Revision()}, o.Tenant == nil
+// transactionOf returns the transaction that wrote the object, and the zero one for settings.
+func transactionOf(o script.Object) (t transaction) {
+	if o.Tenant == nil {
+		t = transaction{o.TenantName(), o.Revision()}
+	}
+	return t
 }
 
-// holdBack fails those candidates which lack a part of their transaction, because that part fails.
-func (a *applier) holdBack(candidates []*candidate) {
-	lacking := map[transaction]*candidate{}
-	lacks := func(c *candidate) {
-		t, ok := transactionOf(c.Object)
-		if !ok || a.state.Revision(c.Key) >= t.revision { // it is live, and lacks a content alone
+// maxSkipped bounds how many older versions of a failing object the agent remembers.
+const maxSkipped = 16
+
+// transactions are those that wait for the object: the one that wrote it, and those that wrote the
+// versions that it replaces and that never went live here.
+func transactions(o script.Object, skipped []script.Revision) iter.Seq[transaction] {
+	return func(yield func(transaction) bool) {
+		if o.Tenant != nil || !yield(transaction{o.TenantName(), o.Revision()}) {
 			return
 		}
-		if first := lacking[t]; first == nil || c.Key < first.Key {
-			lacking[t] = c
+		for _, r := range skipped {
+			if !yield(transaction{o.TenantName(), r}) {
+				return
+			}
 		}
 	}
+}
+
+// skip returns the versions that never went live here, once another one replaces the last of them.
+func skip(skipped []script.Revision, last script.Revision) []script.Revision {
+	return append(slices.Clone(skipped[max(0, len(skipped)-maxSkipped+1):]), last)
+}
+
+// skippedBy returns what the object replaces that never went live here.
+func (a *applier) skippedBy(o Item) []script.Revision {
+	f := a.failing[o.Key]
+	switch {
+	case f == nil:
+		return nil
+	case f.item.Object.Revision() == o.Object.Revision():
+		return f.skipped
+	}
+	return skip(f.skipped, f.item.Object.Revision())
+}
+
+// again returns the failing object as a candidate.
+func (f *failing) again() *candidate {
+	return &candidate{Item: f.item, since: f.since, skipped: f.skipped}
+}
+
+// lacks reports whether the transaction cannot go live because the object fails. If the transaction
+// wrote what is live of the object, only a content is missing, and the rest is live, too.
+func (a *applier) lacks(t transaction, o Item) bool { return t.revision > a.state.Revision(o.Key) }
+
+// andFailing returns the candidates, and the failing objects that are not among them.
+func (a *applier) andFailing(candidates []*candidate) []*candidate {
 	among := keys{}
 	for _, c := range candidates {
 		among[c.Key] = struct{}{}
-		if c.err != nil {
-			lacks(c)
-		}
 	}
+	all := slices.Clone(candidates)
 	for key, f := range a.failing {
 		if !among.has(key) {
-			lacks(&candidate{Item: f.item, err: f.err})
+			c := f.again()
+			c.err = f.err
+			all = append(all, c)
 		}
 	}
-	if len(lacking) == 0 {
-		return
+	return all
+}
+
+// holdBack fails the candidates whose transaction has another part that fails. A version that a retry
+// may make live holds back what waits for the versions that it replaces, too. One that no retry makes
+// live does not: the registry has nothing better to offer.
+func (a *applier) holdBack(candidates []*candidate) {
+	failing, stuck := a.andFailing(candidates), map[transaction]bool{}
+	for _, c := range failing {
+		if script.KindOf(c.err).Deterministic() {
+			a.sticks(stuck, c.Item)
+		}
 	}
+	lacking := map[transaction]*candidate{} // a part that fails, of the transactions of candidates
 	for _, c := range candidates {
-		t, ok := transactionOf(c.Object)
-		if part := lacking[t]; ok && part != nil && c.err == nil {
-			c.err = script.Errorf(script.Unavailable, "", "it goes live together with %s, which cannot: %w", part.Key, part.err)
+		t := transactionOf(c.Object)
+		lacking[t] = nil
+		if stuck[t] && !script.KindOf(c.err).Deterministic() {
+			c.err = nil // it has the error of the other part: nobody tries again to mend its own
+		}
+	}
+	failing = slices.DeleteFunc(failing, func(c *candidate) bool { return c.err == nil })
+	for len(failing) > 0 {
+		for _, c := range failing {
+			skipped := c.skipped
+			if script.KindOf(c.err).Deterministic() || stuck[transactionOf(c.Object)] {
+				skipped = nil
+			}
+			for t := range transactions(c.Object, skipped) {
+				first, of := lacking[t]
+				if of && a.lacks(t, c.Item) && (first == nil || c.Key < first.Key) {
+					lacking[t] = c
+				}
+			}
+		}
+		failing = failing[:0] // what fails now may hold back others
+		for _, c := range candidates {
+			if part := lacking[transactionOf(c.Object)]; part != nil && c.err == nil {
+				c.err = script.Errorf(script.Unavailable, "", "it goes live together with %s, which cannot: %w", part.Key, part.err)
+				failing = append(failing, c)
+			}
 		}
 	}
 }
 
-// due are the objects to be tried again now, with the rest of their transactions.
-func (a *applier) due(now time.Time) (list []*failing) {
-	together := map[transaction]bool{}
+// sticks adds the transaction of an object that no retry makes live.
+func (a *applier) sticks(stuck map[transaction]bool, o Item) {
+	for t := range transactions(o.Object, nil) {
+		if a.lacks(t, o) {
+			stuck[t] = true
+		}
+	}
+}
+
+// anyOf reports whether one of the transactions that wait for the failing object is among these.
+func (f *failing) anyOf(these map[transaction]bool) bool {
+	if len(these) == 0 {
+		return false
+	}
+	for t := range transactions(f.item.Object, f.skipped) {
+		if these[t] {
+			return true
+		}
+	}
+	return false
+}
+
+// spread adds the transactions that share a failing object with one of these, and so on.
+func (a *applier) spread(these map[transaction]bool) {
+	for range maxSkipped { // bounds the time: a longer chain goes live in steps
+		before := len(these)
+		for _, f := range a.failing {
+			if !f.anyOf(these) {
+				continue
+			}
+			for t := range transactions(f.item.Object, f.skipped) {
+				these[t] = true
+			}
+		}
+		if len(these) == before {
+			return
+		}
+	}
+}
+
+// retriable yields the failing objects that a retry can make live. The others have an error that
+// stays, or wait for an object that has one.
+func (a *applier) retriable(yield func(*failing) bool) {
+	stuck := map[transaction]bool{}
 	for _, f := range a.failing {
-		if t, ok := transactionOf(f.item.Object); ok && f.passing && !f.at.After(now) {
-			together[t] = true
+		if !f.passing {
+			a.sticks(stuck, f.item)
 		}
 	}
 	for _, f := range a.failing {
-		t, ok := transactionOf(f.item.Object)
-		if f.passing && (!f.at.After(now) || ok && together[t]) {
+		if f.passing && !stuck[transactionOf(f.item.Object)] && !yield(f) {
+			return
+		}
+	}
+}
+
+// due are the objects to try again now, with the rest of their transactions.
+func (a *applier) due(now time.Time) (list []*failing) {
+	together := map[transaction]bool{}
+	for f := range a.retriable {
+		if f.at.After(now) {
+			continue
+		}
+		for t := range transactions(f.item.Object, f.skipped) {
+			together[t] = true
+		}
+	}
+	a.spread(together)
+	for f := range a.retriable {
+		if !f.at.After(now) || f.anyOf(together) {
 			list = append(list, f)
 		}
 	}
 	return list
 }
 
-// released are the candidates that waited for a part of their transaction which is among the chosen
-// in another revision.
+// released are the failing objects that share a transaction with one that the agent has chosen to
+// make live, and have not been chosen.
 func (a *applier) released(chosen *selection) (list []*candidate) {
-	replaced := map[transaction]bool{}
-	for key, f := range a.failing {
-		if t, ok := transactionOf(f.item.Object); ok && chosen.has(key) {
-			replaced[t] = true
+	touched := map[transaction]bool{}
+	for key := range chosen.at {
+		if f := a.failing[key]; f != nil {
+			for t := range transactions(f.item.Object, f.skipped) {
+				touched[t] = true
+			}
 		}
 	}
-	if len(replaced) == 0 {
+	if len(touched) == 0 {
 		return nil
 	}
+	a.spread(touched)
 	for key, f := range a.failing {
-		if t, ok := transactionOf(f.item.Object); ok && replaced[t] && f.passing && !chosen.has(key) {
-			list = append(list, &candidate{Item: f.item, since: f.since})
+		if f.passing && !chosen.has(key) && f.anyOf(touched) {
+			list = append(list, f.again())
 		}
 	}
 	return list

@@ -37,18 +37,16 @@ func (n *node) failing() (keys []string) {
 	return keys
 }
 
-// hides has the registry not send what has the text, and returns what has it send that.
+// hides has the registry not send what has the text until it is mended. The commit of that text comes
+// after it: else the node may have the text already.
 func (w *world) hides(text string) (mend func()) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	d := script.DigestOf([]byte(text))
-	content := w.sources[d]
-	delete(w.sources, d)
-	return func() {
+	hide := func(is bool) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		w.sources[d] = content
+		w.hidden[script.DigestOf([]byte(text))] = is
 	}
+	hide(true)
+	return func() { hide(false) }
 }
 
 // TestATransactionIsWhole: as long as an agent lacks a part of a transaction, nothing of that goes
@@ -61,8 +59,8 @@ func TestATransactionIsWhole(t *testing.T) {
 				first := w.commit(set("one"))
 				pass(time.Second)
 				n.areAt("at first", first)
-				second := w.commit(set("two"))
 				mend := w.hides("two of " + lost)
+				second := w.commit(set("two"))
 				for range 20 {
 					pass(250 * time.Millisecond)
 					n.areAt("without "+lost, first)
@@ -71,10 +69,12 @@ func TestATransactionIsWhole(t *testing.T) {
 					t.Errorf("it reports failures of %v", got)
 				}
 				// What others do meanwhile is not held up.
-				other := w.commit(map[string]string{"c": "one"})
+				other := w.commit(map[string]string{"c": "one", "shop/a": "one", "values/shop/k": "one"})
 				pass(time.Second)
-				if got := n.Revision("releases/acme/c"); got != other {
-					t.Errorf("another script is at revision %d, want %d", got, other)
+				for _, key := range []string{"releases/acme/c", "releases/shop/a", "values/shop/k"} {
+					if got := n.Revision(key); got != other {
+						t.Errorf("%s is at revision %d, want %d", key, got, other)
+					}
 				}
 				mend()
 				for range 40 {
@@ -124,8 +124,8 @@ func TestATransactionIsWholeFromAnAnswer(t *testing.T) {
 		first := w.commit(set("one"))
 		pass(time.Second)
 		w.set(faults{lose: 1})
-		second := w.commit(set("two"))
 		mend := w.hides("two of k")
+		second := w.commit(set("two"))
 		w.set(faults{})
 		for range 20 {
 			pass(250 * time.Millisecond)
@@ -136,4 +136,142 @@ func TestATransactionIsWholeFromAnAnswer(t *testing.T) {
 		n.areAt("in the end", second)
 		n.expect("in the end")
 	})
+}
+
+// TestAPartThatFailsAgain: what waits for a part of its transaction waits for the newer versions of
+// that part, too, as long as they have not come.
+func TestAPartThatFailsAgain(t *testing.T) {
+	for name, apart := range map[string]time.Duration{"later": 2 * time.Second, "at once": 0} {
+		t.Run(name, func(t *testing.T) {
+			simulate(t, func(w *world, n *node, _ *follow.Follower) {
+				w.large = true
+				first := w.commit(set("one"))
+				pass(time.Second)
+				n.areAt("at first", first)
+				second := w.commit(map[string]string{"a": "bad two of a", "b": "two of b", valueK: "two of k"})
+				if apart > 0 {
+					pass(apart)
+				}
+				w.set(faults{hide: 1})
+				w.commit(map[string]string{"a": "three of a"})
+				w.commit(map[string]string{"a": "four of a", "c": "four of c"})
+				for range 20 {
+					pass(250 * time.Millisecond)
+					n.areAt("without another version of a", first)
+				}
+				n.committing = func() {
+					if n.Revision(setKeys[0]) > second && n.Revision(setKeys[1]) < second {
+						t.Errorf("%s went live before %s", setKeys[0], setKeys[1])
+					}
+				}
+				w.set(faults{})
+				pass(2 * time.Second)
+				for _, key := range setKeys[1:] {
+					if got := n.Revision(key); got != second {
+						t.Errorf("in the end, %s is at revision %d, want %d", key, got, second)
+					}
+				}
+				n.expect("in the end")
+			})
+		})
+	}
+}
+
+// TestAPartThatIsHeldBack: the newer version of a part waits for its own transaction. The rest of the
+// older one waits with it, unless no retry mends what is missing.
+func TestAPartThatIsHeldBack(t *testing.T) {
+	for name, content := range map[string]string{"for what has not come": "late of d", "for what is bad": "bad of d"} {
+		t.Run(name, func(t *testing.T) {
+			simulate(t, func(w *world, n *node, _ *follow.Follower) {
+				w.large = true
+				first := w.commit(set("one"))
+				pass(time.Second)
+				second := w.commit(map[string]string{"a": "bad two of a", "b": "two of b", valueK: "two of k"})
+				pass(2 * time.Second)
+				n.areAt("with a part that is bad", first)
+				mend := w.hides("late of d")
+				w.commit(map[string]string{"a": "three of a", "d": content})
+				pass(2 * time.Second)
+				if content == "late of d" {
+					n.areAt("without another version of a", first)
+				}
+				mend()
+				pass(2 * time.Second)
+				for _, key := range setKeys[1:] {
+					if got := n.Revision(key); got != second {
+						t.Errorf("in the end, %s is at revision %d, want %d", key, got, second)
+					}
+				}
+				n.expect("in the end")
+			})
+		})
+	}
+}
+
+// TestWhatWaitsForABadPart: what waits for a part that no retry mends is neither fetched nor compiled
+// again and again. It goes live as soon as that part is replaced or gone.
+func TestWhatWaitsForABadPart(t *testing.T) {
+	for name, change := range map[string]string{"replaced": "three of a", "deleted": ""} {
+		for by, lose := range map[string]float64{"by an event": 0, "by an answer": 1} {
+			t.Run(name+" "+by, func(t *testing.T) {
+				simulate(t, func(w *world, n *node, _ *follow.Follower) {
+					w.large = true
+					first := w.commit(set("one"))
+					pass(time.Second)
+					n.areAt("at first", first)
+					mend := w.hides("two of b")
+					second := w.commit(map[string]string{"a": "bad two of a", "b": "two of b", valueK: "two of k"})
+					pass(3 * time.Second)
+					mend()
+					n.areAt("with a part that is bad", first)
+					if at := script.Revision(n.status.GetActivatedRevision()); at < second {
+						t.Errorf("it reports all as live up to %d, want %d", at, second)
+					}
+					prepared := n.preparations()
+					pass(10 * time.Second)
+					if again := n.preparations() - prepared; again > 0 {
+						t.Errorf("it compiled %d programs while nothing changed", again)
+					}
+					w.set(faults{lose: lose})
+					w.commit(map[string]string{"a": change})
+					pass(10 * time.Second)
+					for _, key := range setKeys[1:] {
+						if got := n.Revision(key); got != second {
+							t.Errorf("in the end, %s is at revision %d, want %d", key, got, second)
+						}
+					}
+					n.expect("in the end")
+				})
+			})
+		}
+	}
+}
+
+// TestAPartThatAnAnswerReplaces: what waits for a part goes live with what replaces it, also if an
+// answer of the registry brings that.
+func TestAPartThatAnAnswerReplaces(t *testing.T) {
+	simulate(t, func(w *world, n *node, _ *follow.Follower) {
+		w.inline = true
+		w.commit(set("one"))
+		pass(time.Second)
+		second := w.commit(map[string]string{"a": "bad two of a", "b": "two of b", valueK: "two of k"})
+		pass(3 * time.Second)
+		n.committing = func() {
+			if n.Revision(setKeys[0]) > second && n.Revision(setKeys[1]) < second {
+				t.Errorf("%s went live before %s", setKeys[0], setKeys[1])
+			}
+		}
+		w.set(faults{lose: 1})
+		w.commit(map[string]string{"a": "three of a"})
+		w.set(faults{})
+		pass(2 * time.Second)
+		n.expect("in the end")
+	})
+}
+
+// preparations returns how many programs the node has compiled.
+func (n *node) preparations() int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.prepared
 }

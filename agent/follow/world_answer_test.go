@@ -141,7 +141,7 @@ func (w *world) since(fleet string, since script.Revision, tenants script.Select
 func (w *world) sourceOf(o script.Object, without bool) []*scriptv1.Source {
 	var sources []*scriptv1.Source
 	for c := range o.Contents {
-		if !without && !w.chance(w.faults.hide) {
+		if !without && !w.hidden[c.Digest] && !w.chance(w.faults.hide) {
 			sources = append(sources, &scriptv1.Source{Digest: wire.FromDigest(c.Digest), Content: w.sources[c.Digest]})
 		}
 	}
@@ -188,7 +188,7 @@ func (w *world) FetchSources(ctx context.Context, digests []script.Digest) iter.
 		}
 		for _, d := range digests {
 			content, ok := w.sources[d]
-			if !ok || w.chance(w.faults.hide) {
+			if !ok || w.hidden[d] || w.chance(w.faults.hide) {
 				continue
 			}
 			if w.chance(w.faults.cut) {

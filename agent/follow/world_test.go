@@ -42,6 +42,7 @@ type world struct {
 	changed   map[string]script.Revision              // by key, tombstones included
 	commits   map[string]map[script.Revision]wire.Sum // everything that ever was
 	sources   map[script.Digest][]byte
+	hidden    map[script.Digest]bool    // sources that it sends to nobody
 	handlers  map[follow.Handler]string // and its group
 	sent      map[string][]sent         // the last messages of each group
 	inline    bool                      // sources are small: all travel with events
@@ -104,7 +105,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 		groups: map[string]*group{script.GroupAll: {last: 1}},
 		now:    map[string]script.Object{}, changed: map[string]script.Revision{},
 		commits: map[string]map[script.Revision]wire.Sum{},
-		sources: map[script.Digest][]byte{}, handlers: map[follow.Handler]string{}, sent: map[string][]sent{},
+		sources: map[script.Digest][]byte{}, hidden: map[script.Digest]bool{}, handlers: map[follow.Handler]string{}, sent: map[string][]sent{},
 	}
 }
 

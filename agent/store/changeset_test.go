@@ -1,6 +1,9 @@
 package store_test
 
 import (
+	"fmt"
+	"math/rand/v2"
+	"os"
 	"strings"
 	"testing"
 
@@ -65,4 +68,109 @@ func TestContentsOfAChangeSet(t *testing.T) {
 	save(14)
 	want("given up", map[string]bool{"small": true, large: false})
 	must(t, s.Close())
+}
+
+// TestAChangeSetIsWholeAfterACrash: wherever the process ends while it stores a large change set,
+// the next one finds all of it, or nothing. Without a registry, it serves what it finds.
+func TestAChangeSetIsWholeAfterACrash(t *testing.T) {
+	t.Parallel()
+	config := []byte(`{"a":"` + strings.Repeat("a", 64<<10) + `"}`)
+	set := func(revision script.Revision) (list []script.Object) {
+		for i := range 4 {
+			r := release(fmt.Sprint("s", i), revision, "source")
+			r.Settings.Config = config
+			list = append(list, script.Object{Release: &r})
+		}
+		for i := range 2 {
+			list = append(list, value(fmt.Sprint("acme/v", i), revision, "content"))
+		}
+		return list
+	}
+	before := inMemory(t)
+	s, _ := openHastily(t, before)
+	must(t, putAll(s, set(10), "source", "content"))
+	must(t, s.SaveCursor(store.Cursor{Fleet: "f", Revision: 10}))
+	must(t, s.Close())
+	for steps, stopped := 0, true; stopped; steps += 1 + skipped(uint64(steps)) {
+		dir := inMemory(t)
+		must(t, os.CopyFS(dir, os.DirFS(before)))
+		disk := &faultyDisk{left: 1 << 30, torn: rand.New(rand.NewPCG(1, uint64(steps)))}
+		s, _, err := store.OpenOn(dir, trusted, disk)
+		must(t, err)
+		disk.left = steps
+		err = putAll(s, set(11))
+		committed := err == nil
+		if committed {
+			err = s.SaveCursor(store.Cursor{Fleet: "f", Revision: 11})
+		}
+		stopped = err != nil
+		must(t, s.Abandon())
+		after, loaded := openHastily(t, dir)
+		at := map[script.Revision]int{}
+		for o := range loaded.Objects() {
+			at[o.Revision()]++
+		}
+		if len(at) != 1 || committed && at[11] == 0 {
+			t.Errorf("after %d steps, committed %v: so many objects are at each revision: %v", steps, committed, at)
+		}
+		if len(loaded.Lost) != 0 || loaded.Cursor.Revision < 10 || loaded.Cursor.Revision > 10 && at[11] == 0 {
+			t.Errorf("after %d steps: at %v, with the cursor %+v, it lost %v", steps, at, loaded.Cursor, loaded.Lost)
+		}
+		must(t, after.Close())
+		must(t, os.RemoveAll(dir))
+	}
+}
+
+// TestChangesAfterALargeOne: a large change costs few syncs, and so do those after it. Each is
+// there after a crash, with its source, whether the cursor was saved or not.
+func TestChangesAfterALargeOne(t *testing.T) {
+	for name, size := range map[string]int{"a change set": 1 << 20, "the largest": store.MaxAlone - 4<<10} {
+		t.Run(name, func(t *testing.T) {
+			dir, disk := filled(t), &countingDisk{}
+			s, _, err := store.OpenOn(dir, trusted, disk)
+			must(t, err)
+			defer func() { must(t, s.Abandon()) }()
+			syncsOf := func(what string, most int64, do func() error) {
+				t.Helper()
+				before := disk.syncs.Load()
+				must(t, do())
+				if got := disk.syncs.Load() - before; got > most {
+					t.Errorf("%s is %d syncs, want %d at most", what, got, most)
+				}
+			}
+			crashed := func(want string, cursor script.Revision, contents ...string) {
+				t.Helper()
+				dir, copied := t.TempDir(), dir
+				must(t, os.CopyFS(dir, os.DirFS(copied)))
+				after, loaded := open(t, dir)
+				if got := releasesOf(loaded); got != want || loaded.Cursor.Revision != cursor || len(loaded.Lost) != 0 || loaded.Behind {
+					t.Errorf("after a crash, %s at %+v, lost %v, behind %v; want %s at %d", got, loaded.Cursor, loaded.Lost, loaded.Behind, want, cursor)
+				}
+				for _, content := range contents {
+					if got, err := after.Source(script.DigestOf([]byte(content))); err != nil || string(got) != content {
+						t.Errorf("after a crash, the source is %.20q, %v", got, err)
+					}
+				}
+				must(t, after.Close())
+			}
+			save := func(revision script.Revision) func() error {
+				return func() error { return s.SaveCursor(store.Cursor{Fleet: "f", Revision: revision}) }
+			}
+			large := release("b", 40, "new b")
+			large.Settings.Config = []byte(`"` + strings.Repeat("b", size) + `"`)
+			syncsOf("the large change", 2, func() error { return put(large, "new b").to(s) })
+			crashed("a@10 b@40 c@30", 30, "new b")
+			// Another comes before the cursor: it waits until the files have the large one.
+			must(t, put(release("a", 41, "new a"), "new a").to(s))
+			crashed("a@41 b@40 c@30", 30, "new a", "new b")
+			syncsOf("the cursor", 0, save(41))
+			large.Revision = 42
+			must(t, put(large).to(s))
+			crashed("a@41 b@42 c@30", 41, "new a", "new b")
+			must(t, save(42)())
+			syncsOf("a small change", 1, func() error { return put(release("c", 43, "new c"), "new c").to(s) })
+			syncsOf("its cursor", 0, save(43))
+			crashed("a@41 b@42 c@43", 43, "new a", "new b", "new c")
+		})
+	}
 }

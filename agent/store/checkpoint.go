@@ -29,8 +29,11 @@ func (s *Store) journalPath() string { return s.path("journal") }
 // journal for it, or none any more: then a checkpoint has to come before anything else.
 func (s *Store) add(f frame, sync bool) (added bool) {
 	payload, err := f.encode()
-	if err != nil || s.journal == nil || len(payload) > maxFrame {
+	if err != nil || s.journal == nil {
 		return false
+	}
+	if len(payload) > maxFrame {
+		return sync && s.addAlone(payload)
 	}
 	if !s.journal.fits(len(payload)) && s.checkpoint() != nil || s.journal == nil {
 		return false
@@ -41,6 +44,23 @@ func (s *Store) add(f frame, sync bool) (added bool) {
 		return false
 	}
 	return true
+}
+
+// addAlone makes a frame that is too large for the journal durable, in a new journal that has
+// nothing else: after a crash, all of the change is there, or nothing. The store has no journal to
+// add to until the next checkpoint, which comes with the cursor. After an error, the old journal is
+// there, which is empty, or the new one.
+func (s *Store) addAlone(payload []byte) (added bool) {
+	if len(payload) > maxAlone || s.dirty {
+		return false
+	}
+	content, salt := encodeJournal(s.base)
+	content = append(content[:journalHeader], encodeFrame(salt, journalHeader, payload)...)
+	content = append(content, make([]byte, max(0, journalSize-len(content)))...)
+	s.dropJournal()
+	s.dirty = true
+	_, err := s.replace([]file{{path: s.journalPath(), content: content}})
+	return err == nil
 }
 
 // dropJournal forgets the journal. The file stays.

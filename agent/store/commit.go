@@ -32,9 +32,10 @@ type Batch struct {
 
 // Commit makes b durable: the sources that were put before, objects, and then
 // removals. Sources that no object retains any more are removed when the next cursor
-// is saved: what is to go live now need not wait for that. After an error none, some
-// or all of b may be on disk, each object whole; the same batch, or a newer one, can be
-// committed again.
+// is saved: what is to go live now need not wait for that. After a crash, all of b is on
+// disk, or nothing. Two cases are exceptions, in which each object is whole and b may not be:
+// b is larger than maxAlone, or the folder has no cursor. After an error, none, some or all
+// of b may be on disk; the same batch, or a newer one, can be committed again.
 func (s *Store) Commit(b Batch) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
@@ -96,7 +97,7 @@ func (s *Store) change(b Batch) error {
 
 // changeInJournal reports whether the journal has b, and the sources that waited.
 func (s *Store) changeInJournal(b Batch) bool {
-	if s.journal == nil || len(b.Put)+len(b.Removed) > manyFiles {
+	if s.journal == nil {
 		return false
 	}
 	var f frame
@@ -125,7 +126,7 @@ func (s *Store) changeInJournal(b Batch) bool {
 	if len(f.put)+len(f.removed)+len(waiting) == 0 {
 		return true
 	}
-	if size > maxFrame || !s.add(f, true) {
+	if size > maxAlone || !s.add(f, true) {
 		return false
 	}
 	s.journaled(waiting)

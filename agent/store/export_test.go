@@ -35,6 +35,9 @@ var (
 	EncodeJournal = encodeJournal
 )
 
+// MaxAlone is the largest change that has a journal of its own.
+const MaxAlone = maxAlone
+
 // JournalHeader and JournalSize are the sizes of an empty journal.
 const (
 	JournalHeader = journalHeader

@@ -41,10 +41,13 @@ const (
 	// journalSize is what a journal has on disk: some 70 changes of 4 KiB, of which a
 	// checkpoint makes 140 files. The change that comes next waits for that.
 	journalSize = 512 << 10
-	// maxFrame is what the payload of a frame has at most: all sources that wait, and
-	// 64 KiB for the objects that need them. What is larger goes into files. When a cursor
-	// is saved, a journal without room for one more gives way to a new one.
+	// maxFrame is the largest payload of a frame that shares a journal: all sources that wait,
+	// and 64 KiB for the objects that need them. When a cursor is saved, a journal without room
+	// for one more gives way to a new one.
 	maxFrame = maxWaiting + 64<<10
+	// maxAlone is the largest payload of a frame with a journal of its own. It has room for
+	// every change set. A larger change goes into files at once.
+	maxAlone = 8 << 20
 	// maxJournal is what is read at most. It is never as large.
 	maxJournal = 16 << 20
 )

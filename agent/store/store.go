@@ -19,7 +19,9 @@
 //
 // A small change is one frame in the journal, which is one sync of the disk, and is in
 // memory besides. A checkpoint writes what the journal has into the files: when it is
-// full, before a large change, which goes into files at once, at Close and at Open.
+// full, before a large change, at Close and at Open. A large change gets a journal of its
+// own until the next cursor, which writes it into the files; one of more than maxAlone goes
+// into the files at once.
 // Software that knew no journal finds all in the files after Close. After a crash it
 // finds a cursor that is not of the objects, asks for everything, and leaves the
 // journal alone, which has no say any more once such software has moved the cursor.
@@ -79,7 +81,8 @@ var ErrMissing = errors.New("the source is not in the store")
 // Store is a folder that this process has to itself. It is safe for concurrent
 // use; Commit, SaveCursor and PutSources wait for one another, and who reads a
 // sound source waits for nobody. It keeps at most journalSize of sources and entries, and
-// maxWaiting of sources, in memory, besides what it knows of each object.
+// maxWaiting of sources, in memory, besides what it knows of each object. From a large change
+// until the next cursor, it keeps maxAlone besides.
 type Store struct {
 	dir     string
 	disk    disk

@@ -112,6 +112,10 @@ func TestAMembershipThatCannotBe(t *testing.T) {
 		"no digest":    func(m *scriptv1.Membership) { m.Values[0].Digest = []byte("short") },
 		"no order":     func(m *scriptv1.Membership) { m.Values[0].Key = "zzz" },
 		"no size":      func(m *scriptv1.Membership) { m.Values[1].Size = -1 },
+		"a path":       func(m *scriptv1.Membership) { m.Values[0].Key = "../../releases" },
+		"no key":       func(m *scriptv1.Membership) { m.Values[0].Key = "" },
+		"twice":        func(m *scriptv1.Membership) { m.Scripts = []string{"cart", "cart"} },
+		"no script":    func(m *scriptv1.Membership) { m.Scripts[1] = "../route" },
 		"all agents":   func(m *scriptv1.Membership) { m.Selections[0].Selector = nil },
 		"a bad plan":   func(m *scriptv1.Membership) { m.Plan.Steps[1].Selector = map[string]string{"a=b,zone": "c"} },
 		"no message":   func(m *scriptv1.Membership) { m.Values[0] = nil },
@@ -154,4 +158,40 @@ func TestChangeSetRoundTrip(t *testing.T) {
 			t.Errorf("%s: %v, want an INVALID error", name, err)
 		}
 	}
+}
+
+// FuzzMembership: a candidate that is read can be looked at in every way, and is written as it was read.
+func FuzzMembership(f *testing.F) {
+	data, err := proto.Marshal(wire.FromRelease(ofChangeSet()))
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(data)
+	f.Fuzz(func(t *testing.T, data []byte) {
+		m := &scriptv1.Release{}
+		if proto.Unmarshal(data, m) != nil {
+			return
+		}
+		r, err := wire.ToRelease(m)
+		if err != nil {
+			if script.KindOf(err) != script.Invalid {
+				t.Errorf("kind of %v", err)
+			}
+			return
+		}
+		if c := r.Candidate; c != nil && c.Set != nil && c.Set.Validate() != nil {
+			t.Errorf("accepted %+v", c.Set)
+		}
+		r.CandidateState()
+		r.NextStep()
+		r.StepOf()
+		r.RunsOn(script.Agent{Name: "n1", Labels: map[string]string{"zone": "a"}})
+		again, err := wire.ToRelease(sent(t, wire.FromRelease(r)))
+		if err != nil {
+			t.Fatalf("what was accepted is refused once it is sent on: %v", err)
+		}
+		if wire.Fingerprint(again) != wire.Fingerprint(r) {
+			t.Error("it has another fingerprint once it is sent on")
+		}
+	})
 }
