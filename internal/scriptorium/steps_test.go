@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/scriptorium-dev/scriptorium/client/agentclient"
 	"github.com/scriptorium-dev/scriptorium/client/registryclient"
 	"github.com/scriptorium-dev/scriptorium/internal/porttest"
 	"github.com/scriptorium-dev/scriptorium/script"
@@ -279,4 +280,16 @@ func (c *canaries) second() (*daemon, *registryclient.Client) {
 	}
 	c.t.Cleanup(func() { _ = client.Close() })
 	return other.process, client
+}
+
+// call calls a script of acme on the agent, and returns the error.
+func (c *canaries) call(agent, ref string) error {
+	c.t.Helper()
+	caller, err := agentclient.New("unix:" + filepath.Join(c.dir, agent, "grpc.sock"))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer func() { _ = caller.Close() }()
+	_, err = caller.Call(c.t.Context(), "acme/"+ref)
+	return err
 }
