@@ -82,7 +82,7 @@ VERIFIED := ./internal/docs/prose
 # and of memory, simulated admission, mutants of the simulation, processes that end, fleets of them, a
 # thousand LuaScripts. No other test runs twice.
 HEAVY := ./operator/suite ./internal/scriptorium ./engine/lua ./agent/admission ./agent/worker/... ./registry/rpc ./internal/sim ./registry/rollout
-HEAVY_TESTS := TestHeadersOfStrangers|TestBodiesOfStrangers|TestFindsBugs|TestShowsBugs|TestCorpus|TestLooks|TestLinear|TestReBombs|TestHeadersCost|TestArgumentsAreLinear|TestDiff|TestCompileIsBounded|FuzzCompile|TestSourceBombs|TestAllocationIsCounted|TestReAgainstGo|TestSimulation|TestMemoryIsCapped|TestDeaths|TestThousand|TestWatchesOfManyScripts|TestACanary|TestAFreeze$$|TestMutants|TestAfterOtherScripts|TestWritesWhileFrozen|TestFaultsOfAFreeze|TestARegistryIsKilled|TestLostAgents|TestChangesDuring|TestPlansThatAreNotMet|TestAGateFailsClosed|TestAGateAndTwoLeaders|TestWhenGatesAreNotAsked|TestAnswersOfGatesThatComeLate
+HEAVY_TESTS := TestHeadersOfStrangers|TestBodiesOfStrangers|TestFindsBugs|TestShowsBugs|TestCorpus|TestLooks|TestLinear|TestReBombs|TestHeadersCost|TestArgumentsAreLinear|TestDiff|TestCompileIsBounded|FuzzCompile|TestSourceBombs|TestAllocationIsCounted|TestReAgainstGo|TestSimulation|TestMemoryIsCapped|TestDeaths|TestThousand|TestWatchesOfManyScripts|TestACanary|TestAFreeze$$|TestMutants|TestAfterOtherScripts|TestWritesWhileFrozen|TestFaultsOfAFreeze|TestARegistryIsKilled|TestLostAgents|TestChangesDuring|TestClocksOfProcesses|TestPlansThatAreNotMet|TestAGateFailsClosed|TestAGateAndTwoLeaders|TestWhenGatesAreNotAsked|TestAnswersOfGatesThatComeLate
 
 # Tests wait for other processes and for the disk, so two packages more than there are processors
 # run at a time.

@@ -96,7 +96,9 @@ func TestChangesDuringARollout(t *testing.T) {
 		t.Errorf("deleted during a rollout: %+v, %v", r.Candidate, err)
 	}
 	for agent := range c.agents {
-		await(t, agent+" runs no version of what was deleted", func() bool { return c.fault(agent, "deleted") == script.NotFound && c.fault(agent, "deleted@2") == script.NotFound })
+		await(t, agent+" runs no version of what was deleted", func() bool {
+			return c.fault(agent, "deleted") == script.NotFound && c.fault(agent, "deleted@2") == script.NotFound
+		})
 	}
 }
 

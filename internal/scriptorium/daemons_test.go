@@ -19,7 +19,6 @@ import (
 	"github.com/scriptorium-dev/scriptorium/internal/obs/obstest"
 	"github.com/scriptorium-dev/scriptorium/internal/porttest"
 	"github.com/scriptorium-dev/scriptorium/internal/process"
-	"github.com/scriptorium-dev/scriptorium/internal/scriptorium"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -27,7 +26,7 @@ import (
 // can start real processes.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && !strings.HasPrefix(os.Args[1], "-") {
-		process.Main(scriptorium.Command())
+		process.Main(command())
 	}
 	os.Exit(m.Run())
 }
@@ -109,6 +108,7 @@ func await(t *testing.T, what string, condition func() bool) {
 // TestDaemons runs two registries and two agents as processes on a real etcd and
 // NATS, configured by flags and by variables.
 func TestDaemons(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	dir, err := os.MkdirTemp("", "daemons") // t.TempDir is too long for a socket
 	if err != nil {
