@@ -7,7 +7,9 @@ import (
 	"os"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/scriptorium-dev/scriptorium/client/registryclient"
 	"github.com/scriptorium-dev/scriptorium/internal/needs"
@@ -240,4 +242,43 @@ func TestAGateAndTwoLeaders(t *testing.T) {
 			t.Errorf("asked %+v", q)
 		}
 	}
+}
+
+// TestAPassThatIsOld: etcd hangs when the system has let the step pass, so nobody can store that. When etcd goes
+// on, the pass is older than 30 s, and the registry asks again.
+func TestAPassThatIsOld(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits until a pass is old: run without -short, as CI does")
+	}
+	needs.NoRace(t)
+	t.Parallel()
+	o := startOutside(t)
+	etcd := newEtcdProcess(t)
+	var asked time.Time
+	answered := make(chan struct{})
+	o.set("ci", func(w http.ResponseWriter, _ *http.Request) {
+		asked = time.Now()
+		o.says("ci", refusal) // from now on
+		etcd.signal(syscall.SIGSTOP)
+		fmt.Fprint(w, passing)
+		close(answered)
+	})
+	c := startAgentsOn(startMistakenOn(t, etcd), 2, o.file("ci"))
+	c.plan("ci", 1, nil)
+	c.plan("ci", 2, guarded("ci"))
+	<-answered
+	await(t, "the registry gives its attempt to take the step up", func() bool {
+		return strings.Contains(c.process.output.String(), "this replica does not lead any more")
+	})
+	await(t, "the pass is old", func() bool { return time.Since(asked) > 31*time.Second })
+	if n := len(o.questions("ci")); n != 1 {
+		t.Errorf("while etcd hangs, the system was asked %d times", n)
+	}
+	etcd.signal(syscall.SIGCONT)
+	c.waits("ci", "a build is red")
+	if r := c.is("ci", "has a release", func(*script.Release) bool { return true }); r.Active.Number != 1 || r.Candidate == nil || r.Candidate.Step != 1 {
+		t.Errorf("an old pass has counted: v%d with the candidate %+v", r.Active.Number, r.Candidate)
+	}
+	o.says("ci", passing)
+	c.live("ci", 2)
 }

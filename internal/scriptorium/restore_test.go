@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"syscall"
 	"testing"
 
 	"github.com/scriptorium-dev/scriptorium/internal/embedded/etcdtest"
@@ -86,4 +87,12 @@ func TestARestoreInAFreeze(t *testing.T) {
 	c.plan("route", 4, nil)
 	c.live("route", 2) // the snapshot has one version
 	c.everywhere("route", "4")
+}
+
+// signal sends etcd the signal.
+func (e *etcdProcess) signal(s syscall.Signal) {
+	e.t.Helper()
+	if err := e.cmd.Process.Signal(s); err != nil {
+		e.t.Error(err)
+	}
 }
