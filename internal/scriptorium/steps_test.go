@@ -190,7 +190,10 @@ type outside struct {
 }
 
 // question is what a webhook gets.
-type question struct{ Version, Step, Attempt int }
+type question struct {
+	Tenant                 string
+	Version, Step, Attempt int
+}
 
 func startOutside(t *testing.T) *outside {
 	t.Helper()
@@ -257,7 +260,7 @@ func (o *outside) write(path string, sources ...string) {
 		if strings.HasPrefix(source, "prom-") {
 			kind = "prometheus"
 		}
-		text += fmt.Sprintf("- {name: %s, %s: %q, insecurePlaintext: true, tenants: [acme]}\n", source, kind, o.URL+"/"+source)
+		text += fmt.Sprintf("- {name: %s, %s: %q, insecurePlaintext: true, tenants: [acme, shop]}\n", source, kind, o.URL+"/"+source)
 	}
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		o.t.Fatal(err)
