@@ -260,7 +260,7 @@ func TestAPassThatIsOld(t *testing.T) {
 	o.set("ci", func(w http.ResponseWriter, _ *http.Request) {
 		asked = time.Now()
 		o.says("ci", refusal) // from now on
-		etcd.signal(syscall.SIGSTOP)
+		etcd.halt()
 		fmt.Fprint(w, passing)
 		close(answered)
 	})

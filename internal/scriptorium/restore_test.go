@@ -1,10 +1,13 @@
 package scriptorium_test
 
 import (
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -87,6 +90,21 @@ func TestARestoreInAFreeze(t *testing.T) {
 	c.plan("route", 4, nil)
 	c.live("route", 2) // the snapshot has one version
 	c.everywhere("route", "4")
+}
+
+// halt stops etcd as it is, until SIGCONT, and returns when each of its threads stands still.
+func (e *etcdProcess) halt() {
+	e.signal(syscall.SIGSTOP)
+	for moving := true; moving; {
+		moving = false
+		stats, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", e.cmd.Process.Pid))
+		for _, stat := range stats {
+			text, _ := os.ReadFile(stat)
+			_, state, _ := strings.Cut(string(text), ") ")
+			moving = moving || !strings.HasPrefix(state, "T")
+		}
+		runtime.Gosched()
+	}
 }
 
 // signal sends etcd the signal.
