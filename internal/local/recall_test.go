@@ -117,6 +117,8 @@ func TestDoctorFromAgents(t *testing.T) {
 	s.noDrift(1)
 	s.answers(answer(2))
 
+	s.doctorWhileFrozen(fromAgents)
+
 	// Without NATS it says so.
 	s.spoil(keys[2], "garbage")()
 	s.restartRegistry()
@@ -124,6 +126,30 @@ func TestDoctorFromAgents(t *testing.T) {
 	if f := s.doctor(fromAgents)[keys[2]]; f.Repaired || !strings.Contains(f.Remedy, "NATS") {
 		t.Errorf("without NATS: %+v", f)
 	}
+}
+
+// doctorWhileFrozen: a script comes back from agents after the thaw alone.
+func (s *stack) doctorWhileFrozen(fromAgents registryclient.DoctorOptions) {
+	s.t.Helper()
+	ctx, key := s.t.Context(), "releases/"+name.String()
+	if _, err := s.registry.Freeze(ctx, 0, nil, "ann", "incident 12"); err != nil {
+		s.t.Fatal(err)
+	}
+	s.spoil(key, "garbage")()
+	s.restartRegistry()
+	s.unreadable(key)
+	s.agentsKnown(agents)
+	if f := s.doctor(fromAgents)[key]; f.Repaired || !strings.Contains(f.Remedy, "frozen by ann") {
+		s.t.Errorf("while the registry is frozen: %+v", f)
+	}
+	s.unreadable(key)
+	if _, err := s.registry.Thaw(ctx, "ann", ""); err != nil {
+		s.t.Fatal(err)
+	}
+	if f := s.doctor(fromAgents)[key]; !f.Repaired {
+		s.t.Errorf("after the thaw: %+v", f)
+	}
+	s.unreadable()
 }
 
 // agentsKnown waits until the registry hears so many agents.

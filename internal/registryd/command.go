@@ -15,11 +15,11 @@ import (
 )
 
 // Command returns the registryd command.
-func Command() *cobra.Command {
-	var (
-		cfg     Config
-		logging obs.LogOptions
-	)
+func Command() *cobra.Command { return CommandWith(Config{}) }
+
+// CommandWith is Command with what has no flag, such as the clock of a test.
+func CommandWith(cfg Config) *cobra.Command {
+	var logging obs.LogOptions
 	cmd := &cobra.Command{
 		Use:   "registryd",
 		Short: "Keep scripts in etcd and tell the fleet of every change",

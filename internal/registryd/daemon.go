@@ -58,6 +58,8 @@ type Config struct {
 	Metrics *prometheus.Registry
 	// Engines check sources; those of this edition of Scriptorium if nil.
 	Engines map[string]engine.Checker
+	// Clock tells the time that is stored, and compared with what is stored; time.Now if nil.
+	Clock func() time.Time
 }
 
 // Daemon is a running registry.
@@ -120,6 +122,9 @@ func Run(ctx context.Context, cfg Config) error {
 func Start(ctx context.Context, cfg Config) (*Daemon, error) {
 	if len(cfg.Listen) == 0 {
 		return nil, script.Errorf(script.Invalid, "--listen", "name at least one address: host:port or unix:PATH")
+	}
+	if cfg.Clock == nil {
+		cfg.Clock = time.Now
 	}
 	secure, err := cfg.Security.open(cfg)
 	if err != nil {

@@ -37,13 +37,14 @@ func (d *Daemon) start(ctx, life context.Context, cfg Config) error {
 	}
 	m := newMetrics()
 	d.fleet = fleet.New(fleet.Config{
+		Clock: cfg.Clock,
 		Judge: func(c fleet.Candidacy) (why, evidence string) {
-			return rollout.Next(c, time.Now()).Why, rollout.Evidence(c)
+			return rollout.Next(c, cfg.Clock()).Why, rollout.Evidence(c)
 		},
 		Converged: m.took, Activated: m.activated, TombstonesFor: cfg.TombstoneRetention,
 	})
 	var err error
-	d.sessions = session.New(d.store, d.secure.sealer, nil, cfg.Log)
+	d.sessions = session.New(d.store, d.secure.sealer, cfg.Clock, cfg.Log)
 	d.fan, err = fanout.Connect(fanout.Config{
 		URLs:       cfg.NATS,
 		Security:   d.secure.nats,
@@ -60,13 +61,14 @@ func (d *Daemon) start(ctx, life context.Context, cfg Config) error {
 	d.mirror = mirror.New(d.secure.sealer, cfg.Log)
 	d.feed = feed.New(feed.Config{
 		Mirror:         d.mirror,
+		Clock:          cfg.Clock,
 		Publisher:      d.fan,
 		ReportInterval: d.fleet.ReportInterval,
 		Retention:      cfg.TombstoneRetention,
 		Log:            cfg.Log,
 	})
 	d.recent = registry.NewRecent()
-	d.groups = feed.NewGroups(d.store, d.feed, nil, cfg.Log)
+	d.groups = feed.NewGroups(d.store, d.feed, cfg.Clock, cfg.Log)
 	if err := errors.Join(m.register(cfg.Metrics, d), d.secure.register(cfg.Metrics), d.space.register(cfg.Metrics), d.keys.register(cfg.Metrics), d.gates.register(cfg.Metrics)); err != nil {
 		return fmt.Errorf("register the metrics: %w", err)
 	}
@@ -75,11 +77,12 @@ func (d *Daemon) start(ctx, life context.Context, cfg Config) error {
 	services.Logs = fanout.NewLogs(d.fan, d.mirror.Fleet)
 	services.Unavailable = d.Unavailable
 	d.server = rpc.New(services)
-	controller := rollout.New(rollout.Config{Fleet: d.fleet, Registry: reg, Gates: d.gates, Moved: m.moved, Log: cfg.Log})
+	controller := rollout.New(rollout.Config{Fleet: d.fleet, Registry: reg, Gates: d.gates, Clock: cfg.Clock, Moved: m.moved, Log: cfg.Log})
 	d.run(life, controller, registry.NewCollector(registry.CollectorConfig{
 		Store:              d.store,
 		Garbage:            d.store,
 		Interval:           cfg.CollectInterval,
+		Clock:              cfg.Clock,
 		TombstoneRetention: cfg.TombstoneRetention,
 		AuditRetention:     cfg.AuditRetention,
 		Log:                cfg.Log,
@@ -106,7 +109,7 @@ func (d *Daemon) registry(cfg Config, m *metrics) *registry.Registry {
 	}
 	return registry.New(registry.Config{
 		Store: d.store, Checkup: d.store, Copies: fanout.NewCopies(d.fan, d.mirror.Fleet, d.fleet.Connected), Trusted: d.secure.sealer.Keyring(), Recent: d.recent, Engines: engines, OnWrite: m.wrote, Space: d.space.check,
-		Publishers: d.secure.tenantKeys.Roots, Gates: d.gates,
+		Publishers: d.secure.tenantKeys.Roots, Gates: d.gates, Clock: cfg.Clock,
 	})
 }
 

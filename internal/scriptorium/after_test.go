@@ -2,6 +2,7 @@ package scriptorium_test
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -142,6 +143,7 @@ func TestAfterOtherScripts(t *testing.T) {
 	c.afterFreeze()
 	c.afterBegan(trial)
 	c.afterCircle(trial)
+	c.afterLongCircle()
 	c.afterAgents()
 	c.plan("late", 1, nil)
 	c.plan("late-lib", 1, nil)
@@ -207,6 +209,46 @@ func (c *canaries) afterCircle(trial *script.Plan) {
 		c.steer(name, registryclient.Approve)
 		c.live(name, 2)
 	}
+}
+
+// afterLongCircle: all scripts of a circle of many wait for each other. When a person has promoted one, the others
+// are live one after the other. What is in no circle does not wait.
+func (c *canaries) afterLongCircle() {
+	c.t.Helper()
+	const many = 60
+	long := func(i int) string { return fmt.Sprint("long-", i%many) }
+	for i := range many {
+		c.plan(long(i), 1, nil)
+	}
+	c.freeze()
+	for i := range many {
+		warnings := c.plan(long(i), 2, after(long(i+1)))
+		if i < many-1 {
+			c.is(long(i), "waits for the thaw", (*script.Release).Frozen)
+			continue
+		}
+		c.waits(long(i-1), "the registry is frozen by ann") // the registry knows all others
+		warnings = append(warnings, c.plan(long(i), 3, after(long(i+1)))...)
+		if want := fmt.Sprintf("rollout.after: acme/%s comes after acme/%s itself: if both have a candidate, neither becomes live", long(0), long(i)); !slices.Contains(warnings, want) {
+			c.t.Errorf("publish warns %q, want %s", warnings, want)
+		}
+	}
+	c.plan("beside", 1, nil)
+	if warnings := c.plan("beside", 2, after(long(0))); slices.ContainsFunc(warnings, func(w string) bool { return strings.Contains(w, "itself") }) {
+		c.t.Errorf("publish warns of a circle: %q", warnings)
+	}
+	c.thaw()
+	for i := range many - 1 {
+		version := 2 + (i+1)/(many-1)
+		c.waits(long(i), fmt.Sprintf("version %d of acme/%s is not live yet (rollout.after)", version, long(i+1)))
+	}
+	c.waits(long(many-1), fmt.Sprintf("version 2 of acme/%s is not live yet (rollout.after)", long(0)))
+	c.steer(long(many/2), registryclient.Promote)
+	for i := range many - 1 {
+		c.live(long(i), 2)
+	}
+	c.live(long(many-1), 3)
+	c.live("beside", 2)
 }
 
 // afterAgents: an agent that could not activate the other script holds the candidate up, unless it

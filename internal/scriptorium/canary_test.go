@@ -122,18 +122,28 @@ func (c *canaries) try(pause time.Duration) (canary string) {
 
 // killTenants ends the processes that the agent's has started: those of its tenants.
 func (c *canaries) killTenants(name string) {
-	parent := c.agents[name].cmd.Process.Pid
+	for pid := range c.children(name) {
+		_ = syscall.Kill(pid, syscall.SIGKILL)
+	}
+}
+
+// children are the processes that the agent's has started, with what /proc/PID/stat has after the name: the
+// state, the parent and so on.
+func (c *canaries) children(name string) map[int][]string {
+	parent, children := fmt.Sprint(c.agents[name].cmd.Process.Pid), map[int][]string{}
 	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
 	for _, stat := range stats {
 		text, err := os.ReadFile(stat)
 		_, rest, ok := strings.Cut(string(text), ") ")
-		if fields := strings.Fields(rest); err != nil || !ok || len(fields) < 2 || fields[1] != fmt.Sprint(parent) {
+		fields := strings.Fields(rest)
+		if err != nil || !ok || len(fields) < 12 || fields[1] != parent {
 			continue
 		}
 		if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(stat))); err == nil {
-			_ = syscall.Kill(pid, syscall.SIGKILL)
+			children[pid] = fields
 		}
 	}
+	return children
 }
 
 // answered waits until the agent's process of the tenant has answered with the version.
@@ -167,6 +177,7 @@ func (c *canaries) answersOf(name, of, want string) {
 // was away itself. Nor does one whose tenant has a process of its own, which ends.
 func TestACanaryThatEnds(t *testing.T) {
 	needs.NoRace(t)
+	t.Parallel()
 	const lost = "%s: ended, lost the tenant's process, or not heard any more, while it was to run version 2 (failureLimit 1)"
 	for name, tt := range map[string]struct {
 		pause  time.Duration
@@ -214,6 +225,7 @@ func TestACanaryThatEnds(t *testing.T) {
 // version is given up, and one whose calls fail as often goes on.
 func TestACanaryThatFailsMore(t *testing.T) {
 	needs.NoRace(t)
+	t.Parallel()
 	const flaky = "local n = 0 function handle() n = n + 1 if n %% 2 == 0 then error('the backend is down') end return %d end"
 	for name, tt := range map[string]struct {
 		candidate string

@@ -198,6 +198,7 @@ func (c *canaries) endRegistry() {
 // them given up, and the value is what it was.
 func TestACanarySetThatEnds(t *testing.T) {
 	needs.NoRace(t)
+	t.Parallel()
 	c := startCanaries(t)
 	c.mustTogether(1)
 	c.liveEdition(1)
@@ -251,6 +252,7 @@ func (c *canaries) answersTo(agent string, name script.Name, want string) {
 // live then, or nothing, and it goes on once the registry is back.
 func TestACanarySetAndAKilledRegistry(t *testing.T) {
 	needs.NoRace(t)
+	t.Parallel()
 	c := startCanaries(t)
 	c.mustTogether(1)
 	c.liveEdition(1)

@@ -23,6 +23,7 @@ import (
 // good order or not, and the other one goes on. It is back before that one goes.
 func TestACanarySetAndTwoRegistries(t *testing.T) {
 	needs.NoRace(t)
+	t.Parallel()
 	m := startMistaken(t)
 	both := [2]struct {
 		address, admin string
@@ -132,6 +133,7 @@ func (e *etcdProcess) Stop() {
 // one is there then, or nothing. What was acknowledged is there.
 func TestACanarySetAndAKilledEtcd(t *testing.T) {
 	needs.NoRace(t)
+	t.Parallel()
 	etcd := newEtcdProcess(t)
 	c := startCanariesOn(startMistakenOn(t, etcd))
 	c.mustTogether(1)

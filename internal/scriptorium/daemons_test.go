@@ -2,12 +2,15 @@ package scriptorium_test
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -19,7 +22,6 @@ import (
 	"github.com/scriptorium-dev/scriptorium/internal/obs/obstest"
 	"github.com/scriptorium-dev/scriptorium/internal/porttest"
 	"github.com/scriptorium-dev/scriptorium/internal/process"
-	"github.com/scriptorium-dev/scriptorium/internal/scriptorium"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -27,12 +29,27 @@ import (
 // can start real processes.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && !strings.HasPrefix(os.Args[1], "-") {
-		process.Main(scriptorium.Command())
+		process.Main(command())
 	}
+	waitMostly()
 	os.Exit(m.Run())
 }
 
-const patience = 30 * time.Second // bounds every wait; nothing is measured by it
+// waitMostly has three times as many tests run at a time as there are processors, unless -parallel says how many:
+// they wait for reports, leases and pauses of processes.
+func waitMostly() {
+	flag.Parse()
+	asked := false
+	flag.Visit(func(f *flag.Flag) { asked = asked || f.Name == "test.parallel" })
+	if asked {
+		return
+	}
+	if err := flag.Set("test.parallel", strconv.Itoa(3*runtime.GOMAXPROCS(0))); err != nil {
+		panic(err)
+	}
+}
+
+const patience = 2 * time.Minute // bounds every wait; nothing is measured by it
 
 // daemon is a process of ours.
 type daemon struct {
@@ -109,6 +126,7 @@ func await(t *testing.T, what string, condition func() bool) {
 // TestDaemons runs two registries and two agents as processes on a real etcd and
 // NATS, configured by flags and by variables.
 func TestDaemons(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	dir, err := os.MkdirTemp("", "daemons") // t.TempDir is too long for a socket
 	if err != nil {

@@ -31,6 +31,7 @@ type mistaken struct {
 	process, agent        *daemon
 	client                *registryclient.Client
 	caller                *agentclient.Client
+	environment           []string // of the registry
 }
 
 // etcdServer is in the process of the test, or in one of its own.
@@ -44,7 +45,7 @@ func (m *mistaken) startRegistry(flags ...string) {
 	m.process = run(m.t, "registryd", append([]string{
 		"--listen", m.registry, "--admin-address", m.admin, "--etcd-endpoints", m.etcd.Endpoint(), "--nats-url", m.nats.URL(),
 		"--insecure-unsigned", "--insecure-anonymous", "--insecure-plaintext",
-	}, flags...))
+	}, flags...), m.environment...)
 }
 
 func (m *mistaken) startAgent(flags ...string) {
@@ -130,6 +131,7 @@ func startMistakenOn(t *testing.T, etcd etcdServer) *mistaken {
 // with a fleet there, the agent keeps its own and says so. It changes its fleet when it is
 // started for that.
 func TestAnotherFleetEmptiesNoAgent(t *testing.T) {
+	t.Parallel()
 	m := startMistaken(t)
 	prefix := func(name string) []string {
 		return []string{"--etcd-endpoints", m.etcd.Endpoint(), "--insecure-plaintext", "--etcd-prefix", name}
@@ -183,6 +185,7 @@ func TestAnotherFleetEmptiesNoAgent(t *testing.T) {
 // again. The agent keeps what it runs, also when it starts again itself, and runs what is
 // published then. It lets go of the rest when an administrator accepts the loss.
 func TestLostRecordsEmptyNoAgent(t *testing.T) {
+	t.Parallel()
 	m := startMistaken(t)
 	found(t, "--etcd-endpoints", m.etcd.Endpoint(), "--insecure-plaintext")
 	m.startRegistry()

@@ -18,6 +18,7 @@ func TestAFreeze(t *testing.T) {
 		t.Skip("starts six processes: run without -short, as CI does")
 	}
 	needs.NoRace(t)
+	t.Parallel()
 	c, route := startCanaries(t), script.Name{Tenant: "acme", Script: "route"}
 	frozen := func() {
 		t.Helper()

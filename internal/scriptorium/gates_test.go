@@ -5,9 +5,12 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"slices"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/scriptorium-dev/scriptorium/client/registryclient"
 	"github.com/scriptorium-dev/scriptorium/internal/needs"
@@ -236,8 +239,116 @@ func TestAGateAndTwoLeaders(t *testing.T) {
 		t.Errorf("the history has %q", lines)
 	}
 	for _, q := range o.questions("ci") {
-		if q != (question{Version: 2, Step: 1, Attempt: 1}) {
+		if q != (question{Tenant: "acme", Version: 2, Step: 1, Attempt: 1}) {
 			t.Errorf("asked %+v", q)
 		}
+	}
+}
+
+// TestAPassThatIsOld: etcd hangs when the system has let the step pass, so nobody can store that. When etcd goes
+// on, the pass is older than 30 s, and the registry asks again.
+func TestAPassThatIsOld(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits until a pass is old: run without -short, as CI does")
+	}
+	needs.NoRace(t)
+	t.Parallel()
+	o := startOutside(t)
+	etcd := newEtcdProcess(t)
+	var asked time.Time
+	answered := make(chan struct{})
+	o.set("ci", func(w http.ResponseWriter, _ *http.Request) {
+		asked = time.Now()
+		o.says("ci", refusal) // from now on
+		etcd.halt()
+		fmt.Fprint(w, passing)
+		close(answered)
+	})
+	c := startAgentsOn(startMistakenOn(t, etcd), 2, o.file("ci"))
+	c.plan("ci", 1, nil)
+	c.plan("ci", 2, guarded("ci"))
+	<-answered
+	await(t, "the registry gives its attempt to take the step up", func() bool {
+		return strings.Contains(c.process.output.String(), "this replica does not lead any more")
+	})
+	await(t, "the pass is old", func() bool { return time.Since(asked) > 31*time.Second })
+	if n := len(o.questions("ci")); n != 1 {
+		t.Errorf("while etcd hangs, the system was asked %d times", n)
+	}
+	etcd.signal(syscall.SIGCONT)
+	c.waits("ci", "a build is red")
+	if r := c.is("ci", "has a release", func(*script.Release) bool { return true }); r.Active.Number != 1 || r.Candidate == nil || r.Candidate.Step != 1 {
+		t.Errorf("an old pass has counted: v%d with the candidate %+v", r.Active.Number, r.Candidate)
+	}
+	o.says("ci", passing)
+	c.live("ci", 2)
+}
+
+// TestASystemThatIsSlow: it gets four requests at a time. Other systems are asked meanwhile, and another tenant
+// does not wait for all that the first one wants to know.
+func TestASystemThatIsSlow(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts four processes: run without -short, as CI does")
+	}
+	needs.NoRace(t)
+	t.Parallel()
+	o := startOutside(t)
+	o.says("fine", passing)
+	var running, most atomic.Int32
+	finish := make(chan struct{}) // one request
+	o.set("slow", func(w http.ResponseWriter, r *http.Request) {
+		n, m := running.Add(1), most.Load()
+		for n > m && !most.CompareAndSwap(m, n) {
+			m = most.Load()
+		}
+		select {
+		case <-finish:
+		case <-time.After(5 * time.Second): // before the registry gives the request up and has room for another one
+		case <-r.Context().Done():
+		}
+		running.Add(-1)
+		fmt.Fprint(w, refusal)
+	})
+	c := startGated(t, 2, o.file("slow", "fine"))
+	const many = 60
+	for i := range many {
+		c.plan(fmt.Sprint("slow-", i), 1, nil)
+		c.plan(fmt.Sprint("slow-", i), 2, guarded("slow"))
+	}
+	await(t, "the system has as many requests as it gets", func() bool { return running.Load() == 4 })
+	c.plan("quick", 1, nil)
+	c.plan("quick", 2, guarded("fine"))
+	c.live("quick", 2)
+	shop := script.Name{Tenant: "shop", Script: "route"}
+	for version := 1; version <= 2; version++ {
+		p := registryclient.PublishRequest{Name: shop, Source: []byte(returning(version)), Write: by}
+		if version == 2 {
+			p.Settings = &script.Settings{Rollout: *guarded("slow")}
+		}
+		if _, err := c.client.Publish(t.Context(), p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	await(t, "the other tenant waits for its turn", func() bool {
+		fleet, err := c.client.Status(t.Context(), shop)
+		return err == nil && len(fleet.Scripts) == 1 && fleet.Scripts[0].Trials != nil && fleet.Scripts[0].Trials.Why == "gate webhook/slow has yet to answer"
+	})
+	asked, turn := len(o.questions("slow")), -1
+	await(t, "the other tenant has its turn", func() bool {
+		turn = slices.IndexFunc(o.questions("slow"), func(q question) bool { return q.Tenant == "shop" })
+		if turn < 0 {
+			select {
+			case finish <- struct{}{}:
+			default: // the next one has yet to come
+			}
+		}
+		return turn >= 0
+	})
+	if turn > asked+4 {
+		t.Errorf("the other tenant's turn comes after %d requests, want 4 at most", turn-asked)
+	}
+	close(finish)
+	if n := most.Load(); n != 4 {
+		t.Errorf("the system had %d requests at a time", n)
 	}
 }

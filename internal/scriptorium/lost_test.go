@@ -3,7 +3,9 @@ package scriptorium_test
 import (
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -60,6 +62,7 @@ func TestLostAgents(t *testing.T) {
 		t.Skip("starts five processes for each case: run without -short, as CI does")
 	}
 	needs.NoRace(t)
+	t.Parallel()
 	for name, test := range map[string]func(t *testing.T){
 		"one that restarts twice, and bystanders": restartsTwice,
 		"NATS is down":                         natsIsDown,
@@ -67,6 +70,8 @@ func TestLostAgents(t *testing.T) {
 		"in good order while no registry runs": inGoodOrder,
 		"one that cannot store the candidate":  cannotStore,
 		"one that has it in quarantine":        inQuarantine,
+		"one that cannot compile it":           cannotCompile,
+		"one whose process another one ends":   anotherEndsIt,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -208,4 +213,83 @@ func inQuarantine(t *testing.T) {
 	if r.Candidate == nil || !strings.Contains(r.Candidate.Failed, "quarantine") {
 		t.Errorf("it is given up: %+v", r.Candidate)
 	}
+}
+
+// cannotCompile: the agents cannot compile what the engine of the registry takes. The candidate is given up, and
+// what was live goes on.
+func cannotCompile(t *testing.T) {
+	t.Helper()
+	m := startMistaken(t)
+	m.environment = []string{engineVariable + "=new"}
+	c := startAgentsOn(m, 3, "")
+	const newer = "function handle() return 2 // 1 end"
+	for name, s := range map[string]script.Settings{
+		"steps": {Rollout: approved},
+		"tests": {Spec: script.Spec{Tests: []script.Test{{Name: "it works"}}}},
+	} {
+		c.plan(name, 1, nil)
+		c.publishes(name, 2, func(p *registryclient.PublishRequest) { p.Source, p.Settings = []byte(newer), &s })
+		if why := c.fails(name); !strings.HasPrefix(why, "node-") || !strings.Contains(why, "(line 1") {
+			t.Errorf("%s: it is given up because of %s", name, why)
+		}
+		if r := c.is(name, "has a candidate", func(r *script.Release) bool { return r.Candidate != nil }); len(r.Candidate.Lost) > 0 {
+			t.Errorf("%s: lost are %v", name, r.Candidate.Lost)
+		}
+		c.everywhere(name, "1")
+	}
+}
+
+// anotherEndsIt: another script of the tenant ends the process that the candidate runs in, which is no fault of
+// the candidate. A process that ends while no script runs may be.
+func anotherEndsIt(t *testing.T) {
+	t.Helper()
+	c := startGated(t, 3, "")
+	isolated := script.TenantSettings{Isolation: script.IsolationProcess}
+	if _, _, err := c.client.SetTenant(t.Context(), "acme", &isolated, registryclient.DataWrite{Author: "test"}); err != nil {
+		t.Fatal(err)
+	}
+	c.publishes("busy", 1, func(p *registryclient.PublishRequest) {
+		p.Source = []byte("function handle() while true do end end")
+		p.Settings = &script.Settings{Spec: script.Spec{Limits: script.Limits{Instructions: 100_000_000, Timeout: 10 * time.Second}}}
+	})
+	canary := c.toApproval(approved)
+	c.plan("idle", 1, nil)
+	c.answersOf(canary, "idle", "1") // the process has started
+	before := c.processorTime(canary)
+	ended, busy := make(chan error), 0
+	go func() { ended <- c.call(canary, "busy") }()
+	await(t, "the other script runs", func() bool {
+		for pid, used := range c.processorTime(canary) {
+			if was, ok := before[pid]; ok && used > was+30 {
+				busy = pid
+			}
+		}
+		return busy > 0
+	})
+	if err := syscall.Kill(busy, syscall.SIGKILL); err != nil { // and not the spare one that takes its place
+		t.Fatal(err)
+	}
+	if err := <-ended; script.KindOf(err) != script.Unavailable {
+		t.Fatalf("the other script ended with %v", err)
+	}
+	const calls = 5
+	for range calls {
+		c.answers(canary, "2")
+	}
+	await(t, "the registry knows of the calls since", func() bool {
+		fleet, err := c.client.Status(t.Context(), of("route"))
+		return err == nil && fleet.Scripts[0].Trials != nil && fleet.Scripts[0].Trials.Calls >= calls
+	})
+	c.lost()
+	c.killTenants(canary)
+	c.lost(canary)
+}
+
+// processorTime is what each process of the agent's tenants has used of a processor, in ticks.
+func (c *canaries) processorTime(agent string) map[int]int {
+	used := map[int]int{}
+	for pid, fields := range c.children(agent) {
+		used[pid], _ = strconv.Atoi(fields[11]) // in user mode
+	}
+	return used
 }

@@ -13,6 +13,7 @@ import (
 
 // TestPlansThatCannotBe: the registry refuses each, names the field, and stores nothing.
 func TestPlansThatCannotBe(t *testing.T) {
+	t.Parallel()
 	m := startMistaken(t)
 	found(t, "--etcd-endpoints", m.etcd.Endpoint(), "--insecure-plaintext")
 	m.startRegistry()

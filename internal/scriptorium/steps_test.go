@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/scriptorium-dev/scriptorium/client/agentclient"
 	"github.com/scriptorium-dev/scriptorium/client/registryclient"
 	"github.com/scriptorium-dev/scriptorium/internal/porttest"
 	"github.com/scriptorium-dev/scriptorium/script"
@@ -189,7 +190,10 @@ type outside struct {
 }
 
 // question is what a webhook gets.
-type question struct{ Version, Step, Attempt int }
+type question struct {
+	Tenant                 string
+	Version, Step, Attempt int
+}
 
 func startOutside(t *testing.T) *outside {
 	t.Helper()
@@ -256,7 +260,7 @@ func (o *outside) write(path string, sources ...string) {
 		if strings.HasPrefix(source, "prom-") {
 			kind = "prometheus"
 		}
-		text += fmt.Sprintf("- {name: %s, %s: %q, insecurePlaintext: true, tenants: [acme]}\n", source, kind, o.URL+"/"+source)
+		text += fmt.Sprintf("- {name: %s, %s: %q, insecurePlaintext: true, tenants: [acme, shop]}\n", source, kind, o.URL+"/"+source)
 	}
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		o.t.Fatal(err)
@@ -279,4 +283,16 @@ func (c *canaries) second() (*daemon, *registryclient.Client) {
 	}
 	c.t.Cleanup(func() { _ = client.Close() })
 	return other.process, client
+}
+
+// call calls a script of acme on the agent, and returns the error.
+func (c *canaries) call(agent, ref string) error {
+	c.t.Helper()
+	caller, err := agentclient.New("unix:" + filepath.Join(c.dir, agent, "grpc.sock"))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer func() { _ = caller.Close() }()
+	_, err = caller.Call(c.t.Context(), "acme/"+ref)
+	return err
 }

@@ -73,6 +73,7 @@ func (e edition) restore(t *testing.T, m *mistaken) (signing, trusted string) {
 // TestUpgrade: registries and agents take over what the software before them has left. The
 // agent answers from its folder before it reaches a registry.
 func TestUpgrade(t *testing.T) {
+	t.Parallel()
 	text, err := os.ReadFile("testdata/edition-2026-11.json")
 	if err != nil {
 		t.Fatal(err)

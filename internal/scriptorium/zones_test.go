@@ -42,6 +42,7 @@ func TestACanaryZone(t *testing.T) {
 		t.Skip("starts seven processes: run without -short, as CI does")
 	}
 	needs.NoRace(t)
+	t.Parallel()
 	c := startCanaries(t, "--labels", "zone=a,region=eu")
 	c.startNamed("node-3", "--labels", "zone=b,region=eu")
 	c.awaitAgents(4)

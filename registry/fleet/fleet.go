@@ -118,6 +118,7 @@ type Fleet struct {
 	gathering      bool
 	called, joined time.Time
 	trimmed        time.Time     // when tombstones were last looked for
+	swept          time.Time     // the last time
 	changed        chan struct{} // closed at each change; nil while nobody waits
 	memory         memory
 
@@ -438,10 +439,19 @@ func (f *Fleet) Sweep() {
 	}
 	over := f.frozen != f.freeze.On(now)
 	f.frozen = f.frozen != over
-	if lost || over || f.counted && now.Sub(f.countedAt) >= countInterval {
+	if lost || over || f.clockIsSet(now) || f.counted && now.Sub(f.countedAt) >= countInterval {
 		f.counted, f.countedAt = false, now
 		f.touch()
 	}
+}
+
+// clockIsSet reports whether somebody has set the clock since the last call. Whoever waits until a time that is
+// stored looks at the clock again then: timers do not follow.
+func (f *Fleet) clockIsSet(now time.Time) bool {
+	before := f.swept
+	f.swept = now
+	by := now.Round(0).Sub(before.Round(0)) - now.Sub(before) // of the wall clocks, and of the monotonic ones
+	return by.Abs() >= time.Second
 }
 
 // countInterval is the least time between two changes that are but more calls of
