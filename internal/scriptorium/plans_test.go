@@ -51,8 +51,8 @@ func TestPlansThatCannotBe(t *testing.T) {
 	}
 }
 
-// TestPlansThatAreNotMet: a step that nobody can take, or that nobody calls, waits, says why, and is
-// given up at its deadline.
+// TestPlansThatAreNotMet: a step that nobody can take, or that nobody calls, waits and says why. At its
+// deadline it is given up, or paused if the plan says so.
 func TestPlansThatAreNotMet(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts four processes: run without -short, as CI does")
@@ -92,6 +92,17 @@ func TestPlansThatAreNotMet(t *testing.T) {
 			if why := c.fails(name); !strings.HasPrefix(why, "no progress in ") || !strings.HasSuffix(why, tt.is) {
 				t.Errorf("it is given up: %s", why)
 			}
+			tt.plan.OnDeadline = script.PauseOnDeadline
+			c.plan(name, 2, &tt.plan) // begins again
+			isPaused := func(r *script.Release) bool { return r.Candidate != nil && r.Candidate.Paused != "" }
+			if why := c.is(name, "paused", isPaused).Candidate.Paused; !strings.HasPrefix(why, "no progress in ") || !strings.HasSuffix(why, tt.is) {
+				t.Errorf("it is paused: %s", why)
+			}
+			c.steer(name, registryclient.Approve) // the deadline counts anew
+			if name != "approval" { // which nothing else holds up
+				c.steer(name, registryclient.Promote)
+			}
+			c.live(name, 2)
 		})
 	}
 }
