@@ -64,7 +64,7 @@ func invalidRollouts() []invalid {
 		{what: "tolerate is a word", spec: "{tolerate: some, steps: [{percent: 5}]}", want: []string{"spec.rollout.tolerate"}},
 		{what: "progressDeadline in days", spec: "{progressDeadline: 1d}", want: []string{"spec.rollout.progressDeadline", "must be a duration"}},
 		{what: "a gate without a source", spec: "{steps: [{percent: 5, gate: {}}]}", want: []string{"spec.rollout.steps[0].gate", "names no source"}},
-		{what: "a gate with two sources", spec: "{steps: [{percent: 5, gate: {prometheus: a, webhook: b, query: up, max: 1}}]}", want: []string{"spec.rollout.steps[0].gate", "names no source"}},
+		{what: "a gate with two sources", spec: "{steps: [{percent: 5, gate: {prometheus: a, webhook: b, query: up, max: 1}}]}", want: []string{"spec.rollout.steps[0].gate", "names two sources"}},
 		{what: "a gate at an address", spec: "{steps: [{percent: 5, gate: {webhook: 'http://a'}}]}", want: []string{"spec.rollout.steps[0].gate.webhook", "should match"}},
 		{what: "a gate without a query", spec: "{steps: [{percent: 5, gate: {prometheus: a, max: 1}}]}", want: []string{"spec.rollout.steps[0].gate.query: ", "is for prometheus, which needs it"}},
 		{what: "a gate with a long query", spec: "{steps: [{percent: 5, gate: {prometheus: a, max: 1, query: " + strings.Repeat("a", script.MaxQueryBytes+1) + "}}]}", want: []string{"spec.rollout.steps[0].gate.query", "2048"}},
