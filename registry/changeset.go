@@ -17,7 +17,7 @@ import (
 type ChangeSetRequest struct {
 	Tenant, Name string
 	// Scripts say what is published. Of their Write only Name and Owner count, and their DryRun
-	// and LiftHold do not apply.
+	// and LiftHold do not apply: those of the change set do.
 	Scripts []PublishRequest
 	Values  []StagedContent
 	// Plan of all of it. With nil the plan of the scripts counts: all that have one have the same.
@@ -28,6 +28,9 @@ type ChangeSetRequest struct {
 	Owner        string // as in Write
 	Force        bool
 	DryRun       bool // decide and check, store nothing
+	// LiftHold ends the holds of the scripts, which takes the role release. Otherwise a script that
+	// somebody holds has all of the change set refused.
+	LiftHold bool
 }
 
 // StagedContent is the new content of a value.
@@ -133,6 +136,7 @@ func (w *changeSetWrite) validateScripts() error {
 		if slices.ContainsFunc(w.req.Scripts[:i], func(other PublishRequest) bool { return other.Name == p.Name }) {
 			return script.Errorf(script.Invalid, at+".name", "%s is there twice", p.Name)
 		}
+		p.LiftHold = false // no part of the fingerprint: that of the change set counts when it is written
 		if p.Pin != nil && *p.Pin != 0 {
 			return script.Errorf(script.Invalid, at+".pin", "%s names version %d in spec.version: leave it out, because the change set decides which version runs", p.Name, *p.Pin)
 		}
@@ -208,17 +212,6 @@ func (w *changeSetWrite) sign() error {
 	return nil
 }
 
-// isHeld refuses a change set of which somebody holds these scripts.
-func isHeld(held []script.Release) error {
-	first := &held[0]
-	text := fmt.Sprintf("%s is held at v%d %s, and a change set goes live as a whole: %s", first.Name, first.Active.Number, first.Hold, first.HowToLift())
-	for i := range held[1:] {
-		more := &held[1+i]
-		text += fmt.Sprintf("; %s is held, too: %s", more.Name, more.HowToLift())
-	}
-	return script.Errorf(script.Denied, script.FieldHold, "%s", text)
-}
-
 // decide returns the writes that make the change set from the present releases.
 func (w *changeSetWrite) decide(ctx context.Context) (*together, error) {
 	if err := w.lookUp(ctx); err != nil {
@@ -231,13 +224,13 @@ func (w *changeSetWrite) decide(ctx context.Context) (*together, error) {
 		if err != nil {
 			return nil, err
 		}
-		if cur.Hold != nil {
+		if live(cur) && cur.Hold != nil {
 			held = append(held, cur)
 		}
 		releases[i], _ = recorded(cur)
 	}
-	if len(held) > 0 {
-		return nil, isHeld(held)
+	if err := w.mayPass(held); err != nil {
+		return nil, err
 	}
 	changed, err := w.changedValues(ctx)
 	if err != nil {
@@ -308,6 +301,7 @@ func (w *changeSetWrite) write(ctx context.Context, i int, set *script.Membershi
 	if w.members[i] {
 		p.set, p.atOnce = set, set == nil
 	}
+	p.liftHold = w.req.LiftHold
 	return writeRequest{
 		Write: req.Write, change: script.ChangePublish, dry: w.req.DryRun,
 		prepare: func(d *decision) error { return w.complete(ctx, d) },
@@ -320,7 +314,11 @@ func (w *changeSetWrite) write(ctx context.Context, i int, set *script.Membershi
 				d.version = cur.Candidate.Version
 				return d, nil
 			}
-			return decidePublish(cur, p, w.specs(ctx), req.Write, at)
+			d, err := decidePublish(cur, stays(cur, p), w.specs(ctx), req.Write, at)
+			if w.members[i] && p.enables(cur) {
+				d.before = 0 // a rollback disables it again
+			}
+			return d, err
 		},
 	}
 }

@@ -111,7 +111,8 @@ func (w *changeSetWrite) mayReplace(ctx context.Context) error {
 
 // choose finds out which scripts are part of the change set, and whether it is live at once. If values
 // change, and there are tests or a plan, all scripts prove themselves with the values. A script that does
-// not differ gets a new version for that.
+// not differ gets a new version for that. One that the change set enables is part of it: it must not run before
+// the others do.
 func (w *changeSetWrite) choose(ctx context.Context, releases []script.Release, values bool) error {
 	w.members, w.atOnce = make([]bool, len(releases)), true
 	for i, cur := range releases {
@@ -121,7 +122,7 @@ func (w *changeSetWrite) choose(ctx context.Context, releases []script.Release, 
 			return err
 		}
 		newest, known := cur.Newest()
-		p.anew = live(cur) && known && cur.Candidate == nil && cur.Active.Number == newest.Number && newest.SameVersion(p.version.With(spec))
+		p.anew = live(cur) && known && cur.Candidate == nil && !p.enables(cur) && cur.Active.Number == newest.Number && newest.SameVersion(p.version.With(spec))
 		w.members[i] = !p.anew
 		if w.members[i] || values {
 			w.atOnce = w.atOnce && w.plan.IsZero() && len(spec.Tests) == 0

@@ -143,6 +143,9 @@ func (p publication) choose(cur, next script.Release, e script.Edition, made boo
 	switch {
 	case p.set != nil:
 		next.Pinned = false
+		if p.enables(cur) { // of a disabled script nothing runs, and its active version must not run untested
+			next.Active, next.Settings.Spec = e.Version, e.Spec
+		}
 		return joined(next, e, p.set, cur.Revision, now), nil
 	case p.atOnce:
 		next.Pinned = false
@@ -174,6 +177,11 @@ func (p publication) choose(cur, next script.Release, e script.Edition, made boo
 	}
 	next.Pinned = true
 	return chosen(next, script.Edition{Version: target, Spec: spec}), nil
+}
+
+// enables reports whether the publish enables the script, which is disabled.
+func (p publication) enables(cur script.Release) bool {
+	return live(cur) && !cur.Enabled && p.enabled != nil && *p.enabled
 }
 
 // changeOf names the most telling of the changes between two releases; "" if

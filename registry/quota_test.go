@@ -42,7 +42,7 @@ func TestQuotaOfScripts(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if e := script.AsError(r.put("acme", "c", 10, 0)); e == nil || e.Kind != script.Limit || e.Field != "name" {
+	if e := script.AsError(r.put("acme", "c", 10, 0)); e == nil || e.Kind != script.Limit || e.Field != "name" || !strings.HasSuffix(e.Message, ": scriptctl tenant set acme --scripts NUMBER") {
 		t.Errorf("a fourth script: %v", e)
 	}
 	if err := r.put("acme", "b", 20, 0); err != nil {
@@ -68,7 +68,7 @@ func TestQuotaOfSources(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if e := script.AsError(r.put("acme", "a", 304, 10)); e == nil || e.Kind != script.Limit || e.Field != "source" || !strings.Contains(e.Message, "of 1000 bytes") {
+	if e := script.AsError(r.put("acme", "a", 304, 10)); e == nil || e.Kind != script.Limit || e.Field != "source" || !strings.Contains(e.Message, "of 1000 bytes") || !strings.HasSuffix(e.Message, ": scriptctl tenant set acme --sources SIZE") {
 		t.Errorf("a fourth version: %v", e)
 	}
 	if err := r.put("acme", "a", 305, 2); err != nil {
@@ -105,7 +105,7 @@ func TestRatesOfWrites(t *testing.T) {
 					return done, nil
 				}
 				done, err := publish()
-				if e := script.AsError(err); e == nil || e.Kind != script.Overloaded || e.Field != tt.field {
+				if e := script.AsError(err); e == nil || e.Kind != script.Overloaded || e.Field != tt.field || !strings.Contains(e.Message, ": scriptctl tenant set acme --write") {
 					t.Fatalf("after %d writes: %v", done, err)
 				}
 				if done < tt.atOnce-3 || done > tt.atOnce+3 {

@@ -238,8 +238,8 @@ func mayHold(data DataUsage, next Usage, tenant string) error {
 		return script.Errorf(script.Limit, "key", "%s has %d values, which is the most that a tenant may have: delete some first", tenant, data.Usage.Values)
 	}
 	if next.Bytes > quota && next.Bytes > data.Usage.Bytes {
-		return script.Errorf(script.Limit, "content", "%s uses %d of %d bytes, and would use %d: delete values, or have the tenant's valueBytes raised",
-			tenant, data.Usage.Bytes, quota, next.Bytes)
+		return script.Errorf(script.Limit, "content", "%s uses %d of %d bytes, and would use %d: delete values, or have an administrator raise it: scriptctl tenant set %s --values SIZE",
+			tenant, data.Usage.Bytes, quota, next.Bytes, tenant)
 	}
 	return nil
 }

@@ -95,6 +95,9 @@ func TestValueLimits(t *testing.T) {
 	other := script.ValueKey{Tenant: "acme", Key: "other"}
 	_, _, err = b.PutValue(ctx, put(other, strings.Repeat("y", 41)))
 	wantKind(t, err, script.Limit, "content")
+	if !strings.HasSuffix(err.Error(), ": scriptctl tenant set acme --values SIZE") {
+		t.Errorf("%q names no next command", err)
+	}
 	if !strings.Contains(err.Error(), "60 of 100") {
 		t.Errorf("%v does not say what is used, and the quota", err)
 	}

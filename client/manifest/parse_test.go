@@ -221,8 +221,8 @@ func TestParseFaults(t *testing.T) {
 		}},
 		{"gates", spec("  source: return 1\n  rollout:\n    steps:\n    - {percent: 1, gate: main}\n    - {percent: 2, gate: {}}\n    - {percent: 3, gate: {prometheus: a, webhook: b}}\n    - {percent: 4, gate: {prometheus: 5, query: [up], max: '1', url: x}}\n"), []string{
 			`m.yaml:9:26: spec.rollout.steps[0].gate: is the text "main", want fields: prometheus, webhook, query, min, max`,
-			"m.yaml:10:26: spec.rollout.steps[1].gate: names no source: add prometheus or webhook with the name of one, and not both",
-			"m.yaml:11:26: spec.rollout.steps[2].gate: names no source",
+			"m.yaml:10:26: spec.rollout.steps[1].gate: names no source: add prometheus or webhook with the name of one",
+			"m.yaml:11:26: spec.rollout.steps[2].gate: names two sources, prometheus and webhook: leave one of them out",
 			"m.yaml:12:39: spec.rollout.steps[3].gate.prometheus: is the number 5, want text: put it in quotes",
 			"m.yaml:12:49: spec.rollout.steps[3].gate.query: is a list, want text",
 			`m.yaml:12:60: spec.rollout.steps[3].gate.max: is the text "1", want a number, such as 0.01`,

@@ -131,8 +131,11 @@ func (d *decoder) gate(n *yaml.Node, path string) (g script.Gate) {
 	}
 	prometheus, webhook := fields["prometheus"], fields["webhook"]
 	switch {
-	case (prometheus == nil) == (webhook == nil):
-		d.fault(n, path, "names no source: add prometheus or webhook with the name of one, and not both")
+	case prometheus != nil && webhook != nil:
+		d.fault(n, path, "names two sources, prometheus and webhook: leave one of them out")
+		return g
+	case prometheus == nil && webhook == nil:
+		d.fault(n, path, "names no source: add prometheus or webhook with the name of one")
 		return g
 	case prometheus != nil:
 		g.Kind = script.Prometheus

@@ -24,12 +24,15 @@ type ChangeSetWrite struct {
 // candidate, or to be live at once if there is nothing to test and no plan.
 type ChangeSetRequest struct {
 	Tenant, Name string
-	// Scripts say what is published. Their Write, DryRun and LiftHold do not apply.
+	// Scripts say what is published. Their Write, DryRun and LiftHold do not apply: those of the
+	// change set do.
 	Scripts []PublishRequest
 	Values  []ValueContent
 	// Plan of all of it. With nil the plan of the scripts counts: all that have one have the same.
 	Plan   *script.Plan
 	DryRun bool // check everything, store nothing
+	// LiftHold lifts the holds of the scripts, if there are any, which takes the role release.
+	LiftHold bool
 	ChangeSetWrite
 }
 
@@ -52,10 +55,11 @@ type ChangeSetResult struct {
 
 // PublishChangeSet stores the scripts and values in one transaction. If one of them is refused,
 // nothing is stored: an Error of a script names it at the start of its Message. It is Denied, with
-// the Field script.FieldHold, if somebody holds one of the scripts.
+// the Field script.FieldHold, if somebody holds one of the scripts, and LiftHold does not lift that.
 func (c *Client) PublishChangeSet(ctx context.Context, p ChangeSetRequest) (ChangeSetResult, error) {
 	req := &registryv1.PublishChangeSetRequest{
 		Tenant: p.Tenant, Name: p.Name, Author: p.Author, Note: p.Note, Owner: p.Owner, Force: p.Force, DryRun: p.DryRun,
+		LiftHold: p.LiftHold,
 	}
 	for i := range p.Scripts {
 		req.Scripts = append(req.Scripts, fromPublish(&p.Scripts[i]))

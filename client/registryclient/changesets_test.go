@@ -66,11 +66,18 @@ func TestNoPlan(t *testing.T) {
 // TestHeldMember: route is held in newTruth.
 func TestHeldMember(t *testing.T) {
 	s := newTruth(t)
-	_, err := s.client.PublishChangeSet(t.Context(), registryclient.ChangeSetRequest{
+	request := registryclient.ChangeSetRequest{
 		Tenant: "acme", Name: "one", ChangeSetWrite: byAnn, Scripts: []registryclient.PublishRequest{{Name: route, Source: []byte("return 4")}},
-	})
-	if e := script.AsError(err); e == nil || e.Kind != script.Denied || e.Field != script.FieldHold {
+	}
+	_, err := s.client.PublishChangeSet(t.Context(), request)
+	if e := script.AsError(err); e == nil || e.Kind != script.Denied || e.Field != script.FieldHold || !strings.Contains(e.Message, "--lift-hold") {
 		t.Errorf("%v", err)
+	}
+	request.LiftHold = true
+	s.lose(1) // and sent again: it has happened once
+	got, err := s.client.PublishChangeSet(t.Context(), request)
+	if err != nil || got.Releases[0].Hold != nil || got.Releases[0].Active.Number != 4 {
+		t.Errorf("with its hold lifted: %+v, %v", got, err)
 	}
 }
 

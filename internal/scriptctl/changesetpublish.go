@@ -25,7 +25,9 @@ What differs from what runs is part of the change set. The same file published a
 changes nothing, unless the change set was given up: then it begins again.
 
 A change set goes live as a whole: if somebody holds one of its scripts, or the registry
-is frozen, publish stores nothing and exits with 9.
+is frozen, publish stores nothing and exits with 9. --lift-hold lifts the holds in the same
+transaction, and takes the role release. Use it after "scriptctl changeset rollback", which
+holds the scripts.
 
 --wait waits until all scripts are live everywhere, or prints why the change set failed.
 It does not wait for values without scripts.`
@@ -33,6 +35,7 @@ It does not wait for values without scripts.`
 // changeSetOptions are the flags of those who publish a change set.
 type changeSetOptions struct {
 	dryRun bool
+	lift   bool
 	sign   string
 	signFlags
 	changeFlags
@@ -40,6 +43,7 @@ type changeSetOptions struct {
 
 func (o *changeSetOptions) add(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "let the registry check everything and store nothing")
+	cmd.Flags().BoolVar(&o.lift, "lift-hold", false, "lift the holds of the scripts, so that the change set is published")
 	cmd.Flags().StringVar(&o.sign, "sign", "", "file of the publisher's private key to sign the scripts with")
 	must(cmd.MarkFlagFilename("sign"))
 	o.signFlags.add(cmd)
@@ -54,7 +58,8 @@ func (a *app) changeSetPublishCommand() *cobra.Command {
 		Short: "Publish a change set",
 		Long:  changeSetPublishLong,
 		Example: `  scriptctl changeset publish cart-2.yaml --note "the new cart" --wait
-  scriptctl changeset publish cart-2.yaml --dry-run`,
+  scriptctl changeset publish cart-2.yaml --dry-run
+  scriptctl changeset publish cart-2.yaml --lift-hold --note "the fixed cart"`,
 		Args: wantArgs(1, 1, "the file of a change set", "cart-2.yaml"),
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 			if len(args) > 0 {
@@ -120,7 +125,7 @@ func (a *app) publishChangeSet(ctx context.Context, set *manifest.ChangeSet, o *
 		return err
 	}
 	request := set.Publish()
-	request.DryRun = o.dryRun
+	request.DryRun, request.LiftHold = o.dryRun, o.lift
 	request.ChangeSetWrite = registryclient.ChangeSetWrite{Author: write.Author, Note: write.Note, Owner: write.Owner, Force: write.Force}
 	result, err := client.PublishChangeSet(ctx, request)
 	if err != nil {
@@ -243,7 +248,7 @@ func (v *publishedSetView) String() string {
 	case v.State == script.ChangeSetOnTrial:
 		text += ", on trial: scriptctl changeset status " + v.ChangeSet
 	case v.Changed:
-		text += ": only settings of its scripts that are not part of a version changed"
+		text += ": its scripts run the same versions, and only their holds or settings changed"
 	default:
 		text += ": all of it is live already"
 	}

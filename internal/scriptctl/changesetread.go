@@ -226,11 +226,14 @@ func (a *app) changeSetList(ctx context.Context, tenant string) error {
 const changeSetRollbackLong = `Rollback returns to what was active before a change set, in one transaction:
 
   - of a change set on trial, the candidate is given up, as with "scriptctl rollout abort"
-  - of a live one, the scripts return to the versions before, and are held there until
-    "scriptctl release"; a script that was new is disabled; values get the contents before
+  - of a live one, the scripts return to the versions before, and are held there; a script
+    that was new is disabled; values get the contents before
 
 If somebody has changed one of the scripts or values since, nothing is rolled back, unless
-with --force. It takes the roles release and, for values, publish.`
+with --force. It takes the roles release and, for values, publish.
+
+To go forward again as a whole, publish the fixed change set with "scriptctl changeset
+publish --lift-hold". "scriptctl release" lifts the hold of each script by itself.`
 
 // rolledBackView is a change set after a rollback.
 type rolledBackView struct {

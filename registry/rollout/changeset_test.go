@@ -275,6 +275,61 @@ func TestAChangeSetGoesBack(t *testing.T) {
 	})
 }
 
+// TestAChangeSetGoesForwardAgain: after a rollback it lifts the holds, and is a candidate as a whole. While it is on
+// trial, and if it fails, the versions before run everywhere.
+func TestAChangeSetGoesForwardAgain(t *testing.T) {
+	for source, want := range map[string]struct{ onTrial, failed, live string }{
+		"new": { // the newest version, which was rolled back
+			"route 2 in step 1: the pause of step 1 goes on; lib 2 in step 1: the pause of step 1 goes on; flags old 1; OnTrial",
+			"route 2 failed: aborted by bob; lib 2 failed: aborted by bob; flags old 1; Failed aborted by bob",
+			"route live 2; lib live 2; flags new 3; Live",
+		},
+		"fixed": {
+			"route 3 in step 1: the pause of step 1 goes on; lib 3 in step 1: the pause of step 1 goes on; flags old 1; OnTrial",
+			"route 3 failed: aborted by bob; lib 3 failed: aborted by bob; flags old 1; Failed aborted by bob",
+			"route live 3; lib live 3; flags fixed 3; Live",
+		},
+	} {
+		t.Run(source, func(t *testing.T) {
+			play(t, 10, func(s *stage) {
+				stop := s.conduct()
+				defer stop()
+				everybody := access.Everybody("test")
+				s.live(route, lib)
+				s.publishSet(set(nil, "new", route, lib))
+				s.pass(time.Second)
+				if _, err := s.RollbackChangeSet(s.t.Context(), registry.ChangeSetRollback{Tenant: "acme", Name: "cart", Author: "bob", By: everybody}); err != nil {
+					t.Fatal(err)
+				}
+				wantRuns := func(when string) {
+					for _, name := range []script.Name{route, lib} {
+						if r := s.releases[name]; r.Active.Number != 1 || r.Hold != nil {
+							t.Errorf("%s: %s runs version %d, held %v", when, name, r.Active.Number, r.Hold)
+						}
+					}
+				}
+				req := set(twoSteps(), source, route, lib)
+				req.LiftHold = true
+				s.publishSet(req)
+				s.pass(5 * time.Second)
+				s.wantWhere("on trial", want.onTrial, route, lib)
+				s.wantTogether(route, lib)
+				wantRuns("on trial")
+				if _, err := s.Steer(s.t.Context(), registry.SteerRequest{Write: registry.Write{Name: lib, Author: "bob", By: everybody}, Steering: registry.Abort}); err != nil {
+					t.Fatal(err)
+				}
+				s.pass(time.Second)
+				s.wantWhere("given up", want.failed, route, lib)
+				wantRuns("given up")
+				req.LiftHold = false
+				s.publishSet(req)
+				s.pass(4 * time.Minute)
+				s.wantWhere("at the end", want.live, route, lib)
+			})
+		})
+	}
+}
+
 // TestOlderAgentsAndChangeSets: agents that do not know change sets hold them up.
 func TestOlderAgentsAndChangeSets(t *testing.T) {
 	play(t, 4, func(s *stage) {

@@ -57,6 +57,8 @@ func toChangeSetRequest(ctx context.Context, m *registryv1.PublishChangeSetReque
 		Owner:  m.GetOwner(),
 		Force:  m.GetForce(),
 		DryRun: m.GetDryRun(),
+
+		LiftHold: m.GetLiftHold(),
 	}
 	for _, p := range m.GetScripts() {
 		name := script.Name{Tenant: cmp.Or(p.GetTenant(), m.GetTenant()), Script: p.GetName()}

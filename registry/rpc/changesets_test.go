@@ -94,7 +94,7 @@ func TestChangeSetErrors(t *testing.T) {
 			m.Plan = &scriptv1.Plan{Steps: []*scriptv1.Step{{Percent: 100}}}
 		}, codes.InvalidArgument, "plan.steps[0].percent", ""},
 		"tenant": {func(m *registryv1.PublishChangeSetRequest) { m.Scripts[0].Tenant = "other" }, codes.InvalidArgument, "scripts[0].tenant", "other/route"},
-		"held":   {func(m *registryv1.PublishChangeSetRequest) { m.Scripts[0].Name = "held" }, codes.PermissionDenied, "hold", "scriptctl release acme/held"},
+		"held":   {func(m *registryv1.PublishChangeSetRequest) { m.Scripts[0].Name = "held" }, codes.PermissionDenied, "hold", "publish it with --lift-hold"},
 	} {
 		m := &registryv1.PublishChangeSetRequest{Tenant: "acme", Name: "set", Author: "ann", Scripts: []*registryv1.PublishRequest{member("route", "one", nil)}}
 		test.change(m)
@@ -102,6 +102,12 @@ func TestChangeSetErrors(t *testing.T) {
 		if e := detail(t, err); status.Code(err) != test.code || e.GetField() != test.field || !strings.Contains(e.GetMessage(), test.says) {
 			t.Errorf("%s: %v at %q, want %v at %q", name, err, e.GetField(), test.code, test.field)
 		}
+	}
+	lifted, err := b.PublishChangeSet(t.Context(), &registryv1.PublishChangeSetRequest{
+		Tenant: "acme", Name: "set", Author: "ann", LiftHold: true, Scripts: []*registryv1.PublishRequest{member("held", "two", nil)},
+	})
+	if r := lifted.GetReleases()[0]; err != nil || r.GetHold() != nil || r.GetActive().GetNumber() != 2 {
+		t.Errorf("lifted: %v, %v", r, err)
 	}
 	if _, err := b.RollbackChangeSet(t.Context(), &registryv1.RollbackChangeSetRequest{Tenant: "acme", Name: "none", Author: "ann"}); status.Code(err) != codes.NotFound {
 		t.Errorf("a rollback of none: %v", err)

@@ -23,6 +23,7 @@ func (h Harness) runTogether(t *testing.T) {
 	t.Run("TogetherTrimsHistories", h.testTogetherTrimsHistories)
 	t.Run("TogetherNotesARequest", h.testTogetherNotesARequest)
 	t.Run("ChangeSets", h.testChangeSets)
+	t.Run("ChangeSetsLiftHolds", h.testChangeSetsLiftHolds)
 	t.Run("UnreadableChangeSet", h.testUnreadableChangeSet)
 	t.Run("RecordOfAChangeSetAlone", h.testRecordAlone)
 	t.Run("CollectorOfStagedContents", h.testCollectorOfStagedContents)

@@ -149,7 +149,8 @@ type RolloutStep struct {
 // RolloutGate names a source of the registry: its operator says where that is, in the file of
 // registryd --gates.
 //
-// +kubebuilder:validation:XValidation:rule="has(self.prometheus) != has(self.webhook)",message="names no source: add prometheus or webhook with the name of one, and not both"
+// +kubebuilder:validation:XValidation:rule="has(self.prometheus) || has(self.webhook)",message="names no source: add prometheus or webhook with the name of one"
+// +kubebuilder:validation:XValidation:rule="!has(self.prometheus) || !has(self.webhook)",message="names two sources, prometheus and webhook: leave one of them out"
 // +kubebuilder:validation:XValidation:rule="has(self.query) == has(self.prometheus)",fieldPath=".query",message="is for prometheus, which needs it"
 // +kubebuilder:validation:XValidation:rule="(has(self.min) || has(self.max)) == has(self.prometheus)",fieldPath=".max",message="is for prometheus, like min, and prometheus needs one of them"
 // +kubebuilder:validation:XValidation:rule="!has(self.min) || !has(self.max) || self.min <= self.max",fieldPath=".min",message="is more than max: no value would pass"

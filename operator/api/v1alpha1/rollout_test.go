@@ -66,7 +66,7 @@ func invalidRollouts() []invalid {
 		{what: "onDeadline without a deadline", spec: "{onDeadline: pause}", want: []string{"spec.rollout.onDeadline", "needs progressDeadline"}},
 		{what: "onDeadline is a word", spec: "{onDeadline: wait, progressDeadline: 1h}", want: []string{"spec.rollout.onDeadline", "abort", "pause"}},
 		{what: "a gate without a source", spec: "{steps: [{percent: 5, gate: {}}]}", want: []string{"spec.rollout.steps[0].gate", "names no source"}},
-		{what: "a gate with two sources", spec: "{steps: [{percent: 5, gate: {prometheus: a, webhook: b, query: up, max: 1}}]}", want: []string{"spec.rollout.steps[0].gate", "names no source"}},
+		{what: "a gate with two sources", spec: "{steps: [{percent: 5, gate: {prometheus: a, webhook: b, query: up, max: 1}}]}", want: []string{"spec.rollout.steps[0].gate", "names two sources"}},
 		{what: "a gate at an address", spec: "{steps: [{percent: 5, gate: {webhook: 'http://a'}}]}", want: []string{"spec.rollout.steps[0].gate.webhook", "should match"}},
 		{what: "a gate without a query", spec: "{steps: [{percent: 5, gate: {prometheus: a, max: 1}}]}", want: []string{"spec.rollout.steps[0].gate.query: ", "is for prometheus, which needs it"}},
 		{what: "a gate with a long query", spec: "{steps: [{percent: 5, gate: {prometheus: a, max: 1, query: " + strings.Repeat("a", script.MaxQueryBytes+1) + "}}]}", want: []string{"spec.rollout.steps[0].gate.query", "2048"}},

@@ -3961,7 +3961,10 @@ type PublishChangeSetRequest struct {
 	Owner  string   `protobuf:"bytes,8,opt,name=owner,proto3" json:"owner,omitempty"`
 	Force  bool     `protobuf:"varint,9,opt,name=force,proto3" json:"force,omitempty"`
 	// Check everything, store nothing. The response says what would be.
-	DryRun        bool `protobuf:"varint,10,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
+	DryRun bool `protobuf:"varint,10,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
+	// Lifts the holds of the scripts, if there are any, in the same transaction. It takes the role
+	// release. Without it a script that somebody holds has all of the change set refused.
+	LiftHold      bool `protobuf:"varint,11,opt,name=lift_hold,json=liftHold,proto3" json:"lift_hold,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4062,6 +4065,13 @@ func (x *PublishChangeSetRequest) GetForce() bool {
 func (x *PublishChangeSetRequest) GetDryRun() bool {
 	if x != nil {
 		return x.DryRun
+	}
+	return false
+}
+
+func (x *PublishChangeSetRequest) GetLiftHold() bool {
+	if x != nil {
+		return x.LiftHold
 	}
 	return false
 }
@@ -7156,7 +7166,7 @@ const file_proto_registry_v1_registry_proto_rawDesc = "" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\tR\x03key\"X\n" +
 	"\x17GetValueHistoryResponse\x12=\n" +
-	"\ahistory\x18\x01 \x01(\v2#.scriptorium.script.v1.ValueHistoryR\ahistory\"\xea\x02\n" +
+	"\ahistory\x18\x01 \x01(\v2#.scriptorium.script.v1.ValueHistoryR\ahistory\"\x87\x03\n" +
 	"\x17PublishChangeSetRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12A\n" +
@@ -7168,7 +7178,8 @@ const file_proto_registry_v1_registry_proto_rawDesc = "" +
 	"\x05owner\x18\b \x01(\tR\x05owner\x12\x14\n" +
 	"\x05force\x18\t \x01(\bR\x05force\x12\x17\n" +
 	"\adry_run\x18\n" +
-	" \x01(\bR\x06dryRun\";\n" +
+	" \x01(\bR\x06dryRun\x12\x1b\n" +
+	"\tlift_hold\x18\v \x01(\bR\bliftHold\";\n" +
 	"\rStagedContent\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x18\n" +
 	"\acontent\x18\x02 \x01(\fR\acontent\"\xcd\x01\n" +
