@@ -2,6 +2,7 @@ package registry_test
 
 import (
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/scriptorium-dev/scriptorium/registry"
@@ -374,5 +375,100 @@ func TestARetriedHoldComesOnce(t *testing.T) {
 		if r, err := step.do(step.id); err != nil || (r.Release.Hold != nil) != step.held {
 			t.Errorf("step %d: %v, %v; want it held: %v", i, r.Release.Hold, err, step.held)
 		}
+	}
+}
+
+// TestTwoPeopleRollBack: of several rollbacks at about the same time that name no version, one takes the script
+// back, and by one version.
+func TestTwoPeopleRollBack(t *testing.T) {
+	b := newBench(t)
+	for _, source := range []string{"one", "two", "three"} {
+		b.publish(source)
+	}
+	const people = 4
+	results := make(chan registry.Result, people)
+	var all sync.WaitGroup
+	for range people {
+		all.Go(func() {
+			result, err := b.Rollback(t.Context(), registry.RollbackRequest{Write: write(route)})
+			if err != nil {
+				t.Error(err)
+			}
+			results <- result
+		})
+	}
+	all.Wait()
+	close(results)
+	changes := 0
+	for r := range results {
+		if r.Release.Active.Number != 2 || r.Release.Hold == nil {
+			t.Errorf("%+v", r)
+		}
+		if r.Changed {
+			changes++
+		}
+	}
+	if changes != 1 {
+		t.Errorf("%d of %d rollbacks changed the script", changes, people)
+	}
+}
+
+// TestRolledBackAlready: what is written while a rollback holds the script does not have another one go back
+// further. One of its change set is a rollback, too. A hold of another kind is none.
+func TestRolledBackAlready(t *testing.T) {
+	for name, c := range map[string]struct {
+		then func(b *bench)
+		want uint64
+	}{
+		"nothing":            {func(*bench) {}, 2},
+		"a version":          {func(b *bench) { b.publish("four") }, 2},
+		"a disabled script":  {func(b *bench) { b.setEnabled(false) }, 2},
+		"a hold":             {func(b *bench) { b.hold(0, "cy", "mine") }, 2},
+		"a pin":              {func(b *bench) { b.hold(2, "cy", "mine") }, 1},
+		"a lift and a hold":  {func(b *bench) { b.lift(); b.hold(0, "cy", "") }, 2}, // from 3, which runs again
+		"its release, alone": {func(b *bench) { b.lift() }, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			for _, source := range []string{"one", "two", "three"} {
+				b.publish(source)
+			}
+			back := func() script.Release {
+				result, err := b.Rollback(t.Context(), registry.RollbackRequest{Write: write(route)})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return result.Release
+			}
+			back()
+			c.then(b)
+			if r := back(); r.Active.Number != c.want {
+				t.Errorf("version %d runs, want %d", r.Active.Number, c.want)
+			}
+		})
+	}
+	b := newBench(t)
+	for _, source := range []string{"a", "b", "c"} {
+		b.publishSet(changeSet("cart", source, nil, "one"))
+	}
+	if err := rollingSetBack("cart")(b, t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := b.Rollback(t.Context(), registry.RollbackRequest{Write: write(named("one"))}); err != nil || r.Changed || r.Release.Active.Number != 2 {
+		t.Errorf("after its change set: %+v, %v", r, err)
+	}
+}
+
+func (b *bench) lift() {
+	b.t.Helper()
+	if _, err := b.LiftHold(b.t.Context(), registry.LiftHoldRequest{Write: write(route)}); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func (b *bench) setEnabled(enabled bool) {
+	b.t.Helper()
+	if _, err := b.SetEnabled(b.t.Context(), registry.SetEnabledRequest{Write: write(route), Enabled: enabled}); err != nil {
+		b.t.Fatal(err)
 	}
 }

@@ -326,7 +326,13 @@ func TestPinRollbackRelease(t *testing.T) {
 	check(doPin(3))(3, 3, true, true)
 	check(doPin(3))(3, 3, true, false)
 	check(rollback(0))(2, 3, true, true)
-	check(rollback(0))(1, 3, true, true)
+	check(rollback(0))(2, 3, true, false) // somebody has done so already
+	check(rollback(1))(1, 3, true, true)
+	check(rollback(0))(1, 3, true, false)
+	check(doPin(2))(2, 3, true, true)
+	check(rollback(0))(1, 3, true, true) // a pin is no rollback
+	check(doPin(3))(3, 3, true, true)
+	check(doPin(1))(1, 3, true, true)
 	_, err := rollback(0)
 	wantKind(t, err, script.NotFound, "version")
 	check(rollback(1))(1, 3, true, false)

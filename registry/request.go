@@ -71,7 +71,9 @@ type LiftHoldRequest struct {
 // RollbackRequest asks for an older version to be active and to stay so.
 type RollbackRequest struct {
 	Write
-	Version uint64 // 0: the active one if there is a candidate, else the last before it that was live
+	// 0: the active one if there is a candidate, or if a rollback has taken the script back and it is
+	// held there; else the last before it that was live.
+	Version uint64
 }
 
 // SetEnabledRequest asks for a script to be enabled or disabled.

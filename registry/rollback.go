@@ -13,6 +13,9 @@ func decideRollback(cur script.Release, number uint64, past past, specs specs, w
 		return decision{}, err
 	}
 	if number == 0 {
+		if again, err := tookBack(cur, past); again || err != nil {
+			return unchanged(cur), err
+		}
 		target, err := before(cur, past)
 		if err != nil {
 			return decision{}, err
@@ -28,6 +31,27 @@ func decideRollback(cur script.Release, number uint64, past past, specs specs, w
 			"%d is newer than the active version %d: pin it", number, cur.Active.Number)
 	}
 	return decideHeld(cur, target, specs, script.ChangeRollback, w, at)
+}
+
+// tookBack reports whether a rollback brought the version that the script is held at. Who rolls it back once more
+// without a number may not know that: two people do so in the same incident.
+func tookBack(cur script.Release, past past) (bool, error) {
+	if cur.Hold == nil {
+		return false, nil
+	}
+	lines, err := pastOf(cur, past)
+	if err != nil {
+		return false, err
+	}
+	for _, e := range lines {
+		switch {
+		case !e.Held || e.Version != cur.Active.Number || e.Change == script.ChangePin:
+			return false, nil
+		case e.Change == script.ChangeRollback:
+			return true, nil
+		}
+	}
+	return false, nil
 }
 
 // before returns the version to go back to.

@@ -160,7 +160,8 @@ func (r *Registry) LiftHold(ctx context.Context, req LiftHoldRequest) (Result, e
 
 // Rollback pins an older version, as Pin does. If none is named, it is the active one where there is
 // a candidate, and else the last one before it that was live; NotFound if no such is
-// retained.
+// retained. A script that a rollback has taken back, and that is held there, stays as it is
+// unless a version is named.
 func (r *Registry) Rollback(ctx context.Context, req RollbackRequest) (Result, error) {
 	return r.goBack(ctx, req.Write, script.ChangeRollback, req.Version, func(cur script.Release, at moment, past past) (decision, error) {
 		return decideRollback(cur, req.Version, past, r.specs(ctx), req.Write, at)

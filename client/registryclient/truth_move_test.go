@@ -32,6 +32,19 @@ func TestSentAgain(t *testing.T) {
 	}
 }
 
+// TestRolledBackAlready: who names no version after another rollback learns that it is no change.
+func TestRolledBackAlready(t *testing.T) {
+	s := newTruth(t)
+	if _, changed, err := s.client.Rollback(t.Context(), route, 0, ada); err != nil || !changed {
+		t.Fatal(changed, err)
+	}
+	publish(t, s.client, route, "return 'stored'")
+	again, changed, err := s.client.Rollback(t.Context(), route, 0, registryclient.Write{Author: "grace"})
+	if err != nil || changed || again.Active.Number != 1 || again.Hold.Author != ada.Author {
+		t.Errorf("%+v, %t, %v", again, changed, err)
+	}
+}
+
 // fill publishes n scripts of a tenant, each with two versions, the second of which
 // all share.
 func (s *truth) fill(t *testing.T, tenant string, n int) {

@@ -150,7 +150,8 @@ func (c *Client) LiftHold(ctx context.Context, name script.Name, w Write) (scrip
 }
 
 // Rollback pins an older version, as Pin does; 0 is the active one if there is a candidate, and else
-// the last retained one before it that was live (NotFound if there is none).
+// the last retained one before it that was live (NotFound if there is none). With 0, a script that
+// a rollback has taken back, and that is held there, stays as it is.
 func (c *Client) Rollback(ctx context.Context, name script.Name, version uint64, w Write) (script.Release, bool, error) {
 	resp, err := call(ctx, c, c.registry.Rollback, &registryv1.RollbackRequest{
 		Tenant: name.Tenant, Name: name.Script, Version: version,

@@ -108,7 +108,7 @@ func TestRequestIDs(t *testing.T) {
 		}
 	}
 	for want := uint64(2); want > 0; want-- {
-		if r, _, err := c.Rollback(t.Context(), route, 0, ada); err != nil || r.Active.Number != want {
+		if r, _, err := c.Rollback(t.Context(), route, want, ada); err != nil || r.Active.Number != want {
 			t.Fatalf("another rollback: v%d, %v", r.Active.Number, err)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -35,6 +36,8 @@ type changeFlags struct {
 
 	holds  bool // the change holds the script
 	starts bool // the change has another version run, which waits while the registry is frozen
+	// already, if not nil, is the line on a release that the change leaves as it is.
+	already func(*script.Release) string
 }
 
 func (f *changeFlags) add(cmd *cobra.Command) {
@@ -76,7 +79,11 @@ func (a *app) apply(ctx context.Context, name script.Name, f *changeFlags, do ch
 	if f.holds && release.Pinned && release.Hold == nil {
 		a.warn(name.String() + " is pinned, and not held: a registry that is older than this scriptctl knows no holds, and the next publish of a manifest without version: ends the pin: upgrade registryd")
 	}
-	err = a.print(changedView{viewOfRelease(&release), changed}, func(w io.Writer) { fmt.Fprintln(w, changedLine(&release, changed)) })
+	line := changedLine(&release, changed)
+	if f.already != nil && !changed {
+		line = f.already(&release)
+	}
+	err = a.print(changedView{viewOfRelease(&release), changed}, func(w io.Writer) { fmt.Fprintln(w, line) })
 	if err != nil {
 		return err
 	}
@@ -272,7 +279,9 @@ If there is a candidate, also a failed one, rollback without VERSION keeps the a
 version and ends the candidate.
 
 Rollback holds the script at that version: publishing stores new versions, and does not
-change what runs, until "scriptctl release".`
+change what runs, until "scriptctl release". If a rollback already holds the script,
+rollback without VERSION changes nothing, and says who rolled it back. To go back further,
+name a version.`
 
 func (a *app) rollbackCommand() *cobra.Command {
 	var f changeFlags
@@ -289,6 +298,9 @@ func (a *app) rollbackCommand() *cobra.Command {
 				return err
 			}
 			f.holds = true
+			if version == 0 {
+				f.already = alreadyRolledBack
+			}
 			return a.apply(cmd.Context(), name, &f, func(ctx context.Context, c *registryclient.Client, n script.Name, w registryclient.Write) (script.Release, bool, error) {
 				return c.Rollback(ctx, n, version, w)
 			})
@@ -296,6 +308,18 @@ func (a *app) rollbackCommand() *cobra.Command {
 	}
 	f.add(cmd)
 	return cmd
+}
+
+// alreadyRolledBack is the line on a script that another rollback has taken back.
+func alreadyRolledBack(r *script.Release) string {
+	if r.Hold == nil {
+		return changedLine(r, false)
+	}
+	line := fmt.Sprintf("%s was already rolled back to v%d, held %s", r.Name, r.Active.Number, plain(r.Hold.String()))
+	if slices.ContainsFunc(r.Retained, func(v script.Version) bool { return v.Number < r.Active.Number }) {
+		line += fmt.Sprintf("; to go back further, name a version: scriptctl rollback %s VERSION", r.Name)
+	}
+	return line
 }
 
 func (a *app) enableCommand(enabled bool) *cobra.Command {

@@ -864,7 +864,8 @@ type RollbackRequest struct {
 	Tenant string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
 	Name   string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
 	// The version to go back to; 0 means the active one if there is a candidate, and
-	// else the last retained one before it that was live (NOTFOUND if there is none).
+	// else the last retained one before it that was live (NOTFOUND if there is none). With 0,
+	// a script that a rollback has taken back, and that is held there, stays as it is.
 	Version          uint64 `protobuf:"varint,3,opt,name=version,proto3" json:"version,omitempty"`
 	Author           string `protobuf:"bytes,4,opt,name=author,proto3" json:"author,omitempty"`
 	Note             string `protobuf:"bytes,5,opt,name=note,proto3" json:"note,omitempty"`
