@@ -233,16 +233,20 @@ func decideBegin(cur script.Release, w Write, at moment) (decision, error) {
 	return decide(cur, next, change, w, at), nil
 }
 
-// mayMove refuses a move that the candidate's plan does not have.
-func mayMove(cur script.Release, m Move) error {
-	kinds := 0
+// kinds is how many of the kinds of a move are set.
+func (m Move) kinds() (n int) {
 	for _, set := range []bool{m.Step != 0, m.Running, m.Lost != "", m.Counted, m.Paused != "", m.Begin, m.Promote, m.Failed != ""} {
 		if set {
-			kinds++
+			n++
 		}
 	}
+	return n
+}
+
+// mayMove refuses a move that the candidate's plan does not have.
+func mayMove(cur script.Release, m Move) error {
 	c, steps := cur.Candidate, len(cur.Plan().Steps)
-	switch {
+	switch kinds := m.kinds(); {
 	case kinds != 1:
 		return script.Errorf(script.Invalid, "move", "of %s: want one of a beginning, a step, its start, a loss, calls, a pause, a promotion and a failure, not %d", cur.Name, kinds)
 	case c.Failed != "":

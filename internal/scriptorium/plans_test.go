@@ -99,7 +99,7 @@ func TestPlansThatAreNotMet(t *testing.T) {
 				t.Errorf("it is paused: %s", why)
 			}
 			c.steer(name, registryclient.Approve) // the deadline counts anew
-			if name != "approval" { // which nothing else holds up
+			if name != "approval" {               // which nothing else holds up
 				c.steer(name, registryclient.Promote)
 			}
 			c.live(name, 2)

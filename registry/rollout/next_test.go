@@ -197,14 +197,20 @@ func TestNext(t *testing.T) {
 		{"there is no time left", func(c *fleet.Candidacy) {
 			c.Passed, c.Release.Settings.Rollout.ProgressDeadline = 9, time.Hour
 		}, over.Add(time.Hour), failed("no progress in 1h0m0s: 9 of 10 agents have passed its tests, and 10 are to"), time.Time{}},
-		{"there is no time left, and the plan pauses", also(pauses, func(c *fleet.Candidacy) { c.Passed = 9 }), over.Add(time.Hour),
-			registry.Move{Paused: "no progress in 1h0m0s: 9 of 10 agents have passed its tests, and 10 are to"}, time.Time{}},
+		{
+			"there is no time left, and the plan pauses", also(pauses, func(c *fleet.Candidacy) { c.Passed = 9 }), over.Add(time.Hour),
+			registry.Move{Paused: "no progress in 1h0m0s: 9 of 10 agents have passed its tests, and 10 are to"},
+			time.Time{},
+		},
 		{"it is paused, and could go on", also(pauses, isPaused), over.Add(2 * time.Hour), wait, time.Time{}},
 		{"it is paused, and its step has yet to begin", also(pauses, isPaused, func(c *fleet.Candidacy) {
 			c.Release.Candidate.Running = time.Time{}
 		}), over.Add(2 * time.Hour), wait, time.Time{}},
-		{"it is paused, and calls fail", also(pauses, isPaused, func(c *fleet.Candidacy) { c.Calls, c.FailedCalls = 40, 12 }), over.Add(2 * time.Hour),
-			failed("12 of 40 calls failed (30 %), at most 5 % may"), time.Time{}},
+		{
+			"it is paused, and calls fail", also(pauses, isPaused, func(c *fleet.Candidacy) { c.Calls, c.FailedCalls = 40, 12 }), over.Add(2 * time.Hour),
+			failed("12 of 40 calls failed (30 %), at most 5 % may"),
+			time.Time{},
+		},
 		{"it is paused, and an agent is lost", also(pauses, isPaused, func(c *fleet.Candidacy) {
 			c.Lost, c.Release.Settings.Rollout.FailureLimit = []string{"n1"}, script.Amount{Count: 2}
 		}), over.Add(2 * time.Hour), registry.Move{Lost: "n1"}, time.Time{}},
