@@ -133,11 +133,13 @@ func (c *Client) Call(ctx context.Context, ref string, args ...any) (*Result, er
 		Call:        &agentv1.ExecuteRequest{Script: ref, Args: encoded},
 		Traceparent: traceparentOf(ctx),
 	}
+	first := c.next.Add(1)
 	for attempt := 1; ; attempt++ {
 		if deadline, ok := ctx.Deadline(); ok {
 			req.Timeout = durationpb.New(time.Until(deadline))
 		}
-		conn := c.conns[c.next.Add(1)%uint64(len(c.conns))]
+		// Each attempt takes another connection: one may be back before the others.
+		conn := c.conns[(first+uint64(attempt))%uint64(len(c.conns))]
 		resp, begun, err := conn.call(ctx, req)
 		switch {
 		case err == nil:
