@@ -136,7 +136,7 @@ func (w *changeSetWrite) validateScripts() error {
 		if slices.ContainsFunc(w.req.Scripts[:i], func(other PublishRequest) bool { return other.Name == p.Name }) {
 			return script.Errorf(script.Invalid, at+".name", "%s is there twice", p.Name)
 		}
-		p.LiftHold = false // no part of the fingerprint: that of the change set counts when it is written
+		p.LiftHold = false // the fingerprint leaves it out; write sets it from the change set's LiftHold
 		if p.Pin != nil && *p.Pin != 0 {
 			return script.Errorf(script.Invalid, at+".pin", "%s names version %d in spec.version: leave it out, because the change set decides which version runs", p.Name, *p.Pin)
 		}

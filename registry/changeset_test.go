@@ -159,7 +159,7 @@ func TestChangeSetsThatAreRefused(t *testing.T) {
 		"too large":          {func(r *registry.ChangeSetRequest) { r.Values[0].Content = make([]byte, script.MaxChangeSetBytes) }, script.Invalid, "at most 1048576 (1 MiB)"},
 		"does not compile":   {func(r *registry.ChangeSetRequest) { r.Scripts[1].Source = []byte("broken") }, script.Script, "acme/two"},
 		"a script is held":   {func(r *registry.ChangeSetRequest) { r.Scripts[1].Name = named("held") }, script.Denied, "acme/held is held at v1 by ann"},
-		"who may read alone": {func(r *registry.ChangeSetRequest) { r.By = who(t, "eve", "acme", access.Read) }, script.Denied, "publish"},
+		"a reader": {func(r *registry.ChangeSetRequest) { r.By = who(t, "eve", "acme", access.Read) }, script.Denied, "publish"},
 		"an owner's":         {func(r *registry.ChangeSetRequest) { r.Scripts[1].Name = named("owned") }, script.Denied, "belongs to"},
 		"a huge value":       {func(r *registry.ChangeSetRequest) { r.Values[0].Content = bytes.Repeat([]byte("v"), 600<<10) }, script.Limit, "acme uses"},
 	} {
@@ -295,7 +295,7 @@ func TestChangeSetsMakeRoom(t *testing.T) {
 		t.Errorf("the one on trial: %+v, %v", set, err)
 	}
 	if _, err := b.ChangeSet(t.Context(), access.Identity{}, "acme", "trial"); script.KindOf(err) != script.Denied {
-		t.Errorf("who may not read: %v", err)
+		t.Errorf("a stranger: %v", err)
 	}
 	var none *script.Error
 	if _, err := b.ChangeSet(t.Context(), everybody, "acme", "none"); !errors.As(err, &none) || none.Kind != script.NotFound {

@@ -164,11 +164,11 @@ func TestWhoMayLiftTheHoldsOfAChangeSet(t *testing.T) {
 		says       string // "": it is published
 	}{
 		"without a hold": {nil, nil, publisher, ""},
-		"who may publish alone": {
+		"a publisher without the role release": {
 			anyone, nil, publisher,
 			`pat has no role release for the tenant "acme": ask whoever keeps the registry's access policy for it; acme/one is held by ann ` + since + ` ("why"), and --lift-hold takes the role release`,
 		},
-		"who may release": {anyone, nil, func(r *registry.ChangeSetRequest) { r.By = who(t, "pat", "acme", access.Publish, access.Release) }, ""},
+		"a publisher with the role release": {anyone, nil, func(r *registry.ChangeSetRequest) { r.By = who(t, "pat", "acme", access.Publish, access.Release) }, ""},
 		"without LiftHold": {
 			anyone, anyone, func(r *registry.ChangeSetRequest) { r.LiftHold = false },
 			`acme/one is held at v1 by ann ` + since + ` ("why"); acme/owned is held, too; a change set goes live as a whole: publish it with --lift-hold, which takes the role release`,

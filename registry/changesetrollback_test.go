@@ -100,7 +100,7 @@ func TestWhoMaySteerAChangeSet(t *testing.T) {
 		w := write(named("one"))
 		w.By = publisher
 		if _, err := b.Steer(t.Context(), registry.SteerRequest{Write: w, Steering: how}); script.KindOf(err) != script.Denied {
-			t.Errorf("%s by who may publish alone: %v", how, err)
+			t.Errorf("%s by a publisher without the role release: %v", how, err)
 		}
 	}
 	back := func(by access.Identity) error {
@@ -108,7 +108,7 @@ func TestWhoMaySteerAChangeSet(t *testing.T) {
 		return err
 	}
 	stranger := who(t, "eve", "other", access.Admin)
-	for what, by := range map[string]access.Identity{"who may publish alone": publisher, "who may read": who(t, "rea", "acme", access.Read), "a stranger": stranger} {
+	for what, by := range map[string]access.Identity{"a publisher": publisher, "a reader": who(t, "rea", "acme", access.Read), "a stranger": stranger} {
 		if err := back(by); script.KindOf(err) != script.Denied {
 			t.Errorf("a rollback by %s: %v", what, err)
 		}
@@ -117,7 +117,7 @@ func TestWhoMaySteerAChangeSet(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := back(publisher); script.KindOf(err) != script.Denied {
-		t.Errorf("a rollback of a live one by who may publish alone: %v", err)
+		t.Errorf("a rollback of a live one by a publisher without the role release: %v", err)
 	}
 	if _, err := b.ChangeSet(t.Context(), stranger, "acme", "cart"); script.KindOf(err) != script.Denied || strings.Contains(err.Error(), "cart") {
 		t.Errorf("a stranger reads: %v", err)

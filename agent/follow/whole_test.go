@@ -19,9 +19,14 @@ func set(text string) map[string]string {
 var setKeys = []string{"releases/acme/a", "releases/acme/b", valueK}
 
 // areAt fails the test unless all of a change set has the revision on the node.
-func (n *node) areAt(when string, want script.Revision) {
+func (n *node) areAt(when string, want script.Revision) { n.keysAre(when, want, setKeys) }
+
+// othersAreAt is areAt for all of the change set but its first script.
+func (n *node) othersAreAt(when string, want script.Revision) { n.keysAre(when, want, setKeys[1:]) }
+
+func (n *node) keysAre(when string, want script.Revision, list []string) {
 	n.w.t.Helper()
-	for _, key := range setKeys {
+	for _, key := range list {
 		if got := n.Revision(key); got != want {
 			n.w.t.Errorf("%s: %s is at revision %d, want %d", when, key, got, want)
 		}
@@ -166,11 +171,7 @@ func TestAPartThatFailsAgain(t *testing.T) {
 				}
 				w.set(faults{})
 				pass(2 * time.Second)
-				for _, key := range setKeys[1:] {
-					if got := n.Revision(key); got != second {
-						t.Errorf("in the end, %s is at revision %d, want %d", key, got, second)
-					}
-				}
+				n.othersAreAt("in the end", second)
 				n.expect("in the end")
 			})
 		})
@@ -197,11 +198,7 @@ func TestAPartThatIsHeldBack(t *testing.T) {
 				}
 				mend()
 				pass(2 * time.Second)
-				for _, key := range setKeys[1:] {
-					if got := n.Revision(key); got != second {
-						t.Errorf("in the end, %s is at revision %d, want %d", key, got, second)
-					}
-				}
+				n.othersAreAt("in the end", second)
 				n.expect("in the end")
 			})
 		})
@@ -235,11 +232,7 @@ func TestWhatWaitsForABadPart(t *testing.T) {
 					w.set(faults{lose: lose})
 					w.commit(map[string]string{"a": change})
 					pass(10 * time.Second)
-					for _, key := range setKeys[1:] {
-						if got := n.Revision(key); got != second {
-							t.Errorf("in the end, %s is at revision %d, want %d", key, got, second)
-						}
-					}
+					n.othersAreAt("in the end", second)
 					n.expect("in the end")
 				})
 			})

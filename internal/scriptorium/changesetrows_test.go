@@ -62,7 +62,7 @@ func (p pairs) state(pair string) (state string) {
 	return state + p.content(pair)
 }
 
-// content is that of the pair's value, or the kind of the error.
+// content returns the content of the pair's value, or the kind of the error.
 func (p pairs) content(pair string) string {
 	_, content, err := p.client.Value(p.t.Context(), script.ValueKey{Tenant: "acme", Key: pair})
 	if err != nil {

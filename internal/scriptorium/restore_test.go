@@ -71,7 +71,7 @@ func TestARestoreInAFreeze(t *testing.T) {
 	c.everywhere("route", "2")
 
 	etcd.restore(frozen, "1000000000")
-	await(t, "the freeze is that of the snapshot", func() bool {
+	await(t, "the registry has the freeze of the snapshot", func() bool {
 		f, err := c.client.Frozen(t.Context())
 		return err == nil && f != nil && f.Author == "ann" && f.Note == "incident 12" && len(f.Except) == 1
 	})
