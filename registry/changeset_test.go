@@ -153,15 +153,15 @@ func TestChangeSetsThatAreRefused(t *testing.T) {
 		"an unknown gate": {func(r *registry.ChangeSetRequest) {
 			r.Plan = &script.Plan{Steps: []script.Step{{Percent: 10, Gate: script.Gate{Kind: script.Webhook, Source: "ci"}}}}
 		}, script.Invalid, "plan.steps[0].gate"},
-		"after itself":       {func(r *registry.ChangeSetRequest) { r.Plan = &script.Plan{After: []script.Name{named("one")}} }, script.Invalid, "acme/one cannot wait for itself"},
-		"a plan for values":  {func(r *registry.ChangeSetRequest) { r.Scripts, r.Plan = nil, &inStep.Rollout }, script.Invalid, "needs a script"},
-		"too many scripts":   {func(r *registry.ChangeSetRequest) { r.Scripts = changeSet("x", "a", nil, many...).Scripts }, script.Invalid, "11 are too many"},
-		"too large":          {func(r *registry.ChangeSetRequest) { r.Values[0].Content = make([]byte, script.MaxChangeSetBytes) }, script.Invalid, "at most 1048576 (1 MiB)"},
-		"does not compile":   {func(r *registry.ChangeSetRequest) { r.Scripts[1].Source = []byte("broken") }, script.Script, "acme/two"},
-		"a script is held":   {func(r *registry.ChangeSetRequest) { r.Scripts[1].Name = named("held") }, script.Denied, "acme/held is held at v1 by ann"},
-		"a reader": {func(r *registry.ChangeSetRequest) { r.By = who(t, "eve", "acme", access.Read) }, script.Denied, "publish"},
-		"an owner's":         {func(r *registry.ChangeSetRequest) { r.Scripts[1].Name = named("owned") }, script.Denied, "belongs to"},
-		"a huge value":       {func(r *registry.ChangeSetRequest) { r.Values[0].Content = bytes.Repeat([]byte("v"), 600<<10) }, script.Limit, "acme uses"},
+		"after itself":      {func(r *registry.ChangeSetRequest) { r.Plan = &script.Plan{After: []script.Name{named("one")}} }, script.Invalid, "acme/one cannot wait for itself"},
+		"a plan for values": {func(r *registry.ChangeSetRequest) { r.Scripts, r.Plan = nil, &inStep.Rollout }, script.Invalid, "needs a script"},
+		"too many scripts":  {func(r *registry.ChangeSetRequest) { r.Scripts = changeSet("x", "a", nil, many...).Scripts }, script.Invalid, "11 are too many"},
+		"too large":         {func(r *registry.ChangeSetRequest) { r.Values[0].Content = make([]byte, script.MaxChangeSetBytes) }, script.Invalid, "at most 1048576 (1 MiB)"},
+		"does not compile":  {func(r *registry.ChangeSetRequest) { r.Scripts[1].Source = []byte("broken") }, script.Script, "acme/two"},
+		"a script is held":  {func(r *registry.ChangeSetRequest) { r.Scripts[1].Name = named("held") }, script.Denied, "acme/held is held at v1 by ann"},
+		"a reader":          {func(r *registry.ChangeSetRequest) { r.By = who(t, "eve", "acme", access.Read) }, script.Denied, "publish"},
+		"an owner's":        {func(r *registry.ChangeSetRequest) { r.Scripts[1].Name = named("owned") }, script.Denied, "belongs to"},
+		"a huge value":      {func(r *registry.ChangeSetRequest) { r.Values[0].Content = bytes.Repeat([]byte("v"), 600<<10) }, script.Limit, "acme uses"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
