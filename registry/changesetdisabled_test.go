@@ -32,6 +32,26 @@ func TestARepeatedChangeSetEnables(t *testing.T) {
 	}
 }
 
+// TestBackToWhatAChangeSetEnabledAnew: the version ran before somebody disabled the script. The change set that
+// enabled the script has failed. Even a freeze lets the script go back to this version.
+func TestBackToWhatAChangeSetEnabledAnew(t *testing.T) {
+	b := newBench(t)
+	b.storeAs("one", "return a", nil)
+	b.storeAs("one", "return b", nil)
+	b.enableNamed("one", false)
+	b.publishSet(allEnabled(changeSet("cart", "b", &inStep.Rollout, "one")))
+	if r := b.named("one"); !r.Untried() || r.Active.Number != 2 {
+		t.Fatalf("%+v", r)
+	}
+	if err := b.steerNamed("one", registry.Abort); err != nil {
+		t.Fatal(err)
+	}
+	b.freeze()
+	if _, err := b.Rollback(t.Context(), registry.RollbackRequest{Write: write(named("one")), Version: 2}); err != nil {
+		t.Errorf("back to version 2: %v", err)
+	}
+}
+
 func (b *bench) enableNamed(name string, enabled bool) {
 	b.t.Helper()
 	if _, err := b.SetEnabled(b.t.Context(), registry.SetEnabledRequest{Write: write(named(name)), Enabled: enabled}); err != nil {
