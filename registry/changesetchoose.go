@@ -136,7 +136,7 @@ func (w *changeSetWrite) choose(ctx context.Context, releases []script.Release, 
 }
 
 // repeats reports whether an earlier, equal request made all candidates of the set, and they are on their
-// way with the same staged values.
+// way with the same staged values. A script that somebody has disabled since is to be enabled: the set begins anew.
 func (w *changeSetWrite) repeats(releases []script.Release, set *script.Membership) bool {
 	if set == nil || w.before.Fingerprint != w.fingerprint || w.before.State != script.ChangeSetOnTrial {
 		return false
@@ -145,7 +145,7 @@ func (w *changeSetWrite) repeats(releases []script.Release, set *script.Membersh
 		if !w.members[i] {
 			continue
 		}
-		if !underway(cur) || !w.before.Has(cur.Candidate) {
+		if !underway(cur) || !w.before.Has(cur.Candidate) || w.publications[i].enables(cur) {
 			return false
 		}
 		for _, v := range set.Values {

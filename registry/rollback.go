@@ -87,8 +87,8 @@ func pastOf(cur script.Release, past past) ([]script.HistoryEntry, error) {
 
 // ranBefore reports whether the version is, or was, live everywhere.
 func ranBefore(cur script.Release, number uint64, past past) (bool, error) {
-	if number == cur.Active.Number {
-		return !cur.Untried(), nil
+	if number == cur.Active.Number && !cur.Untried() {
+		return true, nil
 	}
 	lines, err := pastOf(cur, past)
 	if err != nil {
