@@ -123,7 +123,7 @@ func TestAChangeSetIsOneCandidate(t *testing.T) {
 		s.pass(70 * time.Second)
 		s.wantWhere("at the end", "route live 2; lib live 2; flags new 2; Live", route, lib)
 		for _, name := range []script.Name{lib, route} {
-			if r := s.releases[name]; r.Revision != s.releases[route].Revision {
+			if r := s.release(name); r.Revision != s.release(route).Revision {
 				t.Errorf("%s went live with revision %d, and route with %d", name, r.Revision, s.releases[route].Revision)
 			}
 		}
@@ -264,7 +264,7 @@ func TestAChangeSetGoesBack(t *testing.T) {
 		}
 		s.pass(time.Second)
 		s.wantWhere("rolled back", "route live 1; lib live 1; flags old 1; RolledBack rolled back by bob", route, lib)
-		r, l := s.releases[route], s.releases[lib]
+		r, l := s.release(route), s.release(lib)
 		if r.Hold == nil || l.Enabled || r.Revision != l.Revision {
 			t.Errorf("held %v at revision %d, lib is enabled %v at revision %d", r.Hold, r.Revision, l.Enabled, l.Revision)
 		}
@@ -303,7 +303,7 @@ func TestAChangeSetGoesForwardAgain(t *testing.T) {
 				}
 				wantRuns := func(when string) {
 					for _, name := range []script.Name{route, lib} {
-						if r := s.releases[name]; r.Active.Number != 1 || r.Hold != nil {
+						if r := s.release(name); r.Active.Number != 1 || r.Hold != nil {
 							t.Errorf("%s: %s runs version %d, held %v", when, name, r.Active.Number, r.Hold)
 						}
 					}

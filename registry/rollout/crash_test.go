@@ -187,7 +187,7 @@ func crash(s *stage, random *rand.Rand, ends bool) {
 // wantAllOrNothing fails if only a part of the change set is live, or was at any time.
 func (s *stage) wantAllOrNothing() {
 	s.t.Helper()
-	r, l := s.releases[route], s.releases[lib]
+	r, l := s.release(route), s.release(lib)
 	_, content, err := s.Value(s.t.Context(), access.Everybody("test"), flags, 0)
 	if err != nil {
 		s.t.Fatal(err)

@@ -99,7 +99,7 @@ func TestSomeMayBeLost(t *testing.T) {
 		defer s.conduct()()
 		s.pass(30 * time.Minute)
 		s.want(began...)
-		r := s.releases[route]
+		r := s.release(route)
 		if got := r.Candidate.Lost; len(got) != 2 {
 			t.Errorf("lost: %v, want two", got)
 		}
@@ -154,7 +154,7 @@ func TestCallsOfProcessesThatEnd(t *testing.T) {
 			s.pass(5 * time.Second)
 		}
 		s.pass(time.Minute)
-		if c := s.releases[route].Candidate; c.Calls != 500 || c.FailedCalls != 0 || len(c.Lost) != 1 {
+		if c := s.release(route).Candidate; c.Calls != 500 || c.FailedCalls != 0 || len(c.Lost) != 1 {
 			t.Errorf("the candidate is %+v", c)
 		}
 		if _, moves, _ := s.soFar(); len(moves) > 15 {

@@ -40,7 +40,7 @@ func TestAPause(t *testing.T) {
 		began := []string{"0s live 1", "2s step 0: 0 of 10 run 2", "2s step 1: 4 of 10 run 2"}
 		s.want(began...)
 		const because = "no progress in 10m0s: no connected agent has the labels zone=c"
-		if c := s.releases[route].Candidate; c.Paused != because {
+		if c := s.release(route).Candidate; c.Paused != because {
 			t.Fatalf("the candidate is paused: %q", c.Paused)
 		}
 		if why := s.why(); why != "paused, "+because+": scriptctl rollout approve acme/route lets it go on" {
@@ -48,11 +48,11 @@ func TestAPause(t *testing.T) {
 		}
 		s.approve(route)
 		s.pass(9 * time.Minute)
-		if c := s.releases[route].Candidate; c.Paused != "" {
+		if c := s.release(route).Candidate; c.Paused != "" {
 			t.Errorf("after nine minutes it is paused again: %s", c.Paused)
 		}
 		s.pass(2 * time.Minute)
-		if c := s.releases[route].Candidate; c.Paused != because {
+		if c := s.release(route).Candidate; c.Paused != because {
 			t.Errorf("after eleven minutes it is paused: %q", c.Paused)
 		}
 		s.change(func() {
@@ -81,7 +81,7 @@ func TestAPauseOfAChangeSet(t *testing.T) {
 		s.publishSet(set(&plan, "2", route, lib))
 		s.pass(30 * time.Minute)
 		for _, name := range []script.Name{route, lib} {
-			if c := s.releases[name].Candidate; c == nil || c.Paused == "" || c.Step != 1 {
+			if c := s.release(name).Candidate; c == nil || c.Paused == "" || c.Step != 1 {
 				t.Fatalf("the candidate of %s is %+v", name, c)
 			}
 		}
@@ -92,7 +92,7 @@ func TestAPauseOfAChangeSet(t *testing.T) {
 		s.approve(lib)
 		s.pass(20 * time.Minute)
 		for _, name := range []script.Name{route, lib} {
-			if r := s.releases[name]; r.Active.Number != 2 {
+			if r := s.release(name); r.Active.Number != 2 {
 				t.Errorf("%s runs version %d, and its candidate is %+v", name, r.Active.Number, r.Candidate)
 			}
 		}

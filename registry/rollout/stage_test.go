@@ -141,6 +141,13 @@ func (s *stage) heard(head script.Revision, releases []script.Release) {
 	s.report()
 }
 
+// release is the script's release as the agents know it.
+func (s *stage) release(name script.Name) script.Release {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.releases[name]
+}
+
 // chapter is what a release makes of its candidate: "1m0s step 1: 2 of 10 run 2".
 func (s *stage) chapter(r *script.Release) string {
 	now := time.Since(s.began).Round(time.Second)
