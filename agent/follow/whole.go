@@ -1,6 +1,8 @@
 package follow
 
 import (
+	"errors"
+	"fmt"
 	"iter"
 	"slices"
 	"time"
@@ -95,36 +97,62 @@ func (a *applier) holdBack(candidates []*candidate) {
 			a.sticks(stuck, c.Item)
 		}
 	}
-	lacking := map[transaction]*candidate{} // a part that fails, of the transactions of candidates
+	parts := map[transaction][]*candidate{}
 	for _, c := range candidates {
 		t := transactionOf(c.Object)
-		lacking[t] = nil
+		parts[t] = append(parts[t], c)
 		if stuck[t] && !script.KindOf(c.err).Deterministic() {
 			c.err = nil // it has the error of the other part: nobody tries again to mend its own
 		}
 	}
 	failing = slices.DeleteFunc(failing, func(c *candidate) bool { return c.err == nil })
 	for len(failing) > 0 {
+		lacking := map[transaction]*candidate{} // a part that fails
 		for _, c := range failing {
 			skipped := c.skipped
 			if script.KindOf(c.err).Deterministic() || stuck[transactionOf(c.Object)] {
 				skipped = nil
 			}
 			for t := range transactions(c.Object, skipped) {
-				first, of := lacking[t]
-				if of && a.lacks(t, c.Item) && (first == nil || c.Key < first.Key) {
+				first := lacking[t]
+				if parts[t] != nil && a.lacks(t, c.Item) && (first == nil || c.Key < first.Key) {
 					lacking[t] = c
 				}
 			}
 		}
 		failing = failing[:0] // what fails now may hold back others
-		for _, c := range candidates {
-			if part := lacking[transactionOf(c.Object)]; part != nil && c.err == nil {
-				c.err = script.Errorf(script.Unavailable, "", "it goes live together with %s, which cannot: %w", part.Key, part.err)
-				failing = append(failing, c)
+		for t, part := range lacking {
+			for _, c := range parts[t] {
+				if c.err == nil {
+					c.err = failsWith(part)
+					failing = append(failing, c)
+				}
 			}
+			delete(parts, t) // once is enough: a chain of transactions takes time by its length
 		}
 	}
+}
+
+// partFails is why an object does not go live whose transaction has a part that cannot.
+type partFails struct {
+	part string
+	err  error
+}
+
+func (p *partFails) Error() string {
+	return fmt.Sprintf("it goes live together with %s, which cannot: %v", p.part, p.err)
+}
+
+func (p *partFails) Unwrap() error { return p.err }
+
+// failsWith returns the error of what goes live together with the part. A part that waits for another one passes
+// on the error of that: in a long chain, errors would grow with each.
+func failsWith(part *candidate) error {
+	why, waits := errors.AsType[*partFails](part.err)
+	if !waits {
+		why = &partFails{part.Key, part.err}
+	}
+	return script.Errorf(script.Unavailable, "", "%w", why)
 }
 
 // sticks adds the transaction of an object that no retry makes live.

@@ -3,6 +3,7 @@ package follow_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -258,6 +259,39 @@ func TestAPartThatAnAnswerReplaces(t *testing.T) {
 		w.commit(map[string]string{"a": "three of a"})
 		w.set(faults{})
 		pass(2 * time.Second)
+		n.expect("in the end")
+	})
+}
+
+// TestALongChain: whatever the length of a chain of transactions that wait for one part, each object says
+// which part that is, and all of them go live with it.
+func TestALongChain(t *testing.T) {
+	simulate(t, func(w *world, n *node, _ *follow.Follower) {
+		const length = 60 // more than the agent tries again at once
+		w.large = true
+		part := func(i int) string { return fmt.Sprintf("s%02d", i) }
+		w.set(faults{hide: 1})
+		for i := length; i > 0; i-- {
+			w.commit(map[string]string{part(i): "new", part(i - 1): "new"})
+			pass(100 * time.Millisecond)
+		}
+		mend := w.hides("late")
+		w.commit(map[string]string{part(0): "late"})
+		w.set(faults{})
+		pass(2 * time.Minute)
+		failures := n.status.GetFailures()
+		if len(failures) != length+1 {
+			t.Errorf("%d objects fail, want %d", len(failures), length+1)
+		}
+		for _, f := range failures {
+			const want = "it goes live together with releases/acme/s00, which cannot: "
+			got := f.GetError().GetMessage()
+			if f.GetKey() != "releases/acme/s00" && (!strings.HasPrefix(got, want) || len(got) > 200) {
+				t.Errorf("%s fails: %s", f.GetKey(), got)
+			}
+		}
+		mend()
+		pass(2 * time.Minute)
 		n.expect("in the end")
 	})
 }
