@@ -26,8 +26,13 @@ func transactionOf(o script.Object) (t transaction) {
 	return t
 }
 
-// maxSkipped bounds how many older versions of a failing object the agent remembers.
-const maxSkipped = 16
+const (
+	// manySkipped is how many older versions of a failing object the agent remembers, even if no other
+	// object waits for them.
+	manySkipped = 16
+	// maxSpread bounds the time of a search for what goes live together: a longer chain goes live in steps.
+	maxSpread = 16
+)
 
 // transactions are those that wait for the object: the one that wrote it, and those that wrote the
 // versions that it replaces and that never went live here.
@@ -44,21 +49,35 @@ func transactions(o script.Object, skipped []script.Revision) iter.Seq[transacti
 	}
 }
 
-// skip returns the versions that never went live here, once another one replaces the last of them.
-func skip(skipped []script.Revision, last script.Revision) []script.Revision {
-	return append(slices.Clone(skipped[max(0, len(skipped)-maxSkipped+1):]), last)
-}
-
-// skippedBy returns what the object replaces that never went live here.
+// skippedBy returns what the object replaces that never went live here. The caller may append to it.
 func (a *applier) skippedBy(o Item) []script.Revision {
 	f := a.failing[o.Key]
 	switch {
 	case f == nil:
 		return nil
 	case f.item.Object.Revision() == o.Object.Revision():
-		return f.skipped
+		return slices.Clone(f.skipped)
 	}
-	return skip(f.skipped, f.item.Object.Revision())
+	return append(slices.Clone(f.skipped), f.item.Object.Revision())
+}
+
+// forgetSkipped forgets the skipped versions that no failing object waits for, if there are many. What is left
+// of all objects is bounded: a transaction has few parts, and one of them fails at that very version.
+func (a *applier) forgetSkipped() {
+	if !a.manySkipped {
+		return
+	}
+	a.manySkipped = false
+	awaited := map[transaction]bool{}
+	for _, f := range a.failing {
+		awaited[transactionOf(f.item.Object)] = true
+	}
+	for _, f := range a.failing {
+		if len(f.skipped) > manySkipped {
+			tenant := f.item.Object.TenantName()
+			f.skipped = slices.DeleteFunc(f.skipped, func(r script.Revision) bool { return !awaited[transaction{tenant, r}] })
+		}
+	}
 }
 
 // again returns the failing object as a candidate.
@@ -179,7 +198,7 @@ func (f *failing) anyOf(these map[transaction]bool) bool {
 
 // spread adds the transactions that share a failing object with one of these, and so on.
 func (a *applier) spread(these map[transaction]bool) {
-	for range maxSkipped { // bounds the time: a longer chain goes live in steps
+	for range maxSpread {
 		before := len(these)
 		for _, f := range a.failing {
 			if !f.anyOf(these) {

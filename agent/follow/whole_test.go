@@ -263,6 +263,38 @@ func TestAPartThatAnAnswerReplaces(t *testing.T) {
 	})
 }
 
+// TestAPartThatIsReplacedOften: however often the registry replaces a part while the agent cannot fetch it, the
+// others wait for it.
+func TestAPartThatIsReplacedOften(t *testing.T) {
+	for name, apart := range map[string]time.Duration{"one by one": time.Second, "at once": 0} {
+		t.Run(name, func(t *testing.T) {
+			simulate(t, func(w *world, n *node, _ *follow.Follower) {
+				w.large = true
+				first := w.commit(set("one"))
+				pass(time.Second)
+				mend := w.hides("late")
+				second := w.commit(map[string]string{"a": "late", "b": "two of b", valueK: "two of k"})
+				pass(time.Second)
+				for i := range 40 {
+					w.commit(map[string]string{"a": "late", "c": fmt.Sprint(i)})
+					pass(apart)
+				}
+				pass(time.Minute)
+				n.areAt("without another version of a", first)
+				n.committing = func() {
+					if n.Revision(setKeys[0]) <= second && n.Revision(setKeys[1]) == second {
+						t.Errorf("%s went live before %s", setKeys[1], setKeys[0])
+					}
+				}
+				mend()
+				pass(time.Minute)
+				n.othersAreAt("in the end", second)
+				n.expect("in the end")
+			})
+		})
+	}
+}
+
 // TestALongChain: whatever the length of a chain of transactions that wait for one part, each object says
 // which part that is, and all of them go live with it.
 func TestALongChain(t *testing.T) {
