@@ -21,6 +21,14 @@ func (a *Agent) troubles() []follow.Trouble {
 	return list
 }
 
+// lags are the tenants whose process does not have all that is live here, for the status.
+func (a *Agent) lags() map[string]script.Revision {
+	if a.workers == nil {
+		return nil
+	}
+	return a.workers.Lags()
+}
+
 // troubled returns the revision that is in trouble as the script is in quarantine: of the
 // release that is live, for what it runs here is why; or what was before it, if it brings
 // a candidate that does not run here: that is not why, and may be what mends it.

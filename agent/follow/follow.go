@@ -164,6 +164,9 @@ type Config struct {
 	// Troubles returns what is live and yet kept from running, for the status; may be
 	// nil. It returns at once.
 	Troubles func() []Trouble
+	// Lags returns the tenants of which something that is live here does not run yet, each with a
+	// revision that this is above, for the status; may be nil.
+	Lags func() map[string]script.Revision
 
 	// Trials returns what has become of candidates here, for the status: what matters most
 	// first, as the status holds only the first MaxTrials; may be nil. It returns at once.
@@ -294,7 +297,7 @@ func (f *Follower) Position(now time.Time) (script.Revision, time.Duration) {
 // what to do; "" if it does not.
 func (f *Follower) Held() string { return f.standing.Load().held }
 
-// TroublesChanged says that what Config.Troubles returns has changed. It returns at
+// TroublesChanged says that what Config.Troubles or Config.Lags returns has changed. It returns at
 // once, and may be called from any goroutine.
 func (f *Follower) TroublesChanged() { f.inbox.changed() }
 
@@ -453,26 +456,6 @@ func (f *Follower) publish() {
 
 func (f *Follower) wake() time.Time {
 	return earlier(f.status.wake(), f.machine.wake(f.retryAt))
-}
-
-func (f *Follower) report(ctx context.Context, now time.Time) {
-	if !f.status.due(now) {
-		return
-	}
-	if f.cfg.Troubles != nil {
-		f.status.troubles = f.cfg.Troubles()
-	}
-	if f.cfg.Trials != nil {
-		f.status.trials = f.cfg.Trials()
-	}
-	err := f.cfg.Reporter.Report(ctx, f.status.compose(now, f.machine.cursor, false), f.session)
-	level := slog.LevelDebug
-	if err != nil && !f.unsent {
-		level = slog.LevelWarn // and no more of it until one gets through
-	}
-	if f.unsent = err != nil; f.unsent {
-		f.log.Log(ctx, level, "status not sent, so that the registry does not see this agent; the next one makes up for it", "error", err)
-	}
 }
 
 // leave waits for the job in progress, whose context is done, and tells the

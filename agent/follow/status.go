@@ -1,7 +1,10 @@
 package follow
 
 import (
+	"cmp"
+	"context"
 	"crypto/rand"
+	"log/slog"
 	"maps"
 	mathrand "math/rand/v2"
 	"slices"
@@ -22,6 +25,7 @@ const (
 	statusApart = 100 * time.Millisecond // at least: ten in any second
 	callJitter  = 200 * time.Millisecond // at most, before answering a roll call
 	maxFailures = 256                    // in one status
+	maxLags     = 256                    // in one status
 	maxReason   = 1024                   // bytes of the message of one: a status must fit into one message of NATS
 )
 
@@ -31,8 +35,9 @@ type status struct {
 	base     *eventv1.Status
 	random   *mathrand.Rand
 	failures []failure
-	troubles []Trouble // that others have with what is live
-	trials   []Trial   // of candidates
+	troubles []Trouble                  // that others have with what is live
+	trials   []Trial                    // of candidates
+	lags     map[string]script.Revision // of what is live, by tenant
 
 	tenants []string
 	keys    []string // that what is on disk is signed by
@@ -136,6 +141,21 @@ func (s *status) told(at script.Revision) (told []failure, activated script.Revi
 	return told, at
 }
 
+// lagging returns the lags that a status tells of, and up to where everything else is live: at,
+// unless there is no room for all lags.
+func (s *status) lagging(at script.Revision) (told []*eventv1.Lag, activated script.Revision) {
+	for tenant, above := range s.lags {
+		told = append(told, &eventv1.Lag{Tenant: tenant, Above: int64(above)})
+	}
+	slices.SortFunc(told, func(x, y *eventv1.Lag) int {
+		return cmp.Or(cmp.Compare(x.GetAbove(), y.GetAbove()), cmp.Compare(x.GetTenant(), y.GetTenant()))
+	})
+	if len(told) > maxLags {
+		return told[:maxLags], min(at, script.Revision(told[maxLags].GetAbove()))
+	}
+	return told, at
+}
+
 // activated notes that everything up to the revision is live.
 func (s *status) activated(now time.Time, r script.Revision) {
 	if n := len(s.live); n > 0 && s.live[n-1].revision >= r {
@@ -181,13 +201,14 @@ func (s *status) due(now time.Time) bool { return !now.Before(s.wake()) }
 
 // compose returns the report to send now.
 //
-// Everything up to the activated revision is live but for the failures listed.
+// Everything up to the activated revision is live but for the failures and lags listed.
 // If there are too many to list, the revision stays below the first left out.
 // Troubles are listed among them, as far as there is room.
 func (s *status) compose(now time.Time, at Cursor, leaving bool) *eventv1.Status {
 	s.sequence++
 	s.sent, s.wanted, s.dirty = now, time.Time{}, false
 	told, activated := s.told(at.Revision)
+	lags, activated := s.lagging(activated)
 	failures := make([]*eventv1.Failure, len(told))
 	for i, f := range told {
 		failures[i] = f.message
@@ -211,5 +232,30 @@ func (s *status) compose(now time.Time, at Cursor, leaving bool) *eventv1.Status
 		Activations:       s.activations(now),
 		Trials:            trialsOf(s.trials),
 		Held:              text(s.held),
+		Lags:              lags,
+	}
+}
+
+// report sends a status, if it is time.
+func (f *Follower) report(ctx context.Context, now time.Time) {
+	if !f.status.due(now) {
+		return
+	}
+	if f.cfg.Troubles != nil {
+		f.status.troubles = f.cfg.Troubles()
+	}
+	if f.cfg.Lags != nil {
+		f.status.lags = f.cfg.Lags()
+	}
+	if f.cfg.Trials != nil {
+		f.status.trials = f.cfg.Trials()
+	}
+	err := f.cfg.Reporter.Report(ctx, f.status.compose(now, f.machine.cursor, false), f.session)
+	level := slog.LevelDebug
+	if err != nil && !f.unsent {
+		level = slog.LevelWarn // and no more of it until one gets through
+	}
+	if f.unsent = err != nil; f.unsent {
+		f.log.Log(ctx, level, "status not sent, so that the registry does not see this agent; the next one makes up for it", "error", err)
 	}
 }

@@ -188,3 +188,57 @@ func TestAStatusTellsTroubles(t *testing.T) {
 		}
 	})
 }
+
+// TestAStatusTellsLags: there is room for so many tenants. What is left out is not claimed to be live.
+func TestAStatusTellsLags(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1).unsigned()
+		n := newNode(w, "n")
+		cfg := n.config(1)
+		var lags atomic.Pointer[map[string]script.Revision]
+		lags.Store(&map[string]script.Revision{})
+		cfg.Lags = func() map[string]script.Revision { return *lags.Load() }
+		f, err := follow.New(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- f.Run(ctx) }()
+		pass(time.Second)
+		at := w.commit(map[string]string{"a": "one"})
+		pass(time.Second)
+		told := func(want map[string]script.Revision) {
+			lags.Store(&want)
+			f.TroublesChanged()
+			pass(200 * time.Millisecond)
+		}
+		told(map[string]script.Revision{"shop": at - 1, "acme": at - 1})
+		n.mu.Lock()
+		if got := n.status; len(got.GetLags()) != 2 || got.GetLags()[0].GetTenant() != "acme" || got.GetLags()[1].GetAbove() != int64(at-1) || got.GetActivatedRevision() != int64(at) {
+			t.Errorf("told: %v, activated %d of %d", got.GetLags(), got.GetActivatedRevision(), at)
+		}
+		n.mu.Unlock()
+		many := map[string]script.Revision{}
+		for i := range 300 {
+			many[fmt.Sprint("t", i)] = at - 1
+		}
+		many["first"] = 0
+		told(many)
+		n.mu.Lock()
+		if got := n.status; len(got.GetLags()) != 256 || got.GetLags()[0].GetTenant() != "first" || got.GetActivatedRevision() != int64(at-1) {
+			t.Errorf("of 301 lags: %d told, %v first, activated %d of %d", len(got.GetLags()), got.GetLags()[0], got.GetActivatedRevision(), at)
+		}
+		n.mu.Unlock()
+		told(nil)
+		n.mu.Lock()
+		if got := n.status; len(got.GetLags()) != 0 || got.GetActivatedRevision() != int64(at) {
+			t.Errorf("told later: %v, activated %d of %d", got.GetLags(), got.GetActivatedRevision(), at)
+		}
+		n.mu.Unlock()
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}

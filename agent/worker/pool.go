@@ -205,6 +205,21 @@ func (p *Pool) Quarantined() []Quarantined {
 	return all
 }
 
+// Lags returns the tenants whose process lacks releases that the agent no longer waits for, each with
+// a revision that these are above.
+func (p *Pool) Lags() map[string]script.Revision {
+	var lags map[string]script.Revision
+	for name, t := range *p.byName.Load() {
+		if above, ok := t.lag(); ok {
+			if lags == nil {
+				lags = map[string]script.Revision{}
+			}
+			lags[name] = above
+		}
+	}
+	return lags
+}
+
 // Status returns the processes of all tenants that have one, in order of the tenants.
 func (p *Pool) Status() []Status {
 	tenants := *p.byName.Load()

@@ -2,8 +2,10 @@ package worker
 
 import (
 	"cmp"
+	"iter"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -19,6 +21,13 @@ type telling struct {
 	has     int                 // of the last change that the agent need not send any more
 	late    int                 // of the last change that calls wait for
 	renewed map[script.Name]int // scripts whose renewal no process has yet, by the last change with one
+	lacking map[string]lack     // releases that no process has yet, by their keys
+}
+
+// lack is a release that no process has yet.
+type lack struct {
+	first, last int             // changes with it
+	above       script.Revision // it is above this revision
 }
 
 // told is one change of the queue.
@@ -45,6 +54,9 @@ func (t *tenant) tell(c *change) *told {
 	for name := range c.renewed {
 		t.telling.renewed[name] = c.number
 	}
+	for key, above := range t.news(c) {
+		t.telling.lacks(key, c.number, above)
+	}
 	if !c.again { // which is no commit
 		t.last.Store(c)
 	}
@@ -59,6 +71,52 @@ func (t *tenant) tell(c *change) *told {
 		return nil
 	}
 	return next
+}
+
+// news yields the keys of the releases that the change brings or removes, each with a revision that it
+// is above.
+func (t *tenant) news(c *change) iter.Seq2[string, script.Revision] {
+	return func(yield func(string, script.Revision) bool) {
+		for _, o := range c.put {
+			if r := o.Release; r != nil && t.pool.cfg.Node.Table.Revision(r.Name.String()) != r.Revision && !yield(o.Key(), r.Revision-1) {
+				return
+			}
+		}
+		for _, key := range c.gone { // their revisions are not known here
+			at := t.pool.cfg.Node.Position(time.Now()).Revision
+			if strings.HasPrefix(key, string(script.Releases)+"/") && !yield(key, at) {
+				return
+			}
+		}
+	}
+}
+
+// lacks notes that no process has the release of the change yet. mu is held.
+func (t *telling) lacks(key string, number int, above script.Revision) {
+	l, ok := t.lacking[key]
+	if !ok {
+		l = lack{first: number, above: above}
+	}
+	l.last, l.above = number, min(l.above, above)
+	t.lacking[key] = l
+}
+
+// lag returns a revision above which the process may lack releases that nobody but calls waits for;
+// ok is false if it lacks none of them.
+func (t *tenant) lag() (above script.Revision, ok bool) {
+	t.telling.mu.Lock()
+	defer t.telling.mu.Unlock()
+	return t.telling.lag()
+}
+
+// lag is that of the tenant. mu is held.
+func (t *telling) lag() (above script.Revision, ok bool) {
+	for _, l := range t.lacking {
+		if l.first <= t.late && (!ok || l.above < above) {
+			above, ok = l.above, true
+		}
+	}
+	return above, ok
 }
 
 func (t *tenant) tellAll() {
@@ -115,16 +173,21 @@ func union(waiting []*told) *change {
 // them all; if not, the next process gets them when it starts.
 func (t *tenant) finish(number int, has bool) {
 	t.telling.mu.Lock()
-	defer t.telling.mu.Unlock()
+	_, lagged := t.telling.lag()
 	for len(t.telling.waiting) > 0 && t.telling.waiting[0].change.number <= number {
 		close(t.telling.waiting[0].done)
 		t.telling.waiting = t.telling.waiting[1:]
 	}
 	if has {
 		maps.DeleteFunc(t.telling.renewed, func(_ script.Name, by int) bool { return by <= number })
+		maps.DeleteFunc(t.telling.lacking, func(_ string, l lack) bool { return l.last <= number })
 	}
 	t.telling.has = max(t.telling.has, number)
 	t.show()
+	t.telling.mu.Unlock()
+	if has && lagged {
+		t.pool.cfg.Changed()
+	}
 }
 
 // takeUp returns what is live of the tenant, and the last change, which may not be live yet;

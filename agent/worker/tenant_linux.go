@@ -62,7 +62,7 @@ func newTenant(p *Pool, name string, s script.TenantSettings, c *change) *tenant
 		sockets: sockets{troubles: map[string]string{}},
 		stopped: make(chan struct{}), another: make(chan struct{}, 1), retained: map[script.Digest]struct{}{},
 		patience: rate.NewLimiter(rate.Limit(promptly), int(promptly)), // a tenth of the time
-		telling:  telling{renewed: map[script.Name]int{}},
+		telling:  telling{renewed: map[script.Name]int{}, lacking: map[string]lack{}},
 	}
 	t.last.Store(c)
 	t.ctx, t.cancel = context.WithCancel(context.Background())

@@ -48,9 +48,10 @@ func (*tenant) tell(*change) *told {
 	return &told{done: done}
 }
 
-func (*tenant) await(*told, time.Time)     {}
-func (*tenant) closeSockets(bool)          {}
-func (*tenant) leave(context.Context)      {}
-func (*tenant) quarantined() []Quarantined { return nil }
-func (*tenant) serves() bool               { return false }
-func (t *tenant) status() Status           { return Status{Tenant: t.name} }
+func (*tenant) await(*told, time.Time)       {}
+func (*tenant) closeSockets(bool)            {}
+func (*tenant) leave(context.Context)        {}
+func (*tenant) quarantined() []Quarantined   { return nil }
+func (*tenant) lag() (script.Revision, bool) { return 0, false }
+func (*tenant) serves() bool                 { return false }
+func (t *tenant) status() Status             { return Status{Tenant: t.name} }

@@ -64,7 +64,8 @@ type Config struct {
 
 	// Host takes what scripts log; nil if nobody does.
 	Host engine.Host
-	// Changed is called when what Quarantined returns has changed, from any goroutine.
+	// Changed is called when what Quarantined returns has changed, and when a process has caught up
+	// with what Lags returns, from any goroutine.
 	Changed func()
 
 	Log     *slog.Logger          // nil means slog.Default()

@@ -66,6 +66,9 @@ type ScriptStatus struct {
 	Unknown int // agents that are unknown
 	// Starting are connected agents that have activated nothing yet, of any script.
 	Starting int
+	// Lagging are agents that activated it while the tenant's own process there still runs what was
+	// before. They are neither active nor failed.
+	Lagging int
 	// Converged: every connected agent is active, there is at least one, and no candidate.
 	Converged bool
 	// Took is the time from the commit until the last agent reported it active;
@@ -231,6 +234,7 @@ func toFleetStatus(m *registryv1.FleetStatus) (FleetStatus, error) {
 			Failed:       int(s.GetFailed()),
 			Unknown:      int(s.GetUnknown()),
 			Starting:     int(s.GetStarting()),
+			Lagging:      int(s.GetLagging()),
 			Converged:    s.GetConverged(),
 			Took:         s.GetTook().AsDuration(),
 			SlowestAgent: s.GetSlowestAgent(),

@@ -107,6 +107,11 @@ func (s *stack) publish(n int) registryclient.Published {
 // converge waits until the registry says that all agents run the release.
 func (s *stack) converge(revision script.Revision) {
 	s.t.Helper()
+	s.convergeOf(name, revision)
+}
+
+func (s *stack) convergeOf(name script.Name, revision script.Revision) {
+	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
 	defer cancel()
 	var last registryclient.FleetStatus

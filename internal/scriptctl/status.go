@@ -302,9 +302,9 @@ func phaseOf(s *registryclient.ScriptStatus) string {
 
 // lacking says in words how many agents have yet to activate what others run; "" if none.
 func lacking(s *registryclient.ScriptStatus) string {
-	behind := s.Waiting()
+	behind := s.Waiting() - s.Lagging
 	switch {
-	case behind == 0 || s.Converged || s.Release.Candidate != nil || phaseOf(s) == rollingOut:
+	case behind <= 0 || s.Converged || s.Release.Candidate != nil || phaseOf(s) == rollingOut:
 		return ""
 	case behind <= s.Starting:
 		return fmt.Sprintf("%d starting", behind)
@@ -318,6 +318,9 @@ func notes(s *registryclient.ScriptStatus, reasons bool) []string {
 	var words []string
 	if word := lacking(s); word != "" {
 		words = append(words, word)
+	}
+	if s.Lagging > 0 {
+		words = append(words, fmt.Sprintf("%d lagging", s.Lagging))
 	}
 	failed := s.Failed
 	if s.Trials != nil { // the phase says what became of the candidate's tests

@@ -131,7 +131,8 @@ type statusView struct {
 	Waiting      int             `json:"waiting"`
 	Failed       int             `json:"failed"`
 	Unknown      int             `json:"unknown"`
-	Starting     int             `json:"starting"` // connected, and without any script yet
+	Starting     int             `json:"starting"`          // connected, and without any script yet
+	Lagging      int             `json:"lagging,omitempty"` // the tenant's own process there lacks it
 	Converged    bool            `json:"converged"`
 	TookSeconds  float64         `json:"tookSeconds,omitempty"` // absent when not known
 	SlowestAgent string          `json:"slowestAgent,omitempty"`
@@ -222,7 +223,7 @@ func viewOfStatus(s *registryclient.ScriptStatus) statusView {
 	v := statusView{
 		Script: r.Name.String(), Revision: r.Revision, Version: r.Active.Number, Digest: r.Active.Digest,
 		Pinned: r.Pinned, Hold: viewOfHold(r.Hold), Enabled: r.Enabled, Deleted: r.Deleted,
-		Desired: s.Desired, Active: s.Active, Waiting: s.Waiting(), Failed: s.Failed, Unknown: s.Unknown, Starting: s.Starting,
+		Desired: s.Desired, Active: s.Active, Waiting: s.Waiting(), Failed: s.Failed, Unknown: s.Unknown, Starting: s.Starting, Lagging: s.Lagging,
 		Converged: s.Converged, TookSeconds: s.Took.Seconds(), SlowestAgent: s.SlowestAgent,
 		Candidate: viewOfCandidate(r), Trials: viewOfTrials(s.Trials), Unreadable: viewOfUnreadable(s.Unreadable),
 	}

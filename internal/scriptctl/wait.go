@@ -259,6 +259,9 @@ func progressLine(s *registryclient.ScriptStatus) string {
 	if s.Unknown > 0 {
 		line += fmt.Sprintf(", %d unknown", s.Unknown)
 	}
+	if s.Lagging > 0 {
+		line += fmt.Sprintf(", %d lagging", s.Lagging)
+	}
 	if s.Waiting() > 0 && s.SlowestAgent != "" {
 		line += ", waiting for " + plain(s.SlowestAgent)
 	}

@@ -317,6 +317,7 @@ func TestAnAgentThatLacksEverything(t *testing.T) {
 		"rolling out  ":             {Active: 1, Starting: 1},
 		"rolling out   ":            {Starting: 3},
 		"active, 1 behind  ":        {Active: 2, Rollout: converged},
+		"active, 1 lagging  ":       {Active: 2, Lagging: 1, Rollout: converged},
 		"1 failed: agent-3: full  ": {Active: 2, Failed: 1, Failures: []*registryv1.AgentFailure{{Agent: "agent-3", Error: wire.FromError(script.Errorf(script.Limit, "", "full"))}}},
 	} {
 		s.Release, s.Desired, s.SlowestAgent = wire.FromRelease(released("route")), 3, "agent-3"

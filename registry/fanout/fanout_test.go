@@ -403,6 +403,7 @@ func TestReports(t *testing.T) {
 		Fleet: "F1", Agent: "node.example-1", Incarnation: "i", Sequence: 9, Labels: map[string]string{"zone": "a"},
 		Software: "v1", ActivatedRevision: 12, Leaving: true,
 		Tenants: []string{"shop-*", "acme"}, DiskKeys: []string{"0123456789abcdef"}, Drifts: 3,
+		Lags:        []*eventv1.Lag{{Tenant: "acme", Above: 11}, {Tenant: "acme", Above: 9}, {Tenant: "other", Above: 1}, {Tenant: "NOT a name"}},
 		Activations: []*eventv1.Activation{{Revision: 12, Ago: durationpb.New(time.Second)}},
 		Failures: []*eventv1.Failure{
 			{Key: "releases/acme/route", Revision: 11, Error: &scriptv1.Error{Kind: "SCRIPT", Message: strings.Repeat("é", 5000), Line: 3}},
@@ -433,6 +434,9 @@ func TestReports(t *testing.T) {
 	if r.Tenants.String() != "acme,shop-*" || !slices.Equal(r.DiskKeys, []string{"0123456789abcdef"}) || r.Drifts != 3 || !slices.Equal(r.Activations, []fleet.Activation{{Revision: 12, Ago: time.Second}}) {
 		t.Errorf("report: %+v", r)
 	}
+	if !maps.Equal(r.Lags, map[string]script.Revision{"acme": 9}) {
+		t.Errorf("lags: %v", r.Lags)
+	}
 	if first := r.Failures[0]; first.Name.String() != "acme/route" || first.Revision != 11 || first.Err.Line != 3 || len(first.Err.Message) > 1024 {
 		t.Errorf("failure: %+v", first)
 	}
@@ -451,7 +455,7 @@ func TestReports(t *testing.T) {
 		t.Error("a failure without a reason has no error")
 	}
 	want := map[string]uint64{"malformed": uint64(len(refused) + 3), "other_session": uint64(len(others)), "no_session": 0, "unknown_session": 0, "forged": 0, "too_often": 0}
-	if got := f.Stats(); !maps.Equal(got.Refused, want) || got.Reports != 1 || got.Skipped != 5 {
+	if got := f.Stats(); !maps.Equal(got.Refused, want) || got.Reports != 1 || got.Skipped != 7 {
 		t.Errorf("stats: %+v, want %v refused and one report", got, want)
 	}
 }

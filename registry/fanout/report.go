@@ -22,6 +22,7 @@ const (
 	maxLabels       = 64
 	maxLabelsBytes  = 4 << 10 // of all names and values
 	maxFailures     = 256
+	maxLags         = 256
 	maxErrorMessage = 1024
 	maxTrialMessage = 1024
 	maxHeld         = 1024
@@ -139,6 +140,10 @@ func readReport(of session.Session, m *eventv1.Status) (r fleet.Report, skipped 
 	if err != nil {
 		return fleet.Report{}, 0, err
 	}
+	lags, passed, err := readLags(m.GetLags(), tenants)
+	if err != nil {
+		return fleet.Report{}, 0, err
+	}
 	trials, left := readTrials(m.GetTrials(), tenants, room)
 	return fleet.Report{
 		Fleet:       m.GetFleet(),
@@ -160,7 +165,8 @@ func readReport(of session.Session, m *eventv1.Status) (r fleet.Report, skipped 
 		Drifts:      m.GetDrifts(),
 		Held:        readText(m.GetHeld(), maxHeld),
 		Trials:      trials,
-	}, skipped + left, nil
+		Lags:        lags,
+	}, skipped + passed + left, nil
 }
 
 // readActivations takes those that make sense.
@@ -226,6 +232,28 @@ func readFailures(messages []*eventv1.Failure, tenants script.Selector, room *ro
 		failures = append(failures, fleet.Failure{Name: name, Revision: script.Revision(m.GetRevision()), Err: cause})
 	}
 	return failures, skipped, nil
+}
+
+// readLags counts those that it left out because they are of no tenant that the agent follows.
+func readLags(messages []*eventv1.Lag, tenants script.Selector) (lags map[string]script.Revision, skipped int, err error) {
+	if len(messages) > maxLags {
+		return nil, 0, script.Errorf(script.Invalid, "lags", "are %d, at most %d are allowed", len(messages), maxLags)
+	}
+	for _, m := range messages {
+		if script.ValidateLabel("tenant", m.GetTenant()) != nil || !tenants.Matches(m.GetTenant()) {
+			skipped++
+			continue
+		}
+		if lags == nil {
+			lags = make(map[string]script.Revision, len(messages))
+		}
+		above := script.Revision(m.GetAbove())
+		if known, ok := lags[m.GetTenant()]; ok {
+			above = min(above, known)
+		}
+		lags[m.GetTenant()] = above
+	}
+	return lags, skipped, nil
 }
 
 // room is how many bytes of a status are left for reasons. Where they are few, all reasons are

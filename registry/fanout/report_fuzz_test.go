@@ -32,6 +32,7 @@ func FuzzReadReport(f *testing.F) {
 	seed, err := seal.SealStatus(&eventv1.Status{
 		Fleet: "F1", Agent: "a", Incarnation: "i", Sequence: 1, ActivatedRevision: 2, Labels: map[string]string{"k": "v"},
 		Failures: []*eventv1.Failure{{Key: "releases/acme/route", Revision: 1}, {Key: "values/acme/a/b", Revision: 2}, {Key: "tenants/acme", Revision: 3}},
+		Lags:     []*eventv1.Lag{{Tenant: "acme", Above: 1}, {Tenant: "no tenant", Above: -1}},
 		Trials:   []*eventv1.Trial{{Key: "releases/acme/route", Version: 2, Attempt: 9, Tested: true, Error: &scriptv1.Error{Message: "x"}, Calls: 1 << 63}},
 	}, seal.Session{Token: token, Key: anyKey})
 	if err != nil {
@@ -56,6 +57,11 @@ func FuzzReadReport(f *testing.F) {
 		for _, trial := range r.Trials {
 			if script.ValidateLabel("tenant", trial.Name.Tenant) != nil || trial.Err != nil && (len(trial.Err.Message) > maxTrialMessage || !utf8.ValidString(trial.Err.Message)) {
 				t.Errorf("accepted the trial %+v", trial)
+			}
+		}
+		for tenant := range r.Lags {
+			if script.ValidateLabel("tenant", tenant) != nil {
+				t.Errorf("accepted a lag of %q", tenant)
 			}
 		}
 		if len(r.Trials) > fleet.MaxTrials {

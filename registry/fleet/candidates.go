@@ -1,7 +1,6 @@
 package fleet
 
 import (
-	"iter"
 	"math/bits"
 	"slices"
 	"time"
@@ -165,11 +164,11 @@ func (f *Fleet) candidacy(c *candidacy, p *progress, s *survey) Candidacy {
 		failure := first[0]
 		view.Failure = &failure
 	}
-	for a := range f.without(p) {
+	for a, failed := range f.without(p) {
 		if a.report.Activated >= p.release.Revision {
 			view.Activated--
 		}
-		if c.lasts(a) && (view.Failure == nil || a.report.Agent <= view.Failure.Agent) {
+		if failed && c.lasts(a) && (view.Failure == nil || a.report.Agent <= view.Failure.Agent) {
 			view.Failure = &AgentFailure{Agent: a.report.Agent, Err: a.failures[c.name].Err}
 		}
 	}
@@ -208,12 +207,13 @@ func (f *Fleet) active(p *progress, running int) int {
 	for _, g := range f.followers(p.release.Name.Tenant) {
 		n += g.levels.atLeast(p.since)
 	}
-	for a := range f.failing[p.release.Name] {
+	for a := range f.troubled(p) {
 		if !a.group.selector.Matches(p.release.Name.Tenant) || a.report.Activated < p.since {
 			continue
 		}
 		gotOver := a.report.Activated >= p.release.Revision && !a.couldNot(&p.release)
-		if !gotOver && a.failures[p.release.Name].Revision >= p.since {
+		above, lags := a.report.Lags[p.release.Name.Tenant]
+		if !gotOver && a.failures[p.release.Name].Revision >= p.since || lags && above < p.since {
 			n--
 		}
 	}
@@ -259,17 +259,6 @@ func (f *Fleet) running(p *progress, c *candidacy, members slots, s *survey) int
 		}
 	}
 	return n
-}
-
-// without yields the connected agents that follow the release and could not activate it.
-func (f *Fleet) without(p *progress) iter.Seq[*agent] {
-	return func(yield func(*agent) bool) {
-		for a := range f.failing[p.release.Name] {
-			if a.couldNot(&p.release) && a.group.selector.Matches(p.release.Name.Tenant) && !yield(a) {
-				return
-			}
-		}
-	}
 }
 
 // lasts reports whether it is the candidate's fault that the agent could not activate the

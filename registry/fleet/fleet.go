@@ -102,6 +102,7 @@ type Fleet struct {
 	frozen     bool                            // it is on, as was told last
 	pending    []*progress                     // waited for, by revision
 	failing    map[script.Name]map[*agent]bool // connected agents by what they failed
+	lagging    map[string]*lagging             // connected agents by the tenants whose process lags
 	ignored    Ignored
 	// candidacies are of the scripts that have a candidate, and early the agents that
 	// spoke of candidates before they were known here.
@@ -170,6 +171,7 @@ func New(cfg Config) *Fleet {
 		unreadable: map[string]registry.Unreadable{},
 
 		failing: map[script.Name]map[*agent]bool{},
+		lagging: map[string]*lagging{},
 		memory:  newMemory(),
 
 		candidacies: map[script.Name]*candidacy{},
@@ -291,7 +293,7 @@ func (f *Fleet) update(a *agent, r Report, now time.Time) {
 	if !again || a.unknown || !slices.Equal(a.report.DiskKeys, r.DiskKeys) {
 		f.note(r.Agent)
 	}
-	before, failures := a.report.Activated, latestFailures(r.Failures)
+	before, lags, failures := a.report.Activated, a.report.Lags, latestFailures(r.Failures)
 	f.identify(a, r.Identity, r.size()-r.stepCalls())
 	f.join(a, r.Tenants)
 	joined, moved := a.unknown, before != r.Activated // one that changes its group joins
@@ -300,6 +302,7 @@ func (f *Fleet) update(a *agent, r Report, now time.Time) {
 	a.take(r, now)
 	f.enroll(a, joined, relabeled, now)
 	failed := f.updateFailures(a, failures, joined, since)
+	lagged := f.updateLags(a, lags, joined, since)
 	tried := f.updateTrials(a, r.Trials, again)
 	if joined || moved {
 		f.place(a, before, joined)
@@ -308,7 +311,7 @@ func (f *Fleet) update(a *agent, r Report, now time.Time) {
 		}
 		f.passed(a, before)
 	}
-	if joined || relabeled || moved || failed || tried || lost {
+	if joined || relabeled || moved || failed || lagged || tried || lost {
 		f.settle(now)
 		f.touch()
 	}
@@ -378,6 +381,10 @@ func (f *Fleet) disconnect(a *agent) {
 		if p := f.scripts[name]; p != nil {
 			f.markDirty(p.release.Revision-1, p.release.Revision)
 		}
+	}
+	for tenant, above := range a.report.Lags {
+		f.unindexLag(a, tenant)
+		f.markDirty(above, f.head)
 	}
 }
 

@@ -197,6 +197,9 @@ func (r *Report) size() int {
 		one := &r.Trials[i]
 		size += each + len(one.Name.Tenant) + len(one.Name.Script) + len(one.Waiting) + ofError(one.Err)
 	}
+	for tenant := range r.Lags {
+		size += len(tenant) + 64
+	}
 	return size + r.stepCalls()
 }
 

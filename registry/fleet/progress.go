@@ -134,6 +134,7 @@ func (f *Fleet) start(fleet string, head script.Revision) {
 	f.queued, f.total = nil, usage{}
 	clear(f.foreign)
 	clear(f.failing)
+	clear(f.lagging)
 	clear(f.scripts)
 	clear(f.others)
 	clear(f.unreadable)
@@ -294,9 +295,9 @@ func (f *Fleet) recovered(a *agent, name script.Name, failed time.Time) {
 }
 
 // measure notes that the release is live on the agent since then, if it follows it and has
-// not failed it.
+// not failed it, and its process does not lag.
 func (f *Fleet) measure(p *progress, a *agent, live time.Time) {
-	if p.measured.has(a.slot) || !a.group.selector.Matches(p.release.Name.Tenant) || a.couldNot(&p.release) {
+	if p.measured.has(a.slot) || !a.group.selector.Matches(p.release.Name.Tenant) || a.couldNot(&p.release) || a.lags(&p.release) {
 		return
 	}
 	p.measured.add(a.slot)
@@ -356,10 +357,8 @@ func (f *Fleet) everywhere(p *progress) bool {
 	if connected == 0 {
 		return false
 	}
-	for a := range f.failing[p.release.Name] {
-		if a.couldNot(&p.release) {
-			return false
-		}
+	for range f.without(p) {
+		return false
 	}
 	return true
 }

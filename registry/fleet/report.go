@@ -23,17 +23,19 @@ type Report struct {
 	// Sets: it runs candidates of change sets. An older agent does not.
 	Sets     bool
 	Software string
-	// Activated: every release up to here is live, but for the failures.
+	// Activated: every release up to here is live, but for the failures and the lags.
 	Activated script.Revision
 	// Activations are when that was, lately: in the order of the revisions.
 	Activations []Activation
 	Failures    []Failure
-	Leaving     bool            // the registry forgets the agent, and does not wait for it
-	Tenants     script.Selector // that it follows
-	DiskKeys    []string        // the ids of the keys that what is on its disk is signed by
-	Held        string          // why it keeps what the registry says is gone; "" if it does not
-	Drifts      uint64          // how often it differed from the registry's checksum, since its start
-	Trials      []Trial         // of candidates; what is beyond MaxTrials counts for nothing
+	// Lags are the tenants whose own process lacks releases, each with a revision that these are above.
+	Lags     map[string]script.Revision
+	Leaving  bool            // the registry forgets the agent, and does not wait for it
+	Tenants  script.Selector // that it follows
+	DiskKeys []string        // the ids of the keys that what is on its disk is signed by
+	Held     string          // why it keeps what the registry says is gone; "" if it does not
+	Drifts   uint64          // how often it differed from the registry's checksum, since its start
+	Trials   []Trial         // of candidates; what is beyond MaxTrials counts for nothing
 }
 
 // Activation says since when a revision, and what is below it, has been live on an

@@ -10,7 +10,7 @@ import (
 // revisions again.
 func (s *ScriptStatus) Same(o *ScriptStatus) bool {
 	return s.Release.Revision == o.Release.Revision && s.Release.ChangedAt.Equal(o.Release.ChangedAt) &&
-		s.Desired == o.Desired && s.Active == o.Active && s.Failed == o.Failed && s.Unknown == o.Unknown && s.Starting == o.Starting &&
+		s.Desired == o.Desired && s.Active == o.Active && s.Failed == o.Failed && s.Lagging == o.Lagging && s.Unknown == o.Unknown && s.Starting == o.Starting &&
 		s.Converged == o.Converged && s.SlowestAgent == o.SlowestAgent &&
 		s.Rollout == o.Rollout && // which never changes once it is there
 		reflect.DeepEqual(s.Trials, o.Trials) && reflect.DeepEqual(s.Unreadable, o.Unreadable) &&

@@ -52,7 +52,10 @@ type ScriptStatus struct {
 	Active int
 	// Failed are the agents that could not, and run what they had, and those on which
 	// the candidate did not pass its tests.
-	Failed  int
+	Failed int
+	// Lagging are the agents that activated it while the tenant's process there lacks it. They are
+	// neither active nor failed.
+	Lagging int
 	Unknown int // agents that are unknown
 	// Starting are the connected agents that have activated nothing yet, of any script.
 	Starting int
@@ -64,7 +67,8 @@ type ScriptStatus struct {
 	// Rollout is how it converged; nil until it did, or if that is not known. It is
 	// not to be changed.
 	Rollout *script.Rollout
-	// SlowestAgent was the last, or is still waited for.
+	// SlowestAgent was the last, or is still waited for: one that has yet to activate the release
+	// before one that lags.
 	SlowestAgent string
 	Failures     []AgentFailure // at most MaxFailures, by the agents' names
 	// Unreadable, if not nil, says that the script's record cannot be read. The release is
@@ -218,17 +222,28 @@ func (f *Fleet) scriptStatus(p *progress, all *survey) ScriptStatus {
 	return s
 }
 
-// countFailures adds what agents failed, and takes it from what they activated. It
-// returns on how many of those the tests of the candidate failed as well; c is nil if there
-// is none.
+// countFailures adds what agents failed, and where processes lag, and takes it from what they
+// activated. It returns on how many of those the tests of the candidate failed as well; c is nil if
+// there is none.
 func (f *Fleet) countFailures(p *progress, c *candidacy, s *ScriptStatus) (both int) {
-	for a := range f.without(p) {
+	for a, failed := range f.without(p) {
+		reached := a.report.Activated >= p.release.Revision
+		if reached {
+			s.Active--
+		}
+		switch {
+		case !failed && reached:
+			s.Lagging++
+			if s.SlowestAgent == "" || a.report.Agent < s.SlowestAgent {
+				s.SlowestAgent = a.report.Agent
+			}
+			continue
+		case !failed:
+			continue
+		}
 		s.Failed++
 		if c != nil && c.failed[a] != nil {
 			both++
-		}
-		if a.report.Activated >= p.release.Revision {
-			s.Active--
 		}
 		i, _ := slices.BinarySearchFunc(s.Failures, a.report.Agent, byAgent)
 		s.Failures = insertFailure(s.Failures, i, AgentFailure{Agent: a.report.Agent, Err: a.failures[p.release.Name].Err})

@@ -110,8 +110,8 @@ func (f *Fleet) waiting(p *progress, c *candidacy, s *survey) (n int, first []st
 		}
 		s.wanted = append(s.wanted, wanted&word)
 	}
-	for a := range f.without(p) {
-		s.wanted.set(a.slot, !c.lasts(a))
+	for a, failed := range f.without(p) {
+		s.wanted.set(a.slot, !failed || !c.lasts(a))
 	}
 	for a := range c.failed {
 		s.wanted.remove(a.slot)
@@ -135,6 +135,8 @@ func (f *Fleet) waitingWhy(p *progress, c *candidacy, agents []string) string {
 		why = tooOldForSets
 	case a.couldNot(&p.release):
 		why = a.failures[c.name].Err.Error()
+	case a.lags(&p.release) && a.report.Activated >= p.release.Revision:
+		why = processLags
 	}
 	if len(why) > maxWhy {
 		why = strings.ToValidUTF8(why[:maxWhy], "") + "…"

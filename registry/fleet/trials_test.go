@@ -341,6 +341,9 @@ func TestTrialsAgainstPlainCount(t *testing.T) {
 			if random.IntN(4) == 0 {
 				r.Failures = []fleet.Failure{{Name: route, Revision: release.Revision - script.Revision(random.IntN(2)), Err: whys[random.IntN(len(whys))]}}
 			}
+			if random.IntN(4) == 0 {
+				r.Lags = map[string]script.Revision{route.Tenant: r.Activated - script.Revision(random.IntN(20))}
+			}
 			for range random.IntN(3) {
 				trial := fleet.Trial{Name: route, Version: 2, Attempt: max(attempt, 1) - uint64(random.IntN(6)/5), Tested: random.IntN(3) > 0}
 				if trial.Tested && random.IntN(3) == 0 {
@@ -390,6 +393,7 @@ var whys = []*script.Error{
 type plain struct {
 	release                            *script.Release
 	active, failed, members, activated int
+	lagging                            int
 	first                              string // of those that give the candidate up
 	holds                              map[string]string
 	trials                             fleet.Trials
@@ -421,10 +425,16 @@ func (p *plain) count(r *fleet.Report) {
 		p.members++
 	}
 	has := r.Activated >= p.release.Revision
-	if has && could {
+	above, late := r.Lags[route.Tenant]
+	lags := late && above < p.release.Revision
+	if has && could && lags {
+		p.lagging++
+		p.holds[r.Agent] = "the tenant's own process does not have the change yet"
+	}
+	if has && could && !lags {
 		p.activated++
 	}
-	runs := c != nil && member && heard && has && could && !fails
+	runs := c != nil && member && heard && has && could && !lags && !fails
 	if fails || !could {
 		p.failed++
 	}
@@ -435,14 +445,14 @@ func (p *plain) count(r *fleet.Report) {
 	if c != nil {
 		since = firstActive
 	}
-	if !runs && r.Activated >= since && (has && could || len(r.Failures) == 0 || r.Failures[0].Revision < since) {
+	if !runs && r.Activated >= since && (!late || above >= since) && (has && could || len(r.Failures) == 0 || r.Failures[0].Revision < since) {
 		p.active++
 	}
 	lasts := !could && (r.Failures[0].Err == whys[0] || r.Failures[0].Err == whys[3] && member)
 	switch {
 	case fails || lasts:
 		p.first = min(p.first, r.Agent)
-	case !could || !has || member && !heard || p.release.Candidate != nil && len(p.release.Candidate.Spec.Tests) > 0 && !passed:
+	case !could || !has || lags || member && !heard || p.release.Candidate != nil && len(p.release.Candidate.Spec.Tests) > 0 && !passed:
 		p.trials.WaitingFor = append(p.trials.WaitingFor, r.Agent)
 		if !could {
 			p.holds[r.Agent] = r.Failures[0].Err.Error()
@@ -453,7 +463,7 @@ func (p *plain) count(r *fleet.Report) {
 func (p *plain) compare(t *testing.T, step int, b *bench) {
 	t.Helper()
 	s := b.route()
-	if s.Active != p.active || s.Failed != p.failed || len(s.Failures) != min(p.failed, fleet.MaxFailures) || (s.Trials == nil) != (p.release.Candidate == nil) {
+	if s.Active != p.active || s.Failed != p.failed || s.Lagging != p.lagging || len(s.Failures) != min(p.failed, fleet.MaxFailures) || (s.Trials == nil) != (p.release.Candidate == nil) {
 		t.Fatalf("step %d: %+v; want %+v", step, s, p)
 	}
 	if !slices.IsSortedFunc(s.Failures, func(a, b fleet.AgentFailure) int { return cmp.Compare(a.Agent, b.Agent) }) {

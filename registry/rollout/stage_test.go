@@ -75,6 +75,7 @@ type stage struct {
 	// not know of candidates; none if they are nil.
 	failing func(agent string) *script.Error
 	old     func(agent string) bool
+	lagging func(agent string) bool // agents on which the tenant's process lacks route's release, if it is not nil
 	zones   map[string]string       // agents that have the label zone
 	blind   func(agent string) bool // agents that do not know selectors, if it is not nil
 	setless func(agent string) bool // agents that do not know change sets, if it is not nil
@@ -183,6 +184,9 @@ func (s *stage) report() {
 		}
 		if s.failing != nil && s.failing(a) != nil {
 			r.Failures = []fleet.Failure{{Name: route, Revision: s.releases[route].Revision, Err: s.failing(a)}}
+		}
+		if s.lagging != nil && s.lagging(a) {
+			r.Lags = map[string]script.Revision{route.Tenant: s.releases[route].Revision - 1}
 		}
 		s.fleet.Heard(r)
 	}

@@ -266,6 +266,7 @@ func fromScriptStatus(p *fleet.ScriptStatus, reason int, one bool) *registryv1.S
 		Failed:       int32(p.Failed),
 		Unknown:      int32(p.Unknown),
 		Starting:     int32(p.Starting),
+		Lagging:      int32(p.Lagging),
 		Converged:    p.Converged,
 		SlowestAgent: p.SlowestAgent,
 	}

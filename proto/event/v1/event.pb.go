@@ -1008,7 +1008,7 @@ type Status struct {
 	Labels   map[string]string `protobuf:"bytes,5,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// The version of the agent's software.
 	Software string `protobuf:"bytes,6,opt,name=software,proto3" json:"software,omitempty"`
-	// Every release up to here is live, but for the failures.
+	// Every release up to here is live, but for the failures and the lags.
 	ActivatedRevision int64      `protobuf:"varint,7,opt,name=activated_revision,json=activatedRevision,proto3" json:"activated_revision,omitempty"`
 	Failures          []*Failure `protobuf:"bytes,8,rep,name=failures,proto3" json:"failures,omitempty"`
 	// The agent is leaving: it is to be forgotten, not to be waited for.
@@ -1040,8 +1040,11 @@ type Status struct {
 	KnowsSelectors bool `protobuf:"varint,23,opt,name=knows_selectors,json=knowsSelectors,proto3" json:"knows_selectors,omitempty"`
 	// The agent runs candidates of change sets. An older agent leaves it out.
 	KnowsChangeSets bool `protobuf:"varint,24,opt,name=knows_change_sets,json=knowsChangeSets,proto3" json:"knows_change_sets,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// Tenants whose own process lacks changes that the agent no longer waits for: at most 256. An older
+	// agent leaves them out.
+	Lags          []*Lag `protobuf:"bytes,25,rep,name=lags,proto3" json:"lags,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Status) Reset() {
@@ -1214,6 +1217,67 @@ func (x *Status) GetKnowsChangeSets() bool {
 	return false
 }
 
+func (x *Status) GetLags() []*Lag {
+	if x != nil {
+		return x.Lags
+	}
+	return nil
+}
+
+// Lag is a tenant whose own process does not run all that its agent activated.
+type Lag struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Tenant string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	// The process may lack the releases of the tenant above this revision, and no others.
+	Above         int64 `protobuf:"varint,2,opt,name=above,proto3" json:"above,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Lag) Reset() {
+	*x = Lag{}
+	mi := &file_proto_event_v1_event_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Lag) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Lag) ProtoMessage() {}
+
+func (x *Lag) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_event_v1_event_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Lag.ProtoReflect.Descriptor instead.
+func (*Lag) Descriptor() ([]byte, []int) {
+	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *Lag) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *Lag) GetAbove() int64 {
+	if x != nil {
+		return x.Above
+	}
+	return 0
+}
+
 // Trial is what became of a candidate on an agent.
 type Trial struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1247,7 +1311,7 @@ type Trial struct {
 
 func (x *Trial) Reset() {
 	*x = Trial{}
-	mi := &file_proto_event_v1_event_proto_msgTypes[11]
+	mi := &file_proto_event_v1_event_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1259,7 +1323,7 @@ func (x *Trial) String() string {
 func (*Trial) ProtoMessage() {}
 
 func (x *Trial) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_event_v1_event_proto_msgTypes[11]
+	mi := &file_proto_event_v1_event_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1272,7 +1336,7 @@ func (x *Trial) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Trial.ProtoReflect.Descriptor instead.
 func (*Trial) Descriptor() ([]byte, []int) {
-	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{11}
+	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Trial) GetKey() string {
@@ -1364,7 +1428,7 @@ type Activation struct {
 
 func (x *Activation) Reset() {
 	*x = Activation{}
-	mi := &file_proto_event_v1_event_proto_msgTypes[12]
+	mi := &file_proto_event_v1_event_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1376,7 +1440,7 @@ func (x *Activation) String() string {
 func (*Activation) ProtoMessage() {}
 
 func (x *Activation) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_event_v1_event_proto_msgTypes[12]
+	mi := &file_proto_event_v1_event_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1389,7 +1453,7 @@ func (x *Activation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Activation.ProtoReflect.Descriptor instead.
 func (*Activation) Descriptor() ([]byte, []int) {
-	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{12}
+	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Activation) GetRevision() int64 {
@@ -1420,7 +1484,7 @@ type Failure struct {
 
 func (x *Failure) Reset() {
 	*x = Failure{}
-	mi := &file_proto_event_v1_event_proto_msgTypes[13]
+	mi := &file_proto_event_v1_event_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1432,7 +1496,7 @@ func (x *Failure) String() string {
 func (*Failure) ProtoMessage() {}
 
 func (x *Failure) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_event_v1_event_proto_msgTypes[13]
+	mi := &file_proto_event_v1_event_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1445,7 +1509,7 @@ func (x *Failure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Failure.ProtoReflect.Descriptor instead.
 func (*Failure) Descriptor() ([]byte, []int) {
-	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{13}
+	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Failure) GetKey() string {
@@ -1485,7 +1549,7 @@ type Tail struct {
 
 func (x *Tail) Reset() {
 	*x = Tail{}
-	mi := &file_proto_event_v1_event_proto_msgTypes[14]
+	mi := &file_proto_event_v1_event_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1497,7 +1561,7 @@ func (x *Tail) String() string {
 func (*Tail) ProtoMessage() {}
 
 func (x *Tail) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_event_v1_event_proto_msgTypes[14]
+	mi := &file_proto_event_v1_event_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1510,7 +1574,7 @@ func (x *Tail) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tail.ProtoReflect.Descriptor instead.
 func (*Tail) Descriptor() ([]byte, []int) {
-	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{14}
+	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Tail) GetFleet() string {
@@ -1566,7 +1630,7 @@ type Logs struct {
 
 func (x *Logs) Reset() {
 	*x = Logs{}
-	mi := &file_proto_event_v1_event_proto_msgTypes[15]
+	mi := &file_proto_event_v1_event_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1578,7 +1642,7 @@ func (x *Logs) String() string {
 func (*Logs) ProtoMessage() {}
 
 func (x *Logs) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_event_v1_event_proto_msgTypes[15]
+	mi := &file_proto_event_v1_event_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1591,7 +1655,7 @@ func (x *Logs) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Logs.ProtoReflect.Descriptor instead.
 func (*Logs) Descriptor() ([]byte, []int) {
-	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{15}
+	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Logs) GetFleet() string {
@@ -1642,7 +1706,7 @@ type Dropped struct {
 
 func (x *Dropped) Reset() {
 	*x = Dropped{}
-	mi := &file_proto_event_v1_event_proto_msgTypes[16]
+	mi := &file_proto_event_v1_event_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1654,7 +1718,7 @@ func (x *Dropped) String() string {
 func (*Dropped) ProtoMessage() {}
 
 func (x *Dropped) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_event_v1_event_proto_msgTypes[16]
+	mi := &file_proto_event_v1_event_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1667,7 +1731,7 @@ func (x *Dropped) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Dropped.ProtoReflect.Descriptor instead.
 func (*Dropped) Descriptor() ([]byte, []int) {
-	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{16}
+	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Dropped) GetTenant() string {
@@ -1709,7 +1773,7 @@ type LogLine struct {
 
 func (x *LogLine) Reset() {
 	*x = LogLine{}
-	mi := &file_proto_event_v1_event_proto_msgTypes[17]
+	mi := &file_proto_event_v1_event_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1721,7 +1785,7 @@ func (x *LogLine) String() string {
 func (*LogLine) ProtoMessage() {}
 
 func (x *LogLine) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_event_v1_event_proto_msgTypes[17]
+	mi := &file_proto_event_v1_event_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1734,7 +1798,7 @@ func (x *LogLine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogLine.ProtoReflect.Descriptor instead.
 func (*LogLine) Descriptor() ([]byte, []int) {
-	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{17}
+	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *LogLine) GetTime() *timestamppb.Timestamp {
@@ -1803,7 +1867,7 @@ type Recall struct {
 
 func (x *Recall) Reset() {
 	*x = Recall{}
-	mi := &file_proto_event_v1_event_proto_msgTypes[18]
+	mi := &file_proto_event_v1_event_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1815,7 +1879,7 @@ func (x *Recall) String() string {
 func (*Recall) ProtoMessage() {}
 
 func (x *Recall) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_event_v1_event_proto_msgTypes[18]
+	mi := &file_proto_event_v1_event_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1828,7 +1892,7 @@ func (x *Recall) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Recall.ProtoReflect.Descriptor instead.
 func (*Recall) Descriptor() ([]byte, []int) {
-	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{18}
+	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Recall) GetFleet() string {
@@ -1885,7 +1949,7 @@ type Copy struct {
 
 func (x *Copy) Reset() {
 	*x = Copy{}
-	mi := &file_proto_event_v1_event_proto_msgTypes[19]
+	mi := &file_proto_event_v1_event_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1897,7 +1961,7 @@ func (x *Copy) String() string {
 func (*Copy) ProtoMessage() {}
 
 func (x *Copy) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_event_v1_event_proto_msgTypes[19]
+	mi := &file_proto_event_v1_event_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1910,7 +1974,7 @@ func (x *Copy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Copy.ProtoReflect.Descriptor instead.
 func (*Copy) Descriptor() ([]byte, []int) {
-	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{19}
+	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Copy) GetFleet() string {
@@ -2041,7 +2105,7 @@ const file_proto_event_v1_event_proto_rawDesc = "" +
 	"\asession\x18\x10 \x01(\fR\asession\x12\x1f\n" +
 	"\vsession_key\x18\x11 \x01(\fR\n" +
 	"sessionKeyB\v\n" +
-	"\t_removals\"\xb8\x06\n" +
+	"\t_removals\"\xe7\x06\n" +
 	"\x06Status\x12\x14\n" +
 	"\x05fleet\x18\x01 \x01(\tR\x05fleet\x12\x14\n" +
 	"\x05agent\x18\x02 \x01(\tR\x05agent\x12 \n" +
@@ -2063,10 +2127,14 @@ const file_proto_event_v1_event_proto_rawDesc = "" +
 	"\x0esession_number\x18\x15 \x01(\x03R\rsessionNumber\x12\x1a\n" +
 	"\bidentity\x18\x16 \x01(\tR\bidentity\x12'\n" +
 	"\x0fknows_selectors\x18\x17 \x01(\bR\x0eknowsSelectors\x12*\n" +
-	"\x11knows_change_sets\x18\x18 \x01(\bR\x0fknowsChangeSets\x1a9\n" +
+	"\x11knows_change_sets\x18\x18 \x01(\bR\x0fknowsChangeSets\x12-\n" +
+	"\x04lags\x18\x19 \x03(\v2\x19.scriptorium.event.v1.LagR\x04lags\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xe6\x02\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"3\n" +
+	"\x03Lag\x12\x16\n" +
+	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x14\n" +
+	"\x05above\x18\x02 \x01(\x03R\x05above\"\xe6\x02\n" +
 	"\x05Trial\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\x04R\aversion\x12\x18\n" +
@@ -2140,7 +2208,7 @@ func file_proto_event_v1_event_proto_rawDescGZIP() []byte {
 	return file_proto_event_v1_event_proto_rawDescData
 }
 
-var file_proto_event_v1_event_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
+var file_proto_event_v1_event_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
 var file_proto_event_v1_event_proto_goTypes = []any{
 	(*Envelope)(nil),              // 0: scriptorium.event.v1.Envelope
 	(*Signature)(nil),             // 1: scriptorium.event.v1.Signature
@@ -2153,57 +2221,59 @@ var file_proto_event_v1_event_proto_goTypes = []any{
 	(*RollCall)(nil),              // 8: scriptorium.event.v1.RollCall
 	(*Page)(nil),                  // 9: scriptorium.event.v1.Page
 	(*Status)(nil),                // 10: scriptorium.event.v1.Status
-	(*Trial)(nil),                 // 11: scriptorium.event.v1.Trial
-	(*Activation)(nil),            // 12: scriptorium.event.v1.Activation
-	(*Failure)(nil),               // 13: scriptorium.event.v1.Failure
-	(*Tail)(nil),                  // 14: scriptorium.event.v1.Tail
-	(*Logs)(nil),                  // 15: scriptorium.event.v1.Logs
-	(*Dropped)(nil),               // 16: scriptorium.event.v1.Dropped
-	(*LogLine)(nil),               // 17: scriptorium.event.v1.LogLine
-	(*Recall)(nil),                // 18: scriptorium.event.v1.Recall
-	(*Copy)(nil),                  // 19: scriptorium.event.v1.Copy
-	nil,                           // 20: scriptorium.event.v1.Status.LabelsEntry
-	(*v1.Release)(nil),            // 21: scriptorium.script.v1.Release
-	(*v1.Value)(nil),              // 22: scriptorium.script.v1.Value
-	(*v1.Tenant)(nil),             // 23: scriptorium.script.v1.Tenant
-	(*v1.Source)(nil),             // 24: scriptorium.script.v1.Source
-	(*timestamppb.Timestamp)(nil), // 25: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 26: google.protobuf.Duration
-	(*v1.Error)(nil),              // 27: scriptorium.script.v1.Error
-	(*v1.StepCalls)(nil),          // 28: scriptorium.script.v1.StepCalls
+	(*Lag)(nil),                   // 11: scriptorium.event.v1.Lag
+	(*Trial)(nil),                 // 12: scriptorium.event.v1.Trial
+	(*Activation)(nil),            // 13: scriptorium.event.v1.Activation
+	(*Failure)(nil),               // 14: scriptorium.event.v1.Failure
+	(*Tail)(nil),                  // 15: scriptorium.event.v1.Tail
+	(*Logs)(nil),                  // 16: scriptorium.event.v1.Logs
+	(*Dropped)(nil),               // 17: scriptorium.event.v1.Dropped
+	(*LogLine)(nil),               // 18: scriptorium.event.v1.LogLine
+	(*Recall)(nil),                // 19: scriptorium.event.v1.Recall
+	(*Copy)(nil),                  // 20: scriptorium.event.v1.Copy
+	nil,                           // 21: scriptorium.event.v1.Status.LabelsEntry
+	(*v1.Release)(nil),            // 22: scriptorium.script.v1.Release
+	(*v1.Value)(nil),              // 23: scriptorium.script.v1.Value
+	(*v1.Tenant)(nil),             // 24: scriptorium.script.v1.Tenant
+	(*v1.Source)(nil),             // 25: scriptorium.script.v1.Source
+	(*timestamppb.Timestamp)(nil), // 26: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 27: google.protobuf.Duration
+	(*v1.Error)(nil),              // 28: scriptorium.script.v1.Error
+	(*v1.StepCalls)(nil),          // 29: scriptorium.script.v1.StepCalls
 }
 var file_proto_event_v1_event_proto_depIdxs = []int32{
 	1,  // 0: scriptorium.event.v1.Envelope.signatures:type_name -> scriptorium.event.v1.Signature
-	21, // 1: scriptorium.event.v1.Object.release:type_name -> scriptorium.script.v1.Release
-	22, // 2: scriptorium.event.v1.Object.value:type_name -> scriptorium.script.v1.Value
-	23, // 3: scriptorium.event.v1.Object.tenant:type_name -> scriptorium.script.v1.Tenant
+	22, // 1: scriptorium.event.v1.Object.release:type_name -> scriptorium.script.v1.Release
+	23, // 2: scriptorium.event.v1.Object.value:type_name -> scriptorium.script.v1.Value
+	24, // 3: scriptorium.event.v1.Object.tenant:type_name -> scriptorium.script.v1.Tenant
 	3,  // 4: scriptorium.event.v1.Entry.object:type_name -> scriptorium.event.v1.Object
-	24, // 5: scriptorium.event.v1.Event.sources:type_name -> scriptorium.script.v1.Source
-	25, // 6: scriptorium.event.v1.Event.committed_at:type_name -> google.protobuf.Timestamp
-	25, // 7: scriptorium.event.v1.Beacon.sent_at:type_name -> google.protobuf.Timestamp
+	25, // 5: scriptorium.event.v1.Event.sources:type_name -> scriptorium.script.v1.Source
+	26, // 6: scriptorium.event.v1.Event.committed_at:type_name -> google.protobuf.Timestamp
+	26, // 7: scriptorium.event.v1.Beacon.sent_at:type_name -> google.protobuf.Timestamp
 	5,  // 8: scriptorium.event.v1.Beacon.checksums:type_name -> scriptorium.event.v1.Checksum
-	26, // 9: scriptorium.event.v1.Beacon.report_interval:type_name -> google.protobuf.Duration
+	27, // 9: scriptorium.event.v1.Beacon.report_interval:type_name -> google.protobuf.Duration
 	5,  // 10: scriptorium.event.v1.Page.checksums:type_name -> scriptorium.event.v1.Checksum
-	20, // 11: scriptorium.event.v1.Status.labels:type_name -> scriptorium.event.v1.Status.LabelsEntry
-	13, // 12: scriptorium.event.v1.Status.failures:type_name -> scriptorium.event.v1.Failure
-	25, // 13: scriptorium.event.v1.Status.sent_at:type_name -> google.protobuf.Timestamp
-	12, // 14: scriptorium.event.v1.Status.activations:type_name -> scriptorium.event.v1.Activation
-	11, // 15: scriptorium.event.v1.Status.trials:type_name -> scriptorium.event.v1.Trial
-	27, // 16: scriptorium.event.v1.Trial.error:type_name -> scriptorium.script.v1.Error
-	28, // 17: scriptorium.event.v1.Trial.step_calls:type_name -> scriptorium.script.v1.StepCalls
-	26, // 18: scriptorium.event.v1.Activation.ago:type_name -> google.protobuf.Duration
-	27, // 19: scriptorium.event.v1.Failure.error:type_name -> scriptorium.script.v1.Error
-	25, // 20: scriptorium.event.v1.Tail.sent_at:type_name -> google.protobuf.Timestamp
-	26, // 21: scriptorium.event.v1.Tail.lasts:type_name -> google.protobuf.Duration
-	17, // 22: scriptorium.event.v1.Logs.lines:type_name -> scriptorium.event.v1.LogLine
-	16, // 23: scriptorium.event.v1.Logs.dropped_of:type_name -> scriptorium.event.v1.Dropped
-	25, // 24: scriptorium.event.v1.LogLine.time:type_name -> google.protobuf.Timestamp
-	25, // 25: scriptorium.event.v1.Recall.sent_at:type_name -> google.protobuf.Timestamp
-	26, // [26:26] is the sub-list for method output_type
-	26, // [26:26] is the sub-list for method input_type
-	26, // [26:26] is the sub-list for extension type_name
-	26, // [26:26] is the sub-list for extension extendee
-	0,  // [0:26] is the sub-list for field type_name
+	21, // 11: scriptorium.event.v1.Status.labels:type_name -> scriptorium.event.v1.Status.LabelsEntry
+	14, // 12: scriptorium.event.v1.Status.failures:type_name -> scriptorium.event.v1.Failure
+	26, // 13: scriptorium.event.v1.Status.sent_at:type_name -> google.protobuf.Timestamp
+	13, // 14: scriptorium.event.v1.Status.activations:type_name -> scriptorium.event.v1.Activation
+	12, // 15: scriptorium.event.v1.Status.trials:type_name -> scriptorium.event.v1.Trial
+	11, // 16: scriptorium.event.v1.Status.lags:type_name -> scriptorium.event.v1.Lag
+	28, // 17: scriptorium.event.v1.Trial.error:type_name -> scriptorium.script.v1.Error
+	29, // 18: scriptorium.event.v1.Trial.step_calls:type_name -> scriptorium.script.v1.StepCalls
+	27, // 19: scriptorium.event.v1.Activation.ago:type_name -> google.protobuf.Duration
+	28, // 20: scriptorium.event.v1.Failure.error:type_name -> scriptorium.script.v1.Error
+	26, // 21: scriptorium.event.v1.Tail.sent_at:type_name -> google.protobuf.Timestamp
+	27, // 22: scriptorium.event.v1.Tail.lasts:type_name -> google.protobuf.Duration
+	18, // 23: scriptorium.event.v1.Logs.lines:type_name -> scriptorium.event.v1.LogLine
+	17, // 24: scriptorium.event.v1.Logs.dropped_of:type_name -> scriptorium.event.v1.Dropped
+	26, // 25: scriptorium.event.v1.LogLine.time:type_name -> google.protobuf.Timestamp
+	26, // 26: scriptorium.event.v1.Recall.sent_at:type_name -> google.protobuf.Timestamp
+	27, // [27:27] is the sub-list for method output_type
+	27, // [27:27] is the sub-list for method input_type
+	27, // [27:27] is the sub-list for extension type_name
+	27, // [27:27] is the sub-list for extension extendee
+	0,  // [0:27] is the sub-list for field type_name
 }
 
 func init() { file_proto_event_v1_event_proto_init() }
@@ -2223,7 +2293,7 @@ func file_proto_event_v1_event_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_event_v1_event_proto_rawDesc), len(file_proto_event_v1_event_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   21,
+			NumMessages:   22,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

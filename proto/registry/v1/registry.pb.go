@@ -6001,7 +6001,10 @@ type ScriptStatus struct {
 	// that is not known. Absent otherwise.
 	Unreadable *Unreadable `protobuf:"bytes,12,opt,name=unreadable,proto3" json:"unreadable,omitempty"`
 	// Connected agents that follow the tenant and have activated nothing yet, of any script.
-	Starting      int32 `protobuf:"varint,13,opt,name=starting,proto3" json:"starting,omitempty"`
+	Starting int32 `protobuf:"varint,13,opt,name=starting,proto3" json:"starting,omitempty"`
+	// Agents that activated it, while the tenant's own process there still runs what was before. They
+	// are neither active nor failed.
+	Lagging       int32 `protobuf:"varint,14,opt,name=lagging,proto3" json:"lagging,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -6123,6 +6126,13 @@ func (x *ScriptStatus) GetUnreadable() *Unreadable {
 func (x *ScriptStatus) GetStarting() int32 {
 	if x != nil {
 		return x.Starting
+	}
+	return 0
+}
+
+func (x *ScriptStatus) GetLagging() int32 {
+	if x != nil {
+		return x.Lagging
 	}
 	return 0
 }
@@ -7330,7 +7340,7 @@ const file_proto_registry_v1_registry_proto_rawDesc = "" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1a\n" +
 	"\brevision\x18\x03 \x01(\x03R\brevision\x122\n" +
-	"\x05error\x18\x04 \x01(\v2\x1c.scriptorium.script.v1.ErrorR\x05error\"\xb7\x04\n" +
+	"\x05error\x18\x04 \x01(\v2\x1c.scriptorium.script.v1.ErrorR\x05error\"\xd1\x04\n" +
 	"\fScriptStatus\x128\n" +
 	"\arelease\x18\x01 \x01(\v2\x1e.scriptorium.script.v1.ReleaseR\arelease\x12\x18\n" +
 	"\adesired\x18\x02 \x01(\x05R\adesired\x12\x16\n" +
@@ -7347,7 +7357,8 @@ const file_proto_registry_v1_registry_proto_rawDesc = "" +
 	"\n" +
 	"unreadable\x18\f \x01(\v2#.scriptorium.registry.v1.UnreadableR\n" +
 	"unreadable\x12\x1a\n" +
-	"\bstarting\x18\r \x01(\x05R\bstarting\"\x95\x02\n" +
+	"\bstarting\x18\r \x01(\x05R\bstarting\x12\x18\n" +
+	"\alagging\x18\x0e \x01(\x05R\alagging\"\x95\x02\n" +
 	"\x06Trials\x12\x16\n" +
 	"\x06passed\x18\x01 \x01(\x05R\x06passed\x12\x16\n" +
 	"\x06failed\x18\x02 \x01(\x05R\x06failed\x12\x18\n" +

@@ -1,0 +1,99 @@
+package worker
+
+import (
+	"bytes"
+	"context"
+	"maps"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/grpc"
+
+	workerv1 "github.com/scriptorium-dev/scriptorium/proto/worker/v1"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// slow is the link to a process that takes each change after so long.
+type slow struct {
+	*recorder
+	takes atomic.Int64
+}
+
+func (s *slow) Apply(ctx context.Context, req *workerv1.ApplyRequest, opts ...grpc.CallOption) (*workerv1.ApplyResponse, error) {
+	select {
+	case <-time.After(time.Duration(s.takes.Load())):
+		return s.recorder.Apply(ctx, req, opts...)
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// TestLags: what a process lacks shows from when nobody waits for it any more until the process,
+// or the next one, has it.
+func TestLags(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		acme := newIdle(t, &bytes.Buffer{})
+		var changed atomic.Int64
+		acme.pool.cfg.Changed = func() { changed.Add(1) }
+		acme.pool.byName.Store(&map[string]*tenant{"acme": acme})
+		p, r := ready(t, acme)
+		link := &slow{recorder: r}
+		p.client = link
+		acme.become(p, nil)
+		want := func(what string, lags map[string]script.Revision, told int64) {
+			t.Helper()
+			synctest.Wait()
+			if got := acme.pool.Lags(); !maps.Equal(got, lags) || changed.Load() != told {
+				t.Errorf("%s: lags %v, told %d times; want %v, %d times", what, got, changed.Load(), lags, told)
+			}
+		}
+		put := func(name string, revision script.Revision) []script.Object {
+			return []script.Object{{Release: releaseOf(script.Name{Tenant: "acme", Script: name}, revision)}}
+		}
+		pass := func(d time.Duration) { <-time.After(d) }
+		commit := func(takes time.Duration, put []script.Object, removed ...string) {
+			link.takes.Store(int64(takes))
+			acme.pool.Committed(put, removed)
+		}
+
+		commit(50*time.Millisecond, put("route", 5))
+		want("one that is in time", nil, 0)
+		pass(10 * time.Second)
+		link.takes.Store(int64(time.Second))
+		go acme.pool.Committed(put("route", 7), nil)
+		pass(promptly / 2)
+		want("while others wait for it", nil, 0)
+		pass(promptly)
+		want("when others do not wait for it any more", map[string]script.Revision{"acme": 6}, 0)
+		commit(time.Second, put("cart", 9))
+		want("with another change", map[string]script.Revision{"acme": 6}, 0)
+		pass(time.Second)
+		want("when it has the first change", map[string]script.Revision{"acme": 8}, 1)
+		pass(time.Second)
+		want("when it has both", nil, 2)
+
+		value := []script.Object{{Value: &script.Value{Key: script.ValueKey{Tenant: "acme", Key: "flag"}, Revision: 10, Version: 1, Digest: script.Digest{1}}}}
+		commit(time.Second, value)
+		pass(promptly)
+		want("with a late value", nil, 2)
+		pass(20 * time.Second)
+		commit(time.Second, nil, "releases/acme/route")
+		want("with a late deletion", map[string]script.Revision{"acme": 0}, 2)
+		pass(20 * time.Second)
+		want("when that is through", nil, 3)
+
+		commit(time.Hour, put("route", 12))
+		pass(tellPatience)
+		want("when it is given up", map[string]script.Revision{"acme": 11}, 3)
+		commit(0, put("route", 13))
+		want("with a change meanwhile", map[string]script.Revision{"acme": 11}, 3)
+		next, _ := ready(t, acme)
+		if err := acme.giveAll(t.Context(), next); err != nil {
+			t.Fatal(err)
+		}
+		want("with the next process", nil, 4)
+		acme.pool.byName.Store(&map[string]*tenant{})
+	})
+}

@@ -1,0 +1,102 @@
+package local_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/scriptorium-dev/scriptorium/client/agentclient"
+	"github.com/scriptorium-dev/scriptorium/client/registryclient"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// TestALaggingProcessIsNotConverged: while the processes of a tenant do not take a change, its
+// status says so. The changes of others converge meanwhile.
+func TestALaggingProcessIsNotConverged(t *testing.T) {
+	s := start(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 4*patience)
+	defer cancel()
+	settings := &script.TenantSettings{Isolation: script.IsolationProcess, MemoryBytes: 128 << 20}
+	if _, _, err := s.registry.SetTenant(ctx, name.Tenant, settings, registryclient.DataWrite{Author: "test"}); err != nil {
+		t.Fatal(err)
+	}
+	s.converge(s.publish(1).Release.Revision)
+	own := make([]*agentclient.Client, 0, agents)
+	for i := range agents {
+		client, err := agentclient.New("unix:" + filepath.Join(s.AgentDir(i+1), "tenants", name.Tenant, "grpc.sock"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer client.Close()
+		own = append(own, client)
+		if !eventually(ctx, func() bool { _, err := client.Call(ctx, name.String()); return err == nil }) {
+			t.Fatalf("agent %d does not answer over the tenant's own socket", i+1)
+		}
+	}
+
+	processes := workers(t)
+	signal(t, processes, syscall.SIGSTOP)
+	defer signal(t, processes, syscall.SIGCONT)
+	revision := s.publish(2).Release.Revision
+	cart := script.Name{Tenant: "shop", Script: "cart"}
+	other, err := s.registry.Publish(ctx, registryclient.PublishRequest{Name: cart, Source: edition(1), Write: registryclient.Write{Author: "test"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.convergeOf(cart, other.Release.Revision)
+	status, err := s.registry.Status(ctx, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if one := status.Scripts[0]; one.Release.Revision != revision || one.Converged || one.Active != 0 || one.Failed != 0 || one.Lagging != agents || one.SlowestAgent != "agent-1" {
+		t.Errorf("while the processes lag: %+v; want no agent active or failed, and all lagging", one)
+	}
+
+	signal(t, processes, syscall.SIGCONT)
+	s.converge(revision)
+	for i, client := range own {
+		got, err := client.Call(ctx, name.String())
+		if err != nil || string(got.Values[0]) != answer(2) {
+			t.Errorf("agent %d, once edition 2 is converged: %v, %v", i+1, got, err)
+		}
+	}
+}
+
+// workers returns the processes of tenants, and the spare ones.
+func workers(t *testing.T) (pids []int) {
+	t.Helper()
+	stats, err := filepath.Glob("/proc/[0-9]*/stat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range stats {
+		stat, err := os.ReadFile(path)
+		if err != nil {
+			continue // it has ended
+		}
+		// The name, in parentheses, may have any characters.
+		fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
+		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))
+		line, _ := os.ReadFile(filepath.Join(filepath.Dir(path), "cmdline"))
+		if err == nil && len(fields) > 1 && fields[1] == strconv.Itoa(os.Getpid()) && strings.Contains(string(line), "\x00worker") {
+			pids = append(pids, pid)
+		}
+	}
+	if len(pids) < agents {
+		t.Fatalf("%d processes of tenants, want one on each of %d agents", len(pids), agents)
+	}
+	return pids
+}
+
+func signal(t *testing.T, pids []int, signal syscall.Signal) {
+	t.Helper()
+	for _, pid := range pids {
+		if err := syscall.Kill(pid, signal); err != nil {
+			t.Logf("signal %d: %v", pid, err)
+		}
+	}
+}
