@@ -75,6 +75,9 @@ func startStack(ctx context.Context, cfg stackConfig) (s *stack, err error) {
 	if s.nats, err = s.serve(ctx, "nats"); err != nil {
 		return s, err
 	}
+	if err := s.awaitNATS(ctx); err != nil {
+		return s, err
+	}
 	s.nats = "nats://" + s.nats
 	for i := range cfg.registries {
 		if err := s.startRegistry(ctx, i, etcd, cfg); err != nil {
@@ -156,6 +159,28 @@ func (s *stack) signingKey() ([]string, error) {
 	}
 	s.trusted = filepath.Join(s.dir, "signing.pub")
 	return flags, errors.Join(os.WriteFile(flags[1], private, 0o600), os.WriteFile(s.trusted, public, 0o600))
+}
+
+// awaitNATS waits until NATS listens: registries serve without it.
+func (s *stack) awaitNATS(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, stackStart)
+	defer cancel()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		conn, err := new(net.Dialer).DialContext(ctx, "tcp", s.nats)
+		if err == nil {
+			return conn.Close()
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return fmt.Errorf("NATS does not start: %w", err)
+		}
+		if crash := s.crashed(); crash != nil {
+			return crash
+		}
+	}
 }
 
 // awaitRegistries waits until each registry answers.

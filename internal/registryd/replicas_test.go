@@ -88,14 +88,15 @@ func (a *agent) follows(t *testing.T, at int64) int64 {
 // beacon returns the next beacon that tells of the head.
 func (a *agent) beacon(t *testing.T, head int64) *eventv1.Beacon {
 	t.Helper()
+	deadline, last := time.After(patience), int64(0)
 	for {
 		select {
 		case b := <-a.beacons:
-			if b.GetHeadRevision() == head {
+			if last = b.GetHeadRevision(); last == head {
 				return b
 			}
-		case <-time.After(patience):
-			t.Fatalf("no beacon of revision %d came", head)
+		case <-deadline:
+			t.Fatalf("no beacon of revision %d came; the last one was of %d", head, last)
 		}
 	}
 }
