@@ -8,12 +8,12 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/scriptorium-dev/scriptorium/client/registryclient"
 	"github.com/scriptorium-dev/scriptorium/internal/needs"
+	"github.com/scriptorium-dev/scriptorium/loadtest/faults/netfault"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -245,8 +245,9 @@ func TestAGateAndTwoLeaders(t *testing.T) {
 	}
 }
 
-// TestAPassThatIsOld: etcd hangs when the system has let the step pass, so nobody can store that. When etcd goes
-// on, the pass is older than 30 s, and the registry asks again.
+// TestAPassThatIsOld: etcd is out of reach when the system has let the step pass, so nobody can store that. When
+// etcd is back, the pass is older than 30 s, and the registry asks again. (An etcd that hangs would not do: it
+// stores late what had reached it.)
 func TestAPassThatIsOld(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits until a pass is old: run without -short, as CI does")
@@ -254,13 +255,13 @@ func TestAPassThatIsOld(t *testing.T) {
 	needs.NoRace(t)
 	t.Parallel()
 	o := startOutside(t)
-	etcd := newEtcdProcess(t)
+	etcd := linked(t, newEtcdProcess(t))
 	var asked time.Time
 	answered := make(chan struct{})
 	o.set("ci", func(w http.ResponseWriter, _ *http.Request) {
 		asked = time.Now()
 		o.says("ci", refusal) // from now on
-		etcd.halt()
+		etcd.link.Set(netfault.Fault{Mode: netfault.Cut})
 		fmt.Fprint(w, passing)
 		close(answered)
 	})
@@ -273,9 +274,9 @@ func TestAPassThatIsOld(t *testing.T) {
 	})
 	await(t, "the pass is old", func() bool { return time.Since(asked) > 31*time.Second })
 	if n := len(o.questions("ci")); n != 1 {
-		t.Errorf("while etcd hangs, the system was asked %d times", n)
+		t.Errorf("while etcd is away, the system was asked %d times", n)
 	}
-	etcd.signal(syscall.SIGCONT)
+	etcd.link.Heal()
 	c.waits("ci", "a build is red")
 	if r := c.is("ci", "has a release", func(*script.Release) bool { return true }); r.Active.Number != 1 || r.Candidate == nil || r.Candidate.Step != 1 {
 		t.Errorf("an old pass has counted: v%d with the candidate %+v", r.Active.Number, r.Candidate)
@@ -283,6 +284,25 @@ func TestAPassThatIsOld(t *testing.T) {
 	o.says("ci", passing)
 	c.live("ci", 2)
 }
+
+// linkedEtcd is an etcd behind a link that a test can break.
+type linkedEtcd struct {
+	*etcdProcess
+	link *netfault.Link
+}
+
+func linked(t *testing.T, etcd *etcdProcess) *linkedEtcd {
+	t.Helper()
+	link, err := netfault.Listen(t.Context(), netfault.Config{Name: "etcd", Upstreams: []string{strings.TrimPrefix(etcd.endpoint, "http://")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = link.Close() })
+	return &linkedEtcd{etcd, link}
+}
+
+// Endpoint implements etcdServer.
+func (e *linkedEtcd) Endpoint() string { return "http://" + e.link.Addr() }
 
 // TestASystemThatIsSlow: it gets four requests at a time. Other systems are asked meanwhile, and another tenant
 // does not wait for all that the first one wants to know.
