@@ -22,7 +22,7 @@ func TestChartAndOverlaysAreTheSame(t *testing.T) {
 		name           string
 		overlay, chart func(*testing.T) string
 	}{
-		{"try", overlay(kustomize + "/try"), template("--set=etcd.persistence.enabled=false")},
+		{"try", overlay(kustomize + "/try"), template("--set=etcd.persistence.enabled=false", "--set=agent.allow={*}")},
 		{"production", overlay(kustomize + "/production"), template("--values=" + production)},
 		{"monitoring", overlay("testdata/monitoring"), template("--set=serviceMonitors.enabled=true", "--set=etcd.persistence.enabled=false")},
 		{"persistence", overlay("testdata/persistence"), template()},

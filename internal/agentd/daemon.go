@@ -100,12 +100,12 @@ func Start(cfg Config) (*Daemon, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	access, err := gateway.ParseAccess(splitRules(cfg.Allow))
+	access, err := gateway.ParseAccess(accessRules(cfg.Allow))
 	if err != nil {
 		return nil, err
 	}
 	if access.Open() {
-		cfg.Log.Warn("every caller that can open a socket may use every tenant; --allow narrows that")
+		cfg.Log.Warn("every caller that can open a socket may use every tenant, as --allow says")
 	}
 	tenants, err := script.ParseSelector(cfg.Tenants)
 	if err != nil {
@@ -169,8 +169,12 @@ func (c *Config) validate() error {
 	return nil
 }
 
-// splitRules lets a variable hold several rules: one has commas already.
-func splitRules(values []string) (rules []string) {
+// accessRules returns the rules in the values of --allow, or those of an agent without any. A variable
+// holds several rules with semicolons between them: one has commas already.
+func accessRules(values []string) (rules []string) {
+	if len(values) == 0 {
+		return gateway.OwnRules()
+	}
 	for _, value := range values {
 		rules = append(rules, strings.Split(value, ";")...)
 	}
