@@ -134,7 +134,7 @@ func decideSteer(cur script.Release, req SteerRequest, at moment) (decision, err
 // from when on the deadline counts anew.
 func decideApproval(cur script.Release, step int, w Write, at moment) (decision, error) {
 	c, steps := *cur.Candidate, cur.Plan().Steps
-	needed := c.Step >= 1 && c.Step <= len(steps) && steps[c.Step-1].Approval
+	needed := needsApproval(cur)
 	switch {
 	case step != 0 && step != c.Step:
 		return decision{}, script.Errorf(script.Conflict, "step",
@@ -157,6 +157,12 @@ func decideApproval(cur script.Release, step int, w Write, at moment) (decision,
 	}
 	next.Candidate = &c
 	return decide(cur, next, script.ChangeApprove, w, at), nil
+}
+
+// needsApproval reports whether the candidate is in a step that needs an approval.
+func needsApproval(cur script.Release) bool {
+	k, steps := cur.Candidate.Step, cur.Plan().Steps
+	return k >= 1 && k <= len(steps) && steps[k-1].Approval
 }
 
 func mustHaveCandidate(cur script.Release) error {

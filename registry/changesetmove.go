@@ -161,6 +161,10 @@ func (r *Registry) trySteerSet(ctx context.Context, req SteerRequest, fingerprin
 		if err != nil {
 			return nil, err
 		}
+		paused, err := r.isPaused(ctx, req, set)
+		if err != nil {
+			return nil, err
+		}
 		order = nil
 		for _, name := range set.Scripts {
 			of := req
@@ -172,6 +176,9 @@ func (r *Registry) trySteerSet(ctx context.Context, req SteerRequest, fingerprin
 			w.scripts = append(w.scripts, writeRequest{
 				Write: of.Write, change: req.Steering.change(),
 				decide: func(now script.Release, at moment) (decision, error) {
+					if now.Candidate.Is(set) && (of.Name != req.Name || paused) && passesBy(now, of, cur.Candidate) {
+						return unchanged(now), nil
+					}
 					return decideSteerInSet(now, of, cur.Candidate, again, at)
 				},
 			})
@@ -210,6 +217,34 @@ func (r *Registry) again(ctx context.Context, req SteerRequest, set *script.Memb
 	return &next, nil
 }
 
+// isPaused reports whether the request is an approval, and a candidate of the change set is paused.
+func (r *Registry) isPaused(ctx context.Context, req SteerRequest, set *script.Membership) (bool, error) {
+	if req.Steering != Approve {
+		return false, nil
+	}
+	for _, name := range set.Scripts {
+		cur, err := r.current(ctx, script.Name{Tenant: req.Name.Tenant, Script: name})
+		if err != nil {
+			return false, err
+		}
+		if cur.Candidate.Is(set) && cur.Candidate.Paused != "" {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// passesBy reports whether the request is an approval that the script has no use for: it is not paused, and its
+// step needs none, or is another than that of the candidate that somebody approves.
+func passesBy(cur script.Release, req SteerRequest, approved *script.Candidate) bool {
+	c := cur.Candidate
+	switch {
+	case req.Steering != Approve, c.Paused != "", req.Step != 0 && req.Step != c.Step:
+		return false
+	}
+	return c.Step != approved.Step || !needsApproval(cur)
+}
+
 // decideSteerInSet decides on one script of the change set that the candidate `of` is part of.
 func decideSteerInSet(cur script.Release, req SteerRequest, of *script.Candidate, again *script.Membership, at moment) (decision, error) {
 	if !cur.Candidate.Is(of.Set) {
@@ -218,12 +253,8 @@ func decideSteerInSet(cur script.Release, req SteerRequest, of *script.Candidate
 		}
 		return decision{}, leftSet(cur.Name, of.Set)
 	}
-	switch {
-	case again != nil:
+	if again != nil {
 		return decide(cur, joined(cur, candidate(cur), again, cur.Revision, at.now), script.ChangeRetry, req.Write, at), nil
-	case req.Steering == Approve && (cur.Candidate.Step != of.Step || of.Paused != "" && cur.Candidate.Paused == ""):
-		// It is new, and runs in no step; or another script of the change set is paused.
-		return unchanged(cur), nil
 	}
 	return decideSteer(cur, req, at)
 }

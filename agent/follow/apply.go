@@ -45,7 +45,8 @@ type applier struct {
 	random   *rand.Rand
 	share    int // of what is live that may be removed at once, in percent
 
-	failing map[string]*failing
+	failing     map[string]*failing
+	manySkipped bool // a failing object has many skipped versions
 	// unreadable are the keys of objects whose records the registry cannot read, as it said
 	// last: what is live of them stays.
 	unreadable keys
@@ -202,7 +203,7 @@ func (a *applier) choose(s *selection, objects []object, by choice) {
 		before := s.candidates[i]
 		before.since = min(before.since, c.since)
 		if o.Object.Revision() > before.Object.Revision() {
-			c.since, c.skipped = before.since, skip(before.skipped, before.Object.Revision())
+			c.since, c.skipped = before.since, append(before.skipped, before.Object.Revision())
 			s.candidates[i] = c
 		}
 	}
@@ -439,6 +440,7 @@ func (a *applier) commit(candidates []*candidate, removed []string) (int, error)
 		}
 		a.pass(c)
 	}
+	a.forgetSkipped()
 	if err != nil {
 		live = 0
 	}

@@ -40,6 +40,7 @@ func (a *applier) fail(now time.Time, c *candidate) {
 		}
 		f = &failing{item: c.Item, since: since, skipped: c.skipped, first: first}
 		a.failing[key] = f
+		a.manySkipped = a.manySkipped || len(f.skipped) > manySkipped
 	}
 	if f.err == nil || f.err.Error() != c.err.Error() {
 		a.changed = true

@@ -1,6 +1,8 @@
 package follow
 
 import (
+	"errors"
+	"fmt"
 	"iter"
 	"slices"
 	"time"
@@ -24,8 +26,13 @@ func transactionOf(o script.Object) (t transaction) {
 	return t
 }
 
-// maxSkipped bounds how many older versions of a failing object the agent remembers.
-const maxSkipped = 16
+const (
+	// manySkipped is how many older versions of a failing object the agent remembers, even if no other
+	// object waits for them.
+	manySkipped = 16
+	// maxSpread bounds the time of a search for what goes live together: a longer chain goes live in steps.
+	maxSpread = 16
+)
 
 // transactions are those that wait for the object: the one that wrote it, and those that wrote the
 // versions that it replaces and that never went live here.
@@ -42,21 +49,35 @@ func transactions(o script.Object, skipped []script.Revision) iter.Seq[transacti
 	}
 }
 
-// skip returns the versions that never went live here, once another one replaces the last of them.
-func skip(skipped []script.Revision, last script.Revision) []script.Revision {
-	return append(slices.Clone(skipped[max(0, len(skipped)-maxSkipped+1):]), last)
-}
-
-// skippedBy returns what the object replaces that never went live here.
+// skippedBy returns what the object replaces that never went live here. The caller may append to it.
 func (a *applier) skippedBy(o Item) []script.Revision {
 	f := a.failing[o.Key]
 	switch {
 	case f == nil:
 		return nil
 	case f.item.Object.Revision() == o.Object.Revision():
-		return f.skipped
+		return slices.Clone(f.skipped)
 	}
-	return skip(f.skipped, f.item.Object.Revision())
+	return append(slices.Clone(f.skipped), f.item.Object.Revision())
+}
+
+// forgetSkipped forgets the skipped versions that no failing object waits for, if there are many. What is left
+// of all objects is bounded: a transaction has few parts, and one of them fails at that very version.
+func (a *applier) forgetSkipped() {
+	if !a.manySkipped {
+		return
+	}
+	a.manySkipped = false
+	awaited := map[transaction]bool{}
+	for _, f := range a.failing {
+		awaited[transactionOf(f.item.Object)] = true
+	}
+	for _, f := range a.failing {
+		if len(f.skipped) > manySkipped {
+			tenant := f.item.Object.TenantName()
+			f.skipped = slices.DeleteFunc(f.skipped, func(r script.Revision) bool { return !awaited[transaction{tenant, r}] })
+		}
+	}
 }
 
 // again returns the failing object as a candidate.
@@ -95,36 +116,62 @@ func (a *applier) holdBack(candidates []*candidate) {
 			a.sticks(stuck, c.Item)
 		}
 	}
-	lacking := map[transaction]*candidate{} // a part that fails, of the transactions of candidates
+	parts := map[transaction][]*candidate{}
 	for _, c := range candidates {
 		t := transactionOf(c.Object)
-		lacking[t] = nil
+		parts[t] = append(parts[t], c)
 		if stuck[t] && !script.KindOf(c.err).Deterministic() {
 			c.err = nil // it has the error of the other part: nobody tries again to mend its own
 		}
 	}
 	failing = slices.DeleteFunc(failing, func(c *candidate) bool { return c.err == nil })
 	for len(failing) > 0 {
+		lacking := map[transaction]*candidate{} // a part that fails
 		for _, c := range failing {
 			skipped := c.skipped
 			if script.KindOf(c.err).Deterministic() || stuck[transactionOf(c.Object)] {
 				skipped = nil
 			}
 			for t := range transactions(c.Object, skipped) {
-				first, of := lacking[t]
-				if of && a.lacks(t, c.Item) && (first == nil || c.Key < first.Key) {
+				first := lacking[t]
+				if parts[t] != nil && a.lacks(t, c.Item) && (first == nil || c.Key < first.Key) {
 					lacking[t] = c
 				}
 			}
 		}
 		failing = failing[:0] // what fails now may hold back others
-		for _, c := range candidates {
-			if part := lacking[transactionOf(c.Object)]; part != nil && c.err == nil {
-				c.err = script.Errorf(script.Unavailable, "", "it goes live together with %s, which cannot: %w", part.Key, part.err)
-				failing = append(failing, c)
+		for t, part := range lacking {
+			for _, c := range parts[t] {
+				if c.err == nil {
+					c.err = failsWith(part)
+					failing = append(failing, c)
+				}
 			}
+			delete(parts, t) // once is enough: a chain of transactions takes time by its length
 		}
 	}
+}
+
+// partFails is why an object does not go live whose transaction has a part that cannot.
+type partFails struct {
+	part string
+	err  error
+}
+
+func (p *partFails) Error() string {
+	return fmt.Sprintf("it goes live together with %s, which cannot: %v", p.part, p.err)
+}
+
+func (p *partFails) Unwrap() error { return p.err }
+
+// failsWith returns the error of what goes live together with the part. A part that waits for another one passes
+// on the error of that: in a long chain, errors would grow with each.
+func failsWith(part *candidate) error {
+	why, waits := errors.AsType[*partFails](part.err)
+	if !waits {
+		why = &partFails{part.Key, part.err}
+	}
+	return script.Errorf(script.Unavailable, "", "%w", why)
 }
 
 // sticks adds the transaction of an object that no retry makes live.
@@ -151,7 +198,7 @@ func (f *failing) anyOf(these map[transaction]bool) bool {
 
 // spread adds the transactions that share a failing object with one of these, and so on.
 func (a *applier) spread(these map[transaction]bool) {
-	for range maxSkipped { // bounds the time: a longer chain goes live in steps
+	for range maxSpread {
 		before := len(these)
 		for _, f := range a.failing {
 			if !f.anyOf(these) {

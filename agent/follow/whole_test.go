@@ -3,6 +3,7 @@ package follow_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -258,6 +259,71 @@ func TestAPartThatAnAnswerReplaces(t *testing.T) {
 		w.commit(map[string]string{"a": "three of a"})
 		w.set(faults{})
 		pass(2 * time.Second)
+		n.expect("in the end")
+	})
+}
+
+// TestAPartThatIsReplacedOften: however often the registry replaces a part while the agent cannot fetch it, the
+// others wait for it.
+func TestAPartThatIsReplacedOften(t *testing.T) {
+	for name, apart := range map[string]time.Duration{"one by one": time.Second, "at once": 0} {
+		t.Run(name, func(t *testing.T) {
+			simulate(t, func(w *world, n *node, _ *follow.Follower) {
+				w.large = true
+				first := w.commit(set("one"))
+				pass(time.Second)
+				mend := w.hides("late")
+				second := w.commit(map[string]string{"a": "late", "b": "two of b", valueK: "two of k"})
+				pass(time.Second)
+				for i := range 40 {
+					w.commit(map[string]string{"a": "late", "c": fmt.Sprint(i)})
+					pass(apart)
+				}
+				pass(time.Minute)
+				n.areAt("without another version of a", first)
+				n.committing = func() {
+					if n.Revision(setKeys[0]) <= second && n.Revision(setKeys[1]) == second {
+						t.Errorf("%s went live before %s", setKeys[1], setKeys[0])
+					}
+				}
+				mend()
+				pass(time.Minute)
+				n.othersAreAt("in the end", second)
+				n.expect("in the end")
+			})
+		})
+	}
+}
+
+// TestALongChain: whatever the length of a chain of transactions that wait for one part, each object says
+// which part that is, and all of them go live with it.
+func TestALongChain(t *testing.T) {
+	simulate(t, func(w *world, n *node, _ *follow.Follower) {
+		const length = 60 // more than the agent tries again at once
+		w.large = true
+		part := func(i int) string { return fmt.Sprintf("s%02d", i) }
+		w.set(faults{hide: 1})
+		for i := length; i > 0; i-- {
+			w.commit(map[string]string{part(i): "new", part(i - 1): "new"})
+			pass(100 * time.Millisecond)
+		}
+		mend := w.hides("late")
+		w.commit(map[string]string{part(0): "late"})
+		w.set(faults{})
+		pass(2 * time.Minute)
+		failures := n.status.GetFailures()
+		if len(failures) != length+1 {
+			t.Errorf("%d objects fail, want %d", len(failures), length+1)
+		}
+		for _, f := range failures {
+			const want = "it goes live together with releases/acme/s00, which cannot: "
+			got := f.GetError().GetMessage()
+			if f.GetKey() != "releases/acme/s00" && (!strings.HasPrefix(got, want) || len(got) > 200) {
+				t.Errorf("%s fails: %s", f.GetKey(), got)
+			}
+		}
+		mend()
+		pass(2 * time.Minute)
 		n.expect("in the end")
 	})
 }

@@ -49,6 +49,8 @@ type Candidacy struct {
 	// Left says why the change set of the candidate cannot go live as a whole any more, and Unread
 	// why nobody can tell; both are "" if it can.
 	Left, Unread string
+	// Rest are the other candidates of the change set.
+	Rest []*script.Candidate
 	// Failure is of the first follower, by the names, on which it did not pass them, or
 	// that could not activate the release for a reason that does not pass; nil if there
 	// is none.
@@ -137,6 +139,7 @@ func (f *Fleet) candidacy(c *candidacy, p *progress, s *survey) Candidacy {
 		Freeze: f.freeze, Gate: f.gateOf(c, p.release.Candidate.Step),
 	}
 	view.Left, view.Unread = f.rest(c.name, p.release.Candidate.Set)
+	view.Rest = f.restCandidates(c.name, p.release.Candidate.Set)
 	view.Confirmed, view.Own.Confirmed = f.confirmed(c, &p.release, f.now())
 	view.Own.Members, view.Own.Running = view.Members, view.Running
 	if c.mixed {

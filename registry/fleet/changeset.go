@@ -39,6 +39,16 @@ func (f *Fleet) rest(of script.Name, set *script.Membership) (left, unread strin
 	return "", unread
 }
 
+// restCandidates returns the other candidates of the change set.
+func (f *Fleet) restCandidates(of script.Name, set *script.Membership) (list []*script.Candidate) {
+	for _, p := range f.restOf(of, set) {
+		if p != nil && p.release.Candidate.Is(set) {
+			list = append(list, p.release.Candidate)
+		}
+	}
+	return list
+}
+
 // restWaits returns what the other candidates of the change set wait for, and "" if nothing.
 func (f *Fleet) restWaits(of script.Name, set *script.Membership, s *survey) string {
 	for name, p := range f.restOf(of, set) {

@@ -121,10 +121,18 @@ func (f *Fleet) unheard(a *agent, now time.Time) {
 func (f *Fleet) expect(a *agent, connected bool) {
 	a.missed = a.heard.Add(f.cfg.UnknownAfter)
 	for _, c := range f.candidacies {
-		if f.takes(c, a) && (connected || a.missed.After(f.scripts[c.name].release.Candidate.Since)) {
+		if f.takes(c, a) && (connected || a.missed.After(choseAt(f.scripts[c.name].release.Candidate))) {
 			c.away.add(a.slot)
 		}
 	}
+}
+
+// choseAt returns when the candidate chose its agents, at the latest. The end of a pause is no such time.
+func choseAt(candidate *script.Candidate) time.Time {
+	if run := candidate.Running; !run.IsZero() && run.Before(candidate.Since) {
+		return run
+	}
+	return candidate.Since
 }
 
 // gone notes that the agent has left in good order, unless it is lost by now.

@@ -129,8 +129,14 @@ func TestWhoLeavesIsNotLost(t *testing.T) {
 }
 
 // TestARestartedRegistryWaits for agents that others heard: what has become of them meanwhile may
-// be the candidate's doing.
+// be the candidate's doing. That somebody has ended a pause since changes nothing.
 func TestARestartedRegistryWaits(t *testing.T) {
+	t.Run("in a step", func(t *testing.T) { testRestartedRegistry(t, false) })
+	t.Run("after a pause has ended", func(t *testing.T) { testRestartedRegistry(t, true) })
+}
+
+func testRestartedRegistry(t *testing.T, resumed bool) {
+	t.Helper()
 	_, below := aboveAndBelow(6)
 	dead, died, restarted, early, left, fine := below[0], below[1], below[2], below[3], below[4], below[5]
 	synctest.Test(t, func(t *testing.T) {
@@ -140,9 +146,16 @@ func TestARestartedRegistryWaits(t *testing.T) {
 			if agent == died {
 				memo.Heard = b.now.Add(-time.Second)
 			}
+			if agent == died && resumed {
+				memo.Heard = b.now.Add(-20 * time.Second)
+			}
 			m.agents[agent] = memo
 		}
-		b.reset(fleetID, 11, b.candidate(route, 11, 11, half))
+		r := b.candidate(route, 11, 11, half)
+		if resumed {
+			r.Candidate.Running = b.now.Add(-5 * time.Minute)
+		}
+		b.reset(fleetID, 11, r)
 		b.another(early, 11, "2") // before the memory is known
 		ctx, cancel := context.WithCancel(t.Context())
 		go b.Keep(ctx, m, func() bool { return true }, slog.New(slog.DiscardHandler))

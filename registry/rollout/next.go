@@ -67,10 +67,15 @@ func isFrozen(c fleet.Candidacy, now time.Time) bool {
 }
 
 // inTime is d, which waits, unless the candidate has waited for longer than its deadline. What it
-// could not do while the registry was frozen does not count.
+// could not do while the registry was frozen, or while the rest of its change set went on, does not count.
 func inTime(c fleet.Candidacy, d Decision, now time.Time) Decision {
 	plan := c.Release.Plan()
 	since := began(c.Release.Candidate, plan)
+	for _, other := range c.Rest {
+		if at := began(other, plan); since.Before(at) {
+			since = at
+		}
+	}
 	if thawed := c.Freeze.Changed(now); since.Before(thawed) {
 		since = thawed
 	}

@@ -1,6 +1,7 @@
 package rollout_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -97,4 +98,39 @@ func TestAPauseOfAChangeSet(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestOneScriptOfAChangeSetIsPaused: whichever script somebody approves, all of the change set goes on. A step
+// that needs an approval has it for all scripts.
+func TestOneScriptOfAChangeSetIsPaused(t *testing.T) {
+	fresh := script.Name{Tenant: "acme", Script: "fresh"} // which takes no steps
+	for _, approval := range []bool{false, true} {
+		for _, paused := range []script.Name{route, lib, fresh} {
+			for _, approved := range []script.Name{route, lib, fresh} {
+				if approval && approved == fresh && paused != fresh {
+					continue // it is in no step
+				}
+				t.Run(fmt.Sprintf("%s is paused and %s approved, approval %v", paused.Script, approved.Script, approval), func(t *testing.T) {
+					play(t, 10, func(s *stage) {
+						defer s.conduct()()
+						s.live(route, lib)
+						plan := &script.Plan{Steps: []script.Step{{Percent: 10, Pause: time.Minute, Approval: approval}}, ProgressDeadline: time.Hour, OnDeadline: script.PauseOnDeadline}
+						s.publishSet(set(plan, "2", route, lib, fresh))
+						s.pass(30 * time.Second)
+						if _, err := s.Registry.Advance(s.t.Context(), registry.AdvanceRequest{Name: paused, At: s.release(paused).Revision, Move: registry.Move{Paused: "no progress"}}); err != nil {
+							t.Fatal(err)
+						}
+						s.pass(5 * time.Minute)
+						s.approve(approved)
+						s.pass(5 * time.Minute)
+						want := "route live 2; lib live 2; fresh live 1; flags 2 2; Live"
+						if approval && approved == fresh {
+							want = "route 2 in step 1: step 1 needs an approval: scriptctl rollout approve acme/route; lib 2 in step 1: step 1 needs an approval: scriptctl rollout approve acme/lib; fresh 1 in step 0: ; flags old 1; OnTrial"
+						}
+						s.wantWhere("at the end", want, route, lib, fresh)
+					})
+				})
+			}
+		}
+	}
 }
