@@ -304,4 +304,4 @@ scriptorium = {}
 
 ---The version of all this.
 ---@type integer
-scriptorium.api = 2
+scriptorium.api = 3
