@@ -20,11 +20,11 @@ const (
 )
 
 const (
-	flagFinal  uint32 = 1 // there are no further fragments
-	lengthSize        = 4
-	leastFrame        = 256 // that a peer may negotiate
-	headSize          = 7   // the smallest frame: a type, flags and two numbers
-	maxReason         = 128 // bytes of why a connection ends: they fit into the smallest frame
+	flagFinal  = uint32(1) // there are no further fragments
+	lengthSize = 4
+	leastFrame = 256 // that a peer may negotiate
+	headSize   = 7   // the smallest frame: a type, flags and two numbers
+	maxReason  = 128 // bytes of why a connection ends: they fit into the smallest frame
 )
 
 // status is the code in a frame that ends a connection.

@@ -25,7 +25,7 @@ func (w *world) haproxy(words, lines string) (address string) {
 	for name, content := range map[string]string{
 		"haproxy.cfg":      strings.ReplaceAll(config, "/etc/haproxy", dir),
 		"scriptorium.conf": page.Blocks(string(text), "spoe")[0],
-		"scriptorium.lua":  page.Blocks(string(text), "lua")[0],
+		"scriptorium.lua":  page.Blocks(string(text), "haproxylua")[0],
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
 			w.t.Fatal(err)
