@@ -1,0 +1,88 @@
+package gateways_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/scriptorium-dev/scriptorium/internal/docs/page"
+	"github.com/scriptorium-dev/scriptorium/internal/porttest"
+)
+
+// haproxy runs HAProxy with the page's configuration that has the words in it, and lines before
+// its default_backend.
+func (w *world) haproxy(words, lines string) (address string) {
+	w.t.Helper()
+	address = porttest.Address(w.t)
+	dir := w.t.TempDir()
+	text, err := os.ReadFile(pages + "haproxy.md")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	config := w.configured("haproxy.md", "haproxy", words, address)
+	config = strings.ReplaceAll(config, "    default_backend app", lines+"    default_backend app")
+	for name, content := range map[string]string{
+		"haproxy.cfg":      strings.ReplaceAll(config, "/etc/haproxy", dir),
+		"scriptorium.conf": page.Blocks(string(text), "spoe")[0],
+		"scriptorium.lua":  page.Blocks(string(text), "haproxylua")[0],
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	w.run(address, "haproxy", "-db", "-f", filepath.Join(dir, "haproxy.cfg"))
+	return address
+}
+
+func TestHAProxyAsks(t *testing.T) {
+	w := newWorld(t)
+	address := w.haproxy("lua.scriptorium_answer", "")
+	w.conform(t, address, nil)
+	w.closed(t, address, 503, 503)
+}
+
+func TestHAProxyAsksWithoutLua(t *testing.T) {
+	w := newWorld(t)
+	address := w.haproxy("lf-string", "")
+	w.conform(t, address, func(x *exchange) {
+		if x.name == "deny" {
+			x.answer = "not you%0A"
+		}
+	})
+	w.closed(t, address, 503, 503)
+}
+
+// TestHAProxyAppliesAll: any status, headers of any name, and another target.
+func TestHAProxyAppliesAll(t *testing.T) {
+	w := newWorld(t)
+	text, err := os.ReadFile(pages + "haproxy.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	target, err := page.Find(page.Blocks(string(text), "haproxy"), "set-path")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := w.haproxy("lua.scriptorium_answer", target)
+	start, _, _ := strings.Cut(w.source, "    function")
+	w.publish(start + `    function handle(request)
+      if request.path == "/teapot" then
+        return { allow = false, status = 418, body = "short\nand \"stout\"\n", response_headers = { set = { location = "/kettle" } } }
+      end
+      return {
+        path = "/other", query = "q=%20", upstream = "app",
+        headers = { set = { ["x-user"] = { "ann", "bob" } }, append = { ["x-user"] = "eve" } },
+        response_headers = { set = { location = "/" .. (request.headers["x-user"] or "") } },
+      }
+    end
+`)
+	for _, x := range []exchange{
+		{target: "/teapot", status: 418, answer: "short\nand \"stout\"\n", location: "/kettle"},
+		{target: "/shop?a", headers: []string{"X-User", "root"}, status: 200, answer: "GET /other?q=%20 for ann+bob+eve: ", location: "/root", served: true},
+	} {
+		if err := w.exchange(t, address, x); err != nil {
+			t.Errorf("%s: %v", x.target, err)
+		}
+	}
+}
