@@ -39,6 +39,7 @@ func TestHAProxyAsks(t *testing.T) {
 	w := newWorld(t)
 	address := w.haproxy("lua.scriptorium_answer", "")
 	w.conform(t, address, nil)
+	w.table(t, address, "HAProxy")
 	w.closed(t, address, 503, 503)
 }
 
@@ -50,6 +51,7 @@ func TestHAProxyAsksWithoutLua(t *testing.T) {
 			x.answer = "not you%0A"
 		}
 	})
+	w.table(t, address, "HAProxy, without Lua")
 	w.closed(t, address, 503, 503)
 }
 
