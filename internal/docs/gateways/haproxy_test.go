@@ -1,6 +1,7 @@
 package gateways_test
 
 import (
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -53,6 +54,30 @@ func TestHAProxyAsksWithoutLua(t *testing.T) {
 	})
 	w.table(t, address, "HAProxy, without Lua")
 	w.closed(t, address, 503, 503)
+}
+
+// TestHAProxyDeniesWhatDoesNotFit: at once, and the connection to the agent goes on.
+func TestHAProxyDeniesWhatDoesNotFit(t *testing.T) {
+	w := newWorld(t)
+	address := w.haproxy("lua.scriptorium_answer", "")
+	for range 10 {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+address+"/shop", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Host = strings.Repeat("a", 8400) // the agent gets it twice
+		resp, err := http.DefaultTransport.RoundTrip(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		if resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Scriptorium-Reason") != "AGENT" {
+			t.Errorf("%s %v", resp.Status, resp.Header)
+		}
+		if err := w.exchange(t, address, exchange{target: "/shop", status: 200, served: true}); err != nil {
+			t.Error(err)
+		}
+	}
 }
 
 // TestHAProxyAppliesAll: any status, headers of any name, and another target.
