@@ -74,6 +74,12 @@ func requestChanges(d *decision.Decision, r *request) changes {
 	return c
 }
 
+// reroutes reports whether the decision can change the route that Envoy has chosen.
+func reroutes(d *decision.Decision, r *request) bool {
+	c := d.Request
+	return len(c.Remove)+len(c.Set)+len(c.Append)+len(r.own) > 0 || d.Upstream != "" || d.Path != nil || d.Query != nil
+}
+
 // mostNested bounds the tables in tables of metadata: Envoy reads no message that is nested deeper
 // than 100, and each table is three messages.
 const mostNested = 24

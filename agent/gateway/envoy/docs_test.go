@@ -9,11 +9,14 @@ import (
 	bootstrapv3 "github.com/envoyproxy/go-control-plane/envoy/config/bootstrap/v3"
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	authzv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/ext_authz/v3"
+	procfilterv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/ext_proc/v3"
 	_ "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/router/v3" // types of typed_config
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 	_ "github.com/envoyproxy/go-control-plane/envoy/extensions/http/early_header_mutation/header_mutation/v3"
 	_ "github.com/envoyproxy/go-control-plane/envoy/extensions/upstreams/http/v3"
 	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
+	procv3 "github.com/envoyproxy/go-control-plane/envoy/service/ext_proc/v3"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -139,5 +142,47 @@ func TestPageAuthz(t *testing.T) {
 	resp, err := authv3.NewAuthorizationClient(conn).Check(t.Context(), req)
 	if err != nil || resp.GetOkResponse() == nil {
 		t.Errorf("the settings %v: %v, %v", settings, resp, err)
+	}
+}
+
+// TestPageProc: Envoy reads the page's filter and settings of a route, and an agent the settings.
+func TestPageProc(t *testing.T) {
+	x := gatewaytest.New()
+	script := newDecider()
+	script.returns(`{"metadata":{"plan":"gold"},"headers":{"set":{"x-user":"ann"}}}`)
+	x.Set("acme/route", script.decide)
+	_, conn := serve(t, grpcsock.Options{Executor: x})
+	filter := partsOf[*procfilterv3.ExternalProcessor](t, read(t, shown(t, "name: envoy.filters.http.ext_proc")[0], &hcmv3.HttpFilter{}))[0]
+	route := partsOf[*procfilterv3.ExtProcPerRoute](t, read(t, shown(t, `"@type"`)[0], &anypb.Any{}))[0]
+	ctx := t.Context()
+	for _, header := range append(filter.GetGrpcService().GetInitialMetadata(), route.GetOverrides().GetGrpcInitialMetadata()...) {
+		ctx = metadata.AppendToOutgoingContext(ctx, header.GetKey(), header.GetValue())
+	}
+	if filter.GetFailureModeAllow() || !filter.GetMutationRules().GetDisallowIsError().GetValue() {
+		t.Errorf("the page's filter lets through what fails: %v", filter)
+	}
+	stream, err := procv3.NewExternalProcessorClient(conn).Process(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := exchange(t, stream, message(t, "process_request.json", &procv3.ProcessingRequest{}))
+	namespaces := filter.GetMetadataOptions().GetReceivingNamespaces().GetUntyped()
+	for name := range out.GetDynamicMetadata().GetFields() {
+		if !slices.Contains(namespaces, name) {
+			t.Errorf("the page's filter drops the metadata of %s", name)
+		}
+	}
+	if out.GetRequestHeaders() == nil || out.GetDynamicMetadata() == nil {
+		t.Errorf("got %v", out)
+	}
+	_, argument := script.asked()
+	for _, part := range []string{`"route":"images"`, `"params":{"env":"prod"}`, `"remote_addr":"192.0.2.7"`, `"client_certificate":"CN=ann`} {
+		if !strings.Contains(argument, part) {
+			t.Errorf("the script got %s, want %s", argument, part)
+		}
+	}
+	asked := []string{"source.address", "connection.subject_peer_certificate", "xds.route_name"}
+	if !slices.Equal(filter.GetRequestAttributes(), asked) {
+		t.Errorf("the page's filter sends %v, want %v", filter.GetRequestAttributes(), asked)
 	}
 }

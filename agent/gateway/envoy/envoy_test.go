@@ -22,25 +22,25 @@ import (
 )
 
 // serve serves over a socket, as an agent does, and returns its path and a client.
-func serve(t *testing.T, opts grpcsock.Options) (path string, conn *grpc.ClientConn) {
-	t.Helper()
+func serve(tb testing.TB, opts grpcsock.Options) (path string, conn *grpc.ClientConn) {
+	tb.Helper()
 	if opts.Executor == nil {
 		opts.Executor = gatewaytest.New()
 	}
 	opts.Logger = slog.New(slog.DiscardHandler)
-	path = filepath.Join(t.TempDir(), "grpc.sock")
+	path = filepath.Join(tb.TempDir(), "grpc.sock")
 	l, err := gateway.Listen(path)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	s := grpcsock.New(opts)
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(l) }()
 	conn, err = grpc.NewClient("unix:"+path, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	t.Cleanup(func() {
+	tb.Cleanup(func() {
 		_ = conn.Close()
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
@@ -93,14 +93,14 @@ func (x *decider) asked() (calls int, argument string) {
 }
 
 // message reads a message in JSON from testdata.
-func message[M proto.Message](t *testing.T, name string, m M) M {
-	t.Helper()
+func message[M proto.Message](tb testing.TB, name string, m M) M {
+	tb.Helper()
 	text, err := os.ReadFile(filepath.Join("testdata", name))
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	if err := protojson.Unmarshal(text, m); err != nil {
-		t.Fatalf("%s: %v", name, err)
+		tb.Fatalf("%s: %v", name, err)
 	}
 	return m
 }

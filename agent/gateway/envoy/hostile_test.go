@@ -5,7 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
+	procv3 "github.com/envoyproxy/go-control-plane/envoy/service/ext_proc/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -43,8 +45,8 @@ func TestPartialMessages(t *testing.T) {
 	path, conn := serve(t, grpcsock.Options{Executor: newDecider(), Budget: budget.New(32 << 20)})
 	checks(t, conn, 1)
 	before := memtest.InUse()
-	for range 2 {
-		attack(t, path).Fill(authv3.Authorization_Check_FullMethodName, 1000, 4<<20)
+	for _, method := range []string{authv3.Authorization_Check_FullMethodName, procv3.ExternalProcessor_Process_FullMethodName} {
+		attack(t, path).Fill(method, 1000, 4<<20)
 		checks(t, conn, 10)
 	}
 	held := memtest.InUse() - before
@@ -117,4 +119,38 @@ func TestLyingSettings(t *testing.T) {
 	if resp, err := authv3.NewAuthorizationClient(conn).Check(t.Context(), req); err != nil || resp.GetOkResponse() == nil {
 		t.Errorf("many parameters: %v, %v", resp, err)
 	}
+}
+
+// TestWaitingStreams: streams that wait for a body or a response hold no more than the budget,
+// and others are served.
+func TestWaitingStreams(t *testing.T) {
+	const streams, most = 900, 64 << 20
+	x := newDecider()
+	x.returns(`{"response_headers":{"set":{"x-large":"` + strings.Repeat("x", 15<<10) + `"}}}`)
+	_, conn := serve(t, grpcsock.Options{Executor: x, Budget: budget.New(32 << 20)})
+	before := memtest.InUse()
+	waits := 0
+	for i := range streams {
+		name, settings := "process_request.json", map[string]string{"script": "acme/d"}
+		if i%2 == 0 {
+			name, settings = "process_post.json", map[string]string{"script": "acme/d", "body": "buffered"}
+		}
+		in := message(t, name, &procv3.ProcessingRequest{})
+		headers := in.GetRequestHeaders().GetHeaders()
+		headers.Headers = append(headers.Headers, &corev3.HeaderValue{Key: "x-large", RawValue: make([]byte, 64<<10)})
+		stream := process(t, conn, settings)
+		if err := stream.Send(in); err != nil {
+			t.Fatal(err)
+		}
+		if out, err := stream.Recv(); err == nil && out.GetRequestHeaders() != nil {
+			waits++
+		}
+	}
+	held := memtest.InUse() - before
+	t.Logf("%d of %d streams wait, and hold %d bytes", waits, streams, held)
+	if held > most || waits == 0 {
+		t.Errorf("%d streams hold %d bytes, want at most %d", waits, held, most)
+	}
+	x.returns("")
+	checks(t, conn, 10)
 }

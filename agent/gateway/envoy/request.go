@@ -18,6 +18,7 @@ import (
 type request struct {
 	decision.Request
 	own []string // names of headers that the client sent, and that are ours
+	old bool     // ext_proc writes and reads values of headers as text, as older releases do
 }
 
 // setTarget takes the path with its query.

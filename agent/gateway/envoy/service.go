@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
+	procv3 "github.com/envoyproxy/go-control-plane/envoy/service/ext_proc/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 
@@ -22,12 +23,15 @@ import (
 )
 
 // Services returns the names of the services that Register adds.
-func Services() []string { return []string{authv3.Authorization_ServiceDesc.ServiceName} }
+func Services() []string {
+	return []string{authv3.Authorization_ServiceDesc.ServiceName, procv3.ExternalProcessor_ServiceDesc.ServiceName}
+}
 
 // Register adds the services to a server of grpcguard, whose connections know their
 // gateway.Grant by package unixpeer.
 func Register(server grpc.ServiceRegistrar, x gateway.Executor, logger *slog.Logger) {
 	authv3.RegisterAuthorizationServer(server, &authorization{decider: decider{x, logger}})
+	procv3.RegisterExternalProcessorServer(server, &processor{decider: decider{x, logger}})
 }
 
 // decider has scripts decide.
@@ -78,10 +82,11 @@ func (x decider) run(ctx context.Context, s *settings, r *decision.Request) (dec
 
 // sizeOf returns about how many bytes the request takes.
 func sizeOf(r *decision.Request) int64 {
+	const each = 64 // of a header
 	n := len(r.Path) + len(r.Query) + len(r.Body)
 	for name, values := range r.Headers {
 		for _, value := range values {
-			n += len(name) + len(value)
+			n += each + len(name) + len(value)
 		}
 	}
 	return int64(n)
