@@ -77,10 +77,19 @@ func processed(in *procv3.ProcessingRequest, h *procv3.HttpHeaders) (*request, e
 			r.addHeader(header.GetKey(), value)
 		}
 	}
-	if r.Method == "" || r.Path == "" && r.Method != http.MethodConnect {
-		return nil, script.Errorf(script.Invalid, "request_headers", "have no :method or :path: forward_rules has to let Envoy send them")
-	}
 	attributes := in.GetAttributes()[attributesKey].GetFields()
+	// Clients of gRPC have no pseudo headers, and forward_rules of Envoy can hide them.
+	for name, field := range map[string]*string{"request.method": &r.Method, "request.scheme": &r.Scheme, "request.host": &r.Host} {
+		if *field == "" {
+			*field = attributes[name].GetStringValue()
+		}
+	}
+	if r.Path == "" {
+		r.setTarget(attributes["request.path"].GetStringValue())
+	}
+	if r.Method == "" || r.Path == "" && r.Method != http.MethodConnect {
+		return nil, script.Errorf(script.Invalid, "request_headers", "have no :method or :path: let forward_rules pass them, or list request.method and request.path in request_attributes")
+	}
 	r.RemoteAddr = attributes["source.address"].GetStringValue()
 	if host, _, err := net.SplitHostPort(r.RemoteAddr); err == nil {
 		r.RemoteAddr = host
