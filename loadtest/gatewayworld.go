@@ -144,7 +144,7 @@ func (w *gatewayWorld) run(cmd *exec.Cmd, end func()) error {
 
 // listen runs a gateway on a free port, and waits until it listens there.
 func (w *gatewayWorld) listen(ctx context.Context, g *gatewayProcess, command func(address string) (*exec.Cmd, error)) error {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
 	}

@@ -168,20 +168,7 @@ type builder struct {
 // verdict takes what decides between going on and answering.
 func (b *builder) verdict(r *result) error {
 	if r.Redirect != nil {
-		if r.Allow != nil && *r.Allow {
-			return invalid("redirect", "goes with no allow = true: a redirect answers the request")
-		}
-		if err := checkTarget("redirect", *r.Redirect); err != nil {
-			return err
-		}
-		b.d.Allow = false
-		if r.Status == nil {
-			r.Status = new(http.StatusFound)
-		}
-		if *r.Status/100 != 3 || *r.Status == http.StatusNotModified {
-			return invalid("status", "is %d, which is no redirect: want 301, 302, 303, 307 or 308", *r.Status)
-		}
-		if err := b.add(&b.d.Response.Set, "redirect", "location", *r.Redirect); err != nil {
+		if err := b.redirect(r); err != nil {
 			return err
 		}
 	}
@@ -207,6 +194,24 @@ func (b *builder) verdict(r *result) error {
 		return invalid("body", "goes with no status %d", b.d.Status)
 	}
 	return nil
+}
+
+// redirect makes a denial of a redirect.
+func (b *builder) redirect(r *result) error {
+	if r.Allow != nil && *r.Allow {
+		return invalid("redirect", "goes with no allow = true: a redirect answers the request")
+	}
+	if err := checkTarget("redirect", *r.Redirect); err != nil {
+		return err
+	}
+	b.d.Allow = false
+	if r.Status == nil {
+		r.Status = new(http.StatusFound)
+	}
+	if *r.Status/100 != 3 || *r.Status == http.StatusNotModified {
+		return invalid("status", "is %d, which is no redirect: want 301, 302, 303, 307 or 308", *r.Status)
+	}
+	return b.add(&b.d.Response.Set, "redirect", "location", *r.Redirect)
 }
 
 // target takes where the request goes, and what it asks for.

@@ -40,7 +40,13 @@ func deciding(result *string, got *asked) *gatewaytest.Executor {
 	return x
 }
 
-func ask(t *testing.T, client *http.Client, method, path, body string, headers ...string) (*http.Response, string) {
+// reply is an answer without its body.
+type reply struct {
+	status int
+	header http.Header
+}
+
+func ask(t *testing.T, client *http.Client, method, path, body string, headers ...string) (reply, string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, "http://gateway"+path, strings.NewReader(body))
 	if err != nil {
@@ -59,7 +65,7 @@ func ask(t *testing.T, client *http.Client, method, path, body string, headers .
 	if err != nil {
 		t.Fatal(err)
 	}
-	return resp, string(answer)
+	return reply{resp.StatusCode, resp.Header}, string(answer)
 }
 
 // TestDecide: what gateways get for what scripts return.
@@ -96,11 +102,11 @@ func TestDecide(t *testing.T) {
 			tt.path = "acme/" + tt.path
 		}
 		resp, body := ask(t, client, http.MethodGet, "/v1/decide/"+tt.path, "", "X-Forwarded-Uri", "/")
-		if resp.StatusCode != tt.status || body != tt.body {
-			t.Errorf("%s, %s: %d %q, want %d %q", tt.path, tt.result, resp.StatusCode, body, tt.status, tt.body)
+		if resp.status != tt.status || body != tt.body {
+			t.Errorf("%s, %s: %d %q, want %d %q", tt.path, tt.result, resp.status, body, tt.status, tt.body)
 		}
 		for name, want := range tt.headers {
-			if got := resp.Header.Get(name); got != want {
+			if got := resp.header.Get(name); got != want {
 				t.Errorf("%s, %s: %s is %q, want %q", tt.path, tt.result, name, got, want)
 			}
 		}
@@ -134,8 +140,8 @@ func TestWhatIsAsked(t *testing.T) {
 		{"two agree", "GET", "/v1/decide/acme/d", "", []string{"X-Forwarded-Uri", "/a", "X-Original-Uri", "/a"}, asked{Method: "GET", Host: "gateway", Path: "/a"}},
 	} {
 		resp, body := ask(t, client, tt.method, tt.path, tt.body, append(tt.headers, "X-User", `a"n`, "Scriptorium-Upstream", "forged")...)
-		if resp.StatusCode != http.StatusOK {
-			t.Errorf("%s: %d %s", tt.name, resp.StatusCode, body)
+		if resp.status != http.StatusOK {
+			t.Errorf("%s: %d %s", tt.name, resp.status, body)
 			continue
 		}
 		tt.want.Tenant = "acme"
@@ -186,8 +192,8 @@ func TestWhatIsNotAsked(t *testing.T) {
 	} {
 		got = asked{}
 		resp, body := ask(t, client, http.MethodPost, "/v1/decide/"+tt.path, tt.body, tt.headers...)
-		if resp.StatusCode != tt.status || resp.Header.Get("Scriptorium-Reason") != "INVALID" || got.Tenant != "" {
-			t.Errorf("%s: %d %s %s; asked %+v", tt.name, resp.StatusCode, resp.Header, body, got)
+		if resp.status != tt.status || resp.header.Get("Scriptorium-Reason") != "INVALID" || got.Tenant != "" {
+			t.Errorf("%s: %d %s %s; asked %+v", tt.name, resp.status, resp.header, body, got)
 		}
 	}
 }
@@ -202,7 +208,7 @@ func TestDecideForOthers(t *testing.T) {
 	}
 	_, _, client := serve(t, httpsock.Options{Executor: deciding(&result, &got), Access: access})
 	resp, _ := ask(t, client, http.MethodGet, "/v1/decide/acme/d", "", "X-Forwarded-Uri", "/")
-	if resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Scriptorium-Reason") != "DENIED" || got.Tenant != "" {
-		t.Errorf("%d %s; asked %+v", resp.StatusCode, resp.Header, got)
+	if resp.status != http.StatusServiceUnavailable || resp.header.Get("Scriptorium-Reason") != "DENIED" || got.Tenant != "" {
+		t.Errorf("%d %s; asked %+v", resp.status, resp.header, got)
 	}
 }

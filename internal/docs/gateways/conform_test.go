@@ -55,6 +55,7 @@ func (w *world) conform(t *testing.T, address string, adapt func(*exchange)) {
 }
 
 func (w *world) exchange(t *testing.T, address string, x exchange) error {
+	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), x.method, "http://"+address+x.target, strings.NewReader(x.body))
 	if err != nil {
 		return err

@@ -47,13 +47,13 @@ var features = []struct {
 	{"… and the body", "/deny", func(a answer) string { return yes(a.body == "not you\n") }},
 	{"deny, with another status, such as 418", "/status", statusOf},
 	{"answer with 200", "/respond", func(a answer) string {
-		if a.StatusCode == 200 {
+		if a.StatusCode == http.StatusOK {
 			return yes(a.body == "from the script\n" && !a.served)
 		}
 		return statusOf(a)
 	}},
 	{"redirect", "/redirect", func(a answer) string {
-		if a.StatusCode == 307 {
+		if a.StatusCode == http.StatusTemporaryRedirect {
 			return yes(strings.HasSuffix(a.Header.Get("Location"), "/login"))
 		}
 		return statusOf(a)
