@@ -1,5 +1,5 @@
 // Package gateway serves a node's Unix sockets: one socket a protocol, and one
-// sub-package a protocol (grpcsock, httpsock, respsock). They know nothing of
+// sub-package a protocol (grpcsock, httpsock, respsock, spopsock). They know nothing of
 // scripts but the Executor declared here.
 package gateway
 

@@ -9,6 +9,7 @@
 ---@field path string without a query, and clean: "/x/..//%61dmin" is "/admin"
 ---@field raw_path? string as the client sent it, if path differs
 ---@field query string what follows "?"
+---@field query_params table<string, string|string[]> by name, parsed from query at the first use
 ---@field headers table<string, string|string[]> by name in lower case
 ---@field cookies table<string, string> by name, parsed from headers.cookie at the first use
 ---@field remote_addr string the client's IP address, without a port
@@ -303,4 +304,4 @@ scriptorium = {}
 
 ---The version of all this.
 ---@type integer
-scriptorium.api = 2
+scriptorium.api = 3

@@ -25,8 +25,8 @@ func Command() *cobra.Command {
 		Use:   "agentd",
 		Short: "Hold a fleet's scripts on one node and run them for the gateway beside it",
 		Long: `agentd follows the registry, keeps every script on disk, and runs scripts for
-callers on this node. It serves them over the Unix sockets resp.sock, http.sock
-and grpc.sock in its socket folder. It starts from its disk and keeps serving when
+callers on this node. It serves them over the Unix sockets resp.sock, http.sock,
+grpc.sock and spop.sock in its socket folder. It starts from its disk and keeps serving when
 registry and NATS are down.
 
 agentd trusts only what the registry signed with one of the keys of --trusted-key.

@@ -21,6 +21,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/agent/gateway/grpcsock"
 	"github.com/scriptorium-dev/scriptorium/agent/gateway/httpsock"
 	"github.com/scriptorium-dev/scriptorium/agent/gateway/respsock"
+	"github.com/scriptorium-dev/scriptorium/agent/gateway/spopsock"
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/engine/lua"
 	"github.com/scriptorium-dev/scriptorium/internal/obs"
@@ -194,6 +195,7 @@ func (d *Daemon) serve(cfg Config, access *gateway.Access) error {
 	}{
 		{"resp.sock", respsock.New(respsock.Options{Executor: executor, Access: access, Logger: cfg.Log, Version: version.String(), Connections: conns, Budget: shared})},
 		{"grpc.sock", grpcsock.New(grpcsock.Options{Executor: executor, Access: access, Logger: cfg.Log, Connections: conns, Budget: shared})},
+		{"spop.sock", spopsock.New(spopsock.Options{Executor: executor, Access: access, Logger: cfg.Log, Connections: conns, Budget: shared})},
 		{"http.sock", httpsock.New(httpsock.Options{
 			Executor: executor, Access: access, Logger: cfg.Log, Connections: conns, Budget: shared, Ready: d.notReady,
 			Metrics: func(g gateway.Grant) (prometheus.Gatherer, error) { return granted(cfg.Metrics, g), nil },

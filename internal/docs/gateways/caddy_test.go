@@ -18,5 +18,6 @@ func TestCaddyAsks(t *testing.T) {
 	}
 	w.run(address, "caddy", "run", "--adapter", "caddyfile", "--config", file)
 	w.conform(t, address, nil)
+	w.table(t, address, "Caddy")
 	w.closed(t, address, 503, 502)
 }

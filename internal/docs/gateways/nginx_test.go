@@ -36,6 +36,7 @@ func TestNginxProxiesFirst(t *testing.T) {
 	w := newWorld(t)
 	address := w.nginx("accel=@app")
 	w.conform(t, address, nil)
+	w.table(t, address, "nginx, proxy first")
 	w.closed(t, address, 503, 502)
 }
 
@@ -50,5 +51,6 @@ func TestNginxAsksFirst(t *testing.T) {
 			x.answer = ""
 		}
 	})
+	w.table(t, address, "nginx, ask first")
 	w.closed(t, address, 500, 500)
 }

@@ -81,6 +81,9 @@ func (w *world) serve(rw http.ResponseWriter, r *http.Request) {
 	w.served.Add(1)
 	body, _ := io.ReadAll(r.Body)
 	_, _ = fmt.Fprintf(rw, "%s %s for %s: %s", r.Method, r.RequestURI, strings.Join(r.Header.Values("X-User"), "+"), body)
+	if r.Header.Get("X-Gone") != "" {
+		_, _ = io.WriteString(rw, "(gone)")
+	}
 }
 
 // publish publishes a manifest, and waits until the agent runs it.
