@@ -1,26 +1,31 @@
 package decision
 
 import (
+	"cmp"
 	"context"
+	"net/http"
 	"strings"
 
 	"github.com/scriptorium-dev/scriptorium/agent/gateway"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// Fail says what holds for a request if no decision can be made.
+// Fail is what a gateway wants for a request if no decision can be made.
 type Fail uint8
 
 // The values of Fail.
 const (
-	FailClosed Fail = iota // it is denied
-	FailOpen               // it goes on
+	FailAsScript Fail = iota // what the script's onError says
+	FailClosed               // it is denied, with the status and the body of the script's onError
+	FailOpen                 // it goes on
 )
 
-// ParseFail reads a gateway's setting: "" and "closed", or "open".
+// ParseFail reads a gateway's setting: "" if it has none, "closed" or "open".
 func ParseFail(text string) (Fail, error) {
 	switch text {
-	case "", "closed":
+	case "":
+		return FailAsScript, nil
+	case "closed":
 		return FailClosed, nil
 	case "open":
 		return FailOpen, nil
@@ -28,15 +33,22 @@ func ParseFail(text string) (Fail, error) {
 	return FailClosed, invalid("fail", "is %.20q: want closed or open", text)
 }
 
-// Or returns the decision if err is nil, else what holds instead.
-func (f Fail) Or(d Decision, err error) Decision {
-	switch {
-	case err == nil:
-		return d
-	case f == FailOpen:
-		return Open(string(script.KindOf(err)))
+// Instead returns what holds in place of a decision, which err kept from being made, by a script
+// with that onError. What a script says is for those alone who may call it.
+func (f Fail) Instead(onError script.OnError, err error) Decision {
+	kind := script.KindOf(err)
+	if kind == script.Denied {
+		onError = script.OnError{}
 	}
-	return Closed(string(script.KindOf(err)))
+	if f == FailOpen || f == FailAsScript && onError.Opens() {
+		return Open(string(kind))
+	}
+	d := Closed(string(kind))
+	d.Status = cmp.Or(onError.Status, d.Status)
+	if d.Body = cmp.Or(onError.Body, d.Body); d.Status == http.StatusNotModified {
+		d.Body = ""
+	}
+	return d
 }
 
 // Run is what a decision takes. It can be used again, for one request at a time.
@@ -63,6 +75,14 @@ func (run *Run) Decide(ctx context.Context, x gateway.Executor, r *Request) (Dec
 		return Parse(run.Reply.Value(0))
 	}
 	return Decision{}, invalid("", "the script returned %d results: a decision is one table", run.Reply.Len())
+}
+
+// Or returns the decision if err is nil, else what holds instead, of the gateway and of the script.
+func (run *Run) Or(fail Fail, d Decision, err error) Decision {
+	if err == nil {
+		return d
+	}
+	return fail.Instead(run.Reply.OnError, err)
 }
 
 // Held is how many bytes the run keeps for the next request.

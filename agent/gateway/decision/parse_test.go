@@ -118,7 +118,7 @@ func TestParseRefuses(t *testing.T) {
 			t.Errorf("%.100s: kind %s, field %q, %v; want field %q", tt.result, e.Kind, e.Field, err, tt.field)
 		}
 		for _, fail := range []decision.Fail{decision.FailClosed, decision.FailOpen} {
-			instead := fail.Or(d, err)
+			instead := fail.Instead(script.OnError{}, err)
 			if instead.Allow != (fail == decision.FailOpen) || !instead.Allow && instead.Status != http.StatusServiceUnavailable {
 				t.Errorf("%.100s: instead %+v", tt.result, instead)
 			}

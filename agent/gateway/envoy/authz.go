@@ -33,14 +33,17 @@ func (a *authorization) Check(ctx context.Context, req *authv3.CheckRequest) (*a
 	if err != nil {
 		return denial(refused(err), err)
 	}
-	d, err := a.decide(ctx, s, &r.Request)
+	d, onError, err := a.decide(ctx, s, &r.Request)
 	if err == nil && d.Allow {
 		var resp *authv3.CheckResponse
 		if resp, err = consent(&d, r); err == nil {
 			return resp, nil
 		}
 	}
-	if d = s.fail.Or(d, err); d.Allow {
+	if err != nil {
+		d = s.fail.Instead(onError, err)
+	}
+	if d.Allow {
 		return consent(&d, r)
 	}
 	return denial(d, err)

@@ -69,7 +69,8 @@ type process struct {
 	phase    phase
 	settings *processSettings
 	request  *request
-	response changes // of the response
+	onError  script.OnError // of the script, once it was called
+	response changes        // of the response
 }
 
 // step answers a message. An error ends the stream.
@@ -164,7 +165,8 @@ type wrapping func(*procv3.CommonResponse) *procv3.ProcessingResponse
 
 // decide has the script decide, and answers.
 func (p *process) decide(wrap wrapping) *procv3.ProcessingResponse {
-	d, err := p.decider.decide(p.ctx, &p.settings.settings, &p.request.Request)
+	d, onError, err := p.decider.decide(p.ctx, &p.settings.settings, &p.request.Request)
+	p.onError = onError
 	return p.answer(d, err, wrap)
 }
 
@@ -176,7 +178,10 @@ func (p *process) answer(d decision.Decision, err error, wrap wrapping) *procv3.
 			return out
 		}
 	}
-	if d = p.settings.fail.Or(d, err); d.Allow {
+	if err != nil {
+		d = p.settings.fail.Instead(p.onError, err)
+	}
+	if d.Allow {
 		if out, failed := p.goOn(&d, wrap); failed == nil {
 			return out
 		}

@@ -46,22 +46,23 @@ var runs = sync.Pool{New: func() any { return new(decision.Run) }}
 // for them.
 const keptBytes = 16 << 10
 
-// decide has the script of the settings decide about the request.
-func (x decider) decide(ctx context.Context, s *settings, r *decision.Request) (decision.Decision, error) {
-	d, err := x.run(ctx, s, r)
+// decide has the script of the settings decide about the request, and returns the script's onError with
+// the decision.
+func (x decider) decide(ctx context.Context, s *settings, r *decision.Request) (decision.Decision, script.OnError, error) {
+	d, onError, err := x.run(ctx, s, r)
 	if err != nil {
 		x.logger.Debug("a request gets no decision", "script", s.script, "error", err)
 	}
-	return d, err
+	return d, onError, err
 }
 
-func (x decider) run(ctx context.Context, s *settings, r *decision.Request) (decision.Decision, error) {
+func (x decider) run(ctx context.Context, s *settings, r *decision.Request) (d decision.Decision, onError script.OnError, err error) {
 	grant, _ := unixpeer.FromContext[gateway.Grant](ctx)
 	if err := grant.Check(s.script); err != nil {
-		return decision.Decision{}, err
+		return d, onError, err
 	}
 	if n := sizeOf(r); n > keptBytes && !grpcguard.Hold(ctx, n) { // as JSON
-		return decision.Decision{}, budget.ErrOverloaded
+		return d, onError, budget.ErrOverloaded
 	}
 	if s.timeout > 0 {
 		var cancel context.CancelFunc
@@ -77,7 +78,8 @@ func (x decider) run(ctx context.Context, s *settings, r *decision.Request) (dec
 	}()
 	r.Route, r.Params = cmp.Or(s.route, r.Route), s.params
 	run.Call.Script, run.Call.Traceparent = s.script, traceparentOf(ctx, r)
-	return run.Decide(ctx, x.executor, r)
+	d, err = run.Decide(ctx, x.executor, r)
+	return d, run.Reply.OnError, err
 }
 
 // sizeOf returns about how many bytes the request takes.

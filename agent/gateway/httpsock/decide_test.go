@@ -87,6 +87,7 @@ func TestDecide(t *testing.T) {
 		}, ""},
 		{"d", `{"allow":false,"status":200,"body":"hello"}`, 503, map[string]string{"Scriptorium-Reason": "INVALID"}, "no decision\n"},
 		{"d", `{"alow":false}`, 503, map[string]string{"Scriptorium-Reason": "INVALID"}, "no decision\n"},
+		{"fail=open/acme/d", `{"allow":false,"status":200,"body":"hello"}`, 503, map[string]string{"Scriptorium-Reason": "INVALID"}, "no decision\n"},
 		{"accel=@app/acme/d", ``, 200, map[string]string{"X-Accel-Redirect": "@app"}, ""},
 		{"accel=@app/acme/d", `{"allow":false,"status":200,"body":"hello"}`, 200, map[string]string{"X-Accel-Redirect": ""}, "hello"},
 		{"fail", ``, 503, map[string]string{"Scriptorium-Reason": "SCRIPT"}, "no decision\n"},
@@ -110,6 +111,55 @@ func TestDecide(t *testing.T) {
 				t.Errorf("%s, %s: %s is %q, want %q", tt.path, tt.result, name, got, want)
 			}
 		}
+	}
+}
+
+// TestOnError: without a decision the script's onError holds, unless the gateway says otherwise.
+func TestOnError(t *testing.T) {
+	var result string
+	var got asked
+	x := deciding(&result, &got)
+	fail := func(context.Context, *gateway.Call) ([][]byte, error) {
+		return nil, script.Errorf(script.Script, "", "it broke")
+	}
+	for _, ref := range []string{"acme/open@3", "acme/open", "acme/busy", "acme/cached"} {
+		x.Set(ref, fail)
+	}
+	open, busy := script.OnError{Policy: script.PolicyOpen}, script.OnError{Status: 429, Body: "later\n"}
+	for ref, onError := range map[string]script.OnError{
+		"acme/open": open, "acme/open@3": busy, "acme/busy": busy, "acme/cached": {Status: 304}, "acme/d": open, "acme/kind": open, "acme/panic": open, "acme/wait": open,
+	} {
+		x.SetOnError(ref, onError)
+	}
+	_, _, client := serve(t, httpsock.Options{Executor: x})
+	for _, tt := range []struct {
+		path, result string
+		status       int
+		reason, body string
+	}{
+		{"acme/open", "", 200, "SCRIPT", ""},
+		{"acme/open@3", "", 429, "SCRIPT", "later\n"},
+		{"acme/busy", "", 429, "SCRIPT", "later\n"},
+		{"acme/cached", "", 304, "SCRIPT", ""},
+		{"timeout=1ms/acme/wait", "", 200, "TIMEOUT", ""},
+		{"acme/panic", "", 200, "INTERNAL", ""},
+		{"acme/none", "", 503, "NOTFOUND", "no decision\n"},
+		{"acme/d", `{"alow":false}`, 200, "INVALID", ""},
+		{"acme/d", `{"allow":false,"status":200}`, 503, "INVALID", "no decision\n"},
+		{"acme/d", `false`, 403, "", ""},
+		{"fail=closed/acme/open", "", 503, "SCRIPT", "no decision\n"},
+		{"fail=closed/acme/busy", "", 429, "SCRIPT", "later\n"},
+		{"fail=open/acme/busy", "", 200, "SCRIPT", ""},
+	} {
+		result = tt.result
+		resp, body := ask(t, client, http.MethodGet, "/v1/decide/"+tt.path, "", "X-Forwarded-Uri", "/") //nolint:bodyclose // ask has closed it
+		if resp.status != tt.status || body != tt.body || resp.header.Get("Scriptorium-Reason") != tt.reason {
+			t.Errorf("%s, %s: %d %q %s, want %d %q %s", tt.path, tt.result, resp.status, body, resp.header.Get("Scriptorium-Reason"), tt.status, tt.body, tt.reason)
+		}
+	}
+	resp, _ := ask(t, client, http.MethodGet, "/v1/decide/acme/open", "") //nolint:bodyclose // ask has closed it
+	if resp.status != http.StatusBadRequest {
+		t.Errorf("a malformed request: %d", resp.status)
 	}
 }
 
@@ -206,8 +256,14 @@ func TestDecideForOthers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, _, client := serve(t, httpsock.Options{Executor: deciding(&result, &got), Access: access})
-	resp, _ := ask(t, client, http.MethodGet, "/v1/decide/acme/d", "", "X-Forwarded-Uri", "/")
+	x := deciding(&result, &got)
+	x.SetOnError("acme/d", script.OnError{Policy: script.PolicyOpen})
+	_, _, client := serve(t, httpsock.Options{Executor: x, Access: access})
+	resp, _ := ask(t, client, http.MethodGet, "/v1/decide/fail=open/acme/d", "", "X-Forwarded-Uri", "/")
+	if resp.status != http.StatusOK || resp.header.Get("Scriptorium-Reason") != "DENIED" || got.Tenant != "" {
+		t.Errorf("a gateway that fails open: %d %s; asked %+v", resp.status, resp.header, got)
+	}
+	resp, _ = ask(t, client, http.MethodGet, "/v1/decide/acme/d", "", "X-Forwarded-Uri", "/")
 	if resp.status != http.StatusServiceUnavailable || resp.header.Get("Scriptorium-Reason") != "DENIED" || got.Tenant != "" {
 		t.Errorf("%d %s; asked %+v", resp.status, resp.header, got)
 	}

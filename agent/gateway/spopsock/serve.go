@@ -78,13 +78,13 @@ func (c *conn) notify(h header, d *decoder, size int) error {
 	if err != nil {
 		defer leave()
 		c.srv.opts.Logger.Debug("a message of HAProxy is malformed", "script", q.ref, "error", err)
-		c.ack(h, decision.FailClosed, decision.Decision{}, err, 0)
+		c.ack(h, &decision.Run{}, decision.FailClosed, decision.Decision{}, err)
 		return nil
 	}
 	bytes := int64(questionBytes*size + entryBytes*q.entries)
 	if !c.asked.Try(bytes) {
 		defer leave()
-		c.ack(h, q.fail, decision.Decision{}, budget.ErrOverloaded, 0)
+		c.ack(h, &decision.Run{}, q.fail, decision.Decision{}, budget.ErrOverloaded)
 		return nil
 	}
 	c.calls.Go(func() {
@@ -128,18 +128,20 @@ func (c *conn) answer(h header, q *question) {
 	if err != nil {
 		c.srv.opts.Logger.Debug("a request gets no decision", "script", q.ref, "error", err)
 	}
-	c.ack(h, q.fail, d, err, run.Reply.Version)
+	c.ack(h, run, q.fail, d, err)
 }
 
 // ackBytes has room for a usual answer.
 const ackBytes = 256
 
-// ack answers a question with the decision, or with what holds if err is not nil.
-func (c *conn) ack(h header, fail decision.Fail, d decision.Decision, err error, version uint64) {
-	out, err := appendAck(make([]byte, 0, ackBytes), h, fail.Or(d, err), version, c.terms.maxFrame)
+// ack answers a question with the decision of the run, or with what holds if err is not nil.
+func (c *conn) ack(h header, run *decision.Run, fail decision.Fail, d decision.Decision, err error) {
+	version := run.Reply.Version
+	out, err := appendAck(make([]byte, 0, ackBytes), h, run.Or(fail, d, err), version, c.terms.maxFrame)
 	if err != nil {
 		c.srv.opts.Logger.Debug("a decision does not fit", "error", err)
-		if out, err = appendAck(nil, h, fail.Or(decision.Decision{}, err), version, c.terms.maxFrame); err != nil {
+		policy := script.OnError{Policy: run.Reply.OnError.Policy} // its body may be what does not fit
+		if out, err = appendAck(nil, h, fail.Instead(policy, err), version, c.terms.maxFrame); err != nil {
 			err = script.Errorf(script.Internal, "", "an answer to HAProxy cannot be: %v", err)
 			c.srv.opts.Logger.Error("a connection is closed", "error", err)
 			c.kill()

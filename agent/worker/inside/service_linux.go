@@ -99,7 +99,7 @@ func newService(p *process, client workerv1.HomeClient) (*service, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.executor = newGuard(gateway.Protect(x, p.log), gateway.Protect(x.Trials(), p.log), s.table, p.page)
+	s.executor = newGuard(gateway.Protect(x, p.log), gateway.Protect(x.Trials(), p.log), x.OnError, s.table, p.page)
 	s.executor.set(p.assignment.GetQuarantine())
 	return s, nil
 }

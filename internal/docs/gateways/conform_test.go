@@ -80,12 +80,21 @@ func (w *world) exchange(t *testing.T, address string, x exchange) error {
 	return nil
 }
 
-// closed checks that the gateway serves nothing while there is no decision.
+// closed checks that the gateway serves nothing while there is no decision, unless the script says so.
 func (w *world) closed(t *testing.T, address string, noDecision, noAgent int) {
 	t.Helper()
-	w.publish(strings.Replace(w.source, "function handle(request)", "function handle(request)\n      error(\"a fault\")", 1))
+	failing := strings.Replace(w.source, "function handle(request)", "function handle(request)\n      error(\"a fault\")", 1)
+	w.publish(failing)
 	if err := w.exchange(t, address, exchange{target: "/shop", status: noDecision}); err != nil {
 		t.Errorf("the script fails: %v", err)
+	}
+	w.publish(strings.Replace(failing, "spec:\n", "spec:\n  onError: {status: 403}\n", 1))
+	if err := w.exchange(t, address, exchange{target: "/shop", status: 403}); err != nil {
+		t.Errorf("the script fails, and says 403: %v", err)
+	}
+	w.publish(strings.Replace(failing, "spec:\n", "spec:\n  onError: {policy: open}\n", 1))
+	if err := w.exchange(t, address, exchange{target: "/shop", status: 200, served: true}); err != nil {
+		t.Errorf("the script fails open: %v", err)
 	}
 	w.publish(w.source)
 	if err := w.exchange(t, address, exchange{target: "/shop", status: 200, served: true}); err != nil {
