@@ -15,7 +15,7 @@ func (a *Agent) startWorkers() error {
 		Agent: a.cfg.self(),
 		Table: a.state.table, Values: a.state.values, Tenants: a.state.tenants,
 		Content: a.contents.sources.Source, Position: a.position,
-		Publishers: a.cfg.Publishers,
+		Publishers: a.cfg.Publishers, OnError: a.executor.OnError,
 	}
 	changed := cfg.Changed
 	cfg.Changed = func() {

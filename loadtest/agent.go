@@ -25,6 +25,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/agent/gateway/grpcsock"
 	"github.com/scriptorium-dev/scriptorium/agent/gateway/httpsock"
 	"github.com/scriptorium-dev/scriptorium/agent/gateway/respsock"
+	"github.com/scriptorium-dev/scriptorium/agent/gateway/spopsock"
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/engine/lua"
 	"github.com/scriptorium-dev/scriptorium/script"
@@ -52,7 +53,7 @@ func neighbour(i int, spin string) string { return fmt.Sprintf("neighbour-%d/%s"
 // with the one script, and no registry. It ends when its standard input does, so
 // that it never outlives the driver.
 func newAgentCommand() *cobra.Command {
-	var dir, profile string
+	var dir, profile, gate string
 	var admission bool
 	cmd := &cobra.Command{
 		Use:    "agent",
@@ -72,11 +73,12 @@ func newAgentCommand() *cobra.Command {
 				defer pprof.StopCPUProfile()
 			}
 			garbage.LeaveRoom(cmd.Context())
-			return serveAgent(cmd.Context(), dir, admission, cmd.InOrStdin())
+			return serveAgent(cmd.Context(), dir, gate, admission, cmd.InOrStdin())
 		},
 	}
 	cmd.Flags().StringVar(&dir, "socket-dir", "", "folder of the sockets")
 	cmd.Flags().StringVar(&profile, "cpuprofile", "", "write a CPU profile to this file")
+	cmd.Flags().StringVar(&gate, "gate", "", "file with the source of acme/gate, if it is served, too")
 	cmd.Flags().BoolVar(&admission, "admission", true, "admit calls as an agent does")
 	return cmd
 }
@@ -86,8 +88,8 @@ type server interface {
 	Shutdown(ctx context.Context) error
 }
 
-func serveAgent(ctx context.Context, dir string, admission bool, until io.Reader) error {
-	executor, err := newExecutor(admission)
+func serveAgent(ctx context.Context, dir, gate string, admission bool, until io.Reader) error {
+	executor, err := newExecutor(gate, admission)
 	if err != nil {
 		return err
 	}
@@ -96,6 +98,7 @@ func serveAgent(ctx context.Context, dir string, admission bool, until io.Reader
 		"resp.sock": respsock.New(respsock.Options{Executor: executor, Logger: logger}),
 		"http.sock": httpsock.New(httpsock.Options{Executor: executor, Logger: logger}),
 		"grpc.sock": grpcsock.New(grpcsock.Options{Executor: executor, Logger: logger}),
+		"spop.sock": spopsock.New(spopsock.Options{Executor: executor, Logger: logger}),
 	}
 	var serving errgroup.Group
 	for name, s := range servers {
@@ -115,11 +118,18 @@ func serveAgent(ctx context.Context, dir string, admission bool, until io.Reader
 	return nil
 }
 
-// newExecutor returns the executor of an agent that has the one script, and those of
-// its neighbours.
-func newExecutor(admission bool) (gateway.Executor, error) {
+// newExecutor returns the executor of an agent that has the one script, those of its
+// neighbours, and acme/gate if there is a file with its source.
+func newExecutor(gate string, admission bool) (gateway.Executor, error) {
 	table, from := cache.NewTable(), sources{}
 	table.Update([]*cache.Release{from.add("acme/route", routeSource, script.Limits{})}, nil)
+	if gate != "" {
+		source, err := os.ReadFile(gate)
+		if err != nil {
+			return nil, err
+		}
+		table.Update([]*cache.Release{from.add("acme/gate", source, script.Limits{})}, nil)
+	}
 	for name, source := range spinSources {
 		limits := script.Limits{Instructions: script.MaxLimits().Instructions}
 		for i := range maxNeighbours {

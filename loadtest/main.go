@@ -4,6 +4,10 @@
 //
 // measures calls over an agent's sockets, and the same script in Redis.
 //
+//	go run ./loadtest gateways
+//
+// measures what a decision costs at nginx, HAProxy and Caddy, and OPA's beside it.
+//
 //	go run ./loadtest neighbours
 //
 // measures what tenants that spin do to another one's calls.
@@ -36,7 +40,7 @@ func main() {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(newCallsCommand(), newNeighboursCommand(), newBenchTableCommand(), newAgentCommand(), newStatusCommand(), newFleetCommand(), newFleetWorkerCommand(),
+	root.AddCommand(newCallsCommand(), newNeighboursCommand(), newGatewaysCommand(), newBenchTableCommand(), newAgentCommand(), newStatusCommand(), newFleetCommand(), newFleetWorkerCommand(),
 		newEtcdCommand(), newNATSCommand(), newRegistrydCommand())
 	if err := root.ExecuteContext(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "loadtest:", err)

@@ -175,6 +175,9 @@ func normalizeSpec(s script.Spec) (script.Spec, error) {
 			return script.Spec{}, err
 		}
 	}
+	if err := s.OnError.Validate("settings.onError"); err != nil {
+		return script.Spec{}, err
+	}
 	config, err := normalizeConfig(s.Config)
 	if err != nil {
 		return script.Spec{}, err

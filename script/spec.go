@@ -11,6 +11,8 @@ import (
 type Spec struct {
 	Limits  Limits
 	Trigger Trigger
+	// OnError is what a gateway gets if the script makes no decision.
+	OnError OnError
 	// Config is a JSON object that the script reads as `config`; nil means {}.
 	Config json.RawMessage
 	// Tests are what the version must pass on each agent before it goes live on any.
@@ -37,6 +39,7 @@ type specDocument struct {
 	Limits  limitsDocument  `json:"limits,omitzero"`
 	Config  json.RawMessage `json:"config,omitempty"`
 	Tests   []testDocument  `json:"tests,omitempty"`
+	OnError onErrorDocument `json:"onError,omitzero"`
 }
 
 type limitsDocument struct {
@@ -50,6 +53,12 @@ type limitsDocument struct {
 	Coroutines   bool          `json:"coroutines,omitempty"`
 }
 
+type onErrorDocument struct {
+	Policy string `json:"policy,omitempty"`
+	Status int    `json:"status,omitempty"`
+	Body   string `json:"body,omitempty"`
+}
+
 type testDocument struct {
 	Name    string          `json:"name"`
 	Request json.RawMessage `json:"request,omitempty"`
@@ -59,7 +68,7 @@ type testDocument struct {
 
 // Document returns s as JSON, always the same for the same Spec. The JSON in it must be valid.
 func (s Spec) Document() []byte {
-	d := specDocument{Trigger: s.Trigger.Event, Limits: limitsDocument(s.Limits), Config: s.Config}
+	d := specDocument{Trigger: s.Trigger.Event, Limits: limitsDocument(s.Limits), Config: s.Config, OnError: onErrorDocument(s.OnError)}
 	for _, t := range s.Tests {
 		d.Tests = append(d.Tests, testDocument(t))
 	}
@@ -78,7 +87,7 @@ func ParseSpec(document []byte) (Spec, error) {
 	if err := json.Unmarshal(document, &d); err != nil {
 		return Spec{}, Errorf(Internal, "", "the document of a version's spec cannot be read: %w", err)
 	}
-	s := Spec{Limits: Limits(d.Limits), Trigger: Trigger{Event: d.Trigger}, Config: d.Config}
+	s := Spec{Limits: Limits(d.Limits), Trigger: Trigger{Event: d.Trigger}, Config: d.Config, OnError: OnError(d.OnError)}
 	for _, t := range d.Tests {
 		s.Tests = append(s.Tests, Test(t))
 	}
@@ -87,5 +96,5 @@ func ParseSpec(document []byte) (Spec, error) {
 
 // Equal reports whether both say the same, as text.
 func (s Spec) Equal(t Spec) bool {
-	return s.Limits == t.Limits && s.Trigger == t.Trigger && bytes.Equal(s.Config, t.Config) && SameTests(s.Tests, t.Tests)
+	return s.Limits == t.Limits && s.Trigger == t.Trigger && s.OnError == t.OnError && bytes.Equal(s.Config, t.Config) && SameTests(s.Tests, t.Tests)
 }

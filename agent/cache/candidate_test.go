@@ -66,7 +66,7 @@ func TestWhatRunsOnAnAgent(t *testing.T) {
 func TestAFlippedBitInACandidateThatRunsShows(t *testing.T) {
 	r := withCandidate(1, everywhere)
 	r.Candidate.Spec = script.Spec{
-		Limits: script.Limits{Instructions: 1000}, Trigger: script.Trigger{Event: "http"}, Config: json.RawMessage(`{"n":1}`),
+		Limits: script.Limits{Instructions: 1000}, Trigger: script.Trigger{Event: "http"}, Config: json.RawMessage(`{"n":1}`), OnError: script.OnError{Status: 429},
 		Tests: []script.Test{{Name: "one"}},
 	}
 	r.Candidate.Version = r.Candidate.Version.With(r.Candidate.Spec)
@@ -82,6 +82,7 @@ func TestAFlippedBitInACandidateThatRunsShows(t *testing.T) {
 			flipped[5] ^= 2
 			r.Config, r.Candidate.Spec.Config = flipped, flipped
 		},
+		"onError":    func(r *cache.Release) { r.OnError = &script.OnError{Status: 428} },
 		"trigger":    func(r *cache.Release) { r.Trigger.Event = "Http" },
 		"number":     func(r *cache.Release) { r.Runs.Number ^= 8 },
 		"digest":     func(r *cache.Release) { r.Runs.Digest[31] ^= 128 },

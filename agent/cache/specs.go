@@ -13,15 +13,27 @@ import (
 
 // Running is what a call of a version runs with.
 type Running struct {
-	Limits script.Limits // defaults applied
-	Config []byte        // a JSON object; nil means {}
+	Limits  script.Limits   // defaults applied
+	Config  []byte          // a JSON object; nil means {}
+	OnError *script.OnError // nil for the default
 
 	// signed is what a publisher has to have signed; nil if that was seen to when the release
 	// went live.
 	signed *publisher.Settings
 }
 
-func running(s script.Spec) Running { return Running{Limits: s.Limits.OrDefaults(), Config: s.Config} }
+func running(s script.Spec) Running {
+	return Running{Limits: s.Limits.OrDefaults(), Config: s.Config, OnError: onErrorOf(s)}
+}
+
+// size estimates the memory that r takes.
+func (r Running) size() int {
+	n := overhead + len(r.Config)
+	if r.OnError != nil {
+		n += len(r.OnError.Body)
+	}
+	return n
+}
 
 // specBytes is how much memory what retained versions run with may take.
 const specBytes = 8 << 20
@@ -37,7 +49,7 @@ type specs struct {
 
 func newSpecs(from Sources) *specs {
 	s := &specs{from: from}
-	lru, err := simplelru.NewLRU(math.MaxInt, func(_ script.Digest, r Running) { s.bytes -= overhead + len(r.Config) })
+	lru, err := simplelru.NewLRU(math.MaxInt, func(_ script.Digest, r Running) { s.bytes -= r.size() })
 	if err != nil {
 		panic(err) // only a size of 0 or less is an error
 	}
@@ -66,7 +78,7 @@ func (s *specs) get(ctx context.Context, d script.Digest) (Running, error) {
 	defer s.mu.Unlock()
 	if !s.lru.Contains(d) {
 		s.lru.Add(d, r)
-		s.bytes += overhead + len(r.Config)
+		s.bytes += r.size()
 	}
 	for s.bytes > specBytes && s.lru.Len() > 1 {
 		s.lru.RemoveOldest()
@@ -77,7 +89,7 @@ func (s *specs) get(ctx context.Context, d script.Digest) (Running, error) {
 // Running returns what the version of the release with the number, which it retains, runs with.
 // It allocates nothing for what Runs here.
 func (p *Programs) Running(ctx context.Context, r *Release, number uint64) (Running, error) {
-	here := Running{Limits: r.Limits, Config: r.Config}
+	here := Running{Limits: r.Limits, Config: r.Config, OnError: r.OnError}
 	switch {
 	case number == r.Runs.Number:
 		return here, nil

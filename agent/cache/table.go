@@ -31,6 +31,8 @@ type Release struct {
 	Trigger script.Trigger
 	Limits  script.Limits // defaults applied
 	Config  []byte        // a JSON object; nil means {}
+	// OnError is nil for the default, which most have. Nobody changes it.
+	OnError *script.OnError
 
 	// Candidate of the release, or nil. Nobody changes it.
 	Candidate *script.Candidate
@@ -81,6 +83,7 @@ func newRelease(r script.Release, runs script.Version, spec script.Spec) *Releas
 		Trigger:  spec.Trigger,
 		Limits:   spec.Limits.OrDefaults(),
 		Config:   spec.Config,
+		OnError:  onErrorOf(spec),
 		limits:   spec.Limits,
 		editions: make([]edition, len(r.Retained)),
 	}
@@ -143,7 +146,7 @@ func (r *Release) activeEdition() script.Edition {
 	if r.Limits != limits.OrDefaults() {
 		limits = r.Limits // what calls get is what counts
 	}
-	return script.Edition{Version: r.Runs, Spec: script.Spec{Limits: limits, Trigger: r.Trigger, Config: r.Config}}
+	return script.Edition{Version: r.Runs, Spec: r.spec(limits)}
 }
 
 // runsCandidate reports whether what runs here is the candidate, and with what its version has.
@@ -155,8 +158,26 @@ func (r *Release) runsCandidate() bool {
 	if c.Version.Spec.IsZero() { // an older registry has one for all versions
 		return true
 	}
-	spec := script.Spec{Limits: r.limits, Trigger: r.Trigger, Config: r.Config, Tests: c.Spec.Tests}
+	spec := r.spec(r.limits)
+	spec.Tests = c.Spec.Tests
 	return c.Version.With(spec).Spec == c.Version.Spec
+}
+
+// spec returns what runs here runs with, with these limits and without its tests.
+func (r *Release) spec(limits script.Limits) script.Spec {
+	s := script.Spec{Limits: limits, Trigger: r.Trigger, Config: r.Config}
+	if r.OnError != nil {
+		s.OnError = *r.OnError
+	}
+	return s
+}
+
+// onErrorOf returns that of s; nil for the default.
+func onErrorOf(s script.Spec) *script.OnError {
+	if s.OnError.IsZero() {
+		return nil
+	}
+	return new(s.OnError)
 }
 
 // Untried reports whether the script's first version has yet to pass its tests: then

@@ -129,6 +129,7 @@ func (x *Executor) answered(at time.Time, err error, reply *gateway.Reply) {
 func (x *Executor) execute(ctx context.Context, asked *gateway.Call, reply *gateway.Reply, trial bool) error {
 	release, number, err := x.find(asked.Script, trial)
 	if err != nil {
+		reply.OnError = x.onError(ctx, release, number)
 		return err
 	}
 	loaded, err := x.load(ctx, release, number, reply)
@@ -195,8 +196,8 @@ func share(settings *script.TenantSettings) int64 {
 	return settings.MemoryBytes
 }
 
-// find returns the live release that ref names, and the number of the version if it
-// names one, unless that is not to run. A trial is of what callers may not run, too.
+// find returns the live release that ref names, and the number of the version if it names one; also
+// with an error, if that is not to run. A trial is of what callers may not run, too.
 func (x *Executor) find(ref string, trial bool) (*cache.Release, uint64, error) {
 	r, number, err := x.named(ref)
 	switch {
@@ -204,9 +205,9 @@ func (x *Executor) find(ref string, trial bool) (*cache.Release, uint64, error) 
 		return nil, 0, err
 	case trial:
 	case !r.Enabled:
-		return nil, 0, disabled(r)
+		return r, number, disabled(r)
 	case r.Untried():
-		return nil, 0, untried(r)
+		return r, number, untried(r)
 	}
 	return r, number, nil
 }
@@ -233,44 +234,69 @@ type loaded struct {
 	cache.Running
 }
 
-// load returns the version with the number as program does.
+// load returns the version with the number, or the one that runs here if it is 0, and says in the
+// reply which that is.
 func (x *Executor) load(ctx context.Context, r *cache.Release, number uint64, reply *gateway.Reply) (loaded, error) {
-	program, err := x.program(ctx, r, number, reply)
+	key, with, err := x.vetted(ctx, r, number, reply)
 	if err != nil {
 		return loaded{}, err
 	}
-	with, err := x.programs.Running(ctx, r, reply.Version)
+	var program engine.Program
+	if reply.Version == r.Runs.Number {
+		program, err = x.programs.Of(ctx, r, x.compiles)
+	} else {
+		program, err = x.programs.Get(ctx, r.Name.Tenant, key, x.compiles)
+	}
 	if err != nil {
 		return loaded{}, unloaded(err, r.Name, reply.Version)
-	}
-	if err := r.MayRun(reply.Version, with, x.roots.Trust()); err != nil {
-		reply.Version, reply.Digest = 0, script.Digest{}
-		return loaded{}, err
 	}
 	return loaded{program, with}, nil
 }
 
-// program returns the program of the version with the number, or of the one that runs
-// here if it is 0, and says so in the reply.
-func (x *Executor) program(ctx context.Context, r *cache.Release, number uint64, reply *gateway.Reply) (engine.Program, error) {
-	if number == 0 || number == r.Runs.Number {
-		reply.Version, reply.Digest = r.Runs.Number, r.Runs.Digest
-		program, err := x.programs.Of(ctx, r, x.compiles)
-		return program, unloaded(err, r.Name, r.Runs.Number)
-	}
-	key, ok := r.Retained(number)
-	if !ok {
+// vetted returns the program's key of that version, unless it runs here, and what it runs with. Of
+// both a publisher vouches, where that is asked for.
+func (x *Executor) vetted(ctx context.Context, r *cache.Release, number uint64, reply *gateway.Reply) (key cache.Key, with cache.Running, err error) {
+	reply.Version, reply.Digest, reply.OnError = r.Runs.Number, r.Runs.Digest, script.OnError{}
+	defer func() {
+		if err == nil && with.OnError != nil {
+			reply.OnError = *with.OnError
+		}
+	}()
+	trust := x.roots.Trust()
+	if number != 0 && number != r.Runs.Number {
 		reply.Version, reply.Digest = 0, script.Digest{}
-		return nil, script.Errorf(script.NotFound, "version", "%s has no version %d; it keeps %s",
-			r.Name, number, listOf(r.Numbers()))
+		var retained bool
+		if key, retained = r.Retained(number); !retained {
+			return key, with, script.Errorf(script.NotFound, "version", "%s has no version %d; it keeps %s", r.Name, number, listOf(r.Numbers()))
+		}
+		if err = r.Vouched(number, trust); err != nil {
+			return key, with, err
+		}
+		reply.Version, reply.Digest = number, key.Digest
 	}
-	if err := r.Vouched(number, x.roots.Trust()); err != nil {
+	if with, err = x.programs.Running(ctx, r, reply.Version); err != nil {
+		return key, with, unloaded(err, r.Name, reply.Version)
+	}
+	if err = r.MayRun(reply.Version, with, trust); err != nil {
 		reply.Version, reply.Digest = 0, script.Digest{}
-		return nil, err
 	}
-	reply.Version, reply.Digest = number, key.Digest
-	program, err := x.programs.Get(ctx, r.Name.Tenant, key, x.compiles)
-	return program, unloaded(err, r.Name, number)
+	return key, with, err
+}
+
+// OnError returns what Execute says in its reply to a call of the script, or the version of it, that
+// ref names.
+func (x *Executor) OnError(ctx context.Context, ref string) script.OnError {
+	r, number, _ := x.named(ref) // without one it is the default
+	return x.onError(ctx, r, number)
+}
+
+func (x *Executor) onError(ctx context.Context, r *cache.Release, number uint64) script.OnError {
+	var reply gateway.Reply
+	if r == nil {
+		return reply.OnError
+	}
+	_, _, _ = x.vetted(ctx, r, number, &reply) // with an error it is the default
+	return reply.OnError
 }
 
 // unloaded says of which version the program could not be loaded.

@@ -1,7 +1,9 @@
 package gateway
 
 import (
+	"fmt"
 	"net"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,8 +15,15 @@ import (
 // Access says which peers may use which tenants. A nil or zero Access has no
 // rules, and lets every peer use every tenant. It is immutable.
 type Access struct {
-	rules []accessRule
+	rules     []accessRule
+	everybody bool // there is the rule Everybody
 }
+
+// Everybody is the rule that lets every peer use every tenant.
+const Everybody = "*"
+
+// OwnRules returns the rules of an agent that has none: its own user and root may use all tenants.
+func OwnRules() []string { return []string{fmt.Sprintf("uid:%d=*", os.Getuid()), "uid:0=*"} }
 
 type accessRule struct {
 	group   bool // id is a gid, not a uid
@@ -24,12 +33,17 @@ type accessRule struct {
 }
 
 // ParseAccess parses rules of the form "uid:1000=acme,shop", "gid:33=acme" or
-// "uid:0=*". A peer may use what any of the rules for its user or its primary
+// "uid:0=*", or Everybody. A peer may use what any of the rules for its user or its primary
 // group lets it use. Its errors are Invalid.
 func ParseAccess(rules []string) (*Access, error) {
 	a := &Access{}
 	for _, text := range rules {
-		rule, err := parseAccessRule(strings.TrimSpace(text))
+		text = strings.TrimSpace(text)
+		if text == Everybody {
+			a.everybody = true
+			continue
+		}
+		rule, err := parseAccessRule(text)
 		if err != nil {
 			return nil, err
 		}
@@ -40,7 +54,7 @@ func ParseAccess(rules []string) (*Access, error) {
 
 func parseAccessRule(text string) (accessRule, error) {
 	bad := func(why string) error {
-		return script.Errorf(script.Invalid, "access", "rule %q: %s: want uid:NUMBER=TENANT,… or gid:NUMBER=*", text, why)
+		return script.Errorf(script.Invalid, "access", "rule %q: %s: want uid:NUMBER=TENANT,… or gid:NUMBER=*, or * for everybody", text, why)
 	}
 	who, tenants, ok := strings.Cut(text, "=")
 	if !ok {
@@ -69,9 +83,9 @@ func parseAccessRule(text string) (accessRule, error) {
 	return rule, nil
 }
 
-// Open reports whether there are no rules, so that every peer may use every
-// tenant. An agent that starts so says it in its log.
-func (a *Access) Open() bool { return a == nil || len(a.rules) == 0 }
+// Open reports whether every peer may use every tenant. An agent that starts so says it
+// in its log.
+func (a *Access) Open() bool { return a == nil || a.everybody || len(a.rules) == 0 }
 
 // GrantTo returns what the peer may use.
 func (a *Access) GrantTo(peer Peer) Grant {
@@ -147,5 +161,5 @@ func (g Grant) CheckTenant(tenant string) error {
 	if g.Allows(tenant) {
 		return nil
 	}
-	return script.Errorf(script.Denied, "tenant", "%s may not use tenant %s: no access rule of this agent lets it", g.who, tenant)
+	return script.Errorf(script.Denied, "tenant", "%s may not use tenant %s: no rule of agentd --allow grants it, such as uid:101=%s", g.who, tenant, tenant)
 }

@@ -1,5 +1,5 @@
 // Package gateway serves a node's Unix sockets: one socket a protocol, and one
-// sub-package a protocol (grpcsock, httpsock, respsock). They know nothing of
+// sub-package a protocol (grpcsock, httpsock, respsock, spopsock). They know nothing of
 // scripts but the Executor declared here.
 package gateway
 
@@ -44,12 +44,15 @@ type Reply struct {
 	Version  uint64 // that ran
 	Digest   script.Digest
 	Position Position
+	// OnError is that of the version, also if the call fails, the script is disabled or its first
+	// version is untried. It is the default if no version was found that may run.
+	OnError script.OnError
 }
 
 // Reset empties the reply and keeps its buffers.
 func (r *Reply) Reset() {
 	r.Result.Reset()
-	r.Version, r.Digest, r.Position = 0, script.Digest{}, Position{}
+	r.Version, r.Digest, r.Position, r.OnError = 0, script.Digest{}, Position{}, script.OnError{}
 }
 
 // Position is how far an agent has come.

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -123,12 +124,14 @@ func TestAccess(t *testing.T) {
 		{[]string{"uid:1000=acme", "gid:33=news"}, "acme news"},
 		{[]string{"uid:33=acme", "gid:1000=*"}, ""},
 		{[]string{"uid:0=*"}, ""},
+		{[]string{"uid:0=*", "*"}, "acme shop news"},
+		{gateway.OwnRules(), ""},
 	} {
 		access, err := gateway.ParseAccess(tt.rules)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if access.Open() != (len(tt.rules) == 0) {
+		if access.Open() != (len(tt.rules) == 0 || slices.Contains(tt.rules, gateway.Everybody)) {
 			t.Errorf("%q: Open is %v", tt.rules, access.Open())
 		}
 		grant := access.GrantTo(gateway.Peer{UID: 1000, GID: 33})

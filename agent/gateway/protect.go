@@ -23,7 +23,9 @@ func (p *protected) Execute(ctx context.Context, call *Call, reply *Reply) (err 
 	defer func() {
 		if v := recover(); v != nil {
 			p.logger.Error("a call panicked", "script", call.Script, "panic", v, "stack", string(debug.Stack()))
+			onError := reply.OnError
 			reply.Reset()
+			reply.OnError = onError
 			err = script.Errorf(script.Internal, "", "the agent failed to run the script; its log says why")
 		}
 	}()

@@ -38,7 +38,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// These tests hold the tables of docs/protocol.md against the three sockets.
+// These tests hold the tables of docs/protocol.md against the sockets that run scripts by calls.
 
 // server is what the sockets' servers have in common.
 type server interface {
@@ -67,7 +67,7 @@ func socket(t *testing.T, s server) string {
 
 var silent = slog.New(slog.DiscardHandler)
 
-// sockets are the three of an agent.
+// sockets are three of an agent.
 type sockets struct {
 	resp string // the path
 	http *http.Client

@@ -23,6 +23,9 @@ const (
 // execute forwards a call to the tenant's process, and waits for one if there is none
 // just now. A trial is a call that one of a script's tests makes.
 func (t *tenant) execute(ctx context.Context, call *gateway.Call, reply *gateway.Reply, trial bool) error {
+	if onError := t.pool.cfg.Node.OnError; onError != nil {
+		reply.OnError = onError(ctx, call.Script)
+	}
 	if t.calls.Add(1) > maxForwarded {
 		t.calls.Add(-1)
 		return script.Errorf(script.Overloaded, "tenant", "%d calls of tenant %s are on their way to its process, the most that this agent takes: try again", maxForwarded, t.name)

@@ -20,7 +20,7 @@ type socket struct {
 }
 
 // protocols that a tenant has sockets for.
-var protocols = []string{"grpc", "http", "resp"}
+var protocols = []string{"grpc", "http", "resp", "spop"}
 
 // sockets are those of one tenant. It is safe for concurrent use.
 type sockets struct {

@@ -31,6 +31,9 @@ type Node struct {
 	Tenants *cache.Tenants
 	// Content returns a source or the content of a value, wherever it has to come from.
 	Content func(ctx context.Context, d script.Digest) ([]byte, error)
+	// OnError is what gateways get if the script, or the version of it, that ref names makes no
+	// decision; nil for the default. What a process says of it would not survive the process.
+	OnError func(ctx context.Context, ref string) script.OnError
 	// Position says how far the agent has come.
 	Position func(now time.Time) gateway.Position
 	// Publishers says whose signatures retained versions need; nil asks for none.

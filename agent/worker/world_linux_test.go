@@ -138,8 +138,16 @@ func newWorld(tb testing.TB, change func(*worker.Config), walledOff ...script.Te
 	position := func(time.Time) gateway.Position {
 		return gateway.Position{Revision: 42, Staleness: time.Second}
 	}
+	engines := map[string]engine.Engine{"lua": lua.New(), "breaking": breaking{}}
+	local, err := execute.New(execute.Config{
+		Table: w.table, Programs: cache.NewPrograms(cache.Config{Engines: engines, Sources: w, Budget: 1 << 20}),
+		Position: position, Tenants: w.tenants.Settings,
+	})
+	if err != nil {
+		tb.Fatal(err)
+	}
 	cfg := worker.Config{
-		Node:    worker.Node{Table: w.table, Values: w.values, Tenants: w.tenants, Content: w.content, Position: position},
+		Node:    worker.Node{Table: w.table, Values: w.values, Tenants: w.tenants, Content: w.content, Position: position, OnError: local.OnError},
 		Command: []string{"worker"}, Dir: filepath.Join(dir, "tenants"), Cgroup: cgroup,
 		Changed: func() { w.changed <- struct{}{} },
 		Log:     slog.New(slog.NewTextHandler(w.log, nil)), Metrics: w.metrics,
@@ -148,14 +156,6 @@ func newWorld(tb testing.TB, change func(*worker.Config), walledOff ...script.Te
 		change(&cfg)
 	}
 	w.pool, err = worker.New(cfg)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	engines := map[string]engine.Engine{"lua": lua.New(), "breaking": breaking{}}
-	local, err := execute.New(execute.Config{
-		Table: w.table, Programs: cache.NewPrograms(cache.Config{Engines: engines, Sources: w, Budget: 1 << 20}),
-		Position: position, Tenants: w.tenants.Settings,
-	})
 	if err != nil {
 		tb.Fatal(err)
 	}

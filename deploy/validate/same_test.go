@@ -22,10 +22,10 @@ func TestChartAndOverlaysAreTheSame(t *testing.T) {
 		name           string
 		overlay, chart func(*testing.T) string
 	}{
-		{"try", overlay(kustomize + "/try"), template("--set=etcd.persistence.enabled=false")},
+		{"try", overlay(kustomize + "/try"), template("--set=etcd.persistence.enabled=false", "--set=agent.allow={*}")},
 		{"production", overlay(kustomize + "/production"), template("--values=" + production)},
-		{"monitoring", overlay("testdata/monitoring"), template("--set=serviceMonitors.enabled=true", "--set=etcd.persistence.enabled=false")},
-		{"persistence", overlay("testdata/persistence"), template()},
+		{"monitoring", overlay("testdata/monitoring"), template("--set=agent.allow={*}", "--set=serviceMonitors.enabled=true", "--set=etcd.persistence.enabled=false")},
+		{"persistence", overlay("testdata/persistence"), template("--set=agent.allow={*}")},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			want, got := normal(t, tt.overlay(t)), normal(t, tt.chart(t))

@@ -6,26 +6,53 @@
 ---@field method string
 ---@field scheme string
 ---@field host string
----@field path string
+---@field path string without a query, and clean: "/x/..//%61dmin" is "/admin"
+---@field raw_path? string as the client sent it, if path differs
 ---@field query string what follows "?"
+---@field query_params table<string, string|string[]> by name, parsed from query at the first use
 ---@field headers table<string, string|string[]> by name in lower case
 ---@field cookies table<string, string> by name, parsed from headers.cookie at the first use
 ---@field remote_addr string the client's IP address, without a port
 ---@field body? string when the gateway sends it
+---@field client_certificate? string its subject, when the gateway sends it
+---@field route? string the gateway's name for the route, when it sends one
+---@field params? table<string, string> settings of the gateway for this call
 ---@field tenant string
----@field config table<string, any>
 
 ---Which headers change.
 ---@class HeaderChanges
----@field set? table<string, string>
+---@field set? table<string, string|number|string[]>
+---@field append? table<string, string|number|string[]>
 ---@field remove? string[]
+
+---A cookie for the client.
+---@class Cookie
+---@field name string
+---@field value string
+---@field path? string "/" if it is absent
+---@field domain? string
+---@field max_age? integer seconds; 0 deletes the cookie
+---@field secure? boolean true if it is absent
+---@field http_only? boolean true if it is absent
+---@field same_site? "lax"|"strict"|"none" "lax" if it is absent
+
+---What is left of a limit.
+---@class RateLimit
+---@field limit integer
+---@field remaining integer
+---@field reset? integer seconds until it is whole again
 
 ---What a script may return for a request. Nothing at all lets it go on as it is.
 ---@class Decision
 ---@field allow? boolean false answers now
 ---@field status? integer of that answer
 ---@field body? string of that answer
----@field headers? HeaderChanges
+---@field redirect? string the Location of an answer, with the status 302 or another one
+---@field headers? HeaderChanges of the request
+---@field response_headers? HeaderChanges of the answer to the client
+---@field cookies? Cookie[]
+---@field vary? string[] names of request headers that the answer depends on
+---@field rate_limit? RateLimit
 ---@field upstream? string where the request goes
 ---@field path? string
 ---@field query? string
@@ -277,4 +304,4 @@ scriptorium = {}
 
 ---The version of all this.
 ---@type integer
-scriptorium.api = 2
+scriptorium.api = 3

@@ -11,7 +11,7 @@ import (
 
 // apiVersion is scriptorium.api: it counts up when a script could notice that something
 // was added, and nothing is ever taken away within it.
-const apiVersion = 2
+const apiVersion = 3
 
 // hostCost is what a call of the host costs: it looks something up.
 const hostCost = 10

@@ -76,7 +76,7 @@ func evaluate(t *testing.T, e engine.Engine, inv *engine.Invocation, body string
 
 func TestAPIVersion(t *testing.T) {
 	testAPI(t, nil, []apiCase{
-		{body: "return scriptorium.api", want: "2"},
+		{body: "return scriptorium.api", want: "3"},
 		{body: "scriptorium.api = 3", fail: "read-only"},
 		{body: "return scriptorium.more", want: "null"},
 		{body: "return (pcall(function() log.info = nil end))", want: "false"},

@@ -6,10 +6,6 @@ import (
 	glua "github.com/yuin/gopher-lua"
 )
 
-// cookiesField is the field of a request that the engine adds. It is no member of the
-// table: pairs does not show it, and a result does not have it.
-const cookiesField = "cookies"
-
 // Bounds of request.cookies. No gateway passes on longer headers, and browsers send
 // fewer cookies.
 const (
@@ -23,41 +19,12 @@ const (
 	cookieBytesPerInstruction = 8
 )
 
-// cookiesOf returns the field cookies of t. It is nil in Lua's sense unless t is the
-// request: the first argument of the call, with a table of headers.
-func cookiesOf(l *glua.LState, t *glua.LTable) glua.LValue {
-	c := callOf(l)
-	if !c.isFirst(t) {
-		return glua.LNil
-	}
-	if c.cookies != nil {
-		return c.cookies
-	}
-	headers := headersOf(c)
-	if headers == nil {
-		return glua.LNil
-	}
+// readCookies returns the cookies in the headers of a request.
+func readCookies(l *glua.LState, headers *glua.LTable) *glua.LTable {
 	r := cookieReader{l: l, meter: meterOf(l), cookies: newTable(), left: maxCookieBytes}
 	r.meter.make(l, tableBytes)
 	r.header(headerOf(l, headers, "cookie"))
-	c.cookies = r.cookies
-	return c.cookies
-}
-
-// isFirst reports whether t is the first argument of the call.
-func (c *call) isFirst(t *glua.LTable) bool {
-	return len(c.args) > 0 && c.args[0] == glua.LValue(t)
-}
-
-// requestIndex is __index of a request that is not lazy any more.
-func requestIndex(l *glua.LState) int {
-	t, ok := l.Get(1).(*glua.LTable)
-	if !ok || l.Get(2) != glua.LValue(glua.LString(cookiesField)) {
-		l.Push(glua.LNil)
-		return 1
-	}
-	l.Push(cookiesOf(l, t))
-	return 1
+	return r.cookies
 }
 
 // cookieReader reads Cookie headers (RFC 6265, section 4.2) and skips what is no cookie.

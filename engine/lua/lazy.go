@@ -143,8 +143,8 @@ func lazyIndex(l *glua.LState) int {
 	default:
 		value = o.get(callOf(l), string(name))
 	}
-	if name == cookiesField && value == glua.LNil {
-		value = cookiesOf(l, t)
+	if value == glua.LNil && isDerived(string(name)) {
+		value = derivedOf(l, t, string(name))
 	}
 	l.Push(value)
 	return 1

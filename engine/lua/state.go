@@ -97,6 +97,7 @@ type call struct {
 	config  glua.LValue // if the program uses it
 	args    []glua.LValue
 	cookies *glua.LTable // of the request, once they were asked for
+	query   *glua.LTable // the request's query, once it was asked for
 
 	coroutines []*coroutine // that were made
 	resumed    int          // of them, within each other
@@ -177,7 +178,7 @@ func (c *call) runChunk(m *meter) (glua.LValue, error) {
 
 // clear drops everything of the call and keeps the slices' memory.
 func (c *call) clear() {
-	c.program, c.inv, c.env, c.config, c.cookies = nil, nil, nil, nil, nil
+	c.program, c.inv, c.env, c.config, c.cookies, c.query = nil, nil, nil, nil, nil, nil
 	c.coroutines, c.resumed = nil, 0
 	c.names, c.args = c.names[:0], emptied(c.args)
 	c.members, c.innerMembers, c.inner = emptied(c.members), emptied(c.innerMembers), emptied(c.inner)

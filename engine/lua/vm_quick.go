@@ -100,7 +100,7 @@ func quickIndex(next execute) execute {
 		case *glua.LTable:
 			if o := lazyOf(v); o != nil && len(o.members) <= lazyMembers {
 				value = o.get(callOf(l), string(name))
-				if name == cookiesField && isNil(value) {
+				if isNil(value) && isDerived(string(name)) {
 					value = nil // lazyIndex may raise errors
 				}
 			}

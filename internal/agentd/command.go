@@ -25,8 +25,8 @@ func Command() *cobra.Command {
 		Use:   "agentd",
 		Short: "Hold a fleet's scripts on one node and run them for the gateway beside it",
 		Long: `agentd follows the registry, keeps every script on disk, and runs scripts for
-callers on this node. It serves them over the Unix sockets resp.sock, http.sock
-and grpc.sock in its socket folder. It starts from its disk and keeps serving when
+callers on this node. It serves them over the Unix sockets resp.sock, http.sock,
+grpc.sock and spop.sock in its socket folder. It starts from its disk and keeps serving when
 registry and NATS are down.
 
 agentd trusts only what the registry signed with one of the keys of --trusted-key.
@@ -66,7 +66,7 @@ Every flag can be set by the environment variable behind it.`,
 	flags.StringVar(&cfg.Registry, "registry", "", "the registry's address: host:port, dns:///host:port or unix:PATH")
 	flags.StringSliceVar(&cfg.NATS, "nats-url", []string{"nats://127.0.0.1:4222"}, "servers of one NATS cluster")
 	flags.StringVar(&cfg.SubjectPrefix, "subject-prefix", "scriptorium", "prefix of the NATS subjects; the same as the registry's")
-	flags.StringArrayVar(&cfg.Allow, "allow", nil, "callers and the tenants they may use: uid:N=TENANT,… or gid:N=TENANT,… (* is all tenants). For several callers, use ; or repeat the flag. When empty, every caller may use all tenants")
+	flags.StringArrayVar(&cfg.Allow, "allow", nil, "callers and the tenants they may use: uid:N=TENANT,… or gid:N=TENANT,… (* is all tenants). For several callers, use ; or repeat the flag. * alone lets every caller use all tenants. When empty, only root and the agent's own user may use them")
 	flags.Int64Var(&cfg.CacheBytes, "cache-bytes", 256<<20, "memory for compiled programs, in bytes")
 	flags.Int64Var(&cfg.ValueCacheBytes, "value-cache-bytes", 64<<20, "memory for the contents of values that scripts read, in bytes")
 	flags.IntVar(&cfg.MaxRunning, "max-running", max(runtime.GOMAXPROCS(0)-1, 1), "calls that run at the same time; more wait")

@@ -21,6 +21,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/agent/gateway/grpcsock"
 	"github.com/scriptorium-dev/scriptorium/agent/gateway/httpsock"
 	"github.com/scriptorium-dev/scriptorium/agent/gateway/respsock"
+	"github.com/scriptorium-dev/scriptorium/agent/gateway/spopsock"
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/engine/lua"
 	"github.com/scriptorium-dev/scriptorium/internal/obs"
@@ -100,12 +101,12 @@ func Start(cfg Config) (*Daemon, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	access, err := gateway.ParseAccess(splitRules(cfg.Allow))
+	access, err := gateway.ParseAccess(accessRules(cfg.Allow))
 	if err != nil {
 		return nil, err
 	}
 	if access.Open() {
-		cfg.Log.Warn("every caller that can open a socket may use every tenant; --allow narrows that")
+		cfg.Log.Warn("every caller that can open a socket may use every tenant, as --allow says")
 	}
 	tenants, err := script.ParseSelector(cfg.Tenants)
 	if err != nil {
@@ -169,8 +170,12 @@ func (c *Config) validate() error {
 	return nil
 }
 
-// splitRules lets a variable hold several rules: one has commas already.
-func splitRules(values []string) (rules []string) {
+// accessRules returns the rules in the values of --allow, or those of an agent without any. A variable
+// holds several rules with semicolons between them: one has commas already.
+func accessRules(values []string) (rules []string) {
+	if len(values) == 0 {
+		return gateway.OwnRules()
+	}
 	for _, value := range values {
 		rules = append(rules, strings.Split(value, ";")...)
 	}
@@ -190,6 +195,7 @@ func (d *Daemon) serve(cfg Config, access *gateway.Access) error {
 	}{
 		{"resp.sock", respsock.New(respsock.Options{Executor: executor, Access: access, Logger: cfg.Log, Version: version.String(), Connections: conns, Budget: shared})},
 		{"grpc.sock", grpcsock.New(grpcsock.Options{Executor: executor, Access: access, Logger: cfg.Log, Connections: conns, Budget: shared})},
+		{"spop.sock", spopsock.New(spopsock.Options{Executor: executor, Access: access, Logger: cfg.Log, Connections: conns, Budget: shared})},
 		{"http.sock", httpsock.New(httpsock.Options{
 			Executor: executor, Access: access, Logger: cfg.Log, Connections: conns, Budget: shared, Ready: d.notReady,
 			Metrics: func(g gateway.Grant) (prometheus.Gatherer, error) { return granted(cfg.Metrics, g), nil },

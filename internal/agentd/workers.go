@@ -49,7 +49,7 @@ const tenantsDir = "tenants"
 
 func (c *Config) workers(users worker.Users) worker.Config {
 	return worker.Config{
-		Command: c.Workers.Command, Dir: filepath.Join(c.SocketDir, tenantsDir), Access: splitRules(c.Allow),
+		Command: c.Workers.Command, Dir: filepath.Join(c.SocketDir, tenantsDir), Access: accessRules(c.Allow),
 		Users: users, Cgroup: c.Workers.Cgroup, Spares: c.Workers.Spares,
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/client/agentclient"
 )
 
-// node is one agent as a gateway beside it sees it: three sockets.
+// node is one agent as a gateway beside it sees it: three of its sockets.
 type node struct {
 	name   string
 	socket string // of the Redis protocol

@@ -76,7 +76,7 @@ func startAgent(t *testing.T) *agent {
 		"agentd", "--name", "a", "--state-dir", filepath.Join(dir, "state"), "--socket-dir", a.dir, "--admin-address", a.admin,
 		"--registry", stack.RegistryTarget(), "--nats-url", stack.NATSURL(), "--counter-metrics", "--log-format", "text",
 	}, append(stack.AgentFlags(), allowed()...)...))
-	for _, socket := range []string{"resp", "http", "grpc", "iso/resp", "iso/http", "iso/grpc"} {
+	for _, socket := range []string{"resp", "http", "grpc", "spop", "iso/resp", "iso/http", "iso/grpc", "iso/spop"} {
 		a.await(socket+" answers", func() bool { return os.Chmod(a.path(socket), 0o666) == nil && a.echo(socket) == nil })
 	}
 	return a

@@ -36,17 +36,21 @@ func connections() []attack {
 		idle("idle on resp.sock, more than there may be", "resp", command("PING"), bad),
 		idle("idle on http.sock, more than there may be", "http", "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n", bad),
 		idle("idle on grpc.sock, more than there may be", "grpc", http2.ClientPreface+"\x00\x00\x00\x04\x00\x00\x00\x00\x00", bad),
+		idle("idle on spop.sock, more than there may be", "spop", spopHello("async"), bad),
 		idle("silent on resp.sock, of two users", "resp", "", bad, worse),
 		idle("silent on http.sock, of two users", "http", "", bad, worse),
 		idle("silent on grpc.sock, of two users", "grpc", "", bad, worse),
+		idle("silent on spop.sock, of two users", "spop", "", bad, worse),
 		together("silent on resp.sock, of eight users together", "resp"),
 		together("silent on http.sock, of eight users together", "http"),
 		together("silent on grpc.sock, of eight users together", "grpc"),
+		together("silent on spop.sock, of eight users together", "spop"),
 		idle("idle on resp.sock, of a user without a grant", "resp", "", stranger),
 		idle("idle on http.sock, of a user without a grant", "http", "", stranger),
 		idle("idle on grpc.sock, of a user without a grant", "grpc", "", stranger),
+		idle("idle on spop.sock, of a user without a grant", "spop", "", stranger),
 	}
-	for _, socket := range []string{"resp", "http", "grpc"} {
+	for _, socket := range []string{"resp", "http", "grpc", "spop"} {
 		unix = append(unix,
 			attack{idea: "connections to " + socket + ".sock that end at once", socket: socket, own: true, run: func(a *arena) {
 				for range 500 {
@@ -79,6 +83,8 @@ func begin(socket string) string {
 	switch socket[strings.LastIndex(socket, "/")+1:] {
 	case "resp":
 		return command("PING") + halfCall
+	case "spop":
+		return spopHello("async") + "\x00\x00"
 	case "http":
 		return post + "Content-Length: 10\r\n\r\n1"
 	}

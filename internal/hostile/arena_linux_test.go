@@ -19,7 +19,7 @@ import (
 type attack struct {
 	family string
 	idea   string
-	// socket that it goes to: "resp", "http", "grpc", or "admin"; of a registry "grpc", or "tcp".
+	// socket that it goes to: "resp", "http", "grpc", "spop", or "admin"; of a registry "grpc", or "tcp".
 	socket string
 	from   []int // users; nil: bad
 	// most is by how many MiB the memory of the agent may grow; 0: usual.

@@ -40,6 +40,8 @@ func (a *agent) caller(socket string) caller {
 		return overRESP(path, ref)
 	case "http":
 		return overHTTP(path, ref)
+	case "spop":
+		return overSPOP(path, ref)
 	default:
 		return overGRPC(path, ref)
 	}
@@ -119,7 +121,7 @@ type bystanders struct {
 func (a *agent) bystanders() *bystanders {
 	b := &bystanders{agent: a, stop: make(chan struct{})}
 	b.during.Store(new(string))
-	for _, socket := range []string{"resp", "http", "grpc", "iso/resp"} {
+	for _, socket := range []string{"resp", "http", "grpc", "spop", "iso/resp"} {
 		b.running.Go(func() { b.run(socket) })
 	}
 	return b

@@ -20,7 +20,7 @@ var (
 
 // corpus is all attacks.
 func corpus() []attack {
-	return slices.Concat(respAttacks(), httpAttacks(), grpcAttacks(ofAgent), anyAttacks())
+	return slices.Concat(respAttacks(), httpAttacks(), grpcAttacks(ofAgent), spopAttacks(), anyAttacks())
 }
 
 // slack is for descriptors and goroutines of the agent itself, such as a connection that it
@@ -114,7 +114,7 @@ func (at attack) grow(t *testing.T, on target, socket string) int64 {
 // served implements target. It fails the test if a new caller is not served, or somebody who asks how the agent is.
 func (a *agent) served(t *testing.T) {
 	t.Helper()
-	for _, socket := range []string{"resp", "http", "grpc", "iso/resp", "iso/http", "iso/grpc"} {
+	for _, socket := range []string{"resp", "http", "grpc", "spop", "iso/resp", "iso/http", "iso/grpc", "iso/spop"} {
 		if err := a.echo(socket); err != nil {
 			t.Errorf("a new caller over %s got %v", socket, err)
 		}

@@ -139,12 +139,15 @@ func (v *specView) rows() [][]string {
 	if len(v.Config) > 0 {
 		config = strings.TrimSpace(string(v.Config))
 	}
-	return [][]string{
-		{"event:", orDash(v.Event)},
+	rows := [][]string{{"event:", orDash(v.Event)}}
+	if v.OnError != nil {
+		rows = append(rows, []string{"on error:", onErrorText(v.OnError)})
+	}
+	return append(rows, [][]string{
 		{"limits:", limitsText(&v.Limits)},
 		{"config:", plain(config)},
 		{"tests:", testNames(v.Tests)},
-	}
+	}...)
 }
 
 func versionRows(v *script.Version) [][]string {
@@ -216,6 +219,17 @@ func testNames(tests []testView) string {
 		names[i] = t.Name
 	}
 	return orDash(strings.Join(names, ", "))
+}
+
+func onErrorText(e *onErrorView) string {
+	text := e.Policy
+	if e.Status != 0 {
+		text += fmt.Sprintf(", status %d", e.Status)
+	}
+	if e.Body != "" {
+		text += fmt.Sprintf(", body %.80q", e.Body)
+	}
+	return text
 }
 
 func limitsText(l *limitsView) string {

@@ -53,16 +53,31 @@ func viewOfHold(h *script.Hold) *holdView {
 
 // specView is what a version runs with.
 type specView struct {
-	Event  string          `json:"event,omitempty"` // the trigger's
-	Limits limitsView      `json:"limits"`
-	Config json.RawMessage `json:"config,omitempty"`
-	Tests  []testView      `json:"tests,omitempty"`
+	Event   string          `json:"event,omitempty"`   // the trigger's
+	OnError *onErrorView    `json:"onError,omitempty"` // absent for the default
+	Limits  limitsView      `json:"limits"`
+	Config  json.RawMessage `json:"config,omitempty"`
+	Tests   []testView      `json:"tests,omitempty"`
 }
 
 func viewOfSpec(s script.Spec) specView {
 	return specView{
-		Event: s.Trigger.Event, Limits: viewOfLimits(s.Limits.OrDefaults()), Config: plainJSON(s.Config), Tests: viewOfTests(s.Tests),
+		Event: s.Trigger.Event, OnError: viewOfOnError(s.OnError), Limits: viewOfLimits(s.Limits.OrDefaults()), Config: plainJSON(s.Config), Tests: viewOfTests(s.Tests),
 	}
+}
+
+// onErrorView is what a gateway gets if the script makes no decision.
+type onErrorView struct {
+	Policy string `json:"policy"`
+	Status int    `json:"status,omitempty"`
+	Body   string `json:"body,omitempty"`
+}
+
+func viewOfOnError(e script.OnError) *onErrorView {
+	if e.IsZero() {
+		return nil
+	}
+	return &onErrorView{Policy: e.Named(), Status: e.Status, Body: e.Body}
 }
 
 type limitsView struct {

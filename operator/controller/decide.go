@@ -188,6 +188,7 @@ func configured(a script.Settings, have *script.Release) (fields []string) {
 	}
 	note("limits", a.Limits == b.Limits)
 	note("trigger", a.Trigger == b.Trigger)
+	note("onError", a.OnError == b.OnError)
 	note("config", bytes.Equal(a.Config, b.Config))
 	note("revisionHistoryLimit", a.HistoryLimit == b.HistoryLimit)
 	note("rollout", a.Rollout.Equal(b.Rollout))

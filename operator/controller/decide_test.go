@@ -319,6 +319,7 @@ func TestDecideNamesTheSettings(t *testing.T) {
 		Spec: script.Spec{
 			Limits:  script.Limits{Instructions: 5},
 			Trigger: script.Trigger{Event: "http-request"},
+			OnError: script.OnError{Status: 429},
 			Config:  []byte("{}"),
 			Tests:   []script.Test{{Name: "a"}},
 		},
@@ -326,7 +327,7 @@ func TestDecideNamesTheSettings(t *testing.T) {
 		Rollout:      script.Plan{MaxErrorPercent: new(5.0)},
 	}
 	got := controller.Decide(controller.Situation{Want: &want, Owner: owner, Have: new(has()), Allowed: true, Bounded: true}).Configured
-	if all := []string{"limits", "trigger", "config", "revisionHistoryLimit", "rollout", "tests"}; !slices.Equal(got, all) {
+	if all := []string{"limits", "trigger", "onError", "config", "revisionHistoryLimit", "rollout", "tests"}; !slices.Equal(got, all) {
 		t.Errorf("got %q, want %q", got, all)
 	}
 }

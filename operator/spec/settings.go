@@ -47,6 +47,26 @@ func (r *reader) limits(path string, l *v1alpha1.Limits) script.Limits {
 	return limits
 }
 
+// onError returns e with zero for what is not set.
+func (r *reader) onError(path string, e *v1alpha1.OnError) (want script.OnError) {
+	if e == nil {
+		return want
+	}
+	if e.Policy != nil {
+		want.Policy = script.PolicyOf(*e.Policy)
+	}
+	if e.Status != nil {
+		if want.Status = int(*e.Status); want.Status == 0 { // which is not as if it were left out
+			r.fault(path+".status", "0 is not between %d and %d; leave it out for the default, 503", script.MinOnErrorStatus, script.MaxOnErrorStatus)
+		}
+	}
+	if e.Body != nil {
+		want.Body = *e.Body
+	}
+	r.check(want.Validate(path))
+	return want
+}
+
 func (r *reader) duration(field string, s *string, most time.Duration) time.Duration {
 	if s == nil {
 		return 0

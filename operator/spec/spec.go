@@ -140,6 +140,7 @@ func (r *reader) wanted(ls *v1alpha1.LuaScript) Wanted {
 		r.check(script.ValidateLabel("spec.trigger.event", spec.Trigger.Event))
 		w.Settings.Trigger.Event = spec.Trigger.Event
 	}
+	w.Settings.OnError = r.onError("spec.onError", spec.OnError)
 	if spec.RevisionHistoryLimit != nil {
 		w.Settings.HistoryLimit = positive[int](r, "spec.revisionHistoryLimit", int64(*spec.RevisionHistoryLimit), script.MaxHistoryLimit)
 	}

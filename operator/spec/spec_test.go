@@ -60,6 +60,7 @@ func TestWanted(t *testing.T) {
 			change: func(ls *v1alpha1.LuaScript) {
 				ls.Spec.Entrypoint, ls.Spec.Enabled, ls.Spec.Version = new("main"), new(false), new(int64(7))
 				ls.Spec.Trigger = &v1alpha1.Trigger{Event: "http-request"}
+				ls.Spec.OnError = &v1alpha1.OnError{Policy: new("closed"), Status: new(int32(429)), Body: new("later\n")}
 				ls.Spec.RevisionHistoryLimit = new(int32(3))
 				ls.Spec.Config = config(`{"b": [1, 12345678901234567890], "a": "<&>"}`)
 				ls.Spec.Rollout = &v1alpha1.Rollout{
@@ -82,6 +83,7 @@ func TestWanted(t *testing.T) {
 				w.Settings = script.Settings{
 					Spec: script.Spec{
 						Trigger: script.Trigger{Event: "http-request"},
+						OnError: script.OnError{Status: 429, Body: "later\n"},
 						Config:  []byte(`{"a":"<&>","b":[1,12345678901234567890]}`),
 						Tests: []script.Test{
 							{Name: "an object", Request: []byte(`{"a":{"c":null,"d":"<&>"},"b":1}`), Expect: []byte(`[1.50,{"a":2,"b":1}]`)},
@@ -102,7 +104,12 @@ func TestWanted(t *testing.T) {
 				}
 			},
 		},
-		"no entrypoint":       {func(ls *v1alpha1.LuaScript) { ls.Spec.Entrypoint = new("") }, func(w *spec.Wanted) { w.Entrypoint = "" }},
+		"no entrypoint":         {func(ls *v1alpha1.LuaScript) { ls.Spec.Entrypoint = new("") }, func(w *spec.Wanted) { w.Entrypoint = "" }},
+		"an onError of nothing": {change: func(ls *v1alpha1.LuaScript) { ls.Spec.OnError = &v1alpha1.OnError{Policy: new("closed")} }},
+		"an open policy": {
+			func(ls *v1alpha1.LuaScript) { ls.Spec.OnError = &v1alpha1.OnError{Policy: new("open")} },
+			func(w *spec.Wanted) { w.Settings.OnError.Policy = script.PolicyOpen },
+		},
 		"a config of nothing": {change: func(ls *v1alpha1.LuaScript) { ls.Spec.Config = config(` {} `) }},
 		"a rollout of nothing": {change: func(ls *v1alpha1.LuaScript) {
 			ls.Spec.Rollout, ls.Spec.Tests = &v1alpha1.Rollout{Steps: []v1alpha1.RolloutStep{}}, []v1alpha1.Test{}
@@ -150,6 +157,20 @@ var luaScriptFaults = []struct {
 	{func(ls *v1alpha1.LuaScript) { ls.Spec.Version = new(int64(0)) }, "spec.version: 0 is not between 1 and 9007199254740992; leave it out for the default"},
 	{func(ls *v1alpha1.LuaScript) { ls.Spec.RevisionHistoryLimit = new(int32(51)) }, "spec.revisionHistoryLimit: 51 is not between 1 and 50; leave it out for the default"},
 	{func(ls *v1alpha1.LuaScript) { ls.Spec.Trigger = &v1alpha1.Trigger{} }, "spec.trigger.event: must not be empty"},
+	{func(ls *v1alpha1.LuaScript) { ls.Spec.OnError = &v1alpha1.OnError{Policy: new("ajar")} }, `spec.onError.policy: is "ajar", want closed or open`},
+	{func(ls *v1alpha1.LuaScript) { ls.Spec.OnError = &v1alpha1.OnError{Status: new(int32(0))} }, "spec.onError.status: 0 is not between 300 and 599; leave it out for the default, 503"},
+	{
+		func(ls *v1alpha1.LuaScript) {
+			ls.Spec.OnError = &v1alpha1.OnError{Policy: new("open"), Status: new(int32(503))}
+		},
+		"spec.onError.status: goes with the policy closed alone: remove it, since an open policy answers nothing",
+	},
+	{
+		func(ls *v1alpha1.LuaScript) {
+			ls.Spec.OnError = &v1alpha1.OnError{Body: new(strings.Repeat("ü", 2049))}
+		},
+		"spec.onError.body: has 4098 bytes, at most 4096 (4 KiB) are allowed",
+	},
 	{func(ls *v1alpha1.LuaScript) { ls.Spec.Config = config(`[1]`) }, "spec.config: is not a JSON object"},
 	{func(ls *v1alpha1.LuaScript) { ls.Spec.Config = config(deep(33)) }, "spec.config: is nested deeper than 32"},
 	{

@@ -36,6 +36,7 @@ func settings() script.Settings {
 			Config:  json.RawMessage(`{"upstream":"a"}`),
 			Limits:  script.Limits{Timeout: time.Second},
 			Trigger: script.Trigger{Event: "http-request"},
+			OnError: script.OnError{Status: 429, Body: strings.Repeat("x", script.MaxOnErrorBodyBytes)},
 			Tests:   []script.Test{{Name: "t", Request: json.RawMessage(`{"a":1}`), Expect: json.RawMessage(`{}`)}},
 		},
 	}
@@ -228,6 +229,10 @@ func TestRelease(t *testing.T) {
 		"without its config":    func(r *script.Release) { r.Settings.Config = nil },
 		"of other limits":       func(r *script.Release) { r.Settings.Limits.Coroutines = true },
 		"of another trigger":    func(r *script.Release) { r.Settings.Trigger.Event = "other" },
+		"of another status":     func(r *script.Release) { r.Settings.OnError.Status = 503 },
+		"of another body":       func(r *script.Release) { r.Settings.OnError.Body = "x" },
+		"of another policy":     func(r *script.Release) { r.Settings.OnError = script.OnError{Policy: script.PolicyOpen} },
+		"without its onError":   func(r *script.Release) { r.Settings.OnError = script.OnError{} },
 		"of other tests":        func(r *script.Release) { r.Settings.Tests[0].Request = json.RawMessage(`{"a":2}`) },
 		"an unsigned candidate": func(r *script.Release) {
 			r.Candidate = &script.Candidate{Version: newVersion(2, "forged"), Threshold: 1}
@@ -314,14 +319,37 @@ func TestCovers(t *testing.T) {
 	if err := publisher.Covers(v.Signature, publisher.StatementOf(name, v, spaced.Spec)); err != nil {
 		t.Errorf("with space in the JSON: %v", err)
 	}
+	withoutOnError := settings().Spec
+	withoutOnError.OnError = script.OnError{}
 	for what, statement := range map[string]publisher.Statement{
 		"source":     publisher.StatementOf(name, newVersion(1, "two"), settings().Spec),
 		"limits":     publisher.StatementOf(name, v, script.Spec{Trigger: settings().Trigger}),
+		"onError":    publisher.StatementOf(name, v, withoutOnError),
 		"tenant":     publisher.StatementOf(script.Name{Tenant: "shop", Script: "route"}, v, settings().Spec),
 		"entrypoint": publisher.StatementOf(name, script.Version{Digest: v.Digest, Engine: "lua"}, settings().Spec),
 	} {
 		if err := publisher.Covers(v.Signature, statement); script.KindOf(err) != script.Invalid || !strings.Contains(err.Error(), "of another "+what) {
 			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
+// TestStatements: that of a version without onError is what it was before there was one.
+func TestStatements(t *testing.T) {
+	s := script.Spec{Trigger: script.Trigger{Event: "http-request"}}
+	v := script.Version{Engine: "lua"}
+	const program = `{"tenant":"acme","script":"route","engine":"lua","entrypoint":"","source":"","trigger":"http-request"`
+	for _, tt := range []struct {
+		onError script.OnError
+		want    string
+	}{
+		{script.OnError{}, "}"},
+		{script.OnError{Policy: script.PolicyOpen}, `,"onError":"sha256:c70938c00aa91da0f375be460639613f631864696515608ad6a180e4da1bee97"}`},
+	} {
+		s.OnError = tt.onError
+		text, err := json.Marshal(publisher.StatementOf(name, v, s))
+		if err != nil || string(text) != program+tt.want {
+			t.Errorf("%s, %v; want %s", text, err, program+tt.want)
 		}
 	}
 }

@@ -12,6 +12,8 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/json"
+	"hash"
+	"strconv"
 	"time"
 
 	"github.com/secure-systems-lab/go-securesystemslib/dsse"
@@ -48,6 +50,7 @@ type Settings struct {
 	Limits  limits        `json:"limits,omitzero"`
 	Config  script.Digest `json:"config,omitzero"`
 	Tests   script.Digest `json:"tests,omitzero"`
+	OnError script.Digest `json:"onError,omitzero"`
 }
 
 // limits are script.Limits as JSON.
@@ -78,6 +81,7 @@ func SettingsOf(s script.Spec) Settings {
 		Limits:  limits(s.Limits),
 		Config:  digestOf(compact(s.Config)),
 		Tests:   digestOfTests(s.Tests),
+		OnError: digestOfOnError(s.OnError),
 	}
 }
 
@@ -110,12 +114,28 @@ func digestOfTests(tests []script.Test) (d script.Digest) {
 	}
 	sum := sha256.New()
 	for _, t := range tests {
-		for _, text := range [][]byte{[]byte(t.Name), compact(t.Request), compactResult(t.Expect), []byte(t.Error)} {
-			_ = binary.Write(sum, binary.BigEndian, uint64(len(text))) // to a hash
-			sum.Write(text)
-		}
+		addTexts(sum, []byte(t.Name), compact(t.Request), compactResult(t.Expect), []byte(t.Error))
 	}
 	return script.Digest(sum.Sum(nil))
+}
+
+// digestOfOnError returns the SHA-256 of the policy, the status in decimal and the body, as those of
+// tests; none for the default. The body may be as large as a whole signature.
+func digestOfOnError(e script.OnError) (d script.Digest) {
+	if e.IsZero() {
+		return d
+	}
+	sum := sha256.New()
+	addTexts(sum, []byte(e.Named()), strconv.AppendInt(nil, int64(e.Status), 10), []byte(e.Body))
+	return script.Digest(sum.Sum(nil))
+}
+
+// addTexts adds each text with its length before it.
+func addTexts(sum hash.Hash, texts ...[]byte) {
+	for _, text := range texts {
+		_ = binary.Write(sum, binary.BigEndian, uint64(len(text))) // to a hash
+		sum.Write(text)
+	}
 }
 
 // compactResult is compact, for a value of which {} says something.
@@ -141,6 +161,7 @@ func (s Statement) differs(want Statement) string {
 		{"limits", s.Limits == want.Limits},
 		{"config", s.Config == want.Config},
 		{"tests", s.Tests == want.Tests},
+		{"onError", s.OnError == want.OnError},
 	} {
 		if !f.same {
 			return f.name

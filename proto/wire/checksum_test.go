@@ -52,6 +52,10 @@ func TestFingerprintTellsReleasesApart(t *testing.T) {
 	if wire.Fingerprint(same) != base {
 		t.Error("what no call depends on changed the fingerprint")
 	}
+	same.Settings.OnError = script.OnError{Policy: script.PolicyOpen} // which older agents do not know
+	if wire.Fingerprint(same) != base {
+		t.Error("what older agents drop changed the fingerprint")
+	}
 }
 
 // TestFingerprintOfLimits: each limit is in the fingerprints, or is named here as left

@@ -175,6 +175,7 @@ func FromSettings(s script.Settings) *scriptv1.Settings {
 		HistoryLimit: int32(s.HistoryLimit),
 		Rollout:      fromPlan(s.Rollout),
 		Tests:        fromTests(s.Tests),
+		OnError:      fromOnError(s.OnError),
 	}
 }
 
@@ -193,12 +194,25 @@ func ToSettings(m *scriptv1.Settings) (script.Settings, error) {
 		Spec: script.Spec{
 			Limits:  limits,
 			Trigger: script.Trigger{Event: m.GetTrigger().GetEvent()},
+			OnError: toOnError(m.GetOnError()),
 			Config:  m.GetConfig(),
 			Tests:   toTests(m.GetTests()),
 		},
 		HistoryLimit: int(m.GetHistoryLimit()),
 		Rollout:      plan,
 	}, nil
+}
+
+// fromOnError returns the message for e; nil for the default, which older software sends.
+func fromOnError(e script.OnError) *scriptv1.OnError {
+	if e.IsZero() {
+		return nil
+	}
+	return &scriptv1.OnError{Policy: e.Policy, Status: int32(e.Status), Body: e.Body}
+}
+
+func toOnError(m *scriptv1.OnError) script.OnError {
+	return script.OnError{Policy: script.PolicyOf(m.GetPolicy()), Status: int(m.GetStatus()), Body: m.GetBody()}
 }
 
 // FromLimits returns the message for l.

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	eventv1 "github.com/scriptorium-dev/scriptorium/proto/event/v1"
+	scriptv1 "github.com/scriptorium-dev/scriptorium/proto/script/v1"
 	"github.com/scriptorium-dev/scriptorium/proto/wire"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -38,9 +39,25 @@ func release() script.Release {
 	}
 }
 
+// TestPolicies: those that are not known stay what they are, and the registry refuses them.
+func TestPolicies(t *testing.T) {
+	for sent, want := range map[string]string{"": "", "closed": "", "open": "open", "ajar": "ajar"} {
+		s, err := wire.ToSettings(&scriptv1.Settings{OnError: &scriptv1.OnError{Policy: sent}})
+		if err != nil || s.OnError.Policy != want {
+			t.Errorf("%q is %q, %v", sent, s.OnError.Policy, err)
+		}
+	}
+	if m := wire.FromSettings(script.Settings{}); m.GetOnError() != nil {
+		t.Errorf("the default is sent as %v", m.GetOnError())
+	}
+}
+
 func TestReleaseRoundTrip(t *testing.T) {
 	tombstone := script.Release{Name: script.Name{Tenant: "acme", Script: "gone"}, Revision: 43, Latest: 9, Deleted: true}
-	for _, want := range []script.Release{release(), tombstone} {
+	denying, open := release(), release()
+	denying.Settings.OnError = script.OnError{Status: 429, Body: "later\n"}
+	open.Settings.OnError = script.OnError{Policy: script.PolicyOpen}
+	for _, want := range []script.Release{release(), denying, open, tombstone} {
 		data, err := proto.Marshal(wire.FromReleaseObject(want))
 		if err != nil {
 			t.Fatal(err)

@@ -84,6 +84,7 @@ func furnish(t *testing.T, s registry.Store) {
 		Spec: script.Spec{
 			Limits:  script.Limits{Instructions: 5},
 			Trigger: script.Trigger{Event: "http-request"},
+			OnError: script.OnError{Status: 429, Body: "later\n"},
 			Config:  []byte(`{"a":1}`),
 		},
 		HistoryLimit: 3,

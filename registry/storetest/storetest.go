@@ -105,6 +105,7 @@ func publish(cur script.Release, name script.Name, source string) registry.Commi
 			Spec: script.Spec{
 				Limits:  script.Limits{Instructions: 7, Timeout: time.Second},
 				Trigger: script.Trigger{Event: "http-request"},
+				OnError: script.OnError{Status: 429, Body: "later\n"},
 				Config:  []byte(`{"a":1}`),
 			},
 			HistoryLimit: 3,

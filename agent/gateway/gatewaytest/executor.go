@@ -21,6 +21,7 @@ type Executor struct {
 	mu      sync.RWMutex
 	scripts map[script.Ref]Func
 	infos   map[script.Name]gateway.Script
+	onError map[script.Ref]script.OnError
 }
 
 var _ gateway.Executor = (*Executor)(nil)
@@ -41,7 +42,7 @@ const Revision script.Revision = 42
 //	kind     fails with the kind that its argument, a JSON string, names
 //	trace    returns the traceparent
 func New() *Executor {
-	e := &Executor{scripts: map[script.Ref]Func{}, infos: map[script.Name]gateway.Script{}}
+	e := &Executor{scripts: map[script.Ref]Func{}, infos: map[script.Name]gateway.Script{}, onError: map[script.Ref]script.OnError{}}
 	e.Set("acme/echo", echo)
 	e.Set("acme/nothing", func(context.Context, *gateway.Call) ([][]byte, error) { return nil, nil })
 	e.Set("acme/fail", func(context.Context, *gateway.Call) ([][]byte, error) {
@@ -83,6 +84,18 @@ func (e *Executor) Set(ref string, f Func) {
 	}
 }
 
+// SetOnError sets what the script, or the one version of it, that ref names says of a call without a
+// decision.
+func (e *Executor) SetOnError(ref string, onError script.OnError) {
+	parsed, err := script.ParseRef(ref)
+	if err != nil {
+		panic(err)
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.onError[parsed] = onError
+}
+
 // DigestOf is the digest of every version of the script.
 func DigestOf(name script.Name) script.Digest { return script.DigestOf([]byte(name.String())) }
 
@@ -96,11 +109,13 @@ func (e *Executor) Execute(ctx context.Context, call *gateway.Call, reply *gatew
 	}
 	e.mu.RLock()
 	f, ok := e.scripts[ref]
+	onError := e.onError[ref]
 	e.mu.RUnlock()
 	if !ok {
 		return script.Errorf(script.NotFound, "script", "there is no %s", ref)
 	}
 	reply.Version, reply.Digest = cmp.Or(ref.Version, 7), DigestOf(ref.Name)
+	reply.OnError = onError
 	results, err := f(ctx, call)
 	if err != nil {
 		return err

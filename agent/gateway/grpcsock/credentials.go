@@ -35,6 +35,6 @@ func admit(ctx context.Context, method string) (context.Context, string, error) 
 	case method == healthv1.Health_Check_FullMethodName:
 		return ctx, budget.Stranger, nil
 	default:
-		return ctx, budget.Stranger, script.Errorf(script.Denied, "", "%s has no grant: no access rule of this agent names it", grant)
+		return ctx, budget.Stranger, script.Errorf(script.Denied, "", "%s has no grant: no rule of agentd --allow names it", grant)
 	}
 }

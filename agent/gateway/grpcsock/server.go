@@ -1,5 +1,5 @@
-// Package grpcsock serves scripts over gRPC: scriptorium.agent.v1.Executor, with
-// health and reflection. It translates, and holds no rules of its own.
+// Package grpcsock serves scripts over gRPC: scriptorium.agent.v1.Executor, and Envoy's
+// services of package envoy, with health and reflection. It translates, and holds no rules of its own.
 package grpcsock
 
 import (
@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc/reflection"
 
 	"github.com/scriptorium-dev/scriptorium/agent/gateway"
+	"github.com/scriptorium-dev/scriptorium/agent/gateway/envoy"
 	agentv1 "github.com/scriptorium-dev/scriptorium/proto/agent/v1"
 	"github.com/scriptorium-dev/scriptorium/proto/budget"
 	"github.com/scriptorium-dev/scriptorium/proto/grpcguard"
@@ -119,8 +120,11 @@ func New(opts Options) *Server {
 		grpc.StreamInterceptor(s.recoverStream),
 	)
 	agentv1.RegisterExecutorServer(s.grpc, &service{server: s})
-	// "" is serving from the start; Shutdown makes both NOT_SERVING.
-	s.health.SetServingStatus(agentv1.Executor_ServiceDesc.ServiceName, healthv1.HealthCheckResponse_SERVING)
+	envoy.Register(s.grpc, s.opts.Executor, s.opts.Logger)
+	// "" is serving from the start; Shutdown makes all NOT_SERVING.
+	for _, service := range append(envoy.Services(), agentv1.Executor_ServiceDesc.ServiceName) {
+		s.health.SetServingStatus(service, healthv1.HealthCheckResponse_SERVING)
+	}
 	healthv1.RegisterHealthServer(s.grpc, s.health)
 	reflection.Register(s.grpc)
 	return s

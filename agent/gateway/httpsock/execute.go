@@ -3,7 +3,6 @@ package httpsock
 import (
 	"bytes"
 	"context"
-	"errors"
 	"mime"
 	"net/http"
 	"strconv"
@@ -112,13 +111,7 @@ func (r *run) readArgs(x *exchange, w http.ResponseWriter, req *http.Request) er
 	}
 	r.body, err = x.read(r.body[:0], http.MaxBytesReader(w, req.Body, maxBody))
 	if err != nil {
-		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-			return &statusError{http.StatusRequestEntityTooLarge, script.Errorf(script.Invalid, "body", "has more than %d bytes", maxBody)}
-		}
-		if errors.Is(err, budget.ErrOverloaded) {
-			return err
-		}
-		return &script.Error{Kind: script.Invalid, Field: "body", Message: "did not come whole: it ended early, or took too long", Err: err}
+		return bodyError(err)
 	}
 	body := r.body
 	if kind == jsonUnlessForm && isForm(body) {

@@ -1,6 +1,7 @@
 // Package httpsock serves scripts over HTTP:
 //
 //	POST /v1/execute/{tenant}/{script}    runs a script, or one version: {script}@7
+//	any  /v1/decide/{tenant}/{script}     has a script decide about a client's request
 //	GET  /v1/scripts                      lists the scripts that the caller may run
 //	GET  /healthz, /readyz, /metrics
 //
@@ -28,6 +29,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -150,7 +152,14 @@ func (s *Server) routes() http.Handler {
 		mux.Handle("/metrics", s.only(http.MethodGet, s.metrics))
 	}
 	mux.HandleFunc("/", s.notFound)
-	return mux
+	// A mux would redirect a client's path that is not clean.
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, decidePrefix) {
+			s.decide(w, r)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})
 }
 
 // Serve accepts connections on l, which it closes, until Shutdown, and then

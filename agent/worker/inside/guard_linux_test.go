@@ -42,6 +42,29 @@ func (h *holding) Execute(ctx context.Context, call *gateway.Call, _ *gateway.Re
 	return ctx.Err()
 }
 
+// opens is the onError of each script.
+func opens(context.Context, string) script.OnError {
+	return script.OnError{Policy: script.PolicyOpen}
+}
+
+// TestOnErrorOfWhatIsGuarded: what does not run for what it may do has its policy all the same.
+func TestOnErrorOfWhatIsGuarded(t *testing.T) {
+	g := newGuard(newHolding(), nil, opens, cache.NewTable(), nil)
+	g.set(&workerv1.QuarantineRequest{
+		Scripts:  []*workerv1.Quarantined{{Script: "acme/a", Error: wire.FromError(script.Errorf(script.Limit, "", "it ended the process"))}},
+		Suspects: []string{"acme/b"},
+	})
+	g.alone <- struct{}{}
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	for ref, kind := range map[string]script.Kind{"acme/a@2": script.Limit, "acme/b": script.Overloaded} {
+		var reply gateway.Reply
+		if err := g.Execute(over, &gateway.Call{Script: ref}, &reply); script.KindOf(err) != kind || !reply.OnError.Opens() {
+			t.Errorf("%s: %v, %+v", ref, err, reply.OnError)
+		}
+	}
+}
+
 func (*holding) Position() gateway.Position { return gateway.Position{} }
 
 // TestSuspectsWaitBriefly: while a suspect runs for long, others of them are refused
@@ -49,7 +72,7 @@ func (*holding) Position() gateway.Position { return gateway.Position{} }
 func TestSuspectsWaitBriefly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := newHolding()
-		g := newGuard(x, nil, cache.NewTable(), nil)
+		g := newGuard(x, nil, opens, cache.NewTable(), nil)
 		g.set(&workerv1.QuarantineRequest{Suspects: []string{"acme/a", "acme/b"}})
 		var callers sync.WaitGroup
 		call := func(name string) <-chan error {
@@ -96,7 +119,7 @@ func TestSuspectsWaitBriefly(t *testing.T) {
 // canceled.
 func TestACallEndsWithItsCaller(t *testing.T) {
 	x := newHolding()
-	s := &service{process: &process{log: slog.New(slog.DiscardHandler)}, executor: newGuard(x, nil, cache.NewTable(), nil)}
+	s := &service{process: &process{log: slog.New(slog.DiscardHandler)}, executor: newGuard(x, nil, opens, cache.NewTable(), nil)}
 	ours, theirs, err := link.Stream()
 	if err != nil {
 		t.Fatal(err)
@@ -169,7 +192,7 @@ func TestWhoIsBarredIsNotCompiled(t *testing.T) {
 	newService := func() *service {
 		table := cache.NewTable()
 		return &service{
-			process: &process{log: slog.New(slog.DiscardHandler)}, executor: newGuard(newHolding(), nil, table, nil), table: table,
+			process: &process{log: slog.New(slog.DiscardHandler)}, executor: newGuard(newHolding(), nil, opens, table, nil), table: table,
 			programs: cache.NewPrograms(cache.Config{Engines: map[string]engine.Engine{"counting": e}, Sources: from, Budget: 1 << 20}),
 		}
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/agent/gateway/grpcsock"
 	"github.com/scriptorium-dev/scriptorium/agent/gateway/httpsock"
 	"github.com/scriptorium-dev/scriptorium/agent/gateway/respsock"
+	"github.com/scriptorium-dev/scriptorium/agent/gateway/spopsock"
 	"github.com/scriptorium-dev/scriptorium/agent/host"
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/proto/budget"
@@ -98,7 +99,7 @@ func newService(p *process, client workerv1.HomeClient) (*service, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.executor = newGuard(gateway.Protect(x, p.log), gateway.Protect(x.Trials(), p.log), s.table, p.page)
+	s.executor = newGuard(gateway.Protect(x, p.log), gateway.Protect(x.Trials(), p.log), x.OnError, s.table, p.page)
 	s.executor.set(p.assignment.GetQuarantine())
 	return s, nil
 }
@@ -259,6 +260,8 @@ func (s *service) server(protocol string, access *gateway.Access) (server, error
 		return respsock.New(respsock.Options{Executor: s.executor, Access: access, Logger: s.log, Version: s.cfg.Version, Connections: s.conns, Budget: s.bytes}), nil
 	case "grpc":
 		return grpcsock.New(grpcsock.Options{Executor: s.executor, Access: access, Logger: s.log, Connections: s.conns, Budget: s.bytes}), nil
+	case "spop":
+		return spopsock.New(spopsock.Options{Executor: s.executor, Access: access, Logger: s.log, Connections: s.conns, Budget: s.bytes}), nil
 	case "http":
 		return httpsock.New(httpsock.Options{
 			Executor: s.executor, Access: access, Logger: s.log, Connections: s.conns, Budget: s.bytes,

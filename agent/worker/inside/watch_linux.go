@@ -54,7 +54,8 @@ func (m *marked) Run(ctx context.Context, inv *engine.Invocation, res *engine.Re
 type guard struct {
 	gateway.Executor
 	trials  gateway.Executor // runs the calls of scripts' tests
-	page    *link.Page       // where these are marked
+	onError func(ctx context.Context, ref string) script.OnError
+	page    *link.Page // where these are marked
 	table   *cache.Table
 	rules   atomic.Pointer[rules]
 	alone   chan struct{} // holds an element while a suspect runs
@@ -89,8 +90,8 @@ func (r *rules) names() iter.Seq[string] {
 	}
 }
 
-func newGuard(x, trials gateway.Executor, table *cache.Table, page *link.Page) *guard {
-	g := &guard{Executor: x, trials: trials, page: page, table: table, alone: make(chan struct{}, 1)}
+func newGuard(x, trials gateway.Executor, onError func(context.Context, string) script.OnError, table *cache.Table, page *link.Page) *guard {
+	g := &guard{Executor: x, trials: trials, onError: onError, page: page, table: table, alone: make(chan struct{}, 1)}
 	g.rules.Store(&rules{})
 	return g
 }
@@ -121,12 +122,12 @@ func (g *guard) Execute(ctx context.Context, call *gateway.Call, reply *gateway.
 		}
 	}
 	if err != nil {
-		reply.Position = g.Position()
+		reply.Position, reply.OnError = g.Position(), g.onError(ctx, call.Script)
 		return err
 	}
 	if r.suspects[name] {
 		if err := g.enter(ctx); err != nil {
-			reply.Position = g.Position()
+			reply.Position, reply.OnError = g.Position(), g.onError(ctx, call.Script)
 			return err
 		}
 		defer func() { <-g.alone }()

@@ -99,6 +99,11 @@ type LuaScriptSpec struct {
 	// +optional
 	Trigger *Trigger `json:"trigger,omitempty"`
 
+	// What a gateway gets about a request if the script makes no decision: it fails, is
+	// disabled, takes too long, finds no room, or its result is no decision.
+	// +optional
+	OnError *OnError `json:"onError,omitempty"`
+
 	// An object that the script reads as config. Another config makes a new version.
 	// +optional
 	// +kubebuilder:pruning:PreserveUnknownFields
@@ -146,6 +151,27 @@ type Trigger struct {
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
 	Event string `json:"event"`
+}
+
+// OnError says what a gateway gets about a request if the script makes no decision.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.status) || !has(self.policy) || self.policy != 'open'",fieldPath=".status",message="goes with the policy closed alone: remove it, since an open policy answers nothing"
+// +kubebuilder:validation:XValidation:rule="!has(self.body) || size(self.body) == 0 || !has(self.policy) || self.policy != 'open'",fieldPath=".body",message="goes with the policy closed alone: remove it, since an open policy answers nothing"
+type OnError struct {
+	// closed denies the request, open lets it go on. closed unless set. A gateway can say
+	// otherwise.
+	// +optional
+	// +kubebuilder:validation:Enum=closed;open
+	Policy *string `json:"policy,omitempty"`
+	// The status of the answer to a request that is denied. 503 unless set.
+	// +optional
+	// +kubebuilder:validation:Minimum=300
+	// +kubebuilder:validation:Maximum=599
+	Status *int32 `json:"status,omitempty"`
+	// The body of that answer, up to 4 KiB.
+	// +optional
+	// +kubebuilder:validation:MaxLength=4096
+	Body *string `json:"body,omitempty"`
 }
 
 // Limits bound one call of a script.

@@ -26,7 +26,7 @@ func TestDefaults(t *testing.T) {
 		"kind: LuaScript\nmetadata: {name: chunk}\nspec: {tenantId: acme, source: return 1, entrypoint: '', enabled: false}": map[string]any{
 			"tenantId": "acme", "source": "return 1", "entrypoint": "", "enabled": false, "revisionHistoryLimit": int64(10),
 		},
-		"kind: LuaScript\nmetadata: {name: nulls}\nspec: {tenantId: acme, source: return 1, entrypoint: null, enabled: null, version: null, limits: null, trigger: null, config: null}": map[string]any{
+		"kind: LuaScript\nmetadata: {name: nulls}\nspec: {tenantId: acme, source: return 1, entrypoint: null, enabled: null, version: null, limits: null, trigger: null, onError: null, config: null}": map[string]any{
 			"tenantId": "acme", "source": "return 1", "entrypoint": "handle", "enabled": true, "revisionHistoryLimit": int64(10),
 		},
 		"kind: ScriptTenant\nmetadata: {name: defaults}\nspec: {}": map[string]any{"isolation": "shared"},
@@ -71,6 +71,8 @@ func TestBounds(t *testing.T) {
 	}
 	for what, manifest := range map[string]string{
 		"names":       "kind: LuaScript\nmetadata: {name: " + label + "}\nspec: {tenantId: " + label + ", source: return 1, trigger: {event: " + label + "}, entrypoint: " + label + "a}",
+		"onError":     "kind: LuaScript\nmetadata: {name: a}\nspec: {tenantId: a, source: x, onError: {policy: closed, status: 599, body: " + strings.Repeat("x", script.MaxOnErrorBodyBytes) + "}}",
+		"open":        "kind: LuaScript\nmetadata: {name: a}\nspec: {tenantId: a, source: x, onError: {policy: open}}",
 		"short names": "kind: LuaScript\nmetadata: {name: a}\nspec: {tenantId: a, source: x, trigger: {event: a}, entrypoint: a}",
 		"limits":      "kind: LuaScript\nmetadata: {name: limits}\nspec: {tenantId: acme, source: x, limits: {" + all.String() + "timeout: 10s, coroutines: true}, revisionHistoryLimit: 50, version: 9007199254740992}",
 		"times":       "kind: LuaScript\nmetadata: {name: times}\nspec: {tenantId: acme, source: x, limits: {timeout: 1s500ms250us1ns}}",
@@ -108,7 +110,7 @@ func TestTheTenantStays(t *testing.T) {
 	}
 	ls.Spec = v1alpha1.LuaScriptSpec{
 		TenantID: "acme", Script: new("cmV0dXJuIDI="), Entrypoint: new(""), Enabled: new(false), Version: new(int64(2)),
-		Trigger: &v1alpha1.Trigger{Event: "http-request"}, Limits: &v1alpha1.Limits{Timeout: new("50ms")}, RevisionHistoryLimit: new(int32(5)),
+		Trigger: &v1alpha1.Trigger{Event: "http-request"}, OnError: &v1alpha1.OnError{Status: new(int32(429))}, Limits: &v1alpha1.Limits{Timeout: new("50ms")}, RevisionHistoryLimit: new(int32(5)),
 	}
 	if err := env.Client.Update(t.Context(), ls); err != nil {
 		t.Errorf("everything else: %v", err)

@@ -177,7 +177,7 @@ type Release struct {
 	Deleted bool `protobuf:"varint,8,opt,name=deleted,proto3" json:"deleted,omitempty"`
 	// The versions that can still be run or pinned, in order of their numbers.
 	Retained []*Version `protobuf:"bytes,9,rep,name=retained,proto3" json:"retained,omitempty"`
-	// Their limits, trigger, config and tests are those of the active version.
+	// Their limits, trigger, onError, config and tests are those of the active version.
 	Settings  *Settings              `protobuf:"bytes,10,opt,name=settings,proto3" json:"settings,omitempty"`
 	ChangedAt *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=changed_at,json=changedAt,proto3" json:"changed_at,omitempty"`
 	// Who alone changes the script, unless forced; "" means everyone who may.
@@ -1241,7 +1241,9 @@ type Settings struct {
 	// How a new version comes to the agents; absent means to all at once.
 	Rollout *Plan `protobuf:"bytes,5,opt,name=rollout,proto3" json:"rollout,omitempty"`
 	// What a new version must pass before it goes live.
-	Tests         []*Test `protobuf:"bytes,6,rep,name=tests,proto3" json:"tests,omitempty"`
+	Tests []*Test `protobuf:"bytes,6,rep,name=tests,proto3" json:"tests,omitempty"`
+	// What a gateway gets if the script makes no decision; absent means the default, to deny with 503.
+	OnError       *OnError `protobuf:"bytes,7,opt,name=on_error,json=onError,proto3" json:"on_error,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1318,6 +1320,77 @@ func (x *Settings) GetTests() []*Test {
 	return nil
 }
 
+func (x *Settings) GetOnError() *OnError {
+	if x != nil {
+		return x.OnError
+	}
+	return nil
+}
+
+// What a gateway gets about a request if the script makes no decision.
+type OnError struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// "open" lets the request go on; empty denies it, and so does what software does not know.
+	Policy string `protobuf:"bytes,1,opt,name=policy,proto3" json:"policy,omitempty"`
+	// Of the answer to a request that is denied; 0 means 503.
+	Status int32 `protobuf:"varint,2,opt,name=status,proto3" json:"status,omitempty"`
+	// Of that answer; empty for that of the gateway.
+	Body          string `protobuf:"bytes,3,opt,name=body,proto3" json:"body,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OnError) Reset() {
+	*x = OnError{}
+	mi := &file_proto_script_v1_script_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OnError) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OnError) ProtoMessage() {}
+
+func (x *OnError) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_script_v1_script_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OnError.ProtoReflect.Descriptor instead.
+func (*OnError) Descriptor() ([]byte, []int) {
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *OnError) GetPolicy() string {
+	if x != nil {
+		return x.Policy
+	}
+	return ""
+}
+
+func (x *OnError) GetStatus() int32 {
+	if x != nil {
+		return x.Status
+	}
+	return 0
+}
+
+func (x *OnError) GetBody() string {
+	if x != nil {
+		return x.Body
+	}
+	return ""
+}
+
 // How a new version comes to the agents.
 type Plan struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1355,7 +1428,7 @@ type Plan struct {
 
 func (x *Plan) Reset() {
 	*x = Plan{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[12]
+	mi := &file_proto_script_v1_script_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1367,7 +1440,7 @@ func (x *Plan) String() string {
 func (*Plan) ProtoMessage() {}
 
 func (x *Plan) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[12]
+	mi := &file_proto_script_v1_script_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1380,7 +1453,7 @@ func (x *Plan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Plan.ProtoReflect.Descriptor instead.
 func (*Plan) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{12}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Plan) GetSteps() []*Step {
@@ -1472,7 +1545,7 @@ type LatencyIncrease struct {
 
 func (x *LatencyIncrease) Reset() {
 	*x = LatencyIncrease{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[13]
+	mi := &file_proto_script_v1_script_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1484,7 +1557,7 @@ func (x *LatencyIncrease) String() string {
 func (*LatencyIncrease) ProtoMessage() {}
 
 func (x *LatencyIncrease) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[13]
+	mi := &file_proto_script_v1_script_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1497,7 +1570,7 @@ func (x *LatencyIncrease) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LatencyIncrease.ProtoReflect.Descriptor instead.
 func (*LatencyIncrease) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{13}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *LatencyIncrease) GetP50() int32 {
@@ -1537,7 +1610,7 @@ type StepCalls struct {
 
 func (x *StepCalls) Reset() {
 	*x = StepCalls{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[14]
+	mi := &file_proto_script_v1_script_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1549,7 +1622,7 @@ func (x *StepCalls) String() string {
 func (*StepCalls) ProtoMessage() {}
 
 func (x *StepCalls) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[14]
+	mi := &file_proto_script_v1_script_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1562,7 +1635,7 @@ func (x *StepCalls) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepCalls.ProtoReflect.Descriptor instead.
 func (*StepCalls) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{14}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *StepCalls) GetStep() int32 {
@@ -1605,7 +1678,7 @@ type Amount struct {
 
 func (x *Amount) Reset() {
 	*x = Amount{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[15]
+	mi := &file_proto_script_v1_script_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1617,7 +1690,7 @@ func (x *Amount) String() string {
 func (*Amount) ProtoMessage() {}
 
 func (x *Amount) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[15]
+	mi := &file_proto_script_v1_script_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1630,7 +1703,7 @@ func (x *Amount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Amount.ProtoReflect.Descriptor instead.
 func (*Amount) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{15}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Amount) GetCount() int32 {
@@ -1675,7 +1748,7 @@ type Step struct {
 
 func (x *Step) Reset() {
 	*x = Step{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[16]
+	mi := &file_proto_script_v1_script_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1687,7 +1760,7 @@ func (x *Step) String() string {
 func (*Step) ProtoMessage() {}
 
 func (x *Step) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[16]
+	mi := &file_proto_script_v1_script_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1700,7 +1773,7 @@ func (x *Step) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Step.ProtoReflect.Descriptor instead.
 func (*Step) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{16}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Step) GetPercent() int32 {
@@ -1757,7 +1830,7 @@ type Gate struct {
 
 func (x *Gate) Reset() {
 	*x = Gate{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[17]
+	mi := &file_proto_script_v1_script_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1769,7 +1842,7 @@ func (x *Gate) String() string {
 func (*Gate) ProtoMessage() {}
 
 func (x *Gate) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[17]
+	mi := &file_proto_script_v1_script_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1782,7 +1855,7 @@ func (x *Gate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Gate.ProtoReflect.Descriptor instead.
 func (*Gate) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{17}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Gate) GetKind() string {
@@ -1844,7 +1917,7 @@ type Test struct {
 
 func (x *Test) Reset() {
 	*x = Test{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[18]
+	mi := &file_proto_script_v1_script_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1856,7 +1929,7 @@ func (x *Test) String() string {
 func (*Test) ProtoMessage() {}
 
 func (x *Test) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[18]
+	mi := &file_proto_script_v1_script_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1869,7 +1942,7 @@ func (x *Test) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Test.ProtoReflect.Descriptor instead.
 func (*Test) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{18}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Test) GetName() string {
@@ -1920,7 +1993,7 @@ type Limits struct {
 
 func (x *Limits) Reset() {
 	*x = Limits{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[19]
+	mi := &file_proto_script_v1_script_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1932,7 +2005,7 @@ func (x *Limits) String() string {
 func (*Limits) ProtoMessage() {}
 
 func (x *Limits) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[19]
+	mi := &file_proto_script_v1_script_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1945,7 +2018,7 @@ func (x *Limits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limits.ProtoReflect.Descriptor instead.
 func (*Limits) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{19}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Limits) GetInstructions() uint64 {
@@ -2028,7 +2101,7 @@ type Value struct {
 
 func (x *Value) Reset() {
 	*x = Value{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[20]
+	mi := &file_proto_script_v1_script_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2040,7 +2113,7 @@ func (x *Value) String() string {
 func (*Value) ProtoMessage() {}
 
 func (x *Value) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[20]
+	mi := &file_proto_script_v1_script_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2053,7 +2126,7 @@ func (x *Value) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Value.ProtoReflect.Descriptor instead.
 func (*Value) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{20}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Value) GetTenant() string {
@@ -2134,7 +2207,7 @@ type ValueHistory struct {
 
 func (x *ValueHistory) Reset() {
 	*x = ValueHistory{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[21]
+	mi := &file_proto_script_v1_script_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2146,7 +2219,7 @@ func (x *ValueHistory) String() string {
 func (*ValueHistory) ProtoMessage() {}
 
 func (x *ValueHistory) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[21]
+	mi := &file_proto_script_v1_script_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2159,7 +2232,7 @@ func (x *ValueHistory) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ValueHistory.ProtoReflect.Descriptor instead.
 func (*ValueHistory) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{21}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ValueHistory) GetTenant() string {
@@ -2211,7 +2284,7 @@ type ValueLine struct {
 
 func (x *ValueLine) Reset() {
 	*x = ValueLine{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[22]
+	mi := &file_proto_script_v1_script_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2223,7 +2296,7 @@ func (x *ValueLine) String() string {
 func (*ValueLine) ProtoMessage() {}
 
 func (x *ValueLine) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[22]
+	mi := &file_proto_script_v1_script_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2236,7 +2309,7 @@ func (x *ValueLine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ValueLine.ProtoReflect.Descriptor instead.
 func (*ValueLine) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{22}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ValueLine) GetRevision() int64 {
@@ -2312,7 +2385,7 @@ type Tenant struct {
 
 func (x *Tenant) Reset() {
 	*x = Tenant{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[23]
+	mi := &file_proto_script_v1_script_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2324,7 +2397,7 @@ func (x *Tenant) String() string {
 func (*Tenant) ProtoMessage() {}
 
 func (x *Tenant) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[23]
+	mi := &file_proto_script_v1_script_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2337,7 +2410,7 @@ func (x *Tenant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tenant.ProtoReflect.Descriptor instead.
 func (*Tenant) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{23}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Tenant) GetName() string {
@@ -2415,7 +2488,7 @@ type TenantSettings struct {
 
 func (x *TenantSettings) Reset() {
 	*x = TenantSettings{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[24]
+	mi := &file_proto_script_v1_script_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2427,7 +2500,7 @@ func (x *TenantSettings) String() string {
 func (*TenantSettings) ProtoMessage() {}
 
 func (x *TenantSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[24]
+	mi := &file_proto_script_v1_script_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2440,7 +2513,7 @@ func (x *TenantSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TenantSettings.ProtoReflect.Descriptor instead.
 func (*TenantSettings) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{24}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *TenantSettings) GetIsolation() string {
@@ -2531,7 +2604,7 @@ type Trigger struct {
 
 func (x *Trigger) Reset() {
 	*x = Trigger{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[25]
+	mi := &file_proto_script_v1_script_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2543,7 +2616,7 @@ func (x *Trigger) String() string {
 func (*Trigger) ProtoMessage() {}
 
 func (x *Trigger) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[25]
+	mi := &file_proto_script_v1_script_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2556,7 +2629,7 @@ func (x *Trigger) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Trigger.ProtoReflect.Descriptor instead.
 func (*Trigger) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{25}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Trigger) GetEvent() string {
@@ -2593,7 +2666,7 @@ type HistoryEntry struct {
 
 func (x *HistoryEntry) Reset() {
 	*x = HistoryEntry{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[26]
+	mi := &file_proto_script_v1_script_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2605,7 +2678,7 @@ func (x *HistoryEntry) String() string {
 func (*HistoryEntry) ProtoMessage() {}
 
 func (x *HistoryEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[26]
+	mi := &file_proto_script_v1_script_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2618,7 +2691,7 @@ func (x *HistoryEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryEntry.ProtoReflect.Descriptor instead.
 func (*HistoryEntry) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{26}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *HistoryEntry) GetRevision() int64 {
@@ -2734,7 +2807,7 @@ type AuditEntry struct {
 
 func (x *AuditEntry) Reset() {
 	*x = AuditEntry{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[27]
+	mi := &file_proto_script_v1_script_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2746,7 +2819,7 @@ func (x *AuditEntry) String() string {
 func (*AuditEntry) ProtoMessage() {}
 
 func (x *AuditEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[27]
+	mi := &file_proto_script_v1_script_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2759,7 +2832,7 @@ func (x *AuditEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditEntry.ProtoReflect.Descriptor instead.
 func (*AuditEntry) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{27}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *AuditEntry) GetRevision() int64 {
@@ -2885,7 +2958,7 @@ type Source struct {
 
 func (x *Source) Reset() {
 	*x = Source{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[28]
+	mi := &file_proto_script_v1_script_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2897,7 +2970,7 @@ func (x *Source) String() string {
 func (*Source) ProtoMessage() {}
 
 func (x *Source) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[28]
+	mi := &file_proto_script_v1_script_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2910,7 +2983,7 @@ func (x *Source) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Source.ProtoReflect.Descriptor instead.
 func (*Source) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{28}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Source) GetDigest() []byte {
@@ -2946,7 +3019,7 @@ type Error struct {
 
 func (x *Error) Reset() {
 	*x = Error{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[29]
+	mi := &file_proto_script_v1_script_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2958,7 +3031,7 @@ func (x *Error) String() string {
 func (*Error) ProtoMessage() {}
 
 func (x *Error) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[29]
+	mi := &file_proto_script_v1_script_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2971,7 +3044,7 @@ func (x *Error) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Error.ProtoReflect.Descriptor instead.
 func (*Error) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{29}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Error) GetKind() string {
@@ -3136,14 +3209,19 @@ const file_proto_script_v1_script_proto_rawDesc = "" +
 	"\x06lifted\x18\a \x01(\bR\x06lifted\x12\x1e\n" +
 	"\n" +
 	"unreadable\x18\b \x01(\tR\n" +
-	"unreadable\"\xa2\x02\n" +
+	"unreadable\"\xdd\x02\n" +
 	"\bSettings\x125\n" +
 	"\x06limits\x18\x01 \x01(\v2\x1d.scriptorium.script.v1.LimitsR\x06limits\x128\n" +
 	"\atrigger\x18\x02 \x01(\v2\x1e.scriptorium.script.v1.TriggerR\atrigger\x12\x16\n" +
 	"\x06config\x18\x03 \x01(\fR\x06config\x12#\n" +
 	"\rhistory_limit\x18\x04 \x01(\x05R\fhistoryLimit\x125\n" +
 	"\arollout\x18\x05 \x01(\v2\x1b.scriptorium.script.v1.PlanR\arollout\x121\n" +
-	"\x05tests\x18\x06 \x03(\v2\x1b.scriptorium.script.v1.TestR\x05tests\"\x82\x05\n" +
+	"\x05tests\x18\x06 \x03(\v2\x1b.scriptorium.script.v1.TestR\x05tests\x129\n" +
+	"\bon_error\x18\a \x01(\v2\x1e.scriptorium.script.v1.OnErrorR\aonError\"M\n" +
+	"\aOnError\x12\x16\n" +
+	"\x06policy\x18\x01 \x01(\tR\x06policy\x12\x16\n" +
+	"\x06status\x18\x02 \x01(\x05R\x06status\x12\x12\n" +
+	"\x04body\x18\x03 \x01(\tR\x04body\"\x82\x05\n" +
 	"\x04Plan\x121\n" +
 	"\x05steps\x18\x01 \x03(\v2\x1b.scriptorium.script.v1.StepR\x05steps\x12/\n" +
 	"\x11max_error_percent\x18\x02 \x01(\x05H\x00R\x0fmaxErrorPercent\x88\x01\x01\x12 \n" +
@@ -3315,7 +3393,7 @@ func file_proto_script_v1_script_proto_rawDescGZIP() []byte {
 	return file_proto_script_v1_script_proto_rawDescData
 }
 
-var file_proto_script_v1_script_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
+var file_proto_script_v1_script_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
 var file_proto_script_v1_script_proto_goTypes = []any{
 	(*Version)(nil),               // 0: scriptorium.script.v1.Version
 	(*Release)(nil),               // 1: scriptorium.script.v1.Release
@@ -3329,82 +3407,84 @@ var file_proto_script_v1_script_proto_goTypes = []any{
 	(*Selection)(nil),             // 9: scriptorium.script.v1.Selection
 	(*Freeze)(nil),                // 10: scriptorium.script.v1.Freeze
 	(*Settings)(nil),              // 11: scriptorium.script.v1.Settings
-	(*Plan)(nil),                  // 12: scriptorium.script.v1.Plan
-	(*LatencyIncrease)(nil),       // 13: scriptorium.script.v1.LatencyIncrease
-	(*StepCalls)(nil),             // 14: scriptorium.script.v1.StepCalls
-	(*Amount)(nil),                // 15: scriptorium.script.v1.Amount
-	(*Step)(nil),                  // 16: scriptorium.script.v1.Step
-	(*Gate)(nil),                  // 17: scriptorium.script.v1.Gate
-	(*Test)(nil),                  // 18: scriptorium.script.v1.Test
-	(*Limits)(nil),                // 19: scriptorium.script.v1.Limits
-	(*Value)(nil),                 // 20: scriptorium.script.v1.Value
-	(*ValueHistory)(nil),          // 21: scriptorium.script.v1.ValueHistory
-	(*ValueLine)(nil),             // 22: scriptorium.script.v1.ValueLine
-	(*Tenant)(nil),                // 23: scriptorium.script.v1.Tenant
-	(*TenantSettings)(nil),        // 24: scriptorium.script.v1.TenantSettings
-	(*Trigger)(nil),               // 25: scriptorium.script.v1.Trigger
-	(*HistoryEntry)(nil),          // 26: scriptorium.script.v1.HistoryEntry
-	(*AuditEntry)(nil),            // 27: scriptorium.script.v1.AuditEntry
-	(*Source)(nil),                // 28: scriptorium.script.v1.Source
-	(*Error)(nil),                 // 29: scriptorium.script.v1.Error
-	nil,                           // 30: scriptorium.script.v1.Selection.SelectorEntry
-	nil,                           // 31: scriptorium.script.v1.Step.SelectorEntry
-	(*timestamppb.Timestamp)(nil), // 32: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 33: google.protobuf.Duration
+	(*OnError)(nil),               // 12: scriptorium.script.v1.OnError
+	(*Plan)(nil),                  // 13: scriptorium.script.v1.Plan
+	(*LatencyIncrease)(nil),       // 14: scriptorium.script.v1.LatencyIncrease
+	(*StepCalls)(nil),             // 15: scriptorium.script.v1.StepCalls
+	(*Amount)(nil),                // 16: scriptorium.script.v1.Amount
+	(*Step)(nil),                  // 17: scriptorium.script.v1.Step
+	(*Gate)(nil),                  // 18: scriptorium.script.v1.Gate
+	(*Test)(nil),                  // 19: scriptorium.script.v1.Test
+	(*Limits)(nil),                // 20: scriptorium.script.v1.Limits
+	(*Value)(nil),                 // 21: scriptorium.script.v1.Value
+	(*ValueHistory)(nil),          // 22: scriptorium.script.v1.ValueHistory
+	(*ValueLine)(nil),             // 23: scriptorium.script.v1.ValueLine
+	(*Tenant)(nil),                // 24: scriptorium.script.v1.Tenant
+	(*TenantSettings)(nil),        // 25: scriptorium.script.v1.TenantSettings
+	(*Trigger)(nil),               // 26: scriptorium.script.v1.Trigger
+	(*HistoryEntry)(nil),          // 27: scriptorium.script.v1.HistoryEntry
+	(*AuditEntry)(nil),            // 28: scriptorium.script.v1.AuditEntry
+	(*Source)(nil),                // 29: scriptorium.script.v1.Source
+	(*Error)(nil),                 // 30: scriptorium.script.v1.Error
+	nil,                           // 31: scriptorium.script.v1.Selection.SelectorEntry
+	nil,                           // 32: scriptorium.script.v1.Step.SelectorEntry
+	(*timestamppb.Timestamp)(nil), // 33: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 34: google.protobuf.Duration
 }
 var file_proto_script_v1_script_proto_depIdxs = []int32{
-	32, // 0: scriptorium.script.v1.Version.created_at:type_name -> google.protobuf.Timestamp
+	33, // 0: scriptorium.script.v1.Version.created_at:type_name -> google.protobuf.Timestamp
 	0,  // 1: scriptorium.script.v1.Release.active:type_name -> scriptorium.script.v1.Version
 	0,  // 2: scriptorium.script.v1.Release.retained:type_name -> scriptorium.script.v1.Version
 	11, // 3: scriptorium.script.v1.Release.settings:type_name -> scriptorium.script.v1.Settings
-	32, // 4: scriptorium.script.v1.Release.changed_at:type_name -> google.protobuf.Timestamp
+	33, // 4: scriptorium.script.v1.Release.changed_at:type_name -> google.protobuf.Timestamp
 	3,  // 5: scriptorium.script.v1.Release.candidate:type_name -> scriptorium.script.v1.Candidate
 	2,  // 6: scriptorium.script.v1.Release.hold:type_name -> scriptorium.script.v1.Hold
-	32, // 7: scriptorium.script.v1.Hold.since:type_name -> google.protobuf.Timestamp
-	32, // 8: scriptorium.script.v1.Candidate.since:type_name -> google.protobuf.Timestamp
+	33, // 7: scriptorium.script.v1.Hold.since:type_name -> google.protobuf.Timestamp
+	33, // 8: scriptorium.script.v1.Candidate.since:type_name -> google.protobuf.Timestamp
 	11, // 9: scriptorium.script.v1.Candidate.settings:type_name -> scriptorium.script.v1.Settings
-	32, // 10: scriptorium.script.v1.Candidate.running:type_name -> google.protobuf.Timestamp
+	33, // 10: scriptorium.script.v1.Candidate.running:type_name -> google.protobuf.Timestamp
 	9,  // 11: scriptorium.script.v1.Candidate.selections:type_name -> scriptorium.script.v1.Selection
 	4,  // 12: scriptorium.script.v1.Candidate.set:type_name -> scriptorium.script.v1.Membership
-	12, // 13: scriptorium.script.v1.Membership.plan:type_name -> scriptorium.script.v1.Plan
+	13, // 13: scriptorium.script.v1.Membership.plan:type_name -> scriptorium.script.v1.Plan
 	5,  // 14: scriptorium.script.v1.Membership.values:type_name -> scriptorium.script.v1.StagedValue
 	9,  // 15: scriptorium.script.v1.Membership.selections:type_name -> scriptorium.script.v1.Selection
-	12, // 16: scriptorium.script.v1.ChangeSet.plan:type_name -> scriptorium.script.v1.Plan
+	13, // 16: scriptorium.script.v1.ChangeSet.plan:type_name -> scriptorium.script.v1.Plan
 	7,  // 17: scriptorium.script.v1.ChangeSet.scripts:type_name -> scriptorium.script.v1.ChangedScript
 	8,  // 18: scriptorium.script.v1.ChangeSet.values:type_name -> scriptorium.script.v1.ChangedValue
-	32, // 19: scriptorium.script.v1.ChangeSet.created_at:type_name -> google.protobuf.Timestamp
-	32, // 20: scriptorium.script.v1.ChangeSet.changed_at:type_name -> google.protobuf.Timestamp
+	33, // 19: scriptorium.script.v1.ChangeSet.created_at:type_name -> google.protobuf.Timestamp
+	33, // 20: scriptorium.script.v1.ChangeSet.changed_at:type_name -> google.protobuf.Timestamp
 	5,  // 21: scriptorium.script.v1.ChangedValue.value:type_name -> scriptorium.script.v1.StagedValue
-	30, // 22: scriptorium.script.v1.Selection.selector:type_name -> scriptorium.script.v1.Selection.SelectorEntry
-	32, // 23: scriptorium.script.v1.Freeze.since:type_name -> google.protobuf.Timestamp
-	32, // 24: scriptorium.script.v1.Freeze.until:type_name -> google.protobuf.Timestamp
-	32, // 25: scriptorium.script.v1.Freeze.changed_at:type_name -> google.protobuf.Timestamp
-	19, // 26: scriptorium.script.v1.Settings.limits:type_name -> scriptorium.script.v1.Limits
-	25, // 27: scriptorium.script.v1.Settings.trigger:type_name -> scriptorium.script.v1.Trigger
-	12, // 28: scriptorium.script.v1.Settings.rollout:type_name -> scriptorium.script.v1.Plan
-	18, // 29: scriptorium.script.v1.Settings.tests:type_name -> scriptorium.script.v1.Test
-	16, // 30: scriptorium.script.v1.Plan.steps:type_name -> scriptorium.script.v1.Step
-	15, // 31: scriptorium.script.v1.Plan.failure_limit:type_name -> scriptorium.script.v1.Amount
-	15, // 32: scriptorium.script.v1.Plan.tolerate:type_name -> scriptorium.script.v1.Amount
-	33, // 33: scriptorium.script.v1.Plan.progress_deadline:type_name -> google.protobuf.Duration
-	13, // 34: scriptorium.script.v1.Plan.max_latency_increase:type_name -> scriptorium.script.v1.LatencyIncrease
-	33, // 35: scriptorium.script.v1.Step.pause:type_name -> google.protobuf.Duration
-	31, // 36: scriptorium.script.v1.Step.selector:type_name -> scriptorium.script.v1.Step.SelectorEntry
-	17, // 37: scriptorium.script.v1.Step.gate:type_name -> scriptorium.script.v1.Gate
-	33, // 38: scriptorium.script.v1.Limits.timeout:type_name -> google.protobuf.Duration
-	32, // 39: scriptorium.script.v1.Value.changed_at:type_name -> google.protobuf.Timestamp
-	22, // 40: scriptorium.script.v1.ValueHistory.lines:type_name -> scriptorium.script.v1.ValueLine
-	32, // 41: scriptorium.script.v1.ValueLine.time:type_name -> google.protobuf.Timestamp
-	24, // 42: scriptorium.script.v1.Tenant.settings:type_name -> scriptorium.script.v1.TenantSettings
-	32, // 43: scriptorium.script.v1.Tenant.changed_at:type_name -> google.protobuf.Timestamp
-	19, // 44: scriptorium.script.v1.TenantSettings.limits:type_name -> scriptorium.script.v1.Limits
-	32, // 45: scriptorium.script.v1.HistoryEntry.time:type_name -> google.protobuf.Timestamp
-	32, // 46: scriptorium.script.v1.AuditEntry.time:type_name -> google.protobuf.Timestamp
-	47, // [47:47] is the sub-list for method output_type
-	47, // [47:47] is the sub-list for method input_type
-	47, // [47:47] is the sub-list for extension type_name
-	47, // [47:47] is the sub-list for extension extendee
-	0,  // [0:47] is the sub-list for field type_name
+	31, // 22: scriptorium.script.v1.Selection.selector:type_name -> scriptorium.script.v1.Selection.SelectorEntry
+	33, // 23: scriptorium.script.v1.Freeze.since:type_name -> google.protobuf.Timestamp
+	33, // 24: scriptorium.script.v1.Freeze.until:type_name -> google.protobuf.Timestamp
+	33, // 25: scriptorium.script.v1.Freeze.changed_at:type_name -> google.protobuf.Timestamp
+	20, // 26: scriptorium.script.v1.Settings.limits:type_name -> scriptorium.script.v1.Limits
+	26, // 27: scriptorium.script.v1.Settings.trigger:type_name -> scriptorium.script.v1.Trigger
+	13, // 28: scriptorium.script.v1.Settings.rollout:type_name -> scriptorium.script.v1.Plan
+	19, // 29: scriptorium.script.v1.Settings.tests:type_name -> scriptorium.script.v1.Test
+	12, // 30: scriptorium.script.v1.Settings.on_error:type_name -> scriptorium.script.v1.OnError
+	17, // 31: scriptorium.script.v1.Plan.steps:type_name -> scriptorium.script.v1.Step
+	16, // 32: scriptorium.script.v1.Plan.failure_limit:type_name -> scriptorium.script.v1.Amount
+	16, // 33: scriptorium.script.v1.Plan.tolerate:type_name -> scriptorium.script.v1.Amount
+	34, // 34: scriptorium.script.v1.Plan.progress_deadline:type_name -> google.protobuf.Duration
+	14, // 35: scriptorium.script.v1.Plan.max_latency_increase:type_name -> scriptorium.script.v1.LatencyIncrease
+	34, // 36: scriptorium.script.v1.Step.pause:type_name -> google.protobuf.Duration
+	32, // 37: scriptorium.script.v1.Step.selector:type_name -> scriptorium.script.v1.Step.SelectorEntry
+	18, // 38: scriptorium.script.v1.Step.gate:type_name -> scriptorium.script.v1.Gate
+	34, // 39: scriptorium.script.v1.Limits.timeout:type_name -> google.protobuf.Duration
+	33, // 40: scriptorium.script.v1.Value.changed_at:type_name -> google.protobuf.Timestamp
+	23, // 41: scriptorium.script.v1.ValueHistory.lines:type_name -> scriptorium.script.v1.ValueLine
+	33, // 42: scriptorium.script.v1.ValueLine.time:type_name -> google.protobuf.Timestamp
+	25, // 43: scriptorium.script.v1.Tenant.settings:type_name -> scriptorium.script.v1.TenantSettings
+	33, // 44: scriptorium.script.v1.Tenant.changed_at:type_name -> google.protobuf.Timestamp
+	20, // 45: scriptorium.script.v1.TenantSettings.limits:type_name -> scriptorium.script.v1.Limits
+	33, // 46: scriptorium.script.v1.HistoryEntry.time:type_name -> google.protobuf.Timestamp
+	33, // 47: scriptorium.script.v1.AuditEntry.time:type_name -> google.protobuf.Timestamp
+	48, // [48:48] is the sub-list for method output_type
+	48, // [48:48] is the sub-list for method input_type
+	48, // [48:48] is the sub-list for extension type_name
+	48, // [48:48] is the sub-list for extension extendee
+	0,  // [0:48] is the sub-list for field type_name
 }
 
 func init() { file_proto_script_v1_script_proto_init() }
@@ -3412,15 +3492,15 @@ func file_proto_script_v1_script_proto_init() {
 	if File_proto_script_v1_script_proto != nil {
 		return
 	}
-	file_proto_script_v1_script_proto_msgTypes[12].OneofWrappers = []any{}
-	file_proto_script_v1_script_proto_msgTypes[17].OneofWrappers = []any{}
+	file_proto_script_v1_script_proto_msgTypes[13].OneofWrappers = []any{}
+	file_proto_script_v1_script_proto_msgTypes[18].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_script_v1_script_proto_rawDesc), len(file_proto_script_v1_script_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   32,
+			NumMessages:   33,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -36,7 +36,7 @@ type Assignment struct {
 	Processors int32 `protobuf:"varint,3,opt,name=processors,proto3" json:"processors,omitempty"`
 	// Rules of who may call, as the agent has them.
 	Access []string `protobuf:"bytes,4,rep,name=access,proto3" json:"access,omitempty"`
-	// Which protocol each of the sockets is of, in their order: "grpc", "http" or "resp".
+	// Which protocol each of the sockets is of, in their order: "grpc", "http", "resp" or "spop".
 	Sockets    []string `protobuf:"bytes,5,rep,name=sockets,proto3" json:"sockets,omitempty"`
 	MaxWaiting int64    `protobuf:"varint,6,opt,name=max_waiting,json=maxWaiting,proto3" json:"max_waiting,omitempty"`
 	// The memory is capped from outside: the process need not do it.

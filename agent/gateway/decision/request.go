@@ -1,0 +1,128 @@
+package decision
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Request is a client's request as its gateway describes it.
+type Request struct {
+	Method, Scheme, Host string
+	// Path is what the client asks for, without the query, as it came.
+	Path string
+	// Query is what follows "?", as it came.
+	Query string
+	// Headers by name, in any case; Argument makes lower case of the names.
+	Headers map[string][]string
+	// RemoteAddr is the client's address without a port.
+	RemoteAddr string
+	// Body is text, if the gateway sends it; HasBody tells an empty one from none.
+	Body    []byte
+	HasBody bool
+	// ClientCertificate is the subject of the certificate that the client presented.
+	ClientCertificate string
+	// Route is the name that the gateway has for the route that matched.
+	Route string
+	// Params are settings of the gateway for this call.
+	Params map[string]string
+}
+
+// Argument appends the one argument of a script that decides about the request: an object,
+// as docs/api/request.md describes it. Bytes that are not UTF-8 become U+FFFD.
+func (r *Request) Argument(dst []byte, tenant string) []byte {
+	o := object{dst: append(dst, '{')}
+	o.text("tenant", tenant)
+	o.text("method", r.Method)
+	o.text("scheme", r.Scheme)
+	o.text("host", r.Host)
+	path := cleanPath(r.Path)
+	o.text("path", path)
+	if path != r.Path {
+		o.text("raw_path", r.Path)
+	}
+	o.text("query", r.Query)
+	o.text("remote_addr", r.RemoteAddr)
+	if r.ClientCertificate != "" {
+		o.text("client_certificate", r.ClientCertificate)
+	}
+	if r.Route != "" {
+		o.text("route", r.Route)
+	}
+	o.key("headers")
+	o.dst = appendHeaders(o.dst, r.Headers)
+	if r.HasBody {
+		o.text("body", string(r.Body))
+	}
+	o.key("params")
+	params := object{dst: append(o.dst, '{')}
+	for _, name := range slices.Sorted(maps.Keys(r.Params)) {
+		params.text(name, r.Params[name])
+	}
+	return append(params.dst, '}', '}')
+}
+
+// appendHeaders appends headers as an object. The value of one that came more than once, also
+// under names of another case, is a list.
+func appendHeaders(dst []byte, headers map[string][]string) []byte {
+	lower := make(map[string][]string, len(headers))
+	for _, name := range slices.Sorted(maps.Keys(headers)) {
+		if values := headers[name]; len(values) > 0 {
+			key := strings.ToLower(name)
+			lower[key] = append(lower[key], values...)
+		}
+	}
+	o := object{dst: append(dst, '{')}
+	for _, name := range slices.Sorted(maps.Keys(lower)) {
+		o.key(name)
+		values := lower[name]
+		if len(values) == 1 {
+			o.dst = appendText(o.dst, values[0])
+			continue
+		}
+		for i, value := range values {
+			o.dst = append(o.dst, "[,"[min(i, 1)])
+			o.dst = appendText(o.dst, value)
+		}
+		o.dst = append(o.dst, ']')
+	}
+	return append(o.dst, '}')
+}
+
+// object appends the members of a JSON object.
+type object struct {
+	dst  []byte
+	more bool
+}
+
+func (o *object) key(name string) {
+	if o.more {
+		o.dst = append(o.dst, ',')
+	}
+	o.more = true
+	o.dst = append(appendText(o.dst, name), ':')
+}
+
+func (o *object) text(name, value string) {
+	o.key(name)
+	o.dst = appendText(o.dst, value)
+}
+
+// appendText appends a JSON string.
+func appendText(dst []byte, s string) []byte {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c == '"' || c == '\\' || c >= 0x7f {
+			return appendQuoted(dst, s)
+		}
+	}
+	return append(append(append(dst, '"'), s...), '"')
+}
+
+func appendQuoted(dst []byte, s string) []byte {
+	quoted, err := json.Marshal(s)
+	if err != nil { // a string has an encoding
+		return append(dst, `""`...)
+	}
+	return append(dst, quoted...)
+}

@@ -1,0 +1,232 @@
+package envoy
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+
+	modev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/ext_proc/v3"
+	procv3 "github.com/envoyproxy/go-control-plane/envoy/service/ext_proc/v3"
+
+	"github.com/scriptorium-dev/scriptorium/agent/gateway/decision"
+	"github.com/scriptorium-dev/scriptorium/proto/budget"
+	"github.com/scriptorium-dev/scriptorium/proto/grpcguard"
+	"github.com/scriptorium-dev/scriptorium/proto/wire"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// processor implements procv3.ExternalProcessorServer.
+type processor struct {
+	procv3.UnimplementedExternalProcessorServer
+	decider
+}
+
+// Process implements procv3.ExternalProcessorServer. It ends the stream as soon as it has nothing
+// more to say: Envoy then goes on without it, and a long request holds no stream.
+func (x *processor) Process(stream procv3.ExternalProcessor_ProcessServer) error {
+	p := &process{decider: x.decider, ctx: stream.Context()}
+	for {
+		in, err := stream.Recv()
+		if err != nil {
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			return err
+		}
+		out, err := p.step(in)
+		if err != nil {
+			return wire.ToStatus(err)
+		}
+		if err := stream.Send(out); err != nil {
+			return err
+		}
+		if p.phase == ended {
+			return nil
+		}
+	}
+}
+
+// phase is what a process waits for.
+type phase uint8
+
+const (
+	forRequest  phase = iota // the headers of the request
+	forBody                  // its body: there is no decision yet
+	forResponse              // the headers of the response, which the decision changes
+	ended
+)
+
+func (p phase) String() string {
+	return [...]string{"before the headers of the request", "before its body", "before the headers of the response", "at the end"}[p]
+}
+
+// process is one stream: a request and its response.
+type process struct {
+	decider
+	ctx      context.Context //nolint:containedctx // of the stream, for as long as it lasts
+	phase    phase
+	settings *processSettings
+	request  *request
+	onError  script.OnError // of the script, once it was called
+	response changes        // of the response
+}
+
+// step answers a message. An error ends the stream.
+func (p *process) step(in *procv3.ProcessingRequest) (*procv3.ProcessingResponse, error) {
+	if in.GetObservabilityMode() {
+		return nil, script.Errorf(script.Invalid, "observability_mode", "is true, so that Envoy ignores decisions: unset it")
+	}
+	switch m := in.GetRequest().(type) {
+	case *procv3.ProcessingRequest_RequestHeaders:
+		if p.phase == forRequest {
+			return p.requestHeaders(in, m.RequestHeaders), nil
+		}
+	case *procv3.ProcessingRequest_RequestBody:
+		switch p.phase {
+		case forBody:
+			p.request.Body, p.request.HasBody = m.RequestBody.GetBody(), true
+			return p.decide(ofBody), nil
+		case forResponse:
+			return ofBody(nil), nil
+		}
+	case *procv3.ProcessingRequest_RequestTrailers:
+		switch p.phase {
+		case forBody:
+			return p.withoutBody(), nil
+		case forResponse:
+			return &procv3.ProcessingResponse{Response: &procv3.ProcessingResponse_RequestTrailers{RequestTrailers: &procv3.TrailersResponse{}}}, nil
+		}
+	case *procv3.ProcessingRequest_ResponseHeaders:
+		return p.responseHeaders(), nil
+	}
+	return nil, script.Errorf(script.Invalid, "request", "is %T, which does not come %s: processing_mode has to send the headers of requests", in.GetRequest(), p.phase)
+}
+
+// requestHeaders decides, or lets Envoy send the body first.
+func (p *process) requestHeaders(in *procv3.ProcessingRequest, h *procv3.HttpHeaders) *procv3.ProcessingResponse {
+	var err error
+	if p.request, err = processed(in, h); err != nil {
+		return p.deny(refused(err), err)
+	}
+	if p.settings, err = settingsOf(p.ctx); err != nil {
+		return p.deny(refused(err), err)
+	}
+	if err := modes(in.GetProtocolConfig(), p.settings.body); err != nil {
+		return p.deny(refused(err), err)
+	}
+	if !p.settings.body || h.GetEndOfStream() {
+		return p.decide(ofHeaders)
+	}
+	switch length, err := p.contentLength(); {
+	case err != nil:
+		d := refused(err)
+		d.Status = http.StatusLengthRequired
+		return p.deny(d, err)
+	case length == 0:
+		return p.decide(ofHeaders)
+	}
+	if !grpcguard.Hold(p.ctx, sizeOf(&p.request.Request)) {
+		return p.answer(decision.Decision{}, budget.ErrOverloaded, ofHeaders)
+	}
+	p.phase = forBody
+	return ofHeaders(nil)
+}
+
+// modes returns an error unless the decision can be made in the modes in which Envoy sends bodies.
+func modes(c *procv3.ProtocolConfiguration, needsBody bool) error {
+	for _, mode := range []modev3.ProcessingMode_BodySendMode{c.GetRequestBodyMode(), c.GetResponseBodyMode()} {
+		if mode == modev3.ProcessingMode_FULL_DUPLEX_STREAMED || mode == modev3.ProcessingMode_GRPC {
+			return script.Errorf(script.Invalid, "processing_mode", "sends bodies in mode %s: want NONE, or BUFFERED for requests", mode)
+		}
+	}
+	if needsBody && c.GetRequestBodyMode() != modev3.ProcessingMode_BUFFERED {
+		return script.Errorf(script.Invalid, "processing_mode", "does not say request_body_mode: BUFFERED, as the setting body = buffered needs it")
+	}
+	return nil
+}
+
+// contentLength returns the length of the body that will come. Envoy sends no message for a body
+// without data that trailers end. So a request has to promise data: else a client could have it
+// sent on without a decision.
+func (p *process) contentLength() (uint64, error) {
+	values := p.request.Headers["content-length"]
+	if len(values) == 1 {
+		if n, err := strconv.ParseUint(values[0], 10, 63); err == nil {
+			return n, nil
+		}
+	}
+	return 0, script.Errorf(script.Invalid, "content-length", "is missing: the decision needs the body, so its length has to be known")
+}
+
+// wrapping puts the changes of a request into the answer to a message.
+type wrapping func(*procv3.CommonResponse) *procv3.ProcessingResponse
+
+// decide has the script decide, and answers.
+func (p *process) decide(wrap wrapping) *procv3.ProcessingResponse {
+	d, onError, err := p.decider.decide(p.ctx, &p.settings.settings, &p.request.Request)
+	p.onError = onError
+	return p.answer(d, err, wrap)
+}
+
+// answer answers with the decision, or with what holds instead.
+func (p *process) answer(d decision.Decision, err error, wrap wrapping) *procv3.ProcessingResponse {
+	if err == nil && d.Allow {
+		var out *procv3.ProcessingResponse
+		if out, err = p.goOn(&d, wrap); err == nil {
+			return out
+		}
+	}
+	if err != nil {
+		d = p.settings.fail.Instead(p.onError, err)
+	}
+	if d.Allow {
+		if out, failed := p.goOn(&d, wrap); failed == nil {
+			return out
+		}
+		d = refused(err)
+	}
+	return p.deny(d, err)
+}
+
+// goOn lets the request go on, and notes what becomes of its response.
+func (p *process) goOn(d *decision.Decision, wrap wrapping) (*procv3.ProcessingResponse, error) {
+	metadata, err := inNamespace(d)
+	if err != nil {
+		return nil, err
+	}
+	p.phase = ended
+	response := changesOf(d.Response, func(string) bool { return false })
+	if size := response.size(); size > 0 {
+		if !grpcguard.Hold(p.ctx, size) {
+			return nil, budget.ErrOverloaded
+		}
+		p.phase, p.response = forResponse, response
+	}
+	out := wrap(&procv3.CommonResponse{
+		HeaderMutation:  requestChanges(d, p.request).mutation(p.request.old),
+		ClearRouteCache: reroutes(d, p.request),
+	})
+	out.DynamicMetadata = metadata
+	return out, nil
+}
+
+// withoutBody denies a request that goes on without the body that the decision needs.
+func (p *process) withoutBody() *procv3.ProcessingResponse {
+	err := script.Errorf(script.Invalid, "request_body", "did not come: there is no decision")
+	return p.deny(refused(err), err)
+}
+
+// responseHeaders changes the response.
+func (p *process) responseHeaders() *procv3.ProcessingResponse {
+	if p.phase == forBody {
+		return p.withoutBody()
+	}
+	out := &procv3.HeadersResponse{}
+	if p.phase == forResponse { // else Envoy itself answers, and has not asked
+		out.Response = &procv3.CommonResponse{HeaderMutation: p.response.mutation(p.request.old)}
+	}
+	p.phase = ended
+	return &procv3.ProcessingResponse{Response: &procv3.ProcessingResponse_ResponseHeaders{ResponseHeaders: out}}
+}

@@ -1,0 +1,181 @@
+package envoy
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"strings"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	procv3 "github.com/envoyproxy/go-control-plane/envoy/service/ext_proc/v3"
+	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/protobuf/types/known/structpb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/scriptorium-dev/scriptorium/agent/gateway/decision"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// processSettings are the settings of ext_proc.
+type processSettings struct {
+	settings
+	body bool // the decision needs the body
+}
+
+// settingsOf returns the settings of a stream. They are in its initial metadata, where each has
+// our prefix.
+func settingsOf(ctx context.Context) (*processSettings, error) {
+	const field = "initial_metadata"
+	md, _ := metadata.FromIncomingContext(ctx)
+	values := map[string]string{}
+	for key, list := range md {
+		name, ours := strings.CutPrefix(key, ownPrefix)
+		if !ours {
+			continue
+		}
+		if len(list) != 1 {
+			return nil, script.Errorf(script.Invalid, field, "has %.80q %d times: want it once", key, len(list))
+		}
+		if param, ok := strings.CutPrefix(name, "param-"); ok {
+			name = paramPrefix + param
+		}
+		values[name] = list[0]
+	}
+	body, hasBody := values["body"]
+	if hasBody && body != "buffered" {
+		return nil, script.Errorf(script.Invalid, field, "body is %.40q: want buffered, or leave it out", body)
+	}
+	delete(values, "body")
+	s, err := parseSettings(field, values)
+	if err != nil {
+		return nil, err
+	}
+	return &processSettings{settings: *s, body: hasBody}, nil
+}
+
+// attributesKey is under what Envoy sends attributes.
+const attributesKey = "envoy.filters.http.ext_proc"
+
+// processed returns the request whose headers these are.
+func processed(in *procv3.ProcessingRequest, h *procv3.HttpHeaders) (*request, error) {
+	list := h.GetHeaders().GetHeaders()
+	r := &request{Request: decision.Request{Headers: make(map[string][]string, len(list))}}
+	for _, header := range list {
+		r.old = r.old || header.GetValue() != ""
+		value := textOf(header)
+		switch header.GetKey() {
+		case ":method":
+			r.Method = value
+		case ":scheme":
+			r.Scheme = value
+		case ":authority":
+			r.Host = value
+		case pathHeader:
+			r.setTarget(value)
+		default:
+			r.addHeader(header.GetKey(), value)
+		}
+	}
+	attributes := in.GetAttributes()[attributesKey].GetFields()
+	// Clients of gRPC have no pseudo headers, and forward_rules of Envoy can hide them.
+	for name, field := range map[string]*string{"request.method": &r.Method, "request.scheme": &r.Scheme, "request.host": &r.Host} {
+		if *field == "" {
+			*field = attributes[name].GetStringValue()
+		}
+	}
+	if r.Path == "" {
+		r.setTarget(attributes["request.path"].GetStringValue())
+	}
+	if r.Method == "" || r.Path == "" && r.Method != http.MethodConnect {
+		return nil, script.Errorf(script.Invalid, "request_headers", "have no :method or :path: let forward_rules pass them, or list request.method and request.path in request_attributes")
+	}
+	r.RemoteAddr = attributes["source.address"].GetStringValue()
+	if host, _, err := net.SplitHostPort(r.RemoteAddr); err == nil {
+		r.RemoteAddr = host
+	}
+	r.ClientCertificate = attributes["connection.subject_peer_certificate"].GetStringValue()
+	r.Route = attributes["xds.route_name"].GetStringValue()
+	return r, nil
+}
+
+// ofHeaders answers headers of a request.
+func ofHeaders(c *procv3.CommonResponse) *procv3.ProcessingResponse {
+	return &procv3.ProcessingResponse{Response: &procv3.ProcessingResponse_RequestHeaders{RequestHeaders: &procv3.HeadersResponse{Response: c}}}
+}
+
+// ofBody answers the body of a request.
+func ofBody(c *procv3.CommonResponse) *procv3.ProcessingResponse {
+	return &procv3.ProcessingResponse{Response: &procv3.ProcessingResponse_RequestBody{RequestBody: &procv3.BodyResponse{Response: c}}}
+}
+
+// metadataNamespace is where the metadata of decisions go.
+const metadataNamespace = "scriptorium"
+
+// inNamespace returns the decision's metadata as ext_proc wants it; nil if there is none.
+func inNamespace(d *decision.Decision) (*structpb.Struct, error) {
+	m, err := metadataOf(d)
+	if m == nil || err != nil {
+		return nil, err
+	}
+	return &structpb.Struct{Fields: map[string]*structpb.Value{metadataNamespace: structpb.NewStructValue(m)}}, nil
+}
+
+// mostDetails bounds what Envoy logs about a denial.
+const mostDetails = 200
+
+// deny ends the process, and answers the client's request. cause is why there is no decision of a
+// script, or nil.
+func (p *process) deny(d decision.Decision, cause error) *procv3.ProcessingResponse {
+	p.phase = ended
+	metadata, err := inNamespace(&d)
+	if err != nil {
+		return p.deny(refused(err), err)
+	}
+	details := "scriptorium_denied"
+	if cause != nil {
+		details = strings.ToValidUTF8("scriptorium_no_decision{"+cause.Error()[:min(len(cause.Error()), mostDetails)]+"}", "")
+	}
+	// The response has no headers yet, so there are none to remove.
+	headers := changes{lines: changesOf(d.Response, func(string) bool { return false }).lines}
+	return &procv3.ProcessingResponse{
+		Response: &procv3.ProcessingResponse_ImmediateResponse{ImmediateResponse: &procv3.ImmediateResponse{
+			Status:  &typev3.HttpStatus{Code: typev3.StatusCode(d.Status)},
+			Headers: headers.mutation(p.request != nil && p.request.old),
+			Body:    []byte(d.Body),
+			Details: details,
+		}},
+		DynamicMetadata: metadata,
+	}
+}
+
+// mutation returns the changes as ext_proc reads them: nil for none. old releases read values as
+// text, and newer ones as bytes; neither takes both.
+func (c changes) mutation(old bool) *procv3.HeaderMutation {
+	if len(c.remove)+len(c.lines) == 0 {
+		return nil
+	}
+	m := &procv3.HeaderMutation{RemoveHeaders: c.remove}
+	for _, l := range c.lines {
+		option := l.option()
+		if !old {
+			option.Header = &corev3.HeaderValue{Key: l.name, RawValue: []byte(l.value)}
+		}
+		option.Append = wrapperspb.Bool(l.add) //nolint:staticcheck // releases that know append_action here read this first, and others this alone
+		m.SetHeaders = append(m.SetHeaders, option)
+	}
+	return m
+}
+
+// size returns about how many bytes the changes take.
+func (c changes) size() int64 {
+	const each = 64
+	n := 0
+	for _, name := range c.remove {
+		n += each + len(name)
+	}
+	for _, l := range c.lines {
+		n += each + len(l.name) + len(l.value)
+	}
+	return int64(n)
+}

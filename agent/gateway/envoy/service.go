@@ -1,0 +1,111 @@
+// Package envoy lets scripts decide about the requests of Envoy, over gRPC: envoy.service.auth.v3
+// for the filter ext_authz, and envoy.service.ext_proc.v3 for ext_proc. It translates to and from
+// package decision. docs/gateways/envoy.md has what Envoy can express.
+package envoy
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"sync"
+
+	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
+	procv3 "github.com/envoyproxy/go-control-plane/envoy/service/ext_proc/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+
+	"github.com/scriptorium-dev/scriptorium/agent/gateway"
+	"github.com/scriptorium-dev/scriptorium/agent/gateway/decision"
+	"github.com/scriptorium-dev/scriptorium/proto/budget"
+	"github.com/scriptorium-dev/scriptorium/proto/grpcguard"
+	"github.com/scriptorium-dev/scriptorium/proto/unixpeer"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// Services returns the names of the services that Register adds.
+func Services() []string {
+	return []string{authv3.Authorization_ServiceDesc.ServiceName, procv3.ExternalProcessor_ServiceDesc.ServiceName}
+}
+
+// Register adds the services to a server of grpcguard, whose connections know their
+// gateway.Grant by package unixpeer.
+func Register(server grpc.ServiceRegistrar, x gateway.Executor, logger *slog.Logger) {
+	authv3.RegisterAuthorizationServer(server, &authorization{decider: decider{x, logger}})
+	procv3.RegisterExternalProcessorServer(server, &processor{decider: decider{x, logger}})
+}
+
+// decider has scripts decide.
+type decider struct {
+	executor gateway.Executor
+	logger   *slog.Logger
+}
+
+var runs = sync.Pool{New: func() any { return new(decision.Run) }}
+
+// keptBytes is how many bytes a run may keep for the next request, whose caller is not charged
+// for them.
+const keptBytes = 16 << 10
+
+// decide has the script of the settings decide about the request, and returns the script's onError with
+// the decision.
+func (x decider) decide(ctx context.Context, s *settings, r *decision.Request) (decision.Decision, script.OnError, error) {
+	d, onError, err := x.run(ctx, s, r)
+	if err != nil {
+		x.logger.Debug("a request gets no decision", "script", s.script, "error", err)
+	}
+	return d, onError, err
+}
+
+func (x decider) run(ctx context.Context, s *settings, r *decision.Request) (d decision.Decision, onError script.OnError, err error) {
+	grant, _ := unixpeer.FromContext[gateway.Grant](ctx)
+	if err := grant.Check(s.script); err != nil {
+		return d, onError, err
+	}
+	if n := sizeOf(r); n > keptBytes && !grpcguard.Hold(ctx, n) { // as JSON
+		return d, onError, budget.ErrOverloaded
+	}
+	if s.timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, s.timeout)
+		defer cancel()
+	}
+	run := runs.Get().(*decision.Run)
+	defer func() {
+		if run.Held() <= keptBytes {
+			run.Reset()
+			runs.Put(run)
+		}
+	}()
+	r.Route, r.Params = cmp.Or(s.route, r.Route), s.params
+	run.Call.Script, run.Call.Traceparent = s.script, traceparentOf(ctx, r)
+	d, err = run.Decide(ctx, x.executor, r)
+	return d, run.Reply.OnError, err
+}
+
+// sizeOf returns about how many bytes the request takes.
+func sizeOf(r *decision.Request) int64 {
+	const each = 64 // of a header
+	n := len(r.Path) + len(r.Query) + len(r.Body)
+	for name, values := range r.Headers {
+		for _, value := range values {
+			n += each + len(name) + len(value)
+		}
+	}
+	return int64(n)
+}
+
+// traceparentOf returns the trace of Envoy's call, or that of the client's request if Envoy does
+// not trace.
+func traceparentOf(ctx context.Context, r *decision.Request) string {
+	if values := metadata.ValueFromIncomingContext(ctx, "traceparent"); len(values) > 0 {
+		return values[0]
+	}
+	if values := r.Headers["traceparent"]; len(values) > 0 {
+		return values[0]
+	}
+	return ""
+}
+
+// refused is the decision about a request whose settings or attributes cannot be read. It is
+// closed whatever the settings say, since these are not known, and clients cause some errors.
+func refused(err error) decision.Decision { return decision.Closed(string(script.KindOf(err))) }

@@ -1,0 +1,145 @@
+package httpsock
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/scriptorium-dev/scriptorium/agent/gateway/decision"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// decidePrefix begins the path of a request for a decision.
+const decidePrefix = "/v1/decide/"
+
+// Headers of the answer to a request for a decision.
+const (
+	headerUpstream = "Scriptorium-Upstream" // where the client's request goes
+	headerPath     = "Scriptorium-Path"     // what it asks for instead
+	headerQuery    = "Scriptorium-Query"
+	headerRemove   = "Scriptorium-Remove"    // names of headers that the upstream must not get
+	headerMetadata = "Scriptorium-Metadata"  // JSON
+	headerResponse = "Scriptorium-Response-" // begins the name of a header that the client gets
+	headerAccel    = "X-Accel-Redirect"
+)
+
+var decisions = sync.Pool{New: func() any { return new(decision.Run) }}
+
+// decide serves a request for a decision, with any method: 200 and no body let the client's
+// request through. Clients can cause the errors of a malformed request. These deny it, also at a
+// gateway that goes on without a decision.
+func (s *Server) decide(w http.ResponseWriter, req *http.Request) {
+	q, err := parseQuestion(req)
+	if err != nil {
+		s.refuse(w, err)
+		return
+	}
+	x := s.newExchange(w, req)
+	defer x.claim.Close()
+	run := decisions.Get().(*decision.Run)
+	defer func() {
+		if run.Held() <= freeBytes { // else the next caller is not charged for it
+			run.Reset()
+			decisions.Put(run)
+		}
+	}()
+	var d decision.Decision
+	if err = s.mayAsk(req, q); err == nil {
+		var request *decision.Request
+		if request, err = q.request(x, w, req); err != nil && script.KindOf(err) == script.Invalid {
+			s.refuse(w, err)
+			return
+		}
+		if err == nil {
+			d, err = s.ask(req, q, run, request)
+		}
+	}
+	if run.Reply.Version != 0 {
+		w.Header()[HeaderVersion] = []string{strconv.FormatUint(run.Reply.Version, 10)}
+	}
+	if err != nil {
+		s.opts.Logger.Debug("a request gets no decision", "script", q.ref, "error", err)
+	}
+	q.answer(w, run.Or(q.fail, d, err))
+}
+
+// mayAsk returns nil if the caller may have the script run now.
+func (s *Server) mayAsk(req *http.Request, q *question) error {
+	if peerOf(req).spare {
+		return errTooMany
+	}
+	return grantOf(req).Check(q.ref)
+}
+
+// ask has the script decide.
+func (s *Server) ask(req *http.Request, q *question, run *decision.Run, request *decision.Request) (decision.Decision, error) {
+	ctx := req.Context()
+	if q.timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, q.timeout)
+		defer cancel()
+	}
+	run.Call.Script, run.Call.Traceparent = q.ref, req.Header.Get("Traceparent")
+	d, err := run.Decide(ctx, s.opts.Executor, request)
+	if err == nil && !d.Allow && d.Status/100 == 2 && q.accel == "" { // gateways that ask take it for consent
+		s.opts.Logger.Debug("a request is denied without the status of the decision, which lets it through at a gateway that asks first: want 300 to 599", "script", q.ref, "status", d.Status)
+		return decision.Closed(string(script.Invalid)), nil // also if it fails open: the script denies it
+	}
+	return d, err
+}
+
+// refuse denies a request that is none for a decision, and says why.
+func (s *Server) refuse(w http.ResponseWriter, err error) {
+	w.Header().Set(decision.ReasonHeader, string(script.KindOf(err)))
+	s.fail(w, err)
+}
+
+// answer writes the decision.
+func (q *question) answer(w http.ResponseWriter, d decision.Decision) {
+	h := w.Header()
+	prefix := "" // of the names of headers that the client gets
+	if d.Allow {
+		prefix = headerResponse
+		change(h, "", d.Request)
+		if len(d.Request.Remove) > 0 {
+			h.Set(headerRemove, strings.Join(d.Request.Remove, ", "))
+		}
+		for name, value := range map[string]*string{headerUpstream: &d.Upstream, headerPath: d.Path, headerQuery: d.Query} {
+			if value != nil && (*value != "" || name == headerQuery) {
+				h.Set(name, *value)
+			}
+		}
+		if d.Metadata != nil {
+			h.Set(headerMetadata, string(d.Metadata))
+		}
+		if q.accel != "" {
+			h.Set(headerAccel, q.accel)
+		}
+		d.Status = http.StatusOK
+	}
+	change(h, prefix, d.Response)
+	if !d.Allow && d.Body != "" && h.Get("Content-Type") == "" {
+		h.Set("Content-Type", "text/plain; charset=utf-8")
+	}
+	if d.Status != http.StatusNoContent && d.Status != http.StatusNotModified {
+		h.Set("Content-Length", strconv.Itoa(len(d.Body)))
+	}
+	w.WriteHeader(d.Status)
+	_, _ = w.Write([]byte(d.Body)) // a caller that went away needs no answer
+}
+
+// change makes headers of the changes that set and append. The name of one of ours has no prefix.
+func change(h http.Header, prefix string, changes decision.Changes) {
+	for _, header := range changes.Set {
+		name := prefix + header.Name
+		if header.Name == decision.ReasonHeader {
+			name = header.Name
+		}
+		h.Set(name, header.Value)
+	}
+	for _, header := range changes.Append {
+		h.Add(prefix+header.Name, header.Value)
+	}
+}

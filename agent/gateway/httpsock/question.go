@@ -1,0 +1,190 @@
+package httpsock
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/scriptorium-dev/scriptorium/agent/gateway/decision"
+	"github.com/scriptorium-dev/scriptorium/proto/budget"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// question is what the path of a request for a decision says:
+//
+//	/v1/decide/{tenant}/{script}               about the request that headers describe
+//	/v1/decide/{tenant}/{script}/cart          about this request, for /cart
+//	/v1/decide/fail=open,timeout=20ms/{tenant}/{script}
+//
+// Settings are in the path, since gateways let clients add to the query.
+type question struct {
+	ref     string
+	fail    decision.Fail
+	timeout time.Duration // 0: what the script may take
+	accel   string        // where nginx goes on if the request is allowed: "@name" or "/path"
+	params  map[string]string
+	path    string // of the client's request; "" if headers have it
+}
+
+func parseQuestion(req *http.Request) (*question, error) {
+	rest := strings.TrimPrefix(req.URL.EscapedPath(), decidePrefix)
+	q := &question{}
+	first, behind, _ := strings.Cut(rest, "/")
+	if strings.Contains(first, "=") {
+		settings, err := url.PathUnescape(first)
+		if err != nil {
+			return nil, script.Errorf(script.Invalid, "path", "has settings that cannot be read: %v", err)
+		}
+		if err := q.configure(settings); err != nil {
+			return nil, err
+		}
+		rest = behind
+	}
+	tenant, rest, _ := strings.Cut(rest, "/")
+	name, path, more := strings.Cut(rest, "/")
+	q.ref = tenant + "/" + name
+	if more {
+		q.path = "/" + path
+	}
+	if _, err := script.ParseRef(q.ref); err != nil {
+		return nil, script.Errorf(script.Invalid, "path", "names no script: want %s{tenant}/{script}: %v", decidePrefix, err)
+	}
+	return q, nil
+}
+
+func (q *question) configure(settings string) (err error) {
+	for setting := range strings.SplitSeq(settings, ",") {
+		name, value, _ := strings.Cut(setting, "=")
+		param, isParam := strings.CutPrefix(name, "param.")
+		switch {
+		case name == "fail":
+			if q.fail, err = decision.ParseFail(value); err != nil {
+				return err
+			}
+		case name == "timeout":
+			if q.timeout, err = time.ParseDuration(value); err != nil || q.timeout <= 0 {
+				return script.Errorf(script.Invalid, "timeout", "%.40q is not a positive duration such as 50ms", value)
+			}
+		case name == "accel":
+			if !strings.HasPrefix(value, "@") && !strings.HasPrefix(value, "/") {
+				return script.Errorf(script.Invalid, "accel", "%.80q is neither a named location such as @app nor a path", value)
+			}
+			q.accel = value
+		case isParam && param != "":
+			if q.params == nil {
+				q.params = map[string]string{}
+			}
+			q.params[param] = value
+		default:
+			return script.Errorf(script.Invalid, "path", "%.40q is no setting: want fail, timeout, accel or param.NAME", name)
+		}
+	}
+	return nil
+}
+
+// The headers in which gateways say what the client asks for. Some send the first family, and
+// some the second.
+var (
+	uriHeaders    = []string{"X-Forwarded-Uri", "X-Original-Uri", "X-Original-Url"}
+	methodHeaders = []string{"X-Forwarded-Method", "X-Original-Method"}
+	// gatewayHeaders are not for the script.
+	gatewayHeaders = slices.Concat(uriHeaders, methodHeaders, []string{"Connection", "Content-Length", "Keep-Alive", "Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade"})
+)
+
+// request returns the client's request, with its body.
+func (q *question) request(x *exchange, w http.ResponseWriter, req *http.Request) (*decision.Request, error) {
+	r := &decision.Request{Method: req.Method, Host: req.Host, Path: q.path, Query: req.URL.RawQuery, Params: q.params}
+	if q.path == "" {
+		if err := described(r, req.Header); err != nil {
+			return nil, err
+		}
+	}
+	if protocol := req.Header.Get("X-Forwarded-Proto"); protocol != "" {
+		r.Scheme = protocol
+	}
+	// The last address is the one that the gateway itself has seen.
+	forwarded := req.Header.Values("X-Forwarded-For")
+	if n := len(forwarded); n > 0 {
+		addresses := strings.Split(forwarded[n-1], ",")
+		r.RemoteAddr = strings.TrimSpace(addresses[len(addresses)-1])
+	}
+	r.Headers = make(map[string][]string, len(req.Header))
+	for name, values := range req.Header {
+		if !strings.HasPrefix(name, "Scriptorium-") && !slices.Contains(gatewayHeaders, name) {
+			r.Headers[name] = values
+		}
+	}
+	return r, readBody(x, w, req, r)
+}
+
+// described takes what the client asks for from headers. If they disagree, the client has sent some
+// of them: the gateway has to remove those that it does not set.
+func described(r *decision.Request, h http.Header) error {
+	uri, err := onlyOne(h, uriHeaders)
+	if err != nil {
+		return err
+	}
+	if uri == "" {
+		return script.Errorf(script.Invalid, uriHeaders[0], "is missing: the gateway has to send the client's path and query in it")
+	}
+	if !strings.HasPrefix(uri, "/") { // the URL that X-Original-Url has
+		u, err := url.Parse(uri)
+		if err != nil || u.Host == "" {
+			return script.Errorf(script.Invalid, uriHeaders[0], "%.200q is neither a path nor a URL", uri)
+		}
+		r.Scheme, r.Host, uri = u.Scheme, u.Host, u.RequestURI()
+	}
+	r.Path, r.Query, _ = strings.Cut(uri, "?")
+	method, err := onlyOne(h, methodHeaders)
+	if err != nil {
+		return err
+	}
+	if method != "" {
+		r.Method = method
+	}
+	if host := h.Values("X-Forwarded-Host"); len(host) == 1 {
+		r.Host = host[0]
+	}
+	return nil
+}
+
+// onlyOne returns the value that the headers have, or "". All that are there have to agree.
+func onlyOne(h http.Header, names []string) (value string, err error) {
+	for _, name := range names {
+		for _, other := range h[name] {
+			if value != "" && other != value {
+				return "", script.Errorf(script.Invalid, name, "and %s say different things: one is the client's own: have the gateway remove those that it does not set", names[0])
+			}
+			value = other
+		}
+	}
+	return value, nil
+}
+
+// readBody reads the body of the client's request, if the gateway sends it.
+func readBody(x *exchange, w http.ResponseWriter, req *http.Request, r *decision.Request) (err error) {
+	if req.ContentLength == 0 {
+		return nil
+	}
+	r.HasBody = true
+	r.Body, err = x.read(nil, http.MaxBytesReader(w, req.Body, maxBody))
+	if err == nil && len(r.Body) > freeBytes && !x.claim.Try(int64(len(r.Body))) { // as JSON
+		return budget.ErrOverloaded
+	}
+	return bodyError(err)
+}
+
+// bodyError says why a body did not come.
+func bodyError(err error) error {
+	switch {
+	case err == nil, errors.Is(err, budget.ErrOverloaded):
+		return err
+	}
+	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return &statusError{http.StatusRequestEntityTooLarge, script.Errorf(script.Invalid, "body", "has more than %d bytes", maxBody)}
+	}
+	return &script.Error{Kind: script.Invalid, Field: "body", Message: "did not come whole: it ended early, or took too long", Err: err}
+}

@@ -1,0 +1,9 @@
+package spopsock
+
+import (
+	"testing"
+
+	"github.com/scriptorium-dev/scriptorium/agent/gateway/gatewaytest"
+)
+
+func TestMain(m *testing.M) { gatewaytest.Main(m) }

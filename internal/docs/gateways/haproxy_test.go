@@ -1,0 +1,115 @@
+package gateways_test
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/scriptorium-dev/scriptorium/internal/docs/page"
+	"github.com/scriptorium-dev/scriptorium/internal/porttest"
+)
+
+// haproxy runs HAProxy with the page's configuration that has the words in it, and lines before
+// its default_backend.
+func (w *world) haproxy(words, lines string) (address string) {
+	w.t.Helper()
+	address = porttest.Address(w.t)
+	dir := w.t.TempDir()
+	text, err := os.ReadFile(pages + "haproxy.md")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	config := w.configured("haproxy.md", "haproxy", words, address)
+	config = strings.ReplaceAll(config, "    default_backend app", lines+"    default_backend app")
+	for name, content := range map[string]string{
+		"haproxy.cfg":      strings.ReplaceAll(config, "/etc/haproxy", dir),
+		"scriptorium.conf": page.Blocks(string(text), "spoe")[0],
+		"scriptorium.lua":  page.Blocks(string(text), "haproxylua")[0],
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	w.run(address, "haproxy", "-db", "-f", filepath.Join(dir, "haproxy.cfg"))
+	return address
+}
+
+func TestHAProxyAsks(t *testing.T) {
+	w := newWorld(t)
+	address := w.haproxy("lua.scriptorium_answer", "")
+	w.conform(t, address, nil)
+	w.table(t, address, "HAProxy")
+	w.closed(t, address, 503, 503)
+}
+
+func TestHAProxyAsksWithoutLua(t *testing.T) {
+	w := newWorld(t)
+	address := w.haproxy("lf-string", "")
+	w.conform(t, address, func(x *exchange) {
+		if x.name == "deny" {
+			x.answer = "not you%0A"
+		}
+	})
+	w.table(t, address, "HAProxy, without Lua")
+	w.closed(t, address, 503, 503)
+}
+
+// TestHAProxyDeniesWhatDoesNotFit: at once, and the connection to the agent goes on.
+func TestHAProxyDeniesWhatDoesNotFit(t *testing.T) {
+	w := newWorld(t)
+	address := w.haproxy("lua.scriptorium_answer", "")
+	for range 10 {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+address+"/shop", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Host = strings.Repeat("a", 8400) // the agent gets it twice
+		resp, err := http.DefaultTransport.RoundTrip(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		if resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Scriptorium-Reason") != "AGENT" {
+			t.Errorf("%s %v", resp.Status, resp.Header)
+		}
+		if err := w.exchange(t, address, exchange{target: "/shop", status: 200, served: true}); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestHAProxyAppliesAll: any status, headers of any name, and another target.
+func TestHAProxyAppliesAll(t *testing.T) {
+	w := newWorld(t)
+	text, err := os.ReadFile(pages + "haproxy.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	target, err := page.Find(page.Blocks(string(text), "haproxy"), "set-path")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := w.haproxy("lua.scriptorium_answer", target)
+	start, _, _ := strings.Cut(w.source, "    function")
+	w.publish(start + `    function handle(request)
+      if request.path == "/teapot" then
+        return { allow = false, status = 418, body = "short\nand \"stout\"\n", response_headers = { set = { location = "/kettle" } } }
+      end
+      return {
+        path = "/other", query = "q=%20", upstream = "app",
+        headers = { set = { ["x-user"] = { "ann", "bob" } }, append = { ["x-user"] = "eve" } },
+        response_headers = { set = { location = "/" .. (request.headers["x-user"] or "") } },
+      }
+    end
+`)
+	for _, x := range []exchange{
+		{target: "/teapot", status: 418, answer: "short\nand \"stout\"\n", location: "/kettle"},
+		{target: "/shop?a", headers: []string{"X-User", "root"}, status: 200, answer: "GET /other?q=%20 for ann+bob+eve: ", location: "/root", served: true},
+	} {
+		if err := w.exchange(t, address, x); err != nil {
+			t.Errorf("%s: %v", x.target, err)
+		}
+	}
+}

@@ -1,0 +1,188 @@
+// Package gateways_test runs the configurations of docs/gateways: each with the real gateway, an
+// agent with the script of the pages, and an application behind the gateway.
+package gateways_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/scriptorium-dev/scriptorium/client/manifest"
+	"github.com/scriptorium-dev/scriptorium/client/registryclient"
+	"github.com/scriptorium-dev/scriptorium/internal/docs/page"
+	"github.com/scriptorium-dev/scriptorium/internal/local"
+	"github.com/scriptorium-dev/scriptorium/internal/needs"
+)
+
+const (
+	pages    = "../../../docs/gateways/"
+	patience = 30 * time.Second // bounds every wait; nothing is measured by it
+)
+
+// world is an agent with the script of the pages, and an application.
+type world struct {
+	t        *testing.T
+	stack    *local.Stack
+	registry *registryclient.Client
+	sockets  string // the agent's folder of sockets
+	app      *httptest.Server
+	source   string       // the manifest of the pages
+	served   atomic.Int64 // requests that the application has got
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "gw") // t.TempDir is too long for a socket
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	w := &world{t: t}
+	w.app = httptest.NewServer(http.HandlerFunc(w.serve))
+	t.Cleanup(w.app.Close)
+	log := slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelError}))
+	if w.stack, err = local.Start(t.Context(), dir, 1, log); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		if err := w.stack.Stop(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	w.sockets = w.stack.AgentDir(1)
+	if w.registry, err = registryclient.Dial(w.stack.RegistryTarget()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = w.registry.Close() })
+	text, err := os.ReadFile(pages + "README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.source = page.Blocks(string(text), "yaml")[0]
+	w.publish(w.source)
+	return w
+}
+
+// serve is the application: it says what it got.
+func (w *world) serve(rw http.ResponseWriter, r *http.Request) {
+	w.served.Add(1)
+	body, _ := io.ReadAll(r.Body)
+	_, _ = fmt.Fprintf(rw, "%s %s for %s: %s", r.Method, r.RequestURI, strings.Join(r.Header.Values("X-User"), "+"), body)
+	if r.Header.Get("X-Gone") != "" {
+		_, _ = io.WriteString(rw, "(gone)")
+	}
+}
+
+// publish publishes a manifest, and waits until the agent runs it.
+func (w *world) publish(text string) {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
+	defer cancel()
+	all, err := manifest.Parse("gate.yaml", []byte(text), ".")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	req := all[0].Publish()
+	req.Author = "test"
+	published, err := w.registry.Publish(ctx, req)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for fleet, err := range w.registry.WatchStatus(ctx, req.Name) {
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		for _, one := range fleet.Scripts {
+			if one.Release.Revision >= published.Release.Revision && one.Converged && one.Active == 1 {
+				return
+			}
+		}
+	}
+}
+
+// stopAgent has the gateway live without an agent.
+func (w *world) stopAgent() {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
+	defer cancel()
+	if err := w.stack.StopAgent(ctx, 1); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// configured returns the page's configuration in that language with the words in it, for this world.
+func (w *world) configured(file, language, words, address string) string {
+	w.t.Helper()
+	text, err := os.ReadFile(pages + file)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	block, err := page.Find(page.Blocks(string(text), language), words)
+	if err != nil {
+		w.t.Fatalf("%s: %v", file, err)
+	}
+	_, port, err := net.SplitHostPort(address)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for from, to := range map[string]string{"/run/scriptorium": w.sockets, "127.0.0.1:9000": w.app.Listener.Addr().String(), "8080": port} {
+		if !strings.Contains(block, from) {
+			w.t.Fatalf("%s has no %s", file, from)
+		}
+		block = strings.ReplaceAll(block, from, to)
+	}
+	return block
+}
+
+// run starts a gateway, and waits until it listens at the address.
+func (w *world) run(address string, command ...string) {
+	w.t.Helper()
+	needs.Command(w.t, command[0], command[0])
+	cmd := exec.Command(command[0], command[1:]...)
+	cmd.Env = append(os.Environ(), "HOME="+w.t.TempDir())
+	cmd.Stdout, cmd.Stderr = w.t.Output(), w.t.Output()
+	if err := cmd.Start(); err != nil {
+		w.t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	w.t.Cleanup(func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		select {
+		case <-ended:
+		case <-time.After(patience):
+			_ = cmd.Process.Kill()
+		}
+	})
+	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
+	defer cancel()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		if conn, err := new(net.Dialer).DialContext(ctx, "tcp", address); err == nil {
+			_ = conn.Close()
+			return
+		}
+		select {
+		case <-tick.C:
+		case err := <-ended:
+			ended <- err
+			w.t.Fatalf("%s ended: %v", command[0], err)
+		case <-ctx.Done():
+			w.t.Fatalf("%s does not listen", command[0])
+		}
+	}
+}
