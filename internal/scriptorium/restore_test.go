@@ -1,14 +1,10 @@
 package scriptorium_test
 
 import (
-	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
-	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/scriptorium-dev/scriptorium/internal/embedded/etcdtest"
@@ -90,27 +86,4 @@ func TestARestoreInAFreeze(t *testing.T) {
 	c.plan("route", 4, nil)
 	c.live("route", 2) // the snapshot has one version
 	c.everywhere("route", "4")
-}
-
-// halt stops etcd as it is, until SIGCONT, and returns when each of its threads stands still.
-func (e *etcdProcess) halt() {
-	e.signal(syscall.SIGSTOP)
-	for moving := true; moving; {
-		moving = false
-		stats, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", e.cmd.Process.Pid))
-		for _, stat := range stats {
-			text, _ := os.ReadFile(stat)
-			_, state, _ := strings.Cut(string(text), ") ")
-			moving = moving || !strings.HasPrefix(state, "T")
-		}
-		runtime.Gosched()
-	}
-}
-
-// signal sends etcd the signal.
-func (e *etcdProcess) signal(s syscall.Signal) {
-	e.t.Helper()
-	if err := e.cmd.Process.Signal(s); err != nil {
-		e.t.Error(err)
-	}
 }

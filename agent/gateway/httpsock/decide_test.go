@@ -152,12 +152,12 @@ func TestOnError(t *testing.T) {
 		{"fail=open/acme/busy", "", 200, "SCRIPT", ""},
 	} {
 		result = tt.result
-		resp, body := ask(t, client, http.MethodGet, "/v1/decide/"+tt.path, "", "X-Forwarded-Uri", "/") //nolint:bodyclose // ask has closed it
+		resp, body := ask(t, client, http.MethodGet, "/v1/decide/"+tt.path, "", "X-Forwarded-Uri", "/")
 		if resp.status != tt.status || body != tt.body || resp.header.Get("Scriptorium-Reason") != tt.reason {
 			t.Errorf("%s, %s: %d %q %s, want %d %q %s", tt.path, tt.result, resp.status, body, resp.header.Get("Scriptorium-Reason"), tt.status, tt.body, tt.reason)
 		}
 	}
-	resp, _ := ask(t, client, http.MethodGet, "/v1/decide/acme/open", "") //nolint:bodyclose // ask has closed it
+	resp, _ := ask(t, client, http.MethodGet, "/v1/decide/acme/open", "")
 	if resp.status != http.StatusBadRequest {
 		t.Errorf("a malformed request: %d", resp.status)
 	}
