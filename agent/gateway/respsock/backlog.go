@@ -94,7 +94,7 @@ func (b *backlog) add(replies []byte) bool {
 	}
 	if !b.c.claim.Hold(int64(len(replies))) {
 		b.failed = true
-		b.c.kill()
+		b.c.Kill()
 		return false
 	}
 	b.held += len(replies)
@@ -107,7 +107,7 @@ func (b *backlog) add(replies []byte) bool {
 	b.pending = append(b.pending, replies...)
 	if !b.writing {
 		b.writing = true
-		b.c.srv.running.Go(b.drain)
+		b.c.srv.conns.Go(b.drain)
 	}
 	return true
 }
@@ -127,7 +127,7 @@ func (b *backlog) drain() {
 			b.failed = true
 			b.c.claim.Give(int64(b.held))
 			b.pending, b.held = nil, 0
-			b.c.kill()
+			b.c.Kill()
 		}
 		b.changed.Broadcast()
 	}

@@ -21,7 +21,7 @@ func (c *conn) fcall(w *work) {
 			"must be 0, since scripts have no keys: FCALL tenant/script 0 [ARG ...]"))
 		return
 	}
-	if err := c.execute(c.srv.ctx, w, args[1], args[3:], ""); err != nil {
+	if err := c.execute(c.srv.conns.Context(), w, args[1], args[3:], ""); err != nil {
 		w.out = appendFailure(w.out, err)
 		return
 	}
@@ -86,7 +86,7 @@ func (c *conn) tryCallFully(w *work) error {
 	if len(options) > 0 {
 		return script.Errorf(script.Invalid, "", "%.40q has no value: want SCRIPTORIUM.CALL %s", options[0], callSyntax)
 	}
-	ctx := c.srv.ctx
+	ctx := c.srv.conns.Context()
 	if timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, timeout)

@@ -273,7 +273,7 @@ func (c *conn) info(w *work) {
 	text := fmt.Sprintf("# Server\r\nserver_name:scriptorium\r\nscriptorium_version:%s\r\nredis_version:7.0.0\r\nredis_mode:standalone\r\n"+
 		"\r\n# Clients\r\nconnected_clients:%d\r\nmaxclients:%d\r\n"+
 		"\r\n# Scriptorium\r\nrevision:%d\r\nstaleness_ms:%s\r\ncalls:%d\r\n",
-		c.srv.opts.Version, c.srv.connections(), c.srv.opts.Connections.Most(),
+		c.srv.opts.Version, c.srv.conns.Len(), c.srv.opts.Connections.Most(),
 		position.Revision, staleness, c.srv.calls.Load())
 	if c.resp3 {
 		w.out = appendHeader(w.out, '=', int64(len("txt:")+len(text)))

@@ -107,25 +107,28 @@ func newConn(s *Server, nc net.Conn) (*conn, error) {
 		return nil, err
 	}
 	c := &conn{srv: s, nc: nc, raw: raw, id: s.lastID.Add(1), grant: s.opts.Access.GrantOf(nc)}
-	c.active.Store(s.now.Load())
+	c.active.Store(s.conns.Now())
 	s.opts.Budget.Open(&c.claim, c.grant.Caller(), c)
 	return c, nil
 }
 
-// GiveUp implements budget.Holder: half a command makes room for others.
-func (c *conn) GiveUp(error) { c.kill() }
+// Active implements gateway.Conn.
+func (c *conn) Active() int64 { return c.active.Load() }
 
-// serve answers commands until the connection ends.
+// GiveUp implements budget.Holder: half a command makes room for others.
+func (c *conn) GiveUp(error) { c.Kill() }
+
+// Serve implements gateway.Conn: it answers commands until the connection ends.
 //
 // All of it happens inside one RawConn.Read, which calls onReadable whenever
 // there is something to read. A Conn.Read in a loop would find nothing at each
 // second call, and learn that by a system call.
-func (c *conn) serve() {
+func (c *conn) Serve() {
 	_ = c.raw.Read(c.onReadable) // its error means a deadline or a closed connection
 }
 
-// close ends the connection once its replies are written.
-func (c *conn) close() {
+// Close implements gateway.Conn: it ends the connection once its replies are written.
+func (c *conn) Close() {
 	if c.backlog != nil {
 		c.backlog.wait()
 	}
@@ -151,13 +154,13 @@ type discard struct{}
 
 func (discard) Write(p []byte) (int, error) { return len(p), nil }
 
-// wake makes a connection at rest see that the server drains.
-func (c *conn) wake() { _ = c.nc.SetReadDeadline(time.Unix(1, 0)) }
+// Wake implements gateway.Conn: it makes a connection at rest see that the server drains.
+func (c *conn) Wake() { _ = c.nc.SetReadDeadline(time.Unix(1, 0)) }
 
-// kill ends the connection both ways. Unlike Close it does not wait for the goroutine
+// Kill implements gateway.Conn: it ends the connection both ways. Unlike Close it does not wait for the goroutine
 // that serves it, which sees the end at its next read or write. The process of a tenant
 // may shut nothing down: there the deadlines do.
-func (c *conn) kill() {
+func (c *conn) Kill() {
 	c.killed.Store(true)
 	_ = c.raw.Control(func(fd uintptr) { _ = unix.Shutdown(int(fd), unix.SHUT_RDWR) })
 	_ = c.nc.SetDeadline(time.Unix(1, 0))
@@ -182,11 +185,11 @@ func (c *conn) onReadable(fd uintptr) (over bool) {
 			return true
 		}
 		w.end += n
-		c.active.Store(c.srv.now.Load())
+		c.active.Store(c.srv.conns.Now())
 		full := w.end == len(w.in)
 		progress = c.answer(w) || progress
 		answered := len(w.out) > 0
-		if !c.flush(w) || c.closing || c.killed.Load() || c.srv.draining.Load() || !c.makeRoom(w) {
+		if !c.flush(w) || c.closing || c.killed.Load() || c.srv.conns.Draining() || !c.makeRoom(w) {
 			return true
 		}
 		if !full && answered && c.isTrusted() {
@@ -312,7 +315,7 @@ func (c *conn) setReadDeadline(d time.Duration) {
 		at = time.Now().Add(d)
 	}
 	_ = c.nc.SetReadDeadline(at)
-	if c.killed.Load() || c.srv.draining.Load() {
-		c.wake()
+	if c.killed.Load() || c.srv.conns.Draining() {
+		c.Wake()
 	}
 }

@@ -66,21 +66,24 @@ func newConn(s *Server, nc net.Conn) (*conn, error) {
 		return nil, err
 	}
 	c := &conn{srv: s, nc: nc, raw: raw, grant: s.opts.Access.GrantOf(nc)}
-	c.ctx, c.cancel = context.WithCancel(s.ctx)
-	c.active.Store(s.now.Load())
+	c.ctx, c.cancel = context.WithCancel(s.conns.Context())
+	c.active.Store(s.conns.Now())
 	s.opts.Budget.Open(&c.half, c.grant.Caller(), c)
 	s.opts.Budget.Open(&c.asked, c.grant.Caller(), c)
 	return c, nil
 }
 
-// GiveUp implements budget.Holder: half a frame makes room for others.
-func (c *conn) GiveUp(error) { c.kill() }
+// Active implements gateway.Conn.
+func (c *conn) Active() int64 { return c.active.Load() }
 
-// errDone is why a connection ends of which nothing more is to be said.
+// GiveUp implements budget.Holder: half a frame makes room for others.
+func (c *conn) GiveUp(error) { c.Kill() }
+
+// errDone ends a connection without a DISCONNECT frame.
 var errDone = errors.New("done")
 
-// serve answers frames until the connection ends.
-func (c *conn) serve() {
+// Serve implements gateway.Conn: it answers frames until the connection ends.
+func (c *conn) Serve() {
 	c.setReadDeadline(c.srv.opts.RequestTimeout) // for HELLO
 	err := c.read()
 	if errors.Is(err, os.ErrDeadlineExceeded) {
@@ -91,7 +94,7 @@ func (c *conn) serve() {
 	switch {
 	case c.killed.Load():
 	case errors.As(err, &why):
-	case c.srv.draining.Load():
+	case c.srv.conns.Draining():
 		why = disconnect(statusNormal, "the agent stops")
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		why = disconnect(statusTimeout, "nothing came for too long")
@@ -105,8 +108,8 @@ func (c *conn) serve() {
 	}
 }
 
-// close ends the connection once its calls have ended.
-func (c *conn) close() {
+// Close implements gateway.Conn: it ends the connection once its calls have ended.
+func (c *conn) Close() {
 	c.cancel()
 	c.calls.Wait()
 	_ = c.nc.Close()
@@ -130,13 +133,13 @@ type discard struct{}
 
 func (discard) Write(p []byte) (int, error) { return len(p), nil }
 
-// wake makes a connection at rest see that the server drains.
-func (c *conn) wake() { _ = c.nc.SetReadDeadline(time.Unix(1, 0)) }
+// Wake implements gateway.Conn: it makes a connection at rest see that the server drains.
+func (c *conn) Wake() { _ = c.nc.SetReadDeadline(time.Unix(1, 0)) }
 
-// kill ends the connection both ways, and its calls. Unlike Close it does not wait for the
+// Kill implements gateway.Conn: it ends the connection both ways, and its calls. Unlike Close it does not wait for the
 // goroutines that serve it, which see the end at their next read or write. The process of a tenant
 // may shut nothing down: there the deadlines do.
-func (c *conn) kill() {
+func (c *conn) Kill() {
 	c.killed.Store(true)
 	c.cancel()
 	_ = c.raw.Control(func(fd uintptr) { _ = unix.Shutdown(int(fd), unix.SHUT_RDWR) })
@@ -149,7 +152,7 @@ func (c *conn) read() error {
 		if err := c.fill(); err != nil {
 			return err
 		}
-		c.active.Store(c.srv.now.Load())
+		c.active.Store(c.srv.conns.Now())
 		if err := c.handleAll(); err != nil {
 			return err
 		}
@@ -271,7 +274,7 @@ func (c *conn) setReadDeadline(d time.Duration) {
 		at = time.Now().Add(d)
 	}
 	_ = c.nc.SetReadDeadline(at)
-	if c.killed.Load() || c.srv.draining.Load() {
-		c.wake()
+	if c.killed.Load() || c.srv.conns.Draining() {
+		c.Wake()
 	}
 }

@@ -45,7 +45,7 @@ const (
 	statusResources     status = 13
 )
 
-// disconnection is why a connection ends, as its peer is told.
+// disconnection is the reason in a DISCONNECT frame.
 type disconnection struct {
 	status status
 	reason string

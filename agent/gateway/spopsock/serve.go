@@ -88,7 +88,7 @@ func (c *conn) notify(h header, d *decoder, size int) error {
 		return nil
 	}
 	c.calls.Go(func() {
-		defer c.survive()
+		defer c.srv.conns.Survive(c)
 		defer leave()
 		defer c.asked.Give(bytes)
 		c.answer(h, q)
@@ -144,17 +144,17 @@ func (c *conn) ack(h header, run *decision.Run, fail decision.Fail, d decision.D
 		if out, err = appendAck(nil, h, fail.Instead(policy, err), version, c.terms.maxFrame); err != nil {
 			err = script.Errorf(script.Internal, "", "an answer to HAProxy cannot be: %v", err)
 			c.srv.opts.Logger.Error("a connection is closed", "error", err)
-			c.kill()
+			c.Kill()
 			return
 		}
 	}
 	if !c.asked.Hold(int64(cap(out))) {
-		c.kill()
+		c.Kill()
 		return
 	}
 	defer c.asked.Give(int64(cap(out)))
 	c.write(out, false)
-	c.active.Store(c.srv.now.Load())
+	c.active.Store(c.srv.conns.Now())
 }
 
 // write writes a frame whole, unless the last one was written. Other goroutines wait meanwhile, and
@@ -172,7 +172,7 @@ func (c *conn) write(frame []byte, last bool) {
 	}
 	if err != nil {
 		c.over = true
-		c.kill()
+		c.Kill()
 	}
 }
 

@@ -5,9 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"net"
-	"runtime/debug"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/scriptorium-dev/scriptorium/agent/gateway"
@@ -75,66 +73,33 @@ var ErrClosed = errors.New("spopsock: the server was shut down")
 // Server serves connections. Its methods are safe for concurrent use.
 type Server struct {
 	opts    Options
+	conns   *gateway.Conns
 	buffers sync.Pool // *[]byte, for one frame at least
-
-	// ctx ends when the server gives up the calls in flight.
-	ctx    context.Context
-	cancel context.CancelFunc
-
-	mu        sync.Mutex
-	listeners map[net.Listener]struct{}
-	conns     map[*conn]struct{}
-
-	now      atomic.Int64 // in parts of the IdleTimeout
-	draining atomic.Bool
-	running  sync.WaitGroup // connections
 }
 
 // New returns a Server.
 func New(opts Options) *Server {
-	s := &Server{opts: opts.withDefaults(), listeners: map[net.Listener]struct{}{}, conns: map[*conn]struct{}{}}
+	s := &Server{opts: opts.withDefaults()}
 	s.buffers.New = func() any {
 		b := make([]byte, lengthSize+s.opts.MaxFrame)
 		return &b
 	}
-	s.ctx, s.cancel = context.WithCancel(context.Background())
+	s.conns = gateway.NewConns(gateway.ConnsConfig{
+		Entry:       gateway.Entry{Access: s.opts.Access, Connections: s.opts.Connections, Bytes: connBytes, Refuse: refuse},
+		IdleTimeout: s.opts.IdleTimeout, Logger: s.opts.Logger, Closed: ErrClosed,
+		New: func(nc net.Conn) (gateway.Conn, error) { return newConn(s, nc) },
+	})
 	return s
 }
 
 // Serve accepts connections on l, which it closes, until Shutdown, and then returns ErrClosed. It
 // can only serve connections that are also syscall.Conn, as those over Unix sockets and TCP are.
-func (s *Server) Serve(l net.Listener) error {
-	l = gateway.Entry{Access: s.opts.Access, Connections: s.opts.Connections, Bytes: connBytes, Refuse: refuse}.Listen(l)
-	defer func() { _ = l.Close() }()
-	s.mu.Lock()
-	if s.draining.Load() {
-		s.mu.Unlock()
-		return ErrClosed
-	}
-	s.listeners[l] = struct{}{}
-	s.mu.Unlock()
-	defer func() {
-		s.mu.Lock()
-		delete(s.listeners, l)
-		s.mu.Unlock()
-	}()
-	idle, cancel := context.WithCancel(s.ctx)
-	defer cancel()
-	go s.closeIdle(idle)
-	for {
-		nc, err := gateway.Accept(s.ctx, l, s.opts.Logger)
-		if s.draining.Load() {
-			if err == nil {
-				_ = nc.Close()
-			}
-			return ErrClosed
-		}
-		if err != nil {
-			return err
-		}
-		s.start(nc)
-	}
-}
+func (s *Server) Serve(l net.Listener) error { return s.conns.Serve(l) }
+
+// Shutdown stops accepting, lets calls in flight finish and their replies be written, and closes
+// each connection after that. When ctx is done first, it closes what is left and returns ctx's
+// error.
+func (s *Server) Shutdown(ctx context.Context) error { return s.conns.Shutdown(ctx) }
 
 // connBytes are what a connection holds at rest: its goroutine and what it knows of its peer.
 const connBytes = 4 << 10
@@ -142,94 +107,4 @@ const connBytes = 4 << 10
 func refuse(nc net.Conn) {
 	_ = nc.SetWriteDeadline(time.Now().Add(time.Second))
 	_, _ = nc.Write(disconnect(statusResources, "the agent has as many connections as it may").append(nil))
-}
-
-// start serves nc in a goroutine.
-func (s *Server) start(nc net.Conn) {
-	c, err := newConn(s, nc)
-	if err != nil {
-		s.opts.Logger.Error("a connection cannot be served", "error", err)
-		_ = nc.Close()
-		return
-	}
-	s.mu.Lock()
-	s.conns[c] = struct{}{}
-	s.mu.Unlock()
-	s.running.Go(func() {
-		defer func() {
-			c.close()
-			s.mu.Lock()
-			delete(s.conns, c)
-			s.mu.Unlock()
-		}()
-		defer c.survive()
-		c.serve()
-	})
-}
-
-// survive, when it is deferred, ends a connection that panics and not the agent.
-func (c *conn) survive() {
-	if p := recover(); p != nil {
-		c.srv.opts.Logger.Error("a connection panicked and was closed", "panic", p, "stack", string(debug.Stack()))
-		c.kill()
-	}
-}
-
-// idleParts is in how many parts of the IdleTimeout the server counts the time.
-const idleParts = 8
-
-// closeIdle closes connections on which nothing came for the IdleTimeout, until ctx is done. A
-// deadline for each connection would cost each question more.
-func (s *Server) closeIdle(ctx context.Context) {
-	tick := time.NewTicker(max(s.opts.IdleTimeout/idleParts, time.Millisecond))
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-		now := s.now.Add(1)
-		s.mu.Lock()
-		for c := range s.conns {
-			if now-c.active.Load() > idleParts {
-				c.wake()
-			}
-		}
-		s.mu.Unlock()
-	}
-}
-
-// Shutdown stops accepting, lets calls in flight finish and their answers be written, and ends each
-// connection after that. When ctx is done first, it closes what is left and returns ctx's error.
-func (s *Server) Shutdown(ctx context.Context) error {
-	s.draining.Store(true)
-	s.mu.Lock()
-	for l := range s.listeners {
-		_ = l.Close()
-	}
-	for c := range s.conns {
-		c.wake()
-	}
-	s.mu.Unlock()
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		s.running.Wait()
-	}()
-	select {
-	case <-done:
-		s.cancel()
-		return nil
-	case <-ctx.Done():
-	}
-	// First, so that no peer takes the end of its call for the script's answer.
-	s.mu.Lock()
-	for c := range s.conns {
-		c.kill()
-	}
-	s.mu.Unlock()
-	s.cancel()
-	<-done
-	return ctx.Err()
 }
