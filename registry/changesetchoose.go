@@ -136,7 +136,7 @@ func (w *changeSetWrite) choose(ctx context.Context, releases []script.Release, 
 }
 
 // repeats reports whether an earlier, equal request made all candidates of the set, and they are on their
-// way with the same staged values. A script that somebody has disabled since is to be enabled: the set begins anew.
+// way with the same staged values. If somebody has disabled a script since, the set begins anew and enables it.
 func (w *changeSetWrite) repeats(releases []script.Release, set *script.Membership) bool {
 	if set == nil || w.before.Fingerprint != w.fingerprint || w.before.State != script.ChangeSetOnTrial {
 		return false

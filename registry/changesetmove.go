@@ -234,8 +234,8 @@ func (r *Registry) isPaused(ctx context.Context, req SteerRequest, set *script.M
 	return false, nil
 }
 
-// passesBy reports whether the request is an approval that the script has no use for: it is not paused, and its
-// step needs none, or is another than that of the candidate that somebody approves.
+// passesBy reports whether the request is an approval that the script does not need: it is not paused, and its
+// step needs no approval, or the approved candidate is in another step.
 func passesBy(cur script.Release, req SteerRequest, approved *script.Candidate) bool {
 	c := cur.Candidate
 	switch {

@@ -11,7 +11,7 @@ import (
 type OnError struct {
 	Policy string // PolicyOpen to let the request go on; "" to deny it
 	Status int    // of the answer to a request that is denied; 0 means 503
-	Body   string // of that answer; "" for that of the gateway
+	Body   string // of the denial; "" leaves it to the gateway
 }
 
 // The policies of an OnError, as manifests name them. In an OnError, PolicyClosed is "".
@@ -39,8 +39,7 @@ func (e OnError) Opens() bool { return e.Policy == PolicyOpen }
 // Named returns the policy as manifests name it.
 func (e OnError) Named() string { return cmp.Or(e.Policy, PolicyClosed) }
 
-// PolicyOf returns the policy that has the name in a manifest, as an OnError has it. It does not
-// say whether there is one.
+// PolicyOf returns the policy with that name in a manifest, which may be unknown.
 func PolicyOf(name string) string {
 	if name == PolicyClosed {
 		return ""
@@ -52,7 +51,7 @@ func PolicyOf(name string) string {
 // e, such as "spec.onError".
 func (e OnError) Validate(field string) error {
 	policy, status, body := field+".policy", field+".status", field+".body"
-	const denies = "goes with the policy " + PolicyClosed + " alone: remove it, since an open policy answers nothing"
+	const denies = "only goes with the policy " + PolicyClosed + ": remove it, since an open policy answers nothing"
 	switch {
 	case e.Policy != "" && !e.Opens():
 		return Errorf(Invalid, policy, "is %s, want %s or %s", quote(e.Policy), PolicyClosed, PolicyOpen)

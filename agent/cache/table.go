@@ -172,7 +172,7 @@ func (r *Release) spec(limits script.Limits) script.Spec {
 	return s
 }
 
-// onErrorOf returns that of s; nil for the default.
+// onErrorOf returns the onError of s, or nil if it is the default.
 func onErrorOf(s script.Spec) *script.OnError {
 	if s.OnError.IsZero() {
 		return nil

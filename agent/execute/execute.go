@@ -253,8 +253,8 @@ func (x *Executor) load(ctx context.Context, r *cache.Release, number uint64, re
 	return loaded{program, with}, nil
 }
 
-// vetted returns the program's key of that version, unless it runs here, and what it runs with. Of
-// both a publisher vouches, where that is asked for.
+// vetted returns what the version runs with, and the key of its program unless it runs here. If the
+// agent requires signatures, a publisher has signed both.
 func (x *Executor) vetted(ctx context.Context, r *cache.Release, number uint64, reply *gateway.Reply) (key cache.Key, with cache.Running, err error) {
 	reply.Version, reply.Digest, reply.OnError = r.Runs.Number, r.Runs.Digest, script.OnError{}
 	defer func() {

@@ -164,8 +164,8 @@ type Config struct {
 	// Troubles returns what is live and yet kept from running, for the status; may be
 	// nil. It returns at once.
 	Troubles func() []Trouble
-	// Lags returns the tenants of which something that is live here does not run yet, each with a
-	// revision that this is above, for the status; may be nil.
+	// Lags returns, for the status, the tenants whose process does not run all that is live here. The
+	// changes that a process lacks are above the tenant's revision. Lags may be nil.
 	Lags func() map[string]script.Revision
 
 	// Trials returns what has become of candidates here, for the status: what matters most

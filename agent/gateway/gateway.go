@@ -44,7 +44,7 @@ type Reply struct {
 	Version  uint64 // that ran
 	Digest   script.Digest
 	Position Position
-	// OnError is that of the version, also if the call fails, the script is disabled or its first
+	// OnError is the onError of the version, also if the call fails, the script is disabled or its first
 	// version is untried. It is the default if no version was found that may run.
 	OnError script.OnError
 }

@@ -109,7 +109,7 @@ func (t *tenant) lag() (above script.Revision, ok bool) {
 	return t.telling.lag()
 }
 
-// lag is that of the tenant. mu is held.
+// lag returns a revision that all changes are above which calls wait for. mu is held.
 func (t *telling) lag() (above script.Revision, ok bool) {
 	for _, l := range t.lacking {
 		if l.first <= t.late && (!ok || l.above < above) {

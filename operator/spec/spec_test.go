@@ -163,7 +163,7 @@ var luaScriptFaults = []struct {
 		func(ls *v1alpha1.LuaScript) {
 			ls.Spec.OnError = &v1alpha1.OnError{Policy: new("open"), Status: new(int32(503))}
 		},
-		"spec.onError.status: goes with the policy closed alone: remove it, since an open policy answers nothing",
+		"spec.onError.status: only goes with the policy closed: remove it, since an open policy answers nothing",
 	},
 	{
 		func(ls *v1alpha1.LuaScript) {

@@ -119,8 +119,8 @@ func digestOfTests(tests []script.Test) (d script.Digest) {
 	return script.Digest(sum.Sum(nil))
 }
 
-// digestOfOnError returns the SHA-256 of the policy, the status in decimal and the body, as those of
-// tests; none for the default. The body may be as large as a whole signature.
+// digestOfOnError returns the SHA-256 of the policy, the status in decimal and the body, in the form of
+// digestOfTests; none for the default. The body may be as large as a whole signature.
 func digestOfOnError(e script.OnError) (d script.Digest) {
 	if e.IsZero() {
 		return d

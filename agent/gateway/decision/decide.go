@@ -5,6 +5,7 @@ import (
 	"context"
 	"net/http"
 	"strings"
+	"sync"
 
 	"github.com/scriptorium-dev/scriptorium/agent/gateway"
 	"github.com/scriptorium-dev/scriptorium/script"
@@ -34,7 +35,7 @@ func ParseFail(text string) (Fail, error) {
 }
 
 // Instead returns what holds in place of a decision, which err kept from being made, by a script
-// with that onError. What a script says is for those alone who may call it.
+// with that onError. A caller without a grant for the script is denied, whatever onError says.
 func (f Fail) Instead(onError script.OnError, err error) Decision {
 	kind := script.KindOf(err)
 	if kind == script.Denied {
@@ -51,7 +52,7 @@ func (f Fail) Instead(onError script.OnError, err error) Decision {
 	return d
 }
 
-// Run is what a decision takes. It can be used again, for one request at a time.
+// Run is what a decision takes.
 type Run struct {
 	// Call names the script, or one version of it; Decide fills its arguments.
 	Call  gateway.Call
@@ -85,13 +86,22 @@ func (run *Run) Or(fail Fail, d Decision, err error) Decision {
 	return fail.Instead(run.Reply.OnError, err)
 }
 
-// Held is how many bytes the run keeps for the next request.
-func (run *Run) Held() int { return cap(run.arg) + run.Reply.Held() }
+// keptBytes is how many bytes a Run keeps for the next request, whose caller is not charged for them.
+const keptBytes = 16 << 10
 
-// Reset forgets the request, and keeps the buffers.
-func (run *Run) Reset() {
+var runs = sync.Pool{New: func() any { return new(Run) }}
+
+// NewRun returns a Run for one request.
+func NewRun() *Run { return runs.Get().(*Run) }
+
+// Release ends the use of the run. It keeps small buffers for the next request.
+func (run *Run) Release() {
+	if cap(run.arg)+run.Reply.Held() > keptBytes {
+		return
+	}
 	clear(run.Call.Args)
 	run.Call = gateway.Call{Args: run.Call.Args[:0]}
 	run.Reply.Reset()
 	run.arg = run.arg[:0]
+	runs.Put(run)
 }

@@ -45,12 +45,13 @@ func TestInstead(t *testing.T) {
 func TestRunOr(t *testing.T) {
 	x := gatewaytest.New()
 	x.SetOnError("acme/fail", script.OnError{Policy: script.PolicyOpen})
-	run := decision.Run{Call: gateway.Call{Script: "acme/fail"}}
+	run := decision.NewRun()
+	run.Call.Script = "acme/fail"
 	d, err := run.Decide(context.Background(), x, &decision.Request{})
 	if got := run.Or(decision.FailAsScript, d, err); err == nil || !got.Allow {
 		t.Errorf("%+v, %v", got, err)
 	}
-	run.Reset()
+	run.Release()
 	if got := run.Or(decision.FailAsScript, d, err); got.Allow {
 		t.Errorf("a run that knows no script: %+v", got)
 	}

@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
-	"sync"
 
 	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
 	procv3 "github.com/envoyproxy/go-control-plane/envoy/service/ext_proc/v3"
@@ -40,11 +39,8 @@ type decider struct {
 	logger   *slog.Logger
 }
 
-var runs = sync.Pool{New: func() any { return new(decision.Run) }}
-
-// keptBytes is how many bytes a run may keep for the next request, whose caller is not charged
-// for them.
-const keptBytes = 16 << 10
+// freeBytes is how large a request may be before its caller is charged for it.
+const freeBytes = 16 << 10
 
 // decide has the script of the settings decide about the request, and returns the script's onError with
 // the decision.
@@ -61,7 +57,7 @@ func (x decider) run(ctx context.Context, s *settings, r *decision.Request) (d d
 	if err := grant.Check(s.script); err != nil {
 		return d, onError, err
 	}
-	if n := sizeOf(r); n > keptBytes && !grpcguard.Hold(ctx, n) { // as JSON
+	if n := sizeOf(r); n > freeBytes && !grpcguard.Hold(ctx, n) { // as JSON
 		return d, onError, budget.ErrOverloaded
 	}
 	if s.timeout > 0 {
@@ -69,13 +65,8 @@ func (x decider) run(ctx context.Context, s *settings, r *decision.Request) (d d
 		ctx, cancel = context.WithTimeout(ctx, s.timeout)
 		defer cancel()
 	}
-	run := runs.Get().(*decision.Run)
-	defer func() {
-		if run.Held() <= keptBytes {
-			run.Reset()
-			runs.Put(run)
-		}
-	}()
+	run := decision.NewRun()
+	defer run.Release()
 	r.Route, r.Params = cmp.Or(s.route, r.Route), s.params
 	run.Call.Script, run.Call.Traceparent = s.script, traceparentOf(ctx, r)
 	d, err = run.Decide(ctx, x.executor, r)
@@ -94,8 +85,8 @@ func sizeOf(r *decision.Request) int64 {
 	return int64(n)
 }
 
-// traceparentOf returns the trace of Envoy's call, or that of the client's request if Envoy does
-// not trace.
+// traceparentOf returns the trace context of Envoy's call. If Envoy does not trace, it returns
+// the one in the client's request.
 func traceparentOf(ctx context.Context, r *decision.Request) string {
 	if values := metadata.ValueFromIncomingContext(ctx, "traceparent"); len(values) > 0 {
 		return values[0]

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/scriptorium-dev/scriptorium/agent/gateway/decision"
 	"github.com/scriptorium-dev/scriptorium/script"
@@ -25,8 +24,6 @@ const (
 	headerAccel    = "X-Accel-Redirect"
 )
 
-var decisions = sync.Pool{New: func() any { return new(decision.Run) }}
-
 // decide serves a request for a decision, with any method: 200 and no body let the client's
 // request through. Clients can cause the errors of a malformed request. These deny it, also at a
 // gateway that goes on without a decision.
@@ -38,13 +35,8 @@ func (s *Server) decide(w http.ResponseWriter, req *http.Request) {
 	}
 	x := s.newExchange(w, req)
 	defer x.claim.Close()
-	run := decisions.Get().(*decision.Run)
-	defer func() {
-		if run.Held() <= freeBytes { // else the next caller is not charged for it
-			run.Reset()
-			decisions.Put(run)
-		}
-	}()
+	run := decision.NewRun()
+	defer run.Release()
 	var d decision.Decision
 	if err = s.mayAsk(req, q); err == nil {
 		var request *decision.Request

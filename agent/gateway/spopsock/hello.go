@@ -42,7 +42,7 @@ func parseHello(h header, d *decoder, most int) (t terms, err error) {
 	case able == nil || able.kind != kindString:
 		return t, disconnect(statusNoCapability, "HELLO has no capabilities")
 	case !speaksOurs(versions.text):
-		return t, disconnect(statusVersion, "this agent speaks SPOP %s alone, and not %.20q", version, versions.text)
+		return t, disconnect(statusVersion, "this agent speaks only SPOP %s, and not %.20q", version, versions.text)
 	case size.number < leastFrame:
 		return t, disconnect(statusFrameSize, "max-frame-size is %d: want at least %d", size.number, leastFrame)
 	}

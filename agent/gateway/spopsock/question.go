@@ -8,8 +8,8 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// messageName is that of the messages which ask for a decision, or what such a name begins with:
-// HAProxy wants different names for messages with different arguments.
+// messageName begins the names of the messages that ask for a decision: HAProxy wants different
+// names for messages with different arguments.
 const messageName = "scriptorium"
 
 // question is what a message asks.

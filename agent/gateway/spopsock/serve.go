@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net"
-	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -96,20 +95,10 @@ func (c *conn) notify(h header, d *decoder, size int) error {
 	return nil
 }
 
-var decisions = sync.Pool{New: func() any { return new(decision.Run) }}
-
-// keptBytes is how much a decision.Run may hold for the next question.
-const keptBytes = 16 << 10
-
 // answer has the script decide.
 func (c *conn) answer(h header, q *question) {
-	run := decisions.Get().(*decision.Run)
-	defer func() {
-		if run.Held() <= keptBytes { // else the next caller is not charged for it
-			run.Reset()
-			decisions.Put(run)
-		}
-	}()
+	run := decision.NewRun()
+	defer run.Release()
 	ctx := c.ctx
 	if q.timeout > 0 {
 		var cancel context.CancelFunc

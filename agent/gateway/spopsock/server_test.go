@@ -77,8 +77,8 @@ func TestHelloThatCannotBe(t *testing.T) {
 		status status
 		reason string
 	}{
-		"an old version":     {hello("1.0,1.9", 16380, ""), statusVersion, `SPOP 2.0 alone, and not "1.0,1.9"`},
-		"no number":          {hello("2", 16380, ""), statusVersion, "SPOP 2.0 alone"},
+		"an old version":     {hello("1.0,1.9", 16380, ""), statusVersion, `only SPOP 2.0, and not "1.0,1.9"`},
+		"no number":          {hello("2", 16380, ""), statusVersion, "only SPOP 2.0"},
 		"small frames":       {hello("2.0", 255, ""), statusFrameSize, "want at least 256"},
 		"no versions":        {lacking(size, able), statusNoVersion, "supported-versions"},
 		"no size":            {lacking(versions, able), statusNoFrameSize, "max-frame-size"},

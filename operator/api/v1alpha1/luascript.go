@@ -155,8 +155,8 @@ type Trigger struct {
 
 // OnError says what a gateway gets about a request if the script makes no decision.
 //
-// +kubebuilder:validation:XValidation:rule="!has(self.status) || !has(self.policy) || self.policy != 'open'",fieldPath=".status",message="goes with the policy closed alone: remove it, since an open policy answers nothing"
-// +kubebuilder:validation:XValidation:rule="!has(self.body) || size(self.body) == 0 || !has(self.policy) || self.policy != 'open'",fieldPath=".body",message="goes with the policy closed alone: remove it, since an open policy answers nothing"
+// +kubebuilder:validation:XValidation:rule="!has(self.status) || !has(self.policy) || self.policy != 'open'",fieldPath=".status",message="only goes with the policy closed: remove it, since an open policy answers nothing"
+// +kubebuilder:validation:XValidation:rule="!has(self.body) || size(self.body) == 0 || !has(self.policy) || self.policy != 'open'",fieldPath=".body",message="only goes with the policy closed: remove it, since an open policy answers nothing"
 type OnError struct {
 	// closed denies the request, open lets it go on. closed unless set. A gateway can say
 	// otherwise.
