@@ -66,26 +66,35 @@ func (r *Request) Argument(dst []byte, tenant string) []byte {
 // appendHeaders appends headers as an object. The value of one that came more than once, also
 // under names of another case, is a list.
 func appendHeaders(dst []byte, headers map[string][]string) []byte {
-	lower := make(map[string][]string, len(headers))
+	type header struct {
+		name  string // in lower case
+		value string
+	}
+	lines := make([]header, 0, len(headers))
 	for _, name := range slices.Sorted(maps.Keys(headers)) {
-		if values := headers[name]; len(values) > 0 {
-			key := strings.ToLower(name)
-			lower[key] = append(lower[key], values...)
+		lower := strings.ToLower(name)
+		for _, value := range headers[name] {
+			lines = append(lines, header{lower, value})
 		}
 	}
+	slices.SortStableFunc(lines, func(a, b header) int { return strings.Compare(a.name, b.name) })
 	o := object{dst: append(dst, '{')}
-	for _, name := range slices.Sorted(maps.Keys(lower)) {
-		o.key(name)
-		values := lower[name]
-		if len(values) == 1 {
-			o.dst = appendText(o.dst, values[0])
-			continue
+	for i := 0; i < len(lines); {
+		end := i + 1
+		for end < len(lines) && lines[end].name == lines[i].name {
+			end++
 		}
-		for i, value := range values {
-			o.dst = append(o.dst, "[,"[min(i, 1)])
-			o.dst = appendText(o.dst, value)
+		o.key(lines[i].name)
+		if end == i+1 {
+			o.dst = appendText(o.dst, lines[i].value)
+		} else {
+			for n, line := range lines[i:end] {
+				o.dst = append(o.dst, "[,"[min(n, 1)])
+				o.dst = appendText(o.dst, line.value)
+			}
+			o.dst = append(o.dst, ']')
 		}
-		o.dst = append(o.dst, ']')
+		i = end
 	}
 	return append(o.dst, '}')
 }

@@ -63,3 +63,14 @@ func FuzzArgument(f *testing.F) {
 		}
 	})
 }
+
+func BenchmarkArgument(b *testing.B) {
+	r := decision.Request{Method: "GET", Scheme: "https", Host: "shop.example", Path: "/cart", RemoteAddr: "192.0.2.7", Headers: map[string][]string{}}
+	for _, name := range []string{"Accept", "Accept-Encoding", "Accept-Language", "Cache-Control", "Cookie", "Referer", "Sec-Fetch-Dest", "Sec-Fetch-Mode", "User-Agent", "X-Forwarded-For"} {
+		r.Headers[name] = []string{"text/html,application/xhtml+xml;q=0.9"}
+	}
+	var dst []byte
+	for b.Loop() {
+		dst = r.Argument(dst[:0], "acme")
+	}
+}
