@@ -119,7 +119,13 @@ func (q *question) request(x *exchange, w http.ResponseWriter, req *http.Request
 			r.Headers[name] = values
 		}
 	}
-	return r, readBody(x, w, req, r)
+	if err := readBody(x, w, req, r); err != nil {
+		return nil, err
+	}
+	if n := r.ArgumentBytes(); n > freeBytes && !x.claim.Try(int64(n)) {
+		return nil, budget.ErrOverloaded
+	}
+	return r, nil
 }
 
 // described takes what the client asks for from headers. If they disagree, the client has sent some
@@ -185,9 +191,6 @@ func readBody(x *exchange, w http.ResponseWriter, req *http.Request, r *decision
 	}
 	r.HasBody = true
 	r.Body, err = x.read(nil, http.MaxBytesReader(w, req.Body, maxBody))
-	if err == nil && len(r.Body) > freeBytes && !x.claim.Try(int64(len(r.Body))) { // as JSON
-		return budget.ErrOverloaded
-	}
 	return bodyError(err)
 }
 
