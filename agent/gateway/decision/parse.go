@@ -100,6 +100,9 @@ func (t *textual) UnmarshalJSON(b []byte) error {
 		*t = textual(n)
 		return nil
 	}
+	if string(b) == "null" {
+		return errors.New("the value of a header is null")
+	}
 	return json.Unmarshal(b, (*string)(t))
 }
 
@@ -126,7 +129,7 @@ func Parse(text []byte) (Decision, error) {
 		return Decision{Status: http.StatusForbidden}, nil
 	}
 	var r result
-	if err := strict(text, &r); err != nil {
+	if err := members(text, &r); err != nil {
 		return Decision{}, decodeError(err)
 	}
 	d := Decision{Allow: r.Allow == nil || *r.Allow, Path: r.Path, Query: r.Query}
@@ -140,6 +143,9 @@ func Parse(text []byte) (Decision, error) {
 }
 
 func decodeError(err error) error {
+	if own, ok := errors.AsType[*script.Error](err); ok {
+		return own
+	}
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && wrong.Field != "" {
 		return invalid(wrong.Field, "is a %s: want %s", wrong.Value, wrong.Type)
 	}

@@ -2,6 +2,7 @@ package decision_test
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/scriptorium-dev/scriptorium/agent/gateway/decision"
@@ -72,5 +73,32 @@ func BenchmarkArgument(b *testing.B) {
 	var dst []byte
 	for b.Loop() {
 		dst = r.Argument(dst[:0], "acme")
+	}
+}
+
+// TestArgumentTakesWhatItSays: callers are charged for it before it is made, whatever a client
+// sends, so it takes that and no more.
+func TestArgumentTakesWhatItSays(t *testing.T) {
+	for _, unit := range []string{"x", "\x01", "\xff", "\xe2\x82", "<", "\"", "\n", "€", "\u2028", "\x7f", "😀", "Ⱥ"} {
+		text := strings.Repeat(unit, 16<<10)
+		r := decision.Request{
+			Method: text, Path: "/" + text, Query: text, Headers: map[string][]string{text: {text, text}, "x": {text}, "y": nil},
+			Body: []byte(text), HasBody: true, Route: text, Params: map[string]string{text: text},
+		}
+		var arg []byte
+		says := r.ArgumentBytes()
+		arg = r.Argument(nil, strings.Repeat("t", 63))
+		if len(arg) > says || len(arg) < says*4/5 {
+			t.Errorf("%q: %d bytes; says %d", unit, len(arg), says)
+		}
+		if cap(arg) > says+says/8+1024 {
+			t.Errorf("%q: takes %d bytes; says %d", unit, cap(arg), says)
+		}
+		var got struct {
+			Body string `json:"body"`
+		}
+		if err := json.Unmarshal(arg, &got); err != nil || got.Body != strings.ToValidUTF8(text, "\ufffd") && got.Body != strings.Repeat("\ufffd", len(text)) {
+			t.Errorf("%q: %v, body %.20q", unit, err, got.Body)
+		}
 	}
 }

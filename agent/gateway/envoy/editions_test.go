@@ -105,7 +105,7 @@ func TestEditionsOfEnvoy(t *testing.T) {
 		for name, values := range more {
 			want.add(name, strings.Join(values, ","))
 		}
-		result, err := json.Marshal(map[string]any{"headers": map[string]any{"remove": remove, "set": set, "append": more}})
+		result, err := json.Marshal(map[string]any{"headers": map[string]any{"remove": append([]string{}, remove...), "set": set, "append": more}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -57,7 +57,8 @@ func (x decider) run(ctx context.Context, s *settings, r *decision.Request) (d d
 	if err := grant.Check(s.script); err != nil {
 		return d, onError, err
 	}
-	if n := sizeOf(r); n > freeBytes && !grpcguard.Hold(ctx, n) { // as JSON
+	r.Route, r.Params = cmp.Or(s.route, r.Route), s.params
+	if n := int64(r.ArgumentBytes()); n > freeBytes && !grpcguard.Hold(ctx, n) {
 		return d, onError, budget.ErrOverloaded
 	}
 	if s.timeout > 0 {
@@ -67,7 +68,6 @@ func (x decider) run(ctx context.Context, s *settings, r *decision.Request) (d d
 	}
 	run := decision.NewRun()
 	defer run.Release()
-	r.Route, r.Params = cmp.Or(s.route, r.Route), s.params
 	run.Call.Script, run.Call.Traceparent = s.script, traceparentOf(ctx, r)
 	d, err = run.Decide(ctx, x.executor, r)
 	return d, run.Reply.OnError, err

@@ -52,6 +52,7 @@ func ask(t *testing.T, client *http.Client, method, path, body string, headers .
 	if err != nil {
 		t.Fatal(err)
 	}
+	req.URL.Opaque, _, _ = strings.Cut(path, "?") // as it is, and not as package url writes it
 	for i := 0; i < len(headers); i += 2 {
 		req.Header.Add(headers[i], headers[i+1])
 	}
@@ -186,6 +187,13 @@ func TestWhatIsAsked(t *testing.T) {
 		{"Envoy", "PATCH", "/v1/decide/acme/d//cart?fail=open", "hi", []string{"X-Forwarded-Uri", "/forged"}, asked{
 			Method: "PATCH", Host: "gateway", Path: "/cart", RawPath: "//cart", Query: "fail=open", Body: text("hi"),
 		}},
+		{"a path whose escapes are not all its own", "GET", `/v1/decide/acme/d/admin/%2e%2e%2Fpublic"`, "", nil, asked{
+			Method: "GET", Host: "gateway", Path: `/admin/..%2Fpublic"`, RawPath: `/admin/%2e%2e%2Fpublic"`,
+		}},
+		{"a URL whose escapes are not all its own", "GET", "/v1/decide/acme/d", "", []string{"X-Original-Url", `https://shop.example/admin/%2e%2e%2Fpublic"#x?b=%`}, asked{
+			Method: "GET", Scheme: "https", Host: "shop.example", Path: `/admin/..%2Fpublic"#x`, RawPath: `/admin/%2e%2e%2Fpublic"#x`, Query: "b=%",
+		}},
+		{"a URL without a path", "GET", "/v1/decide/acme/d", "", []string{"X-Original-Url", "http://[::1]:80"}, asked{Method: "GET", Scheme: "http", Host: "[::1]:80", Path: "/"}},
 		{"the path of a proxy", "GET", "/v1/decide/acme/d/", "", nil, asked{Method: "GET", Host: "gateway", Path: "/"}},
 		{"two agree", "GET", "/v1/decide/acme/d", "", []string{"X-Forwarded-Uri", "/a", "X-Original-Uri", "/a"}, asked{Method: "GET", Host: "gateway", Path: "/a"}},
 	} {
@@ -233,6 +241,11 @@ func TestWhatIsNotAsked(t *testing.T) {
 		{"two of the same name", "fail=open/acme/d", "", 400, []string{"X-Forwarded-Uri", "/public", "X-Forwarded-Uri", "/admin"}},
 		{"two methods", "fail=open/acme/d", "", 400, []string{"X-Forwarded-Uri", "/", "X-Forwarded-Method", "GET", "X-Original-Method", "POST"}},
 		{"no path", "fail=open/acme/d", "", 400, []string{"X-Forwarded-Uri", "admin"}},
+		{"a host with a query", "fail=open/acme/d", "", 400, []string{"X-Original-Url", "http://shop.example?/admin"}},
+		{"a host with a fragment", "fail=open/acme/d", "", 400, []string{"X-Original-Url", "http://shop.example#/admin"}},
+		{"a host with a user", "fail=open/acme/d", "", 400, []string{"X-Original-Url", "http://ann@shop.example/admin"}},
+		{"a host with a backslash", "fail=open/acme/d", "", 400, []string{"X-Original-Url", `http://shop.example\x/admin`}},
+		{"no host", "fail=open/acme/d", "", 400, []string{"X-Original-Url", "http:///admin"}},
 		{"a large body", "fail=open/acme/d/", strings.Repeat("x", 1<<20+1), 413, nil},
 		{"an unknown setting", "fial=closed/acme/d", "", 400, []string{"X-Forwarded-Uri", "/"}},
 		{"an unknown value", "fail=yes/acme/d", "", 400, []string{"X-Forwarded-Uri", "/"}},

@@ -383,3 +383,41 @@ func TestUnreadLists(t *testing.T) {
 		t.Errorf("another caller got %d %.200s", got.status, got.body)
 	}
 }
+
+// TestBodiesGrowAsJSON: the caller is charged for what a body takes as an argument, which can be six
+// times as much as the body.
+func TestBodiesGrowAsJSON(t *testing.T) {
+	x := gatewaytest.New()
+	running, finish := make(chan int), make(chan struct{})
+	x.Set("acme/d", func(_ context.Context, call *gateway.Call) ([][]byte, error) {
+		running <- len(call.Args[0])
+		<-finish
+		return nil, nil
+	})
+	_, _, client := serve(t, httpsock.Options{Executor: x, Budget: budget.New(16 << 20)})
+	body := strings.Repeat("\x01", 1<<20)
+	first := make(chan int, 1)
+	go func() {
+		first <- do(t, client, "POST", "/v1/decide/acme/d/", body).status
+	}()
+	if n := <-running; n < 6<<20 {
+		t.Errorf("the argument has %d bytes", n)
+	}
+	second := make(chan int, 1)
+	go func() {
+		second <- do(t, client, "POST", "/v1/decide/acme/d/", body).status
+	}()
+	select {
+	case <-running:
+		t.Error("a second one runs, which the caller's half of the budget has no room for")
+		finish <- struct{}{}
+	case status := <-second:
+		if status != http.StatusServiceUnavailable {
+			t.Errorf("the second one: %d", status)
+		}
+	}
+	finish <- struct{}{}
+	if status := <-first; status != http.StatusOK {
+		t.Errorf("the first one: %d", status)
+	}
+}

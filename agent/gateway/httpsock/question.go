@@ -1,6 +1,7 @@
 package httpsock
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 	"net/url"
@@ -30,7 +31,8 @@ type question struct {
 }
 
 func parseQuestion(req *http.Request) (*question, error) {
-	rest := strings.TrimPrefix(req.URL.EscapedPath(), decidePrefix)
+	// As it came: EscapedPath decodes the escapes of a path that has others to add, and %2F with them.
+	rest := strings.TrimPrefix(cmp.Or(req.URL.RawPath, req.URL.EscapedPath()), decidePrefix)
 	q := &question{}
 	first, behind, _ := strings.Cut(rest, "/")
 	if strings.Contains(first, "=") {
@@ -117,7 +119,13 @@ func (q *question) request(x *exchange, w http.ResponseWriter, req *http.Request
 			r.Headers[name] = values
 		}
 	}
-	return r, readBody(x, w, req, r)
+	if err := readBody(x, w, req, r); err != nil {
+		return nil, err
+	}
+	if n := r.ArgumentBytes(); n > freeBytes && !x.claim.Try(int64(n)) {
+		return nil, budget.ErrOverloaded
+	}
+	return r, nil
 }
 
 // described takes what the client asks for from headers. If they disagree, the client has sent some
@@ -131,11 +139,9 @@ func described(r *decision.Request, h http.Header) error {
 		return script.Errorf(script.Invalid, uriHeaders[0], "is missing: the gateway has to send the client's path and query in it")
 	}
 	if !strings.HasPrefix(uri, "/") { // the URL that X-Original-Url has
-		u, err := url.Parse(uri)
-		if err != nil || u.Host == "" {
-			return script.Errorf(script.Invalid, uriHeaders[0], "%.200q is neither a path nor a URL", uri)
+		if uri, err = located(r, uri); err != nil {
+			return err
 		}
-		r.Scheme, r.Host, uri = u.Scheme, u.Host, u.RequestURI()
 	}
 	r.Path, r.Query, _ = strings.Cut(uri, "?")
 	method, err := onlyOne(h, methodHeaders)
@@ -149,6 +155,20 @@ func described(r *decision.Request, h http.Header) error {
 		r.Host = host[0]
 	}
 	return nil
+}
+
+// located takes the scheme and the host of a URL, and returns what is behind them. Gateways put the URL
+// together, and the host can be what the client says: it must not end where the gateway sees no end.
+func located(r *decision.Request, uri string) (target string, err error) {
+	scheme, rest, _ := strings.Cut(uri, "://")
+	host, path, more := strings.Cut(rest, "/")
+	if scheme == "" || host == "" || strings.ContainsAny(scheme+host, `?#@\/`) {
+		return "", script.Errorf(script.Invalid, uriHeaders[0], "%.200q is neither a path nor a URL", uri)
+	}
+	if r.Scheme, r.Host = scheme, host; !more {
+		return "/", nil
+	}
+	return "/" + path, nil
 }
 
 // onlyOne returns the value that the headers have, or "". All that are there have to agree.
@@ -171,9 +191,6 @@ func readBody(x *exchange, w http.ResponseWriter, req *http.Request, r *decision
 	}
 	r.HasBody = true
 	r.Body, err = x.read(nil, http.MaxBytesReader(w, req.Body, maxBody))
-	if err == nil && len(r.Body) > freeBytes && !x.claim.Try(int64(len(r.Body))) { // as JSON
-		return budget.ErrOverloaded
-	}
 	return bodyError(err)
 }
 

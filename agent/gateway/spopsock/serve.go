@@ -13,10 +13,10 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// How much memory a question takes while it runs: for each byte of its frame the text of it, a body
-// as bytes and the argument of the script, and for each header or parameter its places in maps.
+// How much memory a question takes while it runs: for each byte of its frame the text of it and a body
+// as bytes, besides the argument of the script, and for each header or parameter its places in maps.
 const (
-	questionBytes = 3
+	questionBytes = 2
 	entryBytes    = 256
 )
 
@@ -80,7 +80,7 @@ func (c *conn) notify(h header, d *decoder, size int) error {
 		c.ack(h, &decision.Run{}, decision.FailClosed, decision.Decision{}, err)
 		return nil
 	}
-	bytes := int64(questionBytes*size + entryBytes*q.entries)
+	bytes := int64(questionBytes*size + entryBytes*q.entries + q.request.ArgumentBytes())
 	if !c.asked.Try(bytes) {
 		defer leave()
 		c.ack(h, &decision.Run{}, q.fail, decision.Decision{}, budget.ErrOverloaded)
