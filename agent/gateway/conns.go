@@ -137,7 +137,7 @@ func (c *Conns) start(nc net.Conn) {
 	})
 }
 
-// Survive, when it is deferred, ends the connection after a panic, and not the agent.
+// Survive is for defer: after a panic it ends the connection, and not the agent.
 func (c *Conns) Survive(conn Conn) {
 	if p := recover(); p != nil {
 		c.cfg.Logger.Error("a connection panicked and was closed", "panic", p, "stack", string(debug.Stack()))
