@@ -2,6 +2,7 @@ package follow
 
 import (
 	"math/rand/v2"
+	"slices"
 	"time"
 )
 
@@ -12,6 +13,10 @@ const (
 	rotateJitter = 10 * time.Second // before the disk is rewritten with another key, at most
 	rotateMin    = 10 * time.Second // after a full answer that did not rewrite all of it
 	rotateMax    = 10 * time.Minute
+	// sessionJitter is the most time before an agent asks for a session that the registry knows.
+	// All agents ask after a registry has changed its key.
+	sessionJitter = 5 * time.Second
+	sessionMin    = 5 * time.Second
 	// While removals are held back, everything is asked for after driftMax, and then ever more
 	// seldom, up to heldMax. Once a loss is accepted, of which beacons and polls tell, that is soon.
 	heldMax    = 15 * time.Minute
@@ -93,6 +98,7 @@ func newMachine(cfg Config, random *rand.Rand, m *metrics, refusals *refusals) m
 		cursor: cfg.State.Cursor(), random: random, metrics: m, refusals: refusals,
 		drift:    repair{least: driftMin, most: driftMax},
 		rotation: repair{least: rotateMin, most: rotateMax},
+		session:  repair{least: sessionMin, most: pullEvery},
 		unsigned: cfg.Trusted.TrustsEverything(),
 	}
 }
@@ -126,8 +132,19 @@ func (m *machine) takeBeacon(b *beacon) (accepted bool) {
 	}
 	m.hastenHeld(b.at, b.loss)
 	m.rotate(b.at)
+	m.renew(b)
 	m.plan(b.at)
 	return true
+}
+
+// renew asks for a new session if the registry does not know the agent's: it has changed its
+// key, or lost the secrets that it kept.
+func (m *machine) renew(b *beacon) {
+	if m.sessionKey == "" || len(b.sessions) == 0 || slices.Contains(b.sessions, m.sessionKey) {
+		m.session.done()
+		return
+	}
+	m.session.want(b.at, m.jitter(sessionJitter))
 }
 
 // comparable takes the beacon that the state can be compared with now: the group has

@@ -207,6 +207,48 @@ func TestWithoutASession(t *testing.T) {
 	})
 }
 
+// TestASessionThatTheRegistryForgot: an agent asks for a new session soon after beacons stop to
+// name its key, and not all the time where replicas disagree.
+func TestASessionThatTheRegistryForgot(t *testing.T) {
+	simulate(t, func(w *world, n *node, _ *follow.Follower) {
+		pass(10 * time.Second)
+		n.wantSessionOf("first")
+		w.forgetSessions("second")
+		pass(8 * time.Second)
+		n.wantSessionOf("second")
+		before, _ := w.counts()
+		pass(15 * time.Minute)
+		if after, _ := w.counts(); after-before > 23 {
+			t.Errorf("asked %d times in a quarter of an hour", after-before)
+		}
+	})
+	simulate(t, func(w *world, _ *node, _ *follow.Follower) {
+		w.set(faults{forgetful: true})
+		pass(time.Minute)
+		before, _ := w.counts()
+		pass(15 * time.Minute)
+		if after, _ := w.counts(); after-before > 45 {
+			t.Errorf("asked %d times in a quarter of an hour", after-before)
+		}
+	})
+}
+
+// forgetSessions has the registry know the sessions of the key alone, and open such.
+func (w *world) forgetSessions(key string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.sessionKey = key
+}
+
+func (n *node) wantSessionOf(key string) {
+	n.w.t.Helper()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if got := n.session.KeyID(); got != key {
+		n.w.t.Errorf("the last report is in a session of the key %q, want %q", got, key)
+	}
+}
+
 func sessionless(w *world) *world {
 	w.set(faults{sessionless: true})
 	return w.unsigned()

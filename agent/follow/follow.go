@@ -411,8 +411,8 @@ func (f *Follower) finish(now time.Time, out outcome) {
 		f.tell(now, out)
 	}
 	if len(out.session.Key) > 0 {
-		if len(f.session.Key) == 0 {
-			f.status.changed() // nobody has believed it so far
+		if f.session.KeyID() != out.session.KeyID() {
+			f.status.changed() // perhaps no registry has believed the last reports
 		}
 		f.session = out.session
 	}

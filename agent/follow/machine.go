@@ -105,6 +105,7 @@ type machine struct {
 	backstop    time.Time       // of the one that is done whatever comes
 	failed      int             // syncs in a row
 	sessionless int             // syncs in a row that gave the agent no session, while it has none
+	sessionKey  string          // the key id of the agent's session
 	held        string          // why the registry's answer changes nothing, until a sync succeeds
 	heldBack    int             // full answers in a row whose removals were held back
 	loss        script.Revision // of the last accepted loss that an answer or a beacon told of
@@ -112,6 +113,7 @@ type machine struct {
 
 	drift    repair // the state differs from the registry's
 	rotation repair // what is on disk is signed by another key than the registry's
+	session  repair // the registry does not know the agent's session
 	drifts   uint64 // found since the start
 	signer   string // the key that the registry signs by
 	keys     []string
@@ -371,8 +373,9 @@ func (m *machine) hastenHeld(now time.Time, loss script.Revision) {
 func (m *machine) planPolls(now time.Time, out outcome) {
 	m.sessionless++
 	if len(out.session.Key) > 0 {
-		m.sessionless = 0
+		m.sessionless, m.sessionKey = 0, out.session.KeyID()
 	}
+	m.session.tried(now, m.random)
 	apart := min(max(pollEvery, pollFactor*(out.waited-pollPrompt)), pollMax)
 	apart = max(apart, min(pollEvery<<min(m.sessionless, 10), pullEvery))
 	m.poll = now.Add(apart/2 + m.jitter(apart))
@@ -411,7 +414,7 @@ func (m *machine) syncAt() time.Time {
 		return m.due // an outage is not mended by more haste
 	}
 	at := earlier(earlier(m.due, m.poll), m.backstop)
-	return earlier(at, earlier(m.drift.due, m.rotation.due))
+	return earlier(at, earlier(m.session.due, earlier(m.drift.due, m.rotation.due)))
 }
 
 func (m *machine) jitter(most time.Duration) time.Duration {

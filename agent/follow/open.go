@@ -52,6 +52,7 @@ type beacon struct {
 	reportEach time.Duration
 	sealedBy   string
 	loss       script.Revision // at which an administrator accepted a loss last
+	sessions   []string        // the key ids of the sessions that the registry knows; empty: it does not say
 }
 
 // page is a part of an answer.
@@ -104,7 +105,7 @@ func (o *opener) beacon(data []byte, at time.Time) (*beacon, error) {
 	return &beacon{
 		at: at, fleet: m.GetFleet(), head: script.Revision(m.GetHeadRevision()), group: script.Revision(m.GetGroupRevision()),
 		term: m.GetTerm(), sequence: m.GetSequence(), sums: sums, unreadable: keySet(m.GetUnreadable()), reportEach: m.GetReportInterval().AsDuration(), sealedBy: id,
-		loss: script.Revision(m.GetAcceptedLossRevision()),
+		loss: script.Revision(m.GetAcceptedLossRevision()), sessions: m.GetSessionKeys(),
 	}, nil
 }
 

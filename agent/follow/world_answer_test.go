@@ -103,7 +103,7 @@ func (w *world) answer(req *registryv1.PullRequest) []*registryv1.PullResponse {
 			p.Removals, p.AcceptedLoss, p.AcceptedLossRevision = proto.Int64(w.made), w.accepted, int64(w.at)
 		}
 		if i == 0 && !w.faults.sessionless {
-			p.Session, p.SessionKey = []byte("token"), []byte("key")
+			p.Session, p.SessionKey = w.token(), []byte("key")
 		}
 		if p.Last = i == len(pages)-1; p.Last {
 			p.Checksums = w.checksums(tenants)
@@ -115,6 +115,15 @@ func (w *world) answer(req *registryv1.PullRequest) []*registryv1.PullResponse {
 		responses = append(responses, resp)
 	}
 	return responses
+}
+
+// token returns a session's token.
+func (w *world) token() []byte {
+	token, err := proto.Marshal(&eventv1.Session{KeyId: w.sessionKey})
+	if err != nil {
+		w.t.Error(err)
+	}
+	return token
 }
 
 // since returns what is above a revision. w.mu is held.

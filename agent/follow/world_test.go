@@ -60,6 +60,8 @@ type world struct {
 	overtake  func()                    // called before each answer is sent; may be nil
 	syncs     int
 	fulls     int
+
+	sessionKey string // the key id of the sessions that answers open
 }
 
 // group is a chain of the feed.
@@ -88,6 +90,7 @@ type faults struct {
 	hang                          bool          // the registry takes calls and answers none
 	late                          time.Duration // at most, until the registry looks what to answer
 	sessionless                   bool          // the registry gives no sessions
+	forgetful                     bool          // beacons name another key of sessions than answers use
 }
 
 // newKey returns the key of the number.
@@ -101,7 +104,8 @@ func newWorld(t *testing.T, seed uint64) *world {
 	t.Helper()
 	return &world{
 		t: t, random: rand.New(rand.NewPCG(seed, 7)), fleet: "fleet-1", head: 1, term: 1,
-		sealer: seal.NewSealer(newKey(1)), trusted: seal.NewKeyring(publicOf(newKey(1))),
+		sessionKey: "first",
+		sealer:     seal.NewSealer(newKey(1)), trusted: seal.NewKeyring(publicOf(newKey(1))),
 		groups: map[string]*group{script.GroupAll: {last: 1}},
 		now:    map[string]script.Object{}, changed: map[string]script.Revision{},
 		commits: map[string]map[script.Revision]wire.Sum{},
@@ -265,6 +269,10 @@ func (w *world) beaconOf(name string) *eventv1.Beacon {
 	b := &eventv1.Beacon{
 		Fleet: w.fleet, Group: name, HeadRevision: int64(w.head), GroupRevision: int64(g.last),
 		Term: w.term, Sequence: w.sequence, Checksums: w.checksums(g.tenants), Unreadable: w.lost, AcceptedLossRevision: int64(w.at),
+		SessionKeys: []string{"next", w.sessionKey},
+	}
+	if w.faults.forgetful {
+		b.SessionKeys = []string{"other"}
 	}
 	if w.odd {
 		b.Checksums[0].Sum[5]++

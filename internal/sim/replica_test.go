@@ -232,7 +232,7 @@ func (s *server) PublishEvent(_ context.Context, e feed.Event) error {
 
 // PublishBeacon implements feed.Publisher.
 func (s *server) PublishBeacon(_ context.Context, b feed.Beacon) error {
-	data, err := fanout.SealBeacon(s.sealer, b)
+	data, err := fanout.SealBeacon(s.sealer, s.sessions, b)
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,8 @@ import (
 	"crypto/sha256"
 	"fmt"
 
+	"google.golang.org/protobuf/proto"
+
 	eventv1 "github.com/scriptorium-dev/scriptorium/proto/event/v1"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -17,6 +19,15 @@ var statusName = (*eventv1.Status)(nil).ProtoReflect().Descriptor().FullName()
 type Session struct {
 	Token []byte // an encoded eventv1.Session, which everybody may see
 	Key   []byte // nobody but the agent and the registries has it
+}
+
+// KeyID returns the id of the key that the session's key follows from; "" if the token has none.
+func (s Session) KeyID() string {
+	var m eventv1.Session
+	if proto.Unmarshal(s.Token, &m) != nil {
+		return ""
+	}
+	return m.GetKeyId()
 }
 
 // SessionSecret returns what the keys of sessions follow from: of a secret that the registries

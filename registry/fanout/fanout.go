@@ -229,7 +229,7 @@ func (f *Fanout) PublishEvent(ctx context.Context, e feed.Event) error {
 
 // PublishBeacon implements feed.Publisher.
 func (f *Fanout) PublishBeacon(ctx context.Context, b feed.Beacon) error {
-	if err := f.publish(ctx, f.subjects.Beacon(b.Group), beaconMessage(b)); err != nil {
+	if err := f.publish(ctx, f.subjects.Beacon(b.Group), beaconMessage(b, f.sessions)); err != nil {
 		f.stats.failed.Add(1)
 		return script.Errorf(script.Unavailable, "", "publish a beacon: %w", err)
 	}

@@ -116,6 +116,8 @@ func (sessions) Key(token []byte) ([]byte, error) {
 	return seal.SessionKey([]byte("secret"), token), nil
 }
 
+func (sessions) KeyIDs() []string { return []string{"known"} }
+
 // sessionFor returns a session in which the status is what its agent may say.
 func sessionFor(t *testing.T, m *eventv1.Status) seal.Session {
 	t.Helper()
@@ -182,7 +184,7 @@ func TestPublish(t *testing.T) {
 	var b eventv1.Beacon
 	if subject := l.next(&b); subject != "test.feed.all.beacon" || !proto.Equal(&b, &eventv1.Beacon{
 		Fleet: "F1", Group: "all", HeadRevision: 7, GroupRevision: 5, Term: 3, Sequence: 9, SentAt: timestamppb.New(sent),
-		ReportInterval: durationpb.New(200 * time.Millisecond), AcceptedLossRevision: 4, Checksums: []*eventv1.Checksum{
+		ReportInterval: durationpb.New(200 * time.Millisecond), AcceptedLossRevision: 4, SessionKeys: []string{"known"}, Checksums: []*eventv1.Checksum{
 			{Kind: "releases", Sum: wire.Sum{1, 2, 3, 4}.Bytes()}, {Kind: "values", Sum: wire.Sum{5}.Bytes()}, {Kind: "tenants", Sum: wire.Sum{6}.Bytes()},
 		},
 	}) {

@@ -20,8 +20,8 @@ func SealEvent(sealer *seal.Sealer, e feed.Event) ([]byte, error) {
 }
 
 // SealBeacon returns the envelope that a beacon travels in.
-func SealBeacon(sealer *seal.Sealer, b feed.Beacon) ([]byte, error) {
-	return sealer.Seal(beaconMessage(b))
+func SealBeacon(sealer *seal.Sealer, sessions Sessions, b feed.Beacon) ([]byte, error) {
+	return sealer.Seal(beaconMessage(b, sessions))
 }
 
 func eventMessage(e feed.Event) *eventv1.Event {
@@ -37,7 +37,7 @@ func eventMessage(e feed.Event) *eventv1.Event {
 	}
 }
 
-func beaconMessage(b feed.Beacon) *eventv1.Beacon {
+func beaconMessage(b feed.Beacon, sessions Sessions) *eventv1.Beacon {
 	m := &eventv1.Beacon{
 		Fleet:          b.Fleet,
 		Group:          b.Group,
@@ -49,6 +49,7 @@ func beaconMessage(b feed.Beacon) *eventv1.Beacon {
 		SentAt:         timestamppb.New(b.SentAt),
 
 		AcceptedLossRevision: int64(b.Position.LossAcceptedAt),
+		SessionKeys:          sessions.KeyIDs(),
 	}
 	if len(b.Unreadable) <= maxUnreadable {
 		m.Checksums, m.Unreadable = b.Position.Sums.Checksums(), b.Unreadable

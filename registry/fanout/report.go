@@ -37,6 +37,8 @@ type Sessions interface {
 	// Key returns the key of the session with the token. The error's chain may have
 	// seal.ErrUnknownKey.
 	Key(token []byte) ([]byte, error)
+	// KeyIDs returns the key ids of the sessions that Key knows.
+	KeyIDs() []string
 }
 
 // Reasons why a report changes nothing: the values of the metric's label.

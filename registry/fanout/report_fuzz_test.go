@@ -23,6 +23,8 @@ type anySession struct{}
 
 func (anySession) Key([]byte) ([]byte, error) { return anyKey, nil }
 
+func (anySession) KeyIDs() []string { return nil }
+
 // FuzzReadReport: whatever comes from NATS is refused or within bounds.
 func FuzzReadReport(f *testing.F) {
 	token, err := proto.Marshal(&eventv1.Session{Agent: "a", Incarnation: "i"})

@@ -258,6 +258,14 @@ func (s *Sessions) Key(token []byte) ([]byte, error) {
 	return nil, script.Errorf(script.Denied, "envelope.session", "its secret is not one of this registry, or it is of a registry with another signing key: %w", seal.ErrUnknownKey)
 }
 
+// KeyIDs returns the key ids of the sessions that Key knows; nil while no secret is known.
+func (s *Sessions) KeyIDs() []string {
+	if current := s.current.Load(); current != nil {
+		return current.ids
+	}
+	return nil
+}
+
 // decode reads a token, which may be a stranger's.
 func decode(token []byte) (*eventv1.Session, error) {
 	if n := len(token); n > maxTokenBytes {

@@ -645,8 +645,12 @@ type Beacon struct {
 	// The revision of the last accepted loss of objects, as in Page. An older registry leaves
 	// this out.
 	AcceptedLossRevision int64 `protobuf:"varint,11,opt,name=accepted_loss_revision,json=acceptedLossRevision,proto3" json:"accepted_loss_revision,omitempty"`
-	unknownFields        protoimpl.UnknownFields
-	sizeCache            protoimpl.SizeCache
+	// The values of Session.key_id that the registry knows. An agent whose session has another
+	// one asks for a new session: the registry does not believe its reports. An older
+	// registry leaves this out.
+	SessionKeys   []string `protobuf:"bytes,12,rep,name=session_keys,json=sessionKeys,proto3" json:"session_keys,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Beacon) Reset() {
@@ -754,6 +758,13 @@ func (x *Beacon) GetAcceptedLossRevision() int64 {
 		return x.AcceptedLossRevision
 	}
 	return 0
+}
+
+func (x *Beacon) GetSessionKeys() []string {
+	if x != nil {
+		return x.SessionKeys
+	}
+	return nil
 }
 
 // RollCall asks every agent for its status: a registry sends it when it starts.
@@ -2064,7 +2075,7 @@ const file_proto_event_v1_event_proto_rawDesc = "" +
 	"\fcommitted_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\vcommittedAt\x12\x14\n" +
 	"\x05group\x18\a \x01(\tR\x05group\x12\x18\n" +
 	"\aentries\x18\b \x03(\fR\aentries\x12\x1a\n" +
-	"\bremovals\x18\t \x01(\x03R\bremovalsJ\x04\b\x04\x10\x05\"\xbd\x03\n" +
+	"\bremovals\x18\t \x01(\x03R\bremovalsJ\x04\b\x04\x10\x05\"\xe0\x03\n" +
 	"\x06Beacon\x12\x14\n" +
 	"\x05fleet\x18\x01 \x01(\tR\x05fleet\x12#\n" +
 	"\rhead_revision\x18\x02 \x01(\x03R\fheadRevision\x123\n" +
@@ -2079,7 +2090,8 @@ const file_proto_event_v1_event_proto_rawDesc = "" +
 	"unreadable\x18\n" +
 	" \x03(\tR\n" +
 	"unreadable\x124\n" +
-	"\x16accepted_loss_revision\x18\v \x01(\x03R\x14acceptedLossRevision\" \n" +
+	"\x16accepted_loss_revision\x18\v \x01(\x03R\x14acceptedLossRevision\x12!\n" +
+	"\fsession_keys\x18\f \x03(\tR\vsessionKeys\" \n" +
 	"\bRollCall\x12\x14\n" +
 	"\x05fleet\x18\x01 \x01(\tR\x05fleet\"\xa0\x04\n" +
 	"\x04Page\x12\x14\n" +
