@@ -39,7 +39,7 @@ func checkMembers(text []byte) error {
 			}
 			switch value := bytes.TrimLeft(behind[1:], " \t\r\n"); {
 			case len(bytes.Trim(name, "abcdefghijklmnopqrstuvwxyz_")) > 0:
-				return invalid(string(name), "is no member of a decision: its members are in lower case")
+				return invalid(string(name), "is unknown: the names of members are in lower case")
 			case slices.ContainsFunc(seen, func(other []byte) bool { return bytes.Equal(other, name) }):
 				return invalid(string(name), "is there twice")
 			case value[0] == 'n':

@@ -130,7 +130,7 @@ func Parse(text []byte) (Decision, error) {
 	}
 	var r result
 	if err := members(text, &r); err != nil {
-		return Decision{}, decodeError(err)
+		return Decision{}, decodeError(err, "the result is no decision: %v: return nothing, or a table with members such as allow, status and headers")
 	}
 	d := Decision{Allow: r.Allow == nil || *r.Allow, Path: r.Path, Query: r.Query}
 	b := builder{d: &d}
@@ -142,7 +142,9 @@ func Parse(text []byte) (Decision, error) {
 	return d, nil
 }
 
-func decodeError(err error) error {
+// decodeError returns the Invalid error for what members returned. Advice formats an error that names
+// no member.
+func decodeError(err error, advice string) error {
 	if own, ok := errors.AsType[*script.Error](err); ok {
 		return own
 	}
@@ -151,10 +153,10 @@ func decodeError(err error) error {
 	}
 	if _, name, unknown := strings.Cut(err.Error(), "unknown field "); unknown {
 		if text, err := strconv.Unquote(name); err == nil {
-			return invalid(text, "is no member of a decision")
+			return invalid(text, "is unknown")
 		}
 	}
-	return invalid("", "the result is no decision: %v: return nothing, or a table with members such as allow, status and headers", err)
+	return invalid("", advice, err)
 }
 
 func invalid(field, format string, args ...any) error {

@@ -2,10 +2,12 @@ package respsock
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/scriptorium-dev/scriptorium/agent/gateway"
+	"github.com/scriptorium-dev/scriptorium/agent/gateway/decision"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -66,33 +68,58 @@ func (c *conn) tryCallFully(w *work) error {
 	if !ok || count > uint64(len(words)-2) {
 		return script.Errorf(script.Invalid, "numargs", "%.40q is not the number of arguments that follow: want SCRIPTORIUM.CALL %s", words[1], callSyntax)
 	}
-	args, options := words[2:2+count], words[2+count:]
-	var timeout time.Duration
-	var traceparent string
-	for ; len(options) >= 2; options = options[2:] {
-		switch value := options[1]; strings.ToUpper(string(options[0])) {
+	args := words[2 : 2+count]
+	options, err := parseOptions(words[2+count:], "SCRIPTORIUM.CALL "+callSyntax, "TIMEOUT", "TRACEPARENT")
+	if err != nil {
+		return err
+	}
+	ctx, cancel := options.deadline(c.srv.conns.Context())
+	defer cancel()
+	return c.execute(ctx, w, words[0], args, options.traceparent)
+}
+
+// options are what a command has after its arguments.
+type options struct {
+	timeout     time.Duration // 0: what the script may take
+	traceparent string
+	fail        decision.Fail
+}
+
+// deadline returns a context with the timeout, if there is one.
+func (o options) deadline(ctx context.Context) (context.Context, context.CancelFunc) {
+	if o.timeout == 0 {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, o.timeout)
+}
+
+// parseOptions reads pairs of a name, which is one of known, and a value. Syntax is that of the whole
+// command.
+func parseOptions(words [][]byte, syntax string, known ...string) (o options, err error) {
+	for ; len(words) >= 2; words = words[2:] {
+		name, value := strings.ToUpper(string(words[0])), words[1]
+		if !slices.Contains(known, name) {
+			return o, script.Errorf(script.Invalid, "", "%.40q is not an option: want %s", words[0], syntax)
+		}
+		switch name {
 		case "TIMEOUT":
 			ms, ok := parseUint(value)
 			if !ok || ms == 0 || ms > uint64(time.Hour/time.Millisecond) {
-				return script.Errorf(script.Invalid, "TIMEOUT", "%.40q is not a number of milliseconds from 1 to an hour", value)
+				return o, script.Errorf(script.Invalid, "TIMEOUT", "%.40q is not a number of milliseconds from 1 to an hour", value)
 			}
-			timeout = time.Duration(ms) * time.Millisecond
+			o.timeout = time.Duration(ms) * time.Millisecond
 		case "TRACEPARENT":
-			traceparent = string(value)
-		default:
-			return script.Errorf(script.Invalid, "", "%.40q is not an option: want SCRIPTORIUM.CALL %s", options[0], callSyntax)
+			o.traceparent = string(value)
+		case "FAIL":
+			if o.fail, err = decision.ParseFail(string(value)); err != nil {
+				return o, err
+			}
 		}
 	}
-	if len(options) > 0 {
-		return script.Errorf(script.Invalid, "", "%.40q has no value: want SCRIPTORIUM.CALL %s", options[0], callSyntax)
+	if len(words) > 0 {
+		return o, script.Errorf(script.Invalid, "", "%.40q has no value: want %s", words[0], syntax)
 	}
-	ctx := c.srv.conns.Context()
-	if timeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, timeout)
-		defer cancel()
-	}
-	return c.execute(ctx, w, words[0], args, traceparent)
+	return o, nil
 }
 
 // execute runs the script into w.reply.

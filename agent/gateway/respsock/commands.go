@@ -25,6 +25,7 @@ var commandList = []command{
 	{"FCALL", -3, "scripting", "Runs a script; each argument and result is a JSON value.", "tenant/script 0 [arg ...]", (*conn).fcall},
 	{"FCALL_RO", -3, "scripting", "The same as FCALL.", "tenant/script 0 [arg ...]", (*conn).fcall},
 	{"SCRIPTORIUM.CALL", -3, "scripting", "Runs a script; answers version, digest, staleness in ms, and the results.", callSyntax, (*conn).callFully},
+	{"SCRIPTORIUM.DECIDE", -3, "scripting", "Has a script decide about a request; answers the decision as JSON.", decideSyntax, (*conn).decide},
 	{"PING", -1, "connection", "Answers PONG, or the message.", "[message]", (*conn).ping},
 	{"ECHO", 2, "connection", "Answers the message.", "message", (*conn).echo},
 	{"HELLO", -1, "connection", "Chooses the protocol.", "[2|3 [SETNAME name]]", (*conn).hello},

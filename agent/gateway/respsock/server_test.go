@@ -147,7 +147,7 @@ func TestCommands(t *testing.T) {
 		{words: "CLIENT KILL", resp2: "-ERR unknown subcommand or wrong number of arguments for 'KILL'\r\n"},
 		{words: "CONFIG GET save", resp2: "*2\r\n$4\r\nsave\r\n$0\r\n\r\n", resp3: "%1\r\n$4\r\nsave\r\n$0\r\n\r\n"},
 		{words: "CONFIG GET maxmemory", resp2: "*0\r\n", resp3: "%0\r\n"},
-		{words: "COMMAND COUNT", resp2: ":14\r\n"},
+		{words: "COMMAND COUNT", resp2: ":15\r\n"},
 		{words: "COMMAND INFO nope", resp2: "*1\r\n$-1\r\n", resp3: "*1\r\n_\r\n"},
 		{words: "HELLO 4", resp2: "-NOPROTO unsupported protocol version\r\n"},
 		{words: "GET k v", resp2: "-ERR unknown command 'GET', with args beginning with: 'k' 'v' \r\n"},

@@ -105,3 +105,28 @@ func (w *world) closed(t *testing.T, address string, noDecision, noAgent int) {
 		t.Errorf("the agent is gone: %v", err)
 	}
 }
+
+// appliesAll checks a gateway that takes all of a decision: any status, headers of any name, and another target.
+func (w *world) appliesAll(t *testing.T, address string) {
+	t.Helper()
+	start, _, _ := strings.Cut(w.source, "    function")
+	w.publish(start + `    function handle(request)
+      if request.path == "/teapot" then
+        return { allow = false, status = 418, body = "short\nand \"stout\"\n", response_headers = { set = { location = "/kettle" } } }
+      end
+      return {
+        path = "/other", query = "q=%20", upstream = "app",
+        headers = { set = { ["x-user"] = { "ann", "bob" } }, append = { ["x-user"] = "eve" } },
+        response_headers = { set = { location = "/" .. (request.headers["x-user"] or "") } },
+      }
+    end
+`)
+	for _, x := range []exchange{
+		{target: "/teapot", status: 418, answer: "short\nand \"stout\"\n", location: "/kettle"},
+		{target: "/shop?a", headers: []string{"X-User", "root"}, status: 200, answer: "GET /other?q=%20 for ann+bob+eve: ", location: "/root", served: true},
+	} {
+		if err := w.exchange(t, address, x); err != nil {
+			t.Errorf("%s: %v", x.target, err)
+		}
+	}
+}

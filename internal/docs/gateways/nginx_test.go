@@ -4,26 +4,37 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
+	"github.com/scriptorium-dev/scriptorium/internal/docs/page"
 	"github.com/scriptorium-dev/scriptorium/internal/porttest"
 )
 
-// nginx runs nginx with the page's configuration that has the words in it.
-func (w *world) nginx(words string) (address string) {
+// nginx runs nginx with the page's configuration that has the words in it, and with the modules. Files
+// of the page that belong into /etc/nginx have their names.
+func (w *world) nginx(words string, files map[string]string, modules ...string) (address string) {
 	w.t.Helper()
 	address = porttest.Address(w.t)
 	dir := w.t.TempDir()
-	user := ""
+	main := ""
+	for _, module := range modules {
+		main += fmt.Sprintf("load_module /usr/lib/nginx/modules/%s.so;\n", module)
+	}
 	if os.Getuid() == 0 { // its workers have to open the agent's socket
-		user = "user root;"
+		main += "user root;\n"
 	}
 	temp := ""
 	for _, name := range []string{"client_body", "proxy", "fastcgi", "uwsgi", "scgi"} {
 		temp += fmt.Sprintf("%s_temp_path %s;\n", name, filepath.Join(dir, name))
 	}
-	config := fmt.Sprintf("%s\ndaemon off;\nworker_processes 2;\npid %s/pid;\nerror_log stderr;\nevents {}\nhttp {\naccess_log off;\n%s%s}\n",
-		user, dir, temp, w.configured("nginx.md", "nginx", words, address))
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	config := fmt.Sprintf("%sdaemon off;\nworker_processes 2;\npid %s/pid;\nerror_log stderr;\nevents {}\nhttp {\naccess_log off;\n%s%s}\n",
+		main, dir, temp, strings.ReplaceAll(w.configured("nginx.md", "nginx", words, address), "/etc/nginx", dir))
 	file := filepath.Join(dir, "nginx.conf")
 	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
 		w.t.Fatal(err)
@@ -34,7 +45,7 @@ func (w *world) nginx(words string) (address string) {
 
 func TestNginxProxiesFirst(t *testing.T) {
 	w := newWorld(t)
-	address := w.nginx("accel=@app")
+	address := w.nginx("accel=@app", nil)
 	w.conform(t, address, nil)
 	w.table(t, address, "nginx, proxy first")
 	w.closed(t, address, 503, 502)
@@ -42,7 +53,7 @@ func TestNginxProxiesFirst(t *testing.T) {
 
 func TestNginxAsksFirst(t *testing.T) {
 	w := newWorld(t)
-	address := w.nginx("auth_request /scriptorium")
+	address := w.nginx("auth_request /scriptorium", nil)
 	w.conform(t, address, func(x *exchange) {
 		switch {
 		case x.name == "redirect":
@@ -53,4 +64,18 @@ func TestNginxAsksFirst(t *testing.T) {
 	})
 	w.table(t, address, "nginx, ask first")
 	w.closed(t, address, 500, 500)
+}
+
+func TestNginxAsksWithLua(t *testing.T) {
+	w := newWorld(t)
+	text, err := os.ReadFile(pages + "nginx.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := map[string]string{"scriptorium.lua": page.Blocks(string(text), "nginxlua")[0]}
+	address := w.nginx("access_by_lua_block", files, "ndk_http_module", "ngx_http_lua_module")
+	w.conform(t, address, nil)
+	w.table(t, address, "nginx, Lua")
+	w.appliesAll(t, address)
+	w.closed(t, address, 503, 503)
 }

@@ -1,0 +1,78 @@
+package respsock
+
+import (
+	"bytes"
+
+	"github.com/scriptorium-dev/scriptorium/agent/gateway/decision"
+	"github.com/scriptorium-dev/scriptorium/proto/budget"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// decideSyntax is that of the command for a decision.
+const decideSyntax = "tenant/script request [FAIL closed|open] [TIMEOUT milliseconds] [TRACEPARENT traceparent]"
+
+// decide serves SCRIPTORIUM.DECIDE, which takes a request of a gateway as JSON. It answers a decision, also
+// if the call fails; an error is about the command, and no decision.
+func (c *conn) decide(w *work) {
+	out, err := c.tryDecide(w)
+	if err != nil {
+		w.out = appendFailure(w.out, err)
+		return
+	}
+	w.out = appendBulk(w.out, out)
+}
+
+// What a request takes while it is read, besides its text: for each byte a copy in the text of the members
+// and one in a body, and for each text its place in a map.
+const (
+	requestBytes = 3
+	textBytes    = 128
+)
+
+func (c *conn) tryDecide(w *work) ([]byte, error) {
+	name, text := w.parser.args[1], w.parser.args[2]
+	options, err := parseOptions(w.parser.args[3:], "SCRIPTORIUM.DECIDE "+decideSyntax, "FAIL", "TIMEOUT", "TRACEPARENT")
+	if err != nil {
+		return nil, err
+	}
+	run := decision.NewRun()
+	defer run.Release()
+	charge := int64(requestBytes*len(text) + textBytes*bytes.Count(text, []byte(`"`))/2)
+	if !c.claim.Try(charge) {
+		return c.document(run, options.fail, decision.Decision{}, budget.ErrOverloaded)
+	}
+	defer func() { c.claim.Give(charge) }()
+	request, err := decision.ParseRequest(text)
+	if err != nil {
+		return nil, err
+	}
+	argument := int64(request.ArgumentBytes())
+	if !c.claim.Try(argument) {
+		return c.document(run, options.fail, decision.Decision{}, budget.ErrOverloaded)
+	}
+	charge += argument
+
+	var d decision.Decision
+	callee := c.callee(name)
+	if err = callee.err; err == nil {
+		ctx, cancel := options.deadline(c.srv.conns.Context())
+		defer cancel()
+		c.srv.calls.Add(1)
+		run.Call.Script, run.Call.Traceparent = callee.script, options.traceparent
+		d, err = run.Decide(ctx, c.srv.opts.Executor, request)
+	}
+	return c.document(run, options.fail, d, err)
+}
+
+// document returns the decision as JSON, or what holds instead if err is not nil.
+func (c *conn) document(run *decision.Run, fail decision.Fail, d decision.Decision, err error) ([]byte, error) {
+	if err != nil {
+		c.srv.opts.Logger.Debug("a request gets no decision", "error", err)
+	}
+	d = run.Or(fail, d, err)
+	out, err := d.JSON(run.Reply.Version)
+	if err != nil {
+		return nil, script.Errorf(script.Internal, "", "a decision cannot be JSON: %w", err)
+	}
+	return out, nil
+}
