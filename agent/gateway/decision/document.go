@@ -6,45 +6,61 @@ import (
 	"strings"
 )
 
-// requestDocument is a request as a caller writes it in JSON.
-type requestDocument struct {
-	Method            string             `json:"method"`
-	Scheme            string             `json:"scheme"`
-	Host              string             `json:"host"`
-	URI               string             `json:"uri"`
-	Headers           values             `json:"headers"`
-	RemoteAddr        string             `json:"remote_addr"`
-	Body              *string            `json:"body"`
-	ClientCertificate string             `json:"client_certificate"`
-	Route             string             `json:"route"`
-	Params            map[string]textual `json:"params"`
-}
-
 // ParseRequest reads the request that a caller writes as JSON. Its errors are Invalid, and name
 // the member.
 func ParseRequest(text []byte) (*Request, error) {
-	var m requestDocument
-	if err := members(text, &m); err != nil {
-		return nil, decodeError(err, "the argument is no request: %v: send a JSON object with members such as uri, method and headers")
+	if text = bytes.TrimSpace(text); !json.Valid(text) || text[0] != '{' {
+		return nil, invalid("", "the argument is no request: send a JSON object with members such as uri, method and headers")
 	}
-	if !strings.HasPrefix(m.URI, "/") {
-		return nil, invalid("uri", "is %.80q: want what the client asks for, with its query, such as /cart?id=7", m.URI)
+	r := &Request{Headers: map[string][]string{}, Params: map[string]string{}}
+	if err := members("", text, r.take); err != nil {
+		return nil, err
 	}
-	r := &Request{
-		Method: m.Method, Scheme: m.Scheme, Host: m.Host, Headers: make(map[string][]string, len(m.Headers)), RemoteAddr: m.RemoteAddr,
-		ClientCertificate: m.ClientCertificate, Route: m.Route, Params: make(map[string]string, len(m.Params)),
-	}
-	r.Path, r.Query, _ = strings.Cut(m.URI, "?")
-	for name, list := range m.Headers {
-		r.Headers[name] = list
-	}
-	for name, value := range m.Params {
-		r.Params[name] = string(value)
-	}
-	if m.Body != nil {
-		r.Body, r.HasBody = []byte(*m.Body), true
+	if !strings.HasPrefix(r.Path, "/") {
+		return nil, invalid("uri", "is %.80q: want what the client asks for, with its query, such as /cart?id=7", r.Path)
 	}
 	return r, nil
+}
+
+// take takes a member of a request.
+func (r *Request) take(name string, value []byte) (err error) {
+	switch name {
+	case "uri":
+		var uri string
+		uri, err = readText(name, value)
+		r.Path, r.Query, _ = strings.Cut(uri, "?")
+	case "method":
+		r.Method, err = readText(name, value)
+	case "scheme":
+		r.Scheme, err = readText(name, value)
+	case "host":
+		r.Host, err = readText(name, value)
+	case "remote_addr":
+		r.RemoteAddr, err = readText(name, value)
+	case "client_certificate":
+		r.ClientCertificate, err = readText(name, value)
+	case "route":
+		r.Route, err = readText(name, value)
+	case "body":
+		var body string
+		body, err = readText(name, value)
+		r.Body, r.HasBody = []byte(body), true
+	case "headers":
+		var headers []Header
+		headers, err = readHeaders(name, value)
+		for _, h := range headers {
+			r.Headers[h.Name] = append(r.Headers[h.Name], h.Value)
+		}
+	case "params":
+		var params []Header
+		params, err = readHeaders(name, value)
+		for _, p := range params {
+			r.Params[p.Name] = p.Value
+		}
+	default:
+		err = unknown(name)
+	}
+	return err
 }
 
 // document is a decision as a caller reads it in JSON.

@@ -2,9 +2,7 @@ package decision
 
 import (
 	"bytes"
-	"maps"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -13,13 +11,13 @@ import (
 
 // allHeaders takes all changes of headers, and what becomes one.
 func (b *builder) allHeaders(r *result) error {
-	if err := b.changes("headers", r.Headers, &b.d.Request); err != nil {
+	if err := b.changes("headers", r.headers, &b.d.Request); err != nil {
 		return err
 	}
-	if err := b.changes("response_headers", r.ResponseHeaders, &b.d.Response); err != nil {
+	if err := b.changes("response_headers", r.responseHeaders, &b.d.Response); err != nil {
 		return err
 	}
-	for _, c := range r.Cookies {
+	for _, c := range r.cookies {
 		text, err := c.text()
 		if err != nil {
 			return err
@@ -28,12 +26,12 @@ func (b *builder) allHeaders(r *result) error {
 			return err
 		}
 	}
-	if r.RateLimit != nil {
-		if err := b.rateLimit(r.RateLimit); err != nil {
+	if r.rateLimit != nil {
+		if err := b.rateLimit(r.rateLimit); err != nil {
 			return err
 		}
 	}
-	for _, name := range r.Vary {
+	for _, name := range r.vary {
 		if !httpguts.ValidHeaderFieldName(name) {
 			return invalid("vary", "%.80q is no name of a header", name)
 		}
@@ -45,12 +43,12 @@ func (b *builder) allHeaders(r *result) error {
 }
 
 func (b *builder) rateLimit(l *rateLimit) error {
-	if l.Limit < 0 || l.Remaining < 0 || l.Reset != nil && *l.Reset < 0 {
+	if l.limit < 0 || l.remaining < 0 || l.reset != nil && *l.reset < 0 {
 		return invalid("rate_limit", "has a number below 0")
 	}
-	lines := []Header{{"ratelimit-limit", strconv.FormatInt(l.Limit, 10)}, {"ratelimit-remaining", strconv.FormatInt(l.Remaining, 10)}}
-	if l.Reset != nil {
-		seconds := strconv.FormatInt(*l.Reset, 10)
+	lines := []Header{{"ratelimit-limit", strconv.Itoa(l.limit)}, {"ratelimit-remaining", strconv.Itoa(l.remaining)}}
+	if l.reset != nil {
+		seconds := strconv.Itoa(*l.reset)
 		lines = append(lines, Header{"ratelimit-reset", seconds})
 		if !b.d.Allow && b.d.Status == http.StatusTooManyRequests {
 			lines = append(lines, Header{"retry-after", seconds})
@@ -65,28 +63,24 @@ func (b *builder) rateLimit(l *rateLimit) error {
 }
 
 func (b *builder) changes(field string, from changes, to *Changes) error {
-	for _, name := range from.Remove {
+	for _, name := range from.remove {
 		if err := b.check(field+".remove", name, ""); err != nil {
 			return err
 		}
 		to.Remove = append(to.Remove, strings.ToLower(name))
 	}
-	for _, name := range slices.Sorted(maps.Keys(from.Set)) {
-		for i, value := range from.Set[name] {
-			list := &to.Set
-			if i > 0 { // the first one replaces what is there
-				list = &to.Append
-			}
-			if err := b.add(list, field+".set", name, value); err != nil {
-				return err
-			}
+	for i, h := range from.set {
+		list := &to.Set
+		if i > 0 && from.set[i-1].Name == h.Name { // the first one replaces what is there
+			list = &to.Append
+		}
+		if err := b.add(list, field+".set", h.Name, h.Value); err != nil {
+			return err
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(from.Append)) {
-		for _, value := range from.Append[name] {
-			if err := b.add(&to.Append, field+".append", name, value); err != nil {
-				return err
-			}
+	for _, h := range from.append {
+		if err := b.add(&to.Append, field+".append", h.Name, h.Value); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -130,7 +124,7 @@ func isReserved(name string) bool {
 }
 
 func (b *builder) metadata(r *result) error {
-	text := bytes.TrimSpace(r.Metadata)
+	text := bytes.TrimSpace(r.metadata)
 	switch {
 	case len(text) == 0, string(text) == "null", string(text) == "[]":
 		return nil

@@ -3,11 +3,7 @@ package decision
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
-	"io"
 	"net/http"
-	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/scriptorium-dev/scriptorium/script"
@@ -24,99 +20,97 @@ const (
 
 // result is a script's result as it writes it.
 type result struct {
-	Allow           *bool           `json:"allow"`
-	Status          *int            `json:"status"`
-	Body            *string         `json:"body"`
-	Redirect        *string         `json:"redirect"`
-	Headers         changes         `json:"headers"`
-	ResponseHeaders changes         `json:"response_headers"`
-	Cookies         list[cookie]    `json:"cookies"`
-	RateLimit       *rateLimit      `json:"rate_limit"`
-	Vary            list[string]    `json:"vary"`
-	Upstream        *string         `json:"upstream"`
-	Path            *string         `json:"path"`
-	Query           *string         `json:"query"`
-	Metadata        json.RawMessage `json:"metadata"`
+	allow                    *bool
+	status                   *int
+	body, redirect           *string
+	headers, responseHeaders changes
+	cookies                  []cookie
+	rateLimit                *rateLimit
+	vary                     []string
+	upstream, path, query    *string
+	metadata                 json.RawMessage
 }
 
 type changes struct {
-	Set    values       `json:"set"`
-	Append values       `json:"append"`
-	Remove list[string] `json:"remove"`
+	set, append []Header
+	remove      []string
 }
 
 type rateLimit struct {
-	Limit     int64  `json:"limit"`
-	Remaining int64  `json:"remaining"`
-	Reset     *int64 `json:"reset"`
+	limit, remaining int
+	reset            *int
 }
 
-// list is a JSON array. An empty table of Lua may be an empty object as well.
-type list[T any] []T
-
-// UnmarshalJSON implements json.Unmarshaler.
-func (l *list[T]) UnmarshalJSON(b []byte) error {
-	if string(b) == "{}" {
-		return nil
+// take takes a member of a result.
+func (r *result) take(name string, value []byte) (err error) {
+	switch name {
+	case "allow":
+		r.allow, err = pointer(readBool(name, value))
+	case "status":
+		r.status, err = pointer(readInt(name, value))
+	case "body":
+		r.body, err = pointer(readText(name, value))
+	case "redirect":
+		r.redirect, err = pointer(readText(name, value))
+	case "headers":
+		err = r.headers.read(name, value)
+	case "response_headers":
+		err = r.responseHeaders.read(name, value)
+	case "cookies":
+		err = elements(name, value, func(one []byte) error {
+			r.cookies = append(r.cookies, cookie{})
+			return members(name, one, r.cookies[len(r.cookies)-1].take)
+		})
+	case "rate_limit":
+		r.rateLimit = &rateLimit{}
+		err = members(name, value, r.rateLimit.take)
+	case "vary":
+		r.vary, err = readTexts(name, value)
+	case "upstream":
+		r.upstream, err = pointer(readText(name, value))
+	case "path":
+		r.path, err = pointer(readText(name, value))
+	case "query":
+		r.query, err = pointer(readText(name, value))
+	case "metadata":
+		r.metadata = bytes.Clone(value) // the caller uses the text again
+	default:
+		err = unknown(name)
 	}
-	return strict(b, (*[]T)(l))
+	return err
 }
 
-// values are header values by name: text, or several texts.
-type values map[string]list[string]
-
-// UnmarshalJSON implements json.Unmarshaler.
-func (v *values) UnmarshalJSON(b []byte) error {
-	if string(b) == "[]" {
-		return nil
-	}
-	raw := map[string]json.RawMessage{}
-	if err := json.Unmarshal(b, &raw); err != nil {
+func (c *changes) read(field string, object []byte) error {
+	return members(field, object, func(name string, value []byte) (err error) {
+		switch name {
+		case "set":
+			c.set, err = readHeaders(field+".set", value)
+		case "append":
+			c.append, err = readHeaders(field+".append", value)
+		case "remove":
+			c.remove, err = readTexts(field+".remove", value)
+		default:
+			err = unknown(name)
+		}
 		return err
-	}
-	*v = make(values, len(raw))
-	for name, value := range raw {
-		if value[0] != '[' {
-			value = slices.Concat(json.RawMessage("["), value, json.RawMessage("]"))
-		}
-		var texts []textual
-		if err := json.Unmarshal(value, &texts); err != nil {
-			return err
-		}
-		for _, t := range texts {
-			(*v)[name] = append((*v)[name], string(t))
-		}
-	}
-	return nil
+	})
 }
 
-// textual is text, or a number as text: Lua does not tell them apart either.
-type textual string
-
-// UnmarshalJSON implements json.Unmarshaler.
-func (t *textual) UnmarshalJSON(b []byte) error {
-	var n json.Number
-	if b[0] != '"' && json.Unmarshal(b, &n) == nil && n != "" {
-		*t = textual(n)
-		return nil
+func (l *rateLimit) take(name string, value []byte) (err error) {
+	switch name {
+	case "limit":
+		l.limit, err = readInt(name, value)
+	case "remaining":
+		l.remaining, err = readInt(name, value)
+	case "reset":
+		l.reset, err = pointer(readInt(name, value))
+	default:
+		err = unknown(name)
 	}
-	if string(b) == "null" {
-		return errors.New("the value of a header is null")
-	}
-	return json.Unmarshal(b, (*string)(t))
+	return err
 }
 
-func strict(b []byte, v any) error {
-	d := json.NewDecoder(bytes.NewReader(b))
-	d.DisallowUnknownFields()
-	if err := d.Decode(v); err != nil {
-		return err
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("more than one value")
-	}
-	return nil
-}
+func pointer[T any](v T, err error) (*T, error) { return &v, err }
 
 // Parse makes a decision of a script's result: nil if it returned nothing. A member that is
 // misspelled is an error as well as one that cannot be: a decision that is not understood must
@@ -128,11 +122,14 @@ func Parse(text []byte) (Decision, error) {
 	case "false":
 		return Decision{Status: http.StatusForbidden}, nil
 	}
-	var r result
-	if err := members(text, &r); err != nil {
-		return Decision{}, decodeError(err, "the result is no decision: %v: return nothing, or a table with members such as allow, status and headers")
+	if text = bytes.TrimSpace(text); !json.Valid(text) || text[0] != '{' {
+		return Decision{}, invalid("", "the result is no decision: return nothing, or a table with members such as allow, status and headers")
 	}
-	d := Decision{Allow: r.Allow == nil || *r.Allow, Path: r.Path, Query: r.Query}
+	var r result
+	if err := members("", text, r.take); err != nil {
+		return Decision{}, err
+	}
+	d := Decision{Allow: r.allow == nil || *r.allow, Path: r.path, Query: r.query}
 	b := builder{d: &d}
 	for _, step := range []func(*result) error{b.verdict, b.target, b.allHeaders, b.metadata} {
 		if err := step(&r); err != nil {
@@ -140,23 +137,6 @@ func Parse(text []byte) (Decision, error) {
 		}
 	}
 	return d, nil
-}
-
-// decodeError returns the Invalid error for what members returned. Advice formats an error that names
-// no member.
-func decodeError(err error, advice string) error {
-	if own, ok := errors.AsType[*script.Error](err); ok {
-		return own
-	}
-	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && wrong.Field != "" {
-		return invalid(wrong.Field, "is a %s: want %s", wrong.Value, wrong.Type)
-	}
-	if _, name, unknown := strings.Cut(err.Error(), "unknown field "); unknown {
-		if text, err := strconv.Unquote(name); err == nil {
-			return invalid(text, "is unknown")
-		}
-	}
-	return invalid("", advice, err)
 }
 
 func invalid(field, format string, args ...any) error {
@@ -175,28 +155,28 @@ type builder struct {
 
 // verdict takes what decides between going on and answering.
 func (b *builder) verdict(r *result) error {
-	if r.Redirect != nil {
+	if r.redirect != nil {
 		if err := b.redirect(r); err != nil {
 			return err
 		}
 	}
 	switch {
-	case b.d.Allow && r.Status != nil:
+	case b.d.Allow && r.status != nil:
 		return invalid("status", "goes with allow = false, or with redirect")
-	case b.d.Allow && r.Body != nil:
+	case b.d.Allow && r.body != nil:
 		return invalid("body", "goes with allow = false")
 	case b.d.Allow:
 		return nil
 	}
 	b.d.Status = http.StatusForbidden
-	if r.Status != nil {
-		b.d.Status = *r.Status
+	if r.status != nil {
+		b.d.Status = *r.status
 	}
 	if b.d.Status < 200 || b.d.Status > 599 {
 		return invalid("status", "is %d: want 200 to 599", b.d.Status)
 	}
-	if r.Body != nil {
-		b.d.Body = *r.Body
+	if r.body != nil {
+		b.d.Body = *r.body
 	}
 	if b.d.Body != "" && (b.d.Status == http.StatusNoContent || b.d.Status == http.StatusNotModified) {
 		return invalid("body", "goes with no status %d", b.d.Status)
@@ -206,40 +186,40 @@ func (b *builder) verdict(r *result) error {
 
 // redirect makes a denial of a redirect.
 func (b *builder) redirect(r *result) error {
-	if r.Allow != nil && *r.Allow {
+	if r.allow != nil && *r.allow {
 		return invalid("redirect", "goes with no allow = true: a redirect answers the request")
 	}
-	if err := checkTarget("redirect", *r.Redirect); err != nil {
+	if err := checkTarget("redirect", *r.redirect); err != nil {
 		return err
 	}
 	b.d.Allow = false
-	if r.Status == nil {
-		r.Status = new(http.StatusFound)
+	if r.status == nil {
+		r.status = new(http.StatusFound)
 	}
-	if *r.Status/100 != 3 || *r.Status == http.StatusNotModified {
-		return invalid("status", "is %d, which is no redirect: want 301, 302, 303, 307 or 308", *r.Status)
+	if *r.status/100 != 3 || *r.status == http.StatusNotModified {
+		return invalid("status", "is %d, which is no redirect: want 301, 302, 303, 307 or 308", *r.status)
 	}
-	return b.add(&b.d.Response.Set, "redirect", "location", *r.Redirect)
+	return b.add(&b.d.Response.Set, "redirect", "location", *r.redirect)
 }
 
 // target takes where the request goes, and what it asks for.
 func (b *builder) target(r *result) error {
-	if r.Upstream != nil {
-		if !isUpstream(*r.Upstream) {
-			return invalid("upstream", "is %.80q: want 1 to %d letters, digits and any of . _ : / @ -", *r.Upstream, maxUpstream)
+	if r.upstream != nil {
+		if !isUpstream(*r.upstream) {
+			return invalid("upstream", "is %.80q: want 1 to %d letters, digits and any of . _ : / @ -", *r.upstream, maxUpstream)
 		}
-		b.d.Upstream = *r.Upstream
+		b.d.Upstream = *r.upstream
 	}
-	if r.Path != nil {
-		if !strings.HasPrefix(*r.Path, "/") || strings.HasPrefix(*r.Path, "//") || strings.Contains(*r.Path, "?") {
-			return invalid("path", "is %.80q: want one that begins with a single / and has no query", *r.Path)
+	if r.path != nil {
+		if !strings.HasPrefix(*r.path, "/") || strings.HasPrefix(*r.path, "//") || strings.Contains(*r.path, "?") {
+			return invalid("path", "is %.80q: want one that begins with a single / and has no query", *r.path)
 		}
-		if err := checkTarget("path", *r.Path); err != nil {
+		if err := checkTarget("path", *r.path); err != nil {
 			return err
 		}
 	}
-	if r.Query != nil && *r.Query != "" {
-		return checkTarget("query", *r.Query)
+	if r.query != nil && *r.query != "" {
+		return checkTarget("query", *r.query)
 	}
 	return nil
 }

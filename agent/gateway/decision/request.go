@@ -1,7 +1,9 @@
 package decision
 
 import (
+	"cmp"
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 )
@@ -90,37 +92,66 @@ func (r *Request) ArgumentBytes() int {
 // under names of another case, is a list.
 func appendHeaders(dst []byte, headers map[string][]string) []byte {
 	type header struct {
-		name  string // in lower case
-		value string
+		lower, name string
+		values      []string
 	}
-	lines := make([]header, 0, len(headers))
-	for _, name := range slices.Sorted(maps.Keys(headers)) {
-		lower := strings.ToLower(name)
-		for _, value := range headers[name] {
-			lines = append(lines, header{lower, value})
+	var few [32]header
+	all := few[:0]
+	for name, values := range headers {
+		if len(values) > 0 {
+			all = append(all, header{lowerOf(name), name, values})
 		}
 	}
-	slices.SortStableFunc(lines, func(a, b header) int { return strings.Compare(a.name, b.name) })
+	slices.SortFunc(all, func(a, b header) int {
+		return cmp.Or(strings.Compare(a.lower, b.lower), strings.Compare(a.name, b.name))
+	})
 	o := object{dst: append(dst, '{')}
-	for i := 0; i < len(lines); {
-		end := i + 1
-		for end < len(lines) && lines[end].name == lines[i].name {
-			end++
+	for i := 0; i < len(all); {
+		first := all[i]
+		o.key(first.lower)
+		same := i + 1
+		for same < len(all) && all[same].lower == first.lower {
+			same++
 		}
-		o.key(lines[i].name)
-		if end == i+1 {
-			o.dst = appendText(o.dst, lines[i].value)
+		if same == i+1 && len(first.values) == 1 {
+			o.dst = appendText(o.dst, first.values[0])
 		} else {
-			for n, line := range lines[i:end] {
-				o.dst = append(o.dst, "[,"[min(n, 1)])
-				o.dst = appendText(o.dst, line.value)
+			mark := byte('[')
+			for _, h := range all[i:same] {
+				for _, value := range h.values {
+					o.dst = appendText(append(o.dst, mark), value)
+					mark = ','
+				}
 			}
 			o.dst = append(o.dst, ']')
 		}
-		i = end
+		i = same
 	}
 	return append(o.dst, '}')
 }
+
+// lowerOf returns the name of a header in lower case.
+func lowerOf(name string) string {
+	if lower, ok := common[name]; ok {
+		return lower
+	}
+	return strings.ToLower(name)
+}
+
+// common has the headers that most requests have, as net/http writes them: their names in lower case take no
+// memory of each request.
+var common = func() map[string]string {
+	names := map[string]string{}
+	for _, lower := range []string{
+		"accept", "accept-encoding", "accept-language", "authorization", "cache-control", "content-length", "content-type", "cookie", "dnt",
+		"forwarded", "host", "if-modified-since", "if-none-match", "origin", "pragma", "priority", "range", "referer", "sec-ch-ua", "sec-ch-ua-mobile",
+		"sec-ch-ua-platform", "sec-fetch-dest", "sec-fetch-mode", "sec-fetch-site", "sec-fetch-user", "te", "traceparent", "tracestate",
+		"upgrade-insecure-requests", "user-agent", "via", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip", "x-request-id",
+	} {
+		names[http.CanonicalHeaderKey(lower)] = lower
+	}
+	return names
+}()
 
 // object appends the members of a JSON object.
 type object struct {

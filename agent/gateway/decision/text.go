@@ -44,6 +44,11 @@ func appendText[T text](dst []byte, s T) []byte {
 func sizeOfText[T text](s T) int {
 	n := 2
 	for i := 0; i < len(s); {
+		if size := sizes[s[i]]; size > 0 {
+			n += int(size)
+			i++
+			continue
+		}
 		size, bytes := sizeOfNext(s, i)
 		n += size
 		i += bytes

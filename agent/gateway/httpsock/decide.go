@@ -98,10 +98,14 @@ func (q *question) answer(w http.ResponseWriter, d decision.Decision) {
 		if len(d.Request.Remove) > 0 {
 			h.Set(headerRemove, strings.Join(d.Request.Remove, ", "))
 		}
-		for name, value := range map[string]*string{headerUpstream: &d.Upstream, headerPath: d.Path, headerQuery: d.Query} {
-			if value != nil && (*value != "" || name == headerQuery) {
-				h.Set(name, *value)
-			}
+		if d.Upstream != "" {
+			h.Set(headerUpstream, d.Upstream)
+		}
+		if d.Path != nil {
+			h.Set(headerPath, *d.Path)
+		}
+		if d.Query != nil {
+			h.Set(headerQuery, *d.Query)
 		}
 		if d.Metadata != nil {
 			h.Set(headerMetadata, string(d.Metadata))

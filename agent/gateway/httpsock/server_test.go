@@ -27,16 +27,16 @@ import (
 )
 
 // serve starts a server; it returns it, its socket's path, and a client of it.
-func serve(t *testing.T, opts httpsock.Options) (*httpsock.Server, string, *http.Client) {
-	t.Helper()
+func serve(tb testing.TB, opts httpsock.Options) (*httpsock.Server, string, *http.Client) {
+	tb.Helper()
 	if opts.Executor == nil {
 		opts.Executor = gatewaytest.New()
 	}
 	opts.Logger = slog.New(slog.DiscardHandler)
-	path := filepath.Join(t.TempDir(), "http.sock")
+	path := filepath.Join(tb.TempDir(), "http.sock")
 	l, err := gateway.Listen(path)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	s := httpsock.New(opts)
 	served := make(chan error, 1)
@@ -44,15 +44,15 @@ func serve(t *testing.T, opts httpsock.Options) (*httpsock.Server, string, *http
 	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "unix", path)
 	}}
-	t.Cleanup(func() {
+	tb.Cleanup(func() {
 		transport.CloseIdleConnections()
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
 		if err := s.Shutdown(ctx); err != nil && !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("shutdown: %v", err)
+			tb.Errorf("shutdown: %v", err)
 		}
 		if err := <-served; !errors.Is(err, httpsock.ErrClosed) {
-			t.Errorf("Serve returned %v", err)
+			tb.Errorf("Serve returned %v", err)
 		}
 	})
 	return s, path, &http.Client{Transport: transport, Timeout: 20 * time.Second}
