@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -81,11 +82,19 @@ func (w *world) exchange(t *testing.T, address string, x exchange) error {
 }
 
 // closed checks that the gateway serves nothing while there is no decision, unless the script says so.
-func (w *world) closed(t *testing.T, address string, noDecision, noAgent int) {
+func (w *world) closed(t *testing.T, address, column string) {
 	t.Helper()
+	cells := w.column(t, column)
+	status := func(row string) int {
+		n, err := strconv.Atoi(cells[row])
+		if err != nil {
+			t.Errorf("the table has no status for %s: %v", row, err)
+		}
+		return n
+	}
 	failing := strings.Replace(w.source, "function handle(request)", "function handle(request)\n      error(\"a fault\")", 1)
 	w.publish(failing)
-	if err := w.exchange(t, address, exchange{target: "/shop", status: noDecision}); err != nil {
+	if err := w.exchange(t, address, exchange{target: "/shop", status: status("the script fails")}); err != nil {
 		t.Errorf("the script fails: %v", err)
 	}
 	w.publish(strings.Replace(failing, "spec:\n", "spec:\n  onError: {status: 403}\n", 1))
@@ -101,7 +110,7 @@ func (w *world) closed(t *testing.T, address string, noDecision, noAgent int) {
 		t.Errorf("the script works again: %v", err)
 	}
 	w.stopAgent()
-	if err := w.exchange(t, address, exchange{target: "/shop", status: noAgent}); err != nil {
+	if err := w.exchange(t, address, exchange{target: "/shop", status: status("the agent is gone")}); err != nil {
 		t.Errorf("the agent is gone: %v", err)
 	}
 }

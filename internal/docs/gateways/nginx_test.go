@@ -48,7 +48,7 @@ func TestNginxProxiesFirst(t *testing.T) {
 	address := w.nginx("accel=@app", nil)
 	w.conform(t, address, nil)
 	w.table(t, address, "nginx, proxy first")
-	w.closed(t, address, 503, 502)
+	w.closed(t, address, "nginx, proxy first")
 }
 
 func TestNginxAsksFirst(t *testing.T) {
@@ -63,7 +63,7 @@ func TestNginxAsksFirst(t *testing.T) {
 		}
 	})
 	w.table(t, address, "nginx, ask first")
-	w.closed(t, address, 500, 500)
+	w.closed(t, address, "nginx, ask first")
 }
 
 func TestNginxAsksWithLua(t *testing.T) {
@@ -77,5 +77,5 @@ func TestNginxAsksWithLua(t *testing.T) {
 	w.conform(t, address, nil)
 	w.table(t, address, "nginx, Lua")
 	w.appliesAll(t, address)
-	w.closed(t, address, 503, 503)
+	w.closed(t, address, "nginx, Lua")
 }

@@ -87,15 +87,7 @@ func yes(is bool) string {
 // table checks the gateway's column of the table in README.md.
 func (w *world) table(t *testing.T, address, column string) {
 	t.Helper()
-	text, err := os.ReadFile(pages + "README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	section, err := page.Section(string(text), "What each gateway can do")
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := cells(section, column)
+	want := w.column(t, column)
 	start, _, _ := strings.Cut(w.source, "    function")
 	w.publish(start + featureScript)
 	for _, f := range features {
@@ -112,7 +104,51 @@ func (w *world) table(t *testing.T, address, column string) {
 	if a, err := w.ask(t, address, "/set"); err != nil || statusOf(a) != want["the script is disabled"] {
 		t.Errorf("the table says %q of %s and a disabled script: %d, %v", want["the script is disabled"], column, a.StatusCode, err)
 	}
+	w.publish(strings.Replace(start, "  source:", "  limits: {concurrency: 1, timeout: 3s, instructions: 100000000}\n  source:", 1) + featureScript)
+	w.overload(t, address, column, want["the agent is overloaded"])
 	w.publish(w.source)
+}
+
+// overload has several requests wait for one place. The agent gives up on those that wait for a second.
+func (w *world) overload(t *testing.T, address, column, want string) {
+	t.Helper()
+	const requests = 8
+	answers := make(chan answer)
+	for range requests {
+		go func() {
+			a, err := w.ask(t, address, "/slow")
+			if err != nil {
+				t.Errorf("%s, overloaded: %v", column, err)
+			}
+			answers <- a
+		}()
+	}
+	reasons := map[string]int{}
+	for range requests {
+		if a := <-answers; a.Response != nil {
+			reasons[a.Header.Get("Scriptorium-Reason")]++
+			if got := statusOf(a); got != want {
+				t.Errorf("the table says %q of %s and an agent that is overloaded, want %q", want, column, got)
+			}
+		}
+	}
+	if says := column == "Caddy" || column == "nginx, proxy first"; says && reasons["OVERLOADED"] == 0 {
+		t.Errorf("%s is not overloaded: the reasons are %v", column, reasons)
+	}
+}
+
+// column returns the gateway's column of the table in README.md, by the rows' names.
+func (w *world) column(t *testing.T, name string) map[string]string {
+	t.Helper()
+	text, err := os.ReadFile(pages + "README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	section, err := page.Section(string(text), "What each gateway can do")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cells(section, name)
 }
 
 // cells returns the column of a table, by its first cells.
