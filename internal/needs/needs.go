@@ -28,6 +28,14 @@ func Command(tb testing.TB, name, debianPackage string) {
 	}
 }
 
+// File skips the test unless the file is there, which Debian's package has.
+func File(tb testing.TB, path, debianPackage string) {
+	tb.Helper()
+	if _, err := os.Stat(path); err != nil {
+		Skip(tb, fmt.Sprintf("needs %s: install it (Debian: %s)", path, debianPackage))
+	}
+}
+
 // Root skips the test unless root runs it, also where everything is required: .ci/run
 // runs such tests by themselves, as root.
 func Root(tb testing.TB, why string) {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/scriptorium-dev/scriptorium/internal/docs/page"
+	"github.com/scriptorium-dev/scriptorium/internal/needs"
 	"github.com/scriptorium-dev/scriptorium/internal/porttest"
 )
 
@@ -19,7 +20,9 @@ func (w *world) nginx(words string, files map[string]string, modules ...string) 
 	dir := w.t.TempDir()
 	main := ""
 	for _, module := range modules {
-		main += fmt.Sprintf("load_module /usr/lib/nginx/modules/%s.so;\n", module)
+		module = "/usr/lib/nginx/modules/" + module + ".so"
+		needs.File(w.t, module, "libnginx-mod-http-js, libnginx-mod-http-lua")
+		main += "load_module " + module + ";\n"
 	}
 	if os.Getuid() == 0 { // its workers have to open the agent's socket
 		main += "user root;\n"
@@ -66,12 +69,26 @@ func TestNginxAsksFirst(t *testing.T) {
 	w.closed(t, address, "nginx, ask first")
 }
 
+func TestNginxAsksWithJavaScript(t *testing.T) {
+	w := newWorld(t)
+	text, err := os.ReadFile(pages + "nginx.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := map[string]string{"scriptorium.js": page.Blocks(string(text), "js")[0]}
+	address := w.nginx("js_content", files, "ngx_http_js_module")
+	w.conform(t, address, nil)
+	w.table(t, address, "nginx, JavaScript")
+	w.closed(t, address, "nginx, JavaScript")
+}
+
 func TestNginxAsksWithLua(t *testing.T) {
 	w := newWorld(t)
 	text, err := os.ReadFile(pages + "nginx.md")
 	if err != nil {
 		t.Fatal(err)
 	}
+	needs.File(t, "/usr/share/lua/5.1/nginx/redis.lua", "lua-nginx-redis")
 	files := map[string]string{"scriptorium.lua": page.Blocks(string(text), "nginxlua")[0]}
 	address := w.nginx("access_by_lua_block", files, "ndk_http_module", "ngx_http_lua_module")
 	w.conform(t, address, nil)
