@@ -104,14 +104,17 @@ func (a *Access) GrantTo(peer Peer) Grant {
 }
 
 // GrantOf returns what the peer at the other end of conn may use: nothing, if
-// there are rules and the peer cannot be known.
+// there are rules and the peer cannot be known. On a socket of one tenant, each peer may use
+// that tenant and no other: see OneTenant.
 func (a *Access) GrantOf(conn net.Conn) Grant {
-	peer, err := PeerOf(conn)
-	if err != nil {
-		return Grant{all: a.Open(), who: "an unknown peer", caller: "unknown"}
+	g := Grant{all: a.Open(), who: "an unknown peer", caller: "unknown"}
+	if peer, err := PeerOf(conn); err == nil {
+		g = a.GrantTo(peer)
+		g.who, g.caller = peer.String(), "uid "+strconv.FormatUint(uint64(peer.UID), 10)
 	}
-	g := a.GrantTo(peer)
-	g.caller = "uid " + strconv.FormatUint(uint64(peer.UID), 10)
+	if tenant := tenantOf(conn); tenant != "" {
+		g = Grant{tenants: []string{tenant}, who: g.who, caller: g.caller, reason: "this socket is for tenant " + tenant + " alone"}
+	}
 	return g
 }
 
@@ -120,18 +123,26 @@ func (a *Access) GrantOf(conn net.Conn) Grant {
 type Grant struct {
 	all     bool
 	tenants []string
+	globs   *script.Selector // more tenants; nil: none
 	who     string
 	caller  string
+	reason  string // why it grants no other tenant; "": no rule does
+}
+
+// GrantTo returns a grant of tenants for a caller that is known by its name, such as "caller
+// traefik", and not by its user. The reason says in errors why the grant has no other tenant.
+func GrantTo(caller string, tenants script.Selector, reason string) Grant {
+	return Grant{all: tenants.All(), globs: &tenants, who: caller, caller: caller, reason: reason}
 }
 
 // None reports whether no rule grants a tenant to the peer.
-func (g Grant) None() bool { return !g.all && len(g.tenants) == 0 }
+func (g Grant) None() bool { return !g.all && len(g.tenants) == 0 && g.globs == nil }
 
 // String names the peer.
 func (g Grant) String() string { return g.who }
 
 // Caller names the peer's user, whose connections share one budget: "uid 1000". All
-// all peers without a grant are one: budget.Stranger.
+// peers without a grant are one: budget.Stranger.
 func (g Grant) Caller() string {
 	if g.None() {
 		return budget.Stranger
@@ -140,7 +151,9 @@ func (g Grant) Caller() string {
 }
 
 // Allows reports whether the peer may use the tenant.
-func (g Grant) Allows(tenant string) bool { return g.all || slices.Contains(g.tenants, tenant) }
+func (g Grant) Allows(tenant string) bool {
+	return g.all || slices.Contains(g.tenants, tenant) || g.globs != nil && g.globs.Matches(tenant)
+}
 
 // Check returns nil if the peer may use the script ("tenant/name" or
 // "tenant/name@7"), a Denied error if it may not, and an Invalid one if ref is
@@ -161,5 +174,9 @@ func (g Grant) CheckTenant(tenant string) error {
 	if g.Allows(tenant) {
 		return nil
 	}
-	return script.Errorf(script.Denied, "tenant", "%s may not use tenant %s: no rule of agentd --allow grants it, such as uid:101=%s", g.who, tenant, tenant)
+	reason := g.reason
+	if reason == "" {
+		reason = "no rule of agentd --allow grants it, such as uid:101=" + tenant
+	}
+	return script.Errorf(script.Denied, "tenant", "%s may not use tenant %s: %s", g.who, tenant, reason)
 }

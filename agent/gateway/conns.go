@@ -49,6 +49,7 @@ type Conns struct {
 	listeners map[net.Listener]struct{}
 	conns     map[Conn]struct{}
 
+	waking   sync.Once    // begins wakeIdle, one for all listeners
 	now      atomic.Int64 // in parts of the IdleTimeout
 	draining atomic.Bool
 	running  sync.WaitGroup // connections
@@ -96,9 +97,7 @@ func (c *Conns) Serve(l net.Listener) error {
 		delete(c.listeners, l)
 		c.mu.Unlock()
 	}()
-	idle, cancel := context.WithCancel(c.ctx)
-	defer cancel()
-	go c.wakeIdle(idle)
+	c.waking.Do(func() { go c.wakeIdle(c.ctx) })
 	for {
 		nc, err := Accept(c.ctx, l, c.cfg.Logger)
 		if c.draining.Load() {

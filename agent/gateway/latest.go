@@ -43,6 +43,12 @@ func (l *latestListener) Accept() (net.Conn, error) {
 }
 
 func (s *Latest) hold(conn net.Conn, caller string) net.Conn {
+	entry := s.enter(conn, caller)
+	return hold(conn, holder{release: func() { s.remove(entry) }, spare: true, tenant: tenantOf(conn)})
+}
+
+// enter keeps the connection until it is removed, or is one too many.
+func (s *Latest) enter(conn net.Conn, caller string) *latest {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	entry := &latest{conn: conn, caller: caller}
@@ -50,7 +56,7 @@ func (s *Latest) hold(conn net.Conn, caller string) net.Conn {
 	if len(s.conns) > s.most {
 		_ = s.oldestOfMost().conn.Close()
 	}
-	return hold(conn, holder{release: func() { s.remove(entry) }, spare: true})
+	return entry
 }
 
 // oldestOfMost takes out the oldest connection of the caller that has the most.

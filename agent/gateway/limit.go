@@ -47,10 +47,10 @@ func (l *entryListener) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		e := l.entry
+		e, tenant := l.entry, tenantOf(conn)
 		caller := e.Access.GrantOf(conn).Caller()
 		if e.Connections.Enter(caller, e.Bytes) {
-			return hold(conn, holder{release: func() { e.Connections.Leave(caller, e.Bytes) }}), nil
+			return hold(conn, holder{release: func() { e.Connections.Leave(caller, e.Bytes) }, tenant: tenant}), nil
 		}
 		if e.Spare != nil {
 			return e.Spare.hold(conn, caller), nil
@@ -63,8 +63,11 @@ func (l *entryListener) Accept() (net.Conn, error) {
 // hold returns conn, and calls release when it is closed.
 func hold(conn net.Conn, h holder) net.Conn {
 	h.release = sync.OnceFunc(h.release)
-	if unix, ok := conn.(*net.UnixConn); ok {
-		return &heldUnixConn{UnixConn: unix, holder: h}
+	switch c := conn.(type) {
+	case *net.UnixConn:
+		return &heldUnixConn{UnixConn: c, holder: h}
+	case *heldUnixConn: // of a OneTenant, which holds nothing
+		return &heldUnixConn{UnixConn: c.UnixConn, holder: h}
 	}
 	return &heldConn{Conn: conn, holder: h}
 }
@@ -72,9 +75,12 @@ func hold(conn net.Conn, h holder) net.Conn {
 type holder struct {
 	release func()
 	spare   bool
+	tenant  string // whose socket it is; "": all tenants'
 }
 
 func (h holder) isSpare() bool { return h.spare }
+
+func (h holder) onlyTenant() string { return h.tenant }
 
 type heldConn struct {
 	net.Conn

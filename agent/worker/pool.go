@@ -153,6 +153,7 @@ func (p *Pool) configure(name string, settings script.TenantSettings, c *change)
 		if !p.closed {
 			t = newTenant(p, name, settings, c)
 			p.put(name, t)
+			p.cfg.Isolated(name, true)
 			t.start()
 		}
 	case p.closed: // what has a process keeps being refused
@@ -160,6 +161,7 @@ func (p *Pool) configure(name string, settings script.TenantSettings, c *change)
 		p.shared.Store(name, true)
 		p.put(name, nil)
 		t.closeSockets(true) // now, lest it find them in its way if it comes back
+		p.cfg.Isolated(name, false)
 		p.leaving.Go(func() { t.leave(context.Background()) })
 		p.cfg.Changed()
 	}

@@ -19,9 +19,6 @@ type socket struct {
 	file     *os.File // the same, to be handed over
 }
 
-// protocols that a tenant has sockets for.
-var protocols = []string{"grpc", "http", "resp", "spop"}
-
 // sockets are those of one tenant. It is safe for concurrent use.
 type sockets struct {
 	mu       sync.Mutex // guards what follows
@@ -36,15 +33,15 @@ func (t *tenant) listen() (opened bool) {
 	s := &t.sockets
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if t.pool.cfg.Dir == "" || s.closed || len(s.open) == len(protocols) {
+	if t.pool.cfg.Dir == "" || s.closed || len(s.open) == len(gateway.Protocols) {
 		return false
 	}
-	for _, protocol := range protocols {
+	for _, protocol := range gateway.Protocols {
 		if slices.ContainsFunc(s.open, func(o socket) bool { return o.protocol == protocol }) {
 			continue
 		}
 		path := filepath.Join(t.pool.cfg.Dir, t.name, protocol+".sock")
-		o, err := listen(path)
+		o, err := t.listenOn(path)
 		if err != nil {
 			if s.troubles[protocol] != err.Error() { // once is enough, however often it is tried
 				t.pool.cfg.Log.Error("a tenant has no socket of its own; the agent's sockets serve it, and it is tried again", "tenant", t.name, "socket", path, "error", err)
@@ -66,7 +63,12 @@ func (s *sockets) list() []socket {
 	return slices.Clone(s.open)
 }
 
-func listen(path string) (socket, error) {
+func (t *tenant) listenOn(path string) (socket, error) {
+	if gid, ok := t.pool.cfg.Groups[t.name]; ok {
+		if err := gateway.GroupFolder(t.pool.cfg.Dir, t.name, gid); err != nil {
+			return socket{}, err
+		}
+	}
 	l, err := gateway.Listen(path)
 	if err != nil {
 		return socket{}, err
@@ -79,16 +81,17 @@ func listen(path string) (socket, error) {
 }
 
 // closeSockets removes them: who connects is refused from then on. The folder goes with
-// them if it is not to stay, and has no other files.
+// them if it is not to stay, and has no other files. That of a group stays.
 func (t *tenant) closeSockets(folder bool) {
 	s := &t.sockets
+	_, grouped := t.pool.cfg.Groups[t.name]
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
 	for _, o := range s.open {
 		_ = errors.Join(o.listener.Close(), o.file.Close())
 	}
-	if folder && len(s.open) > 0 {
+	if folder && !grouped && len(s.open) > 0 {
 		_ = os.Remove(filepath.Join(t.pool.cfg.Dir, t.name))
 	}
 	s.open = nil

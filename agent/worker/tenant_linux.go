@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/time/rate"
 
+	"github.com/scriptorium-dev/scriptorium/agent/gateway"
 	"github.com/scriptorium-dev/scriptorium/proto/wire"
 	workerv1 "github.com/scriptorium-dev/scriptorium/proto/worker/v1"
 	"github.com/scriptorium-dev/scriptorium/script"
@@ -266,7 +267,7 @@ func (t *tenant) giveAll(ctx context.Context, p *process) error {
 	t.noteAll(last)
 	if err := p.assign(t, t.settings, &workerv1.Assignment{
 		Tenant: t.name, MemoryBytes: t.settings.MemoryBytes, Processors: processors(t.settings.CPU),
-		Access: cfg.Access, MaxWaiting: int64(cfg.MaxWaiting), Quarantine: t.blame.request(), Agent: cfg.Node.Agent.Name, Labels: cfg.Node.Agent.Labels,
+		Access: t.access(), MaxWaiting: int64(cfg.MaxWaiting), Quarantine: t.blame.request(), Agent: cfg.Node.Agent.Name, Labels: cfg.Node.Agent.Labels,
 	}); err != nil {
 		return err
 	}
@@ -282,6 +283,14 @@ func (t *tenant) giveAll(ctx context.Context, p *process) error {
 		t.finish(last.number, true)
 	}
 	return nil
+}
+
+// access returns the rules for callers on the tenant's own sockets. The process has nothing of other tenants.
+func (t *tenant) access() []string {
+	if _, ok := t.pool.cfg.Groups[t.name]; ok {
+		return []string{gateway.Everybody} // who is in the group
+	}
+	return t.pool.cfg.Access
 }
 
 // processors that a share of them takes, in thousandths; 0 is all.

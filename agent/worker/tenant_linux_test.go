@@ -51,7 +51,7 @@ func TestSockets(t *testing.T) {
 	if err := os.WriteFile(inTheWay, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if !acme.listen() || len(acme.sockets.list()) != len(protocols)-1 {
+	if !acme.listen() || len(acme.sockets.list()) != len(gateway.Protocols)-1 {
 		t.Fatalf("%d sockets", len(acme.sockets.list()))
 	}
 	if acme.listen() || strings.Count(log.String(), "no socket of its own") != 1 {
@@ -60,7 +60,7 @@ func TestSockets(t *testing.T) {
 	if err := os.Remove(inTheWay); err != nil {
 		t.Fatal(err)
 	}
-	if !acme.listen() || len(acme.sockets.list()) != len(protocols) || acme.listen() {
+	if !acme.listen() || len(acme.sockets.list()) != len(gateway.Protocols) || acme.listen() {
 		t.Errorf("%d sockets once nothing is in the way", len(acme.sockets.list()))
 	}
 	acme.closeSockets(false)

@@ -51,6 +51,12 @@ type Config struct {
 	Dir string
 	// Access holds the rules for callers, as gateway.ParseAccess reads them.
 	Access []string
+	// Groups are those of the sockets of some tenants. Who is in the group may use them, whatever the
+	// rules say.
+	Groups map[string]int
+	// Isolated is called before a tenant's process takes its sockets, and after it has given them up. It
+	// may be nil.
+	Isolated func(tenant string, isolated bool)
 	// MaxWaiting calls of a tenant wait for their turn; 0 means 1024.
 	MaxWaiting int
 	// Spares are processes that are kept ready as long as some tenant has one; 0 means as
@@ -121,6 +127,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Changed == nil {
 		c.Changed = func() {}
+	}
+	if c.Isolated == nil {
+		c.Isolated = func(string, bool) {}
 	}
 	if c.Log == nil {
 		c.Log = slog.Default()

@@ -28,6 +28,7 @@ func TestValuesThatAreWrong(t *testing.T) {
 		{"registry.replicas=many", "replicas"},
 		{"agent.socketDir=run/scriptorium", "socketDir"},
 		{"agent.allow={101=acme}", "allow"},
+		{"agent.tenantSockets.acme=nogroup", "tenantSockets"},
 		{"agent.maxUnavailable=0", "maxUnavailable"},
 		{"agent.maxUnavailable=10 %", "maxUnavailable"},
 		{"agent.extraArgs={counter-metrics}", "extraArgs"},
@@ -52,6 +53,20 @@ func TestValuesThatAreWrong(t *testing.T) {
 	} {
 		if out, err := runHelm(t, "template", "scriptorium", chart, "--set="+tt.set); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v, want a refusal of %s\n%.200s", tt.set, err, tt.want, out)
+		}
+	}
+}
+
+// TestTenantSockets: the agent gets the groups as flags, and is in each of them once.
+func TestTenantSockets(t *testing.T) {
+	out, err := runHelm(t, "template", "scriptorium", chart, "--show-only=templates/agent.yaml",
+		"--set=agent.tenantSockets.acme=2001,agent.tenantSockets.shop=2002,agent.tenantSockets.news=2001")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"- --tenant-sockets=acme=2001\n", "- --tenant-sockets=news=2001\n", "- --tenant-sockets=shop=2002\n", "supplementalGroups:\n          - 2001\n          - 2002\n"} {
+		if strings.Count(out, want) != 1 {
+			t.Errorf("the chart does not make %q:\n%s", want, out)
 		}
 	}
 }

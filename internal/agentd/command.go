@@ -40,7 +40,9 @@ Every flag can be set by the environment variable behind it.`,
 		Example: `  agentd --trusted-key registry.pub --registry registry.internal:7070 --registry-ca ca.crt --registry-cert tls.crt --registry-key tls.key \
       --nats-url tls://nats.internal:4222 --nats-ca ca.crt --nats-user agent --nats-password-file nats-password
   agentd --trusted-key registry.pub --registry unix:/run/scriptorium/registry.sock --insecure-plaintext   # all on one machine
-  agentd --allow uid:101=acme,shop --allow gid:33=* …   # which callers may use which tenants`,
+  agentd --allow uid:101=acme,shop --allow gid:33=* …   # which callers may use which tenants
+  agentd --tenant-sockets acme=2001,shop=2002 …   # sockets for one tenant each, and their groups
+  agentd --http-listen 127.0.0.1:7071 --http-callers callers.yaml …   # for gateways without Unix sockets`,
 		Args:    cobra.NoArgs,
 		Version: version.String(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -78,6 +80,8 @@ Every flag can be set by the environment variable behind it.`,
 	flags.IntVar(&cfg.RemovalShare, "removal-share", 20, "percent of the live scripts that the registry may remove at once without a record of each removal; ten are always allowed")
 	flags.BoolVar(&cfg.CounterMetrics, "counter-metrics", false, "make each counter of each tenant's scripts a metric, up to 1,000 a tenant")
 	cfg.Workers.addFlags(flags)
+	flags.StringToIntVar(&cfg.TenantSockets, tenantSocketsFlag, nil, "tenants with sockets of their own, in the folder tenants/TENANT of the sockets, and the group whose members may use them: TENANT=GID,…. Such a socket serves its tenant alone, and no --allow is needed")
+	cfg.Port.addFlags(flags)
 	cfg.Security.addFlags(flags)
 	logging.AddFlags(flags)
 	flagenv.Bind(cmd)

@@ -25,6 +25,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/engine/lua"
 	"github.com/scriptorium-dev/scriptorium/internal/obs"
+	"github.com/scriptorium-dev/scriptorium/internal/tlsfiles"
 	"github.com/scriptorium-dev/scriptorium/internal/version"
 	"github.com/scriptorium-dev/scriptorium/proto/budget"
 	"github.com/scriptorium-dev/scriptorium/script"
@@ -53,7 +54,10 @@ type Config struct {
 	AdoptFleet     string
 	RemovalShare   int
 	Workers        Workers
-	Security       Security
+	// TenantSockets are the groups of tenants that have sockets of their own.
+	TenantSockets map[string]int
+	Port          Port
+	Security      Security
 
 	Log     *slog.Logger
 	Metrics *prometheus.Registry
@@ -71,6 +75,7 @@ type Daemon struct {
 	agent    *agent.Agent
 	servers  []server
 	admin    *obs.Admin
+	tenants  *tenantSockets
 	draining atomic.Bool
 
 	cancel  context.CancelFunc // ends following
@@ -120,6 +125,11 @@ func Start(cfg Config) (*Daemon, error) {
 	if err != nil {
 		return nil, err
 	}
+	port, err := cfg.Port.open(tlsfiles.ModesFor(cfg.Security.InsecureFileModes), cfg.Log)
+	if err != nil {
+		return nil, err
+	}
+	sockets := newTenantSockets(cfg)
 	scripts := lua.New()
 	if err := registerHeap(cfg.Metrics, scripts); err != nil {
 		return nil, err
@@ -130,17 +140,20 @@ func Start(cfg Config) (*Daemon, error) {
 		NATS: cfg.NATS, NATSSecurity: secure.nats, Prefix: cfg.SubjectPrefix,
 		Trusted: secure.keyring, Publishers: secure.publishers, Tenants: tenants, AdoptFleet: cfg.AdoptFleet, RemovalShare: cfg.RemovalShare,
 		Engines: []engine.Engine{scripts}, CacheBytes: cfg.CacheBytes, ValueCacheBytes: cfg.ValueCacheBytes,
-		MaxRunning: cfg.MaxRunning, MaxWaiting: cfg.MaxWaiting, Workers: cfg.workers(users), Log: cfg.Log, Metrics: cfg.Metrics, CounterMetrics: cfg.CounterMetrics,
+		MaxRunning: cfg.MaxRunning, MaxWaiting: cfg.MaxWaiting, Workers: cfg.workers(users, sockets), Log: cfg.Log, Metrics: cfg.Metrics, CounterMetrics: cfg.CounterMetrics,
 	})
 	if err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	d := &Daemon{log: cfg.Log, agent: a, cancel: cancel, failed: make(chan error, 1)}
+	d := &Daemon{log: cfg.Log, agent: a, tenants: sockets, cancel: cancel, failed: make(chan error, 1)}
 	d.goRun("follow the registry", func() error { return a.Run(ctx) })
 	d.running.Go(func() { secure.run(ctx, a.PublishersChanged) })
+	if port != nil {
+		d.running.Go(func() { port.run(ctx) })
+	}
 	a.CatchUp()
-	if err := d.serve(cfg, access); err != nil {
+	if err := d.serve(cfg, access, port); err != nil {
 		stopped, cancelStop := context.WithCancel(ctx)
 		cancelStop() // nobody was served: there is nothing to wait for
 		return nil, errors.Join(err, d.Stop(stopped))
@@ -153,6 +166,9 @@ func Start(cfg Config) (*Daemon, error) {
 func (c *Config) validate() error {
 	if c.Registry == "" {
 		return script.Errorf(script.Invalid, "--registry", "is required: the registry's address, such as registry.internal:7070")
+	}
+	if err := checkTenantSockets(c.TenantSockets); err != nil {
+		return err
 	}
 	for flag, value := range map[string]int64{
 		"--cache-bytes": c.CacheBytes, "--value-cache-bytes": c.ValueCacheBytes, "--max-running": int64(c.MaxRunning), "--max-waiting": int64(c.MaxWaiting),
@@ -182,32 +198,54 @@ func accessRules(values []string) (rules []string) {
 	return rules
 }
 
-// serve opens the sockets and the admin listener.
-func (d *Daemon) serve(cfg Config, access *gateway.Access) error {
+// serve opens the sockets, the port and the admin listener.
+func (d *Daemon) serve(cfg Config, access *gateway.Access, port *port) error {
 	executor, shared := d.agent.Executor(), budget.New(gateway.DefaultBudget)
 	conns := budget.OwnConnections(gateway.IdleBytes)
 	if err := registerConnections(cfg.Metrics, conns); err != nil {
 		return err
 	}
-	for _, socket := range []struct {
-		name   string
-		server server
-	}{
-		{"resp.sock", respsock.New(respsock.Options{Executor: executor, Access: access, Logger: cfg.Log, Version: version.String(), Connections: conns, Budget: shared})},
-		{"grpc.sock", grpcsock.New(grpcsock.Options{Executor: executor, Access: access, Logger: cfg.Log, Connections: conns, Budget: shared})},
-		{"spop.sock", spopsock.New(spopsock.Options{Executor: executor, Access: access, Logger: cfg.Log, Connections: conns, Budget: shared})},
-		{"http.sock", httpsock.New(httpsock.Options{
-			Executor: executor, Access: access, Logger: cfg.Log, Connections: conns, Budget: shared, Ready: d.notReady,
-			Metrics: func(g gateway.Grant) (prometheus.Gatherer, error) { return granted(cfg.Metrics, g), nil },
-		})},
-	} {
-		l, err := gateway.Listen(filepath.Join(cfg.SocketDir, socket.name))
+	overHTTP := httpsock.Options{
+		Executor: executor, Access: access, Logger: cfg.Log, Connections: conns, Budget: shared, Ready: d.notReady,
+		Metrics: func(g gateway.Grant) (prometheus.Gatherer, error) { return granted(cfg.Metrics, g), nil },
+	}
+	servers := map[string]server{
+		"resp": respsock.New(respsock.Options{Executor: executor, Access: access, Logger: cfg.Log, Version: version.String(), Connections: conns, Budget: shared}),
+		"grpc": grpcsock.New(grpcsock.Options{Executor: executor, Access: access, Logger: cfg.Log, Connections: conns, Budget: shared}),
+		"spop": spopsock.New(spopsock.Options{Executor: executor, Access: access, Logger: cfg.Log, Connections: conns, Budget: shared}),
+		"http": httpsock.New(overHTTP),
+	}
+	for _, protocol := range gateway.Protocols {
+		name := protocol + ".sock"
+		l, err := gateway.Listen(filepath.Join(cfg.SocketDir, name))
 		if err != nil {
 			return err
 		}
-		d.servers = append(d.servers, socket.server)
-		d.goRun(socket.name, func() error { return socket.server.Serve(l) })
+		d.serveOn(name, servers[protocol], l)
 	}
+	if err := d.tenants.serve(servers); err != nil {
+		return script.Errorf(script.Invalid, "--"+tenantSocketsFlag, "%w", err)
+	}
+	if port != nil {
+		l, err := port.listen()
+		if err != nil {
+			return err
+		}
+		overHTTP.Access, overHTTP.Identify, overHTTP.TLS = nil, port.identify, port.tls
+		d.serveOn("the port of --http-listen", httpsock.New(overHTTP), l)
+		cfg.Log.Info("callers with a token or a certificate of --http-callers are served over TCP", "address", l.Addr().String(), "tls", port.tls != nil)
+	}
+	return d.serveAdmin(cfg, access)
+}
+
+// serveOn serves the listener until Stop.
+func (d *Daemon) serveOn(name string, s server, l net.Listener) {
+	d.servers = append(d.servers, s)
+	d.goRun(name, func() error { return s.Serve(l) })
+}
+
+// serveAdmin opens the admin listener, if there is to be one.
+func (d *Daemon) serveAdmin(cfg Config, access *gateway.Access) error {
 	if cfg.AdminAddress == "" {
 		return nil
 	}
@@ -264,6 +302,7 @@ func (d *Daemon) readiness(context.Context) obs.Readiness {
 // is done, tells the registry that this agent is leaving, and closes everything.
 func (d *Daemon) Stop(ctx context.Context) error {
 	d.draining.Store(true)
+	d.tenants.close()
 	var (
 		mu   sync.Mutex
 		errs []error

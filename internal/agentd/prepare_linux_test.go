@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -318,4 +319,40 @@ func TestPrepareRefuses(t *testing.T) {
 	if _, err := prepare(dir, "--gid", "-2"); script.KindOf(err) != script.Invalid {
 		t.Errorf("a negative group: %v", err)
 	}
+}
+
+// TestTenantFolderWithoutRoot: an agent that is in a group can give it the sockets of a tenant, and another one says
+// what it lacks.
+func TestTenantFolderWithoutRoot(t *testing.T) {
+	needsRoot(t)
+	dir := folder(t)
+	if _, err := prepare(dir); err != nil {
+		t.Fatal(err)
+	}
+	tenants := filepath.Join(dir, "run", "tenants")
+	inGroup := func() error {
+		gids := [1]uint32{4711}
+		if _, _, e := unix.RawSyscall(unix.SYS_SETGROUPS, 1, uintptr(unsafe.Pointer(&gids[0])), 0); e != 0 {
+			return e
+		}
+		for _, call := range [][4]uintptr{{unix.SYS_SETRESGID, 65532, 65532, 65532}, {unix.SYS_SETRESUID, 65532, 65532, 65532}} {
+			if _, _, e := unix.RawSyscall(call[0], call[1], call[2], call[3]); e != 0 {
+				return e
+			}
+		}
+		return nil
+	}
+	onThread(t, inGroup, func() {
+		if err := gateway.GroupFolder(tenants, "acme", 4711); err != nil {
+			t.Error(err)
+		}
+	})
+	if got, want := is(t, filepath.Join(tenants, "acme")), "dgrwxr-x--- 65532:4711"; got != want {
+		t.Errorf("the folder is %s, want %s", got, want)
+	}
+	onThread(t, user(65532, 65532), func() {
+		if err := gateway.GroupFolder(tenants, "shop", 4711); script.KindOf(err) != script.Invalid || !strings.Contains(err.Error(), "in this group") {
+			t.Errorf("an agent that is not in the group: %v", err)
+		}
+	})
 }

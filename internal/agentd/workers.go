@@ -47,8 +47,9 @@ func (w *Workers) users() (worker.Users, error) {
 // tenantsDir is the folder of tenants' own sockets, in that of the sockets.
 const tenantsDir = "tenants"
 
-func (c *Config) workers(users worker.Users) worker.Config {
+func (c *Config) workers(users worker.Users, sockets *tenantSockets) worker.Config {
 	return worker.Config{
+		Groups: c.TenantSockets, Isolated: sockets.isolated,
 		Command: c.Workers.Command, Dir: filepath.Join(c.SocketDir, tenantsDir), Access: accessRules(c.Allow),
 		Users: users, Cgroup: c.Workers.Cgroup, Spares: c.Workers.Spares,
 	}

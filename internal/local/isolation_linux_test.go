@@ -15,8 +15,12 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// TestMain is the process of a tenant when it is asked to be.
+// TestMain is the process of a tenant, or of another user, when it is asked to be.
 func TestMain(m *testing.M) {
+	if len(os.Args) > 2 && os.Args[1] == "ask" {
+		ask(os.Args[2], os.Args[3:]...)
+		return
+	}
 	if len(os.Args) > 1 && os.Args[1] == "worker" {
 		cmd := agentd.WorkerCommand()
 		cmd.SetArgs([]string{})

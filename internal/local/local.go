@@ -37,6 +37,7 @@ type Stack struct {
 
 	workers    agentd.Workers
 	tenantKeys string
+	change     func(*agentd.Config) // of agents; may be nil
 	gates      string
 	etcd       *embedded.Etcd
 	nats       *embedded.NATS
@@ -80,6 +81,11 @@ func WithWorkers(command ...string) Option {
 // WithTenantKeys has agents require the signatures of tenants' publishers: see
 // agentd.Security.TenantKeys.
 func WithTenantKeys(file string) Option { return func(s *Stack) { s.tenantKeys = file } }
+
+// WithAgents changes the configurations of agents before they start.
+func WithAgents(change func(*agentd.Config)) Option {
+	return func(s *Stack) { s.change = change }
+}
 
 // WithGates has rollouts ask the sources in the file: see registryd.Config.Gates.
 func WithGates(file string) Option { return func(s *Stack) { s.gates = file } }
@@ -227,13 +233,17 @@ func (s *Stack) StartAgent(i int) error {
 	name := agentName(i)
 	security := s.secret.agent()
 	security.TenantKeys = s.tenantKeys
-	a, err := agentd.Start(agentd.Config{
+	cfg := agentd.Config{
 		Name:     name,
 		StateDir: filepath.Join(s.AgentDir(i), "state"), SocketDir: s.AgentDir(i),
 		Registry: s.RegistryTarget(), NATS: []string{s.NATSURL()}, Security: security, Workers: s.workers,
 		Log:     s.log.With("part", name),
 		Metrics: obs.NewMetrics(),
-	})
+	}
+	if s.change != nil {
+		s.change(&cfg)
+	}
+	a, err := agentd.Start(cfg)
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}

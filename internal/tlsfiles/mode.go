@@ -48,3 +48,16 @@ func (m Modes) Check(path string, log *slog.Logger) error {
 	log.Warn("other users can read or change the file of a secret: run chmod 600 on it", "file", path, "mode", fmt.Sprintf("%#o", mode))
 	return nil
 }
+
+// changeable are the permissions that let others change a file.
+const changeable = 0o022
+
+// Unchangeable returns an error if other users can change the file: it is of what is no secret, but says who
+// may do something.
+func Unchangeable(path string) error {
+	info, err := os.Stat(path)
+	if err != nil || !info.Mode().IsRegular() || info.Mode().Perm()&changeable == 0 {
+		return nil //nolint:nilerr // who reads the file reports that
+	}
+	return script.Errorf(script.Invalid, path, "has mode %#o, so other users can change it: run `chmod go-w %s`", info.Mode().Perm(), path)
+}

@@ -9,9 +9,10 @@
 // {"args":[…]} with the content type ArgsContentType. The answer is the result:
 // null if there is none, an array if there are several, and then the header
 // Scriptorium-Results says how many. Every error of these paths but /readyz is a
-// JSON object as errorBody declares it. Its kind decides the status, with three
-// exceptions of kind INVALID, else 400, for which HTTP has a status of its own:
+// JSON object as errorBody declares it. Its kind decides the status, with four
+// exceptions for which HTTP has a status of its own. They are of kind INVALID, else 400, and DENIED, else 403:
 //
+//	401  a request over TCP does not show a known caller
 //	405  a method that the path does not take; Allow says which it does
 //	413  a body over the limit
 //	415  a content type that is not JSON, or form data
@@ -25,6 +26,8 @@ package httpsock
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"log/slog"
 	"net"
@@ -43,6 +46,12 @@ type Options struct {
 	Executor gateway.Executor
 	// Access decides which callers may use which tenants; nil: all callers may use all tenants.
 	Access *gateway.Access
+	// Identify says what the sender of each request may use, by the values of its header callers.Header and
+	// by its verified client certificate, if it has shown one. A server with it serves TCP, and takes
+	// no notice of Access. nil: Access decides.
+	Identify func(tokens []string, cert *x509.Certificate, now time.Time) (gateway.Grant, error)
+	// TLS secures the connections of a server with Identify; nil: they are not encrypted.
+	TLS *tls.Config
 	// Logger gets what an operator should know; nil: slog.Default().
 	Logger *slog.Logger
 	// Metrics returns what /metrics shows to a peer; nil: there is no /metrics.
@@ -100,6 +109,7 @@ type Server struct {
 	opts   Options
 	http   *http.Server
 	making gateway.Slots // held while a large answer is made
+	spare  *gateway.Latest
 }
 
 // maxHeaderBytes of a request: a gateway adds a few headers, not pages of them.
@@ -107,7 +117,7 @@ const maxHeaderBytes = 32 << 10
 
 // New returns a Server.
 func New(opts Options) *Server {
-	s := &Server{opts: opts.withDefaults()}
+	s := &Server{opts: opts.withDefaults(), spare: gateway.NewLatest(spareConns)}
 	s.http = &http.Server{
 		Handler:           s.routes(),
 		ReadHeaderTimeout: s.opts.ReadTimeout,
@@ -115,30 +125,16 @@ func New(opts Options) *Server {
 		WriteTimeout:      s.opts.WriteTimeout,
 		IdleTimeout:       s.opts.IdleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
-		ErrorLog:          slog.NewLogLogger(s.opts.Logger.Handler(), slog.LevelWarn),
-		ConnState:         follow,
+		// Else net/http answers OPTIONS * to whoever asks.
+		DisableGeneralOptionsHandler: s.opts.Identify != nil,
+		ErrorLog:                     slog.NewLogLogger(s.opts.Logger.Handler(), slog.LevelWarn),
+		ConnState:                    follow,
 		ConnContext: func(ctx context.Context, conn net.Conn) context.Context {
-			c := conn.(*headConn).Conn
-			return context.WithValue(ctx, peerKey{}, peer{grant: s.opts.Access.GrantOf(c), spare: gateway.IsSpare(c)})
+			return context.WithValue(ctx, peerKey{}, s.newPeer(conn.(*headConn).Conn))
 		},
 	}
 	return s
 }
-
-// peer is whom a connection comes from.
-type peer struct {
-	grant gateway.Grant
-	spare bool // it is one too many: see Options.Connections
-}
-
-type peerKey struct{}
-
-func peerOf(r *http.Request) peer {
-	p, _ := r.Context().Value(peerKey{}).(peer)
-	return p
-}
-
-func grantOf(r *http.Request) gateway.Grant { return peerOf(r).grant }
 
 // routes sends every path to its handler. The handlers look at the method
 // themselves, so that a wrong one is answered in JSON as any other error.
@@ -154,6 +150,9 @@ func (s *Server) routes() http.Handler {
 	mux.HandleFunc("/", s.notFound)
 	// A mux would redirect a client's path that is not clean.
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if s.opts.Identify != nil && !s.identify(w, r) {
+			return
+		}
 		if strings.HasPrefix(r.URL.Path, decidePrefix) {
 			s.decide(w, r)
 			return
@@ -165,10 +164,11 @@ func (s *Server) routes() http.Handler {
 // Serve accepts connections on l, which it closes, until Shutdown, and then
 // returns ErrClosed.
 func (s *Server) Serve(l net.Listener) error {
-	l = gateway.Entry{
-		Access: s.opts.Access, Connections: s.opts.Connections, Bytes: connBytes,
-		Spare: gateway.NewLatest(spareConns),
-	}.Listen(l)
+	if s.opts.Identify != nil {
+		l = s.listenUnknown(l)
+	} else {
+		l = gateway.Entry{Access: s.opts.Access, Connections: s.opts.Connections, Bytes: connBytes, Spare: s.spare}.Listen(l)
+	}
 	if err := s.http.Serve(headListener{l}); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}

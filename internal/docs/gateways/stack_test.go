@@ -41,7 +41,7 @@ type world struct {
 	served   atomic.Int64 // requests that the application has got
 }
 
-func newWorld(t *testing.T) *world {
+func newWorld(t *testing.T, opts ...local.Option) *world {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "gw") // t.TempDir is too long for a socket
 	if err != nil {
@@ -52,7 +52,7 @@ func newWorld(t *testing.T) *world {
 	w.app = httptest.NewServer(http.HandlerFunc(w.serve))
 	t.Cleanup(w.app.Close)
 	log := slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelError}))
-	if w.stack, err = local.Start(t.Context(), dir, 1, log); err != nil {
+	if w.stack, err = local.Start(t.Context(), dir, 1, log, opts...); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
