@@ -19,5 +19,5 @@ func TestCaddyAsks(t *testing.T) {
 	w.run(address, "caddy", "run", "--adapter", "caddyfile", "--config", file)
 	w.conform(t, address, nil)
 	w.table(t, address, "Caddy")
-	w.closed(t, address, "Caddy")
+	w.closed(t, address, w.column(t, "Caddy"))
 }

@@ -82,9 +82,8 @@ func (w *world) exchange(t *testing.T, address string, x exchange) error {
 }
 
 // closed checks that the gateway serves nothing while there is no decision, unless the script says so.
-func (w *world) closed(t *testing.T, address, column string) {
+func (w *world) closed(t *testing.T, address string, cells map[string]string) {
 	t.Helper()
-	cells := w.column(t, column)
 	status := func(row string) int {
 		n, err := strconv.Atoi(cells[row])
 		if err != nil {

@@ -41,7 +41,7 @@ func TestHAProxyAsks(t *testing.T) {
 	address := w.haproxy("lua.scriptorium_answer", "")
 	w.conform(t, address, nil)
 	w.table(t, address, "HAProxy")
-	w.closed(t, address, "HAProxy")
+	w.closed(t, address, w.column(t, "HAProxy"))
 }
 
 func TestHAProxyAsksWithoutLua(t *testing.T) {
@@ -53,7 +53,7 @@ func TestHAProxyAsksWithoutLua(t *testing.T) {
 		}
 	})
 	w.table(t, address, "HAProxy, without Lua")
-	w.closed(t, address, "HAProxy, without Lua")
+	w.closed(t, address, w.column(t, "HAProxy, without Lua"))
 }
 
 // TestHAProxyDeniesWhatDoesNotFit: at once, and the connection to the agent goes on.

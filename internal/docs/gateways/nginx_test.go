@@ -51,7 +51,7 @@ func TestNginxProxiesFirst(t *testing.T) {
 	address := w.nginx("accel=@app", nil)
 	w.conform(t, address, nil)
 	w.table(t, address, "nginx, proxy first")
-	w.closed(t, address, "nginx, proxy first")
+	w.closed(t, address, w.column(t, "nginx, proxy first"))
 }
 
 func TestNginxAsksFirst(t *testing.T) {
@@ -66,7 +66,7 @@ func TestNginxAsksFirst(t *testing.T) {
 		}
 	})
 	w.table(t, address, "nginx, ask first")
-	w.closed(t, address, "nginx, ask first")
+	w.closed(t, address, w.column(t, "nginx, ask first"))
 }
 
 func TestNginxAsksWithJavaScript(t *testing.T) {
@@ -79,7 +79,7 @@ func TestNginxAsksWithJavaScript(t *testing.T) {
 	address := w.nginx("js_content", files, "ngx_http_js_module")
 	w.conform(t, address, nil)
 	w.table(t, address, "nginx, JavaScript")
-	w.closed(t, address, "nginx, JavaScript")
+	w.closed(t, address, w.column(t, "nginx, JavaScript"))
 }
 
 func TestNginxAsksWithLua(t *testing.T) {
@@ -94,5 +94,5 @@ func TestNginxAsksWithLua(t *testing.T) {
 	w.conform(t, address, nil)
 	w.table(t, address, "nginx, Lua")
 	w.appliesAll(t, address)
-	w.closed(t, address, "nginx, Lua")
+	w.closed(t, address, w.column(t, "nginx, Lua"))
 }

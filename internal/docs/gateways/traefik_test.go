@@ -283,7 +283,7 @@ func (w *world) traefik(t *testing.T, text, token string, overwrites bool) {
 			t.Errorf("a client that removes the token: %v", err)
 		}
 	}
-	w.closed(t, address, 503, 500)
+	w.closed(t, address, map[string]string{"the script fails": "503", "the agent is gone": "500"})
 	if leaked.Load() {
 		t.Error("the application has seen the token")
 	}
