@@ -78,7 +78,7 @@ Every flag can be set by the environment variable behind it.`,
 	flags.IntVar(&cfg.RemovalShare, "removal-share", 20, "percent of the live scripts that the registry may remove at once without a record of each removal; ten are always allowed")
 	flags.BoolVar(&cfg.CounterMetrics, "counter-metrics", false, "make each counter of each tenant's scripts a metric, up to 1,000 a tenant")
 	cfg.Workers.addFlags(flags)
-	cfg.Security.addFlags(flags)
+	cfg.Security.AddFlags(flags)
 	logging.AddFlags(flags)
 	flagenv.Bind(cmd)
 	cmd.AddCommand(WorkerCommand(), PrepareCommand())

@@ -78,7 +78,7 @@ func WithWorkers(command ...string) Option {
 }
 
 // WithTenantKeys has agents require the signatures of tenants' publishers: see
-// agentd.Security.TenantKeys.
+// node.Security.TenantKeys.
 func WithTenantKeys(file string) Option { return func(s *Stack) { s.tenantKeys = file } }
 
 // WithGates has rollouts ask the sources in the file: see registryd.Config.Gates.
