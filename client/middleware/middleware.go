@@ -127,7 +127,7 @@ func (g *Gate) Handler(next http.Handler) http.Handler {
 // Decide returns the decision about a request of the client with that IP address. It is what holds
 // without one if there is none. The request keeps its body, and loses the headers that only agents send.
 func (g *Gate) Decide(w http.ResponseWriter, r *http.Request, remoteIP string) *Decision {
-	dropOwn(r.Header)
+	DropOwn(r.Header)
 	d, err := g.decide(w, r, remoteIP)
 	if err != nil {
 		g.log.Debug("a request gets no decision", "script", g.rule.Script, "error", err)
@@ -197,9 +197,9 @@ func hasEncodedSlash(path string) bool {
 // ownPrefix begins the names of headers that only agents send.
 const ownPrefix = "scriptorium-"
 
-// dropOwn removes headers that only agents send. A server behind this one may take them for an agent's,
+// DropOwn removes headers that only agents send. A server behind this one may take them for an agent's,
 // also those with an underscore.
-func dropOwn(h http.Header) {
+func DropOwn(h http.Header) {
 	for name := range h {
 		if len(name) >= len(ownPrefix) && strings.EqualFold(strings.ReplaceAll(name[:len(ownPrefix)], "_", "-"), ownPrefix) {
 			delete(h, name)
