@@ -46,15 +46,19 @@ func TestWithoutADecision(t *testing.T) {
 		err  error
 		want int
 	}{
-		{"", gone, 503}, {"closed", gone, 503}, {"open", gone, 200},
-		{"", malformed, 400}, {"closed", malformed, 400}, {"open", malformed, 400},
+		{"", gone, 503},
+		{"closed", gone, 503},
+		{"open", gone, 200},
+		{"", malformed, 400},
+		{"closed", malformed, 400},
+		{"open", malformed, 400},
 	} {
 		gate, err := middleware.New(fixed{err: tt.err}, middleware.Rule{Script: "acme/gate", Fail: tt.fail})
 		if err != nil {
 			t.Fatal(err)
 		}
 		w := httptest.NewRecorder()
-		gate.Handler(http.NotFoundHandler()).ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+		gate.Handler(http.NotFoundHandler()).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
 		if served := w.Code == http.StatusNotFound; served != (tt.want == 200) || !served && w.Code != tt.want || w.Header().Get("Scriptorium-Reason") == "" {
 			t.Errorf("fail %q, %v: %d %v", tt.fail, tt.err, w.Code, w.Header())
 		}

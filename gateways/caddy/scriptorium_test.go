@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -247,6 +248,36 @@ func TestReloads(t *testing.T) {
 	s.mustLoad(s.agent()+"max_running 1\n", s.proxy(""))
 	if a := s.ask("/headers", ""); a.status != 200 {
 		t.Errorf("after the agent started again: %d", a.status)
+	}
+}
+
+// TestUpstreams chooses among upstreams as docs/gateways/caddy.md does, by the last decision.
+func TestUpstreams(t *testing.T) {
+	text, err := os.ReadFile("../../docs/gateways/caddy.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, block, found := strings.Cut(string(text), "    @canary ")
+	block, _, _ = strings.Cut("@canary "+block, "\n\n")
+	if !found {
+		t.Fatal("the page has no @canary")
+	}
+	s := newSite(t)
+	canary := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "canary") }))
+	t.Cleanup(canary.Close)
+	block = strings.NewReplacer("127.0.0.1:9001", canary.Listener.Addr().String(), "127.0.0.1:9000", s.app.Listener.Addr().String()).Replace(block)
+	s.world.Publish(t, localtest.Manifest("plain", `function handle() end`), 1)
+	socket := " {\nsocket " + filepath.Join(s.world.Stack.AgentDir(1), "http.sock") + "\n}\n"
+	s.mustLoad("", "scriptorium acme/gate"+socket+block)
+	if a := s.ask("/route", ""); a.body != "canary" {
+		t.Errorf("%d %q", a.status, a.body)
+	}
+	if a := s.ask("/headers", ""); !strings.HasPrefix(a.body, "POST /headers") {
+		t.Errorf("%d %q", a.status, a.body)
+	}
+	s.mustLoad("", "scriptorium acme/gate"+socket+"scriptorium acme/plain"+socket+block)
+	if a := s.ask("/route", ""); !strings.HasPrefix(a.body, "POST /route") {
+		t.Errorf("the first decision holds after another: %d %q", a.status, a.body)
 	}
 }
 

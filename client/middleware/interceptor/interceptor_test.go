@@ -48,7 +48,7 @@ func (s *server) Check(ctx context.Context, req *healthpb.HealthCheckRequest) (*
 	return s.Server.Check(ctx, req)
 }
 
-func (s *server) Watch(req *healthpb.HealthCheckRequest, stream healthpb.Health_WatchServer) error {
+func (s *server) Watch(_ *healthpb.HealthCheckRequest, stream healthpb.Health_WatchServer) error {
 	s.note(stream.Context())
 	return stream.Send(&healthpb.HealthCheckResponse{Status: healthpb.HealthCheckResponse_SERVING})
 }

@@ -87,11 +87,17 @@ func yes(is bool) string {
 // table checks the gateway's column of the table in README.md.
 func (w *world) table(t *testing.T, address, column string) {
 	t.Helper()
+	w.tableOf(t, address, "What each gateway can do", column)
+}
+
+// tableOf checks a column of the table in that section.
+func (w *world) tableOf(t *testing.T, address, title, column string) {
+	t.Helper()
 	text, err := os.ReadFile(pages + "README.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	section, err := page.Section(string(text), "What each gateway can do")
+	section, err := page.Section(string(text), title)
 	if err != nil {
 		t.Fatal(err)
 	}

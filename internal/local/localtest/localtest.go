@@ -54,6 +54,7 @@ func Start(tb testing.TB, agents int) *World {
 
 // Logger logs what goes wrong to the test.
 func Logger(tb testing.TB) *slog.Logger {
+	tb.Helper()
 	return slog.New(slog.NewTextHandler(tb.Output(), &slog.HandlerOptions{Level: slog.LevelError}))
 }
 
@@ -95,6 +96,7 @@ func Manifest(name, source string) string {
 
 // Embedded returns how an agent in this process follows the registry.
 func (w *World) Embedded(tb testing.TB, name string) embed.Config {
+	tb.Helper()
 	security := w.Stack.AgentSecurity()
 	return embed.Config{
 		Name: name, StateDir: filepath.Join(w.Dir, name), Registry: w.Stack.RegistryTarget(), NATS: []string{w.Stack.NATSURL()},
