@@ -5,6 +5,7 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/agent/gateway/decision"
 	"github.com/scriptorium-dev/scriptorium/client/middleware"
+	"github.com/scriptorium-dev/scriptorium/proto/budget"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -28,7 +29,7 @@ func (a *Agent) Decide(ctx context.Context, rule *middleware.Rule, r *middleware
 	run := decision.NewRun()
 	defer run.Release()
 	run.Call.Script, run.Call.Traceparent = rule.Script, r.Header.Get("Traceparent")
-	made, err := run.Decide(ctx, a.executor, request(rule, r))
+	made, err := a.ask(ctx, run, request(rule, r))
 	if err != nil {
 		a.log.Debug("a request gets no decision", "script", rule.Script, "error", err)
 	}
@@ -41,6 +42,22 @@ func (a *Agent) Decide(ctx context.Context, rule *middleware.Rule, r *middleware
 		d.Reason = string(script.KindOf(err))
 	}
 	return d, nil
+}
+
+// freeBytes are what each decision may hold of its request; large ones share a budget, as over sockets.
+const freeBytes = 16 << 10
+
+// ask has the script decide, if there is room for the request.
+func (a *Agent) ask(ctx context.Context, run *decision.Run, r *decision.Request) (decision.Decision, error) {
+	if n := r.ArgumentBytes(); n > freeBytes {
+		var claim budget.Claim
+		a.budget.Open(&claim, r.RemoteAddr, nil)
+		defer claim.Close()
+		if !claim.Try(int64(n)) {
+			return decision.Decision{}, budget.ErrOverloaded
+		}
+	}
+	return run.Decide(ctx, a.executor, r)
 }
 
 // request describes the client's request to the script.

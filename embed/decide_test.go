@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -90,7 +91,7 @@ func TestDecisionsAreTheSame(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				told[name] = string(text)
+				told[name] = strings.ReplaceAll(string(text), string(script.Timeout), string(script.Limit)) // of /slow, either comes first
 			}
 			if diff := cmp.Diff(told["socket"], told["embedded"]); diff != "" {
 				t.Errorf("%s %s, fail %q: over the socket and embedded:\n%s", r.method, r.target, fail, diff)
@@ -105,6 +106,42 @@ func TestDecisionsAreTheSame(t *testing.T) {
 		d := gate.Decide(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), "GET", "/headers", nil), "192.0.2.7")
 		if d.Allow != allow || d.Reason != string(script.Unavailable) || !allow && d.Status != 503 {
 			t.Errorf("the agent is gone, fail %q: %+v", fail, d)
+		}
+	}
+	if err := w.Stack.StartAgent(1); err != nil {
+		t.Fatal(err)
+	}
+	gate, _ := middleware.New(both["socket"], middleware.Rule{Script: "acme/gate"})
+	if d := gate.Decide(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), "GET", "/headers", nil), "192.0.2.7"); d.Version == 0 {
+		t.Errorf("the agent is back: %+v", d)
+	}
+}
+
+// TestLargeRequests do not open a gate that fails open: a client could send one on purpose.
+func TestLargeRequests(t *testing.T) {
+	_, _, both := deciders(t, map[string]string{"gate": `function handle(request)
+  return { allow = false, status = 403, body = tostring(#request.body) .. " " .. tostring(#(request.headers["x-long"] or "")) }
+end`})
+	for name, decider := range both {
+		gate, err := middleware.New(decider, middleware.Rule{Script: "acme/gate", Fail: middleware.FailOpen, Body: 1 << 20})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, n := range []int{1, 40 << 10, 900 << 10} {
+			r := httptest.NewRequestWithContext(t.Context(), "POST", "/x", strings.NewReader(strings.Repeat("x", n)))
+			if d := gate.Decide(httptest.NewRecorder(), r, "192.0.2.7"); d.Allow || d.Status != 403 || d.Body != strconv.Itoa(n)+" 0" {
+				t.Errorf("%s, a body of %d bytes: %.200v", name, n, d)
+			}
+			r = httptest.NewRequestWithContext(t.Context(), "POST", "/x", strings.NewReader("x"))
+			r.Header.Set("X-Long", strings.Repeat("x", n))
+			if d := gate.Decide(httptest.NewRecorder(), r, "192.0.2.7"); d.Allow {
+				t.Errorf("%s, a header of %d bytes: %.200v", name, n, d)
+			}
+		}
+		r := httptest.NewRequestWithContext(t.Context(), "GET", "/x", nil)
+		r.Header.Set("X-Odd", "a\nb")
+		if d := gate.Decide(httptest.NewRecorder(), r, "192.0.2.7"); d.Allow && name == "socket" {
+			t.Errorf("%s, a header that cannot be: %v", name, d)
 		}
 	}
 }

@@ -28,6 +28,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/agent/gateway"
 	"github.com/scriptorium-dev/scriptorium/client/agentclient"
 	"github.com/scriptorium-dev/scriptorium/internal/node"
+	"github.com/scriptorium-dev/scriptorium/proto/budget"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -38,6 +39,7 @@ type Agent struct {
 	executor gateway.Executor
 	log      *slog.Logger
 	metrics  *prometheus.Registry
+	budget   *budget.Budget // of requests that are decided about
 
 	// calling is held for reading by each call. Close takes it for good.
 	calling sync.RWMutex
@@ -62,7 +64,7 @@ func Start(ctx context.Context, cfg Config) (*Agent, error) {
 	if err != nil {
 		return nil, asFields(err)
 	}
-	a := &Agent{name: config.Name, node: n, executor: gateway.Protect(n.Executor(), config.Log), log: config.Log, metrics: metrics, ended: make(chan struct{})}
+	a := &Agent{name: config.Name, node: n, executor: gateway.Protect(n.Executor(), config.Log), log: config.Log, metrics: metrics, budget: budget.New(gateway.DefaultBudget), ended: make(chan struct{})}
 	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	a.cancel = cancel
 	go func() {

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/net/http/httpguts"
+
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -26,6 +28,8 @@ var _ Decider = (*Socket)(nil)
 const (
 	// most is longer than a script may run.
 	most = 15 * time.Second
+	// grace is how much longer than the deadline of a decision its answer may take.
+	grace = 50 * time.Millisecond
 	// idle connections are kept, one for each decision at a time.
 	idle = 256
 	// maxAnswer is what an agent answers at most, for a decision.
@@ -53,17 +57,26 @@ func (s *Socket) Close() { s.client.CloseIdleConnections() }
 
 // Decide implements Decider.
 func (s *Socket) Decide(ctx context.Context, rule *Rule, r *Request) (*Decision, error) {
+	if rule.Timeout > 0 { // the agent keeps it, if it answers at all
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, rule.Timeout+grace)
+		defer cancel()
+	}
 	var body io.Reader
 	if r.HasContent {
 		body = bytes.NewReader(r.Content)
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://agent"+rule.path(), body)
+	// It is a GET because net/http asks again if a connection turns out to be closed.
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://agent"+rule.path(), body)
 	if err != nil {
 		return nil, script.Errorf(script.Invalid, "script", "%w", err)
 	}
 	describe(req.Header, r)
 	resp, err := s.client.Do(req)
 	if err != nil {
+		if !canBeSent(req.Header) {
+			return nil, script.Errorf(script.Invalid, "headers", "cannot be: %w", err)
+		}
 		return nil, script.Errorf(script.Unavailable, "agent", "does not answer: %w", err)
 	}
 	defer resp.Body.Close() //nolint:errcheck // it has been read
@@ -73,9 +86,8 @@ func (s *Socket) Decide(ctx context.Context, rule *Rule, r *Request) (*Decision,
 	}
 	if resp.StatusCode != http.StatusOK || resp.Header.Get("Content-Type") != decisionType {
 		kind := script.Unavailable // of what is no agent
-		switch resp.StatusCode {
-		case http.StatusBadRequest, http.StatusRequestEntityTooLarge:
-			kind = script.Invalid
+		if resp.StatusCode/100 == 4 {
+			kind = script.Invalid // what a client can cause, such as 431 by many headers
 		}
 		return nil, script.Errorf(kind, "agent", "answers %s: %.200s", resp.Status, text)
 	}
@@ -102,6 +114,16 @@ func (r *Rule) path() string {
 		settings = append(settings, "param."+name+"="+r.Params[name])
 	}
 	return "/v1/decide/" + url.PathEscape(strings.Join(settings, ",")) + "/" + r.Script
+}
+
+// canBeSent reports whether no header keeps a request from being sent, which a client could cause.
+func canBeSent(h http.Header) bool {
+	for name, values := range h {
+		if !httpguts.ValidHeaderFieldName(name) || slices.ContainsFunc(values, func(v string) bool { return !httpguts.ValidHeaderFieldValue(v) }) {
+			return false
+		}
+	}
+	return true
 }
 
 // notSent are headers of the client's that are for this server alone, or that say to the agent what the

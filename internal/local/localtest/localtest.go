@@ -88,9 +88,9 @@ func (w *World) Publish(tb testing.TB, text string, agents int) {
 	}
 }
 
-// Manifest returns the manifest of a script of tenant acme.
+// Manifest returns the manifest of a script of tenant acme, which has time also on a busy machine.
 func Manifest(name, source string) string {
-	return "apiVersion: scriptorium.dev/v1alpha1\nkind: LuaScript\nmetadata: {name: " + name + "}\nspec:\n  tenantId: acme\n  source: |\n    " +
+	return "apiVersion: scriptorium.dev/v1alpha1\nkind: LuaScript\nmetadata: {name: " + name + "}\nspec:\n  tenantId: acme\n  limits: {timeout: 1s}\n  source: |\n    " +
 		strings.ReplaceAll(strings.TrimSpace(source), "\n", "\n    ") + "\n"
 }
 
