@@ -104,6 +104,15 @@ test: testenv ## Run every test, with the race detector or, where that is useles
 	CGO_ENABLED=0 go test -vet=off -timeout 15m $(TESTFLAGS) -run '$(HEAVY_TESTS)' $(TIMED)
 	CGO_ENABLED=0 go test $(PARALLEL) -vet=off -timeout 15m $(TESTFLAGS) -run '$(HEAVY_TESTS)' $(HEAVY)
 
+	$(MAKE) --no-print-directory test-gateways
+
+# Modules of other programs have modules of Go of their own, since they need all of the program.
+GATEWAYS := gateways/caddy
+
+.PHONY: test-gateways
+test-gateways: ## Run the tests of the modules for gateways, in the gateways (test runs them, too)
+	for module in $(GATEWAYS); do (cd $$module && CGO_ENABLED=0 go test -vet=off -timeout 15m $(TESTFLAGS) ./...) || exit 1; done
+
 PKG ?= ./...
 .PHONY: test-short
 test-short: ## Run the tests of PKG without those that take long, and without the race detector
@@ -187,6 +196,7 @@ verify: verify-format verify-modules verify-generated verify-prose lint ## Check
 .PHONY: lint
 lint: bin/golangci-lint bin/buf ## Run golangci-lint, go vet among it, and buf lint
 	CGO_ENABLED=0 bin/golangci-lint run --build-tags e2e,cgroupv2 ./...
+	for module in $(GATEWAYS); do (cd $$module && CGO_ENABLED=0 $(CURDIR)/bin/golangci-lint run ./...) || exit 1; done
 	bin/buf lint
 
 .PHONY: generate
@@ -229,7 +239,7 @@ verify-format: bin/golangci-lint
 .PHONY: verify-modules
 verify-modules:
 	@go mod tidy -diff || { echo 'verify: go.mod is not tidy: run `go mod tidy`' >&2; exit 1; }
-	@for module in tools tools/prometheus operator/testenv/kube; do \
+	@for module in tools tools/prometheus operator/testenv/kube $(GATEWAYS); do \
 		go -C $$module mod tidy -diff || { echo "verify: $$module/go.mod is not tidy: run \`go -C $$module mod tidy\`" >&2; exit 1; }; \
 	done
 

@@ -277,6 +277,9 @@ func (a *Agent) Ready() bool {
 	return a.state.cursor.Fleet != "" || a.state.table.Len() > 0 || a.follower.Synced()
 }
 
+// FirstSync is closed when the agent has synchronized with the registry for the first time since Open.
+func (a *Agent) FirstSync() <-chan struct{} { return a.follower.FirstSync() }
+
 // staleAfter is how old the registry's last word may be before it is worth a look.
 const staleAfter = 10 * time.Second
 

@@ -162,12 +162,12 @@ func (w *world) everywhere(t *testing.T, name string, want sight.State) {
 	}
 }
 
-// calls returns how many calls of hello each node's gateway made.
+// calls returns how many calls of the first script each node's gateway made.
 func (w *world) calls(t *testing.T) map[string]sight.Calls {
 	t.Helper()
 	counts := map[string]sight.Calls{}
 	for _, g := range w.pods {
-		counts[g.Node] = w.report(t, g).Calls[tenant+"/"+hello]
+		counts[g.Node] = w.report(t, g).Calls[w.spec.Scripts[0]]
 	}
 	return counts
 }

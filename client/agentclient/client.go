@@ -120,7 +120,7 @@ func (c *Client) Close() error {
 // Call returns when ctx is done, and the agent stops the script then; the error
 // is a Timeout whoever of the two noticed first. All errors are *script.Error.
 func (c *Client) Call(ctx context.Context, ref string, args ...any) (*Result, error) {
-	encoded, err := encodeArgs(args)
+	encoded, err := Encode(args)
 	if err != nil {
 		return nil, err
 	}

@@ -54,7 +54,8 @@ func resultOf(resp *agentv1.ExecuteResponse) (*Result, error) {
 	return r, nil
 }
 
-func encodeArgs(args []any) ([][]byte, error) {
+// Encode returns the arguments of a call as JSON: see Client.Call. Its errors are Invalid.
+func Encode(args []any) ([][]byte, error) {
 	encoded := make([][]byte, len(args))
 	for i, arg := range args {
 		if raw, ok := arg.(json.RawMessage); ok {

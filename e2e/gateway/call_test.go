@@ -268,8 +268,8 @@ func TestKindsOfRESPFailures(t *testing.T) {
 }
 
 func TestConnectWantsAProtocol(t *testing.T) {
-	if _, err := connect(options{protocol: "http"}); err == nil {
-		t.Error("HTTP is taken")
+	if _, err := connect(options{protocol: "spop"}); err == nil {
+		t.Error("SPOP is taken")
 	}
 	for _, protocol := range protocols {
 		a, err := connect(options{protocol: protocol})

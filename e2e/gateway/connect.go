@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"net/http"
 
 	"github.com/scriptorium-dev/scriptorium/client/agentclient"
 )
@@ -10,6 +11,7 @@ import (
 // agent is the node's, as callers reach it.
 type agent struct {
 	socket string
+	url    string              // of a gateway in front of the agent; "": callers use the socket
 	grpc   *agentclient.Client // shared by all; nil: by RESP
 	resp   []*respCallee
 }
@@ -24,12 +26,18 @@ func connect(o options) (*agent, error) {
 		return a, err
 	case "resp":
 		return a, nil
+	case "http":
+		a.url = o.url
+		return a, nil
 	}
-	return nil, fmt.Errorf("--protocol is %q: want grpc or resp", o.protocol)
+	return nil, fmt.Errorf("--protocol is %q: want grpc, resp or http", o.protocol)
 }
 
 // callee returns the script for one caller.
 func (a *agent) callee(name string) callee {
+	if a.url != "" {
+		return newWebCallee(http.DefaultClient, a.url, name)
+	}
 	if a.grpc != nil {
 		return grpcCallee{client: a.grpc, script: name}
 	}

@@ -1,5 +1,5 @@
 // Command gateway stands for a gateway in the end-to-end tests. It calls scripts on
-// a socket of its node's agent all the time, one call after the other with a short
+// a socket of its node's agent, or pages of a gateway there, all the time, one call after the other with a short
 // pause, watches a file, such as that of a ConfigMap volume, and tells over HTTP what
 // it saw and when: see package sight.
 package main
@@ -29,6 +29,8 @@ type options struct {
 	callers  int
 	interval time.Duration
 	file     string
+	url      string
+	backends []string
 }
 
 func main() {
@@ -46,11 +48,13 @@ func main() {
 	flags := cmd.Flags()
 	flags.StringVar(&o.node, "node", os.Getenv("NODE_NAME"), "name of the node that the gateway reports")
 	flags.StringVar(&o.listen, "listen", ":8090", "address to tell on, over HTTP")
-	flags.StringVar(&o.protocol, "protocol", "grpc", "to call by: grpc, which tells the version of answers, or resp, which costs less")
+	flags.StringVar(&o.protocol, "protocol", "grpc", "to call by: grpc, which tells the version of answers, resp, which costs less, or http, which asks --url for a page of each --call")
 	flags.StringVar(&o.socket, "socket", "", "the agent's socket; that of the protocol in /run/scriptorium if empty")
 	flags.StringArrayVar(&o.scripts, "call", nil, "a script to call, as tenant/name; repeatable")
 	flags.IntVar(&o.callers, "callers", 1, "callers of each script at a time; the first one says what it saw, all are counted")
 	flags.DurationVar(&o.interval, "interval", 2*time.Millisecond, "pause of a caller between two calls")
+	flags.StringVar(&o.url, "url", "http://127.0.0.1:8080", "address of the gateway, for --protocol http")
+	flags.StringArrayVar(&o.backends, "backend", nil, "an application for the gateway, as name=address; repeatable")
 	flags.StringVar(&o.file, "file", "", "a file to watch; none if empty")
 	if err := cmd.ExecuteContext(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "gateway:", err)
@@ -75,6 +79,9 @@ func run(ctx context.Context, o options) error {
 			c := caller{callee: conn.callee(name), script: name, interval: o.interval, seen: seen, first: i == 0}
 			running.Go(func() { c.run(ctx) })
 		}
+	}
+	if len(o.backends) > 0 {
+		running.Go(func() { cancel(serveBackends(ctx, o.backends)) })
 	}
 	if o.file != "" {
 		running.Go(func() { cancel(watch(ctx, o.file, seen)) })

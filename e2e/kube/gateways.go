@@ -24,10 +24,11 @@ var gatewaysYAML string
 var gatewaysTemplate = template.Must(template.New("gateways").Parse(gatewaysYAML))
 
 // The protocols of calls. GRPC tells the version of an answer; RESP does not, and costs
-// a node's processors less.
+// a node's processors less. HTTP asks a real gateway, which asks the agent.
 const (
 	GRPC = "grpc"
 	RESP = "resp"
+	HTTP = "http"
 )
 
 // Gateways are gateway pods, one on each node.
@@ -35,11 +36,15 @@ type Gateways struct {
 	Namespace string
 	Name      string
 	Image     string        // set by StartGateways
-	Protocol  string        // of calls: GRPC unless set, or RESP
+	Protocol  string        // of calls: GRPC unless set, RESP, or HTTP
 	Callers   int           // of each script at a time; 1 unless set
 	Interval  time.Duration // of a caller, between two calls; 2 ms unless set
 	Scripts   []string
 	ConfigMap string // whose key "content" they watch as a file; none if empty
+	// Caddyfile is the ConfigMap whose key "Caddyfile" configures a Caddy in each pod, in front of the
+	// applications stable and canary, for HTTP.
+	Caddyfile string
+	Caddy     string // its image, set by StartGateways
 }
 
 // Gateway is one such pod.
@@ -47,7 +52,7 @@ type Gateway struct{ Namespace, Pod, Node string }
 
 // StartGateways makes the pods. They may not run yet when it returns.
 func (c *Cluster) StartGateways(ctx context.Context, images Images, g Gateways) error {
-	g.Image = images.ref(GatewayImage)
+	g.Image, g.Caddy = images.ref(GatewayImage), images.ref(CaddyImage)
 	manifest, err := g.manifest()
 	if err != nil {
 		return err

@@ -29,6 +29,11 @@ func TestManifestOfGateways(t *testing.T) {
 			args:     []string{"--protocol=resp", "--callers=4", "--interval=10ms", "--call=acme/a"},
 			mounts:   []string{"/run/scriptorium"},
 		},
+		"pages of a gateway": {
+			gateways: Gateways{Scripts: []string{"acme/a"}, Protocol: HTTP, Caddyfile: "front"},
+			args:     []string{"--protocol=http", "--callers=1", "--interval=2ms", "--call=acme/a", "--backend=stable=127.0.0.1:9000", "--backend=canary=127.0.0.1:9001"},
+			mounts:   []string{"/run/scriptorium"},
+		},
 		"a file": {
 			gateways: Gateways{ConfigMap: "settings"},
 			args:     []string{"--protocol=grpc", "--callers=1", "--interval=2ms", "--file=/config/content"},

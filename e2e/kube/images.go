@@ -59,23 +59,26 @@ type image struct {
 	root     bool      // it runs as root
 }
 
-// program is a package of this module, or, without one, a program of package toolcache.
-type program struct{ name, pkg string }
+// program is a package of the module in that folder, or, without one, a program of package toolcache.
+type program struct{ name, pkg, module string }
 
 var buildable = []image{
-	{name: "registryd", programs: []program{{"registryd", "./cmd/registryd"}}},
-	{name: "agentd", programs: []program{{"agentd", "./cmd/agentd"}, {"scriptctl", "./cmd/scriptctl"}}},
-	{name: "operator", programs: []program{{"operator", "./cmd/operator"}}},
-	{name: GatewayImage, programs: []program{{"gateway", "./e2e/gateway"}}},
+	{name: "registryd", programs: []program{{name: "registryd", pkg: "./cmd/registryd"}}},
+	{name: "agentd", programs: []program{{name: "agentd", pkg: "./cmd/agentd"}, {name: "scriptctl", pkg: "./cmd/scriptctl"}}},
+	{name: "operator", programs: []program{{name: "operator", pkg: "./cmd/operator"}}},
+	{name: GatewayImage, programs: []program{{name: "gateway", pkg: "./e2e/gateway"}}},
+	{name: CaddyImage, programs: []program{{name: "caddy", pkg: "./cmd/caddy", module: "gateways/caddy"}}},
 	{name: "etcd", other: true, programs: []program{{name: "etcd"}}},
 	{name: "nats", other: true, programs: []program{{name: "nats-server"}}},
 	{name: PrometheusImage, other: true, programs: []program{{name: "prometheus"}}},
-	{name: BusyboxImage, other: true, root: true, programs: []program{{"sleep", busybox}, {"ls", busybox}, {"rm", busybox}}},
+	{name: BusyboxImage, other: true, root: true, programs: []program{{name: "sleep", pkg: busybox}, {name: "ls", pkg: busybox}, {name: "rm", pkg: busybox}}},
 }
 
 const (
 	// GatewayImage is the name of the gateway pods' image.
 	GatewayImage = "e2e-gateway"
+	// CaddyImage is that of a Caddy with our module.
+	CaddyImage = "e2e-caddy"
 	// PrometheusImage is that of what gates of rollouts ask.
 	PrometheusImage = "prometheus"
 	// BusyboxImage is that of the image in which pods look at a node's folders.
@@ -201,7 +204,7 @@ func (c *Cluster) build(ctx context.Context, dir string, p program) (string, err
 	}
 	binary := filepath.Join(dir, p.name)
 	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", binary, p.pkg)
-	cmd.Dir = c.Path()
+	cmd.Dir = c.Path(p.module)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("go build %s: %w: %s", p.pkg, err, out)

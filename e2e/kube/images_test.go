@@ -107,7 +107,7 @@ func TestProgramsOfImagesExist(t *testing.T) {
 				continue
 			}
 			cmd := exec.CommandContext(t.Context(), "go", "list", "-f", "{{.Name}}", p.pkg)
-			cmd.Dir = filepath.Join("..", "..")
+			cmd.Dir = filepath.Join("..", "..", p.module)
 			out, err := cmd.CombinedOutput()
 			if err != nil || string(out) != "main\n" {
 				t.Errorf("image %s: go list %s: %v: %s", img.name, p.pkg, err, out)

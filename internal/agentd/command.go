@@ -82,7 +82,7 @@ Every flag can be set by the environment variable behind it.`,
 	cfg.Workers.addFlags(flags)
 	flags.StringToIntVar(&cfg.TenantSockets, tenantSocketsFlag, nil, "tenants with sockets of their own, in the folder tenants/TENANT of the sockets, and the group whose members may use them: TENANT=GID,…. Such a socket serves its tenant alone, and no --allow is needed")
 	cfg.Port.addFlags(flags)
-	cfg.Security.addFlags(flags)
+	cfg.Security.AddFlags(flags)
 	logging.AddFlags(flags)
 	flagenv.Bind(cmd)
 	cmd.AddCommand(WorkerCommand(), PrepareCommand())

@@ -22,8 +22,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/agent/gateway/httpsock"
 	"github.com/scriptorium-dev/scriptorium/agent/gateway/respsock"
 	"github.com/scriptorium-dev/scriptorium/agent/gateway/spopsock"
-	"github.com/scriptorium-dev/scriptorium/engine"
-	"github.com/scriptorium-dev/scriptorium/engine/lua"
+	"github.com/scriptorium-dev/scriptorium/internal/node"
 	"github.com/scriptorium-dev/scriptorium/internal/obs"
 	"github.com/scriptorium-dev/scriptorium/internal/tlsfiles"
 	"github.com/scriptorium-dev/scriptorium/internal/version"
@@ -57,7 +56,7 @@ type Config struct {
 	// TenantSockets are the groups of tenants that have sockets of their own.
 	TenantSockets map[string]int
 	Port          Port
-	Security      Security
+	Security      node.Security
 
 	Log     *slog.Logger
 	Metrics *prometheus.Registry
@@ -72,7 +71,7 @@ type server interface {
 // Daemon is a running agent.
 type Daemon struct {
 	log      *slog.Logger
-	agent    *agent.Agent
+	agent    *node.Node
 	servers  []server
 	admin    *obs.Admin
 	tenants  *tenantSockets
@@ -103,9 +102,6 @@ func Run(ctx context.Context, cfg Config) error {
 // then on. It does not wait for the registry, unless what is on disk may be out of date: see
 // agent.CatchUp.
 func Start(cfg Config) (*Daemon, error) {
-	if err := cfg.validate(); err != nil {
-		return nil, err
-	}
 	access, err := gateway.ParseAccess(accessRules(cfg.Allow))
 	if err != nil {
 		return nil, err
@@ -113,15 +109,10 @@ func Start(cfg Config) (*Daemon, error) {
 	if access.Open() {
 		cfg.Log.Warn("every caller that can open a socket may use every tenant, as --allow says")
 	}
-	tenants, err := script.ParseSelector(cfg.Tenants)
-	if err != nil {
-		return nil, fmt.Errorf("--tenants: %w", err)
-	}
-	users, err := cfg.Workers.users()
-	if err != nil {
+	if err := checkTenantSockets(cfg.TenantSockets); err != nil {
 		return nil, err
 	}
-	secure, err := cfg.Security.open(cfg)
+	users, err := cfg.Workers.users()
 	if err != nil {
 		return nil, err
 	}
@@ -130,60 +121,32 @@ func Start(cfg Config) (*Daemon, error) {
 		return nil, err
 	}
 	sockets := newTenantSockets(cfg)
-	scripts := lua.New()
-	if err := registerHeap(cfg.Metrics, scripts); err != nil {
-		return nil, err
-	}
-	a, err := agent.Open(agent.Config{
-		Name: cfg.Name, Labels: withValues(cfg.Labels), Software: version.String(), Dir: cfg.StateDir,
-		Registry: cfg.Registry, DialOptions: secure.dial,
-		NATS: cfg.NATS, NATSSecurity: secure.nats, Prefix: cfg.SubjectPrefix,
-		Trusted: secure.keyring, Publishers: secure.publishers, Tenants: tenants, AdoptFleet: cfg.AdoptFleet, RemovalShare: cfg.RemovalShare,
-		Engines: []engine.Engine{scripts}, CacheBytes: cfg.CacheBytes, ValueCacheBytes: cfg.ValueCacheBytes,
-		MaxRunning: cfg.MaxRunning, MaxWaiting: cfg.MaxWaiting, Workers: cfg.workers(users, sockets), Log: cfg.Log, Metrics: cfg.Metrics, CounterMetrics: cfg.CounterMetrics,
+	n, err := node.Open(node.Config{
+		Config: agent.Config{
+			Name: cfg.Name, Labels: withValues(cfg.Labels), Dir: cfg.StateDir,
+			Registry: cfg.Registry, NATS: cfg.NATS, Prefix: cfg.SubjectPrefix, AdoptFleet: cfg.AdoptFleet, RemovalShare: cfg.RemovalShare,
+			CacheBytes: cfg.CacheBytes, ValueCacheBytes: cfg.ValueCacheBytes, MaxRunning: cfg.MaxRunning, MaxWaiting: cfg.MaxWaiting,
+			Workers: cfg.workers(users, sockets), Log: cfg.Log, Metrics: cfg.Metrics, CounterMetrics: cfg.CounterMetrics,
+		},
+		Tenants: cfg.Tenants, Security: cfg.Security,
 	})
 	if err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	d := &Daemon{log: cfg.Log, agent: a, tenants: sockets, cancel: cancel, failed: make(chan error, 1)}
-	d.goRun("follow the registry", func() error { return a.Run(ctx) })
-	d.running.Go(func() { secure.run(ctx, a.PublishersChanged) })
+	d := &Daemon{log: cfg.Log, agent: n, tenants: sockets, cancel: cancel, failed: make(chan error, 1)}
+	d.goRun("follow the registry", func() error { return n.Run(ctx) })
 	if port != nil {
 		d.running.Go(func() { port.run(ctx) })
 	}
-	a.CatchUp()
+	n.CatchUp()
 	if err := d.serve(cfg, access, port); err != nil {
 		stopped, cancelStop := context.WithCancel(ctx)
 		cancelStop() // nobody was served: there is nothing to wait for
 		return nil, errors.Join(err, d.Stop(stopped))
 	}
-	cfg.Log.Info("serving", "sockets", cfg.SocketDir, "version", version.String(), "tenants", tenants.String(), "group", tenants.Group())
+	cfg.Log.Info("serving", "sockets", cfg.SocketDir, "version", version.String(), "tenants", cfg.Tenants)
 	return d, nil
-}
-
-// validate checks what nobody else does.
-func (c *Config) validate() error {
-	if c.Registry == "" {
-		return script.Errorf(script.Invalid, "--registry", "is required: the registry's address, such as registry.internal:7070")
-	}
-	if err := checkTenantSockets(c.TenantSockets); err != nil {
-		return err
-	}
-	for flag, value := range map[string]int64{
-		"--cache-bytes": c.CacheBytes, "--value-cache-bytes": c.ValueCacheBytes, "--max-running": int64(c.MaxRunning), "--max-waiting": int64(c.MaxWaiting),
-		"--worker-spares": int64(c.Workers.Spares),
-	} {
-		if value < 0 {
-			return script.Errorf(script.Invalid, flag, "is %d; it cannot be negative", value)
-		}
-	}
-	for _, url := range c.NATS {
-		if !strings.HasPrefix(url, "nats://") && !strings.HasPrefix(url, "tls://") {
-			return script.Errorf(script.Invalid, "--nats-url", "%q is no NATS server: want nats://host:port", url)
-		}
-	}
-	return nil
 }
 
 // accessRules returns the rules in the values of --allow, or those of an agent without any. A variable
@@ -278,13 +241,10 @@ func (d *Daemon) goRun(name string, run func() error) {
 
 // notReady says why the agent does not serve, or nil.
 func (d *Daemon) notReady() error {
-	switch {
-	case d.draining.Load():
+	if d.draining.Load() {
 		return script.Errorf(script.Unavailable, "", "the agent is draining")
-	case !d.agent.Ready():
-		return script.Errorf(script.Unavailable, "", "the agent has nothing on disk and waits for its first snapshot from the registry")
 	}
-	return nil
+	return d.agent.NotReady()
 }
 
 func (d *Daemon) readiness(context.Context) obs.Readiness {

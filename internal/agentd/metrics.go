@@ -7,7 +7,6 @@ import (
 	dto "github.com/prometheus/client_model/go"
 
 	"github.com/scriptorium-dev/scriptorium/agent/gateway"
-	"github.com/scriptorium-dev/scriptorium/engine/lua"
 	"github.com/scriptorium-dev/scriptorium/proto/budget"
 )
 
@@ -29,14 +28,6 @@ func registerConnections(reg prometheus.Registerer, conns *budget.Connections) e
 		}
 	}
 	return nil
-}
-
-// registerHeap makes a metric of the heap guard of scripts.
-func registerHeap(reg prometheus.Registerer, scripts *lua.Engine) error {
-	return reg.Register(prometheus.NewCounterFunc(prometheus.CounterOpts{
-		Name: "scriptorium_agent_heap_spared_total",
-		Help: "How often, at most once a second, the heap grew by 256 MiB during calls that had allocated too little to be the reason. None was stopped.",
-	}, func() float64 { return float64(scripts.HeapSpared()) }))
 }
 
 // tenantLabel names the tenant whose metric it is.

@@ -135,9 +135,12 @@ func (p *port) identify(tokens []string, cert *x509.Certificate, now time.Time) 
 	return p.callers.Load().Identify(tokens, cert, now)
 }
 
+// callersInterval is how often the file of callers is looked at.
+const callersInterval = 2 * time.Second
+
 // run keeps the callers as their file says, until ctx is done.
 func (p *port) run(ctx context.Context) {
-	p.watch.Run(ctx, keysInterval, func() {
+	p.watch.Run(ctx, callersInterval, func() {
 		known, err := p.load()
 		if err != nil {
 			p.log.Error("the callers of --http-listen were replaced by what cannot be used; the old ones stay", "error", err)

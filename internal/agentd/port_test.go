@@ -18,6 +18,7 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/internal/agentd"
 	"github.com/scriptorium-dev/scriptorium/internal/certtest"
+	"github.com/scriptorium-dev/scriptorium/internal/node"
 	"github.com/scriptorium-dev/scriptorium/internal/porttest"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -31,7 +32,7 @@ func config(t *testing.T, log io.Writer) agentd.Config {
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	return agentd.Config{
 		Name: "n1", StateDir: filepath.Join(dir, "state"), SocketDir: dir, Registry: "127.0.0.1:1", NATS: []string{"nats://127.0.0.1:1"},
-		Log: slog.New(slog.NewTextHandler(log, nil)), Metrics: prometheus.NewRegistry(), Security: agentd.Security{InsecureUnsigned: true, InsecurePlaintext: true},
+		Log: slog.New(slog.NewTextHandler(log, nil)), Metrics: prometheus.NewRegistry(), Security: node.Security{InsecureUnsigned: true, InsecurePlaintext: true},
 	}
 }
 

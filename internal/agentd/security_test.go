@@ -10,13 +10,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/scriptorium-dev/scriptorium/internal/agentd"
+	"github.com/scriptorium-dev/scriptorium/internal/node"
 	"github.com/scriptorium-dev/scriptorium/internal/security"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
 // TestAChoiceThatIsMissing, or contradicts another, is refused and names the flag.
 func TestAChoiceThatIsMissing(t *testing.T) {
-	open := agentd.Security{InsecureUnsigned: true, InsecurePlaintext: true}
+	open := node.Security{InsecureUnsigned: true, InsecurePlaintext: true}
 	token := filepath.Join(t.TempDir(), "open.token")
 	if err := os.WriteFile(token, []byte("secret"), 0o600); err != nil {
 		t.Fatal(err)
@@ -30,7 +31,7 @@ func TestAChoiceThatIsMissing(t *testing.T) {
 		flag   string
 		says   string
 	}{
-		{"nothing is chosen", func(c *agentd.Config) { c.Security = agentd.Security{} }, "--trusted-key", "scriptctl keys public"},
+		{"nothing is chosen", func(c *agentd.Config) { c.Security = node.Security{} }, "--trusted-key", "scriptctl keys public"},
 		{"trusted and everybody", func(c *agentd.Config) { c.Security.TrustedKeys = []string{"x"} }, "--insecure-unsigned", "contradicts"},
 		{"no such key", func(c *agentd.Config) {
 			c.Security.InsecureUnsigned, c.Security.TrustedKeys = false, []string{"none.pem"}

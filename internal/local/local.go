@@ -79,7 +79,7 @@ func WithWorkers(command ...string) Option {
 }
 
 // WithTenantKeys has agents require the signatures of tenants' publishers: see
-// agentd.Security.TenantKeys.
+// node.Security.TenantKeys.
 func WithTenantKeys(file string) Option { return func(s *Stack) { s.tenantKeys = file } }
 
 // WithAgents changes the configurations of agents before they start.

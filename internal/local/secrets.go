@@ -8,7 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/scriptorium-dev/scriptorium/internal/agentd"
+	"github.com/scriptorium-dev/scriptorium/internal/node"
 	"github.com/scriptorium-dev/scriptorium/internal/registryd"
 	"github.com/scriptorium-dev/scriptorium/internal/security"
 	"github.com/scriptorium-dev/scriptorium/proto/seal"
@@ -69,8 +69,8 @@ func (s *secrets) registry() registryd.Security {
 	return registryd.Security{SigningKey: s.signingKey(), InsecurePlaintext: true, NATS: s.nats()}
 }
 
-func (s *secrets) agent() agentd.Security {
-	return agentd.Security{TrustedKeys: []string{s.trustedKey()}, InsecurePlaintext: true, NATS: s.nats()}
+func (s *secrets) agent() node.Security {
+	return node.Security{TrustedKeys: []string{s.trustedKey()}, InsecurePlaintext: true, NATS: s.nats()}
 }
 
 // AgentFlags are the flags with which agentd trusts this stack, and logs in to its NATS.
@@ -80,3 +80,6 @@ func (s *Stack) AgentFlags() []string {
 		"--nats-user", natsUser, "--nats-password-file", s.secret.passwordFile(),
 	}
 }
+
+// AgentSecurity is the same for programs that put an agent together.
+func (s *Stack) AgentSecurity() node.Security { return s.secret.agent() }

@@ -135,7 +135,17 @@ func TestImports(t *testing.T) {
 		{
 			from:  []string{"script", "engine", "proto", "registry", "agent", "client"},
 			never: []string{"internal", "cmd"},
-			why:   "only cmd and internal put the parts together",
+			why:   "only cmd, internal and embed put the parts together",
+		},
+		{
+			from:  []string{"script", "engine", "proto", "registry", "agent", "client", "operator"},
+			never: []string{"embed"},
+			why:   "embed puts the parts together, for programs of others",
+		},
+		{
+			from:  []string{"embed", "internal/node"},
+			never: []string{"registry", "operator", "cmd", "agent/gateway/grpcsock", "agent/gateway/httpsock", "agent/gateway/respsock", "agent/gateway/spopsock"},
+			why:   "a program with an agent in it brings no server with it",
 		},
 	}
 	for _, p := range packages(t) {

@@ -20,11 +20,29 @@ var String = sync.OnceValue(func() string {
 	if !ok {
 		return "devel"
 	}
-	if v := info.Main.Version; v != "" && v != "(devel)" {
+	if info.Main.Path != module { // it is part of another program, whose commit says nothing of it
+		return dependency(info.Deps)
+	}
+	if v := info.Main.Version; v != "" && v != devel {
 		return v
 	}
 	return "devel" + commit(info.Settings)
 })
+
+const (
+	module = "github.com/scriptorium-dev/scriptorium"
+	devel  = "(devel)" // what Go calls a version that it does not know
+)
+
+// dependency returns the version of this module among those that a program depends on.
+func dependency(deps []*debug.Module) string {
+	for _, d := range deps {
+		if d.Path == module && d.Replace == nil && d.Version != devel {
+			return d.Version
+		}
+	}
+	return "devel"
+}
 
 func commit(settings []debug.BuildSetting) string {
 	var revision, dirty string

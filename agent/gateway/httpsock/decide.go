@@ -54,7 +54,11 @@ func (s *Server) decide(w http.ResponseWriter, req *http.Request) {
 	if err != nil {
 		s.opts.Logger.Debug("a request gets no decision", "script", q.ref, "error", err)
 	}
-	q.answer(w, run.Or(q.fail, d, err))
+	if d = run.Or(q.fail, d, err); q.json {
+		s.tell(w, &d, err, run.Reply.Version)
+		return
+	}
+	q.answer(w, d)
 }
 
 // mayAsk returns nil if the caller may have the script run now.
@@ -75,7 +79,7 @@ func (s *Server) ask(req *http.Request, q *question, run *decision.Run, request 
 	}
 	run.Call.Script, run.Call.Traceparent = q.ref, req.Header.Get("Traceparent")
 	d, err := run.Decide(ctx, s.opts.Executor, request)
-	if err == nil && !d.Allow && d.Status/100 == 2 && q.accel == "" { // gateways that ask take it for consent
+	if err == nil && !d.Allow && d.Status/100 == 2 && q.accel == "" && !q.json { // gateways that ask take it for consent
 		s.opts.Logger.Debug("a request is denied without the status of the decision, which lets it through at a gateway that asks first: want 300 to 599", "script", q.ref, "status", d.Status)
 		return decision.Closed(string(script.Invalid)), nil // also if it fails open: the script denies it
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 	"time"
 
@@ -26,6 +25,7 @@ type question struct {
 	fail    decision.Fail
 	timeout time.Duration // 0: what the script may take
 	accel   string        // where nginx goes on if the request is allowed: "@name" or "/path"
+	json    bool          // the answer is the decision as JSON
 	params  map[string]string
 	path    string // of the client's request; "" if headers have it
 }
@@ -75,26 +75,22 @@ func (q *question) configure(settings string) (err error) {
 				return script.Errorf(script.Invalid, "accel", "%.80q is neither a named location such as @app nor a path", value)
 			}
 			q.accel = value
+		case name == "format":
+			if value != "json" {
+				return script.Errorf(script.Invalid, "format", "is %.40q: want json", value)
+			}
+			q.json = true
 		case isParam && param != "":
 			if q.params == nil {
 				q.params = map[string]string{}
 			}
 			q.params[param] = value
 		default:
-			return script.Errorf(script.Invalid, "path", "%.40q is no setting: want fail, timeout, accel or param.NAME", name)
+			return script.Errorf(script.Invalid, "path", "%.40q is no setting: want fail, timeout, accel, format or param.NAME", name)
 		}
 	}
 	return nil
 }
-
-// The headers in which gateways say what the client asks for. Some send the first family, and
-// some the second.
-var (
-	uriHeaders    = []string{"X-Forwarded-Uri", "X-Original-Uri", "X-Original-Url"}
-	methodHeaders = []string{"X-Forwarded-Method", "X-Original-Method"}
-	// gatewayHeaders are not for the script.
-	gatewayHeaders = slices.Concat(uriHeaders, methodHeaders, []string{"Connection", "Content-Length", "Keep-Alive", "Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade"})
-)
 
 // request returns the client's request, with its body.
 func (q *question) request(x *exchange, w http.ResponseWriter, req *http.Request) (*decision.Request, error) {
@@ -113,12 +109,7 @@ func (q *question) request(x *exchange, w http.ResponseWriter, req *http.Request
 		addresses := strings.Split(forwarded[n-1], ",")
 		r.RemoteAddr = strings.TrimSpace(addresses[len(addresses)-1])
 	}
-	r.Headers = make(map[string][]string, len(req.Header))
-	for name, values := range req.Header {
-		if !strings.HasPrefix(name, "Scriptorium-") && !slices.Contains(gatewayHeaders, name) {
-			r.Headers[name] = values
-		}
-	}
+	r.Headers = decision.HeadersOf(req.Header)
 	if err := readBody(x, w, req, r); err != nil {
 		return nil, err
 	}
@@ -131,12 +122,12 @@ func (q *question) request(x *exchange, w http.ResponseWriter, req *http.Request
 // described takes what the client asks for from headers. If they disagree, the client has sent some
 // of them: the gateway has to remove those that it does not set.
 func described(r *decision.Request, h http.Header) error {
-	uri, err := onlyOne(h, uriHeaders)
+	uri, err := onlyOne(h, decision.URIHeaders)
 	if err != nil {
 		return err
 	}
 	if uri == "" {
-		return script.Errorf(script.Invalid, uriHeaders[0], "is missing: the gateway has to send the client's path and query in it")
+		return script.Errorf(script.Invalid, decision.URIHeaders[0], "is missing: the gateway has to send the client's path and query in it")
 	}
 	if !strings.HasPrefix(uri, "/") { // the URL that X-Original-Url has
 		if uri, err = located(r, uri); err != nil {
@@ -144,7 +135,7 @@ func described(r *decision.Request, h http.Header) error {
 		}
 	}
 	r.Path, r.Query, _ = strings.Cut(uri, "?")
-	method, err := onlyOne(h, methodHeaders)
+	method, err := onlyOne(h, decision.MethodHeaders)
 	if err != nil {
 		return err
 	}
@@ -163,7 +154,7 @@ func located(r *decision.Request, uri string) (target string, err error) {
 	scheme, rest, _ := strings.Cut(uri, "://")
 	host, path, more := strings.Cut(rest, "/")
 	if scheme == "" || host == "" || strings.ContainsAny(scheme+host, `?#@\/`) {
-		return "", script.Errorf(script.Invalid, uriHeaders[0], "%.200q is neither a path nor a URL", uri)
+		return "", script.Errorf(script.Invalid, decision.URIHeaders[0], "%.200q is neither a path nor a URL", uri)
 	}
 	if r.Scheme, r.Host = scheme, host; !more {
 		return "/", nil

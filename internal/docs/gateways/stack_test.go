@@ -39,20 +39,27 @@ type world struct {
 	app      *httptest.Server
 	source   string       // the manifest of the pages
 	served   atomic.Int64 // requests that the application has got
+	agents   int          // that run the script, those in a gateway's own process included
 }
 
 func newWorld(t *testing.T, opts ...local.Option) *world {
+	t.Helper()
+	return newWorldWith(t, 1, opts...)
+}
+
+// newWorldWith returns a world with so many agents, of which the first serves gateways.
+func newWorldWith(t *testing.T, agents int, opts ...local.Option) *world {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "gw") // t.TempDir is too long for a socket
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	w := &world{t: t}
+	w := &world{t: t, agents: agents}
 	w.app = httptest.NewServer(http.HandlerFunc(w.serve))
 	t.Cleanup(w.app.Close)
 	log := slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelError}))
-	if w.stack, err = local.Start(t.Context(), dir, 1, log, opts...); err != nil {
+	if w.stack, err = local.Start(t.Context(), dir, agents, log, opts...); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -101,12 +108,15 @@ func (w *world) publish(text string) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
+	if w.agents == 0 {
+		return
+	}
 	for fleet, err := range w.registry.WatchStatus(ctx, req.Name) {
 		if err != nil {
 			w.t.Fatal(err)
 		}
 		for _, one := range fleet.Scripts {
-			if one.Release.Revision >= published.Release.Revision && one.Converged && one.Active == 1 {
+			if one.Release.Revision >= published.Release.Revision && one.Converged && one.Active == w.agents {
 				return
 			}
 		}

@@ -87,7 +87,13 @@ func yes(is bool) string {
 // table checks the gateway's column of the table in README.md.
 func (w *world) table(t *testing.T, address, column string) {
 	t.Helper()
-	want := w.column(t, column)
+	w.tableOf(t, address, "What each gateway can do", column)
+}
+
+// tableOf checks a column of the table in that section.
+func (w *world) tableOf(t *testing.T, address, title, column string) {
+	t.Helper()
+	want := w.columnOf(t, title, column)
 	start, _, _ := strings.Cut(w.source, "    function")
 	w.publish(start + featureScript)
 	for _, f := range features {
@@ -140,11 +146,17 @@ func (w *world) overload(t *testing.T, address, column, want string) {
 // column returns the gateway's column of the table in README.md, by the rows' names.
 func (w *world) column(t *testing.T, name string) map[string]string {
 	t.Helper()
+	return w.columnOf(t, "What each gateway can do", name)
+}
+
+// columnOf returns a column of the table in that section.
+func (w *world) columnOf(t *testing.T, title, name string) map[string]string {
+	t.Helper()
 	text, err := os.ReadFile(pages + "README.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	section, err := page.Section(string(text), "What each gateway can do")
+	section, err := page.Section(string(text), title)
 	if err != nil {
 		t.Fatal(err)
 	}

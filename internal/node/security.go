@@ -1,4 +1,4 @@
-package agentd
+package node
 
 import (
 	"context"
@@ -18,7 +18,7 @@ import (
 )
 
 // Security says whom the agent believes, and what it shows others. The zero value
-// makes no choice; Start then says which one it wants. docs/security.md describes all
+// makes no choice; Open then says which one it wants. docs/security.md describes all
 // of it.
 type Security struct {
 	// TrustedKeys are files of public keys: what one of them has signed is believed.
@@ -39,7 +39,8 @@ type Security struct {
 
 const registryPrefix = "registry-"
 
-func (s *Security) addFlags(flags *pflag.FlagSet) {
+// AddFlags defines the flags of agentd.
+func (s *Security) AddFlags(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&s.TrustedKeys, "trusted-key", nil, "file with public keys of registries that the agent trusts; for several files, use commas or repeat the flag")
 	flags.StringVar(&s.TenantKeys, "tenant-keys", "", "file with public keys of publishers, by tenant. The agent runs only signed versions of these tenants' scripts")
 	flags.BoolVar(&s.InsecureUnsigned, "insecure-unsigned", false, "accept unsigned messages: anyone who reaches NATS can then run code here")
@@ -63,7 +64,7 @@ type secured struct {
 }
 
 // open reads all files, and refuses what nobody has chosen.
-func (s Security) open(cfg Config) (*secured, error) {
+func (s Security) open(cfg *Config) (*secured, error) {
 	out := &secured{log: cfg.Log, files: s.TrustedKeys}
 	if err := s.trust(out); err != nil {
 		return nil, err

@@ -1,0 +1,112 @@
+package middleware_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/scriptorium-dev/scriptorium/client/middleware"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// fixed decides the same of each request.
+type fixed struct {
+	decision *middleware.Decision
+	err      error
+}
+
+func (f fixed) Decide(context.Context, *middleware.Rule, *middleware.Request) (*middleware.Decision, error) {
+	return f.decision, f.err
+}
+
+func TestRules(t *testing.T) {
+	for field, rule := range map[string]middleware.Rule{
+		"script":  {Script: "gate"},
+		"fail":    {Script: "acme/gate", Fail: "maybe"},
+		"timeout": {Script: "acme/gate", Timeout: -1},
+		"body":    {Script: "acme/gate", Body: 2 << 20},
+		"params":  {Script: "acme/gate", Params: map[string]string{"a": "b,fail=open"}},
+	} {
+		if _, err := middleware.New(fixed{}, rule); script.KindOf(err) != script.Invalid || !strings.HasPrefix(err.Error(), field) {
+			t.Errorf("%+v: %v, want %s", rule, err, field)
+		}
+	}
+}
+
+// TestWithoutADecision: what is malformed is denied whatever the rule says.
+func TestWithoutADecision(t *testing.T) {
+	gone := errors.New("nobody there")
+	malformed := script.Errorf(script.Invalid, "path", "is odd")
+	for _, tt := range []struct {
+		fail string
+		err  error
+		want int
+	}{
+		{"", gone, 503},
+		{"closed", gone, 503},
+		{"open", gone, 200},
+		{"", malformed, 400},
+		{"closed", malformed, 400},
+		{"open", malformed, 400},
+	} {
+		gate, err := middleware.New(fixed{err: tt.err}, middleware.Rule{Script: "acme/gate", Fail: tt.fail})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := httptest.NewRecorder()
+		gate.Handler(http.NotFoundHandler()).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
+		if served := w.Code == http.StatusNotFound; served != (tt.want == 200) || !served && w.Code != tt.want || w.Header().Get("Scriptorium-Reason") == "" {
+			t.Errorf("fail %q, %v: %d %v", tt.fail, tt.err, w.Code, w.Header())
+		}
+	}
+}
+
+// TestHeadersForTheClient hold against those of the handler, however that answers.
+func TestHeadersForTheClient(t *testing.T) {
+	d := &middleware.Decision{Allow: true, Response: middleware.Changes{Remove: []string{"x-secret"}, Set: []middleware.Header{{"x-a", "script"}}}}
+	gate, err := middleware.New(fixed{decision: d}, middleware.Rule{Script: "acme/gate"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, answer := range map[string]func(w http.ResponseWriter){
+		"nothing":    func(http.ResponseWriter) {},
+		"status":     func(w http.ResponseWriter) { w.WriteHeader(http.StatusTeapot) },
+		"text":       func(w http.ResponseWriter) { _, _ = io.WriteString(w, "hello") },
+		"copy":       func(w http.ResponseWriter) { _, _ = io.Copy(w, strings.NewReader("hello")) },
+		"flush":      func(w http.ResponseWriter) { w.(http.Flusher).Flush() },
+		"controller": func(w http.ResponseWriter) { _ = http.NewResponseController(w).Flush() },
+		"early hint": func(w http.ResponseWriter) {
+			w.WriteHeader(http.StatusEarlyHints)
+			w.Header().Set("X-A", "late")
+		},
+		"hijack": func(w http.ResponseWriter) {
+			conn, _, err := http.NewResponseController(w).Hijack()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nX-A: script\r\nContent-Length: 0\r\n\r\n")
+			_ = conn.Close()
+		},
+	} {
+		server := httptest.NewServer(gate.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("X-A", "app")
+			w.Header().Set("X-Secret", "1")
+			answer(w)
+		})))
+		resp, err := server.Client().Get(server.URL)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		} else {
+			if a := strings.Join(resp.Header["X-A"], "+"); a != "script" || resp.Header.Get("X-Secret") != "" {
+				t.Errorf("%s: %v", name, resp.Header)
+			}
+			_ = resp.Body.Close()
+		}
+		server.Close()
+	}
+}
