@@ -99,8 +99,10 @@ func TestChain(t *testing.T) {
 			Remove: []string{"x-one"},
 			Set:    []decision.Header{{"ratelimit-limit", "7"}, {"ratelimit-remaining", "2"}},
 			Append: []decision.Header{
-				{"set-cookie", "s=1; Path=/; HttpOnly; Secure; SameSite=Lax"}, {"vary", "accept"},
-				{"set-cookie", "s=2; Path=/; HttpOnly; Secure; SameSite=Lax"}, {"vary", "cookie"},
+				{"set-cookie", "s=1; Path=/; HttpOnly; Secure; SameSite=Lax"},
+				{"vary", "accept"},
+				{"set-cookie", "s=2; Path=/; HttpOnly; Secure; SameSite=Lax"},
+				{"vary", "cookie"},
 			},
 		},
 	}
