@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/scriptorium-dev/scriptorium/agent/gateway"
+	"github.com/scriptorium-dev/scriptorium/proto/budget"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -25,7 +26,7 @@ func (run *Run) decideInTurn(ctx context.Context, x gateway.Executor, q *Questio
 		return Decision{}, err
 	}
 	run.chain = NoChain
-	seen, all := *r, Allowed
+	seen, all, held := *r, Allowed, r.ArgumentBytes()
 	for i := range run.links {
 		link := &run.links[i]
 		run.note(link, i == 0)
@@ -46,7 +47,13 @@ func (run *Run) decideInTurn(ctx context.Context, x gateway.Executor, q *Questio
 		if !d.Allow {
 			return d, nil
 		}
-		seen.take(r, &d)
+		if seen.take(r, &d) && q.Hold != nil {
+			if more := seen.ArgumentBytes() - held; more > 0 && !q.Hold(int64(more)) {
+				run.reply.OnError = script.OnError{}
+				return Decision{}, budget.ErrOverloaded
+			}
+			held = max(held, seen.ArgumentBytes())
+		}
 		all = d
 	}
 	run.reply.OnError = script.OnError{} // what all of them decided is not one script's
@@ -85,17 +92,21 @@ func lowered(headers map[string][]string) map[string][]string {
 	return lower
 }
 
-// take makes the request what the decision d, which is of all scripts so far, makes of the request from.
-func (r *Request) take(from *Request, d *Decision) {
+// take makes the request what the decision d, which is of all scripts so far, makes of the request from,
+// and reports whether that is another one.
+func (r *Request) take(from *Request, d *Decision) bool {
+	c := d.Request
+	if d.Path == nil && d.Query == nil && len(c.Remove)+len(c.Set)+len(c.Append) == 0 {
+		return false
+	}
 	if d.Path != nil {
 		r.Path = *d.Path
 	}
 	if d.Query != nil {
 		r.Query = *d.Query
 	}
-	if c := d.Request; len(c.Remove)+len(c.Set)+len(c.Append) > 0 {
-		r.Headers = c.applied(lowered(from.Headers))
-	}
+	r.Headers = c.applied(lowered(from.Headers))
+	return true
 }
 
 // applied returns the headers with the changes. Their names are in lower case.

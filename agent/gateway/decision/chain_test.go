@@ -202,3 +202,26 @@ func TestTargets(t *testing.T) {
 		}
 	}
 }
+
+// TestChainHolds: what scripts add to a request is charged, once, and a chain without room for it ends.
+func TestChainHolds(t *testing.T) {
+	big := strings.Repeat("x", 1000)
+	x := newChained(`{"headers":{"set":{"x-a":"`+big+`"}}}`, `{"headers":{"set":{"x-b":"`+big+`"}}}`, `{"headers":{"remove":["x-a"]}}`, `{"headers":{"set":{"x-c":"`+big+`"}}}`, `true`)
+	for room, want := range map[int64]string{1 << 20: "5", 1500: "2"} {
+		x.got = nil
+		left := room
+		run := decision.NewRun()
+		q := &decision.Question{Target: decision.Target{Tenant: "acme", Event: event}, Hold: func(n int64) bool {
+			left -= n
+			return left >= 0
+		}}
+		_, err := run.Decide(context.Background(), x, q, request())
+		if x.ran() != want || (script.KindOf(err) == script.Overloaded) != (want == "2") || !run.OnError().IsZero() {
+			t.Errorf("%d bytes: %s ran, %v", room, x.ran(), err)
+		}
+		if held := room - left; want == "5" && (held < 2000 || held > 2100) {
+			t.Errorf("%d bytes are held", held)
+		}
+		run.Release()
+	}
+}

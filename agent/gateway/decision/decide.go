@@ -70,6 +70,9 @@ type Question struct {
 	Timeout time.Duration
 	// Traceparent is the gateway's W3C trace context, or "".
 	Traceparent string
+	// Hold charges the caller for bytes that a request takes beyond its Request.ArgumentBytes, as
+	// scripts of a chain have added to it, and reports whether there is room. Nil has room.
+	Hold func(bytes int64) bool
 }
 
 // Decide has the script, or the scripts of the event, decide about the request. Its errors are those

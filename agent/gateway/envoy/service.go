@@ -64,6 +64,7 @@ func (x decider) run(ctx context.Context, s *settings, r *decision.Request) (d d
 	run := decision.NewRun()
 	defer run.Release()
 	s.Traceparent = traceparentOf(ctx, r)
+	s.Hold = func(bytes int64) bool { return grpcguard.Hold(ctx, bytes) }
 	d, err = run.Decide(ctx, x.executor, &s.Question, r)
 	return d, run.OnError(), err
 }

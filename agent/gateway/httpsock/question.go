@@ -137,6 +137,7 @@ func (q *question) request(x *exchange, w http.ResponseWriter, req *http.Request
 	if err := readBody(x, w, req, r); err != nil {
 		return nil, err
 	}
+	q.Hold = x.claim.Try
 	if n := r.ArgumentBytes(); n > freeBytes && !x.claim.Try(int64(n)) {
 		return nil, budget.ErrOverloaded
 	}

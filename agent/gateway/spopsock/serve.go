@@ -98,6 +98,15 @@ func (c *conn) notify(h header, d *decoder, size int) error {
 func (c *conn) answer(h header, q *question) {
 	run := decision.NewRun()
 	defer run.Release()
+	grown := int64(0)
+	defer func() { c.asked.Give(grown) }()
+	q.Hold = func(bytes int64) bool {
+		held := c.asked.Try(bytes)
+		if held {
+			grown += bytes
+		}
+		return held
+	}
 	var d decision.Decision
 	err := q.Target.Check(c.grant)
 	if err == nil {
